@@ -1,5 +1,5 @@
-# checkpoint.pl: a job that saves goes on where it saved; what was changed
-# since is never gone on from
+# checkpoint.pl: a job goes on from its last checkpoint, but never from a
+# changed one
 
 use strict;
 use warnings;
@@ -14,7 +14,7 @@ my $cluster = cluster('checkpoint');
 my $server  = $cluster->{server};
 my $n1      = add_node($cluster, 'n1', 1);
 
-# counts to ten, saves each third, and breaks once at the fifth
+# counts to ten, saves at each third number, and fails once at the fifth
 my $counts = q{
 at=${RESUME_STEP:-0}
 echo "from $at ${RESUME_FROM##*/}" >> $OUT/began
@@ -45,7 +45,7 @@ is(query($server, 'credit',
 		"SELECT string_agg(attempt || ':' || step, ' ' ORDER BY attempt, step) FROM gpucredit.checkpoint WHERE job = $job"),
 	'1:3 2:6 2:9', 'the database knows what is saved');
 
-# Somebody changed what was saved: the one before it is gone on from.
+# Somebody changed the checkpoint: the job goes on from the one before.
 $job = submit($cluster, '1xT4', q{
 echo "from ${RESUME_STEP:-0}" >> $OUT/began
 if [ ! -e $OUT/broke ]; then
@@ -67,7 +67,7 @@ is(slurp_file("$out/began"), "from 0\nfrom 1\n",
 like(agent_log($n1), qr{event=bad_checkpoint attempt=acme/$job/2},
 	'and the log says so');
 
-# A folder; and what is not there.
+# A checkpoint that is a folder, and a missing one.
 $job = submit($cluster, '1xT4', q{
 mkdir $OUT/dir && echo a > $OUT/dir/a && echo b > "$OUT/dir/b c"
 echo "checkpoint 7 $OUT/dir" >&3
@@ -80,7 +80,7 @@ wait_for_state($cluster, $job, 'completed', 60);
 is(query($server, 'credit', "SELECT count(*) FROM gpucredit.checkpoint WHERE job = $job AND step > 7"),
 	'0', 'nothing is known of what cannot be read');
 
-# Told to leave: it saves, leaves, and goes on when there is room again.
+# Told to leave, the job saves, leaves, and goes on when there is room again.
 $job = submit($cluster, '1xT4', q{
 save() { echo "weights $at" > $OUT/save-$at; echo "checkpoint $at $OUT/save-$at" >&3; }
 trap 'save; exit 0' USR1
@@ -100,8 +100,8 @@ my %seen;
 is(scalar(grep { $seen{$_}++ } @steps), 0, 'nothing was done twice');
 is(scalar(@steps), 20, 'and everything once');
 
-# Before its wall limit it is told to save, once, and runs on until then; what
-# would die of the signal is left alone.
+# Before its wall limit a job is told to save once, and runs on.  A job that
+# would die of the signal gets none.
 query($server, 'credit', q{SELECT gpucredit.resume('n1')});
 query($server, 'credit', q{ALTER DATABASE credit SET gpucredit.save_ahead = '4 s'});
 kill_agent($n1);

@@ -30,7 +30,7 @@ $ENV{GPUCREDIT_ORG}      = 'acme';
 $ENV{GPUCREDIT_ACCOUNT}  = 'vision/alice';
 $ENV{GPUCREDIT_DATABASE} = connection('alice');
 
-# Submitted, run, and its output where its script wants it.
+# A script is submitted and runs, and its output is where the script wants it.
 my $script = write_script('train.sh', <<"SCRIPT");
 #!/bin/bash
 # what it needs
@@ -53,7 +53,7 @@ is(query($server, 'credit',
 		"SELECT request || ' ' || account || ' ' || wall_limit FROM gpucredit.job WHERE job = $job"),
 	'2xT4 vision/alice 00:10:00', 'it asked for what its lines say');
 
-# The command line wins over the script.
+# The command line overrides the script.
 ($status, $out) = gpucredit('submit', '--parsable', '-G', 'T4:1', '-t', '1-0', '--gres=gpu:1', $script);
 chomp($job = $out);
 is(query($server, 'credit',
@@ -62,7 +62,7 @@ is(query($server, 'credit',
 gpucredit('cancel', $job);
 wait_for_state($cluster, $job, 'cancelled');
 
-# What is not understood is refused, by its line, and no job is made.
+# An unknown option is refused with its line number, and no job is made.
 my $before = jobs();
 foreach my $line ('--mail-user=me', '-C a100', '--gres=fpga:1', '--time=soon',
 	'--mem=lots', '--array=5-1', '-N 0', 'train', '--gpus', '"--mem=1G')
@@ -115,7 +115,7 @@ is(query($server, 'credit',
 like($err, qr/answer .* was lost/, 'and says what it does');
 is(scalar(my @left = glob("$folder/state/gpucredit/pending/*")), 0, 'and nothing is pending');
 
-# Two alike on purpose are two.
+# Two intended submissions of one script are two jobs.
 gpucredit('submit', '--wrap', 'true # twice') foreach 1 .. 2;
 is(query($server, 'credit',
 		"SELECT count(*) FROM gpucredit.job WHERE spec ->> 'script' LIKE '%# twice%'"),
@@ -134,7 +134,7 @@ waitpid($pid, 0);
 is($status, 0, 'submitted once it is back');
 $server->_update_pid(1);
 
-# Refusals say why; what is somebody else's is not there.
+# Refusals say why; another's job does not exist.
 ($status, $out, $err) = gpucredit('submit', '--gpus=T4:4000', '--wrap', 'true');
 is($status, 1, 'refused by the database');
 like($err, qr/denied: impossible_request/, 'with the reason');

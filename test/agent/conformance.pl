@@ -1,8 +1,8 @@
-# conformance.pl: what docs/agents.md asks of an agent, a rule a test.  Any
-# agent can be run against it: tools/agent-conformance COMMAND
+# conformance.pl: one test for each rule of docs/agents.md, for any agent:
+# tools/agent-conformance COMMAND
 #
 # The command runs in a shell, in the foreground, once for each node, and again
-# after it was killed.  Its environment says what an agent is told:
+# after it was killed.  Its environment has what an agent needs:
 #
 #   GPUCREDIT_DATABASE   a libpq connection string
 #   GPUCREDIT_NODE       the node's name
@@ -115,7 +115,7 @@ wait_for_state($cluster, $job, 'completed', 60);
 is(job_row($cluster, $job, 'attempt'), '1', 'what runs goes on');
 is(slurp_file("$cluster->{submitted}{$job}/begun"), "begun\n", 'and was started once');
 
-# The fence
+# Fencing
 $job = endless('n1');
 $server->stop('immediate');
 sleep(4.8);
@@ -126,7 +126,7 @@ wait_for('once the database is back it is settled or goes on', 30,
 cancel($job);
 wait_for_state($cluster, $job, 'cancelled');
 
-# Output, where it says that it serves it
+# Output, if the agent says that it serves it
 SKIP:
 {
 	skip 'it serves no output', 1 if about('n1', 'logs') ne 'true';
@@ -136,7 +136,7 @@ SKIP:
 		sub { query($server, 'credit', "SELECT convert_from(body, 'UTF8') = E'to be read\\n' FROM gpucredit.log_wish('acme', $job)") eq 't' });
 }
 
-# Another agent speaks for the node
+# A second agent for the node
 $job = endless('n1');
 kill_agent($n{n1});
 query($server, 'credit', qq{SELECT FROM gpucredit.heartbeat('n1', running => ARRAY['acme/$job/1'], about => '{"boot_id": "$boot", "incarnation": 1000000}')});
@@ -190,7 +190,7 @@ sub heard
 	return query($server, 'credit', "SELECT date_part('epoch', now() - heard_at) FROM gpucredit.node WHERE node = '$node'");
 }
 
-# A script that tells all the while that it runs.
+# A script that shows all the time that it runs.
 sub ticking
 {
 	my ($n) = @_;

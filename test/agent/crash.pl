@@ -1,5 +1,5 @@
 # crash.pl: the agent, a keeper, or both are killed at every step; each job
-# runs, is not run twice, and is billed for what ran
+# runs, not twice at once, and is billed for its run time
 
 use strict;
 use warnings;
@@ -14,7 +14,7 @@ use Test::More;
 my $cluster = cluster('crash', "gpucredit.node_suspect = '60s'");
 my $n1      = add_node($cluster, 'n1', 2);
 
-# The agent dies: what runs goes on, and the next one takes it on.
+# The agent dies: its jobs go on, and the next agent takes them over.
 my $job = submit($cluster, '1xT4', q{echo x >> $OUT/runs; sleep 3});
 wait_for('it runs', 20, sub { -e "$cluster->{submitted}{$job}/runs" });
 kill_agent($n1);
@@ -24,7 +24,7 @@ wait_for_state($cluster, $job, 'completed');
 is(slurp_file("$cluster->{submitted}{$job}/runs"), "x\n", 'it ran once');
 bill_is_fair($cluster, $job, 1, 3);
 
-# It ends while there is no agent.
+# A job ends while there is no agent.
 $job = submit($cluster, '1xT4', q{echo x >> $OUT/runs; sleep 1});
 wait_for('it runs', 20, sub { -e "$cluster->{submitted}{$job}/runs" });
 kill_agent($n1);
@@ -33,7 +33,7 @@ start_agent($n1);
 wait_for_state($cluster, $job, 'completed');
 bill_is_fair($cluster, $job, 1, 1);
 
-# The keeper dies: what it kept is ended, and the job runs again.
+# The keeper dies: its processes are ended, and the job runs again.
 $job = submit($cluster, '1xT4',
 	q{echo x >> $OUT/runs; (setsid sleep 777 &); sleep 2});
 wait_for('it runs', 20, sub { -e "$cluster->{submitted}{$job}/runs" });
@@ -54,7 +54,8 @@ wait_for_state($cluster, $job, 'completed');
 is(slurp_file("$cluster->{submitted}{$job}/runs"),
 	"x\nx\n", 'a second attempt ran');
 
-# The machine restarts: all its processes are gone, whatever the disk says.
+# The machine restarts: all its processes are gone, whatever the state folder
+# says.
 $job = submit($cluster, '1xT4', q{echo x >> $OUT/runs; sleep 2});
 wait_for('it runs', 20, sub { -e "$cluster->{submitted}{$job}/runs" });
 $keeper = keeper_pid($n1, $job, 1);
@@ -69,7 +70,7 @@ is(query($cluster->{server}, 'credit',
 		"SELECT outcome FROM gpucredit.attempt WHERE job = $job AND attempt = 1"),
 	'node_lost', 'the first went with the machine');
 
-# An agent of the boot before is refused, and ends.
+# An agent of the previous boot is refused, and ends.
 end_agent($n1);
 start_agent($n1, GPUCREDIT_BOOT_ID => '');
 wait_for('an agent of an earlier boot ends itself', 20,
@@ -77,12 +78,13 @@ wait_for('an agent of an earlier boot ends itself', 20,
 like(agent_log($n1), qr/event=superseded/, 'and says why');
 start_agent($n1);
 
-# Every step in turn.  Agent's and keeper's alike read the point to die at.
+# Every step in turn.  Both the agent and the keeper read the point at which to
+# die.
 foreach my $point (
 	qw(intent start keeper-lock main exec exit gone settle answer settled))
 {
 	end_agent($n1);
-	# that it starts so little is what would drain it
+	# so many failed starts would drain the node
 	query($cluster->{server}, 'credit', q{SELECT gpucredit.resume('n1')});
 	$job = submit($cluster, '1xT4', q{echo x >> $OUT/runs; sleep 1});
 	start_agent($n1, GPUCREDIT_CRASH_AT => $point);
@@ -99,7 +101,7 @@ foreach my $point (
 	cmp_ok($runs, '>=', 1, "$point: it ran");
 }
 
-# A node that can start nothing does not take the whole queue: it is drained
+# A node that can start nothing does not consume the whole queue: it is drained
 # after three jobs, and they run elsewhere.
 end_agent($n1);
 query($cluster->{server}, 'credit', q{SELECT gpucredit.resume('n1')});
@@ -115,7 +117,7 @@ delete $n1->{keeper};
 end_cluster($cluster);
 done_testing();
 
-# Has the process died that was to die at this point?
+# Has the process died at this point?
 sub reached
 {
 	my ($n, $job, $point) = @_;

@@ -1,5 +1,5 @@
-# fence.pl: an agent without an answer stops its jobs before their devices are
-# given to others; a database that comes back in time finds nothing lost
+# fence.pl: an agent without answers stops its jobs before others get their
+# devices; if the database returns in time, nothing is lost
 #
 # GC_OUTAGE_SECONDS=600 has the database away for ten minutes.
 
@@ -19,8 +19,8 @@ my $server = $cluster->{server};
 my $n1     = add_node($cluster, 'n1', 1);
 my $count  = q{for i in $(seq 1 40); do echo $i >> $OUT/ticks; sleep 0.1; done};
 
-# The server is away for longer than the fence: the job stands still, goes on,
-# and pays for neither the pause nor twice.
+# The server is away for longer than the fence: the job is frozen, goes on, and
+# does not pay for the pause or twice.
 my $job   = submit($cluster, '1xT4', $count, wall => '1 hour');
 my $ticks = "$cluster->{submitted}{$job}/ticks";
 
@@ -48,7 +48,7 @@ wait_for_state($cluster, $job, 'completed', 60);
 unlike(agent_log($n1), qr{event=fenced attempt=acme/$job/1},
 	'a short outage stops nothing');
 
-# The agent is dead, or stands still: its keepers enforce the fence.
+# The agent is dead or stopped: its keepers enforce the fence.
 foreach my $how (qw(KILL STOP))
 {
 	$job   = submit($cluster, '1xT4', $count);
@@ -62,8 +62,8 @@ foreach my $how (qw(KILL STOP))
 	is(scalar(split /\n/, slurp_file($ticks)), 40, 'and does all its work once');
 }
 
-# The node is given up meanwhile: its job runs elsewhere, and what is left of
-# it here ends as soon as the agent hears of it.
+# The node counts as lost meanwhile: its job runs elsewhere, and its processes
+# here end as soon as the agent learns of it.
 my $n2 = add_node($cluster, 'n2', 1);
 $job   = submit($cluster, '1xT4',
 	q{echo $CUDA_VISIBLE_DEVICES >> $OUT/on; for i in $(seq 1 30); do sleep 0.1; done});

@@ -15,7 +15,7 @@ my @nodes   = map {
 	add_node($cluster, "n$_", 2, conf => ["address = 127.0.0.$_"])
 } 1 .. 2;
 
-# Each rank knows its place, and all know the first.
+# Each rank knows its number, and all know the first node.
 my $job = submit($cluster, '4xT4', q{
 echo "$RANK of $WORLD_SIZE $MASTER_ADDR:$MASTER_PORT $SLURM_GPUS_ON_NODE" > $OUT/$RANK
 sleep 2});
@@ -27,12 +27,13 @@ like($said[1], qr/^1 of 2 127\.0\.0\.1:\d+ 2$/, 'the second');
 is((split / /, $said[0])[3], (split / /, $said[1])[3], 'and the same first node');
 bill_is_fair($cluster, $job, 4, 2);
 
-# One ends later than the other: all of it is billed until then.
+# One rank ends later than the other: the whole gang is billed until then.
 $job = submit($cluster, '4xT4', q{sleep $((1 + RANK * 2))});
 wait_for_state($cluster, $job, 'completed');
 bill_is_fair($cluster, $job, 4, 3);
 
-# A rank fails: the others are stopped at once, and who it was is known.
+# A rank fails: the others are stopped at once, and the failed rank is
+# recorded.
 $job = submit($cluster, '4xT4', q{
 echo up > $OUT/up$RANK
 [ $RANK = 0 ] || { sleep 1; echo "rank one broke" >&2; exit 2; }
@@ -52,7 +53,7 @@ kill('KILL', keeper_pid($nodes[1], $job, 1));
 wait_for_state($cluster, $job, 'completed');
 is(slurp_file("$out/runs0"), "x\nx\n", 'both ranks ran again');
 
-# A GPU breaks under it: it goes on on what is left, when that is enough.
+# A GPU fails: the job runs again on what is left, if that is enough.
 my $n3 = add_node($cluster, 'n3', 2);
 $job = submit($cluster, '4xT4', q{echo $CUDA_VISIBLE_DEVICES >> $OUT/on; sleep 3});
 $out = $cluster->{submitted}{$job};

@@ -1,5 +1,5 @@
 # hostile.pl: programs that flee, leave zombies, or fork without end are ended
-# whole, and their devices are free for the next
+# completely, and their devices are free
 
 use strict;
 use warnings;
@@ -26,7 +26,7 @@ wait_for_state($cluster, $job, 'completed');
 is(join(' ', processes_of("fled\0004321")), '', 'it did not get away');
 bill_is_fair($cluster, $job, 1, 1);
 
-# Zombies that their parent never waits for, and such as lost their parent.
+# Zombies that their parent never waits for, and orphaned ones.
 $job = submit($cluster, '1xT4',
 	q{perl -e 'for (1 .. 200) { fork or exit } if (!fork) { for (1 .. 200) { fork or exit } exit } sleep 1'});
 wait_for_state($cluster, $job, 'completed');
@@ -64,7 +64,7 @@ SKIP:
 		'the kernel ended it for its memory');
 }
 
-# The next finds its device free, at once.
+# The next job finds its device free at once.
 $job = submit($cluster, '1xT4', 'sleep 1');
 wait_for_state($cluster, $job, 'completed');
 bill_is_fair($cluster, $job, 1, 1);

@@ -1,5 +1,5 @@
-# logs.pl: who may see a job reads what it writes, from the node that has it:
-# while it runs, once it is over, and with the middle overwritten
+# logs.pl: users read the output of jobs that they may see, from the job's
+# node: while it runs, after its end, and with the middle overwritten
 
 use strict;
 use warnings;
@@ -26,7 +26,7 @@ query(
 $ENV{GPUCREDIT_ORG}      = 'acme';
 $ENV{GPUCREDIT_DATABASE} = connection('alice');
 
-# Waits for nothing, and says so.
+# A job that has not run has no output.
 my $waits = submit($cluster, '4xT4', 'sleep 60', no_lock => 1);
 my $later = submit($cluster, '4xT4', 'true');
 wait_for_state($cluster, $waits, 'running');
@@ -36,7 +36,7 @@ like($err, qr/job $later has not started/, 'and that is said');
 query($server, 'credit', "SELECT gpucredit.cancel('acme', $_, 'c$_')") foreach $later, $waits;
 wait_for_state($cluster, $waits, 'cancelled');
 
-# Followed while it runs: each line as it comes, then the end.
+# Following a running job: each line as it comes, then the end.
 my $job = submit($cluster, '1xT4',
 	'echo one; echo oops >&2; touch $OUT/one; while [ ! -e $OUT/go ]; do sleep 0.05; done; printf "two\0\377\n"; sleep 0.2; echo three');
 my $folder = $cluster->{submitted}{$job};
@@ -59,7 +59,8 @@ is($follow->result(0), 0, 'it ends with the job');
 is($followed, "one\ntwo\0\377\nthree\n", 'every byte, once');
 is($errors, "oops\n", 'and the other stream');
 
-# Over, the agent started again: its node still has it.
+# After the job's end and a restart of the agent, the node still has the
+# output.
 kill_agent($n1);
 start_agent($n1);
 ($status, $out, $err) = logs('--tail', 6, '--stdout', $job);
@@ -68,7 +69,8 @@ is("$status $out", "0 three\n", 'its end, after the job') or diag($err);
 is($status, 1, 'an attempt that is not');
 like($err, qr/UC302/, 'there is none');
 
-# More than the node keeps: the head, the last of the ring, and what is lost.
+# More output than the node keeps: the beginning, the last part, and how much
+# is lost.
 my $big = submit($cluster, '1xT4', 'seq -f "%015.0f" 4600000');
 wait_for_state($cluster, $big, 'completed', 60);
 ($status, $out) = capture("--stdout $big", 1200000);
@@ -83,7 +85,7 @@ ok($out eq join('', map { sprintf("%015d\n", $_) } 4600000 - (4 << 16) + 1 .. 46
 diag(sprintf('4 MiB are read in %.1f s', time() - $began));
 cmp_ok(query($server, 'credit', 'SELECT count(*) FROM gpucredit.log_wish'), '<=', 32, 'little of it is in the database');
 
-# Written elsewhere, because the job asked for that.
+# Output written elsewhere, because the job asked for it.
 my $elsewhere = submit($cluster, '1xT4', 'echo hidden; echo seen >&2', output => "$folder/elsewhere", error => "$folder/%j.err");
 wait_for_state($cluster, $elsewhere, 'completed');
 ($status, $out, $err) = logs($elsewhere);
@@ -104,7 +106,7 @@ like($errors, qr/attempt 2/, 'and which is which');
 ($status, $out) = logs('--attempt', 1, $again);
 is($out, "first\n", 'the first is still there');
 
-# A gang: the first node's, or the one named.
+# A gang: the output of the first node, or of a named one.
 my $n2 = add_node($cluster, 'n2', 4);
 my $wide = submit($cluster, '8xT4', 'echo node $NODE_RANK');
 wait_for_state($cluster, $wide, 'completed');
@@ -113,7 +115,7 @@ is($out, "node 0\n", 'of the first node');
 ($status, $out) = logs('--node', 'n2', $wide);
 is($out, "node 1\n", 'of another');
 
-# Somebody else's is not there; nor may somebody else's node answer for it.
+# Another tenant's job does not exist, and another node may not answer for it.
 $ENV{GPUCREDIT_DATABASE} = connection('mallory');
 ($status, $out, $err) = logs($job);
 is($status, 1, 'another tenant');
@@ -121,7 +123,7 @@ like($err, qr/UC001|UC301/, 'it is not there');
 is($out, '', 'and nothing is seen');
 $ENV{GPUCREDIT_DATABASE} = connection('alice');
 
-# The node is away: said, and read once it is back.
+# A silent node is reported, and read once it is back.
 end_agent($n1);
 my $lost = time();
 wait_for('it is silent', 20,
@@ -133,7 +135,7 @@ start_agent($n1);
 $follow->finish;
 is($followed, "ne\ntwo\0\377\nthree\n", 'it comes once the node is back');
 
-# What the node forgot.
+# Output that the node no longer has.
 my $dir = attempt_dir($n1, $job, 1);
 end_agent($n1);
 system('rm', '-rf', $dir);
@@ -169,7 +171,7 @@ sub logs
 	return ($? >> 8, $out, $err);
 }
 
-# Only so many bytes of it.
+# A limited number of bytes.
 sub capture
 {
 	my ($arguments, $bytes) = @_;

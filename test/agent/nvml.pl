@@ -1,5 +1,5 @@
-# nvml.pl: GPUs of a library like NVIDIA's: each error takes out of service
-# what it should and nothing else, and a driver that hangs stops no heartbeat
+# nvml.pl: GPUs of a library like NVIDIA's: each error takes exactly the right
+# GPUs out of service, and a hanging driver stops no heartbeat
 
 use strict;
 use warnings;
@@ -27,7 +27,7 @@ my $n1      = add_node(
 		'xid.7 = application', ]);
 $ENV{GPUCREDIT_FAKE_NVML} = "$lib/gpus";
 
-# a library that is not there, or has no driver: a clear error
+# a missing library, or one without a driver: a clear error
 my %gpu = map { $_ => { used => 1, processes => 0, ecc => 0, how => 'ok' } } 0 .. 3;
 my @events;
 my $init = 18;
@@ -54,7 +54,7 @@ write_gpus();
 wait_for('it tells how busy its GPU is', 10,
 	sub { query($server, 'credit', "SELECT utilization FROM gpucredit.attempt WHERE job = $steady") eq '0.5' });
 
-# an Xid of the program: its message, nothing else
+# an Xid caused by the program: only its message
 my $job = job('1xT4', q{echo up > $OUT/up; while [ ! -e $OUT/end ]; do sleep 0.05; done; echo illegal >&2; exit 1}, '', 0);
 my $d   = device_of($job);
 xid($d, 31);
@@ -66,7 +66,8 @@ is(job_row($cluster, $job, 'message'), "Xid 31 on GPU-n1-$d: GPU memory page fau
 like(agent_log($n1), qr/event=xid device=$d uuid=GPU-n1-$d code=12345 action=log/, 'an unknown one is logged');
 is(healthy(), '{0-3}', 'all devices serve');
 
-# one of the hardware: that GPU goes, the job runs again elsewhere
+# an Xid of the hardware: the GPU goes out of service, the job runs again
+# elsewhere
 $job = job('1xT4', q{echo up > $OUT/up; sleep 1}, ', max_retries => 0', 0);
 $d = device_of($job);
 xid($d, 79);
@@ -77,7 +78,7 @@ is(query($server, 'credit', "SELECT outcome || ' ' || message FROM gpucredit.att
 	"node_lost device {$d} of node n1 is not healthy", 'as its GPU failed');
 my $broken = $d;
 
-# one that waits for its job's end: meanwhile nothing of it is lost
+# an Xid that takes effect at its job's end: the job goes on
 $job = job('1xT4', q{echo up > $OUT/up; while [ ! -e $OUT/end ]; do sleep 0.05; done}, '', 0);
 $d = device_of($job);
 my $ran = time();
@@ -93,7 +94,7 @@ bill_is_fair($cluster, $job, 1, $ran);
 wait_for('then it does not', 10, sub { !serves($d) });
 my $worn = $d;
 
-# what is left of a job keeps its GPU out until it is gone
+# leftover processes of a job keep its GPU out of service
 $job = job('1xT4', q{echo up > $OUT/up; sleep 0.5}, '', 0);
 $d = device_of($job);
 $gpu{$d}{used} = 5000;
@@ -114,7 +115,7 @@ $gpu{$d}{processes} = 0;
 write_gpus();
 wait_for('once it is gone it serves', 10, sub { serves($d) });
 
-# a GPU whose calls hang: heartbeats go on, so do the other GPUs
+# a GPU whose calls hang: heartbeats and the other GPUs go on
 $gpu{$d}{how} = 'hang';
 write_gpus();
 wait_for('a call hangs', 10, sub { agent_log($n1) =~ /event=nvml_hung index=$d/ });
@@ -125,7 +126,7 @@ $gpu{$d}{how} = 'ok';
 write_gpus();
 wait_for('it answers again', 15, sub { serves($d) });
 
-# a driver that hangs as a whole: nothing new, what runs goes on
+# a driver that hangs as a whole: no new jobs, running ones go on
 $init = 'hang';
 write_gpus();
 restart();
@@ -136,7 +137,7 @@ $init = 0;
 write_gpus();
 wait_for('it answers again', 15, sub { serves($d) });
 
-# lost, and back: that is a reset; the others need the operator's word
+# a GPU lost and back was reset; the others need the operator
 $gpu{$d}{how} = 'lost';
 write_gpus();
 wait_for('lost', 10, sub { !serves($d) });
@@ -147,8 +148,8 @@ wait_for('and back', 15, sub { serves($d) });
 is(system("$bin/gpucredit-agent reset $n1->{folder}/agent.conf GPU-n1-$broken >/dev/null"), 0, 'the operator has reset one');
 wait_for('it serves', 10, sub { serves($broken) });
 
-# the machine's next boot resets the rest, and an old library without events
-# counts errors: the same as an Xid 48
+# the machine's next boot resets the rest; an old library without events counts
+# errors, with the same effect as Xid 48
 query($server, 'credit', "SELECT gpucredit.cancel('acme', $steady, 'c')");
 wait_for_state($cluster, $steady, 'cancelled');
 bill_is_fair($cluster, $steady, 1, time() - $began);
@@ -166,7 +167,7 @@ wait_for('a library without most functions', 10, sub { healthy() eq '{0-3}' });
 $job = submit($cluster, '4xT4', 'sleep 0.2', no_lock => 1);
 wait_for_state($cluster, $job, 'completed');
 
-# devices of a file have the same rules
+# the same rules apply to devices of a file
 query($server, 'credit', q{SELECT gpucredit.drain('n1', 'test')});
 my $n2 = add_node($cluster, 'n2', 2);
 $job = job('1xT4', q{echo up > $OUT/up; while [ ! -e $OUT/end ]; do sleep 0.05; done}, '', 0);

@@ -1,5 +1,5 @@
-# outages.pl: the network is cut in one direction, the database comes back as
-# it was an hour ago, the wall clock jumps: nothing runs twice or is billed so
+# outages.pl: the network is cut in one direction, the database is restored
+# from an hour ago, the wall clock jumps: nothing runs or is billed twice
 
 use strict;
 use warnings;
@@ -26,8 +26,8 @@ my ($n1, $n2) = map {
 my $n3 = add_node($cluster, 'n3', 2, stopped => 1);
 my $count = q{echo $CUDA_VISIBLE_DEVICES >> $OUT/on; for i in $(seq 1 35); do echo $i >> $OUT/ticks; sleep 0.1; done};
 
-# What n1 says does not arrive, and n2 gets no answer: both stop in time, and
-# what they ran runs elsewhere.
+# n1's messages do not arrive, and n2 gets no answers: both stop in time, and
+# their jobs run elsewhere.
 my @jobs = map { submit($cluster, '1xT4', $count) } 1 .. 2;
 wait_for('both run', 20,
 	sub { 2 == grep { -e "$cluster->{submitted}{$_}/ticks" } @jobs });
@@ -56,11 +56,11 @@ relay_heals($_) foreach values %relay;
 wait_for('with the network back, what was left is ended', 20,
 	sub { !grep { processes_of("GPUCREDIT_ATTEMPT=acme/$_/1", 'environ') } @jobs });
 
-# what ran on a node that was lost is not billed
+# run time on a lost node is not billed
 bill_is_fair($cluster, $_, 1, 3.5) foreach @jobs;
 
-# The database is away for longer than node_lost, and comes back without what
-# it heard since its backup.
+# The database is away for longer than node_lost, and returns without what it
+# learned since its backup.
 my $ends = submit($cluster, '1xT4', $count);
 my $runs = submit($cluster, '1xT4',
 	q{for i in $(seq 1 80); do echo $i >> $OUT/ticks; sleep 0.1; done});
@@ -83,7 +83,7 @@ remove_tree($data);
 rename($backup, $data) or die "rename: $!";
 $server->start;
 
-# jobs of the same numbers, at once
+# jobs with the same numbers as before
 my @again = map { submit($cluster, '1xT4', q{echo up > $OUT/up; sleep 1}) } 1 .. 2;
 is("@again", "$endless $quick", 'numbers are given out again');
 wait_for_state($cluster, $_, 'completed', 60) foreach $ends, $runs, @again;
@@ -125,7 +125,7 @@ end_cluster($cluster);
 kill('KILL', map { $_->{pid} } values %relay);
 done_testing();
 
-# the file that libfaketime reads again with each look at the clock
+# the file that libfaketime reads at each look at the clock
 sub set_clock
 {
 	my ($file, $offset) = @_;
@@ -135,8 +135,8 @@ sub set_clock
 	return;
 }
 
-# A process between an agent and the server, by whose word bytes stay where
-# they are: SIGUSR1 holds what goes up, SIGUSR2 what comes down, SIGHUP nothing.
+# A proxy between an agent and the server, which can stop bytes: SIGUSR1 stops
+# those to the server, SIGUSR2 those from it, SIGHUP none.
 sub start_relay
 {
 	my $folder = PostgreSQL::Test::Utils::tempdir_short();

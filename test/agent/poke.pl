@@ -1,5 +1,6 @@
 # poke.pl: one listener pokes agents that do not listen: a start comes at once,
-# a flood of datagrams costs ten heartbeats a second, a lost one an interval
+# a flood of datagrams costs ten heartbeats a second, a lost datagram one
+# interval
 
 use strict;
 use warnings;
@@ -26,7 +27,7 @@ my @took = sort { $a <=> $b } map { start_took() } 1 .. 5;
 cmp_ok($took[2], '<', 0.3, 'a start comes at once');
 diag(sprintf('commit to exec, poked: p50 %.0f ms, worst of 5 %.0f ms', 1000 * $took[2], 1000 * $took[4]));
 
-# A node that comes later is found.
+# A node registered later is found.
 my $n2 = add_node($cluster, 'n2', 4, options('n2'));
 wait_for('it has asked', 10, sub { query($server, 'credit', q{SELECT about ->> 'poke' FROM gpucredit.node WHERE node = 'n2'}) eq "127.0.0.1:$port{n2}" });
 query($server, 'credit', q{SELECT gpucredit.drain('n1', 'test')});
@@ -34,8 +35,8 @@ start_took();
 cmp_ok(start_took(), '<', 2, 'one that came later is poked as well');
 query($server, 'credit', q{SELECT gpucredit.resume('n1')});
 
-# A flood.  A session reports its calls at a commit, once a second at most: what
-# was called before is counted before.
+# A flood.  A session reports its calls at a commit, at most once a second, so
+# earlier calls are counted first.
 my $socket = IO::Socket::INET->new(Proto => 'udp', PeerAddr => "127.0.0.1:$port{n1}") or die;
 sleep(1.2);
 IO::Socket::INET->new(Proto => 'udp', PeerAddr => "127.0.0.1:$port{$_}")->send('x') foreach qw(n1 n2);
@@ -56,12 +57,12 @@ my $job = submit($cluster, '1xT4', 'date +%s.%N > $OUT/began');
 wait_for_state($cluster, $job, 'completed', 10);
 pass('and it serves');
 
-# Nobody pokes: the next heartbeat tells.
+# Without a poke, the next heartbeat brings the start.
 kill('TERM', $poke);
 waitpid($poke, 0);
 cmp_ok(start_took(), '<', 6, 'a datagram that is lost costs an interval');
 
-# Started again, and after the server was.
+# After a restart of the listener, and of the server.
 $poke = start_poke($n1);
 $server->restart;
 wait_for('it listens again', 20, sub { listeners() == 1 });
@@ -121,6 +122,6 @@ sub agents_that_listen { return sessions('LISTEN%') }
 
 sub heartbeats
 {
-	sleep(1.2);    # until sessions have told
+	sleep(1.2);    # until sessions have reported
 	return query($server, 'credit', q{SELECT coalesce(sum(calls), 0) FROM pg_stat_user_functions WHERE funcname = 'heartbeat'});
 }

@@ -1,5 +1,4 @@
-# run.pl: real programs run, end in every way, and are billed for the seconds
-# that they ran
+# run.pl: real programs run, end in every way, and are billed for their seconds
 
 use strict;
 use warnings;
@@ -44,14 +43,14 @@ wait_for_state($cluster, $job, 'failed');
 is(job_row($cluster, $job, "exit_code || ' ' || message"),
 	'127 No such file or directory', 'a program that is not there is its fault');
 
-# what it leaves behind goes with it, also what fled twice
+# leftover processes are ended, also those that fled twice
 $job = submit($cluster, '1xT4',
 	q{(setsid sh -c 'sleep 1000 & exec sleep 1001' &) ; sleep 1});
 wait_for_state($cluster, $job, 'completed');
 is(join(' ', processes_of("OUT=$cluster->{submitted}{$job}", 'environ')), '',
 	'nothing that it started is left');
 
-# cancelled: told by SIGTERM, and it may clean up
+# cancelled: SIGTERM lets the program clean up
 $job = submit($cluster, '1xT4',
 	q{trap 'echo bye > $OUT/bye; exit 0' TERM; echo up > $OUT/up; while :; do sleep 0.1; done});
 wait_for('it runs', 20, sub { -e "$cluster->{submitted}{$job}/up" });
@@ -60,7 +59,7 @@ query($cluster->{server}, 'credit',
 wait_for_state($cluster, $job, 'cancelled');
 ok(-e "$cluster->{submitted}{$job}/bye", 'it could clean up');
 
-# one that does not listen is killed
+# a program that ignores it is killed
 $job = submit($cluster, '1xT4',
 	q{trap '' TERM; echo up > $OUT/up; while :; do sleep 0.1; done});
 wait_for('it runs', 20, sub { -e "$cluster->{submitted}{$job}/up" });
@@ -80,7 +79,7 @@ my @jobs = map { submit($cluster, '1xT4', 'sleep 1') } 1 .. 8;
 wait_for_state($cluster, $_, 'completed', 60) foreach @jobs;
 bill_is_fair($cluster, $_, 1, 1) foreach @jobs;
 
-# a node with a key: who has none settles nothing there, its own agent does
+# a node with a key: only its own agent settles there
 end_agent($n1);
 append_to_file("$n1->{folder}/key", "secret of n1\n");
 query($cluster->{server}, 'credit', q{
@@ -98,8 +97,8 @@ $job = submit($cluster, '1xT4', 'sleep 1');
 wait_for_state($cluster, $job, 'completed');
 bill_is_fair($cluster, $job, 1, 1);
 
-# what no job may do, in either kind of isolation: mount, make namespaces, load
-# a BPF program or another kernel, trace others; it has no capabilities
+# in both kinds of isolation a job has no capabilities, and may not mount, make
+# namespaces, load BPF programs or kernels, or trace others
 my $forbidden = q{
 perl -e 'my ($dir, $type) = ("/tmp", "tmpfs"); my %call = (mount => [165, $type, $dir, $type, 0, 0],
 	unshare => [272, 0x10000000], bpf => [321, 0, 0, 0], kexec => [246, 0, 0, 0, 0],
@@ -116,7 +115,7 @@ like($said, $amd64 ? qr/^\Q$refused\E$/m : qr/^Seccomp:\s2$/m, 'a job is refused
 like($said, qr/^CapPrm:\s0+\nCapEff:\s0+\n(?s:.*)^NoNewPrivs:\s1\nSeccomp:\s2$/m,
 	'and has no capability, nor gets one');
 
-# in namespaces of its own it sees neither others' processes nor their files
+# in its own namespaces a job sees neither others' processes nor their files
 SKIP:
 {
 	skip 'no bwrap, or no namespaces on this machine', 8
@@ -145,7 +144,7 @@ SKIP:
 		'there, too, it is refused what changes the machine');
 }
 
-# what there is for a node its agent hears of at once, however seldom it asks
+# an agent hears of new work at once, even with a long heartbeat interval
 my $n2 = add_node($cluster, 'n2', 1, heartbeat_ms => 20000, conf => ['listen = yes']);
 wait_for('it has asked once', 20,
 	sub { query($cluster->{server}, 'credit', q{SELECT about IS NOT NULL FROM gpucredit.node WHERE node = 'n2'}) eq 't' });

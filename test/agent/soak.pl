@@ -1,8 +1,8 @@
-# soak.pl: real agents for a while, and something fails every second or so:
-# each job comes to its end, runs once in each attempt, and the bills are right
+# soak.pl: real agents for a while, with a failure about every second: each job
+# ends, runs once in each attempt, and the bills are right
 #
-# GC_SOAK_SECONDS (10) says how long new jobs come, GC_SEED (1) what happens;
-# tools/month --agents runs it for longer.
+# GC_SOAK_SECONDS (10) is how long new jobs come, GC_SEED (1) chooses what
+# happens; tools/month --agents runs it for longer.
 
 use strict;
 use warnings;

@@ -1,8 +1,8 @@
-# hostile.pl: a process that nobody can kill, and a job that fills the disk,
-# keep their own device and nobody else's
+# hostile.pl: an unkillable process, and a job that fills the disk, block their
+# own device only
 #
-# A file system whose server does not answer holds the one; the other has a
-# small file system to fill.
+# A file system whose server does not answer makes the process unkillable; the
+# other job fills a small file system.
 
 use strict;
 use warnings;
@@ -44,7 +44,7 @@ SKIP:
 	sleep(2);
 	ok(!-e attempt_dir($n1, $stuck, 1) . '/gone', 'a process of it is left');
 
-	# others work on, and its device is not given out
+	# other jobs run, and its device is not given out
 	my $other = submit($cluster, '1xT4', 'sleep 1');
 	wait_for_state($cluster, $other, 'completed');
 	isnt((job_devices($other))[0], $device, 'on another device');
@@ -87,8 +87,8 @@ sub job_devices
 		"SELECT gpus FROM gpucredit.attempt_gpu WHERE org = 'acme' AND job = $job ORDER BY attempt DESC LIMIT 1");
 }
 
-# A file system whose server reads what it is asked, and never answers; undef
-# where this machine has none.  It ends when the handle is closed.
+# A FUSE file system whose server reads requests and never answers; undef if
+# this machine has no FUSE.  It ends when the handle is closed.
 sub hang
 {
 	my ($folder) = @_;

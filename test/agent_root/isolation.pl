@@ -1,5 +1,5 @@
-# isolation.pl: what only root can give a job: a user of its organisation, and
-# a filter on device files
+# isolation.pl: what only root can give a job: its organisation's user, and a
+# filter on device files
 #
 # Two character devices that every machine has stand for GPUs.
 

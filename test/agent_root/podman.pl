@@ -1,7 +1,7 @@
-# podman.pl: a job with an image runs in podman as any other job runs: it ends,
-# is stopped, frozen, recovered and billed the same, with its GPUs alone
+# podman.pl: a job with an image runs in podman, and ends, is stopped, frozen,
+# recovered and billed as any other, with its own GPUs only
 #
-# The image is made here of busybox, and the store is the test's own.
+# The test makes the image of busybox, and has its own store.
 
 use strict;
 use warnings;
@@ -49,7 +49,8 @@ unlink "$n1->{folder}/devices";
 append_to_file("$n1->{folder}/devices", "GPU-a 16384 ok $gpus[0]\nGPU-b 16384 ok $gpus[1]\n");
 start_agent($n1);
 
-# It is the image's: its files, its user, no capabilities, its output, its code.
+# The program has the image's files and user, no capabilities; its output and
+# exit code arrive.
 my $job = run_in('gctest:1', '1xT4', q{
 echo "in $(cat /etc/image) as $(id -u) in $PWD"; grep -E '^(CapEff|CapBnd|NoNewPrivs):' /proc/self/status
 echo "$GREETING"; ls /dev/gpus; ls -d /root/nothing; ls / | grep -c boot
@@ -71,8 +72,7 @@ $job = submit($cluster, '1xT4', '', argv => ['/no/such/program'], image => 'gcte
 wait_for_state($cluster, $job, 'failed');
 is(job_row($cluster, $job, 'exit_code'), 127, 'a command that is not there is 127');
 
-# Its GPUs, by the file that the agent wrote; a device that is not its own is
-# not there.
+# It sees its GPUs, from the file that the agent wrote, and no other device.
 my $devices = "for d in @gpus; " . q{do [ -e $d ] && echo "has $d" && : > $d; done; echo "visible $CUDA_VISIBLE_DEVICES"; sleep 1};
 my @jobs = map { run_in('gctest:1', '1xT4', $devices) } 1 .. 2;
 wait_for_state($cluster, $_, 'completed') foreach @jobs;
@@ -90,7 +90,7 @@ wait_for_state($cluster, $job, 'completed');
 is(query($server, 'credit', "SELECT step FROM gpucredit.checkpoint WHERE org = 'acme' AND job = $job"),
 	5, 'it saves a checkpoint');
 
-# Cancelled it may clean up; one that does not listen is killed.
+# A cancelled job may clean up; one that ignores the signal is killed.
 my @ends = (run_in('gctest:1', '1xT4', qq{trap 'echo bye > $shared/bye; exit 0' TERM; touch $shared/up1; while :; do sleep 0.1; done}),
 	run_in('gctest:1', '1xT4', qq{trap '' TERM; touch $shared/up2; while :; do sleep 0.1; done}));
 wait_for('they run', 20, sub { -e "$shared/up1" && -e "$shared/up2" });
@@ -109,8 +109,7 @@ start_agent($n1);
 wait_for_state($cluster, $job, 'completed');
 is(slurp_file("$shared/runs"), "x\nx\n", 'a second attempt ran');
 
-# An image that is nowhere: said clearly, nobody's failure, and no node is
-# drained for it.
+# A missing image gives a clear message, counts no failure, and drains no node.
 @jobs = map { run_in("localhost:1/nowhere:$_", '0', 'true') } 1 .. 4;
 push @jobs, run_in('dir:/root', '0', 'true');
 my $first = "FROM gpucredit.attempt WHERE job IN (" . join(',', @jobs) . ") AND attempt = 1 AND outcome = 'not_started'";
@@ -141,8 +140,8 @@ sub run_in
 		image => $image, %options);
 }
 
-# crun takes cgroups of version 2 only where no others are beside them: a mount
-# namespace of its own has them so.
+# crun uses cgroups of version 2 only if no others are mounted, so the test has
+# a mount namespace of its own.
 sub own_cgroups
 {
 	return () if -e '/sys/fs/cgroup/cgroup.controllers';

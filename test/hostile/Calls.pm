@@ -6,10 +6,10 @@ use warnings;
 
 use FindBin;
 
-# What the clock stands at.
+# The instant at which the clock is frozen.
 use constant NOW => '2027-06-01 00:00+00';
 
-# Whom calls are made as: logins that are members of gpucredit_<role>.
+# The logins that make calls: members of gpucredit_<role>.
 our @ROLES = qw(admin operator app agent auditor tenant);
 
 # Calls in order, each {role, fn, args => [[name, literal], ...]}.
@@ -56,8 +56,8 @@ sub logins
 		"CREATE ROLE h_nobody LOGIN;\n");
 }
 
-# The functions of the interface with the arguments each has: what any of the
-# roles may call and is no part of a type.
+# The functions of the interface with their arguments: all that any role may
+# call, except functions of types.
 sub interface
 {
 	return q{

@@ -1,10 +1,9 @@
-# Fuzz.pm: random calls of whatever there is to call
+# Fuzz.pm: random calls of all functions
 #
-# The functions and their arguments come from the catalogue, so that a new one
-# is fuzzed the day it appears.  A value is drawn by the argument's name where
-# that means something (Calls.pm says what), else by its type; one of four is
-# nonsense of that type.  What a client calls depends on its seed alone, never
-# on an answer.
+# The functions and their arguments come from the catalogue, so a new function
+# is fuzzed at once.  A value is chosen by the argument's name if that is known
+# (Calls.pm), else by its type; one in four is nonsense of that type.  A
+# client's calls depend on its seed alone, never on an answer.
 package Fuzz;
 
 use strict;
@@ -12,7 +11,7 @@ use warnings;
 
 use Calls;
 
-# What an argument of this name may mean.
+# Values for arguments of a name.
 my %meant = (
 	org     => [qw(acme other none), ''],
 	account => [ '', qw(vision vision/alice vision/bob speech) ],
@@ -47,7 +46,7 @@ my %same = (
 	from_account => 'account', to_account => 'account', key => undef,
 	tenant => 'org', leaf => 'account');
 
-# Nonsense and edges, by type; whatever is not here is a text.
+# Nonsense and edge cases by type; other types are texts.
 my %edge = (
 	bigint   => [ 0, -1, 1, 2, 3, '9223372036854775807', '-9223372036854775808' ],
 	integer  => [ 0, -1, 1, 2, 3, 100, 2147483647, -2147483648 ],
@@ -87,8 +86,8 @@ my @text = (
 	'z' x 8192, 'z' x 100000, '(((((', '\\', '[[:alpha:]]+$', '(a+)+$', '1xH100', '{0-7}', '{}', 'NaN', '1e5',
 	'acme/1/1', '9' x 40, '/', 'a//b', 'a/b/c/d/e/f/g/h/i/j', 'null', 'default');
 
-# What a refusal may be: of the interface, of a value no type has, of rights,
-# of concurrency.  Nothing internal, and no constraint of a table.
+# Allowed errors: of the interface, of malformed values, of rights, of
+# concurrency; no internal error, and no table constraint.
 our $REFUSAL = qr/^(?:UC\d\d\d|22...|42501|40001|40P01|25001|42704|55000|54000|54001|25P02|2201B)$/;
 our $INTERNAL = qr/cache lookup|unexpected |SPI_|could not find|unrecognized|failed to find|invalid memory alloc|gpucredit found|does not hold|plan should not|cannot-happen|assert/i;
 
@@ -118,7 +117,7 @@ sub new
 		$class);
 }
 
-# The functions a role may call, each argument a row.
+# The functions that a role may call, one row per argument.
 sub functions
 {
 	my ($role) = @_;
@@ -140,8 +139,8 @@ sub pick { return $_[ int(rand(@_)) ]; }
 
 sub chance { return rand() < $_[0]; }
 
-# The next statement: more often than not a call that is known to work, with
-# about one argument changed.
+# The next statement: mostly a call that is known to work, with about one
+# argument changed.
 sub next_call
 {
 	my ($self) = @_;
@@ -150,7 +149,7 @@ sub next_call
 	my $id = pick(@{ $self->{names} });
 	my @args;
 
-	# these read everything, and are dear
+	# these read everything, and are slow
 	$id = pick(@{ $self->{names} })
 	  if $id =~ /verify|metric|rebuild|capacity|demand/ && chance(0.8);
 	my ($fn) = $id =~ /^(.*)#/;

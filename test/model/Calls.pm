@@ -1,8 +1,8 @@
-# Calls.pm: each call as SQL, and as the model knows it
+# Calls.pm: each call as SQL and as a call of the model
 #
-# %calls: what the call returns, its parameters in order (with the type each
-# is cast to, where a text does not do), and the model's function.  A
-# parameter of type "us" is an instant in microseconds.
+# %calls: what the call returns, its parameters in order (with a type to cast
+# to if text is not enough), and the model's function.  A parameter of type
+# "us" is an instant in microseconds.
 package Calls;
 
 use strict;
@@ -175,7 +175,7 @@ sub call_sql
 	  . join(', ', @arguments) . ')';
 }
 
-# What the placeholders stand for.
+# The values of the placeholders.
 sub call_values
 {
 	my ($name, $a) = @_;
@@ -190,7 +190,7 @@ sub call_values
 	} grep { !/^-/ } @{ $calls{$name}[1] };
 }
 
-# The call as somebody would type it.
+# The call as a user would type it.
 sub call_text
 {
 	my ($dbh, $name, $a) = @_;

@@ -1,4 +1,4 @@
-# Compare.pm: everything there is of an organisation, in one query
+# Compare.pm: the whole state of an organisation, in one query
 #
 # take() fetches it; compare() says where the model differs.
 package Compare;
@@ -69,8 +69,8 @@ my $query = join(', ',
 		"'''' || b.account || ''''", 'b.period', us('b.period_start'),
 		'b.amount', 'b.reserved', 'b.spent', 'b.remaining', 'b.hard::int'));
 
-# All of an organisation: of these accounts the figures too; all holds, or
-# those that are open.
+# The state of an organisation, with the figures of these accounts; all holds,
+# or only open ones.
 sub take
 {
 	my ($dbh, $org, $accounts, $all) = @_;
@@ -85,7 +85,7 @@ sub take
 	return { %seen, org => $org, accounts => $accounts, all => $all };
 }
 
-# What differs: a list of lines, what is expected and what was found.
+# Differences: a list of lines, expected and found.
 sub compare
 {
 	my ($m, $seen) = @_;

@@ -1,7 +1,7 @@
-# Cycle.pm: what place() decided, taken into the model
+# Cycle.pm: applies decisions of place() to the model
 #
-# Who starts where is the scheduler's matter; whether the rules allow it, and
-# what it does to credit, is said by the model.
+# The scheduler chooses who starts where; the model checks that the rules allow
+# it, and computes the credit.
 package Cycle;
 
 use strict;
@@ -28,7 +28,7 @@ sub take_cycle
 	return;
 }
 
-# Jobs that got credit again; all that could, unless it ran out of time.
+# Jobs that got credit again: all that could, unless the cycle ran out of time.
 sub take_funded
 {
 	my ($d, $all) = @_;
@@ -70,8 +70,8 @@ sub behind
 	  Model::Job::waiting_before($m, $job);
 }
 
-# Whom the scheduler told to leave, and whom it spared: who was told already
-# never is.
+# Attempts that the scheduler told to leave, and those it spared: one already
+# told is never told again.
 sub take_claims
 {
 	my ($d, $rows) = @_;
@@ -113,8 +113,8 @@ sub take_claims
 	return;
 }
 
-# Where one job waits that neither backoff nor a quota keeps from starting,
-# and no device is promised to anybody, it does not fit on any one node.
+# If exactly one job waits, without backoff or quota, and no device is claimed,
+# the job fits on no node.
 sub left_waiting
 {
 	my ($d) = @_;
@@ -145,7 +145,7 @@ sub left_waiting
 	return;
 }
 
-# How many devices a set's text names.
+# The number of devices in a set's text.
 sub devices_in
 {
 	my ($gpus) = @_;
@@ -155,9 +155,9 @@ sub devices_in
 	return $n;
 }
 
-# What a sweep ended, in the order it did: that it was to end it so, and what
-# that does to credit, is said by the model.  Nothing that was to end goes on,
-# but where the sweep ran out of time.
+# What a sweep ended, in its order.  The model checks that each had to end so,
+# and computes the credit.  Nothing else that had to end is left, unless the
+# sweep ran out of time.
 sub take_sweep
 {
 	my ($d, $how, $all) = @_;
@@ -184,8 +184,8 @@ sub take_sweep
 		$d->fail("job $id of $org $expected", "it was ended, $outcome")
 		  if $expected ne $outcome;
 
-		# without credit for another the job still names its last hold, or
-		# one that it got after it
+		# without credit for another hold, the job still names its last one or
+		# a later one
 		my @new = $later || $hold == $job->{hold}{id} ? () : ($hold);
 
 		Model::Attempt::settle($m,
@@ -234,7 +234,7 @@ sub take_starts
 		$start{$name}{nodes}{$node} = $gpus;
 	}
 
-	# who was let in before a reservation, only the scheduler knows
+	# only the scheduler knows which jobs were backfilled
 	my $let_in = @order
 	  ? $d->{dbh}->selectcol_arrayref(q{SELECT org || '|' || job
 		FROM gpucredit.attempt

@@ -1,8 +1,8 @@
 # Dice.pm: random arguments for each call
 #
-# The same seed throws the same: nothing here depends on the order of a
-# hash's keys.  A function returns a call's arguments, or nothing where there
-# is nothing to call it with.
+# The same seed gives the same calls: nothing depends on the order of hash
+# keys.  A function returns a call's arguments, or nothing if the call is not
+# possible.
 package Dice;
 
 use strict;
@@ -75,13 +75,13 @@ sub base
 	return (org => $d->{org}, account => account($d), key => $d->new_key);
 }
 
-# By number, so that a seed finds them in the same order again.
+# Sorted by number, so that a seed finds them in the same order.
 sub by_id
 {
 	return sort { $a->{id} <=> $b->{id} } @_;
 }
 
-# The nodes there are.
+# The existing nodes.
 sub by_name
 {
 	my ($d) = @_;
@@ -109,7 +109,7 @@ sub job
 	  : @jobs ? pick(@jobs) : undef;
 }
 
-# Attempts that run, of all organisations.
+# Running attempts of all organisations.
 sub live_attempts
 {
 	my ($m) = @_;
@@ -136,8 +136,8 @@ sub attempt
 	  { between(1, $job->{attempt}) };
 }
 
-# How long an attempt has run, as its agent may say: all the time there was,
-# what it said before, less, more, far too much.
+# How long an attempt has run, as its agent may report it: the true time, the
+# last report, less, more, far too much.
 sub elapsed
 {
 	my ($d, $attempt) = @_;
@@ -346,7 +346,7 @@ our %throw = (
 		my ($d) = @_;
 		my %of_org;
 
-		# which of an organisation's gets its last credit is not said
+		# which job gets the organisation's last credit is not defined
 		foreach my $attempt (live_attempts($d->{m}))
 		{
 			push @{ $of_org{ $attempt->{org} } }, $attempt;

@@ -1,9 +1,9 @@
-# Driver.pm: one seed: random calls, to the server and to the model
+# Driver.pm: runs one seed: random calls to the server and to the model
 #
-# After each call everything there is of the organisation it touched is
-# compared.  What only the server can know is taken from it: the numbers of
-# new things, what the scheduler decided, and when dead holds were released
-# (the interface leaves that open, but for a call short of credit).
+# After each call the whole state of its organisation is compared.  The model
+# takes from the server what only the server knows: numbers of new rows, the
+# scheduler's decisions, and when dead holds were released (the interface
+# leaves that open, except for a call short of credit).
 package Driver;
 
 use strict;
@@ -22,8 +22,8 @@ use constant {
 	ALL_ACCOUNTS => 10,		# calls between looks at all its accounts
 	ALL_ORGS     => 250,
 	LOOK_BACK    => 40,		# calls between looks at the past
-	SWEEP_TIME   => 0.2,	# seconds in which a sweep leaves nothing
-	FUND_TIME    => 0.1,	# or no job without credit that there is
+	SWEEP_TIME   => 0.2,	# seconds in which a sweep finishes
+	FUND_TIME    => 0.1,	# or no job without enough credit
 };
 
 my %weight = (
@@ -41,7 +41,7 @@ my %weight = (
 	reclaim      => 0.5, resume         => 1,  register_node  => 0.2,
 	replay       => 5,  spoil           => 4);
 
-# dbh: a database of its own, with the extension and nothing else.
+# dbh: a connection to a database with nothing but the extension.
 sub new
 {
 	my ($class, $dbh, $seed) = @_;
@@ -103,7 +103,7 @@ sub set_up
 	return;
 }
 
-# So many calls; dies with what went wrong.
+# Makes so many calls; dies with what went wrong.
 sub run
 {
 	my ($self, $calls) = @_;
@@ -183,7 +183,7 @@ sub pass_time
 	return;
 }
 
-# The figures of an account as an instant leaves them, by the model.
+# The figures of an account after an instant, by the model.
 sub keep_for_later
 {
 	my ($self) = @_;
@@ -197,7 +197,7 @@ sub keep_for_later
 	return;
 }
 
-# All of a balance but what was used, which is known as far as it was logged.
+# All of a balance except used, which is known only as far as it was logged.
 sub past_figures
 {
 	my @words = split(/ /, Model::Figures::balance(@_));
@@ -205,7 +205,7 @@ sub past_figures
 	return join(' ', @words[ 1 .. 3, 5 .. 8 ]);
 }
 
-# A past balance is what the model had then; a statement ends with what is
+# A past balance equals the model's at that time; a statement ends with what is
 # available now.
 sub look_back
 {
@@ -273,7 +273,7 @@ sub weighted
 	return 'place';
 }
 
-# One call, to both, and what came of it.
+# Makes one call to both, and returns the results.
 sub call
 {
 	my ($self, $name, $a) = @_;
@@ -370,7 +370,8 @@ sub touched
 	return ($org, sort keys %touched);
 }
 
-# What there is of an organisation; the figures of the account a call named.
+# The state of an organisation, and the figures of the account that a call
+# named.
 sub see
 {
 	my ($self, $org, $a) = @_;
@@ -408,7 +409,8 @@ sub new_ids
 		  map { /^(\d+) / } split(/\n/, $seen->{$what}) ];
 }
 
-# Does the model say the same of a call?  Returns how it ended.
+# Compares the model's answer to a call with the server's.  Returns how the
+# call ended.
 sub judge
 {
 	my ($self, $name, $a, $rows, $state, $seen) = @_;
@@ -462,7 +464,7 @@ sub look_at
 	return;
 }
 
-# Ends the seed, with all that it takes to understand why.
+# Ends the seed with everything needed to understand why.
 sub fail
 {
 	my ($self, $expected, @found) = @_;

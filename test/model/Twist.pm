@@ -1,6 +1,6 @@
 # Twist.pm: calls that a careful client would not make
 #
-# Keyed calls repeated, as they were or changed; calls with one bad argument.
+# Keyed calls repeated unchanged or changed; calls with one bad argument.
 package Twist;
 
 use strict;
@@ -11,8 +11,8 @@ use Exporter 'import';
 
 our @EXPORT = qw(replayed spoiled);
 
-# A keyed call of before: again, told otherwise but the same, or with an
-# argument changed; or another function under its key.
+# An earlier keyed call: repeated, written differently with the same meaning,
+# with a changed argument, or another function under its key.
 sub replayed
 {
 	my ($d) = @_;

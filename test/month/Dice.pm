@@ -1,4 +1,4 @@
-# Dice.pm: random numbers that a seed repeats anywhere
+# Dice.pm: random numbers that a seed repeats on any machine
 package Dice;
 
 use strict;
@@ -33,7 +33,7 @@ sub between
 	return $least + $self->below($most - $least + 1);
 }
 
-# Does it happen, once in so many?
+# True once in so many calls.
 sub once_in
 {
 	my ($self, $n) = @_;

@@ -1,9 +1,9 @@
-# Fleet.pm: machines, their agents, and what really runs on them
+# Fleet.pm: simulated machines, their agents, and what really runs on them
 #
 # This is the truth that the server cannot see.  A process is a part of an
-# attempt on a node; it ends when its agent ends it, its machine goes, or the
-# agent's watchdog has waited half of node_lost for a heartbeat's answer.  Some
-# agents are mute: they do not tell what runs.
+# attempt on a node.  It ends when its agent ends it, its machine fails, or the
+# agent's watchdog has waited half of node_lost for an answer.  Some agents are
+# mute: they do not report what runs.
 package Fleet;
 
 use strict;
@@ -20,9 +20,9 @@ sub new
 	return bless {
 		%self,
 		nodes    => {},
-		attempts => {},			# by key: what an attempt really is
-		pending  => {},			# settlements that nobody has answered
-		content  => {},			# what stands at a checkpoint's uri
+		attempts => {},			# by key: the true state of attempts
+		pending  => {},			# settlements without an answer
+		content  => {},			# the content of a checkpoint's uri
 	}, $class;
 }
 
@@ -38,7 +38,7 @@ sub add_node
 		agent     => 1,
 		reachable => 1,
 		last_ok   => $self->{now},
-		heard     => $self->{now},	# as the server knows it
+		heard     => $self->{now},	# the node as the server knows it
 		told      => { map { $_ => 1 } 0 .. $node{gpus} - 1 },
 	};
 	$self->register($self->{nodes}{ $node{name} });
@@ -59,7 +59,7 @@ sub register
 	return;
 }
 
-# All agents do what they do, in turn.
+# All agents act in turn.
 sub step
 {
 	my ($self) = @_;
@@ -111,7 +111,7 @@ sub _end
 	return;
 }
 
-# The node's heartbeat, and doing what it says.
+# The node's heartbeat, and carrying out its answer.
 sub _beat
 {
 	my ($self, $node) = @_;
@@ -136,7 +136,7 @@ sub _beat
 	return unless $rows;
 	$node->{last_ok} = $self->{now};
 	$self->_end_others($node, $rows) if $node->{mute};
-	# stop before starting: devices must be empty
+	# stop before starting, because devices must be empty
 	foreach my $row (sort { ($a->{action} eq 'start') <=> ($b->{action} eq 'start') } @$rows)
 	{
 		my $key = join('/', @$row{qw(org job attempt)});
@@ -149,7 +149,7 @@ sub _beat
 	return;
 }
 
-# Who does not tell what runs is not told what to stop, but what should run.
+# A mute agent is not told what to stop, only what should run.
 sub _end_others
 {
 	my ($self, $node, $rows) = @_;
@@ -168,7 +168,7 @@ sub _obey
 
 	if ($row->{action} eq 'start')
 	{
-		# what it has seen end it does not start again
+		# it does not start again what it saw end
 		$self->_start($node, $key, $row)
 		  unless $runs || $node->{ended}{$key};
 	}
@@ -181,7 +181,7 @@ sub _obey
 	}
 	elsif (!$runs)
 	{
-		# it should, and does not: its machine was restarted
+		# it should run and does not: the machine was restarted
 		$self->_leave($attempt, 'restarted')
 		  if $attempt && $attempt->{leader} eq $node->{name};
 	}
@@ -197,7 +197,7 @@ sub _obey
 	return;
 }
 
-# A part begins; the leader's part looks after the checkpoint.
+# A part begins; the leader's part handles the checkpoint.
 sub _start
 {
 	my ($self, $node, $key, $row) = @_;
@@ -221,7 +221,7 @@ sub _start
 	return;
 }
 
-# Read the checkpoint, tell what it is, go on from where the server says.
+# Reads the checkpoint, reports it, and goes on from where the server says.
 sub _resume
 {
 	my ($self, $attempt, $row) = @_;
@@ -236,7 +236,7 @@ sub _resume
 			@$attempt{qw(org job attempt)},
 			$number, $step, sha256_hex($content));
 
-		# no answer: it begins again rather than on sand
+		# no answer: it begins anew rather than from an unchecked state
 		return unless $rows && @$rows;
 		return $uri if $rows->[0]{good};
 		$self->{count}{bad_checkpoints}++;
@@ -264,7 +264,7 @@ sub _lead
 
 	if (!$self->_whole($attempt))
 	{
-		# some part was never there, or is gone
+		# a part never began, or is gone
 		$self->_leave($attempt, 'broken')
 		  if $attempt->{begun} && $self->{dice}->once_in(3);
 		return;
@@ -292,7 +292,7 @@ sub _lead
 	return unless $rows && @$rows;
 	my $answer = $rows->[0];
 
-	# one that is over holds nothing
+	# an ended attempt holds nothing
 	my $over = $answer->{action} eq 'stop' && $answer->{held} == 0;
 
 	die "$attempt->{key} is billed $answer->{billed}, of $answer->{held}\n"
@@ -302,7 +302,7 @@ sub _lead
 	return;
 }
 
-# Save the work so far; some of it rots.
+# Saves the work so far; some checkpoints go bad.
 sub _save
 {
 	my ($self, $attempt) = @_;
@@ -329,7 +329,7 @@ my %outcome = (
 	broken     => 'failed',    restarted  => 'failed',
 	resized    => 'resized');
 
-# End all parts, and settle when they are gone.
+# Ends all parts, and settles when they are gone.
 sub _leave
 {
 	my ($self, $attempt, $why) = @_;
@@ -339,7 +339,7 @@ sub _leave
 	{
 		my $node = $self->{nodes}{$name};
 
-		# out of reach: whoever runs there runs on, and this is not over
+		# out of reach: its processes run on, and the attempt is not over
 		return if $node->{up} && exists $node->{procs}{$key}
 		  && !($node->{agent} && $node->{reachable});
 	}
@@ -379,7 +379,7 @@ sub _settle_pending
 	return;
 }
 
-# The nodes on which something of a job still runs, of those that would tell.
+# The nodes on which a job still runs, of those that report.
 sub where_runs
 {
 	my ($self, $org, $job) = @_;

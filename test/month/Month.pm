@@ -8,10 +8,10 @@
 # settings that count seconds stretched to fit.  Two pools share the quotas of
 # four organisations.  Machines, devices, agents and networks fail, spot nodes
 # are taken back one by one and in storms, nodes are drained, jobs cancelled.
-# After every cycle the harness compares what was decided with what really
-# runs (Fleet.pm), with what the server was told, and with what every cycle is
-# held to (Promises.pm).  At the end nothing fails any more, credit is bought,
-# and every job must come to its end.
+# After every cycle the harness compares the decisions with what really runs
+# (Fleet.pm), with what the server was told, and with the invariants of every
+# cycle (Promises.pm).  At the end nothing fails any more, credit is bought,
+# and every job must end.
 package Month;
 
 use strict;
@@ -160,7 +160,7 @@ sub _arrivals
 	return $left if $steps <= 1;
 	my $mean = int(1000 * $left / $steps);
 
-	# in bursts, as people work
+	# in bursts, as people submit
 	return $self->{dice}->once_in(4)
 	  ? int(4 * $mean / 1000) + ($self->{dice}->below(1000) < 4 * $mean % 1000)
 	  : 0;
@@ -192,7 +192,7 @@ sub _submit
 			'{"checkpoint_bytes": 50000000000}'));
 	my $row = $self->{wire}->call(@call)->[0];
 
-	# whoever got no answer asks again
+	# a client without an answer repeats the call
 	if ($dice->once_in(20))
 	{
 		my $again = $self->{wire}->call(@call)->[0];
@@ -213,7 +213,7 @@ sub _submit
 	return;
 }
 
-# What goes wrong now, and what has been mended
+# Starts failures, and ends some
 sub _faults
 {
 	my ($self) = @_;
@@ -319,7 +319,7 @@ sub _due
 	}
 	elsif ($node->{reclaimed} && $what eq 'mend machine')
 	{
-		# its provider has it; that mends it, too
+		# its provider has taken it back, which also ends the failure
 	}
 	else
 	{
@@ -329,7 +329,7 @@ sub _due
 	return;
 }
 
-# Sweeps come when they come, sometimes not for an hour.
+# Sweeps run at irregular times, sometimes not for an hour.
 sub _sweep
 {
 	my ($self) = @_;
@@ -347,7 +347,7 @@ sub _sweep
 	return;
 }
 
-# One cycle of a pool, and whether it kept what it promises
+# One cycle of a pool, and the check of its invariants
 sub _cycle
 {
 	my ($self, $pool) = @_;
@@ -405,8 +405,8 @@ sub _check_start
 	return;
 }
 
-# A part lands only where the server may think that it can, and where really
-# nothing runs on its devices.
+# A part is placed only where the server may believe its devices free, and
+# where really nothing runs on them.
 sub _check_part
 {
 	my ($self, $key, $row) = @_;
@@ -430,7 +430,7 @@ sub _check_part
 	return;
 }
 
-# What the server knows of an attempt and its job, for whoever must find out
+# What the server knows of an attempt and its job, for the failure report
 sub _story
 {
 	my ($self, $key) = @_;
@@ -516,7 +516,7 @@ sub _open_jobs
 		'SELECT count(*) AS n FROM gpucredit.job WHERE ended_at IS NULL')->[0]{n};
 }
 
-# No job lost, no credit held, and what completed was done.
+# No job is lost, no credit is held, and completed work was really done.
 sub _judge_end
 {
 	my ($self) = @_;

@@ -1,12 +1,12 @@
-# Promises.pm: what every cycle of a pool is held to
+# Promises.pm: the invariants of every cycle of a pool
 #
 #   my $promises = Promises->new(wire => $wire, jobs => \%jobs);
 #   $promises->check($pool, $now, $rows, \%starts);   # dies where one is broken
 #
-# Asked after each cycle, of what it answered and of what then stands in the
-# tables.  What really runs is Fleet.pm's matter, whether money adds up that of
-# verify(), and what takes an order of the whole queue to judge the server's own
-# check of each decision.  Here is what can be said without either:
+# check() compares each cycle's answer with the tables afterwards.  Fleet.pm
+# knows what really runs, verify() checks the money, and the server itself
+# checks decisions that depend on the order of the whole queue.  These are the
+# rest:
 #
 #   - a second cycle at the same instant decides nothing
 #   - spot nodes only for jobs that may be preempted

@@ -1,9 +1,9 @@
-# Wire.pm: calls to the server over a network that is none too good
+# Wire.pm: calls to the server over a bad network
 #
-# A call of an agent may be lost on its way or on its way back, arrive twice,
-# or arrive long after the agent has given it up, out of order.  Heartbeats of
-# one node alone stay in order: an agent has one connection for them, and the
-# node's row makes them queue.
+# A call of an agent, or its answer, may be lost.  A call may arrive twice, or
+# out of order long after the agent has given up.  Only heartbeats of one node
+# stay in order: an agent has one connection for them, and they queue for the
+# node's row.
 package Wire;
 
 use strict;
@@ -16,7 +16,7 @@ sub new
 	return bless {
 		dbh   => $dbh,
 		dice  => $dice,
-		bad   => 1,			# how bad the network is; 0: it is not
+		bad   => 1,			# how bad the network is; 0: perfect
 		late  => [],
 		calls => 0,
 		fates => {},
@@ -34,9 +34,9 @@ sub call
 	return $statement->fetchall_arrayref({});
 }
 
-# A call of an agent: its rows, or nothing, where no answer came.  An error
-# with one of the SQLSTATEs in $fine is an answer without rows.  "arrived" says
-# whether the server has seen it.
+# A call of an agent: its rows, or nothing if no answer came.  An error with
+# one of the SQLSTATEs in $fine is an answer without rows.  "arrived" says
+# whether the server got it.
 sub send
 {
 	my ($self, $now, $ordered, $fine, $sql, @args) = @_;
@@ -57,7 +57,7 @@ sub send
 	return $fate eq 'unanswered' ? undef : $rows;
 }
 
-# What was on its way for long arrives now.
+# Delayed calls arrive now.
 sub deliver
 {
 	my ($self, $now) = @_;

@@ -15,8 +15,8 @@
 #   verify_empty($node, 'credit');
 #   done_testing();
 #
-# tools/test runs them with everything in place.  Run by hand, as a user who
-# may start servers (not root), they use the extension that is installed:
+# tools/test prepares everything and runs them.  Run by hand, as a user who may
+# start servers (not root), they use the installed extension:
 #   prove test/t
 package GpuCredit;
 
@@ -24,7 +24,7 @@ use strict;
 use warnings;
 
 # Finds PostgreSQL's test modules and programs.  GC_PG_CONFIG names the
-# pg_config to ask; GC_BIN, the folder of the programs where that differs.
+# pg_config to use, GC_BIN the folder of the programs if it differs.
 my $pgxs;
 
 BEGIN
@@ -54,7 +54,7 @@ BEGIN
 			CLEANUP => 1);
 	}
 
-	# from 16 on they ask for these two
+	# from 16 on they need these two
 	if ($ENV{TESTDIR})
 	{
 		$ENV{TESTDATADIR} ||= "$ENV{TESTDIR}/tmp_check";
@@ -101,8 +101,8 @@ sub new_database
 	return;
 }
 
-# What a statement returns, columns separated by | and rows by newlines; an
-# error of it ends the test.
+# Returns a statement's result, columns separated by | and rows by newlines; an
+# error ends the test.
 sub query
 {
 	my ($node, $db, $sql) = @_;
@@ -158,7 +158,7 @@ sub connect_to
 }
 
 # Forks so many processes, each of which calls the function with its number,
-# from 0; returns their ids.  One that dies says so on standard error.
+# from 0; returns their ids.  A process that dies prints why on standard error.
 sub in_parallel
 {
 	my ($n, $function) = @_;
@@ -194,10 +194,10 @@ sub wait_for_children
 	return $bad;
 }
 
-# Ends a server as a failing machine does: SIGKILL to the postmaster and to
-# every process it has, known by the folder they work in.  A postmaster whose
-# parent is slow to notice looks alive to the next one, so the files that name
-# it go, once nothing runs.
+# Ends a server as a failing machine does: SIGKILL to the postmaster and all
+# its processes, found by their working folder.  A dead postmaster whose parent
+# is slow to reap it looks alive to the next one, so its pid files are removed
+# once nothing runs.
 sub kill_server
 {
 	my ($node) = @_;
@@ -219,7 +219,7 @@ sub kill_server
 	return;
 }
 
-# The processes whose working folder this is.
+# The processes with this working folder.
 sub processes_in
 {
 	my ($folder) = @_;

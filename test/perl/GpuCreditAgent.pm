@@ -1,7 +1,7 @@
 # GpuCreditAgent.pm: what the tests of gpucredit-agent share
 #
-# Real agents, keepers and processes; a node's GPUs are lines of a file.  Each
-# has a device file beside it, which every program of a test locks.
+# Agents, keepers and processes are real; a node's GPUs are lines of a file.
+# Each GPU has a device file, which every program of a test locks.
 #
 #   my $cluster = cluster('agent');             # a server, an account, credit
 #   my $n1 = add_node($cluster, 'n1', 4);       # registered; its agent runs
@@ -36,7 +36,8 @@ my $build = $ENV{GC_AGENT_BIN}
   || File::Spec->rel2abs("$FindBin::RealBin/../../agent");
 my $serial = 0;
 
-# Every program locks its devices first: two that have one would be seen.
+# Every program locks its devices first, so two programs on one device are
+# noticed.
 my $LOCK = q{i=10
 for d in ${GPUCREDIT_DEVICES//,/ }; do
 	eval "exec $i<>$d" && flock -n $i || { echo "$d is taken" >&2; exit 99; }
@@ -44,14 +45,14 @@ for d in ${GPUCREDIT_DEVICES//,/ }; do
 done
 };
 
-# The cgroup that tests may use; undef where this machine gives none.
+# The cgroup that tests may use; undef if this machine has none.
 sub cgroup_root
 {
 	return $ENV{GC_CGROUP} || undef;
 }
 
-# A server with one account that has credit.  Root cannot start one, and uses
-# that of its environment.
+# A server with one account that has credit.  Root cannot start a server, and
+# uses that of its environment.
 sub cluster
 {
 	my ($name, @conf) = @_;
@@ -59,7 +60,7 @@ sub cluster
 	  ? bless({}, 'GpuCreditAgent::Server')
 	  : new_node($name, "gpucredit.retry_backoff = '1s'", @conf);
 
-	# one server has all tests of root
+	# root's tests share one server
 	$node->safe_psql('postgres', 'DROP DATABASE IF EXISTS credit WITH (FORCE)')
 	  if $> == 0;
 	new_database($node, 'credit');
@@ -165,7 +166,7 @@ sub start_agent
 	return;
 }
 
-# Another agent's command, told the same by its environment (conformance.pl).
+# Another agent's command, with the same in its environment (conformance.pl).
 sub exec_other
 {
 	my ($n, $conf) = @_;
@@ -193,7 +194,7 @@ sub kill_agent
 	return;
 }
 
-# SIGTERM: what it runs goes on.
+# SIGTERM: its jobs go on.
 sub end_agent
 {
 	my ($n) = @_;
@@ -213,7 +214,7 @@ sub place
 		q{SELECT count(*) FROM gpucredit.place() WHERE action = 'start'});
 }
 
-# A job that runs a shell command on its GPUs, each of them locked meanwhile.
+# A job that runs a shell command on its GPUs, which it locks meanwhile.
 sub submit
 {
 	my ($cluster, $request, $command, %options) = @_;
@@ -259,7 +260,7 @@ sub job_state
 		"SELECT state FROM gpucredit.jobs WHERE org = '$org' AND job = $job");
 }
 
-# Waits until something is true; the caller's word is the test's name.
+# Waits until something is true; the caller names the test.
 sub wait_for
 {
 	my ($name, $seconds, $code) = @_;
@@ -332,8 +333,8 @@ sub agent_log
 	return slurp_file("$n->{folder}/agent.log");
 }
 
-# A test: the bill is the seconds that ran, at 1 credit a second and GPU.
-# The program tells them itself: the files began and ended in its folder.
+# A test: the bill is the seconds that ran, at 1 credit per second and GPU.
+# The program reports them in the files began and ended of its folder.
 sub bill_is_fair
 {
 	my ($cluster, $job, $gpus, $seconds, $within) = @_;
@@ -348,7 +349,7 @@ sub bill_is_fair
 	return;
 }
 
-# Ends agents, and looks that nothing is left behind.
+# Ends agents, and tests that nothing is left.
 sub end_cluster
 {
 	my ($cluster) = @_;
@@ -373,8 +374,8 @@ sub end_cluster
 	return;
 }
 
-# What the server of GC_SERVER_HOST and GC_SERVER_PORT offers of
-# PostgreSQL::Test::Cluster, which takes PGHOST for itself.
+# The methods of PostgreSQL::Test::Cluster that tests need, for the server of
+# GC_SERVER_HOST and GC_SERVER_PORT; the module itself would overwrite PGHOST.
 package GpuCreditAgent::Server;
 
 sub host { return $ENV{GC_SERVER_HOST} }

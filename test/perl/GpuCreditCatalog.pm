@@ -1,11 +1,10 @@
-# GpuCreditCatalog.pm: what the extension is made of, as lines
+# GpuCreditCatalog.pm: the objects of the extension, as lines
 #
-# catalog_of() tells everything of a database's extension that a script makes:
-# its members, tables with columns (by name: an upgrade cannot choose their
-# order), defaults, constraints, indexes, triggers, policies, types, sequences,
-# views and functions with bodies and settings, comments, privileges, what of
-# it is dumped, and the rows every installation has.  Two installations are
-# the same if their lines are.
+# catalog_of() lists everything of an extension that its script makes: members,
+# defaults, constraints, indexes, triggers, policies, types, sequences, views,
+# functions with bodies and settings, comments, privileges, dumped tables, and
+# built-in rows.  Tables have their columns by name, because an upgrade cannot
+# choose their order.  Two installations are equal if their lines are.
 
 package GpuCreditCatalog;
 
@@ -16,7 +15,7 @@ use Exporter 'import';
 
 our @EXPORT = qw(catalog_of);
 
-# Privileges as a sorted list: in which order they were given tells nothing.
+# Privileges as a sorted list, because their order means nothing.
 my $acl = q{coalesce((SELECT string_agg(x::text, ' ' ORDER BY x::text)
 	FROM unnest(%s) x), 'default')};
 
@@ -137,7 +136,7 @@ my @questions = (
 		'SELECT r::text FROM gpucredit.retry_rule_builtin r' ],
 );
 
-# All lines, each with what it tells of in front.
+# All lines, each beginning with its object.
 sub catalog_of
 {
 	my ($node, $db) = @_;
@@ -155,8 +154,8 @@ sub catalog_of
 	return sort @lines;
 }
 
-# What "SELECT *" became follows the order of a table's columns, which may
-# differ: a run of columns of one alias is put into one order.
+# An expanded "SELECT *" follows the order of a table's columns, which may
+# differ.  So a run of columns of one alias is sorted.
 sub in_any_order
 {
 	my ($line) = @_;

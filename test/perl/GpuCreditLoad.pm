@@ -1,4 +1,5 @@
-# GpuCreditLoad.pm: clients that do everything at once, and an account of it
+# GpuCreditLoad.pm: clients that make all kinds of calls at once, and the check
+# of the results
 #
 #   setup_world($node, $db);
 #   my @pids = in_parallel(4, sub { run_client($node, $db, number => $_[0],
@@ -6,11 +7,10 @@
 #   wait_for_children(@pids);
 #   my $account = settle_accounts($node, $db, glob("$dir/*.log"));
 #
-# A client writes each call to its log before it sends it, and the result
-# after the server has answered: what is in the log with a result was
-# acknowledged.  settle_accounts() sends every call again: an acknowledged one
-# must be answered as a replay of exactly that result, one that was not must
-# take effect now or have taken effect once.
+# A client logs each call before it sends it, and the result after the answer:
+# a call with a result in the log was acknowledged. settle_accounts() sends
+# every call again.  An acknowledged call must return exactly that result as a
+# replay; any other must take effect now, or have taken effect once.
 package GpuCreditLoad;
 
 use strict;
@@ -26,14 +26,14 @@ use Time::HiRes qw(time);
 our @EXPORT = qw(setup_world run_client answered settle_accounts settle_crash
 	world_conf);
 
-# Seconds: a heartbeat is on disk three times wal_writer_delay (0.2 s) after it
-# was answered; a busy machine lets the WAL writer sleep longer.
+# Seconds: a heartbeat is on disk three times wal_writer_delay (0.2 s) after
+# its answer; on a busy machine the WAL writer sleeps longer.
 my $LOSABLE  = 1;
 my @orgs     = qw(acme bell core);
 my @accounts = ('', 'vision', 'vision/alice', 'speech');
 my $json     = JSON::PP->new->canonical->allow_nonref;
 
-# What a client may be told as a consequence of what others do.
+# Errors that other clients may cause.
 my %expected = (
 	capture     => { UC003   => 1 },
 	release     => { UC003   => 1 },
@@ -41,11 +41,11 @@ my %expected = (
 	refund_hold => { '22023' => 1 },
 	checkpoint  => { UC302   => 1, UC303 => 1, '22023' => 1 });
 
-# What has a key, or is settled once, and so is answered again as it was.
+# Calls that have a key, or settle, so that a repeat gets the same answer.
 my $keyed = qr/^(?:issue|hold|capture|release|reserve|cancel|settle|revoke
 	|transfer|refund|refund_hold)$/x;
 
-# How often a client does what.
+# How often a client makes each call.
 my %weights = (
 	issue       => 4,
 	hold        => 10,
@@ -127,11 +127,11 @@ sub setup_world
 	return;
 }
 
-# Does random things for so many seconds, or until the server is gone.
-# Options: number, seed, log, seconds; least: go on after that until so many
-# calls with a key have been answered, however slow the machine is; isolation;
-# without: what it does not do; reconnect => 1: whoever ends the connection is
-# not the server, so connect again and send the call again.
+# Makes random calls for so many seconds, or until the server is gone.
+# Options: number, seed, log, seconds, isolation. least: go on until so many
+# keyed calls were answered, however slow the machine is. without: calls that
+# it does not make. reconnect => 1: the connection may be cut while the server
+# lives, so connect again and repeat the call.
 sub run_client
 {
 	my ($node, $db, %options) = @_;
@@ -187,8 +187,8 @@ sub note_line
 	return;
 }
 
-# Calls a function of gpucredit; returns whether to go on, and its rows.  What
-# must not happen goes to the log.
+# Calls a function of gpucredit; returns whether to go on, and its rows.
+# Forbidden results go to the log.
 sub call
 {
 	my ($client, $function, @args) = @_;
@@ -233,7 +233,7 @@ sub call
 	}
 }
 
-# Rows of a query, none where the connection is gone.
+# Rows of a query; none if the connection is gone.
 sub look
 {
 	my ($client, $sql, @args) = @_;
@@ -395,7 +395,7 @@ sub do_drain
 	return $on && (call($client, 'resume', $node))[0];
 }
 
-# Its machine is taken away, with notice or at once, and is there again.
+# Its machine is taken back, with notice or at once, and returns.
 sub do_reclaim
 {
 	my ($client) = @_;
@@ -405,8 +405,8 @@ sub do_reclaim
 	return $on && (call($client, 'resume', $node))[0];
 }
 
-# One of its own, or one that open holds draw on, whoever has it; what there
-# was at the start stays, so that there is something to do.
+# One of its own buckets, or one that open holds draw on, whoever owns it.
+# Buckets of the start stay, so that there is something to do.
 sub do_revoke
 {
 	my ($client) = @_;
@@ -462,7 +462,7 @@ sub do_budget
 			pick(150, 1000, 5000, undef), pick(qw(month day none))))[0];
 }
 
-# Spread over slices, or put together again.
+# Changes the number of slices.
 sub do_slices
 {
 	my ($client) = @_;
@@ -471,7 +471,7 @@ sub do_slices
 			pick(1, 2, 5)))[0];
 }
 
-# Nothing here is wrong, whatever others do meanwhile.
+# verify() finds nothing, whatever others do meanwhile.
 sub do_rebuild { return find_nothing($_[0], 'rebuild', pick(@orgs)); }
 
 sub do_verify { return find_nothing($_[0], 'verify', pick(@orgs)); }
@@ -512,7 +512,7 @@ sub do_checkpoint
 			++$client->{steps}, 's3://ckpt', '\\x' . '00' x 32, 1024))[0];
 }
 
-# Suspended, and lifted again.
+# Suspends an account, and ends the suspension.
 sub do_suspend
 {
 	my ($client) = @_;
@@ -598,7 +598,7 @@ sub read_log
 	return (\@calls, \@unexpected, \%states);
 }
 
-# How many calls with a key clients that still work have been answered.
+# How many keyed calls of running clients were answered.
 sub answered
 {
 	my $n = 0;
@@ -619,7 +619,7 @@ sub answered
 	return $n;
 }
 
-# A result as text, without the word that tells a replay.
+# A result as text, without the column replayed.
 sub result_text
 {
 	my ($row) = @_;
@@ -631,8 +631,8 @@ sub result_text
 
 # Sends every call of the logs again and compares.  Returns counts
 # (acknowledged, pending, places, meters; forgotten: heartbeats that a crash
-# may lose, and did), and lists of what is wrong (lost) and of errors that must
-# not be (unexpected).
+# lost as it may), and lists of lost effects (lost) and forbidden errors
+# (unexpected).
 sub settle_accounts
 {
 	my ($node, $db, @files) = @_;
@@ -640,9 +640,8 @@ sub settle_accounts
 	return settle_crash($node, $db, undef, @files);
 }
 
-# The same after the server was killed at that time: heartbeats that were
-# answered within the second before it may be forgotten.  They are told again,
-# as by an agent.
+# The same after the server was killed at that time: heartbeats answered within
+# the second before may be lost.  They are sent again, as by an agent.
 sub settle_crash
 {
 	my ($node, $db, $killed, @files) = @_;
@@ -671,7 +670,7 @@ sub settle_crash
 	return $account;
 }
 
-# What is wrong with a call, '' for nothing.
+# What is wrong with a call; '' for nothing.
 sub check_call
 {
 	my ($dbh, $account, $call) = @_;
@@ -716,7 +715,7 @@ sub check_keyed
 	return '';
 }
 
-# What was placed is placed: those devices of that node.
+# A placement has taken effect: those devices of that node.
 sub check_places
 {
 	my ($dbh, $account, $call) = @_;
@@ -737,7 +736,7 @@ sub check_places
 	return '';
 }
 
-# What was metered is metered; that an attempt runs is never forgotten.
+# A heartbeat has taken effect; that an attempt runs is never lost.
 sub check_meter
 {
 	my ($dbh, $account, $call) = @_;

@@ -1,7 +1,7 @@
-# 000_smoke.pl: the extension as a whole: create, version, drop
+# 000_smoke.pl: creating and dropping the extension, and its version
 #
-# What it creates, it takes away again; what it must refuse, it refuses; and
-# no table that carries data is left out of a dump.
+# DROP EXTENSION removes all that CREATE EXTENSION made.  CREATE EXTENSION
+# refuses unsafe surroundings.  Every table with data is part of a dump.
 
 use strict;
 use warnings;
@@ -14,8 +14,8 @@ use Test::More;
 
 my $node = new_node('main');
 
-# Everything the extension could leave behind: what is in the catalogs beyond
-# a fresh database.  Roles belong to the cluster and stay.
+# Everything that the extension could leave behind: objects that a fresh
+# database does not have.  Roles belong to the cluster and stay.
 my $leftovers = q{
 	SELECT 'schema ' || nspname FROM pg_namespace
 		WHERE nspname !~ '^pg_' AND nspname NOT IN ('information_schema', 'public')
@@ -33,13 +33,13 @@ my $leftovers = q{
 	UNION ALL SELECT 'extension ' || extname FROM pg_extension WHERE extname <> 'plpgsql'
 };
 
-# Nothing is preloaded: that is a choice, not a need.
+# The library is not preloaded, because it must work without.
 is(query($node, 'postgres', 'SHOW shared_preload_libraries'),
 	'', 'the server preloads nothing');
 new_database($node, 'credit');
 pass('CREATE EXTENSION without preloading');
 
-# The version stands in the control file; all else follows it.
+# The control file has the version; everything else follows it.
 my ($version) =
   slurp_checkout('gpucredit.control') =~ /^default_version = '([^']+)'$/m;
 is( query($node, 'credit',
@@ -52,8 +52,8 @@ is($meta->{provides}{$_}{version}, $version, "and says so of $_")
 like(slurp_checkout('CHANGELOG.md'),
 	qr/^## \Q$version\E\b/m, 'the changelog tells of this version');
 
-# Every durable table and every sequence goes into a dump, but for what every
-# installation has anyway.
+# Every durable table and every sequence is part of a dump, except tables of
+# built-in rows.
 is( query(
 		$node, 'credit', q{
 	SELECT string_agg(c.oid::regclass::text, ' ' ORDER BY c.oid::regclass::text)
@@ -67,7 +67,7 @@ is( query(
 		AND c.relname !~ '_builtin$'}),
 	'', 'no durable table or sequence is missing from a dump');
 
-# And each could be published: upkeep deletes from tables without a key, too.
+# Each can be published: upkeep also deletes from tables without a key.
 is( query(
 		$node, 'credit', q{
 	SELECT string_agg(c.relname, ' ')
@@ -94,7 +94,7 @@ is( query(
 		has_schema_privilege('nobody_special', 'gpucredit_internal', 'CREATE, USAGE')}),
 	'f|f', 'PUBLIC cannot create in the schemas');
 
-# The report page needs the rest, and takes nothing else along.
+# The report extension requires gpucredit, and dropping it leaves gpucredit.
 query($node, 'credit', 'CREATE EXTENSION gpucredit_report');
 is( query($node, 'credit', q{
 	SELECT extversion, gpucredit.report_html() ~ '^<!DOCTYPE html>'
@@ -117,17 +117,17 @@ is( query($node, 'credit', qq{$rest; SELECT to_regnamespace('gpucredit_report'),
 		to_regproc('gpucredit.report_html')}),
 	"$before\n|", 'the report page comes and goes alone');
 
-# All is gone, and can come back.
+# Everything is gone, and can be created again.
 query($node, 'credit', 'DROP EXTENSION gpucredit');
 is(query($node, 'credit', $leftovers), '', 'DROP EXTENSION leaves nothing');
 query($node, 'credit', 'CREATE EXTENSION gpucredit');
 pass('CREATE EXTENSION after DROP EXTENSION');
 
-# In a second database the roles are there already.
+# In a second database the roles exist already.
 new_database($node, 'second');
 pass('CREATE EXTENSION in a second database');
 
-# Whoever made a schema of that name first could own what we put there.
+# The owner of an existing schema of that name could own our objects.
 query($node, 'postgres', 'CREATE DATABASE squatted');
 query($node, 'squatted', 'CREATE SCHEMA gpucredit AUTHORIZATION nobody_special');
 query_fails($node, 'squatted', 'CREATE EXTENSION gpucredit', '42P06',
@@ -141,7 +141,7 @@ query($node, 'squatted', 'DROP SCHEMA gpucredit;
 query_fails($node, 'squatted', 'CREATE EXTENSION gpucredit', '42P06',
 	'nor one that has the name of the helpers');
 
-# A function of a hostile path must not be what the script calls.
+# The script must not call a function from a hostile search_path.
 query($node, 'postgres', 'CREATE DATABASE hostile');
 query(
 	$node, 'hostile', q{
@@ -162,9 +162,9 @@ query_fails($node, 'owned',
 	'SET SESSION AUTHORIZATION creator; CREATE EXTENSION gpucredit',
 	'42501', 'the owner of a database cannot install it');
 
-# Where the database's own order of words is another (in Lithuanian "year" comes
-# before "month"), counters are locked in one order all the same: who waits for
-# the last has those before it.
+# Counters are locked in one order in every collation (in Lithuanian "year"
+# sorts before "month"): a session that waits for the last counter has locked
+# those before it.
 $node->safe_psql('postgres', q{CREATE DATABASE lt TEMPLATE template0
 	ENCODING UTF8 LOCALE_PROVIDER icu ICU_LOCALE 'lt'});
 query($node, 'lt', q{

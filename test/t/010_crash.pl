@@ -1,13 +1,14 @@
 # 010_crash.pl: the whole server is killed, again and again
 #
-# Clients do everything at once; the postmaster and all its processes get
-# SIGKILL at a random moment after some have been answered.  After each restart every call that was
-# acknowledged is there, once, with exactly the result it was answered; one
-# that was cut off takes effect once when it is sent again; and the books
-# balance.  Heartbeats of the last second may be forgotten, others never.
+# Clients make all kinds of calls at once.  At a random moment after some
+# answers, the postmaster and all its processes get SIGKILL.  After each
+# restart every acknowledged call has taken effect once, with exactly the
+# answered result.  A call that was cut off takes effect once when it is sent
+# again.  The books balance.  Heartbeats of the last second may be lost, others
+# never.
 #
-# GC_SEED replays a run's random choices, GC_CRASHES says how many crashes.
-# No two rounds have one seed: a client's keys begin with it.
+# GC_SEED replays a run's random choices, GC_CRASHES is the number of crashes.
+# Each round has its own seed, because a client's keys begin with it.
 
 use strict;
 use warnings;
@@ -29,8 +30,8 @@ my %sum     = (acknowledged => 0, pending => 0, places => 0, meters => 0,
 	forgotten => 0);
 my (@lost, @unexpected, @broken, @unbalanced, @twice);
 
-# Money is conserved: what was issued is in the compartments; and nothing was
-# issued that nobody asked for.
+# Money is conserved: the compartments add up to what was issued, and all
+# issues were requested.
 my $balance = q{
 	SELECT e.issued::text, b.issued::text, b.all_of_it::text
 	FROM (SELECT gpucredit.sum(amount) AS issued FROM gpucredit.entry
@@ -114,7 +115,7 @@ is_deeply(\@unbalanced, [], 'what was issued is what the buckets have');
 is_deeply(\@broken, [], 'verify() is empty after every crash');
 is_deeply(\@unexpected, [], 'no client saw an error it should not');
 
-# One more look at everything, with calls of all rounds.
+# A last check of everything, with the calls of all rounds.
 my $all = settle_accounts($node, 'credit', glob("$logs/*.log"));
 is_deeply($all->{lost}, [], 'and all of it is still there in the end');
 verify_empty($node, 'credit');

@@ -1,13 +1,13 @@
-# 011_claims_crash.pl: the whole server is killed between a promise and a start
+# 011_claims_crash.pl: the server is killed between a claim and the start
 #
-# In each round a pool is full of small jobs, and a gang of a tier that comes
-# before theirs waits.  The server is killed while a cycle promises the gang
-# half of the pool's devices, and again while its victims leave.  After the
-# first restart the promise is there with all its devices, victims and what
-# they are told, or nothing of it is; after the second one the gang starts on
-# the devices it was promised, and every victim is back in the queue.
+# In each round a pool is full of small jobs, and a gang of a more important
+# tier waits.  The server is killed while a cycle claims half of the pool's
+# devices for the gang, and again while the victims leave.  After the first
+# restart the claim exists with all its devices, victims and directives, or not
+# at all.  After the second one the gang starts on the claimed devices, and
+# every victim is back in the queue.
 #
-# GC_SEED replays a run's random choices, GC_CRASHES says how many rounds.
+# GC_SEED replays a run's random choices, GC_CRASHES is the number of rounds.
 
 use strict;
 use warnings;
@@ -36,7 +36,7 @@ query($node, 'credit', q{
 	SELECT gpucredit.create_account(org), gpucredit.issue(org, '', 'i', 100000)
 	FROM unnest('{acme,bell}'::text[]) org});
 
-# The instant that sessions from here on see.
+# Sets the instant that later sessions see.
 sub at
 {
 	my ($time) = @_;
@@ -46,8 +46,9 @@ sub at
 	return;
 }
 
-# Calls statements one after another in another process, each a transaction of
-# its own, and kills the server at that time; returns how many were answered.
+# Runs statements one after another in another process, each in a transaction
+# of its own, and kills the server after that time.  Returns how many were
+# answered.
 sub kill_during
 {
 	my ($seconds, @statements) = @_;
@@ -78,8 +79,7 @@ sub kill_during
 	return $answered;
 }
 
-# What there is of the promise: claims, devices, those who are to leave, and
-# what they were told.
+# What exists of the claim: claims, devices, victims, and directives.
 sub promise
 {
 	my ($pool) = @_;
@@ -132,7 +132,7 @@ foreach my $round (1 .. $rounds)
 		SELECT gpucredit.reserve('bell', '', '$pool', '64xT4', '1 hour',
 			'premium_training', '$pool')});
 
-	# every third cycle has decided all, and has not committed
+	# every third kill hits a cycle that has decided but not committed
 	$answered = $round % 3 == 0
 	  ? kill_during(1, qq{
 		WITH p AS MATERIALIZED ($place)
@@ -148,7 +148,7 @@ foreach my $round (1 .. $rounds)
 	expect($round, 'the promise', promise($pool), '1\|64\|64\|64');
 	$promised = devices($pool, 'claim_gpu', '');
 
-	# its victims leave, and the server goes meanwhile
+	# the server is killed while the victims leave
 	@leave = split /\n/, query($node, 'credit', qq{
 		SELECT format('SELECT gpucredit.settle(%L, %s, %s, %L)', org, job,
 			attempt, 'preempted')

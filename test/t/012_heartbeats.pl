@@ -1,7 +1,7 @@
 # 012_heartbeats.pl: which heartbeats wait for the disk, and what a crash costs
 #
-# The WAL writer is stopped, so what did not wait for the disk is not on it: of a
-# call that committed asynchronously nothing is flushed when it is answered.
+# The WAL writer is stopped, so the log of an asynchronous commit is not on
+# disk when its call is answered.
 
 use strict;
 use warnings;
@@ -41,7 +41,7 @@ $dbh->selectrow_array(beat());
 kill('STOP', query($node, 'credit', q{SELECT pid FROM pg_stat_activity
 	WHERE backend_type = 'walwriter'}));
 
-# What is news, and nothing else.
+# Only heartbeats with news wait.
 ok(!waits(beat()), 'a heartbeat does not wait');
 ok(!waits(beat(q{, 7, 0.5})), 'nor one that tells progress');
 ok(!waits(q{SELECT (gpucredit.meter('acme', 1, 1, '} . ++$elapsed . q{ s')).action}),
@@ -55,7 +55,7 @@ ok(!waits(q{SELECT * FROM gpucredit.heartbeat('n1')}), 'nor that of a node');
 ok(!waits(q{SELECT * FROM gpucredit.heartbeat('n1', running => '{acme/1/1}')}),
 	'nor one that tells what runs');
 
-# Anything else in the transaction.
+# Other writes in the transaction make it wait.
 ok(waits('BEGIN', beat(), 'COMMIT'), 'one in a transaction block waits');
 ok(waits(beat() . ';' . beat()), 'so do two of one query string');
 ok(waits("SELECT public.beat('" . ++$elapsed . " s')"), 'so does one in a function');
@@ -102,7 +102,7 @@ $dbh->do('RESET gpucredit.meter_durable');
 is($dbh->selectrow_array(beat()) && $dbh->selectrow_array('SHOW synchronous_commit'), 'on',
 	'synchronous_commit is what it was');
 
-# A crash right after: what waited is there, and the agent tells the rest again.
+# After a crash, what waited is there, and the agent reports the rest again.
 my $held = query($node, 'credit', q{SELECT held FROM gpucredit.attempt WHERE job = 1});
 $elapsed += 7200;
 $dbh->do(beat());
@@ -124,7 +124,7 @@ verify_empty($node, 'credit');
 $node->stop;
 done_testing();
 
-# A heartbeat that is news, and a batch with one.
+# A heartbeat with news, and a batch with one.
 sub beat { return q{SELECT * FROM gpucredit.meter('acme', 1, 1, '} . ++$elapsed . " s'" . ($_[0] // '') . ')'; }
 
 sub batch { return q{SELECT * FROM gpucredit.meter_batch('{acme}', '{1}', '{1}', ARRAY['} . ++$elapsed . q{ s'::interval])}; }
@@ -145,7 +145,7 @@ sub waits
 	});
 }
 
-# The same of one pipeline in extended protocol.
+# The same for a pipeline in the extended protocol.
 sub waits_pipeline
 {
 	my $script = PostgreSQL::Test::Utils::tempdir() . '/pipeline.sql';

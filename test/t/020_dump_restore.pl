@@ -1,8 +1,9 @@
-# 020_dump_restore.pl: what is dumped can be restored, and work goes on
+# 020_dump_restore.pl: a dump can be restored, and work goes on in it
 #
-# A database with everything in it is dumped in each way people dump, restored
-# into a new database and into a new cluster, and compared row by row; then
-# keys replay, running attempts are metered and settled, queued jobs placed.
+# A database with rows in every table is dumped in each usual way, restored
+# into a new database and into a new cluster, and compared row by row.  Then
+# keys replay, running attempts are metered and settled, and queued jobs are
+# placed.
 
 use strict;
 use warnings;
@@ -23,7 +24,7 @@ my (@state, $clock);
 diag("GC_SEED=$seed");
 fill('credit');
 
-# Nobody works now: each way to dump gives the same.
+# While nobody works, each way to dump gives the same.
 $clock = query($node, 'credit', 'SELECT gpucredit.now()');
 @state = state_of($node, 'credit');
 cmp_ok(scalar(@state), '>', 20, 'there is something to lose');
@@ -43,13 +44,13 @@ foreach my $cluster ($node, $other)
 	restored($cluster, 'from_custom', "custom, $where", 'pg_restore',
 		'--exit-on-error', '-j', '2', "$dir/custom");
 
-	# the extension is there with what every installation has
+	# the extension exists, with the rows that every installation has
 	query($cluster, 'from_data', 'CREATE EXTENSION gpucredit');
 	restored($cluster, 'from_data', "data only, $where", 'psql', '-X', '-q',
 		'-v', 'ON_ERROR_STOP=1', '-f', "$dir/data");
 }
 
-# Over what is there already
+# Restoring over an existing database
 restored($other, 'from_custom', 'custom, a second time with --clean',
 	'pg_restore', '--exit-on-error', '--clean', '--if-exists', "$dir/custom");
 
@@ -58,7 +59,7 @@ work_goes_on($node,  'from_plain',  'plain');
 work_goes_on($other, 'from_custom', 'custom in a new cluster');
 work_goes_on($other, 'from_data',   'data only in a new cluster');
 
-# A dump taken while clients work is of one moment
+# A dump taken while clients work shows one moment
 {
 	my @pids = in_parallel(
 		4,
@@ -103,7 +104,7 @@ $node->stop;
 $other->stop;
 done_testing();
 
-# Puts in something of everything.
+# Makes rows in every table.
 sub fill
 {
 	my ($db) = @_;
@@ -188,9 +189,9 @@ sub fill
 	return;
 }
 
-# All that is to last, as lines: every table by its rows (unlogged ones are of
-# one run of a server), every sequence, what the reading functions say, what the
-# catalogs say of the extension's objects.
+# All durable data as lines: the rows of every logged table, every sequence,
+# the results of reading functions, and the catalog rows of the extension's
+# objects.
 sub state_of
 {
 	my ($cluster, $db) = @_;
@@ -257,7 +258,7 @@ sub restore
 	return run_log(\@command);
 }
 
-# Tests: a command restores all there was.
+# Tests: a command restores everything.
 sub restored
 {
 	my ($cluster, $db, $name, @command) = @_;

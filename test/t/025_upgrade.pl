@@ -1,9 +1,10 @@
 # 025_upgrade.pl: an upgraded installation is as good as a new one
 #
-# For each release: its install script, frozen, and the script that upgrades
-# it give exactly the catalogue that a new installation has.  With rows in it
-# (what clients did, loaded into the release's tables, as its functions need
-# its own library) every balance is kept, nothing is amiss, and work goes on.
+# For each release, its frozen install script and its upgrade script give
+# exactly the catalogue of a new installation.  The test also loads rows of
+# clients into the release's tables, because its functions need its own
+# library.  After the upgrade every balance is the same, verify() finds
+# nothing, and work goes on.
 
 use strict;
 use warnings;
@@ -33,7 +34,7 @@ my @releases = split /\n/, query($node, 'fresh', qq{
 	WHERE target = '$version' AND path IS NOT NULL ORDER BY 1});
 cmp_ok(scalar(@releases), '>', 0, 'there is a release to come from');
 
-# What clients did, with nothing in it that no release knew.
+# Rows of clients, restricted to what old releases knew.
 fill_source();
 foreach my $release (@releases)
 {
@@ -48,7 +49,8 @@ foreach my $release (@releases)
 $node->stop;
 done_testing();
 
-# Tests: without rows, the catalogue is a new installation's, line by line.
+# Tests: without rows, the catalogue is that of a new installation, line by
+# line.
 sub upgraded_catalog
 {
 	my ($release, $db) = @_;
@@ -68,7 +70,7 @@ sub upgraded_catalog
 	return;
 }
 
-# Tests: with rows, all that can be read is kept, and work goes on.
+# Tests: with rows, everything readable is kept, and work goes on.
 sub upgraded_rows
 {
 	my ($release, $db) = @_;
@@ -89,7 +91,7 @@ sub upgraded_rows
 			(SELECT count(*) FROM gpucredit.verify_audit())}),
 		't|0', "from $release: what was there before can be sealed");
 
-	# every call that was made under a key is still answered as it was
+	# every keyed call is still answered as before
 	my $account =
 	  settle_accounts($node, $db, glob("$dir/source-*.log"));
 	is_deeply([ @{ $account->{unexpected} }, @{ $account->{lost} } ],
@@ -111,7 +113,7 @@ sub upgraded_rows
 	return;
 }
 
-# Tests: what users built on it, and whom they let call it, stays.
+# Tests: users' views and grants stay.
 sub kept_by_users
 {
 	my ($release, $db) = @_;
@@ -145,8 +147,8 @@ sub kept_by_users
 	return;
 }
 
-# Tests: shares that were placed when memory did not count stay, and no other
-# joins them before their floors fit.
+# Tests: shares placed when memory did not count stay, and no other share joins
+# them until their memory floors fit.
 sub overfull_device
 {
 	my ($release, $db) = @_;
@@ -200,7 +202,7 @@ sub install
 	query($node, $db, "CREATE EXTENSION gpucredit VERSION '$release'");
 	return if $release ne '0.1.0';
 
-	# its control file named no schema, so it was in whatever came first
+	# its control file named no schema, so it was in the first one of the path
 	query($node, $db, q{
 		UPDATE pg_extension SET extnamespace = 'public'::regnamespace
 		WHERE extname = 'gpucredit';
@@ -229,7 +231,7 @@ sub fill_source
 	return;
 }
 
-# Tables and columns of a release that have other names today.
+# Tables and columns of a release that were renamed since.
 my %today;
 
 BEGIN
@@ -237,8 +239,8 @@ BEGIN
 	%today = (budget_count => 'budget_counter', starved => 'extension_denied');
 }
 
-# Copies the rows of the source into a release's tables, as far as they had
-# the columns, and sets its sequences.
+# Copies the source's rows into a release's tables, for the columns that these
+# have, and sets its sequences.
 sub load_rows
 {
 	my ($db, $source) = @_;
@@ -276,7 +278,7 @@ sub load_rows
 	return;
 }
 
-# What everybody has, as of an instant.
+# All balances at an instant.
 sub balances
 {
 	my ($db, $clock) = @_;

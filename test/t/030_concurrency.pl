@@ -1,10 +1,10 @@
 # 030_concurrency.pl: many clients at once
 #
-# A thousand reservations for the last credits; clients that do everything at
-# once, also while their connections are cut; scheduling cycles that race.
+# A thousand reservations want the last credits.  Clients make all kinds of
+# calls at once, also while their connections are cut.  Scheduling cycles race.
 #
-# GC_SEED replays the clients' random choices, GC_STRESS says for how many
-# seconds they work.
+# GC_SEED replays the clients' random choices, GC_STRESS is how many seconds
+# they work.
 
 use strict;
 use warnings;
@@ -68,8 +68,8 @@ sub burst
 	return \%count;
 }
 
-# One client: so many reservations, each sent again after 40001, where there
-# are no locks to wait for.
+# One client makes so many reservations, and repeats each after 40001.  No lock
+# waits are involved.
 sub reserve_some
 {
 	my ($db, $isolation, $start, $number, $n) = @_;
@@ -144,7 +144,7 @@ sub stress
 	return;
 }
 
-# What is there more often, or less, than it was asked for and granted.
+# Effects that exist more or less often than they were granted.
 sub effects
 {
 	my ($db) = @_;
@@ -194,7 +194,7 @@ $seconds = int($seconds / 2) || 1;
 stress('repeatable', 'at repeatable read', 6, isolation => 'repeatable read');
 stress('serializable', 'at serializable', 6, isolation => 'serializable');
 
-# Two sessions in a loop never start a job twice, nor give a device twice
+# Two sessions in a loop never start a job twice or give a device twice
 {
 	my (@pids, %started, $twice);
 
@@ -215,7 +215,7 @@ stress('serializable', 'at serializable', 6, isolation => 'serializable');
 			my $words = '';
 			my $until = time + 120;
 
-			# two of them decide on snapshots that may be old
+			# two of them may decide on old snapshots
 			$dbh->do("SET default_transaction_isolation = 'repeatable read'")
 			  if $_[0] > 1;
 			while (time < $until)

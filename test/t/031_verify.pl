@@ -1,8 +1,8 @@
 # 031_verify.pl: verify, rebuild and maintain while work goes on
 #
-# Each call of verify is one snapshot, so it finds nothing amiss in the middle
-# of any traffic; rebuild waits for the calls it meets, and mends figures
-# under live traffic; upkeep neither waits for anybody nor lets anybody wait.
+# Each call of verify reads one snapshot, so it finds nothing wrong under any
+# traffic. rebuild waits for concurrent calls, and repairs figures under live
+# traffic.  Upkeep waits for nobody, and nobody waits for it.
 
 use strict;
 use warnings;
@@ -20,7 +20,7 @@ my $stop    = PostgreSQL::Test::Utils::tempdir() . '/stop';
 
 new_database($node, $db);
 
-# A credit a second and GPU, so that short attempts have bills.
+# The price is a credit per second and GPU, so that short attempts have bills.
 query($node, $db, $_) foreach (
 	q{SELECT gpucredit.set_price('H100', 3600), gpucredit.set_price('T4', 36)},
 	q{SELECT gpucredit.register_node('default', 'h' || i, 'H100', 8, 81920,
@@ -37,8 +37,8 @@ foreach my $org ('o1', 'o2')
 		SELECT gpucredit.issue('$org', 'a/x', 'b3', 500, 'grant')});
 }
 
-# Calls again what had to give way to others; nothing where a hold's time was
-# up; any other error ends the test.
+# Repeats a call that failed with a serialization error; ignores an expired
+# hold; any other error ends the test.
 sub call
 {
 	my ($dbh, $sql, @args) = @_;
@@ -55,7 +55,8 @@ sub call
 	}
 }
 
-# Submits, starts, meters and settles jobs, and takes holds, until told to stop.
+# Submits, starts, meters and settles jobs, and takes holds, until it is told
+# to stop.
 sub traffic
 {
 	my ($worker) = @_;
@@ -119,7 +120,7 @@ my $end      = time() + $seconds;
 my %seen     = (verified => 0, mended => 0, folded => 0, wrong => '',
 	missed => '', unasked => '');
 
-# for that long, and until all there is to be seen has been
+# for that long, and until each way has occurred
 sleep 0.5;
 while (time() < $end
 	|| time() < $end + 300 && !($seen{verified} > 2 && $seen{folded} && outcomes() > 3))
@@ -133,7 +134,7 @@ while (time() < $end
 	  foreach @{ call($dbh, q{SELECT * FROM gpucredit.maintain()
 		WHERE task = 'fold_spend'}) };
 
-	# nothing to mend, and then something
+	# nothing to repair, then something
 	$seen{unasked} .= "$_->{what}\n"
 	  foreach @{ call($dbh, q{SELECT * FROM gpucredit.rebuild('o1')}) };
 	$dbh->do(q{UPDATE gpucredit.bucket SET available = available + '5',
@@ -154,7 +155,7 @@ cmp_ok($seen{folded}, '>', 0, 'spend was folded beside the traffic');
 cmp_ok(outcomes(), '>', 3, 'attempts ended in many ways');
 verify_empty($node, $db, 'verify is empty after it all');
 
-# Upkeep in an open transaction stands in nobody's way.
+# Upkeep in an open transaction blocks nobody.
 my $spent = q{SELECT spent FROM gpucredit.balance('o1')};
 my $hold  = sub {
 	query($node, $db, qq{
@@ -191,7 +192,7 @@ is( query($node, $db, q{SET statement_timeout = '2min';
 	1, 'deltas that are locked are left, others folded');
 $dbh->rollback;
 
-# A call in flight makes rebuild of its organisation wait, and no other.
+# An open call makes rebuild of its own organisation wait, but not of others.
 $dbh->begin_work;
 $dbh->do(q{SELECT gpucredit.hold('o1', '', 'm4', 3, '1 h')});
 query_fails($node, $db, q{SET lock_timeout = '200ms';

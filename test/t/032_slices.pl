@@ -1,12 +1,12 @@
 # 032_slices.pl: many clients on one organisation that is spread over slices
 #
-# With the money scattered over slices, holds of many clients come to exactly
-# what there is, and to exactly what a hard budget allows; also while the
-# number of slices changes all the time, credit comes back, moves and is
-# refunded, and at every isolation level.  No call meets a deadlock.
+# With money spread over slices, many clients' holds come to exactly what is
+# available, and to exactly what a hard budget allows.  The same is true while
+# the number of slices changes, credit returns, moves and is refunded, and at
+# every isolation level.  No call meets a deadlock.
 #
-# GC_SEED replays the clients' random choices, GC_STRESS says for how many
-# seconds the last part works.
+# GC_SEED replays the clients' random choices, GC_STRESS is how many seconds
+# the last part works.
 
 use strict;
 use warnings;
@@ -22,14 +22,14 @@ my $seed    = $ENV{GC_SEED}   || time % 1000000;
 my $logs    = PostgreSQL::Test::Utils::tempdir();
 my $node    = new_node('sliced', 'log_statement = none');
 
-# a round needs half as much again for its database
+# creating its database takes a round half as long again
 my $round_seconds = 2;
 my $rounds        = int($seconds / $round_seconds / 1.5) || 1;
 
 diag("GC_SEED=$seed");
 
-# A call again where it had to give way (above READ COMMITTED only); what it
-# returned, or its SQLSTATE.
+# Repeats a call after a serialization error (above READ COMMITTED only);
+# returns its result or SQLSTATE.
 sub call
 {
 	my ($dbh, $sql, @args) = @_;
@@ -54,7 +54,7 @@ sub client
 	return $dbh;
 }
 
-# Takes holds until there is not a micro-credit left: each size until denied.
+# Takes holds until no micro-credit is left: each size until it is denied.
 sub take_all
 {
 	my ($db, $isolation, $number, @sizes) = @_;
@@ -129,7 +129,7 @@ sub no_deadlocks
 	return;
 }
 
-# Exactly the total, and exactly the budget
+# Holds come to exactly the total, and to exactly the budget
 foreach my $isolation ('read committed', 'repeatable read', 'serializable')
 {
 	my $clients = $isolation eq 'read committed' ? 16 : 6;
@@ -240,8 +240,8 @@ sub do_everything
 	return;
 }
 
-# In new databases each time: what accounts, buckets and budgets are spread
-# over changes most while they are new.
+# Each round has a new database, because slices change most while accounts,
+# buckets and budgets are new.
 foreach my $round (1 .. $rounds)
 {
 	my $db    = "mix$round";

@@ -1,8 +1,11 @@
-# 033_hot_credit.pl: a job that waits for credit beside clients that never pause
+# 033_hot_credit.pl: a job that waits for credit beside clients that never
+# pause
 #
-# There is hardly an instant at which nobody has their bucket's row, so cycles,
-# which wait for nobody, may find it locked every time.  A sweep waits for it a
-# moment.  Who draws from a bucket stands in line for it.
+# Their bucket's row is locked nearly all the time, so cycles, which do not
+# wait, may find it locked every time.  A sweep waits for it for a moment.
+# Calls that draw from a bucket queue for it.
+#
+# Alone: it measures that a sweep gets a row that is busy nearly all the time
 
 use strict;
 use warnings;
@@ -15,19 +18,19 @@ use Time::HiRes qw(sleep time);
 
 use constant {
 	CLIENTS => 4,
-	KEEPS   => 0.005,	# seconds for which each keeps the row
-	MOST    => 300,		# seconds until all is taken to be lost
+	KEEPS   => 0.005,	# seconds for which each keeps the row locked
+	MOST    => 300,		# seconds until the test gives up
 };
 
-# autovacuum may truncate a table, under a lock that a sweep, which waits only
-# briefly, would take for a busy row
+# autovacuum may truncate a table under a lock that looks like a busy row to a
+# sweep
 my $node = new_node('main', 'autovacuum = off');
 my $db   = 'credit';
 my $stop = PostgreSQL::Test::Utils::tempdir() . '/stop';
 
 new_database($node, $db);
 
-# The one credit there was is spent by the job that then asks for another.
+# The job has spent the only credit, and then asks for another.
 query($node, $db, $_) foreach (
 	q{SELECT gpucredit.set_price('T4', 1)},
 	q{SELECT gpucredit.register_node('default', 'n1', 'T4', 8, 16384)},
@@ -61,7 +64,8 @@ append_to_file($stop, '');
 is(wait_for_children(@children), 0, 'none of them met an error');
 is(states(), 'unfunded queued', 'the other has no credit');
 
-# Who has a row for long is not waited for, by this or any other organisation's.
+# A sweep does not wait for a row that is locked for long, of whatever
+# organisation.
 query($node, $db, q{SELECT gpucredit.issue('calm', '', 'i2', 10);
 	SELECT gpucredit.cancel('hot', j.job, 'x') FROM gpucredit.job j
 	WHERE j.org = 'hot'});
@@ -73,7 +77,8 @@ $dbh->rollback;
 is(swept(), '1|0', 'until it is free');
 is(states(), 'queued cancelled', 'and it is queued');
 
-# While one keeps the bucket, the others wait for their turn, none for its row.
+# While one keeps the bucket locked, the others wait in the queue, none for the
+# row.
 $dbh->begin_work;
 $dbh->do(q{SELECT gpucredit.hold('hot', '', 'keeps', 1, '1 h')});
 @children = in_parallel(CLIENTS, sub {
@@ -95,7 +100,7 @@ verify_empty($node, $db);
 
 done_testing();
 
-# Takes credit, keeps the row for a moment, and begins again.
+# Takes credit, keeps the row locked for a moment, and begins again.
 sub draw
 {
 	my ($worker) = @_;
@@ -124,7 +129,7 @@ sub held
 		q{SELECT count(*) FROM gpucredit.hold WHERE job IS NULL});
 }
 
-# What a sweep queued, and what it could not have.
+# How many jobs a sweep queued, and how many it skipped.
 sub swept
 {
 	return query($node, $db, q{SET statement_timeout = '2min';
@@ -132,7 +137,7 @@ sub swept
 		FROM gpucredit.reap_holds() WHERE task IN ('fund_jobs', 'skipped')});
 }
 
-# How many wait in a line, and how many for a lock at all.
+# How many wait in the queue, and how many for any lock.
 sub waiting
 {
 	return query($node, $db, q{SELECT count(*) FILTER (WHERE

@@ -1,12 +1,15 @@
-# 035_notify.pl: what anybody can fill or hold fails no call that can do without
+# 035_notify.pl: a full NOTIFY queue, a full lock table or an old snapshot
+# fails no call
 #
-# A login without rights fills the NOTIFY queue, which a session that listens
-# and stays in a transaction keeps full; another commits a notification and
-# waits for a standby that is not there.  Calls that raise alerts, and seals,
-# commit all the same, at once; listeners are told again when there is room.
-# Then the login fills the lock table: what is about to commit commits, and the
-# background worker and its launcher outlive it.  Last, a tenant keeps a
-# snapshot, having taken its timeouts away: the worker ends it.
+# A login without rights fills the NOTIFY queue, and a listening session with
+# an open transaction keeps it full.  Another session commits a notification
+# and waits for a standby that does not exist.  Calls that raise alerts, and
+# seals, commit at once nevertheless, and listeners are notified again once
+# there is room.  Then the login fills the lock table: pending commits succeed,
+# and the background worker and its launcher survive.  Last, a tenant removes
+# its timeouts and keeps a snapshot, and the worker ends its session.
+#
+# Alone: it measures waits of 100 ms
 
 use strict;
 use warnings;
@@ -21,8 +24,8 @@ my $node = new_node('notify', "shared_preload_libraries = 'gpucredit'",
 	"gpucredit.database = 'credit, later'", 'wal_level = replica', 'max_wal_senders = 2', 'log_statement = none');
 my $keys = 0;
 
-# From 17 on the whole queue can be small; before, it is 8 GB, and we add to
-# the first pages of it only.
+# From 17 on the queue's size can be set.  Before, it is 8 GB, so the limit is
+# set to its first pages.
 my ($version) = $node->safe_psql('postgres', 'SHOW server_version_num');
 $node->append_conf('postgresql.conf', $version >= 170000
 	? 'max_notify_queue_pages = 64'
@@ -50,7 +53,7 @@ is_deeply([ start_and_cancel('none', '1xT4', 'ROLLBACK'), told() ], ['stopping']
 	'not of one that is rolled back');
 is(dropped(), 0, 'nothing was dropped');
 
-# Filled, and kept full.
+# The queue is filled and kept full.
 my $holder = connect_to($node, 'credit');
 $holder->do('SET SESSION AUTHORIZATION nobody');
 $holder->do('LISTEN anything');
@@ -88,13 +91,13 @@ is_deeply([ raise_all(), sort map { $_->[0] } told() ],
 	'when there is room listeners are told');
 is(dropped(), 4, 'and nothing is dropped');
 
-# One that is switched off tells nobody and counts nothing.
+# With notifications off, nobody is notified and nothing counted.
 query($node, 'credit', 'ALTER DATABASE credit SET gpucredit.notify_queue_limit = 0');
 is_deeply([ raise_all(), told() ], [qw(granted 1 t)], 'with a limit of 0 nobody is told');
 is(dropped(), 4, 'which is no loss');
 query($node, 'credit', 'ALTER DATABASE credit RESET gpucredit.notify_queue_limit');
 
-# A commit that has the queue and does not end.
+# A commit locks the queue and does not end.
 query($node, 'credit', 'CREATE TABLE public.written (n int)');
 $node->append_conf('postgresql.conf',
 	"synchronous_standby_names = 'nobody'\nsynchronous_commit = local");
@@ -102,7 +105,7 @@ $node->reload;
 my ($stuck) = in_parallel(1, sub {
 	my $dbh = connect_to($node, 'credit', name => 'stuck');
 
-	# what has written nothing waits for no standby
+	# a transaction without writes does not wait for a standby
 	$dbh->{PrintWarn} = 0;
 	$dbh->do('SET synchronous_commit = on');
 	foreach my $n (1 .. 1000)
@@ -133,7 +136,7 @@ is_deeply([ raise_all(), sort map { $_->[0] } told() ],
 	[ qw(granted 1 t), qw(gpucredit_alert gpucredit_seal) ],
 	'then listeners are told');
 
-# The lock table.  The launcher looks for a database that is not there yet.
+# The lock table.  The launcher looks for a database that does not exist yet.
 query($node, 'credit', q{
 	SELECT gpucredit.set_price('T4', 1), gpucredit.register_node('default', 'n1', 'T4', 1, 15360);
 	SELECT gpucredit.create_account('acme', 'l'), gpucredit.set_budget('acme', 'l', 10, alert_at => '{0.5}')});
@@ -159,7 +162,8 @@ query($node, 'credit', q{SELECT gpucredit.reserve('acme', '', 'j', '1xT4', '1 h'
 ok($node->poll_query_until('credit', 'SELECT count(*) = 1 FROM gpucredit.attempt WHERE ended_at IS NULL'),
 	'the worker starts what comes');
 
-# A tenant's snapshot; one that is an application's as well, and another's.
+# Snapshots of a tenant, of a tenant that is also an application, and of
+# another login.
 query($node, 'credit', q{
 	CREATE ROLE tenant LOGIN IN ROLE gpucredit_tenant;
 	CREATE ROLE service LOGIN IN ROLE gpucredit_tenant, gpucredit_app;
@@ -189,7 +193,8 @@ like(PostgreSQL::Test::Utils::slurp_file($node->logfile),
 	qr/gpucredit event=tenant_transaction_ended role="tenant" pid=\d+ state="idle in transaction" open_s=\d+$/m,
 	'and logged');
 
-# Who changes its own settings in an open transaction keeps nobody from binding it.
+# A login that changes its own settings in an open transaction does not block
+# bind_tenant().
 $node->append_conf('postgresql.conf', "gpucredit.tenant_transaction_max = '5min'");
 $node->reload;
 query($node, 'credit', 'ALTER ROLE tenant IN DATABASE credit RESET ALL');
@@ -231,7 +236,7 @@ sub raise_all
 	return @said;
 }
 
-# A job that starts and is cancelled: what was said to that.
+# A job starts and is cancelled: the answers.
 sub start_and_cancel
 {
 	my ($key, $request, $end) = @_;
@@ -263,7 +268,7 @@ sub wait_for_stuck
 	die 'it does not wait';
 }
 
-# What the listener has heard since.
+# What the listener has received since.
 sub told
 {
 	my @all;

@@ -1,9 +1,9 @@
 # 040_replica.pl: the primary dies, its standby takes over
 #
-# A streaming standby that confirms every commit (synchronous_commit =
-# remote_apply), heartbeats too (gpucredit.meter_durable).  Clients do
-# everything at once; the primary is killed; the standby is promoted.  Nothing
-# acknowledged is missing, and work goes on.
+# A streaming standby confirms every commit (synchronous_commit =
+# remote_apply), also of heartbeats (gpucredit.meter_durable).  Clients make
+# all kinds of calls at once, the primary is killed, and the standby is
+# promoted.  No acknowledged call is missing, and work goes on.
 #
 # GC_SEED replays the clients' random choices.
 

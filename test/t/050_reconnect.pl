@@ -1,8 +1,8 @@
-# 050_reconnect.pl: the extension goes and comes back under open sessions
+# 050_reconnect.pl: the extension is created anew under open sessions
 #
-# A session keeps plans, types and what it knows of a pool's nodes.  DROP
-# EXTENSION and CREATE EXTENSION, in the same session or in another, change
-# every object's number; the calls go on working.
+# A session caches plans, types and the nodes of pools.  DROP EXTENSION and
+# CREATE EXTENSION, in this session or another, change every object's oid, and
+# calls still work.
 
 use strict;
 use warnings;
@@ -14,7 +14,7 @@ use Test::More;
 my $node = new_node('main', 'gpucredit.clock_skew = 1000000',
 	'gpucredit.node_suspect = 0');
 
-# Calls every function that runs C; its results, without what time is in.
+# Calls every function that runs C; returns the results without times.
 my @calls = (
 	q{SELECT gpucredit.create_account('acme'), gpucredit.create_account('acme', 'vision')},
 	q{SELECT gpucredit.set_price('T4', 1), gpucredit.set_price('A100', 2)},
@@ -140,16 +140,16 @@ is(scalar(grep { /cache lookup failed|could not open relation|terminated|XX000/ 
 renew($two);
 is_deeply(run_calls($three), $first, 'and prepared again they work');
 
-# Renewed all the time, under a session that works.  What PostgreSQL itself
-# says of tables that vanish while a statement is planned is no matter of
-# ours; that the session lives and finds the new one is.
+# The extension is created anew all the time while a session works.
+# PostgreSQL's own errors for tables that vanish during planning are ignored.
+# The session must survive and use the new extension.
 {
 	my ($pid) = in_parallel(
 		1,
 		sub {
 			my $dbh = connect_to($node, 'credit');
 
-			# the other session may have locked a table of those to go
+			# the other session may have locked a table that is dropped
 			renew_or_not($dbh) or die $dbh->errstr foreach 1 .. 10;
 		});
 	my %lost;

@@ -1,9 +1,8 @@
-# 051_plans.pl: plans are kept in a session, and outgrow the tables they were
-# made for
+# 051_plans.pl: sessions keep plans, and make them again as tables grow
 #
-# A plan made when the tables were empty scans them whole, and nothing but
-# autovacuum, which is off here, would tell the session.  It is kept whatever
-# the values, and made again when it was used twice as often as when it was made.
+# A plan made for empty tables scans them whole, and only autovacuum, which is
+# off here, would invalidate it.  A plan is kept for all values, and is made
+# again each time its number of uses has doubled.
 
 use strict;
 use warnings;
@@ -23,8 +22,8 @@ query($node, 'plans', 'VACUUM (ANALYZE)');
 my $dbh = connect_to($node, 'plans');
 my $key = 0;
 
-# So many holds, taken and released; how often tables of some size were
-# scanned whole meanwhile.
+# Takes and releases so many holds; returns how often tables of some size were
+# scanned whole.
 sub calls
 {
 	my ($n) = @_;
@@ -48,8 +47,8 @@ sub scans
 			WHERE relname IN ('hold', 'hold_part', 'request', 'entry')});
 }
 
-# Waits until no other session is left: what one has counted it tells at its
-# very end, which psql does not wait for.
+# Waits until no other session is left: a session reports its counts at its
+# very end, after psql has returned.
 sub alone
 {
 	$node->poll_query_until('postgres', q{SELECT count(*) = 1
@@ -59,7 +58,7 @@ sub alone
 }
 
 calls(5);
-# it grows under other hands
+# other sessions make the table grow
 query($node, 'plans', q{
 	SELECT count(gpucredit.release('bell', h.hold, 'r' || n))
 	FROM generate_series(1, 2000) n, gpucredit.hold('bell', '', 'h' || n, 1, '1 hour') h});
@@ -75,7 +74,7 @@ is(calls(1), 0, 'whatever the values');
 query($node, 'plans', 'ANALYZE');
 is(calls(10), 0, 'with statistics they are no worse');
 
-# What is looked for by time or job is found by the pages it may be in.
+# Searches by time or job use the BRIN index.
 query($node, 'plans', q{
 	SELECT gpucredit.set_price('T4', 1), gpucredit.register_node('default', 'n', 'T4', 1, 16384);
 	SELECT gpucredit.reserve('bell', '', 'job', '1xT4', '1 hour');
@@ -88,7 +87,7 @@ is( query($node, 'plans', q{
 		WHERE h.what IN ('available to held', 'held to available')}),
 	'2', "a job's entries are found");
 query($node, 'plans', 'SELECT count(*) FROM gpucredit.maintain()');
-# What was lately decided is found by number, as far back as is sealed.
+# Recent decisions are found by number, as far back as is sealed.
 query($node, 'plans', "SELECT gpucredit.seal_audit() FROM generate_series(1, 2)") foreach 1 .. 2;
 query($node, 'plans', 'SELECT pg_sleep(1.1)');
 query($node, 'plans', q{SELECT gpucredit.reserve('bell', '', 'late', '1xT4', '1 hour')});
@@ -110,8 +109,8 @@ foreach my $index ('entry_pages', 'request_created', 'seal_sealed_at')
 		't', "by $index");
 }
 
-# Attempts that live, what a cycle has to do about those that are over, and the
-# sample of what completed are found without reading those that are over.
+# Live attempts, work left with ended ones, and the sample of completed ones
+# are found without reading all ended attempts.
 query($node, 'plans', q{
 	SELECT gpucredit.create_pool('live');
 	SELECT gpucredit.set_price('A10', 1), gpucredit.register_node('live', 'm', 'A10', 64, 24576);
@@ -160,8 +159,8 @@ foreach my $call (
 	cmp_ok(used($index), '>', $was, "... by $index");
 }
 
-# An organisation without budgets does not read those of all others, however
-# they lie: to find any at all of one's own, that would be the cheapest hope.
+# An organisation without budgets does not read those of all others, although
+# such a plan looks cheap.
 query($node, 'plans', q{
 	CREATE TEMP TABLE a AS SELECT format('o%s', o) AS org, format('a%s', n) AS account
 	FROM generate_series(1, 40) o, generate_series(1, 50) n;
@@ -189,8 +188,8 @@ sub used
 	return scalar $dbh->selectrow_array(
 		'SELECT idx_scan FROM pg_stat_user_indexes WHERE indexrelname = ?', undef, $index);
 }
-# After a restore nothing is known of the tables: what differs is looked for
-# once, not once for each of the rows it is compared with.
+# After a restore there are no statistics. rebuild still computes differences
+# once, not once per row.
 new_database($node, 'restored');
 query($node, 'restored', q{
 	SELECT gpucredit.create_account('acme');

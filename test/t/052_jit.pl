@@ -1,10 +1,8 @@
-# 052_jit.pl: no statement of ours is compiled by LLVM
+# 052_jit.pl: LLVM compiles none of the extension's statements
 #
-# Where compiling costs nothing by the planner's estimate, as in a database of
-# hundreds of thousands of open holds, a server that has JIT on would compile
-# each statement that a call runs.  Every public function is called, and the
-# log says of each statement inside whether it was compiled; the statement that
-# makes the call is the caller's, and is.
+# With JIT on and large tables, the planner would compile each statement that a
+# call runs.  This test calls every public function and reads in the log which
+# statements were compiled.  Only the caller's own statement may be.
 
 use strict;
 use warnings;
@@ -65,7 +63,7 @@ cmp_ok($outer, '>', 50, 'the statements that call are compiled, so JIT works');
 cmp_ok($inner, '>', 1000, 'the statements inside are in the log');
 is_deeply([ sort keys %compiled ], [], 'and none of them is compiled');
 
-# What a user reads in SQL of his own is compiled as he has set it.
+# A user's own SQL is compiled as the user's settings say.
 like(query($node, 'jit', 'EXPLAIN SELECT count(*) FROM gpucredit.job'), qr/JIT:/,
 	"a user's statement on our tables is his");
 query($node, 'jit', q{SELECT gpucredit.verify('acme')});

@@ -1,7 +1,7 @@
-# 060_cron.pl: upkeep by pg_cron: nobody here calls a sweep by hand
+# 060_cron.pl: pg_cron does the upkeep; the test calls no sweep
 #
-# A real pg_cron works over the socket alone.  Its jobs run at full minutes,
-# so this takes one or two.
+# A real pg_cron works over the socket.  Its jobs run at full minutes, so the
+# test takes one or two.
 
 use strict;
 use warnings;
@@ -12,7 +12,7 @@ use Test::More;
 
 my $node = new_node('main');
 
-# Without pg_cron the jobs cannot be set up, and that says what to do.
+# Without pg_cron the jobs cannot be set up, and the error says what to do.
 new_database($node, 'credit');
 query_fails($node, 'credit', 'SELECT gpucredit.install_jobs()',
 	'55000', 'refused where pg_cron is not loaded');
@@ -38,8 +38,7 @@ query_fails($node, 'credit', 'SELECT gpucredit.install_jobs()',
 query($node, 'credit', hint_of('credit', 'SELECT gpucredit.install_jobs()')
 	  =~ /(CREATE EXTENSION .*)$/);
 
-# Something to sweep: a hold and a bucket whose time is over, a job of which
-# nobody hears.
+# Something to sweep: a dead hold, an expired bucket and a silent job.
 query(
 	$node, 'credit', q{
 	SELECT gpucredit.create_account('acme');
@@ -57,8 +56,8 @@ is( query(
 	SELECT held FROM gpucredit.hold WHERE job IS NULL}),
 	'20.000000', 'a hold holds');
 
-# Setting up twice is setting up once; what was changed is put back, by hand or
-# by moving.  In one transaction, so that cron never runs what was changed.
+# A second install_jobs changes nothing, and restores jobs that were changed by
+# hand or by a move.  One transaction keeps cron from running the changed jobs.
 my $jobs = query($node, 'credit', 'SELECT gpucredit.install_jobs()');
 cmp_ok($jobs, '>=', 4, "$jobs jobs are set up");
 my $as_set_up = all_jobs();
@@ -93,7 +92,7 @@ query($node, 'credit', 'DROP DATABASE passing');
 query($node, 'credit', 'SELECT gpucredit.install_jobs()');
 is(all_jobs(), $as_set_up, 'those of a database that is gone are gone');
 
-# What is told of them: that one could not connect, that one hangs, that one
+# The metrics show a run that could not connect, one that hangs, and a job that
 # never ran.
 is( query(
 		$node, 'credit', q{
@@ -119,8 +118,8 @@ is( query(
 	"check_books|0\nmaintain|true\nmaintain|1\nreap_holds|false\nreap_holds|0\nseal_audit|false",
 	'what fails, hangs or never ran is seen in the metrics');
 
-# Another database's jobs are set up by the SQL in the hint, as it stands,
-# however they were before; neither database touches the other's.
+# The SQL in the hint sets up another database's jobs as it is, whatever they
+# were before.  Neither database touches the other's.
 new_database($node, 'other');
 query_fails($node, 'other', 'SELECT gpucredit.install_jobs()',
 	'55000', "refused outside pg_cron's own database");
@@ -142,9 +141,8 @@ query($node, 'credit', 'SELECT gpucredit.install_jobs()');
 is(all_jobs(), $of_both,
 	"which puts back what was changed, and this database's own leave alone");
 
-# The log of runs is pruned, and the books are checked: pretend that it is time
-# for that, and that there is something to prune.  Whatever the database's
-# transactions are by default, upkeep can work.
+# The log of runs is pruned and the books are checked, under a clock at which
+# both are due.  Upkeep works at whatever default isolation level.
 query($node, 'credit', q{ALTER DATABASE credit SET default_transaction_isolation = 'repeatable read'});
 query(
 	$node, 'credit', q{
@@ -192,7 +190,7 @@ is( query(
 		'SELECT runid FROM cron.job_run_details WHERE runid < 0 ORDER BY 1'),
 	"-3\n-2", 'old runs are pruned, ours alone');
 
-# Away with them: each database's own.
+# remove_jobs removes each database's own jobs.
 is(query($node, 'credit', 'SELECT gpucredit.remove_jobs()'),
 	$jobs, 'the jobs are removed');
 is(query($node, 'credit', 'SELECT gpucredit.remove_jobs()'),
@@ -209,7 +207,7 @@ verify_empty($node, 'credit');
 $node->stop;
 done_testing();
 
-# All there is to say of all jobs.
+# All rows of cron_status.
 sub all_jobs
 {
 	return query(
@@ -220,7 +218,7 @@ sub all_jobs
 		ORDER BY jobname LIKE '% passing', jobname COLLATE "C", username});
 }
 
-# The hint of the error a statement makes.
+# The hint of a statement's error.
 sub hint_of
 {
 	my ($db, $sql) = @_;

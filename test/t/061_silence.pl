@@ -1,9 +1,11 @@
-# 061_silence.pl: while a server is down nobody can be heard, so its coming
-# up, restarted or promoted, is what silence counts from
+# 061_silence.pl: silence counts from when a server comes up, restarted or
+# promoted
 #
-# The last that was heard is ten hours old.  What is long each look says for
-# itself: an hour, or as long as the server has been up.  Nor could be told what
-# ended meanwhile: whose time has run out by then has stop_grace to say how.
+# The last heartbeats are ten hours old.  Each check uses its own limit: an
+# hour, or the time the server has been up.  Agents could not report ends
+# meanwhile either: an attempt past its time gets stop_grace to report.
+#
+# Alone: it counts the seconds since a server came up
 
 use strict;
 use warnings;
@@ -87,7 +89,7 @@ sub swept
 			UNION ALL SELECT * FROM gpucredit.check_nodes()) s});
 }
 
-# Where a job would start, where silent nodes get no new work.
+# The node on which a job would start, while silent nodes get no new work.
 sub placed
 {
 	my ($node) = @_;
@@ -100,9 +102,9 @@ sub placed
 		WHERE action = 'start'});
 }
 
-# How much is lost where a node may be silent for no longer, in whole seconds,
-# than the server has been up: that is more than one that was heard of two
-# seconds after the server's start has been silent since.
+# How many attempts are lost with node_lost set to the server's uptime in whole
+# seconds.  A node last heard two seconds after the start has been silent for
+# less.
 sub lost
 {
 	my ($node) = @_;

@@ -1,10 +1,10 @@
-# 070_model.pl: the ledger's rules, beside a model written from the interface
+# 070_model.pl: the ledger against a model written from the interface
 #
 # Random calls go to the extension and to a deliberately naive model
-# (test/model) under a frozen clock; after each, what it returned and all
-# figures of the organisation agree to the micro-credit.  A seed is one
-# database; GC_SEEDS seeds (20) of GC_OPS calls (5000).  GC_SEED=n runs that
-# one alone, as a failure says.
+# (test/model) under a frozen clock.  After each call, its result and all
+# figures of the organisation agree to the micro-credit.  Each seed has a
+# database; there are GC_SEEDS seeds (20) of GC_OPS calls (5000).  GC_SEED=n,
+# which a failure prints, runs that seed alone.
 
 use strict;
 use warnings;
@@ -27,7 +27,7 @@ my $results = "$ENV{TESTDIR}/model";
 mkdir $results;
 new_database($node, 'pristine');
 
-# One seed; what went wrong, or nothing, is left in a file.
+# Runs one seed; a file keeps what went wrong, if anything.
 sub run_seed
 {
 	my ($seed) = @_;

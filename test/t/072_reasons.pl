@@ -1,14 +1,14 @@
-# 072_reasons.pl: each reason that is told for a waiting job is true
+# 072_reasons.pl: each reason given for a waiting job is true
 #
 # Small random pools: types, shares, memory floors, cpu, memory, spot, drained
 # and silent nodes, broken devices, fences, quotas, topology, reservations and
-# preemption.  Of each job that waits every row of explain() that does not pass
-# is held against what is so: its numbers against counts over the tables, its
-# advice by doing what it says, in a transaction that is rolled back.  queue()
-# must say the same.
+# preemption.  For each waiting job, the test checks every row of explain()
+# that does not pass.  It compares the numbers with counts over the tables, and
+# follows the advice in a transaction that is rolled back. queue() must say the
+# same.
 #
-# GC_SEED says which pools (1), or is "random"; GC_WORLDS says how many; without
-# it they end after 30 s.
+# GC_SEED chooses the pools (1), or is "random"; GC_WORLDS is their number;
+# without it the test ends after 30 s.
 
 use strict;
 use warnings;
@@ -42,7 +42,7 @@ $dbh->do(
 	SELECT gpucredit.create_account(o, a)
 	FROM unnest('{ra,rb}'::text[]) o, unnest('{x,y}'::text[]) a;});
 
-# what is taken, and whom a job might make leave, by the rules in words
+# taken devices, and possible victims, computed from the documented rules
 $dbh->do(q{
 	CREATE VIEW leaving AS
 	SELECT e.for_org, e.for_job, g.* FROM gpucredit.eviction e
@@ -110,7 +110,7 @@ sub rows  { my $sql = shift; return @{ $dbh->selectall_arrayref($sql, { Slice =>
 sub value { my $sql = shift; return ($dbh->selectrow_array($sql, undef, @_))[0] }
 sub pick  { return $_[ int rand @_ ] }
 
-# One pool: what runs, what waits, and what of it is told.
+# Checks one pool: running jobs, waiting jobs, and the reasons given.
 sub world
 {
 	my ($number) = @_;
@@ -147,8 +147,8 @@ sub world
 	}
 	place() if rand() < .7;
 	judge();
-	return if @wrong;	# the pool stays as it is, for whoever looks
-	# what waits must be in nobody's way later
+	return if @wrong;	# the pool must stay as it is
+	# waiting jobs must not disturb later pools
 	$dbh->do(q{SELECT gpucredit.cancel(org, job, 'end ' || job) FROM gpucredit.job
 		WHERE pool = ? AND state IN ('queued', 'unfunded', 'active')}, undef, $pool);
 	$dbh->do(q{SELECT gpucredit.settle(org, job, attempt, 'cancelled') FROM gpucredit.attempt
@@ -166,7 +166,7 @@ sub at
 	return;
 }
 
-# Nodes tell that they live, one in ten not; some have broken devices.
+# Nodes send heartbeats, except one in ten; some have broken devices.
 sub beat
 {
 	foreach my $row (rows('SELECT node, gpus FROM gpucredit.node WHERE pool = ?', $pool))
@@ -204,7 +204,8 @@ sub place
 	return;
 }
 
-# Some end: by their agent's word, or by the application's, which fences them.
+# Some attempts end, reported by their agent, or by the application, which
+# fences their devices.
 sub end_some
 {
 	foreach my $row (rows(q{SELECT org, job, attempt FROM gpucredit.attempt
@@ -238,7 +239,7 @@ sub disturb
 	return;
 }
 
-# Every job that waits.
+# Checks every waiting job.
 sub judge
 {
 	my %queue = map { ("$_->{org}/$_->{job}" => $_) }
@@ -272,7 +273,7 @@ sub wrong
 	return;
 }
 
-# A statement of ours is counted, and is true if it is so.
+# Counts a statement that was checked, and tests that it is true.
 sub judged
 {
 	my ($job, $row, $what, $true, $found) = @_;
@@ -318,7 +319,7 @@ sub judge_queue
 	return;
 }
 
-# What one row says.
+# Checks one row.
 sub judge_row
 {
 	my ($job, $row) = @_;
@@ -341,8 +342,8 @@ sub judge_row
 	return;
 }
 
-# Nodes as counted from the tables: what each has, and has free.  An offer is
-# a type with a least memory; NULL for a job without GPUs.
+# Nodes computed from the tables: what each has in all, and free.  An offer is
+# a type with a memory floor; NULL for a job without GPUs.
 sub stock
 {
 	my ($job, $type, $floor) = @_;
@@ -371,7 +372,7 @@ sub stock
 		$job->{share}, $floor, $job->{share}, $pool, $type, $type);
 }
 
-# Whether two topologies' groups of nodes: each a list of nodes.
+# The groups of nodes of a topology, each a list of nodes.
 sub places
 {
 	my ($topology, @nodes) = @_;
@@ -406,7 +407,7 @@ sub room
 	  : least($room, int(most($node->{$what}, 0) * $job->{wants} / $all));
 }
 
-# What each of the types that the job accepts has of what a row tells.
+# The figure of a row, for each type that the job accepts.
 sub counted
 {
 	my ($job, $row) = @_;
@@ -455,8 +456,8 @@ sub counted
 	return (\@found, \@wants);
 }
 
-# The numbers of a row.  Where others get something before its turn, its number
-# is between what there is now and what there is then.
+# The numbers of a row.  If other jobs get devices before its turn, the number
+# is between the present figure and that of its turn.
 sub judge_numbers
 {
 	my ($job, $row) = @_;
@@ -522,7 +523,7 @@ sub no_quotas
 	return;
 }
 
-# Others that wait, as far as they are such, do so no more.
+# Removes other waiting jobs that match.
 sub cancel_rest
 {
 	my ($which, $job) = @_;
@@ -533,7 +534,7 @@ sub cancel_rest
 	return;
 }
 
-# Nobody else waits, nothing is promised or kept.
+# No other job waits, and nothing is claimed or reserved.
 sub alone
 {
 	my ($job) = @_;
@@ -547,7 +548,7 @@ sub alone
 	return;
 }
 
-# Some of what runs is gone, at once.
+# Some running attempts are gone at once.
 sub gone
 {
 	my ($which) = @_;
@@ -607,7 +608,7 @@ sub judge_limit
 	return;
 }
 
-# Of the others that wait those stay that get something now.
+# Of the other waiting jobs only those stay that start now.
 sub only_served
 {
 	my ($job) = @_;
@@ -640,7 +641,7 @@ sub judge_reservation
 	{
 		my $depth = $1;
 
-		# one more is allowed, and nobody is before it but who has one already
+		# one more is allowed, and only started jobs come before it
 		my $one_more = undone(sub {
 				only_served($job);
 				$dbh->do('SET LOCAL gpucredit.backfill_depth = ' . ($depth + 1));
@@ -698,7 +699,7 @@ sub judge_quota
 	return;
 }
 
-# Those that a job might make leave, by the rules in words.
+# The possible victims of a job, by the documented rules.
 sub victims
 {
 	my ($job, $when) = @_;
@@ -734,7 +735,7 @@ sub judge_preemption
 	return;
 }
 
-# Nobody else waits and nothing is promised; what is kept stays.
+# No other job waits and nothing is claimed; reservations stay.
 sub alone_but_kept
 {
 	my ($job) = @_;

@@ -1,7 +1,7 @@
 # 078_rate_limits.pl: rate limits over processes, restarts, crashes and dumps
 #
-# What is left of a limit lives in shared memory; the limits themselves are
-# rows.  The clock stands still where counts have to be exact.
+# Token buckets are in shared memory; the limits are rows.  The clock is frozen
+# where counts must be exact.
 
 use strict;
 use warnings;
@@ -21,7 +21,8 @@ query(
 	SELECT gpucredit.create_account('acme', 'lab');
 	SELECT gpucredit.issue('acme', '', 'paid', 1000000)});
 
-# Not preloaded: a limit is refused, all else works, a removal too.
+# Without preloading, a limit is refused; everything else works, also removing
+# one.
 query_fails($node, 'credit',
 	q{SELECT gpucredit.set_rate_limit('acme', '', '*', 1, 1)},
 	'55000', 'refused where the library is not preloaded');
@@ -37,7 +38,7 @@ $node->append_conf('postgresql.conf',
 	"shared_preload_libraries = 'gpucredit'");
 $node->restart;
 
-# However many call at once, as many get through as may.
+# Of many simultaneous calls, exactly the allowed number is admitted.
 query($node, 'credit',
 	q{SELECT gpucredit.set_rate_limit('acme', 'lab', 'hold', 0.000001, 250);
 	SELECT gpucredit.set_rate_limit('acme', '', '*', 0.000001, 300)});
@@ -59,7 +60,7 @@ is(scalar(grep { $_ eq 'UC003' } @left),
 	50, 'what one limit refused took nothing from the other');
 is($left[50], 'UC202', 'whose end is reached then');
 
-# A restart fills what was taken; the limits are there at the first call.
+# A restart fills the token buckets; limits apply from the first call.
 $node->restart;
 is(hold('restart', 'lab'), 'granted', 'after a restart');
 query($node, 'credit',
@@ -70,7 +71,7 @@ $node->start;
 is(hold('crashed', 'lab'), 'granted', 'and again one after a crash');
 is(hold('crashed 2', 'lab'), 'UC202', 'the limit survived it');
 
-# Another database's limits are its own; a dump carries them.
+# Each database has its own limits; a dump has them.
 new_database($node, 'empty');
 my $dump = $node->basedir . '/credit.dump';
 command_ok([ 'pg_dump', '-Fc', '-f', $dump, $node->connstr('credit') ],
@@ -87,7 +88,7 @@ query_fails(
 	"$frozen SELECT gpucredit.hold('acme', 'lab', 'copy 2', 1, '1 h')",
 	'UC202', 'by the same limit');
 
-# Rows restored under a running session count for it, too.
+# Rows restored under an open session apply to it, too.
 my $session = connect_to($node, 'empty');
 $session->do(
 	q{SELECT gpucredit.create_account('acme'),
@@ -107,7 +108,8 @@ ok( !eval {
 is($session->state, 'UC202', 'as a limit');
 $session->disconnect;
 
-# With room for few, the fullest are forgotten; who never pauses is not.
+# With room for few, the fullest token buckets are dropped, but not that of a
+# busy caller.
 $node->append_conf('postgresql.conf', 'gpucredit.max_token_buckets = 64');
 $node->restart;
 query(
@@ -133,7 +135,7 @@ query(
 is( fails_with("$frozen SELECT gpucredit.hold('many', 'u1', 'd', 1, '1 h')"),
 	'UC202', 'the limit most is taken of is not forgotten');
 
-# By the real clock, too.
+# The same with the real clock.
 query($node, 'credit',
 	q{SELECT gpucredit.set_rate_limit('acme', 'lab', 'hold', 1, 1);
 	SELECT gpucredit.set_rate_limit('acme', '', '*', NULL, NULL)});
@@ -149,7 +151,7 @@ foreach my $turn (1 .. 600)
 }
 is($granted, 'granted', 'a second later one may again');
 
-# Gone with the extension, and back with it, in one session.
+# Limits go and come back with the extension in one session.
 $session = connect_to($node, 'empty');
 $session->do(q{DROP EXTENSION gpucredit});
 $session->do(q{CREATE EXTENSION gpucredit});
@@ -163,7 +165,7 @@ verify_empty($node, $_) foreach qw(credit copy empty);
 $node->stop;
 done_testing();
 
-# A hold, and what came of it.
+# Takes a hold; returns the result.
 sub hold
 {
 	my ($key, $account, $clock) = @_;

@@ -1,5 +1,5 @@
-# 080_seal.pl: sealing beside writers who commit in any order, proofs checked
-# by a program of their own, and the chain in a restored database
+# 080_seal.pl: sealing beside writers that commit in any order, proofs checked
+# by a separate program, and the chain in a restored database
 
 use strict;
 use warnings;
@@ -24,7 +24,7 @@ query(
 	SELECT gpucredit.issue('o' || n, '', 'paid', 1000)
 	FROM generate_series(1, 4) n});
 
-# An open transaction has taken ids that others, later, have passed.
+# An open transaction has taken numbers below those of others that committed.
 my $open = connect_to($node, 'credit');
 $open->begin_work;
 $open->do(q{SELECT * FROM gpucredit.hold('o1', '', 'open', 1, '1 h')});
@@ -43,7 +43,7 @@ query($node, 'credit', 'SELECT * FROM gpucredit.seal_audit()');
 is(query($node, 'credit', $sealed), query($node, 'credit', $there),
 	'when it has ended one call seals all');
 
-# Who only looks after the tables is not waited for, until it writes.
+# Sealing does not wait for maintenance of the tables until it writes.
 $open->begin_work;
 $open->do('ANALYZE gpucredit.entry, gpucredit.audit');
 query($node, 'credit', q{SELECT * FROM gpucredit.hold('o2', '', 'beside ANALYZE', 1, '1 h')});
@@ -56,7 +56,7 @@ is(query($node, 'credit', 'SELECT sum(affected) FROM gpucredit.seal_audit()'),
 $open->commit;
 query($node, 'credit', 'SELECT * FROM gpucredit.seal_audit()');
 
-# VACUUM is not: held up here by a page that somebody looks at, it waits for long.
+# Sealing does not wait for VACUUM, which here waits for a pinned page.
 {
 	my $looker = connect_to($node, 'credit');
 	my $vacuum = connect_to($node, 'credit');
@@ -77,8 +77,8 @@ query($node, 'credit', 'SELECT * FROM gpucredit.seal_audit()');
 	$_->disconnect foreach $looker, $vacuum;
 }
 
-# The chain is one call's at a time, and nobody else's: ANALYZE of its table takes
-# a lock that keeps its own kind away.
+# One call at a time seals.  ANALYZE of the chain's table, whose lock conflicts
+# with itself, does not block it.
 $open->begin_work;
 $open->do('ANALYZE gpucredit.seal');
 query($node, 'credit', q{SELECT * FROM gpucredit.hold('o2', '', 'while the chain is looked after', 1, '1 h')});
@@ -98,7 +98,7 @@ query($node, 'credit', 'SELECT * FROM gpucredit.seal_audit()');
 is(query($node, 'credit', $sealed), query($node, 'credit', $there),
 	'two calls at once: the next one seals the rest');
 
-# The same for one that was prepared, across a restart.
+# The same for a prepared transaction, across a restart.
 $open->begin_work;
 $open->do(q{SELECT * FROM gpucredit.hold('o1', '', 'prepared', 1, '1 h')});
 query($node, 'credit', 'SELECT * FROM gpucredit.seal_audit()');
@@ -152,7 +152,7 @@ is(query($node, 'credit', 'SELECT * FROM gpucredit.verify_audit()'),
 cmp_ok(query($node, 'credit', 'SELECT count(*) FROM gpucredit.seals'),
 	'>', 10, 'in many batches');
 
-# A program that shares no code with the extension agrees.
+# A program without code of the extension agrees.
 my @entries = split /\n/, query(
 	$node, 'credit', q{
 	SELECT entry FROM gpucredit.entry ORDER BY random() LIMIT 20});
@@ -186,7 +186,7 @@ verify_empty($other, 'credit', 'restored');
 verify_empty($node,  'credit', 'in the end');
 done_testing();
 
-# What the checker says of an entry's proof, after it was tampered with.
+# The checker's verdict on an entry's proof after tampering.
 sub check_proof
 {
 	my ($entry, $tamper) = @_;

@@ -1,10 +1,9 @@
-# 082_archive.pl: rows leave while work goes on, and the tables do not grow
+# 082_archive.pl: rows are removed while work goes on, and tables do not grow
 #
-# Clients work while another session, whose clock is ahead, has entries and
-# usage leave; whoever verifies meanwhile finds nothing.  Then years pass in
-# rounds: after the first few the tables are no larger, whatever has gone
-# through them; who kept a proof of a row can still show what it was.  What is
-# left is dumped, restored, and as good.
+# Clients work while another session, whose clock is ahead, removes entries and
+# usage; verify() finds nothing meanwhile.  Then years pass in rounds: after
+# the first few the tables stay the same size.  A kept proof still shows what a
+# removed row was.  The rest can be dumped and restored.
 
 use strict;
 use warnings;
@@ -32,7 +31,7 @@ as_a_dump();
 $node->stop;
 done_testing();
 
-# Tests: sealing, leaving and verifying are in nobody's way.
+# Tests: sealing, archiving and verifying disturb nobody.
 sub while_clients_work
 {
 	my $seconds = 8;
@@ -69,7 +68,7 @@ sub while_clients_work
 	return;
 }
 
-# A child: seals by the clock there is, and has leave by one far ahead.
+# A child: seals by the real clock, and archives by one far ahead.
 sub have_leave
 {
 	my ($seconds) = @_;
@@ -78,7 +77,7 @@ sub have_leave
 
 	$dbh->do(q{SET gpucredit.entry_retention = '1 min'});
 	$dbh->do(q{SET gpucredit.usage_retention = '1 min'});
-	# until the time is over and enough has left
+	# until the time is over and enough rows were removed
 	while (time < $until
 		|| time < $until + 180 && !$dbh->selectrow_array(q{SELECT sum(rows) > 50
 			FROM gpucredit.archive_batch WHERE kind = 'entry'}))
@@ -94,7 +93,8 @@ sub have_leave
 	return 0;
 }
 
-# A child: verifies, each time by one snapshot; its status is what it found.
+# A child: verifies, each time with one snapshot; its status is the number of
+# findings.
 sub keep_verifying
 {
 	my ($seconds) = @_;
@@ -113,8 +113,8 @@ sub keep_verifying
 	return $found > 0 ? 1 : 0;
 }
 
-# Tests: who reads rows that leave at that moment, by one snapshot after another,
-# takes none for missing.
+# Tests: a reader with one snapshot after another misses no rows that are
+# removed meanwhile.
 sub while_read
 {
 	my $reader = connect_to($node, 'busy');
@@ -152,7 +152,7 @@ sub while_read
 	return;
 }
 
-# Tests: a table is as large as what is kept of it.
+# Tests: a table's size follows what is kept in it.
 sub through_the_years
 {
 	my @tables = qw(entry audit request usage seal_row seal_leaf);
@@ -192,7 +192,7 @@ sub through_the_years
 	return;
 }
 
-# Proofs of entries and of rows of the audit log, as somebody may keep them.
+# Proofs of entries and audit rows that a user keeps.
 sub proofs
 {
 	my $json = query($node, 'years', q{
@@ -204,7 +204,7 @@ sub proofs
 	return map { decode_json($_) } split /\n/, $json;
 }
 
-# Tests: the rows have left, and the proofs end at seals that the chain has.
+# Tests: the rows were removed, and the proofs end at seals of the chain.
 sub still_proven
 {
 	my @kept  = @_;
@@ -233,7 +233,7 @@ sub still_proven
 	return;
 }
 
-# What a program that shares no code with the extension says of a proof.
+# The verdict on a proof of a program without code of the extension.
 sub check_proof
 {
 	my ($proof, $seal) = @_;
@@ -278,7 +278,7 @@ sub a_round
 			map { "pg_total_relation_size('gpucredit.$_')" } @tables) ];
 }
 
-# Tests: what is left, and what is known of what left, goes through a dump.
+# Tests: remaining rows and closings survive a dump and restore.
 sub as_a_dump
 {
 	my $told = q{SELECT a.org, a.account, b.* FROM gpucredit.account a,

@@ -1,8 +1,10 @@
 # 085_worker.pl: the background worker that runs scheduling cycles
 #
-# The interval is ten minutes throughout, so what starts within one does because
-# a commit or a sweep woke the worker, however slow the machine is; where the
-# interval itself is tested, it is short.
+# The interval is ten minutes, so a job that starts within it was started
+# because a commit or a sweep woke the worker, even on a slow machine.  Tests
+# of the interval itself use a short one.
+#
+# Alone: it measures how soon the worker wakes
 
 use strict;
 use warnings;
@@ -44,7 +46,7 @@ ok(poll(q{SELECT count(*) = 1 FROM pg_stat_activity
 	WHERE backend_type = 'gpucredit launcher'}), 'the launcher is there');
 is(workers(), 0, 'and waits for databases in silence');
 
-# A database that comes is found, and scheduled as soon as there is anything.
+# A new database is found, and scheduled as soon as it has a job.
 $node->safe_psql('postgres', 'CREATE DATABASE credit');
 ok(poll(q{SELECT count(*) = 1 FROM pg_stat_activity
 	WHERE backend_type = 'gpucredit scheduler' AND datname = 'credit'
@@ -72,7 +74,7 @@ diag(sprintf('from the call of reserve to starting: median %.1f ms, worst %.1f m
 		$took[@took / 2], $took[-1]));
 cmp_ok($took[-1], '<', 60_000, 'a job starts soon after its reserve committed');
 
-# What rolls back wakes nobody; what ends makes room for the next.
+# A rollback wakes nobody; an end makes room for the next job.
 $dbh->do(q{SELECT gpucredit.drain('n2', 'test')});
 my $before = quiet_cycles();
 $dbh->begin_work;
@@ -104,7 +106,8 @@ $dbh->do(q{SELECT gpucredit.resume('n2')});
 ok(soon(sub { attempts($dbh, $third) == 1 }), 'or a node comes back');
 finish_all($dbh);
 
-# Whoever else runs cycles, at whatever isolation level: no device twice.
+# Other callers run cycles too, at any isolation level: no device is given
+# twice.
 my @pids = in_parallel(6, \&crowd);
 is(wait_for_children(@pids), 0, 'six clients reserve, place and settle');
 is( query(
@@ -113,7 +116,7 @@ is( query(
 	'1', 'and every job started once');
 verify_empty($node, 'credit', 'on devices of its own');
 
-# Who was too slow for another's settle left jobs that wait.
+# A cycle that missed another session's settle left waiting jobs.
 ok( soon(
 		sub {
 			finish_all($dbh);
@@ -122,7 +125,7 @@ ok( soon(
 		}),
 	'what they left is finished');
 
-# What nobody ends, the worker does: a node's provider takes it back.
+# The worker ends attempts that nobody else ends: a provider takes a node back.
 {
 	my $gone = reserve($dbh, 'gone');
 
@@ -154,7 +157,7 @@ ok( soon(
 	$dbh->do('SELECT gpucredit.resume(?)', undef, $on);
 }
 
-# Nor does anybody tell when a hold's time is up, and the sweep finds it.
+# Nobody reports the end of a hold's time; the sweep finds it.
 {
 	$dbh->do(q{SELECT gpucredit.create_account('poor'),
 		gpucredit.issue('poor', '', 'paid', 3)});
@@ -178,8 +181,8 @@ ok( soon(
 	finish_all($dbh);
 }
 
-# What one sweep has no time for, the next does at once: a sweep ends before half
-# of deadlock_timeout has passed.
+# The next sweep continues at once where one ran out of time: a sweep ends
+# before half of deadlock_timeout has passed.
 {
 	$node->safe_psql('postgres',
 		q{ALTER SYSTEM SET deadlock_timeout = '20ms'});
@@ -203,7 +206,7 @@ ok( soon(
 	$node->reload;
 }
 
-# Devices that come back are there for who waits.
+# Devices that return go to a waiting job.
 $dbh->do(q{SELECT gpucredit.heartbeat('n' || n, '{}')
 	FROM generate_series(1, 2) n});
 my $broken = reserve($dbh, 'broken');
@@ -214,7 +217,7 @@ ok(soon(sub { attempts($dbh, $broken) == 1 }), 'until one works again');
 $dbh->do(q{SELECT gpucredit.heartbeat('n2')});
 finish_all($dbh);
 
-# What comes with concurrency does not cost an interval.
+# Conflicts with concurrent calls do not cost an interval.
 query(
 	$node, 'credit', q{
 	CREATE SEQUENCE public.times;
@@ -240,8 +243,8 @@ query($node, 'credit', q{
 starts('failed', 'one that fails is tried again long before the interval');
 query($node, 'credit', 'DROP TRIGGER once ON gpucredit.pool');
 
-# However short the interval, a pool is free between cycles for as long as they
-# take: of cycles without a pause one job starts in each, and takes a while.
+# Even with a short interval, a pool rests between cycles for as long as they
+# take.  Here each cycle starts one job and takes a while.
 query(
 	$node, 'credit', q{
 	CREATE TABLE public.cycle (began timestamptz, ended timestamptz);
@@ -275,7 +278,7 @@ query($node, 'credit', 'DROP TRIGGER dawdle ON gpucredit.attempt');
 $node->safe_psql('postgres', 'ALTER SYSTEM RESET ALL');
 $node->reload;
 
-# A session's settings are not the worker's.
+# A session's settings do not affect the worker.
 $node->safe_psql('postgres',
 	"ALTER DATABASE credit SET default_transaction_isolation = serializable;
 	ALTER DATABASE credit SET default_transaction_read_only = on;
@@ -289,7 +292,7 @@ ok(poll("SELECT count(*) = 1 FROM pg_stat_activity
 starts('settings', 'whatever a database sets for its sessions');
 $node->safe_psql('postgres', 'ALTER DATABASE credit RESET ALL');
 
-# A pool whose cycle fails is tried more and more seldom; the others go on.
+# A pool whose cycle fails is tried ever more rarely; others go on.
 query(
 	$node, 'credit', q{
 	SELECT gpucredit.create_pool('bad');
@@ -343,7 +346,7 @@ query($node, 'credit', 'DROP TRIGGER note ON gpucredit.attempt');
 is(join('', grep { /ERROR|FATAL/ } split /^/, slurp_file($node->logfile, $log)), '',
 	'without a word in the log');
 
-# Nobody's schema of that name is taken for the extension.
+# A user's schema of the same name is not mistaken for the extension.
 $node->safe_psql('postgres', 'CREATE DATABASE "Other Db"');
 query(
 	$node, 'Other Db', q{
@@ -361,7 +364,7 @@ sleep(0.5);
 is(query($node, 'Other Db', 'SELECT count(*) FROM public.caught'),
 	'0', 'which runs nothing there');
 
-# The worker makes room for who wants the database for himself.
+# The worker leaves a database that somebody wants exclusively.
 $node->append_conf('postgresql.conf', 'gpucredit.scheduler_interval = 10min');
 $node->reload;
 my $since = time;
@@ -393,7 +396,7 @@ kill_server($node);
 $node->start;
 starts('crashed', 'after a crash');
 
-# After a start it waits for nobody to connect first.
+# After a start it works before anybody connects.
 $node->stop;
 $log = -s $node->logfile;
 $node->start;
@@ -443,8 +446,8 @@ ok( $standby->poll_query_until('postgres',
 $standby->stop;
 done_testing();
 
-# An organisation with credit, and eight devices on two nodes; the extension is
-# somebody's.
+# An organisation with credit, and eight devices on two nodes; the extension's
+# owner is an ordinary superuser.
 sub set_up
 {
 	my ($db, $owner) = @_;
@@ -461,8 +464,7 @@ sub set_up
 	return;
 }
 
-# How many cycles there were; and once there are no more: a worker that was woken
-# may be slow to come.
+# How many cycles there were, once no more come: a woken worker may be slow.
 sub cycles
 {
 	return query($node, 'credit',
@@ -512,8 +514,8 @@ sub attempts
 			WHERE job = ? AND ended_at IS NULL}, undef, $job);
 }
 
-# A test: a job that is reserved now starts soon, and is ended; in a session
-# that what the database sets for it does not trouble, from its first statement.
+# A test: a job reserved now starts soon, and is ended.  The session ignores
+# settings of the database from its first statement on.
 sub starts
 {
 	my ($key, $name) = @_;
@@ -564,7 +566,7 @@ sub crowd
 	return;
 }
 
-# A transaction at an isolation level, repeated while it may be.
+# A transaction at an isolation level, repeated after serialization errors.
 sub try
 {
 	my ($db, $level, $function) = @_;
@@ -605,7 +607,7 @@ sub poll
 	return $node->poll_query_until('postgres', $sql);
 }
 
-# Is this done, or is somebody in the database for whom it has to wait?
+# Is this done, or does another session in the database block it?
 sub done_alone
 {
 	my ($sql) = @_;

@@ -1,7 +1,7 @@
 # 086_clock.pl: the server's wall clock is set back
 #
-# A library before the server's own tells every process of it an hour less as
-# soon as a file is there.
+# A preloaded library shows every server process an hour less as soon as a file
+# exists.
 
 use strict;
 use warnings;

@@ -1,5 +1,5 @@
-# 087_prepared.pl: transactions that are prepared (PREPARE TRANSACTION), and
-# committed by another session, or rolled back
+# 087_prepared.pl: prepared transactions that another session commits or rolls
+# back
 
 use strict;
 use warnings;
@@ -15,8 +15,8 @@ my $job = q{(SELECT max(j.job) FROM gpucredit.job j WHERE j.org = 'acme')};
 
 new_database($node, 'credit');
 
-# Whatever a call does, it can be done in two phases; what is taken back leaves
-# nothing that is in the way of the same call.
+# Every call works in two phases; a rolled back one leaves nothing that blocks
+# the same call.
 foreach my $call (
 	q{create_account('acme')},
 	q{create_account('acme', 'vision')},
@@ -65,7 +65,7 @@ is( query(
 	"balance|\nbudget|vision",
 	'an alert is raised by what was prepared');
 
-# Who only commits tells those who listen, after what it logged.
+# The committing session notifies listeners, after it has logged.
 my $dbh = connect_to($node, 'credit');
 $dbh->do('LISTEN gpucredit_alert');
 $dbh->do('SAVEPOINT here') if $dbh->begin_work;
@@ -82,7 +82,7 @@ verify_empty($node, 'credit');
 $node->stop;
 done_testing();
 
-# Makes a call in a transaction that is prepared.
+# Makes a call in a transaction and prepares it.
 sub prepare
 {
 	my ($call) = @_;

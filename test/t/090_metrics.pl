@@ -1,9 +1,10 @@
-# 090_metrics.pl: counters and gauges, and the tools that are to read them
+# 090_metrics.pl: counters and gauges, and the tools that read them
 #
 # Debian's exporter reads the queries file, Prometheus scrapes it and judges
 # the rules, promtool tries each alert, and every query of the dashboard is
 # run.  All on free ports of the loopback.
 #
+# Alone: it measures how long calls take
 # Packages: prometheus prometheus-postgres-exporter
 
 use strict;
@@ -24,7 +25,8 @@ my $node   = new_node('main');
 my $http   = HTTP::Tiny->new(timeout => 60);
 my %children;
 
-# Without preload there are gauges, and it is said that there are no counters.
+# Without preloading there are gauges, and a metric says that there are no
+# counters.
 new_database($node, 'credit');
 query(
 	$node, 'credit', q{
@@ -50,7 +52,7 @@ $node->restart;
 is(metric('preloaded'), 1, 'with preload there are');
 is(metric('calls_total', operation => 'hold'), 0, 'a call not made is 0');
 
-# What calls come to.
+# Counts of calls.
 query($node, 'credit',
 	q{SELECT gpucredit.issue('acme', '', 'credit', 100, 'paid');
 	SELECT gpucredit.set_price('T4', 1);
@@ -111,7 +113,7 @@ query($node, 'credit', q{SELECT gpucredit.refund_hold('owes', max(hold), 'r', 0.
 is(metric('refunded_credits_total', operation => 'refund_hold'), 0.25, 'and refunded');
 is(metric('spent_credits_total'), 2, 'which leaves what was spent');
 
-# Nobody tries unseen whether others' accounts are there.
+# Probing for others' accounts is counted.
 query($node, 'credit', q{CREATE ROLE curious IN ROLE gpucredit_tenant});
 query_fails($node, 'credit', q{SET ROLE curious; SELECT gpucredit.capture('acme', 1, 'c', 1)},
 	'42501', 'a tenant of nothing');
@@ -121,7 +123,7 @@ query_fails($node, 'credit', q{SET ROLE curious; SELECT gpucredit.capture('other
 is_deeply([ map { metric('errors_total', operation => 'capture', sqlstate => $_) } qw(42501 UC001) ],
 	[ 1, 1 ], 'are counted');
 
-# A call that waited for a lock took as long.
+# A call's duration includes its wait for a lock.
 is(metric('lock_waits_total', %hold), 0, 'nobody has waited');
 my $holder = connect_to($node, 'credit');
 $holder->begin_work;
@@ -141,7 +143,7 @@ wait_for_children($waiter);
 is(metric('lock_waits_total', %hold), 1, 'a call that waited for a lock');
 is(long_holds() - $long, 1, 'took as long');
 
-# One whose session is ended in the middle of it, too.
+# A call whose session is ended counts, too.
 $holder->begin_work;
 $holder->do(q{SELECT gpucredit.hold('acme', '', 'third', 1, '1 h')});
 ($waiter) = in_parallel(
@@ -161,7 +163,7 @@ is(metric('errors_total', %hold, sqlstate => '57P01'), 1, 'as an error');
 $holder->rollback;
 $holder->disconnect;
 
-# Counting is exact, however many count.
+# Counts are exact, however many sessions count.
 my $before = metric('calls_total', operation => 'release');
 wait_for_children(
 	in_parallel(
@@ -179,7 +181,7 @@ is(metric('calls_total', operation => 'release') - $before,
 is(metric('errors_total', operation => 'release', sqlstate => 'UC003'),
 	1600, 'and its error');
 
-# Gauges, of a job that waits, one that runs, and what they hold.
+# Gauges of a waiting and a running job, and their holds.
 my $waiting = reserve('waiting');
 sleep(1.1);
 is(metric('jobs_open', state => 'queued'), 1, 'a job waits');
@@ -230,7 +232,7 @@ is(metric('low_balances'), 1, 'an account that is low');
 cmp_ok(metric('low_balance_credits', org => 'acme', account => ''),
 	'<', 100, 'and how low');
 
-# A pool that somebody keeps from its cycles is seen beside those that have theirs.
+# A pool whose cycles are blocked shows beside others.
 query($node, 'credit', q{SELECT gpucredit.create_pool('other')});
 $holder = connect_to($node, 'credit');
 $holder->begin_work;
@@ -241,7 +243,7 @@ $holder->rollback;
 $holder->disconnect;
 ok(until_true(sub { metric('scheduler_lag_seconds') < 3 }), 'until it has one');
 
-# Who monitors needs pg_monitor alone, and sees nothing else.
+# A monitoring login needs pg_monitor only, and sees nothing else.
 query($node, 'credit',
 	'CREATE ROLE monitor LOGIN IN ROLE pg_monitor; CREATE ROLE nobody LOGIN');
 like(as('monitor', 'SELECT gpucredit.metrics_text()'),
@@ -251,7 +253,7 @@ isnt((as('monitor', 'SELECT * FROM gpucredit.account'))[0],
 isnt((as('nobody', 'SELECT gpucredit.metrics_text()'))[0],
 	0, 'others may not');
 
-# The text format is what Prometheus takes it for.
+# Prometheus accepts the text format.
 my $text = query($node, 'credit', 'SELECT gpucredit.metrics_text()');
 my $file = $node->basedir . '/metrics.txt';
 append_to_file($file, "$text\n");
@@ -262,7 +264,7 @@ command_ok([ 'promtool', 'check', 'rules', "$folder/alerts.yml" ],
 command_ok([ 'promtool', 'test', 'rules', "$folder/alerts_test.yml" ],
 	'each alert fires when it should');
 
-# A label may hold whatever a name may.
+# A label may contain whatever a name may.
 query($node, 'credit',
 	q{SELECT gpucredit.create_pool(E'a"b\\\\c{d}=,');
 	SELECT gpucredit.register_node(E'a"b\\\\c{d}=,', 'odd', 'T4', 1, 16384)});
@@ -388,7 +390,7 @@ like($business{'Devices by team, now'}, qr/^acme\|0.5/m, 'and so many');
 
 stop_child($_) foreach keys %children;
 
-# What was counted is gone at a restart, as Prometheus expects.
+# A restart resets counters, as Prometheus expects.
 cmp_ok(metric('calls_total', operation => 'release'), '>=', 1600, 'what was counted');
 $node->restart;
 is_deeply(
@@ -438,7 +440,7 @@ sub reserve
 	);
 }
 
-# What a statement gives to a role that logs in; its status first in a list.
+# What a statement returns to a login; in a list, its status first.
 sub as
 {
 	my ($role, $sql) = @_;
@@ -500,7 +502,7 @@ sub stop_child
 	return;
 }
 
-# Also where a test dies.
+# Also if a test dies.
 END
 {
 	my $status = $?;

@@ -1,9 +1,9 @@
-# 091_walkthroughs.pl: the stories in docs/walkthroughs, told again
+# 091_walkthroughs.pl: the walkthroughs print what the pages show
 #
-# Each script runs in a database of its own and prints what stands beside it;
-# the five statements in README.md what stands in it, and the array of jobs in
-# docs/jobs.md is submitted twice.
-# GC_ACCEPT=DIR leaves what they print in that folder, to look at and copy.
+# Each script of docs/walkthroughs runs in a database of its own and prints the
+# file beside it.  The five statements of README.md print what it shows.  The
+# job array of docs/jobs.md is submitted twice.  GC_ACCEPT=DIR leaves the
+# output in that folder.
 
 use strict;
 use warnings;
@@ -36,7 +36,7 @@ foreach my $script (@scripts)
 	verify_empty($node, $name, "$name: verify() is empty");
 }
 
-# The tour: what follows a statement, up to an empty line, is what it prints.
+# The tour: the lines after a statement, up to an empty one, are its output.
 {
 	my ($tour) = slurp_checkout('README.md') =~ /^```sql\n(.*?)^```/ms;
 	my ($sql, $printing, $out, @shown) = ('', 0, '');

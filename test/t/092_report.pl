@@ -1,10 +1,10 @@
 # 092_report.pl: report_html() in a browser
 #
 # Chromium opens the page as on a phone (360 pixels wide) and on a desk, in
-# light and in dark, and a script that only this test adds measures it: that
-# nothing is wider than the screen, that no text is too small or too faint,
-# and what numbers a reader sees.  Those are compared with what the ledger
-# says by other ways.  Pictures are left in the test's folder.
+# light and dark mode.  A script that only this test adds measures that nothing
+# is wider than the screen and no text is too small or faint.  It reads the
+# numbers that a reader sees, which are compared with other functions of the
+# ledger.  Pictures stay in the test's folder.
 #
 # Packages: chromium fonts-dejavu-core poppler-utils
 
@@ -46,8 +46,7 @@ print_it($_) foreach qw(acme all);
 verify_empty($node, 'credit');
 done_testing();
 
-# Some days of work of three organisations, one of which has a name that would
-# write the page itself.
+# Some days of work of three organisations, one with a name full of HTML.
 sub fill
 {
 	query(
@@ -105,7 +104,8 @@ sub at_the_end
 		"SET gpucredit.clock = '2027-03-08 00:00+00'; SET timezone = 'UTC'; $sql");
 }
 
-# The same figures by organisation, by other functions than the report's.
+# The same figures by organisation, from functions that the report does not
+# use.
 sub ledger
 {
 	my %is;
@@ -205,8 +205,8 @@ sub numbers
 	return;
 }
 
-# Tests: printed from a screen that is dark, it is some pages of dark on white
-# with nothing at their edges, and whoever has only the paper reads the same.
+# Tests: printed from dark mode, it is a few pages of dark on white with empty
+# margins, and the paper has the same text.
 sub print_it
 {
 	my ($name) = @_;
@@ -251,8 +251,8 @@ sub print_it
 	return;
 }
 
-# Of each page what part is darker than a middle grey, and how many points of
-# its outermost 12 mm are not white.
+# For each page, the part darker than a middle grey, and how many points of its
+# outermost 12 mm are not white.
 sub pictures
 {
 	my ($pdf) = @_;

@@ -1,7 +1,7 @@
 # 095_month.pl: weeks in which everything fails now and then
 #
-# Here a few days of a few hundred jobs; tools/month plays the whole month.
-# GC_SEED, GC_JOBS, GC_DAYS choose others.  What happens follows from the seed.
+# This plays a few days of a few hundred jobs; tools/month plays a whole month.
+# GC_SEED, GC_JOBS, GC_DAYS choose others.  All events follow from the seed.
 
 use strict;
 use warnings;

@@ -1,7 +1,7 @@
-# 096_operating.pl: docs/operating.md does what it says, what it and
-# docs/consistency.md name is there, and the reference has every error code
+# 096_operating.pl: the commands of docs/operating.md work, what it and
+# docs/consistency.md name exists, and the reference has every error code
 #
-# Blocks marked sh, sql and conf are run as they stand, in their order.
+# Blocks marked sh, sql and conf run unchanged, in their order.
 
 use strict;
 use warnings;
@@ -61,7 +61,7 @@ cmp_ok(query($node, 'mydb_before', 'SELECT count(*) FROM gpucredit.seals'), '>',
 	'something was sealed while the dump was made');
 $node->stop;
 
-# Each alert, and each event of the log, is explained; and none that is not.
+# The page explains each alert and each event of the log, and no others.
 my %alerts  = map { $_ => 1 } slurp_file("$root/monitoring/alerts.yml") =~ /alert: (\w+)/g;
 my %told    = map { $_ => 1 } $text =~ /^\| (Gpucredit\w+) \|/mg;
 my %events;
@@ -78,7 +78,7 @@ my %explained = map { map { $_ => 1 } /`(\w+)`/g } $text =~ /^\| (`\w+`(?:, `\w+
 is_deeply([ sort keys %told ], [ sort keys %alerts ], 'every alert is explained');
 is_deeply([ sort keys %explained ], [ sort keys %events ], 'every event of the log is explained');
 
-# What is named is there, with the words that are quoted from it.
+# What the pages name exists, with the quoted words.
 foreach my $page (qw(docs/operating.md docs/consistency.md),
 	map { s{^\Q$root/}{}r } glob("$root/docs/decisions/*.md"))
 {
@@ -120,7 +120,7 @@ sub is_in
 	return $file =~ s/\n\s*(?:--|#|\*)\s*/ /gr =~ s/\s+/ /gr =~ /\Q$quoted\E/i;
 }
 
-# A pg_dump for the front of the PATH, while which upkeep goes on, as it does.
+# A pg_dump for the front of the PATH, during which upkeep goes on.
 sub slow_dump
 {
 	my ($folder) = @_;

@@ -1,5 +1,5 @@
-# 097_logs.pl: what an operator must know stands in the server log, a line each
-# that a program can read; ordinary calls leave none
+# 097_logs.pl: the server log has one machine-readable line per event that an
+# operator must know, and none for ordinary calls
 
 use strict;
 use warnings;
@@ -42,7 +42,7 @@ $dbh->do($_) foreach (
 	q{SELECT gpucredit.register_node('default', n, 'T4', 4, 16384)
 		FROM unnest(ARRAY['n1', 'n2']) n});
 
-# An ordinary day: nothing to read.
+# Ordinary calls log nothing.
 $dbh->do(q{SET gpucredit.traceparent = '00-} . $trace . q{-00f067aa0ba902b7-01'});
 my $job = one(q{SELECT job FROM gpucredit.reserve('acme', 'lab', 'j', '4xT4',
 	'2 h', hold_window => '1 h')});
@@ -56,7 +56,7 @@ $dbh->do(qq{SELECT gpucredit.$_()})
   foreach qw(maintain reap_holds check_nodes expire_credits seal_audit check_books);
 is_deeply([ lines() ], [], 'ordinary calls leave no line');
 
-# Money that could not be extended: once, with the trace of the job.
+# A denied extension is logged once, with the trace of the job.
 one(q{SELECT status FROM gpucredit.hold('acme', '', 'rest', 3, '1 d')});
 clock('2028-03-01 00:57+00');
 one(qq{SELECT action FROM gpucredit.meter('acme', $job, 1, '57 min')}) foreach 1 .. 2;
@@ -64,7 +64,7 @@ like(join("\n", lines()),
 	qr/^gpucredit event=extension_denied org="acme" account="lab" job=$job attempt=1 reason="insufficient_credits" amount="4\.000000" trace=$trace$/,
 	'an attempt that will have to stop for want of credit, once');
 
-# What was used and nobody paid.
+# Use that nobody paid.
 one(q{SELECT captured FROM gpucredit.capture('acme', (SELECT max(hold) FROM gpucredit.hold
 	WHERE job IS NULL), 'over', 5.5, overrun => true)});
 like(join("\n", lines()),
@@ -82,7 +82,7 @@ like(whole_log(),
 	qr/CONTEXT:  gpucredit call=release traceparent=00-$trace-00f067aa0ba902b7-01/,
 	'an error in a trace says so');
 
-# Who: also where from.
+# The line names the caller and its address.
 my $far = DBI->connect(
 	'dbi:Pg:dbname=credit;host=127.0.0.1;application_name=far;port=' . $node->port,
 	undef, undef, { RaiseError => 1, PrintError => 0 });
@@ -92,7 +92,7 @@ is(join(' ', map { "@$_" } @{ $dbh->selectall_arrayref(
 	q{SELECT application_name, client_addr FROM gpucredit.audit WHERE operation = 'set_alert'}) }),
 	'far 127.0.0.1 far 127.0.0.1', 'an audit row tells from where');
 
-# What is rolled back is not told, nor what a savepoint took back.
+# Nothing is logged of a rolled back transaction or savepoint.
 $dbh->do(q{SELECT gpucredit.heartbeat('n2')});
 $dbh->begin_work;
 $dbh->do(q{SELECT gpucredit.heartbeat('n2', '{0-2}')});
@@ -112,7 +112,7 @@ is_deeply([ lines() ],
 $dbh->do(q{SELECT gpucredit.heartbeat('n2')});
 like(join("\n", lines()), qr/^gpucredit event=device_back node="n2" /, 'and came back');
 
-# A node that is lost, with what ran there.
+# A lost node is logged with its attempts.
 clock('2028-03-01 01:03+00');
 $dbh->do(q{SET gpucredit.node_lost = '60s'});
 $dbh->do(q{SELECT gpucredit.heartbeat('n2')});
@@ -124,7 +124,7 @@ is_deeply([ lines() ],
 $dbh->do(q{SELECT gpucredit.check_nodes()});
 is_deeply([ lines() ], [], 'once');
 
-# What a tenant named cannot look like a line or a key of its own.
+# A tenant's names cannot look like a line or a key of the log.
 my $evil = q{x" event=fake LOG:  gpucredit event=node_lost \\};
 $dbh->do(q{SELECT gpucredit.create_pool(?)}, undef, 'p');
 $dbh->do(q{SELECT gpucredit.register_node('p', ?, 'T4', 2, 16384)}, undef, $evil);
@@ -134,8 +134,8 @@ is(scalar(@told), 1, 'a hostile name is one line');
 like($told[0], qr/^gpucredit event=device_failed node="x\\" event=fake LOG:  gpucredit event=node_lost \\\\" pool="p" /,
 	'and one value');
 
-# A line is the operator's alone: a client that asks for what is logged, in an
-# encoding that does not have a node's name, gets none, and no error after its
+# Lines go to the operator only.  A client that asks for log messages, in an
+# encoding without a node's letters, gets neither lines nor an error after its
 # commit.
 $dbh->do(q{SELECT gpucredit.register_node('p', U&'n\65E5', 'T4', 2, 16384)});
 $dbh->do(q{SET client_encoding = latin1});
@@ -152,7 +152,7 @@ $dbh->do(q{RESET client_encoding});
 like(join("\n", lines()), qr/event=device_failed node="n\xE6\x97\xA5" pool="p" /,
 	'which has it');
 
-# More must leave a pool than can save in time.
+# More attempts must leave a pool than can save in time.
 $dbh->do(q{SELECT gpucredit.issue('acme', '', 'more', 100)});
 $dbh->do(q{SELECT gpucredit.create_pool('spot')});
 $dbh->do(q{SELECT gpucredit.register_node('spot', 's' || n, 'T4', 1, 16384)
@@ -167,8 +167,8 @@ $dbh->do(qq{SELECT gpucredit.reclaim('s$_', '2 min')}) foreach 1 .. 3;
 like(join("\n", lines()), qr/^gpucredit event=reclaim_storm pool="spot" leaving=3 unsaved=\d+$/m,
 	'a storm of reclaims');
 
-# Devices that were promised, and whose holder did not leave: told once, with
-# the trace of the job that waits.
+# Victims that did not leave claimed devices are logged once, with the trace of
+# the waiting job.
 $dbh->do(q{SELECT gpucredit.create_pool('full')});
 $dbh->do(q{SELECT gpucredit.register_node('full', 'f1', 'T4', 4, 16384)});
 one(q{SELECT status FROM gpucredit.reserve('acme', '', 'stays', '4xT4', '2 h',
@@ -193,7 +193,7 @@ is_deeply([ lines() ],
 	[ qq{gpucredit event=claim_timed_out pool="full" org="acme" account="lab" job=$promised trace=$trace} ],
 	'and then no longer');
 
-# A sweep that cannot do its work for an organisation.
+# A sweep that fails for an organisation is logged.
 one(q{SELECT hold FROM gpucredit.hold('acme', '', 'broken', 1, '1 min')});
 $dbh->do(q{CREATE FUNCTION public.fail() RETURNS trigger LANGUAGE plpgsql AS
 	$$ BEGIN RAISE 'no release today'; END $$});
@@ -209,7 +209,7 @@ whole_log();
 like(json_field('detail'), qr/^gpucredit event=sweep_failed org="acme" id=\d+ sqlstate="P0001"$/m,
 	'a sweep that fails for one organisation');
 
-# Sealing that waits for an open transaction for long.
+# A long wait of sealing for an open transaction is logged.
 my $open = connect_to($node, 'credit');
 $open->begin_work;
 $open->do(q{SELECT gpucredit.hold('acme', '', 'open', 1, '1 h')});
@@ -224,7 +224,7 @@ like(join("\n", lines()), qr/^gpucredit event=seal_stalled waited_s=\d{3,} trans
 $open->rollback;
 $dbh->do(q{SELECT gpucredit.seal_audit()});
 
-# What the nightly check finds.
+# Findings of the daily check are logged.
 $dbh->do(q{ALTER TABLE gpucredit.audit DISABLE TRIGGER audit_append_only});
 $dbh->do(q{UPDATE gpucredit.bucket SET issued = issued + '1', available = available + '1'
 	WHERE org = 'acme' AND memo IS NULL AND bucket = (SELECT min(bucket) FROM gpucredit.bucket)});
@@ -260,7 +260,8 @@ ok($node->poll_query_until('worked',
 		AND trace = '$trace' AND application_name = 'gpucredit scheduler'}),
 	'what it places is of the trace of the job, not of the worker');
 
-# One that meets nothing but 40001 has failed as well: it is not tried again and again unseen.
+# A cycle that meets only 40001 has failed as well, and the repeated failure is
+# logged.
 query(
 	$node, 'worked', q{
 	SELECT gpucredit.create_pool('late'), gpucredit.register_node('late', 'l1', 'T4', 4, 16384);
@@ -274,7 +275,7 @@ ok(appears(qr/always late/), 'and the log says with what');
 ok(appears(qr/event=cycle_failed pool="late" retry_ms=2000$/m), 'it is put off longer and longer');
 query($node, 'worked', 'DROP TRIGGER fail ON gpucredit.pool');
 
-# Its sweep meets a failing machine: the whole of it is put off, and told.
+# A sweep that meets a failing machine is put off as a whole, and logged.
 my $short = query(
 	$node, 'worked', q{
 	CREATE FUNCTION public.full() RETURNS trigger LANGUAGE plpgsql AS
@@ -294,7 +295,8 @@ $node->append_conf('postgresql.conf', "gpucredit.database = ''");
 $node->reload;
 ok(appears(qr/event=scheduler_stopped database="worked"/), 'the worker stops');
 
-# No process to be had for another database's worker: told, with what to raise.
+# If no process is left for another database's worker, a line says which
+# setting to raise.
 new_database($node, 'second');
 $node->append_conf('postgresql.conf',
 	"gpucredit.database = 'worked, second'\nmax_worker_processes = 3");
@@ -312,8 +314,8 @@ is(scalar(grep { exists $_->{statement} && $_->{error_severity} eq 'LOG' } @obje
 $node->stop;
 done_testing();
 
-# The server log, with all that this session has said by now: the collector
-# writes it when it comes to it.
+# The server log, with all that this session has logged so far: the collector
+# writes with a delay.
 sub whole_log
 {
 	my $mark = 'mark ' . ++$marks;

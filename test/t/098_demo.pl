@@ -1,8 +1,8 @@
-# 098_demo.pl: what tools/demo refuses, and what there is to see in a kept one
+# 098_demo.pl: what tools/demo refuses, and what a kept demo shows
 #
-# What it refuses leaves nothing behind, and builds or starts nothing.  A small
-# replay as --keep has it stops in the middle; there each screen of docs/screens.md
-# has something to show, to a session that knows nothing of the demo.
+# A refused call builds, starts and leaves nothing.  A small replay with --keep
+# stops in the middle, where each screen of docs/screens.md has something to
+# show to an ordinary session.
 
 use strict;
 use warnings;
@@ -20,7 +20,7 @@ my $files = PostgreSQL::Test::Utils::tempdir();
 local $ENV{XDG_RUNTIME_DIR} = $state;
 local $ENV{TMPDIR}          = $files;
 
-# Runs it to its end: its status, what it complains of, what files it leaves.
+# Runs it to its end: its status, its errors, the files that it leaves.
 sub refused
 {
 	my ($status, $says, $name, @options) = @_;
@@ -43,7 +43,7 @@ refused(2, qr/--seed is for the generated/, 'chance in a trace', '--seed',
 	'1', '--trace', $files);
 refused(1, qr/no demo server is running/, '--stop of nothing', '--stop');
 
-# Beside one that is at work; and its state stays.
+# Next to a running demo, whose state stays.
 my $file = "$state/gpucredit-demo-$>";
 append_to_file($file, "busy $$\n");
 refused(1, qr/another tools\/demo --keep is at work, process $$/,
@@ -52,7 +52,7 @@ refused(1, qr/still at work, process $$/, '--stop of one that is at work',
 	'--stop');
 is(slurp_file($file), "busy $$\n", 'whose state is as it was');
 
-# A state that names something else than a demo's folder removes nothing.
+# A state file that names another folder removes nothing.
 unlink($file);
 append_to_file($file, "$state\n");
 refused(1, qr/names no folder of a demo/, '--stop of what is no demo', '--stop');
@@ -111,8 +111,8 @@ $node->stop;
 
 done_testing();
 
-# How many rows a statement of the page returns, for whichever organisation
-# of the demo has most.
+# The most rows that a statement of the page returns for any organisation of
+# the demo.
 sub rows_of
 {
 	my ($statement) = @_;

@@ -1,11 +1,11 @@
 # 110_shadows.pl: objects that shadow ours, paths and settings that mislead
 #
-# The calls of test/hostile/calls.txt, which are every public function, do the
-# same whatever a caller or a neighbour has prepared: schemas and temporary
-# schemas with a trap for each relation, type, function and operator there is,
-# made from the catalogue; any search_path; any setting a user may set; types
-# that cast themselves.  And CREATE EXTENSION takes nothing over, and makes the
-# same whatever its session has set.
+# The calls of test/hostile/calls.txt cover every public function.  They do the
+# same whatever a caller or neighbour has prepared: schemas and temporary
+# schemas with a trap for each relation, type, function and operator of the
+# catalogue; any search_path; any setting a user may set; types that cast
+# themselves.  CREATE EXTENSION adopts no existing object, and makes the same
+# whatever its session has set.
 
 use strict;
 use warnings;
@@ -20,10 +20,10 @@ my @calls = Calls::all();
 my $node  = new_node('main', "shared_preload_libraries = 'gpucredit'",
 	'fsync = off', 'autovacuum = off', 'max_parallel_workers = 2', 'max_locks_per_transaction = 512');
 
-# What has no equal answer twice: the server's own counters.
+# The server's own counters differ from call to call.
 my %own_answer = map { $_ => 1 } qw(metric_samples metrics_text);
 
-# Tables with a number drawn at random, by which backends know a version.
+# Tables with a random number that marks a version for backends.
 my %random = map { $_ => 1 } qw(pool rate_limit);
 
 new_database($node, 'calm', 'gpucredit_report');
@@ -45,7 +45,7 @@ $node->safe_psql('postgres', Calls::logins() . 'CREATE ROLE h_squatter LOGIN IN 
 	is_deeply([ grep { !$there{$_} } sort keys %told ], [], 'and no other');
 }
 
-# In peace, twice: what differs by itself is known.
+# Two undisturbed runs show what differs by itself.
 my $peace = play('peace');
 my $again = play('again');
 
@@ -83,14 +83,14 @@ same_as_in_peace('no_path',
 	from => 'trapped',
 	with => [q{SET search_path = ''}]);
 
-# Everybody's own temporary schema, before all others.
+# A caller's temporary schema, which comes before all others.
 same_as_in_peace('temporary',
 	from    => 'calm',
 	shadows => 1,
 	with    => ['SET search_path = pg_temp, gpucredit, pg_catalog']);
 
-# Whatever a user may set that changes how a statement is read, planned or
-# run; what only changes how results look is told from what is left.
+# Every user setting that changes how a statement is read, planned or run.
+# Settings that only change how results look are compared by table contents.
 same_as_in_peace('settings', from => 'calm', quiet => 1, with => [ settings() ]);
 
 casts_are_the_callers_own();
@@ -113,7 +113,7 @@ sub shadows
 	return $out;
 }
 
-# The same for a session that is open already, in its temporary schema.
+# The same for an open session, in its temporary schema.
 sub shadow_session
 {
 	my ($dbh) = @_;
@@ -126,8 +126,8 @@ sub shadow_session
 	return;
 }
 
-# All calls in a new database, each by its role in a session prepared so; what
-# they said, and what is left in the tables.
+# Makes all calls in a new database, each by its role in a session prepared so;
+# returns the answers and the tables' rows.
 sub play
 {
 	my ($name, %as) = @_;
@@ -187,7 +187,7 @@ sub session
 	return $dbh;
 }
 
-# A test: the calls say and leave what they do in peace.
+# A test: the calls answer and write the same as undisturbed.
 sub same_as_in_peace
 {
 	my ($name, %as) = @_;
@@ -208,7 +208,7 @@ sub same_as_in_peace
 	return;
 }
 
-# Every setting a user has, set to something else.
+# Every user setting, set to another value.
 sub settings
 {
 	my $sql = q{
@@ -241,7 +241,7 @@ sub settings
 		q{SET client_encoding = 'LATIN1'});
 }
 
-# A type that casts itself to text runs its own code as who passes it.
+# A type with a cast to text runs its own code with the caller's rights.
 sub casts_are_the_callers_own
 {
 	$node->safe_psql('trapped', q{
@@ -265,7 +265,7 @@ sub casts_are_the_callers_own
 		'0.000000', 'a type of their own is cast to what a function wants');
 	is(query($node, 'trapped', 'SELECT DISTINCT who FROM evil.seen'),
 		'h_app', 'by who calls, never by the owner');
-	# a policy is looked at before what a tenant's own operator would see
+	# a policy is checked before a tenant's operator sees rows
 	$node->safe_psql('trapped', q{SELECT gpucredit.bind_tenant('h_tenant', 'acme');
 		CREATE FUNCTION evil.peek(text) RETURNS boolean LANGUAGE plpgsql COST 0.0000001 AS
 			'BEGIN INSERT INTO evil.seen VALUES ($1); RETURN true; END'});
@@ -277,8 +277,8 @@ sub casts_are_the_callers_own
 	return;
 }
 
-# The install script means the same in a session with other settings, strings
-# that take backslashes for escapes among them.
+# The install script means the same in sessions with other settings, such as
+# backslash escapes in strings.
 sub extension_is_what_it_is
 {
 	my ($status, undef, $err);
@@ -293,7 +293,7 @@ sub extension_is_what_it_is
 	return;
 }
 
-# CVE-2022-2625 and what is like it.
+# CVE-2022-2625 and similar attacks.
 sub extension_takes_nothing_over
 {
 	my $script = query($node, 'calm',
@@ -303,7 +303,7 @@ sub extension_takes_nothing_over
 	unlike($script, qr/CREATE\s+OR\s+REPLACE|IF\s+NOT\s+EXISTS\s+\w+\.|CREATE\s+\w+\s+IF\s+NOT\s+EXISTS/i,
 		'the script replaces and adopts nothing');
 
-	# who may create schemas makes ours, with our tables in it
+	# a role that may create schemas creates ours, with our tables in it
 	$node->safe_psql('postgres', 'CREATE DATABASE squat; GRANT CREATE ON DATABASE squat TO h_squatter');
 	$node->safe_psql('squat', q{
 		CREATE SCHEMA gpucredit; CREATE TABLE gpucredit.account (org text);
@@ -345,7 +345,8 @@ sub extension_takes_nothing_over
 					UNION ALL SELECT oid FROM pg_operator WHERE oprnamespace = 'evil'::regnamespace)
 				AND d.objid IN (SELECT objid FROM pg_depend WHERE deptype = 'e')}),
 		'0', 'and depends on none');
-	# a schema's owner may drop what is in it: the extension is in none
+	# a schema's owner may drop its contents, so the extension is in no user's
+	# schema
 	query_fails($node, 'trapped', 'DROP EXTENSION gpucredit; CREATE EXTENSION gpucredit SCHEMA evil',
 		'0A000', 'it lets itself be put into no other schema');
 	$node->safe_psql('trapped', 'CREATE EXTENSION IF NOT EXISTS gpucredit; SET ROLE h_squatter; DROP SCHEMA evil CASCADE');

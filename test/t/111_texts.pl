@@ -1,10 +1,10 @@
-# 111_texts.pl: hostile texts in every argument that is a text in some form
+# 111_texts.pl: hostile texts in every textual argument
 #
 # Each call of test/hostile/calls.txt is made with each of its texts, names,
-# documents and arrays replaced by what is meant to break something: quotes,
-# NUL, 10 MB, broken UTF-8, formats, what terminals obey, what turns the
-# direction of writing.  A name with a control character is refused; any
-# other text is kept as it was, and shown so that nothing is defaced.
+# documents and arrays replaced by hostile ones: quotes, NUL, 10 MB, broken
+# UTF-8, formats, terminal sequences, marks of writing direction.  A name with
+# a control character is refused.  Any other text is stored unchanged, and
+# shown so that it spoils no terminal.
 
 use strict;
 use warnings;
@@ -15,9 +15,8 @@ use GpuCredit;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-# As SQL, with what may become of it where the argument is a name, and where
-# it is another text: "-" anything an interface may say, "ok" taken, or only
-# these codes.
+# Each text as SQL, with the allowed result for a name and for another text:
+# "-" any error of the interface, "ok" accepted, or only these codes.
 my @texts = (
 	[ 'quotes',       q{'a''b"c\d$$e;--'},                 '-',     'ok' ],
 	[ 'comment',      q{'*/ DROP TABLE x; /*'},            '-',     'ok' ],
@@ -49,7 +48,7 @@ my %text = map { $_ => 1 } qw(
   settle.message);
 # Keys are the caller's own, and as long as names.
 my %key = map { ($_ => 1) } qw(empty), '10 MB', '10 MB squeezed', 'cut at 255';
-# Texts with a grammar of their own, which refuse what is not of it.
+# Texts with a grammar of their own.
 my %grammar = map { $_ => 1 } qw(
   audit_proof.kind buckets_for.request buckets_for.tier buckets_for.pool
   reserve.request set_retry_rule.message usage_by.by heartbeat.running
@@ -74,7 +73,7 @@ $dbh->{pg_placeholder_dollaronly} = 1;
 $type{"$_->[0]." . ($_->[1] // '')} = $_->[2] // ''
   foreach @{ $dbh->selectall_arrayref(Calls::interface()) };
 
-# Each call under attack, then as it is, since the next ones need it.
+# Each call is attacked, then made unchanged, because later calls need it.
 my (%bad, $tried, %seen);
 
 foreach my $call (Calls::all())
@@ -86,7 +85,7 @@ foreach my $call (Calls::all())
 		next if $seen{$name}++ || $type{$name} !~ /^(text|text\[\]|jsonb|name)$/;
 		attack($call, $arg, $name, $_) foreach @texts;
 	}
-	# what was rolled back has used up numbers
+	# rolled back calls have used up numbers
 	$dbh->do("SELECT setval(pg_get_serial_sequence('gpucredit.$_', '$_'),
 			coalesce(max($_), 0) + 1, false) FROM gpucredit.$_")
 	  foreach qw(bucket hold job);
@@ -98,7 +97,7 @@ is(join("\n", @{ $bad{$_} || [] }), '', $_)
   'no message repeats what a terminal obeys',
   'no format is followed';
 
-# What is kept is what came.
+# Texts are stored unchanged.
 my $nasty = "\e[2J\\x\r\n'\"\x7f\xc2\x9b%s%n";
 my %nasty = (quoted => $dbh->quote($nasty));
 
@@ -148,12 +147,12 @@ foreach my $look (
 	unlike($out . $err, qr/[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]/, "psql: $look");
 }
 
-# The log, where a line of ours must not be another's.
+# No text can forge a line of the log.
 unlike($node->logfile && PostgreSQL::Test::Utils::slurp_file($node->logfile),
 	qr/[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]/, 'the server log is plain');
 verify_empty($node, 'credit');
 
-# Where a database is not in UTF-8, what it can have of them.
+# In a database that is not UTF-8.
 $node->safe_psql('postgres',
 	q{CREATE DATABASE latin TEMPLATE template0 ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C'});
 $node->safe_psql('latin', 'CREATE EXTENSION gpucredit');

@@ -1,8 +1,8 @@
-# 112_settings.pl: settings, files and programs are out of everybody's reach
+# 112_settings.pl: roles cannot reach settings, files and programs
 #
-# Each of the extension's settings is set by each role, by every way there is
-# of setting one; test/hostile/settings.txt says what becomes of it.  No role
-# of the extension reads or writes files, runs programs or becomes another.
+# Each role tries every way to set each of the extension's settings;
+# test/hostile/settings.txt has the expected result.  No role of the extension
+# reads or writes files, runs programs or becomes another.
 
 use strict;
 use warnings;
@@ -18,7 +18,7 @@ my %code = (yes => '', no => '42501', start => '55P02');
 new_database($node, 'credit');
 $node->safe_psql('credit', Calls::logins());
 
-# The file, and what there is.
+# The file lists all settings.
 my ($head, @lines) = grep { !/^\s*(#|$)/ } split /\n/,
   slurp_checkout('test/hostile/settings.txt');
 my (undef, @roles) = split ' ', $head;
@@ -71,7 +71,7 @@ foreach my $i (0 .. $#roles)
 
 	my (@role, @database, @function, @start);
 
-	# and by other ways, what is not everybody's own affair
+	# other ways to set what a role may not set
 	foreach my $name (grep { $expected{$_}[$i] ne 'yes' } sort keys %value)
 	{
 		my $quoted = "'$value{$name}'";
@@ -84,7 +84,7 @@ foreach my $i (0 .. $#roles)
 		push @function, $name
 		  unless state_of($dbh, "CREATE FUNCTION pg_temp.f() RETURNS int LANGUAGE sql SET $name = $quoted AS 'SELECT 1'") =~ /^(42501|55P02)$/;
 		$dbh->disconnect;
-		# what a connection asks for is not taken, or there is none
+		# a connection's options are refused, or the connection is
 		$dbh = connect_as($roles[$i], "-c $name=" . other($value{$name}));
 		push @start, $name
 		  if $dbh && $dbh->selectrow_array('SELECT current_setting(?)', undef, $name) =~
@@ -96,7 +96,7 @@ foreach my $i (0 .. $#roles)
 	is("@start", '', "$roles[$i]: options of the connection");
 }
 
-# A name of ours that is none is refused, not kept until we come.
+# An unknown name with our prefix is refused.
 query_fails($node, 'credit', "SELECT gpucredit.now(); SET gpucredit.no_such = 1", '42602',
 	'a setting that is not there');
 
@@ -126,7 +126,7 @@ foreach my $role (@roles[ 1 .. $#roles ], 'nobody')
 		q{CREATE ROLE h_more},
 		q{ALTER ROLE gpucredit_admin SUPERUSER},
 		q{GRANT gpucredit_admin TO h_nobody},
-		# these only warn, where there is nothing to give away
+		# these only warn if there is nothing to grant
 		q<GRANT SELECT ON gpucredit.entry TO PUBLIC; DO $$ BEGIN ASSERT NOT EXISTS (SELECT FROM pg_class WHERE relacl::text ~ '[{,]=' AND relnamespace = 'gpucredit'::regnamespace); RAISE insufficient_privilege; END $$>,
 		q<GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA gpucredit TO PUBLIC; DO $$ BEGIN ASSERT NOT EXISTS (SELECT FROM pg_proc WHERE proacl::text ~ '[{,]=' AND pronamespace = 'gpucredit'::regnamespace); RAISE insufficient_privilege; END $$>,
 		q{COPY gpucredit.entry FROM STDIN},
@@ -160,7 +160,7 @@ is( query($node, 'credit', q{
 			OR EXISTS (SELECT FROM pg_auth_members m WHERE m.member = r.oid))}),
 	'', 'the roles have no attribute and no membership');
 
-# What runs with the owner's rights builds no statement out of arguments.
+# Functions with the owner's rights build no statement from arguments.
 is( query($node, 'credit', q{
 		SELECT string_agg(p.proname, ' ' ORDER BY p.proname)
 		FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang AND l.lanname = 'plpgsql'

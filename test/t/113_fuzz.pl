@@ -1,9 +1,9 @@
 # 113_fuzz.pl: random calls of every function, by every role, many at a time
 #
-# No crash, no internal error, nothing an interface would not say, and in the
-# end verify() is empty.  GC_CALLS_SECONDS (25) so long; GC_SEED=n for other
-# calls than those of seed 1: a client's calls depend on the seed alone, and
-# stand in the folder "fuzz" of the test's output.
+# There is no crash, no internal error, and only errors of the interface; at
+# the end verify() is empty.  It runs for GC_CALLS_SECONDS (25).  GC_SEED=n
+# makes other calls than seed 1.  A client's calls depend on the seed alone,
+# and are in the folder "fuzz" of the test's output.
 
 use strict;
 use warnings;
@@ -88,7 +88,7 @@ sub client
 		"h_$role", undef,
 		{ AutoCommit => 1, RaiseError => 0, PrintError => 0, PrintWarn => 0, pg_enable_utf8 => 0 });
 	my $list = connect_to($node, 'credit');
-	# who may do nothing tries everything
+	# a role without rights tries everything
 	my $rows = $list->selectall_arrayref(
 		Fuzz::functions($role eq 'nobody' ? 'gpucredit_admin' : "h_$role"));
 	my $fuzz = Fuzz->new($role, $seed * 100 + $i, $rows);

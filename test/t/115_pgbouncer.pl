@@ -1,10 +1,10 @@
 # 115_pgbouncer.pl: tenants behind pgbouncer in transaction mode
 #
-# One login serves everybody, over fewer connections than there are clients;
-# who somebody is, the application says at the start of each transaction by
-# SET LOCAL ROLE.  Then nobody sees what is another's: calls, views, prepared
-# statements, cursors.  What the pooler hands on from one client to the next
-# is shown too (docs/decisions/tenants.md), and what stops it.
+# One login serves all clients over fewer connections.  The application names
+# the tenant at the start of each transaction with SET LOCAL ROLE.  Then no
+# tenant sees another's rows: by calls, views, prepared statements or cursors.
+# The test also shows what the pooler leaks from one client to the next
+# (docs/decisions/tenants.md), and what stops it.
 #
 # Packages: pgbouncer
 
@@ -22,7 +22,7 @@ my ($pgbouncer) = grep { -x } '/usr/sbin/pgbouncer', '/usr/bin/pgbouncer';
 
 plan skip_all => 'no pgbouncer here' unless $pgbouncer;
 
-# autovacuum makes plans be made again, which is looks at tables of their own
+# autovacuum would invalidate plans, and planning reads tables
 my $node = new_node('main', "shared_preload_libraries = 'gpucredit'", 'fsync = off', 'autovacuum = off');
 my (%pooler, $dir);
 
@@ -72,7 +72,7 @@ foreach my $turn (1 .. 3)
 		"blue is not there for red, turn $turn");
 }
 
-# Without SET LOCAL ROLE one is the gateway, who may do nothing.
+# Without SET LOCAL ROLE a client is the gateway, which may do nothing.
 is(plain($red, q{SELECT * FROM gpucredit.balance('red')}), '42501', 'the gateway itself sees nothing');
 is(plain($red, 'SELECT count(*) FROM gpucredit.job'), '42501', 'and reads nothing');
 
@@ -90,7 +90,7 @@ is(plain($blue, 'SELECT current_user'), 'gateway', 'and nobody else is red after
 is(plain($blue, 'SELECT current_user'), 'gateway', 'nor after a client vanished in a transaction');
 is(as($red, 'red', q{SELECT held FROM gpucredit.balance('red')}), '3.000000', 'which left nothing');
 
-# Prepared statements and cursors go by who runs them.
+# Prepared statements and cursors use the rights of the role that runs them.
 $red->begin_work;
 $red->do('SET LOCAL ROLE red');
 $red->do(q{PREPARE mine AS SELECT string_agg(DISTINCT org, ' ') FROM gpucredit.job});
@@ -153,7 +153,7 @@ plain($red, 'DROP TABLE left_behind');
 	$_->disconnect foreach $one, $two;
 }
 
-# Many clients on two connections, each who it says it is.
+# Many clients on two connections, each with its own role.
 is( wait_for_children(in_parallel(
 		6,
 		sub {
@@ -188,9 +188,9 @@ is( wait_for_children(in_parallel(
 	0,
 	'six clients on two connections stay apart');
 
-# What is another's is told the same as what is not there, for the same work:
-# each table is looked at as often.  How long it takes is noted: that is as
-# noisy as the machine.
+# Another tenant's object looks like a missing one, and costs the same work:
+# each table is read as often.  The time is only printed, because it depends on
+# the machine.
 my %foreign = map { split /\|/ } split /\n/,
   query($node, 'credit', q{SELECT org || '|' || min(job) FROM gpucredit.job GROUP BY org});
 {
@@ -242,7 +242,7 @@ done_testing();
 
 END { stop_poolers(); }
 
-# How often the transaction has looked at each table of the extension.
+# How often the transaction has read each table of the extension.
 sub looks
 {
 	my ($dbh) = @_;
@@ -302,7 +302,7 @@ sub stop_poolers
 	return;
 }
 
-# A client; what its driver prepares, it prepares on demand only.
+# A client whose driver prepares statements on demand only.
 sub client
 {
 	my ($name, $prepare) = @_;

@@ -1,9 +1,9 @@
 # 116_clients.pl: the programs of docs/clients.md, each in its language
 #
-# Each is taken from the page and runs against a server whose first answer to
-# reserve is 40001, and whose second is lost: what is between cuts the
-# connection once the call has committed.  Then every program must come to the
-# same job, held and billed once.
+# Each program is taken from the page.  Its first reserve is answered with
+# 40001, and the answer to its second is lost: a proxy cuts the connection
+# after the commit.  Every program must end with the same job, held and billed
+# once.
 #
 # Packages: python3-psycopg libpostgresql-jdbc-java default-jdk-headless
 # Packages: golang-go golang-github-lib-pq-dev npm:npm
@@ -80,7 +80,7 @@ sub program
 	my ($port, $proxy) = cutting_proxy();
 	my ($out, $err);
 
-	# each threshold is told once a period, so each program has its own
+	# each threshold alerts once a period, so each program has its own
 	append_to_file($file, $text);
 	$node->safe_psql('credit', q{
 		ALTER SEQUENCE public.tries RESTART;
@@ -119,9 +119,9 @@ END
 	return;
 }
 
-# The address of one between client and server, and its process.  It ends the
-# connection in which a job is granted first, once the answer is complete, and
-# hands none of it on.
+# Starts a proxy between client and server; returns its address and process.
+# It ends the first connection in which a job is granted, once the answer is
+# complete, and passes none of it on.
 sub cutting_proxy
 {
 	my $listener = IO::Socket::INET->new(
@@ -190,7 +190,7 @@ sub proxy
 	return;
 }
 
-# What npm knows by that name, installed beside the program.
+# Installs an npm package beside the program.
 sub npm_install
 {
 	my ($name) = @_;
@@ -203,8 +203,8 @@ sub npm_install
 		"npm installs $name") || diag($err) && 0;
 }
 
-# How many of 150 calls go through, of five clients at once on one account,
-# none of which calls again.
+# How many of 150 calls succeed, from five clients on one account that do not
+# retry.
 sub through
 {
 	my ($level) = @_;
