@@ -30,8 +30,8 @@ REPORT_SQL = $(REPORT)--$(EXTVERSION).sql
 PIECES = $(sort $(wildcard sql/gpucredit/[0-9][0-9]_*.sql))
 REPORT_PIECES = $(sort $(wildcard sql/gpucredit_report/[0-9][0-9]_*.sql))
 
-# Released versions are frozen in sql/releases.  How to come from one to this
-# is written by tools/upgrade, which is told the rest by upgrade-VERSION.sql.
+# Released versions are frozen in sql/releases. tools/upgrade writes the
+# upgrade scripts, with the help of upgrade-VERSION.sql.
 DATA = $(wildcard sql/releases/$(LEDGER)--*.sql)
 RELEASES = $(patsubst sql/releases/upgrade-%.sql,%,\
 	$(wildcard sql/releases/upgrade-*.sql))
@@ -41,8 +41,7 @@ DATA_built = $(SCRIPT_SQL) $(REPORT_SQL) $(UPGRADES)
 SOURCES = $(sort $(wildcard src/*/*.c src/decide/*/*.c)) src/gpucredit.c
 OBJS = $(SOURCES:.c=.o)
 
-# Each regression test stands on the stages before it; tests of no one stage
-# run last.
+# Each stage's regression test may use the stages before; other tests run last.
 STAGE_TESTS := $(foreach s,$(STAGES),$(patsubst sql/%.sql,%,$(wildcard sql/$(s).sql)))
 OTHER_TESTS := $(filter-out $(STAGES),$(patsubst sql/%.sql,%,$(sort $(wildcard sql/*.sql))))
 REGRESS = $(STAGE_TESTS) $(OTHER_TESTS)
@@ -59,13 +58,13 @@ PG_CPPFLAGS = -Isrc '-DPGDLLEXPORT=__attribute__((visibility("default")))'
 PG_CFLAGS = -Wall -Wextra -Werror -Wno-unused-parameter \
 	-fvisibility=hidden -MMD -MP $(PROFILE)
 
-# The server's headers allow assertions in an extension alone: they change no
-# structure that both sides share, and ExceptionalCondition() is always there.
+# An extension alone may have assertions: they change no shared structure, and
+# the server always has ExceptionalCondition().
 ifdef ASSERTS
 PG_CPPFLAGS += -DUSE_ASSERT_CHECKING=1
 endif
 
-# pg_config's flags are gcc's, and clang knows not all of them.
+# pg_config's flags are for gcc, and clang does not know all of them.
 ifneq ($(findstring clang,$(CC)),)
 PG_CFLAGS += -Wno-ignored-attributes -Wno-ignored-optimization-argument \
 	-Wno-unknown-warning-option
@@ -74,8 +73,8 @@ endif
 EXTRA_CLEAN = $(OBJS:.o=.d) $(EXTENSION:=--*.sql) .build-flags results log \
 	regression.diffs regression.out test/results test/output_iso
 
-# Bitcode would only let JIT inline our functions into expressions, which
-# gains a ledger nothing, and needs the server's very version of clang.
+# Bitcode would only let JIT inline our functions into expressions, which does
+# not help a ledger, and it needs the server's version of clang.
 override with_llvm = no
 
 PG_CONFIG ?= pg_config

@@ -61,8 +61,8 @@ bench_sql()
 	gc_guard psql -X -q -A -t -v ON_ERROR_STOP=1 "$@"
 }
 
-# One run; prints transactions per second.  A failed transaction is the end:
-# a rate of errors is no rate.
+# One run; prints transactions per second.  A failed transaction ends the
+# benchmark, because a rate with errors means nothing.
 bench_pgbench()
 {
 	gc_guard pgbench -n -M prepared "$@" >"$GC_WORK/pgbench.out" 2>&1 ||
@@ -91,8 +91,8 @@ bench_ratio()
 	awk '{ printf "%.4f\n", $1 / $2 }'
 }
 
-# Notes a result.  COMPARISON is >= or <, and says what is good; without it
-# the row is for information.
+# Records a result.  COMPARISON is >= or <, the direction that meets the
+# target; without it the row is for information.
 bench_row()
 {
 	local what=$1 measured=$2 unit=$3 comparison=${4-} target=${5-}

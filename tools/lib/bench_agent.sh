@@ -1,4 +1,4 @@
-# bench_agent.sh: what agents take, and how soon they act
+# bench_agent.sh: what agents cost, and how soon they act
 #
 # Real agents, keepers and processes on made-up GPUs, in a server of their own
 # with the background worker (bench/agent.pl).  A program starts when the

@@ -1,12 +1,11 @@
 # bench_audit.sh: what the audit row costs a reserve
 #
-# Two servers, one of a build whose keyed calls leave no row in the audit log.  A
-# session in each submits a hundred jobs, one after another, in turns: as a
-# caller has it, each a durable transaction, and without waiting for commits,
-# where there is nothing but the processor's time.  All on one core: whether
-# the kernel has a session on its client's core or on another is a third of
-# such a call, and would be told for a difference between the servers.  Two
-# servers alike differ by half a percent, so there are three pairs of them.
+# There are two servers; the build of one writes no audit row in keyed calls.
+# A session in each submits a hundred jobs, one after another, in turns.  It
+# does so with durable transactions, as callers do, and without waiting for
+# commits, which shows the processor's time alone.  All processes run on one
+# core, because the choice of cores changes a call's time by a third.  Two
+# equal servers differ by half a percent, so there are three pairs.
 
 bench_audit()
 {

@@ -1,9 +1,9 @@
 # bench_budgets.sh: what budgets and quotas cost a reserve
 #
-# Eight clients reserve for random users of 100 organisations of 50 projects:
-# in turns for organisations without any limit, and for others with a budget
-# and a quota (devices, running and queued jobs) at each of the three levels
-# of the path: user, project, organisation.
+# Eight clients reserve for random users of 100 organisations of 50 projects.
+# Half of the organisations have no limit.  The others have a budget and a
+# quota (devices, running and queued jobs) at each level of the path: user,
+# project, organisation.  Both kinds take turns.
 
 BUDGETS_CLIENTS=8
 

@@ -1,10 +1,10 @@
-# bench_growth.sh: what a call costs when years of history lie behind it
+# bench_growth.sh: what a call costs with years of history in the tables
 #
-# The same calls in two databases, in turns, one client, commits not waited
-# for (as they would hide what the call does): "small" has 100 accounts and
-# 10,000 entries, "large" 100,000 accounts and 10 million entries.  A round
-# submits jobs of random accounts, starts them, meters each once, and settles
-# each; what counts is the latency of the calls as pgbench tells it.
+# One client makes the same calls in two databases, in turns.  It does not wait
+# for commits, which would hide the cost of the call.  Database "small" has 100
+# accounts and 10,000 entries, "large" 100,000 accounts and 10 million entries.
+# A round submits jobs of random accounts, starts them, meters each once, and
+# settles each.  The result is the latency of the calls by pgbench.
 
 GROWTH_EACH=800
 
@@ -54,8 +54,9 @@ growth_prepare()
 		gc_die "the history that was written is not right"
 }
 
-# How far checkpoints are apart.  After one, a page's first change is written
-# to the log whole; of what calls touch in many organisations that is much.
+# The distance of checkpoints.  After a checkpoint, each page's first change
+# writes the whole page to the log, which is much for calls in many
+# organisations.
 growth_checkpoints()
 {
 	bench_sql -d postgres -c "ALTER SYSTEM SET checkpoint_timeout = '$1'" \

@@ -1,10 +1,9 @@
 # bench_hot.sh: many clients of one organisation
 #
-# 16 clients, each call a transaction of its own, all for one organisation
-# with one bucket: hold(), against a bare update of one row that all of them
-# update as well.  Then the same hold() where a commit takes 2 ms (and the
-# bucket's row is had by one commit after the other), with the bucket in one
-# piece and over 16 slices, in turns.
+# 16 clients call hold() for one organisation with one bucket, each call a
+# transaction.  It is compared with a bare update of one row by all clients.
+# Then a commit takes 2 ms, so that the bucket's row allows one commit after
+# the other.  There hold() with one row and with 16 slices take turns.
 
 HOT_CLIENTS=16
 

@@ -1,8 +1,8 @@
 # bench_many.sh: many jobs submitted by one statement
 #
-# 1,000, 10,000 and 100,000 jobs of an organisation, with one bucket, each by
-# one statement in a fresh database, without limits and under two budgets and two
-# quotas; what each costs, and how much more that is in the last than in the
+# One statement submits 1,000, 10,000 or 100,000 jobs of an organisation with
+# one bucket, in a fresh database, without limits and under two budgets and two
+# quotas.  The results are the cost of a job, and the last cost relative to the
 # first.
 
 many_prepare()

@@ -60,10 +60,10 @@ meter_hot()
 	echo "$1 $2" | awk '{ print 100 * ($4 - $2) / ($3 - $1) }'
 }
 
-# Autovacuum on or off; none of it is at work when this returns.  As long as an
-# ANALYZE of any table of the database has its snapshot, no old version of a row
-# makes room: at a few heartbeats a second for each attempt, half a page is used
-# up in that time, and the next update goes elsewhere.
+# Switches autovacuum on or off, and waits until none is at work.  While an
+# ANALYZE has its snapshot, old row versions cannot be removed.  At a few
+# heartbeats a second per attempt, half a page fills up in that time, and the
+# next update goes to another page.
 meter_autovacuum()
 {
 	bench_sql -c "ALTER SYSTEM SET autovacuum = $1" \
@@ -101,7 +101,7 @@ bench_meter()
 			"$(cut -d ' ' -f 1 "$rates" | bench_median)" /s
 		bench_row "meter: bare updates, $how" \
 			"$(cut -d ' ' -f 2 "$rates" | bench_median)" /s
-		# how it is on a slower disk is told, not judged
+		# the figure of a slower disk is for information
 		bench_row "meter: heartbeat / bare update, $how" \
 			"$(bench_ratio <"$rates" | bench_median)" x \
 			$(case $commit in on) echo ">= 1.6" ;; off) echo ">= 0.6" ;; esac)

@@ -1,9 +1,8 @@
 # bench_metrics.sh: what counting costs, rate limits included
 #
-# Two servers of the same build, one of them with the library preloaded: its
-# calls are counted and timed, and each asks for rate limits, of which its
-# organisation has one that never refuses.  A session in each makes the same
-# calls, a hundred at a time, in turns.
+# There are two servers of the same build.  One has the library preloaded: its
+# calls are counted and timed, and each checks a rate limit that never refuses.
+# A session in each makes the same calls, a hundred at a time, in turns.
 
 CALLS_JOBS=2000
 

@@ -1,12 +1,12 @@
 # bench_pairs.sh: reserve and settle
 #
-# A pair is two transactions of one client: a reserve for a random one of
-# 1,000 accounts, and the settlement of a job that has been started.  The jobs
-# to settle are submitted and placed beforehand, so that the two calls alone
-# are measured; so many that every settlement is a first one.
+# A pair is two transactions of one client: a reserve for a random one of 1,000
+# accounts, and the settlement of a job that has been started.  The jobs to
+# settle are submitted and placed beforehand, so that only the two calls are
+# measured, and every settlement is a first one.
 #
-# Two durable commits make a pair, so what the disk takes for one is told
-# beside it: the time of a bare update by one client, between the runs.
+# A pair has two durable commits, so the table also shows what the disk takes
+# for one: the time of a bare update by one client, between the runs.
 
 PAIR_CLIENTS=8
 PAIR_ORGS=100

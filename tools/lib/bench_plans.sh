@@ -1,10 +1,9 @@
 # bench_plans.sh: the plan of every statement the hot calls run
 #
-# In a database whose tables are big, each hot call is made once with
-# auto_explain on nested statements.  The plans go to plans.txt; a sequential
-# scan of a tenant's table is a miss, where the table has at least 8 pages: a
-# smaller one is read whole by right.  seq_page_cost is ten times its default, as
-# if the tables were ten times as long: years of history, the same work alive.
+# Each hot call is made once in a database with big tables, with auto_explain
+# on nested statements.  The plans go to plans.txt.  A sequential scan of a
+# tenant's table of 8 pages or more is a failure. seq_page_cost is ten times
+# its default, as if the tables had ten times the history.
 
 bench_plans()
 {

@@ -1,11 +1,11 @@
-# bench_reclaim.sh: devices promised to a large gang
+# bench_reclaim.sh: a cycle that claims devices for a large gang
 #
-# N nodes of 8 devices are full of one-GPU jobs of a tenant over its share; one
-# gang of N/10 x 8 devices of a tenant under it waits.  One call of place()
-# decides who leaves, tells them and commits; that call is timed, in a session
-# that has run a cycle of another pool before.  Each round is a fresh copy of
-# the database.  How the time grows with N is a row, too: a quotient of 2 is
-# linear, 2.2 is n log n.
+# N nodes of 8 devices are full of one-GPU jobs of a tenant over its share.
+# One gang of N/10 x 8 devices of a tenant under its share waits.  One call of
+# place() chooses the victims, tells them and commits.  That call is timed, in
+# a session that has run a cycle of another pool before.  Each round has a
+# fresh copy of the database.  A row shows how the time grows with N: a
+# quotient of 2 is linear, 2.2 is n log n.
 
 # A database of that name with so many nodes.
 reclaim_prepare()

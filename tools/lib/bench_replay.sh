@@ -55,8 +55,9 @@ bench_replay()
 		replay_growth <"$samples")" x "<" 1.25
 }
 
-# The median of the last quarter of the samples over that of the second: of
-# the replay itself, whatever the checks of its report need for a moment.
+# The median of the last quarter of the samples over that of the second
+# quarter.  It shows the replay itself, not the short peaks of the report's
+# checks.
 replay_growth()
 {
 	awk '$1 > 0' | awk '{ a[NR] = $1 }

@@ -1,8 +1,9 @@
 # bench_sched.sh: how well the scheduler packs and orders, on published traces
 #
-# The decision core alone, without a server, in a build of its own: what of a
-# full cluster stays unused on openb, and how long jobs wait on msr, which is
-# looked for beside it.  docs/scheduling.md has the tables and what they mean.
+# Runs the decision core alone, without a server, in a build of its own.  It
+# measures what of a full cluster stays unused on openb, and how long jobs wait
+# on msr, which is looked for beside it. docs/scheduling.md has the tables and
+# their meaning.
 
 # sched_run NAME ARG...: the runner's output to sched.NAME.txt; false: it was
 # not there to be run, or went wrong.  A missed target (1) is no error.

@@ -5,7 +5,7 @@
 # stale: those of empty tables, none at all, or (for comparison) right ones.
 # Each figure is the least of some, the statements' own time.
 
-# A database of that name; the second word says what is known of its tables.
+# A database of that name; the second word says which statistics it has.
 size_prepare()
 {
 	local waiting=10000 nodes=5000 projects=999

@@ -1,4 +1,4 @@
-# bench_trail.sh: proving everything: verify() and sealing over years of history
+# bench_trail.sh: verify() and sealing over years of history
 #
 # The "large" database of the growth case (1,000 organisations, 10 million
 # entries).  verify() recomputes all of it in one session with the settings a

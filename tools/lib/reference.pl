@@ -5,8 +5,8 @@
 #
 # Reads a database with gpucredit, on a server that has the library preloaded,
 # through psql: roles and their grants, error codes, settings, types, functions
-# and views, each with its comment.  What the catalogue does not hold (whom a
-# role is for, what an error code means) stands here.
+# and views, each with its comment.  This file has what the catalogue does not
+# hold: what a role is for, and what an error code means.
 
 use strict;
 use warnings;

@@ -5,14 +5,14 @@
 #   gc_in_root 17 COMMAND...      # runs there as root, with our GC_* settings
 #
 # debootstrap makes the root once, from the mirror that this machine's apt
-# uses, and it is kept in ${XDG_CACHE_HOME:-/var/cache}/gpucredit.  Nothing of
-# this machine is mounted there: what is to be seen there is copied.  Where the
-# kernel lets us, commands have a /proc, mounted in a mount namespace that ends
-# with them.  In a container that forbids it there is none, and only the tests
-# that kill servers fail, as they look for processes there.
-# /dev/shm is a folder there, which is all that shm_open() asks for.
+# uses, and keeps it in ${XDG_CACHE_HOME:-/var/cache}/gpucredit.  Nothing of
+# this machine is mounted there; files are copied.  If the kernel allows it,
+# commands have a /proc, in a mount namespace that ends with them.  In a
+# container that forbids it, only the tests that kill servers fail, because
+# they look for processes there. /dev/shm is a folder, which suffices for
+# shm_open().
 #
-# Functions return 1 after they said why, where there can be no such root.
+# If there can be no such root, functions print why and return 1.
 
 # The settings that our caller has, before we export our own.
 GC_CALLERS=($(compgen -e GC_ || true))
@@ -40,7 +40,7 @@ gc_root_tools()
 		gc_install debootstrap debian-archive-keyring
 }
 
-# Makes the root for a version of PostgreSQL.  Who comes second waits.
+# Makes the root for a version of PostgreSQL.  A second caller waits.
 gc_root()
 {
 	local suite dir log=$GC_WORK/debootstrap-$1.log mirror
@@ -85,7 +85,8 @@ gc_root()
 	}
 }
 
-# Where this machine's apt has Debian's main from, which has all releases.
+# The mirror of Debian's main that this machine's apt uses; it has all
+# releases.
 gc_root_mirror()
 {
 	apt-get indextargets --format '$(COMPONENT) $(RELEASE) $(REPO_URI)' \
@@ -94,8 +95,8 @@ gc_root_mirror()
 		'$1 == "main" && $2 == release { print $3; exit }'
 }
 
-# How it fetches, for the root's apt.  A release that is being made may be past
-# the date until which its index is valid.
+# The apt options for the root.  The index of a release in preparation may have
+# expired.
 gc_root_apt()
 {
 	apt-config dump | grep -E \
@@ -105,7 +106,7 @@ gc_root_apt()
 	echo 'APT::Install-Recommends "false";'
 }
 
-# A mirror whose signature this machine's apt does not ask for.
+# Whether this machine's apt trusts the mirror without a signature.
 gc_root_trust()
 {
 	! grep -qsE '\[[^]]*trusted=yes|^Trusted: *yes' /etc/apt/sources.list \

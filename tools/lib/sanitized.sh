@@ -1,22 +1,21 @@
-# sanitized.sh: a PostgreSQL of our own that watches its memory
+# sanitized.sh: a PostgreSQL compiled with sanitizers
 #
 #   source "$(dirname "$0")/lib/sanitized.sh"     # after server.sh
 #   gc_sanitized_server            # compiles it; GC_PG_CONFIG is its own
 #   gc_build DIR ASSERTS=1 PROFILE="$GC_SANITIZE"
 #
-# Debian's server cannot have AddressSanitizer loaded into it: constructors of
-# the libraries that it is linked with run before, and stop.  So the source of
-# Debian's package is compiled with assertions, AddressSanitizer and UBSan, and
-# with none of those libraries.  It tells what nobody may touch of its memory
-# contexts and buffers (test/sanitize/valgrind/memcheck.h), so a byte past what
-# palloc() gave, or a look into what was freed or reset, is reported as one of
-# malloc()'s would be.
+# AddressSanitizer cannot be loaded into Debian's server, because constructors
+# of its libraries run before it and abort.  So this compiles Debian's source
+# package with assertions, AddressSanitizer and UBSan, and without those
+# libraries.  The server marks freed memory of its contexts and buffers
+# (test/sanitize/valgrind/memcheck.h).  So an access past palloc()'s memory, or
+# to freed or reset memory, is reported as with malloc().
 #
 # Environment: GC_SANITIZED, a folder to keep the server in: compiling it takes
 # longer than all that is run in it.
 
-# For all that is compiled so.  What is undefined ends the process, as what
-# AddressSanitizer finds does: then pg_regress, or a test, fails.
+# Flags of all that is compiled so.  Both sanitizers end the process at a
+# fault, so that pg_regress, or a test, fails.
 GC_SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer"
 
 # The tests need libxml to read pages.
@@ -24,7 +23,7 @@ GC_SANITIZED_OPTIONS="--enable-cassert --enable-debug --enable-tap-tests
 	--without-readline --without-zlib --with-libxml
 	--with-system-tzdata=/usr/share/zoneinfo"
 
-# Everything that a test starts, in the order in which each needs the others.
+# Everything that a test starts, in the order of dependence.
 GC_SANITIZED_PARTS="config src/include src/makefiles src/common src/port
 	src/backend src/backend/utils/mb/conversion_procs src/backend/snowball
 	src/interfaces/libpq src/backend/replication/libpqwalreceiver
@@ -33,9 +32,9 @@ GC_SANITIZED_PARTS="config src/include src/makefiles src/common src/port
 	src/bin/pg_basebackup src/bin/pgbench src/bin/pg_controldata
 	src/test/perl src/test/regress src/test/isolation"
 
-# What the sanitizers do in each process; AddressSanitizer's reports are files
-# in that folder, UBSan's stand in the server's log.  What ends with its process
-# is no leak.
+# The sanitizers' options.  AddressSanitizer's reports are files in that
+# folder, UBSan's are in the server's log.  Memory that lives until its process
+# ends is no leak.
 gc_sanitizer_options()
 {
 	export ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=0
@@ -63,7 +62,7 @@ gc_sanitized_server()
 	export GC_PG_CONFIG
 }
 
-# What a server that was kept must have been made of.
+# The inputs of a kept server, to see whether it is current.
 gc_sanitized_recipe()
 {
 	echo "$GC_MAJOR $GC_SANITIZE" $GC_SANITIZED_OPTIONS $GC_SANITIZED_PARTS
@@ -71,9 +70,8 @@ gc_sanitized_recipe()
 }
 
 # Unpacks Debian's source package into DIR/source.  The machine's own lists
-# know binary packages only, so the same places are asked for sources, with
-# lists kept in DIR.  A version that is listed may be gone, then an older one
-# will do.
+# have binary packages only, so the same mirrors are asked for sources, with
+# lists in DIR.  A listed version may be gone; then an older one will do.
 gc_sanitized_source()
 {
 	local dir=$1

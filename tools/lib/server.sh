@@ -11,12 +11,12 @@
 #   gc_run psql -X -c 'SELECT 1'  # PGHOST, PGPORT, PGUSER ... are exported
 #   gc_server_stop "$GC_WORK/server"      # or leave it to the exit
 #
-# Nothing is installed into the machine's own PostgreSQL: gc_build makes a
-# private copy of its files and installs there, so a server that uses another
-# build of the extension is not disturbed.  Servers listen on a socket in
-# their own folder, never on the network unless a tool asks for it.  Called by
-# root, everything after gc_provision runs as the user postgres; called by
-# anyone else, as the caller.
+# Nothing is installed into the machine's own PostgreSQL. gc_build copies its
+# files and installs into the copy, so that servers with another build of the
+# extension are not disturbed.  Servers listen on a socket in their own folder,
+# never on the network unless a tool asks for it.  Called by root, everything
+# after gc_provision runs as the user postgres; called by anyone else, as the
+# caller.
 #
 # Functions (details above each):
 #   gc_workdir NAME                 private folder, removed at exit
@@ -54,10 +54,10 @@ else
 	GC_USER=$(id -un)
 fi
 
-# What root writes here, the servers' user must be able to read.
+# The servers' user must be able to read what root writes here.
 umask 022
 
-# Whatever the caller's environment connects to is not for us.
+# Ignore the caller's connection settings.
 unset PGHOST PGHOSTADDR PGPORT PGUSER PGDATABASE PGPASSWORD PGPASSFILE \
 	PGSERVICE PGSERVICEFILE PGOPTIONS PGDATA PGSSLMODE PGAPPNAME \
 	PGCLIENTENCODING PGTZ PGDATESTYLE MAKEFLAGS MFLAGS MAKELEVEL
@@ -91,8 +91,8 @@ gc_guard()
 	gc_child gc_run "$@"
 }
 
-# A command in a process group of its own, which gc_cleanup ends.  A plain child
-# would make bash sit out its end before a signal is noticed.
+# A command in a process group of its own, which gc_cleanup ends.  With a plain
+# child, bash would handle a signal only after the child's end.
 gc_child()
 {
 	local status=0
@@ -124,7 +124,7 @@ gc_workdir()
 	trap 'exit 143' TERM HUP
 }
 
-# At exit, however it comes: no process and no file is left behind.
+# At any exit: leaves no process and no file behind.
 gc_cleanup()
 {
 	local status=$? dir pidfile
@@ -259,8 +259,8 @@ gc_copy()
 }
 
 # Copies the checkout to DIR/src, compiles it there, and installs it into
-# DIR/pg, a copy of PostgreSQL ($GC_TREES).  The checkout itself is only
-# read, so whoever may read it can build it.
+# DIR/pg, a copy of PostgreSQL ($GC_TREES).  It only reads the checkout, so
+# anyone who may read it can build it.
 gc_build()
 {
 	local dir=$1
@@ -318,8 +318,8 @@ gc_free_port()
 }
 
 # Starts the server of DIR, initialised if it is new.  Further arguments are
-# lines of postgresql.conf, later ones winning: a tool that wants speed says
-# fsync = off, one that wants a worker says shared_preload_libraries.
+# lines of postgresql.conf, of which later ones win: fsync = off for speed,
+# shared_preload_libraries for a worker.
 gc_server_start()
 {
 	local dir=$1
@@ -384,10 +384,10 @@ gc_server_keep()
 	GC_STAY=1
 }
 
-# Enters a cgroup that belongs to the servers' user, who may then make others
-# below it for the jobs that agents run.  Who moves a process must own both
-# ends, so root does this for us first.  $GC_CGROUP is empty where the machine
-# gives none.
+# Enters a cgroup that belongs to the servers' user, so that agents can make
+# others below it for their jobs.  Moving a process needs rights on both
+# cgroups, so root moves this shell first. $GC_CGROUP is empty if the machine
+# has none.
 gc_cgroup_enter()
 {
 	local mount name=gpucredit.$$

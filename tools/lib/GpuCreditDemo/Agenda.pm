@@ -1,10 +1,10 @@
 package GpuCreditDemo::Agenda;
 
-# Agenda.pm - what is to happen at which second of simulated time.
+# Agenda.pm - the events of each second of simulated time.
 #
-# A hash from second to its events and a binary heap of the distinct seconds:
-# everything due in one second comes out together, which is what lets the
-# replay run one scheduling cycle for all of it.
+# A hash from second to its events, and a binary heap of the seconds.  All
+# events of one second come out together, so the replay can run one scheduling
+# cycle for all of them.
 
 use strict;
 use warnings;
@@ -39,7 +39,7 @@ sub next
     return ($second, delete $self->{at}{$second});
 }
 
-# How many seconds have something to happen in them.
+# How many seconds have events.
 sub size
 {
     my ($self) = @_;

@@ -1,9 +1,9 @@
 package GpuCreditDemo::Books;
 
-# Books.pm - where every credit is at the end, and that none is missing.
+# Books.pm - checks where every credit is at the end, and that none is missing.
 #
-# Everything here comes from the public reading functions balance() and
-# buckets(), and is held against what the demo itself bought and was billed.
+# The figures come from the public functions balance() and buckets(), and are
+# compared with what the demo itself bought and was billed.
 
 use strict;
 use warnings;

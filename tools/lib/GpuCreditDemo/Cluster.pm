@@ -1,10 +1,10 @@
 package GpuCreditDemo::Cluster;
 
-# Cluster.pm - which GPUs are given out, and how many, hour by hour.
+# Cluster.pm - which GPUs are given out, and how many each hour.
 #
-# Kept by the demo from what place() started and settle() ended, in
-# thousandths of a GPU: what the agents on the machines would see.  So it can
-# tell when a device is given out twice, or where none should be.
+# The demo keeps this from what place() started and settle() ended, in
+# thousandths of a GPU, as agents would see it.  So it notices a device that is
+# given out twice or wrongly.
 
 use strict;
 use warnings;
@@ -109,7 +109,7 @@ sub milli
     return $milli;
 }
 
-# So much more, or less, is in use from now on.
+# Adds to, or takes from, what is in use from now on.
 sub _change
 {
     my ($self, $now, $milli) = @_;

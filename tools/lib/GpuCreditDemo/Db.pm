@@ -94,8 +94,8 @@ sub set
     return;
 }
 
-# Makes what this session has set, and the present second of simulated time,
-# the database's own: every session to come sees what this one sees.
+# Makes this session's settings, and the present second of simulated time,
+# those of the database, so that later sessions see the same.
 sub keep_settings
 {
     my ($self) = @_;
@@ -154,7 +154,7 @@ sub call
         my $failure = { function => $name, args => \@args,
             state => $self->{dbh}->state // '', error => $@ };
         $self->{last_failure} = $failure;
-        # A server that is gone will not come back: stop, and say why.
+        # A lost server does not come back: stop, and say why.
         die "$name: $@" if !$self->{dbh}->ping;
         $self->{failed}++;
         push @{ $self->{failures} }, $failure if @{ $self->{failures} } < 20;

@@ -1,11 +1,11 @@
 package GpuCreditDemo::Fleet;
 
 # Fleet.pm - the agents on the nodes: they start what place() starts, meter
-# what runs, obey what they are told, and settle what ends.
+# what runs, obey directives, and settle what ends.
 #
-# An attempt runs as long as the plan says, by the simulated clock.  Told to
-# stop or to be gone by a deadline, it ends earlier.  Every bill is computed
-# here once more and compared with the ledger's.
+# An attempt runs as long as the plan says, by the simulated clock.  If it is
+# told to stop or leave by a deadline, it ends earlier.  This module computes
+# every bill again and compares it with the ledger's.
 
 use strict;
 use warnings;
@@ -70,7 +70,7 @@ sub runs
     return exists $self->{running}{"$job->{org}/$job->{id}"};
 }
 
-# One simulated hour is over: all that runs is metered in one call.
+# One simulated hour is over: one call meters all running attempts.
 sub tick
 {
     my ($self, $now) = @_;
@@ -115,7 +115,7 @@ sub end
     return;
 }
 
-# The job was cancelled while it ran: its agent hears of it shortly after.
+# The job was cancelled while it ran: its agent learns of it shortly after.
 sub cancel
 {
     my ($self, $job, $now) = @_;
@@ -150,7 +150,7 @@ sub _settle
         if $settled->{replayed};
     $self->_repeat($attempt, $settled, @call) if rand() < $self->{mischief};
 
-    # what was cut short goes on where it stopped, the rest as planned
+    # an interrupted job goes on where it stopped, others as planned
     if ($outcome eq 'preempted')
     {
         $job->{left} = ($attempt->{goal} - $now) || 1;
@@ -165,8 +165,8 @@ sub _settle
     return;
 }
 
-# Settles again with other words, and meters an attempt that is over: neither
-# may change anything.
+# Settles again with other arguments, and meters an ended attempt: neither may
+# change anything.
 sub _repeat
 {
     my ($self, $attempt, $settled, @call) = @_;

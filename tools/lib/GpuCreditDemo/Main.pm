@@ -2,17 +2,17 @@ package GpuCreditDemo::Main;
 
 # Main.pm - from the options of tools/demo to the exit status.
 #
-# "check" reads the trace and stops there, needing nothing but perl-base: the
-# shell calls it before anything is installed.  "run" plays the plan against
-# the server that the PG* environment names.
+# "check" only reads the trace and needs nothing but perl-base: the shell calls
+# it before it installs anything.  "run" plays the plan against the server that
+# the PG* environment names.
 
 use strict;
 use warnings;
 use GpuCreditDemo::Trace;
 use GpuCreditDemo::Workload;
 
-# How long before the credit of a service runs out its hold is extended: the
-# demo's agents report once an hour, so by more than that.
+# How long before its credit runs out a service's hold is extended.  It is more
+# than an hour, because the demo's agents report once an hour.
 use constant EXTEND_AHEAD => '65min';
 
 # Runs what the shell asks for; returns the exit status.
@@ -63,7 +63,7 @@ sub _play
     return $good ? 0 : 1;
 }
 
-# Leaves the report as a page for a browser, and says where; false where that
+# Writes the report as a page for a browser, and says where; false if that
 # failed.
 sub _write_page
 {
@@ -80,7 +80,7 @@ sub _write_page
     return 1;
 }
 
-# Leaves the cluster as it is at this second, and says what to ask it.
+# Leaves the cluster as it is at this second, and prints what to look at.
 sub _look_around
 {
     my ($plan, $db, $replay) = @_;

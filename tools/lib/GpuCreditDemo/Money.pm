@@ -2,8 +2,8 @@ package GpuCreditDemo::Money;
 
 # Money.pm - credits as whole micro-credits.
 #
-# The demo recomputes every bill and every balance on its own, so it does so
-# the way the ledger does: in 64-bit integers, never in floating point.
+# The demo recomputes every bill and balance as the ledger does: in 64-bit
+# integers, never in floating point.
 
 use strict;
 use warnings;

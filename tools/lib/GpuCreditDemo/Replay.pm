@@ -2,13 +2,13 @@ package GpuCreditDemo::Replay;
 
 # Replay.pm - plays a plan against the server in simulated time.
 #
-# The agenda says what happens in which second.  All of one second is done
-# first; if that changed anything a scheduler cares about and something waits,
-# one scheduling cycle follows.  Nothing is done in between: simulated time
-# jumps from one such second to the next.
+# The agenda has the events of each second.  The replay handles all events of a
+# second first.  If they changed anything for the scheduler and jobs wait, one
+# scheduling cycle follows.  Simulated time then jumps to the next second with
+# events.
 #
-# A replay whose cluster is to be looked at stops in the middle: once half of
-# the jobs have arrived and some wait, or at the latest when three quarters have.
+# With --keep, the replay stops in the middle: once half of the jobs have
+# arrived and some wait, or when three quarters have arrived.
 
 use strict;
 use warnings;
@@ -23,8 +23,7 @@ use constant DAY          => 86_400;
 use constant WAITING      => 3;         # so many make a queue to look at
 use constant UPKEEP_BOUND => 10_000;    # rows of a kind in one call
 
-# What each kind of event does; those marked * in the comment may let a job
-# start.
+# What each kind of event does; those marked * may let a job start.
 my %ACTION = (
     arrive    => \&_arrive,     # *
     end       => \&_end,        # *
@@ -86,7 +85,7 @@ sub set_up
     return;
 }
 
-# Plays everything, or as much as makes a cluster to look at.
+# Plays everything, or as much as --keep needs.
 sub run
 {
     my ($self) = @_;
@@ -107,7 +106,8 @@ sub run
         $self->{changed} = 0;
         my $share = $total ? $self->{done} / $total : 1;
         $self->{memory_early} //= [ $db->memory ] if $share >= 0.1;
-        # By half, nearly all of the session's statements have their plans.
+        # By half time, nearly all of the session's statements have their
+        # plans.
         $self->{memory_half} //= [ $db->memory ] if $share >= 0.5;
         $self->{progress}->show($share, $second);
         last if $self->{stop} && $self->_is_middle;
@@ -135,8 +135,8 @@ sub waiting
     return scalar keys %{ $self->{ready} };
 }
 
-# Did what an event was for come to its end otherwise?  Nothing happens then,
-# and simulated time does not go on to it.
+# Is an event obsolete because its job or hold has ended?  Then nothing
+# happens, and simulated time skips it.
 sub _overtaken
 {
     my ($kind, $what, $token) = @_;
@@ -261,8 +261,8 @@ sub _retry
     return;
 }
 
-# A full hour.  What waits is offered a cycle, so that nothing waits for an
-# event that never comes.
+# A full hour.  Waiting jobs get a cycle, so that none waits for an event that
+# never comes.
 sub _tick
 {
     my ($self) = @_;
@@ -272,8 +272,8 @@ sub _tick
     return;
 }
 
-# What pg_cron would call in a real installation, here at midnight.  A call
-# does bounded work, so it is made until it finds less than that.
+# The upkeep that pg_cron calls in a real installation, here at midnight.  A
+# call does bounded work, so it is repeated until it finds less.
 sub _upkeep
 {
     my ($self) = @_;

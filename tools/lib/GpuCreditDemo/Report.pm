@@ -1,11 +1,11 @@
 package GpuCreditDemo::Report;
 
-# Report.pm - what a platform owner wants to know at the end, and whether the
-# books are right.
+# Report.pm - the final report for a platform owner, and whether the books are
+# right.
 #
-# What is said about credit comes from the public reading functions (Books);
-# what is said about jobs and time comes from what the calls answered during
-# the replay.  A check that fails makes the exit status 1.
+# Figures of credit come from the public reading functions (Books).  Figures of
+# jobs and time come from the answers to calls during the replay.  A failed
+# check makes the exit status 1.
 
 use strict;
 use warnings;
@@ -141,7 +141,7 @@ sub _denials
     return;
 }
 
-# Where each organisation's credit is, and who spent it.
+# The credit of each organisation, and its spenders.
 sub _credits
 {
     my ($self) = @_;

@@ -2,11 +2,11 @@ package GpuCreditDemo::Trace;
 
 # Trace.pm - reads an openb folder (Alibaba cluster-trace-gpu-v2023).
 #
-# Makes of it the plan that Replay plays: nodes, prices, accounts, credit
-# events and jobs.  The trace knows no tenants, no prices and no wall limits;
-# the rules that supply them are all in this file and written out in
-# docs/demo.md.  Only modules of perl-base are used here, so that a bad folder
-# is refused before anything is installed or built.
+# Makes the plan that Replay plays: nodes, prices, accounts, credit events and
+# jobs.  The trace has no tenants, prices or wall limits; this file has the
+# rules that supply them, and docs/demo.md explains them.  It uses modules of
+# perl-base only, so that a bad folder is refused before anything is installed
+# or built.
 
 use strict;
 use warnings;
@@ -33,7 +33,7 @@ my %MODEL = (
     G3      => [ 81920, '2.500000' ],
 );
 
-# Who is there to own a pod.
+# The accounts that own pods.
 my @ORGS = (
     [ 'aurora',  qw(search ads maps) ],
     [ 'borealis', qw(vision speech) ],
@@ -198,8 +198,8 @@ sub _request
     return $count . 'x' . (@types ? join '|', @types : '*');
 }
 
-# Whose pod it is.  Pods of one shape are one team's work, so the shape picks
-# the project; the name picks the user in it.
+# The owner of a pod.  The shape of a pod chooses the project, because a team's
+# pods look alike; the name chooses the user.
 sub _owner
 {
     my ($pod) = @_;

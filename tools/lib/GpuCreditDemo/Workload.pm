@@ -2,9 +2,9 @@ package GpuCreditDemo::Workload;
 
 # Workload.pm - makes up a small cluster and a few days of work for it.
 #
-# The same seed gives the same plan.  The length of the simulated time follows
-# from how much the jobs ask for, so that any --jobs and --nodes make a cluster
-# that is busy but not hopeless.
+# The same seed gives the same plan.  The simulated time is as long as the jobs
+# need, so that any --jobs and --nodes make a cluster that is busy but not
+# overloaded.
 
 use strict;
 use warnings;
@@ -236,9 +236,8 @@ sub _credits
     return @events;
 }
 
-# What each organisation's first project means to spend in a month: a part of
-# what its jobs cost, so that half of it is passed on the way.  No job is
-# refused for it.
+# The monthly budget of each organisation's first project: a part of what its
+# jobs cost, so that half of it is passed on the way.  It refuses no job.
 sub _budgets
 {
     my ($jobs) = @_;
