@@ -262,7 +262,10 @@ CREATE TRIGGER cells_leased AFTER UPDATE ON gpucredit.hold FOR EACH ROW
 	WHEN (OLD.job IS NULL)
 	EXECUTE FUNCTION gpucredit_cells.refuse_leased();
 
-/* A reserve that lacks credit says how much home still has. */
+/*
+ * A reserve that lacks credit says how much home still has.  Only denials have
+ * rows in denial, so that nothing else pays for it.
+ */
 CREATE FUNCTION gpucredit_cells.tell_home_credit() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -270,13 +273,16 @@ AS $$
 DECLARE
 	known record;
 BEGIN
-	SELECT c.cell, c.spendable, c.at INTO known
-	FROM gpucredit_cells.home_credit c
-	WHERE c.org = NEW.org AND (c.account IN ('', NEW.account)
-		OR starts_with(NEW.account, c.account || '/'))
+	SELECT a.account, c.cell, c.spendable, c.at INTO known
+	FROM gpucredit.audit a
+		JOIN gpucredit_cells.home_credit c ON c.org = a.org
+			AND (c.account IN ('', a.account)
+				OR starts_with(a.account, c.account || '/'))
+	WHERE a.audit = NEW.audit AND a.org = NEW.org
+		AND a.reason = 'insufficient_credits'
 	ORDER BY length(c.account) DESC LIMIT 1;
 	IF FOUND THEN
-		RAISE NOTICE 'account "%" had % credits at home', NEW.account,
+		RAISE NOTICE 'account "%" had % credits at home', known.account,
 			known.spendable
 			USING DETAIL = format('Cell "%s" said so at %s.', known.cell,
 				known.at),
@@ -287,9 +293,8 @@ END
 $$;
 COMMENT ON FUNCTION gpucredit_cells.tell_home_credit() IS
 'Trigger: a denial for want of credit tells what home had, as last known.';
-CREATE TRIGGER cells_home_credit AFTER INSERT ON gpucredit.audit FOR EACH ROW
-	WHEN (NEW.reason = 'insufficient_credits' AND NEW.decision = 'denied')
-	EXECUTE FUNCTION gpucredit_cells.tell_home_credit();
+CREATE TRIGGER cells_home_credit AFTER INSERT ON gpucredit.denial
+	FOR EACH ROW EXECUTE FUNCTION gpucredit_cells.tell_home_credit();
 
 CREATE FUNCTION gpucredit_cells.here() RETURNS text
 LANGUAGE plpgsql STABLE PARALLEL UNSAFE
