@@ -29,10 +29,10 @@
 #define DECIDE_MOST_AGED	256 /* aged jobs that have reservations */
 
 /*
- * Where memory comes from.  alloc returns memory aligned for any object, or
- * does not return, or returns NULL: then the call fails with an error.  poll
- * may be NULL; it is called now and then from loops whose length comes from
- * the data, and need not return (interrupts).
+ * Where memory comes from.  alloc returns aligned memory, or does not return,
+ * or returns NULL: then the call fails with an error.  poll may be NULL.
+ * Loops whose length comes from the data call it now and then; it need not
+ * return (interrupts).
  */
 typedef struct DecideArena
 {
@@ -42,16 +42,16 @@ typedef struct DecideArena
 } DecideArena;
 
 /*
- * One node as it is now.  What is gone to live attempts, to attempts not yet
- * fenced and to promises is already taken off device_left, cpu_left and
- * memory_left, and for shares added to gpu_memory_used, which may pass
- * gpu_memory_mib.  Devices are numbered from 0.
+ * One node as it is now.  device_left, cpu_left and memory_left lack what
+ * live attempts, unfenced attempts and promises have.  gpu_memory_used counts
+ * what their shares take; it may pass gpu_memory_mib.  Devices are numbered
+ * from 0.
  */
 typedef struct DecideNode
 {
 	const char *name;			/* unique; the last tie-breaker, bytewise */
 	int32_t		type;			/* GPU type, >= 0, or DECIDE_NO_TYPE */
-	int32_t		gpus;			/* devices it has, 0 to 64 */
+	int32_t		gpus;			/* number of devices, 0 to 64 */
 	int64_t		gpu_memory_mib; /* of each device */
 	int64_t		cpu_milli;		/* capacity; 0: not limited */
 	int64_t		memory_mib;		/* capacity; 0: not limited */
@@ -62,8 +62,8 @@ typedef struct DecideNode
 	bool		spot;			/* may be reclaimed by its provider */
 	bool		schedulable;	/* takes new work (alive, not draining) */
 	uint64_t	usable;			/* healthy devices, bit i is device i */
-	uint64_t	idle;			/* of those free, the ones that elastic jobs
-								 * may grow into */
+	uint64_t	idle;			/* free devices that elastic jobs may grow
+								 * into */
 	uint16_t	device_left[DECIDE_MAX_DEVICES];	/* thousandths, 0 to 1000 */
 	int64_t		gpu_memory_used[DECIDE_MAX_DEVICES];	/* MiB, by shares */
 } DecideNode;
@@ -77,21 +77,21 @@ typedef enum DecideTopology
 } DecideTopology;
 
 /*
- * A GPU type that will do, with the least memory of each device in bytes.
- * One that is as good as the one before it, by the pool's policy fgd, is taken
- * where the job's node suits better; by the others it comes after it.
+ * An acceptable GPU type, with the least memory of each device in bytes.  A
+ * tied offer competes with the one before it under the policy fgd; the other
+ * policies try it after that one.
  */
 typedef struct DecideOffer
 {
 	int32_t		type;
 	int64_t		min_memory;		/* bytes; 0: any */
-	bool		tied;			/* costs what the one before it costs */
+	bool		tied;			/* it costs the same as the offer before it */
 } DecideOffer;
 
 /*
- * What a class of jobs asks for.  Jobs that request the same share one request: a request
- * that cannot start a job is not tried again in the cycle.  Two requests may be
- * equal; that costs time only.
+ * What a class of jobs asks for.  Jobs that ask the same share one request.
+ * After a request fails to start a job, the cycle does not try it again.  Two
+ * requests may be equal; that costs time only.
  */
 typedef struct DecideRequestClass
 {
@@ -101,16 +101,17 @@ typedef struct DecideRequestClass
 								 * with one GPU */
 	int32_t		n_offers;
 	const DecideOffer *offers;	/* in order of preference */
-	DecideTopology topology;	/* as a requirement */
-	DecideTopology prefer;		/* of which a gang uses as few as it can,
-								 * before the others; any: domains, leaves,
+	DecideTopology topology;	/* required */
+	DecideTopology prefer;		/* preferred: a gang first uses as few of
+								 * these as it can.  any: domains, leaves,
 								 * nodes */
 	int64_t		cpu_milli;		/* of the whole job, 0: none */
 	int64_t		memory_mib;		/* of the whole job, 0: none */
 	bool		spot_ok;		/* may be preempted, so may use spot nodes */
 	int64_t		wall_limit;		/* microseconds, > 0; DECIDE_NEVER: none */
-	bool		apart;			/* shares no finding with requests that are
-								 * equal: its reason is found at its own turn */
+	bool		apart;			/* does not share findings with equal
+								 * requests: its reason is found at its own
+								 * turn */
 } DecideRequestClass;
 
 /* How urgent jobs are.  Tiers of one rank are equal in the queue's order. */
@@ -119,7 +120,7 @@ typedef struct DecideTier
 	int32_t		rank;			/* low first */
 	bool		can_preempt;
 	int64_t		grace;			/* microseconds to leave in */
-	int64_t		min_run;		/* microseconds no one is evicted before */
+	int64_t		min_run;		/* microseconds before which nobody is evicted */
 	int64_t		max_wait;		/* microseconds until a job is aged, or
 								 * DECIDE_NEVER */
 	int32_t		share_ppm;		/* millionths of the pool's devices that are
@@ -128,8 +129,8 @@ typedef struct DecideTier
 } DecideTier;
 
 /*
- * An account of an organisation.  usage and live are those of its own jobs:
- * what its descendants use is added up here, not by the caller.
+ * An account of an organisation.  usage and live count its own jobs; the
+ * cycle adds up its descendants.
  */
 typedef struct DecideAccount
 {
@@ -137,27 +138,27 @@ typedef struct DecideAccount
 								 * organisation */
 	const char *name;			/* "org", or "org/path" */
 	int64_t		weight;			/* among its siblings, in millionths, > 0 */
-	int64_t		usage;			/* decayed past: device-thousandth-seconds x
-								 * type weight / 1000 */
+	int64_t		usage;			/* decayed past use: device-thousandth-seconds
+								 * x type weight / 1000 */
 	int64_t		live;			/* running now: device-thousandths x type
 								 * weight / 1000 */
 } DecideAccount;
 
 /*
- * What an account with all below it may have at most, in all pools.  Claims are
- * not counted in what is in use, nor what waits.
+ * The most that an account with all below it may have, in all pools.  Use
+ * counts neither claims nor waiting jobs.
  */
 typedef struct DecideQuota
 {
 	int32_t		account;		/* index of the account */
-	int32_t		type;			/* that it counts, or DECIDE_ANY_TYPE */
+	int32_t		type;			/* the type it counts, or DECIDE_ANY_TYPE */
 	int64_t		max_milli;		/* device-thousandths; -1: no limit */
 	int64_t		max_running;	/* jobs; -1: no limit */
 	int64_t		used_milli;		/* device-thousandths in use */
 	int64_t		running;		/* jobs that run */
 } DecideQuota;
 
-/* What a GPU type counts in usage; types beyond the list count 1000. */
+/* The weight of a GPU type in usage; types beyond the list weigh 1000. */
 typedef struct DecideType
 {
 	int64_t		weight;			/* thousandths: list price over the pool's
@@ -175,12 +176,12 @@ typedef struct DecideJob
 	int32_t		account;		/* index of its account */
 	int32_t		priority;
 	int64_t		submitted;		/* microseconds */
-	int64_t		aged_at;		/* from here on it goes first, or DECIDE_NEVER */
+	int64_t		aged_at;		/* when it becomes aged, or DECIDE_NEVER */
 	int64_t		order_run;		/* learnt run time in microseconds, for
 								 * DECIDE_ORDER_SHORTEST */
-	int64_t		expected_run;	/* microseconds; 0: as long as it may */
-	int32_t		cache;			/* of what it wants to find on a node, > 0; 0:
-								 * nothing */
+	int64_t		expected_run;	/* microseconds; 0: up to its limit */
+	int32_t		cache;			/* key of the cache it wants on a node, > 0;
+								 * 0: none */
 	int64_t		id;
 	const char *org;
 } DecideJob;
@@ -191,7 +192,7 @@ typedef enum DecideOrder
 	DECIDE_ORDER_SHORTEST		/* inside an account by learnt run time */
 } DecideOrder;
 
-/* By what a node is chosen of those that serve the job as well. */
+/* How a node is chosen among those that serve the job equally. */
 typedef enum DecidePacking
 {
 	DECIDE_PACKING_PACK = 0,	/* the fullest */
@@ -199,22 +200,22 @@ typedef enum DecidePacking
 	DECIDE_PACKING_FGD			/* where typical jobs lose least */
 } DecidePacking;
 
-/* What the pool's owner chose. */
+/* The pool's policy. */
 typedef struct DecidePolicy
 {
 	DecideOrder order;
 	DecidePacking packing;
-	int64_t		fair_horizon;	/* seconds that running devices count for */
+	int64_t		fair_horizon;	/* seconds for which running devices count */
 	bool		reclaim;		/* accounts take what they are entitled to
-								 * from those who have more, by jobs that are
-								 * as important or more */
+								 * from accounts with more; victims' jobs are
+								 * as important or less */
 	bool		consolidate;	/* running jobs move to make room for a gang */
 	int64_t		elastic_idle_delay; /* microseconds until an elastic job grows
 									 * into idle devices, or DECIDE_NEVER */
 	int32_t		backfill_depth; /* reservations beside those of aged jobs */
 } DecidePolicy;
 
-/* For whose sake a running job may be told to leave. */
+/* For which reason a running job may be evicted. */
 typedef enum DecidePreemptible
 {
 	DECIDE_PREEMPT_NEVER = 0,
@@ -223,8 +224,8 @@ typedef enum DecidePreemptible
 } DecidePreemptible;
 
 /*
- * What has devices now.  The nodes' device_left, cpu_left and memory_left lack
- * what its parts have.  (org, id, attempt) is unique.
+ * An attempt that has devices now.  The nodes' device_left, cpu_left and
+ * memory_left lack what its parts have.  (org, id, attempt) is unique.
  */
 typedef struct DecideRunning
 {
@@ -241,21 +242,22 @@ typedef struct DecideRunning
 	int32_t		first_part;		/* index into the input's running_parts */
 	int32_t		n_parts;
 	DecidePreemptible preemptible;
-	bool		leaving;		/* has been told to go */
+	bool		leaving;		/* told to leave */
 	bool		over;			/* it ended, but is not fenced yet */
 	int64_t		started;		/* microseconds */
 	int64_t		saved_at;		/* last checkpoint, else the start */
 	int64_t		expected_end;	/* at most limit_end */
 	int64_t		limit_end;		/* at the latest, or DECIDE_NEVER */
 	int32_t		request;		/* index of its request; -1: not loaded, as it
-								 * is neither to grow nor to move */
-	int32_t		priority;		/* as its job's, as the next */
+								 * neither grows nor moves */
+	int32_t		priority;		/* as its job's, like the next */
 	int64_t		submitted;
-	const char *for_org;		/* of the claim that it leaves for; NULL: none */
+	const char *for_org;		/* organisation of the claim it leaves for;
+								 * NULL: none */
 	int64_t		for_job;
 } DecideRunning;
 
-/* What a start, a claim or a running job has on one node. */
+/* The part of a start, a claim or a running job on one node. */
 typedef struct DecidePart
 {
 	int32_t		node;			/* index into the input's nodes */
@@ -263,12 +265,12 @@ typedef struct DecidePart
 	uint64_t	devices;		/* which ones; empty for CPU-only jobs */
 	int64_t		cpu_milli;
 	int64_t		memory_mib;
-	int64_t		gpu_memory_mib; /* of its device, that a share takes; 0: whole
+	int64_t		gpu_memory_mib; /* taken of its device by a share; 0: whole
 								 * devices */
 } DecidePart;
 
 /*
- * What the pool's jobs are like, for DECIDE_PACKING_FGD: so many of them request
+ * Typical jobs of the pool, for DECIDE_PACKING_FGD: this many of them ask for
  * this.  Only GPUs, share, offers, cpu and memory count.
  */
 typedef struct DecideWorkload
@@ -277,7 +279,7 @@ typedef struct DecideWorkload
 	int64_t		jobs;			/* > 0 */
 } DecideWorkload;
 
-/* A node holds what jobs of this cache want to find. */
+/* A node that holds a cache. */
 typedef struct DecideCached
 {
 	int32_t		cache;			/* > 0 */
@@ -285,9 +287,9 @@ typedef struct DecideCached
 } DecideCached;
 
 /*
- * Exact devices promised to a job by an earlier cycle: to one that waits, until
- * those who have them have left, or to a running one that is leaving, to go on
- * there.  The nodes' device_left, cpu_left and memory_left do not lack them.
+ * Exact devices that an earlier cycle promised to a job.  A waiting job gets
+ * them once their holders have left; a running one that leaves goes on there.
+ * The nodes' device_left, cpu_left and memory_left do not lack them.
  */
 typedef struct DecideClaim
 {
@@ -297,7 +299,7 @@ typedef struct DecideClaim
 								 * part in this cycle */
 	bool		running;		/* it still runs */
 	int64_t		made;			/* microseconds */
-	int32_t		turn;			/* among those made at that instant */
+	int32_t		turn;			/* order among claims made at that instant */
 	int32_t		account;		/* index of its account */
 	int32_t		type;			/* GPU type, or DECIDE_NO_TYPE */
 	int32_t		gpus;			/* in all */
@@ -307,8 +309,8 @@ typedef struct DecideClaim
 } DecideClaim;
 
 /*
- * What the cycle before reserved for a job that waits.  Of the parts node and
- * devices count; they are in order of the nodes' names.
+ * A waiting job's reservation in the previous cycle.  Only node and devices
+ * of its parts count; the parts are in order of the nodes' names.
  */
 typedef struct DecidePreviousReservation
 {
@@ -322,8 +324,8 @@ typedef struct DecidePreviousReservation
 typedef struct DecideInput
 {
 	int64_t		now;			/* microseconds */
-	int64_t		soon;			/* microseconds that whoever is about to be
-								 * over is given at least */
+	int64_t		soon;			/* microseconds until anything is expected to
+								 * end, at least */
 	DecidePolicy policy;
 	const DecideType *types;
 	int32_t		n_types;
@@ -367,33 +369,32 @@ typedef struct DecideStart
 	int32_t		share;			/* thousandths of each device */
 	int32_t		first_part;		/* index into the result's parts */
 	int32_t		n_parts;
-	int64_t		fit;			/* by the pool's policy when it was placed,
-								 * the lower the better; 0 of shares and
-								 * claims */
-	bool		let_in;			/* before a reservation that needs what it
-								 * gets: it must not pass its limit */
+	int64_t		fit;			/* score under the pool's policy, the lower
+								 * the better; 0 for shares and claims */
+	bool		let_in;			/* starts before a reservation of the same
+								 * devices: it must not pass its limit */
 } DecideStart;
 
 /*
- * When and where a job that cannot start now is expected to.  Its parts are in
- * order of the nodes' names.
+ * When and where a waiting job is expected to start.  Its parts are in order
+ * of the nodes' names.
  */
 typedef struct DecideReservation
 {
 	int32_t		job;			/* index into the input's jobs */
 	int32_t		type;			/* GPU type, or DECIDE_NO_TYPE */
 	int32_t		gpus;			/* in all */
-	int64_t		at;				/* when running jobs end as expected */
-	int64_t		limit_at;		/* when what has its devices runs as long as
-								 * it may, or DECIDE_NEVER */
-	int32_t		after;			/* so many of the starts came before it */
+	int64_t		at;				/* if running jobs end as expected */
+	int64_t		limit_at;		/* if all holders of its devices run up to
+								 * their limits, or DECIDE_NEVER */
+	int32_t		after;			/* number of starts decided before it */
 	int32_t		first_part;		/* index into the result's reserved_parts */
 	int32_t		n_parts;
 } DecideReservation;
 
 /*
- * Why the first unstarted job of a request waits, ordered by how near it came to
- * starting.  Of several acceptable types the one that came nearest is told.
+ * Why the first unstarted job of a request waits, ordered by how near it came
+ * to starting.  Of several acceptable types the nearest is reported.
  */
 typedef enum DecideReason
 {
@@ -408,8 +409,8 @@ typedef enum DecideReason
 	DECIDE_NODES_UNAVAILABLE,	/* no node of the type takes new work */
 	DECIDE_NOT_ENOUGH_SHARE,	/* wanted, available: thousandths of one
 								 * device */
-	DECIDE_GPU_MEMORY_SHORT,	/* of a share: wanted, available: MiB of a
-								 * device that has the share left */
+	DECIDE_GPU_MEMORY_SHORT,	/* for a share: wanted, available:  MiB of a
+								 * device with enough of the share left */
 	DECIDE_NOT_ENOUGH_GPUS,		/* wanted, available: free devices */
 	DECIDE_NOT_TOGETHER,		/* wanted, available: free devices within the
 								 * best place that the topology allows */
@@ -420,10 +421,10 @@ typedef enum DecideReason
 	DECIDE_MEMORY_SHORT,		/* the same for memory; MiB on one node */
 	DECIDE_CPU_AND_MEMORY_SHORT,	/* each suffices, but not on the same
 									 * nodes */
-	DECIDE_PROMISED,			/* it has a claim, and those who have its
+	DECIDE_PROMISED,			/* it has a claim, and the holders of its
 								 * devices are leaving */
-	DECIDE_RESERVED,			/* what is free is reserved for jobs ahead of
-								 * it, before its wall limit has passed */
+	DECIDE_RESERVED,			/* free devices are reserved for jobs ahead of
+								 * it, within its wall limit */
 	DECIDE_ENOUGH_STARTED		/* max_starts was reached before its turn */
 } DecideReason;
 
@@ -431,12 +432,12 @@ typedef struct DecideWait
 {
 	DecideReason reason;
 	int32_t		job;			/* index of the job, -1: none waits */
-	int32_t		type;			/* the type told about, or DECIDE_NO_TYPE */
+	int32_t		type;			/* the type reported, or DECIDE_NO_TYPE */
 	int64_t		wanted;
 	int64_t		available;
 } DecideWait;
 
-/* Why a running job is told to go, or devices are promised. */
+/* Why a running job is evicted, or devices are promised. */
 typedef enum DecideWhy
 {
 	DECIDE_WHY_TIER = 0,		/* for a more important tier */
@@ -446,7 +447,7 @@ typedef enum DecideWhy
 	DECIDE_WHY_GROW				/* to go on with more */
 } DecideWhy;
 
-/* A running job that is told to go. */
+/* An eviction of a running job. */
 typedef struct DecideEviction
 {
 	int32_t		running;		/* index into the input's running jobs */
@@ -454,16 +455,16 @@ typedef struct DecideEviction
 } DecideEviction;
 
 /*
- * Exact devices for a job, once those who have them left: a new claim.  Those
- * of one leader, and all its evictions, stand or fall together.  Its parts are
- * in order of the nodes' names.
+ * A new claim: exact devices for a job, once their holders have left.
+ * Promises of one leader, and all its evictions, stand or fall together.  Its
+ * parts are in order of the nodes' names.
  */
 typedef struct DecidePromise
 {
 	int32_t		job;			/* index into the input's jobs, or -1 */
-	int32_t		running;		/* else of a running job: it goes on here */
+	int32_t		running;		/* else the running job that goes on here */
 	DecideWhy	why;
-	int32_t		leader;			/* index of the promise that it is made for */
+	int32_t		leader;			/* index of the promise it belongs to */
 	int32_t		type;			/* GPU type, or DECIDE_NO_TYPE */
 	int32_t		gpus;			/* in all */
 	int32_t		share;			/* thousandths of each device */
@@ -471,10 +472,9 @@ typedef struct DecidePromise
 	int32_t		n_parts;
 	int32_t		first_eviction; /* index into the result's evictions */
 	int32_t		n_evictions;	/* only a leader has some */
-	int32_t		after;			/* so many of the starts counted as what they
-								 * got when accounts were dealt what they are
-								 * entitled to, the others as what they
-								 * request */
+	int32_t		after;			/* number of starts counted with what they got
+								 * when entitlements were computed; later
+								 * starts count with what they request */
 } DecidePromise;
 
 typedef struct DecideResult
@@ -495,28 +495,27 @@ typedef struct DecideResult
 	int32_t		n_promise_parts;
 	DecideEviction *evictions;
 	int32_t		n_evictions;
-	int32_t    *held;			/* by job, where there are quotas: which keep
-								 * it from starting since so many of the
-								 * promises were made (it waits for nothing
-								 * else since), INT32_MAX: since its turn; or
+	int32_t    *held;			/* by job, if there are quotas: the number of
+								 * promises after which quotas held it back;
+								 * INT32_MAX: since its turn; or
 								 * DECIDE_NOT_HELD */
-	int32_t    *timed;			/* jobs whose expected run had a part in this,
-								 * some more than once */
+	int32_t    *timed;			/* jobs whose expected run affected this, some
+								 * more than once */
 	int32_t		n_timed;
 } DecideResult;
 
 /*
- * Decide one cycle.  Returns NULL and fills result, or says what is wrong with
- * the input (or "out of memory"); result is then empty.  Once a result is
- * carried out, a further cycle at the same instant decides nothing, unless
- * this one started as many as it may.
+ * Decide one cycle.  Returns NULL and fills result.  Otherwise it returns
+ * what is wrong with the input, or "out of memory", and result is empty.
+ * After a result is applied, another cycle at the same instant decides
+ * nothing, unless this one reached max_starts.
  */
 extern const char *DecideRun(const DecideInput *input,
 							 const DecideArena *arena, DecideResult *result);
 
 /*
- * The turn that a job has in the queue, counted from 1, as long as nothing
- * starts before it; and how many there are.  held, as a result tells it, are
+ * Find a job's turn in the queue, from 1, and the number of turns.  Nothing
+ * is assumed to start before it.  Jobs in held, as a result reports it, are
  * not in the queue.  Returns NULL, or what is wrong with the input.
  */
 extern const char *DecideTurn(const DecideInput *input,
@@ -524,19 +523,19 @@ extern const char *DecideTurn(const DecideInput *input,
 							  int32_t job, int32_t *turn, int32_t *turns);
 
 /*
- * Could the nodes ever run this, all of them empty, healthy and schedulable?
- * Exactly when DecideRun would then start it.  Sets *feasible and returns
- * NULL, or says what is wrong with the input.
+ * Could these nodes ever run the request, if all were empty, healthy and
+ * schedulable?  Then, and only then, DecideRun would start it.  Sets
+ * *feasible and returns NULL, or says what is wrong with the input.
  */
 extern const char *DecideFeasible(const DecideNode *nodes, int32_t n_nodes,
 								  const DecideRequestClass *request,
 								  const DecideArena *arena, bool *feasible);
 
 /*
- * Shares take memory of their device.  DecideShareFloor: the MiB that a request's
- * share has as its floor on a device of a type; 0: none.  DecideShareMemory:
- * the MiB that it takes of a device of so much memory: its floor, without one
- * share x memory; of whole devices 0.
+ * Shares take memory of their device.  DecideShareFloor: the floor in MiB of
+ * a request's share on a device of a type; 0: none.  DecideShareMemory: the
+ * MiB taken of a device with this memory: the floor, else share x memory; 0
+ * for whole devices.
  */
 extern int64_t DecideShareFloor(const DecideRequestClass *request,
 								int32_t type);
@@ -544,40 +543,31 @@ extern int64_t DecideShareMemory(int64_t gpu_memory_mib, int32_t share,
 								 int64_t floor);
 
 /*
- * The order in which the jobs would get their turns if each started at its
- * turn, with the least devices it takes of the first type it accepts: where
- * each stands in the queue.  Sets *turns to n_jobs indexes, -1 after the last
- * that no quota holds back, and returns NULL, or says what is wrong with the
- * input.
- */
-extern const char *DecideTurns(const DecideInput *input,
-							   const DecideArena *arena, int32_t **turns);
-
-/*
- * The fair tree: each account's rank, from 1, in the order in which its own
- * jobs would go among equally urgent ones; equals share a rank.  Sets *ranks
- * to n_accounts of them and returns NULL, or says what is wrong.
+ * Rank accounts by the fair-share tree, from 1: the order of their own jobs
+ * among equally urgent ones.  Equals share a rank.  Sets *ranks to n_accounts
+ * ranks and returns NULL, or says what is wrong.
  */
 extern const char *DecideFairRank(const DecideInput *input,
 								  const DecideArena *arena, int32_t **ranks);
 
 /*
- * Use that decays, half of it in each half-life (microseconds, > 0, below
- * 2^51).  DecideDecayed: what is left of it after some time.  DecidePastUsage:
- * what is left of so much a second that began and ended so long ago.
+ * Use decays by half in each half-life (microseconds, > 0, below 2^51).
+ * DecideDecayed: the rest of a use after some time.  DecidePastUsage: the
+ * rest of a constant use that began and ended this long ago.
  */
 extern int64_t DecideDecayed(int64_t usage, int64_t time, int64_t halflife);
 extern int64_t DecidePastUsage(int64_t rate, int64_t began, int64_t ended,
 							   int64_t halflife);
 
 /*
- * Verify a result against its input, by code of its own: no device or host
- * resource over-given, gangs whole, types, memory floors, topology, the spot
- * rule and quotas respected; reservations and claims correct; nobody evicted
- * against entitlements; no job started before an equal one ahead of it. The
- * time depends on the result's size; where something starts, each job is
- * looked at once. Returns NULL, or what is wrong; *where (may be NULL) is then
- * the index of the start concerned, or -1.
+ * Verify a result against its input with independent code.  Devices, cpu and
+ * memory are not over-given.  Gangs are whole; types, memory floors,
+ * topology, the spot rule and quotas hold.  Reservations, claims and
+ * entitlements are correct; no job starts before an equal one ahead of it.
+ *
+ * The time depends on the result's size; if anything starts, each job is
+ * looked at once.  Returns NULL, or what is wrong.  *where (may be NULL) is
+ * then the index of the wrong start, or -1.
  */
 extern const char *DecideCheck(const DecideInput *input,
 							   const DecideResult *result,

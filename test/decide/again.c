@@ -1,9 +1,9 @@
 /*
  * again.c
- *	  Decide a world once more: in another order, with little memory.
+ *	  Decide a world again: in another order, or with little memory.
  *
- * Whatever the order of its input, a decision is the same; and with memory
- * that ends anywhere it says so, and has decided nothing.
+ * The order of the input changes no decision.  If memory ends, wherever it
+ * does, the core reports it and decides nothing.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #define MOST_PIECES 2000
 
 /*
- * Decide a world in another order, and say how the result differs, if it does.
+ * Decide a world in another order; returns the difference, or NULL.
  */
 char *
 again_permuted(const World *world, const char *expected, uint64_t *seed)

@@ -1,11 +1,11 @@
 /*
  * aged.c
- *	  More aged jobs than have reservations: does each start when it must?
+ *	  More aged jobs than reservations: does each start in time?
  *
- * An aged job waits, from when it is aged, no longer than those ahead of it and
- * one more may run, one after the other.  Only 256 of them have reservations
- * at a time.  So more than that wait for most of a cluster each, in a stream of
- * small jobs that would fit, and every job's wait is held against the bound.
+ * An aged job waits no longer than the jobs ahead of it and one more may run,
+ * one after the other.  Only 256 aged jobs have reservations at a time.  So
+ * more than that wait for most of a cluster, in a stream of small jobs that
+ * would fit, and each wait is compared with the bound.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -30,7 +30,8 @@ typedef struct AgedJob
 	int64_t		wall;
 	int64_t		runs;			/* <= wall */
 	int64_t		started;
-	int			n_previous;		/* parts that it was told of, or has */
+	int			n_previous;		/* parts of its previous reservation, or its
+								 * own */
 	DecidePart	parts[NODES];
 } AgedJob;
 
@@ -38,15 +39,14 @@ typedef struct AgedLine
 {
 	AgedJob		jobs[JOBS];
 	int64_t		now;
-	int			most_aged;		/* that waited at once */
-	int			passed;			/* small ones that started before a gang that
-								 * was there before them */
+	int			most_aged;		/* most that waited at once */
+	int			passed;			/* small jobs that started before an older
+								 * gang */
 } AgedLine;
 
 /*
- * Gangs that all are there when it begins and run as long as they may, each
- * second one on everything; and small jobs that go on coming, for which the
- * others leave room.
+ * Gangs that are there from the start and use their limits, every second one
+ * on everything; and small jobs that keep coming and fit beside the others.
  */
 static void
 line_begin(AgedLine *line, uint64_t *seed)
@@ -140,7 +140,7 @@ line_world(AgedLine *line, World *world)
 }
 
 /*
- * What the cycle before told those who wait.
+ * The previous reservations of waiting jobs.
  */
 static void
 line_previous(const AgedLine *line, DecideInput *input,
@@ -168,7 +168,7 @@ line_previous(const AgedLine *line, DecideInput *input,
 }
 
 /*
- * Note what a job has, or was told of.
+ * Note the parts of a start or a reservation.
  */
 static void
 parts_note(AgedJob *job, const DecidePart *parts, int n)
@@ -233,7 +233,7 @@ line_cycle(AgedLine *line)
 }
 
 /*
- * Go to the next instant at which anything comes, ends or is aged.  False:
+ * Go to the next instant at which a job comes, ends or becomes aged.  False:
  * there is none.
  */
 static bool
@@ -261,8 +261,8 @@ line_step(AgedLine *line)
 }
 
 /*
- * Did any job wait longer than is promised?  Ahead of it are those that came
- * before it and still waited when it was aged.
+ * Did any job wait longer than promised?  Ahead of it are jobs that came
+ * before it and still waited when it became aged.
  */
 static char *
 line_late(const AgedLine *line)

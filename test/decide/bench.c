@@ -40,7 +40,7 @@ seconds_now(void)
 }
 
 /*
- * Add nodes of those shapes, times over, in leaves of 32.
+ * Add nodes of these shapes, several times, in leaves of 32.
  */
 static void
 shaped_nodes(World *world, int times)
@@ -142,7 +142,7 @@ timed(const char *name, World *world)
 }
 
 /*
- * Give all devices of a world away.
+ * Take all devices of a world.
  */
 static void
 nodes_fill(World *world)
@@ -238,7 +238,7 @@ growth(void)
 }
 
 /*
- * Ten thousand jobs nobody can start, in a hundred classes.
+ * Ten thousand jobs in a hundred classes that cannot start.
  */
 static void
 blocked(const char *trace)
@@ -255,7 +255,7 @@ blocked(const char *trace)
 }
 
 /*
- * Give the jobs to so many accounts of 50 organisations.
+ * Spread the jobs over this many accounts of 50 organisations.
  */
 static void
 queue_spread(World *world, int accounts)
@@ -301,9 +301,9 @@ own_limits(World *world)
 }
 
 /*
- * The largest queue: 320,000 jobs in 200 classes, 1,000 nodes of 8; spread
- * over so many accounts of 50 organisations (0: all of one); with limits of
- * their own, and reservations, or without.
+ * The largest queue: 320,000 jobs in 200 classes, 1,000 nodes of 8.  The jobs
+ * are spread over accounts of 50 organisations (0: all of one account), with
+ * limits of their own and reservations, or without.
  */
 static void
 large_queue(int accounts, bool limits)
@@ -360,8 +360,8 @@ gangs(const char *trace, int gpus, DecideTopology topology, const char *name)
 }
 
 /*
- * Nodes full of one-GPU jobs of a tenant over its share, and a gang of a tenth
- * of them of one that has nothing.
+ * Nodes full of one-GPU jobs of a tenant over its share, and a gang of a
+ * tenth of the nodes from a tenant that has nothing.
  */
 static void
 reclaim(int nodes)

@@ -1,6 +1,6 @@
 /*
  * claims.c
- *	  Claims in scenarios: those there are, those expected, and as text.
+ *	  Claims in scenarios: existing, expected, and as text.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -150,7 +150,7 @@ claims_permute(const World *world, uint64_t *seed, const int *new_type,
 }
 
 /*
- * What the cycle before reserved, in another order.
+ * The previous reservations in another order.
  */
 void
 previous_permute(const World *world, uint64_t *seed, const int *new_type,
@@ -201,7 +201,7 @@ parts_render(const World *world, const DecidePart *parts, int n, FILE *out)
 }
 
 /*
- * New claims in words: who is promised what, and who goes for it.
+ * New claims in words: who gets what, and who leaves for it.
  */
 void
 claims_render(const World *world, const DecideResult *result, FILE *out)
@@ -310,7 +310,7 @@ expect_promise(const World *world, const DecideResult *result, char *words,
 }
 
 /*
- * expect evict NAME...: these and no others are told to go.
+ * expect evict NAME...: exactly these are evicted.
  */
 static char *
 expect_evict(const World *world, const DecideResult *result, char *words)

@@ -1,13 +1,12 @@
 /*
  * claims_property.c
- *	  Random full clusters, and who is made to leave them.
+ *	  Random full clusters, and who must leave.
  *
- * Everything that DecideCheck, another order of the input and the next cycles
- * say must hold for any of them.  Where one job waits alone, what was decided
- * is held against every set of running jobs that may be evicted for its tier's
- * sake or for an entitlement's: it must evict where some set of those who are
- * all needed makes room, nobody it could spare, and, for a job on one node, the
- * cheapest set there is.  A gang in 500 may go without.
+ * DecideCheck, another order of the input and the next cycles judge each of
+ * them.  If one job waits alone, the decision is compared with every set of
+ * running jobs that could be evicted by tier or entitlement.  If some set
+ * without spare members makes room, the job must get a claim, without spare
+ * victims, and on one node by the cheapest set.  One gang in 500 may fail.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -31,13 +30,14 @@ typedef struct Tally
 	long		moves;
 	long		resizes;
 	long		judged;
-	long		entitled;		/* of those, for an entitlement */
-	long		under;			/* of those, one leaves less than is due */
+	long		entitled;		/* of those, by entitlement */
+	long		under;			/* of those, one leaves its account less than
+								 * its entitlement */
 	long		missed;			/* gangs for which a better set exists */
 } Tally;
 
 /*
- * What a set of victims costs, the worst first.
+ * The cost of a set of victims.
  */
 typedef struct TestPrice
 {
@@ -49,7 +49,7 @@ typedef struct TestPrice
 } TestPrice;
 
 /*
- * The memory that a share of a job asks for, in MiB: none to half a device's.
+ * The memory floor in MiB of a share: 0 to half a device.
  */
 static int64_t
 floor_of(int64_t id)
@@ -58,7 +58,7 @@ floor_of(int64_t id)
 }
 
 /*
- * Something that runs, on devices that are free.
+ * Something that runs on free devices.
  */
 static void
 random_running(World *world, uint64_t *seed, int64_t id, bool elastic)
@@ -173,7 +173,7 @@ random_waiting(World *world, uint64_t *seed, int64_t id, bool alone)
 }
 
 /*
- * A full cluster, and jobs that wait, or one alone.
+ * A full cluster, and waiting jobs, or a single one.
  */
 static void
 random_full(World *world, uint64_t *seed, bool alone, bool entitled)
@@ -226,7 +226,7 @@ random_full(World *world, uint64_t *seed, bool alone, bool entitled)
 }
 
 /*
- * Does the only job fit once a set of running ones is gone?
+ * Does the only job fit without a set of running ones?
  */
 static bool
 fits_without(const World *world, uint64_t set)
@@ -256,7 +256,7 @@ fits_without(const World *world, uint64_t set)
 }
 
 /*
- * Would it no longer fit if any one of the set stayed?
+ * Would it no longer fit if any member of the set stayed?
  */
 static bool
 all_needed(const World *world, uint64_t set)
@@ -272,7 +272,7 @@ all_needed(const World *world, uint64_t set)
 }
 
 /*
- * What a set costs.
+ * The cost of a set.
  */
 static TestPrice
 price_of(const World *world, uint64_t set)
@@ -313,7 +313,7 @@ cheaper(TestPrice a, TestPrice b)
 }
 
 /*
- * May a set leave for the only job that waits?
+ * May a set leave for the only waiting job?
  */
 static bool
 may_leave(const World *world, uint64_t set, bool under)
@@ -329,7 +329,7 @@ may_leave(const World *world, uint64_t set, bool under)
 }
 
 /*
- * Is there a set that may leave, and none of them in vain?
+ * Is there a set that may leave, without spare members?
  */
 static bool
 set_exists(const World *world, bool under, uint64_t *set)
@@ -344,7 +344,7 @@ set_exists(const World *world, bool under, uint64_t *set)
 }
 
 /*
- * Was the right thing decided for a job alone?  NULL, or what is wrong.
+ * Was the decision for a single job right?  NULL, or what is wrong.
  */
 static char *
 alone_error(const World *world, const DecideResult *result, Tally *tally)

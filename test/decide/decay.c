@@ -1,6 +1,6 @@
 /*
  * decay.c
- *	  Decay against the same in floating point.
+ *	  Decay, compared with floating point.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -11,7 +11,7 @@
 #define DAY	(INT64_C(86400) * 1000000)
 
 /*
- * Is a number what it should be, to a millionth and the last digit?
+ * Is a number right to a millionth and the last digit?
  */
 static bool
 near(int64_t found, double expected)
@@ -42,7 +42,7 @@ decay_error(uint64_t *seed)
 			  (exp2(-(double) ended / h) - exp2(-(double) began / h))))
 		return format("%" PRId64 " a second from %" PRId64 " to %" PRId64
 					  " ago: %" PRId64, rate, began, ended, past);
-	/* in two steps it is the same but for the last digit */
+	/* two steps give the same but for the last digit */
 	if (llabs(DecideDecayed(DecideDecayed(usage, ended, halflife),
 							began - ended, halflife) - left) >
 		2 + usage / 1000000000000)

@@ -2,10 +2,10 @@
  * earlier.c
  *	  Could any reservation of a result be earlier?
  *
- * Each is moved, with its devices, to every instant at which anything before it
- * ends or starts, and the result as it was when it was made is given to the
- * check of reservations: if that has nothing against it, the search missed an
- * instant.
+ * Each reservation is moved to every instant at which anything before it ends
+ * or starts.  The check of reservations then judges the result as it was when
+ * the reservation was made.  If it finds nothing wrong, the search missed
+ * that instant.
  */
 #include <inttypes.h>
 #include <stdlib.h>

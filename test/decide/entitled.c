@@ -1,14 +1,14 @@
 /*
  * entitled.c
- *	  Full clusters in which accounts take what they are entitled to: what is
- *	  decided must pass the check, and what would go beyond must not.
+ *	  Full clusters in which accounts take their entitlements: decisions
+ *	  must pass the check, and damaged ones must not.
  *
- * What is reserved for jobs that are beyond their accounts' entitlements takes
- * nothing from what is due: the same is promised as where nothing is reserved.
+ * Reservations beyond an account's entitlement take nothing from other
+ * entitlements: the promises are the same as without reservations.
  *
- * A result is made wrong by making one account worth more: the victims' one,
- * which then is left less than it is due, or all others than the taker's,
- * which then takes more than it is.
+ * A result is damaged by weights.  With a heavier account of a victim, that
+ * account is left less than its entitlement.  With heavier accounts of all
+ * others, the taker takes more than its own.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -107,7 +107,7 @@ random_taken(World *world, uint64_t *seed)
 }
 
 /*
- * Is an account an organisation with nobody below it?
+ * Is an account an organisation without accounts below it?
  */
 static bool
 stands_alone(const World *world, int account)
@@ -142,8 +142,8 @@ damage_giver(World *world, const DecideResult *result,
 }
 
 /*
- * Make a taker's account worth next to nothing, where the others could use all
- * there is.  NULL, or what is wrong.
+ * Make a taker's account worth almost nothing, where the others could use
+ * everything.  NULL, or what is wrong.
  */
 static char *
 damage_taker(World *world, const DecideResult *result,
@@ -176,7 +176,7 @@ damage_taker(World *world, const DecideResult *result,
 }
 
 /*
- * Is the same promised as where nothing is reserved?  NULL, or what is wrong.
+ * Are the promises the same as without reservations?  NULL, or what is wrong.
  */
 static char *
 reserved_error(World *world, const DecideResult *result,
@@ -205,7 +205,7 @@ reserved_error(World *world, const DecideResult *result,
 }
 
 /*
- * Decide one instance and make it wrong; NULL, or what is wrong.
+ * Decide one instance and damage it; NULL, or what is wrong.
  */
 static char *
 taken_error(uint64_t seed, long *damaged, long *behind)

@@ -25,7 +25,7 @@ reservation_find(const DecideResult *result, int job)
 }
 
 /*
- * reserve JOB [at=TIME] [limit=TIME] WORD...: words as of a start.
+ * reserve JOB [at=TIME] [limit=TIME] WORD...: words as for a start.
  */
 char *
 expect_reserve(const World *world, const DecideResult *result, char *rest)

@@ -2,12 +2,12 @@
  * fixpoint.c
  *	  A second cycle at the same instant decides nothing.
  *
- * Random pools with all there is: reservations, tiers, entitlements,
- * consolidation, elastic jobs, shares, gangs, limits, caches, quotas, and what the
- * cycle before told.  What was decided is carried out, as a load after it
- * would see it (next.c), and decided on once more: nothing may start, be
- * promised or be told, and who waits is told what he was told.  Then time
- * passes, some leave, and the pool has its next cycle.
+ * Random pools with everything: reservations, tiers, entitlements,
+ * consolidation, elastic jobs, shares, gangs, limits, caches, quotas,
+ * previous reservations.  The result is applied as a load would see it
+ * (next.c), and decided again: nothing may start, be promised or be evicted,
+ * and reservations and reasons stay.  Then time passes, some jobs leave, and
+ * the pool has its next cycle.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,15 +19,17 @@
 #define SECOND		INT64_C(1000000)
 #define MOST_CYCLES	3
 
-/* Pools that were wrong once, in a way that few are. */
+/* Pools that were wrong once, in rare ways. */
 static const uint64_t wrong_once[] = {
-	700000249,					/* who grew has more to give */
-	700015772, 700022185,		/* caches came with starts, for ranges */
+	700000249,					/* a grown job has more to give */
+	700015772, 700022185,		/* starts brought caches, for ranges */
 	700022311, 700057931,		/* guaranteed shares */
-	700111137,					/* entitled by one who was then spared */
+	700111137,					/* an entitlement through a victim that was
+								 * then spared */
 	700127650,					/* growth on a node with reservations */
 	700133770,					/* two claims of one device */
-	700037439					/* a quota took who had failed from the queue */
+	700037439					/* a quota took a job out of the queue after
+								 * it failed */
 };
 
 typedef struct Counts
@@ -53,7 +55,7 @@ random_account(uint64_t *seed)
 }
 
 /*
- * A duration in seconds, sometimes one of a few that many have.
+ * A duration in seconds, often one of a few common ones.
  */
 static int64_t
 random_time(uint64_t *seed, int most)
@@ -64,7 +66,7 @@ random_time(uint64_t *seed, int most)
 }
 
 /*
- * Nodes of up to four devices, some of them limited, grouped or broken.
+ * Nodes of up to four devices, some limited, grouped or broken.
  */
 static void
 random_nodes(World *world, uint64_t *seed)
@@ -96,8 +98,7 @@ random_nodes(World *world, uint64_t *seed)
 }
 
 /*
- * The memory that a share of a job asks for, in MiB: an eighth of a device's
- * and more.
+ * The memory floor in MiB of a share: an eighth of a device and more.
  */
 static int64_t
 floor_of(int64_t id)
@@ -106,7 +107,7 @@ floor_of(int64_t id)
 }
 
 /*
- * Take what a running job gets on a node.  False: nothing.
+ * Take a running job's devices on a node.  False: none.
  */
 static bool
 random_part(World *world, uint64_t *seed, DecideRunning *running, int index,
@@ -152,7 +153,7 @@ random_part(World *world, uint64_t *seed, DecideRunning *running, int index,
 }
 
 /*
- * Something that runs on what is free.
+ * Something that runs on free devices.
  */
 static void
 random_run(World *world, uint64_t *seed, int64_t id)
@@ -206,7 +207,7 @@ random_run(World *world, uint64_t *seed, int64_t id)
 }
 
 /*
- * Jobs that wait, all of one request.
+ * Waiting jobs, all of one request.
  */
 static void
 random_waiting(World *world, uint64_t *seed, int64_t id)
@@ -263,7 +264,7 @@ random_waiting(World *world, uint64_t *seed, int64_t id)
 }
 
 /*
- * Tiers, and what the pool's owner chose.
+ * Tiers and policy.
  */
 static void
 random_policy(World *world, uint64_t *seed)
@@ -332,7 +333,7 @@ random_pool(World *world, uint64_t *seed)
 }
 
 /*
- * Is who waits told just what he was told?
+ * Do waiting jobs keep exactly their reservations?
  */
 static bool
 reserved_alike(const World *world, const DecideResult *a, const World *next,
@@ -366,7 +367,7 @@ reserved_alike(const World *world, const DecideResult *a, const World *next,
 }
 
 /*
- * Does a second cycle decide nothing?  *next is the world it sees.
+ * Does a second cycle decide nothing?  *next is its world.
  */
 static char *
 second_error(const World *world, const DecideResult *result,
@@ -397,7 +398,7 @@ second_error(const World *world, const DecideResult *result,
 }
 
 /*
- * Time passes, and some of those leave who are to, or are over.
+ * Time passes, and some leaving or ended jobs go.
  */
 static void
 time_passes(const World *world, uint64_t *seed, World *later)
@@ -419,8 +420,8 @@ time_passes(const World *world, uint64_t *seed, World *later)
 }
 
 /*
- * One cycle of a world, which is then what it will be in the next; NULL, or
- * what is wrong.
+ * One cycle of a world, which then becomes the next cycle's; NULL, or what is
+ * wrong.
  */
 static char *
 cycle_error(World *world, uint64_t *seed, Counts *counts)

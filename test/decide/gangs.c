@@ -1,11 +1,11 @@
 /*
  * gangs.c
- *	  Many gangs that request the same go where each would go by itself.
+ *	  Many gangs of one request go where each would go alone.
  *
  * A class that failed is not tried again, and from its second job on the core
- * keeps which single host is best.  So a world is decided twice: as it is, and
- * with each job a class of its own, told from others by a few bytes of the
- * device memory it wants, which nodes have in MiB.
+ * keeps the best single host.  So a world is decided twice: as it is, and
+ * with each job in a class of its own.  For that each wants a few bytes more
+ * of device memory; nodes have whole MiB.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 
 #define MOST_NODES	64
 
-/* What nodes of a world are like. */
+/* What a world's nodes are like. */
 typedef struct Shape
 {
 	int			types;
@@ -78,7 +78,7 @@ random_node(World *world, const Shape *shape, uint64_t *seed, int index)
 }
 
 /*
- * Something that runs on what is free of a node.
+ * Something that runs on a node's free devices.
  */
 static void
 random_running(World *world, uint64_t *seed, int64_t id)
@@ -113,7 +113,7 @@ random_running(World *world, uint64_t *seed, int64_t id)
 }
 
 /*
- * A class of gangs, which may end, some sooner than others.
+ * A class of gangs; some end sooner than others.
  */
 static void
 random_class(World *world, uint64_t *seed, int class, bool ends)
@@ -163,7 +163,7 @@ random_class(World *world, uint64_t *seed, int class, bool ends)
 }
 
 /*
- * A world in which gangs of a few classes wait.
+ * A world with waiting gangs of a few classes.
  */
 void
 random_gangs(World *world, uint64_t *seed)
@@ -227,8 +227,8 @@ classes_split(World *world)
 }
 
 /*
- * What is decided of a world: starts and reservations, as text.  NULL: an
- * error, which *why then is.  starve: with too little memory, too.
+ * A world's starts and reservations as text.  NULL: an error, in *why.
+ * starve: try too little memory, too.
  */
 static char *
 decided(const World *world, bool starve, long *gangs, char **why)

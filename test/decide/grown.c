@@ -1,14 +1,14 @@
 /*
  * grown.c
- *	  Elastic jobs that grow at the expense of accounts that have more than they
- *	  are entitled to.
+ *	  Elastic jobs that grow at the expense of accounts with more than
+ *	  their entitlement.
  *
- * One alone: all sets of those that run are tried, to see whether it could have
- * been given devices, how many, and whether each victim was needed.
+ * A single one: all sets of running jobs are tried, to see whether it could
+ * have got devices, how many, and whether each victim was needed.
  *
- * Many, with jobs that wait: whoever is told to leave does, and is queued again.
- * Nobody else comes or goes, so that before long nothing is left to decide: what
- * a job grew by is not taken from it again.
+ * Many, with waiting jobs: evicted jobs leave and are queued again, and
+ * nobody else comes or goes.  So soon nothing is left to decide: what a job
+ * grew by is not taken from it again.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -38,7 +38,7 @@ typedef struct GrowthTally
 } GrowthTally;
 
 /*
- * An organisation or an account below one; its organisation's name as *org.
+ * An organisation or an account below one; *org is the organisation.
  */
 static const char *
 random_name(uint64_t *seed, char **org)
@@ -50,8 +50,8 @@ random_name(uint64_t *seed, char **org)
 }
 
 /*
- * Something that runs on up to so many free devices, from a random node on;
- * of more than spare more devices if it is elastic.
+ * Something that runs on up to this many free devices, from a random node on;
+ * an elastic one on more than its least.
  */
 static void
 random_run(World *world, uint64_t *seed, int64_t id, int wanted, int more)
@@ -105,7 +105,7 @@ random_run(World *world, uint64_t *seed, int64_t id, int wanted, int more)
 }
 
 /*
- * A job that waits, of a range or not.
+ * A waiting job, elastic or not.
  */
 static void
 random_wait(World *world, uint64_t *seed, int64_t id)
@@ -130,8 +130,8 @@ random_wait(World *world, uint64_t *seed, int64_t id)
 }
 
 /*
- * A pool that is full but for some devices, with elastic jobs, and others that
- * wait.
+ * A pool that is full except for some devices, with elastic jobs, and waiting
+ * ones.
  */
 static void
 random_grown(World *world, uint64_t *seed, int growers, int waiting)
@@ -177,8 +177,8 @@ random_grown(World *world, uint64_t *seed, int growers, int waiting)
 }
 
 /*
- * Could the first of those that run have so many devices, of its own and what
- * is free (idle: for long enough), once a set has left?
+ * Could the first running job have this many devices, of its own and of free
+ * ones (idle: for long enough), after a set has left?
  */
 static bool
 fits(const World *world, uint64_t set, int count, bool idle)
@@ -213,7 +213,7 @@ fits(const World *world, uint64_t set, int count, bool idle)
 }
 
 /*
- * May a set leave so that the first has so many devices?
+ * May a set leave so that the first job has this many devices?
  */
 static bool
 may_leave(const World *world, uint64_t set, int count, bool under)
@@ -226,7 +226,7 @@ may_leave(const World *world, uint64_t set, int count, bool under)
 }
 
 /*
- * Would there be too few devices if any one of a set stayed?
+ * Would there be too few devices if any member of a set stayed?
  */
 static bool
 all_needed(const World *world, uint64_t set, int count)
@@ -243,8 +243,8 @@ all_needed(const World *world, uint64_t set, int count)
 }
 
 /*
- * Is there a set that may leave, and none of them in vain?  *under: one leaves
- * its account less than it is due.
+ * Is there a set that may leave, without spare members?  *under: one leaves
+ * its account less than its entitlement.
  */
 static bool
 set_exists(const World *world, int count, bool *under)
@@ -267,7 +267,7 @@ set_exists(const World *world, int count, bool *under)
 }
 
 /*
- * Is what was decided for the only elastic job right?  NULL, or what is wrong.
+ * Was the decision for the only elastic job right?  NULL, or what is wrong.
  */
 static char *
 alone_error(const World *world, const DecideResult *result, GrowthTally *tally)
@@ -329,7 +329,7 @@ alone_error(const World *world, const DecideResult *result, GrowthTally *tally)
 }
 
 /*
- * Who was told to leave has, and waits; what is promised he starts on.
+ * Evicted jobs leave and wait; promised ones start on their devices.
  */
 static void
 all_leave(const World *world, World *later)
@@ -367,7 +367,7 @@ all_leave(const World *world, World *later)
 }
 
 /*
- * Count who grew at whose expense.
+ * Count the jobs that grew, and at whose expense.
  */
 static void
 count_grown(const DecideResult *result, GrowthTally *tally)
@@ -387,7 +387,7 @@ count_grown(const DecideResult *result, GrowthTally *tally)
 }
 
 /*
- * What is wrong, with what was decided.
+ * An error, with the decision.
  */
 static char *
 told(const World *world, const DecideResult *result, char *why)
@@ -401,8 +401,8 @@ told(const World *world, const DecideResult *result, char *why)
 }
 
 /*
- * One cycle, right and the end of it at its instant.  *over: it decided nothing,
- * and nobody is leaving.  The world is then the next.
+ * One cycle, right and final at its instant.  *over: it decided nothing, and
+ * nobody is leaving.  The world becomes the next one.
  */
 static char *
 cycle_error(World *world, bool *over, GrowthTally *tally)
@@ -443,7 +443,7 @@ cycle_error(World *world, bool *over, GrowthTally *tally)
 }
 
 /*
- * Cycle after cycle until nothing is left to decide.  NULL, or what is wrong.
+ * Cycle until nothing is left to decide.  NULL, or what is wrong.
  */
 static char *
 settles_error(uint64_t seed, GrowthTally *tally)
@@ -464,7 +464,7 @@ settles_error(uint64_t seed, GrowthTally *tally)
 }
 
 /*
- * One elastic job alone.  NULL, or what is wrong.
+ * A single elastic job.  NULL, or what is wrong.
  */
 static char *
 one_error(uint64_t seed, GrowthTally *tally)

@@ -1,12 +1,12 @@
 /*
  * leaves.c
- *	  Gangs that want one leaf, or one NVLink domain, in a cluster through which
- *	  single-node jobs pass.
+ *	  Gangs that want one leaf, or one NVLink domain, in a cluster with a
+ *	  stream of single-node jobs.
  *
- * A cluster of 16 leaves, each of four NVLink domains of two nodes of 8.  In
- * each step of time some jobs end, small ones come, and every third step a
- * gang: of 16 devices in one domain, or of 32 or 64 below one leaf.  A gang that
- * finds no place at once goes away and is counted.
+ * A cluster of 16 leaves, each with four NVLink domains of two nodes of 8.
+ * In each step some jobs end and small ones come.  Every third step brings a
+ * gang: of 16 devices in one domain, or of 32 or 64 below one leaf.  A gang
+ * that cannot start at once goes away and is counted.
  *
  * Each stream of jobs is played twice: as it is, and with the labels of leaves
  * and domains hidden from the cycles that place single-node jobs, which then go
@@ -42,16 +42,16 @@ typedef struct Live
 	DecidePart	parts[LEAF_NODES];
 } Live;
 
-/* How one stream is played, and what came of it. */
+/* A stream, how it is played, and its result. */
 typedef struct Play
 {
 	DecidePacking packing;
 	bool		shuffled;		/* names do not follow the leaves */
 	bool		hidden;			/* labels, while single-node jobs are placed */
-	int			load;			/* small jobs that come in ten steps */
+	int			load;			/* small jobs in ten steps */
 	uint64_t	seed;
 	World		world;
-	int			runs[64];		/* how long those who wait will */
+	int			runs[64];		/* how long the waiting jobs will run */
 	Live	   *live;
 	int			n_live;
 	long		busy;			/* devices, summed over the steps */
@@ -100,7 +100,7 @@ labels_show(World *world, bool show)
 }
 
 /*
- * Give a job's devices to it, or back.
+ * Give devices to a job, or take them back.
  */
 static void
 live_take(World *world, const Live *live, int sign)
@@ -118,7 +118,7 @@ live_take(World *world, const Live *live, int sign)
 }
 
 /*
- * A job of so many devices waits.
+ * A job of this many devices comes.
  */
 static void
 job_comes(Play *play, int gpus, DecideTopology topology, int longest)
@@ -138,8 +138,8 @@ job_comes(Play *play, int gpus, DecideTopology topology, int longest)
 }
 
 /*
- * Let a cycle place those who wait; who finds no place goes away.  How many
- * start.
+ * Let a cycle place the waiting jobs; the others go away.  Returns the
+ * starts.
  */
 static int
 cycle_run(Play *play, int64_t now)
@@ -210,7 +210,7 @@ gang_comes(Play *play, int64_t now)
 }
 
 /*
- * Play a stream of so many steps.
+ * Play a stream of this many steps.
  */
 static void
 stream_play(Play *play, int steps)
@@ -245,7 +245,7 @@ stream_play(Play *play, int steps)
 }
 
 /*
- * What part of the gangs starts at once, in percent.
+ * The part of the gangs that start at once, in percent.
  */
 static double
 gangs_started(DecidePacking packing, bool shuffled, bool hidden, int load,
@@ -262,7 +262,7 @@ gangs_started(DecidePacking packing, bool shuffled, bool hidden, int load,
 }
 
 /*
- * Print what hiding the labels costs.
+ * Print what hidden labels cost.
  */
 int
 leaves_all(void)
@@ -290,7 +290,7 @@ leaves_all(void)
 }
 
 /*
- * Single-node jobs leave gangs the leaves and domains whole.
+ * Single-node jobs leave leaves and domains whole for gangs.
  */
 void
 leaves_tests(Tap *tap)

@@ -3,11 +3,10 @@
  *	  Replays the msr trace against the decision core: months of gangs of 15
  *	  tenants, one cycle at every submission and every end.
  *
- * A job runs as long as the trace says for the GPU type that it got; its wall
- * limit is that on the slowest type it accepts, times a factor of 1 to 10 from
- * a fixed seed.  What the core is told of a running job is what the database
- * would tell it: its limit, and the wall limit times the 75th percentile of run
- * over wall of its tenant's last 20 jobs.
+ * A job runs as long as the trace says for its GPU type.  Its wall limit is
+ * its run on the slowest accepted type, times a factor of 1 to 10 from a
+ * fixed seed.  The core learns what the database would tell it: limits, and
+ * the 75th percentile of run over wall of the tenant's last 20 jobs.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,8 +16,7 @@
 #include "msr.h"
 
 /*
- * Read the trace, with limits by a seed; returns how many jobs, -1: it could
- * not be read.
+ * Read the trace, with limits from a seed; returns the number of jobs, or -1.
  */
 int
 msr_read(const char *folder, uint64_t seed, Sim *sim)
@@ -127,7 +125,8 @@ expected_run(const Sim *sim, const MsrJob *job)
 }
 
 /*
- * When a running job is expected to end: outrun, doubled, at most its limit.
+ * When a running job is expected to end: doubled when outrun, at most its
+ * limit.
  */
 static int64_t
 expected_end(const Sim *sim, const MsrJob *job)
@@ -143,8 +142,8 @@ expected_end(const Sim *sim, const MsrJob *job)
 }
 
 /*
- * What the core is told of who waits.  Without fair share all are of one
- * account, and nobody ages.
+ * The waiting jobs, for the core.  Without fair share all have one account,
+ * and none ages.
  */
 static void
 msr_waiting(Sim *sim, bool one, const DecideAccount *accounts,
@@ -156,7 +155,7 @@ msr_waiting(Sim *sim, bool one, const DecideAccount *accounts,
 	DecideJob  *jobs;
 	int			i;
 
-	/* those at the head of a strict queue decide alone */
+	/* in a strict queue only the first ones matter */
 	if (sim->setting->policy == MSR_FIFO && n > FIFO_HEAD)
 		n = FIFO_HEAD;
 	requests = arena.alloc(&sim->pool,
@@ -190,7 +189,7 @@ msr_waiting(Sim *sim, bool one, const DecideAccount *accounts,
 }
 
 /*
- * What the core is told of who runs.
+ * The running jobs, for the core.
  */
 static void
 msr_running(Sim *sim, bool one, const DecideAccount *accounts,
@@ -236,7 +235,7 @@ msr_running(Sim *sim, bool one, const DecideAccount *accounts,
 }
 
 /*
- * What the core is told.
+ * The input for the core.
  */
 static void
 msr_input(Sim *sim, DecideInput *input)
@@ -304,7 +303,7 @@ msr_devices(Sim *sim, const MsrJob *job, bool take)
 }
 
 /*
- * One cycle.  Strictly first in, first out: nobody passes the first who waits.
+ * One cycle.  First in, first out: no job passes the first waiting one.
  */
 static const char *
 msr_cycle(Sim *sim, bool *again)
@@ -378,8 +377,8 @@ msr_ends(Sim *sim)
 }
 
 /*
- * Could a cycle start anything?  Not where no type has as many devices free as
- * the smallest job that waits has to have; in a strict queue, the first.
+ * Could a cycle start anything?  Not if no type has enough free devices for
+ * the smallest waiting job; in a strict queue, for the first.
  */
 static bool
 msr_may_start(const Sim *sim)

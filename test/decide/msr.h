@@ -14,7 +14,8 @@
 #define LEARNT		20
 #define LEARN_FROM	5
 #define FIFO_HEAD	16
-#define GANG		17			/* GPUs from which a job is told apart */
+#define GANG		17			/* GPUs from which a job is reported
+								 * separately */
 
 typedef struct MsrJob
 {
@@ -41,7 +42,7 @@ typedef struct MsrSetting
 	const char *name;
 	MsrPolicy	policy;
 	int64_t		max_wait;		/* of the tier */
-	int64_t		gang_wait;		/* of that of gangs, of the same rank */
+	int64_t		gang_wait;		/* of the gangs' tier, which has the same rank */
 	int64_t		halflife;		/* gpucredit.usage_halflife */
 	int			depth;			/* gpucredit.backfill_depth */
 	double		least_gain;		/* FIFO's mean wait over its own, 0: any */
@@ -50,7 +51,7 @@ typedef struct MsrSetting
 typedef struct Tenant
 {
 	char		name[32];
-	int			ratios[LEARNT]; /* thousandths, the last jobs' */
+	int			ratios[LEARNT]; /* in thousandths, of the last jobs */
 	int			n_ratios;
 	int			learnt;			/* thousandths */
 	int64_t		usage;			/* decayed, as of the last event */
@@ -60,7 +61,7 @@ typedef struct Tenant
 	double		got;
 	double		wanted;
 	double		due;
-	bool		idle;			/* wanted nothing for a while */
+	bool		idle;			/* wanted nothing at some time of the day */
 } Tenant;
 
 typedef struct Sim
@@ -70,7 +71,7 @@ typedef struct Sim
 	World		world;			/* its nodes */
 	MsrJob	   *jobs;
 	int			n_jobs;
-	int			next;			/* to be submitted */
+	int			next;			/* the next job to submit */
 	Tenant		tenants[TENANTS];
 	int			n_tenants;
 	int		   *queue;
@@ -80,12 +81,12 @@ typedef struct Sim
 	int64_t		now;
 	int			devices;
 	double		busy;			/* GPU-microseconds until the last submission */
-	long		days;			/* of tenants with demand all day */
+	long		days;			/* of tenants that wanted devices all day */
 	long		days_fair;
 	Pool		pool;
 } Sim;
 
-/* What came of it, in hours. */
+/* The result, in hours. */
 typedef struct MsrOutcome
 {
 	double		completion;

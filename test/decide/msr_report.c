@@ -10,7 +10,7 @@
 #include "msr.h"
 
 /*
- * The equal share of each tenant, to none more than it wants.
+ * The equal share of each tenant, at most its demand.
  */
 static void
 msr_due(const Sim *sim, double *due)
@@ -47,7 +47,7 @@ msr_due(const Sim *sim, double *due)
 }
 
 /*
- * A day ends: who wanted devices all day, did it get its share?
+ * A day ends: did tenants that wanted devices all day get their shares?
  */
 static void
 msr_day_ends(Sim *sim)
@@ -118,7 +118,7 @@ compare_int64(const void *a, const void *b)
 }
 
 /*
- * What came of it, in hours.
+ * The result, in hours.
  */
 static MsrOutcome
 msr_outcome(const Sim *sim)
@@ -157,7 +157,7 @@ msr_outcome(const Sim *sim)
 }
 
 /*
- * Replay the trace with one setting.  False: it went wrong.
+ * Replay the trace with one setting.  False: an error.
  */
 static bool
 msr_one(const char *folder, int types, const MsrSetting *setting,
@@ -206,7 +206,7 @@ msr_row(const MsrSetting *setting, const MsrOutcome *out)
 }
 
 /*
- * One figure against its target.  True: it was missed.
+ * Compare a figure with its target.  True: missed.
  */
 static bool
 msr_target(const char *what, double figure, const char *relation,
@@ -220,7 +220,7 @@ msr_target(const char *what, double figure, const char *relation,
 }
 
 /*
- * What is asked of a setting.  True: something was missed.
+ * Judge a setting.  True: it missed a target.
  */
 static bool
 msr_judge(const char *cluster, const MsrSetting *setting,
@@ -248,16 +248,14 @@ msr_judge(const char *cluster, const MsrSetting *setting,
 }
 
 /*
- * Replay the trace with every setting on the first or both of the clusters;
- * prints tables, and what is asked.  Returns how it ended: 1, a target was
- * missed; 2, it went wrong.
+ * Replay the trace with every setting on one or both clusters; print tables,
+ * and judge.  Returns 0, 1 (a target was missed) or 2 (an error).
  *
- * A pool that is asked for more than it has for weeks keeps no max_wait of a
- * day but for few jobs: of those the gangs need it, who lose their turn while
- * devices are kept for them.  A share by the day wants use to be remembered for
- * a day, and where jobs run for days each device reserved keeps small ones
- * waiting.  Those are the settings that are judged; as they come they are told,
- * too.
+ * A pool with too much demand for weeks can keep a max_wait of a day only for
+ * few jobs.  The gangs need it: they lose their turns while devices are kept
+ * for them.  Daily shares need a halflife of a day.  If jobs run for days,
+ * each reserved device makes small jobs wait.  Such settings are judged; the
+ * defaults are reported, too.
  */
 int
 msr_all(const char *folder, int clusters, int seed)

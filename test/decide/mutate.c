@@ -1,9 +1,9 @@
 /*
  * mutate.c
- *	  DecideCheck must report results that are wrong.
+ *	  DecideCheck must report wrong results.
  *
- * Right results of random instances are broken in one way at a time, in the
- * result or by taking away in the input what the result relies on.
+ * Right results of random instances are damaged in one way at a time: in the
+ * result, or in the input that it relies on.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@ typedef struct Broken
 	uint64_t   *seed;
 } Broken;
 
-/* Break it; false: this one cannot be broken so. */
+/* Damage it; false: this way is not possible. */
 typedef bool (*BreakFn) (Broken *b);
 
 /*
@@ -60,7 +60,7 @@ break_device_left(Broken *b)
 }
 
 /*
- * The shares of a device have all of its memory but what this one takes.
+ * Let the other shares of a device have all of its memory but this one's.
  */
 static bool
 break_gpu_memory_left(Broken *b)
@@ -332,7 +332,7 @@ break_left_over(Broken *b)
 }
 
 /*
- * Let another of its kind that waits be ahead of a job that starts.
+ * Put a waiting job of its kind ahead of a start.
  */
 static bool
 break_order(Broken *b)
@@ -412,8 +412,8 @@ static const struct
 };
 
 /*
- * Decide one instance and break it in one way.  Returns 0: not broken, 1:
- * reported, -1: not reported, -2: reported before it was broken.
+ * Decide one instance and damage it in one way.  Returns 0: not possible, 1:
+ * reported, -1: not reported, -2: reported before the damage.
  */
 static int
 mutate_once(uint64_t seed, BreakFn fn)
@@ -454,7 +454,7 @@ mutate_once(uint64_t seed, BreakFn fn)
 }
 
 /*
- * Every way of breaking, on many instances.
+ * All ways of damage, on many instances.
  */
 void
 mutation_tests(Tap *tap)

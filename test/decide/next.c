@@ -1,7 +1,7 @@
 /*
  * next.c
- *	  What comes after a cycle: it changes nothing to request again, and those who
- *	  were promised devices get just these once the others have left.
+ *	  After a cycle: deciding again changes nothing, and promised jobs
+ *	  get exactly their devices after the others left.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -91,7 +91,7 @@ job_copy(const World *world, const DecideJob *old, World *copy)
 }
 
 /*
- * A copy of what runs.
+ * A copy of the running jobs.
  */
 static DecideRunning *
 running_copy(const World *world, const DecideRunning *old, World *copy)
@@ -142,7 +142,7 @@ claim_add(World *copy, const char *org, int64_t id, int job, bool running,
 }
 
 /*
- * An instant so much later, if it ever comes.
+ * An instant later by this time, or never.
  */
 static int64_t
 later(int64_t at, int64_t by)
@@ -151,7 +151,7 @@ later(int64_t at, int64_t by)
 }
 
 /*
- * A node holds what a job that starts there wants to find.
+ * A node gets the cache of a job that starts there.
  */
 static void
 node_caches(World *world, int cache, int node)
@@ -166,7 +166,7 @@ node_caches(World *world, int cache, int node)
 }
 
 /*
- * Somebody was told to go for a claim, and has his tier's grace to do so.
+ * A job leaves for a claim, within its tier's grace.
  */
 static void
 run_leaves(const World *world, DecideRunning *running, const char *org,
@@ -180,7 +180,7 @@ run_leaves(const World *world, DecideRunning *running, const char *org,
 }
 
 /*
- * What a job in the queue became.
+ * A queued job that started.
  */
 static void
 start_run(const World *world, const DecideResult *result,
@@ -224,7 +224,7 @@ start_run(const World *world, const DecideResult *result,
 }
 
 /*
- * The world once a result was carried out, at the same instant.
+ * The world after a result was applied, at the same instant.
  */
 void
 world_next(const World *world, const DecideResult *result, World *next)
@@ -291,7 +291,7 @@ world_next(const World *world, const DecideResult *result, World *next)
 }
 
 /*
- * What a run had is free again.
+ * Free what a run had.
  */
 static void
 run_ended(const World *world, const DecideRunning *run, World *left)
@@ -314,8 +314,7 @@ run_ended(const World *world, const DecideRunning *run, World *left)
 }
 
 /*
- * The world once some have left.  Those who were told to go on elsewhere are in
- * the queue.
+ * The world after some left.  Jobs that go on elsewhere are queued.
  */
 void
 world_without(const World *world, const bool *gone, World *left)
@@ -369,7 +368,7 @@ world_without(const World *world, const bool *gone, World *left)
 }
 
 /*
- * The world once all have left who were told to.
+ * The world after all evicted jobs left.
  */
 static void
 world_left(const World *world, World *left)
@@ -384,8 +383,7 @@ world_left(const World *world, World *left)
 }
 
 /*
- * Did every claim become a start on its devices?  A quota might keep one from
- * that.
+ * Did every claim become a start on its devices?  Quotas may prevent one.
  */
 static char *
 claims_started(const World *left, const DecideResult *result)
@@ -421,8 +419,8 @@ claims_started(const World *left, const DecideResult *result)
 }
 
 /*
- * Is a cycle's result the end of it at this instant, and are its promises
- * kept?  NULL, or what is wrong.
+ * Is a result final at its instant, and are its promises kept?  NULL, or what
+ * is wrong.
  */
 char *
 next_error(const World *world, const DecideResult *result)

@@ -1,15 +1,16 @@
 /*
  * openb.c
- *	  How much of a full pool stays unused: the harness of "Beware of
- *	  Fragmentation" (Weng et al., USENIX ATC 2023), by the decision core.
+ *	  How much of a full pool stays unused: the benchmark of "Beware of
+ *	  Fragmentation" (Weng et al., USENIX ATC 2023), with the decision
+ *	  core.
  *
  * The trace's pods arrive at the empty cluster in random order, then random
- * ones of them again, and none leaves; each goes where the policy puts it, or
- * nowhere where it does not fit.  Told is what of the cluster's devices is
- * unallocated when so many have been asked for as there are: the mean over the
- * arrivals in [99.5, 100.5) % of them, and over the seeds.
+ * ones again; none leaves.  The policy places each pod, or it does not fit.
+ * Reported is the part of devices that stays unallocated when as many were
+ * requested as exist: the mean over the arrivals in [99.5, 100.5) % of the
+ * capacity, and over the seeds.
  *
- * What is typical is the trace's own mix of pods.
+ * The trace's own mix of pods is the workload mix.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -27,7 +28,7 @@ static const struct
 {
 	const char *name;
 	const char *target;			/* of the policy fgd */
-	const char *published;		/* by the paper's authors, of theirs */
+	const char *published;		/* by the paper's authors, for their policy */
 }			traces[] =
 
 {
@@ -62,7 +63,7 @@ capacity_of(const World *world)
 }
 
 /*
- * What is typical of the pods.
+ * Find the workload mix of the pods.
  */
 static void
 workload_find(World *world)
@@ -78,8 +79,8 @@ workload_find(World *world)
 }
 
 /*
- * Put the pods in random order, and add random ones of them until 100.5 % of
- * the capacity is asked for.
+ * Put the pods in random order, and add random ones until 100.5 % of the
+ * capacity is requested.
  */
 static void
 arrivals_make(World *world, uint64_t seed)
@@ -110,7 +111,7 @@ arrivals_make(World *world, uint64_t seed)
 }
 
 /*
- * What is unallocated, in percent of the capacity.
+ * The unallocated part of the capacity, in percent.
  */
 static double
 unallocated(const World *world, const DecideResult *result)
@@ -145,7 +146,7 @@ unallocated(const World *world, const DecideResult *result)
 }
 
 /*
- * One fill of the cluster; below 0: it went wrong.
+ * Fill the cluster once; below 0: an error.
  */
 static double
 fill(const char *folder, const char *file, DecidePacking packing,
@@ -188,7 +189,7 @@ fill(const char *folder, const char *file, DecidePacking packing,
 }
 
 /*
- * All traces by all policies.  Fails when fgd leaves more than it should.
+ * All traces with all policies.  Fails if fgd leaves too much.
  */
 int
 openb_all(const char *folder, int seeds)

@@ -2,12 +2,11 @@
  * oracle.c
  *	  What should have been decided, found by trying everything.
  *
- * For clusters of a few nodes, or jobs that stay on one.  Replays a result job
- * by job in an order of its own making, and at each turn enumerates every
- * assignment of devices: the job must have started exactly when there is one.
- * It must have the first type with one and the most devices with one, over as
- * few domains, leaves and nodes as possible.  A single node must be the best
- * one.
+ * For clusters of a few nodes, or jobs that stay on one.  It replays a result
+ * job by job in its own order, and enumerates at each turn every assignment
+ * of devices.  The job must have started exactly if there is one: with the
+ * first possible type, the most devices, and the fewest domains, leaves and
+ * nodes.  A single node must be the best one.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -59,7 +58,7 @@ part_of(int64_t total, int gpus, int count)
 }
 
 /*
- * Can a node give so many of count devices, with their cpu and memory?
+ * Can a node give this many of count devices, with cpu and memory?
  */
 static bool
 node_gives(const OracleSearch *search, const DecideNode *node, int gpus)
@@ -75,8 +74,8 @@ node_gives(const OracleSearch *search, const DecideNode *node, int gpus)
 }
 
 /*
- * How many different groups the used nodes are in; a group of its own counts
- * by itself.
+ * The number of groups of the used nodes; a node without a group counts by
+ * itself.
  */
 static int
 groups_used(const OracleSearch *search, bool leaf)
@@ -106,7 +105,7 @@ groups_used(const OracleSearch *search, bool leaf)
 }
 
 /*
- * Is one assignment better than the best so far?  The preferred kind of place
+ * Is an assignment better than the best so far?  The preferred kind of place
  * counts first.
  */
 static bool
@@ -179,8 +178,8 @@ search_from(OracleSearch *search, int at, int wanted)
 }
 
 /*
- * What a share takes of a device's memory on a node: the least floor asked of
- * its type, else the same part of it as of the device.
+ * The memory of a device that a share takes on a node: the least floor for
+ * its type, else the same part as of the device.
  */
 int64_t
 oracle_memory(const DecideNode *node, const DecideRequestClass *request)
@@ -313,8 +312,8 @@ usable(const DecideNode *node, int devices, int64_t cpu, int64_t memory)
 }
 
 /*
- * How well a node suits by spread or fgd: the best of all ways to choose the
- * devices (whole ones are all alike).
+ * How well a node suits by spread or fgd, with the best choice of devices
+ * (whole ones are equal).
  */
 static int64_t
 policy_key(const World *world, const DecideNode *node,
@@ -359,8 +358,8 @@ policy_key(const World *world, const DecideNode *node,
 }
 
 /*
- * How well a single node suits, as one number; the lower the better, -1: not
- * at all.
+ * How well a single node suits, as one number; lower is better, -1: not at
+ * all.
  */
 static int64_t
 single_key(const World *world, const DecideNode *node,
@@ -418,7 +417,7 @@ single_key(const World *world, const DecideNode *node,
 }
 
 /*
- * Does a node hold what a job wants to find?
+ * Does a node hold the job's cache?
  */
 static bool
 holds(const World *world, int cache, int node)
@@ -434,9 +433,9 @@ holds(const World *world, int cache, int node)
 }
 
 /*
- * Does another node suit a single-node start better; or as well while it holds
- * the job's cache; or that too with fewer devices free near it; or with a lower
- * name?
+ * Would another node be a better single node for a start: it suits better; or
+ * equally and holds the cache; or also has fewer free devices near it; or
+ * also the lower name?
  */
 static char *
 single_error(const World *world, const DecideNode *nodes,
@@ -492,7 +491,7 @@ nodes_take(DecideNode *nodes, const DecideResult *result,
 }
 
 /*
- * Is this start what trying everything would have chosen?  Else says how not.
+ * Would trying everything have chosen this start?  NULL, or what is wrong.
  */
 static char *
 start_error(const World *world, const DecideNode *nodes,
@@ -539,8 +538,8 @@ start_error(const World *world, const DecideNode *nodes,
 }
 
 /*
- * Judge a whole result; NULL, or what is wrong.  Gangs that use more leaves or
- * nodes than necessary are counted, not condemned.
+ * Judge a whole result; NULL, or what is wrong.  Gangs on more leaves or
+ * nodes than needed are only counted.
  */
 char *
 oracle_judge(const World *world, const DecideResult *result,

@@ -1,10 +1,10 @@
 /*
  * oracle_order.c
- *	  Whose turn it is, found the slow way: at every turn from nothing.
+ *	  Whose turn it is, computed from scratch at every turn.
  *
- * Fair share as it is told: of the accounts on one level those with the most
- * weight for their use stay, and what is below all that stayed is the next
- * level, until only accounts' own jobs are left.
+ * Of the accounts on one level those with the most weight for their use stay.
+ * What is below them is the next level, until only accounts' own jobs are
+ * left.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,13 +16,13 @@ typedef struct Thing
 {
 	int			account;
 	bool		own;
-	bool		ended;			/* was equal, and goes no deeper */
+	bool		ended;			/* was equal, and has no more levels */
 } Thing;
 
 struct OracleQueue
 {
 	const World *world;
-	bool	   *gone;			/* by job: had its turn, or has none */
+	bool	   *gone;			/* by job: had its turn, or gets none */
 	int64_t    *used;			/* by account: its own jobs' starts */
 	int64_t    *tier_used;
 };
@@ -76,7 +76,7 @@ has_children(const World *world, int account)
 }
 
 /*
- * All that a thing has used, started jobs included.
+ * All use of a thing, with started jobs.
  */
 static int64_t
 use_of(const OracleQueue *queue, const Thing *thing)
@@ -98,7 +98,7 @@ use_of(const OracleQueue *queue, const Thing *thing)
 }
 
 /*
- * Weight for use: below 0, a has more; nothing used is more than anything.
+ * Compare weight over use: below 0, a has more; no use is more than anything.
  */
 static int
 compare_things(const OracleQueue *queue, const Thing *a, const Thing *b)
@@ -162,7 +162,7 @@ has_jobs(const World *world, const bool *jobs, const Thing *thing)
 }
 
 /*
- * What is below the things of a level, of which those that end stay.
+ * The next level below the things of a level; ended ones stay.
  */
 static int
 next_level(const World *world, const bool *jobs, const Thing *things, int n,
@@ -197,8 +197,8 @@ next_level(const World *world, const bool *jobs, const Thing *things, int n,
 }
 
 /*
- * The first of some jobs, -1: there are none.  own: the jobs of one account
- * compare by priority and the policy's order.
+ * The first of some jobs, -1: there are none.  own: jobs of one account, by
+ * priority and the policy's order.
  */
 static int
 fair_first(const OracleQueue *queue, const bool *jobs, bool own)
@@ -256,7 +256,7 @@ fair_first(const OracleQueue *queue, const bool *jobs, bool own)
 }
 
 /*
- * The first aged job, by when it had to be first.
+ * The aged job that became aged first.
  */
 static int
 aged_first(const OracleQueue *queue)
@@ -287,7 +287,7 @@ aged_first(const OracleQueue *queue)
 }
 
 /*
- * Does a tier stay within what is guaranteed to it if a job starts?
+ * Does a tier stay within its guaranteed share if a job starts?
  */
 static bool
 within_share(const OracleQueue *queue, int job)
@@ -309,7 +309,7 @@ within_share(const OracleQueue *queue, int job)
 }
 
 /*
- * The job whose turn it is, -1: none is left.
+ * The next job, -1: none is left.
  */
 int
 oracle_next(OracleQueue *queue)
@@ -361,7 +361,7 @@ oracle_next(OracleQueue *queue)
 }
 
 /*
- * A job started on so many devices of a type.
+ * A job started on this many devices.
  */
 void
 oracle_started(OracleQueue *queue, int job, int type, int gpus)
@@ -377,8 +377,8 @@ oracle_started(OracleQueue *queue, int job, int type, int gpus)
 }
 
 /*
- * A job could not start: neither can those that request the same, so that they
- * have no turn, unless they might be promised devices.
+ * A job could not start.  Jobs of its request get no more turns, unless they
+ * may get claims.
  */
 void
 oracle_failed(OracleQueue *queue, int job)

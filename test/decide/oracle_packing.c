@@ -1,7 +1,7 @@
 /*
  * oracle_packing.c
- *	  What spread and fgd should find of a single node, by formulas written
- *	  down once more and computed from scratch.
+ *	  What spread and fgd should find for a single node, from independent
+ *	  formulas, computed from scratch.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 typedef __int128 Wide;
 
 /*
- * What is left of a device once a part is taken, as the trial says.
+ * What is left of a device after a trial.
  */
 static int
 device_left(const Trial *trial, int device)
@@ -25,7 +25,7 @@ device_left(const Trial *trial, int device)
 }
 
 /*
- * Could a typical share, or whole device, be on a device then?
+ * Could a device then serve a typical share, or whole device?
  */
 static bool
 device_serves(const Trial *trial, const DecideRequestClass *request,
@@ -64,7 +64,7 @@ all_left(const Trial *trial)
 }
 
 /*
- * Could a typical job run on this node, empty (empty) or as it is?
+ * Could a typical job run on this node, empty or as it is?
  */
 static bool
 could_run(const Trial *trial, const DecideRequestClass *request, bool empty)
@@ -138,7 +138,7 @@ counts(const World *world, int index, int64_t all)
 }
 
 /*
- * What a typical request weighs.
+ * The weight of a typical request.
  */
 static int64_t
 weight_of(const World *world, const DecideWorkload *workloads, int64_t covered)
@@ -167,7 +167,7 @@ weight_of(const World *world, const DecideWorkload *workloads, int64_t covered)
 }
 
 /*
- * How bad what is left is, in millionths of thousandths of a device.
+ * How bad a rest is, in millionths of thousandths of a device.
  */
 static int64_t
 badness(const World *world, const Trial *trial)
@@ -220,7 +220,7 @@ badness(const World *world, const Trial *trial)
 }
 
 /*
- * How well a trial suits by fgd, the lower the better, not below 0.
+ * How well a trial suits by fgd; lower is better, at least 0.
  */
 int64_t
 oracle_fgd(const World *world, const Trial *trial)
@@ -281,8 +281,8 @@ same_leaf(const DecideNode *a, const DecideNode *b)
 }
 
 /*
- * The free devices near a node: below its leaf, then in its domain, as far as
- * that is below its leaf.  A node without others near it is near none.
+ * The free devices near a node: below its leaf, then in the part of its
+ * domain below its leaf.  A node alone has none near it.
  */
 int64_t
 oracle_near(const DecideNode *nodes, int n_nodes, int node)

@@ -1,13 +1,12 @@
 /*
  * oracle_victims.c
- *	  Who may be made to leave for the only job that waits, or for a running one
- *	  that grows, found from nothing.
+ *	  Who may leave for the only waiting job, or for a running one that
+ *	  grows, computed from scratch.
  *
- * A set of running jobs may be evicted if each alone may be, by its tier or
- * for an entitlement.  After all have left, each account that gives for an
- * entitlement must still have its due, and the taker's at most its due.
- * Under: it would have more than it is due if any one of those had stayed.  In
- * which order they leave says nothing.
+ * A set may be evicted if each member may be, by tier or entitlement.  After
+ * all have left, each account that gives for an entitlement must still have
+ * its own, and the taker's at most its own.  Under: it would have more if any
+ * one of these had stayed.  The order of leaving does not matter.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -32,9 +31,9 @@ amounts_add(const World *world, Amounts *amounts, int account, int64_t amount)
 }
 
 /*
- * Deal out among the children of an account (-1: the organisations) and, unless
- * nobody is below it, its own jobs: who asks for no more than his part of what
- * is left gets that, one after the other, and the others their part of the rest.
+ * Divide among the children of an account (-1: the organisations) and its own
+ * jobs, unless it has no children.  Children that ask for no more than their
+ * part of the rest are filled first, one after the other.
  */
 static void
 deal(const World *world, const Amounts *demand, int parent, int64_t amount,
@@ -134,8 +133,8 @@ is_below(const World *world, int account, int other)
 }
 
 /*
- * May somebody make a running job leave for his tier's sake, or could he for his
- * account's?
+ * May a job be evicted for a taker, by the taker's tier, or possibly by
+ * entitlement?
  */
 static bool
 may_evict(const World *world, const Taker *taker,
@@ -153,8 +152,8 @@ may_evict(const World *world, const Taker *taker,
 }
 
 /*
- * Has an account (own: its own jobs) what it is due without a set, or more if
- * any one had stayed of those that leave it for an entitlement?
+ * Has an account (own: its own jobs) its entitlement without a set, or more
+ * if any one had stayed of those that leave it for an entitlement?
  */
 static bool
 keeps_due(const World *world, const Taker *taker, uint64_t set, bool under,
@@ -180,8 +179,8 @@ keeps_due(const World *world, const Taker *taker, uint64_t set, bool under,
 }
 
 /*
- * May a set of running jobs be evicted for somebody?  under: so that one of them
- * leaves its account less than it is due.
+ * May a set be evicted for a taker?  under: so that one leaves its account
+ * less than its entitlement.
  */
 bool
 oracle_may_evict(const World *world, const Taker *taker, uint64_t set,

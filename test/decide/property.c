@@ -124,7 +124,7 @@ random_jobs(World *world, uint64_t *seed, int64_t first_id, bool one_node)
 }
 
 /*
- * Random rules: the time, the policy, tiers, what accounts weigh and used.
+ * Random rules: time, policy, tiers, weights and use of accounts.
  */
 static void
 random_rules(World *world, uint64_t *seed)
@@ -161,8 +161,8 @@ random_rules(World *world, uint64_t *seed)
 }
 
 /*
- * Random knowledge: how to pack, what jobs are like (as those that wait, some
- * more often), what nodes hold.
+ * Random knowledge: packing, workload mix (some waiting requests more often),
+ * caches.
  */
 static void
 random_knowledge(World *world, uint64_t *seed)
@@ -210,8 +210,7 @@ random_world(World *world, uint64_t *seed)
 }
 
 /*
- * A larger one, of jobs that stay on one node: many classes that see what the
- * others took.
+ * A larger world of single-node jobs: many classes that see what others took.
  */
 static void
 random_large_world(World *world, uint64_t *seed)
@@ -273,7 +272,7 @@ feasible_error(const World *world, const DecideArena *arena)
 }
 
 /*
- * Are the reasons' numbers what they claim to be?
+ * Are the numbers of the reasons right?
  */
 static char *
 reasons_error(const World *world, const DecideResult *result)

@@ -1,15 +1,15 @@
 /*
  * property_reserve.c
- *	  Random clusters on which something runs: are reservations as early as
- *	  they can be, and kept?
+ *	  Random clusters with running jobs: are reservations as early as
+ *	  possible, and kept?
  *
- * The first reservation of a cycle is held against trying every instant at
- * which anything ends.  And a cluster is run until its queue is empty, all
- * runs as long as they were expected to: the job that was blocked first must
- * start no later than it was first told, whatever was let in behind it.
+ * The first reservation of a cycle is compared with every instant at which
+ * anything ends.  Then the cluster runs until its queue is empty, everything
+ * as long as expected.  The job that was blocked first must start no later
+ * than its first reservation, whatever was let in behind it.
  *
- * Here no cycle knows what the one before it told, so that only the first
- * reservation stays.  stream.c tells, and requests it of all of them.
+ * Here cycles get no previous reservations, so that only the first
+ * reservation stays.  stream.c gives them, and requires it of all.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -73,7 +73,7 @@ random_run(World *world, uint64_t *seed, int64_t id)
 }
 
 /*
- * Some jobs request the same as others, but for another time, or not even that.
+ * Some jobs request the same as others, but for the limit, or not even that.
  */
 static void
 requests_repeat(World *world, uint64_t *seed)
@@ -129,8 +129,8 @@ random_busy_world(World *world, uint64_t *seed)
 }
 
 /*
- * Could the job start at an instant, as things are expected to go, with the
- * cycle's first so many starts?  Asked of placement, on nodes as they are then.
+ * Could the job start at an instant, as expected, after the cycle's first
+ * starts?  Placement answers, on nodes as they are then.
  */
 static bool
 starts_at(const World *world, const DecideResult *result, int job, int after,
@@ -199,7 +199,7 @@ starts_at(const World *world, const DecideResult *result, int job, int after,
 }
 
 /*
- * Is the first reservation possible, and impossible at any earlier end?
+ * Is the first reservation possible, and at no earlier end?
  */
 static char *
 earliest_error(const World *world, const DecideResult *result)
@@ -234,8 +234,7 @@ earliest_error(const World *world, const DecideResult *result)
 }
 
 /*
- * Nothing that could have a reservation goes without, and those that have one
- * wait.
+ * Every job that could have a reservation has one, and waits.
  */
 static char *
 missing_error(const World *world, const DecideResult *result)
@@ -319,8 +318,8 @@ same_decided(const DecideResult *a, const DecideResult *b)
 }
 
 /*
- * Is the same decided when no two requests look equal but for their wall limit?
- * An offer more, of a type that no node has, makes no difference.
+ * Is the same decided if no two requests look equal but for their wall limit?
+ * An additional offer, of a type that no node has, makes no other difference.
  */
 static char *
 apart_error(const World *world, const DecideResult *result)
@@ -407,8 +406,8 @@ instance_error(uint64_t seed, long *reservations)
 }
 
 /*
- * Two devices, one of them busy for a while, and so many aged jobs that want
- * both: how many have reservations, and may a short job behind them start?
+ * Two devices, one busy for a while, and aged jobs that want both: how many
+ * have reservations, and may a short job behind them start?
  */
 static void
 aged_line(int n_aged, int *reserved, bool *starts)
@@ -471,8 +470,8 @@ aged_line(int n_aged, int *reserved, bool *starts)
 }
 
 /*
- * 256 aged jobs have reservations, however many there are, and what ends before
- * these is let in.
+ * At most 256 aged jobs have reservations, and jobs that end before these are
+ * let in.
  */
 static void
 line_tests(Tap *tap)

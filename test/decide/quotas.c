@@ -1,9 +1,9 @@
 /*
  * quotas.c
- *	  Quotas of the worlds that the decision core is tested on.
+ *	  Quotas in test worlds.
  *
- * What is in use under one follows what runs: whoever starts is counted, and
- * whoever leaves is not any more.
+ * Their use follows running jobs: starts are counted, and jobs that left are
+ * not.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "world.h"
 
 /*
- * Count something that has devices of a type, or no longer has them.
+ * Count devices of a type, or stop counting them.
  */
 void
 quotas_count(World *world, int account, int type, int64_t milli, int jobs)
@@ -35,7 +35,7 @@ quotas_count(World *world, int account, int type, int64_t milli, int jobs)
 }
 
 /*
- * A quota more, under which what runs is in use.
+ * Add a quota, with what runs under it.
  */
 DecideQuota *
 world_quota(World *world, int account, int type)
@@ -72,9 +72,8 @@ world_quota(World *world, int account, int type)
 }
 
 /*
- * The same quotas in a world whose accounts and types have other numbers
- * (new_type NULL: types have the same), in another order (seed NULL: in the
- * same).
+ * The same quotas in a world with other numbers of accounts and types
+ * (new_type NULL: the same types), in another order (seed NULL: the same).
  */
 void
 quotas_copy(const World *world, uint64_t *seed, const int *new_type,
@@ -136,7 +135,7 @@ random_quotas(World *world, uint64_t *seed)
 }
 
 /*
- * quota ACCOUNT [TYPE] gpus=4 running=2: what runs by the lines before it is in
+ * quota ACCOUNT [TYPE] gpus=4 running=2: what the lines before it run is in
  * use, and the devices of used= elsewhere.
  */
 char *

@@ -82,8 +82,8 @@ part_render(FILE *out, const World *world, const DecidePart *part)
 }
 
 /*
- * The result in words: starts in order, then what each request waits for, requests in
- * the order given (NULL: as they are).
+ * The result in words: starts in order, then why each request waits, in the
+ * order given (NULL: as they are).
  */
 char *
 world_render(const World *world, const DecideResult *result,
@@ -246,7 +246,7 @@ running_permute(const World *world, uint64_t *seed, const int *new_type,
 }
 
 /*
- * What is known of typical jobs and of caches, in another order.
+ * Typical jobs and caches, in another order.
  */
 static void
 knowledge_permute(const World *world, uint64_t *seed, World *other,
@@ -279,8 +279,8 @@ knowledge_permute(const World *world, uint64_t *seed, World *other,
 }
 
 /*
- * The same world with everything in another order and all labels different.
- * ask_order (n_asks long) then says which of its requests each old one is.
+ * The same world in another order with other labels.  ask_order (n_asks long)
+ * gives each old request's new index.
  */
 void
 world_permute(const World *world, uint64_t *seed, World *other,

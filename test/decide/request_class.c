@@ -95,7 +95,7 @@ offers_all(const World *world, DecideRequestClass *class, DecideOffer *offers)
 }
 
 /*
- * H100|A100@40GB; "|=A100" is as good as the one before it.
+ * H100|A100@40GB; "|=A100" is tied to the one before it.
  */
 static char *
 offers_parse(World *world, char *text, DecideRequestClass *class,
@@ -204,7 +204,7 @@ request_word(World *world, DecideRequestClass *class, DecideJob *job,
 }
 
 /*
- * When a job is aged that has waited since it was submitted.
+ * When a job becomes aged that waits since its submission.
  */
 static int64_t
 aged_at(const DecideTier *tier, int64_t submitted)

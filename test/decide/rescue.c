@@ -1,11 +1,10 @@
 /*
  * rescue.c
- *	  Random evacuations: plans judged by code of their own.
+ *	  Random evacuations: independent code judges the plans.
  *
- * Small numbers, so that ties, exact fits and deadlines just missed are
- * common.  What is promised is recomputed by trying each job in turn on a
- * plain table of lanes; the plan made again later must keep what was told of it,
- * and for the rest be the one that greed would make.
+ * Small numbers make ties, exact fits and missed deadlines common.  Promises
+ * are recomputed job by job on a plain table of lanes.  A later plan must
+ * keep what was told, and be greedy with the rest.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -33,6 +32,19 @@ lane_count(int64_t bandwidth, int n)
 	return lanes < 1 ? 1 : lanes > n ? n : (int) lanes;
 }
 
+/*
+ * How long one takes to write so much, rounded up; INT64_MAX: for ever.
+ */
+static int64_t
+write_time(int64_t size, int64_t bandwidth)
+{
+	int64_t		rate = bandwidth > 0 && bandwidth < GIGABYTE ? bandwidth :
+		GIGABYTE;
+	__int128	time = ((__int128) size * SECOND + rate - 1) / rate;
+
+	return time > INT64_MAX ? INT64_MAX : (int64_t) time;
+}
+
 static bool
 before(const RescueJob *a, const RescueJob *b)
 {
@@ -51,8 +63,8 @@ stands(const RescueJob *job)
 }
 
 /*
- * Can these be through, each by its deadline, going in that order, beside those
- * who write already?
+ * Can these be done by their deadlines, in that order, beside those that
+ * write already?
  */
 static bool
 feasible(const RescueJob *jobs, const bool *in, int n, int64_t now,
@@ -94,7 +106,7 @@ feasible(const RescueJob *jobs, const bool *in, int n, int64_t now,
 			if (lanes[l] < lanes[lane])
 				lane = l;
 		}
-		lanes[lane] += RescueTime(jobs[next].size, bandwidth);
+		lanes[lane] += write_time(jobs[next].size, bandwidth);
 		if (lanes[lane] > jobs[next].deadline)
 			return false;
 		done[next] = true;
@@ -107,8 +119,8 @@ feasible(const RescueJob *jobs, const bool *in, int n, int64_t now,
 static bool
 worth_more(const RescueJob *a, const RescueJob *b, int64_t bandwidth)
 {
-	__int128	time_a = RescueTime(a->size, bandwidth);
-	__int128	time_b = RescueTime(b->size, bandwidth);
+	__int128	time_a = write_time(a->size, bandwidth);
+	__int128	time_b = write_time(b->size, bandwidth);
 
 	if (a->at_risk * time_b != b->at_risk * time_a)
 		return a->at_risk * time_b > b->at_risk * time_a;
@@ -120,7 +132,7 @@ worth_more(const RescueJob *a, const RescueJob *b, int64_t bandwidth)
 }
 
 /*
- * Who should be promised beside those whose promise stands.
+ * The jobs that should be promised, beside firm promises.
  */
 static void
 greedy(const RescueJob *jobs, bool *in, int n, int64_t now,
@@ -149,8 +161,8 @@ greedy(const RescueJob *jobs, bool *in, int n, int64_t now,
 }
 
 /*
- * A plan's own sense: promises in time, of the right length, never more at
- * once than there are lanes, and the others after them.
+ * Is a plan consistent: promises in time, of the right length, never more at
+ * once than lanes, the others after them?
  */
 static const char *
 judge(const RescueJob *jobs, const bool *expected, int n, int64_t now,
@@ -168,7 +180,7 @@ judge(const RescueJob *jobs, const bool *expected, int n, int64_t now,
 			continue;
 		if (jobs[i].starts < now || jobs[i].ends > jobs[i].deadline ||
 			jobs[i].ends - jobs[i].starts !=
-			RescueTime(jobs[i].size, bandwidth))
+			write_time(jobs[i].size, bandwidth))
 			return "a promise is not in time";
 		for (int k = 0; k < n; k++)
 			at_once += jobs[k].promised && jobs[k].starts <= jobs[i].starts &&
@@ -214,9 +226,8 @@ judge_permuted(const RescueJob *given, const RescueJob *planned, int n,
 }
 
 /*
- * Planned again later, with one more: what was promised and told stands as it
- * was, and what is saved already is nobody's lane; who was told to save
- * without a promise goes on with that.
+ * Plan again later, with one more job.  Told promises stay, saved jobs need
+ * no lane, and a job told to save without a promise keeps that.
  */
 static const char *
 judge_later(RescueJob *jobs, int n, int64_t now, int64_t bandwidth,
@@ -283,7 +294,7 @@ try_one(uint64_t *seed, const DecideArena *arena)
 		given[i].starts = now;
 		given[i].ends = INT64_MAX;
 	}
-	/* all but the last now, that one later */
+	/* without the last job, which comes later */
 	memcpy(jobs, given, sizeof(jobs));
 	if (!RescuePlan(jobs, n - 1, now, bandwidth, arena))
 		return "out of memory";
@@ -298,7 +309,7 @@ try_one(uint64_t *seed, const DecideArena *arena)
 }
 
 /*
- * Numbers at their limits overflow nothing.
+ * Extreme numbers do not overflow.
  */
 static const char *
 try_limits(const DecideArena *arena)
@@ -310,7 +321,7 @@ try_limits(const DecideArena *arena)
 
 	if (!RescuePlan(jobs, 2, 1, 1, arena))
 		return "out of memory";
-	if (RescueTime(INT64_MAX, 1) != INT64_MAX)
+	if (jobs[0].ends < jobs[0].starts || jobs[1].ends < jobs[1].starts)
 		return "a time that does not fit is not cut";
 	return NULL;
 }

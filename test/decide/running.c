@@ -1,6 +1,6 @@
 /*
  * running.c
- *	  What runs, in the words of a scenario.
+ *	  Running jobs, in the words of a scenario.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -43,7 +43,7 @@ time_parse(const char *text, int64_t *time)
 }
 
 /*
- * Take what an attempt has on a node off what the node has left.
+ * Take an attempt's part off its node.
  */
 static char *
 part_take(DecideNode *node, const DecideRunning *running,
@@ -128,7 +128,7 @@ part_word(World *world, DecideRunning *running, int64_t gpu_memory,
 }
 
 /*
- * Whose claim a running job leaves for: ORGANISATION/NUMBER.
+ * The claim for which a running job leaves:  ORGANISATION/NUMBER.
  */
 static bool
 leaves_for(DecideRunning *running, char *job)

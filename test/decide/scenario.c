@@ -1,10 +1,10 @@
 /*
  * scenario.c
- *	  Text scenarios: what a cluster and a queue look like, and what follows.
+ *	  Text scenarios: a cluster, a queue, and what is decided.
  *
  * ../scenarios/README.md describes the language.  Every scenario is decided
- * once as written and several times in another order with other labels; the
- * results must be the same, pass DecideCheck, and meet what is expected.
+ * as written, and several times in another order with other labels.  The
+ * results must agree, pass DecideCheck, and meet the expectations.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@ typedef struct Scenario
 } Scenario;
 
 /*
- * A line in which $x, x a letter, stands for what "x=value ..." says.
+ * A line with values for $x, x a letter, from "x=value ...".
  */
 static char *
 substituted(const char *line, const char *vary)
@@ -66,7 +66,7 @@ substituted(const char *line, const char *vary)
 }
 
 /*
- * Labels of domains and leaves are names; their numbers are theirs in a list.
+ * The number of a domain's or leaf's label: its place in a list.
  */
 int
 label_number(const char *name)
@@ -84,7 +84,7 @@ label_number(const char *name)
 }
 
 /*
- * left={0:500,3:0}: what single devices have left.
+ * left={0:500,3:0}: what is left of single devices.
  */
 static bool
 left_parse(const char *text, DecideNode *node)
@@ -272,7 +272,7 @@ job_line(World *world, char *line)
 }
 
 /*
- * Decide a world and hold the result against all that is expected.
+ * Decide a world and compare the result with all expectations.
  */
 static char *
 world_judge(World *world, Scenario *scenario, char **expectations,
@@ -395,8 +395,7 @@ scenario_run(Tap *tap, Scenario *scenario, const char *vary)
 }
 
 /*
- * Run a scenario as read so far, once for each of its sets of values, and
- * forget it.
+ * Run the scenario read so far, once for each set of values, and forget it.
  */
 static void
 scenario_finish(Tap *tap, Scenario *scenario)

@@ -1,7 +1,7 @@
 /*
  * setting.c
- *	  The lines of a scenario that say by which rules the pool is run: the
- *	  time, its policy, tiers, accounts, what GPU types count.
+ *	  A scenario's lines on the pool's rules: time, policy, tiers,
+ *	  accounts, weights of GPU types.
  *
  * Each line is a name and words as rank=2.  What a line does not say keeps its
  * default.
@@ -129,7 +129,7 @@ type_word(World *world, char *name, char *word, char *value)
 }
 
 /*
- * typical 0.5xT4 cpu=4k jobs=30: what so many jobs are known to have asked
+ * typical 0.5xT4 cpu=4k jobs=30: this many jobs have asked that
  */
 static char *
 workload_line(World *world, char *line)

@@ -37,8 +37,8 @@ stream_turn(const Stream *stream, int job)
 }
 
 /*
- * When a running job is expected to end, as the scheduler would say: outrun,
- * what was expected is doubled, up to the limit.
+ * When a running job is expected to end, as the scheduler says: doubled when
+ * outrun, up to the limit.
  */
 static int64_t
 expected_end(const Stream *stream, const StreamJob *job)
@@ -51,7 +51,7 @@ expected_end(const Stream *stream, const StreamJob *job)
 }
 
 /*
- * The world as a cycle sees it.  Job numbers are the stream's.
+ * The world of a cycle, with the stream's job numbers.
  */
 void
 stream_world(const Stream *stream, World *world)
@@ -119,7 +119,7 @@ stream_world(const Stream *stream, World *world)
 }
 
 /*
- * What the last cycle told those who wait.
+ * The previous reservations of waiting jobs.
  */
 void
 stream_previous(const Stream *stream, DecideInput *input,
@@ -147,7 +147,7 @@ stream_previous(const Stream *stream, DecideInput *input,
 }
 
 /*
- * Put down which parts a job has, or was told of.
+ * Note the parts of a start or a reservation.
  */
 static void
 parts_note(StreamJob *job, const DecidePart *parts, int n)
@@ -160,7 +160,7 @@ parts_note(StreamJob *job, const DecidePart *parts, int n)
 }
 
 /*
- * Are these the devices that a job was told of?
+ * Are these the devices of a job's reservation?
  */
 static bool
 parts_same(const StreamJob *job, const DecidePart *parts, int n)
@@ -175,15 +175,16 @@ parts_same(const StreamJob *job, const DecidePart *parts, int n)
 }
 
 /*
- * Carry out what a cycle decided, and hold its reservations against those of
- * the cycle before.
+ * Apply a cycle's decision, and compare its reservations with the previous
+ * ones.
  */
 static char *
 stream_apply(Stream *stream, const World *world, const DecideResult *result)
 {
 	int64_t		previous[MOST_JOBS];
-	int64_t		gains = INT64_MAX;	/* who is to start earlier than told */
-	int			i;
+	int64_t		gains = INT64_MAX;	/* the first job that starts earlier than
+									 * reserved */
+		int			i;
 
 	for (i = 0; i < stream->n; i++)
 		previous[i] = NOT_RESERVED;
@@ -287,8 +288,7 @@ stream_cycle(Stream *stream)
 }
 
 /*
- * Go to the next instant at which anything comes or ends.  False: there is
- * none.
+ * Go to the next instant at which a job comes or ends.  False: there is none.
  */
 static bool
 stream_step(Stream *stream)
@@ -329,7 +329,7 @@ stream_step(Stream *stream)
 }
 
 /*
- * Run until nothing comes any more: NULL, or what is wrong.
+ * Run until no more jobs come:  NULL, or what is wrong.
  */
 static char *
 stream_run(Stream *stream)
@@ -365,8 +365,9 @@ static void
 random_stream(Stream *stream, uint64_t *seed)
 {
 	bool		exact = random_below(seed, 2) == 0;
-	bool		tight = random_below(seed, 2) == 0; /* cpu, before devices */
-	int			together = random_below(seed, 2) == 0 ? 25 : 1;
+	bool		tight = random_below(seed, 2) == 0; /* cpu runs out before
+													 * devices */
+		int			together = random_below(seed, 2) == 0 ? 25 : 1;
 	int			total = 0;
 	int			i;
 

@@ -31,10 +31,11 @@ typedef struct StreamJob
 	int64_t		expected;		/* <= wall */
 	int64_t		runs;			/* <= wall */
 	int64_t		started;
-	int64_t		previous;		/* when it is to start, by the last cycle */
+	int64_t		previous;		/* its start by the last cycle */
 	int64_t		first_previous;
-	int64_t		previous_since; /* it has been told in each cycle since */
-	int			n_parts;		/* that it has, or was told of */
+	int64_t		previous_since; /* it has had a reservation in each cycle
+								 * since */
+	int			n_parts;		/* of its run or its reservation */
 	DecidePart	parts[MOST_PARTS];
 } StreamJob;
 
@@ -52,8 +53,8 @@ typedef struct Stream
 	long		kept;			/* reservations seen again */
 	long		backfilled;		/* starts behind a reservation */
 	long		refused;		/* requests kept from what is reserved */
-	long		moved;			/* reservations that moved, with somebody let
-								 * in behind them */
+	long		moved;			/* moved reservations with somebody let in
+								 * behind them */
 } Stream;
 
 /* stream.c */

@@ -1,10 +1,10 @@
 /*
  * stream_promise.c
- *	  What is promised to who waits, asked of a cycle of a stream.
+ *	  Are promises to waiting jobs kept in a stream?
  *
- * Nobody who is let in may outlive what is promised, of all reservations of a
- * cycle; nobody is kept out whom no promise needs out; and who is told a later
- * time than before would be told the same if nobody had been let in behind him.
+ * No start outlives any reservation that it is behind.  No job is kept out
+ * without need.  A job that gets a later time than before would get the same
+ * if nobody had been let in behind it.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,8 +14,7 @@
 #include "stream.h"
 
 /*
- * Has a start devices of a reservation that was made before it, for longer
- * than until then?
+ * Does a start keep devices beyond the begin of an earlier reservation?
  */
 char *
 stream_outlives(const World *world, const DecideResult *result)
@@ -64,8 +63,8 @@ stream_outlives(const World *world, const DecideResult *result)
 
 
 /*
- * Would the result still be right if a job, which is kept from devices that
- * are reserved, started on these as well?
+ * Would the result still be right if a job that is kept from reserved devices
+ * started on these as well?
  */
 static bool
 harmless_start(const World *world, const DecideInput *input,
@@ -104,7 +103,7 @@ harmless_start(const World *world, const DecideInput *input,
 	{
 		DecideReservation held = result->reservations[i];
 
-		/* what it was promised itself is not in its way */
+		/* its own claim is not in its way */
 		if (held.job == job)
 			continue;
 		for (p = 0; p < held.n_parts; p++)
@@ -126,10 +125,10 @@ harmless_start(const World *world, const DecideInput *input,
 }
 
 /*
- * Is a job kept waiting for what is reserved, though it could have devices of
- * one node and all that is reserved would be there at its time?  Every set of
- * devices of each node is tried; the start comes after all others and after
- * all reservations, which allows it no more than its own turn did.
+ * Must a job wait for a reservation though it could have devices of one node
+ * without harm?  Every set of devices of each node is tried; the start comes
+ * after all others and all reservations, which allows it no more than its own
+ * turn.
  */
 char *
 stream_harmless(const World *world, const DecideInput *input,
@@ -167,8 +166,7 @@ stream_harmless(const World *world, const DecideInput *input,
 }
 
 /*
- * Was a job let in behind another that waits, since that was promised what it
- * is, to be over by then?
+ * Was a job let in behind another that waits, to be over by its reservation?
  */
 static bool
 let_in_behind(const Stream *stream, int job, int other)
@@ -183,7 +181,7 @@ let_in_behind(const Stream *stream, int job, int other)
 }
 
 /*
- * When and where a cycle lets a job start; NOT_TOLD: it does not say.
+ * When and where a cycle starts a job; NOT_TOLD: it does not say.
  */
 static int64_t
 decided_of(const World *world, const DecideResult *result, int job,
@@ -214,7 +212,7 @@ decided_of(const World *world, const DecideResult *result, int job,
 }
 
 /*
- * Do two cycles of a stream let all start alike that are ahead of a job?
+ * Do two cycles of a stream start all jobs ahead of a job alike?
  */
 static bool
 same_ahead(const Stream *stream, int job,
@@ -246,8 +244,8 @@ same_ahead(const Stream *stream, int job,
 }
 
 /*
- * When a job would be told to start if nobody had been let in behind it;
- * INT64_MAX: never, or those ahead of it would go otherwise, too.
+ * A job's time if nobody had been let in behind it; INT64_MAX: never, or jobs
+ * ahead of it would differ, too.
  */
 static int64_t
 previous_alone(const Stream *stream, int job, const World *world,
@@ -286,11 +284,13 @@ previous_alone(const Stream *stream, int job, const World *world,
 }
 
 /*
- * Is somebody told a later time than he would be, had nobody been let in behind
- * him?  The stream is as before the cycle.  Asked of those who are told a later
- * one than before, also where something ended early or outran what was expected
- * of it: that may move anybody, but those let in behind have no part in it.
- * Not where he would start before he was told: then what moved was ahead of him.
+ * Does a job get a later time than it would if nobody had been let in behind
+ * it?
+ *
+ * The stream is as before the cycle.  Jobs with a later time than before are
+ * asked, also if something ended early or outran its expectation: that may
+ * move any job, but not because of jobs let in behind it.  A job that would
+ * start before its time is not asked: then something ahead of it moved.
  */
 char *
 stream_in_the_way(const Stream *stream, const World *world,

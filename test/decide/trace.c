@@ -78,8 +78,8 @@ trace_nodes(World *world, const char *folder)
 }
 
 /*
- * How many columns of a list of pods are read, by its heading; 0: it is none.
- * The shorter lists have no types and no times.
+ * How many columns of a list of pods are read, by its heading; 0: it is no
+ * list.  The shorter lists have no types and no times.
  */
 static int
 pod_columns(char *heading)
@@ -101,8 +101,8 @@ pod_columns(char *heading)
 }
 
 /*
- * Add a pod as a job.  No gpu_spec means any type; all a pod accepts are equally
- * good.
+ * Add a pod as a job.  No gpu_spec means any type; all accepted types are
+ * equal.
  */
 static void
 pod_add(World *world, char **f)
@@ -177,7 +177,7 @@ trace_pods(World *world, const char *folder, const char *name)
 }
 
 /*
- * What a list of pods of this text is read as.
+ * The result of reading this text as a list of pods.
  */
 static char *
 read_text(const char *text)
@@ -217,7 +217,7 @@ read_text(const char *text)
 }
 
 /*
- * Lists of pods are read, or refused by what is wrong with them.
+ * Lists of pods are read, or refused with a reason.
  */
 void
 trace_tests(Tap *tap)

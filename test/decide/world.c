@@ -10,7 +10,7 @@
 #include "world.h"
 
 /*
- * Memory or the end of the test.
+ * Memory, or the test ends.
  */
 static void *
 must(void *memory)
@@ -24,7 +24,7 @@ must(void *memory)
 }
 
 /*
- * Room for one item more in an array.
+ * Room for one more item in an array.
  */
 static void *
 grown(void *items, int n, int *room, size_t size)
@@ -36,7 +36,7 @@ grown(void *items, int n, int *room, size_t size)
 }
 
 /*
- * A string of its own.
+ * An allocated copy of a string.
  */
 static char *
 copied(const char *text)
@@ -45,7 +45,7 @@ copied(const char *text)
 }
 
 /*
- * A formatted string of its own.
+ * A formatted string, allocated.
  */
 char *
 format(const char *form,...)
@@ -65,8 +65,8 @@ format(const char *form,...)
 }
 
 /*
- * The arena's callback.  Memory is filled with rubbish, as nobody promised
- * zeroes.
+ * The arena's callback.  It fills memory with garbage, as zeroes are not
+ * promised.
  */
 static void *
 pool_alloc(void *context, size_t size)
@@ -164,7 +164,7 @@ world_free(World *world)
 }
 
 /*
- * The number of a type, new if the name is.
+ * The number of a type; a new name gets a new one.
  */
 int
 world_type(World *world, const char *name)
@@ -186,7 +186,8 @@ world_type(World *world, const char *name)
 }
 
 /*
- * The number of a tier, new if the name is: of the rank it is named as, or 0.
+ * The number of a tier; a new name gets a new one, with the rank it names, or
+ * 0.
  */
 int
 world_tier(World *world, const char *name)
@@ -225,7 +226,7 @@ world_rank(World *world, int rank)
 }
 
 /*
- * The number of an account, "org" or "org/path"; those above it come with it.
+ * The number of an account, "org" or "org/path"; adds those above it.
  */
 int
 world_account(World *world, const char *name)
@@ -322,7 +323,8 @@ offers_copied(const DecideRequestClass *request)
 }
 
 /*
- * The number of a request, new if none requests the same; offers are copied.
+ * The number of a request; a new one if no equal request is there.  Offers
+ * are copied.
  */
 int
 world_request(World *world, const DecideRequestClass *request)
@@ -338,7 +340,7 @@ world_request(World *world, const DecideRequestClass *request)
 }
 
 /*
- * The number of a new request, even if another requests the same.
+ * A new request's number, even if an equal one is there.
  */
 int
 world_request_again(World *world, const DecideRequestClass *request)
@@ -417,7 +419,7 @@ world_part(World *world, DecideRunning *running)
 }
 
 /*
- * Add a request that so many jobs are known to have.
+ * Add a typical request of this many jobs.
  */
 DecideWorkload *
 world_workload(World *world, const DecideRequestClass *request, int64_t jobs)
@@ -434,7 +436,7 @@ world_workload(World *world, const DecideRequestClass *request, int64_t jobs)
 }
 
 /*
- * Say that a node holds a cache.
+ * Add a node's cache.
  */
 void
 world_cached(World *world, int cache, int node)
@@ -446,7 +448,7 @@ world_cached(World *world, int cache, int node)
 }
 
 /*
- * What a share takes of a device's memory that asks for no floor.
+ * What a share without a floor takes of a device's memory.
  */
 int64_t
 share_memory(const DecideNode *node, int share)
@@ -495,7 +497,7 @@ world_claim(World *world, const char *org, int64_t id)
 }
 
 /*
- * A running job leaves for the claim of another (NULL: of nobody known).
+ * Let a running job leave for a claim (NULL: an unknown one).
  */
 void
 world_leaves(DecideRunning *running, const char *org, int64_t id)
@@ -523,7 +525,7 @@ world_claim_part(World *world, DecideClaim *claim)
 }
 
 /*
- * Say what the cycle before reserved for a job.
+ * Add a previous reservation of a job.
  */
 void
 world_previous(World *world, int job, int type, const DecidePart *parts,

@@ -2,9 +2,8 @@
  * world.h
  *	  Clusters and queues for the tests of the decision core.
  *
- * A world owns all its memory.  Types are known by name, so that a permuted
- * world, in which every index and label is another, renders its result as the
- * same text.
+ * A world owns its memory.  Types have names, so a permuted world with other
+ * indexes and labels gives the same text.
  */
 #ifndef WORLD_H
 #define WORLD_H
@@ -61,7 +60,7 @@ typedef struct World
 	DecideRunning *running;
 	int			n_running;
 	int			running_capacity;
-	DecidePart *parts;			/* of what runs */
+	DecidePart *parts;			/* of running jobs */
 	int			n_parts;
 	int			parts_capacity;
 	DecideClaim *claims;		/* of earlier cycles */
@@ -70,7 +69,7 @@ typedef struct World
 	DecidePart *claim_parts;
 	int			n_claim_parts;
 	int			claim_parts_capacity;
-	DecidePreviousReservation *previous;	/* what the cycle before reserved */
+	DecidePreviousReservation *previous;	/* previous reservations */
 	int			n_previous;
 	int			previous_capacity;
 	DecidePart *previous_parts;
@@ -216,7 +215,7 @@ extern void oracle_fewest(const DecideNode *nodes, int n_nodes,
 extern char *oracle_judge(const World *world, const DecideResult *result,
 						  long *leaf_misses);
 
-/* oracle_victims.c */
+/* Who takes devices from others. */
 /* Who takes devices from others. */
 typedef struct Taker
 {
@@ -229,17 +228,17 @@ typedef struct Taker
 extern bool oracle_may_evict(const World *world, const Taker *taker,
 							 uint64_t set, bool under);
 
-/* oracle_packing.c */
+/* A node with a job on it. */
 
 /* A node once a job is on it. */
 typedef struct Trial
 {
 	const DecideNode *node;
-	uint64_t	devices;		/* that the job has */
+	uint64_t	devices;		/* of the job */
 	int			share;			/* of each */
 	int64_t		cpu;
 	int64_t		memory;
-	int64_t		gpu_memory;		/* of each, where it is shared */
+	int64_t		gpu_memory;		/* of each, if shared */
 } Trial;
 
 extern int64_t oracle_near(const DecideNode *nodes, int n_nodes, int node);

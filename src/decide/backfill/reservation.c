@@ -1,21 +1,21 @@
 /*
  * reservation.c
- *	  Devices promised to a job that cannot start now.
+ *	  Devices reserved for a job that cannot start now.
  *
- * A reservation is of one type and for the earliest time at which a search
- * finds room; of equals, the preferred one.  Placement chooses the devices: it
- * runs on the hosts in their state at that time, and what it would start is
- * reserved.
+ * A reservation uses one type, at the earliest time that a search finds; of
+ * equal times, the preferred type.  Placement chooses the devices: it runs on
+ * the hosts in their state at that time, and its start becomes the
+ * reservation.
  *
  * A later job may use reserved devices if its wall limit ends before the
  * reservation, else only other devices (timeline.c).  So a later job never
  * moves a reservation.
  *
- * A job of the queue has one if fewer than the policy's depth do; an aged one
- * always, up to DECIDE_MOST_AGED.  The jobs behind it keep their order, and
- * others may pass them.  An aged job is promised to wait no longer than the
- * jobs ahead of it may run, one after the other.  For that, a firm reservation
- * of the first of them is enough.
+ * A waiting job gets a reservation if fewer than the policy's depth have one;
+ * an aged job always, up to DECIDE_MOST_AGED.  The jobs behind keep their
+ * order, and others may pass them.  An aged job is promised to wait no longer
+ * than the jobs ahead of it may run, one after the other.  A firm reservation
+ * of the first of them suffices for that.
  */
 #include <string.h>
 
@@ -24,153 +24,21 @@
 #define DECIDE_OUT_OF_MEMORY	INT64_MIN
 
 /*
- * What the cycle before reserved is reserved again.
+ * The earliest time at which a request could start, as expected.
  *
- * Every cycle reserves again, and placement might find other devices as good at
- * the same time: then who was reserved the ones it takes would have to wait for
- * others.  So a job whose last reservation can be had as early as any is given
- * just that, and starts on just that once all of it is free.  As nothing let
- * in behind a reservation is in its way, no reservation moves later but by what
- * ends later than expected, by who comes before it in the queue, and by who
- * starts earlier than he was to.
- */
-
-/*
- * Find the reservations of the cycle before by their jobs.  False: out of
- * memory.
- */
-bool
-DecidePreviousPrepare(Cycle *cycle)
-{
-	const DecideInput *input = cycle->input;
-	int32_t		i;
-
-	DecideAssert(cycle->previous == NULL);
-	DecideAssert(cycle->near != NULL);
-	if (input->n_previous == 0)
-		return true;
-	cycle->previous = DecideAlloc(cycle->arena, input->n_jobs,
-								  sizeof(DecidePreviousReservation *));
-	cycle->previous_host = DecideAlloc(cycle->arena, cycle->n_hosts,
-									   sizeof(int32_t));
-	if (cycle->previous == NULL || cycle->previous_host == NULL)
-		return false;
-	memset(cycle->previous, 0,
-		   (size_t) input->n_jobs * sizeof(DecidePreviousReservation *));
-	for (i = 0; i < cycle->n_hosts; i++)
-		cycle->previous_host[cycle->hosts[i].node] = i;
-	for (i = 0; i < input->n_previous; i++)
-		cycle->previous[input->previous[i].job] = &input->previous[i];
-	return DecideHostsGroup(cycle);
-}
-
-/*
- * Is this one of the offers tried?
- */
-static const DecideOffer *
-offer_reserved(const DecidePreviousReservation *previous,
-			   const DecideOffer *offers,
-			   int32_t n_offers)
-{
-	int32_t		i;
-
-	for (i = 0; i < n_offers; i++)
-	{
-		if (offers[i].type == previous->type)
-			return &offers[i];
-	}
-	return NULL;
-}
-
-/*
- * Can the job have a part on its host as things are there?
- */
-static bool
-part_suits(const Cycle *cycle, const DecideRequestClass *request,
-		   const DecideOffer *offer, const DecidePart *part,
-		   const Host *first)
-{
-	const Host *host = &cycle->hosts[cycle->previous_host[part->node]];
-
-	return DecideFitAllowed(host, request, offer) &&
-		DecideHostHas(host, part, request->share) &&
-		(host == first || (request->topology != DECIDE_TOPOLOGY_NODE &&
-						   (request->topology != DECIDE_TOPOLOGY_NVLINK ||
-							host->domain == first->domain) &&
-						   (request->topology != DECIDE_TOPOLOGY_LEAF ||
-							host->leaf == first->leaf)));
-}
-
-/*
- * Start a job on the devices that it was last told of, or reserve these again,
- * if one of these offers (NULL: without GPUs) is what they were and they can be
- * had.  A job of a range gets what there is instead.
- */
-PlaceOutcome
-DecidePreviousTry(Cycle *cycle, int32_t job, const DecideRequestClass *request,
-				  const DecideOffer *offers, int32_t n_offers)
-{
-	const DecidePreviousReservation *previous = cycle->previous == NULL ?
-		NULL : cycle->previous[job];
-	const DecideOffer *offer = NULL;
-	const Host *first;
-	DecidePart *parts;
-	int32_t    *hosts;
-	int32_t		i;
-
-	DecideAssert(job >= 0 && job < cycle->input->n_jobs);
-	DecideAssert(n_offers > 0);
-	if (previous == NULL || previous->gpus != request->min_gpus ||
-		request->min_gpus != request->max_gpus)
-		return OUTCOME_NO_FIT;
-	if (offers != NULL)
-		offer = offer_reserved(previous, offers, n_offers);
-	if ((offer == NULL) != (request->max_gpus == 0))
-		return OUTCOME_NO_FIT;
-	parts = DecideAlloc(cycle->arena, previous->n_parts, sizeof(DecidePart));
-	hosts = DecideAlloc(cycle->arena, previous->n_parts, sizeof(int32_t));
-	if (parts == NULL || hosts == NULL)
-		return OUTCOME_OUT_OF_MEMORY;
-	first = &cycle->hosts[cycle->previous_host
-						  [cycle->input->previous_parts[previous->first_part].node]];
-	for (i = 0; i < previous->n_parts; i++)
-	{
-		const DecidePart *was = &cycle->input->previous_parts
-			[previous->first_part + i];
-
-		parts[i] = *was;
-		hosts[i] = cycle->previous_host[was->node];
-		parts[i].cpu_milli = previous->gpus == 0 ? request->cpu_milli :
-			DecideFitSplit(request->cpu_milli, was->gpus, previous->gpus);
-		parts[i].memory_mib = previous->gpus == 0 ? request->memory_mib :
-			DecideFitSplit(request->memory_mib, was->gpus, previous->gpus);
-		parts[i].gpu_memory_mib =
-			DecideShareTakes(&cycle->hosts[hosts[i]], request);
-		if (!part_suits(cycle, request, offer, &parts[i], first) ||
-			(i > 0 && hosts[i] <= hosts[i - 1]))
-			return OUTCOME_NO_FIT;
-	}
-	return DecideStartOn(cycle, job, previous->type, previous->gpus, hosts,
-						 parts,
-						 previous->n_parts) ?
-		OUTCOME_STARTED : OUTCOME_OUT_OF_MEMORY;
-}
-
-/*
- * When could a request start, as things are expected to go?
+ * A host gains capacity at its ends, and at the expected ends and the starts
+ * of its holds.  The start of a hold counts because a job that starts later
+ * sees the hold end as expected; beside the hold, earlier starts count to
+ * their limits.  A host loses capacity at the moment from which a job's limit
+ * reaches into a hold.  The search walks all these moments in order of time.
  *
- * The moments at which a host has more are the ends on it, the expected ends
- * of its holds, and their starts: who starts no sooner than a hold finds gone
- * what is expected to be, though beside the hold it counts by its limit.  From
- * the moment a job that starts there would live to see a hold, it has less for
- * it.  All of them are walked in order of time.  Hosts
- * are added up over scopes: one host, an NVLink domain, a leaf, the type, as
- * the request's topology says; a scope can take the request exactly when the room of
- * its hosts adds up to it.
+ * Hosts are added up over scopes: one host, an NVLink domain, a leaf, or the
+ * type, by the request's topology.  A scope can take the request exactly if
+ * its hosts' capacities add up to it.
  *
- * To be quick each host has a bound, its free devices, which counting ends
- * keeps up to date.  Only in a scope whose bounds suffice the hosts that
- * changed since are looked at, with all they have.
+ * For speed each host has an upper bound, its free devices, updated at each
+ * end.  Only in scopes with a sufficient bound the changed hosts are computed
+ * in full.
  */
 
 /* One search. */
@@ -182,12 +50,12 @@ typedef struct Quest
 	const DecideOffer *offer;
 	const int32_t *hosts;		/* NULL: all */
 	TypeRange	range;
-	int32_t		count;			/* room is for a job of so many devices */
-	int64_t		wanted;			/* room that a scope must have */
+	int32_t		count;			/* capacity is for a job of this many devices */
+	int64_t		wanted;			/* capacity that a scope must have */
 	bool		one_host;
 	int32_t		n_touched;
 
-	/* what comes next of each list */
+	/* position in each list */
 	int32_t		next_end;
 	int32_t		next_seen;
 	int32_t		next_from;
@@ -248,7 +116,7 @@ scope_of(const Quest *quest, int32_t host)
 }
 
 /*
- * A host is to be looked at again.
+ * Mark a host for another look.
  */
 static void
 make_stale(Quest *quest, int32_t host)
@@ -264,7 +132,7 @@ make_stale(Quest *quest, int32_t host)
 }
 
 /*
- * Set up the hosts as they are now, all of them yet to be looked at.
+ * Set up the hosts as they are now, all of them marked.
  */
 static void
 quest_begin(Quest *quest)
@@ -305,7 +173,7 @@ quest_begin(Quest *quest)
 }
 
 /*
- * What a host can take of the request at an instant, with all it has.
+ * A host's capacity for the request at an instant.
  */
 static int32_t
 host_capacity(Quest *quest, int32_t host, int64_t at)
@@ -321,7 +189,7 @@ host_capacity(Quest *quest, int32_t host, int64_t at)
 }
 
 /*
- * Can a scope take the request now?
+ * Can a scope take the request at an instant?
  */
 static bool
 scope_suffices(Quest *quest, int32_t scope, int64_t at)
@@ -329,7 +197,7 @@ scope_suffices(Quest *quest, int32_t scope, int64_t at)
 	TimeSearch *search = quest->search;
 	int32_t		host;
 
-	/* a shared device has room without being free */
+	/* shared devices have room without being free */
 	if (quest->request->share == DECIDE_WHOLE &&
 		search->scope_bound[scope] < quest->request->min_gpus)
 		return false;
@@ -346,7 +214,7 @@ scope_suffices(Quest *quest, int32_t scope, int64_t at)
 }
 
 /*
- * A host has more: remember its scope.
+ * Note the scope of a host that gained capacity.
  */
 static void
 host_grew(Quest *quest, int32_t host)
@@ -362,7 +230,7 @@ host_grew(Quest *quest, int32_t host)
 }
 
 /*
- * What ends gives its devices back.
+ * Give back the devices of an end.
  */
 static void
 end_pass(Quest *quest, const End *end)
@@ -391,7 +259,7 @@ next_end(const Quest *quest)
 }
 
 /*
- * The next of the holds to be over, or to start.
+ * The next hold to end, or to start, in an order.
  */
 static const Reservation *
 next_hold(const Quest *quest, const int32_t *order, int32_t next)
@@ -402,7 +270,7 @@ next_hold(const Quest *quest, const int32_t *order, int32_t next)
 }
 
 /*
- * The first instant at which a job of the request would live to see a hold.
+ * The first instant at which a job of the request would reach into a hold.
  */
 static int64_t
 seen_from(const Quest *quest, const Reservation *hold)
@@ -420,8 +288,7 @@ earlier(int64_t a, int64_t b)
 }
 
 /*
- * The next instant at which any host has more or less, or the one given if
- * that is earlier.
+ * The next instant at which any host changes, or before if that is earlier.
  */
 static int64_t
 quest_next(const Quest *quest, int64_t before)
@@ -448,7 +315,7 @@ quest_next(const Quest *quest, int64_t before)
 }
 
 /*
- * Pass over all that happens until an instant.
+ * Pass everything that happens up to an instant.
  */
 static void
 quest_pass(Quest *quest, int64_t at)
@@ -490,8 +357,8 @@ quest_pass(Quest *quest, int64_t at)
 }
 
 /*
- * Walk through time: the first instant, from floor on and before another, at
- * which some scope can take the request, else DECIDE_NEVER.
+ * Walk through time.  Returns the first instant in [floor, before) at which
+ * some scope can take the request, else DECIDE_NEVER.
  */
 static int64_t
 quest_walk(Quest *quest, int64_t floor, int64_t before)
@@ -500,7 +367,7 @@ quest_walk(Quest *quest, int64_t floor, int64_t before)
 	int32_t		steps = 0;
 	int32_t		i;
 
-	/* until floor it is only to be known who is there */
+	/* before floor, only keep count */
 	quest_pass(quest, earlier(floor, before) - 1);
 	for (;;)
 	{
@@ -522,13 +389,13 @@ quest_walk(Quest *quest, int64_t floor, int64_t before)
 }
 
 /*
- * When could the request start with this offer (NULL: without GPUs), from floor on
- * and before another instant?  DECIDE_NEVER: not then, as far as anyone can
- * say; DECIDE_OUT_OF_MEMORY.
+ * The first instant in [floor, before) at which the request could start with
+ * this offer (NULL: without GPUs).  DECIDE_NEVER: none is known;
+ * DECIDE_OUT_OF_MEMORY.
  *
- * An elastic request has more room the more devices it has, so that for the
- * largest is what no size of it can exceed: the caller finds out whether it
- * really fits, and requests on.
+ * An elastic request has the most capacity with its largest size, which is an
+ * upper bound for all sizes.  The caller finds out whether it really fits,
+ * and searches on if not.
  */
 static int64_t
 search_earliest(Cycle *cycle, const DecideRequestClass *request,
@@ -557,7 +424,7 @@ search_earliest(Cycle *cycle, const DecideRequestClass *request,
 #define MOST_TRIES	64			/* of an elastic request */
 
 /*
- * Make the hosts as they will be for a request that starts at an instant.
+ * Show the hosts as they will be for a request that starts at an instant.
  */
 static void
 future_show(Cycle *cycle, const DecideRequestClass *request,
@@ -580,7 +447,7 @@ future_show(Cycle *cycle, const DecideRequestClass *request,
 }
 
 /*
- * Let placement find devices for a job among the hosts of another time.
+ * Let placement find devices for a job on the hosts of another time.
  */
 static PlaceOutcome
 future_try(Cycle *cycle, int32_t job, const DecideRequestClass *request,
@@ -597,17 +464,15 @@ future_try(Cycle *cycle, int32_t job, const DecideRequestClass *request,
 	future.reserving = true;
 	future.at = at;
 	memset(&state, 0, sizeof(state));
-	outcome = DecidePreviousTry(&future, job, request, offer, 1);
-	if (outcome == OUTCOME_NO_FIT)
-		outcome = DecideTryOffers(&future, &state, job, request, offer, 1);
+	outcome = DecideTryOffers(&future, &state, job, request, offer, 1);
 	cycle->reservations_capacity = future.reservations_capacity;
 	cycle->reserved_capacity = future.reserved_capacity;
 	return outcome;
 }
 
 /*
- * The offer with which the request can start earliest from floor on, with the first
- * n_tried of its offers only after that; *at is when.  False: out of memory.
+ * The offer with the earliest time from floor on; the first n_tried offers
+ * only after floor.  *at is the time.  False: out of memory.
  */
 static bool
 earliest_offer(Cycle *cycle, const DecideRequestClass *request, int64_t floor,
@@ -638,7 +503,7 @@ earliest_offer(Cycle *cycle, const DecideRequestClass *request, int64_t floor,
 }
 
 /*
- * When a part is free if all that has it runs as long as it may.
+ * When a part is free if all its holders run to their limits.
  */
 static int64_t
 part_limit(const Timeline *timeline, const DecidePart *part, int64_t at)
@@ -668,7 +533,7 @@ part_limit(const Timeline *timeline, const DecidePart *part, int64_t at)
 }
 
 /*
- * Promise what was just reserved.  False: out of memory.
+ * Hold what was just reserved.  False: out of memory.
  */
 static bool
 reservation_hold(Cycle *cycle, const DecideRequestClass *request)
@@ -709,16 +574,68 @@ reservation_hold(Cycle *cycle, const DecideRequestClass *request)
 }
 
 /*
- * Make a reservation, if there is a time for it.  A search may say that an
- * elastic request could start when it cannot: then the other offers are to be
- * asked of that instant, too.
+ * The earliest time at which a class can have a reservation for a job of this
+ * limit.
+ */
+static int64_t
+class_floor(const Cycle *cycle, const EquivalenceClass *class,
+			int64_t wall_limit)
+{
+	int64_t		floor = cycle->input->now;
+	int32_t		i;
+
+	DecideAssert(class != NULL);
+	DecideAssert(wall_limit > 0);
+	for (i = 0; i < class->n_floors; i++)
+	{
+		if (class->floors[i].wall_limit <= wall_limit &&
+			class->floors[i].at > floor)
+			floor = class->floors[i].at;
+	}
+	return floor;
+}
+
+/*
+ * Note the earliest time found for a job of this limit.  False: out of
+ * memory.
+ */
+static bool
+class_reserved(const Cycle *cycle, EquivalenceClass *class,
+			   int64_t wall_limit,
+			   int64_t at)
+{
+	ClassFloor *kept = class->floors;
+	int32_t		n = 0;
+	int32_t		i;
+
+	DecideAssert(wall_limit > 0);
+	DecideAssert(at >= cycle->input->now);
+	for (i = 0; i < class->n_floors; i++)
+	{
+		if (kept[i].wall_limit < wall_limit || kept[i].at > at)
+			kept[n++] = kept[i];
+	}
+	class->floors = DecideGrow(cycle->arena, class->floors, n,
+							   &class->floors_capacity, sizeof(ClassFloor));
+	if (class->floors == NULL)
+		return false;
+	class->floors[n].wall_limit = wall_limit;
+	class->floors[n].at = at;
+	class->n_floors = n + 1;
+	return true;
+}
+
+/*
+ * Make a reservation, if there is a time for it.  A search may wrongly say
+ * that an elastic request could start; then the other offers are tried for
+ * that instant, too.
  */
 static PlaceOutcome
 reservation_make(Cycle *cycle, int32_t job)
 {
 	const DecideRequestClass *request = DecideJobRequest(cycle, job);
 	EquivalenceClass *class = DecideClassOf(cycle, job);
-	int64_t		floor = DecideClassFloor(cycle, class, request->wall_limit);
+	int64_t		floor = class_floor(cycle, class, request->wall_limit);
 	int32_t		n_tried = 0;
 	int32_t		tries;
 
@@ -729,7 +646,7 @@ reservation_make(Cycle *cycle, int32_t job)
 		int32_t		offer;
 
 		if (!earliest_offer(cycle, request, floor, n_tried, &offer, &floor) ||
-			!DecideClassReserved(cycle, class, request->wall_limit, floor))
+			!class_reserved(cycle, class, request->wall_limit, floor))
 			return OUTCOME_OUT_OF_MEMORY;
 		if (offer < 0)
 			break;
@@ -749,15 +666,13 @@ reservation_make(Cycle *cycle, int32_t job)
 /*
  * May a job that cannot start have a reservation, as far as is known?
  */
-bool
-DecideMayReserve(const Cycle *cycle, int32_t job)
+static bool
+may_reserve(const Cycle *cycle, int32_t job)
 {
 	int64_t		limit = cycle->input->requests
 		[cycle->input->jobs[job].request].wall_limit;
 
-	DecideAssert(job >= 0 && job < cycle->input->n_jobs);
-	DecideAssert(cycle->classes != NULL);
-	if (DecideClassFloor(cycle, DecideClassOf(cycle, job), limit) ==
+	if (class_floor(cycle, DecideClassOf(cycle, job), limit) ==
 		DECIDE_NEVER)
 		return false;
 	return DecideJobAged(cycle->input, job) ?
@@ -766,7 +681,7 @@ DecideMayReserve(const Cycle *cycle, int32_t job)
 }
 
 /*
- * What was just reserved for a job counts in quotas, among reservations.
+ * Count a new reservation under quotas, among reservations.
  */
 static void
 reservation_count(Cycle *cycle, int32_t job)
@@ -786,11 +701,11 @@ reservation_count(Cycle *cycle, int32_t job)
 
 /*
  * Reserve devices for a job that cannot start now, if it may have a
- * reservation, and quotas would let it start beside those who have some.
- * False: out of memory.
+ * reservation and quotas allow it beside the others reserved.  *more: other
+ * jobs of its request may get one.  False: out of memory.
  */
 bool
-DecideReserve(Cycle *cycle, int32_t job)
+DecideReserve(Cycle *cycle, int32_t job, bool *more)
 {
 	struct QuotaFilter *filter = cycle->filter;
 	PlaceOutcome outcome = OUTCOME_NO_FIT;
@@ -798,11 +713,11 @@ DecideReserve(Cycle *cycle, int32_t job)
 
 	DecideAssert(job >= 0 && job < cycle->input->n_jobs);
 	DecideAssert(!cycle->reserving);
-	if (!DecideMayReserve(cycle, job))
+	*more = may_reserve(cycle, job);
+	if (!*more)
 		return true;
 	if (!DecideTimelineOpen(cycle, cycle->input->requests
-							[cycle->input->jobs[job].request].wall_limit) ||
-		!DecideTimelineClaims(cycle))
+							[cycle->input->jobs[job].request].wall_limit))
 		return false;
 	if (!DecideQuotaFilter(cycle, job, true, &held))
 		return false;
@@ -811,11 +726,12 @@ DecideReserve(Cycle *cycle, int32_t job)
 	if (outcome == OUTCOME_STARTED)
 		reservation_count(cycle, job);
 	cycle->filter = filter;
+	*more = may_reserve(cycle, job);
 	return outcome != OUTCOME_OUT_OF_MEMORY;
 }
 
 /*
- * Is something free kept from the job whose turn it is?
+ * Is something free withheld from the job at its turn?
  */
 static bool
 is_withheld(const Cycle *cycle)
@@ -841,7 +757,7 @@ is_withheld(const Cycle *cycle)
 }
 
 /*
- * Would a job start now if nothing were reserved?  *type is the one it would
+ * Would a job start now if nothing were reserved?  *type is the type it would
  * get.
  */
 PlaceOutcome

@@ -1,20 +1,12 @@
 /*
  * check.h
- *	  Is a result right?  By code that shares nothing with what made it.
+ *	  Is a result right?  Shares no code with what made it.
  */
 #ifndef DECIDE_CHECK_H
 #define DECIDE_CHECK_H
 
 #include "decide/core/core.h"
 
-
-/* check_start.c */
-extern const char *DecideCheckStart(const DecideInput *input,
-									const DecideResult *result,
-									const DecideStart *start);
-extern const char *DecideCheckQuotas(const DecideInput *input,
-									 const DecideResult *result,
-									 const DecideArena *arena);
 
 /* check_claims.c */
 extern const char *DecideCheckClaims(const DecideInput *input,

@@ -1,21 +1,20 @@
 /*
  * check_claims.c
- *	  Are the new claims of a result right?  By code that shares nothing with
- *	  what made them.
+ *	  Are the new claims of a result right?  Shares no code with what
+ *	  made them.
  *
- * Who is told to go may be told so, for a claim that is there, and only once.
- * What nodes give comes first.
+ * Each eviction must be allowed, for an existing claim, and happen once.
+ * What nodes give is checked first.
  */
 #include <string.h>
 
 #include "decide/check/check.h"
 
 /*
- * Will nodes have what a result with claims promises of them?
+ * Will nodes have what claims promise of them?
  *
- * All that nodes give, to starts, to old claims and to new ones, is held
- * against what they have with those gone who were told to go: node by node,
- * device by device.
+ * All that nodes give, to starts, old claims and new claims, is compared with
+ * what they have after all evicted jobs left: node by node, device by device.
  */
 
 typedef __int128 Wide;
@@ -23,10 +22,10 @@ typedef __int128 Wide;
 typedef enum ItemKind
 {
 	ITEM_START, ITEM_CLAIM, ITEM_PROMISE, ITEM_MOVE, ITEM_EVICTED,
-	ITEM_LEAVING				/* will be given back by who leaves already */
+	ITEM_LEAVING				/* leaving jobs will give it back */
 } ItemKind;
 
-/* Something that a node gives, or gets back. */
+/* A part that a node gives, or gets back. */
 typedef struct GivenItem
 {
 	const DecidePart *part;
@@ -93,9 +92,9 @@ check_starts(const DecideResult *result, int32_t job)
 }
 
 /*
- * List all that nodes give and get back.  A claim whose job started has what
- * that start has; like one that does not, it goes before all others, and what
- * the next is to have of the same device need not be there yet.
+ * List all that nodes give and get back.  A claim that started is listed as
+ * its start.  Like any old claim it goes before all others; what a new claim
+ * gets of the same device need not be there yet.
  */
 static bool
 items_collect(const DecideInput *input, const DecideResult *result,
@@ -166,7 +165,7 @@ items_collect(const DecideInput *input, const DecideResult *result,
 }
 
 /*
- * Will the devices of a node have the memory that shares are given of it?
+ * Will the devices of a node have the memory that their shares take?
  */
 static bool
 gpu_memory_suffices(const DecideNode *node, const Items *items,
@@ -282,7 +281,7 @@ node_error(const DecideNode *node, const Items *items, const int32_t *list,
 	}
 	for (d = 0; d < node->gpus; d++)
 	{
-		/* those who leave give back first what was promised before */
+		/* leaving jobs first give back to old claims */
 		int32_t		taken = claimed[d] > 0 ? claimed[d] : 0;
 		int32_t		free = left[d] > taken ? left[d] - taken : 0;
 
@@ -293,7 +292,7 @@ node_error(const DecideNode *node, const Items *items, const int32_t *list,
 		return "a device's memory is promised over what it will have";
 	cpu_claimed = cpu_claimed > 0 ? cpu_claimed : 0;
 	memory_claimed = memory_claimed > 0 ? memory_claimed : 0;
-	/* what is taken beyond what there is has to come back, too */
+	/* what is taken beyond the capacity has to come back, too */
 	if (cpu > 0)
 		cpu = cpu > cpu_claimed ? cpu - cpu_claimed : 0;
 	if (memory > 0)
@@ -343,7 +342,7 @@ check_given(const DecideInput *input, const DecideResult *result,
 }
 
 /*
- * What is wrong with telling a running job to go for a leader's sake, or NULL.
+ * What is wrong with evicting a running job for a leader, or NULL.
  */
 static const char *
 eviction_error(const DecideInput *input, const DecidePromise *leader,
@@ -408,7 +407,7 @@ eviction_error(const DecideInput *input, const DecidePromise *leader,
 }
 
 /*
- * What is wrong with where a running job is to go on, or NULL.
+ * What is wrong with the promise of a running job that goes on, or NULL.
  */
 static const char *
 running_error(const DecideInput *input, const DecideResult *result,
@@ -459,7 +458,8 @@ running_error(const DecideInput *input, const DecideResult *result,
 }
 
 /*
- * What is wrong with how promises and evictions belong together, or NULL.
+ * What is wrong with how a promise and its evictions belong together, or
+ * NULL.
  */
 static const char *
 promise_error(const DecideInput *input, const DecideResult *result,
@@ -497,7 +497,7 @@ promise_error(const DecideInput *input, const DecideResult *result,
 }
 
 /*
- * Verify that promises and evictions list what they say, each once.
+ * Verify that promises and evictions are listed once each.
  */
 static const char *
 lists_error(const DecideInput *input, const DecideResult *result,
@@ -541,7 +541,7 @@ lists_error(const DecideInput *input, const DecideResult *result,
 }
 
 /*
- * Verify that a job has one claim at most, and does not start as well.
+ * Verify that a job has at most one claim, and does not start as well.
  */
 static const char *
 jobs_error(const DecideInput *input, const DecideResult *result,

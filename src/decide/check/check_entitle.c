@@ -1,35 +1,35 @@
 /*
  * check_entitle.c
- *	  Does nobody take more than he is entitled to, from nobody who has less?
- *	  By code that shares nothing with what made it.
+ *	  Does no account take more than its entitlement, or from one with
+ *	  less?  Shares no code with what made the result.
  *
- * What accounts are entitled to is dealt out again, by filling each account
- * that asks for less than its part, until none does.  Then each eviction for
- * the sake of an entitlement is held against that: the taker's side, up to
- * where the paths part, stays within it, and the giver's side would have more,
- * had the largest of its victims stayed.  A result does not say whether a
- * start came before a claim, or which victim came first.  So starts count for
- * the giver and not against the taker.  All victims of a claim count for the
- * taker, and those that leave for a tier count against the giver: a refused
- * result is wrong in every order.  What they are entitled to depends on what
- * they have a use for, and who started before it was dealt out has a use for
- * what he got: a promise says how many had.
+ * Entitlements are computed again, by filling accounts that ask for less than
+ * their part until there are none.  Each eviction for an entitlement is then
+ * checked: the taker's side, up to where the paths part, stays within its
+ * entitlement, and the giver's side would have more if its largest victim had
+ * stayed.
+ *
+ * A result does not say whether a start came before a claim, or which victim
+ * came first.  So starts count for the giver and not against the taker.  All
+ * victims of a claim count for the taker, and those that leave for a tier
+ * count against the giver.  So a refused result is wrong in every order.
+ *
+ * Entitlements depend on demand, and jobs that started before they were
+ * computed demand what they got: a promise says how many.
  */
 #include <string.h>
 
 #include "decide/check/check.h"
 
 /*
- * What jobs have a use for, when it is checked what accounts are entitled to.
- * By code that shares nothing with what worked that out.
+ * Demand of jobs for the check of entitlements.
  *
- * A job of a range has a use for the most it may have, where the pool lets jobs
- * grow.
+ * Where the pool lets jobs grow, an elastic job demands the most it may have.
  */
 
 typedef __int128 Wide;
 
-/* What is looked up to say what jobs have a use for. */
+/* Tables for the demand of jobs. */
 typedef struct CheckDemand
 {
 	const DecideInput *input;
@@ -38,7 +38,7 @@ typedef struct CheckDemand
 } CheckDemand;
 
 /*
- * Devices as they count in use.
+ * Devices in usage's unit.
  */
 static int64_t
 check_worth(const DecideInput *input, int32_t type, int64_t gpus,
@@ -51,8 +51,8 @@ check_worth(const DecideInput *input, int32_t type, int64_t gpus,
 }
 
 /*
- * As many devices as a job of a range could grow to, if it may at all, by what
- * quotas allow where nothing else runs.
+ * The most devices an elastic job could grow to, if it may, within quotas
+ * that nothing else uses.
  */
 static int32_t
 check_range(const CheckDemand *wants, int32_t account, int32_t type,
@@ -81,7 +81,7 @@ check_range(const CheckDemand *wants, int32_t account, int32_t type,
 }
 
 /*
- * What a job that waits has a use for.
+ * A waiting job's demand.
  */
 static int64_t
 check_asked(const CheckDemand *wants, int32_t job)
@@ -99,8 +99,8 @@ check_asked(const CheckDemand *wants, int32_t job)
 }
 
 /*
- * What a job that runs has a use for: more than it has, unless it is over, or
- * could not be paid for.
+ * A running job's demand: more than it has, unless it is over or its growth
+ * could not be paid.
  */
 static int64_t
 check_useful(const CheckDemand *wants, const DecideRunning *r)
@@ -115,7 +115,7 @@ check_useful(const CheckDemand *wants, const DecideRunning *r)
 }
 
 /*
- * Get ready to say so: list the quotas of each account.  False: out of memory.
+ * List the quotas of each account.  False: out of memory.
  */
 static bool
 check_demand(const DecideInput *input, const DecideArena *arena,
@@ -141,7 +141,7 @@ check_demand(const DecideInput *input, const DecideArena *arena,
 	return true;
 }
 
-/* By account: of its own jobs, and of it with all below it. */
+/* By account: its own jobs, and these with all below it. */
 typedef struct EntitleSums
 {
 	int64_t    *own;
@@ -153,16 +153,16 @@ typedef struct Books
 	const DecideInput *input;
 	EntitleSums demand;
 	EntitleSums due;
-	EntitleSums taker;			/* use, as it counts against a taker */
-	EntitleSums giver;			/* use, as it counts for a giver */
+	EntitleSums taker;			/* use that counts against a taker */
+	EntitleSums giver;			/* use that counts for a giver */
 	int64_t		capacity;
 	int32_t    *first;			/* child, by account + 1; -1: none */
 	int32_t    *next;			/* of the same parent, -1: none */
-	int32_t		after;			/* starts that count as what they got */
-	int32_t    *held;			/* jobs that quotas hold back, the longest
+	int32_t		after;			/* starts that demand what they got */
+	int32_t    *held;			/* jobs that quotas hold back, the first held
 								 * first */
 	int32_t		n_held;
-	int32_t		next_held;		/* those before it have no use for anything */
+	int32_t		next_held;		/* those before it demand nothing */
 	bool	   *filled;			/* the account asks for less than its part */
 	bool	   *dealt;			/* by account + 1 */
 	CheckDemand wants;
@@ -181,7 +181,7 @@ book(const Books *books, const EntitleSums *sums, int32_t account,
 }
 
 /*
- * Add up what runs, waits and is promised.
+ * Add up running jobs, waiting jobs and claims.
  */
 static void
 book_all(const Books *books, const DecideResult *result)
@@ -234,7 +234,7 @@ book_all(const Books *books, const DecideResult *result)
 }
 
 /*
- * Devices of the pool, as they count in use.
+ * The pool's devices in usage's unit.
  */
 static int64_t
 all_there_is(const DecideInput *input)
@@ -257,7 +257,7 @@ all_there_is(const DecideInput *input)
 }
 
 /*
- * The children of each account, and of none (the organisations).
+ * List the children of each account, and the organisations.
  */
 static bool
 list_children(Books *books, const DecideArena *arena)
@@ -290,8 +290,8 @@ list_children(Books *books, const DecideArena *arena)
 }
 
 /*
- * Give what they request for to those who request for no more than their part of what
- * is left, until there are none.  The account's own jobs are one of them.
+ * Fill children that ask for no more than their part of the rest, until there
+ * are none.  The account's own jobs are one of them.
  */
 static void
 fill(Books *books, int32_t parent, int64_t *amount, Wide *weights,
@@ -329,7 +329,7 @@ fill(Books *books, int32_t parent, int64_t *amount, Wide *weights,
 }
 
 /*
- * Deal an amount out among the accounts below one (-1: the organisations), and
+ * Divide an amount among the accounts below one (-1: the organisations) and
  * its own jobs, once.
  */
 static void
@@ -363,7 +363,7 @@ deal_below(Books *books, int32_t parent, int64_t amount)
 }
 
 /*
- * Deal out on the way down to an account, and below it.
+ * Divide on the way down to an account, and below it.
  */
 static void
 deal_to(Books *books, int32_t account)
@@ -378,7 +378,7 @@ deal_to(Books *books, int32_t account)
 }
 
 /*
- * Compare two jobs by since when quotas hold them back.
+ * Compare two jobs by when quotas began to hold them back.
  */
 static int
 compare_held(const void *context, int32_t a, int32_t b)
@@ -413,8 +413,8 @@ list_held(Books *books, const DecideResult *result, const DecideArena *arena)
 }
 
 /*
- * Deal out again once so many starts count as what they got, and quotas hold
- * back whom they do since a promise.
+ * Divide again after this many starts demand what they got, and with the jobs
+ * that quotas then hold back.
  */
 static void
 deal_after(Books *books, const DecideResult *result, int32_t after,
@@ -455,7 +455,7 @@ deal_after(Books *books, const DecideResult *result, int32_t after,
 }
 
 /*
- * Is an account, or one above it, the other?
+ * Is an account the other, or above it?
  */
 static bool
 is_within(const DecideInput *input, int32_t account, int32_t other)
@@ -466,8 +466,8 @@ is_within(const DecideInput *input, int32_t account, int32_t other)
 }
 
 /*
- * What the largest counts that leaves an account and all below it (own: its own
- * jobs) for the entitlement that a promise is made for.
+ * The largest victim of an account and all below it (own: of its own jobs)
+ * that leaves for the entitlement of a promise.
  */
 static int64_t
 largest_given(const DecideInput *input, const DecideResult *result,
@@ -492,7 +492,7 @@ largest_given(const DecideInput *input, const DecideResult *result,
 }
 
 /*
- * Is an account left what it is due, or more if the largest had stayed?
+ * Is an account left its entitlement, or more before the largest victim left?
  */
 static bool
 is_left(const Books *books, const DecideResult *result,
@@ -507,7 +507,7 @@ is_left(const Books *books, const DecideResult *result,
 }
 
 /*
- * The account of the job that a promise is made to.
+ * The account of a promise's job.
  */
 static int32_t
 account_of(const DecideInput *input, const DecidePromise *promise)
@@ -517,7 +517,8 @@ account_of(const DecideInput *input, const DecidePromise *promise)
 }
 
 /*
- * What is wrong with one eviction, all of the promise having left, or NULL.
+ * What is wrong with one eviction after all victims of its promise left, or
+ * NULL.
  */
 static const char *
 eviction_error(Books *books, const DecideResult *result,
@@ -551,7 +552,7 @@ eviction_error(Books *books, const DecideResult *result,
 }
 
 /*
- * Room for the sums of all accounts.  False: out of memory.
+ * Allocate the sums of all accounts.  False: out of memory.
  */
 static bool
 sums_open(const DecideArena *arena, int32_t n, EntitleSums *sums)
@@ -566,8 +567,8 @@ sums_open(const DecideArena *arena, int32_t n, EntitleSums *sums)
 }
 
 /*
- * What a running job is left with that leaves for a promise: what it is
- * promised itself, to go on with.
+ * What a running job that leaves for a promise is left with: its own promise,
+ * to go on with.
  */
 static int64_t
 left_with(const Books *books, const DecideResult *result, int32_t leader,
@@ -587,7 +588,7 @@ left_with(const Books *books, const DecideResult *result, int32_t leader,
 }
 
 /*
- * Book that those leave who do for a promise.
+ * Book the victims of a promise as left.
  */
 static void
 book_leaving(Books *books, const DecideResult *result, int32_t index)
@@ -610,7 +611,7 @@ book_leaving(Books *books, const DecideResult *result, int32_t index)
 }
 
 /*
- * Go through the promises as they were made.
+ * Check the promises in order.
  */
 static const char *
 walk(Books *books, const DecideResult *result)
@@ -648,7 +649,7 @@ walk(Books *books, const DecideResult *result)
 }
 
 /*
- * Verify what is taken by entitlement, in a result whose claims are right.
+ * Verify takings by entitlement, in a result whose claims are right.
  */
 const char *
 DecideCheckEntitled(const DecideInput *input, const DecideResult *result,

@@ -1,15 +1,12 @@
 /*
  * check_reserve.c
- *	  Are the reservations right?  By code that shares nothing with what made
- *	  them.
+ *	  Are the reservations right?  Shares no code with what made them.
  *
- * A reservation is a start at another time, so it must be one that its request
- * allows.  And when its time comes its devices must be there: beside what is
- * free now, what runs gives back as expected, and who is told to go within his
- * grace; what the cycle started or
- * reserved before it is gone when it is expected to be, and what came after it
- * at its limit.  What was reserved after it for the very same instant has its
- * turn after it.  That is what backfill promises.
+ * When a reservation's time comes, its devices must be there.  Beside what is
+ * free now, running jobs give back theirs as expected, and evicted ones
+ * within their grace.  Earlier starts and reservations are gone as expected,
+ * later ones at their limits.  A later reservation for the same instant has
+ * its turn after this one.  That is what backfill promises.
  */
 #include <string.h>
 
@@ -24,9 +21,9 @@ typedef struct ReservedItem
 	int32_t		share;
 	bool		runs;			/* the node lacks it already */
 	int32_t		reservation;	/* -1: it runs or starts */
-	int64_t		order;			/* of the decisions */
+	int64_t		order;			/* position among the decisions */
 	int64_t		from;
-	int64_t		expected;		/* when it is over */
+	int64_t		expected;		/* its expected end */
 	int64_t		limit;
 	const DecidePart *part;
 } ReservedItem;
@@ -55,8 +52,8 @@ run_of(const DecideInput *input, int32_t job, bool expected)
 }
 
 /*
- * When what runs, or starts, is expected to be over that would be so at an
- * instant: not before soon.
+ * The expected end of something that would end at an instant: not before
+ * soon.
  */
 static int64_t
 not_before(const DecideInput *input, int64_t at)
@@ -116,31 +113,15 @@ static const char *
 each_error(const DecideInput *input, const DecideResult *result,
 		   bool *decided)
 {
-	DecideResult reserved = {0};
 	int32_t		next_part = 0;
 	int32_t		after = 0;
 	int32_t		deep = 0;
 	int32_t		i;
 
-	reserved.parts = result->reserved_parts;
-	reserved.n_parts = result->n_reserved_parts;
 	for (i = 0; i < result->n_reservations; i++)
 	{
 		const DecideReservation *r = &result->reservations[i];
-		DecideStart start = {0};
-		const char *error;
 
-		start.job = r->job;
-		start.type = r->type;
-		start.gpus = r->gpus;
-		start.first_part = r->first_part;
-		start.n_parts = r->n_parts;
-		if (r->job < 0 || r->job >= input->n_jobs)
-			return "a reservation is of a job that is not there";
-		start.share = input->requests[input->jobs[r->job].request].share;
-		error = DecideCheckStart(input, &reserved, &start);
-		if (error != NULL)
-			return error;
 		if (r->first_part != next_part)
 			return "the reservations' parts overlap or leave a gap";
 		next_part += r->n_parts;
@@ -161,7 +142,7 @@ each_error(const DecideInput *input, const DecideResult *result,
 }
 
 /*
- * List what is on the nodes where something is reserved.
+ * List what is on the nodes with reservations.
  */
 static int32_t
 items_list(const DecideInput *input, const DecideResult *result,
@@ -225,7 +206,7 @@ items_list(const DecideInput *input, const DecideResult *result,
 }
 
 /*
- * Will a reserved part be there at its time?  list names all that is on its
+ * Will a reserved part be there at its time?  list has everything on its
  * node.
  */
 static bool
@@ -325,7 +306,8 @@ nodes_error(const DecideInput *input, const DecideResult *result,
 }
 
 /*
- * Verify the reservations of a result whose starts are right.
+ * Verify the reservations of a result; its starts and reservations are right
+ * by themselves.
  */
 const char *
 DecideCheckReserved(const DecideInput *input, const DecideResult *result,
@@ -338,8 +320,6 @@ DecideCheckReserved(const DecideInput *input, const DecideResult *result,
 
 	DecideAssert(input != NULL && result != NULL);
 	DecideAssert(arena != NULL);
-	if (result->n_reservations < 0 || result->n_reserved_parts < 0)
-		return "a number of reservations is negative";
 	if (result->n_reservations == 0)
 		return result->n_reserved_parts == 0 ? NULL :
 			"the reservations' parts overlap or leave a gap";

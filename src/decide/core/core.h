@@ -2,10 +2,10 @@
  * core.h
  *	  What the rooms of the decision core share with each other.
  *
- * A cycle works on hosts: copies of the input's nodes in order of their names,
- * so that a host's number is its rank and the lower number wins every tie.
- * Domains and leaves are renamed to their lowest host's number, which frees
- * all later order from the labels the caller happened to give.
+ * A cycle works on hosts: copies of the nodes in order of their names.  A
+ * host's number is its rank, and the lower number wins every tie.  Domains
+ * and leaves are renamed to their lowest host's number, so no order depends
+ * on the caller's labels.
  */
 #ifndef DECIDE_CORE_H
 #define DECIDE_CORE_H
@@ -13,7 +13,8 @@
 #include "decide/decide.h"
 
 /*
- * What callers owe.  Checked where the server's assertions are, and in the tests.
+ * Checks of what callers must keep, in the tests and where the server has
+ * assertions.
  */
 #ifdef USE_ASSERT_CHECKING
 #include <assert.h>
@@ -30,7 +31,7 @@ typedef struct Host
 	int32_t		gpus;
 	int32_t		domain;			/* lowest host of its NVLink domain */
 	int32_t		leaf;			/* lowest host of its leaf */
-	int32_t		kind;			/* index of its type's stretch */
+	int32_t		kind;			/* index of its type's range */
 	int32_t		near;			/* position in by_near */
 	int64_t		gpu_memory_mib;
 	int64_t		cpu_milli;
@@ -41,25 +42,26 @@ typedef struct Host
 
 	/* as jobs start */
 	int32_t		n_free;			/* whole devices free */
-	int32_t		n_usable;		/* of them, those its cpu and memory feed */
+	int32_t		n_usable;		/* free devices with cpu and memory left for
+								 * them */
 	uint64_t	free;			/* whole devices free */
 	uint64_t	partial;		/* devices shared, with something left */
 	int64_t		cpu_left;
 	int64_t		memory_left;
-	int64_t		cpu_over;		/* taken beyond what there is; given back
-								 * before anything is left */
+	int64_t		cpu_over;		/* taken beyond the capacity; returned cpu and
+								 * memory reduce this first */
 	int64_t		memory_over;
 	uint16_t	left[DECIDE_MAX_DEVICES];
 
 	/* the list of hosts, latest changed first */
-	uint64_t	changed;		/* which change of the cycle was its last */
+	uint64_t	changed;		/* number of its last change in the cycle */
 	int32_t		newer;
 	int32_t		older;
 
 	int64_t		gpu_memory_used[DECIDE_MAX_DEVICES];	/* MiB, by shares */
 } Host;
 
-/* The hosts of one type: a stretch of by_type, by_domain and by_leaf. */
+/* The hosts of one type: a range of by_type, by_domain and by_leaf. */
 typedef struct TypeRange
 {
 	int32_t		type;
@@ -67,7 +69,7 @@ typedef struct TypeRange
 	int32_t		n;
 } TypeRange;
 
-/* Hosts among which a gang may spread, each domain's in one stretch. */
+/* Hosts that a gang may use, grouped by domain. */
 typedef struct Scope
 {
 	const int32_t *hosts;
@@ -75,7 +77,7 @@ typedef struct Scope
 	int32_t		next;			/* where the scope after it starts */
 } Scope;
 
-/* Which hosts take how many devices of a start, and what speaks for it. */
+/* How many devices a start takes of each host, and how plans compare. */
 typedef struct Plan
 {
 	int32_t    *hosts;
@@ -83,7 +85,7 @@ typedef struct Plan
 	int32_t		n;
 	int32_t		domains;
 	int32_t		leaves;
-	int64_t		loss;			/* free devices no longer fed, over the pool */
+	int64_t		loss;			/* usable devices lost in the pool */
 	int64_t		free_left;		/* free devices left on the hosts used */
 	int64_t		cache_misses;	/* hosts that do not hold the job's cache */
 	int64_t		spare;			/* devices the scope could still take */
@@ -98,7 +100,7 @@ typedef struct FitKey
 
 #define FIT_NONE	((FitKey) {UINT64_MAX, UINT64_MAX})
 
-/* What those who leave for a claim give back on one host. */
+/* What the leaving jobs of a claim give back on one host. */
 typedef struct Leaving
 {
 	int32_t		devices[DECIDE_MAX_DEVICES];	/* thousandths */
@@ -107,7 +109,7 @@ typedef struct Leaving
 	int64_t		memory_mib;
 } Leaving;
 
-/* What only the room place knows. */
+/* Only the room place knows these. */
 typedef struct Best Best;
 typedef struct Mix Mix;
 typedef struct Near Near;
@@ -116,15 +118,15 @@ typedef struct NearTree NearTree;
 /* One request's progress in the cycle. */
 typedef struct RequestState
 {
-	int32_t		offer;			/* those before it can start nothing more */
+	int32_t		offer;			/* earlier offers can start nothing more */
 
 	/* with this offer and those tied to it */
 	bool		spread;			/* no single host can take it any more */
-	bool		started;		/* a job, on a single host */
+	bool		started;		/* started a job on a single host */
 	Best	  **best;			/* of each offer; NULL: not yet built */
 } RequestState;
 
-/* What came of an attempt to place a job. */
+/* Result of an attempt to place a job. */
 typedef enum PlaceOutcome
 {
 	OUTCOME_STARTED,
@@ -132,35 +134,35 @@ typedef enum PlaceOutcome
 	OUTCOME_OUT_OF_MEMORY
 } PlaceOutcome;
 
-/* Something that has part of a host now gives it back. */
+/* A part of a host that is given back at some time. */
 typedef struct End
 {
 	int64_t		at;				/* as expected */
-	int64_t		limit;			/* at the latest */
-	int32_t		start;			/* the cycle's start it is of, -1: it runs */
+	int64_t		limit;			/* at its limit */
+	int32_t		start;			/* its start in this cycle; -1: it runs */
 	int32_t		host;
 	int32_t		share;
 	int32_t		next;			/* of the same host, -1: none */
-	DecidePart	part;			/* of it, what is usable */
+	DecidePart	part;			/* its usable part */
 } End;
 
-/* Part of a host is promised to a job that waits. */
+/* Part of a host promised to a waiting job. */
 typedef struct Reservation
 {
 	int64_t		from;
-	int64_t		until;			/* as expected */
-	int64_t		limit;			/* if it starts at from */
-	int64_t		limit_until;	/* if all runs as long as it may */
-	int32_t		after;			/* so many starts came before it */
+	int64_t		until;			/* expected end */
+	int64_t		limit;			/* its end if it uses its wall limit */
+	int64_t		limit_until;	/* its end if everything runs to its limit */
+	int32_t		after;			/* number of starts decided before it */
 	int32_t		host;
 	int32_t		share;
-	int32_t		yields;			/* to what is due to jobs of ranks up to this;
-								 * INT32_MIN: to nobody */
+	int32_t		yields;			/* it yields to jobs of ranks up to this that
+								 * seek their entitlement; INT32_MIN: to none */
 	int32_t		next;			/* of the same host, -1: none */
 	DecidePart	part;
 } Reservation;
 
-/* So much is left on a host. */
+/* What is left on a host. */
 typedef struct Remaining
 {
 	int64_t		cpu;
@@ -169,7 +171,7 @@ typedef struct Remaining
 	int64_t		gpu_memory_used[DECIDE_MAX_DEVICES];
 } Remaining;
 
-/* What a host has left beside one of its holds, when that starts. */
+/* What a host has left beside one of its reservations, when that starts. */
 typedef struct RemainingAt
 {
 	int64_t		from;
@@ -177,11 +179,11 @@ typedef struct RemainingAt
 	Remaining	least;			/* from now until then */
 } RemainingAt;
 
-/* What is worked out of a host with holds until it changes. */
+/* Computed views of a host with reservations, valid until the host changes. */
 typedef struct HostView
 {
-	RemainingAt *besides;		/* of its holds, by time */
-	int32_t    *order;			/* its holds by time */
+	RemainingAt *besides;		/* beside each of its reservations, by time */
+	int32_t    *order;			/* its reservations by time */
 	int32_t		n;
 	int32_t		capacity;
 	int32_t		order_capacity;
@@ -192,44 +194,45 @@ typedef struct HostView
 typedef struct TimeSearch
 {
 	int32_t    *scope;			/* -1: no host of this search */
-	int32_t    *bound;			/* no more than so many devices */
-	int32_t    *capacity;		/* of the last look */
-	int32_t    *stale;			/* next of the scope to look at again */
+	int32_t    *bound;			/* upper bound of free devices */
+	int32_t    *capacity;		/* when last computed */
+	int32_t    *stale;			/* the next host of the scope to compute again */
 	bool	   *is_stale;
 	int64_t    *scope_bound;
 	int64_t    *scope_capacity;
-	int32_t    *scope_stale;	/* first to look at again, -1: none */
+	int32_t    *scope_stale;	/* first to compute again, -1: none */
 	int32_t    *touched;		/* scopes that may have grown */
 	bool	   *is_touched;
 } TimeSearch;
 
-/* What will be given back and what is promised. */
+/* Future ends and reservations. */
 typedef struct Timeline
 {
 	End		   *ends;
 	int32_t		n_ends;
 	int32_t		ends_capacity;
-	int32_t    *by_time;		/* those that end at all */
+	int32_t    *by_time;		/* ends that ever come */
 	int32_t		n_by_time;
 	int32_t		by_time_capacity;
 	int32_t    *first_end;		/* by host, -1: none */
 	Reservation *holds;			/* in the order they were made */
 	int32_t		n_holds;
 	int32_t		holds_capacity;
-	int32_t    *by_from;		/* all holds by when they start */
+	int32_t    *by_from;		/* all by start */
 	int32_t		by_from_capacity;
-	int32_t    *by_until;		/* and by when they are over */
+	int32_t    *by_until;		/* all by expected end */
 	int32_t		by_until_capacity;
 	int32_t    *first_hold;		/* by host, -1: none */
-	int32_t    *held;			/* hosts with holds */
+	int32_t    *held;			/* hosts with reservations */
 	int32_t		n_held;
 	HostView   *views;			/* by host */
-	Host	   *truth;			/* by host: all that is free on a held one */
-	Host	   *future;			/* the hosts at another time */
-	int64_t		shown;			/* hosts are as a job of this limit sees them */
+	Host	   *truth;			/* by host: all that is free on a reserved one */
+	Host	   *future;			/* the hosts at a later time */
+	int64_t		shown;			/* hosts are shown as jobs with this limit see
+								 * them */
 	int32_t    *node_host;		/* host of each node */
 	TimeSearch	search;
-	int32_t		n_promises;		/* so many of the promises are among the holds */
+	int32_t		n_promises;		/* number of promises already entered here */
 } Timeline;
 
 typedef struct Cycle
@@ -244,11 +247,11 @@ typedef struct Cycle
 	int32_t    *by_type;		/* type, host */
 	int32_t    *by_domain;		/* type, domain, leaf, host; NULL: not yet */
 	int32_t    *by_leaf;		/* type, leaf, domain, host; NULL: not yet */
-	int32_t    *by_near;		/* the same order of the labels as given */
-	Near	   *near;			/* by place in it */
+	int32_t    *by_near;		/* the same order by the given labels */
+	Near	   *near;			/* by position in by_near */
 	NearTree  **near_trees;		/* by kind, then of all; NULL: not yet */
 
-	int32_t		latest;			/* host that changed last, -1: none */
+	int32_t		latest;			/* last changed host, -1: none */
 	uint64_t	changes;
 
 	int32_t    *class_of;		/* class of each request */
@@ -259,16 +262,16 @@ typedef struct Cycle
 	struct Queue *queue;
 	struct ClaimState *claims;
 	struct Quotas *quotas;		/* NULL: there are none */
-	struct QuotaFilter *filter; /* what they leave the job whose turn it is;
+	struct QuotaFilter *filter; /* what quotas leave the job at its turn;
 								 * NULL: all it requests */
 
 	Mix		   *mix;			/* NULL: the policy is not fgd */
 	DecideCached *cached;		/* by cache and host; node is the host */
-	bool	   *holds;			/* by host: the cache of the job whose turn it
-								 * is; NULL: there are no caches */
+	bool	   *holds;			/* by host: it holds the cache of the job at
+								 * its turn; NULL: there are no caches */
 
-	const DecidePreviousReservation **previous; /* by job; NULL: nobody was
-												 * told anything */
+	const DecidePreviousReservation **previous; /* by job; NULL: there are no
+												 * previous reservations */
 	int32_t    *previous_host;	/* host of each node */
 
 	DecideResult *result;
@@ -276,20 +279,24 @@ typedef struct Cycle
 	int32_t		parts_capacity;
 
 	struct Timeline *timeline;	/* NULL: nothing is reserved */
-	bool		reserving;		/* what starts is a reservation, at: */
+	bool		reserving;		/* starts become reservations at this time: */
 	int64_t		at;
 	int32_t		reservations_capacity;
 	int32_t		reserved_capacity;
-	int32_t		n_deep;			/* reservations that count for the depth */
+	int32_t		n_deep;			/* reservations within the policy's depth */
 	int32_t		n_aged;			/* of aged jobs */
-	bool		trying;			/* the hosts will be as before */
-	int32_t		passes;			/* whoever of this rank seeks what is due to
-								 * him passes holds that yield to it;
+	bool		trying;			/* the hosts are restored later */
+	bool	   *may_claim;		/* by request: a job of it may take devices
+								 * from others; NULL: none may */
+	bool	   *promised;		/* by job: it has a claim; NULL: none has */
+	bool		unsettled;		/* entitlements were looked at */
+	int32_t		passes;			/* a search of this rank for an entitlement
+								 * passes reservations that yield to it;
 								 * INT32_MAX: none does */
 	bool	   *on_claim;		/* by job: it started on its claim; NULL:
 								 * there are no claims */
-	int32_t		n_before;		/* starts before the first turn in vain; -1:
-								 * there was none */
+	int32_t		n_before;		/* starts before the first failed turn; -1:
+								 * none failed */
 } Cycle;
 
 typedef int (*DecideCompareFn) (const void *context, int32_t a, int32_t b);
@@ -311,9 +318,6 @@ extern bool DecideHostsGroup(Cycle *cycle);
 extern TypeRange DecideHostsOfType(const Cycle *cycle, int32_t type);
 
 /* fit.c */
-extern bool DecideFitAllowed(const Host *host,
-							 const DecideRequestClass *request,
-							 const DecideOffer *offer);
 extern int32_t DecideFitCapacity(const Host *host, int64_t cpu_milli,
 								 int64_t memory_mib, int32_t count);
 extern int32_t DecideFitUsable(const Host *host, int32_t n_free,
@@ -321,19 +325,14 @@ extern int32_t DecideFitUsable(const Host *host, int32_t n_free,
 extern int32_t DecideFitLoss(const Host *host,
 							 const DecideRequestClass *request,
 							 int32_t gpus, int32_t count);
-extern int64_t DecideShareTakes(const Host *host,
-								const DecideRequestClass *request);
 extern int32_t DecideShareDevice(const Host *host,
 								 const DecideRequestClass *request);
-extern bool DecideFitTakes(const Host *host, const DecideRequestClass *request,
-						   const DecideOffer *offer, int32_t count);
 
 /* timeline.c */
 extern bool DecideTimelineStart(Cycle *cycle, int32_t start,
 								const DecidePart *part);
 extern bool DecideTimelineHold(Cycle *cycle, const Reservation *hold);
 extern bool DecideTimelineOpen(Cycle *cycle, int64_t wall_limit);
-extern bool DecideTimelineClaims(Cycle *cycle);
 extern void DecideAvailabilityAt(const Cycle *cycle, int32_t host, int64_t at,
 								 int64_t wall_limit, Host *seen);
 extern uint64_t DecideAvailabilityReserved(const Cycle *cycle, int32_t host);
@@ -346,23 +345,15 @@ extern void DecideHostTake(Cycle *cycle, int32_t host, const DecidePart *part,
 extern void DecideHostRelease(Cycle *cycle, int32_t index,
 							  const DecidePart *part, uint64_t keep,
 							  int32_t share, bool give);
-extern void DecideHostReleaseDevices(Cycle *cycle, int32_t index,
-									 uint64_t devices, bool give);
 extern bool DecideHostHas(const Host *host, const DecidePart *part,
 						  int32_t share);
 extern void DecideHostPromise(Cycle *cycle, int32_t index,
 							  const DecidePart *part, int32_t share,
 							  const Leaving *leaving);
 
-/* Within the room. */
-
-/* hosts.c */
-extern void DecideHostDerive(Host *host);
-extern void DecideHostTouch(Cycle *cycle, int32_t index);
-
 /*
- * The memory of a device that an offer asks for, in MiB.  Rounding it up
- * changes nothing, as hosts have whole MiB.
+ * The memory in MiB of a device that an offer asks for.  Rounding up changes
+ * nothing, as hosts have whole MiB.
  */
 static inline int64_t
 DecideFitFloor(const DecideOffer *offer)
@@ -371,13 +362,64 @@ DecideFitFloor(const DecideOffer *offer)
 		(offer->min_memory % (1 << 20) != 0);
 }
 
-/*
- * Do the host's devices have the memory that an offer asks for?
- */
 static inline bool
 DecideFitMemory(const Host *host, const DecideOffer *offer)
 {
 	return host->gpu_memory_mib >= DecideFitFloor(offer);
+}
+
+/*
+ * May this request use this host at all, with devices of this offer?  A
+ * CPU-only request has no offer.
+ */
+static inline bool
+DecideFitAllowed(const Host *host, const DecideRequestClass *request,
+				 const DecideOffer *offer)
+{
+	DecideAssert(host != NULL && request != NULL);
+	DecideAssert(offer != NULL || request->min_gpus == 0);
+	if (!host->open || (host->spot && !request->spot_ok))
+		return false;
+	return offer == NULL ||
+		(host->type == offer->type && DecideFitMemory(host, offer));
+}
+
+/*
+ * Has a host this much cpu and memory left?
+ */
+static inline bool
+DecideFitHasLeft(const Host *host, int64_t cpu_milli, int64_t memory_mib)
+{
+	return (host->cpu_milli == 0 || host->cpu_left >= cpu_milli) &&
+		(host->memory_mib == 0 || host->memory_left >= memory_mib);
+}
+
+/*
+ * The MiB of its device that a request's share takes on a host.
+ */
+static inline int64_t
+DecideShareTakes(const Host *host, const DecideRequestClass *request)
+{
+	DecideAssert(host != NULL && request != NULL);
+	DecideAssert(request->share > 0 && request->share <= DECIDE_WHOLE);
+	return DecideShareMemory(host->gpu_memory_mib, request->share,
+							 DecideShareFloor(request, host->type));
+}
+
+/*
+ * Can a host take all of a request, with count devices?
+ */
+static inline bool
+DecideFitTakes(const Host *host, const DecideRequestClass *request,
+			   const DecideOffer *offer, int32_t count)
+{
+	DecideAssert(count >= 0);
+	DecideAssert(request->share == DECIDE_WHOLE || count == 1);
+	if (!DecideFitAllowed(host, request, offer) ||
+		!DecideFitHasLeft(host, request->cpu_milli, request->memory_mib))
+		return false;
+	return request->share < DECIDE_WHOLE ?
+		DecideShareDevice(host, request) >= 0 : host->n_free >= count;
 }
 
 /*
@@ -392,7 +434,7 @@ DecideFitLess(FitKey a, FitKey b)
 }
 
 /*
- * The part of a total that belongs to some of a job's devices, rounded up.
+ * The part of a total for some of a job's devices, rounded up.
  */
 static inline int64_t
 DecideFitSplit(int64_t total, int32_t gpus, int32_t count)
@@ -406,7 +448,7 @@ DecideFitSplit(int64_t total, int32_t gpus, int32_t count)
 }
 
 /*
- * Does a share that takes so much memory fit on a device?
+ * Does a share that takes this much memory fit on a device?
  */
 static inline bool
 DecideShareFits(const Host *host, int32_t device, int32_t share,
@@ -430,8 +472,8 @@ DecidePoll(const DecideArena *arena)
 }
 
 /*
- * Let a host have so much more cpu and memory left, or less.  A node may have
- * given more than it has: what comes back makes up for that first.
+ * Add to the cpu and memory left on a host, or take from it.  A node may have
+ * given more than it has; what comes back covers that first.
  */
 static inline void
 DecideHostAddCapacity(Host *host, int64_t cpu_milli, int64_t memory_mib)
@@ -447,8 +489,34 @@ DecideHostAddCapacity(Host *host, int64_t cpu_milli, int64_t memory_mib)
 }
 
 /*
- * The host with all that is really free on it, if part of it is promised and
- * it is shown with less.
+ * Compute what follows from the devices left on a host.
+ */
+static inline void
+DecideHostDerive(Host *host)
+{
+	int			i;
+
+	DecideAssert(host->gpus >= 0 && host->gpus <= DECIDE_MAX_DEVICES);
+	DecideAssert(host->cpu_left >= 0 || host->cpu_milli == 0);
+	host->free = host->partial = 0;
+	host->n_free = 0;
+	for (i = 0; i < host->gpus; i++)
+	{
+		if (host->left[i] == DECIDE_WHOLE)
+		{
+			host->free |= UINT64_C(1) << i;
+			host->n_free++;
+		}
+		else if (host->left[i] > 0)
+			host->partial |= UINT64_C(1) << i;
+	}
+	host->n_usable = DecideFitUsable(host, host->n_free, host->cpu_left,
+									 host->memory_left);
+}
+
+/*
+ * The host with everything that is free on it, even if it is shown with less
+ * because of reservations.
  */
 static inline Host *
 DecideHostTruth(Cycle *cycle, int32_t index)
@@ -461,7 +529,7 @@ DecideHostTruth(Cycle *cycle, int32_t index)
 }
 
 /*
- * The host with all that is free on it now.
+ * The host with everything that is free on it now, to read.
  */
 static inline const Host *
 DecideAvailabilityNow(const Cycle *cycle, int32_t index)
@@ -498,7 +566,7 @@ DecideJobRun(const DecideInput *input, int32_t job)
 }
 
 /*
- * When what begins to end now and takes so long is over: not before soon.
+ * When something that ends after this time is over: not before soon.
  */
 static inline int64_t
 DecideEndAfter(const DecideInput *input, int64_t run)
@@ -510,7 +578,7 @@ DecideEndAfter(const DecideInput *input, int64_t run)
 }
 
 /*
- * When a job is over that starts now: as expected, or at the latest.
+ * When a job that starts now is over, as expected or at its limit.
  */
 static inline int64_t
 DecideStartEnd(const DecideInput *input, int32_t job, bool expected)

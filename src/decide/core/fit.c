@@ -6,15 +6,14 @@
  * all).  A host with L left can then take at most floor(L * all / total)
  * devices, and any number below that: ceil(y) <= L exactly when y <= L.
  *
- * A free device is fed when the host still has its fair part of cpu and memory
- * for it: of F free devices on a host of G, min(F, floor(cpu left * G / cpu),
- * the same for memory) are fed.  What a placement costs the pool is the number
- * of fed free devices that are fewer after it: its own devices, and those it
- * strands.  Placements of the same size therefore rank by what they strand,
- * and one that uses devices already stranded is cheap.
+ * A free device is usable while its host still has its part of cpu and
+ * memory.  Of F free devices on a host of G, min(F, floor(cpu left * G /
+ * cpu), the same for memory) are usable.  A placement costs the pool the
+ * usable devices that it takes or strands.  So placements of the same size
+ * rank by what they strand, and stranded devices are cheap.
  *
- * A share takes memory of its device, too: the floors of those on a device
- * never pass what it has.
+ * A share also takes memory of its device; the shares on a device never take
+ * more memory than it has.
  *
  * All products are exact: 128 bits where 64 could overflow.
  */
@@ -23,24 +22,8 @@
 typedef unsigned __int128 Wide;
 
 /*
- * May this request be on this host at all, with devices of this offer?  A CPU-only
- * request has no offer.
- */
-bool
-DecideFitAllowed(const Host *host, const DecideRequestClass *request,
-				 const DecideOffer *offer)
-{
-	DecideAssert(host != NULL && request != NULL);
-	DecideAssert(offer != NULL || request->min_gpus == 0);
-	if (!host->open || (host->spot && !request->spot_ok))
-		return false;
-	return offer == NULL ||
-		(host->type == offer->type && DecideFitMemory(host, offer));
-}
-
-/*
- * Of at most limit devices, how many can left feed when all of count need
- * total?
+ * How many devices, at most limit, does left suffice for when count devices
+ * need total?
  */
 static int32_t
 capacity_for(int64_t total, int64_t left, int32_t count, int32_t limit)
@@ -53,8 +36,8 @@ capacity_for(int64_t total, int64_t left, int32_t count, int32_t limit)
 }
 
 /*
- * The most devices, of count in all, that a host can take now with so much cpu
- * and memory for the whole job.
+ * The most of count devices that a host can take now, with this cpu and
+ * memory for the whole job.
  */
 int32_t
 DecideFitCapacity(const Host *host, int64_t cpu_milli, int64_t memory_mib,
@@ -74,17 +57,7 @@ DecideFitCapacity(const Host *host, int64_t cpu_milli, int64_t memory_mib,
 }
 
 /*
- * Can a host give so much cpu and memory?
- */
-static bool
-has_left(const Host *host, int64_t cpu_milli, int64_t memory_mib)
-{
-	return (host->cpu_milli == 0 || host->cpu_left >= cpu_milli) &&
-		(host->memory_mib == 0 || host->memory_left >= memory_mib);
-}
-
-/*
- * How many devices' fair parts are in what is left of a capacity, at most
+ * How many devices' parts does the rest of a capacity suffice for, at most
  * limit?
  */
 static int32_t
@@ -106,7 +79,7 @@ fed_by(int64_t left, int64_t capacity, int32_t gpus, int32_t limit)
 }
 
 /*
- * How many of n_free free devices the host feeds with so much left.
+ * How many of n_free free devices are usable with this cpu and memory left.
  */
 int32_t
 DecideFitUsable(const Host *host, int32_t n_free, int64_t cpu_left,
@@ -124,8 +97,8 @@ DecideFitUsable(const Host *host, int32_t n_free, int64_t cpu_left,
 }
 
 /*
- * How many fed free devices fewer the pool has once gpus of the request's count
- * devices are on this host.
+ * How many usable devices the pool loses when gpus of the request's count
+ * devices go onto this host.
  */
 int32_t
 DecideFitLoss(const Host *host, const DecideRequestClass *request,
@@ -148,9 +121,8 @@ DecideFitLoss(const Host *host, const DecideRequestClass *request,
 }
 
 /*
- * The MiB of a device of a type that a request's share has as its floor; 0: none,
- * or the request is for whole devices.  Of a type that is named more than once the
- * least floor counts.
+ * The floor in MiB of a request's share on a device of a type; 0: none, or
+ * whole devices.  If a type is named more than once, its least floor counts.
  */
 int64_t
 DecideShareFloor(const DecideRequestClass *request, int32_t type)
@@ -169,9 +141,8 @@ DecideShareFloor(const DecideRequestClass *request, int32_t type)
 }
 
 /*
- * The MiB that a share takes of a device of so much memory: its floor; without
- * one the same part of the memory as of the device.  A whole device is taken
- * as such: 0.
+ * The MiB that a share takes of a device with this memory: its floor, else
+ * the same part of the memory as of the device.  Whole devices: 0.
  */
 int64_t
 DecideShareMemory(int64_t gpu_memory_mib, int32_t share, int64_t floor)
@@ -183,20 +154,8 @@ DecideShareMemory(int64_t gpu_memory_mib, int32_t share, int64_t floor)
 }
 
 /*
- * The MiB of its device that a start of a request takes on a host.
- */
-int64_t
-DecideShareTakes(const Host *host, const DecideRequestClass *request)
-{
-	DecideAssert(host != NULL && request != NULL);
-	DecideAssert(request->share > 0 && request->share <= DECIDE_WHOLE);
-	return DecideShareMemory(host->gpu_memory_mib, request->share,
-							 DecideShareFloor(request, host->type));
-}
-
-/*
- * The device that a share should use: shared with the least left that fits,
- * else the lowest free one, else -1.
+ * The device for a share: of shared ones that fit, the one with the least
+ * left; else the lowest free one; else -1.
  */
 int32_t
 DecideShareDevice(const Host *host, const DecideRequestClass *request)
@@ -223,20 +182,4 @@ DecideShareDevice(const Host *host, const DecideRequestClass *request)
 			found = i;
 	}
 	return found;
-}
-
-/*
- * Can a host take all of a request, with count devices?
- */
-bool
-DecideFitTakes(const Host *host, const DecideRequestClass *request,
-			   const DecideOffer *offer, int32_t count)
-{
-	DecideAssert(count >= 0);
-	DecideAssert(request->share == DECIDE_WHOLE || count == 1);
-	if (!DecideFitAllowed(host, request, offer) ||
-		!has_left(host, request->cpu_milli, request->memory_mib))
-		return false;
-	return request->share < DECIDE_WHOLE ?
-		DecideShareDevice(host, request) >= 0 : host->n_free >= count;
 }

@@ -2,10 +2,10 @@
  * hosts.c
  *	  The working copy of the nodes, in the orders placement walks them.
  *
- * by_type serves single hosts; by_domain and by_leaf serve gangs and are only
- * made when the first one needs them.  Hosts that changed are kept in a list,
- * latest first, each once: whoever keeps scores walks it up to the last change
- * it has seen.
+ * by_type serves single hosts; by_domain and by_leaf serve gangs and are made
+ * when the first gang needs them.  A list has each changed host once, latest
+ * first.  Code that keeps scores walks the list back to the last change it
+ * has seen.
  */
 #include <string.h>
 
@@ -128,33 +128,7 @@ host_load(Host *host, const DecideNode *node, int32_t index)
 }
 
 /*
- * Work out what follows from what a host has left.
- */
-void
-DecideHostDerive(Host *host)
-{
-	int			i;
-
-	DecideAssert(host->gpus >= 0 && host->gpus <= DECIDE_MAX_DEVICES);
-	DecideAssert(host->cpu_left >= 0 || host->cpu_milli == 0);
-	host->free = host->partial = 0;
-	host->n_free = 0;
-	for (i = 0; i < host->gpus; i++)
-	{
-		if (host->left[i] == DECIDE_WHOLE)
-		{
-			host->free |= UINT64_C(1) << i;
-			host->n_free++;
-		}
-		else if (host->left[i] > 0)
-			host->partial |= UINT64_C(1) << i;
-	}
-	host->n_usable = DecideFitUsable(host, host->n_free, host->cpu_left,
-									 host->memory_left);
-}
-
-/*
- * Find the stretches of by_type.  False: out of memory.
+ * Find the ranges of by_type.  False: out of memory.
  */
 static bool
 find_types(Cycle *cycle)
@@ -304,28 +278,4 @@ DecideHostsOfType(const Cycle *cycle, int32_t type)
 	if (low < cycle->n_types && cycle->types[low].type == type)
 		return cycle->types[low];
 	return none;
-}
-
-/*
- * Move a host to the head of the list of changed ones.
- */
-void
-DecideHostTouch(Cycle *cycle, int32_t index)
-{
-	Host	   *host = &cycle->hosts[index];
-
-	DecideAssert(index >= 0 && index < cycle->n_hosts);
-	DecideAssert(cycle->latest < cycle->n_hosts);
-	host->changed = ++cycle->changes;
-	if (cycle->latest == index)
-		return;
-	if (host->newer >= 0)
-		cycle->hosts[host->newer].older = host->older;
-	if (host->older >= 0)
-		cycle->hosts[host->older].newer = host->newer;
-	host->newer = -1;
-	host->older = cycle->latest;
-	if (cycle->latest >= 0)
-		cycle->hosts[cycle->latest].newer = index;
-	cycle->latest = index;
 }

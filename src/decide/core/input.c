@@ -2,14 +2,14 @@
  * input.c
  *	  Is the input one that the core can work on?
  *
- * The database's constraints rule most of this out.  What is checked here is
- * what the other files rely on, so that a wrong loader is told so instead of
- * giving devices away twice.  That names of nodes differ is checked where they
- * are sorted (hosts.c), and jobs likewise (queue.c).
+ * The database's constraints rule most of this out.  This file checks what
+ * the other files rely on.  A wrong loader gets an error, instead of devices
+ * being given away twice.  Names of nodes are compared where they are sorted
+ * (hosts.c), and jobs likewise (queue.c).
  */
 #include "decide/core/core.h"
 
-#define MOST_LEVELS	64			/* of accounts */
+#define MOST_LEVELS	64			/* levels of accounts */
 
 /*
  * What is wrong with one node, or NULL.

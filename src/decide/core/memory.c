@@ -2,15 +2,15 @@
  * memory.c
  *	  The arena of a cycle, arrays that grow in it, and sorting.
  *
- * Nothing is ever freed here: an array that doubles leaves its old halves
- * behind, at most as much again as it holds.
+ * Nothing is freed here: an array that doubles leaves its old halves behind,
+ * together at most its own size.
  */
 #include <string.h>
 
 #include "decide/core/core.h"
 
 /*
- * Room for n items, or NULL.  Never asks for an empty piece.
+ * Room for n items, or NULL.  alloc is never called for 0 bytes.
  */
 void *
 DecideAlloc(const DecideArena *arena, int64_t n, size_t size)
@@ -51,14 +51,13 @@ DecideGrow(const DecideArena *arena, void *items, int32_t n, int32_t *capacity,
 }
 
 /*
- * Stable sorts that need no more memory than the arena gives.
- *
- * Bottom-up merge sort.  A sorted input, which the database's own ORDER BY
- * usually gives, is found in one pass.
+ * Stable bottom-up merge sorts that need no memory beyond the arena's.  One
+ * pass recognises a sorted input, which the database's ORDER BY usually
+ * gives.
  */
 
 /*
- * Merge the sorted stretches [first, middle) and [middle, last) of from.
+ * Merge the sorted ranges [first, middle) and [middle, last) of from.
  */
 static void
 merge_items(const int32_t *from, int32_t *to, int32_t first, int32_t middle,
@@ -126,7 +125,7 @@ DecideSort(const DecideArena *arena, int32_t *items, int32_t n,
 }
 
 /*
- * Merge two sorted stretches of keys.
+ * Merge two sorted ranges of keys.
  */
 static void
 merge_keys(const uint64_t *from, uint64_t *to, int32_t first, int32_t middle,

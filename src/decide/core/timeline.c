@@ -1,10 +1,10 @@
 /*
  * timeline.c
- *	  What will be given back, and what is promised.
+ *	  Future ends, and what is reserved.
  *
- * Ends are what runs, and what the cycle started: parts of hosts, when they are
- * expected to be free again, and at the latest.  Holds are the parts of
- * reservations, and of claims, which keep what they have from now on.
+ * An end is a part of a running job or of a start of this cycle, with its
+ * expected and its latest end.  A hold is a part of a reservation, or of a
+ * claim, which keeps its devices from now on.
  */
 #include <string.h>
 
@@ -52,8 +52,7 @@ end_add(Cycle *cycle, const DecidePart *part, int32_t share, int32_t start,
 }
 
 /*
- * Put an item behind those of a sorted list that are not after it.  False: out
- * of memory.
+ * Insert an item into a sorted list, after its equals.  False: out of memory.
  */
 static bool
 list_insert(const DecideArena *arena, int32_t **list, int32_t n,
@@ -82,7 +81,7 @@ list_insert(const DecideArena *arena, int32_t **list, int32_t n,
 }
 
 /*
- * Put the latest end in its place in order of time.  False: out of memory.
+ * Put the latest end into the order of time.  False: out of memory.
  */
 static bool
 end_order(Cycle *cycle)
@@ -112,7 +111,7 @@ start_end_add(Cycle *cycle, int32_t index, const DecidePart *part)
 }
 
 /*
- * Note a part of a start about to be taken.  False: out of memory.
+ * Note a part of a start before its host loses it.  False: out of memory.
  */
 bool
 DecideTimelineStart(Cycle *cycle, int32_t start, const DecidePart *part)
@@ -124,7 +123,7 @@ DecideTimelineStart(Cycle *cycle, int32_t start, const DecidePart *part)
 }
 
 /*
- * Note all ends there are so far.  False: out of memory.
+ * Note all ends so far.  False: out of memory.
  */
 static bool
 ends_load(Cycle *cycle)
@@ -140,7 +139,7 @@ ends_load(Cycle *cycle)
 		const DecideRunning *running = &input->running[i];
 		int64_t		at = running->expected_end;
 
-		/* what should be over by now is not: at any moment, then */
+		/* late: it may end at any moment */
 		if (at <= input->now)
 			at = DecideTimeAdd(input->now, 1);
 		for (p = 0; p < running->n_parts; p++)
@@ -204,7 +203,29 @@ compare_until(const void *context, int32_t a, int32_t b)
 }
 
 /*
- * Show a held host as the job whose turn it is sees it.
+ * Move a host to the head of the list of changed ones.
+ */
+static void
+host_touch(Cycle *cycle, int32_t index)
+{
+	Host	   *host = &cycle->hosts[index];
+
+	host->changed = ++cycle->changes;
+	if (cycle->latest == index)
+		return;
+	if (host->newer >= 0)
+		cycle->hosts[host->newer].older = host->older;
+	if (host->older >= 0)
+		cycle->hosts[host->older].newer = host->newer;
+	host->newer = -1;
+	host->older = cycle->latest;
+	if (cycle->latest >= 0)
+		cycle->hosts[cycle->latest].newer = index;
+	cycle->latest = index;
+}
+
+/*
+ * Show a held host as the job at its turn sees it.
  */
 static void
 host_show(Cycle *cycle, int32_t index)
@@ -231,7 +252,7 @@ availability_show_host(Cycle *cycle, int32_t index)
 }
 
 /*
- * Promise part of a host.  False: out of memory.
+ * Reserve part of a host.  False: out of memory.
  */
 bool
 DecideTimelineHold(Cycle *cycle, const Reservation *hold)
@@ -273,13 +294,13 @@ DecideTimelineHold(Cycle *cycle, const Reservation *hold)
 	timeline->n_holds++;
 	view->n++;
 	availability_show_host(cycle, host);
-	DecideHostTouch(cycle, host);
+	host_touch(cycle, host);
 	return true;
 }
 
 /*
- * Note what a claim keeps from all others: what is free of it now is taken
- * already, the rest is when its devices are given back.  False: out of memory.
+ * Note what a claim keeps from all others.  Its free devices are taken
+ * already; the rest is taken when it comes back.  False: out of memory.
  */
 static bool
 claim_add(Cycle *cycle, int32_t job, int32_t share, const DecidePart *parts,
@@ -341,7 +362,30 @@ claims_load(Cycle *cycle)
 }
 
 /*
- * Get ready for reservations, once a cycle.  False: out of memory.
+ * Note the claims made since the last call.  False: out of memory.
+ */
+static bool
+promises_load(Cycle *cycle)
+{
+	const DecideResult *result = cycle->result;
+	Timeline   *timeline = cycle->timeline;
+
+	for (; timeline->n_promises < result->n_promises; timeline->n_promises++)
+	{
+		const DecidePromise *promise =
+		&result->promises[timeline->n_promises];
+
+		if (!claim_add(cycle, promise->job, promise->share,
+					   &result->promise_parts[promise->first_part],
+					   promise->n_parts))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Get ready for a reservation: note the claims made so far and, the first time,
+ * all ends.  False: out of memory.
  */
 bool
 DecideTimelineOpen(Cycle *cycle, int64_t wall_limit)
@@ -354,7 +398,7 @@ DecideTimelineOpen(Cycle *cycle, int64_t wall_limit)
 	DecideAssert(wall_limit > 0);
 	DecideAssert(!cycle->reserving);
 	if (cycle->timeline != NULL)
-		return true;
+		return promises_load(cycle);
 	timeline = DecideAlloc(arena, 1, sizeof(Timeline));
 	if (timeline == NULL)
 		return false;
@@ -379,57 +423,33 @@ DecideTimelineOpen(Cycle *cycle, int64_t wall_limit)
 	}
 	timeline->shown = wall_limit;
 	cycle->timeline = timeline;
-	return ends_load(cycle) && claims_load(cycle);
-}
-
-/*
- * Note the claims made since the last call.  False: out of memory.
- */
-bool
-DecideTimelineClaims(Cycle *cycle)
-{
-	const DecideResult *result = cycle->result;
-	Timeline   *timeline = cycle->timeline;
-
-	DecideAssert(cycle->timeline != NULL);
-	DecideAssert(cycle->timeline->n_promises <= cycle->result->n_promises);
-	for (; timeline->n_promises < result->n_promises; timeline->n_promises++)
-	{
-		const DecidePromise *promise =
-		&result->promises[timeline->n_promises];
-
-		if (!claim_add(cycle, promise->job, promise->share,
-					   &result->promise_parts[promise->first_part],
-					   promise->n_parts))
-			return false;
-	}
-	return true;
+	return ends_load(cycle) && claims_load(cycle) && promises_load(cycle);
 }
 
 /*
  * What a job sees of a host: what is free there for as long as it may stay.
  *
- * A job sees a host as of an instant and until its wall limit has passed: the
+ * A job sees a host from an instant until its wall limit has passed: the
  * least that the host has left at that instant and at the start of each hold
- * it would live to see.
+ * before its limit.
  *
- * At the start of a hold, what the hold was made over counts as expected.
- * What came later counts by its limit: it was let in on the condition that the
- * hold is none the worse for it.  A later hold that starts at the same instant
- * does not count, as it has its turn after this one.
+ * At the start of a hold, everything decided before the hold ends as
+ * expected.  Later decisions end at their limits, as they were let in only on
+ * that condition.  A later hold that starts at the same instant does not
+ * count: its turn comes after this one.
  *
- * Only hosts with holds look different to different jobs.  They are shown, in
- * cycle->hosts, as the job whose turn it is sees them; what is really free
- * there is kept apart.  So placement knows nothing of holds.
+ * Only hosts with holds look different to different jobs.  cycle->hosts shows
+ * them as the job at its turn sees them; truth keeps what is really free.  So
+ * placement knows nothing of holds.
  *
- * What is left beside each hold of a host, and the least of it up to each, is
- * worked out once and kept until the host changes: what a job of another limit
- * sees is then found by looking for the last hold it lives to see.  Jobs
- * between whose limits no hold starts see the same.
+ * What is left beside each hold of a host, and the least up to each, is
+ * computed once and kept until the host changes.  For a job with another
+ * limit it is looked up at the last hold before that limit.  Jobs see the
+ * same if no hold starts between their limits.
  */
 
 /*
- * Give back part of a host, or with a negative sign take it.
+ * Give back part of a host, or take it (sign -1).
  */
 static void
 left_give(const Host *host, Remaining *left, const DecidePart *part,
@@ -476,7 +496,7 @@ left_lesser(const Host *host, Remaining *left, const Remaining *other)
 }
 
 /*
- * All that is free on a host now, as far below 0 as it was given to us.
+ * All that is free on a host now; below 0 if the node gave more than it has.
  */
 static void
 left_now(const Host *host, Remaining *left)
@@ -493,7 +513,7 @@ left_now(const Host *host, Remaining *left)
 }
 
 /*
- * What a host has left at a later instant, as expected.
+ * What a host is expected to have left at a later instant.
  */
 static void
 left_at(const Cycle *cycle, int32_t index, int64_t at, Remaining *left)
@@ -521,7 +541,7 @@ left_at(const Cycle *cycle, int32_t index, int64_t at, Remaining *left)
 }
 
 /*
- * A hold is none the worse for who has what it has no part of.
+ * Ignore what a hold does not use: others may have it.
  */
 static void
 left_unasked(const Host *host, const Reservation *hold, Remaining *left)
@@ -543,7 +563,7 @@ left_unasked(const Host *host, const Reservation *hold, Remaining *left)
 }
 
 /*
- * What a host has left when a hold starts, beside it.
+ * What a host has left beside a hold when that starts.
  */
 static void
 left_beside(const Cycle *cycle, int32_t index, int32_t beside, Remaining *left)
@@ -577,7 +597,7 @@ left_beside(const Cycle *cycle, int32_t index, int32_t beside, Remaining *left)
 }
 
 /*
- * How many of a host's holds start at an instant or before.
+ * How many of a host's holds start by an instant.
  */
 static int32_t
 besides_until(const HostView *view, int64_t at)
@@ -598,7 +618,7 @@ besides_until(const HostView *view, int64_t at)
 }
 
 /*
- * Work out what is left beside each hold of a host, if it changed since.
+ * Compute what is left beside each hold of a host, if the host changed since.
  */
 static const HostView *
 view_of(const Cycle *cycle, int32_t index)
@@ -627,8 +647,8 @@ view_of(const Cycle *cycle, int32_t index)
 }
 
 /*
- * What a host has for a job that starts at an instant and may stay for so
- * long.
+ * What a host has for a job that starts at an instant and may stay for
+ * wall_limit.
  */
 void
 DecideAvailabilityAt(const Cycle *cycle, int32_t index, int64_t at,
@@ -670,9 +690,8 @@ DecideAvailabilityAt(const Cycle *cycle, int32_t index, int64_t at,
 }
 
 /*
- * The devices of a host that are reserved too early for the job whose turn it
- * is.  Where they are sought for what is due to it, reservations that yield to
- * that keep none from it.
+ * The devices of a host whose reservations start too early for the job at its
+ * turn.  A search for an entitlement passes reservations that yield to it.
  */
 uint64_t
 DecideAvailabilityReserved(const Cycle *cycle, int32_t host)
@@ -700,8 +719,8 @@ DecideAvailabilityReserved(const Cycle *cycle, int32_t host)
 }
 
 /*
- * How many holds of all hosts a job that starts now and may stay for so long
- * lives to see.
+ * How many holds of all hosts start before the limit of a job that starts
+ * now.
  */
 static int32_t
 holds_seen(const Cycle *cycle, int64_t wall_limit)
@@ -724,7 +743,7 @@ holds_seen(const Cycle *cycle, int64_t wall_limit)
 }
 
 /*
- * Do jobs of two wall limits see the same?
+ * Do jobs with these two wall limits see the same?
  */
 bool
 DecideAvailabilityAlike(const Cycle *cycle, int64_t a, int64_t b)
@@ -736,7 +755,7 @@ DecideAvailabilityAlike(const Cycle *cycle, int64_t a, int64_t b)
 }
 
 /*
- * Show the held hosts as a job with this wall limit sees them.
+ * Show the held hosts as jobs with this wall limit see them.
  */
 void
 DecideAvailabilityShow(Cycle *cycle, int64_t wall_limit)
@@ -756,7 +775,7 @@ DecideAvailabilityShow(Cycle *cycle, int64_t wall_limit)
 }
 
 /*
- * Take what a start uses off a host.
+ * Take a part off a host.
  */
 void
 DecideHostTake(Cycle *cycle, int32_t index, const DecidePart *part,
@@ -790,5 +809,5 @@ DecideHostTake(Cycle *cycle, int32_t index, const DecidePart *part,
 									 host->memory_left);
 	if (host != &cycle->hosts[index])
 		availability_show_host(cycle, index);
-	DecideHostTouch(cycle, index);
+	host_touch(cycle, index);
 }

@@ -1,17 +1,17 @@
 /*
  * trial_release.c
- *	  Hosts that get something back for a while, and promises.
+ *	  Devices released on trial, and promises.
  *
- * To see where a job could start once others have left, their devices, cpu and
- * memory are given back to the hosts, the job is placed, and all is taken
- * again: exactly what it was.  None of that is a change that the scores kept
- * of hosts need to hear of.  A promise is one: what those who leave for it do
- * not give back, it takes of what is free.
+ * To see where a job could start once others have left, their devices, cpu
+ * and memory are given back to the hosts, the job is placed, and everything
+ * is taken again exactly.  Kept scores of hosts need not learn of that.  They
+ * do learn of a promise: it takes from the free devices what its leaving jobs
+ * do not give back.
  */
 #include "decide/core/core.h"
 
 /*
- * Let a device have so much left.
+ * Set what is left of a device.
  */
 static void
 device_set(Host *host, int32_t device, uint16_t left)
@@ -32,9 +32,9 @@ device_set(Host *host, int32_t device, uint16_t left)
 }
 
 /*
- * Give back what a part of a job has of a host, all but the devices of keep,
- * or take it again.  What is broken stays out, and what is reserved for others
- * too early for the job whose turn it is.
+ * Give back what a part of a job has on a host, except the devices of keep,
+ * or take it again.  Broken devices stay out, and so do devices reserved too
+ * early for the job at its turn.
  */
 void
 DecideHostRelease(Cycle *cycle, int32_t index, const DecidePart *part,
@@ -65,20 +65,6 @@ DecideHostRelease(Cycle *cycle, int32_t index, const DecidePart *part,
 }
 
 /*
- * Give single devices back, or take them again; cpu and memory stay.
- */
-void
-DecideHostReleaseDevices(Cycle *cycle, int32_t index, uint64_t devices,
-						 bool give)
-{
-	DecidePart	part = {.devices = devices};
-
-	DecideAssert(index >= 0 && index < cycle->n_hosts);
-	DecideAssert((devices & ~cycle->hosts[index].usable) == 0);
-	DecideHostRelease(cycle, index, &part, 0, DECIDE_WHOLE, give);
-}
-
-/*
  * Does a host have all of a part now?
  */
 bool
@@ -102,7 +88,7 @@ DecideHostHas(const Host *host, const DecidePart *part, int32_t share)
 }
 
 /*
- * Take so much of what is left, as far as there is so much.
+ * What is left after taking amount, at least 0.
  */
 static int64_t
 less(int64_t left, int64_t amount)
@@ -113,8 +99,8 @@ less(int64_t left, int64_t amount)
 }
 
 /*
- * Nobody else gets what is promised.  leaving: what comes back for it (NULL:
- * nothing, or it is not known).
+ * Keep what is promised from everybody else.  leaving: what comes back for it
+ * (NULL: nothing, or unknown).
  */
 void
 DecideHostPromise(Cycle *cycle, int32_t index, const DecidePart *part,

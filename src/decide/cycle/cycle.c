@@ -2,15 +2,151 @@
  * cycle.c
  *	  A round of turns: jobs in order, each onto the first offer that fits now.
  *
- * A cycle is one of them, or several (fixpoint.c).  Within one capacity only
- * shrinks.  So what failed once stays failed: a request that could not start a job
- * is passed over, an offer that did not fit is not looked at again, and once no
+ * A cycle has one or more rounds (fixpoint.c).  Within a round capacity only
+ * shrinks, so what failed once fails again.  A request that could not start a
+ * job is passed over, an offer that did not fit is not tried again, and if no
  * single host can take a request, only gangs are tried.
  */
 #include <string.h>
 
 #include "decide/backfill/backfill.h"
 #include "decide/cycle/cycle.h"
+
+/*
+ * Equivalence classes: requests that differ only in their wall limit.
+ *
+ * Without reservations they fit in the same places.  Behind reservations a
+ * longer limit sees less: if a class cannot start a job of some limit, jobs
+ * with longer limits are not tried, and none is if reservations are not the
+ * reason.  Likewise a longer limit has no earlier reservation than a shorter
+ * one.
+ */
+
+/*
+ * Mix a number into a hash.
+ */
+static uint64_t
+mix(uint64_t hash, int64_t value)
+{
+	hash = (hash ^ (uint64_t) value) * UINT64_C(0x9E3779B97F4A7C15);
+	return hash ^ hash >> 32;
+}
+
+/*
+ * A hash that equal classes share.
+ */
+static uint64_t
+class_hash(const DecideRequestClass *request)
+{
+	uint64_t	hash = mix(0, request->min_gpus);
+	int32_t		i;
+
+	hash = mix(hash, request->max_gpus);
+	hash = mix(hash, request->share);
+	hash = mix(hash,
+			   request->topology << 4 | request->prefer << 1 | request->spot_ok);
+	hash = mix(hash, request->cpu_milli);
+	hash = mix(hash, request->memory_mib);
+	for (i = 0; i < request->n_offers; i++)
+		hash = mix(mix(hash, request->offers[i].type),
+				   request->offers[i].min_memory);
+	return hash;
+}
+
+/*
+ * Are two requests equal in all but their wall limit?
+ */
+static bool
+same_class(const DecideRequestClass *a, const DecideRequestClass *b)
+{
+	int32_t		i;
+
+	if (a->min_gpus != b->min_gpus || a->max_gpus != b->max_gpus ||
+		a->share != b->share || a->n_offers != b->n_offers ||
+		a->topology != b->topology || a->prefer != b->prefer ||
+		a->cpu_milli != b->cpu_milli || a->memory_mib != b->memory_mib ||
+		a->spot_ok != b->spot_ok || a->apart || b->apart)
+		return false;
+	for (i = 0; i < a->n_offers && a->offers != b->offers; i++)
+	{
+		if (a->offers[i].type != b->offers[i].type ||
+			a->offers[i].min_memory != b->offers[i].min_memory ||
+			a->offers[i].tied != b->offers[i].tied)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Find the class of each request.  False: out of memory.
+ */
+static bool
+classes_find(Cycle *cycle)
+{
+	const DecideInput *input = cycle->input;
+	int32_t		n = input->n_requests;
+	uint64_t	size = 16;
+	int32_t    *table;
+	int32_t		n_classes = 0;
+	int32_t		i;
+
+	DecideAssert(cycle->classes == NULL);
+	DecideAssert(cycle->input != NULL);
+	while (size < (uint64_t) n * 2)
+		size *= 2;
+	table = DecideAlloc(cycle->arena, (int64_t) size, sizeof(int32_t));
+	cycle->class_of = DecideAlloc(cycle->arena, n, sizeof(int32_t));
+	if (table == NULL || cycle->class_of == NULL)
+		return false;
+	memset(table, 0xFF, size * sizeof(int32_t));
+	for (i = 0; i < n; i++)
+	{
+		uint64_t	at = class_hash(&input->requests[i]) & (size - 1);
+
+		while (table[at] >= 0 &&
+			   !same_class(&input->requests[table[at]], &input->requests[i]))
+			at = (at + 1) & (size - 1);
+		if (table[at] < 0)
+		{
+			table[at] = i;
+			cycle->class_of[i] = n_classes++;
+		}
+		else
+			cycle->class_of[i] = cycle->class_of[table[at]];
+	}
+	cycle->classes = DecideAlloc(cycle->arena, n_classes,
+								 sizeof(EquivalenceClass));
+	if (cycle->classes == NULL)
+		return false;
+	memset(cycle->classes, 0, (size_t) n_classes * sizeof(EquivalenceClass));
+	return true;
+}
+
+/*
+ * The progress of a class, for a job of this limit.  Findings for a shorter
+ * limit hold, except the scores of hosts, which look different.
+ */
+static RequestState *
+class_state(const Cycle *cycle, EquivalenceClass *class,
+			int64_t wall_limit)
+{
+	RequestState *state = &class->state;
+
+	DecideAssert(class != NULL);
+	DecideAssert(wall_limit > 0);
+	if (!DecideAvailabilityAlike(cycle, class->limit, wall_limit))
+	{
+		if (wall_limit < class->limit)
+		{
+			state->offer = 0;
+			state->spread = false;
+		}
+		state->started = false;
+		state->best = NULL;
+	}
+	class->limit = wall_limit;
+	return state;
+}
 
 /*
  * Try to start a job.  A CPU-only request is tried once, without an offer.
@@ -28,12 +164,9 @@ job_start(Cycle *cycle, RequestState *state, int32_t job,
 			&request->offers[state->offer];
 		int32_t		n = cpu_only ? 1 :
 			DecideSingleOffers(cycle, request, state->offer);
-		PlaceOutcome outcome = DecidePreviousTry(cycle, job, request,
-												 offers, n);
+		PlaceOutcome outcome = DecideTryOffers(cycle, state, job, request,
+											   offers, n);
 
-		if (outcome != OUTCOME_NO_FIT)
-			return outcome;
-		outcome = DecideTryOffers(cycle, state, job, request, offers, n);
 		if (outcome != OUTCOME_NO_FIT)
 			return outcome;
 		state->offer += n;
@@ -44,7 +177,20 @@ job_start(Cycle *cycle, RequestState *state, int32_t job,
 }
 
 /*
- * Promises of earlier cycles count as starts do.
+ * Charge a job's account for devices.
+ */
+static void
+job_charge(Cycle *cycle, int32_t job, int32_t type, int32_t gpus)
+{
+	const DecideInput *input = cycle->input;
+	const DecideJob *j = &input->jobs[job];
+
+	DecideQueueCharge(cycle->queue, j->account, j->tier, type,
+					  (int64_t) gpus * input->requests[j->request].share);
+}
+
+/*
+ * Charge for claims of earlier cycles, as for starts.
  */
 static void
 claims_charge(Cycle *cycle)
@@ -57,18 +203,15 @@ claims_charge(Cycle *cycle)
 		const DecideClaim *claim = &input->claims[i];
 
 		if (claim->job >= 0)
-			DecideQueueCharge(cycle->queue, claim->job, claim->type,
-							  claim->gpus);
+			job_charge(cycle, claim->job, claim->type, claim->gpus);
 		else if (!claim->running)
-			DecideFairshareTreeCharge(&cycle->queue->tree, claim->account,
-									  DecideFairAmount(input, claim->type,
-													   (int64_t) claim->gpus *
-													   claim->share));
+			DecideQueueCharge(cycle->queue, claim->account, -1, claim->type,
+							  (int64_t) claim->gpus * claim->share);
 	}
 }
 
 /*
- * So does what a job was just promised.
+ * Charge for what a job was just promised.
  */
 static void
 promise_charge(Cycle *cycle, int32_t job)
@@ -79,13 +222,13 @@ promise_charge(Cycle *cycle, int32_t job)
 	while (i >= 0 && result->promises[i].job != job)
 		i--;
 	if (i >= 0)
-		DecideQueueCharge(cycle->queue, job, result->promises[i].type,
-						  result->promises[i].gpus);
+		job_charge(cycle, job, result->promises[i].type,
+				   result->promises[i].gpus);
 }
 
 /*
- * A job could not start: find out why, and whether any of its class could.
- * False: out of memory.
+ * After a failed start: find the reason, and whether any job of the class
+ * could start.  False: out of memory.
  */
 static bool
 class_fails(Cycle *cycle, EquivalenceClass *class, int32_t job,
@@ -108,7 +251,7 @@ class_fails(Cycle *cycle, EquivalenceClass *class, int32_t job,
 }
 
 /*
- * Try to start a job, unless it is known to be in vain.
+ * Try to start a job, unless that is known to fail.
  */
 static PlaceOutcome
 job_try(Cycle *cycle, int32_t job)
@@ -123,7 +266,7 @@ job_try(Cycle *cycle, int32_t job)
 		return OUTCOME_NO_FIT;
 	DecideAvailabilityShow(cycle, request->wall_limit);
 	outcome = job_start(cycle,
-						DecideClassState(cycle, class, request->wall_limit),
+						class_state(cycle, class, request->wall_limit),
 						job, request);
 	if (outcome == OUTCOME_NO_FIT && !class_fails(cycle, class, job, request))
 		return OUTCOME_OUT_OF_MEMORY;
@@ -131,15 +274,57 @@ job_try(Cycle *cycle, int32_t job)
 }
 
 /*
- * Say why a job does not start now, once for each request: what stood in the way
- * of the last of its class that was tried.
+ * Note the reason of a job that quotas left part of its request.  False:
+ * quotas left it everything.
+ */
+static bool
+filter_explain(Cycle *cycle, int32_t job)
+{
+	DecideWait *wait;
+
+	DecideAssert(job >= 0 && job < cycle->input->n_jobs);
+	DecideAssert(cycle->result->waits != NULL);
+	if (cycle->filter == NULL)
+		return false;
+	wait = &cycle->quotas->waits[cycle->input->jobs[job].request];
+	if (wait->reason == DECIDE_NOT_WAITING)
+	{
+		*wait = cycle->filter->class.failed ? cycle->filter->class.wait :
+			cycle->filter->whole->wait;
+		wait->job = job;
+	}
+	return true;
+}
+
+/*
+ * Report the reasons of requests of which only jobs with part of their
+ * request wait.
+ */
+static void
+filters_explain(Cycle *cycle)
+{
+	int32_t		i;
+
+	if (cycle->quotas == NULL || cycle->quotas->filters == NULL)
+		return;
+	for (i = 0; i < cycle->input->n_requests; i++)
+	{
+		if (cycle->result->waits[i].reason == DECIDE_NOT_WAITING &&
+			cycle->quotas->waits[i].reason != DECIDE_NOT_WAITING)
+			cycle->result->waits[i] = cycle->quotas->waits[i];
+	}
+}
+
+/*
+ * Report once per request why its jobs wait: the reason of the last failed
+ * job of its class.
  */
 static void
 job_explain(Cycle *cycle, int32_t job)
 {
 	DecideWait *wait = &cycle->result->waits[cycle->input->jobs[job].request];
 
-	if (DecideQuotaFilterExplain(cycle, job) ||
+	if (filter_explain(cycle, job) ||
 		wait->reason != DECIDE_NOT_WAITING)
 		return;
 	*wait = DecideClassOf(cycle, job)->wait;
@@ -147,27 +332,30 @@ job_explain(Cycle *cycle, int32_t job)
 }
 
 /*
- * A job had its turn and does not start: it may get a reservation.  The others
- * of its request have turns only where they might get one, or be promised devices.
- * False: out of memory.
+ * A job had its turn and waits: it may get a reservation.  Other jobs of its
+ * request keep their turns only if they may get one, or a claim.  False: out
+ * of memory.
  */
 static bool
 job_waits(Cycle *cycle, int32_t job)
 {
+	bool		more;
+
 	if (cycle->n_before < 0)
 		cycle->n_before = cycle->result->n_starts;
 	job_explain(cycle, job);
-	if (!DecideReserve(cycle, job))
+	if (!DecideReserve(cycle, job, &more))
 		return false;
 	if (cycle->filter == NULL &&
-		!DecideClaimsMay(cycle, cycle->input->jobs[job].request) &&
-		!DecideMayReserve(cycle, job))
+		(cycle->may_claim == NULL ||
+		 !cycle->may_claim[cycle->input->jobs[job].request]) &&
+		!more)
 		DecideQueueBlock(cycle->queue, cycle->input->jobs[job].request);
 	return true;
 }
 
 /*
- * No more jobs may start in this cycle.
+ * Report that max_starts was reached.
  */
 static void
 job_too_many(Cycle *cycle, int32_t job)
@@ -180,7 +368,7 @@ job_too_many(Cycle *cycle, int32_t job)
 }
 
 /*
- * Is it still to be seen whether a job can start?
+ * Is it still unknown whether a job can start?
  */
 static bool
 job_may_start(const Cycle *cycle, int32_t job)
@@ -194,8 +382,8 @@ job_may_start(const Cycle *cycle, int32_t job)
 }
 
 /*
- * Give a job its turn: to start, else to be promised devices, else to say why
- * it waits, and until when.  What it gets counts in fair share at once.  False:
+ * Give a job its turn: to start, else to get a claim, else to get a reason
+ * and a reservation.  Starts and claims count in fair share at once.  False:
  * out of memory.
  */
 static bool
@@ -220,7 +408,7 @@ job_serve(Cycle *cycle, int32_t job)
 	{
 		const DecideStart *start = &result->starts[result->n_starts - 1];
 
-		DecideQueueCharge(cycle->queue, job, start->type, start->gpus);
+		job_charge(cycle, job, start->type, start->gpus);
 		DecideQuotaTake(cycle, cycle->input->jobs[job].account, start->type,
 						(int64_t) start->gpus * start->share, 1, false);
 		DecideClaimsStarted(cycle, start);
@@ -234,8 +422,8 @@ job_serve(Cycle *cycle, int32_t job)
 }
 
 /*
- * Give a job its turn, with what quotas leave it of what it requests: where that is
- * nothing it is held back, and in nobody's way.  False: out of memory.
+ * Give a job its turn with what quotas leave of its request.  If that is
+ * nothing, it is held back and in nobody's way.  False: out of memory.
  */
 static bool
 job_turn(Cycle *cycle, int32_t job)
@@ -243,7 +431,7 @@ job_turn(Cycle *cycle, int32_t job)
 	bool		held;
 	bool		served;
 
-	if (DecideClaimed(cycle, job))
+	if (cycle->promised != NULL && cycle->promised[job])
 		return true;
 	if (!DecideQuotaFilter(cycle, job, false, &held))
 		return false;
@@ -294,8 +482,7 @@ cycle_prepare(Cycle *cycle)
 	if (cycle->result->waits == NULL ||
 		cycle->single.hosts == NULL || cycle->single.gpus == NULL)
 		return false;
-	if (!DecideClassesFind(cycle) || !DecidePlacePrepare(cycle) ||
-		!DecidePreviousPrepare(cycle))
+	if (!classes_find(cycle) || !DecidePlacePrepare(cycle))
 		return false;
 	for (i = 0; i < n; i++)
 	{
@@ -310,9 +497,9 @@ cycle_prepare(Cycle *cycle)
 }
 
 /*
- * Did a job start whose cache another wants to find that has a reservation?
- * The nodes hold it now.  Who asks for a fixed number of devices has what he
- * was told again, wherever it is.
+ * Did a job start whose cache a job with a reservation wants?  The nodes hold
+ * it now.  A job with a fixed number of devices keeps its previous
+ * reservation anyway.
  */
 static bool
 caches_came(const Cycle *cycle)
@@ -339,13 +526,12 @@ caches_came(const Cycle *cycle)
 }
 
 /*
- * Did jobs start after others had their turns in vain whom that concerns?
- * After one that has a reservation: who started is behind others now.  After
- * any, where tiers have a guaranteed share: he is at the front again, and may
- * be more than is left of it.  And whoever looked in vain for what accounts are
- * entitled to.  Whom a quota held back at his turn stood before others until
- * then, and does no longer; likewise one whom it holds back since others
- * started.
+ * Do starts of this round concern jobs that failed before them?
+ *
+ * A start moves its account behind others, which concerns jobs with
+ * reservations.  With guaranteed tiers, a start may exceed what is left of a
+ * share.  Jobs may have searched for an entitlement in vain.  A job that
+ * quotas held back at its turn stood before others until then.
  */
 static bool
 starts_concern(const Cycle *cycle)
@@ -353,7 +539,7 @@ starts_concern(const Cycle *cycle)
 	const DecideResult *result = cycle->result;
 	bool		binds = cycle->quotas != NULL && cycle->quotas->binds;
 
-	if (DecideClaimsUnsettled(cycle) || (cycle->queue->n_shares > 0 && binds))
+	if (cycle->unsettled || (cycle->queue->n_shares > 0 && binds))
 		return true;
 	return result->n_reservations > 0 &&
 		(binds ||
@@ -364,10 +550,9 @@ starts_concern(const Cycle *cycle)
 }
 
 /*
- * Is nothing left to decide?  Nothing is where nothing was decided, or only
- * what changes nothing for anybody else; and what may start no more waits for
- * the next cycle.  Promises do change something: those who have the devices
- * will leave.
+ * Is nothing left to decide?  That is so if nothing was decided, or only what
+ * concerns nobody else.  After max_starts the rest waits for the next cycle.
+ * A promise concerns others: the holders of its devices will leave.
  */
 static bool
 round_is_over(const Cycle *cycle)
@@ -381,7 +566,7 @@ round_is_over(const Cycle *cycle)
 }
 
 /*
- * Give all jobs their turns once.  *over: a further round decides nothing.
+ * Give all jobs their turns once.  *over: another round decides nothing.
  */
 const char *
 DecideRound(const DecideInput *input, const DecideArena *arena,
@@ -416,7 +601,7 @@ DecideRound(const DecideInput *input, const DecideArena *arena,
 		error = "out of memory";
 	if (error == NULL)
 	{
-		DecideQuotaFilterEnd(&cycle);
+		filters_explain(&cycle);
 		*over = round_is_over(&cycle);
 	}
 	return error;

@@ -1,23 +1,21 @@
 /*
  * fixpoint.c
- *	  A cycle decides until there is nothing left to decide.
+ *	  A cycle decides until nothing is left to decide.
  *
- * What a round of turns decides may make more possible.  Who is told to leave
- * is expected to be gone, so that what was reserved before his claim can be
- * earlier or elsewhere; who starts moves his account behind others, so that
- * another reserves first; either frees what somebody was kept from.  So
- * whatever was decided is carried out, here, as the next cycle at the same
- * instant would load it, and that cycle is had at once.  All that the rounds
- * decide is the decision, with what the last of them reserves and why it lets
- * others wait: a further cycle at the same instant decides nothing.
+ * The decisions of a round may make more possible.  Evicted jobs are expected
+ * to be gone soon, so earlier reservations may move.  Started jobs move their
+ * accounts behind others, so others reserve first.  So a round's result is
+ * applied in memory, as the next cycle at the same instant would load it, and
+ * that cycle runs at once.  The decision is what all rounds decide, with the
+ * reservations and reasons of the last one: another cycle at the same instant
+ * decides nothing.
  *
- * A round goes before another only if it starts a job of the queue, promises
- * devices to one, or tells a running one to go.  A job starts once and is
- * promised devices once, a running one is told once, and who started at this
- * instant is not told: so there are at most 2 x jobs + running rounds, and as
- * a rule two.  A round that decides nothing is the last, and one after which
- * nothing can follow: nobody had a turn that what came after it could change.
- * One that may start no more leaves the rest to the next cycle.
+ * A round is followed by another only if it starts a job, makes a claim or
+ * evicts a running job.  Each job starts once, gets a claim once, and is
+ * evicted once, and jobs started at this instant are not evicted.  So there
+ * are at most 2 x jobs + running rounds, usually two.  The last round decides
+ * nothing, or nothing that concerns jobs that had turns before.  After
+ * max_starts the rest waits for the next cycle.
  */
 #include <string.h>
 
@@ -25,16 +23,15 @@
 #include "decide/cycle/cycle.h"
 
 /*
- * Carry out a result: what the next cycle at the same instant would load.
+ * Apply a result: what the next cycle at the same instant would load.
  *
- * Who started runs, expected to end as it was said; new claims are claims, made
- * now; who was told to go is leaving, expected to be gone by the end of the
- * grace; nodes, accounts and tiers have what started on top.  Everything that
- * changes is a copy.
+ * Starts run, with their expected ends; promises are claims, made now;
+ * evicted jobs leave, and are expected to be gone after their grace.  Nodes,
+ * accounts and tiers count the starts.  Everything that changes is a copy.
  */
 
 /*
- * When a running job is expected to be gone that is told so now.
+ * When a running job that is evicted now is expected to be gone.
  */
 static int64_t
 leave_end(const DecideInput *input, const DecideRunning *running)
@@ -45,8 +42,7 @@ leave_end(const DecideInput *input, const DecideRunning *running)
 }
 
 /*
- * Room for n and more items, of which the first are those given.  NULL: out of
- * memory.
+ * Room for n + more items; the first n are copies.  NULL: out of memory.
  */
 static void *
 copied(const DecideArena *arena, const void *items, int32_t n, int32_t more,
@@ -60,7 +56,7 @@ copied(const DecideArena *arena, const void *items, int32_t n, int32_t more,
 }
 
 /*
- * Take off a node what a part of a start has.
+ * Take a start's part off a node.
  */
 static void
 node_take(DecideNode *node, const DecidePart *part, int32_t share)
@@ -82,7 +78,7 @@ node_take(DecideNode *node, const DecidePart *part, int32_t share)
 }
 
 /*
- * Nodes lack what started, and its accounts and tiers use it.
+ * Take starts off the nodes, and add them to accounts and tiers.
  */
 static bool
 apply_use(const DecideInput *input, const DecideResult *result,
@@ -122,8 +118,8 @@ apply_use(const DecideInput *input, const DecideResult *result,
 }
 
 /*
- * Who started has left the queue.  job_now says of each job where it is in the
- * next, -1: nowhere.
+ * Remove started jobs from the queue.  job_now gives each job's index in the
+ * next input, -1: none.
  */
 static bool
 apply_jobs(const DecideInput *input, const DecideResult *result,
@@ -152,7 +148,7 @@ apply_jobs(const DecideInput *input, const DecideResult *result,
 }
 
 /*
- * Who was told to go for a promise is leaving for its claim.
+ * Mark evicted jobs as leaving for their claims.
  */
 static void
 apply_evictions(const DecideInput *input, const DecideResult *result,
@@ -175,8 +171,8 @@ apply_evictions(const DecideInput *input, const DecideResult *result,
 }
 
 /*
- * Who started runs, and who was told to go is leaving.  What runs since now is
- * nobody's victim, and neither moves nor grows.
+ * Add starts to the running jobs, and mark evicted ones as leaving.  New
+ * running jobs are no victims, and neither move nor grow.
  */
 static bool
 apply_running(const DecideInput *input, const DecideResult *result,
@@ -226,7 +222,7 @@ apply_running(const DecideInput *input, const DecideResult *result,
 }
 
 /*
- * Claims of who did not start stay, and new ones come after them.
+ * Keep the claims whose jobs did not start, and add the new ones after them.
  */
 static bool
 apply_claims(const DecideInput *input, const DecideResult *result,
@@ -287,9 +283,8 @@ apply_claims(const DecideInput *input, const DecideResult *result,
 }
 
 /*
- * What the cycle before told those who still wait.  What this one reserves
- * takes its place where nothing is left to decide, and is had again then: as
- * long as there is, everybody keeps what he was told, where he can.
+ * Keep the previous reservations of waiting jobs.  New reservations replace
+ * them only in the last round; until then every job keeps its own if it can.
  */
 static bool
 apply_previous(const DecideInput *input, const DecideArena *arena,
@@ -314,7 +309,7 @@ apply_previous(const DecideInput *input, const DecideArena *arena,
 }
 
 /*
- * Nodes hold what jobs that started there wanted to find.
+ * Add to nodes the caches of jobs that started there.
  */
 static bool
 apply_cached(const DecideInput *input, const DecideResult *result,
@@ -344,9 +339,9 @@ apply_cached(const DecideInput *input, const DecideResult *result,
 }
 
 /*
- * What the next cycle at this instant would load once a result is carried out,
- * in which so many promises came before its own.  job_now, of the input's
- * jobs, is where each is then, or -1.  False: out of memory.
+ * Make the input that the next cycle at this instant would load after a
+ * result, with n_before promises made before it.  job_now gives each job's
+ * index in it, or -1.  False: out of memory.
  */
 static bool
 result_apply(const DecideInput *input, const DecideResult *result,
@@ -364,7 +359,7 @@ result_apply(const DecideInput *input, const DecideResult *result,
 }
 
 /*
- * Items of one array behind those of another, in a new one.  NULL: out of
+ * A new array with the items of one after those of another.  NULL: out of
  * memory.
  */
 static void *
@@ -381,7 +376,7 @@ joined(const DecideArena *arena, const void *a, int32_t n_a, const void *b,
 }
 
 /*
- * Add what a round starts.  job_of says which jobs its jobs are.
+ * Add a round's starts.  job_of maps its jobs to the cycle's.
  */
 static bool
 starts_join(const DecideArena *arena, const int32_t *job_of,
@@ -410,8 +405,7 @@ starts_join(const DecideArena *arena, const int32_t *job_of,
 }
 
 /*
- * Add what a round promises, and whom it tells to go.  So many starts were
- * there before it.
+ * Add a round's promises and evictions, made after this many starts.
  */
 static bool
 promises_join(const DecideArena *arena, const int32_t *job_of, int32_t after,
@@ -451,8 +445,7 @@ promises_join(const DecideArena *arena, const int32_t *job_of, int32_t after,
 }
 
 /*
- * What a round reserves, and why it lets others wait, holds instead of what
- * those before it said.  So many starts were there before it.
+ * Replace reservations and reasons by a round's, made after this many starts.
  */
 static void
 waits_take(const DecideInput *input, const int32_t *job_of, int32_t after,
@@ -478,8 +471,8 @@ waits_take(const DecideInput *input, const int32_t *job_of, int32_t after,
 }
 
 /*
- * Whom quotas hold back: since before a round, which so many promises came
- * before, or since his turn in the last one.
+ * Note the jobs that quotas held back: before a round, after this many
+ * promises, or at their turn in the last round.
  */
 static void
 held_join(const DecideInput *input, const int32_t *job_of, int32_t made,
@@ -499,7 +492,7 @@ held_join(const DecideInput *input, const int32_t *job_of, int32_t made,
 }
 
 /*
- * Is what a part of a start has reserved to another, for later?
+ * Is a start's part reserved for another job later?
  */
 static bool
 is_reserved(const DecideResult *round, const DecideReservation *reservation,
@@ -521,8 +514,7 @@ is_reserved(const DecideResult *round, const DecideReservation *reservation,
 }
 
 /*
- * Note which starts of a round were let in before a reservation that needs what
- * they got.
+ * Mark a round's starts that came before a reservation of the same devices.
  */
 static void
 let_in_note(DecideResult *round)
@@ -548,7 +540,7 @@ let_in_note(DecideResult *round)
 }
 
 /*
- * Note the jobs whose expected run had a part in a round.
+ * Note the jobs whose expected run affected a round.
  */
 static bool
 timed_note(const DecideArena *arena, const DecideInput *input,
@@ -587,8 +579,8 @@ timed_note(const DecideArena *arena, const DecideInput *input,
 }
 
 /*
- * Decide on what a round left, until that is nothing.  *all is what was decided
- * so far, and was so last on *input.
+ * Decide rounds until nothing is left.  *all is the decision so far, and
+ * *input is what the next round loads.
  */
 static const char *
 rounds_go(const DecideInput *first, const DecideArena *arena,
@@ -660,15 +652,14 @@ DecideRun(const DecideInput *input, const DecideArena *arena,
 }
 
 /*
- * Could the pool ever run this?
+ * Could the pool ever run a request?
  *
- * Answered by deciding a cycle of one job over a copy of the nodes in which
- * everything is free, so that the answer cannot differ from what placement
- * would do.
+ * The answer is a cycle of one job over a copy of the nodes in which
+ * everything is free, so it cannot differ from placement.
  */
 
 /*
- * Give a node back all it has.
+ * Free everything on a node.
  */
 static void
 node_clear(DecideNode *node)

@@ -1,6 +1,6 @@
 /*
  * order.h
- *	  Whose turn it is, and what quotas let a job have.
+ *	  Whose turn it is, and what quotas leave a job.
  */
 #ifndef DECIDE_ORDER_H
 #define DECIDE_ORDER_H
@@ -14,16 +14,23 @@ typedef struct FairUse
 	int64_t    *own;			/* its own jobs */
 	int64_t    *total;			/* all at or below it */
 	bool	   *inner;			/* it has accounts below it */
-	int32_t    *root;			/* its organisation's account */
-	int32_t    *org;			/* that one's place by name */
+	int32_t    *root;			/* account of its organisation */
+	int32_t    *org;			/* position of the organisation by name */
 } FairUse;
+
+/* The place of a sibling: more use for its weight is later. */
+typedef struct FairShare
+{
+	int64_t		weight;
+	int64_t		usage;
+} FairShare;
 
 /* An account with waiting jobs, in one tree. */
 typedef struct FairshareNode
 {
 	int32_t		account;		/* -1: the root */
 	int32_t		parent;			/* -1: the root */
-	int32_t		at;				/* in the parent's heap, -1: taken out */
+	int32_t		at;				/* in the parent's heap, -1: removed */
 	int32_t		next_of_account;
 	int32_t		n;
 	int32_t    *heap;			/* of children, or of a leaf's lines */
@@ -35,7 +42,7 @@ typedef struct FairshareNode
 typedef struct FairshareLine
 {
 	int32_t		leaf;
-	int32_t		at;				/* in the leaf's heap, -1: taken out */
+	int32_t		at;				/* in the leaf's heap, -1: removed */
 	int32_t		next;			/* of items */
 	int32_t		end;
 	int32_t		next_of_request;
@@ -53,7 +60,7 @@ typedef struct FairshareTree
 	int32_t		n_lines;
 	int32_t		lines_capacity;
 	int32_t    *account_nodes;	/* an account's nodes, chained; -1: none */
-	int32_t    *account_inner;	/* the last inner one of them */
+	int32_t    *account_inner;	/* the latest inner node of an account */
 	int32_t    *request_lines;	/* a request's lines, chained; -1: none */
 	int32_t    *job_lines[2];	/* a job's lines; -1: none */
 	bool	   *taken;			/* by job */
@@ -75,15 +82,15 @@ typedef struct Queue
 	int32_t		next_aged;
 	int32_t    *ranks;			/* the tree of each rank, low first */
 	int32_t		n_ranks;
-	int32_t		first_rank;		/* those before it are empty */
+	int32_t		first_rank;		/* ranks before it have no jobs left */
 	TierQueue  *shares;			/* low rank first */
 	int32_t		n_shares;
 	int64_t    *tier_used;		/* device-thousandths, by tier */
-	int64_t    *tier_share;		/* as many are guaranteed to it */
+	int64_t    *tier_share;		/* guaranteed device-thousandths */
 	bool	   *blocked;		/* by request */
 } Queue;
 
-/* No sooner can a job that may run for so long have a reservation. */
+/* Jobs that may run this long have no reservation before this time. */
 typedef struct ClassFloor
 {
 	int64_t		wall_limit;
@@ -93,32 +100,31 @@ typedef struct ClassFloor
 typedef struct EquivalenceClass
 {
 	RequestState state;
-	int64_t		limit;			/* of the job that it is of */
-	bool		failed;			/* a job could not start, */
-	int64_t		shortest;		/* and of all that could not, the shortest
-								 * limit */
-	bool		full;			/* none can, whatever its limit */
-	DecideWait	wait;			/* why */
+	int64_t		limit;			/* wall limit for which state holds */
+	bool		failed;			/* some job could not start; */
+	int64_t		shortest;		/* the shortest limit of those that could not */
+	bool		full;			/* no job can, whatever its limit */
+	DecideWait	wait;			/* the reason */
 	ClassFloor *floors;
 	int32_t		n_floors;
 	int32_t		floors_capacity;
 } EquivalenceClass;
 
 /*
- * What is left of a class under some quotas: fewer offers, or not as many
- * devices.  It is a class of its own.
+ * What some quotas leave of a class: fewer offers, or fewer devices.  It is a
+ * class of its own.
  */
 typedef struct QuotaFilter
 {
-	DecideRequestClass request; /* of the job whose turn it is */
+	DecideRequestClass request; /* of the job at its turn */
 	int32_t    *most;			/* devices by each of its offers */
 	EquivalenceClass class;
-	EquivalenceClass *whole;	/* what it is a part of */
+	EquivalenceClass *whole;	/* the class it is part of */
 	int32_t    *key;			/* the most by each offer of the whole */
 	struct QuotaFilter *next;	/* of the same class */
 } QuotaFilter;
 
-/* The quotas an account has of its own are chained, -1 ends that. */
+/* Chains of each account's own quotas, -1 at the end. */
 typedef struct QuotaChains
 {
 	int32_t    *first;			/* by account */
@@ -128,16 +134,16 @@ typedef struct QuotaChains
 typedef struct Quotas
 {
 	QuotaChains chains;
-	bool	   *any;			/* by account: it stands under some */
-	int64_t    *milli;			/* by quota: in use, promised, and started */
+	bool	   *any;			/* by account: some quota counts it */
+	int64_t    *milli;			/* by quota: in use, claimed, and started */
 	int64_t    *running;
-	int64_t    *reserved_milli; /* and reserved */
+	int64_t    *reserved_milli; /* beside these, reserved */
 	int64_t    *reserved_running;
 	int32_t    *most;			/* scratch: by each offer of a request */
 	QuotaFilter **filters;		/* by class; NULL: not yet */
-	DecideWait *waits;			/* by request: why what was left could not
-								 * start */
-	bool		binds;			/* a job was held back at its turn */
+	DecideWait *waits;			/* by request: why the rest that quotas left
+								 * could not start */
+	bool		binds;			/* quotas held back a job at its turn */
 } Quotas;
 
 /* queue.c */
@@ -145,26 +151,11 @@ extern const char *DecideQueueOpen(const DecideInput *input,
 								   const DecideArena *arena,
 								   const int32_t *held, Queue *queue);
 extern int32_t DecideQueueNext(Queue *queue);
-extern void DecideQueueCharge(Queue *queue, int32_t job, int32_t type,
-							  int32_t gpus);
+extern void DecideQueueCharge(Queue *queue, int32_t account, int32_t tier,
+							  int32_t type, int64_t milli);
 extern void DecideQueueBlock(Queue *queue, int32_t request);
 
-/* fairshare_tree.c */
-extern int64_t DecideFairAmount(const DecideInput *input, int32_t type,
-								int64_t milli);
-extern void DecideFairshareTreeCharge(FairshareTree *tree, int32_t account,
-									  int64_t amount);
-
 /* quota.c */
-extern bool DecideClassesFind(Cycle *cycle);
-extern RequestState *DecideClassState(const Cycle *cycle,
-									  EquivalenceClass *class,
-									  int64_t wall_limit);
-extern int64_t DecideClassFloor(const Cycle *cycle,
-								const EquivalenceClass *class,
-								int64_t wall_limit);
-extern bool DecideClassReserved(const Cycle *cycle, EquivalenceClass *class,
-								int64_t wall_limit, int64_t at);
 extern void DecideQuotaTake(Cycle *cycle, int32_t account, int32_t type,
 							int64_t milli, int32_t jobs, bool reserved);
 extern bool DecideQuotaKept(const Cycle *cycle, int32_t account,
@@ -176,32 +167,55 @@ extern int32_t DecideQuotaEver(const Cycle *cycle, int32_t account,
 extern bool DecideQuotasBegin(Cycle *cycle);
 extern bool DecideQuotaFilter(Cycle *cycle, int32_t job, bool reserving,
 							  bool *held);
-extern bool DecideQuotaFilterExplain(Cycle *cycle, int32_t job);
-extern void DecideQuotaFilterEnd(Cycle *cycle);
 extern bool DecideQuotasApply(const DecideInput *input,
 							  const DecideResult *result,
 							  const DecideArena *arena, DecideInput *next);
 
 /* Within the room. */
 
-/* fairshare_tree.c */
-extern int32_t DecideFairshareTreeFirst(const FairshareTree *tree,
-										int32_t root);
-extern bool DecideFairshareTreeBefore(FairshareTree *tree, int32_t root_a,
-									  int32_t root_b);
-extern void DecideFairshareTreeTake(FairshareTree *tree, int32_t job);
-extern void DecideFairshareTreeBlock(FairshareTree *tree, int32_t request);
-extern int32_t DecideFairshareTreeAdd(FairshareTree *tree,
-									  const DecideArena *arena,
-									  int which, int32_t first, int32_t end);
-extern bool DecideFairshareTreeReady(FairshareTree *tree,
-									 const DecideArena *arena);
-extern const char *DecideFairshareTreeBegin(const DecideInput *input,
-											const DecideArena *arena,
-											int32_t n_items, FairshareTree *tree);
+/* fair_use.c */
+extern const char *DecideFairBegin(const DecideInput *input,
+								   const DecideArena *arena, FairUse *use);
+extern void DecideFairCharge(FairUse *use, int32_t account, int32_t type,
+							 int64_t milli);
 
 /*
- * Has a job waited longer than its tier lets it?
+ * An account's place among its siblings.
+ */
+static inline FairShare
+DecideFairOf(const FairUse *use, int32_t account)
+{
+	FairShare	share = {use->input->accounts[account].weight,
+		use->total[account]};
+
+	return share;
+}
+
+/*
+ * The place of an inner account's own jobs among its children.
+ */
+static inline FairShare
+DecideFairOwn(const FairUse *use, int32_t account)
+{
+	FairShare	share = {DECIDE_WEIGHT_ONE, use->own[account]};
+
+	return share;
+}
+
+/*
+ * Which of two siblings has less for its weight: below 0, the first.
+ */
+static inline int
+DecideFairCompare(FairShare a, FairShare b)
+{
+	__int128	left = (__int128) a.weight * b.usage;
+	__int128	right = (__int128) b.weight * a.usage;
+
+	return left > right ? -1 : left < right;
+}
+
+/*
+ * Has a job waited longer than its tier's max_wait?
  */
 static inline bool
 DecideJobAged(const DecideInput *input, int32_t job)
@@ -211,7 +225,7 @@ DecideJobAged(const DecideInput *input, int32_t job)
 }
 
 /*
- * The class of a job; of the one whose turn it is, as far as quotas let it.
+ * The class of a job; for the job at its turn, what quotas leave of it.
  */
 static inline EquivalenceClass *
 DecideClassOf(const Cycle *cycle, int32_t job)
@@ -222,7 +236,7 @@ DecideClassOf(const Cycle *cycle, int32_t job)
 }
 
 /*
- * Is it known that no job of a class can start that may run for so long?
+ * Is it known that no job of a class with this limit can start?
  */
 static inline bool
 DecideClassFailed(const EquivalenceClass *class, int64_t wall_limit)
@@ -233,7 +247,7 @@ DecideClassFailed(const EquivalenceClass *class, int64_t wall_limit)
 }
 
 /*
- * A job of this limit could not start.
+ * Note that a job with this limit could not start.
  */
 static inline void
 DecideClassFail(EquivalenceClass *class, int64_t wall_limit, bool full)
@@ -247,7 +261,7 @@ DecideClassFail(EquivalenceClass *class, int64_t wall_limit, bool full)
 }
 
 /*
- * What the job whose turn it is requests, as far as quotas let it.
+ * What the job at its turn requests, as far as quotas leave it.
  */
 static inline const DecideRequestClass *
 DecideJobRequest(const Cycle *cycle, int32_t job)
@@ -258,7 +272,7 @@ DecideJobRequest(const Cycle *cycle, int32_t job)
 }
 
 /*
- * The most devices of an offer that the job whose turn it is may have.
+ * The most devices of an offer that quotas leave the job at its turn.
  */
 static inline int32_t
 DecideQuotaFilterMost(const Cycle *cycle, const DecideRequestClass *request,

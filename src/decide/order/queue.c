@@ -1,23 +1,596 @@
 /*
  * queue.c
- *	  Whose turn it is: a queue that hears of each start.
+ *	  Whose turn it is: a queue that learns of each start.
  *
- * Aged jobs go first, by when they had to be (submitted and their tier's
- * max_wait), organisation, job.  Then tiers that are guaranteed a share of the
- * pool, as long as their first job stays within it, and then all tiers by
- * rank.  Within these the forest says who is first: accounts by fair share,
- * which each start changes, then priority inside the account, submit time,
- * organisation, job.
+ * Aged jobs go first, by the instant at which they became so, organisation,
+ * job.  Then tiers with a guaranteed share of the pool, while use and first
+ * job stay within it; then all tiers by rank.  Within these the trees decide:
+ * accounts by fair share, which each start changes, then priority, submit
+ * time, organisation, job.
  *
- * A job has one turn in a cycle.  A request that could not start a job is blocked
- * by the caller, and its other jobs have none.
+ * A job has one turn in a cycle.  The caller blocks a request that could not start
+ * a job; its other jobs then have no turn.
+ *
+ * There is a tree for the tiers of each rank, and one for each tier with a
+ * guaranteed share; a job taken leaves both.  Its leaves are accounts' own
+ * jobs, in lines: one for each request.  Each leaf keeps a heap of its lines,
+ * each inner node a heap of its children.  A tree's first job is found by
+ * going down its first children.
+ *
+ * Children compare by weight over use.  Equal ones are merged: they compare
+ * by their first children, and so on down, at last by their first jobs.  A
+ * leaf that ends this while all was equal counts like a child without use.
+ * So a change is mended from the bottom upwards.
  */
 #include <string.h>
 
 #include "decide/order/order.h"
 
+typedef struct HeapKind
+{
+	bool		(*before) (void *context, int32_t a, int32_t b);
+	void		(*moved) (void *context, int32_t item, int32_t at);
+} HeapKind;
+
 /*
- * When a job had to go first.
+ * Heaps of numbers, in an order that the caller gives.
+ *
+ * The first item is before all others.  moved() tells each item its position,
+ * so that the caller can find an item that changes or goes.
+ */
+
+/*
+ * Put an item at a position, and tell it.
+ */
+static void
+put(const HeapKind *kind, void *context, int32_t *items, int32_t at,
+	int32_t item)
+{
+	items[at] = item;
+	kind->moved(context, item, at);
+}
+
+/*
+ * Move an item down until none below is before it.
+ */
+static void
+sink(const HeapKind *kind, void *context, int32_t *items, int32_t n,
+	 int32_t at, int32_t item)
+{
+	for (;;)
+	{
+		int64_t		child = 2 * (int64_t) at + 1;
+
+		if (child >= n)
+			break;
+		if (child + 1 < n &&
+			kind->before(context, items[child + 1], items[child]))
+			child++;
+		if (!kind->before(context, items[child], item))
+			break;
+		put(kind, context, items, at, items[child]);
+		at = (int32_t) child;
+	}
+	put(kind, context, items, at, item);
+}
+
+/*
+ * Restore the order of a heap after the item at a position changed.
+ */
+static void
+heap_fix(const HeapKind *kind, void *context, int32_t *items, int32_t n,
+		 int32_t at)
+{
+	int32_t		item = items[at];
+
+	while (at > 0 && kind->before(context, item, items[(at - 1) / 2]))
+	{
+		put(kind, context, items, at, items[(at - 1) / 2]);
+		at = (at - 1) / 2;
+	}
+	sink(kind, context, items, n, at, item);
+}
+
+/*
+ * Make a heap of n items in any order.
+ */
+static void
+heap_build(const HeapKind *kind, void *context, int32_t *items,
+		   int32_t n)
+{
+	int32_t		at;
+
+	for (at = 0; at < n; at++)
+		kind->moved(context, items[at], at);
+	for (at = n / 2 - 1; at >= 0; at--)
+		sink(kind, context, items, n, at, items[at]);
+}
+
+/*
+ * Remove the item at a position of a heap of n.
+ */
+static void
+heap_remove(const HeapKind *kind, void *context, int32_t *items,
+			int32_t n, int32_t at)
+{
+	kind->moved(context, items[at], -1);
+	if (at == n - 1)
+		return;
+	put(kind, context, items, at, items[n - 1]);
+	heap_fix(kind, context, items, n - 1, at);
+}
+
+static void line_moved(void *context, int32_t line, int32_t at);
+static bool line_before(void *context, int32_t a, int32_t b);
+static void node_moved(void *context, int32_t node, int32_t at);
+static bool node_before(void *context, int32_t a, int32_t b);
+
+static const HeapKind line_heap = {line_before, line_moved};
+static const HeapKind node_heap = {node_before, node_moved};
+
+/*
+ * The order of the jobs of one account: below 0, a is first.
+ */
+static int
+compare_own(const void *context, int32_t a, int32_t b)
+{
+	const DecideInput *input = context;
+	const DecideJob *x = &input->jobs[a];
+	const DecideJob *y = &input->jobs[b];
+
+	if (x->priority != y->priority)
+		return x->priority > y->priority ? -1 : 1;
+	if (input->policy.order == DECIDE_ORDER_SHORTEST &&
+		x->order_run != y->order_run)
+		return x->order_run < y->order_run ? -1 : 1;
+	if (x->submitted != y->submitted)
+		return x->submitted < y->submitted ? -1 : 1;
+	return x->id < y->id ? -1 : x->id > y->id;
+}
+
+/*
+ * The order of jobs whose accounts are equal.
+ */
+static int
+job_compare(const FairUse *use, int32_t a, int32_t b)
+{
+	const DecideJob *x = &use->input->jobs[a];
+	const DecideJob *y = &use->input->jobs[b];
+	int32_t		org_x = use->org[x->account];
+	int32_t		org_y = use->org[y->account];
+
+	if (x->submitted != y->submitted)
+		return x->submitted < y->submitted ? -1 : 1;
+	if (org_x != org_y)
+		return org_x < org_y ? -1 : 1;
+	return x->id < y->id ? -1 : x->id > y->id;
+}
+
+/*
+ * The first job of a line.
+ */
+static int32_t
+line_job(const FairshareTree *tree, int32_t line)
+{
+	return tree->items[tree->lines[line].next];
+}
+
+static bool
+line_before(void *context, int32_t a, int32_t b)
+{
+	const FairshareTree *tree = context;
+
+	return compare_own(tree->input, line_job(tree, a),
+					   line_job(tree, b)) < 0;
+}
+
+static void
+line_moved(void *context, int32_t line, int32_t at)
+{
+	((FairshareTree *) context)->lines[line].at = at;
+}
+
+/*
+ * A node's place among its siblings; a root's place is that of any other
+ * root.
+ */
+static FairShare
+node_share(const FairshareTree *tree, const FairshareNode *node)
+{
+	static const FairShare root = {DECIDE_WEIGHT_ONE, 0};
+
+	if (node->account < 0)
+		return root;
+	return node->own ? DecideFairOwn(&tree->use, node->account) :
+		DecideFairOf(&tree->use, node->account);
+}
+
+/*
+ * Is node a, with all below it, before node b of the same level?
+ */
+static bool
+node_before(void *context, int32_t a, int32_t b)
+{
+	static const FairShare ended = {DECIDE_WEIGHT_ONE, 0};
+	const FairshareTree *tree = context;
+	const FairshareNode *x = &tree->nodes[a];
+	const FairshareNode *y = &tree->nodes[b];
+	FairShare	share_x = node_share(tree, x);
+	FairShare	share_y = node_share(tree, y);
+
+	for (;;)
+	{
+		int			order = DecideFairCompare(share_x, share_y);
+
+		if (order != 0)
+			return order < 0;
+		if (x->leaf && y->leaf)
+			return job_compare(&tree->use,
+							   line_job(tree, x->heap[0]),
+							   line_job(tree, y->heap[0])) < 0;
+		share_x = share_y = ended;
+		if (!x->leaf)
+		{
+			x = &tree->nodes[x->heap[0]];
+			share_x = node_share(tree, x);
+		}
+		if (!y->leaf)
+		{
+			y = &tree->nodes[y->heap[0]];
+			share_y = node_share(tree, y);
+		}
+	}
+}
+
+static void
+node_moved(void *context, int32_t node, int32_t at)
+{
+	((FairshareTree *) context)->nodes[node].at = at;
+}
+
+/*
+ * Restore a node's place among its siblings, or remove it if nothing is left
+ * below it.
+ */
+static void
+node_fix(FairshareTree *tree, int32_t index)
+{
+	FairshareNode *node = &tree->nodes[index];
+	FairshareNode *parent;
+
+	if (node->parent < 0 || node->at < 0)
+		return;
+	parent = &tree->nodes[node->parent];
+	if (node->n > 0)
+		heap_fix(&node_heap, tree, parent->heap, parent->n, node->at);
+	else
+		heap_remove(&node_heap, tree, parent->heap, parent->n--,
+					node->at);
+}
+
+/*
+ * Restore the order above a line whose first job changed, or that ended.
+ */
+static void
+line_fix(FairshareTree *tree, int32_t index)
+{
+	FairshareLine *line = &tree->lines[index];
+	FairshareNode *leaf = &tree->nodes[line->leaf];
+	int32_t		node;
+
+	if (line->at < 0)
+		return;
+	if (line->next < line->end)
+		heap_fix(&line_heap, tree, leaf->heap, leaf->n, line->at);
+	else
+		heap_remove(&line_heap, tree, leaf->heap, leaf->n--, line->at);
+	for (node = line->leaf; node >= 0; node = tree->nodes[node].parent)
+		node_fix(tree, node);
+}
+
+/*
+ * The first job of a tree, -1 if it is empty.
+ */
+static int32_t
+tree_first(const FairshareTree *tree, int32_t root)
+{
+	const FairshareNode *node = &tree->nodes[root];
+
+	DecideAssert(root < tree->n_nodes);
+	if (node->n == 0)
+		return -1;
+	while (!node->leaf)
+		node = &tree->nodes[node->heap[0]];
+	return line_job(tree, node->heap[0]);
+}
+
+/*
+ * Remove a job from its trees.
+ */
+static void
+tree_take(FairshareTree *tree, int32_t job)
+{
+	int			which;
+
+	DecideAssert(!tree->taken[job]);
+	tree->taken[job] = true;
+	for (which = 0; which < 2; which++)
+	{
+		int32_t		index = tree->job_lines[which][job];
+		FairshareLine *line;
+
+		if (index < 0)
+			continue;
+		line = &tree->lines[index];
+		while (line->next < line->end &&
+			   tree->taken[tree->items[line->next]])
+			line->next++;
+		line_fix(tree, index);
+	}
+}
+
+/*
+ * Remove all jobs of a request.
+ */
+static void
+tree_block(FairshareTree *tree, int32_t request)
+{
+	int32_t		line = tree->request_lines[request];
+
+	for (; line >= 0; line = tree->lines[line].next_of_request)
+	{
+		tree->lines[line].next = tree->lines[line].end;
+		line_fix(tree, line);
+	}
+	tree->request_lines[request] = -1;
+}
+
+/*
+ * Add to an account's use, and restore the order of its nodes.
+ */
+static void
+tree_charge(FairshareTree *tree, int32_t account, int32_t type, int64_t milli)
+{
+	DecideFairCharge(&tree->use, account, type, milli);
+	for (; account >= 0; account = tree->input->accounts[account].parent)
+	{
+		int32_t		node = tree->account_nodes[account];
+
+		/* an account's own jobs stand before the account itself */
+		for (; node >= 0; node = tree->nodes[node].next_of_account)
+			node_fix(tree, node);
+	}
+}
+
+/*
+ * Add a node.  False: out of memory.
+ */
+static bool
+node_add(FairshareTree *tree, const DecideArena *arena, int32_t account,
+		 int32_t parent, bool leaf, bool own)
+{
+	FairshareNode *node;
+
+	tree->nodes = DecideGrow(arena, tree->nodes, tree->n_nodes,
+							 &tree->nodes_capacity, sizeof(FairshareNode));
+	if (tree->nodes == NULL)
+		return false;
+	node = &tree->nodes[tree->n_nodes];
+	memset(node, 0, sizeof(*node));
+	node->account = account;
+	node->parent = parent;
+	node->leaf = leaf;
+	node->own = own;
+	node->next_of_account = -1;
+	if (parent >= 0)
+		tree->nodes[parent].n++;
+	if (account >= 0)
+	{
+		node->next_of_account = tree->account_nodes[account];
+		tree->account_nodes[account] = tree->n_nodes;
+	}
+	tree->n_nodes++;
+	return true;
+}
+
+/*
+ * The inner node of an account in the tree that is being made; -1: out of
+ * memory.
+ */
+static int32_t
+inner_node(FairshareTree *tree, const DecideArena *arena, int32_t root,
+		   int32_t account)
+{
+	int32_t		parent = tree->input->accounts[account].parent;
+	int32_t		above = root;
+
+	/* nodes of this tree come after its root */
+	if (tree->account_inner[account] > root)
+		return tree->account_inner[account];
+	if (parent >= 0)
+		above = inner_node(tree, arena, root, parent);
+	if (above < 0 ||
+		!node_add(tree, arena, account, above, false, false))
+		return -1;
+	tree->account_inner[account] = tree->n_nodes - 1;
+	return tree->n_nodes - 1;
+}
+
+/*
+ * Add an account's own jobs as a leaf; -1: out of memory.
+ */
+static int32_t
+leaf_node(FairshareTree *tree, const DecideArena *arena, int32_t root,
+		  int32_t account)
+{
+	int32_t		parent = tree->input->accounts[account].parent;
+	bool		own = tree->use.inner[account];
+	int32_t		above = root;
+
+	if (own)
+		above = inner_node(tree, arena, root, account);
+	else if (parent >= 0)
+		above = inner_node(tree, arena, root, parent);
+	if (above < 0 || !node_add(tree, arena, account, above, true, own))
+		return -1;
+	return tree->n_nodes - 1;
+}
+
+/*
+ * Add a line of one account's jobs of one request, items[first] to items[end - 1].
+ */
+static bool
+line_add(FairshareTree *tree, const DecideArena *arena, int which,
+		 int32_t leaf,
+		 int32_t first, int32_t end)
+{
+	int32_t		request = tree->input->jobs[tree->items[first]].request;
+	FairshareLine *line;
+	int32_t		i;
+
+	tree->lines = DecideGrow(arena, tree->lines, tree->n_lines,
+							 &tree->lines_capacity, sizeof(FairshareLine));
+	if (tree->lines == NULL ||
+		!DecideSort(arena, tree->items + first, end - first, compare_own,
+					tree->input))
+		return false;
+	line = &tree->lines[tree->n_lines];
+	line->leaf = leaf;
+	line->next = first;
+	line->end = end;
+	line->at = -1;
+	line->next_of_request = tree->request_lines[request];
+	tree->request_lines[request] = tree->n_lines;
+	tree->nodes[leaf].n++;
+	for (i = first; i < end; i++)
+		tree->job_lines[which][tree->items[i]] = tree->n_lines;
+	tree->n_lines++;
+	return true;
+}
+
+/*
+ * Add a tree over items[first] to items[end - 1], which are sorted by account
+ * and request.  which: the first or the second tree of these jobs.  Returns
+ * its root, or -1: out of memory.
+ */
+static int32_t
+tree_make(FairshareTree *tree, const DecideArena *arena,
+		  int which,
+		  int32_t first, int32_t end)
+{
+	const DecideJob *jobs = tree->input->jobs;
+	int32_t		root = tree->n_nodes;
+	int32_t		leaf = -1;
+	int32_t		account = -1;
+
+	DecideAssert(which == 0 || which == 1);
+	DecideAssert(first >= 0 && first <= end);
+	if (!node_add(tree, arena, -1, -1, first == end, false))
+		return -1;
+	while (first < end)
+	{
+		const DecideJob *job = &jobs[tree->items[first]];
+		int32_t		next = first + 1;
+
+		while (next < end && jobs[tree->items[next]].request == job->request &&
+			   jobs[tree->items[next]].account == job->account)
+			next++;
+		if (job->account != account)
+		{
+			account = job->account;
+			leaf = leaf_node(tree, arena, root, account);
+			if (leaf < 0)
+				return -1;
+		}
+		if (!line_add(tree, arena, which, leaf, first, next))
+			return -1;
+		first = next;
+	}
+	return root;
+}
+
+/*
+ * Make the heaps of all trees.  False: out of memory.
+ */
+static bool
+trees_ready(FairshareTree *tree, const DecideArena *arena)
+{
+	int32_t    *slots = DecideAlloc(arena, (int64_t) tree->n_nodes +
+									tree->n_lines, sizeof(int32_t));
+	int32_t		i;
+
+	if (slots == NULL)
+		return false;
+	for (i = 0; i < tree->n_nodes; i++)
+	{
+		tree->nodes[i].heap = slots;
+		slots += tree->nodes[i].n;
+		tree->nodes[i].n = 0;
+	}
+	for (i = 0; i < tree->n_nodes; i++)
+	{
+		FairshareNode *node = &tree->nodes[i];
+
+		if (node->parent >= 0)
+		{
+			FairshareNode *parent = &tree->nodes[node->parent];
+
+			parent->heap[parent->n++] = i;
+		}
+	}
+	for (i = 0; i < tree->n_lines; i++)
+	{
+		FairshareNode *leaf = &tree->nodes[tree->lines[i].leaf];
+
+		leaf->heap[leaf->n++] = i;
+	}
+	/* children have higher numbers than their parents */
+	for (i = tree->n_nodes - 1; i >= 0; i--)
+		heap_build(tree->nodes[i].leaf ? &line_heap : &node_heap,
+				   tree, tree->nodes[i].heap, tree->nodes[i].n);
+	return true;
+}
+
+/*
+ * Begin without trees, with room for n_items.  Returns NULL, or what is
+ * wrong.
+ */
+static const char *
+trees_begin(const DecideInput *input, const DecideArena *arena,
+			int32_t n_items, FairshareTree *tree)
+{
+	size_t		jobs = (size_t) input->n_jobs;
+	size_t		accounts = (size_t) input->n_accounts;
+
+	memset(tree, 0, sizeof(*tree));
+	tree->input = input;
+	tree->items = DecideAlloc(arena, n_items, sizeof(int32_t));
+	tree->taken = DecideAlloc(arena, input->n_jobs, sizeof(bool));
+	tree->job_lines[0] = DecideAlloc(arena, input->n_jobs, sizeof(int32_t));
+	tree->job_lines[1] = DecideAlloc(arena, input->n_jobs, sizeof(int32_t));
+	tree->request_lines = DecideAlloc(arena, input->n_requests,
+									  sizeof(int32_t));
+	tree->account_nodes = DecideAlloc(arena, input->n_accounts,
+									  sizeof(int32_t));
+	tree->account_inner = DecideAlloc(arena, input->n_accounts,
+									  sizeof(int32_t));
+	if (tree->items == NULL || tree->taken == NULL ||
+		tree->job_lines[0] == NULL || tree->job_lines[1] == NULL ||
+		tree->request_lines == NULL || tree->account_nodes == NULL ||
+		tree->account_inner == NULL)
+		return "out of memory";
+	memset(tree->taken, 0, jobs * sizeof(bool));
+	memset(tree->job_lines[0], 0xFF, jobs * sizeof(int32_t));
+	memset(tree->job_lines[1], 0xFF, jobs * sizeof(int32_t));
+	memset(tree->request_lines, 0xFF,
+		   (size_t) input->n_requests * sizeof(int32_t));
+	memset(tree->account_nodes, 0xFF, accounts * sizeof(int32_t));
+	memset(tree->account_inner, 0xFF, accounts * sizeof(int32_t));
+	return DecideFairBegin(input, arena, &tree->use);
+}
+
+/*
+ * When a job became aged.
  */
 static int64_t
 aged_since(const DecideInput *input, const DecideJob *job)
@@ -62,8 +635,8 @@ compare_rank(const void *context, int32_t a, int32_t b)
 }
 
 /*
- * Sort jobs by a number from 0 to n_keys - 1 of each, keeping the order of
- * equals.  count has room for one more than n_keys.
+ * Sort jobs by account or request, keeping the order of equals.  count has
+ * room for n_keys + 1.
  */
 static void
 sort_by(const DecideInput *input, const int32_t *from, int32_t *to, int32_t n,
@@ -89,7 +662,7 @@ sort_by(const DecideInput *input, const int32_t *from, int32_t *to, int32_t n,
 }
 
 /*
- * Put aged jobs apart, and the others account by account, request by request.  Whom
+ * Set aged jobs apart; sort the others by account and request.  Jobs that
  * quotas hold back are not in the queue.
  */
 static bool
@@ -124,7 +697,7 @@ jobs_sort(Queue *queue, const DecideArena *arena, const int32_t *held,
 }
 
 /*
- * Add a tree for the jobs of some tiers, whose items start at first.
+ * Add a tree for the jobs of some tiers, with items from *first on.
  */
 static bool
 tree_add(Queue *queue, const DecideArena *arena, int which, const bool *tiers,
@@ -139,7 +712,7 @@ tree_add(Queue *queue, const DecideArena *arena, int which, const bool *tiers,
 		if (tiers[queue->input->jobs[jobs[i]].tier])
 			items[end++] = jobs[i];
 	}
-	*root = DecideFairshareTreeAdd(&queue->tree, arena, which, *first, end);
+	*root = tree_make(&queue->tree, arena, which, *first, end);
 	*first = end;
 	return *root >= 0;
 }
@@ -192,11 +765,11 @@ trees_add(Queue *queue, const DecideArena *arena, const int32_t *jobs,
 		these[order[i]] = false;
 		queue->n_shares++;
 	}
-	return DecideFairshareTreeReady(&queue->tree, arena);
+	return trees_ready(&queue->tree, arena);
 }
 
 /*
- * What of the pool's healthy devices each tier is guaranteed, and uses.
+ * How many of the pool's healthy devices each tier is guaranteed, and uses.
  */
 static bool
 shares_begin(Queue *queue, const DecideArena *arena)
@@ -227,7 +800,7 @@ shares_begin(Queue *queue, const DecideArena *arena)
 }
 
 /*
- * Is a job there twice, or of another organisation than its account?
+ * Is a job listed twice, or of another organisation than its account?
  */
 static const char *
 jobs_error(const Queue *queue, const DecideArena *arena)
@@ -267,7 +840,7 @@ jobs_error(const Queue *queue, const DecideArena *arena)
 }
 
 /*
- * Line up the jobs, but those that quotas hold back (NULL: there are none).
+ * Line up all jobs that quotas do not hold back (held NULL: none is).
  * Returns NULL, or what is wrong.
  */
 const char *
@@ -287,8 +860,8 @@ DecideQueueOpen(const DecideInput *input, const DecideArena *arena,
 		input->n_jobs > INT32_MAX / 2)
 		return "out of memory";
 	memset(queue->blocked, 0, (size_t) input->n_requests * sizeof(bool));
-	error = DecideFairshareTreeBegin(input, arena, input->n_jobs * 2,
-									 &queue->tree);
+	error = trees_begin(input, arena, input->n_jobs * 2,
+						&queue->tree);
 	if (error == NULL)
 		error = jobs_error(queue, arena);
 	if (error != NULL)
@@ -301,8 +874,8 @@ DecideQueueOpen(const DecideInput *input, const DecideArena *arena,
 }
 
 /*
- * The first job of the tiers that have not got their share: of the lowest
- * rank, then by fair share.  -1: there is none that stays within it.
+ * The first job of the tiers below their guaranteed share: of the lowest
+ * rank, then by fair share.  -1: no such job stays within the share.
  */
 static int32_t
 share_turn(Queue *queue)
@@ -315,7 +888,7 @@ share_turn(Queue *queue)
 	for (i = 0; i < queue->n_shares; i++)
 	{
 		const TierQueue *share = &queue->shares[i];
-		int32_t		job = DecideFairshareTreeFirst(&queue->tree, share->root);
+		int32_t		job = tree_first(&queue->tree, share->root);
 		const DecideRequestClass *request;
 
 		if (best != NULL && compare_rank(input->tiers, best->tier,
@@ -327,9 +900,9 @@ share_turn(Queue *queue)
 		if (queue->tier_used[share->tier] + (int64_t) request->min_gpus *
 			request->share > queue->tier_share[share->tier])
 			continue;
-		if (best == NULL || DecideFairshareTreeBefore(&queue->tree,
-													  share->root,
-													  best->root))
+		if (best == NULL || node_before(&queue->tree,
+										share->root,
+										best->root))
 		{
 			best = share;
 			first = job;
@@ -339,7 +912,7 @@ share_turn(Queue *queue)
 }
 
 /*
- * The job whose turn it is, which it has with that.  -1: all had theirs.
+ * The next job; this is its turn.  -1: all jobs had theirs.
  */
 int32_t
 DecideQueueNext(Queue *queue)
@@ -357,35 +930,33 @@ DecideQueueNext(Queue *queue)
 	job = share_turn(queue);
 	while (job < 0 && queue->first_rank < queue->n_ranks)
 	{
-		job = DecideFairshareTreeFirst(&queue->tree,
-									   queue->ranks[queue->first_rank]);
+		job = tree_first(&queue->tree,
+						 queue->ranks[queue->first_rank]);
 		if (job < 0)
 			queue->first_rank++;
 	}
 	if (job >= 0)
-		DecideFairshareTreeTake(&queue->tree, job);
+		tree_take(&queue->tree, job);
 	return job;
 }
 
 /*
- * A job got so many devices of a type: its account has them from here on.
+ * Charge an account, and its job's tier (-1: none), for thousandths of
+ * devices of a type.
  */
 void
-DecideQueueCharge(Queue *queue, int32_t job, int32_t type, int32_t gpus)
+DecideQueueCharge(Queue *queue, int32_t account, int32_t tier, int32_t type,
+				  int64_t milli)
 {
-	const DecideInput *input = queue->input;
-	const DecideJob *j = &input->jobs[job];
-	int64_t		milli = (int64_t) gpus * input->requests[j->request].share;
-
-	DecideAssert(job >= 0 && job < queue->input->n_jobs);
-	DecideAssert(gpus >= 0);
-	queue->tier_used[j->tier] += milli;
-	DecideFairshareTreeCharge(&queue->tree, j->account,
-							  DecideFairAmount(input, type, milli));
+	DecideAssert(account >= 0 && account < queue->input->n_accounts);
+	DecideAssert(tier < queue->input->n_tiers && milli >= 0);
+	if (tier >= 0)
+		queue->tier_used[tier] += milli;
+	tree_charge(&queue->tree, account, type, milli);
 }
 
 /*
- * No job of a request gets a turn any more.
+ * Give no job of a request another turn.
  */
 void
 DecideQueueBlock(Queue *queue, int32_t request)
@@ -395,51 +966,12 @@ DecideQueueBlock(Queue *queue, int32_t request)
 	if (queue->blocked[request])
 		return;
 	queue->blocked[request] = true;
-	DecideFairshareTreeBlock(&queue->tree, request);
+	tree_block(&queue->tree, request);
 }
 
 /*
- * The order in which the jobs would have their turns if each started with the
- * least devices it takes, of the first type it accepts: where a job stands.
- */
-const char *
-DecideTurns(const DecideInput *input, const DecideArena *arena,
-			int32_t **turns)
-{
-	DecideResult result = {0};
-	Cycle		cycle = {.input = input, .arena = arena, .result = &result};
-	Queue		queue;
-	const char *error = DecideInputError(input);
-	int32_t		n = 0;
-	int32_t		job;
-
-	if (error == NULL && !DecideQuotasBegin(&cycle))
-		error = "out of memory";
-	if (error == NULL)
-		error = DecideQueueOpen(input, arena, result.held, &queue);
-	if (error != NULL)
-		return error;
-	*turns = DecideAlloc(arena, input->n_jobs, sizeof(int32_t));
-	if (*turns == NULL)
-		return "out of memory";
-	memset(*turns, 0xFF, (size_t) input->n_jobs * sizeof(int32_t));
-	while ((job = DecideQueueNext(&queue)) >= 0)
-	{
-		const DecideRequestClass *request = &input->requests[input->jobs[job].request];
-
-		if (n % 256 == 0)
-			DecidePoll(arena);
-		(*turns)[n++] = job;
-		DecideQueueCharge(&queue, job, request->n_offers > 0 ?
-						  request->offers[0].type : DECIDE_NO_TYPE,
-						  request->min_gpus);
-	}
-	return NULL;
-}
-
-/*
- * The turn that a job has as long as nothing starts before it, among those that
- * no quota holds back.
+ * The turn of a job if nothing starts before it, among jobs that no quota
+ * holds back.
  */
 const char *
 DecideTurn(const DecideInput *input, const DecideArena *arena,

@@ -1,204 +1,17 @@
 /*
  * quota.c
- *	  What accounts, with all below them, may have at most.
+ *	  The most that an account with all below it may have.
  *
- * A quota counts what runs, wherever, what is promised and what this cycle
- * starts, of its account and all below it; within a round that only grows.  So
- * what a quota once keeps from starting it keeps: jobs that it leaves nothing
- * before the queue are not in it, nor in anybody's way, and others lose at
- * their turn what it no longer leaves them.  What is reserved counts
- * among reservations alone: it is for later, and what starts now comes first.
+ * A quota counts running jobs in all pools, claims, and this cycle's starts,
+ * of its account and all below it.  Within a round that only grows, so what a
+ * quota once forbids stays forbidden.  Jobs with no quota left are not
+ * queued.  Others lose at their turn the offers that no quota is left for.
+ * Reservations count only among themselves: they are for later, and starts
+ * come first.
  */
 #include <string.h>
 
 #include "decide/order/order.h"
-
-/*
- * Classes: requests that are equal in all but their wall limit.
- *
- * They fit wherever the other fits, as long as nothing is reserved.  Behind
- * reservations one with a longer limit sees the less: where it is known that a
- * class cannot start a job of some limit, no longer one needs to be tried, and
- * none at all where it is not for reservations.  In the same way none can be
- * reserved for sooner than it was for a shorter one.
- */
-
-/*
- * Mix a number into a hash.
- */
-static uint64_t
-mix(uint64_t hash, int64_t value)
-{
-	hash = (hash ^ (uint64_t) value) * UINT64_C(0x9E3779B97F4A7C15);
-	return hash ^ hash >> 32;
-}
-
-/*
- * A number that equal classes share.
- */
-static uint64_t
-class_hash(const DecideRequestClass *request)
-{
-	uint64_t	hash = mix(0, request->min_gpus);
-	int32_t		i;
-
-	hash = mix(hash, request->max_gpus);
-	hash = mix(hash, request->share);
-	hash = mix(hash,
-			   request->topology << 4 | request->prefer << 1 | request->spot_ok);
-	hash = mix(hash, request->cpu_milli);
-	hash = mix(hash, request->memory_mib);
-	for (i = 0; i < request->n_offers; i++)
-		hash = mix(mix(hash, request->offers[i].type),
-				   request->offers[i].min_memory);
-	return hash;
-}
-
-/*
- * Are two requests equal in all but their wall limit?
- */
-static bool
-same_class(const DecideRequestClass *a, const DecideRequestClass *b)
-{
-	int32_t		i;
-
-	if (a->min_gpus != b->min_gpus || a->max_gpus != b->max_gpus ||
-		a->share != b->share || a->n_offers != b->n_offers ||
-		a->topology != b->topology || a->prefer != b->prefer ||
-		a->cpu_milli != b->cpu_milli || a->memory_mib != b->memory_mib ||
-		a->spot_ok != b->spot_ok || a->apart || b->apart)
-		return false;
-	for (i = 0; i < a->n_offers && a->offers != b->offers; i++)
-	{
-		if (a->offers[i].type != b->offers[i].type ||
-			a->offers[i].min_memory != b->offers[i].min_memory ||
-			a->offers[i].tied != b->offers[i].tied)
-			return false;
-	}
-	return true;
-}
-
-/*
- * Find the class of each request.  False: out of memory.
- */
-bool
-DecideClassesFind(Cycle *cycle)
-{
-	const DecideInput *input = cycle->input;
-	int32_t		n = input->n_requests;
-	uint64_t	size = 16;
-	int32_t    *table;
-	int32_t		n_classes = 0;
-	int32_t		i;
-
-	DecideAssert(cycle->classes == NULL);
-	DecideAssert(cycle->input != NULL);
-	while (size < (uint64_t) n * 2)
-		size *= 2;
-	table = DecideAlloc(cycle->arena, (int64_t) size, sizeof(int32_t));
-	cycle->class_of = DecideAlloc(cycle->arena, n, sizeof(int32_t));
-	if (table == NULL || cycle->class_of == NULL)
-		return false;
-	memset(table, 0xFF, size * sizeof(int32_t));
-	for (i = 0; i < n; i++)
-	{
-		uint64_t	at = class_hash(&input->requests[i]) & (size - 1);
-
-		while (table[at] >= 0 &&
-			   !same_class(&input->requests[table[at]], &input->requests[i]))
-			at = (at + 1) & (size - 1);
-		if (table[at] < 0)
-		{
-			table[at] = i;
-			cycle->class_of[i] = n_classes++;
-		}
-		else
-			cycle->class_of[i] = cycle->class_of[table[at]];
-	}
-	cycle->classes = DecideAlloc(cycle->arena, n_classes,
-								 sizeof(EquivalenceClass));
-	if (cycle->classes == NULL)
-		return false;
-	memset(cycle->classes, 0, (size_t) n_classes * sizeof(EquivalenceClass));
-	return true;
-}
-
-/*
- * How far a class got, for a job of this limit.  What was found out for a
- * shorter one holds, but for the scores of hosts, which look different.
- */
-RequestState *
-DecideClassState(const Cycle *cycle, EquivalenceClass *class,
-				 int64_t wall_limit)
-{
-	RequestState *state = &class->state;
-
-	DecideAssert(class != NULL);
-	DecideAssert(wall_limit > 0);
-	if (!DecideAvailabilityAlike(cycle, class->limit, wall_limit))
-	{
-		if (wall_limit < class->limit)
-		{
-			state->offer = 0;
-			state->spread = false;
-		}
-		state->started = false;
-		state->best = NULL;
-	}
-	class->limit = wall_limit;
-	return state;
-}
-
-/*
- * Nothing of a class is to be reserved for a job of this limit before then.
- */
-int64_t
-DecideClassFloor(const Cycle *cycle, const EquivalenceClass *class,
-				 int64_t wall_limit)
-{
-	int64_t		floor = cycle->input->now;
-	int32_t		i;
-
-	DecideAssert(class != NULL);
-	DecideAssert(wall_limit > 0);
-	for (i = 0; i < class->n_floors; i++)
-	{
-		if (class->floors[i].wall_limit <= wall_limit &&
-			class->floors[i].at > floor)
-			floor = class->floors[i].at;
-	}
-	return floor;
-}
-
-/*
- * Note the earliest time that was found for a job of this limit.  False: out
- * of memory.
- */
-bool
-DecideClassReserved(const Cycle *cycle, EquivalenceClass *class,
-					int64_t wall_limit,
-					int64_t at)
-{
-	ClassFloor *kept = class->floors;
-	int32_t		n = 0;
-	int32_t		i;
-
-	DecideAssert(wall_limit > 0);
-	DecideAssert(at >= cycle->input->now);
-	for (i = 0; i < class->n_floors; i++)
-	{
-		if (kept[i].wall_limit < wall_limit || kept[i].at > at)
-			kept[n++] = kept[i];
-	}
-	class->floors = DecideGrow(cycle->arena, class->floors, n,
-							   &class->floors_capacity, sizeof(ClassFloor));
-	if (class->floors == NULL)
-		return false;
-	class->floors[n].wall_limit = wall_limit;
-	class->floors[n].at = at;
-	class->n_floors = n + 1;
-	return true;
-}
 
 /*
  * Chain the quotas of each account.  False: out of memory.
@@ -226,7 +39,7 @@ quota_chain(const DecideInput *input, const DecideArena *arena,
 }
 
 /*
- * Does a quota count what has devices of this type, or none?
+ * Does a quota count devices of this type?
  */
 static bool
 quota_counts(const DecideQuota *quota, int32_t type)
@@ -235,9 +48,9 @@ quota_counts(const DecideQuota *quota, int32_t type)
 }
 
 /*
- * The first quota that an account stands under and that counts a type, from
- * one on (-1: the account's own first); -1: there is none.  *account is whose
- * it is.
+ * The next quota after quota (-1: from the account's first) that counts this
+ * type for an account or one above it; -1: none.  *account becomes the
+ * quota's account.
  */
 static int32_t
 next_over(const Cycle *cycle, int32_t type, int32_t *account, int32_t quota)
@@ -258,7 +71,7 @@ next_over(const Cycle *cycle, int32_t type, int32_t *account, int32_t quota)
 }
 
 /*
- * Count so much more under all quotas that an account stands under.
+ * Add to all quotas that count an account.
  */
 void
 DecideQuotaTake(Cycle *cycle, int32_t account, int32_t type, int64_t milli,
@@ -279,8 +92,8 @@ DecideQuotaTake(Cycle *cycle, int32_t account, int32_t type, int64_t milli,
 }
 
 /*
- * The most devices of a type, up to what is asked, that quotas leave a job;
- * -1: they do not let it start.
+ * The most devices of a type that quotas leave a job, up to its request; -1:
+ * it may not start.
  */
 static int32_t
 quota_most(const Cycle *cycle, const DecideJob *job,
@@ -306,7 +119,7 @@ quota_most(const Cycle *cycle, const DecideJob *job,
 		if (quota->max_running >= 0 && running >= quota->max_running)
 			return -1;
 		if (quota->max_milli < 0 || request->max_gpus == 0)
-			continue;			/* of devices it takes none */
+			continue;			/* it takes no devices */
 		if (capacity < 0)
 			return -1;
 		if (capacity / request->share < most)
@@ -369,8 +182,8 @@ DecideQuotaMore(const Cycle *cycle, const DecideRunning *running)
 }
 
 /*
- * Of a job's range of devices, from least to most: as many as quotas could ever
- * let it have, whatever else runs.
+ * Of a range of devices, the most that quotas could ever allow, whatever else
+ * runs.
  */
 int32_t
 DecideQuotaEver(const Cycle *cycle, int32_t account, int32_t type,
@@ -393,8 +206,8 @@ DecideQuotaEver(const Cycle *cycle, int32_t account, int32_t type,
 }
 
 /*
- * How many devices a running job has that is to go on elsewhere; as many as it
- * will have where it is not there.
+ * How many devices a running job with a claim has now; if it no longer runs,
+ * as many as the claim.
  */
 static int32_t
 gpus_now(const DecideInput *input, const DecideClaim *claim)
@@ -413,7 +226,7 @@ gpus_now(const DecideInput *input, const DecideClaim *claim)
 }
 
 /*
- * What is promised is spoken for.
+ * Count claims under quotas.
  */
 static void
 count_claims(Cycle *cycle)
@@ -457,7 +270,7 @@ leave_nothing(const Cycle *cycle, const DecideJob *job)
 }
 
 /*
- * Hold back, before the queue, whom quotas leave nothing.  Who has a claim is
+ * Hold back jobs with no quota left, before the queue.  Jobs with claims are
  * counted already.
  */
 static void
@@ -488,7 +301,7 @@ hold_back(Cycle *cycle)
 }
 
 /*
- * Which accounts stand under a quota.
+ * Mark the accounts that some quota counts.
  */
 static void
 note_any(const DecideInput *input, Quotas *quotas)
@@ -506,7 +319,8 @@ note_any(const DecideInput *input, Quotas *quotas)
 }
 
 /*
- * Count what there is, before anything is decided.  False: out of memory.
+ * Count what runs and what is claimed, before anything is decided.  False:
+ * out of memory.
  */
 bool
 DecideQuotasBegin(Cycle *cycle)
@@ -561,16 +375,16 @@ DecideQuotasBegin(Cycle *cycle)
 }
 
 /*
- * A job's turn where quotas leave it a part of what it requests.
+ * A turn where quotas leave a job part of its request.
  *
- * Of its offers those count whose types its quotas leave it enough of, and of a
- * range no more devices than that.  Jobs of a class that are left the same are
- * a class of their own, so that they cost no more looks at hosts than others;
- * what could start none of the whole class starts none of these.
+ * Offers count whose types have enough quota left, and a range is cut to that
+ * many devices.  Jobs of a class with the same rest share a class of their
+ * own, so hosts are not looked at more often.  What failed for the whole
+ * class fails for its part.
  */
 
 /*
- * What is left of a class, for a key in the scratch.  NULL: out of memory.
+ * Make the rest of a class for the key in the scratch.  NULL: out of memory.
  */
 static QuotaFilter *
 filter_make(Cycle *cycle, const DecideRequestClass *request,
@@ -598,7 +412,7 @@ filter_make(Cycle *cycle, const DecideRequestClass *request,
 	filter->request.max_gpus = request->min_gpus;
 	for (i = 0; i < request->n_offers; i++)
 	{
-		/* tied to the last one that is left, through all between */
+		/* tied to the last one left if all between are tied */
 		tied &= request->offers[i].tied;
 		if (key[i] < 0)
 			continue;
@@ -615,8 +429,8 @@ filter_make(Cycle *cycle, const DecideRequestClass *request,
 }
 
 /*
- * Find what is left of a class, for a key in the scratch, or make it.  NULL:
- * out of memory.
+ * Find the rest of a class for the key in the scratch, or make it.  NULL: out
+ * of memory.
  */
 static QuotaFilter *
 filter_find(Cycle *cycle, const DecideRequestClass *request, int32_t class)
@@ -651,7 +465,7 @@ filter_find(Cycle *cycle, const DecideRequestClass *request, int32_t class)
 }
 
 /*
- * See what quotas leave a job whose turn it is; *held: nothing.  False: out of
+ * Find what quotas leave the job at its turn; *held: nothing.  False: out of
  * memory.
  */
 bool
@@ -693,48 +507,7 @@ DecideQuotaFilter(Cycle *cycle, int32_t job, bool reserving, bool *held)
 }
 
 /*
- * Note why a job cannot start with what quotas leave it, for its request, unless
- * they left it all: false.
- */
-bool
-DecideQuotaFilterExplain(Cycle *cycle, int32_t job)
-{
-	DecideWait *wait;
-
-	DecideAssert(job >= 0 && job < cycle->input->n_jobs);
-	DecideAssert(cycle->result->waits != NULL);
-	if (cycle->filter == NULL)
-		return false;
-	wait = &cycle->quotas->waits[cycle->input->jobs[job].request];
-	if (wait->reason == DECIDE_NOT_WAITING)
-	{
-		*wait = cycle->filter->class.failed ? cycle->filter->class.wait :
-			cycle->filter->whole->wait;
-		wait->job = job;
-	}
-	return true;
-}
-
-/*
- * Tell why requests wait of which no job waits that was left all.
- */
-void
-DecideQuotaFilterEnd(Cycle *cycle)
-{
-	int32_t		i;
-
-	if (cycle->quotas == NULL || cycle->quotas->filters == NULL)
-		return;
-	for (i = 0; i < cycle->input->n_requests; i++)
-	{
-		if (cycle->result->waits[i].reason == DECIDE_NOT_WAITING &&
-			cycle->quotas->waits[i].reason != DECIDE_NOT_WAITING)
-			cycle->result->waits[i] = cycle->quotas->waits[i];
-	}
-}
-
-/*
- * Quotas count what started.
+ * Copy the quotas for the next round, and count the starts.
  */
 bool
 DecideQuotasApply(const DecideInput *input, const DecideResult *result,

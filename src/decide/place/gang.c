@@ -2,21 +2,19 @@
  * gang.c
  *	  A gang over several hosts.
  *
- * A scope can take the gang exactly when the room of its hosts adds up to it
- * (fit.c defines room).  The greedy choice below then always succeeds: it
- * skips no room, and stops only when the gang is complete.  Of the scopes that
- * the topology allows, and with topology any or nvlink of each leaf within
- * them, the best plan wins.
+ * A scope can take the gang exactly if its hosts' capacities add up to it
+ * (fit.c).  Then the greedy choice below succeeds: it skips no capacity, and
+ * stops when the gang is complete.  Of the scopes that the topology allows
+ * the best plan wins; within any and nvlink, each leaf is a scope, too.
  *
  * Within a scope: take whole domains, roomiest first, until one domain can
- * take all that is still wanted; that is the fewest domains there can be.  Of
- * equally roomy ones, those below a leaf in use already, then below the
- * roomiest leaf.  Of the domains that can take the rest, the one whose own
- * plan for it is best.
+ * take the rest; that is the fewest possible.  Of equally roomy ones, first
+ * those below a leaf in use, then below the roomiest leaf.  Of the domains
+ * that can take the rest, the one with the best plan for it wins.
  *
- * Each gang looks at all hosts of its type: some 15 us on 1,213.  Tournaments
- * that kept what one gang learnt for the next made the msr trace's whole queue,
- * as one cycle, 1.1 to 1.4 times as fast, and its replay no faster.
+ * Each gang looks at all hosts of its type: about 15 us for 1,213 hosts.
+ * Tournaments that kept findings from gang to gang made the msr trace's
+ * queue, as one cycle, 1.1 to 1.4 times as fast, and its replay no faster.
  */
 #include <string.h>
 
@@ -25,7 +23,7 @@
 typedef struct GangScratch GangScratch;
 
 /*
- * The places within which a topology keeps a gang together.
+ * The scopes within which a topology keeps a gang together.
  */
 
 /*
@@ -49,8 +47,8 @@ same_scope(const Host *a, const Host *b, DecideTopology topology)
 }
 
 /*
- * Walk the scopes of a topology among the hosts of one type.  Starts with the
- * first when the scope given is all zeroes; false: there is none left.
+ * Walk the scopes of a topology among the hosts of one type.  A zeroed scope
+ * starts with the first; false: there are no more.
  */
 bool
 DecideScopeNext(const Cycle *cycle, const TypeRange *range,
@@ -78,8 +76,8 @@ DecideScopeNext(const Cycle *cycle, const TypeRange *range,
 }
 
 /*
- * Walk the parts of a scope that are below one leaf each, where the scope
- * keeps each leaf's hosts in one stretch.
+ * Walk the parts of a scope that are below one leaf each; the scope has each
+ * leaf's hosts together.
  */
 static bool
 scope_leaf(const Cycle *cycle, const Scope *outer, Scope *inner)
@@ -106,9 +104,9 @@ typedef struct GangGroup
 	const int32_t *hosts;		/* one domain's hosts within the scope */
 	int32_t		n;
 	int32_t		leaf;			/* of the first */
-	int32_t		widest;			/* most room on one host */
+	int32_t		widest;			/* largest capacity of one host */
 	int32_t		cache_hits;		/* hosts that hold the job's cache */
-	int64_t		capacity;		/* 0: nothing there, or already in the plan */
+	int64_t		capacity;		/* 0: none, or already in the plan */
 } GangGroup;
 
 typedef struct GangRequest
@@ -165,9 +163,9 @@ plan_add(Cycle *cycle, const GangRequest *gang, Plan *plan, int32_t host,
 
 /*
  * Which of two plans is better: below 0, the first.  Fewest domains, leaves
- * and hosts, of which a preference moves its own to the front, best by the
- * pool's policy, fewest free devices left on the hosts used, least room left
- * around them, most hosts that hold the job's cache.
+ * and hosts (a preference moves its count to the front), best by the policy,
+ * fewest free devices left on the hosts used, least capacity left, most hosts
+ * with the job's cache.
  */
 static int
 plan_compare(const Plan *a, const Plan *b, DecideTopology prefer)
@@ -194,8 +192,8 @@ plan_compare(const Plan *a, const Plan *b, DecideTopology prefer)
 }
 
 /*
- * By what hosts that take equally many devices are chosen: the pool's policy,
- * then whether they hold the job's cache.  Below 2^17.
+ * The order of hosts that take equally many devices: by the policy, then by
+ * the job's cache.  Below 2^17.
  */
 static uint64_t
 part_rank(const Cycle *cycle, const GangRequest *gang, int32_t host,
@@ -239,9 +237,9 @@ add_last(Cycle *cycle, const GangRequest *gang, const GangGroup *group,
 }
 
 /*
- * Add hosts of a group that take wanted devices (no more than its room) to a
- * plan: as few as possible, so the roomiest first and full, then the one the
- * rest suits best.
+ * Fill a plan from a group's hosts, up to its capacity, with as few as
+ * possible: the roomiest first and full, then the host that suits the rest
+ * best.
  */
 static void
 group_fill(Cycle *cycle, const GangRequest *gang, const GangGroup *group,
@@ -279,8 +277,8 @@ group_fill(Cycle *cycle, const GangRequest *gang, const GangGroup *group,
 }
 
 /*
- * Count the leaves of a stretch of a plan that bear neither stamp yet, and
- * give them the first.
+ * Count the leaves in a range of a plan that have neither stamp yet, and
+ * stamp them.
  */
 static int32_t
 leaves_stamp(const Cycle *cycle, const Plan *plan, int32_t first,
@@ -303,8 +301,8 @@ leaves_stamp(const Cycle *cycle, const Plan *plan, int32_t first,
 }
 
 /*
- * Do two hosts of a scope belong to one group: domain, or leaf where few of
- * those are preferred, or all where few hosts are?
+ * Do two hosts of a scope belong to one group?  A group is a domain; a leaf
+ * if few leaves are preferred; everything if few hosts are.
  */
 static bool
 same_group(const Host *a, const Host *b, DecideTopology prefer)
@@ -315,7 +313,7 @@ same_group(const Host *a, const Host *b, DecideTopology prefer)
 }
 
 /*
- * Find the groups of a scope, and the room below each leaf in it.
+ * Find the groups of a scope, and the capacity below each of its leaves.
  */
 static int32_t
 groups_find(Cycle *cycle, const Scope *scope, DecideTopology prefer)
@@ -355,8 +353,8 @@ groups_find(Cycle *cycle, const Scope *scope, DecideTopology prefer)
 }
 
 /*
- * The group to fill whole next: roomiest, below a leaf in use, below the
- * roomiest leaf, with most hosts that hold the cache, first.
+ * The group to fill whole next: the roomiest, then below a leaf in use, below
+ * the roomiest leaf, with most caches.
  */
 static GangGroup *
 group_roomiest(const Cycle *cycle, int32_t n, uint64_t stamp)
@@ -400,7 +398,7 @@ group_roomiest(const Cycle *cycle, int32_t n, uint64_t stamp)
 }
 
 /*
- * Find the group that takes all that is wanted best, and add its plan for it.
+ * Find the group that takes the rest best, and add its plan.
  */
 static void
 group_last(Cycle *cycle, const GangRequest *request, int32_t n, int32_t wanted,
@@ -506,8 +504,8 @@ scope_plan(Cycle *cycle, const GangRequest *request, const Scope *scope,
 }
 
 /*
- * Plan the gang within a scope, if it has room, and keep the plan if it is
- * better than the best so far.
+ * Plan the gang within a scope with enough capacity, and keep the plan if it
+ * is the best so far.
  */
 static void
 scope_try(Cycle *cycle, const GangRequest *request, const Scope *scope,
@@ -534,8 +532,8 @@ scope_try(Cycle *cycle, const GangRequest *request, const Scope *scope,
 }
 
 /*
- * Try the places that keep a gang together better than its topology requests: each
- * leaf where it may go anywhere, and where few hosts are preferred each domain.
+ * Try scopes closer than the topology requires: each leaf, and each domain if
+ * few hosts are preferred.
  */
 static void
 narrow_try(Cycle *cycle, const TypeRange *range, const GangRequest *request)
@@ -553,7 +551,7 @@ narrow_try(Cycle *cycle, const TypeRange *range, const GangRequest *request)
 }
 
 /*
- * Try every place that the gang's topology allows, and better ones within.
+ * Try every scope that the topology allows, and closer ones.
  */
 static void
 scopes_try(Cycle *cycle, const TypeRange *range, const GangRequest *request)
@@ -567,7 +565,7 @@ scopes_try(Cycle *cycle, const TypeRange *range, const GangRequest *request)
 		narrow_try(cycle, range, request);
 	if (topology == DECIDE_TOPOLOGY_ANY && prefer == DECIDE_TOPOLOGY_LEAF)
 	{
-		/* all hosts, but each leaf's together */
+		/* all hosts, sorted by leaf */
 		scope.hosts = cycle->by_leaf + range->first;
 		scope.n = range->n;
 		scope_try(cycle, request, &scope, prefer);
@@ -587,8 +585,8 @@ scopes_try(Cycle *cycle, const TypeRange *range, const GangRequest *request)
 }
 
 /*
- * Find hosts for a gang of count devices with this offer: the plan, valid until
- * the next call, or NULL.
+ * Find hosts for a gang of count devices with this offer.  The plan is valid
+ * until the next call; NULL: none.
  */
 Plan *
 DecideGangFind(Cycle *cycle, const DecideRequestClass *request,
@@ -624,7 +622,7 @@ DecideGangFind(Cycle *cycle, const DecideRequestClass *request,
 }
 
 /*
- * Get a plan that can name every host.  False: out of memory.
+ * Get a plan with room for every host.  False: out of memory.
  */
 static bool
 plan_alloc(Cycle *cycle, Plan *plan)
@@ -674,19 +672,18 @@ DecideGangPrepare(Cycle *cycle)
 }
 
 /*
- * Elastic requests: the most GPUs of a range that fit now.
+ * Elastic requests: the most devices of a range that fit now.
  *
- * The more devices a job has, the less cpu and memory belong to each, so a
- * larger count may fit where a smaller one does not, and trying counts by
- * halving would miss it.  But the room S(c) that a scope has for a job of c
- * devices never grows as c falls.  So when c does not fit, nothing above S(c)
- * does either, and the search goes straight on to S(c): it ends at the largest
- * count that fits, usually after a step or two.
+ * With more devices, less cpu and memory belongs to each.  So a larger count
+ * may fit where a smaller does not, and halving would miss it.  But a scope's
+ * capacity S(c) for a job of c devices never grows as c falls.  If c does not
+ * fit, nothing above S(c) fits, and the search goes on at S(c).  It ends at
+ * the largest count that fits, usually after one or two steps.
  */
 
 /*
- * Room of a scope for a job of count devices; cpu and memory count only where
- * asked, so that without them it is the free devices.
+ * A scope's capacity for a job of count devices; without cpu and memory, its
+ * free devices.
  */
 static int64_t
 scope_capacity(const Cycle *cycle, const Scope *scope,
@@ -711,7 +708,7 @@ scope_capacity(const Cycle *cycle, const Scope *scope,
 
 /*
  * The most devices, up to max_gpus, that fit now with this offer within one
- * scope of the request's topology; 0 when fewer than min_gpus do.
+ * scope of the topology; 0 if fewer than min_gpus do.
  */
 int32_t
 DecideRangeLargest(Cycle *cycle, const DecideRequestClass *request,

@@ -2,56 +2,55 @@
  * packing.c
  *	  How well a host suits a request, by the pool's policy.
  *
- * By the policy pack here: what a placement costs the pool in fed free devices
- * (fit.c), then the fullest.  A share goes onto the device already shared that
- * has the least left of those it fits on.  Only when there is none, a free
- * device is broken: rather on a host that has fragments already, then where
- * the fewest free devices remain.
+ * Policy pack: the usable devices that a placement costs the pool (fit.c),
+ * then the fullest host.  A share goes onto the shared device that fits it
+ * with the least left.  If there is none, it takes a free device: first on a
+ * host with fragments, then where the fewest free devices remain.
  *
- * By the policy spread a job goes where the least is used.  What is used is
- * told in thousandths of what the host has, so that large and small hosts fill
- * alike.  Shares go onto the device with the most left.  Of hosts used as much
- * the one with the most left in all, then what it costs the pool.
+ * Policy spread: the host whose part in use is least.  Use counts in
+ * thousandths of what the host has, so that large and small hosts fill alike.
+ * Shares go onto the device with the most left.  Of equally used hosts the
+ * one with the most left wins, then the cheapest for the pool.
  */
 #include "decide/place/place.h"
 
 /*
- * The packing policy fgd: a job goes where typical jobs lose least.
+ * Policy fgd: a job goes where typical jobs lose least.
  *
  * After "Beware of Fragmentation" (Weng et al., USENIX ATC 2023).  If a host
- * cannot run a typical job (type, memory of the devices, cpu, memory, too few
- * devices with enough left), the job can use nothing that is left on it. Else
- * it cannot use the devices that have less left than it wants.  The sum of
- * this over the typical jobs, each by its weight, is how fragmented a host is;
- * a placement costs what that grows by, and what it strands.  Of a shared
- * device a typical share needs the memory it would take, too.
+ * cannot run a typical job (type, device memory, cpu, memory, too few devices
+ * with enough left), the job can use nothing that is left there.  Else it
+ * cannot use the devices with less left than it wants.  The weighted sum over
+ * typical jobs is how fragmented the host is.  A placement costs the growth
+ * of that sum, and what it strands.  A typical share also needs its memory on
+ * a shared device.
  *
- * Stranded is what of a host's devices its cpu or memory can no longer feed,
- * by what typical jobs have beside a device.
+ * Stranded devices are those for which typical jobs find too little cpu or
+ * memory left on the host.
  *
- * A typical job weighs what part of the jobs it stands for, times
- * (1 / size)^3, size in devices, at least a quarter: small jobs come often
- *		and fill what is left by others, and what none of them fits is lost;
- * (devices of the pool / devices that could ever serve it)^2: what only a
- *		few devices can do is kept for those who need it.
+ * A typical job weighs its part of all jobs, times (1 / size)^3, size in
+ * devices, at least a quarter.  Small jobs come often and fill what others
+ * leave, and what none of them fits is lost.  It is also multiplied by
+ * (devices of the pool / devices that could ever serve it)^2, to keep scarce
+ * devices for jobs that need them.
  *
- * Costs are compared in steps of 60 thousandths of a device, since smaller
- * differences are noise that would scatter jobs; within a step the host with
- * the least left wins, then the device.  The constants are the same for every
- * pool; docs/scheduling.md says how they were found and how little depends on
- * their exact values.
+ * Costs are compared in steps of 60 thousandths of a device: smaller
+ * differences are noise that would scatter jobs.  Within a step the host with
+ * the least left wins, then the device.  All pools use the same constants;
+ * docs/scheduling.md says how they were found, and how little depends on
+ * them.
  */
 
 typedef __int128 Wide;
 
-#define COVERED_PERCENT	95		/* of the jobs, by the most frequent requests */
+#define COVERED_PERCENT	95		/* of jobs; the most frequent requests */
 #define SMALLEST_SIZE	250		/* thousandths of a device */
-#define WEIGHT_ONE		1000000 /* of a whole device, if all jobs were so */
+#define WEIGHT_ONE		1000000 /* of a whole device, if all jobs want one */
 #define WEIGHT_MOST		INT64_C(1000000000)
 #define STEP			((int64_t) 60 * WEIGHT_ONE)
 #define STEPS_BIAS		(INT64_C(1) << 31)
 
-/* A request that is typical. */
+/* A typical request. */
 typedef struct MixClass
 {
 	const DecideRequestClass *request;
@@ -63,8 +62,8 @@ struct Mix
 	MixClass   *classes;
 	int32_t		n;
 	int64_t    *floors;			/* MiB a device needs, by kind of host and
-								 * class; INT64_MAX: not of this type */
-	int64_t		cpu_each;		/* beside a whole device, in typical jobs */
+								 * class; INT64_MAX: type not accepted */
+	int64_t		cpu_each;		/* cpu that typical jobs have per whole device */
 	int64_t		memory_each;
 };
 
@@ -76,8 +75,9 @@ typedef struct Rest
 	int32_t		n_free;
 	int32_t		n_partial;
 	uint16_t	partial[DECIDE_MAX_DEVICES];
-	uint16_t	memory_part[DECIDE_MAX_DEVICES];	/* thousandths of theirs */
-	int64_t		gpu_memory[DECIDE_MAX_DEVICES]; /* MiB of theirs */
+	uint16_t	memory_part[DECIDE_MAX_DEVICES];	/* thousandths of the
+													 * devices' memory */
+	int64_t		gpu_memory[DECIDE_MAX_DEVICES]; /* MiB of the devices */
 } Rest;
 
 /*
@@ -104,8 +104,8 @@ request_size(const DecideRequestClass *request)
 }
 
 /*
- * How many jobs there must be of a request for it to be among the most frequent
- * that cover enough of all; requests of the same number stand or fall together.
+ * The least number of jobs by which a request is among the most frequent that
+ * cover enough of all.  Requests with the same number are all in, or all out.
  */
 static int64_t
 fewest_jobs(const Cycle *cycle, int32_t *order, int32_t n, int64_t all)
@@ -137,8 +137,8 @@ compare_jobs(const void *context, int32_t a, int32_t b)
 }
 
 /*
- * The memory in MiB that a device of this type must have for a request, the least
- * where the type is named more than once; INT64_MAX: it is not accepted.
+ * The memory in MiB that a request needs of a device of this type, the least
+ * if the type is named more than once; INT64_MAX: not accepted.
  */
 static int64_t
 floor_of(const DecideRequestClass *request, int32_t type)
@@ -156,8 +156,8 @@ floor_of(const DecideRequestClass *request, int32_t type)
 }
 
 /*
- * How many of a job's devices a host would have: all, or, of a gang that may
- * spread, as many as the host has.
+ * How many of a job's devices would be on a host: all, or, for a gang that
+ * may spread, as many as the host has.
  */
 static int32_t
 devices_here(const Host *host, const DecideRequestClass *request)
@@ -196,7 +196,7 @@ supply_of(const Cycle *cycle, const Mix *mix, int32_t class)
 }
 
 /*
- * What a class weighs that stands for jobs of all; 0: nothing could ever
+ * The weight of a class with this part of all jobs; 0: no device could ever
  * serve it.
  */
 static int64_t
@@ -235,7 +235,7 @@ floors_find(const Cycle *cycle, Mix *mix)
 }
 
 /*
- * Weigh the classes, and find what typical jobs have beside a device.
+ * Weigh the classes, and compute what typical jobs have per device.
  */
 static void
 mix_weigh(const Cycle *cycle, Mix *mix, const int64_t *jobs, int64_t all)
@@ -264,7 +264,7 @@ mix_weigh(const Cycle *cycle, Mix *mix, const int64_t *jobs, int64_t all)
 }
 
 /*
- * Find out what is typical, once a cycle.  False: out of memory.
+ * Find the typical requests, once a cycle.  False: out of memory.
  */
 bool
 DecideMixPrepare(Cycle *cycle)
@@ -316,7 +316,7 @@ DecideMixPrepare(Cycle *cycle)
 }
 
 /*
- * What a class cannot use of what is left, of which there are sum thousandths.
+ * How much of the sum thousandths left a class cannot use.
  */
 static int64_t
 unusable(const Mix *mix, int32_t class, const Host *host, const Rest *rest,
@@ -348,8 +348,8 @@ unusable(const Mix *mix, int32_t class, const Host *host, const Rest *rest,
 }
 
 /*
- * Of so many thousandths of devices, those beyond what is left feeds, when a
- * device needs each of it.
+ * Of thousandths of devices, those for which left is too little at need per
+ * device.
  */
 static int64_t
 stranded_by(int64_t sum, int64_t left, int64_t capacity, int64_t each)
@@ -363,7 +363,7 @@ stranded_by(int64_t sum, int64_t left, int64_t capacity, int64_t each)
 }
 
 /*
- * How bad what is left of a host is, in millionths of thousandths of a device.
+ * How bad a host's rest is, in millionths of thousandths of a device.
  */
 static int64_t
 badness(const Mix *mix, const Host *host, const Rest *rest)
@@ -387,7 +387,7 @@ badness(const Mix *mix, const Host *host, const Rest *rest)
 }
 
 /*
- * Say what is left of a shared device.
+ * Set what is left of a shared device.
  */
 static void
 rest_set(const Host *host, Rest *rest, int32_t at, int32_t left,
@@ -422,7 +422,7 @@ rest_of(const Host *host, Rest *rest)
 }
 
 /*
- * What it costs to be left with after instead of before.
+ * The cost of a rest after instead of before.
  */
 static int64_t
 steps_between(const Mix *mix, const Host *host, const Rest *before,
@@ -434,7 +434,7 @@ steps_between(const Mix *mix, const Host *host, const Rest *before,
 }
 
 /*
- * In how many steps whole devices of a request cost on a host that has them.
+ * The cost in steps of whole devices of a request on a host that has them.
  */
 static int64_t
 fgd_steps(const Cycle *cycle, const Host *host,
@@ -456,8 +456,8 @@ fgd_steps(const Cycle *cycle, const Host *host,
 }
 
 /*
- * The key of so many steps on a host that has then so many thousandths left,
- * of them so many on the device.
+ * The key of a cost in steps, with what is then left on the host, and on the
+ * device.
  */
 static FitKey
 key_of(int64_t steps, int64_t left, int64_t on_device)
@@ -471,7 +471,7 @@ key_of(int64_t steps, int64_t left, int64_t on_device)
 }
 
 /*
- * How well a host that can take them suits whole devices, or none.
+ * How well a host suits whole devices, or none, if it can take them.
  */
 static FitKey
 fgd_key(const Cycle *cycle, const Host *host,
@@ -483,8 +483,8 @@ fgd_key(const Cycle *cycle, const Host *host,
 }
 
 /*
- * How well a host that can take it suits a share, and on which device; FIT_NONE
- * and -1 where none has enough left.  Of devices with as much left the lowest.
+ * How well a host suits a share, and on which device; FIT_NONE and -1 if none
+ * has enough left.  Of equal devices the lowest wins.
  */
 static FitKey
 fgd_share(const Cycle *cycle, const Host *host,
@@ -531,8 +531,8 @@ fgd_share(const Cycle *cycle, const Host *host,
 }
 
 /*
- * The device with the most left of those that a share fits on, a free one
- * first, the lowest of equals; -1: none.
+ * The device with the most left that fits a share; free ones first, the
+ * lowest of equals; -1: none.
  */
 static int32_t
 spread_device(const Host *host, const DecideRequestClass *request)
@@ -553,7 +553,7 @@ spread_device(const Host *host, const DecideRequestClass *request)
 }
 
 /*
- * Thousandths of so much that are used when so much is left.
+ * Thousandths in use of a capacity.
  */
 static uint64_t
 used_of(int64_t capacity, int64_t left)
@@ -564,9 +564,9 @@ used_of(int64_t capacity, int64_t left)
 }
 
 /*
- * How well a host that can take them suits count devices, a share of one, or
- * none: the part used of its devices afterwards, or of its cpu where none is
- * asked, then the most devices left, then loss.
+ * How well a host suits count devices, a share, or none, by the policy
+ * spread: the part of its devices in use afterwards (without devices, of its
+ * cpu), then the most devices left, then loss.
  */
 static FitKey
 spread_key(const Host *host, const DecideRequestClass *request,
@@ -597,9 +597,9 @@ spread_key(const Host *host, const DecideRequestClass *request,
 }
 
 /*
- * How well a host that has its cpu and memory suits a share by the policy
- * pack: loss, then what the device has left, then whether the host is broken
- * into already, then fewest free devices left.
+ * How well a host with enough cpu and memory suits a share, by the policy
+ * pack: loss, then what the device has left, then whether the host has
+ * fragments, then fewest free devices left.
  */
 static FitKey
 pack_share(const Host *host, const DecideRequestClass *request)
@@ -624,8 +624,8 @@ pack_share(const Host *host, const DecideRequestClass *request)
 }
 
 /*
- * How well a host that may take the share and has its cpu and memory suits it,
- * by the pool's policy; FIT_NONE where no device has enough left.
+ * How well a host with enough cpu and memory suits a share, by the pool's
+ * policy; FIT_NONE if no device has enough left.
  */
 static FitKey
 share_key(const Cycle *cycle, const Host *host,
@@ -641,7 +641,7 @@ share_key(const Cycle *cycle, const Host *host,
 }
 
 /*
- * The device that a share goes onto by the pool's policy, or -1.
+ * The device for a share by the pool's policy, or -1.
  */
 int32_t
 DecideShareChoose(const Cycle *cycle, const Host *host,
@@ -662,7 +662,7 @@ DecideShareChoose(const Cycle *cycle, const Host *host,
 }
 
 /*
- * How well a host suits a part of a gang by the pool's policy, the lower the
+ * How well a host suits a part of a gang by the pool's policy, lower is
  * better: -32768 to 32767.
  */
 int64_t
@@ -689,8 +689,8 @@ DecideFitPart(const Cycle *cycle, const Host *host,
 /*
  * How well a host that can take them suits whole devices, or none, by the
  * policy pack.  Whole devices: loss, then fewest free devices left.  None:
- * loss, then fewest free devices, then least cpu left (a host without limit
- * has the most).
+ * loss, then fewest free devices, then least cpu left (unlimited is the
+ * most).
  */
 static FitKey
 pack_key(const Host *host, const DecideRequestClass *request, int32_t count)
@@ -707,8 +707,8 @@ pack_key(const Host *host, const DecideRequestClass *request, int32_t count)
 }
 
 /*
- * How well a host suits a request by the pool's policy, all of count devices on
- * it; FIT_NONE when it cannot take them.
+ * How well a host suits a request by the pool's policy, with all of count
+ * devices; FIT_NONE if it cannot take them.
  */
 FitKey
 DecideFitKey(const Cycle *cycle, const Host *host,

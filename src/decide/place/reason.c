@@ -1,31 +1,31 @@
 /*
  * reason.c
- *	  Why a job could not start, with the numbers that say so.
+ *	  Why a job could not start, with numbers.
  *
- * Every offer gets the reason that stands in its way, the offer that came
- * nearest is told (of equals, the preferred one).  The questions are asked in
- * the order of DecideReason, so the first one answered with no is the reason.
- * Hosts count with all that is free there, whether or not it is reserved: that
- * alone is a reason of its own (DecideFreeButReserved).
+ * Each offer gets the reason that stops it; the offer that came nearest is
+ * reported (of equals, the preferred one).  The questions come in the order
+ * of DecideReason, and the first one answered with no is the reason.  Hosts
+ * count with everything that is free there, even if it is reserved:
+ * reservations are a reason of their own (DecideFreeButReserved).
  */
 #include "decide/place/place.h"
 
-/* What the hosts of one offer have, as far as their nature goes. */
+/* What the hosts of one offer are like. */
 typedef struct Supply
 {
 	int32_t		of_type;		/* hosts */
-	int32_t		of_memory;		/* of them, with memory enough */
-	int32_t		of_spot;		/* of them, that the request may use */
-	int32_t		open;			/* of them, that take new work */
+	int32_t		of_memory;		/* of them, with enough memory */
+	int32_t		of_spot;		/* of them, those that the spot rule allows */
+	int32_t		open;			/* of them, those that take new work */
 	int64_t		most_memory;	/* MiB of a device of the type */
 } Supply;
 
-/* What is there of it in the best place that the topology allows. */
+/* Devices in the best scope that the topology allows. */
 typedef struct Capacity
 {
 	int64_t		devices;		/* free or not */
 	int64_t		free;
-	int64_t		cpu;			/* free, with cpu beside them */
+	int64_t		cpu;			/* free, with enough cpu */
 	int64_t		memory;
 } Capacity;
 
@@ -50,7 +50,7 @@ larger(int64_t a, int64_t b)
 }
 
 /*
- * Does the nature of the hosts already stand in the way?
+ * Are the hosts themselves the reason?
  */
 static bool
 tell_nature(const Cycle *cycle, const DecideRequestClass *request,
@@ -89,7 +89,7 @@ tell_nature(const Cycle *cycle, const DecideRequestClass *request,
 }
 
 /*
- * The reason for jobs that need one host for themselves: CPU-only and shares.
+ * The reason for jobs on one host:  CPU-only and shares.
  */
 static void
 tell_host(const Cycle *cycle, const DecideRequestClass *request,
@@ -143,7 +143,7 @@ tell_host(const Cycle *cycle, const DecideRequestClass *request,
 }
 
 /*
- * What one scope has, added to the best so far.
+ * Keep a scope's capacity if it is better than the best so far.
  */
 static void
 scope_capacity(const Cycle *cycle, const DecideRequestClass *request,

@@ -2,24 +2,35 @@
  * single.c
  *	  The single host that a job of a fixed size goes onto.
  *
- * Offers are taken in order, one by one.  Only by the policy fgd, which knows
- * what each type is worth to others, do offers of one price compete: the best
- * host of any of them wins.
+ * Offers are tried in order.  Only under the policy fgd, which knows what
+ * each type is worth to others, do offers of one price compete: the best host
+ * of all of them wins.
  */
 #include <string.h>
 
 #include "decide/place/place.h"
 
-/* Stretches of by_near: hosts of one type below one leaf; of a domain there. */
+/* A single host for a request, and how it compares. */
+typedef struct Choice
+{
+	int32_t		host;			/* -1: none can take the request */
+	FitKey		key;
+	uint64_t	near;			/* devices free near it */
+} Choice;
+
+#define CHOICE_NONE	((Choice) {-1, FIT_NONE, 0})
+
+/* Ranges of by_near: hosts of one type below one leaf, and of one domain
+ * there. */
 struct Near
 {
-	int32_t		leaf;			/* where it begins */
+	int32_t		leaf;			/* where the range begins */
 	int32_t		leaf_end;
 	int32_t		domain;
 	int32_t		domain_end;
 };
 
-/* The devices free in the stretches that were last asked for; all 0: none. */
+/* The free devices of the last ranges asked for; all 0: none. */
 typedef struct NearCount
 {
 	Near		of;
@@ -30,9 +41,9 @@ typedef struct NearCount
 struct NearTree
 {
 	int32_t		n;				/* hosts, entries 0 to n - 1 */
-	int32_t		n_entries;		/* the last one is of all */
+	int32_t		n_entries;		/* the last entry is the winner of all */
 	int32_t    *above;			/* by entry; -1: none */
-	int32_t    *below;			/* two each, of entries from n on */
+	int32_t    *below;			/* two each, for entries from n on */
 	int32_t    *domain_top;		/* by host: the entry of its whole domain */
 	int32_t    *leaf_top;		/* and leaf */
 };
@@ -40,33 +51,32 @@ struct NearTree
 /* The best host for one request and offer, kept up to date as hosts change. */
 struct Best
 {
-	const int32_t *hosts;		/* those that compete, as in by_near */
+	const int32_t *hosts;		/* competitors, as in by_near */
 	const Near *places;			/* of each */
 	int32_t		first;			/* where in by_near they begin */
 	const NearTree *tree;
 	FitKey	   *keys;			/* per competitor */
-	uint8_t    *free;			/* of each; by where a leaf or domain begins: */
+	uint8_t    *free;			/* of each; then by start of leaf or domain: */
 	uint32_t   *leaf_free;
 	uint32_t   *domain_free;
-	uint64_t   *near;			/* of those who stand at the top of theirs */
+	uint64_t   *near;			/* of the winners of leaf and domain */
 	int32_t    *winners;		/* by entry */
 	uint64_t	synced;			/* the last change it has seen */
 };
 
-#define DECIDE_NEAR_LEAF	32	/* the bit that its part begins at */
+#define DECIDE_NEAR_LEAF	32	/* the bit where the leaf's count begins */
 
 /*
- * The devices that are free near a host: below its leaf, and in its NVLink
- * domain.
+ * The free devices near a host: below its leaf, and in its NVLink domain.
  *
- * Of hosts that suit a job equally well, one takes it whose leaf has the fewest
- * devices free, then whose domain has, so that gangs find others whole.
- * Counted are whole devices on hosts of the same type that take new work; what
- * a host without others near it has does not count.  A domain that spans leaves
- * counts leaf by leaf; a host with a domain but no leaf has its domain for a
- * leaf.
+ * Of hosts that suit a job equally, the one wins whose leaf has the fewest
+ * free devices, then whose domain has, so that gangs find others whole.
+ * Whole devices count on hosts of the same type that take new work.  A host
+ * that is alone in its leaf or domain counts none.  A domain that spans
+ * leaves counts per leaf; a host with a domain but no leaf uses its domain as
+ * its leaf.
  *
- * by_near keeps each leaf's hosts of a type in one stretch, and in it each
+ * by_near has each leaf's hosts of a type together, and within it each
  * domain's.
  */
 
@@ -109,7 +119,7 @@ same_leaf(const Host *a, const Host *b)
 }
 
 /*
- * Find where the stretches of by_near begin and end.
+ * Find where the ranges of by_near begin and end.
  */
 static void
 cut(Cycle *cycle)
@@ -140,8 +150,8 @@ cut(Cycle *cycle)
 }
 
 /*
- * Find out which hosts are near each other, while their leaves and domains
- * have the labels that they were given.  False: out of memory.
+ * Find which hosts are near each other, before leaves and domains lose their
+ * given labels.  False: out of memory.
  */
 static bool
 near_prepare(Cycle *cycle)
@@ -172,7 +182,7 @@ near_prepare(Cycle *cycle)
 }
 
 /*
- * Let some entries play each other: new ones above them, up to one of all.
+ * Pair entries under new ones, up to one above all.
  */
 static int32_t
 join(NearTree *tree, int32_t *entries, int32_t n)
@@ -198,8 +208,8 @@ join(NearTree *tree, int32_t *entries, int32_t n)
 }
 
 /*
- * Let the hosts of one leaf play, those of each domain among themselves first:
- * the entry of all.
+ * Pair the hosts of one leaf, those of each domain first: returns the entry
+ * above all.
  */
 static int32_t
 join_leaf(NearTree *tree, const Near *near, int32_t first, int32_t leaf,
@@ -227,7 +237,7 @@ join_leaf(NearTree *tree, const Near *near, int32_t first, int32_t leaf,
 }
 
 /*
- * Make the tournament of a stretch of by_near.  NULL: out of memory.
+ * Make the tournament of a range of by_near.  NULL: out of memory.
  */
 static NearTree *
 tree_make(const Cycle *cycle, int32_t first, int32_t n)
@@ -258,10 +268,10 @@ tree_make(const Cycle *cycle, int32_t first, int32_t n)
 }
 
 /*
- * Who plays whom of the hosts of a type, or of all hosts, when each leaf's and
- * each domain's come to an end among themselves first.  So what one changes for
- * those near it is seen only above the entry of their leaf, or domain, which is
- * above its own.  NULL: out of memory.
+ * The pairing of a type's hosts, or of all hosts, in which each leaf's and
+ * each domain's hosts meet among themselves first.  So a host changes the
+ * counts of those near it only above the entry of its leaf or domain, which
+ * is above its own.  NULL: out of memory.
  */
 static NearTree *
 near_tree(Cycle *cycle, const TypeRange *range)
@@ -286,7 +296,7 @@ near_free(const Host *host)
 }
 
 /*
- * Count the free devices of a stretch; a single host is near none.
+ * Count the free devices of a range; a host alone has none near it.
  */
 static uint64_t
 stretch_free(const Cycle *cycle, int32_t first, int32_t end)
@@ -300,8 +310,8 @@ stretch_free(const Cycle *cycle, int32_t first, int32_t end)
 }
 
 /*
- * Where a host stands among those that suit equally well: the lower the
- * better.  last remembers what was counted, as long as no host changes.
+ * The order of hosts that suit equally: lower is better.  last caches the
+ * count while no host changes.
  */
 static uint64_t
 near_key(const Cycle *cycle, int32_t index, NearCount *last)
@@ -320,16 +330,15 @@ near_key(const Cycle *cycle, int32_t index, NearCount *last)
 /*
  * The best single host for a request.
  *
- * The first look of a request simply goes through the hosts, since many classes
- * have one job only.  From the second on a tournament is kept over the hosts
- * that compete: each entry is the better of the two below it, the last one is
- * the best of all.  A host that changed costs one walk to the top.  Which hosts
- * changed since the last look is read off the cycle's list, in which each
- * stands once.
+ * The first search of a request goes through the hosts, since many classes
+ * have one job only.  From the second on a tournament is kept over the
+ * competing hosts: each entry is the better of the two below it, and the last
+ * entry is the best of all.  A changed host costs one walk to the top; the
+ * cycle's list of changes names each changed host once.
  *
- * Of hosts that suit a request equally well the one with the fewest devices free
- * near it wins, then the lower name.  Within a domain all have as many,
- * so that is first asked of the best of each domain, then of each leaf.
+ * Of equally suited hosts the one with the fewest free devices near it wins,
+ * then the lower name.  Within a domain the counts are equal, so they are
+ * compared only between the best of each domain, then of each leaf.
  */
 
 #define WITHIN_DOMAIN	UINT64_C(0)
@@ -337,8 +346,8 @@ near_key(const Cycle *cycle, int32_t index, NearCount *last)
 #define ANYWHERE		UINT64_MAX
 
 /*
- * Let an entry play: the better of two competitors, by that part of what is
- * free near them that differs.
+ * Let the better of two competitors win an entry; part selects the counts
+ * that can differ here.
  */
 static void
 play(Best *best, int32_t entry, uint64_t part)
@@ -360,7 +369,7 @@ play(Best *best, int32_t entry, uint64_t part)
 }
 
 /*
- * Say of who won a domain or leaf how much is free near it.
+ * Set the counts near the winner of a domain or leaf.
  */
 static void
 near_set(Best *best, int32_t position)
@@ -373,7 +382,7 @@ near_set(Best *best, int32_t position)
 }
 
 /*
- * Let a competitor play its way up after it changed.
+ * Replay a changed competitor up to the top.
  */
 static void
 replay(Best *best, int32_t position)
@@ -401,7 +410,7 @@ replay(Best *best, int32_t position)
 }
 
 /*
- * The hosts that compete for a request, a stretch of by_near.
+ * The hosts that compete for a request, a range of by_near.
  */
 static TypeRange
 competitors(const Cycle *cycle, const DecideOffer *offer)
@@ -423,19 +432,17 @@ choice_better(const Choice *a, const Choice *b)
 }
 
 /*
- * The best host that takes all of count devices now, by looking at each.
+ * The best host that takes all of count devices now, from a look at each.
  */
-Choice
-DecideBestScan(const Cycle *cycle, const DecideRequestClass *request,
-			   const DecideOffer *offer, int32_t count)
+static Choice
+scan(const Cycle *cycle, const DecideRequestClass *request,
+	 const DecideOffer *offer, int32_t count)
 {
 	TypeRange	range = competitors(cycle, offer);
 	Choice		best = CHOICE_NONE;
 	NearCount	near = {0};
 	int32_t		i;
 
-	DecideAssert(count >= 0);
-	DecideAssert(offer != NULL || request->min_gpus == 0);
 	for (i = 0; i < range.n; i++)
 	{
 		Choice		its = {.host = cycle->by_near[range.first + i]};
@@ -452,7 +459,7 @@ DecideBestScan(const Cycle *cycle, const DecideRequestClass *request,
 }
 
 /*
- * So many devices more are free of a competitor.
+ * Add to the free devices of a competitor.
  */
 static void
 near_add(Best *best, int32_t position, int32_t more)
@@ -501,8 +508,8 @@ best_alloc(Cycle *cycle, const TypeRange *range)
 }
 
 /*
- * Set up the tournament for a request of a fixed size that some host competes
- * for.  NULL: out of memory.
+ * Set up the tournament for a request of fixed size with at least one
+ * competitor.  NULL: out of memory.
  */
 static Best *
 best_build(Cycle *cycle, const DecideRequestClass *request,
@@ -566,11 +573,11 @@ best_find(Cycle *cycle, Best *best, const DecideRequestClass *request,
 }
 
 /*
- * Hosts that hold what a job wants to find there.
+ * Hosts that hold a job's cache.
  *
- * Holding it decides only between hosts that the pool's policy finds equally
- * good, so it needs no scores of its own: once the best host is known, the few
- * that hold the cache are compared with it.
+ * The cache decides only between hosts that the policy finds equally good, so
+ * it needs no scores of its own.  Once the best host is known, the few that
+ * hold the cache are compared with it.
  */
 
 /*
@@ -588,7 +595,7 @@ compare_cached(const void *context, int32_t a, int32_t b)
 }
 
 /*
- * Put what is known of caches in order, once a cycle.  False: out of memory.
+ * Sort the known caches, once a cycle.  False: out of memory.
  */
 static bool
 cached_prepare(Cycle *cycle)
@@ -657,8 +664,8 @@ is_of(const Cycle *cycle, int32_t entry, int32_t cache)
 }
 
 /*
- * Mark the hosts that hold a cache, for as long as one of its jobs has its
- * turn.
+ * Mark the hosts that hold a cache, or remove the marks, around a turn of one
+ * of its jobs.
  */
 void
 DecideCachedMark(Cycle *cycle, int32_t cache, bool holds)
@@ -674,7 +681,7 @@ DecideCachedMark(Cycle *cycle, int32_t cache, bool holds)
 }
 
 /*
- * How well a host suits with the best of some offers (NULL: without devices).
+ * A host's key with the best of some offers (NULL: without devices).
  */
 static FitKey
 best_key(const Cycle *cycle, const DecideRequestClass *request,
@@ -697,21 +704,19 @@ best_key(const Cycle *cycle, const DecideRequestClass *request,
 
 /*
  * Of the hosts that hold the cache and suit as well as this one with one of
- * the offers (NULL: without devices), the one with the fewest devices free near
- * it, then the lowest; this one if there is none.
+ * the offers (NULL: without devices), the one with the fewest free devices
+ * near it, then the lowest.  If there is none, this host.
  */
-int32_t
-DecideCachedHost(const Cycle *cycle, const DecideRequestClass *request,
-				 const DecideOffer *offers, int32_t n_offers, int32_t count,
-				 int32_t cache, int32_t host)
+static int32_t
+cached_host(const Cycle *cycle, const DecideRequestClass *request,
+			const DecideOffer *offers, int32_t n_offers, int32_t count,
+			int32_t cache, int32_t host)
 {
 	Choice		best = CHOICE_NONE;
 	NearCount	near = {0};
 	FitKey		least;
 	int32_t		i;
 
-	DecideAssert(host >= 0 && host < cycle->n_hosts);
-	DecideAssert(n_offers > 0);
 	if (cache == 0 || cycle->cached == NULL)
 		return host;
 	least = best_key(cycle, request, offers, n_offers, count, host);
@@ -727,6 +732,22 @@ DecideCachedHost(const Cycle *cycle, const DecideRequestClass *request,
 			best = its;
 	}
 	return best.host >= 0 ? best.host : host;
+}
+
+/*
+ * The best host that takes all of count devices now; of equally good ones,
+ * one that holds the cache (0: none).  -1: no host can.
+ */
+int32_t
+DecideSingleScan(const Cycle *cycle, const DecideRequestClass *request,
+				 const DecideOffer *offer, int32_t count, int32_t cache)
+{
+	int32_t		host = scan(cycle, request, offer, count).host;
+
+	DecideAssert(count >= 0);
+	DecideAssert(offer != NULL || request->min_gpus == 0);
+	return host < 0 ? -1 :
+		cached_host(cycle, request, offer, 1, count, cache, host);
 }
 
 /*
@@ -757,9 +778,9 @@ bests_build(Cycle *cycle, RequestState *state,
 }
 
 /*
- * Find the best single host now for a job that wants to find this cache, *host
- * is -1 when none can take the request any more.  offers is NULL of a job without
- * devices.  False: out of memory.
+ * Find the best single host for a job with this cache; *host is -1 if none
+ * can take the request any more.  offers is NULL for a job without devices.
+ * False: out of memory.
  */
 bool
 DecideSingleFind(Cycle *cycle, RequestState *state,
@@ -784,7 +805,7 @@ DecideSingleFind(Cycle *cycle, RequestState *state,
 		Choice		its = CHOICE_NONE;
 
 		if (state->best == NULL)
-			its = DecideBestScan(cycle, request, offer, request->min_gpus);
+			its = scan(cycle, request, offer, request->min_gpus);
 		else if (state->best[i] != NULL)
 			its = best_find(cycle, state->best[i], request, offer);
 		if (its.host >= 0 &&
@@ -797,16 +818,16 @@ DecideSingleFind(Cycle *cycle, RequestState *state,
 	if (*host < 0)
 		state->best = NULL;
 	else
-		*host = DecideCachedHost(cycle, request, offers, n_offers, request->min_gpus,
-								 cache, *host);
+		*host = cached_host(cycle, request, offers, n_offers, request->min_gpus,
+							cache, *host);
 	return true;
 }
 
 /*
- * Get ready to place jobs, before hosts are grouped.  False: out of memory.
+ * Get ready to find single hosts, before hosts are grouped.  False: out of memory.
  */
 bool
-DecidePlacePrepare(Cycle *cycle)
+DecideSinglePrepare(Cycle *cycle)
 {
 	DecideAssert(cycle->by_near == NULL);
 	DecideAssert(cycle->by_domain == NULL);

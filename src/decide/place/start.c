@@ -1,7 +1,7 @@
 /*
  * start.c
- *	  A job is placed, now or at the time of a reservation: where, on which
- *	  devices exactly, and the rows that say so.
+ *	  Placing a job, now or at a reservation's time: the hosts, the exact
+ *	  devices, the rows.
  */
 #include <string.h>
 
@@ -33,17 +33,15 @@ lowest_devices(uint64_t devices, int32_t n)
 }
 
 /*
- * One host's part of a job: which devices, and its cpu and memory.
+ * One host's part of a job: its devices, cpu and memory.
  */
-void
-DecideStartPart(const Cycle *cycle, const DecideRequestClass *request,
-				int32_t host,
-				int32_t gpus, int32_t count, DecidePart *part)
+static void
+start_part(const Cycle *cycle, const DecideRequestClass *request,
+		   int32_t host,
+		   int32_t gpus, int32_t count, DecidePart *part)
 {
 	const Host *h = &cycle->hosts[host];
 
-	DecideAssert(host >= 0 && host < cycle->n_hosts);
-	DecideAssert(gpus >= 0 && gpus <= count);
 	part->node = h->node;
 	part->gpus = gpus;
 	part->cpu_milli = request->cpu_milli;
@@ -61,25 +59,6 @@ DecideStartPart(const Cycle *cycle, const DecideRequestClass *request,
 }
 
 /*
- * The entries of a plan in order of their hosts, or NULL: out of memory.
- */
-int32_t *
-DecideStartOrder(Cycle *cycle, const Plan *plan)
-{
-	int32_t    *order = DecideAlloc(cycle->arena, plan->n, sizeof(int32_t));
-	int32_t		i;
-
-	DecideAssert(plan->n > 0);
-	DecideAssert(plan->hosts != NULL);
-	if (order == NULL)
-		return NULL;
-	for (i = 0; i < plan->n; i++)
-		order[i] = i;
-	return DecideSort(cycle->arena, order, plan->n, compare_host,
-					  plan->hosts) ? order : NULL;
-}
-
-/*
  * Put a plan in order of its hosts.  False: out of memory.
  */
 static bool
@@ -91,9 +70,13 @@ plan_sort(Cycle *cycle, Plan *plan)
 
 	if (plan->n < 2)
 		return true;
-	order = DecideStartOrder(cycle, plan);
+	order = DecideAlloc(cycle->arena, plan->n, sizeof(int32_t));
 	copy = DecideAlloc(cycle->arena, (int64_t) plan->n * 2, sizeof(int32_t));
 	if (order == NULL || copy == NULL)
+		return false;
+	for (i = 0; i < plan->n; i++)
+		order[i] = i;
+	if (!DecideSort(cycle->arena, order, plan->n, compare_host, plan->hosts))
 		return false;
 	for (i = 0; i < plan->n; i++)
 	{
@@ -106,7 +89,27 @@ plan_sort(Cycle *cycle, Plan *plan)
 }
 
 /*
- * Reserve just this for a job.  False: out of memory.
+ * Make the parts of a job of count devices on a plan's hosts as they are now.
+ * Parts and plan are then sorted by host.  False: out of memory.
+ */
+bool
+DecideStartParts(Cycle *cycle, const DecideRequestClass *request,
+				 int32_t count, Plan *plan, DecidePart *parts)
+{
+	int32_t		i;
+
+	DecideAssert(plan->n > 0);
+	DecideAssert(count >= 0);
+	if (!plan_sort(cycle, plan))
+		return false;
+	for (i = 0; i < plan->n; i++)
+		start_part(cycle, request, plan->hosts[i], plan->gpus[i], count,
+				   &parts[i]);
+	return true;
+}
+
+/*
+ * Add a reservation of these parts.  False: out of memory.
  */
 static bool
 reservation_add(Cycle *cycle, int32_t job, int32_t type, int32_t gpus,
@@ -145,7 +148,7 @@ reservation_add(Cycle *cycle, int32_t job, int32_t type, int32_t gpus,
 }
 
 /*
- * How well these hosts suit whole devices, for whoever requests why.
+ * How well these hosts suit a job of whole devices, for its report.
  */
 static int64_t
 parts_fit(const Cycle *cycle, const DecideRequestClass *request, int32_t gpus,
@@ -163,20 +166,18 @@ parts_fit(const Cycle *cycle, const DecideRequestClass *request, int32_t gpus,
 }
 
 /*
- * Start a job on just these parts of these hosts, which are free, or reserve
- * them.  False: out of memory.
+ * Start a job on these free parts of these hosts, or reserve them.  False:
+ * out of memory.
  */
-bool
-DecideStartOn(Cycle *cycle, int32_t job, int32_t type, int32_t gpus,
-			  const int32_t *hosts, const DecidePart *parts, int32_t n_parts)
+static bool
+start_on(Cycle *cycle, int32_t job, int32_t type, int32_t gpus,
+		 const int32_t *hosts, const DecidePart *parts, int32_t n_parts)
 {
 	const DecideRequestClass *request = &cycle->input->requests[cycle->input->jobs[job].request];
 	DecideResult *result = cycle->result;
 	DecideStart *start;
 	int32_t		i;
 
-	DecideAssert(job >= 0 && job < cycle->input->n_jobs);
-	DecideAssert(n_parts > 0 && gpus >= 0);
 	DecideAssert(cycle->reserving || cycle->result->n_starts < cycle->input->max_starts);
 	if (cycle->reserving)
 		return reservation_add(cycle, job, type, gpus, parts, n_parts);
@@ -209,7 +210,7 @@ DecideStartOn(Cycle *cycle, int32_t job, int32_t type, int32_t gpus,
 }
 
 /*
- * Start a job as planned, or reserve that.  False: out of memory.
+ * Start a job by a plan, or reserve that.  False: out of memory.
  */
 static bool
 start_add(Cycle *cycle, int32_t job, const DecideOffer *offer,
@@ -219,19 +220,16 @@ start_add(Cycle *cycle, int32_t job, const DecideOffer *offer,
 	DecidePart	one = {0};
 	DecidePart *parts = plan->n == 1 ? &one :
 		DecideAlloc(cycle->arena, plan->n, sizeof(DecidePart));
-	int32_t		i;
 
-	if (parts == NULL || !plan_sort(cycle, plan))
+	if (parts == NULL ||
+		!DecideStartParts(cycle, request, count, plan, parts))
 		return false;
-	for (i = 0; i < plan->n; i++)
-		DecideStartPart(cycle, request, plan->hosts[i], plan->gpus[i], count,
-						&parts[i]);
-	return DecideStartOn(cycle, job, offer != NULL ? offer->type :
-						 DECIDE_NO_TYPE, count, plan->hosts, parts, plan->n);
+	return start_on(cycle, job, offer != NULL ? offer->type :
+					DECIDE_NO_TYPE, count, plan->hosts, parts, plan->n);
 }
 
 /*
- * Start a job all on one host.
+ * Start a job on one host.
  */
 static PlaceOutcome
 start_on_host(Cycle *cycle, int32_t job, const DecideOffer *offer,
@@ -247,7 +245,7 @@ start_on_host(Cycle *cycle, int32_t job, const DecideOffer *offer,
 }
 
 /*
- * The offer by which a host's devices are taken, of those that compete.
+ * Of competing offers, the one for a host's type.
  */
 static const DecideOffer *
 offer_taken(const Cycle *cycle, const DecideOffer *offers, int32_t host)
@@ -261,7 +259,7 @@ offer_taken(const Cycle *cycle, const DecideOffer *offers, int32_t host)
 }
 
 /*
- * Start a job over several hosts, where the topology allows.
+ * Start a job over several hosts, if the topology allows it.
  */
 static PlaceOutcome
 start_over_several(Cycle *cycle, int32_t job,
@@ -285,8 +283,8 @@ start_over_several(Cycle *cycle, int32_t job,
 }
 
 /*
- * Start a job of a fixed size with the offers that compete: on one host when
- * one can take it, else over several with the first of them that can.
+ * Start a job of fixed size with competing offers: on one host if one can
+ * take it, else over several with the first offer that fits.
  */
 static PlaceOutcome
 start_fixed(Cycle *cycle, RequestState *state, int32_t job,
@@ -326,27 +324,169 @@ start_range(Cycle *cycle, int32_t job, const DecideRequestClass *request,
 	count = DecideRangeLargest(cycle, &most, offer);
 	if (count == 0)
 		return OUTCOME_NO_FIT;
-	host = DecideBestScan(cycle, request, offer, count).host;
-	if (host < 0)
-		return start_over_several(cycle, job, request, offer, count);
-	host = DecideCachedHost(cycle, request, offer, 1, count,
-							cycle->input->jobs[job].cache, host);
-	return start_on_host(cycle, job, offer, count, host);
+	host = DecideSingleScan(cycle, request, offer, count,
+							cycle->input->jobs[job].cache);
+	return host < 0 ? start_over_several(cycle, job, request, offer, count) :
+		start_on_host(cycle, job, offer, count, host);
 }
 
 /*
- * Start a job with the offers that compete, or with the one of a range (NULL:
- * without GPUs), or reserve that.
+ * Previous reservations are made again.
+ *
+ * Every cycle reserves again, and placement could find other devices that are
+ * as good at the same time.  The job that had those devices would then have
+ * to wait for others.  So a job keeps its previous reservation where that is
+ * possible as early as any other, and starts on just that once it is free.
+ *
+ * Nothing let in behind a reservation gets in its way.  So a reservation
+ * moves later only for late ends, for jobs that come before it in the queue,
+ * and for jobs that start earlier than reserved.
+ */
+
+/*
+ * Find the previous reservations by job.  False: out of memory.
+ */
+static bool
+previous_prepare(Cycle *cycle)
+{
+	const DecideInput *input = cycle->input;
+	int32_t		i;
+
+	if (input->n_previous == 0)
+		return true;
+	cycle->previous = DecideAlloc(cycle->arena, input->n_jobs,
+								  sizeof(DecidePreviousReservation *));
+	cycle->previous_host = DecideAlloc(cycle->arena, cycle->n_hosts,
+									   sizeof(int32_t));
+	if (cycle->previous == NULL || cycle->previous_host == NULL)
+		return false;
+	memset(cycle->previous, 0,
+		   (size_t) input->n_jobs * sizeof(DecidePreviousReservation *));
+	for (i = 0; i < cycle->n_hosts; i++)
+		cycle->previous_host[cycle->hosts[i].node] = i;
+	for (i = 0; i < input->n_previous; i++)
+		cycle->previous[input->previous[i].job] = &input->previous[i];
+	return DecideHostsGroup(cycle);
+}
+
+/*
+ * The offer among these that the previous reservation used, or NULL.
+ */
+static const DecideOffer *
+offer_reserved(const DecidePreviousReservation *previous,
+			   const DecideOffer *offers,
+			   int32_t n_offers)
+{
+	int32_t		i;
+
+	for (i = 0; i < n_offers; i++)
+	{
+		if (offers[i].type == previous->type)
+			return &offers[i];
+	}
+	return NULL;
+}
+
+/*
+ * Can the job have a part on its host as it is now?
+ */
+static bool
+part_suits(const Cycle *cycle, const DecideRequestClass *request,
+		   const DecideOffer *offer, const DecidePart *part,
+		   const Host *first)
+{
+	const Host *host = &cycle->hosts[cycle->previous_host[part->node]];
+
+	return DecideFitAllowed(host, request, offer) &&
+		DecideHostHas(host, part, request->share) &&
+		(host == first || (request->topology != DECIDE_TOPOLOGY_NODE &&
+						   (request->topology != DECIDE_TOPOLOGY_NVLINK ||
+							host->domain == first->domain) &&
+						   (request->topology != DECIDE_TOPOLOGY_LEAF ||
+							host->leaf == first->leaf)));
+}
+
+/*
+ * Start a job on its previous reservation, or reserve that again, if its
+ * devices are free and one of these offers (NULL: without GPUs) allows them.
+ * A range of sizes takes what there is instead.
+ */
+static PlaceOutcome
+previous_try(Cycle *cycle, int32_t job, const DecideRequestClass *request,
+			 const DecideOffer *offers, int32_t n_offers)
+{
+	const DecidePreviousReservation *previous = cycle->previous == NULL ?
+		NULL : cycle->previous[job];
+	const DecideOffer *offer = NULL;
+	const Host *first;
+	DecidePart *parts;
+	int32_t    *hosts;
+	int32_t		i;
+
+	if (previous == NULL || previous->gpus != request->min_gpus ||
+		request->min_gpus != request->max_gpus)
+		return OUTCOME_NO_FIT;
+	if (offers != NULL)
+		offer = offer_reserved(previous, offers, n_offers);
+	if ((offer == NULL) != (request->max_gpus == 0))
+		return OUTCOME_NO_FIT;
+	parts = DecideAlloc(cycle->arena, previous->n_parts, sizeof(DecidePart));
+	hosts = DecideAlloc(cycle->arena, previous->n_parts, sizeof(int32_t));
+	if (parts == NULL || hosts == NULL)
+		return OUTCOME_OUT_OF_MEMORY;
+	first = &cycle->hosts[cycle->previous_host
+						  [cycle->input->previous_parts[previous->first_part].node]];
+	for (i = 0; i < previous->n_parts; i++)
+	{
+		const DecidePart *was = &cycle->input->previous_parts
+			[previous->first_part + i];
+
+		parts[i] = *was;
+		hosts[i] = cycle->previous_host[was->node];
+		parts[i].cpu_milli = previous->gpus == 0 ? request->cpu_milli :
+			DecideFitSplit(request->cpu_milli, was->gpus, previous->gpus);
+		parts[i].memory_mib = previous->gpus == 0 ? request->memory_mib :
+			DecideFitSplit(request->memory_mib, was->gpus, previous->gpus);
+		parts[i].gpu_memory_mib =
+			DecideShareTakes(&cycle->hosts[hosts[i]], request);
+		if (!part_suits(cycle, request, offer, &parts[i], first) ||
+			(i > 0 && hosts[i] <= hosts[i - 1]))
+			return OUTCOME_NO_FIT;
+	}
+	return start_on(cycle, job, previous->type, previous->gpus, hosts,
+					parts,
+					previous->n_parts) ?
+		OUTCOME_STARTED : OUTCOME_OUT_OF_MEMORY;
+}
+
+/*
+ * Start a job, or reserve that, with competing offers, or with one offer for
+ * a range (NULL: without GPUs).
  */
 PlaceOutcome
 DecideTryOffers(Cycle *cycle, RequestState *state, int32_t job,
 				const DecideRequestClass *request,
 				const DecideOffer *offers, int32_t n_offers)
 {
+	PlaceOutcome outcome;
+
 	DecideAssert(job >= 0 && job < cycle->input->n_jobs);
 	DecideAssert(n_offers > 0);
 	DecideAssert(offers != NULL || request->max_gpus == 0);
+	outcome = previous_try(cycle, job, request, offers, n_offers);
+	if (outcome != OUTCOME_NO_FIT)
+		return outcome;
 	return request->max_gpus == request->min_gpus ?
 		start_fixed(cycle, state, job, request, offers, n_offers) :
 		start_range(cycle, job, request, offers);
+}
+
+/*
+ * Get ready to place jobs, before hosts are grouped.  False: out of memory.
+ */
+bool
+DecidePlacePrepare(Cycle *cycle)
+{
+	DecideAssert(cycle->previous == NULL);
+	return DecideSinglePrepare(cycle) && previous_prepare(cycle);
 }

@@ -1,14 +1,13 @@
 /*
  * claim.c
- *	  Claims: devices promised to a job, of which others must leave first.
+ *	  Claims: devices promised to a job before their holders leave.
  *
- * A job that cannot start gets a claim where running jobs may be made to leave
- * for it: to go on elsewhere, or with fewer devices (make_room.c), or back to the
- * queue (victims_search.c).  One that was looked at in
- * vain is not looked at again, nor is another that requests the same for as long
- * or longer, for the same account and tier, until a claim was made: then all
- * that waited have another turn, so that a further cycle at the same instant
- * finds nothing to decide.
+ * A job that cannot start gets a claim if running jobs can leave for it: they
+ * go on elsewhere or with fewer devices (make_room.c), or return to the queue
+ * (victims_search.c).  After a failed search, jobs of the same account and
+ * tier with the same request and at least the same limit are not tried again,
+ * until some claim is made.  Then all that failed get another turn, so that
+ * another cycle at the same instant decides nothing.
  */
 #include <string.h>
 
@@ -17,10 +16,10 @@
 typedef struct Leavers Leavers;
 
 /*
- * What those who leave for a claim still have, and give back for it.
+ * What the leaving jobs of a claim still have, and give back for it.
  *
- * The claim needs only the rest of what is free now.  The parts of all who
- * leave are sorted by claim and host, so that each is looked at once.
+ * The claim takes only the rest from the free devices.  The parts of all
+ * leaving jobs are sorted by claim and host, so that each is looked at once.
  */
 
 /* Part of a running job that leaves for a claim. */
@@ -37,7 +36,7 @@ struct Leavers
 	Leaver	   *all;
 	int32_t    *order;			/* by claim, then host */
 	int32_t		n;
-	Leaving		leaving;		/* of the claim and host asked for last */
+	Leaving		leaving;		/* for the last claim and host asked for */
 };
 
 /*
@@ -99,7 +98,7 @@ claim_find(const DecideInput *input, const int32_t *by_job,
 }
 
 /*
- * Find the parts of all who leave for claims.  NULL: out of memory.
+ * Find the parts of all jobs that leave for claims.  NULL: out of memory.
  */
 static Leavers *
 leavers_load(Cycle *cycle)
@@ -170,8 +169,8 @@ leaving_add(const Host *host, const Leaver *leaver, Leaving *leaving)
 }
 
 /*
- * What those who leave for a claim give back on a host; NULL: nothing.  It is
- * good until the next call.
+ * What leaving jobs give back for a claim on a host, valid until the next
+ * call; NULL: nothing.
  */
 static const Leaving *
 leavers_of(Cycle *cycle, Leavers *leavers, int32_t claim, int32_t host)
@@ -207,10 +206,10 @@ leavers_of(Cycle *cycle, Leavers *leavers, int32_t claim, int32_t host)
 /*
  * Claims of earlier cycles, before the queue.
  *
- * One all of whose devices are free now becomes a start on exactly these, as
- * long as its quotas are kept; the others stay out of everybody else's reach.
- * One that is no longer what its job requests starts nothing, and keeps its devices
- * until it ends.
+ * A claim whose devices are all free becomes a start on them, if its quotas
+ * are kept.  Other claims are kept out of everybody's reach.  A claim that no
+ * longer fits its job's request starts nothing, and keeps its devices until
+ * it ends.
  */
 
 /*
@@ -234,7 +233,7 @@ compare_claims(const void *context, int32_t a, int32_t b)
 }
 
 /*
- * Is what was promised still what the job requests?
+ * Does a claim still fit its job's request?
  */
 static bool
 claim_suits(const Cycle *cycle, const DecideClaim *claim)
@@ -276,9 +275,9 @@ claim_suits(const Cycle *cycle, const DecideClaim *claim)
 }
 
 /*
- * Does somebody who is leaving still have part of what was promised at this
- * very instant?  Then his leaving is what the promise is of, even if as much
- * is free beside him, kept for a reservation: that is for whom it is kept.
+ * Does a leaving job still have part of a claim that was made at this
+ * instant?  Then the claim waits for it, even if as much is free beside it:
+ * that is kept for a reservation.
  */
 static bool
 claim_is_new(const DecideInput *input, const DecideClaim *claim)
@@ -356,7 +355,7 @@ claim_start(Cycle *cycle, const DecideClaim *claim)
 
 /*
  * Start the jobs whose claims are free, and keep the other claims from
- * everybody, also from the claims made after them.  False: out of memory.
+ * everybody, also from later claims.  False: out of memory.
  */
 static bool
 claims_restore(Cycle *cycle)
@@ -381,7 +380,7 @@ claims_restore(Cycle *cycle)
 		const DecideClaim *claim = &input->claims[order[i]];
 
 		if (claim->job >= 0)
-			cycle->claims->promised[claim->job] = true;
+			cycle->promised[claim->job] = true;
 		if (claim->job >= 0 && cycle->result->n_starts < input->max_starts &&
 			claim_suits(cycle, claim) && !claim_is_new(input, claim) &&
 			DecideQuotaKept(cycle, claim->account, claim->type))
@@ -405,7 +404,7 @@ claims_restore(Cycle *cycle)
 }
 
 /*
- * Could a job make anybody leave, or shrink, or move?
+ * Could a job make others leave, shrink or move?
  */
 static bool
 has_rights(const Cycle *cycle, int32_t job)
@@ -421,7 +420,7 @@ has_rights(const Cycle *cycle, int32_t job)
 }
 
 /*
- * See who runs that could leave, and for which requests that matters.
+ * Find which running jobs could leave, and for which requests that matters.
  */
 static void
 see_rights(Cycle *cycle)
@@ -442,9 +441,9 @@ see_rights(Cycle *cycle)
 			claims->least = rank;
 	}
 	for (i = 0; i < input->n_requests; i++)
-		claims->may[i] = false;
+		cycle->may_claim[i] = false;
 	for (i = 0; i < input->n_jobs; i++)
-		claims->may[input->jobs[i].request] |= has_rights(cycle, i);
+		cycle->may_claim[input->jobs[i].request] |= has_rights(cycle, i);
 }
 
 /*
@@ -465,20 +464,23 @@ DecideClaimsBegin(Cycle *cycle)
 	if (claims == NULL)
 		return false;
 	memset(claims, 0, sizeof(*claims));
+	claims->parts = DecideAlloc(cycle->arena, cycle->n_hosts,
+								sizeof(DecidePart));
 	claims->host_of = DecideAlloc(cycle->arena, cycle->n_hosts,
 								  sizeof(int32_t));
-	claims->promised = DecideAlloc(cycle->arena, input->n_jobs, sizeof(bool));
+	cycle->promised = DecideAlloc(cycle->arena, input->n_jobs, sizeof(bool));
 	cycle->on_claim = DecideAlloc(cycle->arena, input->n_jobs, sizeof(bool));
-	claims->may = DecideAlloc(cycle->arena, input->n_requests, sizeof(bool));
-	if (claims->may == NULL || claims->host_of == NULL ||
-		claims->promised == NULL ||
+	cycle->may_claim = DecideAlloc(cycle->arena, input->n_requests, sizeof(bool));
+	if (cycle->may_claim == NULL || claims->host_of == NULL ||
+		claims->parts == NULL ||
+		cycle->promised == NULL ||
 		cycle->on_claim == NULL)
 		return false;
 	for (i = 0; i < cycle->n_hosts; i++)
 		claims->host_of[cycle->hosts[i].node] = i;
 	if (input->n_jobs > 0)
 	{
-		memset(claims->promised, 0, (size_t) input->n_jobs * sizeof(bool));
+		memset(cycle->promised, 0, (size_t) input->n_jobs * sizeof(bool));
 		memset(cycle->on_claim, 0, (size_t) input->n_jobs * sizeof(bool));
 	}
 	cycle->claims = claims;
@@ -487,27 +489,7 @@ DecideClaimsBegin(Cycle *cycle)
 }
 
 /*
- * Could a job of a request get a claim?
- */
-bool
-DecideClaimsMay(const Cycle *cycle, int32_t request)
-{
-	DecideAssert(request >= 0 && request < cycle->input->n_requests);
-	return cycle->claims != NULL && cycle->claims->may[request];
-}
-
-/*
- * Has a job a claim, so that it waits for no turn?
- */
-bool
-DecideClaimed(const Cycle *cycle, int32_t job)
-{
-	DecideAssert(job >= 0 && job < cycle->input->n_jobs);
-	return cycle->claims != NULL && cycle->claims->promised[job];
-}
-
-/*
- * A job started.
+ * Count a start in entitlements.
  */
 void
 DecideClaimsStarted(Cycle *cycle, const DecideStart *start)
@@ -521,18 +503,7 @@ DecideClaimsStarted(Cycle *cycle, const DecideStart *start)
 }
 
 /*
- * Did somebody look in vain for what accounts are entitled to, in a round in
- * which jobs started?  These use more now, and have a use for other amounts.
- */
-bool
-DecideClaimsUnsettled(const Cycle *cycle)
-{
-	return cycle->claims != NULL && cycle->claims->loaded &&
-		(cycle->input->policy.reclaim || cycle->claims->elastic);
-}
-
-/*
- * Do two jobs stand alike as far as claims go, but for their wall limits?
+ * Are two jobs equal for claims, apart from their wall limits?
  */
 static bool
 stand_alike(const Cycle *cycle, int32_t a, int32_t b)
@@ -546,8 +517,7 @@ stand_alike(const Cycle *cycle, int32_t a, int32_t b)
 }
 
 /*
- * Where jobs that stand like this one are noted; the entry is -1 when none
- * was looked at in vain.
+ * The entry for jobs like this one; -1 in it: none was tried in vain.
  */
 static int32_t *
 tried_entry(const Cycle *cycle, int32_t job)
@@ -568,7 +538,7 @@ tried_entry(const Cycle *cycle, int32_t job)
 }
 
 /*
- * Begin to seek devices for a job with one offer.
+ * Begin a search for a job with one offer.
  */
 static void
 search_for_job(Cycle *cycle, int32_t job, const DecideOffer *offer)
@@ -588,10 +558,9 @@ search_for_job(Cycle *cycle, int32_t job, const DecideOffer *offer)
 }
 
 /*
- * To what rank's dues a reservation yields that a job has:
- * INT32_MIN, to nobody's.  What is due goes before what is beyond: else one
- * large job that waits would keep its account, and all others, from what they
- * could have now.  An aged job yields to nobody.
+ * The rank to whose entitlements a job's reservation yields; INT32_MIN: to
+ * none.  Reservations beyond an entitlement yield, or one large waiting job
+ * would keep all others from their devices.  An aged job's yields to nobody.
  */
 int32_t
 DecideReservationYields(const Cycle *cycle, int32_t job,
@@ -611,8 +580,8 @@ DecideReservationYields(const Cycle *cycle, int32_t job,
 }
 
 /*
- * Find victims where elastic jobs give devices beside them.  If both together
- * would leave an account less than it is due, elastic jobs give none.
+ * Find victims beside the devices that elastic jobs give.  If both together
+ * would leave an account less than its entitlement, elastic jobs give none.
  */
 static bool
 find_entitled(Cycle *cycle)
@@ -635,8 +604,8 @@ find_entitled(Cycle *cycle)
 }
 
 /*
- * Make the claim for which victims are chosen and given back, as planned.
- * False: out of memory.
+ * Make the claim as planned; its victims are chosen and released.  False: out
+ * of memory.
  */
 static bool
 claim_add(Cycle *cycle, Plan *plan)
@@ -644,8 +613,9 @@ claim_add(Cycle *cycle, Plan *plan)
 	ClaimState *claims = cycle->claims;
 	const Search *search = &claims->search;
 	int32_t		index = cycle->result->n_promises;
-	DecidePromise *promise = DecidePromiseAdd(cycle);
 	DecideWhy	why = DECIDE_WHY_SHRINK;
+	DecidePromise *promise = DecidePromiseAdd(cycle, search->request,
+											  search->request->min_gpus, plan);
 	int32_t		p;
 
 	if (promise == NULL)
@@ -653,15 +623,9 @@ claim_add(Cycle *cycle, Plan *plan)
 	promise->job = search->job;
 	promise->type = search->offer != NULL ? search->offer->type :
 		DECIDE_NO_TYPE;
-	promise->gpus = search->request->min_gpus;
-	promise->share = search->request->share;
-	if (!DecidePromisePlan(cycle, search->request, promise->gpus, plan) ||
-		!DecideVictimsTell(cycle, &why))
+	if (!DecideLeaversTell(cycle, index, -1, &why))
 		return false;
-	promise->why = why;
-	promise->n_evictions = claims->n_chosen;
-	if (!DecideShrinksTell(cycle, index))
-		return false;
+	cycle->result->promises[index].why = why;
 	for (p = 0; p < cycle->result->promises[index].n_parts; p++)
 	{
 		const DecidePart *part = &cycle->result->promise_parts
@@ -670,18 +634,18 @@ claim_add(Cycle *cycle, Plan *plan)
 		DecideHostPromise(cycle, claims->host_of[part->node], part,
 						  search->request->share, NULL);
 	}
-	claims->promised[search->job] = true;
+	cycle->promised[search->job] = true;
 	DecideEntitleUse(cycle, cycle->input->jobs[search->job].account,
 					 search->amount);
 	if (search->moving && !DecideDefragmentAdd(cycle, index))
 		return false;
-	claims->n_chosen = claims->n_given = 0;
+	claims->n_chosen = 0;
 	return true;
 }
 
 /*
- * Try to make a claim with one offer; under: by victims that leave their
- * accounts less than they are due.  False: out of memory.
+ * Try to make a claim with one offer.  under: victims may leave their
+ * accounts less than their entitlements.  False: out of memory.
  */
 static bool
 claim_with_offer(Cycle *cycle, int32_t job, const DecideOffer *offer,
@@ -715,7 +679,7 @@ claim_with_offer(Cycle *cycle, int32_t job, const DecideOffer *offer,
 	if (!found)
 	{
 		cycle->passes = INT32_MAX;
-		/* what was given was taken again */
+		/* everything released was taken again */
 		cycle->claims->entitle.changes = changes;
 		return true;
 	}
@@ -773,8 +737,8 @@ DecideClaimTry(Cycle *cycle, int32_t job, bool *made)
 }
 
 /*
- * Give those who were looked at in vain further turns, as long as that leads
- * to claims.  False: out of memory.
+ * Give jobs that failed more turns, as long as that leads to claims.  False:
+ * out of memory.
  */
 static bool
 claims_settle(Cycle *cycle)
@@ -794,7 +758,7 @@ claims_settle(Cycle *cycle)
 			bool		made;
 			bool		held;
 
-			if (claims->promised[job])
+			if (cycle->promised[job])
 				continue;
 			if (!DecideQuotaFilter(cycle, job, false, &held) ||
 				(!held && !DecideClaimTry(cycle, job, &made)))
@@ -807,7 +771,7 @@ claims_settle(Cycle *cycle)
 
 /*
  * After the queue: claims that others made possible, elastic jobs that grow,
- * and what those who have a claim wait for.  False: out of memory.
+ * and the reasons of jobs with claims.  False: out of memory.
  */
 bool
 DecideClaimsEnd(Cycle *cycle)

@@ -1,13 +1,14 @@
 /*
  * claim_state.h
- *	  What the files of the room share: who could go, and what would fit then.
+ *	  What the files of the room share: which jobs could leave, and what
+ *	  would fit then.
  */
 #ifndef DECIDE_CLAIM_STATE_H
 #define DECIDE_CLAIM_STATE_H
 
 #include "decide/preempt/preempt.h"
 
-/* A running job that may be made to leave so that another has room. */
+/* A running job that could leave to make room. */
 typedef struct Candidate
 {
 	int32_t		running;		/* index into the input's running jobs */
@@ -15,7 +16,7 @@ typedef struct Candidate
 	int64_t		lost;			/* device-thousandth-seconds of work since its
 								 * last checkpoint */
 	int64_t		amount;			/* what it counts in usage */
-	bool		given;			/* given back, in the search at hand */
+	bool		given;			/* released, in the current search */
 	bool		gone;			/* told to leave, in this cycle */
 } Candidate;
 
@@ -26,16 +27,16 @@ typedef struct Holder
 	int32_t		part;			/* index into the input's running parts */
 } Holder;
 
-/* A running job that can do with fewer devices, and those it would give. */
+/* A running job that can run on fewer devices, and how many it would give. */
 typedef struct Elastic
 {
 	int32_t		running;
-	int32_t		candidate;		/* the same job among those; -1: it is not */
+	int32_t		candidate;		/* the same job as a candidate; -1: it is none */
 	int32_t		spare;			/* devices above its least, not yet given */
 	bool		resized;		/* in this cycle */
 } Elastic;
 
-/* Devices that an elastic job gives in the search at hand. */
+/* Devices that an elastic job gives in the current search. */
 typedef struct Given
 {
 	int32_t		elastic;
@@ -43,64 +44,62 @@ typedef struct Given
 	uint64_t	devices;
 } Given;
 
-/* How much a set of victims is worth: the worst first. */
+/* The cost of a set of victims. */
 typedef struct Cost
 {
-	int32_t		rank;			/* of the most important tier: the higher the
-								 * better */
-	int64_t		lost;			/* the lower the better, as the next */
+	int32_t		rank;			/* most important tier; higher is better */
+	int64_t		lost;			/* lower is better, as the next */
 	int32_t		n;
-	int64_t		oldest;			/* earliest start: the later the better */
+	int64_t		oldest;			/* earliest start; later is better */
 	int32_t		shrunk;			/* devices that elastic jobs give */
 	int32_t		gpus;			/* devices that victims have */
 } Cost;
 
-/* What entitles accounts, in usage's unit: device-thousandths x weight. */
+/* Entitlements, in usage's unit: device-thousandths x weight. */
 typedef struct Entitle
 {
 	int32_t    *depth;			/* of each account */
 	int64_t    *due;			/* of an account with all below it */
-	int64_t    *due_own;		/* of an account's own jobs */
+	int64_t    *due_own;		/* of the account's own jobs */
 	int64_t    *used;			/* likewise */
 	int64_t    *used_own;
-	int64_t    *giving;			/* likewise: of that, what elastic jobs give
-								 * in the search at hand */
+	int64_t    *giving;			/* part of used that elastic jobs give in the
+								 * current search */
 	int64_t    *giving_own;
-	uint64_t	changes;		/* of what is used */
+	uint64_t	changes;		/* number of changes of used */
 	int32_t    *deepest;		/* accounts, the deepest first; NULL: not yet */
-	struct PreemptableBound **preemptable;	/* two by tier, the second for
-											 * searches that are under; NULL:
-											 * not yet */
+	struct PreemptableBound **preemptable;	/* two by tier; the second for
+											 * searches with under; NULL: not
+											 * yet */
 } Entitle;
 
-/* For whom devices are sought, and what there is for it as things are given. */
+/* A search for devices, and what it may use. */
 typedef struct Search
 {
-	int32_t		job;			/* -1: for a running job that grows */
-	int32_t		account;		/* that will use what is found */
+	int32_t		job;			/* -1: a running job grows */
+	int32_t		account;		/* the account that will use the devices */
 	int32_t		rank;			/* of the tier */
 	bool		preempts;		/* less important tiers leave for it */
 	const DecideRequestClass *request;
 	const DecideOffer *offer;
 	TypeRange	range;
 	const int32_t *hosts;		/* of the offer; NULL: all */
-	int32_t		count;			/* devices, or 1 where a host is to fit */
+	int32_t		count;			/* devices; 1 if a host must fit */
 	bool		whole;			/* whole devices */
-	bool		moving;			/* victims are to go on elsewhere */
+	bool		moving;			/* victims go on elsewhere */
 	bool		no_victims;		/* only elastic jobs give */
 	bool		no_shrinks;		/* elastic jobs give all or nothing */
-	bool		shrinking;		/* it is asked what an elastic job may give */
-	bool		under;			/* the largest of an account's victims may
-								 * leave it less than it is due */
+	bool		shrinking;		/* asks what an elastic job may give */
+	bool		under;			/* an account's largest victim may leave it
+								 * less than its entitlement */
 	int32_t		above;			/* victims' ranks must be above it */
-	int64_t		amount;			/* what it will count in usage, beside what it
-								 * does */
+	int64_t		amount;			/* what it will add to usage */
 } Search;
 
 typedef struct ClaimState
 {
 	int32_t    *host_of;		/* by node */
-	int32_t    *in_turn;		/* claims of earlier cycles, as they were made */
+	int32_t    *in_turn;		/* claims of earlier cycles, in order */
 	Candidate  *candidates;		/* cheapest first */
 	int32_t		n_candidates;
 	int32_t    *ranks;			/* of candidates, the least important first */
@@ -108,46 +107,44 @@ typedef struct ClaimState
 	int32_t    *by_running;		/* candidate of a running job, or -1 */
 	Elastic    *elastics;		/* least important first */
 	int32_t		n_elastics;
-	int32_t    *in_order;		/* by running part: those of an elastic job,
+	int32_t    *in_order;		/* by running part: parts of an elastic job,
 								 * by host */
 	uint64_t   *shrunk;			/* by running part: devices given in this
 								 * cycle or search */
 	Holder	   *holders;		/* by host, cheapest first */
 	int32_t    *first_holder;	/* n_hosts + 1 */
 	Entitle		entitle;
-	int32_t    *tried;			/* hash: jobs that were tried in vain */
+	int32_t    *tried;			/* hash: jobs that failed */
 	uint64_t	tried_size;
-	int32_t    *waiting;		/* those, and who stands like them, in the
-								 * order of their turns */
+	int32_t    *waiting;		/* jobs that failed, and jobs like them, in
+								 * the order of their turns */
 	int32_t		n_waiting;
-	bool		again;			/* the queue is through */
-	bool		loaded;			/* all of the above */
-	bool		elastic;		/* some running job can do with less */
+	bool		again;			/* the queue is done */
+	bool		loaded;			/* all above is loaded */
+	bool		elastic;		/* some running job could shrink */
 	int32_t		least;			/* the least important rank that may be
 								 * evicted; INT32_MIN: none */
-	bool	   *may;			/* by request: a job of it has some right */
-	bool	   *promised;		/* by job: it has a claim */
 
-	/* the search at hand */
+	/* the current search */
 	Search		search;
-	int32_t    *chosen;			/* candidates given back */
+	int32_t    *chosen;			/* released candidates */
 	int32_t		n_chosen;
 	int32_t    *best;			/* the best set so far */
 	int32_t		n_best;
-	Given	   *given;			/* devices of elastic jobs given back */
+	Given	   *given;			/* released devices of elastic jobs */
 	int32_t		n_given;
 	int32_t    *capacity;		/* by host: devices it could take */
 	int32_t    *scope_of;		/* by host */
 	int64_t    *scope_capacity; /* by scope */
-	int32_t		n_ready;		/* scopes with room enough */
+	int32_t		n_ready;		/* scopes with enough room */
 	uint64_t   *keys;			/* one per host */
 	uint64_t   *keys_spare;
-	Host	   *saved;			/* the hosts, before something was tried */
+	Host	   *saved;			/* the hosts before a trial */
 	int32_t		saved_latest;
 	uint64_t	saved_changes;
-	int32_t		trials;			/* of moves, in this search */
+	int32_t		trials;			/* trials of moves in this search */
 	int32_t    *movers;			/* the chosen, the largest first */
-	DecidePart *parts;			/* of the job they move for */
+	DecidePart *parts;			/* of the next promise */
 
 	int32_t		promises_capacity;
 	int32_t		promise_parts_capacity;
@@ -170,7 +167,6 @@ extern bool DecidePreemptableMight(Cycle *cycle, bool *might);
 
 /* victims.c */
 extern void DecideVictimRelease(Cycle *cycle, int32_t candidate, bool give);
-extern void DecideVictimCapacity(Cycle *cycle, int32_t candidate);
 extern void DecideSearchUpdate(Cycle *cycle, int32_t host);
 extern bool DecideElasticMayShrink(const DecideInput *input,
 								   const DecideRunning *running);
@@ -185,17 +181,16 @@ extern void DecideVictimsGiveUp(Cycle *cycle);
 extern bool DecideVictimsFind(Cycle *cycle);
 
 /* make_room.c */
+extern DecidePromise *DecidePromiseAdd(Cycle *cycle,
+									   const DecideRequestClass *request,
+									   int32_t count, Plan *plan);
+extern bool DecideLeaversTell(Cycle *cycle, int32_t leader, int32_t grows,
+							  DecideWhy *why);
 extern Plan *DecideClaimPlan(Cycle *cycle, const DecideRequestClass *request,
 							 const DecideOffer *offer, int32_t count);
-extern DecidePromise *DecidePromiseAdd(Cycle *cycle);
-extern bool DecidePromisePlan(Cycle *cycle, const DecideRequestClass *request,
-							  int32_t count, Plan *plan);
-extern bool DecideEvictionAdd(Cycle *cycle, int32_t running, DecideWhy why);
-extern bool DecideVictimsTell(Cycle *cycle, DecideWhy *why);
 extern int32_t DecideShrinkRelease(Cycle *cycle, int32_t host);
 extern void DecideShrinkTake(Cycle *cycle);
 extern void DecideShrinkFillBack(Cycle *cycle);
-extern bool DecideShrinksTell(Cycle *cycle, int32_t leader);
 extern bool DecideDefragmentFit(Cycle *cycle);
 extern bool DecideDefragmentAdd(Cycle *cycle, int32_t leader);
 
@@ -203,7 +198,7 @@ extern bool DecideDefragmentAdd(Cycle *cycle, int32_t leader);
 extern bool DecideElasticsGrow(Cycle *cycle);
 
 /*
- * By what right the job of the search makes a candidate leave.
+ * By what right the search's job makes a candidate leave.
  */
 static inline DecideWhy
 DecideVictimWhy(const Cycle *cycle, const Candidate *candidate)
@@ -218,7 +213,8 @@ DecideVictimWhy(const Cycle *cycle, const Candidate *candidate)
 }
 
 /*
- * Does a job run, has it for its tier's least time, and nobody told it to go?
+ * Does a job run for at least its tier's min_run, without being told to
+ * leave?
  */
 static inline bool
 DecideRunningSettled(const DecideInput *input, const DecideRunning *running)

@@ -1,23 +1,21 @@
 /*
  * entitle.c
- *	  What each account is entitled to at this instant.
+ *	  What each account is entitled to now.
  *
- * The pool's capacity is dealt out among the organisations by weight, to none
- * more than its demand.  An account's part is dealt out in the same way among
- * its children and its own jobs (a child of weight 1): water-filling.  Demand
- * is running and waiting jobs; the decayed past plays no part.  A job of a
- * range has a use for as many devices as it may have, where the pool lets jobs
- * grow: whether it waits or runs, and with how many, so that what accounts are
- * entitled to stays the same while it grows.  All of it is counted as usage
- * is: device-thousandths times the type's weight.
+ * The pool's capacity is divided among organisations by weight, to none more
+ * than its demand (water-filling).  An account's part is divided likewise
+ * among its children and its own jobs, a child of weight 1.  Demand is
+ * running and waiting jobs; past use plays no part.  Where the pool lets jobs
+ * grow, an elastic job demands the most devices it may have, waiting or
+ * running.  So entitlements stay the same while it grows.  Amounts are in
+ * usage's unit: device-thousandths times the type's weight.
  *
- * One account may take from another as long as the taker's side, from where
- * their paths part, stays within what it is entitled to, and the giver's side
- * keeps as much as it is.  Where no such victims do, the giver's side need
- * only have more than it is entitled to beside its largest victim: a job is
- * whole, so that an account could else keep what it has beyond in one large
- * job.  Each victim still lowers what accounts have beyond, as a taker never
- * has any.
+ * One account may take from another if, from where their paths part, the
+ * taker's side stays within its entitlement and the giver's side keeps its
+ * own.  If there are no such victims, the giver's side need only have more
+ * than its entitlement before its largest victim leaves.  Jobs are whole, so
+ * an account could otherwise keep an excess in one large job.  Each victim
+ * still lowers an excess, as a taker never has one.
  */
 #include <string.h>
 
@@ -25,7 +23,7 @@
 
 typedef __int128 Wide;
 
-/* One of those who share an amount. */
+/* One of several accounts that share an amount. */
 typedef struct Sharer
 {
 	int32_t		account;		/* -1: the parent's own jobs */
@@ -34,7 +32,7 @@ typedef struct Sharer
 } Sharer;
 
 /*
- * Compare two sharers by how far up the water comes before they are full.
+ * Compare two sharers by the level at which they are full.
  */
 static int
 compare_sharers(const void *context, int32_t a, int32_t b)
@@ -50,7 +48,7 @@ compare_sharers(const void *context, int32_t a, int32_t b)
 }
 
 /*
- * Deal an amount out among sharers.  False: out of memory.
+ * Divide an amount among sharers.  False: out of memory.
  */
 static bool
 deal(Cycle *cycle, int64_t amount, const Sharer *sharers, int32_t n,
@@ -75,7 +73,7 @@ deal(Cycle *cycle, int64_t amount, const Sharer *sharers, int32_t n,
 		const Sharer *sharer = &sharers[order[i]];
 		int64_t		due = (int64_t) ((Wide) amount * sharer->weight / weight);
 
-		/* once one is not filled, nobody after it is */
+		/* after one is not filled, none is */
 		if (sharer->demand <= due)
 		{
 			due = sharer->demand;
@@ -91,7 +89,7 @@ deal(Cycle *cycle, int64_t amount, const Sharer *sharers, int32_t n,
 }
 
 /*
- * Give an account's own usage and that of all above it so much more.
+ * Add to an account's own usage, and to that of all above it.
  */
 static void
 add_up(const DecideInput *input, int64_t *own, int64_t *sum, int32_t account,
@@ -103,7 +101,7 @@ add_up(const DecideInput *input, int64_t *own, int64_t *sum, int32_t account,
 }
 
 /*
- * What the pool has, as usage counts it.
+ * The pool's capacity in usage's unit.
  */
 static int64_t
 capacity(const DecideInput *input)
@@ -126,7 +124,7 @@ capacity(const DecideInput *input)
 }
 
 /*
- * How many devices a job of a range has a use for.
+ * How many devices an elastic job demands.
  */
 static int32_t
 useful(const Cycle *cycle, int32_t account, int32_t type, int32_t least,
@@ -138,8 +136,8 @@ useful(const Cycle *cycle, int32_t account, int32_t type, int32_t least,
 }
 
 /*
- * What a running job has a use for.  One that is over, or could not be paid for
- * if it grew (its request is not there), has none for more than it has.
+ * A running job's demand.  A job that is over demands no more than it has;
+ * nor does one whose growth could not be paid (its request is not loaded).
  */
 static int64_t
 running_amount(const Cycle *cycle, const DecideRunning *running)
@@ -154,7 +152,7 @@ running_amount(const Cycle *cycle, const DecideRunning *running)
 }
 
 /*
- * What a queued job has a use for, with the first type it accepts.
+ * A waiting job's demand, with the first type it accepts.
  */
 static int64_t
 job_amount(const Cycle *cycle, const DecideJob *job)
@@ -171,7 +169,7 @@ job_amount(const Cycle *cycle, const DecideJob *job)
 }
 
 /*
- * Count what runs, what waits, and what claims have of others' devices.
+ * Count running jobs, waiting jobs, and the devices of others in claims.
  */
 static void
 count(Cycle *cycle, int64_t *demand, int64_t *demand_own)
@@ -193,7 +191,7 @@ count(Cycle *cycle, int64_t *demand, int64_t *demand_own)
 	}
 	for (i = 0; i < input->n_jobs; i++)
 	{
-		/* whom quotas hold back has no use for it */
+		/* jobs that quotas hold back demand nothing */
 		if (cycle->result->held == NULL || cycle->result->held[i] != 0)
 			add_up(input, demand_own, demand, input->jobs[i].account,
 				   job_amount(cycle, &input->jobs[i]));
@@ -241,7 +239,7 @@ compare_parent(const void *context, int32_t a, int32_t b)
 }
 
 /*
- * Deal out among the children of each account, those near the top first.
+ * Divide among the children of each account, from the top down.
  */
 static bool
 deal_all(Cycle *cycle, const int64_t *demand, const int64_t *demand_own)
@@ -303,7 +301,7 @@ deal_all(Cycle *cycle, const int64_t *demand, const int64_t *demand_own)
 }
 
 /*
- * Work out what every account is entitled to and what it uses.  False: out of
+ * Compute what every account is entitled to and what it uses.  False: out of
  * memory.
  */
 bool
@@ -352,7 +350,7 @@ DecideEntitleLoad(Cycle *cycle)
 		return false;
 	for (i = 0; i < n; i++)
 	{
-		/* nobody below it: all is its own */
+		/* no accounts below: all is its own */
 		if (entitle->due_own[i] < 0)
 			entitle->due_own[i] = entitle->due[i];
 	}
@@ -368,7 +366,7 @@ DecideEntitleLoad(Cycle *cycle)
 }
 
 /*
- * An account uses so much more, or less.
+ * Change an account's use.
  */
 void
 DecideEntitleUse(Cycle *cycle, int32_t account, int64_t amount)
@@ -382,8 +380,8 @@ DecideEntitleUse(Cycle *cycle, int32_t account, int64_t amount)
 }
 
 /*
- * An elastic job gives so many devices in the search at hand, or keeps them
- * after all.  It counts as using them until it is told.
+ * An elastic job gives devices in the current search, or keeps them after
+ * all.  They count as used until it is told.
  */
 void
 DecideEntitleShrink(Cycle *cycle, const DecideRunning *running, int32_t gpus)
@@ -398,8 +396,8 @@ DecideEntitleShrink(Cycle *cycle, const DecideRunning *running, int32_t gpus)
 }
 
 /*
- * What the largest of those counts that are chosen of an account and all below
- * it (own: of its own jobs) and leave for an entitlement; 0: there are none.
+ * The largest amount of a chosen victim of an account and all below it (own:
+ * of its own jobs) that leaves for an entitlement; 0: there is none.
  */
 static int64_t
 victims_largest(const Cycle *cycle, int32_t account, bool own)
@@ -429,8 +427,8 @@ victims_largest(const Cycle *cycle, int32_t account, bool own)
 }
 
 /*
- * Does an account keep what it is due when it gives so much more?  own: only its
- * own jobs are meant.
+ * Does an account keep its entitlement if it gives this much more?  own: its
+ * own jobs only.
  */
 static bool
 keeps(const Cycle *cycle, int32_t account, bool own, int64_t given)
@@ -468,7 +466,7 @@ DecideEntitleMay(const Cycle *cycle, int32_t taker, int64_t taken,
 	DecideAssert(taken >= 0 && given >= 0);
 	if (taker == giver)
 		return false;
-	/* an account's own jobs are beside those of the accounts below it */
+	/* an account's own jobs compete with the accounts below it */
 	if (entitle->used_own[taker] + taken > entitle->due_own[taker] ||
 		!keeps(cycle, giver, true, given))
 		return false;
@@ -479,7 +477,7 @@ DecideEntitleMay(const Cycle *cycle, int32_t taker, int64_t taken,
 		{
 			if (giver >= 0 && entitle->depth[taker] == entitle->depth[giver])
 			{
-				/* the same level: both go up, both are looked at */
+				/* same level: both sides go up */
 				if (!keeps(cycle, giver, false, given))
 					return false;
 				giver = accounts[giver].parent;
@@ -499,8 +497,8 @@ DecideEntitleMay(const Cycle *cycle, int32_t taker, int64_t taken,
 }
 
 /*
- * Does one account, with what it takes, stay within what it is entitled to, as
- * far up as another is not below?
+ * Does an account stay within its entitlement with what it takes, up to where
+ * the other's path joins?
  */
 bool
 DecideEntitleWithin(const Cycle *cycle, int32_t taker, int64_t taken,
@@ -529,9 +527,9 @@ DecideEntitleWithin(const Cycle *cycle, int32_t taker, int64_t taken,
 }
 
 /*
- * Does everybody keep what he is entitled to, and the job of the search get no
- * more than that, when all who are chosen have left?  Some of them leave for
- * its tier's sake, which asks for nothing, but counts.
+ * Do all accounts keep their entitlements after all chosen victims have left,
+ * and stays the search's job within its own?  Victims that leave for a tier
+ * count, too.
  */
 bool
 DecideVictimsAllEntitled(const Cycle *cycle)

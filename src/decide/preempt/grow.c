@@ -2,13 +2,12 @@
  * grow.c
  *	  Elastic jobs that grow.
  *
- * After the queue, up to their quotas, once they have run for the pool's
- * elastic_idle_delay.  The job is promised more devices, its own among them, as its
- * topology allows, and told to go on there.  An account that has less than it
- * is entitled to takes them from others.  Then jobs grow into
- * devices that were idle for elastic_idle_delay and are in no claim and no reservation.
- * The most important tier first, then whose account is due the devices, then
- * who started first.
+ * After the queue, jobs that have run for the pool's elastic_idle_delay grow
+ * up to their quotas.  A job is promised more devices, its own among them, as
+ * its topology allows, and told to go on there.  First, accounts below their
+ * entitlements take from others.  Then jobs grow into devices that were idle
+ * for elastic_idle_delay and are in no claim or reservation.  The order is by
+ * tier, then accounts below their entitlements, then start.
  */
 #include <string.h>
 
@@ -17,7 +16,7 @@
 #define MOST_GROW	64			/* jobs looked at in a cycle */
 
 /*
- * Is a device more due to the account of a running job?
+ * Is one more device within the entitlement of a running job's account?
  */
 static bool
 is_due(const Cycle *cycle, const DecideRunning *running)
@@ -29,7 +28,7 @@ is_due(const Cycle *cycle, const DecideRunning *running)
 }
 
 /*
- * Compare two running jobs by who grows first.
+ * Compare two running jobs by their turns to grow.
  */
 static int
 compare_growers(const void *context, int32_t a, int32_t b)
@@ -55,7 +54,7 @@ compare_growers(const void *context, int32_t a, int32_t b)
 }
 
 /*
- * Could a running job do with more devices?
+ * Could a running job use more devices?
  */
 static bool
 may_grow(const DecideInput *input, const DecideRunning *running)
@@ -68,7 +67,7 @@ may_grow(const DecideInput *input, const DecideRunning *running)
 }
 
 /*
- * Was a running job told to go in this cycle?
+ * Was a running job told to leave in this cycle?
  */
 static bool
 is_going(const DecideResult *result, int32_t running)
@@ -110,7 +109,7 @@ hide_busy(Cycle *cycle)
 }
 
 /*
- * Give a running job's hosts what it has, or take that again.
+ * Release what a running job has, or take it again.
  */
 static void
 grower_give(Cycle *cycle, const DecideRunning *running, bool give)
@@ -126,7 +125,7 @@ grower_give(Cycle *cycle, const DecideRunning *running, bool give)
 }
 
 /*
- * What a running job requests that is to have more devices, of the same type.
+ * The request of a running job for more devices of the same type.
  */
 static DecideRequestClass
 grower_ask(const DecideInput *input, const DecideRunning *running,
@@ -150,8 +149,8 @@ grower_ask(const DecideInput *input, const DecideRunning *running,
 }
 
 /*
- * Keep from all others what a running job is promised beside what it has.  What
- * it leaves is nobody's before it has left.
+ * Keep from others what a running job is promised beside what it has.
+ * Devices that it leaves stay taken until it has left.
  */
 static void
 grower_keep(Cycle *cycle, const DecideRunning *running, DecidePart part)
@@ -175,8 +174,8 @@ grower_keep(Cycle *cycle, const DecideRunning *running, DecidePart part)
 }
 
 /*
- * A running job is promised more: it counts so, and neither gives devices in
- * this cycle nor leaves for others.
+ * Count more devices for a running job.  In this cycle it neither gives
+ * devices nor leaves for others.
  */
 static void
 grower_note(Cycle *cycle, int32_t index, int64_t more)
@@ -199,9 +198,9 @@ grower_note(Cycle *cycle, int32_t index, int64_t more)
 }
 
 /*
- * Promise a running job all the devices of a plan, made while what it has and
- * what others give for it was given back, and tell all of them.  False: out of
- * memory.
+ * Promise a running job all devices of a plan, and tell all who leave for it.
+ * The plan was made with its own and the givers' devices released.  False:
+ * out of memory.
  */
 static bool
 grower_promise(Cycle *cycle, int32_t index,
@@ -211,7 +210,8 @@ grower_promise(Cycle *cycle, int32_t index,
 	const DecideRunning *running = &cycle->input->running[index];
 	ClaimState *claims = cycle->claims;
 	int32_t		at = cycle->result->n_promises;
-	DecidePromise *promise = DecidePromiseAdd(cycle);
+	DecidePromise *promise = DecidePromiseAdd(cycle, request,
+											  request->min_gpus, plan);
 	DecideWhy	why;
 	int32_t		i;
 
@@ -220,14 +220,9 @@ grower_promise(Cycle *cycle, int32_t index,
 	promise->running = index;
 	promise->why = DECIDE_WHY_GROW;
 	promise->type = running->type;
-	promise->gpus = request->min_gpus;
-	promise->share = running->share;
-	promise->n_evictions = 1 + claims->n_chosen;
-	if (!DecidePromisePlan(cycle, request, request->min_gpus, plan) ||
-		!DecideEvictionAdd(cycle, index, DECIDE_WHY_GROW) ||
-		!DecideVictimsTell(cycle, &why) || !DecideShrinksTell(cycle, at))
+	if (!DecideLeaversTell(cycle, at, index, &why))
 		return false;
-	claims->n_chosen = claims->n_given = 0;
+	claims->n_chosen = 0;
 	grower_give(cycle, running, false);
 	grower_note(cycle, index, request->min_gpus - running->gpus);
 	promise = &cycle->result->promises[at];
@@ -238,26 +233,26 @@ grower_promise(Cycle *cycle, int32_t index,
 }
 
 /*
- * Elastic jobs that grow to what their accounts are entitled to, at the
- * expense of accounts that have more.
+ * Elastic jobs grow to their accounts' entitlements, at the expense of
+ * accounts with more.
  *
- * A rigid job that waits takes what its account is due; an elastic one that
- * runs with less than it asked for takes it as well, by the same right and from
- * the same jobs: those that are as important or less.  Other elastic jobs give
- * devices before anybody is evicted.  A tier's right to preempt plays no part.
+ * A waiting job takes what its account is entitled to.  A running elastic job
+ * with less than it asked for does the same, by the same right and from the
+ * same jobs: those as important or less.  Other elastic jobs give devices
+ * before anybody is evicted.  A tier's right to preempt plays no part.
  *
- * It leaves together with its victims, and goes on when all that it is promised
- * is free.  As that costs a restart, it takes as many devices at once as it can
- * be given.  What is free it takes first: where more would be no use, it waits
- * until these devices were idle for long enough.
+ * The job leaves together with its victims, and goes on when all promised
+ * devices are free.  A restart costs, so it takes as many devices at once as
+ * it can get.  It takes free devices first; if more would not help, it waits
+ * until these have been idle long enough.
  *
- * Nothing goes back and forth: the account stays within what it is due, so that
- * nobody may take that from it.
+ * Nothing goes back and forth: the account stays within its entitlement, so
+ * nobody may take from it.
  */
 
 /*
- * Has the account of a running job more than it is due, so that it might give
- * some to one that grows?
+ * Has the account of a running job more than its entitlement, so that it may
+ * give to one that grows?
  */
 static bool
 might_give(const Cycle *cycle, const DecideRunning *grows,
@@ -272,7 +267,7 @@ might_give(const Cycle *cycle, const DecideRunning *grows,
 }
 
 /*
- * Is there anybody who might give devices to a running job?
+ * Could anybody give devices to a running job?
  */
 static bool
 givers_there(const Cycle *cycle, const DecideRunning *running)
@@ -301,7 +296,7 @@ givers_there(const Cycle *cycle, const DecideRunning *running)
 }
 
 /*
- * What so many devices count beside those that a running job has.
+ * What count devices add to what a running job has, in usage's unit.
  */
 static int64_t
 amount_more(const DecideInput *input, const DecideRunning *running,
@@ -312,7 +307,7 @@ amount_more(const DecideInput *input, const DecideRunning *running,
 }
 
 /*
- * Does a running job keep all it has, where it is, beside what is reserved for
+ * Could a running job keep everything it has, apart from what is reserved for
  * others?
  */
 static bool
@@ -334,8 +329,8 @@ keeps_own(const Cycle *cycle, const DecideRunning *running)
 }
 
 /*
- * The most devices, up to some, with which a running job leaves its account's
- * own jobs within what they are due.
+ * The most devices, up to most, that keep an account's own jobs within their
+ * entitlement.
  */
 static int32_t
 most_due(const Cycle *cycle, const DecideRunning *running, int32_t most)
@@ -357,9 +352,9 @@ most_due(const Cycle *cycle, const DecideRunning *running, int32_t most)
 }
 
 /*
- * Find who gives devices so that a running job, whose own are given back, has
- * so many: elastic jobs, else victims that leave their accounts what they are
- * due, else others.  They are then chosen and given back.
+ * Find givers so that a running job, its own devices released, has count:
+ * first elastic jobs, then victims that leave their accounts their
+ * entitlements, then others.  They are then chosen and released.
  */
 static bool
 givers_find(Cycle *cycle, const DecideRunning *running,
@@ -390,9 +385,9 @@ givers_find(Cycle *cycle, const DecideRunning *running,
 }
 
 /*
- * Find who gives a running job as many devices as it can be given: more than
- * least, up to most.  They are then chosen and given back, and the request is for
- * so many.  False: nobody gives any.
+ * Find givers for as many devices as possible: more than least, up to most.
+ * They are then chosen and released, and the request has that count.  False:
+ * there are none.
  */
 static bool
 givers_most(Cycle *cycle, const DecideRunning *running,
@@ -402,7 +397,7 @@ givers_most(Cycle *cycle, const DecideRunning *running,
 	int32_t		found = least;
 	int32_t		try = least + 1;
 
-	/* who cannot have one more has no more either */
+	/* if one more fails, more fail, too */
 	while (found < most)
 	{
 		if (givers_find(cycle, running, request, offer, try))
@@ -420,8 +415,8 @@ givers_most(Cycle *cycle, const DecideRunning *running,
 }
 
 /*
- * Let a running job grow at the expense of accounts that have more than they
- * are entitled to.  False: out of memory.
+ * Let a running job grow at the expense of accounts with more than their
+ * entitlement.  False: out of memory.
  */
 static bool
 grow_due(Cycle *cycle, int32_t index)
@@ -459,7 +454,7 @@ grow_due(Cycle *cycle, int32_t index)
 	else
 	{
 		grower_give(cycle, running, false);
-		/* what was given was taken again */
+		/* everything released was taken again */
 		claims->entitle.changes = changes;
 	}
 	cycle->passes = INT32_MAX;
@@ -467,7 +462,7 @@ grow_due(Cycle *cycle, int32_t index)
 }
 
 /*
- * Give a running job more devices if there are some.  False: out of memory.
+ * Let a running job grow into free devices.  False: out of memory.
  */
 static bool
 grow_one(Cycle *cycle, int32_t index)
@@ -496,7 +491,7 @@ grow_one(Cycle *cycle, int32_t index)
 }
 
 /*
- * List who may grow, in order.  False: out of memory.
+ * List the jobs that may grow, in order.  False: out of memory.
  */
 static bool
 list_growers(Cycle *cycle, int32_t **order, int32_t *n)
@@ -527,8 +522,8 @@ list_growers(Cycle *cycle, int32_t **order, int32_t *n)
 }
 
 /*
- * Grow those elastic jobs that can.  It is the last that a round does with its
- * hosts.  False: out of memory.
+ * Let elastic jobs grow, as the last use of a round's hosts.  False: out of
+ * memory.
  */
 bool
 DecideElasticsGrow(Cycle *cycle)

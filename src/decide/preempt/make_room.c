@@ -1,27 +1,26 @@
 /*
  * make_room.c
- *	  Running jobs that make room and go on, on other or on fewer devices; and
- *	  the rows that tell who goes.
+ *	  Running jobs that make room and go on, on other or fewer devices;
+ *	  and the rows of promises and evictions.
  */
 #include <string.h>
 
 #include "decide/preempt/claim_state.h"
 
 /*
- * A new claim: which devices exactly, who leaves for it, and the rows that
- * say so.
+ * A new claim: its exact devices, its evictions, its rows.
  */
 
 /*
- * Plan a job of so many devices on the hosts as they are now: on one of them
- * if any can take it.  NULL: it does not fit (or out of memory).
+ * Plan a job of count devices on the hosts as they are now, on a single one
+ * if possible.  NULL: it does not fit, or out of memory.
  */
 Plan *
 DecideClaimPlan(Cycle *cycle, const DecideRequestClass *request,
 				const DecideOffer *offer,
 				int32_t count)
 {
-	int32_t		host = DecideBestScan(cycle, request, offer, count).host;
+	int32_t		host = DecideSingleScan(cycle, request, offer, count, 0);
 
 	DecideAssert(count >= 0);
 	DecideAssert(offer != NULL || count == 0);
@@ -39,16 +38,14 @@ DecideClaimPlan(Cycle *cycle, const DecideRequestClass *request,
 }
 
 /*
- * A promise more, without parts yet.  NULL: out of memory.
+ * Add a promise without parts.  NULL: out of memory.
  */
-DecidePromise *
-DecidePromiseAdd(Cycle *cycle)
+static DecidePromise *
+promise_new(Cycle *cycle)
 {
 	DecideResult *result = cycle->result;
 	DecidePromise *promise;
 
-	DecideAssert(cycle->claims != NULL);
-	DecideAssert(!cycle->reserving);
 	result->promises = DecideGrow(cycle->arena, result->promises,
 								  result->n_promises,
 								  &cycle->claims->promises_capacity,
@@ -67,7 +64,7 @@ DecidePromiseAdd(Cycle *cycle)
 }
 
 /*
- * The last promise has a part more.
+ * Add a part to the last promise.
  */
 static bool
 promise_part(Cycle *cycle, const DecidePart *part)
@@ -86,40 +83,40 @@ promise_part(Cycle *cycle, const DecidePart *part)
 }
 
 /*
- * The last promise has the parts that a plan says, on hosts as they are now.
+ * Add a promise of count devices by a plan, on the hosts as they are now.
+ * NULL: out of memory.
  */
-bool
-DecidePromisePlan(Cycle *cycle, const DecideRequestClass *request,
-				  int32_t count,
-				  Plan *plan)
+DecidePromise *
+DecidePromiseAdd(Cycle *cycle, const DecideRequestClass *request,
+				 int32_t count, Plan *plan)
 {
-	int32_t    *order = DecideStartOrder(cycle, plan);
+	DecidePart *parts = cycle->claims->parts;
+	DecidePromise *promise = promise_new(cycle);
 	int32_t		i;
 
 	DecideAssert(plan->n > 0);
-	DecideAssert(cycle->result->n_promises > 0);
-	for (i = 0; order != NULL && i < plan->n; i++)
+	DecideAssert(!cycle->reserving);
+	if (promise == NULL ||
+		!DecideStartParts(cycle, request, count, plan, parts))
+		return NULL;
+	promise->gpus = count;
+	promise->share = request->share;
+	for (i = 0; i < plan->n; i++)
 	{
-		DecidePart	part;
-
-		DecideStartPart(cycle, request, plan->hosts[order[i]],
-						plan->gpus[order[i]], count, &part);
-		if (!promise_part(cycle, &part))
-			return false;
+		if (!promise_part(cycle, &parts[i]))
+			return NULL;
 	}
-	return order != NULL;
+	return promise;
 }
 
 /*
- * A running job more that is told to go.
+ * Add an eviction.
  */
-bool
-DecideEvictionAdd(Cycle *cycle, int32_t running, DecideWhy why)
+static bool
+eviction_add(Cycle *cycle, int32_t running, DecideWhy why)
 {
 	DecideResult *result = cycle->result;
 
-	DecideAssert(running >= 0 && running < cycle->input->n_running);
-	DecideAssert(cycle->result->n_promises > 0);
 	result->evictions = DecideGrow(cycle->arena, result->evictions,
 								   result->n_evictions,
 								   &cycle->claims->evictions_capacity,
@@ -134,16 +131,14 @@ DecideEvictionAdd(Cycle *cycle, int32_t running, DecideWhy why)
 }
 
 /*
- * The victims chosen are told to go; their hosts are again as they are now.
+ * Evict the chosen victims; their hosts are again as they are now.
  */
-bool
-DecideVictimsTell(Cycle *cycle, DecideWhy *why)
+static bool
+victims_tell(Cycle *cycle, DecideWhy *why)
 {
 	ClaimState *claims = cycle->claims;
 	int32_t		i;
 
-	DecideAssert(why != NULL);
-	DecideAssert(cycle->claims->n_chosen >= 0);
 	for (i = 0; i < claims->n_chosen; i++)
 	{
 		Candidate  *candidate = &claims->candidates[claims->chosen[i]];
@@ -155,26 +150,26 @@ DecideVictimsTell(Cycle *cycle, DecideWhy *why)
 			DecideEntitleUse(cycle,
 							 cycle->input->running[candidate->running].account,
 							 -candidate->amount);
-		if (!DecideEvictionAdd(cycle, candidate->running, *why))
+		if (!eviction_add(cycle, candidate->running, *why))
 			return false;
 	}
 	return true;
 }
 
 /*
- * Elastic jobs that give devices rather than that anybody is evicted.
+ * Elastic jobs give devices before anybody is evicted.
  *
- * A running job of a range can do with fewer devices, down to its least, for a
- * job ahead of it: one of a more important tier, one of the same account whose
- * turn would be before it, or one of an account that may take from its own by
- * what both are entitled to.  Its cpu and memory stay what they are, so one
- * that asked for any and is on several nodes keeps its devices.
+ * A running elastic job can give devices, down to its least, to a job ahead
+ * of it: of a more important tier, of the same account with an earlier turn,
+ * or of an account that may take from its own by entitlement.  Its cpu and
+ * memory stay, so a job with cpu or memory on several nodes keeps its
+ * devices.
  */
 
 /*
- * How many devices an elastic job gives to another account, as far as both are
- * entitled: one by one, so that its account never keeps less than it is due,
- * beside what others of it give.
+ * How many devices an elastic job gives to another account by entitlement,
+ * counted one by one.  Its account never keeps less than its entitlement,
+ * beside what its other jobs give.
  */
 static int32_t
 spare_by_right(Cycle *cycle, const DecideRunning *running, int32_t spare)
@@ -202,8 +197,8 @@ spare_by_right(Cycle *cycle, const DecideRunning *running, int32_t spare)
 }
 
 /*
- * How many devices an elastic job gives to that of the search; none, if it
- * would have its turn before it.  To one that grows it gives only by right.
+ * How many devices an elastic job gives to the search's job: none if its own
+ * turn would be earlier.  To a growing job it gives only by entitlement.
  */
 static int32_t
 spare_for(Cycle *cycle, const Elastic *elastic)
@@ -241,8 +236,19 @@ highest_devices(uint64_t devices, int32_t n)
 }
 
 /*
- * Give back what elastic jobs can do without on one host, or on all (-1).
- * Returns how many devices that is.
+ * Release single devices, or take them again; cpu and memory stay.
+ */
+static void
+devices_release(Cycle *cycle, int32_t host, uint64_t devices, bool give)
+{
+	DecidePart	part = {.devices = devices};
+
+	DecideHostRelease(cycle, host, &part, 0, DECIDE_WHOLE, give);
+}
+
+/*
+ * Release what elastic jobs can give on one host, or on all (-1).  Returns
+ * the number of devices.
  */
 int32_t
 DecideShrinkRelease(Cycle *cycle, int32_t only)
@@ -290,7 +296,7 @@ DecideShrinkRelease(Cycle *cycle, int32_t only)
 			n += __builtin_popcountll(devices);
 			DecideEntitleShrink(cycle, running,
 								__builtin_popcountll(devices));
-			DecideHostReleaseDevices(cycle, host, devices, true);
+			devices_release(cycle, host, devices, true);
 			DecideSearchUpdate(cycle, host);
 		}
 	}
@@ -298,7 +304,7 @@ DecideShrinkRelease(Cycle *cycle, int32_t only)
 }
 
 /*
- * Take some of what was given again.
+ * Take some given devices again, or give them back.
  */
 static void
 take(Cycle *cycle, Given *given, uint64_t devices, bool back)
@@ -314,12 +320,12 @@ take(Cycle *cycle, Given *given, uint64_t devices, bool back)
 	elastic->spare += back ? n : -n;
 	DecideEntitleShrink(cycle, &cycle->input->running[elastic->running],
 						back ? -n : n);
-	DecideHostReleaseDevices(cycle, host, devices, !back);
+	devices_release(cycle, host, devices, !back);
 	DecideSearchUpdate(cycle, host);
 }
 
 /*
- * Take all that elastic jobs gave again.
+ * Take all devices again that elastic jobs gave.
  */
 void
 DecideShrinkTake(Cycle *cycle)
@@ -334,8 +340,8 @@ DecideShrinkTake(Cycle *cycle)
 }
 
 /*
- * Leave elastic jobs what the search can do without.  One that leaves anyway
- * gives all it has.
+ * Return to elastic jobs what the search does not need.  A job that leaves
+ * anyway gives all it has.
  */
 void
 DecideShrinkFillBack(Cycle *cycle)
@@ -365,7 +371,7 @@ DecideShrinkFillBack(Cycle *cycle)
 }
 
 /*
- * A running job goes on with the devices it did not give.
+ * Promise a running job the devices that it did not give.
  */
 static bool
 promise_rest(Cycle *cycle, const Elastic *elastic, int32_t given,
@@ -373,7 +379,7 @@ promise_rest(Cycle *cycle, const Elastic *elastic, int32_t given,
 {
 	const DecideInput *input = cycle->input;
 	const DecideRunning *running = &input->running[elastic->running];
-	DecidePromise *promise = DecidePromiseAdd(cycle);
+	DecidePromise *promise = promise_new(cycle);
 	int32_t		i;
 
 	if (promise == NULL)
@@ -398,8 +404,8 @@ promise_rest(Cycle *cycle, const Elastic *elastic, int32_t given,
 }
 
 /*
- * How many devices the elastic job of an entry gives, in this entry and those
- * after it; none when it leaves as a whole.  *last: the entry after them.
+ * How many devices an elastic job gives in its entries, from first on; 0 if
+ * it leaves as a whole.  *last: the entry after them.
  */
 static int32_t
 gives(const ClaimState *claims, int32_t first, int32_t *last)
@@ -416,19 +422,17 @@ gives(const ClaimState *claims, int32_t first, int32_t *last)
 }
 
 /*
- * Tell the elastic jobs that give devices for a new claim, whose evictions are
- * the last so far, and promise them the rest.  Their hosts are then again as
- * they are now.  False: out of memory.
+ * Tell the elastic jobs that give devices for a new claim, whose evictions
+ * are the last so far, and promise them the rest.  Their hosts are then again
+ * as they are now.  False: out of memory.
  */
-bool
-DecideShrinksTell(Cycle *cycle, int32_t leader)
+static bool
+shrinks_tell(Cycle *cycle, int32_t leader)
 {
 	ClaimState *claims = cycle->claims;
 	int32_t		last;
 	int32_t		g;
 
-	DecideAssert(leader >= 0 && leader < cycle->result->n_promises);
-	DecideAssert(cycle->claims->n_given >= 0);
 	for (g = 0; g < claims->n_given; g = last)
 	{
 		Elastic    *elastic = &claims->elastics[claims->given[g].elastic];
@@ -444,7 +448,7 @@ DecideShrinksTell(Cycle *cycle, int32_t leader)
 		DecideEntitleUse(cycle, running->account,
 						 -DecideUsage(cycle->input, running->type, n,
 									  DECIDE_WHOLE));
-		if (!DecideEvictionAdd(cycle, elastic->running, DECIDE_WHY_SHRINK))
+		if (!eviction_add(cycle, elastic->running, DECIDE_WHY_SHRINK))
 			return false;
 		cycle->result->promises[leader].n_evictions++;
 	}
@@ -463,25 +467,48 @@ DecideShrinksTell(Cycle *cycle, int32_t leader)
 		DecideEntitleShrink(cycle, &cycle->input->running
 							[claims->elastics[given->elastic].running],
 							-__builtin_popcountll(given->devices));
-		DecideHostReleaseDevices(cycle, claims->host_of
-								 [cycle->input->running_parts[given->part].node],
-								 given->devices, false);
+		devices_release(cycle, claims->host_of
+						[cycle->input->running_parts[given->part].node],
+						given->devices, false);
 	}
 	return true;
 }
 
 /*
- * Consolidation: running jobs that make room by going on elsewhere.
- *
- * A mover goes only to devices that are free now and that the job it makes
- * room for does not take, so its claim is free from the first, and nobody is
- * left without a place.  The largest goes first.
+ * Tell all jobs that leave for a promise: the one that grows (-1: none), the
+ * chosen victims, elastic jobs that give devices.  *why: the right by which
+ * the last victim leaves, if any.  False: out of memory.
  */
+bool
+DecideLeaversTell(Cycle *cycle, int32_t leader, int32_t grows, DecideWhy *why)
+{
+	ClaimState *claims = cycle->claims;
 
-#define MOST_TRIALS	64			/* for one job and offer */
+	DecideAssert(leader >= 0 && leader < cycle->result->n_promises);
+	DecideAssert(grows >= -1 && grows < cycle->input->n_running);
+	if ((grows >= 0 && !eviction_add(cycle, grows, DECIDE_WHY_GROW)) ||
+		!victims_tell(cycle, why))
+		return false;
+	cycle->result->promises[leader].n_evictions = (grows >= 0) +
+		claims->n_chosen;
+	if (!shrinks_tell(cycle, leader))
+		return false;
+	claims->n_given = 0;
+	return true;
+}
 
 /*
- * What a mover requests: what it has, with the same type.
+ * Consolidation: running jobs make room by moving.
+ *
+ * A mover goes only to devices that are free now and that the job it makes
+ * room for does not take.  So its claim is free from the start, and no job is
+ * left without a place.  The largest moves first.
+ */
+
+#define MOST_TRIALS	64			/* per job and offer */
+
+/*
+ * A mover's request: what it has, with the same type.
  */
 static DecideRequestClass
 mover_request(const DecideInput *input, const DecideRunning *running,
@@ -511,9 +538,9 @@ mover_request(const DecideInput *input, const DecideRunning *running,
 }
 
 /*
- * Find the chosen movers places on the hosts as they are now, and promise them
- * these; leader >= 0: for good, with the rows that say so.  False: one has
- * none (or out of memory).
+ * Find places for the chosen movers on the hosts as they are now, and take
+ * them.  leader >= 0: promise them.  False: one has no place, or out of
+ * memory.
  */
 static bool
 movers_place(Cycle *cycle, int32_t leader)
@@ -536,34 +563,28 @@ movers_place(Cycle *cycle, int32_t leader)
 
 		if (plan == NULL)
 			return false;
+		if (leader < 0 && !DecideStartParts(cycle, &request, running->gpus,
+											plan, claims->parts))
+			return false;
 		if (leader >= 0)
 		{
-			promise = DecidePromiseAdd(cycle);
+			promise = DecidePromiseAdd(cycle, &request, running->gpus, plan);
 			if (promise == NULL)
 				return false;
 			promise->running = index;
 			promise->why = DECIDE_WHY_MOVE;
 			promise->leader = leader;
 			promise->type = running->type;
-			promise->gpus = running->gpus;
-			promise->share = running->share;
-			if (!DecidePromisePlan(cycle, &request, running->gpus, plan))
-				return false;
 		}
 		for (p = 0; p < plan->n; p++)
-		{
-			DecidePart	part;
-
-			DecideStartPart(cycle, &request, plan->hosts[p], plan->gpus[p],
-							running->gpus, &part);
-			DecideHostTake(cycle, plan->hosts[p], &part, request.share);
-		}
+			DecideHostTake(cycle, plan->hosts[p], &claims->parts[p],
+						   request.share);
 	}
 	return true;
 }
 
 /*
- * Remember the hosts, or put them back.
+ * Save the hosts, or restore them.
  */
 static void
 hosts_save(Cycle *cycle, bool save)
@@ -585,7 +606,7 @@ hosts_save(Cycle *cycle, bool save)
 }
 
 /*
- * Put the chosen in order of size, the largest first.
+ * Sort the chosen by size, the largest first.
  */
 static void
 movers_order(Cycle *cycle)
@@ -614,8 +635,27 @@ movers_order(Cycle *cycle)
 }
 
 /*
- * Would the job of the search and all chosen movers have a place?  Everything
- * is then as it was.
+ * Count a candidate whose hosts are already released.
+ */
+static void
+victim_count(Cycle *cycle, int32_t index)
+{
+	const DecideInput *input = cycle->input;
+	ClaimState *claims = cycle->claims;
+	const DecideRunning *running =
+	&input->running[claims->candidates[index].running];
+	int32_t		p;
+
+	claims->candidates[index].given = true;
+	for (p = running->first_part; p < running->first_part + running->n_parts;
+		 p++)
+		DecideSearchUpdate(cycle,
+						   claims->host_of[input->running_parts[p].node]);
+}
+
+/*
+ * Is there a place for the search's job and all chosen movers?  Everything is
+ * restored afterwards.
  */
 bool
 DecideDefragmentFit(Cycle *cycle)
@@ -638,9 +678,9 @@ DecideDefragmentFit(Cycle *cycle)
 		return false;
 	movers_order(cycle);
 	n = plan->n;
-	for (i = 0; i < n; i++)
-		DecideStartPart(cycle, search->request, plan->hosts[i], plan->gpus[i],
-						search->request->min_gpus, &parts[i]);
+	if (!DecideStartParts(cycle, search->request, search->request->min_gpus,
+						  plan, parts))
+		return false;
 	hosts_save(cycle, true);
 	for (i = 0; i < claims->n_chosen; i++)
 		DecideVictimRelease(cycle, claims->chosen[i], false);
@@ -650,13 +690,13 @@ DecideDefragmentFit(Cycle *cycle)
 	fit = movers_place(cycle, -1);
 	hosts_save(cycle, false);
 	for (i = 0; i < claims->n_chosen; i++)
-		DecideVictimCapacity(cycle, claims->chosen[i]);
+		victim_count(cycle, claims->chosen[i]);
 	return fit;
 }
 
 /*
- * Promise the chosen movers their places, once the leader has its.  False: out
- * of memory.
+ * Promise the chosen movers their places, after the leader has its own.
+ * False: out of memory.
  */
 bool
 DecideDefragmentAdd(Cycle *cycle, int32_t leader)

@@ -1,6 +1,6 @@
 /*
  * preempt.h
- *	  Devices promised to a job, of which others must leave first.
+ *	  Devices promised to a job before their holders leave.
  */
 #ifndef DECIDE_PREEMPT_H
 #define DECIDE_PREEMPT_H
@@ -9,10 +9,7 @@
 
 /* claim.c */
 extern bool DecideClaimsBegin(Cycle *cycle);
-extern bool DecideClaimsMay(const Cycle *cycle, int32_t request);
-extern bool DecideClaimed(const Cycle *cycle, int32_t job);
 extern void DecideClaimsStarted(Cycle *cycle, const DecideStart *start);
-extern bool DecideClaimsUnsettled(const Cycle *cycle);
 extern int32_t DecideReservationYields(const Cycle *cycle, int32_t job,
 									   const DecideReservation *made);
 extern bool DecideClaimTry(Cycle *cycle, int32_t job, bool *made);

@@ -1,45 +1,46 @@
 /*
  * preemptable_bound.c
- *	  What could be given at the most, as far as entitlements go.
+ *	  The most that victims could give, as far as entitlements go.
  *
- * During a search for victims, use only falls.  So a candidate larger than its
- * account's surplus over its entitlement, or an ancestor's, stays too large
- * for the whole search.  And an account's victims together never exceed its
- * surplus.  So for jobs of one tier the most that victims could give is added
- * up once, account by account from below: where the search is under, less than
- * the largest beyond that.  What an account may take grows as others of its
- * own organisation leave, but by no more than these could give.
+ * During a search for victims, use only falls.  So a candidate larger than
+ * its account's excess over its entitlement, or an ancestor's, stays too
+ * large for the whole search.  An account's victims together never exceed its
+ * excess; if the search is under, they exceed it by less than the largest of
+ * them.  So the most that victims could give to jobs of one tier is added up
+ * once, from the bottom of the tree.  What an account may take grows as
+ * others of its organisation leave, but by no more than these give.
  *
- * Of those, what is in one place, free or held by such candidates, is the most
+ * Free devices and those of such candidates within one place are the most
  * that any set of them makes room for there.
  *
- * Most jobs that wait for what their account is entitled to find nobody, or
- * too few, and are done with here, without a look at any host.  The sums hold
- * until somebody's usage changes.
+ * Most jobs that wait for an entitlement find no victims, or too few.  They
+ * are done here without a look at any host.  The sums hold until some usage
+ * changes.
  */
 #include <string.h>
 
 #include "decide/preempt/claim_state.h"
 
-/* Candidates, of whom no more than so much could leave. */
+/* Candidates, and the most that they could give. */
 typedef struct Some
 {
 	int64_t		amount;
-	int64_t		least;			/* of any of them; INT64_MAX: there are none */
-	int64_t		largest;		/* of any of them */
-	int64_t		rest;			/* whole devices would be so much more */
+	int64_t		least;			/* the least of one candidate; INT64_MAX:
+								 * there are none */
+	int64_t		largest;		/* the largest of one candidate */
+	int64_t		rest;			/* whole devices beyond amount */
 	int32_t		n;
 } Some;
 
 /* What could be given to jobs of a tier. */
 typedef struct PreemptableBound
 {
-	uint64_t	changes;		/* of usage, when it was added up */
+	uint64_t	changes;		/* of usage, when computed */
 	Some	   *own;			/* of an account's own jobs */
-	Some	   *below;			/* of them and of the accounts below it, */
-	Some	   *all;			/* within what it has beyond its entitlement */
+	Some	   *below;			/* of these and the accounts below, */
+	Some	   *all;			/* limited by the account's excess */
 	Some		top;			/* of all organisations */
-	Some		by_tier;		/* of less important tiers, whoever's */
+	Some		by_tier;		/* of less important tiers, in any account */
 	int32_t    *bring;			/* devices on a host that could be given */
 	int64_t    *most;			/* by type's number and topology: devices in
 								 * one place that are free or could be given */
@@ -50,7 +51,7 @@ typedef struct PreemptableBound
 static const Some none = {0, INT64_MAX, 0, 0, 0};
 
 /*
- * Add some to others.
+ * Add some candidates to others.
  */
 static void
 some_add(Some *sum, const Some *more)
@@ -65,7 +66,7 @@ some_add(Some *sum, const Some *more)
 }
 
 /*
- * Those that could leave who has so much beyond his entitlement.
+ * What of some candidates an account with this excess could give.
  */
 static Some
 some_within(const Cycle *cycle, Some some, int64_t beyond)
@@ -93,7 +94,7 @@ compare_depth(const void *context, int32_t a, int32_t b)
 }
 
 /*
- * Get what is kept of a tier, by its index.  NULL: out of memory.
+ * Allocate the bound of a tier.  NULL: out of memory.
  */
 static PreemptableBound *
 preemptable_alloc(Cycle *cycle, int32_t index)
@@ -134,7 +135,7 @@ preemptable_alloc(Cycle *cycle, int32_t index)
 }
 
 /*
- * A candidate could give what he has.
+ * Count a candidate's devices as possible gifts.
  */
 static void
 bring_add(const Cycle *cycle, const DecideRunning *running,
@@ -153,7 +154,7 @@ bring_add(const Cycle *cycle, const DecideRunning *running,
 }
 
 /*
- * The most devices within one place of each kind that are free or could be
+ * The most devices, within one place of each kind, that are free or could be
  * given.
  */
 static void
@@ -187,7 +188,7 @@ most_find(Cycle *cycle, PreemptableBound *preemptable)
 }
 
 /*
- * List who could leave for a job of the tier, each with his account's own.
+ * List the candidates for a job of the tier, with their accounts.
  */
 static void
 candidates_add(const Cycle *cycle, int32_t tier, PreemptableBound *preemptable)
@@ -227,7 +228,7 @@ candidates_add(const Cycle *cycle, int32_t tier, PreemptableBound *preemptable)
 }
 
 /*
- * What could be given to jobs of a tier.  NULL: out of memory.
+ * The bound for jobs of a tier.  NULL: out of memory.
  */
 static const PreemptableBound *
 preemptable_of(Cycle *cycle, int32_t tier)
@@ -271,8 +272,8 @@ preemptable_of(Cycle *cycle, int32_t tier)
 }
 
 /*
- * Those whom the job of the search could take from at the most, going up from
- * its account as far as it may take from outside.
+ * The most that the search's job could take, going up from its account as far
+ * as it may take from outside.
  */
 static Some
 within_reach(const Cycle *cycle, const PreemptableBound *preemptable)
@@ -285,7 +286,7 @@ within_reach(const Cycle *cycle, const PreemptableBound *preemptable)
 	Some		sum = preemptable->by_tier;
 	const Some *counted = &preemptable->own[account];
 
-	/* his own jobs may leave by tier, and then he may take as much more */
+	/* its own jobs may leave by tier, and then it may take that much more */
 	for (;;)
 	{
 		const Some *here = account < 0 ? &preemptable->top :
@@ -304,8 +305,8 @@ within_reach(const Cycle *cycle, const PreemptableBound *preemptable)
 }
 
 /*
- * Might there be victims for the search?  *might is false only where no set of
- * candidates would do.  False: out of memory.
+ * Could there be victims for the search?  *might is false only if no set of
+ * candidates suffices.  False: out of memory.
  */
 bool
 DecidePreemptableMight(Cycle *cycle, bool *might)
@@ -326,7 +327,7 @@ DecidePreemptableMight(Cycle *cycle, bool *might)
 	*might = true;
 	if (search->moving || claims->n_elastics > 0)
 		return true;
-	/* nobody of his own account leaves for an entitlement */
+	/* nobody of its own account leaves for an entitlement */
 	due = entitle->used_own[job->account] + search->amount <=
 		entitle->due_own[job->account];
 	*might = due || (tier->can_preempt && claims->n_ranks > 0 &&

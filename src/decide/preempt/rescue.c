@@ -1,27 +1,25 @@
 /*
  * rescue.c
- *	  Whose checkpoint is promised, where many must leave at once.
+ *	  Whose checkpoint is promised when many must leave at once.
  *
- * The bandwidth is cut into lanes: as many as can write at the full rate of
- * one job side by side, at least one.  In a lane one job writes after another.
- * Jobs are tried in the order of what they would lose for each second they
- * write (device-time since the last checkpoint over the time to write it); one
- * is promised if, with all promised before it, each still ends by its deadline
- * when they go in the order of their deadlines, each to the lane that is free
- * first.
+ * The bandwidth is divided into lanes: as many as can write at the full rate
+ * of one job, at least one.  In a lane one job writes after another.  Jobs
+ * are tried in order of the loss per second of writing: device-time since the
+ * last checkpoint over the time to write.  A job is promised if all promised
+ * jobs still end by their deadlines, each taking the lane that is free first,
+ * in order of deadlines.
  *
- * Nodes that go at once are told of one after the other, and each time all is
- * planned again: so a promise stands from the moment on at which its job was told
- * that its turn has come, and keeps its lane until it is through.  Until then
- * it is a plan, which gives way to who would lose more; else those would be
- * promised whose nodes happen to be named first.  One without a promise has its
- * turn when all that are promised are through: at once, where none is; at its
- * deadline, where there is no time left.
+ * Nodes that leave at once are reported one after the other, and each report
+ * makes a new plan.  A promise is firm, and keeps its lane, from the moment
+ * its job is told of its turn.  Until then it yields to jobs that would lose
+ * more, so the order of reports does not matter.  A job without a promise has
+ * its turn after all promised ones: at once if there are none, at its
+ * deadline if no time is left.
  *
- * Of 8,000 jobs on 1,000 nodes that go in two minutes, at 50 to 400 GB/s, this
- * saves 2.7 to 8.8 times as much work as one after the other by name.  All at
- * once save less.  Its heap holds instants alone: with that of
- * heap.c a plan takes 1.45 times as long.
+ * Of 8,000 jobs on 1,000 nodes that leave in two minutes, at 50 to 400 GB/s,
+ * this saves 2.7 to 8.8 times as much work as one after the other by name.
+ * All at once save less.  Its heap holds instants only; with the heap of
+ * queue.c a plan takes 1.45 times as long.
  */
 #include <string.h>
 
@@ -39,7 +37,7 @@ typedef struct Rescue
 	int32_t    *order;			/* jobs by deadline */
 	bool	   *in;				/* promised so far, and not told */
 	int32_t		n;
-	int64_t    *begun;			/* until when lanes are taken, at first */
+	int64_t    *begun;			/* until when lanes are taken at first */
 	int32_t		n_lanes;
 	int64_t    *lanes;			/* a heap: when each is free */
 } Rescue;
@@ -89,10 +87,10 @@ RescuePlan(RescueJob *jobs, int32_t n, int64_t now, int64_t bandwidth,
 }
 
 /*
- * How long one takes to write so much: rounded up, INT64_MAX if for ever.
+ * The time to write this much, rounded up; INT64_MAX: for ever.
  */
-int64_t
-RescueTime(int64_t size, int64_t bandwidth)
+static int64_t
+write_time(int64_t size, int64_t bandwidth)
 {
 	int64_t		rate = bandwidth > 0 && bandwidth < RESCUE_PER_JOB ?
 		bandwidth : RESCUE_PER_JOB;
@@ -102,7 +100,7 @@ RescueTime(int64_t size, int64_t bandwidth)
 }
 
 /*
- * Scratch memory, and the lanes as they are.  False: out of memory.
+ * Allocate scratch memory, and fill the lanes.  False: out of memory.
  */
 static bool
 prepare(Rescue *plan, RescueJob *jobs, int32_t n, int64_t now,
@@ -124,7 +122,7 @@ prepare(Rescue *plan, RescueJob *jobs, int32_t n, int64_t now,
 	for (int32_t i = 0; i < n; i++)
 	{
 		plan->time[i] = jobs[i].size < 0 ? 0 :
-			RescueTime(jobs[i].size, bandwidth);
+			write_time(jobs[i].size, bandwidth);
 		plan->in[i] = false;
 	}
 	for (int32_t l = 0; l < plan->n_lanes; l++)
@@ -134,8 +132,8 @@ prepare(Rescue *plan, RescueJob *jobs, int32_t n, int64_t now,
 }
 
 /*
- * Lanes are taken by who writes already.  Were there more of those than
- * lanes, the bandwidth having been lowered, lanes are taken twice.
+ * Take lanes for the jobs that write already.  After the bandwidth was
+ * lowered there may be more of them than lanes; lanes are then taken twice.
  */
 static void
 take_begun(Rescue *plan)
@@ -153,7 +151,7 @@ take_begun(Rescue *plan)
 }
 
 /*
- * Was it promised, and told?  Then that stays as it is.
+ * Was a job promised, and told?  Then that stays.
  */
 static bool
 has_begun(const RescueJob *job)
@@ -162,8 +160,8 @@ has_begun(const RescueJob *job)
 }
 
 /*
- * Are all in time with this one?  Where each has a lane of its own, nobody is
- * in anybody's way.
+ * Do all jobs with this one end in time?  If each has a lane of its own, none
+ * is in another's way.
  */
 static bool
 fits(const Rescue *plan, int32_t index)
@@ -175,8 +173,8 @@ fits(const Rescue *plan, int32_t index)
 }
 
 /*
- * Give each job in the plan its time, in the order of deadlines, on the lane
- * that is free first.  False: one would end too late.
+ * Give each planned job its time, by deadline, on the lane that is free
+ * first.  False: one would end too late.
  */
 static bool
 lay_out(const Rescue *plan, bool write)
@@ -205,7 +203,7 @@ lay_out(const Rescue *plan, bool write)
 }
 
 /*
- * The first of the heap grew: restore its order.
+ * Restore the heap's order after its first item grew.
  */
 static void
 heap_sink(int64_t *heap, int32_t n)
@@ -230,7 +228,7 @@ heap_sink(int64_t *heap, int32_t n)
 }
 
 /*
- * Those without a promise: after all that have one.
+ * Give turns to jobs without a promise: after all promised ones.
  */
 static void
 give_turns(Rescue *plan)
@@ -274,7 +272,7 @@ by_deadline(const void *context, int32_t a, int32_t b)
 }
 
 /*
- * Who loses most for each second it writes; of equals who loses more.
+ * Sort by loss per second of writing, then by loss, the largest first.
  */
 static int
 by_loss(const void *context, int32_t a, int32_t b)

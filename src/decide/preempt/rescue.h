@@ -1,9 +1,9 @@
 /*
  * rescue.h
- *	  Whose checkpoint is promised, and when each has its turn, where many must
- *	  leave at once and can write only so much together.
+ *	  Whose checkpoint is promised, and when each job has its turn, when
+ *	  many must leave at once and share a write bandwidth.
  *
- * As pure as the rest of this directory: integers only, no clock, the same
+ * Pure like the rest of this directory: integers only, no clock; the same
  * jobs in any order give the same plan.
  */
 #ifndef RESCUE_H
@@ -11,11 +11,12 @@
 
 #include "decide/decide.h"
 
-#define RESCUE_PER_JOB	INT64_C(1000000000) /* bytes a second one can write */
+#define RESCUE_PER_JOB	INT64_C(1000000000) /* bytes a second that one job can
+											 * write */
 
 /*
  * An attempt that must leave.  Instants are microseconds.  The three fields
- * at the end say what was promised before, and are where the plan is put.
+ * at the end are the previous promise, and the new one.
  */
 typedef struct RescueJob
 {
@@ -25,23 +26,19 @@ typedef struct RescueJob
 	int64_t		deadline;		/* it is gone then */
 	int64_t		size;			/* bytes to write; below 0: not known */
 	int64_t		at_risk;		/* device-time since its last checkpoint */
-	bool		saved;			/* it has saved since it was told */
-	bool		told;			/* it was told that its turn has come */
+	bool		saved;			/* it has saved since it was told to leave */
+	bool		told;			/* it was told that its turn came */
 	bool		promised;
-	int64_t		starts;			/* its turn; of one not promised, too */
+	int64_t		starts;			/* its turn, promised or not */
 	int64_t		ends;			/* promised: it has saved by then */
 } RescueJob;
 
 /*
- * Plan again at an instant.  bandwidth is what all write together, in bytes a
- * second, 0 for not limited.  What was promised and told, or is through, stays
- * as it is; all others are promised greedily, whatever was planned for them
- * before.  False: out of memory.
+ * Make a new plan at an instant.  bandwidth is what all write together, in
+ * bytes a second; 0: unlimited.  Promises that were told, and finished jobs,
+ * stay; all others are promised greedily.  False: out of memory.
  */
 extern bool RescuePlan(RescueJob *jobs, int32_t n, int64_t now,
 					   int64_t bandwidth, const DecideArena *arena);
-
-/* How long one takes to write so much, at the rate its lane has. */
-extern int64_t RescueTime(int64_t size, int64_t bandwidth);
 
 #endif							/* RESCUE_H */

@@ -1,25 +1,25 @@
 /*
  * victims.c
- *	  Running jobs that may be made to leave, cheapest first.
+ *	  Running jobs that could leave, cheapest first.
  *
- * May be made to leave: what allows it, has run for its tier's least time, and
- * was not told to go yet.  By whom is a matter of tiers and of entitlements.
- * The cheapest is of the least important tier, loses the least work since its
- * last checkpoint, started last.
+ * A candidate is preemptible, has run for its tier's min_run, and was not
+ * told to leave yet.  Tiers and entitlements say for whom it leaves.  The
+ * cheapest is of the least important tier, then loses the least work since
+ * its last checkpoint, then started last.
  */
 #include <string.h>
 
 #include "decide/preempt/claim_state.h"
 
 /*
- * What the devices of candidates make room for.
+ * Room made by candidates.
  *
- * A search gives what candidates have back to their hosts and keeps count of
- * which places then have room enough.
+ * A search releases the devices of candidates, and counts the scopes that
+ * then have enough room.
  */
 
 /*
- * Give back all that a candidate has, or take it again.
+ * Release all that a candidate has, or take it again.
  */
 void
 DecideVictimRelease(Cycle *cycle, int32_t index, bool give)
@@ -49,27 +49,7 @@ DecideVictimRelease(Cycle *cycle, int32_t index, bool give)
 }
 
 /*
- * Count a candidate as given back, its hosts being so already.
- */
-void
-DecideVictimCapacity(Cycle *cycle, int32_t index)
-{
-	const DecideInput *input = cycle->input;
-	ClaimState *claims = cycle->claims;
-	const DecideRunning *running =
-	&input->running[claims->candidates[index].running];
-	int32_t		p;
-
-	DecideAssert(index >= 0 && index < cycle->claims->n_candidates);
-	claims->candidates[index].given = true;
-	for (p = running->first_part; p < running->first_part + running->n_parts;
-		 p++)
-		DecideSearchUpdate(cycle,
-						   claims->host_of[input->running_parts[p].node]);
-}
-
-/*
- * What a host could take of what is sought.
+ * A host's capacity for the search.
  */
 static int32_t
 capacity_of(const Cycle *cycle, int32_t index)
@@ -89,7 +69,7 @@ capacity_of(const Cycle *cycle, int32_t index)
 }
 
 /*
- * A host has something more or less now.
+ * Count a host again after it changed.
  */
 void
 DecideSearchUpdate(Cycle *cycle, int32_t host)
@@ -155,7 +135,7 @@ compare_candidates(const void *context, int32_t a, int32_t b)
 }
 
 /*
- * May a running job be made to leave for capacity at all?
+ * Is a running job preemptible for capacity now?
  */
 static bool
 may_leave(const DecideInput *input, const DecideRunning *running)
@@ -179,7 +159,7 @@ compare_parts(const void *context, int32_t a, int32_t b)
 }
 
 /*
- * Could a running job do with fewer devices?
+ * Could a running job use fewer devices?
  */
 bool
 DecideElasticMayShrink(const DecideInput *input,
@@ -231,7 +211,7 @@ DecideElasticStays(const Cycle *cycle, const DecideRunning *running)
 }
 
 /*
- * List who may leave, and who can do with less, in order.
+ * List candidates and elastic jobs, in order.
  */
 static bool
 list_running(Cycle *cycle)
@@ -355,7 +335,8 @@ list_holders(Cycle *cycle)
 }
 
 /*
- * Get ready to look for victims, once a cycle.  False: out of memory.
+ * Allocate and list what a search for victims needs, once a cycle.  False:
+ * out of memory.
  */
 static bool
 victims_load(Cycle *cycle)
@@ -375,7 +356,6 @@ victims_load(Cycle *cycle)
 	claims->chosen = DecideAlloc(arena, input->n_running, sizeof(int32_t));
 	claims->best = DecideAlloc(arena, input->n_running, sizeof(int32_t));
 	claims->movers = DecideAlloc(arena, input->n_running, sizeof(int32_t));
-	claims->parts = DecideAlloc(arena, n, sizeof(DecidePart));
 	claims->capacity = DecideAlloc(arena, n, sizeof(int32_t));
 	claims->scope_of = DecideAlloc(arena, n, sizeof(int32_t));
 	claims->scope_capacity = DecideAlloc(arena, n, sizeof(int64_t));
@@ -385,7 +365,7 @@ victims_load(Cycle *cycle)
 		claims->given == NULL ||
 		claims->saved == NULL || claims->chosen == NULL ||
 		claims->best == NULL || claims->movers == NULL ||
-		claims->parts == NULL || claims->capacity == NULL ||
+		claims->capacity == NULL ||
 		claims->scope_of == NULL || claims->scope_capacity == NULL ||
 		claims->keys == NULL || claims->keys_spare == NULL)
 		return false;
@@ -397,7 +377,7 @@ victims_load(Cycle *cycle)
 }
 
 /*
- * Get ready to make claims, when the first is asked for.  False: out of memory.
+ * Get ready to make claims, at the first need.  False: out of memory.
  */
 bool
 DecideClaimsLoad(Cycle *cycle)
@@ -420,5 +400,6 @@ DecideClaimsLoad(Cycle *cycle)
 		return false;
 	memset(claims->tried, 0xFF, claims->tried_size * sizeof(int32_t));
 	claims->loaded = true;
+	cycle->unsettled = cycle->input->policy.reclaim || claims->elastic;
 	return true;
 }

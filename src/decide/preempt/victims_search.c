@@ -1,39 +1,38 @@
 /*
  * victims_search.c
- *	  The cheapest running jobs that make room by leaving: on one host, or for
- *	  a gang on several.
+ *	  The cheapest running jobs to evict: on one host, or for a gang on
+ *	  several.
  */
 #include <string.h>
 
 #include "decide/preempt/claim_state.h"
 
 /*
- * The cheapest set of running jobs without which one host has room.
+ * The cheapest set of victims on one host.
  *
- * Every set of a host's candidates is tried, the cheapest first, and none that
- * cannot be better than the best so far: as a set only grows dearer, one that
- * makes room is not looked beyond.  Where entitlements count, those of the
- * job's own organisation come before the others: once they have left, it may
- * take from these.  A host with so many candidates that this
- * takes too long (shares; never with 8 devices held whole) gets the cheapest
- * that together make room, less whoever can be spared.
+ * Every set of a host's candidates is tried, the cheapest first.  Sets that
+ * cannot beat the best so far are skipped: larger sets only cost more.  With
+ * reclaim, candidates of the job's own organisation come first: after they
+ * leave, it may take from others.  A host with too many candidates for that
+ * (shares; never with 8 whole devices) takes the cheapest until there is
+ * room, then spares those it does not need.
  */
 
-#define HOST_STEPS	4096		/* on one host */
+#define HOST_STEPS	4096		/* per host */
 
 typedef struct Descent
 {
 	int32_t		host;
-	int32_t		first;			/* its holders */
+	int32_t		first;			/* index of its holders */
 	int32_t		last;
 	int32_t		steps;
-	Cost		cost;			/* of those chosen so far */
+	Cost		cost;			/* of the chosen so far */
 	Cost		best;
 	int32_t		best_host;		/* -1: none yet */
 } Descent;
 
 /*
- * May the job of the search make a candidate leave, and by what right?
+ * May the search's job make a candidate leave, and by what right?
  */
 static bool
 victim_may(const Cycle *cycle, const Candidate *candidate,
@@ -57,8 +56,8 @@ victim_may(const Cycle *cycle, const Candidate *candidate,
 }
 
 /*
- * May the job of the search still take from all that are chosen, now that one
- * keeps what he has?  His own account, or one beside it, uses it again.
+ * May the search's job still take from all chosen victims after one is
+ * spared?  The spared one's accounts use its devices again.
  */
 static bool
 victims_entitled(const Cycle *cycle, int32_t spared)
@@ -88,8 +87,8 @@ victims_entitled(const Cycle *cycle, int32_t spared)
 }
 
 /*
- * Spare whom the search can do without, the dearest first; what is left of the
- * chosen is in order of cost.
+ * Spare victims that the search does not need, the dearest first; the rest is
+ * in order of cost.
  */
 static void
 victims_fill_back(Cycle *cycle)
@@ -116,7 +115,7 @@ victims_fill_back(Cycle *cycle)
 }
 
 /*
- * What the leaving of some candidates costs.
+ * The cost of some victims.
  */
 static Cost
 victims_cost(const Cycle *cycle, const int32_t *chosen, int32_t n)
@@ -143,7 +142,7 @@ victims_cost(const Cycle *cycle, const int32_t *chosen, int32_t n)
 }
 
 /*
- * Which of two sets of victims is the lesser evil: below 0, the first.
+ * Which of two costs is lower: below 0, the first.
  */
 static int
 cost_compare(const Cost *a, const Cost *b)
@@ -198,7 +197,7 @@ search_begin(Cycle *cycle, DecideTopology topology, bool single)
 }
 
 /*
- * What choosing one more makes of a cost.
+ * A cost with one more victim.
  */
 static Cost
 cost_with(const Cycle *cycle, Cost cost, int32_t index)
@@ -215,7 +214,7 @@ cost_with(const Cycle *cycle, Cost cost, int32_t index)
 }
 
 /*
- * Keep the chosen as the best set so far, if it is.
+ * Keep the chosen as the best set, if they are.
  */
 static void
 keep_best_host(Cycle *cycle, Descent *descent)
@@ -235,7 +234,7 @@ keep_best_host(Cycle *cycle, Descent *descent)
 }
 
 /*
- * In which of two passes a candidate has its turn.
+ * The pass in which a candidate has its turn: 0 or 1.
  */
 static int
 pass_of(const Cycle *cycle, int32_t index)
@@ -250,8 +249,7 @@ pass_of(const Cycle *cycle, int32_t index)
 }
 
 /*
- * Try the sets that have those chosen so far, and of the others only some from
- * here on.
+ * Try the sets that contain the chosen, and further candidates from here on.
  */
 static void
 descend(Cycle *cycle, Descent *descent, int pass, int32_t from)
@@ -298,8 +296,8 @@ descend(Cycle *cycle, Descent *descent, int pass, int32_t from)
 }
 
 /*
- * Choose the cheapest until there is room, then spare whom that can do
- * without.
+ * Choose the cheapest until there is room, then spare those that are not
+ * needed.
  */
 static void
 choose_greedily(Cycle *cycle, Descent *descent)
@@ -345,7 +343,7 @@ choose_greedily(Cycle *cycle, Descent *descent)
 }
 
 /*
- * Could a host be the best, at the least?
+ * Could a host beat the best so far?
  */
 static bool
 worth_it(const Cycle *cycle, const Descent *descent)
@@ -385,8 +383,8 @@ worth_it(const Cycle *cycle, const Descent *descent)
 }
 
 /*
- * Find the cheapest victims for the search on any single host; they are then
- * chosen and given back.  False: there are none.
+ * Find the cheapest victims on any single host; they are then chosen and
+ * released.  False: there are none.
  */
 static bool
 victims_on_host(Cycle *cycle)
@@ -431,26 +429,26 @@ victims_on_host(Cycle *cycle)
 }
 
 /*
- * Victims for a gang that no single host could take.
+ * Victims for a gang that no single host can take.
  *
- * Within each place that the gang's topology allows, and only as important
- * tiers as must be: the hosts that could take most are cleared, those where
- * least is lost first, until the gang has room; then whoever it can do without
- * is spared, the dearest first.  So a gang gets few hosts, whole.  Of several
- * places the one that costs least; a gang that may be anywhere gets one NVLink
- * domain, or one leaf, where that takes no more important victims.
+ * Within each place that the topology allows, only the least important tiers
+ * needed leave.  Hosts with the most possible capacity are cleared first,
+ * then those with the least loss, until the gang has room.  Then unneeded
+ * victims are spared, the dearest first.  So a gang gets few hosts, whole.
+ * The cheapest place wins; a gang that may be anywhere gets one NVLink
+ * domain, or one leaf, if that takes no more important victims.
  *
- * Where that comes to nothing, those of the gang's own organisation leave first.
- * Trying sets of victims instead found nothing more for the msr trace's gangs in
- * pools of 62 to 1,213 hosts, and spared 0.5 % of the victims.
+ * If that fails, victims of the gang's own organisation leave first.  Trying
+ * sets of victims found nothing more for the msr trace's gangs in pools of 62
+ * to 1,213 hosts, and spared 0.5 % of the victims.
  */
 
 #define INDEX_MASK	UINT64_C(0xFFFFFF)
-#define MOST_LOST	UINT32_MAX	/* device-seconds, as a key tells them */
+#define MOST_LOST	UINT32_MAX	/* device-seconds that fit in a key */
 
 /*
- * Give a candidate back if it may be made to leave and its tier is not more
- * important than rank.
+ * Release a candidate if it may leave and its tier is not more important than
+ * rank.
  */
 static void
 clear_of(Cycle *cycle, int32_t index, int32_t rank)
@@ -466,7 +464,7 @@ clear_of(Cycle *cycle, int32_t index, int32_t rank)
 }
 
 /*
- * Give back all that may be made to leave a host, until there is room.
+ * Release candidates on a host until there is room.
  */
 static void
 clear_host(Cycle *cycle, int32_t host, int32_t rank)
@@ -480,8 +478,8 @@ clear_host(Cycle *cycle, int32_t host, int32_t rank)
 }
 
 /*
- * What a host could take at most without those it may be cleared of, and a key
- * by which hosts are cleared: that, then what would be lost.
+ * The most that a host could take without its candidates, and the key by
+ * which hosts are cleared: that, then the loss.
  */
 static int64_t
 clearing_of(const Cycle *cycle, int32_t host, int32_t rank, uint64_t *key)
@@ -517,7 +515,7 @@ clearing_of(const Cycle *cycle, int32_t host, int32_t rank, uint64_t *key)
 }
 
 /*
- * Take back all that is given.
+ * Take everything released again.
  */
 static void
 take_back(Cycle *cycle)
@@ -529,8 +527,8 @@ take_back(Cycle *cycle)
 }
 
 /*
- * Give back all in a scope that are of the job's own organisation: once those
- * have left it may take more from others.
+ * Release all candidates of the job's own organisation in a scope: after they
+ * leave, it may take more from others.
  */
 static void
 clear_own(Cycle *cycle, const Scope *scope, int32_t rank)
@@ -562,8 +560,8 @@ clear_own(Cycle *cycle, const Scope *scope, int32_t rank)
 }
 
 /*
- * Clear the hosts of a scope, those that could take most first, until there is
- * room, and spare whom that can do without.  False: it comes to nothing.
+ * Clear the hosts of a scope, those with the most possible capacity first,
+ * until there is room, and spare unneeded victims.  False: there is no room.
  */
 static bool
 clear_scope(Cycle *cycle, const Scope *scope, int32_t rank)
@@ -592,8 +590,9 @@ clear_scope(Cycle *cycle, const Scope *scope, int32_t rank)
 }
 
 /*
- * Find victims within a scope, of tiers not more important than rank; they are
- * then chosen and given back.  False: none were found, and nothing is given.
+ * Find victims within a scope, of tiers not more important than rank; they
+ * are then chosen and released.  False: there are none, and nothing is
+ * released.
  */
 static bool
 choose_in_scope(Cycle *cycle, const Scope *scope, int32_t rank)
@@ -619,7 +618,7 @@ choose_in_scope(Cycle *cycle, const Scope *scope, int32_t rank)
 }
 
 /*
- * Keep the chosen as the best set so far, if it is.
+ * Keep the chosen as the best set, if they are.
  */
 static void
 keep_best(Cycle *cycle, Cost *best, bool *found)
@@ -640,7 +639,7 @@ keep_best(Cycle *cycle, Cost *best, bool *found)
 }
 
 /*
- * Choose the best set, and give back what its members have.
+ * Choose the best set, and release it.
  */
 static void
 choose_best(Cycle *cycle)
@@ -657,9 +656,8 @@ choose_best(Cycle *cycle)
 }
 
 /*
- * In a scope of its own a gang may do with fewer than within all.  But where
- * they are to move, with fewer of them it may be placed where those that are
- * left would go; then all of them move.
+ * Over all hosts a gang may need fewer victims than in one scope.  If victims
+ * move, fewer of them may leave no place for the rest; then all of them move.
  */
 static void
 spare_within_all(Cycle *cycle)
@@ -678,8 +676,8 @@ spare_within_all(Cycle *cycle)
 }
 
 /*
- * Look through the scopes of a topology for victims that cost less than the
- * best so far.  only_rank: they must be of less important tiers.
+ * Try the scopes of a topology for cheaper victims than the best so far.
+ * only_rank: only of less important tiers.
  */
 static void
 try_scopes(Cycle *cycle, DecideTopology topology, bool only_rank, Cost *best,
@@ -709,8 +707,8 @@ try_scopes(Cycle *cycle, DecideTopology topology, bool only_rank, Cost *best,
 }
 
 /*
- * Find victims for a gang; they are then chosen and given back, and so is what
- * elastic jobs can do without.  False: there are none.
+ * Find victims for a gang, beside what elastic jobs give; they are then
+ * chosen and released.  False: there are none.
  */
 static bool
 victims_of_gang(Cycle *cycle)
@@ -725,7 +723,7 @@ victims_of_gang(Cycle *cycle)
 	(void) DecideShrinkRelease(cycle, -1);
 	if (claims->n_ready > 0)
 	{
-		/* those who shrink are enough */
+		/* shrinking is enough */
 		DecideShrinkFillBack(cycle);
 		return true;
 	}
@@ -752,7 +750,7 @@ victims_of_gang(Cycle *cycle)
 }
 
 /*
- * Begin to seek devices for a request with one offer (none: CPU only).
+ * Begin a search for a request with one offer (NULL:  CPU only).
  */
 void
 DecideSearchFor(Cycle *cycle, const DecideRequestClass *request,
@@ -778,7 +776,7 @@ DecideSearchFor(Cycle *cycle, const DecideRequestClass *request,
 }
 
 /*
- * Give everything back to those who have it.
+ * Take everything released again, also from elastic jobs.
  */
 void
 DecideVictimsGiveUp(Cycle *cycle)
@@ -793,8 +791,8 @@ DecideVictimsGiveUp(Cycle *cycle)
 }
 
 /*
- * Find victims on one host, or for a gang on several where no host can be
- * cleared, or only at the cost of more important tiers.
+ * Find victims on one host; or on several, for a gang, if no host can be
+ * cleared or only by more important victims.
  */
 bool
 DecideVictimsFind(Cycle *cycle)
@@ -823,7 +821,7 @@ DecideVictimsFind(Cycle *cycle)
 		if (found || !victims_on_host(cycle))
 			return found;
 	}
-	/* spread over several hosts it may do with fewer */
+	/* over several hosts fewer may suffice */
 	search_begin(cycle, search->request->topology, false);
 	victims_fill_back(cycle);
 	DecideShrinkFillBack(cycle);
