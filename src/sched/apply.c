@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * apply.c
- *		Carrying out what was decided, set by set.
+ *		Applying a decision, set by set.
  *
- * The jobs to start are locked first, skipping those another transaction has:
- * a tenant's open transaction costs its own job a cycle and nobody else
- * anything.  A start touches no budget and no bucket: the hold covers the
- * dearest type the job accepts, and what it has too much is the attempt's
- * surplus, given back apart (hold_excess.c).
+ * The jobs to start are locked first.  Jobs that another transaction has
+ * locked are skipped: a tenant's open transaction delays its own job by a
+ * cycle, and nothing else.  A start touches no budget and no bucket.  The
+ * hold covers the dearest type that the job accepts; the excess is returned
+ * separately (HoldExcessReturn()).
  *
  * Locks: job rows, without waiting.
  *
@@ -15,13 +15,14 @@
  */
 #include "postgres.h"
 
-#include "audit/audit.h"
-#include "catalog/pg_type.h"
 #include "util/args.h"
 #include "util/clock.h"
 #include "util/errors.h"
 #include "util/settings.h"
 #include "util/sql.h"
+#include "audit/audit.h"
+#include "catalog/pg_type.h"
+#include "ledger/ledger.h"
 #include "miscadmin.h"
 #include "sched/sched.h"
 #include "utils/array.h"
@@ -105,7 +106,7 @@ static void audit_score(AuditRow *row, const SchedCycle *cycle, int i);
 static int	count_groups(const SchedCycle *cycle, const DecideStart *start,
 						 bool leaves);
 
-/* For every start: its job's row, and the data loaded with it. */
+/* Each start's job row, and what was loaded with it. */
 #define START_JOB(cycle, i) (&(cycle)->jobs[(cycle)->result.starts[i].job])
 #define START_QUEUED(cycle, i) \
 	(&(cycle)->queued[(cycle)->result.starts[i].job])
@@ -125,8 +126,8 @@ CycleLock(SchedCycle *cycle)
 }
 
 /*
- * Lock some jobs of the queue.  False: some are gone or not to be had; they
- * are taken out of the cycle, which must then decide again.
+ * Lock some jobs of the queue.  False: some are gone or locked elsewhere.
+ * They are taken out of the cycle, which must then decide again.
  */
 bool
 CycleLockJobs(SchedCycle *cycle, const int32 *which, int n)
@@ -178,8 +179,8 @@ CycleApply(const SchedCycle *cycle)
 }
 
 /*
- * What a start is billed at: its type's price, on spot nodes the spot price;
- * on both, the dearer.
+ * The price of a start: its type's price, or the spot price on spot nodes;
+ * with both kinds of nodes, the higher one.
  */
 StartPrice
 CyclePrice(const SchedCycle *cycle, const DecideStart *start)
@@ -209,7 +210,7 @@ CyclePrice(const SchedCycle *cycle, const DecideStart *start)
 }
 
 /*
- * The jobs leave the queue.
+ * Take the jobs out of the queue.
  */
 static void
 start_jobs(const SchedCycle *cycle)
@@ -232,7 +233,8 @@ start_jobs(const SchedCycle *cycle)
 }
 
 /*
- * An attempt per start, with its price and what of the hold is for it.
+ * Insert an attempt per start, with its price and the part of the hold that
+ * it needs.
  */
 static void
 insert_attempts(const SchedCycle *cycle)
@@ -281,7 +283,7 @@ insert_attempts(const SchedCycle *cycle)
 }
 
 /*
- * What the attempt needs of its job's hold.
+ * The part of its job's hold that an attempt needs.
  */
 Credits
 CycleHeldFor(const SchedCycle *cycle, const DecideStart *start,
@@ -297,9 +299,9 @@ CycleHeldFor(const SchedCycle *cycle, const DecideStart *start,
 }
 
 /*
- * When a start is over if it runs for so long; never, where nothing ends it.
- * One that is let in before a reservation ends in time for that, which was
- * decided by the instant of the load.
+ * The end of a start that runs this long, or never.  A start before a
+ * reservation of its devices ends in time for that, counted from the instant
+ * of the load.
  */
 static TimestampTz
 end_after(const SchedCycle *cycle, const DecideStart *start, int64 run)
@@ -411,8 +413,8 @@ audit_starts(const SchedCycle *cycle)
 }
 
 /*
- * Why then, and why there: how long it has waited in the queue in all, whether
- * it went first for that, and what placements are compared by, in that order.
+ * Why a job started then and there: its time in the queue, whether it was
+ * aged, and the criteria of placement, in their order.
  */
 static void
 audit_score(AuditRow *row, const SchedCycle *cycle, int i)
@@ -434,7 +436,7 @@ audit_score(AuditRow *row, const SchedCycle *cycle, int i)
 }
 
 /*
- * Over how many NVLink domains, or leaves, a start is spread.
+ * The number of NVLink domains, or leaves, that a start uses.
  */
 static int
 count_groups(const SchedCycle *cycle, const DecideStart *start, bool leaves)
@@ -473,4 +475,126 @@ CycleNodes(const SchedCycle *cycle, const DecidePart *parts, int n)
 						 cycle->set->nodes[parts[p].node].name,
 						 GpuSetToCString(parts[p].devices));
 	return text.data;
+}
+
+/*
+ * Returning the excess of holds, after jobs got cheaper types than the
+ * dearest.
+ *
+ * The cycle that starts the job returns it if the rows are free, else a later
+ * cycle does; settlement returns the rest.  Nothing waits.
+ *
+ * Locks, all without waiting: attempt, hold, buckets.
+ */
+
+SQL_STATEMENT(excess_lock, SPI_OK_SELECT, "text, bigint",
+			  "SELECT a.org, a.job, a.attempt, a.hold, a.surplus"
+			  " FROM gpucredit.attempt a WHERE a.pool = $1"
+			  " AND a.needs_cycle AND a.ended_at IS NULL"
+			  " FOR NO KEY UPDATE SKIP LOCKED LIMIT $2");
+SQL_STATEMENT(excess_clear, SPI_OK_UPDATE, "text[], bigint[], int[]",
+			  "UPDATE gpucredit.attempt a SET surplus = '0', needs_cycle = false"
+			  " FROM ROWS FROM (pg_catalog.unnest($1),"
+			  "  pg_catalog.unnest($2), pg_catalog.unnest($3))"
+			  "  AS u (org, job, attempt)"
+			  " WHERE a.org = u.org AND a.job = u.job"
+			  " AND a.attempt = u.attempt");
+
+static Shrinking *read_excess(SqlResult rows);
+static AuditRow audit_row(const Shrinking *shrunk);
+static void clear(const AuditRow *given, int n);
+
+/*
+ * Return the excess of a pool's attempts.
+ */
+void
+HoldExcessReturn(const char *pool)
+{
+	SqlArgs		args = {0};
+	SqlResult	rows;
+	Shrinking  *holds;
+	AuditRow   *given;
+	int			n = 0;
+
+	SqlArgText(&args, pool);
+	SqlArgInt8(&args, SettingMaxStarts());
+	rows = SqlRun(&excess_lock, &args);
+	if (rows.n == 0)
+		return;
+	holds = read_excess(rows);
+	SqlFree(&rows);
+	HoldsShrink(holds, (int) rows.n);
+	given = palloc(sizeof(AuditRow) * rows.n);
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		if (holds[i].done)
+			given[n++] = audit_row(&holds[i]);
+	}
+	if (n == 0)
+		return;
+	clear(given, n);
+	AuditWriteMany(given, n);
+}
+
+/*
+ * The excess of one hold.
+ */
+static Shrinking *
+read_excess(SqlResult rows)
+{
+	Shrinking  *holds = palloc0(sizeof(Shrinking) * rows.n);
+
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		holds[i].hold.org = SqlText(rows, i, 1);
+		holds[i].cause.operation = "shrink";
+		holds[i].cause.job = SqlInt8(rows, i, 2);
+		holds[i].cause.attempt = SqlInt4(rows, i, 3);
+		holds[i].hold.hold = SqlInt8(rows, i, 4);
+		holds[i].amount = SqlCredits(rows, i, 5);
+	}
+	return holds;
+}
+
+/*
+ * The audit row of one excess.
+ */
+static AuditRow
+audit_row(const Shrinking *shrunk)
+{
+	AuditRow	row = {.org = shrunk->hold.org,
+		.account = shrunk->hold.account,
+		.operation = shrunk->cause.operation, .decision = "released",
+		.reason = "cheaper_type", .hold = shrunk->hold.hold,
+		.job = shrunk->cause.job, .attempt = shrunk->cause.attempt,
+		.at = shrunk->at, .trace = shrunk->hold.trace};
+
+	AuditCredits(&row, "released", shrunk->returned.released);
+	AuditCredits(&row, "lapsed", shrunk->returned.lapsed);
+	return row;
+}
+
+/*
+ * Note that these attempts have no excess.
+ */
+static void
+clear(const AuditRow *given, int n)
+{
+	const char **orgs = palloc(sizeof(char *) * n);
+	int64	   *jobs = palloc(sizeof(int64) * n);
+	int32	   *attempts = palloc(sizeof(int32) * n);
+	SqlArgs		args = {0};
+
+	for (int i = 0; i < n; i++)
+	{
+		orgs[i] = given[i].org;
+		jobs[i] = given[i].job;
+		attempts[i] = given[i].attempt;
+	}
+	SqlArgTextArray(&args, orgs, n);
+	SqlArgInt8Array(&args, jobs, n);
+	SqlArgInt4Array(&args, attempts, n);
+	Ensure(SqlRun(&excess_clear, &args).n == (uint64) n,
+		   "An attempt is missing.");
 }

@@ -1,19 +1,21 @@
 /*-------------------------------------------------------------------------
  *
  * credit_check.c
- *		Would there be the credit for jobs' next holds?
+ *		Could jobs' next holds be paid?
  *
- * Asked where none is taken: by plan, and before a running job is told to go on
- * with more devices, or elsewhere.  One look reads for all of them what buckets
- * would give and budgets leave.  Each is then judged beside what was counted
- * for those before it.
+ * plan asks this, and so does a cycle before a running job is told to move or
+ * to grow; no credit is taken.  One read covers all jobs: what buckets would
+ * give, and what budgets leave.  Each hold is then checked beside the holds
+ * counted before it.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include "catalog/pg_type.h"
+#include "util/clock.h"
 #include "util/sql.h"
+#include "catalog/pg_type.h"
+#include "job/fund.h"
 #include "job/job.h"
 #include "miscadmin.h"
 #include "sched/sched.h"
@@ -21,6 +23,29 @@
 #include "utils/fmgrprotos.h"
 #include "utils/hsearch.h"
 #include "utils/lsyscache.h"
+
+/* A source of payment: a bucket, or a hard budget that must allow it. */
+typedef struct Payer
+{
+	const char *name;			/* within its organisation */
+	Credits		left;
+	Credits		most;			/* the most a bucket gives, by its policy */
+} Payer;
+
+typedef struct Payers
+{
+	int			n;
+	Payer	   *all;
+} Payers;
+
+/* A job's next hold, and what could pay for it. */
+typedef struct NextHold
+{
+	const Job  *job;
+	Credits		amount;
+	Payers		budgets;		/* of the account's path */
+	Payers		buckets;		/* in burn order */
+} NextHold;
 
 SQL_STATEMENT(budgets_look, SPI_OK_SELECT, "text[], text[], timestamptz",
 			  "SELECT u.n, b.period || ' ' || b.account,"
@@ -46,7 +71,7 @@ SQL_STATEMENT(buckets_look, SPI_OK_SELECT,
 			  "  u.types::text[], u.tier, u.pool, u.job, NULL,"
 			  "  u.amount::numeric) f WHERE f.pays");
 
-/* The counts of a bucket, or of a budget. */
+/* What was counted for a bucket or a budget. */
 typedef struct Counted
 {
 	AccountName what;			/* organisation, and name of the payer */
@@ -70,19 +95,19 @@ static bool buckets_give(const NextHold *hold, HTAB *counted);
 static Counted *counted_of(HTAB *counted, const Job *job, const char *payer);
 
 /*
- * Nothing is counted yet.
+ * Begin with nothing counted.
  */
-HTAB *
-CreditCheckBegin(void)
+static HTAB *
+check_begin(void)
 {
 	return AccountTable("gpucredit credit counted", sizeof(Counted));
 }
 
 /*
- * Read what may pay for some holds.  A free hold needs no payer.
+ * Read what could pay for some holds.  A hold of 0 needs nothing.
  */
-void
-CreditCheckLoad(const SchedCycle *cycle, NextHold *holds, int n)
+static void
+check_load(const SchedCycle *cycle, NextHold *holds, int n)
 {
 	NextHold  **asked = palloc(sizeof(NextHold *) * (n + 1));
 	int			n_asked = 0;
@@ -101,7 +126,7 @@ CreditCheckLoad(const SchedCycle *cycle, NextHold *holds, int n)
 }
 
 /*
- * The budgets of each account, once.
+ * Read the budgets of each account, once.
  */
 static void
 look_at_budgets(const SchedCycle *cycle, NextHold **holds, int n)
@@ -139,7 +164,7 @@ look_at_budgets(const SchedCycle *cycle, NextHold **holds, int n)
 }
 
 /*
- * The buckets that may pay for each hold, by what its job is for.
+ * Read the buckets that could pay for each hold, by its job's kind and types.
  */
 static void
 look_at_buckets(const SchedCycle *cycle, NextHold **holds, int n)
@@ -172,7 +197,8 @@ look_at_buckets(const SchedCycle *cycle, NextHold **holds, int n)
 }
 
 /*
- * An array of names as text: arrays of many lengths are no array.
+ * An array of names as text, as SQL has no array of arrays of different
+ * lengths.
  */
 static const char *
 literal(const char *const *names, int n)
@@ -187,7 +213,7 @@ literal(const char *const *names, int n)
 }
 
 /*
- * Sort what a statement reads by whose it is; in order, of each.
+ * Read a statement's payers, grouped by owner, in order.
  */
 static void
 read_payers(const SchedCycle *cycle, SqlStatement *statement, SqlArgs *args,
@@ -216,11 +242,10 @@ read_payers(const SchedCycle *cycle, SqlStatement *statement, SqlArgs *args,
 }
 
 /*
- * Is there credit for a hold that was read, beside the counts?  Then count it,
- * too.
+ * Could a hold be paid, beside what was counted?  Then count it, too.
  */
-bool
-CreditCheckHold(const NextHold *hold, HTAB *counted)
+static bool
+check_hold(const NextHold *hold, HTAB *counted)
 {
 	if (hold->amount == 0)
 		return true;
@@ -233,7 +258,7 @@ CreditCheckHold(const NextHold *hold, HTAB *counted)
 }
 
 /*
- * Do the hard budgets on the path leave so much?
+ * Do the hard budgets on the path leave this much?
  */
 static bool
 budgets_leave(const NextHold *hold, HTAB *counted)
@@ -250,8 +275,7 @@ budgets_leave(const NextHold *hold, HTAB *counted)
 }
 
 /*
- * Do the buckets that may pay have so much, taken in burn order?  Then it is
- * counted.
+ * Can the buckets pay this much, in burn order?  Then count it.
  */
 static bool
 buckets_give(const NextHold *hold, HTAB *counted)
@@ -278,7 +302,7 @@ buckets_give(const NextHold *hold, HTAB *counted)
 }
 
 /*
- * The counts of a payer of a job's organisation.
+ * The counter of a payer in a job's organisation.
  */
 static Counted *
 counted_of(HTAB *counted, const Job *job, const char *payer)
@@ -290,4 +314,345 @@ counted_of(HTAB *counted, const Job *job, const char *payer)
 	if (!found)
 		entry->amount = 0;
 	return entry;
+}
+
+/*
+ * Jobs that wait for credit are queued again when it comes.
+ *
+ * Each cycle tries the jobs of each account, oldest first.  After one that
+ * could not be paid, jobs of the same request and tier are not tried.  Others
+ * are, as they may need less or use other buckets: an unpaid job blocks
+ * nobody.  Nothing waits: jobs of a busy account are tried in the next cycle,
+ * or by a sweep, which waits a moment (job/fund.c).
+ *
+ * plan takes no hold; it asks whether there would be credit.
+ *
+ * Locks, all without waiting: job, buckets.  plan takes none.
+ */
+
+#define LOOK_KIND	22			/* after REQUEST_COLUMNS */
+#define OF_POOL " AND k.pool = $3"
+SQL_STATEMENT(unfunded_read, SPI_OK_SELECT, "bigint, bigint, text",
+			  UNFUNDED(" j.org, j.job, c.kind", OF_POOL));
+/* a job in backoff has no reported time in the queue */
+SQL_STATEMENT(unfunded_look, SPI_OK_SELECT,
+			  "bigint, bigint, text, timestamptz",
+			  UNFUNDED(" j.org, j.account, j.job, j.tier, j.priority,"
+					   " j.submitted_at, CASE WHEN j.not_before > $4 THEN"
+					   " NULL ELSE j.waited END, j.attempt, j.cache,"
+					   REQUEST_COLUMNS ", c.kind", OF_POOL));
+
+static SqlArgs unfunded_args(const char *pool);
+static bool foresee(SchedCycle *cycle, SqlResult rows, uint64 i,
+					HTAB *counted);
+static void add_job(SchedCycle *cycle, SqlResult rows, uint64 i,
+					const Job *job);
+
+/*
+ * Queue the jobs of a pool that can be paid again.
+ */
+void
+FundWaiting(const char *pool)
+{
+	SqlArgs		args = unfunded_args(pool);
+	SqlResult	rows = SqlRun(&unfunded_read, &args);
+	bool	   *short_of;
+
+	if (rows.n == 0)
+		return;
+	short_of = palloc0(sizeof(bool) * (rows.n + 1));
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		int32		kind = SqlInt4(rows, i, 3);
+
+		CHECK_FOR_INTERRUPTS();
+		if (!short_of[kind])
+			short_of[kind] = !FundWaitingJob(SqlText(rows, i, 1),
+											 SqlInt8(rows, i, 2), false);
+	}
+	pfree(short_of);
+}
+
+static SqlArgs
+unfunded_args(const char *pool)
+{
+	SqlArgs		args = {0};
+
+	SqlArgInt8(&args, UNFUNDED_MOST);
+	SqlArgInt8(&args, ClockNow());
+	SqlArgText(&args, pool);
+	return args;
+}
+
+/*
+ * For plan: add the jobs to the queue that a cycle would queue.
+ */
+void
+FundForesee(SchedCycle *cycle)
+{
+	SqlArgs		args = unfunded_args(cycle->pool);
+	SqlResult	rows;
+	bool	   *short_of;
+	HTAB	   *counted;
+
+	SqlArgTime(&args, cycle->now);
+	rows = SqlRead(&unfunded_look, &args);
+	if (rows.n == 0)
+		return;
+	short_of = palloc0(sizeof(bool) * (rows.n + 1));
+	counted = check_begin();
+	cycle->jobs = repalloc_huge(cycle->jobs, sizeof(DecideJob) *
+								(cycle->input.n_jobs + rows.n + 1));
+	cycle->queued = repalloc_huge(cycle->queued, sizeof(Queued) *
+								  (cycle->input.n_jobs + rows.n + 1));
+	cycle->input.jobs = cycle->jobs;
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		int32		kind = SqlInt4(rows, i, LOOK_KIND);
+
+		CHECK_FOR_INTERRUPTS();
+		if (!short_of[kind])
+			short_of[kind] = !foresee(cycle, rows, i, counted);
+	}
+	pfree(short_of);
+	hash_destroy(counted);
+}
+
+/*
+ * Would a cycle queue a job?  Then add it, unless it is in backoff.
+ */
+static bool
+foresee(SchedCycle *cycle, SqlResult rows, uint64 i, HTAB *counted)
+{
+	AccountPath path;
+	Job			job;
+	NextHold	next = {.job = &job};
+
+	RequestRead(rows, i, &job);
+	job.org = SqlText(rows, i, 1);
+	job.account = SqlText(rows, i, 2);
+	job.job = SqlInt8(rows, i, 3);
+	job.tier = SqlText(rows, i, 4);
+	job.pool = pstrdup(cycle->pool);
+	job.priority = SqlInt4(rows, i, 5);
+	OffersRenew(&job, cycle->set, cycle->now);
+	path = AccountParse(job.org, job.account);
+	if (AccountSuspended(&path) || !OffersHoldAnew(&job, &next.amount))
+		return false;
+	check_load(cycle, &next, 1);
+	if (!check_hold(&next, counted))
+		return false;
+	if (!SqlIsNull(rows, i, 7))
+		add_job(cycle, rows, i, &job);
+	return true;
+}
+
+/*
+ * The entry of a job that is queued now.
+ */
+static void
+add_job(SchedCycle *cycle, SqlResult rows, uint64 i, const Job *job)
+{
+	int32		n = cycle->input.n_jobs++;
+	DecideRequestClass request = OffersRequest(job, cycle->set);
+	QueuedRequest *asked = palloc(sizeof(QueuedRequest));
+	TimestampTz waits_from = ClockAdd(cycle->now, -SqlDuration(rows, i, 7));
+
+	QueuedRequestOf(asked, job);
+	cycle->queued[n] = (Queued)
+	{
+		.account = job->account,
+			.attempt = SqlInt4(rows, i, 8),
+			.waits_from = waits_from,
+			.cache = SqlText(rows, i, 9),
+			.asked = asked
+	};
+	cycle->jobs[n] = (DecideJob)
+	{
+		.request = CycleAddRequest(cycle, &request),
+			.org = job->org,
+			.id = job->job,
+			.account = AccountIndex(cycle, job->org, job->account),
+			.tier = TierIndex(cycle, job->tier),
+			.priority = job->priority,
+			.submitted = SqlTime(rows, i, 6)
+	};
+	cycle->jobs[n].aged_at = CycleAgedAt(cycle, cycle->jobs[n].tier,
+										 waits_from);
+	if (cycle->queued[n].cache != NULL)
+		cycle->jobs[n].cache = CacheIndex(cycle, job->org,
+										  cycle->queued[n].cache);
+}
+
+/*
+ * Can running jobs that move or grow pay their next holds?
+ *
+ * Moving or growing ends a job's attempt, and the next one needs a hold of
+ * its own.  A job must not lose its devices for something nobody asked for.
+ * So it stays as it is if there is no credit.  One statement each reads what
+ * all such jobs need.
+ */
+
+SQL_STATEMENT(going_read, SPI_OK_SELECT, "text[], bigint[], int[]",
+			  "SELECT j.tier, a.held, a.surplus, a.per_gpu_hour, a.gpus, a.share,"
+			  " u.n, EXISTS (SELECT FROM pg_catalog.unnest("
+			  "   gpucredit_internal.account_path(j.account)) AS p (account)"
+			  "  CROSS JOIN LATERAL (SELECT c.suspended FROM gpucredit.account c"
+			  "   WHERE c.org = j.org AND c.account = p.account OFFSET 0) c"
+			  "  WHERE c.suspended), NULL," REQUEST_COLUMNS
+			  " FROM ROWS FROM (pg_catalog.unnest($1), pg_catalog.unnest($2),"
+			  "  pg_catalog.unnest($3)) WITH ORDINALITY"
+			  "  AS u (org, job, attempt, n)"
+			  " CROSS JOIN LATERAL (SELECT a.* FROM gpucredit.attempt a"
+			  "  WHERE a.org = u.org AND a.job = u.job"
+			  "  AND a.attempt = u.attempt OFFSET 0) a"
+			  " CROSS JOIN LATERAL (SELECT j.* FROM gpucredit.job j"
+			  "  WHERE j.org = u.org AND j.job = u.job OFFSET 0) j");
+
+/* The moves, those of earlier cycles first. */
+typedef struct GoingOn
+{
+	int			n_previous;
+	int			n;
+	DecideRunning **running;
+	NextHold   *holds;			/* without a job: there can be no hold */
+} GoingOn;
+
+static GoingOn list_going(SchedCycle *cycle);
+static void read_holds(SchedCycle *cycle, GoingOn *going);
+static bool read_hold(const SchedCycle *cycle, const DecideRunning *running,
+					  SqlResult rows, uint64 i, Job *job, Credits *more);
+
+/*
+ * Can all running jobs that this cycle moves or grows be paid, beside those
+ * of earlier cycles?  False: some stay as they are, and the cycle must decide
+ * again.
+ */
+bool
+CreditCheckMoves(SchedCycle *cycle)
+{
+	GoingOn		going = list_going(cycle);
+	HTAB	   *counted;
+	bool		all = true;
+
+	if (going.n == going.n_previous)
+		return true;
+	read_holds(cycle, &going);
+	check_load(cycle, going.holds, going.n);
+	counted = check_begin();
+	for (int i = 0; i < going.n; i++)
+	{
+		const NextHold *hold = &going.holds[i];
+
+		CHECK_FOR_INTERRUPTS();
+		if ((hold->job != NULL && check_hold(hold, counted)) ||
+			i < going.n_previous)
+			continue;
+		going.running[i]->request = -1;
+		all = false;
+	}
+	hash_destroy(counted);
+	return all;
+}
+
+/*
+ * List the running jobs that were told to move or grow and have not left yet,
+ * and those that this cycle would tell.
+ */
+static GoingOn
+list_going(SchedCycle *cycle)
+{
+	GoingOn		going = {0};
+
+	going.running = MemoryContextAllocHuge(CurrentMemoryContext,
+										   sizeof(DecideRunning *) *
+										   (cycle->input.n_claims +
+											cycle->result.n_promises + 1));
+	for (int c = 0; c < cycle->input.n_claims; c++)
+	{
+		if (cycle->claimants[c] >= 0)
+			going.running[going.n++] = &cycle->running[cycle->claimants[c]];
+	}
+	going.n_previous = going.n;
+	for (int p = 0; p < cycle->result.n_promises; p++)
+	{
+		const DecidePromise *promise = &cycle->result.promises[p];
+
+		if (promise->job < 0 && promise->why != DECIDE_WHY_SHRINK)
+			going.running[going.n++] = &cycle->running[promise->running];
+	}
+	return going;
+}
+
+/*
+ * Compute the next holds at present prices.
+ */
+static void
+read_holds(SchedCycle *cycle, GoingOn *going)
+{
+	Size		n = going->n;
+	const char **orgs = palloc(sizeof(char *) * n);
+	int64	   *ids = palloc(sizeof(int64) * n);
+	int32	   *attempts = palloc(sizeof(int32) * n);
+	Job		   *jobs = palloc0(sizeof(Job) * n);
+	Price	   *prices;
+	int			n_prices = PricesRead(cycle->pool, cycle->now,
+									  cycle->read_only, &prices);
+	SqlArgs		args = {0};
+	SqlResult	rows;
+
+	going->holds = palloc0(sizeof(NextHold) * n);
+	for (Size i = 0; i < n; i++)
+	{
+		orgs[i] = going->running[i]->org;
+		ids[i] = going->running[i]->id;
+		attempts[i] = going->running[i]->attempt;
+	}
+	SqlArgTextArray(&args, orgs, n);
+	SqlArgInt8Array(&args, ids, n);
+	SqlArgInt4Array(&args, attempts, n);
+	rows = CycleRead(cycle, &going_read, &args);
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		int			place = SqlInt8(rows, i, 7) - 1;
+		NextHold   *hold = &going->holds[place];
+		Job		   *job = &jobs[place];
+
+		CHECK_FOR_INTERRUPTS();
+		RequestRead(rows, i, job);
+		OffersRenewAt(job, cycle->set, prices, n_prices);
+		if (read_hold(cycle, going->running[place], rows, i, job,
+					  &hold->amount))
+			hold->job = job;
+	}
+}
+
+/*
+ * Compute what a running job's next hold needs beyond the rest of its present
+ * hold.  False: there can be no hold.
+ */
+static bool
+read_hold(const SchedCycle *cycle, const DecideRunning *running,
+		  SqlResult rows,
+		  uint64 i, Job *job, Credits *more)
+{
+	int64		runs = cycle->now - running->started +
+		cycle->tiers[running->tier].grace;
+	Credits		bill;
+	Credits		left;
+
+	job->org = running->org;
+	job->account = pstrdup(cycle->account_names[running->account].path);
+	job->job = running->id;
+	job->pool = pstrdup(cycle->pool);
+	job->tier = SqlText(rows, i, 1);
+	if (SqlBool(rows, i, 8) || !OffersHoldAnew(job, more))
+		return false;
+	bill = CreditsBillWithin(SqlCredits(rows, i, 4), SqlInt4(rows, i, 5),
+							 SqlInt4(rows, i, 6), runs,
+							 SqlCredits(rows, i, 2));
+	left = CreditsSub(CreditsAdd(SqlCredits(rows, i, 2),
+								 SqlCredits(rows, i, 3)), bill);
+	*more = Max(CreditsSub(*more, left), 0);
+	return true;
 }

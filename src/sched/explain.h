@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * explain.h
- *		What the parts of explain share.
+ *		Shared by the parts of explain.
  *
  *-------------------------------------------------------------------------
  */
@@ -11,19 +11,19 @@
 #include "util/clock.h"
 #include "sched/sched.h"
 
-/* What to suppose away. */
+/* What to leave out of a cycle. */
 typedef struct Counterfactual
 {
-	const bool *running;		/* of what has devices, these; NULL: none */
-	const bool *jobs;			/* of those that wait, these; NULL: none */
-	bool		others;			/* all others that wait */
-	bool		claims;			/* all that is promised */
+	const bool *running;		/* these running attempts; NULL: none */
+	const bool *jobs;			/* these waiting jobs; NULL: none */
+	bool		others;			/* all other waiting jobs */
+	bool		claims;			/* all claims */
 	bool		quotas;
-	bool		deeper;			/* not, but one more reservation is allowed */
-	int64		wall_limit;		/* instead of the job's; 0: not */
+	bool		deeper;			/* instead, allow one more reservation */
+	int64		wall_limit;		/* use this instead of the job's; 0: do not */
 } Counterfactual;
 
-/* What a cycle would do with a job. */
+/* What a cycle would do for a job. */
 typedef struct WouldBe
 {
 	bool		starts;
@@ -31,7 +31,6 @@ typedef struct WouldBe
 	bool		reserved;
 } WouldBe;
 
-/* counterfactual.c */
 extern WouldBe ExplainCounterfactual(const SchedCycle *cycle, int32 index,
 									 const Counterfactual *change);
 extern int64 ExplainShorter(const SchedCycle *cycle, int32 index);
@@ -41,16 +40,10 @@ extern void ExplainPut(ReturnSetInfo *rsinfo, const char *check, bool passes,
 					   const char *detail);
 extern const char *ExplainTime(TimestampTz at);
 
-/* explain_credit.c */
-extern void ExplainCredit(ReturnSetInfo *rsinfo, Job *job,
-						  const Credits *held);
 
 /* explain_cycle.c */
 extern void ExplainCycle(ReturnSetInfo *rsinfo, const Job *job);
 
-/* explain_quota.c */
-extern bool ExplainBeside(ReturnSetInfo *rsinfo, const SchedCycle *cycle,
-						  const Job *job);
 
 /* explain_leave.c */
 extern void ExplainLeaving(ReturnSetInfo *rsinfo, const char *org, int64 job,

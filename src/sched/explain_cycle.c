@@ -1,12 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * explain_cycle.c
- *		What the next cycle does with a job that is in the queue.
+ *		What the next cycle would do with a queued job.
  *
- * It is thought through as plan does, and what that comes to is told: quotas
- * that what else starts now uses up, the job's place in the order, its turn,
- * what is promised to it, how far its request gets in the pool, and what is
- * reserved for it.
+ * The cycle is planned as plan does.  Reported are quotas that other starts
+ * use up, the job's place in the order, its turn, its claim, how far its
+ * request gets in the pool, and its reservation.
  *
  *-------------------------------------------------------------------------
  */
@@ -18,14 +17,112 @@
 #include "util/sql.h"
 #include "api/tenant.h"
 #include "sched/explain.h"
+#include "sched/sched_quota.h"
 #include "types/duration.h"
 #include "utils/memutils.h"
+
+/*
+ * Quotas used up by other starts and claims.
+ *
+ * explain.c reports what runs; here come this cycle's starts, and the claims
+ * of this pool and of others.
+ */
+
+static bool concerns(const SchedCycle *cycle, const SchedQuota *limit,
+					 const DecideRequestClass *request);
+static bool put_over(ReturnSetInfo *rsinfo, const SchedQuota *limit,
+					 int64 milli, const char *rest);
+
+/*
+ * The quotas that would let the job start if nothing else did.  False: there
+ * are none.
+ */
+static bool
+explain_beside(ReturnSetInfo *rsinfo, const SchedCycle *cycle, const Job *job)
+{
+	DecideRequestClass request = OffersRequest(job, cycle->set);
+	int64		milli = (int64) request.min_gpus * request.share;
+	SchedQuotaList over = {0};
+	bool		any = false;
+
+	if (cycle->n_quotas > 0)
+		over = SchedQuotasOver(cycle, job->org, job->account);
+	for (int l = 0; l < over.n; l++)
+	{
+		const SchedQuota *limit = over.quotas[l];
+
+		if (concerns(cycle, limit, &request))
+			any |= put_over(rsinfo, limit, milli,
+							*limit->gpu_type != '\0' && request.n_offers > 1 ?
+							": what follows is of the other types it accepts" :
+							"");
+	}
+	return any;
+}
+
+/*
+ * Does the job accept devices that the quota counts?
+ */
+static bool
+concerns(const SchedCycle *cycle, const SchedQuota *limit,
+		 const DecideRequestClass *request)
+{
+	bool		any = SchedQuotaConcerns(limit, NULL);
+
+	for (int o = 0; o < request->n_offers && !any; o++)
+		any = SchedQuotaConcerns(limit,
+								 cycle->set->types.names[request->offers[o].type]);
+	return any;
+}
+
+/*
+ * A quota that allows one more job of this size beside what runs, but not
+ * beside new starts and claims.  Other quotas give no row: false.
+ */
+static bool
+put_over(ReturnSetInfo *rsinfo, const SchedQuota *limit, int64 milli,
+		 const char *rest)
+{
+	int64		gpus = limit->max_milli - limit->used_milli - milli;
+	int64		gpus_soon = limit->claimed_milli + limit->elsewhere_milli +
+		limit->new_milli;
+	int64		jobs = limit->max_running - limit->running - 1;
+	int64		jobs_soon = limit->claimed + limit->elsewhere +
+		limit->new_running;
+	bool		few_gpus = limit->max_milli >= 0 && milli > 0 && gpus >= 0 &&
+		gpus < gpus_soon;
+	bool		few_jobs = limit->max_running >= 0 && jobs >= 0 &&
+		jobs < jobs_soon;
+	StringInfoData detail;
+
+	if (!few_gpus && !few_jobs)
+		return false;
+	initStringInfo(&detail);
+	appendStringInfo(&detail, "account \"%s\", %s:", limit->account,
+					 *limit->gpu_type != '\0' ? limit->gpu_type :
+					 "any type");
+	if (few_gpus)
+		appendStringInfo(&detail, " %lld thousandths of GPUs wanted, "
+						 "%lld in use and %lld about to be, of %lld",
+						 (long long) milli, (long long) limit->used_milli,
+						 (long long) gpus_soon,
+						 (long long) limit->max_milli);
+	if (few_jobs)
+		appendStringInfo(&detail, "%s %lld jobs run and %lld are about to, "
+						 "of %lld", few_gpus ? ";" : "",
+						 (long long) limit->running, (long long) jobs_soon,
+						 (long long) limit->max_running);
+	appendStringInfoString(&detail, rest);
+	ExplainPut(rsinfo, "quota", false, detail.data);
+	return true;
+}
 
 SQL_STATEMENT(claim_read, SPI_OK_SELECT, "text, text, bigint",
 			  "SELECT c.until FROM gpucredit.claim c"
 			  " WHERE c.pool = $1 AND c.org = $2 AND c.job = $3");
 
-/* A check of the request against the pool, and the reason it fails for. */
+/* A check of the request against the pool, and the reason with which it
+ * fails. */
 typedef struct PoolCheck
 {
 	const char *name;
@@ -90,7 +187,7 @@ static bool *passed_over(const SchedCycle *cycle);
 static const char *unreserved_text(const SchedCycle *cycle, int32 index);
 
 /*
- * What the next cycle would do with a job that may start.
+ * Report what the next cycle would do with a job that may start.
  */
 void
 ExplainCycle(ReturnSetInfo *rsinfo, const Job *job)
@@ -108,7 +205,7 @@ ExplainCycle(ReturnSetInfo *rsinfo, const Job *job)
 	index = cycle.asked_index;
 	if (index < 0 || is_held(&cycle, index))
 	{
-		bool		beside = ExplainBeside(rsinfo, &cycle, job);
+		bool		beside = explain_beside(rsinfo, &cycle, job);
 
 		ExplainPut(rsinfo, "turn", false, beside ?
 				   "the tenant's quotas hold it back, beside what else of it "
@@ -119,7 +216,7 @@ ExplainCycle(ReturnSetInfo *rsinfo, const Job *job)
 	put_order(rsinfo, &cycle, index);
 	if (put_start(rsinfo, &cycle, index) || put_claim(rsinfo, &cycle, index))
 		return;
-	(void) ExplainBeside(rsinfo, &cycle, job);
+	(void) explain_beside(rsinfo, &cycle, job);
 	if (cycle.result.waits[cycle.jobs[index].request].reason ==
 		DECIDE_ENOUGH_STARTED)
 	{
@@ -136,7 +233,7 @@ ExplainCycle(ReturnSetInfo *rsinfo, const Job *job)
 }
 
 /*
- * Do quotas keep a job from starting?
+ * Do quotas hold a job back?
  */
 static bool
 is_held(const SchedCycle *cycle, int32 index)
@@ -146,7 +243,7 @@ is_held(const SchedCycle *cycle, int32 index)
 }
 
 /*
- * The next cycle starts it.
+ * The next cycle starts the job.
  */
 static bool
 put_start(ReturnSetInfo *rsinfo, const SchedCycle *cycle, int32 index)
@@ -200,7 +297,7 @@ left_by(const SchedCycle *cycle, const DecideClaim *claim)
 }
 
 /*
- * Its claim, present or in the next cycle.
+ * Its claim, of now or of the next cycle.
  */
 static bool
 put_claim(ReturnSetInfo *rsinfo, const SchedCycle *cycle, int32 index)
@@ -249,7 +346,7 @@ put_claim(ReturnSetInfo *rsinfo, const SchedCycle *cycle, int32 index)
 }
 
 /*
- * How far the request of a job that does not start gets in the pool.
+ * How far the request of a waiting job gets in the pool.
  */
 static void
 put_request(ReturnSetInfo *rsinfo, const SchedCycle *cycle, int32 index)
@@ -293,7 +390,7 @@ put_request(ReturnSetInfo *rsinfo, const SchedCycle *cycle, int32 index)
 }
 
 /*
- * Free devices are reserved: with which wall limit would it start?
+ * Free devices are reserved: which wall limit would let the job start?
  */
 static const char *
 reserved_text(const SchedCycle *cycle, int32 index)
@@ -309,7 +406,7 @@ reserved_text(const SchedCycle *cycle, int32 index)
 }
 
 /*
- * Does the next cycle give something to others?
+ * Does the next cycle give anything to other jobs?
  */
 static bool
 decides(const SchedCycle *cycle)
@@ -318,7 +415,7 @@ decides(const SchedCycle *cycle)
 }
 
 /*
- * What would have to come free for a job to start, where others have it.
+ * What others would have to release for the job to start.
  */
 static const char *
 advise(const SchedCycle *cycle, int32 index)
@@ -343,7 +440,7 @@ advise(const SchedCycle *cycle, int32 index)
 }
 
 /*
- * " of 12"; not for a tenant, who sees its own turn only
+ * " of 12"; empty for a tenant, who sees only its own turn
  */
 static const char *
 of_all(int32 n)
@@ -352,8 +449,8 @@ of_all(int32 n)
 }
 
 /*
- * "account 3 of 12 by fair share, ": among those that have jobs waiting or
- * running in the pool, and those above them.
+ * "account 3 of 12 by fair share, ": among accounts with waiting or running
+ * jobs in the pool, and those above them.
  */
 static char *
 fair_text(const SchedCycle *cycle, const DecideArena *arena, int32 account)
@@ -422,7 +519,7 @@ put_reservation(ReturnSetInfo *rsinfo, const SchedCycle *cycle, int32 index)
 }
 
 /*
- * The reservations that gpucredit.backfill_depth counts.
+ * The number of reservations that gpucredit.backfill_depth limits.
  */
 static int32
 count_deep(const SchedCycle *cycle)
@@ -436,7 +533,7 @@ count_deep(const SchedCycle *cycle)
 }
 
 /*
- * Those that wait and get nothing: no start, promise or reservation.
+ * Waiting jobs that get no start, claim or reservation.
  */
 static bool *
 passed_over(const SchedCycle *cycle)
@@ -465,7 +562,7 @@ passed_over(const SchedCycle *cycle)
 }
 
 /*
- * Why a job that waits has no reservation.
+ * Why a waiting job has no reservation.
  */
 static const char *
 unreserved_text(const SchedCycle *cycle, int32 index)

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * fair_share.c
- *		fair_share: how the accounts of a pool stand.
+ *		fair_share: the standing of a pool's accounts.
  *
- * All accounts of the organisations that used it, use it or wait for it, with
- * the same figures that a cycle decides on.
+ * It covers all accounts of organisations that used the pool, use it or wait
+ * for it, with the figures of a cycle.
  *
  *-------------------------------------------------------------------------
  */
@@ -32,9 +32,9 @@ typedef struct Standing
 	int32		account;
 	bool		own;			/* it has jobs of its own here */
 	int128		own_use;
-	int128		decayed;		/* of it and all below */
+	int128		decayed;		/* of the account and all below */
 	int128		live;
-	int128		children;		/* their weights together */
+	int128		children;		/* sum of their weights */
 	int64		share;			/* millionths of the pool */
 } Standing;
 
@@ -106,8 +106,8 @@ gpucredit_fair_share(PG_FUNCTION_ARGS)
 }
 
 /*
- * Name the organisations that used the pool, and the accounts that wait for
- * it, which are returned.
+ * Name the organisations that used the pool, and the accounts with waiting
+ * jobs; returns these.
  */
 static SqlResult
 name_users(SchedCycle *cycle)
@@ -153,9 +153,9 @@ name_account(void *context, const Datum *values, const bool *nulls)
 }
 
 /*
- * Add everything up.  An account's share is its part of its siblings' weights,
- * of its parent's share; an inner account's own jobs are a sibling of its
- * children where there are any.
+ * Add everything up.  An account's share is its part of its siblings'
+ * weights, times its parent's share.  An inner account's own jobs are a
+ * sibling of its children.
  */
 static Standing *
 stand(SchedCycle *cycle, SqlResult waiting)
@@ -186,7 +186,7 @@ stand(SchedCycle *cycle, SqlResult waiting)
 		else
 			standings[account->parent].children += account->weight;
 	}
-	/* an account is named after those above it */
+	/* accounts are numbered after those above them */
 	for (int32 i = 0; i < n; i++)
 	{
 		const DecideAccount *account = &cycle->accounts[i];
@@ -214,7 +214,7 @@ compare_names(const void *a, const void *b, void *arg)
 }
 
 /*
- * Use is thousandths of devices x seconds; credits have the six decimals.
+ * Use is thousandths of devices x seconds; credits have six decimals.
  */
 static void
 put_account(ReturnSetInfo *rsinfo, const SchedCycle *cycle,
@@ -238,7 +238,7 @@ put_account(ReturnSetInfo *rsinfo, const SchedCycle *cycle,
 }
 
 /*
- * A value for the column; a larger one becomes the largest.
+ * A value for the column, at most the largest.
  */
 static Credits
 millionths(int128 amount)

@@ -1,14 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * fence_wait.c
- *		Jobs whose last attempt may still be running somewhere.
+ *		Jobs whose last attempt may still run somewhere.
  *
- * Devices not seen gone are fenced; their job is, too: were it started again
- * elsewhere while a part of its last attempt still runs on a node that has
- * not been told yet, it would run twice.  So it waits until each such node has
- * told that it is gone, or has been silent for gpucredit.node_lost, when its
- * agent has long stopped everything, or was taken by its provider.  On nodes
- * that never tell what they run nothing of the kind is known, and nothing
+ * Devices not seen free are fenced, and so is their job.  If it started again
+ * while part of its last attempt still runs on a node that has not been told
+ * yet, it would run twice.  So it waits until each such node reports that the
+ * attempt is gone.  It also suffices that the node was silent for
+ * gpucredit.node_lost, when its agent has stopped everything, or that its
+ * provider took it back.  Nodes that never report what they run are not
  * waited for.
  *
  * Locks: none.
@@ -75,7 +75,7 @@ FencesEnd(const SchedCycle *cycle)
 }
 
 /*
- * Take jobs out of the cycle whose last attempt may still be running.
+ * Take jobs out of the cycle whose last attempt may still run.
  */
 void
 FenceWaitHoldBack(SchedCycle *cycle)
@@ -113,8 +113,8 @@ FenceWaitHoldBack(SchedCycle *cycle)
 }
 
 /*
- * The nodes on which a job's last attempt may still be running, NULL of none.
- * With the caller's snapshot.
+ * The nodes on which a job's last attempt may still run, or NULL.  Uses the
+ * caller's snapshot.
  */
 char *
 FenceWaitNodes(const char *org, int64 job, TimestampTz now)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * hypothetical.c
- *		Nodes and jobs that are not there, in a cycle.
+ *		Hypothetical nodes and jobs in a cycle.
  *
  *-------------------------------------------------------------------------
  */
@@ -22,7 +22,7 @@ SQL_STATEMENT(node_known, SPI_OK_SELECT, "text[]",
 static pg_attribute_noreturn() void refuse_node(const char *node);
 
 /*
- * An array of the organisations of supposed jobs.
+ * An array of the organisations of hypothetical jobs.
  */
 void
 HypotheticalOrgs(const SchedCycle *cycle, SqlArgs *args)
@@ -37,7 +37,7 @@ HypotheticalOrgs(const SchedCycle *cycle, SqlArgs *args)
 }
 
 /*
- * Add the supposed nodes to those of the cycle.
+ * Add the hypothetical nodes to the cycle.
  */
 void
 HypotheticalNodes(SchedCycle *cycle)
@@ -66,7 +66,7 @@ HypotheticalNodes(SchedCycle *cycle)
 }
 
 /*
- * What a supposed job is in the queue.
+ * The entry of a hypothetical job.
  */
 static void
 add_job(SchedCycle *cycle, const Submission *submission, int32 request,
@@ -85,7 +85,7 @@ add_job(SchedCycle *cycle, const Submission *submission, int32 request,
 			.account = AccountIndex(cycle, from->org, from->account),
 			.tier = TierIndex(cycle, from->tier),
 			.priority = from->priority,
-		/* in the order in which they were given */
+		/* in the given order */
 			.submitted = cycle->now + ordinal
 	};
 	job->aged_at = CycleAgedAt(cycle, job->tier, job->submitted);
@@ -100,8 +100,8 @@ add_job(SchedCycle *cycle, const Submission *submission, int32 request,
 }
 
 /*
- * Add the supposed jobs to the queue, but those that reserve would deny.  Of
- * a "count" the first stands for all.
+ * Add the hypothetical jobs to the queue, except those that reserve would
+ * deny.  The first of a "count" stands for all.
  */
 void
 HypotheticalJobs(SchedCycle *cycle)
@@ -149,7 +149,7 @@ HypotheticalJobs(SchedCycle *cycle)
 }
 
 /*
- * Supposed nodes have just come: nothing on them has been idle for long.
+ * Hypothetical nodes are new: nothing on them has been idle for long.
  */
 void
 HypotheticalAreNew(SchedCycle *cycle)

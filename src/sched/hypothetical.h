@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * hypothetical.h
- *		What plan_with supposes: nodes and jobs that are not there.
+ *		The hypothetical nodes and jobs of plan_with.
  *
  *-------------------------------------------------------------------------
  */
@@ -17,7 +17,7 @@ typedef struct Hypothetical
 	GpuNode    *nodes;
 	int			n_jobs;
 	Submission *jobs;
-	const char **denied;		/* of each job; NULL: it is in the queue */
+	const char **denied;		/* by job: the reason; NULL: it is queued */
 } Hypothetical;
 
 #endif							/* GPUCREDIT_SUPPOSE_H */

@@ -3,19 +3,20 @@
  * load_queue.c
  *		The jobs that may start now.
  *
- * Of each that waits only what tells it from others is read, from an index
- * that has all of it; it comes account by account, in the order of submission.
- * What jobs request stands behind a digest (job/request_digest.c), and of each digest the
- * first job is read whole and taken apart.  So a cycle over very many jobs
- * costs an index entry for each, and a row for each kind of job.
+ * Of each waiting job only what distinguishes it is read, from a covering
+ * index, by account and submission.  A digest stands for its request
+ * (job/request_digest.c), and only the first job of each digest is read
+ * whole.  So a cycle costs an index entry for each job, and a row for each
+ * kind of request.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include "catalog/pg_type.h"
+#include "util/clock.h"
 #include "util/errors.h"
 #include "util/sql.h"
+#include "catalog/pg_type.h"
 #include "miscadmin.h"
 #include "sched/sched.h"
 #include "utils/array.h"
@@ -42,11 +43,11 @@ typedef struct RequestJob
 	Datum		digest;
 } RequestJob;
 
-/* The state while rows come. */
+/* The state while rows arrive. */
 typedef struct QueueLoading
 {
 	SchedCycle *cycle;
-	int32		size;			/* room for so many jobs */
+	int32		size;			/* allocated jobs */
 	int32		n_requests;
 	int32		max_requests;
 	RequestJob *firsts;			/* by request */
@@ -100,10 +101,9 @@ QueueLoad(SchedCycle *cycle)
 }
 
 /*
- * Read the queue by its index.  Where most jobs wait, or few pages are known to
- * be visible to all (a table that was restored, or has grown by much since it
- * was vacuumed), the planner would rather read the table itself; it takes
- * longer, and comes in no order.
+ * Read the queue by its index.  If most jobs wait, or few pages are known to
+ * be all-visible (after a restore, or fast growth since VACUUM), the planner
+ * would prefer the table itself.  That takes longer, and gives no order.
  */
 static void
 read_queue(QueueLoading *loading)
@@ -172,7 +172,7 @@ add_job(void *context, const Datum *values, const bool *nulls)
 }
 
 /*
- * Room for twice as many jobs.
+ * Double the allocated jobs.
  */
 static void
 make_room(QueueLoading *loading)
@@ -225,9 +225,8 @@ find_requests(QueueLoading *loading, Datum digest, int32 job)
 }
 
 /*
- * Take apart what the first job of each request requests.  One that another
- * transaction changed since waits for the next cycle, with all that request the
- * same.
+ * Read the request of each digest's first job.  If another transaction
+ * changed that job since, all jobs of this request wait for the next cycle.
  */
 static void
 load_requests(QueueLoading *loading)
@@ -278,8 +277,8 @@ load_requests(QueueLoading *loading)
 }
 
 /*
- * Leave out jobs whose request is unknown, and fill that request with some
- * content: no job uses it.
+ * Leave out jobs whose request is unknown, and give that request some valid
+ * content.
  */
 static void
 drop_unknown(SchedCycle *cycle, const bool *known)
@@ -298,4 +297,141 @@ drop_unknown(SchedCycle *cycle, const bool *known)
 	}
 	CycleDrop(cycle, drop);
 	pfree(drop);
+}
+
+/*
+ * Requests of running jobs that may move or grow, and devices that were idle
+ * long enough to grow into.
+ *
+ * This is read only if some job could use it: jobs with a range of devices,
+ * and, if the pool consolidates, all that may be preempted for capacity.  A
+ * device is idle since its last attempt was gone and its node was registered.
+ * After a fence it is idle since the fence ended; for a fence that has run
+ * out, since now.
+ */
+
+SQL_STATEMENT(elastic_read, SPI_OK_SELECT, "text[], bigint[]",
+			  "SELECT u.n, j.priority, j.submitted_at, NULL, NULL, NULL,"
+			  " NULL, NULL, NULL," REQUEST_COLUMNS
+			  " FROM ROWS FROM (pg_catalog.unnest($1),"
+			  " pg_catalog.unnest($2)) WITH ORDINALITY AS u (org, job, n)"
+			  " JOIN gpucredit.job j ON j.org = u.org AND j.job = u.job");
+SQL_STATEMENT(freed_read, SPI_OK_SELECT, "text, timestamptz",
+			  "SELECT g.node, g.gpus FROM gpucredit.attempt_gpu g"
+			  " WHERE g.pool = $1 AND g.free"
+			  " AND GREATEST(g.ended_at, g.seen_at) > $2"
+			  " UNION ALL"
+			  " SELECT g.node, g.gpus FROM gpucredit.attempt_gpu g"
+			  " WHERE g.pool = $1 AND NOT g.free AND g.ended_at IS NOT NULL");
+SQL_STATEMENT(new_nodes, SPI_OK_SELECT, "text, timestamptz",
+			  "SELECT n.node FROM gpucredit.node n"
+			  " WHERE n.pool = $1 AND n.registered_at > $2");
+
+static void load_elastic(SchedCycle *cycle, const int32 *which, int n);
+static void load_idle(SchedCycle *cycle);
+
+/*
+ * Load this for running jobs, after they are loaded.
+ */
+void
+ElasticLoad(SchedCycle *cycle)
+{
+	int32	   *which = palloc(sizeof(int32) * (cycle->input.n_running + 1));
+	bool		growing = false;
+	int			n = 0;
+
+	for (int32 r = 0; r < cycle->input.n_running; r++)
+	{
+		const DecideRunning *running = &cycle->running[r];
+		bool		elastic = running->min_gpus < running->max_gpus;
+
+		if (running->over || running->leaving)
+			continue;
+		if (elastic || (cycle->input.policy.consolidate &&
+						running->preemptible == DECIDE_PREEMPT_CAPACITY))
+			which[n++] = r;
+		growing |= elastic && running->gpus < running->max_gpus &&
+			cycle->input.policy.elastic_idle_delay != DECIDE_NEVER;
+	}
+	if (n > 0)
+		load_elastic(cycle, which, n);
+	if (growing)
+		load_idle(cycle);
+	pfree(which);
+}
+
+/*
+ * Load the requests of some running jobs.
+ */
+static void
+load_elastic(SchedCycle *cycle, const int32 *which, int n)
+{
+	const char **orgs = palloc(sizeof(char *) * n);
+	int64	   *jobs = palloc(sizeof(int64) * n);
+	SqlArgs		args = {0};
+	SqlResult	rows;
+
+	for (int i = 0; i < n; i++)
+	{
+		orgs[i] = cycle->running[which[i]].org;
+		jobs[i] = cycle->running[which[i]].id;
+	}
+	SqlArgTextArray(&args, orgs, n);
+	SqlArgInt8Array(&args, jobs, n);
+	rows = CycleRead(cycle, &elastic_read, &args);
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		DecideRunning *running =
+		&cycle->running[which[SqlInt8(rows, i, 1) - 1]];
+		DecideRequestClass request;
+		Job			job;
+
+		CHECK_FOR_INTERRUPTS();
+		RequestRead(rows, i, &job);
+		request = OffersRequest(&job, cycle->set);
+		running->priority = SqlInt4(rows, i, 2);
+		running->submitted = SqlTime(rows, i, 3);
+		running->request = CycleAddRequest(cycle, &request);
+	}
+	SqlFree(&rows);
+}
+
+/*
+ * Load which devices have been idle for elastic_idle_delay.
+ */
+static void
+load_idle(SchedCycle *cycle)
+{
+	SqlArgs		args = {0};
+	SqlResult	rows;
+
+	for (int32 i = 0; i < cycle->set->n; i++)
+		cycle->set->nodes[i].idle = cycle->set->nodes[i].usable;
+	SqlArgText(&args, cycle->pool);
+	SqlArgTime(&args, ClockAdd(cycle->now,
+							   -cycle->input.policy.elastic_idle_delay));
+	rows = CycleRead(cycle, &freed_read, &args);
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		char	   *name = SqlText(rows, i, 1);
+		int32		node = NodeIndex(cycle->set, name);
+		bool		isnull;
+
+		CHECK_FOR_INTERRUPTS();
+		pfree(name);
+		if (node >= 0)
+			cycle->set->nodes[node].idle &=
+				~DatumGetGpuSet(SqlDatum(rows, i, 2, &isnull));
+	}
+	SqlFree(&rows);
+	rows = CycleRead(cycle, &new_nodes, &args);
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		int32		node = NodeIndex(cycle->set, SqlText(rows, i, 1));
+
+		if (node >= 0)
+			cycle->set->nodes[node].idle = 0;
+	}
+	SqlFree(&rows);
+	HypotheticalAreNew(cycle);
 }

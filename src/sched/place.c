@@ -3,18 +3,16 @@
  * place.c
  *		place: one scheduling cycle of a pool.
  *
- * Lock the pool, load, decide, check the decision, lock the quotas concerned
- * and the jobs, apply.
- * Where a job to start is not to be had, it is left out and the cycle decides
- * again, so that what it would have used is not idle, nor its quotas kept for
- * it.
+ * Lock the pool, load, decide, check the decision, lock its quotas and jobs,
+ * apply.  A job that is locked elsewhere is left out, and the cycle decides
+ * again, so that neither devices nor quotas are kept for it.
  *
- * It decides by the instant at which it begins to load, input.now.  What it
- * writes is dated once all is locked: an end that the load saw is then never
- * later than the start that follows it on the same device.
+ * A cycle decides by the instant at which it begins to load, input.now.  It
+ * dates its writes after all locks: so an end that it loaded is never later
+ * than the next start on the same device.
  *
- * Locks: the pool's row, without waiting; then as fund_waiting.c, apply.c,
- * hold_excess.c and dead_holds.c say, none of which waits.
+ * Locks: the pool's row, without waiting; then as credit_check.c, apply.c and
+ * dead_holds.c say, all without waiting.
  *
  *-------------------------------------------------------------------------
  */
@@ -69,7 +67,7 @@ call_place(PG_FUNCTION_ARGS)
 }
 
 /*
- * Decide, and lock what that needs, until all of it is to be had.
+ * Decide, and lock what the decision needs, until all is locked.
  */
 static void
 decide_and_lock(SchedCycle *cycle)
@@ -84,8 +82,8 @@ decide_and_lock(SchedCycle *cycle)
 }
 
 /*
- * Lock what a decision needs.  False: some of it is not to be had, and the cycle
- * must decide again without.
+ * Lock what a decision needs.  False: some of it is locked elsewhere, and the
+ * cycle must decide again without it.
  */
 static bool
 lock_decided(SchedCycle *cycle)
@@ -94,7 +92,7 @@ lock_decided(SchedCycle *cycle)
 }
 
 /*
- * Carry out a decision, all that it needs being locked.
+ * Apply a decision after all locks.
  */
 static void
 carry_out(SchedCycle *cycle)
@@ -116,7 +114,7 @@ carry_out(SchedCycle *cycle)
 }
 
 /*
- * May a node be its provider's soon?  None that gets new work is.
+ * Could a provider take back a node soon?  Such nodes get no new work.
  */
 static bool
 has_leaving(const SchedCycle *cycle)

@@ -13,16 +13,23 @@
 #include "util/errors.h"
 #include "util/settings.h"
 #include "util/sql.h"
+#include "common/hashfn.h"
 #include "miscadmin.h"
 #include "sched/sched.h"
 #include "types/clip.h"
 #include "types/gpuset.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/hsearch.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(gpucredit_plan);
 PG_FUNCTION_INFO_V1(gpucredit_reservations);
 
+static void load(SchedCycle *cycle);
+static void close_nodes(const SchedCycle *cycle);
+static void decide(SchedCycle *cycle);
 static void set_apart(SchedCycle *cycle);
 static bool load_missing(SchedCycle *cycle);
 static void put_reserved(ReturnSetInfo *rsinfo, const SchedCycle *cycle);
@@ -78,7 +85,7 @@ CycleBegin(SchedCycle *cycle, int32 max_starts)
 {
 	cycle->now = ClockNow();
 	SchedQuotasLoad(cycle);
-	CycleLoad(cycle);
+	load(cycle);
 	FenceWaitHoldBack(cycle);
 	cycle->input.max_starts = max_starts;
 }
@@ -94,14 +101,14 @@ CycleDecideAll(SchedCycle *cycle)
 	while (again)
 	{
 		CHECK_FOR_INTERRUPTS();
-		CycleDecide(cycle);
+		decide(cycle);
 		again = load_missing(cycle);
 	}
 }
 
 /*
- * Load what a decision needs beyond what it was made with.  True: there was
- * something, and the cycle must decide again.
+ * Load what a decision turned out to need.  True: there was something, and
+ * the cycle must decide again.
  */
 static bool
 load_missing(SchedCycle *cycle)
@@ -114,8 +121,8 @@ load_missing(SchedCycle *cycle)
 }
 
 /*
- * The job asked for gets a request of its own, so that its own reason is told, and
- * not that of one before it that requests the same.
+ * Give the job asked for a request of its own, so that its own reason is
+ * reported, and not that of an earlier job with the same request.
  */
 static void
 set_apart(SchedCycle *cycle)
@@ -136,13 +143,13 @@ set_apart(SchedCycle *cycle)
 }
 
 /*
- * Decide, and have the decision checked by code of its own.  What was decided
- * before is forgotten: locked rows may have a cycle decide often.  On rows that
- * cannot be, which somebody wrote past the functions, nothing is started: what
+ * Decide, and check the decision with independent code.  An earlier decision
+ * is freed: locked rows may make a cycle decide often.  If rows are
+ * impossible, because somebody wrote past the functions, nothing starts: what
  * is free is not known.
  */
-void
-CycleDecide(SchedCycle *cycle)
+static void
+decide(SchedCycle *cycle)
 {
 	DecideArena arena;
 	const char *problem;
@@ -236,4 +243,53 @@ put_reserved(ReturnSetInfo *rsinfo, const SchedCycle *cycle)
 			RowPut(rsinfo, &row);
 		}
 	}
+}
+
+/*
+ * What a cycle decides on: nodes, what is taken, the queue.
+ *
+ * Each is read by its own statement after the pool's lock.  Nothing is kept
+ * from one cycle to the next.
+ */
+
+/*
+ * Load all that a cycle decides on.
+ */
+static void
+load(SchedCycle *cycle)
+{
+	cycle->input.now = cycle->now;
+	cycle->input.soon = CYCLE_SOON;
+	cycle->set = NodesLoad(cycle->pool, cycle->read_only);
+	HypotheticalNodes(cycle);
+	ShareBegin(cycle);
+	RunningLoad(cycle);
+	QueueLoad(cycle);
+	if (cycle->read_only)
+		FundForesee(cycle);
+	HypotheticalJobs(cycle);
+	WorkloadMixLoad(cycle);
+	CacheAffinityLoad(cycle);
+	ClaimsLoad(cycle);
+	PreviousLoad(cycle);
+	ElasticLoad(cycle);
+	if (cycle->input.n_jobs > 0)
+		UsageLoad(cycle);
+	ShareLoad(cycle);
+	RuntimeEstimateOrder(cycle);
+	cycle->input.nodes = cycle->set->nodes;
+	cycle->input.n_nodes = cycle->set->n;
+	if (cycle->foreign)
+		close_nodes(cycle);
+}
+
+/*
+ * Where another scheduler places, a cycle finds no node that takes work.  It
+ * still funds jobs, returns surplus and counts use.
+ */
+static void
+close_nodes(const SchedCycle *cycle)
+{
+	for (int32 i = 0; i < cycle->set->n; i++)
+		cycle->set->nodes[i].schedulable = false;
 }

@@ -1,12 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * plan_with.c
- *		plan_with: a cycle with nodes and jobs that are not there.
+ *		plan_with: a cycle with hypothetical nodes and jobs.
  *
- * What is supposed is written as words of JSON, which are made the arguments
- * of register_node and reserve and taken by the code that takes theirs: so it
- * is checked as they check it, in their words.  The cycle then is plan's, with
- * what is supposed (hypothetical.c).
+ * JSON words describe them.  They become arguments of register_node and
+ * reserve, whose code checks them with its own messages.  The cycle is then
+ * plan's, with the hypothetical nodes and jobs (hypothetical.c).
  *
  *-------------------------------------------------------------------------
  */
@@ -31,12 +30,12 @@ PG_FUNCTION_INFO_V1(gpucredit_plan_with);
 #define MOST		10000		/* nodes, jobs */
 #define MOST_WORDS	16
 
-/* A word, the type of the argument it stands for, and its default as text. */
+/* A JSON word, the type of its argument, and the argument's default as text. */
 typedef struct Word
 {
 	const char *name;			/* NULL: the pool, or the key */
 	Oid			type;
-	const char *otherwise;		/* NULL: null */
+	const char *otherwise;		/* the default; NULL: null */
 } Word;
 
 /* In the order of the arguments. */
@@ -161,7 +160,7 @@ take_list(FunctionCallInfo call, const JsonbValue *list, bool is_node,
 }
 
 /*
- * Make an object the arguments of a call; returns its "count".
+ * Turn an object into the arguments of a call; returns its "count".
  */
 static int32
 take_words(FunctionCallInfo call, const JsonbValue *object,
@@ -174,7 +173,7 @@ take_words(FunctionCallInfo call, const JsonbValue *object,
 
 	for (int i = 0; i < n; i++)
 		set_default(call, i, &words[i]);
-	/* the one without a name and a default */
+	/* the word without a name and a default */
 	for (int i = 0; i < n; i++)
 	{
 		if (words[i].name == NULL && words[i].otherwise == NULL)
@@ -206,7 +205,7 @@ take_words(FunctionCallInfo call, const JsonbValue *object,
 }
 
 /*
- * One value as the argument it stands for.
+ * Convert a value to its argument.
  */
 static void
 take_value(FunctionCallInfo call, int n, const Word *word, JsonbValue *value)
@@ -251,7 +250,7 @@ take_value(FunctionCallInfo call, int n, const Word *word, JsonbValue *value)
 }
 
 /*
- * What an argument is that nothing is said of.
+ * Set an argument to its default.
  */
 static void
 set_default(FunctionCallInfo call, int n, const Word *word)
@@ -269,7 +268,7 @@ set_default(FunctionCallInfo call, int n, const Word *word)
 }
 
 /*
- * Suppose a node, or some alike.
+ * Add a hypothetical node, or several equal ones.
  */
 static void
 add_nodes(FunctionCallInfo call, int32 count, Hypothetical *hypothetical)
@@ -293,7 +292,7 @@ add_nodes(FunctionCallInfo call, int32 count, Hypothetical *hypothetical)
 }
 
 /*
- * Suppose a job, or some alike.
+ * Add a hypothetical job, or several equal ones.
  */
 static void
 add_jobs(FunctionCallInfo call, int32 count, Hypothetical *hypothetical)
@@ -313,7 +312,7 @@ add_jobs(FunctionCallInfo call, int32 count, Hypothetical *hypothetical)
 }
 
 /*
- * Refuse a word that is none of a list.
+ * Refuse an unknown word.
  */
 static void
 refuse_word(const char *word, const Word *words, int n)
@@ -346,7 +345,7 @@ refuse_value(const char *word, const char *hint)
 }
 
 /*
- * A row for each supposed job that would not be queued.
+ * A row for each hypothetical job that would be denied.
  */
 static void
 put_denied(ReturnSetInfo *rsinfo, const Hypothetical *hypothetical)
@@ -369,8 +368,8 @@ put_denied(ReturnSetInfo *rsinfo, const Hypothetical *hypothetical)
 }
 
 /*
- * What supposed jobs do that the cycle neither starts nor promises anything:
- * a row for each node of a reservation, else one.
+ * Rows for hypothetical jobs that wait: one for each node of a reservation,
+ * else one.
  */
 static void
 put_waiting(ReturnSetInfo *rsinfo, const SchedCycle *cycle)
@@ -405,8 +404,7 @@ put_waiting(ReturnSetInfo *rsinfo, const SchedCycle *cycle)
 }
 
 /*
- * The row of an added job that waits: with a part of what is reserved for it,
- * or with nothing.
+ * The row of a waiting job, with a part of its reservation or without.
  */
 static void
 put_wait(ReturnSetInfo *rsinfo, const SchedCycle *cycle, const DecideJob *job,

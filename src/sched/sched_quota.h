@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * sched_quota.h
- *		What the parts of a cycle that see to quotas share.
+ *		Shared by the parts of a cycle that handle quotas.
  *
  *-------------------------------------------------------------------------
  */
@@ -22,15 +22,15 @@ struct SchedQuota
 	int64		max_running;	/* -1: no limit */
 	int64		used_milli;
 	int64		running;
-	int64		elsewhere_milli;	/* promised by other pools */
+	int64		elsewhere_milli;	/* claimed by other pools */
 	int64		elsewhere;
-	int64		claimed_milli;	/* promised, and not started by this decision */
+	int64		claimed_milli;	/* claimed, and not started by this decision */
 	int64		claimed;
 	int64		new_milli;		/* by the starts of this decision */
 	int64		new_running;
 };
 
-/* The quotas that an account stands under. */
+/* The quotas that count an account. */
 typedef struct SchedQuotaList
 {
 	int			n;
@@ -41,27 +41,17 @@ typedef struct SchedQuotaList
 typedef struct SchedQuotaEntry
 {
 	AccountName key;
-	int32		first;			/* index of its own, which follow each other */
+	int32		first;			/* index of its first own quota; its own are
+								 * together */
 	int32		n_own;
-	SchedQuota **over;			/* its own and those above; NULL: not yet
-								 * known */
+	SchedQuota **over;			/* its own and those above; NULL: not computed */
 	int			n_over;
 } SchedQuotaEntry;
 
-/* quota_of_account.c */
-extern SchedQuotaEntry *SchedQuotaEntryOf(const SchedCycle *cycle,
-										  const char *org,
-										  const char *account);
 extern SchedQuotaList SchedQuotasOver(const SchedCycle *cycle, const char *org,
 									  const char *account);
 extern bool SchedQuotaConcerns(const SchedQuota *limit, const char *gpu_type);
 
-/* quota_load.c */
-extern bool SchedQuotasLoadGrowing(SchedCycle *cycle);
 
-/* quota_elsewhere.c */
-extern void SchedQuotasElsewhere(const SchedCycle *cycle,
-								 const char *const *orgs,
-								 int n);
 
 #endif							/* GPUCREDIT_LIMIT_H */

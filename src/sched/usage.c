@@ -1,14 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * usage.c
- *		What accounts used of a pool: for fair share.
+ *		What accounts used of a pool, for fair share.
  *
- * An attempt counts its devices, weighted by what their type costs, for all
- * the time that it had them, billed or not; it counts less the longer ago that
- * is (decide/order/decay.c).  One that runs is counted from its devices.  When one
- * is over, the next cycle of its pool adds it to fair_usage and notes so in
- * its row, in one transaction: each counts once, whatever crashes, and no
- * refund takes it back.  Until then it is counted from its row.
+ * An attempt counts its devices, weighted by their type's price, for all the
+ * time it had them, billed or not.  Use counts less the older it is
+ * (decide/order/fair_use.c).  Running attempts count from their devices.
+ * After an end, the pool's next cycle adds the attempt to fair_usage and
+ * marks its row, in one transaction.  So each attempt counts once, even after
+ * a crash, and no refund takes it back.  Until then it counts from its row.
  *
  * Only place writes fair_usage, under the pool's lock.
  *
@@ -24,7 +24,7 @@
 #include "miscadmin.h"
 #include "sched/sched.h"
 
-#define MOST_CHARGED	10000	/* in a cycle; the others in the next */
+#define MOST_CHARGED	10000	/* per cycle; the next cycle charges the rest */
 
 #define ENDED \
 	"SELECT a.org, a.account, a.job, a.attempt, a.gpu_type, a.gpus," \
@@ -65,16 +65,16 @@ SQL_STATEMENT(usage_write, SPI_OK_INSERT,
 			  " ON CONFLICT (org, pool, account) DO UPDATE"
 			  " SET usage = EXCLUDED.usage, at = EXCLUDED.at");
 
-/* Attempts that are over, to be charged to their accounts. */
+/* Ended attempts to charge to their accounts. */
 typedef struct Charges
 {
 	int			n;
-	const char **orgs;			/* of attempts; each once, of accounts */
+	const char **orgs;			/* of attempts, or of accounts, each once */
 	const char **accounts;
 	int64	   *jobs;
 	int32	   *attempts;
 	int64	   *usage_charged;	/* all that they used */
-	int64	   *usage;			/* of accounts: what is left of that */
+	int64	   *usage;			/* of accounts: the decayed rest */
 } Charges;
 
 static void add_running(SchedCycle *cycle);
@@ -89,8 +89,7 @@ static void write_usage(const SchedCycle *cycle, Charges *charges);
 static int64 plus(int64 a, int64 b);
 
 /*
- * What the accounts of the organisations named so far used, and what all
- * accounts and tiers use now.
+ * Load what the accounts used, and what accounts and tiers use now.
  */
 void
 UsageLoad(SchedCycle *cycle)
@@ -128,7 +127,7 @@ UsageCharge(const SchedCycle *cycle)
 }
 
 /*
- * What runs: since it started, and now.
+ * Add running attempts: their past, and now.
  */
 static void
 add_running(SchedCycle *cycle)
@@ -154,7 +153,7 @@ add_running(SchedCycle *cycle)
 }
 
 /*
- * Ended attempts that are not charged yet.
+ * Add ended attempts that are not charged yet.
  */
 static void
 add_ended(SchedCycle *cycle)
@@ -231,8 +230,8 @@ weighted(const SchedCycle *cycle, int32 type, int64 milli)
 }
 
 /*
- * What an attempt that is over used in each second.  A type that the pool no
- * longer has counts as its cheapest.
+ * An ended attempt's use per second.  A type that the pool no longer has
+ * counts as its cheapest.
  */
 static int64
 ended_rate(const SchedCycle *cycle, SqlResult rows, uint64 i)
@@ -260,7 +259,7 @@ ended_left(const SchedCycle *cycle, SqlResult rows, uint64 i)
 }
 
 /*
- * Note in each attempt its charge, and sum up the decayed charges by account.
+ * Mark each attempt as charged, and sum up the decayed charges by account.
  */
 static void
 note_charged(const SchedCycle *cycle, SqlResult rows, Charges *charges)
@@ -287,7 +286,7 @@ note_charged(const SchedCycle *cycle, SqlResult rows, Charges *charges)
 	SqlArgInt8Array(&args, charges->usage_charged, (int) rows.n);
 	Ensure(SqlRun(&ended_charge, &args).n == rows.n, "An attempt is missing.");
 
-	/* they come by account */
+	/* rows come by account */
 	charges->n = 0;
 	for (uint64 i = 0; i < rows.n; i++)
 	{
@@ -337,7 +336,7 @@ write_usage(const SchedCycle *cycle, Charges *charges)
 }
 
 /*
- * A sum that stays at the top of its range.
+ * A sum that stops at the top of its range.
  */
 static int64
 plus(int64 a, int64 b)

@@ -1,9 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * wait_reason.c
- *		Why jobs wait, in few words: what a cycle of now would find out.
+ *		Why jobs wait, in a few words, as a cycle would find out now.
  *
- * One table has the words of each reason for all that tell it.
+ * One table has the words of each reason for all callers.
  *
  *-------------------------------------------------------------------------
  */
@@ -39,7 +39,7 @@ static const char *const words[] = {
 static const char **words_of_jobs(const SchedCycle *cycle);
 
 /*
- * A row for each job that takes part in a cycle.
+ * A row for each job of a cycle.
  */
 Datum
 gpucredit_queue_plan(PG_FUNCTION_ARGS)
@@ -78,7 +78,7 @@ gpucredit_queue_plan(PG_FUNCTION_ARGS)
 }
 
 /*
- * What becomes of each job, or why it waits.
+ * What happens to each job, or why it waits.
  */
 static const char **
 words_of_jobs(const SchedCycle *cycle)
