@@ -32,8 +32,8 @@ sub digest_from
 	return pack('H*', $hex =~ s/^\\x//r);
 }
 
-# From the leaf up: joined with its right neighbour where it is a left child,
-# else with its left one; alone at the end of a level it goes up as it is.
+# From the leaf up: a left child is joined with its right neighbour, a right
+# child with its left one.  A node alone at the end of a level goes up as it is.
 sub root_of
 {
 	my ($proof) = @_;

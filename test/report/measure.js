@@ -1,7 +1,7 @@
 // measure.js: what a reader of report_html()'s page sees, in numbers
 //
-// test/t/092_report.pl adds this to a page and opens it in a frame; what was
-// measured is sent to the frame's parent as JSON.
+// test/t/092_report.pl adds this to a page and opens it in a frame.  It sends
+// its measures to the frame's parent as JSON.
 addEventListener('load', () => {
 	const parts = colour => (colour.match(/[\d.]+/g) || [0, 0, 0, 0]).map(Number);
 	const luminance = colour => {
