@@ -10,7 +10,7 @@
  */
 #include "postgres.h"
 
-#include "util/compat.h"
+#include "types/entry.h"
 #include "lib/stringinfo.h"
 #include "mb/pg_wchar.h"
 #include "types/clip.h"

@@ -16,7 +16,7 @@
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
-#include "util/compat.h"
+#include "types/entry.h"
 #include "types/clip.h"
 #include "types/credits.h"
 #include "types/duration.h"

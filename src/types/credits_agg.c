@@ -15,7 +15,7 @@
 
 #include "libpq/pqformat.h"
 
-#include "util/compat.h"
+#include "types/entry.h"
 #include "types/credits.h"
 
 typedef struct CreditsAggState

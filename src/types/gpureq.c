@@ -19,7 +19,7 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 
-#include "util/compat.h"
+#include "types/entry.h"
 #include "types/clip.h"
 #include "types/gpureq.h"
 

@@ -16,7 +16,7 @@
 #include "libpq/pqformat.h"
 #include "utils/array.h"
 
-#include "util/compat.h"
+#include "types/entry.h"
 #include "types/clip.h"
 #include "types/gpuset.h"
 

@@ -3,54 +3,21 @@
  * compat.h
  *		What differs between PostgreSQL versions.
  *
- * The extension compiles against PostgreSQL 15 to 18.  This file and compat.c
- * hold all differences.  Where possible, older servers get the names of newer
- * ones. A file that uses a macro includes the server's header for it.
- *
- * PostgreSQL 16 declares the function named in PG_FUNCTION_INFO_V1 with
- * PGDLLEXPORT; 15 leaves that to the function.  We compile with hidden
- * visibility (the Makefile defines PGDLLEXPORT accordingly), so a file with
- * SQL entry points includes this header after fmgr.h and then writes
- * PG_FUNCTION_INFO_V1(name) as on 16.
+ * The extension compiles against PostgreSQL 15 to 18.  This file, compat.c and
+ * types/entry.h hold all differences.  Where possible, older servers get the
+ * names of newer ones.  A file that uses a macro includes the server's header
+ * for it.
  *
  *-------------------------------------------------------------------------
  */
 #ifndef GPUCREDIT_COMPAT_H
 #define GPUCREDIT_COMPAT_H
 
-#include "fmgr.h"
-
-#if PG_VERSION_NUM < 150000
-#error "gpucredit needs PostgreSQL 15 or later"
-#endif
-
-/* 16 moved the access to varlenas out of postgres.h. */
-#if PG_VERSION_NUM >= 160000
-#include "varatt.h"
-#endif
-
-#if PG_VERSION_NUM < 160000
-#undef PG_FUNCTION_INFO_V1
-#define PG_FUNCTION_INFO_V1(funcname) \
-extern PGDLLEXPORT Datum funcname(PG_FUNCTION_ARGS); \
-extern PGDLLEXPORT const Pg_finfo_record * CppConcat(pg_finfo_,funcname)(void); \
-const Pg_finfo_record * \
-CppConcat(pg_finfo_,funcname) (void) \
-{ \
-	static const Pg_finfo_record my_finfo = { 1 }; \
-	return &my_finfo; \
-} \
-extern int no_such_variable
-#endif
+#include "types/entry.h"
 
 /* 18 has pg_noreturn, only before the declaration. */
 #ifndef pg_attribute_noreturn
 #define pg_attribute_noreturn() __attribute__((noreturn))
-#endif
-
-/* 16 dropped Abs(). */
-#ifndef Abs
-#define Abs(x)		((x) >= 0 ? (x) : -(x))
 #endif
 
 /* 16 frees check hooks' results with guc_free(). */

@@ -1,0 +1,47 @@
+/*-------------------------------------------------------------------------
+ *
+ * entry.h
+ *		What files with SQL entry points include, on each PostgreSQL version.
+ *
+ * PostgreSQL 16 declares the function named in PG_FUNCTION_INFO_V1 with
+ * PGDLLEXPORT; 15 leaves that to the function.  We compile with hidden
+ * visibility (the Makefile defines PGDLLEXPORT accordingly), so a file with
+ * SQL entry points includes this header after fmgr.h and then writes
+ * PG_FUNCTION_INFO_V1(name) as on 16.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_SQL_ENTRY_H
+#define GPUCREDIT_SQL_ENTRY_H
+
+#include "fmgr.h"
+
+#if PG_VERSION_NUM < 150000
+#error "gpucredit needs PostgreSQL 15 or later"
+#endif
+
+/* 16 moved the access to varlenas out of postgres.h. */
+#if PG_VERSION_NUM >= 160000
+#include "varatt.h"
+#endif
+
+#if PG_VERSION_NUM < 160000
+#undef PG_FUNCTION_INFO_V1
+#define PG_FUNCTION_INFO_V1(funcname) \
+extern PGDLLEXPORT Datum funcname(PG_FUNCTION_ARGS); \
+extern PGDLLEXPORT const Pg_finfo_record * CppConcat(pg_finfo_,funcname)(void); \
+const Pg_finfo_record * \
+CppConcat(pg_finfo_,funcname) (void) \
+{ \
+	static const Pg_finfo_record my_finfo = { 1 }; \
+	return &my_finfo; \
+} \
+extern int no_such_variable
+#endif
+
+/* 16 dropped Abs(). */
+#ifndef Abs
+#define Abs(x)		((x) >= 0 ? (x) : -(x))
+#endif
+
+#endif							/* GPUCREDIT_SQL_ENTRY_H */
