@@ -75,6 +75,17 @@ fails('eu', "SELECT gpucredit_cells.carry($_)", '22023', "carry($_)") foreach 0,
 carry_all();
 books_agree('refused');
 
+# From a router, which is no cell
+
+new_database($node{eu}, 'router', 'dblink', 'gpucredit_cells');
+query($node{eu}, 'router', "INSERT INTO gpucredit_cells.cell VALUES ('eu', 0, 'eu', '"
+	  . at('eu', q{SELECT dsn FROM gpucredit_cells.cell WHERE cell = 'eu'}) . "'), ('us', 1, 'us', '"
+	  . at('eu', q{SELECT dsn FROM gpucredit_cells.cell WHERE cell = 'us'}) . "')");
+is(query($node{eu}, 'router', 'SELECT * FROM gpucredit_cells.verify_cells()'), '', 'a router finds that the books agree');
+is(query($node{eu}, 'router', 'SELECT cell, organisations, trim_scale(issued), error FROM gpucredit_cells.cell_sums()'),
+	"eu|1|1030|\nus|0||", 'and what each cell has');
+query_fails($node{eu}, 'router', 'SELECT gpucredit_cells.carry()', 'UC510', 'it carries nothing');
+
 # Messages of nobody
 
 my $message = q({"kind":"word","from":"us","to":"eu","org":"acme","lease":"%s",)
