@@ -3,8 +3,8 @@
  * foreign.c
  *		Attempts that another scheduler starts and ends on this node.
  *
- *	gpucredit-agent foreign CONFIG begin TOKEN
- *	gpucredit-agent foreign CONFIG name TOKEN NAME
+ *	gpucredit-agent foreign CONFIG begin TOKEN		(prints TOKEN.N)
+ *	gpucredit-agent foreign CONFIG name TOKEN.N NAME
  *	gpucredit-agent foreign CONFIG end TOKEN [EXIT_CODE]
  *
  * The other scheduler's node daemon runs these before and after a job.  They
@@ -81,10 +81,11 @@ ForeignRun(int argc, char **argv)
 		forget_old(records);
 		run = open_run(records, token, n + 1, true);
 		good = run >= 0 && put(run, "begin", "");
+		printf("%s.%d\n", token, n + 1);
 	}
 	else if (strcmp(word, "name") == 0 && argc == 3)
 	{
-		run = open_run(records, token, n, false);
+		run = openat(records, token, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 		good = run >= 0 && (FileThere(run, "name") ||
 							FilePut(run, "name", argv[2], strlen(argv[2])));
 	}

@@ -10,5 +10,6 @@
 
 /* each gets the arguments after its name, and returns the exit status */
 extern int	KubernetesMain(int argc, char **argv);
+extern int	SlurmMain(int argc, char **argv);
 
 #endif							/* GPUCREDIT_BRIDGE_H */

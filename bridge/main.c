@@ -20,6 +20,7 @@ static const struct
 	int			(*run) (int argc, char **argv);
 }			commands[] = {
 	{"kubernetes", KubernetesMain},
+	{"slurm", SlurmMain},
 };
 
 #define COMMANDS	((int) (sizeof(commands) / sizeof(commands[0])))

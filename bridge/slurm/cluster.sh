@@ -1,0 +1,271 @@
+# cluster.sh: a Slurm cluster with a gpucredit database, below $GC_WORK
+#
+# For the demo and the tests, which run as root:
+#
+#   slurm_database            database "slurm", three tenants, a foreign pool
+#   slurm_cluster             munged, slurmctld, nodes n1 and n2, agents, bridge
+#   slurm_stop STATUS         ends them, and what gc_cleanup ends
+#   submit ACCOUNT SCRIPT ... sbatch; prints the job's number
+#   wait_for JOB STATE, wait_over JOB, is_held JOB, wait_settled
+#   bills, check_books        compare bills with what the nodes saw; verify()
+#
+# Each GPU costs 36 credits an hour, so 0.01 a second.
+
+sql()
+{
+	gc_run psql -X -q -A -t -v ON_ERROR_STOP=1 -d slurm "$@"
+}
+
+slurm_database()
+{
+	gc_server_start "$GC_WORK/server" \
+		"shared_preload_libraries = 'gpucredit'" \
+		"gpucredit.database = 'slurm'" "fsync = off" \
+		"gpucredit.exhaust_grace = '1s'" "gpucredit.hold_window_min = '2s'" "gpucredit.usage_interval = '1s'"
+	gc_run createdb slurm
+	sql >/dev/null <<END
+CREATE EXTENSION gpucredit;
+CREATE ROLE bridge LOGIN IN ROLE gpucredit_app, gpucredit_operator;
+CREATE ROLE node LOGIN IN ROLE gpucredit_agent;
+SELECT gpucredit.create_pool('slurm', '{"placed_by": "foreign"}'),
+	gpucredit.set_price('h100', 36),
+	gpucredit.register_node('slurm', 'n1', 'h100', 2, 81559),
+	gpucredit.register_node('slurm', 'n2', 'h100', 2, 81559),
+	gpucredit.create_account('acme'), gpucredit.create_account('beta'),
+	gpucredit.create_account('poor'), gpucredit.issue('acme', '', 'first', 1000),
+	gpucredit.set_budget('beta', '', 0.07);
+END
+}
+
+slurm_config()
+{
+	local n1 n2 ctld
+	ctld=$(gc_free_port) n1=$(gc_free_port) n2=$(gc_free_port)
+
+	cat >"$SLURM_DIR/slurm.conf" <<END
+ClusterName=demo
+SlurmctldHost=localhost(127.0.0.1)
+SlurmctldPort=$ctld
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+AuthInfo=socket=$SLURM_DIR/munge.socket
+StateSaveLocation=$SLURM_DIR/ctld
+SlurmdSpoolDir=$SLURM_DIR/%n
+SlurmctldPidFile=$SLURM_DIR/ctld.pid
+SlurmdPidFile=$SLURM_DIR/%n.pid
+SlurmctldLogFile=$SLURM_DIR/ctld.log
+SlurmdLogFile=$SLURM_DIR/%n.log
+SlurmdParameters=config_overrides
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SchedulerParameters=sched_interval=1,sched_min_interval=100000
+GresTypes=gpu
+ReturnToService=2
+JobSubmitPlugins=lua
+Prolog=$SLURM_DIR/prolog
+Epilog=$SLURM_DIR/epilog
+PrologFlags=Alloc
+MinJobAge=300
+KillWait=2
+SwitchType=switch/none
+MpiDefault=none
+NodeName=n1 NodeAddr=127.0.0.1 NodeHostname=localhost Port=$n1 CPUs=16 RealMemory=1000 Gres=gpu:h100:2
+NodeName=n2 NodeAddr=127.0.0.1 NodeHostname=localhost Port=$n2 CPUs=16 RealMemory=1000 Gres=gpu:h100:2
+PartitionName=main Nodes=ALL Default=YES State=UP MaxTime=INFINITE
+END
+	for node in n1 n2; do
+		echo "NodeName=$node Name=gpu Type=h100 File=$SLURM_DIR/dev/$node-[0-1]"
+		for gpu in 0 1; do
+			mknod "$SLURM_DIR/dev/$node-$gpu" c 1 3
+		done
+	done >"$SLURM_DIR/gres.conf"
+	for script in prolog epilog; do
+		cat >"$SLURM_DIR/$script" <<END
+#!/bin/sh
+export GPUCREDIT_AGENT=$GC_SOURCE/agent/gpucredit-agent
+export GPUCREDIT_AGENT_CONFIG=$SLURM_DIR/agent-\$SLURMD_NODENAME.conf
+export PATH=/usr/bin:/bin
+exec $GC_SOURCE/bridge/slurm/$script
+END
+		chmod 755 "$SLURM_DIR/$script"
+	done
+	sed "s#/run/gpucredit/slurm.socket#$SLURM_DIR/bridge.socket#" \
+		"$GC_SOURCE/bridge/slurm/job_submit.lua" >"$SLURM_DIR/job_submit.lua"
+	cat >"$SLURM_DIR/bridge.conf" <<END
+database = host=$PGHOST port=$PGPORT dbname=slurm user=bridge
+socket = $SLURM_DIR/bridge.socket
+accounts = $SLURM_DIR/accounts
+hold_window = 2 s
+refuse = budget_exceeded
+interval_ms = 500
+END
+	printf '%s %s\n' acme acme beta beta poor poor >"$SLURM_DIR/accounts"
+}
+
+# An agent for each node: its GPUs are lines of a file.
+slurm_agent()
+{
+	local node=$1
+
+	printf 'GPU-%s-%s 81559 ok\n' "$node" 0 "$node" 1 >"$SLURM_DIR/devices-$node"
+	cat >"$SLURM_DIR/agent-$node.conf" <<END
+node = $node
+database = host=$PGHOST port=$PGPORT dbname=slurm user=node
+state = $SLURM_DIR/agent-$node
+devices = file:$SLURM_DIR/devices-$node
+keeper = $GC_SOURCE/agent/gpucredit-keeper
+foreign_stop = $GC_SOURCE/bridge/slurm/stop
+heartbeat_ms = 500
+meter_ms = 500
+END
+	"$GC_SOURCE/agent/gpucredit-agent" "$SLURM_DIR/agent-$node.conf" \
+		2>>"$SLURM_DIR/agent-$node.log" &
+	SLURM_PIDS+=($!)
+}
+
+slurm_bridge()
+{
+	"$GC_SOURCE/bridge/gpucredit-bridge" slurm "$SLURM_DIR/bridge.conf" \
+		2>>"$SLURM_DIR/bridge.log" &
+	SLURM_BRIDGE=$!
+}
+
+slurm_cluster()
+{
+	SLURM_DIR=$GC_WORK/slurm
+	SLURM_PIDS=()
+	mkdir "$SLURM_DIR" "$SLURM_DIR/dev" "$SLURM_DIR/ctld"
+	export SLURM_DIR SLURM_CONF=$SLURM_DIR/slurm.conf
+	slurm_config
+	dd if=/dev/urandom of="$SLURM_DIR/munge.key" bs=128 count=1 2>/dev/null
+	chmod 600 "$SLURM_DIR/munge.key"
+	munged --force --foreground --key-file="$SLURM_DIR/munge.key" \
+		--socket="$SLURM_DIR/munge.socket" --pid-file="$SLURM_DIR/munged.pid" \
+		--log-file="$SLURM_DIR/munged.log" --seed-file="$SLURM_DIR/munge.seed" \
+		2>/dev/null &
+	SLURM_PIDS+=($!)
+	until [ -S "$SLURM_DIR/munge.socket" ]; do sleep 0.1; done
+	slurm_agent n1
+	slurm_agent n2
+	slurm_bridge
+	until [ -S "$SLURM_DIR/bridge.socket" ]; do sleep 0.1; done
+	slurmctld -i
+	slurmd -N n1
+	slurmd -N n2
+	until [ "$(sinfo -h -N -t idle -o %N 2>/dev/null | wc -l)" = 2 ]; do
+		sleep 0.2
+	done
+}
+
+slurm_stop()
+{
+	local status=$1 pid file
+
+	set +e
+	[ -z "${SLURM_DIR:-}" ] || scancel --state=RUNNING 2>/dev/null
+	for file in "${SLURM_DIR:-/nowhere}"/{n1,n2,ctld}.pid; do
+		[ ! -s "$file" ] || kill "$(cat "$file")" 2>/dev/null
+	done
+	for pid in ${SLURM_BRIDGE:-} ${SLURM_PIDS[@]+"${SLURM_PIDS[@]}"}; do
+		kill "$pid" 2>/dev/null
+	done
+	wait 2>/dev/null
+	(exit "$status")
+	gc_cleanup
+}
+
+submit()
+{
+	local account=$1 script=$2
+	shift 2
+	sbatch --parsable --account="$account" --output="$SLURM_DIR/%A_%a.out" \
+		--chdir=/ "$@" "$SLURM_DIR/$script.sh"
+}
+
+state_of()
+{
+	scontrol show job --oneliner "$1" 2>/dev/null |
+		sed -n '1s/.* JobState=\([A-Z_]*\).*/\1/p'
+}
+
+wait_until()
+{
+	local tries
+
+	for tries in $(seq 600); do
+		! "$@" || return 0
+		sleep 0.2
+	done
+	tail -n 20 "$SLURM_DIR/bridge.log" "$SLURM_DIR"/agent-n?.log >&2
+	squeue >&2
+	gc_die "waited too long: $*"
+}
+
+has_state() { [ "$(state_of "$1")" = "$2" ]; }
+is_over() { [[ "$(state_of "$1")" =~ COMPLETED|FAILED|CANCELLED|TIMEOUT ]]; }
+is_held() { scontrol show job --oneliner "$1" | grep -q 'Reason=JobHeld'; }
+no_open_job()
+{
+	[ "$(sql -c 'SELECT count(*) FROM gpucredit.job WHERE ended_at IS NULL')" = 0 ]
+}
+wait_for() { wait_until has_state "$1" "$2"; }
+wait_over() { wait_until is_over "$1"; }
+wait_settled() { wait_until no_open_job; }
+
+# What the nodes saw: a line "NAME SECONDS" of each run, the longest of a gang.
+seen()
+{
+	perl -e '
+		my %seen;
+		foreach my $name (glob "$ENV{SLURM_DIR}/agent-n?/foreign/*/name")
+		{
+			my ($run, %at) = slurp($name);
+			foreach my $word (qw(begin end))
+			{
+				$at{$word} = (split " ", slurp($name =~ s/name$/$word/r))[1];
+			}
+			my $s = ($at{end} - $at{begin}) / 1e9;
+			$seen{$run} = $s if !defined $seen{$run} || $seen{$run} < $s;
+		}
+		printf "%s %.6f\n", $_, $seen{$_} foreach sort keys %seen;
+		sub slurp { local (@ARGV, $/) = (shift); my $t = <>; chomp $t; return $t }'
+}
+
+# Each bill against that; fails where one is more than a second off.
+bills()
+{
+	seen >"$GC_WORK/seen"
+	sql -c "SELECT j.spec ->> 'foreign', j.org, a.gpus, sum(a.billed::numeric),
+		j.spec ->> 'slurm_job'
+		FROM gpucredit.job j JOIN gpucredit.attempt a USING (org, job)
+		GROUP BY 1, 2, 3, 5 ORDER BY min(a.started_at)" -F ' ' |
+		perl -e '
+			my %seen = map { split } split /\n/, do { local (@ARGV, $/) = shift; <> };
+			my $wrong = 0;
+			while (<STDIN>)
+			{
+				my ($run, $org, $gpus, $billed, $job) = split;
+				my $s = delete $seen{$run} // 0;
+				my $off = abs($billed / 0.01 / ($gpus || 1) - $s) > 1;
+				printf "%-8s job %-5s %d GPUs, %7.3f s seen, %9.6f billed%s\n", $org,
+				  $job, $gpus, $s, $billed, $off ? "  WRONG" : "";
+				$wrong += $off;
+			}
+			foreach my $run (sort keys %seen)
+			{
+				printf "%s ran %.3f s, and nobody paid\n", $run, $seen{$run};
+				$wrong++;
+			}
+			exit($wrong > 0);' "$GC_WORK/seen"
+}
+
+check_books()
+{
+	local wrong
+
+	wrong=$(sql -c 'SELECT * FROM gpucredit.verify()')
+	[ -z "$wrong" ] || gc_die "verify(): $wrong"
+}

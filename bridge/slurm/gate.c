@@ -1,0 +1,125 @@
+/*-------------------------------------------------------------------------
+ *
+ * gate.c
+ *		Answers job_submit.lua: would this job be refused?
+ *
+ * A question is a line, "ACCOUNT REQUEST MINUTES"; the answer is "ok", or "no"
+ * and the reason.  It is asked of reserve() itself, in a transaction that is
+ * rolled back: so it is what the sweep will hear a moment later.  Where the
+ * database is away there is no answer, and the job is accepted, held.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "slurm.h"
+#include "util.h"
+
+#define QUESTION_MS		100		/* a client that says nothing is left */
+
+static void answer(int client);
+static char *judge(const char *account, const char *request, long minutes);
+static bool is_sure(const char *reason);
+
+void
+GateRun(int listener)
+{
+	for (;;)
+	{
+		struct pollfd waits = {listener, POLLIN, 0};
+		int			client;
+
+		if (poll(&waits, 1, -1) < 0 && errno != EINTR)
+			Die("could not wait: %s", strerror(errno));
+		client = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+		if (client < 0)
+			continue;
+		answer(client);
+		close(client);
+	}
+}
+
+/*
+ * Read one question, and answer it.
+ */
+static void
+answer(int client)
+{
+	struct pollfd waits = {client, POLLIN, 0};
+	char		line[1024];
+	char		account[256];
+	char		request[256];
+	long		minutes;
+	ssize_t		n;
+	char	   *said;
+
+	if (poll(&waits, 1, QUESTION_MS) <= 0)
+		return;
+	n = recv(client, line, sizeof(line) - 1, MSG_DONTWAIT);
+	if (n <= 0)
+		return;
+	line[n] = '\0';
+	if (sscanf(line, "%255s %255s %ld", account, request, &minutes) != 3)
+		return;
+	said = judge(account, request, minutes);
+	if (said != NULL)
+		(void) send(client, said, strlen(said), MSG_DONTWAIT | MSG_NOSIGNAL);
+	free(said);
+}
+
+/*
+ * The answer; NULL: not known now.
+ */
+static char *
+judge(const char *account, const char *request, long minutes)
+{
+	SlurmPayer	payer;
+	PGresult   *begin;
+	PGresult   *asked;
+	PGresult   *end;
+	const char *code;
+	char	   *said = NULL;
+
+	if (!PayerFind(account, &payer))
+		return Format("no account \"%s\" has no credit here\n", account);
+	begin = SqlCall("BEGIN", 0, NULL);
+	asked = begin == NULL ? NULL :
+		Reserve(&payer, "asked at submission", request, minutes, "{}");
+	end = asked == NULL ? NULL : SqlCall("ROLLBACK", 0, NULL);
+	if (asked != NULL)
+	{
+		code = PQresultErrorField(asked, PG_DIAG_SQLSTATE);
+		if (PQntuples(asked) == 1)
+			said = strcmp(PQgetvalue(asked, 0, 1), "granted") == 0 ||
+				!is_sure(PQgetvalue(asked, 0, 2)) ? Dup("ok\n") :
+				Format("no %s\n", PQgetvalue(asked, 0, 2));
+		else if (code != NULL && (strncmp(code, "UC", 2) == 0 ||
+								  strcmp(code, "22023") == 0))
+			said = Format("no %s\n", PQresultErrorField(asked,
+														PG_DIAG_MESSAGE_PRIMARY));
+	}
+	PQclear(begin);
+	PQclear(asked);
+	PQclear(end);
+	PayerFree(&payer);
+	return said;
+}
+
+/*
+ * Does waiting not help?  Credit may come, and a budget or quota come free,
+ * unless the configuration says that these refuse, too.
+ */
+static bool
+is_sure(const char *reason)
+{
+	return (strcmp(reason, "insufficient_credits") != 0 &&
+			strcmp(reason, "budget_exceeded") != 0 &&
+			strcmp(reason, "quota_exceeded") != 0) ||
+		strstr(slurm.refuse, reason) != NULL;
+}

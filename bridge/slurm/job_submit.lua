@@ -1,0 +1,112 @@
+--
+-- job_submit.lua: a job waits, held, until gpucredit has set its credit aside.
+--
+-- It gives the job a name, and asks the bridge whether it is surely refused.
+-- Silence of 200 ms accepts it: held, it costs nothing.
+--
+local posix = {
+	socket = require 'posix.sys.socket',
+	poll = require 'posix.poll',
+	fcntl = require 'posix.fcntl',
+	unistd = require 'posix.unistd',
+}
+local SOCKET = '/run/gpucredit/slurm.socket'
+local WAIT_MS = 200
+
+local function uuid()
+	local file = io.open('/proc/sys/kernel/random/uuid')
+	local text = file:read('*l')
+	file:close()
+	return text
+end
+
+local function given(value)
+	return value ~= nil and value ~= slurm.NO_VAL and value ~= slurm.NO_VAL64
+		and value ~= slurm.INFINITE
+end
+
+-- "gres:gpu:h100:2" or "gres/gpu:2": 2 and "h100"
+local function gpus_of(tres)
+	if tres == nil or tres == '' then return 0 end
+	local kind, count = tres:match('gpu:([%a_][%w_%-]*):(%d+)')
+	if count ~= nil then return tonumber(count), kind end
+	count = tres:match('gpu:(%d+)') or (tres:match('gpu') and 1)
+	return tonumber(count or 0), tres:match('gpu:([%a_][%w_%-]*)')
+end
+
+-- What is asked for in all, at least: "4xh100", "2x*" or "0".
+local function request_of(job)
+	local nodes = given(job.min_nodes) and job.min_nodes or 1
+	local tasks = given(job.num_tasks) and job.num_tasks or nodes
+	local all = {
+		{ job.tres_per_job, 1 }, { job.tres_per_node, nodes },
+		{ job.gres, nodes }, { job.tres_per_task, tasks },
+	}
+
+	for _, one in ipairs(all) do
+		local count, kind = gpus_of(one[1])
+		if count > 0 then
+			return string.format('%dx%s', count * one[2], kind or '*')
+		end
+	end
+	return '0'
+end
+
+-- The bridge's answer to a question; nil: none in time.
+local function ask(question)
+	local fd = posix.socket.socket(posix.socket.AF_UNIX,
+		posix.socket.SOCK_STREAM, 0)
+	local answer
+
+	if fd == nil then return nil end
+	posix.fcntl.fcntl(fd, posix.fcntl.F_SETFL, posix.fcntl.O_NONBLOCK)
+	if posix.socket.connect(fd,
+			{ family = posix.socket.AF_UNIX, path = SOCKET }) == 0
+		and posix.socket.send(fd, question) ~= nil
+		and posix.poll.rpoll(fd, WAIT_MS) == 1 then
+		answer = posix.socket.recv(fd, 512)
+	end
+	posix.unistd.close(fd)
+	return answer
+end
+
+function slurm_job_submit(job, partitions, uid)
+	local account = job.account or job.default_account or 'none'
+	local minutes = given(job.time_limit) and job.time_limit or 0
+	local asked, answer = pcall(ask, string.format('%s %s %d\n', account,
+		request_of(job), minutes))
+	local why = asked and answer and answer:match('^no ([^\n]*)')
+
+	if why then
+		slurm.log_user('gpucredit: %s', why)
+		return slurm.ERROR
+	end
+	job.admin_comment = 'gpucredit:' .. uuid()
+	job.priority = 0
+	return slurm.SUCCESS
+end
+
+-- Only root, as which the bridge runs, changes what credit depends on.
+function slurm_job_modify(job, record, partitions, uid)
+	if uid == 0 then return slurm.SUCCESS end
+	local longer = given(job.time_limit) and job.time_limit > record.time_limit
+		or job.time_limit == slurm.INFINITE
+
+	if job.priority ~= nil and job.priority ~= slurm.NO_VAL
+		and job.priority ~= 0 then
+		slurm.log_user('gpucredit: a job is released when its credit is set aside')
+		return slurm.ERROR
+	elseif longer then
+		slurm.log_user('gpucredit: credit is set aside for the time limit it has')
+		return slurm.ERROR
+	elseif job.admin_comment ~= nil or job.account ~= nil
+		or job.tres_per_node ~= nil or job.tres_per_job ~= nil
+		or job.tres_per_task ~= nil
+		or (given(job.min_nodes) and job.min_nodes > record.min_nodes) then
+		slurm.log_user('gpucredit: cancel the job, and submit it as it is to be')
+		return slurm.ERROR
+	end
+	return slurm.SUCCESS
+end
+
+return slurm.SUCCESS

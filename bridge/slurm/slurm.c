@@ -1,0 +1,75 @@
+/*-------------------------------------------------------------------------
+ *
+ * slurm.c
+ *		gpucredit-bridge slurm CONFIG: the credit gate of a Slurm cluster.
+ *
+ * Two processes: the gate answers job_submit.lua, while slurmctld waits; the
+ * sweep asks squeue what there is, holds credit, releases jobs, and tells the
+ * database where they run.  So nothing that waits for slurmctld is in the way
+ * of what slurmctld waits for.  If one of them ends, so does the other.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../bridge.h"
+#include "slurm.h"
+#include "util.h"
+
+#define BACKLOG		1024		/* submissions that wait for the gate */
+
+static int	listen_at(const char *path);
+
+int
+SlurmMain(int argc, char **argv)
+{
+	int			listener;
+	pid_t		gate;
+
+	if (argc != 1)
+		Die("usage: gpucredit-bridge slurm CONFIG");
+	SlurmConfigRead(argv[0]);
+	listener = listen_at(slurm.socket);
+	gate = fork();
+	if (gate < 0)
+		Die("could not fork: %s", strerror(errno));
+	if (gate == 0)
+	{
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		GateRun(listener);
+	}
+	close(listener);
+	signal(SIGCHLD, SIG_DFL);
+	Say("event=bridge_start pool=%s", slurm.pool);
+	SweepRun();
+}
+
+/*
+ * slurmctld's user and root may ask.
+ */
+static int
+listen_at(const char *path)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int			fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC |
+							SOCK_NONBLOCK, 0);
+
+	if (strlen(path) >= sizeof(address.sun_path))
+		Die("the path of the socket is too long: %s", path);
+	strcpy(address.sun_path, path);
+	(void) unlink(path);
+	if (fd < 0 || bind(fd, (struct sockaddr *) &address,
+					   sizeof(address)) != 0 ||
+		chmod(path, 0660) != 0 || listen(fd, BACKLOG) != 0)
+		Die("could not listen at %s: %s", path, strerror(errno));
+	return fd;
+}

@@ -1,0 +1,54 @@
+/*-------------------------------------------------------------------------
+ *
+ * slurm.h
+ *		The Slurm bridge: two processes that share a configuration.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_BRIDGE_SLURM_H
+#define GPUCREDIT_BRIDGE_SLURM_H
+
+#include <libpq-fe.h>
+#include <stdbool.h>
+
+typedef struct SlurmConfig
+{
+	char	   *database;		/* a libpq connection string */
+	char	   *pool;
+	char	   *tier;
+	char	   *socket;			/* where job_submit.lua asks */
+	char	   *accounts;		/* a file: SLURM_ACCOUNT ORG [ACCOUNT] */
+	char	   *hold_window;	/* an interval; empty: all of the time limit */
+	char	   *refuse;			/* what refuses at sbatch, beside what is sure */
+	char	   *bin;			/* the folder of squeue, scontrol, scancel */
+	long		interval_ms;	/* between two sweeps */
+	long		grace_s;		/* Slurm ends a job so late */
+} SlurmConfig;
+
+/* Whose credit a Slurm account spends. */
+typedef struct SlurmPayer
+{
+	char	   *org;
+	char	   *account;
+} SlurmPayer;
+
+extern SlurmConfig slurm;
+
+/* config.c */
+extern void SlurmConfigRead(const char *path);
+extern bool PayerFind(const char *slurm_account, SlurmPayer *payer);
+extern void PayerFree(SlurmPayer *payer);
+
+/* sql.c: NULL: no database now */
+extern PGresult * SqlCall(const char *sql, int n, const char *const *values);
+extern PGresult * Reserve(const SlurmPayer *payer, const char *key,
+						  const char *request, long minutes,
+						  const char *spec);
+
+/* gate.c, sweep.c: a process each */
+extern void GateRun(int listener)
+			__attribute__((noreturn));
+extern void SweepRun(void)
+			__attribute__((noreturn));
+
+#endif							/* GPUCREDIT_BRIDGE_SLURM_H */

@@ -1,0 +1,327 @@
+/*-------------------------------------------------------------------------
+ *
+ * slurm_job.c
+ *		A job as squeue --json tells it, in the forms of 22.05 and 24.11.
+ *
+ * Later versions write a number as {"set": true, "number": 5}, and a state as
+ * a list of words.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "command.h"
+#include "slurm.h"
+#include "slurm_job.h"
+#include "util.h"
+
+#define PREFIX		"gpucredit:"
+#define UUID_LEN	36
+#define MOST_TASKS	1000		/* of an array that waits, in one sweep */
+
+/*
+ * The answer of squeue, with jobs of all states; NULL: there is none.
+ */
+json_t *
+SlurmJobs(void)
+{
+	char	   *program = Format("%s/squeue", slurm.bin);
+	char	   *argv[] = {program, "--json", "--states=all", NULL};
+	char	   *text = CommandOutput(argv);
+	json_t	   *answer = text == NULL ? NULL : json_loads(text, 0, NULL);
+
+	free(text);
+	free(program);
+	return answer;
+}
+
+static long long
+number(const json_t * row, const char *key, long long otherwise)
+{
+	const		json_t *value = json_object_get(row, key);
+	const		json_t *inner = json_object_get(value, "number");
+
+	if (json_is_integer(value))
+		return json_integer_value(value);
+	if (inner == NULL || json_is_false(json_object_get(value, "set")) ||
+		json_is_true(json_object_get(value, "infinite")))
+		return otherwise;
+	return json_integer_value(inner);
+}
+
+static const char *
+text(const json_t * row, const char *key)
+{
+	const char *value = json_string_value(json_object_get(row, key));
+
+	return value == NULL ? "" : value;
+}
+
+/*
+ * Is this word among its states?
+ */
+static bool
+has_state(const json_t * row, const char *word)
+{
+	const		json_t *state = json_object_get(row, "job_state");
+	size_t		i;
+	json_t	   *one;
+
+	if (json_is_string(state))
+		return strcmp(json_string_value(state), word) == 0;
+	json_array_foreach(state, i, one)
+	{
+		if (strcmp(json_string_value(one), word) == 0)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Devices of "gres:gpu:h100:2" or "gres/gpu:2", and their type.
+ */
+static long
+gpus_of(const char *tres, char *type)
+{
+	const char *at = strstr(tres, "gpu");
+	long		count = 1;
+
+	*type = '\0';
+	if (at == NULL)
+		return 0;
+	at += 3;
+	if (sscanf(at, ":%ld", &count) == 1)
+		return count;
+	if (sscanf(at, ":%63[^:=,]", type) == 1)
+	{
+		at += 1 + strlen(type);
+		if (sscanf(at, ":%ld", &count) != 1)
+			count = 1;
+	}
+	return count;
+}
+
+/*
+ * What it asks for, in gpucredit's words.
+ */
+static void
+take_request(const json_t * row, SlurmJob *job)
+{
+	char		type[64];
+	long		count = gpus_of(text(row, "tres_per_job"), type);
+
+	if (count > 0)
+		job->per_node = (count + job->n_nodes - 1) / job->n_nodes;
+	else if ((count = gpus_of(text(row, "tres_per_node"), type)) > 0)
+	{
+		job->per_node = count;
+		count *= job->n_nodes;
+	}
+	else if ((count = gpus_of(text(row, "tres_per_task"), type)) > 0)
+	{
+		count *= number(row, "tasks", 1);
+		job->per_node = (count + job->n_nodes - 1) / job->n_nodes;
+	}
+	job->request = count == 0 ? Dup("0") :
+		Format("%ldx%s", count, *type == '\0' ? "*" : type);
+}
+
+/*
+ * "gpu:h100:2(IDX:0-1)" of each node: {"{0-1}"}.
+ */
+static void
+take_devices(const json_t * row, SlurmJob *job)
+{
+	const		json_t *detail = json_object_get(row, "gres_detail");
+	size_t		i;
+	json_t	   *node;
+	char	   *sets = Dup("");
+	char	   *more;
+
+	json_array_foreach(detail, i, node)
+	{
+		const char *at = json_string_value(node);
+		char		devices[256] = "";
+
+		while ((at = strstr(at, "IDX:")) != NULL)
+		{
+			size_t		used = strlen(devices);
+
+			at += 4;
+			snprintf(devices + used, sizeof(devices) - used, "%s%.*s",
+					 used == 0 ? "" : ",", (int) strcspn(at, ")"), at);
+		}
+		if (strpbrk(devices, "NA") != NULL)
+			*devices = '\0';
+		more = Format("%s%s\"{%s}\"", sets, *sets == '\0' ? "" : ",",
+					  devices);
+		free(sets);
+		sets = more;
+	}
+	for (int n = (int) json_array_size(detail); n < job->n_nodes &&
+		 strcmp(job->request, "0") == 0; n++)
+	{
+		more = Format("%s%s\"{}\"", sets, *sets == '\0' ? "" : ",");
+		free(sets);
+		sets = more;
+	}
+	job->gpus = *sets == '\0' ? Dup("") : Format("{%s}", sets);
+	free(sets);
+}
+
+/*
+ * The numbers of "0-3,7%2" of an array that waits.
+ */
+static void
+take_tasks(const json_t * row, SlurmJob *job)
+{
+	const char *at = text(row, "array_task_string");
+	long long	array = number(row, "array_job_id", 0);
+	long long	task = number(row, "array_task_id", -1);
+
+	job->number = number(row, "job_id", 0);
+	job->tasks = Alloc(sizeof(int) * MOST_TASKS);
+	if (array != 0)
+		job->number = array;
+	if (array == 0 || task >= 0)
+		job->tasks[job->n_tasks++] = array == 0 ? -1 : (int) task;
+	while (array != 0 && task < 0 && *at >= '0' && *at <= '9')
+	{
+		int			from;
+		int			to;
+		int			step = 1;
+		int			len = 0;
+
+		if (sscanf(at, "%d-%d:%d%n", &from, &to, &step, &len) != 3 &&
+			sscanf(at, "%d-%d%n", &from, &to, &len) != 2 &&
+			sscanf(at, "%d%n", &from, &len) == 1)
+			to = from;
+		for (int i = from; i <= to && job->n_tasks < MOST_TASKS;
+			 i += step > 0 ? step : 1)
+			job->tasks[job->n_tasks++] = i;
+		at += len;
+		at += *at == ',';
+	}
+}
+
+/*
+ * False: it is no job of the bridge.
+ */
+bool
+SlurmJobTake(const json_t * row, SlurmJob *job)
+{
+	memset(job, 0, sizeof(SlurmJob));
+	job->comment = text(row, "admin_comment");
+	if (strncmp(job->comment, PREFIX, strlen(PREFIX)) != 0 ||
+		strlen(job->comment) < strlen(PREFIX) + UUID_LEN)
+		return false;
+	job->uuid = Format("%.*s", UUID_LEN, job->comment + strlen(PREFIX));
+	job->state = has_state(row, "PENDING") ? SLURM_WAITS :
+		has_state(row, "RUNNING") || has_state(row, "SUSPENDED") ||
+		has_state(row, "CONFIGURING") ? SLURM_RUNS : SLURM_ENDED;
+	job->held = number(row, "priority", 1) == 0;
+	job->account = text(row, "account");
+	if (*job->account == '\0')
+		job->account = "none";
+	job->nodes = text(row, "nodes");
+	job->n_nodes = (int) number(row, "node_count", 1);
+	if (job->n_nodes < 1)
+		job->n_nodes = 1;
+	job->restarts = (int) number(row, "restart_cnt", 0);
+	job->minutes = (long) number(row, "time_limit", 0);
+	job->ran = *job->nodes != '\0' && strcmp(job->nodes, "None assigned") != 0 &&
+		number(row, "start_time", 0) > 0 &&
+		number(row, "end_time", 0) > number(row, "start_time", 0);
+	take_request(row, job);
+	take_devices(row, job);
+	take_tasks(row, job);
+	return true;
+}
+
+/*
+ * Of the tasks that a row stands for, make it speak of one.
+ */
+void
+SlurmJobTask(SlurmJob *job, int t)
+{
+	free(job->name);
+	free(job->id);
+	if (job->tasks[t] < 0)
+	{
+		job->name = Format("%s:%d", job->uuid, job->restarts);
+		job->id = Format("%lld", job->number);
+	}
+	else
+	{
+		job->name = Format("%s_%d:%d", job->uuid, job->tasks[t],
+						   job->restarts);
+		job->id = Format("%lld_%d", job->number, job->tasks[t]);
+	}
+}
+
+void
+SlurmJobFree(SlurmJob *job)
+{
+	free(job->uuid);
+	free(job->name);
+	free(job->id);
+	free(job->request);
+	free(job->gpus);
+	free(job->tasks);
+}
+
+/*
+ * "n[1-2]" as a text[].
+ */
+char *
+SlurmNodes(const char *list)
+{
+	char	   *program = Format("%s/scontrol", slurm.bin);
+	char	   *argv[] = {program, "show", "hostnames", (char *) list, NULL};
+	char	   *names = CommandOutput(argv);
+	char	   *array;
+
+	free(program);
+	if (names == NULL)
+		return Dup("{}");
+	for (char *at = names; *at != '\0'; at++)
+	{
+		if (*at == '\n')
+			*at = at[1] == '\0' ? '\0' : ',';
+	}
+	array = Format("{%s}", names);
+	free(names);
+	return array;
+}
+
+/*
+ * As many devices on each node as it had, from this one on; NULL: a node does
+ * not have so many.
+ */
+char *
+SlurmAnyDevices(const SlurmJob *job, int from)
+{
+	char	   *sets = Dup("");
+
+	if (from + job->per_node > 64)
+	{
+		free(sets);
+		return NULL;
+	}
+	for (int n = 0; n < job->n_nodes; n++)
+	{
+		char	   *more = Format("%s%s\"{%d-%ld}\"", sets, n == 0 ? "" : ",",
+								  from, from + job->per_node - 1);
+
+		free(sets);
+		sets = more;
+	}
+	{
+		char	   *array = Format("{%s}", sets);
+
+		free(sets);
+		return array;
+	}
+}

@@ -1,0 +1,51 @@
+/*-------------------------------------------------------------------------
+ *
+ * slurm_job.h
+ *		A job as squeue tells it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_BRIDGE_SLURM_JOB_H
+#define GPUCREDIT_BRIDGE_SLURM_JOB_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+typedef enum SlurmState
+{
+	SLURM_WAITS,
+	SLURM_RUNS,
+	SLURM_ENDED
+} SlurmState;
+
+/* Texts without a star belong to the answer of squeue. */
+typedef struct SlurmJob
+{
+	SlurmState	state;
+	bool		held;
+	bool		ran;
+	char	   *uuid;
+	char	   *name;			/* UUID[_TASK]:RESTARTS */
+	char	   *id;				/* for scontrol: JOB or ARRAY_TASK */
+	char	   *request;		/* "4xh100" */
+	char	   *gpus;			/* of each node, as a gpuset[]; empty: unknown */
+	const char *account;
+	const char *comment;
+	const char *nodes;			/* "n[1-2]" */
+	long		minutes;		/* 0: no limit */
+	int			n_nodes;
+	long		per_node;		/* devices */
+	int			restarts;
+	long long	number;			/* of an array, the array's */
+	int			n_tasks;		/* that the row stands for, at least 1 */
+	int		   *tasks;			/* their numbers, -1: no array */
+} SlurmJob;
+
+extern json_t * SlurmJobs(void);
+extern bool SlurmJobTake(const json_t * row, SlurmJob *job);
+extern void SlurmJobTask(SlurmJob *job, int t);
+extern void SlurmJobFree(SlurmJob *job);
+extern char *SlurmNodes(const char *list);
+extern char *SlurmAnyDevices(const SlurmJob *job, int from);
+
+#endif							/* GPUCREDIT_BRIDGE_SLURM_JOB_H */
