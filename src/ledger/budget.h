@@ -73,15 +73,19 @@ extern bool BudgetShort(const AccountPath *path, Credits amount,
 extern void BudgetLockUnion(const AccountPath *path, const int64 *holds,
 							int n, TimestampTz at, BudgetSet *set);
 
+/* budget_read.c */
 extern bool BudgetRead(const AccountPath *path, TimestampTz at,
 					   BudgetSet *set);
 extern bool BudgetKnown(const AccountPath *path, TimestampTz at,
 						BudgetSet *set);
 extern void BudgetReadAlerts(Datum array, BudgetCount *count);
 
-/* budget_take.c */
+/* changed_budgets.c */
 extern bool BudgetOwn(const AccountPath *path, TimestampTz at,
 					  BudgetSet *set);
+extern int	BudgetCountEach(BudgetSet *set, Credits amount, TimestampTz at);
+
+/* budget_take.c */
 extern bool BudgetLook(const AccountPath *path, Credits amount,
 					   BudgetSet *set);
 extern bool BudgetTryCount(const AccountPath *path, BudgetSet *set,
@@ -91,6 +95,7 @@ extern void BudgetShare(const BudgetSet *set, int64 hold, bool new,
 						Credits amount);
 extern void BudgetAlert(const BudgetSet *set, Credits amount, TimestampTz at);
 
+/* periods, also budget_read.c */
 extern const BudgetCount *BudgetTurned(const BudgetSet *set,
 									   TimestampTz at);
 extern void BudgetCheckPeriods(const BudgetSet *set, TimestampTz at);
