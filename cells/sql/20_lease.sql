@@ -339,10 +339,12 @@ $$;
 COMMENT ON FUNCTION gpucredit_cells.require_peer(text) IS
 'Internal: raises UC512 unless there is such a cell, and it is another one.';
 
+/* The setting is not there before the library is, which now() loads. */
 CREATE FUNCTION gpucredit_cells.clock_skew() RETURNS interval
-LANGUAGE sql STABLE PARALLEL SAFE
+LANGUAGE sql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
-RETURN pg_catalog.current_setting('gpucredit.clock_skew')::pg_catalog.interval;
+RETURN CASE WHEN gpucredit.now() IS NOT NULL
+	THEN current_setting('gpucredit.clock_skew')::interval END;
 COMMENT ON FUNCTION gpucredit_cells.clock_skew() IS
 'Internal: how far clocks of cells may be apart.';
 

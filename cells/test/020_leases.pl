@@ -12,7 +12,7 @@ set_up();
 # A lease, and back
 
 my $call = "gpucredit_cells.lease('acme', 'vision', 'us', 'one', 100, '1 hour')";
-my $first = at('eu', "SELECT lease FROM $call");
+my $first = at('eu', "SELECT lease FROM $call");	# the session's first call
 
 is(at('eu', "SELECT lease = '$first', status, amount, replayed FROM $call"), 't|granted|100.000000|t',
 	'a lease is granted once');
