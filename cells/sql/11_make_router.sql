@@ -71,7 +71,7 @@ BEGIN
 				' IF $1 IS NULL OR pg_catalog.cardinality($1) = 0'
 				' OR NOT gpucredit_cells.same_length($1, $2, $3, $4, $5, $6) THEN'
 				' gc_number := 0; RETURN QUERY SELECT * FROM gpucredit_remote.meter_batch'
-				'(0, $1, pg_catalog.array_fill(NULL::bigint, ARRAY[pg_catalog.cardinality($1)]), $2, $3, $4, $5, $6); RETURN; END IF;'
+				'(0, $1, NULL, NULL, $2, $3, $4, $5, $6); RETURN; END IF;'
 				' gc_epoch := 0; RETURN QUERY SELECT r.* FROM gpucredit_cells.meter_batch($1, $2, $3, $4, $5, $6) r ORDER BY r.ordinal; RETURN;';
 		WHEN 'text' THEN
 			RETURN 'RETURN gpucredit_cells.text_of_metrics((SELECT pg_catalog.array_agg(m)'
@@ -190,7 +190,7 @@ BEGIN
 	INTO options FROM gpucredit_cells.cell c;
 	IF had IS NULL THEN
 		EXECUTE format('CREATE SERVER gpucredit_cells FOREIGN DATA WRAPPER plproxy'
-			' OPTIONS (modular_mapping ''1'', disable_binary ''1'', %s)', options);
+			' OPTIONS (modular_mapping ''1'', %s)', options);
 	ELSIF NOT had @> wanted THEN
 		EXECUTE format('ALTER SERVER gpucredit_cells OPTIONS (%s)', options);
 	END IF;

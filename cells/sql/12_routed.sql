@@ -104,17 +104,20 @@ END;
 COMMENT ON FUNCTION gpucredit_cells.node_here(text) IS
 'Internal: this cell''s number, and whether it has the node.';
 
-CREATE FUNCTION gpucredit_cells.at_homes(org text[], epoch bigint[]) RETURNS text[]
-LANGUAGE sql VOLATILE PARALLEL UNSAFE
+CREATE FUNCTION gpucredit_cells.at_homes(org text[], homes text[], epochs bigint[])
+RETURNS text[]
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT pg_catalog.array_agg(CASE WHEN o.first THEN gpucredit_cells.at_home(o.org, o.epoch)
-		ELSE o.org END ORDER BY o.i)
-	FROM (SELECT a.org, a.epoch, a.i, row_number() OVER (PARTITION BY a.org ORDER BY a.i) = 1 AS first
-		FROM ROWS FROM (pg_catalog.unnest(at_homes.org), pg_catalog.unnest(at_homes.epoch)) WITH ORDINALITY a (org, epoch, i)) o
+BEGIN
+	FOR i IN 1 .. coalesce(cardinality(homes), 0) LOOP
+		PERFORM gpucredit_cells.at_home(homes[i], epochs[i]);
+	END LOOP;
+	RETURN org;
+END
 $$;
-COMMENT ON FUNCTION gpucredit_cells.at_homes(text[], bigint[]) IS
-'Internal: at_home() of each.';
+COMMENT ON FUNCTION gpucredit_cells.at_homes(text[], text[], bigint[]) IS
+'Internal: the organisations of a batch, if this cell is the home of each; homes names each once, with its epoch.';
 
 CREATE FUNCTION gpucredit_cells.make_remote_batch() RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -123,13 +126,13 @@ AS $$
 BEGIN
 	EXECUTE $f$
 		CREATE FUNCTION gpucredit_remote.meter_batch(gc_number int, a1 text[],
-			gc_epochs bigint[], a2 bigint[], a3 int[], a4 interval[], a5 bigint[],
+			gc_homes text[], gc_epochs bigint[], a2 bigint[], a3 int[], a4 interval[], a5 bigint[],
 			a6 double precision[])
 		RETURNS SETOF gpucredit.meter_batch_result LANGUAGE plproxy VOLATILE AS $b$
 			CLUSTER 'gpucredit_cells';
 			RUN ON gc_number;
 			SELECT * FROM gpucredit.meter_batch(gpucredit_cells.at_homes(a1::text[],
-				gc_epochs::bigint[]), a2::bigint[], a3::int[], a4::interval[],
+				gc_homes::text[], gc_epochs::bigint[]), a2::bigint[], a3::int[], a4::interval[],
 				a5::bigint[], a6::double precision[]);
 		$b$ $f$;
 	EXECUTE $f$
@@ -172,6 +175,7 @@ AS $$
 DECLARE
 	at record;
 	part record;
+	orgs_of record;
 	orgs text[];
 	numbers int[];
 	epochs bigint[];
@@ -183,15 +187,13 @@ BEGIN
 	FROM (SELECT DISTINCT u.org FROM pg_catalog.unnest($1) AS u (org)) o,
 		LATERAL gpucredit_cells.home_of(o.org) h;
 	IF pg_catalog.cardinality(orgs) = 1 THEN
-		RETURN QUERY SELECT r.* FROM gpucredit_remote.meter_batch(numbers[1], $1,
-			pg_catalog.array_fill(epochs[1], ARRAY[pg_catalog.cardinality($1)]),
+		RETURN QUERY SELECT r.* FROM gpucredit_remote.meter_batch(numbers[1], $1, orgs, epochs,
 			$2, $3, $4, $5, $6) r;
 		RETURN;
 	END IF;
 	FOR part IN
 		SELECT h.number, pg_catalog.array_agg(u.i ORDER BY u.i) AS i,
 			pg_catalog.array_agg(u.org ORDER BY u.i) AS org,
-			pg_catalog.array_agg(h.epoch ORDER BY u.i) AS epoch,
 			pg_catalog.array_agg(u.job ORDER BY u.i) AS job,
 			pg_catalog.array_agg(u.attempt ORDER BY u.i) AS attempt,
 			pg_catalog.array_agg(u.elapsed ORDER BY u.i) AS elapsed,
@@ -206,9 +208,14 @@ BEGIN
 				ON h.org IS NOT DISTINCT FROM u.org
 		GROUP BY h.number
 	LOOP
+		SELECT pg_catalog.array_agg(h.org) AS orgs, pg_catalog.array_agg(h.epoch) AS epochs
+		INTO orgs_of
+		FROM ROWS FROM (pg_catalog.unnest(orgs), pg_catalog.unnest(numbers),
+			pg_catalog.unnest(epochs)) AS h (org, number, epoch)
+		WHERE h.number = part.number;
 		FOR at IN
 			SELECT r.* FROM gpucredit_remote.meter_batch(part.number, part.org,
-				part.epoch, part.job, part.attempt, part.elapsed,
+				orgs_of.orgs, orgs_of.epochs, part.job, part.attempt, part.elapsed,
 				CASE WHEN $5 IS NULL THEN NULL ELSE part.progress END,
 				CASE WHEN $6 IS NULL THEN NULL ELSE part.utilization END) r
 		LOOP

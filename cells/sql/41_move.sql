@@ -246,6 +246,7 @@ CREATE FUNCTION gpucredit_cells.take_in(org text, source text, epoch bigint) RET
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 SET session_replication_role = replica
+SET enable_nestloop = off		/* nothing that came is analysed yet */
 AS $$
 DECLARE
 	at gpucredit_cells.resident;
