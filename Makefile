@@ -6,6 +6,7 @@
 #   make decide-check       the scheduler's decisions, without a server
 #   make fuzz SECONDS=60    every parser under libFuzzer, that long each
 #   make lint               static checks
+#   make registry           the model registry beside it
 #   make indent             gives the C files their form; indent-check looks
 #   tools/test              all of it, from nothing, in a private server
 
@@ -113,6 +114,10 @@ fuzz:
 sanitize:
 	tools/test sanitize
 
+# the model registry: an extension and a daemon of their own
+registry:
+	$(MAKE) -C registry all
+
 lint:
 	tools/lint
 indent:
@@ -132,4 +137,4 @@ clean-tests:
 print-%:
 	@echo $($*)
 
-.PHONY: FORCE decide-check fuzz sanitize lint indent indent-check clean-tests
+.PHONY: FORCE registry decide-check fuzz sanitize lint indent indent-check clean-tests
