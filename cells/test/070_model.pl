@@ -21,6 +21,8 @@ my @cells = qw(c0 c1 c2);
 
 new_database($node, 'pristine', 'dblink', 'gpucredit_cells');
 query($node, 'postgres', 'ALTER ROLE gpucredit_peer LOGIN');
+is(query($node, 'pristine', 'SELECT gpucredit_cells.clock_skew()'), '00:00:05',
+	'the skew is known to a session that has called nothing');
 
 foreach my $seed (@seeds)
 {
