@@ -143,6 +143,7 @@ sub play
 			$dbh->selectall_arrayref(Calls::sql($call));
 		};
 
+		make_counters($name) if $call->{fn} eq 'set_budget';
 		next if $own_answer{ $call->{fn} } && $rows;
 		push @said,
 		  $rows
@@ -169,6 +170,21 @@ sub play
 	$owner->disconnect;
 	$_->disconnect foreach values %session;
 	return { said => \@said, kept => \%kept };
+}
+
+# A period's first hold tries to count before it makes the counter, unless it
+# was slow since it read its account.  The try takes the number of an entry.  So
+# plays make the counter themselves.
+sub make_counters
+{
+	my ($name) = @_;
+
+	$node->safe_psql($name, q{
+		INSERT INTO gpucredit.budget_counter (org, account, period, period_start, made_at)
+		SELECT b.org, b.account, b.period,
+			gpucredit_internal.period_start(b.period, gpucredit.now()), gpucredit.now()
+		FROM gpucredit.budget b ON CONFLICT DO NOTHING});
+	return;
 }
 
 # A session of a role, prepared.
