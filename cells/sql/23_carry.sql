@@ -3,8 +3,8 @@
  *
  * carry() sends over dblink what the outbox has, to all cells; then it takes
  * the answers, and writes what there is to say.  While it waits for another
- * cell it has locked rows of peer and nothing else, so that two cells may carry
- * to each other at the same time, and no tenant waits.
+ * cell it has locked rows of peer only.  So two cells may carry to each other
+ * at the same time, and no tenant waits.
  */
 CREATE FUNCTION gpucredit_cells.resend_all(cell text) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE

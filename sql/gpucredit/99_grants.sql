@@ -4,12 +4,12 @@
  * PUBLIC may do nothing.  Only functions write tables, with the rights of the
  * extension's owner.  What is not listed below is internal.
  *
- *   gpucredit_admin     everything
- *   gpucredit_operator  nodes, scheduling cycles, upkeep, cancelling
- *   gpucredit_app       holds, jobs, balances
- *   gpucredit_agent     heartbeats, metering, settling, scheduling cycles
- *   gpucredit_auditor   reads everything, changes nothing
- *   gpucredit_tenant    holds, jobs, balances of what bind_tenant binds it to
+ *	gpucredit_admin     everything
+ *	gpucredit_operator  nodes, scheduling cycles, upkeep, cancelling
+ *	gpucredit_app       holds, jobs, balances
+ *	gpucredit_agent     heartbeats, metering, settling, scheduling cycles
+ *	gpucredit_auditor   reads everything, changes nothing
+ *	gpucredit_tenant    holds, jobs, balances of what bind_tenant binds it to
  */
 REVOKE ALL ON SCHEMA gpucredit, gpucredit_internal FROM PUBLIC;
 REVOKE ALL ON ALL TABLES IN SCHEMA gpucredit FROM PUBLIC;

@@ -4,9 +4,9 @@
  *		Fuzz target: the arithmetic of bills against schoolbook arithmetic.
  *
  * The oracle multiplies and divides numbers of 256 bits, limb by limb and bit
- * by bit, where nothing can overflow. Besides agreeing with it, a hold must
- * cover its bill, bills must not fall with time, and the time an amount lasts
- * must be the longest whose bill stays within it.
+ * by bit, where nothing can overflow. Results must agree with it. A hold
+ * must cover its bill, and bills must not fall with time. The time an amount
+ * lasts must be the longest whose bill stays within it.
  *
  *-------------------------------------------------------------------------
  */

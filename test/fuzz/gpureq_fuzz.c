@@ -3,9 +3,9 @@
  * gpureq_fuzz.c
  *		Fuzz target: the text form of a GPU request.
  *
- * What parses must be within every bound that gpureq_parse.h states, must
- * print, and the text must parse back to the same bytes and print the same,
- * white space around it or not.
+ * A parsed request must be within every bound of gpureq_parse.h, and must
+ * print. The text must parse back to the same bytes and print the same, with
+ * or without white space around it.
  *
  *-------------------------------------------------------------------------
  */

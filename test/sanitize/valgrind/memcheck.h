@@ -5,9 +5,9 @@
  *
  * A server compiled with USE_VALGRIND says which bytes of a memory context
  * somebody may touch, and that nobody may touch a shared buffer that is not
- * pinned.  To AddressSanitizer a block of a memory context is one piece
- * otherwise, in which a write past a chunk's end, or a look into a chunk that
- * was freed, goes unseen.  This header stands where the server's sources look
+ * pinned.  Without this, a block of a memory context is one piece for
+ * AddressSanitizer, which misses a write past a chunk's end or a read of a
+ * freed chunk.  This header stands where the server's sources look
  * for valgrind's (tools/lib/sanitized.sh).
  *
  * AddressSanitizer knows what may be touched, not what has been written, so
