@@ -21,7 +21,7 @@ slurm_database()
 	gc_server_start "$GC_WORK/server" \
 		"shared_preload_libraries = 'gpucredit'" \
 		"gpucredit.database = 'slurm'" "fsync = off" \
-		"gpucredit.exhaust_grace = '1s'" "gpucredit.hold_window_min = '2s'" "gpucredit.usage_interval = '1s'"
+		"gpucredit.exhaust_grace = '5s'" "gpucredit.hold_window_min = '10s'" "gpucredit.usage_interval = '1s'"
 	gc_run createdb slurm
 	sql >/dev/null <<END
 CREATE EXTENSION gpucredit;
@@ -33,7 +33,7 @@ SELECT gpucredit.create_pool('slurm', '{"placed_by": "foreign"}'),
 	gpucredit.register_node('slurm', 'n2', 'h100', 2, 81559),
 	gpucredit.create_account('acme'), gpucredit.create_account('beta'),
 	gpucredit.create_account('poor'), gpucredit.issue('acme', '', 'first', 1000),
-	gpucredit.set_budget('beta', '', 0.07);
+	gpucredit.set_budget('beta', '', 0.25);
 END
 }
 
@@ -98,7 +98,7 @@ END
 database = host=$PGHOST port=$PGPORT dbname=slurm user=bridge
 socket = $SLURM_DIR/bridge.socket
 accounts = $SLURM_DIR/accounts
-hold_window = 2 s
+hold_window = 10 s
 refuse = budget_exceeded
 interval_ms = 500
 END
