@@ -17,7 +17,7 @@
  *
  * All products are exact: 128 bits where 64 could overflow.
  */
-#include "decide/core/core.h"
+#include "decide/core/fit.h"
 
 typedef unsigned __int128 Wide;
 

@@ -9,7 +9,7 @@
  */
 #include <string.h>
 
-#include "decide/core/core.h"
+#include "decide/core/fit.h"
 
 /*
  * Compare two nodes by name.

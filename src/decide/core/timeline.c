@@ -8,7 +8,7 @@
  */
 #include <string.h>
 
-#include "decide/core/core.h"
+#include "decide/core/fit.h"
 
 /*
  * Compare two ends by time.

@@ -8,7 +8,7 @@
  * do learn of a promise: it takes from the free devices what its leaving jobs
  * do not give back.
  */
-#include "decide/core/core.h"
+#include "decide/core/fit.h"
 
 /*
  * Set what is left of a device.

@@ -5,7 +5,7 @@
 #ifndef DECIDE_ORDER_H
 #define DECIDE_ORDER_H
 
-#include "decide/core/core.h"
+#include "decide/core/fit.h"
 
 /* What accounts have used, by account. */
 typedef struct FairUse
