@@ -9,12 +9,14 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "registryd.h"
+#include "db.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "options.h"
 
 #define TRIES	5
 

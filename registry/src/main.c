@@ -1,102 +1,22 @@
 /*-------------------------------------------------------------------------
  *
  * main.c
- *		registryd: options, and the wait for a signal.
+ *		registryd: the registry's daemon, HTTP on one side, the database and
+ * the store of packs on the other.
+ *
+ * It knows no rules.  The database answers each request, and says which bytes
+ * to send or to take in.  A thread serves a connection; connections to the
+ * database and packs that are being written are shared.
  *
  *-------------------------------------------------------------------------
  */
-#include "registryd.h"
-
-#include <getopt.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-Options		options = {
-	.database = "", .store = "store", .address = "127.0.0.1", .port = 8085,
-	.connections = 16, .grace = "24 hours"
-};
-
-void
-say(const char *format,...)
-{
-	va_list		args;
-	char		line[1024];
-
-	va_start(args, format);
-	vsnprintf(line, sizeof(line), format, args);
-	va_end(args);
-	fprintf(stderr, "registryd: %s\n", line);
-}
-
-static void
-usage(FILE *out)
-{
-	fputs("usage: registryd [serve | upkeep | verify] [OPTION]...\n"
-		  "serve (the default) answers Hugging Face clients and git-lfs;\n"
-		  "upkeep does one round of what serve does every hour;\n"
-		  "verify reads every stored chunk, and exits 1 if one is damaged\n"
-		  "  -d, --database=CONNINFO  libpq's, of a gpucredit_registry_daemon\n"
-		  "  -s, --store=FOLDER       where packs are kept (store)\n"
-		  "  -a, --address=ADDRESS    to listen on (127.0.0.1)\n"
-		  "  -p, --port=PORT          (8085)\n"
-		  "  -c, --connections=N      to the database, at most (16)\n"
-		  "  -g, --grace=INTERVAL     how long unused packs stay (24 hours)\n",
-		  out);
-}
-
-/* The options and the command; false if they are not understood. */
-static bool
-parse(int argc, char **argv, const char **command)
-{
-	static const struct option longopts[] = {
-		{"database", required_argument, NULL, 'd'},
-		{"store", required_argument, NULL, 's'},
-		{"address", required_argument, NULL, 'a'},
-		{"port", required_argument, NULL, 'p'},
-		{"connections", required_argument, NULL, 'c'},
-		{"grace", required_argument, NULL, 'g'},
-		{"help", no_argument, NULL, 'h'},
-		{NULL, 0, NULL, 0}
-	};
-	int			c;
-
-	while ((c = getopt_long(argc, argv, "d:s:a:p:c:g:h", longopts, NULL)) != -1)
-	{
-		switch (c)
-		{
-			case 'd':
-				options.database = optarg;
-				break;
-			case 's':
-				options.store = optarg;
-				break;
-			case 'a':
-				options.address = optarg;
-				break;
-			case 'p':
-				options.port = atoi(optarg);
-				break;
-			case 'c':
-				options.connections = atoi(optarg);
-				break;
-			case 'g':
-				options.grace = optarg;
-				break;
-			case 'h':
-				usage(stdout);
-				exit(0);
-			default:
-				return false;
-		}
-	}
-	*command = optind < argc ? argv[optind++] : "serve";
-	return optind == argc && options.connections > 0 && options.port > 0 &&
-		(strcmp(*command, "serve") == 0 || strcmp(*command, "upkeep") == 0 ||
-		 strcmp(*command, "verify") == 0);
-}
+#include "options.h"
+#include "pack.h"
+#include "serve.h"
+#include "upkeep.h"
 
 int
 main(int argc, char **argv)
@@ -106,9 +26,9 @@ main(int argc, char **argv)
 	sigset_t	signals;
 	int			which;
 
-	if (!parse(argc, argv, &command))
+	if (!options_parse(argc, argv, &command))
 	{
-		usage(stderr);
+		usage(true);
 		return 2;
 	}
 	if (!pack_store_open())

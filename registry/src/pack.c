@@ -10,7 +10,7 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "registryd.h"
+#include "pack.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -24,6 +24,9 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "db.h"
+#include "options.h"
 
 #define PACK_PATH	64
 #define SWEEP_AGE	(24 * 60 * 60)

@@ -7,13 +7,15 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "registryd.h"
+#include "piece.h"
 
 #include <errno.h>
 #include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "pack.h"
 
 void
 pieces_init(Pieces *pieces, json_t * list)

@@ -10,7 +10,7 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "registryd.h"
+#include "receive.h"
 
 #include <inttypes.h>
 #include <openssl/evp.h>
@@ -18,6 +18,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+
+#include "chunk.h"
+#include "pack.h"
 
 #define BATCH_BYTES		(16 * 1024 * 1024)
 #define BATCH_CHUNKS	(BATCH_BYTES / CHUNK_MIN + 2)
@@ -401,88 +404,4 @@ receive_free(Receive *receive)
 	EVP_MD_CTX_free(receive->whole);
 	json_decref(receive->plan);
 	free(receive);
-}
-
-/*
- * All bytes of an upload are there.  False with UC503 if they are not those
- * that were announced.
- */
-bool
-finish_upload(json_t * plan, const unsigned char *digest, DbError *error)
-{
-	char		upload[32];
-	char		hex[2 * DIGEST_SIZE + 3] = "\\x";
-	const char *values[] = {
-		json_string_value(json_object_get(plan, "org")), upload, hex
-	};
-	PGresult   *result;
-	bool		good;
-
-	sprintf(upload, "%" PRId64,
-			(int64_t) json_integer_value(json_object_get(plan, "upload")));
-	for (int i = 0; i < DIGEST_SIZE; i++)
-		sprintf(hex + 2 + 2 * i, "%02x", digest[i]);
-	result = db_call(error, "SELECT gpucredit_registry.finish_upload($1::text,"
-					 " $2::bigint, $3::bytea)", 3, values, NULL, NULL);
-	if (result == NULL)
-		return false;
-	good = PQgetvalue(result, 0, 0)[0] == 't';
-	PQclear(result);
-	if (!good)
-		db_error(error, "UC503", "the bytes do not match their SHA-256");
-	return good;
-}
-
-/*
- * Read all that is stored of an upload, and finish it.
- */
-bool
-verify_upload(json_t * plan, DbError *error)
-{
-	Pieces		pieces;
-	EVP_MD_CTX *whole = EVP_MD_CTX_new();
-	unsigned char digest[DIGEST_SIZE];
-	unsigned char buffer[64 * 1024];
-	ssize_t		n;
-
-	EVP_DigestInit_ex(whole, EVP_sha256(), NULL);
-	pieces_init(&pieces, json_object_get(plan, "pieces"));
-	while ((n = pieces_read(&pieces, buffer, sizeof(buffer))) > 0)
-		EVP_DigestUpdate(whole, buffer, n);
-	pieces_end(&pieces);
-	EVP_DigestFinal_ex(whole, digest, NULL);
-	EVP_MD_CTX_free(whole);
-	if (n < 0)
-	{
-		db_error(error, "58030", "the store cannot be read");
-		return false;
-	}
-	return finish_upload(plan, digest, error);
-}
-
-/*
- * The last bytes of an upload that came in pieces: read what is stored.
- */
-bool
-verify_stored(json_t * plan, DbError *error)
-{
-	char		upload[32];
-	const char *values[] = {
-		json_string_value(json_object_get(plan, "org")), upload
-	};
-	PGresult   *result;
-	json_t	   *pieces;
-	bool		good;
-
-	sprintf(upload, "%" PRId64,
-			(int64_t) json_integer_value(json_object_get(plan, "upload")));
-	result = db_call(error, "SELECT gpucredit_registry.upload_pieces($1::text,"
-					 " $2::bigint)", 2, values, NULL, NULL);
-	if (result == NULL)
-		return false;
-	pieces = json_loads(PQgetvalue(result, 0, 0), 0, NULL);
-	PQclear(result);
-	good = verify_upload(pieces, error);
-	json_decref(pieces);
-	return good;
 }

@@ -3,12 +3,12 @@
  * serve.c
  *		Requests: the database answers, and the plan of its answer is done.
  *
- * The body of a PUT or PATCH is taken in as it comes; others are collected first, up to a
- * limit, and passed with the request.
+ * The body of a PUT or PATCH is taken in as it comes; others are collected first,
+ * up to a limit, and passed with the request.
  *
  *-------------------------------------------------------------------------
  */
-#include "registryd.h"
+#include "serve.h"
 
 #include <arpa/inet.h>
 #include <ctype.h>
@@ -17,6 +17,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "chunk.h"
+#include "db.h"
+#include "finish.h"
+#include "options.h"
+#include "piece.h"
+#include "receive.h"
 
 #define BODY_MAX	(64 * 1024 * 1024)
 #define SEND_BLOCK	(512 * 1024)

@@ -5,7 +5,7 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "registryd.h"
+#include "upkeep.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -16,6 +16,11 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "chunk.h"
+#include "db.h"
+#include "options.h"
+#include "pack.h"
 
 #define UPKEEP_SECONDS	60
 #define SWEEP_EVERY		60		/* rounds of upkeep */

@@ -1,0 +1,28 @@
+/*-------------------------------------------------------------------------
+ *
+ * chunk.h
+ *		Where content is cut.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef REGISTRYD_CHUNK_H
+#define REGISTRYD_CHUNK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define CHUNK_MIN	(8 * 1024)
+#define CHUNK_MAX	(128 * 1024)
+#define DIGEST_SIZE 32			/* of SHA-256 */
+
+typedef struct Chunker
+{
+	uint64_t	hash;
+	size_t		size;			/* of the chunk so far */
+} Chunker;
+
+extern size_t chunk_scan(Chunker *chunker, const unsigned char *data,
+						 size_t size, bool *cut);
+
+#endif							/* REGISTRYD_CHUNK_H */

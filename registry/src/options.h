@@ -1,0 +1,33 @@
+/*-------------------------------------------------------------------------
+ *
+ * options.h
+ *		What the daemon is told when it starts, and what it says.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef REGISTRYD_OPTIONS_H
+#define REGISTRYD_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* a function that ignores its result says so */
+#define MUST_USE __attribute__((warn_unused_result))
+
+typedef struct Options
+{
+	const char *database;		/* connection string */
+	const char *store;			/* folder of the packs */
+	const char *address;		/* what to listen on */
+	uint16_t	port;
+	int			connections;	/* to the database, at most */
+	const char *grace;			/* how long condemned packs stay */
+} Options;
+
+extern Options options;
+extern void say(const char *format,...) __attribute__((format(printf, 1, 2)));
+
+extern bool options_parse(int argc, char **argv, const char **command);
+extern void usage(bool wrong);
+
+#endif							/* REGISTRYD_OPTIONS_H */
