@@ -23,7 +23,7 @@ CREATE FUNCTION gpucredit_cells.guard() RETURNS trigger
 LANGUAGE c VOLATILE
 AS 'MODULE_PATHNAME', 'gpucredit_cells_guard';
 COMMENT ON FUNCTION gpucredit_cells.guard() IS
-'Trigger: refuses to change a row of an organisation whose home is elsewhere (UC501), or that is moving (UC502).';
+'Trigger: refuses to change a row of an organisation whose home is elsewhere (UC701), or that is moving (UC702).';
 
 CREATE FUNCTION gpucredit_cells.at_home(org text, epoch bigint) RETURNS text
 LANGUAGE c VOLATILE PARALLEL UNSAFE COST 1
@@ -31,7 +31,7 @@ SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_cells_at_home';
 COMMENT ON FUNCTION gpucredit_cells.at_home(text, bigint) IS
 'Internal: the organisation, if this cell is its home at that epoch. For routers'' calls.
-Errors: UC501 its home is elsewhere, or the epoch is another; UC502 it is moving.';
+Errors: UC701 its home is elsewhere, or the epoch is another; UC702 it is moving.';
 
 CREATE FUNCTION gpucredit_cells.lock_moving(org text) RETURNS void
 LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE
@@ -123,4 +123,4 @@ END
 $$;
 COMMENT ON FUNCTION gpucredit_cells.join_cells(text) IS
 'Setup, once in each cell, by its superuser: makes this database the cell that gpucredit_cells.cell names so. Organisations that it has are at home in it.
-Errors: UC503 no such cell.';
+Errors: UC703 no such cell.';

@@ -100,7 +100,7 @@ BEGIN
 	IF NOT FOUND THEN
 		RAISE EXCEPTION 'cell "%" does not exist',
 			gpucredit_internal.clip_for_message(coalesce(require_cell.cell, ''))
-			USING ERRCODE = 'UC503',
+			USING ERRCODE = 'UC703',
 			DETAIL = 'The directory has no such cell.',
 			HINT = 'Add it with gpucredit_cells.set_cell().';
 	END IF;
@@ -108,7 +108,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_cells.require_cell(text) IS
-'Internal: the cell; UC503 where there is none.';
+'Internal: the cell; UC703 where there is none.';
 
 /*
  * Other cells are reached by dblink, wherever that is installed, as the role
@@ -218,7 +218,7 @@ END
 $$;
 COMMENT ON FUNCTION gpucredit_cells.set_location(text, text, text, text) IS
 'Directory: says in which cell a pool or a node is (kind: pool or node).
-Errors: UC503 no such cell; UC201 key reused; 22023; 23514 another kind.';
+Errors: UC703 no such cell; UC201 key reused; 22023; 23514 another kind.';
 
 /*
  * The cell learns it first.  An attempt that ends in between leaves the cell
@@ -248,7 +248,7 @@ BEGIN
 			THEN
 				RAISE EXCEPTION 'organisation "%" has its home in cell "%"',
 					gpucredit_internal.clip_for_message(set_home.org), other
-					USING ERRCODE = 'UC503',
+					USING ERRCODE = 'UC703',
 					DETAIL = 'An organisation has one home.',
 					HINT = 'Move it: CALL gpucredit_cells.move_org().';
 			END IF;
@@ -267,4 +267,4 @@ END
 $$;
 COMMENT ON FUNCTION gpucredit_cells.set_home(text, text, text) IS
 'Directory: gives an organisation its home, before create_account(). Of an organisation that was there before the cell joined, the same.
-Result: the epoch. Errors: UC503 no such cell, or it has another home; UC201 key reused; 08001 a cell cannot be asked; 22023.';
+Result: the epoch. Errors: UC703 no such cell, or it has another home; UC201 key reused; 08001 a cell cannot be asked; 22023.';

@@ -48,7 +48,7 @@ BEGIN
 			NULL;				/* the first error is the one to tell */
 		END;
 	END IF;
-	IF (state = 'UC502' OR state = 'UC501' AND epoch IS NOT NULL) AND tries < 400 THEN
+	IF (state = 'UC702' OR state = 'UC701' AND epoch IS NOT NULL) AND tries < 400 THEN
 		PERFORM pg_sleep(least(0.005 * (tries + 1), 0.05));
 		RETURN tries + 1;
 	END IF;

@@ -81,7 +81,7 @@ DECLARE
 BEGIN
 	IF known IS NULL THEN
 		RAISE EXCEPTION 'nothing says in which cell the new node is'
-			USING ERRCODE = 'UC503',
+			USING ERRCODE = 'UC703',
 			DETAIL = 'Neither the node nor its pool is in the directory.',
 			HINT = 'Call gpucredit_cells.set_location() first.';
 	END IF;
@@ -90,7 +90,7 @@ END
 $$;
 COMMENT ON FUNCTION gpucredit_cells.cell_for_node(text) IS
 'Router: which cell a node is registered in that the directory does not tell of: the one that has it, or the only one.
-Errors: UC503 the directory must say.';
+Errors: UC703 the directory must say.';
 
 CREATE FUNCTION gpucredit_cells.node_here(node text)
 RETURNS TABLE (number int, is_there boolean, cells int)

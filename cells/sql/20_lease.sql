@@ -247,7 +247,7 @@ BEGIN
 		WHERE o.org = OLD.org AND o.holds @> ARRAY[OLD.hold]
 			AND o.working IS DISTINCT FROM pg_current_xact_id()) THEN
 		RAISE EXCEPTION 'hold % stands behind a lease', OLD.hold
-			USING ERRCODE = 'UC511',
+			USING ERRCODE = 'UC711',
 			DETAIL = 'Its credit may be spent in another cell.',
 			HINT = 'Call gpucredit_cells.recall() to have what is unused back.';
 	END IF;
@@ -255,7 +255,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_cells.refuse_leased() IS
-'Trigger: refuses to change a hold that stands behind a lease (UC511).';
+'Trigger: refuses to change a hold that stands behind a lease (UC711).';
 CREATE INDEX lease_out_hold ON gpucredit_cells.lease_out USING gin (holds);
 /* a job's hold never stands behind a lease */
 CREATE TRIGGER cells_leased AFTER UPDATE ON gpucredit.hold FOR EACH ROW
@@ -306,7 +306,7 @@ BEGIN
 	SELECT s.cell INTO result FROM gpucredit_cells.self s;
 	IF NOT FOUND THEN
 		RAISE EXCEPTION 'this database is no cell'
-			USING ERRCODE = 'UC510',
+			USING ERRCODE = 'UC710',
 			DETAIL = 'It is a router, or was not named yet.',
 			HINT = 'Call it in the organisation''s home.';
 	END IF;
@@ -315,7 +315,7 @@ END
 $$;
 COMMENT ON FUNCTION gpucredit_cells.here() IS
 'Internal: the cell that this database is.
-Errors: UC510 it is none.';
+Errors: UC710 it is none.';
 
 CREATE FUNCTION gpucredit_cells.require_peer(cell text) RETURNS void
 LANGUAGE plpgsql STABLE PARALLEL UNSAFE
@@ -330,14 +330,14 @@ BEGIN
 	THEN
 		RAISE EXCEPTION 'cell "%" is not another cell',
 			gpucredit_internal.clip_for_message(require_peer.cell)
-			USING ERRCODE = 'UC512',
+			USING ERRCODE = 'UC712',
 			DETAIL = 'A lease is spent in a cell that is not the home.',
 			HINT = 'Table gpucredit_cells.cell lists the cells.';
 	END IF;
 END
 $$;
 COMMENT ON FUNCTION gpucredit_cells.require_peer(text) IS
-'Internal: raises UC512 unless there is such a cell, and it is another one.';
+'Internal: raises UC712 unless there is such a cell, and it is another one.';
 
 /* The setting is not there before the library is, which now() loads. */
 CREATE FUNCTION gpucredit_cells.clock_skew() RETURNS interval

@@ -53,7 +53,7 @@ BEGIN
 	IF gpucredit_cells.standing(lease.org) = 'guest' THEN
 		RAISE EXCEPTION 'organisation "%" is a guest here',
 			gpucredit_internal.clip_for_message(lease.org)
-			USING ERRCODE = 'UC515',
+			USING ERRCODE = 'UC715',
 			DETAIL = 'Its credit here is leased from its home.',
 			HINT = 'Call lease() there.';
 	END IF;
@@ -136,7 +136,7 @@ COMMENT ON FUNCTION gpucredit_cells.lease(text, text, text, text, numeric,
 'Leases: holds credit here, in the organisation''s home, for the account to spend in another cell. carry() takes it there.
 amount: credits, above 0. ttl: how long it may be reserved there; it ends before any bucket that it comes from, and a running job goes on after it.
 Result: status granted, or denied with reason insufficient_credits, budget_exceeded, account_suspended or expires_too_soon (amount 0): a bucket that would have to give ends within three times gpucredit.clock_skew.
-Errors: UC001 no such account; UC201 key used with other arguments; UC202 rate limited; UC501 the home is elsewhere; UC512 no such cell, or this one; UC515 the organisation is a guest here; 22003; 22023.';
+Errors: UC001 no such account; UC201 key used with other arguments; UC202 rate limited; UC701 the home is elsewhere; UC712 no such cell, or this one; UC715 the organisation is a guest here; 22003; 22023.';
 
 /*
  * What home still holds for a lease, in the last of its holds; NULL: none is
@@ -357,7 +357,7 @@ BEGIN
 	ELSIF o.cell <> m->>'from' OR o.amount <> (m->>'amount')::numeric
 		OR o.status <> 'granted' THEN
 		RAISE EXCEPTION 'lease % is another one', o.lease
-			USING ERRCODE = 'UC513',
+			USING ERRCODE = 'UC713',
 			DETAIL = format('Here it is of %s credits in cell "%s".',
 				o.amount, o.cell),
 			HINT = 'Compare both ends with gpucredit_cells.verify_cells().';
@@ -387,7 +387,7 @@ END
 $$;
 COMMENT ON FUNCTION gpucredit_cells.take_word(jsonb) IS
 'Internal: takes what the other cell says of a lease, unless a later word was taken.
-Errors: UC513 the lease is another one.';
+Errors: UC713 the lease is another one.';
 
 CREATE FUNCTION gpucredit_cells.require_lease(org text, lease uuid)
 RETURNS gpucredit_cells.lease_out
@@ -404,7 +404,7 @@ BEGIN
 	FOR NO KEY UPDATE;
 	IF NOT FOUND THEN
 		RAISE EXCEPTION 'lease % does not exist', require_lease.lease
-			USING ERRCODE = 'UC512',
+			USING ERRCODE = 'UC712',
 			DETAIL = 'The organisation granted none of that name here.',
 			HINT = 'Look at gpucredit_cells.lease_out.';
 	END IF;
@@ -412,7 +412,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_cells.require_lease(text, uuid) IS
-'Internal: locks a lease of this home; UC512 where there is none.';
+'Internal: locks a lease of this home; UC712 where there is none.';
 CREATE FUNCTION gpucredit_cells.recall(org text, lease uuid) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -428,7 +428,7 @@ END
 $$;
 COMMENT ON FUNCTION gpucredit_cells.recall(text, uuid) IS
 'Leases: has what is unused of a lease back. The other cell revokes it when the message comes; what is held there comes when it is settled. Call it as often as you like.
-Errors: UC001 no such organisation; UC512 no such lease.';
+Errors: UC001 no such organisation; UC712 no such lease.';
 
 CREATE FUNCTION gpucredit_cells.write_off(org text, lease uuid,
 	spent numeric, reason text) RETURNS void
@@ -452,7 +452,7 @@ BEGIN
 		RETURN;
 	ELSIF o.expires_at + gpucredit_cells.clock_skew() >= gpucredit.now() THEN
 		RAISE EXCEPTION 'lease % may still be spent', o.lease
-			USING ERRCODE = 'UC514',
+			USING ERRCODE = 'UC714',
 			DETAIL = format('It ends at %s.', o.expires_at),
 			HINT = 'Wait until then, or call gpucredit_cells.recall().';
 	END IF;
@@ -471,7 +471,7 @@ END
 $$;
 COMMENT ON FUNCTION gpucredit_cells.write_off(text, uuid, numeric, text) IS
 'Leases: ends a lease whose cell is lost for good, at what it has spent as far as you know; the rest goes back. If the cell comes back after all and has spent more, that is captured from what there is.
-Errors: UC001; UC512 no such lease; UC514 it may still be spent; 22023.';
+Errors: UC001; UC712 no such lease; UC714 it may still be spent; 22023.';
 
 CREATE FUNCTION gpucredit_cells.set_lease_policy(org text, account text,
 	cell text, minimum numeric, target numeric DEFAULT NULL,
@@ -524,7 +524,7 @@ COMMENT ON FUNCTION gpucredit_cells.set_lease_policy(text, text, text,
 	numeric, numeric, interval) IS
 'Leases: keeps an account able to spend in another cell. carry() leases up to target when less than minimum is there and lasts for a quarter of ttl; for an account that used nothing for a ttl only up to minimum, so that the rest drains home as leases end.
 minimum NULL: no policy any more; what is unused is recalled. ttl: of each lease.
-Errors: UC001 no such account; UC512 no such cell; 22023.';
+Errors: UC001 no such account; UC712 no such cell; 22023.';
 
 /* Leases of this cell's policies, and of leases that lack credit; by carry(). */
 CREATE FUNCTION gpucredit_cells.top_up(cell text) RETURNS void

@@ -66,7 +66,7 @@ BEGIN
 	ELSIF m->>'to' <> gpucredit_cells.here() THEN
 		RAISE EXCEPTION 'the message is for cell "%"',
 			gpucredit_internal.clip_for_message(m->>'to')
-			USING ERRCODE = 'UC512',
+			USING ERRCODE = 'UC712',
 			DETAIL = format('This is cell "%s".', gpucredit_cells.here()),
 			HINT = 'Correct the dsn in gpucredit_cells.cell.';
 	END IF;
@@ -94,7 +94,7 @@ END
 $$;
 COMMENT ON FUNCTION gpucredit_cells.receive(jsonb) IS
 'Leases: takes a message of another cell, of which carry() is the one that calls. The same message again changes nothing.
-Errors: UC501 the organisation has moved; UC512 the message is for another cell, or from none; UC513 two leases have one name; 22023 it is no message.';
+Errors: UC701 the organisation has moved; UC712 the message is for another cell, or from none; UC713 two leases have one name; 22023 it is no message.';
 
 /* The answer to a message that was sent; then it is done with. */
 CREATE FUNCTION gpucredit_cells.sent(m gpucredit_cells.outbox, answer jsonb)
@@ -393,4 +393,4 @@ COMMENT ON FUNCTION gpucredit_cells.carry(int, interval) IS
 'Leases: sends the messages that wait, takes what is answered, and writes what there is to say: tops up leases, tells what was spent. Anybody who may call it may do so at any time; a cell to which another call carries is left out.
 max: messages to each cell. patience: how long to wait for an answer; a cell that gives none waits for the next call.
 Result: for each cell how many were answered, how many wait now, and the last error.
-Errors: UC510 this is no cell; 22023.';
+Errors: UC710 this is no cell; 22023.';

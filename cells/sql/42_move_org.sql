@@ -70,7 +70,7 @@ BEGIN
 	THEN
 		RAISE EXCEPTION 'organisation "%" cannot move to cell "%"',
 			gpucredit_internal.clip_for_message(org), cell
-			USING ERRCODE = 'UC503',
+			USING ERRCODE = 'UC703',
 			DETAIL = CASE WHEN at.org IS NULL THEN 'It has no home.'
 				WHEN at.cell = begin_move.cell THEN 'It is at home there.'
 				WHEN EXISTS (SELECT FROM gpucredit_cells.move v
@@ -171,14 +171,14 @@ BEGIN
 	IF m.step = 'undone' THEN
 		RAISE EXCEPTION 'organisation "%" did not move to cell "%"',
 			gpucredit_internal.clip_for_message(m.org), m.target
-			USING ERRCODE = 'UC504', DETAIL = m.detail,
+			USING ERRCODE = 'UC704', DETAIL = m.detail,
 			HINT = 'It works where it was. Move it again with a new key.';
 	END IF;
 END
 $$;
 COMMENT ON PROCEDURE gpucredit_cells.move_org(text, text, text) IS
 'Directory, by the superuser of the router that writes it: moves an organisation to another cell while it works; at the end it is frozen for seconds, and calls through routers wait. Broken off, it goes on when called again with the same key. An organisation comes to a cell once: it does not come back.
-Errors: UC503 it cannot move there; UC504 the new cell could not take it, and it works where it was; UC201 key reused; 08006 a cell cannot be asked: call again.';
+Errors: UC703 it cannot move there; UC704 the new cell could not take it, and it works where it was; UC201 key reused; 08006 a cell cannot be asked: call again.';
 
 CREATE FUNCTION gpucredit_cells.note_step(m gpucredit_cells.move, step text,
 	detail text DEFAULT NULL) RETURNS gpucredit_cells.move

@@ -108,7 +108,7 @@ number_of(Datum cell)
 
 	if (!LookupRow("cell", 1, &name, row))
 		ereport(ERROR,
-				(errcode(MAKE_SQLSTATE('U', 'C', '5', '0', '3')),
+				(errcode(MAKE_SQLSTATE('U', 'C', '7', '0', '3')),
 				 errmsg("cell \"%s\" is not in this router's directory", name),
 				 errdetail("The directory names it as a home or a location."),
 				 errhint("Wait until the directory has been replicated.")));

@@ -39,8 +39,8 @@ PG_FUNCTION_INFO_V1(gpucredit_cells_lock_moving);
 #define RESIDENT_EPOCH	1
 #define RESIDENT_STATE	2
 
-#define ERRCODE_NOT_HOME	MAKE_SQLSTATE('U','C','5','0','1')
-#define ERRCODE_MOVING		MAKE_SQLSTATE('U','C','5','0','2')
+#define ERRCODE_NOT_HOME	MAKE_SQLSTATE('U','C','7','0','1')
+#define ERRCODE_MOVING		MAKE_SQLSTATE('U','C','7','0','2')
 
 /* The class of the lock, as in util/lock_class.h, which has others. */
 #define LOCK_ORGANISATION	26567

@@ -31,9 +31,9 @@ is($cells->at_router(q{SELECT gpucredit_cells.set_home('acme', 'b', 'home acme')
 query_fails($router, 'credit', q{SELECT gpucredit_cells.set_home('acme', 'a', 'home acme')},
 	'UC201', 'its key stands for one change');
 query_fails($router, 'credit', q{SELECT gpucredit_cells.set_home('acme', 'a', 'home 2')},
-	'UC503', 'an organisation has one home');
+	'UC703', 'an organisation has one home');
 query_fails($router, 'credit', q{SELECT gpucredit_cells.set_home('acme', 'x', 'home 3')},
-	'UC503', 'and that is a cell');
+	'UC703', 'and that is a cell');
 $cells->at_router($_)
   foreach q{SELECT gpucredit_cells.set_home('zeta', 'a', 'home zeta')},
   q{SELECT gpucredit_cells.set_location('pool', 'eu', 'b', 'pool eu')},
@@ -47,7 +47,7 @@ $cells->{b}->poll_query_until('credit', q{SELECT count(*) = 1 FROM gpucredit.pri
 is(query($cells->{b}, 'credit', 'SELECT rules, holds_from IS NOT NULL FROM gpucredit_cells.rule_change'),
 	'price|t', 'a price comes to the other cell, and since when it holds');
 query_fails($router, 'credit', q{SELECT gpucredit.create_account('nobody')},
-	'UC501', 'an account needs a home first');
+	'UC701', 'an account needs a home first');
 
 # drivers: prepared statements, names, defaults, types
 my $dbh = connect_to($router, 'credit');

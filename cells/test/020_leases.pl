@@ -18,8 +18,8 @@ is(at('eu', "SELECT lease = '$first', status, amount, replayed FROM $call"), 't|
 	'a lease is granted once');
 is(balance('eu'), '930|100|0', 'home holds what is leased');
 fails('eu', "SELECT gpucredit_cells.lease('acme', 'vision', 'us', 'one', 101, '1 hour')", 'UC201', 'another amount under its key');
-fails('eu', "SELECT gpucredit.release('acme', (holds)[1], 'r') FROM gpucredit_cells.lease_out", 'UC511', 'its hold is not released by a caller');
-fails('eu', "SELECT gpucredit.capture('acme', (holds)[1], 'c', 1) FROM gpucredit_cells.lease_out", 'UC511', 'nor captured');
+fails('eu', "SELECT gpucredit.release('acme', (holds)[1], 'r') FROM gpucredit_cells.lease_out", 'UC711', 'its hold is not released by a caller');
+fails('eu', "SELECT gpucredit.capture('acme', (holds)[1], 'c', 1) FROM gpucredit_cells.lease_out", 'UC711', 'nor captured');
 at('eu', 'SELECT * FROM gpucredit_cells.carry()') foreach 1, 2;
 is(at('us', "SELECT string_agg(concat_ws(' ', kind, trim_scale(available), policy), ', ' ORDER BY kind) FROM gpucredit.buckets('acme', 'vision')"),
 	'paid 70 {"max_per_job": 900}, promo 30 {}', 'each bucket has its like in the other cell');
@@ -62,15 +62,15 @@ my $in_budget = lease(30);
 is(at('eu', "SELECT status, reason FROM gpucredit_cells.lease('acme', 'vision', 'us', 'over', 30, '1 h')"),
 	'denied|budget_exceeded', 'a hard budget counts what is leased as held');
 at('eu', "SELECT gpucredit_cells.recall('acme', '$in_budget'); SELECT gpucredit.set_budget('acme', 'vision', NULL)");
-fails('eu', "SELECT gpucredit_cells.lease('acme', 'vision', 'mars', 'k', 1, '1 h')", 'UC512', 'no such cell');
-fails('eu', "SELECT gpucredit_cells.lease('acme', 'vision', 'eu', 'k', 1, '1 h')", 'UC512', 'home itself');
+fails('eu', "SELECT gpucredit_cells.lease('acme', 'vision', 'mars', 'k', 1, '1 h')", 'UC712', 'no such cell');
+fails('eu', "SELECT gpucredit_cells.lease('acme', 'vision', 'eu', 'k', 1, '1 h')", 'UC712', 'home itself');
 fails('eu', "SELECT gpucredit_cells.lease('acme', 'nobody', 'us', 'k', 1, '1 h')", 'UC001', 'no such account');
 fails('eu', "SELECT gpucredit_cells.lease('acme', 'vision', 'us', 'k', $_, '1 h')", '22023', "amount $_") foreach -1, 'NULL';
 fails('eu', "SELECT gpucredit_cells.lease('acme', 'vision', 'us', 'k', 1, $_)", '22023', "ttl $_")
   foreach "'0'", "'-1 s'", "'1 month'", "'9999 days'", 'NULL';
-fails('us', "SELECT gpucredit_cells.lease('acme', 'vision', 'eu', 'k', 1, '1 h')", 'UC515', 'a guest leases nothing on');
-fails('eu', "SELECT gpucredit_cells.recall('acme', gen_random_uuid())", 'UC512', 'no such lease');
-fails('eu', "SELECT gpucredit_cells.write_off('acme', '$in_budget', 0, 'lost')", 'UC514', 'a lease that may still be spent is not written off');
+fails('us', "SELECT gpucredit_cells.lease('acme', 'vision', 'eu', 'k', 1, '1 h')", 'UC715', 'a guest leases nothing on');
+fails('eu', "SELECT gpucredit_cells.recall('acme', gen_random_uuid())", 'UC712', 'no such lease');
+fails('eu', "SELECT gpucredit_cells.write_off('acme', '$in_budget', 0, 'lost')", 'UC714', 'a lease that may still be spent is not written off');
 fails('eu', "SELECT gpucredit_cells.carry($_)", '22023', "carry($_)") foreach 0, 'NULL';
 carry_all();
 books_agree('refused');
@@ -84,7 +84,7 @@ query($node{eu}, 'router', "INSERT INTO gpucredit_cells.cell VALUES ('eu', 0, 'e
 is(query($node{eu}, 'router', 'SELECT * FROM gpucredit_cells.verify_cells()'), '', 'a router finds that the books agree');
 is(query($node{eu}, 'router', 'SELECT cell, organisations, trim_scale(issued), error FROM gpucredit_cells.cell_sums()'),
 	"eu|1|1030|\nus|0||", 'and what each cell has');
-query_fails($node{eu}, 'router', 'SELECT gpucredit_cells.carry()', 'UC510', 'it carries nothing');
+query_fails($node{eu}, 'router', 'SELECT gpucredit_cells.carry()', 'UC710', 'it carries nothing');
 
 # Messages of nobody
 
@@ -94,8 +94,8 @@ my $message = q({"kind":"word","from":"us","to":"eu","org":"acme","lease":"%s",)
 fails('eu', "SELECT gpucredit_cells.receive('$_')", '22023', "receive('$_')")
   foreach 'null', '[]', '{}', '{"kind":"word"}', sprintf($message, $first, 100, 99, '-1'),
   sprintf($message, $first, 100, '0', '1'), sprintf($message, $first, 100, 9, '1e300');
-fails('eu', sprintf("SELECT gpucredit_cells.receive('$message')", $first, 5, 99, 1), 'UC513', 'another amount');
-fails('us', sprintf("SELECT gpucredit_cells.receive('$message')", $first, 5, 99, 1), 'UC512', 'for another cell');
+fails('eu', sprintf("SELECT gpucredit_cells.receive('$message')", $first, 5, 99, 1), 'UC713', 'another amount');
+fails('us', sprintf("SELECT gpucredit_cells.receive('$message')", $first, 5, 99, 1), 'UC712', 'for another cell');
 at('eu', 'CREATE ROLE tess LOGIN IN ROLE gpucredit_tenant; CREATE ROLE app LOGIN IN ROLE gpucredit_app');
 foreach my $sql ("receive('{}')", 'books()', 'carry()', "recall('acme', '$first')", $call =~ s/.*?\.//r, 'verify_cells()',
 	"write_off('acme', '$first', 0, 'x')", "set_lease_policy('acme', 'vision', 'us', 1, 2)")

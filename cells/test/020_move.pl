@@ -81,11 +81,11 @@ is($cells->at_router("SELECT action FROM gpucredit.meter('$org', $job, 1, '1 ms'
 	'what runs goes on');
 is($cells->at_router("SELECT job_state FROM gpucredit.settle('$org', $job, 1, 'completed', '1 ms')"),
 	'completed', '... to its end');
-query_fails($cells->{a}, 'credit', "SELECT gpucredit.issue('$org', '', 'again', 1)", 'UC501',
+query_fails($cells->{a}, 'credit', "SELECT gpucredit.issue('$org', '', 'again', 1)", 'UC701',
 	'straight at the old cell nothing changes');
-query_fails($router, 'credit', "CALL gpucredit_cells.move_org('$org', 'a', 'back')", 'UC503',
+query_fails($router, 'credit', "CALL gpucredit_cells.move_org('$org', 'a', 'back')", 'UC703',
 	'an organisation comes to a cell once');
-query_fails($router, 'credit', "CALL gpucredit_cells.move_org('org0', 'b', 'none')", 'UC503',
+query_fails($router, 'credit', "CALL gpucredit_cells.move_org('org0', 'b', 'none')", 'UC703',
 	'one without a home does not move');
 my $seal = query($cells->{b}, 'credit',
 	q{SELECT encode(seal, 'hex') FROM gpucredit_cells.foreign_seal ORDER BY batch LIMIT 1});
@@ -145,7 +145,7 @@ query($cells->{b}, 'credit', q{
 	CREATE TRIGGER full_up BEFORE INSERT ON gpucredit.hold FOR EACH ROW EXECUTE FUNCTION refuse();
 	ALTER TABLE gpucredit.hold ENABLE ALWAYS TRIGGER full_up});
 query_fails($router, 'credit', "CALL gpucredit_cells.move_org('$stays', 'b', 'move $stays')",
-	'UC504', 'a move that the new cell refuses is undone');
+	'UC704', 'a move that the new cell refuses is undone');
 query($cells->{b}, 'credit', 'DROP FUNCTION refuse() CASCADE');
 is(state_of($stays), 'a undone', 'it is where it was');
 is($cells->at_router("SELECT status FROM gpucredit.hold('$stays', 'x', 'on', 1, '1 hour')"),
