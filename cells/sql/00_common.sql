@@ -29,10 +29,12 @@ COMMENT ON COLUMN gpucredit_cells.cell.region IS 'Where it stands.';
 COMMENT ON COLUMN gpucredit_cells.cell.dsn IS 'How to connect: host, port and dbname, without user and password.';
 SELECT pg_catalog.pg_extension_config_dump('gpucredit_cells.cell', '');
 
-/* One row in a cell, none in a router. */
+/*
+ * One row in a cell, none in a router.  No foreign key: a parallel restore loads
+ * tables in any order.
+ */
 CREATE TABLE gpucredit_cells.self (
-	cell text COLLATE "C" NOT NULL,
-	CONSTRAINT self_cell FOREIGN KEY (cell) REFERENCES gpucredit_cells.cell (cell)
+	cell text COLLATE "C" NOT NULL
 );
 CREATE UNIQUE INDEX self_one ON gpucredit_cells.self ((true));
 COMMENT ON TABLE gpucredit_cells.self IS

@@ -82,43 +82,18 @@ END;
 COMMENT ON FUNCTION gpucredit_cells.guarded_tables() IS
 'Internal: the tables of gpucredit that only an organisation''s home changes.';
 
-/*
- * Numbers of jobs, holds and buckets are those of one cell each, modulo 1000,
- * so that they stay unique wherever the organisation goes.
- */
 CREATE FUNCTION gpucredit_cells.join_cells(cell text) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	at gpucredit_cells.cell := gpucredit_cells.require_cell(join_cells.cell);
-	r record;
 BEGIN
-	IF EXISTS (SELECT FROM gpucredit_cells.self s WHERE s.cell = at.cell) THEN
-		RETURN;
+	IF NOT EXISTS (SELECT FROM gpucredit_cells.self s WHERE s.cell = at.cell) THEN
+		INSERT INTO gpucredit_cells.self VALUES (at.cell);	/* trigger: fit() */
+		INSERT INTO gpucredit_cells.resident
+		SELECT DISTINCT a.org, 0, 'home' FROM gpucredit.account a;
 	END IF;
-	INSERT INTO gpucredit_cells.self VALUES (at.cell);
-	FOR r IN SELECT g.relation FROM gpucredit_cells.guarded_tables() g LOOP
-		EXECUTE format('CREATE TRIGGER cells_guard_new BEFORE INSERT ON %s'
-			' FOR EACH ROW EXECUTE FUNCTION gpucredit_cells.guard()', r.relation);
-		IF r.relation <> 'gpucredit.entry'::regclass THEN
-			EXECUTE format('CREATE TRIGGER cells_guard AFTER UPDATE%s ON %s'
-				' FOR EACH ROW EXECUTE FUNCTION gpucredit_cells.guard()',
-				CASE WHEN r.relation <> 'gpucredit.request'::regclass
-					THEN ' OR DELETE' ELSE '' END, r.relation);
-		END IF;
-	END LOOP;
-	FOR r IN
-		SELECT s.oid::regclass AS sequence, coalesce(pg_sequence_last_value(s.oid), 0) AS at
-		FROM pg_class s
-		WHERE s.relkind = 'S' AND s.relnamespace = 'gpucredit'::regnamespace
-		ORDER BY s.relname
-	LOOP
-		EXECUTE format('ALTER SEQUENCE %s INCREMENT BY 1000 RESTART WITH %s',
-			r.sequence, (r.at / 1000 + 1) * 1000 + at.number);
-	END LOOP;
-	INSERT INTO gpucredit_cells.resident
-	SELECT DISTINCT a.org, 0, 'home' FROM gpucredit.account a;
 END
 $$;
 COMMENT ON FUNCTION gpucredit_cells.join_cells(text) IS

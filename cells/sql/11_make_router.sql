@@ -198,20 +198,3 @@ END
 $$;
 COMMENT ON FUNCTION gpucredit_cells.make_server() IS
 'Internal: gives PL/Proxy the cells that the directory has.';
-
-CREATE FUNCTION gpucredit_cells.cell_changed() RETURNS trigger
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-	IF NOT EXISTS (SELECT FROM gpucredit_cells.self) THEN
-		PERFORM gpucredit_cells.make_server();
-	END IF;
-	RETURN NULL;
-END
-$$;
-COMMENT ON FUNCTION gpucredit_cells.cell_changed() IS
-'Trigger: a router follows table cell, also where that is replicated.';
-CREATE TRIGGER cell_changed AFTER INSERT OR UPDATE ON gpucredit_cells.cell
-	FOR EACH ROW EXECUTE FUNCTION gpucredit_cells.cell_changed();
-ALTER TABLE gpucredit_cells.cell ENABLE ALWAYS TRIGGER cell_changed;

@@ -11,6 +11,8 @@ SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 SET jit = off
 BEGIN ATOMIC
 	SELECT jsonb_build_object('cell', gpucredit_cells.here(),
+		'unfit', (SELECT coalesce(jsonb_agg(u.what), '[]')
+			FROM gpucredit_cells.unfit() u),
 		'seal', (SELECT jsonb_build_object('batch', s.batch,
 				'root', encode(s.root, 'hex'))
 			FROM gpucredit.seal s ORDER BY s.batch DESC LIMIT 1),
@@ -198,6 +200,10 @@ DECLARE
 	found gpucredit_cells.verify_cells_result;
 	books jsonb[] := '{}';
 BEGIN
+	IF NOT EXISTS (SELECT FROM gpucredit_cells.self) THEN
+		RETURN QUERY SELECT 'unfit', '', 'router', u.what
+		FROM gpucredit_cells.unfit() u;
+	END IF;
 	FOR one IN SELECT * FROM gpucredit_cells.ask_all(
 		'SELECT gpucredit_cells.books()', patience)
 	LOOP
@@ -210,6 +216,8 @@ BEGIN
 			RETURN NEXT found;
 		ELSE
 			books := array_append(books, one.answer);
+			RETURN QUERY SELECT 'unfit', '', 'cell ' || one.cell, u
+			FROM jsonb_array_elements_text(one.answer->'unfit') u;
 		END IF;
 	END LOOP;
 	RETURN QUERY SELECT * FROM gpucredit_cells.compare_organisations(books);
@@ -250,6 +258,7 @@ END
 $$;
 COMMENT ON FUNCTION gpucredit_cells.verify_cells(interval) IS
 'Cells: compares the books of all cells and tells what does not hold; nothing, when all does. Of each organisation issued = available + held + spent + expired + revoked + leased out, in each cell; the two ends of each lease agree, or differ by a message that is under way (gpucredit_cells.under_way). Call verify() in each cell for the rest.
+A row "unfit": a restore or an upgrade left something out; call gpucredit_cells.fit() there.
 patience: how long to wait for each cell.
 Errors: 22023.';
 

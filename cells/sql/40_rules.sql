@@ -19,6 +19,7 @@ COMMENT ON COLUMN gpucredit_cells.rule_change.rules IS 'The table.';
 COMMENT ON COLUMN gpucredit_cells.rule_change.rule IS 'The row; of one removed, the last.';
 COMMENT ON COLUMN gpucredit_cells.rule_change.holds_from IS 'From when on it holds in the first cell; elsewhere as soon as it comes, a price from its effective_at everywhere.';
 SELECT pg_catalog.pg_extension_config_dump('gpucredit_cells.rule_change', '');
+SELECT pg_catalog.pg_extension_config_dump('gpucredit_cells.rule_change_change_seq', '');
 
 CREATE FUNCTION gpucredit_cells.note_rule() RETURNS trigger
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -40,19 +41,10 @@ CREATE FUNCTION gpucredit_cells.publish_rules() RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
-DECLARE
-	name text;
 BEGIN
-	IF EXISTS (SELECT FROM pg_publication p WHERE p.pubname = 'gpucredit_rules') THEN
-		RETURN;
+	IF NOT EXISTS (SELECT FROM pg_publication p WHERE p.pubname = 'gpucredit_rules') THEN
+		CREATE PUBLICATION gpucredit_rules;		/* event trigger: fit() */
 	END IF;
-	CREATE PUBLICATION gpucredit_rules FOR TABLE gpucredit.price, gpucredit.tier_custom,
-		gpucredit.retry_rule_custom, gpucredit.lost_work, gpucredit_cells.rule_change;
-	FOREACH name IN ARRAY ARRAY['price', 'tier_custom', 'retry_rule_custom', 'lost_work']
-	LOOP
-		EXECUTE format('CREATE TRIGGER cells_note_rule AFTER INSERT OR UPDATE OR DELETE'
-			' ON gpucredit.%I FOR EACH ROW EXECUTE FUNCTION gpucredit_cells.note_rule()', name);
-	END LOOP;
 END
 $$;
 COMMENT ON FUNCTION gpucredit_cells.publish_rules() IS

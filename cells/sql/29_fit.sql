@@ -1,0 +1,132 @@
+/*
+ * 29_fit.sql: what a cell or a router has that CREATE EXTENSION cannot make.
+ *
+ * A dump has none of it, because it belongs to gpucredit's own objects: guards
+ * on tables, steps of sequences, tables of publications, bodies of a router's
+ * functions.  fit() makes what is missing.  Triggers call it when the rows
+ * come that say what the database is, as from a dump; an event trigger calls it
+ * after each change of an extension.
+ */
+CREATE FUNCTION gpucredit_cells.published(publication text) RETURNS text[]
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT CASE publication
+		WHEN 'gpucredit_rules' THEN '{gpucredit.lost_work,gpucredit.price,gpucredit.retry_rule_custom,gpucredit.tier_custom,gpucredit_cells.rule_change}'
+		WHEN 'gpucredit_cells' THEN '{gpucredit_cells.cell}'
+		WHEN 'gpucredit_directory' THEN '{gpucredit_cells.cell,gpucredit_cells.change,gpucredit_cells.home,gpucredit_cells.location,gpucredit_cells.visit}'
+		END::text[];
+END;
+COMMENT ON FUNCTION gpucredit_cells.published(text) IS
+'Internal: the tables of a publication, by name.';
+
+/* What is missing, each with the statement that makes it. */
+CREATE FUNCTION gpucredit_cells.unfit()
+RETURNS TABLE (what text, statement text)
+LANGUAGE sql STABLE PARALLEL UNSAFE ROWS 1
+SET search_path = pg_catalog, pg_temp
+AS $$
+	WITH me AS (SELECT c.number FROM gpucredit_cells.self s
+		JOIN gpucredit_cells.cell c USING (cell)),
+	triggers AS (
+		SELECT 'cells_guard_new' AS name, g.relation, 'BEFORE INSERT' AS at,
+			'ROW EXECUTE FUNCTION gpucredit_cells.guard()' AS does
+		FROM me, gpucredit_cells.guarded_tables() g
+		UNION ALL
+		SELECT 'cells_guard', g.relation, CASE g.relation
+				WHEN 'gpucredit.request'::regclass THEN 'AFTER UPDATE'
+				ELSE 'AFTER UPDATE OR DELETE' END,
+			'ROW EXECUTE FUNCTION gpucredit_cells.guard()'
+		FROM me, gpucredit_cells.guarded_tables() g
+		WHERE g.relation <> 'gpucredit.entry'::regclass
+		UNION ALL
+		SELECT 'cells_note_rule', t::regclass, 'AFTER INSERT OR UPDATE OR DELETE',
+			'ROW EXECUTE FUNCTION gpucredit_cells.note_rule()'
+		FROM pg_publication p, unnest(gpucredit_cells.published('gpucredit_rules')) t
+		WHERE p.pubname = 'gpucredit_rules' AND t <> 'gpucredit_cells.rule_change')
+	SELECT format('table %s has no trigger %s', t.relation, t.name),
+		format('CREATE TRIGGER %I %s ON %s FOR EACH %s', t.name, t.at, t.relation, t.does)
+	FROM triggers t
+	WHERE NOT EXISTS (SELECT FROM pg_trigger h
+		WHERE h.tgrelid = t.relation AND h.tgname = t.name AND h.tgenabled = 'O')
+	UNION ALL
+	/* numbers of a cell, modulo 1000, are its own wherever an organisation goes */
+	SELECT format('sequence %s does not count in cell %s', s.seqrelid::regclass, me.number),
+		/* the lock first: a restore may set the sequence meanwhile */
+		format('ALTER SEQUENCE %1$s INCREMENT BY 1000; SELECT setval(%2$s,'
+			' (coalesce(l.last, 0) / 1000 + 1) * 1000 + %3$s, l.last IS NOT NULL)'
+			' FROM pg_sequence_last_value(%2$s) AS l (last)'
+			' WHERE (l.last %% 1000 = %3$s) IS NOT TRUE',
+			s.seqrelid::regclass, s.seqrelid, me.number)
+	FROM me, pg_sequence s JOIN pg_class c ON c.oid = s.seqrelid,
+		LATERAL (SELECT pg_sequence_last_value(s.seqrelid) AS last) l
+	WHERE c.relnamespace = 'gpucredit'::regnamespace
+		AND (s.seqincrement <> 1000 OR l.last % 1000 <> me.number)
+	UNION ALL
+	SELECT format('publication %s has not its tables', p.pubname),
+		format('ALTER PUBLICATION %I SET TABLE %s', p.pubname, array_to_string(w.tables, ', '))
+	FROM pg_publication p, LATERAL (SELECT gpucredit_cells.published(p.pubname) AS tables) w
+	WHERE ARRAY(SELECT format('%s.%s', t.schemaname, t.tablename) COLLATE "C"
+		FROM pg_publication_tables t WHERE t.pubname = p.pubname ORDER BY 1) <> w.tables
+	UNION ALL
+	SELECT format('%s functions do not go to the cells', count(*)),
+		'SELECT gpucredit_cells.make_router()'
+	FROM gpucredit_cells.routes() r JOIN pg_proc f ON f.oid = r.function
+	WHERE f.prosrc NOT LIKE '%gc_number%'
+		AND to_regnamespace('gpucredit_remote') IS NOT NULL
+		AND NOT EXISTS (SELECT FROM me)
+	HAVING count(*) > 0
+$$;
+COMMENT ON FUNCTION gpucredit_cells.unfit() IS
+'Internal: what this cell or router lacks, as after a restore, and what makes it.';
+
+CREATE FUNCTION gpucredit_cells.fit() RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	missing text;
+BEGIN
+	FOR missing IN SELECT u.statement FROM gpucredit_cells.unfit() u
+	LOOP
+		EXECUTE missing;
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.fit() IS
+'Setup: makes what this cell or router lacks: guards, steps of sequences, tables of publications, routed functions. It is called where that may be so; again does nothing.';
+
+CREATE FUNCTION gpucredit_cells.cell_changed() RETURNS trigger
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	/* restored at the same time, the last one sees both */
+	LOCK TABLE gpucredit_cells.self IN SHARE ROW EXCLUSIVE MODE;
+	IF NOT EXISTS (SELECT FROM gpucredit_cells.self) THEN
+		PERFORM gpucredit_cells.make_server();
+	END IF;
+	PERFORM gpucredit_cells.fit();
+	RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.cell_changed() IS
+'Trigger: a router follows table cell, also where that is replicated or restored; a cell is made fit when its row comes.';
+CREATE TRIGGER cell_changed AFTER INSERT OR UPDATE ON gpucredit_cells.cell
+	FOR EACH ROW EXECUTE FUNCTION gpucredit_cells.cell_changed();
+ALTER TABLE gpucredit_cells.cell ENABLE ALWAYS TRIGGER cell_changed;
+CREATE TRIGGER self_changed AFTER INSERT ON gpucredit_cells.self
+	FOR EACH ROW EXECUTE FUNCTION gpucredit_cells.cell_changed();
+
+CREATE FUNCTION gpucredit_cells.extension_changed() RETURNS event_trigger
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	PERFORM gpucredit_cells.fit();
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.extension_changed() IS
+'Event trigger: after an upgrade new tables have their guards, and a router its functions; a publication gets its tables.';
+CREATE EVENT TRIGGER gpucredit_cells ON ddl_command_end
+	WHEN TAG IN ('ALTER EXTENSION', 'CREATE PUBLICATION')
+	EXECUTE FUNCTION gpucredit_cells.extension_changed();
