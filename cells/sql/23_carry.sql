@@ -213,6 +213,27 @@ $$;
 COMMENT ON FUNCTION gpucredit_cells.end_result(text) IS
 'Internal: reads that an answer is over, so that another query may follow.';
 
+CREATE FUNCTION gpucredit_cells.ask_result(link text) RETURNS jsonb
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	result jsonb;
+BEGIN
+	BEGIN
+		EXECUTE format('SELECT r FROM %s($1) AS t (r jsonb)',
+			gpucredit_cells.dblink('get_result')) INTO result USING link;
+	EXCEPTION WHEN OTHERS THEN
+		PERFORM gpucredit_cells.end_result(link);
+		RAISE;
+	END;
+	PERFORM gpucredit_cells.end_result(link);
+	RETURN result;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.ask_result(text) IS
+'Internal: waits for the answer to a query that was sent.';
+
 /* A cell that is stopped takes a query and never answers. */
 CREATE FUNCTION gpucredit_cells.ask_in_time(link text, query text, patience interval)
 RETURNS jsonb
@@ -222,7 +243,6 @@ AS $$
 DECLARE
 	until CONSTANT timestamptz := clock_timestamp() + patience;
 	busy int;
-	result jsonb;
 BEGIN
 	EXECUTE format('SELECT %s($1, $2)', gpucredit_cells.dblink('send_query'))
 	USING link, query;
@@ -236,15 +256,7 @@ BEGIN
 		END IF;
 		PERFORM pg_sleep(0.002);
 	END LOOP;
-	BEGIN
-		EXECUTE format('SELECT r FROM %s($1) AS t (r jsonb)',
-			gpucredit_cells.dblink('get_result')) INTO result USING link;
-	EXCEPTION WHEN OTHERS THEN
-		PERFORM gpucredit_cells.end_result(link);
-		RAISE;
-	END;
-	PERFORM gpucredit_cells.end_result(link);
-	RETURN result;
+	RETURN gpucredit_cells.ask_result(link);
 END
 $$;
 COMMENT ON FUNCTION gpucredit_cells.ask_in_time(text, text, interval) IS

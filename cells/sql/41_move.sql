@@ -30,14 +30,19 @@ SELECT pg_catalog.pg_extension_config_dump('gpucredit_cells.foreign_seal', '');
  * So does what is known of nodes.
  */
 CREATE FUNCTION gpucredit_cells.moved_tables()
-RETURNS TABLE (name text, columns text, types text)
+RETURNS TABLE (name text, columns text, types text, key text, only_grows boolean)
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT c.relname::text,
 		string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum),
 		string_agg(quote_ident(a.attname) || ' ' || format_type(a.atttypid, a.atttypmod),
-			', ' ORDER BY a.attnum)
+			', ' ORDER BY a.attnum),
+		string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum)
+			FILTER (WHERE a.attnum = ANY (k.indkey)),
+		EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = c.oid
+			AND g.tgname = c.relname || '_append_only')
 	FROM pg_class c
+		LEFT JOIN pg_index k ON k.indrelid = c.oid AND k.indisprimary
 		JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0
 			AND NOT a.attisdropped AND a.attgenerated = ''
 	WHERE c.relnamespace = (SELECT n.oid FROM pg_namespace n WHERE n.nspname = 'gpucredit')
@@ -46,11 +51,11 @@ BEGIN ATOMIC
 			WHERE o.attrelid = c.oid AND o.attname = 'org')
 		AND c.relname NOT IN ('claim', 'claim_gpu', 'eviction', 'reservation',
 			'node_cache', 'node_strike', 'closing')
-	GROUP BY c.relname
+	GROUP BY c.oid, c.relname
 	ORDER BY c.relname;
 END;
 COMMENT ON FUNCTION gpucredit_cells.moved_tables() IS
-'Internal: the tables whose rows of an organisation move with it.';
+'Internal: the tables whose rows of an organisation move with it, their columns, those of the primary key, and whether rows only come.';
 
 /*
  * A count and a sum over rows' texts, in any order, without the columns that a
@@ -99,9 +104,13 @@ END;
 COMMENT ON FUNCTION gpucredit_cells.sealed_to(text) IS
 'Internal: the last entry, or audit row, that a seal covers.';
 
-/* Copies rows of a table from another cell; returns how many. */
+/*
+ * Copies rows of a table from another cell.  Those of the same key are replaced
+ * in a table that has some already.
+ */
 CREATE FUNCTION gpucredit_cells.pull(source text, org text, relation text,
-	target text, condition text DEFAULT 'true') RETURNS bigint
+	target text, condition text DEFAULT 'true', again boolean DEFAULT false)
+RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 SET TimeZone = 'UTC'
@@ -110,18 +119,19 @@ DECLARE
 	t record;
 	schema text := (SELECT e.extnamespace::regnamespace::text
 		FROM pg_extension e WHERE e.extname = 'dblink');
-	n bigint;
 BEGIN
 	SELECT * INTO STRICT t FROM gpucredit_cells.moved_tables() m WHERE m.name = relation;
 	EXECUTE format('INSERT INTO %s (%s) SELECT * FROM %s.dblink(%L, %L) AS d (%s)',
 		target, t.columns, schema, 'gpucredit_cells.' || source,
 		format('SELECT %s FROM gpucredit.%I WHERE org = %L AND %s', t.columns, relation, org,
-			condition), t.types);
-	GET DIAGNOSTICS n = ROW_COUNT;
-	RETURN n;
+			condition), t.types)
+		|| CASE WHEN NOT again THEN ''
+			WHEN t.only_grows THEN ' ON CONFLICT DO NOTHING'
+			ELSE format(' ON CONFLICT (%s) DO UPDATE SET (%s) = ROW(%s)', t.key,
+			t.columns, regexp_replace(t.columns, '(^|, )', '\1excluded.', 'g')) END;
 END
 $$;
-COMMENT ON FUNCTION gpucredit_cells.pull(text, text, text, text, text) IS
+COMMENT ON FUNCTION gpucredit_cells.pull(text, text, text, text, text, boolean) IS
 'Internal: copies an organisation''s rows of a table from another cell.';
 
 /* While it works: what is sealed, checked by its digest. */
@@ -133,9 +143,8 @@ DECLARE
 	relation text;
 	upto bigint;
 BEGIN
+	PERFORM gpucredit_cells.forget_incoming(org);
 	FOREACH relation IN ARRAY ARRAY['entry', 'audit'] LOOP
-		EXECUTE format('DELETE FROM gpucredit_cells.%I t WHERE t.org = $1', 'incoming_' || relation)
-		USING org;
 		upto := gpucredit_cells.ask(source, format(
 			'SELECT gpucredit_cells.sealed_to(%L)::text', relation));
 		PERFORM gpucredit_cells.pull(source, org, relation,
@@ -178,8 +187,8 @@ $$;
 COMMENT ON FUNCTION gpucredit_cells.require_same(text, text, text, bigint, bigint, boolean) IS
 'Internal: raises XX001 where another cell has other rows.';
 
-/* The rows that came, under new numbers in their old order. */
-CREATE FUNCTION gpucredit_cells.number_anew(org text, relation text) RETURNS void
+/* Rows that came, from a number on, get numbers of this cell in their order. */
+CREATE FUNCTION gpucredit_cells.number_anew(org text, relation text, above bigint) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -188,26 +197,54 @@ DECLARE
 		FROM pg_attribute a
 		WHERE a.attrelid = ('gpucredit.' || relation)::regclass AND a.attnum > 0
 			AND NOT a.attisdropped AND a.attname <> relation);
-	follower text := CASE relation WHEN 'entry' THEN 'budget_log' ELSE 'denial' END;
 BEGIN
 	EXECUTE format('INSERT INTO gpucredit.%I (%s) SELECT %2$s'
-		' FROM gpucredit_cells.%I t WHERE t.org = $1 ORDER BY t.%1$I',
+		' FROM gpucredit_cells.%I t WHERE t.org = $1 AND t.%1$I > $2 ORDER BY t.%1$I',
 		relation, others, 'incoming_' || relation)
-	USING org;
-	EXECUTE format('WITH was AS (SELECT t.%1$I AS old, row_number() OVER (ORDER BY t.%1$I) AS i'
-		' FROM gpucredit_cells.%2$I t WHERE t.org = $1),'
-		' new AS (SELECT t.%1$I AS new, row_number() OVER (ORDER BY t.%1$I) AS i'
-		' FROM gpucredit.%1$I t WHERE t.org = $1)'
-		' UPDATE gpucredit.%3$I f SET %1$I = coalesce((SELECT n.new FROM was w JOIN new n USING (i)'
-		' WHERE w.old <= f.%1$I ORDER BY w.old DESC LIMIT 1), 0) WHERE f.org = $1',
-		relation, 'incoming_' || relation, follower)
-	USING org;
-	EXECUTE format('DELETE FROM gpucredit_cells.%I t WHERE t.org = $1', 'incoming_' || relation)
-	USING org;
+	USING org, above;
 END
 $$;
-COMMENT ON FUNCTION gpucredit_cells.number_anew(text, text) IS
-'Internal: entries or audit rows that came get numbers of this cell, and what refers to them.';
+COMMENT ON FUNCTION gpucredit_cells.number_anew(text, text, bigint) IS
+'Internal: entries or audit rows that came get numbers of this cell.';
+
+/* The i-th row that came is the i-th here. */
+CREATE FUNCTION gpucredit_cells.follow_numbers(org text, relation text) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	follower text := CASE relation WHEN 'entry' THEN 'budget_log' ELSE 'denial' END;
+	any_follows boolean;
+BEGIN
+	EXECUTE format('SELECT EXISTS (SELECT FROM gpucredit.%I f WHERE f.org = $1)', follower)
+	INTO any_follows USING org;
+	IF any_follows THEN
+		EXECUTE format('WITH names AS (SELECT f.%1$I AS old, NULL::bigint AS i'
+			' FROM gpucredit.%3$I f WHERE f.org = $1'
+			' UNION ALL SELECT t.%1$I, row_number() OVER (ORDER BY t.%1$I)'
+			' FROM gpucredit_cells.%2$I t WHERE t.org = $1),'
+			' known AS (SELECT n.old, max(n.i) AS i FROM (SELECT m.old,'
+			' max(m.i) OVER (ORDER BY m.old) AS i FROM names m) n GROUP BY n.old),'
+			' new AS (SELECT t.%1$I AS new, row_number() OVER (ORDER BY t.%1$I) AS i'
+			' FROM gpucredit.%1$I t WHERE t.org = $1)'
+			' UPDATE gpucredit.%3$I f SET %1$I = coalesce(n.new, 0)'
+			' FROM known k LEFT JOIN new n USING (i) WHERE f.org = $1 AND f.%1$I = k.old',
+			relation, 'incoming_' || relation, follower)
+		USING org;
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.follow_numbers(text, text) IS
+'Internal: rows that refer to entries or audit rows follow these to their new numbers.';
+
+CREATE FUNCTION gpucredit_cells.forget_incoming(org text) RETURNS void
+LANGUAGE sql VOLATILE PARALLEL UNSAFE
+BEGIN ATOMIC
+	DELETE FROM gpucredit_cells.incoming_entry t WHERE t.org = forget_incoming.org;
+	DELETE FROM gpucredit_cells.incoming_audit t WHERE t.org = forget_incoming.org;
+END;
+COMMENT ON FUNCTION gpucredit_cells.forget_incoming(text) IS
+'Internal, in the new cell: removes what was copied ahead.';
 
 /* Nodes on which the organisation runs: no new work goes there. */
 CREATE FUNCTION gpucredit_cells.bring_nodes(org text, source text) RETURNS void
@@ -241,40 +278,125 @@ $$;
 COMMENT ON FUNCTION gpucredit_cells.bring_nodes(text, text) IS
 'Internal: rows of pools and nodes that an organisation''s jobs name.';
 
-/* In the new cell, in one transaction: everything, or nothing. */
-CREATE FUNCTION gpucredit_cells.take_in(org text, source text, epoch bigint) RETURNS text
+/*
+ * In the new cell, in the transaction that take_in() ends: everything, while the
+ * organisation works.  What changes from the result on is not all here.
+ */
+CREATE FUNCTION gpucredit_cells.take_ahead(org text, source text, epoch bigint) RETURNS text
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+SET session_replication_role = replica
+AS $$
+DECLARE
+	horizon text;
+BEGIN
+	/* another attempt has ended then */
+	PERFORM gpucredit_cells.lock_moving(org);
+	IF EXISTS (SELECT FROM gpucredit_cells.resident r
+		WHERE r.org = take_ahead.org AND r.epoch = take_ahead.epoch AND r.state = 'home')
+	THEN
+		RETURN 'here';
+	END IF;
+	PERFORM gpucredit_cells.hang_up(source);
+	PERFORM gpucredit_cells.ask(source, 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY');
+	horizon := gpucredit_cells.ask(source,
+		'SELECT (pg_snapshot_xmin(pg_current_snapshot())::text::numeric % 4294967296)::text');
+	PERFORM gpucredit_cells.pull(source, org, m.name, 'gpucredit.' || quote_ident(m.name))
+	FROM gpucredit_cells.moved_tables() m
+	WHERE m.name NOT IN ('entry', 'audit') AND m.key IS NOT NULL;
+	PERFORM gpucredit_cells.ask(source, 'ROLLBACK');
+	PERFORM gpucredit_cells.number_anew(org, r, 0) FROM unnest('{entry,audit}'::text[]) r;
+	RETURN horizon;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.take_ahead(text, text, bigint) IS
+'Internal, in the new cell: copies an organisation''s rows while it works. Result: the transaction of the old cell from which on changes have to follow; "here": it has come already.';
+
+/* The old cell computes digests while this one takes what changed. */
+CREATE FUNCTION gpucredit_cells.begin_digests(org text, source text, entry bigint, audit bigint)
+RETURNS text
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	link CONSTANT text := 'gpucredit_cells digests';
+	snapshot text := gpucredit_cells.ask(source, 'SELECT pg_export_snapshot()');
+BEGIN
+	PERFORM gpucredit_cells.disconnect(link);
+	EXECUTE format('SELECT %s($1, $2)', gpucredit_cells.dblink('connect'))
+	USING link, (gpucredit_cells.require_cell(source)).dsn || ' user=' || quote_literal(current_user)
+		|| ' application_name=gpucredit_cells';
+	EXECUTE format('SELECT %s($1, $2)', gpucredit_cells.dblink('exec'))
+	USING link, format('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;'
+		' SET TRANSACTION SNAPSHOT %L', snapshot);
+	EXECUTE format('SELECT %s($1, $2)', gpucredit_cells.dblink('send_query'))
+	USING link, format('SELECT jsonb_object_agg(m.name, gpucredit_cells.digest(%L, m.name,'
+		' CASE m.name WHEN ''entry'' THEN %s WHEN ''audit'' THEN %s END))'
+		' FROM gpucredit_cells.moved_tables() m', org, entry, audit);
+	RETURN link;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.begin_digests(text, text, bigint, bigint) IS
+'Internal: has the old cell compute digests of what an open transaction sees there; returns the connection that will have them.';
+
+/* In the new cell, the organisation being frozen: the rest, or nothing. */
+CREATE FUNCTION gpucredit_cells.take_in(org text, source text, epoch bigint, horizon text)
+RETURNS text
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 SET session_replication_role = replica
 SET enable_nestloop = off		/* nothing that came is analysed yet */
 AS $$
 DECLARE
-	at gpucredit_cells.resident;
-	relation text;
-	last bigint;
+	one record;
+	last jsonb := '{}';
+	high bigint;
+	ours jsonb := '{}';
+	theirs jsonb;
+	link text;
 	wrong text;
 BEGIN
-	SELECT * INTO at FROM gpucredit_cells.resident r WHERE r.org = take_in.org;
-	IF at.state = 'home' AND at.epoch = take_in.epoch THEN
-		RETURN 'here';
-	END IF;
-	PERFORM gpucredit_cells.hang_up(source);
 	PERFORM gpucredit_cells.ask(source, 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY');
+	FOR one IN SELECT r AS name FROM unnest('{entry,audit}'::text[]) r LOOP
+		EXECUTE format('SELECT coalesce(max(t.%I), 0) FROM gpucredit_cells.%I t WHERE t.org = $1',
+			one.name, 'incoming_' || one.name) INTO high USING org;
+		last := last || jsonb_build_object(one.name, high);
+	END LOOP;
+	link := gpucredit_cells.begin_digests(org, source, (last->>'entry')::bigint,
+		(last->>'audit')::bigint);
 	PERFORM gpucredit_cells.bring_nodes(org, source);
-	FOR relation IN SELECT m.name FROM gpucredit_cells.moved_tables() m LOOP
-		IF relation IN ('entry', 'audit') THEN
-			EXECUTE format('SELECT coalesce(max(t.%I), 0) FROM gpucredit_cells.%I t WHERE t.org = $1',
-				relation, 'incoming_' || relation) INTO last USING org;
-			PERFORM gpucredit_cells.pull(source, org, relation,
-				'gpucredit_cells.incoming_' || relation, format('%I > %s', relation, last));
-			PERFORM gpucredit_cells.require_same(source, org, relation, last, NULL, true);
+	FOR one IN SELECT * FROM gpucredit_cells.moved_tables() LOOP
+		IF last ? one.name THEN
+			high := (last->>one.name)::bigint;
+			PERFORM gpucredit_cells.pull(source, org, one.name,
+				'gpucredit_cells.incoming_' || one.name, format('%I > %s', one.name, high));
+			PERFORM gpucredit_cells.number_anew(org, one.name, high);
+			ours := ours || jsonb_build_object(one.name,
+				gpucredit_cells.digest(org, one.name, high, NULL, true));
 		ELSE
-			PERFORM gpucredit_cells.pull(source, org, relation, 'gpucredit.' || quote_ident(relation));
-			PERFORM gpucredit_cells.require_same(source, org, relation, NULL, NULL, false);
+			BEGIN
+				PERFORM gpucredit_cells.pull(source, org, one.name, 'gpucredit.' || quote_ident(one.name),
+					CASE WHEN one.key IS NULL THEN 'true'
+						ELSE format('age(xmin) <= age(%L::xid)', horizon) END, one.key IS NOT NULL);
+			EXCEPTION WHEN unique_violation THEN
+				NULL;			/* a row that is gone there had the name of a new one */
+			END;
+			ours := ours || jsonb_build_object(one.name, gpucredit_cells.digest(org, one.name));
 		END IF;
 	END LOOP;
-	PERFORM gpucredit_cells.number_anew(org, 'entry');
-	PERFORM gpucredit_cells.number_anew(org, 'audit');
+	theirs := gpucredit_cells.ask_result(link);
+	PERFORM gpucredit_cells.disconnect(link);
+	FOR one IN SELECT m.name FROM gpucredit_cells.moved_tables() m
+		WHERE ours->>m.name IS DISTINCT FROM theirs->>m.name
+	LOOP
+		IF NOT last ? one.name THEN	/* rows were deleted there */
+			EXECUTE format('DELETE FROM gpucredit.%I t WHERE t.org = $1', one.name) USING org;
+			PERFORM gpucredit_cells.pull(source, org, one.name, 'gpucredit.' || quote_ident(one.name));
+		END IF;
+		PERFORM gpucredit_cells.require_same(source, org, one.name, (last->>one.name)::bigint, NULL,
+			last ? one.name);
+	END LOOP;
+	PERFORM gpucredit_cells.follow_numbers(org, r) FROM unnest('{entry,audit}'::text[]) r;
 	PERFORM gpucredit_cells.hang_up(source);
 	PERFORM gpucredit_cells.pass_numbers(r.name, r.last)
 	FROM (SELECT 'bucket_bucket_seq' AS name, (SELECT max(t.bucket) FROM gpucredit.bucket t WHERE t.org = take_in.org) AS last
@@ -296,8 +418,8 @@ BEGIN
 	RETURN 'taken';
 END
 $$;
-COMMENT ON FUNCTION gpucredit_cells.take_in(text, text, bigint) IS
-'Internal, in the new cell: takes the organisation with all its rows, compared by digest and verified; this cell is its home then. Again: nothing.';
+COMMENT ON FUNCTION gpucredit_cells.take_in(text, text, bigint, text) IS
+'Internal, in the new cell, after take_ahead(): takes what changed since the horizon, compares all rows by digest and verifies; this cell is the home when the transaction commits.';
 
 /* Numbers of this cell that come later are above those that came. */
 CREATE FUNCTION gpucredit_cells.pass_numbers(sequence text, last bigint) RETURNS void

@@ -6,7 +6,8 @@
  * called again, from any session.
  *
  *   begun     the new cell copies what is sealed, while the organisation works
- *   copied    the old cell changes nothing of it; the new one takes the rest
+ *   copied    the new cell copies all of it, while it works; then the old cell
+ *             changes nothing of it, and the new one takes what changed
  *   taken     the new cell is its home; routers have to hear of it
  *   switched  the old cell closes what is left
  *   done
@@ -90,38 +91,71 @@ COMMENT ON FUNCTION gpucredit_cells.begin_move(text, text, text) IS
 'Internal: the move of that key, noted if it is new.';
 
 /*
+ * The new cell begins a transaction, and copies while the organisation works.
+ * The result is for hand_over(), or null: it has all of it already.
+ */
+CREATE FUNCTION gpucredit_cells.begin_taking(m gpucredit_cells.move, OUT horizon text, OUT why text)
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	detail text;
+BEGIN
+	PERFORM gpucredit_cells.hang_up(m.source);
+	PERFORM gpucredit_cells.hang_up(m.target);
+	PERFORM gpucredit_cells.ask(m.target, 'BEGIN');
+	horizon := gpucredit_cells.ask(m.target, format(
+		'SELECT gpucredit_cells.take_ahead(%L, %L, %s)', m.org, m.source, m.epoch));
+EXCEPTION WHEN OTHERS THEN
+	GET STACKED DIAGNOSTICS why = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL;
+	why := gpucredit_cells.give_up(m, why || '. ' || detail);
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.begin_taking(gpucredit_cells.move) IS
+'Internal: has the new cell copy the organisation in a transaction that stays open; or why it did not.';
+
+/*
  * The old cell stops, the new one takes over.  Null: it did; else why it did
  * not, and the old cell goes on.
  */
-CREATE FUNCTION gpucredit_cells.hand_over(m gpucredit_cells.move) RETURNS text
+CREATE FUNCTION gpucredit_cells.hand_over(m gpucredit_cells.move, horizon text) RETURNS text
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	why text;
-	standing text;
+	detail text;
 BEGIN
-	BEGIN
-		PERFORM gpucredit_cells.hang_up(m.source);
-		PERFORM gpucredit_cells.hang_up(m.target);
-		PERFORM gpucredit_cells.ask(m.source, format(
-			'SELECT gpucredit_cells.set_moving(%L, %s, true)', m.org, m.epoch));
-		PERFORM gpucredit_cells.ask(m.source, 'BEGIN');
-		PERFORM gpucredit_cells.ask(m.source, format(
-			'SELECT gpucredit_cells.hold_still(%L)::text', m.org));
-		PERFORM gpucredit_cells.ask(m.target, format(
-			'SELECT gpucredit_cells.take_in(%L, %L, %s)', m.org, m.source, m.epoch));
-		RETURN NULL;
-	EXCEPTION WHEN OTHERS THEN
-		GET STACKED DIAGNOSTICS why = MESSAGE_TEXT, standing = PG_EXCEPTION_DETAIL;
-		why := why || '. ' || standing;
-	END;
+	PERFORM gpucredit_cells.ask(m.source, format(
+		'SELECT gpucredit_cells.set_moving(%L, %s, true)', m.org, m.epoch));
+	PERFORM gpucredit_cells.ask(m.source, 'BEGIN');
+	PERFORM gpucredit_cells.ask(m.source, format(
+		'SELECT gpucredit_cells.hold_still(%L)::text', m.org));
+	PERFORM gpucredit_cells.ask(m.target, format(
+		'SELECT gpucredit_cells.take_in(%L, %L, %s, %L)', m.org, m.source, m.epoch, horizon));
+	PERFORM gpucredit_cells.ask(m.target, 'COMMIT');
+	RETURN NULL;
+EXCEPTION WHEN OTHERS THEN
+	GET STACKED DIAGNOSTICS why = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL;
+	RETURN gpucredit_cells.give_up(m, why || '. ' || detail);
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.hand_over(gpucredit_cells.move, text) IS
+'Internal: freezes the organisation in the old cell and has the new one take it; returns why it did not.';
 
-	/* an answer that was lost may have been "taken" */
+/* A commit whose answer was lost is waited for. */
+CREATE FUNCTION gpucredit_cells.give_up(m gpucredit_cells.move, why text) RETURNS text
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
 	PERFORM gpucredit_cells.hang_up(m.source);
 	PERFORM gpucredit_cells.hang_up(m.target);
-	standing := gpucredit_cells.ask(m.target, format('SELECT gpucredit_cells.standing(%L)', m.org));
-	IF standing = 'home' THEN
+	PERFORM gpucredit_cells.ask(m.target, format(
+		'SELECT gpucredit_cells.lock_moving(%L)::text', m.org));
+	IF gpucredit_cells.ask(m.target, format(
+		'SELECT gpucredit_cells.standing(%L)', m.org)) = 'home'
+	THEN
 		RETURN NULL;
 	END IF;
 	PERFORM gpucredit_cells.ask(m.source, format(
@@ -129,14 +163,15 @@ BEGIN
 	RETURN why;
 END
 $$;
-COMMENT ON FUNCTION gpucredit_cells.hand_over(gpucredit_cells.move) IS
-'Internal: freezes the organisation in the old cell and has the new one take it; returns why it did not.';
+COMMENT ON FUNCTION gpucredit_cells.give_up(gpucredit_cells.move, text) IS
+'Internal: lets the organisation work where it was, unless the new cell has it after all; null then.';
 
 CREATE PROCEDURE gpucredit_cells.move_org(org text, cell text, key text)
 LANGUAGE plpgsql
 AS $$
 DECLARE
 	m gpucredit_cells.move;
+	horizon text;
 	why text;
 BEGIN
 	m := gpucredit_cells.begin_move(org, cell, key);
@@ -151,9 +186,12 @@ BEGIN
 		COMMIT;
 	END IF;
 	IF m.step = 'copied' THEN
-		m := gpucredit_cells.note_step(m, 'copied');
-		COMMIT;
-		why := gpucredit_cells.hand_over(m);
+		SELECT t.horizon, t.why INTO horizon, why FROM gpucredit_cells.begin_taking(m) t;
+		IF horizon <> 'here' THEN
+			m := gpucredit_cells.note_step(m, 'copied');
+			COMMIT;
+			why := gpucredit_cells.hand_over(m, horizon);
+		END IF;
 		m := gpucredit_cells.note_step(m, CASE WHEN why IS NULL THEN 'taken' ELSE 'undone' END, why);
 		COMMIT;
 	END IF;
@@ -163,6 +201,8 @@ BEGIN
 	END IF;
 	IF m.step = 'switched' THEN
 		PERFORM gpucredit_cells.ask(m.source, 'ROLLBACK');
+		PERFORM gpucredit_cells.ask(m.target, pg_catalog.format(
+			'SELECT gpucredit_cells.forget_incoming(%L)::text', m.org));
 		PERFORM gpucredit_cells.ask(m.source, pg_catalog.format(
 			'SELECT gpucredit_cells.close_out(%L, %L)', m.org, m.target));
 		m := gpucredit_cells.note_step(m, 'done');

@@ -137,7 +137,24 @@ foreach my $victim (qw(router a b))
 	}
 }
 
-# 3. The new cell refuses: the organisation never left.
+# 3. What changed and went while it was copied arrives.
+my $changes = new_organisation();
+$cells->at_router("SELECT gpucredit.set_quota('$changes', '', NULL, 8)");
+my $taker = connect_to($cells->{b}, 'credit');
+$taker->begin_work;
+my ($horizon) = $taker->selectrow_array("SELECT gpucredit_cells.take_ahead('$changes', 'a', 1000)");
+$cells->at_router($_) foreach "SELECT gpucredit.set_quota('$changes', 'x', NULL, 32)",
+  "SELECT gpucredit.issue('$changes', '', 'later', 1), gpucredit.hold('$changes', 'x', 'later', 2, '1 hour')";
+query($cells->{a}, 'credit', "DELETE FROM gpucredit.quota WHERE org = '$changes' AND account = ''");
+is($taker->selectrow_array("SELECT gpucredit_cells.take_in('$changes', 'a', 1000, '$horizon')"),
+	'taken', 'rows that are new, changed and gone are compared, and sound');
+is(join(' ', @{ $taker->selectcol_arrayref(
+	"SELECT account || max_gpus FROM gpucredit.quota WHERE org = '$changes'") }), 'x32',
+	'they are as in the old cell');
+$taker->rollback;
+$taker->disconnect;
+
+# 4. The new cell refuses: the organisation never left.
 my $stays = new_organisation();
 query($cells->{b}, 'credit', q{
 	CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
