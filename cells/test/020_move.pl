@@ -145,7 +145,7 @@ $taker->begin_work;
 my ($horizon) = $taker->selectrow_array("SELECT gpucredit_cells.take_ahead('$changes', 'a', 1000)");
 $cells->at_router($_) foreach "SELECT gpucredit.set_quota('$changes', 'x', NULL, 32)",
   "SELECT gpucredit.issue('$changes', '', 'later', 1), gpucredit.hold('$changes', 'x', 'later hold', 2, '1 hour')";
-query($cells->{a}, 'credit', "DELETE FROM gpucredit.quota WHERE org = '$changes' AND account = ''");
+$cells->at_router("SELECT gpucredit.set_quota('$changes', '', NULL, NULL)");
 is($taker->selectrow_array("SELECT gpucredit_cells.take_in('$changes', 'a', 1000, '$horizon')"),
 	'taken', 'rows that are new, changed and gone are compared, and sound');
 is(join(' ', @{ $taker->selectcol_arrayref(
