@@ -149,8 +149,8 @@ DECLARE
 	result text := CASE p.prorettype WHEN 'void'::regtype THEN 'int'
 		ELSE format_type(p.prorettype, NULL) END;
 	arguments text := (SELECT string_agg(CASE WHEN p.proargnames[a.i] = 'org'
-			AND NOT in_all THEN format('gpucredit_cells.at_home(a%s::text, gc_epoch::bigint)', a.i)
-			ELSE format('a%s::%s', a.i, a.type) END, ', ' ORDER BY a.i)
+			AND NOT in_all THEN format('gpucredit_cells.at_home(a%s, gc_epoch)', a.i)
+			ELSE format('a%s', a.i) END, ', ' ORDER BY a.i)
 		FROM unnest(types) WITH ORDINALITY a (type, i));
 	called text := format('gpucredit.%I(%s)', p.proname, arguments);
 BEGIN

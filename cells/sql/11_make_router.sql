@@ -66,12 +66,16 @@ BEGIN
 				' pg_catalog.array_agg(n) FROM pg_catalog.unnest($1) n GROUP BY 1'
 				' LOOP PERFORM gpucredit_remote.%I(gc_number, NULL, gc_nodes, $2); END LOOP; RETURN;',
 				name);
-		WHEN 'batch' THEN
+		WHEN 'batch' THEN			/* most agents' are of one organisation */
 			RETURN 'PERFORM gpucredit_cells.check_caller();'
 				' IF $1 IS NULL OR pg_catalog.cardinality($1) = 0'
 				' OR NOT gpucredit_cells.same_length($1, $2, $3, $4, $5, $6) THEN'
 				' gc_number := 0; RETURN QUERY SELECT * FROM gpucredit_remote.meter_batch'
 				'(0, $1, NULL, NULL, $2, $3, $4, $5, $6); RETURN; END IF;'
+				' IF $1[1] = ALL ($1) THEN SELECT h.number, h.epoch INTO gc_number, gc_epoch'
+				' FROM gpucredit_cells.home_of($1[1]) h; RETURN QUERY SELECT *'
+				' FROM gpucredit_remote.meter_batch(gc_number, $1, $1[1:1], ARRAY[gc_epoch],'
+				' $2, $3, $4, $5, $6); RETURN; END IF;'
 				' gc_epoch := 0; RETURN QUERY SELECT r.* FROM gpucredit_cells.meter_batch($1, $2, $3, $4, $5, $6) r ORDER BY r.ordinal; RETURN;';
 		WHEN 'text' THEN
 			RETURN 'RETURN gpucredit_cells.text_of_metrics((SELECT pg_catalog.array_agg(m)'

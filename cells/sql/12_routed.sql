@@ -180,17 +180,12 @@ DECLARE
 	numbers int[];
 	epochs bigint[];
 BEGIN
-	/* most agents' batches are of few organisations */
+	/* many rows, few organisations */
 	SELECT pg_catalog.array_agg(o.org), pg_catalog.array_agg(h.number),
 		pg_catalog.array_agg(h.epoch)
 	INTO orgs, numbers, epochs
 	FROM (SELECT DISTINCT u.org FROM pg_catalog.unnest($1) AS u (org)) o,
 		LATERAL gpucredit_cells.home_of(o.org) h;
-	IF pg_catalog.cardinality(orgs) = 1 THEN
-		RETURN QUERY SELECT r.* FROM gpucredit_remote.meter_batch(numbers[1], $1, orgs, epochs,
-			$2, $3, $4, $5, $6) r;
-		RETURN;
-	END IF;
 	FOR part IN
 		SELECT h.number, pg_catalog.array_agg(u.i ORDER BY u.i) AS i,
 			pg_catalog.array_agg(u.org ORDER BY u.i) AS org,
