@@ -17,6 +17,7 @@
 #include "act.h"
 #include "api.h"
 #include "config.h"
+#include "texts.h"
 #include "util.h"
 
 #define NEWS_LATE	(2 * NS_PER_S)	/* the watch has brought them by then */
@@ -80,37 +81,40 @@ changed(long status, json_t * body, void *context)
 		return;
 	Say("event=pod_refused pod=%s/%s status=%ld error=\"%.300s\"",
 		pod->space, pod->name, status, ApiProblem(body));
-	if (pod->job != NULL && pod->gated && status == 422)
-		JobEndPods(pod->job, "the API server refuses the change");
+	if (!pod->kept && status == 422)
+		pod->refused = true;
 }
 
 /*
  * Let the scheduler have a pod whose credit is held: on nodes of the type
- * that was priced, and no longer than the credit lasts.
+ * that was priced, and no longer than the credit lasts.  A pod that Kueue let
+ * go has no gate of ours.
  */
 void
-ActUngate(KubePod *pod)
+ActUngate(KubePod *pod, const char *job, const char *held, const char *type,
+		  long wall_s)
 {
-	KubeJob    *job = pod->job;
 	json_t	   *kept = json_is_array(pod->finalizers) ?
 		json_copy(pod->finalizers) : json_array();
-	char	   *status = Format("funded: %s credits are held", job->held);
+	char	   *status = Format("funded: %s credits are held", held);
 	json_t	   *spec;
 
 	if (!pod->kept)
 		json_array_append_new(kept, json_string(FINALIZER));
-	spec = json_pack("{s:o}", "schedulingGates",
-					 without(pod->gates, "name", GATE));
-	if (job->chosen != NULL && pod->selected == NULL)
+	spec = json_object();
+	if (pod->gated)
+		json_object_set_new(spec, "schedulingGates",
+							without(pod->gates, "name", GATE));
+	if (pod->gated && type != NULL && pod->wish.selected == NULL)
 		json_object_set_new(spec, "nodeSelector",
-							json_pack("{s:s}", kube.type_label, job->chosen));
-	if (pod->deadline_s == 0 || pod->deadline_s > job->wall_s)
+							json_pack("{s:s}", kube.type_label, type));
+	if (pod->wish.deadline_s == 0 || pod->wish.deadline_s > wall_s)
 		json_object_set_new(spec, "activeDeadlineSeconds",
-							json_integer(job->wall_s));
+							json_integer(wall_s));
 	patch(pod, json_pack("{s:o,s:{s:s,s:s}}", "finalizers", kept,
-						 "annotations", WORD("job"), job->id, WORD("status"),
+						 "annotations", WORD("job"), job, WORD("status"),
 						 status), spec);
-	JobText(&pod->said, status);
+	TextSet(&pod->said, status);
 	free(status);
 }
 
@@ -126,10 +130,10 @@ ActTell(KubePod *pod, const char *reason, const char *status)
 	struct tm	tm;
 
 	if (pod->said == NULL)
-		JobText(&pod->said, pod->status);
+		TextSet(&pod->said, pod->status);
 	if ((pod->said != NULL && strcmp(pod->said, status) == 0) || !ActMay(pod))
 		return;
-	JobText(&pod->said, status);
+	TextSet(&pod->said, status);
 	gmtime_r(&at, &tm);
 	strftime(now, sizeof(now), "%Y-%m-%dT%H:%M:%SZ", &tm);
 	path = Format("/api/v1/namespaces/%s/events", pod->space);

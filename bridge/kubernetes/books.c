@@ -38,6 +38,11 @@ static bool answered(KubeJob *job, PGresult * result);
 static void load(void);
 static void took_load(PGresult * result, void *context);
 static void take_row(PGresult * result, int row);
+static KubeWorkload *workload_of(const char *uid, const char *key);
+static bool can_adopt(const KubePod *pod);
+static int	pods_listed(json_t * uids, KubePod **pods);
+static int	pods_paid(const char *uid, const char *id, int most,
+					  KubePod **pods);
 static void meet(KubeJob *job, PGresult * result, int row);
 static void resume(KubeJob *job, PGresult * result, int row);
 static bool settle_some(void);
@@ -137,6 +142,8 @@ answered(KubeJob *job, PGresult * result)
 	"SELECT j.org, j.job, j.account, j.state, j.attempt," \
 	" j.spec->'kubernetes'->>'key' AS key," \
 	" j.spec->'kubernetes'->>'pods' AS pods," \
+	" j.spec->'kubernetes'->>'workload' AS workload," \
+	" j.spec->'kubernetes'->>'size' AS size," \
 	" h.held::pg_catalog.numeric AS held, a.gpu_type," \
 	" extract(epoch FROM j.wall_limit)::pg_catalog.int8 AS wall_s," \
 	" extract(epoch FROM a.elapsed + CASE WHEN a.running_at IS NULL" \
@@ -153,7 +160,8 @@ answered(KubeJob *job, PGresult * result)
 	" LEFT JOIN gpucredit.attempt a ON a.org = j.org AND a.job = j.job" \
 	"  AND a.attempt = j.attempt" \
 	" WHERE j.pool = $1 AND (j.ended_at IS NULL" \
-	"  OR j.spec->'kubernetes'->'pods' ?| $2::pg_catalog.text[])" \
+	"  OR j.spec->'kubernetes'->'pods' ?| $2::pg_catalog.text[]" \
+	"  OR j.spec->'kubernetes'->>'workload' = ANY ($2::pg_catalog.text[]))" \
 	" ORDER BY j.job"
 
 /*
@@ -168,6 +176,9 @@ load(void)
 	for (int i = 0; i < PodCount(); i++)
 		if (PodAt(i)->job == NULL || PodAt(i)->job->id == NULL)
 			TextsAdd(&pods, PodAt(i)->uid);
+	for (int i = 0; i < WorkloadCount(); i++)
+		if (WorkloadAt(i)->job == NULL && WorkloadCheck(WorkloadAt(i)) != NULL)
+			TextsAdd(&pods, WorkloadAt(i)->uid);
 	values[1] = TextsOf(&pods);
 	DbCall(JOBS_OF_POOL, 2, values, took_load, NULL);
 	TextsFree(&pods);
@@ -210,11 +221,12 @@ take_row(PGresult * result, int row)
 	const char *state = DbField(result, row, "state");
 	const char *list = DbField(result, row, "pods");
 	KubeJob    *job = JobFind(org, id);
+	const char *uid = DbField(result, row, "workload");
+	const char *size = DbField(result, row, "size");
+	KubeWorkload *workload;
 	json_t	   *uids;
-	json_t	   *uid;
-	size_t		i;
 	KubePod   **pods;
-	int			n = 0;
+	int			n;
 
 	if (job != NULL)
 	{
@@ -222,33 +234,96 @@ take_row(PGresult * result, int row)
 		return;
 	}
 	uids = list == NULL ? NULL : json_loads(list, 0, NULL);
-	pods = Alloc((json_array_size(uids) + 1) * sizeof(KubePod *));
-	json_array_foreach(uids, i, uid)
-	{
-		KubePod    *pod = PodFind(json_string_value(uid));
-
-		/* a pod's earlier job, or another bridge's, is not in its way */
-		if (pod != NULL && !pod->gone &&
-			(pod->job == NULL || pod->job->id == NULL) &&
-			(pod->job == NULL || !pod->job->calling))
-			pods[n++] = pod;
-	}
+	workload = workload_of(uid, key);
+	pods = Alloc((PodCount() + 1) * sizeof(KubePod *));
+	n = uid == NULL ? pods_listed(uids, pods) :
+		pods_paid(uid, id, size == NULL ? 0 : atol(size), pods);
 	if (n > 0 || strcmp(state, "queued") == 0 ||
 		strcmp(state, "unfunded") == 0 || strcmp(state, "active") == 0)
 	{
-		job = JobAdopt(pods, n);
-		job->size = json_array_size(uids);
-		JobText(&job->org, org);
-		JobText(&job->account, DbField(result, row, "account"));
-		JobText(&job->id, id);
-		JobText(&job->key, key == NULL ? id : key);
-		JobText(&job->held, DbField(result, row, "held"));
+		job = JobAdopt(pods, n, workload);
+		if (workload != NULL)
+			workload->job = job;
+		job->size = uid == NULL ? (int) json_array_size(uids) :
+			size == NULL ? 0 : atol(size);
+		TextSet(&job->org, org);
+		TextSet(&job->account, DbField(result, row, "account"));
+		TextSet(&job->id, id);
+		TextSet(&job->key, key == NULL ? id : key);
+		TextSet(&job->held, DbField(result, row, "held"));
 		if (DbField(result, row, "wall_s") != NULL)
 			job->wall_s = atol(DbField(result, row, "wall_s"));
 		resume(job, result, row);
 	}
 	free(pods);
 	json_decref(uids);
+}
+
+/*
+ * The workload that has quota by this key's credit, unless another job has.
+ */
+static KubeWorkload *
+workload_of(const char *uid, const char *key)
+{
+	KubeWorkload *workload = WorkloadFind(uid);
+	char	   *now;
+	bool		is;
+
+	if (workload == NULL || workload->job != NULL || key == NULL ||
+		WorkloadCheck(workload) == NULL)
+		return NULL;
+	now = WorkloadKey(workload);
+	is = strcmp(now, key) == 0;
+	free(now);
+	return is ? workload : NULL;
+}
+
+/* a pod's earlier job, or another bridge's, is not in its way */
+static bool
+can_adopt(const KubePod *pod)
+{
+	return !pod->gone && (pod->job == NULL || pod->job->id == NULL) &&
+		(pod->job == NULL || !pod->job->calling);
+}
+
+/*
+ * The pods whose job this is, by their UIDs.
+ */
+static int
+pods_listed(json_t * uids, KubePod **pods)
+{
+	json_t	   *uid;
+	size_t		i;
+	int			n = 0;
+
+	json_array_foreach(uids, i, uid)
+	{
+		KubePod    *pod = PodFind(json_string_value(uid));
+
+		if (pod != NULL && can_adopt(pod))
+			pods[n++] = pod;
+	}
+	return n;
+}
+
+/*
+ * The pods of a workload that this job pays for: we wrote that on them.
+ */
+static int
+pods_paid(const char *uid, const char *id, int most, KubePod **pods)
+{
+	int			n = 0;
+
+	for (int i = 0; i < PodCount() && n < most; i++)
+	{
+		KubePod    *pod = PodAt(i);
+
+		if (pod->kept && pod->workload != NULL && pod->paid_by != NULL &&
+			strcmp(pod->workload, uid) == 0 &&
+			strcmp(pod->paid_by, id) == 0 && can_adopt(pod))
+			pods[n++] = pod;
+	}
+	return n;
 }
 
 /*
@@ -265,19 +340,20 @@ resume(KubeJob *job, PGresult * result, int row)
 	const char *settled_s = DbField(result, row, "settled_s");
 	bool		queued = strcmp(state, "queued") == 0;
 
-	JobText(&job->attempt, DbField(result, row, "attempt"));
+	TextSet(&job->attempt, DbField(result, row, "attempt"));
 	job->settled_s = settled_s == NULL ? 0 : strtod(settled_s, NULL);
 	PlaceForget(job);
 	if (strcmp(state, "active") == 0)
 	{
-		JobText(&job->chosen, DbField(result, row, "gpu_type"));
+		TextSet(&job->chosen, DbField(result, row, "gpu_type"));
 		PlaceTake(job, shares == NULL ? "" : shares);
 		JobBegin(job, ran == NULL ? 0 : strtod(ran, NULL) * NS_PER_S);
 	}
-	else if (queued && job->n == job->size && PlaceStands(job))
+	else if (queued && PlaceStands(job) &&
+			 (job->n == job->size || job->workload != NULL))
 	{
 		JobFunded(job);
-		JobText(&job->chosen, DbField(result, row, "gpu_type") == NULL ?
+		TextSet(&job->chosen, DbField(result, row, "gpu_type") == NULL ?
 				job->chosen : DbField(result, row, "gpu_type"));
 	}
 	else if (queued || strcmp(state, "unfunded") == 0)
@@ -301,6 +377,7 @@ meet(KubeJob *job, PGresult * result, int row)
 
 	if (job->calling)
 		return;
+	job->for_good |= strcmp(state, "cancelled") == 0;
 	if ((strcmp(state, "active") == 0 && waits) ||
 		(strcmp(state, "queued") == 0 && job->stage == KUBE_RUNS))
 		resume(job, result, row);
@@ -411,7 +488,7 @@ settled(PGresult * result, void *context)
 		return;
 	}
 	state = DbField(result, 0, "job_state");
-	JobText(&job->billed, DbField(result, 0, "billed"));
+	TextSet(&job->billed, DbField(result, 0, "billed"));
 	Say("event=settled org=%s job=%s outcome=%s billed=%s", job->org, job->id,
 		DbField(result, 0, "outcome"), job->billed);
 	/* a pod runs once: who tries again makes another */
@@ -532,7 +609,7 @@ placed(PGresult * result, void *context)
 			JobEndPods(job, error_of(result));
 		return;
 	}
-	JobText(&job->attempt, DbField(result, 0, "attempt"));
+	TextSet(&job->attempt, DbField(result, 0, "attempt"));
 	/* kubelet's clock may be ahead of ours */
 	JobBegin(job, PlaceRanS(job) > 5 ? (PlaceRanS(job) - 5) * NS_PER_S : 0);
 }
@@ -565,7 +642,7 @@ static void
 reserve(KubeJob *job)
 {
 	char	   *key = key_with(job, "");
-	char	   *request = Format("%ldx%s", job->gpus * job->n,
+	char	   *request = Format("%ldx%s", job->gpus,
 								 job->type == NULL ? "*" : job->type);
 	char	   *spec = spec_of(job);
 	char		wall[32];
@@ -575,10 +652,12 @@ reserve(KubeJob *job)
 
 	snprintf(wall, sizeof(wall), "%ld s", job->wall_s);
 	snprintf(window, sizeof(window), "%ld s", job->window_s);
-	call(job, "SELECT job, status, reason, held FROM gpucredit.reserve($1,"
+	call(job, "SELECT r.job, r.status, r.reason, r.held, j.state AS state_before"
+		 " FROM gpucredit.reserve($1,"
 		 " $2, $3, $4, $5::pg_catalog.interval, $6, $7, max_retries => 0,"
 		 " hold_window => $8::pg_catalog.interval,"
-		 " spec => $9::pg_catalog.jsonb)", 9, values, reserved);
+		 " spec => $9::pg_catalog.jsonb) r LEFT JOIN gpucredit.job j"
+		 " ON j.org = $1 AND j.job = r.job", 9, values, reserved);
 	free(key);
 	free(request);
 	free(spec);
@@ -593,22 +672,35 @@ reserved(PGresult * result, void *context)
 {
 	KubeJob    *job = context;
 
+	const char *reason;
+	const char *before;
+
 	if (!answered(job, result))
 	{
 		if (result != NULL && !pauses(result))
+		{
+			job->for_good = true;
 			JobRefuse(job, error_of(result),
 					  strcmp(DbState(result), "UC201") == 0);
+		}
 		return;
 	}
 	if (strcmp(DbField(result, 0, "status"), "granted") != 0)
 	{
-		JobRefuse(job, DbField(result, 0, "reason"), false);
+		reason = DbField(result, 0, "reason");
+		job->for_good = strcmp(reason, "no_price") == 0 ||
+			strcmp(reason, "impossible_request") == 0;
+		JobRefuse(job, reason, false);
 		return;
 	}
-	JobText(&job->id, DbField(result, 0, "job"));
-	JobText(&job->held, DbField(result, 0, "held"));
-	JobText(&job->attempt, "0");
-	JobFunded(job);
+	before = DbField(result, 0, "state_before");
+	TextSet(&job->id, DbField(result, 0, "job"));
+	TextSet(&job->held, DbField(result, 0, "held"));
+	TextSet(&job->attempt, "0");
+	if (before == NULL || strcmp(before, "queued") == 0)
+		JobFunded(job);
+	else
+		JobEndPods(job, "its job is over");
 }
 
 /* Use */
@@ -696,12 +788,19 @@ spec_of(const KubeJob *job)
 	json_t	   *uids = json_array();
 	json_t	   *spec;
 	char	   *text;
+	bool		set = job->workload != NULL;
 
 	for (int i = 0; i < job->n; i++)
 		json_array_append_new(uids, json_string(job->pods[i]->uid));
 	spec = json_pack("{s:{s:s,s:s,s:s,s:o}}", "kubernetes", "namespace",
-					 job->pods[0]->space, "pod", job->pods[0]->name, "key",
-					 job->key, "pods", uids);
+					 set ? job->workload->space : job->pods[0]->space,
+					 "pod", set ? job->workload->name : job->pods[0]->name,
+					 "key", job->key, "pods", uids);
+	if (set)
+		json_object_update_new(json_object_get(spec, "kubernetes"),
+							   json_pack("{s:s,s:i}", "workload",
+										 job->workload->uid, "size",
+										 job->size));
 	text = json_dumps(spec, JSON_COMPACT | JSON_SORT_KEYS);
 	json_decref(spec);
 	return text;

@@ -27,6 +27,7 @@ KubeConfig	kube = {
 	.type_label = "nvidia.com/gpu.product",
 	.memory_label = "nvidia.com/gpu.memory",
 	.tier = "standard_training",
+	.kueue = "",
 	.enforce = "yes",
 	.lease = "gpucredit/gpucredit-bridge",
 	.identity = "",
@@ -51,6 +52,7 @@ static const Setting settings[] = {
 	{"type_label", &kube.type_label, NULL, 0, 0},
 	{"memory_label", &kube.memory_label, NULL, 0, 0},
 	{"tier", &kube.tier, NULL, 0, 0},
+	{"kueue", &kube.kueue, NULL, 0, 0},
 	{"enforce", &kube.enforce, NULL, 0, 0},
 	{"lease", &kube.lease, NULL, 0, 0},
 	{"identity", &kube.identity, NULL, 0, 0},
@@ -85,6 +87,9 @@ KubeConfigRead(const char *path)
 	if (kube.ca_file == NULL)
 		kube.ca_file = "";
 	yes_or_no(path, "enforce", kube.enforce);
+	if (*kube.kueue != '\0' && (*kube.kueue != 'v' ||
+								strspn(kube.kueue, "valphbet0123456789") != strlen(kube.kueue)))
+		Die("%s: kueue is a version of its API, not \"%s\"", path, kube.kueue);
 	if (strchr(kube.lease, '/') == NULL)
 		Die("%s: lease is NAMESPACE/NAME", path);
 	if (*kube.identity == '\0')

@@ -21,6 +21,7 @@ typedef struct KubeConfig
 	char	   *type_label;		/* the nodes' label that names the GPU type */
 	char	   *memory_label;	/* the nodes' label with a GPU's MiB */
 	char	   *tier;			/* of pods that name none */
+	char	   *kueue;			/* version of its API; empty: there is none */
 	char	   *enforce;		/* delete pods that run unpaid: yes or no */
 	char	   *lease;			/* NAMESPACE/NAME of the lease */
 	char	   *identity;		/* holder of the lease; empty: the host's name */

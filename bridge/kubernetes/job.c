@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * job.c
- *		A pod, or a gang of pods, that is one job of gpucredit.
+ *		A pod, a gang of pods, or a workload, that is one job of gpucredit.
  *
  * A job has a stage.  JobsTurn() looks at what the watch and the database
  * last said, does to pods what the stage asks for, and moves the stage on;
@@ -22,6 +22,7 @@
 #include "config.h"
 #include "job.h"
 #include "leader.h"
+#include "texts.h"
 #include "util.h"
 
 static KubeJob **jobs;
@@ -33,15 +34,20 @@ static void free_job(int i);
 static void join(KubeJob *job, KubePod *pod);
 static void consider(KubePod *pod, int64_t now);
 static const char *refusal_of(const KubePod *pod);
+static KubeWorkload *leader_of(const KubePod *pod);
+static bool waits(const KubePod *pod);
+static void gather(KubePod *pod, const char *org);
+static void evict(KubeJob *job, const char *why);
 static KubeJob *gathering(const KubePod *pod);
 static void unpaid(KubePod *pod, const char *why);
 static void complete(KubeJob *job);
-static bool alike(const KubePod *a, const KubePod *b);
+static void ask(KubeJob *job, const KubeWish *wish, const KubeSpace *space);
 static int	by_uid(const void *a, const void *b);
 static char *key_of(const KubeJob *job);
 static void tend(KubeJob *job, int64_t now);
 static void tend_waiting(KubeJob *job, int64_t now);
-static void tend_funded(KubeJob *job);
+static void tend_funded(KubeJob *job, int64_t now);
+static void start_together(KubeJob *job, int64_t now);
 static void tend_starting(KubeJob *job, int64_t now);
 static void tend_running(KubeJob *job, int64_t now);
 static void tend_over(KubeJob *job);
@@ -70,15 +76,6 @@ JobFind(const char *org, const char *id)
 			strcmp(jobs[i]->org, org) == 0)
 			return jobs[i];
 	return NULL;
-}
-
-void
-JobText(char **text, const char *value)
-{
-	char	   *copy = Dup(value);
-
-	free(*text);
-	*text = copy;
 }
 
 /*
@@ -111,6 +108,8 @@ free_job(int i)
 
 	while (job->n > 0)
 		detach(job, job->n - 1);
+	if (job->workload != NULL && job->workload->job == job)
+		job->workload->job = NULL;
 	jobs[i] = jobs[--n_jobs];
 	for (int s = 0; s < job->n_shares; s++)
 		free(job->shares[s].node);
@@ -149,22 +148,50 @@ detach(KubeJob *job, int i)
 }
 
 /*
- * A pod has a new version: what it was refused for may be mended.
+ * Reserve the credit of a workload that has quota.
  */
 void
-JobsSee(KubePod *pod)
+JobAdmit(KubeWorkload *workload, const char *org)
 {
-	if (pod->job != NULL && pod->job->stage == KUBE_REFUSED &&
-		pod->job->refusals == 0)
-		pod->job->again_ns = 0;
+	KubeJob    *job = new_job();
+
+	job->workload = workload;
+	workload->job = job;
+	TextSet(&job->org, org);
+	complete(job);
+}
+
+/* is this the credit by which its workload has quota, or waits for it? */
+bool
+JobAdmitted(const KubeJob *job)
+{
+	char	   *key;
+	bool		is;
+
+	if (job->workload == NULL || WorkloadCheck(job->workload) == NULL)
+		return false;
+	key = WorkloadKey(job->workload);
+	is = strcmp(job->key, key) == 0;
+	free(key);
+	return is;
+}
+
+/* does a job know of this workload? */
+bool
+JobFollows(const KubeWorkload *workload)
+{
+	for (int i = 0; i < n_jobs; i++)
+		if (jobs[i]->workload == workload)
+			return true;
+	return false;
 }
 
 /*
- * The job that the database has for these pods; those of another job that
- * has not been asked for leave it.
+ * The job that the database has for these pods, or for a workload; those of
+ * another job that has not been asked for leave it.
  */
 KubeJob *
-JobAdopt(KubePod **pods, int n)
+JobAdopt(KubePod **pods, int n, KubeWorkload *workload)
 {
 	KubeJob    *job = new_job();
 
@@ -178,7 +205,8 @@ JobAdopt(KubePod **pods, int n)
 		join(job, pods[i]);
 	}
 	job->size = n;
-	if (n > 0)
+	job->workload = workload;
+	if (n > 0 || workload != NULL)
 		complete(job);
 	return job;
 }
@@ -206,7 +234,8 @@ JobsTurn(void)
 
 		tend(job, now);
 		if (job->n == 0 && !job->calling &&
-			(job->id == NULL || job->stage == KUBE_OVER))
+			(job->stage == KUBE_OVER ||
+			 (job->id == NULL && !JobAdmitted(job))))
 			free_job(i);
 	}
 }
@@ -220,7 +249,6 @@ consider(KubePod *pod, int64_t now)
 {
 	KubeSpace  *space = SpaceFind(pod->space);
 	bool		tenant = space != NULL && space->org != NULL;
-	KubeJob    *job;
 	const char *why;
 
 	if (pod->kept && (pod->deleting || pod->over))
@@ -228,27 +256,18 @@ consider(KubePod *pod, int64_t now)
 		if (ActMay(pod))
 			ActLetGo(pod, NULL);
 	}
-	else if (pod->gated && !pod->deleting && !pod->over)
+	else if (waits(pod))
 	{
 		why = tenant ? refusal_of(pod) :
 			"refused: the namespace names no organisation";
-		if (why != NULL)
-		{
+		if (why != NULL && pod->gated)
 			ActTell(pod, "CreditRefused", why);
-			return;
-		}
-		job = gathering(pod);
-		if (job == NULL)
-		{
-			job = new_job();
-			job->size = pod->gang_size;
-			JobText(&job->org, space->org);
-		}
-		join(job, pod);
-		if (job->n == job->size)
-			complete(job);
+		else if (why != NULL)
+			unpaid(pod, why);
+		else
+			gather(pod, space->org);
 	}
-	else if (tenant && pod->gpus > 0 && !pod->deleting && !pod->over)
+	else if (tenant && pod->wish.gpus > 0 && !pod->deleting && !pod->over)
 	{
 		/* where its list and the database's are of two instants */
 		if (pod->unpaid_ns == 0)
@@ -259,6 +278,79 @@ consider(KubePod *pod, int64_t now)
 }
 
 /*
+ * The workload that Kueue let a pod go with; NULL: none that has credit.
+ */
+static KubeWorkload *
+leader_of(const KubePod *pod)
+{
+	KubeWorkload *workload = WorkloadFind(pod->workload);
+
+	return workload != NULL && workload->stop == NULL &&
+		strcmp(workload->space, pod->space) == 0 &&
+		WorkloadIn(workload, "Ready") ? workload : NULL;
+}
+
+/*
+ * Does a pod wait for credit?  One that Kueue let go does without a gate, and
+ * may be over by now.
+ */
+static bool
+waits(const KubePod *pod)
+{
+	if (pod->gone || pod->deleting || (pod->over && pod->paid_by != NULL))
+		return false;
+	return (pod->gated && !pod->over) ||
+		(pod->wish.gpus > 0 && leader_of(pod) != NULL);
+}
+
+/*
+ * Find the job of a pod: that of its workload, as long as that has room, or of
+ * its gang, or one of its own.
+ */
+static void
+gather(KubePod *pod, const char *org)
+{
+	KubeWorkload *workload = leader_of(pod);
+	KubeJob    *job = workload == NULL ? NULL : workload->job;
+	long		gpus = pod->wish.gpus;
+
+	for (int i = 0; job != NULL && i < job->n; i++)
+		gpus += job->pods[i]->wish.gpus;
+	if (job != NULL && job->stage == KUBE_FUNDED && job->n < job->size &&
+		gpus <= job->gpus)
+	{
+		join(job, pod);
+		return;
+	}
+	job = workload == NULL ? gathering(pod) : NULL;
+	if (job == NULL)
+	{
+		job = new_job();
+		job->size = workload == NULL ? pod->wish.gang_size : 1;
+		TextSet(&job->org, org);
+	}
+	join(job, pod);
+	if (job->n == job->size)
+		complete(job);
+}
+
+/*
+ * A workload lost its credit, or a pod of it did: Kueue is to evict it.
+ */
+static void
+evict(KubeJob *job, const char *why)
+{
+	KubeWorkload *workload = JobAdmitted(job) ? job->workload :
+		job->workload == NULL && job->n > 0 && !job->pods[0]->gated ?
+		leader_of(job->pods[0]) : NULL;
+
+	if (workload == NULL || workload->stop != NULL)
+		return;
+	TextSet(&workload->stop, why);
+	workload->for_good = job->for_good;
+}
+
+/*
  * What is wrong with a pod; NULL: nothing.  The text stays until the next.
  */
 static const char *
@@ -266,10 +358,10 @@ refusal_of(const KubePod *pod)
 {
 	static char *text;
 
-	if (pod->wrong == NULL && pod->gpus > 0)
+	if (pod->wish.wrong == NULL && pod->wish.gpus > 0)
 		return NULL;
 	free(text);
-	text = pod->wrong != NULL ? Format("refused: %s", pod->wrong) :
+	text = pod->wish.wrong != NULL ? Format("refused: %s", pod->wish.wrong) :
 		Format("refused: it asks for no %s", kube.resource);
 	return text;
 }
@@ -280,13 +372,13 @@ refusal_of(const KubePod *pod)
 static KubeJob *
 gathering(const KubePod *pod)
 {
-	if (pod->gang == NULL)
+	if (pod->wish.gang == NULL)
 		return NULL;
 	for (int i = 0; i < n_jobs; i++)
 		if (jobs[i]->stage == KUBE_GATHERS && jobs[i]->n > 0 &&
-			jobs[i]->n < jobs[i]->size && jobs[i]->size == pod->gang_size &&
+			jobs[i]->n < jobs[i]->size && jobs[i]->size == pod->wish.gang_size &&
 			strcmp(jobs[i]->pods[0]->space, pod->space) == 0 &&
-			strcmp(jobs[i]->pods[0]->gang, pod->gang) == 0)
+			strcmp(jobs[i]->pods[0]->wish.gang, pod->wish.gang) == 0)
 			return jobs[i];
 	return NULL;
 }
@@ -310,49 +402,64 @@ unpaid(KubePod *pod, const char *why)
 static void
 complete(KubeJob *job)
 {
+	KubeWorkload *workload = job->workload;
 	KubePod    *first;
-	KubeSpace  *space;
+	KubeWish	wish;
 
+	if (workload != NULL)
+	{
+		job->size = WorkloadWish(workload, &wish, NULL);
+		ask(job, &wish, SpaceFind(workload->space));
+		WishFree(&wish);
+		free(job->key);
+		job->key = WorkloadKey(workload);
+		return;
+	}
 	qsort(job->pods, job->n, sizeof(KubePod *), by_uid);
 	first = job->pods[0];
-	space = SpaceFind(first->space);
 	for (int i = 1; i < job->n; i++)
-		if (!alike(first, job->pods[i]))
+		if (first->wish.gpus != job->pods[i]->wish.gpus ||
+			!WishAlike(&first->wish, &job->pods[i]->wish))
 		{
 			JobRefuse(job, "the pods of a gang ask for the same", false);
 			job->refusals = 0;
 			job->again_ns = INT64_MAX;
 			return;
 		}
-	free(job->account);
-	job->account = space == NULL || space->account == NULL ||
-		*space->account == '\0' ? Dup(first->account == NULL ? "" :
-									  first->account) :
-		first->account == NULL || *first->account == '\0' ?
-		Dup(space->account) : Format("%s/%s", space->account, first->account);
-	JobText(&job->tier, first->tier == NULL ? kube.tier : first->tier);
-	JobText(&job->type, first->type);
-	job->gpus = first->gpus;
-	job->wall_s = first->wall_s == 0 ? kube.wall_s : first->wall_s;
-	job->window_s = first->window_s;
+	ask(job, &first->wish, SpaceFind(first->space));
+	job->gpus = first->wish.gpus * job->n;
+	workload = leader_of(first);
+	if (workload != NULL && first->wish.wall_s == 0)
+	{
+		WorkloadWish(workload, &wish, NULL);
+		job->wall_s = wish.wall_s == 0 ? kube.wall_s : wish.wall_s;
+		WishFree(&wish);
+	}
 	free(job->key);
 	job->key = key_of(job);
+}
+
+/*
+ * What a job asks the database for.
+ */
+static void
+ask(KubeJob *job, const KubeWish *wish, const KubeSpace *space)
+{
+	const char *above = space == NULL ? NULL : space->account;
+	const char *below = wish->account;
+
+	free(job->account);
+	job->account = above == NULL || *above == '\0' ?
+		Dup(below == NULL ? "" : below) :
+		below == NULL || *below == '\0' ? Dup(above) :
+		Format("%s/%s", above, below);
+	TextSet(&job->tier, wish->tier == NULL ? kube.tier : wish->tier);
+	TextSet(&job->type, wish->type);
+	job->gpus = wish->gpus;
+	job->wall_s = wish->wall_s == 0 ? kube.wall_s : wish->wall_s;
+	job->window_s = wish->window_s;
 	job->stage = KUBE_ASKS;
 	job->again_ns = 0;
-}
-
-static bool
-same(const char *a, const char *b)
-{
-	return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
-}
-
-static bool
-alike(const KubePod *a, const KubePod *b)
-{
-	return a->gpus == b->gpus && a->wall_s == b->wall_s &&
-		a->window_s == b->window_s && same(a->type, b->type) &&
-		same(a->account, b->account) && same(a->tier, b->tier);
 }
 
 static int
@@ -442,11 +549,14 @@ JobFunded(KubeJob *job)
 void
 JobEndPods(KubeJob *job, const char *why)
 {
+	char	   *text = Format("deleted: %s", why);
+
 	job->stage = job->id == NULL ? KUBE_OVER : KUBE_DROPS;
 	job->ends_pods = true;
 	job->again_ns = 0;
+	evict(job, why);
 	free(job->refusal);
-	job->refusal = Format("deleted: %s", why);
+	job->refusal = text;
 }
 
 /*
@@ -497,10 +607,11 @@ JobObey(KubeJob *job, const char *action, const char *reason, double left_s)
 		return;
 	if (strcmp(action, "continue") == 0)
 		job->stop_ns = 0;
+	job->for_good |= strcmp(reason, "cancelled") == 0;
 	if ((!stop && strcmp(action, "checkpoint") != 0) ||
 		(!stop && strcmp(reason, "periodic") == 0))
 		return;
-	JobText(&job->stop_reason, reason);
+	TextSet(&job->stop_reason, reason);
 	job->stop_ns = MonotonicNs() + (stop || left < grace ? 0 : left - grace);
 	job->grace_s = stop || left > grace ? kube.stop_grace_s : left / NS_PER_S;
 }
@@ -534,6 +645,12 @@ tend(KubeJob *job, int64_t now)
 {
 	if (job->calling)
 		return;
+	for (int i = 0; i < job->n; i++)
+		if (job->pods[i]->refused)
+		{
+			job->pods[i]->refused = false;
+			JobEndPods(job, "the API server refuses the change");
+		}
 	switch (job->stage)
 	{
 		case KUBE_GATHERS:
@@ -542,7 +659,7 @@ tend(KubeJob *job, int64_t now)
 			tend_waiting(job, now);
 			break;
 		case KUBE_FUNDED:
-			tend_funded(job);
+			tend_funded(job, now);
 			break;
 		case KUBE_STARTS:
 			tend_starting(job, now);
@@ -571,7 +688,11 @@ tend_waiting(KubeJob *job, int64_t now)
 	{
 		KubePod    *pod = job->pods[i];
 
-		if (pod->gated && !pod->gone && !pod->deleting && !pod->over)
+		/* what it was refused for may be mended */
+		if (pod->fresh && job->refusals == 0)
+			job->again_ns = 0;
+		pod->fresh = false;
+		if (waits(pod))
 			continue;
 		whole = false;
 		detach(job, i);
@@ -586,22 +707,28 @@ tend_waiting(KubeJob *job, int64_t now)
 	if (job->stage == KUBE_GATHERS || job->stage == KUBE_ASKS)
 		return;
 	for (int i = 0; i < job->n; i++)
-		ActTell(job->pods[i], "CreditRefused", job->refusal);
+		if (job->pods[i]->gated)
+			ActTell(job->pods[i], "CreditRefused", job->refusal);
+		else
+		{
+			JobEndPods(job, job->refusal);
+			return;
+		}
 	if (now < job->again_ns)
 		return;
-	if (refusal_of(job->pods[0]) != NULL)
+	if (job->n > 0 && refusal_of(job->pods[0]) != NULL)
 		detach(job, 0);
 	else
 		complete(job);
 }
 
 /*
- * Remove the gates.
+ * Let the pods go.  Those of a workload come once Kueue let it go.
  */
 static void
-tend_funded(KubeJob *job)
+tend_funded(KubeJob *job, int64_t now)
 {
-	bool		all = true;
+	bool		all = job->n == job->size;
 
 	if (broken(job))
 	{
@@ -611,16 +738,21 @@ tend_funded(KubeJob *job)
 	for (int i = 0; i < job->n; i++)
 	{
 		KubePod    *pod = job->pods[i];
+		bool		free_to_go = pod->kept && !pod->gated;
 
-		all &= !pod->gated;
-		if (pod->gated && ActMay(pod))
-			ActUngate(pod);
+		all &= free_to_go;
+		if (!free_to_go && ActMay(pod))
+			ActUngate(pod, job->id, job->held, job->chosen, job->wall_s);
 	}
 	if (all)
 		job->stage = KUBE_STARTS;
+	else
+		start_together(job, now);
 }
 
-/* did a pod end before it started? */
+/*
+ * Did a pod end before it started, or is one missing?
+ */
 static bool
 broken(const KubeJob *job)
 {
@@ -633,7 +765,24 @@ broken(const KubeJob *job)
 								  (pod->deleting && pod->node == NULL)))
 			return true;
 	}
-	return job->n < job->size;
+	return job->n < job->size &&
+		!(job->stage == KUBE_FUNDED && JobAdmitted(job));
+}
+
+/*
+ * Once one pod of a job has started, all have to, or none.
+ */
+static void
+start_together(KubeJob *job, int64_t now)
+{
+	bool		any = false;
+
+	for (int i = 0; i < job->n; i++)
+		any |= job->pods[i]->started != 0;
+	if (any && job->seen_ns == 0)
+		job->seen_ns = now;
+	if (any && now - job->seen_ns > kube.gang_wait_s * NS_PER_S)
+		JobEndPods(job, "the other pods of its gang did not start");
 }
 
 /*
@@ -642,23 +791,16 @@ broken(const KubeJob *job)
 static void
 tend_starting(KubeJob *job, int64_t now)
 {
-	bool		any = false;
-
-	for (int i = 0; i < job->n; i++)
-		any |= job->pods[i]->started != 0;
-	if (any && job->seen_ns == 0)
-		job->seen_ns = now;
 	if (broken(job))
 	{
 		job->stage = KUBE_DROPS;
 		job->ends_pods = true;
-		JobText(&job->refusal, job->n < 2 ? "deleted: it ended before it"
+		TextSet(&job->refusal, job->n < 2 ? "deleted: it ended before it"
 				" started" : "deleted: a pod of its gang ended before it"
 				" started");
 	}
-	else if (any && now - job->seen_ns > kube.gang_wait_s * NS_PER_S &&
-			 !JobReady(job))
-		JobEndPods(job, "the other pods of its gang did not start");
+	else if (!JobReady(job))
+		start_together(job, now);
 }
 
 /*
@@ -686,9 +828,11 @@ tend_running(KubeJob *job, int64_t now)
 	for (int i = 0; i < job->n; i++)
 		failed |= job->pods[i]->failed || job->pods[i]->gone ||
 			job->pods[i]->deleting;
-	if (failed && job->n > 1 && job->stop_reason == NULL)
+	/* what a failure means to a workload is its owner's to say */
+	if (failed && job->n > 1 && job->stop_reason == NULL &&
+		job->workload == NULL)
 	{
-		JobText(&job->stop_reason, "part_failed");
+		TextSet(&job->stop_reason, "part_failed");
 		job->stop_ns = now;
 		job->grace_s = kube.stop_grace_s;
 	}
@@ -704,6 +848,7 @@ tend_running(KubeJob *job, int64_t now)
 			free(why);
 		}
 	job->stopped = true;
+	evict(job, job->stop_reason);
 	end_pods(job, job->grace_s);
 }
 
@@ -736,6 +881,8 @@ tend_over(KubeJob *job)
 		{
 			if (job->refusal != NULL && !pod->stopped)
 				ActTell(pod, "CreditEnds", job->refusal);
+			evict(job, job->refusal == NULL ? "its job is over" :
+				  job->refusal);
 			ActDelete(pod, kube.stop_grace_s < 1 ? 1 : kube.stop_grace_s);
 		}
 	}

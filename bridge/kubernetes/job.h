@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * job.h
- *		A pod, or a gang of pods, that is one job of gpucredit.
+ *		A pod, a gang of pods, or a workload, that is one job of gpucredit.
  *
  *-------------------------------------------------------------------------
  */
@@ -9,6 +9,7 @@
 #define GPUCREDIT_KUBERNETES_JOB_H
 
 #include "pod.h"
+#include "workload.h"
 
 typedef enum KubeStage
 {
@@ -35,12 +36,13 @@ typedef struct KubeJob
 	KubePod   **pods;
 	int			n;
 	int			size;			/* how many there are, once complete */
+	KubeWorkload *workload;		/* whose credit it is; NULL: its pods' */
 	char	   *org;
 	char	   *account;
 	char	   *tier;
 	char	   *type;			/* as asked for; NULL: any */
 	char	   *chosen;			/* what its pods are bound to */
-	long		gpus;			/* of each pod */
+	long		gpus;			/* of all its pods */
 	long		wall_s;
 	long		window_s;
 	char	   *key;			/* in the database, with tries behind it */
@@ -54,6 +56,7 @@ typedef struct KubeJob
 	int64_t		again_ns;
 	int			refusals;		/* in a row */
 	char	   *refusal;		/* what its pods were told; or NULL */
+	bool		for_good;		/* asking again is of no use */
 	/* while it runs */
 	KubeShare  *shares;
 	int			n_shares;
@@ -70,12 +73,14 @@ typedef struct KubeJob
 	bool		lost;			/* with a node */
 } KubeJob;
 
-extern void JobsSee(KubePod *pod);
 extern void JobsTurn(void);
 extern int	JobCount(void);
 extern KubeJob *JobAt(int i);
 extern KubeJob *JobFind(const char *org, const char *id);
-extern KubeJob *JobAdopt(KubePod **pods, int n);
+extern void JobAdmit(KubeWorkload *workload, const char *org);
+extern bool JobAdmitted(const KubeJob *job);
+extern bool JobFollows(const KubeWorkload *workload);
+extern KubeJob *JobAdopt(KubePod **pods, int n, KubeWorkload *workload);
 extern void JobFunded(KubeJob *job);
 extern void JobRefuse(KubeJob *job, const char *why, bool at_once);
 extern void JobBegin(KubeJob *job, int64_t ran_ns);
@@ -85,6 +90,5 @@ extern void JobEndPods(KubeJob *job, const char *why);
 extern bool JobReady(KubeJob *job);
 extern bool JobEnded(KubeJob *job);
 extern int64_t JobElapsedNs(KubeJob *job);
-extern void JobText(char **text, const char *value);
 
 #endif							/* GPUCREDIT_KUBERNETES_JOB_H */

@@ -3,8 +3,8 @@
  * kubernetes.c
  *		gpucredit-bridge kubernetes: one thread, one loop.
  *
- * Pods wait behind a scheduling gate.  The bridge reserves their credit,
- * removes the gate, tells the database where they started, meters them, ends
+ * Pods wait behind a scheduling gate, or Kueue's workloads for a check.  The
+ * bridge reserves their credit, lets them go, tells the database where they started, meters them, ends
  * them where their credit ends, and settles by the instants that kubelet
  * reports.  The database decides about money, the API server about pods, and
  * the bridge may be killed between any two steps.
@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "../bridge.h"
+#include "admit.h"
 #include "api.h"
 #include "books.h"
 #include "config.h"
@@ -22,6 +23,7 @@
 #include "job.h"
 #include "leader.h"
 #include "util.h"
+#include "workload.h"
 
 #define TURN_MS		100
 
@@ -44,6 +46,8 @@ KubernetesMain(int argc, char **argv)
 	if (argc != 1)
 		Die("usage: gpucredit-bridge kubernetes CONFIG");
 	KubeConfigRead(argv[0]);
+	if (*kube.kueue != '\0')
+		WorkloadsUse(kube.kueue);
 	DbUse(kube.database, NULL, NULL);
 	sigaction(SIGTERM, &act, NULL);
 	sigaction(SIGINT, &act, NULL);
@@ -65,6 +69,7 @@ turn(void)
 	short		events;
 	int			fd = DbFd(&events);
 	int			wait = DbWaitMs();
+	bool		kueue = *kube.kueue != '\0';
 
 	ApiTurn(fd, events, wait < TURN_MS ? wait : TURN_MS);
 	DbWork();
@@ -74,9 +79,17 @@ turn(void)
 	WatchWork(&space_watch);
 	WatchWork(&node_watch);
 	WatchWork(&pod_watch);
-	if (!ClusterKnown())
+	if (kueue)
+	{
+		WatchWork(&flavor_watch);
+		WatchWork(&check_watch);
+		WatchWork(&workload_watch);
+	}
+	if (!ClusterKnown() || (kueue && !WorkloadsKnown()))
 		return;
 	BooksTurn();
-	if (BooksLoaded())
-		JobsTurn();
+	if (!BooksLoaded())
+		return;
+	JobsTurn();
+	AdmitTurn();
 }

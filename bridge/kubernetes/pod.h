@@ -14,11 +14,10 @@
 #include <time.h>
 
 #include "watch.h"
+#include "wish.h"
 
 #define GATE			"gpucredit.io/credit"
 #define FINALIZER		"gpucredit.io/settle"
-#define WORD(name)		"gpucredit.io/" name
-#define MOST_GPUS		64		/* of a node */
 
 struct KubeJob;
 
@@ -69,22 +68,15 @@ typedef struct KubePod
 	time_t		finished;		/* the last container, once over */
 	char	   *node;			/* NULL: not bound */
 	time_t		created;
-	/* what it asks for */
-	const char *wrong;			/* what cannot be read of it; NULL: all can */
-	long		gpus;
-	char	   *account;
-	char	   *type;			/* in order of preference; NULL: any */
-	char	   *selected;		/* its nodeSelector's type, or NULL */
-	char	   *tier;
-	char	   *gang;
-	long		gang_size;
-	long		wall_s;			/* 0: not said */
-	long		window_s;
-	long		deadline_s;		/* its activeDeadlineSeconds; 0: none */
+	char	   *workload;		/* uid of Kueue's, as its check had it written */
+	char	   *paid_by;		/* the job that we wrote there */
+	KubeWish	wish;
 	char	   *status;			/* our annotation */
 	char	   *said;			/* what we last wrote there; or NULL */
 	/* what is under way */
 	struct KubeJob *job;
+	bool		fresh;			/* this version was not considered yet */
+	bool		refused;		/* the API server takes no change of it */
 	int			calls;			/* no answer yet */
 	int64_t		again_ns;		/* do nothing about it until then */
 	bool		stopped;		/* it was deleted by us */

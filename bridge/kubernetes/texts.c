@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * texts.c
- *		Arrays and sets as the database reads and writes them.
+ *		Texts, and arrays and sets as the database reads and writes them.
  *
  *-------------------------------------------------------------------------
  */
@@ -13,6 +13,18 @@
 #include "util.h"
 
 static void put(TextArray *array, const char *data, size_t len);
+
+/*
+ * Replace a text by a copy of another, or by NULL.
+ */
+void
+TextSet(char **text, const char *value)
+{
+	char	   *copy = Dup(value);
+
+	free(*text);
+	*text = copy;
+}
 
 /*
  * Add one more item, quoted.

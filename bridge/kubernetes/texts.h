@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * texts.h
- *		Arrays and sets as the database reads and writes them.
+ *		Texts, and arrays and sets as the database reads and writes them.
  *
  *-------------------------------------------------------------------------
  */
@@ -20,6 +20,7 @@ typedef struct TextArray
 	int			n;
 } TextArray;
 
+extern void TextSet(char **text, const char *value);
 extern void TextsAdd(TextArray *array, const char *item);
 extern const char *TextsOf(TextArray *array);
 extern void TextsFree(TextArray *array);

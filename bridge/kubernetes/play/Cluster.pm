@@ -130,6 +130,7 @@ sub kubelet
 	  { seen => $now, gpus => $self->gpus_of($pod), name => key($pod), node => $pod->{spec}{nodeName} };
 	my ($seconds, $code, $deaf) = program($pod);
 
+	$ran->{paid_by} = $meta->{annotations}{'gpucredit.io/job'};
 	return if $ran->{gone};
 	if (!$ran->{started} && !$ran->{finished})
 	{

@@ -24,6 +24,7 @@ our %KIND = (
 	leases          => ['coordination.k8s.io', 'v1', 'Lease', 1, ''],
 	workloads       => ['kueue.x-k8s.io', 'v1beta1', 'Workload', 1, 'wl'],
 	admissionchecks => ['kueue.x-k8s.io', 'v1beta1', 'AdmissionCheck', 0, ''],
+	resourceflavors => ['kueue.x-k8s.io', 'v1beta1', 'ResourceFlavor', 0, ''],
 );
 
 sub new
@@ -157,6 +158,7 @@ sub create
 	$meta->{creationTimestamp} = stamp();
 	delete $meta->{deletionTimestamp};
 	$self->new_pod($object) if $plural eq 'pods';
+	$object->{status} = {} if $plural =~ /^(?:workloads|admissionchecks)$/;
 	return $self->put($plural, $object, 'ADDED');
 }
 
@@ -262,7 +264,7 @@ sub replace
 	{
 		check_annotations($meta);
 		$new->{status} = $old->{status}
-		  if $plural eq 'pods' || $plural eq 'workloads';
+		  if $plural =~ /^(?:pods|workloads|admissionchecks)$/;
 		$self->check_pod_change($old, $new) if $plural eq 'pods';
 		foreach (qw(uid creationTimestamp deletionTimestamp deletionGracePeriodSeconds))
 		{

@@ -25,7 +25,7 @@ use Time::HiRes qw(sleep time);
 
 our @EXPORT = qw(
   kubernetes make_tenant make_node start_bridge kill_bridge end_bridge api play
-  make_pod pod phase status_of annotation sql wait_for bill_of ran_of
+  make_pod make_workload workload check_of pods_of pod phase status_of annotation sql wait_for bill_of ran_of
   bills_are_fair end_kubernetes bridge_log start_apiserver
 );
 
@@ -207,6 +207,59 @@ sub make_pod
 			%{ $options{spec} || {} } } });
 }
 
+# A workload of Kueue.  Options as of a pod, of its template; count; restarts;
+# sets: pod sets of [name, count, gpus]; limit: its maximum execution time.
+sub make_workload
+{
+	my ($k, $space, $name, %options) = @_;
+	my $command = 'sleep ' . ($options{sleep} // 1) . '; exit ' . ($options{exit} // 0);
+	my @sets = @{ $options{sets} || [ [ 'main', $options{count} // 1, $options{gpus} // 1 ] ] };
+
+	return api($k, 'POST', "/apis/kueue.x-k8s.io/v1beta1/namespaces/$space/workloads", {
+		metadata => { name => $name, annotations => { 'play/restarts' => $options{restarts} // 0 } },
+		spec => {
+			queueName => 'queue',
+			defined $options{limit} ? (maximumExecutionTimeSeconds => $options{limit}) : (),
+			podSets => [ map {
+				{   name => $_->[0], count => $_->[1],
+					template => {
+						metadata => { annotations => {
+							defined $options{limit} ? () : ('gpucredit.io/wall-limit' => '60s'),
+							%{ $options{annotations} || {} } } },
+						spec => {
+							containers => [ {
+								name => 'main', image => 'play',
+								command   => [ 'sh', '-c', $command ],
+								resources => $_->[2] ? { limits => { 'nvidia.com/gpu' => $_->[2] } } : {} } ],
+							%{ $options{spec} || {} } } } }
+			} @sets ] } });
+}
+
+sub workload
+{
+	my ($k, $space, $name) = @_;
+	my $one = api($k, 'GET', "/apis/kueue.x-k8s.io/v1beta1/namespaces/$space/workloads/$name");
+
+	return $k->{status} == 200 ? $one : undef;
+}
+
+# What our check says of a workload: "STATE: MESSAGE"; '' before it has quota.
+sub check_of
+{
+	my $one = workload(@_) or return 'Gone';
+	my ($check) = grep { $_->{name} eq 'credit' } @{ $one->{status}{admissionChecks} || [] };
+
+	return $check ? "$check->{state}: $check->{message}" : '';
+}
+
+sub pods_of
+{
+	my ($k, $space, $name) = @_;
+
+	return grep { (($_->{metadata}{ownerReferences} || [])->[0]{name} // '') eq $name }
+	  @{ api($k, 'GET', "/api/v1/namespaces/$space/pods")->{items} };
+}
+
 sub pod
 {
 	my ($k, $space, $name) = @_;
@@ -271,10 +324,15 @@ sub bills_are_fair
 		GROUP BY j.job, j.spec}))
 	{
 		my ($job, $billed, $held, $list) = split / /, $row, 4;
-		my @pods = grep { $_ && $_->{started} } map { $ran->{$_} } @{ JSON::PP->new->decode($list) };
+		my %mine = map { $_ => 1 } @{ JSON::PP->new->decode($list) };
 		my ($from, $to, $gpus) = (1e18, 0, 0);
 
-		$paid{$_} = 1 foreach @{ JSON::PP->new->decode($list) };
+		# a workload's job says on its pods who pays
+		$mine{$_} = 1
+		  foreach grep { !%mine && ($ran->{$_}{paid_by} // '') eq $job } keys %$ran;
+		my @pods = grep { $_ && $_->{started} } @$ran{ keys %mine };
+
+		%paid = (%paid, %mine);
 		foreach (@pods)
 		{
 			$from = $_->{started} if $_->{started} < $from;
@@ -289,7 +347,7 @@ sub bills_are_fair
 	}
 	push @wrong, "$ran->{$_}{name} ran unpaid for "
 	  . (($ran->{$_}{finished} // time()) - $ran->{$_}{started}) . ' s'
-	  foreach grep { $ran->{$_}{started} && !$paid{$_} && !$k->{may_run_unpaid}{ $ran->{$_}{name} } } keys %$ran;
+	  foreach grep { $ran->{$_}{started} && $ran->{$_}{gpus} && !$paid{$_} && !$k->{may_run_unpaid}{ $ran->{$_}{name} } } keys %$ran;
 	return is(join("\n", @wrong), '', "the bills of $n jobs are what ran");
 }
 

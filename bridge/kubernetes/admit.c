@@ -1,0 +1,300 @@
+/*-------------------------------------------------------------------------
+ *
+ * admit.c
+ *		What our AdmissionChecks say of Kueue's workloads.
+ *
+ * Kueue reserves quota for a workload and adds our check in state Pending.
+ * The bridge reserves the workload's credit, and says Ready: Kueue lets its
+ * pods go, with the node selector and the annotation that podSetUpdates name.
+ * Without credit the check stays Pending, and tells why.  Where the credit is
+ * lost later it says Retry, and Kueue evicts the workload and queues it again;
+ * or Rejected, and Kueue switches it off.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "admit.h"
+#include "api.h"
+#include "config.h"
+#include "document.h"
+#include "job.h"
+#include "util.h"
+
+#define NEWS_LATE	(2 * NS_PER_S)	/* the watch has brought them by then */
+
+static void activate(KubeCheck *check);
+static void activated(long status, json_t * body, void *context);
+static void admit(KubeWorkload *workload);
+static void admit_pending(KubeWorkload *workload);
+static void admit_new(KubeWorkload *workload);
+static json_t * updates_of(const KubeWorkload *workload, json_t * names);
+static void say(KubeWorkload *workload, const char *state,
+				const char *message, json_t * updates);
+static void said(long status, json_t * body, void *context);
+static json_t * now_text(void);
+
+/*
+ * All that is due.
+ */
+void
+AdmitTurn(void)
+{
+	int64_t		now = MonotonicNs();
+
+	for (int i = 0; i < CheckCount(); i++)
+	{
+		KubeCheck  *check = CheckAt(i);
+
+		if (check->ours && !check->active && check->calls == 0 &&
+			now >= check->again_ns)
+			activate(check);
+	}
+	for (int i = WorkloadCount() - 1; i >= 0; i--)
+	{
+		KubeWorkload *workload = WorkloadAt(i);
+
+		if (workload->job != NULL && !JobAdmitted(workload->job))
+			workload->job = NULL;	/* of an earlier admission */
+		if (workload->calls > 0 || now < workload->again_ns)
+			continue;
+		if (workload->gone && !JobFollows(workload))
+			WorkloadForget(workload);
+		else
+			admit(workload);
+	}
+}
+
+/*
+ * Tell Kueue that somebody minds a check: until then its ClusterQueues are
+ * inactive.
+ */
+static void
+activate(KubeCheck *check)
+{
+	char	   *path = Format(KUEUE_GROUP "%s/admissionchecks/%s/status",
+							  kube.kueue, check->name);
+	json_t	   *rest = json_array();
+	json_t	   *one;
+	size_t		i;
+
+	json_array_foreach(DocumentGet(check->object, "status", "conditions"), i,
+					   one)
+	{
+		const char *type = DocumentText(one, "type");
+
+		if (type != NULL && strcmp(type, "Active") != 0)
+			json_array_append(rest, one);
+	}
+	json_array_append_new(rest, json_pack("{s:s,s:s,s:s,s:s,s:o}", "type",
+										  "Active", "status", "True",
+										  "reason", "Active", "message",
+										  "gpucredit-bridge checks credit",
+										  "lastTransitionTime", now_text()));
+	check->calls++;
+	check->again_ns = INT64_MAX;
+	ApiCall("PATCH", path, API_MERGE,
+			json_pack("{s:{s:O},s:{s:o}}", "metadata", "resourceVersion",
+					  DocumentGet(check->object, "metadata",
+								  "resourceVersion"), "status", "conditions",
+					  rest), activated, check);
+	free(path);
+}
+
+static void
+activated(long status, json_t * body, void *context)
+{
+	KubeCheck  *check = context;
+
+	check->calls--;
+	if (check->again_ns == INT64_MAX)
+		check->again_ns = MonotonicNs() + NEWS_LATE;
+	if (status != 200 && status != 0 && status != 404 && status != 409)
+		Say("event=check_refused check=%s status=%ld error=\"%.300s\"",
+			check->name, status, ApiProblem(body));
+}
+
+/*
+ * Say of a workload what there is to say.
+ */
+static void
+admit(KubeWorkload *workload)
+{
+	bool		pending = WorkloadIn(workload, "Pending");
+
+	if (workload->stop != NULL && (pending || WorkloadIn(workload, "Ready")))
+		say(workload, workload->for_good ? "Rejected" : "Retry",
+			workload->stop, NULL);
+	else if (pending)
+		admit_pending(workload);
+}
+
+/*
+ * A workload that has quota and waits for credit.
+ */
+static void
+admit_pending(KubeWorkload *workload)
+{
+	KubeJob    *job = workload->job;
+
+	if (job == NULL)
+		admit_new(workload);
+	else if (job->stage == KUBE_REFUSED)
+		say(workload, job->for_good ? "Rejected" : "Pending", job->refusal,
+			NULL);
+	else if (job->stage == KUBE_FUNDED)
+	{
+		json_t	   *names = json_array();
+		KubeWish	wish;
+		char	   *text = Format("funded: %s credits are held", job->held);
+
+		WorkloadWish(workload, &wish, names);
+		say(workload, "Ready", text, updates_of(workload, names));
+		WishFree(&wish);
+		json_decref(names);
+		free(text);
+	}
+}
+
+/*
+ * A workload that has quota: reserve its credit, if it can be asked for.
+ */
+static void
+admit_new(KubeWorkload *workload)
+{
+	KubeSpace  *space = SpaceFind(workload->space);
+	KubeWish	wish;
+	int			pods = WorkloadWish(workload, &wish, NULL);
+	char	   *text = NULL;
+
+	if (space == NULL || space->org == NULL)
+		say(workload, "Pending",
+			"refused: the namespace names no organisation", NULL);
+	else if (wish.wrong != NULL)
+	{
+		text = Format("refused: %s", wish.wrong);
+		say(workload, "Rejected", text, NULL);
+	}
+	else if (pods == 0)
+	{
+		text = Format("it asks for no %s", kube.resource);
+		say(workload, "Ready", text, NULL);
+	}
+	else
+		JobAdmit(workload, space->org);
+	free(text);
+	WishFree(&wish);
+}
+
+/*
+ * What Kueue adds to the pods: who they belong to, and the type that was
+ * priced.
+ */
+static json_t *
+updates_of(const KubeWorkload *workload, json_t * names)
+{
+	json_t	   *updates = json_array();
+	json_t	   *name;
+	size_t		i;
+
+	json_array_foreach(names, i, name)
+	{
+		json_t	   *one = json_pack("{s:O,s:{s:s}}", "name", name,
+									"annotations", WORD("workload"),
+									workload->uid);
+
+		if (workload->job->chosen != NULL)
+			json_object_set_new(one, "nodeSelector",
+								json_pack("{s:s}", kube.type_label,
+										  workload->job->chosen));
+		json_array_append_new(updates, one);
+	}
+	return updates;
+}
+
+/*
+ * Change our check's entry, if the workload is still as it is known; takes
+ * over the updates.
+ */
+static void
+say(KubeWorkload *workload, const char *state, const char *message,
+	json_t * updates)
+{
+	json_t	   *ours = WorkloadCheck(workload);
+	const char *before = DocumentText(ours, "message");
+	bool		moves = !WorkloadIn(workload, state);
+	json_t	   *checks;
+	json_t	   *entry;
+	json_t	   *one;
+	size_t		i;
+	char	   *path;
+
+	if (!moves && before != NULL && strcmp(before, message) == 0)
+	{
+		json_decref(updates);
+		return;
+	}
+	entry = json_copy(ours);
+	json_object_set_new(entry, "state", json_string(state));
+	json_object_set_new(entry, "message", json_string(message));
+	if (moves)
+		json_object_set_new(entry, "lastTransitionTime", now_text());
+	json_object_del(entry, "podSetUpdates");
+	json_object_del(entry, "requeueAfterSeconds");
+	if (updates != NULL)
+		json_object_set_new(entry, "podSetUpdates", updates);
+	if (strcmp(state, "Retry") == 0)
+		json_object_set_new(entry, "requeueAfterSeconds",
+							json_integer((kube.retry_ms + 999) / 1000));
+	checks = json_array();
+	json_array_foreach(DocumentGet(workload->object, "status",
+								   "admissionChecks"), i, one)
+	{
+		json_array_append(checks, one == ours ? entry : one);
+	}
+	json_decref(entry);
+	if (moves && strcmp(state, "Ready") != 0)
+		Say("event=workload_%s workload=%s/%s reason=\"%.300s\"",
+			strcmp(state, "Retry") == 0 ? "evicted" : "rejected",
+			workload->space, workload->name, message);
+	path = Format(KUEUE_GROUP "%s/namespaces/%s/workloads/%s/status",
+				  kube.kueue, workload->space, workload->name);
+	workload->calls++;
+	workload->again_ns = INT64_MAX;
+	ApiCall("PATCH", path, API_MERGE,
+			json_pack("{s:{s:s,s:O},s:{s:o}}", "metadata", "uid",
+					  workload->uid, "resourceVersion",
+					  DocumentGet(workload->object, "metadata",
+								  "resourceVersion"), "status",
+					  "admissionChecks", checks), said, workload);
+	free(path);
+}
+
+/* 409 and 404 are news that the watch brings */
+static void
+said(long status, json_t * body, void *context)
+{
+	KubeWorkload *workload = context;
+
+	workload->calls--;
+	if (workload->again_ns == INT64_MAX)
+		workload->again_ns = MonotonicNs() + NEWS_LATE;
+	if (status != 200 && status != 0 && status != 404 && status != 409)
+		Say("event=workload_refused workload=%s/%s status=%ld"
+			" error=\"%.300s\"", workload->space, workload->name, status,
+			ApiProblem(body));
+}
+
+static json_t *
+now_text(void)
+{
+	char		text[32];
+	time_t		at = time(NULL);
+	struct tm	tm;
+
+	gmtime_r(&at, &tm);
+	strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm);
+	return json_string(text);
+}

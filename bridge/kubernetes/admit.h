@@ -1,0 +1,13 @@
+/*-------------------------------------------------------------------------
+ *
+ * admit.h
+ *		What our AdmissionChecks say of Kueue's workloads.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_KUBERNETES_ADMIT_H
+#define GPUCREDIT_KUBERNETES_ADMIT_H
+
+extern void AdmitTurn(void);
+
+#endif							/* GPUCREDIT_KUBERNETES_ADMIT_H */

@@ -1,0 +1,453 @@
+/*-------------------------------------------------------------------------
+ *
+ * workload.c
+ *		What the bridge knows of Kueue: workloads, checks, flavors.
+ *
+ * A workload asks for what the templates of its pod sets ask for.  Quota that
+ * is reserved anew is another admission: its credit has another key.  The
+ * resource flavor that Kueue chose may name the GPU type.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "config.h"
+#include "document.h"
+#include "table.h"
+#include "texts.h"
+#include "util.h"
+#include "workload.h"
+
+#define MOST_PODS		1024	/* of a workload */
+
+typedef struct KubeFlavor
+{
+	char	   *name;			/* first: the key */
+	bool		seen;
+	char	   *type;			/* NULL: it names none */
+} KubeFlavor;
+
+static KubeTable workloads;
+static KubeTable checks;
+static KubeTable flavors;
+
+static void mark_workloads(void);
+static void put_workload(json_t * object);
+static void drop_workload(json_t * object);
+static void sweep_workloads(void);
+static void mark_checks(void);
+static void put_check(json_t * object);
+static void drop_check(json_t * object);
+static void sweep_checks(void);
+static void mark_flavors(void);
+static void put_flavor(json_t * object);
+static void drop_flavor(json_t * object);
+static void sweep_flavors(void);
+static json_t * condition(json_t * object, const char *type);
+static json_t * named(json_t * list, const char *name);
+static void add_set(KubeWish *all, const KubeWish *one, long count,
+					int *pods);
+static bool takes(const char *types, const char *type);
+
+KubeWatch	workload_watch = {
+	.mark = mark_workloads, .put = put_workload, .drop = drop_workload,
+	.sweep = sweep_workloads
+};
+KubeWatch	check_watch = {
+	.mark = mark_checks, .put = put_check, .drop = drop_check,
+	.sweep = sweep_checks
+};
+KubeWatch	flavor_watch = {
+	.mark = mark_flavors, .put = put_flavor, .drop = drop_flavor,
+	.sweep = sweep_flavors
+};
+
+/*
+ * Watch Kueue's objects in this version of its API.
+ */
+void
+WorkloadsUse(const char *version)
+{
+	workload_watch.path = Format(KUEUE_GROUP "%s/workloads", version);
+	check_watch.path = Format(KUEUE_GROUP "%s/admissionchecks", version);
+	flavor_watch.path = Format(KUEUE_GROUP "%s/resourceflavors", version);
+}
+
+/* has each list been read once? */
+bool
+WorkloadsKnown(void)
+{
+	return workload_watch.complete && check_watch.complete &&
+		flavor_watch.complete;
+}
+
+int
+WorkloadCount(void)
+{
+	return workloads.n;
+}
+
+KubeWorkload *
+WorkloadAt(int i)
+{
+	return workloads.all[i];
+}
+
+KubeWorkload *
+WorkloadFind(const char *uid)
+{
+	return TableFind(&workloads, uid);
+}
+
+int
+CheckCount(void)
+{
+	return checks.n;
+}
+
+KubeCheck *
+CheckAt(int i)
+{
+	return checks.all[i];
+}
+
+/* Workloads */
+
+static void
+mark_workloads(void)
+{
+	for (int i = 0; i < workloads.n; i++)
+		WorkloadAt(i)->seen = false;
+}
+
+/*
+ * A workload in a new version.  What ended its credit is forgotten with the
+ * admission.
+ */
+static void
+put_workload(json_t * object)
+{
+	const char *uid = DocumentText(object, "metadata", "uid");
+	const char *space = DocumentText(object, "metadata", "namespace");
+	const char *name = DocumentText(object, "metadata", "name");
+	json_t	   *quota = condition(object, "QuotaReserved");
+	const char *since = quota == NULL ? NULL :
+		DocumentText(quota, "lastTransitionTime");
+	KubeWorkload *workload;
+
+	if (uid == NULL || space == NULL || name == NULL)
+		return;
+	workload = TableFind(&workloads, uid);
+	if (workload == NULL)
+	{
+		workload = TableAdd(&workloads, uid, sizeof(*workload));
+		TextSet(&workload->space, space);
+		TextSet(&workload->name, name);
+	}
+	workload->seen = true;
+	workload->gone = false;
+	workload->again_ns = 0;
+	json_decref(workload->object);
+	workload->object = json_incref(object);
+	workload->over = condition(object, "Finished") != NULL ||
+		condition(object, "Evicted") != NULL ||
+		DocumentGet(object, "metadata", "deletionTimestamp") != NULL ||
+		json_is_false(DocumentGet(object, "spec", "active"));
+	if (since == NULL || workload->admission == NULL ||
+		strcmp(since, workload->admission) != 0)
+		TextSet(&workload->stop, NULL);
+	TextSet(&workload->admission, since);
+}
+
+static void
+lose_workload(KubeWorkload *workload)
+{
+	workload->gone = true;
+	TextSet(&workload->admission, NULL);
+}
+
+static void
+drop_workload(json_t * object)
+{
+	KubeWorkload *workload =
+	WorkloadFind(DocumentText(object, "metadata", "uid"));
+
+	if (workload != NULL)
+		lose_workload(workload);
+}
+
+static void
+sweep_workloads(void)
+{
+	for (int i = 0; i < workloads.n; i++)
+		if (!WorkloadAt(i)->seen)
+			lose_workload(WorkloadAt(i));
+}
+
+void
+WorkloadForget(KubeWorkload *workload)
+{
+	TableForget(&workloads, workload);
+	json_decref(workload->object);
+	free(workload->uid);
+	free(workload->space);
+	free(workload->name);
+	free(workload->admission);
+	free(workload->stop);
+	free(workload);
+}
+
+/* a condition that holds, or NULL */
+static json_t *
+condition(json_t * object, const char *type)
+{
+	json_t	   *one;
+	size_t		i;
+
+	json_array_foreach(DocumentGet(object, "status", "conditions"), i, one)
+	{
+		const char *name = DocumentText(one, "type");
+		const char *status = DocumentText(one, "status");
+
+		if (name != NULL && status != NULL && strcmp(name, type) == 0)
+			return strcmp(status, "True") == 0 ? one : NULL;
+	}
+	return NULL;
+}
+
+/*
+ * The state of our check, of a workload that has quota and waits for it, or
+ * goes on by it; else NULL.
+ */
+json_t *
+WorkloadCheck(const KubeWorkload *workload)
+{
+	json_t	   *one;
+	size_t		i;
+
+	if (workload->gone || workload->over || workload->admission == NULL)
+		return NULL;
+	json_array_foreach(DocumentGet(workload->object, "status",
+								   "admissionChecks"), i, one)
+	{
+		KubeCheck  *check = TableFind(&checks, DocumentText(one, "name"));
+
+		if (check != NULL && check->ours)
+			return one;
+	}
+	return NULL;
+}
+
+/* does our check say this? */
+bool
+WorkloadIn(const KubeWorkload *workload, const char *state)
+{
+	const char *is = DocumentText(WorkloadCheck(workload), "state");
+
+	return is != NULL && strcmp(is, state) == 0;
+}
+
+/* the key of its credit; the caller frees it */
+char *
+WorkloadKey(const KubeWorkload *workload)
+{
+	return Format("%s/%s", workload->uid, workload->admission);
+}
+
+/*
+ * What its pods ask for together: how many there are that ask for GPUs, and,
+ * if wanted, the names of their pod sets.
+ */
+int
+WorkloadWish(const KubeWorkload *workload, KubeWish *wish, json_t * names)
+{
+	json_t	   *given = DocumentGet(workload->object, "status", "admission",
+									"podSetAssignments");
+	json_t	   *most = DocumentGet(workload->object, "spec",
+								   "maximumExecutionTimeSeconds");
+	json_t	   *set;
+	size_t		i;
+	int			pods = 0;
+
+	memset(wish, 0, sizeof(*wish));
+	json_array_foreach(DocumentGet(workload->object, "spec", "podSets"), i,
+					   set)
+	{
+		const char *name = DocumentText(set, "name");
+		json_t	   *mine = named(given, name);
+		json_t	   *count = json_object_get(mine, "count");
+		KubeFlavor *flavor = TableFind(&flavors, DocumentText(mine, "flavors",
+															  kube.resource));
+		KubeWish	one = {0};
+
+		WishRead(&one, json_object_get(set, "template"));
+		if (!json_is_integer(count))
+			count = json_object_get(set, "count");
+		if (flavor != NULL && flavor->type != NULL)
+		{
+			if (one.type != NULL && !takes(one.type, flavor->type))
+				one.wrong = "the resource flavor is of another GPU type";
+			TextSet(&one.type, flavor->type);
+		}
+		if (one.wrong != NULL ||
+			(one.gpus > 0 && json_integer_value(count) > 0))
+		{
+			if (names != NULL)
+				json_array_append_new(names, json_string(name));
+			add_set(wish, &one, json_integer_value(count), &pods);
+		}
+		WishFree(&one);
+	}
+	if (json_integer_value(most) > 0 &&
+		(wish->wall_s == 0 || wish->wall_s > json_integer_value(most)))
+		wish->wall_s = json_integer_value(most);
+	return pods;
+}
+
+/*
+ * One more pod set of count pods.  One hold pays for all sets, so they agree
+ * on all but the number of GPUs.
+ */
+static void
+add_set(KubeWish *all, const KubeWish *one, long count, int *pods)
+{
+	const char *wrong = one->wrong;
+
+	if (*pods > 0 && !WishAlike(all, one))
+		wrong = "its pod sets differ in more than the number of GPUs";
+	if (count > MOST_PODS - *pods)
+		wrong = "it has more than 1024 pods";
+	if (wrong != NULL)
+	{
+		all->wrong = wrong;
+		return;
+	}
+	if (*pods == 0)
+		WishTake(all, one);
+	all->gpus += one->gpus * count;
+	*pods += count;
+}
+
+static json_t *
+named(json_t * list, const char *name)
+{
+	json_t	   *one;
+	size_t		i;
+
+	json_array_foreach(list, i, one)
+	{
+		const char *its = DocumentText(one, "name");
+
+		if (its != NULL && name != NULL && strcmp(its, name) == 0)
+			return one;
+	}
+	return NULL;
+}
+
+/* is a type among several? */
+static bool
+takes(const char *types, const char *type)
+{
+	size_t		len = strlen(type);
+
+	while (types != NULL)
+	{
+		size_t		n = strcspn(types, "|");
+
+		if (n == len && strncmp(types, type, n) == 0)
+			return true;
+		types = types[n] == '|' ? types + n + 1 : NULL;
+	}
+	return false;
+}
+
+/* Checks */
+
+static void
+mark_checks(void)
+{
+	for (int i = 0; i < checks.n; i++)
+		CheckAt(i)->seen = false;
+}
+
+/*
+ * A check: its controller's name says whether it is ours.
+ */
+static void
+put_check(json_t * object)
+{
+	const char *name = DocumentText(object, "metadata", "name");
+	const char *controller = DocumentText(object, "spec", "controllerName");
+	KubeCheck  *check = TableFind(&checks, name);
+
+	if (name == NULL)
+		return;
+	if (check == NULL)
+		check = TableAdd(&checks, name, sizeof(*check));
+	check->seen = true;
+	check->again_ns = 0;
+	check->ours = controller != NULL && strcmp(controller, CONTROLLER) == 0;
+	check->active = condition(object, "Active") != NULL;
+	json_decref(check->object);
+	check->object = json_incref(object);
+}
+
+static void
+drop_check(json_t * object)
+{
+	KubeCheck  *check = TableFind(&checks, DocumentText(object, "metadata",
+														"name"));
+
+	if (check != NULL)
+		check->ours = false;
+}
+
+static void
+sweep_checks(void)
+{
+	for (int i = 0; i < checks.n; i++)
+		CheckAt(i)->ours &= CheckAt(i)->seen;
+}
+
+/* Flavors */
+
+static void
+mark_flavors(void)
+{
+	for (int i = 0; i < flavors.n; i++)
+		((KubeFlavor *) flavors.all[i])->seen = false;
+}
+
+static void
+put_flavor(json_t * object)
+{
+	const char *name = DocumentText(object, "metadata", "name");
+	KubeFlavor *flavor = TableFind(&flavors, name);
+
+	if (name == NULL)
+		return;
+	if (flavor == NULL)
+		flavor = TableAdd(&flavors, name, sizeof(*flavor));
+	flavor->seen = true;
+	TextSet(&flavor->type, DocumentText(object, "spec", "nodeLabels",
+										kube.type_label));
+}
+
+static void
+drop_flavor(json_t * object)
+{
+	KubeFlavor *flavor = TableFind(&flavors, DocumentText(object, "metadata",
+														  "name"));
+
+	if (flavor != NULL)
+		TextSet(&flavor->type, NULL);
+}
+
+static void
+sweep_flavors(void)
+{
+	for (int i = 0; i < flavors.n; i++)
+		if (!((KubeFlavor *) flavors.all[i])->seen)
+			TextSet(&((KubeFlavor *) flavors.all[i])->type, NULL);
+}
