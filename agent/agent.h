@@ -16,7 +16,7 @@ extern char boot_id[64];
 extern int64_t incarnation;		/* counts this node's agent starts */
 extern Lease *lease;
 
-extern void BeatSoon(void);
+extern void AgentOpen(void);
 extern void AgentReadBootId(void);
 
 #endif							/* GPUCREDIT_AGENT_AGENT_H */

@@ -30,7 +30,6 @@
 #include "config.h"
 #include "contain.h"
 #include "devices.h"
-#include "foreign.h"
 #include "podman.h"
 #include "util.h"
 
@@ -39,7 +38,7 @@
 LocalAttempt *attempts;
 
 static void take_intent(LocalAttempt *attempt, const json_t * intent);
-static void look(LocalAttempt *attempt);
+static void look(LocalAttempt *attempt, AttemptLook look_foreign);
 static bool keeper_lives(LocalAttempt *attempt, int *lock);
 static void recover(LocalAttempt *attempt);
 static void attempt_free(LocalAttempt *attempt);
@@ -189,12 +188,12 @@ AttemptFind(const char *org, int64_t job, int number)
 }
 
 void
-AttemptsLook(void)
+AttemptsLook(AttemptLook look_foreign)
 {
 	for (LocalAttempt *a = attempts; a != NULL; a = a->next)
 	{
 		if (a->phase == PHASE_RUNS && !a->resumes && a->pull == 0)
-			look(a);
+			look(a, look_foreign);
 	}
 }
 
@@ -202,7 +201,7 @@ AttemptsLook(void)
  * At which stage is an attempt?
  */
 static void
-look(LocalAttempt *attempt)
+look(LocalAttempt *attempt, AttemptLook look_foreign)
 {
 	int			lock;
 
@@ -213,7 +212,7 @@ look(LocalAttempt *attempt)
 	}
 	if (attempt->foreign != NULL)
 	{
-		ForeignLook(attempt);
+		look_foreign(attempt);
 		return;
 	}
 	if (keeper_lives(attempt, &lock))

@@ -111,11 +111,14 @@ extern LocalAttempt *attempts;
 
 extern void AttemptsLoad(void);
 extern LocalAttempt *AttemptFind(const char *org, int64_t job, int number);
-extern void AttemptObey(const Order *order);
 extern LocalAttempt *AttemptOpen(const char *name);
 extern json_t * AttemptIntent(int dir);
 extern const char *AttemptImage(const json_t * intent);
-extern void AttemptsLook(void);
+
+/* how an attempt is looked at that another scheduler starts */
+typedef void (*AttemptLook) (LocalAttempt *attempt);
+
+extern void AttemptsLook(AttemptLook look_foreign);
 extern void AttemptsMakeRoom(void);
 extern bool AttemptHolds(const LocalAttempt *attempt);
 extern bool AttemptFits(uint64_t gpus, int share);
@@ -127,9 +130,6 @@ extern bool AttemptMeters(const LocalAttempt *attempt);
 extern int64_t AttemptElapsedUs(const LocalAttempt *attempt);
 extern void AttemptSettled(LocalAttempt *attempt, const char *how);
 extern void AttemptsForget(void);
-extern void AttemptPulled(LocalAttempt *attempt);
-extern void AttemptResume(LocalAttempt *attempt, bool good,
-						  json_t * checkpoint);
 
 /* How this node's part ended: the arguments of part_ended(). */
 typedef struct Ending

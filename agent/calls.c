@@ -22,6 +22,7 @@
 #include "devices.h"
 #include "health.h"
 #include "log_calls.h"
+#include "orders.h"
 #include "util.h"
 
 #define PAUSE_LEAST		(500 * NS_PER_MS)

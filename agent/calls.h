@@ -8,6 +8,7 @@
 #ifndef GPUCREDIT_AGENT_CALLS_H
 #define GPUCREDIT_AGENT_CALLS_H
 
+extern void BeatSoon(void);
 extern void CallsMake(void);
 extern int	CallsWaitMs(void);
 

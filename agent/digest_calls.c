@@ -14,6 +14,7 @@
 #include "config.h"
 #include "db.h"
 #include "digest_calls.h"
+#include "orders.h"
 #include "util.h"
 
 static void resume_answered(PGresult * result, void *context);

@@ -46,6 +46,7 @@
 #include "launch.h"
 #include "nvml.h"
 #include "nvml_watch.h"
+#include "orders.h"
 #include "poke.h"
 #include "pull_image.h"
 #include "util.h"
@@ -53,20 +54,12 @@
 #define LOOK_MS		1000		/* how often all attempts are checked */
 #define POKE_MS		100			/* at least, between two obeyed pokes */
 
-int			run_dir;
-int			watches;
-char		boot_id[64];
-int64_t		incarnation;
-Lease	   *lease;
-
 static int	signals;
 static int	pokes = -1;
 static bool poked;
 static bool ends;
 
 static void run_other(int argc, char **argv);
-static void open_state(void);
-static void count_start(int state);
 static void prove_cgroup(void);
 static void open_signals(void);
 static void open_pokes(void);
@@ -87,7 +80,7 @@ main(int argc, char **argv)
 	DbUse(config.database, strcmp(config.listen, "yes") == 0 ?
 		  "LISTEN gpucredit_node" : NULL, config.node);
 	signal(SIGPIPE, SIG_IGN);
-	open_state();
+	AgentOpen();
 	AgentReadBootId();
 	prove_cgroup();
 	open_signals();
@@ -123,70 +116,6 @@ run_other(int argc, char **argv)
 	if (reset)
 		HealthReset(argv[3]);
 	NvmlRun(argc - 3, argv + 3);
-}
-
-/*
- * The folder that outlives the agent.  Only one agent locks it.
- */
-static void
-open_state(void)
-{
-	int			state;
-	int			lock;
-
-	if (mkdir(config.state, 0711) != 0 && errno != EEXIST)
-		Die("could not make %s: %s", config.state, strerror(errno));
-	state = open(config.state, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (state < 0)
-		Die("could not open %s: %s", config.state, strerror(errno));
-	lock = openat(state, "agent.lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-	if (lock < 0 || flock(lock, LOCK_EX | LOCK_NB) != 0)
-		Die("another agent has %s", config.state);
-	mkdirat(state, "run", 0711);
-	run_dir = openat(state, "run", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	lease = FileMap(state, "lease", sizeof(Lease), true);
-	watches = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-	if (run_dir < 0 || lease == NULL || watches < 0)
-		Die("could not set up %s: %s", config.state, strerror(errno));
-	count_start(state);
-	close(state);
-}
-
-/*
- * Count this start of the agent on disk, before any call.
- */
-static void
-count_start(int state)
-{
-	char	   *text = FileGet(state, "incarnation", NULL);
-
-	incarnation = (text == NULL ? 0 : strtoll(text, NULL, 10)) + 1;
-	free(text);
-	text = Format("%lld\n", (long long) incarnation);
-	if (!FilePut(state, "incarnation", text, strlen(text)))
-		Die("could not write %s/incarnation: %s", config.state,
-			strerror(errno));
-	free(text);
-}
-
-/*
- * Tell this boot of the machine from earlier ones.
- */
-void
-AgentReadBootId(void)
-{
-	const char *given = getenv("GPUCREDIT_BOOT_ID");	/* for tests */
-	FILE	   *file;
-
-	if (given != NULL && *given != '\0')
-	{
-		snprintf(boot_id, sizeof(boot_id), "%s", given);
-		return;
-	}
-	file = fopen("/proc/sys/kernel/random/boot_id", "r");
-	if (file == NULL || fscanf(file, "%60s", boot_id) != 1)
-		Die("could not read the boot id");
-	fclose(file);
 }
 
 /*
@@ -271,7 +200,7 @@ turn(void)
 	drain(watches);
 	take_pokes();
 	DevicesLook();
-	AttemptsLook();
+	AttemptsLook(ForeignLook);
 	AttemptsForget();
 	CheckpointsLook();
 	DbWork();

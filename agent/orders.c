@@ -25,6 +25,7 @@
 #include "foreign.h"
 #include "health.h"
 #include "launch.h"
+#include "orders.h"
 #include "pull_image.h"
 #include "util.h"
 

@@ -1,0 +1,92 @@
+/*-------------------------------------------------------------------------
+ *
+ * agent.c
+ *		What the parts of the agent share: its folder on disk, and the boot.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent.h"
+#include "config.h"
+#include "util.h"
+
+int			run_dir;
+int			watches;
+char		boot_id[64];
+int64_t		incarnation;
+Lease	   *lease;
+
+static void count_start(int state);
+
+/*
+ * The folder that outlives the agent.  Only one agent locks it.
+ */
+void
+AgentOpen(void)
+{
+	int			state;
+	int			lock;
+
+	if (mkdir(config.state, 0711) != 0 && errno != EEXIST)
+		Die("could not make %s: %s", config.state, strerror(errno));
+	state = open(config.state, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (state < 0)
+		Die("could not open %s: %s", config.state, strerror(errno));
+	lock = openat(state, "agent.lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	if (lock < 0 || flock(lock, LOCK_EX | LOCK_NB) != 0)
+		Die("another agent has %s", config.state);
+	mkdirat(state, "run", 0711);
+	run_dir = openat(state, "run", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	lease = FileMap(state, "lease", sizeof(Lease), true);
+	watches = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+	if (run_dir < 0 || lease == NULL || watches < 0)
+		Die("could not set up %s: %s", config.state, strerror(errno));
+	count_start(state);
+	close(state);
+}
+
+/*
+ * Count this start of the agent on disk, before any call.
+ */
+static void
+count_start(int state)
+{
+	char	   *text = FileGet(state, "incarnation", NULL);
+
+	incarnation = (text == NULL ? 0 : strtoll(text, NULL, 10)) + 1;
+	free(text);
+	text = Format("%lld\n", (long long) incarnation);
+	if (!FilePut(state, "incarnation", text, strlen(text)))
+		Die("could not write %s/incarnation: %s", config.state,
+			strerror(errno));
+	free(text);
+}
+
+/*
+ * Tell this boot of the machine from earlier ones.
+ */
+void
+AgentReadBootId(void)
+{
+	const char *given = getenv("GPUCREDIT_BOOT_ID");	/* for tests */
+	FILE	   *file;
+
+	if (given != NULL && *given != '\0')
+	{
+		snprintf(boot_id, sizeof(boot_id), "%s", given);
+		return;
+	}
+	file = fopen("/proc/sys/kernel/random/boot_id", "r");
+	if (file == NULL || fscanf(file, "%60s", boot_id) != 1)
+		Die("could not read the boot id");
+	fclose(file);
+}

@@ -1,0 +1,18 @@
+/*-------------------------------------------------------------------------
+ *
+ * orders.h
+ *		What the database wants of this node's attempts.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_AGENT_ORDERS_H
+#define GPUCREDIT_AGENT_ORDERS_H
+
+#include "attempts.h"
+
+extern void AttemptObey(const Order *order);
+extern void AttemptPulled(LocalAttempt *attempt);
+extern void AttemptResume(LocalAttempt *attempt, bool good,
+						  json_t * checkpoint);
+
+#endif							/* GPUCREDIT_AGENT_ORDERS_H */
