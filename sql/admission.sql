@@ -1,6 +1,6 @@
 --
--- What an account may take: budgets by period, and quotas of what it has at
--- once.
+-- What an account may take: budgets limit spending by period, quotas limit
+-- what it has at once.
 --
 SET search_path = gpucredit, public;
 SET timezone = 'UTC';
@@ -8,7 +8,8 @@ SET client_min_messages = warning;
 SET gpucredit.node_suspect = 0;
 SET gpucredit.clock = '2027-01-31 23:00+00';
 
--- Budgets: one organisation, a project with a daily one, a user with a soft one
+-- Budgets: one for the organisation, a daily one for a project, a soft one for
+-- a user
 SELECT create_account('adm'), create_account('adm', 'lab'),
 	create_account('adm', 'lab/eve') \g /dev/null
 SELECT issue('adm', '', 'credit', 100000) \g /dev/null
@@ -17,7 +18,8 @@ SELECT set_budget('adm', '', 100), set_budget('adm', 'lab', 50, 'day'),
 		alert_at => '{0.01,0.04}') \g /dev/null
 SELECT * FROM budgets('adm', 'lab/eve');
 
--- each budget on the path is counted; the nearest that refuses, refuses
+-- each budget on the path counts the hold; the nearest budget that is short
+-- denies it
 SELECT status, reason, held FROM hold('adm', 'lab/eve', 'h1', 30, '2 h');
 SELECT status, reason, held FROM hold('adm', 'lab/eve', 'h2', 30, '2 h');
 SELECT status, reason, held FROM hold('adm', 'lab', 'h3', 20, '2 h');
@@ -26,32 +28,34 @@ SELECT account, period, reserved, spent, remaining FROM budgets('adm', 'lab/eve'
 SELECT available, spendable FROM balance('adm', 'lab/eve');
 SELECT available, spendable FROM balance('adm');
 
--- a denial is stored, and stays one when the budget is raised
+-- a denial is stored, and its replay stays denied after the budget is raised
 SELECT set_budget('adm', 'lab', 500, 'day') \g /dev/null
 SELECT status, reason, replayed FROM hold('adm', 'lab/eve', 'h2', 30, '2 h');
 SELECT set_budget('adm', 'lab', 50, 'day') \g /dev/null
 
--- captured is spent, released is given back, where the hold was counted
+-- captures stay counted; a release is taken off the period that counted the
+-- hold
 SELECT hold AS h1 FROM hold('adm', 'lab/eve', 'h1', 30, '2 h') \gset
 SELECT captured, released FROM capture('adm', :h1, 'c1', 12, final => false);
 SELECT captured, released FROM capture('adm', :h1, 'c2', 10);
 SELECT account, period, reserved, spent, remaining FROM budgets('adm', 'lab/eve');
 
--- lowering one below what is taken refuses new work and harms nothing there
+-- a budget lowered below what is taken refuses new work and changes nothing
+-- else
 SELECT set_budget('adm', 'lab', 5, 'day') \g /dev/null
 SELECT status, reason FROM hold('adm', 'lab', 'h5', 0.000001, '2 h');
 SELECT hold AS h3 FROM hold('adm', 'lab', 'h3', 20, '2 h') \gset
 SELECT captured, released FROM capture('adm', :h3, 'c3', 20);
 SELECT account, period, spent, remaining FROM budgets('adm', 'lab');
 
--- the month and the day turn by themselves
+-- a new month and a new day begin by the clock alone
 SET gpucredit.clock = '2027-02-01 00:00+00';
 SELECT account, period, period_start, spent, remaining FROM budgets('adm', 'lab');
 SELECT set_budget('adm', 'lab', 50, 'day') \g /dev/null
 SELECT status, reason FROM hold('adm', 'lab', 'h6', 50, '1 h');
 SELECT status, reason FROM hold('adm', 'lab', 'h7', 1, '1 h');
 
--- a dead hold's share is free at its ttl, for the call that is short of it
+-- a dead hold's share is free at its ttl, for the call that needs it
 SET gpucredit.clock = '2027-02-01 01:00+00';
 SELECT account, reserved, remaining FROM budgets('adm', 'lab');
 SELECT status, reason FROM hold('adm', 'lab', 'h8', 50, '1 h');
@@ -60,7 +64,7 @@ SELECT status, reason FROM hold('adm', 'lab', 'h8', 50, '1 h');
 SELECT account, period, period_start, threshold, detail ->> 'taken' AS taken
 FROM alert WHERE org = 'adm' ORDER BY period_start, account, threshold;
 
--- a budget removed and set again counts the holds begun since
+-- a budget removed and set again counts the holds that began meanwhile
 SELECT set_budget('adm', 'lab', NULL, 'day'),
 	set_budget('adm', 'lab', 50, 'day') \g /dev/null
 SELECT account, reserved, spent FROM budgets('adm', 'lab') WHERE account = 'lab';
@@ -81,7 +85,8 @@ SELECT job, status, held FROM reserve('adm', '', 'month', '1xAdmH', '5 h',
 SELECT :'m_status' AS status, :m_held AS held;
 SELECT action, node FROM place('adm');
 SELECT period_start, reserved, spent FROM budgets('adm') WHERE period = 'month';
--- one budget a period; one that was set since counts what is taken since
+-- an account has one budget a period; a budget set later counts only later
+-- draws
 SELECT set_budget('adm', '', 30, 'day') \g /dev/null
 SET gpucredit.clock = '2027-03-01 00:00+00';
 SELECT action, billed, held FROM meter('adm', :m_job, 1, '58 min');
@@ -94,27 +99,27 @@ SELECT period_start, reserved, spent FROM budget_counter
 WHERE org = 'adm' AND account = '' ORDER BY period_start;
 SELECT set_budget('adm', '', NULL), set_budget('adm', 'lab', NULL, 'day') \g /dev/null
 
--- Quotas: four devices of one type for a project; of any type, jobs running
--- and jobs waiting for the organisation
+-- Quotas: four devices of one type for a project; devices of any type, running
+-- jobs and queued jobs for the organisation
 SELECT set_quota('adm', 'lab', 'AdmH', max_gpus => 4),
 	set_quota('adm', '', max_gpus => 14, max_running => 5, max_queued => 7)
 	\g /dev/null
 SELECT n, status, reason FROM generate_series(1, 5) n,
 	LATERAL reserve('adm', 'lab/eve', 'a' || n, '2xAdmH|AdmA', '1 h', pool => 'adm');
--- alone over the quota, of every type it accepts
+-- one request alone passes the quota of every type it accepts
 SELECT status, reason FROM reserve('adm', 'lab', 'big', '6xAdmH', '1 h', pool => 'adm');
 SELECT status, reason FROM reserve('adm', 'lab', 'wide', '5xAdmH|AdmA', '1 h', pool => 'adm');
--- one too many waiting
+-- the last job is one too many in the queue
 SELECT status, reason FROM reserve('adm', '', 'last', '1xAdmA', '1 h', pool => 'adm');
 SELECT status, reason FROM reserve('adm', '', 'over', '1xAdmA', '1 h', pool => 'adm');
--- what would pass the project's quota takes the type it may have; the sixth
--- and seventh wait for a running one to end
+-- a job that would pass the project's quota takes its other type; the sixth
+-- and seventh wait until a running job ends
 SELECT org, attempt, node, gpus FROM place('adm');
 SELECT count(*) FROM place('adm');
 SELECT r.key, j.state FROM jobs j JOIN request r ON r.org = j.org
 	AND r.operation = 'reserve' AND r.result[1]::bigint = j.job
 WHERE j.org = 'adm' AND j.state <> 'completed' ORDER BY r.key;
--- whose quota of a type it was not offered is not told as in its way
+-- explain does not name a quota of a type that the job was not offered
 SELECT set_quota('adm', 'lab/eve', 'AdmT', max_gpus => 1) \g /dev/null
 SELECT q.passes, split_part(q.detail, ':', 1) AS quota
 FROM reserve('adm', 'lab/eve', 'a5', '2xAdmH|AdmA', '1 h', pool => 'adm') r, explain('adm', r.job) q
@@ -123,23 +128,24 @@ SELECT set_quota('adm', 'lab/eve', 'AdmT') \g /dev/null
 SELECT job AS first FROM reserve('adm', 'lab/eve', 'a1', '2xAdmH|AdmA', '1 h', pool => 'adm') \gset
 SELECT outcome FROM settle('adm', :first, 1, 'completed', '0');
 SELECT node, gpus FROM place('adm');
--- a cycle that starts nothing locks no quota, and writes none
+-- a cycle that starts nothing locks and writes no quota
 CREATE TEMP TABLE locker AS SELECT account, gpu_type, xmax::text AS before
 FROM quota_lock WHERE org = 'adm';
 SELECT count(*) FROM place('adm');
 SELECT account, gpu_type, q.xmax::text = before AS untouched
 FROM quota_lock q JOIN locker USING (account, gpu_type) WHERE q.org = 'adm' ORDER BY 1, 2;
--- set below what is in use it keeps from starting who wants devices, and him alone
+-- a quota set below what is in use holds back jobs that ask for devices, and
+-- no others
 SELECT set_quota('adm', '', max_gpus => 1) \g /dev/null
 SELECT job AS none FROM reserve('adm', '', 'none', '0', '1 h', pool => 'adm') \gset
 SELECT check_name, passes, detail FROM explain('adm', :none) WHERE check_name = 'quota';
 SELECT job = :none AS none, gpus FROM place('adm');
--- removed, it holds nobody back
+-- once removed, a quota holds nobody back
 SELECT set_quota('adm', ''), set_quota('adm', 'lab', 'AdmH') \g /dev/null
 SELECT node, gpus FROM place('adm');
 
--- while max_queued is far, jobs that wait are not counted each time; near it
--- they are, to the last
+-- far from max_queued, calls do not count the queue each time; near it they
+-- count to the last job
 SELECT create_account('far'), issue('far', '', 'i', 1000000),
 	create_account('far', 'p') \g /dev/null
 SELECT set_quota('far', '', max_queued => 150), set_quota('far', 'p', max_queued => 1000) \g /dev/null
@@ -151,7 +157,7 @@ SELECT status, reason, count(*), min(n), max(n) FROM generate_series(1, 160) n,
 	LATERAL reserve('far', 'p', 'f' || n, '1xAdmA', '1 h', pool => 'adm')
 GROUP BY status, reason ORDER BY min(n);
 SELECT account, spare FROM quota WHERE org = 'far' ORDER BY account;
--- an older quota that allows less denies although the other has some to spare
+-- an older, smaller quota denies although the newer one has some to spare
 SELECT set_quota('far', 'p', max_queued => 100), set_quota('far', '', max_queued => 1000) \g /dev/null
 SELECT status FROM reserve('far', '', 'f1000', '1xAdmA', '1 h', pool => 'adm');
 SELECT status, reason FROM reserve('far', 'p', 'f1001', '1xAdmA', '1 h', pool => 'adm');
@@ -161,9 +167,9 @@ UPDATE quota SET spare = 900 WHERE org = 'far' AND account = '';
 SELECT * FROM verify('far');
 SELECT set_quota('far', '', max_queued => 1000) \g /dev/null
 
--- A month that turns while a hold waits, here for a dead hold that has what the
--- budget lacks: what it was counted in is over, and so is what was full then;
--- asked again, it counts in the new one.
+-- A month turns while a hold waits for a dead hold's share of the budget. The
+-- hold is counted in the month that has ended, which is full. Asked again, it
+-- counts in the new month.
 SET gpucredit.clock = '2027-03-31 22:00+00';
 SELECT create_account('turn') \g /dev/null
 SELECT issue('turn', '', 'i', 100), set_budget('turn', '', 20) \g /dev/null
@@ -192,7 +198,8 @@ SELECT status, reason FROM hold('turn', '', 'full', 12, '1 h');
 SELECT period_start, reserved FROM budgets('turn');
 SELECT * FROM verify('turn');
 
--- A budget that said no is looked at before anything is written, the next time.
+-- The next time, a hold reads the budget that refused the last one before it
+-- writes anything.
 SELECT create_account('look'), issue('look', '', 'i', 100), set_budget('look', '', 10, 'none')
 	\g /dev/null
 SELECT status, reason FROM hold('look', '', 'first', 6, '1 h');

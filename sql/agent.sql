@@ -1,5 +1,5 @@
--- What agents tell, and who believes them: keys of nodes, the parts of a gang,
--- what a heartbeat tells about its node.
+-- What agents report and how they prove who they are: node keys, the parts of
+-- a gang, and what a heartbeat says of its node.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS gpucredit CASCADE;
 RESET client_min_messages;
@@ -42,7 +42,8 @@ CREATE FUNCTION pg_temp.place() RETURNS TABLE (job text, attempt int, node text,
 		JOIN gpucredit.request r ON r.org = 'ag' AND r.operation = 'reserve'
 			AND r.result[1] = p.job::text
 $$;
--- As an agent says it, in a transaction that proves it by a key, or by none.
+-- Calls as an agent does, in a transaction that proves itself by a key or by
+-- none.
 CREATE FUNCTION pg_temp.say(key text, call text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
 	said text;
@@ -62,16 +63,17 @@ END $$;
 SELECT pg_temp.submit('one', '4xAG-A'), pg_temp.submit('gang', '8xAG-A');
 SELECT * FROM pg_temp.place();
 SELECT pg_temp.job('one') AS one, pg_temp.job('gang') AS gang \gset
--- without keys anybody with the role speaks for any node
+-- without keys every member of the role speaks for every node
 SELECT pg_temp.say(NULL, format('meter(''ag'', %s, 1, ''0'')', :one));
--- a key is the digest of something, of a node that is there
+-- a key is a digest, and its node must exist
 SELECT gpucredit.set_node_key('ag-9', sha256('k'));
 SELECT gpucredit.set_node_key('ag-1', 'k');
 SELECT gpucredit.set_node_key(NULL, sha256('k'));
 SELECT node FROM gpucredit.attempt_gpu WHERE org = 'ag' AND job = :one \gset
 SELECT min(node) AS first, max(node) AS last FROM gpucredit.attempt_gpu WHERE org = 'ag' AND job = :gang \gset
 SELECT gpucredit.set_node_key(:'node', sha256('one key'));
--- with one, only who knows it: whatever is told of the node, and of what runs there
+-- once a node has a key, only the holder of the key reports on the node and
+-- its attempts
 SELECT split_part(call, '(', 1) AS call, pg_temp.say(NULL, call) AS nothing, pg_temp.say('two key', call) AS other
 FROM unnest(ARRAY[format('heartbeat(%L)', :'node'),
 	format('meter(''ag'', %s, 1, ''1 min'')', :one),
@@ -82,26 +84,27 @@ FROM unnest(ARRAY[format('heartbeat(%L)', :'node'),
 	format('settle(''ag'', %s, 1, ''completed'', ''1 min'')', :one)]) WITH ORDINALITY c (call, n)
 ORDER BY n;
 SELECT elapsed, ended_at FROM gpucredit.attempt WHERE org = 'ag' AND job = :one;
--- what proves it is not to be read by who shares the connection
+-- another user of the connection cannot read what proves the key
 SELECT set_config('gpucredit.node_key', 'one key', false);
 SHOW gpucredit.node_key;
 RESET gpucredit.node_key;
--- who knows it is believed
+-- the server believes the holder of the key
 SELECT pg_temp.say('one key', format('heartbeat(%L)', :'node')) ~ 'continue' AS goes_on;
 SELECT pg_temp.say('one key', format('meter(''ag'', %s, 1, ''1 min'')', :one)) ~ 'continue' AS goes_on;
 SELECT pg_temp.say('one key', format('meter_batch(''{ag}'', ''{%s}'', ''{1}'', ''{1 min}'')', :one)) ~ 'continue' AS goes_on;
--- it is of this node alone; the others have none
+-- the key belongs to this node alone; the others have none
 SELECT pg_temp.say('one key', format('meter(''ag'', %s, 1, ''0'')', :gang)) ~ 'continue' AS goes_on;
 SELECT pg_temp.say(NULL, format('heartbeat(%L)', :'first')) ~ 'continue' AS goes_on;
--- of a gang any of its nodes' keys will do, but it is for a node to be heard
+-- the key of any node of a gang proves a call on the gang, but a heartbeat
+-- needs its own node's
 SELECT gpucredit.set_node_key(:'first', sha256('first')), gpucredit.set_node_key(:'last', sha256('last'));
 SELECT pg_temp.say('first', format('meter(''ag'', %s, 1, ''1 s'')', :gang)) ~ 'continue' AS first,
 	pg_temp.say('last', format('meter(''ag'', %s, 1, ''2 s'')', :gang)) ~ 'continue' AS last,
 	pg_temp.say('first', format('heartbeat(%L)', :'last')) AS other;
--- what is not there is not hidden
+-- what does not exist gives the usual answer, not a refusal
 SELECT regexp_replace(pg_temp.say(NULL, format('meter(''ag'', %s, 7, ''0'')', :one)), 'job \d+', 'job'), pg_temp.say(NULL, 'heartbeat(''ag-9'')'),
 	pg_temp.say(NULL, 'heartbeat(NULL)'), pg_temp.say(NULL, 'meter(NULL, 1, 1, ''0'')');
--- who sets keys needs none
+-- an operator, who may set keys, needs no key
 SET ROLE gpucredit_operator;
 SELECT count(*) FROM gpucredit.heartbeat(:'node');
 RESET ROLE;
@@ -113,12 +116,13 @@ RESET ROLE;
 SET ROLE gpucredit_agent;
 SELECT gpucredit.set_node_key(:'node', NULL);
 RESET ROLE;
--- another key, as of now; what ended is told by who knows it, too
+-- the new key counts at once; reports on what has ended need it, too
 SELECT gpucredit.set_node_key(:'node', sha256('next key'));
 SELECT pg_temp.say('one key', format('settle(''ag'', %s, 1, ''completed'')', :one)),
 	pg_temp.say('next key', format('settle(''ag'', %s, 1, ''completed'')', :one)) ~ 'completed' AS next;
 SELECT pg_temp.say(NULL, format('settle(''ag'', %s, 1, ''completed'')', :one));
--- taken back, none is asked for; it outlives its node, and goes without it
+-- a key that is taken back is no longer asked for; a key outlives its node
+-- until then
 SELECT gpucredit.cancel('ag', :gang, 'c');
 SELECT pg_temp.later('2 min');
 SELECT gpucredit.remove_node(:'node');
@@ -160,26 +164,27 @@ CREATE FUNCTION pg_temp.ended(VARIADIC keys text[]) RETURNS TABLE (job text, att
 		JOIN gpucredit.attempt a ON a.org = 'ag' AND a.job = j.job ORDER BY n, a.attempt
 $$;
 SELECT count(*) FROM pg_temp.beat();
--- One on three nodes; all parts complete, in whatever order: so does the job, which
--- has run as long as the longest of them
+-- One gang on three nodes completes in all its parts, in any order: the job
+-- completes with the longest part's time
 SELECT pg_temp.submit('all', '12xAG-A');
 SELECT * FROM pg_temp.place();
 SELECT action FROM gpucredit.meter('ag', pg_temp.job('all'), 1, '0');
 SELECT * FROM pg_temp.beat('all/1');
 SELECT pg_temp.later('10 min');
 SELECT pg_temp.part('all', 'ag-2', 'completed', 0, ran => '9 min');
--- what has ended there is not told any more; if it is there after all, it is to stop
+-- a heartbeat no longer names a part that has ended; if the node still runs
+-- it, it must stop
 SELECT * FROM pg_temp.beat('all/1') WHERE node <> 'ag-2';
 SELECT count(*) FROM gpucredit.heartbeat('ag-2', running => '{}');
 SELECT action, reason FROM gpucredit.heartbeat('ag-2', running => ARRAY[format('ag/%s/1', pg_temp.job('all'))]);
--- said again, or otherwise, the first word stands; so it does not count twice
+-- the first report of a part stands: a second one changes and counts nothing
 SELECT pg_temp.part('all', 'ag-2', 'completed', 0), pg_temp.part('all', 'ag-2', 'failed', 1);
 SELECT pg_temp.part('all', 'ag-1', 'completed', 0, ran => '9 min 30 s');
 SELECT pg_temp.part('all', 'ag-3', 'completed', 0, ran => '9 min 10 s');
 SELECT * FROM pg_temp.ended('all');
 SELECT pg_temp.part('all', 'ag-3', 'completed', 0, ran => '9 min 10 s');
--- One fails: the others are told at once, and the attempt is over once they are
--- gone; it failed by the first that did, whatever the others ended of
+-- One part fails: the other nodes must stop at once. The attempt ends when
+-- they have, and fails by the first failure, however the other parts end
 SELECT pg_temp.submit('rank', '12xAG-A');
 SELECT count(*) FROM pg_temp.place();
 SELECT action FROM gpucredit.meter('ag', pg_temp.job('rank'), 1, '0');
@@ -192,7 +197,8 @@ SELECT pg_temp.part('rank', 'ag-1', 'failed', 143, 'Terminated', '61 s');
 SELECT pg_temp.part('rank', 'ag-3', 'failed', 137, 'Killed', '62 s');
 SELECT * FROM pg_temp.ended('rank');
 SELECT what, detail FROM gpucredit.history('ag', pg_temp.job('rank')) WHERE what ~ '^(part_ended|settle) ';
--- One killed is no part that was told to leave, though the others are by then
+-- A killed part is a failure of its own, although the others had been told to
+-- stop by then
 SELECT pg_temp.later('1 min');
 SELECT pg_temp.submit('killed', '12xAG-A');
 SELECT gpucredit.cancel('ag', pg_temp.job('rank'), 'c-rank');
@@ -200,7 +206,7 @@ SELECT count(*) FROM pg_temp.place();
 SELECT pg_temp.part('killed', 'ag-1', 'failed', 137), pg_temp.part('killed', 'ag-2', 'failed', 143),
 	pg_temp.part('killed', 'ag-3', 'failed', 143);
 SELECT * FROM pg_temp.ended('killed');
--- Told to leave, each node takes the time it was given; where one leaves untold, the
+-- Nodes that must leave each take their grace; when one leaves unasked, the
 -- others cannot go on
 SELECT pg_temp.submit('moved', '12xAG-A');
 SELECT count(*) FROM pg_temp.place();
@@ -216,8 +222,9 @@ SELECT count(*) FROM pg_temp.place();
 SELECT action FROM gpucredit.meter('ag', pg_temp.job('left'), 1, '0');
 SELECT pg_temp.part('left', 'ag-1', 'preempted');
 SELECT * FROM pg_temp.beat('left/1');
--- The rest never tells: the server ends it, as the first part did; devices of those that
--- told are free, the other's are fenced until it says that it is gone
+-- One node never reports: the server ends the attempt as its first part ended.
+-- Devices of nodes that reported are free; the silent node's are fenced until
+-- it reports them gone
 SELECT pg_temp.part('left', 'ag-2', 'out_of_memory', 1, 'CUDA out of memory');
 SELECT pg_temp.later('59 s');
 SELECT affected FROM gpucredit.reap_holds() WHERE task = 'settle_overdue';
@@ -227,14 +234,14 @@ SELECT * FROM pg_temp.ended('left');
 SELECT pg_temp.part('left', 'ag-3', 'failed', 137);
 SELECT * FROM pg_temp.ended('left');
 SELECT gpucredit.cancel('ag', pg_temp.job('left'), 'c-left');
--- Who settles for all of it as agents do that tell no parts, is believed that all is
--- gone, not that it completed
+-- An older agent settles the whole attempt: the server believes that all of it
+-- is gone, but not that it completed
 SELECT pg_temp.submit('old', '12xAG-A');
 SELECT count(*) FROM pg_temp.place();
 SELECT pg_temp.part('old', 'ag-3', 'out_of_memory', 1, 'CUDA out of memory');
 SELECT outcome, job_state FROM gpucredit.settle('ag', pg_temp.job('old'), 1, 'completed', exit_code => 0);
 SELECT * FROM pg_temp.ended('old');
--- A cancelled one is cancelled, by whichever node is last
+-- A cancelled gang ends as cancelled, whichever node reports last
 SELECT pg_temp.submit('gone', '12xAG-A');
 SELECT count(*) FROM pg_temp.place();
 SELECT gpucredit.cancel('ag', pg_temp.job('gone'), 'c-gone');
@@ -247,7 +254,7 @@ SELECT node FROM pg_temp.place() \gset
 SELECT pg_temp.part('single', :'node', 'completed', 0, ran => '0');
 SELECT pg_temp.part('single', :'node', 'completed', 0, ran => '0');
 SELECT * FROM pg_temp.ended('single');
--- What is refused writes nothing
+-- A refused call writes nothing
 SELECT pg_temp.submit('bad', '8xAG-A');
 SELECT count(*) FROM pg_temp.place();
 \set VERBOSITY sqlstate
@@ -264,11 +271,11 @@ SELECT gpucredit.part_ended('ag', 1, 1, 'ag-1', 'completed');
 SET ROLE gpucredit_operator;
 SELECT gpucredit.part_ended('ag', 1, 1, 'ag-1', 'completed');
 RESET ROLE;
--- only its own node's key, not that of another of its nodes
+-- only the node's own key counts, not the key of another node of the gang
 SELECT gpucredit.set_node_key('ag-1', sha256('1')), gpucredit.set_node_key('ag-2', sha256('2'));
 SELECT pg_temp.say(k, format('part_ended(''ag'', %s, 1, ''ag-1'', ''completed'')', pg_temp.job('bad')))
 FROM unnest('{2,1}'::text[]) k;
--- an administrator's word is not that it is gone
+-- an administrator's word does not prove that the attempt is gone
 SELECT gpucredit.set_node_key('ag-1', NULL), gpucredit.set_node_key('ag-2', NULL);
 SET ROLE gpucredit_admin;
 SELECT over, outcome FROM gpucredit.part_ended('ag', pg_temp.job('bad'), 1, 'ag-2', 'completed', elapsed => '0');
@@ -279,7 +286,8 @@ SELECT count(*) FROM pg_temp.beat();
 --
 -- Not started
 --
--- No failure, nothing billed, tried again later each time, elsewhere or there
+-- No failure is counted and nothing billed; the job is tried again later each
+-- time, on any node
 SELECT pg_temp.submit('ns', '4xAG-A');
 SELECT node FROM pg_temp.place() \gset
 SELECT outcome, billed, refunded, job_state, retry_at - gpucredit.now() AS retry_in
@@ -289,7 +297,7 @@ SELECT node FROM pg_temp.place() \gset
 SELECT pg_temp.part('ns', :'node', 'not_started', said => 'no cgroup', number => 2);
 SELECT * FROM pg_temp.ended('ns');
 SELECT gpucredit.cancel('ag', pg_temp.job('ns'), 'c-ns');
--- of a gang that ran elsewhere meanwhile, what was billed is given back
+-- what was billed for a gang that ran elsewhere meanwhile goes back
 SELECT pg_temp.submit('nsg', '8xAG-A');
 SELECT node FROM pg_temp.place() ORDER BY node DESC LIMIT 1 \gset
 SELECT min(node) AS other FROM gpucredit.attempt_gpu WHERE org = 'ag' AND job = pg_temp.job('nsg') \gset
@@ -299,8 +307,8 @@ SELECT pg_temp.part('nsg', :'node', 'not_started', said => 'no cgroup');
 SELECT pg_temp.part('nsg', :'other', 'failed', 143, ran => '1 min');
 SELECT * FROM pg_temp.ended('nsg');
 SELECT gpucredit.cancel('ag', pg_temp.job('nsg'), 'c-nsg');
--- Three jobs within ten minutes: the node drains itself; two, or one that no node
--- could start, do not
+-- After three jobs within ten minutes the node drains itself; two jobs, or a
+-- job that no node can start, do not drain it
 SELECT gpucredit.resume(n) FROM unnest('{ag-1,ag-2,ag-3}'::text[]) n;
 SELECT count(*) FROM gpucredit.node_strike;
 SELECT gpucredit.drain('ag-2', 'x'), gpucredit.drain('ag-3', 'x');
@@ -327,12 +335,12 @@ SELECT pg_temp.part('s3', 'ag-1', 'not_started');
 SELECT pg_temp.part('s3', 'ag-1', 'not_started');
 SELECT node, draining FROM gpucredit.node WHERE pool = 'ag' ORDER BY 1;
 SELECT reason, detail FROM gpucredit.audit WHERE operation = 'drain' ORDER BY audit DESC LIMIT 1;
--- old ones are forgotten, and resumed it begins again
+-- old failures to start are forgotten, and a resumed node counts from zero
 SELECT gpucredit.resume('ag-1');
 SELECT pg_temp.part('s4', 'ag-1', 'not_started');
 SELECT node, count(*) FROM gpucredit.node_strike GROUP BY 1 ORDER BY 1;
 SELECT draining FROM gpucredit.node WHERE node = 'ag-1';
--- nobody but an agent says so
+-- only an agent may report not_started
 SELECT pg_temp.submit('s6', '1xAG-A');
 SELECT gpucredit.cancel('ag', pg_temp.job('s' || n), 'c-s' || n) FROM unnest('{1,2,3,4,5}'::int[]) n;
 SELECT count(*) FROM pg_temp.beat();
@@ -360,12 +368,12 @@ $$;
 SELECT count(*) FROM pg_temp.about('ag-1', '{"boot_id": "b1", "incarnation": 4, "address": "10.0.0.1:7", "version": "1", "devices": ["GPU-1", "GPU-2"], "later": {"a": 1}}');
 SELECT about, boot_before FROM gpucredit.node WHERE node = 'ag-1';
 SELECT count(*) FROM pg_temp.about('ag-2', '{"boot_id": "c1"}');
--- what it is not, and what no word takes
+-- impossible values and unknown words are refused
 SELECT pg_temp.say(NULL, format('heartbeat(''ag-1'', about => %L)', a)) FROM unnest(ARRAY['[]', '{"boot_id": ""}',
 	'{"boot_id": 1}', '{"address": "a\u0007"}', '{"incarnation": -1}', '{"incarnation": 1.5}', '{"incarnation": "1"}',
 	'{"devices": "GPU-1"}', '{"devices": [1]}', '{"devices": {"0": "a"}}', format('{"version": "%s"}', repeat('v', 256)),
 	format('{"devices": [%s"x"]}', repeat('"x",', 64)), format('{"other": "%s"}', repeat('v', 9000))]) a;
--- addresses beside nodes; one that was not told is NULL
+-- addresses stand in the order of nodes; an unknown address is NULL
 SELECT pg_temp.submit('ab', '8xAG-A'), pg_temp.submit('solo', '1xAG-A');
 SELECT gpucredit.drain('ag-3', 'x');
 SELECT count(*) FROM pg_temp.place();
@@ -373,16 +381,18 @@ SELECT gpucredit.resume('ag-3');
 SELECT node FROM pg_temp.place();
 SELECT * FROM pg_temp.about('ag-1', NULL);
 SELECT * FROM pg_temp.about('ag-3', '{"address": "10.0.0.3"}');
--- the older of two agents is refused, and what it tells is not taken
+-- the older of two agents is refused, and its report is ignored
 SELECT pg_temp.say(NULL, 'heartbeat(''ag-1'', ''{0}'', about => ''{"boot_id": "b1", "incarnation": 3}'')');
 SELECT healthy, about ->> 'incarnation' AS incarnation FROM gpucredit.node WHERE node = 'ag-1';
 SELECT count(*) FROM pg_temp.about('ag-1', '{"boot_id": "b1", "incarnation": 5, "address": "10.0.0.1"}', 'ab/1');
 SELECT count(*) FROM pg_temp.about('ag-2', '{"boot_id": "c1", "address": "10.0.0.2"}', 'ab/1');
 SELECT action FROM gpucredit.meter('ag', pg_temp.job('ab'), 1, '0');
--- an agent that restarts (not its machine) finds what runs: nothing changes
+-- an agent that restarts without its machine finds its attempts: nothing
+-- changes
 SELECT * FROM pg_temp.about('ag-1', '{"boot_id": "b1", "incarnation": 6, "address": "10.0.0.1"}', 'ab/1');
--- another boot: what ran there is over at once, on all nodes, as no failure; the
--- devices of this node are free, those of the other once it says that it is gone
+-- After another boot the attempts of this node end at once on all nodes, and
+-- not as failures. This node's devices are free; other nodes' are free once
+-- they report them gone
 SELECT pg_temp.later('1 min');
 SELECT action FROM gpucredit.meter('ag', pg_temp.job('ab'), 1, '1 min');
 SELECT * FROM pg_temp.about('ag-1', '{"boot_id": "b2", "incarnation": 1, "address": "10.0.0.1"}');
@@ -390,12 +400,12 @@ SELECT * FROM pg_temp.ended('ab');
 SELECT message, exit_code FROM gpucredit.attempt WHERE org = 'ag' AND job = pg_temp.job('ab');
 SELECT * FROM pg_temp.about('ag-2', '{"boot_id": "c1", "address": "10.0.0.2"}', 'ab/1');
 SELECT decision, detail FROM gpucredit.audit WHERE operation = 'heartbeat' AND decision = 'rebooted' ORDER BY audit DESC LIMIT 1;
--- told again nothing ends; the boot before speaks no more
+-- the same report again ends nothing; an agent of the boot before is refused
 SELECT count(*) FROM pg_temp.about('ag-1', '{"boot_id": "b2", "incarnation": 1}');
 SELECT pg_temp.say(NULL, 'heartbeat(''ag-1'', about => ''{"boot_id": "b1", "incarnation": 9}'')');
 SELECT count(*) FROM pg_temp.about('ag-2', '{"boot_id": "c1"}');
--- what was placed while the machine started is to start; fences of before have ended,
--- also where running is not told
+-- an attempt placed while the machine started is to start; older fences end,
+-- also without a list of running attempts
 SELECT * FROM pg_temp.place() ORDER BY node;
 SELECT * FROM pg_temp.about('ag-2', '{"boot_id": "c2", "address": "10.0.0.2"}');
 SELECT gpucredit.cancel('ag', pg_temp.job('ab'), 'c-ab');
@@ -406,7 +416,7 @@ RESET ROLE;
 SELECT count(*) FROM gpucredit.heartbeat('ag-2', about => '{"boot_id": "c3"}');
 SELECT node, free FROM gpucredit.attempt_gpu WHERE org = 'ag' AND job = :ab AND attempt = 2 ORDER BY 1;
 SELECT count(*) FROM gpucredit.heartbeat('ag-1', running => '{}');
--- one that cannot be settled at once is told, and ends with a later heartbeat
+-- an attempt that is locked is reported, and ends with a later heartbeat
 SELECT pg_temp.submit('busy', '4xAG-A');
 SELECT node FROM pg_temp.place() WHERE job = 'busy' \gset
 SELECT count(*) FROM pg_temp.about(:'node', '{"boot_id": "d1"}', 'busy/1');
@@ -463,11 +473,11 @@ SELECT pg_temp.submit('log', '2xAG-A'), pg_temp.submit('wide', '8xAG-A');
 SELECT * FROM pg_temp.wish('log');
 SELECT count(*) > 0 AS placed, min(node) FILTER (WHERE job = 'log') AS node,
 	min(node) FILTER (WHERE job = 'wide') AS first FROM pg_temp.place() \gset
--- its agent has not said that it serves output
+-- the node's agent has not said that it serves output
 SELECT state, node = :'node' AS there FROM pg_temp.wish('log');
 SELECT count(*) FROM gpucredit.log_wish;
 SELECT count(*) FROM gpucredit.node n, gpucredit.heartbeat(n.node, about => '{"logs": true}') WHERE n.pool = 'ag';
--- asked, told with each heartbeat until it is answered
+-- each heartbeat repeats the wish until the agent answers
 SELECT state, attempt, first_byte, body, over FROM pg_temp.wish('log');
 SELECT state FROM pg_temp.wish('log');
 SELECT state FROM pg_temp.wish('log', 7, 'stderr', true);
@@ -477,10 +487,10 @@ SELECT * FROM pg_temp.wished(:'node');
 SELECT pg_temp.put(NULL, 'log', 1, :'node', 0, 'hello', 5);
 SELECT state, first_byte, convert_from(body, 'UTF8') AS body, written, dropped, over, message
 FROM gpucredit.log_get('ag', pg_temp.job('log'));
--- nobody asked, or no more
+-- an answer to no wish, or to one that is over, is refused
 SELECT pg_temp.put(NULL, 'log', 1, :'node', 0, 'again', 5), pg_temp.put(NULL, 'log', 1, :'node', 64, 'x', 65);
 SELECT state, convert_from(body, 'UTF8') AS body FROM pg_temp.wish('log');
--- who follows waits; who does not gets what there is
+-- a follower waits; other readers get what there is
 SELECT state FROM pg_temp.wish('log', 5, waits => true);
 SELECT * FROM pg_temp.wished(:'node');
 SELECT state FROM pg_temp.wish('log', 5);
@@ -492,18 +502,19 @@ SELECT state FROM pg_temp.wish('log', 5, waits => true);
 SELECT pg_temp.put(NULL, 'log', 1, :'node', 5, '', 5, ', 3, true, ''gone''');
 SELECT * FROM pg_temp.wish('log', 5, waits => true) \gset said_
 SELECT :'said_state' AS state, :'said_dropped' AS dropped, :'said_over' AS over, :'said_message' AS message;
--- the key of the node, and no other's
+-- only this node's key counts
 SELECT gpucredit.set_node_key(:'node', sha256('k'));
 SELECT state FROM pg_temp.wish('log', 9);
 SELECT regexp_replace(pg_temp.put(k, 'log', 1, :'node', 9, 'x', 10), 'ag-\d', 'its') AS put
 FROM unnest(ARRAY[NULL, 'other', 'k']) k;
 SELECT gpucredit.set_node_key(:'node', NULL);
--- a gang: the first node's, or another's by name
+-- of a gang the first node answers, or another one by name
 SELECT node = :'first' AS first FROM pg_temp.wish('wide');
 SELECT l.node = g.node AS named, l.state FROM gpucredit.attempt_gpu g, gpucredit.log_wish('ag', g.job, node => g.node) l
 WHERE g.org = 'ag' AND g.job = pg_temp.job('wide') ORDER BY g.node;
 SELECT gpucredit.log_wish('ag', pg_temp.job('log'), node => 'no such');
--- 16 of a job, the newest; all for a minute; silent nodes
+-- the newest 16 wishes of a job are kept; each ends after a minute; silent
+-- nodes get none
 SELECT pg_temp.later('1 s');
 SELECT count(gpucredit.log_wish('ag', pg_temp.job('log'), n)) FROM generate_series(100, 119) n;
 SELECT count(*), min(from_byte) FROM gpucredit.log_wish WHERE job = pg_temp.job('log');
@@ -519,7 +530,7 @@ SELECT count(*) FROM gpucredit.log_wish;
 SELECT pg_temp.later('60 s');
 SELECT affected FROM gpucredit.maintain() WHERE task = 'forget_logs';
 SELECT count(*) FROM gpucredit.log_wish;
--- of a job that is over, too; of another's never
+-- the output of a job that is over can be read; another tenant's never
 SELECT count(w) FROM unnest('{ag-1,ag-2,ag-3}'::text[]) n, pg_temp.wished(n) w;
 SELECT outcome, job_state FROM gpucredit.settle('ag', pg_temp.job('log'), 1, 'completed', '1 s');
 SELECT state FROM pg_temp.wish('log');
@@ -542,7 +553,7 @@ RESET ROLE;
 SELECT gpucredit.unbind_tenant('ag_tenant', 'ag');
 DROP ROLE ag_tenant;
 SELECT gpucredit.cancel('ag', pg_temp.job('wide'), 'c-wide');
--- An image that is nowhere is no strike against a node
+-- An image that does not exist is no strike against the node
 SELECT pg_temp.submit('img' || n, '0') FROM generate_series(1, 2) n;
 SELECT count(*) FROM pg_temp.place();
 SELECT outcome, billed, job_state, s.strikes FROM (SELECT count(*) AS strikes FROM gpucredit.node_strike) s,

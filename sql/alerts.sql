@@ -1,6 +1,6 @@
 --
--- What an account's owner should know before it hurts: budgets, balances,
--- credit that expires, days dearer than usual.
+-- Alerts that an account's owner needs early: budgets, balances, expiring
+-- credit, expensive days.
 --
 SET search_path = gpucredit, public;
 SET timezone = 'UTC';
@@ -9,7 +9,7 @@ SET client_min_messages = warning;
 SET gpucredit.clock = '2032-03-01 00:00+00';
 CREATE FUNCTION pg_temp.at(text) RETURNS void LANGUAGE sql AS
 $$ SELECT set_config('gpucredit.clock', $1, false) $$;
--- alerts there are that were not shown yet
+-- alerts that this test has not shown yet
 CREATE FUNCTION pg_temp.news() RETURNS TABLE (at timestamptz, account text,
 	kind text, threshold numeric, detail jsonb) LANGUAGE plpgsql AS $$
 DECLARE
@@ -29,23 +29,23 @@ RETURNS numeric LANGUAGE sql AS $$
 SELECT create_account('al'), create_account('al', 'lab'),
 	create_account('al', 'lab/eve'), create_account('al', 'ops') \g /dev/null
 
--- Balance: below what was set for the account, whoever spent it
+-- Balance: below the account's threshold, whoever spent it
 SELECT issue('al', '', 'i', 1000), set_alert('al', '', 500),
 	set_alert('al', 'lab/eve', 700) \g /dev/null
 SELECT status FROM hold('al', 'lab/eve', 'b1', 300, '10 d');
 SELECT * FROM pg_temp.news();
--- exactly that is not below; a millionth less is: once a day
+-- the threshold itself is not below; a millionth less is, once a day
 SELECT status FROM hold('al', 'lab/eve', 'b2', 0.000001, '1 d');
 SELECT status FROM hold('al', 'lab/eve', 'b3', 1, '1 d');
 SELECT * FROM pg_temp.news();
--- spent by a sibling: the organisation's own threshold is seen at once, others
--- by the account's next call, or by maintain()
+-- a sibling spends: the organisation's threshold is checked at once, the other
+-- accounts' by their next call or by maintain()
 SELECT set_alert('al', 'ops', 600) \g /dev/null
 SELECT status FROM hold('al', 'lab', 'b4', 250, '10 d');
 SELECT * FROM pg_temp.news();
 SELECT maintain() \g /dev/null
 SELECT * FROM pg_temp.news();
--- a denial touches it, too; so does what is moved away or revoked
+-- a denial checks the balance, too; so do transfers and revocations
 SELECT pg_temp.at('2032-03-02 00:00+00') \g /dev/null
 SELECT status, reason FROM hold('al', 'ops', 'b5', 5000, '1 d');
 SELECT * FROM pg_temp.news();
@@ -59,7 +59,8 @@ SELECT * FROM pg_temp.news();
 SELECT pg_temp.at('2032-03-04 00:00+00') \g /dev/null
 SELECT revoked FROM revoke('al', :big, 'r1', 'a mistake');
 SELECT * FROM pg_temp.news();
--- so does a hold that grows: the first with which it is below
+-- a hold that grows checks it, too: the first extension that leaves too little
+-- alerts
 BEGIN;
 SELECT create_pool('al'), set_price('Alert', 10), register_node('al', 'al-1', 'Alert', 1, 1000),
 	create_account('al', 'jobs'), issue('al', 'jobs', 'ij', 1000) \g /dev/null
@@ -74,12 +75,13 @@ ROLLBACK;
 SELECT set_alert('al', 'lab/eve'), set_alert('al', 'ops') \g /dev/null
 SELECT decision, account, detail FROM audit
 WHERE org = 'al' AND operation = 'set_alert' ORDER BY audit;
--- setting one that is passed already alerts at once
+-- a threshold that is already passed alerts when it is set
 SELECT set_alert('al', 'lab', 100000) \g /dev/null
 SELECT * FROM pg_temp.news();
 SELECT set_alert('al', 'lab') \g /dev/null
 
--- Expiry: a week ahead and a day ahead, once per bucket, while it has something
+-- Expiry: alerts come a week and a day ahead, once a bucket, while it has
+-- credit
 SELECT pg_temp.at('2032-04-01 00:00+00') \g /dev/null
 SELECT bucket AS promo FROM issue('al', 'lab', 'p', 10, 'promo', valid_for => '10 days') \gset
 SELECT maintain() \g /dev/null
@@ -87,25 +89,26 @@ SELECT * FROM pg_temp.news();
 SELECT pg_temp.at('2032-04-03 23:59:59.999999+00') \g /dev/null
 SELECT maintain() \g /dev/null
 SELECT * FROM pg_temp.news();
--- by maintain at the instant; a second time it has nothing to say
+-- maintain alerts at the instant, and not a second time
 SELECT pg_temp.at('2032-04-04 00:00+00') \g /dev/null
 SELECT maintain() \g /dev/null
 SELECT maintain() \g /dev/null
 SELECT * FROM pg_temp.news();
--- the last day by the first call that draws from it and leaves something
+-- the first call that draws from the bucket and leaves something gives the
+-- last day's alert
 SELECT pg_temp.at('2032-04-10 00:00+00') \g /dev/null
 SELECT status FROM hold('al', 'lab/eve', 'x1', 4, '30 min');
 SELECT * FROM pg_temp.news();
--- nothing left: nothing to say
+-- a bucket with nothing left gives no alert
 SELECT bucket AS promo2 FROM issue('al', 'ops', 'p2', 3, 'promo', valid_for => '1 h') \gset
 SELECT status FROM hold('al', 'ops', 'x2', 3, '30 min');
 SELECT maintain() \g /dev/null
 SELECT * FROM pg_temp.news();
--- a dead hold's credit is there again
+-- a dead hold's credit counts as available again
 SELECT pg_temp.at('2032-04-10 00:30+00') \g /dev/null
 SELECT maintain() \g /dev/null
 SELECT * FROM pg_temp.news();
--- expired or revoked is not about to expire
+-- a bucket that has expired or was revoked gives no alert
 SELECT issue('al', 'ops', 'p3', 3, 'promo', valid_for => '2 d') \g /dev/null
 SELECT bucket AS gone FROM issue('al', 'ops', 'p4', 3, 'promo', valid_for => '2 d') \gset
 SELECT revoked FROM revoke('al', :gone, 'r4', 'a mistake');
@@ -113,7 +116,8 @@ SELECT pg_temp.at('2032-04-20 00:00+00') \g /dev/null
 SELECT maintain() \g /dev/null
 SELECT * FROM pg_temp.news();
 
--- at the end of time there is no week left, and what expires is told
+-- at the end of time no week is left, and a bucket that expires still gives
+-- its alert
 BEGIN;
 SET LOCAL gpucredit.clock = '294276-12-31 23:00+00';
 SELECT issue('al', 'ops', 'p5', 5, 'promo', expires_at => '294276-12-31 23:30+00') \g /dev/null
@@ -131,7 +135,7 @@ SELECT count(pg_temp.spend('lab/eve', d::text, 10)) FROM (SELECT d, pg_temp.at(
 	FROM generate_series(0, 29) d OFFSET 0) d;
 SELECT * FROM pg_temp.news();
 SELECT pg_temp.at('2032-05-31 12:00+00') \g /dev/null
--- by a job's settlement as by a capture
+-- a job's settlement counts as a capture does
 BEGIN;
 SELECT create_pool('al'), set_price('Alert', 10), register_node('al', 'al-1', 'Alert', 1, 1000) \g /dev/null
 SELECT job FROM reserve('al', 'lab/eve', 'dear', '1xAlert', '5 h', pool => 'al') \gset
@@ -154,12 +158,12 @@ SELECT * FROM pg_temp.news();
 SELECT pg_temp.spend('lab/eve', 'b', 0.000001);
 SELECT pg_temp.spend('lab/eve', 'c', 5);
 SELECT * FROM pg_temp.news();
--- folded or not, the figures are the same
+-- figures are the same before and after they are added up
 SELECT maintain() \g /dev/null
 SELECT account, day, spent FROM spend_day
 WHERE org = 'al' AND day >= '2032-05-30' ORDER BY account, day;
 SELECT * FROM verify('al');
--- what was refunded today was not spent today
+-- credit refunded today does not count as spent today
 SELECT pg_temp.at('2032-06-01 00:00+00') \g /dev/null
 SELECT pg_temp.spend('lab/eve', 'd', 13);
 SELECT refunded FROM refund_hold('al', (SELECT max(hold) FROM hold WHERE org = 'al'), 'rd', 5, 'sorry');
@@ -167,7 +171,7 @@ SELECT pg_temp.spend('lab/eve', 'e', 5);
 SELECT * FROM pg_temp.news();
 SELECT pg_temp.spend('lab', 'f', 1);
 SELECT * FROM pg_temp.news();
--- where a call left it, since too much was not folded, maintain sees it
+-- a call that finds too many rows to add up leaves the alert to maintain
 SELECT pg_temp.at('2032-06-02 00:00+00') \g /dev/null
 SELECT maintain() \g /dev/null
 INSERT INTO spend_delta SELECT 'al', 'ops', '0', '2032-06-02' FROM generate_series(1, 201);
@@ -175,16 +179,16 @@ SELECT pg_temp.spend('lab/eve', 'g', 20);
 SELECT * FROM pg_temp.news();
 SELECT maintain() \g /dev/null
 SELECT * FROM pg_temp.news();
--- who spent nothing for 30 days has no usual day
+-- an account that spent nothing for 30 days has no average
 SELECT pg_temp.at('2032-08-01 00:00+00') \g /dev/null
 SELECT pg_temp.spend('lab/eve', 'h', 50);
 SELECT * FROM pg_temp.news();
--- days that no average looks at are forgotten
+-- days that no average reads are deleted
 SELECT maintain() \g /dev/null
 SELECT min(day) FROM spend_day WHERE org = 'al';
 SELECT * FROM verify('al');
 
--- Budgets: one lowered below what is taken alerts when it is set, once
+-- Budgets: a budget lowered below what is taken alerts once, when it is set
 SELECT set_budget('al', 'ops', 1000) \g /dev/null
 SELECT status FROM hold('al', 'ops', 'z1', 100, '1 h');
 SELECT * FROM pg_temp.news();
@@ -194,8 +198,8 @@ SELECT set_budget('al', 'ops', 150), set_budget('al', 'ops', 90) \g /dev/null
 SELECT account, kind, threshold, detail FROM pg_temp.news();
 SELECT * FROM verify('al');
 
--- a budget of 0 is passed by what is taken first, which a hard one never lets
--- be: who was refused has passed nothing
+-- a budget of 0 alerts at the first credit taken; a hard one grants none, and
+-- a denied call passes no budget
 SELECT create_account('al0'), issue('al0', '', 'i', 10), set_budget('al0', '', 0) \g /dev/null
 SELECT reason FROM hold('al0', '', 'h1', 1, '1 h');
 SELECT maintain(), set_budget('al0', '', 0) \g /dev/null
@@ -206,7 +210,7 @@ SELECT threshold, detail -> 'taken' AS taken FROM alert WHERE org = 'al0' ORDER 
 SELECT maintain() \g /dev/null
 SELECT count(*) FROM alert WHERE org = 'al0';
 
--- at SERIALIZABLE who sets a budget looks at no other's alerts; upkeep does
+-- at SERIALIZABLE set_budget reads no other transaction's alerts; upkeep does
 SELECT create_account('als'), issue('als', '', 'i', 10), set_budget('als', '', 10) \g /dev/null
 SELECT status FROM hold('als', '', 'h1', 4, '1 h');
 BEGIN ISOLATION LEVEL SERIALIZABLE;
@@ -216,7 +220,7 @@ SELECT count(*) FROM alert WHERE org = 'als';
 SELECT maintain() \g /dev/null
 SELECT threshold, detail -> 'taken' AS taken FROM alert WHERE org = 'als' ORDER BY 1;
 
--- no function of SQL can take the lock that keeps an alert to one transaction:
+-- no SQL function can take the lock that limits an alert to one transaction:
 -- their advisory locks have objsubid 1 and 2
 BEGIN;
 SELECT create_account('al1'), issue('al1', '', 'i', 10), set_budget('al1', '', 5) \g /dev/null
@@ -226,14 +230,15 @@ SELECT locktype, objsubid, mode FROM pg_locks
 WHERE pid = pg_backend_pid() AND locktype = 'advisory' AND objsubid <> 26467;
 ROLLBACK;
 
--- Jobs: who ended badly, or leaves devices idle, its account hears of
+-- Jobs: an account gets an alert when a job ends badly or leaves its devices
+-- idle
 SELECT pg_temp.at('2032-09-01 00:00+00') \g /dev/null
 SELECT create_pool('alj'), set_price('Alj', 1, 'alj'), register_node('alj', 'alj-1', 'Alj', 8, 1000),
 	create_account('alj'), create_account('alj', 'a'), create_account('alj', 'b'), issue('alj', '', 'i', 1000)
 \g /dev/null
 CREATE FUNCTION pg_temp.job(k text) RETURNS bigint LANGUAGE sql AS $$
 	SELECT r.result[1]::bigint FROM gpucredit.request r WHERE r.org = 'alj' AND r.key = k AND r.operation = 'reserve' $$;
--- they start, and are heard of
+-- starts jobs and meters each of them
 CREATE FUNCTION pg_temp.run(account text, VARIADIC keys text[]) RETURNS bigint LANGUAGE plpgsql AS $$
 BEGIN
 	PERFORM gpucredit.heartbeat('alj-1', running => ARRAY(SELECT concat_ws('/', g.org, g.job, g.attempt)
@@ -254,21 +259,22 @@ SELECT pg_temp.run('a', 'memory', 'wall', 'fails', 'twice', 'fine', 'leaves');
 SELECT pg_temp.done('memory', 'out_of_memory'), pg_temp.done('wall', 'timeout'), pg_temp.done('fails', 'failed', 127);
 SELECT * FROM pg_temp.told();
 SELECT detail ->> 'advice' AS advice FROM alert WHERE org = 'alj' AND detail -> 'job' = to_jsonb(pg_temp.job('memory'));
--- settled again: none; nor of what ended well, left as it was told, or is tried again
+-- no alert comes from a second settlement, or from jobs that completed, left
+-- as told or will be tried again
 SELECT pg_temp.done('memory', 'out_of_memory'), pg_temp.done('memory', 'failed'), pg_temp.done('fine', 'completed'),
 	pg_temp.done('leaves', 'preempted'), pg_temp.done('twice', 'failed', 1);
 SELECT count(*) FROM pg_temp.told();
--- its last retry is news
+-- the last failure gives an alert
 SELECT pg_temp.at('2032-09-01 00:01+00') \g /dev/null
 SELECT pg_temp.run('a', VARIADIC '{}');
 SELECT pg_temp.done('twice', 'failed', 1);
 SELECT * FROM pg_temp.told('twice');
--- who cancelled it knows
+-- a cancelled job gives none
 SELECT pg_temp.run('a', 'unwanted');
 SELECT job_state FROM cancel('alj', pg_temp.job('unwanted'), 'no');
 SELECT pg_temp.done('unwanted', 'out_of_memory');
 SELECT count(*) FROM pg_temp.told('unwanted');
--- stuck: by its agent's word or the server's; lost with its node
+-- stuck by the agent's report or by the server's clock; lost with its node
 SELECT pg_temp.run('b', 'stuck', 'deaf', 'lost');
 SET gpucredit.progress_timeout = '10 min';
 SELECT count(meter('alj', pg_temp.job(k), 1, '1 s', 7)) FROM unnest('{stuck,deaf}'::text[]) k;
@@ -281,11 +287,13 @@ SELECT affected FROM reap_holds() WHERE task = 'settle_overdue';
 RESET gpucredit.progress_timeout;
 SELECT affected FROM check_nodes() WHERE task = 'settle_node_lost';
 SELECT * FROM pg_temp.told('stuck') UNION ALL SELECT * FROM pg_temp.told('deaf') UNION ALL SELECT * FROM pg_temp.told('lost') ORDER BY nth;
--- a late word changes what became of the job: what was told stands, and is told once
+-- a late report changes the job's end: the alert that was given stands, and no
+-- second comes
 SELECT pg_temp.done('lost', 'completed');
 SELECT pg_temp.done('lost', 'failed');
 SELECT count(*) FROM pg_temp.told('lost');
--- so many an hour and account, no more; another account has its own, and so has the next hour
+-- an account gets at most so many alerts an hour; each account and each hour
+-- has its own count
 SET gpucredit.job_alerts = 6;
 SELECT pg_temp.run('a', 'm1', 'm2', 'm3'), pg_temp.run('b', 'other');
 SELECT pg_temp.done(k, 'out_of_memory') FROM unnest('{m1,m2,m3,other}'::text[]) k;
@@ -299,14 +307,14 @@ SELECT pg_temp.run('a', 'm5');
 SELECT pg_temp.done('m5', 'out_of_memory');
 SELECT count(*) FROM pg_temp.told('m5');
 RESET gpucredit.job_alerts;
--- rolled back with its call
+-- an alert is rolled back with its call
 BEGIN;
 SELECT pg_temp.run('a', 'm6');
 SELECT pg_temp.done('m6', 'out_of_memory');
 SELECT count(*) FROM pg_temp.told('m6');
 ROLLBACK;
--- Idle: at less than a hundredth for progress_timeout, whatever its progress is; what does
--- not tell is not idle, and what has no devices neither
+-- Idle: use below a hundredth for progress_timeout, whatever the progress. An
+-- attempt that reports no use, or has no devices, is not idle
 SELECT pg_temp.run('b', 'idle', 'busy', 'silent', 'once');
 SELECT status FROM reserve('alj', 'b', 'cpu', '0', '5 h', pool => 'alj');
 SELECT count(*) FROM place('alj');
@@ -322,13 +330,14 @@ SELECT pg_temp.use('1 min', 0, 0), pg_temp.use('6 min', 0.0099, 0.01), pg_temp.u
 SELECT count(*) FROM alert WHERE org = 'alj' AND detail ->> 'reason' = 'idle';
 SELECT pg_temp.use('11 min', 0, 0);
 SELECT * FROM pg_temp.told('idle');
--- told again after as long again, not with each heartbeat; a batch tells as well
+-- the alert comes again after the same time, not with each heartbeat;
+-- meter_batch alerts, too
 SELECT pg_temp.use('11 min 1 s', 0, 0), pg_temp.use('20 min 59 s', NULL, 0.5);
 SELECT pg_temp.at('2032-09-01 01:21+00') \g /dev/null
 SELECT action FROM meter_batch('{alj,alj}', ARRAY[pg_temp.job('idle'), pg_temp.job('busy')], '{1,1}', '{21 min,21 min}',
 	utilization => '{0.005,0}');
 SELECT at, detail FROM pg_temp.told('idle');
--- in use once, it counts again
+-- after some use the time starts again
 SELECT pg_temp.use('22 min', 0.3, 0), pg_temp.use('23 min', 0, 0), pg_temp.use('32 min 59 s', 0, 1);
 SELECT DISTINCT k, at FROM unnest('{idle,busy,silent,cpu,once}'::text[]) k, pg_temp.told(k) ORDER BY 1, 2;
 SELECT pg_temp.use('33 min', 0, 0);
@@ -337,7 +346,7 @@ SET gpucredit.progress_timeout = 0;
 SELECT pg_temp.use('2 h', 0, 0);
 SELECT count(*) FROM pg_temp.told('idle');
 RESET gpucredit.progress_timeout;
--- a tenant reads its own account's only
+-- a tenant reads its own account's alerts only
 CREATE ROLE alj_b IN ROLE gpucredit_tenant;
 SELECT bind_tenant('alj_b', 'alj', 'b') \g /dev/null
 SET ROLE alj_b;
@@ -348,7 +357,8 @@ DROP ROLE alj_b;
 SELECT count(settle('alj', job, attempt, 'cancelled')) FROM attempt WHERE org = 'alj' AND ended_at IS NULL;
 SELECT * FROM verify('alj');
 
--- metrics name the 20 lowest of those who wish to be told, and are low
+-- metrics name the 20 lowest of the accounts that have a threshold and are
+-- below it
 BEGIN;
 SELECT create_account('alm') \g /dev/null
 SELECT create_account('alm', 'm' || n), issue('alm', 'm' || n, 'i' || n, 1 + n * 0.001), set_alert('alm', 'm' || n, 1.024)
@@ -356,7 +366,7 @@ FROM generate_series(1, 30) n \g /dev/null
 SELECT labels ->> 'org' AS org, count(*), min(value), max(value) FROM metric_samples('{low_balance_credits}') GROUP BY 1;
 SELECT value >= 23 AS all_of_them FROM metric_samples('{low_balances}');
 ROLLBACK;
--- and each family is read where it is asked for, and only there
+-- each family is computed only where it is asked for
 BEGIN;
 CREATE TEMP VIEW reads AS SELECT sum(coalesce(seq_scan, 0) + coalesce(idx_scan, 0)) AS n
 FROM pg_stat_xact_user_tables WHERE schemaname = 'gpucredit';
@@ -373,7 +383,7 @@ DROP FUNCTION pg_temp.reads(text);
 DROP VIEW reads;
 COMMIT;
 
--- a day of spend that is wrong is seen, and mended
+-- verify sees a wrong day of spend, and rebuild mends it
 UPDATE spend_day SET spent = '1' WHERE org = 'al' AND account = 'lab' AND day = '2032-08-01';
 INSERT INTO alert (org, at, account, kind, period, period_start, threshold, detail)
 VALUES ('al', now(), 'nobody', 'balance', 'day', now(), 1, '{}');

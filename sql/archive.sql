@@ -1,4 +1,5 @@
--- What has left: old usage, entries and audit rows, with nothing lost by it.
+-- The archive: old usage, entries and audit rows are deleted, and no figure
+-- changes.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS gpucredit_report CASCADE;
 RESET client_min_messages;
@@ -6,7 +7,7 @@ SET timezone = 'UTC';
 SET datestyle = 'ISO';
 \pset null '-'
 \set VERBOSITY sqlstate
--- this file takes everything there is away, so it keeps to itself
+-- this file archives everything, so it uses a database of its own
 SELECT current_database() AS regression \gset
 CREATE DATABASE gpucredit_departure;
 \c gpucredit_departure
@@ -49,7 +50,7 @@ SELECT capture('acme', 2, 'c2', 1, false), refund('acme', 1, 'r2', 0.5, 'again')
 SELECT hold('zeta', '', 'h', 2, '1 day') \g /dev/null
 SELECT task, affected > 0 AS some FROM seal_audit();
 
--- What is told now, of now
+-- What the functions answer now
 CREATE TEMP TABLE told AS
 SELECT 'balance ' || a.org || '/' || a.account AS what, b::text FROM account a, balance(a.org, a.account) b
 UNION ALL SELECT 'buckets ' || a.org || '/' || a.account, b::text FROM account a, buckets(a.org, a.account) b
@@ -75,25 +76,26 @@ CREATE FUNCTION pg_temp.told_otherwise() RETURNS SETOF text LANGUAGE sql AS $$
 	UNION ALL SELECT 'page ' || coalesce(p.org, ''), report_html(p.org, '2027-02-01') FROM unnest('{acme,zeta,NULL}'::text[]) AS p (org)
 	EXCEPT ALL SELECT what, b FROM told) d $$;
 
--- Kept for ever unless it is said how long; and what is not sealed stays
+-- By default everything is kept; unsealed rows always are
 SELECT task, affected FROM maintain() WHERE task ~ 'usage|depart';
 SET gpucredit.entry_retention = '1 min';
 SET gpucredit.audit_retention = '1 min';
 SET gpucredit.usage_retention = '30 d';
--- not the last 40 days of entries, nor the days in which keys replay
+-- the last 40 days of entries and the days in which keys replay are kept
 SELECT pg_temp.at('2027-01-10 00:00') \g /dev/null
 SELECT task, affected FROM maintain() WHERE task ~ 'usage|depart';
--- at REPEATABLE READ who else was here cannot be seen
+-- at REPEATABLE READ a call cannot see who else is active
 SELECT pg_temp.at('2027-03-01 00:00') \g /dev/null
 BEGIN ISOLATION LEVEL REPEATABLE READ;
 SELECT task, affected FROM maintain() WHERE task ~ 'usage|depart';
 ROLLBACK;
--- nobody else can do it
+-- no other role may archive
 DELETE FROM entry;
 DELETE FROM usage;
 DELETE FROM closing;
 
--- Entries leave first: closings are what they came to, and nothing is told otherwise.
+-- Entries leave first: closings hold their sums, and every answer stays the
+-- same.
 SET gpucredit.audit_retention = 0;
 SELECT task, affected FROM maintain() WHERE task ~ 'usage|depart';
 SELECT * FROM pg_temp.rest();
@@ -108,7 +110,7 @@ SELECT org, decision, reason, detail - 'digest' AS detail, detail ->> 'digest' =
 FROM audit a, archive_batch d WHERE operation = 'maintain';
 -- rebuild finds nothing to repair
 SELECT * FROM rebuild('acme');
--- the past that left is not guessed
+-- calls refuse instants before what is kept instead of guessing
 SELECT available FROM balance('acme', '', '2027-01-09 00:00');
 SELECT entry FROM statement('acme', '', since => '2027-01-02');
 SELECT entry FROM statement('acme', '', until => '2027-01-02');
@@ -118,10 +120,11 @@ SELECT spent FROM top_jobs('acme', 1, '2027-01-02');
 SELECT spent FROM invoice('acme', '2027-01-02');
 SELECT length(report_html('acme', '2027-01-02'));
 SELECT length(report_html('acme', NULL, '2027-01-02'));
--- a page that nobody said when to begin begins with what is kept
+-- without a start, a page begins with what is kept
 SELECT substring(report_html('acme', NULL, '2027-01-20') FROM 'data-since="([^"]*)"') AS since,
 	to_char(gpucredit_internal.kept_from('entry') + interval '1 us', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS kept;
--- its numbers are those of closings and entries together, and of entries alone where it tells of a time
+-- the page's balances are closings and entries together; its figures of a span
+-- are entries alone
 CREATE FUNCTION pg_temp.page_is_wrong(since timestamptz) RETURNS TABLE (org text, what text, page numeric, books numeric)
 LANGUAGE sql AS $$
 	WITH books AS (
@@ -145,13 +148,14 @@ LANGUAGE sql AS $$
 SELECT pg_temp.at('2027-03-01 00:01') \g /dev/null
 SELECT * FROM pg_temp.page_is_wrong('2027-02-01');
 SELECT pg_temp.at('2027-03-01 00:00') \g /dev/null
--- a row that left is not "no such row"; a proof of the audit log's rows needs none of it
+-- a deleted row is reported as archived, not as unknown; a proof of audit rows
+-- needs none of it
 \set VERBOSITY default
 SELECT audit_proof(:old_entry);
 \set VERBOSITY sqlstate
 SELECT (audit_proof(:old_audit, 'audit')).seal = decode(:'published', 'hex') AS proven;
 
--- What left, and its closings, cannot be changed unseen.
+-- Nobody changes archived batches or closings unseen.
 ALTER TABLE closing DISABLE TRIGGER closing_append_only;
 ALTER TABLE archive_batch DISABLE TRIGGER archive_batch_append_only;
 ALTER TABLE entry DISABLE TRIGGER entry_append_only;
@@ -179,25 +183,25 @@ BEGIN;
 UPDATE closing SET job = 2 WHERE hold = 3;
 SELECT invariant, subject FROM verify() WHERE invariant ~ 'closing' ORDER BY 1, 2;
 ROLLBACK;
--- a row of a batch that left comes back
+-- a row of an archived batch comes back
 BEGIN;
 INSERT INTO entry (org, entry, at, account, bucket, source, target, amount, operation)
 VALUES ('zeta', :old_entry, '2027-01-01', '', 3, 'available', 'moved', '1', 'transfer');
 SELECT invariant, subject FROM verify() WHERE invariant ~ 'left' ORDER BY 1, 2;
 SELECT problem, batch, row_name = 'entry ' || :old_entry AS it, detail FROM verify_audit();
 ROLLBACK;
--- what is kept of it is not what was sealed
+-- a kept digest is not the sealed one
 BEGIN;
 UPDATE seal_leaf SET digests = set_byte(digests, 0, get_byte(digests, 0) # 1);
 SELECT problem, batch, row_name, detail FROM verify_audit();
 ROLLBACK;
--- a row of the audit log that has not left vanishes
+-- a row of the audit log is missing that was not archived
 ALTER TABLE audit DISABLE TRIGGER audit_append_only;
 BEGIN;
 DELETE FROM audit WHERE audit = :old_audit;
 SELECT problem, batch, row_name = 'audit ' || :old_audit AS it FROM verify_audit();
 ROLLBACK;
--- what was tampered with does not leave
+-- rows that were tampered with are not archived
 BEGIN;
 UPDATE audit SET reason = 'other' WHERE audit = :old_audit;
 SET gpucredit.audit_retention = '20 d';
@@ -210,7 +214,7 @@ ALTER TABLE entry ENABLE ALWAYS TRIGGER entry_append_only;
 ALTER TABLE seal_leaf ENABLE ALWAYS TRIGGER seal_leaf_append_only;
 ALTER TABLE audit ENABLE ALWAYS TRIGGER audit_append_only;
 
--- The audit log's rows of the same batch: of it the seal alone stays.
+-- The audit rows of the same batch leave: only its seal stays.
 SET gpucredit.audit_retention = '20 d';
 SELECT task, affected FROM maintain() WHERE task ~ 'depart';
 SELECT * FROM pg_temp.rest();
@@ -220,7 +224,7 @@ SELECT * FROM verify_audit(published => decode(:'published', 'hex'));
 SELECT * FROM pg_temp.told_otherwise();
 SELECT denials('acme', '', '2027-01-01');
 
--- Later calls go on from what there is: a job that waited, a hold that was open.
+-- Later calls continue from what is kept: a waiting job, an open hold.
 SELECT job_state FROM cancel('acme', 2, 'x', 'no more');
 SELECT released, lapsed FROM release('acme', 2, 'rel');
 SELECT refunded, lapsed FROM refund('acme', 1, 'r3', 2.5, 'all of it');
@@ -243,18 +247,18 @@ SELECT * FROM verify();
 SELECT * FROM verify_audit(published => decode(:'published', 'hex'));
 SELECT account, available, held, spent FROM account a, balance(a.org, a.account) b ORDER BY org, account;
 SELECT spent, refunded FROM top_jobs('acme', 5, NULL);
--- on a page a hold that is dead counts as given back already
+-- a page counts a dead hold as given back
 SELECT affected FROM reap_holds() WHERE task = 'release_holds';
 SELECT pg_temp.at('2028-06-01 00:01') \g /dev/null
 SELECT * FROM pg_temp.page_is_wrong('2028-05-20');
--- and sums that are wrong are repaired from closings alone
+-- rebuild repairs wrong sums from closings alone
 BEGIN;
 UPDATE bucket SET spent = spent + '1', available = available - '1' WHERE bucket = 1;
 UPDATE spend_total SET spent = spent + 1 WHERE org = 'acme' AND account = 'a';
 SELECT invariant, subject, detail FROM verify() ORDER BY 1, 2, 3;
 SELECT * FROM rebuild('acme');
 SELECT * FROM verify();
--- what audit rows alone told that left is compared with nothing
+-- what only archived audit rows told is not checked
 UPDATE bucket SET priority = 7, memo = 'x';
 UPDATE bucket SET closed_at = '2027-01-08' WHERE bucket = 3;
 UPDATE hold SET sliced = true WHERE hold = (SELECT min(hold) FROM hold);

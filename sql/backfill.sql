@@ -1,5 +1,5 @@
--- Reservations in the database: a gang starts when it was told it would,
--- through a stream of small jobs; what is learnt of run times; explain.
+-- Reservations in the database: a gang starts at the time it was given,
+-- through a stream of small jobs; learnt run times; explain.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS gpucredit CASCADE;
 RESET client_min_messages;
@@ -34,7 +34,7 @@ CREATE FUNCTION pg_temp.job(job_key text) RETURNS bigint LANGUAGE sql AS $$
 CREATE FUNCTION pg_temp.key(id bigint) RETURNS text LANGUAGE sql AS $$
 	SELECT r.key FROM gpucredit.request r WHERE r.org = 'bf'
 		AND r.operation = 'reserve' AND r.result[1] = id::text $$;
--- Ends what has run for as long as it may.
+-- Ends attempts that have run for their whole wall limit.
 CREATE FUNCTION pg_temp.end_due() RETURNS bigint LANGUAGE sql AS $$
 	SELECT count(gpucredit.settle('bf', a.job, a.attempt, 'completed',
 		gpucredit.now() - a.started_at))
@@ -68,11 +68,11 @@ BEGIN
 	END LOOP;
 END $$;
 SELECT * FROM stream ORDER BY at;
--- told once, and then right
+-- the audit log names the time once, and the time is right
 SELECT at, decision, reason, detail ->> 'expected_start' AS expected_start
 FROM gpucredit.audit WHERE org = 'bf' AND job = pg_temp.job('gang')
 	AND operation = 'place' ORDER BY audit;
--- nobody who would have been in its way was let in
+-- no job started that would have been in the gang's way
 SELECT count(*) FROM gpucredit.attempt a WHERE a.org = 'bf'
 	AND a.job <> pg_temp.job('gang') AND a.started_at > '2027-05-01 00:00+00'
 	AND a.started_at + a.wall_limit > '2027-05-01 01:00+00';
@@ -84,7 +84,7 @@ SELECT check_name, passes, detail FROM gpucredit.explain('bf', pg_temp.job('smal
 SELECT check_name, passes, detail FROM gpucredit.explain('bf', pg_temp.job('first 1'));
 SELECT gpucredit.explain('bf', 0);
 SELECT gpucredit.explain('bf-other', pg_temp.job('gang'));
--- its own quota holds it back: it has no reservation, and is in nobody's way
+-- its own quota holds it back: it has no reservation and blocks nobody
 SELECT gpucredit.set_quota('bf', 'poor', max_gpus => 4);
 SELECT pg_temp.ask('poor', '4xBF-A', '1 h', 'poor'), pg_temp.ask('poorer', '4xBF-A', '1 h', 'poor');
 SELECT set_config('gpucredit.clock', '2027-05-01 03:00+00', false);
@@ -95,7 +95,8 @@ SELECT count(*) FROM gpucredit.reservations('bf') WHERE job = pg_temp.job('poore
 SELECT count(*) FROM gpucredit.reservations('no such');
 
 \echo === Learnt run times
--- five of six took a quarter of what they may, one all of it: the fifth counts
+-- five of six jobs took a quarter of their limit, one all of it: the fifth
+-- longest counts
 DO $$
 DECLARE
 	j record;
@@ -120,7 +121,7 @@ SELECT pg_temp.ask('next', '8xBF-A', '8 h', 'fast');
 SELECT count(*) FROM gpucredit.place('bf');
 SELECT expected_end - started_at AS expected, limit_end - started_at AS longest
 FROM gpucredit.attempt_gpu WHERE job = pg_temp.job('next');
--- outrun, it is expected to take twice as long
+-- a job that outruns its estimate is expected to take twice as long
 SELECT pg_temp.ask('all', '64xBF-A', '1 h', 'big');
 SELECT expected_at, latest_at FROM gpucredit.reservations('bf') LIMIT 1;
 SELECT set_config('gpucredit.clock', '2027-05-01 14:30+00', false);
@@ -129,8 +130,8 @@ SELECT set_config('gpucredit.clock', '2027-05-01 17:00+00', false);
 SELECT expected_at, latest_at FROM gpucredit.reservations('bf') LIMIT 1;
 SELECT * FROM gpucredit.verify('bf');
 
--- fewer than five tell nothing; of more than twenty the latest count; of its
--- own account and tier; at least a second, if the limit is not less
+-- fewer than five runs give no estimate; the latest twenty count, of the same
+-- account and tier; an estimate is at least a second, unless the limit is less
 DO $$
 BEGIN
 	PERFORM set_config('gpucredit.clock', '2027-05-01 20:00+00', false);
@@ -144,7 +145,7 @@ BEGIN
 	PERFORM gpucredit.place('bl');
 	RETURN pg_temp.job(key);
 END $$;
--- So many have completed, after such a part of their limits.
+-- So many jobs completed after such a part of their limits.
 CREATE FUNCTION pg_temp.ran(key text, times int, part float) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
 	id bigint;
@@ -190,8 +191,8 @@ BEGIN
 END $$;
 SELECT action, pg_temp.key(job) AS job, node FROM gpucredit.place('bs');
 SELECT pg_temp.key(job) AS job, node, expected_at FROM gpucredit.reservations('bs') ORDER BY node LIMIT 1;
--- who is in nobody's way has all of its limit from the first heartbeat on, who
--- was let in has what is left of it
+-- a job in nobody's way has its whole limit from its first heartbeat; a
+-- backfilled job has what is left of it
 SELECT set_config('gpucredit.clock', '2027-05-02 00:30+00', false);
 SELECT k.key, m.action, m.deadline, m.time_left
 FROM unnest('{bs holder,bs slow}'::text[]) k (key), gpucredit.meter('bf', pg_temp.job(k.key), 1, '0') m;
@@ -205,7 +206,7 @@ SELECT k.key, m.action, m.reason, m.time_left
 FROM unnest('{bs holder,bs slow}'::text[]) k (key), gpucredit.meter('bf', pg_temp.job(k.key), 1, '1 h 25 min') m;
 SELECT job_state FROM gpucredit.settle('bf', pg_temp.job('bs slow'), 1, 'timeout');
 SELECT job_state FROM gpucredit.settle('bf', pg_temp.job('bs holder'), 1, 'completed');
--- who does not even answer is over gpucredit.stop_grace later
+-- an attempt that never answers ends gpucredit.stop_grace later
 SELECT set_config('gpucredit.clock', '2027-05-02 02:00:59.999999+00', false);
 SELECT gpucredit.reap_holds() \g /dev/null
 SELECT key, (SELECT a.outcome FROM gpucredit.attempt a WHERE a.org = 'bf' AND a.job = pg_temp.job(key))
@@ -223,17 +224,17 @@ RETURNS TABLE (check_name text, passes boolean, detail text) LANGUAGE sql AS $$
 	SELECT e.check_name, e.passes, e.detail
 	FROM gpucredit.explain('bf', pg_temp.job(key)) e
 	WHERE e.check_name = ANY (checks) $$;
--- its account is suspended: what waits goes on waiting, and may start
+-- its account is suspended: waiting jobs stay queued and may start
 SELECT gpucredit.suspend_account('bf', 'big', true);
 SELECT * FROM pg_temp.why('all', 'account');
 SELECT gpucredit.suspend_account('bf', 'big', false);
 SELECT * FROM pg_temp.why('all', 'account');
--- its turn, and its account's among all that have jobs here
+-- its own turn, and its account's turn among all accounts with jobs here
 SELECT * FROM pg_temp.why('bs long', 'order', 'free', 'reservation');
--- it waited longer than its tier lets it
+-- it waited longer than its tier's max_wait
 SELECT set_config('gpucredit.clock', '2027-05-03 02:00+00', false);
 SELECT * FROM pg_temp.why('bs long', 'order');
--- it failed, and is tried again
+-- it failed and is tried again
 DO $$
 BEGIN
 	PERFORM set_config('gpucredit.clock', '2027-05-03 03:00+00', false);
@@ -246,15 +247,15 @@ SELECT job_state, retry_at FROM gpucredit.settle('bf', pg_temp.job('bs long'), 1
 SELECT count(*) FROM gpucredit.place('bs');
 SELECT job_state, retry_at FROM gpucredit.settle('bf', pg_temp.job('bs long'), 2, 'failed', exit_code => 75);
 SELECT * FROM pg_temp.why('bs long', 'state', 'backoff', 'order');
--- as many start as may in one cycle
+-- gpucredit.max_starts jobs start in one cycle
 BEGIN;
 SET LOCAL gpucredit.max_starts = 1;
 SELECT status FROM gpucredit.reserve('bf', 'fast', 'bs turn 1', '1xBF-A', '1 h', pool => 'bs');
 SELECT status FROM gpucredit.reserve('bf', 'fast', 'bs turn 2', '1xBF-A', '1 h', pool => 'bs');
 SELECT * FROM pg_temp.why('bs turn 1', 'turn', 'reservation');
 SELECT * FROM pg_temp.why('bs turn 2', 'turn', 'reservation');
--- what else of its account starts now leaves no room under a quota: of all
--- types, or of one, when the others are told of
+-- other jobs of the account start now and use up a quota of all types, or of
+-- one type; explain then tells of the other types
 SET LOCAL gpucredit.max_starts = 10;
 SELECT gpucredit.set_price('BF-B', 1), gpucredit.register_node('bs', 'bs-b', 'BF-B', 1, 40960), gpucredit.set_quota('bf', 'fast', max_gpus => 11, max_running => 3);
 SELECT status FROM gpucredit.reserve('bf', 'fast', 'bs turn 3', '2xBF-A|BF-B', '1 h', pool => 'bs');
@@ -265,7 +266,7 @@ SELECT gpucredit.set_quota('bf', 'fast', 'BF-A', max_gpus => 9);
 SELECT * FROM pg_temp.why('bs turn 3', 'quota', 'turn', 'topology', 'reservation');
 SELECT gpucredit.set_quota('bf', 'fast', 'BF-A', max_gpus => 12);
 SELECT * FROM pg_temp.why('bs turn 3', 'quota', 'turn', 'topology', 'reservation');
--- cpu: of one node, or beside devices
+-- too little cpu: on one node, or beside devices
 SELECT gpucredit.set_quota('bf', 'fast', 'BF-A'), gpucredit.register_node('bs', 'bs-b', 'BF-B', 4, 40960, cpu_milli => 4000);
 SELECT status FROM gpucredit.reserve('bf', 'fast', 'bs cpu 1', '1xBF-B', '1 h', pool => 'bs', cpu_milli => 3000);
 SELECT count(*) FROM gpucredit.place('bs');
@@ -275,7 +276,7 @@ SELECT status FROM gpucredit.reserve('bf', 'fast', 'bs cpu 3', '0', '1 h', pool 
 SELECT * FROM pg_temp.why('bs cpu 2', 'cpu');
 SELECT * FROM pg_temp.why('bs cpu 3', 'cpu');
 ROLLBACK;
--- where it stands: starting, running, and longer than was expected
+-- the job's state: starting, running, and running longer than estimated
 SELECT status FROM gpucredit.reserve('bf', 'fast', 'bs learnt', '1xBF-A', '4 h', pool => 'bs');
 SELECT count(*) FROM gpucredit.place('bs');
 SELECT * FROM pg_temp.why('bs learnt', 'state');
@@ -283,7 +284,7 @@ SELECT action FROM gpucredit.meter('bf', pg_temp.job('bs learnt'), 1, '0');
 SELECT set_config('gpucredit.clock', '2027-05-03 04:15+00', false);
 SELECT * FROM pg_temp.why('bs learnt', 'state');
 SELECT job_state FROM gpucredit.settle('bf', pg_temp.job('bs learnt'), 1, 'completed');
--- nothing is left to pay for another attempt
+-- no credit is left for another attempt
 SELECT status FROM gpucredit.reserve('bf-p', '', 'poor', '1xBF-A', '1 h', pool => 'bs');
 SELECT count(*) FROM gpucredit.place('bs');
 SELECT job AS poor FROM gpucredit.job WHERE org = 'bf-p' \gset
@@ -291,12 +292,12 @@ SELECT set_config('gpucredit.clock', '2027-05-03 04:45+00', false);
 SELECT action FROM gpucredit.meter('bf-p', :poor, 1, '30 min');
 SELECT job_state FROM gpucredit.settle('bf-p', :poor, 1, 'node_lost');
 SELECT check_name, passes, detail FROM gpucredit.explain('bf-p', :poor) WHERE check_name IN ('state', 'credit', 'turn');
--- at the prices of now, which its next hold will be at
+-- explain uses current prices, as the next hold will
 BEGIN;
 SELECT gpucredit.set_price('BF-A', 3);
 SELECT check_name, passes, detail FROM gpucredit.explain('bf-p', :poor) WHERE check_name = 'credit';
 ROLLBACK;
--- devices are promised to it, and those who have them are leaving
+-- devices are promised to the job, and their holders are leaving
 DO $$
 BEGIN
 	PERFORM gpucredit.create_pool('bc');
@@ -328,10 +329,11 @@ BEGIN
 	PERFORM gpucredit.reserve('bf', 'bn-2', 'bn short', '1xBF-A', '30 min', pool => 'bn');
 	PERFORM gpucredit.reserve('bf', 'bn-3', 'bn long', '1xBF-A', '2 h', pool => 'bn');
 END $$;
--- who is let in behind a reservation puts his account behind others
+-- a backfilled job moves its account behind others
 SELECT action, pg_temp.key(job) AS job FROM gpucredit.place('bn');
 SELECT count(*) FROM gpucredit.place('bn');
--- who is told to leave lets another be reserved elsewhere, and a third one in
+-- a victim's leaving lets another job be reserved elsewhere, and a third one
+-- start
 DO $$
 BEGIN
 	PERFORM gpucredit.create_pool('bv');
@@ -349,7 +351,8 @@ END $$;
 SELECT action, pg_temp.key(job) AS job, node, gpus, reason FROM gpucredit.place('bv');
 SELECT pg_temp.key(job) AS job, node, gpus, expected_at FROM gpucredit.reservations('bv');
 SELECT count(*) FROM gpucredit.place('bv');
--- a quota: who would have passed it is gone, so that another grows after all
+-- the job that would have passed the quota is gone, so another one grows after
+-- all
 DO $$
 BEGIN
 	PERFORM gpucredit.set_price('BF-B', 1);
@@ -398,7 +401,7 @@ SELECT xmin AS was FROM gpucredit.reservation WHERE org = 'bf' AND job = pg_temp
 SELECT set_config('gpucredit.clock', (gpucredit.now() + '1 s')::text, false) \g /dev/null
 SELECT count(*) FROM pg_temp.heard();
 SELECT xmin = :was AS as_it_was FROM gpucredit.reservation WHERE org = 'bf' AND job = pg_temp.job('bh waits');
--- one that moves by a minute, either way; by more; that is elsewhere
+-- a reservation moves by a minute, either way; by more; to other devices
 CREATE FUNCTION pg_temp.heard_of(deed text) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
 	told bigint;
@@ -414,7 +417,7 @@ SELECT deed, pg_temp.heard_of(deed) FROM unnest(ARRAY['at = at + ''60 s''', 'at 
 	'at = at + ''60.000001 s''', 'at = at - interval ''60.000001 s''', 'nodes = ''bh-2''']) deed;
 SELECT * FROM gpucredit.verify('bf');
 
--- nothing of this test is left for others
+-- the test removes what it made
 SELECT set_config('gpucredit.clock', '2027-05-02 12:00+00', false);
 SELECT count(gpucredit.cancel('bf', j.job, 'end ' || j.job)) > 0
 FROM gpucredit.jobs j WHERE j.org = 'bf' AND j.state IN ('queued', 'starting', 'running');

@@ -1,8 +1,9 @@
--- Every argument of every public function, given what has no meaning there:
--- an error code of the interface, with detail and hint, and nothing written.
+-- Every argument of every public function gets values without meaning: the
+-- call fails with a code of the interface, detail and hint, and writes
+-- nothing.
 --
--- "good" has one call of each function that works; "bad" puts one bad value
--- into it at a time.  Only what is not as expected is printed.
+-- "good" has one working call of each function; "bad" puts one bad value into
+-- it at a time. Only surprises are printed.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS gpucredit_report CASCADE;
 SET timezone = 'UTC';
@@ -11,8 +12,8 @@ SET intervalstyle = 'postgres';
 SET search_path = public;
 SET gpucredit.clock = '2027-01-01 00:00+00';
 
--- A running job, a waiting one, one that is over, a hold; another tenant
--- that has nothing but a job.
+-- A running job, a waiting one, an ended one, a hold; another tenant that has
+-- only a job.
 SELECT gpucredit.create_account('bi');
 SELECT gpucredit.create_account('bi', 'a');
 SELECT gpucredit.create_account('bi-other');
@@ -62,7 +63,7 @@ INSERT INTO given SELECT 'bucket', bucket
 
 SELECT count(affected) FROM gpucredit.seal_audit();
 
--- Calls that work.  {name} stands for an id of the above.
+-- Calls that work. {name} stands for the id of one of these.
 CREATE TEMP TABLE good (n serial, fn text, arg text, value text);
 INSERT INTO good (fn, arg, value) VALUES
 	('create_account', 'org', $$'bi'$$),
@@ -366,7 +367,7 @@ INSERT INTO good (fn, arg, value) VALUES
 	('set_retry_rule', 'advice', $$'advice'$$);
 UPDATE good SET value = quote_literal(value) WHERE value LIKE '{"%';
 
--- What is bad in each kind of argument.
+-- The bad values of each kind of argument.
 CREATE TEMP TABLE kind (kind text, value text, expected text);
 INSERT INTO kind VALUES
 	('org', 'NULL', '22023'),
@@ -813,11 +814,11 @@ INSERT INTO bad (fn, arg, value, expected)
 	SELECT a.fn, a.arg, k.value, k.expected
 	FROM arg_kind a JOIN kind k ON k.kind = ANY (a.kinds);
 
--- of all organisations
+-- NULL means all organisations
 UPDATE bad SET expected = '00000'
 WHERE fn IN ('top_spenders', 'top_jobs') AND arg = 'org' AND value = 'NULL';
 
--- What is bad in one argument only; 00000: odd, but meaningful.
+-- Values bad in one argument only; code 00000: odd, but valid.
 INSERT INTO bad (fn, arg, value, expected) VALUES
 	('create_account', 'account', $$'no such/parent'$$, 'UC001'),
 	('create_account', 'account', $$'é/中'$$, 'UC001'),
@@ -1260,7 +1261,7 @@ INSERT INTO bad (fn, arg, value, expected) VALUES
 	('verify', 'org', $$'no such'$$, 'UC001'),
 	('verify', 'org', $$repeat('x', 10000000)$$, '22023');
 
--- Every argument of every public function is above.
+-- The lists name every argument of every public function.
 SELECT p.proname, arg
 FROM pg_proc p, unnest(p.proargnames[1:p.pronargs]) arg
 WHERE p.pronamespace = 'gpucredit'::regnamespace AND p.prosecdef
@@ -1269,7 +1270,7 @@ WHERE p.pronamespace = 'gpucredit'::regnamespace AND p.prosecdef
 		AND EXISTS (SELECT FROM bad b
 			WHERE b.fn = p.proname AND b.arg = arg::text));
 
--- How many rows there are in all tables of gpucredit.
+-- The number of rows in all tables of gpucredit.
 CREATE FUNCTION pg_temp.row_counts() RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -1288,7 +1289,7 @@ BEGIN
 	RETURN counts;
 END $$;
 
--- One call, with one value put into it; what it does is undone.
+-- Makes one call with one value put into it, and undoes it.
 CREATE FUNCTION pg_temp.call(fn text, bad_arg text, bad_value text,
 	OUT state text, OUT message text, OUT detail text, OUT hint text)
 LANGUAGE plpgsql AS $$
@@ -1322,7 +1323,7 @@ FROM (SELECT fn, min(n) FROM good GROUP BY fn ORDER BY 2) g,
 	pg_temp.call(g.fn, NULL, NULL) c
 WHERE c.state <> '00000';
 
--- No bad one does; each says what is wrong in few words, and what to do.
+-- Each bad call fails; its message is short and its hint says what to do.
 CREATE TEMP TABLE result AS
 	SELECT b.*, c.*, pg_temp.row_counts() AS rows
 	FROM bad b, pg_temp.call(b.fn, b.arg, b.value) c;
@@ -1344,7 +1345,7 @@ SELECT count(*) = (SELECT count(*) FROM bad) AS all_called, count(DISTINCT rows)
 	min(rows) = pg_temp.row_counts() AS unchanged
 FROM result;
 
--- No key of a refused call is taken, and the fixture still stands.
+-- No refused call takes its key, and the fixture is unchanged.
 SELECT job_state FROM given, gpucredit.cancel('bi', id, 'k')
 WHERE name = 'waiting';
 SELECT released, lapsed FROM given, gpucredit.release('bi', id, 'k2')

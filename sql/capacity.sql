@@ -1,5 +1,5 @@
--- Is the pool too small, too large, or of the wrong kind?  All numbers are of
--- one scene, small enough to be checked by hand.
+-- Is the pool too small, too large, or of the wrong kind? All numbers come
+-- from one scene that can be checked by hand.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS gpucredit CASCADE;
 RESET client_min_messages;
@@ -38,15 +38,15 @@ SELECT pool, gpu_type, spot, nodes, devices, in_service, allocated, free,
 	stranded, allocated_percent, reported_percent
 FROM gpucredit.capacity WHERE pool = 'cp' ORDER BY 2, 3;
 
--- From 0:00 on 4 devices with 28 of the 32 cores of their node, from 1:00 on 6
--- on the other; a half of a CP-B
+-- From 0:00 a job has 4 devices and 28 of its node's 32 cores, from 1:00 one
+-- has 6 devices on the other node; one has half of a CP-B
 SELECT pg_temp.ask('four', '4xCP-A', 28000) IS NOT NULL AS four,
 	pg_temp.ask('half', '0.5xCP-B', 0, 'production_inference') IS NOT NULL AS half;
 SELECT node, gpus, share FROM gpucredit.place('cp');
 SET gpucredit.clock = '2027-04-01 01:00+00';
 SELECT pg_temp.ask('six', '6xCP-A', 60000) IS NOT NULL AS six;
 SELECT node, gpus, share FROM gpucredit.place('cp');
--- two that do not fit, from 2:00 and from 3:00 on
+-- two jobs that do not fit, from 2:00 and from 3:00
 SET gpucredit.clock = '2027-04-01 02:00+00';
 SELECT r.status FROM gpucredit.reserve('cp', '', 'eight', '8xCP-A', '2 h',
 	'batch_inference', 'cp') r;
@@ -55,13 +55,14 @@ SET gpucredit.clock = '2027-04-01 03:00+00';
 SELECT pg_temp.ask('five', '5xCP-A') IS NOT NULL AS five;
 SELECT node FROM gpucredit.place('cp') WHERE action = 'start';
 SET gpucredit.clock = '2027-04-01 04:00+00';
--- agents: the four at 50 %, the six at 100 %: (4 x 50 + 6 x 100) / 10 = 80
+-- agents report 50 % of four devices and 100 % of six: (4 x 50 + 6 x 100) / 10
+-- = 80
 SELECT count(gpucredit.meter(a.org, a.job, a.attempt, '1 h', NULL,
 	CASE a.gpus WHEN 4 THEN 0.5 ELSE 1 END))
 FROM gpucredit.attempt a WHERE a.pool = 'cp' AND a.gpu_type = 'CP-A';
 
--- cp-a1 has 2 free devices and 4 of 64 cores: none of them is fed; cp-b1 has 2
--- whole ones free
+-- cp-a1 has 2 free devices and 4 of 64 cores: neither is usable; cp-b1 has 2
+-- whole free devices
 SELECT node, devices, in_service, allocated, free, stranded
 FROM gpucredit.node_capacity WHERE pool = 'cp' ORDER BY 1;
 SELECT gpu_type, spot, nodes, devices, in_service, allocated, free, stranded,
@@ -70,8 +71,8 @@ FROM gpucredit.capacity WHERE pool = 'cp' ORDER BY 1, 2;
 SELECT tier, gpu_type, jobs, devices, longest_wait, median_wait
 FROM gpucredit.queue_depth WHERE pool = 'cp' ORDER BY 1;
 
--- of a range the least is wanted, of several types the first; who waits for
--- credit is not in the queue
+-- demand counts a range by its least and several types by the first; a job
+-- that waits for credit is not queued
 BEGIN;
 SELECT pg_temp.ask('wide', '6-8xCP-B|CP-A') IS NOT NULL AS wide, pg_temp.ask('range 2', '9-12xCP-A|CP-B') IS NOT NULL AS range;
 SELECT tier, gpu_type, jobs, devices FROM gpucredit.queue_depth WHERE pool = 'cp' ORDER BY 1, 2;
@@ -81,24 +82,25 @@ WHERE a.org = 'cp' AND a.gpus = 6;
 SELECT tier, gpu_type, jobs, devices FROM gpucredit.queue_depth WHERE pool = 'cp' ORDER BY 1, 2;
 ROLLBACK;
 
--- Hour by hour: 4; then 10 of 12; then 8, then 13 more wait
+-- Hour by hour: 4 devices; then 10 of 12; then 8, then 13 more wait
 SELECT * FROM gpucredit.demand('cp', '2027-04-01 00:00+00',
 	'2027-04-01 04:00+00') WHERE gpu_type = 'CP-A';
--- half hours in which something began or ended: averages
+-- half hours in which something began or ended show averages
 SELECT since, gpu_type, allocated, waiting FROM gpucredit.demand('cp',
 	'2027-04-01 00:30+00', '2027-04-01 04:30+00', '2 h');
 
--- Over the 4 hours 8.5 of 12 devices were allocated, 5.25 wanted more: 13.75
--- / 0.9 = 15.3, so 4 more; (8 + 13) / 2 waited in the second half, none in the
--- first.  Of CP-B 0.5 / 0.7 = 0.7, so 3 of 4 are too many
+-- Over the 4 hours 8.5 of 12 devices were allocated and 5.25 more were wanted:
+-- 13.75 / 0.9 = 15.3, so 4 are missing. Of the second half's wait (8 + 13) / 2
+-- counts, the first half had none. Of CP-B 0.5 / 0.7 = 0.7, so 3 of 4 are too
+-- many
 SELECT * FROM gpucredit.capacity_advice('cp', '4 h');
 SELECT gpu_type, advice, devices
 FROM gpucredit.capacity_advice('cp', '4 h', '{0.1,0.999}');
 SELECT gpu_type, advice, devices
 FROM gpucredit.capacity_advice('cp', '4 h', '{0.05,1.1}');
 
--- A wait that ends: the six go at 5:00, and of the two that wait the five start,
--- by their tier, after 2 hours; the eight wait on
+-- A wait ends: the job of six ends at 5:00. Of the two waiting jobs the one of
+-- five starts by its tier, after 2 hours; the one of eight waits on
 SET gpucredit.clock = '2027-04-01 05:00+00';
 SELECT s.outcome FROM gpucredit.attempt a CROSS JOIN LATERAL
 	gpucredit.settle(a.org, a.job, a.attempt, 'completed', '4 h') s
@@ -109,12 +111,12 @@ SELECT since, allocated, waiting, starts, mean_wait
 FROM gpucredit.demand('cp', '2027-04-01 04:00+00', '2027-04-01 06:00+00')
 WHERE gpu_type = 'CP-A';
 
--- A node that drains is not in service, what runs there is allocated
+-- A draining node is not in service; its attempts' devices count as allocated
 SELECT gpucredit.drain('cp-a2', 'disk');
 SELECT gpu_type, devices, in_service, allocated, free, allocated_percent
 FROM gpucredit.capacity WHERE pool = 'cp' AND gpu_type = 'CP-A';
 
--- Of what runs there without a device nothing is told
+-- Attempts without devices report no use
 SELECT pg_temp.ask('none', '0', 1000) IS NOT NULL AS none;
 SELECT node, gpus FROM gpucredit.place('cp') WHERE action = 'start' AND gpu_type IS NULL;
 SELECT count(gpucredit.meter(a.org, a.job, a.attempt, '0 s', NULL, 0.5))
@@ -122,17 +124,17 @@ FROM gpucredit.attempt a WHERE a.pool = 'cp' AND a.gpus = 0;
 SELECT gpu_type, spot, allocated, reported_percent FROM gpucredit.capacity
 WHERE pool = 'cp' ORDER BY 1, 2;
 
--- A wait that ends at the very beginning ends then
+-- A wait that ends at the very beginning counts as ended
 SELECT since, starts, mean_wait FROM gpucredit.demand('cp', '2027-04-01 05:00+00',
 	'2027-04-01 06:00+00') WHERE gpu_type = 'CP-A';
--- A day has 24 hours, also where a time zone's has not
+-- A day has 24 hours, also where the time zone's day has not
 SET gpucredit.clock = '2027-04-05 00:00+00';
 SET timezone = 'Europe/Berlin';
 SELECT since, allocated FROM gpucredit.demand('cp', '2027-03-27 23:00+00', '2027-04-04 23:00+00', '4 days')
 WHERE gpu_type = 'CP-A' AND allocated > 0;
 SELECT gpu_type, allocated FROM gpucredit.capacity_advice('cp', '9 days');
 SET timezone = 'UTC';
--- Up to the last instant there is, and steps that do not fit what is asked
+-- The last instant works; steps that do not fit the span are refused
 BEGIN;
 SET LOCAL gpucredit.clock = '294276-12-31 23:59:59.999999+00';
 SELECT count(*), min(since), max(since), min(supply), max(supply)
@@ -144,8 +146,8 @@ WHERE gpu_type = 'CP-A';
 SELECT gpu_type, supply, advice FROM gpucredit.capacity_advice('cp');
 ROLLBACK;
 
--- A type that has just come is judged since then: full for two hours, it is not
--- to be released; the others, since when it was asked for
+-- A new type is judged from when it came: full for two hours, none of it can
+-- be released. Other types are judged over the whole span
 DO $$
 BEGIN
 	PERFORM gpucredit.register_node('cp', 'cp-c1', 'CP-C', 2, 40960);
@@ -156,7 +158,7 @@ SELECT gpu_type, gpus FROM gpucredit.place('cp') WHERE node = 'cp-c1';
 SET gpucredit.clock = '2027-04-05 02:00+00';
 SELECT gpu_type, supply, allocated, waiting, busy_percent, backlog_change, advice, devices
 FROM gpucredit.capacity_advice('cp');
--- and where it has come this instant, there is only what was before
+-- and a type of this instant has no history of its own
 DO $$
 BEGIN
 	PERFORM gpucredit.settle(a.org, a.job, a.attempt, 'completed', '2 h') FROM gpucredit.attempt a
@@ -167,7 +169,7 @@ END $$;
 SELECT allocated, waiting, busy_percent, backlog_change, advice, devices
 FROM gpucredit.capacity_advice('cp', '4 h') WHERE gpu_type = 'CP-C';
 
--- A pool that is not there
+-- A pool that does not exist
 SELECT * FROM gpucredit.demand('no such pool');
 SELECT * FROM gpucredit.capacity_advice('no such pool');
 SELECT * FROM gpucredit.demand('cp', step => '0');

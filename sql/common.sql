@@ -6,7 +6,7 @@ SET timezone = 'UTC';
 SET datestyle = 'ISO';
 \set VERBOSITY sqlstate
 
--- The instant is the wall clock's, unless it is frozen; then it does not move.
+-- now() is the wall clock, unless the clock is frozen; then it does not move.
 SELECT gpucredit.now() BETWEEN statement_timestamp() AND clock_timestamp()
 	AS wall_clock;
 SET gpucredit.clock = '2027-01-01 00:00+00';
@@ -23,7 +23,7 @@ SELECT gpucredit.now();
 SET gpucredit.clock = '294276-12-31 23:59:59.999999+00';
 SELECT gpucredit.now();
 
--- What is no instant is refused, and the clock stays as it was.
+-- A text that is no instant is refused, and the clock is unchanged.
 SET gpucredit.clock = 'infinity';
 SET gpucredit.clock = '-infinity';
 SET gpucredit.clock = 'epoch';
@@ -36,14 +36,14 @@ SET gpucredit.clock = '2027-01-01 00:00 Nowhere/Land';
 SELECT set_config('gpucredit.clock', repeat('2', 100000), false);
 \set VERBOSITY default
 SET gpucredit.clock = 'tomorrow at noon';
--- so is a duration, told as durations are
+-- so is a duration, printed as durations are
 SELECT gpucredit.hold('none', '', 'key', 1, '-90 min');
 SELECT gpucredit.meter_batch('{none,none}', '{1,2}', '{1,1}', '{1 s,-1.5 s}');
 \set VERBOSITY sqlstate
 SELECT gpucredit.now();
 SET LOCAL gpucredit.clock = '';			-- outside a transaction: nothing
 
--- It follows the transaction that set it.
+-- The setting follows the transaction that set it.
 SET gpucredit.clock = '2027-01-01 00:00+00';
 BEGIN;
 SET LOCAL gpucredit.clock = '2028-01-01 00:00+00';
@@ -55,8 +55,8 @@ SET gpucredit.clock = '2028-01-01 00:00+00';
 ROLLBACK;
 SELECT gpucredit.now();
 
--- A parallel worker goes by the same instant: it is given the text that was set
--- before it has the session's time zone, and what a zone is called there.
+-- A parallel worker uses the same instant: it gets the text that was set
+-- before it has the session's time zone and abbreviations.
 CREATE FUNCTION pg_temp.clock_of_worker(clock text, zone text, style text)
 RETURNS TABLE (same boolean, shown text) LANGUAGE plpgsql AS $$
 DECLARE
@@ -81,8 +81,8 @@ FROM (VALUES ('2027-01-01', 'Asia/Tokyo', 'ISO'),
 	('4713-01-01 00:00:00 BC', 'UTC', 'ISO')) t (clock, zone, style),
 	pg_temp.clock_of_worker(t.clock, t.zone, t.style) w;
 
--- Settings, their units, and who may set them: nobody but a superuser what
--- bends billing or safety.
+-- Settings, their units, and who may set them: only a superuser sets what
+-- changes billing or safety.
 SELECT name, setting, unit, context, min_val
 FROM pg_settings WHERE name LIKE 'gpucredit.%' ORDER BY name;
 SELECT name FROM pg_settings
@@ -100,19 +100,19 @@ RESET ROLE;
 DROP ROLE gpucredit_test_common;
 RESET gpucredit.clock;
 
--- The roles: none can log in, none is more than a group.
+-- The roles: none can log in, and none has more rights than a group.
 SELECT rolname, rolcanlogin, rolsuper, rolcreaterole, rolcreatedb,
 	rolreplication, rolbypassrls
 FROM pg_roles WHERE rolname ~ '^gpucredit_(admin|operator|app|agent|auditor)$'
 ORDER BY rolname;
 
--- The version is the control file's.
+-- The extension has the control file's version.
 SELECT e.extversion = a.default_version AS newest, e.extrelocatable
 FROM pg_extension e JOIN pg_available_extensions a ON a.name = e.extname
 WHERE e.extname = 'gpucredit';
 
--- Every function there is, called with nothing but NULL, even by a superuser:
--- an answer or an error that says what is wrong, never a crash.
+-- Every function, called with only NULL, even by a superuser, answers or
+-- raises a clear error, and never crashes.
 CREATE TABLE pg_temp.called (function text, state text);
 DO $$
 DECLARE
@@ -140,8 +140,8 @@ SELECT count(*) > 100 AS called,
 	count(*) FILTER (WHERE state ~ '^(XX|58|53)') AS broken FROM pg_temp.called;
 SELECT function, state FROM pg_temp.called WHERE state ~ '^(XX|58|53)' ORDER BY 1;
 
--- A trigger of somebody's on a table of ours that calls us: a statement that
--- is prepared again while it runs, within itself.
+-- A user's trigger on one of our tables calls us: a statement is prepared
+-- again while it runs.
 BEGIN;
 CREATE FUNCTION pg_temp.call_again() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN

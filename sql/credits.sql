@@ -1,5 +1,5 @@
--- Credit taken away, moved, given back and expired; what is said of it
--- before and after a sweep.
+-- Credit revoked, moved, refunded and expired; what functions report before
+-- and after a sweep.
 SET client_min_messages = warning;
 DROP EXTENSION IF EXISTS gpucredit CASCADE;	-- numbers start from 1
 CREATE EXTENSION gpucredit;
@@ -12,7 +12,7 @@ SET search_path = public, gpucredit;
 CREATE FUNCTION pg_temp.at(clock text) RETURNS void LANGUAGE sql AS $$
 	SELECT set_config('gpucredit.clock', clock, false)
 $$;
--- The SQLSTATE of a call that fails; it changes nothing.
+-- The SQLSTATE of a call that fails and changes nothing.
 CREATE FUNCTION pg_temp.fails(call text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
 	before text := (SELECT row(count(*), max(entry))::text FROM entry);
@@ -50,24 +50,24 @@ SELECT * FROM pg_temp.figures(1);
 SELECT bucket, available, held, revoked, usable, why
 FROM buckets('acme', 'vision');
 SELECT available, held FROM balance('acme', 'vision');
--- the call again; with each argument changed
+-- the same call again, then with each argument changed
 SELECT * FROM revoke('acme', 1, 'r1', 'charged back');
 SELECT pg_temp.fails($$SELECT revoke('acme', 2, 'r1', 'charged back')$$),
 	pg_temp.fails($$SELECT revoke('acme', 1, 'r1', 'fraud')$$),
 	pg_temp.fails($$SELECT revoke('acme', 1, 'r1', NULL)$$),
 	pg_temp.fails($$SELECT release('acme', 1, 'r1')$$);
--- twice: there is nothing left
+-- a second revocation finds nothing left
 SELECT * FROM revoke('acme', 1, 'r2', 'again');
--- what is held stays good; what returns is revoked
+-- held credit stays good; credit that returns is revoked
 SELECT * FROM capture('acme', 1, 'c1', 12);
 SELECT * FROM pg_temp.figures(1);
--- and so is what was spent
+-- so is refunded credit
 SELECT * FROM refund_hold('acme', 1, 'f1', 2, 'bad node');
 SELECT * FROM pg_temp.figures(1);
 SELECT * FROM revoke('acme', 1, 'r3', 'once more');
 SELECT * FROM hold('acme', 'vision', 'h2', 1, '1 day');
 
--- the credit of a hold past its ttl is available, and revoked with the rest
+-- credit of a hold past its ttl is available, and is revoked with the rest
 SELECT bucket FROM issue('acme', 'speech', 'i2', 10);
 SELECT hold, held FROM hold('acme', 'speech', 'h3', 4, '1 hour');
 SELECT pg_temp.at('2026-01-01 01:00+00') \g /dev/null
@@ -76,7 +76,7 @@ SELECT * FROM revoke('acme', 2, 'r4', 'mistake');
 SELECT * FROM pg_temp.figures(2);
 SELECT * FROM release('acme', 2, 'l1');
 
--- what is not active yet is revoked; what has expired has expired
+-- credit that is not active yet is revoked; expired credit stays expired
 SELECT bucket FROM issue('acme', 'speech', 'i3', 7, 'grant',
 	effective_at => '2026-03-01', expires_at => '2026-04-01');
 SELECT bucket FROM issue('acme', 'speech', 'i4', 9, 'promo',
@@ -111,8 +111,8 @@ SELECT bucket FROM issue('acme', 'vision', 'i7', 20, 'promo',
 		"pools": ["default"], "max_per_job": 5, "max_share": 0.5}');
 SELECT bucket FROM issue('acme', 'vision', 'i8', 40, 'grant',
 	effective_at => '2026-02-02');
--- of the account's own, active buckets, in burn order; the promo keeps its
--- conditions
+-- a transfer draws from the account's own active buckets in burn order; the
+-- promo keeps its conditions
 SELECT * FROM transfer('acme', 'vision', 'speech', 't1', 30);
 SELECT bucket, account, kind, priority, effective_at, expires_at, policy,
 	gpu_types, tiers, pools, max_per_job, max_share, memo, issued, available,
@@ -120,37 +120,37 @@ SELECT bucket, account, kind, priority, effective_at, expires_at, policy,
 FROM bucket WHERE bucket IN (6, 7) OR bucket > 8 ORDER BY bucket;
 SELECT available, promo, paid FROM balance('acme', 'vision');
 SELECT available, promo, paid FROM balance('acme', 'speech');
--- what it may not pay for at home it may not pay for here
+-- conditions of its old account hold in the new one
 SELECT status, reason FROM hold('acme', 'speech', 'h4', 1015, '1 day');
 SELECT status, held FROM hold('acme', 'speech', 'h5', 10, '1 day');
 
--- short: only its own count, and only what is active
+-- short: only the account's own active credit counts
 SELECT * FROM transfer('acme', 'vision', 'speech', 't2', 40.000001);
 SELECT * FROM transfer('acme', 'vision/alice', 'speech', 't3', 0.000001);
--- a denial stays a denial; other arguments under its key are refused
+-- a replayed denial stays denied; other arguments under its key are refused
 SELECT pg_temp.at('2026-02-02 00:00+00') \g /dev/null
 SELECT * FROM transfer('acme', 'vision', 'speech', 't2', 40.000001);
 SELECT * FROM transfer('acme', 'vision', 'speech', 't1', 30.0);
 SELECT pg_temp.fails($$SELECT transfer('acme', 'vision', 'speech', 't1', 31)$$),
 	pg_temp.fails($$SELECT transfer('acme', 'vision', '', 't1', 30)$$),
 	pg_temp.fails($$SELECT transfer('acme', '', 'speech', 't1', 30)$$);
--- now the grant is active
+-- the grant is active now
 SELECT * FROM transfer('acme', 'vision', 'vision/alice', 't4', 40.000001);
 SELECT bucket, account, kind, available FROM buckets('acme', 'vision/alice')
 WHERE available > 0;
 
--- dead holds of the account's buckets are released when it is short of that
+-- a call that is short of credit releases the account's dead holds
 SELECT status, held FROM hold('acme', 'vision/alice', 'h6', 35, '1 hour');
 SELECT pg_temp.at('2026-02-02 01:00+00') \g /dev/null
 SELECT * FROM transfer('acme', 'vision/alice', '', 't5', 40);
--- a promotion to its last instant
+-- a promotion is drawn until its last instant
 SELECT pg_temp.at('2026-02-28 23:59:59.999999+00') \g /dev/null
 SELECT available, promo FROM balance('acme', 'speech');
 SELECT pg_temp.at('2026-03-01 00:00+00') \g /dev/null
 SELECT available, promo FROM balance('acme', 'speech');
 SELECT status, reason FROM transfer('acme', 'speech', 'vision', 't6', 11);
 
--- out of a suspended account: no; into one: yes
+-- a suspended account gives no credit; it may receive some
 SELECT suspend_account('acme', 'vision', true) \g /dev/null
 SELECT * FROM transfer('acme', 'vision/alice', 'speech', 't7', 0.000001);
 SELECT * FROM transfer('acme', '', 'vision', 't8', 1);
@@ -171,7 +171,7 @@ FROM audit WHERE operation = 'transfer' ORDER BY audit;
 SELECT * FROM verify();
 
 --
--- refund of a hold: last spent first, never more than was spent
+-- refund of a hold: the last spent goes back first, never more than was spent
 --
 SELECT pg_temp.at('2026-05-01 00:00+00') \g /dev/null
 SELECT create_account('beta') \g /dev/null
@@ -192,15 +192,15 @@ SELECT pg_temp.fails(format($$SELECT refund_hold('beta', %s, 'f1', 3, 'sorry')$$
 	pg_temp.fails(format($$SELECT refund_hold('beta', %s, 'f1', 2, 'sorry')$$, :hold + 1)),
 	pg_temp.fails(format($$SELECT refund_hold('beta', %s, 'f1', 2, 'oops')$$, :hold)),
 	pg_temp.fails(format($$SELECT refund('beta', %s, 'f1', 2, 'sorry')$$, :hold));
--- more than was spent: refused, and the key is free
+-- a refund of more than was spent is refused, and its key stays free
 SELECT pg_temp.fails(format($$SELECT refund_hold('beta', %s, 'f2', 23.000001, 'x')$$, :hold));
--- after the promotion expired, its part lapses
+-- after the promotion expired, its part of a refund lapses
 SELECT pg_temp.at('2026-05-10 00:00+00') \g /dev/null
 SELECT * FROM refund_hold('beta', :hold, 'f2', 20, 'sorry');
 SELECT kind, available, held, spent, expired, why FROM buckets('beta');
 SELECT p.part, p.held, p.spent, p.refunded, p.returned, p.lapsed
 FROM hold_part p WHERE p.org = 'beta' ORDER BY p.part;
--- the hold is still good for what it holds; refunds are no release
+-- the hold still holds its credit; a refund releases nothing
 SELECT * FROM capture('beta', :hold, 'c2', 1);
 SELECT drawn, held, captured, refunded, released, lapsed FROM hold
 WHERE org = 'beta';
@@ -212,7 +212,7 @@ SELECT * FROM refund_hold('beta', 99, 'f5', 1, 'unknown');
 SELECT pg_temp.fails(format($$SELECT refund_hold('beta', %s, 'f6', 0, 'x')$$, :hold)),
 	pg_temp.fails(format($$SELECT refund_hold('beta', %s, 'f6', -1, 'x')$$, :hold)),
 	pg_temp.fails(format($$SELECT refund_hold('acme', %s, 'f6', 1, 'x')$$, :hold));
--- releasing a dead hold tells what its release released, not its refunds
+-- release of a dead hold reports what its end released, not its refunds
 SELECT hold FROM hold('beta', '', 'h2', 10, '1 hour') \gset
 SELECT captured FROM capture('beta', :hold, 'c3', 6, false);
 SELECT pg_temp.at('2026-05-10 01:00+00') \g /dev/null
@@ -247,7 +247,8 @@ SELECT billed, job_state FROM settle('gamma', :job, 2, 'node_lost',
 SELECT FROM heartbeat('n1', running => '{}') \g /dev/null
 SELECT action, attempt FROM place();
 SELECT billed FROM meter('gamma', :job, 3, '0');
--- the second attempt's hold first, then the first one's, while a third runs
+-- the second attempt's hold goes back first, then the first one's, while a
+-- third runs
 SELECT hold, captured, held FROM hold WHERE org = 'gamma' ORDER BY hold;
 SELECT h.hold - min(h.hold) OVER () AS hold, p.part, b.kind, p.spent
 FROM hold h JOIN hold_part p USING (org, hold) JOIN bucket b USING (org, bucket)
@@ -264,7 +265,7 @@ SELECT pg_temp.fails(format($$SELECT refund('gamma', %s, 'f1', 6, 'node fell ove
 		(SELECT min(hold) FROM hold WHERE org = 'gamma')));
 SELECT * FROM refund('gamma', 999, 'f2', 1, 'no such job');
 SELECT available, held, spent FROM balance('gamma', 'lab');
--- after it all
+-- nothing is left to refund
 SELECT billed FROM settle('gamma', :job, 3, 'completed', '0');
 SELECT pg_temp.at('2026-06-02 00:00+00') \g /dev/null
 SELECT * FROM refund('gamma', :job, 'f3', 11, 'goodwill');
@@ -274,7 +275,7 @@ SELECT source, target, amount, operation, account FROM entry
 WHERE org = 'gamma' AND operation = 'refund' ORDER BY entry;
 SELECT decision, reason, account, job = :job AS job, detail FROM audit
 WHERE org = 'gamma' AND operation = 'refund' ORDER BY audit;
--- a job that holds nothing has nothing to give back
+-- a job without holds has nothing to give back
 SELECT job FROM reserve('gamma', 'lab', 'j2', '0', '1 h') \gset
 SELECT pg_temp.fails(format($$SELECT refund('gamma', %s, 'f4', 1, 'x')$$, :job));
 SELECT * FROM verify();
@@ -294,7 +295,7 @@ SELECT issue('delta', '', 'i3', 5, expires_at => '2026-07-09') \g /dev/null
 SELECT issue('delta', '', 'i4', 100) \g /dev/null
 SELECT hold FROM hold('delta', '', 'h1', 15, '30 days') \gset
 SELECT hold AS dead FROM hold('delta', '', 'h2', 8, '1 day') \gset
--- all that can be read, at a few instants
+-- every reading function at several instants
 CREATE FUNCTION pg_temp.seen() RETURNS TABLE (what text) LANGUAGE sql AS $$
 	SELECT concat_ws(' ', t, balance('delta', '', t::timestamptz))
 	FROM unnest('{2026-07-01,2026-07-08,2026-07-09,2026-07-09 23:59:59.999999,
@@ -304,7 +305,7 @@ CREATE FUNCTION pg_temp.seen() RETURNS TABLE (what text) LANGUAGE sql AS $$
 		s.target, s.amount, s.available) FROM statement('delta') s
 	WHERE s.operation <> 'expire' OR s.entry IS NULL
 $$;
--- the last instant, and the instant
+-- one instant before expiry, and the instant itself
 SELECT pg_temp.at('2026-07-09 23:59:59.999999+00') \g /dev/null
 SELECT available FROM balance('delta');
 SELECT * FROM expire_credits();
@@ -319,14 +320,14 @@ SELECT count(*) FROM before;
 UNION ALL (SELECT what FROM before EXCEPT ALL SELECT pg_temp.seen());
 SELECT at, operation, source, target, amount, available FROM statement('delta')
 WHERE operation = 'expire';
--- weeks late: the same
+-- weeks late, the answers are the same
 SELECT pg_temp.at('2026-08-01 00:00+00') \g /dev/null
 TRUNCATE before;
 INSERT INTO before SELECT pg_temp.seen();
 SELECT * FROM expire_credits();
 (SELECT pg_temp.seen() EXCEPT ALL SELECT what FROM before)
 UNION ALL (SELECT what FROM before EXCEPT ALL SELECT pg_temp.seen());
--- what returns now needs no sweep: holds that were open, one of them dead
+-- what returns now needs no sweep: holds were open, and one of them dead
 SELECT * FROM release('delta', :hold, 'l1');
 SELECT * FROM release('delta', :dead, 'l2');
 SELECT * FROM expire_credits();
@@ -335,8 +336,8 @@ SELECT org, decision, detail FROM audit WHERE operation = 'expire'
 ORDER BY audit;
 SELECT * FROM verify();
 SELECT * FROM rebuild('delta');
--- a sweep told of at another instant, or not at all; and of what never expires,
--- or had not yet
+-- verify sees a sweep recorded at another instant, or not at all; one of a
+-- bucket without expiry, or before its expiry
 BEGIN;
 UPDATE bucket SET swept_at = CASE WHEN expires_at IS NULL THEN gpucredit.now()
 	WHEN bucket = :bucket THEN swept_at + interval '1 s'
@@ -345,7 +346,7 @@ WHERE org = 'delta';
 SELECT invariant, detail FROM verify();
 ROLLBACK;
 
--- a call takes 10,000
+-- one call takes 10,000 buckets
 WITH b AS (
 	INSERT INTO bucket (org, account, kind, priority, effective_at,
 		expires_at, policy, created_at, issued, available)
@@ -364,7 +365,7 @@ LIMIT 2;
 SELECT * FROM verify();
 
 --
--- A refund is credited to the budgets and periods its holds were counted in
+-- A refund credits the budgets and periods that counted its holds
 --
 SELECT pg_temp.at('2026-09-30 23:00+00') \g /dev/null
 SELECT create_account('eta', a) FROM unnest('{"",lab}'::text[]) a \g /dev/null
@@ -392,10 +393,10 @@ SELECT * FROM pg_temp.counts();
 -- October's hold first, then September's
 SELECT refunded FROM refund('eta', :job, 'f1', 8, 'sorry');
 SELECT * FROM pg_temp.counts();
--- the day's budget is newer than this hold: the month's alone counts it
+-- the daily budget is newer than this hold: only the monthly one counted it
 SELECT refunded FROM refund_hold('eta', :hold, 'f2', 2, 'sorry');
 SELECT * FROM pg_temp.counts();
--- all of it; what a refund credits can be spent again
+-- a refund of the rest; refunded credit can be spent again
 SELECT refunded FROM refund('eta', :job, 'f3', 4, 'sorry');
 SELECT reason FROM hold('eta', 'lab', 'h1', 20.000001, '1 h');
 SELECT held FROM hold('eta', 'lab', 'h2', 20, '1 h');
@@ -403,8 +404,8 @@ SELECT * FROM pg_temp.counts();
 SELECT * FROM verify();
 
 --
--- Revoked while the clock stands before what was drawn: closed no earlier than
--- that, so the past is told in the order in which it was
+-- A bucket is revoked while the clock stands before its draws: it closes no
+-- earlier than they, so that the past is told in order
 --
 SELECT pg_temp.at('2026-05-01 00:00+00') \g /dev/null
 SELECT create_account('theta') \g /dev/null
@@ -418,8 +419,8 @@ SELECT * FROM verify('theta');
 SELECT pg_temp.at('2026-05-01 00:00:20+00') \g /dev/null
 SELECT at, operation, target, amount, available FROM statement('theta');
 
--- set back while a hold waits for a bucket that was there before: it is drawn
--- at the instant at which it was found active
+-- the clock is set back while a hold waits for an older bucket: the hold draws
+-- at the instant at which it found the bucket active
 BEGIN;
 SELECT bucket FROM issue('theta', '', 'i2', 10) \g /dev/null
 CREATE FUNCTION pg_temp.back() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -434,7 +435,7 @@ SELECT * FROM verify('theta');
 ROLLBACK;
 
 --
--- Rows that tell of money are not changed; refunds and moves are rebuilt
+-- Rows of money cannot be changed; rebuild restores refunds and moves
 --
 DELETE FROM entry WHERE operation = 'transfer';
 UPDATE entry SET amount = '1' WHERE operation = 'refund';

@@ -1,5 +1,5 @@
--- What fails, and what becomes of the work: devices, nodes taken back, agents
--- that do not stop or make no progress, checkpoints due and checkpoints bad.
+-- What fails, and what becomes of the work: devices, reclaimed nodes, agents
+-- that do not stop or make no progress, checkpoints due and bad.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS gpucredit CASCADE;
 RESET client_min_messages;
@@ -7,7 +7,7 @@ SET timezone = 'UTC';
 SET datestyle = 'ISO';
 SET intervalstyle = 'postgres';
 SET gpucredit.clock = '2027-04-01 00:00+00';
--- each job as soon as it fits: reservations have tests of their own
+-- each job starts as soon as it fits: reservations have tests of their own
 SET gpucredit.backfill_depth = 0;
 \set VERBOSITY sqlstate
 \pset null '-'
@@ -24,7 +24,7 @@ BEGIN
 	FROM generate_series(1, 4) n;
 	PERFORM gpucredit.create_account('fl');
 	PERFORM gpucredit.issue('fl', '', 'i', 100000);
-	-- what other tests left behind is none of this one's
+	-- what other tests left is removed
 	PERFORM gpucredit.reap_holds();
 	PERFORM gpucredit.check_nodes();
 END $$;
@@ -40,7 +40,7 @@ $$;
 CREATE FUNCTION pg_temp.later(by interval) RETURNS void LANGUAGE sql AS $$
 	SELECT set_config('gpucredit.clock', (gpucredit.now() + by)::text, false)
 $$;
--- All nodes of a pool tell what they run, and nothing of what is over.
+-- All nodes of a pool report what they run, and nothing that is over.
 CREATE FUNCTION pg_temp.beat(of_pool text DEFAULT 'fl') RETURNS TABLE (
 	node text, job text, attempt int, action text, reason text, save boolean,
 	time_left interval) LANGUAGE sql AS $$
@@ -83,8 +83,8 @@ SELECT * FROM pg_temp.place();
 SELECT action FROM gpucredit.meter('fl', pg_temp.job('gang'), 1, '0');
 SELECT pg_temp.later('1 h');
 SELECT action FROM gpucredit.meter('fl', pg_temp.job('gang'), 1, '1 h');
--- one device of fl-1: the whole gang ends, at what was last metered, and it
--- counts as no failure; what has other devices goes on
+-- one device of fl-1 fails: the whole gang ends as last metered, which counts
+-- as no failure; jobs on other devices go on
 SELECT count(*) FROM pg_temp.beat();
 SELECT pg_temp.later('10 s');
 SELECT pg_temp.key(job) AS job, attempt, action, reason FROM gpucredit.heartbeat('fl-1', '{0-1,3}',
@@ -92,7 +92,8 @@ SELECT pg_temp.key(job) AS job, attempt, action, reason FROM gpucredit.heartbeat
 SELECT * FROM pg_temp.attempts('gang', 'two');
 SELECT pg_temp.why('gang'), message FROM gpucredit.attempt
 WHERE org = 'fl' AND job = pg_temp.job('gang');
--- the other node is told, and all its devices are fenced until it says so
+-- the other node is told; all devices of the gang there are fenced until it
+-- reports them free
 SELECT node, pg_temp.key(h.job) AS job, h.action, h.reason FROM unnest('{fl-2,fl-3}'::text[]) AS n (node),
 	gpucredit.heartbeat(n.node, running => ARRAY['fl/' || pg_temp.job('gang') || '/1']) h;
 SELECT node, gpus, free FROM gpucredit.attempt_gpu WHERE org = 'fl' AND job = pg_temp.job('gang') ORDER BY 1;
@@ -100,7 +101,7 @@ SELECT pg_temp.submit('next', '4xFL-A');
 SELECT * FROM pg_temp.place();				-- two is on fl-3, the rest is fenced
 SELECT * FROM gpucredit.heartbeat('fl-2', running => '{}');
 SELECT * FROM pg_temp.place();
--- the device is out of service until it is told healthy again
+-- the device stays out of service until its node reports it healthy
 SELECT node, healthy, state FROM gpucredit.nodes WHERE pool = 'fl' ORDER BY 1;
 SELECT * FROM gpucredit.heartbeat('fl-1', '{0-1,3}', '{}');
 SELECT pg_temp.submit('three', '3xFL-A'), pg_temp.submit('last', '1xFL-A');
@@ -113,8 +114,8 @@ WHERE org = 'fl' AND ended_at IS NULL;
 SELECT count(gpucredit.cancel('fl', job, 'c' || job)) FROM gpucredit.job
 WHERE org = 'fl' AND ended_at IS NULL;
 
--- Where it cannot be settled at once, the attempt is told, and a sweep ends
--- it; it does not come back by the device's coming back in between.
+-- Where the attempt cannot be settled at once, its agent is told, and a sweep
+-- ends it, although the device came back in between.
 SELECT pg_temp.submit('held', '1xFL-A');
 SELECT * FROM pg_temp.place();
 UPDATE gpucredit.job SET topology = 'broken' WHERE org = 'fl' AND job = pg_temp.job('held');
@@ -133,8 +134,8 @@ SELECT count(*) FROM unnest('{fl-1,fl-2,fl-3}'::text[]) n, gpucredit.heartbeat(n
 --
 -- Fencing
 --
--- An agent that keeps saying it runs an attempt that is over keeps its
--- devices out of use, however long; silence alone does so for node_lost.
+-- An agent that keeps reporting an ended attempt keeps its devices fenced,
+-- however long; silence alone does so for node_lost.
 SELECT pg_temp.submit('zombie', '4xFL-A'), pg_temp.submit('after', '12xFL-A');
 SELECT * FROM pg_temp.place();
 SELECT pg_temp.job('zombie') AS zombie \gset
@@ -146,11 +147,11 @@ SELECT count(*) FROM gpucredit.heartbeat('fl-1', running => ARRAY['fl/' || :zomb
 SELECT * FROM pg_temp.place();
 SELECT check_name, passes, detail FROM gpucredit.explain('fl', :zombie) WHERE check_name = 'earlier attempt';
 SELECT gpucredit.cancel('fl', :zombie, 'cz');
--- who waits for its devices is told what they are kept for
+-- explain tells the waiting job why these devices are kept
 SELECT check_name, passes, regexp_replace(detail, ' \d{4}-.*', ' T') AS detail
 FROM gpucredit.explain('fl', pg_temp.job('after')) WHERE check_name IN ('free', 'kept');
--- not those that nobody would get anyway: out of service, of a node that is
--- drained, or of one that is silent
+-- kept counts no devices that nobody would get: out of service, of a draining
+-- or a silent node
 CREATE FUNCTION pg_temp.kept() RETURNS text LANGUAGE sql AS $$
 	SELECT substring(e.detail, '^\d+ devices') FROM gpucredit.explain('fl', pg_temp.job('after')) e
 	WHERE e.check_name = 'kept'
@@ -178,19 +179,19 @@ END $$;
 SELECT pg_temp.beats(10, ARRAY['fl/' || :zombie || '/1']);
 SELECT * FROM pg_temp.place();
 SELECT gpucredit.remove_node('fl-1');
--- running not told says nothing
+-- a heartbeat without running proves nothing
 SELECT pg_temp.beats(5);
 SELECT * FROM pg_temp.place();
 SELECT pg_temp.beats(1);
 SELECT count(*), sum(gpucredit.gpu_count(gpus)) FROM pg_temp.place();
--- an agent's own word frees at once
+-- the agent's own settlement frees the devices at once
 SELECT outcome FROM gpucredit.settle('fl', pg_temp.job('after'), 1, 'preempted');
 SELECT count(*), sum(gpucredit.gpu_count(gpus)) FROM pg_temp.place();
 SELECT count(gpucredit.settle('fl', job, attempt, 'completed')) FROM gpucredit.attempt
 WHERE org = 'fl' AND ended_at IS NULL;
 
--- where running was never told, its devices are fenced by time alone, and its
--- job is not waited for
+-- where running was never reported, time alone ends the fences, and the job
+-- does not wait for them
 DO $$
 BEGIN
 	PERFORM gpucredit.create_pool('fl-n');
@@ -210,9 +211,9 @@ RESET ROLE;
 SELECT * FROM pg_temp.place('fl-n');
 SELECT gpucredit.cancel('fl', :untold, 'cu');
 
--- A node that is silent may still run what ended meanwhile.  Its fences run
--- out, and nobody counts them, but they stand until it is heard of: what it
--- then names is told to stop, and nobody gets its devices before it has.
+-- A silent node may still run attempts that ended meanwhile. Their fences run
+-- out and are not counted, but stand until the node reports. It must stop what
+-- it then names, and only then are the devices free.
 DO $$
 BEGIN
 	PERFORM gpucredit.create_pool('fl-z');
@@ -235,7 +236,7 @@ CREATE FUNCTION pg_temp.hears(VARIADIC runs text[] DEFAULT '{}') RETURNS TABLE (
 		running => ARRAY(SELECT concat_ws('/', 'fl', pg_temp.job(split_part(r, '/', 1)), split_part(r, '/', 2))
 			FROM unnest(runs) r)) h
 $$;
--- one that an application ended
+-- an application ended this one
 SELECT pg_temp.submit('z1', '3xFL-A', of_pool => 'fl-z'), pg_temp.submit('z2', '4xFL-A', of_pool => 'fl-z');
 SELECT * FROM pg_temp.place('fl-z');
 SELECT * FROM pg_temp.hears('z1/1');
@@ -256,8 +257,9 @@ SELECT * FROM pg_temp.place('fl-z');
 SELECT pg_temp.later('10 s');
 SELECT * FROM pg_temp.hears();
 SELECT * FROM pg_temp.place('fl-z');
--- one that was settled as lost with the node; its job goes on here, once it
--- has stopped.  Cycles go on, also where it is drained and resumed meanwhile.
+-- this one was settled as lost with the node; its job starts here again only
+-- after it has stopped. Cycles go on meanwhile, also where the node is drained
+-- and resumed.
 SELECT * FROM pg_temp.hears('z2/1');
 SELECT pg_temp.later('1 min');
 SELECT affected FROM gpucredit.check_nodes() WHERE task = 'settle_node_lost';
@@ -272,7 +274,7 @@ SELECT * FROM pg_temp.place('fl-z');
 SELECT * FROM pg_temp.fences();
 SELECT * FROM pg_temp.hears();
 SELECT * FROM pg_temp.place('fl-z');
--- one that comes back by registering has yet to tell, too
+-- a node that comes back by registering must report, too
 SELECT pg_temp.submit('z3', '1xFL-A', of_pool => 'fl-z');
 SELECT pg_temp.job('z2') AS z2 \gset
 SET ROLE gpucredit_app;
@@ -287,8 +289,8 @@ SELECT * FROM pg_temp.hears('z2/2');
 SELECT * FROM pg_temp.place('fl-z');
 SELECT * FROM pg_temp.hears();
 SELECT * FROM pg_temp.place('fl-z');
--- by time alone where it is heard of but never tells again, and where silent
--- nodes get work
+-- time alone ends a fence where the node heartbeats but never lists its
+-- attempts, and where silent nodes get work
 SELECT pg_temp.submit('z4', '4xFL-A', of_pool => 'fl-z'), pg_temp.submit('z5', '4xFL-A', of_pool => 'fl-z');
 SELECT pg_temp.job('z3') AS z3, pg_temp.job('z4') AS z4, pg_temp.job('z5') AS z5 \gset
 SET ROLE gpucredit_app;
@@ -306,8 +308,8 @@ SELECT * FROM pg_temp.place('fl-z');
 SET gpucredit.node_suspect = 0;
 SELECT * FROM pg_temp.place('fl-z');
 RESET gpucredit.node_suspect;
--- another machine of that name has nothing of it, once the fence has run out;
--- nor is it in the way of who removes the node
+-- another machine of that name inherits nothing once the fence has run out,
+-- and the fence does not keep anybody from removing the node
 SET ROLE gpucredit_app;
 SELECT outcome FROM gpucredit.settle('fl', :z5, 1, 'cancelled');
 RESET ROLE;
@@ -330,8 +332,8 @@ SELECT free FROM pg_temp.fences();
 SELECT gpucredit.remove_node('fl-z1');
 SELECT free FROM pg_temp.fences();
 SELECT * FROM gpucredit.verify('fl');
--- removed, and registered again while its machine still runs what ended: from the
--- heartbeat on that names it, until one is without it
+-- a node is removed and registered again while its machine still runs an ended
+-- attempt: fenced from the heartbeat that names it until one that does not
 BEGIN;
 SELECT gpucredit.register_node('fl-z', 'fl-z1', 'FL-A', 2, 40960);
 SELECT pg_temp.submit('z7', '2xFL-A', of_pool => 'fl-z');
@@ -345,7 +347,7 @@ SELECT * FROM pg_temp.place('fl-z');
 SELECT * FROM gpucredit.verify('fl');
 SELECT * FROM pg_temp.hears();
 SELECT * FROM pg_temp.place('fl-z');
--- another has some of the devices by then: it keeps them
+-- another job has some of the devices by then: it keeps them
 SELECT pg_temp.job('z7') AS z7 \gset
 SET ROLE gpucredit_app;
 SELECT outcome FROM gpucredit.settle('fl', :z7, 1, 'cancelled');
@@ -358,7 +360,7 @@ SELECT * FROM pg_temp.place('fl-z');
 SELECT * FROM pg_temp.hears('z7/1', 'z8/1');
 SELECT free FROM pg_temp.fences();
 SELECT * FROM gpucredit.verify('fl');
--- nor is one fenced that ended since the node came
+-- an attempt that ended after the node came is not fenced so
 SELECT outcome FROM gpucredit.settle('fl', pg_temp.job('z8'), 1, 'completed');
 SELECT * FROM pg_temp.hears('z8/1');
 SELECT free FROM pg_temp.fences();
@@ -381,10 +383,10 @@ SELECT * FROM pg_temp.beat('fl-s');
 SELECT pg_temp.key(job) AS job, cause, action, deadline - gpucredit.now() AS left,
 	starts_at - gpucredit.now() AS turn, saved_by FROM gpucredit.directive WHERE org = 'fl' ORDER BY 1;
 SELECT node, state, deadline - gpucredit.now() AS left FROM gpucredit.nodes WHERE pool = 'fl-s' ORDER BY 1;
--- nothing new lands there
+-- no new work starts there
 SELECT pg_temp.submit('new', '8xFL-A', of_pool => 'fl-s');
 SELECT * FROM pg_temp.place('fl-s');
--- not after all; and again, sooner
+-- the reclaim is withdrawn; then announced again, sooner
 SELECT gpucredit.resume('fl-s2');
 SELECT pg_temp.key(job) AS job, deadline - gpucredit.now() AS left FROM gpucredit.directive WHERE org = 'fl' ORDER BY 1;
 SELECT gpucredit.reclaim('fl-s2', '1 min');
@@ -396,7 +398,7 @@ SELECT pg_temp.later('59 s');
 SELECT DISTINCT node FROM pg_temp.beat('fl-s') ORDER BY node;
 SELECT pg_temp.later('1.999999 s');
 SELECT * FROM gpucredit.check_nodes();
--- gone
+-- the node is gone
 SELECT pg_temp.later('1 us');
 SELECT node, state FROM gpucredit.nodes WHERE node = 'fl-s1';
 SELECT count(*) FROM pg_temp.beat('fl-s') WHERE action = 'stop';
@@ -404,10 +406,11 @@ SELECT * FROM gpucredit.check_nodes();
 SELECT * FROM pg_temp.attempts('spot');
 SELECT pg_temp.why('spot');
 SELECT * FROM pg_temp.place('fl-s');
--- registered once it is gone, it is a new one
+-- a gone node that registers is a new one
 SELECT gpucredit.register_node('fl-s', 'fl-s1', 'FL-A', 4, 40960, spot => true);
 SELECT node, state FROM gpucredit.nodes WHERE node = 'fl-s1';
--- at once: who is there is told to stop, also who was told to leave later
+-- reclaimed at once: all attempts must stop, also those that had been told to
+-- leave later
 SELECT gpucredit.reclaim(node, '10 min') FROM (SELECT DISTINCT g.node FROM gpucredit.attempt_gpu g
 	WHERE g.org = 'fl' AND g.job = pg_temp.job('wide') AND g.ended_at IS NULL) n;
 SELECT action, reason, time_left FROM gpucredit.meter('fl', pg_temp.job('wide'), 1, '12 min');
@@ -420,8 +423,8 @@ WHERE org = 'fl' AND ended_at IS NULL;
 SELECT count(gpucredit.cancel('fl', job, 'cs' || job)) FROM gpucredit.job
 WHERE org = 'fl' AND ended_at IS NULL;
 
--- Many at once, of any pools and in any order, one of them named twice: as one
--- after the other, and planned together.
+-- Many nodes at once, of any pools in any order, one named twice: planned
+-- together, and the same as one after the other.
 DO $$
 BEGIN
 	PERFORM gpucredit.create_pool('fl-t');
@@ -444,7 +447,8 @@ FROM gpucredit.directive WHERE org = 'fl' ORDER BY 1;
 SELECT node, state, deadline - gpucredit.now() AS left FROM gpucredit.nodes
 WHERE pool IN ('fl-s', 'fl-t') ORDER BY 1;
 SELECT operation, decision, reason, detail FROM gpucredit.audit WHERE audit > :before ORDER BY detail ->> 'node';
--- the one form says of each node what the other does; the same again changes its end
+-- the call for one node says what the call for many does; a repeated call
+-- changes the deadline
 SELECT gpucredit.resume('fl-s2'), gpucredit.reclaim('fl-s2', '2 min');
 SELECT pg_temp.key(job) AS job, starts_at - gpucredit.now() AS turn, saved_by - gpucredit.now() AS saved
 FROM gpucredit.directive WHERE org = 'fl' ORDER BY 1;
@@ -452,7 +456,7 @@ RESET gpucredit.checkpoint_bandwidth;
 SELECT gpucredit.reclaim(ARRAY['fl-s2'], '1 min');
 SELECT pg_temp.key(job) AS job, deadline - gpucredit.now() AS left
 FROM gpucredit.directive WHERE org = 'fl' ORDER BY 1;
--- one that is not there, and nothing is done; none, and nothing is to do
+-- an unknown node stops the whole call; an empty list does nothing
 SELECT gpucredit.reclaim(ARRAY['fl-t2', 'fl-nowhere'], '1 min');
 SELECT gpucredit.reclaim(ARRAY['fl-t2', ''], '1 min');
 SELECT gpucredit.reclaim(ARRAY['fl-t2', NULL], '1 min');
@@ -467,8 +471,8 @@ SELECT count(*) FROM gpucredit.directive WHERE org = 'fl';
 SELECT count(gpucredit.settle('fl', job, attempt, 'completed')) FROM gpucredit.attempt
 WHERE org = 'fl' AND ended_at IS NULL;
 
--- Whose node is named first does not matter: what is planned gives way to who
--- would lose more, until its attempt has been told that its turn has come; then
+-- The order of names does not matter: a plan gives way to an attempt that
+-- would lose more, until its own attempt was told that its turn has come. Then
 -- it is kept, and so is the turn of one that saves without a promise.
 SELECT count(*) FROM pg_temp.beat('fl-s');
 SELECT pg_temp.submit(k, '4xFL-A', s, of_pool => 'fl-s') FROM (VALUES
@@ -490,7 +494,7 @@ CREATE FUNCTION pg_temp.turns() RETURNS TABLE (job text, turn interval, saved in
 $$;
 SELECT count(gpucredit.reclaim(node, '100 s')) FROM unnest('{fl-s1,fl-s2,fl-s3}'::text[]) AS n (node);
 SELECT * FROM pg_temp.turns();
--- a row whose plan moves by less than a second stays as it was written
+-- a row whose plan moves by less than a second is not written again
 SELECT xmin AS was FROM gpucredit.directive WHERE org = 'fl' AND job = pg_temp.job('g3') \gset
 SELECT pg_temp.later('999 ms');
 SELECT gpucredit.resume('fl-s4');
@@ -510,8 +514,8 @@ SELECT count(gpucredit.resume(node)) FROM gpucredit.node WHERE pool = 'fl-s';
 SELECT count(gpucredit.settle('fl', job, attempt, 'completed')) FROM gpucredit.attempt
 WHERE org = 'fl' AND ended_at IS NULL;
 
--- Many at once: one lane of 0.5 GB/s.  Promised are those that lose most per
--- second they write, as long as each is through by its deadline.
+-- Many at once through one lane of 0.5 GB/s. Promises go to those that lose
+-- most per second of writing, as long as each ends by its deadline.
 SET gpucredit.checkpoint_bandwidth = 500000000;
 SELECT count(*) FROM pg_temp.beat('fl-s');
 SELECT pg_temp.submit(k, r || 'xFL-A', s, of_pool => 'fl-s') FROM (VALUES
@@ -536,7 +540,7 @@ SELECT gpucredit.checkpoint('fl', pg_temp.job('r1'), 1, 1, 'u', sha256('1'), 100
 SELECT split_part(detail, '; ', 2) AS saves FROM gpucredit.explain('fl', pg_temp.job('r1'))
 WHERE check_name = 'leaving';
 ROLLBACK;
--- who is through early leaves time to others, as does who is gone: a cycle gives
+-- an attempt that ends early or leaves gives its time to others: a cycle gives
 -- it to those that wait for their turn
 BEGIN;
 SELECT pg_temp.later('10 s');
@@ -550,8 +554,8 @@ SELECT s.outcome FROM unnest('{r2,r4}'::text[]) k, gpucredit.settle('fl', pg_tem
 SELECT count(*) FROM pg_temp.place('fl-s');
 SELECT * FROM pg_temp.turns();
 ROLLBACK;
--- what has begun goes on, and who has saved is through: a lower bandwidth
--- takes a promise back that nobody was told to begin with
+-- a save that has begun goes on, and a done one is done: a lower bandwidth
+-- takes back only promises that nobody was told to begin
 SELECT pg_temp.later('10 s');
 SET gpucredit.checkpoint_bandwidth = 400000000;
 SELECT gpucredit.reclaim('fl-s4', '90 s');
@@ -570,8 +574,8 @@ WHERE org = 'fl' AND ended_at IS NULL;
 --
 -- Who does not stop
 --
--- The wall limit holds by the server's clock, too: an agent that says it has
--- run for less is told, and a minute later it is over.
+-- The wall limit holds by the server's clock, too: an agent that reports less
+-- is told to stop, and a minute later the attempt is over.
 SELECT pg_temp.beats(1);
 SELECT pg_temp.submit('liar', '1xFL-A', wall => '1 h'), pg_temp.submit('stays', '4xFL-A'),
 	pg_temp.submit('cancelled', '1xFL-A'), pg_temp.submit('mute', '1xFL-A', wall => '4 min');
@@ -610,7 +614,7 @@ SELECT pg_temp.why('liar'), pg_temp.why('stays');
 SELECT gpucredit.resume(node) FROM gpucredit.node WHERE pool = 'fl' AND draining IS NOT NULL;
 SELECT gpucredit.cancel('fl', pg_temp.job('stays'), 'cst');
 
--- One that was to be resized ends as that
+-- An attempt that was to be resized ends as resized
 SELECT pg_temp.beats(1);
 SELECT pg_temp.submit('shrinks', '1xFL-A');
 SELECT job FROM pg_temp.place();
@@ -639,7 +643,8 @@ SELECT affected FROM gpucredit.reap_holds() WHERE task = 'settle_overdue';
 SELECT outcome, elapsed, billed, job_state FROM gpucredit.attempt WHERE org = 'fl-p';
 SELECT replayed FROM gpucredit.cancel('fl-p', :poor, 'c');
 
--- No progress: told to save, then to stop, then it is over, and tried again
+-- No progress: the attempt is told to save, then to stop; then it ends, and
+-- the job is tried again
 SELECT pg_temp.beats(1);
 SELECT pg_temp.submit('stuck', '1xFL-A'), pg_temp.submit('quiet', '1xFL-A');
 SELECT job FROM pg_temp.place();
@@ -670,7 +675,8 @@ SELECT * FROM pg_temp.attempts('stuck');
 SELECT detail ->> 'rule', detail ->> 'message' FROM gpucredit.audit
 WHERE org = 'fl' AND job = pg_temp.job('stuck') AND operation = 'settle';
 RESET gpucredit.progress_timeout;
--- of whom nothing is heard meanwhile, silence is the matter: nobody told him
+-- an attempt that is silent meanwhile counts as silent: nobody could tell it
+-- to stop
 SET gpucredit.heartbeat_timeout = 0;
 SET gpucredit.progress_timeout = '10 min';
 SELECT pg_temp.submit('away', '1xFL-A');
@@ -683,15 +689,15 @@ SELECT action, reason FROM gpucredit.meter('fl', pg_temp.job('away'), 1, '1 h', 
 SELECT outcome FROM gpucredit.settle('fl', pg_temp.job('away'), 1, 'completed');
 RESET gpucredit.heartbeat_timeout;
 RESET gpucredit.progress_timeout;
--- progress in time takes it back
+-- progress in time withdraws the order
 SELECT gpucredit.cancel('fl', pg_temp.job('stuck'), 'cstuck');
 SELECT outcome FROM gpucredit.settle('fl', pg_temp.job('quiet'), 1, 'completed');
 
 --
 -- Checkpoints
 --
--- Due every half hour where a job may be preempted; told as an order where
--- the job asked for it
+-- A save is due every half hour where a job may be preempted; it is an order
+-- where the job asked for it
 SELECT pg_temp.beats(1);
 SELECT pg_temp.submit('plain', '1xFL-A'), pg_temp.submit('asks', '1xFL-A', '{"checkpoint_every": "10 min"}'),
 	pg_temp.submit('seconds', '1xFL-A', '{"checkpoint_every": 600}'),
@@ -719,7 +725,8 @@ SELECT * FROM pg_temp.saves('10 min 1 s');
 SELECT pg_temp.later('19 min 59 s');
 SELECT * FROM pg_temp.saves('30 min');
 
--- Found bad when it is to be gone on from: the one before is handed out
+-- The checkpoint proves bad when the next attempt loads it: that attempt gets
+-- the one before
 SELECT gpucredit.checkpoint('fl', pg_temp.job('asks'), 1, n, 'u' || n, sha256(n::text::bytea), n)
 FROM generate_series(2, 3) n;
 SELECT outcome FROM gpucredit.settle('fl', pg_temp.job('asks'), 1, 'preempted');
@@ -753,8 +760,9 @@ SET ROLE gpucredit_operator;
 SELECT count(*) FROM gpucredit.nodes WHERE pool = 'fl';
 RESET ROLE;
 
--- Before the wall limit: who saves at all is told once more, until it has; who asked for
--- it, or has saved, as an order with the deadline
+-- Before the wall limit: an attempt that saves is asked once more, until it
+-- has saved; one that asked for it, or has saved before, gets an order with
+-- the deadline
 SELECT pg_temp.submit('lim-asks', '1xFL-A', '{"checkpoint_every": "20 min"}', wall => '10 min'), pg_temp.submit('lim-plain', '1xFL-A', wall => '10 min'),
 	pg_temp.submit('lim-never', '1xFL-A', '{"checkpoint_every": 0}', wall => '10 min'),
 	pg_temp.submit('lim-saved', '1xFL-A', '{"checkpoint_every": 0}', wall => '10 min'), pg_temp.submit('lim-short', '1xFL-A', wall => '90 s');
@@ -770,14 +778,14 @@ SELECT outcome FROM gpucredit.settle('fl', pg_temp.job('lim-short'), 1, 'complet
 SELECT gpucredit.checkpoint('fl', pg_temp.job('lim-saved'), 1, 1, 'u1', sha256('1'), 1);
 SELECT pg_temp.later('7 min');
 SELECT * FROM pg_temp.limits('8 min', 'lim-asks', 'lim-plain', 'lim-never', 'lim-saved');
--- what it has run since it was last heard of counts
+-- run time since the last heartbeat counts
 SELECT pg_temp.later('29.999999 s');
 SELECT job, action, reason, save FROM pg_temp.beat() WHERE job LIKE 'lim%' ORDER BY 1;
 SELECT pg_temp.later('1 us');
 SELECT job, action, reason, save FROM pg_temp.beat() WHERE job LIKE 'lim%' ORDER BY 1;
 SELECT * FROM pg_temp.limits('510 s', 'lim-asks', 'lim-plain', 'lim-never', 'lim-saved');
 SELECT deadline - gpucredit.now() AS deadline_in FROM unnest('{fl-1,fl-2,fl-3}'::text[]) n, gpucredit.heartbeat(n) h WHERE h.job = pg_temp.job('lim-asks');
--- saved, and it is said no more; of who has not it still is
+-- after a save the order is gone; one that has not saved still gets it
 SELECT gpucredit.checkpoint('fl', pg_temp.job(k), 1, 2, 'u2', sha256('2'), 1) FROM unnest('{lim-asks,lim-saved}'::text[]) k;
 SELECT pg_temp.later('80 s');
 SELECT * FROM pg_temp.limits('590 s', 'lim-asks', 'lim-plain', 'lim-never', 'lim-saved');
@@ -792,7 +800,8 @@ SELECT count(gpucredit.settle('fl', pg_temp.job(k), 1, 'timeout')) FROM unnest('
 SELECT count(gpucredit.settle('fl', job, attempt, 'completed')) FROM gpucredit.attempt
 WHERE org = 'fl' AND ended_at IS NULL;
 SELECT * FROM gpucredit.verify();
--- which sees a save that is not the last, and a promise past its deadline
+-- verify sees a checkpoint that is not the last, and a promise past its
+-- deadline
 BEGIN;
 UPDATE gpucredit.attempt SET saved_at = '2027-01-01' WHERE org = 'fl' AND job = pg_temp.job('asks') AND attempt = 1;
 INSERT INTO gpucredit.directive SELECT 'fl', job, 1, 'reclaim', 'checkpoint', 'reclaim', '2027-05-01 00:00+00',
@@ -800,7 +809,8 @@ INSERT INTO gpucredit.directive SELECT 'fl', job, 1, 'reclaim', 'checkpoint', 'r
 SELECT invariant, regexp_replace(subject, 'job \d+', 'job N') AS subject, detail FROM gpucredit.verify('fl');
 ROLLBACK;
 
--- Where nothing can be written, upkeep is refused; it is nobody's bad data.
+-- Where nothing can be written, upkeep is refused; no row is blamed as bad
+-- data.
 BEGIN READ ONLY;
 SELECT * FROM gpucredit.reap_holds();
 ROLLBACK;

@@ -1,5 +1,5 @@
--- Fair share, ageing and guaranteed shares as the database decides them; the
--- order itself has scenarios of its own (test/scenarios).
+-- Fair share, ageing and guaranteed shares in the database; the order itself
+-- has scenarios of its own (test/scenarios).
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS gpucredit CASCADE;
 RESET client_min_messages;
@@ -16,7 +16,7 @@ CREATE PROCEDURE pg_temp.tick(passed interval) LANGUAGE plpgsql AS $$
 BEGIN
 	PERFORM set_config('gpucredit.clock', (gpucredit.now() + passed)::text, false);
 END $$;
--- Submits so many jobs of one GPU; more is in reserve's own words.
+-- Submits n jobs of one GPU; further arguments are in reserve's own words.
 CREATE FUNCTION pg_temp.ask(pool text, org text, account text, key text,
 	n int DEFAULT 1, more text DEFAULT '', request text DEFAULT '1xFair')
 RETURNS bigint LANGUAGE plpgsql AS $$
@@ -31,7 +31,7 @@ BEGIN
 	END LOOP;
 	RETURN id;
 END $$;
--- Who starts in a cycle: how many jobs of each account.
+-- How many jobs of each account a cycle starts.
 CREATE FUNCTION pg_temp.cycle(pool text)
 RETURNS TABLE (org text, account text, started bigint) LANGUAGE sql AS $$
 	SELECT p.org, j.account, count(*) FROM gpucredit.place(cycle.pool) p
@@ -60,14 +60,15 @@ FROM generate_series(1, 10) n \g /dev/null
 SELECT pg_temp.ask('fs', 'fa', '', 'a', 100) > 0, pg_temp.ask('fs', 'fb', '', 'b', 100) > 0;
 SELECT * FROM pg_temp.cycle('fs');
 SELECT * FROM fair_share('fs');
--- inside an organisation by weight, its own jobs as one of weight 1
+-- inside an organisation accounts share by weight; its own jobs count as an
+-- account of weight 1
 CALL pg_temp.tick('1 hour');
 CALL pg_temp.finish('fs');
 SELECT pg_temp.ask('fs', 'fa', 'x', 'x', 100) > 0, pg_temp.ask('fs', 'fa', 'y', 'y', 100) > 0;
 SELECT set_quota('fb', '', max_gpus => 0) \g /dev/null
 SELECT * FROM pg_temp.cycle('fs');
 SELECT set_quota('fb', '') \g /dev/null
--- what was used is charged once, half of it forgotten in a week
+-- use is charged once, and half of it is forgotten in a week
 SELECT org, account, usage, at FROM fair_usage WHERE pool = 'fs' ORDER BY 1, 2;
 SELECT count(*), min(usage_charged), max(usage_charged) FROM attempt WHERE pool = 'fs' AND ended_at IS NOT NULL;
 CALL pg_temp.tick('1 hour');
@@ -83,7 +84,8 @@ SELECT job FROM attempt WHERE pool = 'fs' AND org = 'fa' ORDER BY job LIMIT 1 \g
 SELECT refunded FROM refund('fa', :job, 'r', 1, 'fairness');
 SELECT count(*) FROM place('fs');
 SELECT org, account, decayed FROM fair_share('fs') WHERE org = 'fa' AND account = '';
--- and what is over but not charged yet counts as well, in plan and in a cycle
+-- use that has ended but is not charged yet counts as well, in plan and in a
+-- cycle
 SELECT pg_temp.ask('fs', 'fb', 'z', 'zz', 60) > 0;
 SELECT * FROM pg_temp.cycle('fs');
 CALL pg_temp.tick('30 min');
@@ -91,14 +93,15 @@ CALL pg_temp.finish('fs');
 SELECT org, account, decayed, live FROM fair_share('fs') WHERE org = 'fb';
 SELECT count(*) FROM place('fs');
 SELECT org, account, decayed, live FROM fair_share('fs') WHERE org = 'fb';
--- the dearer type counts by its price: 3 of the cheap one
+-- the dearer type counts by its price: as 3 of the cheap one
 SELECT set_price('FairBig', 3) \g /dev/null
 SELECT register_node('fs', 'fs-big', 'FairBig', 8, 80000) \g /dev/null
 SELECT pg_temp.ask('fs', 'fa', 'x', 'big', 2, '', '1xFairBig') > 0;
 SELECT * FROM pg_temp.cycle('fs');
 SELECT org, account, live FROM fair_share('fs') WHERE live > 0;
 CALL pg_temp.finish('fs');
--- a free type counts as the cheapest that is not, and jobs without GPUs nothing
+-- a free type counts as the cheapest priced one, and jobs without GPUs as
+-- nothing
 SELECT create_account('fd'), create_account('fe'), create_account('ff') \g /dev/null
 SELECT create_pool('fs-free') \g /dev/null
 SELECT set_price('FairGift', 0), register_node('fs-free', 'fs-gift', 'FairGift', 4, 80000),
@@ -114,7 +117,7 @@ SELECT count(*) FROM place('fs-free');
 SELECT org, usage FROM fair_usage WHERE pool = 'fs-free' ORDER BY 1;
 SELECT * FROM verify();
 
--- Ageing: a tier that waits an hour at most
+-- Ageing: a tier whose jobs wait an hour at most
 SELECT create_pool('fs-ages') \g /dev/null
 SELECT register_node('fs-ages', 'fs-ages-1', 'Fair', 1, 80000) \g /dev/null
 SELECT set_tier('patient', 9, 'capacity', false, max_wait => '1 hour'),
@@ -125,23 +128,23 @@ SELECT pg_temp.ask('fs-ages', 'fb', '', 'old', 1, $$tier => 'patient'$$) AS old 
 CALL pg_temp.tick('1 hour');
 SELECT pg_temp.ask('fs-ages', 'fa', '', 'new', 1, $$tier => 'urgent'$$) AS new \gset
 SELECT outcome FROM settle('fa', :block, 1, 'completed');
--- not longer than max_wait yet
+-- the job has not waited longer than max_wait yet
 SELECT org FROM plan('fs-ages') WHERE action = 'start';
 CALL pg_temp.tick('1 us');
 SELECT org FROM place('fs-ages');
 SELECT state, waits_from, waited FROM job WHERE org = 'fb' AND job = :old;
--- preempted, it goes on waiting where it was
+-- a preempted job keeps the time it has waited
 CALL pg_temp.tick('10 min');
 SELECT outcome, job_state FROM settle('fb', :old, 1, 'preempted');
 SELECT state, gpucredit.now() - waits_from AS waits FROM job WHERE org = 'fb' AND job = :old;
 SELECT org FROM place('fs-ages');
--- failed, its backoff is no waiting
+-- a failed job's backoff does not count as waiting
 CALL pg_temp.tick('10 min');
 SELECT outcome, job_state, retry_at - gpucredit.now() AS backoff FROM settle('fb', :old, 2, 'failed');
 SELECT gpucredit.now() - waits_from AS waits FROM job WHERE org = 'fb' AND job = :old;
 CALL pg_temp.tick('1 min');
 SELECT gpucredit.now() - waits_from AS waits FROM job WHERE org = 'fb' AND job = :old;
--- without credit it does not wait for the pool
+-- a job without credit does not wait for the pool
 SELECT org FROM place('fs-ages');
 SELECT suspend_account('fb', '', true) \g /dev/null
 SELECT outcome, job_state FROM settle('fb', :old, 3, 'preempted');
@@ -170,7 +173,7 @@ CALL pg_temp.finish('fs-shares');
 SELECT count(*) FROM plan('fs-shares') WHERE org = 'fa';
 SELECT * FROM verify();
 
--- Shortest first, by what was learnt; a job without a limit goes last
+-- Shortest first, by learnt run times; a job without a limit goes last
 SELECT create_account('fc') \g /dev/null
 SELECT issue('fc', '', 'i', 1000000) \g /dev/null
 SELECT create_pool('fs-short', '{"order": "shortest"}') \g /dev/null
@@ -192,7 +195,7 @@ CALL pg_temp.tick('1 hour');
 CALL pg_temp.finish('fs-short');
 SELECT * FROM verify();
 
--- The words of a policy
+-- What a policy may say
 \set VERBOSITY sqlstate
 SELECT create_pool('fs-words', '{"order": "shortest"}');
 SELECT create_pool('fs-words', '{"order": "fair", "tier_share": {"patient": 1}}');
@@ -208,7 +211,7 @@ SELECT policy FROM pool WHERE pool = 'fs-words';
 \set VERBOSITY default
 SELECT create_pool('fs-words', '{"colour": "blue"}');
 SELECT * FROM fair_share('fs-words');
--- Weights that add up to more than one can be
+-- Weights may add up to more than one
 SELECT create_pool('fs-heavy'), register_node('fs-heavy', 'fs-heavy-1', 'Fair', 2, 80000) \g /dev/null
 SELECT create_account('fh' || n, '', 4611686018427.387904), create_account('fh' || n, 'a', 9223372036854.775807),
 	create_account('fh' || n, 'b', 9223372036854.775807), issue('fh' || n, '', 'i', 1000)

@@ -1,6 +1,6 @@
 --
--- Foreign pools: another scheduler chooses the devices and says so by placed();
--- prices, holds, bills, quotas and figures are as everywhere.
+-- Foreign pools: another scheduler chooses the devices and reports them by
+-- placed(); prices, holds, bills, quotas and figures are as everywhere.
 --
 SET search_path = gpucredit, public;
 SET timezone = 'UTC';
@@ -24,7 +24,7 @@ $$ SELECT r.status, r.reason, r.held FROM gpucredit.reserve($1,
 CREATE FUNCTION pg_temp.id(k text) RETURNS bigint LANGUAGE sql AS
 $$ SELECT r.result[1]::bigint FROM gpucredit.request r
 	WHERE r.operation = 'reserve' AND r.org IN ('fo', 'fp') AND r.key = k $$;
--- What placed() says, with jobs called by their keys.
+-- What placed() answers, with jobs called by their keys.
 CREATE FUNCTION pg_temp.try(org text, k text, key text, nodes text[], gpus gpuset[],
 	gpu_type text DEFAULT NULL) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
@@ -63,8 +63,8 @@ SELECT action FROM plan('fo');
 SELECT check_name, passes, detail FROM explain('fo', pg_temp.id('one'))
 WHERE check_name NOT IN ('state', 'credit');
 
--- The dearest type is held for; the price is that of the type it got, and the
--- rest returns at once.
+-- The hold covers the dearest type; the price is that of the type the job got,
+-- and the excess returns at once.
 SELECT pg_temp.try('fo', 'one', 'p1', '{fo-3}', '{"{1}"}', 'FoB');
 SELECT pg_temp.try('fo', 'one', 'p1', '{fo-3}', '{"{1}"}', 'FoB');
 SELECT pg_temp.try('fo', 'one', 'p1', '{fo-3}', '{"{2}"}', 'FoB');
@@ -74,7 +74,7 @@ SELECT node, g.gpus, g.share, gpu_type, per_gpu_hour, a.held, surplus
 FROM attempt a JOIN attempt_gpu g USING (org, job, attempt)
 WHERE job = pg_temp.id('one');
 
--- What is refused: nothing is written, and the same key may be tried again.
+-- A refused call writes nothing, and its key may be tried again.
 SELECT pg_temp.try('fp', 'other', 'p2', '{fo-3}', '{"{0,1}"}');		-- of one's devices
 SELECT pg_temp.try('fp', 'other', 'p2', '{fo-3}', '{"{2,3}"}');		-- not offered
 SELECT pg_temp.try('fp', 'other', 'p2', '{own-1}', '{"{0,1}"}');	-- another pool's
@@ -99,12 +99,12 @@ SELECT set_quota('fo', 'a', max_running => 2);
 SELECT pg_temp.try('fo', 'cpu', 'p5', '{fo-1}', '{"{}"}');
 SELECT count(*) FROM place('own');		-- the third one has to wait
 
--- Figures and screens have it.
+-- Figures and screens show its jobs.
 SELECT org, account, live FROM fair_share('fo') ORDER BY org, account;
 SELECT state, request FROM jobs WHERE org = 'fo' AND pool = 'fo' ORDER BY job;
 SELECT node, g.gpus, free FROM attempt_gpu g WHERE pool = 'fo' ORDER BY node, g.gpus;
 
--- Metered and settled, it is billed what its node saw, at its type's price.
+-- A settled attempt is billed as metered, at its type's price.
 SET gpucredit.clock = '2035-01-01 00:30+00';
 SELECT action, reason, billed, held FROM meter('fo', pg_temp.id('one'), 1, '30 min');
 SELECT outcome, billed, released, job_state
@@ -121,14 +121,14 @@ SET gpucredit.clock = '2035-01-01 01:30+00';
 SELECT outcome, billed, job_state
 FROM settle('fo', pg_temp.id('gang'), 1, 'completed', '1 hour');
 
--- Preempted, it is queued again, and placed again under its next hold.
+-- A preempted job is queued again, and placed again under its next hold.
 SELECT outcome, job_state FROM settle('fo', pg_temp.id('cpu'), 1, 'preempted', '1 hour');
 SELECT count(*) FROM place('fo');
 SELECT pg_temp.try('fo', 'cpu', 'p5', '{fo-1}', '{"{}"}');			-- the first one's answer
 SELECT pg_temp.try('fo', 'cpu', 'p7', '{fo-2}', '{"{}"}');
 SELECT outcome, job_state FROM settle('fo', pg_temp.id('cpu'), 2, 'completed', '1 hour');
 
--- Without credit for its next hold it is not placed.
+-- A job without credit for its next hold is not placed.
 SELECT * FROM pg_temp.ask('fp', 'poor', '8xFoA');
 SELECT pg_temp.try('fp', 'poor', 'q1', '{fo-1,fo-2}', '{"{0-3}","{0-3}"}');
 SELECT revoked FROM revoke('fp', (SELECT bucket FROM bucket WHERE org = 'fp'), 'r', 'test');
@@ -139,12 +139,12 @@ SELECT count(*) FROM place('fo');		-- it has credit again, from this cycle on
 SELECT pg_temp.try('fp', 'poor', 'q2', '{fo-1,fo-2}', '{"{0-3}","{0-3}"}');
 SELECT outcome, job_state FROM settle('fp', pg_temp.id('poor'), 2, 'completed', '0');
 
--- The audit log has each of them.
+-- The audit log has each start and each denial.
 SELECT decision, count(*) FROM audit WHERE org IN ('fo', 'fp') AND operation = 'place'
 GROUP BY 1;
 SELECT * FROM usage_by('fo', '', by => 'type');
--- A job whose start is told late: it is billed from then, never from before its
--- submission. What a key stands for does not change with the time.
+-- A start reported late is billed from the start, but never from before the
+-- submission. A key's arguments do not change with the time.
 SET gpucredit.clock = '2035-01-02 00:00+00';
 SELECT * FROM pg_temp.ask('fp', 'late', '1xFoB');
 SET gpucredit.clock = '2035-01-02 01:00+00';

@@ -1,6 +1,6 @@
 --
--- Surplus: what jobs hold too much for the type they got goes back at once,
--- set by set, as it would one by one.
+-- Hold excess: what a hold has beyond the price of the job's type returns at
+-- once; many returns together come to the same as one by one.
 --
 SET search_path = gpucredit, public;
 SET timezone = 'UTC';
@@ -23,8 +23,8 @@ LANGUAGE sql AS
 $$ SELECT r.org, r.result[1]::bigint, r.key FROM gpucredit.request r
 	WHERE r.operation = 'reserve' AND r.org IN ('su', 'sv') $$;
 
--- Of "su" a bucket that expires pays first, one that does not the rest; one
--- job is counted in budgets, and "sv" is spread over slices.
+-- In "su" an expiring bucket pays first, the other the rest; budgets count one
+-- job, and "sv" is spread over slices.
 SELECT count(issue('su', '', 'short', 50, 'grant', expires_at => '2034-01-01 10:00+00')),
 	count(issue('su', '', 'long', 1000)), count(issue('sv', '', 'paid', 1000)) \g /dev/null
 SELECT set_budget('su', 'b', 500), set_budget('su', 'b', 600, 'quarter'),
@@ -39,8 +39,9 @@ SELECT * FROM pg_temp.ask('sv', '', 'sliced too');
 
 SELECT drain('su-a', 'to be mended') \g /dev/null
 
--- They get the cheaper type after the one bucket has expired: what returns to
--- it lapses.  Of the job that drew from both, what it drew last goes first.
+-- The jobs get the cheaper type after the first bucket has expired: what
+-- returns to it lapses. Of the job that drew from both, the last drawn returns
+-- first.
 SET gpucredit.clock = '2034-01-01 11:00+00';
 SELECT count(*) FROM place('su');
 SELECT k.key, a.held, a.surplus, a.needs_cycle, h.drawn, h.held, h.released, h.lapsed
@@ -64,7 +65,7 @@ FROM audit a JOIN pg_temp.keys() k USING (org, job)
 WHERE a.operation = 'shrink' ORDER BY a.org, a.job;
 SELECT * FROM verify();
 
--- To a bucket that was revoked nothing returns, either.
+-- Nothing returns to a revoked bucket, either.
 SELECT resume('su-a') \g /dev/null
 SELECT * FROM pg_temp.ask('su', 'a', 'revoked');
 SELECT drain('su-a', 'to be mended') \g /dev/null
@@ -77,7 +78,7 @@ WHERE k.key = 'revoked';
 SELECT b.kind, b.available, b.held, b.expired, b.revoked
 FROM bucket b WHERE b.org = 'su' ORDER BY b.bucket;
 
--- Settled, they spend what they ran for.
+-- At settlement the jobs pay for what they ran.
 SET gpucredit.clock = '2034-01-01 13:00+00';
 SELECT k.key, s.billed, s.released, s.lapsed
 FROM attempt a JOIN pg_temp.keys() k USING (org, job),

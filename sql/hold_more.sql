@@ -1,5 +1,5 @@
--- Holds of callers with a scheduler of their own, whose jobs run longer or cost
--- more than was thought.
+-- Holds of callers with their own scheduler, whose jobs run longer or cost
+-- more than expected.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS gpucredit CASCADE;
 RESET client_min_messages;
@@ -17,7 +17,7 @@ BEGIN
 	PERFORM gpucredit.issue('hm', 'a', 'i2', 5, 'promo', valid_for => '3 h');
 END $$;
 
--- More credit, more time; never less.
+-- extend_hold adds credit and time; it never takes any.
 SELECT hold AS h1 FROM gpucredit.hold('hm', 'a', 'h1', 4, '1 h') \gset
 SELECT status, held, expires_at, replayed FROM gpucredit.extend_hold('hm', :h1, 'e1', 6);
 SELECT status, held, expires_at, replayed FROM gpucredit.extend_hold('hm', :h1, 'e2', 0, '2 h');
@@ -33,7 +33,7 @@ SELECT gpucredit.extend_hold('hm-other', :h1, 'e4', 1);
 SELECT gpucredit.extend_hold('hm', :h1, 'e4', -1);
 SELECT gpucredit.extend_hold('hm', :h1, 'e4', 1, '0');
 SELECT gpucredit.extend_hold('hm', :h1, 'e4', 1, '1 month');
--- denied whole, and stays denied under its key
+-- it denies the whole extension, and the denial stays under its key
 SELECT status, reason, held, expires_at FROM gpucredit.extend_hold('hm', :h1, 'e5', 14.000001, '9 h');
 SELECT gpucredit.set_budget('hm', 'a', 12) \g /dev/null
 SELECT status, reason, held FROM gpucredit.extend_hold('hm', :h1, 'e6', 12.000001);
@@ -42,7 +42,7 @@ SELECT status, reason, held FROM gpucredit.extend_hold('hm', :h1, 'e7', 0, '9 h'
 SELECT gpucredit.suspend_account('hm', 'a', false) \g /dev/null
 SELECT status, reason, held, replayed FROM gpucredit.extend_hold('hm', :h1, 'e7', 0, '9 h');
 SELECT decision, reason, detail FROM gpucredit.audit WHERE org = 'hm' AND operation = 'extend_hold' ORDER BY audit;
--- the credit of dead holds is free, and a dead hold is not extended
+-- credit of dead holds is available, and a dead hold cannot be extended
 SELECT hold AS h2 FROM gpucredit.hold('hm', '', 'h2', 14, '1 min') \gset
 SELECT status, reason FROM gpucredit.extend_hold('hm', :h1, 'e8', 1);
 SET gpucredit.clock = '2028-03-01 00:01+00';
@@ -55,7 +55,8 @@ SELECT gpucredit.extend_hold('hm', :h1, 'e12', 1);
 SELECT gpucredit.capture('hm', :h1, 'c1', 1);
 SELECT * FROM gpucredit.verify('hm');
 
--- An overrun: past its end, released already or not.
+-- A capture with overrun works past the hold's end, before and after its
+-- release.
 SELECT available, held, spent FROM gpucredit.balance('hm', 'a');
 SELECT * FROM gpucredit.capture('hm', :h1, 'c2', 9, overrun => true);
 SELECT * FROM gpucredit.capture('hm', :h1, 'c2', 9, true, true);
@@ -70,7 +71,8 @@ SELECT * FROM gpucredit.capture('hm', :h3, 'c4', 3, overrun => true);
 SELECT gpucredit.capture('hm', :h3, 'c5', 1, overrun => true);
 SELECT drawn, captured, released, uncollected, closed_at, expires_at FROM gpucredit.hold WHERE org = 'hm' AND hold = :h3;
 SELECT * FROM gpucredit.verify('hm');
--- above what is held, in pieces; what no credit covers is told
+-- it may take more than is held, in pieces; the answer tells what no credit
+-- covers
 SELECT hold AS h4 FROM gpucredit.hold('hm', '', 'h4', 1, '1 h') \gset
 SELECT gpucredit.capture('hm', :h4, 'c6', 2);
 SELECT * FROM gpucredit.capture('hm', :h4, 'c7', 2, false, true);
@@ -81,12 +83,12 @@ SELECT * FROM gpucredit.capture('hm', :h4, 'c10', 0.5, overrun => true);
 SELECT captured, uncollected, closed_at IS NOT NULL AS closed FROM gpucredit.hold WHERE org = 'hm' AND hold = :h4;
 SELECT account, kind, detail - 'hold' AS detail FROM gpucredit.alert WHERE org = 'hm' AND kind = 'uncollected';
 SELECT decision, detail FROM gpucredit.audit WHERE org = 'hm' AND operation = 'capture' ORDER BY audit;
--- one that its owner has closed stays closed
+-- a hold that its owner has closed stays closed
 SELECT gpucredit.issue('hm', '', 'i3', 5) IS NOT NULL AS issued;
 SELECT hold AS h5 FROM gpucredit.hold('hm', '', 'h5', 1, '1 h') \gset
 SELECT * FROM gpucredit.release('hm', :h5, 'r5');
 SELECT gpucredit.capture('hm', :h5, 'c11', 1, overrun => true);
--- a budget, and a suspended account, cover nothing
+-- an overrun passes no budget and no suspension
 SELECT gpucredit.set_budget('hm', '', 2, 'none') \g /dev/null
 SELECT hold AS h6 FROM gpucredit.hold('hm', '', 'h6', 1, '1 h') \gset
 SELECT captured, uncollected FROM gpucredit.capture('hm', :h6, 'c12', 3, overrun => true);
@@ -96,10 +98,10 @@ SELECT gpucredit.suspend_account('hm', '', true) \g /dev/null
 SELECT captured, uncollected FROM gpucredit.capture('hm', :h7, 'c13', 2, overrun => true);
 SELECT gpucredit.suspend_account('hm', '', false) \g /dev/null
 SELECT * FROM gpucredit.verify('hm');
--- what was spent by it can be refunded
+-- credit captured by an overrun can be refunded
 SELECT * FROM gpucredit.refund_hold('hm', :h3, 'f1', 3, 'sorry');
 
--- A bound tenant extends and captures its own alone.
+-- A bound tenant extends and captures only its own holds.
 CREATE ROLE hm_tenant LOGIN;
 GRANT gpucredit_tenant TO hm_tenant;
 SELECT gpucredit.bind_tenant('hm_tenant', 'hm', 'a') \g /dev/null
@@ -115,7 +117,8 @@ SELECT gpucredit.unbind_tenant('hm_tenant', 'hm', 'a') \g /dev/null
 DROP ROLE hm_tenant;
 SELECT * FROM gpucredit.verify('hm');
 
--- Part of a hold goes back, last drawn first; it stays open.
+-- release with an amount returns the last drawn first, and the hold stays
+-- open.
 RESET gpucredit.clock;
 SET gpucredit.clock = '2028-03-02 00:00+00';
 DO $$

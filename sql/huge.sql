@@ -1,6 +1,6 @@
 --
--- Amounts at the end of what credits hold: one bucket holds no more than that,
--- an organisation may.
+-- Amounts at the limit of credits: one bucket holds no more than that, an
+-- organisation may.
 --
 \set SHOW_CONTEXT never
 SET search_path = gpucredit, public;
@@ -21,7 +21,7 @@ SELECT available, spendable, held FROM balance('hu', 'a');
 SELECT value > 1.8e13 AS held FROM metric_samples() WHERE name LIKE '%holds_credits' AND labels ->> 'kind' = 'caller';
 SELECT issued, available, held FROM buckets('hu', 'a');
 SELECT source, target, amount, available FROM statement('hu', 'a') ORDER BY entry;
--- a hold that is dead, and a draw that is short without it
+-- a dead hold, and a draw that is short without its credit
 SELECT captured FROM capture('hu', :h2, 'c2', 9223372036854.775807);
 SELECT status, reason FROM hold('hu', 'a', 'h3', 9223372036854.775807, '1 min');
 SELECT pg_catalog.set_config('gpucredit.clock', '2036-01-02 00:00+00', false);
@@ -31,7 +31,8 @@ SELECT status, reason FROM hold('hu', 'a', 'h6', 0.000001, '10 d');
 SELECT pg_catalog.set_config('gpucredit.clock', '2036-01-04 00:00+00', false);
 SELECT hold AS h4 FROM hold('hu', 'a', 'h4', 9223372036854.775807, '10 d') \gset
 SELECT captured FROM capture('hu', :h4, 'c4', 9223372036854.775807);
--- both spent by one account, folded, told, and what is left swept
+-- one account spends both: figures are added up and reported, and the rest is
+-- swept
 SELECT available, held, spent FROM balance('hu', 'a');
 SELECT count(*) FROM maintain() WHERE task = 'fold_spend' AND affected > 0;
 SELECT count(*) FROM expire_credits();
@@ -44,7 +45,8 @@ SELECT report_html('hu', '2035-01-01', '2036-01-05') LIKE '%18,446,744,073,709.5
 SELECT org, held FROM burn_rate() WHERE org = 'hu';
 SELECT as_of, b.available, b.held, b.spent FROM (VALUES (timestamptz '2036-01-01 00:00+00'),
 	('2036-01-03 12:00+00')) t (as_of), balance('hu', 'a', as_of) b;
--- spent, refunded and spent again by one bucket in one bar of a report
+-- within one bar of a report one bucket's credit is spent, refunded and spent
+-- again
 SELECT create_account('hr') \g /dev/null
 SELECT replayed FROM issue('hr', '', 'i', 9223372036854.775807);
 DO $$
@@ -64,7 +66,7 @@ SELECT kind, account, bin, spent, refunded FROM gpucredit_report.report_lines(gp
 SELECT report_html('hr', '2036-01-01', '2036-01-05') LIKE '%' || figure || '%' AS reported
 FROM unnest('{"27,670,116,110,564.32","18,446,744,073,709.55","9,223,372,036,854.77"}'::text[]) figure;
 SELECT * FROM verify('hr');
--- a budget that counts more than credits hold is an error of the call, and
+-- a budget that would count more than credits hold makes the call fail, and
 -- nothing is written
 SELECT set_budget('hu', '', 9223372036854.775807, 'none', hard => false) \g /dev/null
 SELECT replayed FROM issue('hu', '', 'i4', 9223372036854.775807);
@@ -72,7 +74,7 @@ SELECT replayed FROM issue('hu', '', 'i5', 9223372036854.775807);
 SELECT status FROM hold('hu', '', 'b1', 9223372036854.775807, '1 d');
 SELECT status FROM hold('hu', '', 'b2', 1, '1 d');
 SELECT reserved, remaining FROM budgets('hu');
--- two that expire unused, swept at once
+-- one sweep handles two buckets that expire unused
 SELECT replayed FROM issue('hu', 'a', 'i6', 9223372036854.775807, valid_for => '1 h');
 SELECT replayed FROM issue('hu', 'a', 'i7', 9223372036854.775807, valid_for => '1 h');
 SELECT pg_catalog.set_config('gpucredit.clock', '2036-01-04 01:00+00', false);

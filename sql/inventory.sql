@@ -1,4 +1,4 @@
--- Prices, tiers, pools and nodes: what is set is what the next job meets.
+-- Prices, tiers, pools and nodes: each change counts from the next job on.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS gpucredit CASCADE;
 RESET client_min_messages;
@@ -22,7 +22,7 @@ BEGIN
 	PERFORM gpucredit.register_node('in-spot', 'in-d', 'IN-A', 4, 40960);
 END $$;
 
--- What a job of one GPU and one hour is asked for; it is cancelled again.
+-- What a job of one GPU and one hour is quoted; it is cancelled again.
 CREATE FUNCTION pg_temp.quote(request text, pool text DEFAULT 'in',
 	preemptible text DEFAULT NULL, tier text DEFAULT 'standard_training')
 RETURNS text LANGUAGE plpgsql AS $$
@@ -39,7 +39,7 @@ BEGIN
 	RETURN r.held;
 END $$;
 
--- Prices: the latest that is in force; a pool's own wins, however old.
+-- Prices: the latest in force counts; a pool's own price wins, however old.
 SELECT pg_temp.quote('1xIN-A') AS no_price_yet;
 SELECT gpucredit.set_price('IN-A', 2);
 SELECT gpucredit.set_price('IN-A', 3, effective_at => '2027-01-01 01:00+00');
@@ -57,45 +57,46 @@ SELECT pg_temp.quote('1xIN-A') AS corrected;
 SELECT pool, spot, effective_at, per_gpu_hour::numeric
 FROM gpucredit.price WHERE gpu_type = 'IN-A' ORDER BY pool, spot, effective_at;
 SELECT gpucredit.set_price('IN-A', 1, 'no such pool');
--- a type that is priced somewhere, but not in the pool; one nobody knows
+-- a type that has a price, but is not in the pool; an unknown type
 SELECT gpucredit.set_price('IN-B', 1);
 SELECT pg_temp.quote('1xIN-B') AS not_in_the_pool;
 SELECT pg_temp.quote('1xIN-C');
 SELECT pg_temp.quote('1xIN-B|IN-A') AS only_what_is_there,
 	pg_temp.quote('1x*') AS any_type, pg_temp.quote('1x*', 'in-empty') AS no_nodes;
 
--- Spot: a price of its own on spot nodes, the dearer one is held; without
--- one, as on others.
+-- Spot: spot nodes may have a price of their own, and the hold covers the
+-- dearer one; without one they cost the usual price.
 SELECT pg_temp.quote('1xIN-A', 'in-spot') AS no_spot_price;
 SELECT gpucredit.set_price('IN-A', 1, 'in-spot', spot => true);
 SELECT pg_temp.quote('1xIN-A', 'in-spot') AS spot_is_cheaper;
 SELECT gpucredit.set_price('IN-A', 7, 'in-spot', spot => true);
 SELECT pg_temp.quote('1xIN-A', 'in-spot') AS spot_is_dearer,
 	pg_temp.quote('1xIN-A', 'in-spot', tier => 'production_inference') AS never_on_spot;
--- a general spot price is no match for a pool's own, but for its on-demand one
+-- a general spot price does not replace the pool's own spot price, but does
+-- replace its on-demand one
 BEGIN;
 SELECT gpucredit.set_price('IN-A', 11, spot => true);
 SELECT pg_temp.quote('1xIN-A', 'in-spot') AS the_pools_own, pg_temp.quote('1xIN-A') AS the_general_one;
 ROLLBACK;
--- one that has a spot price alone costs that on all nodes
+-- a type with only a spot price costs that on all nodes
 BEGIN;
 SELECT gpucredit.set_price('IN-S', 5, spot => true);
 SELECT gpucredit.register_node('in', 'in-only-spot', 'IN-S', 1, 40960);
 SELECT pg_temp.quote('1xIN-S') AS only_spot, pg_temp.quote('1xIN-S', tier => 'production_inference') AS never_on_spot;
 ROLLBACK;
--- a gang on nodes of both kinds has one price, the dearer
+-- a gang on both kinds of nodes pays one price, the dearer
 BEGIN;
 SELECT gpucredit.heartbeat(n) FROM unnest('{in-s,in-d}'::text[]) n;
 SELECT job AS gang, held FROM gpucredit.reserve('in', '', 'gang', '8xIN-A', '1 h', pool => 'in-spot') \gset
 SELECT node, gpus, per_gpu_hour FROM gpucredit.place('in-spot');
 SELECT per_gpu_hour FROM gpucredit.attempt WHERE org = 'in' AND job = :gang;
 ROLLBACK;
--- what is in the pool without a price is passed over while another remains
+-- a type without a price is passed over while another one remains
 BEGIN;
 SELECT gpucredit.register_node('in', 'in-free', 'IN-F', 1, 40960);
 SELECT pg_temp.quote('1xIN-F') AS no_price, pg_temp.quote('1xIN-F|IN-B|IN-A') AS of_the_last;
 ROLLBACK;
--- silent, draining and broken devices count as there: they may come back
+-- silent, draining and broken devices count as present: they may come back
 BEGIN;
 SELECT gpucredit.heartbeat('in-1', '{}');
 SELECT pg_temp.quote('4xIN-A') AS broken, pg_temp.quote('5xIN-A') AS more;
@@ -105,7 +106,7 @@ SET LOCAL gpucredit.clock = '2027-01-01 03:00+00';
 SELECT pg_temp.quote('4xIN-A') AS silent;
 ROLLBACK;
 
--- Tiers: five are there from the start; set_tier adds to them, or overlays.
+-- Tiers: five exist from the start; set_tier adds tiers or changes these.
 SELECT tier, rank, preemptible, can_preempt, grace, min_run, max_wall,
 	max_wait, bill_lost_work
 FROM gpucredit.tier
@@ -123,12 +124,12 @@ FROM gpucredit.tier WHERE tier = 'interactive';
 SELECT pg_temp.quote('1xIN-A', tier => 'in-tier');
 ROLLBACK;
 SELECT rank FROM gpucredit.tier WHERE tier = 'interactive';
--- a job may be more willing to be preempted than its tier, not less
+-- a job may be more preemptible than its tier, not less
 SELECT pg_temp.quote('1xIN-A', preemptible => 'capacity', tier => 'premium_training') AS more_willing,
 	pg_temp.quote('1xIN-A', preemptible => 'reclaim', tier => 'premium_training') AS as_the_tier;
 SELECT pg_temp.quote('1xIN-A', preemptible => 'never', tier => 'premium_training');
 
--- Nodes: registering again changes them; what nobody said is not limited.
+-- Nodes: registering again changes them; what is left out is not limited.
 SELECT gpucredit.register_node('in', 'in-2', 'IN-A', 2, 40960, 8000, 65536,
 	'domain', 'leaf', labels => '{"zone": "a"}');
 SELECT gpucredit.register_node('in', 'in-2', 'IN-A', 8, 81920, 16000, 131072,
@@ -140,7 +141,7 @@ SELECT node, gpu_type, gpus, gpu_memory_mib, cpu_milli, memory_mib,
 FROM gpucredit.node WHERE pool = 'in' ORDER BY node;
 SELECT gpucredit.register_node('in-spot', 'in-2', 'IN-A', 8, 40960);	-- in another pool
 SELECT gpucredit.register_node('nowhere', 'in-4', 'IN-A', 8, 40960);
--- removed, it is unknown to all
+-- after its removal nobody knows it
 SELECT gpucredit.remove_node('in-3');
 SELECT gpucredit.remove_node('in-3');
 SELECT gpucredit.remove_node('in-0');
@@ -148,7 +149,7 @@ SELECT gpucredit.drain('in-3', 'gone');
 SELECT gpucredit.resume('in-3');
 SELECT * FROM gpucredit.heartbeat('in-3');
 
--- A heartbeat says which devices are healthy; the next may say otherwise.
+-- A heartbeat tells which devices are healthy; the next one may change that.
 SET gpucredit.clock = '2027-01-01 01:00:01+00';
 SELECT * FROM gpucredit.heartbeat('in-2', '{0-2,7}');
 SELECT node, healthy, heard_at FROM gpucredit.node WHERE node = 'in-2';
@@ -158,7 +159,7 @@ SELECT * FROM gpucredit.heartbeat('in-2', '{8}');
 SELECT * FROM gpucredit.heartbeat('in-2');
 SELECT node, healthy FROM gpucredit.node WHERE node = 'in-2';
 
--- What runs on a node keeps it as it is: type, spot, pool, its devices.
+-- Live attempts fix their node's type, spot, pool and devices.
 SELECT gpucredit.remove_node('in-1');
 SELECT job AS job, status FROM gpucredit.reserve('in', '', 'run', '2xIN-A', '1 h',
 	pool => 'in', cpu_milli => 6000, memory_mib => 1024) \gset
@@ -174,8 +175,8 @@ SELECT gpucredit.register_node('in-spot', 'in-2', 'IN-A', 8, 81920);
 SELECT gpucredit.register_node('in', 'in-2', 'IN-A', 6, 81920, 6000, 1024);
 SELECT gpus, cpu_milli, memory_mib, healthy FROM gpucredit.node WHERE node = 'in-2';
 
--- Draining: nothing new lands; what runs may finish, unless there is a
--- deadline: then it is told to checkpoint, and at the deadline to stop.
+-- Draining: no new work starts. What runs may finish, unless there is a
+-- deadline: then it is told to save, and at the deadline to stop.
 SELECT gpucredit.drain('in-2', 'fan broken');
 SELECT status FROM gpucredit.reserve('in', '', 'wait', '1xIN-A', '1 h', pool => 'in') \gset
 SELECT * FROM gpucredit.place('in');
@@ -189,12 +190,12 @@ SELECT action, reason, time_left FROM gpucredit.meter('in', :job, 1, '3 s');
 SET gpucredit.clock = '2027-01-01 01:10+00';
 SELECT action, reason, deadline, time_left FROM gpucredit.meter('in', :job, 1, '4 s');
 SELECT action, time_left FROM gpucredit.heartbeat('in-2');
--- draining without a deadline takes the order back, and so does resuming
+-- draining without a deadline withdraws the order, and so does resuming
 SELECT gpucredit.drain('in-2', 'no hurry');
 SELECT action, reason FROM gpucredit.meter('in', :job, 1, '5 s');
 SELECT gpucredit.drain('in-2', 'hurry', '2027-01-01 01:10+00');
 SELECT action, reason FROM gpucredit.meter('in', :job, 1, '6 s');
--- registering the node again does not end it
+-- registering the node again does not end its draining
 SELECT gpucredit.register_node('in', 'in-2', 'IN-A', 6, 81920, 6000, 1024);
 SELECT draining, drain_deadline FROM gpucredit.node WHERE node = 'in-2';
 SELECT * FROM gpucredit.place('in');
@@ -204,7 +205,8 @@ SELECT action, reason FROM gpucredit.meter('in', :job, 1, '7 s');
 SELECT draining, drain_deadline FROM gpucredit.node WHERE node = 'in-2';
 SELECT action, node, gpus FROM gpucredit.place('in');
 
--- A node is free to go when nothing lives there, and what lived is gone.
+-- A node can be removed when nothing lives there and its last attempts are
+-- gone.
 SELECT job_state FROM gpucredit.settle('in', :job, 1, 'completed');
 SELECT j.job_state FROM gpucredit.job q, gpucredit.settle('in', q.job, 1, 'completed') j
 WHERE q.org = 'in' AND q.state = 'active';
@@ -212,7 +214,7 @@ SELECT gpucredit.remove_node('in-2');
 SELECT node FROM gpucredit.node WHERE pool = 'in';
 SELECT pg_temp.quote('1xIN-A') AS nothing_left;
 
--- Every change is in the audit.
+-- The audit log has every change.
 SELECT operation, decision, count(*) FROM gpucredit.audit
 WHERE org = '' AND (detail ->> 'pool' LIKE 'in%' OR detail ->> 'node' LIKE 'in-%'
 	OR detail ->> 'gpu_type' LIKE 'IN-%')

@@ -23,7 +23,7 @@ BEGIN
 	PERFORM gpucredit.issue('jo', '', 'i', 10000);
 END $$;
 
--- Jobs by the key they were submitted with; what the test does with them.
+-- Jobs by the key they were submitted with, and the calls of this test.
 CREATE FUNCTION pg_temp.job(job_key text, tenant text DEFAULT 'jo')
 RETURNS bigint LANGUAGE sql AS $$
 	SELECT r.result[1]::bigint FROM gpucredit.request r
@@ -43,7 +43,7 @@ LANGUAGE sql AS $$
 	FROM gpucredit.jobs j
 	WHERE j.org = tenant AND j.job = pg_temp.job(job_key, tenant)
 $$;
--- The nodes live: a heartbeat of each, then a cycle.
+-- A heartbeat of each node, then a cycle.
 CREATE FUNCTION pg_temp.place()
 RETURNS TABLE (action text, job text, attempt int, node text,
 	gpus gpucredit.gpuset, share int, per_gpu_hour numeric)
@@ -62,20 +62,22 @@ FROM (VALUES ('1xJO-A'), ('4xJO-A'), ('1xJO-A|JO-B'), ('1xJO-B|JO-A'), ('1x*'),
 	('0')) r (request),
 	gpucredit.reserve('jo', 'a', 'held ' || r.request, r.request, '90 min',
 		pool => 'jo') s;
--- for the tier's longest, where none is given; for an hour, where it has none
+-- without a wall limit the hold covers the tier's longest run, or an hour
+-- where it has none
 SELECT t.tier, s.status, s.held
 FROM (VALUES ('production_inference'), ('premium_training'),
 	('standard_training'), ('batch_inference'), ('interactive')) t (tier),
 	gpucredit.reserve('jo', 'a', 'tier ' || t.tier, '1xJO-A', tier => t.tier,
 		pool => 'jo') s;
--- or for a window, where that is less
+-- or a hold window, where that is less
 SELECT w.wall, w.win, s.status, s.held
 FROM (VALUES ('10 h', '1 h'), ('1 h', '10 h'), ('1 us', NULL), (NULL, '15 min'))
 		w (wall, win),
 	gpucredit.reserve('jo', 'a', format('window %s %s', wall, win), '1xJO-A',
 		w.wall::interval, hold_window => w.win::interval, pool => 'jo') s;
 
--- Denied: what nothing in the pool could ever run, what nobody can pay.
+-- Denied: requests that nothing in the pool could ever run, or that nobody can
+-- pay.
 SELECT r.request, s.status, s.reason, s.held
 FROM (VALUES ('9xJO-A'), ('5xJO-B'), ('1xJO-A@40GiB'), ('1xJO-A@41GiB'),
 	('1xJO-B@81GiB|JO-A@41GiB'), ('9xJO-A|JO-B'), ('64x*')) r (request),
@@ -99,15 +101,15 @@ SELECT * FROM gpucredit.reserve('jo', 'no such', 'x', '1xJO-A', '1 h', pool => '
 SELECT gpucredit.suspend_account('jo', '', true);
 SELECT status, reason FROM gpucredit.reserve('jo', 'a', 'suspended', '1xJO-A', '1 h', pool => 'jo');
 SELECT gpucredit.suspend_account('jo', '', false);
--- all those granted are cancelled while they wait: nothing was spent
+-- all granted jobs are cancelled while they wait: nothing was spent
 SELECT c.job_state, count(*) FROM gpucredit.job j,
 	gpucredit.cancel('jo', j.job, 'cancel ' || j.job) c
 WHERE j.org = 'jo' GROUP BY 1;
 SELECT available, held, used, spent FROM gpucredit.balance('jo');
 SELECT * FROM gpucredit.verify('jo');
 
--- Metering: the first heartbeat, 0 counts, makes the attempt running; what
--- counts is the longest elapsed told.
+-- Metering: the first heartbeat, which may say 0, makes the attempt running;
+-- the longest elapsed reported counts.
 SELECT status, held FROM gpucredit.reserve('jo', 'a', 'm1', '3xJO-A', '1 h', pool => 'jo');
 SELECT * FROM pg_temp.place();
 SELECT state, held FROM pg_temp.state('m1');
@@ -129,7 +131,7 @@ SELECT outcome, billed, released, lapsed, refunded, job_state, retry_at, replaye
 FROM gpucredit.settle('jo', pg_temp.job('m1'), 1, 'completed', '601.3 s');
 SELECT state, held, used FROM pg_temp.state('m1');
 SELECT * FROM gpucredit.meter('jo', pg_temp.job('m1'), 1, '20 min');	-- it is over
--- so it does not matter how often it was metered
+-- so the number of heartbeats does not matter
 SELECT status FROM gpucredit.reserve('jo', 'a', 'm2', '3xJO-A', '1 h', pool => 'jo');
 SELECT status FROM gpucredit.reserve('jo', 'a', 'm3', '3xJO-A', '1 h', pool => 'jo');
 SELECT job, attempt FROM pg_temp.place();
@@ -143,8 +145,8 @@ SELECT m.key, u.elapsed, u.billed::numeric FROM (VALUES ('m2'), ('m3')) m (key),
 	gpucredit.usage u
 WHERE u.org = 'jo' AND u.job = pg_temp.job(m.key) ORDER BY m.key, u.elapsed;
 
--- An agent cannot have run longer than the server saw, give or take 5 s; more
--- is cut, and audited once.
+-- An agent cannot have run longer than the server saw, within 5 s; more is
+-- cut, and audited once.
 SELECT status FROM gpucredit.reserve('jo', 'a', 'skew', '1xJO-A', '10 h', pool => 'jo');
 SELECT job, attempt FROM pg_temp.place();
 SET gpucredit.clock = '2027-01-01 00:41+00';
@@ -158,7 +160,7 @@ SELECT at, operation, decision, reason FROM gpucredit.audit
 WHERE org = 'jo' AND job = pg_temp.job('skew') AND reason LIKE '%clock_skew%'
 	OR org = 'jo' AND job = pg_temp.job('skew') AND reason LIKE '%cut%' ORDER BY audit;
 
--- The wall limit is the end, and the bill never passes the hold.
+-- The wall limit ends the bill, which never passes the hold.
 SELECT status, held FROM gpucredit.reserve('jo', 'a', 'wall', '1xJO-A', '30 min', pool => 'jo');
 SELECT job, attempt FROM pg_temp.place();
 SET gpucredit.clock = '2027-01-01 01:11:59.999999+00';
@@ -170,8 +172,8 @@ SELECT action, reason, billed FROM gpucredit.meter('jo', pg_temp.job('wall'), 1,
 SELECT billed, released, job_state FROM gpucredit.settle('jo', pg_temp.job('wall'), 1, 'timeout');
 SELECT * FROM gpucredit.verify('jo');
 
--- A hold by the window is extended ahead of need, by what the wall limit
--- leaves at the last.
+-- A hold by the window is extended ahead of need; the last extension covers
+-- what the wall limit leaves.
 SET gpucredit.clock = '2027-01-02 00:00+00';
 SELECT status, held FROM gpucredit.reserve('jo', 'a', 'ext', '1xJO-A', '100 min', hold_window => '1 h', pool => 'jo');
 SELECT job, attempt FROM pg_temp.place();
@@ -183,7 +185,8 @@ SELECT action, reason, held, billed FROM gpucredit.meter('jo', pg_temp.job('ext'
 SELECT action, reason, held, billed FROM gpucredit.meter('jo', pg_temp.job('ext'), 1, '100 min');
 SELECT billed, released, job_state FROM gpucredit.settle('jo', pg_temp.job('ext'), 1, 'completed');
 
--- A tier without a longest run is held for by the hour, without end.
+-- A tier without a longest run has its hold extended hour by hour, without
+-- end.
 SELECT status, held FROM gpucredit.reserve('jo', 'a', 'serve', '2xJO-A', tier => 'production_inference', pool => 'jo');
 SELECT job, attempt FROM pg_temp.place();
 SET gpucredit.clock = '2027-01-02 02:40+00';
@@ -194,8 +197,8 @@ SELECT action, held, time_left FROM gpucredit.meter('jo', pg_temp.job('serve'), 
 SELECT billed, job_state FROM gpucredit.settle('jo', pg_temp.job('serve'), 1, 'completed');
 SELECT * FROM gpucredit.verify('jo');
 
--- A heartbeat that comes after the held time logs what it answers: the bill
--- within the hold as it has just extended it.
+-- A heartbeat after the held time logs the bill that it answers: within the
+-- hold as just extended.
 SELECT status, held FROM gpucredit.reserve('jo', 'a', 'late', '1xJO-A', '10 h', hold_window => '1 h', pool => 'jo');
 SELECT job, attempt FROM pg_temp.place();
 SELECT action FROM gpucredit.meter('jo', pg_temp.job('late'), 1, '1 s');
@@ -205,8 +208,8 @@ SELECT elapsed, billed FROM gpucredit.usage WHERE org = 'jo' AND job = pg_temp.j
 SELECT billed, job_state FROM gpucredit.settle('jo', pg_temp.job('late'), 1, 'completed');
 SELECT * FROM gpucredit.verify('jo');
 
--- Without funds: checkpoint while there is time, stop when there is none;
--- when funds arrive, on it goes.
+-- Without credit: the attempt is told to save while there is time, and to stop
+-- when there is none; new credit lets it go on.
 DO $$
 BEGIN
 	PERFORM gpucredit.create_account('jo-poor');
@@ -220,7 +223,8 @@ SELECT action, reason, held, deadline, time_left FROM gpucredit.meter('jo-poor',
 SET gpucredit.clock = '2027-01-03 00:57+00';
 SELECT action, reason, held, deadline, time_left FROM gpucredit.meter('jo-poor', pg_temp.job('p', 'jo-poor'), 1, '57 min');
 SELECT replayed FROM gpucredit.issue('jo-poor', '', 'i2', 2);
--- told again, though the agent's clock stands: once; what is late tries nothing
+-- a repeated heartbeat tries once more, though the agent's clock stands; a
+-- late one tries nothing
 SELECT action, reason, held, deadline, time_left FROM gpucredit.meter('jo-poor', pg_temp.job('p', 'jo-poor'), 1, '56 min 59 s');
 SELECT action, reason, held, deadline, time_left FROM gpucredit.meter('jo-poor', pg_temp.job('p', 'jo-poor'), 1, '57 min');
 SELECT action, reason, held, deadline, time_left FROM gpucredit.meter('jo-poor', pg_temp.job('p', 'jo-poor'), 1, '57 min');
@@ -229,24 +233,25 @@ SELECT action, reason, held, deadline, time_left FROM gpucredit.meter('jo-poor',
 SET gpucredit.clock = '2027-01-03 01:59+00';
 SELECT action, reason, held, time_left FROM gpucredit.meter('jo-poor', pg_temp.job('p', 'jo-poor'), 1, '119 min');
 SET gpucredit.clock = '2027-01-03 02:10+00';
--- the very instant at which all is used up
+-- the very instant at which the hold is used up
 SELECT action, reason, held, billed, time_left FROM gpucredit.meter('jo-poor', pg_temp.job('p', 'jo-poor'), 1, '119 min 59.999999 s');
 SELECT action, reason, held, billed, time_left FROM gpucredit.meter('jo-poor', pg_temp.job('p', 'jo-poor'), 1, '2 h');
 SELECT action, reason, held, billed, time_left FROM gpucredit.meter('jo-poor', pg_temp.job('p', 'jo-poor'), 1, '121 min');
--- stopped for good, unless it is told again with credit there
+-- the attempt must stop for good, unless it is metered again while there is
+-- credit
 SELECT replayed FROM gpucredit.issue('jo-poor', '', 'i3', 2);
 SELECT gpucredit.suspend_account('jo-poor', '', true);
 SELECT action, reason, held, billed FROM gpucredit.meter('jo-poor', pg_temp.job('p', 'jo-poor'), 1, '122 min');
 SELECT gpucredit.suspend_account('jo-poor', '', false);
 SELECT action, reason, held, billed, time_left FROM gpucredit.meter('jo-poor', pg_temp.job('p', 'jo-poor'), 1, '123 min');
--- denials of an extension are audited once each time it starves
+-- denied extensions are audited once each time the hold runs out
 SELECT at, operation, decision, reason FROM gpucredit.audit
 WHERE org = 'jo-poor' AND operation = 'extend' ORDER BY audit;
 SELECT billed, released, job_state FROM gpucredit.settle('jo-poor', pg_temp.job('p', 'jo-poor'), 1, 'completed');
 SELECT available, held, spent FROM gpucredit.balance('jo-poor');
 SELECT * FROM gpucredit.verify('jo-poor');
 
--- An organisation without any bucket that still pays is as poor, not busy.
+-- An organisation without any paying bucket is out of credit, not busy.
 SET gpucredit.clock = '2027-01-03 03:00+00';
 DO $$
 BEGIN
@@ -269,8 +274,8 @@ SELECT state FROM pg_temp.state('g', 'jo-gone');
 SELECT * FROM gpucredit.cancel('jo-gone', pg_temp.job('g', 'jo-gone'), 'c');
 SELECT * FROM gpucredit.verify('jo-gone');
 
--- Many heartbeats at once: answered in order; of duplicates the longest
--- counts; what names nothing real is told to stop, and the others proceed.
+-- Many heartbeats at once are answered in order. Of duplicates the longest
+-- counts; unknown attempts are told to stop, and the others proceed.
 SET gpucredit.clock = '2027-01-04 00:00+00';
 SELECT status FROM generate_series(1, 3) n,
 	gpucredit.reserve('jo', 'a', 'b' || n, '1xJO-A', '1 h', pool => 'jo');
@@ -301,15 +306,15 @@ FROM gpucredit.meter_batch(array_fill('jo'::text, ARRAY[10000]),
 	array_fill(1, ARRAY[10000]),
 	(SELECT array_agg(n * '1 ms'::interval ORDER BY n) FROM generate_series(1, 10000) n));
 SELECT elapsed FROM gpucredit.attempt WHERE org = 'jo' AND job = pg_temp.job('b3');
--- of attempts that run: what is told stays where nothing is, progress counts
--- from when it grew, usage is logged where that is due
+-- running attempts: a heartbeat that leaves out a figure keeps it, progress
+-- counts from when it grew, usage is logged where due
 SET gpucredit.clock = '2027-01-04 00:20+00';
 SELECT ordinal, action, billed FROM gpucredit.meter_batch('{jo,jo,jo,jo}',
 	ARRAY[pg_temp.job('b3'), pg_temp.job('b1'), pg_temp.job('b2'), pg_temp.job('b3')], '{1,1,1,1}',
 	'{4 min,12 min,11 min,5 min}', '{9,NULL,4,NULL}', '{0.9,NULL,0.2,NULL}');
 SELECT pg_temp.key(job) AS job, elapsed, logged, heard_at, progress, progress_at, utilization
 FROM gpucredit.attempt WHERE org = 'jo' AND ended_at IS NULL ORDER BY 1;
--- one of them claims more than passed
+-- one of them claims more time than has passed
 SET gpucredit.clock = '2027-01-04 00:25+00';
 SELECT ordinal, action, billed FROM gpucredit.meter_batch('{jo,jo,jo}',
 	ARRAY[pg_temp.job('b1'), pg_temp.job('b2'), pg_temp.job('b3')], '{1,1,1}', '{16 min,12 min,40 min}');
@@ -318,9 +323,9 @@ FROM gpucredit.attempt WHERE org = 'jo' AND ended_at IS NULL ORDER BY 1;
 SELECT pg_temp.key(u.job) AS job, at, elapsed, billed, progress, utilization FROM gpucredit.usage u
 WHERE org = 'jo' AND job IN (SELECT pg_temp.job('b' || n) FROM generate_series(1, 3) n) ORDER BY 1, 2;
 
--- Whatever a heartbeat says, the attempt's row is updated in place (HOT): the
--- first one, an ordinary one, one with all it can tell, one that is cut, one
--- that extends the hold, and those of a batch.
+-- Every kind of heartbeat updates the attempt's row in place (HOT): the first,
+-- an ordinary one, one with all figures, one that is cut, one that extends the
+-- hold, and those of a batch.
 SELECT status FROM gpucredit.reserve('jo', 'a', 'hot', '1xJO-A', '3 h', hold_window => '1 h', pool => 'jo');
 SELECT job FROM pg_temp.place() WHERE job = 'hot';
 BEGIN;
@@ -342,7 +347,7 @@ ROLLBACK;
 SELECT job_state FROM gpucredit.cancel('jo', pg_temp.job('hot'), 'not hot');
 SELECT job_state FROM gpucredit.settle('jo', pg_temp.job('hot'), 1, 'cancelled');
 
--- Settling: what each outcome makes of the job.
+-- Settling: what each outcome means for the job.
 SELECT b.job_state FROM generate_series(1, 3) n,
 	gpucredit.settle('jo', pg_temp.job('b' || n), 1, 'completed') b;
 SET gpucredit.clock = '2027-01-05 00:00+00';
@@ -357,12 +362,12 @@ SELECT o.outcome, s.billed, s.released, s.lapsed, s.refunded, s.job_state, s.ret
 FROM outcome o, gpucredit.settle('jo', pg_temp.job('o ' || o.outcome), 1, o.outcome, '30 min',
 	7, 'message', 'log') s ORDER BY o.n;
 SELECT o.outcome, s.* FROM outcome o, pg_temp.state('o ' || o.outcome) s ORDER BY o.n;
--- exactly once: whatever a second call says, it gets the first one's row
+-- exactly once: a second call with any arguments gets the first one's row
 SELECT o.outcome, s.outcome AS was, s.billed, s.released, s.job_state, s.retry_at, s.replayed
 FROM outcome o, gpucredit.settle('jo', pg_temp.job('o ' || o.outcome), 1, 'timeout', '40 min') s ORDER BY o.n;
 SELECT exit_code, message, log_uri, elapsed FROM gpucredit.attempt
 WHERE org = 'jo' AND job = pg_temp.job('o failed');
--- the second attempt: a failure too many ends the job; preemption, loss and
+-- the second attempt: one failure too many ends the job; preemption, loss and
 -- resizing never do
 SET gpucredit.clock = '2027-01-05 00:30:30+00';
 SELECT job, attempt, per_gpu_hour FROM pg_temp.place();
@@ -377,7 +382,7 @@ SELECT s.job_state FROM outcome o, gpucredit.settle('jo', pg_temp.job('o ' || o.
 WHERE o.outcome IN ('preempted', 'node_lost', 'resized');
 SELECT * FROM gpucredit.verify('jo');
 
--- Backoff doubles up to its bound; until then the job is not placed.
+-- Backoff doubles up to its limit; until then the job is not placed.
 SET gpucredit.retry_backoff_max = '100 s';
 SET gpucredit.clock = '2027-01-06 00:00+00';
 SELECT status FROM gpucredit.reserve('jo', 'a', 'retry', '1xJO-A', '1 h', pool => 'jo', max_retries => 4);
@@ -422,7 +427,7 @@ SELECT replayed FROM gpucredit.issue('jo-unf', '', 'i3', 0.000001);
 SELECT job, attempt, per_gpu_hour FROM pg_temp.place();
 SELECT * FROM pg_temp.state('u', 'jo-unf');
 SELECT available, held, spent FROM gpucredit.balance('jo-unf');
--- a job that waits unfunded can be cancelled
+-- an unfunded job can be cancelled
 SELECT billed, job_state FROM gpucredit.settle('jo-unf', pg_temp.job('u', 'jo-unf'), 2, 'node_lost', '0');
 SELECT gpucredit.suspend_account('jo-unf', '', true);
 SET gpucredit.clock = '2027-01-07 00:13+00';
@@ -433,9 +438,9 @@ SELECT job_state FROM gpucredit.cancel('jo-unf', pg_temp.job('u', 'jo-unf'), 'c'
 SELECT available, held, spent FROM gpucredit.balance('jo-unf');
 SELECT gpucredit.set_price('JO-A', 2, 'jo');
 SELECT * FROM gpucredit.verify('jo-unf');
--- What it is offered is made again, too: types that came since count for "*",
--- one that nobody knows any more is passed over, and where nothing it asks for
--- is there, it keeps what it was offered.
+-- Its offers are made again, too: new types count for "*", and a type that
+-- nobody knows any more is passed over. Where none of its types is left, the
+-- job keeps its old offers.
 CREATE FUNCTION pg_temp.offers() RETURNS TABLE (request text, state text,
 	offer_types text[], offer_prices text[], held numeric) LANGUAGE sql AS $$
 	SELECT j.request::text, j.state, j.offer_types, j.offer_prices::text[], h.held::numeric
@@ -482,8 +487,8 @@ SELECT count(*) FROM gpucredit.place('renew');
 SELECT * FROM pg_temp.offers();
 SELECT * FROM gpucredit.verify('renew');
 
--- What nobody could pay waits for credit, too, and keeps nobody else from it: a
--- job without end of a free type, which then has a price.
+-- A job that nobody could pay waits for credit, too, and blocks no other: here
+-- a job without end of a free type, which then gets a price.
 DO $$
 BEGIN
 	PERFORM gpucredit.create_account('dear'), gpucredit.issue('dear', '', 'i', 100);
@@ -505,8 +510,8 @@ SELECT gpucredit.set_price('JO-D', 0);
 SELECT pg_temp.key(job, 'dear') AS key, attempt FROM gpucredit.place('dear');
 SELECT * FROM gpucredit.verify('dear');
 
--- Credit for some of those that wait: one cycle takes them all, of each account
--- the oldest, and plan says which.
+-- There is credit for some of the unfunded jobs: one cycle funds them all, the
+-- oldest of each account, and plan lists them.
 DO $$
 BEGIN
 	PERFORM gpucredit.create_account('jo-few');
@@ -534,7 +539,7 @@ SELECT s.key, s.attempt, EXISTS (SELECT FROM foreseen f WHERE f.job = p.job AND 
 FROM gpucredit.place('jo-few') p JOIN LATERAL (SELECT r.key, p.attempt FROM gpucredit.request r
 	WHERE r.org = p.org AND r.operation = 'reserve' AND r.result[1] = p.job::text) s ON true ORDER BY 1;
 SELECT count(*) FROM gpucredit.place('jo-few');
--- what costs nothing is held back by no budget, however far that is passed
+-- a job that costs nothing is held back by no budget, however far it is passed
 DO $$
 BEGIN
 	PERFORM gpucredit.create_account('jo-few', 'c');
@@ -551,8 +556,8 @@ SELECT passes, detail FROM gpucredit.explain('jo-few', pg_temp.job('c1', 'jo-few
 SELECT action FROM gpucredit.plan('jo-few');
 SELECT action FROM gpucredit.place('jo-few');
 SELECT * FROM gpucredit.verify('jo-few');
--- explain names the budget that keeps a job from its credit, and the rules of
--- the buckets that do not pay for it
+-- explain names the budget that keeps credit from a job, and the rules of the
+-- buckets that do not pay for it
 DO $$
 BEGIN
 	PERFORM gpucredit.create_account('jo-why');
@@ -587,7 +592,7 @@ SELECT check_name, passes, detail FROM gpucredit.explain('jo-why', pg_temp.job('
 SELECT action FROM gpucredit.plan('jo-why');
 SELECT action FROM gpucredit.place('jo-why');
 SELECT * FROM gpucredit.verify('jo-why');
--- What cannot be paid for blocks nobody, not even in its own account: the
+-- A job that cannot be paid blocks nobody, not even in its own account: the
 -- oldest wants more than there is, the next draws from another bucket
 DO $$
 BEGIN
@@ -610,8 +615,8 @@ SELECT pg_temp.key(p.job, 'jo-past') AS key, p.attempt FROM gpucredit.place('jo-
 SELECT available, held FROM gpucredit.balance('jo-past');
 SELECT * FROM gpucredit.verify('jo-past');
 
--- More wait than a cycle tries: accounts take turns, so the few of one do not
--- wait for the many of another that were there first.
+-- More jobs wait than a cycle tries: accounts take turns, so an account's few
+-- jobs do not wait for another's many older ones.
 DO $$
 BEGIN
 	PERFORM gpucredit.create_account('turns'), gpucredit.create_account('turns', 'many'), gpucredit.create_account('turns', 'few');
@@ -635,7 +640,7 @@ SELECT count(*) FROM gpucredit.place('turns');
 SELECT count(gpucredit.settle('turns', job, 2, 'completed', '0')) FROM gpucredit.job WHERE org = 'turns' AND state = 'active';
 SELECT * FROM gpucredit.verify('turns');
 
--- What is spent of a bucket per job counts over all its attempts.
+-- A cap per job counts what all attempts of the job spent of the bucket.
 SET gpucredit.clock = '2027-01-08 00:00+00';
 DO $$
 BEGIN
@@ -651,7 +656,8 @@ SET gpucredit.clock = '2027-01-08 01:00+00';
 SELECT billed, job_state FROM gpucredit.settle('jo-cap', pg_temp.job('c', 'jo-cap'), 2, 'preempted', '30 min');
 SELECT available, held, spent FROM gpucredit.balance('jo-cap');
 
--- Who settles: an agent says how long it ran; an application may only end it.
+-- Who settles: an agent reports how long the attempt ran; an application may
+-- only end it.
 SET gpucredit.clock = '2027-01-09 00:00+00';
 SELECT status FROM generate_series(1, 2) n, gpucredit.reserve('jo', 'a', 'app' || n, '4xJO-B', '1 h', pool => 'jo');
 SELECT job, node, gpus FROM pg_temp.place();
@@ -665,8 +671,8 @@ SELECT * FROM gpucredit.settle('jo', :app1, 1, 'completed', '0');
 SELECT billed, job_state FROM gpucredit.settle('jo', :app1, 1, 'completed');
 SELECT * FROM gpucredit.meter('jo', :app1, 1, '1 s');
 RESET ROLE;
--- its devices are given out again when the node was seen without it, or may
--- be taken for lost, not before
+-- its devices are given out again when its node was seen without it, or may be
+-- taken for lost, not before
 SELECT action FROM gpucredit.heartbeat('jo-b', running => ARRAY[format('jo/%s/1', :app1)]);
 SELECT * FROM gpucredit.place('jo');
 SELECT action FROM gpucredit.heartbeat('jo-b');		-- not told
@@ -680,13 +686,13 @@ SET gpucredit.clock = '2027-01-09 00:01:09.999999+00';
 SELECT job, attempt FROM pg_temp.place();
 SET gpucredit.clock = '2027-01-09 00:01:10+00';
 SELECT job, attempt FROM pg_temp.place();
--- an administrator may say what an agent may
+-- an administrator may settle as an agent does
 CREATE ROLE gpucredit_test_admin IN ROLE gpucredit_admin;
 SET ROLE gpucredit_test_admin;
 SELECT billed > 0 AS billed, job_state FROM gpucredit.settle('jo', :app2, 2, 'completed', '3 s');
 RESET ROLE;
 DROP ROLE gpucredit_test_admin;
--- what a node runs and should not is told to stop
+-- a node is told to stop an attempt that it should not run
 SELECT org, job, attempt, action, gpus FROM gpucredit.heartbeat('jo-b', running => '{gone/17/3}');
 DROP ROLE gpucredit_test_app;
 
@@ -702,7 +708,7 @@ SELECT state, held FROM pg_temp.state('c1');
 SELECT job_state, replayed FROM gpucredit.cancel('jo', pg_temp.job('c1'), 'k1b');	-- stopping
 SELECT action, reason, time_left FROM gpucredit.meter('jo', pg_temp.job('c1'), 1, '1 s');
 SELECT action, time_left FROM gpucredit.heartbeat('jo-b');
--- it ends when its agent says so, as cancelled, if it did not complete
+-- the attempt ends when its agent says so, as cancelled unless it completed
 SET gpucredit.clock = '2027-01-10 00:01+00';
 SELECT outcome, billed, released, job_state, retry_at FROM gpucredit.settle('jo', pg_temp.job('c1'), 1, 'failed', '1 min');
 SELECT job_state, replayed FROM gpucredit.cancel('jo', pg_temp.job('c1'), 'k1c');
@@ -712,7 +718,8 @@ SELECT job_state FROM gpucredit.cancel('jo', pg_temp.job('c3'), 'k3');	-- runnin
 SELECT outcome, job_state FROM gpucredit.settle('jo', pg_temp.job('c3'), 1, 'completed');
 SELECT job_state FROM gpucredit.cancel('jo', pg_temp.job('c3'), 'k3b');
 
--- A job that got a cheaper type than it can afford gets the rest back at once.
+-- A job that got a cheaper type than its hold covers gets the rest back at
+-- once.
 SET gpucredit.clock = '2027-01-11 00:00+00';
 SELECT available FROM gpucredit.balance('jo');
 SELECT status, held FROM gpucredit.reserve('jo', 'a', 'cheap', '2xJO-A|JO-B', '2 h', pool => 'jo');
@@ -730,15 +737,15 @@ SET gpucredit.clock = '2027-01-11 02:30+00';
 SELECT action, billed, held, time_left FROM gpucredit.meter('jo', pg_temp.job('cpu'), 1, '30 min');
 SELECT billed, released, job_state FROM gpucredit.settle('jo', pg_temp.job('cpu'), 1, 'completed');
 
--- Less elapsed at settlement than was metered: what was metered stands.
+-- A settlement with less elapsed than metered changes nothing.
 SELECT status FROM gpucredit.reserve('jo', 'a', 'less', '1xJO-A', '2 h', pool => 'jo');
 SELECT job, node FROM pg_temp.place();
 SET gpucredit.clock = '2027-01-11 03:30+00';
 SELECT action, billed FROM gpucredit.meter('jo', pg_temp.job('less'), 1, '45 min');
 SELECT billed, released, job_state FROM gpucredit.settle('jo', pg_temp.job('less'), 1, 'completed', '10 min');
 
--- meter acts as its owner on a path of its own, whatever its caller's, and
--- gives both back, after an error too.
+-- meter acts as its owner on a search path of its own, whatever its caller's
+-- is, and restores both, also after an error.
 CREATE SCHEMA jo_hostile;
 CREATE FUNCTION jo_hostile.seen(text, text) RETURNS boolean LANGUAGE plpgsql
 AS $$ BEGIN RAISE 'a hostile operator ran as %', current_user; END $$;
@@ -760,11 +767,12 @@ SELECT job_state FROM gpucredit.settle('jo', :path, 1, 'completed');
 DROP SCHEMA jo_hostile CASCADE;
 DROP ROLE gpucredit_test_agent;
 
--- In all: every credit is somewhere, and nothing is held for what is over.
+-- In all: all credit is accounted for, and nothing is held for jobs that are
+-- over.
 SELECT available, held, used, spent, available + held + spent AS issued FROM gpucredit.balance('jo');
 SELECT state, count(*) FROM gpucredit.jobs WHERE org LIKE 'jo%' GROUP BY 1 ORDER BY 1;
 SELECT sum(billed)::numeric AS billed FROM gpucredit.attempt WHERE org = 'jo';
--- the story of one of them
+-- the history of one of them
 SELECT h.at, h.what, h.attempt FROM gpucredit.history('jo', pg_temp.job('cheap')) h;
 
 SELECT * FROM gpucredit.verify();

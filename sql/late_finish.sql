@@ -1,5 +1,5 @@
--- A finish that comes late: the server ended the attempt, and queued its job
--- again, when its agent says that it completed.
+-- A late finish: the server ended an attempt and queued its job again before
+-- the agent reports that it completed.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS gpucredit CASCADE;
 RESET client_min_messages;
@@ -39,7 +39,7 @@ LANGUAGE sql AS $$
 	WHERE j.org = tenant AND j.job = pg_temp.job(job_key, tenant) GROUP BY j.job, j.state, j.attempt
 $$;
 
--- Jobs that run an hour by what was metered, of which nothing is heard then.
+-- Jobs are metered for an hour and then fall silent.
 SELECT k, status, held FROM unnest('{done,again,free,gone,twice}'::text[]) k,
 	gpucredit.reserve('late', '', k, '1xLATE-A', '10 h', pool => 'late',
 		tier => CASE k WHEN 'free' THEN 'late-free' ELSE 'standard_training' END,
@@ -54,8 +54,8 @@ SELECT count(*) FROM gpucredit.reap_holds();
 SELECT k, s.* FROM unnest('{done,again,free,gone,twice}'::text[]) k, pg_temp.state(k) s;
 SELECT available, held, spent FROM gpucredit.balance('late');
 
--- It completed after all: nothing runs again, and what ran is billed, by a hold
--- that covers more than it was, too.
+-- The attempt completed after all: nothing runs again, and its whole time is
+-- billed, also where that is more than the hold covered.
 SET gpucredit.clock = '2028-02-01 04:10+00';
 SELECT * FROM gpucredit.settle('late', pg_temp.job('done'), 1, 'completed', '3 h', 0, 'done', 'log://1');
 SELECT * FROM pg_temp.state('done');
@@ -67,13 +67,14 @@ SELECT decision, reason, detail FROM gpucredit.audit WHERE org = 'late' AND job 
 SELECT * FROM gpucredit.settle('late', pg_temp.job('done'), 1, 'completed', '4 h');
 SELECT * FROM gpucredit.settle('late', pg_temp.job('done'), 1, 'failed', '1 min');
 SELECT action, reason, billed, held FROM gpucredit.meter('late', pg_temp.job('done'), 1, '4 h');
--- more than passed is cut
+-- a claim of more time than passed is cut
 SELECT outcome, billed, job_state, uncollected FROM gpucredit.settle('late', pg_temp.job('again'), 1, 'completed', '9 h');
--- what was refunded as lost is not lost
+-- lost work that was refunded is billed again
 SELECT billed, refunded FROM gpucredit.attempt WHERE org = 'late' AND job = pg_temp.job('free');
 SELECT outcome, billed, refunded, job_state, uncollected FROM gpucredit.settle('late', pg_temp.job('free'), 1, 'completed', '2 h');
 SELECT * FROM pg_temp.state('free');
--- anything else than that it completed is evidence, as is the word of who is no agent
+-- any other outcome is only evidence, and so is the word of a caller that is
+-- no agent
 CREATE ROLE late_app LOGIN;
 GRANT gpucredit_app TO late_app;
 SELECT pg_temp.job('gone') AS gone, pg_temp.job('twice') AS twice \gset
@@ -82,7 +83,7 @@ SET ROLE late_app;
 SELECT outcome, billed, job_state, replayed FROM gpucredit.settle('late', :gone, 1, 'completed');
 RESET ROLE;
 SELECT * FROM gpucredit.verify('late');
--- one that was cancelled while it waited stays so
+-- a job cancelled while it waited stays cancelled
 SELECT job_state FROM gpucredit.cancel('late', :gone, 'c');
 SELECT outcome, billed, job_state, replayed FROM gpucredit.settle('late', :gone, 1, 'completed', '2 h');
 -- once another attempt has begun, the settlement stands
@@ -93,7 +94,7 @@ SELECT outcome, billed, job_state, replayed FROM gpucredit.settle('late', :twice
 SELECT available, held, spent FROM gpucredit.balance('late');
 SELECT * FROM gpucredit.verify('late');
 
--- A job that waits for credit holds none: as much is billed as there is.
+-- A job that waits for credit holds none: the bill is what credit there is.
 SET gpucredit.clock = '2028-02-02 00:00+00';
 DO $$
 BEGIN
@@ -117,7 +118,7 @@ SELECT kind, detail ->> 'reason' AS reason, detail ->> 'uncollected' AS uncollec
 FROM gpucredit.alert WHERE org = 'late-poor' AND kind = 'uncollected';
 SELECT * FROM gpucredit.verify('late-poor');
 
--- What was promised to it goes to others.
+-- Devices promised to the job go to others.
 SET gpucredit.clock = '2028-02-03 00:00+00';
 SELECT status FROM gpucredit.reserve('late', '', 'promised', '8xLATE-A', '10 h', pool => 'late', tier => 'premium_training');
 SELECT pg_temp.place();
@@ -141,8 +142,8 @@ SELECT * FROM gpucredit.place('late');
 SELECT job_state FROM gpucredit.settle('late', pg_temp.job('batch'), 1, 'completed', '20 min');
 SELECT * FROM gpucredit.verify('late');
 
--- An owner ends its job, whose process goes on until its agent notices: that
--- is billed once the agent tells of it, whatever the job does by then.
+-- An owner ends its job, whose process runs on until its agent notices: that
+-- time is billed once the agent reports it, whatever the job does by then.
 SET gpucredit.clock = '2028-02-04 00:00+00';
 SELECT k, status FROM unnest('{on,requeued}'::text[]) k,
 	gpucredit.reserve('late', '', k, '1xLATE-A', '1 h', pool => 'late');

@@ -1,5 +1,5 @@
--- Accounts, credits, holds: what an account can spend, from which bucket it
--- is spent, and where the rest goes.
+-- Accounts, credits, holds: what an account can spend, from which bucket it is
+-- spent, and where the rest goes.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS gpucredit CASCADE;
 RESET client_min_messages;
@@ -60,7 +60,7 @@ SELECT gpucredit.create_account('le', 'vision/');
 SELECT gpucredit.create_account('le', 'vision//alice');
 SELECT gpucredit.create_account('');
 SELECT gpucredit.create_account('le', 'Vision', 3);	-- case matters
--- again: the weight changes, and nothing else
+-- the same call again changes the weight, and nothing else
 SELECT gpucredit.suspend_account('le', 'vision', true);
 SELECT gpucredit.create_account('le', 'vision', 7);
 SELECT gpucredit.suspend_account('le', 'd/x', true);
@@ -68,7 +68,7 @@ SELECT account, weight, suspended FROM gpucredit.account
 WHERE org = 'le' ORDER BY account;
 SELECT gpucredit.suspend_account('le', 'vision', false);
 
--- Issuing: kinds, from when, until when.
+-- Issuing: kinds, starts and ends.
 SELECT replayed FROM gpucredit.issue('le', '', 'i1', 100, memo => 'forever');
 SELECT replayed FROM gpucredit.issue('le', 'vision', 'i2', 10, 'promo',
 	valid_for => '1 day', memo => 'promo');
@@ -89,7 +89,7 @@ SELECT * FROM gpucredit.issue('le', '', 'x', 1,
 	effective_at => '2026-01-01', valid_for => '1 day');	-- over already
 SELECT * FROM gpucredit.issue('le', '', 'x', 1, policy => '{"color": "red"}');
 SELECT * FROM gpucredit.issue('le', 'no such', 'x', 1);
--- an account spends its own buckets and its ancestors', not its children's
+-- an account spends its own buckets and its ancestors', not its descendants'
 SELECT a.account, b.*
 FROM (VALUES (''), ('vision'), ('vision/alice'), ('d')) a (account),
 	gpucredit.balance('le', a.account) b;
@@ -100,7 +100,7 @@ SELECT available, promo, granted, paid, next_expiry_at, next_expiry_amount
 FROM gpucredit.balance('le', 'vision/alice');
 SELECT * FROM gpucredit.verify('le');
 
--- The burn order, each criterion deciding where those before it tie:
+-- The burn order; each criterion decides where those before it tie:
 -- priority, expiry, kind, depth, effective, bucket.
 SET gpucredit.clock = '2027-01-01 00:00+00';
 DO $$
@@ -138,7 +138,7 @@ END $$;
 SELECT memo, usable FROM pg_temp.buckets('le-burn', 'p/u');
 SELECT status, held FROM gpucredit.hold('le-burn', 'p/u', 'all', 10.5, '1 h');
 SELECT part, bucket, drawn FROM pg_temp.parts('le-burn', 'all');
--- spent first drawn first, given back last drawn first
+-- captures spend first drawn first; releases give back last drawn first
 SELECT captured, released FROM gpucredit.capture('le-burn',
 	pg_temp.hold('le-burn', 'all'), 'c1', 2.25, false);
 SELECT captured, released, lapsed FROM gpucredit.capture('le-burn',
@@ -161,23 +161,23 @@ FROM gpucredit.hold('le-hold', 'u', 'h2', 10, '1 h');
 SELECT status, reason, held FROM gpucredit.hold('le-hold', '', 'h3', 0.000001, '1 h');
 SELECT available, held, spent FROM gpucredit.balance('le-hold');
 SELECT available, held, spent FROM gpucredit.balance('le-hold', 'u');
--- capture in pieces; more than is left is refused, exactly that is not
+-- capture in pieces; more than is left is refused, exactly what is left is not
 SELECT * FROM gpucredit.capture('le-hold', pg_temp.hold('le-hold', 'h2'), 'c1', 4, false);
 SELECT * FROM gpucredit.capture('le-hold', pg_temp.hold('le-hold', 'h2'), 'c2', 0, false);
 SELECT * FROM gpucredit.capture('le-hold', pg_temp.hold('le-hold', 'h2'), 'c3', 6.000001);
 SELECT * FROM gpucredit.capture('le-hold', pg_temp.hold('le-hold', 'h2'), 'c4', 6);
--- closed: no more of anything, but the same call is answered again
+-- a closed hold gives nothing more, but replays the same call
 SELECT * FROM gpucredit.capture('le-hold', pg_temp.hold('le-hold', 'h2'), 'c5', 0);
 SELECT * FROM gpucredit.release('le-hold', pg_temp.hold('le-hold', 'h2'), 'r1');
 SELECT * FROM gpucredit.capture('le-hold', pg_temp.hold('le-hold', 'h2'), 'c4', 6);
 SELECT available, held, spent FROM gpucredit.balance('le-hold');
--- release gives all back; once
+-- release gives everything back, once
 SELECT replayed FROM gpucredit.issue('le-hold', '', 'i2', 5, memo => 'more');
 SELECT status FROM gpucredit.hold('le-hold', 'u', 'h4', 3, '1 h');
 SELECT * FROM gpucredit.release('le-hold', pg_temp.hold('le-hold', 'h4'), 'r2');
 SELECT * FROM gpucredit.release('le-hold', pg_temp.hold('le-hold', 'h4'), 'r2');
 SELECT * FROM gpucredit.release('le-hold', pg_temp.hold('le-hold', 'h4'), 'r3');
--- a suspended account, at any level, holds nothing again; what it has it keeps
+-- an account suspended at any level takes no new holds; its open holds stay
 SELECT status FROM gpucredit.hold('le-hold', 'u/v', 'h5', 1, '1 h');
 SELECT gpucredit.suspend_account('le-hold', 'u', true);
 SELECT status, reason, hold, held FROM gpucredit.hold('le-hold', 'u/v', 'h6', 1, '1 h');
@@ -203,25 +203,25 @@ SELECT * FROM gpucredit.capture('le-ttl', pg_temp.hold('le-ttl', 'h1'), 'c1', 1,
 SET gpucredit.clock = '2027-01-01 01:00+00';
 SELECT * FROM gpucredit.capture('le-ttl', pg_temp.hold('le-ttl', 'h1'), 'c2', 1, false);
 SELECT * FROM gpucredit.capture('le-ttl', pg_temp.hold('le-ttl', 'h1'), 'c2', 0);
--- its credit is free from that instant, whether or not anybody released it
+-- its credit is available from that instant, released or not
 SELECT available, held, spent FROM gpucredit.balance('le-ttl');
 SELECT memo, available, held, spent FROM pg_temp.buckets('le-ttl');
 SELECT status, held FROM gpucredit.hold('le-ttl', '', 'h3', 9, '1 h');
 SELECT part, drawn, held, spent, returned FROM pg_temp.parts('le-ttl', 'h1');
 SELECT part, drawn, held, spent, returned FROM pg_temp.parts('le-ttl', 'h2');
--- released by another call: release says what was released then
+-- another call released it: release reports what was released then
 SELECT * FROM gpucredit.release('le-ttl', pg_temp.hold('le-ttl', 'h1'), 'r1');
 SELECT * FROM gpucredit.release('le-ttl', pg_temp.hold('le-ttl', 'h2'), 'r2');
 SELECT * FROM gpucredit.release('le-ttl', pg_temp.hold('le-ttl', 'h2'), 'r3');
--- past its ttl and nobody released it yet: release does
+-- nobody released it yet: release does
 SET gpucredit.clock = '2027-01-01 03:00+00';
 SELECT * FROM gpucredit.release('le-ttl', pg_temp.hold('le-ttl', 'h3'), 'r4');
 SELECT * FROM gpucredit.release('le-ttl', pg_temp.hold('le-ttl', 'h3'), 'r5');
 SELECT available, held, spent FROM gpucredit.balance('le-ttl');
 SELECT * FROM gpucredit.verify('le-ttl');
 
--- A bucket is active in [effective_at, expires_at).  What was held before it
--- expired stays good; what comes back after that has lapsed.
+-- A bucket is active in [effective_at, expires_at). A hold made before its end
+-- stays good; what returns after it lapses.
 SET gpucredit.clock = '2027-01-01 00:00+00';
 DO $$
 BEGIN
@@ -244,7 +244,7 @@ SELECT available, held, spent, next_expiry_at FROM gpucredit.balance('le-exp');
 SELECT * FROM gpucredit.capture('le-exp', pg_temp.hold('le-exp', 'h1'), 'c1', 2);
 SELECT * FROM gpucredit.release('le-exp', pg_temp.hold('le-exp', 'h2'), 'r1');
 SELECT * FROM pg_temp.buckets('le-exp');
--- a hold over both kinds: released to one, lapsed from the other
+-- a hold draws from both kinds: one part is released, the other lapses
 SET gpucredit.clock = '2027-01-01 03:00+00';
 SELECT replayed FROM gpucredit.issue('le-exp', '', 'i3', 2, 'promo',
 	valid_for => '1 h', memo => 'another hour');
@@ -255,7 +255,7 @@ SELECT * FROM pg_temp.parts('le-exp', 'h3');
 SELECT * FROM pg_temp.buckets('le-exp');
 SELECT * FROM gpucredit.verify('le-exp');
 
--- Policies: plain holds draw only from what pays for anything.
+-- Policies: plain holds draw only from buckets without conditions.
 SET gpucredit.clock = '2027-01-01 00:00+00';
 DO $$
 BEGIN
@@ -300,20 +300,20 @@ BEGIN
 END $$;
 SELECT * FROM pg_temp.pays('r1', '1xLE-A', 'standard_training', 'le-pol');
 SELECT * FROM pg_temp.pays('r2', '1xLE-B', 'standard_training', 'le-pol');
--- it must allow every type the request accepts
+-- a policy must allow every type that the request accepts
 SELECT * FROM pg_temp.pays('r3', '1xLE-A|LE-B', 'standard_training', 'le-pol');
 SELECT * FROM pg_temp.pays('r4', '1x*', 'standard_training', 'le-pol');
 SELECT * FROM pg_temp.pays('r5', '1xLE-B', 'interactive', 'le-pol');
 SELECT * FROM pg_temp.pays('r6', '1xLE-B', 'standard_training', 'le-pol-2');
--- in burn order, from all that allow it
+-- drawn in burn order, from all buckets that allow it
 SELECT * FROM pg_temp.pays('r7', '8xLE-A', 'interactive', 'le-pol-2', '3 h');
--- nothing but a request's own words is allowed: an empty list allows nothing
+-- a policy allows only words of a request: an empty list allows nothing
 SELECT replayed FROM gpucredit.issue('le-pol', '', 'i4', 10, priority => -1,
 	policy => '{"tiers": []}', memo => 'for no tier');
 SELECT * FROM pg_temp.pays('r8', '1xLE-A', 'standard_training', 'le-pol');
 SELECT * FROM gpucredit.verify('le-pol');
 
--- max_per_job, max_share: caps on what one bucket gives.
+-- max_per_job and max_share cap what one bucket gives.
 DO $$
 BEGIN
 	PERFORM gpucredit.create_account('le-cap');
@@ -326,7 +326,7 @@ BEGIN
 	PERFORM gpucredit.issue('le-cap', '', 'i4', 1, priority => 4,
 		memo => 'one');
 END $$;
--- shares are rounded down; a cap per job is none for a plain hold
+-- shares are rounded down; a cap per job gives a plain hold nothing
 SELECT status FROM gpucredit.hold('le-cap', '', 'h1', 1.000001, '1 h');
 SELECT part, bucket, drawn FROM pg_temp.parts('le-cap', 'h1');
 SELECT released FROM gpucredit.release('le-cap', pg_temp.hold('le-cap', 'h1'), 'r1');
@@ -335,8 +335,7 @@ SELECT status, reason, held FROM gpucredit.reserve('le-cap', '', 'j2', '5xLE-A',
 SELECT * FROM pg_temp.drawn('le-cap', 'j2');
 SELECT * FROM gpucredit.verify('le-cap');
 
--- A dead hold's credit is free also for a call that may not use what else
--- there is.
+-- A dead hold's credit is also free for a call that may not use other credit.
 SET gpucredit.clock = '2027-01-01 00:00+00';
 DO $$
 BEGIN
@@ -350,7 +349,7 @@ SET gpucredit.clock = '2027-01-01 01:00+00';
 SELECT status, reason, held FROM gpucredit.hold('le-dead', '', 'h2', 5, '1 h');
 SELECT memo, available, held FROM pg_temp.buckets('le-dead');
 
--- Who has no bucket at all is short of credit as well.
+-- An account without any bucket is short of credit as well.
 DO $$
 BEGIN
 	PERFORM gpucredit.create_account('le-dead', 'poor');
@@ -364,7 +363,7 @@ WHERE org = 'le-dead' ORDER BY hold;
 SELECT * FROM gpucredit.verify('le-dead');
 
 -- Compartments: issued = available + held + spent + expired + revoked + moved,
--- as it is written and as it is told.
+-- in the tables and in every answer.
 SET gpucredit.clock = '2027-01-01 05:00+00';
 SELECT count(*) AS unbalanced FROM gpucredit.bucket b
 WHERE b.org LIKE 'le%' AND b.issued::numeric <> b.available::numeric
@@ -374,12 +373,12 @@ SELECT a.org, b.issued = b.available + b.held + b.spent + b.expired
 	+ b.revoked + b.moved AS balanced, count(*)
 FROM gpucredit.account a, gpucredit.buckets(a.org, a.account) b
 WHERE a.org LIKE 'le%' GROUP BY 1, 2 ORDER BY 1;
--- and what all buckets hold is what all holds hold
+-- and all buckets together hold as much as all holds
 SELECT a.org, sum(b.held) AS buckets, (SELECT held FROM gpucredit.balance(a.org)) AS holds
 FROM gpucredit.account a, gpucredit.buckets(a.org, a.account) b
 WHERE a.org IN ('le-exp', 'le-ttl', 'le-pol', 'le-cap') GROUP BY a.org ORDER BY 1;
 
--- The balance at any instant, as the entries tell it.
+-- The balance at any instant, from the entries.
 SELECT i.at, b.available, b.held, b.spent, b.promo, b.next_expiry_at,
 	b.next_expiry_amount
 FROM (VALUES ('2026-12-31 23:59+00'::timestamptz), ('2027-01-01 00:00+00'),
@@ -389,7 +388,7 @@ FROM (VALUES ('2026-12-31 23:59+00'::timestamptz), ('2027-01-01 00:00+00'),
 	('2027-01-01 05:00+00'), ('2030-01-01 00:00+00')) i (at),
 	gpucredit.balance('le-exp', '', i.at) b;
 
--- The statement: what happened, and what was available after each.
+-- The statement: what happened, and what was available after each entry.
 SELECT s.at, b.memo, s.operation, s.source, s.target, s.amount, s.available
 FROM (SELECT row_number() OVER () AS n, * FROM gpucredit.statement('le-exp')) s
 	JOIN gpucredit.bucket b ON b.org = 'le-exp' AND b.bucket = s.bucket
@@ -407,8 +406,8 @@ FROM gpucredit.account a
 		ORDER BY s.ordinality DESC LIMIT 1) s ON true
 WHERE a.org LIKE 'le%' AND (s.available IS NOT NULL OR b.available <> 0);
 
--- Entries, audit and usage are append-only, for the owner and a superuser
--- too, whatever they try.
+-- Entries, audit and usage are append-only, for the owner and a superuser,
+-- too.
 UPDATE gpucredit.entry SET amount = amount WHERE org = 'le';
 UPDATE gpucredit.entry SET amount = amount WHERE false;
 DELETE FROM gpucredit.entry WHERE org = 'le';
@@ -425,8 +424,8 @@ DELETE FROM gpucredit.audit WHERE org = 'le';
 TRUNCATE gpucredit.usage;
 RESET session_replication_role;
 
--- Nobody writes a row of money that cannot be, in whatever role: not one more
--- credit than there is, none below zero, no hold that is closed and holds.
+-- No role can write an impossible row of money: more credit than exists, a
+-- negative amount, a closed hold with credit.
 CREATE FUNCTION pg_temp.refused(deed text) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -493,14 +492,14 @@ SELECT pg_temp.refused(format('UPDATE gpucredit.hold_budget SET %s
 FROM unnest(ARRAY['spent = ''-1''', 'reserved = ''0''']) AS change;
 ROLLBACK;
 RESET session_replication_role;
--- what is not there at all is refused as such
+-- a missing row is refused as missing
 INSERT INTO gpucredit.bucket (org, bucket, account, priority, effective_at,
 	policy, created_at)
 VALUES ('le', 0, '', 1, '2027-01-01', '{}', '2027-01-01');
 SELECT gpucredit_internal.refuse_unsound();
 
 -- Many holds in one transaction: each is written before its locks, in a
--- subtransaction; beyond some dozens they are not, and are granted as well.
+-- subtransaction. After some dozens they lock first, and are granted as well.
 BEGIN;
 SELECT gpucredit.create_account('le-many'),
 	gpucredit.issue('le-many', '', 'i', 100) \g /dev/null
@@ -515,8 +514,8 @@ FROM gpucredit.hold h JOIN gpucredit.entry e ON e.org = h.org
 WHERE h.org = 'le-many';
 SELECT available, held FROM gpucredit.balance('le-many');
 
--- After one that locked first, as it took of two buckets, none of the
--- transaction is written so: it would make a multixact of what is locked.
+-- After a hold that locked first, as it drew from two buckets, the
+-- transaction's holds all lock first: otherwise they would make multixacts.
 SELECT gpucredit.create_account('le-multi'),
 	gpucredit.issue('le-multi', '', 'i1', 1, priority => 1),
 	gpucredit.issue('le-multi', '', 'i2', 100) \g /dev/null
@@ -532,7 +531,7 @@ CHECKPOINT;
 SELECT next_multixact_id = :'next' AS none_made
 FROM pg_catalog.pg_control_checkpoint();
 
--- Every decision on credit is in the audit, denials included.
+-- The audit log has every decision on credit, denials included.
 SELECT operation, decision, reason, account, detail - 'key' AS detail
 FROM gpucredit.audit WHERE org = 'le-ttl' ORDER BY audit;
 SELECT operation, decision, reason, count(*)

@@ -1,5 +1,5 @@
 -- What becomes of jobs whose attempts end badly: retry rules, checkpoints,
--- lost work, attempts and nodes that fall silent, and claims that come late.
+-- lost work, silent attempts and nodes, and late claims.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS gpucredit CASCADE;
 RESET client_min_messages;
@@ -26,7 +26,7 @@ BEGIN
 	PERFORM gpucredit.issue('lc-b', '', 'i', 1000);
 END $$;
 
--- what other tests left behind is none of this one's
+-- what other tests left is removed
 DO $$ BEGIN
 	PERFORM gpucredit.reap_holds();
 	PERFORM gpucredit.check_nodes();
@@ -43,7 +43,7 @@ LANGUAGE sql AS $$
 	WHERE r.org = tenant AND r.result[1] = id::text
 		AND r.operation = 'reserve'
 $$;
--- Both nodes tell what they run; of an ended attempt, nothing.
+-- Both nodes report their live attempts, and no ended one.
 CREATE FUNCTION pg_temp.beat() RETURNS TABLE (node text, job text,
 	attempt int, action text, spec jsonb) LANGUAGE sql AS $$
 	SELECT n.node, pg_temp.key(h.job, h.org), h.attempt, h.action, h.spec
@@ -52,7 +52,7 @@ CREATE FUNCTION pg_temp.beat() RETURNS TABLE (node text, job text,
 			FROM gpucredit.attempt_gpu g
 			WHERE g.node = n.node AND g.ended_at IS NULL)) h
 $$;
--- Submits a job, starts it, and has it run for some time.
+-- Submits a job, starts it, and lets it run for some time.
 CREATE FUNCTION pg_temp.run(job_key text, request text DEFAULT '1xLC-A',
 	tier text DEFAULT 'standard_training', ran interval DEFAULT '1 h',
 	tenant text DEFAULT 'lc', max_retries int DEFAULT 3) RETURNS bigint
@@ -83,7 +83,7 @@ $$;
 SELECT rule, priority, class, outcome, exit_codes FROM gpucredit.retry_rule
 ORDER BY priority;
 
--- What each end comes to, and what is advised.
+-- The class of each end, and the advice.
 CREATE TEMP TABLE ends (n serial, outcome text, code int, message text);
 INSERT INTO ends (outcome, code, message) VALUES
 	('failed', NULL, NULL), ('failed', 1, 'something else'),
@@ -130,8 +130,8 @@ BEGIN
 END $$;
 SELECT * FROM pg_temp.try_ends();
 
--- An operator's rules go first, replace a built-in one of their name, and
--- give it back when they go.
+-- An operator's rules come first, replace a built-in rule of their name, and
+-- restore it when they go.
 SELECT gpucredit.set_retry_rule('lc flaky', 'transient', exit_codes => '[2,3]',
 	message => 'storage', advice => 'try again');
 SELECT gpucredit.set_retry_rule('lc big', 'permanent',
@@ -179,8 +179,8 @@ RESET statement_timeout;
 --
 -- Told to leave
 --
--- SIGTERM after it was told to save and go is no failure, nor is SIGKILL once
--- its time is over; before that it may as well have run out of memory
+-- After an order to save and leave SIGTERM is no failure; SIGKILL is none once
+-- the grace is over. Before that the job may have run out of memory
 SELECT pg_temp.run('drained', '2xLC-A') > 0, pg_temp.run('killed') > 0,
 	pg_temp.run('early') > 0;
 SELECT node, count(*) FROM gpucredit.attempt_gpu
@@ -200,7 +200,7 @@ SELECT pg_temp.key(job, org), failures FROM gpucredit.job
 WHERE job IN (pg_temp.job('drained'), pg_temp.job('killed'), pg_temp.job('early')) ORDER BY job;
 SELECT replayed FROM gpucredit.cancel('lc', pg_temp.job('drained'), 'kd');
 SELECT replayed FROM gpucredit.cancel('lc', pg_temp.job('killed'), 'kk');
--- cancelled, it ends as that
+-- a cancelled attempt ends as cancelled
 SELECT pg_temp.run('stopped') > 0;
 SELECT job_state FROM gpucredit.cancel('lc', pg_temp.job('stopped'), 'ks');
 SELECT outcome, job_state, retry_at
@@ -224,7 +224,7 @@ SELECT gpucredit.checkpoint('lc', 0, 1, 1, 'u', sha256(''), 1);
 SELECT gpucredit.checkpoint('lc-b', pg_temp.job('saves'), 1, 300, 'u', sha256(''), 1);
 SELECT gpucredit.checkpoint('lc', pg_temp.job('saves'), 2, 300, 'u', sha256(''), 1);
 SELECT gpucredit.checkpoint('lc', pg_temp.job('saves'), 1, 300, 'u', '\x00', 1);
--- the next attempt is told where to go on, as long as it has not begun
+-- the next attempt is told its checkpoint, as long as it has not begun
 SELECT outcome, refunded FROM gpucredit.settle('lc', pg_temp.job('saves'), 1, 'preempted');
 SELECT gpucredit.checkpoint('lc', pg_temp.job('saves'), 1, 300, 'u', sha256(''), 1);	-- over
 SELECT gpucredit.checkpoint('lc', pg_temp.job('saves'), 1, 200, 's3://b/200', sha256('200'), 2000);
@@ -236,17 +236,17 @@ SELECT job, attempt, action, spec - 'checkpoint' AS rest, spec -> 'checkpoint' -
 FROM pg_temp.beat();
 SELECT action FROM gpucredit.meter('lc', pg_temp.job('saves'), 2, '0');
 SELECT job, attempt, action, spec FROM pg_temp.beat();
--- it saves nothing itself: the one after goes on from the same
+-- it saves nothing itself: the one after it gets the same checkpoint
 SELECT outcome FROM gpucredit.settle('lc', pg_temp.job('saves'), 2, 'preempted');
 SELECT * FROM pg_temp.beat();
 SELECT action, attempt FROM gpucredit.place('lc');
 SELECT attempt, spec -> 'checkpoint' ->> 'step' AS step FROM pg_temp.beat();
 SELECT outcome FROM gpucredit.settle('lc', pg_temp.job('saves'), 3, 'completed');
 
--- where to go on is nobody's to say but those that saved
+-- only checkpoints say where to go on
 SELECT gpucredit.reserve('lc', '', 'forged', '1xLC-A', '1 h', pool => 'lc',
 	spec => '{"checkpoint": {"attempt": 0, "step": 9, "uri": "s3://others/9"}}');
--- also of a job that was submitted before that was refused
+-- also of a job submitted before that was refused
 SELECT status FROM gpucredit.reserve('lc', '', 'forged', '1xLC-A', '1 h', pool => 'lc', spec => '{"image": "a"}');
 UPDATE gpucredit.job SET spec = spec || '{"checkpoint": {"attempt": 0, "step": 9, "uri": "s3://others/9"}}'
 WHERE org = 'lc' AND job = pg_temp.job('forged');
@@ -274,9 +274,10 @@ FROM gpucredit.balance('lc');
 SELECT source, target, amount, operation FROM gpucredit.entry
 WHERE org = 'lc' AND job = pg_temp.job('loses') AND attempt = 1 ORDER BY entry;
 SELECT replayed FROM gpucredit.cancel('lc', pg_temp.job('loses'), 'kl');
--- told before the job is queued again, of one instant as it all is
+-- the history tells it before the requeue of the same instant
 SELECT h.what, h.attempt FROM gpucredit.history('lc', pg_temp.job('loses')) h;
--- without a checkpoint, all of it; what the job does not do again is billed
+-- without a checkpoint all work is lost; work that the job does not repeat is
+-- billed
 SELECT pg_temp.run('loses all', '2xLC-A', 'lc', '1 h') > 0;
 SELECT billed, refunded, job_state FROM gpucredit.settle('lc', pg_temp.job('loses all'), 1, 'failed');
 SELECT replayed FROM gpucredit.cancel('lc', pg_temp.job('loses all'), 'kla');
@@ -285,7 +286,7 @@ SELECT billed, refunded, job_state FROM gpucredit.settle('lc', pg_temp.job('pays
 SELECT pg_temp.run('pays, too', '2xLC-A', 'lc', '1 h') > 0;
 SELECT gpucredit.checkpoint('lc', pg_temp.job('pays, too'), 1, 1, 'u', sha256(''), 1);
 SELECT billed, refunded, job_state FROM gpucredit.settle('lc', pg_temp.job('pays, too'), 1, 'completed');
--- what was metered and saved at the instant of the settlement came before it
+-- metering and saving at the instant of the settlement came before it
 SELECT h.what, h.attempt FROM gpucredit.history('lc', pg_temp.job('pays, too')) h;
 -- credit that expired meanwhile lapses
 DO $$ BEGIN PERFORM gpucredit.issue('lc-b', '', 'short', 2, 'promo', priority => 1,
@@ -294,7 +295,7 @@ SELECT pg_temp.run('lapses', '2xLC-A', 'lc', '2 h', 'lc-b') > 0;
 SELECT billed, lapsed, refunded, job_state
 FROM gpucredit.settle('lc-b', pg_temp.job('lapses', 'lc-b'), 1, 'preempted');
 SELECT replayed FROM gpucredit.cancel('lc-b', pg_temp.job('lapses', 'lc-b'), 'kl');
--- a tier may say otherwise for an outcome, either way, and take that back
+-- a tier may decide otherwise for an outcome, either way, and undo that
 SELECT gpucredit.set_lost_work('lc', 'preempted', true),
 	gpucredit.set_lost_work('standard_training', 'node_lost', false);
 CREATE FUNCTION pg_temp.lose(tier text, outcome text, OUT billed numeric,
@@ -333,7 +334,7 @@ DO $$ BEGIN PERFORM gpucredit.hold('lc', 'a', 'dead', 7, '4 min');
 SELECT pg_temp.later('299.999999 s');
 SELECT pg_temp.beat();
 SELECT gpucredit.reap_holds() \g /dev/null
--- the hold is dead, the attempt not yet
+-- the hold is dead, the attempt is not yet
 SELECT r.key, h.closed_at IS NOT NULL AS released FROM gpucredit.hold h
 	JOIN gpucredit.request r ON r.org = h.org AND r.operation = 'hold' AND r.result[1] = h.hold::text
 WHERE h.org = 'lc' AND r.key IN ('alive', 'dead') ORDER BY 1;
@@ -347,9 +348,9 @@ SELECT * FROM gpucredit.reap_holds();
 SELECT * FROM gpucredit.reap_holds();
 SELECT state, failures, not_before - gpucredit.now() AS backoff FROM gpucredit.job
 WHERE org = 'lc' AND job = pg_temp.job('silent');
--- billed is what was metered; its devices stay out of use until its agent
--- tells.  A heartbeat is evidence; that it completed, before another attempt
--- began, ends the job
+-- The bill is what was metered; the devices stay fenced until the agent
+-- reports. A heartbeat is only evidence; a completion before the next attempt
+-- ends the job
 SELECT gpus, free FROM gpucredit.attempt_gpu WHERE org = 'lc' AND job = pg_temp.job('silent');
 SELECT action, reason, billed FROM gpucredit.meter('lc', pg_temp.job('silent'), 1, '65 min');
 SELECT action, reason, billed FROM gpucredit.meter('lc', pg_temp.job('silent'), 1, '66 min');
@@ -364,14 +365,14 @@ WHERE org = 'lc' AND job = pg_temp.job('silent') AND operation IN ('settle', 'me
 SELECT * FROM pg_temp.beat();
 SELECT free FROM gpucredit.attempt_gpu WHERE org = 'lc' AND job = pg_temp.job('silent');
 SELECT replayed FROM gpucredit.cancel('lc', pg_temp.job('silent'), 'ksi');
--- the same finish again, or one that claims no more, is no news
+-- the same finish again, or one that claims no more, changes nothing
 SELECT pg_temp.run('again') > 0;
 SELECT replayed FROM gpucredit.settle('lc', pg_temp.job('again'), 1, 'completed', '2 h');	-- cut
 SELECT replayed FROM gpucredit.settle('lc', pg_temp.job('again'), 1, 'completed', '2 h');
 SELECT replayed FROM gpucredit.settle('lc', pg_temp.job('again'), 1, 'failed', '1 min');
 SELECT decision, reason FROM gpucredit.audit
 WHERE org = 'lc' AND job = pg_temp.job('again') AND operation = 'settle';
--- never heard of at all, told to leave, cancelled
+-- one attempt was never heard of, one told to leave, one cancelled
 SELECT status FROM gpucredit.reserve('lc', '', 'mute', '1xLC-A', '1 h', pool => 'lc', max_retries => 0);
 SELECT pg_temp.beat();
 SELECT action FROM gpucredit.place('lc');
@@ -408,11 +409,11 @@ SELECT * FROM gpucredit.check_nodes();
 SELECT pg_temp.key(a.job, a.org), a.attempt, a.outcome, a.elapsed, a.billed, j.state, j.failures, j.not_before
 FROM gpucredit.attempt a JOIN gpucredit.job j USING (org, job)
 WHERE a.pool = 'lc' AND pg_temp.key(a.job, a.org) IN ('here', 'there', 'gang') ORDER BY 1;
--- the devices of the gang on the node that lives are fenced, too
+-- the gang's devices on the living node are fenced, too
 SELECT node, pg_temp.key(job, org), gpus, ended_at IS NOT NULL AS over, free FROM gpucredit.attempt_gpu
 WHERE pool = 'lc' AND pg_temp.key(job, org) IN ('here', 'there', 'gang') ORDER BY 1, 2;
 SELECT count(*) FROM gpucredit.place('lc') WHERE action = 'start' AND node = 'lc-2';
--- the agent comes back, is told to stop, and what it claims is not billed
+-- the agent comes back and is told to stop; its claim is not billed
 SELECT pg_temp.key(h.job, h.org), h.attempt, h.action FROM gpucredit.heartbeat('lc-2',
 	running => ARRAY(SELECT concat_ws('/', g.org, g.job, g.attempt)
 	FROM gpucredit.attempt_gpu g WHERE g.node = 'lc-2' AND NOT g.free)) h ORDER BY 1;
@@ -448,14 +449,14 @@ RESET ROLE;
 SELECT actor, decision, detail FROM gpucredit.audit WHERE operation = 'set_retry_rule' AND org = ''
 ORDER BY audit DESC LIMIT 2;
 
--- and the story of a job says it all
+-- the history of a job has all of it
 SELECT h.at, h.what, h.attempt, regexp_replace(left(h.detail, 60), '(bucket|hold) \d+', '\1 N', 'g') AS detail
 FROM gpucredit.history('lc', pg_temp.job('silent')) h;
 SELECT count(gpucredit.cancel(org, job, 'end ' || job)) FROM gpucredit.job
 WHERE pool = 'lc' AND ended_at IS NULL;
--- Who is killed at the wall limit has timed out, who was stuck is tried again
--- as such, and who has used up its hold waits for credit: no job is to blame
--- for the signal that was its agent's answer
+-- An attempt killed at the wall limit timed out; a stuck one is tried again as
+-- stuck; one that used up its hold waits for credit. The job is not blamed for
+-- the signal of its agent
 SET gpucredit.progress_timeout = '30 min';
 SELECT pg_temp.run('late', ran => '1 s') > 0, pg_temp.run('stuck', ran => '1 s') > 0;
 SELECT action, reason FROM gpucredit.meter('lc', pg_temp.job('stuck'), 1, '2 s', 7);
@@ -479,7 +480,7 @@ RESET gpucredit.progress_timeout;
 SELECT gpucredit.cancel('lc-b', :broke, 'kb'), gpucredit.cancel('lc', pg_temp.job('stuck'), 'kst');
 SELECT released FROM gpucredit.release('lc-b', (SELECT hold FROM gpucredit.hold WHERE org = 'lc-b' AND closed_at IS NULL), 'rest back');
 SELECT * FROM gpucredit.verify();
--- which sees a refund and a checkpoint that cannot be
+-- verify sees an impossible refund and an impossible checkpoint
 BEGIN;
 UPDATE gpucredit.attempt SET refunded = '3' WHERE org = 'lc' AND job = pg_temp.job('loses') AND attempt = 1;
 UPDATE gpucredit.checkpoint SET elapsed = '5 h' WHERE org = 'lc' AND job = pg_temp.job('loses');
@@ -492,7 +493,7 @@ SELECT invariant, subject, detail FROM gpucredit.verify() WHERE invariant LIKE '
 ROLLBACK;
 
 --
--- A sweep queues what waits for credit, too
+-- A sweep funds waiting jobs, too
 --
 RESET gpucredit.clock_skew;
 SET gpucredit.clock = '2027-04-01 00:00+00';
@@ -522,7 +523,7 @@ CREATE FUNCTION pg_temp.states() RETURNS text LANGUAGE sql AS $$
 	WHERE j.org = 'lf' $$;
 SELECT * FROM gpucredit.reap_holds();
 SELECT pg_temp.states();
--- a sweep waits for a row only briefly, and not until who waits for it meets a deadlock
+-- a sweep waits for a row only briefly, and never as long as deadlock_timeout
 CREATE TEMP TABLE waits (deadlock_timeout text, what text, most text);
 CREATE FUNCTION pg_temp.tell_timeout() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -545,7 +546,7 @@ CREATE TRIGGER tell_timeout BEFORE UPDATE ON gpucredit.hold FOR EACH ROW
 	WHEN (new.job IS NULL) EXECUTE FUNCTION pg_temp.tell_timeout();
 CREATE TRIGGER tell_timeout BEFORE UPDATE ON gpucredit.job FOR EACH ROW
 	WHEN (old.state = 'unfunded') EXECUTE FUNCTION pg_temp.tell_timeout();
--- as in a cycle, only what asks less is tried behind what cannot be paid for
+-- as in a cycle, behind a job that cannot be paid only smaller jobs are tried
 SELECT count(gpucredit.issue('lf', '', 'i2', 1));
 SET deadlock_timeout = '20ms';
 SELECT pg_temp.fund_one();
@@ -590,20 +591,22 @@ DO $$ BEGIN
 END $$;
 SELECT pg_temp.job('both') AS both \gset
 SELECT node, gpus FROM gpucredit.place('lc');
--- each is told of all; who has named its part is told to start it until it is metered
+-- each node hears of all; a node that named its part gets start again until
+-- the attempt is metered
 SELECT action, gpus, nodes FROM gpucredit.heartbeat('lc-1', running => '{}');
 SELECT action, gpus, nodes FROM gpucredit.heartbeat('lc-1', running => ARRAY[format('lc/%s/1', :both)]);
 SELECT action FROM gpucredit.meter('lc', :both, 1, '0');
 SELECT action FROM gpucredit.heartbeat('lc-1', running => ARRAY[format('lc/%s/1', :both)]);
--- the other one hears of it late: it has its part to start all the same, again until it says it has
+-- the other node hears of it late: it still has to start its part, until it
+-- names it
 SELECT action, gpus, nodes, spec FROM gpucredit.heartbeat('lc-2', running => '{}');
 SELECT action FROM gpucredit.heartbeat('lc-2', running => '{}');
 SELECT action FROM gpucredit.heartbeat('lc-2');		-- not told: the attempt runs
 SELECT action FROM gpucredit.heartbeat('lc-2', running => ARRAY[format('lc/%s/1', :both)]);
--- parts end one after another: none begins again
+-- parts end one after another: none starts again
 SELECT action FROM gpucredit.heartbeat('lc-2', running => '{}');
 SELECT action FROM gpucredit.heartbeat('lc-1', running => '{}');
--- the next attempt goes on from a checkpoint: both parts are told of it
+-- the next attempt has a checkpoint: both parts are told of it
 SELECT gpucredit.checkpoint('lc', :both, 1, 7, 'u', sha256('7'), 1);
 SELECT job_state FROM gpucredit.settle('lc', :both, 1, 'preempted');
 SELECT node FROM gpucredit.place('lc');
@@ -612,12 +615,13 @@ SELECT action FROM gpucredit.meter('lc', :both, 2, '0');
 SELECT action, spec FROM gpucredit.heartbeat('lc-1', running => '{}');
 SELECT action, spec FROM gpucredit.heartbeat('lc-1', running => ARRAY[format('lc/%s/2', :both)]);
 SELECT action, spec FROM gpucredit.heartbeat('lc-1', running => '{}');
--- it is to leave before a part has begun: there is nothing to start
+-- the attempt must leave before a part has begun: nothing is started
 SELECT job_state FROM gpucredit.cancel('lc', :both, 'both over');
 SELECT action FROM gpucredit.heartbeat('lc-2', running => '{}');
 SELECT job_state FROM gpucredit.settle('lc', :both, 2, 'cancelled');
--- a gang keeps its devices, however long ago its parts were named, when a fence
--- of somebody else runs out and when its node is registered with more memory
+-- a gang keeps its devices, however long ago its parts were named, when
+-- another job's fence runs out and when its node is registered with more
+-- memory
 DO $$ BEGIN
 	PERFORM gpucredit.register_node('lc', 'lc-3', 'LC-A', 1, 40960);
 	PERFORM gpucredit.reserve('lc', '', 'keeps', '8xLC-A', '10 h', pool => 'lc');

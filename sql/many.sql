@@ -1,6 +1,6 @@
--- Many holds in one transaction: each finds the bucket as those before left it,
--- whatever else the transaction does in between, and none looks at what all
--- before it have left behind.
+-- Many holds in one transaction: each finds the bucket as the one before left
+-- it, whatever else the transaction does. None reads what all before it have
+-- left behind.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS gpucredit CASCADE;
 RESET client_min_messages;
@@ -22,7 +22,7 @@ CREATE FUNCTION pg_temp.buckets() RETURNS TABLE (memo text, available numeric, h
 	FROM gpucredit.buckets('many', 'a') u
 		JOIN gpucredit.bucket b ON b.org = 'many' AND b.bucket = u.bucket ORDER BY 1
 $$;
--- Rows and entries of indexes of buckets that this transaction has read.
+-- The bucket rows and index entries that this transaction has read.
 CREATE FUNCTION pg_temp.bucket_reads() RETURNS bigint LANGUAGE sql AS $$
 	SELECT pg_stat_get_xact_tuples_returned('gpucredit.bucket'::regclass)
 		+ (SELECT sum(pg_stat_get_xact_tuples_returned(i.indexrelid)) FROM pg_index i
@@ -34,8 +34,8 @@ SELECT gpucredit.create_account('many'), gpucredit.create_account('many', 'a'),
 SELECT replayed FROM gpucredit.issue('many', '', 'i1', 10000, memo => 'paid');
 SELECT replayed FROM gpucredit.issue('many', 'b', 'i2', 100, memo => 'of b');
 
--- what comes in between, and comes first in burn order, is drawn first; so is
--- what was drawn from before, once that is empty
+-- a new bucket that comes first in burn order is drawn first; once it is
+-- empty, the former bucket pays again
 BEGIN;
 SELECT * FROM pg_temp.holds('x', 100);
 SELECT replayed FROM gpucredit.issue('many', 'a', 'i3', 30, 'promo', priority => 10, memo => 'promo');
@@ -52,7 +52,7 @@ SELECT * FROM pg_temp.buckets();
 COMMIT;
 SELECT * FROM gpucredit.verify('many');
 
--- savepoints: what was rolled back was never there
+-- savepoints: a rolled back hold leaves nothing
 BEGIN;
 SELECT * FROM pg_temp.holds('s', 60);
 SAVEPOINT s;
@@ -74,7 +74,7 @@ SELECT * FROM pg_temp.buckets();
 COMMIT;
 SELECT * FROM gpucredit.verify('many');
 
--- the bucket is revoked, another is spread over slices, meanwhile
+-- meanwhile one bucket is revoked, another is spread over slices
 BEGIN;
 SELECT * FROM pg_temp.holds('k', 40);
 SELECT r.revoked FROM gpucredit.bucket b, gpucredit.revoke('many', b.bucket, 'rev', 'test') r
@@ -91,7 +91,7 @@ SELECT * FROM pg_temp.buckets();
 COMMIT;
 SELECT * FROM gpucredit.verify('many');
 
--- two buckets in turn, and a cap of one by a policy
+-- two buckets in turn, one with a cap by its policy
 BEGIN;
 SELECT replayed FROM gpucredit.issue('many', 'a', 'i5', 50, priority => 5, policy => '{"max_share": 0.5}', memo => 'share');
 SELECT * FROM pg_temp.holds('q', 60);
@@ -99,7 +99,7 @@ SELECT * FROM pg_temp.buckets();
 COMMIT;
 SELECT * FROM gpucredit.verify('many');
 
--- a thousand more read twice what a thousand do, and at each level
+-- two thousand holds read twice what a thousand do, at each level
 SELECT replayed FROM gpucredit.issue('many', '', 'i6', 10000, memo => 'long');
 SET client_min_messages = warning;
 BEGIN;
@@ -111,8 +111,9 @@ SELECT :both < 3 * :first AS linear, :both < 50000 AS few;
 ROLLBACK;
 SELECT * FROM gpucredit.verify('many');
 
--- budgets and quotas on the path count all of them, and find them as those
--- before left them: rolled back, spread, removed, settled in between, full
+-- budgets and quotas on the path count all jobs, and each job finds them as
+-- the one before left them: rolled back, spread, removed, settled meanwhile,
+-- full
 CREATE FUNCTION pg_temp.jobs(tag text, n int) RETURNS TABLE (status text, reason text, jobs bigint) LANGUAGE sql AS $$
 	SELECT r.status, r.reason, count(*) FROM generate_series(1, n) i,
 		gpucredit.reserve('many', 'a', tag || i, '1xT4', '1 hour') r
@@ -121,7 +122,7 @@ $$;
 CREATE FUNCTION pg_temp.counted() RETURNS TABLE (account text, period text, reserved numeric, spent numeric) LANGUAGE sql AS $$
 	SELECT b.account, b.period, b.reserved, b.spent FROM gpucredit.budgets('many', 'a') b ORDER BY 1, 2
 $$;
--- Rows and entries of indexes of these tables that this transaction has read.
+-- The rows and index entries of these tables that this transaction has read.
 CREATE FUNCTION pg_temp.limit_reads() RETURNS bigint LANGUAGE sql AS $$
 	SELECT sum(pg_stat_get_xact_tuples_returned(t.oid)
 		+ (SELECT sum(pg_stat_get_xact_tuples_returned(i.indexrelid)) FROM pg_index i
@@ -155,12 +156,12 @@ SELECT * FROM pg_temp.jobs('jg', 20);
 SELECT * FROM pg_temp.counted();
 SELECT gpucredit.set_slices('many', '', 1);
 SELECT * FROM pg_temp.jobs('jh', 20);
--- the next month, and back: clocks of tests can
+-- the next month, and back, as a test's clock can go
 SET LOCAL gpucredit.clock = '2036-07-01 00:00+00';
 SELECT * FROM pg_temp.jobs('ji', 20);
 SELECT * FROM pg_temp.counted();
 SET LOCAL gpucredit.clock = '2036-06-01 00:00+00';
--- until the budget says no, and after
+-- until the budget denies, and after
 SELECT * FROM pg_temp.jobs('jj', 1000);
 SELECT * FROM pg_temp.counted();
 SELECT gpucredit.set_budget('many', 'a', 910, 'month');
@@ -168,14 +169,15 @@ SELECT * FROM pg_temp.jobs('jk', 20);
 SELECT * FROM pg_temp.counted();
 COMMIT;
 SELECT * FROM gpucredit.verify('many');
--- until the quota says no
+-- until the quota denies
 SELECT count(*) AS waiting FROM gpucredit.job WHERE org = 'many' AND state = 'queued' \gset
 SELECT gpucredit.set_budget('many', '', NULL, 'month'), gpucredit.set_budget('many', 'a', NULL, 'month'),
 	gpucredit.set_quota('many', 'a', NULL, NULL, NULL, :waiting + 300);
 BEGIN;
 SELECT * FROM pg_temp.jobs('jl', 320);
 ROLLBACK;
--- two thousand look at few of the versions that those before left; it was 250,000
+-- two thousand jobs read few of the row versions that those before left: not
+-- 250,000
 SELECT gpucredit.set_quota('many', 'a', NULL, NULL, NULL, 100000), gpucredit.set_budget('many', 'a', 9000, 'month'),
 	gpucredit.set_budget('many', 'a', 9000, 'none'), gpucredit.set_budget('many', '', 9000, 'month');
 BEGIN;

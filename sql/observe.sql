@@ -1,4 +1,4 @@
--- Balances, statements, jobs; what verify sees of every way to break the
+-- Balances, statements, jobs; what verify finds of every way to break the
 -- books behind the extension's back, and what rebuild mends of it.
 SET client_min_messages = warning;
 DROP EXTENSION IF EXISTS gpucredit CASCADE;	-- numbers start from 1
@@ -11,7 +11,7 @@ SET search_path = public, gpucredit;
 SET gpucredit.usage_interval = 0;
 \set SHOW_CONTEXT never
 
--- Each balance as it was seen at the time, for the past to be held against.
+-- Each balance as it was at the time, to compare the past with.
 CREATE TEMP TABLE seen (at timestamptz, org text, account text,
 	balance gpucredit.balance_result);
 CREATE FUNCTION pg_temp.see() RETURNS void LANGUAGE sql AS $$
@@ -33,7 +33,7 @@ SELECT create_account('acme', 'vision-2') \g /dev/null
 SELECT create_account('acme', 'visio') \g /dev/null
 SELECT create_account('zeta') \g /dev/null
 
--- a bucket of every kind, one of them not active yet
+-- one bucket of every kind, one of them not active yet
 SELECT bucket FROM issue('acme', '', 'i1', 1000);
 SELECT bucket FROM issue('acme', '', 'i2', 30, 'promo',
 	expires_at => '2026-01-11');
@@ -57,7 +57,7 @@ SELECT available, granted, next_expiry_at, next_expiry_amount
 FROM balance('acme', 'vision');
 SELECT pg_temp.see() \g /dev/null
 
--- two holds of a caller's own: one is captured in part, one will be forgotten
+-- two holds of a caller: one is captured in part, one is forgotten
 SELECT pg_temp.at('2026-01-05 00:00+00') \g /dev/null
 SELECT hold, status, held FROM hold('acme', 'vision/alice', 'h1', 40, '5 days');
 SELECT hold, status, held FROM hold('acme', 'vision', 'h2', 8, '20 days');
@@ -68,7 +68,8 @@ SELECT account, b.available, b.held, b.spent, b.promo, b.granted, b.paid
 FROM account a, balance('acme', a.account) b
 WHERE a.org = 'acme' ORDER BY account;
 
--- past its ttl a hold is dead, released or not: the promo it drew is back
+-- past its ttl a hold is dead, released or not: the promo it drew is available
+-- again
 SELECT pg_temp.at('2026-01-10 00:00+00') \g /dev/null
 SELECT pg_temp.see() \g /dev/null
 SELECT available, held, promo, granted, next_expiry_at, next_expiry_amount
@@ -76,7 +77,7 @@ FROM balance('acme', 'vision');
 SELECT bucket, issued, available, held, spent, expired, usable
 FROM buckets('acme', 'vision');
 
--- and a day later gone, with its bucket
+-- a day later that credit has expired with its bucket
 SELECT pg_temp.at('2026-01-11 00:00+00') \g /dev/null
 SELECT pg_temp.see() \g /dev/null
 SELECT bucket, issued, available, held, spent, expired, usable
@@ -89,7 +90,7 @@ FROM buckets('acme', 'vision');
 SELECT at, entry, bucket, account, operation, source, target, amount, hold,
 	available
 FROM statement('acme', 'vision');
--- a part of it starts from all there was before
+-- a statement of a span starts from the balance before it
 SELECT at, entry, bucket, operation, amount, available
 FROM statement('acme', 'vision', '2026-01-05', '2026-01-11');
 SELECT count(*) FROM statement('acme', 'vision', '2026-02-01');
@@ -139,7 +140,7 @@ WHERE a.org = 'acme' ORDER BY account;
 SELECT pg_temp.see() \g /dev/null
 
 --
--- The past, told by the entries, is what was seen at the time
+-- The past by the entries equals the balances of the time
 --
 SELECT pg_temp.at('2026-01-20 00:00+00') \g /dev/null
 SELECT count(*), count(DISTINCT at) AS instants,
@@ -147,7 +148,7 @@ SELECT count(*), count(DISTINCT at) AS instants,
 FROM (SELECT DISTINCT ON (at, org, account) * FROM seen
 		ORDER BY at, org, account, ctid DESC) s,
 	LATERAL balance(s.org, s.account, s.at) b;
--- and the running figure of a statement is the balance, at any time
+-- and a statement's running figure is the balance, at any time
 SELECT count(*) FILTER (WHERE coalesce(l.available, 0) <> b.available)
 	AS wrong, count(*) > 100 AS many
 FROM account a
@@ -164,7 +165,7 @@ FROM account a
 	JOIN LATERAL (SELECT s.available
 		FROM statement(a.org, a.account) WITH ORDINALITY s
 		ORDER BY s.ordinality DESC LIMIT 1) l ON true;
--- the future is not known: now
+-- the future is answered with now
 SELECT balance('acme', '', '2036-01-01') = balance('acme', '') AS now;
 
 SELECT * FROM balance('acme', 'nobody');
@@ -177,14 +178,14 @@ SELECT * FROM history('zeta', 1);
 SELECT * FROM history('acme', NULL);
 
 --
--- All is well; then it is not
+-- All is well; then the test breaks it
 --
 SELECT * FROM verify();
 SELECT * FROM rebuild('acme');
 
--- What verify says after something was done that no function would do, with
--- every check out of its way; what rebuild says, and what is left after it.
--- All of it is undone.
+-- What verify finds after a change that no function would make, with every
+-- check off; what rebuild repairs, and what is left after it. All of it is
+-- undone.
 CREATE FUNCTION pg_temp.after(VARIADIC deeds text[]) RETURNS SETOF text
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -243,38 +244,38 @@ $$;
 -- credit out of nothing
 SELECT pg_temp.after($$UPDATE bucket SET available = '5000', issued = '5020'
 	WHERE bucket = 3$$);
--- less than nothing available, though the row balances
+-- a negative available amount, though the row balances
 SELECT pg_temp.after($$UPDATE bucket SET expired = expired + '30',
 	available = available - '30' WHERE bucket = 2$$);
 -- the row does not balance
 SELECT pg_temp.after($$UPDATE bucket SET spent = '1' WHERE bucket = 5$$);
--- a bucket that nobody issued, and one that is gone
+-- a bucket that nobody issued, and a missing one
 SELECT pg_temp.after($$INSERT INTO bucket (org, bucket, account, kind,
 	priority, effective_at, policy, created_at, issued, available)
 	VALUES ('acme', 0, '', 'paid', 1, '2026-01-01', '{}', '2026-01-01',
 	'9', '9')$$);
 SELECT pg_temp.after($$DELETE FROM bucket WHERE bucket = 5$$);
--- drawn before it was active, after it expired, after it was closed
+-- drawn before it was active, after it expired, after it closed
 SELECT pg_temp.after($$UPDATE bucket SET effective_at = '2026-01-06'
 	WHERE bucket = 2$$);
 SELECT pg_temp.after($$UPDATE bucket SET expires_at = '2026-01-11'
 	WHERE bucket = 3$$);
 SELECT pg_temp.after($$UPDATE bucket SET closed_at = '2026-01-05'
 	WHERE bucket = 1$$);
--- a bucket that nobody issued, with nothing in it
+-- an empty bucket that nobody issued
 SELECT pg_temp.after($$INSERT INTO bucket (org, bucket, account, kind,
 	priority, effective_at, policy, created_at)
 	VALUES ('acme', 0, '', 'paid', 1, '2026-01-01', '{}', '2026-01-01')$$);
--- what it may pay for is not what its policy says
+-- its limits differ from its policy
 SELECT pg_temp.after($$UPDATE bucket SET tiers = '{interactive}',
 	max_per_job = '1' WHERE bucket = 1$$);
 
 \echo === entries
--- an entry that makes a bucket have less than nothing: nothing to rebuild
+-- an entry that makes a bucket negative: nothing to rebuild
 SELECT pg_temp.after($$INSERT INTO entry (org, at, account, bucket, source,
 	target, amount, operation) VALUES ('acme', '2026-01-11', 'visio', 5,
 	'available', 'expired', '8', 'expire')$$);
--- one of a hold, for another account and another job
+-- an entry of a hold, for another account and another job
 SELECT pg_temp.after($$INSERT INTO entry (org, at, account, bucket, source,
 	target, amount, operation, hold, part, job) VALUES ('acme', '2026-01-11',
 	'visio', 1, 'held', 'available', '1', 'settle', 4, 1, 77)$$);
@@ -288,12 +289,12 @@ SELECT pg_temp.after($$UPDATE hold SET closed_at = '2026-01-11', held = '7'
 SELECT pg_temp.after($$UPDATE hold_part SET held = held - '1',
 	spent = spent + '1' WHERE hold = 2$$);
 SELECT pg_temp.after($$UPDATE hold_part SET returned = '-4' WHERE hold = 2$$);
--- a part that is gone, one invented, one of a bucket below the account
+-- a missing part, an invented one, one of a bucket below the account
 SELECT pg_temp.after($$DELETE FROM hold_part WHERE hold = 3 AND part = 2$$);
 SELECT pg_temp.after($$INSERT INTO hold_part
 	VALUES ('acme', 2, 2, 1, '5', '5')$$);
 SELECT pg_temp.after($$UPDATE hold_part SET bucket = 4 WHERE hold = 2$$);
--- all of it gone
+-- all its parts are missing
 SELECT pg_temp.after($$DELETE FROM hold WHERE hold = 2$$);
 
 \echo === spend
@@ -312,14 +313,15 @@ SELECT pg_temp.after($$DELETE FROM account
 SELECT pg_temp.after($$UPDATE hold SET closed_at = '2026-01-11'
 	WHERE job = 3$$);
 SELECT pg_temp.after($$UPDATE job SET hold = 4 WHERE job = 3$$);
--- in a state there is not, and over without an end
+-- an unknown state, and an end without a final state
 SELECT pg_temp.after($$UPDATE job SET state = 'gone' WHERE job = 3$$);
 SELECT pg_temp.after($$UPDATE job SET ended_at = NULL
 	WHERE job = (SELECT min(job) FROM job WHERE ended_at IS NOT NULL)$$);
--- a quota below nothing; a key whose arguments nobody can compare
+-- a negative quota; a key with unreadable arguments
 SELECT pg_temp.after($$INSERT INTO quota (org, account, gpu_type, max_gpus)
 	VALUES ('acme', '', '', -1)$$);
--- limits in an account's row that nobody set, and one that is not told: mended
+-- limits in an account's row that nobody set, and a missing one: both are
+-- mended
 SELECT pg_temp.after($$UPDATE account SET limits
 	= '{"budgets": [["day", 1, true, 1, [1]]]}'
 	WHERE account IN ('vision', '') AND org = 'acme'$$,
@@ -331,18 +333,18 @@ SELECT pg_temp.after($$INSERT INTO quota_lock (org, account, gpu_type)
 	VALUES ('acme', '', 'H100')$$);
 SELECT pg_temp.after($$UPDATE request SET fingerprint = '\x00'
 	WHERE key = (SELECT min(key) FROM request)$$);
--- a hold whose job is over; whose job is gone
+-- a hold whose job is over; whose job is missing
 SELECT pg_temp.after($$UPDATE job SET state = 'failed',
 	ended_at = '2026-01-11' WHERE job = 5$$);
 SELECT pg_temp.after($$DELETE FROM job WHERE job = 5$$);
--- waiting and running at once; running without an attempt
+-- queued and running at once; running without an attempt
 SELECT pg_temp.after($$UPDATE job SET state = 'queued' WHERE job = 3$$);
 SELECT pg_temp.after($$DELETE FROM attempt WHERE job = 3$$);
 SELECT pg_temp.after($$UPDATE job SET attempt = 2 WHERE job = 1$$);
 SELECT pg_temp.after($$UPDATE attempt SET account = '' WHERE job = 3$$);
 SELECT pg_temp.after($$UPDATE attempt SET tier = 'interactive'
 	WHERE job = 3$$);
--- devices on terms that are not the job's
+-- devices on terms that differ from the job's
 SELECT pg_temp.after($$UPDATE attempt_gpu SET preemptible = 'never',
 	max_gpus = 64 WHERE job = 3$$);
 -- a settlement that says more, or less, went back than did
@@ -350,7 +352,7 @@ SELECT pg_temp.after($$UPDATE attempt SET released = released + '1'
 	WHERE job = 1 AND attempt = 1$$);
 SELECT pg_temp.after($$UPDATE attempt SET lapsed = NULL
 	WHERE job = 1 AND attempt = 1$$);
--- an attempt that counts on more than is held
+-- an attempt that assumes more than is held
 SELECT pg_temp.after($$UPDATE attempt SET held = '2.5' WHERE job = 3$$);
 SELECT pg_temp.after($$INSERT INTO directive VALUES ('acme', 1, 2, 'cancel',
 	'stop', 'cancelled', NULL, '2026-01-11')$$);
@@ -367,41 +369,41 @@ SELECT pg_temp.after($$UPDATE hold SET counted = false WHERE hold = 5$$);
 SELECT pg_temp.after($$UPDATE attempt SET billed = '15' WHERE job = 1$$);
 SELECT pg_temp.after($$UPDATE attempt SET outcome = NULL WHERE job = 1$$);
 SELECT pg_temp.after($$UPDATE attempt SET elapsed = '81 min' WHERE job = 1$$);
--- a price that nobody offered, of what is over and of what runs
+-- a price that was not offered, of an ended and of a running attempt
 SELECT pg_temp.after($$UPDATE attempt SET per_gpu_hour = per_gpu_hour
 	+ '0.000001' WHERE attempt = 1$$);
 SELECT pg_temp.after($$INSERT INTO usage VALUES ('acme', 2, 1, '2026-01-12',
 	'51 min', '10.2')$$);
 
 \echo === shares
--- use that nobody had; some that is not recorded; of what still runs
+-- use that did not happen; use that is not recorded; use of a live attempt
 SELECT pg_temp.after($$INSERT INTO fair_usage VALUES ('acme', 'default', '', 1,
 	'2026-01-12')$$);
 SELECT pg_temp.after($$UPDATE attempt SET usage_charged = 5 WHERE job = 1$$);
 SELECT pg_temp.after($$UPDATE attempt SET usage_charged = 0 WHERE ended_at IS NULL$$);
--- what no cycle would charge, or would look at for nothing
+-- attempts that no cycle would charge, or would look at in vain
 SELECT pg_temp.after($$UPDATE attempt SET needs_cycle = NOT needs_cycle$$);
--- a waiting job that would be started as something else
+-- a queued job that would start as something else
 SELECT pg_temp.after($$UPDATE job SET cpu_milli = 1 WHERE state = 'queued'$$);
--- waiting that nobody counts
+-- a queued job that nobody counts
 SELECT pg_temp.after($$UPDATE job SET waits_from = NULL WHERE state = 'queued'$$);
 SELECT pg_temp.after($$UPDATE job SET waited = '-1 s' WHERE job = 3$$);
 
 \echo === devices
--- a device to two jobs; too much of a shared one
+-- a device given to two jobs; a shared one given too often
 SELECT pg_temp.after($$UPDATE attempt_gpu SET node = 'a1', gpus = '{3}'
 	WHERE job = 3$$);
 SELECT pg_temp.after($$UPDATE attempt_gpu SET share = 501 WHERE job = 3$$);
--- devices that do not exist, on a node that does not, of another type
+-- devices that do not exist, on a missing node, of another type
 SELECT pg_temp.after($$UPDATE attempt_gpu SET gpus = '{6-9}'
 	WHERE job = 2$$);
 SELECT pg_temp.after($$DELETE FROM node WHERE node = 'a1'$$);
 SELECT pg_temp.after($$UPDATE attempt_gpu SET node = 'h1' WHERE job = 2$$);
--- part of a gang; none of it
+-- part of a gang; no part of one
 SELECT pg_temp.after($$UPDATE attempt_gpu SET gpus = '{0-2}'
 	WHERE job = 2$$);
 SELECT pg_temp.after($$DELETE FROM attempt_gpu WHERE job = 2$$);
--- other cpu and memory than its part of the job's
+-- cpu and memory that differ from the job's part
 SELECT pg_temp.after($$UPDATE attempt_gpu SET cpu_milli = cpu_milli + 1
 	WHERE job = 2$$);
 SELECT pg_temp.after($$UPDATE attempt_gpu SET memory_mib = -1 WHERE job = 2$$);
@@ -410,7 +412,7 @@ SELECT pg_temp.after($$UPDATE attempt_gpu SET account = 'elsewhere'
 	WHERE job = 2$$);
 SELECT pg_temp.after($$UPDATE attempt_gpu SET limit_end = 'infinity'
 	WHERE job = 2$$);
--- given out while in use; kept by a job that is over
+-- given out while in use; kept by an ended job
 SELECT pg_temp.after($$UPDATE attempt_gpu SET free = true WHERE job = 2$$);
 SELECT pg_temp.after($$UPDATE attempt_gpu SET free = false, ended_at = NULL
 	WHERE job = 1$$);
@@ -429,7 +431,7 @@ SELECT pg_temp.after($$ALTER SEQUENCE job_job_seq RESTART$$,
 	$$ALTER SEQUENCE audit_audit_seq RESTART$$);
 
 \pset tuples_only off
--- guards that are gone, asleep, or look at some of the rows only
+-- guards that are missing, switched off, or look at some rows only
 BEGIN;
 ALTER TABLE bucket DISABLE TRIGGER bucket_sound;
 ALTER TABLE hold ENABLE TRIGGER hold_sound_new;
@@ -448,7 +450,7 @@ ALTER TABLE seal ENABLE ALWAYS TRIGGER seal_append_only;
 ALTER TABLE job DISABLE ROW LEVEL SECURITY;
 DROP POLICY tenants_own ON attempt;
 ALTER POLICY tenants_own ON account USING (true);
--- and what may be missing now is not compared with anything
+-- what may be missing now is not checked
 ALTER TABLE bucket ALTER available DROP NOT NULL;
 ALTER TABLE hold ALTER counted DROP NOT NULL;
 ALTER TABLE attempt_gpu ALTER free DROP NOT NULL;
@@ -458,7 +460,7 @@ UPDATE attempt_gpu SET free = NULL;
 SELECT invariant, subject, detail FROM verify() ORDER BY subject, invariant;
 ROLLBACK;
 
--- each table is known that has a column which may not be null
+-- each table with a nullable column is known
 BEGIN;
 DO $$
 DECLARE
@@ -482,8 +484,8 @@ WHERE r.relnamespace = 'gpucredit'::regnamespace AND r.relkind = 'r'
 	AND 'table gpucredit.' || r.relname NOT IN (SELECT v.subject FROM v) ORDER BY 1;
 ROLLBACK;
 
--- what is found stands in one order, whatever the plan and the rows' places:
--- check by check, then by invariant, organisation, subject
+-- verify's rows have one order, whatever the plan and the rows' places: by
+-- check, then by invariant, organisation, subject
 BEGIN;
 ALTER TABLE bucket DISABLE TRIGGER bucket_sound;
 UPDATE bucket SET spent = spent + '1' WHERE bucket = 5;
@@ -495,7 +497,7 @@ UPDATE job SET ended_at = NULL WHERE job = 1;
 SELECT invariant, org, subject, detail FROM verify();
 ROLLBACK;
 
--- one organisation is looked at, one is mended
+-- verify checks one organisation, rebuild mends one
 BEGIN;
 UPDATE bucket SET available = available - '1', spent = spent + '1'
 WHERE bucket IN (1, 6);
@@ -519,14 +521,14 @@ SELECT * FROM spend_total ORDER BY org, account;
 SELECT b.spent FROM balance('acme') b;
 -- a key lives for gpucredit.key_retention, not longer
 SELECT org, key FROM request ORDER BY org, key;
--- nor does a directive outlive its attempt for long
+-- a directive outlives its attempt only briefly
 INSERT INTO directive VALUES ('acme', 1, 1, 'drain/h1', 'checkpoint',
 	'drained', NULL, '2026-01-11');
 SELECT pg_temp.at('2026-01-12 00:00:00.000001+00') \g /dev/null
 SELECT * FROM maintain();
 SELECT org, key FROM request ORDER BY org, key;
 
--- the end of the story
+-- the end of the job's history
 SELECT pg_temp.at('2026-01-11 02:00+00') \g /dev/null
 SELECT outcome, billed, released, retry_at FROM settle('acme', 2, 1, 'failed',
 	'1 h');
@@ -536,7 +538,7 @@ SELECT job, state, attempt, failures, held FROM jobs ORDER BY org, job;
 SELECT * FROM verify();
 SELECT * FROM rebuild('acme');
 
--- a null that somebody forced where none may be: refused, and found
+-- a forced null where none may be is refused, and found
 BEGIN;
 ALTER TABLE hold ALTER counted DROP NOT NULL;
 ALTER TABLE attempt ALTER gpus DROP NOT NULL;
@@ -554,8 +556,8 @@ ROLLBACK TO forced;
 SELECT invariant, subject, detail FROM verify('acme');
 ROLLBACK;
 
--- what limits an account, written by hand in other forms: refused, found, and
--- written again by who sets any of it
+-- an account's limits, written by hand in other forms: refused, found, and
+-- written again by the next call that sets one
 BEGIN;
 CREATE FUNCTION pg_temp.refused(call text) RETURNS text
 LANGUAGE plpgsql AS $$

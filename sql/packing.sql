@@ -1,6 +1,6 @@
--- Where a job goes among the nodes that serve it as well: the pool's packing,
--- what it learns for it, caches, preferences.  The decisions themselves have
--- scenarios of their own (test/scenarios).
+-- Where a job goes among nodes that serve it equally well: the pool's packing,
+-- what the pool learns for it, caches, preferences. The decisions themselves
+-- have scenarios of their own (test/scenarios).
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS gpucredit CASCADE;
 RESET client_min_messages;
@@ -50,7 +50,7 @@ CREATE FUNCTION pg_temp.placed(pool text) RETURNS text LANGUAGE sql AS $$
 	WHERE p.action = 'start'
 $$;
 
--- pack fills what is in use, spread what is not
+-- pack fills nodes in use, spread fills empty ones
 SELECT pg_temp.scene('pk-pack', '{"packing": "pack"}', 'n1 A 4', 'n2 A 4');
 SELECT pg_temp.scene('pk-spread', '{"packing": "spread"}', 'n1 A 4', 'n2 A 4');
 SELECT pool, key, pg_temp.ask(pool, key, '1xPK-A')
@@ -58,8 +58,8 @@ FROM unnest('{pk-pack,pk-spread}'::text[]) pool,
 	unnest('{a,b}'::text[]) key ORDER BY 1, 2;
 SELECT pg_temp.placed('pk-pack') AS pack, pg_temp.placed('pk-spread') AS spread;
 
--- fgd: jobs here are one device with 8 cores.  n1 has cores for one more of
--- them, which a job of one core leaves alone
+-- fgd: jobs here are one device with 8 cores. n1 has cores for one more such
+-- job, so a job of one core goes elsewhere
 SELECT pg_temp.scene('pk-fgd', '{"packing": "fgd"}',
 	'n1 A 4 16000', 'n2 A 4 64000');
 SELECT pg_temp.ask('pk-fgd', 'a' || n, '1xPK-A', 8000)
@@ -71,12 +71,12 @@ SELECT pg_temp.ask('pk-fgd', 'b', '1xPK-A', 1000);
 SELECT pg_temp.placed('pk-fgd') AS one_core;
 SELECT request, cpu_milli, jobs FROM gpucredit.workload_mix WHERE pool = 'pk-fgd'
 ORDER BY 2;
--- a job that runs again counts no more
+-- a job that runs again is not counted again
 SELECT job_state FROM gpucredit.settle('pk', (SELECT max(job)
 	FROM gpucredit.job WHERE pool = 'pk-fgd'), 1, 'preempted');
 SELECT pg_temp.placed('pk-fgd') <> '' AS again;
 SELECT sum(jobs) FROM gpucredit.workload_mix WHERE pool = 'pk-fgd';
--- 1,000 kinds a day, of which those that are known go on being counted
+-- a day has 1,000 kinds at most; known kinds are counted on
 BEGIN;
 INSERT INTO gpucredit.workload_mix (pool, day, request, cpu_milli, memory_mib, jobs)
 SELECT 'pk-fgd', '2027-03-01 00:00+00', '1xPK-A', 100000 + n, 0, 1
@@ -86,7 +86,7 @@ SELECT pg_temp.ask('pk-fgd', 'new', '1xPK-A', 2000), pg_temp.ask('pk-fgd', 'know
 SELECT pg_temp.placed('pk-fgd') <> '' AS both;
 SELECT count(*), sum(jobs), sum(jobs) FILTER (WHERE cpu_milli = 1000) AS known FROM gpucredit.workload_mix WHERE pool = 'pk-fgd';
 ROLLBACK;
--- of several new ones in a cycle as many as there is room for, the most frequent first
+-- a cycle adds as many new kinds as there is room for, the most frequent first
 BEGIN;
 INSERT INTO gpucredit.workload_mix (pool, day, request, cpu_milli, memory_mib, jobs)
 SELECT 'pk-fgd', '2027-03-01 00:00+00', '1xPK-A', 100000 + n, 0, 1
@@ -95,14 +95,15 @@ SELECT pg_temp.ask('pk-fgd', 'new', '1xPK-A', 2000), pg_temp.ask('pk-fgd', 'twic
 SELECT pg_temp.placed('pk-fgd') <> '' AS three;
 SELECT count(*), max(cpu_milli) FILTER (WHERE cpu_milli BETWEEN 2000 AND 3000) AS new FROM gpucredit.workload_mix WHERE pool = 'pk-fgd';
 ROLLBACK;
--- by fgd, types of one price compete for "*": what only A can serve stays
+-- by fgd, types of one price compete for "*": devices that only A can serve
+-- stay free
 SELECT pg_temp.scene('pk-any', '{"packing": "fgd"}', 'n1 A 2', 'n2 B 2');
 SELECT pg_temp.ask('pk-any', 'a', '1xPK-A');
 SELECT pg_temp.placed('pk-any') AS only_a;
 SELECT pg_temp.ask('pk-any', 'b', '1x*');
 SELECT pg_temp.placed('pk-any') AS any_type;
--- of all kinds the 256 most frequent are read, of as frequent ones the first by
--- request: the 256th keeps A for what only A can serve, the 257th does not
+-- the 256 most frequent kinds are read, ties by request: with the 256th kind A
+-- is kept for requests that only A can serve, without it not
 SELECT pg_temp.scene('pk-many', '{"packing": "fgd"}', 'n1 A 2', 'n2 B 2');
 INSERT INTO gpucredit.workload_mix (pool, day, request, cpu_milli, memory_mib, jobs)
 SELECT 'pk-many', '2027-03-01 00:00+00', r.request::gpucredit.gpureq, n, 0, 2
@@ -146,7 +147,7 @@ SELECT pg_temp.placed('pk-cache') AS where_it_is;
 SELECT pg_temp.ask('pk-cache', 'd', '2xPK-A', spec => '{"cache": "llama"}',
 	org => 'pk-2');
 SELECT pg_temp.placed('pk-cache') AS of_another_tenant_it_is_not;
--- for 7 days, to the instant
+-- a cache counts for 7 days, to the instant
 SELECT count(gpucredit.settle(org, job, 1, 'completed', '0')) FROM gpucredit.job
 WHERE pool = 'pk-cache' AND state = 'active';
 SET gpucredit.node_suspect = 0;
@@ -164,7 +165,7 @@ RESET gpucredit.node_suspect;
 SELECT pg_temp.ask('pk-cache', 'e', '1xPK-A', spec => '{"cache": 1}');
 SELECT pg_temp.ask('pk-cache', 'e', '1xPK-A', spec => '{"cache": ""}');
 
--- The latest 32 keys of a node are kept
+-- A node keeps its latest 32 cache keys
 SELECT pg_temp.scene('pk-many', '{}', 'n1 A 64');
 SELECT count(pg_temp.ask('pk-many', 'k' || n, '1xPK-A',
 	spec => jsonb_build_object('cache', 'k' || n)))
@@ -182,7 +183,8 @@ SELECT pg_temp.ask('pk-prefer', 'b', '8xPK-A',
 	options => '{"prefer": "nvlink"}');
 SELECT pg_temp.placed('pk-prefer') AS one_domain;
 
--- a share takes memory of its device: a quarter that wants 15 GB leaves 2 GB
+-- a share takes memory of its device: after a quarter that wants 15 GB 2 GB
+-- are left
 SELECT gpucredit.create_pool('pk-mem', '{"reclaim": false}');
 SELECT gpucredit.register_node('pk-mem', 'pk-mem-n1', 'PK-A', 1, 16384);
 SELECT n, pg_temp.ask('pk-mem', 'a' || n, '0.25xPK-A@15GB')
@@ -200,24 +202,24 @@ WHERE j.pool = 'pk-mem' AND j.state = 'queued' AND NOT x.passes
 	AND x.check_name = 'free' ORDER BY j.job LIMIT 1;
 SELECT gpu_memory_mib, count(*) FROM gpucredit.attempt_gpu
 WHERE pool = 'pk-mem' GROUP BY 1;
--- what is left serves who wants that much; without a floor, as much of the
--- memory as of the device
+-- the rest serves a job that wants that much; without a floor a job takes as
+-- much of the memory as of the device
 SELECT pg_temp.ask('pk-mem', 'b', '0.5xPK-A'),
 	pg_temp.ask('pk-mem', 'c', '0.5xPK-A@1GiB'),
 	pg_temp.ask('pk-mem', 'd', '0.1xPK-A');
 SELECT pg_temp.placed('pk-mem') AS a_gigabyte_and_none_else;
 SELECT share, gpu_memory_mib FROM gpucredit.attempt_gpu WHERE pool = 'pk-mem'
 ORDER BY job;
--- its node cannot be registered with less than they have
+-- its node cannot be registered with less memory than its jobs have
 SELECT gpucredit.register_node('pk-mem', 'pk-mem-n1', 'PK-A', 1, 15000);
 SELECT gpucredit.register_node('pk-mem', 'pk-mem-n1', 'PK-A', 1, 15330);
 SELECT gpucredit.register_node('pk-mem', 'pk-mem-n1', 'PK-A', 1, 16384);
--- who ends gives it back
+-- a job that ends gives it back
 SELECT job_state FROM gpucredit.settle('pk', (SELECT min(job)
 	FROM gpucredit.job WHERE pool = 'pk-mem' AND state = 'active'), 1,
 	'completed');
 SELECT pg_temp.placed('pk-mem') AS another;
--- verify() sees floors that pass the memory, and one that is not the job's
+-- verify() finds floors that pass the memory, and one that is not the job's
 BEGIN;
 UPDATE gpucredit.attempt_gpu SET gpu_memory_mib = 2079
 WHERE pool = 'pk-mem' AND NOT free AND share = 500;
@@ -230,7 +232,8 @@ WHERE pool = 'pk-mem' AND NOT free AND share = 500;
 SELECT invariant, substring(detail, '^\d+ MiB of \d+') AS detail
 FROM gpucredit.verify() ORDER BY invariant COLLATE "C";
 ROLLBACK;
--- one without a floor takes its part of what the node has when it comes back
+-- a share without a floor takes its part of the node's memory when the node
+-- comes back
 SELECT gpucredit.create_pool('pk-back', '{"reclaim": false}');
 SELECT gpucredit.register_node('pk-back', 'pk-back-n1', 'PK-A', 1, 16384);
 SELECT pg_temp.ask('pk-back', 'a', '0.5xPK-A'),

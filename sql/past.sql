@@ -1,5 +1,5 @@
--- What was spendable at past instants, told by the entries and by what
--- set_budget said.
+-- What was spendable at past instants, from the entries and from the log of
+-- budgets.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS gpucredit CASCADE;
 RESET client_min_messages;
@@ -32,7 +32,7 @@ SELECT register_node('pa', 'pa-1', 'Past', 4, 16384) \g /dev/null
 SELECT issue('pa', '', 'i', 1000) \g /dev/null
 SELECT hold AS early FROM hold('pa', 'a', 'h1', 30, '100 days') \gset
 SELECT * FROM pg_temp.see();
--- at the very instant: what was taken before does not count, what is after it does
+-- at the very instant: earlier draws do not count, later ones do
 SELECT pg_temp.at('2026-04-10 11:00+00') \g /dev/null
 SELECT status FROM hold('pa', 'a/x', 'h2', 7, '100 days');
 SELECT set_budget('pa', 'a', 100, 'day');
@@ -42,7 +42,7 @@ SELECT * FROM pg_temp.see();
 SELECT pg_temp.at('2026-04-10 12:00+00') \g /dev/null
 SELECT set_budget('pa', 'a', 50, 'day'), set_budget('pa', 'a/x', 25, 'none');
 SELECT * FROM pg_temp.see();
--- captured first is what was drawn first; what comes back frees its budget
+-- captures spend the first drawn; what returns frees its budget
 SELECT pg_temp.at('2026-04-10 13:00+00') \g /dev/null
 SELECT captured FROM capture('pa', :early, 'c1', 10, false);
 SELECT captured, released FROM capture('pa', :late, 'c2', 12);
@@ -56,7 +56,7 @@ SELECT status FROM hold('pa', 'a/x', 'h4', 6, '30 min');
 SELECT * FROM pg_temp.see();
 SELECT pg_temp.at('2026-04-10 15:30+00') \g /dev/null
 SELECT * FROM pg_temp.see();
--- removed, and set again: it counts again
+-- the budget is removed and set again: it counts again
 SELECT pg_temp.at('2026-04-10 16:00+00') \g /dev/null
 SELECT set_budget('pa', 'a', NULL, 'day');
 SELECT * FROM pg_temp.see();
@@ -81,8 +81,8 @@ SELECT pg_temp.at('2026-04-11 01:00+00') \g /dev/null
 SELECT refunded FROM refund('pa', :job, 'f2', 5, 'sorry');
 SELECT set_budget('pa', 'a', 30, 'day', hard => false), set_budget('pa', '', 500, 'year');
 SELECT * FROM pg_temp.see();
--- a job gives back at its start what it held too much of before the budget was
--- set; its extension counts all the same
+-- at its start a job gives back excess that it held before the budget was set;
+-- its extension counts all the same
 SELECT pg_temp.at('2026-04-11 01:10+00') \g /dev/null
 SELECT set_price('Past-2', 30, 'pa'), register_node('pa', 'pa-2', 'Past-2', 1, 16384) \g /dev/null
 SELECT drain('pa-2', 'fan') \g /dev/null
@@ -106,7 +106,7 @@ SELECT status FROM hold('pa', 'b', 'h5', 300, '100 days');
 SELECT set_budget('pa', '', 200, 'year');
 SELECT * FROM pg_temp.see();
 
--- From later on: all of it as it was
+-- From a later time on: all of it as it was
 SELECT pg_temp.at('2026-05-01 00:00+00') \g /dev/null
 SELECT set_budget('pa', 'a', NULL, 'day'), set_budget('pa', 'a/x', 1000, 'none');
 SELECT reap_holds() \g /dev/null
@@ -118,7 +118,7 @@ SELECT count(*), count(DISTINCT (s.balance).spendable) AS different FROM seen s;
 SELECT s.at, b.spendable FROM (SELECT DISTINCT at FROM seen) s, balance('pa', 'a/x', s.at - interval '1 us') b ORDER BY 1;
 SELECT spendable, available FROM balance('pa', 'a/x', '-infinity');
 
--- What was said of budgets is watched
+-- verify watches the log of budgets
 SELECT * FROM verify('pa');
 BEGIN;
 UPDATE budget_log SET amount = '7' WHERE org = 'pa' AND account = 'a/x' AND at = (SELECT max(at) FROM budget_log WHERE org = 'pa' AND account = 'a/x');

@@ -40,13 +40,14 @@ CREATE TEMP TABLE supposed AS SELECT * FROM gpucredit.plan_with('pwi',
 		{"name": "new-2", "gpu_type": "PW-A", "gpus": 8, "gpu_memory_mib": 40960}]}') WITH ORDINALITY;
 SELECT action, org, pg_temp.key(job) AS job, attempt, node, gpus, share, gpu_type, per_gpu_hour, reason
 FROM supposed ORDER BY ordinality;
--- nothing at all is the plan
+-- nothing added gives the plan
 SELECT count(*) FROM gpucredit.plan_with('pwi', '{}');
--- the same in one word, three of them; a node that sorts first, of no type that anybody waits for
+-- the same in one word, three nodes; a node that sorts first, of a type that
+-- nobody waits for
 SELECT action, pg_temp.key(job) AS job, node, gpus FROM gpucredit.plan_with('pwi', '{"nodes": [
 	{"name": "new", "gpu_type": "PW-A", "gpus": 8, "gpu_memory_mib": 40960, "count": 3},
 	{"name": "a", "gpu_type": "PW-B", "gpus": 8, "gpu_memory_mib": 81920, "spot": true, "leaf": "l", "labels": {"rack": 7}}]}');
--- once they are there, place does what was said
+-- once the nodes exist, place does what was answered
 BEGIN;
 SELECT gpucredit.register_node('pwi', 'new-' || n, 'PW-A', 8, 40960) FROM generate_series(1, 2) n;
 ALTER TABLE supposed DROP COLUMN expected_at;
@@ -61,12 +62,13 @@ FROM gpucredit.plan_with('pwi', '{"nodes": [{"name": "b", "gpu_type": "PW-B", "g
 		{"org": "pwi", "request": "9xPW-B", "topology": "node"},
 		{"org": "pwi", "request": "0.5xPW-B", "tier": "interactive", "options": {"priority": 9}},
 		{"org": "pwi", "request": "8xPW-A", "tier": "premium_training", "cpu_milli": 0}]}');
--- one of a higher tier may take what runs
+-- a job of a higher tier may take running jobs' devices
 SELECT gpucredit.set_tier('pw-urgent', 0, 'never', true);
 SELECT set_config('gpucredit.clock', '2027-09-01 00:30+00', false);
 SELECT action, pg_temp.key(job) AS job, node, gpus, reason
 FROM gpucredit.plan_with('pwi', '{"jobs": [{"org": "pwi", "request": "4xPW-A", "tier": "pw-urgent", "wall_limit": "1 h"}]}');
--- and when one would start that cannot now: behind what waits, or once what runs ends
+-- when a job would start that cannot now: behind waiting jobs, or once running
+-- jobs end
 SELECT action, pg_temp.key(job) AS job, node, gpus, reason, expected_at
 FROM gpucredit.plan_with('pwi', '{"jobs": [{"org": "pwi", "request": "8xPW-A", "wall_limit": "1 h"}]}');
 BEGIN;
@@ -74,7 +76,7 @@ SELECT count(gpucredit.cancel('pwi', j.job, 'no ' || j.job)) FROM gpucredit.jobs
 SELECT action, pg_temp.key(job) AS job, node, gpus, reason, expected_at
 FROM gpucredit.plan_with('pwi', '{"jobs": [{"org": "pwi", "request": "8xPW-A", "wall_limit": "1 h", "count": 2}]}');
 ROLLBACK;
--- quotas, also of an organisation of which nothing waits
+-- quotas, also of an organisation without waiting jobs
 SELECT gpucredit.create_account('pw-quota'), gpucredit.set_quota('pw-quota', '', max_gpus => 3, max_queued => 0);
 SELECT gpucredit.create_account('pw-limit'), gpucredit.set_quota('pw-limit', '', max_gpus => 3);
 UPDATE before SET quotas = s.quotas, audit = s.audit FROM pg_temp.state s;
@@ -83,7 +85,7 @@ FROM gpucredit.plan_with('pwi', '{"nodes": [{"name": "b", "gpu_type": "PW-B", "g
 	"jobs": [{"org": "pw-quota", "request": "2xPW-B"}, {"org": "pw-limit", "request": "2xPW-B", "count": 3},
 		{"org": "pw-limit", "request": "4xPW-B"}]}');
 
--- it reads, and no more
+-- it only reads
 BEGIN READ ONLY;
 SELECT count(*) FROM gpucredit.plan_with('pwi', '{"nodes": [{"name": "b", "gpu_type": "PW-B", "gpus": 8, "gpu_memory_mib": 0}],
 	"jobs": [{"org": "pw-quota", "request": "2xPW-B"}, {"org": "pwi", "request": "2xPW-B"}]}');
@@ -143,7 +145,7 @@ SELECT gpucredit.plan_with('pwi', NULL);
 SELECT gpucredit.plan_with('pwi', '[]');
 SELECT gpucredit.plan_with(NULL, '{}');
 
--- nothing of this test is left for others
+-- the test removes what it made
 SELECT count(gpucredit.cancel('pwi', j.job, 'end ' || j.job)) > 0
 FROM gpucredit.jobs j WHERE j.org = 'pwi' AND j.state IN ('queued', 'starting', 'running');
 SELECT count(gpucredit.settle('pwi', a.job, a.attempt, 'cancelled')) > 0

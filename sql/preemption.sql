@@ -1,6 +1,6 @@
--- Claims: running jobs that make room, elastic ones, consolidation.  Who may
--- make whom leave has scenarios of its own (test/scenarios); here it meets the
--- database.
+-- Claims: running jobs make room for others; elastic jobs; consolidation. Who
+-- may evict whom has scenarios of its own (test/scenarios); here the database
+-- carries it out.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS gpucredit CASCADE;
 RESET client_min_messages;
@@ -59,7 +59,7 @@ BEGIN
 	PERFORM gpucredit.heartbeat(n.node, n.healthy)
 	FROM gpucredit.node n WHERE n.pool = beat.pool ORDER BY n.node;
 END $$;
--- A node lives, and nothing is told to its agent.
+-- A node is alive, and its agent is told nothing.
 CREATE FUNCTION pg_temp.alive(pool text) RETURNS void LANGUAGE sql AS $$
 	UPDATE gpucredit.node SET heard_at = gpucredit.now()
 	WHERE node.pool = alive.pool
@@ -93,7 +93,7 @@ LANGUAGE sql AS $$
 	FROM pg_temp.id(pool, key) i JOIN gpucredit.directive d
 		ON d.org = i.org AND d.job = i.job AND d.attempt = i.attempt
 $$;
--- What explain tells of leaving.
+-- What explain says of leaving.
 CREATE FUNCTION pg_temp.why(pool text, key text)
 RETURNS TABLE (check_name text, passes boolean, detail text)
 LANGUAGE sql AS $$
@@ -103,7 +103,7 @@ LANGUAGE sql AS $$
 $$;
 SET gpucredit.node_lost = 0;
 
--- A more important tier: devices are promised, their holders told to save.
+-- A more important tier: devices are promised, and their holders told to save.
 SELECT pg_temp.scene('tier', '{}', 'n 4');
 SELECT pg_temp.ask('tier', 'small', '1xPRE');
 SELECT pg_temp.ask('tier', 'large', '3xPRE', 'batch_inference', 'pre-2');
@@ -131,7 +131,7 @@ SET gpucredit.clock = '2027-01-01 00:11:30+00';
 SELECT * FROM pg_temp.meter('tier', 'large');
 SET gpucredit.clock = '2027-01-01 00:12+00';
 SELECT * FROM pg_temp.meter('tier', 'large');
--- what waits behind does not get them, nor does who left
+-- neither a job behind nor the victim gets the devices
 SELECT pg_temp.ask('tier', 'behind', '1xPRE');
 SELECT * FROM pg_temp.settle('tier', 'large');
 SELECT j.state, h.held > '0' AS held FROM pg_temp.id('tier', 'large') i
@@ -141,12 +141,12 @@ SELECT * FROM pg_temp.place('tier');
 SELECT count(*) FROM gpucredit.claim WHERE pool = 'tier';
 SELECT count(*) FROM gpucredit.eviction WHERE pool = 'tier';
 SELECT * FROM gpucredit.verify();
--- the audit log: nobody's row names another tenant
+-- the audit log: no row names another tenant
 SELECT a.org, a.decision, a.reason, a.detail - 'unsaved_us' AS detail
 FROM gpucredit.audit a WHERE a.operation = 'place' AND a.org LIKE 'pre%'
 	AND a.decision IN ('claim', 'preempt') ORDER BY a.audit;
 
--- One who may be preempted for its spot node only is nobody's victim.
+-- A job that may only be preempted for its spot node is nobody's victim.
 SELECT pg_temp.scene('spot', '{}', 'n 1');
 SELECT pg_temp.ask('spot', 'first', '1xPRE', 'premium_training');
 SELECT count(*) FROM pg_temp.place('spot');
@@ -155,7 +155,8 @@ SELECT pg_temp.ask('spot', 'urgent', '1xPRE', 'production_inference');
 SELECT * FROM pg_temp.place('spot');
 SELECT * FROM pg_temp.why('spot', 'urgent');
 
--- A device is lost: who was not told yet is spared, who was told goes.
+-- A device is lost: a victim that was not told yet is spared, one that was
+-- told leaves.
 SELECT pg_temp.scene('lost', '{}', 'm 1', 'n 1');
 SELECT pg_temp.ask('lost', 'a', '1xPRE'), pg_temp.ask('lost', 'b', '1xPRE');
 SELECT count(*) FROM pg_temp.place('lost');
@@ -183,7 +184,7 @@ FROM gpucredit.audit a WHERE a.decision IN ('claim_ended', 'spared')
 	AND a.org LIKE 'pre%'
 ORDER BY a.audit;
 SELECT * FROM gpucredit.verify();
--- so it is with a node that its provider takes back
+-- the same with a node that its provider takes back
 SELECT pg_temp.scene('taken', '{}', 'm 1', 'n 1');
 SELECT pg_temp.ask('taken', 'a', '1xPRE'), pg_temp.ask('taken', 'b', '1xPRE');
 SELECT count(*) FROM pg_temp.place('taken');
@@ -196,7 +197,7 @@ SELECT * FROM pg_temp.why('taken', 'a');
 SELECT count(*) FROM gpucredit.claim WHERE pool = 'taken';
 SELECT * FROM pg_temp.told('taken', 'b');
 SELECT * FROM gpucredit.verify();
--- and with one that falls silent: from the instant on at which it is lost
+-- and with a silent node: from the instant at which it is lost
 SET gpucredit.node_lost = '1min';
 SELECT pg_temp.scene('silent', '{}', 'm 1', 'n 1');
 SELECT pg_temp.ask('silent', 'a', '1xPRE'), pg_temp.ask('silent', 'b', '1xPRE');
@@ -239,7 +240,7 @@ SELECT * FROM pg_temp.place('end');
 SELECT count(*) FROM gpucredit.claim WHERE pool = 'end';
 SELECT * FROM gpucredit.verify();
 
--- Inside a tier: an account below what it is entitled to takes from one above.
+-- Inside a tier: an account below its entitlement takes from one above.
 SELECT pg_temp.scene('fair', '{"reclaim": true}', 'n 4');
 SELECT pg_temp.ask('fair', k, '1xPRE') FROM unnest('{a,b,c,d}'::text[]) k;
 SELECT count(*) FROM pg_temp.place('fair');
@@ -253,7 +254,7 @@ FROM gpucredit.eviction e WHERE e.pool = 'fair' ORDER BY e.job;
 SELECT action, job FROM pg_temp.place('fair');
 SET gpucredit.clock = '2027-01-01 03:20+00';
 SELECT * FROM pg_temp.place('fair');
--- without the word, it waits its turn
+-- without the pool's word, the job waits its turn
 SELECT pg_temp.scene('unfair', '{}', 'n 1');
 SELECT pg_temp.ask('unfair', 'a', '1xPRE');
 SELECT count(*) FROM pg_temp.place('unfair');
@@ -273,8 +274,8 @@ SET gpucredit.clock = '2027-01-01 04:20+00';
 SELECT pg_temp.ask('less', 'x', '1xPRE', tenant => 'pre-2');
 SELECT action, job, reason FROM pg_temp.place('less');
 SELECT * FROM pg_temp.place('less');
--- One job that is more than its account is due is no shelter, nor are two that
--- are less; one that is just what it is due stays.
+-- A job of more than its account's entitlement does not protect it, nor do two
+-- jobs of less; a job of exactly the entitlement stays.
 SELECT pg_temp.scene('whole', '{"reclaim": true}', 'n 8'),
 	pg_temp.scene('halves', '{"reclaim": true}', 'n 8'), pg_temp.scene('just', '{"reclaim": true}', 'n 8');
 SELECT pg_temp.ask('whole', 'a', '8xPRE');
@@ -290,14 +291,14 @@ SELECT pool, action, count(*), min(reason) FROM unnest('{whole,halves,just}'::te
 GROUP BY 1, 2 ORDER BY 1, 2;
 SELECT pg_temp.settle(e.pool, pg_temp.key(e.org, e.job)) FROM gpucredit.eviction e
 WHERE e.pool IN ('whole', 'halves') ORDER BY e.pool, e.job;
--- Behind a reservation of the account's own for more than it is due.
+-- Behind a reservation of the account's own for more than its entitlement.
 SELECT pg_temp.scene('own', '{"reclaim": true}', 'n 4');
 CREATE FUNCTION pg_temp.long(key text, request text, tenant text) RETURNS void LANGUAGE sql AS $$
 	SELECT FROM gpucredit.reserve(tenant, '', 'own ' || key, request, '10 h', 'standard_training', 'own')
 $$;
 SELECT pg_temp.long('two', '2xPRE', 'pre'), pg_temp.long('one', '1xPRE', 'pre'), pg_temp.long('x', '1xPRE', 'pre-2');
 SELECT count(*) FROM pg_temp.place('own');
--- it does not take that back
+-- the account does not take that back
 SELECT pool, action, p.job FROM unnest('{whole,halves,just}'::text[]) pool, pg_temp.place(pool) p ORDER BY 1, 2, 3;
 SET gpucredit.clock = '2027-01-01 04:50+00';
 SELECT pool, action, p.job FROM unnest('{whole,halves,just}'::text[]) pool, pg_temp.place(pool) p ORDER BY 1, 2, 3;
@@ -308,7 +309,7 @@ SELECT action, job, reason FROM pg_temp.place('own');
 SELECT DISTINCT pg_temp.key(r.org, r.job) AS reserved FROM gpucredit.reservations('own') r;
 SELECT * FROM gpucredit.verify();
 
--- What the tenant's own limits hold back makes nobody leave.
+-- A job that its own tenant's limits hold back evicts nobody.
 SELECT pg_temp.scene('quota', '{}', 'n 1');
 SELECT pg_temp.ask('quota', 'a', '1xPRE');
 SELECT count(*) FROM pg_temp.place('quota');
@@ -322,7 +323,7 @@ SELECT action, job FROM pg_temp.place('quota');
 SELECT gpucredit.set_quota('pre-3', '');
 SELECT * FROM gpucredit.verify();
 
--- What is promised in one pool counts under quotas in all others, so that nobody
+-- Devices promised in one pool count under quotas in all others, so nobody
 -- leaves in vain.
 CREATE FUNCTION pg_temp.quotas(pool text, key text)
 RETURNS TABLE (check_name text, passes boolean, detail text)
@@ -346,14 +347,13 @@ SELECT p.action, pg_temp.key(p.org, p.job) AS job FROM gpucredit.plan('there') p
 SELECT action, job FROM pg_temp.place('there');
 SELECT * FROM pg_temp.quotas('there', 'two');
 SELECT * FROM pg_temp.quotas('there', 'half2');
--- a promise that is past its time counts no more, even where its pool has no
--- cycle that ends it
+-- a promise past its time counts no more, also where no cycle ends it
 BEGIN;
 SET LOCAL gpucredit.clock = '2027-01-01 05:35+00';
 SELECT action, job FROM pg_temp.place('there');
 ROLLBACK;
--- a quota that is set lower meanwhile ends the promise: who has not been told
--- is spared, and nothing is kept for who may not start
+-- a quota set lower ends the promise: victims that were not told are spared,
+-- and nothing is kept for a job that may not start
 BEGIN;
 SELECT gpucredit.set_quota('pre-3', '', 'PRE', max_gpus => 3);
 SELECT action, job FROM pg_temp.place('here');
@@ -379,8 +379,8 @@ SELECT pg_temp.settle('there', k, 'completed') FROM unnest('{two,half2}'::text[]
 SELECT gpucredit.set_quota('pre-3', '', 'PRE');
 SELECT * FROM gpucredit.verify();
 
--- An elastic job takes what its account is entitled to from one that has more.
--- Where its account has that much, nobody leaves for it.
+-- An elastic job takes what its account is entitled to from an account that
+-- has more. Where its own account has that much, nobody leaves for it.
 BEGIN;
 SELECT pg_temp.scene('widen', '{"reclaim": true}', 'n 4'), pg_temp.scene('narrow', '{"reclaim": true}', 'n 2');
 SELECT pg_temp.ask('widen', k, '1xPRE') FROM unnest('{a,b,c}'::text[]) k;
@@ -403,19 +403,19 @@ SELECT count(*) FROM pg_temp.place('widen');
 SELECT pg_temp.key(i.org, i.job) AS job, e.check_name, substring(e.detail, ': (.*)') AS leaves_for
 FROM gpucredit.eviction v, pg_temp.id('widen', pg_temp.key(v.org, v.job)) i, gpucredit.explain(i.org, i.job) e
 WHERE v.pool = 'widen' AND e.check_name = 'leaving' ORDER BY 1;
--- nobody else gets what is promised, and it goes on with both
+-- nobody else gets the promised devices; the job goes on with both
 SELECT pg_temp.settle('widen', pg_temp.key(v.org, v.job), CASE v.why WHEN 'grow' THEN 'resized' ELSE 'preempted' END)
 FROM gpucredit.eviction v WHERE v.pool = 'widen' ORDER BY v.why;
 SELECT action, job, attempt FROM pg_temp.place('widen');
 SELECT count(*) FROM gpucredit.claim WHERE pool = 'widen';
--- neither takes it back, then or later
+-- neither account takes them back, then or later
 SET LOCAL gpucredit.clock = '2027-01-01 05:56+00';
 SELECT count(*) FROM pg_temp.place('widen');
 SELECT * FROM gpucredit.verify();
 ROLLBACK;
 
--- Elastic: held at its most, started at what fits; gives devices up to its
--- least for a job ahead rather than that anybody is evicted.
+-- Elastic: the hold covers its most, it starts with what fits; it gives up
+-- devices down to its least for a job ahead before anybody is evicted.
 SELECT pg_temp.scene('elastic', '{}', 'n 4');
 SELECT pg_temp.ask('elastic', 'range', '1-8xPRE');
 SELECT h.held FROM pg_temp.id('elastic', 'range') i
@@ -434,7 +434,7 @@ SELECT j.failures FROM pg_temp.id('elastic', 'range') i
 	JOIN gpucredit.job j ON j.org = i.org AND j.job = i.job;
 SELECT * FROM pg_temp.place('elastic');
 SELECT * FROM gpucredit.verify();
--- grows into what was idle for gpucredit.elastic_idle_delay, and not before
+-- it grows into devices idle for gpucredit.elastic_idle_delay, and not before
 SELECT gpucredit.resume('elastic-o');
 SELECT pg_temp.settle('elastic', 'urgent', 'completed');
 SET gpucredit.clock = '2027-01-01 06:04:59+00';
@@ -447,7 +447,7 @@ BEGIN;
 SET LOCAL gpucredit.clock = '2027-01-01 06:12+00';
 SELECT action, job, gpus, reason FROM pg_temp.place('elastic');
 ROLLBACK;
--- a node counts as idle since it came
+-- a new node's devices are idle since it came
 BEGIN;
 UPDATE gpucredit.node SET registered_at = '2027-01-01 06:00:00.000001+00' WHERE node = 'elastic-o';
 SET LOCAL gpucredit.clock = '2027-01-01 06:12+00';
@@ -461,8 +461,8 @@ SELECT * FROM pg_temp.settle('elastic', 'range', 'resized');
 SELECT * FROM pg_temp.place('elastic');
 SELECT * FROM gpucredit.verify();
 
--- Devices of an attempt that an application ended are idle since their fence fell:
--- since a heartbeat was without it, or since it ran out in a cycle.
+-- Devices of an attempt that an application ended are idle since their fence
+-- fell: by a heartbeat without the attempt, or in a cycle after it ran out.
 BEGIN;
 SELECT pg_temp.scene('fenced', '{}', 'n 4');
 SELECT pg_temp.ask('fenced', 'fill', '2xPRE', 'premium_training');
@@ -488,7 +488,7 @@ SELECT action, job, gpus, reason FROM pg_temp.place('fenced');
 SET LOCAL gpucredit.clock = '2027-01-01 06:36+00';
 SELECT action, job, gpus, reason FROM pg_temp.place('fenced');
 ROLLBACK TO ended;
--- a plan sees it run out, as a cycle would
+-- a plan sees the fence run out, as a cycle would
 SET LOCAL gpucredit.clock = '2027-01-01 06:35+00';
 UPDATE gpucredit.node SET heard_at = gpucredit.now() WHERE pool = 'fenced';
 SELECT action, reason FROM gpucredit.plan('fenced');
@@ -496,7 +496,8 @@ SELECT action, job, gpus, reason FROM pg_temp.place('fenced');
 SELECT * FROM gpucredit.verify();
 ROLLBACK;
 
--- As far as its quota allows, and not where its next hold could not be paid.
+-- A job grows as far as its quota allows, and only where its next hold could
+-- be paid.
 SELECT pg_temp.scene('grow', '{}', 'g 4', 'h 4', 'i 2');
 SELECT pg_temp.ask('grow', 'fill', '4xPRE', 'premium_training');
 SELECT pg_temp.ask('grow', 'small', '2xPRE', 'premium_training');
@@ -514,7 +515,7 @@ BEGIN;
 SELECT gpucredit.suspend_account('pre-3', '', true);
 SELECT * FROM pg_temp.place('grow');
 ROLLBACK;
--- 8 for the next hour of 8, less what is left of 4 after 10 minutes and 2 of grace
+-- 8 for the next hour of 8, less the rest of 4 after 10 minutes and 2 of grace
 BEGIN;
 SELECT h.status FROM gpucredit.balance('pre-3') b, gpucredit.hold('pre-3', '', 'most',
 	b.available - 4.799999, '1 h') h;
@@ -525,12 +526,13 @@ SELECT h.status FROM gpucredit.balance('pre-3') b, gpucredit.hold('pre-3', '', '
 	b.available - 4.8, '1 h') h;
 SELECT count(*) FROM pg_temp.place('grow');
 ROLLBACK;
--- what it is to have counts in its quota before it has it
+-- devices promised to it count in its quota before it has them
 SELECT gpucredit.set_quota('pre-3', '', max_gpus => 9);
 SELECT * FROM pg_temp.place('grow');
 SELECT pg_temp.ask('grow', 'more', '2xPRE', tenant => 'pre-3');
 SELECT * FROM pg_temp.place('grow');
--- ... in other pools, too, whether it still has the fewer or waits for the more
+-- ... in other pools, too, while it still runs smaller and while it waits for
+-- more
 SELECT pg_temp.ask('there', 'also', '2xPRE', tenant => 'pre-3');
 SELECT action, job FROM pg_temp.place('there');
 SELECT gpucredit.set_quota('pre-3', '', max_gpus => 10);
@@ -544,8 +546,8 @@ SELECT * FROM pg_temp.place('grow');
 SELECT gpucredit.set_quota('pre-3', '');
 SELECT * FROM gpucredit.verify();
 
--- Who was told to grow, and has yet to leave for it, needs its credit: of two
--- that could grow one does where there is credit for one, whatever the cycle.
+-- A job that was told to grow, and has not left yet, needs its credit: of two
+-- that could grow one does where there is credit for one, in whatever cycle.
 BEGIN;
 SELECT pg_temp.scene('purse', '{}', 'g 8');
 SELECT pg_temp.ask('purse', 'fill', '6xPRE', 'premium_training');
@@ -557,20 +559,20 @@ SELECT pg_temp.ask('purse', 'right', '2-3xPRE', tenant => 'pre-3');
 SELECT action, job, gpus FROM pg_temp.place('purse');
 SELECT pg_temp.settle('purse', 'filled', 'completed');
 SET LOCAL gpucredit.clock = '2027-01-01 06:40+00';
--- 3 for the next hour of 3, less what is left of 2 after 10 minutes and 2 of grace
+-- 3 for the next hour of 3, less the rest of 2 after 10 minutes and 2 of grace
 SELECT h.status FROM gpucredit.balance('pre-3') b, gpucredit.hold('pre-3', '', 'one',
 	b.available - 2, '1 h') h;
 SELECT action, job, gpus, reason FROM pg_temp.place('purse');
 SELECT count(*) FROM pg_temp.place('purse');
 SET LOCAL gpucredit.clock = '2027-01-01 06:41+00';
 SELECT count(*) FROM pg_temp.place('purse');
--- and once there is more, both
+-- with more credit both grow
 SELECT i.replayed FROM gpucredit.issue('pre-3', '', 'more', 10) i;
 SELECT action, job, gpus, reason FROM pg_temp.place('purse');
 SELECT * FROM gpucredit.verify();
 ROLLBACK;
 
--- Consolidation: a running job goes on elsewhere to make room.
+-- Consolidation: a running job moves elsewhere to make room.
 SELECT pg_temp.scene('move', '{"consolidate": true}', 'm 2', 'n 2');
 SELECT pg_temp.ask('move', k, '1xPRE') FROM unnest('{a,b,c}'::text[]) k;
 SELECT count(*) FROM pg_temp.place('move');
@@ -578,14 +580,14 @@ SELECT pg_temp.settle('move', 'b', 'completed');
 SET gpucredit.clock = '2027-01-01 07:00+00';
 SELECT r.status FROM gpucredit.reserve('pre-2', '', 'move pair', '2xPRE',
 	'1 h', pool => 'move', topology => 'node') r;
--- not one whose next hold could not be taken
+-- a job whose next hold could not be taken does not move
 BEGIN;
 SELECT gpucredit.suspend_account('pre', '', true);
 SELECT * FROM pg_temp.place('move');
 ROLLBACK;
 SELECT * FROM pg_temp.place('move');
 SELECT * FROM pg_temp.place('move');
--- its devices there are lost before it is told: the pair keeps its claim
+-- its new devices are lost before it is told: the pair keeps its claim
 BEGIN;
 SELECT h.action FROM gpucredit.claim_gpu g
 	JOIN gpucredit.eviction e USING (pool, org, job),
@@ -597,7 +599,7 @@ SELECT count(*) FROM gpucredit.directive d JOIN gpucredit.job j USING (org, job)
 WHERE j.pool = 'move';
 SELECT * FROM gpucredit.verify();
 ROLLBACK;
--- what is promised to a job that waits is what it asks for
+-- a waiting job is promised what it asks for
 BEGIN;
 UPDATE gpucredit.claim_gpu SET gpus = '{1}'
 WHERE pool = 'move' AND org = 'pre-2';
@@ -612,7 +614,7 @@ FROM gpucredit.eviction e WHERE e.pool = 'move';
 SELECT * FROM pg_temp.place('move');
 SELECT * FROM gpucredit.verify();
 
--- What verify says when the books are cooked.
+-- What verify finds when the books are cooked.
 BEGIN;
 INSERT INTO gpucredit.claim VALUES ('move', 'pre', 0, 1, '', 'tier', 'PRE',
 	1000, gpucredit.now(), 1, gpucredit.now());

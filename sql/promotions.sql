@@ -1,6 +1,6 @@
 --
 -- Promotions: every word of a policy, when credits are drawn at submission and
--- when a hold is extended; and why a bucket does not pay.
+-- at an extension; and why a bucket does not pay.
 --
 SET search_path = gpucredit, public;
 SET timezone = 'UTC';
@@ -15,8 +15,8 @@ SELECT set_price('PrA', 1), set_price('PrB', 1),
 	register_node('pr', 'pr-a', 'PrA', 64, 80000),
 	register_node('pr', 'pr-b', 'PrB', 64, 80000) \g /dev/null
 
--- Each policy with what it says of a request for one PrA (or PrA|PrB), tier
--- standard_training, pool pr, held for by the hour: allowed or not
+-- Each policy, and whether it allows a request for one PrA (or PrA|PrB), tier
+-- standard_training, pool pr, held for by the hour
 CREATE TEMP TABLE policies (n serial, policy jsonb, request text, allowed boolean);
 INSERT INTO policies (policy, request, allowed) VALUES
 	('{}', '1xPrA', true),
@@ -40,7 +40,7 @@ INSERT INTO policies (policy, request, allowed) VALUES
 	('{"gpu_types": ["PrA"], "tiers": ["standard_training"], "pools": ["pr"]}', '1xPrA', true),
 	('{"gpu_types": ["PrA"], "tiers": ["standard_training"], "pools": ["pr-2"]}', '1xPrA', false);
 
--- At submission: an organisation each, with that bucket alone, of 10
+-- At submission: an organisation for each policy, with one bucket of 10
 SELECT count(create_account('pr' || n)), count(issue('pr' || n, '', 'i', 10,
 	'promo', policy => policy)) FROM policies;
 SELECT n, p.policy, p.request, f.why, f.most, r.status, r.reason,
@@ -51,8 +51,8 @@ FROM (SELECT p.*, 'pr' || n AS org FROM policies p) p,
 		hold_window => '1 h') r
 ORDER BY n;
 
--- At an extension: the first hour is paid by a bucket of its own, of exactly
--- that; the next one is due after 56 minutes
+-- At an extension: a bucket of exactly the first hour pays for it; the next
+-- hold is due after 56 minutes
 SELECT count(create_account('px' || n)), count(issue('px' || n, '', 'first', 1))
 FROM policies;
 SELECT status, count(*) FROM policies, reserve('px' || n, '', 'j', request,
@@ -68,7 +68,8 @@ FROM (SELECT p.*, 'px' || n AS org FROM policies p) p
 	LATERAL meter(p.org, j.job, 1, '56 min') m
 WHERE f.kind = 'promo' ORDER BY n;
 
--- and at each after it: caps count all that the job drew, until they are used up
+-- and at each later one: caps count all that the job drew, until they are used
+-- up
 SELECT pg_temp.at('2033-01-01 01:56+00') \g /dev/null
 SELECT n, p.policy, f.why, f.most, m.action, m.reason, m.held
 FROM (SELECT p.*, 'px' || n AS org FROM policies p
@@ -85,7 +86,7 @@ FROM (SELECT p.*, 'px' || n AS org FROM policies p WHERE n IN (1, 16, 17)) p
 	LATERAL meter(p.org, j.job, 1, '176 min') m
 WHERE f.kind = 'promo' ORDER BY n;
 
--- max_share at submission is of this hold, whoever pays the rest; rounded down
+-- at submission max_share is of this hold, whoever pays the rest; rounded down
 SELECT create_account('ps') \g /dev/null
 SELECT issue('ps', '', 'promo', 100, 'promo', policy => '{"max_share": 0.333333}'),
 	issue('ps', '', 'paid', 100) \g /dev/null
@@ -94,8 +95,9 @@ SELECT status, held FROM reserve('ps', '', 'j', '1xPrA', '2 h', pool => 'pr');
 SELECT b.kind, p.drawn FROM hold_part p JOIN bucket b USING (org, bucket)
 WHERE p.org = 'ps' ORDER BY p.part;
 
--- Why a bucket does not pay, time and closing before policies; for a caller's
--- own hold the three words forbid it, the caps per job do not count
+-- Why a bucket does not pay: time and closing come before policies. For a
+-- caller's hold the three conditions forbid it, and the caps per job do not
+-- count
 SELECT create_account('pw'), create_account('pw', 'a') \g /dev/null
 SELECT issue('pw', 'a', 'ok', 5, policy => '{"max_per_job": 1}'),
 	issue('pw', '', 'later', 5, effective_at => '2033-02-01', policy => '{"tiers": []}'),
@@ -112,7 +114,7 @@ ORDER BY policy::text, why;
 SELECT status, held FROM hold('pw', 'a', 'h', 5, '1 h');
 SELECT pays, why FROM buckets_for('pw', 'a') WHERE account = 'a';
 
--- A batch of heartbeats waits for nobody, and knows a cap from a lock
+-- A batch of heartbeats waits for no lock, and tells a cap from a lock
 SELECT create_account('pb') \g /dev/null
 SELECT issue('pb', '', 'promo', 100, 'promo', policy => '{"max_per_job": 1}') \g /dev/null
 SELECT job AS capped FROM reserve('pb', '', 'j', '1xPrA', '10 h', pool => 'pr',

@@ -1,5 +1,5 @@
 --
--- How often an account may call.  (Needs the library to be preloaded.)
+-- How often an account may call. (The library must be preloaded.)
 --
 SET search_path = gpucredit, public;
 SET timezone = 'UTC';
@@ -15,7 +15,8 @@ SELECT replayed FROM issue('rate-other', '', 'credit', 1000) \g /dev/null
 SELECT set_price('RateG', 1), create_pool('rate'),
 	register_node('rate', 'rate-1', 'RateG', 4, 40960) \g /dev/null
 
--- Two at once, then one every half a second; another's calls cost it nothing.
+-- Two calls at once, then one every half second; another account's calls cost
+-- it nothing.
 SELECT set_rate_limit('rate', 'lab', 'hold', 2, 2);
 SELECT status FROM hold('rate', 'lab', 'h1', 1, '1 h');
 SELECT status FROM hold('rate', 'labs', 'h2', 1, '1 h');
@@ -26,7 +27,7 @@ SELECT status FROM hold('rate', 'lab', 'h5', 1, '1 h');
 SELECT status FROM hold('rate', 'lab/eve', 'h5', 1, '1 h');
 SELECT status FROM hold('rate', 'labs', 'h5', 1, '1 h');
 
--- the hint says how long to wait, and not a moment longer
+-- the hint gives the exact wait
 SET gpucredit.clock = '2027-03-01 00:00:00.499+00';
 SELECT status FROM hold('rate', 'lab', 'h6', 1, '1 h');
 SET gpucredit.clock = '2027-03-01 00:00:00.5+00';
@@ -39,8 +40,8 @@ SELECT status FROM hold('rate', 'lab', 'h7', 1, '1 h');
 SELECT status FROM hold('rate', 'lab', 'h8', 1, '1 h');
 SELECT status FROM hold('rate', 'lab', 'h9', 1, '1 h');
 
--- Replays count, and so does what fails or is rolled back; it is asked before
--- anything else, and what is refused writes nothing.
+-- Replays count, and so do calls that fail or are rolled back. The limit is
+-- checked before all else, and a refused call writes nothing.
 SET gpucredit.clock = '2027-03-01 02:00+00';
 SELECT status, replayed FROM hold('rate', 'lab', 'h8', 1, '1 h');
 SELECT status FROM hold('rate', 'lab', NULL, -1, '1 h');
@@ -54,8 +55,8 @@ SELECT status FROM hold('rate', 'lab', 'h11', 1, '1 h');
 SELECT count(*) FROM request WHERE org = 'rate' AND key IN ('undone', 'h11');
 SELECT count(*) FROM audit WHERE org = 'rate' AND detail ->> 'key' = 'h11';
 
--- Every level of the path, its own name and '*'; a call refused by one takes
--- from none.
+-- Every level of the path counts, by the function's name and by '*'; a call
+-- refused by one limit takes from none.
 SELECT set_rate_limit('rate', 'lab', 'hold', NULL, NULL);
 SELECT set_rate_limit('rate', '', '*', 0.001, 3),
 	set_rate_limit('rate', 'lab/eve', 'hold', 0.001, 1),
@@ -68,17 +69,17 @@ SELECT job AS job, status FROM reserve('rate', 'lab/eve', 'l3', '1xRateG',
 SELECT status FROM reserve('rate', 'lab/eve', 'l4', '1xRateG', '1 h');
 SELECT status FROM hold('rate', 'lab', 'l5', 1, '1 h');
 SELECT status FROM hold('rate', 'lab', 'l6', 1, '1 h');
--- who is refused may still read, as often as it likes
+-- a refused caller may still read, as often as it likes
 SELECT count(*) > 5 AS told FROM balance('rate', 'lab/eve') b, buckets('rate', 'lab'), explain('rate', :job), statement('rate', 'lab');
 SELECT * FROM verify('rate');
 
--- A limit that is set again starts full; one that is set the same, too.
+-- A limit that is set again starts full, also with the same values.
 SET gpucredit.clock = '2027-03-01 03:00:01+00';
 SELECT set_rate_limit('rate', '', '*', 0.001, 3) \g /dev/null
 SELECT status FROM hold('rate', 'lab', 'l6', 1, '1 h');
 SELECT set_rate_limit('rate', '', '*', NULL, NULL) \g /dev/null
 
--- Jobs, holds and buckets are their account's.
+-- Calls on jobs, holds and buckets count for their account.
 SELECT count(*) FROM place('rate');
 SELECT set_rate_limit('rate', 'lab/eve', 'meter', 1, 1),
 	set_rate_limit('rate', 'lab', 'meter', 1, 5),
@@ -96,8 +97,8 @@ SELECT bucket AS b FROM issue('rate', 'lab', 'own', 1) \gset
 SELECT revoked FROM revoke('rate', :b, 'rev', 'test');
 SELECT revoked FROM revoke('rate', :b, 'rev', 'test');
 
--- A batch counts each element; what is over its limit is not metered, and
--- hinders nobody else.
+-- Each element of a batch counts; elements over their limit are not metered,
+-- and the others are.
 SELECT job AS other FROM reserve('rate-other', '', 'job', '1xRateG', '1 h',
 	pool => 'rate') \gset
 SELECT count(*) FROM place('rate');
@@ -114,7 +115,7 @@ SELECT org, action, reason, billed FROM meter_batch(
 	ARRAY['rate', 'rate-other'], ARRAY[:job, :other],
 	ARRAY[1, 1], ARRAY[interval '2 min', '2 min']);
 
--- A limit set in a transaction counts in it, and is gone with it.
+-- A limit set in a transaction counts in it, and is rolled back with it.
 BEGIN;
 SELECT set_rate_limit('rate-other', '', 'hold', 0.001, 1) \g /dev/null
 SELECT status FROM hold('rate-other', '', 'b1', 1, '1 h');
@@ -131,7 +132,7 @@ SELECT status FROM hold('rate-other', '', 'b4', 1, '1 h');
 SELECT status FROM hold('rate-other', '', 'b5', 1, '1 h');
 COMMIT;
 
--- A clock that was set to the end of time, and back to its beginning, goes on
+-- The clock goes to the end of time, and back to its beginning: limits go on
 -- from there.
 SELECT set_rate_limit('rate-other', '', 'release', 1, 1);
 SET gpucredit.clock = '294276-12-31 23:59:59+00';
@@ -147,15 +148,15 @@ SELECT * FROM release('rate-other', 0, 'k');
 SELECT set_rate_limit('rate-other', '', 'release', NULL, NULL);
 SET gpucredit.clock = '2027-03-01 03:10:01+00';
 
--- Limits are the admin's to set, and in the audit.
+-- Only the admin sets limits, and each is audited.
 SELECT account, decision, detail FROM audit
 WHERE org = 'rate' AND operation = 'set_rate_limit' ORDER BY audit LIMIT 2;
 SELECT set_rate_limit('no such', '', 'hold', 1, 1);
 SELECT set_rate_limit('rate', '', 'balance', 1, 1);
 SELECT account, operation, per_second, burst FROM rate_limit ORDER BY 1, 2;
 
--- What verify() says of limits changed behind the extension's back, which
--- count all the same.
+-- verify() finds limits changed behind the extension's back, which count all
+-- the same.
 INSERT INTO rate_limit VALUES ('rate', 'ghost', '*', 1, 1);
 UPDATE rate_limit SET burst = 1 WHERE account = 'lab' AND operation = 'release';
 SELECT invariant, org, subject, detail FROM verify();
@@ -171,8 +172,8 @@ TRUNCATE rate_limit;
 SELECT status FROM hold('rate', 'labs', 'behind', 1, '1 h');
 SELECT * FROM verify();
 
--- A call that is limited reads no table but its own: what it needs to know of
--- limits and accounts is read once.
+-- A limited call reads no further table: limits and accounts are read once a
+-- session.
 SELECT set_rate_limit('rate', 'lab/eve', 'meter', 1000, 1000) \g /dev/null
 SELECT action FROM meter('rate', :job, 1, '3 min');
 BEGIN;
@@ -190,12 +191,13 @@ DROP TABLE before;
 COMMIT;
 SELECT set_rate_limit('rate', 'lab/eve', 'meter', NULL, NULL) \g /dev/null
 
--- A limit of a function there is not, as a dump of a later version has, is none.
+-- A limit of an unknown function, as in a dump of a later version, counts for
+-- nothing.
 INSERT INTO rate_limit (org, account, operation, per_second, burst) VALUES ('rate', 'lab/eve', 'no_more', 1, 1);
 SELECT count(*) FROM generate_series(1, 50) n, meter('rate', :job, 1, '4 min' + n * interval '1 s');
 DELETE FROM rate_limit WHERE operation = 'no_more';
 
--- Every function that does something for an organisation passes there.
+-- Every function that acts for an organisation checks limits.
 SELECT p.proname FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang
 WHERE p.pronamespace IN ('gpucredit'::regnamespace, 'gpucredit_internal'::regnamespace)
 	AND l.lanname = 'c'
@@ -204,7 +206,7 @@ WHERE p.pronamespace IN ('gpucredit'::regnamespace, 'gpucredit_internal'::regnam
 		WHERE c.name = 'calls_total' AND c.operation = p.proname);
 SELECT * FROM verify();
 
--- What limits an organisation has is read once, and again after a change
+-- An organisation's limits are read once, and again after a change
 CREATE TEMP VIEW reads AS SELECT coalesce(seq_scan, 0) + coalesce(idx_scan, 0) AS n
 FROM pg_stat_xact_user_tables WHERE relid = 'gpucredit.rate_limit'::regclass;
 BEGIN;

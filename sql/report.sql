@@ -1,4 +1,4 @@
--- report_html: what the page says is what the ledger says.
+-- report_html: the page says what the ledger says.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS gpucredit_report CASCADE;
 RESET client_min_messages;
@@ -12,7 +12,7 @@ SET gpucredit.node_lost = 0;
 \pset format unaligned
 \pset tuples_only on
 
--- The rows of a table of the page, as text; and numbers given as data.
+-- The rows of a table of the page, as text; and its numbers as data.
 CREATE FUNCTION pg_temp.rows(page text, name text) RETURNS SETOF text
 LANGUAGE sql AS $$
 	SELECT trim(replace(replace(replace(replace(regexp_replace(regexp_replace(
@@ -29,7 +29,7 @@ RETURNS SETOF text LANGUAGE sql AS $$
 		|| '="[^"]*"[^>]*>)', 'g') AS m (m)
 $$;
 
--- Two organisations, one of which would write the page itself.
+-- Two organisations, one with hostile names.
 SET gpucredit.clock = '2027-08-01 00:00+00';
 \set evil '<script>alert("&'')'
 SELECT gpucredit.create_pool('rp');
@@ -83,7 +83,7 @@ SELECT status FROM gpucredit.reserve('rp', 'vision', 'waits', '4xRP-B', '1 h', p
 SET gpucredit.clock = '2027-08-05 00:00+00';
 
 SELECT gpucredit.report_html('rp', '2027-08-01 00:00+00') AS page \gset
--- the first figures, and what is written at lines
+-- the first figures, and the labels of lines
 SELECT trim(regexp_replace(m[1], '<[^>]*>', ' ', 'g'))
 FROM regexp_matches(:'page', '<div><dt>(.*?)</div>', 'g') AS m (m);
 SELECT m[1] FROM regexp_matches(:'page', '<span class="mark[^>]*?>(.*?)</span>', 'g') AS m (m);
@@ -99,7 +99,7 @@ SELECT pg_temp.rows(:'page', 'top');
 SELECT regexp_replace(m[1], '<[^>]*>', '', 'g')
 FROM regexp_matches(:'page', '<h2.*?</p>', 'g') AS m (m);
 
--- Read back, and compared with what else tells it.
+-- Read back, and compared with the functions.
 SELECT sum(d::numeric) = (SELECT sum(u.net) FROM gpucredit.usage_by('rp', '', NULL, NULL, 'account') u)
 FROM pg_temp.data(substring(:'page' FROM '<table role="table" id="top">.*?</table>'), 'td', 'net') d;
 SELECT count(*) FROM (SELECT pg_temp.data(substring(:'page' FROM '<svg class="bars".*?</svg>'), 'rect', 'net')::numeric
@@ -113,7 +113,7 @@ FROM pg_temp.data(:'page', 'rect', 'busy') d;
 -- GPU-hours, as usage_by counts them
 SELECT d::numeric = (SELECT sum(u.gpu_hours) FROM gpucredit.usage_by('rp', '', NULL, NULL, 'account') u)
 FROM pg_temp.data(:'page', 'dd', 'hours') d;
--- it may be spent until the tenth, the promo lapses on the twentieth
+-- it may be spent until the tenth; the promo lapses on the twentieth
 SELECT gpucredit_internal.runs_out('{2027-08-20 12:00+00,NULL}', '{50,100}', 10, '2027-08-05 00:00+00'),
 	gpucredit_internal.runs_out('{2027-08-10 00:00+00,NULL}', '{100,100}', 10, '2027-08-05 00:00+00'),
 	gpucredit_internal.runs_out('{2027-08-10 00:00+00}', '{100}', 0, '2027-08-05 00:00+00'),
@@ -125,23 +125,23 @@ SELECT d::numeric = (SELECT sum(u.net) FROM gpucredit.account a,
 	gpucredit.usage_by(a.org, '', '2027-08-01 00:00+00', '2027-08-05 00:00:00.000001+00', 'account') u WHERE a.account = '')
 FROM pg_temp.data(gpucredit.report_html(NULL, '2027-08-01 00:00+00'), 'dd', 'net') d;
 
--- Bars: hours, days, weeks, two months; together always the same
+-- Bars: hours, days, weeks, two months; their sums are always the same
 SELECT count(*), sum(d::numeric) FROM gpucredit.report_html('rp', '2027-08-02 00:00+00', '2027-08-04 00:00+00') p,
 	pg_temp.data(substring(p FROM '<svg class="bars".*?</svg>'), 'rect', 'net') d;
 SELECT days, count(*), sum(d::numeric) FROM unnest('{5,60,400,3660}'::int[]) days,
 	gpucredit.report_html('rp', '2027-08-05 00:00+00'::timestamptz - days * interval '1 day') p,
 	pg_temp.data(substring(p FROM '<svg class="bars".*?</svg>'), 'rect', 'net') d
 GROUP BY days ORDER BY days;
--- a refund of what was spent before stands below the line
+-- a refund of earlier spend stands below the line
 SELECT pg_temp.rows(gpucredit.report_html('rp', '2027-08-03 12:00+00'), 'spend-by-account');
 
--- a time to come: nothing yet
+-- a span to come: nothing yet
 SELECT regexp_replace(m[1], '<[^>]*>', '', 'g')
 FROM regexp_matches(gpucredit.report_html('rp', '2027-08-05 00:30+00', '2027-08-09 00:00+00'), '<h2.*?</p>', 'g') AS m (m);
 SELECT pg_temp.data(gpucredit.report_html('rp', '2027-08-05 00:30+00', '2027-08-09 00:00+00'), 'dd', 'use');
 
--- After a week the forecast is one of a week.  What nobody has is no column,
--- and what ran without GPUs is no run on them.
+-- After a week the forecast is one of a week. A column without values is left
+-- out, and runs without GPUs do not count as runs on them.
 BEGIN;
 SET LOCAL gpucredit.clock = '2027-08-09 00:00+00';
 SELECT pg_temp.run('vision', 'cpu', '0', '5 min');
@@ -160,25 +160,26 @@ SELECT m[1] FROM regexp_matches(:'of_all', '<span class="mark[^>]*?>(.*?)</span>
 WHERE m[1] LIKE '<bdi>rp%';
 ROLLBACK;
 
--- A hostile name is text, and the page is ASCII without a control character.
+-- A hostile name is plain text, and the page is ASCII without control
+-- characters.
 SELECT :'page' LIKE '%<script%', :'page' ~ '[^\x20-\x7e\n]', :'page' LIKE '%data-account="&lt;script&gt;alert(&quot;&amp;&#39;)"%',
 	:'page' LIKE '%tab  &amp; &quot;line&quot; &lt;br&gt;over%';
 SELECT gpucredit.report_html('rp <b>&amp;') LIKE '%<h1><bdi>rp &lt;b&gt;&amp;amp;</bdi></h1>%';
 SELECT gpucredit_report.html(E'<>&"''\x01\x7f\u00e9\u0085\u200f\U0001F600');
--- what no page may refer to: code points that are no characters
+-- no page may contain code points that are no characters
 SELECT gpucredit_report.html(E'a\uFFFE\uFDD0\U0001FFFFb\uFFFD\u2060');
--- of a text that ends within a character, which only a fault elsewhere can
--- leave, no byte behind its end is read
+-- a text that ends within a character, which only a fault elsewhere can leave:
+-- no byte behind its end is read
 CREATE CAST (bytea AS text) WITHOUT FUNCTION;
 SELECT gpucredit_report.html('\x61e698'::bytea::text);
 DROP CAST (bytea AS text);
--- well formed: XML but for the doctype and the meta
+-- well formed: XML apart from the doctype and the meta
 SELECT (xpath('count(//*[local-name()=''svg''][@role=''img''][*[1][local-name()=''title'']][*[2][local-name()=''desc'']])',
 		x))[1]::text = (xpath('count(//*[local-name()=''svg''])', x))[1]::text
 FROM (SELECT replace(replace(regexp_replace(regexp_replace(:'page', '^<!DOCTYPE html>', ''), '(<meta [^>]*)>', '\1/>', 'g'),
 	'&nbsp;', ' '), '&ndash;', '-')) p (p), xmlparse(DOCUMENT replace(p.p, '&minus;', '-')) x;
 
--- A tenant's page is of its own accounts.
+-- A tenant's page shows its own accounts.
 CREATE ROLE rp_vision IN ROLE gpucredit_tenant;
 CREATE ROLE rp_nobody IN ROLE gpucredit_tenant;
 SELECT gpucredit.bind_tenant('rp_vision', 'rp', 'vision');
@@ -209,7 +210,7 @@ SELECT gpucredit.report_html('rp', NULL, '4714-11-26 00:00+00 BC');
 SELECT length(gpucredit.report_html('rp', l - interval '3650 days', l)) > 1000 FROM unnest('{4700-01-01 00:00+00 BC,294275-12-31 23:59:59.999999+00}'::timestamptz[]) l;
 SELECT gpucredit.report_html('rp', '2000-01-01', '2027-01-01');
 
--- Forty thousand accounts are no more work each than forty.
+-- Forty thousand accounts cost no more each than forty.
 BEGIN;
 SET LOCAL statement_timeout = '90s';
 SELECT r LIKE '%39992 others%' AS others

@@ -41,8 +41,8 @@ BEGIN
 		one - 'replayed' = two - 'replayed';
 END $$;
 
--- Equal by value: 1.0 is 1.00, 60 min is 1 h, a default given is a default
--- left out, and a jsonb is what it says.
+-- Equal by value: 1.0 is 1.00, 60 min is 1 h, a default written out is a
+-- default left out, and a jsonb is compared by value.
 SELECT * FROM pg_temp.twice($$issue('rq', 'a', 'i1', 1000)$$,
 	$$issue('rq', 'a', 'i1', 1000.000, 'paid', NULL, NULL, 100, '{}', NULL, NULL)$$);
 SELECT * FROM pg_temp.twice(
@@ -87,7 +87,7 @@ SELECT available, held, spent FROM gpucredit.balance('rq', 'a');
 SELECT operation, decision, count(*) FROM gpucredit.audit
 WHERE org = 'rq' AND account = 'a' GROUP BY 1, 2 ORDER BY 1, 2;
 
--- A reply is the reply, also when the world has changed since.
+-- The stored answer returns, also when the world has changed since.
 SELECT gpucredit.set_price('RQ-A', 5, 'rq');
 SELECT gpucredit.suspend_account('rq', 'a', true);
 SET gpucredit.clock = '2027-01-02 00:00+00';
@@ -152,17 +152,17 @@ FROM keyed k, pg_proc p, generate_subscripts(k.args, 1) i
 WHERE p.pronamespace = 'gpucredit'::regnamespace AND p.proname = k.fn
 	AND k.changed[i] IS NOT NULL
 ORDER BY k.n, i;
--- nothing but the key itself is left out
+-- only the key itself is left out
 SELECT k.fn, p.proargnames[i] AS not_changed
 FROM keyed k, pg_proc p, generate_subscripts(k.args, 1) i
 WHERE p.pronamespace = 'gpucredit'::regnamespace AND p.proname = k.fn
 GROUP BY k.fn, p.proargnames[i] HAVING max(k.changed[i]) IS NULL
 ORDER BY 1, 2;
--- and still the first call is answered as before
+-- and the first call is still answered as before
 SELECT fn, pg_temp.state_of(format('%s(%s)', fn, array_to_string(args, ', '))) AS again
 FROM keyed ORDER BY n;
 
--- A key belongs to one function; to one organisation; case and blanks count.
+-- A key belongs to one function and one organisation; case and blanks count.
 SELECT pg_temp.state_of($$hold('rq', 'a', 'i1', 1000, '1 h')$$) AS hold,
 	pg_temp.state_of($$reserve('rq', 'a', 'i1', '1xRQ-A', pool => 'rq')$$) AS reserve,
 	pg_temp.state_of($$release('rq', current_setting('test.h1')::bigint, 'c1')$$) AS release,
@@ -182,7 +182,7 @@ SELECT pg_temp.state_of($$hold('rq', 'no such', 'e', 1, '1 h')$$) AS no_account,
 	pg_temp.state_of($$reserve('rq', 'a', 'e', '1xRQ-NONE', pool => 'rq')$$) AS no_type,
 	pg_temp.state_of($$hold('rq', 'a', 'e', 1, '1 h')$$) AS then_it_works;
 
--- A denial is a result: it stays one, although credit came since.
+-- A denial is a result: it stays, although credit came since.
 SELECT status, reason, replayed FROM gpucredit.hold('rq-2', '', 'd1', 50, '1 h');
 SELECT status, reason, job, held, replayed
 FROM gpucredit.reserve('rq-2', '', 'd2', '1xRQ-A', '1 h', pool => 'rq-2');
@@ -192,7 +192,7 @@ SELECT status, reason, job, held, replayed
 FROM gpucredit.reserve('rq-2', '', 'd2', '1xRQ-A', '1 h', pool => 'rq-2');
 SELECT status, reason, replayed FROM gpucredit.hold('rq-2', '', 'd1 again', 50, '1 h');
 
--- Past its retention a key is as good as new; up to then it is not.
+-- Past its retention a key is new again; up to then it is not.
 SET gpucredit.key_retention = '1 h';
 SELECT pg_temp.state_of($$issue('rq-2', '', 'old', 1)$$);
 SET gpucredit.clock = '2027-01-01 00:59:59.999999+00';
@@ -202,7 +202,7 @@ SET gpucredit.clock = '2027-01-01 01:00+00';
 SELECT pg_temp.state_of($$issue('rq-2', '', 'old', 2)$$) AS changed,
 	pg_temp.state_of($$issue('rq-2', '', 'old', 2)$$) AS again,
 	pg_temp.state_of($$issue('rq-2', '', 'old', 1)$$) AS first;
--- what is done under it is done again: another hold, no capture of one that is closed
+-- a call under it takes effect again: another hold, no capture of a closed one
 SELECT hold AS first FROM gpucredit.hold('rq-2', '', 'h', 1, '1 day') \gset
 SELECT captured, replayed FROM gpucredit.capture('rq-2', :first, 'c', 1);
 SET gpucredit.clock = '2027-01-01 01:59:59.999999+00';
@@ -215,14 +215,14 @@ SAVEPOINT s;
 SELECT captured, replayed FROM gpucredit.capture('rq-2', :first, 'c', 1);
 ROLLBACK;
 SET gpucredit.clock = '2027-01-01 01:00+00';
--- upkeep forgets such keys, and no others
+-- upkeep deletes such keys, and no others
 SELECT pg_temp.state_of($$issue('rq-2', '', 'young', 1)$$);
 SET gpucredit.clock = '2027-01-01 01:30+00';
 SELECT affected > 0 AS forgot FROM gpucredit.maintain() WHERE task = 'forget_requests';
 SELECT key, operation FROM gpucredit.request WHERE org = 'rq-2' ORDER BY key;
 RESET gpucredit.key_retention;
 
--- Within one transaction a rolled back call never was.
+-- Within one transaction a rolled back call never happened.
 BEGIN;
 SELECT pg_temp.state_of($$issue('rq-2', '', 'tx', 1)$$);
 SELECT pg_temp.state_of($$issue('rq-2', '', 'tx', 1)$$);
@@ -230,7 +230,7 @@ ROLLBACK;
 SELECT pg_temp.state_of($$issue('rq-2', '', 'tx', 1)$$);
 SELECT available, held, spent FROM gpucredit.balance('rq-2');
 
--- A stored time is the same instant to a session that writes times otherwise.
+-- A stored time is the same instant for a session with another time format.
 BEGIN;
 SET LOCAL datestyle = 'German';
 SET LOCAL timezone = 'Pacific/Kiritimati';
@@ -241,7 +241,7 @@ SELECT expires_at - gpucredit.now() AS ttl, replayed
 FROM gpucredit.hold('rq-2', '', 'written otherwise', 0.5, '27 h');
 ROLLBACK;
 
--- A result type that has grown since: what was stored before has NULL there.
+-- A result type has grown since: older rows have NULL there.
 BEGIN;
 SELECT replayed FROM gpucredit.issue('rq-2', '', 'grown', 1);
 ALTER TYPE gpucredit.issue_result ADD ATTRIBUTE later text;
@@ -249,20 +249,20 @@ SELECT bucket IS NOT NULL AS bucket, replayed, later
 FROM gpucredit.issue('rq-2', '', 'grown', 1);
 ROLLBACK;
 
--- One without a result, as only a hand could have written it, is an error.
+-- A row without a result, which only a hand could write, is an error.
 BEGIN;
 SELECT replayed FROM gpucredit.issue('rq-2', '', 'no result', 1);
 UPDATE gpucredit.request SET result = NULL WHERE org = 'rq-2' AND key = 'no result';
 SELECT pg_temp.state_of($$issue('rq-2', '', 'no result', 1)$$);
--- Nor one of which there is less than any release returned.
+-- So is one with fewer columns than any release returned.
 UPDATE gpucredit.request SET result = '{}' WHERE org = 'rq-2' AND key = 'no result';
 SELECT pg_temp.state_of($$issue('rq-2', '', 'no result', 1)$$);
 UPDATE gpucredit.request SET result = '{1}' WHERE org = 'rq-2' AND key = 'no result';
 SELECT pg_temp.state_of($$issue('rq-2', '', 'no result', 1)$$);
 ROLLBACK;
 
--- A trigger that somebody put on our tables keeps rows from being written: an
--- error, and neither a crash nor tries without end.
+-- A user's trigger on our tables swallows rows: an error, and neither a crash
+-- nor an endless loop.
 CREATE FUNCTION pg_temp.swallow() RETURNS trigger LANGUAGE plpgsql
 AS 'BEGIN RETURN NULL; END';
 BEGIN;

@@ -1,5 +1,5 @@
--- place and plan: who starts where.  The decisions themselves have scenarios
--- of their own (test/scenarios); here they meet the database.
+-- place and plan: who starts where. The decisions themselves have scenarios of
+-- their own (test/scenarios); here the database carries them out.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS gpucredit CASCADE;
 RESET client_min_messages;
@@ -19,8 +19,8 @@ BEGIN
 	PERFORM gpucredit.issue('sc-2', '', 'i', 1000000);
 END $$;
 
--- A pool of its own for each scene: nodes are given as 'name type gpus', and
--- more by name.  Prices: A 1, B 2, C 3.
+-- A pool of its own for each scene: nodes are given as 'name type gpus' with
+-- further settings by name. Prices: A 1, B 2, C 3.
 CREATE FUNCTION pg_temp.scene(pool text, VARIADIC nodes text[]) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -40,7 +40,7 @@ BEGIN
 			node ~ 'spot');
 	END LOOP;
 END $$;
--- Submits a job under a key; what it asks is in reserve's own words.
+-- Submits a job under a key; further arguments are in reserve's own words.
 CREATE FUNCTION pg_temp.ask(pool text, key text, request text,
 	more text DEFAULT '', tenant text DEFAULT 'sc', wall text DEFAULT '1 h')
 RETURNS text LANGUAGE plpgsql AS $$
@@ -59,7 +59,7 @@ RETURNS text LANGUAGE sql AS $$
 	WHERE r.org = tenant AND r.result[1] = id::text
 		AND r.operation = 'reserve'
 $$;
--- A cycle's starts, in the order decided; first a heartbeat of every node.
+-- A heartbeat of every node; then the starts of a cycle, in the order decided.
 CREATE FUNCTION pg_temp.place(pool text, most int DEFAULT NULL,
 	beat boolean DEFAULT true)
 RETURNS TABLE (job text, attempt int, node text, gpus gpucredit.gpuset,
@@ -75,7 +75,7 @@ BEGIN
 		p.per_gpu_hour
 	FROM gpucredit.place(place.pool, most) p;
 END $$;
--- Ends every attempt of a pool, so that all of it is free.
+-- Ends every attempt of a pool, so that its devices are free.
 CREATE FUNCTION pg_temp.clear(pool text) RETURNS bigint
 LANGUAGE sql AS $$
 	SELECT count(*) FROM gpucredit.attempt a, gpucredit.settle(a.org, a.job,
@@ -83,7 +83,7 @@ LANGUAGE sql AS $$
 	WHERE a.pool = clear.pool AND a.ended_at IS NULL
 $$;
 
--- Queue order: tier, then when it was submitted, then its number.
+-- Queue order: by tier, then by time of submission, then by number.
 SELECT pg_temp.scene('order', 'n A 1');
 SELECT pg_temp.ask('order', 'interactive', '1xSC-A', 'tier => ''interactive''');
 SELECT pg_temp.ask('order', 'batch', '1xSC-A', 'tier => ''batch_inference''');
@@ -103,7 +103,7 @@ BEGIN
 	END LOOP;
 END $$;
 SELECT * FROM started ORDER BY n;
--- inside an account and tier, what is more important to it comes first
+-- inside an account and tier, jobs go by their priority
 SELECT pg_temp.ask('order', 'plain', '1xSC-A');
 SELECT pg_temp.ask('order', 'important', '1xSC-A', 'options => ''{"priority": 5}''');
 SELECT pg_temp.ask('order', 'can wait', '1xSC-A', 'options => ''{"priority": -5}''');
@@ -111,7 +111,7 @@ SELECT job FROM pg_temp.place('order');
 SELECT pg_temp.clear('order');
 SELECT job FROM pg_temp.place('order');
 SELECT pg_temp.clear('order');
--- what does not fit does not hold up what does
+-- a job that does not fit does not hold up one that does
 SELECT pg_temp.scene('holes', 'n A 4');
 SELECT pg_temp.ask('holes', 'three', '3xSC-A');
 SELECT pg_temp.ask('holes', 'two', '2xSC-A');
@@ -140,7 +140,7 @@ ROLLBACK;
 SELECT count(*) FROM gpucredit.plan('no such');
 SELECT count(*) FROM gpucredit.place('no such');
 
--- At most so many starts a cycle.
+-- A cycle starts gpucredit.max_starts jobs at most.
 SELECT pg_temp.scene('most', 'n A 8');
 SELECT count(*) FROM generate_series(1, 6) n, pg_temp.ask('most', 'm' || n, '1xSC-A');
 SELECT job, gpus FROM pg_temp.place('most', 2);
@@ -150,8 +150,8 @@ SELECT job, gpus FROM pg_temp.place('most');
 RESET gpucredit.max_starts;
 SELECT job, gpus FROM pg_temp.place('most');
 
--- Gangs: all of it or nothing, over several nodes where it may be; a type is
--- never mixed, and no device is given twice.
+-- Gangs: all or nothing, over several nodes where allowed. Types are never
+-- mixed, and no device is given twice.
 SELECT pg_temp.scene('gang', 'a A 4', 'b A 4', 'c A 2', 'd B 8');
 SELECT pg_temp.ask('gang', 'ten', '10xSC-A');
 SELECT pg_temp.ask('gang', 'eleven', '11xSC-A') AS more_than_there_are;
@@ -169,7 +169,8 @@ SELECT pg_temp.ask('gang', 'six', '6xSC-A');
 SELECT job, node, gpus FROM pg_temp.place('gang');
 SELECT pg_temp.clear('gang');
 
--- Types in order of preference: the first that fits now.  "*": the cheapest.
+-- Types in order of preference: the first that fits now. "*" takes the
+-- cheapest.
 SELECT pg_temp.scene('types', 'a A 1', 'b B 1', 'c C 1');
 SELECT pg_temp.ask('types', 'c first', '1xSC-C|SC-A');
 SELECT pg_temp.ask('types', 'c first too', '1xSC-C|SC-A');
@@ -180,7 +181,7 @@ SELECT pg_temp.clear('types');
 SELECT job, node, gpu_type, per_gpu_hour FROM pg_temp.place('types');
 SELECT pg_temp.clear('types');
 
--- what is named beside "*" has its own place and floor, before it or behind
+-- a type named beside "*" has its own place and floor, before it or behind
 SELECT pg_temp.ask('types', 'behind', '1x*|SC-A@50GB');
 SELECT pg_temp.ask('types', 'before', '1xSC-C@30GB|*|SC-A@30GB');
 SELECT pg_temp.ask('types', 'floor of any', '1xSC-C|*@50GB') AS floor_of_any;
@@ -189,7 +190,7 @@ WHERE org = 'sc' AND pool = 'types' AND state = 'queued' ORDER BY job.job;
 SELECT job, node, gpu_type FROM pg_temp.place('types');
 SELECT pg_temp.clear('types');
 
--- A memory floor is a floor: GB and GiB differ.
+-- A memory floor is exact: GB and GiB differ.
 SELECT pg_temp.scene('memory', 'small A 2 memory 40960', 'large A 2 memory 81920');
 SELECT pg_temp.ask('memory', '60 GB', '1xSC-A@60GB');
 SELECT pg_temp.ask('memory', '80 GiB', '1xSC-A@80GiB');
@@ -198,7 +199,7 @@ SELECT pg_temp.ask('memory', '81 GiB', '1xSC-A@81GiB') AS never;
 SELECT pg_temp.ask('memory', 'any', '1xSC-A');
 SELECT job, node FROM pg_temp.place('memory');
 
--- Host cpu and memory: the whole job's, split over nodes by GPUs.
+-- Host cpu and memory are the whole job's, split over nodes by GPUs.
 SELECT pg_temp.scene('host', 'a A 4 cpu 8000 ram 1000', 'b A 4 cpu 4000 ram 4000');
 SELECT pg_temp.ask('host', 'cpu', '1xSC-A', 'cpu_milli => 5000');
 SELECT pg_temp.ask('host', 'ram', '1xSC-A', 'memory_mib => 2000');
@@ -225,8 +226,8 @@ SELECT pg_temp.ask('host', 'cpu only too', '0', 'cpu_milli => 4001');
 SELECT job, node, gpus, gpu_type, per_gpu_hour FROM pg_temp.place('host');
 SELECT pg_temp.clear('host');
 
--- Shares: several jobs on one device, never more than all of it; a device in
--- use is filled first; a whole device is a whole one.
+-- Shares: several jobs on one device, never more than all of it. A device in
+-- use is filled first; a job of whole devices gets whole ones.
 SELECT pg_temp.scene('share', 'n A 2');
 SELECT count(*) FROM unnest(ARRAY[400, 300, 300, 600, 500, 400]) WITH ORDINALITY s (share, n),
 	pg_temp.ask('share', 's' || n || ' ' || share, share / 1000.0 || 'xSC-A');
@@ -237,7 +238,7 @@ WHERE g.pool = 'share' AND NOT g.free GROUP BY 1 ORDER BY 1;
 SELECT pg_temp.ask('share', 'whole', '1xSC-A');
 SELECT pg_temp.ask('share', 'the least', '0.001xSC-A');
 SELECT job, gpus, share FROM pg_temp.place('share');
--- rows written by hand that cannot be: nothing is started, and verify says where
+-- impossible rows written by hand: nothing is started, and verify says where
 BEGIN;
 UPDATE gpucredit.attempt_gpu SET share = 0 WHERE pool = 'share' AND NOT free;
 SELECT invariant, count(*) FROM gpucredit.verify() GROUP BY 1;
@@ -252,8 +253,8 @@ SELECT pg_temp.clear('share');
 SELECT job, gpus, share FROM pg_temp.place('share');
 SELECT pg_temp.clear('share');
 
--- Topology: node, nvlink and leaf bound where a gang may be; a node without
--- a domain is one, a node without a leaf has one of its own.
+-- Topology: node, nvlink and leaf limit where a gang may be. A node without a
+-- domain is a domain of its own, and so is one without a leaf.
 SELECT pg_temp.scene('topo', 'a A 4 nvlink x leaf l', 'b A 4 nvlink x leaf l',
 	'c A 4 nvlink y leaf l', 'd A 4 leaf m', 'e A 4');
 SELECT r.topology, r.gpus, pg_temp.ask('topo', r.topology || ' ' || r.gpus,
@@ -283,7 +284,7 @@ SELECT pg_temp.ask('fit', 'seven', '7xSC-A', 'topology => ''node''');
 SELECT job, node, gpus FROM pg_temp.place('fit');
 SELECT pg_temp.clear('fit');
 
--- Spot nodes only for what may be preempted, at their own price.
+-- Spot nodes take preemptible jobs only, at their own price.
 SELECT pg_temp.scene('spot', 's A 2 spot', 'n A 2');
 SELECT gpucredit.set_price('SC-A', 0.25, 'spot', spot => true);
 SELECT pg_temp.ask('spot', 'production', '2xSC-A', 'tier => ''production_inference''');
@@ -296,7 +297,7 @@ SELECT pg_temp.clear('spot');
 SELECT job, node, gpus, per_gpu_hour FROM pg_temp.place('spot');
 SELECT pg_temp.clear('spot');
 
--- Prices are those of the submission, whatever they are when it starts.
+-- A job pays the prices of its submission, whatever they are when it starts.
 SELECT pg_temp.scene('price', 'a A 2', 'b B 2');
 SELECT pg_temp.ask('price', 'old price', '1xSC-A');
 SELECT gpucredit.set_price('SC-A', 9, 'price'), gpucredit.set_price('SC-B', 8, 'price');
@@ -306,7 +307,7 @@ SELECT pg_temp.key(j.job) AS job, j.held FROM gpucredit.jobs j
 WHERE j.org = 'sc' AND j.pool = 'price' ORDER BY j.job;
 SELECT pg_temp.clear('price');
 
--- An elastic job takes what there is of its range, and holds for that.
+-- An elastic job takes what is free of its range, and holds for that.
 SELECT pg_temp.scene('range', 'a A 4');
 SELECT pg_temp.ask('range', 'one', '1xSC-A');
 SELECT pg_temp.ask('range', 'two to eight', '2-8xSC-A');
@@ -318,15 +319,15 @@ SELECT pg_temp.key(j.job) AS job, j.held FROM gpucredit.jobs j
 WHERE j.org = 'sc' AND j.pool = 'range' ORDER BY j.job;
 SELECT pg_temp.clear('range');
 
--- Not every node is fit: one not heard of for 20 s, an unhealthy device, a
--- draining node get nothing new.
+-- Unfit nodes get nothing new: not heard of for 20 s, with unhealthy devices,
+-- draining.
 SET gpucredit.clock = '2027-01-02 00:00+00';
 SELECT pg_temp.scene('fitness', 'a A 2', 'b A 2', 'c A 2');
 SELECT count(*) FROM generate_series(1, 8) n, pg_temp.ask('fitness', 'f' || n, '1xSC-A');
 SELECT gpucredit.drain('fitness-b', 'fan');
 SET gpucredit.clock = '2027-01-02 00:00:01+00';
 SELECT count(*) FROM gpucredit.heartbeat('fitness-c', '{1}');
--- at 20 s to the microsecond, as the view says
+-- silent for exactly 20 s, as the view says
 SET gpucredit.clock = '2027-01-02 00:00:20+00';
 SELECT node, state FROM gpucredit.nodes WHERE pool = 'fitness' ORDER BY node;
 SELECT job, node, gpus FROM pg_temp.place('fitness', beat => false);
@@ -339,19 +340,18 @@ SELECT job, node, gpus FROM pg_temp.place('fitness', beat => false);
 RESET gpucredit.node_suspect;
 SELECT gpucredit.resume('fitness-b');
 SELECT job, node, gpus FROM pg_temp.place('fitness');
--- what ran on a device that fell ill ends, and starts again elsewhere
+-- an attempt on a device that fails ends, and the job starts elsewhere
 SELECT count(*) FROM gpucredit.heartbeat('fitness-a', '{}');
 SELECT pg_temp.clear('fitness');
 SELECT job, node, gpus FROM pg_temp.place('fitness');
 SELECT pg_temp.clear('fitness');
 
--- Every start is in the audit, with the devices.
+-- The audit log has every start, with the devices.
 SELECT a.org, pg_temp.key(a.job) AS job, a.attempt, a.decision, a.reason
 FROM gpucredit.audit a JOIN gpucredit.job j ON j.org = a.org AND j.job = a.job
 WHERE a.org = 'sc' AND j.pool = 'gang' AND a.operation = 'place' ORDER BY a.audit;
 
--- A job nobody can be asked for (its type is gone) waits, and runs when there
--- is one again.
+-- A job whose types are all gone waits, and runs when one is there again.
 SELECT pg_temp.scene('gone', 'a A 1');
 SELECT pg_temp.ask('gone', 'waits', '1xSC-A');
 SELECT gpucredit.remove_node('gone-a');
@@ -362,7 +362,7 @@ SELECT pg_temp.scene('gone', 'c A 1');
 SELECT job, node FROM pg_temp.place('gone');
 SELECT pg_temp.clear('gone');
 
--- A large pool at once: each device is given once, each gang is whole.
+-- A large pool in one cycle: each device is given once, each gang is whole.
 SELECT gpucredit.create_pool('large');
 SELECT gpucredit.set_price('SC-A', 1, 'large');
 SELECT count(gpucredit.register_node('large', format('large-%s', n), 'SC-A', 8, 40960, leaf => 'l' || n / 10)::text)
@@ -378,8 +378,8 @@ SELECT count(*) FROM gpucredit.attempt a, gpucredit.settle(a.org, a.job, a.attem
 WHERE a.pool = 'large' AND a.ended_at IS NULL AND a.gpus > 2;
 SELECT count(*) > 0 AS more FROM gpucredit.place('large');
 
--- The queue is read by its index, in order, even where the planner would rather
--- read the table; and what the session was set to stays as it was.
+-- The queue is read by its index, in order, even where the planner prefers the
+-- table; the session's settings stay as they were.
 \c -
 SET random_page_cost = 1000000;
 BEGIN;

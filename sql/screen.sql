@@ -9,7 +9,7 @@ SET gpucredit.clock = '2041-09-01 00:00+00';
 \set VERBOSITY sqlstate
 \pset null '-'
 
--- Nodes with 8, 4 and 2 devices; two tenants, and one with a hostile name.
+-- Nodes with 8, 4 and 2 devices; two tenants, one with a hostile name.
 SELECT gpucredit.create_pool('sc');
 SELECT gpucredit.set_price(t, 1, 'sc') FROM unnest('{SC-A,SC-B,SC-C}'::text[]) t;
 SELECT gpucredit.register_node('sc', 'sc-a' || n, 'SC-A', 8, 40960) FROM generate_series(1, 4) n;
@@ -38,8 +38,8 @@ SELECT pg_temp.ask('sc-one', '', '1', '8xSC-A'), pg_temp.ask('sc-two', 'a', '2',
 	pg_temp.ask('sc-one', '', '5', '0.3xSC-B'), pg_temp.ask('sc-two', 'b', '6', '0.6xSC-B'),
 	pg_temp.ask('sc-two', 'b', '7', '0.4xSC-B'), pg_temp.ask('sc-poor', '', '8', '1xSC-B');
 SELECT count(*) FROM gpucredit.place('sc');
--- One ends and is not seen gone, a device breaks, a node drains; those that
--- nobody hears of fall silent, and are lost.
+-- One attempt ends and is not seen gone, a device fails, a node drains; the
+-- other nodes fall silent, and are lost.
 SET gpucredit.clock = '2041-09-01 00:00:30+00';
 SELECT gpucredit.register_node('sc', 'sc-b4', 'SC-B', 4, 40960);
 SELECT count(*) FROM gpucredit.heartbeat('sc-a1');
@@ -53,12 +53,12 @@ RESET ROLE;
 SELECT * FROM gpucredit.cluster_map('sc');
 SET gpucredit.clock = '2041-09-01 00:01:00+00';
 SELECT * FROM gpucredit.cluster_map('sc');
--- less room: the devices alone, then a node each
+-- less room: the devices alone, then a line for a node
 SELECT * FROM gpucredit.cluster_map('sc', 40, 12);
 SELECT * FROM gpucredit.cluster_map('sc', 60, 10);
 SELECT count(*), max(length(map)) FROM gpucredit.cluster_map('sc', 41, 10);
 
--- What waits, and for what
+-- The waiting jobs, and their reasons
 SET gpucredit.node_suspect = 0;
 SET gpucredit.node_lost = 0;
 SELECT gpucredit.set_quota('sc-two', 'b', max_running => 1);
@@ -71,10 +71,10 @@ SELECT org, reason FROM gpucredit.queue('sc', 2);
 SELECT * FROM gpucredit.queue_reasons('sc');
 SELECT count(*) FROM gpucredit.place('sc') WHERE action = 'start';
 SELECT org, account, request, waits, reason, expected_at FROM gpucredit.queue('sc');
--- in the columns of the README all of them are 80 characters wide at most
+-- with the columns of the page, every row is 80 characters wide at most
 SELECT org, 12 AS job, request, waits, reason, to_char(expected_at, 'Mon DD HH24:MI') AS expected FROM gpucredit.queue('sc');
 
--- Money, and the last minute
+-- Money, and recent events
 SET gpucredit.clock = '2041-09-01 00:30:00+00';
 SELECT count(*) FROM gpucredit.job j, gpucredit.settle(j.org, j.job, 1, 'completed', '20 min') s
 WHERE j.pool = 'sc' AND j.state = 'active';
@@ -86,8 +86,8 @@ SELECT what, reason, jobs, times, latest, org FROM gpucredit.recent_events() WHE
 SELECT what, reason, jobs, times, latest, org FROM gpucredit.recent_events('1 hour')
 WHERE org LIKE 'sc%' AND what LIKE 'place%';
 
--- The oldest of a queue is measured as the queue is: a job that was preempted
--- has waited 10 s before it ran, and 60 s since
+-- The metric measures the oldest job as queue does: a preempted job has waited
+-- 10 s before it ran, and 60 s since
 SELECT gpucredit.create_pool('sq'), gpucredit.set_price('SC-B', 1, 'sq'), gpucredit.register_node('sq', 'sq-1', 'SC-B', 1, 40960),
 	gpucredit.issue('sc-one', '', 'sq credit', 1000) \g /dev/null
 SELECT status FROM gpucredit.reserve('sc-one', '', 'sq', '1xSC-B', '20 h', pool => 'sq');
@@ -98,14 +98,14 @@ SELECT job_state FROM gpucredit.job j, gpucredit.settle(j.org, j.job, 1, 'preemp
 SET gpucredit.clock = '2041-09-01 10:31:10+00';
 SELECT value FROM gpucredit.metric_samples('{queue_oldest_seconds}') WHERE labels ->> 'pool' = 'sq';
 SELECT waits FROM gpucredit.queue('sq');
--- one that backs off does not wait yet
+-- a job in its backoff does not wait yet
 SELECT gpucredit.create_pool('sr'), gpucredit.set_price('SC-B', 1, 'sr'), gpucredit.register_node('sr', 'sr-1', 'SC-B', 1, 40960) \g /dev/null
 SELECT status FROM gpucredit.reserve('sc-one', '', 'sr', '1xSC-B', '1 h', pool => 'sr');
 SELECT action FROM gpucredit.place('sr');
 SELECT job_state, retry_at FROM gpucredit.job j, gpucredit.settle(j.org, j.job, j.attempt, 'failed', '0 s', 75, 'x') s WHERE j.pool = 'sr';
 SELECT waits, reason FROM gpucredit.queue('sr');
 
--- nobody asks how long a node is silent: one that is lost takes new work, and what tells of it agrees
+-- node_suspect is 0: a lost node takes new work, and every screen agrees
 SELECT gpucredit.create_pool('st'), gpucredit.set_price('SC-B', 1, 'st'), gpucredit.register_node('st', 'st-1', 'SC-B', 1, 40960) \g /dev/null
 SELECT status FROM gpucredit.reserve('sc-one', '', 'st', '1xSC-B', '1 h', pool => 'st');
 SET gpucredit.clock = '2041-09-01 20:00:00+00';
@@ -117,7 +117,8 @@ SET gpucredit.node_suspect = '20 s';
 SELECT n.state, n.takes_work, c.free FROM gpucredit.nodes n JOIN gpucredit.capacity c USING (pool) WHERE n.pool = 'st';
 SELECT reason FROM gpucredit.queue('st');
 SELECT e.check_name, e.detail FROM gpucredit.job j, gpucredit.explain(j.org, j.job) e WHERE j.pool = 'st' AND e.check_name IN ('nodes', 'free');
--- the only one that waits is behind nobody: cpu, host memory, a memory floor, spot nodes, all drained
+-- the only waiting job is behind nobody: it lacks cpu, host memory, a memory
+-- floor, spot nodes; all nodes drain
 RESET gpucredit.node_suspect;
 DO $$
 BEGIN
@@ -153,7 +154,7 @@ SELECT e.check_name, e.detail FROM gpucredit.job j, gpucredit.explain(j.org, j.j
 SELECT job_state FROM gpucredit.job j, gpucredit.cancel(j.org, j.job, 'c alone') WHERE j.pool = 'st' AND j.state = 'queued';
 SELECT * FROM pg_temp.alone('1xSC-B', 'st', 0, 0, 'st-1 st-d');
 
--- No such pool, no such size
+-- No such pool, impossible sizes
 SELECT * FROM gpucredit.cluster_map('no such');
 SELECT * FROM gpucredit.cluster_map('sc', 39);
 SELECT * FROM gpucredit.queue('no such');

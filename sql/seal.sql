@@ -1,5 +1,5 @@
--- Seals: what was committed is chained, and every later change is seen, also
--- a superuser's who turns the triggers off.
+-- Seals: committed rows are chained, and every later change is seen, also one
+-- by a superuser who turns the triggers off.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS gpucredit CASCADE;
 RESET client_min_messages;
@@ -12,13 +12,13 @@ SET gpucredit.clock = '2027-06-01 00:00+00';
 SELECT gpucredit.create_account('se');
 SELECT replayed FROM gpucredit.issue('se', '', 'i' || 1, 100, memo => E'with\na line and 15 %');
 SELECT status, held FROM generate_series(1, 20) n, gpucredit.hold('se', '', 'h' || n, 1, '1 h') WHERE n > 18;
--- ids that were taken back leave a gap
+-- rolled back ids leave a gap
 BEGIN;
 SELECT status FROM gpucredit.hold('se', '', 'gone', 1, '1 h');
 ROLLBACK;
 SELECT status FROM gpucredit.hold('se', '', 'after', 1, '1 h');
 
--- All that is there is sealed, once.
+-- All rows are sealed, once.
 SELECT task, affected > 0 AS some FROM gpucredit.seal_audit();
 SELECT task, affected FROM gpucredit.seal_audit();
 SELECT entries_unsealed, audits_unsealed, waiting_for FROM gpucredit.seal_status;
@@ -26,12 +26,12 @@ SELECT * FROM gpucredit.verify_audit();
 SELECT sum(entries) = (SELECT count(*) FROM gpucredit.entry) AS entries,
 	sum(audits) = (SELECT count(*) FROM gpucredit.audit) AS audits
 FROM gpucredit.seals;
--- what comes later is a batch of its own
+-- later rows make a batch of their own
 SELECT batch AS before FROM gpucredit.seals ORDER BY batch DESC LIMIT 1 \gset
 SET gpucredit.clock = '2027-06-02 00:00+00';
 SELECT status FROM gpucredit.hold('se', '', 'later', 2, '1 h');
 SELECT task, affected FROM gpucredit.seal_audit();
--- dated now, or as one before it that is dated later
+-- its date is now, or the batch's before it if that is later
 SELECT batch - :before AS more, entries, audits, sealed_at >= '2027-06-02' AS dated FROM gpucredit.seals WHERE batch > :before;
 SELECT seal AS published FROM gpucredit.seals ORDER BY batch DESC LIMIT 1 \gset
 SELECT * FROM gpucredit.verify_audit(published => decode(:'published', 'hex'));
@@ -39,16 +39,16 @@ SELECT problem, batch, detail FROM gpucredit.verify_audit(published => '\x00');
 SELECT problem, batch, detail FROM gpucredit.verify_audit(published => :'published');		-- still hex
 SELECT problem, batch, detail FROM gpucredit.verify_audit(published => sha256('another chain'));
 
--- Nobody changes a seal, or a row that is sealed, by the way.
+-- Nobody changes a seal or a sealed row by accident.
 UPDATE gpucredit.seal SET entries = 0;
 DELETE FROM gpucredit.seal_row;
 TRUNCATE gpucredit.seal;
--- at REPEATABLE READ what was committed may not be seen
+-- at REPEATABLE READ a call may not see what was committed
 BEGIN ISOLATION LEVEL REPEATABLE READ;
 SELECT * FROM gpucredit.seal_audit();
 ROLLBACK;
 
--- A superuser can, and is seen: which batch, which row, what became of it.
+-- A superuser can, and is seen: in which batch and row, and what became of it.
 SELECT max(entry) AS entry, max(entry) FILTER (WHERE operation = 'issue') AS issued
 FROM gpucredit.entry WHERE org = 'se' \gset
 SELECT max(audit) AS audit FROM gpucredit.audit WHERE org = 'se' \gset
@@ -62,7 +62,7 @@ ALTER TABLE gpucredit.entry DISABLE TRIGGER entry_append_only;
 ALTER TABLE gpucredit.audit DISABLE TRIGGER audit_append_only;
 ALTER TABLE gpucredit.seal DISABLE TRIGGER seal_append_only;
 ALTER TABLE gpucredit.seal_row DISABLE TRIGGER seal_row_append_only;
--- a row changed: any column of it
+-- a changed row: any of its columns
 SELECT set_config('se.row', 'entry ' || :entry, false) AS row \gset
 BEGIN;
 UPDATE gpucredit.entry SET amount = '1.000001' WHERE org = 'se' AND entry = :entry;
@@ -82,15 +82,15 @@ BEGIN;
 UPDATE gpucredit.audit SET login = login || actor, actor = '' WHERE org = 'se' AND audit = :audit;
 SELECT * FROM pg_temp.told(:before);
 ROLLBACK;
--- a row gone, in an earlier batch
+-- a missing row, in an earlier batch
 SELECT set_config('se.row', 'entry ' || :issued, false) AS row \gset
 BEGIN;
 DELETE FROM gpucredit.entry WHERE org = 'se' AND entry = :issued;
 SELECT problem, later <= 0 AS earlier, it, detail FROM pg_temp.told(:before);
--- what is older than asked for is not read
+-- batches older than asked for are not read
 SELECT v.* FROM (SELECT max(sealed_at) AS last FROM gpucredit.seals) s, gpucredit.verify_audit(s.last + interval '1 us') v;
 ROLLBACK;
--- a row slipped in, below what is sealed
+-- an invented row, below what is sealed
 SELECT set_config('se.row', 'audit -1', false) AS row \gset
 BEGIN;
 INSERT INTO gpucredit.audit (org, audit, at, login, actor, operation, decision)
@@ -107,7 +107,7 @@ UPDATE gpucredit.seal SET entries = entries + 1 WHERE batch = :before;
 SELECT * FROM pg_temp.told(:before);
 SELECT invariant, subject = 'batch ' || :before AS it FROM gpucredit.verify();
 ROLLBACK;
--- one that has no digest where one must be
+-- a link without its digest
 BEGIN;
 ALTER TABLE gpucredit.seal ALTER root DROP NOT NULL;
 SAVEPOINT whole;
@@ -123,7 +123,7 @@ ROLLBACK TO whole;
 UPDATE gpucredit.seal SET previous = '' WHERE batch = 1;
 SELECT problem, batch, detail FROM gpucredit.verify_audit();
 ROLLBACK TO whole;
--- not even what it is the digest of
+-- the digest is not even that of the seal
 UPDATE gpucredit.seal SET seal = previous || root || convert_to(concat_ws(' ', batch, entry_from, entry_to, entries,
 	audit_from, audit_to, audits, (extract(epoch FROM sealed_at) * 1000000)::bigint), 'UTF8') WHERE batch = :before;
 SELECT sha256(seal) = (SELECT previous FROM gpucredit.seal n WHERE n.batch = s.batch + 1) AS digest_of_it
@@ -134,12 +134,12 @@ BEGIN;
 DELETE FROM gpucredit.seal WHERE batch = :before;
 SELECT problem, later, detail FROM pg_temp.told(:before);
 ROLLBACK;
--- its end gone, too, while the last batch's trace is there
+-- the end of the chain is gone, too, but the last batch's trace is there
 BEGIN;
 DELETE FROM gpucredit.seal WHERE batch = (SELECT max(batch) FROM gpucredit.seal);
 SELECT problem, batch = (SELECT max(r.batch) FROM gpucredit.seal_row r) AS last, detail FROM gpucredit.verify_audit();
 ROLLBACK;
--- everything rewritten: only a published seal tells
+-- everything rewritten: only a published seal shows it
 BEGIN;
 UPDATE gpucredit.entry SET amount = '1.5' WHERE org = 'se' AND entry = :entry;
 DELETE FROM gpucredit.seal;
@@ -154,11 +154,11 @@ ALTER TABLE gpucredit.seal ENABLE ALWAYS TRIGGER seal_append_only;
 ALTER TABLE gpucredit.seal_row ENABLE ALWAYS TRIGGER seal_row_append_only;
 RESET session_replication_role;
 
--- Proofs: the row's own text, and the way from it to the seal.
+-- Proofs: the row's own text, and the path from it to the seal.
 SELECT batch - :before AS later, regexp_replace(leaf, '(entry|bucket|hold) \d+ \d+', '\1 <id>', 'g') AS leaf, leaf_index, leaves, cardinality(path) AS path, encode(seal, 'hex') = :'published' AS published
 FROM gpucredit.audit_proof(:entry);
 SELECT leaf_index, leaves, cardinality(path) AS path FROM gpucredit.audit_proof(:audit, 'audit');
--- the way is right: computed here by SQL alone
+-- the path is right: computed here by SQL alone
 CREATE FUNCTION pg_temp.seal_of(p gpucredit.audit_proof_result) RETURNS bytea LANGUAGE plpgsql AS $$
 DECLARE
 	digest bytea := sha256('\x00' || convert_to(p.leaf, 'UTF8'));
@@ -188,7 +188,7 @@ SELECT batch FROM gpucredit.audit_proof(-5);
 SELECT batch FROM gpucredit.audit_proof(NULL);
 SELECT batch FROM gpucredit.audit_proof(1, 'usage');
 
--- ids that no row has are not waited for to be sealed
+-- sealing does not wait for ids that no row has
 SELECT max(affected) > 0 AS some FROM gpucredit.seal_audit();
 BEGIN;
 SELECT status FROM gpucredit.hold('se', '', 'gone too', 1, '1 h');
@@ -198,7 +198,7 @@ SELECT max(affected) FROM gpucredit.seal_audit();
 SELECT status FROM gpucredit.hold('se', '', 'there', 1, '1 h');
 SELECT entries_unsealed > 0 AS entries, audits_unsealed > 0 AS audits FROM gpucredit.seal_status;
 
--- What was decided since an instant has numbers above one that seals know.
+-- Rows decided since an instant have numbers above one that the seals know.
 SET gpucredit.clock = '2027-06-03 00:00+00';
 SELECT status FROM gpucredit.hold('se', '', 'third', 1, '1 h');
 SELECT max(affected) > 0 AS some FROM gpucredit.seal_audit();
@@ -216,7 +216,8 @@ GROUP BY t.since ORDER BY t.since;
 SELECT gpucredit.audit_before('-infinity') AS all;
 SELECT gpucredit.audit_before(NULL);
 
--- What a hand wrote for the next call to wait for is an error, and no more.
+-- A batch written by hand that the next call would wait for is an error, and
+-- no more.
 CREATE FUNCTION pg_temp.seal_after(waiting text[]) RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
 	INSERT INTO gpucredit.seal_pending (entry_to, audit_to, waiting, since, server_start)
@@ -228,7 +229,7 @@ EXCEPTION WHEN OTHERS THEN
 END $$;
 SELECT w AS waiting, pg_temp.seal_after(w) FROM (VALUES ('{someone}'::text[]), ('{3}'), ('{3/0}'), ('{3/x}')) v (w);
 
--- At the end of time the chain is what it is at any other.
+-- At the end of time the chain works as at any other.
 BEGIN;
 SET LOCAL gpucredit.clock = '294276-12-31 23:59:59.999999+00';
 SELECT status FROM gpucredit.hold('se', '', 'last', 1, '1 h');

@@ -1,5 +1,5 @@
 --
--- Accounts spread over slices: the same figures, grants and refusals.
+-- Accounts spread over slices give the same figures, grants and refusals.
 --
 SET search_path = gpucredit, public;
 SET timezone = 'UTC';
@@ -13,7 +13,7 @@ SELECT create_account('sli'), create_account('sli', 'lab'),
 SELECT set_budget('sli', '', 5000), set_budget('sli', 'lab', 200, 'day') \g /dev/null
 SELECT set_slices('sli', '', 4), set_slices('sli', 'lab', 2) \g /dev/null
 
--- What is where inside: buckets and budgets, and how much their slices have.
+-- What the tables hold: buckets and budgets, and how much their slices have.
 CREATE VIEW inside AS
 	SELECT 'bucket ' || r.key AS what, b.slices, b.spread, b.available,
 		b.held, b.spent, count(s.slice) AS rows, sum(s.available) AS in_slices
@@ -35,22 +35,22 @@ CREATE VIEW inside AS
 		c.reserved, c.spent
 	ORDER BY 1;
 
--- the first hold spreads what it drew from, as it leaves enough to share
+-- the first hold spreads its bucket, which has enough left to share
 SELECT status, held FROM hold('sli', '', 's1', 1, '1 h');
 SELECT * FROM inside;
--- further ones touch one slice each
+-- each further hold touches one slice
 SELECT count(*) FILTER (WHERE status = 'granted') AS granted
 FROM generate_series(2, 9) n, hold('sli', '', 's' || n, 1, '1 h');
 SELECT what, spread, available, held, rows, in_slices FROM inside;
 SELECT slice, available, held FROM bucket_slice s WHERE org = 'sli' ORDER BY 1;
--- outside there is nothing to be seen of it
+-- callers see nothing of it
 SELECT kind, available, held, usable FROM buckets('sli', 'lab');
 SELECT account, reserved, remaining FROM budgets('sli', 'lab');
 SELECT available, spendable, held FROM balance('sli');
 SELECT * FROM verify('sli');
 
--- Burn order is that of the whole: more than a slice has comes from all of
--- them, and what is left is no longer worth slices
+-- The burn order is the whole account's: more than a slice has comes from all
+-- slices, and the rest is too small for slices
 SELECT status, held FROM hold('sli', '', 'big', 30, '1 h');
 SELECT kind, available, held FROM buckets('sli');
 SELECT * FROM inside;
@@ -64,7 +64,8 @@ SELECT kind, available, held FROM buckets('sli', 'lab');
 SELECT account, reserved, remaining FROM budgets('sli', 'lab');
 SELECT * FROM verify('sli');
 
--- What returns goes to the very buckets, whatever slices there are by then
+-- What returns goes to the buckets it came from, however many slices there are
+-- by then
 SELECT set_slices('sli', '', 3) \g /dev/null
 SELECT hold AS l1 FROM hold('sli', 'lab', 'l1', 70, '1 h') \gset
 SELECT captured, released, lapsed FROM capture('sli', :l1, 'cl1', 65);
@@ -76,7 +77,7 @@ SELECT kind, available, held, spent FROM buckets('sli', 'lab');
 SELECT account, reserved, spent, remaining FROM budgets('sli', 'lab');
 SELECT * FROM verify('sli');
 
--- With the money scattered over slices, all of it is granted, no more
+-- With the credit scattered over slices, holds get all of it, and no more
 SELECT create_account('few'), create_account('few', 'lab'),
 	issue('few', '', 'few', 17), set_slices('few', '', 4) \g /dev/null
 SELECT count(*) FILTER (WHERE status = 'granted') AS granted
@@ -90,7 +91,7 @@ SELECT available, held, moved FROM buckets('few');
 SELECT status, reason, held FROM hold('few', '', 'f8', 0.000001, '1 h');
 SELECT * FROM verify('few');
 
--- A hard budget is used to the last, and each threshold told once
+-- A hard budget is used to its end, and each threshold alerts once
 SELECT create_account('cap'), issue('cap', '', 'i', 100000),
 	set_budget('cap', '', 100, alert_at => '{0.5,0.9}'),
 	set_slices('cap', '', 8) \g /dev/null
@@ -101,7 +102,7 @@ SELECT reserved, remaining FROM budgets('cap');
 SELECT threshold, detail ->> 'taken' AS taken FROM alert WHERE org = 'cap'
 ORDER BY threshold;
 SELECT * FROM verify('cap');
--- raised, removed, lowered: what slices may take follows at once
+-- raised, removed, lowered: the slices' limits follow at once
 SELECT set_budget('cap', '', 10000) \g /dev/null
 SELECT count(*) FILTER (WHERE status = 'granted') AS granted
 FROM generate_series(1, 40) n, hold('cap', '', 'd' || n, 1, '1 h');
@@ -113,7 +114,7 @@ SELECT set_budget('cap', '', NULL) \g /dev/null
 SELECT count(*) FROM budget_slice WHERE org = 'cap';
 SELECT * FROM verify('cap');
 
--- Revoked, expired, dead: slices are put together for it
+-- A revocation, an expiry and a dead hold put the slices together
 SELECT create_account('end'), issue('end', '', 'i1', 1000, expires_at =>
 	'2027-05-11 12:00+00'), issue('end', '', 'i2', 1000),
 	set_slices('end', '', 4) \g /dev/null
@@ -151,7 +152,7 @@ SELECT reserved, spent FROM budgets('slj');
 SELECT count(*), sum(held) AS held, sum(spent) AS spent FROM bucket_slice WHERE org = 'slj';
 SELECT * FROM verify('slj');
 
--- Up, down, the same again: figures stand; 1 gives back the plain form
+-- More slices, fewer, the same again: figures stand; 1 restores the plain form
 SELECT set_slices('slj', '', 64), set_slices('slj', '', 64) \g /dev/null
 SELECT status FROM hold('slj', '', 'a', 0.01, '1 h');
 SELECT spread FROM bucket WHERE org = 'slj';
@@ -168,7 +169,7 @@ SELECT set_slices('slj', 'nobody', 2);
 SELECT decision, detail FROM audit WHERE org = 'slj'
 	AND operation = 'set_slices' ORDER BY audit;
 
--- Each invariant of slices, broken, seen, mended
+-- Each invariant of slices is broken, found and mended
 SELECT set_slices('slj', '', 2) \g /dev/null
 SELECT status FROM hold('slj', '', 'c', 1, '1 h');
 SELECT spread FROM bucket WHERE org = 'slj';
@@ -211,7 +212,7 @@ BEGIN;
 DELETE FROM budget_slice WHERE org = 'slj' AND slice = 2;
 SELECT invariant FROM verify('slj') ORDER BY 1;
 ROLLBACK;
--- the tables themselves refuse a slice that has less than nothing
+-- the tables refuse a negative slice
 \set VERBOSITY terse
 UPDATE bucket_slice SET available = - available, held = held + available
 	+ available WHERE org = 'slj' AND slice = 1;

@@ -1,4 +1,4 @@
--- What was spent, on what, in a span of time; an invoice to the last
+-- What was spent, on what, in a span of time; invoices to the last
 -- micro-credit.
 SET client_min_messages = warning;
 DROP EXTENSION IF EXISTS gpucredit CASCADE;	-- numbers start from 1
@@ -28,8 +28,8 @@ SELECT issue('acme', '', 'i1', 1000) \g /dev/null
 SELECT issue('acme', 'vision', 'i2', 10, 'promo') \g /dev/null
 SELECT issue('zeta', '', 'i1', 1000) \g /dev/null
 
--- in January: two jobs of vision, one below it, one of speech, a hold of
--- nobody's job, another organisation
+-- in January: two jobs of vision, one below it, one of speech, a hold without
+-- a job, another organisation
 SELECT job FROM reserve('acme', 'vision', 'j1', '2xH100', '2 h');
 SELECT job FROM reserve('acme', 'vision/alice', 'j2', '0.5xT4', '4 h',
 	tier => 'interactive');
@@ -45,7 +45,7 @@ SELECT billed FROM settle('acme', 4, 1, 'completed', '30 min');
 SELECT billed FROM settle('zeta', 5, 1, 'completed', '1 h');
 SELECT hold FROM hold('acme', 'speech', 'h1', 9, '30 days') \gset
 SELECT captured FROM capture('acme', :hold, 'c1', 2.5, false);
--- the first job's second attempt runs through the month's end
+-- the first job's second attempt runs over the end of the month
 SELECT pg_temp.at('2026-01-31 23:00+00') \g /dev/null
 SELECT attempt FROM place();
 SELECT billed FROM meter('acme', 1, 2, '0');
@@ -62,25 +62,25 @@ SELECT refunded FROM refund('acme', 2, 'f2', 0.1, 'all of January');
 SELECT refunded FROM refund_hold('acme', :hold, 'f3', 2.5, 'wrong account');
 
 --
--- By anything, over any span
+-- By every dimension, over every span
 --
 SELECT * FROM usage_by('acme', '', NULL, NULL, 'account');
 SELECT * FROM usage_by('acme', '', NULL, NULL, 'tier');
 SELECT * FROM usage_by('acme', '', NULL, NULL, 'gpu_type');
 SELECT * FROM usage_by('acme', '', NULL, NULL, 'day');
 SELECT * FROM usage_by('acme', '', NULL, NULL, 'job');
--- an account and all below it, no sibling of a like name
+-- an account and all below it, but no sibling with a similar name
 SELECT * FROM usage_by('acme', 'vision', NULL, NULL, 'account');
 SELECT * FROM usage_by('acme', 'vis_on', NULL, NULL, 'account');
 SELECT * FROM usage_by('acme', 'vision-2', NULL, NULL, 'account');
--- [since, until): an instant belongs to one of two spans that meet there
+-- [since, until): an instant belongs to one of two adjacent spans
 SELECT item, net FROM usage_by('acme', '', '2026-01-31 23:59:59.999999+00',
 	'2026-02-01 00:00+00', 'account');
 SELECT item, net FROM usage_by('acme', '', '2026-02-01 00:00+00',
 	'2026-02-01 00:00:00.000001+00', 'account');
 SELECT count(*) FROM usage_by('acme', '', '2026-02-01', '2026-02-01', 'job');
 SELECT count(*) FROM usage_by('acme', '', '2027-01-01', NULL, 'job');
--- whatever it is by, it comes to the same; and to what balance says
+-- every dimension gives the same sum, and the one that balance gives
 SELECT b.by, sum(u.net) = b.spent AS same, u.spans
 FROM (SELECT 'account,tier,gpu_type,day,job'::text AS words, spent
 		FROM balance('acme')) a,
@@ -104,8 +104,8 @@ SELECT * FROM top_jobs('zeta', 1, NULL);
 SELECT * FROM invoice('acme', '2026-01-01');
 SELECT * FROM invoice('acme', '2026-02-28');
 SELECT * FROM invoice('acme', '2026-03-01');
--- the lines of each month come to its entries and what accrued beside, and
--- those of all months to what was spent
+-- each month's lines make its entries and what accrued beside them; all
+-- months' lines make what was spent
 SELECT to_char(m.month, 'YYYY-MM') AS month, i.lines, i.amount,
 	i.amount = e.amount + i.accrued AS same, i.accrued
 FROM generate_series('2025-12-01'::timestamp, '2026-03-01', '1 month') AS m (month),
@@ -122,7 +122,7 @@ SELECT (SELECT sum(amount) FROM invoice('acme', '2026-01-31'))
 	spent FROM balance('acme');
 
 --
--- What makes no sense; who may
+-- Bad arguments; who may call
 --
 SELECT * FROM usage_by('acme', '', NULL, NULL, 'node');
 SELECT * FROM usage_by('acme', '', NULL, NULL, NULL);
@@ -146,7 +146,7 @@ SELECT count(*) FROM top_spenders('acme', 9, NULL);
 RESET ROLE;
 
 --
--- CSV is COPY of any of them, for whom it is
+-- CSV is COPY of any of these functions
 --
 SELECT create_account('acme', 'lab, "west"') \g /dev/null
 SELECT hold FROM hold('acme', 'lab, "west"', 'h2', 3, '1 day') \gset
@@ -159,7 +159,7 @@ COPY (SELECT * FROM top_jobs('acme', 2, NULL)) TO STDOUT CSV HEADER;
 COPY (SELECT * FROM invoice('acme', '2026-02-01')) TO STDOUT CSV HEADER;
 COPY (SELECT * FROM balance('acme', 'vision', '2026-01-15 00:30+00')) TO STDOUT CSV HEADER;
 COPY (SELECT * FROM balance('acme', 'vision')) TO STDOUT CSV HEADER;
--- a tenant's are its own
+-- a tenant gets its own lines
 CREATE ROLE st_vision IN ROLE gpucredit_tenant;
 SELECT bind_tenant('st_vision', 'acme', 'vision') \g /dev/null
 SET ROLE st_vision;
@@ -171,7 +171,7 @@ COPY (SELECT account, source, target, sum(amount) FROM entry GROUP BY 1, 2, 3 OR
 COPY tenant TO STDOUT CSV;
 COPY (SELECT * FROM statement('acme', 'speech')) TO STDOUT CSV;
 COPY (SELECT * FROM usage_by('acme', '', NULL, NULL, 'job')) TO STDOUT CSV;
--- also where no account is asked for
+-- also where it names no account
 COPY (SELECT * FROM invoice('acme', '2026-02-01')) TO STDOUT CSV;
 COPY (SELECT * FROM top_spenders('acme', 3, NULL)) TO STDOUT CSV;
 COPY (SELECT * FROM top_jobs('acme', 3, NULL)) TO STDOUT CSV;

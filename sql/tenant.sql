@@ -1,5 +1,5 @@
--- Tenants: a member of gpucredit_tenant sees and spends what it is bound to
--- and what is below; anything else is not there, in the same words.
+-- Tenants: a member of gpucredit_tenant sees and spends the accounts it is
+-- bound to and those below. Others do not exist for it, in the same words.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS gpucredit CASCADE;
 RESET client_min_messages;
@@ -29,13 +29,13 @@ SELECT gpucredit.bind_tenant('te_both', 'te', 'vision');
 SELECT gpucredit.bind_tenant('te_all', 'te');
 SELECT gpucredit.bind_tenant('te_all', 'te');	-- once is enough
 SELECT org, account, role FROM gpucredit.tenant WHERE org LIKE 'te%' ORDER BY 1, 2, 3;
--- what others have
+-- what other tenants have
 SELECT job AS other_job FROM gpucredit.reserve('te-other', '', 'j', '1xTE', '1 h', pool => 'te') \gset
 SELECT job AS speech_job FROM gpucredit.reserve('te', 'speech', 'sj', '1xTE', '1 h', pool => 'te') \gset
 SELECT hold AS speech_hold FROM gpucredit.hold('te', 'speech', 'sh', 5, '1 h') \gset
 SELECT account, kind FROM gpucredit.alert WHERE org = 'te' ORDER BY 1;
 
--- Bound to a project: it, and what is below.
+-- Bound to a project: that account, and those below.
 SET ROLE te_vision;
 SELECT available, held FROM gpucredit.balance('te', 'vision');
 SELECT available FROM gpucredit.balance('te', 'vision/alice');
@@ -44,10 +44,11 @@ SELECT hold AS own_hold, status FROM gpucredit.hold('te', 'vision', 'held', 2, '
 SELECT captured, replayed FROM gpucredit.capture('te', :own_hold, 'cap', 1);
 SELECT count(*) FROM gpucredit.history('te', :own_job);
 SELECT check_name, passes FROM gpucredit.explain('te', :own_job);
--- of its own turn only
+-- it hears of its own turn only
 SELECT detail FROM gpucredit.explain('te', :own_job) WHERE check_name = 'order';
 SELECT account, state FROM gpucredit.jobs WHERE org LIKE 'te%';
--- the queue: its own jobs and when they are expected to start; what is others' is not there
+-- the queue: its own jobs and when they are expected to start; others' jobs
+-- are not shown
 RESET ROLE;
 BEGIN;
 SELECT count(*) FROM gpucredit.heartbeat('te-1');
@@ -70,7 +71,7 @@ ROLLBACK TO s;
 SELECT * FROM gpucredit.queue_reasons('te');
 ROLLBACK TO s;
 \set VERBOSITY sqlstate
--- how a job fares, as its agent told, and where its log is
+-- a job's progress as its agent reported it, and where its log is
 RESET ROLE;
 SELECT action FROM gpucredit.meter('te', :own_job, 1, '1 s', 41, 0.75);
 SET LOCAL ROLE te_vision;
@@ -82,7 +83,7 @@ SELECT account, state, progress, utilization, log FROM gpucredit.jobs WHERE job 
 ROLLBACK;
 SET ROLE te_vision;
 SELECT org, account, count(*) FROM gpucredit.entry GROUP BY 1, 2 ORDER BY 1, 2;
--- the same of what programs read, in numbers
+-- the same from the views for programs, in numbers
 SELECT org, account, count(*), sum(amount), pg_typeof(sum(amount)) FROM gpucredit.entries GROUP BY 1, 2 ORDER BY 1, 2;
 SELECT account, count(*), sum(held) FROM gpucredit.holds GROUP BY 1 ORDER BY 1;
 SELECT org, account, balance_low FROM gpucredit.accounts ORDER BY 1, 2;
@@ -93,10 +94,10 @@ SELECT count(*) FROM gpucredit.hold WHERE account <> 'vision' AND account <> 'vi
 SELECT count(*) FROM gpucredit.audit;
 SELECT org, account, kind FROM gpucredit.alert ORDER BY 1, 2;
 SELECT job_state FROM gpucredit.cancel('te', :own_job, 'c');
--- what asks for no account tells it of its own
+-- functions without an account answer for its own
 SELECT account, net FROM gpucredit.top_spenders('te', 5, NULL);
--- its siblings, its parent and other organisations are not there, in the
--- words of what really is not
+-- its siblings, its parent and other organisations are not found, in the words
+-- for what does not exist
 SELECT * FROM gpucredit.balance('te', 'speech');
 SELECT * FROM gpucredit.balance('te', 'gone');
 SELECT * FROM gpucredit.balance('te', 'vision2');
@@ -119,7 +120,7 @@ SELECT * FROM gpucredit.release('te-other', 1, 'k5');
 SELECT * FROM gpucredit.job_buckets('te', :speech_job);
 RESET ROLE;
 
--- in the very same words
+-- in exactly the same words
 CREATE FUNCTION pg_temp.words(call text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
 	message text;
@@ -147,20 +148,22 @@ FROM (VALUES ($$SELECT gpucredit.cancel('te', %s, 'k6')$$, :'speech_job', '98765
 	($$SELECT gpucredit.invoice('%s', '2027-07-01')$$, 'te-other', 'te-nobodys'),
 	($$SELECT gpucredit.cancel('%s', 1, 'k10')$$, 'te-other', 'te-nobodys')) f (call, theirs, nobodys);
 RESET ROLE;
--- A key is the organisation's: that a sibling's call has taken it is told, not
--- which function it was; who has the whole organisation is told that, too.
+-- A key is the organisation's: a tenant hears that a sibling's call took it,
+-- but not which function. A caller with the whole organisation hears that,
+-- too.
 SET ROLE te_vision;
 SELECT pg_temp.words($$SELECT gpucredit.reserve('te', 'vision', 'sh', '1xTE', '1 h', pool => 'te')$$);
 SET ROLE te_all;
 SELECT pg_temp.words($$SELECT gpucredit.reserve('te', 'vision', 'sh', '1xTE', '1 h', pool => 'te')$$);
 RESET ROLE;
 
--- A member of a bound role has its bindings; SET ROLE is who one is.
+-- A member of a bound role has its bindings; after SET ROLE the new role's
+-- count.
 SET ROLE te_person;
 SELECT available FROM gpucredit.balance('te', 'vision');
 SELECT * FROM gpucredit.balance('te', 'speech');
 RESET ROLE;
--- also inside somebody's SECURITY DEFINER function
+-- also inside another user's SECURITY DEFINER function
 CREATE FUNCTION pg_temp.borrowed(account text) RETURNS numeric LANGUAGE sql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS 'SELECT available FROM gpucredit.balance(''te'', account)';
@@ -168,7 +171,7 @@ SET ROLE te_vision;
 SELECT pg_temp.borrowed('vision');
 SELECT pg_temp.borrowed('speech');
 RESET ROLE;
--- or by what somebody who sees everything made of a table
+-- or through another user's view of a table
 CREATE ROLE te_owner IN ROLE gpucredit_auditor;
 GRANT CREATE ON SCHEMA public TO te_owner;
 SET ROLE te_owner;
@@ -184,7 +187,7 @@ SELECT public.te_jobs();
 RESET ROLE;
 DROP OWNED BY te_owner;
 DROP ROLE te_owner;
--- other grants widen nothing
+-- other grants give it no more
 SET ROLE te_both;
 SELECT org, account FROM gpucredit.account ORDER BY 1, 2;
 SELECT org, account, kind FROM gpucredit.alert ORDER BY 1, 2;
@@ -193,16 +196,16 @@ SELECT * FROM gpucredit.balance('te-other');
 SELECT * FROM gpucredit.verify('te-other');
 SELECT * FROM gpucredit.place('te');
 SELECT * FROM gpucredit.issue('te', 'vision', 'own2', 1);
--- but an auditor's tables are an auditor's
+-- but an auditor reads the tables as an auditor
 SELECT count(*) > 0 AS all_of_it FROM gpucredit.audit WHERE org = 'te-other';
 RESET ROLE;
--- and who may be an application is no tenant while it is that
+-- and a role that may act as an application is no tenant while it does
 SET SESSION AUTHORIZATION te_both;
 SELECT available FROM gpucredit.balance('te-other');
 SET ROLE gpucredit_app;
 SELECT available > 0 AS of_others FROM gpucredit.balance('te-other');
 RESET SESSION AUTHORIZATION;
--- who is given functions alone misses none
+-- a role with rights on the functions alone misses none
 BEGIN;
 REVOKE SELECT ON gpucredit.account, gpucredit.attempt, gpucredit.entry, gpucredit.hold, gpucredit.job, gpucredit.jobs FROM gpucredit_tenant;
 SET LOCAL ROLE te_vision;
@@ -211,14 +214,14 @@ SELECT count(*) FROM gpucredit.statement('te', 'vision') \g /dev/null
 SELECT count(*) FROM gpucredit.top_spenders('te', 1, NULL);
 SELECT account FROM gpucredit.jobs;
 ROLLBACK;
--- no policy binds who has BYPASSRLS; calls and the view do
+-- no policy limits a role with BYPASSRLS; calls and the view do
 BEGIN;
 ALTER ROLE te_vision BYPASSRLS;
 SET LOCAL ROLE te_vision;
 SELECT count(*) FILTER (WHERE account !~ '^vision(/|$)') FROM gpucredit.jobs;
 SELECT available FROM gpucredit.balance('te', 'speech');
 ROLLBACK;
--- prepared statements and cursors go by who runs them
+-- prepared statements and cursors follow the current role
 PREPARE own AS SELECT count(*) FROM gpucredit.account WHERE org LIKE 'te%';
 EXECUTE own;
 SET ROLE te_vision;
@@ -230,7 +233,7 @@ DECLARE mine CURSOR FOR SELECT account FROM gpucredit.account WHERE org LIKE 'te
 FETCH 1 FROM mine;
 ROLLBACK;
 
--- Bound to all of an organisation, to nothing, or not any more.
+-- Bound to a whole organisation, to nothing, or no longer.
 SET ROLE te_all;
 SELECT available FROM gpucredit.balance('te');
 SELECT count(*) FROM gpucredit.account;
@@ -259,7 +262,7 @@ SELECT * FROM gpucredit.balance('te', 'vision');
 RESET ROLE;
 SELECT operation, decision, account, detail ->> 'role' AS role FROM gpucredit.audit WHERE org = 'te' AND operation LIKE '%bind%' ORDER BY audit;
 
--- Who is a tenant cannot be told: then nobody is let through, not only tenants.
+-- If bindings cannot be read, every caller is refused, not only tenants.
 BEGIN;
 ALTER ROLE gpucredit_tenant RENAME TO te_renamed;
 SET LOCAL ROLE te_vision;
@@ -274,8 +277,8 @@ SET LOCAL ROLE gpucredit_app;
 SELECT available FROM gpucredit.balance('te-other');
 ROLLBACK;
 
--- Timeouts of logins that are tenants' and nothing else: its own, and members'.
--- What is set for a login, or for all, stays; those of unbinding, too.
+-- Timeouts of logins that are only tenants: its own login's, and members'.
+-- What is set for a login or for all stays; unbinding keeps them, too.
 CREATE ROLE te_login LOGIN IN ROLE gpucredit_tenant;
 CREATE ROLE te_team IN ROLE gpucredit_tenant;
 CREATE ROLE te_set LOGIN IN ROLE te_team;
@@ -304,7 +307,7 @@ SELECT gpucredit.bind_tenant(r, 'te') FROM unnest(ARRAY['te_login', 'te_later'])
 RESET gpucredit.tenant_transaction_max;
 SELECT gpucredit.unbind_tenant('te_login', 'te');
 SELECT * FROM pg_temp.timeouts();
--- what an administrator is who is no superuser
+-- what an administrator without superuser rights may do
 GRANT gpucredit_admin TO te_later;
 REVOKE gpucredit_tenant FROM te_later;
 ALTER ROLE te_set RESET statement_timeout;
@@ -320,17 +323,18 @@ RESET ROLE;
 SELECT * FROM pg_temp.timeouts() WHERE login = 'te_set';
 DROP ROLE te_login, te_set, te_service, te_gateway, te_super, te_later, te_team;
 
--- Nobody is a tenant by accident: not a superuser, not who is no member.
+-- Nobody is a tenant by accident: no superuser, and no role that is not a
+-- member.
 GRANT gpucredit_tenant TO CURRENT_USER;
 SELECT available FROM gpucredit.balance('te');
 REVOKE gpucredit_tenant FROM CURRENT_USER;
--- a binding to what is not there is reported
+-- verify reports a binding to a missing account
 BEGIN;
 INSERT INTO gpucredit.tenant VALUES ('te', 'gone', 'te_all');
 ALTER TABLE gpucredit.tenant DISABLE TRIGGER tenant_changed;
 SELECT invariant, subject FROM gpucredit.verify();
 ROLLBACK;
--- a name that is used again has what it was bound to
+-- a role's name that is used again keeps its bindings
 DROP ROLE te_all;
 CREATE ROLE te_all IN ROLE gpucredit_tenant;
 SET ROLE te_all;

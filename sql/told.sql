@@ -1,4 +1,4 @@
--- What verify() sees of terms that no entry tells: buckets', closures',
+-- What verify() finds of terms that no entry has: buckets', closures',
 -- slices', reservations'; each is broken once behind the functions' back.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS gpucredit CASCADE;
@@ -12,7 +12,7 @@ SET gpucredit.clock = '2042-03-01 00:00+00';
 \pset format unaligned
 \pset tuples_only on
 
--- What verify() says of the organisations here after a deed, which is undone.
+-- What verify() finds in these organisations after a change, which is undone.
 CREATE FUNCTION pg_temp.after(deed text) RETURNS SETOF text
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -35,7 +35,7 @@ $$;
 
 \echo === buckets as they were issued
 SELECT count(create_account('told', a)) FROM unnest('{"",a,b}'::text[]) a;
--- with nothing but an amount, and with all there is; at the ends of time
+-- one bucket with only an amount, one with every term; at both ends of time
 SELECT count(issue('told', '', 'plain', 10, memo => 'plain'));
 SELECT count(issue('told', 'a', 'all', 10, 'promo', effective_at => '2042-03-02 12:00:00.000001+05:30',
 	expires_at => '2042-12-31 23:59:59.999999+00', priority => -7, memo => 'all',
@@ -109,10 +109,10 @@ SELECT count(set_slices('told-s', 'a', 4));
 SELECT count(hold('told-s', a, 'sliced' || a, 1, '1 day')) FROM unnest('{a,a/b,c}'::text[]) a;
 SELECT account, sliced FROM hold WHERE org = 'told-s' ORDER BY hold;
 SELECT * FROM verify();
--- any of these may have begun before the slices; of "c" none can
+-- any of these holds may have begun before the slices; none of "c" has slices
 SELECT pg_temp.after($$UPDATE gpucredit.hold SET sliced = NOT sliced WHERE org = 'told-s' AND account <> 'c'$$);
 SELECT pg_temp.after($$UPDATE gpucredit.hold SET sliced = true WHERE org = 'told-s' AND account = 'c'$$);
--- that there were slices once is known when there are none any more
+-- that an account once had slices is known after they are gone
 SELECT count(set_slices('told-s', 'a', 1));
 SELECT * FROM verify();
 BEGIN;
@@ -145,7 +145,7 @@ FROM (VALUES
 	($$told_at = told_at + interval '1 s'$$),
 	($$pool = 'default'$$),
 	($$job = 0$$)) AS d (deed);
--- told of by one cycle, and no longer true for the next
+-- one cycle made the reservation, and it is no longer true for the next
 SELECT state FROM job j, cancel('told-r', j.job, 'x') WHERE j.org = 'told-r' AND j.request::text = '8xTOLD';
 SELECT * FROM verify();
 SELECT count(*) FROM place('told') WHERE action = 'start';

@@ -1,5 +1,5 @@
--- Traces and who: every decision tells who made it and for which W3C trace;
--- a job's trace goes with it from its submission to its settlement.
+-- Traces and callers: every decision records who made it and for which W3C
+-- trace; a job keeps its trace from submission to settlement.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS gpucredit CASCADE;
 RESET client_min_messages;
@@ -12,7 +12,7 @@ SET application_name = 'trace test';
 \pset null '-'
 
 SELECT gpucredit.now();
--- What is no traceparent is refused, and nothing of it is kept.
+-- A bad traceparent is refused, and nothing of it is kept.
 SHOW gpucredit.traceparent;
 CREATE FUNCTION pg_temp.refused(value text) RETURNS TABLE (state text, detail text, plain boolean)
 LANGUAGE plpgsql AS $$
@@ -49,7 +49,7 @@ SELECT n, r.state, r.plain, r.detail FROM (VALUES
 	(20, E'\x1b[2J\x1b]0;x\x07' || repeat('x', 100000)))
 	v (n, value), pg_temp.refused(v.value) r ORDER BY n;
 SET gpucredit.traceparent = 'nonsense';
--- any role may say which trace it works for
+-- any role may set its trace
 SET ROLE gpucredit_tenant;
 SET gpucredit.traceparent = '00-aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa-bbbbbbbbbbbbbbbb-01';
 RESET gpucredit.traceparent;
@@ -65,27 +65,27 @@ BEGIN
 END $$;
 CREATE FUNCTION pg_temp.at(instant timestamptz) RETURNS void
 LANGUAGE sql AS $$ SELECT set_config('gpucredit.clock', instant::text, false) $$;
--- the trace a row is of, by the digit it is made of
+-- the trace of a row, as its digit
 CREATE FUNCTION pg_temp.of(trace uuid) RETURNS text
 LANGUAGE sql AS $$ SELECT CASE WHEN replace(trace::text, '-', '') = repeat(left(trace::text, 1), 32) THEN left(trace::text, 1) ELSE trace::text END $$;
 
 --
--- One trace from submission to settlement, whoever does what
+-- One trace from submission to settlement, whoever acts
 --
 SET ROLE gpucredit_app;
 SET gpucredit.traceparent = '00-11111111111111111111111111111111-2222222222222222-01';
 SELECT job, status FROM gpucredit.reserve('tr', 'a', 'one', '2xTR-A', '2 h', pool => 'tr',
 	hold_window => '30 min', spec => '{"image": "x"}') \gset
 SET gpucredit.traceparent = '00-33333333333333333333333333333333-4444444444444444-01';
--- a replay from another trace is still the first one's
+-- a replay from another trace keeps the first one's
 SELECT job = :job AS same, replayed FROM gpucredit.reserve('tr', 'a', 'one', '2xTR-A', '2 h', pool => 'tr',
 	hold_window => '30 min', spec => '{"image": "x"}');
 RESET ROLE;
--- placed by a session that works for a trace of its own
+-- a session with a trace of its own places the job
 SET ROLE gpucredit_operator;
 SELECT action, node FROM gpucredit.place('tr');
 RESET ROLE;
--- the agent gets what was handed in, and is in no trace
+-- the agent gets the submission's trace, and has none itself
 RESET gpucredit.traceparent;
 SET ROLE gpucredit_agent;
 SELECT action, traceparent FROM gpucredit.heartbeat('tr-1');
@@ -94,7 +94,7 @@ RESET ROLE;
 SELECT pg_temp.at('2028-01-01 00:28+00') \g /dev/null
 SET ROLE gpucredit_agent;
 SELECT action, held FROM gpucredit.meter('tr', :job, 1, '28 min');
--- it claims more than can be: cut, and told once
+-- its claim is too long: it is cut, and audited once
 SELECT action FROM gpucredit.meter('tr', :job, 1, '29 min');
 SELECT gpucredit.checkpoint('tr', :job, 1, 5, 's3://x', sha256('x'), 1);
 SELECT outcome, job_state FROM gpucredit.settle('tr', :job, 1, 'failed', '28 min', 1);
@@ -103,7 +103,7 @@ SELECT pg_temp.at('2028-01-01 01:00+00') \g /dev/null
 SELECT * FROM gpucredit.heartbeat('tr-1', running => '{}');
 SELECT action FROM gpucredit.place('tr');
 SELECT action, traceparent, spec -> 'checkpoint' ->> 'step' AS step FROM gpucredit.heartbeat('tr-1');
--- cancelled in another trace: the row is of the job's
+-- cancelled in another trace: the row has the job's
 SET gpucredit.traceparent = '00-55555555555555555555555555555555-6666666666666666-01';
 SELECT job_state FROM gpucredit.cancel('tr', :job, 'c', 'not wanted');
 RESET gpucredit.traceparent;
@@ -122,17 +122,17 @@ SELECT a.attempt, pg_temp.of(a.trace) AS trace FROM gpucredit.attempt a WHERE a.
 SELECT trace FROM gpucredit.jobs WHERE org = 'tr' AND job = :job;
 -- the whole story, in order
 SELECT at, what, attempt, left(trace, 4) AS trace FROM gpucredit.history('tr', :job);
--- by its trace alone it is found
+-- its trace alone finds it
 SELECT count(*) > 5 AS found, min(job) = :job AND max(job) = :job AS it FROM gpucredit.audit
 WHERE trace = '11111111111111111111111111111111';
--- what a row of the audit log is found by, all of which each call pays for
+-- the columns that find audit rows, which every call pays for
 SELECT substring(pg_get_indexdef(indexrelid), 'INDEX (\w+) ON gpucredit') AS index,
 	substring(pg_get_indexdef(indexrelid), 'USING (.*)') AS keys
 FROM pg_index WHERE indrelid = 'gpucredit.audit'::regclass ORDER BY 1;
 
 --
--- A caller's own hold keeps the trace it was taken in; without one, a row is
--- of the session's that writes it
+-- A caller's hold keeps the trace it was taken in; without one, a row has the
+-- trace of the session that writes it
 --
 SET gpucredit.traceparent = '00-77777777777777777777777777777777-8888888888888888-01';
 SELECT hold FROM gpucredit.hold('tr', '', 'h1', 2, '1 h') \gset
@@ -156,7 +156,7 @@ SELECT operation, source, target, pg_temp.of(trace) AS trace FROM gpucredit.entr
 WHERE org = 'tr' AND coalesce(job, 0) <> :job ORDER BY entry;
 
 --
--- An error says which trace it belongs to; without one there is nothing to say
+-- An error names the trace it belongs to; without one it names none
 --
 SET gpucredit.traceparent = '00-77777777777777777777777777777777-8888888888888888-01';
 DO $$
@@ -181,7 +181,7 @@ END $$;
 \set VERBOSITY sqlstate
 
 --
--- Sealed with the rest: none of it can be changed unseen
+-- Sealed with the rest: no change of it goes unseen
 --
 SELECT task, affected > 0 AS some FROM gpucredit.seal_audit();
 SELECT * FROM gpucredit.verify_audit();
@@ -209,7 +209,7 @@ SELECT * FROM pg_temp.seen(format('UPDATE gpucredit.audit SET trace = gen_random
 SELECT * FROM pg_temp.seen(format('UPDATE gpucredit.audit SET application_name = %L WHERE org = %L AND audit = %s', 'another', 'tr', :audit));
 SELECT * FROM pg_temp.seen(format('UPDATE gpucredit.audit SET client_addr = %L WHERE org = %L AND audit = %s', '10.0.0.1', 'tr', :audit));
 
--- verify() knows what belongs together
+-- verify() finds rows whose traces differ
 CREATE FUNCTION pg_temp.found(deed text) RETURNS TABLE (invariant text, n bigint)
 LANGUAGE plpgsql AS $$
 BEGIN

@@ -1,16 +1,16 @@
 --
--- Two-phase transfers and burn-down, case by case: what other ledgers' test
--- suites ask of holding, capturing and releasing, and of credit that burns in
--- order and expires.  Each case is a row: calls, one after the other, each at
--- an offset from the start, and what each says.
+-- Two-phase transfers and burn-down, case by case, as other ledgers' suites
+-- test them: holding, capturing and releasing, and credit that burns in order
+-- and expires. Each case is a row: calls in order, each at an offset from the
+-- start, and what each answers.
 --
 SET search_path = gpucredit, public;
 SET timezone = 'UTC';
 SET datestyle = 'ISO';
 SET client_min_messages = warning;
 
--- Plays a case in an organisation of its own; says for each step what came of
--- it, or its SQLSTATE.  {name}: what a step of that name returned first.
+-- Plays a case in an organisation of its own and shows each step's answer or
+-- SQLSTATE. {name} is what the step of that name returned first.
 CREATE TEMP TABLE steps (story text, n serial, at interval, name text,
 	call text, says text);
 CREATE FUNCTION pg_temp.play(story text) RETURNS TABLE (n int, said text)
@@ -40,7 +40,7 @@ BEGIN
 		EXCEPTION WHEN others THEN
 			said := SQLSTATE;
 		END;
-		-- of numbers that depend on what ran before, and of instants, nothing
+		-- numbers that depend on earlier tests, and instants, are left out
 		said := regexp_replace(regexp_replace(said, '^\d+,(granted|denied|[tf]$)', '\1'),
 			',"20[^"]*"', '', 'g');
 		RETURN NEXT;
@@ -65,12 +65,12 @@ INSERT INTO steps (story, at, name, call, says) VALUES
 ('release', '0', 'h', $$hold('', 'h', 10, '1 h')$$, 'granted,,10.000000,f'),
 ('release', '0', 'r', $$release({h}, 'r')$$, '10.000000,0.000000,f'),
 ('release', '0', 'b', $$balance('')$$, '10.000000,10.000000,0.000000,0.000000,0.000000,0.000000,0.000000,10.000000,,'),
--- What is pending is not available to others
+-- Pending credit is not available to others
 ('pending binds', '0', 'i', $$issue('', 'i', 10)$$, 'f'),
 ('pending binds', '0', 'h', $$hold('', 'h', 10, '1 h')$$, 'granted,,10.000000,f'),
 ('pending binds', '0', 'h2', $$hold('', 'h2', 0.000001, '1 h')$$, ',denied,insufficient_credits,0.000000,,f'),
 ('pending binds', '0', 't', $$transfer('', 'a', 't', 0.000001)$$, '0.000000,denied,insufficient_credits,f'),
--- More than is held; twice; both ways
+-- More than is held; twice; both directions
 ('more than held', '0', 'i', $$issue('', 'i', 20)$$, 'f'),
 ('more than held', '0', 'h', $$hold('', 'h', 10, '1 h')$$, 'granted,,10.000000,f'),
 ('more than held', '0', 'c', $$capture({h}, 'c', 10.000001)$$, '22023'),
@@ -97,7 +97,7 @@ INSERT INTO steps (story, at, name, call, says) VALUES
 ('no such hold', '0', 'c', $$capture(0, 'c', 1)$$, 'UC003'),
 ('no such hold', '0', 'r', $$release(0, 'r')$$, 'UC003'),
 ('no such hold', '0', 'f', $$refund_hold(0, 'f', 1, NULL)$$, 'UC003'),
--- Timeouts: a millionth of a second before, at the instant, and after it
+-- Timeouts: a microsecond before, at the instant, and after it
 ('just in time', '0', 'i', $$issue('', 'i', 10)$$, 'f'),
 ('just in time', '0', 'h', $$hold('', 'h', 10, '10 s')$$, 'granted,,10.000000,f'),
 ('just in time', '9.999999 s', 'c', $$capture({h}, 'c', 10)$$, '10.000000,0.000000,0.000000,f,0.000000'),
@@ -116,7 +116,7 @@ INSERT INTO steps (story, at, name, call, says) VALUES
 ('part, then timed out', '10 s', 'c2', $$capture({h}, 'c2', 1)$$, 'UC003'),
 ('part, then timed out', '10 s', 'b', $$balance('')$$, '6.000000,6.000000,0.000000,0.000000,4.000000,0.000000,0.000000,6.000000,,'),
 ('part, then timed out', '10 s', 'c3', $$capture({h}, 'c', 4, false)$$, '4.000000,0.000000,0.000000,t,0.000000'),
--- Burn-down: what expires first burns first, of one instant the promotion
+-- Burn-down: the first to expire burns first; of one instant, the promotion
 ('soonest first', '0', 'never', $$issue('', 'i1', 5)$$, 'f'),
 ('soonest first', '0', 'late', $$issue('', 'i2', 5, 'grant', valid_for => '2 h')$$, 'f'),
 ('soonest first', '0', 'soon', $$issue('', 'i3', 5, 'paid', valid_for => '1 h')$$, 'f'),
@@ -134,7 +134,7 @@ INSERT INTO steps (story, at, name, call, says) VALUES
 ('not yet', '1 h 59 min 59.999999 s', 'h3', $$hold('', 'h3', 1, '1 d')$$, 'granted,,1.000000,f'),
 ('not yet', '2 h', 'h4', $$hold('', 'h4', 1, '1 d')$$, ',denied,insufficient_credits,0.000000,,f'),
 ('not yet', '2 h', 'b', $$balance('')$$, '0.000000,0.000000,2.000000,0.000000,0.000000,0.000000,0.000000,0.000000,,'),
--- What was held before its end is good after it; what returns lapses
+-- What was held before its bucket's end is good after it; what returns lapses
 ('held over the end', '0', 'i', $$issue('', 'i', 10, valid_for => '1 h')$$, 'f'),
 ('held over the end', '0', 'h', $$hold('', 'h', 10, '1 d')$$, 'granted,,10.000000,f'),
 ('held over the end', '1 h', 'c', $$capture({h}, 'c', 4, false)$$, '4.000000,0.000000,0.000000,f,0.000000'),
@@ -149,12 +149,13 @@ INSERT INTO steps (story, at, name, call, says) VALUES
 ('released before it', '0', 'i', $$issue('', 'i', 10, valid_for => '1 h')$$, 'f'),
 ('released before it', '0', 'h', $$hold('', 'h', 10, '1 d')$$, 'granted,,10.000000,f'),
 ('released before it', '59 min 59.999999 s', 'r', $$release({h}, 'r')$$, '10.000000,0.000000,f'),
--- A hold and its bucket end at one instant: the credit lapses, it is nobody's
+-- A hold and its bucket end at one instant: the credit lapses and is available
+-- to nobody
 ('both at once', '0', 'i', $$issue('', 'i', 10, valid_for => '1 h')$$, 'f'),
 ('both at once', '0', 'h', $$hold('', 'h', 10, '1 h')$$, 'granted,,10.000000,f'),
 ('both at once', '1 h', 'b', $$balance('')$$, '0.000000,0.000000,0.000000,0.000000,0.000000,0.000000,0.000000,0.000000,,'),
 ('both at once', '1 h', 'r', $$release({h}, 'r')$$, '0.000000,10.000000,f'),
--- Burn-down through several grants to the last millionth, and no further
+-- Burn-down through several grants to the last micro-credit, and no further
 ('to the last', '0', 'i1', $$issue('', 'i1', 0.000001, 'promo')$$, 'f'),
 ('to the last', '0', 'i2', $$issue('', 'i2', 0.000001, 'grant')$$, 'f'),
 ('to the last', '0', 'i3', $$issue('', 'i3', 0.000001)$$, 'f'),
@@ -162,7 +163,7 @@ INSERT INTO steps (story, at, name, call, says) VALUES
 ('to the last', '0', 'h2', $$hold('a', 'h2', 0.000001, '1 h')$$, ',denied,insufficient_credits,0.000000,,f'),
 ('to the last', '0', 'c', $$capture({h}, 'c', 0.000002)$$, '0.000002,0.000001,0.000000,f,0.000000'),
 ('to the last', '0', 'b', $$balance('')$$, '0.000001,0.000001,0.000000,0.000000,0.000002,0.000000,0.000000,0.000001,,'),
--- Voided while some is out
+-- Released while part of it is captured
 ('voided', '0', 'i', $$issue('', 'i', 10)$$, 'f'),
 ('voided', '0', 'h', $$hold('', 'h', 6, '1 d')$$, 'granted,,6.000000,f'),
 ('voided', '0', 'v', $$revoke({i}, 'v', 'a mistake')$$, '4.000000,f'),
@@ -172,7 +173,7 @@ INSERT INTO steps (story, at, name, call, says) VALUES
 ('voided', '0', 'b', $$balance('')$$, '0.000000,0.000000,0.000000,0.000000,0.000000,0.000000,0.000000,0.000000,,');
 
 SELECT count(DISTINCT story) AS stories, count(*) AS calls FROM steps;
--- what is not as it should be
+-- the cases that differ from what was expected
 CREATE TEMP TABLE played AS
 SELECT p.* FROM (SELECT DISTINCT story FROM steps) s, LATERAL pg_temp.play(s.story) p;
 SELECT count(*) AS played, count(*) FILTER (WHERE said ~ '^[0-9A-Z]{5}$') AS refused FROM played;
@@ -180,7 +181,7 @@ SELECT s.story, s.at, s.call, s.says, p.said FROM steps s JOIN played p USING (n
 WHERE s.says IS DISTINCT FROM p.said ORDER BY s.n;
 SELECT v.* FROM (SELECT DISTINCT story FROM steps) s, verify('tp ' || s.story) v;
 
--- The same key with each argument changed in turn: the keyed calls that
+-- The same key with each argument changed in turn, for the keyed calls that
 -- sql/request.sql does not have
 SET gpucredit.clock = '2035-01-01 00:00+00';
 SELECT create_account('tk'), create_account('tk', 'a'), create_account('tk', 'b') \g /dev/null
@@ -232,7 +233,7 @@ FROM keyed ORDER BY n;
 SELECT account, kind, available, spent, revoked, moved FROM buckets('tk', 'a');
 SELECT * FROM verify('tk');
 
--- Who is refused is told why, and what to do instead.
+-- A refused caller hears why, and what to do instead.
 CREATE FUNCTION pg_temp.advice(call text, OUT detail text, OUT hint text)
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -250,8 +251,8 @@ SELECT captured FROM capture('tk', :own, 'own captured', 1);
 SELECT c.call, c.of, a.* FROM (VALUES (1, 'capture', 'none', -1, ', 1'), (2, 'capture', 'a job''s', :of_job, ', 1'),
 	(3, 'capture', 'closed', :own, ', 1'), (4, 'release', 'none', -1, ''), (5, 'release', 'closed', :own, '')) c (n, call, of, hold, rest),
 	pg_temp.advice(format('%s(''tk'', %s, ''late''%s)', c.call, c.hold, c.rest)) a ORDER BY c.n;
--- A clock set back: what was booked as over stays over; what was over by the
--- clock alone is not, until it is time again
+-- The clock is set back: recorded ends stand; what ended by the clock alone is
+-- open again until its time
 SET gpucredit.clock = '2030-01-01 00:00+00';
 SELECT create_account('tb'), issue('tb', '', 'short', 10, valid_for => '1 hour') \g /dev/null
 SELECT hold AS back FROM hold('tb', '', 'back', 3, '10 min') \gset

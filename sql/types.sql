@@ -6,7 +6,7 @@ RESET client_min_messages;
 SET client_encoding = 'UTF8';
 SET search_path = public, gpucredit, gpucredit_internal;
 
--- The result of an expression as text, or the error it raises.
+-- The result of an expression as text, or its error.
 CREATE FUNCTION pg_temp.try(expression text) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -23,13 +23,13 @@ EXCEPTION WHEN others THEN
 					 nullif(detail, ''), nullif(hint, ''));
 END $$;
 
--- What a text is as a value of a type, or why it is none.
+-- A text as a value of a type, or the error.
 CREATE FUNCTION pg_temp.parse(type regtype, input text) RETURNS text
 LANGUAGE sql AS $$
 	SELECT pg_temp.try(format('%L::%s', input, type))
 $$;
 
--- What bytes are as a value of a type in binary COPY, or why they are none.
+-- Bytes as a value of a type in binary COPY, or the error.
 CREATE FUNCTION pg_temp.receive(type regtype, bytes bytea) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -76,13 +76,14 @@ FROM unnest(ARRAY['9223372036854.775808', '-9223372036854.775809',
 	'0.0000001', '1.0000001', '-1.00000000000000000001',
 	'NaN', 'Infinity', '-Infinity', '+inf', ' nan ']) input;
 
--- Ten million characters: a short answer each time, and by value where valid.
+-- Ten million characters give a short answer each time, and a value where
+-- valid.
 SELECT left(answer, 120) AS answer, length(answer) < 400 AS short
 FROM (VALUES (repeat('9', 10000000)), (repeat('x', 10000000)),
 	('1.' || repeat('0', 10000000)), ('1.' || repeat('1', 10000000)),
 	(repeat('0', 10000000) || '5'), (repeat(' ', 10000000))) AS t(input),
 	LATERAL pg_temp.parse('credits', input) AS answer;
--- Cut between characters, never inside one.
+-- Messages cut texts between characters, never inside one.
 SELECT pg_temp.parse('credits', repeat('é', 100));
 SELECT pg_temp.parse('credits', 'a' || repeat('é', 100));
 
@@ -111,8 +112,8 @@ SELECT '1.5'::credits + '2.25'::credits AS sum,
 	'1.5'::credits * 3 AS multiple,
 	(-3)::bigint * '1.5'::credits AS multiple_too,
 	pg_typeof('1.5'::credits * 3) AS type;
--- An integer beside credits is whole credits, of whatever size it comes; what
--- is not whole makes it numeric; a double, which rounds, is refused.
+-- An integer beside credits means whole credits, of any integer type; a
+-- fraction makes the result numeric; a double, which rounds, is refused.
 SELECT v, coalesce(NULL::credits, v) AS whole, v + '1.5'::credits AS sum
 FROM generate_series(2, 3) v;
 SELECT pg_typeof(coalesce('1'::credits, 0::smallint)),
@@ -146,8 +147,8 @@ SELECT v, pg_typeof(v) FROM (SELECT '1.5'::credits * 1.5 AS v) t;
 SELECT v, pg_typeof(v) FROM (SELECT '1.5'::credits / 4 AS v) t;
 SELECT '1.5'::credits > 1, '1.5'::credits = 1.50, round('1.55'::credits, 1);
 
--- So is all arithmetic where the schema is not on the path; it is exact, and
--- what does not fit is refused as soon as it is to be credits again.
+-- So is all arithmetic where the schema is not on the path: it is exact, and a
+-- result that does not fit is refused when it becomes credits.
 BEGIN;
 SET LOCAL search_path = pg_catalog;
 SELECT v, pg_typeof(v) FROM (SELECT '9223372036854.775807'::gpucredit.credits
@@ -187,7 +188,7 @@ FROM unnest(ARRAY[
 SELECT v::numeric, scale(v::numeric), v::numeric::credits = v AS same
 FROM unnest(ARRAY['0', '1', '-0.000001', '9223372036854.775807',
 	'-9223372036854.775808']::credits[]) v;
--- Assignment: numbers go in, fractions past the sixth decimal do not.
+-- Assignment accepts numbers, but no fractions past the sixth decimal.
 CREATE TEMP TABLE purse (n int, c credits);
 INSERT INTO purse VALUES (1, 5), (2, 2.5), (3, 10::bigint), (4, '7.125'),
 	(5, NULL);
@@ -203,7 +204,7 @@ SELECT sum(c), avg(c), min(c), max(c), pg_typeof(sum(c)) AS sum_type,
 	pg_typeof(avg(c)) AS avg_type FROM purse;
 SELECT sum(c), avg(c), min(c), max(c) FROM purse WHERE n > 4;
 SELECT sum(c), avg(c), min(c), max(c) FROM purse WHERE false;
--- The way there may pass the bounds, the sum may not.
+-- Partial sums may pass the bounds, the result may not.
 SELECT sum(v), avg(v) FROM unnest(ARRAY['9223372036854.775807',
 	'9223372036854.775807', '-9223372036854.775807']::credits[]) v;
 SELECT avg(v) FROM unnest(ARRAY['9223372036854.775807',
@@ -217,7 +218,7 @@ SELECT avg(v) AS up, avg(-v) AS down
 FROM unnest(ARRAY['0.000001', '0.000002']::credits[]) v;
 SELECT avg(v) AS nearest, avg(-v) AS mirrored
 FROM unnest(ARRAY['0.000001', '0.000001', '0.000002']::credits[]) v;
--- A moving window takes out what leaves it, past the bounds and back.
+-- A moving window removes what leaves it, past the bounds and back.
 SELECT n, v, sum(v) OVER w, avg(v) OVER w, min(v) OVER w
 FROM (VALUES (1, '9223372036854.775807'::credits),
 	(2, '-9223372036854.775807'), (3, NULL), (4, '2.5'), (5, '0.5'))
@@ -226,7 +227,7 @@ WINDOW w AS (ORDER BY n ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)
 ORDER BY n;
 SELECT n, sum(v) OVER (ORDER BY n ROWS BETWEEN 1 PRECEDING AND 1 PRECEDING)
 FROM (VALUES (1, '1'::credits), (2, '2'), (3, '3')) AS t(n, v) ORDER BY n;
--- In parallel, the same.
+-- Parallel plans give the same.
 CREATE TABLE types_parallel AS
 	SELECT (i - 20000)::credits AS c, gpuset_from_array(ARRAY[i % 64]) AS g
 	FROM generate_series(1, 60000) i;
@@ -266,7 +267,7 @@ SELECT bill('0.000001', 1, 1000, '00:29:59.999999') AS below,
 SELECT bill('0.000001', 1, 1, '499:59:59.999999') AS below,
 	bill('0.000001', 1, 1, '500:00') AS half,
 	bill('0.000001', 1, 1, '1000:00') AS one;
--- The product may pass 64 bits, the bill may not.
+-- The product may pass 64 bits, the bill must not.
 SELECT bill('9223372036854.775807', 1, 1000, '1 hour') AS largest,
 	bill('9223372036.854775', 1000, 1000, '1 hour') AS wide;
 SELECT e AS expression, pg_temp.try(e)
@@ -286,7 +287,7 @@ FROM unnest(ARRAY[
 	$$bill('1', 1, 0, '1 hour')$$,
 	$$bill('1', 1, 1001, '1 hour')$$,
 	$$bill('1', 1, 1000, '1 day -24:00:00')$$]) e;
--- One bill is what many heartbeats come to, whatever their rhythm.
+-- Many heartbeats in any rhythm come to one bill.
 SELECT bill('1.234567', 3, 1000, make_interval(secs => 86399.5)) AS bill,
 	round(1.234567 * 3 * 86399.5 / 3600, 6) AS by_numeric;
 
@@ -299,15 +300,16 @@ FROM unnest(ARRAY['0', '8xH100|A100@40GB', '0.46xT4', '0.4600xT4',
 	'  8xH100 ', E'\n1xT4\t', '008xT4', '100000x*', '1x4090', '2xx',
 	'2xA100-SXM4-80GB|V100M32', '1x*@80GB|A100', '1xh100|H100',
 	'1xH100-昇腾', '8xH100;DROP', '1x' || repeat('N', 63), '00']) input;
--- Floors are printed in the largest unit that is exact, and mean the same.
+-- Floors are printed in the largest unit that is exact; all units mean the
+-- same.
 SELECT input, pg_temp.parse('gpureq', input),
 	gpureq_min_memory(input::gpureq) AS bytes
 FROM unnest(ARRAY['1xA@1B', '1xA@1000B', '1xA@1024B', '1xA@40GB',
 	'1xA@40000MB', '1xA@40GiB', '1xA@40960MiB', '1xA@1024GiB', '1xA@1000GB',
 	'1xA@123456789B', '1xA@9223372036854775807B', '1xA@8388607TiB',
 	'1xA@16KB|B@16KiB|C@16MB|D@16MiB|E@16TB|F@16TiB|G']) input;
--- 22P02: not a request.  A character without width stands as a tilde here, as
--- psql aligns it in more than one way.
+-- 22P02: not a request. A character without width is shown as a tilde, as psql
+-- aligns it in more than one way.
 SELECT translate(input, U&'\200B\FEFF', '~~') AS input,
 	pg_temp.parse('gpureq', input)
 FROM unnest(ARRAY['', ' ', 'x', 'H100', '8', '8x', '0.5', '0.5x', '.5xT4',
@@ -318,7 +320,7 @@ FROM unnest(ARRAY['', ' ', 'x', 'H100', '8', '8x', '0.5', '0.5x', '.5xT4',
 	'8xH100@-1GB', '8xH100@40GBx', '8xH100@40GB@80GB', '8xH100@40GB,A100',
 	E'8xH\u0007', E'8xH\u0085', E'8xH\u00a0X', E'8xH\u200b', E'8x\ufeffH',
 	'0H100', '0|H100']) input;
--- 22023: a request past the bounds.
+-- 22023: a request out of bounds.
 SELECT input, pg_temp.parse('gpureq', input)
 FROM unnest(ARRAY['100001xT4', '1-100001xT4', '99999999999999999999999xT4',
 	'16-4xT4', '0xT4', '0-4xT4', '0.0xT4', '0.000xT4', '1.0xT4', '1.5xT4',
@@ -326,7 +328,8 @@ FROM unnest(ARRAY['100001xT4', '1-100001xT4', '99999999999999999999999xT4',
 	'1xA@40GB|A@80GB', '1x*|*@1GB', '1xA@0GB', '1xA@8388608TiB',
 	'1xA@9223372036854775808B', '1xA@99999999999999999999999GB',
 	'1xA|' || repeat('B', 64)]) input;
--- 64 alternatives are a request, 65 are not; the longest request reads back.
+-- 64 alternatives are a request, 65 are not; the longest request can be read
+-- back.
 SELECT length(v::text), v::text::gpureq = v AS same,
 	cardinality(gpureq_types(v)) AS types
 FROM (SELECT ('100000x' || string_agg(rpad(i::text, 63, 'N') ||
@@ -516,8 +519,8 @@ INSERT INTO stored SELECT v::gpureq, ARRAY[v, '0']::gpureq[],
 SELECT md5(r::text) = md5(a[1]::text) AS same, a[2], s, c,
 	cardinality(gpureq_types(r)) FROM stored;
 
--- Every function is immutable and parallel safe, and strict unless it takes
--- the state of an aggregate.
+-- Every function is immutable and parallel safe, and strict unless it takes an
+-- aggregate's state.
 SELECT p.oid::regprocedure FROM pg_proc p
 JOIN pg_depend d ON d.objid = p.oid AND d.deptype = 'e'
 	AND d.classid = 'pg_proc'::regclass

@@ -1,5 +1,5 @@
--- A run costs price x time, whatever its tenant passes: what its hold does not
--- cover is drawn at its end, and what no credit covers is recorded.
+-- A run costs price x time, whatever the caller's arguments: what its hold
+-- does not cover is drawn at its end, and what no credit covers is recorded.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS gpucredit CASCADE;
 RESET client_min_messages;
@@ -26,7 +26,7 @@ RETURNS bigint LANGUAGE sql AS $$
 	SELECT r.result[1]::bigint FROM gpucredit.request r
 	WHERE r.org = tenant AND r.key = job_key
 $$;
--- The nodes live: a heartbeat of each, then a cycle.
+-- A heartbeat of each node, then a cycle.
 CREATE FUNCTION pg_temp.place() RETURNS bigint LANGUAGE plpgsql AS $$
 BEGIN
 	PERFORM gpucredit.heartbeat(n.node) FROM gpucredit.node n WHERE n.pool = 'un';
@@ -41,7 +41,7 @@ RETURNS SETOF record LANGUAGE sql AS $$
 	WHERE a.org = tenant AND a.job = pg_temp.job(job_key, tenant) ORDER BY a.attempt
 $$;
 
--- A window has a least length, unless the wall limit is no longer than it.
+-- A window has a least length, unless the wall limit is shorter.
 SHOW gpucredit.hold_window_min;
 \set VERBOSITY default
 SELECT * FROM gpucredit.reserve('un', '', 'w1', '1xUN-A', '1 h', pool => 'un', hold_window => '1 us');
@@ -54,14 +54,14 @@ SELECT status, held FROM gpucredit.reserve('un', '', 'w2', '1xUN-A', '10 s', poo
 SELECT status, held FROM gpucredit.reserve('un', '', 'w3', '1xUN-A', '1 us', pool => 'un');
 SET gpucredit.hold_window_min = '2 h';
 SELECT status, held, replayed FROM gpucredit.reserve('un', '', 'w1', '1xUN-A', '1 h', pool => 'un', hold_window => '1 min');
--- a tier without a longest run has no shorter one by default
+-- a tier without a longest run has no shorter window by default
 SELECT status, held FROM gpucredit.reserve('un', '', 'w4', '1xUN-A', tier => 'production_inference', pool => 'un');
 SET gpucredit.hold_window_min = 0;
 SELECT status, held FROM gpucredit.reserve('un', '', 'w5', '1xUN-A', '1 h', pool => 'un', hold_window => '1 us');
 RESET gpucredit.hold_window_min;
 SELECT DISTINCT job_state FROM gpucredit.job j, gpucredit.cancel('un', j.job, 'c' || j.job) WHERE j.org = 'un';
 
--- One hour that nobody metered is billed at its end, within the wall limit.
+-- An hour that nobody metered is billed at its end, within the wall limit.
 SELECT status, held FROM gpucredit.reserve('un', 'a', 'hour', '2xUN-A', '2 h', pool => 'un', hold_window => '1 min');
 SELECT pg_temp.place();
 SELECT action FROM gpucredit.meter('un', pg_temp.job('hour'), 1, '0');
@@ -69,16 +69,16 @@ SET gpucredit.clock = '2028-01-01 01:00+00';
 SELECT billed, released, job_state, uncollected FROM gpucredit.settle('un', pg_temp.job('hour'), 1, 'completed', '1 h');
 SELECT * FROM pg_temp.row_of('hour');
 SELECT billed, uncollected, replayed FROM gpucredit.settle('un', pg_temp.job('hour'), 1, 'failed', '2 h');
--- who meters one that is over is told that nothing is held any more
+-- a heartbeat of an ended attempt hears that nothing is held any more
 SELECT action, reason, billed, held FROM gpucredit.meter('un', pg_temp.job('hour'), 1, '1 h');
 SELECT action, reason, billed, held FROM gpucredit.meter_batch('{un}', ARRAY[pg_temp.job('hour')], '{1}', '{1 h}');
--- never heard of until it had ended
+-- one was never heard of until it had ended
 SELECT status, held FROM gpucredit.reserve('un', 'a', 'never', '1xUN-A', '2 h', pool => 'un', hold_window => '1 min');
 SELECT pg_temp.place();
 SET gpucredit.clock = '2028-01-01 01:10+00';
 SELECT billed, uncollected FROM gpucredit.settle('un', pg_temp.job('never'), 1, 'failed', '10 min');
 SELECT job_state FROM gpucredit.cancel('un', pg_temp.job('never'), 'c never');
--- more than the wall limit is never billed
+-- time past the wall limit is never billed
 SELECT status, held FROM gpucredit.reserve('un', 'a', 'wall', '1xUN-A', '90 s', pool => 'un', hold_window => '1 min');
 SELECT pg_temp.place();
 SET gpucredit.clock = '2028-01-01 01:12+00';
@@ -87,7 +87,7 @@ SELECT decision, detail FROM gpucredit.audit WHERE org = 'un' AND operation = 's
 SELECT count(*) FROM gpucredit.alert WHERE org = 'un' AND kind = 'uncollected';
 SELECT * FROM gpucredit.verify('un');
 
--- What no credit covers: as much is billed as there is.
+-- What no credit covers: the bill is what credit there is.
 DO $$
 BEGIN
 	PERFORM gpucredit.create_account('un-poor');
@@ -102,7 +102,7 @@ SELECT * FROM pg_temp.row_of('p', 'un-poor');
 SELECT at, account, kind, period, detail - 'job' - 'hold' AS detail FROM gpucredit.alert WHERE org = 'un-poor';
 SELECT decision, detail FROM gpucredit.audit WHERE org = 'un-poor' AND operation = 'settle';
 SELECT * FROM gpucredit.verify('un-poor');
--- one that goes on waits for credit; the alert is one a day
+-- a job that goes on waits for credit; the alert comes once a day
 DO $$
 BEGIN
 	PERFORM gpucredit.issue('un-poor', '', 'i2', 1);
@@ -114,7 +114,7 @@ SELECT billed, job_state, uncollected FROM gpucredit.settle('un-poor', pg_temp.j
 SELECT count(*) FROM gpucredit.alert WHERE org = 'un-poor';
 SELECT * FROM gpucredit.verify('un-poor');
 
--- The limits that meter knows: budgets, buckets' policies, suspension.
+-- The limits that meter obeys: budgets, buckets' policies, suspension.
 DO $$
 BEGIN
 	PERFORM gpucredit.create_account('un-lim');
@@ -144,7 +144,7 @@ FROM gpucredit.alert WHERE org = 'un-lim' AND kind = 'uncollected' ORDER BY 1;
 SELECT account, reserved, spent, remaining FROM gpucredit.budgets('un-lim', 'bud');
 SELECT * FROM gpucredit.verify('un-lim');
 
--- What the dearer type would have cost is still held: it pays first.
+-- The excess over the cheaper type is still held: it pays first.
 DO $$
 BEGIN
 	PERFORM gpucredit.create_account('un-sur');
@@ -158,8 +158,8 @@ SELECT billed, released, uncollected FROM gpucredit.settle('un-sur', pg_temp.job
 SELECT * FROM gpucredit.verify('un-sur');
 DO $$ BEGIN PERFORM gpucredit.remove_node('un-2'); END $$;
 
--- An owner that settles says that its job ends now: so it ran until now, as
--- far as its nodes are heard of, and within its wall limit.
+-- An owner that settles says that its job ends now: so it ran until now, or
+-- until its node was last heard of, and within its wall limit.
 CREATE ROLE un_app LOGIN;
 GRANT gpucredit_app TO un_app;
 SET gpucredit.clock = '2028-01-02 00:00+00';
@@ -187,11 +187,11 @@ SET ROLE un_app;
 SELECT billed, uncollected, job_state FROM gpucredit.settle('un', :now, 1, 'completed');
 SELECT billed, uncollected, job_state FROM gpucredit.settle('un', :short, 1, 'completed');
 SELECT billed, uncollected, job_state FROM gpucredit.settle('un', :unheard, 1, 'completed');
--- nor is what it calls lost free
+-- nor is work free that the owner calls lost
 SELECT billed, refunded, uncollected, job_state FROM gpucredit.settle('un', :lost, 1, 'preempted');
 RESET ROLE;
 SELECT billed, refunded, uncollected, job_state FROM gpucredit.settle('un', pg_temp.job('app lost 2'), 1, 'preempted', '59 s');
--- of a silent node nothing is known since it was last heard of
+-- a silent node's attempt is billed until the node was last heard of
 SET gpucredit.clock = '2028-01-02 00:01:10+00';
 SET ROLE un_app;
 SELECT billed, uncollected, job_state FROM gpucredit.settle('un', :silent, 1, 'completed');
@@ -200,7 +200,7 @@ SELECT k, r.* FROM unnest('{now,silent,short,unheard,lost,lost 2}'::text[]) k, p
 SELECT DISTINCT job_state FROM gpucredit.job j, gpucredit.cancel('un', j.job, 'd' || j.job) WHERE j.org = 'un' AND j.state = 'queued';
 SELECT * FROM gpucredit.verify('un');
 
--- The server's own ends bill what was metered, beyond the hold too.
+-- The server's own settlements bill what was metered, beyond the hold too.
 SET gpucredit.clock = '2028-01-03 00:00+00';
 DO $$
 BEGIN
@@ -221,9 +221,9 @@ SELECT k, r.* FROM unnest('{reaped,lost}'::text[]) k, pg_temp.row_of(k, 'un-end'
 SELECT available, held, spent FROM gpucredit.balance('un-end');
 SELECT * FROM gpucredit.verify('un-end');
 
--- However a run ends, whatever was asked for and told of it: what is billed and
--- what is uncollected make price x time, and nothing is uncollected where there
--- is credit, but time past a wall limit.
+-- However a run ends, and whatever was requested and reported: the bill and
+-- what is uncollected make price x time. Where there is credit, only time past
+-- a wall limit is uncollected.
 \set VERBOSITY default
 CREATE TABLE pg_temp.run (org text, job bigint, attempt int, ends text, price numeric, gpus int, share int,
 	wall interval, ran interval);
@@ -328,7 +328,7 @@ RESET gpucredit.heartbeat_timeout;
 SELECT * FROM gpucredit.verify('un-rich');
 SELECT * FROM gpucredit.verify('un-few');
 
--- verify() knows what is uncollected.
+-- verify() knows of what is uncollected.
 BEGIN;
 UPDATE gpucredit.attempt SET uncollected = uncollected + '0.000001' WHERE org = 'un-poor' AND job = pg_temp.job('p', 'un-poor');
 SELECT invariant, detail FROM gpucredit.verify('un-poor');

@@ -1,5 +1,6 @@
--- What runs counts when it is used: by day, by month, in alerts, burn rate and
--- reports; a month that is over never changes, and all come to the bill.
+-- A running attempt counts when it is used: by day, by month, in alerts, burn
+-- rate and reports. A month that is over never changes, and all months come to
+-- the bill.
 SET client_min_messages = warning;
 DROP EXTENSION IF EXISTS gpucredit CASCADE;	-- numbers start from 1
 CREATE EXTENSION gpucredit_report CASCADE;
@@ -16,7 +17,7 @@ BEGIN
 	PERFORM FROM gpucredit.node n, gpucredit.heartbeat(n.node);
 END
 $$;
--- an hour of T4s, used up and settled
+-- an hour of T4s, used and settled
 CREATE FUNCTION pg_temp.small(key text, org text DEFAULT 'acme', account text DEFAULT 'ops')
 RETURNS numeric LANGUAGE plpgsql AS $$
 DECLARE
@@ -32,8 +33,8 @@ CREATE FUNCTION pg_temp.alerts() RETURNS TABLE (account text, day text, spent te
 LANGUAGE sql AS $$
 	SELECT a.account, a.detail ->> 'day', a.detail ->> 'spent', a.detail ->> 'average'
 	FROM gpucredit.alert a WHERE a.kind = 'spend' ORDER BY 2, 1 $$;
--- What was spent and used, by what tells of it, where they differ: days,
--- months, jobs, the ledger, what ran, and what was settled.
+-- What was spent and used, where functions differ: by days, months, jobs, the
+-- ledger, by what ran, and by what was settled.
 CREATE FUNCTION pg_temp.differences() RETURNS TABLE (org text, told jsonb)
 LANGUAGE sql AS $$
 	SELECT a.org, to_jsonb(t)
@@ -70,7 +71,7 @@ SELECT create_account('zeta'), set_price('H100', 5), set_price('T4', 1),
 SELECT register_node('default', 'h1', 'H100', 8, 81920), register_node('default', 't1', 'T4', 4, 16384) \g /dev/null
 
 --
--- A job of three days over the end of January.  Each day used to cost 1.
+-- A job of three days over the end of January. Each day before cost 1.
 --
 SELECT pg_temp.at(d || ' 10:00+00'), pg_temp.small('s' || d)
 FROM unnest('{2031-01-20,2031-01-21,2031-01-22,2031-01-23,2031-01-24,2031-01-25,2031-01-26,2031-01-27,2031-01-28}'::text[]) d \g /dev/null
@@ -79,12 +80,12 @@ SELECT pg_temp.at('2031-01-29 12:00+00'), set_budget('acme', 'vision', 240, 'mon
 SELECT job FROM reserve('acme', 'vision/alice', 'long', '2xH100', '100 h', 'production_inference', hold_window => '6 h') \gset
 SELECT action FROM place();
 SELECT billed FROM meter('acme', :job, 1, '0');
--- nothing of it is settled, and the day is dear already
+-- nothing of it is settled, and the day is expensive already
 SELECT pg_temp.at('2031-01-29 18:00+00') \g /dev/null
 SELECT billed FROM meter('acme', :job, 1, '6 h');
 SELECT maintain() \g /dev/null
 SELECT * FROM pg_temp.alerts();
--- a budget counts it, too: what is held for it
+-- the budget counts it, too: as held
 SELECT account, detail ->> 'taken' AS taken FROM alert WHERE kind = 'budget';
 SELECT spent, used FROM balance('acme');
 SELECT (regexp_match(p, 'data-net="([0-9.]+)"'))[1] AS net, (regexp_match(p, 'data-hours="([0-9.]+)"'))[1] AS hours,
@@ -97,7 +98,7 @@ SELECT account, per_day FROM gpucredit_internal.spend_rate('{acme,acme}', '{"",v
 SELECT org, per_day FROM burn_rate();
 SELECT rank, job, net, spent, gpu_hours, accrued FROM top_jobs('acme', 1);
 
--- metered hourly; a heartbeat that logs nothing counts now, not in the past
+-- metered hourly; a heartbeat that logs no usage counts now, not in the past
 SELECT pg_temp.at((timestamptz '2031-01-29 12:00+00' + n * interval '1 h')::text),
 	meter('acme', :job, 1, n * interval '1 h')
 FROM generate_series(7, 11) n \g /dev/null
@@ -116,15 +117,15 @@ SELECT billed FROM meter('acme', :job, 1, '13 h');
 SELECT * FROM accrued;
 SELECT item, spent FROM usage_by('acme', 'vision', '2031-01-29', by => 'day');
 
--- each day is dearer for the organisation; for the project the third one,
--- as the first was half a day
+-- each day is more expensive for the organisation; for the project only the
+-- third one, as the first was half a day
 SELECT pg_temp.at((timestamptz '2031-01-29 12:00+00' + n * interval '1 h')::text),
 	meter('acme', :job, 1, n * interval '1 h')
 FROM generate_series(14, 59) n \g /dev/null
 SELECT maintain() \g /dev/null
 SELECT * FROM pg_temp.alerts();
--- January's last usage was logged an hour before its end; its invoice is made
--- a microsecond after that
+-- January's last usage was logged an hour before its end; the invoice is made
+-- a microsecond after it
 SELECT pg_temp.at('2031-02-01 00:00:00.000001+00') \g /dev/null
 CREATE TEMP TABLE issued AS SELECT i.* FROM invoice('acme', '2031-01-01') i;
 SELECT account, tier, gpu_type, gpu_hours, amount, accrued FROM issued;
@@ -134,7 +135,8 @@ SELECT billed FROM meter('acme', :job, 1, '60 h');
 SELECT pg_temp.at('2031-02-01 09:00+00') \g /dev/null
 SELECT billed FROM meter('acme', :job, 1, '69 h');
 SELECT count(*) FROM (TABLE issued EXCEPT ALL SELECT * FROM invoice('acme', '2031-01-01')) d;
--- it ends; the day that has all of its bill booked is no dear one by that
+-- the job ends; the day on which its whole bill is booked is not expensive by
+-- that
 SELECT pg_temp.at('2031-02-01 10:00+00') \g /dev/null
 SELECT billed, job_state FROM settle('acme', :job, 1, 'completed', '70 h');
 SELECT maintain() \g /dev/null
@@ -150,8 +152,8 @@ SELECT * FROM pg_temp.differences();
 SELECT * FROM verify();
 
 --
--- Price x time that is no whole micro-credit is rounded once: whatever spans
--- a run is cut into, they come to its bill
+-- Price x time that is no whole micro-credit is rounded once: all spans of a
+-- run add up to its bill
 --
 SELECT set_price('T4', 0.000777) \g /dev/null
 SELECT pg_temp.at('2031-02-10 23:20:11.3+00') \g /dev/null
@@ -168,7 +170,7 @@ FROM (VALUES (interval '1 h'), ('7 h 11 min'), ('1 d'), ('13 min')) AS b (spans)
 GROUP BY b.spans ORDER BY 1;
 
 --
--- Silent over two midnights: what it had used by then is what was known
+-- Silent over two midnights: its use counts as far as it was known
 --
 SET gpucredit.node_lost = 0;
 SET gpucredit.node_suspect = 0;
@@ -186,8 +188,8 @@ SELECT item, spent FROM usage_by('zeta', '', '2031-03-01', by => 'day');
 SELECT * FROM pg_temp.differences();
 
 --
--- A finish that comes late, in another month: what was settled before stays on
--- its days, and what the late word adds is of the day of that word
+-- A late finish in another month: what was settled before stays on its days,
+-- and what the late report adds belongs to that report's day
 --
 SELECT pg_temp.at('2031-03-28 22:00+00') \g /dev/null
 SELECT create_account('tardy'), issue('tardy', '', 'i', 750), set_price('T4', 1),
@@ -200,7 +202,7 @@ SELECT count(*) FROM place();
 SELECT pg_temp.at((timestamptz '2031-03-28 22:00+00' + n * interval '9 h')::text),
 	(SELECT count(meter('tardy', value::bigint, 1, n * interval '9 h')) FROM jsonb_each_text(:'jobs'))
 FROM generate_series(0, 3) n \g /dev/null
--- one is ended by its owner, and runs on; the others are given up
+-- an owner ends one job, which runs on; the server gives up the others
 SELECT pg_temp.at('2031-03-30 01:05+00') \g /dev/null
 CREATE ROLE ac_app IN ROLE gpucredit_app;
 SELECT :'jobs'::jsonb ->> 'on' AS on, :'jobs'::jsonb ->> 'done' AS done, :'jobs'::jsonb ->> 'free' AS free,
@@ -211,7 +213,7 @@ RESET ROLE;
 SELECT pg_temp.at('2031-03-30 02:00+00') \g /dev/null
 SELECT task, affected FROM reap_holds() WHERE affected > 0;
 SELECT item, spent, refunded, accrued, gpu_hours FROM usage_by('tardy', by => 'day');
--- March is over, and its invoice sent
+-- March is over, and its invoice was sent
 SELECT pg_temp.at('2031-04-01 00:00:00.000001+00') \g /dev/null
 INSERT INTO issued SELECT i.* FROM invoice('tardy', '2031-03-01') i;
 CREATE TEMP TABLE march AS SELECT u.* FROM usage_by('tardy', by => 'day') u;
@@ -220,7 +222,7 @@ SELECT gpucredit_report.report_lines(r) AS line FROM gpucredit_report.report_abo
 CREATE TEMP TABLE march_hours AS
 SELECT gpucredit_report.report_hours(r) AS line FROM gpucredit_report.report_about('tardy', '2031-03-28 00:00+00', '2031-03-31 00:00+00') r;
 SELECT tier, jobs, gpu_hours, spent, refunded, accrued FROM issued WHERE line > 1 OR account = '';
--- then their agents tell what became of them
+-- then their agents report
 SELECT pg_temp.at('2031-04-02 06:00+00') \g /dev/null
 SELECT billed, refunded, uncollected, job_state FROM settle('tardy', :free, 1, 'completed', '40 h');
 SELECT billed, refunded, uncollected, job_state FROM settle('tardy', :on, 1, 'failed', '29 h');
@@ -233,7 +235,7 @@ SELECT tier, jobs, gpu_hours, spent, refunded, amount, accrued, uncollected FROM
 SELECT sum(a.uncollected)::numeric AS uncollected, sum(a.late_uncollected)::numeric AS late FROM attempt a WHERE a.org = 'tardy';
 SELECT (regexp_match(regexp_replace(report_html('tardy', '2031-03-20 00:00+00'), '<[^>]*>', '', 'g'), '(credits, less [^A]* not collected)'))[1] AS net;
 SELECT count(*) FROM accrued WHERE org = 'tardy';
--- nothing of March has changed
+-- nothing in March has changed
 CREATE FUNCTION pg_temp.march_changes() RETURNS bigint LANGUAGE sql AS $$
 	SELECT count(*) FROM (
 		(SELECT to_jsonb(i) FROM issued i WHERE i.account = '' EXCEPT ALL
@@ -250,7 +252,7 @@ CREATE FUNCTION pg_temp.march_changes() RETURNS bigint LANGUAGE sql AS $$
 				FROM gpucredit_report.report_about('tardy', '2031-03-28 00:00+00', '2031-03-31 00:00+00') r) n)) d $$;
 SELECT pg_temp.march_changes();
 SELECT * FROM pg_temp.differences();
--- each hour, day and week of the page is what usage_by says of it
+-- each hour, day and week of the page is what usage_by answers
 SELECT s.since, gpucredit_report.report_step(r) AS step, count(l) AS bars, sum(l.spent) AS spent,
 	count(*) FILTER (WHERE (l.spent, l.refunded) IS DISTINCT FROM (u.spent, u.refunded)) AS others
 FROM (VALUES ('2031-03-28 00:00+00'::timestamptz, '2031-03-31 00:00+00'::timestamptz),
@@ -267,7 +269,7 @@ RESET gpucredit.node_lost;
 RESET gpucredit.node_suspect;
 
 --
--- Many at once, by meter_batch; one that began today, one without GPUs
+-- Many at once, by meter_batch; one began today, one has no GPUs
 --
 SELECT pg_temp.at('2031-04-30 20:00+00') \g /dev/null
 SELECT array_agg(job ORDER BY job) AS jobs FROM generate_series(1, 3) n, reserve('acme', 'ops', 'b' || n, '1xH100', '20 h') \gset
@@ -282,13 +284,13 @@ SELECT pg_temp.at('2031-05-01 03:00+00') \g /dev/null
 SELECT count(*) FROM meter_batch('{acme,acme,acme,acme,acme}', :'jobs'::bigint[] || ARRAY[:bare, :young]::bigint[],
 	'{1,1,1,1,1}', '{7 h,6 h,5 h,7 h,1 h}');
 SELECT job - (:'jobs'::bigint[])[1] AS job, day, elapsed, billed FROM accrued WHERE day = '2031-04-30' ORDER BY job;
--- lost work that is not billed goes back when it is given back
+-- lost work that is not billed goes back when the attempt is settled
 SELECT set_lost_work('standard_training', 'node_lost', false) \g /dev/null
 SELECT billed, refunded FROM settle('acme', (:'jobs'::bigint[])[1], 1, 'node_lost', '7 h');
 SELECT item, spent, refunded, net, accrued FROM usage_by('acme', 'ops', '2031-04-30', by => 'day,job');
 
 --
--- The month's figures do not depend on usage that is kept
+-- The month's figures do not need old usage rows
 --
 CREATE TEMP TABLE before AS
 SELECT a.org, m.month::date AS month, i.*
@@ -329,7 +331,7 @@ SELECT rank, organisation, job, net FROM top_jobs(k => 2);
 SELECT * FROM usage_by('acme', by => 'type,gpu_type,type');
 SELECT * FROM usage_by('acme', by => '');
 SELECT * FROM usage_by(NULL, 'vision');
--- who is bound sees of all organisations its own part
+-- a bound caller that names no organisation sees its own part
 CREATE ROLE ac_vision IN ROLE gpucredit_tenant;
 SET ROLE ac_vision;
 SELECT * FROM top_spenders();
@@ -348,7 +350,7 @@ SELECT rank, organisation, account FROM top_spenders(k => 1);
 RESET ROLE;
 
 --
--- What is not as usage says is found; nothing changes or deletes a row
+-- verify finds what differs from usage; nothing changes or deletes a row
 --
 UPDATE accrued SET billed = '1';
 SET gpucredit.usage_retention = 0;
@@ -368,8 +370,8 @@ ROLLBACK;
 SELECT * FROM verify();
 
 --
--- Of many runs, what the last minutes before an instant tell is what a look at
--- each tells: some told just before it, some long before, some not yet
+-- Of many attempts, the latest heartbeats before an instant give what a look
+-- at each gives: some just before it, some long before, some none yet
 --
 SELECT pg_temp.at('2031-07-05 10:00+00') \g /dev/null
 SELECT create_account('wide'), issue('wide', '', 'i', 100000), set_price('L4', 1) \g /dev/null
@@ -397,7 +399,7 @@ WHERE l.kind = 'time' ORDER BY 1;
 SELECT * FROM verify();
 
 --
--- The first and the last day there is, with something that runs
+-- The first and the last day there is, with a running attempt
 --
 BEGIN;
 SET LOCAL gpucredit.clock = '294276-12-31 23:00+00';

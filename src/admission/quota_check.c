@@ -13,9 +13,9 @@
  * Far below the limit no count is needed. A count of queued jobs also counts
  * live ones; only a submission, with the quota's row, can queue more. So half
  * of the room between the live jobs and the limit goes into the row as spare:
- * as many submissions may follow without a count. It is half, and nothing near
- * the limit, for the sake of submissions under way when the quota was set. A
- * quota of one type has no spare: the types a job accepts may change.
+ * as many submissions may follow without a count. It is only half, and nothing
+ * near the limit, since submissions may have been under way when the quota was
+ * set. A quota of one type has no spare: the types a job accepts may change.
  *
  * Locks: quotas with max_queued, leaf to root; before dead holds, budgets and
  * buckets.

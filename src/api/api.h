@@ -11,8 +11,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef GPUCREDIT_ENTRY_H
-#define GPUCREDIT_ENTRY_H
+#ifndef GPUCREDIT_API_H
+#define GPUCREDIT_API_H
 
 #include "util/compat.h"
 #include "fmgr.h"
@@ -127,4 +127,4 @@ extern bool ApiWakes(ApiFunction entry);
 /* subject.c */
 extern char *ApiAccountOf(ApiSubject kind, const char *org, int64 id);
 
-#endif							/* GPUCREDIT_ENTRY_H */
+#endif							/* GPUCREDIT_API_H */

@@ -20,7 +20,8 @@
 
 /*
  * The directive to obey: stop before checkpoint, a due turn before a later
- * one, then the nearest deadline.
+ * one, then the one with the nearest deadline. The nearest deadline of all
+ * directives counts.
  */
 SQL_STATEMENT(directive_read, SPI_OK_SELECT,
 			  "text, bigint, int, timestamptz",
@@ -120,8 +121,8 @@ note_save(const Attempt *attempt, TimestampTz now, MeterAnswer *answer)
 
 /*
  * Is the wall limit at most gpucredit.save_ahead away, and nothing saved since
- * then? Only for attempts that save, and may run longer than that. The attempt
- * has run on since its last heartbeat.
+ * it came that near? Only for attempts that save, and may run longer than
+ * that. The attempt has run on since its last heartbeat.
  */
 static bool
 limit_is_near(const Attempt *attempt, TimestampTz now)

@@ -304,10 +304,10 @@ AttemptsLogUsage(const Attempt *const *attempts, int n, TimestampTz at)
 }
 
 /*
- * When attempts log usage after midnight, write what they had cost at each
- * midnight since their last usage row. Reports by day and monthly invoices
- * rely on it after usage is removed (sql/gpucredit/83_accrued.sql). A run that
- * began today has no such row, so nearly no call looks.
+ * When attempts log usage after midnight, write what their last usage row says
+ * they had cost, for each midnight since that row. Reports by day and monthly
+ * invoices rely on it after usage is removed (sql/gpucredit/83_accrued.sql). A
+ * run that began today has no earlier row, so nearly no call looks.
  */
 static void
 accrue(const Attempt *const *attempts, int n, TimestampTz at)

@@ -1,17 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * device.c
- *		A failed device ends the attempt that has it, on every node, as a gang
- *		without a part only waits. The server settles the attempt at the last
- *		metered time as node_lost, which is no failure of the job, and queues
- *		the job at once. Fencing keeps what agents do not report gone. The
- *		device stays out of service until a heartbeat reports it healthy.
+ *		A failed device ends the attempt that has it.
  *
- * All of it, on every node: a gang with a part missing only waits.  The
- * server settles it, at what was last metered, as node_lost, which is no
- * failure of the job; it is queued again at once, and what the agents do not
- * report gone is fenced.  The device itself is out of service because its
- * node's row says so, until a heartbeat says otherwise.
+ * It ends on every node, as a gang without a part only waits. The server
+ * settles the attempt at the last metered time as node_lost, which is no
+ * failure of the job, and queues the job at once. Devices stay fenced until
+ * agents report them free. The failed device stays out of service until a
+ * heartbeat reports it healthy.
  *
  * The heartbeat that reports the failure settles at once if the job's row is
  * free. Else a directive stops the attempt, and the next heartbeat or

@@ -451,7 +451,8 @@ answer_part(const NodeBeat *beat, const Attempt *attempt, GpuSet gpus,
 }
 
 /*
- * Does an attempt that should run here run?
+ * Is an attempt that should run here in the agent's report? If so, take it
+ * out: the rest are orphans.
  */
 static bool
 strike_out(Running *running, const Attempt *attempt)

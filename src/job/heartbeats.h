@@ -5,8 +5,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef GPUCREDIT_BEATS_H
-#define GPUCREDIT_BEATS_H
+#ifndef GPUCREDIT_HEARTBEATS_H
+#define GPUCREDIT_HEARTBEATS_H
 
 #include "util/args.h"
 #include "job/meter.h"
@@ -51,4 +51,4 @@ extern void HeartbeatsArgReported(SqlArgs *args, AttemptBeat *const *beats,
 								  int n);
 extern AttemptBeat *BeatsFind(const Beats *beats, const Attempt *attempt);
 
-#endif							/* GPUCREDIT_BEATS_H */
+#endif							/* GPUCREDIT_HEARTBEATS_H */

@@ -5,8 +5,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef GPUCREDIT_EXTEND_H
-#define GPUCREDIT_EXTEND_H
+#ifndef GPUCREDIT_HOLD_EXTENSION_H
+#define GPUCREDIT_HOLD_EXTENSION_H
 
 #include "job/attempt.h"
 
@@ -15,4 +15,4 @@ extern void ExtendHold(Attempt *attempt, bool wait);
 extern int64 ExtendFundedFor(const Attempt *attempt);
 extern Credits ExtendMost(const Attempt *attempt);
 
-#endif							/* GPUCREDIT_EXTEND_H */
+#endif							/* GPUCREDIT_HOLD_EXTENSION_H */

@@ -7,11 +7,8 @@
  * Neither a repeated settle nor a late finish raises one. The heartbeat that
  * finds an attempt idle for gpucredit.progress_timeout raises that alert, and
  * counts again from there. An account gets at most gpucredit.job_alerts an
- * hour: each takes one of so many numbers of the hour
+ * hour: each takes one of the hour's numbers
  * (gpucredit_internal.raise_job_alert()).
- *
- * An account gets at most gpucredit.job_alerts of them in an hour: each takes
- * one of so many numbers of the hour (gpucredit_internal.raise_job_alert()).
  *
  * Locks: none that is waited for.  AlertIdle(): the attempt is locked.
  *

@@ -132,7 +132,8 @@ ended_by_agent(const Attempt *attempt, bool *by_app)
 
 /*
  * Release the job's hold for the run it does not need, and bill what the
- * attempt owes. Lost work is not refunded if the job is complete.
+ * attempt owes. If the job is complete, lost work that was refunded is billed
+ * again.
  */
 static void
 move_money(Job *job, Attempt *attempt, bool finishes, Settlement *stored,

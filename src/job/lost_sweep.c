@@ -240,9 +240,9 @@ log_lost(TimestampTz silent, TimestampTz now)
 }
 
 /*
- * How long ago attempts and nodes fell silent. Silence does not count from
- * before the server came up, when nobody could be heard or report an end. A
- * frozen clock is a simulation, where that instant means nothing.
+ * Since when unheard attempts and nodes count as silent. Nobody could be
+ * heard, or report an end, before the server came up. A frozen clock is a
+ * simulation, where that instant means nothing.
  */
 static Silence
 silence(void)

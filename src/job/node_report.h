@@ -5,8 +5,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef GPUCREDIT_ABOUT_H
-#define GPUCREDIT_ABOUT_H
+#ifndef GPUCREDIT_NODE_REPORT_H
+#define GPUCREDIT_NODE_REPORT_H
 
 #include "fmgr.h"
 #include "utils/jsonb.h"
@@ -24,4 +24,4 @@ extern About AboutOf(Jsonb *json);
 extern bool AboutFollows(const char *node, const About *reported,
 						 const About *before, const char *boot_before);
 
-#endif							/* GPUCREDIT_ABOUT_H */
+#endif							/* GPUCREDIT_NODE_REPORT_H */

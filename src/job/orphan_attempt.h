@@ -6,12 +6,12 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef GPUCREDIT_STRAY_H
-#define GPUCREDIT_STRAY_H
+#ifndef GPUCREDIT_ORPHAN_ATTEMPT_H
+#define GPUCREDIT_ORPHAN_ATTEMPT_H
 
 #include "datatype/timestamp.h"
 
 extern void OrphanFence(const char *pool, const char *node, const char *org,
 						int64 job, int32 attempt, TimestampTz now);
 
-#endif							/* GPUCREDIT_STRAY_H */
+#endif							/* GPUCREDIT_ORPHAN_ATTEMPT_H */

@@ -10,9 +10,6 @@
  * stops the attempt, and the next heartbeat, or reap_holds() after
  * gpucredit.stop_grace, ends it.
  *
- * Where somebody else has the job, the attempt is told to stop by a directive,
- * and the next heartbeat, or reap_holds() after gpucredit.stop_grace, ends it.
- *
  * Locks: job and attempt, without waiting; then as settlement.c says, for
  * 10 ms each at most.
  *

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
- * reclaim.c
- *		reclaim: a node's provider takes it back; resume: not after all.
+ * reclaim.c reclaim: a node's provider takes it back; resume: it stays after
+ * all.
  *
  * From the call on nothing new starts on the node. From its deadline on it is
  * gone: heartbeat and meter say stop, and check_nodes() settles the rest as

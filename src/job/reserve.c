@@ -114,7 +114,7 @@ fund(ReserveCall *asking)
 }
 
 /*
- * Write all of it before the credit is locked.
+ * Write the hold, the job and the answer before the credit is locked.
  */
 static bool
 fund_at_once(void *context)

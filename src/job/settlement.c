@@ -11,9 +11,9 @@
  * billed, what the job must do again is refunded. Then the job is over, or is
  * queued under a new hold. All of it is one transaction.
  *
- * An attempt that nobody but the server or its owner ended may still run. Its
- * devices are free once a heartbeat of the node does not name it, or
- * gpucredit.node_lost has passed and the node is heard of.
+ * An attempt that its agent did not end may still run. Its devices are free
+ * once a heartbeat of the node does not name it, or gpucredit.node_lost has
+ * passed and the node is heard of.
  *
  * The caller has locked the job, then the attempt. Locks: hold, budgets,
  * buckets in burn order; those of a new hold or an extension together with
@@ -197,8 +197,8 @@ cut_elapsed(Settlement *settlement, Attempt *attempt)
 
 /*
  * If a directed stop ended the process by its signal, the outcome is the
- * stop's reason and no failure of the job, unless it was stuck. A directive to
- * save may end it by SIGTERM, to leave.
+ * stop's reason and no failure of the job, unless it was stuck. After a
+ * directive to save, SIGTERM may also mean that it leaves.
  */
 static void
 see_signal(Settlement *settlement, const Job *job, const Attempt *attempt)

@@ -27,8 +27,8 @@ static const char *directive_reason(const Attempt *attempt,
 									TimestampTz since);
 
 /*
- * Must the attempt stop since at least so long? And why, in the order of
- * answer.c.
+ * Had the attempt to stop at least so long ago? Sets the reason, the first in
+ * the order of answer.c.
  */
 bool
 StopReasonSince(const Attempt *attempt, TimestampTz now, int64 ago,

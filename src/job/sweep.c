@@ -3,13 +3,13 @@
  * sweep.c
  *		Upkeep, one item after the other; a failed item stops no other.
  *
- * Each item has its own subtransaction.  If a row is locked (the sweeps run
- * with a lock_timeout of 10 ms), or its data raises an error, the item is
- * undone, and its organisation is left for the next sweep.  A sweep begins no
- * item once half of deadlock_timeout has passed since the first, and waits for
- * a row a quarter of it at most.  So a session that waits for the sweep's
- * locks never sees a deadlock in the sweep's own wait.  The first item always
- * runs, however long its search took.
+ * Each item has its own subtransaction. The sweeps run with a lock_timeout of
+ * 10 ms. If a row is locked, or its data raises an error, the item is undone,
+ * and its organisation is left for the next sweep. A sweep begins no item once
+ * half of deadlock_timeout has passed since the first, and waits for a row a
+ * quarter of it at most. So a session that waits for the sweep's locks never
+ * sees a deadlock in the sweep's own wait. The first item always runs, however
+ * long its search took.
  *
  *-------------------------------------------------------------------------
  */

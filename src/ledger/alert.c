@@ -18,7 +18,6 @@
  * has a balance threshold; nothing for buckets more than a week from their
  * end; at a settlement, the last days (AlertSpend()).
  *
- *
  * gpucredit_internal.high_spend() says what an expensive day is, and adds up
  * exactly. Nearly no day is one, and each settlement asks. So AlertSpend()
  * first adds up the same rows in floating point, and asks only if the day may
@@ -69,8 +68,7 @@ SQL_STATEMENT(account_watch, SPI_OK_UPDATE, "text, text, gpucredit.credits",
 			  "UPDATE gpucredit.account a SET balance_low = $3"
 			  " WHERE a.org = $1 AND a.account = $2");
 
-#define DELTAS_MOST		200		/* a call reads at most so many; maintain()
-								 * reads all */
+#define DELTAS_MOST		200		/* a call reads no more; maintain() does */
 #define DAYS			30		/* of an average */
 #define DEAR			1.3		/* times the average */
 #define MICRO			1e6		/* of a credit */
@@ -298,7 +296,7 @@ AlertSpend(const char *org, const char *account, TimestampTz at)
 }
 
 /*
- * False: it is not.
+ * May today be an expensive day for an account of the path?
  */
 static bool
 might_be_dear(const AccountPath *path, TimestampTz at)

@@ -223,8 +223,9 @@ BudgetLockPlanned(BudgetSet *set, Credits amount, bool wait)
 
 /*
  * Make the counters of a new period. The budgets' rows are locked first,
- * before any counter, so nobody waits for another's insert. False: without
- * waiting, some row is not free. Budgets removed meanwhile leave the set.
+ * before any counter, so a call that must not wait never waits for another's
+ * insert. False: it would have to wait. Budgets removed meanwhile leave the
+ * set.
  */
 bool
 BudgetMakeCounts(const AccountPath *path, bool wait, BudgetSet *set)

@@ -24,7 +24,7 @@ typedef struct BudgetCount
 	Datum	   *alert_shares;	/* numerics, as they were set */
 	Credits		reserved;		/* with what its slices have */
 	Credits		spent;
-	int32		slices;			/* may be spread over so many */
+	int32		slices;			/* how many it may be spread over */
 	int32		spread;			/* and is */
 	int32		slice;			/* only this slice is locked; 0: all of it */
 	bool		locked;

@@ -254,7 +254,8 @@ period_start(const char *period, TimestampTz at)
 }
 
 /*
- * The first budget of a set whose period ended before an instant; NULL: none.
+ * The first budget of a set whose period does not contain an instant; NULL:
+ * none.
  */
 const BudgetCount *
 BudgetTurned(const BudgetSet *set, TimestampTz at)

@@ -60,7 +60,7 @@ SQL_STATEMENT(shares_take, SPI_OK_INSERT,
 			  " DO UPDATE SET reserved ="
 			  "  h.reserved OPERATOR(gpucredit.+) EXCLUDED.reserved");
 
-/* so many paths whose budgets refused are remembered, only for speed */
+/* how many paths with a refusal are remembered, for speed only */
 #define MOST_SAID_NO	64
 
 static uint64 noes[MOST_SAID_NO];	/* by path_key() */
@@ -145,8 +145,8 @@ note_said(uint64 key, bool no)
 /*
  * Lock the counters of a set one after the other, and count an amount in each,
  * for a hold of an instant. False: one refuses, is spread, or is gone; the
- * caller rolls back. This makes no counter: whoever makes one has the budget's
- * row.
+ * caller rolls back. This makes no counter: whoever makes one has locked the
+ * budget's row, or others would wait for it out of order.
  */
 bool
 BudgetTryCount(const AccountPath *path, BudgetSet *set, Credits amount,

@@ -8,8 +8,6 @@
  * it expire at once. swept_at says that it had its sweep, and takes it out of
  * the index of due buckets. A bucket with slices is put together first.
  *
- * One that is spread over slices is put together first.
- *
  * Locks: buckets, each with its slices, without waiting: a busy one is left
  * for next time.
  *

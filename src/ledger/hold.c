@@ -4,10 +4,11 @@
  *		Holds: credit set aside, spent in the order drawn, returned last drawn
  *		first, to the very buckets it came from.
  *
- * The parts of a hold say how much of it came from which bucket.  What returns to
- * a bucket that has expired goes to "expired", to a revoked one to "revoked": it
- * lapsed.  A hold taken before its buckets expired stays good until it is
- * settled.  A hold that knows of slices returns to its slice of each bucket.
+ * The parts of a hold say how much of it came from which bucket. What returns
+ * to a bucket that has expired goes to "expired", to a revoked one to
+ * "revoked": it lapsed. A hold taken before its buckets expired stays good
+ * until it is settled. A hold that knows of slices returns to its slice of
+ * each bucket.
  *
  * How credit gets into a hold: hold_open.c.
  *

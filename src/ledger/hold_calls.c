@@ -13,9 +13,10 @@
  * rest as uncollected.  If the hold is past its ttl, the capture opens it again,
  * moves its end past the capture, and closes it as any other.
  *
- * Locks: key, hold; for an extension budgets, then buckets; for an overrun those
- * of the hold and of the draw together.  Both skip dead holds that others have
- * locked: who waits for these with a hold of its own locked could deadlock.
+ * Locks: key, hold; for an extension budgets, then buckets; for an overrun
+ * those of the hold and of the draw together. Both skip dead holds that others
+ * have locked: a call that waits for these with a hold of its own locked could
+ * deadlock.
  *
  *-------------------------------------------------------------------------
  */
@@ -141,7 +142,7 @@ open_hold(HoldCall *asking, const AccountPath *path)
 }
 
 /*
- * Write all of it before the credit is locked.
+ * Write the hold and the answer before the credit is locked.
  */
 static bool
 open_at_once(void *context)

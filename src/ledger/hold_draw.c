@@ -155,7 +155,7 @@ typedef struct selection
 	SelectedBucket first;
 	int			n_own;
 	OwnBucket	own[OWN_MOST];
-	int			seen_own;		/* so many were at their noted locations */
+	int			seen_own;		/* how many were at their noted locations */
 }			selection;
 
 static bool draw_own(HoldDraw *draw);

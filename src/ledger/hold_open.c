@@ -22,9 +22,9 @@
  * has less than the look said.  A caller that writes rows of its own with the
  * hold opens the first one itself: HoldWrite(), its rows, HoldTake().
  *
- * At once, the instant is before the locks.  That is as good as one after
- * them, since HoldTake() asks that the bucket has enough even without what
- * came in since: what was taken meanwhile only left less.
+ * At once, the instant is before the locks. That is as good as one after them:
+ * HoldTake() requires enough credit in the bucket without what came in since,
+ * and draws since then only left less.
  *
  * An extension at once writes its shares of budgets after it has counted in
  * them: whoever removes a budget locks its counters first, then the shares.
@@ -153,8 +153,8 @@ HoldExtend(Hold *hold, const AccountPath *path, const Purpose *purpose,
 }
 
 /*
- * Draw into a locked, open hold as much of an amount as there is, out of what
- * HoldsLockForNext() locked; returns how much.  If that is less than the
+ * Draw as much of an amount as there is into a locked, open hold, out of what
+ * HoldsLockForNext() locked; returns how much. If that is less than the
  * amount, *status says why.
  */
 Credits

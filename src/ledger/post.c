@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
- * post.c
- *		Entries, and the running sums they change. Only shrink_holds.c writes
- *		them, too, for many holds at once.
+ * post.c Entries, and the running sums they change. Only shrink_holds.c also
+ * writes them, for many holds at once.
  *
  * A move is balanced by construction: what leaves one compartment of a bucket
  * enters another.  The bucket's row and the hold's part are the running sums
@@ -11,7 +10,6 @@
  *
  * In a bucket with slices (slice.h) a move changes the slice's figures, or the
  * bucket's own. Their sum counts.
- *
  *
  * A transaction of a hundred thousand holds leaves as many versions of a
  * bucket's row, and an index scan visits all of them. So after some changes it
@@ -40,17 +38,17 @@ static const char *const compartment_name[COMPARTMENTS] = {
 };
 
 /* a settlement mostly has two: the spent part, and the returned part */
-#define API_TYPES \
+#define ENTRY_TYPES \
 	"text, timestamptz, text, text, bigint, bigint, int, uuid" MOVE_TYPES
 #define MOVE_TYPES ", bigint, text, text, gpucredit.credits, int"
-#define API_INSERT(values) \
+#define ENTRY_INSERT(values) \
 	"INSERT INTO gpucredit.entry (org, at, account, operation, hold, job," \
 	" attempt, trace, bucket, source, target, amount, part)" \
 	" VALUES ($1, $2, $3, $4, $5, $6, $7, $8, " values ")"
-SQL_STATEMENT(entry_insert, SPI_OK_INSERT, API_TYPES,
-			  API_INSERT("$9, $10, $11, $12, $13"));
-SQL_STATEMENT(entries_insert, SPI_OK_INSERT, API_TYPES MOVE_TYPES,
-			  API_INSERT("$9, $10, $11, $12, $13),"
+SQL_STATEMENT(entry_insert, SPI_OK_INSERT, ENTRY_TYPES,
+			  ENTRY_INSERT("$9, $10, $11, $12, $13"));
+SQL_STATEMENT(entries_insert, SPI_OK_INSERT, ENTRY_TYPES MOVE_TYPES,
+			  ENTRY_INSERT("$9, $10, $11, $12, $13),"
 						 " ($1, $2, $3, $4, $5, $6, $7, $8,"
 						 " $14, $15, $16, $17, $18"));
 #define ADD(column, n) \
@@ -207,7 +205,7 @@ SQL_STATEMENT(bucket_add_own, SPI_OK_UPDATE_RETURNING,
 			  BUCKET_ADD " AND b.ctid = $11 RETURNING b.ctid");
 #undef ADD
 
-/* Buckets that this transaction has changed, whose places are noted. */
+/* Buckets that this transaction has changed and whose locations are noted. */
 static struct
 {
 	const char *org;
@@ -640,7 +638,7 @@ change_bucket(const char *org, int64 bucket, SqlArgs *args)
 }
 
 /*
- * Note that the place of a bucket is known.
+ * Add a bucket, whose location is noted, to the list.
  */
 static void
 note_own(const char *org, int64 bucket)

@@ -51,7 +51,7 @@ typedef enum TakeStatus
 	TAKE_SHORT					/* the locked rows have too little by now */
 } TakeStatus;
 
-#define OWN_MOST	16			/* so many buckets of ours are noted */
+#define OWN_MOST	16			/* the most buckets noted */
 
 /* A bucket's row, as this transaction has written it last. */
 typedef struct OwnBucket
@@ -86,8 +86,8 @@ typedef struct HoldDrawPart
 	int32		slice;			/* only this slice is locked; 0: all of it */
 	Credits		amount;
 	Credits		whole;			/* available in all of it */
-	int32		slices;			/* may be spread over so many */
-	int32		spread;			/* is spread over so many */
+	int32		slices;			/* how many it may be spread over */
+	int32		spread;			/* how many it is spread over */
 	TimestampTz expires_at;
 	Datum		credited_total; /* numeric, as LedgerLook() saw it */
 } HoldDrawPart;

@@ -50,8 +50,9 @@ SQL_STATEMENT(bucket_lock, SPI_OK_SELECT, "text, bigint",
 			  " WHERE b.org = $1 AND b.bucket = $2 FOR NO KEY UPDATE");
 
 /*
- * Ordered by the block ranges of time: two bounds make that scan look cheap.
- * By key the statement would read all entries of the bucket.
+ * Later entries are found by the block range index over times: the second
+ * bound makes that scan look cheap. By key the statement would read all
+ * entries of the bucket.
  */
 SQL_STATEMENT(bucket_last, SPI_OK_SELECT, "text, bigint, timestamptz",
 			  "SELECT pg_catalog.max(l.at) FROM ("

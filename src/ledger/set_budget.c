@@ -8,9 +8,6 @@
  * since. A spread counter is put together, since its slices' room depends on
  * the budget.
  *
- * A counter that is spread over slices is put together: what its slices may
- * take depends on the budget.
- *
  * Locks: the account's row, the budget's, then its counters, each with its
  * slices.
  *

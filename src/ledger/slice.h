@@ -10,14 +10,15 @@
  * in one slice. Then it locks only that slice, or the next free one with
  * enough. Else it draws "at large": it locks the rows and all slices of the
  * buckets it needs, and shares out the rest evenly. So slices change neither
- * what is granted nor from which buckets.
+ * what is granted nor from which buckets. Credit returns to the hold's slice,
+ * or to the bucket's row if there are no slices by then: both are right.
  *
  * A draw at large spreads a bucket whose account has slices if each share is
  * at least SLICE_WORTH times the draw. It puts the bucket together if a share
  * is less than the draw. For a counter, the share is of what its budget has
- * left until it is used up or the next alert is due. revoke, set_budget,
- * set_slices and the sweeps change what slices rely on, so they put them
- * together first.
+ * left until it is used up or the next alert is due, so no slice passes
+ * either. revoke, set_budget, set_slices and the sweeps change what slices
+ * rely on, so they put them together first.
  *
  * Locks, within the order of buckets and of budgets: the row, then its slices,
  * then the next bucket. A draw in a slice runs in a subtransaction: with too

@@ -5,8 +5,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef GPUCREDIT_SUPPOSE_H
-#define GPUCREDIT_SUPPOSE_H
+#ifndef GPUCREDIT_HYPOTHETICAL_H
+#define GPUCREDIT_HYPOTHETICAL_H
 
 #include "job/submission.h"
 #include "sched/sched.h"
@@ -20,4 +20,4 @@ typedef struct Hypothetical
 	const char **denied;		/* by job: the reason; NULL: it is queued */
 } Hypothetical;
 
-#endif							/* GPUCREDIT_SUPPOSE_H */
+#endif							/* GPUCREDIT_HYPOTHETICAL_H */

@@ -5,8 +5,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef GPUCREDIT_LIMIT_H
-#define GPUCREDIT_LIMIT_H
+#ifndef GPUCREDIT_SCHED_QUOTA_H
+#define GPUCREDIT_SCHED_QUOTA_H
 
 #include "sched/sched.h"
 
@@ -54,4 +54,4 @@ extern bool SchedQuotaConcerns(const SchedQuota *limit, const char *gpu_type);
 
 
 
-#endif							/* GPUCREDIT_LIMIT_H */
+#endif							/* GPUCREDIT_SCHED_QUOTA_H */

@@ -33,7 +33,7 @@
 PG_FUNCTION_INFO_V1(gpucredit_archive);
 
 /* entries are checked against spend_day, which keeps 32 days */
-#define API_LEAST		(40 * USECS_PER_DAY)
+#define ENTRY_LEAST		(40 * USECS_PER_DAY)
 
 SQL_STATEMENT(depart_lock, SPI_OK_SELECT, "",
 			  "SELECT gpucredit_internal.lock_chain()");
@@ -146,8 +146,8 @@ gpucredit_archive(PG_FUNCTION_ARGS)
 		{
 			TimestampTz until = batches.last.sealed_at;
 
-			remove_rows(kind, &batches, left.archive_batchs + 1, &until);
-			write_archive_batch(kind, &batches, left.archive_batchs + 1,
+			remove_rows(kind, &batches, left.archive_batch + 1, &until);
+			write_archive_batch(kind, &batches, left.archive_batch + 1,
 								until);
 		}
 	}
@@ -167,7 +167,7 @@ horizon_of(SealKind kind)
 	if (kept == 0)
 		return DT_NOBEGIN;
 	/* keys and counted denials are checked against the audit log */
-	kept = Max(kept, kind == SEAL_ENTRY ? API_LEAST :
+	kept = Max(kept, kind == SEAL_ENTRY ? ENTRY_LEAST :
 			   Max(SettingKeyRetention(), SettingDenialWindow()) +
 			   USECS_PER_DAY);
 	return ClockNow() - kept;

@@ -43,7 +43,7 @@ ArchivedRead(void)
 
 	for (int k = 0; k < SEAL_KINDS; k++)
 		left.to[k] = SqlInt8(row, 0, k + 1);
-	left.archive_batchs = SqlInt8(row, 0, SEAL_KINDS + 1);
+	left.archive_batch = SqlInt8(row, 0, SEAL_KINDS + 1);
 	return left;
 }
 
@@ -54,7 +54,7 @@ ArchivedRead(void)
 bool
 ArchivedMore(const ArchivedUpTo *left)
 {
-	return ArchivedRead().archive_batchs != left->archive_batchs;
+	return ArchivedRead().archive_batch != left->archive_batch;
 }
 
 bool

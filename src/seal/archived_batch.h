@@ -5,8 +5,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef GPUCREDIT_LEFT_H
-#define GPUCREDIT_LEFT_H
+#ifndef GPUCREDIT_ARCHIVED_BATCH_H
+#define GPUCREDIT_ARCHIVED_BATCH_H
 
 #include "seal/seal.h"
 
@@ -14,7 +14,7 @@
 typedef struct ArchivedUpTo
 {
 	int64		to[SEAL_KINDS];
-	int64		archive_batchs; /* the last one's number */
+	int64		archive_batch; /* the last one's number */
 } ArchivedUpTo;
 
 extern ArchivedUpTo ArchivedRead(void);
@@ -30,4 +30,4 @@ extern void LeavesKeep(const Seal *seal, SealKind kind,
 					   const Leaves *leaves);
 extern void LeavesForget(int64 batch);
 
-#endif							/* GPUCREDIT_LEFT_H */
+#endif							/* GPUCREDIT_ARCHIVED_BATCH_H */

@@ -34,7 +34,7 @@
 #include "utils/timestamp.h"
 
 /* Every column, in a fixed order; new ones go last. */
-#define API_COLUMNS \
+#define ENTRY_COLUMNS \
 	"e.org, e.entry, e.at, e.account, e.bucket, e.source, e.target," \
 	" e.amount, e.operation, e.hold, e.part, e.job, e.attempt, e.trace"
 #define AUDIT_COLUMNS \
@@ -43,7 +43,7 @@
 	" a.application_name, a.client_addr, a.trace"
 
 SQL_STATEMENT(entries_read, SPI_OK_SELECT, "bigint, bigint, bigint",
-			  "SELECT " API_COLUMNS " FROM gpucredit.entry e"
+			  "SELECT " ENTRY_COLUMNS " FROM gpucredit.entry e"
 			  " WHERE e.entry > $1 AND e.entry <= $2"
 			  " ORDER BY e.entry LIMIT $3");
 SQL_STATEMENT(audits_read, SPI_OK_SELECT, "bigint, bigint, bigint",

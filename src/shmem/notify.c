@@ -41,7 +41,7 @@
 #include "utils/guc.h"
 
 #define WAIT_MS		100			/* for the queue's lock */
-#define API_BYTES	32			/* of an entry, without its two texts */
+#define ENTRY_BYTES	32			/* of an entry, without its two texts */
 
 static Size dropped_size(void);
 static void dropped_start(void *memory, bool found);
@@ -159,7 +159,7 @@ send_all(void)
 
 	for (Pending *one = PendingInOrder(told); one != NULL; one = one->next)
 	{
-		left -= 2 * (API_BYTES + strlen(one->channel) + strlen(one->text));
+		left -= 2 * (ENTRY_BYTES + strlen(one->channel) + strlen(one->text));
 		if (left >= 0)
 			Async_Notify(one->channel, one->text);
 		else

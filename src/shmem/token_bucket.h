@@ -5,8 +5,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef GPUCREDIT_LEVEL_H
-#define GPUCREDIT_LEVEL_H
+#ifndef GPUCREDIT_TOKEN_BUCKET_H
+#define GPUCREDIT_TOKEN_BUCKET_H
 
 #include "datatype/timestamp.h"
 
@@ -25,4 +25,4 @@ extern int	TokenBucketTake(const TokenBucket *levels, int n, TimestampTz now,
 							double *wait);
 extern uint64 TokenBucketForgotten(void);
 
-#endif							/* GPUCREDIT_LEVEL_H */
+#endif							/* GPUCREDIT_TOKEN_BUCKET_H */

@@ -3,11 +3,11 @@
  * credits_agg.c
  *		The aggregates sum and avg over credits.
  *
- * Both share one state, a 128-bit sum and a count, so that no sequence of
- * inputs overflows on the way and only a final sum that does not fit is an
- * error. Integer addition has an exact inverse, so the same state serves
- * moving windows; its parts combine, so it serves parallel plans. A state
- * that has seen no amount gives NULL.
+ * Both share one state, a 128-bit sum and a count. So no sequence of inputs
+ * overflows on the way, and only a final sum that does not fit is an error.
+ * Integer addition has an exact inverse, so the same state serves moving
+ * windows; its parts combine, so it serves parallel plans. A state that has
+ * seen no amount gives NULL.
  *
  *-------------------------------------------------------------------------
  */

@@ -11,8 +11,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef GPUCREDIT_SQL_ENTRY_H
-#define GPUCREDIT_SQL_ENTRY_H
+#ifndef GPUCREDIT_ENTRY_H
+#define GPUCREDIT_ENTRY_H
 
 #include "fmgr.h"
 
@@ -44,4 +44,4 @@ extern int no_such_variable
 #define Abs(x)		((x) >= 0 ? (x) : -(x))
 #endif
 
-#endif							/* GPUCREDIT_SQL_ENTRY_H */
+#endif							/* GPUCREDIT_ENTRY_H */

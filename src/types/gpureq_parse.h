@@ -17,8 +17,8 @@
  * follows. Naming a type twice is an error.
  *
  * The canonical text writes a range of equal ends as one number, shares
- * without trailing zeros, and floors in the largest unit that is exact, so
- * that equal requests have equal texts.
+ * without trailing zeros, and floors in the largest unit that is exact. So
+ * equal requests have equal texts.
  *
  * Pure functions: no allocation, no server, no locale.
  *

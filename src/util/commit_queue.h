@@ -5,8 +5,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef GPUCREDIT_PENDING_H
-#define GPUCREDIT_PENDING_H
+#ifndef GPUCREDIT_COMMIT_QUEUE_H
+#define GPUCREDIT_COMMIT_QUEUE_H
 
 #include "access/xact.h"
 
@@ -23,4 +23,4 @@ extern void PendingAdd(Pending **list, const char *channel,
 extern void PendingEndSub(Pending **list, SubXactEvent event);
 extern Pending *PendingInOrder(Pending *list);
 
-#endif							/* GPUCREDIT_PENDING_H */
+#endif							/* GPUCREDIT_COMMIT_QUEUE_H */

@@ -5,8 +5,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef GPUCREDIT_UNKNOWN_H
-#define GPUCREDIT_UNKNOWN_H
+#ifndef GPUCREDIT_NOT_FOUND_H
+#define GPUCREDIT_NOT_FOUND_H
 
 #include "util/compat.h"
 
@@ -16,4 +16,4 @@ extern pg_attribute_noreturn() void NotFoundJob(int64 id);
 extern pg_attribute_noreturn() void NotFoundHold(int64 id);
 extern pg_attribute_noreturn() void NotFoundNode(const char *node);
 
-#endif							/* GPUCREDIT_UNKNOWN_H */
+#endif							/* GPUCREDIT_NOT_FOUND_H */

@@ -6,8 +6,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef GPUCREDIT_SOUND_H
-#define GPUCREDIT_SOUND_H
+#ifndef GPUCREDIT_ROW_CHECK_H
+#define GPUCREDIT_ROW_CHECK_H
 
 #include "fmgr.h"
 
@@ -17,4 +17,4 @@ extern Datum gpucredit_hold_is_sound(PG_FUNCTION_ARGS);
 extern Datum gpucredit_entry_is_sound(PG_FUNCTION_ARGS);
 extern Datum gpucredit_counts_are_sound(PG_FUNCTION_ARGS);
 
-#endif							/* GPUCREDIT_SOUND_H */
+#endif							/* GPUCREDIT_ROW_CHECK_H */

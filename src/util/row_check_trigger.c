@@ -8,9 +8,9 @@
  * since a trigger before an update would lock the row once more. ENABLE
  * ALWAYS: it also refuses a superuser's change.
  *
- * With CHECKs instead a hold takes 71 % more processor time (133 to 227 us), a
- * reserve 49 % (208 to 310 us), a settle 43 % (382 to 545 us).  The target "hot"
- * (0.6 of a bare update, measured 0.65) needs it.
+ * With CHECKs instead a hold takes 71 % more processor time (133 to 227 us). A
+ * reserve takes 49 % more (208 to 310 us), and a settle 43 % (382 to 545 us).
+ * The target "hot" (0.6 of a bare update, measured 0.65) needs it.
  *
  *-------------------------------------------------------------------------
  */

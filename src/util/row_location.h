@@ -5,8 +5,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef GPUCREDIT_PLACES_H
-#define GPUCREDIT_PLACES_H
+#ifndef GPUCREDIT_ROW_LOCATION_H
+#define GPUCREDIT_ROW_LOCATION_H
 
 #include "storage/itemptr.h"
 
@@ -15,4 +15,4 @@ extern uint64 PlaceKey(const char *const *names, int n, int64 number);
 extern ItemPointer PlaceFind(uint64 key);
 extern void PlaceNote(uint64 key, ItemPointer place);
 
-#endif							/* GPUCREDIT_PLACES_H */
+#endif							/* GPUCREDIT_ROW_LOCATION_H */

@@ -5,8 +5,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef GPUCREDIT_DRIVER_H
-#define GPUCREDIT_DRIVER_H
+#ifndef GPUCREDIT_WORKERS_H
+#define GPUCREDIT_WORKERS_H
 
 #include "fmgr.h"
 #include "nodes/pg_list.h"
@@ -21,4 +21,4 @@ extern void WorkersLogLife(void);
 extern PGDLLEXPORT void WorkerLauncherMain(Datum arg);
 extern PGDLLEXPORT void WorkerMain(Datum arg);
 
-#endif							/* GPUCREDIT_DRIVER_H */
+#endif							/* GPUCREDIT_WORKERS_H */

@@ -1,6 +1,6 @@
 -- The public interface: names, arguments, defaults, result columns, rights.
--- What stands here does not change.  It grows by new functions, which belong
--- into this list, and by new result columns behind the others.
+-- What stands here does not change. It grows by new functions, which go into
+-- this list, and by new result columns behind the others.
 \set ON_ERROR_ROLLBACK 1
 \set ON_ERROR_STOP true
 \set QUIET 1
@@ -13,7 +13,7 @@ SET LOCAL client_min_messages = warning;
 SELECT no_plan();
 
 -- Name, arguments, result, volatility, and which roles may call it (NULL: not
--- asked here).
+-- checked here).
 CREATE TEMP TABLE interface (n serial, name text, arguments text,
 	result text, volatility "char", roles text);
 INSERT INTO interface (name, arguments, result, volatility, roles) VALUES
@@ -218,7 +218,7 @@ INSERT INTO interface (name, arguments, result, volatility, roles) VALUES
 ('rebuild', 'org text', 'SETOF what text, was numeric, is_now numeric',
 	'v', 'admin');
 
--- Catalog's words as they are written above.
+-- The catalogue's words as written above.
 CREATE FUNCTION pg_temp.short(catalog text) RETURNS text
 LANGUAGE sql AS $$
 	SELECT regexp_replace(replace(replace(replace(catalog,
@@ -264,13 +264,13 @@ FROM pg_proc p
 WHERE p.pronamespace = 'gpucredit'::regnamespace AND p.prosecdef
 	AND p.proname <> ALL (SELECT name FROM interface);
 
--- \df+ and the reference group them by their comments' first word.
+-- \df+ and the reference group functions by the first word of their comments.
 SELECT is(string_agg(p.oid::regprocedure::text, ' '), NULL, 'every comment begins with its group')
 FROM pg_proc p
 WHERE p.pronamespace = 'gpucredit'::regnamespace
 	AND obj_description(p.oid, 'pg_proc') !~ '^(Agents|Audit|Clock|Credit|Holds|Jobs|Metrics|Nodes|Reports|Scheduling|Screens|Setup|Types|Upkeep): ';
 
--- Each function is as it is written.
+-- Each function is as written here.
 SELECT is(pg_temp.short(pg_get_function_arguments(oid)), arguments,
 	format('arguments of %s', name))
 FROM public_function ORDER BY n;
@@ -310,8 +310,8 @@ FROM public_function f JOIN (VALUES
 	d (name, reasons) USING (name), unnest(reasons) reason
 ORDER BY f.n, reason;
 
--- It runs with its owner's rights, on a path nobody can put anything into.
--- (meter does the same by itself, faster: sql/job.sql sees that it does.)
+-- Each runs with its owner's rights, on a fixed path. (meter does so by
+-- itself, faster: sql/job.sql tests that.)
 SELECT ok(p.prosecdef, format('%s runs with its owner''s rights', f.name))
 FROM public_function f JOIN pg_proc p ON p.oid = f.oid
 WHERE f.name NOT IN ('now', 'meter') ORDER BY f.n;
@@ -329,7 +329,7 @@ SELECT is(string_agg(r.short, ' ' ORDER BY r.short) FILTER (WHERE
 FROM public_function f CROSS JOIN roles r
 WHERE f.roles IS NOT NULL
 GROUP BY f.n, f.name, f.roles ORDER BY f.n;
--- and nothing else but what computes with the types
+-- and no others but those that compute with the types
 SELECT is(string_agg(DISTINCT p.oid::regprocedure::text, ' '), NULL,
 	format('what %s may call besides', r.rolname))
 FROM roles r LEFT JOIN pg_proc p
@@ -342,7 +342,7 @@ FROM roles r LEFT JOIN pg_proc p
 		'gpucredit.credits', 'gpucredit.gpureq', 'gpucredit.gpuset']::regtype[]::oid[])
 GROUP BY r.rolname ORDER BY r.rolname;
 
--- Tables are read by those who may, and written by functions alone.
+-- Roles read tables; only functions write them.
 SELECT is(string_agg(c.relname, ' ' ORDER BY c.relname COLLATE "C"), expected.tables,
 	format('what %s may read', r.rolname))
 FROM (VALUES
@@ -373,7 +373,8 @@ GROUP BY r.rolname ORDER BY r.rolname;
 SELECT is(string_agg(r.rolname, ' '), NULL, 'no role may create anything in the schema')
 FROM roles r WHERE has_schema_privilege(r.oid, 'gpucredit', 'CREATE');
 
--- The schema shows what somebody calls; helpers are where nobody finds a name.
+-- The schema shows what people call; helpers are in a schema that nobody may
+-- use.
 SELECT is(string_agg(p.oid::regprocedure::text, ' '), NULL, 'everything in schema gpucredit is for somebody to call')
 FROM pg_proc p
 WHERE p.pronamespace = 'gpucredit'::regnamespace
@@ -383,13 +384,14 @@ FROM unnest('{gpucredit_internal,gpucredit_report}'::text[]) s LEFT JOIN pg_role
 	AND r.rolname !~ '^pg_(read|write)_all_data$' AND has_schema_privilege(r.oid, s, 'USAGE, CREATE')
 GROUP BY s;
 
--- What they read of the views a driver understands: amounts are numeric.
+-- The views for drivers give amounts as numeric.
 SELECT is(string_agg(c.relname || '.' || a.attname, ' '), NULL, 'no view for programs has a column of type credits')
 FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0
 WHERE c.relnamespace = 'gpucredit'::regnamespace AND c.relkind = 'v'
 	AND a.atttypid = ANY ('{gpucredit.credits,gpucredit.credits[]}'::regtype[])
 	AND (SELECT bool_or(has_table_privilege(r.oid, c.oid, 'SELECT')) FROM roles r WHERE r.short IN ('app', 'operator', 'tenant'));
--- and each table with amounts that they read has one, with its columns' names.
+-- and each readable table with amounts has such a view, with its columns'
+-- names.
 SELECT is(string_agg(t.relname || '.' || a.attname, ' ' ORDER BY t.relname, a.attnum), 'attempt.surplus job.offer_prices job.offer_spot_prices',
 	'amounts of tables that programs read, and no view has')
 FROM pg_class t JOIN pg_attribute a ON a.attrelid = t.oid AND a.attnum > 0
@@ -399,7 +401,7 @@ FROM pg_class t JOIN pg_attribute a ON a.attrelid = t.oid AND a.attnum > 0
 WHERE t.relnamespace = 'gpucredit'::regnamespace AND t.relkind = 'r' AND n.attname IS NULL
 	AND a.atttypid = ANY ('{gpucredit.credits,gpucredit.credits[]}'::regtype[])
 	AND (SELECT bool_or(has_table_privilege(r.oid, t.oid, 'SELECT')) FROM roles r WHERE r.short IN ('app', 'operator', 'tenant'));
--- A driver's double is a utilization; an amount is never one.
+-- A driver's double may be a utilization, and never an amount.
 SELECT throws_ok($$SELECT * FROM gpucredit.meter('tap', 0, 1, '0', utilization => 0.5::double precision)$$, 'UC301', NULL, 'a double is a utilization');
 SELECT throws_ok($$SELECT * FROM gpucredit.meter('tap', 0, 1, '0', utilization => 0.5::real)$$, 'UC301', NULL, 'so is a real');
 SELECT lives_ok($$SELECT * FROM gpucredit.meter_batch('{tap}', '{0}', '{1}', '{0}', utilization => ARRAY[0.5::double precision])$$, 'and many');
@@ -426,7 +428,7 @@ WHERE t.typnamespace = 'gpucredit'::regnamespace
 	AND t.typelem = 0 AND coalesce(c.relkind = 'c', true)
 	AND has_type_privilege('gpucredit_test_nobody', t.oid, 'USAGE');
 
--- The same as callers meet it.
+-- The same, as a caller meets it.
 SELECT gpucredit.create_account('tap');
 GRANT SELECT ON interface TO PUBLIC;
 CREATE ROLE gpucredit_test_app IN ROLE gpucredit_app;
@@ -450,7 +452,7 @@ SET LOCAL ROLE gpucredit_test_nobody;
 SELECT throws_ok($$SELECT gpucredit.now()$$, '42501', NULL, 'nobody reads not even the clock');
 RESET ROLE;
 
--- Every table, view, type and operator says what it is.
+-- Every table, view, type and operator has a comment.
 SELECT ok(obj_description(c.oid, 'pg_class') <> '', format('%s says what it is', c.oid::regclass))
 FROM pg_class c
 WHERE c.relnamespace = 'gpucredit'::regnamespace AND c.relkind IN ('r', 'p', 'v')

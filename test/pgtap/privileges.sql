@@ -1,16 +1,15 @@
 -- Who may do what: every object of the extension x every role, and PUBLIC.
 --
--- The list is the whole of it: whatever it does not say is refused, and an
--- object, role or privilege that is not in it fails the test.  A new object
--- belongs into it.
+-- The list is complete: what it does not name is refused, and an object, role
+-- or privilege that is not in it fails the test. New objects go into it.
 --
 --   function  acts with its owner's rights      execute
 --   internal  acts with its caller's            execute
 --   table, view, sequence                       read; nobody may do anything else
 --   type                                        use
 --
--- Row types of tables and array types have no privileges of their own worth
--- the name: without the table they are of no use.
+-- Row types of tables and array types have no privileges that matter: without
+-- the table they are of no use.
 \set ON_ERROR_ROLLBACK 1
 \set ON_ERROR_STOP true
 \set QUIET 1
@@ -163,8 +162,8 @@ CREATE TEMP VIEW role AS
 		'gpucredit_auditor', 'gpucredit_tenant', 'pg_monitor',
 		'gpucredit_test_nobody']);
 
--- Every object of the extension that has privileges, and of each privilege,
--- who has it.  Partitions stand for themselves as one, whatever their span.
+-- Every object of the extension with privileges, and who has each privilege.
+-- Partitions count as one, whatever their span.
 CREATE TEMP VIEW object AS
 	SELECT d.classid, d.objid FROM pg_depend d JOIN pg_extension e
 		ON e.oid = d.refobjid AND d.refclassid = 'pg_extension'::regclass
@@ -214,7 +213,8 @@ SELECT is(f.roles, m.roles, coalesce(f.kind, m.kind) || ' ' || coalesce(f.name, 
 FROM found f FULL JOIN may m ON m.kind = f.kind AND m.name = f.name
 ORDER BY coalesce(f.kind, m.kind), coalesce(f.name, m.name) COLLATE "C";
 
--- Overloaded functions and partitions are one line above: of each all alike.
+-- Overloaded functions, and partitions, are one line above: they must all
+-- agree.
 SELECT is(string_agg(DISTINCT d.name, ', '), NULL, 'what has one name has one set of privileges')
 FROM (SELECT p.proname AS name
 	FROM object o JOIN pg_proc p ON o.classid = 'pg_proc'::regclass AND p.oid = o.objid
@@ -237,7 +237,7 @@ FROM (SELECT p.proname AS name
 	HAVING bool_or(has_table_privilege(r.oid, c.oid, 'SELECT'))
 		<> bool_and(has_table_privilege(r.oid, c.oid, 'SELECT'))) d;
 
--- Nobody writes, creates, or hands a privilege on.
+-- No role writes, creates, or grants further.
 SELECT is(string_agg(format('%s: %s', r.short, c.relname), ', '), NULL,
 	'no role writes a table, a column or a sequence')
 FROM object o JOIN pg_class c ON o.classid = 'pg_class'::regclass AND c.oid = o.objid
@@ -267,23 +267,24 @@ FROM (SELECT p.proowner AS owner, p.proname AS name FROM object o JOIN pg_proc p
 	SELECT t.typowner, t.typname FROM object o JOIN pg_type t
 		ON o.classid = 'pg_type'::regclass AND t.oid = o.objid) x
 	JOIN role r ON r.oid = x.owner;
--- what acts with its owner's rights pins its path
+-- functions with their owner's rights pin the path
 SELECT is(string_agg(p.proname, ', '), NULL, 'who acts as the owner pins the search path')
 FROM object o JOIN pg_proc p ON o.classid = 'pg_proc'::regclass AND p.oid = o.objid
 WHERE p.prosecdef AND NOT coalesce('search_path=pg_catalog, pg_temp' = ANY (p.proconfig), false);
--- what is written in SQL is not compiled: it costs more than all it does
+-- functions in SQL are not compiled by LLVM: that would cost more than all
+-- they do
 SELECT is(string_agg(p.proname, ', '), NULL, 'who pins the search path turns JIT off')
 FROM object o JOIN pg_proc p ON o.classid = 'pg_proc'::regclass AND p.oid = o.objid
 	JOIN pg_language l ON l.oid = p.prolang
 WHERE l.lanname IN ('sql', 'plpgsql') AND 'search_path=pg_catalog, pg_temp' = ANY (p.proconfig)
 	AND 'jit=off' <> ALL (p.proconfig);
--- there is no kind of object that this does not look at
+-- no kind of object is left out here
 SELECT is(string_agg(DISTINCT pg_describe_object(o.classid, o.objid, 0), ', '), NULL,
 	'every kind of object is looked at, or has no privileges')
 FROM object o
 WHERE o.classid <> ALL (ARRAY['pg_class', 'pg_proc', 'pg_type', 'pg_namespace', 'pg_operator',
 	'pg_opclass', 'pg_opfamily', 'pg_cast']::regclass[]);
--- members get a role's privileges by inheriting them; none has another's
+-- members inherit a role's privileges; no role has another's
 SELECT is(string_agg(format('%s in %s', m.member::regrole, m.roleid::regrole), ', '), NULL,
 	'no role is a member of another')
 FROM pg_auth_members m

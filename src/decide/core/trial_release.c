@@ -2,9 +2,9 @@
  * trial_release.c
  *	  Devices released on trial, and promises.
  *
- * To see where a job could start once others have left, their devices, cpu
- * and memory are given back to the hosts, the job is placed, and everything
- * is taken again exactly.  Kept scores of hosts need not learn of that.  They
+ * To see where a job could start once others have left, this returns their
+ * devices, cpu and memory to the hosts. It places the job, and then takes
+ * everything again exactly. Kept scores of hosts need not learn of that. They
  * do learn of a promise: it takes from the free devices what its leaving jobs
  * do not give back.
  */

@@ -4,7 +4,7 @@
  *
  * A cycle has one or more rounds (fixpoint.c).  Within a round capacity only
  * shrinks, so what failed once fails again.  A request that could not start a
- * job is passed over, an offer that did not fit is not tried again, and if no
+ * job is passed over, and an offer that did not fit is not tried again.  If no
  * single host can take a request, only gangs are tried.
  */
 #include <string.h>

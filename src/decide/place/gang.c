@@ -163,9 +163,9 @@ plan_add(Cycle *cycle, const GangRequest *gang, Plan *plan, int32_t host,
 
 /*
  * Which of two plans is better: below 0, the first.  Fewest domains, leaves
- * and hosts (a preference moves its count to the front), best by the policy,
- * fewest free devices left on the hosts used, least capacity left, most hosts
- * with the job's cache.
+ * and hosts come first; a preference moves its count to the front.  Then come
+ * the policy, the fewest free devices left on the hosts used, the least
+ * capacity left, and the most hosts with the job's cache.
  */
 static int
 plan_compare(const Plan *a, const Plan *b, DecideTopology prefer)
