@@ -175,7 +175,7 @@ SELECT pg_temp.ran('bl again ', 14, 0.25), pg_temp.expected('bl after 39') AS si
 SELECT pg_temp.ran('bl and again ', 1, 0.25), pg_temp.expected('bl after 40') AS five_are_long;
 SELECT * FROM gpucredit.verify('bf');
 
-\echo === Let in before a reservation, and slow to start
+\echo === A backfilled job that is slow to start
 DO $$
 BEGIN
 	PERFORM set_config('gpucredit.clock', '2027-05-02 00:00+00', false);
@@ -380,7 +380,7 @@ SELECT count(*) FROM gpucredit.place('bg');
 RESET gpucredit.backfill_depth;
 SELECT * FROM gpucredit.verify();
 
-\echo === What the trail hears of a reservation
+\echo === What the audit log says of a reservation
 DO $$
 BEGIN
 	PERFORM gpucredit.create_pool('bh');

@@ -1,11 +1,11 @@
 /*
  * 10_store.sql: bytes, by digest; nothing here knows a tenant but org_chunk.
  *
- *   object   a file's content: its SHA-256 and size
- *   segment  the chunks of an object, in order, 1,024 a row
- *   chunk    8 to 128 KiB in a pack, or a small file's whole body in the table
+ *   object   a file's content: its SHA-256 and size;
+ *   segment  the chunks of an object, in order, 1,024 a row;
+ *   chunk    8 to 128 KiB in a pack, or a small file's whole body in the table;
  *   pack     an append-only file of the daemon's store; a number is never
- *            used again
+ *            used again.
  *
  * A chunk lives as long as an organisation uses it (org_chunk), and its pack
  * as long as it has chunks.  Who begins to use a chunk locks its row FOR KEY

@@ -49,8 +49,8 @@ SQL_STATEMENT(entry_insert, SPI_OK_INSERT, ENTRY_TYPES,
 			  ENTRY_INSERT("$9, $10, $11, $12, $13"));
 SQL_STATEMENT(entries_insert, SPI_OK_INSERT, ENTRY_TYPES MOVE_TYPES,
 			  ENTRY_INSERT("$9, $10, $11, $12, $13),"
-						 " ($1, $2, $3, $4, $5, $6, $7, $8,"
-						 " $14, $15, $16, $17, $18"));
+						   " ($1, $2, $3, $4, $5, $6, $7, $8,"
+						   " $14, $15, $16, $17, $18"));
 #define ADD(column, n) \
 	#column " = s." #column " OPERATOR(gpucredit.+) $" #n
 SQL_STATEMENT(slice_add, SPI_OK_UPDATE,

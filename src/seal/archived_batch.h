@@ -14,7 +14,7 @@
 typedef struct ArchivedUpTo
 {
 	int64		to[SEAL_KINDS];
-	int64		archive_batch; /* the last one's number */
+	int64		archive_batch;	/* the last one's number */
 } ArchivedUpTo;
 
 extern ArchivedUpTo ArchivedRead(void);
