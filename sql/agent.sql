@@ -508,7 +508,7 @@ SELECT state FROM pg_temp.wish('log', 9);
 SELECT regexp_replace(pg_temp.put(k, 'log', 1, :'node', 9, 'x', 10), 'ag-\d', 'its') AS put
 FROM unnest(ARRAY[NULL, 'other', 'k']) k;
 SELECT gpucredit.set_node_key(:'node', NULL);
--- of a gang the first node answers, or another one by name
+-- the first node of a gang answers, or another one by name
 SELECT node = :'first' AS first FROM pg_temp.wish('wide');
 SELECT l.node = g.node AS named, l.state FROM gpucredit.attempt_gpu g, gpucredit.log_wish('ag', g.job, node => g.node) l
 WHERE g.org = 'ag' AND g.job = pg_temp.job('wide') ORDER BY g.node;

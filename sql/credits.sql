@@ -455,7 +455,7 @@ SELECT * FROM verify();
 ROLLBACK;
 
 --
--- Who may
+-- Privileges
 --
 SET ROLE gpucredit_app;
 SELECT revoke('acme', 1, 'x', 'x');

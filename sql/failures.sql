@@ -572,7 +572,7 @@ SELECT count(gpucredit.cancel('fl', job, 'cr' || job)) FROM gpucredit.job
 WHERE org = 'fl' AND ended_at IS NULL;
 
 --
--- Who does not stop
+-- Attempts that do not stop
 --
 -- The wall limit holds by the server's clock, too: an agent that reports less
 -- is told to stop, and a minute later the attempt is over.

@@ -419,7 +419,7 @@ SELECT pg_temp.key(h.job, h.org), h.attempt, h.action FROM gpucredit.heartbeat('
 	FROM gpucredit.attempt_gpu g WHERE g.node = 'lc-2' AND NOT g.free)) h ORDER BY 1;
 
 --
--- Who may
+-- Privileges
 --
 SET ROLE gpucredit_app;
 SELECT gpucredit.checkpoint('lc', 1, 1, 1, 'u', sha256(''), 1);

@@ -612,7 +612,7 @@ SELECT * FROM verify('acme');
 ROLLBACK;
 
 --
--- Who may read
+-- Privileges
 --
 SET ROLE gpucredit_app;
 SELECT available FROM balance('acme', 'visio');

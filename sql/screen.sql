@@ -53,7 +53,7 @@ RESET ROLE;
 SELECT * FROM gpucredit.cluster_map('sc');
 SET gpucredit.clock = '2041-09-01 00:01:00+00';
 SELECT * FROM gpucredit.cluster_map('sc');
--- less room: the devices alone, then a line for a node
+-- less room: the devices alone, then several nodes a line
 SELECT * FROM gpucredit.cluster_map('sc', 40, 12);
 SELECT * FROM gpucredit.cluster_map('sc', 60, 10);
 SELECT count(*), max(length(map)) FROM gpucredit.cluster_map('sc', 41, 10);

@@ -35,7 +35,7 @@ PG_FUNCTION_INFO_V1(gpucredit_archive);
 /* entries are checked against spend_day, which keeps 32 days */
 #define ENTRY_LEAST		(40 * USECS_PER_DAY)
 
-SQL_STATEMENT(depart_lock, SPI_OK_SELECT, "",
+SQL_STATEMENT(chain_lock, SPI_OK_SELECT, "",
 			  "SELECT gpucredit_internal.lock_chain()");
 
 #define SUM(what) \
@@ -81,7 +81,7 @@ SQL_STATEMENT(entries_delete, SPI_OK_DELETE, "bigint, bigint",
 SQL_STATEMENT(audits_delete, SPI_OK_DELETE, "bigint, bigint",
 			  "DELETE FROM gpucredit.audit a"
 			  " WHERE a.audit > $1 AND a.audit <= $2");
-SQL_STATEMENT(departure_write, SPI_OK_INSERT_RETURNING,
+SQL_STATEMENT(archive_batch_write, SPI_OK_INSERT_RETURNING,
 			  "bigint, text, bigint, bigint, bigint, timestamptz,"
 			  " timestamptz",
 			  "INSERT INTO gpucredit.archive_batch (archive_batch, kind, batch_from,"
@@ -121,7 +121,7 @@ static void write_archive_batch(SealKind kind, const Batches *batches,
 								int64 archive_batch, TimestampTz until);
 
 /*
- * depart(kind, most): at most so many batches; returns the number of removed
+ * archive(kind, most): at most so many batches; returns the number of removed
  * rows.
  */
 Datum
@@ -137,7 +137,7 @@ gpucredit_archive(PG_FUNCTION_ARGS)
 	if (before == DT_NOBEGIN || IsolationUsesXactSnapshot())
 		PG_RETURN_INT64(0);
 	SqlConnect();
-	if (SqlBool(SqlRun(&depart_lock, NULL), 0, 1))
+	if (SqlBool(SqlRun(&chain_lock, NULL), 0, 1))
 	{
 		ArchivedUpTo left = ArchivedRead();
 
@@ -288,7 +288,7 @@ write_archive_batch(SealKind kind, const Batches *batches, int64 archive_batch,
 	SqlArgInt8(&args, batches->rows);
 	SqlArgTime(&args, until);
 	SqlArgTime(&args, audit.at);
-	AuditText(&audit, "digest", SqlText(SqlRun(&departure_write, &args), 0,
+	AuditText(&audit, "digest", SqlText(SqlRun(&archive_batch_write, &args), 0,
 										1));
 	AuditInt8(&audit, "archive_batch", archive_batch);
 	AuditInt8(&audit, "batch_from", batches->first.batch - 1);

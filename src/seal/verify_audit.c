@@ -34,7 +34,7 @@ SQL_STATEMENT(traces_last, SPI_OK_SELECT, "",
 			  "SELECT COALESCE(pg_catalog.max(t.batch), 0)"
 			  " FROM gpucredit.seal_row t");
 
-SQL_STATEMENT(departures_check, SPI_OK_SELECT, "",
+SQL_STATEMENT(archive_batches_check, SPI_OK_SELECT, "",
 			  "SELECT c.subject, c.detail"
 			  " FROM gpucredit_internal.check_archive_batches(NULL) c LIMIT 1");
 
@@ -227,7 +227,7 @@ static Finding
 check_archive_batches(void)
 {
 	Finding		finding = {NULL, 0, NULL, NULL};
-	SqlResult	rows = SqlRun(&departures_check, NULL);
+	SqlResult	rows = SqlRun(&archive_batches_check, NULL);
 
 	if (rows.n > 0)
 	{
