@@ -25,6 +25,8 @@
 #include "texts.h"
 #include "util.h"
 
+#define NODE_NEWS_NS	(2 * NS_PER_S)	/* the watch has brought them by then */
+
 static KubeJob **jobs;
 static int	n_jobs;
 static int	room;
@@ -582,6 +584,8 @@ JobElapsedNs(KubeJob *job)
 {
 	int64_t		until = LeaderHeardNs();
 
+	if (job->ended_ns != 0 && job->ended_ns < until)
+		until = job->ended_ns;
 	for (int i = 0; i < job->n_shares; i++)
 	{
 		KubeNode   *node = NodeFind(job->shares[i].node);
@@ -631,10 +635,20 @@ bool
 JobEnded(KubeJob *job)
 {
 	bool		all = true;
+	bool		told = true;
 
 	for (int i = 0; i < job->n; i++)
+	{
 		all &= job->pods[i]->over || job->pods[i]->gone;
-	return all || job->lost;
+		told &= job->pods[i]->over && job->pods[i]->finished != 0;
+	}
+	if (!all)
+		job->ended_ns = 0;
+	else if (job->ended_ns == 0)
+		job->ended_ns = MonotonicNs();
+	/* where kubelet did not tell the end, news of its node may be under way */
+	return job->lost ||
+		(all && (told || MonotonicNs() - job->ended_ns > NODE_NEWS_NS));
 }
 
 /*

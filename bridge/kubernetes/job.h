@@ -66,6 +66,7 @@ typedef struct KubeJob
 	int64_t		base_ns;		/* how long it had run by since_ns */
 	int64_t		since_ns;
 	int64_t		metered_ns;		/* when */
+	int64_t		ended_ns;		/* when its pods were seen to be over; 0: no */
 	int64_t		stop_ns;		/* its pods are deleted then; 0: never */
 	long		grace_s;		/* with so much time */
 	char	   *stop_reason;
