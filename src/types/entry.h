@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * entry.h
- *		What files with SQL entry points include, on each PostgreSQL version.
+ *		What types and files with SQL entry points need of each version.
  *
  * PostgreSQL 16 declares the function named in PG_FUNCTION_INFO_V1 with
  * PGDLLEXPORT; 15 leaves that to the function.  We compile with hidden
@@ -37,6 +37,11 @@ CppConcat(pg_finfo_,funcname) (void) \
 	return &my_finfo; \
 } \
 extern int no_such_variable
+#endif
+
+/* 18 has pg_noreturn, only before the declaration. */
+#ifndef pg_attribute_noreturn
+#define pg_attribute_noreturn() __attribute__((noreturn))
 #endif
 
 /* 16 dropped Abs(). */

@@ -15,11 +15,6 @@
 
 #include "types/entry.h"
 
-/* 18 has pg_noreturn, only before the declaration. */
-#ifndef pg_attribute_noreturn
-#define pg_attribute_noreturn() __attribute__((noreturn))
-#endif
-
 /* 16 frees check hooks' results with guc_free(). */
 #if PG_VERSION_NUM < 160000
 #define guc_malloc(elevel, size)	malloc(size)
