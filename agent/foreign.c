@@ -18,7 +18,9 @@
  * The other scheduler may give a token out again: N counts its runs.  A name
  * is given once.  An attempt whose spec has that name is metered and settled
  * from these instants instead of a keeper's.  To end one early the agent runs
- * the program "foreign_stop".
+ * the program "foreign_stop".  Where the other scheduler no longer knows that
+ * run, nobody will tell of its end: the program makes a file "forgotten" in the
+ * run's folder, and the run is over.
  *
  *-------------------------------------------------------------------------
  */
@@ -162,7 +164,7 @@ open_run(int records, const char *token, int n, bool make)
 static void
 forget_old(int records)
 {
-	static const char *const files[] = {"begin", "name", "end"};
+	static const char *const files[] = {"begin", "name", "end", "forgotten"};
 	DIR		   *dir = fdopendir(dup(records));
 	struct dirent *entry;
 
@@ -181,7 +183,7 @@ forget_old(int records)
 		if (run >= 0 && fstatat(run, "end", &ended, 0) == 0 &&
 			time(NULL) - ended.st_mtime > KEPT_S)
 		{
-			for (int i = 0; i < 3; i++)
+			for (int i = 0; i < 4; i++)
 				(void) unlinkat(run, files[i], 0);
 			(void) unlinkat(records, entry->d_name, AT_REMOVEDIR);
 		}
@@ -306,6 +308,8 @@ follow(LocalAttempt *attempt, int run)
 		attempt->state = state;
 	}
 	state = (KeeperState *) attempt->state;
+	if (FileThere(run, "forgotten") && !FileThere(run, "end"))
+		(void) put(run, "end", "143");
 	if (read_instant(run, "end", boot, &ended, &status) &&
 		ended >= state->exec_ns)
 	{
@@ -326,7 +330,7 @@ follow(LocalAttempt *attempt, int run)
 
 /*
  * A word that a keeper would get: the program "foreign_stop" gets it, as
- * TOKEN save, TOKEN leave MS or TOKEN stop.
+ * TOKEN save|leave|stop MS NAME FOLDER.
  */
 bool
 ForeignTell(LocalAttempt *attempt, const char *line)
@@ -334,7 +338,8 @@ ForeignTell(LocalAttempt *attempt, const char *line)
 	char		word[16];
 	char		ms[32] = "";
 	char	   *token;
-	char	   *argv[5] = {config.foreign_stop, NULL, word, ms, NULL};
+	char	   *argv[7] = {config.foreign_stop, NULL, word, ms,
+	attempt->foreign, NULL, NULL};
 	posix_spawnattr_t attr;
 	sigset_t	none;
 	pid_t		pid;
@@ -350,6 +355,7 @@ ForeignTell(LocalAttempt *attempt, const char *line)
 	token = Dup(attempt->run_record);
 	*strrchr(token, '.') = '\0';
 	argv[1] = token;
+	argv[5] = Format("%s/foreign/%s", config.state, attempt->run_record);
 	sigemptyset(&none);
 	posix_spawnattr_init(&attr);
 	posix_spawnattr_setsigmask(&attr, &none);
@@ -362,5 +368,6 @@ ForeignTell(LocalAttempt *attempt, const char *line)
 	attempt->stop_ns = MonotonicNs();
 	attempt->stop_word = word[0];
 	free(token);
+	free(argv[5]);
 	return good;
 }

@@ -65,7 +65,9 @@ answer(int client)
 	if (n <= 0)
 		return;
 	line[n] = '\0';
-	if (sscanf(line, "%255s %255s %ld", account, request, &minutes) != 3)
+	/* who has waited too long has hung up: do not keep the next one waiting */
+	if (sscanf(line, "%255s %255s %ld", account, request, &minutes) != 3 ||
+		(poll(&waits, 1, 0) > 0 && (waits.revents & POLLHUP) != 0))
 		return;
 	said = judge(account, request, minutes);
 	if (said != NULL)

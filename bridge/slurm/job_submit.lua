@@ -86,25 +86,27 @@ function slurm_job_submit(job, partitions, uid)
 	return slurm.SUCCESS
 end
 
--- Only root, as which the bridge runs, changes what credit depends on.
+-- Only root, as which the bridge runs, changes what credit depends on.  scontrol
+-- of 22.05 prints the code alone.
 function slurm_job_modify(job, record, partitions, uid)
 	if uid == 0 then return slurm.SUCCESS end
+	local refused = slurm.ESLURM_ACCESS_DENIED or slurm.ERROR
 	local longer = given(job.time_limit) and job.time_limit > record.time_limit
 		or job.time_limit == slurm.INFINITE
 
 	if job.priority ~= nil and job.priority ~= slurm.NO_VAL
 		and job.priority ~= 0 then
 		slurm.log_user('gpucredit: a job is released when its credit is set aside')
-		return slurm.ERROR
+		return refused
 	elseif longer then
 		slurm.log_user('gpucredit: credit is set aside for the time limit it has')
-		return slurm.ERROR
+		return refused
 	elseif job.admin_comment ~= nil or job.account ~= nil
 		or job.tres_per_node ~= nil or job.tres_per_job ~= nil
 		or job.tres_per_task ~= nil
 		or (given(job.min_nodes) and job.min_nodes > record.min_nodes) then
 		slurm.log_user('gpucredit: cancel the job, and submit it as it is to be')
-		return slurm.ERROR
+		return refused
 	end
 	return slurm.SUCCESS
 end

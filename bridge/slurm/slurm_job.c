@@ -231,9 +231,10 @@ SlurmJobTake(const json_t * row, SlurmJob *job)
 		job->n_nodes = 1;
 	job->restarts = (int) number(row, "restart_cnt", 0);
 	job->minutes = (long) number(row, "time_limit", 0);
+	job->start = number(row, "start_time", 0);
+	job->end = number(row, "end_time", 0);
 	job->ran = *job->nodes != '\0' && strcmp(job->nodes, "None assigned") != 0 &&
-		number(row, "start_time", 0) > 0 &&
-		number(row, "end_time", 0) > number(row, "start_time", 0);
+		job->start > 0 && job->end > job->start;
 	take_request(row, job);
 	take_devices(row, job);
 	take_tasks(row, job);
@@ -261,9 +262,27 @@ SlurmJobTask(SlurmJob *job, int t)
 	}
 }
 
+/*
+ * Of a job that runs, what placing it takes.
+ */
+SlurmJob *
+SlurmJobCopy(const SlurmJob *job)
+{
+	SlurmJob   *copy = Alloc(sizeof(SlurmJob));
+
+	copy->start = job->start;
+	copy->per_node = job->per_node;
+	copy->n_nodes = job->n_nodes;
+	copy->id = Dup(job->id);
+	copy->gpus = Dup(job->gpus);
+	copy->nodes = copy->node_list = Dup(job->nodes);
+	return copy;
+}
+
 void
 SlurmJobFree(SlurmJob *job)
 {
+	free(job->node_list);
 	free(job->uuid);
 	free(job->name);
 	free(job->id);
@@ -297,19 +316,13 @@ SlurmNodes(const char *list)
 }
 
 /*
- * As many devices on each node as it had, from this one on; NULL: a node does
- * not have so many.
+ * As many devices on each node as it had, from this one on.
  */
 char *
 SlurmAnyDevices(const SlurmJob *job, int from)
 {
 	char	   *sets = Dup("");
 
-	if (from + job->per_node > 64)
-	{
-		free(sets);
-		return NULL;
-	}
 	for (int n = 0; n < job->n_nodes; n++)
 	{
 		char	   *more = Format("%s%s\"{%d-%ld}\"", sets, n == 0 ? "" : ",",

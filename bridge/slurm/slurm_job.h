@@ -32,10 +32,13 @@ typedef struct SlurmJob
 	const char *account;
 	const char *comment;
 	const char *nodes;			/* "n[1-2]" */
+	char	   *node_list;		/* a copy's nodes */
 	long		minutes;		/* 0: no limit */
 	int			n_nodes;
 	long		per_node;		/* devices */
 	int			restarts;
+	long long	start;			/* seconds of the epoch; 0: it has not started */
+	long long	end;
 	long long	number;			/* of an array, the array's */
 	int			n_tasks;		/* that the row stands for, at least 1 */
 	int		   *tasks;			/* their numbers, -1: no array */
@@ -44,6 +47,7 @@ typedef struct SlurmJob
 extern json_t * SlurmJobs(void);
 extern bool SlurmJobTake(const json_t * row, SlurmJob *job);
 extern void SlurmJobTask(SlurmJob *job, int t);
+extern SlurmJob *SlurmJobCopy(const SlurmJob *job);
 extern void SlurmJobFree(SlurmJob *job);
 extern char *SlurmNodes(const char *list);
 extern char *SlurmAnyDevices(const SlurmJob *job, int from);

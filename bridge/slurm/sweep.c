@@ -5,20 +5,25 @@
  *
  * A run of a job is called UUID:RESTARTS, of an array's task UUID_TASK:RESTARTS;
  * that is its key at reserve().  A denial stays one, so the next try has the
- * key with "~1", then "~2".  The bridge keeps nothing on disk: after a restart
- * the same keys have the same answers.
+ * key with "~1", then "~2".  The bridge keeps nothing on disk: jobs have the
+ * name in their spec, and after a restart the same keys have the same answers.
  *
  *	waits, held			reserve; once funded, scontrol release
  *	waits, released		the same, and hold it again while it is not funded
+ *	waits, over			scancel, if it was cancelled; else a new UUID
  *	runs, funded		placed
  *	runs, not funded	reserve and placed, else scancel
- *	runs, over			scancel
+ *	runs, over			scancel, unless it began after that; else requeue
  *	ended, not placed	placed, if it ran; else cancel
- *	unknown to Slurm	cancel, after a minute
+ *	unknown to Slurm	placed, if it was seen to run; else cancel, after a minute
+ *
+ * A job is over and waits or runs where slurmctld was killed and knows nothing
+ * of a run that its nodes saw: it launches the job again under the same name.
  *
  *-------------------------------------------------------------------------
  */
 #include <jansson.h>
+#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,9 +36,9 @@
 #include "util.h"
 
 #define GONE_NS			(60 * NS_PER_S) /* unknown to Slurm for so long */
+#define FORGOTTEN_NS	(10 * NS_PER_S) /* while the database says it runs */
 #define REFUSED_NS	(30 * NS_PER_S) /* it may run before it is placed */
 #define ANYWHERE_NS	(3 * NS_PER_S)	/* between two tries of what is over */
-#define MOST_DEVICES	16		/* of a node, that such a job is tried on */
 #define LONGEST_PAUSE	(60 * NS_PER_S) /* between two tries to get credit */
 
 /* A run that the bridge knows. */
@@ -44,6 +49,7 @@ typedef struct Run
 	long long	job;			/* 0: nothing is reserved yet */
 	bool		open;			/* not over, in the database */
 	bool		waits;			/* its credit is set aside */
+	bool		denied;			/* the last try, or its account has no line */
 	bool		placed;			/* it has had an attempt */
 	bool		idle;			/* it waits, funded or not */
 	int			tries;			/* that were denied */
@@ -51,22 +57,35 @@ typedef struct Run
 	int64_t		pause_ns;
 	int64_t		refused_ns;		/* placed() first refused it; 0: it did not */
 	int64_t		seen_ns;		/* when Slurm last told of it */
+	bool		forgotten;		/* Slurm does not, and it is being stopped */
+	SlurmJob   *seen;			/* as it ran while it could not be placed */
 	struct Run *next;
 } Run;
 
 static Run *runs;
+static void *runs_by_name;
+static int64_t sweep_ns;		/* when the sweep began that goes on */
 
 static void sweep(void);
 static Run *run_of(const char *name);
-static void learn_states(void);
+static int	by_name(const void *a, const void *b);
+static bool learn_states(void);
 static void look(const SlurmJob *job);
+static void look_alone(const SlurmJob *job);
+static void remember(Run *run, const SlurmJob *job);
 static void look_waiting(Run *run, const SlurmJob *job);
 static void look_running(Run *run, const SlurmJob *job);
 static void look_ended(Run *run, const SlurmJob *job);
+static void name_anew(const SlurmJob *job);
+static void send_back(const SlurmJob *job);
+static bool ended_at(const Run *run, long long *at);
 static bool fund(Run *run, const SlurmJob *job);
+static bool has_code(const PGresult * result, const char *begins);
+static bool find_over(Run *run, const char *org);
 static void tell_why(const SlurmJob *job, const char *reason);
 static bool place(Run *run, const SlurmJob *job, const char *sets);
 static void place_anywhere(Run *run, const SlurmJob *job);
+static int	devices_of(const SlurmJob *job);
 static void cancel(Run *run, const char *why);
 static void forget_gone(void);
 
@@ -97,21 +116,17 @@ sweep(void)
 	json_t	   *row;
 	size_t		i;
 	PGresult   *cycle;
+	bool		there;
 	const char *pool[] = {slurm.pool};
 
+	sweep_ns = MonotonicNs();
 	/* funds what waits for credit, and counts use */
 	cycle = SqlCall("SELECT FROM gpucredit.place($1)", 1, pool);
-	if (cycle == NULL)
-		return;
+	there = cycle != NULL;
 	PQclear(cycle);
 	answer = SlurmJobs();
 	jobs = json_object_get(answer, "jobs");
-	if (!json_is_array(jobs))
-	{
-		json_decref(answer);
-		return;
-	}
-	learn_states();
+	there = there && learn_states();
 	json_array_foreach(jobs, i, row)
 	{
 		SlurmJob	job;
@@ -121,11 +136,16 @@ sweep(void)
 		for (int t = 0; t < job.n_tasks; t++)
 		{
 			SlurmJobTask(&job, t);
-			look(&job);
+			if (there)
+				look(&job);
+			else
+				look_alone(&job);
 		}
 		SlurmJobFree(&job);
 	}
-	forget_gone();
+	/* without an answer nothing is gone */
+	if (there && jobs != NULL)
+		forget_gone();
 	json_decref(answer);
 }
 
@@ -135,68 +155,66 @@ sweep(void)
 static Run *
 run_of(const char *name)
 {
+	Run			wanted = {.name = (char *) name};
+	Run		  **known = tfind(&wanted, &runs_by_name, by_name);
 	Run		   *run;
 
-	for (run = runs; run != NULL; run = run->next)
-	{
-		if (strcmp(run->name, name) == 0)
-			return run;
-	}
+	if (known != NULL)
+		return *known;
 	run = Alloc(sizeof(Run));
 	run->name = Dup(name);
+	run->seen_ns = MonotonicNs();
 	run->next = runs;
 	runs = run;
+	if (tsearch(run, &runs_by_name, by_name) == NULL)
+		Die("out of memory");
 	return run;
 }
 
+static int
+by_name(const void *a, const void *b)
+{
+	return strcmp(((const Run *) a)->name, ((const Run *) b)->name);
+}
+
 /*
- * Where the open jobs of the pool stand.  One that no run is known of has
- * vanished from Slurm.
+ * Where the open jobs of the pool stand.  One that Slurm does not tell of is
+ * gone a minute later.
  */
-static void
+static bool
 learn_states(void)
 {
 	const char *pool[] = {slurm.pool};
-	PGresult   *open = SqlCall("SELECT j.org, j.job, j.state = 'queued',"
+	PGresult   *open = SqlCall("SELECT j.org, j.job, coalesce(j.spec->>'foreign',"
+							   " format('job %s of %s', j.job, j.org)),"
+							   " j.state = 'queued', j.attempt > 0,"
 							   " j.state IN ('queued', 'unfunded')"
-							   " AND j.submitted_at < gpucredit.now() - '1 min'::interval,"
-							   " j.attempt > 0, j.state IN ('queued', 'unfunded')"
-							   " FROM gpucredit.jobs j"
+							   " FROM gpucredit.job j"
 							   " WHERE j.pool = $1 AND j.ended_at IS NULL", 1, pool);
 
 	if (open == NULL || PQresultStatus(open) != PGRES_TUPLES_OK)
 	{
+		if (open != NULL)
+			Say("event=no_states error=\"%.200s\"", PQresultErrorMessage(open));
 		PQclear(open);
-		return;
+		return false;
 	}
 	for (Run *run = runs; run != NULL; run = run->next)
 		run->open = run->waits = run->idle = false;
 	for (int i = 0; i < PQntuples(open); i++)
 	{
-		long long	id = atoll(PQgetvalue(open, i, 1));
-		Run		   *run = runs;
+		Run		   *run = run_of(PQgetvalue(open, i, 2));
 
-		while (run != NULL && (run->job != id || strcmp(run->org,
-														PQgetvalue(open, i, 0)) != 0))
-			run = run->next;
-		if (run != NULL)
-		{
-			run->open = true;
-			run->waits = *PQgetvalue(open, i, 2) == 't';
-			run->placed = *PQgetvalue(open, i, 4) == 't';
-			run->idle = *PQgetvalue(open, i, 5) == 't';
-		}
-		else if (*PQgetvalue(open, i, 3) == 't')
-		{
-			/* known again by its key, if Slurm still has it */
-			run = run_of(Format("job %lld of %s", id, PQgetvalue(open, i, 0)));
+		if (run->org == NULL)
 			run->org = Dup(PQgetvalue(open, i, 0));
-			run->job = id;
-			run->open = run->idle = true;
-			run->seen_ns = MonotonicNs();
-		}
+		run->job = atoll(PQgetvalue(open, i, 1));
+		run->open = true;
+		run->waits = *PQgetvalue(open, i, 3) == 't';
+		run->placed = *PQgetvalue(open, i, 4) == 't';
+		run->idle = *PQgetvalue(open, i, 5) == 't';
 	}
 	PQclear(open);
+	return true;
 }
 
 static void
@@ -213,17 +231,49 @@ look(const SlurmJob *job)
 		look_ended(run, job);
 }
 
+/*
+ * The database is away: what is not known to be funded waits.
+ */
+static void
+look_alone(const SlurmJob *job)
+{
+	Run		   *run = run_of(job->name);
+
+	run->seen_ns = MonotonicNs();
+	if (job->state == SLURM_WAITS && !job->held && !run->waits)
+		CommandSlurm("scontrol", "hold", job->id);
+	else if (job->state == SLURM_RUNS)
+		remember(run, job);
+}
+
+/*
+ * Slurm may have run it again, or forgotten it, before it can be placed.
+ */
+static void
+remember(Run *run, const SlurmJob *job)
+{
+	if (run->seen == NULL)
+		run->seen = SlurmJobCopy(job);
+}
+
+/*
+ * It waits: held until its credit is set aside, released then.
+ */
 static void
 look_waiting(Run *run, const SlurmJob *job)
 {
 	bool		funded = run->job != 0 ? run->waits : fund(run, job);
+	long long	ended;
 
 	if (funded && job->held)
 		CommandSlurm("scontrol", "release", job->id);
 	else if (!funded && run->job != 0 && !run->open)
 	{
 		Say("event=over job=%s", job->id);
-		CommandSlurm("scancel", job->id, NULL);
+		if (ended_at(run, &ended))
+			name_anew(job);
+		else if (ended == 0)
+			CommandSlurm("scancel", job->id, NULL);
 	}
 	else if (!funded && !job->held)
 		CommandSlurm("scontrol", "hold", job->id);
@@ -236,22 +286,79 @@ static void
 look_running(Run *run, const SlurmJob *job)
 {
 	bool		funded = run->job != 0 ? run->waits : fund(run, job);
+	long long	ended = 0;
 
 	if (funded)
 	{
 		/* the attempt before it on a device may be about to be settled */
+		remember(run, job);
 		if (place(run, job, job->gpus))
 			run->refused_ns = 0;
 		else if (run->refused_ns == 0)
 			run->refused_ns = MonotonicNs();
 		else if (MonotonicNs() - run->refused_ns > REFUSED_NS)
-			CommandSlurm("scontrol", "requeuehold", job->id);
+			send_back(job);
 	}
-	else if (!run->open)
+	else if (!run->open && (run->job != 0 || run->denied))
 	{
-		Say("event=unpaid job=%s", job->id);
-		CommandSlurm("scancel", job->id, NULL);
+		Say("event=%s job=%s", run->job != 0 ? "over" : "unpaid", job->id);
+		if (run->job != 0 && ended_at(run, &ended) && job->start > ended)
+			send_back(job);
+		else if (ended >= 0)
+			CommandSlurm("scancel", job->id, NULL);
 	}
+}
+
+/*
+ * Let it wait again; where it may not be run twice, end it.
+ */
+static void
+send_back(const SlurmJob *job)
+{
+	if (!CommandSlurm("scontrol", "requeuehold", job->id))
+		CommandSlurm("scancel", job->id, NULL);
+}
+
+/*
+ * Did it run?  "at": when that ended, in seconds of the epoch; 0: it was
+ * cancelled before; -1: the database does not say.
+ */
+static bool
+ended_at(const Run *run, long long *at)
+{
+	char	   *id = Format("%lld", run->job);
+	const char *values[] = {run->org, id};
+	PGresult   *result = SqlCall("SELECT CASE WHEN j.attempt > 0"
+								 " AND j.state <> 'cancelled'"
+								 " THEN extract(epoch FROM j.ended_at)::bigint"
+								 " ELSE 0 END FROM gpucredit.job j"
+								 " WHERE j.org = $1 AND j.job = $2", 2, values);
+
+	*at = result == NULL || PQntuples(result) != 1 ? -1 :
+		atoll(PQgetvalue(result, 0, 0));
+	PQclear(result);
+	free(id);
+	return *at > 0;
+}
+
+/*
+ * A run that is over had its name.
+ */
+static void
+name_anew(const SlurmJob *job)
+{
+	PGresult   *uuid = SqlCall("SELECT gen_random_uuid()", 0, NULL);
+	char	   *id = Format("JobId=%s", job->id);
+	char	   *comment;
+
+	if (uuid != NULL && PQntuples(uuid) == 1)
+	{
+		comment = Format("AdminComment=gpucredit:%s", PQgetvalue(uuid, 0, 0));
+		CommandSlurm3("scontrol", "update", id, comment);
+		free(comment);
+	}
+	PQclear(uuid);
+	free(id);
 }
 
 /*
@@ -260,10 +367,15 @@ look_running(Run *run, const SlurmJob *job)
 static void
 look_ended(Run *run, const SlurmJob *job)
 {
-	if (run->job == 0 && !job->ran)
+	if (run->job == 0 && (!job->ran || !fund(run, job)))
 		return;
-	if (run->job == 0 && !fund(run, job))
-		return;
+	/* its node did not hear of its end: slurmd was killed */
+	if (run->open && !run->idle && !run->forgotten &&
+		time(NULL) - job->end > FORGOTTEN_NS / NS_PER_S)
+	{
+		run->forgotten = true;
+		cancel(run, "slurm: it is over");
+	}
 	if (!run->open || !run->idle)
 		return;
 	if (job->ran && !run->placed && run->waits)
@@ -281,7 +393,10 @@ fund(Run *run, const SlurmJob *job)
 	SlurmPayer	payer = {0};
 	bool		again = true;
 
-	if (MonotonicNs() < run->next_ns || !PayerFind(job->account, &payer))
+	if (MonotonicNs() < run->next_ns)
+		return false;
+	run->denied = !PayerFind(job->account, &payer);
+	if (run->denied)
 		return false;
 	while (again && run->job == 0)
 	{
@@ -299,23 +414,31 @@ fund(Run *run, const SlurmJob *job)
 			{
 				run->org = Dup(payer.org);
 				run->job = atoll(PQgetvalue(result, 0, 0));
-				/* a replay may be of one that is placed, or over */
+				/* the open ones are known by name: a replay is over */
 				run->open = run->waits = run->idle =
 					*PQgetvalue(result, 0, 3) == 'f';
-				if (!run->waits)
-					learn_states();
 			}
 			else
 			{
 				again = *PQgetvalue(result, 0, 3) == 't';
 				run->tries++;
+				run->denied = true;
 				if (!again)
 					tell_why(job, PQgetvalue(result, 0, 2));
 			}
 		}
-		else if (result != NULL)
+		else if (has_code(result, "UC201"))
+		{
+			/* its time limit, or a setting, is another since */
+			again = !find_over(run, payer.org);
+			run->tries += again;
+		}
+		else if (has_code(result, "UC") || has_code(result, "22"))
+		{
+			run->denied = true;
 			tell_why(job, PQresultErrorField(result,
 											 PG_DIAG_MESSAGE_PRIMARY));
+		}
 		PQclear(result);
 		free(key);
 		free(spec);
@@ -329,6 +452,39 @@ fund(Run *run, const SlurmJob *job)
 	}
 	PayerFree(&payer);
 	return run->waits;
+}
+
+/*
+ * Is it an error whose code begins so?
+ */
+static bool
+has_code(const PGresult * result, const char *begins)
+{
+	const char *code = result == NULL ? NULL :
+		PQresultErrorField(result, PG_DIAG_SQLSTATE);
+
+	return code != NULL && strncmp(code, begins, strlen(begins)) == 0;
+}
+
+/*
+ * Was it a job that is over?  Otherwise it was a denial.
+ */
+static bool
+find_over(Run *run, const char *org)
+{
+	const char *values[] = {org, slurm.pool, run->name};
+	PGresult   *result = SqlCall("SELECT j.job FROM gpucredit.job j"
+								 " WHERE j.org = $1 AND j.pool = $2"
+								 " AND j.spec->>'foreign' = $3", 3, values);
+	bool		found = result == NULL || PQntuples(result) > 0;
+
+	if (result != NULL && PQntuples(result) > 0)
+	{
+		run->org = Dup(org);
+		run->job = atoll(PQgetvalue(result, 0, 0));
+	}
+	PQclear(result);
+	return found;
 }
 
 /*
@@ -355,14 +511,17 @@ place(Run *run, const SlurmJob *job, const char *sets)
 {
 	char	   *nodes = SlurmNodes(job->nodes);
 	char	   *id = Format("%lld", run->job);
-	const char *values[] = {run->org, id, NULL, nodes, sets};
+	const char *values[] = {run->org, id, NULL, nodes, sets, NULL};
 	char	   *key = Format("placed %s", run->name);
+	char	   *ran = Format("%lld s", job->start > 0 && job->start < time(NULL) ?
+							 (long long) time(NULL) - job->start : 0);
 	PGresult   *result;
 	bool		refused;
 
 	values[2] = key;
+	values[5] = ran;
 	result = SqlCall("SELECT p.attempt FROM gpucredit.placed($1, $2, $3,"
-					 " $4, $5) p", 5, values);
+					 " $4, $5, ran => $6) p", 6, values);
 	refused = result != NULL && PQresultStatus(result) != PGRES_TUPLES_OK;
 	if (refused)
 		Say("event=not_placed job=%s nodes=%s gpus=%s error=\"%s: %s\"",
@@ -375,6 +534,7 @@ place(Run *run, const SlurmJob *job, const char *sets)
 	free(nodes);
 	free(id);
 	free(key);
+	free(ran);
 	return !refused;
 }
 
@@ -389,15 +549,33 @@ place_anywhere(Run *run, const SlurmJob *job)
 		(*job->gpus != '\0' && place(run, job, job->gpus)))
 		return;
 	run->next_ns = MonotonicNs() + ANYWHERE_NS;
-	for (int from = 0; from < MOST_DEVICES && run->waits; from++)
+	for (int from = 0, n = devices_of(job); run->waits &&
+		 from + job->per_node <= n; from++)
 	{
 		char	   *sets = SlurmAnyDevices(job, from);
 
-		if (sets == NULL)
-			break;
 		(void) place(run, job, sets);
 		free(sets);
 	}
+}
+
+/*
+ * How many devices each of its nodes has, at least.
+ */
+static int
+devices_of(const SlurmJob *job)
+{
+	char	   *nodes = SlurmNodes(job->nodes);
+	const char *values[] = {nodes};
+	PGresult   *result = SqlCall("SELECT coalesce(min(n.gpus), 0)"
+								 " FROM gpucredit.node n"
+								 " WHERE n.node = ANY ($1::text[])", 1, values);
+	int			n = result == NULL || PQntuples(result) != 1 ? 0 :
+		atoi(PQgetvalue(result, 0, 0));
+
+	PQclear(result);
+	free(nodes);
+	return n;
 }
 
 static void
@@ -427,7 +605,17 @@ forget_gone(void)
 	{
 		Run		   *run = *link;
 
-		if (MonotonicNs() - run->seen_ns <= GONE_NS)
+		int64_t		unseen = MonotonicNs() - run->seen_ns;
+
+		if (run->seen_ns < sweep_ns && run->seen != NULL && run->waits)
+			place_anywhere(run, run->seen);
+		if (unseen > FORGOTTEN_NS && run->open && !run->idle &&
+			!run->forgotten)
+		{
+			run->forgotten = true;
+			cancel(run, "slurm: it is forgotten");
+		}
+		if (unseen <= GONE_NS || (run->seen != NULL && run->waits))
 		{
 			link = &run->next;
 			continue;
@@ -435,6 +623,10 @@ forget_gone(void)
 		if (run->job != 0 && run->open && run->idle)
 			cancel(run, "slurm: it is gone");
 		*link = run->next;
+		(void) tdelete(run, &runs_by_name, by_name);
+		if (run->seen != NULL)
+			SlurmJobFree(run->seen);
+		free(run->seen);
 		free(run->name);
 		free(run->org);
 		free(run);

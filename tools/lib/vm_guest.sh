@@ -50,7 +50,7 @@ export GC_AGENT_BIN=$PWD/agent HOME=/root
 ln -sf /usr/sbin/gpucredit-agent /usr/lib/gpucredit/gpucredit-keeper agent
 ln -sf /usr/bin/gpucredit cli
 dpkg -i ../postgresql-15-*.deb ../gpucredit-agent_*.deb ../gpucredit-client_*.deb \
-	../gpucredit-slurm-*.deb >/tmp/dpkg.log 2>&1 || cat /tmp/dpkg.log
+	../gpucredit-slurm-commands_*.deb >/tmp/dpkg.log 2>&1 || cat /tmp/dpkg.log
 (run_tests "$@")
 echo "vm: exit $?"
 sync
