@@ -23,6 +23,17 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep time);
 
+# What the tests started; a test that dies leaves none of it.
+my %started;
+
+END
+{
+	my $status = $?;
+
+	kill 'KILL', keys %started;
+	$? = $status;
+}
+
 our @EXPORT = qw(
   kubernetes make_tenant make_node start_bridge kill_bridge end_bridge api play
   make_pod make_workload workload check_of pods_of pod phase status_of annotation sql wait_for bill_of ran_of
@@ -71,6 +82,7 @@ sub start_apiserver
 
 	chomp($k->{url} = readline($out) // die "the API server did not start\n");
 	@$k{qw(api_pid api_out)} = ($pid, $out);
+	$started{$pid} = 1;
 	return;
 }
 
@@ -147,6 +159,7 @@ sub start_bridge
 
 	unlink $conf;
 	append_to_file($conf, join '', map { "$_ = $all{$_}\n" } sort keys %all);
+	append_to_file("$k->{folder}/$name.log", '');	# it may be read at once
 	my $pid = fork();
 
 	die "fork: $!" unless defined $pid;
@@ -156,6 +169,7 @@ sub start_bridge
 		exec($bridge, 'kubernetes', $conf) or POSIX::_exit(127);
 	}
 	$k->{bridges}{$name} = $pid;
+	$started{$pid} = 1;
 	return;
 }
 
@@ -174,6 +188,7 @@ sub end_bridge
 
 	kill($signal || 'TERM', $pid);
 	waitpid($pid, 0);
+	delete $started{$pid};
 	return;
 }
 
@@ -366,6 +381,7 @@ sub end_kubernetes
 	end_bridge($k, $_) foreach keys %{ $k->{bridges} };
 	verify_empty($k->{server}, 'credit');
 	kill('TERM', $k->{api_pid});
+	delete $started{ $k->{api_pid} };
 	close($k->{api_out});
 	unlike(bridge_log($k), qr/event=(?:call_refused|pod_refused|load_refused|meter_refused)/,
 		'and nothing was refused that should not be')
