@@ -332,7 +332,7 @@ sub bills_are_fair
 	my $n = 0;
 
 	foreach my $row (split /\n/, sql($k, q{
-		SELECT j.job || ' ' || coalesce(sum(a.billed), 0)
+		SELECT j.job || ' ' || coalesce(sum(a.billed::numeric + coalesce(a.uncollected::numeric, 0)), 0)
 			|| ' ' || coalesce(max(h.held), 0) || ' ' || (j.spec->'kubernetes'->'pods')
 		FROM gpucredit.job j LEFT JOIN gpucredit.attempt a USING (org, job)
 			LEFT JOIN gpucredit.hold h ON h.org = j.org AND h.hold = a.hold
