@@ -9,12 +9,12 @@
  * GPUs whose INDEX is given.  It writes lines:
  *
  *	gpu INDEX MINOR MEMORY_MIB EVENTS UUID NAME
- *	none INDEX ERROR		NVML refuses even the GPU's UUID
- *	ready					all GPUs have their line
+ *	none INDEX ERROR		NVML refuses even the GPU's UUID.
+ *	ready					All GPUs have their line.
  *	sight INDEX ok|lost|error USED_MIB PROCESSES UTILIZATION ECC
  *	xid INDEX CODE
- *	done N					the answer to "look N" is complete
- *	failed WHY				then it ends
+ *	done N					The answer to "look N" is complete.
+ *	failed WHY				It ends.
  *
  * -1 means that NVML does not say.  It reads lines "look N".  Each GPU has an
  * event set of its own, so that a lost GPU does not silence the others.

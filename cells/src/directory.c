@@ -46,7 +46,11 @@ gpucredit_cells_home_of(PG_FUNCTION_ARGS)
 
 	require_caller();
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "home_of returns a row");
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_FUNCTION_DEFINITION),
+				 errmsg("home_of() is not declared to return a row"),
+				 errdetail("The function in the database is not the extension's."),
+				 errhint("Create extension gpucredit_cells again.")));
 	if (!PG_ARGISNULL(0))
 	{
 		const char *org = text_to_cstring(PG_GETARG_TEXT_PP(0));

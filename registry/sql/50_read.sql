@@ -42,6 +42,20 @@ END;
 COMMENT ON FUNCTION gpucredit_registry.named_caller(text) IS
 'Internal: who a name like account:ORG/PATH is.';
 
+CREATE FUNCTION gpucredit_registry.no_revision(m gpucredit_registry.model, rev text)
+RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	RAISE EXCEPTION 'revision "%" of "%/%" does not exist', left(rev, 64), (m).org, (m).name
+		USING ERRCODE = 'UC501', DETAIL = 'It is no branch, tag or oid of the repository.',
+		HINT = 'List the refs of the repository.', COLUMN = 'RevisionNotFound';
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.no_revision(gpucredit_registry.model, text) IS
+'Internal: raises UC501 for a revision.';
+
 /* A version's file for a caller; one answer for what is missing or hidden. */
 CREATE FUNCTION gpucredit_registry.require_file(m gpucredit_registry.model, rev text,
 	path text, OUT v gpucredit_registry.version, OUT f gpucredit_registry.file)
@@ -51,10 +65,7 @@ AS $$
 BEGIN
 	v := gpucredit_registry.find_version(m, require_file.rev);
 	IF (v).version IS NULL THEN
-		RAISE EXCEPTION 'revision "%" of "%/%" does not exist', left(require_file.rev, 64),
-			(m).org, (m).name
-			USING ERRCODE = 'UC501', DETAIL = 'It is no branch, tag or oid of the repository.',
-			HINT = 'List the refs of the repository.', COLUMN = 'RevisionNotFound';
+		PERFORM gpucredit_registry.no_revision(m, require_file.rev);
 	END IF;
 	SELECT o.* INTO f FROM gpucredit_registry.file o
 	WHERE o.org = (m).org AND o.version = (v).version AND o.path = require_file.path;

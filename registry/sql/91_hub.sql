@@ -161,20 +161,6 @@ END;
 COMMENT ON FUNCTION gpucredit_registry.hub_entries(gpucredit_registry.model, gpucredit_registry.version, text, boolean) IS
 'Internal: the tree of a version.';
 
-CREATE FUNCTION gpucredit_registry.no_revision(m gpucredit_registry.model, rev text)
-RETURNS void
-LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-	RAISE EXCEPTION 'revision "%" of "%/%" does not exist', left(rev, 64), (m).org, (m).name
-		USING ERRCODE = 'UC501', DETAIL = 'It is no branch, tag or oid of the repository.',
-		HINT = 'List the refs of the repository.', COLUMN = 'RevisionNotFound';
-END
-$$;
-COMMENT ON FUNCTION gpucredit_registry.no_revision(gpucredit_registry.model, text) IS
-'Internal: raises UC501 for a revision.';
-
 CREATE FUNCTION gpucredit_registry.hub_tree(r gpucredit_registry.http_request,
 	m gpucredit_registry.model, rev text, folder text)
 RETURNS gpucredit_registry.http_response

@@ -376,7 +376,7 @@ AS 'MODULE_PATHNAME', 'gpucredit_issue';
 COMMENT ON FUNCTION gpucredit.issue(text, text, text, numeric, text,
 	timestamptz, timestamptz, int, jsonb, text, interval) IS
 'Credit: issues credits to an account as a new bucket.
-amount: credits, above 0, at most 6 decimals. kind: paid, promo, grant. The bucket is active in [effective_at, expires_at). effective_at: NULL for now. valid_for: instead of expires_at, how long after effective_at the bucket expires. priority: low burns first. policy: what the bucket pays for, with the words gpu_types, tiers, pools, max_per_job, max_share.
+amount: credits, above 0, at most 6 decimals. kind: paid, promo, grant. The bucket is active in [effective_at, expires_at). effective_at: NULL: at once. valid_for: instead of expires_at, how long after effective_at the bucket expires. priority: low burns first. policy: what the bucket pays for, with the words gpu_types, tiers, pools, max_per_job, max_share.
 Result: the bucket, and whether the call was a replay.
 Errors: UC001 no such account; UC201 key used with other arguments; UC202 rate limited; 22003 amount; 22023 another malformed argument.';
 
