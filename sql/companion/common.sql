@@ -1,12 +1,9 @@
 /*
- * 00_common.sql: keys, the event log, and checks that all calls share.
+ * common.sql: keys, the event log, and checks that all calls of a companion
+ * extension share.  Its Makefile writes the extension's schema for @schema@.
  */
-CREATE SCHEMA gpucredit_registry;
-COMMENT ON SCHEMA gpucredit_registry IS
-'Model registry on gpucredit: repositories, their bytes, who may read them, what keeping them costs';
-
 /* A call that changes anything inserts its key here first; a twin waits. */
-CREATE TABLE gpucredit_registry.request (
+CREATE TABLE @schema@.request (
 	org text COLLATE "C" NOT NULL,
 	key text COLLATE "C" NOT NULL,
 	operation text NOT NULL,
@@ -15,11 +12,11 @@ CREATE TABLE gpucredit_registry.request (
 	created_at timestamptz NOT NULL,
 	CONSTRAINT request_pkey PRIMARY KEY (org, key)
 );
-COMMENT ON TABLE gpucredit_registry.request IS
+COMMENT ON TABLE @schema@.request IS
 'Idempotency keys, with their arguments'' fingerprint and result';
 
 /* What was decided, by whom; rows are only ever added. */
-CREATE TABLE gpucredit_registry.event (
+CREATE TABLE @schema@.event (
 	event bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
 	at timestamptz NOT NULL DEFAULT gpucredit.now(),
 	org text COLLATE "C" NOT NULL,
@@ -27,11 +24,11 @@ CREATE TABLE gpucredit_registry.event (
 	caller text NOT NULL,
 	detail jsonb NOT NULL
 );
-CREATE INDEX event_org ON gpucredit_registry.event (org, event);
-COMMENT ON TABLE gpucredit_registry.event IS
-'Audit log of the registry: each change, its caller and its arguments';
+CREATE INDEX event_org ON @schema@.event (org, event);
+COMMENT ON TABLE @schema@.event IS
+'Audit log: each change, its caller and its arguments';
 
-CREATE FUNCTION gpucredit_registry.refuse_change() RETURNS trigger
+CREATE FUNCTION @schema@.refuse_change() RETURNS trigger
 LANGUAGE plpgsql
 AS $$
 BEGIN
@@ -41,16 +38,16 @@ BEGIN
 		HINT = 'Add a row that says what changed.';
 END
 $$;
-COMMENT ON FUNCTION gpucredit_registry.refuse_change() IS
+COMMENT ON FUNCTION @schema@.refuse_change() IS
 'Internal: refuses to change or delete rows of an append-only table (UC901).';
 CREATE TRIGGER event_append_only
-BEFORE UPDATE OR DELETE OR TRUNCATE ON gpucredit_registry.event
-FOR EACH STATEMENT EXECUTE FUNCTION gpucredit_registry.refuse_change();
+BEFORE UPDATE OR DELETE OR TRUNCATE ON @schema@.event
+FOR EACH STATEMENT EXECUTE FUNCTION @schema@.refuse_change();
 
 /*
  * The result of an earlier call with this key, or NULL for the first one.
  */
-CREATE FUNCTION gpucredit_registry.request_begin(org text, key text,
+CREATE FUNCTION @schema@.request_begin(org text, key text,
 	operation text, arguments jsonb) RETURNS jsonb
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -61,10 +58,10 @@ DECLARE
 	old record;
 BEGIN
 	IF coalesce(octet_length(request_begin.key), 0) NOT BETWEEN 1 AND 255 THEN
-		PERFORM gpucredit_registry.refuse('key must have 1 to 255 bytes',
+		PERFORM @schema@.refuse('key must have 1 to 255 bytes',
 			'A key names one call, so that its repetition changes nothing.');
 	END IF;
-	INSERT INTO gpucredit_registry.request
+	INSERT INTO @schema@.request
 	VALUES (request_begin.org, request_begin.key, request_begin.operation, print, NULL,
 		gpucredit.now())
 	ON CONFLICT DO NOTHING;
@@ -72,7 +69,7 @@ BEGIN
 		RETURN NULL;
 	END IF;
 	SELECT r.fingerprint, r.result INTO STRICT old
-	FROM gpucredit_registry.request r
+	FROM @schema@.request r
 	WHERE r.org = request_begin.org AND r.key = request_begin.key;
 	IF old.fingerprint <> print THEN
 		RAISE EXCEPTION 'key "%" was used with other arguments', left(request_begin.key, 64)
@@ -83,21 +80,21 @@ BEGIN
 	RETURN old.result;
 END
 $$;
-COMMENT ON FUNCTION gpucredit_registry.request_begin(text, text, text, jsonb) IS
+COMMENT ON FUNCTION @schema@.request_begin(text, text, text, jsonb) IS
 'Internal: inserts a key, or gives the result of the call that had it. Errors: UC201 used with other arguments; 22023.';
 
-CREATE FUNCTION gpucredit_registry.request_end(org text, key text, result jsonb)
+CREATE FUNCTION @schema@.request_end(org text, key text, result jsonb)
 RETURNS jsonb
 LANGUAGE sql VOLATILE
 BEGIN ATOMIC
-	UPDATE gpucredit_registry.request r SET result = request_end.result
+	UPDATE @schema@.request r SET result = request_end.result
 	WHERE r.org = request_end.org AND r.key = request_end.key
 	RETURNING r.result;
 END;
-COMMENT ON FUNCTION gpucredit_registry.request_end(text, text, jsonb) IS
+COMMENT ON FUNCTION @schema@.request_end(text, text, jsonb) IS
 'Internal: keeps what a keyed call answers.';
 
-CREATE FUNCTION gpucredit_registry.refuse(message text, detail text,
+CREATE FUNCTION @schema@.refuse(message text, detail text,
 	hint text DEFAULT 'Correct the argument and call again.') RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -108,26 +105,11 @@ BEGIN
 		HINT = refuse.hint;
 END
 $$;
-COMMENT ON FUNCTION gpucredit_registry.refuse(text, text, text) IS
+COMMENT ON FUNCTION @schema@.refuse(text, text, text) IS
 'Internal: raises 22023.';
 
-/* One message, whether it is not there or not for the caller. */
-CREATE FUNCTION gpucredit_registry.not_found(what text) RETURNS void
-LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-	RAISE EXCEPTION '% does not exist', not_found.what
-		USING ERRCODE = 'UC501',
-		DETAIL = 'It is not there, or the caller may not see it.',
-		HINT = 'Check the name, and that the caller may read the repository.';
-END
-$$;
-COMMENT ON FUNCTION gpucredit_registry.not_found(text) IS
-'Internal: raises UC501.';
-
 /* gpucredit knows who a tenant is, and whose accounts it may see. */
-CREATE FUNCTION gpucredit_registry.check_account(org text, account text)
+CREATE FUNCTION @schema@.check_account(org text, account text)
 RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -137,16 +119,16 @@ BEGIN
 	FROM gpucredit.balance(check_account.org, check_account.account) b;
 END
 $$;
-COMMENT ON FUNCTION gpucredit_registry.check_account(text, text) IS
+COMMENT ON FUNCTION @schema@.check_account(text, text) IS
 'Internal: raises UC001 unless the account exists and the session may see it.';
 
-CREATE FUNCTION gpucredit_registry.record(org text, operation text, caller text,
+CREATE FUNCTION @schema@.record(org text, operation text, caller text,
 	detail jsonb) RETURNS void
 LANGUAGE sql VOLATILE
 BEGIN ATOMIC
-	INSERT INTO gpucredit_registry.event (org, operation, caller, detail)
+	INSERT INTO @schema@.event (org, operation, caller, detail)
 	VALUES (record.org, record.operation, coalesce(record.caller, session_user),
 		jsonb_strip_nulls(record.detail));
 END;
-COMMENT ON FUNCTION gpucredit_registry.record(text, text, text, jsonb) IS
+COMMENT ON FUNCTION @schema@.record(text, text, text, jsonb) IS
 'Internal: adds a row to the event log.';

@@ -1,0 +1,6 @@
+/*
+ * 00_schema.sql: the schema; sql/companion/common.sql follows.
+ */
+CREATE SCHEMA gpucredit_registry;
+COMMENT ON SCHEMA gpucredit_registry IS
+'Model registry on gpucredit: repositories, their bytes, who may read them, what keeping them costs';
