@@ -90,6 +90,9 @@ END
 			mknod "$SLURM_DIR/dev/$node-$gpu" c 1 3
 		done
 	done >"$SLURM_DIR/gres.conf"
+	# later versions want cgroups, or to hear that there are none
+	[[ $(slurmd -V) =~ \ 2[0-2]\. ]] ||
+		echo CgroupPlugin=disabled >"$SLURM_DIR/cgroup.conf"
 	for script in prolog epilog; do
 		cat >"$SLURM_DIR/$script" <<END
 #!/bin/sh
@@ -195,9 +198,7 @@ slurm_cluster()
 	slurmctld -i
 	slurm_start n1
 	slurm_start n2
-	until [ "$(sinfo -h -N -t idle -o %N 2>/dev/null | wc -l)" = 2 ]; do
-		sleep 0.2
-	done
+	wait_until nodes_idle
 }
 
 slurm_end()
@@ -242,11 +243,12 @@ wait_until()
 		! "$@" || return 0
 		sleep 0.2
 	done
-	tail -n 20 "$SLURM_DIR/bridge.log" "$SLURM_DIR"/agent-n?.log >&2
+	tail -n 20 "$SLURM_DIR"/{bridge,ctld,n1}.log "$SLURM_DIR"/agent-n?.log >&2
 	squeue >&2
 	gc_die "waited too long: $*"
 }
 
+nodes_idle() { [ "$(sinfo -h -N -t idle -o %N 2>/dev/null | wc -l)" = 2 ]; }
 has_state() { [ "$(state_of "$1")" = "$2" ]; }
 is_over() { [[ "$(state_of "$1")" =~ COMPLETED|FAILED|CANCELLED|TIMEOUT ]]; }
 is_held() { scontrol show job --oneliner "$1" | grep -q 'Reason=JobHeld'; }
