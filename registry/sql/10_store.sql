@@ -128,6 +128,8 @@ BEGIN
 	IF NOT FOUND THEN
 		INSERT INTO gpucredit_registry.usage
 		VALUES (change_usage.org, today, 0, change_usage.change, instant);
+		PERFORM gpucredit_registry.alert_quota(change_usage.org, 'storage_quota',
+			change_usage.change);
 		RETURN;
 	END IF;
 	instant := greatest(instant, u.as_of);
@@ -147,6 +149,8 @@ BEGIN
 			+ o.bytes * extract(epoch FROM instant - o.as_of),
 		bytes = o.bytes + change_usage.change, as_of = instant
 	WHERE o.org = u.org AND o.day = u.day;
+	PERFORM gpucredit_registry.alert_quota(u.org, 'storage_quota',
+		u.bytes + change_usage.change);
 END
 $$;
 COMMENT ON FUNCTION gpucredit_registry.change_usage(text, bigint) IS

@@ -51,7 +51,9 @@ COMMENT ON TABLE gpucredit_registry.upload_run IS
 CREATE TABLE gpucredit_registry.quota (
 	org text COLLATE "C" PRIMARY KEY,
 	bytes bigint CHECK (bytes >= 0),
-	egress_bytes bigint CHECK (egress_bytes >= 0)
+	egress_bytes bigint CHECK (egress_bytes >= 0),
+	storage_told boolean NOT NULL DEFAULT false,	/* that 80 % is used */
+	egress_told boolean NOT NULL DEFAULT false
 );
 COMMENT ON TABLE gpucredit_registry.quota IS
 'The unique bytes an organisation may store, and read in 30 days; NULL: any number';
@@ -71,7 +73,12 @@ BEGIN
 	INSERT INTO gpucredit_registry.quota
 	VALUES (set_storage_quota.org, set_storage_quota.bytes, set_storage_quota.egress_bytes)
 	ON CONFLICT ON CONSTRAINT quota_pkey DO UPDATE
-	SET bytes = excluded.bytes, egress_bytes = excluded.egress_bytes;
+	SET bytes = excluded.bytes, egress_bytes = excluded.egress_bytes,
+		storage_told = false, egress_told = false;
+	PERFORM gpucredit_registry.alert_quota(set_storage_quota.org, 'storage_quota',
+			gpucredit_registry.unique_bytes(set_storage_quota.org)),
+		gpucredit_registry.alert_quota(set_storage_quota.org, 'egress_quota',
+			gpucredit_registry.egress_bytes(set_storage_quota.org));
 	PERFORM gpucredit_registry.record(set_storage_quota.org, 'set_storage_quota', NULL,
 		jsonb_build_object('bytes', set_storage_quota.bytes, 'egress_bytes',
 			set_storage_quota.egress_bytes));
@@ -79,7 +86,7 @@ END
 $$;
 COMMENT ON FUNCTION gpucredit_registry.set_storage_quota(text, bigint, bigint) IS
 'Quotas: how many unique bytes an organisation may store, and how many it may read in 30 days; NULL: any number.
-What is stored already stays. Errors: UC001 no such organisation; 22023.';
+What is stored already stays. Once 80 % of a quota are used, the owner is told (alerts). Errors: UC001 no such organisation; 22023.';
 
 /* The largest file, and what one part of a multipart upload has. */
 CREATE FUNCTION gpucredit_registry.part_bytes() RETURNS bigint

@@ -147,6 +147,7 @@ AS $$
 DECLARE
 	today date := (gpucredit.now() AT TIME ZONE 'UTC')::date;
 	allowed bigint;
+	used bigint;
 BEGIN
 	SELECT q.egress_bytes INTO allowed FROM gpucredit_registry.quota q
 	WHERE q.org = open_read.org;
@@ -154,10 +155,12 @@ BEGIN
 		/* one after the other, so that together they keep the quota */
 		PERFORM pg_advisory_xact_lock(hashtextextended('gpucredit_registry.egress '
 			|| open_read.org, 0));
-		IF gpucredit_registry.egress_bytes(open_read.org) + open_read.bytes > allowed THEN
+		used := gpucredit_registry.egress_bytes(open_read.org) + open_read.bytes;
+		IF used > allowed THEN
 			open_read.reason := 'egress_quota';
 			RETURN;
 		END IF;
+		PERFORM gpucredit_registry.alert_quota(open_read.org, 'egress_quota', used);
 	END IF;
 	IF gpucredit_registry.in_debt(open_read.org) THEN
 		open_read.reason := 'insufficient_credits';

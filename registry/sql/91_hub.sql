@@ -400,6 +400,35 @@ $$;
 COMMENT ON FUNCTION gpucredit_registry.hub_branch(gpucredit_registry.http_request, gpucredit_registry.model, text) IS
 'Internal: POST and DELETE .../branch/NAME and .../tag/NAME.';
 
+/* The Hub has no endpoint for scores; this is the registry's own. */
+CREATE FUNCTION gpucredit_registry.hub_scores(r gpucredit_registry.http_request,
+	m gpucredit_registry.model, rev text) RETURNS gpucredit_registry.http_response
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	b jsonb;
+	v gpucredit_registry.version := gpucredit_registry.find_version(m, rev);
+BEGIN
+	IF v.version IS NULL THEN
+		PERFORM gpucredit_registry.no_revision(m, rev);
+	END IF;
+	IF (r).method = 'POST' THEN
+		b := gpucredit_registry.body_of(r);
+		PERFORM gpucredit_registry.set_score_as(v, b ->> 'benchmark', b ->> 'metric',
+			(b ->> 'score')::numeric, b -> 'detail',
+			gpucredit_registry.caller_name((r).caller));
+	END IF;
+	RETURN gpucredit_registry.json_response((SELECT coalesce(jsonb_agg(jsonb_build_object(
+			'benchmark', s.benchmark, 'metric', s.metric, 'score', s.score,
+			'detail', s.detail) ORDER BY s.benchmark, s.metric), '[]')
+		FROM gpucredit_registry.score s
+		WHERE s.org = v.org AND s.version = v.version));
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.hub_scores(gpucredit_registry.http_request, gpucredit_registry.model, text) IS
+'Internal: GET .../scores/REV, and POST of {"benchmark", "metric", "score", "detail"}.';
+
 CREATE FUNCTION gpucredit_registry.hub_refs(r gpucredit_registry.http_request,
 	m gpucredit_registry.model) RETURNS gpucredit_registry.http_response
 LANGUAGE sql STABLE

@@ -25,7 +25,7 @@ DECLARE
 BEGIN
 	m := gpucredit_registry.require_model(repo_route.org, repo_route.name, repo_route.kind,
 		(r).caller, CASE WHEN route IN ('POST commit', 'POST branch', 'DELETE branch',
-			'POST tag', 'DELETE tag', 'POST preupload') THEN 'write' ELSE 'read' END);
+			'POST tag', 'DELETE tag', 'POST preupload', 'POST scores') THEN 'write' ELSE 'read' END);
 	CASE
 		WHEN route = 'GET ' AND words IS NULL THEN
 			RETURN gpucredit_registry.hub_info(r, m, NULL);
@@ -41,6 +41,8 @@ BEGIN
 			RETURN gpucredit_registry.hub_commit(r, m, words[2]);
 		WHEN route = 'GET commits' AND words[2] IS NOT NULL THEN
 			RETURN gpucredit_registry.hub_commits(r, m, words[2]);
+		WHEN route ~ '^(GET|POST) scores$' AND words[2] IS NOT NULL THEN
+			RETURN gpucredit_registry.hub_scores(r, m, words[2]);
 		WHEN route = 'GET refs' THEN
 			RETURN gpucredit_registry.hub_refs(r, m);
 		WHEN route ~ '^(POST|DELETE) (branch|tag)$' AND words[2] IS NOT NULL THEN

@@ -37,8 +37,12 @@ GRANT EXECUTE ON FUNCTION gpucredit_registry.create_model,
 	gpucredit_registry.delete_model, gpucredit_registry.set_tag,
 	gpucredit_registry.overlap, gpucredit_registry.grant_access, gpucredit_registry.revoke_access,
 	gpucredit_registry.issue_token, gpucredit_registry.start_upload,
-	gpucredit_registry.commit, gpucredit_registry.add_parent, gpucredit_registry.storage
+	gpucredit_registry.commit, gpucredit_registry.add_parent, gpucredit_registry.storage,
+	gpucredit_registry.set_score, gpucredit_registry.scores
 TO gpucredit_admin, gpucredit_app, gpucredit_tenant;
+
+GRANT EXECUTE ON FUNCTION gpucredit_registry.alerts
+TO gpucredit_admin, gpucredit_app, gpucredit_auditor, gpucredit_tenant;
 
 GRANT EXECUTE ON FUNCTION gpucredit_registry.resolve, gpucredit_registry.search,
 	gpucredit_registry.popular,

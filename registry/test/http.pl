@@ -194,6 +194,16 @@ status_is(json_request('POST', '/api/models/acme/base/commit/main', $acme,
 status_is(request('POST', '/api/models/acme/base/commit/main', token => $acme,
 		content => ' ' x (64 * 1024 * 1024 + 1)), 413, 'a body that is too large');
 
+# scores: who may read them gets them, who may write sets them
+status_is(json_request('POST', '/api/models/acme/base/scores/main', $acme,
+		{ benchmark => 'mmlu', metric => 'acc', score => 0.5 }), 200, 'a score is set');
+is(json_request('GET', '/api/models/acme/base/scores/main', $read)->{json}[0]{score}, 0.5, 'and read');
+status_is(json_request('POST', '/api/models/acme/base/scores/main', $read,
+		{ benchmark => 'mmlu', metric => 'acc', score => 1 }), 403, 'a token that may only read sets none');
+status_is(json_request('POST', '/api/models/acme/base/scores/main', $acme,
+		{ benchmark => 'mmlu', metric => 'acc', score => 'good' }), 400, 'no number');
+status_is(json_request('GET', '/api/models/acme/base/scores/none', $acme), 404, 'no such revision');
+
 # a hash grants nothing
 json_request('POST', '/api/repos/create', $rival, { name => 'own', organization => 'rival' });
 my $asked = batch($rival, 'rival/own', 'upload', $weights)->{json}{objects}[0];

@@ -58,6 +58,33 @@ is(q_(q{SELECT * FROM gpucredit_registry.overlap('acme', 1, 2)}), '4|0.666667',
 is(q_(q{SELECT * FROM gpucredit_registry.overlap('acme', 2, 1)}), '4|0.400000', 'and back');
 fails(q{SELECT gpucredit_registry.overlap('rival', 1, 2)}, 'UC501', 'not of another organisation');
 
+# scores
+my $score = q{SELECT gpucredit_registry.set_score('acme', 1, %s)};
+q_(sprintf($score, q{'mmlu/5-shot', 'accuracy', 0.7125, '{"shots": 5}'}));
+q_(sprintf($score, q{'mmlu/5-shot', 'accuracy', 0.7125, '{"shots": 5}'}));
+q_(sprintf($score, q{'gsm8k', 'exact_match', 0.5}));
+is(q_(q{SELECT benchmark, metric, score, detail FROM gpucredit_registry.scores('acme', 1)}),
+	qq{gsm8k|exact_match|0.5|\nmmlu/5-shot|accuracy|0.7125|{"shots": 5}}, 'scores of a version');
+is(q_(q{SELECT count(*) FROM gpucredit_registry.event WHERE operation = 'set_score'}), '2',
+	'the same again changes nothing');
+q_(sprintf($score, q{'gsm8k', 'exact_match', NULL}));
+is(q_(q{SELECT benchmark, score FROM gpucredit_registry.scores('acme', 1)}), 'mmlu/5-shot|0.7125',
+	'a score goes');
+is(q_(q{SELECT count(*) FROM gpucredit_registry.scores('acme', 2)}), '0', 'another version has none');
+fails(sprintf($score, $_), '22023', "no score: $_")
+  foreach q{'', 'm', 1}, q{'b', 'a b', 1}, q{'b', 'm', 'NaN'}, q{'b', 'm', 1e16}, q{'b', 'm', 1e-20},
+  q{'b', NULL, 1}, q{'b', 'm', 1, to_jsonb(repeat('x', 65536))};
+fails(q{SELECT gpucredit_registry.set_score('rival', 1, 'b', 'm', 1)}, 'UC501',
+	'nobody scores another\'s version');
+fails(q{SELECT gpucredit_registry.scores('acme', 99)}, 'UC501', 'no such version');
+$node->safe_psql('reg', q{
+	CREATE ROLE vera LOGIN IN ROLE gpucredit_tenant;
+	SELECT gpucredit.bind_tenant('vera', 'acme', 'vision')});
+fails(qq{SET ROLE vera; SELECT gpucredit_registry.$_}, 'UC501', "a tenant of another account: $_")
+  foreach q{scores('acme', 1)}, q{set_score('acme', 1, 'b', 'm', 1)};
+fails(q{SET ROLE vera; SELECT gpucredit_registry.alerts('acme')}, 'UC001',
+	'nor does it see the organisation\'s alerts');
+
 # what was downloaded most
 q_(q{SELECT gpucredit_registry.close_download('acme', d.download, 4)
 	FROM generate_series(1, 2) i, gpucredit_registry.open_download('acme', 1, 'a', NULL, 4 + 0 * i) d});

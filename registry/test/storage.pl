@@ -91,6 +91,36 @@ is(at('2027-06-14 00:00+00', q{SELECT status, received FROM
 is(at('2027-06-14 00:00+00', q{SELECT status, reason FROM
 	gpucredit_registry.start_upload('acme', 1, sha256('q'), 60000)}), 'denied|storage_quota',
 	'two of them would');
+
+# At 80 % of a quota the owner is told, once.
+my $alerts = q{SELECT string_agg(kind || ' ' || (detail ->> 'used'), ', ' ORDER BY alert)
+	FROM gpucredit_registry.alerts('acme')};
+is(at('2027-06-14 00:00+00', $alerts), 'storage_quota 900000, egress_quota 451000',
+	'the owner is told of quotas that are nearly used');
+at('2027-06-14 01:00+00', q{SELECT gpucredit_registry.use_chunks('acme', '{}'),
+	gpucredit_registry.change_usage('acme', 0)});
+at('2027-06-15 00:00+00', q{SELECT gpucredit_registry.change_usage('acme', 0)});
+is(at('2027-06-15 00:00+00', $alerts), 'storage_quota 900000, egress_quota 451000',
+	'once, not with each call nor each day');
+my $set_quota = q{SELECT gpucredit_registry.set_storage_quota('acme', %s, 500000)};
+at('2027-06-15 00:00+00', sprintf($set_quota, 2000000));
+at('2027-06-15 00:00+00', q{SELECT gpucredit_registry.change_usage('acme', 700001)});
+is(at('2027-06-15 00:00+00', $alerts),
+	'storage_quota 900000, egress_quota 451000, storage_quota 1600001',
+	'and again for a new quota');
+at('2027-06-15 00:00+00', sprintf($set_quota, 1000000));
+at('2027-06-15 00:00+00', sprintf($set_quota, 900000));
+at('2027-06-15 00:00+00', q{SELECT gpucredit_registry.change_usage('acme', -700001)});
+is(at('2027-06-15 00:00+00', q{SELECT count(*) FROM gpucredit_registry.alerts('acme')}), '3',
+	'but not twice on a day');
+is(at('2027-06-15 00:00+00', q{SELECT count(*) FROM gpucredit_registry.alerts('rival')}), '0',
+	'another organisation has none');
+is(at('2027-06-15 00:00+00', q{SELECT count(*) FROM gpucredit_registry.alerts('acme', 'nlp')}), '0',
+	'nor has an account that owns no quota');
+is(at('2027-06-15 00:00+00', q{SELECT count(*) FROM gpucredit_registry.alerts('acme', after => 1, n => 2)}),
+	'2', 'they come by pages');
+query_fails($node, 'reg', q{SELECT gpucredit_registry.alerts('acme', n => 0)}, '22023', 'no page');
+query_fails($node, 'reg', q{SELECT gpucredit_registry.alerts('none')}, 'UC001', 'nobody');
 fails_at('2027-06-14 00:00+00', q{SELECT gpucredit_registry.start_upload('acme', 1, sha256('q'), -1)},
 	'22023', 'less than nothing');
 

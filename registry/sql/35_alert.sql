@@ -1,0 +1,92 @@
+/*
+ * 35_alert.sql: what an account's owner should know.
+ *
+ * A quota of which 80 % is used is told once, and again only after use fell
+ * below that; no alert comes twice on a day (UTC) for the same subject.
+ */
+CREATE TABLE gpucredit_registry.alert (
+	org text COLLATE "C" NOT NULL,
+	alert bigint GENERATED ALWAYS AS IDENTITY,
+	at timestamptz NOT NULL,
+	account text COLLATE "C" NOT NULL,
+	kind text NOT NULL CHECK (kind IN ('storage_quota', 'egress_quota', 'scan')),
+	subject text COLLATE "C" NOT NULL,
+	day date NOT NULL,
+	detail jsonb NOT NULL,
+	CONSTRAINT alert_pkey PRIMARY KEY (org, alert),
+	CONSTRAINT alert_once UNIQUE (org, kind, subject, day)
+);
+COMMENT ON TABLE gpucredit_registry.alert IS
+'What owners should know: quotas that are nearly used, versions that failed a scan';
+
+CREATE FUNCTION gpucredit_registry.raise_alert(org text, account text, kind text,
+	subject text, detail jsonb) RETURNS void
+LANGUAGE sql VOLATILE
+BEGIN ATOMIC
+	INSERT INTO gpucredit_registry.alert (org, at, account, kind, subject, day, detail)
+	VALUES (raise_alert.org, gpucredit.now(), raise_alert.account, raise_alert.kind,
+		raise_alert.subject, (gpucredit.now() AT TIME ZONE 'UTC')::date, raise_alert.detail)
+	ON CONFLICT ON CONSTRAINT alert_once DO NOTHING;
+END;
+COMMENT ON FUNCTION gpucredit_registry.raise_alert(text, text, text, text, jsonb) IS
+'Internal: tells an owner something, once a day.';
+
+/* An organisation uses so many bytes of a quota now. */
+CREATE FUNCTION gpucredit_registry.alert_quota(org text, kind text, used bigint)
+RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	storage boolean := alert_quota.kind = 'storage_quota';
+	allowed bigint;
+	told boolean;
+	passed boolean;
+BEGIN
+	SELECT CASE WHEN storage THEN q.bytes ELSE q.egress_bytes END,
+		CASE WHEN storage THEN q.storage_told ELSE q.egress_told END
+	INTO allowed, told
+	FROM gpucredit_registry.quota q WHERE q.org = alert_quota.org;
+	passed := used > 0 AND used >= allowed * 0.8;
+	IF passed IS NULL OR passed = told THEN
+		RETURN;
+	END IF;
+	UPDATE gpucredit_registry.quota q
+	SET storage_told = CASE WHEN storage THEN passed ELSE q.storage_told END,
+		egress_told = CASE WHEN storage THEN q.egress_told ELSE passed END
+	WHERE q.org = alert_quota.org;
+	IF passed THEN
+		PERFORM gpucredit_registry.raise_alert(alert_quota.org, '', alert_quota.kind, '',
+			jsonb_build_object('threshold', 0.8, 'used', used, 'quota', allowed));
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.alert_quota(text, text, bigint) IS
+'Internal: tells an organisation that 80 % of a quota is used.';
+
+CREATE FUNCTION gpucredit_registry.alerts(org text, account text DEFAULT '',
+	after bigint DEFAULT 0, n integer DEFAULT 100)
+RETURNS TABLE (alert bigint, at timestamptz, of_account text, kind text, detail jsonb)
+LANGUAGE plpgsql STABLE SECURITY DEFINER ROWS 100
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	PERFORM gpucredit_registry.check_account(alerts.org, alerts.account);
+	IF coalesce(alerts.n, 0) NOT BETWEEN 1 AND 1000 THEN
+		PERFORM gpucredit_registry.refuse('n is 1 to 1,000', format('It is %s.', alerts.n));
+	END IF;
+	RETURN QUERY
+	SELECT a.alert, a.at, a.account, a.kind, a.detail
+	FROM gpucredit_registry.alert a
+	WHERE a.org = alerts.org AND a.alert > alerts.after
+		AND (alerts.account IN ('', a.account)
+			OR starts_with(a.account, alerts.account || '/'))
+	ORDER BY a.alert
+	LIMIT alerts.n;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.alerts(text, text, bigint, integer) IS
+'Alerts: what an account, and all below it, should know, oldest first.
+after: the last alert that was read. n: 1 to 1,000.
+Result: kind: storage_quota, egress_quota: 80 % of it is used; scan: a version failed one, and is restricted.
+Errors: UC001 no such account; 22023.';
