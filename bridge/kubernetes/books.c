@@ -21,6 +21,7 @@
 #include "document.h"
 #include "job.h"
 #include "place.h"
+#include "ran.h"
 #include "texts.h"
 #include "util.h"
 
@@ -36,6 +37,8 @@ static void call(KubeJob *job, const char *sql, int n,
 				 const char *const *values, DbAnswer answer);
 static bool answered(KubeJob *job, PGresult * result);
 static void load(void);
+static void look_for(const char *space, const char *key, TextArray *orgs,
+					 TextArray *keys);
 static void took_load(PGresult * result, void *context);
 static void take_row(PGresult * result, int row);
 static KubeWorkload *workload_of(const char *uid, const char *key);
@@ -138,7 +141,19 @@ answered(KubeJob *job, PGresult * result)
 
 /* What the database has */
 
+/* open jobs, and those that keys from $3 on were used for, with more behind */
 #define JOBS_OF_POOL \
+	"WITH j AS (SELECT o.* FROM gpucredit.job o" \
+	"  WHERE o.pool = $1 AND o.ended_at IS NULL" \
+	" UNION ALL SELECT e.* FROM ROWS FROM" \
+	"  (pg_catalog.unnest($2::pg_catalog.text[])," \
+	"  pg_catalog.unnest($3::pg_catalog.text[])) k(org, key)" \
+	" JOIN gpucredit.request r ON r.org = k.org AND r.key >= k.key" \
+	"  AND r.key < k.key || '0'" \
+	" JOIN gpucredit.job e ON e.org = r.org" \
+	"  AND e.job = r.result[1]::pg_catalog.int8" \
+	" WHERE r.operation = 'reserve' AND r.result[1] IS NOT NULL" \
+	"  AND e.pool = $1 AND e.ended_at IS NOT NULL)" \
 	"SELECT j.org, j.job, j.account, j.state, j.attempt," \
 	" j.spec->'kubernetes'->>'key' AS key," \
 	" j.spec->'kubernetes'->>'pods' AS pods," \
@@ -155,33 +170,58 @@ answered(KubeJob *job, PGresult * result)
 	" (SELECT pg_catalog.string_agg(g.node || ' ' || g.gpus::pg_catalog.text," \
 	"   E'\\n') FROM gpucredit.attempt_gpu g WHERE g.org = j.org" \
 	"  AND g.job = j.job AND g.attempt = j.attempt) AS shares" \
-	" FROM gpucredit.job j" \
-	" LEFT JOIN gpucredit.hold h ON h.org = j.org AND h.hold = j.hold" \
+	" FROM j LEFT JOIN gpucredit.hold h ON h.org = j.org AND h.hold = j.hold" \
 	" LEFT JOIN gpucredit.attempt a ON a.org = j.org AND a.job = j.job" \
-	"  AND a.attempt = j.attempt" \
-	" WHERE j.pool = $1 AND (j.ended_at IS NULL" \
-	"  OR j.spec->'kubernetes'->'pods' ?| $2::pg_catalog.text[]" \
-	"  OR j.spec->'kubernetes'->>'workload' = ANY ($2::pg_catalog.text[]))" \
-	" ORDER BY j.job"
+	"  AND a.attempt = j.attempt ORDER BY j.job"
 
 /*
- * Read the jobs that are open, and those of pods whose job is not known.
+ * Read the jobs that are open, and those of pods and workloads that this
+ * bridge has not asked for yet: an earlier bridge may have.
  */
 static void
 load(void)
 {
-	TextArray	pods = {0};
-	const char *values[2] = {kube.pool, NULL};
+	TextArray	orgs = {0};
+	TextArray	keys = {0};
+	const char *values[3] = {kube.pool, NULL, NULL};
 
 	for (int i = 0; i < PodCount(); i++)
-		if (PodAt(i)->job == NULL || PodAt(i)->job->id == NULL)
-			TextsAdd(&pods, PodAt(i)->uid);
+	{
+		KubePod    *pod = PodAt(i);
+
+		if (pod->job == NULL || (pod->job->id == NULL && pod->job->tries == 0))
+			look_for(pod->space, pod->uid, &orgs, &keys);
+	}
 	for (int i = 0; i < WorkloadCount(); i++)
-		if (WorkloadAt(i)->job == NULL && WorkloadCheck(WorkloadAt(i)) != NULL)
-			TextsAdd(&pods, WorkloadAt(i)->uid);
-	values[1] = TextsOf(&pods);
-	DbCall(JOBS_OF_POOL, 2, values, took_load, NULL);
-	TextsFree(&pods);
+	{
+		KubeWorkload *workload = WorkloadAt(i);
+		char	   *key;
+
+		if (workload->job != NULL || WorkloadCheck(workload) == NULL)
+			continue;
+		key = WorkloadKey(workload);
+		look_for(workload->space, key, &orgs, &keys);
+		free(key);
+	}
+	values[1] = TextsOf(&orgs);
+	values[2] = TextsOf(&keys);
+	DbCall(JOBS_OF_POOL, 3, values, took_load, NULL);
+	TextsFree(&orgs);
+	TextsFree(&keys);
+}
+
+/*
+ * Have load() look for a key of what is in this namespace.
+ */
+static void
+look_for(const char *space, const char *key, TextArray *orgs, TextArray *keys)
+{
+	KubeSpace  *payer = SpaceFind(space);
+
+	if (payer == NULL || payer->org == NULL)
+		return;
+	TextsAdd(orgs, payer->org);
+	TextsAdd(keys, key);
 }
 
 /*
@@ -248,7 +288,7 @@ take_row(PGresult * result, int row)
 			size == NULL ? 0 : atol(size);
 		TextSet(&job->org, org);
 		TextSet(&job->account, DbField(result, row, "account"));
-		TextSet(&job->id, id);
+		JobName(job, id);
 		TextSet(&job->key, key == NULL ? id : key);
 		TextSet(&job->held, DbField(result, row, "held"));
 		if (DbField(result, row, "wall_s") != NULL)
@@ -425,8 +465,6 @@ settle(KubeJob *job)
 static const char *
 outcome_of(KubeJob *job, char *elapsed, size_t room, char *code)
 {
-	time_t		started = 0;
-	time_t		finished = 0;
 	bool		known = job->n > 0;
 	bool		failed = job->n == 0;
 	bool		late = false;
@@ -442,20 +480,14 @@ outcome_of(KubeJob *job, char *elapsed, size_t room, char *code)
 		failed |= pod->failed || !pod->over;
 		late |= pod->late;
 		oom |= pod->oom;
-		if (started == 0 || pod->started < started)
-			started = pod->started;
-		if (pod->finished > finished)
-			finished = pod->finished;
 		if (pod->coded && (*code == '\0' || strcmp(code, "0") == 0))
 			snprintf(code, 16, "%d", pod->exit_code);
 	}
 	if (known)
-		snprintf(elapsed, room, "%lld s", (long long)
-				 (finished - started > job->settled_s ?
-				  finished - started - job->settled_s : 0));
+		snprintf(elapsed, room, "%ld s", RanS(job));
 	else if (job->n > 0)
 		snprintf(elapsed, room, "%.3f s",
-				 (double) JobElapsedNs(job) / NS_PER_S);
+				 (double) RanNowNs(job) / NS_PER_S);
 	else
 		*elapsed = '\0';
 	if (job->lost)
@@ -553,7 +585,7 @@ place_some(void)
 		fits = PlaceChoose(job, &nodes, &gpus, &type);
 		if (fits)
 		{
-			snprintf(ran, sizeof(ran), "%ld s", PlaceRanS(job));
+			snprintf(ran, sizeof(ran), "%ld s", RanAtMostS(job));
 			suffix = Format("/placed/%s", job->attempt);
 			key = key_with(job, suffix);
 			free(suffix);
@@ -610,8 +642,7 @@ placed(PGresult * result, void *context)
 		return;
 	}
 	TextSet(&job->attempt, DbField(result, 0, "attempt"));
-	/* kubelet's clock may be ahead of ours */
-	JobBegin(job, PlaceRanS(job) > 5 ? (PlaceRanS(job) - 5) * NS_PER_S : 0);
+	JobBegin(job, RanAtLeastNs(job));
 }
 
 /* Credit */
@@ -652,7 +683,8 @@ reserve(KubeJob *job)
 
 	snprintf(wall, sizeof(wall), "%ld s", job->wall_s);
 	snprintf(window, sizeof(window), "%ld s", job->window_s);
-	call(job, "SELECT r.job, r.status, r.reason, r.held, j.state AS state_before"
+	call(job, "SELECT r.job, r.status, r.reason, r.held, r.replayed,"
+		 " j.state AS state_before"
 		 " FROM gpucredit.reserve($1,"
 		 " $2, $3, $4, $5::pg_catalog.interval, $6, $7, max_retries => 0,"
 		 " hold_window => $8::pg_catalog.interval,"
@@ -690,11 +722,11 @@ reserved(PGresult * result, void *context)
 		reason = DbField(result, 0, "reason");
 		job->for_good = strcmp(reason, "no_price") == 0 ||
 			strcmp(reason, "impossible_request") == 0;
-		JobRefuse(job, reason, false);
+		JobRefuse(job, reason, strcmp(DbField(result, 0, "replayed"), "t") == 0);
 		return;
 	}
 	before = DbField(result, 0, "state_before");
-	TextSet(&job->id, DbField(result, 0, "job"));
+	JobName(job, DbField(result, 0, "job"));
 	TextSet(&job->held, DbField(result, 0, "held"));
 	TextSet(&job->attempt, "0");
 	if (before == NULL || strcmp(before, "queued") == 0)
@@ -728,7 +760,7 @@ meter_some(void)
 			 now < job->metered_ns + kube.meter_ms * NS_PER_MS))
 			continue;
 		snprintf(ran, sizeof(ran), "%.3f s",
-				 (double) JobElapsedNs(job) / NS_PER_S);
+				 (double) RanNowNs(job) / NS_PER_S);
 		TextsAdd(&orgs, job->org);
 		TextsAdd(&ids, job->id);
 		TextsAdd(&attempts, job->attempt);
@@ -810,5 +842,5 @@ static char *
 key_with(const KubeJob *job, const char *what)
 {
 	return job->tries == 0 ? Format("%s%s", job->key, what) :
-		Format("%s/%d%s", job->key, job->tries, what);
+		Format("%s/%lld%s", job->key, (long long) job->tries, what);
 }

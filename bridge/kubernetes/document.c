@@ -80,3 +80,18 @@ DocumentSeconds(const char *text)
 		count *= seconds[unit - units];
 	return count < 1 || count > 86400000 ? -1 : count;
 }
+
+/*
+ * Is one resourceVersion older than another, as far as both are numbers?
+ */
+bool
+DocumentOlder(const char *one, const char *other)
+{
+	size_t		len = one == NULL ? 0 : strlen(one);
+	size_t		its = other == NULL ? 0 : strlen(other);
+
+	if (len == 0 || its == 0 || strspn(one, "0123456789") != len ||
+		strspn(other, "0123456789") != its)
+		return false;
+	return len != its ? len < its : strcmp(one, other) < 0;
+}

@@ -9,6 +9,7 @@
 #define GPUCREDIT_KUBERNETES_DOCUMENT_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <time.h>
 
 /* a path of names; what is not there is NULL */
@@ -20,6 +21,7 @@
 extern json_t * DocumentAt(json_t * object, const char *const *names);
 extern time_t DocumentTime(json_t * object, const char *name);
 extern long DocumentSeconds(const char *text);
+extern bool DocumentOlder(const char *one, const char *other);
 extern long DocumentCount(const char *text, long most);
 
 #endif							/* GPUCREDIT_KUBERNETES_DOCUMENT_H */

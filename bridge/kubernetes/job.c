@@ -14,20 +14,22 @@
  *
  *-------------------------------------------------------------------------
  */
+#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "act.h"
 #include "config.h"
 #include "job.h"
-#include "leader.h"
 #include "texts.h"
 #include "util.h"
 
 #define NODE_NEWS_NS	(2 * NS_PER_S)	/* the watch has brought them by then */
 
 static KubeJob **jobs;
+static void *numbered;			/* those that have a number, by that */
 static int	n_jobs;
 static int	room;
 
@@ -70,14 +72,34 @@ JobAt(int i)
 	return jobs[i];
 }
 
+static int
+by_number(const void *a, const void *b)
+{
+	const KubeJob *one = a;
+	const KubeJob *other = b;
+	int			way = strcmp(one->id, other->id);
+
+	return way != 0 ? way : strcmp(one->org, other->org);
+}
+
 KubeJob *
 JobFind(const char *org, const char *id)
 {
-	for (int i = 0; i < n_jobs; i++)
-		if (jobs[i]->id != NULL && strcmp(jobs[i]->id, id) == 0 &&
-			strcmp(jobs[i]->org, org) == 0)
-			return jobs[i];
-	return NULL;
+	KubeJob		sought = {.org = (char *) org, .id = (char *) id};
+	void	   *found = tfind(&sought, &numbered, by_number);
+
+	return found == NULL ? NULL : *(KubeJob **) found;
+}
+
+/*
+ * Note the number that the database gave a job.
+ */
+void
+JobName(KubeJob *job, const char *id)
+{
+	TextSet(&job->id, id);
+	if (tsearch(job, &numbered, by_number) == NULL)
+		Die("out of memory");
 }
 
 /*
@@ -113,6 +135,8 @@ free_job(int i)
 	if (job->workload != NULL && job->workload->job == job)
 		job->workload->job = NULL;
 	jobs[i] = jobs[--n_jobs];
+	if (job->id != NULL && JobFind(job->org, job->id) == job)
+		tdelete(job, &numbered, by_number);
 	for (int s = 0; s < job->n_shares; s++)
 		free(job->shares[s].node);
 	free(job->shares);
@@ -489,8 +513,8 @@ key_of(const KubeJob *job)
 }
 
 /*
- * The database refused: tell, and ask again later, or at once under another
- * key.
+ * The database refused: tell, and ask again later, or at once under a key
+ * that no earlier bridge has used.
  */
 void
 JobRefuse(KubeJob *job, const char *why, bool at_once)
@@ -499,7 +523,11 @@ JobRefuse(KubeJob *job, const char *why, bool at_once)
 
 	job->tries++;
 	if (at_once)
+	{
+		if (job->tries < time(NULL))
+			job->tries = time(NULL);
 		return;
+	}
 	for (int i = 0; i < job->refusals && pause < 60 * NS_PER_S; i++)
 		pause *= 2;
 	job->refusals++;
@@ -573,27 +601,6 @@ JobBegin(KubeJob *job, int64_t ran_ns)
 	job->since_ns = MonotonicNs();
 	job->metered_ns = 0;
 	job->again_ns = 0;
-}
-
-/*
- * How long a running job has run: by our monotonic clock, as far as the API
- * server answered and its nodes were ready.
- */
-int64_t
-JobElapsedNs(KubeJob *job)
-{
-	int64_t		until = LeaderHeardNs();
-
-	if (job->ended_ns != 0 && job->ended_ns < until)
-		until = job->ended_ns;
-	for (int i = 0; i < job->n_shares; i++)
-	{
-		KubeNode   *node = NodeFind(job->shares[i].node);
-
-		if (node != NULL && node->unready_ns != 0 && node->unready_ns < until)
-			until = node->unready_ns;
-	}
-	return job->base_ns + (until > job->since_ns ? until - job->since_ns : 0);
 }
 
 /*

@@ -46,7 +46,7 @@ typedef struct KubeJob
 	long		wall_s;
 	long		window_s;
 	char	   *key;			/* in the database, with tries behind it */
-	int			tries;
+	int64_t		tries;
 	char	   *id;				/* the job's number; NULL: none */
 	char	   *attempt;
 	char	   *held;			/* credits */
@@ -78,6 +78,7 @@ extern void JobsTurn(void);
 extern int	JobCount(void);
 extern KubeJob *JobAt(int i);
 extern KubeJob *JobFind(const char *org, const char *id);
+extern void JobName(KubeJob *job, const char *id);
 extern void JobAdmit(KubeWorkload *workload, const char *org);
 extern bool JobAdmitted(const KubeJob *job);
 extern bool JobFollows(const KubeWorkload *workload);
@@ -90,6 +91,5 @@ extern void JobObey(KubeJob *job, const char *action, const char *reason,
 extern void JobEndPods(KubeJob *job, const char *why);
 extern bool JobReady(KubeJob *job);
 extern bool JobEnded(KubeJob *job);
-extern int64_t JobElapsedNs(KubeJob *job);
 
 #endif							/* GPUCREDIT_KUBERNETES_JOB_H */

@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "config.h"
 #include "db.h"
@@ -309,24 +308,6 @@ PlaceForget(KubeJob *job)
 {
 	while (job->n_shares > 0)
 		free(job->shares[--job->n_shares].node);
-}
-
-/*
- * For how many seconds a job has run, by kubelet's clock and ours, that no
- * earlier attempt was settled for.
- */
-long
-PlaceRanS(const KubeJob *job)
-{
-	time_t		started = 0;
-	time_t		now = time(NULL);
-
-	for (int i = 0; i < job->n; i++)
-		if (started == 0 || (job->pods[i]->started != 0 &&
-							 job->pods[i]->started < started))
-			started = job->pods[i]->started;
-	now -= job->settled_s;
-	return started == 0 || started > now ? 0 : now - started;
 }
 
 /*

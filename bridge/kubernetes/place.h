@@ -17,6 +17,5 @@ extern bool PlaceChoose(KubeJob *job, TextArray *nodes, TextArray *gpus,
 						const char **type);
 extern void PlaceForget(KubeJob *job);
 extern bool PlaceStands(const KubeJob *job);
-extern long PlaceRanS(const KubeJob *job);
 
 #endif							/* GPUCREDIT_KUBERNETES_PLACE_H */

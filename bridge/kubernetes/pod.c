@@ -32,6 +32,7 @@ static void drop_node(json_t * object);
 static void sweep_nodes(void);
 static void mark_pods(void);
 static void put_pod(json_t * object);
+static void note_start(KubePod *pod, bool waited);
 static void drop_pod(json_t * object);
 static void sweep_pods(void);
 static void read_status(KubePod *pod, json_t * status);
@@ -257,24 +258,29 @@ put_pod(json_t * object)
 	const char *uid = DocumentText(metadata, "uid");
 	const char *space = DocumentText(metadata, "namespace");
 	const char *name = DocumentText(metadata, "name");
+	const char *version = DocumentText(metadata, "resourceVersion");
 	KubePod    *pod;
+	bool		waited;
 	json_t	   *one;
 	size_t		i;
 
 	if (uid == NULL || space == NULL || name == NULL)
 		return;
 	pod = TableFind(&pods, uid);
+	if (pod != NULL && pod_watch.stage == WATCH_STREAMS &&
+		DocumentOlder(version, pod->version))
+		return;
+	waited = pod != NULL && pod->started == 0;
 	if (pod == NULL)
 	{
 		pod = TableAdd(&pods, uid, sizeof(*pod));
 		TextSet(&pod->space, space);
 		TextSet(&pod->name, name);
-		pod->created = DocumentTime(metadata, "creationTimestamp");
 	}
 	pod->seen = true;
 	pod->gone = false;
 	pod->again_ns = 0;
-	TextSet(&pod->version, DocumentText(metadata, "resourceVersion"));
+	TextSet(&pod->version, version);
 	TextSet(&pod->status, DocumentText(metadata, "annotations", WORD("status")));
 	TextSet(&pod->node, DocumentText(spec, "nodeName"));
 	TextSet(&pod->workload, DocumentText(metadata, "annotations",
@@ -306,7 +312,28 @@ put_pod(json_t * object)
 	}
 	WishRead(&pod->wish, object);
 	read_status(pod, json_object_get(object, "status"));
+	note_start(pod, waited);
 	pod->fresh = true;
+}
+
+/*
+ * By our clock: when a pod started, if that is news, or since when it may
+ * have.
+ */
+static void
+note_start(KubePod *pod, bool waited)
+{
+	int64_t		known = WatchKnownNs(&pod_watch);
+
+	if (pod->started != 0 && !waited)
+		return;
+	if (pod->started == 0 && pod_watch.stage != WATCH_STREAMS)
+		known = pod_watch.list_ns;
+	if (known > pod->idle_ns)
+		pod->idle_ns = known;
+	if (pod->started != 0 && pod_watch.stage == WATCH_STREAMS &&
+		MonotonicNs() - known < NS_PER_S)
+		pod->began_ns = known;
 }
 
 static void

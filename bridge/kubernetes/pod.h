@@ -67,12 +67,13 @@ typedef struct KubePod
 	time_t		started;		/* the first container; 0: none yet */
 	time_t		finished;		/* the last container, once over */
 	char	   *node;			/* NULL: not bound */
-	time_t		created;
 	char	   *workload;		/* uid of Kueue's, as its check had it written */
 	char	   *paid_by;		/* the job that we wrote there */
 	KubeWish	wish;
 	char	   *status;			/* our annotation */
 	char	   *said;			/* what we last wrote there; or NULL */
+	int64_t		idle_ns;		/* it had not started then; 0: who knows */
+	int64_t		began_ns;		/* when we saw it start; 0: we did not */
 	/* what is under way */
 	struct KubeJob *job;
 	bool		fresh;			/* this version was not considered yet */

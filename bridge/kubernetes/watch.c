@@ -19,6 +19,7 @@
 
 #define STREAM_S		60
 #define MOST_LINE		(16 * 1024 * 1024)
+#define CATCH_UP_NS		(2 * NS_PER_S)
 
 static void begin_list(KubeWatch *watch);
 static void listed(long status, json_t * body, void *context);
@@ -43,6 +44,23 @@ WatchWork(KubeWatch *watch)
 		begin_stream(watch);
 }
 
+/*
+ * Since when what an event tells of may have happened: now, but after a gap
+ * between two streams or lists.
+ */
+int64_t
+WatchKnownNs(const KubeWatch *watch)
+{
+	int64_t		now = MonotonicNs();
+
+	if (watch->stage == WATCH_STREAMS)
+		return now > watch->behind_ns ? now : watch->gap_ns;
+	return watch->heard_ns;
+}
+
+/*
+ * Ask for the list, or for its next page.
+ */
 static void
 begin_list(KubeWatch *watch)
 {
@@ -51,7 +69,10 @@ begin_list(KubeWatch *watch)
 		Format("%s?limit=500&continue=%s", watch->path, watch->more);
 
 	if (watch->more == NULL)
+	{
 		watch->mark();
+		watch->list_ns = MonotonicNs();
+	}
 	watch->stage = WATCH_LISTS;
 	ApiCall("GET", path, API_JSON, NULL, listed, watch);
 	free(path);
@@ -92,9 +113,13 @@ listed(long status, json_t * body, void *context)
 	{
 		watch->sweep();
 		watch->complete = true;
+		watch->heard_ns = watch->list_ns;
 	}
 }
 
+/*
+ * Watch from the last version that was seen.
+ */
 static void
 begin_stream(KubeWatch *watch)
 {
@@ -102,6 +127,12 @@ begin_stream(KubeWatch *watch)
 							  "&timeoutSeconds=%d&resourceVersion=%s",
 							  watch->path, STREAM_S, watch->version);
 
+	/* what happened between two streams comes first */
+	if (MonotonicNs() - watch->heard_ns > NS_PER_S)
+	{
+		watch->behind_ns = MonotonicNs() + CATCH_UP_NS;
+		watch->gap_ns = watch->heard_ns;
+	}
 	watch->stage = WATCH_STREAMS;
 	watch->len = 0;
 	ApiStream(path, STREAM_S + 15, streamed, stream_ended, watch);
@@ -117,6 +148,7 @@ streamed(const char *data, size_t len, void *context)
 	KubeWatch  *watch = context;
 	char	   *end;
 
+	watch->heard_ns = MonotonicNs();
 	if (watch->len + len > MOST_LINE)
 		return false;
 	if (watch->len + len > watch->room)
@@ -179,6 +211,8 @@ stream_ended(long status, json_t * body, void *context)
 
 	(void) body;
 	watch->stage = WATCH_PAUSES;
+	if (status == 200)
+		watch->heard_ns = MonotonicNs();
 	if (status == 410)
 		remember(watch, NULL);
 	if (watch->version == NULL)

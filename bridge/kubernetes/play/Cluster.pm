@@ -20,6 +20,7 @@ sub new
 		store => $store,
 		ran   => {},		# uid => {started, finished, gpus, ...}
 		dead  => {},		# nodes whose kubelet says nothing
+		skew  => {},		# how many seconds a node's clock is ahead
 		start_after => 0,
 	}, $class;
 }
@@ -175,17 +176,25 @@ sub key
 	return Store::key($_[0]);
 }
 
+# An instant by a pod's node's clock.
+sub stamp
+{
+	my ($self, $ran, $at) = @_;
+
+	return Store::stamp($at + ($self->{skew}{ $ran->{node} } // 0));
+}
+
 sub container_state
 {
-	my ($ran) = @_;
+	my ($self, $ran) = @_;
 
 	return { waiting => { reason => 'ContainerCreating' } } unless $ran->{started};
-	return { running => { startedAt => Store::stamp($ran->{started}) } }
+	return { running => { startedAt => $self->stamp($ran, $ran->{started}) } }
 	  unless $ran->{finished};
 	return {
 		terminated => {
-			startedAt  => Store::stamp($ran->{started}),
-			finishedAt => Store::stamp($ran->{finished}),
+			startedAt  => $self->stamp($ran, $ran->{started}),
+			finishedAt => $self->stamp($ran, $ran->{finished}),
 			exitCode   => $ran->{code} + 0,
 			reason     => $ran->{code} ? 'Error' : 'Completed' } };
 }
@@ -203,12 +212,12 @@ sub report
 		conditions => [
 			{ type => 'PodScheduled', status => 'True' },
 			{ type => 'Ready', status => $phase eq 'Running' ? 'True' : 'False' } ],
-		startTime => Store::stamp($ran->{seen}),
+		startTime => $self->stamp($ran, $ran->{seen}),
 		containerStatuses => [
 			map {
 				{   name => $_->{name}, image => $_->{image} // '', imageID => '',
 					ready => $phase eq 'Running' ? JSON::XS::true : JSON::XS::false,
-					restartCount => 0, state => container_state($ran) }
+					restartCount => 0, state => $self->container_state($ran) }
 			} @{ $pod->{spec}{containers} } ]);
 
 	$status{reason} = $ran->{reason} if $ran->{reason} && $ran->{started};

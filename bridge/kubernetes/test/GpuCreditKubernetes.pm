@@ -137,11 +137,12 @@ sub play
 	return api($k, 'GET', "/play/$what");
 }
 
-# Starts a bridge; further arguments are settings.
+# Starts a bridge; further arguments are settings, and env, its environment.
 sub start_bridge
 {
 	my ($k, $name, %settings) = @_;
 	my $server = $k->{server};
+	my $env = delete $settings{env} || {};
 
 	$name ||= 'bridge';
 	my $conf = "$k->{folder}/$name.conf";
@@ -166,9 +167,11 @@ sub start_bridge
 	if ($pid == 0)
 	{
 		open(STDERR, '>>', "$k->{folder}/$name.log");
+		@ENV{ keys %$env } = values %$env;
 		exec($bridge, 'kubernetes', $conf) or POSIX::_exit(127);
 	}
 	$k->{bridges}{$name} = $pid;
+	$k->{logs}{$name} = 1;
 	$started{$pid} = 1;
 	return;
 }
@@ -383,7 +386,7 @@ sub end_kubernetes
 	kill('TERM', $k->{api_pid});
 	delete $started{ $k->{api_pid} };
 	close($k->{api_out});
-	unlike(bridge_log($k), qr/event=(?:call_refused|pod_refused|load_refused|meter_refused)/,
+	unlike(join('', map { bridge_log($k, $_) } sort keys %{ $k->{logs} }), qr/event=(?:call_refused|pod_refused|load_refused|meter_refused)/,
 		'and nothing was refused that should not be')
 	  unless $options{refusals};
 	return;

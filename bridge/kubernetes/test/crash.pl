@@ -72,6 +72,5 @@ wait_for("a burst of $burst pods runs to its end", 60 + $burst, sub {
 	  grep { $_->{metadata}{name} =~ /^b/ } @{ api($k, 'GET', '/api/v1/namespaces/acme/pods')->{items} };
 }) or diag(bridge_log($k));
 note(sprintf('%d pods: posted in %.1f s, settled %.1f s after the first', $burst, $posted, time() - $from));
-# metering goes on for a moment while the clock that kubelet reports by is cut
-end_kubernetes($k, refusals => 1, within => 1.5);
+end_kubernetes($k, refusals => 1);
 done_testing();

@@ -1,0 +1,194 @@
+/*-------------------------------------------------------------------------
+ *
+ * ran.c
+ *		How long a job ran, by clocks that may differ.
+ *
+ * Kubelet tells when containers started and ended, by its node's clock, in
+ * whole seconds.  So the length of a pod's run is right whatever the clock
+ * says; an instant is compared with no other clock's, if the bridge saw the
+ * pod start: then its own monotonic clock counts.  If it was away, the clocks
+ * are taken to agree within CLOCKS_DIFFER_S.  The database is then told of a
+ * start that is early rather than late, as it accepts no run that is longer
+ * than the time since; and of a use that is low rather than high, as what it
+ * has metered stands.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "leader.h"
+#include "ran.h"
+#include "util.h"
+
+#define CLOCKS_DIFFER_S	60
+#define METER_LAG_NS	NS_PER_S	/* kubelet cuts to whole seconds */
+
+static int64_t first_begin(const KubeJob *job);
+static long may_have_run(const KubeJob *job);
+static time_t first_start(const KubeJob *job);
+static time_t last_finish(const KubeJob *job);
+
+/*
+ * When the first of its pods was seen to start; 0: not of each it was seen.
+ */
+static int64_t
+first_begin(const KubeJob *job)
+{
+	int64_t		first = 0;
+
+	for (int i = 0; i < job->n; i++)
+	{
+		int64_t		at = job->pods[i]->began_ns;
+
+		if (at == 0)
+			return 0;
+		if (first == 0 || at < first)
+			first = at;
+	}
+	return first;
+}
+
+/*
+ * How long the first that started may have run, as far as it was seen not to
+ * have started.
+ */
+static long
+may_have_run(const KubeJob *job)
+{
+	int64_t		idle = 0;
+
+	for (int i = 0; i < job->n; i++)
+	{
+		int64_t		at = job->pods[i]->idle_ns;
+
+		if (at == 0)
+			return LONG_MAX;
+		if (idle == 0 || at < idle)
+			idle = at;
+	}
+	return (MonotonicNs() - idle + NS_PER_S) / NS_PER_S;
+}
+
+static time_t
+first_start(const KubeJob *job)
+{
+	time_t		first = 0;
+
+	for (int i = 0; i < job->n; i++)
+	{
+		time_t		at = job->pods[i]->started;
+
+		if (at != 0 && (first == 0 || at < first))
+			first = at;
+	}
+	return first;
+}
+
+static time_t
+last_finish(const KubeJob *job)
+{
+	time_t		last = 0;
+
+	for (int i = 0; i < job->n; i++)
+		if (job->pods[i]->finished > last)
+			last = job->pods[i]->finished;
+	return last;
+}
+
+/*
+ * How long it has run for certain, as its attempt is made; earlier attempts
+ * are not counted.
+ */
+int64_t
+RanAtLeastNs(const KubeJob *job)
+{
+	int64_t		begin = first_begin(job);
+	long		most = may_have_run(job);
+	long		by_clock = time(NULL) - first_start(job) - CLOCKS_DIFFER_S;
+	int64_t		ran = begin != 0 ? MonotonicNs() - begin :
+		(by_clock < most ? by_clock : most) * NS_PER_S;
+
+	ran -= job->settled_s * NS_PER_S;
+	return ran < 0 ? 0 : ran;
+}
+
+/*
+ * How long it may have run by now.
+ */
+long
+RanAtMostS(const KubeJob *job)
+{
+	int64_t		begin = first_begin(job);
+	time_t		started = first_start(job);
+	long		length = last_finish(job) - started;
+	long		most = may_have_run(job);
+	long		ran;
+
+	if (begin != 0)
+		ran = (MonotonicNs() - begin + NS_PER_S) / NS_PER_S;
+	else
+		ran = time(NULL) - started + CLOCKS_DIFFER_S;
+	if (ran > most)
+		ran = most;
+	if (ran < length)
+		ran = length;
+	ran -= job->settled_s;
+	return ran < 0 ? 0 : ran;
+}
+
+/*
+ * How long a running job has run: by our monotonic clock, as far as the API
+ * server answered and its nodes were ready.
+ */
+int64_t
+RanNowNs(const KubeJob *job)
+{
+	int64_t		until = LeaderHeardNs();
+	int64_t		ran;
+
+	if (job->ended_ns != 0 && job->ended_ns < until)
+		until = job->ended_ns;
+	for (int i = 0; i < job->n_shares; i++)
+	{
+		KubeNode   *node = NodeFind(job->shares[i].node);
+
+		if (node != NULL && node->unready_ns != 0 && node->unready_ns < until)
+			until = node->unready_ns;
+	}
+	ran = until > job->since_ns ? until - job->since_ns : 0;
+	return job->base_ns + (ran > METER_LAG_NS ? ran - METER_LAG_NS : 0);
+}
+
+/*
+ * How long a job ran that is over, from the first start to the last end.  Pods
+ * of several nodes have several clocks: where these differ, each pod ran as
+ * long as its node says, from when we saw it start.
+ */
+long
+RanS(const KubeJob *job)
+{
+	time_t		started = first_start(job);
+	int64_t		begin = first_begin(job);
+	long		by_stamps = last_finish(job) - started;
+	long		by_ours = 0;
+	long		ran;
+	bool		one_clock = true;
+
+	for (int i = 0; i < job->n; i++)
+	{
+		const KubePod *pod = job->pods[i];
+		long		after = (pod->began_ns - begin) / NS_PER_S;
+		long		length = after + pod->finished - pod->started;
+
+		one_clock &= pod->node != NULL && job->pods[0]->node != NULL &&
+			strcmp(pod->node, job->pods[0]->node) == 0;
+		if (length > by_ours)
+			by_ours = length;
+	}
+	ran = one_clock || begin == 0 || labs(by_stamps - by_ours) <= 2 ?
+		by_stamps : by_ours;
+	return ran > job->settled_s ? ran - job->settled_s : 0;
+}
