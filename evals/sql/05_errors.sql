@@ -1,0 +1,114 @@
+/*
+ * 05_errors.sql: errors that several calls raise.
+ */
+
+/* One message, whether it is not there or not for the caller. */
+CREATE FUNCTION gpucredit_eval.not_found(what text) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	RAISE EXCEPTION '% does not exist', not_found.what
+		USING ERRCODE = 'UC601',
+		DETAIL = 'It is not there, or the caller may not see it.',
+		HINT = 'Check the name, and that the caller has the permission.';
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.not_found(text) IS
+'Internal: raises UC601.';
+
+CREATE FUNCTION gpucredit_eval.wrong_state(message text, detail text, hint text)
+RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	RAISE EXCEPTION '%', wrong_state.message
+		USING ERRCODE = 'UC602', DETAIL = wrong_state.detail, HINT = wrong_state.hint;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.wrong_state(text, text, text) IS
+'Internal: raises UC602.';
+
+CREATE FUNCTION gpucredit_eval.held_out(message text, hint text) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	RAISE EXCEPTION '%', held_out.message
+		USING ERRCODE = 'UC604',
+		DETAIL = 'A held-out set measures only as long as nobody who tunes models sees it.',
+		HINT = held_out.hint;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.held_out(text, text) IS
+'Internal: raises UC604.';
+
+/* Names of sets, configs, endpoints and streams. */
+CREATE FUNCTION gpucredit_eval.check_name(what text, name text) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF check_name.name IS NULL OR check_name.name !~ '^[A-Za-z0-9][A-Za-z0-9._/-]{0,95}$' THEN
+		PERFORM gpucredit_eval.refuse(format('%s name "%s" is malformed', check_name.what,
+				left(check_name.name, 64)),
+			'A name has 1 to 96 letters, digits, ".", "_", "/" or "-", and begins with a letter or digit.');
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.check_name(text, text) IS
+'Internal: refuses what is no name (22023).';
+
+/* Refuses words that an object should not have, lest a typing error be silent. */
+CREATE FUNCTION gpucredit_eval.check_words(what text, document jsonb, words text[])
+RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	unknown text;
+BEGIN
+	IF jsonb_typeof(check_words.document) IS DISTINCT FROM 'object' THEN
+		PERFORM gpucredit_eval.refuse(format('%s is no object', check_words.what),
+			format('It is %s.', coalesce(jsonb_typeof(check_words.document), 'NULL')));
+	END IF;
+	SELECT k INTO unknown FROM jsonb_object_keys(check_words.document) k
+	WHERE k <> ALL (check_words.words) ORDER BY k LIMIT 1;
+	IF FOUND THEN
+		PERFORM gpucredit_eval.refuse(format('%s has an unknown word "%s"', check_words.what,
+				left(unknown, 64)),
+			format('It may have: %s.', array_to_string(check_words.words, ', ')));
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.check_words(text, jsonb, text[]) IS
+'Internal: refuses what is no object, or has a word that is not listed (22023).';
+
+/* A number within bounds from an object, or its default. */
+CREATE FUNCTION gpucredit_eval.number_in(what text, document jsonb, word text,
+	lowest numeric, highest numeric, otherwise numeric) RETURNS numeric
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	found numeric;
+BEGIN
+	IF NOT number_in.document ? number_in.word
+		OR jsonb_typeof(number_in.document -> number_in.word) = 'null'
+	THEN
+		RETURN number_in.otherwise;
+	END IF;
+	IF jsonb_typeof(number_in.document -> number_in.word) = 'number' THEN
+		found := number_in.document ->> number_in.word;
+		IF found BETWEEN number_in.lowest AND number_in.highest THEN
+			RETURN found;
+		END IF;
+	END IF;
+	PERFORM gpucredit_eval.refuse(format('"%s" of %s is out of range', number_in.word,
+			number_in.what),
+		format('It is a number from %s to %s.', number_in.lowest, number_in.highest));
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.number_in(text, jsonb, text, numeric, numeric, numeric) IS
+'Internal: a number of an object, or a default; refuses others (22023).';

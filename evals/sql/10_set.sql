@@ -1,0 +1,528 @@
+/*
+ * 10_set.sql: golden sets.
+ *
+ * A set's cases are numbered as they come and never change.  A version is all
+ * cases that are there when it is frozen: those up to its last number, but for
+ * those that were retired before.  So a version is one row.
+ *
+ * Who may act as a set's account may do everything with it, and all accounts
+ * below may run it.  A permission is given to an account and all below it:
+ *   run     use the set in a run;
+ *   read    see its cases too;
+ *   curate  add, retire and freeze cases too; see those that are held out.
+ */
+CREATE TABLE gpucredit_eval.golden_set (
+	org text COLLATE "C" NOT NULL,
+	set text COLLATE "C" NOT NULL,
+	kind text NOT NULL CHECK (kind IN ('locked', 'live', 'held_out')),
+	account text COLLATE "C" NOT NULL,
+	runs_per_month integer NOT NULL CHECK (runs_per_month >= 0),
+	cases integer NOT NULL DEFAULT 0,		/* also the last case's number */
+	versions integer NOT NULL DEFAULT 0,
+	created_at timestamptz NOT NULL,
+	CONSTRAINT golden_set_pkey PRIMARY KEY (org, set)
+);
+COMMENT ON TABLE gpucredit_eval.golden_set IS
+'Sets of cases; runs_per_month limits runs of held-out ones';
+
+CREATE TABLE gpucredit_eval.set_permission (
+	org text COLLATE "C" NOT NULL,
+	set text COLLATE "C" NOT NULL,
+	account text COLLATE "C" NOT NULL,
+	permission text NOT NULL CHECK (permission IN ('run', 'read', 'curate')),
+	CONSTRAINT set_permission_pkey PRIMARY KEY (org, set, account),
+	FOREIGN KEY (org, set) REFERENCES gpucredit_eval.golden_set
+);
+COMMENT ON TABLE gpucredit_eval.set_permission IS
+'What an account and those below it may do with a set of another';
+
+CREATE TABLE gpucredit_eval.golden_case (
+	org text COLLATE "C" NOT NULL,
+	set text COLLATE "C" NOT NULL,
+	"case" bigint GENERATED ALWAYS AS IDENTITY,
+	ordinal integer NOT NULL,
+	name text COLLATE "C" NOT NULL,
+	task text COLLATE "C" NOT NULL,
+	input jsonb NOT NULL,
+	expected jsonb,
+	checks jsonb NOT NULL,
+	rubric text,
+	threshold numeric,
+	weight numeric NOT NULL,
+	tags text[] NOT NULL,
+	source text,
+	digest bytea NOT NULL,
+	added_at timestamptz NOT NULL,
+	retired_version integer,	/* the first version without it */
+	CONSTRAINT golden_case_pkey PRIMARY KEY (org, "case"),
+	CONSTRAINT golden_case_ordinal UNIQUE (org, set, ordinal),
+	CONSTRAINT golden_case_name UNIQUE (org, set, name),
+	FOREIGN KEY (org, set) REFERENCES gpucredit_eval.golden_set
+);
+COMMENT ON TABLE gpucredit_eval.golden_case IS
+'Cases: what a model is asked, how its answer is checked, what a judge looks for';
+
+CREATE TABLE gpucredit_eval.set_version (
+	org text COLLATE "C" NOT NULL,
+	set text COLLATE "C" NOT NULL,
+	version integer NOT NULL,
+	last_ordinal integer NOT NULL,
+	cases integer NOT NULL,
+	tasks jsonb NOT NULL,		/* cases by task */
+	judged integer NOT NULL,	/* cases with a rubric */
+	digest bytea NOT NULL,
+	frozen_at timestamptz NOT NULL,
+	CONSTRAINT set_version_pkey PRIMARY KEY (org, set, version),
+	FOREIGN KEY (org, set) REFERENCES gpucredit_eval.golden_set
+);
+COMMENT ON TABLE gpucredit_eval.set_version IS
+'Frozen versions of sets; none of their cases changes';
+
+CREATE FUNCTION gpucredit_eval.in_version(c gpucredit_eval.golden_case,
+	v gpucredit_eval.set_version) RETURNS boolean
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT (c).ordinal <= (v).last_ordinal
+		AND ((c).retired_version IS NULL OR (c).retired_version > (v).version);
+END;
+COMMENT ON FUNCTION gpucredit_eval.in_version(gpucredit_eval.golden_case, gpucredit_eval.set_version) IS
+'Internal: is a case in a frozen version of its set?';
+
+/* The login, or the role of SET ROLE: no function changes it. */
+CREATE FUNCTION gpucredit_eval.caller() RETURNS name
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+	SELECT coalesce(nullif(current_setting('role'), 'none'), session_user)::name;
+END;
+COMMENT ON FUNCTION gpucredit_eval.caller() IS
+'Internal: the role on whose behalf the session calls.';
+
+/* May the session act as this account?  Not a tenant: it may. */
+CREATE FUNCTION gpucredit_eval.acts_as(org text, account text) RETURNS boolean
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	PERFORM gpucredit_eval.check_account(acts_as.org, acts_as.account);
+	RETURN true;
+EXCEPTION WHEN SQLSTATE 'UC001' OR insufficient_privilege THEN
+	RETURN false;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.acts_as(text, text) IS
+'Internal: may the session act as an account?';
+
+/* An account is of another where it is that one or below it. */
+CREATE FUNCTION gpucredit_eval.is_below(account text, above text) RETURNS boolean
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT above = '' OR account = above OR starts_with(account, above || '/');
+END;
+COMMENT ON FUNCTION gpucredit_eval.is_below(text, text) IS
+'Internal: is an account another, or below it?';
+
+/*
+ * The set, if the session has the permission.  "account": on whose behalf it
+ * runs the set, which the session was found to act as; NULL: its own.
+ */
+CREATE FUNCTION gpucredit_eval.require_set(org text, set text, need text,
+	account text DEFAULT NULL) RETURNS gpucredit_eval.golden_set
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	s gpucredit_eval.golden_set;
+	p record;
+BEGIN
+	SELECT * INTO s FROM gpucredit_eval.golden_set g
+	WHERE g.org = require_set.org AND g.set = require_set.set;
+	IF FOUND THEN
+		IF gpucredit_eval.acts_as(s.org, s.account) THEN
+			RETURN s;
+		END IF;
+		IF require_set.need = 'run' AND gpucredit_eval.is_below(require_set.account, s.account) THEN
+			RETURN s;
+		END IF;
+		FOR p IN
+			SELECT t.account FROM gpucredit_eval.set_permission t
+			WHERE t.org = s.org AND t.set = s.set
+				AND array_position('{run,read,curate}', t.permission)
+					>= array_position('{run,read,curate}', require_set.need)
+			ORDER BY t.account
+		LOOP
+			IF CASE WHEN require_set.account IS NULL
+				THEN gpucredit_eval.acts_as(s.org, p.account)
+				ELSE gpucredit_eval.is_below(require_set.account, p.account) END
+			THEN
+				RETURN s;
+			END IF;
+		END LOOP;
+	END IF;
+	PERFORM gpucredit_eval.not_found(format('set "%s/%s"', left(require_set.org, 64),
+		left(require_set.set, 96)));
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.require_set(text, text, text, text) IS
+'Internal: a set that the session may run, read or curate. Errors: UC601.';
+
+CREATE FUNCTION gpucredit_eval.create_set(org text, name text, kind text, key text,
+	account text DEFAULT '', runs_per_month integer DEFAULT 12) RETURNS boolean
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	kept jsonb;
+BEGIN
+	PERFORM gpucredit_eval.check_account(create_set.org, create_set.account);
+	PERFORM gpucredit_eval.check_name('set', create_set.name);
+	IF coalesce(create_set.kind, '') NOT IN ('locked', 'live', 'held_out')
+		OR coalesce(create_set.runs_per_month, -1) < 0
+	THEN
+		PERFORM gpucredit_eval.refuse('a set''s kind is locked, live or held_out, its runs a month are 0 or more',
+			format('They are "%s" and %s.', left(create_set.kind, 64), create_set.runs_per_month));
+	END IF;
+	kept := gpucredit_eval.request_begin(create_set.org, create_set.key, 'create_set',
+		jsonb_build_array(create_set.name, create_set.kind, create_set.account,
+			create_set.runs_per_month));
+	IF kept IS NOT NULL THEN
+		RETURN true;
+	END IF;
+	INSERT INTO gpucredit_eval.golden_set
+	VALUES (create_set.org, create_set.name, create_set.kind, create_set.account,
+		create_set.runs_per_month, 0, 0, gpucredit.now())
+	ON CONFLICT DO NOTHING;
+	IF NOT FOUND THEN
+		PERFORM gpucredit_eval.wrong_state(format('set "%s/%s" exists', create_set.org,
+				create_set.name),
+			'A name stands for one set.', 'Choose another name, or use the set that is there.');
+	END IF;
+	PERFORM gpucredit_eval.record(create_set.org, 'create_set', NULL,
+		jsonb_build_object('set', create_set.name, 'kind', create_set.kind));
+	PERFORM gpucredit_eval.request_end(create_set.org, create_set.key, 'true');
+	RETURN false;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.create_set(text, text, text, text, text, integer) IS
+'Sets: makes an empty one. Its account may do everything with it.
+kind: locked, which baselines compare on; live, which grows from production; held_out, whose cases nobody but curators and agents sees. runs_per_month: of a held-out set.
+Result: whether the call was replayed. Errors: UC001 no such account; UC201 key used with other arguments; UC602 the name is taken; 22023.';
+
+CREATE FUNCTION gpucredit_eval.grant_set(org text, set text, principal text,
+	permission text) RETURNS void
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	s gpucredit_eval.golden_set;
+BEGIN
+	s := gpucredit_eval.require_set(grant_set.org, grant_set.set, 'curate');
+	IF NOT gpucredit_eval.acts_as(s.org, s.account) THEN
+		PERFORM gpucredit_eval.not_found(format('set "%s/%s"', s.org, s.set));
+	END IF;
+	IF coalesce(grant_set.permission, 'run') NOT IN ('run', 'read', 'curate') THEN
+		PERFORM gpucredit_eval.refuse('permission is run, read, curate, or NULL to take it back',
+			format('It is "%s".', left(grant_set.permission, 64)));
+	END IF;
+	IF grant_set.permission IS NULL THEN
+		DELETE FROM gpucredit_eval.set_permission p
+		WHERE p.org = s.org AND p.set = s.set AND p.account = grant_set.principal;
+	ELSE
+		IF NOT EXISTS (SELECT FROM gpucredit.accounts a
+			WHERE a.org = s.org AND a.account = grant_set.principal)
+		THEN
+			PERFORM gpucredit_eval.refuse(format('account "%s/%s" does not exist', s.org,
+					left(grant_set.principal, 255)),
+				'A permission is given to an account of the organisation and all below it.');
+		END IF;
+		INSERT INTO gpucredit_eval.set_permission
+		VALUES (s.org, s.set, grant_set.principal, grant_set.permission)
+		ON CONFLICT ON CONSTRAINT set_permission_pkey
+		DO UPDATE SET permission = excluded.permission;
+	END IF;
+	PERFORM gpucredit_eval.record(s.org, 'grant_set', NULL,
+		jsonb_build_object('set', s.set, 'principal', grant_set.principal,
+			'permission', grant_set.permission));
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.grant_set(text, text, text, text) IS
+'Sets: lets an account and all below it use a set; the last call for an account stands. Only who may act as the set''s account may call it.
+principal: an account of the organisation. permission: run; read: see cases, too; curate: add, retire and freeze, too; NULL: none.
+Errors: UC601 no such set; 22023.';
+
+/*
+ * What stands for an input case, with defaults.  The name stands for the
+ * content, if it is not given.
+ */
+CREATE FUNCTION gpucredit_eval.read_case(document jsonb) RETURNS gpucredit_eval.golden_case
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	c gpucredit_eval.golden_case;
+	d jsonb := read_case.document;
+BEGIN
+	PERFORM gpucredit_eval.check_words('a case', d,
+		'{name,task,input,expected,checks,rubric,threshold,weight,tags,source}');
+	IF coalesce(jsonb_typeof(d -> 'input'), 'null') = 'null' THEN
+		PERFORM gpucredit_eval.refuse('a case has no "input"', 'It is what the model is asked.');
+	END IF;
+	c.digest := sha256(convert_to((d - 'name')::text, 'UTF8'));
+	c.name := coalesce(d ->> 'name', left(encode(c.digest, 'hex'), 16));
+	c.task := coalesce(d ->> 'task', 'default');
+	c.input := d -> 'input';
+	c.expected := CASE WHEN jsonb_typeof(d -> 'expected') <> 'null' THEN d -> 'expected' END;
+	c.checks := coalesce(nullif(d -> 'checks', 'null'), '[]');
+	c.rubric := d ->> 'rubric';
+	c.threshold := gpucredit_eval.number_in('a case', d, 'threshold', 0, 1, NULL);
+	c.weight := gpucredit_eval.number_in('a case', d, 'weight', 0, 1000000, 1);
+	c.source := d ->> 'source';
+	IF jsonb_typeof(c.checks) <> 'array'
+		OR coalesce(jsonb_typeof(d -> 'tags'), 'array') NOT IN ('array', 'null')
+	THEN
+		PERFORM gpucredit_eval.refuse('"checks" and "tags" of a case are arrays',
+			format('The case is "%s".', left(c.name, 64)));
+	END IF;
+	SELECT coalesce(array_agg(t), '{}') INTO c.tags
+	FROM jsonb_array_elements_text(coalesce(nullif(d -> 'tags', 'null'), '[]')) t;
+	IF octet_length(c.name) NOT BETWEEN 1 AND 255 OR octet_length(c.task) NOT BETWEEN 1 AND 255
+		OR octet_length(c.rubric) > 8192 OR octet_length(c.source) > 8192
+		OR octet_length(c.input::text) > 1048576 OR octet_length(c.expected::text) > 1048576
+		OR octet_length(c.checks::text) > 1048576
+	THEN
+		PERFORM gpucredit_eval.refuse(format('case "%s" is too long', left(c.name, 64)),
+			'Names and tasks have 1 to 255 bytes, rubrics and sources 8 kB,'
+			' inputs, expected answers and checks 1 MiB.');
+	END IF;
+	IF c.checks = '[]' AND c.rubric IS NULL THEN
+		PERFORM gpucredit_eval.refuse(format('case "%s" has neither checks nor a rubric',
+				left(c.name, 64)),
+			'Nothing would tell a good answer from a bad one.');
+	END IF;
+	RETURN c;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.read_case(jsonb) IS
+'Internal: a case from a document. Errors: 22023.';
+
+CREATE FUNCTION gpucredit_eval.add_cases(org text, set text, cases jsonb, key text,
+	OUT added integer, OUT same integer)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	s gpucredit_eval.golden_set;
+	kept jsonb;
+	other text;
+BEGIN
+	s := gpucredit_eval.require_set(add_cases.org, add_cases.set, 'curate');
+	IF jsonb_typeof(add_cases.cases) IS DISTINCT FROM 'array'
+		OR jsonb_array_length(add_cases.cases) > 100000
+	THEN
+		PERFORM gpucredit_eval.refuse('cases is an array of at most 100,000 objects',
+			'Each is {"input", "checks", "rubric", "expected", "task", "name", "weight", "threshold", "tags", "source"}.');
+	END IF;
+	kept := gpucredit_eval.request_begin(s.org, add_cases.key, 'add_cases',
+		jsonb_build_array(s.set, add_cases.cases));
+	IF kept IS NOT NULL THEN
+		add_cases.added := kept -> 0;
+		add_cases.same := kept -> 1;
+		RETURN;
+	END IF;
+	SELECT * INTO STRICT s FROM gpucredit_eval.golden_set g
+	WHERE g.org = s.org AND g.set = s.set FOR NO KEY UPDATE;
+	WITH given AS MATERIALIZED (
+		SELECT (gpucredit_eval.read_case(d)).*, n
+		FROM jsonb_array_elements(add_cases.cases) WITH ORDINALITY a (d, n)),
+	named AS (
+		SELECT g.*, first_value(g.digest) OVER w AS first_digest,
+			row_number() OVER w AS repetition
+		FROM given g WINDOW w AS (PARTITION BY g.name ORDER BY g.n)),
+	clash AS (
+		SELECT n.name FROM named n
+			LEFT JOIN gpucredit_eval.golden_case c
+				ON c.org = s.org AND c.set = s.set AND c.name = n.name
+		WHERE n.digest <> coalesce(c.digest, n.first_digest)
+		LIMIT 1),
+	put AS (
+		INSERT INTO gpucredit_eval.golden_case (org, set, ordinal, name, task, input,
+			expected, checks, rubric, threshold, weight, tags, source, digest, added_at)
+		SELECT s.org, s.set, s.cases + row_number() OVER (ORDER BY n.n), n.name, n.task,
+			n.input, n.expected, n.checks, n.rubric, n.threshold, n.weight, n.tags,
+			n.source, n.digest, gpucredit.now()
+		FROM named n
+		WHERE n.repetition = 1 AND NOT EXISTS (SELECT FROM clash)
+			AND NOT EXISTS (SELECT FROM gpucredit_eval.golden_case c
+				WHERE c.org = s.org AND c.set = s.set AND c.name = n.name)
+		RETURNING 1)
+	SELECT count(*), (SELECT clash.name FROM clash) INTO add_cases.added, other FROM put;
+	IF other IS NOT NULL THEN
+		PERFORM gpucredit_eval.refuse(format('case "%s" is there with other content', left(other, 64)),
+			'A case never changes, as runs refer to it.',
+			'Retire it with retire_cases(), and add the new one under another name.');
+	END IF;
+	add_cases.same := jsonb_array_length(add_cases.cases) - add_cases.added;
+	UPDATE gpucredit_eval.golden_set g SET cases = g.cases + add_cases.added
+	WHERE g.org = s.org AND g.set = s.set;
+	PERFORM gpucredit_eval.record(s.org, 'add_cases', NULL,
+		jsonb_build_object('set', s.set, 'added', add_cases.added, 'same', add_cases.same));
+	PERFORM gpucredit_eval.request_end(s.org, add_cases.key,
+		jsonb_build_array(add_cases.added, add_cases.same));
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.add_cases(text, text, jsonb, text) IS
+'Sets: adds cases. Those that are there with the same name and content are counted as same. Frozen versions do not change.
+cases: an array of {"input", "checks": [..], "rubric", "expected", "task", "name", "weight", "threshold", "tags", "source"}; all but "input" may be missing, but checks or a rubric are needed. Without a name a case is named by its content.
+Errors: UC601 no such set; UC201 key used with other arguments; 22023 a case is malformed, or is there with other content.';
+
+CREATE FUNCTION gpucredit_eval.retire_cases(org text, set text, names text[], key text)
+RETURNS integer
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	s gpucredit_eval.golden_set;
+	kept jsonb;
+	n integer;
+	missing text;
+BEGIN
+	s := gpucredit_eval.require_set(retire_cases.org, retire_cases.set, 'curate');
+	kept := gpucredit_eval.request_begin(s.org, retire_cases.key, 'retire_cases',
+		jsonb_build_array(s.set, to_jsonb(retire_cases.names)));
+	IF kept IS NOT NULL THEN
+		RETURN kept;
+	END IF;
+	SELECT * INTO STRICT s FROM gpucredit_eval.golden_set g
+	WHERE g.org = s.org AND g.set = s.set FOR NO KEY UPDATE;
+	SELECT a INTO missing FROM unnest(retire_cases.names) a
+	WHERE NOT EXISTS (SELECT FROM gpucredit_eval.golden_case c
+		WHERE c.org = s.org AND c.set = s.set AND c.name = a)
+	LIMIT 1;
+	IF FOUND THEN
+		PERFORM gpucredit_eval.not_found(format('case "%s" of set "%s/%s"', left(missing, 64),
+			s.org, s.set));
+	END IF;
+	UPDATE gpucredit_eval.golden_case c SET retired_version = s.versions + 1
+	WHERE c.org = s.org AND c.set = s.set AND c.name = ANY (retire_cases.names)
+		AND c.retired_version IS NULL;
+	GET DIAGNOSTICS n = ROW_COUNT;
+	PERFORM gpucredit_eval.record(s.org, 'retire_cases', NULL,
+		jsonb_build_object('set', s.set, 'cases', to_jsonb(retire_cases.names)));
+	PERFORM gpucredit_eval.request_end(s.org, retire_cases.key, to_jsonb(n));
+	RETURN n;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.retire_cases(text, text, text[], text) IS
+'Sets: takes cases out of the versions that are frozen from now on.
+Result: how many were not yet retired. Errors: UC601 no such set or case; UC201 key used with other arguments.';
+
+CREATE FUNCTION gpucredit_eval.freeze_set(org text, set text, key text,
+	OUT version integer, OUT digest text, OUT cases integer)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	s gpucredit_eval.golden_set;
+	v gpucredit_eval.set_version;
+	kept jsonb;
+	print bytea;
+BEGIN
+	s := gpucredit_eval.require_set(freeze_set.org, freeze_set.set, 'curate');
+	kept := gpucredit_eval.request_begin(s.org, freeze_set.key, 'freeze_set',
+		jsonb_build_array(s.set));
+	IF kept IS NULL THEN
+		SELECT * INTO STRICT s FROM gpucredit_eval.golden_set g
+		WHERE g.org = s.org AND g.set = s.set FOR NO KEY UPDATE;
+		SELECT count(*), sha256(convert_to(coalesce(string_agg(
+				c.name || ' ' || encode(c.digest, 'hex'), E'\n' ORDER BY c.ordinal), ''), 'UTF8')),
+			count(*) FILTER (WHERE c.rubric IS NOT NULL)
+		INTO v.cases, print, v.judged
+		FROM gpucredit_eval.golden_case c
+		WHERE c.org = s.org AND c.set = s.set AND c.retired_version IS NULL;
+		IF v.cases = 0 THEN
+			PERFORM gpucredit_eval.wrong_state(format('set "%s/%s" has no case', s.org, s.set),
+				'A version of no case measures nothing.', 'Call add_cases() first.');
+		END IF;
+		SELECT coalesce(jsonb_object_agg(t.task, t.n), '{}') INTO v.tasks
+		FROM (SELECT c.task, count(*) AS n FROM gpucredit_eval.golden_case c
+			WHERE c.org = s.org AND c.set = s.set AND c.retired_version IS NULL
+			GROUP BY c.task) t;
+		SELECT o.version INTO v.version FROM gpucredit_eval.set_version o
+		WHERE o.org = s.org AND o.set = s.set AND o.version = s.versions AND o.digest = print;
+		IF NOT FOUND THEN
+			v.version := s.versions + 1;
+			INSERT INTO gpucredit_eval.set_version
+			VALUES (s.org, s.set, v.version, s.cases, v.cases, v.tasks, v.judged, print,
+				gpucredit.now());
+			UPDATE gpucredit_eval.golden_set g SET versions = v.version
+			WHERE g.org = s.org AND g.set = s.set;
+			PERFORM gpucredit_eval.record(s.org, 'freeze_set', NULL,
+				jsonb_build_object('set', s.set, 'version', v.version, 'cases', v.cases));
+		END IF;
+		kept := gpucredit_eval.request_end(s.org, freeze_set.key,
+			jsonb_build_array(v.version, encode(print, 'hex'), v.cases));
+	END IF;
+	freeze_set.version := kept -> 0;
+	freeze_set.digest := kept ->> 1;
+	freeze_set.cases := kept -> 2;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.freeze_set(text, text, text) IS
+'Sets: makes a version of the cases that are not retired. Without a change since the last version it is that one.
+Result: its number, the SHA-256 of its cases in hex, how many they are. Errors: UC601 no such set; UC602 it has no case; UC201 key used with other arguments.';
+
+/* "set" or "set@version", of a set: the newest version is the default. */
+CREATE FUNCTION gpucredit_eval.find_version(s gpucredit_eval.golden_set, version integer)
+RETURNS gpucredit_eval.set_version
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	v gpucredit_eval.set_version;
+BEGIN
+	SELECT * INTO v FROM gpucredit_eval.set_version o
+	WHERE o.org = (s).org AND o.set = (s).set
+		AND o.version = coalesce(find_version.version, (s).versions);
+	IF NOT FOUND THEN
+		PERFORM gpucredit_eval.not_found(format('version %s of set "%s/%s"',
+			coalesce(find_version.version, 1), (s).org, (s).set));
+	END IF;
+	RETURN v;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.find_version(gpucredit_eval.golden_set, integer) IS
+'Internal: a frozen version of a set; NULL: the newest. Errors: UC601.';
+
+CREATE FUNCTION gpucredit_eval.cases(org text, set text, version integer DEFAULT NULL)
+RETURNS TABLE ("case" bigint, name text, task text, input jsonb, expected jsonb, checks jsonb,
+	rubric text, threshold numeric, weight numeric, tags text[], source text)
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+	s gpucredit_eval.golden_set;
+	v gpucredit_eval.set_version;
+BEGIN
+	s := gpucredit_eval.require_set(cases.org, cases.set, 'read');
+	IF s.kind = 'held_out' THEN
+		PERFORM gpucredit_eval.require_set(s.org, s.set, 'curate');
+		/* an application sees what its users see, and they may tune models */
+		IF NOT pg_has_role(gpucredit_eval.caller(), 'gpucredit_tenant', 'MEMBER')
+			AND NOT pg_has_role(gpucredit_eval.caller(), 'gpucredit_admin', 'MEMBER')
+		THEN
+			PERFORM gpucredit_eval.held_out(format('set "%s/%s" is held out', s.org, s.set),
+				'Read it as a login of a curator, which grant_set() names.');
+		END IF;
+	END IF;
+	v := gpucredit_eval.find_version(s, cases.version);
+	RETURN QUERY
+		SELECT c."case", c.name, c.task, c.input, c.expected, c.checks, c.rubric,
+			c.threshold, c.weight, c.tags, c.source
+		FROM gpucredit_eval.golden_case c
+		WHERE c.org = s.org AND c.set = s.set AND gpucredit_eval.in_version(c, v)
+		ORDER BY c.ordinal;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.cases(text, text, integer) IS
+'Sets: the cases of a frozen version; NULL: the newest.
+Errors: UC601 no such set, or not to be read; UC604 held out, and the caller is no curator.';

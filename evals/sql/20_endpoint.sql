@@ -1,0 +1,138 @@
+/*
+ * 20_endpoint.sql: where models and judges answer, and what a token costs.
+ *
+ * A run keeps what its endpoints were when it started, prices included.
+ */
+CREATE TABLE gpucredit_eval.endpoint (
+	org text COLLATE "C" NOT NULL,
+	endpoint text COLLATE "C" NOT NULL,
+	url text NOT NULL,
+	price_in numeric,		/* credits per million tokens; NULL: no price */
+	price_out numeric,
+	max_rps numeric,		/* NULL: no limit */
+	secret text,			/* what the key is called where workers run */
+	model text,				/* what requests call it; NULL: as a run does */
+	serves_registry boolean NOT NULL,
+	turn_at timestamptz NOT NULL DEFAULT '-infinity',	/* of the next request */
+	CONSTRAINT endpoint_pkey PRIMARY KEY (org, endpoint)
+);
+COMMENT ON TABLE gpucredit_eval.endpoint IS
+'OpenAI-compatible endpoints. serves_registry: it serves versions of the registry, from there alone; secret: a name, never the secret';
+
+CREATE FUNCTION gpucredit_eval.set_endpoint(org text, name text, url text,
+	price_in numeric, price_out numeric, max_rps numeric, secret text DEFAULT NULL,
+	model text DEFAULT NULL, serves_registry boolean DEFAULT false) RETURNS void
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	PERFORM gpucredit_eval.check_account(set_endpoint.org, '');
+	PERFORM gpucredit_eval.check_name('endpoint', set_endpoint.name);
+	IF coalesce(set_endpoint.url, '') !~ '^https?://[^/@?#[:space:]]+(/[^?#[:space:]]*)?$'
+		OR octet_length(set_endpoint.url) > 2048
+	THEN
+		PERFORM gpucredit_eval.refuse(format('url "%s" is malformed', left(set_endpoint.url, 64)),
+			'It begins with http:// or https://, and has no user, password, query or fragment.');
+	END IF;
+	IF NOT coalesce(set_endpoint.price_in BETWEEN 0 AND 1000000, true)
+		OR NOT coalesce(set_endpoint.price_out BETWEEN 0 AND 1000000, true)
+		OR NOT coalesce(set_endpoint.max_rps BETWEEN 0.001 AND 1000000, true)
+		OR (set_endpoint.price_in IS NULL) <> (set_endpoint.price_out IS NULL)
+		OR set_endpoint.serves_registry IS NULL
+	THEN
+		PERFORM gpucredit_eval.refuse('prices are both set or both NULL, 0 to 1,000,000 credits a million tokens; max_rps is 0.001 to 1,000,000',
+			format('They are %s, %s and %s.', set_endpoint.price_in, set_endpoint.price_out,
+				set_endpoint.max_rps));
+	END IF;
+	IF NOT coalesce(set_endpoint.secret ~ '^[A-Za-z_][A-Za-z0-9_]{0,95}$', true)
+		OR octet_length(set_endpoint.model) NOT BETWEEN 1 AND 255
+	THEN
+		PERFORM gpucredit_eval.refuse('secret is the name of an environment variable, model has 1 to 255 bytes',
+			'The secret itself stays where workers run.');
+	END IF;
+	INSERT INTO gpucredit_eval.endpoint
+	VALUES (set_endpoint.org, set_endpoint.name, set_endpoint.url, set_endpoint.price_in,
+		set_endpoint.price_out, set_endpoint.max_rps, set_endpoint.secret,
+		set_endpoint.model, set_endpoint.serves_registry)
+	ON CONFLICT ON CONSTRAINT endpoint_pkey DO UPDATE
+	SET url = excluded.url, price_in = excluded.price_in, price_out = excluded.price_out,
+		max_rps = excluded.max_rps, secret = excluded.secret, model = excluded.model,
+		serves_registry = excluded.serves_registry;
+	PERFORM gpucredit_eval.record(set_endpoint.org, 'set_endpoint', NULL,
+		jsonb_build_object('endpoint', set_endpoint.name, 'url', set_endpoint.url,
+			'price_in', set_endpoint.price_in, 'price_out', set_endpoint.price_out,
+			'max_rps', set_endpoint.max_rps, 'serves_registry', set_endpoint.serves_registry));
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.set_endpoint(text, text, text, numeric, numeric, numeric, text, text, boolean) IS
+'Endpoints: says where a model or judge answers /v1/chat/completions, and what it costs; calling again changes it for later runs.
+price_in, price_out: credits per million tokens, NULL: not known, so that runs are denied. max_rps: requests a second of all workers together. secret: the environment variable that has its key where workers run. model: what requests call the model. serves_registry: it serves versions of the registry, from there alone.
+Errors: UC001 no such organisation; 22023.';
+
+CREATE FUNCTION gpucredit_eval.require_endpoint(org text, name text)
+RETURNS gpucredit_eval.endpoint
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	e gpucredit_eval.endpoint;
+BEGIN
+	SELECT * INTO e FROM gpucredit_eval.endpoint o
+	WHERE o.org = require_endpoint.org AND o.endpoint = require_endpoint.name;
+	IF NOT FOUND THEN
+		PERFORM gpucredit_eval.not_found(format('endpoint "%s/%s"', left(require_endpoint.org, 64),
+			left(require_endpoint.name, 96)));
+	END IF;
+	RETURN e;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.require_endpoint(text, text) IS
+'Internal: an endpoint. Errors: UC601.';
+
+/* What a run keeps of an endpoint; workers are told it. */
+CREATE FUNCTION gpucredit_eval.endpoint_terms(e gpucredit_eval.endpoint, model text)
+RETURNS jsonb
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT jsonb_build_object('endpoint', (e).endpoint, 'url', (e).url,
+		'price_in', (e).price_in, 'price_out', (e).price_out, 'max_rps', (e).max_rps,
+		'secret', (e).secret, 'model', coalesce((e).model, model));
+END;
+COMMENT ON FUNCTION gpucredit_eval.endpoint_terms(gpucredit_eval.endpoint, text) IS
+'Internal: what a run keeps of an endpoint.';
+
+/*
+ * Requests come in turn: each takes 1/max_rps seconds of the endpoint's time.
+ * An endpoint that was idle does not save its time up.
+ */
+CREATE FUNCTION gpucredit_eval.pace(org text, endpoint text, n integer DEFAULT 1,
+	OUT wait interval, OUT every interval)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	e gpucredit_eval.endpoint;
+	instant timestamptz;
+BEGIN
+	IF coalesce(pace.n, 0) NOT BETWEEN 1 AND 10000 THEN
+		PERFORM gpucredit_eval.refuse('n is 1 to 10,000', format('It is %s.', pace.n));
+	END IF;
+	e := gpucredit_eval.require_endpoint(pace.org, pace.endpoint);
+	IF e.max_rps IS NULL THEN
+		pace.wait := '0';
+		pace.every := '0';
+		RETURN;
+	END IF;
+	SELECT * INTO STRICT e FROM gpucredit_eval.endpoint o
+	WHERE o.org = e.org AND o.endpoint = e.endpoint FOR NO KEY UPDATE;
+	instant := gpucredit.now();
+	pace.every := make_interval(secs => 1.0 / e.max_rps);
+	pace.wait := greatest(e.turn_at - instant, '0');
+	UPDATE gpucredit_eval.endpoint o
+	SET turn_at = instant + pace.wait + pace.every * pace.n
+	WHERE o.org = e.org AND o.endpoint = e.endpoint;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.pace(text, text, integer) IS
+'Endpoints: takes turns for n requests, so that all workers together keep max_rps.
+Result: how long to wait before the first request, and how long from each to the next. Errors: UC601 no such endpoint; 22023.';

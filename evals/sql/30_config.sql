@@ -1,0 +1,276 @@
+/*
+ * 30_config.sql: what a run does, pinned.
+ *
+ * A config's version never changes.  Scores compare only between runs of the
+ * same measure: the same sets, model parameters, template and judge.  Gates
+ * are not part of it.
+ */
+CREATE TABLE gpucredit_eval.config (
+	org text COLLATE "C" NOT NULL,
+	config text COLLATE "C" NOT NULL,
+	version integer NOT NULL,
+	account text COLLATE "C" NOT NULL,
+	document jsonb NOT NULL,		/* complete: defaults are filled in */
+	digest bytea NOT NULL,
+	measure bytea NOT NULL,			/* digest of all but the gates and limits */
+	created_at timestamptz NOT NULL,
+	CONSTRAINT config_pkey PRIMARY KEY (org, config, version)
+);
+CREATE UNIQUE INDEX config_digest ON gpucredit_eval.config (org, config, digest);
+COMMENT ON TABLE gpucredit_eval.config IS
+'Versions of configs: sets, model parameters, template, judge, gates';
+
+/* Gates by kind, where a config does not say. */
+CREATE FUNCTION gpucredit_eval.absolute_of(kind text) RETURNS numeric
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT CASE kind WHEN 'safety' THEN 0.95 WHEN 'creative' THEN 0.75 ELSE 0.85 END;
+END;
+COMMENT ON FUNCTION gpucredit_eval.absolute_of(text) IS
+'Internal: the score that a task of a kind must reach: general 0.85, safety 0.95, creative 0.75.';
+
+/* One gate, complete. */
+CREATE FUNCTION gpucredit_eval.read_gate(document jsonb) RETURNS jsonb
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	d jsonb := read_gate.document;
+	kind text;
+	mode text;
+	blocking boolean;
+BEGIN
+	PERFORM gpucredit_eval.check_words('a gate', d,
+		'{task,kind,absolute,relative,mode,blocking}');
+	kind := coalesce(d ->> 'kind', 'general');
+	mode := coalesce(d ->> 'mode', 'ratio');
+	IF jsonb_typeof(d -> 'task') IS DISTINCT FROM 'string'
+		OR kind NOT IN ('general', 'safety', 'creative') OR mode NOT IN ('ratio', 'points')
+		OR coalesce(jsonb_typeof(d -> 'blocking'), 'boolean') <> 'boolean'
+	THEN
+		PERFORM gpucredit_eval.refuse('a gate names a task; its kind is general, safety or creative, its mode ratio or points, blocking true or false',
+			format('It is %s.', left(d::text, 200)));
+	END IF;
+	blocking := coalesce((d ->> 'blocking')::boolean, true);
+	IF kind = 'safety' AND NOT blocking THEN
+		PERFORM gpucredit_eval.refuse(format('gate "%s" is of kind safety', left(d ->> 'task', 64)),
+			'Safety always blocks.');
+	END IF;
+	RETURN jsonb_build_object('task', d ->> 'task', 'kind', kind, 'mode', mode,
+		'blocking', blocking,
+		'absolute', gpucredit_eval.number_in('a gate', d, 'absolute', 0, 1,
+			gpucredit_eval.absolute_of(kind)),
+		'relative', gpucredit_eval.number_in('a gate', d, 'relative', 0, 1, 0.02));
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.read_gate(jsonb) IS
+'Internal: a gate with its defaults. Errors: 22023.';
+
+/* The judge with defaults; without one, null. */
+CREATE FUNCTION gpucredit_eval.read_judge(org text, document jsonb) RETURNS jsonb
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	d jsonb := read_judge.document;
+	samples numeric;
+BEGIN
+	IF coalesce(jsonb_typeof(d), 'null') = 'null' THEN
+		RETURN 'null';
+	END IF;
+	PERFORM gpucredit_eval.check_words('the judge', d, '{endpoint,model,template,samples,'
+		'max_tokens,max_response_bytes,max_input_tokens,temperature,seed}');
+	samples := gpucredit_eval.number_in('the judge', d, 'samples', 1, 9, 3);
+	IF samples % 2 <> 1 THEN
+		PERFORM gpucredit_eval.refuse('a judge has an odd number of samples, 1 to 9',
+			'The score is their median.');
+	END IF;
+	IF jsonb_typeof(d -> 'model') IS DISTINCT FROM 'string'
+		OR octet_length(d ->> 'model') NOT BETWEEN 1 AND 255
+		OR coalesce(jsonb_typeof(d -> 'template'), 'null') NOT IN ('null', 'string')
+		OR octet_length(d ->> 'template') > 65536
+	THEN
+		PERFORM gpucredit_eval.refuse('a judge has an endpoint and the exact version of its model; its template has at most 64 KiB',
+			'Another version is another judge.');
+	END IF;
+	PERFORM gpucredit_eval.require_endpoint(read_judge.org, d ->> 'endpoint');
+	RETURN jsonb_build_object('endpoint', d ->> 'endpoint', 'model', d ->> 'model',
+		'template', d ->> 'template', 'samples', samples,
+		'max_tokens', gpucredit_eval.number_in('the judge', d, 'max_tokens', 1, 1000000, 256),
+		'max_response_bytes', gpucredit_eval.number_in('the judge', d, 'max_response_bytes',
+			1, 1048576, 4096),
+		'max_input_tokens', gpucredit_eval.number_in('the judge', d, 'max_input_tokens',
+			1, 100000000, NULL),
+		'temperature', gpucredit_eval.number_in('the judge', d, 'temperature', 0, 10, 0),
+		'seed', gpucredit_eval.number_in('the judge', d, 'seed', 0, 9007199254740991, 0));
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.read_judge(text, jsonb) IS
+'Internal: a judge with its defaults. Errors: UC601 no such endpoint; 22023.';
+
+/* The sets, each with its version and digest. */
+CREATE FUNCTION gpucredit_eval.read_sets(org text, document jsonb) RETURNS jsonb
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	name text;
+	parts text[];
+	s gpucredit_eval.golden_set;
+	v gpucredit_eval.set_version;
+	sets jsonb := '[]';
+BEGIN
+	IF jsonb_typeof(read_sets.document) IS DISTINCT FROM 'array'
+		OR jsonb_array_length(read_sets.document) NOT BETWEEN 1 AND 100
+		OR jsonb_path_exists(read_sets.document, '$[*] ? (@.type() != "string")')
+	THEN
+		PERFORM gpucredit_eval.refuse('"sets" is an array of 1 to 100 names',
+			'Each is "set", for its newest version, or "set@version".');
+	END IF;
+	FOR name IN SELECT jsonb_array_elements_text(read_sets.document) LOOP
+		parts := regexp_match(name, '^([^@]+)(?:@([1-9][0-9]{0,8}))?$');
+		IF parts IS NULL THEN
+			PERFORM gpucredit_eval.refuse(format('set "%s" is malformed', left(name, 96)),
+				'A set is named "set" or "set@version".');
+		END IF;
+		s := gpucredit_eval.require_set(read_sets.org, parts[1], 'run');
+		v := gpucredit_eval.find_version(s, parts[2]::integer);
+		IF jsonb_path_exists(sets, '$[*].set ? (@ == $s)', jsonb_build_object('s', s.set)) THEN
+			PERFORM gpucredit_eval.refuse(format('set "%s" is named twice', s.set),
+				'A run asks each case once.');
+		END IF;
+		sets := sets || jsonb_build_object('set', s.set, 'version', v.version,
+			'digest', encode(v.digest, 'hex'));
+	END LOOP;
+	RETURN sets;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.read_sets(text, jsonb) IS
+'Internal: the sets of a config with their versions. Errors: UC601 no such set or version; 22023.';
+
+CREATE FUNCTION gpucredit_eval.read_config(org text, document jsonb) RETURNS jsonb
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	d jsonb := read_config.document;
+	model jsonb;
+	gates jsonb;
+BEGIN
+	PERFORM gpucredit_eval.check_words('a config', d,
+		'{sets,model,template,judge,gates,max_errors,max_attempts}');
+	model := coalesce(nullif(d -> 'model', 'null'), '{}');
+	PERFORM gpucredit_eval.check_words('"model" of a config', model,
+		'{temperature,seed,max_tokens,max_input_tokens,top_p,stop,response_format,parameters}');
+	IF coalesce(jsonb_typeof(d -> 'template'), 'null') NOT IN ('null', 'string')
+		OR octet_length(d ->> 'template') > 65536 OR octet_length(model::text) > 65536
+	THEN
+		PERFORM gpucredit_eval.refuse('"template" and "model" of a config have at most 64 KiB',
+			'A template is Jinja; its variables are the case''s input.');
+	END IF;
+	IF coalesce(jsonb_typeof(d -> 'gates'), 'array') <> 'array' THEN
+		PERFORM gpucredit_eval.refuse('"gates" of a config is an array', 'Each names a task.');
+	END IF;
+	SELECT coalesce(jsonb_agg(gpucredit_eval.read_gate(g) ORDER BY g ->> 'task'), '[]') INTO gates
+	FROM jsonb_array_elements(coalesce(d -> 'gates', '[]')) g;
+	IF jsonb_array_length(gates) <> (SELECT count(DISTINCT g ->> 'task')
+		FROM jsonb_array_elements(gates) g)
+	THEN
+		PERFORM gpucredit_eval.refuse('a task has two gates', 'One gate says all about a task.');
+	END IF;
+	RETURN jsonb_build_object('sets', gpucredit_eval.read_sets(read_config.org, d -> 'sets'),
+		'model', model || jsonb_build_object(
+			'temperature', gpucredit_eval.number_in('"model"', model, 'temperature', 0, 10, 0),
+			'seed', gpucredit_eval.number_in('"model"', model, 'seed', 0, 9007199254740991, 0),
+			'max_tokens', gpucredit_eval.number_in('"model"', model, 'max_tokens',
+				1, 1000000, 256),
+			'max_input_tokens', gpucredit_eval.number_in('"model"', model,
+				'max_input_tokens', 1, 100000000, NULL)),
+		'template', d ->> 'template',
+		'judge', gpucredit_eval.read_judge(read_config.org, d -> 'judge'),
+		'gates', gates,
+		'max_errors', gpucredit_eval.number_in('a config', d, 'max_errors', 0, 1000000, 0),
+		'max_attempts', gpucredit_eval.number_in('a config', d, 'max_attempts', 1, 10, 3));
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.read_config(text, jsonb) IS
+'Internal: a config with its defaults and the versions of its sets. Errors: UC601; 22023.';
+
+CREATE FUNCTION gpucredit_eval.set_config(org text, name text, document jsonb, key text,
+	account text DEFAULT '', OUT version integer, OUT digest text, OUT replayed boolean)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	kept jsonb;
+	whole jsonb;
+	print bytea;
+	owner text;
+BEGIN
+	PERFORM gpucredit_eval.check_account(set_config.org, set_config.account);
+	PERFORM gpucredit_eval.check_name('config', set_config.name);
+	kept := gpucredit_eval.request_begin(set_config.org, set_config.key, 'set_config',
+		jsonb_build_array(set_config.name, set_config.document, set_config.account));
+	set_config.replayed := kept IS NOT NULL;
+	IF kept IS NULL THEN
+		whole := gpucredit_eval.read_config(set_config.org, set_config.document);
+		print := sha256(convert_to(whole::text, 'UTF8'));
+		/* versions of one name come in turn */
+		PERFORM pg_advisory_xact_lock(hashtextextended(format('gpucredit_eval.config %s/%s',
+			set_config.org, set_config.name), 0));
+		SELECT c.account INTO owner FROM gpucredit_eval.config c
+		WHERE c.org = set_config.org AND c.config = set_config.name LIMIT 1;
+		IF owner <> set_config.account THEN
+			PERFORM gpucredit_eval.not_found(format('config "%s/%s"', set_config.org,
+				set_config.name));
+		END IF;
+		SELECT c.version INTO set_config.version FROM gpucredit_eval.config c
+		WHERE c.org = set_config.org AND c.config = set_config.name AND c.digest = print;
+		IF NOT FOUND THEN
+			INSERT INTO gpucredit_eval.config
+			SELECT set_config.org, set_config.name, coalesce(max(c.version), 0) + 1,
+				set_config.account, whole, print,
+				sha256(convert_to((whole - '{gates,max_errors,max_attempts}'::text[])::text, 'UTF8')),
+				gpucredit.now()
+			FROM gpucredit_eval.config c
+			WHERE c.org = set_config.org AND c.config = set_config.name
+			RETURNING config.version INTO set_config.version;
+			PERFORM gpucredit_eval.record(set_config.org, 'set_config', NULL,
+				jsonb_build_object('config', set_config.name, 'version', set_config.version,
+					'digest', encode(print, 'hex')));
+		END IF;
+		kept := gpucredit_eval.request_end(set_config.org, set_config.key,
+			jsonb_build_array(set_config.version, encode(print, 'hex')));
+	END IF;
+	set_config.version := kept -> 0;
+	set_config.digest := kept ->> 1;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.set_config(text, text, jsonb, text, text) IS
+'Configs: pins what runs do: {"sets": ["set@version", ..], "model": {"max_tokens", "temperature", ..}, "template", "judge": {"endpoint", "model", "samples", ..}, "gates": [{"task", "kind", "absolute", "relative", "mode", "blocking"}], "max_errors", "max_attempts"}. Equal documents are one version.
+account: whose config it is; it and all below may run it.
+Result: the version, its SHA-256 in hex. Errors: UC001 no such account; UC201 key used with other arguments; UC601 no such set, version or endpoint; 22023.';
+
+/* A config by "name" or "name@version", which the account may run. */
+CREATE FUNCTION gpucredit_eval.require_config(org text, name text, account text)
+RETURNS gpucredit_eval.config
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	parts text[] := regexp_match(require_config.name, '^([^@]+)(?:@([1-9][0-9]{0,8}))?$');
+	c gpucredit_eval.config;
+BEGIN
+	SELECT * INTO c FROM gpucredit_eval.config o
+	WHERE o.org = require_config.org AND o.config = parts[1]
+		AND (parts[2] IS NULL OR o.version = parts[2]::integer)
+	ORDER BY o.version DESC LIMIT 1;
+	IF c.org IS NULL OR NOT gpucredit_eval.is_below(require_config.account, c.account) THEN
+		PERFORM gpucredit_eval.not_found(format('config "%s/%s"', left(require_config.org, 64),
+			left(require_config.name, 96)));
+	END IF;
+	RETURN c;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.require_config(text, text, text) IS
+'Internal: a config that an account may run. Errors: UC601.';

@@ -1,0 +1,548 @@
+/*
+ * 40_run.sql: runs and what they may cost.
+ *
+ * A run's cap is a hold in the ledger, less what its GPU job holds.  A lease
+ * sets the dearest outcome of its case aside:
+ *
+ *   spent + set_aside <= cap        spent: what reported calls cost
+ *                                   set_aside: leases not yet accounted for
+ *
+ * Who reports writes only the rows of its own case, so that workers do not
+ * wait for each other.  account_for() takes the costs of closed leases over
+ * into the run, and captures them.  The call that finds the run unlocked does
+ * so at once; lease_cases() always does, and no lease is made before it.
+ *
+ * Lock order: golden_set, endpoint, run, lease, result; then the ledger's.
+ */
+CREATE TABLE gpucredit_eval.run (
+	org text COLLATE "C" NOT NULL,
+	run bigint GENERATED ALWAYS AS IDENTITY,
+	account text COLLATE "C" NOT NULL,
+	config text COLLATE "C" NOT NULL,
+	config_version integer NOT NULL,
+	purpose text NOT NULL CHECK (purpose IN ('development', 'gate', 'production_gate',
+		'nightly', 'calibration')),
+	model text NOT NULL,
+	model_terms jsonb NOT NULL,		/* its endpoint, as it was at the start */
+	judge_terms jsonb,
+	registry_model bigint,			/* what it measures, if it is of the registry */
+	registry_version bigint,
+	oid text,
+	baseline bigint,
+	source bigint,					/* the run whose outputs are judged again */
+	cases integer NOT NULL,
+	set_place integer NOT NULL DEFAULT 1,	/* leased so far: sets before */
+	set_ordinal integer NOT NULL DEFAULT 0,		/* this, and cases up to that */
+	finished integer NOT NULL DEFAULT 0,
+	cap numeric NOT NULL,			/* of calls; the GPU job's hold is beside it */
+	hold bigint NOT NULL,
+	deadline timestamptz NOT NULL,	/* when the hold ends */
+	gpu_job bigint,
+	gpu_held numeric NOT NULL,
+	set_aside numeric NOT NULL DEFAULT 0,
+	spent numeric NOT NULL DEFAULT 0,
+	captured numeric NOT NULL DEFAULT 0,
+	state text NOT NULL DEFAULT 'running'
+		CHECK (state IN ('running', 'paused', 'finished', 'cancelled')),
+	started_at timestamptz NOT NULL,
+	ended_at timestamptz,
+	CONSTRAINT run_pkey PRIMARY KEY (org, run),
+	CONSTRAINT run_money CHECK (set_aside >= 0 AND spent >= 0 AND captured >= 0
+		AND captured <= cap),
+	CONSTRAINT run_ended CHECK ((state IN ('finished', 'cancelled')) = (ended_at IS NOT NULL)),
+	FOREIGN KEY (org, config, config_version) REFERENCES gpucredit_eval.config,
+	FOREIGN KEY (org, baseline) REFERENCES gpucredit_eval.run,
+	FOREIGN KEY (org, source) REFERENCES gpucredit_eval.run
+);
+CREATE INDEX run_started ON gpucredit_eval.run (org, purpose, started_at);
+COMMENT ON TABLE gpucredit_eval.run IS
+'Runs of a config against a model, what they may cost and what they have cost';
+
+/* The sets of a run, in order; a run asks each case of each. */
+CREATE TABLE gpucredit_eval.run_set (
+	org text COLLATE "C" NOT NULL,
+	run bigint NOT NULL,
+	place integer NOT NULL,
+	set text COLLATE "C" NOT NULL,
+	version integer NOT NULL,
+	CONSTRAINT run_set_pkey PRIMARY KEY (org, run, place),
+	FOREIGN KEY (org, run) REFERENCES gpucredit_eval.run,
+	FOREIGN KEY (org, set, version) REFERENCES gpucredit_eval.set_version
+);
+CREATE INDEX run_set_set ON gpucredit_eval.run_set (org, set, run);
+COMMENT ON TABLE gpucredit_eval.run_set IS
+'The frozen sets that a run measures on';
+
+CREATE TABLE gpucredit_eval.lease (
+	org text COLLATE "C" NOT NULL,
+	run bigint NOT NULL,
+	"case" bigint NOT NULL,
+	attempt integer NOT NULL,
+	worker text NOT NULL,
+	state text NOT NULL CHECK (state IN ('open', 'retry', 'lost', 'closed')),
+	expires_at timestamptz NOT NULL,
+	call_max numeric NOT NULL,		/* the model's call, 0 if it is reported */
+	sample_max numeric NOT NULL,	/* each sample of the judge */
+	max_cost numeric NOT NULL,		/* what was set aside for all of it */
+	open_max numeric NOT NULL,		/* for what is not yet reported */
+	cost numeric NOT NULL DEFAULT 0,	/* of what is reported */
+	error text,
+	accounted boolean NOT NULL DEFAULT false,	/* its cost is in run.spent */
+	finishes boolean NOT NULL DEFAULT false,	/* the case was finished by it */
+	CONSTRAINT lease_pkey PRIMARY KEY (org, run, "case", attempt),
+	FOREIGN KEY (org, run) REFERENCES gpucredit_eval.run
+);
+CREATE INDEX lease_due ON gpucredit_eval.lease (org, run, expires_at)
+WHERE state IN ('open', 'retry');
+CREATE INDEX lease_to_account ON gpucredit_eval.lease (org, run)
+WHERE state IN ('retry', 'closed') AND NOT accounted;
+COMMENT ON TABLE gpucredit_eval.lease IS
+'Who works on which case until when; retry: to be leased again; lost: its worker was silent';
+
+CREATE TABLE gpucredit_eval.result (
+	org text COLLATE "C" NOT NULL,
+	run bigint NOT NULL,
+	"case" bigint NOT NULL,
+	attempt integer NOT NULL,
+	output bytea,
+	checks jsonb NOT NULL,
+	usage jsonb,
+	digest bytea NOT NULL,			/* of what was reported */
+	passed boolean NOT NULL,		/* the checks */
+	error text,						/* no score: what failed */
+	score numeric,					/* NULL: the judge is still to be asked */
+	cost numeric NOT NULL,
+	reported_at timestamptz NOT NULL,
+	CONSTRAINT result_pkey PRIMARY KEY (org, run, "case"),
+	FOREIGN KEY (org, run) REFERENCES gpucredit_eval.run
+);
+COMMENT ON TABLE gpucredit_eval.result IS
+'Each case''s answer, checks and score; the first report stands';
+
+CREATE TABLE gpucredit_eval.judgement (
+	org text COLLATE "C" NOT NULL,
+	run bigint NOT NULL,
+	"case" bigint NOT NULL,
+	sample integer NOT NULL,
+	raw bytea NOT NULL,
+	usage jsonb,
+	score integer NOT NULL CHECK (score BETWEEN 1 AND 5),
+	parsed boolean NOT NULL,
+	reason text,
+	cost numeric NOT NULL,
+	reported_at timestamptz NOT NULL,
+	CONSTRAINT judgement_pkey PRIMARY KEY (org, run, "case", sample),
+	FOREIGN KEY (org, run, "case") REFERENCES gpucredit_eval.result
+);
+COMMENT ON TABLE gpucredit_eval.judgement IS
+'What the judge answered, each sample; parsed: it was a verdict';
+
+/* What tokens cost, exactly; rounded only when a run's sum is captured. */
+CREATE FUNCTION gpucredit_eval.token_cost(terms jsonb, tokens_in numeric, tokens_out numeric)
+RETURNS numeric
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT (tokens_in * (terms ->> 'price_in')::numeric
+		+ tokens_out * (terms ->> 'price_out')::numeric) / 1000000;
+END;
+COMMENT ON FUNCTION gpucredit_eval.token_cost(jsonb, numeric, numeric) IS
+'Internal: credits for tokens at an endpoint.';
+
+/*
+ * No text has more tokens than bytes, and a chat's frame has fewer than this.
+ * A template that repeats its variables must declare max_input_tokens.
+ */
+CREATE FUNCTION gpucredit_eval.most_tokens(declared numeric, bytes bigint) RETURNS numeric
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT coalesce(declared, bytes + 256);
+END;
+COMMENT ON FUNCTION gpucredit_eval.most_tokens(numeric, bigint) IS
+'Internal: how many tokens a prompt may have.';
+
+/* The run, if the session may act as its account.  Agents see all. */
+CREATE FUNCTION gpucredit_eval.require_run(org text, run bigint)
+RETURNS gpucredit_eval.run
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	r gpucredit_eval.run;
+BEGIN
+	SELECT * INTO r FROM gpucredit_eval.run o
+	WHERE o.org = require_run.org AND o.run = require_run.run;
+	IF NOT FOUND OR NOT gpucredit_eval.acts_as(r.org, r.account) THEN
+		PERFORM gpucredit_eval.not_found(format('run %s of "%s"', require_run.run,
+			left(require_run.org, 64)));
+	END IF;
+	RETURN r;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.require_run(text, bigint) IS
+'Internal: a run of an account that the session may act as. Errors: UC601.';
+
+/* Waits for the run's row. */
+CREATE FUNCTION gpucredit_eval.lock_run(org text, run bigint) RETURNS gpucredit_eval.run
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	r gpucredit_eval.run;
+BEGIN
+	SELECT * INTO r FROM gpucredit_eval.run o
+	WHERE o.org = lock_run.org AND o.run = lock_run.run FOR NO KEY UPDATE;
+	IF NOT FOUND THEN
+		PERFORM gpucredit_eval.not_found(format('run %s of "%s"', lock_run.run,
+			left(lock_run.org, 64)));
+	END IF;
+	RETURN r;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.lock_run(text, bigint) IS
+'Internal: a run, locked. Errors: UC601.';
+
+/*
+ * What a model's name stands for: an endpoint, or "NAME@REVISION" of the
+ * registry, which an endpoint that serves the registry serves.
+ */
+CREATE TYPE gpucredit_eval.subject AS (
+	endpoint text,
+	name text,
+	registry_model bigint,
+	registry_version bigint,
+	oid text
+);
+
+CREATE FUNCTION gpucredit_eval.find_subject(org text, model text, endpoint text)
+RETURNS gpucredit_eval.subject
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	parts text[] := regexp_match(find_subject.model, '^([^@]+)@(.+)$');
+	s gpucredit_eval.subject;
+	e gpucredit_eval.endpoint;
+	v record;
+BEGIN
+	s.name := find_subject.model;
+	s.endpoint := coalesce(find_subject.endpoint, parts[1], find_subject.model);
+	e := gpucredit_eval.require_endpoint(find_subject.org, s.endpoint);
+	IF parts IS NULL THEN
+		RETURN s;
+	END IF;
+	IF to_regprocedure('gpucredit_registry.find_revision(text,text,text)') IS NULL THEN
+		PERFORM gpucredit_eval.refuse(format('model "%s" is of the registry', left(s.name, 96)),
+			'gpucredit_registry is not installed in this database.',
+			'Install it, or name an endpoint.');
+	END IF;
+	IF NOT e.serves_registry THEN
+		PERFORM gpucredit_eval.refuse(format('endpoint "%s" does not serve the registry', s.endpoint),
+			'What it would answer with need not be that version.',
+			'Name one that set_endpoint() marks, as options {"endpoint": ..}.');
+	END IF;
+	SELECT * INTO v FROM gpucredit_registry.find_revision(find_subject.org, parts[1], parts[2]);
+	IF v.quarantined THEN
+		PERFORM gpucredit_eval.wrong_state(format('model "%s" is in quarantine', left(s.name, 96)),
+			'Versions in quarantine are not served.', 'See gpucredit_registry.release_quarantine().');
+	END IF;
+	s.registry_model := v.model;
+	s.registry_version := v.version;
+	s.oid := v.oid;
+	s.name := parts[1] || '@' || v.oid;
+	RETURN s;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.find_subject(text, text, text) IS
+'Internal: the endpoint, and the version of the registry, that a model''s name stands for. Errors: UC601, UC602, 22023.';
+
+/*
+ * A judge does not judge itself, nor its own kin.
+ */
+CREATE FUNCTION gpucredit_eval.check_judge(org text, s gpucredit_eval.subject, judge jsonb)
+RETURNS void
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	j gpucredit_eval.subject;
+	kin boolean;
+BEGIN
+	kin := check_judge.judge ->> 'endpoint' = (s).endpoint
+		AND ((s).registry_version IS NULL OR check_judge.judge ->> 'model' = (s).name);
+	IF NOT kin AND (s).registry_version IS NOT NULL AND check_judge.judge ->> 'model' LIKE '%@%' THEN
+		j := gpucredit_eval.find_subject(check_judge.org, check_judge.judge ->> 'model',
+			check_judge.judge ->> 'endpoint');
+		kin := j.registry_version = (s).registry_version
+			OR EXISTS (SELECT FROM gpucredit_registry.ancestors(check_judge.org, (s).registry_version) a
+				WHERE a.parent_org = check_judge.org AND a.parent = j.registry_version)
+			OR EXISTS (SELECT FROM gpucredit_registry.descendants(check_judge.org, (s).registry_version) d
+				WHERE d.child_org = check_judge.org AND d.child = j.registry_version);
+	END IF;
+	IF kin THEN
+		PERFORM gpucredit_eval.refuse(format('judge "%s" is the model under test, or of its lineage',
+				check_judge.judge ->> 'model'),
+			'A model rates its own answers too well.', 'Configure another judge.');
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.check_judge(text, gpucredit_eval.subject, jsonb) IS
+'Internal: refuses a judge that is the model under test or of its lineage (22023).';
+
+/*
+ * Held-out sets: for production gates of registry versions alone, so many runs
+ * a month, and only tasks whose mean says nothing about one case.
+ */
+CREATE FUNCTION gpucredit_eval.check_held_out(org text, config gpucredit_eval.config,
+	purpose text, s gpucredit_eval.subject) RETURNS boolean
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	g record;
+	few record;
+	runs bigint;
+BEGIN
+	FOR g IN
+		SELECT o.set, o.runs_per_month, v.version, v.tasks
+		FROM jsonb_array_elements((config).document -> 'sets') e
+			JOIN gpucredit_eval.golden_set o ON o.org = check_held_out.org AND o.set = e ->> 'set'
+			JOIN gpucredit_eval.set_version v ON v.org = o.org AND v.set = o.set
+				AND v.version = (e ->> 'version')::integer
+		WHERE o.kind = 'held_out'
+		ORDER BY o.set
+	LOOP
+		IF check_held_out.purpose <> 'production_gate' OR (s).registry_version IS NULL THEN
+			PERFORM gpucredit_eval.held_out(format('set "%s/%s" is held out', check_held_out.org, g.set),
+				'Use purpose production_gate, and a version of the registry as model.');
+		END IF;
+		SELECT t.key AS task, t.value::integer AS n INTO few
+		FROM jsonb_each_text(g.tasks) t WHERE t.value::integer < 20 LIMIT 1;
+		IF FOUND THEN
+			PERFORM gpucredit_eval.held_out(format('task "%s" of set "%s/%s" has %s held-out cases, fewer than 20',
+					few.task, check_held_out.org, g.set, few.n),
+				'Add cases to the task, or join it with another.');
+		END IF;
+		PERFORM FROM gpucredit_eval.golden_set o
+		WHERE o.org = check_held_out.org AND o.set = g.set FOR NO KEY UPDATE;
+		SELECT count(DISTINCT r.run) INTO runs
+		FROM gpucredit_eval.run_set rs JOIN gpucredit_eval.run r USING (org, run)
+		WHERE rs.org = check_held_out.org AND rs.set = g.set AND r.source IS NULL
+			AND r.started_at >= date_trunc('month', gpucredit.now(), 'UTC');
+		IF runs >= g.runs_per_month THEN
+			RETURN false;
+		END IF;
+	END LOOP;
+	RETURN true;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.check_held_out(text, gpucredit_eval.config, text, gpucredit_eval.subject) IS
+'Internal: refuses a use of held-out sets (UC604); false: their runs of this month are used up.';
+
+CREATE TYPE gpucredit_eval.run_result AS (
+	run bigint,
+	status text,
+	reason text,
+	held numeric,
+	cases integer,
+	replayed boolean
+);
+
+CREATE FUNCTION gpucredit_eval.run_result(kept jsonb, replayed boolean)
+RETURNS gpucredit_eval.run_result
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT (kept -> 'run')::text::bigint, kept ->> 'status', kept ->> 'reason',
+		(kept ->> 'held')::numeric, (kept ->> 'cases')::integer, replayed;
+END;
+COMMENT ON FUNCTION gpucredit_eval.run_result(jsonb, boolean) IS
+'Internal: what start_run answered.';
+
+/* Keys of ours in the ledger: short, whatever the caller's key is. */
+CREATE FUNCTION gpucredit_eval.ledger_key(what text, key text) RETURNS text
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT 'eval/' || what || '/' || encode(sha256(convert_to(key, 'UTF8')), 'hex');
+END;
+COMMENT ON FUNCTION gpucredit_eval.ledger_key(text, text) IS
+'Internal: the key of a call to the ledger on behalf of a keyed call.';
+
+/* Keeps a denial: a new try takes a new key. */
+CREATE FUNCTION gpucredit_eval.deny_run(org text, key text, reason text)
+RETURNS gpucredit_eval.run_result
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	PERFORM gpucredit_eval.record(deny_run.org, 'deny_run', NULL,
+		jsonb_build_object('key', deny_run.key, 'reason', deny_run.reason));
+	RETURN gpucredit_eval.run_result(gpucredit_eval.request_end(deny_run.org, deny_run.key,
+		jsonb_build_object('status', 'denied', 'reason', deny_run.reason, 'held', 0)), false);
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.deny_run(text, text, text) IS
+'Internal: records that a run is denied.';
+
+CREATE FUNCTION gpucredit_eval.start_run(org text, account text, key text, config text,
+	model text, purpose text DEFAULT 'gate', cap numeric DEFAULT 5,
+	baseline bigint DEFAULT NULL, options jsonb DEFAULT '{}')
+RETURNS gpucredit_eval.run_result
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	kept jsonb;
+	c gpucredit_eval.config;
+	s gpucredit_eval.subject;
+	judge jsonb;
+	judge_terms jsonb;
+	model_terms jsonb;
+	ttl interval;
+	gpu record;
+	h record;
+	named text;
+	ncases integer;
+	number bigint;
+BEGIN
+	PERFORM gpucredit_eval.check_account(start_run.org, start_run.account);
+	IF coalesce(start_run.purpose, '') NOT IN ('development', 'gate', 'production_gate',
+			'nightly', 'calibration')
+		OR start_run.cap IS NULL OR start_run.cap <> round(start_run.cap, 6)
+		OR start_run.cap <= 0 OR start_run.model IS NULL
+	THEN
+		PERFORM gpucredit_eval.refuse('purpose is development, gate, production_gate, nightly or calibration; cap is positive and has at most 6 decimals',
+			format('They are "%s" and %s.', left(start_run.purpose, 64), start_run.cap));
+	END IF;
+	PERFORM gpucredit_eval.check_words('options', start_run.options, '{endpoint,ttl,gpu}');
+	kept := gpucredit_eval.request_begin(start_run.org, start_run.key, 'start_run',
+		jsonb_build_array(start_run.account, start_run.config, start_run.model,
+			start_run.purpose, trim_scale(start_run.cap), start_run.baseline, start_run.options));
+	IF kept IS NOT NULL THEN
+		RETURN gpucredit_eval.run_result(kept, true);
+	END IF;
+
+	/* what is asked, of whom */
+	c := gpucredit_eval.require_config(start_run.org, start_run.config, start_run.account);
+	FOR named IN SELECT e ->> 'set' FROM jsonb_array_elements(c.document -> 'sets') e LOOP
+		PERFORM gpucredit_eval.require_set(start_run.org, named, 'run', start_run.account);
+	END LOOP;
+	s := gpucredit_eval.find_subject(start_run.org, start_run.model,
+		start_run.options ->> 'endpoint');
+	judge := nullif(c.document -> 'judge', 'null');
+	IF judge IS NOT NULL THEN
+		PERFORM gpucredit_eval.check_judge(start_run.org, s, judge);
+		judge_terms := gpucredit_eval.endpoint_terms(gpucredit_eval.require_endpoint(
+			start_run.org, judge ->> 'endpoint'), judge ->> 'model')
+			|| jsonb_build_object('model', judge -> 'model');
+	END IF;
+	SELECT sum(v.cases), coalesce(sum(v.judged), 0) AS judged INTO ncases, number
+	FROM jsonb_array_elements(c.document -> 'sets') e
+		JOIN gpucredit_eval.set_version v ON v.org = start_run.org AND v.set = e ->> 'set'
+			AND v.version = (e ->> 'version')::integer;
+	IF number > 0 AND judge IS NULL THEN
+		PERFORM gpucredit_eval.refuse(format('%s cases have a rubric, and config "%s" has no judge',
+				number, c.config),
+			'A rubric is for a judge.', 'Configure a judge, or leave those sets out.');
+	END IF;
+	IF start_run.baseline IS NOT NULL THEN
+		PERFORM gpucredit_eval.require_run(start_run.org, start_run.baseline);
+	END IF;
+	IF start_run.options ? 'ttl' AND jsonb_typeof(start_run.options -> 'ttl') <> 'string' THEN
+		PERFORM gpucredit_eval.refuse('"ttl" of options is an interval', 'For example "24 hours".');
+	END IF;
+	ttl := coalesce((start_run.options ->> 'ttl')::interval, '24 hours');
+	model_terms := gpucredit_eval.endpoint_terms(gpucredit_eval.require_endpoint(
+		start_run.org, s.endpoint), s.name);
+
+	/* who may not */
+	IF NOT gpucredit_eval.check_held_out(start_run.org, c, start_run.purpose, s) THEN
+		RETURN gpucredit_eval.deny_run(start_run.org, start_run.key, 'quota_exceeded');
+	END IF;
+	IF model_terms ->> 'price_in' IS NULL
+		OR (judge IS NOT NULL AND judge_terms ->> 'price_in' IS NULL)
+	THEN
+		RETURN gpucredit_eval.deny_run(start_run.org, start_run.key, 'no_price');
+	END IF;
+	IF start_run.purpose = 'production_gate' AND number > 0
+		AND gpucredit_eval.judge_status(start_run.org, judge) <> 'calibrated'
+	THEN
+		RETURN gpucredit_eval.deny_run(start_run.org, start_run.key, 'not_calibrated');
+	END IF;
+
+	/* its GPUs, and the credit that is left for calls */
+	gpu := gpucredit_eval.reserve_gpu(start_run.org, start_run.account, start_run.key,
+		start_run.purpose, start_run.options -> 'gpu');
+	IF gpu.reason IS NULL AND gpu.held >= start_run.cap THEN
+		PERFORM gpucredit.cancel(start_run.org, gpu.job,
+			gpucredit_eval.ledger_key('cancel', start_run.key), 'over the cap');
+		gpu.reason := 'cap_exceeded';
+	END IF;
+	IF gpu.reason IS NOT NULL THEN
+		RETURN gpucredit_eval.deny_run(start_run.org, start_run.key, gpu.reason);
+	END IF;
+	SELECT * INTO h FROM gpucredit.hold(start_run.org, start_run.account,
+		gpucredit_eval.ledger_key('hold', start_run.key), start_run.cap - gpu.held, ttl);
+	IF h.status = 'denied' THEN
+		IF gpu.job IS NOT NULL THEN
+			PERFORM gpucredit.cancel(start_run.org, gpu.job,
+				gpucredit_eval.ledger_key('cancel', start_run.key), 'no credit for the run');
+		END IF;
+		RETURN gpucredit_eval.deny_run(start_run.org, start_run.key, h.reason);
+	END IF;
+
+	INSERT INTO gpucredit_eval.run AS r (org, account, config, config_version, purpose, model,
+		model_terms, judge_terms, registry_model, registry_version, oid, baseline, cases, cap,
+		hold, deadline, gpu_job, gpu_held, started_at)
+	VALUES (start_run.org, start_run.account, c.config, c.version, start_run.purpose, s.name,
+		model_terms, judge_terms, s.registry_model, s.registry_version, s.oid,
+		start_run.baseline, ncases, start_run.cap - gpu.held, h.hold, h.expires_at,
+		gpu.job, gpu.held, gpucredit.now())
+	RETURNING r.run INTO number;
+	INSERT INTO gpucredit_eval.run_set
+	SELECT start_run.org, number, e.n, e.d ->> 'set', (e.d ->> 'version')::integer
+	FROM jsonb_array_elements(c.document -> 'sets') WITH ORDINALITY e (d, n);
+	PERFORM gpucredit_eval.record(start_run.org, 'start_run', NULL,
+		jsonb_build_object('run', number, 'account', start_run.account, 'config', c.config,
+			'version', c.version, 'model', s.name, 'purpose', start_run.purpose,
+			'cap', start_run.cap, 'gpu_job', gpu.job));
+	RETURN gpucredit_eval.run_result(gpucredit_eval.request_end(start_run.org, start_run.key,
+		jsonb_build_object('run', number, 'status', 'granted', 'held', h.held + gpu.held,
+			'cases', ncases)), false);
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.start_run(text, text, text, text, text, text, numeric, bigint, jsonb) IS
+'Runs: starts one, and holds what it may cost at most. Workers lease its cases.
+config: "name" or "name@version". model: an endpoint, or "NAME@REVISION" of the registry. purpose: development, gate, production_gate, nightly, calibration. cap: credits. baseline: a run to compare with. options: {"endpoint": which serves the version, "ttl": how long the hold lives (24 hours), "gpu": {"request", "wall_limit", "spec"}: a job for own replicas, within the cap}.
+Result: status granted, or denied with a reason of gpucredit.hold or reserve, no_price, not_calibrated, quota_exceeded (held-out runs of the month), cap_exceeded (the GPU job alone is dearer).
+Errors: UC001 no such account; UC201 key used with other arguments; UC601 no such config, set, endpoint or run; UC602 in quarantine; UC604 held out; 22023.';
+
+/*
+ * The job that serves the model: in pool "eval-gate", kept for blocking gates,
+ * or in "eval-nightly".
+ */
+CREATE FUNCTION gpucredit_eval.reserve_gpu(org text, account text, key text, purpose text,
+	gpu jsonb, OUT job bigint, OUT held numeric, OUT reason text)
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	r record;
+BEGIN
+	reserve_gpu.held := 0;
+	IF coalesce(jsonb_typeof(reserve_gpu.gpu), 'null') = 'null' THEN
+		RETURN;
+	END IF;
+	PERFORM gpucredit_eval.check_words('"gpu" of options', reserve_gpu.gpu,
+		'{request,wall_limit,spec}');
+	SELECT * INTO r FROM gpucredit.reserve(reserve_gpu.org, reserve_gpu.account,
+		gpucredit_eval.ledger_key('gpu', reserve_gpu.key), reserve_gpu.gpu ->> 'request',
+		(reserve_gpu.gpu ->> 'wall_limit')::interval, tier => 'batch_inference',
+		pool => CASE WHEN reserve_gpu.purpose IN ('gate', 'production_gate')
+			THEN 'eval-gate' ELSE 'eval-nightly' END,
+		spec => coalesce(nullif(reserve_gpu.gpu -> 'spec', 'null'), '{}'));
+	reserve_gpu.job := r.job;
+	reserve_gpu.held := r.held;
+	reserve_gpu.reason := r.reason;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.reserve_gpu(text, text, text, text, jsonb) IS
+'Internal: reserves the GPU job of a run; reason: why it is denied.';

@@ -1,0 +1,504 @@
+/*
+ * 50_lease.sql: who works on which case, and what it cost.
+ *
+ * A worker leases cases, calls the model, and reports.  A lease that ends
+ * without a report is lost: its calls may have cost what was set aside, so
+ * that counts as spent, and the case is leased again for a further set-aside.
+ */
+
+/*
+ * Capture what was spent and is not yet captured.  Sums are exact; the figure
+ * captured is the sum, rounded once.  A hold that has ended leaves no credit:
+ * a new one pays, or the difference stays open for the next call.
+ */
+CREATE FUNCTION gpucredit_eval.capture_spent(r gpucredit_eval.run, final boolean)
+RETURNS numeric
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	total numeric := round((r).spent, 6);
+	due numeric := total - (r).captured;
+	h record;
+BEGIN
+	IF gpucredit.now() < (r).deadline THEN
+		BEGIN
+			IF due > 0 THEN
+				PERFORM gpucredit.capture((r).org, (r).hold, format('eval/run/%s/%s', (r).run, total),
+					due, final);
+			ELSIF final THEN
+				PERFORM gpucredit.release((r).org, (r).hold, format('eval/run/%s/release', (r).run));
+			END IF;
+			RETURN total;
+		EXCEPTION WHEN SQLSTATE 'UC003' THEN
+			NULL;			/* the ledger's clock passed the end just now */
+		END;
+	END IF;
+	IF due > 0 THEN
+		SELECT * INTO h FROM gpucredit.hold((r).org, (r).account,
+			format('eval/late/%s/%s', (r).run, gen_random_uuid()), due, '1 hour');
+		IF h.status = 'denied' THEN
+			RETURN (r).captured;
+		END IF;
+		PERFORM gpucredit.capture((r).org, h.hold, format('eval/run/%s/%s', (r).run, total), due);
+	END IF;
+	RETURN total;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.capture_spent(gpucredit_eval.run, boolean) IS
+'Internal: captures what a run has spent; final: and frees the rest of its hold. Result: what is captured in all.';
+
+/* Ends a run; its money is settled. */
+CREATE FUNCTION gpucredit_eval.end_run(r gpucredit_eval.run, state text)
+RETURNS gpucredit_eval.run
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	lost numeric;
+BEGIN
+	/* nobody knows what lost calls cost: they count in full */
+	WITH gone AS (
+		UPDATE gpucredit_eval.lease l
+		SET state = CASE l.state WHEN 'open' THEN 'lost' ELSE l.state END,
+			cost = l.cost + l.open_max, open_max = 0, accounted = true
+		WHERE l.org = (r).org AND l.run = (r).run AND NOT l.accounted
+		RETURNING l.cost)
+	SELECT coalesce(sum(gone.cost), 0) INTO lost FROM gone;
+	r.spent := (r).spent + lost;
+	r.set_aside := 0;
+	r.captured := gpucredit_eval.capture_spent(r, true);
+	r.state := end_run.state;
+	r.ended_at := gpucredit.now();
+	UPDATE gpucredit_eval.run o
+	SET spent = (r).spent, set_aside = 0, captured = (r).captured, state = (r).state,
+		ended_at = (r).ended_at
+	WHERE o.org = (r).org AND o.run = (r).run;
+	IF (r).gpu_job IS NOT NULL THEN
+		PERFORM gpucredit.cancel((r).org, (r).gpu_job, format('eval/run/%s/cancel', (r).run),
+			'the run has ended');
+	END IF;
+	PERFORM gpucredit_eval.keep_metrics(r);
+	PERFORM gpucredit_eval.record((r).org, 'end_run', NULL,
+		jsonb_build_object('run', (r).run, 'state', (r).state, 'spent', (r).spent,
+			'captured', (r).captured, 'lost', nullif(lost, 0)));
+	RETURN r;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.end_run(gpucredit_eval.run, text) IS
+'Internal: ends a locked run, and settles what it cost.';
+
+/*
+ * Take the costs of closed leases over into the run.  The run is locked.
+ */
+CREATE FUNCTION gpucredit_eval.account_for(r gpucredit_eval.run) RETURNS gpucredit_eval.run
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	sums record;
+BEGIN
+	WITH closed AS (
+		UPDATE gpucredit_eval.lease l
+		SET accounted = true
+		WHERE l.org = (r).org AND l.run = (r).run AND l.state IN ('retry', 'closed')
+			AND NOT l.accounted
+		RETURNING l.cost, l.max_cost, l.finishes)
+	SELECT coalesce(sum(closed.cost), 0) AS cost,
+		coalesce(sum(closed.max_cost), 0) AS max_cost,
+		count(*) FILTER (WHERE closed.finishes) AS finished, count(*) AS n
+	INTO sums FROM closed;
+	IF sums.n > 0 THEN
+		r.spent := (r).spent + sums.cost;
+		r.set_aside := (r).set_aside - sums.max_cost;
+		r.finished := (r).finished + sums.finished;
+		IF (r).state IN ('running', 'paused') THEN
+			r.captured := gpucredit_eval.capture_spent(r, false);
+		END IF;
+		UPDATE gpucredit_eval.run o
+		SET spent = (r).spent, set_aside = (r).set_aside, finished = (r).finished,
+			captured = (r).captured
+		WHERE o.org = (r).org AND o.run = (r).run;
+	END IF;
+	IF (r).state IN ('running', 'paused') AND (r).finished = (r).cases
+		AND NOT EXISTS (SELECT FROM gpucredit_eval.lease l
+			WHERE l.org = (r).org AND l.run = (r).run AND l.state = 'open'
+				AND l.expires_at > gpucredit.now())
+	THEN
+		r := gpucredit_eval.end_run(r, 'finished');
+	END IF;
+	RETURN r;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.account_for(gpucredit_eval.run) IS
+'Internal: takes the costs of closed leases over into a locked run, captures them, and ends the run that is finished.';
+
+/* What a case may cost at most, and what its worker is told. */
+CREATE TYPE gpucredit_eval.bounds AS (call_max numeric, sample_max numeric, samples integer[]);
+
+CREATE FUNCTION gpucredit_eval.bounds_of(r gpucredit_eval.run, document jsonb,
+	c gpucredit_eval.golden_case, answered boolean) RETURNS gpucredit_eval.bounds
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	model jsonb := bounds_of.document -> 'model';
+	judge jsonb := bounds_of.document -> 'judge';
+	b gpucredit_eval.bounds;
+BEGIN
+	b.call_max := 0;
+	b.sample_max := 0;
+	b.samples := '{}';
+	IF NOT bounds_of.answered THEN
+		b.call_max := gpucredit_eval.token_cost((r).model_terms,
+			gpucredit_eval.most_tokens((model ->> 'max_input_tokens')::numeric,
+				coalesce(octet_length(bounds_of.document ->> 'template'), 0)
+				+ octet_length((c).input::text)),
+			(model ->> 'max_tokens')::numeric);
+	END IF;
+	IF (c).rubric IS NOT NULL THEN
+		b.sample_max := gpucredit_eval.token_cost((r).judge_terms,
+			gpucredit_eval.most_tokens((judge ->> 'max_input_tokens')::numeric,
+				coalesce(octet_length(judge ->> 'template'), 4096) + octet_length((c).rubric)
+				+ octet_length((c).input::text)
+				+ coalesce(octet_length((c).expected::text), 0)
+				+ (judge ->> 'max_response_bytes')::integer),
+			(judge ->> 'max_tokens')::numeric);
+		SELECT array_agg(n ORDER BY n) INTO b.samples
+		FROM generate_series(1, (judge ->> 'samples')::integer) n
+		WHERE NOT EXISTS (SELECT FROM gpucredit_eval.judgement j
+			WHERE j.org = (r).org AND j.run = (r).run AND j."case" = (c)."case"
+				AND j.sample = n);
+	END IF;
+	RETURN b;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.bounds_of(gpucredit_eval.run, jsonb, gpucredit_eval.golden_case, boolean) IS
+'Internal: what the calls for a case may cost at most, and which samples the judge still owes.';
+
+/* A case that failed too often has no score: it counts 0, and as an error. */
+CREATE FUNCTION gpucredit_eval.give_up(r gpucredit_eval.run, l gpucredit_eval.lease)
+RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	why text := coalesce((l).error, 'its worker was lost');
+BEGIN
+	INSERT INTO gpucredit_eval.result AS o
+	VALUES ((r).org, (r).run, (l)."case", (l).attempt, NULL, '[]', NULL, '\x', false, why, 0,
+		0, gpucredit.now())
+	ON CONFLICT ON CONSTRAINT result_pkey DO UPDATE SET error = why, score = 0
+	WHERE o.score IS NULL;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.give_up(gpucredit_eval.run, gpucredit_eval.lease) IS
+'Internal: a case whose attempts are used up gets the score 0 and an error.';
+
+/*
+ * The cases to lease next: those to be done again, then new ones.  Each comes
+ * with its last lease, if it has one.
+ */
+CREATE FUNCTION gpucredit_eval.next_cases(r gpucredit_eval.run, n integer)
+RETURNS TABLE (c gpucredit_eval.golden_case, last_lease gpucredit_eval.lease,
+	place integer)
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+	(SELECT g, l, NULL::integer
+	FROM gpucredit_eval.lease l
+		JOIN gpucredit_eval.golden_case g ON g.org = l.org AND g."case" = l."case"
+	WHERE l.org = (r).org AND l.run = (r).run AND l.state IN ('open', 'retry')
+		AND l.expires_at <= gpucredit.now()
+	ORDER BY l.expires_at, l."case" LIMIT n)
+	UNION ALL
+	(SELECT g.k, NULL::gpucredit_eval.lease, s.place
+	FROM gpucredit_eval.run_set s
+		JOIN gpucredit_eval.set_version v ON v.org = s.org AND v.set = s.set AND v.version = s.version
+		CROSS JOIN LATERAL (
+			SELECT k FROM gpucredit_eval.golden_case k
+			WHERE k.org = s.org AND k.set = s.set
+				AND k.ordinal > CASE s.place WHEN (r).set_place THEN (r).set_ordinal ELSE 0 END
+				AND k.ordinal <= v.last_ordinal
+				AND (k.retired_version IS NULL OR k.retired_version > v.version)
+			ORDER BY k.ordinal LIMIT n) g
+	WHERE s.org = (r).org AND s.run = (r).run AND s.place >= (r).set_place
+	ORDER BY s.place, (g.k).ordinal LIMIT n)
+	LIMIT n;
+END;
+COMMENT ON FUNCTION gpucredit_eval.next_cases(gpucredit_eval.run, integer) IS
+'Internal: which cases of a run are to be leased next.';
+
+CREATE FUNCTION gpucredit_eval.lease_cases(org text, run bigint, worker text, n integer,
+	ttl interval)
+RETURNS TABLE ("case" bigint, attempt integer, input jsonb, checks jsonb, parameters jsonb,
+	max_cost numeric)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+	r gpucredit_eval.run;
+	document jsonb;
+	instant timestamptz;
+	k record;
+	c gpucredit_eval.golden_case;
+	l gpucredit_eval.lease;
+	o gpucredit_eval.result;
+	b gpucredit_eval.bounds;
+	full_up boolean := false;
+	moved boolean := false;
+BEGIN
+	IF coalesce(lease_cases.n, 0) NOT BETWEEN 1 AND 1000
+		OR coalesce(lease_cases.ttl, '0') NOT BETWEEN '1 s' AND '1 day'
+		OR octet_length(coalesce(lease_cases.worker, '')) NOT BETWEEN 1 AND 255
+	THEN
+		PERFORM gpucredit_eval.refuse('n is 1 to 1,000, ttl 1 second to 1 day, a worker''s name 1 to 255 bytes',
+			format('They are %s, %s and "%s".', lease_cases.n, lease_cases.ttl,
+				left(lease_cases.worker, 64)));
+	END IF;
+	r := gpucredit_eval.account_for(gpucredit_eval.lock_run(lease_cases.org, lease_cases.run));
+	IF r.state NOT IN ('running', 'paused') THEN
+		RETURN;
+	END IF;
+	instant := gpucredit.now();
+	r := gpucredit_eval.extend_deadline(r, instant + lease_cases.ttl);
+	SELECT f.document INTO STRICT document FROM gpucredit_eval.config f
+	WHERE f.org = r.org AND f.config = r.config AND f.version = r.config_version;
+
+	FOR k IN SELECT * FROM gpucredit_eval.next_cases(r, lease_cases.n) LOOP
+		c := k.c;
+		l := k.last_lease;
+		SELECT * INTO o FROM gpucredit_eval.result res
+		WHERE res.org = r.org AND res.run = r.run AND res."case" = c."case";
+		IF o.score IS NULL AND (l).attempt >= (document ->> 'max_attempts')::integer THEN
+			PERFORM gpucredit_eval.give_up(r, l);
+			r.finished := r.finished + 1;
+			o.score := 0;
+		ELSIF o.score IS NULL THEN
+			b := gpucredit_eval.bounds_of(r, document, c, o.run IS NOT NULL);
+			max_cost := b.call_max + cardinality(b.samples) * b.sample_max;
+			IF r.spent + r.set_aside + max_cost > r.cap
+				OR instant + lease_cases.ttl > r.deadline
+			THEN
+				full_up := true;
+				EXIT;
+			END IF;
+		END IF;
+		moved := true;
+		IF l.run IS NULL THEN
+			r.set_place := k.place;
+			r.set_ordinal := c.ordinal;
+		ELSE
+			UPDATE gpucredit_eval.lease m
+			SET state = CASE m.state WHEN 'open' THEN 'lost' ELSE 'closed' END
+			WHERE m.org = r.org AND m.run = r.run AND m."case" = l."case"
+				AND m.attempt = l.attempt;
+		END IF;
+		IF o.score IS NOT NULL THEN
+			CONTINUE;
+		END IF;
+		r.set_aside := r.set_aside + max_cost;
+		"case" := c."case";
+		attempt := coalesce(l.attempt, 0) + 1;
+		input := c.input;
+		checks := c.checks;
+		parameters := jsonb_strip_nulls(jsonb_build_object('expected', c.expected,
+			'threshold', c.threshold, 'rubric', c.rubric,
+			'samples', to_jsonb(b.samples), 'tags', to_jsonb(c.tags),
+			'output', translate(encode(o.output, 'base64'), E'\n', '')));
+		INSERT INTO gpucredit_eval.lease
+		VALUES (r.org, r.run, "case", attempt, lease_cases.worker, 'open',
+			instant + lease_cases.ttl, b.call_max, b.sample_max, max_cost, max_cost);
+		RETURN NEXT;
+	END LOOP;
+
+	/* nothing fits, and nothing that is under way can give credit back */
+	IF full_up AND NOT EXISTS (SELECT FROM gpucredit_eval.lease m
+		WHERE m.org = r.org AND m.run = r.run AND m.state = 'open' AND m.expires_at > instant)
+	THEN
+		IF r.state = 'running' THEN
+			r.state := 'paused';
+			moved := true;
+			PERFORM gpucredit_eval.record(r.org, 'pause_run', NULL, jsonb_build_object('run', r.run,
+				'cap', r.cap, 'spent', r.spent, 'set_aside', r.set_aside, 'needs', max_cost));
+		END IF;
+	ELSIF r.state = 'paused' THEN
+		r.state := 'running';
+		moved := true;
+	END IF;
+	IF moved THEN
+		UPDATE gpucredit_eval.run u
+		SET set_place = r.set_place, set_ordinal = r.set_ordinal,
+			set_aside = r.set_aside, finished = r.finished, state = r.state
+		WHERE u.org = r.org AND u.run = r.run;
+		PERFORM gpucredit_eval.account_for(r);		/* giving up may end it */
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.lease_cases(text, bigint, text, integer, interval) IS
+'Workers: leases up to n cases of a run for a time. Their dearest outcome is set aside of the run''s cap; what does not fit is not leased, and a run that can lease nothing is paused. A worker calls it until run_state() says that the run has ended.
+Result: the case and attempt to report under; input and checks; parameters: expected, rubric, threshold, samples the judge owes, and output in base64 if the model has answered before: then only the judge is asked; max_cost: credits.
+Errors: UC601 no such run; 22023.';
+
+/*
+ * A hold must outlive the leases that it pays for.  One that has ended cannot
+ * be extended: raise_cap() takes a new one.
+ */
+CREATE FUNCTION gpucredit_eval.extend_deadline(r gpucredit_eval.run, until timestamptz)
+RETURNS gpucredit_eval.run
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	h record;
+BEGIN
+	IF extend_deadline.until <= (r).deadline OR gpucredit.now() >= (r).deadline THEN
+		RETURN r;
+	END IF;
+	SELECT * INTO h FROM gpucredit.extend_hold((r).org, (r).hold,
+		format('eval/run/%s/until/%s', (r).run, extract(epoch FROM (r).deadline)), 0,
+		extend_deadline.until - gpucredit.now() + '1 hour');
+	IF h.status = 'granted' THEN
+		r.deadline := h.expires_at;
+		UPDATE gpucredit_eval.run o SET deadline = h.expires_at
+		WHERE o.org = (r).org AND o.run = (r).run;
+	END IF;
+	RETURN r;
+EXCEPTION WHEN SQLSTATE 'UC003' THEN
+	RETURN r;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.extend_deadline(gpucredit_eval.run, timestamptz) IS
+'Internal: lets the hold of a locked run live until then, if it lives.';
+
+CREATE FUNCTION gpucredit_eval.run_spec(org text, run bigint) RETURNS jsonb
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	r gpucredit_eval.run;
+BEGIN
+	r := gpucredit_eval.require_run(run_spec.org, run_spec.run);
+	RETURN (SELECT jsonb_build_object('run', r.run, 'purpose', r.purpose, 'account', r.account,
+			'config', r.config, 'version', r.config_version, 'oid', r.oid,
+			'endpoint', r.model_terms, 'judge_endpoint', r.judge_terms,
+			'model', c.document -> 'model', 'template', c.document -> 'template',
+			'judge', c.document -> 'judge')
+		FROM gpucredit_eval.config c
+		WHERE c.org = r.org AND c.config = r.config AND c.version = r.config_version);
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.run_spec(text, bigint) IS
+'Workers: what all cases of a run have in common: endpoints with their prices, the model''s parameters, template, judge.
+Errors: UC601 no such run.';
+
+CREATE FUNCTION gpucredit_eval.run_state(org text, run bigint, OUT state text, OUT cases integer,
+	OUT finished integer, OUT errors integer, OUT cap numeric, OUT spent numeric,
+	OUT set_aside numeric, OUT captured numeric, OUT gpu_job bigint)
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	r gpucredit_eval.run;
+BEGIN
+	r := gpucredit_eval.require_run(run_state.org, run_state.run);
+	run_state.state := r.state;
+	run_state.cases := r.cases;
+	run_state.cap := r.cap + r.gpu_held;
+	run_state.captured := r.captured;
+	run_state.gpu_job := r.gpu_job;
+	SELECT count(*) FILTER (WHERE o.score IS NOT NULL), count(o.error)
+	INTO run_state.finished, run_state.errors
+	FROM gpucredit_eval.result o WHERE o.org = r.org AND o.run = r.run;
+	/* with what is reported and not yet taken over */
+	SELECT r.spent + coalesce(sum(l.cost), 0), r.set_aside - coalesce(sum(l.max_cost), 0)
+	INTO run_state.spent, run_state.set_aside
+	FROM gpucredit_eval.lease l
+	WHERE l.org = r.org AND l.run = r.run AND l.state IN ('retry', 'closed') AND NOT l.accounted;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.run_state(text, bigint) IS
+'Runs: how far a run is, and what it has cost.
+Result: state running, paused (the cap is used up: see raise_cap), finished or cancelled; cases finished and those of them that failed; credits: the cap, spent, set aside for what is under way, captured; its GPU job.
+Errors: UC601 no such run.';
+
+CREATE FUNCTION gpucredit_eval.raise_cap(org text, run bigint, key text, cap numeric,
+	OUT status text, OUT reason text, OUT held numeric, OUT replayed boolean)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	kept jsonb;
+	r gpucredit_eval.run;
+	added numeric;
+	h record;
+BEGIN
+	PERFORM gpucredit_eval.require_run(raise_cap.org, raise_cap.run);
+	kept := gpucredit_eval.request_begin(raise_cap.org, raise_cap.key, 'raise_cap',
+		jsonb_build_array(raise_cap.run, trim_scale(raise_cap.cap)));
+	raise_cap.replayed := kept IS NOT NULL;
+	IF kept IS NULL THEN
+		r := gpucredit_eval.account_for(gpucredit_eval.lock_run(raise_cap.org, raise_cap.run));
+		IF r.state NOT IN ('running', 'paused') THEN
+			PERFORM gpucredit_eval.wrong_state(format('run %s is %s', r.run, r.state),
+				'It leases no more cases.', 'Start a new run.');
+		END IF;
+		added := raise_cap.cap - r.gpu_held - r.cap;
+		IF added IS NULL OR added <= 0 OR raise_cap.cap <> round(raise_cap.cap, 6) THEN
+			PERFORM gpucredit_eval.refuse('the new cap is above the old one and has at most 6 decimals',
+				format('The old one is %s.', r.cap + r.gpu_held));
+		END IF;
+		IF gpucredit.now() < r.deadline THEN
+			SELECT * INTO h FROM gpucredit.extend_hold(r.org, r.hold,
+				gpucredit_eval.ledger_key('raise', raise_cap.key), added);
+		ELSE
+			/* the old hold's credit is free since its end */
+			SELECT * INTO h FROM gpucredit.hold(r.org, r.account,
+				gpucredit_eval.ledger_key('raise', raise_cap.key), r.cap + added - r.captured,
+				'24 hours');
+		END IF;
+		IF h.status = 'granted' THEN
+			UPDATE gpucredit_eval.run o
+			SET cap = o.cap + added, hold = h.hold, deadline = h.expires_at, state = 'running'
+			WHERE o.org = r.org AND o.run = r.run;
+			PERFORM gpucredit_eval.record(r.org, 'raise_cap', NULL,
+				jsonb_build_object('run', r.run, 'cap', raise_cap.cap));
+		END IF;
+		kept := gpucredit_eval.request_end(raise_cap.org, raise_cap.key,
+			jsonb_build_array(h.status, h.reason, h.held));
+	END IF;
+	raise_cap.status := kept ->> 0;
+	raise_cap.reason := kept ->> 1;
+	raise_cap.held := kept ->> 2;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.raise_cap(text, bigint, text, numeric) IS
+'Runs: lets a run cost more; a paused one goes on. cap: the new one, in credits, GPU job included.
+Result: status granted, or denied with a reason of gpucredit.extend_hold; what the hold then holds. Errors: UC201 key used with other arguments; UC601 no such run; UC602 it has ended; 22023.';
+
+CREATE FUNCTION gpucredit_eval.cancel_run(org text, run bigint, key text, OUT state text,
+	OUT replayed boolean)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	kept jsonb;
+	r gpucredit_eval.run;
+BEGIN
+	PERFORM gpucredit_eval.require_run(cancel_run.org, cancel_run.run);
+	kept := gpucredit_eval.request_begin(cancel_run.org, cancel_run.key, 'cancel_run',
+		to_jsonb(cancel_run.run));
+	cancel_run.replayed := kept IS NOT NULL;
+	IF kept IS NULL THEN
+		r := gpucredit_eval.account_for(gpucredit_eval.lock_run(cancel_run.org, cancel_run.run));
+		IF r.state IN ('running', 'paused') THEN
+			r := gpucredit_eval.end_run(r, 'cancelled');
+		END IF;
+		kept := gpucredit_eval.request_end(cancel_run.org, cancel_run.key, to_jsonb(r.state));
+	END IF;
+	cancel_run.state := kept #>> '{}';
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.cancel_run(text, bigint, text) IS
+'Runs: ends a run. Calls that are under way count as spent; the rest of the hold is free again.
+Result: its state then: cancelled, or finished if it was. Errors: UC201 key used with other arguments; UC601 no such run.';

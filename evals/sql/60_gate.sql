@@ -1,0 +1,289 @@
+/*
+ * 60_gate.sql: scores of tasks, and whether they let a version ship.
+ *
+ * Cases that are unfinished, lost or failed count 0, and are counted.  What
+ * cannot be decided is inconclusive, never a pass.
+ */
+CREATE TABLE gpucredit_eval.metric (
+	org text COLLATE "C" NOT NULL,
+	run bigint NOT NULL,
+	task text COLLATE "C" NOT NULL,
+	n integer NOT NULL,
+	score numeric,				/* NULL: no weight */
+	stderr numeric,				/* NULL: a single case */
+	errors integer NOT NULL,
+	unfinished integer NOT NULL,
+	judged integer NOT NULL,
+	locked_n integer NOT NULL,	/* of locked sets */
+	locked_score numeric,
+	held_out boolean NOT NULL,	/* some of its cases are */
+	CONSTRAINT metric_pkey PRIMARY KEY (org, run, task),
+	FOREIGN KEY (org, run) REFERENCES gpucredit_eval.run
+);
+COMMENT ON TABLE gpucredit_eval.metric IS
+'Scores of an ended run by task';
+
+/*
+ * The standard error of a weighted mean; of equal weights it is the sample's
+ * deviation by the root of n.
+ */
+CREATE FUNCTION gpucredit_eval.mean_error(n bigint, w numeric, ws numeric, ww numeric,
+	wws numeric, wwss numeric) RETURNS numeric
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT CASE WHEN n > 1 AND w > 0 THEN
+		round(sqrt(greatest(wwss - 2 * (ws / w) * wws + (ws / w) * (ws / w) * ww, 0)
+			* n / (n - 1)) / w, 12) END;
+END;
+COMMENT ON FUNCTION gpucredit_eval.mean_error(bigint, numeric, numeric, numeric, numeric, numeric) IS
+'Internal: the standard error of a weighted mean, from the sums of w, w s, w^2, w^2 s, w^2 s^2.';
+
+CREATE FUNCTION gpucredit_eval.run_cases(org text, run bigint)
+RETURNS TABLE (kind text, c gpucredit_eval.golden_case, o gpucredit_eval.result)
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+	SELECT g.kind, k, res
+	FROM gpucredit_eval.run_set s
+		JOIN gpucredit_eval.golden_set g ON g.org = s.org AND g.set = s.set
+		JOIN gpucredit_eval.set_version v ON v.org = s.org AND v.set = s.set AND v.version = s.version
+		JOIN gpucredit_eval.golden_case k ON k.org = s.org AND k.set = s.set
+			AND gpucredit_eval.in_version(k, v)
+		LEFT JOIN gpucredit_eval.result res ON res.org = s.org AND res.run = s.run
+			AND res."case" = k."case"
+	WHERE s.org = run_cases.org AND s.run = run_cases.run;
+END;
+COMMENT ON FUNCTION gpucredit_eval.run_cases(text, bigint) IS
+'Internal: all cases of a run, with the results that are there.';
+
+CREATE FUNCTION gpucredit_eval.task_scores(org text, run bigint)
+RETURNS SETOF gpucredit_eval.metric
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+	WITH scored AS (
+		SELECT x.kind, (x.c).task AS task, (x.c).weight AS w, (x.c).rubric IS NOT NULL AS judged,
+			coalesce((x.o).score, 0) AS s, (x.o).score IS NULL AS unfinished,
+			(x.o).error IS NOT NULL AS failed
+		FROM gpucredit_eval.run_cases(task_scores.org, task_scores.run) x)
+	SELECT task_scores.org, task_scores.run, t.task, count(*)::integer,
+		sum(t.w * t.s) / nullif(sum(t.w), 0),
+		gpucredit_eval.mean_error(count(*), sum(t.w), sum(t.w * t.s), sum(t.w * t.w),
+			sum(t.w * t.w * t.s), sum(t.w * t.w * t.s * t.s)),
+		count(*) FILTER (WHERE t.failed)::integer,
+		count(*) FILTER (WHERE t.unfinished)::integer,
+		count(*) FILTER (WHERE t.judged)::integer,
+		count(*) FILTER (WHERE t.kind = 'locked')::integer,
+		sum(t.w * t.s) FILTER (WHERE t.kind = 'locked')
+			/ nullif(sum(t.w) FILTER (WHERE t.kind = 'locked'), 0),
+		bool_or(t.kind = 'held_out')
+	FROM scored t GROUP BY t.task;
+END;
+COMMENT ON FUNCTION gpucredit_eval.task_scores(text, bigint) IS
+'Internal: scores of a run by task, as its results are now.';
+
+CREATE FUNCTION gpucredit_eval.keep_metrics(r gpucredit_eval.run) RETURNS void
+LANGUAGE sql VOLATILE
+BEGIN ATOMIC
+	INSERT INTO gpucredit_eval.metric
+	SELECT * FROM gpucredit_eval.task_scores((r).org, (r).run) ORDER BY task;
+END;
+COMMENT ON FUNCTION gpucredit_eval.keep_metrics(gpucredit_eval.run) IS
+'Internal: keeps the scores of a run that ends.';
+
+CREATE FUNCTION gpucredit_eval.metrics(r gpucredit_eval.run)
+RETURNS SETOF gpucredit_eval.metric
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF (r).ended_at IS NULL THEN
+		RETURN QUERY SELECT * FROM gpucredit_eval.task_scores((r).org, (r).run);
+	ELSE
+		RETURN QUERY SELECT m.* FROM gpucredit_eval.metric m
+			WHERE m.org = (r).org AND m.run = (r).run;
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.metrics(gpucredit_eval.run) IS
+'Internal: scores of a run by task.';
+
+/*
+ * Why a run decides nothing, or NULL.
+ */
+CREATE FUNCTION gpucredit_eval.why_inconclusive(r gpucredit_eval.run, document jsonb)
+RETURNS text
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	errors bigint;
+BEGIN
+	SELECT sum(m.errors) INTO errors FROM gpucredit_eval.metrics(r) m;
+	RETURN CASE
+		WHEN (r).state = 'paused' THEN 'paused'
+		WHEN (r).state = 'cancelled' THEN 'cancelled'
+		WHEN EXISTS (SELECT FROM gpucredit_eval.metrics(r) m WHERE m.unfinished > 0)
+			THEN 'unfinished'
+		WHEN errors > (why_inconclusive.document ->> 'max_errors')::numeric THEN 'errors'
+	END;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.why_inconclusive(gpucredit_eval.run, jsonb) IS
+'Internal: why no gate of a run can decide, or NULL.';
+
+/*
+ * Why a baseline does not compare with a run, or NULL: it measures otherwise,
+ * on other cases, or has not ended well.
+ */
+CREATE FUNCTION gpucredit_eval.why_no_baseline(r gpucredit_eval.run) RETURNS text
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+	SELECT CASE WHEN (r).baseline IS NULL THEN NULL
+		WHEN b.state <> 'finished' THEN 'baseline_unfinished'
+		WHEN cb.measure <> c.measure THEN 'baseline_differs'
+		END
+	FROM gpucredit_eval.config c
+		LEFT JOIN gpucredit_eval.run b ON b.org = (r).org AND b.run = (r).baseline
+		LEFT JOIN gpucredit_eval.config cb ON cb.org = b.org AND cb.config = b.config
+			AND cb.version = b.config_version
+	WHERE c.org = (r).org AND c.config = (r).config AND c.version = (r).config_version;
+END;
+COMMENT ON FUNCTION gpucredit_eval.why_no_baseline(gpucredit_eval.run) IS
+'Internal: why the baseline of a run does not compare with it, or NULL.';
+
+CREATE FUNCTION gpucredit_eval.gate_rows(r gpucredit_eval.run)
+RETURNS TABLE (task text, score numeric, n integer, stderr numeric, threshold numeric,
+	baseline numeric, passes boolean, blocking boolean, reason text)
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+	document jsonb;
+	nothing text;
+	no_baseline text;
+	judge_status text;
+	bad_baseline boolean;
+BEGIN
+	SELECT c.document INTO document FROM gpucredit_eval.config c
+	WHERE c.org = (r).org AND c.config = (r).config AND c.version = (r).config_version;
+	nothing := gpucredit_eval.why_inconclusive(r, document);
+	no_baseline := gpucredit_eval.why_no_baseline(r);
+	judge_status := CASE WHEN (r).purpose IN ('development', 'calibration') THEN 'calibrated'
+		ELSE gpucredit_eval.judge_status((r).org, document -> 'judge') END;
+	RETURN QUERY
+	WITH base AS MATERIALIZED (
+		SELECT m.task, m.locked_n, m.locked_score
+		FROM gpucredit_eval.run b CROSS JOIN LATERAL gpucredit_eval.metrics(b) m
+		WHERE b.org = (r).org AND b.run = (r).baseline),
+	gates AS (
+		SELECT g ->> 'task' AS task, g AS gate
+		FROM jsonb_array_elements(document -> 'gates') g),
+	measured AS (
+		SELECT coalesce(m.task, g.task) AS task, m.score, m.n, m.stderr, m.judged,
+			m.locked_n, m.locked_score, b.locked_score AS base_score,
+			coalesce((g.gate ->> 'absolute')::numeric, 0.85) AS absolute,
+			coalesce((g.gate ->> 'relative')::numeric, 0.02) AS relative,
+			coalesce(g.gate ->> 'mode', 'ratio') AS mode,
+			coalesce((g.gate ->> 'blocking')::boolean, true) AS blocking
+		FROM gpucredit_eval.metrics(r) m
+			FULL JOIN gates g ON g.task = m.task
+			LEFT JOIN base b ON b.task = m.task),
+	reasoned AS (
+		SELECT d.*, CASE
+				WHEN d.n IS NULL THEN 'no_cases'
+				WHEN nothing IS NOT NULL THEN nothing
+				WHEN d.score IS NULL THEN 'no_weight'
+				WHEN d.judged > 0 AND judge_status <> 'calibrated' THEN judge_status
+				WHEN d.score < d.absolute THEN 'below_threshold'
+				WHEN (r).baseline IS NULL OR d.locked_n = 0 THEN 'passes'
+				WHEN no_baseline IS NOT NULL THEN no_baseline
+				WHEN d.base_score IS NULL THEN 'baseline_differs'
+				WHEN d.locked_score < CASE d.mode WHEN 'points' THEN d.base_score - d.relative
+					ELSE d.base_score * (1 - d.relative) END THEN 'below_baseline'
+				ELSE 'passes' END AS reason
+		FROM measured d)
+	SELECT q.task, round(q.score, 6), q.n, round(q.stderr, 6), q.absolute,
+		CASE WHEN no_baseline IS NULL THEN round(q.base_score, 6) END,
+		CASE WHEN q.reason = 'passes' THEN true
+			WHEN q.reason IN ('below_threshold', 'below_baseline') THEN false END,
+		q.blocking, q.reason
+	FROM reasoned q ORDER BY q.task;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.gate_rows(gpucredit_eval.run) IS
+'Internal: what each task''s gate says.';
+
+CREATE FUNCTION gpucredit_eval.gate(org text, run bigint)
+RETURNS TABLE (task text, score numeric, n integer, stderr numeric, threshold numeric,
+	baseline numeric, passes boolean, blocking boolean, reason text)
+LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+	SELECT * FROM gpucredit_eval.gate_rows(gpucredit_eval.require_run(gate.org, gate.run));
+END;
+COMMENT ON FUNCTION gpucredit_eval.gate(text, bigint) IS
+'Gates: what each task scores and whether that lets the model ship.
+Result: score 0 to 1, of n cases, failed ones count 0; its standard error; the score it must reach; the baseline''s on locked sets; passes: NULL: inconclusive; reason: passes, below_threshold, below_baseline, or why nothing is decided: unfinished, paused, cancelled, errors, uncalibrated, lapsed, disagrees, baseline_differs, baseline_unfinished, no_cases, no_weight.
+Errors: UC601 no such run.';
+
+CREATE FUNCTION gpucredit_eval.verdict_of(r gpucredit_eval.run) RETURNS text
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+	SELECT CASE WHEN count(*) = 0 THEN 'inconclusive'
+		WHEN bool_or(g.blocking AND g.passes IS FALSE) THEN 'block'
+		WHEN bool_or(g.blocking AND g.passes IS NULL) THEN 'inconclusive'
+		WHEN bool_or(g.passes IS NOT TRUE) THEN 'warn'
+		ELSE 'pass' END
+	FROM gpucredit_eval.gate_rows(r) g;
+END;
+COMMENT ON FUNCTION gpucredit_eval.verdict_of(gpucredit_eval.run) IS
+'Internal: pass, warn, block or inconclusive.';
+
+CREATE FUNCTION gpucredit_eval.verdict(org text, run bigint) RETURNS text
+LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+	SELECT gpucredit_eval.verdict_of(gpucredit_eval.require_run(verdict.org, verdict.run));
+END;
+COMMENT ON FUNCTION gpucredit_eval.verdict(text, bigint) IS
+'Gates: pass; warn: an advisory gate does not pass; block: a blocking gate fails; inconclusive: a blocking gate cannot decide.
+Errors: UC601 no such run.';
+
+/*
+ * Differences of the cases that both runs finished, b less a.
+ */
+CREATE FUNCTION gpucredit_eval.compare(org text, a bigint, b bigint, OUT n integer,
+	OUT score_a numeric, OUT score_b numeric, OUT difference numeric, OUT stderr numeric)
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	ra gpucredit_eval.run := gpucredit_eval.require_run(compare.org, compare.a);
+	rb gpucredit_eval.run := gpucredit_eval.require_run(compare.org, compare.b);
+	hidden integer;
+BEGIN
+	WITH pairs AS (
+		SELECT (x.c).weight AS w, (x.o).score AS sa, y.score AS sb, x.kind
+		FROM gpucredit_eval.run_cases(ra.org, ra.run) x
+			JOIN gpucredit_eval.result y ON y.org = rb.org AND y.run = rb.run
+				AND y."case" = (x.c)."case"
+		WHERE (x.o).score IS NOT NULL AND y.score IS NOT NULL)
+	SELECT count(*), count(*) FILTER (WHERE p.kind = 'held_out'),
+		round(sum(p.w * p.sa) / nullif(sum(p.w), 0), 6),
+		round(sum(p.w * p.sb) / nullif(sum(p.w), 0), 6),
+		round(sum(p.w * (p.sb - p.sa)) / nullif(sum(p.w), 0), 6),
+		round(gpucredit_eval.mean_error(count(*), sum(p.w), sum(p.w * (p.sb - p.sa)),
+			sum(p.w * p.w), sum(p.w * p.w * (p.sb - p.sa)),
+			sum(p.w * p.w * (p.sb - p.sa) * (p.sb - p.sa))), 6)
+	INTO compare.n, hidden, compare.score_a, compare.score_b, compare.difference,
+		compare.stderr
+	FROM pairs p;
+	IF hidden BETWEEN 1 AND 19 THEN
+		PERFORM gpucredit_eval.held_out('fewer than 20 held-out cases are compared',
+			'Compare runs that have finished.');
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.compare(text, bigint, bigint) IS
+'Gates: the paired difference of two runs, over the cases that both have finished.
+Result: how many cases; both scores; the second less the first, and its standard error. Errors: UC601 no such run; UC604 so few held-out cases that their results would show.';

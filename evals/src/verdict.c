@@ -1,0 +1,235 @@
+/*-------------------------------------------------------------------------
+ *
+ * verdict.c
+ *		Reads what a judge answered.
+ *
+ * A verdict is one JSON object with exactly two fields: "score", a number
+ * written 1 to 5, and "reason", a string.  White space and one Markdown fence
+ * may stand around it.  Everything else is the score 1: a judge that can be
+ * talked into prose must not pass anything.
+ *
+ * The core's parser reads the JSON.  It recurses, so what nests too deep is
+ * refused before.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "common/jsonapi.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "mb/pg_wchar.h"
+#include "utils/builtins.h"
+
+PG_MODULE_MAGIC;
+
+PGDLLEXPORT PG_FUNCTION_INFO_V1(gpucredit_eval_parse_verdict);
+
+#define MAX_BYTES	(1024 * 1024)
+#define MAX_DEPTH	32
+
+/* Callbacks return nothing before PostgreSQL 16. */
+#if PG_VERSION_NUM >= 160000
+#define CALLBACK		static JsonParseErrorType
+#define CALLBACK_END	return JSON_SUCCESS
+#else
+#define CALLBACK		static void
+#define CALLBACK_END	return
+#endif
+
+typedef struct Verdict
+{
+	int			depth;			/* of the object that is being read */
+	int			nscores;		/* fields seen */
+	int			nreasons;
+	bool		bad;			/* something that is no part of a verdict */
+	int			score;
+	char	   *reason;
+	const char *field;			/* whose value comes next */
+} Verdict;
+
+static bool is_space(char c);
+static void trim(char **text, int *len);
+static void strip_fence(char **text, int *len);
+static bool is_too_deep(const char *text, int len);
+static bool read_verdict(char *text, int len, Verdict *verdict);
+
+Datum
+gpucredit_eval_parse_verdict(PG_FUNCTION_ARGS)
+{
+	bytea	   *raw = PG_GETARG_BYTEA_PP(0);
+	char	   *text = VARDATA_ANY(raw);
+	int			len = VARSIZE_ANY_EXHDR(raw);
+	Verdict		verdict = {0};
+	TupleDesc	desc;
+	Datum		values[3];
+	bool		nulls[3] = {false};
+	bool		parsed;
+
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("parse_verdict returns one row of three columns")));
+	parsed = len <= MAX_BYTES &&
+		pg_verify_mbstr(PG_UTF8, text, len, true) &&
+		read_verdict(text, len, &verdict);
+	values[0] = Int32GetDatum(parsed ? verdict.score : 1);
+	nulls[1] = !parsed;
+	values[1] = parsed ? CStringGetTextDatum(verdict.reason) : (Datum) 0;
+	values[2] = BoolGetDatum(parsed);
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc),
+													  values, nulls)));
+}
+
+CALLBACK
+object_start(void *state)
+{
+	Verdict    *verdict = state;
+
+	verdict->bad |= verdict->depth > 0;
+	verdict->depth++;
+	CALLBACK_END;
+}
+
+CALLBACK
+object_end(void *state)
+{
+	Verdict    *verdict = state;
+
+	verdict->depth--;
+	CALLBACK_END;
+}
+
+CALLBACK
+array_start(void *state)
+{
+	Verdict    *verdict = state;
+
+	verdict->bad = true;
+	CALLBACK_END;
+}
+
+/* A field of the outermost object; those of others are bad by then. */
+CALLBACK
+field_start(void *state, char *name, bool isnull)
+{
+	Verdict    *verdict = state;
+
+	if (strcmp(name, "score") == 0)
+		verdict->nscores++;
+	else if (strcmp(name, "reason") == 0)
+		verdict->nreasons++;
+	else
+		verdict->bad = true;
+	verdict->field = name;
+	CALLBACK_END;
+}
+
+CALLBACK
+scalar(void *state, char *token, JsonTokenType type)
+{
+	Verdict    *verdict = state;
+
+	if (verdict->depth != 1 || verdict->field == NULL)
+		verdict->bad = true;
+	else if (strcmp(verdict->field, "score") == 0 &&
+			 type == JSON_TOKEN_NUMBER &&
+			 token[0] >= '1' && token[0] <= '5' && token[1] == '\0')
+		verdict->score = token[0] - '0';
+	else if (strcmp(verdict->field, "reason") == 0 &&
+			 type == JSON_TOKEN_STRING)
+		verdict->reason = token;
+	else
+		verdict->bad = true;
+	CALLBACK_END;
+}
+
+/*
+ * Reads a verdict; false: it is none.
+ */
+static bool
+read_verdict(char *text, int len, Verdict *verdict)
+{
+	JsonSemAction actions = {0};
+	JsonLexContext *lex;
+
+	trim(&text, &len);
+	strip_fence(&text, &len);
+	if (is_too_deep(text, len))
+		return false;
+#if PG_VERSION_NUM >= 170000
+	lex = makeJsonLexContextCstringLen(NULL, text, len, PG_UTF8, true);
+#else
+	lex = makeJsonLexContextCstringLen(text, len, PG_UTF8, true);
+#endif
+	actions.semstate = verdict;
+	actions.object_start = object_start;
+	actions.object_end = object_end;
+	actions.array_start = array_start;
+	actions.object_field_start = field_start;
+	actions.scalar = scalar;
+	return pg_parse_json(lex, &actions) == JSON_SUCCESS && !verdict->bad &&
+		verdict->nscores == 1 && verdict->nreasons == 1;
+}
+
+static bool
+is_space(char c)
+{
+	return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+static void
+trim(char **text, int *len)
+{
+	while (*len > 0 && is_space((*text)[0]))
+		(*text)++, (*len)--;
+	while (*len > 0 && is_space((*text)[*len - 1]))
+		(*len)--;
+}
+
+/*
+ * Takes a fence of three back quotes away, with "json" after the first.
+ */
+static void
+strip_fence(char **text, int *len)
+{
+	if (*len < 6 || strncmp(*text, "```", 3) != 0 ||
+		strncmp(*text + *len - 3, "```", 3) != 0)
+		return;
+	*text += 3;
+	*len -= 6;
+	if (*len >= 4 && pg_strncasecmp(*text, "json", 4) == 0)
+	{
+		*text += 4;
+		*len -= 4;
+	}
+}
+
+/*
+ * Does it nest too deep to be parsed?  Strings are skipped; whether they end
+ * is the parser's matter.
+ */
+static bool
+is_too_deep(const char *text, int len)
+{
+	int			depth = 0;
+	bool		in_string = false;
+
+	for (int i = 0; i < len; i++)
+	{
+		if (in_string && text[i] == '\\')
+			i++;
+		else if (text[i] == '"')
+			in_string = !in_string;
+		else if (in_string)
+			continue;
+		else if (text[i] == '{' || text[i] == '[')
+		{
+			if (++depth > MAX_DEPTH)
+				return true;
+		}
+		else if (text[i] == '}' || text[i] == ']')
+			depth--;
+	}
+	return false;
+}
