@@ -36,6 +36,17 @@ CREATE TABLE gpucredit_registry.ref (
 COMMENT ON TABLE gpucredit_registry.ref IS
 'Names of versions that move: branches and tags';
 
+/* Refs that commits do not move (55_protect.sql). */
+CREATE TABLE gpucredit_registry.protected_ref (
+	org text COLLATE "C" NOT NULL,
+	model bigint NOT NULL,
+	ref text COLLATE "C" NOT NULL,
+	CONSTRAINT protected_ref_pkey PRIMARY KEY (org, model, ref),
+	FOREIGN KEY (org, model) REFERENCES gpucredit_registry.model
+);
+COMMENT ON TABLE gpucredit_registry.protected_ref IS
+'Refs that move_ref() alone moves';
+
 CREATE TABLE gpucredit_registry.file (
 	org text COLLATE "C" NOT NULL,
 	version bigint NOT NULL,
@@ -273,6 +284,7 @@ BEGIN
 	/* commits to one repository come in turn */
 	PERFORM FROM gpucredit_registry.model o
 	WHERE o.org = (m).org AND o.model = (m).model FOR NO KEY UPDATE;
+	PERFORM gpucredit_registry.check_movable(m, commit_as.ref);
 	head := gpucredit_registry.find_version(m, commit_as.ref);
 	IF commit_as.parent IS NOT NULL AND (head).oid IS DISTINCT FROM commit_as.parent THEN
 		RAISE EXCEPTION 'ref "%" has moved', commit_as.ref
@@ -388,6 +400,7 @@ BEGIN
 	m := gpucredit_registry.own_model(delete_model.org, delete_model.model);
 	PERFORM FROM gpucredit_registry.model o
 	WHERE o.org = m.org AND o.model = m.model FOR UPDATE;
+	PERFORM gpucredit_registry.check_movable(m, NULL);
 	FOR u IN
 		SELECT o.upload FROM gpucredit_registry.upload o
 		WHERE o.org = m.org AND o.model = m.model

@@ -369,6 +369,7 @@ BEGIN
 	PERFORM gpucredit_registry.check_ref(name);
 	PERFORM FROM gpucredit_registry.model o
 	WHERE o.org = (m).org AND o.model = (m).model FOR NO KEY UPDATE;
+	PERFORM gpucredit_registry.check_movable(m, name);
 	IF (r).method = 'DELETE' THEN
 		DELETE FROM gpucredit_registry.ref o
 		WHERE o.org = (m).org AND o.model = (m).model AND o.ref = name AND name <> 'main';

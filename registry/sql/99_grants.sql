@@ -38,6 +38,7 @@ GRANT EXECUTE ON FUNCTION gpucredit_registry.create_model,
 	gpucredit_registry.overlap, gpucredit_registry.grant_access, gpucredit_registry.revoke_access,
 	gpucredit_registry.issue_token, gpucredit_registry.start_upload,
 	gpucredit_registry.commit, gpucredit_registry.add_parent, gpucredit_registry.storage,
+	gpucredit_registry.find_revision, gpucredit_registry.protect_ref,
 	gpucredit_registry.set_score, gpucredit_registry.scores
 TO gpucredit_admin, gpucredit_app, gpucredit_tenant;
 
@@ -57,7 +58,7 @@ GRANT EXECUTE ON FUNCTION gpucredit_registry.quarantine,
 	gpucredit_registry.new_url_key
 TO gpucredit_admin, gpucredit_operator;
 
-GRANT EXECUTE ON FUNCTION gpucredit_registry.set_storage_quota,
+GRANT EXECUTE ON FUNCTION gpucredit_registry.set_storage_quota, gpucredit_registry.move_ref,
 	gpucredit_registry.set_storage_price, gpucredit_registry.bill
 TO gpucredit_admin;
 

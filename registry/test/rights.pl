@@ -111,12 +111,34 @@ fails($as->('ann', q{SELECT gpucredit_registry.grant_access('acme', 2, 'org:riva
 	'nor opens one');
 fails($as->('ann', q{SELECT gpucredit_registry.issue_token('acme', '')}), 'UC001',
 	'nor makes a token of another');
+
+# refs that gates protect
+q_(q{SELECT gpucredit_registry.protect_ref('acme', 1, 'prod')});
+fails(q{SELECT gpucredit_registry.commit('acme', 1, 'prod', '[]', 'p1')}, '42501',
+	'no commit moves a protected ref');
+fails(q{SELECT gpucredit_registry.delete_model('acme', 1, 'p1')}, '42501', 'nor does deletion');
+is(q_(qq{SELECT gpucredit_registry.move_ref('acme', 1, 'prod', version, 'p2')
+	FROM gpucredit_registry.version WHERE oid = '$oid'}), 'f', 'move_ref() does');
+is(q_(q{SELECT oid FROM gpucredit_registry.find_revision('acme', 'base', 'prod')}), $oid,
+	'and a revision is found by it');
+fails(q{SELECT gpucredit_registry.move_ref('acme', 1, 'prod', 999, 'p3')}, 'UC501', 'no such version');
+my $mine = q_(q{SELECT model FROM gpucredit_registry.model WHERE name = 'mine'});
+q_($as->('ann', qq{SELECT gpucredit_registry.protect_ref('acme', $mine, 'prod')}));
+fails($as->('ann', qq{SELECT gpucredit_registry.protect_ref('acme', $mine, 'prod', false)}), '42501',
+	'its owner does not end the protection');
+fails($as->('ann', q{SELECT * FROM gpucredit_registry.find_revision('acme', 'base', 'prod')}),
+	'UC501', 'another account finds no revision');
+q_(q{SELECT gpucredit_registry.protect_ref('acme', 1, 'prod', false)});
+is(q_(q{SELECT status FROM gpucredit_registry.commit('acme', 1, 'prod', '[]', 'p4')}), 'committed',
+	'an administrator does');
+
 foreach my $call (
 	q{gpucredit_registry.quarantine('acme', 1, 'x', 'k')},
 	q{gpucredit_registry.set_storage_quota('acme', 1)},
 	q{gpucredit_registry.http('GET', '/', '{}', '')},
 	q{gpucredit_registry.resolve('acme', 1, 'main', 'config.json', NULL)},
 	q{gpucredit_registry.collect()},
+	q{gpucredit_registry.move_ref('acme', 1, 'prod', 1, 'k')},
 	q{gpucredit_registry.bill('acme', '2026-01-01')})
 {
 	fails($as->('ann', "SELECT $call"), '42501', "a tenant may not call $call");

@@ -1,0 +1,130 @@
+/*
+ * 55_protect.sql: refs that no commit moves.
+ *
+ * Whoever decides what ships moves a protected ref, by move_ref().
+ */
+CREATE FUNCTION gpucredit_registry.find_revision(org text, name text, rev text,
+	OUT model bigint, OUT version bigint, OUT oid text, OUT quarantined boolean)
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	m gpucredit_registry.model;
+	v gpucredit_registry.version;
+BEGIN
+	SELECT * INTO m FROM gpucredit_registry.model o
+	WHERE o.org = find_revision.org AND o.kind = 'model' AND o.name = find_revision.name
+		AND o.deleted_at IS NULL;
+	IF FOUND THEN
+		m := gpucredit_registry.own_model(m.org, m.model);
+		v := gpucredit_registry.find_version(m, find_revision.rev);
+	END IF;
+	IF v.version IS NULL THEN
+		PERFORM gpucredit_registry.not_found(format('revision "%s" of model "%s/%s"',
+			left(find_revision.rev, 200), left(find_revision.org, 64), left(find_revision.name, 96)));
+	END IF;
+	find_revision.model := v.model;
+	find_revision.version := v.version;
+	find_revision.oid := v.oid;
+	find_revision.quarantined := v.quarantined_at IS NOT NULL;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.find_revision(text, text, text) IS
+'Repositories: the numbers and oid that a model''s name and revision stand for.
+rev: a branch, tag or oid. Errors: UC501 no such model or revision, or its account is not the session''s.';
+
+CREATE FUNCTION gpucredit_registry.check_movable(m gpucredit_registry.model, ref text)
+RETURNS void
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF EXISTS (SELECT FROM gpucredit_registry.protected_ref p
+		WHERE p.org = (m).org AND p.model = (m).model
+			AND p.ref = coalesce(check_movable.ref, p.ref))
+	THEN
+		RAISE EXCEPTION 'a ref of "%/%" is protected', (m).org, (m).name
+			USING ERRCODE = 'insufficient_privilege',
+			DETAIL = format('It is "%s".', coalesce(check_movable.ref, 'one of several')),
+			HINT = 'It moves by move_ref(), after a gate let the version pass.';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.check_movable(gpucredit_registry.model, text) IS
+'Internal: refuses to move a protected ref (42501); NULL: any of the repository.';
+
+CREATE FUNCTION gpucredit_registry.protect_ref(org text, model bigint, ref text,
+	protected boolean DEFAULT true) RETURNS void
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	m gpucredit_registry.model := gpucredit_registry.own_model(protect_ref.org,
+		protect_ref.model);
+BEGIN
+	PERFORM gpucredit_registry.check_ref(protect_ref.ref);
+	/* commits lock the repository, too: none is half way */
+	PERFORM FROM gpucredit_registry.model o
+	WHERE o.org = m.org AND o.model = m.model FOR NO KEY UPDATE;
+	IF protect_ref.protected THEN
+		INSERT INTO gpucredit_registry.protected_ref
+		VALUES (m.org, m.model, protect_ref.ref)
+		ON CONFLICT DO NOTHING;
+	ELSIF pg_has_role(coalesce(nullif(current_setting('role'), 'none'), session_user)::name,
+		'gpucredit_admin', 'MEMBER')
+	THEN
+		DELETE FROM gpucredit_registry.protected_ref p
+		WHERE p.org = m.org AND p.model = m.model AND p.ref = protect_ref.ref;
+	ELSE
+		RAISE EXCEPTION 'only a member of gpucredit_admin ends the protection of a ref'
+			USING ERRCODE = 'insufficient_privilege',
+			DETAIL = 'Its owner could else move what gates protect.',
+			HINT = 'Ask an administrator.';
+	END IF;
+	PERFORM gpucredit_registry.record(m.org, 'protect_ref', NULL, jsonb_build_object('model',
+		m.model, 'ref', protect_ref.ref, 'protected', protect_ref.protected));
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.protect_ref(text, bigint, text, boolean) IS
+'Rights: lets commits, branches and deletion no longer move a ref; false ends that, which takes gpucredit_admin.
+Errors: UC501 no such repository; 42501; 22023.';
+
+CREATE FUNCTION gpucredit_registry.move_ref(org text, model bigint, ref text, version bigint,
+	key text) RETURNS boolean
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	m gpucredit_registry.model := gpucredit_registry.own_model(move_ref.org, move_ref.model);
+	v gpucredit_registry.version;
+BEGIN
+	PERFORM gpucredit_registry.check_ref(move_ref.ref);
+	IF gpucredit_registry.request_begin(m.org, move_ref.key, 'move_ref',
+		jsonb_build_array(m.model, move_ref.ref, move_ref.version)) IS NOT NULL
+	THEN
+		RETURN true;
+	END IF;
+	PERFORM FROM gpucredit_registry.model o
+	WHERE o.org = m.org AND o.model = m.model FOR NO KEY UPDATE;
+	/* a quarantine waits, or is seen */
+	SELECT * INTO v FROM gpucredit_registry.version o
+	WHERE o.org = m.org AND o.version = move_ref.version AND o.model = m.model FOR KEY SHARE;
+	IF NOT FOUND THEN
+		PERFORM gpucredit_registry.not_found(format('version %s of "%s/%s"', move_ref.version,
+			m.org, m.name));
+	ELSIF v.quarantined_at IS NOT NULL THEN
+		RAISE EXCEPTION 'version % of "%/%" is in quarantine', v.version, m.org, m.name
+			USING ERRCODE = 'UC504', DETAIL = v.quarantine_reason,
+			HINT = 'See gpucredit_registry.release_quarantine().';
+	END IF;
+	INSERT INTO gpucredit_registry.ref VALUES (m.org, m.model, move_ref.ref, v.version)
+	ON CONFLICT ON CONSTRAINT ref_pkey DO UPDATE SET version = excluded.version;
+	PERFORM gpucredit_registry.record(m.org, 'set_ref', NULL, jsonb_build_object('model',
+		m.model, 'ref', move_ref.ref, 'version', v.version));
+	PERFORM gpucredit_registry.request_end(m.org, move_ref.key, 'true');
+	RETURN false;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.move_ref(text, bigint, text, bigint, text) IS
+'Repositories: moves a ref, protected or not, to a version of its repository.
+Result: whether the call was replayed. Errors: UC501 no such repository or version; UC504 in quarantine; UC201 key used with other arguments; 22023.';
