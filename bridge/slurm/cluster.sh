@@ -292,7 +292,7 @@ bills()
 			{
 				my ($run, $org, $gpus, $billed, $job) = split;
 				my $s = delete $seen{$run} // 0;
-				my $off = abs($billed / 0.01 / ($gpus || 1) - $s) > 1;
+				my $off = abs($billed / 0.01 - $s * $gpus) > ($gpus || 1);
 				printf "%-8s job %-5s %d GPUs, %7.3f s seen, %9.6f billed%s\n", $org,
 				  $job, $gpus, $s, $billed, $off ? "  WRONG" : "";
 				$wrong += $off;

@@ -25,6 +25,31 @@ sub new
 	}, $class;
 }
 
+# What tests do to nodes; false: nothing that is known.
+sub play
+{
+	my ($self, $path, $query) = @_;
+
+	if ($path eq '/play/kubelet')
+	{
+		$self->{dead}{ $query->{node} } = $query->{dead};
+		my $node = Store::copy($self->{store}->get('nodes', '', $query->{node}));
+
+		$node->{status}{conditions} =
+		  [ { type => 'Ready', status => $query->{dead} ? 'Unknown' : 'True' } ];
+		$self->{store}->put('nodes', $node, 'MODIFIED');
+	}
+	elsif ($path eq '/play/start_after')
+	{
+		$self->{start_after} = $query->{s};
+	}
+	elsif ($path eq '/play/skew')
+	{
+		$self->{skew}{ $query->{node} } = $query->{s};
+	}
+	return $path =~ m{^/play/(?:kubelet|start_after|skew|ran)$};
+}
+
 sub gpus_of
 {
 	my ($self, $pod) = @_;

@@ -24,6 +24,8 @@ our %KIND = (
 	leases          => ['coordination.k8s.io', 'v1', 'Lease', 1, ''],
 	workloads       => ['kueue.x-k8s.io', 'v1beta1', 'Workload', 1, 'wl'],
 	admissionchecks => ['kueue.x-k8s.io', 'v1beta1', 'AdmissionCheck', 0, ''],
+	clusterroles    => ['rbac.authorization.k8s.io', 'v1', 'ClusterRole', 0, ''],
+	clusterrolebindings => ['rbac.authorization.k8s.io', 'v1', 'ClusterRoleBinding', 0, ''],
 	resourceflavors => ['kueue.x-k8s.io', 'v1beta1', 'ResourceFlavor', 0, ''],
 );
 
@@ -291,6 +293,20 @@ sub replace
 sub same
 {
 	return $json->encode($_[0]) eq $json->encode($_[1]);
+}
+
+# A scheduler's choice.
+sub bind_pod
+{
+	my ($self, $space, $name, $node) = @_;
+	my $pod = copy($self->get('pods', $space, $name));
+
+	refuse(409, 'Conflict', "pod $name is already assigned to node \"$pod->{spec}{nodeName}\"")
+	  if defined $pod->{spec}{nodeName};
+	refuse(409, 'Conflict', "pod $name has non-empty .spec.schedulingGates")
+	  if @{ $pod->{spec}{schedulingGates} || [] };
+	$pod->{spec}{nodeName} = $node;
+	return $self->put('pods', $pod, 'MODIFIED');
 }
 
 # What of a pod may change, and when.

@@ -6,7 +6,8 @@
 #   wait_for('it ran', 20, sub { phase($k, 'acme', 'train') eq 'Succeeded' });
 #   end_kubernetes($k);                    # bills are what ran; verify() is empty
 #
-# Namespace acme is organisation acme, at 1 credit a GPU and second.
+# Namespace acme is organisation acme, at 1 credit a GPU and second.  The API
+# server is the play's, or that of $KUBEBUILDER_ASSETS ($k->{assets}).
 package GpuCreditKubernetes;
 
 use strict;
@@ -16,6 +17,7 @@ use Exporter 'import';
 use FindBin;
 use GpuCredit;
 use GpuCreditAgent 'wait_for';
+use GpuCreditAssets;
 use HTTP::Tiny;
 use JSON::PP;
 use POSIX ();
@@ -68,7 +70,8 @@ sub kubernetes
 		EXCEPTION WHEN duplicate_object THEN NULL; END $$;
 		SELECT gpucredit.set_price('T4', 3600),
 			gpucredit.create_pool('kubernetes', '{"placed_by": "foreign"}')});
-	start_apiserver($k, @{ $options{apiserver} || [] });
+	$ENV{KUBEBUILDER_ASSETS} ? start_assets($k, $home)
+	  : start_apiserver($k, @{ $options{apiserver} || [] });
 	make_node($k, "n$_", $options{gpus} || 4) foreach 1 .. $k->{nodes};
 	make_tenant($k, 'acme', 100000);
 	return $k;
@@ -81,8 +84,26 @@ sub start_apiserver
 	  or die "could not start the API server: $!";
 
 	chomp($k->{url} = readline($out) // die "the API server did not start\n");
-	@$k{qw(api_pid api_out)} = ($pid, $out);
+	@$k{qw(api_pid api_out)} = (ends_with_us($pid), $out);
+	return;
+}
+
+# Notes a process, which ends with the test at the latest.
+sub ends_with_us
+{
+	my ($pid) = @_;
+
 	$started{$pid} = 1;
+	return $pid;
+}
+
+sub end_process
+{
+	my ($pid, $signal) = @_;
+
+	kill($signal || 'TERM', $pid);
+	waitpid($pid, 0);
+	delete $started{$pid};
 	return;
 }
 
@@ -134,7 +155,7 @@ sub play
 {
 	my ($k, $what) = @_;
 
-	return api($k, 'GET', "/play/$what");
+	return $k->{assets} ? play_assets($k, $what) : api($k, 'GET', "/play/$what");
 }
 
 # Starts a bridge; further arguments are settings, and env, its environment.
@@ -172,7 +193,7 @@ sub start_bridge
 	}
 	$k->{bridges}{$name} = $pid;
 	$k->{logs}{$name} = 1;
-	$started{$pid} = 1;
+	ends_with_us($pid);
 	return;
 }
 
@@ -189,9 +210,7 @@ sub end_bridge
 	my ($k, $name, $signal) = @_;
 	my $pid = delete $k->{bridges}{ $name || 'bridge' } or return;
 
-	kill($signal || 'TERM', $pid);
-	waitpid($pid, 0);
-	delete $started{$pid};
+	end_process($pid, $signal);
 	return;
 }
 
@@ -383,9 +402,7 @@ sub end_kubernetes
 	bills_are_fair($k, $options{within});
 	end_bridge($k, $_) foreach keys %{ $k->{bridges} };
 	verify_empty($k->{server}, 'credit');
-	kill('TERM', $k->{api_pid});
-	delete $started{ $k->{api_pid} };
-	close($k->{api_out});
+	$k->{assets} ? stop_assets($k) : end_process($k->{api_pid});
 	unlike(join('', map { bridge_log($k, $_) } sort keys %{ $k->{logs} }), qr/event=(?:call_refused|pod_refused|load_refused|meter_refused)/,
 		'and nothing was refused that should not be')
 	  unless $options{refusals};

@@ -1,6 +1,8 @@
 # faults.pl: watches that break, answers that are lost, an API server and a
 # database that go away, nodes that vanish, two bridges, hostile pods
 #
+# GC_OUTAGE_SECONDS: how long the database is away (4).
+#
 # Packages: libcurl4-openssl-dev libjansson-dev libpq-dev libjson-xs-perl
 
 use strict;
@@ -11,8 +13,9 @@ use GpuCredit;
 use GpuCreditKubernetes;
 use PostgreSQL::Test::Utils;
 use Test::More;
-use Time::HiRes 'sleep';
+use Time::HiRes qw(sleep time);
 
+my $outage = $ENV{GC_OUTAGE_SECONDS} || 4;
 my $k = kubernetes('faults', nodes => 3);
 
 $k->{settings}{node_lost_s} = 2;
@@ -57,12 +60,15 @@ make_pod($k, 'acme', 'busy', sleep => 1);
 runs_to_its_end('busy', 'the API server is busy (503)');
 
 # deleted between reserve and ungating
+SKIP: {
+skip 'a real API server has no faults to order', 2 if $k->{assets};
 play($k, 'fault?match=PATCH%20.*pods&status=503&count=4');
 make_pod($k, 'acme', 'fleeting', sleep => 1);
 wait_for('its credit is held', 20, sub { sql($k, q{SELECT count(*) FROM gpucredit.job WHERE state = 'queued'}) eq '1' });
 api($k, 'DELETE', '/api/v1/namespaces/acme/pods/fleeting');
 wait_for('a pod that is deleted with its gate gives its credit back', 20,
 	sub { sql($k, q{SELECT count(*) FROM gpucredit.holds WHERE closed_at IS NULL}) eq '0' });
+}
 
 # the API server is away: what runs goes on, what ends meanwhile is billed right
 make_pod($k, 'acme', 'through', sleep => 3);
@@ -73,16 +79,21 @@ make_pod($k, 'acme', 'after', sleep => 1);
 runs_to_its_end('through', 'the API server is away as a pod ends');
 runs_to_its_end('after', 'and the next one runs');
 
-# the database is away: pods wait
-make_pod($k, 'acme', 'dbless', sleep => 4);
-wait_for('it runs', 30, sub { phase($k, 'acme', 'dbless') eq 'Running' });
+# the database is away: pods wait, what runs goes on
+make_pod($k, 'acme', 'ends', sleep => 4);
+make_pod($k, 'acme', 'lasts', sleep => $outage + 4, annotations => { 'gpucredit.io/wall-limit' => $outage + 300 });
+wait_for('two run', 30, sub { phase($k, 'acme', 'ends') eq 'Running' && phase($k, 'acme', 'lasts') eq 'Running' });
 $k->{server}->stop('immediate');
+my $back = time() + $outage;
 make_pod($k, 'acme', 'patient', sleep => 1);
-wait_for('a pod ends without a database', 20, sub { phase($k, 'acme', 'dbless') eq 'Succeeded' });
-is(phase($k, 'acme', 'patient'), 'Gated', 'and another waits for it');
+wait_for('a pod ends without a database', 20, sub { phase($k, 'acme', 'ends') eq 'Succeeded' });
+sleep 0.2 while time() < $back;
+is(phase($k, 'acme', 'patient'), 'Gated', 'one without credit waits for it');
+is(phase($k, 'acme', 'lasts'), 'Running', 'and another runs on');
 $k->{server}->start;
-runs_to_its_end('dbless', 'it is billed later');
-runs_to_its_end('patient', 'and the other runs');
+runs_to_its_end('ends', 'what ended is billed later');
+runs_to_its_end('lasts', 'so is what ran on');
+runs_to_its_end('patient', 'and what waited runs');
 
 # a node vanishes, and one that says nothing
 make_pod($k, 'acme', 'vanishes', gpus => 4, sleep => 100);
@@ -135,7 +146,7 @@ foreach my $case (@bad)
 
 	if (!ref $expected && $expected =~ /^\d+$/)
 	{
-		is($status, $expected, "the API server itself refuses \"$name\"");
+		like($status, $k->{assets} ? qr/^4/ : qr/^$expected$/, "the API server itself refuses \"$name\"");
 		next;
 	}
 	wait_for("\"$name\" is refused", 20, sub {
@@ -187,7 +198,6 @@ wait_for('and ends as it wakes', 30, sub { bridge_log($k, 'two') =~ /event=lease
 make_pod($k, 'acme', 'last', sleep => 1);
 runs_to_its_end('last', 'the first works again');
 
-my $lost_pods = qr/vanishes|silent/;
 is(sql($k, q{SELECT count(*) FROM gpucredit.jobs WHERE org = 'acme' AND state IN ('queued', 'unfunded')}), '0', 'nothing is left');
 end_kubernetes($k, refusals => 1, within => 6);
 done_testing();
