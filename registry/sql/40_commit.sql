@@ -16,13 +16,15 @@ CREATE TABLE gpucredit_registry.version (
 	created_at timestamptz NOT NULL,
 	quarantined_at timestamptz,
 	quarantine_reason text,
+	restricted_at timestamptz,	/* by a scan that failed */
+	restricted_reason text,
 	CONSTRAINT version_pkey PRIMARY KEY (org, version),
 	CONSTRAINT version_oid UNIQUE (org, model, oid),
 	FOREIGN KEY (org, model) REFERENCES gpucredit_registry.model,
 	FOREIGN KEY (org, parent) REFERENCES gpucredit_registry.version
 );
 COMMENT ON TABLE gpucredit_registry.version IS
-'Revisions of repositories; all but their quarantine stays as it is';
+'Revisions of repositories; all but quarantine and restriction stays as it is';
 
 CREATE TABLE gpucredit_registry.ref (
 	org text COLLATE "C" NOT NULL,
@@ -138,18 +140,22 @@ COMMENT ON FUNCTION gpucredit_registry.store_body(text, bytea) IS
 /* May these bytes go into a repository of org without being sent? */
 CREATE FUNCTION gpucredit_registry.may_use_object(org text, object bytea,
 	caller gpucredit_registry.caller) RETURNS boolean
-LANGUAGE sql STABLE
-BEGIN ATOMIC
-	SELECT EXISTS (SELECT FROM gpucredit_registry.possession p
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	RETURN EXISTS (SELECT FROM gpucredit_registry.possession p
 			WHERE p.org = may_use_object.org AND p.object = may_use_object.object)
 		OR EXISTS (SELECT FROM gpucredit_registry.possession p
 				JOIN gpucredit_registry.file f USING (org, object)
 				JOIN gpucredit_registry.version v USING (org, version)
 			WHERE p.object = may_use_object.object
-				AND v.quarantined_at IS NULL
 				AND gpucredit_registry.permission_of(v.org, v.model,
-					may_use_object.caller) IS NOT NULL);
-END;
+					may_use_object.caller) IS NOT NULL
+				AND gpucredit_registry.read_refusal(v, may_use_object.object,
+					may_use_object.caller) IS NULL);
+END
+$$;
 COMMENT ON FUNCTION gpucredit_registry.may_use_object(text, bytea, gpucredit_registry.caller) IS
 'Internal: has the organisation these bytes, or may the caller read them somewhere?';
 
@@ -168,6 +174,27 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION gpucredit_registry.find_version(gpucredit_registry.model, text) IS
 'Internal: the version of a branch, tag or oid; NULL for none.';
+
+/* A version by number, for callers of the database: app, or its tenant. */
+CREATE FUNCTION gpucredit_registry.own_version(org text, version bigint)
+RETURNS gpucredit_registry.version
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	v gpucredit_registry.version;
+BEGIN
+	SELECT * INTO v FROM gpucredit_registry.version o
+	WHERE o.org = own_version.org AND o.version = own_version.version;
+	PERFORM gpucredit_registry.own_model(own_version.org, v.model);
+	RETURN v;
+EXCEPTION WHEN SQLSTATE 'UC501' THEN
+	PERFORM gpucredit_registry.not_found(format('version %s of "%s"', own_version.version,
+		left(own_version.org, 64)));
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.own_version(text, bigint) IS
+'Internal: a version whose account the session may see. Errors: UC501.';
 
 CREATE TYPE gpucredit_registry.commit_result AS (
 	version bigint,
@@ -315,6 +342,7 @@ BEGIN
 	RETURNING v.oid INTO r.oid;
 	PERFORM gpucredit_registry.add_parents((m).org, r.version, (head).version,
 		commit_as.parents, commit_as.caller);
+	PERFORM gpucredit_registry.request_scans((m).org, r.version);
 	INSERT INTO gpucredit_registry.ref
 	VALUES ((m).org, (m).model, commit_as.ref, r.version)
 	ON CONFLICT ON CONSTRAINT ref_pkey DO UPDATE SET version = excluded.version;
@@ -409,6 +437,9 @@ BEGIN
 	END LOOP;
 	DELETE FROM gpucredit_registry.ref r WHERE r.org = m.org AND r.model = m.model;
 	DELETE FROM gpucredit_registry.permission p WHERE p.org = m.org AND p.model = m.model;
+	DELETE FROM gpucredit_registry.scan s
+	USING gpucredit_registry.version v
+	WHERE v.org = m.org AND v.model = m.model AND s.org = v.org AND s.version = v.version;
 	DELETE FROM gpucredit_registry.file f
 	USING gpucredit_registry.version v
 	WHERE v.org = m.org AND v.model = m.model AND f.org = v.org AND f.version = v.version;

@@ -58,7 +58,8 @@ COMMENT ON FUNCTION gpucredit_registry.no_revision(gpucredit_registry.model, tex
 
 /* A version's file for a caller; one answer for what is missing or hidden. */
 CREATE FUNCTION gpucredit_registry.require_file(m gpucredit_registry.model, rev text,
-	path text, OUT v gpucredit_registry.version, OUT f gpucredit_registry.file)
+	path text, caller gpucredit_registry.caller, OUT v gpucredit_registry.version,
+	OUT f gpucredit_registry.file)
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -75,14 +76,11 @@ BEGIN
 			USING ERRCODE = 'UC501', DETAIL = 'The version has no such path.',
 			HINT = 'List the files of the version.', COLUMN = 'EntryNotFound';
 	END IF;
-	IF (v).quarantined_at IS NOT NULL THEN
-		RAISE EXCEPTION 'version % of "%/%" is in quarantine', (v).oid, (m).org, (m).name
-			USING ERRCODE = 'UC504', DETAIL = (v).quarantine_reason,
-			HINT = 'Ask the operator, or use another version.';
-	END IF;
+	PERFORM gpucredit_registry.refuse_read(v, gpucredit_registry.read_refusal(v, (f).object,
+		require_file.caller));
 END
 $$;
-COMMENT ON FUNCTION gpucredit_registry.require_file(gpucredit_registry.model, text, text) IS
+COMMENT ON FUNCTION gpucredit_registry.require_file(gpucredit_registry.model, text, text, gpucredit_registry.caller) IS
 'Internal: a file of a version that may be read. Errors: UC501, UC504.';
 
 CREATE FUNCTION gpucredit_registry.resolve(org text, model bigint, rev text,
@@ -99,7 +97,8 @@ BEGIN
 	WHERE k.org = resolve.org AND k.model = resolve.model;
 	m := gpucredit_registry.require_model(resolve.org, m.name, coalesce(m.kind, 'model'),
 		gpucredit_registry.named_caller(resolve.caller), 'read');
-	o := gpucredit_registry.require_file(m, resolve.rev, resolve.path);
+	o := gpucredit_registry.require_file(m, resolve.rev, resolve.path,
+		gpucredit_registry.named_caller(resolve.caller));
 	resolve.version := (o.v).version;
 	resolve.object := (o.f).object;
 	resolve.size := (o.f).size;
@@ -110,7 +109,7 @@ COMMENT ON FUNCTION gpucredit_registry.resolve(text, bigint, text, text, text) I
 'Reading: what a path of a version is, and where its bytes are.
 rev: a branch, tag or oid. caller: account:ORG/PATH on whose behalf it is read; NULL: nobody, who reads what is public.
 Result: segments: in order, each [pack, first byte, length], or a small file''s bytes in base64.
-Errors: UC501 no such repository, revision or file, or not for the caller; UC504 in quarantine.';
+Errors: UC501 no such repository, revision or file, or not for the caller; UC504 in quarantine, restricted, or waiting for its scans.';
 
 CREATE FUNCTION gpucredit_registry.send_plan(object bytea, first bigint, last bigint)
 RETURNS jsonb
@@ -173,6 +172,10 @@ BEGIN
 	RETURNING d.download INTO open_read.download;
 	UPDATE gpucredit_registry.possession p SET read_on = today
 	WHERE p.org = open_read.org AND p.object = open_read.object AND p.read_on < today;
+	INSERT INTO gpucredit_registry.reader
+	SELECT open_read.org, open_read.object, open_read.caller, gpucredit.now()
+	WHERE open_read.caller IS NOT NULL
+	ON CONFLICT DO NOTHING;
 END
 $$;
 COMMENT ON FUNCTION gpucredit_registry.open_read(text, bigint, bigint, bytea, text, bigint) IS
@@ -187,6 +190,8 @@ AS $$
 DECLARE
 	f gpucredit_registry.file;
 	v gpucredit_registry.version;
+	caller_is gpucredit_registry.caller :=
+		gpucredit_registry.named_caller(open_download.caller);
 	d record;
 BEGIN
 	SELECT * INTO v FROM gpucredit_registry.version o
@@ -194,8 +199,8 @@ BEGIN
 	SELECT * INTO f FROM gpucredit_registry.file o
 	WHERE o.org = open_download.org AND o.version = open_download.version
 		AND o.path = open_download.path;
-	IF f.path IS NULL OR gpucredit_registry.permission_of(v.org, v.model,
-		gpucredit_registry.named_caller(open_download.caller)) IS NULL
+	IF f.path IS NULL
+		OR gpucredit_registry.permission_of(v.org, v.model, caller_is) IS NULL
 	THEN
 		PERFORM gpucredit_registry.not_found(format('file "%s"', left(open_download.path, 96)));
 	END IF;
@@ -203,11 +208,10 @@ BEGIN
 		PERFORM gpucredit_registry.refuse('a download has 0 to as many bytes as the file',
 			format('It has %s, the file %s.', open_download.bytes, f.size));
 	END IF;
-	IF v.quarantined_at IS NOT NULL THEN
-		open_download.reason := 'quarantined';
-	ELSE
+	open_download.reason := gpucredit_registry.read_refusal(v, f.object, caller_is);
+	IF open_download.reason IS NULL THEN
 		d := gpucredit_registry.open_read(v.org, v.version, v.model, f.object,
-			open_download.caller, open_download.bytes);
+			gpucredit_registry.caller_name(caller_is), open_download.bytes);
 		open_download.download := d.download;
 		open_download.reason := d.reason;
 	END IF;
@@ -218,7 +222,7 @@ $$;
 COMMENT ON FUNCTION gpucredit_registry.open_download(text, bigint, text, text, bigint) IS
 'Reading: begins to send bytes of a file; they count against the owner''s quota.
 caller: as resolve. bytes: how many will be sent at most.
-Result: status granted, or denied with reason egress_quota, quarantined or insufficient_credits (unpaid for 7 days).
+Result: status granted, or denied with reason egress_quota, quarantined, restricted (it failed a scan), scan_pending or insufficient_credits (unpaid for 7 days).
 Errors: UC501 no such file, or not for the caller; 22023.';
 
 CREATE FUNCTION gpucredit_registry.close_download(org text, download bigint,

@@ -345,9 +345,13 @@ BEGIN
 		ORDER BY 2, 1
 	LOOP
 		UPDATE gpucredit_registry.version v
-		SET quarantined_at = NULL, quarantine_reason = NULL
-		WHERE v.org = r.o AND v.version = r.v AND v.quarantined_at IS NOT NULL;
+		SET quarantined_at = NULL, quarantine_reason = NULL, restricted_at = NULL,
+			restricted_reason = NULL
+		WHERE v.org = r.o AND v.version = r.v
+			AND (v.quarantined_at IS NOT NULL OR v.restricted_at IS NOT NULL);
 		IF FOUND THEN
+			UPDATE gpucredit_registry.scan s SET verdict = 'released'
+			WHERE s.org = r.o AND s.version = r.v AND s.verdict = 'failed';
 			release_quarantine.released := release_quarantine.released + 1;
 			PERFORM gpucredit_registry.record(r.o, 'release_quarantine', NULL,
 				jsonb_build_object('version', r.v, 'reason', release_quarantine.reason));
@@ -358,5 +362,5 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_registry.release_quarantine(text, bigint, text, text, boolean) IS
-'Lineage: a version may be read again, and with descendants what was made from it.
-Result: how many versions left quarantine. Errors: UC501 no such version; UC201 key used with other arguments; 22023.';
+'Lineage: a version may be read again, and with descendants what was made from it; also one that failed a scan.
+Result: how many versions left quarantine, or their restriction. Errors: UC501 no such version; UC201 key used with other arguments; 22023.';

@@ -59,27 +59,6 @@ $$;
 COMMENT ON FUNCTION gpucredit_registry.set_score_as(gpucredit_registry.version, text, text, numeric, jsonb, text) IS
 'Internal: sets a score on behalf of somebody.';
 
-/* A version by number, for callers of the database: app, or its tenant. */
-CREATE FUNCTION gpucredit_registry.own_version(org text, version bigint)
-RETURNS gpucredit_registry.version
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-	v gpucredit_registry.version;
-BEGIN
-	SELECT * INTO v FROM gpucredit_registry.version o
-	WHERE o.org = own_version.org AND o.version = own_version.version;
-	PERFORM gpucredit_registry.own_model(own_version.org, v.model);
-	RETURN v;
-EXCEPTION WHEN SQLSTATE 'UC501' THEN
-	PERFORM gpucredit_registry.not_found(format('version %s of "%s"', own_version.version,
-		left(own_version.org, 64)));
-END
-$$;
-COMMENT ON FUNCTION gpucredit_registry.own_version(text, bigint) IS
-'Internal: a version whose account the session may see. Errors: UC501.';
-
 CREATE FUNCTION gpucredit_registry.set_score(org text, version bigint, benchmark text,
 	metric text, score numeric, detail jsonb DEFAULT NULL) RETURNS void
 LANGUAGE sql VOLATILE SECURITY DEFINER

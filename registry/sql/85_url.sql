@@ -47,14 +47,14 @@ END;
 COMMENT ON FUNCTION gpucredit_registry.hmac(gpucredit_registry.url_key, text) IS
 'Internal: HMAC-SHA256 of a message, in hex.';
 
-/* A URL that may be used by who has it, for an hour, with one method. */
-CREATE FUNCTION gpucredit_registry.sign(base text, method text, path text)
-RETURNS text
+/* A URL that may be used by who has it, for a while, with one method. */
+CREATE FUNCTION gpucredit_registry.sign(base text, method text, path text,
+	life interval DEFAULT '1 hour') RETURNS text
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	expires bigint := extract(epoch FROM gpucredit.now() + interval '1 hour');
+	expires bigint := extract(epoch FROM gpucredit.now() + sign.life);
 	k gpucredit_registry.url_key;
 BEGIN
 	SELECT * INTO k FROM gpucredit_registry.url_key ORDER BY url_key DESC LIMIT 1;
@@ -66,8 +66,8 @@ BEGIN
 		gpucredit_registry.hmac(k, format('%s %s %s', method, path, expires)));
 END
 $$;
-COMMENT ON FUNCTION gpucredit_registry.sign(text, text, text) IS
-'Internal: a signed URL of a path, good for an hour.';
+COMMENT ON FUNCTION gpucredit_registry.sign(text, text, text, interval) IS
+'Internal: a signed URL of a path.';
 
 CREATE FUNCTION gpucredit_registry.is_signed(method text, path text, query jsonb)
 RETURNS boolean

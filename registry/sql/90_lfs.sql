@@ -42,6 +42,7 @@ DECLARE
 	u gpucredit_registry.upload_result;
 	path text;
 	parts boolean;
+	refusal text;
 BEGIN
 	IF coalesce(o ->> 'oid', '') !~ '^[0-9a-f]{64}$'
 		OR coalesce(o ->> 'size', '') !~ '^[0-9]{1,18}$'
@@ -59,7 +60,14 @@ BEGIN
 		THEN
 			RETURN answer || '{"error": {"code": 404, "message": "object does not exist"}}';
 		END IF;
-		path := format('/lfs/%s/%s/%s', (m).org, (m).model, o ->> 'oid');
+		refusal := (gpucredit_registry.object_refusal(m, digest, (r).caller)).refusal;
+		IF refusal IS NOT NULL THEN
+			RETURN answer || jsonb_build_object('error', jsonb_build_object('code', 403,
+				'message', refusal));
+		END IF;
+		/* the URL says whose it is: its reader sends no token */
+		path := concat_ws('/', format('/lfs/%s/%s/%s', (m).org, (m).model, o ->> 'oid'),
+			gpucredit_registry.url_encode(gpucredit_registry.caller_name((r).caller)));
 		RETURN answer || jsonb_build_object('actions', jsonb_build_object('download',
 			jsonb_build_object('href', gpucredit_registry.sign((r).base, 'GET', path),
 				'expires_in', 3600)));
@@ -254,14 +262,16 @@ COMMENT ON FUNCTION gpucredit_registry.send_object(gpucredit_registry.http_reque
 'Internal: answers a request for an object''s bytes.';
 
 CREATE FUNCTION gpucredit_registry.lfs_get(r gpucredit_registry.http_request,
-	org text, model bigint, oid text) RETURNS gpucredit_registry.http_response
+	org text, model bigint, oid text, caller text) RETURNS gpucredit_registry.http_response
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	m gpucredit_registry.model;
 	b gpucredit_registry.object;
+	seen record;
 BEGIN
+	r.caller := gpucredit_registry.named_caller(lfs_get.caller);
 	SELECT * INTO m FROM gpucredit_registry.model o
 	WHERE o.org = lfs_get.org AND o.model = lfs_get.model;
 	SELECT o.* INTO b FROM gpucredit_registry.possession p
@@ -270,17 +280,42 @@ BEGIN
 	IF b.sha256 IS NULL THEN
 		PERFORM gpucredit_registry.not_found('object ' || lfs_get.oid);
 	END IF;
-	/* in quarantine only where all versions that have it are */
-	IF NOT coalesce((SELECT bool_or(v.quarantined_at IS NULL)
-		FROM gpucredit_registry.version v JOIN gpucredit_registry.file f USING (org, version)
-		WHERE v.org = m.org AND v.model = m.model AND f.object = b.sha256), true)
-	THEN
-		RAISE EXCEPTION 'object % is in quarantine', lfs_get.oid
-			USING ERRCODE = 'UC504', DETAIL = 'All versions that have it are.',
-			HINT = 'Ask the operator, or use another version.';
-	END IF;
+	seen := gpucredit_registry.object_refusal(m, b.sha256, r.caller);
+	PERFORM gpucredit_registry.refuse_read(seen.v, seen.refusal);
 	RETURN gpucredit_registry.send_object(r, m, NULL, b.sha256, b.size, '{}');
 END
 $$;
-COMMENT ON FUNCTION gpucredit_registry.lfs_get(gpucredit_registry.http_request, text, bigint, text) IS
-'Internal: GET of an object, by a signed URL.';
+COMMENT ON FUNCTION gpucredit_registry.lfs_get(gpucredit_registry.http_request, text, bigint, text, text) IS
+'Internal: GET of an object, by a signed URL, which names who asked for it.';
+
+/*
+ * A scanner reads what it claimed: nobody pays, and no quarantine is asked.
+ */
+CREATE FUNCTION gpucredit_registry.scan_get(r gpucredit_registry.http_request,
+	org text, version bigint, oid text) RETURNS gpucredit_registry.http_response
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	f gpucredit_registry.file;
+	wanted record;
+BEGIN
+	SELECT * INTO f FROM gpucredit_registry.file o
+	WHERE o.org = scan_get.org AND o.version = scan_get.version
+		AND o.object = decode(scan_get.oid, 'hex')
+	LIMIT 1;
+	IF NOT FOUND THEN
+		PERFORM gpucredit_registry.not_found('object ' || scan_get.oid);
+	END IF;
+	wanted := gpucredit_registry.range_of((r).headers ->> 'range', f.size);
+	IF wanted.first IS NULL THEN
+		RETURN (416, '{}', ''::bytea, NULL)::gpucredit_registry.http_response;
+	END IF;
+	RETURN (CASE WHEN wanted.partial THEN 206 ELSE 200 END, '{}', NULL, jsonb_build_object(
+		'length', wanted.last - wanted.first + 1, 'send',
+		gpucredit_registry.send_plan(f.object, wanted.first, wanted.last))
+		)::gpucredit_registry.http_response;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.scan_get(gpucredit_registry.http_request, text, bigint, text) IS
+'Internal: GET of a file of a version that is scanned, by a signed URL.';

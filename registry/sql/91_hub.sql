@@ -452,7 +452,7 @@ LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	o record := gpucredit_registry.require_file(m, rev, path);
+	o record := gpucredit_registry.require_file(m, rev, path, (r).caller);
 BEGIN
 	RETURN gpucredit_registry.send_object(r, m, (o.v).version, (o.f).object, (o.f).size,
 		jsonb_build_object('X-Repo-Commit', (o.v).oid, 'Cache-Control',

@@ -81,9 +81,14 @@ BEGIN
 			RETURN gpucredit_registry.lfs_complete(r, words[2], words[3]::bigint);
 		ELSIF (r).method IN ('PATCH', 'HEAD') AND array_length(words, 1) = 4 AND words[4] = '1' THEN
 			RETURN gpucredit_registry.lfs_tus(r, words[2], words[3]::bigint);
-		ELSIF (r).method IN ('GET', 'HEAD') AND array_length(words, 1) = 4 THEN
-			RETURN gpucredit_registry.lfs_get(r, words[2], words[3]::bigint, words[4]);
+		ELSIF (r).method IN ('GET', 'HEAD') AND array_length(words, 1) >= 4 THEN
+			RETURN gpucredit_registry.lfs_get(r, words[2], words[3]::bigint, words[4],
+				nullif(array_to_string(words[5:], '/'), ''));
 		END IF;
+	ELSIF words[1] = 'scan' AND array_length(words, 1) = 4 AND (r).method = 'GET'
+		AND gpucredit_registry.is_signed('GET', (r).path, (r).query)
+	THEN
+		RETURN gpucredit_registry.scan_get(r, words[2], words[3]::bigint, words[4]);
 	ELSIF words[1] = 'api' THEN
 		IF (r).method = 'GET' AND words[2] = 'whoami-v2' THEN
 			RETURN gpucredit_registry.hub_whoami(r);
@@ -202,7 +207,7 @@ BEGIN
 			a := gpucredit_registry.error_response(gpucredit_registry.http_status(state),
 				concat_ws('. ', message, rtrim(detail, '.')),
 				CASE state WHEN 'UC501' THEN coalesce(nullif(code, ''), 'RepoNotFound')
-					WHEN 'UC504' THEN 'Quarantined' END);
+					WHEN 'UC504' THEN nullif(code, '') END);
 		END IF;
 	END;
 	status := a.status;

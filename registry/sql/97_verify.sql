@@ -69,6 +69,17 @@ BEGIN ATOMIC
 			WHERE v.org = c.org AND v.operation = 'release_quarantine'
 				AND v.detail ->> 'version' = c.version::text)
 	UNION ALL
+	SELECT s.org, 'failed_is_restricted', format('version %s, scan "%s"', s.version, s.scanner)
+	FROM gpucredit_registry.scan s JOIN gpucredit_registry.version v USING (org, version)
+	WHERE s.verdict = 'failed' AND v.restricted_at IS NULL
+	UNION ALL
+	SELECT v.org, 'restricted_has_failed', format('version %s', v.version)
+	FROM gpucredit_registry.version v JOIN gpucredit_registry.model m USING (org, model)
+	WHERE v.restricted_at IS NOT NULL AND m.deleted_at IS NULL
+		AND NOT EXISTS (SELECT FROM gpucredit_registry.scan s
+			WHERE s.org = v.org AND s.version = v.version
+				AND coalesce(s.verdict, 'failed') = 'failed')
+	UNION ALL
 	SELECT b.org, 'bill_is_captured', format('day %s: %s billed', b.day, b.amount)
 	FROM gpucredit_registry.bill b
 	WHERE b.paid_at IS NOT NULL AND b.amount > 0

@@ -18,7 +18,8 @@ REVOKE ALL ON TYPE gpucredit_registry.caller, gpucredit_registry.http_request,
 	gpucredit_registry.commit_result
 FROM PUBLIC;
 GRANT USAGE ON SCHEMA gpucredit_registry TO gpucredit_admin, gpucredit_operator,
-	gpucredit_app, gpucredit_auditor, gpucredit_tenant, gpucredit_registry_daemon;
+	gpucredit_app, gpucredit_agent, gpucredit_auditor, gpucredit_tenant,
+	gpucredit_registry_daemon;
 GRANT USAGE ON TYPE gpucredit_registry.upload_result, gpucredit_registry.commit_result
 TO gpucredit_admin, gpucredit_app, gpucredit_tenant;
 
@@ -42,6 +43,13 @@ GRANT EXECUTE ON FUNCTION gpucredit_registry.create_model,
 	gpucredit_registry.set_score, gpucredit_registry.scores
 TO gpucredit_admin, gpucredit_app, gpucredit_tenant;
 
+GRANT EXECUTE ON FUNCTION gpucredit_registry.claim_scans, gpucredit_registry.report_scan,
+	gpucredit_registry.scan_evidence
+TO gpucredit_admin, gpucredit_agent;
+
+GRANT EXECUTE ON FUNCTION gpucredit_registry.scans
+TO gpucredit_admin, gpucredit_operator, gpucredit_app, gpucredit_auditor, gpucredit_tenant;
+
 GRANT EXECUTE ON FUNCTION gpucredit_registry.alerts
 TO gpucredit_admin, gpucredit_app, gpucredit_auditor, gpucredit_tenant;
 
@@ -54,12 +62,14 @@ GRANT EXECUTE ON FUNCTION gpucredit_registry.descendants, gpucredit_registry.anc
 TO gpucredit_admin, gpucredit_operator, gpucredit_app, gpucredit_auditor;
 
 GRANT EXECUTE ON FUNCTION gpucredit_registry.quarantine,
-	gpucredit_registry.release_quarantine, gpucredit_registry.collect,
+	gpucredit_registry.release_quarantine, gpucredit_registry.rescan,
+	gpucredit_registry.collect,
 	gpucredit_registry.new_url_key
 TO gpucredit_admin, gpucredit_operator;
 
 GRANT EXECUTE ON FUNCTION gpucredit_registry.set_storage_quota, gpucredit_registry.move_ref,
-	gpucredit_registry.set_storage_price, gpucredit_registry.bill
+	gpucredit_registry.set_storage_price, gpucredit_registry.set_scan_policy,
+	gpucredit_registry.bill
 TO gpucredit_admin;
 
 GRANT EXECUTE ON FUNCTION gpucredit_registry.verify
