@@ -223,7 +223,7 @@ BEGIN
 	PERFORM gpucredit_registry.record((s).org, 'scan', NULL, jsonb_build_object(
 		'version', (s).version, 'scanner', (s).scanner, 'verdict', set_verdict.verdict));
 	SELECT * INTO v FROM gpucredit_registry.version o
-	WHERE o.org = (s).org AND o.version = (s).version FOR NO KEY UPDATE;
+	WHERE o.org = (s).org AND o.version = (s).version FOR UPDATE;
 	IF set_verdict.verdict = 'failed' THEN
 		UPDATE gpucredit_registry.version o
 		SET restricted_at = coalesce(o.restricted_at, gpucredit.now()),

@@ -112,11 +112,10 @@ BEGIN
 	IF NOT FOUND THEN
 		PERFORM gpucredit_registry.not_found(format('version %s of "%s/%s"', move_ref.version,
 			m.org, m.name));
-	ELSIF v.quarantined_at IS NOT NULL THEN
-		RAISE EXCEPTION 'version % of "%/%" is in quarantine', v.version, m.org, m.name
-			USING ERRCODE = 'UC504', DETAIL = v.quarantine_reason,
-			HINT = 'See gpucredit_registry.release_quarantine().';
 	END IF;
+	PERFORM gpucredit_registry.refuse_read(v, CASE
+		WHEN v.quarantined_at IS NOT NULL THEN 'quarantined'
+		WHEN v.restricted_at IS NOT NULL THEN 'restricted' END);
 	INSERT INTO gpucredit_registry.ref VALUES (m.org, m.model, move_ref.ref, v.version)
 	ON CONFLICT ON CONSTRAINT ref_pkey DO UPDATE SET version = excluded.version;
 	PERFORM gpucredit_registry.record(m.org, 'set_ref', NULL, jsonb_build_object('model',
@@ -127,4 +126,4 @@ END
 $$;
 COMMENT ON FUNCTION gpucredit_registry.move_ref(text, bigint, text, bigint, text) IS
 'Repositories: moves a ref, protected or not, to a version of its repository.
-Result: whether the call was replayed. Errors: UC501 no such repository or version; UC504 in quarantine; UC201 key used with other arguments; 22023.';
+Result: whether the call was replayed. Errors: UC501 no such repository or version; UC504 in quarantine or restricted; UC201 key used with other arguments; 22023.';
