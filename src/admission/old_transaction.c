@@ -87,12 +87,10 @@ gpucredit_end_tenant_transactions(PG_FUNCTION_ARGS)
 	InitMaterializedSRF(fcinfo, 0);
 	if (longest > 0)
 	{
-		SqlArgs		args = {0};
 		SqlResult	sessions;
 
 		SqlConnect();
-		SqlArgDuration(&args, longest);
-		sessions = SqlRead(&old_ones, &args);
+		sessions = SqlRead(&old_ones, SQL_ARGS(SqlArgDuration(longest)));
 		for (uint64 i = 0; i < sessions.n; i++)
 			ended += end_session(sessions, i);
 		SqlFinish();

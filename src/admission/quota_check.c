@@ -198,7 +198,6 @@ queue_full(const AccountPath *path, const List *quotas,
 	const char **limited = palloc(sizeof(char *) * list_length(quotas));
 	int			n = 0;
 	bool		typed = false;
-	SqlArgs		args = {0};
 	SqlResult	rows;
 	int32	   *spares;
 	ListCell   *lc;
@@ -216,10 +215,9 @@ queue_full(const AccountPath *path, const List *quotas,
 		return false;
 	if (!supposed && !typed && all_spare(path->org, limited, n))
 		return false;
-	SqlArgText(&args, path->org);
-	SqlArgTextArray(&args, limited, n);
-	SqlArgBool(&args, typed);
-	rows = SqlRun(supposed ? &quotas_look : &quotas_lock, &args);
+	rows = SqlRun(supposed ? &quotas_look : &quotas_lock,
+				  SQL_ARGS(SqlArgText(path->org), SqlArgTextArray(limited, n),
+						   SqlArgBool(typed)));
 	spares = palloc(sizeof(int32) * (rows.n + 1));
 	if (!none_full(path, request, rows, spares))
 		return true;
@@ -235,16 +233,16 @@ queue_full(const AccountPath *path, const List *quotas,
 static bool
 all_spare(const char *org, const char *const *accounts, int n)
 {
-	SqlArgs		args = {0};
 	Sparing		sparing = {0};
 
 	if (PlacesAreKept())
 		spare_by_place(org, accounts, n, &sparing);
 	else
 	{
-		SqlArgText(&args, org);
-		SqlArgTextArray(&args, accounts, n);
-		SqlEachInTurn(&quotas_spare, &args, n, see_spare, &sparing);
+		SqlEachInTurn(&quotas_spare,
+					  SQL_ARGS(SqlArgText(org),
+							   SqlArgTextArray(accounts, n)), n, see_spare,
+					  &sparing);
 	}
 	return sparing.spared == n;
 }
@@ -262,18 +260,16 @@ spare_by_place(const char *org, const char *const *accounts, int n,
 		const char *names[] = {"quota", org, accounts[i]};
 		uint64		key = PlaceKey(names, lengthof(names), 0);
 		ItemPointer place = PlaceFind(key);
-		SqlArgs		args = {0};
+		SqlArgs    *args = SQL_ARGS(SqlArgText(org), SqlArgText(accounts[i]));
 
-		SqlArgText(&args, org);
-		SqlArgText(&args, accounts[i]);
 		if (place != NULL)
 		{
-			SqlArg(&args, PointerGetDatum(place));
-			SqlEach(&quota_spare_own, &args, false, see_place, sparing);
-			args.n--;
+			SqlAdd(args, SqlArg(PointerGetDatum(place)));
+			SqlEach(&quota_spare_own, args, false, see_place, sparing);
+			args->n--;
 		}
 		if (sparing->found == i)
-			SqlEach(&quota_spare_told, &args, false, see_place, sparing);
+			SqlEach(&quota_spare_told, args, false, see_place, sparing);
 		if (sparing->found > i)
 			PlaceNote(key, &sparing->place);
 	}
@@ -336,14 +332,12 @@ none_full(const AccountPath *path, const QuotaRequest *request,
 static SqlResult
 count_queued(const char *org, const char *account, const char *gpu_type)
 {
-	SqlArgs		args = {0};
+	SqlArgs    *args = SQL_ARGS(SqlArgText(org), SqlArgText(gpu_type));
 
-	SqlArgText(&args, org);
-	SqlArgText(&args, gpu_type);
 	if (*account == '\0')
-		return SqlRun(&queued_all, &args);
-	SqlArgText(&args, account);
-	return SqlRun(&queued_below, &args);
+		return SqlRun(&queued_all, args);
+	SqlAdd(args, SqlArgText(account));
+	return SqlRun(&queued_below, args);
 }
 
 /*
@@ -366,18 +360,17 @@ count_up(const AccountPath *path, SqlResult quotas, const int32 *spares)
 {
 	const char **accounts = palloc(sizeof(char *) * (quotas.n + 1));
 	const char **types = palloc(sizeof(char *) * (quotas.n + 1));
-	SqlArgs		args = {0};
 
 	for (uint64 i = 0; i < quotas.n; i++)
 	{
 		accounts[i] = SqlText(quotas, i, 1);
 		types[i] = SqlText(quotas, i, 2);
 	}
-	SqlArgText(&args, path->org);
-	SqlArgTextArray(&args, accounts, quotas.n);
-	SqlArgTextArray(&args, types, quotas.n);
-	SqlArgInt4Array(&args, spares, quotas.n);
-	(void) SqlRun(&quotas_count, &args);
+	(void) SqlRun(&quotas_count,
+				  SQL_ARGS(SqlArgText(path->org),
+						   SqlArgTextArray(accounts, quotas.n),
+						   SqlArgTextArray(types, quotas.n),
+						   SqlArgInt4Array(spares, quotas.n)));
 }
 
 static bool

@@ -54,7 +54,7 @@ call_set_rate_limit(PG_FUNCTION_ARGS)
 	AccountPath path = AccountParse(org, account);
 	AuditRow	audit = {.org = org, .account = account,
 		.operation = "set_rate_limit", .decision = remove ? "removed" : "set"};
-	SqlArgs		args = {0};
+	SqlArgs    *args;
 
 	if (RateOperation(operation) < 0)
 		ereport(ERROR,
@@ -67,17 +67,15 @@ call_set_rate_limit(PG_FUNCTION_ARGS)
 						 "an organisation, such as \"reserve\".")));
 	SqlConnect();
 	(void) AccountSuspended(&path);
-	SqlArgText(&args, org);
-	SqlArgText(&args, account);
-	SqlArgText(&args, operation);
+	args = SQL_ARGS(SqlArgText(org), SqlArgText(account),
+					SqlArgText(operation));
 	if (remove)
-		(void) SqlRun(&limit_delete, &args);
+		(void) SqlRun(&limit_delete, args);
 	else
 	{
 		require_memory();
-		SqlArg(&args, Float8GetDatum(per_second));
-		SqlArgInt4(&args, burst);
-		(void) SqlRun(&limit_upsert, &args);
+		SqlAdd(args, SqlArg(Float8GetDatum(per_second)), SqlArgInt4(burst));
+		(void) SqlRun(&limit_upsert, args);
 		AuditNumber(&audit, "per_second", psprintf("%.17g", per_second));
 		AuditInt8(&audit, "burst", burst);
 	}

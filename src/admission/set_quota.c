@@ -41,9 +41,6 @@ SQL_STATEMENT(turn_delete, SPI_OK_DELETE, "text, text, text",
 			  "DELETE FROM gpucredit.quota_lock t WHERE t.org = $1"
 			  " AND t.account = $2 AND t.gpu_type = $3");
 
-static void arg_limit(FunctionCallInfo fcinfo, int n, const char *name,
-					  SqlArgs *args);
-
 Datum
 call_set_quota(PG_FUNCTION_ARGS)
 {
@@ -56,8 +53,7 @@ call_set_quota(PG_FUNCTION_ARGS)
 		.operation = "set_quota", .decision = remove ? "removed" : "set"};
 	static const char *const names[] = {"max_gpus", "max_running",
 	"max_queued"};
-	SqlArgs		args = {0};
-	SqlArgs		key;
+	SqlArgs    *key;
 
 	if (type != NULL && !GpuTypeNameValid(type, strlen(type)))
 		ereport(ERROR,
@@ -69,35 +65,27 @@ call_set_quota(PG_FUNCTION_ARGS)
 	SqlConnect();
 	(void) AccountSuspended(&path);
 	AccountLimitsLock(org, account);
-	SqlArgText(&args, org);
-	SqlArgText(&args, account);
-	SqlArgText(&args, type ? type : "");
-	key = args;
+	key = SQL_ARGS(SqlArgText(org), SqlArgText(account),
+				   SqlArgText(type ? type : ""));
 	if (remove)
-		(void) SqlRun(&quota_delete, &args);
+		(void) SqlRun(&quota_delete, key);
 	else
 	{
-		for (int i = 0; i < 3; i++)
+		SqlArgs		args = *key;
+
+		for (int i = 3; i < 6; i++)
 		{
-			arg_limit(fcinfo, 3 + i, names[i], &args);
-			if (!PG_ARGISNULL(3 + i))
-				AuditInt8(&audit, names[i], PG_GETARG_INT32(3 + i));
+			SqlAdd(&args, fcinfo->args[i]);
+			if (!PG_ARGISNULL(i))
+				AuditInt8(&audit, names[i - 3],
+						  ArgInt4(fcinfo, i, names[i - 3], 0, PG_INT32_MAX));
 		}
 		(void) SqlRun(&quota_upsert, &args);
 	}
-	(void) SqlRun(remove ? &turn_delete : &turn_upsert, &key);
+	(void) SqlRun(remove ? &turn_delete : &turn_upsert, key);
 	AccountLimitsKeep(org, account);
 	AuditText(&audit, "gpu_type", type);
 	AuditWrite(&audit);
 	SqlFinish();
 	PG_RETURN_VOID();
-}
-
-static void
-arg_limit(FunctionCallInfo fcinfo, int n, const char *name, SqlArgs *args)
-{
-	if (PG_ARGISNULL(n))
-		SqlArgNull(args);
-	else
-		SqlArgInt4(args, ArgInt4(fcinfo, n, name, 0, PG_INT32_MAX));
 }

@@ -157,12 +157,9 @@ there_are_keys(void)
 static void
 check_node(FunctionCallInfo fcinfo, int n)
 {
-	SqlArgs		args = {0};
-
 	if (PG_ARGISNULL(n))
 		return;
-	SqlArg(&args, PG_GETARG_DATUM(n));
-	check(&node_proven, &args);
+	check(&node_proven, SQL_ARGS(SqlArg(PG_GETARG_DATUM(n))));
 }
 
 /*
@@ -178,7 +175,7 @@ check_attempts(SqlStatement *statement, FunctionCallInfo fcinfo)
 	{
 		if (PG_ARGISNULL(i))
 			return;
-		SqlArg(&args, PG_GETARG_DATUM(i));
+		SqlAdd(&args, SqlArg(PG_GETARG_DATUM(i)));
 	}
 	check(statement, &args);
 }
@@ -192,7 +189,7 @@ check(SqlStatement *statement, SqlArgs *args)
 {
 	SqlResult	row;
 
-	SqlArgText(args, node_key);
+	SqlAdd(args, SqlArgText(node_key));
 	row = SqlReadLatest(statement, args);
 	if (row.n == 0 || SqlIsNull(row, 0, 1) || SqlBool(row, 0, 1))
 		return;

@@ -245,14 +245,12 @@ leave(const RateSubject *subject, Definer definer)
 static void
 read_limits(OrgLimits *org)
 {
-	SqlArgs		args = {0};
 	SqlResult	rows;
 
 	kept_table = get_relname_relid("rate_limit",
 								   get_namespace_oid("gpucredit", false));
 	SqlConnect();
-	SqlArgText(&args, org->org);
-	rows = SqlReadLatest(&limits_read, &args);
+	rows = SqlReadLatest(&limits_read, SQL_ARGS(SqlArgText(org->org)));
 	org->limits = MemoryContextAllocHuge(kept, sizeof(RateLimit) * (rows.n +
 																	1));
 	for (uint64 i = 0; i < rows.n; i++)

@@ -29,11 +29,8 @@ ApiAccountOf(ApiSubject kind, const char *org, int64 id)
 	SqlStatement *statement =
 	kind == API_SUBJECT_JOB ? &job_account :
 	kind == API_SUBJECT_HOLD ? &hold_account : &bucket_account;
-	SqlArgs		args = {0};
 	SqlResult	row;
 
-	SqlArgText(&args, org);
-	SqlArgInt8(&args, id);
-	row = SqlReadLatest(statement, &args);
+	row = SqlReadLatest(statement, SQL_ARGS(SqlArgText(org), SqlArgInt8(id)));
 	return row.n > 0 ? SqlText(row, 0, 1) : NULL;
 }

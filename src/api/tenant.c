@@ -317,7 +317,6 @@ bindings_good(void)
 static void
 read_bindings(void)
 {
-	SqlArgs		args = {0};
 	SqlResult	rows;
 
 	if (kept == NULL)
@@ -334,8 +333,8 @@ read_bindings(void)
 	PG_TRY();
 	{
 		SqlConnect();
-		SqlArg(&args, ObjectIdGetDatum(GetOuterUserId()));
-		rows = SqlReadLatest(&bindings_read, &args);
+		rows = SqlReadLatest(&bindings_read,
+							 SQL_ARGS(SqlArg(ObjectIdGetDatum(GetOuterUserId()))));
 		bindings = MemoryContextAlloc(kept, sizeof(Binding) * (rows.n + 1));
 		for (uint64 i = 0; i < rows.n; i++)
 		{

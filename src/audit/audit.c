@@ -102,7 +102,6 @@ static int64 first_of(const AuditRow *row, bytea *kind);
 static char *login_name(void);
 static void arg_session(SqlArgs *args);
 static Datum client_addr(void);
-static void arg_id(SqlArgs *args, int64 id);
 static Jsonb *detail_json(const AuditDetail *detail);
 static void arg_details(SqlArgs *args, const AuditRow *rows, int n);
 static AuditDetail *detail_of(AuditRow *row);
@@ -119,15 +118,6 @@ login_name(void)
 }
 
 /* 0 stands for none. */
-static void
-arg_id(SqlArgs *args, int64 id)
-{
-	if (id == 0)
-		SqlArgNull(args);
-	else
-		SqlArgInt8(args, id);
-}
-
 /*
  * Write one row.
  */
@@ -171,11 +161,9 @@ AuditDecision(AuditRow *row, const char *key)
 		first = -SqlInt8(SqlRun(&audit_insert_denial, &args), 0, 1);
 	}
 	args = (SqlArgs){0};
-	SqlArgText(&args, row->org);
-	SqlArg(&args, PointerGetDatum(kind));
-	SqlArgTime(&args, row->at);
-	SqlArgInt8(&args, Abs(first));
-	SqlArgInt4(&args, first > 0 ? 1 : 0);
+	SqlAdd(&args, SqlArgText(row->org), SqlArg(PointerGetDatum(kind)),
+		   SqlArgTime(row->at), SqlArgInt8(Abs(first)),
+		   SqlArgInt4(first > 0 ? 1 : 0));
 	(void) SqlRun(&denial_insert, &args);
 }
 
@@ -213,15 +201,15 @@ kind_of(const AuditRow *row)
 static int64
 first_of(const AuditRow *row, bytea *kind)
 {
-	SqlArgs		args = {0};
 	SqlResult	found;
 
 	if (IsolationIsSerializable())
 		return 0;
-	SqlArgText(&args, row->org);
-	SqlArg(&args, PointerGetDatum(kind));
-	SqlArgTime(&args, ClockAdd(row->at, -SettingDenialWindow()));
-	found = SqlRun(&denial_first, &args);
+	found = SqlRun(&denial_first,
+				   SQL_ARGS(SqlArgText(row->org),
+							SqlArg(PointerGetDatum(kind)),
+							SqlArgTime(ClockAdd(row->at,
+												-SettingDenialWindow()))));
 	return found.n > 0 ? SqlInt8(found, 0, 1) : 0;
 }
 
@@ -231,27 +219,23 @@ first_of(const AuditRow *row, bytea *kind)
 static SqlArgs
 audit_args(AuditRow *row)
 {
-	SqlArgs		args = {0};
+	SqlArgs    *args = SQL_ARGS(SqlArgText(row->org ? row->org : ""),
+								SqlArgTime(row->at), SqlArgText(login_name()),
+								SqlArgText(CallerName()),
+								SqlArgText(row->operation),
+								SqlArgText(row->decision),
+								SqlArgText(row->reason),
+								SqlArgText(row->account),
+								SqlArgInt8OrNull(row->bucket),
+								SqlArgInt8OrNull(row->hold),
+								SqlArgInt8OrNull(row->job),
+								row->attempt == 0 ? SqlArgNull() :
+								SqlArgInt4(row->attempt),
+								SqlArgJson(detail_json(row->detail)));
 
-	SqlArgText(&args, row->org ? row->org : "");
-	SqlArgTime(&args, row->at);
-	SqlArgText(&args, login_name());
-	SqlArgText(&args, CallerName());
-	SqlArgText(&args, row->operation);
-	SqlArgText(&args, row->decision);
-	SqlArgText(&args, row->reason);
-	SqlArgText(&args, row->account);
-	arg_id(&args, row->bucket);
-	arg_id(&args, row->hold);
-	arg_id(&args, row->job);
-	if (row->attempt == 0)
-		SqlArgNull(&args);
-	else
-		SqlArgInt4(&args, row->attempt);
-	SqlArgJson(&args, detail_json(row->detail));
-	arg_session(&args);
-	TraceArg(&args, TraceOr(row->trace));
-	return args;
+	arg_session(args);
+	SqlAdd(args, TraceArg(TraceOr(row->trace)));
+	return *args;
 }
 
 /*
@@ -262,12 +246,10 @@ arg_session(SqlArgs *args)
 {
 	Datum		client = client_addr();
 
-	SqlArgText(args, application_name != NULL && *application_name != '\0' ?
-			   application_name : NULL);
-	if (client == (Datum) 0)
-		SqlArgNull(args);
-	else
-		SqlArg(args, client);
+	SqlAdd(args,
+		   SqlArgText(application_name != NULL && *application_name != '\0' ?
+					  application_name : NULL),
+		   client == (Datum) 0 ? SqlArgNull() : SqlArg(client));
 }
 
 /*
@@ -309,7 +291,7 @@ AuditWriteMany(AuditRow *rows, int n)
 	int64	   *ids = palloc(sizeof(int64) * 2 * Max(n, 1));
 	int32	   *attempts = palloc(sizeof(int32) * Max(n, 1));
 	Trace	   *traces = palloc(sizeof(Trace) * Max(n, 1));
-	SqlArgs		args = {0};
+	SqlArgs    *args;
 
 	if (n == 0)
 		return;
@@ -324,19 +306,16 @@ AuditWriteMany(AuditRow *rows, int n)
 		attempts[i] = rows[i].attempt;
 		traces[i] = TraceOr(rows[i].trace);
 	}
-	SqlArgTime(&args, rows[0].at);
-	SqlArgText(&args, login_name());
-	SqlArgText(&args, CallerName());
-	SqlArgText(&args, rows[0].operation);
+	args = SQL_ARGS(SqlArgTime(rows[0].at), SqlArgText(login_name()),
+					SqlArgText(CallerName()), SqlArgText(rows[0].operation));
 	for (int column = 0; column < 4; column++)
-		SqlArgTextArray(&args, text + column * n, n);
-	SqlArgInt8Array(&args, ids, n);
-	SqlArgInt8Array(&args, ids + n, n);
-	SqlArgInt4Array(&args, attempts, n);
-	arg_details(&args, rows, n);
-	arg_session(&args);
-	TraceArgArray(&args, traces, n);
-	(void) SqlRun(&audit_insert_many, &args);
+		SqlAdd(args, SqlArgTextArray(text + column * n, n));
+	SqlAdd(args, SqlArgInt8Array(ids, n), SqlArgInt8Array(ids + n, n),
+		   SqlArgInt4Array(attempts, n));
+	arg_details(args, rows, n);
+	arg_session(args);
+	SqlAdd(args, TraceArgArray(traces, n));
+	(void) SqlRun(&audit_insert_many, args);
 }
 
 /*
@@ -533,7 +512,8 @@ arg_details(SqlArgs *args, const AuditRow *rows, int n)
 		nulls[i] = rows[i].detail == NULL;
 		elems[i] = JsonbPGetDatum(detail_json(rows[i].detail));
 	}
-	SqlArg(args, PointerGetDatum(construct_md_array(elems, nulls, 1, &n,
-													&lower, JSONBOID, -1,
-													false, TYPALIGN_INT)));
+	SqlAdd(args,
+		   SqlArg(PointerGetDatum(construct_md_array(elems, nulls, 1, &n,
+													 &lower, JSONBOID, -1,
+													 false, TYPALIGN_INT))));
 }

@@ -184,12 +184,10 @@ static void
 change_node(const GpuNode *node, TimestampTz now)
 {
 	TimestampTz fenced_since;
-	SqlArgs		args = {0};
 	SqlResult	row;
 	uint64		n;
 
-	SqlArgText(&args, node->node);
-	row = SqlRun(&node_lock, &args);
+	row = SqlRun(&node_lock, SQL_ARGS(SqlArgText(node->node)));
 	if (row.n == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
@@ -208,11 +206,9 @@ change_node(const GpuNode *node, TimestampTz now)
 		node->gpu_memory_mib != SqlInt8(row, 0, 7))
 		end_fences(node->pool, node->node, fenced_since, now);
 	write_node(&node_update, node, now, &n);
-	args = (SqlArgs){0};
-	SqlArgText(&args, node->pool);
-	SqlArgText(&args, node->node);
-	SqlArgTime(&args, now);
-	(void) SqlRun(&node_fences_anew, &args);
+	(void) SqlRun(&node_fences_anew,
+				  SQL_ARGS(SqlArgText(node->pool), SqlArgText(node->node),
+						   SqlArgTime(now)));
 }
 
 /*
@@ -285,15 +281,13 @@ taken_on(const char *pool, const char *node, int64 gpu_memory_mib,
 		 TimestampTz fenced_since)
 {
 	Taken		taken = {0};
-	SqlArgs		args = {0};
 	SqlResult	rows;
 	int64		memory[DECIDE_MAX_DEVICES] = {0};
 	bool		isnull;
+	SqlArgs    *args = SQL_ARGS(SqlArgText(pool), SqlArgText(node),
+								SqlArgTime(fenced_since));
 
-	SqlArgText(&args, pool);
-	SqlArgText(&args, node);
-	SqlArgTime(&args, fenced_since);
-	rows = SqlRun(&node_devices, &args);
+	rows = SqlRun(&node_devices, args);
 	for (uint64 i = 0; i < rows.n; i++)
 	{
 		GpuSet		gpus = DatumGetGpuSet(SqlDatum(rows, i, 1, &isnull));
@@ -308,7 +302,7 @@ taken_on(const char *pool, const char *node, int64 gpu_memory_mib,
 			taken.gpu_memory_mib = Max(taken.gpu_memory_mib, *on);
 		}
 	}
-	rows = SqlRun(&node_taken, &args);
+	rows = SqlRun(&node_taken, args);
 	taken.attempts = SqlInt8(rows, 0, 1);
 	taken.cpu_milli = SqlInt8(rows, 0, 2);
 	taken.memory_mib = SqlInt8(rows, 0, 3);
@@ -331,13 +325,9 @@ static void
 end_fences(const char *pool, const char *node, TimestampTz fenced_since,
 		   TimestampTz now)
 {
-	SqlArgs		args = {0};
-
-	SqlArgText(&args, pool);
-	SqlArgText(&args, node);
-	SqlArgTime(&args, fenced_since);
-	SqlArgTime(&args, now);
-	(void) SqlRun(&node_fences_end, &args);
+	(void) SqlRun(&node_fences_end,
+				  SQL_ARGS(SqlArgText(pool), SqlArgText(node),
+						   SqlArgTime(fenced_since), SqlArgTime(now)));
 }
 
 /*
@@ -349,22 +339,17 @@ write_node(SqlStatement *statement, const GpuNode *node, TimestampTz now,
 {
 	GpuSet		all = node->gpus == DECIDE_MAX_DEVICES ? ~(GpuSet) 0 :
 		((GpuSet) 1 << node->gpus) - 1;
-	SqlArgs		args = {0};
 
-	SqlArgText(&args, node->node);
-	SqlArgText(&args, node->pool);
-	SqlArgText(&args, node->gpu_type);
-	SqlArgInt4(&args, node->gpus);
-	SqlArgInt8(&args, node->gpu_memory_mib);
-	SqlArgInt8(&args, node->cpu_milli);
-	SqlArgInt8(&args, node->memory_mib);
-	SqlArgText(&args, node->nvlink_domain);
-	SqlArgText(&args, node->leaf);
-	SqlArgBool(&args, node->spot);
-	SqlArgJson(&args, node->labels);
-	SqlArg(&args, GpuSetGetDatum(all));
-	SqlArgTime(&args, now);
-	*n = SqlRun(statement, &args).n;
+	*n = SqlRun(statement,
+				SQL_ARGS(SqlArgText(node->node), SqlArgText(node->pool),
+						 SqlArgText(node->gpu_type), SqlArgInt4(node->gpus),
+						 SqlArgInt8(node->gpu_memory_mib),
+						 SqlArgInt8(node->cpu_milli),
+						 SqlArgInt8(node->memory_mib),
+						 SqlArgText(node->nvlink_domain),
+						 SqlArgText(node->leaf), SqlArgBool(node->spot),
+						 SqlArgJson(node->labels), SqlArg(GpuSetGetDatum(all)),
+						 SqlArgTime(now))).n;
 }
 
 /*
@@ -373,17 +358,16 @@ write_node(SqlStatement *statement, const GpuNode *node, TimestampTz now,
 char *
 NodeLockPool(const char *node, bool reshape)
 {
-	SqlArgs		args = {0};
 	SqlResult	row;
 	char	   *pool;
+	SqlArgs    *args = SQL_ARGS(SqlArgText(node));
 
-	SqlArgText(&args, node);
-	row = SqlRun(&node_pool, &args);
+	row = SqlRun(&node_pool, args);
 	if (row.n == 0)
 		NotFoundNode(node);
 	pool = SqlText(row, 0, 1);
 	PoolLock(pool, reshape);
-	row = SqlRun(&node_lock, &args);
+	row = SqlRun(&node_lock, args);
 	if (row.n == 0 || strcmp(SqlText(row, 0, 1), pool) != 0)
 		NotFoundNode(node);
 	return pool;
@@ -396,7 +380,7 @@ NodeLockPool(const char *node, bool reshape)
 NodePool *
 NodesLock(const char **nodes, int *n)
 {
-	SqlArgs		args = {0};
+	SqlArgs    *args;
 	NodePool   *found;
 	NodePool   *locked;
 	int			some = 0;
@@ -408,15 +392,15 @@ NodesLock(const char **nodes, int *n)
 			nodes[some++] = nodes[i];
 	}
 	*n = some;
-	SqlArgTextArray(&args, nodes, some);
-	found = read_nodes(&nodes_read, &args, nodes, some);
+	args = SQL_ARGS(SqlArgTextArray(nodes, some));
+	found = read_nodes(&nodes_read, args, nodes, some);
 	qsort(found, some, sizeof(NodePool), compare_pools);
 	for (int i = 0; i < some; i++)
 	{
 		if (i == 0 || strcmp(found[i - 1].pool, found[i].pool) != 0)
 			PoolLock(found[i].pool, false);
 	}
-	locked = read_nodes(&nodes_lock, &args, nodes, some);
+	locked = read_nodes(&nodes_lock, args, nodes, some);
 	qsort(locked, some, sizeof(NodePool), compare_pools);
 	for (int i = 0; i < some; i++)
 	{
@@ -475,29 +459,22 @@ call_drain(PG_FUNCTION_ARGS)
 	char	   *reason = ArgText(fcinfo, 1, "reason");
 	TimestampTz deadline = ArgTimeOrNull(fcinfo, 2, "deadline");
 	char	   *pool;
-	SqlArgs		args = {0};
+	SqlArgs    *args;
 
 	SqlConnect();
 	pool = NodeLockPool(node, false);
-	SqlArgText(&args, node);
-	SqlArgText(&args, reason);
-	if (deadline == DT_NOBEGIN)
-		SqlArgNull(&args);
-	else
-		SqlArgTime(&args, deadline);
-	(void) SqlRun(&node_drain, &args);
+	(void) SqlRun(&node_drain,
+				  SQL_ARGS(SqlArgText(node), SqlArgText(reason),
+						   SqlArgTimeOrNull(deadline)));
 
-	args = (SqlArgs){0};
-	SqlArgText(&args, pool);
-	SqlArgText(&args, node);
+	args = SQL_ARGS(SqlArgText(pool), SqlArgText(node));
 	if (deadline == DT_NOBEGIN)
-		(void) SqlRun(&drain_untell, &args);
+		(void) SqlRun(&drain_untell, args);
 	else
 	{
-		SqlArgTime(&args, deadline);
-		SqlArgTime(&args, ClockNow());
-		(void) SqlRun(&drain_change, &args);
-		(void) SqlRun(&drain_tell, &args);
+		SqlAdd(args, SqlArgTime(deadline), SqlArgTime(ClockNow()));
+		(void) SqlRun(&drain_change, args);
+		(void) SqlRun(&drain_tell, args);
 	}
 	NodeAudit(fcinfo, "drain", "draining", pool, reason);
 	SqlFinish();
@@ -510,14 +487,8 @@ call_drain(PG_FUNCTION_ARGS)
 void
 NodesReclaim(const char **nodes, int n, TimestampTz at)
 {
-	SqlArgs		args = {0};
-
-	SqlArgTextArray(&args, nodes, n);
-	if (at == DT_NOBEGIN)
-		SqlArgNull(&args);
-	else
-		SqlArgTime(&args, at);
-	(void) SqlRun(&nodes_reclaim, &args);
+	(void) SqlRun(&nodes_reclaim,
+				  SQL_ARGS(SqlArgTextArray(nodes, n), SqlArgTimeOrNull(at)));
 }
 
 /*
@@ -526,20 +497,11 @@ NodesReclaim(const char **nodes, int n, TimestampTz at)
 void
 NodeResume(const char *pool, const char *node)
 {
-	SqlArgs		args = {0};
-
-	SqlArgText(&args, node);
-	SqlArgNull(&args);
-	SqlArgNull(&args);
-	(void) SqlRun(&node_drain, &args);
+	(void) SqlRun(&node_drain,
+				  SQL_ARGS(SqlArgText(node), SqlArgNull(), SqlArgNull()));
 	NodesReclaim(&node, 1, DT_NOBEGIN);
-	args = (SqlArgs){0};
-	SqlArgText(&args, node);
-	(void) SqlRun(&strikes_forget, &args);
-	args = (SqlArgs){0};
-	SqlArgText(&args, pool);
-	SqlArgText(&args, node);
-	(void) SqlRun(&drain_untell, &args);
+	(void) SqlRun(&strikes_forget, SQL_ARGS(SqlArgText(node)));
+	(void) SqlRun(&drain_untell, SQL_ARGS(SqlArgText(pool), SqlArgText(node)));
 }
 
 Datum
@@ -549,7 +511,7 @@ call_remove_node(PG_FUNCTION_ARGS)
 	char	   *pool;
 	TimestampTz now;
 	TimestampTz fenced_since;
-	SqlArgs		args = {0};
+	SqlArgs    *args;
 
 	SqlConnect();
 	pool = NodeLockPool(node, true);
@@ -559,9 +521,9 @@ call_remove_node(PG_FUNCTION_ARGS)
 		refuse_state(node, "Attempts run on it, or may still run there.",
 					 "Drain it, and wait until they are gone.");
 	end_fences(pool, node, fenced_since, now);
-	SqlArgText(&args, node);
-	(void) SqlRun(&node_delete, &args);
-	(void) SqlRun(&strikes_forget, &args);
+	args = SQL_ARGS(SqlArgText(node));
+	(void) SqlRun(&node_delete, args);
+	(void) SqlRun(&strikes_forget, args);
 	NodeAudit(fcinfo, "remove_node", "removed", pool, NULL);
 	SqlFinish();
 	PG_RETURN_VOID();

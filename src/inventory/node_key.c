@@ -39,19 +39,18 @@ call_set_node_key(PG_FUNCTION_ARGS)
 		ArgSha256(fcinfo, 1, "sha256");
 	AuditRow	audit = {.operation = "set_node_key",
 		.decision = sha256 ? "set" : "removed", .at = ClockNow()};
-	SqlArgs		args = {0};
+	SqlArgs    *args;
 
 	SqlConnect();
-	SqlArgText(&args, node);
+	args = SQL_ARGS(SqlArgText(node));
 	if (sha256 == NULL)
-		(void) SqlRun(&key_delete, &args);
+		(void) SqlRun(&key_delete, args);
 	else
 	{
-		if (SqlRun(&node_exists, &args).n == 0)
+		if (SqlRun(&node_exists, args).n == 0)
 			NotFoundNode(node);
-		SqlArg(&args, PointerGetDatum(sha256));
-		SqlArgTime(&args, audit.at);
-		(void) SqlRun(&key_upsert, &args);
+		SqlAdd(args, SqlArg(PointerGetDatum(sha256)), SqlArgTime(audit.at));
+		(void) SqlRun(&key_upsert, args);
 	}
 	AuditText(&audit, "node", node);
 	AuditWrite(&audit);

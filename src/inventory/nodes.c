@@ -57,7 +57,7 @@ NodeSet *
 NodesLoad(const char *pool, bool read_only)
 {
 	NodeSet    *set = palloc0(sizeof(NodeSet));
-	SqlArgs		args = {0};
+	SqlArgs    *args;
 	SqlResult	rows;
 
 	set->heard_since = SettingNodeSuspect() == 0 ? DT_NOBEGIN :
@@ -65,10 +65,9 @@ NodesLoad(const char *pool, bool read_only)
 	table_init(&set->types, "GPU types");
 	table_init(&set->domains, "NVLink domains");
 	table_init(&set->leaves, "leaves");
-	SqlArgText(&args, pool);
-	SqlArgTime(&args, set->heard_since);
-	rows = read_only ? SqlRead(&nodes_read, &args) :
-		SqlRun(&nodes_read, &args);
+	args = SQL_ARGS(SqlArgText(pool), SqlArgTime(set->heard_since));
+	rows = read_only ? SqlRead(&nodes_read, args) :
+		SqlRun(&nodes_read, args);
 	set->nodes = MemoryContextAllocHuge(CurrentMemoryContext,
 										sizeof(DecideNode) * (rows.n + 1));
 	for (uint64 i = 0; i < rows.n; i++)

@@ -106,14 +106,14 @@ PoolPolicy *
 PolicyRead(const char *pool, bool read_only)
 {
 	PoolPolicy *policy = palloc(sizeof(PoolPolicy));
-	SqlArgs		args = {0};
+	SqlArgs    *args;
 	SqlResult	row;
 	bool		isnull;
 
 	set_defaults(policy);
-	SqlArgText(&args, pool);
-	row = read_only ? SqlRead(&policy_read, &args) :
-		SqlRun(&policy_read, &args);
+	args = SQL_ARGS(SqlArgText(pool));
+	row = read_only ? SqlRead(&policy_read, args) :
+		SqlRun(&policy_read, args);
 	if (row.n > 0)
 		PolicyParse(DatumGetJsonbPCopy(SqlDatum(row, 0, 1, &isnull)), policy);
 	return policy;

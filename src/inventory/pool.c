@@ -56,13 +56,10 @@ static pg_attribute_noreturn() void refuse_unknown(const char *pool);
 static void
 ensure_default(const char *pool)
 {
-	SqlArgs		args = {0};
-
 	if (strcmp(pool, DEFAULT_POOL) != 0)
 		return;
-	SqlArgText(&args, pool);
-	SqlArgTime(&args, ClockNow());
-	(void) SqlRun(&pool_default, &args);
+	(void) SqlRun(&pool_default,
+				  SQL_ARGS(SqlArgText(pool), SqlArgTime(ClockNow())));
 }
 
 static void
@@ -98,17 +95,14 @@ new_shape(void)
 void
 PoolLock(const char *pool, bool reshape)
 {
-	SqlArgs		args = {0};
+	SqlArgs    *args = SQL_ARGS(SqlArgText(pool),
+								reshape ? SqlArgInt8(new_shape()) :
+								SqlArgNull());
 
-	SqlArgText(&args, pool);
-	if (reshape)
-		SqlArgInt8(&args, new_shape());
-	else
-		SqlArgNull(&args);
-	if (SqlRun(&pool_lock, &args).n > 0)
+	if (SqlRun(&pool_lock, args).n > 0)
 		return;
 	ensure_default(pool);
-	if (SqlRun(&pool_lock, &args).n == 0)
+	if (SqlRun(&pool_lock, args).n == 0)
 		refuse_unknown(pool);
 }
 
@@ -118,15 +112,14 @@ PoolLock(const char *pool, bool reshape)
 bool
 PoolTryLock(const char *pool)
 {
-	SqlArgs		args = {0};
+	SqlArgs    *args = SQL_ARGS(SqlArgText(pool));
 
-	SqlArgText(&args, pool);
-	if (SqlRun(&pool_try_lock, &args).n > 0)
+	if (SqlRun(&pool_try_lock, args).n > 0)
 		return true;
 	if (PoolShape(pool) >= 0)
 		return false;
 	ensure_default(pool);
-	return SqlRun(&pool_try_lock, &args).n > 0;
+	return SqlRun(&pool_try_lock, args).n > 0;
 }
 
 /*
@@ -135,10 +128,7 @@ PoolTryLock(const char *pool)
 void
 PoolCount(const char *pool)
 {
-	SqlArgs		args = {0};
-
-	SqlArgText(&args, pool);
-	(void) SqlRun(&pool_count, &args);
+	(void) SqlRun(&pool_count, SQL_ARGS(SqlArgText(pool)));
 }
 
 /*
@@ -147,11 +137,9 @@ PoolCount(const char *pool)
 int64
 PoolShape(const char *pool)
 {
-	SqlArgs		args = {0};
 	SqlResult	row;
 
-	SqlArgText(&args, pool);
-	row = SqlRun(&pool_shape, &args);
+	row = SqlRun(&pool_shape, SQL_ARGS(SqlArgText(pool)));
 	if (row.n > 0)
 		return SqlInt8(row, 0, 1);
 	if (strcmp(pool, DEFAULT_POOL) != 0)
@@ -165,10 +153,7 @@ PoolShape(const char *pool)
 void
 PoolExists(const char *pool)
 {
-	SqlArgs		args = {0};
-
-	SqlArgText(&args, pool);
-	if (SqlRead(&pool_shape, &args).n == 0 &&
+	if (SqlRead(&pool_shape, SQL_ARGS(SqlArgText(pool))).n == 0 &&
 		strcmp(pool, DEFAULT_POOL) != 0)
 		refuse_unknown(pool);
 }
@@ -180,7 +165,6 @@ call_create_pool(PG_FUNCTION_ARGS)
 	Jsonb	   *policy = ArgObject(fcinfo, 1, "policy");
 	PoolPolicy	parsed;
 	Tier		tier;
-	SqlArgs		args = {0};
 	AuditRow	audit = {.operation = "create_pool", .decision = "set",
 		.at = ClockNow()};
 
@@ -188,10 +172,9 @@ call_create_pool(PG_FUNCTION_ARGS)
 	SqlConnect();
 	for (int i = 0; i < parsed.n_shares; i++)
 		TierRead(parsed.shares[i].tier, &tier);
-	SqlArgText(&args, pool);
-	SqlArgJson(&args, policy);
-	SqlArgTime(&args, audit.at);
-	(void) SqlRun(&pool_upsert, &args);
+	(void) SqlRun(&pool_upsert,
+				  SQL_ARGS(SqlArgText(pool), SqlArgJson(policy),
+						   SqlArgTime(audit.at)));
 	AuditArgs(&audit, fcinfo);
 	AuditWrite(&audit);
 	SqlFinish();

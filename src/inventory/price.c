@@ -60,13 +60,12 @@ int
 PricesRead(const char *pool, TimestampTz at, bool read_only, Price **prices)
 {
 	List	   *in_force = NIL;
-	SqlArgs		args = {0};
 	int			n = 0;
 	ListCell   *lc;
 
-	SqlArgText(&args, pool);
-	SqlArgTime(&args, at);
-	SqlEach(&price_read, &args, read_only, see_price, &in_force);
+	SqlEach(&price_read,
+			SQL_ARGS(SqlArgText(pool),
+					 SqlArgTime(at)), read_only, see_price, &in_force);
 	list_sort(in_force, compare_prices);
 	*prices = palloc(sizeof(Price) * Max(list_length(in_force), 1));
 	foreach(lc, in_force)
@@ -148,11 +147,10 @@ compare_prices(const ListCell *a, const ListCell *b)
 bool
 PriceTypeKnown(const char *gpu_type)
 {
-	SqlArgs		args = {0};
+	SqlArgs    *args = SQL_ARGS(SqlArgText(gpu_type));
 
-	SqlArgText(&args, gpu_type);
-	return SqlRun(&price_known, &args).n > 0 ||
-		SqlRun(&node_known, &args).n > 0;
+	return SqlRun(&price_known, args).n > 0 ||
+		SqlRun(&node_known, args).n > 0;
 }
 
 Datum
@@ -163,7 +161,6 @@ call_set_price(PG_FUNCTION_ARGS)
 	char	   *pool = ArgNameOrNull(fcinfo, 2, "pool");
 	TimestampTz effective_at = ArgTimeOrNull(fcinfo, 3, "effective_at");
 	bool		spot = ArgBool(fcinfo, 4, "spot");
-	SqlArgs		args = {0};
 	AuditRow	audit = {.operation = "set_price", .decision = "set",
 		.at = ClockNow()};
 
@@ -180,12 +177,10 @@ call_set_price(PG_FUNCTION_ARGS)
 	SqlConnect();
 	if (pool != NULL)
 		(void) PoolShape(pool);
-	SqlArgText(&args, type);
-	SqlArgText(&args, pool ? pool : "");
-	SqlArgBool(&args, spot);
-	SqlArgTime(&args, effective_at);
-	SqlArgCredits(&args, price);
-	(void) SqlRun(&price_upsert, &args);
+	(void) SqlRun(&price_upsert,
+				  SQL_ARGS(SqlArgText(type), SqlArgText(pool ? pool : ""),
+						   SqlArgBool(spot), SqlArgTime(effective_at),
+						   SqlArgCredits(price)));
 	AuditText(&audit, "gpu_type", type);
 	AuditText(&audit, "pool", pool);
 	AuditCredits(&audit, "per_gpu_hour", price);

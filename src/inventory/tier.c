@@ -45,13 +45,12 @@ SQL_STATEMENT(tier_upsert, SPI_OK_INSERT,
 void
 TierRead(const char *name, Tier *tier)
 {
-	SqlArgs		args = {0};
 	SqlResult	row;
+	SqlArgs    *args = SQL_ARGS(SqlArgText(name));
 
-	SqlArgText(&args, name);
-	row = SqlRun(&tier_custom, &args);
+	row = SqlRun(&tier_custom, args);
 	if (row.n == 0)
-		row = SqlRun(&tier_builtin, &args);
+		row = SqlRun(&tier_builtin, args);
 	if (row.n == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_GPUCREDIT_NO_TYPE),
@@ -70,28 +69,26 @@ TierRead(const char *name, Tier *tier)
 Datum
 call_set_tier(PG_FUNCTION_ARGS)
 {
-	SqlArgs		args = {0};
 	char	   *tier = ArgName(fcinfo, 0, "tier");
 	char	   *preemptible = ArgName(fcinfo, 2, "preemptible");
 	AuditRow	audit = {.operation = "set_tier", .decision = "set"};
+	SqlArgs    *args = SQL_ARGS(SqlArgText(tier),
+								SqlArgInt4(ArgInt4(fcinfo, 1, "rank", 0,
+												   1000)));
 
-	SqlArgText(&args, tier);
-	SqlArgInt4(&args, ArgInt4(fcinfo, 1, "rank", 0, 1000));
 	(void) ArgWord(preemptible, "preemptible", PreemptibleNames,
 				   lengthof(PreemptibleNames));
-	SqlArgText(&args, preemptible);
-	SqlArgBool(&args, ArgBool(fcinfo, 3, "can_preempt"));
-	SqlArgDuration(&args, ArgDuration(fcinfo, 4, "grace", true));
-	SqlArgDuration(&args, ArgDuration(fcinfo, 5, "min_run", true));
-	if (PG_ARGISNULL(6))
-		SqlArgNull(&args);
-	else
-		SqlArgDuration(&args, ArgDuration(fcinfo, 6, "max_wall", false));
-	SqlArgDuration(&args, ArgDuration(fcinfo, 7, "max_wait", true));
-	SqlArgBool(&args, ArgBool(fcinfo, 8, "bill_lost_work"));
+	SqlAdd(args, SqlArgText(preemptible),
+		   SqlArgBool(ArgBool(fcinfo, 3, "can_preempt")),
+		   SqlArgDuration(ArgDuration(fcinfo, 4, "grace", true)),
+		   SqlArgDuration(ArgDuration(fcinfo, 5, "min_run", true)),
+		   PG_ARGISNULL(6) ? SqlArgNull() :
+		   SqlArgDuration(ArgDuration(fcinfo, 6, "max_wall", false)),
+		   SqlArgDuration(ArgDuration(fcinfo, 7, "max_wait", true)),
+		   SqlArgBool(ArgBool(fcinfo, 8, "bill_lost_work")));
 
 	SqlConnect();
-	(void) SqlRun(&tier_upsert, &args);
+	(void) SqlRun(&tier_upsert, args);
 	AuditArgs(&audit, fcinfo);
 	AuditWrite(&audit);
 	SqlFinish();

@@ -148,16 +148,12 @@ limit_is_near(const Attempt *attempt, TimestampTz now)
 static void
 obey_directive(const Attempt *attempt, TimestampTz now, MeterAnswer *answer)
 {
-	SqlArgs		args = {0};
 	SqlResult	row;
 	TimestampTz deadline;
+	SqlArgs    *args = SQL_ARGS(ATTEMPT_KEY(attempt), SqlArgTime(now));
 
-	SqlArgText(&args, attempt->org);
-	SqlArgInt8(&args, attempt->job);
-	SqlArgInt4(&args, attempt->attempt);
-	SqlArgTime(&args, now);
-	(void) SqlRun(&directive_tell, &args);
-	row = SqlRun(&directive_read, &args);
+	(void) SqlRun(&directive_tell, args);
+	row = SqlRun(&directive_read, args);
 	if (row.n == 0)
 		return;
 	deadline = SqlTimeOr(row, 0, 3, DT_NOEND);

@@ -158,13 +158,11 @@ static bool
 read_one(SqlStatement *statement, const char *org, int64 job, int32 number,
 		 Attempt *attempt)
 {
-	SqlArgs		args = {0};
 	SqlResult	row;
 
-	SqlArgText(&args, org);
-	SqlArgInt8(&args, job);
-	SqlArgInt4(&args, number);
-	row = SqlRun(statement, &args);
+	row = SqlRun(statement,
+				 SQL_ARGS(SqlArgText(org), SqlArgInt8(job),
+						  SqlArgInt4(number)));
 	if (row.n == 0)
 		return false;
 	AttemptFrom(row, 0, attempt);
@@ -241,24 +239,16 @@ AttemptBill(const Attempt *attempt)
 void
 AttemptLogUsage(const Attempt *attempt, Credits billed, TimestampTz at)
 {
-	SqlArgs		args = {0};
-
 	accrue(&attempt, 1, at);
-	SqlArgText(&args, attempt->org);
-	SqlArgInt8(&args, attempt->job);
-	SqlArgInt4(&args, attempt->attempt);
-	SqlArgTime(&args, at);
-	SqlArgDuration(&args, attempt->elapsed);
-	SqlArgCredits(&args, billed);
-	if (attempt->has_progress)
-		SqlArgInt8(&args, attempt->progress);
-	else
-		SqlArgNull(&args);
-	if (attempt->has_utilization)
-		SqlArg(&args, Float4GetDatum(attempt->utilization));
-	else
-		SqlArgNull(&args);
-	(void) SqlRun(&usage_insert, &args);
+	(void) SqlRun(&usage_insert,
+				  SQL_ARGS(ATTEMPT_KEY(attempt), SqlArgTime(at),
+						   SqlArgDuration(attempt->elapsed),
+						   SqlArgCredits(billed),
+						   attempt->has_progress ?
+						   SqlArgInt8(attempt->progress) : SqlArgNull(),
+						   attempt->has_utilization ?
+						   SqlArg(Float4GetDatum(attempt->utilization)) :
+						   SqlArgNull()));
 }
 
 /*
@@ -294,12 +284,11 @@ AttemptsLogUsage(const Attempt *const *attempts, int n, TimestampTz at)
 		nulls[5][i] = !attempt->has_utilization;
 	}
 	for (int c = 0; c < 3; c++)
-		SqlArgArray(&args, columns[c], NULL, n, types[c]);
-	SqlArgTime(&args, at);
-	SqlArgArray(&args, columns[3], NULL, n, types[3]);
-	SqlArgCreditsArray(&args, billed, n);
-	SqlArgArray(&args, columns[4], nulls[4], n, types[4]);
-	SqlArgArray(&args, columns[5], nulls[5], n, FLOAT4OID);
+		SqlAdd(&args, SqlArgArray(columns[c], NULL, n, types[c]));
+	SqlAdd(&args, SqlArgTime(at), SqlArgArray(columns[3], NULL, n, types[3]),
+		   SqlArgCreditsArray(billed, n),
+		   SqlArgArray(columns[4], nulls[4], n, types[4]),
+		   SqlArgArray(columns[5], nulls[5], n, FLOAT4OID));
 	(void) SqlRun(&usages_insert, &args);
 }
 
@@ -335,8 +324,8 @@ accrue(const Attempt *const *attempts, int n, TimestampTz at)
 	if (older == 0)
 		return;
 	for (int c = 0; c < 3; c++)
-		SqlArgArray(&args, columns[c], NULL, older, types[c]);
-	SqlArg(&args, DateADTGetDatum(today));
+		SqlAdd(&args, SqlArgArray(columns[c], NULL, older, types[c]));
+	SqlAdd(&args, SqlArg(DateADTGetDatum(today)));
 	(void) SqlRun(&accrued_insert, &args);
 }
 

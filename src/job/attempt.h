@@ -49,6 +49,10 @@ typedef struct Attempt
 	bool		directed;		/* there are directives */
 } Attempt;
 
+/* The parameters org, job, attempt: of an attempt, or what names one. */
+#define ATTEMPT_KEY(a) \
+	SqlArgText((a)->org), SqlArgInt8((a)->job), SqlArgInt4((a)->attempt)
+
 /*
  * The columns of an Attempt, from a row "a": the row as one value
  * (sql_whole.c), and whether there are directives.

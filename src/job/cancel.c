@@ -124,14 +124,12 @@ end_waiting(Job *job, AuditRow *audit)
 static void
 tell_running(const Job *job, AuditRow *audit)
 {
-	SqlArgs		args = {0};
+	SqlArgs    *args;
 
 	audit->decision = "stopping";
 	audit->attempt = job->attempt;
-	SqlArgText(&args, job->org);
-	SqlArgInt8(&args, job->job);
-	(void) SqlRun(&job_cancelled, &args);
-	SqlArgInt4(&args, job->attempt);
-	SqlArgTime(&args, ClockNow());
-	(void) SqlRun(&cancel_tell, &args);
+	args = SQL_ARGS(SqlArgText(job->org), SqlArgInt8(job->job));
+	(void) SqlRun(&job_cancelled, args);
+	SqlAdd(args, SqlArgInt4(job->attempt), SqlArgTime(ClockNow()));
+	(void) SqlRun(&cancel_tell, args);
 }

@@ -54,7 +54,6 @@ SQL_STATEMENT(job_exists, SPI_OK_SELECT, "text, bigint",
 			  "SELECT 1 FROM gpucredit.job j"
 			  " WHERE j.org = $1 AND j.job = $2");
 
-static void arg_key(SqlArgs *args, const Attempt *attempt);
 static void check_step(const Attempt *attempt, int64 step);
 static void mark_saved(const Attempt *attempt, TimestampTz at);
 
@@ -70,7 +69,7 @@ call_checkpoint(PG_FUNCTION_ARGS)
 	bytea	   *sha256 = ArgSha256(fcinfo, 5, "sha256");
 	int64		size = ArgInt8(fcinfo, 6, "size_bytes", 0, PG_INT64_MAX);
 	Attempt		attempt;
-	SqlArgs		args = {0};
+	SqlArgs    *args;
 	SqlResult	row;
 
 	if (*uri == '\0')
@@ -82,20 +81,16 @@ call_checkpoint(PG_FUNCTION_ARGS)
 				 errhint("Pass the location of the checkpoint.")));
 	SqlConnect();
 	CheckpointLockAttempt(org, job, number, &attempt);
-	arg_key(&args, &attempt);
-	SqlArgInt8(&args, step);
-	SqlArgText(&args, uri);
-	SqlArg(&args, PointerGetDatum(sha256));
-	SqlArgInt8(&args, size);
-	row = SqlRun(&checkpoint_same, &args);
+	args = SQL_ARGS(ATTEMPT_KEY(&attempt), SqlArgInt8(step), SqlArgText(uri),
+					SqlArg(PointerGetDatum(sha256)), SqlArgInt8(size));
+	row = SqlRun(&checkpoint_same, args);
 	if (row.n == 0 || !SqlBool(row, 0, 1))
 	{
 		TimestampTz now = ClockNow();
 
 		check_step(&attempt, step);
-		SqlArgTime(&args, now);
-		SqlArgDuration(&args, attempt.elapsed);
-		(void) SqlRun(&checkpoint_insert, &args);
+		SqlAdd(args, SqlArgTime(now), SqlArgDuration(attempt.elapsed));
+		(void) SqlRun(&checkpoint_insert, args);
 		mark_saved(&attempt, now);
 	}
 	SqlFinish();
@@ -108,11 +103,9 @@ call_checkpoint(PG_FUNCTION_ARGS)
 int64
 CheckpointElapsed(const Attempt *attempt)
 {
-	SqlArgs		args = {0};
 	SqlResult	row;
 
-	arg_key(&args, attempt);
-	row = SqlRun(&checkpoint_last, &args);
+	row = SqlRun(&checkpoint_last, SQL_ARGS(ATTEMPT_KEY(attempt)));
 	return row.n == 0 ? 0 : SqlDuration(row, 0, 2);
 }
 
@@ -154,20 +147,10 @@ CheckpointPath(const char *prefix, const Attempt *attempt)
 static void
 mark_saved(const Attempt *attempt, TimestampTz at)
 {
-	SqlArgs		args = {0};
+	SqlArgs    *args = SQL_ARGS(ATTEMPT_KEY(attempt), SqlArgTime(at));
 
-	arg_key(&args, attempt);
-	SqlArgTime(&args, at);
-	(void) SqlRun(&attempt_saved, &args);
-	(void) SqlRun(&devices_saved, &args);
-}
-
-static void
-arg_key(SqlArgs *args, const Attempt *attempt)
-{
-	SqlArgText(args, attempt->org);
-	SqlArgInt8(args, attempt->job);
-	SqlArgInt4(args, attempt->attempt);
+	(void) SqlRun(&attempt_saved, args);
+	(void) SqlRun(&devices_saved, args);
 }
 
 /*
@@ -177,13 +160,9 @@ void
 CheckpointLockAttempt(const char *org, int64 job, int32 number,
 					  Attempt *attempt)
 {
-	SqlArgs		args = {0};
-
 	if (AttemptLock(org, job, number, attempt))
 		return;
-	SqlArgText(&args, org);
-	SqlArgInt8(&args, job);
-	if (SqlRun(&job_exists, &args).n == 0)
+	if (SqlRun(&job_exists, SQL_ARGS(SqlArgText(org), SqlArgInt8(job))).n == 0)
 		NotFoundJob(job);
 	AttemptRefuseUnknown(job, number);
 }
@@ -194,7 +173,6 @@ CheckpointLockAttempt(const char *org, int64 job, int32 number,
 static void
 check_step(const Attempt *attempt, int64 step)
 {
-	SqlArgs		args = {0};
 	SqlResult	row;
 
 	if (attempt->ended_at != DT_NOBEGIN)
@@ -205,8 +183,7 @@ check_step(const Attempt *attempt, int64 step)
 				 errdetail("It ended as %s, and its job may have started "
 						   "again from an earlier checkpoint.", attempt->outcome),
 				 errhint("Report checkpoints while the attempt runs.")));
-	arg_key(&args, attempt);
-	row = SqlRun(&checkpoint_last, &args);
+	row = SqlRun(&checkpoint_last, SQL_ARGS(ATTEMPT_KEY(attempt)));
 	if (row.n > 0 && SqlInt8(row, 0, 1) >= step)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),

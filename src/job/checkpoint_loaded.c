@@ -118,13 +118,9 @@ lock_live(const Found *found)
 static SqlArgs
 checkpoint_key(const Found *found)
 {
-	SqlArgs		args = {0};
-
-	SqlArgText(&args, found->org);
-	SqlArgInt8(&args, found->job);
-	SqlArgInt4(&args, found->from_attempt);
-	SqlArgInt8(&args, found->from_step);
-	return args;
+	return *SQL_ARGS(SqlArgText(found->org), SqlArgInt8(found->job),
+					 SqlArgInt4(found->from_attempt),
+					 SqlArgInt8(found->from_step));
 }
 
 /*
@@ -136,10 +132,7 @@ lock_checkpoint(FunctionCallInfo fcinfo, const Found *found)
 	SqlArgs		args = checkpoint_key(found);
 	SqlResult	row = {0};
 
-	if (PG_ARGISNULL(5))
-		SqlArgNull(&args);
-	else
-		SqlArg(&args, PG_GETARG_DATUM(5));
+	SqlAdd(&args, fcinfo->args[5]);
 	if (found->from_attempt < found->attempt)
 		row = SqlRun(&checkpoint_lock, &args);
 	if (row.n == 0)
@@ -166,7 +159,7 @@ condemn(const Found *found, const Attempt *attempt)
 		.decision = "bad_checkpoint", .job = found->job,
 		.attempt = found->attempt, .hold = attempt->hold, .at = ClockNow()};
 
-	SqlArgTime(&args, audit.at);
+	SqlAdd(&args, SqlArgTime(audit.at));
 	(void) SqlRun(&checkpoint_bad, &args);
 	AuditInt8(&audit, "from_attempt", found->from_attempt);
 	AuditInt8(&audit, "from_step", found->from_step);

@@ -65,7 +65,6 @@ DeviceSettle(const char *org, int64 id, int32 number, const void *context)
 {
 	Settlement	settlement = {.outcome = NODE_LOST, .elapsed = -1,
 		.reason = "device_failed"};
-	SqlArgs		args = {0};
 	SqlResult	row;
 	Attempt		attempt;
 	Job			job;
@@ -74,10 +73,9 @@ DeviceSettle(const char *org, int64 id, int32 number, const void *context)
 		return SWEEP_BUSY;
 	if (!AttemptLockLive(org, id, number, &attempt))
 		return SWEEP_BUSY;
-	SqlArgText(&args, org);
-	SqlArgInt8(&args, id);
-	SqlArgInt4(&args, number);
-	row = SqlRun(&broken_devices, &args);
+	row = SqlRun(&broken_devices,
+				 SQL_ARGS(SqlArgText(org), SqlArgInt8(id),
+						  SqlArgInt4(number)));
 	if (row.n == 0)
 		return SWEEP_IDLE;
 	settlement.message = psprintf("device %s of node %s is not healthy",
@@ -93,15 +91,11 @@ DeviceSettle(const char *org, int64 id, int32 number, const void *context)
 void
 DeviceFailed(const Attempt *attempt, const char *node, TimestampTz now)
 {
-	SqlArgs		args = {0};
-
 	if (SweepOnce(DeviceSettle, attempt->org, attempt->job, attempt->attempt,
 				  NULL) != SWEEP_BUSY)
 		return;
-	SqlArgText(&args, attempt->org);
-	SqlArgInt8(&args, attempt->job);
-	SqlArgInt4(&args, attempt->attempt);
-	SqlArgText(&args, psprintf("device/%s", node));
-	SqlArgTime(&args, now);
-	(void) SqlRun(&broken_tell, &args);
+	(void) SqlRun(&broken_tell,
+				  SQL_ARGS(ATTEMPT_KEY(attempt),
+						   SqlArgText(psprintf("device/%s", node)),
+						   SqlArgTime(now)));
 }

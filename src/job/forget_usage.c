@@ -56,19 +56,12 @@ gpucredit_forget_usage(PG_FUNCTION_ARGS)
 	SqlConnect();
 	if (SqlBool(SqlRun(&usage_lock, NULL), 0, 1))
 	{
-		SqlArgs		args = {0};
-		SqlArgs		older = {0};
-		SqlArgs		newer = {0};
-
-		SqlArgTime(&args, before);
-		SqlArgInt8(&args, most);
-		n = AppendOnlyDelete("usage", &usage_delete, &args);
+		n = AppendOnlyDelete("usage", &usage_delete,
+							 SQL_ARGS(SqlArgTime(before), SqlArgInt8(most)));
 		if (n > 0)
 		{
-			SqlArgTime(&older, before);
-			(void) SqlRun(&horizon_forget, &older);
-			SqlArgTime(&newer, before);
-			(void) SqlRun(&horizon_write, &newer);
+			(void) SqlRun(&horizon_forget, SQL_ARGS(SqlArgTime(before)));
+			(void) SqlRun(&horizon_write, SQL_ARGS(SqlArgTime(before)));
 		}
 	}
 	SqlFinish();

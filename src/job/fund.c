@@ -53,14 +53,12 @@ int64
 FundSwept(Sweep *sweep)
 {
 	int			level = NewGUCNestLevel();
-	SqlArgs		args = {0};
 	SqlResult	rows;
 	bool	   *short_of;
 	int64		done;
 
-	SqlArgInt8(&args, UNFUNDED_MOST);
-	SqlArgInt8(&args, ClockNow());
-	rows = SqlRun(&unfunded_all, &args);
+	rows = SqlRun(&unfunded_all,
+				  SQL_ARGS(SqlArgInt8(UNFUNDED_MOST), SqlArgInt8(ClockNow())));
 	short_of = palloc0(sizeof(bool) * (rows.n + 1));
 	SweepWait(FUND_WAIT_MS);
 	done = SweepRunFor(sweep, FUND_MOST_MS, rows, fund_one, &short_of);
@@ -159,13 +157,13 @@ FundWaitingJob(const char *org, int64 id, bool wait)
 static void
 set_offers(const Job *job)
 {
-	SqlArgs		args = {0};
-
-	SqlArgText(&args, job->org);
-	SqlArgInt8(&args, job->job);
-	SqlArgTextArray(&args, job->offers.types, job->offers.n);
-	SqlArgInt8Array(&args, job->offers.memory, job->offers.n);
-	SqlArgCreditsArray(&args, job->offers.prices, job->offers.n);
-	SqlArgCreditsArray(&args, job->offers.spot_prices, job->offers.n);
-	Ensure(SqlRun(&job_offers, &args).n == 1, "A job is missing.");
+	Ensure(SqlRun(&job_offers,
+				  SQL_ARGS(SqlArgText(job->org), SqlArgInt8(job->job),
+						   SqlArgTextArray(job->offers.types, job->offers.n),
+						   SqlArgInt8Array(job->offers.memory, job->offers.n),
+						   SqlArgCreditsArray(job->offers.prices,
+											  job->offers.n),
+						   SqlArgCreditsArray(job->offers.spot_prices,
+											  job->offers.n))).n == 1,
+		   "A job is missing.");
 }

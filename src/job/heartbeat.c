@@ -222,21 +222,18 @@ static void
 beat(FunctionCallInfo fcinfo, NodeBeat *beat)
 {
 	GpuSet		healthy = PG_ARGISNULL(1) ? 0 : PG_GETARG_GPUSET(1);
-	SqlArgs		args = {0};
 	SqlResult	row;
 	int32		gpus;
 	bool		isnull;
 	GpuSet		before;
 	bool		may = AsyncCommitMay(fcinfo);
 
-	SqlArgText(&args, beat->node);
-	if (PG_ARGISNULL(1))
-		SqlArgNull(&args);
-	else
-		SqlArg(&args, GpuSetGetDatum(healthy));
-	SqlArgBool(&args, beat->running.orgs != NULL);
-	SqlArgJson(&args, beat->about.json);
-	row = SqlRun(&node_beat, &args);
+	row = SqlRun(&node_beat,
+				 SQL_ARGS(SqlArgText(beat->node),
+						  PG_ARGISNULL(1) ? SqlArgNull() :
+						  SqlArg(GpuSetGetDatum(healthy)),
+						  SqlArgBool(beat->running.orgs != NULL),
+						  SqlArgJson(beat->about.json)));
 	if (row.n == 0)
 		NotFoundNode(beat->node);
 	gpus = SqlInt4(row, 0, 2);
@@ -316,18 +313,19 @@ tell_health(const NodeBeat *beat, GpuSet before)
 static void
 tell_fences(const NodeBeat *beat)
 {
-	SqlArgs		args = {0};
 	SqlResult	rows;
 
 	if (beat->running.orgs == NULL && !beat->rebooted)
 		return;
-	SqlArgText(&args, beat->pool);
-	SqlArgText(&args, beat->node);
-	SqlArgTextArray(&args, beat->running.orgs, beat->running.n);
-	SqlArgInt8Array(&args, beat->running.jobs, beat->running.n);
-	SqlArgInt4Array(&args, beat->running.attempts, beat->running.n);
-	SqlArgTime(&args, beat->now);
-	rows = SqlRun(&fences_told, &args);
+	rows = SqlRun(&fences_told,
+				  SQL_ARGS(SqlArgText(beat->pool), SqlArgText(beat->node),
+						   SqlArgTextArray(beat->running.orgs,
+										   beat->running.n),
+						   SqlArgInt8Array(beat->running.jobs,
+										   beat->running.n),
+						   SqlArgInt4Array(beat->running.attempts,
+										   beat->running.n),
+						   SqlArgTime(beat->now)));
 	for (uint64 i = 0; i < rows.n; i++)
 	{
 		if (SqlBool(rows, i, 1))
@@ -342,14 +340,12 @@ static void
 put_work(ReturnSetInfo *rsinfo, NodeBeat *beat)
 {
 	bool		tells = beat->running.orgs != NULL;
-	SqlArgs		args = {0};
 	SqlResult	rows;
 	Running		begun;
 
-	SqlArgText(&args, beat->pool);
-	SqlArgText(&args, beat->node);
-	SqlArgText(&args, beat->address);
-	rows = SqlRun(&node_work, &args);
+	rows = SqlRun(&node_work,
+				  SQL_ARGS(SqlArgText(beat->pool), SqlArgText(beat->node),
+						   SqlArgText(beat->address)));
 	begun = RunningRoom(rows.n);
 	for (uint64 i = 0; i < rows.n; i++)
 	{
@@ -479,16 +475,14 @@ strike_out(Running *running, const Attempt *attempt)
 static void
 tell_begun(const NodeBeat *beat, const Running *begun)
 {
-	SqlArgs		args = {0};
-
 	if (begun->n == 0)
 		return;
-	SqlArgText(&args, beat->node);
-	SqlArgTextArray(&args, begun->orgs, begun->n);
-	SqlArgInt8Array(&args, begun->jobs, begun->n);
-	SqlArgInt4Array(&args, begun->attempts, begun->n);
-	SqlArgTime(&args, beat->now);
-	SqlRun(&parts_begun, &args);
+	SqlRun(&parts_begun,
+		   SQL_ARGS(SqlArgText(beat->node),
+					SqlArgTextArray(begun->orgs, begun->n),
+					SqlArgInt8Array(begun->jobs, begun->n),
+					SqlArgInt4Array(begun->attempts, begun->n),
+					SqlArgTime(beat->now)));
 }
 
 /*

@@ -235,13 +235,13 @@ BeatsArgKeys(SqlArgs *args, AttemptBeat *const *beats, int n)
 
 	for (int i = 0; i < n; i++)
 		column[i] = beats[i]->org_datum;
-	SqlArgArray(args, column, NULL, n, TEXTOID);
+	SqlAdd(args, SqlArgArray(column, NULL, n, TEXTOID));
 	for (int i = 0; i < n; i++)
 		column[i] = Int64GetDatum(beats[i]->job);
-	SqlArgArray(args, column, NULL, n, INT8OID);
+	SqlAdd(args, SqlArgArray(column, NULL, n, INT8OID));
 	for (int i = 0; i < n; i++)
 		column[i] = Int32GetDatum(beats[i]->attempt);
-	SqlArgArray(args, column, NULL, n, INT4OID);
+	SqlAdd(args, SqlArgArray(column, NULL, n, INT4OID));
 	pfree(column);
 }
 
@@ -255,7 +255,7 @@ BeatsArgElapsed(SqlArgs *args, AttemptBeat *const *beats, int n)
 
 	for (int i = 0; i < n; i++)
 		column[i] = beats[i]->elapsed_datum;
-	SqlArgArray(args, column, NULL, n, INTERVALOID);
+	SqlAdd(args, SqlArgArray(column, NULL, n, INTERVALOID));
 	pfree(column);
 }
 
@@ -273,13 +273,13 @@ HeartbeatsArgReported(SqlArgs *args, AttemptBeat *const *beats, int n)
 		column[i] = beats[i]->progress;
 		nulls[i] = beats[i]->progress_null;
 	}
-	SqlArgArray(args, column, nulls, n, INT8OID);
+	SqlAdd(args, SqlArgArray(column, nulls, n, INT8OID));
 	for (int i = 0; i < n; i++)
 	{
 		column[i] = beats[i]->utilization;
 		nulls[i] = beats[i]->utilization_null;
 	}
-	SqlArgArray(args, column, nulls, n, FLOAT4OID);
+	SqlAdd(args, SqlArgArray(column, nulls, n, FLOAT4OID));
 	pfree(column);
 	pfree(nulls);
 }

@@ -189,15 +189,13 @@ static Purpose
 read_purpose(const Attempt *attempt)
 {
 	Purpose		purpose = {.job = attempt->job};
-	SqlArgs		args = {0};
 	SqlResult	row;
 	bool		isnull;
 	Datum	   *types;
 	const char **names;
 
-	SqlArgText(&args, attempt->org);
-	SqlArgInt8(&args, attempt->job);
-	row = SqlRun(&purpose_read, &args);
+	row = SqlRun(&purpose_read,
+				 SQL_ARGS(SqlArgText(attempt->org), SqlArgInt8(attempt->job)));
 	Ensure(row.n == 1, "An attempt has no job.");
 	purpose.tier = SqlText(row, 0, 1);
 	purpose.pool = SqlText(row, 0, 2);
@@ -214,12 +212,8 @@ read_purpose(const Attempt *attempt)
 static void
 write_held(const Attempt *attempt)
 {
-	SqlArgs		args = {0};
-
-	SqlArgText(&args, attempt->org);
-	SqlArgInt8(&args, attempt->job);
-	SqlArgInt4(&args, attempt->attempt);
-	SqlArgCredits(&args, attempt->held);
-	SqlArgBool(&args, attempt->extension_denied);
-	Ensure(SqlRun(&attempt_held, &args).n == 1, "An attempt is missing.");
+	Ensure(SqlRun(&attempt_held,
+				  SQL_ARGS(ATTEMPT_KEY(attempt), SqlArgCredits(attempt->held),
+						   SqlArgBool(attempt->extension_denied))).n == 1,
+		   "An attempt is missing.");
 }

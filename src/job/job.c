@@ -62,13 +62,11 @@ static int	read_array(SqlResult rows, uint64 i, int column, int len,
 bool
 JobLock(const char *org, int64 id, bool wait, Job *job)
 {
-	SqlArgs		args = {0};
 	SqlResult	row;
 	bool		isnull;
 
-	SqlArgText(&args, org);
-	SqlArgInt8(&args, id);
-	row = SqlRun(wait ? &job_lock : &job_lock_free, &args);
+	row = SqlRun(wait ? &job_lock : &job_lock_free,
+				 SQL_ARGS(SqlArgText(org), SqlArgInt8(id)));
 	if (row.n == 0)
 		return false;
 	job->org = org;
@@ -158,11 +156,9 @@ arg_waiting(SqlArgs *args, const Job *job, bool queued,
 
 	if (job->waits_from != DT_NOBEGIN)
 		waited = Max(waited, now - job->waits_from);
-	if (queued)
-		SqlArgTime(args, ClockAdd(Max(now, not_before), -waited));
-	else
-		SqlArgNull(args);
-	SqlArgDuration(args, waited);
+	SqlAdd(args,
+		   queued ? SqlArgTime(ClockAdd(Max(now, not_before), -waited)) :
+		   SqlArgNull(), SqlArgDuration(waited));
 }
 
 /*
@@ -172,23 +168,14 @@ void
 JobSetState(const Job *job, const char *state, int64 hold, int32 failures,
 			TimestampTz not_before, TimestampTz ended_at)
 {
-	SqlArgs		args = {0};
+	SqlArgs    *args = SQL_ARGS(SqlArgText(job->org), SqlArgInt8(job->job),
+								SqlArgText(state), SqlArgInt8(hold),
+								SqlArgInt4(failures),
+								SqlArgTimeOrNull(not_before),
+								SqlArgTimeOrNull(ended_at));
 
-	SqlArgText(&args, job->org);
-	SqlArgInt8(&args, job->job);
-	SqlArgText(&args, state);
-	SqlArgInt8(&args, hold);
-	SqlArgInt4(&args, failures);
-	if (not_before == DT_NOBEGIN)
-		SqlArgNull(&args);
-	else
-		SqlArgTime(&args, not_before);
-	if (ended_at == DT_NOBEGIN)
-		SqlArgNull(&args);
-	else
-		SqlArgTime(&args, ended_at);
-	arg_waiting(&args, job, strcmp(state, "queued") == 0, not_before);
-	Ensure(SqlRun(&job_state, &args).n == 1, "A job is missing.");
+	arg_waiting(args, job, strcmp(state, "queued") == 0, not_before);
+	Ensure(SqlRun(&job_state, args).n == 1, "A job is missing.");
 }
 
 /*
@@ -198,13 +185,11 @@ JobSetState(const Job *job, const char *state, int64 hold, int32 failures,
 void
 JobDropClaim(const Job *job)
 {
-	SqlArgs		args = {0};
+	SqlArgs    *args = SQL_ARGS(SqlArgText(job->pool), SqlArgText(job->org),
+								SqlArgInt8(job->job));
 
-	SqlArgText(&args, job->pool);
-	SqlArgText(&args, job->org);
-	SqlArgInt8(&args, job->job);
-	if (SqlRun(&claim_drop, &args).n > 0)
-		(void) SqlRun(&claim_gpu_drop, &args);
+	if (SqlRun(&claim_drop, args).n > 0)
+		(void) SqlRun(&claim_gpu_drop, args);
 }
 
 /*
@@ -215,13 +200,10 @@ gpucredit_require_job(PG_FUNCTION_ARGS)
 {
 	char	   *org = ArgName(fcinfo, 0, "org");
 	int64		id = ArgInt8(fcinfo, 1, "job", PG_INT64_MIN, PG_INT64_MAX);
-	SqlArgs		args = {0};
 
 	TenantCheckJob(org, id);
 	SqlConnect();
-	SqlArgText(&args, org);
-	SqlArgInt8(&args, id);
-	if (SqlRead(&job_exists, &args).n == 0)
+	if (SqlRead(&job_exists, SQL_ARGS(SqlArgText(org), SqlArgInt8(id))).n == 0)
 		NotFoundJob(id);
 	SqlFinish();
 	PG_RETURN_VOID();

@@ -58,24 +58,19 @@ AlertEnded(const Job *job, const Attempt *attempt,
 		   const Settlement *settlement)
 {
 	const char *reason = what_happened(attempt, settlement);
-	SqlArgs		args = {0};
 
 	if (reason == NULL || SettingJobAlerts() == 0)
 		return;
-	SqlArgText(&args, job->org);
-	SqlArgTime(&args, settlement->at);
-	SqlArgText(&args, job->account);
-	SqlArgInt4(&args, SettingJobAlerts());
-	SqlArgInt8(&args, attempt->job);
-	SqlArgInt4(&args, attempt->attempt);
-	SqlArgText(&args, reason);
-	SqlArgText(&args, settlement->job_state);
-	if (settlement->has_exit_code)
-		SqlArgInt4(&args, settlement->exit_code);
-	else
-		SqlArgNull(&args);
-	SqlArgText(&args, settlement->advice);
-	(void) SqlRun(&ended_alert, &args);
+	(void) SqlRun(&ended_alert,
+				  SQL_ARGS(SqlArgText(job->org), SqlArgTime(settlement->at),
+						   SqlArgText(job->account),
+						   SqlArgInt4(SettingJobAlerts()),
+						   SqlArgInt8(attempt->job),
+						   SqlArgInt4(attempt->attempt), SqlArgText(reason),
+						   SqlArgText(settlement->job_state),
+						   settlement->has_exit_code ?
+						   SqlArgInt4(settlement->exit_code) : SqlArgNull(),
+						   SqlArgText(settlement->advice)));
 }
 
 /*
@@ -109,26 +104,18 @@ what_happened(const Attempt *attempt, const Settlement *settlement)
 void
 AlertIdle(Attempt *attempt, TimestampTz now)
 {
-	SqlArgs		args = {0};
-
 	if (attempt->idle_since == DT_NOBEGIN || SettingProgressTimeout() == 0 ||
 		attempt->gpus == 0 ||
 		now < ClockAdd(attempt->idle_since, SettingProgressTimeout()))
 		return;
-	SqlArgText(&args, attempt->org);
-	SqlArgTime(&args, now);
-	SqlArgInt4(&args, SettingJobAlerts());
-	SqlArgInt8(&args, attempt->job);
-	SqlArgInt4(&args, attempt->attempt);
-	SqlArgDuration(&args, now - attempt->idle_since);
-	SqlArg(&args, Float4GetDatum(attempt->utilization));
-	(void) SqlRun(&idle_alert, &args);
+	(void) SqlRun(&idle_alert,
+				  SQL_ARGS(SqlArgText(attempt->org), SqlArgTime(now),
+						   SqlArgInt4(SettingJobAlerts()),
+						   SqlArgInt8(attempt->job),
+						   SqlArgInt4(attempt->attempt),
+						   SqlArgDuration(now - attempt->idle_since),
+						   SqlArg(Float4GetDatum(attempt->utilization))));
 
 	attempt->idle_since = now;
-	args = (SqlArgs){0};
-	SqlArgText(&args, attempt->org);
-	SqlArgInt8(&args, attempt->job);
-	SqlArgInt4(&args, attempt->attempt);
-	SqlArgTime(&args, now);
-	(void) SqlRun(&idle_anew, &args);
+	(void) SqlRun(&idle_anew, SQL_ARGS(ATTEMPT_KEY(attempt), SqlArgTime(now)));
 }

@@ -27,7 +27,6 @@ JobTraces(AuditRow *rows, int n)
 {
 	const char **orgs = palloc(sizeof(char *) * Max(n, 1));
 	int64	   *jobs = palloc(sizeof(int64) * Max(n, 1));
-	SqlArgs		args = {0};
 	SqlResult	found;
 
 	if (n == 0)
@@ -37,9 +36,9 @@ JobTraces(AuditRow *rows, int n)
 		orgs[i] = rows[i].org;
 		jobs[i] = rows[i].job;
 	}
-	SqlArgTextArray(&args, orgs, n);
-	SqlArgInt8Array(&args, jobs, n);
-	found = SqlRun(&traces_read, &args);
+	found = SqlRun(&traces_read,
+				   SQL_ARGS(SqlArgTextArray(orgs, n),
+							SqlArgInt8Array(jobs, n)));
 	for (uint64 i = 0; i < found.n; i++)
 		rows[SqlInt8(found, i, 1) - 1].trace =
 			TraceOfParent(SqlText(found, i, 2));

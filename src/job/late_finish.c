@@ -119,13 +119,9 @@ LateFinish(Job *job, Attempt *attempt, const Settlement *reported,
 static bool
 ended_by_agent(const Attempt *attempt, bool *by_app)
 {
-	SqlArgs		args = {0};
 	const char *by;
 
-	SqlArgText(&args, attempt->org);
-	SqlArgInt8(&args, attempt->job);
-	SqlArgInt4(&args, attempt->attempt);
-	by = SqlText(SqlRun(&ended_read, &args), 0, 1);
+	by = SqlText(SqlRun(&ended_read, SQL_ARGS(ATTEMPT_KEY(attempt))), 0, 1);
 	*by_app = strcmp(by, ENDED_BY_APP) == 0;
 	return strcmp(by, ENDED_BY_AGENT) == 0;
 }
@@ -184,31 +180,22 @@ static void
 write_attempt(const Attempt *attempt, const Settlement *reported,
 			  const Settlement *stored, int64 ran_on, Credits uncollected)
 {
-	SqlArgs		args = {0};
-
-	SqlArgText(&args, attempt->org);
-	SqlArgInt8(&args, attempt->job);
-	SqlArgInt4(&args, attempt->attempt);
-	SqlArgDuration(&args, attempt->elapsed);
-	SqlArgText(&args, OutcomeNames[stored->outcome]);
-	SqlArgCredits(&args, stored->billed);
-	SqlArgCredits(&args, attempt->held);
-	SqlArgCredits(&args, stored->uncollected);
-	SqlArgText(&args, stored->job_state);
-	if (stored->retry_at == DT_NOBEGIN)
-		SqlArgNull(&args);
-	else
-		SqlArgTime(&args, stored->retry_at);
-	if (reported->has_exit_code)
-		SqlArgInt4(&args, reported->exit_code);
-	else
-		SqlArgNull(&args);
-	SqlArgText(&args, reported->message);
-	SqlArgText(&args, reported->log_uri);
-	SqlArgTime(&args, stored->at);
-	SqlArgDuration(&args, ran_on);
-	SqlArgCredits(&args, uncollected);
-	Ensure(SqlRun(&attempt_mend, &args).n == 1, "An attempt is missing.");
+	Ensure(SqlRun(&attempt_mend,
+				  SQL_ARGS(ATTEMPT_KEY(attempt),
+						   SqlArgDuration(attempt->elapsed),
+						   SqlArgText(OutcomeNames[stored->outcome]),
+						   SqlArgCredits(stored->billed),
+						   SqlArgCredits(attempt->held),
+						   SqlArgCredits(stored->uncollected),
+						   SqlArgText(stored->job_state),
+						   SqlArgTimeOrNull(stored->retry_at),
+						   reported->has_exit_code ?
+						   SqlArgInt4(reported->exit_code) : SqlArgNull(),
+						   SqlArgText(reported->message),
+						   SqlArgText(reported->log_uri),
+						   SqlArgTime(stored->at), SqlArgDuration(ran_on),
+						   SqlArgCredits(uncollected))).n == 1,
+		   "An attempt is missing.");
 }
 
 /*

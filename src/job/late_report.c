@@ -40,7 +40,6 @@ SQL_STATEMENT(late_report_turn_free, SPI_OK_SELECT, "text, bigint, int",
 
 static bool is_news(const Attempt *attempt, int64 above, bool completed);
 static bool take_turn(const Attempt *attempt, bool wait);
-static SqlArgs key_of(const Attempt *attempt);
 
 /*
  * Log a claim about an attempt that is over, if it is more than was billed, or
@@ -91,11 +90,9 @@ AttemptLateReport(const Attempt *attempt, const char *operation,
 static bool
 is_news(const Attempt *attempt, int64 above, bool completed)
 {
-	SqlArgs		args = key_of(attempt);
-
-	SqlArgInt8(&args, above);
-	SqlArgBool(&args, completed);
-	return SqlRun(&late_report_known, &args).n == 0;
+	return SqlRun(&late_report_known,
+				  SQL_ARGS(ATTEMPT_KEY(attempt), SqlArgInt8(above),
+						   SqlArgBool(completed))).n == 0;
 }
 
 /*
@@ -104,19 +101,6 @@ is_news(const Attempt *attempt, int64 above, bool completed)
 static bool
 take_turn(const Attempt *attempt, bool wait)
 {
-	SqlArgs		args = key_of(attempt);
-
 	return SqlRun(wait ? &late_report_turn : &late_report_turn_free,
-				  &args).n > 0;
-}
-
-static SqlArgs
-key_of(const Attempt *attempt)
-{
-	SqlArgs		args = {0};
-
-	SqlArgText(&args, attempt->org);
-	SqlArgInt8(&args, attempt->job);
-	SqlArgInt4(&args, attempt->attempt);
-	return args;
+				  SQL_ARGS(ATTEMPT_KEY(attempt))).n > 0;
 }

@@ -175,11 +175,11 @@ call_log_put(PG_FUNCTION_ARGS)
 	piece.from = ArgInt8(fcinfo, 5, "from_byte", 0, PG_INT64_MAX);
 	check_answer(fcinfo, piece.from);
 	args = key_of(&piece);
-	SqlArgTime(&args, piece.now);
-	SqlArgTime(&args, piece.now - LOG_WISH_LASTS);
+	SqlAdd(&args, SqlArgTime(piece.now),
+		   SqlArgTime(piece.now - LOG_WISH_LASTS));
 	for (int i = 6; i < 11; i++)
-		SqlArg(&args, PG_GETARG_DATUM(i));
-	SqlArgText(&args, ArgTextOrNull(fcinfo, 11, "message"));
+		SqlAdd(&args, SqlArg(PG_GETARG_DATUM(i)));
+	SqlAdd(&args, SqlArgText(ArgTextOrNull(fcinfo, 11, "message")));
 	SqlConnect();
 	n = SqlRun(&wish_answer, &args).n;
 	SqlFinish();
@@ -217,17 +217,12 @@ find_place(FunctionCallInfo fcinfo, Piece *piece)
 	int32		attempt = PG_ARGISNULL(4) ? 0 :
 		ArgInt4(fcinfo, 4, "attempt", PG_INT32_MIN, PG_INT32_MAX);
 	char	   *node = ArgNameOrNull(fcinfo, 5, "node");
-	SqlArgs		args = {0};
 	SqlResult	row;
 
-	SqlArgText(&args, piece->org);
-	SqlArgInt8(&args, piece->job);
-	if (PG_ARGISNULL(4))
-		SqlArgNull(&args);
-	else
-		SqlArgInt4(&args, attempt);
-	SqlArgText(&args, node);
-	row = SqlRead(&piece_place, &args);
+	row = SqlRead(&piece_place,
+				  SQL_ARGS(SqlArgText(piece->org), SqlArgInt8(piece->job),
+						   PG_ARGISNULL(4) ? SqlArgNull() :
+						   SqlArgInt4(attempt), SqlArgText(node)));
 	if (row.n == 0)
 		NotFoundJob(piece->job);
 	if (SqlIsNull(row, 0, 1))
@@ -261,34 +256,24 @@ static void
 write_wish(const Piece *piece, bool waits)
 {
 	SqlArgs		args = key_of(piece);
-	SqlArgs		leave = {0};
 
-	SqlArgTime(&args, piece->now);
-	SqlArgTime(&args, piece->now - LOG_WISH_LASTS);
-	SqlArgTime(&args, piece->now - ASKED_AGAIN);
-	SqlArgBool(&args, waits);
+	SqlAdd(&args, SqlArgTime(piece->now),
+		   SqlArgTime(piece->now - LOG_WISH_LASTS),
+		   SqlArgTime(piece->now - ASKED_AGAIN), SqlArgBool(waits));
 	if (SqlRun(&wish_write, &args).n == 0)
 		return;
 	NotifyAtCommit(NODE_CHANNEL, piece->node);
-	SqlArgText(&leave, piece->org);
-	SqlArgInt8(&leave, piece->job);
-	SqlArgTime(&leave, piece->now - LOG_WISH_LASTS);
-	SqlArgInt4(&leave, LOG_WISH_MOST);
-	(void) SqlRun(&wishes_leave, &leave);
+	(void) SqlRun(&wishes_leave,
+				  SQL_ARGS(SqlArgText(piece->org), SqlArgInt8(piece->job),
+						   SqlArgTime(piece->now - LOG_WISH_LASTS),
+						   SqlArgInt4(LOG_WISH_MOST)));
 }
 
 static SqlArgs
 key_of(const Piece *piece)
 {
-	SqlArgs		args = {0};
-
-	SqlArgText(&args, piece->org);
-	SqlArgInt8(&args, piece->job);
-	SqlArgInt4(&args, piece->attempt);
-	SqlArgText(&args, piece->node);
-	SqlArgText(&args, piece->stream);
-	SqlArgInt8(&args, piece->from);
-	return args;
+	return *SQL_ARGS(ATTEMPT_KEY(piece), SqlArgText(piece->node),
+					 SqlArgText(piece->stream), SqlArgInt8(piece->from));
 }
 
 /*
@@ -305,7 +290,7 @@ put_piece(FunctionCallInfo fcinfo, const Piece *piece)
 	{
 		SqlArgs		args = key_of(piece);
 
-		SqlArgTime(&args, piece->now - LOG_WISH_LASTS);
+		SqlAdd(&args, SqlArgTime(piece->now - LOG_WISH_LASTS));
 		found = piece->written ? SqlRun(&wish_read, &args) :
 			SqlRead(&wish_read, &args);
 	}
@@ -360,12 +345,11 @@ check_answer(FunctionCallInfo fcinfo, int64 from)
 void
 LogWishesPut(ReturnSetInfo *rsinfo, const char *node, TimestampTz now)
 {
-	SqlArgs		args = {0};
 	SqlResult	rows;
 
-	SqlArgText(&args, node);
-	SqlArgTime(&args, now - LOG_WISH_LASTS);
-	rows = SqlRun(&logs_wished, &args);
+	rows = SqlRun(&logs_wished,
+				  SQL_ARGS(SqlArgText(node),
+						   SqlArgTime(now - LOG_WISH_LASTS)));
 	for (uint64 i = 0; i < rows.n; i++)
 	{
 		Row			row = {0};

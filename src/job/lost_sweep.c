@@ -219,12 +219,9 @@ call_check_nodes(PG_FUNCTION_ARGS)
 static void
 log_lost(TimestampTz silent, TimestampTz now)
 {
-	SqlArgs		args = {0};
 	SqlResult	rows;
 
-	SqlArgTime(&args, silent);
-	SqlArgTime(&args, now);
-	rows = SqlRun(&lost_nodes, &args);
+	rows = SqlRun(&lost_nodes, SQL_ARGS(SqlArgTime(silent), SqlArgTime(now)));
 	for (uint64 i = 0; i < rows.n; i++)
 	{
 		StringInfo	line = LogBegin("node_lost");
@@ -277,10 +274,7 @@ silent_since(TimestampTz now, TimestampTz up, int64 lost)
 static SqlResult
 run_at(SqlStatement *statement, TimestampTz at)
 {
-	SqlArgs		args = {0};
-
-	SqlArgTime(&args, at);
-	return SqlRun(statement, &args);
+	return SqlRun(statement, SQL_ARGS(SqlArgTime(at)));
 }
 
 /*
@@ -290,15 +284,11 @@ static bool
 is_on(SqlStatement *nodes, const char *org, int64 job, int32 number,
 	  TimestampTz at)
 {
-	SqlArgs		args = {0};
-
 	if (at == DT_NOBEGIN)
 		return false;
-	SqlArgText(&args, org);
-	SqlArgInt8(&args, job);
-	SqlArgInt4(&args, number);
-	SqlArgTime(&args, at);
-	return SqlBool(SqlRun(nodes, &args), 0, 1);
+	return SqlBool(SqlRun(nodes,
+						  SQL_ARGS(SqlArgText(org), SqlArgInt8(job),
+								   SqlArgInt4(number), SqlArgTime(at))), 0, 1);
 }
 
 /*
@@ -386,19 +376,17 @@ put_task(FunctionCallInfo fcinfo, const char *task, int64 affected)
 static SqlResult
 overdue_attempts(TimestampTz now)
 {
-	SqlArgs		args = {0};
 	TimestampTz told = ClockAdd(now, -SettingStopGrace());
 
-	SqlArgTime(&args, told);
-	SqlArgTime(&args, ClockAdd(told, -SettingClockSkew()));
-	if (SettingProgressTimeout() == 0)
-		SqlArgNull(&args);
-	else
-		SqlArgTime(&args, ClockAdd(ClockAdd(told, -SettingStopGrace()),
-								   -SettingProgressTimeout()));
-	SqlArgDuration(&args, SettingStopGrace());
-	SqlArgDuration(&args, SettingProgressTimeout());
-	return SqlRun(&stop_timeout_attempts, &args);
+	return SqlRun(&stop_timeout_attempts,
+				  SQL_ARGS(SqlArgTime(told),
+						   SqlArgTime(ClockAdd(told, -SettingClockSkew())),
+						   SettingProgressTimeout() == 0 ? SqlArgNull() :
+						   SqlArgTime(ClockAdd(ClockAdd(told,
+														-SettingStopGrace()),
+											   -SettingProgressTimeout())),
+						   SqlArgDuration(SettingStopGrace()),
+						   SqlArgDuration(SettingProgressTimeout())));
 }
 
 /*

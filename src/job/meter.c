@@ -169,25 +169,15 @@ take_heartbeat(FunctionCallInfo fcinfo, Heartbeat *heartbeat)
 static SqlArgs
 heartbeat_args(const Heartbeat *heartbeat)
 {
-	SqlArgs		args = {0};
-
-	SqlArgText(&args, heartbeat->org);
-	SqlArgInt8(&args, heartbeat->job);
-	SqlArgInt4(&args, heartbeat->attempt);
-	SqlArgDuration(&args, heartbeat->elapsed);
-	SqlArgTime(&args, heartbeat->now);
-	return args;
+	return *SQL_ARGS(ATTEMPT_KEY(heartbeat),
+					 SqlArgDuration(heartbeat->elapsed),
+					 SqlArgTime(heartbeat->now));
 }
 
 static void
 arg_told(SqlArgs *args, const Heartbeat *heartbeat)
 {
-	SqlArg(args, heartbeat->progress.value);
-	if (heartbeat->progress.isnull)
-		args->nulls[args->n - 1] = 'n';
-	SqlArg(args, heartbeat->utilization.value);
-	if (heartbeat->utilization.isnull)
-		args->nulls[args->n - 1] = 'n';
+	SqlAdd(args, heartbeat->progress, heartbeat->utilization);
 }
 
 /*
@@ -202,9 +192,10 @@ beat_ordinary(const Heartbeat *heartbeat, Attempt *attempt)
 	bool		reported = !heartbeat->progress.isnull ||
 		!heartbeat->utilization.isnull;
 
-	SqlArgTime(&args, ClockAdd(heartbeat->now, SettingClockSkew() -
-							   heartbeat->elapsed));
-	SqlArgDuration(&args, heartbeat->elapsed - SettingUsageInterval());
+	SqlAdd(&args,
+		   SqlArgTime(ClockAdd(heartbeat->now,
+							   SettingClockSkew() - heartbeat->elapsed)),
+		   SqlArgDuration(heartbeat->elapsed - SettingUsageInterval()));
 	if (reported)
 		arg_told(&args, heartbeat);
 	SqlEach(reported ? &attempt_beat_reported : &attempt_beat, &args, false,
@@ -234,7 +225,7 @@ beat_any(const Heartbeat *heartbeat, Attempt *attempt)
 	SqlArgs		args = heartbeat_args(heartbeat);
 	SqlResult	row;
 
-	SqlArgDuration(&args, SettingClockSkew());
+	SqlAdd(&args, SqlArgDuration(SettingClockSkew()));
 	arg_told(&args, heartbeat);
 	row = SqlRun(&attempt_meter, &args);
 	if (row.n == 0)
@@ -246,11 +237,9 @@ beat_any(const Heartbeat *heartbeat, Attempt *attempt)
 static void
 refuse_unknown(const Heartbeat *heartbeat)
 {
-	SqlArgs		args = {0};
-
-	SqlArgText(&args, heartbeat->org);
-	SqlArgInt8(&args, heartbeat->job);
-	if (SqlRun(&job_exists, &args).n == 0)
+	if (SqlRun(&job_exists,
+			   SQL_ARGS(SqlArgText(heartbeat->org),
+						SqlArgInt8(heartbeat->job))).n == 0)
 		NotFoundJob(heartbeat->job);
 	AttemptRefuseUnknown(heartbeat->job, heartbeat->attempt);
 }
@@ -316,17 +305,11 @@ MeterGoOn(Attempt *attempt, TimestampTz now, bool wait)
 static void
 note(const Attempt *attempt)
 {
-	SqlArgs		args = {0};
-
-	SqlArgText(&args, attempt->org);
-	SqlArgInt8(&args, attempt->job);
-	SqlArgInt4(&args, attempt->attempt);
-	SqlArgDuration(&args, attempt->logged);
-	if (attempt->skewed_at == DT_NOBEGIN)
-		SqlArgNull(&args);
-	else
-		SqlArgTime(&args, attempt->skewed_at);
-	Ensure(SqlRun(&attempt_note, &args).n == 1, "An attempt is missing.");
+	Ensure(SqlRun(&attempt_note,
+				  SQL_ARGS(ATTEMPT_KEY(attempt),
+						   SqlArgDuration(attempt->logged),
+						   SqlArgTimeOrNull(attempt->skewed_at))).n == 1,
+		   "An attempt is missing.");
 }
 
 /*

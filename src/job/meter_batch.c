@@ -202,10 +202,10 @@ beat_ordinary(const Beats *beats, TimestampTz now)
 	}
 	BeatsArgKeys(&args, pass.beats, pass.n);
 	BeatsArgElapsed(&args, pass.beats, pass.n);
-	SqlArgTime(&args, now);
-	SqlArgArray(&args, started_by, NULL, pass.n, TIMESTAMPTZOID);
-	SqlArgArray(&args, log_from, NULL, pass.n, INTERVALOID);
-	SqlArgArray(&args, place, NULL, pass.n, INT4OID);
+	SqlAdd(&args, SqlArgTime(now),
+		   SqlArgArray(started_by, NULL, pass.n, TIMESTAMPTZOID),
+		   SqlArgArray(log_from, NULL, pass.n, INTERVALOID),
+		   SqlArgArray(place, NULL, pass.n, INT4OID));
 	if (beats->reported)
 		HeartbeatsArgReported(&args, pass.beats, pass.n);
 	SqlEach(beats->reported ? &attempts_beat_reported : &attempts_beat, &args,
@@ -244,8 +244,7 @@ beat_any(const Beats *beats, TimestampTz now)
 		return;
 	BeatsArgKeys(&args, pass.beats, pass.n);
 	BeatsArgElapsed(&args, pass.beats, pass.n);
-	SqlArgTime(&args, now);
-	SqlArgDuration(&args, SettingClockSkew());
+	SqlAdd(&args, SqlArgTime(now), SqlArgDuration(SettingClockSkew()));
 	HeartbeatsArgReported(&args, pass.beats, pass.n);
 	rows = SqlRun(&attempts_meter, &args);
 	for (uint64 i = 0; i < rows.n; i++)

@@ -70,6 +70,7 @@ arg_column(SqlArgs *args, const TriggerData *trigger, const char *name)
 	TupleDesc	type = RelationGetDescr(trigger->tg_relation);
 	bool		null;
 
-	SqlArg(args, SPI_getbinval(trigger->tg_trigtuple, type,
-							   SPI_fnumber(type, name), &null));
+	SqlAdd(args,
+		   SqlArg(SPI_getbinval(trigger->tg_trigtuple, type,
+								SPI_fnumber(type, name), &null)));
 }

@@ -60,15 +60,12 @@ void
 OrphanFence(const char *pool, const char *node, const char *org, int64 job,
 			int32 attempt, TimestampTz now)
 {
-	SqlArgs		args = {0};
+	SqlArgs    *args = SQL_ARGS(SqlArgText(node), SqlArgText(org),
+								SqlArgInt8(job), SqlArgInt4(attempt));
 
-	SqlArgText(&args, node);
-	SqlArgText(&args, org);
-	SqlArgInt8(&args, job);
-	SqlArgInt4(&args, attempt);
-	if (SqlRun(&orphan_read, &args).n == 0 || !PoolTryLock(pool))
+	if (SqlRun(&orphan_read, args).n == 0 || !PoolTryLock(pool))
 		return;
-	SqlArgTime(&args, now);
-	if (SqlRun(&orphan_fence, &args).n > 0)
+	SqlAdd(args, SqlArgTime(now));
+	if (SqlRun(&orphan_fence, args).n > 0)
 		PoolCount(pool);
 }

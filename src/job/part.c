@@ -106,7 +106,6 @@ static void tell_late(const Part *part, const Job *job,
 					  const Attempt *attempt);
 static void write_part(const Part *part, TimestampTz now);
 static void audit_part(const Part *part, const Job *job, TimestampTz now);
-static SqlArgs key_of(const Part *part);
 static Datum put_result(FunctionCallInfo fcinfo, const Part *part,
 						bool replayed);
 
@@ -156,11 +155,11 @@ take_part(FunctionCallInfo fcinfo, Part *part)
 static void
 find_part(Part *part)
 {
-	SqlArgs		args = key_of(part);
 	SqlResult	row;
 
-	SqlArgText(&args, part->node);
-	row = SqlRun(&part_read, &args);
+	row = SqlRun(&part_read,
+				 SQL_ARGS(SqlArgText(part->org), SqlArgInt8(part->job),
+						  SqlArgInt4(part->number), SqlArgText(part->node)));
 	if (SqlIsNull(row, 0, 2))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -192,13 +191,12 @@ tell_part(Part *part, Job *job, Attempt *attempt)
 		StrikeCount(attempt, part->node, &part->reported, now);
 	if (part->ended < part->nodes)
 	{
-		SqlArgs		args = key_of(part);
-
 		if (!stops_rest(part, attempt))
 			return;
-		SqlArgText(&args, part->node);
-		SqlArgTime(&args, now);
-		(void) SqlRun(&rest_tell, &args);
+		(void) SqlRun(&rest_tell,
+					  SQL_ARGS(SqlArgText(part->org), SqlArgInt8(part->job),
+							   SqlArgInt4(part->number),
+							   SqlArgText(part->node), SqlArgTime(now)));
 		return;
 	}
 	(void) PartsOutcome(attempt, true, &part->reported);
@@ -212,9 +210,10 @@ tell_part(Part *part, Job *job, Attempt *attempt)
 static bool
 all_gone(const Part *part)
 {
-	SqlArgs		args = key_of(part);
-
-	return SqlBool(SqlRun(&parts_gone, &args), 0, 1);
+	return SqlBool(SqlRun(&parts_gone,
+						  SQL_ARGS(SqlArgText(part->org),
+								   SqlArgInt8(part->job),
+								   SqlArgInt4(part->number))), 0, 1);
 }
 
 /*
@@ -266,25 +265,10 @@ bool
 PartGone(const char *org, int64 job, int32 attempt, const char *node,
 		 TimestampTz now)
 {
-	SqlArgs		args = {0};
-
-	SqlArgText(&args, org);
-	SqlArgInt8(&args, job);
-	SqlArgInt4(&args, attempt);
-	SqlArgText(&args, node);
-	SqlArgTime(&args, now);
-	return SqlRun(&part_gone, &args).n > 0;
-}
-
-static SqlArgs
-key_of(const Part *part)
-{
-	SqlArgs		args = {0};
-
-	SqlArgText(&args, part->org);
-	SqlArgInt8(&args, part->job);
-	SqlArgInt4(&args, part->number);
-	return args;
+	return SqlRun(&part_gone,
+				  SQL_ARGS(SqlArgText(org), SqlArgInt8(job),
+						   SqlArgInt4(attempt), SqlArgText(node),
+						   SqlArgTime(now))).n > 0;
 }
 
 /*
@@ -293,28 +277,22 @@ key_of(const Part *part)
 static void
 write_part(const Part *part, TimestampTz now)
 {
-	SqlArgs		args = key_of(part);
-
-	SqlArgText(&args, part->node);
-	SqlArgInt4(&args, part->ended);
-	SqlArgInt4(&args, part->rank);
-	SqlArgText(&args, OutcomeNames[part->reported.outcome]);
-	if (part->reported.has_exit_code)
-		SqlArgInt4(&args, part->reported.exit_code);
-	else
-		SqlArgNull(&args);
-	SqlArgText(&args, part->reported.message);
-	SqlArgText(&args, part->reported.log_uri);
-	if (part->reported.elapsed >= 0)
-		SqlArgDuration(&args, part->reported.elapsed);
-	else
-		SqlArgNull(&args);
-	SqlArgBool(&args, part->reported.by_agent);
-	SqlArgTime(&args, now);
-	(void) SqlRun(&part_insert, &args);
-	args = key_of(part);
-	SqlArgTime(&args, now);
-	(void) SqlRun(&part_heard, &args);
+	(void) SqlRun(&part_insert,
+				  SQL_ARGS(SqlArgText(part->org), SqlArgInt8(part->job),
+						   SqlArgInt4(part->number), SqlArgText(part->node),
+						   SqlArgInt4(part->ended), SqlArgInt4(part->rank),
+						   SqlArgText(OutcomeNames[part->reported.outcome]),
+						   part->reported.has_exit_code ?
+						   SqlArgInt4(part->reported.exit_code) : SqlArgNull(),
+						   SqlArgText(part->reported.message),
+						   SqlArgText(part->reported.log_uri),
+						   part->reported.elapsed >= 0 ?
+						   SqlArgDuration(part->reported.elapsed) :
+						   SqlArgNull(), SqlArgBool(part->reported.by_agent),
+						   SqlArgTime(now)));
+	(void) SqlRun(&part_heard,
+				  SQL_ARGS(SqlArgText(part->org), SqlArgInt8(part->job),
+						   SqlArgInt4(part->number), SqlArgTime(now)));
 }
 
 /*
@@ -342,20 +320,21 @@ audit_part(const Part *part, const Job *job, TimestampTz now)
 static Datum
 put_result(FunctionCallInfo fcinfo, const Part *part, bool replayed)
 {
-	SqlArgs		args = key_of(part);
 	Datum		waits_for;
 	Settlement	settled = {0};
 	Attempt		attempt;
 	bool		over;
 	bool		isnull;
 	Row			row = {0};
+	SqlArgs    *args = SQL_ARGS(SqlArgText(part->org), SqlArgInt8(part->job),
+								SqlArgInt4(part->number));
 
 	if (!AttemptRead(part->org, part->job, part->number, &attempt))
 		Ensure(false, "An attempt is missing.");
 	over = attempt.ended_at != DT_NOBEGIN;
 	if (over)
 		AttemptSettled(&attempt, &settled);
-	waits_for = SqlDatum(SqlRun(&parts_waited_for, &args), 0, 1, &isnull);
+	waits_for = SqlDatum(SqlRun(&parts_waited_for, args), 0, 1, &isnull);
 	RowAdd(&row, BoolGetDatum(over));
 	RowText(&row, over ? OutcomeNames[settled.outcome] : NULL);
 	if (over)

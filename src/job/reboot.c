@@ -41,8 +41,6 @@ static SweepResult settle_lost(const char *org, int64 id, int32 number,
 void
 NodeRebooted(const Attempt *attempt, const char *node, TimestampTz now)
 {
-	SqlArgs		args = {0};
-
 	if (SweepOnce(settle_lost, attempt->org, attempt->job, attempt->attempt,
 				  node) != SWEEP_BUSY)
 	{
@@ -50,12 +48,9 @@ NodeRebooted(const Attempt *attempt, const char *node, TimestampTz now)
 						now);
 		return;
 	}
-	SqlArgText(&args, attempt->org);
-	SqlArgInt8(&args, attempt->job);
-	SqlArgInt4(&args, attempt->attempt);
-	SqlArgText(&args, node);
-	SqlArgTime(&args, now);
-	(void) SqlRun(&reboot_tell, &args);
+	(void) SqlRun(&reboot_tell,
+				  SQL_ARGS(ATTEMPT_KEY(attempt), SqlArgText(node),
+						   SqlArgTime(now)));
 }
 
 /*

@@ -182,7 +182,7 @@ static RescueJob *read_leaving(SqlStatement *statement, SqlArgs *args,
 static void read_job(SqlResult rows, uint64 i, TimestampTz now,
 					 RescueJob *job);
 static SqlArgs leaving_args(const RescueJob *jobs, int n, TimestampTz now);
-static void arg_times(SqlArgs *args, const int64 *times, int n);
+static NullableDatum times_arg(const int64 *times, int n);
 
 Datum
 call_reclaim(PG_FUNCTION_ARGS)
@@ -259,14 +259,12 @@ call_resume(PG_FUNCTION_ARGS)
 {
 	const char *node = ArgName(fcinfo, 0, "node");
 	char	   *pool;
-	SqlArgs		args = {0};
 
 	SqlConnect();
 	pool = NodeLockPool(node, false);
 	NodeResume(pool, node);
-	SqlArgText(&args, pool);
-	SqlArgText(&args, node);
-	(void) SqlRun(&staying_untell, &args);
+	(void) SqlRun(&staying_untell,
+				  SQL_ARGS(SqlArgText(pool), SqlArgText(node)));
 	plan_news(pool, &node, 1, ClockNow());
 	NodeAudit(fcinfo, "resume", "resumed", pool, NULL);
 	SqlFinish();
@@ -280,16 +278,15 @@ call_resume(PG_FUNCTION_ARGS)
 void
 ReclaimPlanAnew(const char *pool, TimestampTz now)
 {
-	SqlArgs		args = {0};
+	SqlArgs    *args;
 
 	RescueJob  *jobs;
 	int			n;
 
-	SqlArgText(&args, pool);
-	SqlArgTime(&args, now);
-	if (SqlRun(&turns_read, &args).n == 0)
+	args = SQL_ARGS(SqlArgText(pool), SqlArgTime(now));
+	if (SqlRun(&turns_read, args).n == 0)
 		return;
-	jobs = read_leaving(&leaving_read, &args, now, &n);
+	jobs = read_leaving(&leaving_read, args, now, &n);
 	plan_leaving(pool, jobs, n, now);
 }
 
@@ -302,18 +299,16 @@ static void
 plan_news(const char *pool, const char **nodes, int n, TimestampTz now)
 {
 	SqlStatement *statement = &leaving_read;
-	SqlArgs		args = {0};
 	RescueJob  *jobs;
 	int			leaving;
+	SqlArgs    *args = SQL_ARGS(SqlArgText(pool), SqlArgTime(now));
 
-	SqlArgText(&args, pool);
-	SqlArgTime(&args, now);
 	if (SettingCheckpointBandwidth() == 0 && !turns_to_come(now))
 	{
-		SqlArgTextArray(&args, nodes, n);
+		SqlAdd(args, SqlArgTextArray(nodes, n));
 		statement = &leaving_read_of;
 	}
-	jobs = read_leaving(statement, &args, now, &leaving);
+	jobs = read_leaving(statement, args, now, &leaving);
 	plan_leaving(pool, jobs, leaving, now);
 	log_storm(pool, jobs, leaving);
 }
@@ -324,10 +319,7 @@ plan_news(const char *pool, const char **nodes, int n, TimestampTz now)
 static bool
 turns_to_come(TimestampTz now)
 {
-	SqlArgs		args = {0};
-
-	SqlArgTime(&args, now);
-	return SqlRun(&turns_look, &args).n > 0;
+	return SqlRun(&turns_look, SQL_ARGS(SqlArgTime(now))).n > 0;
 }
 
 /*
@@ -425,7 +417,7 @@ leaving_args(const RescueJob *jobs, int n, TimestampTz now)
 	int32	   *attempts = palloc(sizeof(int32) * n);
 	int64	   *times = palloc(sizeof(int64) * 3 * n);
 	Datum	   *told = palloc(sizeof(Datum) * n);
-	SqlArgs		args = {0};
+	SqlArgs    *args;
 
 	for (int i = 0; i < n; i++)
 	{
@@ -437,33 +429,26 @@ leaving_args(const RescueJob *jobs, int n, TimestampTz now)
 		times[2 * n + i] = jobs[i].promised ? jobs[i].ends : DT_NOEND;
 		told[i] = BoolGetDatum(jobs[i].told);
 	}
-	SqlArgTextArray(&args, orgs, n);
-	SqlArgInt8Array(&args, ids, n);
-	SqlArgInt4Array(&args, attempts, n);
-	arg_times(&args, times, n);
-	arg_times(&args, times + n, n);
-	arg_times(&args, times + 2 * n, n);
-	SqlArgArray(&args, told, NULL, n, BOOLOID);
-	SqlArgTime(&args, now);
-	return args;
+	args = SQL_ARGS(SqlArgTextArray(orgs, n), SqlArgInt8Array(ids, n),
+					SqlArgInt4Array(attempts, n), times_arg(times, n),
+					times_arg(times + n, n), times_arg(times + 2 * n, n),
+					SqlArgArray(told, NULL, n, BOOLOID), SqlArgTime(now));
+	return *args;
 }
 
 /*
  * An array of instants; DT_NOEND is null.
  */
-static void
-arg_times(SqlArgs *args, const int64 *times, int n)
+static NullableDatum
+times_arg(const int64 *times, int n)
 {
 	Datum	   *values = palloc(sizeof(Datum) * n);
 	bool	   *nulls = palloc(sizeof(bool) * n);
-	int			lower = 1;
 
 	for (int i = 0; i < n; i++)
 	{
 		values[i] = TimestampTzGetDatum(times[i]);
 		nulls[i] = times[i] == DT_NOEND;
 	}
-	SqlArg(args, PointerGetDatum(construct_md_array(values, nulls, 1, &n,
-													&lower, TIMESTAMPTZOID, 8,
-													true, TYPALIGN_DOUBLE)));
+	return SqlArgArray(values, nulls, n, TIMESTAMPTZOID);
 }

@@ -62,7 +62,6 @@ static void deny(ReserveCall *asking, const char *reason);
 static void insert_job(const Submission *submission, TimestampTz at);
 static void audit_asked(const ReserveCall *asking, const char *reason);
 static void add_asked(AuditRow *audit, const Submission *submission);
-static void arg_duration(SqlArgs *args, int64 us);
 
 Datum
 call_reserve(PG_FUNCTION_ARGS)
@@ -170,36 +169,34 @@ static void
 insert_job(const Submission *submission, TimestampTz at)
 {
 	const Job  *job = &submission->job;
-	SqlArgs		args = {0};
 
-	SqlArgText(&args, job->org);
-	SqlArgInt8(&args, job->job);
-	SqlArgText(&args, job->account);
-	SqlArgText(&args, job->pool);
-	SqlArgText(&args, job->tier);
-	SqlArg(&args, GpuReqPGetDatum(job->request));
-	SqlArgText(&args, TopologyNames[job->topology]);
-	SqlArgText(&args, PreemptibleNames[job->preemptible]);
-	SqlArgInt4(&args, job->priority);
-	SqlArgInt8(&args, job->cpu_milli);
-	SqlArgInt8(&args, job->memory_mib);
-	arg_duration(&args, job->wall_limit);
-	arg_duration(&args, job->hold_window);
-	SqlArgInt4(&args, job->max_retries);
-	SqlArgJson(&args, submission->spec);
-	SqlArgJson(&args, submission->options);
-	SqlArgTextArray(&args, job->offers.types, job->offers.n);
-	SqlArgInt8Array(&args, job->offers.memory, job->offers.n);
-	SqlArgCreditsArray(&args, job->offers.prices, job->offers.n);
-	SqlArgCreditsArray(&args, job->offers.spot_prices, job->offers.n);
-	SqlArgInt8(&args, job->hold);
-	SqlArgTime(&args, at);
-	SqlArgText(&args, job->prefer == DECIDE_TOPOLOGY_ANY ? NULL :
-			   TopologyNames[job->prefer]);
-	SqlArgText(&args, submission->cache);
-	arg_duration(&args, submission->save.every);
-	SqlArgText(&args, TraceParent());
-	(void) SqlRun(&job_insert, &args);
+	(void) SqlRun(&job_insert,
+				  SQL_ARGS(SqlArgText(job->org), SqlArgInt8(job->job),
+						   SqlArgText(job->account), SqlArgText(job->pool),
+						   SqlArgText(job->tier),
+						   SqlArg(GpuReqPGetDatum(job->request)),
+						   SqlArgText(TopologyNames[job->topology]),
+						   SqlArgText(PreemptibleNames[job->preemptible]),
+						   SqlArgInt4(job->priority),
+						   SqlArgInt8(job->cpu_milli),
+						   SqlArgInt8(job->memory_mib),
+						   SqlArgDurationOrNull(job->wall_limit),
+						   SqlArgDurationOrNull(job->hold_window),
+						   SqlArgInt4(job->max_retries),
+						   SqlArgJson(submission->spec),
+						   SqlArgJson(submission->options),
+						   SqlArgTextArray(job->offers.types, job->offers.n),
+						   SqlArgInt8Array(job->offers.memory, job->offers.n),
+						   SqlArgCreditsArray(job->offers.prices,
+											  job->offers.n),
+						   SqlArgCreditsArray(job->offers.spot_prices,
+											  job->offers.n),
+						   SqlArgInt8(job->hold), SqlArgTime(at),
+						   SqlArgText(job->prefer == DECIDE_TOPOLOGY_ANY ?
+									  NULL : TopologyNames[job->prefer]),
+						   SqlArgText(submission->cache),
+						   SqlArgDurationOrNull(submission->save.every),
+						   SqlArgText(TraceParent())));
 }
 
 /*
@@ -253,13 +250,4 @@ add_asked(AuditRow *audit, const Submission *submission)
 		AuditNumber(audit, "options",
 					JsonbToCString(NULL, &submission->options->root,
 								   VARSIZE(submission->options)));
-}
-
-static void
-arg_duration(SqlArgs *args, int64 us)
-{
-	if (us < 0)
-		SqlArgNull(args);
-	else
-		SqlArgDuration(args, us);
 }

@@ -71,16 +71,13 @@ RetryRule
 RetryMatch(const Settlement *settlement)
 {
 	RetryRule	rule = {NULL, false, NULL};
-	SqlArgs		args = {0};
 	SqlResult	row;
 
-	SqlArgText(&args, OutcomeNames[settlement->outcome]);
-	if (settlement->has_exit_code)
-		SqlArgInt4(&args, settlement->exit_code);
-	else
-		SqlArgNull(&args);
-	SqlArgText(&args, settlement->message);
-	row = SqlRun(&rule_match, &args);
+	row = SqlRun(&rule_match,
+				 SQL_ARGS(SqlArgText(OutcomeNames[settlement->outcome]),
+						  settlement->has_exit_code ?
+						  SqlArgInt4(settlement->exit_code) : SqlArgNull(),
+						  SqlArgText(settlement->message)));
 	if (row.n == 0)
 		return rule;
 	rule.rule = SqlText(row, 0, 1);
@@ -96,11 +93,9 @@ RetryMatch(const Settlement *settlement)
 int32
 RetryNotStarted(const Job *job)
 {
-	SqlArgs		args = {0};
-
-	SqlArgText(&args, job->org);
-	SqlArgInt8(&args, job->job);
-	return SqlInt4(SqlRun(&not_started_count, &args), 0, 1);
+	return SqlInt4(SqlRun(&not_started_count,
+						  SQL_ARGS(SqlArgText(job->org),
+								   SqlArgInt8(job->job))), 0, 1);
 }
 
 /*
@@ -125,7 +120,7 @@ call_set_retry_rule(PG_FUNCTION_ARGS)
 	char	   *outcome = ArgNameOrNull(fcinfo, 3, "outcome");
 	char	   *message = ArgTextOrNull(fcinfo, 5, "message");
 	char	   *advice = ArgTextOrNull(fcinfo, 6, "advice");
-	SqlArgs		args = {0};
+	SqlArgs    *args;
 	AuditRow	audit = {.operation = "set_retry_rule",
 		.decision = class ? "set" : "removed"};
 
@@ -138,21 +133,15 @@ call_set_retry_rule(PG_FUNCTION_ARGS)
 		check_pattern(message);
 
 	SqlConnect();
-	SqlArgText(&args, rule);
+	args = SQL_ARGS(SqlArgText(rule));
 	if (class == NULL)
-		(void) SqlRun(&rule_delete, &args);
+		(void) SqlRun(&rule_delete, args);
 	else
 	{
-		SqlArgInt4(&args, priority);
-		SqlArgText(&args, class);
-		SqlArgText(&args, outcome);
-		if (PG_ARGISNULL(4))
-			SqlArgNull(&args);
-		else
-			SqlArg(&args, PG_GETARG_DATUM(4));
-		SqlArgText(&args, message);
-		SqlArgText(&args, advice);
-		(void) SqlRun(&rule_upsert, &args);
+		SqlAdd(args, SqlArgInt4(priority), SqlArgText(class),
+			   SqlArgText(outcome), fcinfo->args[4], SqlArgText(message),
+			   SqlArgText(advice));
+		(void) SqlRun(&rule_upsert, args);
 	}
 	AuditArgs(&audit, fcinfo);
 	AuditWrite(&audit);

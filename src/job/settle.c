@@ -148,14 +148,12 @@ seen_running(const Attempt *attempt)
 		SettingNodeLost();
 	int64		elapsed;
 	TimestampTz heard;
-	SqlArgs		args = {0};
 
 	if (!attempt->running)
 		return attempt->elapsed;
-	SqlArgText(&args, attempt->org);
-	SqlArgInt8(&args, attempt->job);
-	SqlArgInt4(&args, attempt->attempt);
-	heard = SqlTimeOr(SqlRun(&nodes_heard, &args), 0, 1, attempt->heard_at);
+	heard = SqlTimeOr(SqlRun(&nodes_heard,
+							 SQL_ARGS(ATTEMPT_KEY(attempt))), 0, 1,
+					  attempt->heard_at);
 	if (silent == 0 || heard > ClockAdd(now, -silent))
 		heard = now;
 	elapsed = attempt->elapsed + Max(heard - attempt->heard_at, 0);

@@ -119,7 +119,6 @@ static void free_devices(const Settlement *settlement,
 						 const Attempt *attempt);
 static void audit_settled(const Settlement *settlement, const Job *job,
 						  const Attempt *attempt);
-static void arg_key(SqlArgs *args, const Attempt *attempt);
 
 /*
  * Settle an attempt that lives.
@@ -159,11 +158,9 @@ AttemptSettle(Job *job, Attempt *attempt, Settlement *settlement)
 void
 AttemptSettled(const Attempt *attempt, Settlement *settlement)
 {
-	SqlArgs		args = {0};
 	SqlResult	row;
 
-	arg_key(&args, attempt);
-	row = SqlRun(&stored_read, &args);
+	row = SqlRun(&stored_read, SQL_ARGS(ATTEMPT_KEY(attempt)));
 	settlement->outcome = (Outcome) ArgWord(SqlText(row, 0, 1), "outcome",
 											OutcomeNames, OUTCOMES);
 	settlement->billed = SqlCredits(row, 0, 2);
@@ -338,50 +335,34 @@ refund_lost(Settlement *settlement, const Job *job, const Attempt *attempt,
 	settlement->returned.lapsed += back.lapsed;
 }
 
-static void
-arg_key(SqlArgs *args, const Attempt *attempt)
-{
-	SqlArgText(args, attempt->org);
-	SqlArgInt8(args, attempt->job);
-	SqlArgInt4(args, attempt->attempt);
-}
-
 /*
  * Store the settlement in the attempt's row.
  */
 static void
 end_attempt(const Settlement *settlement, const Attempt *attempt)
 {
-	SqlArgs		args = {0};
-
-	arg_key(&args, attempt);
-	SqlArgDuration(&args, attempt->elapsed);
-	SqlArgTime(&args, settlement->at);
-	SqlArgText(&args, OutcomeNames[settlement->outcome]);
-	SqlArgCredits(&args, settlement->billed);
-	SqlArgCredits(&args, settlement->returned.released);
-	SqlArgCredits(&args, settlement->returned.lapsed);
-	SqlArgCredits(&args, settlement->refunded);
-	SqlArgText(&args, settlement->job_state);
-	if (settlement->retry_at == DT_NOBEGIN)
-		SqlArgNull(&args);
-	else
-		SqlArgTime(&args, settlement->retry_at);
-	if (settlement->has_exit_code)
-		SqlArgInt4(&args, settlement->exit_code);
-	else
-		SqlArgNull(&args);
-	SqlArgText(&args, settlement->message);
-	SqlArgText(&args, settlement->log_uri);
-	if (attempt->skewed_at == DT_NOBEGIN)
-		SqlArgNull(&args);
-	else
-		SqlArgTime(&args, attempt->skewed_at);
-	SqlArgCredits(&args, attempt->held);
-	SqlArgCredits(&args, settlement->uncollected);
-	SqlArgText(&args, settlement->ended_by ? settlement->ended_by :
-			   ENDED_BY_SERVER);
-	Ensure(SqlRun(&attempt_end, &args).n == 1, "An attempt is missing.");
+	Ensure(SqlRun(&attempt_end,
+				  SQL_ARGS(ATTEMPT_KEY(attempt),
+						   SqlArgDuration(attempt->elapsed),
+						   SqlArgTime(settlement->at),
+						   SqlArgText(OutcomeNames[settlement->outcome]),
+						   SqlArgCredits(settlement->billed),
+						   SqlArgCredits(settlement->returned.released),
+						   SqlArgCredits(settlement->returned.lapsed),
+						   SqlArgCredits(settlement->refunded),
+						   SqlArgText(settlement->job_state),
+						   SqlArgTimeOrNull(settlement->retry_at),
+						   settlement->has_exit_code ?
+						   SqlArgInt4(settlement->exit_code) : SqlArgNull(),
+						   SqlArgText(settlement->message),
+						   SqlArgText(settlement->log_uri),
+						   SqlArgTimeOrNull(attempt->skewed_at),
+						   SqlArgCredits(attempt->held),
+						   SqlArgCredits(settlement->uncollected),
+						   SqlArgText(settlement->ended_by ?
+									  settlement->ended_by :
+									  ENDED_BY_SERVER))).n == 1,
+		   "An attempt is missing.");
 }
 
 /*
@@ -391,17 +372,12 @@ end_attempt(const Settlement *settlement, const Attempt *attempt)
 static void
 free_devices(const Settlement *settlement, const Attempt *attempt)
 {
-	SqlArgs		args = {0};
-
-	arg_key(&args, attempt);
-	SqlArgTime(&args, settlement->at);
-	SqlArgBool(&args, settlement->by_agent);
-	(void) SqlRun(&devices_free, &args);
+	(void) SqlRun(&devices_free,
+				  SQL_ARGS(ATTEMPT_KEY(attempt), SqlArgTime(settlement->at),
+						   SqlArgBool(settlement->by_agent)));
 	if (!attempt->directed)
 		return;
-	args = (SqlArgs){0};
-	arg_key(&args, attempt);
-	(void) SqlRun(&directives_end, &args);
+	(void) SqlRun(&directives_end, SQL_ARGS(ATTEMPT_KEY(attempt)));
 }
 
 /*
@@ -512,13 +488,9 @@ CollectTell(const Job *job, const Attempt *attempt,
 bool
 PartsOutcome(const Attempt *attempt, bool all, Settlement *settlement)
 {
-	SqlArgs		args = {0};
 	SqlResult	row;
 
-	SqlArgText(&args, attempt->org);
-	SqlArgInt8(&args, attempt->job);
-	SqlArgInt4(&args, attempt->attempt);
-	row = SqlRun(&parts_told, &args);
+	row = SqlRun(&parts_told, SQL_ARGS(ATTEMPT_KEY(attempt)));
 	if (row.n == 0 || (!all && strcmp(SqlText(row, 0, 1),
 									  OutcomeNames[COMPLETED]) == 0))
 		return false;
@@ -544,12 +516,11 @@ PartsOutcome(const Attempt *attempt, bool all, Settlement *settlement)
 static bool
 lost_work_is_billed(const char *tier, Outcome outcome)
 {
-	SqlArgs		args = {0};
 	SqlResult	row;
 
-	SqlArgText(&args, tier);
-	SqlArgText(&args, OutcomeNames[outcome]);
-	row = SqlRun(&billed_read, &args);
+	row = SqlRun(&billed_read,
+				 SQL_ARGS(SqlArgText(tier),
+						  SqlArgText(OutcomeNames[outcome])));
 	Ensure(!SqlIsNull(row, 0, 1), "A job's tier is missing.");
 	return SqlBool(row, 0, 1);
 }
@@ -562,20 +533,19 @@ call_set_lost_work(PG_FUNCTION_ARGS)
 	bool		remove = PG_ARGISNULL(2);
 	AuditRow	audit = {.operation = "set_lost_work",
 		.decision = remove ? "removed" : "set"};
-	SqlArgs		args = {0};
+	SqlArgs    *args;
 	Tier		tier;
 
 	(void) ArgWord(outcome, "outcome", outcomes, lengthof(outcomes));
 	SqlConnect();
 	TierRead(name, &tier);
-	SqlArgText(&args, name);
-	SqlArgText(&args, outcome);
+	args = SQL_ARGS(SqlArgText(name), SqlArgText(outcome));
 	if (remove)
-		(void) SqlRun(&billed_delete, &args);
+		(void) SqlRun(&billed_delete, args);
 	else
 	{
-		SqlArgBool(&args, PG_GETARG_BOOL(2));
-		(void) SqlRun(&billed_upsert, &args);
+		SqlAdd(args, SqlArgBool(PG_GETARG_BOOL(2)));
+		(void) SqlRun(&billed_upsert, args);
 		AuditText(&audit, "billed", PG_GETARG_BOOL(2) ? "true" : "false");
 	}
 	AuditText(&audit, "tier", name);

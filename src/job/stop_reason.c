@@ -83,13 +83,9 @@ StopReasonSince(const Attempt *attempt, TimestampTz now, int64 ago,
 static const char *
 directive_reason(const Attempt *attempt, TimestampTz since)
 {
-	SqlArgs		args = {0};
 	SqlResult	row;
 
-	SqlArgText(&args, attempt->org);
-	SqlArgInt8(&args, attempt->job);
-	SqlArgInt4(&args, attempt->attempt);
-	SqlArgTime(&args, since);
-	row = SqlRun(&directive_overdue, &args);
+	row = SqlRun(&directive_overdue,
+				 SQL_ARGS(ATTEMPT_KEY(attempt), SqlArgTime(since)));
 	return row.n == 0 ? NULL : SqlText(row, 0, 1);
 }

@@ -59,10 +59,7 @@ static void drain(const char *node, int64 jobs, TimestampTz now);
 void
 StrikeLock(const char *node)
 {
-	SqlArgs		args = {0};
-
-	SqlArgText(&args, node);
-	(void) SqlRun(&strike_lock, &args);
+	(void) SqlRun(&strike_lock, SQL_ARGS(SqlArgText(node)));
 }
 
 /*
@@ -72,14 +69,12 @@ StrikeLock(const char *node)
 char *
 StrikeLockOnly(const char *org, int64 job, int32 attempt)
 {
-	SqlArgs		args = {0};
 	SqlResult	row;
 	char	   *node;
 
-	SqlArgText(&args, org);
-	SqlArgInt8(&args, job);
-	SqlArgInt4(&args, attempt);
-	row = SqlRun(&node_only, &args);
+	row = SqlRun(&node_only,
+				 SQL_ARGS(SqlArgText(org), SqlArgInt8(job),
+						  SqlArgInt4(attempt)));
 	if (row.n == 0)
 		return NULL;
 	node = SqlText(row, 0, 1);
@@ -95,24 +90,20 @@ StrikeCount(const Attempt *attempt, const char *node,
 			const Settlement *reported, TimestampTz now)
 {
 	TimestampTz since = ClockAdd(now, -STRIKES_WITHIN);
-	SqlArgs		args = {0};
+	SqlArgs    *args;
 	int64		jobs;
 
 	if (reported->message != NULL &&
 		strncmp(reported->message, OF_IMAGE, strlen(OF_IMAGE)) == 0)
 		return;
-	SqlArgText(&args, node);
-	SqlArgTime(&args, since);
-	(void) SqlRun(&strikes_forget, &args);
-	args.n = 1;
-	SqlArgText(&args, attempt->org);
-	SqlArgInt8(&args, attempt->job);
-	SqlArgInt4(&args, attempt->attempt);
-	SqlArgTime(&args, now);
-	(void) SqlRun(&strike_add, &args);
-	args.n = 1;
-	SqlArgTime(&args, since);
-	jobs = SqlInt8(SqlRun(&strikes_count, &args), 0, 1);
+	args = SQL_ARGS(SqlArgText(node), SqlArgTime(since));
+	(void) SqlRun(&strikes_forget, args);
+	args->n = 1;
+	SqlAdd(args, ATTEMPT_KEY(attempt), SqlArgTime(now));
+	(void) SqlRun(&strike_add, args);
+	args->n = 1;
+	SqlAdd(args, SqlArgTime(since));
+	jobs = SqlInt8(SqlRun(&strikes_count, args), 0, 1);
 	if (jobs >= STRIKES)
 		drain(node, jobs, now);
 }
@@ -123,14 +114,12 @@ StrikeCount(const Attempt *attempt, const char *node,
 static void
 drain(const char *node, int64 jobs, TimestampTz now)
 {
-	SqlArgs		args = {0};
 	SqlResult	row;
 	StringInfo	line;
 	AuditRow	audit = {.operation = "drain", .decision = "draining",
 		.reason = "not_started", .at = now};
 
-	SqlArgText(&args, node);
-	row = SqlRun(&node_drains, &args);
+	row = SqlRun(&node_drains, SQL_ARGS(SqlArgText(node)));
 	if (row.n == 0)
 		return;
 	AuditText(&audit, "node", node);

@@ -106,14 +106,13 @@ bool
 AccountSuspended(AccountPath *path)
 {
 	AccountLook look = {.path = path};
-	SqlArgs		args = {0};
+	SqlArgs    *args = SQL_ARGS(SqlArgText(path->org),
+								SqlArgTextArray(path->accounts, path->n));
 
-	SqlArgText(&args, path->org);
-	SqlArgTextArray(&args, path->accounts, path->n);
 	path->sliced = path->watched = false;
 	memset(path->limits, 0, sizeof(path->limits));
 	path->looked_at = ClockSteady();
-	SqlEach(&account_read, &args, false, see, &look);
+	SqlEach(&account_read, args, false, see, &look);
 	if (!look.exists)
 		NotFoundAccount(path->org, path->accounts[0]);
 	path->looked = true;
@@ -149,13 +148,11 @@ see(void *context, const Datum *values, const bool *nulls)
 static bool
 account_exists(const char *org, const char *account, bool read_only)
 {
-	SqlArgs		args = {0};
 	SqlResult	row;
+	SqlArgs    *args = SQL_ARGS(SqlArgText(org), SqlArgTextArray(&account, 1));
 
-	SqlArgText(&args, org);
-	SqlArgTextArray(&args, &account, 1);
-	row = read_only ? SqlRead(&account_read, &args) :
-		SqlRun(&account_read, &args);
+	row = read_only ? SqlRead(&account_read, args) :
+		SqlRun(&account_read, args);
 	return row.n > 0;
 }
 
@@ -168,16 +165,14 @@ call_create_account(PG_FUNCTION_ARGS)
 	AccountPath path = AccountParse(org, account);
 	AuditRow	audit = {.org = org, .account = account,
 		.operation = "create_account", .decision = "set", .at = ClockNow()};
-	SqlArgs		args = {0};
 
 	SqlConnect();
 	if (path.n > 1 && !account_exists(org, path.accounts[1], false))
 		NotFoundAccount(org, path.accounts[1]);
-	SqlArgText(&args, org);
-	SqlArgText(&args, account);
-	SqlArg(&args, NumericGetDatum(CreditsToNumeric(weight)));
-	SqlArgTime(&args, audit.at);
-	(void) SqlRun(&account_upsert, &args);
+	(void) SqlRun(&account_upsert,
+				  SQL_ARGS(SqlArgText(org), SqlArgText(account),
+						   SqlArg(NumericGetDatum(CreditsToNumeric(weight))),
+						   SqlArgTime(audit.at)));
 	AuditCredits(&audit, "weight", weight);
 	AuditWrite(&audit);
 	SqlFinish();
@@ -193,14 +188,12 @@ call_suspend_account(PG_FUNCTION_ARGS)
 	AuditRow	audit = {.org = org, .account = account,
 		.operation = "suspend_account",
 		.decision = suspended ? "suspended" : "lifted"};
-	SqlArgs		args = {0};
 
 	(void) AccountParse(org, account);
 	SqlConnect();
-	SqlArgText(&args, org);
-	SqlArgText(&args, account);
-	SqlArgBool(&args, suspended);
-	if (SqlRun(&account_suspend, &args).n == 0)
+	if (SqlRun(&account_suspend,
+			   SQL_ARGS(SqlArgText(org), SqlArgText(account),
+						SqlArgBool(suspended))).n == 0)
 		NotFoundAccount(org, account);
 	AuditWrite(&audit);
 	SqlFinish();

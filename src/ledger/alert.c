@@ -123,21 +123,19 @@ AlertBudget(const char *org, const BudgetCount *count, Credits before,
 {
 	for (int i = 0; i < count->nalerts; i++)
 	{
-		SqlArgs		args = {0};
+		SqlArgs    *args;
 		char	   *share;
 
 		if (before >= count->alerts[i] || after < count->alerts[i])
 			continue;
-		SqlArgText(&args, org);
-		SqlArgTime(&args, at);
-		SqlArgText(&args, count->account);
-		SqlArgText(&args, count->period);
-		SqlArgTime(&args, count->period_start);
+		args = SQL_ARGS(SqlArgText(org), SqlArgTime(at),
+						SqlArgText(count->account), SqlArgText(count->period),
+						SqlArgTime(count->period_start));
 		share = DatumGetCString(DirectFunctionCall1(numeric_out,
 													count->alert_shares[i]));
-		SqlArgText(&args, share);
-		SqlArgText(&args, describe(org, count, share, after));
-		(void) SqlRun(&alert_raise, &args);
+		SqlAdd(args, SqlArgText(share),
+			   SqlArgText(describe(org, count, share, after)));
+		(void) SqlRun(&alert_raise, args);
 	}
 }
 
@@ -171,16 +169,16 @@ gpucredit_tell_alert(PG_FUNCTION_ARGS)
 void
 AlertBalance(const AccountPath *path, TimestampTz at)
 {
-	SqlArgs		args = {0};
+	SqlArgs    *args;
 
 	if (IsolationIsSerializable() || (path->looked && !path->watched))
 		return;
-	SqlArgText(&args, path->org);
-	SqlArgTextArray(&args, path->accounts, path->n);
-	if (SqlRun(&watched_any, &args).n == 0)
+	args = SQL_ARGS(SqlArgText(path->org),
+					SqlArgTextArray(path->accounts, path->n));
+	if (SqlRun(&watched_any, args).n == 0)
 		return;
-	SqlArgTime(&args, at);
-	(void) SqlRun(&alert_balances, &args);
+	SqlAdd(args, SqlArgTime(at));
+	(void) SqlRun(&alert_balances, args);
 }
 
 /*
@@ -191,7 +189,6 @@ AlertDrawn(const HoldDraw *draw)
 {
 	int64	   *buckets = palloc(sizeof(int64) * (draw->nparts + 1));
 	int			n = 0;
-	SqlArgs		args = {0};
 
 	if (draw->nparts == 0)
 		return;
@@ -202,10 +199,10 @@ AlertDrawn(const HoldDraw *draw)
 	}
 	if (n > 0)
 	{
-		SqlArgText(&args, draw->path->org);
-		SqlArgInt8Array(&args, buckets, n);
-		SqlArgTime(&args, draw->at);
-		(void) SqlRun(&alert_expiries, &args);
+		(void) SqlRun(&alert_expiries,
+					  SQL_ARGS(SqlArgText(draw->path->org),
+							   SqlArgInt8Array(buckets, n),
+							   SqlArgTime(draw->at)));
 	}
 	AlertBalance(draw->path, draw->at);
 }
@@ -258,17 +255,12 @@ call_set_alert(PG_FUNCTION_ARGS)
 	AuditRow	audit = {.org = org, .account = account,
 		.operation = "set_alert", .decision = remove ? "removed" : "set",
 		.at = ClockNow()};
-	SqlArgs		args = {0};
 
 	SqlConnect();
 	(void) AccountSuspended(&path);
-	SqlArgText(&args, org);
-	SqlArgText(&args, account);
-	if (remove)
-		SqlArgNull(&args);
-	else
-		SqlArgCredits(&args, low);
-	(void) SqlRun(&account_watch, &args);
+	(void) SqlRun(&account_watch,
+				  SQL_ARGS(SqlArgText(org), SqlArgText(account),
+						   remove ? SqlArgNull() : SqlArgCredits(low)));
 	if (!remove)
 		AuditCredits(&audit, "balance_low", low);
 	AuditWrite(&audit);
@@ -284,15 +276,13 @@ void
 AlertSpend(const char *org, const char *account, TimestampTz at)
 {
 	AccountPath path = AccountParse(org, account);
-	SqlArgs		args = {0};
 
 	if (IsolationIsSerializable() || !might_be_dear(&path, at))
 		return;
-	SqlArgText(&args, org);
-	SqlArgTextArray(&args, path.accounts, path.n);
-	SqlArgTime(&args, at);
-	SqlArgInt4(&args, DELTAS_MOST);
-	(void) SqlRun(&alert_spend, &args);
+	(void) SqlRun(&alert_spend,
+				  SQL_ARGS(SqlArgText(org),
+						   SqlArgTextArray(path.accounts, path.n),
+						   SqlArgTime(at), SqlArgInt4(DELTAS_MOST)));
 }
 
 /*
@@ -302,7 +292,6 @@ static bool
 might_be_dear(const AccountPath *path, TimestampTz at)
 {
 	SpendLook	look = {.path = path};
-	SqlArgs		args = {0};
 
 	look.today = (DateADT) (at / USECS_PER_DAY);
 	if (at < look.today * USECS_PER_DAY)
@@ -311,15 +300,15 @@ might_be_dear(const AccountPath *path, TimestampTz at)
 	for (int level = 0; level < path->n; level++)
 		look.of[level].first = look.today;
 
-	SqlArgText(&args, path->org);
-	SqlArgTextArray(&args, path->accounts, path->n);
-	SqlArg(&args, DateADTGetDatum(look.today - DAYS));
-	SqlArg(&args, DateADTGetDatum(look.today));
-	SqlEach(&days_read, &args, false, see_day, &look);
-	args = (SqlArgs){0};
-	SqlArgText(&args, path->org);
-	SqlArgInt4(&args, DELTAS_MOST + 1);
-	SqlEach(&deltas_read, &args, false, see_delta, &look);
+	SqlEach(&days_read,
+			SQL_ARGS(SqlArgText(path->org),
+					 SqlArgTextArray(path->accounts, path->n),
+					 SqlArg(DateADTGetDatum(look.today - DAYS)),
+					 SqlArg(DateADTGetDatum(look.today))), false, see_day,
+			&look);
+	SqlEach(&deltas_read,
+			SQL_ARGS(SqlArgText(path->org),
+					 SqlArgInt4(DELTAS_MOST + 1)), false, see_delta, &look);
 	if (!look.past || look.deltas > DELTAS_MOST)
 		return false;
 

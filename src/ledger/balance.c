@@ -23,14 +23,13 @@ SQL_STATEMENT(balance_read, SPI_OK_SELECT, "text, text, timestamptz",
 Datum
 gpucredit_balance_kept(PG_FUNCTION_ARGS)
 {
-	SqlArgs		args = {0};
 	SqlResult	rows;
 	bool		isnull;
+	SqlArgs    *args = SQL_ARGS(SqlArgText(text_to_cstring(PG_GETARG_TEXT_PP(0))),
+								SqlArgText(text_to_cstring(PG_GETARG_TEXT_PP(1))),
+								SqlArgTime(PG_GETARG_TIMESTAMPTZ(2)));
 
-	SqlArgText(&args, text_to_cstring(PG_GETARG_TEXT_PP(0)));
-	SqlArgText(&args, text_to_cstring(PG_GETARG_TEXT_PP(1)));
-	SqlArgTime(&args, PG_GETARG_TIMESTAMPTZ(2));
 	SqlConnect();
-	rows = SqlRead(&balance_read, &args);
+	rows = SqlRead(&balance_read, args);
 	return SqlFinishRow(SqlDatum(rows, 0, 1, &isnull));
 }

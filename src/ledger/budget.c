@@ -233,8 +233,8 @@ BudgetMakeCounts(const AccountPath *path, bool wait, BudgetSet *set)
 	SqlArgs		args = {0};
 	SqlResult	rows;
 
-	SqlArgText(&args, path->org);
-	SqlArgTextArray(&args, path->accounts, path->n);
+	SqlAdd(&args, SqlArgText(path->org),
+		   SqlArgTextArray(path->accounts, path->n));
 	rows = SqlRun(wait ? &budgets_lock : &budgets_lock_free, &args);
 	if (rows.n != (uint64) set->n && !wait)
 		return false;
@@ -268,22 +268,17 @@ BudgetKeys(const BudgetSet *set)
 {
 	const char **accounts = palloc(sizeof(char *) * set->n);
 	const char **periods = palloc(sizeof(char *) * set->n);
-	Datum	   *starts = palloc(sizeof(Datum) * set->n);
-	SqlArgs		args = {0};
+	TimestampTz *starts = palloc(sizeof(TimestampTz) * set->n);
 
 	for (int i = 0; i < set->n; i++)
 	{
 		accounts[i] = set->counts[i].account;
 		periods[i] = set->counts[i].period;
-		starts[i] = TimestampTzGetDatum(set->counts[i].period_start);
+		starts[i] = set->counts[i].period_start;
 	}
-	SqlArgText(&args, set->org);
-	SqlArgTextArray(&args, accounts, set->n);
-	SqlArgTextArray(&args, periods, set->n);
-	SqlArg(&args, PointerGetDatum(construct_array(starts, set->n,
-												  TIMESTAMPTZOID, 8, true,
-												  TYPALIGN_DOUBLE)));
-	return args;
+	return *SQL_ARGS(SqlArgText(set->org), SqlArgTextArray(accounts, set->n),
+					 SqlArgTextArray(periods, set->n),
+					 SqlArgTimeArray(starts, set->n));
 }
 
 /*
@@ -375,23 +370,22 @@ void
 BudgetLockUnion(const AccountPath *path, const int64 *holds, int n,
 				TimestampTz at, BudgetSet *set)
 {
-	SqlArgs		args = {0};
+	SqlArgs    *args;
 	Portal		portal;
 
 	if (!BudgetRead(path, at, set))
 		(void) BudgetMakeCounts(path, true, set);
 	for (int i = 0; i < set->n; i++)
 		set->counts[i].locked = false;
-	SqlArgText(&args, path->org);
-	if (SqlRun(&counts_any, &args).n == 0)
+	args = SQL_ARGS(SqlArgText(path->org));
+	if (SqlRun(&counts_any, args).n == 0)
 	{
 		keep_locked(set);
 		return;
 	}
-	SqlArgTextArray(&args, path->accounts, path->n);
-	SqlArgInt8Array(&args, holds, n);
-	SqlArgTime(&args, at);
-	portal = SqlCursor(&counts_lock_union, &args);
+	SqlAdd(args, SqlArgTextArray(path->accounts, path->n),
+		   SqlArgInt8Array(holds, n), SqlArgTime(at));
+	portal = SqlCursor(&counts_lock_union, args);
 	while (true)
 	{
 		SqlResult	row = SqlFetch(portal);

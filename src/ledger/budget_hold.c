@@ -56,7 +56,7 @@ static void write_share(const Hold *hold, const HoldShare *share);
 bool
 BudgetLockHold(const Hold *hold, bool wait, HoldShares *shares)
 {
-	SqlArgs		args = {0};
+	SqlArgs    *args;
 	SqlResult	rows;
 	int64		counted = 0;
 
@@ -65,15 +65,14 @@ BudgetLockHold(const Hold *hold, bool wait, HoldShares *shares)
 		return true;
 	if (hold->sliced)
 		return SharesLockSlices(hold, wait, shares);
-	SqlArgText(&args, hold->org);
-	SqlArgInt8(&args, hold->hold);
+	args = SQL_ARGS(SqlArgText(hold->org), SqlArgInt8(hold->hold));
 	if (!wait)
 	{
-		counted = SqlInt8(SqlRun(&shares_count, &args), 0, 1);
+		counted = SqlInt8(SqlRun(&shares_count, args), 0, 1);
 		if (counted == 0)
 			return true;
 	}
-	rows = SqlRun(wait ? &shares_lock : &shares_lock_free, &args);
+	rows = SqlRun(wait ? &shares_lock : &shares_lock_free, args);
 	shares->n = (int) rows.n;
 	shares->shares = palloc0(sizeof(HoldShare) * (rows.n + 1));
 	for (uint64 i = 0; i < rows.n; i++)
@@ -188,20 +187,19 @@ divide(HoldShare *shares, int n, Credits held, Credits captured,
 static void
 write_share(const Hold *hold, const HoldShare *share)
 {
-	SqlArgs		args = {0};
+	SqlArgs    *args = SQL_ARGS(SqlArgText(hold->org),
+								SqlArgText(share->account),
+								SqlArgText(share->period),
+								SqlArgTime(share->period_start),
+								SqlArgCredits(share->unreserve),
+								SqlArgCredits(share->spend));
 
-	SqlArgText(&args, hold->org);
-	SqlArgText(&args, share->account);
-	SqlArgText(&args, share->period);
-	SqlArgTime(&args, share->period_start);
-	SqlArgCredits(&args, share->unreserve);
-	SqlArgCredits(&args, share->spend);
 	if (share->slice > 0)
 		ShareReturnSlice(hold->org, share);
 	else
-		Ensure(SqlRun(&count_return, &args).n == 1,
+		Ensure(SqlRun(&count_return, args).n == 1,
 			   "A budget's counter is missing.");
-	SqlArgInt8(&args, hold->hold);
-	Ensure(SqlRun(&share_return, &args).n == 1,
+	SqlAdd(args, SqlArgInt8(hold->hold));
+	Ensure(SqlRun(&share_return, args).n == 1,
 		   "A hold's share of a budget is missing.");
 }

@@ -62,15 +62,14 @@ BudgetRead(const AccountPath *path, TimestampTz at, BudgetSet *set)
 {
 	BudgetLooking looking = {.set = set, .at = at, .room = path->n,
 		.counted = true};
-	SqlArgs		args = {0};
+	SqlArgs    *args = SQL_ARGS(SqlArgText(path->org),
+								SqlArgTextArray(path->accounts, path->n),
+								SqlArgTime(at));
 
-	SqlArgText(&args, path->org);
-	SqlArgTextArray(&args, path->accounts, path->n);
-	SqlArgTime(&args, at);
 	set->org = path->org;
 	set->n = 0;
 	set->counts = palloc(sizeof(BudgetCount) * looking.room);
-	SqlEach(&budgets_read, &args, false, see_budget, &looking);
+	SqlEach(&budgets_read, args, false, see_budget, &looking);
 	qsort(set->counts, set->n, sizeof(BudgetCount), compare_counts);
 	return looking.counted;
 }

@@ -137,13 +137,8 @@ static SqlArgs
 key_args(const char *org, const char *account, const char *period,
 		 TimestampTz period_start)
 {
-	SqlArgs		args = {0};
-
-	SqlArgText(&args, org);
-	SqlArgText(&args, account);
-	SqlArgText(&args, period);
-	SqlArgTime(&args, period_start);
-	return args;
+	return *SQL_ARGS(SqlArgText(org), SqlArgText(account), SqlArgText(period),
+					 SqlArgTime(period_start));
 }
 
 static SqlArgs
@@ -184,9 +179,8 @@ CountLockSlice(const char *org, BudgetCount *count, Credits amount, bool wait)
 	SqlArgs		args = count_args(org, count);
 	SqlResult	row;
 
-	SqlArgInt4(&args, count->slice);
-	SqlArgCredits(&args, amount);
-	SqlArgInt4(&args, count->spread);
+	SqlAdd(&args, SqlArgInt4(count->slice), SqlArgCredits(amount),
+		   SqlArgInt4(count->spread));
 	row = SqlRun(&slice_room_free, &args);
 	if (row.n == 1)
 	{
@@ -223,9 +217,8 @@ ShareReturnSlice(const char *org, const HoldShare *share)
 static void
 change_slice(SqlArgs *args, int32 slice, Credits reserved, Credits spent)
 {
-	SqlArgInt4(args, slice);
-	SqlArgCredits(args, reserved);
-	SqlArgCredits(args, spent);
+	SqlAdd(args, SqlArgInt4(slice), SqlArgCredits(reserved),
+		   SqlArgCredits(spent));
 	Ensure(SqlRun(&slice_change, args).n == 1, "A slice is missing.");
 }
 
@@ -256,14 +249,14 @@ CountEven(const char *org, const BudgetCount *count, Credits amount)
 	}
 	if (count->spread > 0)
 	{
-		SqlArgCredits(&args, share);
+		SqlAdd(&args, SqlArgCredits(share));
 		(void) SqlRun(&slices_even, &args);
 		return;
 	}
 	touch_budget(org, count);
-	SqlArgInt4(&args, slices);
+	SqlAdd(&args, SqlArgInt4(slices));
 	(void) SqlRun(&count_spread, &args);
-	SqlArgCredits(&args, share);
+	SqlAdd(&args, SqlArgCredits(share));
 	(void) SqlRun(&slices_make, &args);
 }
 
@@ -274,12 +267,10 @@ CountEven(const char *org, const BudgetCount *count, Credits amount)
 static void
 touch_budget(const char *org, const BudgetCount *count)
 {
-	SqlArgs		args = {0};
-
-	SqlArgText(&args, org);
-	SqlArgText(&args, count->account);
-	SqlArgText(&args, count->period);
-	Ensure(SqlRun(&budget_touch, &args).n == 1, "A budget is missing.");
+	Ensure(SqlRun(&budget_touch,
+				  SQL_ARGS(SqlArgText(org), SqlArgText(count->account),
+						   SqlArgText(count->period))).n == 1,
+		   "A budget is missing.");
 }
 
 /*
@@ -293,14 +284,12 @@ room_left(const char *org, const BudgetCount *count, Credits taken,
 {
 	Credits		most = PG_INT64_MAX / 4;
 	BudgetCount now = *count;
-	SqlArgs		args = {0};
 	SqlResult	row;
 	bool		isnull;
 
-	SqlArgText(&args, org);
-	SqlArgText(&args, count->account);
-	SqlArgText(&args, count->period);
-	row = SqlRun(&budget_read, &args);
+	row = SqlRun(&budget_read,
+				 SQL_ARGS(SqlArgText(org), SqlArgText(count->account),
+						  SqlArgText(count->period)));
 	if (row.n == 0)
 		return false;
 	now.amount = SqlCredits(row, 0, 1);
@@ -329,10 +318,8 @@ BudgetFold(const char *org, const char *account, const char *period, bool all)
 	SqlArgs		args = {0};
 	Portal		portal;
 
-	SqlArgText(&args, org);
-	SqlArgText(&args, account);
-	SqlArgText(&args, period);
-	SqlArgBool(&args, all);
+	SqlAdd(&args, SqlArgText(org), SqlArgText(account), SqlArgText(period),
+		   SqlArgBool(all));
 	portal = SqlCursor(&counts_lock, &args);
 	while (true)
 	{
@@ -363,12 +350,10 @@ BudgetFold(const char *org, const char *account, const char *period, bool all)
 bool
 SharesLockSlices(const Hold *hold, bool wait, HoldShares *shares)
 {
-	SqlArgs		args = {0};
 	SqlResult	rows;
 
-	SqlArgText(&args, hold->org);
-	SqlArgInt8(&args, hold->hold);
-	rows = SqlRun(&shares_read, &args);
+	rows = SqlRun(&shares_read,
+				  SQL_ARGS(SqlArgText(hold->org), SqlArgInt8(hold->hold)));
 	shares->shares = palloc0(sizeof(HoldShare) * (rows.n + 1));
 	for (uint64 i = 0; i < rows.n; i++)
 	{
@@ -401,11 +386,11 @@ lock_share(const Hold *hold, HoldShare *share, int32 spread, bool wait)
 	SqlArgs		args = key_args(hold->org, share->account, share->period,
 								share->period_start);
 
-	SqlArgInt8(&args, hold->hold);
+	SqlAdd(&args, SqlArgInt8(hold->hold));
 	share->slice = SliceOf(hold->hold, spread);
 	if (share->slice > 0)
 	{
-		SqlArgInt4(&args, share->slice);
+		SqlAdd(&args, SqlArgInt4(share->slice));
 		if (SqlRun(wait ? &slice_lock : &slice_lock_free, &args).n == 1)
 			return 1;
 		if (!wait)

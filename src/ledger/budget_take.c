@@ -180,8 +180,7 @@ count_all(Counting *counting, TimestampTz at)
 	const BudgetSet *set = counting->set;
 	SqlArgs		args = BudgetKeys(set);
 
-	SqlArgCredits(&args, counting->amount);
-	SqlArgTime(&args, at);
+	SqlAdd(&args, SqlArgCredits(counting->amount), SqlArgTime(at));
 	SqlEachInTurn(set->n == 1 ? &count_take : &counts_take_each, &args,
 				  set->n, see_counted, counting);
 }
@@ -213,8 +212,7 @@ BudgetShare(const BudgetSet *set, int64 hold, bool new, Credits amount)
 	if (set->n == 0)
 		return;
 	args = BudgetKeys(set);
-	SqlArgCredits(&args, amount);
-	SqlArgInt8(&args, hold);
+	SqlAdd(&args, SqlArgCredits(amount), SqlArgInt8(hold));
 	(void) SqlRun(new ? &shares_insert : &shares_take, &args);
 }
 
@@ -286,7 +284,7 @@ take_counts(const BudgetSet *set, Credits amount)
 		return;
 	}
 	args = BudgetKeys(&whole);
-	SqlArgCredits(&args, amount);
+	SqlAdd(&args, SqlArgCredits(amount));
 	Ensure(SqlRun(&counts_take, &args).n == (uint64) whole.n,
 		   "A budget's counter is missing.");
 }

@@ -71,7 +71,7 @@ BudgetOwn(const AccountPath *path, TimestampTz at, BudgetSet *set)
 		if (place == NULL || count->slices > 1)
 			return false;
 		args = args_of(set->org, count);
-		SqlArg(&args, PointerGetDatum(place));
+		SqlAdd(&args, SqlArg(PointerGetDatum(place)));
 		SqlEach(&count_own_lock, &args, false, see_locked, &own);
 		if (!own.found || count->spread > 0)
 			return false;
@@ -93,11 +93,10 @@ BudgetCountEach(BudgetSet *set, Credits amount, TimestampTz at)
 		Own			own = {.count = &set->counts[i], .amount = amount};
 		SqlArgs		args = args_of(set->org, own.count);
 
-		SqlArgCredits(&args, amount);
-		SqlArgTime(&args, at);
+		SqlAdd(&args, SqlArgCredits(amount), SqlArgTime(at));
 		if (place != NULL)
 		{
-			SqlArg(&args, PointerGetDatum(place));
+			SqlAdd(&args, SqlArg(PointerGetDatum(place)));
 			SqlEach(&count_own, &args, false, see_counted_at, &own);
 			args.n--;
 		}
@@ -124,13 +123,9 @@ key_of(const char *org, const BudgetCount *count)
 static SqlArgs
 args_of(const char *org, const BudgetCount *count)
 {
-	SqlArgs		args = {0};
-
-	SqlArgText(&args, org);
-	SqlArgText(&args, count->account);
-	SqlArgText(&args, count->period);
-	SqlArgTime(&args, count->period_start);
-	return args;
+	return *SQL_ARGS(SqlArgText(org), SqlArgText(count->account),
+					 SqlArgText(count->period),
+					 SqlArgTime(count->period_start));
 }
 
 static bool

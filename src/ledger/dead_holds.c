@@ -115,15 +115,12 @@ bool
 LedgerReclaimFree(const char *org)
 {
 	TimestampTz now = ClockNow();
-	SqlArgs		args = {0};
 	SqlResult	rows;
 	bool		any = false;
 
 	if (!any_dead(org))
 		return false;
-	SqlArgText(&args, org);
-	SqlArgTime(&args, now);
-	rows = SqlRun(&dead_lock_free, &args);
+	rows = SqlRun(&dead_lock_free, SQL_ARGS(SqlArgText(org), SqlArgTime(now)));
 	for (uint64 i = 0; i < rows.n; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -144,18 +141,16 @@ reclaim(const AccountPath *path, const Purpose *purpose, Credits amount,
 	int64	   *ids;
 	int			dead = 0;
 	LockedBuckets locked = {-1, NULL, NULL};
-	SqlArgs		args = {0};
 	SqlResult	rows = {0};
 
 	if (any_dead(path->org) &&
 		(LedgerAvailable(path, purpose, now) < amount ||
 		 BudgetShort(path, amount, now)))
 	{
-		SqlArgText(&args, path->org);
-		SqlArgTime(&args, now);
 		/* this hold may be dead, and is locked: then wait for no other */
 		rows = SqlRun(nalso > 0 && also->job == 0 ? &dead_lock_free :
-					  &dead_lock, &args);
+					  &dead_lock,
+					  SQL_ARGS(SqlArgText(path->org), SqlArgTime(now)));
 	}
 	ids = palloc(sizeof(int64) * (rows.n + nalso + 1));
 	for (uint64 i = 0; i < rows.n; i++)
@@ -193,15 +188,13 @@ lock_buckets(const AccountPath *path, const int64 *holds, int n,
 {
 	LockedBuckets locked = {0, palloc(sizeof(int64) * 8), NULL};
 	int			size = 8;
-	SqlArgs		args = {0};
 	Portal		portal;
 
-	SqlArgText(&args, path->org);
-	SqlArgTextArray(&args, path->accounts, path->n);
-	SqlArgTime(&args, at);
-	SqlArgInt8Array(&args, holds, n);
-	SqlArgInt8(&args, bucket);
-	portal = SqlCursor(&bucket_lock_all, &args);
+	portal = SqlCursor(&bucket_lock_all,
+					   SQL_ARGS(SqlArgText(path->org),
+								SqlArgTextArray(path->accounts, path->n),
+								SqlArgTime(at), SqlArgInt8Array(holds, n),
+								SqlArgInt8(bucket)));
 	while (true)
 	{
 		SqlResult	row = SqlFetch(portal);
@@ -227,11 +220,8 @@ lock_buckets(const AccountPath *path, const int64 *holds, int n,
 static bool
 any_dead(const char *org)
 {
-	SqlArgs		args = {0};
-
-	SqlArgText(&args, org);
-	SqlArgTime(&args, ClockNow());
-	return SqlRun(&dead_exists, &args).n > 0;
+	return SqlRun(&dead_exists,
+				  SQL_ARGS(SqlArgText(org), SqlArgTime(ClockNow()))).n > 0;
 }
 
 /*

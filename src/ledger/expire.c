@@ -47,16 +47,14 @@ static void audit_swept(SqlResult sums, TimestampTz at);
 Datum
 call_expire_credits(PG_FUNCTION_ARGS)
 {
-	SqlArgs		args = {0};
 	SqlResult	due;
 	int64		n;
 	Row			row = {0};
 
 	SqlConnect();
 	fold_spread(ClockNow());
-	SqlArgTime(&args, ClockNow());
-	SqlArgInt8(&args, EXPIRE_MOST);
-	due = SqlRun(&bucket_due, &args);
+	due = SqlRun(&bucket_due,
+				 SQL_ARGS(SqlArgTime(ClockNow()), SqlArgInt8(EXPIRE_MOST)));
 	n = SqlInt8(due, 0, 1);
 	if (n > 0)
 	{
@@ -76,12 +74,10 @@ call_expire_credits(PG_FUNCTION_ARGS)
 static void
 fold_spread(TimestampTz now)
 {
-	SqlArgs		args = {0};
 	SqlResult	due;
 
-	SqlArgTime(&args, now);
-	SqlArgInt8(&args, EXPIRE_MOST);
-	due = SqlRun(&bucket_spread, &args);
+	due = SqlRun(&bucket_spread,
+				 SQL_ARGS(SqlArgTime(now), SqlArgInt8(EXPIRE_MOST)));
 	for (uint64 i = 0; i < due.n; i++)
 	{
 		char	   *org = SqlText(due, i, 1);

@@ -175,12 +175,10 @@ HoldTryRelease(Hold *hold, const Cause *cause, Returned *returned,
 bool
 HoldLock(const char *org, int64 id, bool wait, Hold *hold)
 {
-	SqlArgs		args = {0};
 	SqlResult	row;
 
-	SqlArgText(&args, org);
-	SqlArgInt8(&args, id);
-	row = SqlRun(wait ? &hold_lock : &hold_lock_free, &args);
+	row = SqlRun(wait ? &hold_lock : &hold_lock_free,
+				 SQL_ARGS(SqlArgText(org), SqlArgInt8(id)));
 	if (row.n == 0)
 		return false;
 	hold->org = org;
@@ -220,22 +218,18 @@ HoldFrom(SqlResult rows, uint64 i, int column, Hold *hold)
 void
 HoldUpdate(const Hold *hold)
 {
-	SqlArgs		args = {0};
-
-	SqlArgText(&args, hold->org);
-	SqlArgInt8(&args, hold->hold);
-	SqlArgCredits(&args, hold->drawn);
-	SqlArgCredits(&args, hold->held);
-	SqlArgCredits(&args, hold->captured);
-	SqlArgCredits(&args, hold->released);
-	SqlArgCredits(&args, hold->lapsed);
-	if (HoldIsOpen(hold))
-		SqlArgNull(&args);
-	else
-		SqlArgTime(&args, hold->closed_at);
-	SqlArgBool(&args, hold->sliced);
-	SqlArgBool(&args, hold->counted);
-	Ensure(SqlRun(&hold_update, &args).n == 1, "A hold is missing.");
+	Ensure(SqlRun(&hold_update,
+				  SQL_ARGS(SqlArgText(hold->org), SqlArgInt8(hold->hold),
+						   SqlArgCredits(hold->drawn),
+						   SqlArgCredits(hold->held),
+						   SqlArgCredits(hold->captured),
+						   SqlArgCredits(hold->released),
+						   SqlArgCredits(hold->lapsed),
+						   HoldIsOpen(hold) ? SqlArgNull() :
+						   SqlArgTime(hold->closed_at),
+						   SqlArgBool(hold->sliced),
+						   SqlArgBool(hold->counted))).n == 1,
+		   "A hold is missing.");
 }
 
 /*
@@ -245,7 +239,6 @@ HoldUpdate(const Hold *hold)
 static int
 lock_parts(const Hold *hold, bool wait, HoldPart **parts)
 {
-	SqlArgs		args = {0};
 	SqlResult	rows;
 	Credits		sum = 0;
 
@@ -255,10 +248,9 @@ lock_parts(const Hold *hold, bool wait, HoldPart **parts)
 		if (only_part(hold, *parts))
 			return lock_bucket(hold, wait, *parts) ? 1 : -1;
 	}
-	SqlArgText(&args, hold->org);
-	SqlArgInt8(&args, hold->hold);
 	rows = SqlRun(hold->sliced ? &parts_read :
-				  wait ? &parts_lock : &parts_lock_free, &args);
+				  wait ? &parts_lock : &parts_lock_free,
+				  SQL_ARGS(SqlArgText(hold->org), SqlArgInt8(hold->hold)));
 	*parts = palloc(sizeof(HoldPart) * Max(rows.n, 1));
 	for (uint64 i = 0; i < rows.n; i++)
 	{
@@ -291,12 +283,10 @@ lock_parts(const Hold *hold, bool wait, HoldPart **parts)
 static bool
 only_part(const Hold *hold, HoldPart *part)
 {
-	SqlArgs		args = {0};
 	SqlResult	rows;
 
-	SqlArgText(&args, hold->org);
-	SqlArgInt8(&args, hold->hold);
-	rows = SqlRun(&parts_held, &args);
+	rows = SqlRun(&parts_held,
+				  SQL_ARGS(SqlArgText(hold->org), SqlArgInt8(hold->hold)));
 	if (rows.n != 1)
 	{
 		SqlFree(&rows);
@@ -317,12 +307,10 @@ only_part(const Hold *hold, HoldPart *part)
 static bool
 lock_bucket(const Hold *hold, bool wait, HoldPart *part)
 {
-	SqlArgs		args = {0};
 	SqlResult	row;
 
-	SqlArgText(&args, hold->org);
-	SqlArgInt8(&args, part->bucket);
-	row = SqlRun(wait ? &bucket_lock : &bucket_lock_free, &args);
+	row = SqlRun(wait ? &bucket_lock : &bucket_lock_free,
+				 SQL_ARGS(SqlArgText(hold->org), SqlArgInt8(part->bucket)));
 	if (row.n == 0)
 	{
 		Ensure(!wait, "A hold's bucket is missing.");

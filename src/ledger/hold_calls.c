@@ -547,11 +547,9 @@ refuse(int64 id, const char *why, const char *hint)
 static void
 set_end(const Hold *hold, Credits uncollected)
 {
-	SqlArgs		args = {0};
-
-	SqlArgText(&args, hold->org);
-	SqlArgInt8(&args, hold->hold);
-	SqlArgTime(&args, hold->expires_at);
-	SqlArgCredits(&args, uncollected);
-	Ensure(SqlRun(&hold_end, &args).n == 1, "A hold is missing.");
+	Ensure(SqlRun(&hold_end,
+				  SQL_ARGS(SqlArgText(hold->org), SqlArgInt8(hold->hold),
+						   SqlArgTime(hold->expires_at),
+						   SqlArgCredits(uncollected))).n == 1,
+		   "A hold is missing.");
 }

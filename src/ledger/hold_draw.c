@@ -329,7 +329,7 @@ LedgerPlanSlice(HoldDraw *draw, int64 hold)
 	if (missing == 0)
 		return true;
 	args = MayPayArgs(draw->path, draw->purpose, draw->at);
-	SqlArgInt8(&args, hold);
+	SqlAdd(&args, SqlArgInt8(hold));
 	rows = SqlRun(&slice_look, &args);
 	for (uint64 i = 0; i < rows.n && missing > 0; i++)
 	{
@@ -393,27 +393,25 @@ LedgerTakePlanned(HoldDraw *draw)
 static bool
 lock_planned(const HoldDraw *draw, HoldDrawPart *part)
 {
-	SqlArgs		args = {0};
 	SqlResult	row;
+	SqlArgs    *args = SQL_ARGS(SqlArgText(draw->path->org),
+								SqlArgInt8(part->bucket));
 
-	SqlArgText(&args, draw->path->org);
-	SqlArgInt8(&args, part->bucket);
 	if (part->slice > 0)
 	{
-		SqlArgInt4(&args, part->slice);
-		SqlArgInt4(&args, part->spread);
-		SqlArgCredits(&args, part->amount);
-		row = SqlRun(&slice_lock_free, &args);
+		SqlAdd(args, SqlArgInt4(part->slice), SqlArgInt4(part->spread),
+			   SqlArgCredits(part->amount));
+		row = SqlRun(&slice_lock_free, args);
 		if (row.n == 1)
 			part->slice = SqlInt4(row, 0, 2);
 		else if (draw->wait)
 		{
-			args.n -= 2;
-			row = SqlRun(&slice_lock, &args);
+			args->n -= 2;
+			row = SqlRun(&slice_lock, args);
 		}
 	}
 	else
-		row = SqlRun(draw->wait ? &bucket_lock : &bucket_lock_free, &args);
+		row = SqlRun(draw->wait ? &bucket_lock : &bucket_lock_free, args);
 	return row.n == 1 && SqlCredits(row, 0, 1) >= part->amount;
 }
 
@@ -459,23 +457,16 @@ SqlArgs
 MayPayArgs(const AccountPath *path, const Purpose *purpose, TimestampTz at)
 {
 	bool		plain = purpose->job == 0;
-	SqlArgs		args = {0};
 
-	SqlArgText(&args, path->org);
-	SqlArgTextArray(&args, path->accounts, path->n);
-	SqlArgTime(&args, at);
-	if (purpose->any)
-		SqlArgNull(&args);
-	else
-		SqlArgBool(&args, plain);
-	SqlArgTextArray(&args, purpose->gpu_types, purpose->ntypes);
-	SqlArgText(&args, plain ? "" : purpose->tier);
-	SqlArgText(&args, plain ? "" : purpose->pool);
-	if (purpose->locked == NULL)
-		SqlArgNull(&args);
-	else
-		SqlArgInt8Array(&args, purpose->locked->ids, purpose->locked->n);
-	return args;
+	return *SQL_ARGS(SqlArgText(path->org),
+					 SqlArgTextArray(path->accounts, path->n), SqlArgTime(at),
+					 purpose->any ? SqlArgNull() : SqlArgBool(plain),
+					 SqlArgTextArray(purpose->gpu_types, purpose->ntypes),
+					 SqlArgText(plain ? "" : purpose->tier),
+					 SqlArgText(plain ? "" : purpose->pool),
+					 purpose->locked == NULL ? SqlArgNull() :
+					 SqlArgInt8Array(purpose->locked->ids,
+									 purpose->locked->n));
 }
 
 /*
@@ -574,12 +565,9 @@ share_cap(HoldDraw *draw, int64 bucket, Numeric max_share)
 static Credits
 drawn(SqlStatement *statement, const char *org, int64 owner, int64 bucket)
 {
-	SqlArgs		args = {0};
-
-	SqlArgText(&args, org);
-	SqlArgInt8(&args, owner);
-	SqlArgInt8(&args, bucket);
-	return SqlCredits(SqlRun(statement, &args), 0, 1);
+	return SqlCredits(SqlRun(statement,
+							 SQL_ARGS(SqlArgText(org), SqlArgInt8(owner),
+									  SqlArgInt8(bucket))), 0, 1);
 }
 
 /*
@@ -610,11 +598,11 @@ select_first(const AccountPath *path, const Purpose *purpose, TimestampTz at,
 			 SelectedBucket *first)
 {
 	selection	selection = {.purpose = purpose, .at = at};
-	SqlArgs		args = {0};
 
-	SqlArgText(&args, path->org);
-	SqlArgTextArray(&args, path->accounts, path->n);
-	SqlEach(&bucket_look, &args, false, see, &selection);
+	SqlEach(&bucket_look,
+			SQL_ARGS(SqlArgText(path->org),
+					 SqlArgTextArray(path->accounts, path->n)), false, see,
+			&selection);
 	*first = selection.first;
 	return selection.found;
 }
@@ -631,7 +619,6 @@ select_own(const AccountPath *path, const Purpose *purpose,
 	int			n = selection.n_own = OwnList(path->org, selection.own);
 	int64		ends[OWN_MOST + 2];
 	Datum		places[OWN_MOST];
-	SqlArgs		args = {0};
 
 	if (n == 0)
 		return false;
@@ -642,12 +629,13 @@ select_own(const AccountPath *path, const Purpose *purpose,
 		places[i] = PointerGetDatum(&selection.own[i].place);
 	}
 	ends[n + 1] = PG_INT64_MAX;
-	SqlArgText(&args, path->org);
-	SqlArgTextArray(&args, path->accounts, path->n);
-	SqlArgInt8Array(&args, ends, n + 1);
-	SqlArgInt8Array(&args, ends + 1, n + 1);
-	SqlArgArray(&args, places, NULL, n, TIDOID);
-	SqlEach(&bucket_look_own, &args, false, see_own, &selection);
+	SqlEach(&bucket_look_own,
+			SQL_ARGS(SqlArgText(path->org),
+					 SqlArgTextArray(path->accounts, path->n),
+					 SqlArgInt8Array(ends, n + 1),
+					 SqlArgInt8Array(ends + 1, n + 1),
+					 SqlArgArray(places, NULL, n, TIDOID)), false, see_own,
+			&selection);
 	if (selection.seen_own < n)
 	{
 		OwnForget();

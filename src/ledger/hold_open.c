@@ -449,11 +449,9 @@ write_hold(HoldOpening *opening, bool taken)
 static int32
 last_part(const Hold *hold)
 {
-	SqlArgs		args = {0};
-
-	SqlArgText(&args, hold->org);
-	SqlArgInt8(&args, hold->hold);
-	return SqlInt4(SqlRun(&part_last, &args), 0, 1);
+	return SqlInt4(SqlRun(&part_last,
+						  SQL_ARGS(SqlArgText(hold->org),
+								   SqlArgInt8(hold->hold))), 0, 1);
 }
 
 static void

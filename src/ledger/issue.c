@@ -75,7 +75,7 @@ static pg_attribute_noreturn() void refuse_policy(const char *word,
 												  const char *why);
 static void resolve_times(Issue *issue, TimestampTz now);
 static int64 insert_bucket(const Issue *issue, TimestampTz now);
-static void arg_names(SqlArgs *args, const Names *names);
+static NullableDatum names_arg(const Names *names);
 
 Datum
 call_issue(PG_FUNCTION_ARGS)
@@ -182,41 +182,31 @@ resolve_times(Issue *issue, TimestampTz now)
 static int64
 insert_bucket(const Issue *issue, TimestampTz now)
 {
-	SqlArgs		args = {0};
-
-	SqlArgText(&args, issue->org);
-	SqlArgText(&args, issue->account);
-	SqlArgText(&args, issue->kind);
-	SqlArgInt4(&args, issue->priority);
-	SqlArgTime(&args, issue->effective_at);
-	if (issue->expires_at == DT_NOBEGIN)
-		SqlArgNull(&args);
-	else
-		SqlArgTime(&args, issue->expires_at);
-	arg_names(&args, &issue->policy.gpu_types);
-	arg_names(&args, &issue->policy.tiers);
-	arg_names(&args, &issue->policy.pools);
-	if (issue->policy.has_max_per_job)
-		SqlArgCredits(&args, issue->policy.max_per_job);
-	else
-		SqlArgNull(&args);
-	if (issue->policy.max_share)
-		SqlArg(&args, NumericGetDatum(issue->policy.max_share));
-	else
-		SqlArgNull(&args);
-	SqlArgJson(&args, issue->policy_json);
-	SqlArgText(&args, issue->memo);
-	SqlArgTime(&args, now);
-	return SqlInt8(SqlRun(&bucket_insert, &args), 0, 1);
+	return SqlInt8(SqlRun(&bucket_insert,
+						  SQL_ARGS(SqlArgText(issue->org),
+								   SqlArgText(issue->account),
+								   SqlArgText(issue->kind),
+								   SqlArgInt4(issue->priority),
+								   SqlArgTime(issue->effective_at),
+								   SqlArgTimeOrNull(issue->expires_at),
+								   names_arg(&issue->policy.gpu_types),
+								   names_arg(&issue->policy.tiers),
+								   names_arg(&issue->policy.pools),
+								   issue->policy.has_max_per_job ?
+								   SqlArgCredits(issue->policy.max_per_job) :
+								   SqlArgNull(),
+								   issue->policy.max_share ?
+								   SqlArg(NumericGetDatum(issue->policy.max_share)) : SqlArgNull(),
+								   SqlArgJson(issue->policy_json),
+								   SqlArgText(issue->memo),
+								   SqlArgTime(now))), 0, 1);
 }
 
-static void
-arg_names(SqlArgs *args, const Names *names)
+static NullableDatum
+names_arg(const Names *names)
 {
-	if (names->n < 0)
-		SqlArgNull(args);
-	else
-		SqlArgTextArray(args, names->names, names->n);
+	return names->n < 0 ? SqlArgNull() :
+		SqlArgTextArray(names->names, names->n);
 }
 
 /*

@@ -75,11 +75,8 @@ static pg_attribute_noreturn() void refuse_limits(void);
 void
 AccountLimitsLock(const char *org, const char *account)
 {
-	SqlArgs		args = {0};
-
-	SqlArgText(&args, org);
-	SqlArgText(&args, account);
-	(void) SqlRun(&account_lock, &args);
+	(void) SqlRun(&account_lock,
+				  SQL_ARGS(SqlArgText(org), SqlArgText(account)));
 }
 
 /*
@@ -88,11 +85,8 @@ AccountLimitsLock(const char *org, const char *account)
 void
 AccountLimitsKeep(const char *org, const char *account)
 {
-	SqlArgs		args = {0};
-
-	SqlArgText(&args, org);
-	SqlArgText(&args, account);
-	(void) SqlRun(&limits_keep, &args);
+	(void) SqlRun(&limits_keep,
+				  SQL_ARGS(SqlArgText(org), SqlArgText(account)));
 }
 
 /*

@@ -225,8 +225,6 @@ static void insert_entries(const Posting *posting, int first, int n);
 static void add_to_bucket(const Posting *posting, int first);
 static void insert_part(const Posting *posting, const Move *move);
 static void change_part(const Posting *posting, int first);
-static void arg_id(SqlArgs *args, int64 id);
-static void arg_number(SqlArgs *args, int32 number);
 static void change_bucket(const char *org, int64 bucket, SqlArgs *args);
 static void note_own(const char *org, int64 bucket);
 static void own_begin(void);
@@ -284,13 +282,10 @@ LedgerCompartment(Compartment compartment)
 bool
 LedgerTake(const char *org, int64 bucket, Credits amount, Datum credited_total)
 {
-	SqlArgs		args = {0};
-
-	SqlArgText(&args, org);
-	SqlArgInt8(&args, bucket);
-	SqlArgCredits(&args, amount);
-	SqlArg(&args, credited_total);
-	return SqlRun(&bucket_take, &args).n == 1;
+	return SqlRun(&bucket_take,
+				  SQL_ARGS(SqlArgText(org), SqlArgInt8(bucket),
+						   SqlArgCredits(amount),
+						   SqlArg(credited_total))).n == 1;
 }
 
 /*
@@ -301,15 +296,12 @@ TakeStatus
 LedgerTakeSlice(const char *org, int64 bucket, int32 spread, int32 *slice,
 				Credits amount)
 {
-	SqlArgs		args = {0};
 	SqlResult	row;
 
-	SqlArgText(&args, org);
-	SqlArgInt8(&args, bucket);
-	SqlArgInt4(&args, *slice);
-	SqlArgInt4(&args, spread);
-	SqlArgCredits(&args, amount);
-	row = SqlRun(&slice_take, &args);
+	row = SqlRun(&slice_take,
+				 SQL_ARGS(SqlArgText(org), SqlArgInt8(bucket),
+						  SqlArgInt4(*slice), SqlArgInt4(spread),
+						  SqlArgCredits(amount)));
 	if (row.n == 0)
 		return TAKE_BUSY;
 	*slice = SqlInt4(row, 0, 1);
@@ -323,62 +315,39 @@ void
 LedgerOpen(const Hold *hold, const Posting *posting, const BudgetSet *budgets)
 {
 	const Move *move = posting->moves;
-	SqlArgs		args = {0};
+	SqlArgs    *args = SQL_ARGS(SqlArgText(hold->org), SqlArgInt8(hold->hold),
+								SqlArgText(hold->account),
+								SqlArgInt8OrNull(hold->job),
+								SqlArgCredits(hold->drawn),
+								hold->job == 0 ? SqlArgTime(hold->expires_at) :
+								SqlArgNull(), SqlArgTime(posting->at),
+								SqlArgBool(hold->sliced),
+								TraceArg(hold->trace),
+								SqlArgBool(hold->counted));
 
-	SqlArgText(&args, hold->org);
-	SqlArgInt8(&args, hold->hold);
-	SqlArgText(&args, hold->account);
-	arg_id(&args, hold->job);
-	SqlArgCredits(&args, hold->drawn);
-	if (hold->job == 0)
-		SqlArgTime(&args, hold->expires_at);
-	else
-		SqlArgNull(&args);
-	SqlArgTime(&args, posting->at);
-	SqlArgBool(&args, hold->sliced);
-	TraceArg(&args, hold->trace);
-	SqlArgBool(&args, hold->counted);
 	if (posting->n != 1)
 	{
-		(void) SqlRun(&hold_insert, &args);
+		(void) SqlRun(&hold_insert, args);
 		BudgetShare(budgets, hold->hold, true, hold->drawn);
 		LedgerPost(posting);
 		return;
 	}
 	Ensure(move->amount == hold->drawn && move->part == 1,
 		   "A hold is not what it draws.");
-	SqlArgInt8(&args, move->bucket);
-	SqlArgText(&args, posting->cause->operation);
-	arg_number(&args, posting->cause->attempt);
+	SqlAdd(args, SqlArgInt8(move->bucket),
+		   SqlArgText(posting->cause->operation),
+		   SqlArgInt4OrNull(posting->cause->attempt));
 	if (budgets->n > 0)
 	{
 		SqlArgs		keys = BudgetKeys(budgets);
 
 		for (int i = 1; i < keys.n; i++)
-			SqlArg(&args, keys.values[i]);
+			SqlAdd(args, keys.values[i]);
 	}
 	(void) SqlRun(budgets->n > 0 ? &hold_insert_counted : &hold_insert_whole,
-				  &args);
+				  args);
 	if (!posting->taken)
 		add_to_bucket(posting, 0);
-}
-
-static void
-arg_id(SqlArgs *args, int64 id)
-{
-	if (id == 0)
-		SqlArgNull(args);
-	else
-		SqlArgInt8(args, id);
-}
-
-static void
-arg_number(SqlArgs *args, int32 number)
-{
-	if (number == 0)
-		SqlArgNull(args);
-	else
-		SqlArgInt4(args, number);
 }
 
 /*
@@ -387,28 +356,27 @@ arg_number(SqlArgs *args, int32 number)
 static void
 insert_entries(const Posting *posting, int first, int n)
 {
-	SqlArgs		args = {0};
+	SqlArgs    *args = SQL_ARGS(SqlArgText(posting->org),
+								SqlArgTime(posting->at),
+								SqlArgText(posting->account),
+								SqlArgText(posting->cause->operation),
+								SqlArgInt8OrNull(posting->hold),
+								SqlArgInt8OrNull(posting->cause->job),
+								SqlArgInt4OrNull(posting->cause->attempt),
+								TraceArg(TraceOr(posting->trace)));
 
-	SqlArgText(&args, posting->org);
-	SqlArgTime(&args, posting->at);
-	SqlArgText(&args, posting->account);
-	SqlArgText(&args, posting->cause->operation);
-	arg_id(&args, posting->hold);
-	arg_id(&args, posting->cause->job);
-	arg_number(&args, posting->cause->attempt);
-	TraceArg(&args, TraceOr(posting->trace));
 	for (int i = first; i < first + n; i++)
 	{
 		const Move *move = &posting->moves[i];
 
 		Ensure(move->amount > 0, "A move is not of a positive amount.");
-		SqlArgInt8(&args, move->bucket);
-		SqlArgText(&args, compartment_name[move->source]);
-		SqlArgText(&args, compartment_name[move->target]);
-		SqlArgCredits(&args, move->amount);
-		arg_number(&args, move->part);
+		SqlAdd(args, SqlArgInt8(move->bucket),
+			   SqlArgText(compartment_name[move->source]),
+			   SqlArgText(compartment_name[move->target]),
+			   SqlArgCredits(move->amount));
+		SqlAdd(args, SqlArgInt4OrNull(move->part));
 	}
-	(void) SqlRun(n == 1 ? &entry_insert : &entries_insert, &args);
+	(void) SqlRun(n == 1 ? &entry_insert : &entries_insert, args);
 }
 
 /*
@@ -421,7 +389,7 @@ add_to_bucket(const Posting *posting, int first)
 	int64		bucket = posting->moves[first].bucket;
 	int32		slice = posting->moves[first].slice;
 	Credits		change[COMPARTMENTS] = {0};
-	SqlArgs		args = {0};
+	SqlArgs    *args;
 
 	for (int i = first; i < posting->n; i++)
 	{
@@ -435,23 +403,23 @@ add_to_bucket(const Posting *posting, int first)
 		change[move->target] = CreditsAdd(change[move->target],
 										  move->amount);
 	}
-	SqlArgText(&args, posting->org);
-	SqlArgInt8(&args, bucket);
+	args = SQL_ARGS(SqlArgText(posting->org), SqlArgInt8(bucket));
 	if (slice > 0)
 	{
 		Ensure(change[ISSUED] == 0 && change[REVOKED] == 0 &&
 			   change[MOVED] == 0, "A slice has no such compartment.");
-		SqlArgInt4(&args, slice);
+		SqlAdd(args, SqlArgInt4(slice));
 		for (int c = AVAILABLE; c <= EXPIRED; c++)
-			SqlArgCredits(&args, change[c]);
-		Ensure(SqlRun(&slice_add, &args).n == 1, "A slice is missing.");
+			SqlAdd(args, SqlArgCredits(change[c]));
+		Ensure(SqlRun(&slice_add, args).n == 1, "A slice is missing.");
 		return;
 	}
 	for (int c = 0; c < COMPARTMENTS; c++)
-		SqlArgCredits(&args, change[c]);
-	SqlArg(&args, NumericGetDatum(CreditsToNumeric(Max(change[AVAILABLE],
-													   0))));
-	change_bucket(posting->org, bucket, &args);
+		SqlAdd(args, SqlArgCredits(change[c]));
+	SqlAdd(args,
+		   SqlArg(NumericGetDatum(CreditsToNumeric(Max(change[AVAILABLE],
+													   0)))));
+	change_bucket(posting->org, bucket, args);
 }
 
 /*
@@ -460,14 +428,10 @@ add_to_bucket(const Posting *posting, int first)
 static void
 insert_part(const Posting *posting, const Move *move)
 {
-	SqlArgs		args = {0};
-
-	SqlArgText(&args, posting->org);
-	SqlArgInt8(&args, posting->hold);
-	SqlArgInt4(&args, move->part);
-	SqlArgInt8(&args, move->bucket);
-	SqlArgCredits(&args, move->amount);
-	(void) SqlRun(&part_insert, &args);
+	(void) SqlRun(&part_insert,
+				  SQL_ARGS(SqlArgText(posting->org), SqlArgInt8(posting->hold),
+						   SqlArgInt4(move->part), SqlArgInt8(move->bucket),
+						   SqlArgCredits(move->amount)));
 }
 
 /*
@@ -483,7 +447,6 @@ change_part(const Posting *posting, int first)
 	Credits		refunded = 0;
 	Credits		returned = 0;
 	Credits		lapsed = 0;
-	SqlArgs		args = {0};
 
 	for (int i = first; i < posting->n; i++)
 	{
@@ -505,15 +468,13 @@ change_part(const Posting *posting, int first)
 		else
 			lapsed = CreditsAdd(lapsed, move->amount);
 	}
-	SqlArgText(&args, posting->org);
-	SqlArgInt8(&args, posting->hold);
-	SqlArgInt4(&args, part);
-	SqlArgCredits(&args, held);
-	SqlArgCredits(&args, spent);
-	SqlArgCredits(&args, refunded);
-	SqlArgCredits(&args, returned);
-	SqlArgCredits(&args, lapsed);
-	Ensure(SqlRun(&part_add, &args).n == 1, "A part of a hold is missing.");
+	Ensure(SqlRun(&part_add,
+				  SQL_ARGS(SqlArgText(posting->org), SqlArgInt8(posting->hold),
+						   SqlArgInt4(part), SqlArgCredits(held),
+						   SqlArgCredits(spent), SqlArgCredits(refunded),
+						   SqlArgCredits(returned),
+						   SqlArgCredits(lapsed))).n == 1,
+		   "A part of a hold is missing.");
 }
 
 /*
@@ -522,12 +483,9 @@ change_part(const Posting *posting, int first)
 void
 LedgerClose(const char *org, int64 bucket, TimestampTz at)
 {
-	SqlArgs		args = {0};
-
-	SqlArgText(&args, org);
-	SqlArgInt8(&args, bucket);
-	SqlArgTime(&args, at);
-	Ensure(SqlRun(&bucket_close, &args).n == 1, "A bucket is missing.");
+	Ensure(SqlRun(&bucket_close,
+				  SQL_ARGS(SqlArgText(org), SqlArgInt8(bucket),
+						   SqlArgTime(at))).n == 1, "A bucket is missing.");
 }
 
 /*
@@ -538,15 +496,13 @@ LedgerClose(const char *org, int64 bucket, TimestampTz at)
 SqlResult
 LedgerSweep(Datum places, uint64 n, TimestampTz at)
 {
-	SqlArgs		args = {0};
 	SqlResult	sums;
+	SqlArgs    *args = SQL_ARGS(SqlArg(places), SqlArgTime(at),
+								TraceArg(TraceOr(NO_TRACE)));
 
-	SqlArg(&args, places);
-	SqlArgTime(&args, at);
-	TraceArg(&args, TraceOr(NO_TRACE));
-	sums = SqlRun(&entry_sweep, &args);
-	args.n--;
-	Ensure(SqlRun(&bucket_sweep, &args).n == n,
+	sums = SqlRun(&entry_sweep, args);
+	args->n--;
+	Ensure(SqlRun(&bucket_sweep, args).n == n,
 		   "A bucket moved under its lock.");
 	return sums;
 }
@@ -557,12 +513,9 @@ LedgerSweep(Datum places, uint64 n, TimestampTz at)
 void
 LedgerSetSlices(const char *org, int64 bucket, int32 n)
 {
-	SqlArgs		args = {0};
-
-	SqlArgText(&args, org);
-	SqlArgInt8(&args, bucket);
-	SqlArgInt4(&args, n);
-	Ensure(SqlRun(&slices_set, &args).n == 1, "A bucket is missing.");
+	Ensure(SqlRun(&slices_set,
+				  SQL_ARGS(SqlArgText(org), SqlArgInt8(bucket),
+						   SqlArgInt4(n))).n == 1, "A bucket is missing.");
 }
 
 /*
@@ -572,11 +525,10 @@ LedgerSetSlices(const char *org, int64 bucket, int32 n)
 void
 LedgerFold(const char *org, int64 bucket)
 {
-	SqlArgs		args = {0};
-
-	SqlArgText(&args, org);
-	SqlArgInt8(&args, bucket);
-	Ensure(SqlRun(&slices_fold, &args).n == 1, "A bucket is missing.");
+	Ensure(SqlRun(&slices_fold,
+				  SQL_ARGS(SqlArgText(org),
+						   SqlArgInt8(bucket))).n == 1,
+		   "A bucket is missing.");
 }
 
 /*
@@ -587,20 +539,16 @@ LedgerFold(const char *org, int64 bucket)
 void
 LedgerSpread(const char *org, int64 bucket, int32 n, Credits share, bool anew)
 {
-	SqlArgs		args = {0};
+	SqlArgs    *args = SQL_ARGS(SqlArgText(org), SqlArgInt8(bucket));
 
-	SqlArgText(&args, org);
-	SqlArgInt8(&args, bucket);
 	if (anew)
-		SqlArgInt4(&args, n);
-	SqlArgCredits(&args, share);
-	Ensure(SqlRun(anew ? &slices_make : &slices_even, &args).n == (uint64) n,
+		SqlAdd(args, SqlArgInt4(n));
+	SqlAdd(args, SqlArgCredits(share));
+	Ensure(SqlRun(anew ? &slices_make : &slices_even, args).n == (uint64) n,
 		   "A slice is missing.");
-	args = (SqlArgs){0};
-	SqlArgText(&args, org);
-	SqlArgInt8(&args, bucket);
-	SqlArgInt4(&args, n);
-	Ensure(SqlRun(&bucket_lend, &args).n == 1, "A bucket is missing.");
+	Ensure(SqlRun(&bucket_lend,
+				  SQL_ARGS(SqlArgText(org), SqlArgInt8(bucket),
+						   SqlArgInt4(n))).n == 1, "A bucket is missing.");
 }
 
 /*
@@ -624,7 +572,7 @@ change_bucket(const char *org, int64 bucket, SqlArgs *args)
 	place = PlaceFind(key);
 	if (place != NULL)
 	{
-		SqlArg(args, PointerGetDatum(place));
+		SqlAdd(args, SqlArg(PointerGetDatum(place)));
 		row = SqlRun(&bucket_add_own, args);
 		args->n--;
 	}
@@ -714,13 +662,9 @@ compare_own(const void *a, const void *b)
 void
 SpendAdd(const Hold *hold, Credits spent, TimestampTz at)
 {
-	SqlArgs		args = {0};
-
-	SqlArgText(&args, hold->org);
-	SqlArgText(&args, hold->account);
-	SqlArgCredits(&args, spent);
-	SqlArgTime(&args, at);
-	(void) SqlRun(&spend_insert, &args);
+	(void) SqlRun(&spend_insert,
+				  SQL_ARGS(SqlArgText(hold->org), SqlArgText(hold->account),
+						   SqlArgCredits(spent), SqlArgTime(at)));
 	CountSpend(spent);
 	if (spent > 0)
 		AlertSpend(hold->org, hold->account, at);

@@ -103,12 +103,11 @@ HoldsRefund(Hold *holds, int n, const Cause *cause, Credits amount,
 static Credits
 take_share(Share *share, Credits amount)
 {
-	SqlArgs		args = {0};
 	SqlResult	rows;
 
-	SqlArgText(&args, share->hold->org);
-	SqlArgInt8(&args, share->hold->hold);
-	rows = SqlRun(&parts_spent, &args);
+	rows = SqlRun(&parts_spent,
+				  SQL_ARGS(SqlArgText(share->hold->org),
+						   SqlArgInt8(share->hold->hold)));
 	share->amount = 0;
 	share->n = 0;
 	share->moves = palloc(sizeof(Move) * Max(rows.n, 1));
@@ -158,7 +157,6 @@ aim(const char *org, Share *shares, int n, TimestampTz *at)
 {
 	int			nbuckets = 0;
 	int64	   *buckets;
-	SqlArgs		args = {0};
 	Portal		portal;
 
 	for (int i = 0; i < n; i++)
@@ -169,9 +167,9 @@ aim(const char *org, Share *shares, int n, TimestampTz *at)
 		for (int j = 0; j < shares[i].n; j++)
 			buckets[nbuckets++] = shares[i].moves[j].bucket;
 
-	SqlArgText(&args, org);
-	SqlArgInt8Array(&args, buckets, nbuckets);
-	portal = SqlCursor(&buckets_lock, &args);
+	portal = SqlCursor(&buckets_lock,
+					   SQL_ARGS(SqlArgText(org),
+								SqlArgInt8Array(buckets, nbuckets)));
 	while (true)
 	{
 		SqlResult	row = SqlFetch(portal);
@@ -226,15 +224,14 @@ finish_share(Share *share, const Cause *cause, TimestampTz at)
 		.cause = cause, .hold = hold->hold, .at = at, .trace = hold->trace,
 		.n = share->n,
 		.moves = share->moves};
-	SqlArgs		args = {0};
 
 	LedgerPost(&posting);
 	BudgetRefund(hold, &share->budgets, share->amount);
 
 	hold->captured -= share->amount;
-	SqlArgText(&args, hold->org);
-	SqlArgInt8(&args, hold->hold);
-	SqlArgCredits(&args, share->amount);
-	Ensure(SqlRun(&hold_refunded, &args).n == 1, "A hold is missing.");
+	Ensure(SqlRun(&hold_refunded,
+				  SQL_ARGS(SqlArgText(hold->org), SqlArgInt8(hold->hold),
+						   SqlArgCredits(share->amount))).n == 1,
+		   "A hold is missing.");
 	SpendAdd(hold, -share->amount, at);
 }

@@ -142,13 +142,11 @@ carry_out(Refund *refund, Hold *holds, int n, int64 job)
 static int
 lock_job_holds(const Refund *refund, Hold **holds)
 {
-	SqlArgs		args = {0};
 	SqlResult	rows;
 	int			n = 0;
 
-	SqlArgText(&args, refund->org);
-	SqlArgInt8(&args, refund->id);
-	rows = SqlRun(&job_holds, &args);
+	rows = SqlRun(&job_holds,
+				  SQL_ARGS(SqlArgText(refund->org), SqlArgInt8(refund->id)));
 	if (rows.n == 0)
 		NotFoundJob(refund->id);
 	for (uint64 i = 0; i < rows.n; i++)

@@ -116,13 +116,11 @@ call_revoke(PG_FUNCTION_ARGS)
 static void
 release_dead(const char *org, int64 id)
 {
-	SqlArgs		args = {0};
 	SqlResult	row;
 
-	SqlArgText(&args, org);
-	SqlArgInt8(&args, id);
-	SqlArgTime(&args, ClockNow());
-	row = SqlRun(&bucket_dead, &args);
+	row = SqlRun(&bucket_dead,
+				 SQL_ARGS(SqlArgText(org), SqlArgInt8(id),
+						  SqlArgTime(ClockNow())));
 	if (row.n > 0 && SqlBool(row, 0, 2))
 	{
 		AccountPath path = {.org = org, .n = 1,
@@ -138,13 +136,10 @@ release_dead(const char *org, int64 id)
 static void
 lock_bucket(const char *org, int64 id, RevokedBucket *bucket)
 {
-	SqlArgs		args = {0};
 	SqlResult	row;
 	Credits		in_slices;
 
-	SqlArgText(&args, org);
-	SqlArgInt8(&args, id);
-	row = SqlRun(&bucket_lock, &args);
+	row = SqlRun(&bucket_lock, SQL_ARGS(SqlArgText(org), SqlArgInt8(id)));
 	if (row.n == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_GPUCREDIT_NO_BUCKET),
@@ -172,14 +167,11 @@ lock_bucket(const char *org, int64 id, RevokedBucket *bucket)
 static TimestampTz
 instant_after(const char *org, int64 id, TimestampTz now)
 {
-	SqlArgs		args = {0};
 	SqlResult	row;
 	TimestampTz last;
 
-	SqlArgText(&args, org);
-	SqlArgInt8(&args, id);
-	SqlArgTime(&args, now);
-	row = SqlRun(&bucket_last, &args);
+	row = SqlRun(&bucket_last,
+				 SQL_ARGS(SqlArgText(org), SqlArgInt8(id), SqlArgTime(now)));
 	last = SqlTimeOr(row, 0, 1, now);
 	SqlFree(&row);
 	return Max(now, last);

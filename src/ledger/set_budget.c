@@ -108,32 +108,28 @@ call_set_budget(PG_FUNCTION_ARGS)
 	AccountPath path = AccountParse(org, account);
 	AuditRow	audit = {.org = org, .account = account,
 		.operation = "set_budget", .decision = remove ? "removed" : "set"};
-	SqlArgs		args = {0};
+	SqlArgs    *args;
 
 	check_alerts(fcinfo);
 	SqlConnect();
 	(void) AccountSuspended(&path);
 	AccountLimitsLock(org, account);
 	audit.at = ClockNow();
-	SqlArgText(&args, org);
-	SqlArgText(&args, account);
-	SqlArgText(&args, period);
+	args = SQL_ARGS(SqlArgText(org), SqlArgText(account), SqlArgText(period));
 	if (remove)
 	{
-		if (SqlRun(&budget_delete, &args).n > 0)
+		if (SqlRun(&budget_delete, args).n > 0)
 			log_budget(org, account, period, audit.at, NULL, hard);
 		BudgetFold(org, account, period, true);
-		(void) SqlRun(&counts_delete, &args);
+		(void) SqlRun(&counts_delete, args);
 		/* also of the holds whose counters the statement above waited for */
-		(void) SqlRun(&shares_delete, &args);
+		(void) SqlRun(&shares_delete, args);
 	}
 	else
 	{
-		SqlArgCredits(&args, amount);
-		SqlArgBool(&args, hard);
-		SqlArg(&args, PG_GETARG_DATUM(5));
-		SqlArgTime(&args, audit.at);
-		(void) SqlRun(&budget_upsert, &args);
+		SqlAdd(args, SqlArgCredits(amount), SqlArgBool(hard),
+			   SqlArg(PG_GETARG_DATUM(5)), SqlArgTime(audit.at));
+		(void) SqlRun(&budget_upsert, args);
 		log_budget(org, account, period, audit.at, &amount, hard);
 		BudgetFold(org, account, period, false);
 		alert_of_taken(org, account, audit.at);
@@ -154,19 +150,14 @@ static void
 log_budget(const char *org, const char *account, const char *period,
 		   TimestampTz at, const Credits *amount, bool hard)
 {
-	SqlArgs		args = {0};
+	SqlArgs    *args = SQL_ARGS(SqlArgText(org), SqlArgText(account),
+								SqlArgText(period));
 
-	SqlArgText(&args, org);
-	SqlArgText(&args, account);
-	SqlArgText(&args, period);
-	(void) SqlRun(&budget_logged, &args);
-	SqlArgTime(&args, at);
-	if (amount == NULL)
-		SqlArgNull(&args);
-	else
-		SqlArgCredits(&args, *amount);
-	SqlArgBool(&args, hard);
-	(void) SqlRun(&budget_log, &args);
+	(void) SqlRun(&budget_logged, args);
+	SqlAdd(args, SqlArgTime(at),
+		   amount == NULL ? SqlArgNull() : SqlArgCredits(*amount),
+		   SqlArgBool(hard));
+	(void) SqlRun(&budget_log, args);
 }
 
 /*
@@ -175,14 +166,11 @@ log_budget(const char *org, const char *account, const char *period,
 static void
 alert_of_taken(const char *org, const char *account, TimestampTz at)
 {
-	SqlArgs		args = {0};
-
 	if (IsolationIsSerializable())
 		return;
-	SqlArgText(&args, org);
-	SqlArgText(&args, account);
-	SqlArgTime(&args, at);
-	(void) SqlRun(&alert_budgets, &args);
+	(void) SqlRun(&alert_budgets,
+				  SQL_ARGS(SqlArgText(org), SqlArgText(account),
+						   SqlArgTime(at)));
 }
 
 /*

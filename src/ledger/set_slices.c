@@ -53,14 +53,12 @@ call_set_slices(PG_FUNCTION_ARGS)
 	AccountPath path = AccountParse(org, account);
 	AuditRow	audit = {.org = org, .account = account,
 		.operation = "set_slices", .decision = "set"};
-	SqlArgs		args = {0};
 
 	SqlConnect();
 	(void) AccountSuspended(&path);
-	SqlArgText(&args, org);
-	SqlArgText(&args, account);
-	SqlArgInt4(&args, n);
-	(void) SqlRun(&account_set, &args);
+	(void) SqlRun(&account_set,
+				  SQL_ARGS(SqlArgText(org), SqlArgText(account),
+						   SqlArgInt4(n)));
 	set_budgets(org, account, n);
 	AccountLimitsKeep(org, account);
 	set_buckets(org, account, n);
@@ -79,14 +77,12 @@ call_set_slices(PG_FUNCTION_ARGS)
 static void
 set_budgets(const char *org, const char *account, int32 n)
 {
-	SqlArgs		args = {0};
+	SqlArgs    *args = SQL_ARGS(SqlArgText(org), SqlArgText(account),
+								SqlArgInt4(n));
 
-	SqlArgText(&args, org);
-	SqlArgText(&args, account);
-	SqlArgInt4(&args, n);
-	if (SqlRun(&budgets_lock, &args).n == 0)
+	if (SqlRun(&budgets_lock, args).n == 0)
 		return;
-	(void) SqlRun(&budgets_set, &args);
+	(void) SqlRun(&budgets_set, args);
 	BudgetFold(org, account, NULL, false);
 }
 
@@ -96,13 +92,11 @@ set_budgets(const char *org, const char *account, int32 n)
 static void
 set_buckets(const char *org, const char *account, int32 n)
 {
-	SqlArgs		args = {0};
 	Portal		portal;
 
-	SqlArgText(&args, org);
-	SqlArgText(&args, account);
-	SqlArgInt4(&args, n);
-	portal = SqlCursor(&buckets_other, &args);
+	portal = SqlCursor(&buckets_other,
+					   SQL_ARGS(SqlArgText(org), SqlArgText(account),
+								SqlArgInt4(n)));
 	while (true)
 	{
 		SqlResult	row = SqlFetch(portal);

@@ -170,16 +170,16 @@ batch_args(const Batch *batch)
 {
 	const char **orgs = palloc(sizeof(char *) * batch->n);
 	int64	   *holds = palloc(sizeof(int64) * batch->n);
-	SqlArgs		args = {0};
+	SqlArgs    *args;
 
 	for (int i = 0; i < batch->n; i++)
 	{
 		orgs[i] = batch->of[i]->hold.org;
 		holds[i] = batch->of[i]->hold.hold;
 	}
-	SqlArgTextArray(&args, orgs, batch->n);
-	SqlArgInt8Array(&args, holds, batch->n);
-	return args;
+	args = SQL_ARGS(SqlArgTextArray(orgs, batch->n),
+					SqlArgInt8Array(holds, batch->n));
+	return *args;
 }
 
 /*
@@ -329,7 +329,8 @@ write_holds(const Batch *batch)
 		amounts[2 * batch->n + i] = batch->of[i]->hold.lapsed;
 	}
 	for (int column = 0; column < 3; column++)
-		SqlArgCreditsArray(&args, amounts + column * batch->n, batch->n);
+		SqlAdd(&args,
+			   SqlArgCreditsArray(amounts + column * batch->n, batch->n));
 	Ensure(SqlRun(&holds_shrink, &args).n == (uint64) batch->n,
 		   "A hold is missing.");
 }
@@ -393,7 +394,6 @@ insert_entries(const Return *list, int n)
 	int32	   *numbers = palloc(sizeof(int32) * 2 * n);
 	Credits    *amounts = palloc(sizeof(Credits) * n);
 	Trace	   *traces = palloc(sizeof(Trace) * n);
-	SqlArgs		args = {0};
 
 	for (int i = 0; i < n; i++)
 	{
@@ -410,19 +410,19 @@ insert_entries(const Return *list, int n)
 		amounts[i] = list[i].move->amount;
 		traces[i] = TraceOr(posting->trace);
 	}
-	SqlArgTime(&args, list[0].posting->at);
-	SqlArgText(&args, list[0].posting->cause->operation);
-	SqlArgTextArray(&args, texts, n);
-	SqlArgTextArray(&args, texts + n, n);
-	SqlArgInt8Array(&args, ids, n);
-	SqlArgTextArray(&args, texts + 2 * n, n);
-	SqlArgCreditsArray(&args, amounts, n);
-	SqlArgInt8Array(&args, ids + n, n);
-	SqlArgInt4Array(&args, numbers, n);
-	SqlArgInt8Array(&args, ids + 2 * n, n);
-	SqlArgInt4Array(&args, numbers + n, n);
-	TraceArgArray(&args, traces, n);
-	(void) SqlRun(&entries_insert, &args);
+	(void) SqlRun(&entries_insert,
+				  SQL_ARGS(SqlArgTime(list[0].posting->at),
+						   SqlArgText(list[0].posting->cause->operation),
+						   SqlArgTextArray(texts, n),
+						   SqlArgTextArray(texts + n, n),
+						   SqlArgInt8Array(ids, n),
+						   SqlArgTextArray(texts + 2 * n, n),
+						   SqlArgCreditsArray(amounts, n),
+						   SqlArgInt8Array(ids + n, n),
+						   SqlArgInt4Array(numbers, n),
+						   SqlArgInt8Array(ids + 2 * n, n),
+						   SqlArgInt4Array(numbers + n, n),
+						   TraceArgArray(traces, n)));
 }
 
 /*
@@ -435,7 +435,6 @@ change_parts(const Return *list, int n)
 	int64	   *holds = palloc(sizeof(int64) * n);
 	int32	   *parts = palloc(sizeof(int32) * n);
 	Credits    *amounts = palloc0(sizeof(Credits) * 2 * n);
-	SqlArgs		args = {0};
 
 	for (int i = 0; i < n; i++)
 	{
@@ -446,12 +445,12 @@ change_parts(const Return *list, int n)
 		parts[i] = move->part;
 		amounts[move->target == AVAILABLE ? i : n + i] = move->amount;
 	}
-	SqlArgTextArray(&args, orgs, n);
-	SqlArgInt8Array(&args, holds, n);
-	SqlArgInt4Array(&args, parts, n);
-	SqlArgCreditsArray(&args, amounts, n);
-	SqlArgCreditsArray(&args, amounts + n, n);
-	Ensure(SqlRun(&parts_return, &args).n == (uint64) n,
+	Ensure(SqlRun(&parts_return,
+				  SQL_ARGS(SqlArgTextArray(orgs, n), SqlArgInt8Array(holds, n),
+						   SqlArgInt4Array(parts, n),
+						   SqlArgCreditsArray(amounts, n),
+						   SqlArgCreditsArray(amounts + n,
+											  n))).n == (uint64) n,
 		   "A part of a hold is missing.");
 }
 
@@ -464,7 +463,6 @@ change_buckets(Return *list, int n)
 	const char **orgs = palloc(sizeof(char *) * n);
 	int64	   *buckets = palloc(sizeof(int64) * n);
 	Credits    *changes[COMPARTMENTS];
-	SqlArgs		args = {0};
 	int			last = -1;
 
 	for (int c = 0; c < COMPARTMENTS; c++)
@@ -483,13 +481,14 @@ change_buckets(Return *list, int n)
 		changes[move->target][last] =
 			CreditsAdd(changes[move->target][last], move->amount);
 	}
-	SqlArgTextArray(&args, orgs, last + 1);
-	SqlArgInt8Array(&args, buckets, last + 1);
-	SqlArgCreditsArray(&args, changes[HELD], last + 1);
-	SqlArgCreditsArray(&args, changes[AVAILABLE], last + 1);
-	SqlArgCreditsArray(&args, changes[EXPIRED], last + 1);
-	SqlArgCreditsArray(&args, changes[REVOKED], last + 1);
-	Ensure(SqlRun(&buckets_return, &args).n == (uint64) last + 1,
+	Ensure(SqlRun(&buckets_return,
+				  SQL_ARGS(SqlArgTextArray(orgs, last + 1),
+						   SqlArgInt8Array(buckets, last + 1),
+						   SqlArgCreditsArray(changes[HELD], last + 1),
+						   SqlArgCreditsArray(changes[AVAILABLE], last + 1),
+						   SqlArgCreditsArray(changes[EXPIRED], last + 1),
+						   SqlArgCreditsArray(changes[REVOKED],
+											  last + 1))).n == (uint64) last + 1,
 		   "A bucket is missing.");
 }
 

@@ -44,16 +44,14 @@ bool
 SlicesLock(const char *org, int64 bucket, int32 spread, bool wait,
 		   Credits *available)
 {
-	SqlArgs		args = {0};
 	SqlResult	row;
 	int64		n;
 
 	*available = 0;
 	if (spread == 0)
 		return false;
-	SqlArgText(&args, org);
-	SqlArgInt8(&args, bucket);
-	row = SqlRun(wait ? &slices_lock : &slices_lock_free, &args);
+	row = SqlRun(wait ? &slices_lock : &slices_lock_free,
+				 SQL_ARGS(SqlArgText(org), SqlArgInt8(bucket)));
 	n = SqlInt8(row, 0, 1);
 	*available = SqlCredits(row, 0, 2);
 	SqlFree(&row);
@@ -71,22 +69,20 @@ SliceLockForReturn(const char *org, int64 bucket, int64 hold, int32 spread,
 				   bool wait, bool *closed)
 {
 	int32		slice = SliceOf(hold, spread);
-	SqlArgs		args = {0};
 	SqlResult	row;
+	SqlArgs    *args = SQL_ARGS(SqlArgText(org), SqlArgInt8(bucket));
 
-	SqlArgText(&args, org);
-	SqlArgInt8(&args, bucket);
 	*closed = false;
 	if (slice > 0)
 	{
-		SqlArgInt4(&args, slice);
-		if (SqlRun(wait ? &slice_lock : &slice_lock_free, &args).n == 1)
+		SqlAdd(args, SqlArgInt4(slice));
+		if (SqlRun(wait ? &slice_lock : &slice_lock_free, args).n == 1)
 			return slice;
 		if (!wait)
 			return -1;
-		args.n--;
+		args->n--;
 	}
-	row = SqlRun(wait ? &bucket_lock : &bucket_lock_free, &args);
+	row = SqlRun(wait ? &bucket_lock : &bucket_lock_free, args);
 	if (row.n == 0)
 		return -1;
 	*closed = SqlBool(row, 0, 1);

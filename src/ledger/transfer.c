@@ -191,11 +191,9 @@ move_credit(const Transfer *transfer, AuditRow *audit)
 static int64
 insert_like(const Transfer *transfer, int64 bucket)
 {
-	SqlArgs		args = {0};
-
-	SqlArgText(&args, transfer->org);
-	SqlArgInt8(&args, bucket);
-	SqlArgText(&args, transfer->to);
-	SqlArgTime(&args, transfer->at);
-	return SqlInt8(SqlRun(&bucket_like, &args), 0, 1);
+	return SqlInt8(SqlRun(&bucket_like,
+						  SQL_ARGS(SqlArgText(transfer->org),
+								   SqlArgInt8(bucket),
+								   SqlArgText(transfer->to),
+								   SqlArgTime(transfer->at))), 0, 1);
 }

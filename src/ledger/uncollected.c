@@ -36,29 +36,25 @@ SQL_STATEMENT(uncollected_alert, SPI_OK_SELECT,
 void
 UncollectedTell(const Uncollected *owed, bool aloud)
 {
-	SqlArgs		args = {0};
+	SqlArgs    *args;
 	StringInfo	line;
 
 	CountUncollected(owed->amount, owed->reason);
 	if (!aloud)
 		return;
-	SqlArgText(&args, owed->org);
-	SqlArgTime(&args, owed->at);
-	SqlArgText(&args, owed->account);
+	args = SQL_ARGS(SqlArgText(owed->org), SqlArgTime(owed->at),
+					SqlArgText(owed->account));
 	if (owed->job == 0)
 	{
-		SqlArgNull(&args);
-		SqlArgNull(&args);
+		SqlAdd(args, SqlArgNull(), SqlArgNull());
 	}
 	else
 	{
-		SqlArgInt8(&args, owed->job);
-		SqlArgInt4(&args, owed->attempt);
+		SqlAdd(args, SqlArgInt8(owed->job), SqlArgInt4(owed->attempt));
 	}
-	SqlArgInt8(&args, owed->hold);
-	SqlArgText(&args, owed->reason);
-	SqlArgCredits(&args, owed->amount);
-	(void) SqlRun(&uncollected_alert, &args);
+	SqlAdd(args, SqlArgInt8(owed->hold), SqlArgText(owed->reason),
+		   SqlArgCredits(owed->amount));
+	(void) SqlRun(&uncollected_alert, args);
 
 	line = LogBegin("credit_uncollected");
 	LogText(line, "org", owed->org);

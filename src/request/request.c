@@ -169,16 +169,15 @@ RequestBegin(Request *request, Datum *result)
 	request->first = !TransactionIdIsValid(GetTopTransactionIdIfAny());
 	while (!insert_key(request, print))
 	{
-		SqlArgs		args = {0};
 		SqlResult	row;
 		bool		isnull;
 		Datum		stored;
 
 		EnsureStored(++tries < MAX_TRIES,
 					 "A key can be neither inserted nor found.");
-		SqlArgText(&args, request->org);
-		SqlArgText(&args, request->key);
-		row = SqlRun(&request_read, &args);
+		row = SqlRun(&request_read,
+					 SQL_ARGS(SqlArgText(request->org),
+							  SqlArgText(request->key)));
 		if (row.n == 0)
 			continue;			/* deleted since: old keys are */
 		if (SqlTime(row, 0, 4) <= ClockAdd(ClockNow(),
@@ -205,14 +204,11 @@ RequestBegin(Request *request, Datum *result)
 static bool
 insert_key(Request *request, bytea *print)
 {
-	SqlArgs		args = {0};
-
-	SqlArgText(&args, request->org);
-	SqlArgText(&args, request->key);
-	SqlArgText(&args, request->operation);
-	SqlArg(&args, PointerGetDatum(print));
-	SqlArgTime(&args, ClockNow());
-	return SqlRun(&request_insert, &args).n == 1;
+	return SqlRun(&request_insert,
+				  SQL_ARGS(SqlArgText(request->org), SqlArgText(request->key),
+						   SqlArgText(request->operation),
+						   SqlArg(PointerGetDatum(print)),
+						   SqlArgTime(ClockNow()))).n == 1;
 }
 
 /*
@@ -221,15 +217,13 @@ insert_key(Request *request, bytea *print)
 static bool
 renew_key(Request *request, bytea *print)
 {
-	SqlArgs		args = {0};
-
-	SqlArgText(&args, request->org);
-	SqlArgText(&args, request->key);
-	SqlArgText(&args, request->operation);
-	SqlArg(&args, PointerGetDatum(print));
-	SqlArgTime(&args, ClockNow());
-	SqlArgTime(&args, ClockAdd(ClockNow(), -SettingKeyRetention()));
-	return SqlRun(&request_renew, &args).n == 1;
+	return SqlRun(&request_renew,
+				  SQL_ARGS(SqlArgText(request->org), SqlArgText(request->key),
+						   SqlArgText(request->operation),
+						   SqlArg(PointerGetDatum(print)),
+						   SqlArgTime(ClockNow()),
+						   SqlArgTime(ClockAdd(ClockNow(),
+											   -SettingKeyRetention())))).n == 1;
 }
 
 /*
@@ -327,7 +321,6 @@ RequestStore(Request *request, const Row *row)
 {
 	TupleDesc	tupdesc = RowType(request->fcinfo);
 	const char **columns = palloc0(sizeof(char *) * row->n);
-	SqlArgs		args = {0};
 
 	for (int i = 0; i < row->n; i++)
 	{
@@ -335,9 +328,8 @@ RequestStore(Request *request, const Row *row)
 			columns[i] = stored_text(TupleDescAttr(tupdesc, i)->atttypid,
 									 row->values[i]);
 	}
-	SqlArgText(&args, request->org);
-	SqlArgText(&args, request->key);
-	SqlArgTextArray(&args, columns, row->n);
-	Ensure(SqlRun(&request_finish, &args).n == 1,
+	Ensure(SqlRun(&request_finish,
+				  SQL_ARGS(SqlArgText(request->org), SqlArgText(request->key),
+						   SqlArgTextArray(columns, row->n))).n == 1,
 		   "A request vanished while it was carried out.");
 }

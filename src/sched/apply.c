@@ -136,7 +136,6 @@ CycleLockJobs(SchedCycle *cycle, const int32 *which, int n)
 	int64	   *jobs = palloc(sizeof(int64) * (n + 1));
 	int64	   *holds = palloc(sizeof(int64) * (n + 1));
 	bool	   *drop;
-	SqlArgs		args = {0};
 	SqlResult	rows;
 
 	if (n == 0)
@@ -149,10 +148,9 @@ CycleLockJobs(SchedCycle *cycle, const int32 *which, int n)
 		holds[i] = cycle->queued[which[i]].hold;
 		drop[which[i]] = true;
 	}
-	SqlArgTextArray(&args, orgs, n);
-	SqlArgInt8Array(&args, jobs, n);
-	SqlArgInt8Array(&args, holds, n);
-	rows = SqlRun(&jobs_lock, &args);
+	rows = SqlRun(&jobs_lock,
+				  SQL_ARGS(SqlArgTextArray(orgs, n), SqlArgInt8Array(jobs, n),
+						   SqlArgInt8Array(holds, n)));
 	for (uint64 i = 0; i < rows.n; i++)
 		drop[which[SqlInt8(rows, i, 1) - 1]] = false;
 	if (rows.n == (uint64) n)
@@ -218,17 +216,15 @@ start_jobs(const SchedCycle *cycle)
 	int			n = cycle->result.n_starts;
 	const char **orgs = palloc(sizeof(char *) * n);
 	int64	   *jobs = palloc(sizeof(int64) * n);
-	SqlArgs		args = {0};
 
 	for (int i = 0; i < n; i++)
 	{
 		orgs[i] = START_JOB(cycle, i)->org;
 		jobs[i] = START_JOB(cycle, i)->id;
 	}
-	SqlArgTextArray(&args, orgs, n);
-	SqlArgInt8Array(&args, jobs, n);
-	SqlArgTime(&args, cycle->now);
-	Ensure(SqlRun(&jobs_start, &args).n == (uint64) n,
+	Ensure(SqlRun(&jobs_start,
+				  SQL_ARGS(SqlArgTextArray(orgs, n), SqlArgInt8Array(jobs, n),
+						   SqlArgTime(cycle->now))).n == (uint64) n,
 		   "A job to start is missing.");
 }
 
@@ -245,7 +241,6 @@ insert_attempts(const SchedCycle *cycle)
 	int32	   *numbers = palloc(sizeof(int32) * 3 * n);
 	Credits    *amounts = palloc(sizeof(Credits) * 2 * n);
 	TimestampTz *ends = palloc(sizeof(TimestampTz) * n);
-	SqlArgs		args = {0};
 
 	for (int i = 0; i < n; i++)
 	{
@@ -266,19 +261,18 @@ insert_attempts(const SchedCycle *cycle)
 		amounts[i] = price.per_gpu_hour;
 		amounts[n + i] = CycleHeldFor(cycle, start, price.per_gpu_hour);
 	}
-	SqlArgTextArray(&args, texts, n);
-	SqlArgInt8Array(&args, ids, n);
-	SqlArgInt4Array(&args, numbers, n);
-	SqlArgInt8Array(&args, ids + n, n);
-	SqlArgTextArray(&args, texts + n, n);
-	SqlArgInt4Array(&args, numbers + n, n);
-	SqlArgInt4Array(&args, numbers + 2 * n, n);
-	SqlArgCreditsArray(&args, amounts, n);
-	SqlArgCreditsArray(&args, amounts + n, n);
-	SqlArgTime(&args, ClockAdd(cycle->now, -cycle->ran));
-	SqlArgDuration(&args, SettingCheckpointEvery());
-	SqlArgTimeArray(&args, ends, n);
-	Ensure(SqlRun(&attempts_insert, &args).n == (uint64) n,
+	Ensure(SqlRun(&attempts_insert,
+				  SQL_ARGS(SqlArgTextArray(texts, n), SqlArgInt8Array(ids, n),
+						   SqlArgInt4Array(numbers, n),
+						   SqlArgInt8Array(ids + n, n),
+						   SqlArgTextArray(texts + n, n),
+						   SqlArgInt4Array(numbers + n, n),
+						   SqlArgInt4Array(numbers + 2 * n, n),
+						   SqlArgCreditsArray(amounts, n),
+						   SqlArgCreditsArray(amounts + n, n),
+						   SqlArgTime(ClockAdd(cycle->now, -cycle->ran)),
+						   SqlArgDuration(SettingCheckpointEvery()),
+						   SqlArgTimeArray(ends, n))).n == (uint64) n,
 		   "A job to start has no hold.");
 }
 
@@ -323,7 +317,6 @@ insert_devices(const SchedCycle *cycle)
 	int32	   *small = palloc(sizeof(int32) * 4 * n);
 	TimestampTz *times = palloc(sizeof(TimestampTz) * 2 * n);
 	Datum	   *sets = palloc(sizeof(Datum) * n);
-	SqlArgs		args = {0};
 
 	for (int i = 0; i < cycle->result.n_starts; i++)
 	{
@@ -353,25 +346,22 @@ insert_devices(const SchedCycle *cycle)
 			sets[p] = GpuSetGetDatum(part->devices);
 		}
 	}
-	SqlArgText(&args, cycle->pool);
-	SqlArgTextArray(&args, texts, n);
-	SqlArgInt8Array(&args, numbers, n);
-	SqlArgInt4Array(&args, small, n);
-	SqlArgTextArray(&args, texts + n, n);
-	SqlArg(&args, PointerGetDatum(construct_array(sets, n,
-												  SqlTypeOid("gpucredit.gpuset"),
-												  8, true,
-												  TYPALIGN_DOUBLE)));
-	SqlArgInt4Array(&args, small + n, n);
-	SqlArgInt8Array(&args, numbers + n, n);
-	SqlArgInt8Array(&args, numbers + 2 * n, n);
-	SqlArgInt4Array(&args, small + 2 * n, n);
-	SqlArgInt4Array(&args, small + 3 * n, n);
-	SqlArgTime(&args, ClockAdd(cycle->now, -cycle->ran));
-	SqlArgTimeArray(&args, times, n);
-	SqlArgTimeArray(&args, times + n, n);
-	SqlArgInt8Array(&args, numbers + 3 * n, n);
-	(void) SqlRun(&devices_insert, &args);
+	(void) SqlRun(&devices_insert,
+				  SQL_ARGS(SqlArgText(cycle->pool), SqlArgTextArray(texts, n),
+						   SqlArgInt8Array(numbers, n),
+						   SqlArgInt4Array(small, n),
+						   SqlArgTextArray(texts + n, n),
+						   SqlArg(PointerGetDatum(construct_array(sets, n,
+																  SqlTypeOid("gpucredit.gpuset"), 8, true, TYPALIGN_DOUBLE))),
+						   SqlArgInt4Array(small + n, n),
+						   SqlArgInt8Array(numbers + n, n),
+						   SqlArgInt8Array(numbers + 2 * n, n),
+						   SqlArgInt4Array(small + 2 * n, n),
+						   SqlArgInt4Array(small + 3 * n, n),
+						   SqlArgTime(ClockAdd(cycle->now, -cycle->ran)),
+						   SqlArgTimeArray(times, n),
+						   SqlArgTimeArray(times + n, n),
+						   SqlArgInt8Array(numbers + 3 * n, n)));
 }
 
 /*
@@ -510,15 +500,13 @@ static void clear(const AuditRow *given, int n);
 void
 HoldExcessReturn(const char *pool)
 {
-	SqlArgs		args = {0};
 	SqlResult	rows;
 	Shrinking  *holds;
 	AuditRow   *given;
 	int			n = 0;
 
-	SqlArgText(&args, pool);
-	SqlArgInt8(&args, SettingMaxStarts());
-	rows = SqlRun(&excess_lock, &args);
+	rows = SqlRun(&excess_lock,
+				  SQL_ARGS(SqlArgText(pool), SqlArgInt8(SettingMaxStarts())));
 	if (rows.n == 0)
 		return;
 	holds = read_excess(rows);
@@ -584,7 +572,6 @@ clear(const AuditRow *given, int n)
 	const char **orgs = palloc(sizeof(char *) * n);
 	int64	   *jobs = palloc(sizeof(int64) * n);
 	int32	   *attempts = palloc(sizeof(int32) * n);
-	SqlArgs		args = {0};
 
 	for (int i = 0; i < n; i++)
 	{
@@ -592,9 +579,8 @@ clear(const AuditRow *given, int n)
 		jobs[i] = given[i].job;
 		attempts[i] = given[i].attempt;
 	}
-	SqlArgTextArray(&args, orgs, n);
-	SqlArgInt8Array(&args, jobs, n);
-	SqlArgInt4Array(&args, attempts, n);
-	Ensure(SqlRun(&excess_clear, &args).n == (uint64) n,
+	Ensure(SqlRun(&excess_clear,
+				  SQL_ARGS(SqlArgTextArray(orgs, n), SqlArgInt8Array(jobs, n),
+						   SqlArgInt4Array(attempts, n))).n == (uint64) n,
 		   "An attempt is missing.");
 }

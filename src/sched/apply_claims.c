@@ -352,7 +352,7 @@ victim_args(const SchedCycle *cycle)
 	const char **orgs = palloc(sizeof(char *) * (n + 1));
 	int64	   *jobs = palloc(sizeof(int64) * (n + 1));
 	int32	   *attempts = palloc(sizeof(int32) * (n + 1));
-	SqlArgs		args = {0};
+	SqlArgs    *args;
 
 	for (int i = 0; i < n; i++)
 	{
@@ -363,10 +363,9 @@ victim_args(const SchedCycle *cycle)
 		jobs[i] = running->id;
 		attempts[i] = running->attempt;
 	}
-	SqlArgTextArray(&args, orgs, n);
-	SqlArgInt8Array(&args, jobs, n);
-	SqlArgInt4Array(&args, attempts, n);
-	return args;
+	args = SQL_ARGS(SqlArgTextArray(orgs, n), SqlArgInt8Array(jobs, n),
+					SqlArgInt4Array(attempts, n));
+	return *args;
 }
 
 /*
@@ -429,7 +428,7 @@ end_started(const SchedCycle *cycle)
 	int64	   *jobs;
 	bool	   *started;
 	int			n = 0;
-	SqlArgs		args = {0};
+	SqlArgs    *args;
 
 	if (cycle->input.n_claims == 0 || cycle->result.n_starts == 0)
 		return;
@@ -447,12 +446,11 @@ end_started(const SchedCycle *cycle)
 	}
 	if (n == 0)
 		return;
-	SqlArgText(&args, cycle->pool);
-	SqlArgTextArray(&args, orgs, n);
-	SqlArgInt8Array(&args, jobs, n);
-	(void) SqlRun(&claims_started, &args);
-	(void) SqlRun(&parts_started, &args);
-	(void) SqlRun(&evictions_over, &args);
+	args = SQL_ARGS(SqlArgText(cycle->pool), SqlArgTextArray(orgs, n),
+					SqlArgInt8Array(jobs, n));
+	(void) SqlRun(&claims_started, args);
+	(void) SqlRun(&parts_started, args);
+	(void) SqlRun(&evictions_over, args);
 }
 
 /*
@@ -465,7 +463,6 @@ insert_claims(const SchedCycle *cycle)
 	const char **texts = palloc(sizeof(char *) * 4 * n);
 	int64	   *jobs = palloc(sizeof(int64) * n);
 	int32	   *numbers = palloc(sizeof(int32) * 2 * n);
-	SqlArgs		args = {0};
 
 	for (int i = 0; i < n; i++)
 	{
@@ -481,17 +478,17 @@ insert_claims(const SchedCycle *cycle)
 		numbers[i] = owner.attempt;
 		numbers[n + i] = promise->share;
 	}
-	SqlArgText(&args, cycle->pool);
-	SqlArgTextArray(&args, texts, n);
-	SqlArgInt8Array(&args, jobs, n);
-	SqlArgInt4Array(&args, numbers, n);
-	SqlArgTextArray(&args, texts + n, n);
-	SqlArgTextArray(&args, texts + 2 * n, n);
-	SqlArgTextArray(&args, texts + 3 * n, n);
-	SqlArgInt4Array(&args, numbers + n, n);
-	SqlArgTime(&args, cycle->now);
-	SqlArgTime(&args, ClockAdd(cycle->now, SettingClaimTimeout()));
-	(void) SqlRun(&claims_insert, &args);
+	(void) SqlRun(&claims_insert,
+				  SQL_ARGS(SqlArgText(cycle->pool), SqlArgTextArray(texts, n),
+						   SqlArgInt8Array(jobs, n),
+						   SqlArgInt4Array(numbers, n),
+						   SqlArgTextArray(texts + n, n),
+						   SqlArgTextArray(texts + 2 * n, n),
+						   SqlArgTextArray(texts + 3 * n, n),
+						   SqlArgInt4Array(numbers + n, n),
+						   SqlArgTime(cycle->now),
+						   SqlArgTime(ClockAdd(cycle->now,
+											   SettingClaimTimeout()))));
 }
 
 /*
@@ -504,7 +501,6 @@ insert_parts(const SchedCycle *cycle)
 	const char **texts = palloc(sizeof(char *) * 2 * n);
 	int64	   *numbers = palloc(sizeof(int64) * 4 * n);
 	Datum	   *sets = palloc(sizeof(Datum) * n);
-	SqlArgs		args = {0};
 
 	for (int i = 0; i < cycle->result.n_promises; i++)
 	{
@@ -528,18 +524,15 @@ insert_parts(const SchedCycle *cycle)
 			sets[p] = GpuSetGetDatum(part->devices);
 		}
 	}
-	SqlArgText(&args, cycle->pool);
-	SqlArgTextArray(&args, texts, n);
-	SqlArgInt8Array(&args, numbers, n);
-	SqlArgTextArray(&args, texts + n, n);
-	SqlArg(&args, PointerGetDatum(construct_array(sets, n,
-												  SqlTypeOid("gpucredit.gpuset"),
-												  8, true,
-												  TYPALIGN_DOUBLE)));
-	SqlArgInt8Array(&args, numbers + n, n);
-	SqlArgInt8Array(&args, numbers + 2 * n, n);
-	SqlArgInt8Array(&args, numbers + 3 * n, n);
-	(void) SqlRun(&parts_insert, &args);
+	(void) SqlRun(&parts_insert,
+				  SQL_ARGS(SqlArgText(cycle->pool), SqlArgTextArray(texts, n),
+						   SqlArgInt8Array(numbers, n),
+						   SqlArgTextArray(texts + n, n),
+						   SqlArg(PointerGetDatum(construct_array(sets, n,
+																  SqlTypeOid("gpucredit.gpuset"), 8, true, TYPALIGN_DOUBLE))),
+						   SqlArgInt8Array(numbers + n, n),
+						   SqlArgInt8Array(numbers + 2 * n, n),
+						   SqlArgInt8Array(numbers + 3 * n, n)));
 }
 
 /*
@@ -552,7 +545,6 @@ insert_evictions(const SchedCycle *cycle)
 	const char **texts = palloc(sizeof(char *) * 4 * n);
 	int64	   *jobs = palloc(sizeof(int64) * 2 * n);
 	int32	   *attempts = palloc(sizeof(int32) * n);
-	SqlArgs		args = {0};
 
 	for (int i = 0; i < cycle->result.n_promises; i++)
 	{
@@ -574,16 +566,15 @@ insert_evictions(const SchedCycle *cycle)
 			attempts[e] = running->attempt;
 		}
 	}
-	SqlArgText(&args, cycle->pool);
-	SqlArgTextArray(&args, texts, n);
-	SqlArgInt8Array(&args, jobs, n);
-	SqlArgInt4Array(&args, attempts, n);
-	SqlArgTextArray(&args, texts + n, n);
-	SqlArgTextArray(&args, texts + 2 * n, n);
-	SqlArgInt8Array(&args, jobs + n, n);
-	SqlArgTextArray(&args, texts + 3 * n, n);
-	SqlArgTime(&args, cycle->now);
-	(void) SqlRun(&evictions_insert, &args);
+	(void) SqlRun(&evictions_insert,
+				  SQL_ARGS(SqlArgText(cycle->pool), SqlArgTextArray(texts, n),
+						   SqlArgInt8Array(jobs, n),
+						   SqlArgInt4Array(attempts, n),
+						   SqlArgTextArray(texts + n, n),
+						   SqlArgTextArray(texts + 2 * n, n),
+						   SqlArgInt8Array(jobs + n, n),
+						   SqlArgTextArray(texts + 3 * n, n),
+						   SqlArgTime(cycle->now)));
 }
 
 /*
@@ -626,8 +617,7 @@ insert_directives(const SchedCycle *cycle)
 		deadlines[i] = ClockAdd(cycle->now,
 								cycle->tiers[running->tier].grace);
 	}
-	SqlArgTextArray(&args, reasons, n);
-	SqlArgTimeArray(&args, deadlines, n);
-	SqlArgTime(&args, cycle->now);
+	SqlAdd(&args, SqlArgTextArray(reasons, n), SqlArgTimeArray(deadlines, n),
+		   SqlArgTime(cycle->now));
 	(void) SqlRun(&directives_insert, &args);
 }

@@ -138,7 +138,6 @@ look_at_budgets(const SchedCycle *cycle, NextHold **holds, int n)
 	const char **accounts = palloc(sizeof(char *) * n);
 	Payers	   *payers = palloc0(sizeof(Payers) * n);
 	int			n_accounts = 0;
-	SqlArgs		args = {0};
 
 	for (int i = 0; i < n; i++)
 	{
@@ -154,10 +153,10 @@ look_at_budgets(const SchedCycle *cycle, NextHold **holds, int n)
 		}
 		place[i] = account->place;
 	}
-	SqlArgTextArray(&args, orgs, n_accounts);
-	SqlArgTextArray(&args, accounts, n_accounts);
-	SqlArgTime(&args, cycle->now);
-	read_payers(cycle, &budgets_look, &args, payers, n_accounts);
+	read_payers(cycle, &budgets_look,
+				SQL_ARGS(SqlArgTextArray(orgs, n_accounts),
+						 SqlArgTextArray(accounts, n_accounts),
+						 SqlArgTime(cycle->now)), payers, n_accounts);
 	for (int i = 0; i < n; i++)
 		holds[i]->budgets = payers[place[i]];
 	hash_destroy(known);
@@ -188,9 +187,8 @@ look_at_buckets(const SchedCycle *cycle, NextHold **holds, int n)
 		amounts[i] = holds[i]->amount;
 	}
 	for (int column = 0; column < 5; column++)
-		SqlArgTextArray(&args, texts + column * n, n);
-	SqlArgInt8Array(&args, jobs, n);
-	SqlArgCreditsArray(&args, amounts, n);
+		SqlAdd(&args, SqlArgTextArray(texts + column * n, n));
+	SqlAdd(&args, SqlArgInt8Array(jobs, n), SqlArgCreditsArray(amounts, n));
 	read_payers(cycle, &buckets_look, &args, payers, n);
 	for (int i = 0; i < n; i++)
 		holds[i]->buckets = payers[i];
@@ -203,13 +201,11 @@ look_at_buckets(const SchedCycle *cycle, NextHold **holds, int n)
 static const char *
 literal(const char *const *names, int n)
 {
-	SqlArgs		args = {0};
 	Oid			output;
 	bool		varlena;
 
-	SqlArgTextArray(&args, names, n);
 	getTypeOutputInfo(TEXTARRAYOID, &output, &varlena);
-	return OidOutputFunctionCall(output, args.values[0]);
+	return OidOutputFunctionCall(output, SqlArgTextArray(names, n).value);
 }
 
 /*
@@ -376,12 +372,8 @@ FundWaiting(const char *pool)
 static SqlArgs
 unfunded_args(const char *pool)
 {
-	SqlArgs		args = {0};
-
-	SqlArgInt8(&args, UNFUNDED_MOST);
-	SqlArgInt8(&args, ClockNow());
-	SqlArgText(&args, pool);
-	return args;
+	return *SQL_ARGS(SqlArgInt8(UNFUNDED_MOST), SqlArgInt8(ClockNow()),
+					 SqlArgText(pool));
 }
 
 /*
@@ -395,7 +387,7 @@ FundForesee(SchedCycle *cycle)
 	bool	   *short_of;
 	HTAB	   *counted;
 
-	SqlArgTime(&args, cycle->now);
+	SqlAdd(&args, SqlArgTime(cycle->now));
 	rows = SqlRead(&unfunded_look, &args);
 	if (rows.n == 0)
 		return;
@@ -598,7 +590,6 @@ read_holds(SchedCycle *cycle, GoingOn *going)
 	Price	   *prices;
 	int			n_prices = PricesRead(cycle->pool, cycle->now,
 									  cycle->read_only, &prices);
-	SqlArgs		args = {0};
 	SqlResult	rows;
 
 	going->holds = palloc0(sizeof(NextHold) * n);
@@ -608,10 +599,10 @@ read_holds(SchedCycle *cycle, GoingOn *going)
 		ids[i] = going->running[i]->id;
 		attempts[i] = going->running[i]->attempt;
 	}
-	SqlArgTextArray(&args, orgs, n);
-	SqlArgInt8Array(&args, ids, n);
-	SqlArgInt4Array(&args, attempts, n);
-	rows = CycleRead(cycle, &going_read, &args);
+	rows = CycleRead(cycle, &going_read,
+					 SQL_ARGS(SqlArgTextArray(orgs, n),
+							  SqlArgInt8Array(ids, n),
+							  SqlArgInt4Array(attempts, n)));
 	for (uint64 i = 0; i < rows.n; i++)
 	{
 		int			place = SqlInt8(rows, i, 7) - 1;

@@ -79,7 +79,6 @@ gpucredit_explain(PG_FUNCTION_ARGS)
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	char	   *org = ArgName(fcinfo, 0, "org");
 	int64		id = ArgInt8(fcinfo, 1, "job", PG_INT64_MIN, PG_INT64_MAX);
-	SqlArgs		args = {0};
 	SqlResult	row;
 	Job			job = {0};
 	char	   *state;
@@ -91,9 +90,7 @@ gpucredit_explain(PG_FUNCTION_ARGS)
 	TenantCheckJob(org, id);
 	InitMaterializedSRF(fcinfo, 0);
 	SqlConnect();
-	SqlArgText(&args, org);
-	SqlArgInt8(&args, id);
-	row = SqlRead(&job_read, &args);
+	row = SqlRead(&job_read, SQL_ARGS(SqlArgText(org), SqlArgInt8(id)));
 	if (row.n == 0)
 		NotFoundJob(id);
 	RequestRead(row, 0, &job);
@@ -133,7 +130,6 @@ put_state(ReturnSetInfo *rsinfo, SqlResult row, const char *org, int64 id)
 {
 	char	   *state = SqlText(row, 0, 3);
 	int32		attempt = SqlInt4(row, 0, 7);
-	SqlArgs		args = {0};
 	SqlResult	live;
 	TimestampTz started;
 	TimestampTz expected;
@@ -152,10 +148,9 @@ put_state(ReturnSetInfo *rsinfo, SqlResult row, const char *org, int64 id)
 				   "is queued again, which happens by itself");
 	else if (strcmp(state, "active") == 0)
 	{
-		SqlArgText(&args, org);
-		SqlArgInt8(&args, id);
-		SqlArgInt4(&args, attempt);
-		live = SqlRead(&attempt_read, &args);
+		live = SqlRead(&attempt_read,
+					   SQL_ARGS(SqlArgText(org), SqlArgInt8(id),
+								SqlArgInt4(attempt)));
 		started = SqlTime(live, 0, 1);
 		limit = SqlTime(live, 0, 3);
 		expected = RunningExpectEnd(ClockNow(), started,
@@ -181,12 +176,10 @@ static void
 put_account(ReturnSetInfo *rsinfo, const char *org, const char *account,
 			bool held)
 {
-	SqlArgs		args = {0};
 	SqlResult	rows;
 
-	SqlArgText(&args, org);
-	SqlArgText(&args, account);
-	rows = SqlRead(&suspended_read, &args);
+	rows = SqlRead(&suspended_read,
+				   SQL_ARGS(SqlArgText(org), SqlArgText(account)));
 	ExplainPut(rsinfo, "account", rows.n == 0 || held, rows.n == 0 ?
 			   "not suspended" :
 			   psprintf("account \"%s\" is suspended: no new credit is held below "
@@ -221,14 +214,12 @@ static bool
 put_quotas(ReturnSetInfo *rsinfo, const Job *job)
 {
 	const GpuReq *request = job->request;
-	SqlArgs		args = {0};
 	SqlResult	rows;
 	bool		all = true;
 
-	SqlArgText(&args, job->org);
-	SqlArgText(&args, job->account);
-	SqlArgInt8(&args, job->job);
-	rows = SqlRead(&quotas_read, &args);
+	rows = SqlRead(&quotas_read,
+				   SQL_ARGS(SqlArgText(job->org), SqlArgText(job->account),
+							SqlArgInt8(job->job)));
 	for (uint64 i = 0; i < rows.n; i++)
 	{
 		char	   *type = SqlText(rows, i, 2);
@@ -315,7 +306,6 @@ static void put_rules(ReturnSetInfo *rsinfo, SqlResult rows);
 static void
 explain_credit(ReturnSetInfo *rsinfo, Job *job, const Credits *held)
 {
-	SqlArgs		args = {0};
 	SqlResult	rows;
 	Credits		wanted;
 	const char *first = "a cycle takes them once those of its account that "
@@ -347,14 +337,11 @@ explain_credit(ReturnSetInfo *rsinfo, Job *job, const Credits *held)
 		return;
 	}
 	budgets = put_budgets(rsinfo, job, wanted);
-	SqlArgText(&args, job->org);
-	SqlArgText(&args, job->account);
-	SqlArgTextArray(&args, job->offers.types, job->offers.n);
-	SqlArgText(&args, job->tier);
-	SqlArgText(&args, job->pool);
-	SqlArgInt8(&args, job->job);
-	SqlArgCredits(&args, wanted);
-	rows = SqlRead(&buckets_read, &args);
+	rows = SqlRead(&buckets_read,
+				   SQL_ARGS(SqlArgText(job->org), SqlArgText(job->account),
+							SqlArgTextArray(job->offers.types, job->offers.n),
+							SqlArgText(job->tier), SqlArgText(job->pool),
+							SqlArgInt8(job->job), SqlArgCredits(wanted)));
 	available = rows.n > 0 ? SqlText(rows, 0, 4) : "0.000000";
 	payable = rows.n > 0 ? SqlText(rows, 0, 5) : "0.000000";
 	enough = rows.n > 0 && SqlBool(rows, 0, 6);
@@ -375,15 +362,12 @@ explain_credit(ReturnSetInfo *rsinfo, Job *job, const Credits *held)
 static bool
 put_budgets(ReturnSetInfo *rsinfo, const Job *job, Credits wanted)
 {
-	SqlArgs		args = {0};
 	SqlResult	rows;
 	bool		all = true;
 
-	SqlArgText(&args, job->org);
-	SqlArgText(&args, job->account);
-	SqlArgCredits(&args, wanted);
-	SqlArgTime(&args, ClockNow());
-	rows = SqlRead(&budgets_read, &args);
+	rows = SqlRead(&budgets_read,
+				   SQL_ARGS(SqlArgText(job->org), SqlArgText(job->account),
+							SqlArgCredits(wanted), SqlArgTime(ClockNow())));
 	for (uint64 i = 0; i < rows.n; i++)
 	{
 		const char *period = SqlText(rows, i, 2);

@@ -307,15 +307,13 @@ put_claim(ReturnSetInfo *rsinfo, const SchedCycle *cycle, int32 index)
 	for (int i = 0; i < cycle->input.n_claims; i++)
 	{
 		const DecideClaim *claim = &cycle->input.claims[i];
-		SqlArgs		args = {0};
 		SqlResult	row;
 
 		if (claim->job != index)
 			continue;
-		SqlArgText(&args, cycle->pool);
-		SqlArgText(&args, job->org);
-		SqlArgInt8(&args, job->id);
-		row = SqlRead(&claim_read, &args);
+		row = SqlRead(&claim_read,
+					  SQL_ARGS(SqlArgText(cycle->pool), SqlArgText(job->org),
+							   SqlArgInt8(job->id)));
 		ExplainPut(rsinfo, "claim", true,
 				   psprintf("%s promised to it, and those who have something there "
 							"are leaving: expected start %s; the promise ends "

@@ -331,13 +331,11 @@ void
 ExplainLeaving(ReturnSetInfo *rsinfo, const char *org, int64 job,
 			   int32 attempt)
 {
-	SqlArgs		args = {0};
 	SqlResult	rows;
 
-	SqlArgText(&args, org);
-	SqlArgInt8(&args, job);
-	SqlArgInt4(&args, attempt);
-	rows = SqlRead(&previous_read, &args);
+	rows = SqlRead(&previous_read,
+				   SQL_ARGS(SqlArgText(org), SqlArgInt8(job),
+							SqlArgInt4(attempt)));
 	for (uint64 i = 0; i < rows.n; i++)
 	{
 		bool		stop = SqlBool(rows, i, 4) || SqlIsNull(rows, i, 5);

@@ -112,14 +112,13 @@ gpucredit_fair_share(PG_FUNCTION_ARGS)
 static SqlResult
 name_users(SchedCycle *cycle)
 {
-	SqlArgs		args = {0};
 	SqlResult	rows;
+	SqlArgs    *args = SQL_ARGS(SqlArgText(cycle->pool));
 
-	SqlArgText(&args, cycle->pool);
-	rows = SqlRead(&users_read, &args);
+	rows = SqlRead(&users_read, args);
 	for (uint64 i = 0; i < rows.n; i++)
 		(void) AccountIndex(cycle, SqlText(rows, i, 1), "");
-	rows = SqlRead(&waiting_read, &args);
+	rows = SqlRead(&waiting_read, args);
 	for (uint64 i = 0; i < rows.n; i++)
 		(void) AccountIndex(cycle, SqlText(rows, i, 1), SqlText(rows, i, 2));
 	return rows;
@@ -134,15 +133,14 @@ name_accounts(SchedCycle *cycle)
 	const char **orgs = palloc(sizeof(char *) *
 							   (cycle->input.n_accounts + 1));
 	int			n = 0;
-	SqlArgs		args = {0};
 
 	for (int32 i = 0; i < cycle->input.n_accounts; i++)
 	{
 		if (cycle->accounts[i].parent < 0)
 			orgs[n++] = cycle->account_names[i].org;
 	}
-	SqlArgTextArray(&args, orgs, n);
-	SqlEach(&accounts_read, &args, true, name_account, cycle);
+	SqlEach(&accounts_read,
+			SQL_ARGS(SqlArgTextArray(orgs, n)), true, name_account, cycle);
 }
 
 static bool

@@ -65,13 +65,12 @@ static int	compare_keys(const void *a, const void *b);
 void
 FencesEnd(const SchedCycle *cycle)
 {
-	SqlArgs		args = {0};
-
-	SqlArgText(&args, cycle->pool);
-	SqlArgTime(&args, ClockAdd(cycle->now, -SettingNodeLost()));
-	SqlArgTime(&args, cycle->set->heard_since);
-	SqlArgTime(&args, cycle->now);
-	(void) SqlRun(&fences_end, &args);
+	(void) SqlRun(&fences_end,
+				  SQL_ARGS(SqlArgText(cycle->pool),
+						   SqlArgTime(ClockAdd(cycle->now,
+											   -SettingNodeLost())),
+						   SqlArgTime(cycle->set->heard_since),
+						   SqlArgTime(cycle->now)));
 }
 
 /*
@@ -80,17 +79,17 @@ FencesEnd(const SchedCycle *cycle)
 void
 FenceWaitHoldBack(SchedCycle *cycle)
 {
-	SqlArgs		args = {0};
 	SqlResult	rows;
 	JobKey	   *keys;
 	bool	   *drop;
 
 	if (SettingNodeLost() == 0 || cycle->input.n_jobs == 0)
 		return;
-	SqlArgText(&args, cycle->pool);
-	SqlArgTime(&args, ClockAdd(cycle->now, -SettingNodeLost()));
-	SqlArgTime(&args, cycle->now);
-	rows = CycleRead(cycle, &fence_wait_read, &args);
+	rows = CycleRead(cycle, &fence_wait_read,
+					 SQL_ARGS(SqlArgText(cycle->pool),
+							  SqlArgTime(ClockAdd(cycle->now,
+												  -SettingNodeLost())),
+							  SqlArgTime(cycle->now)));
 	if (rows.n == 0)
 		return;
 	keys = palloc(sizeof(JobKey) * rows.n);
@@ -119,15 +118,13 @@ FenceWaitHoldBack(SchedCycle *cycle)
 char *
 FenceWaitNodes(const char *org, int64 job, TimestampTz now)
 {
-	SqlArgs		args = {0};
-
 	if (SettingNodeLost() == 0)
 		return NULL;
-	SqlArgText(&args, org);
-	SqlArgTime(&args, ClockAdd(now, -SettingNodeLost()));
-	SqlArgTime(&args, now);
-	SqlArgInt8(&args, job);
-	return SqlText(SqlRead(&fence_wait_nodes, &args), 0, 1);
+	return SqlText(SqlRead(&fence_wait_nodes,
+						   SQL_ARGS(SqlArgText(org),
+									SqlArgTime(ClockAdd(now,
+														-SettingNodeLost())),
+									SqlArgTime(now), SqlArgInt8(job))), 0, 1);
 }
 
 static int

@@ -33,7 +33,7 @@ HypotheticalOrgs(const SchedCycle *cycle, SqlArgs *args)
 
 	for (int i = 0; i < n; i++)
 		orgs[i] = hypothetical->jobs[i].job.org;
-	SqlArgTextArray(args, orgs, n);
+	SqlAdd(args, SqlArgTextArray(orgs, n));
 }
 
 /*
@@ -44,7 +44,6 @@ HypotheticalNodes(SchedCycle *cycle)
 {
 	const Hypothetical *hypothetical = cycle->hypothetical;
 	const char **names;
-	SqlArgs		args = {0};
 	SqlResult	known;
 
 	if (hypothetical == NULL || hypothetical->n_nodes == 0)
@@ -52,8 +51,8 @@ HypotheticalNodes(SchedCycle *cycle)
 	names = palloc(sizeof(char *) * hypothetical->n_nodes);
 	for (int i = 0; i < hypothetical->n_nodes; i++)
 		names[i] = hypothetical->nodes[i].node;
-	SqlArgTextArray(&args, names, hypothetical->n_nodes);
-	known = SqlRead(&node_known, &args);
+	known = SqlRead(&node_known,
+					SQL_ARGS(SqlArgTextArray(names, hypothetical->n_nodes)));
 	if (known.n > 0)
 		refuse_node(SqlText(known, 0, 1));
 	NodesSuppose(cycle->set, hypothetical->nodes, hypothetical->n_nodes);

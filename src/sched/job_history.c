@@ -83,7 +83,7 @@ read_ratios(SchedCycle *cycle, const int32 *pairs, int n)
 			cycle->tier_names[pairs[i] % cycle->input.n_tiers];
 	}
 	for (int column = 0; column < 3; column++)
-		SqlArgTextArray(&args, texts + column * n, n);
+		SqlAdd(&args, SqlArgTextArray(texts + column * n, n));
 	rows = CycleRead(cycle, &ratios_read, &args);
 	for (uint64 i = 0; i < rows.n; i++)
 		cycle->ratios[pairs[SqlInt8(rows, i, 1) - 1]] =
@@ -302,15 +302,14 @@ CacheIndex(SchedCycle *cycle, const char *org, const char *cache)
 void
 CacheAffinityLoad(SchedCycle *cycle)
 {
-	SqlArgs		args = {0};
 	SqlResult	rows;
 	DecideCached *cached;
 
 	if (cycle->cache_ids == NULL)
 		return;
-	SqlArgText(&args, cycle->pool);
-	SqlArgTime(&args, cycle->now);
-	rows = CycleRead(cycle, &caches_read, &args);
+	rows = CycleRead(cycle, &caches_read,
+					 SQL_ARGS(SqlArgText(cycle->pool),
+							  SqlArgTime(cycle->now)));
 	cached = MemoryContextAllocHuge(CurrentMemoryContext,
 									sizeof(DecideCached) * (rows.n + 1));
 	for (uint64 i = 0; i < rows.n; i++)
@@ -342,8 +341,6 @@ CacheAffinityNote(const SchedCycle *cycle)
 {
 	int			most = cycle->result.n_parts;
 	const char **texts = palloc(sizeof(char *) * 3 * (most + 1));
-	SqlArgs		args = {0};
-	SqlArgs		forget = {0};
 	int			n = 0;
 
 	for (int i = 0; i < cycle->result.n_starts; i++)
@@ -363,16 +360,14 @@ CacheAffinityNote(const SchedCycle *cycle)
 	}
 	if (n == 0)
 		return;
-	SqlArgText(&args, cycle->pool);
-	SqlArgTime(&args, cycle->now);
-	SqlArgTextArray(&args, texts, n);
-	SqlArgTextArray(&args, texts + most, n);
-	SqlArgTextArray(&args, texts + 2 * most, n);
-	(void) SqlRun(&caches_note, &args);
-	SqlArgText(&forget, cycle->pool);
-	SqlArgTime(&forget, cycle->now);
-	SqlArgTextArray(&forget, texts + 2 * most, n);
-	(void) SqlRun(&caches_forget, &forget);
+	(void) SqlRun(&caches_note,
+				  SQL_ARGS(SqlArgText(cycle->pool), SqlArgTime(cycle->now),
+						   SqlArgTextArray(texts, n),
+						   SqlArgTextArray(texts + most, n),
+						   SqlArgTextArray(texts + 2 * most, n)));
+	(void) SqlRun(&caches_forget,
+				  SQL_ARGS(SqlArgText(cycle->pool), SqlArgTime(cycle->now),
+						   SqlArgTextArray(texts + 2 * most, n)));
 }
 
 /*
@@ -440,7 +435,6 @@ static int	add_waiting(const SchedCycle *cycle, DecideWorkload *workloads,
 void
 WorkloadMixLoad(SchedCycle *cycle)
 {
-	SqlArgs		args = {0};
 	SqlResult	rows;
 	DecideWorkload *workloads;
 	bool		isnull;
@@ -448,9 +442,9 @@ WorkloadMixLoad(SchedCycle *cycle)
 
 	if (cycle->input.policy.packing != DECIDE_PACKING_FGD)
 		return;
-	SqlArgText(&args, cycle->pool);
-	SqlArgTime(&args, cycle->now);
-	rows = CycleRead(cycle, &workload_read, &args);
+	rows = CycleRead(cycle, &workload_read,
+					 SQL_ARGS(SqlArgText(cycle->pool),
+							  SqlArgTime(cycle->now)));
 	workloads = palloc(sizeof(DecideWorkload) *
 					   (rows.n + cycle->input.n_requests + 1));
 	for (uint64 i = 0; i < rows.n; i++)
@@ -569,7 +563,7 @@ WorkloadMixCount(const SchedCycle *cycle)
 	int			most = cycle->result.n_starts;
 	const char **requests = palloc(sizeof(char *) * (most + 1));
 	int64	   *amounts = palloc(sizeof(int64) * 2 * (most + 1));
-	SqlArgs		args = {0};
+	SqlArgs    *args;
 	int			n = 0;
 
 	for (int i = 0; i < most; i++)
@@ -585,11 +579,9 @@ WorkloadMixCount(const SchedCycle *cycle)
 	}
 	if (n == 0)
 		return;
-	SqlArgText(&args, cycle->pool);
-	SqlArgTime(&args, cycle->now);
-	(void) SqlRun(&workload_forget, &args);
-	SqlArgTextArray(&args, requests, n);
-	SqlArgInt8Array(&args, amounts, n);
-	SqlArgInt8Array(&args, amounts + most, n);
-	(void) SqlRun(&workload_count, &args);
+	args = SQL_ARGS(SqlArgText(cycle->pool), SqlArgTime(cycle->now));
+	(void) SqlRun(&workload_forget, args);
+	SqlAdd(args, SqlArgTextArray(requests, n), SqlArgInt8Array(amounts, n),
+		   SqlArgInt8Array(amounts + most, n));
+	(void) SqlRun(&workload_count, args);
 }

@@ -112,14 +112,13 @@ read_queue(QueueLoading *loading)
 		"enable_seqscan", "enable_bitmapscan"
 	};
 	int			level = NewGUCNestLevel();
-	SqlArgs		args = {0};
+	SqlArgs    *args = SQL_ARGS(SqlArgText(loading->cycle->pool),
+								SqlArgTime(loading->cycle->now));
 
-	SqlArgText(&args, loading->cycle->pool);
-	SqlArgTime(&args, loading->cycle->now);
 	for (int i = 0; i < (int) lengthof(off); i++)
 		(void) set_config_option(off[i], "off", PGC_USERSET, PGC_S_SESSION,
 								 GUC_ACTION_SAVE, true, 0, false);
-	SqlEach(&queue_read, &args, loading->cycle->read_only, add_job, loading);
+	SqlEach(&queue_read, args, loading->cycle->read_only, add_job, loading);
 	AtEOXact_GUC(true, level);
 }
 
@@ -238,7 +237,6 @@ load_requests(QueueLoading *loading)
 	Datum	   *digests = palloc(sizeof(Datum) * (n + 1));
 	QueuedRequest *asked = palloc(sizeof(QueuedRequest) * (n + 1));
 	bool	   *known = palloc0(sizeof(bool) * (n + 1));
-	SqlArgs		args = {0};
 	SqlResult	rows;
 
 	cycle->max_requests = Max(n, 16);
@@ -253,11 +251,14 @@ load_requests(QueueLoading *loading)
 		jobs[a] = loading->firsts[a].job;
 		digests[a] = loading->firsts[a].digest;
 	}
-	SqlArgTextArray(&args, orgs, n);
-	SqlArgInt8Array(&args, jobs, n);
-	SqlArg(&args, PointerGetDatum(construct_array(digests, n, BYTEAOID, -1,
-												  false, TYPALIGN_INT)));
-	rows = CycleRead(cycle, &requests_read, &args);
+	rows = CycleRead(cycle, &requests_read,
+					 SQL_ARGS(SqlArgTextArray(orgs, n),
+							  SqlArgInt8Array(jobs, n),
+							  SqlArg(PointerGetDatum(construct_array(digests,
+																	 n,
+																	 BYTEAOID,
+																	 -1, false,
+																	 TYPALIGN_INT)))));
 	for (uint64 i = 0; i < rows.n; i++)
 	{
 		int64		a = SqlInt8(rows, i, 1) - 1;
@@ -368,7 +369,6 @@ load_elastic(SchedCycle *cycle, const int32 *which, int n)
 {
 	const char **orgs = palloc(sizeof(char *) * n);
 	int64	   *jobs = palloc(sizeof(int64) * n);
-	SqlArgs		args = {0};
 	SqlResult	rows;
 
 	for (int i = 0; i < n; i++)
@@ -376,9 +376,9 @@ load_elastic(SchedCycle *cycle, const int32 *which, int n)
 		orgs[i] = cycle->running[which[i]].org;
 		jobs[i] = cycle->running[which[i]].id;
 	}
-	SqlArgTextArray(&args, orgs, n);
-	SqlArgInt8Array(&args, jobs, n);
-	rows = CycleRead(cycle, &elastic_read, &args);
+	rows = CycleRead(cycle, &elastic_read,
+					 SQL_ARGS(SqlArgTextArray(orgs, n),
+							  SqlArgInt8Array(jobs, n)));
 	for (uint64 i = 0; i < rows.n; i++)
 	{
 		DecideRunning *running =
@@ -402,15 +402,15 @@ load_elastic(SchedCycle *cycle, const int32 *which, int n)
 static void
 load_idle(SchedCycle *cycle)
 {
-	SqlArgs		args = {0};
+	SqlArgs    *args;
 	SqlResult	rows;
 
 	for (int32 i = 0; i < cycle->set->n; i++)
 		cycle->set->nodes[i].idle = cycle->set->nodes[i].usable;
-	SqlArgText(&args, cycle->pool);
-	SqlArgTime(&args, ClockAdd(cycle->now,
-							   -cycle->input.policy.elastic_idle_delay));
-	rows = CycleRead(cycle, &freed_read, &args);
+	args = SQL_ARGS(SqlArgText(cycle->pool),
+					SqlArgTime(ClockAdd(cycle->now,
+										-cycle->input.policy.elastic_idle_delay)));
+	rows = CycleRead(cycle, &freed_read, args);
 	for (uint64 i = 0; i < rows.n; i++)
 	{
 		char	   *name = SqlText(rows, i, 1);
@@ -424,7 +424,7 @@ load_idle(SchedCycle *cycle)
 				~DatumGetGpuSet(SqlDatum(rows, i, 2, &isnull));
 	}
 	SqlFree(&rows);
-	rows = CycleRead(cycle, &new_nodes, &args);
+	rows = CycleRead(cycle, &new_nodes, args);
 	for (uint64 i = 0; i < rows.n; i++)
 	{
 		int32		node = NodeIndex(cycle->set, SqlText(rows, i, 1));

@@ -100,11 +100,11 @@ RunningLoad(SchedCycle *cycle)
 	RunningLoading loading = {.cycle = cycle, .size = 256,
 		.fenced_since = ClockAdd(cycle->now, -SettingNodeLost()),
 		.node = -1, .account = -1, .tier = -1};
-	SqlArgs		args = {0};
 
 	loading.rows = palloc(sizeof(RunningRow) * loading.size);
-	SqlArgText(&args, cycle->pool);
-	SqlEach(&running_read, &args, cycle->read_only, add_row, &loading);
+	SqlEach(&running_read,
+			SQL_ARGS(SqlArgText(cycle->pool)), cycle->read_only, add_row,
+			&loading);
 	if (loading.run_out && !cycle->read_only)
 		FencesEnd(cycle);
 	qsort(loading.rows, loading.n, sizeof(RunningRow), compare_attempts);
@@ -321,11 +321,9 @@ join_parts(SchedCycle *cycle, const RunningRow *rows, int32 n)
 static void
 load_leaving(SchedCycle *cycle)
 {
-	SqlArgs		args = {0};
 	SqlResult	rows;
 
-	SqlArgText(&args, cycle->pool);
-	rows = CycleRead(cycle, &leaving_read, &args);
+	rows = CycleRead(cycle, &leaving_read, SQL_ARGS(SqlArgText(cycle->pool)));
 	for (uint64 i = 0; i < rows.n; i++)
 	{
 		char	   *org = SqlText(rows, i, 1);
@@ -353,11 +351,10 @@ load_leaving(SchedCycle *cycle)
 static void
 load_evictions(SchedCycle *cycle)
 {
-	SqlArgs		args = {0};
 	SqlResult	rows;
 
-	SqlArgText(&args, cycle->pool);
-	rows = CycleRead(cycle, &evictions_read, &args);
+	rows = CycleRead(cycle, &evictions_read,
+					 SQL_ARGS(SqlArgText(cycle->pool)));
 	for (uint64 i = 0; i < rows.n; i++)
 	{
 		char	   *org = SqlText(rows, i, 1);
@@ -571,14 +568,13 @@ ClaimsLoad(SchedCycle *cycle)
 static void
 read_claims(SchedCycle *cycle, ClaimRows *claims)
 {
-	SqlArgs		args = {0};
 	SqlResult	rows;
 
-	SqlArgText(&args, cycle->pool);
-	SqlArgTime(&args, cycle->now);
-	SqlArgTime(&args, SettingNodeLost() == 0 ? DT_NOBEGIN :
-			   ClockAdd(cycle->now, -SettingNodeLost()));
-	rows = CycleRead(cycle, &claims_read, &args);
+	rows = CycleRead(cycle, &claims_read,
+					 SQL_ARGS(SqlArgText(cycle->pool), SqlArgTime(cycle->now),
+							  SqlArgTime(SettingNodeLost() == 0 ? DT_NOBEGIN :
+										 ClockAdd(cycle->now,
+												  -SettingNodeLost()))));
 	claims->rows = palloc0(sizeof(ClaimRow) * (rows.n + 1));
 	claims->parts = palloc0(sizeof(DecidePart) * (rows.n + 1));
 	for (uint64 i = 0; i < rows.n; i++)
@@ -697,7 +693,6 @@ find_waiting(const SchedCycle *cycle, ClaimRows *claims)
 	int32	   *attempts = palloc(sizeof(int32) * (claims->n + 1));
 	ClaimRow  **lost = palloc(sizeof(ClaimRow *) * (claims->n + 1));
 	int			n = 0;
-	SqlArgs		args = {0};
 	SqlResult	rows;
 
 	for (int i = 0; i < claims->n; i++)
@@ -714,10 +709,10 @@ find_waiting(const SchedCycle *cycle, ClaimRows *claims)
 	}
 	if (n == 0)
 		return;
-	SqlArgTextArray(&args, orgs, n);
-	SqlArgInt8Array(&args, jobs, n);
-	SqlArgInt4Array(&args, attempts, n);
-	rows = CycleRead(cycle, &waiting_read, &args);
+	rows = CycleRead(cycle, &waiting_read,
+					 SQL_ARGS(SqlArgTextArray(orgs, n),
+							  SqlArgInt8Array(jobs, n),
+							  SqlArgInt4Array(attempts, n)));
 	for (uint64 i = 0; i < rows.n; i++)
 		lost[SqlInt8(rows, i, 1) - 1]->dead = NULL;
 	SqlFree(&rows);
@@ -779,7 +774,6 @@ lock_dead(const SchedCycle *cycle, ClaimRows *claims)
 	int32	   *rows_of = palloc(sizeof(int32) * (claims->n + 1));
 	bool	   *locked = palloc0(sizeof(bool) * (claims->n + 1));
 	int			n = 0;
-	SqlArgs		args = {0};
 	SqlResult	rows;
 
 	for (int i = 0; i < claims->n; i++)
@@ -794,11 +788,10 @@ lock_dead(const SchedCycle *cycle, ClaimRows *claims)
 	}
 	if (n == 0)
 		return;
-	SqlArgText(&args, cycle->pool);
-	SqlArgTextArray(&args, orgs, n);
-	SqlArgInt8Array(&args, jobs, n);
-	SqlArgInt4Array(&args, rows_of, n);
-	rows = SqlRun(&claims_lock, &args);
+	rows = SqlRun(&claims_lock,
+				  SQL_ARGS(SqlArgText(cycle->pool), SqlArgTextArray(orgs, n),
+						   SqlArgInt8Array(jobs, n),
+						   SqlArgInt4Array(rows_of, n)));
 	for (uint64 i = 0; i < rows.n; i++)
 		locked[SqlInt4(rows, i, 1)] = true;
 	SqlFree(&rows);
@@ -818,7 +811,6 @@ end_dead(SchedCycle *cycle, ClaimRows *claims)
 	const char **orgs = palloc(sizeof(char *) * (claims->n + 1));
 	int64	   *jobs = palloc(sizeof(int64) * (claims->n + 1));
 	int			n = 0;
-	SqlArgs		args = {0};
 
 	lock_dead(cycle, claims);
 	for (int i = 0; i < claims->n; i++)
@@ -834,16 +826,10 @@ end_dead(SchedCycle *cycle, ClaimRows *claims)
 	}
 	if (n == 0)
 		return false;
-	SqlArgText(&args, cycle->pool);
-	SqlArgTextArray(&args, orgs, n);
-	SqlArgInt8Array(&args, jobs, n);
-	(void) SqlRun(&claims_delete, &args);
-	args = (SqlArgs)
-	{
-		0
-	};
-	SqlArgText(&args, cycle->pool);
-	(void) SqlRun(&parts_delete, &args);
+	(void) SqlRun(&claims_delete,
+				  SQL_ARGS(SqlArgText(cycle->pool), SqlArgTextArray(orgs, n),
+						   SqlArgInt8Array(jobs, n)));
+	(void) SqlRun(&parts_delete, SQL_ARGS(SqlArgText(cycle->pool)));
 	return true;
 }
 
@@ -854,15 +840,13 @@ end_dead(SchedCycle *cycle, ClaimRows *claims)
 static bool
 spare_victims(SchedCycle *cycle)
 {
-	SqlArgs		args = {0};
 	SqlResult	rows;
 	SqlResult	spared;
 	const char **orgs;
 	int64	   *jobs;
 	int32	   *attempts;
 
-	SqlArgText(&args, cycle->pool);
-	rows = SqlRun(&orphans_delete, &args);
+	rows = SqlRun(&orphans_delete, SQL_ARGS(SqlArgText(cycle->pool)));
 	if (rows.n == 0)
 		return false;
 	orgs = palloc(sizeof(char *) * rows.n);
@@ -874,14 +858,10 @@ spare_victims(SchedCycle *cycle)
 		jobs[i] = SqlInt8(rows, i, 2);
 		attempts[i] = SqlInt4(rows, i, 3);
 	}
-	args = (SqlArgs)
-	{
-		0
-	};
-	SqlArgTextArray(&args, orgs, (int) rows.n);
-	SqlArgInt8Array(&args, jobs, (int) rows.n);
-	SqlArgInt4Array(&args, attempts, (int) rows.n);
-	spared = SqlRun(&directives_spare, &args);
+	spared = SqlRun(&directives_spare,
+					SQL_ARGS(SqlArgTextArray(orgs, (int) rows.n),
+							 SqlArgInt8Array(jobs, (int) rows.n),
+							 SqlArgInt4Array(attempts, (int) rows.n)));
 	for (uint64 s = 0; s < spared.n; s++)
 	{
 		uint64		i = SqlInt8(spared, s, 1) - 1;

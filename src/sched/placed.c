@@ -181,14 +181,12 @@ take_sets(FunctionCallInfo fcinfo, int n)
 static char *
 lock_job(const PlacedCall *call, TimestampTz *submitted_at)
 {
-	SqlArgs		args = {0};
 	SqlResult	row;
 	char	   *pool;
 	Job			job;
 
-	SqlArgText(&args, call->org);
-	SqlArgInt8(&args, call->job);
-	row = SqlRun(&job_pool, &args);
+	row = SqlRun(&job_pool,
+				 SQL_ARGS(SqlArgText(call->org), SqlArgInt8(call->job)));
 	if (row.n == 0)
 		NotFoundJob(call->job);
 	pool = SqlText(row, 0, 1);
@@ -332,7 +330,6 @@ check_device_free(const SchedCycle *cycle, const PlacedCall *call, int i,
 	GpuSet		set = DatumGetGpuSet(call->gpus[i]);
 	int32		n = NodeIndex(cycle->set, call->nodes[i]);
 	bool		fits = n >= 0;
-	SqlArgs		args = {0};
 	SqlResult	row;
 
 	for (int d = 0; d < DECIDE_MAX_DEVICES && fits; d++)
@@ -340,10 +337,9 @@ check_device_free(const SchedCycle *cycle, const PlacedCall *call, int i,
 			cycle->set->nodes[n].device_left[d] >= share;
 	if (fits)
 		return;
-	SqlArgText(&args, cycle->pool);
-	SqlArgText(&args, call->nodes[i]);
-	SqlArg(&args, GpuSetGetDatum(set));
-	row = SqlRun(&holder_read, &args);
+	row = SqlRun(&holder_read,
+				 SQL_ARGS(SqlArgText(cycle->pool), SqlArgText(call->nodes[i]),
+						  SqlArg(GpuSetGetDatum(set))));
 	if (row.n == 0 && n < 0)
 		return;
 	if (row.n == 0)

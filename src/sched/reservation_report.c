@@ -48,13 +48,11 @@ static void find_jobs(SchedCycle *cycle, DecidePreviousReservation *previous);
 void
 PreviousLoad(SchedCycle *cycle)
 {
-	SqlArgs		args = {0};
 	SqlResult	rows;
 	DecidePreviousReservation *previous;
 	int			room = 0;
 
-	SqlArgText(&args, cycle->pool);
-	rows = CycleRead(cycle, &previous_read, &args);
+	rows = CycleRead(cycle, &previous_read, SQL_ARGS(SqlArgText(cycle->pool)));
 	if (rows.n == 0)
 		return;
 	cycle->previous = palloc(sizeof(PreviousRow) * rows.n);
@@ -252,17 +250,15 @@ forget(const SchedCycle *cycle, const PreviousRow **old, int n)
 {
 	const char **orgs = palloc(sizeof(char *) * n);
 	int64	   *jobs = palloc(sizeof(int64) * n);
-	SqlArgs		args = {0};
 
 	for (int i = 0; i < n; i++)
 	{
 		orgs[i] = old[i]->org;
 		jobs[i] = old[i]->job;
 	}
-	SqlArgText(&args, cycle->pool);
-	SqlArgTextArray(&args, orgs, n);
-	SqlArgInt8Array(&args, jobs, n);
-	(void) SqlRun(&previous_delete, &args);
+	(void) SqlRun(&previous_delete,
+				  SQL_ARGS(SqlArgText(cycle->pool), SqlArgTextArray(orgs, n),
+						   SqlArgInt8Array(jobs, n)));
 }
 
 /*
@@ -278,7 +274,7 @@ tell(const SchedCycle *cycle, const bool *known)
 	int64	   *jobs = palloc(sizeof(int64) * (room + 1));
 	TimestampTz *times = palloc(sizeof(TimestampTz) * (room + 1));
 	AuditRow   *rows = palloc0(sizeof(AuditRow) * (room + 1));
-	SqlArgs		args = {0};
+	SqlArgs    *args;
 	int			n = 0;
 
 	for (int i = 0; i < room; i++)
@@ -316,15 +312,12 @@ tell(const SchedCycle *cycle, const bool *known)
 	}
 	if (n == 0)
 		return false;
-	SqlArgText(&args, cycle->pool);
-	SqlArgTextArray(&args, texts, n);
-	SqlArgInt8Array(&args, jobs, n);
-	SqlArgTimeArray(&args, times, n);
-	SqlArgTextArray(&args, texts + room, n);
-	SqlArgTime(&args, cycle->now);
-	SqlArgTextArray(&args, texts + 2 * room, n);
-	arg_parts(cycle, known, &args);
-	(void) SqlRun(&previous_insert, &args);
+	args = SQL_ARGS(SqlArgText(cycle->pool), SqlArgTextArray(texts, n),
+					SqlArgInt8Array(jobs, n), SqlArgTimeArray(times, n),
+					SqlArgTextArray(texts + room, n), SqlArgTime(cycle->now),
+					SqlArgTextArray(texts + 2 * room, n));
+	arg_parts(cycle, known, args);
+	(void) SqlRun(&previous_insert, args);
 	JobTraces(rows, n);
 	AuditWriteMany(rows, n);
 	return true;
@@ -360,10 +353,7 @@ arg_parts(const SchedCycle *cycle, const bool *known, SqlArgs *args)
 			sets[n++] = GpuSetGetDatum(part->devices);
 		}
 	}
-	SqlArgInt4Array(args, numbers, n);
-	SqlArgTextArray(args, nodes, n);
-	SqlArg(args, PointerGetDatum(construct_array(sets, n,
-												 SqlTypeOid("gpucredit.gpuset"),
-												 8, true,
-												 TYPALIGN_DOUBLE)));
+	SqlAdd(args, SqlArgInt4Array(numbers, n), SqlArgTextArray(nodes, n),
+		   SqlArg(PointerGetDatum(construct_array(sets, n,
+												  SqlTypeOid("gpucredit.gpuset"), 8, true, TYPALIGN_DOUBLE))));
 }

@@ -512,7 +512,7 @@ load_weights(SchedCycle *cycle)
 		if (cycle->accounts[i].parent < 0)
 			texts[orgs++] = cycle->account_names[i].org;
 	}
-	SqlArgTextArray(&args, texts, orgs);
+	SqlAdd(&args, SqlArgTextArray(texts, orgs));
 	SqlEach(&weights_read, &args, cycle->read_only, add_weight, &weights);
 	if (weights.most == 0)
 	{
@@ -522,8 +522,8 @@ load_weights(SchedCycle *cycle)
 			texts[n + i] = cycle->account_names[i].path;
 		}
 		args = (SqlArgs){0};
-		SqlArgTextArray(&args, texts, n);
-		SqlArgTextArray(&args, texts + n, n);
+		SqlAdd(&args, SqlArgTextArray(texts, n),
+			   SqlArgTextArray(texts + n, n));
 		weights.most = PG_INT64_MAX;
 		SqlEach(&weights_read_of, &args, cycle->read_only, add_weight,
 				&weights);

@@ -141,14 +141,13 @@ static int64 *read_has(const SchedCycle *cycle, SqlResult claims);
 static void
 count_elsewhere(const SchedCycle *cycle, const char *const *orgs, int n)
 {
-	SqlArgs		args = {0};
 	SqlResult	claims;
 	int64	   *has;
 
-	SqlArgText(&args, cycle->pool);
-	SqlArgTextArray(&args, orgs, n);
-	SqlArgTime(&args, cycle->now);
-	claims = CycleRead(cycle, &promised_read, &args);
+	claims = CycleRead(cycle, &promised_read,
+					   SQL_ARGS(SqlArgText(cycle->pool),
+								SqlArgTextArray(orgs, n),
+								SqlArgTime(cycle->now)));
 	if (claims.n == 0)
 		return;
 	has = read_has(cycle, claims);
@@ -182,7 +181,6 @@ read_has(const SchedCycle *cycle, SqlResult claims)
 	int64	   *jobs = palloc(sizeof(int64) * claims.n);
 	int32	   *attempts = palloc(sizeof(int32) * claims.n);
 	int64	   *has = palloc(sizeof(int64) * claims.n);
-	SqlArgs		args = {0};
 	SqlResult	rows;
 
 	for (uint64 i = 0; i < claims.n; i++)
@@ -192,10 +190,10 @@ read_has(const SchedCycle *cycle, SqlResult claims)
 		attempts[i] = SqlInt4(claims, i, 3);
 		has[i] = -1;
 	}
-	SqlArgTextArray(&args, orgs, (int) claims.n);
-	SqlArgInt8Array(&args, jobs, (int) claims.n);
-	SqlArgInt4Array(&args, attempts, (int) claims.n);
-	rows = CycleRead(cycle, &has_read, &args);
+	rows = CycleRead(cycle, &has_read,
+					 SQL_ARGS(SqlArgTextArray(orgs, (int) claims.n),
+							  SqlArgInt8Array(jobs, (int) claims.n),
+							  SqlArgInt4Array(attempts, (int) claims.n)));
 	for (uint64 i = 0; i < rows.n; i++)
 		has[SqlInt8(rows, i, 1) - 1] = SqlInt4(rows, i, 2);
 	SqlFree(&rows);
@@ -274,17 +272,16 @@ static void count_used(SchedCycle *cycle);
 void
 SchedQuotasLoad(SchedCycle *cycle)
 {
-	SqlArgs		args = {0};
 	SqlResult	rows;
+	SqlArgs    *args = SQL_ARGS(SqlArgText(cycle->pool));
 
-	SqlArgText(&args, cycle->pool);
 	if (cycle->read_only)
 	{
-		HypotheticalOrgs(cycle, &args);
-		rows = SqlRead(&quotas_look, &args);
+		HypotheticalOrgs(cycle, args);
+		rows = SqlRead(&quotas_look, args);
 	}
 	else
-		rows = SqlRun(&quotas_read, &args);
+		rows = SqlRun(&quotas_read, args);
 	if (rows.n == 0)
 		return;
 	note_limits(cycle, rows);
@@ -302,7 +299,7 @@ load_growing(SchedCycle *cycle)
 	const char **orgs;
 	int			n = 0;
 	bool		grows = false;
-	SqlArgs		args = {0};
+	SqlArgs    *args;
 	SqlResult	rows;
 
 	for (int p = 0; p < cycle->result.n_promises && !grows; p++)
@@ -317,10 +314,10 @@ load_growing(SchedCycle *cycle)
 			cycle->running[r].gpus < cycle->running[r].max_gpus)
 			orgs[n++] = cycle->running[r].org;
 	}
-	SqlArgText(&args, cycle->pool);
-	HypotheticalOrgs(cycle, &args);
-	SqlArgTextArray(&args, orgs, n);
-	rows = CycleRead(cycle, &quotas_growing, &args);
+	args = SQL_ARGS(SqlArgText(cycle->pool));
+	HypotheticalOrgs(cycle, args);
+	SqlAdd(args, SqlArgTextArray(orgs, n));
+	rows = CycleRead(cycle, &quotas_growing, args);
 	if (rows.n == 0)
 		return false;
 	note_limits(cycle, rows);
@@ -379,13 +376,13 @@ arg_keys(SqlArgs *args, SchedQuota *const *quotas, int n)
 
 	for (int l = 0; l < n; l++)
 		texts[l] = quotas[l]->org;
-	SqlArgTextArray(args, texts, n);
+	SqlAdd(args, SqlArgTextArray(texts, n));
 	for (int l = 0; l < n; l++)
 		texts[l] = quotas[l]->account;
-	SqlArgTextArray(args, texts, n);
+	SqlAdd(args, SqlArgTextArray(texts, n));
 	for (int l = 0; l < n; l++)
 		texts[l] = quotas[l]->gpu_type;
-	SqlArgTextArray(args, texts, n);
+	SqlAdd(args, SqlArgTextArray(texts, n));
 	pfree(texts);
 }
 
@@ -514,7 +511,7 @@ count_used(SchedCycle *cycle)
 	const char **orgs = palloc_extended(sizeof(char *) * cycle->n_quotas,
 										MCXT_ALLOC_HUGE);
 	int			n = 0;
-	SqlArgs		args = {0};
+	SqlArgs    *args;
 	SqlResult	rows;
 
 	/* quotas are sorted by organisation */
@@ -523,9 +520,9 @@ count_used(SchedCycle *cycle)
 		if (n == 0 || strcmp(orgs[n - 1], cycle->quotas[l].org) != 0)
 			orgs[n++] = cycle->quotas[l].org;
 	}
-	SqlArgTextArray(&args, orgs, n);
-	rows = cycle->read_only ? SqlRead(&quotas_used, &args) :
-		SqlRun(&quotas_used, &args);
+	args = SQL_ARGS(SqlArgTextArray(orgs, n));
+	rows = cycle->read_only ? SqlRead(&quotas_used, args) :
+		SqlRun(&quotas_used, args);
 	for (uint64 i = 0; i < rows.n; i++)
 	{
 		char	   *type = SqlText(rows, i, 3);
@@ -771,7 +768,7 @@ SchedQuotasCount(const SchedCycle *cycle)
 	if (n == 0)
 		return;
 	for (int column = 0; column < 3; column++)
-		SqlArgTextArray(&args, texts + column * cycle->n_quotas, n);
+		SqlAdd(&args, SqlArgTextArray(texts + column * cycle->n_quotas, n));
 	(void) SqlRun(&quotas_count, &args);
 }
 

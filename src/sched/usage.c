@@ -105,13 +105,11 @@ UsageLoad(SchedCycle *cycle)
 void
 UsageCharge(const SchedCycle *cycle)
 {
-	SqlArgs		args = {0};
 	SqlResult	rows;
 	Charges		charges;
 
-	SqlArgText(&args, cycle->pool);
-	SqlArgInt8(&args, MOST_CHARGED);
-	rows = SqlRun(&ended_lock, &args);
+	rows = SqlRun(&ended_lock,
+				  SQL_ARGS(SqlArgText(cycle->pool), SqlArgInt8(MOST_CHARGED)));
 	if (rows.n == 0)
 		return;
 	charges.orgs = palloc(sizeof(char *) * rows.n);
@@ -158,11 +156,9 @@ add_running(SchedCycle *cycle)
 static void
 add_ended(SchedCycle *cycle)
 {
-	SqlArgs		args = {0};
 	SqlResult	rows;
 
-	SqlArgText(&args, cycle->pool);
-	rows = CycleRead(cycle, &ended_read, &args);
+	rows = CycleRead(cycle, &ended_read, SQL_ARGS(SqlArgText(cycle->pool)));
 	for (uint64 i = 0; i < rows.n; i++)
 	{
 		char	   *org = SqlText(rows, i, 1);
@@ -188,7 +184,6 @@ add_recorded(SchedCycle *cycle)
 										(cycle->input.n_accounts + 1),
 										MCXT_ALLOC_HUGE);
 	int			n = 0;
-	SqlArgs		args = {0};
 	SqlResult	rows;
 
 	for (int32 i = 0; i < cycle->input.n_accounts; i++)
@@ -196,9 +191,9 @@ add_recorded(SchedCycle *cycle)
 		if (cycle->accounts[i].parent < 0)
 			orgs[n++] = cycle->account_names[i].org;
 	}
-	SqlArgText(&args, cycle->pool);
-	SqlArgTextArray(&args, orgs, n);
-	rows = CycleRead(cycle, &usage_read, &args);
+	rows = CycleRead(cycle, &usage_read,
+					 SQL_ARGS(SqlArgText(cycle->pool),
+							  SqlArgTextArray(orgs, n)));
 	for (uint64 i = 0; i < rows.n; i++)
 	{
 		char	   *org = SqlText(rows, i, 1);
@@ -264,8 +259,6 @@ ended_left(const SchedCycle *cycle, SqlResult rows, uint64 i)
 static void
 note_charged(const SchedCycle *cycle, SqlResult rows, Charges *charges)
 {
-	SqlArgs		args = {0};
-
 	for (uint64 i = 0; i < rows.n; i++)
 	{
 		int64		ran = SqlTime(rows, i, 9) - SqlTime(rows, i, 8);
@@ -280,11 +273,13 @@ note_charged(const SchedCycle *cycle, SqlResult rows, Charges *charges)
 				USECS_PER_SEC, PG_INT64_MAX);
 		charges->usage[i] = ended_left(cycle, rows, i);
 	}
-	SqlArgTextArray(&args, charges->orgs, (int) rows.n);
-	SqlArgInt8Array(&args, charges->jobs, (int) rows.n);
-	SqlArgInt4Array(&args, charges->attempts, (int) rows.n);
-	SqlArgInt8Array(&args, charges->usage_charged, (int) rows.n);
-	Ensure(SqlRun(&ended_charge, &args).n == rows.n, "An attempt is missing.");
+	Ensure(SqlRun(&ended_charge,
+				  SQL_ARGS(SqlArgTextArray(charges->orgs, (int) rows.n),
+						   SqlArgInt8Array(charges->jobs, (int) rows.n),
+						   SqlArgInt4Array(charges->attempts, (int) rows.n),
+						   SqlArgInt8Array(charges->usage_charged,
+										   (int) rows.n))).n == rows.n,
+		   "An attempt is missing.");
 
 	/* rows come by account */
 	charges->n = 0;
@@ -314,13 +309,13 @@ note_charged(const SchedCycle *cycle, SqlResult rows, Charges *charges)
 static void
 write_usage(const SchedCycle *cycle, Charges *charges)
 {
-	SqlArgs		args = {0};
 	SqlResult	rows;
+	SqlArgs    *args = SQL_ARGS(SqlArgText(cycle->pool),
+								SqlArgTextArray(charges->orgs, charges->n),
+								SqlArgTextArray(charges->accounts,
+												charges->n));
 
-	SqlArgText(&args, cycle->pool);
-	SqlArgTextArray(&args, charges->orgs, charges->n);
-	SqlArgTextArray(&args, charges->accounts, charges->n);
-	rows = SqlRun(&usage_of, &args);
+	rows = SqlRun(&usage_of, args);
 	for (uint64 i = 0; i < rows.n; i++)
 	{
 		int64	   *usage = &charges->usage[SqlInt8(rows, i, 1) - 1];
@@ -330,9 +325,9 @@ write_usage(const SchedCycle *cycle, Charges *charges)
 											SettingUsageHalflife()));
 	}
 	SqlFree(&rows);
-	SqlArgInt8Array(&args, charges->usage, charges->n);
-	SqlArgTime(&args, cycle->now);
-	(void) SqlRun(&usage_write, &args);
+	SqlAdd(args, SqlArgInt8Array(charges->usage, charges->n),
+		   SqlArgTime(cycle->now));
+	(void) SqlRun(&usage_write, args);
 }
 
 /*

@@ -246,26 +246,20 @@ remove_rows(SealKind kind, const Batches *batches, int64 archive_batch,
 {
 	int64		from = batches->first.from[kind];
 	int64		to = batches->last.to[kind];
-	SqlArgs		range = {0};
-	SqlArgs		gone = {0};
 
 	if (kind == SEAL_ENTRY)
 	{
-		SqlArgs		args = {0};
-
-		SqlArgInt8(&args, archive_batch);
-		SqlArgInt8(&args, from);
-		SqlArgInt8(&args, to);
-		(void) SqlRun(&closings_write, &args);
+		(void) SqlRun(&closings_write,
+					  SQL_ARGS(SqlArgInt8(archive_batch), SqlArgInt8(from),
+							   SqlArgInt8(to)));
 	}
-	SqlArgInt8(&range, from);
-	SqlArgInt8(&range, to);
 	*until = SqlTimeOr(SqlRun(kind == SEAL_ENTRY ? &entries_until :
-							  &audits_until, &range), 0, 1, *until);
-	SqlArgInt8(&gone, from);
-	SqlArgInt8(&gone, to);
+							  &audits_until,
+							  SQL_ARGS(SqlArgInt8(from),
+									   SqlArgInt8(to))), 0, 1, *until);
 	Ensure(AppendOnlyDelete(SealKindNames[kind], kind == SEAL_ENTRY ?
-							&entries_delete : &audits_delete, &gone) ==
+							&entries_delete : &audits_delete,
+							SQL_ARGS(SqlArgInt8(from), SqlArgInt8(to))) ==
 		   (uint64) batches->rows,
 		   "Not as many rows leave as were sealed.");
 }
@@ -277,18 +271,16 @@ static void
 write_archive_batch(SealKind kind, const Batches *batches, int64 archive_batch,
 					TimestampTz until)
 {
-	SqlArgs		args = {0};
 	AuditRow	audit = {.operation = "maintain", .decision = "departed",
 		.reason = SealKindNames[kind], .at = ClockNow()};
 
-	SqlArgInt8(&args, archive_batch);
-	SqlArgText(&args, SealKindNames[kind]);
-	SqlArgInt8(&args, batches->first.batch - 1);
-	SqlArgInt8(&args, batches->last.batch);
-	SqlArgInt8(&args, batches->rows);
-	SqlArgTime(&args, until);
-	SqlArgTime(&args, audit.at);
-	AuditText(&audit, "digest", SqlText(SqlRun(&archive_batch_write, &args), 0,
+	AuditText(&audit, "digest", SqlText(SqlRun(&archive_batch_write, SQL_ARGS(SqlArgInt8(archive_batch),
+																			  SqlArgText(SealKindNames[kind]),
+																			  SqlArgInt8(batches->first.batch - 1),
+																			  SqlArgInt8(batches->last.batch),
+																			  SqlArgInt8(batches->rows),
+																			  SqlArgTime(until),
+																			  SqlArgTime(audit.at))), 0,
 										1));
 	AuditInt8(&audit, "archive_batch", archive_batch);
 	AuditInt8(&audit, "batch_from", batches->first.batch - 1);

@@ -96,15 +96,14 @@ BatchLeaves(const ArchivedUpTo *left, const Seal *seal,
 static void
 add_kept(const Seal *seal, SealKind kind, Leaves *leaves)
 {
-	SqlArgs		args = {0};
 	SqlResult	row;
 	bool		isnull;
 	bytea	   *kept;
 	int			n;
 
-	SqlArgInt8(&args, seal->batch);
-	SqlArgText(&args, SealKindNames[kind]);
-	row = SqlRun(&leaves_read, &args);
+	row = SqlRun(&leaves_read,
+				 SQL_ARGS(SqlArgInt8(seal->batch),
+						  SqlArgText(SealKindNames[kind])));
 	if (row.n == 0)
 		return;
 	kept = DatumGetByteaPP(SqlDatum(row, 0, 1, &isnull));
@@ -141,14 +140,13 @@ LeavesKeep(const Seal *seal, SealKind kind, const Leaves *leaves)
 {
 	Size		size = (Size) leaves->n * sizeof(Digest);
 	bytea	   *value = palloc(VARHDRSZ + size);
-	SqlArgs		args = {0};
 
 	SET_VARSIZE(value, VARHDRSZ + size);
 	memcpy(VARDATA(value), leaves->digests, size);
-	SqlArgInt8(&args, seal->batch);
-	SqlArgText(&args, SealKindNames[kind]);
-	SqlArg(&args, PointerGetDatum(value));
-	(void) SqlRun(&leaves_keep, &args);
+	(void) SqlRun(&leaves_keep,
+				  SQL_ARGS(SqlArgInt8(seal->batch),
+						   SqlArgText(SealKindNames[kind]),
+						   SqlArg(PointerGetDatum(value))));
 	pfree(value);
 }
 
@@ -158,11 +156,8 @@ LeavesKeep(const Seal *seal, SealKind kind, const Leaves *leaves)
 void
 LeavesForget(int64 batch)
 {
-	SqlArgs		args = {0};
-	SqlArgs		traces = {0};
-
-	SqlArgInt8(&args, batch);
-	(void) AppendOnlyDelete("seal_leaf", &leaves_forget, &args);
-	SqlArgInt8(&traces, batch);
-	(void) AppendOnlyDelete("seal_row", &traces_forget, &traces);
+	(void) AppendOnlyDelete("seal_leaf", &leaves_forget,
+							SQL_ARGS(SqlArgInt8(batch)));
+	(void) AppendOnlyDelete("seal_row", &traces_forget,
+							SQL_ARGS(SqlArgInt8(batch)));
 }

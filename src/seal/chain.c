@@ -127,12 +127,9 @@ SealsAll(void)
 SqlResult
 SealsBefore(int64 after, TimestampTz before, int64 most)
 {
-	SqlArgs		args = {0};
-
-	SqlArgInt8(&args, after);
-	SqlArgTime(&args, before);
-	SqlArgInt8(&args, most);
-	return SqlRun(&seals_before, &args);
+	return SqlRun(&seals_before,
+				  SQL_ARGS(SqlArgInt8(after), SqlArgTime(before),
+						   SqlArgInt8(most)));
 }
 
 /*
@@ -174,12 +171,10 @@ SealFrom(SqlResult rows, uint64 i)
 bool
 SealOfRow(SealKind kind, int64 id, Seal *seal)
 {
-	SqlArgs		args = {0};
 	SqlResult	rows;
 
-	SqlArgInt8(&args, id);
 	rows = SqlRun(kind == SEAL_ENTRY ? &seal_of_entry : &seal_of_audit,
-				  &args);
+				  SQL_ARGS(SqlArgInt8(id)));
 	if (rows.n == 0)
 		return false;
 	*seal = SealFrom(rows, 0);

@@ -103,13 +103,11 @@ HorizonDecided(Horizon *horizon)
 static bool
 pending_decided(Horizon *horizon, bool *pending)
 {
-	SqlArgs		args = {0};
 	SqlResult	row;
 	Holders		holders;
 	bool		isnull;
 
-	SqlArgTime(&args, PgStartTime);
-	row = SqlRun(&pending_read, &args);
+	row = SqlRun(&pending_read, SQL_ARGS(SqlArgTime(PgStartTime)));
 	*pending = row.n > 0;
 	if (row.n == 0)
 	{
@@ -229,17 +227,17 @@ static void
 note_pending(const Horizon *horizon, const Holders *holders)
 {
 	char	  **texts = palloc(sizeof(char *) * holders->n);
-	SqlArgs		args = {0};
 
 	for (int i = 0; i < holders->n; i++)
 		texts[i] = psprintf("%d/%u", VxidProcess(holders->ids[i]),
 							holders->ids[i].localTransactionId);
-	SqlArgInt8(&args, horizon->to[SEAL_ENTRY]);
-	SqlArgInt8(&args, horizon->to[SEAL_AUDIT]);
-	SqlArgTextArray(&args, (const char *const *) texts, holders->n);
-	SqlArgTime(&args, GetCurrentTimestamp());
-	SqlArgTime(&args, PgStartTime);
-	(void) SqlRun(&pending_write, &args);
+	(void) SqlRun(&pending_write,
+				  SQL_ARGS(SqlArgInt8(horizon->to[SEAL_ENTRY]),
+						   SqlArgInt8(horizon->to[SEAL_AUDIT]),
+						   SqlArgTextArray((const char *const *) texts,
+										   holders->n),
+						   SqlArgTime(GetCurrentTimestamp()),
+						   SqlArgTime(PgStartTime)));
 }
 
 /*

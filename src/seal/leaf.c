@@ -105,12 +105,9 @@ LeafText(SealKind kind, int64 id)
 static SqlResult
 read_rows(SealKind kind, int64 from, int64 to, int64 most)
 {
-	SqlArgs		args = {0};
-
-	SqlArgInt8(&args, from);
-	SqlArgInt8(&args, to);
-	SqlArgInt8(&args, most);
-	return SqlRun(kind == SEAL_ENTRY ? &entries_read : &audits_read, &args);
+	return SqlRun(kind == SEAL_ENTRY ? &entries_read : &audits_read,
+				  SQL_ARGS(SqlArgInt8(from), SqlArgInt8(to),
+						   SqlArgInt8(most)));
 }
 
 /*

@@ -91,12 +91,9 @@ call_seal_audit(PG_FUNCTION_ARGS)
 		if (!any ? last.batch > 0 :
 			memcmp(&first, &last.seal, sizeof(Digest)) != 0)
 		{
-			SqlArgs		args = {0};
-
-			SqlArgInt8(&args, last.batch);
-			SqlArg(&args, DigestDatum(&last.seal));
 			NotifyAtCommit("gpucredit_seal",
-						   SqlText(SqlRun(&seal_told, &args), 0, 1));
+						   SqlText(SqlRun(&seal_told, SQL_ARGS(SqlArgInt8(last.batch),
+															   SqlArg(DigestDatum(&last.seal)))), 0, 1));
 		}
 	}
 	for (int k = 0; k < SEAL_KINDS; k++)
@@ -166,24 +163,21 @@ seal_batch(Seal *last, const Horizon *horizon, int64 sealed[SEAL_KINDS])
 static void
 write_seal(const Seal *seal, const Leaves *leaves)
 {
-	SqlArgs		args = {0};
-	SqlArgs		traces = {0};
+	SqlArgs    *traces;
+	SqlArgs    *args = SQL_ARGS(SqlArgInt8(seal->batch));
 
-	SqlArgInt8(&args, seal->batch);
 	for (int k = 0; k < SEAL_KINDS; k++)
 	{
-		SqlArgInt8(&args, seal->from[k]);
-		SqlArgInt8(&args, seal->to[k]);
-		SqlArgInt8(&args, seal->rows[k]);
+		SqlAdd(args, SqlArgInt8(seal->from[k]), SqlArgInt8(seal->to[k]),
+			   SqlArgInt8(seal->rows[k]));
 	}
-	SqlArgTime(&args, seal->sealed_at);
-	SqlArg(&args, DigestDatum(&seal->previous));
-	SqlArg(&args, DigestDatum(&seal->root));
-	SqlArg(&args, DigestDatum(&seal->seal));
-	(void) SqlRun(&seal_insert, &args);
+	SqlAdd(args, SqlArgTime(seal->sealed_at),
+		   SqlArg(DigestDatum(&seal->previous)),
+		   SqlArg(DigestDatum(&seal->root)), SqlArg(DigestDatum(&seal->seal)));
+	(void) SqlRun(&seal_insert, args);
 
-	SqlArgInt8(&traces, seal->batch);
+	traces = SQL_ARGS(SqlArgInt8(seal->batch));
 	for (int k = 0; k < SEAL_KINDS; k++)
-		SqlArg(&traces, TracesPack(&leaves[k]));
-	(void) SqlRun(&traces_insert, &traces);
+		SqlAdd(traces, SqlArg(TracesPack(&leaves[k])));
+	(void) SqlRun(&traces_insert, traces);
 }

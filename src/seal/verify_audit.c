@@ -186,7 +186,6 @@ name_row(const ArchivedUpTo *left, const Seal *seal, const Leaves *leaves)
 {
 	Finding		finding = {"changed", seal->batch, NULL,
 		"Its rows do not give the root that was sealed."};
-	SqlArgs		args = {0};
 	SqlResult	row;
 
 	for (int k = 0; k < SEAL_KINDS; k++)
@@ -200,8 +199,7 @@ name_row(const ArchivedUpTo *left, const Seal *seal, const Leaves *leaves)
 		finding.detail = "The rows of its batch were removed.";
 		return finding;
 	}
-	SqlArgInt8(&args, seal->batch);
-	row = SqlRun(&traces_read, &args);
+	row = SqlRun(&traces_read, SQL_ARGS(SqlArgInt8(seal->batch)));
 	for (int k = 0; row.n > 0 && k < SEAL_KINDS; k++)
 	{
 		int64		id;

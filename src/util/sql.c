@@ -41,6 +41,13 @@
 #include "nodes/params.h"
 #include "tcop/dest.h"
 
+/* Parameters in SPI's form. */
+typedef struct SpiArgs
+{
+	Datum		values[SQL_MAX_ARGS];
+	char		nulls[SQL_MAX_ARGS];	/* ' ' or 'n' */
+} SpiArgs;
+
 /* The executor's receiver of rows. */
 typedef struct EachReceiver
 {
@@ -54,6 +61,7 @@ typedef struct EachReceiver
 
 static SqlResult execute(SqlStatement *statement, SqlArgs *args,
 						 bool read_only);
+static SpiArgs spi_args(const SqlArgs *args);
 static SqlResult executed(SqlStatement *statement, int rc);
 static bool run(SqlStatement *statement, SqlArgs *args, bool read_only,
 				int32 *turn, SqlRowFunction function, void *context);
@@ -113,14 +121,27 @@ static SqlResult
 execute(SqlStatement *statement, SqlArgs *args, bool read_only)
 {
 	MemoryContext caller = CurrentMemoryContext;
+	SpiArgs		spi = spi_args(args);
 	volatile int rc;
 
 	SqlReady(statement, args);
-	SQL_WITHIN(rc = SPI_execute_plan(statement->plan,
-									 args ? args->values : NULL,
-									 args ? args->nulls : NULL, read_only, 0));
+	SQL_WITHIN(rc = SPI_execute_plan(statement->plan, spi.values, spi.nulls,
+									 read_only, 0));
 	MemoryContextSwitchTo(caller);	/* SPI leaves us in its own */
 	return executed(statement, rc);
+}
+
+static SpiArgs
+spi_args(const SqlArgs *args)
+{
+	SpiArgs		spi;
+
+	for (int i = 0; args != NULL && i < args->n; i++)
+	{
+		spi.values[i] = args->values[i].value;
+		spi.nulls[i] = args->values[i].isnull ? 'n' : ' ';
+	}
+	return spi;
 }
 
 static SqlResult
@@ -160,16 +181,16 @@ SqlResult
 SqlReadLatest(SqlStatement *statement, SqlArgs *args)
 {
 	MemoryContext caller = CurrentMemoryContext;
+	SpiArgs		spi = spi_args(args);
 	Snapshot	snapshot;
 	volatile int rc;
 
 	SqlReady(statement, args);
 	snapshot = RegisterSnapshot(IsInParallelMode() ? GetActiveSnapshot() :
 								GetLatestSnapshot());
-	SQL_WITHIN(rc = SPI_execute_snapshot(statement->plan,
-										 args ? args->values : NULL,
-										 args ? args->nulls : NULL, snapshot,
-										 InvalidSnapshot, true, false, 0));
+	SQL_WITHIN(rc = SPI_execute_snapshot(statement->plan, spi.values,
+										 spi.nulls, snapshot, InvalidSnapshot,
+										 true, false, 0));
 	UnregisterSnapshot(snapshot);
 	MemoryContextSwitchTo(caller);
 	return executed(statement, rc);
@@ -181,11 +202,12 @@ SqlReadLatest(SqlStatement *statement, SqlArgs *args)
 Portal
 SqlCursor(SqlStatement *statement, SqlArgs *args)
 {
+	SpiArgs		spi = spi_args(args);
 	Portal volatile portal;
 
 	SqlReady(statement, args);
-	SQL_WITHIN(portal = SPI_cursor_open(NULL, statement->plan, args->values,
-										args->nulls, false));
+	SQL_WITHIN(portal = SPI_cursor_open(NULL, statement->plan, spi.values,
+										spi.nulls, false));
 	if (portal == NULL)
 		SqlRefuse(SPI_result, statement);
 	statement->running--;		/* the cursor has the plan now */
@@ -220,82 +242,28 @@ SqlFree(SqlResult *result)
 }
 
 /*
- * Parameters, in order.
+ * More parameters, where not all are known at once.
  */
 void
-SqlArg(SqlArgs *args, Datum value)
+SqlAppend(SqlArgs *args, const SqlArgs *more)
 {
-	Ensure(args->n < SQL_MAX_ARGS, "A statement has too many parameters.");
-	args->values[args->n] = value;
-	args->nulls[args->n++] = ' ';
+	Ensure(args->n + more->n <= SQL_MAX_ARGS,
+		   "A statement has too many parameters.");
+	for (int i = 0; i < more->n; i++)
+		args->values[args->n++] = more->values[i];
 }
 
-void
-SqlArgNull(SqlArgs *args)
+NullableDatum
+SqlArgDuration(int64 microseconds)
 {
-	SqlArg(args, (Datum) 0);
-	args->nulls[args->n - 1] = 'n';
-}
-
-void
-SqlArgText(SqlArgs *args, const char *value)
-{
-	if (value == NULL)
-		SqlArgNull(args);
-	else
-		SqlArg(args, CStringGetTextDatum(value));
-}
-
-void
-SqlArgInt8(SqlArgs *args, int64 value)
-{
-	SqlArg(args, Int64GetDatum(value));
-}
-
-void
-SqlArgInt4(SqlArgs *args, int32 value)
-{
-	SqlArg(args, Int32GetDatum(value));
-}
-
-void
-SqlArgBool(SqlArgs *args, bool value)
-{
-	SqlArg(args, BoolGetDatum(value));
-}
-
-void
-SqlArgTime(SqlArgs *args, TimestampTz value)
-{
-	SqlArg(args, TimestampTzGetDatum(value));
-}
-
-void
-SqlArgCredits(SqlArgs *args, Credits value)
-{
-	SqlArg(args, CreditsGetDatum(value));
-}
-
-void
-SqlArgDuration(SqlArgs *args, int64 microseconds)
-{
-	SqlArg(args, IntervalPGetDatum(DurationToInterval(microseconds)));
-}
-
-void
-SqlArgJson(SqlArgs *args, Jsonb *value)
-{
-	if (value == NULL)
-		SqlArgNull(args);
-	else
-		SqlArg(args, JsonbPGetDatum(value));
+	return SqlArg(IntervalPGetDatum(DurationToInterval(microseconds)));
 }
 
 /*
  * An array of one dimension; nulls NULL: without nulls.
  */
-void
-SqlArgArray(SqlArgs *args, Datum *elems, bool *nulls, int n, Oid type)
+NullableDatum
+SqlArgArray(Datum *elems, bool *nulls, int n, Oid type)
 {
 	int			lower = 1;
 	int16		len;
@@ -303,13 +271,13 @@ SqlArgArray(SqlArgs *args, Datum *elems, bool *nulls, int n, Oid type)
 	char		align;
 
 	get_typlenbyvalalign(type, &len, &byval, &align);
-	SqlArg(args, PointerGetDatum(construct_md_array(elems, nulls, 1, &n,
-													&lower, type, len, byval,
-													align)));
+	return SqlArg(PointerGetDatum(construct_md_array(elems, nulls, 1, &n,
+													 &lower, type, len, byval,
+													 align)));
 }
 
-void
-SqlArgTextArray(SqlArgs *args, const char *const *values, int n)
+NullableDatum
+SqlArgTextArray(const char *const *values, int n)
 {
 	Datum	   *elems = palloc(sizeof(Datum) * Max(n, 1));
 	bool	   *nulls = palloc(sizeof(bool) * Max(n, 1));
@@ -319,48 +287,48 @@ SqlArgTextArray(SqlArgs *args, const char *const *values, int n)
 		nulls[i] = values[i] == NULL;
 		elems[i] = nulls[i] ? (Datum) 0 : CStringGetTextDatum(values[i]);
 	}
-	SqlArgArray(args, elems, nulls, n, TEXTOID);
+	return SqlArgArray(elems, nulls, n, TEXTOID);
 }
 
 /*
  * An array of a type that is passed as an int64.
  */
-static void
-arg_int64_array(SqlArgs *args, const int64 *values, int n, Oid type)
+static NullableDatum
+int64_array(const int64 *values, int n, Oid type)
 {
 	Datum	   *elems = palloc(sizeof(Datum) * Max(n, 1));
 
 	for (int i = 0; i < n; i++)
 		elems[i] = Int64GetDatum(values[i]);
-	SqlArgArray(args, elems, NULL, n, type);
+	return SqlArgArray(elems, NULL, n, type);
 }
 
-void
-SqlArgInt8Array(SqlArgs *args, const int64 *values, int n)
+NullableDatum
+SqlArgInt8Array(const int64 *values, int n)
 {
-	arg_int64_array(args, values, n, INT8OID);
+	return int64_array(values, n, INT8OID);
 }
 
-void
-SqlArgInt4Array(SqlArgs *args, const int32 *values, int n)
+NullableDatum
+SqlArgInt4Array(const int32 *values, int n)
 {
 	Datum	   *elems = palloc(sizeof(Datum) * Max(n, 1));
 
 	for (int i = 0; i < n; i++)
 		elems[i] = Int32GetDatum(values[i]);
-	SqlArgArray(args, elems, NULL, n, INT4OID);
+	return SqlArgArray(elems, NULL, n, INT4OID);
 }
 
-void
-SqlArgTimeArray(SqlArgs *args, const TimestampTz *values, int n)
+NullableDatum
+SqlArgTimeArray(const TimestampTz *values, int n)
 {
-	arg_int64_array(args, values, n, TIMESTAMPTZOID);
+	return int64_array(values, n, TIMESTAMPTZOID);
 }
 
-void
-SqlArgCreditsArray(SqlArgs *args, const Credits *values, int n)
+NullableDatum
+SqlArgCreditsArray(const Credits *values, int n)
 {
-	arg_int64_array(args, values, n, SqlCreditsType());
+	return int64_array(values, n, SqlCreditsType());
 }
 
 /*
@@ -510,12 +478,11 @@ SqlEachInTurn(SqlStatement *statement, SqlArgs *args, int n,
 
 	for (int i = 0; i < n; i++)
 		numbers[i] = i + 1;
-	SqlArgInt4Array(args, numbers, n);
-	SqlArgInt4(args, turn);
+	SqlAdd(args, SqlArgInt4Array(numbers, n), SqlArgInt4(turn));
 	while (before < turn && turn <= n)
 	{
 		before = turn;
-		args->values[args->n - 1] = Int32GetDatum(turn);
+		args->values[args->n - 1].value = Int32GetDatum(turn);
 		if (!run(statement, args, false, &turn, function, context))
 			break;
 	}
@@ -582,8 +549,8 @@ params_of(const SqlStatement *statement, SqlArgs *args)
 	for (int i = 0; i < args->n; i++)
 		params->params[i] = (ParamExternData)
 	{
-		.value = args->values[i],
-			.isnull = args->nulls[i] == 'n',
+		.value = args->values[i].value,
+			.isnull = args->values[i].isnull,
 			.pflags = PARAM_FLAG_CONST,
 			.ptype = SPI_getargtypeid(statement->plan, i)
 	};

@@ -8,7 +8,7 @@
  * use and kept for the life of the backend, or until the schema gpucredit
  * changes under it (DROP EXTENSION and CREATE EXTENSION in one session).
  *
- * Usage: SqlConnect(); build SqlArgs in order; SqlRun(); SqlFinish().  A
+ * Usage: SqlConnect(); SqlRun(&statement, SQL_ARGS(...)); SqlFinish().  A
  * result stays valid until SqlFinish() or SqlFree().  Every object in the
  * text is schema-qualified.
  *
@@ -22,7 +22,9 @@
 #include "executor/spi.h"
 #include "types/credits.h"
 #include "types/gpuset.h"
+#include "utils/builtins.h"
 #include "utils/jsonb.h"
+#include "utils/timestamp.h"
 
 #define SQL_MAX_ARGS	32
 #define SQL_MAX_COLUMNS	64		/* the table of a whole row */
@@ -44,12 +46,19 @@ typedef struct SqlStatement
 #define SQL_STATEMENT(name, expected, types, text) \
 	static SqlStatement name = {types, expected, text, NULL, 0, 0, 0, 0, 0}
 
+/* Parameters, in order: SqlRun(&s, SQL_ARGS(SqlArgText(org), ...)). */
 typedef struct SqlArgs
 {
 	int			n;
-	Datum		values[SQL_MAX_ARGS];
-	char		nulls[SQL_MAX_ARGS];	/* ' ' or 'n' */
+	NullableDatum values[SQL_MAX_ARGS];
 } SqlArgs;
+
+#define SqlAdd(args, ...) SqlAppend(args, SQL_ARGS(__VA_ARGS__))
+#define SQL_ARGS(...) \
+	(&(SqlArgs) \
+	{ \
+		lengthof(((NullableDatum[]){__VA_ARGS__})), {__VA_ARGS__} \
+	})
 
 typedef struct SqlResult
 {
@@ -120,23 +129,76 @@ typedef struct SqlWhole
 extern void SqlTakeApart(SqlWhole *whole, Datum row, Datum *values,
 						 bool *nulls);
 
-extern void SqlArg(SqlArgs *args, Datum value);
-extern void SqlArgNull(SqlArgs *args);
-extern void SqlArgText(SqlArgs *args, const char *value);	/* NULL: null */
-extern void SqlArgInt8(SqlArgs *args, int64 value);
-extern void SqlArgInt4(SqlArgs *args, int32 value);
-extern void SqlArgBool(SqlArgs *args, bool value);
-extern void SqlArgTime(SqlArgs *args, TimestampTz value);
-extern void SqlArgCredits(SqlArgs *args, Credits value);
-extern void SqlArgDuration(SqlArgs *args, int64 microseconds);
-extern void SqlArgJson(SqlArgs *args, Jsonb *value);	/* NULL: null */
-extern void SqlArgArray(SqlArgs *args, Datum *elems, bool *nulls, int n,
-						Oid type);	/* nulls NULL: none */
-extern void SqlArgTextArray(SqlArgs *args, const char *const *values, int n);
-extern void SqlArgInt8Array(SqlArgs *args, const int64 *values, int n);
-extern void SqlArgInt4Array(SqlArgs *args, const int32 *values, int n);
-extern void SqlArgTimeArray(SqlArgs *args, const TimestampTz *values, int n);
-extern void SqlArgCreditsArray(SqlArgs *args, const Credits *values, int n);
+extern void SqlAppend(SqlArgs *args, const SqlArgs *more);
+extern NullableDatum SqlArgDuration(int64 microseconds);
+extern NullableDatum SqlArgArray(Datum *elems, bool *nulls, int n,
+								 Oid type); /* nulls NULL: none */
+extern NullableDatum SqlArgTextArray(const char *const *values, int n);
+extern NullableDatum SqlArgInt8Array(const int64 *values, int n);
+extern NullableDatum SqlArgInt4Array(const int32 *values, int n);
+extern NullableDatum SqlArgTimeArray(const TimestampTz *values, int n);
+extern NullableDatum SqlArgCreditsArray(const Credits *values, int n);
+
+static inline NullableDatum
+SqlArg(Datum value)
+{
+	return (NullableDatum)
+	{
+		value, false
+	};
+}
+
+static inline NullableDatum
+SqlArgNull(void)
+{
+	return (NullableDatum)
+	{
+		(Datum) 0, true
+	};
+}
+
+#define SqlArgInt8(value)		SqlArg(Int64GetDatum(value))
+#define SqlArgInt4(value)		SqlArg(Int32GetDatum(value))
+#define SqlArgBool(value)		SqlArg(BoolGetDatum(value))
+#define SqlArgTime(value)		SqlArg(TimestampTzGetDatum(value))
+#define SqlArgCredits(value)	SqlArg(CreditsGetDatum(value))
+
+/* Null for a value that stands for none. */
+static inline NullableDatum
+SqlArgText(const char *value)
+{
+	return value == NULL ? SqlArgNull() : SqlArg(CStringGetTextDatum(value));
+}
+
+static inline NullableDatum
+SqlArgJson(Jsonb *value)
+{
+	return value == NULL ? SqlArgNull() : SqlArg(JsonbPGetDatum(value));
+}
+
+static inline NullableDatum
+SqlArgInt8OrNull(int64 value)
+{
+	return value == 0 ? SqlArgNull() : SqlArgInt8(value);
+}
+
+static inline NullableDatum
+SqlArgInt4OrNull(int32 value)
+{
+	return value == 0 ? SqlArgNull() : SqlArgInt4(value);
+}
+
+static inline NullableDatum
+SqlArgTimeOrNull(TimestampTz value)
+{
+	return value == DT_NOBEGIN ? SqlArgNull() : SqlArgTime(value);
+}
+
+static inline NullableDatum
+SqlArgDurationOrNull(int64 microseconds)
+{
+	return microseconds < 0 ? SqlArgNull() : SqlArgDuration(microseconds);
+}
 
 /* Columns count from 1; rows from 0.  The plain forms refuse a null. */
 extern Datum SqlDatum(SqlResult result, uint64 row, int column, bool *isnull);

@@ -198,37 +198,30 @@ TraceText(const Trace *trace)
 /*
  * As a parameter of a statement, of type uuid.
  */
-void
-TraceArg(SqlArgs *args, Trace trace)
+NullableDatum
+TraceArg(Trace trace)
 {
 	pg_uuid_t  *id;
 
 	if (!trace.known)
-	{
-		SqlArgNull(args);
-		return;
-	}
+		return SqlArgNull();
 	id = palloc(sizeof(pg_uuid_t));
 	*id = trace.id;
-	SqlArg(args, UUIDPGetDatum(id));
+	return SqlArg(UUIDPGetDatum(id));
 }
 
-void
-TraceArgArray(SqlArgs *args, const Trace *traces, int n)
+NullableDatum
+TraceArgArray(const Trace *traces, int n)
 {
 	Datum	   *elems = palloc(sizeof(Datum) * Max(n, 1));
 	bool	   *nulls = palloc(sizeof(bool) * Max(n, 1));
-	int			lower = 1;
 
 	for (int i = 0; i < n; i++)
 	{
 		nulls[i] = !traces[i].known;
 		elems[i] = UUIDPGetDatum(&traces[i].id);
 	}
-	SqlArg(args, PointerGetDatum(construct_md_array(elems, nulls, 1, &n,
-													&lower, UUIDOID,
-													UUID_LEN, false,
-													TYPALIGN_CHAR)));
+	return SqlArgArray(elems, nulls, n, UUIDOID);
 }
 
 /*

@@ -385,11 +385,9 @@ run_cycle(const Driver *state, SqlStatement *statement, const char *pool)
 
 		if (OwnerBegin())
 		{
-			SqlArgs		args = {0};
 			SqlResult	row;
 
-			SqlArgText(&args, pool);
-			row = SqlRun(statement, &args);
+			row = SqlRun(statement, SQL_ARGS(SqlArgText(pool)));
 			started = SqlInt8(row, 0, 1);
 			if (SqlBool(row, 0, 2))
 				end = CYCLE_BUSY;
