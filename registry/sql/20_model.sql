@@ -19,10 +19,10 @@ CREATE TABLE gpucredit_registry.model (
 	deleted_at timestamptz,
 	tags text[] NOT NULL DEFAULT '{}',	/* "tag=value", for one index */
 	words tsvector NOT NULL DEFAULT '',
-	CONSTRAINT model_pkey PRIMARY KEY (org, model)
+	CONSTRAINT model_pkey PRIMARY KEY (org, model),
+	CONSTRAINT model_number UNIQUE (model)		/* the order of search */
 );
-CREATE INDEX model_tags ON gpucredit_registry.model USING gin (tags);
-CREATE INDEX model_words ON gpucredit_registry.model USING gin (words);
+CREATE INDEX model_find ON gpucredit_registry.model USING gin (tags, words);
 CREATE UNIQUE INDEX model_name ON gpucredit_registry.model (org, kind, name)
 	WHERE deleted_at IS NULL;
 COMMENT ON TABLE gpucredit_registry.model IS

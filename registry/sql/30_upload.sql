@@ -402,6 +402,41 @@ COMMENT ON FUNCTION gpucredit_registry.store_chunks(text, bigint, integer, bigin
 packs, first_bytes: where; NULL for a chunk that known_chunks named. Result: the ordinals of those that are gone meanwhile, and then nothing is kept; else empty.
 Errors: UC502 no such upload; UC506 another request sends the part; 22023.';
 
+/*
+ * The object takes over the upload's use of its chunks, so that most of their
+ * rows stay as they are; only what several runs used is left by all but one.
+ */
+CREATE FUNCTION gpucredit_registry.keep_upload(u gpucredit_registry.upload)
+RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	again bigint[];
+BEGIN
+	INSERT INTO gpucredit_registry.possession
+	VALUES ((u).org, (u).object, gpucredit.now(), (gpucredit.now() AT TIME ZONE 'UTC')::date)
+	ON CONFLICT DO NOTHING;
+	IF FOUND THEN
+		FOR again IN
+			SELECT array_agg(c.chunk)
+			FROM (SELECT k.chunk, row_number() OVER (PARTITION BY k.chunk) AS use
+				FROM gpucredit_registry.upload_run r,
+					LATERAL (SELECT DISTINCT unnest(r.chunks) AS chunk) k
+				WHERE r.org = (u).org AND r.upload = (u).upload) c
+			WHERE c.use > 1 GROUP BY c.use
+		LOOP
+			PERFORM gpucredit_registry.leave_chunks((u).org, again);
+		END LOOP;
+		DELETE FROM gpucredit_registry.upload_run r
+		WHERE r.org = (u).org AND r.upload = (u).upload;
+	END IF;
+	PERFORM gpucredit_registry.drop_upload((u).org, (u).upload);
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.keep_upload(gpucredit_registry.upload) IS
+'Internal: an upload''s object is its organisation''s, and the upload goes.';
+
 /* All bytes are there: with the right digest they make the object. */
 CREATE FUNCTION gpucredit_registry.finish_upload(org text, upload bigint,
 	sha256 bytea) RETURNS boolean
@@ -439,8 +474,7 @@ BEGIN
 	FROM gpucredit_registry.upload_run r, unnest(r.chunks) WITH ORDINALITY AS c (chunk, n)
 	WHERE r.org = u.org AND r.upload = u.upload;
 	PERFORM gpucredit_registry.make_object(u.object, all_chunks);
-	PERFORM gpucredit_registry.possess(u.org, u.object);
-	PERFORM gpucredit_registry.drop_upload(u.org, u.upload);
+	PERFORM gpucredit_registry.keep_upload(u);
 	PERFORM gpucredit_registry.record(u.org, 'upload', NULL, jsonb_build_object(
 		'model', u.model, 'object', encode(u.object, 'hex'), 'size', u.size));
 	RETURN true;

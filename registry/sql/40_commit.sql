@@ -19,6 +19,7 @@ CREATE TABLE gpucredit_registry.version (
 	restricted_at timestamptz,	/* by a scan that failed */
 	restricted_reason text,
 	CONSTRAINT version_pkey PRIMARY KEY (org, version),
+	CONSTRAINT version_number UNIQUE (version),		/* lineage goes over organisations */
 	CONSTRAINT version_oid UNIQUE (org, model, oid),
 	FOREIGN KEY (org, model) REFERENCES gpucredit_registry.model,
 	FOREIGN KEY (org, parent) REFERENCES gpucredit_registry.version
@@ -71,9 +72,9 @@ CREATE TABLE gpucredit_registry.edge (
 	child_org text COLLATE "C" NOT NULL,
 	child bigint NOT NULL,
 	kind text NOT NULL CHECK (kind IN ('fine_tune', 'adapter', 'quantized', 'merge')),
-	CONSTRAINT edge_pkey PRIMARY KEY (parent_org, parent, child_org, child)
+	CONSTRAINT edge_pkey PRIMARY KEY (parent, child, parent_org, child_org)
 );
-CREATE INDEX edge_child ON gpucredit_registry.edge (child_org, child);
+CREATE INDEX edge_child ON gpucredit_registry.edge (child, parent);
 COMMENT ON TABLE gpucredit_registry.edge IS
 'Lineage: which versions a version was made from';
 

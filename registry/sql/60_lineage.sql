@@ -15,45 +15,41 @@ COMMENT ON TABLE gpucredit_registry.lineage_turn IS
 
 /*
  * All below or above a version, level by level, each listed once with its
- * least depth.
+ * least depth.  Numbers of versions are unique over organisations, so the walk
+ * compares nothing else.
  */
-CREATE FUNCTION gpucredit_registry.related(org text, version bigint, down boolean)
-RETURNS TABLE (related_org text, related bigint, depth integer)
+CREATE FUNCTION gpucredit_registry.related(version bigint, down boolean)
+RETURNS TABLE (related bigint, depth integer)
 LANGUAGE plpgsql STABLE ROWS 1000
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	orgs text[] := ARRAY[related.org];
-	versions bigint[] := ARRAY[related.version];
-	seen_orgs text[] := orgs;
-	seen bigint[] := versions;
+	level bigint[] := ARRAY[related.version];
+	seen bigint[] := level;
 BEGIN
 	depth := 0;
 	LOOP
 		depth := depth + 1;
 		IF down THEN
-			SELECT array_agg(n.child_org), array_agg(n.child) INTO orgs, versions
-			FROM (SELECT e.child_org, e.child
-				FROM unnest(orgs, versions) AS f (org, version)
-					JOIN gpucredit_registry.edge e
-						ON e.parent_org = f.org AND e.parent = f.version
-				EXCEPT SELECT * FROM unnest(seen_orgs, seen)) n;
+			SELECT array_agg(n.child) INTO level
+			FROM (SELECT e.child
+				FROM unnest(level) AS f (version)
+					JOIN gpucredit_registry.edge e ON e.parent = f.version
+				EXCEPT SELECT unnest(seen)) n;
 		ELSE
-			SELECT array_agg(n.parent_org), array_agg(n.parent) INTO orgs, versions
-			FROM (SELECT e.parent_org, e.parent
-				FROM unnest(orgs, versions) AS f (org, version)
-					JOIN gpucredit_registry.edge e
-						ON e.child_org = f.org AND e.child = f.version
-				EXCEPT SELECT * FROM unnest(seen_orgs, seen)) n;
+			SELECT array_agg(n.parent) INTO level
+			FROM (SELECT e.parent
+				FROM unnest(level) AS f (version)
+					JOIN gpucredit_registry.edge e ON e.child = f.version
+				EXCEPT SELECT unnest(seen)) n;
 		END IF;
-		EXIT WHEN versions IS NULL;
-		seen_orgs := seen_orgs || orgs;
-		seen := seen || versions;
-		RETURN QUERY SELECT o.*, depth FROM unnest(orgs, versions) AS o;
+		EXIT WHEN level IS NULL;
+		seen := seen || level;
+		RETURN QUERY SELECT unnest(level), depth;
 	END LOOP;
 END
 $$;
-COMMENT ON FUNCTION gpucredit_registry.related(text, bigint, boolean) IS
+COMMENT ON FUNCTION gpucredit_registry.related(bigint, boolean) IS
 'Internal: all descendants or ancestors of a version, each once, with its least depth.';
 
 CREATE FUNCTION gpucredit_registry.lineage(org text, version bigint, down boolean)
@@ -69,15 +65,20 @@ BEGIN
 		PERFORM gpucredit_registry.not_found(format('version %s of "%s"', lineage.version,
 			left(lineage.org, 64)));
 	END IF;
+	/* kinds are few: a filter for each costs less than sorting them */
 	RETURN QUERY
-	SELECT r.related_org, m.name, r.related, v.oid, r.depth,
-		(SELECT string_agg(DISTINCT e.kind, ', ') FROM gpucredit_registry.edge e
+	SELECT v.org, m.name, v.version, v.oid, r.depth,
+		(SELECT concat_ws(', ', min(e.kind) FILTER (WHERE e.kind = 'adapter'),
+				min(e.kind) FILTER (WHERE e.kind = 'fine_tune'),
+				min(e.kind) FILTER (WHERE e.kind = 'merge'),
+				min(e.kind) FILTER (WHERE e.kind = 'quantized'))
+			FROM gpucredit_registry.edge e
 			WHERE e.child_org = v.org AND e.child = v.version),
 		v.quarantined_at IS NOT NULL
-	FROM gpucredit_registry.related(lineage.org, lineage.version, down) r
-		JOIN gpucredit_registry.version v ON v.org = r.related_org AND v.version = r.related
+	FROM gpucredit_registry.related(lineage.version, down) r
+		JOIN gpucredit_registry.version v ON v.version = r.related
 		JOIN gpucredit_registry.model m ON m.org = v.org AND m.model = v.model
-	ORDER BY r.depth, r.related_org, r.related;
+	ORDER BY r.depth, v.org, v.version;
 END
 $$;
 COMMENT ON FUNCTION gpucredit_registry.lineage(text, bigint, boolean) IS
@@ -136,8 +137,8 @@ BEGIN
 	END IF;
 	IF (add_edge.parent_org, add_edge.parent) = (add_edge.org, add_edge.child)
 		OR (NOT add_edge.fresh AND EXISTS (
-			SELECT FROM gpucredit_registry.related(add_edge.parent_org, add_edge.parent, false) a
-			WHERE a.related_org = add_edge.org AND a.related = add_edge.child))
+			SELECT FROM gpucredit_registry.related(add_edge.parent, false) a
+			WHERE a.related = add_edge.child))
 	THEN
 		RAISE EXCEPTION 'version % of "%" would be its own ancestor', add_edge.child, add_edge.org
 			USING ERRCODE = 'UC505',
@@ -174,9 +175,10 @@ BEGIN
 		FOR r IN
 			SELECT set_quarantine.org AS o, set_quarantine.version AS v
 			UNION ALL
-			SELECT d.related_org, d.related
-			FROM gpucredit_registry.related(set_quarantine.org, set_quarantine.version, true) d
-			ORDER BY 2, 1
+			SELECT v.org, v.version
+			FROM gpucredit_registry.related(set_quarantine.version, true) d
+				JOIN gpucredit_registry.version v ON v.version = d.related
+			ORDER BY 2
 		LOOP
 			UPDATE gpucredit_registry.version v
 			SET quarantined_at = gpucredit.now(), quarantine_reason = set_quarantine.reason
@@ -339,10 +341,11 @@ BEGIN
 	FOR r IN
 		SELECT release_quarantine.org AS o, release_quarantine.version AS v
 		UNION ALL
-		SELECT d.related_org, d.related
-		FROM gpucredit_registry.related(release_quarantine.org, release_quarantine.version, true) d
+		SELECT v.org, v.version
+		FROM gpucredit_registry.related(release_quarantine.version, true) d
+			JOIN gpucredit_registry.version v ON v.version = d.related
 		WHERE release_quarantine.descendants
-		ORDER BY 2, 1
+		ORDER BY 2
 	LOOP
 		UPDATE gpucredit_registry.version v
 		SET quarantined_at = NULL, quarantine_reason = NULL, restricted_at = NULL,

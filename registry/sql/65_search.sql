@@ -52,7 +52,9 @@ value: NULL: the tag goes. Errors: UC501 no such repository; 22023.';
 
 /*
  * Which repositories a caller may see is part of the question, so that a page
- * has as many as were asked for.
+ * has as many as were asked for.  Each call is planned for its words and tags:
+ * what few have is found by their index, what many have by going back over all
+ * until the page is full.
  */
 CREATE FUNCTION gpucredit_registry.search(caller text, query text DEFAULT NULL,
 	tags jsonb DEFAULT '{}', after bigint DEFAULT NULL, n integer DEFAULT 20,
@@ -60,7 +62,7 @@ CREATE FUNCTION gpucredit_registry.search(caller text, query text DEFAULT NULL,
 RETURNS TABLE (org text, model bigint, name text, kind text, visibility text, license text,
 	has_tags text[])
 LANGUAGE plpgsql STABLE SECURITY DEFINER ROWS 20
-SET search_path = pg_catalog, pg_temp
+SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan
 AS $$
 DECLARE
 	c gpucredit_registry.caller := gpucredit_registry.named_caller(search.caller);
@@ -80,7 +82,8 @@ BEGIN
 	WHERE (wanted = '{}' OR m.tags @> wanted)
 		AND (found_words IS NULL OR m.words @@ found_words)
 		AND (search.after IS NULL OR m.model < search.after)
-		AND m.org = coalesce(search.in_org, m.org) AND m.kind = coalesce(search.of_kind, m.kind)
+		AND (search.in_org IS NULL OR m.org = search.in_org)
+		AND (search.of_kind IS NULL OR m.kind = search.of_kind)
 		AND m.deleted_at IS NULL
 		AND (m.visibility = 'public'
 			OR gpucredit_registry.permission_of(m.org, m.model, c) IS NOT NULL)

@@ -1,12 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * receive.c
- *		A body becomes chunks, some 16 MiB at a time.
+ *		A body becomes chunks, a batch of some 16 MiB at a time.
  *
  * Chunks that the store does not have are appended to a pack.  Once they are
  * on disk, the database is told all of them; if some that it had are gone by
  * then, they are appended, too.  What is told is kept when the client is cut
  * off; it goes on from there.
+ *
+ * A thread stores a batch while the next one comes in.  There is at most one,
+ * so batches are told in order.
  *
  *-------------------------------------------------------------------------
  */
@@ -14,6 +17,7 @@
 
 #include <inttypes.h>
 #include <openssl/evp.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,20 +39,30 @@ typedef struct Chunk
 	int32_t		first_byte;
 } Chunk;
 
+typedef struct ChunkBatch
+{
+	int64_t		told;			/* where in the part the buffer begins */
+	size_t		filled;			/* bytes in the buffer */
+	size_t		cut;			/* where its last chunk ends */
+	int			nchunks;
+	Chunk		chunks[BATCH_CHUNKS];
+	unsigned char buffer[BATCH_BYTES + CHUNK_MAX];
+} ChunkBatch;
+
 struct Receive
 {
 	json_t	   *plan;			/* its "receive" */
 	int64_t		writer;
 	int64_t		expected;		/* bytes of the body */
 	int64_t		seen;
-	int64_t		told;			/* where in the part the buffer begins */
 	EVP_MD_CTX *whole;			/* digest of the body */
 	Chunker		chunker;
-	size_t		filled;			/* bytes in the buffer */
-	size_t		cut;			/* where its last chunk ends */
-	int			nchunks;
-	Chunk		chunks[BATCH_CHUNKS];
-	unsigned char buffer[BATCH_BYTES + CHUNK_MAX];
+	ChunkBatch *batch;			/* comes in */
+	ChunkBatch *other;			/* is stored, or waits for its turn; or NULL */
+	bool		is_storing;		/* a thread stores the other batch */
+	pthread_t	thread;
+	bool		failed;			/* a batch could not be stored: why */
+	DbError		why;
 };
 
 /* The words of a part: org, upload, part, and room for more values. */
@@ -67,7 +81,8 @@ part_values(Receive *receive, const char **values, char *upload, char *part)
 Receive *
 receive_begin(json_t * plan, DbError *error)
 {
-	Receive    *receive = malloc(sizeof(Receive));
+	Receive    *receive = calloc(1, sizeof(Receive));
+	ChunkBatch *batch = malloc(sizeof(ChunkBatch));
 	const char *values[5];
 	char		upload[32];
 	char		part[32];
@@ -75,20 +90,23 @@ receive_begin(json_t * plan, DbError *error)
 	char		writer[32];
 	PGresult   *result;
 
-	if (receive == NULL)
+	if (receive == NULL || batch == NULL)
 	{
+		free(receive);
+		free(batch);
 		db_error(error, "53200", "out of memory");
 		return NULL;
 	}
-	memset(receive, 0, offsetof(Receive, chunks));
+	memset(batch, 0, offsetof(ChunkBatch, chunks));
+	batch->told = json_integer_value(json_object_get(plan, "from"));
+	receive->batch = batch;
 	receive->plan = json_incref(plan);
-	receive->told = json_integer_value(json_object_get(plan, "from"));
 	if (getrandom(&receive->writer, sizeof(receive->writer), 0) < 0)
 		receive->writer = (int64_t) (intptr_t) receive;
 	receive->whole = EVP_MD_CTX_new();
 	EVP_DigestInit_ex(receive->whole, EVP_sha256(), NULL);
 	part_values(receive, values, upload, part);
-	sprintf(from, "%" PRId64, receive->told);
+	sprintf(from, "%" PRId64, batch->told);
 	sprintf(writer, "%" PRId64, receive->writer);
 	values[3] = from;
 	values[4] = writer;
@@ -151,13 +169,13 @@ first_byte_word(const void *of, int i, char *buffer)
  * Append the chunks that are wanted, and wait until they are on disk.
  */
 static bool
-store_wanted(Receive *receive, const bool *wanted)
+store_wanted(ChunkBatch *batch, const bool *wanted)
 {
 	Pack	   *pack = NULL;
 
-	for (int i = 0; i < receive->nchunks; i++)
+	for (int i = 0; i < batch->nchunks; i++)
 	{
-		Chunk	   *chunk = &receive->chunks[i];
+		Chunk	   *chunk = &batch->chunks[i];
 
 		if (!wanted[i] || chunk->stored)
 			continue;
@@ -172,7 +190,7 @@ store_wanted(Receive *receive, const bool *wanted)
 			pack = pack_take(chunk->size);
 		if (pack == NULL)
 			return false;
-		if (!pack_append(pack, receive->buffer + chunk->start, chunk->size,
+		if (!pack_append(pack, batch->buffer + chunk->start, chunk->size,
 						 &chunk->first_byte))
 		{
 			pack_abandon(pack);
@@ -195,7 +213,7 @@ store_wanted(Receive *receive, const bool *wanted)
 
 /* Which chunks the store does not have yet. */
 static bool
-ask_known(Receive *receive, bool *wanted, const char *digests, DbError *error)
+ask_known(const ChunkBatch *batch, bool *wanted, const char *digests, DbError *error)
 {
 	PGresult   *result = db_call(error, "SELECT unnest("
 								 "gpucredit_registry.known_chunks($1::bytea[]))",
@@ -203,7 +221,7 @@ ask_known(Receive *receive, bool *wanted, const char *digests, DbError *error)
 
 	if (result == NULL)
 		return false;
-	for (int i = 0; i < receive->nchunks; i++)
+	for (int i = 0; i < batch->nchunks; i++)
 		wanted[i] = i < PQntuples(result) && PQgetvalue(result, i, 0)[0] != 't';
 	PQclear(result);
 	return true;
@@ -213,21 +231,21 @@ ask_known(Receive *receive, bool *wanted, const char *digests, DbError *error)
  * Tell the database.  *again: some chunks are gone; they are wanted now.
  */
 static bool
-tell_chunks(Receive *receive, bool *wanted, const char *digests, bool *again,
-			DbError *error)
+tell_chunks(Receive *receive, ChunkBatch *batch, bool *wanted, const char *digests,
+			bool *again, DbError *error)
 {
 	const char *values[9];
 	char		upload[32];
 	char		part[32];
 	char		from[32];
 	char		writer[32];
-	char	   *sizes = db_array(receive->nchunks, size_word, receive->chunks);
-	char	   *packs = db_array(receive->nchunks, pack_word, receive->chunks);
-	char	   *first = db_array(receive->nchunks, first_byte_word, receive->chunks);
+	char	   *sizes = db_array(batch->nchunks, size_word, batch->chunks);
+	char	   *packs = db_array(batch->nchunks, pack_word, batch->chunks);
+	char	   *first = db_array(batch->nchunks, first_byte_word, batch->chunks);
 	PGresult   *result;
 
 	part_values(receive, values, upload, part);
-	sprintf(from, "%" PRId64, receive->told);
+	sprintf(from, "%" PRId64, batch->told);
 	sprintf(writer, "%" PRId64, receive->writer);
 	values[3] = from;
 	values[4] = writer;
@@ -250,46 +268,40 @@ tell_chunks(Receive *receive, bool *wanted, const char *digests, bool *again,
 	{
 		int			gone = atoi(PQgetvalue(result, i, 0)) - 1;
 
-		if (gone < 0 || gone >= receive->nchunks)
+		if (gone < 0 || gone >= batch->nchunks)
 			continue;
 		wanted[gone] = true;
-		receive->chunks[gone].stored = false;
+		batch->chunks[gone].stored = false;
 		*again = true;
 	}
 	PQclear(result);
 	return true;
 }
 
-/*
- * The buffer's chunks are stored and told; what is not cut yet moves to its
- * front.
- */
+/* All chunks of a batch are stored and told. */
 static bool
-flush(Receive *receive, DbError *error)
+store_batch(Receive *receive, ChunkBatch *batch, DbError *error)
 {
 	bool		wanted[BATCH_CHUNKS];
 	bool		again = true;
-	char	   *digests;
+	char	   *digests = db_array(batch->nchunks, digest_word, batch->chunks);
 	bool		good;
 
-	if (receive->nchunks == 0)
-		return true;
-	digests = db_array(receive->nchunks, digest_word, receive->chunks);
 	if (digests == NULL)
 	{
 		db_error(error, "53200", "out of memory");
 		return false;
 	}
-	good = ask_known(receive, wanted, digests, error);
+	good = ask_known(batch, wanted, digests, error);
 	for (int i = 0; good && again && i < 3; i++)
 	{
-		if (!store_wanted(receive, wanted))
+		if (!store_wanted(batch, wanted))
 		{
 			db_error(error, "58030", "the store cannot be written");
 			good = false;
 			break;
 		}
-		good = tell_chunks(receive, wanted, digests, &again, error);
+		good = tell_chunks(receive, batch, wanted, digests, &again, error);
 	}
 	free(digests);
 	if (good && again)
@@ -297,28 +309,75 @@ flush(Receive *receive, DbError *error)
 		db_error(error, "40001", "chunks go while they are used");
 		good = false;
 	}
-	if (!good)
+	return good;
+}
+
+static void *
+store_other(void *arg)
+{
+	Receive    *receive = arg;
+
+	receive->failed = !store_batch(receive, receive->other, &receive->why);
+	return NULL;
+}
+
+/* Waits for the thread; false if a batch could not be stored. */
+static bool
+stored(Receive *receive, DbError *error)
+{
+	if (receive->is_storing)
+		pthread_join(receive->thread, NULL);
+	receive->is_storing = false;
+	if (receive->failed)
+		*error = receive->why;
+	return !receive->failed;
+}
+
+/*
+ * The batch is stored by a thread, and what is not cut yet begins the next one.
+ */
+static bool
+flush(Receive *receive, DbError *error)
+{
+	ChunkBatch *batch = receive->batch;
+	ChunkBatch *next;
+
+	if (!stored(receive, error))
 		return false;
-	receive->told += receive->cut;
-	receive->filled -= receive->cut;
-	memmove(receive->buffer, receive->buffer + receive->cut, receive->filled);
-	receive->cut = 0;
-	receive->nchunks = 0;
+	if (batch->nchunks == 0)
+		return true;
+	next = receive->other != NULL ? receive->other : malloc(sizeof(ChunkBatch));
+	if (next == NULL)
+	{
+		db_error(error, "53200", "out of memory");
+		return false;
+	}
+	next->told = batch->told + batch->cut;
+	next->filled = batch->filled - batch->cut;
+	memcpy(next->buffer, batch->buffer + batch->cut, next->filled);
+	next->cut = 0;
+	next->nchunks = 0;
+	receive->other = batch;
+	receive->batch = next;
+	receive->is_storing = pthread_create(&receive->thread, NULL, store_other,
+										 receive) == 0;
+	if (!receive->is_storing)
+		(void) store_other(receive);
 	return true;
 }
 
 static void
-end_chunk(Receive *receive, size_t end)
+end_chunk(ChunkBatch *batch, size_t end)
 {
-	Chunk	   *chunk = &receive->chunks[receive->nchunks++];
+	Chunk	   *chunk = &batch->chunks[batch->nchunks++];
 
 	*chunk = (Chunk)
 	{
-		.start = receive->cut, .size = end - receive->cut
+		.start = batch->cut, .size = end - batch->cut
 	};
-	EVP_Digest(receive->buffer + chunk->start, chunk->size, chunk->digest, NULL,
+	EVP_Digest(batch->buffer + chunk->start, chunk->size, chunk->digest, NULL,
 			   EVP_sha256(), NULL);
-	receive->cut = end;
+	batch->cut = end;
 }
 
 bool
@@ -333,20 +392,21 @@ receive_data(Receive *receive, const char *data, size_t size, DbError *error)
 	EVP_DigestUpdate(receive->whole, data, size);
 	while (size > 0)
 	{
-		size_t		room = BATCH_BYTES - receive->filled;
+		ChunkBatch *batch = receive->batch;
+		size_t		room = BATCH_BYTES - batch->filled;
 		size_t		n = size < room ? size : room;
-		unsigned char *place = receive->buffer + receive->filled;
+		unsigned char *place = batch->buffer + batch->filled;
 		bool		cut;
 
 		memcpy(place, data, n);
 		n = chunk_scan(&receive->chunker, place, n, &cut);
-		receive->filled += n;
+		batch->filled += n;
 		data += n;
 		size -= n;
 		if (cut)
-			end_chunk(receive, receive->filled);
-		if ((receive->filled == BATCH_BYTES ||
-			 receive->nchunks == BATCH_CHUNKS - 1) && !flush(receive, error))
+			end_chunk(batch, batch->filled);
+		if ((batch->filled == BATCH_BYTES ||
+			 batch->nchunks == BATCH_CHUNKS - 1) && !flush(receive, error))
 			return false;
 	}
 	return true;
@@ -383,10 +443,10 @@ receive_end(Receive *receive, char *digest, DbError *error)
 		db_error(error, "UC503", "fewer bytes than were announced");
 		return false;
 	}
-	if (receive->filled > receive->cut)
-		end_chunk(receive, receive->filled);
+	if (receive->batch->filled > receive->batch->cut)
+		end_chunk(receive->batch, receive->batch->filled);
 	EVP_DigestFinal_ex(receive->whole, (unsigned char *) digest, NULL);
-	return flush(receive, error);
+	return flush(receive, error) && stored(receive, error);
 }
 
 /*
@@ -399,8 +459,9 @@ receive_free(Receive *receive)
 
 	if (receive == NULL)
 		return;
-	if (receive->nchunks > 0)
-		(void) flush(receive, &error);
+	(void) (flush(receive, &error) && stored(receive, &error));
+	free(receive->batch);
+	free(receive->other);
 	EVP_MD_CTX_free(receive->whole);
 	json_decref(receive->plan);
 	free(receive);
