@@ -27,13 +27,14 @@ BEGIN
 				PERFORM gpucredit.capture((r).org, (r).hold, format('eval/run/%s/%s', (r).run, total),
 					due, final);
 			ELSIF final THEN
-				PERFORM gpucredit.release((r).org, (r).hold, format('eval/run/%s/release', (r).run));
+				PERFORM gpucredit.release((r).org, (r).hold, format('eval/hold/%s/release', (r).hold));
 			END IF;
 			RETURN total;
 		EXCEPTION WHEN SQLSTATE 'UC003' THEN
 			NULL;			/* the ledger's clock passed the end just now */
 		END;
 	END IF;
+	PERFORM gpucredit.release((r).org, (r).hold, format('eval/hold/%s/release', (r).hold));
 	IF due > 0 THEN
 		SELECT * INTO h FROM gpucredit.hold((r).org, (r).account,
 			format('eval/late/%s/%s', (r).run, gen_random_uuid()), due, '1 hour');
@@ -245,6 +246,8 @@ DECLARE
 	l gpucredit_eval.lease;
 	o gpucredit_eval.result;
 	b gpucredit_eval.bounds;
+	leased integer := 0;
+	seen boolean := true;
 	full_up boolean := false;
 	moved boolean := false;
 BEGIN
@@ -265,51 +268,66 @@ BEGIN
 	SELECT f.document INTO STRICT document FROM gpucredit_eval.config f
 	WHERE f.org = r.org AND f.config = r.config AND f.version = r.config_version;
 
-	FOR k IN SELECT * FROM gpucredit_eval.next_cases(r, lease_cases.n) LOOP
-		c := k.c;
-		l := k.last_lease;
-		SELECT * INTO o FROM gpucredit_eval.result res
-		WHERE res.org = r.org AND res.run = r.run AND res."case" = c."case";
-		IF o.score IS NULL AND (l).attempt >= (document ->> 'max_attempts')::integer THEN
-			PERFORM gpucredit_eval.give_up(r, l);
-			r.finished := r.finished + 1;
-			o.score := 0;
-		ELSIF o.score IS NULL THEN
-			b := gpucredit_eval.bounds_of(r, document, c, o.run IS NOT NULL);
-			max_cost := b.call_max + cardinality(b.samples) * b.sample_max;
-			IF r.spent + r.set_aside + max_cost > r.cap
-				OR instant + lease_cases.ttl > r.deadline
-			THEN
-				full_up := true;
-				EXIT;
+	/* cases that need no lease make room for others */
+	WHILE leased < lease_cases.n AND seen AND NOT full_up LOOP
+		seen := false;
+		FOR k IN SELECT * FROM gpucredit_eval.next_cases(r, lease_cases.n - leased) LOOP
+			seen := true;
+			c := k.c;
+			l := k.last_lease;
+			IF l.run IS NOT NULL THEN
+				/* a report that was under way may have come first */
+				SELECT * INTO l FROM gpucredit_eval.lease m
+				WHERE m.org = r.org AND m.run = r.run AND m."case" = l."case"
+					AND m.attempt = l.attempt AND m.state IN ('open', 'retry')
+					AND m.expires_at <= gpucredit.now()
+				FOR NO KEY UPDATE;
+				CONTINUE WHEN NOT FOUND;
 			END IF;
-		END IF;
-		moved := true;
-		IF l.run IS NULL THEN
-			r.set_place := k.place;
-			r.set_ordinal := c.ordinal;
-		ELSE
-			UPDATE gpucredit_eval.lease m
-			SET state = CASE m.state WHEN 'open' THEN 'lost' ELSE 'closed' END
-			WHERE m.org = r.org AND m.run = r.run AND m."case" = l."case"
-				AND m.attempt = l.attempt;
-		END IF;
-		IF o.score IS NOT NULL THEN
-			CONTINUE;
-		END IF;
-		r.set_aside := r.set_aside + max_cost;
-		"case" := c."case";
-		attempt := coalesce(l.attempt, 0) + 1;
-		input := c.input;
-		checks := c.checks;
-		parameters := jsonb_strip_nulls(jsonb_build_object('expected', c.expected,
-			'threshold', c.threshold, 'rubric', c.rubric,
-			'samples', to_jsonb(b.samples), 'tags', to_jsonb(c.tags),
-			'output', translate(encode(o.output, 'base64'), E'\n', '')));
-		INSERT INTO gpucredit_eval.lease
-		VALUES (r.org, r.run, "case", attempt, lease_cases.worker, 'open',
-			instant + lease_cases.ttl, b.call_max, b.sample_max, max_cost, max_cost);
-		RETURN NEXT;
+			SELECT * INTO o FROM gpucredit_eval.result res
+			WHERE res.org = r.org AND res.run = r.run AND res."case" = c."case";
+			IF o.score IS NULL AND l.attempt >= (document ->> 'max_attempts')::integer THEN
+				PERFORM gpucredit_eval.give_up(r, l);
+				r.finished := r.finished + 1;
+				o.score := 0;
+			ELSIF o.score IS NULL THEN
+				b := gpucredit_eval.bounds_of(r, document, c, o.run IS NOT NULL);
+				max_cost := b.call_max + cardinality(b.samples) * b.sample_max;
+				IF r.spent + r.set_aside + max_cost > r.cap
+					OR instant + lease_cases.ttl > r.deadline
+				THEN
+					full_up := true;
+					EXIT;
+				END IF;
+			END IF;
+			moved := true;
+			IF l.run IS NULL THEN
+				r.set_place := k.place;
+				r.set_ordinal := c.ordinal;
+			ELSE
+				UPDATE gpucredit_eval.lease m
+				SET state = CASE m.state WHEN 'open' THEN 'lost' ELSE 'closed' END
+				WHERE m.org = r.org AND m.run = r.run AND m."case" = l."case"
+					AND m.attempt = l.attempt;
+			END IF;
+			IF o.score IS NOT NULL THEN
+				CONTINUE;
+			END IF;
+			r.set_aside := r.set_aside + max_cost;
+			"case" := c."case";
+			attempt := coalesce(l.attempt, 0) + 1;
+			input := c.input;
+			checks := c.checks;
+			parameters := jsonb_strip_nulls(jsonb_build_object('expected', c.expected,
+				'threshold', c.threshold, 'rubric', c.rubric,
+				'samples', to_jsonb(b.samples), 'tags', to_jsonb(c.tags),
+				'output', translate(encode(o.output, 'base64'), E'\n', '')));
+			INSERT INTO gpucredit_eval.lease
+			VALUES (r.org, r.run, "case", attempt, lease_cases.worker, 'open',
+				instant + lease_cases.ttl, b.call_max, b.sample_max, max_cost, max_cost);
+			leased := leased + 1;
+			RETURN NEXT;
+		END LOOP;
 	END LOOP;
 
 	/* nothing fits, and nothing that is under way can give credit back */
@@ -452,7 +470,7 @@ BEGIN
 			SELECT * INTO h FROM gpucredit.extend_hold(r.org, r.hold,
 				gpucredit_eval.ledger_key('raise', raise_cap.key), added);
 		ELSE
-			/* the old hold's credit is free since its end */
+			PERFORM gpucredit.release(r.org, r.hold, format('eval/hold/%s/release', r.hold));
 			SELECT * INTO h FROM gpucredit.hold(r.org, r.account,
 				gpucredit_eval.ledger_key('raise', raise_cap.key), r.cap + added - r.captured,
 				'24 hours');

@@ -233,7 +233,12 @@ BEGIN
 		WHERE m.org = r.org AND m.run = r.run AND m."case" = l."case" AND m.attempt = l.attempt;
 		PERFORM gpucredit_eval.account_if_free(r.org, r.run);
 	END IF;
-	result.action := CASE WHEN o.run IS NULL AND l.state = 'retry' THEN 'retry'
+	IF o.run IS NULL AND l.state = 'lost' THEN
+		/* the run has ended, and counted the lease in full */
+		PERFORM gpucredit_eval.record(r.org, 'late_report', NULL, jsonb_build_object('run', r.run,
+			'case', report."case", 'attempt', report.attempt));
+	END IF;
+	result.action := CASE WHEN o.run IS NULL AND l.error IS NOT NULL THEN 'retry'
 		WHEN o.run IS NOT NULL AND o.score IS NULL THEN 'judge' ELSE 'done' END;
 	result.score := o.score;
 	result.cost := coalesce(o.cost, l.cost);
@@ -360,5 +365,5 @@ END
 $$;
 COMMENT ON FUNCTION gpucredit_eval.report_judge(text, bigint, bigint, integer, bytea, jsonb) IS
 'Workers: reports what the judge answered, as it came. The first report of a sample stands; the case''s score is (median of all samples - 1) / 4.
-raw: NULL: the call failed, and the case will be leased again. usage: as in report.
+raw: NULL: the call failed, and the case will be leased again; report all other samples before, as the lease ends. usage: as in report.
 Result: the score read, 1 to 5; parsed: it was a verdict, else it counts 1. Errors: UC603 no such sample; 22023.';

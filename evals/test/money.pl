@@ -1,0 +1,251 @@
+# money.pl: a run never costs more than its cap, whatever its workers do
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/lib";
+use GpuCreditEval;
+use GpuCredit;
+use Test::More;
+
+my $node = eval_node('money');
+my $usage = '{"prompt_tokens": 100, "completion_tokens": 50}';
+
+sub q_ { return query($node, 'eval', $_[0]) }
+sub fails { return query_fails($node, 'eval', @_) }
+
+# Each call costs at most 0.001: prices 1 and 2, 500 tokens in, 250 out.
+q_(q{SELECT gpucredit_eval.create_set('acme', 'plain', 'locked', 'k1'),
+	gpucredit_eval.create_set('acme', 'judged', 'locked', 'k2')});
+add_cases($node, 'acme', 'plain', 'k3',
+	map { { name => "p$_", input => "question $_", checks => [ { type => 'contains' } ] } } 1 .. 40);
+add_cases($node, 'acme', 'judged', 'k4',
+	map { { name => "j$_", input => "question $_", rubric => 'good' } } 1 .. 4);
+q_(q{SELECT gpucredit_eval.set_config('acme', 'plain', '{"sets": ["plain"], "model":
+	{"max_tokens": 250, "max_input_tokens": 500}}', 'k5'),
+	gpucredit_eval.set_config('acme', 'judged', '{"sets": ["judged"], "model":
+	{"max_tokens": 250, "max_input_tokens": 500}, "judge": {"endpoint": "judge", "model": "j",
+	"max_input_tokens": 100, "max_tokens": 50}}', 'k6')});
+
+sub run
+{
+	my ($key, $config, $cap, $options) = @_;
+	my ($run) = split /\|/, q_(sprintf(q{SELECT * FROM gpucredit_eval.start_run('acme', 'nlp', '%s',
+		'%s', 'model', 'development', %s, options => '%s')}, $key, $config, $cap, $options // '{}'));
+
+	return $run;
+}
+
+sub lease
+{
+	my ($run, $n, $ttl) = @_;
+
+	return map { [ split /\|/ ] } split /\n/, q_(sprintf(q{SELECT "case", attempt,
+		parameters -> 'samples', parameters ? 'output' FROM gpucredit_eval.lease_cases('acme', %d, 'w', %d, '%s')},
+			$run, $n, $ttl // '1 min'));
+}
+
+sub report
+{
+	my ($run, $case, $attempt, $output, $reported) = @_;
+
+	return q_(sprintf(q{SELECT action, trim_scale(cost), replayed FROM gpucredit_eval.report('acme', %d, %d, %d,
+		%s, '%s', %s)}, $run, $case, $attempt, defined $output ? "'$output'" : 'NULL',
+			defined $output ? '[{"pass": true}]' : '{"error": "503"}',
+			$reported ? "'$reported'" : 'NULL'));
+}
+
+sub judge
+{
+	my ($run, $case, $sample, $raw, $reported) = @_;
+
+	return q_(sprintf(q{SELECT score, parsed, replayed FROM gpucredit_eval.report_judge('acme', %d, %d, %d,
+		%s, %s)}, $run, $case, $sample, defined $raw ? "'$raw'" : 'NULL',
+			$reported ? "'$reported'" : 'NULL'));
+}
+
+# set at a later time
+sub later
+{
+	my ($seconds) = @_;
+
+	$node->safe_psql('postgres', $seconds
+		? sprintf(q{ALTER DATABASE eval SET gpucredit.clock = '%s'},
+			$node->safe_psql('postgres', "SELECT now() + interval '$seconds s'"))
+		: 'ALTER DATABASE eval RESET gpucredit.clock');
+	return;
+}
+
+sub state
+{
+	my ($run) = @_;
+
+	return q_("SELECT state, trim_scale(spent), trim_scale(set_aside), trim_scale(captured)
+		FROM gpucredit_eval.run_state('acme', $run)");
+}
+
+# the cap: three of forty fit; what a report frees lets a fourth in
+my $run = run('r1', 'plain', '0.0035');
+my @cases = lease($run, 10);
+is(scalar @cases, 3, 'as many cases are leased as the cap allows');
+is(scalar lease($run, 10), 0, 'no more');
+is(state($run), 'running|0|0.003|0', 'the run waits for those under way');
+is(report($run, $cases[0][0], 1, 'x', $usage), 'done|0.0002|f', 'a report costs less than was set aside');
+is(scalar lease($run, 10), 1, 'so that another fits');
+is(report($run, $cases[1][0], 1, 'x', undef), 'done|0.001|f', 'an unknown usage counts in full');
+is(report($run, $cases[2][0], 1, 'x', '{"prompt_tokens": 9000000, "completion_tokens": 9}'), 'done|0.001|f',
+	'one that is larger than can be counts in full, too');
+is(q_(q{SELECT detail ->> 'bound' FROM gpucredit_eval.event WHERE operation = 'cost_over_bound'}) + 0, 0.001,
+	'and is recorded');
+is(scalar lease($run, 10), 0, 'what is left does not suffice');
+is(report($run, $cases[2][0] + 1, 1, 'x', $usage), 'done|0.0002|f', 'the last case under way');
+is(scalar lease($run, 1), 1, 'a last one fits');
+is(report($run, $cases[2][0] + 2, 1, 'x', undef), 'done|0.001|f', 'and takes nearly all');
+is(scalar lease($run, 1), 0, 'nothing fits');
+is(state($run), 'paused|0.0034|0|0.0034', 'the run is paused');
+is(q_(q{SELECT count(*) FROM gpucredit_eval.event WHERE operation = 'pause_run'}), '1', 'once');
+is(q_(q{SELECT gpucredit_eval.verdict('acme', 1)}), 'inconclusive', 'and decides nothing');
+fails(q{SELECT gpucredit_eval.raise_cap('acme', 1, 'c0', 0.001)}, '22023', 'a lower cap');
+is(q_(q{SELECT status, reason FROM gpucredit_eval.raise_cap('acme', 1, 'c0', 100000)}),
+	'denied|insufficient_credits', 'a cap without credit');
+is(q_(q{SELECT status, replayed FROM gpucredit_eval.raise_cap('acme', 1, 'c1', 0.0100)}), 'granted|f',
+	'the cap is raised');
+is(q_(q{SELECT status, replayed FROM gpucredit_eval.raise_cap('acme', 1, 'c1', 0.01)}), 'granted|t', 'once');
+is(scalar lease($run, 100), 6, 'and the run goes on');
+is(q_(q{SELECT state, replayed FROM gpucredit_eval.cancel_run('acme', 1, 'x1')}), 'cancelled|f', 'a run is cancelled');
+is(q_(q{SELECT state, replayed FROM gpucredit_eval.cancel_run('acme', 1, 'x1')}), 'cancelled|t', 'once');
+is(state($run), 'cancelled|0.0094|0|0.0094', 'calls under way count as spent');
+is(report($run, $cases[2][0] + 3, 1, 'x', $usage), 'done|0|t' =~ s/0/0.001/r, 'a late report changes nothing');
+is(q_(q{SELECT count(*) FROM gpucredit_eval.event WHERE operation = 'late_report'}), '1', 'and is recorded');
+fails(q{SELECT gpucredit_eval.raise_cap('acme', 1, 'c2', 1)}, 'UC602', 'a run that has ended');
+is(q_(q{SELECT held FROM gpucredit.balance('acme', 'nlp')}), '0.000000', 'nothing is held any more');
+
+# a worker dies: its lease counts as spent, its cases are leased anew
+$run = run('r2', 'plain', '0.0035');
+@cases = lease($run, 2, '30 s');
+later(40);
+is(join(' ', map { "$$_[0]/$$_[1]" } lease($run, 10)), "$cases[0][0]/2", 'a lost case is leased again, if it fits');
+is(state($run), 'running|0|0.003|0', 'for a further set-aside');
+is(report($run, $cases[0][0], 2, 'x', $usage), 'done|0.0002|f', 'its second worker reports');
+is(report($run, $cases[0][0], 1, 'y', $usage), 'done|0.0002|t', 'the first one, late: the first report stands');
+is(state($run), 'running|0.0004|0.001|0.0004', 'what its calls cost counts');
+is(report($run, $cases[1][0], 1, 'x', $usage), 'done|0.0002|f', 'a late report that is the first stands');
+later(0);
+is(q_(qq{SELECT state FROM gpucredit_eval.cancel_run('acme', $run, 'x2')}), 'cancelled', 'cancelled');
+is(state($run), 'cancelled|0.0006|0|0.0006', 'each call counts once');
+
+# failures: three attempts, then the case has an error
+$run = run('r3', 'judged', '1');
+@cases = lease($run, 1);
+is(report($run, $cases[0][0], 1, undef, '{"prompt_tokens": 0, "completion_tokens": 0}'), 'retry|0|f',
+	'a failed call is to be done again');
+is(report($run, $cases[0][0], 1, undef, '{"prompt_tokens": 0, "completion_tokens": 0}'), 'retry|0|t', 'once');
+is(report($run, $cases[0][0], 1, 'x', $usage), 'retry|0|t', 'a success of the same attempt comes too late');
+is(join(' ', map { "$$_[0]/$$_[1]" } lease($run, 1)), "$cases[0][0]/2", 'it is leased at once');
+is(report($run, $cases[0][0], 2, 'answer', $usage), 'judge|0.0002|f', 'and answered');
+is(judge($run, $cases[0][0], 1, '{"score": 5, "reason": ""}', $usage), '5|t|f', 'the judge answers');
+is(judge($run, $cases[0][0], 2, undef, undef), '|f|f', 'then fails');
+my @again = lease($run, 1);
+is("@{$again[0]}", "$cases[0][0] 3 [2, 3] t", 'only the samples that are missing are leased');
+is(judge($run, $cases[0][0], 2, undef, undef), '|f|f', 'the judge fails again');
+is((lease($run, 1))[0][0], $cases[0][0] + 1, 'and the case is given up: the next is leased');
+is(q_(qq{SELECT score, error FROM gpucredit_eval.result WHERE run = $run AND "case" = $cases[0][0]}),
+	'0|the judge failed', 'with an error');
+is(q_(qq{SELECT errors FROM gpucredit_eval.run_state('acme', $run)}), '1', 'that is counted');
+foreach my $n (1 .. 3)
+{
+	my ($case) = $n == 1 ? $cases[0][0] + 1 : (lease($run, 1))[0][0];
+
+	report($run, $case, 1, 'x', $usage);
+	judge($run, $case, $_, '{"score": 5, "reason": ""}', $usage) foreach 3, 1, 2;
+}
+like(state($run), qr/^finished\|/, 'the run ends');
+is(q_(qq{SELECT reason, passes FROM gpucredit_eval.gate('acme', $run)}), 'errors|', 'but decides nothing');
+
+# the hold has ended before the costs were taken over
+$run = run('r4', 'plain', '1', '{"ttl": "5 min"}');
+@cases = lease($run, 3, '10 min');
+is(q_("SELECT deadline > now() + interval '10 min' FROM gpucredit_eval.run WHERE run = $run"), 't',
+	'a hold outlives its leases');
+later(3 * 86400);
+is(report($run, $cases[0][0], 1, 'x', $usage), 'done|0.0002|f', 'a report after the hold has ended');
+is(state($run), 'running|0.0002|0.002|0.0002', 'is paid by a new hold');
+is(scalar lease($run, 5), 0, 'but nothing more is leased');
+like(state($run), qr/^paused/, 'the run is paused');
+is(q_("SELECT status FROM gpucredit_eval.raise_cap('acme', $run, 'c4', 2)"), 'granted', 'until it gets a new hold');
+is(scalar lease($run, 5), 5, 'and goes on');
+later(0);
+q_("SELECT gpucredit_eval.cancel_run('acme', $run, 'x4')");
+
+# own replicas: their job's hold is within the cap
+q_(q{SELECT gpucredit.create_pool('eval-gate'), gpucredit.create_pool('eval-nightly'),
+	gpucredit.set_price('A100', 2);
+	SELECT gpucredit.register_node('eval-nightly', 'n1', 'A100', 4, 40960)});
+is(q_(q{SELECT status, reason FROM gpucredit_eval.start_run('acme', 'nlp', 'g0', 'plain', 'model', 'development',
+	2, options => '{"gpu": {"request": "1xA100", "wall_limit": "1 hour"}}')}), 'denied|cap_exceeded',
+	'a GPU job that takes the whole cap');
+is(q_(q{SELECT status, held FROM gpucredit_eval.start_run('acme', 'nlp', 'g1', 'plain', 'model', 'development',
+	5, options => '{"gpu": {"request": "1xA100", "wall_limit": "1 hour"}}')}), 'granted|5.000000',
+	'a run with a GPU job holds its cap');
+is(q_(q{SELECT held FROM gpucredit.balance('acme', 'nlp')}), '5.000000', 'and no more');
+my ($with_gpu, $job) = split /\|/, q_(q{SELECT run, gpu_job FROM gpucredit_eval.run ORDER BY run DESC LIMIT 1});
+is(q_(q{SELECT count(*) FROM gpucredit.place('eval-nightly')}), '1', 'the job is placed');
+q_("SELECT gpucredit_eval.cancel_run('acme', $with_gpu, 'x5')");
+q_("SELECT gpucredit.settle('acme', $job, 1, 'cancelled', '0')");
+is(q_("SELECT state FROM gpucredit.job WHERE org = 'acme' AND job = $job"), 'cancelled',
+	'and cancelled with the run');
+is(q_(q{SELECT held FROM gpucredit.balance('acme', 'nlp')}), '0.000000', 'nothing is held any more');
+eval_verify($node);
+
+# Eight workers, which lose three leases in ten, at each isolation level
+foreach my $level ('read committed', 'repeatable read', 'serializable')
+{
+	$run = run("w $level", 'plain', '0.0205');
+	my $bad = wait_for_children(in_parallel(8, sub {
+		my ($n) = @_;
+		my $dbh = connect_to($node, 'eval', user => 'worker');
+		my $idle = 0;
+
+		srand($n);
+		$dbh->do("SET default_transaction_isolation = '$level'");
+		while ($idle < 25)
+		{
+			my $rows = again($dbh, q{SELECT "case", attempt FROM
+				gpucredit_eval.lease_cases('acme', ?, 'w', 2, '1 s')}, $run);
+
+			foreach my $row (@$rows)
+			{
+				next if rand() < 0.3;
+				again($dbh, q{SELECT gpucredit_eval.report('acme', ?, ?, ?, 'x', '[{"pass": true}]',
+					'{"prompt_tokens": 100, "completion_tokens": 50}')}, $run, @$row);
+			}
+			$idle = @$rows ? 0 : $idle + 1;
+			select undef, undef, undef, 0.1 unless @$rows;
+		}
+	}));
+
+	is($bad, 0, "eight workers at $level");
+	like(state($run), qr/^(finished|paused)\|/, 'end with the run, or with its cap');
+	is(q_("SELECT spent + set_aside <= cap AND captured = round(spent, 6)
+		FROM gpucredit_eval.run WHERE run = $run"), 't', 'within its cap, all captured');
+	is(q_(qq{SELECT count(*) FROM (SELECT "case" FROM gpucredit_eval.result WHERE run = $run AND error IS NULL
+		EXCEPT SELECT "case" FROM gpucredit_eval.lease WHERE run = $run AND finishes) x}), '0',
+		'each result is of a lease');
+	q_("SELECT gpucredit_eval.cancel_run('acme', $run, 'xw $level')");
+	eval_verify($node);
+}
+done_testing();
+
+# A statement's rows; what must be repeated is.
+sub again
+{
+	my ($dbh, $sql, @arguments) = @_;
+
+	for (1 .. 200)
+	{
+		my $rows = eval { $dbh->selectall_arrayref($sql, undef, @arguments) };
+
+		return $rows if $rows;
+		die $@ unless $dbh->state =~ /^40(001|P01)$/;
+	}
+	die "a statement was not carried out in 200 tries\n";
+}
