@@ -40,6 +40,7 @@ EXCEPTION WHEN OTHERS THEN
 	result := sqlstate || ' ' || sqlerrm || ': ' || detail;
 	FOR name IN SELECT r.key, r.result[1] AS job FROM gpucredit.request r
 		WHERE r.operation = 'reserve' AND r.org IN ('fo', 'fp')
+			AND r.result[1] IS NOT NULL
 	LOOP
 		result := regexp_replace(result, '\mjob ' || name.job || '\M',
 			'job ' || quote_literal(name.key), 'g');
@@ -156,6 +157,25 @@ SELECT * FROM pg_temp.ask('fp', 'later', '1xFoB');
 SELECT attempt FROM placed('fp', pg_temp.id('later'), 'later p', '{fo-3}', '{"{2}"}', 'FoB', '1 day');
 SELECT started_at FROM attempts WHERE org = 'fp' AND job = pg_temp.id('later');
 SELECT outcome, billed FROM settle('fp', pg_temp.id('later'), 1, 'completed', '30 min');
+-- A budget refuses and counts as everywhere, and so does a quota of devices.
+SELECT set_budget('fp', '', 15, 'none');
+SELECT * FROM pg_temp.ask('fp', 'within', '4xFoB');
+SELECT * FROM pg_temp.ask('fp', 'beyond', '4xFoB');
+SELECT set_quota('fp', '', 'FoB', max_gpus => 3);
+SELECT pg_temp.try('fp', 'within', 'b1', '{fo-3}', '{"{0-3}"}');
+SELECT set_quota('fp', '', 'FoB', max_gpus => 4);
+SELECT pg_temp.try('fp', 'within', 'b1', '{fo-3}', '{"{0-3}"}');
+SELECT period, amount, reserved, spent, remaining FROM budgets('fp');
+SET gpucredit.clock = '2035-01-02 02:00+00';
+SELECT outcome, billed, released FROM settle('fp', pg_temp.id('within'), 1, 'completed', '1 hour');
+SELECT period, amount, reserved, spent, remaining FROM budgets('fp');
+SELECT * FROM pg_temp.ask('fp', 'next', '4xFoB');
+SELECT job_state FROM cancel('fp', pg_temp.id('next'), 'cancel next');
+
+-- Figures count its use: of fair share, and of reports.
+SELECT org, account, live, used > 0 AS used FROM fair_share('fo') ORDER BY org, account;
+SELECT spent, jobs FROM top_spenders('fp', 1, '2035-01-01');
+SELECT * FROM invoice('fp', '2035-01-01');
 SELECT count(cancel('fo', pg_temp.id(k), 'cancel ' || k)) FROM unnest('{broke,in vain,own}'::text[]) k;
 SELECT remove_node(n) FROM unnest('{fo-1,fo-2,fo-3,own-1}'::text[]) n \g /dev/null
 SELECT * FROM verify();

@@ -199,5 +199,5 @@ make_pod($k, 'acme', 'last', sleep => 1);
 runs_to_its_end('last', 'the first works again');
 
 is(sql($k, q{SELECT count(*) FROM gpucredit.jobs WHERE org = 'acme' AND state IN ('queued', 'unfunded')}), '0', 'nothing is left');
-end_kubernetes($k, refusals => 1, within => 6);
+end_kubernetes($k, refusals => 1);
 done_testing();
