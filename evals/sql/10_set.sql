@@ -116,7 +116,8 @@ COMMENT ON FUNCTION gpucredit_eval.acts_as(text, text) IS
 CREATE FUNCTION gpucredit_eval.is_below(account text, above text) RETURNS boolean
 LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
-	SELECT above = '' OR account = above OR starts_with(account, above || '/');
+	SELECT account IS NOT NULL
+		AND (above = '' OR account = above OR starts_with(account, above || '/'));
 END;
 COMMENT ON FUNCTION gpucredit_eval.is_below(text, text) IS
 'Internal: is an account another, or below it?';
@@ -150,9 +151,8 @@ BEGIN
 					>= array_position('{run,read,curate}', require_set.need)
 			ORDER BY t.account
 		LOOP
-			IF CASE WHEN require_set.account IS NULL
-				THEN gpucredit_eval.acts_as(s.org, p.account)
-				ELSE gpucredit_eval.is_below(require_set.account, p.account) END
+			IF (require_set.account IS NULL AND gpucredit_eval.acts_as(s.org, p.account))
+				OR gpucredit_eval.is_below(require_set.account, p.account)
 			THEN
 				RETURN s;
 			END IF;

@@ -1,0 +1,72 @@
+# drift.pl: do production's scores drift?
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/lib";
+use GpuCreditEval;
+use GpuCredit;
+use Test::More;
+
+my $node = eval_node('drift');
+
+sub q_ { return query($node, 'eval', $_[0]) }
+sub fails { return query_fails($node, 'eval', @_) }
+
+q_(q{SELECT gpucredit_eval.create_set('acme', 's', 'live', 'k1')});
+add_cases($node, 'acme', 's', 'k2', { input => 'q', checks => [ {} ] });
+q_(q{SELECT gpucredit_eval.set_config('acme', 'c', '{"sets": ["s"]}', 'k3');
+	SELECT gpucredit_eval.set_stream('acme', 'chat', 'c', 1000, 0.8, 0.1)});
+my $observe = q{SELECT z, lower, upper, signal FROM gpucredit_eval.observe('acme', '%s', '%s', %s)};
+
+# by hand: lambda 0.1, width 2.7: z = 0.1 * 0.9 + 0.9 * 0.8;
+# limits 0.8 -+ 0.27 * sqrt(0.1 / 1.9 * (1 - 0.9^2)) = 0.8 -+ 0.027
+is(q_(sprintf($observe, 'chat', 'r1', 0.9)), '0.810000000000|0.773000000000|0.827000000000|f', 'a first score');
+is(q_(sprintf($observe, 'chat', 'r1', 0.1)), '0.810000000000|0.773000000000|0.827000000000|f',
+	'a repeated request counts once');
+is(q_(sprintf($observe, 'chat', 'r2', 0.8)), '0.809000000000|0.763675215073|0.836324784927|f', 'the limits widen');
+is(q_(q{SELECT t, z FROM gpucredit_eval.stream_state('acme', 'chat')}), '2|0.809000000000', 'where it stands');
+q_('LISTEN gpucredit_eval_drift; ' . sprintf($observe, 'chat', "bad$_", 0.2)) foreach 1 .. 3;
+is(q_(q{SELECT signal FROM gpucredit_eval.stream_state('acme', 'chat')}), 't', 'bad scores signal');
+is(q_(q{SELECT count(*), min(detail ->> 'stream') FROM gpucredit_eval.event WHERE operation = 'drift'}), '1|chat',
+	'which is recorded once');
+q_(sprintf($observe, 'chat', "good$_", 0.8)) foreach 1 .. 30;
+is(q_(q{SELECT signal FROM gpucredit_eval.stream_state('acme', 'chat')}), 'f', 'good ones end it');
+q_(sprintf($observe, 'chat', "worse$_", 0)) foreach 1 .. 5;
+is(q_(q{SELECT count(*) FROM gpucredit_eval.event WHERE operation = 'drift'}), '2', 'the next signal is another');
+
+# steady scores do not signal, whatever their number
+q_(q{SELECT gpucredit_eval.set_stream('acme', 'steady', 'c', 1, 0.5, 0.5)});
+q_(q{SELECT count(gpucredit_eval.observe('acme', 'steady', i::text, i % 2)) FROM generate_series(1, 1000) i});
+is(q_(q{SELECT t, signal, upper - lower FROM gpucredit_eval.stream_state('acme', 'steady')}), '1000|f|0.619422481450',
+	'steady scores stay within');
+
+# which requests are judged
+is(q_(q{SELECT count(*) BETWEEN 8 AND 40 FROM generate_series(1, 20000) i
+	WHERE gpucredit_eval.sampled('acme', 'chat', 'request ' || i)}), 't', 'one in a thousand is judged');
+is(q_(q{SELECT bool_and(gpucredit_eval.sampled('acme', 'chat', 'r' || i) = gpucredit_eval.sampled('acme', 'chat', 'r' || i))
+	FROM generate_series(1, 100) i}), 't', 'always the same ones');
+is(q_(q{SELECT gpucredit_eval.sampled('acme', 'steady', 'x')}), 't', 'one in one is all');
+
+# bad input
+fails(sprintf($observe, 'none', 'r', 0.5), 'UC601', 'no such stream');
+fails(sprintf($observe, 'chat', 'r', $_), '22023', "$_ is no score") foreach -0.1, 1.1, "'NaN'", 'NULL', '0.' . '1' x 13;
+fails(sprintf($observe, 'chat', $_, 0.5), '22023', 'no request') foreach '', 'x' x 256;
+fails("SELECT gpucredit_eval.set_stream('acme', 'x', 'c', $_)", '22023', "no stream: $_")
+  foreach '0, 0.5, 0.1', '1, 2, 0.1', '1, 0.5, 0', '1, 0.5, 0.1, 0', '1, 0.5, 0.1, 2', '1, 0.5, 0.1, 0.1, 0',
+  'NULL, 0.5, 0.1', "1, 'NaN', 0.1";
+fails(q{SELECT gpucredit_eval.set_stream('acme', 'x', 'none', 1, 0.5, 0.1)}, 'UC601', 'no such config');
+
+# eight observers at once: each score counts once, in some order
+q_(q{SELECT gpucredit_eval.set_stream('acme', 'busy', 'c', 1, 0.5, 0.5)});
+is(wait_for_children(in_parallel(8, sub {
+	my ($n) = @_;
+	my $dbh = connect_to($node, 'eval');
+
+	$dbh->do(q{SELECT gpucredit_eval.observe('acme', 'busy', ?, 0.5)}, undef, $_ % 2 ? "$n/$_" : "all/$_")
+	  foreach 1 .. 50;
+})), 0, 'eight observers');
+is(q_(q{SELECT t, z FROM gpucredit_eval.stream_state('acme', 'busy')}), '225|0.500000000000', 'count each request once');
+is(q_(q{SELECT count(*), count(DISTINCT t), max(t) FROM gpucredit_eval.observation WHERE stream = 'busy'}),
+	'225|225|225', 'in one order');
+eval_verify($node);
+done_testing();

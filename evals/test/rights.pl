@@ -1,0 +1,118 @@
+# rights.pl: who may call what; tenants; grants on sets; what no call may do
+# Packages: libmicrohttpd-dev libssl-dev libjansson-dev libpq-dev
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/lib";
+use GpuCreditEval;
+use GpuCredit;
+use Test::More;
+
+my $node = eval_node('rights');
+
+sub q_ { return query($node, 'eval', $_[0]) }
+sub fails { return query_fails($node, 'eval', @_) }
+sub as { return "SET ROLE $_[0]; $_[1]" }
+
+q_(q{CREATE ROLE nlp LOGIN IN ROLE gpucredit_tenant;
+	CREATE ROLE ann LOGIN IN ROLE gpucredit_tenant;
+	CREATE ROLE seer LOGIN IN ROLE gpucredit_tenant;
+	CREATE ROLE rival LOGIN IN ROLE gpucredit_tenant;
+	CREATE ROLE web LOGIN IN ROLE gpucredit_app;
+	CREATE ROLE ops LOGIN IN ROLE gpucredit_operator;
+	CREATE ROLE audit LOGIN IN ROLE gpucredit_auditor;
+	CREATE ROLE stranger LOGIN;
+	SELECT gpucredit.bind_tenant('nlp', 'acme', 'nlp'), gpucredit.bind_tenant('ann', 'acme', 'nlp/ann'),
+		gpucredit.bind_tenant('seer', 'acme', 'vision'), gpucredit.bind_tenant('rival', 'rival')});
+q_(as('nlp', q{SELECT gpucredit_eval.create_set('acme', 'ours', 'locked', 'k1', 'nlp')}));
+q_(as('nlp', q{SELECT gpucredit_eval.add_cases('acme', 'ours',
+	'[{"name": "a", "input": "q", "expected": "e", "checks": [{"type": "equals"}]}]', 'k2');
+	SELECT gpucredit_eval.freeze_set('acme', 'ours', 'k3');
+	SELECT gpucredit_eval.set_config('acme', 'ours', '{"sets": ["ours"]}', 'k4', 'nlp')}));
+
+# a tenant runs what is its account's, or above
+my $start = q{SELECT status FROM gpucredit_eval.start_run('%s', '%s', '%s', 'ours', 'model', 'development', 1)};
+is(q_(as('ann', sprintf($start, 'acme', 'nlp/ann', 'r1'))), 'granted', 'a user runs its team\'s set');
+fails(as('ann', sprintf($start, 'acme', 'nlp', 'r2')), 'UC001', 'but not on the team\'s credit');
+fails(as('ann', q{SELECT gpucredit_eval.cases('acme', 'ours')}), 'UC601', 'nor sees its cases');
+fails(as('ann', q{SELECT gpucredit_eval.freeze_set('acme', 'ours', 'k5')}), 'UC601', 'nor freezes it');
+fails(as('seer', sprintf($start, 'acme', 'vision', 'r3')), 'UC601', 'another team does not run it');
+fails(as('rival', sprintf($start, 'acme', 'nlp', 'r4')), 'UC001', 'another organisation does not');
+fails(as('rival', sprintf($start, 'rival', '', 'r4')), 'UC601', 'by its own name neither');
+fails(as('rival', q{SELECT gpucredit_eval.run_state('acme', 1)}), 'UC601', 'nor sees a run');
+fails(as('seer', "SELECT gpucredit_eval.$_"), 'UC601', "another team may not call $_")
+  foreach q{run_state('acme', 1)}, q{gate('acme', 1)}, q{verdict('acme', 1)}, q{results('acme', 1)}, q{junit('acme', 1)},
+  q{compare('acme', 1, 1)}, q{cancel_run('acme', 1, 'x')}, q{raise_cap('acme', 1, 'x', 2)},
+  q{rejudge('acme', 1, 'ours', 'x', 1)}, q{label('acme', 1, 1, 'x', 1)}, q{promote('acme', 1, 'prod', 1, 1, 'x')},
+  q{add_cases('acme', 'ours', '[]', 'x')}, q{retire_cases('acme', 'ours', '{}', 'x')},
+  q{grant_set('acme', 'ours', 'vision', 'curate')}, q{set_stream('acme', 's', 'ours', 1, 0.5, 0.1)};
+is(q_(as('nlp', q{SELECT verdict FROM gpucredit_eval.verdict('acme', 1)})), 'inconclusive', 'the team sees its user\'s run');
+
+# grants
+q_(as('nlp', q{SELECT gpucredit_eval.grant_set('acme', 'ours', 'vision', 'read')}));
+is(q_(as('seer', q{SELECT name FROM gpucredit_eval.cases('acme', 'ours')})), 'a', 'who may read sees the cases');
+fails(as('seer', q{SELECT gpucredit_eval.add_cases('acme', 'ours', '[]', 'x')}), 'UC601', 'but adds none');
+q_(as('nlp', q{SELECT gpucredit_eval.grant_set('acme', 'ours', 'vision', 'curate')}));
+is(q_(as('seer', q{SELECT added FROM gpucredit_eval.add_cases('acme', 'ours', '[{"name": "b", "input": "q", "rubric": "r"}]', 'x')})),
+	'1', 'a curator does');
+fails(as('seer', q{SELECT gpucredit_eval.grant_set('acme', 'ours', 'vision', 'curate')}), 'UC601', 'but gives no grants');
+q_(as('nlp', q{SELECT gpucredit_eval.grant_set('acme', 'ours', 'vision', NULL)}));
+fails(as('seer', q{SELECT gpucredit_eval.cases('acme', 'ours')}), 'UC601', 'until it is taken back');
+fails(as('nlp', q{SELECT gpucredit_eval.grant_set('acme', 'ours', 'none', 'run')}), '22023', 'no such account');
+fails(as('nlp', q{SELECT gpucredit_eval.grant_set('acme', 'ours', 'vision', 'own')}), '22023', 'no such permission');
+
+# held-out cases: curators and agents alone
+q_(q{SELECT gpucredit_eval.create_set('acme', 'hidden', 'held_out', 'h1', 'nlp');
+	SELECT gpucredit_eval.add_cases('acme', 'hidden', '[{"name": "a", "input": "hush", "rubric": "r"}]', 'h2');
+	SELECT gpucredit_eval.freeze_set('acme', 'hidden', 'h3');
+	SELECT gpucredit_eval.grant_set('acme', 'hidden', 'vision', 'read')});
+is(q_(as('nlp', q{SELECT input FROM gpucredit_eval.cases('acme', 'hidden')})), '"hush"', 'its owner sees them');
+fails(as('seer', q{SELECT gpucredit_eval.cases('acme', 'hidden')}), 'UC601', 'a reader does not');
+fails(as('web', q{SELECT gpucredit_eval.cases('acme', 'hidden')}), 'UC604', 'nor does an application');
+
+# roles
+my %calls = (
+	"lease_cases('acme', 1, 'w', 1, '1 min')"       => 'worker',
+	"run_spec('acme', 1)"                           => 'worker',
+	"report('acme', 1, 1, 1, '', '[]', NULL)"       => 'worker',
+	"report_judge('acme', 1, 1, 1, '', NULL)"       => 'worker',
+	"pace('acme', 'model')"                         => 'worker',
+	"set_endpoint('acme', 'x', 'http://x', 1, 1, 1)" => 'ops',
+	"verify()"                                      => 'ops audit',
+	"gate('acme', 1)"                               => 'web audit nlp ann',
+	"run_state('acme', 1)"                          => 'web audit nlp ann worker',
+	"create_set('acme', 'n', 'live', 'n', 'nlp')"   => 'web nlp');
+foreach my $call (sort keys %calls)
+{
+	foreach my $role (qw(web ops audit worker nlp ann stranger))
+	{
+		my $may = grep { $_ eq $role } split / /, $calls{$call};
+		my $state = sqlstate_of($node, 'eval', as($role, "SELECT gpucredit_eval.$call"));
+
+		next if $call =~ /create_set/ && $role eq 'ann';		# may, but not on this account
+		is($state eq '42501' ? 'no' : 'yes', $may ? 'yes' : 'no', "$role: " . ($may ? '' : 'not ') . $call);
+	}
+}
+fails(as($_, 'SELECT FROM gpucredit_eval.golden_case'), '42501', "$_ reads no table") foreach qw(web worker nlp ops stranger);
+fails(as('stranger', 'SELECT gpucredit_eval.parse_verdict($$x$$)'), '42501', 'a stranger calls nothing');
+
+# form
+is(q_(q{SELECT count(*) FROM pg_proc p
+	CROSS JOIN LATERAL aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) a
+	WHERE p.pronamespace = 'gpucredit_eval'::regnamespace AND a.grantee = 0}), '0', 'PUBLIC may call nothing');
+is(q_(q{SELECT string_agg(p.proname, ' ') FROM pg_proc p
+	WHERE p.pronamespace = 'gpucredit_eval'::regnamespace
+		AND (obj_description(p.oid, 'pg_proc') IS NULL
+			OR p.prosecdef AND NOT p.proconfig @> '{"search_path=pg_catalog, pg_temp"}')}), '',
+	'each function has a comment, and those with rights a search_path');
+is(q_(q{SELECT string_agg(c.relname, ' ') FROM pg_class c
+	WHERE c.relnamespace = 'gpucredit_eval'::regnamespace AND c.relkind = 'r' AND NOT EXISTS (
+		SELECT FROM pg_attribute a JOIN pg_index i ON i.indrelid = c.oid AND i.indisprimary
+		WHERE a.attrelid = c.oid AND a.attname = 'org' AND a.attnum = ANY (i.indkey))}), 'event',
+	'each table but the log is keyed by organisation');
+is(q_(q{SELECT string_agg(c.relname, ' ') FROM pg_class c
+	WHERE c.relnamespace = 'gpucredit_eval'::regnamespace AND c.relkind = 'r'
+		AND obj_description(c.oid, 'pg_class') IS NULL}), '', 'each table has a comment');
+fails(q{DELETE FROM gpucredit_eval.event}, 'UC901', 'events stay');
+eval_verify($node);
+done_testing();
