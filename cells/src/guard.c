@@ -146,7 +146,7 @@ require_home(const char *org, const int64 *epoch)
 	const char *state;
 
 	/* who moves it may */
-	if (epoch == NULL && LockHeldByMe(&tag, ExclusiveLock))
+	if (epoch == NULL && CompatLockHeldByMe(&tag, ExclusiveLock))
 		return;
 	switch (LockAcquire(&tag, ShareLock, false, true))
 	{

@@ -1,5 +1,5 @@
 # 010_router.pl: a router's functions are gpucredit's, whoever calls them.
-# Packages: postgresql-15-plproxy
+# Packages: postgresql-N-plproxy
 use strict;
 use warnings;
 use FindBin;

@@ -1,6 +1,6 @@
 # 050_dump.pl: a dump of a cell, or of a router, comes back as one; so does it
 # after an upgrade
-# Packages: postgresql-15-plproxy
+# Packages: postgresql-N-plproxy
 use strict;
 use warnings;
 use FindBin;
@@ -40,7 +40,7 @@ is( query(
 	WHERE c.relnamespace = 'gpucredit_cells'::regnamespace AND c.relkind IN ('r', 'S')
 		AND c.oid <> ALL ((SELECT e.extconfig FROM pg_extension e
 			WHERE e.extname = 'gpucredit_cells')::oid[])}),
-	'incoming_audit incoming_entry', 'a dump has every table but what a move copies ahead');
+	'incoming_audit incoming_closing incoming_entry incoming_number', 'a dump has every table but what a move copies ahead');
 
 # Restores a database under another name, by so many jobs.
 sub come_back

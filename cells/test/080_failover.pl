@@ -1,5 +1,5 @@
 # 080_failover.pl: a cell dies for good, and its synchronous standby is the cell
-# Packages: postgresql-15-plproxy
+# Packages: postgresql-N-plproxy
 use strict;
 use warnings;
 use FindBin;

@@ -26,8 +26,8 @@ CREATE TABLE gpucredit.archive_batch (
 	digest bytea NOT NULL,
 	CONSTRAINT archive_batch_pkey PRIMARY KEY (archive_batch),
 	CONSTRAINT archive_batch_kind CHECK (kind IN ('entry', 'audit')),
-	CONSTRAINT archive_batch_batches UNIQUE (kind, batch_to),
-	CONSTRAINT archive_batch_range CHECK (batch_from < batch_to)
+	/* alike: of no batch here; what came was removed elsewhere */
+	CONSTRAINT archive_batch_range CHECK (batch_from <= batch_to)
 );
 COMMENT ON TABLE gpucredit.archive_batch IS
 'Append-only: which sealed batches of entries and audit rows were removed, chained by digests';

@@ -44,7 +44,7 @@ BEGIN ATOMIC
 				THEN s.entries ELSE s.audits END) AS rows
 			FROM gpucredit.seal s
 			WHERE s.batch > d.batch_from AND s.batch <= d.batch_to) s
-	WHERE s.rows IS DISTINCT FROM d.rows
+	WHERE coalesce(s.rows, 0) <> d.rows
 	UNION ALL
 	SELECT 'closings_are_as_written', '', format('archive batch %s', d.archive_batch),
 		'the closing balances do not have the digest they had'

@@ -38,6 +38,13 @@
 	LockAcquireExtended(tag, mode, false, true, false, NULL, false)
 #endif
 
+/* 17 can be asked for stronger modes, too. */
+#if PG_VERSION_NUM < 170000
+#define CompatLockHeldByMe(tag, mode)	LockHeldByMe(tag, mode)
+#else
+#define CompatLockHeldByMe(tag, mode)	LockHeldByMe(tag, mode, false)
+#endif
+
 /*
  * 17 numbers processes instead of backends, and keeps a process's virtual
  * transaction id in one struct.  A lock's holder may be a prepared transaction

@@ -1,15 +1,16 @@
 /*
- * 42_move_org.sql: moving an organisation, as a router's steps.
+ * 43_move_org.sql: moving an organisation, as a router's steps.
  *
  * Each step is a row that is committed before the next begins; what a cell does
  * for a step it does once, so that a move that broke off goes on when it is
  * called again, from any session.
  *
  *   begun     the new cell copies what is sealed, while the organisation works
- *   copied    the new cell copies all of it, while it works; then the old cell
- *             changes nothing of it, and the new one takes what changed
+ *   copied    the new cell copies all of it and verifies, while it works; then
+ *             the old cell changes nothing of it, and the new one takes what
+ *             changed
  *   taken     the new cell is its home; routers have to hear of it
- *   switched  the old cell closes what is left
+ *   switched  the new cell verifies again; the old one closes what is left
  *   done
  *   undone    the new cell refused it: it never left
  */
@@ -176,7 +177,8 @@ DECLARE
 BEGIN
 	m := gpucredit_cells.begin_move(org, cell, key);
 	COMMIT;
-	IF m.step = 'begun' THEN
+	/* what is kept for the least time is kept for a day */
+	IF m.step = 'begun' OR m.step = 'copied' AND m.begun_at < pg_catalog.now() - '1 day'::interval THEN
 		PERFORM gpucredit_cells.ask(m.source,
 			'SELECT pg_catalog.count(*)::text FROM gpucredit.seal_audit()')
 		FROM pg_catalog.generate_series(1, 2);
@@ -201,6 +203,11 @@ BEGIN
 	END IF;
 	IF m.step = 'switched' THEN
 		PERFORM gpucredit_cells.ask(m.source, 'ROLLBACK');
+		PERFORM gpucredit_cells.ask(m.target, 'ANALYZE '	/* verify() wants it */
+			|| pg_catalog.string_agg(pg_catalog.format('gpucredit.%I', t.name), ', '))
+		FROM gpucredit_cells.moved_tables() t;
+		PERFORM gpucredit_cells.ask(m.target, pg_catalog.format(
+			'SELECT gpucredit_cells.require_sound(%L)::text', m.org));
 		PERFORM gpucredit_cells.ask(m.target, pg_catalog.format(
 			'SELECT gpucredit_cells.forget_incoming(%L)::text', m.org));
 		PERFORM gpucredit_cells.ask(m.source, pg_catalog.format(

@@ -1,0 +1,508 @@
+/*
+ * 42_take.sql: how a cell becomes the home of an organisation.
+ *
+ * One transaction of the new cell takes everything.  While the organisation
+ * works, it stores and compares all rows that were there before the oldest
+ * transaction of the old cell: the horizon.  Then it rehearses the rest, runs
+ * verify(), and undoes the rehearsal.  In the freeze it does the rest again, on
+ * what changed since the horizon.  So what the freeze costs grows with what
+ * changed; only row counts read all.
+ */
+/* Nodes on which the organisation runs: no new work goes there. */
+CREATE FUNCTION gpucredit_cells.bring_nodes(org text, source text) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	rows jsonb := gpucredit_cells.ask(source, format($q$
+		SELECT coalesce(jsonb_agg(n), '[]')::text FROM gpucredit.node n
+		WHERE n.node IN (SELECT g.node FROM gpucredit.attempt_gpu g
+			WHERE g.org = %L AND g.ended_at IS NULL)$q$, org))::jsonb;
+	pools jsonb := gpucredit_cells.ask(source, format($q$
+		SELECT coalesce(jsonb_agg(p), '[]')::text FROM gpucredit.pool p
+		WHERE p.pool IN (SELECT j.pool FROM gpucredit.job j WHERE j.org = %L)
+			OR p.pool IN (SELECT g.pool FROM gpucredit.attempt_gpu g WHERE g.org = %1$L)$q$,
+		org))::jsonb;
+BEGIN
+	INSERT INTO gpucredit.pool
+	SELECT p.* FROM jsonb_populate_recordset(NULL::gpucredit.pool, pools) p
+	ON CONFLICT DO NOTHING;
+	INSERT INTO gpucredit_cells.guest_node
+	SELECT n.node FROM jsonb_populate_recordset(NULL::gpucredit.node, rows) n
+	WHERE NOT EXISTS (SELECT FROM gpucredit.node o WHERE o.node = n.node)
+	ON CONFLICT DO NOTHING;
+	INSERT INTO gpucredit.node
+	SELECT (jsonb_populate_record(n, '{"draining": "its cell is another"}')).*
+	FROM jsonb_populate_recordset(NULL::gpucredit.node, rows) n
+	ON CONFLICT DO NOTHING;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.bring_nodes(text, text) IS
+'Internal: rows of pools and nodes that an organisation''s jobs name.';
+
+/* Rows that came, from a number on, get numbers of this cell in their order. */
+CREATE FUNCTION gpucredit_cells.number_anew(org text, relation text, above bigint)
+RETURNS text
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+SET TimeZone = 'UTC' SET DateStyle = 'ISO, YMD' SET IntervalStyle = 'postgres'
+SET extra_float_digits = 1 SET bytea_output = 'hex'
+AS $$
+DECLARE
+	others text := (SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum)
+		FROM pg_attribute a
+		WHERE a.attrelid = ('gpucredit.' || relation)::regclass AND a.attnum > 0
+			AND NOT a.attisdropped AND a.attname <> relation);
+	answer text;
+BEGIN
+	EXECUTE format('WITH came AS (SELECT i.*, nextval(%5$L) AS gpucredit_here'
+		' FROM (SELECT * FROM gpucredit_cells.%3$I c WHERE c.org = $1 AND c.%1$I > $2'
+		' ORDER BY c.%1$I) i),'
+		' known AS (INSERT INTO gpucredit_cells.incoming_number'
+		' SELECT %1$L, $1, c.%1$I, c.gpucredit_here FROM came c),'
+		' put AS (INSERT INTO gpucredit.%1$I AS t (%1$I, %2$s)'
+		' SELECT c.gpucredit_here, %2$s FROM came c RETURNING t.*)'
+		' SELECT %4$s FROM put t',
+		relation, others, 'incoming_' || relation, gpucredit_cells.digest_sum(relation),
+		pg_get_serial_sequence('gpucredit.' || relation, relation))
+	INTO answer USING org, above;
+	RETURN answer;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.number_anew(text, text, bigint) IS
+'Internal: entries or audit rows that came get numbers of this cell; returns the digest of what is stored.';
+
+/* A row that refers to a number that did not come follows the one before. */
+CREATE FUNCTION gpucredit_cells.follow_numbers(org text, relation text) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	EXECUTE format('UPDATE gpucredit.%1$I f SET %2$I = coalesce((SELECT n.here'
+		' FROM gpucredit_cells.incoming_number n WHERE n.relation = %2$L AND n.org = $1'
+		' AND n.old <= f.%2$I ORDER BY n.old DESC LIMIT 1), 0) WHERE f.org = $1',
+		CASE relation WHEN 'entry' THEN 'budget_log' ELSE 'denial' END, relation)
+	USING org;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.follow_numbers(text, text) IS
+'Internal: rows that refer to entries or audit rows follow these to their new numbers.';
+
+/* In the old cell: no row up to that instant can be counted on. */
+CREATE FUNCTION gpucredit_cells.removed_until(org text, kind text) RETURNS timestamptz
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT gpucredit_internal.kept_from(removed_until.kind)
+	WHERE CASE removed_until.kind WHEN 'entry' THEN EXISTS (
+			SELECT FROM gpucredit.closing c WHERE c.org = removed_until.org)
+		ELSE EXISTS (SELECT FROM gpucredit.account a
+			WHERE a.org = removed_until.org AND a.created_at <=
+				gpucredit_internal.kept_from(removed_until.kind)) END;
+END;
+COMMENT ON FUNCTION gpucredit_cells.removed_until(text, text) IS
+'Internal: the instant up to which rows of the organisation left by age; null: none did.';
+
+/*
+ * The link that says it: an archive batch of no sealed batch, with the closings
+ * that came, and an audit row, as of any removal.
+ */
+CREATE FUNCTION gpucredit_cells.note_removed(org text, source text, kind text,
+	until timestamptz)
+RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	link gpucredit.archive_batch;
+BEGIN
+	SELECT coalesce(max(d.archive_batch), 0) + 1, note_removed.kind,
+		coalesce(max(d.batch_to) FILTER (WHERE d.kind = note_removed.kind), 0),
+		coalesce(max(d.batch_to) FILTER (WHERE d.kind = note_removed.kind), 0), 0,
+		note_removed.until, gpucredit.now(), NULL,
+		coalesce((array_agg(d.digest ORDER BY d.archive_batch DESC))[1],
+			decode(repeat('00', 32), 'hex')), NULL
+	INTO link FROM gpucredit.archive_batch d;
+	IF kind = 'entry' THEN
+		INSERT INTO gpucredit.closing
+		SELECT (jsonb_populate_record(c, jsonb_build_object('archive_batch', link.archive_batch))).*
+		FROM gpucredit_cells.incoming_closing c WHERE c.org = note_removed.org;
+		PERFORM gpucredit_cells.require_same('closing', gpucredit_cells.digest(org, 'closing'),
+			gpucredit_cells.digest(org, 'incoming_closing'));
+	END IF;
+	link.closings := gpucredit_internal.closings_digest(link.archive_batch);
+	link.digest := gpucredit_internal.archive_batch_digest(link);
+	INSERT INTO gpucredit.archive_batch SELECT link.*;
+	INSERT INTO gpucredit.audit (org, at, login, actor, operation, decision, reason, detail)
+	VALUES ('', link.at, session_user, current_user, 'maintain', 'arrived', kind,
+		jsonb_build_object('archive_batch', link.archive_batch, 'cell', source,
+			'digest', encode(link.digest, 'hex')));
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.note_removed(text, text, text, timestamptz) IS
+'Internal: from now on this cell has no rows of a kind up to that instant to count on.';
+
+/*
+ * Rows that left by age make the past incomplete, for a cell as a whole.  So a
+ * cell takes such an organisation only if it removes as much itself.
+ */
+CREATE FUNCTION gpucredit_cells.bring_closings(org text, source text) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	kind text;
+	until timestamptz;
+	kept interval;
+	news boolean;
+BEGIN
+	WHILE NOT gpucredit_internal.lock_chain() LOOP
+		PERFORM pg_sleep(0.1);
+	END LOOP;
+	FOREACH kind IN ARRAY ARRAY['entry', 'audit', 'usage'] LOOP
+		until := gpucredit_cells.ask(source, format(
+			'SELECT gpucredit_cells.removed_until(%L, %L)::text', org, kind));
+		CONTINUE WHEN until IS NULL;
+		kept := current_setting(format('gpucredit.%s_retention', kind));
+		news := (until <= gpucredit_internal.kept_from(kind)) IS NOT TRUE;
+		IF news AND (kept = '0' OR until > gpucredit.now() - kept + gpucredit_cells.clock_skew()) THEN
+			RAISE EXCEPTION 'cell "%" keeps what cell "%" has removed', gpucredit_cells.here(), source
+				USING ERRCODE = 'object_not_in_prerequisite_state',
+				DETAIL = format('Table %s: removed there up to %s, kept here %s.', kind, until,
+					CASE WHEN kept = '0' THEN 'for ever' ELSE 'for ' || kept END),
+				HINT = format('Set gpucredit.%s_retention alike in both cells.', kind);
+		END IF;
+		IF kind = 'usage' AND news THEN
+			DELETE FROM gpucredit.usage_horizon;
+			INSERT INTO gpucredit.usage_horizon VALUES (until);
+		ELSIF kind = 'entry' OR kind = 'audit' AND news THEN
+			PERFORM gpucredit_cells.note_removed(org, source, kind, until);
+		END IF;
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.bring_closings(text, text) IS
+'Internal, in the new cell: sums of entries that left by age, and since when rows are complete.
+Errors: 55000 this cell keeps rows for longer.';
+
+/* What of a table changes after the horizon, where entries and audit rows were copied ahead. */
+CREATE FUNCTION gpucredit_cells.changing(relation text, horizon text, copied jsonb)
+RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT CASE WHEN changing.copied ? changing.relation
+			THEN format('t.%I > %s', changing.relation, changing.copied ->> changing.relation)
+		/* these follow the numbers of others: always all of them */
+		WHEN changing.relation IN ('budget_log', 'denial') THEN 'true'
+		ELSE format('age(t.xmin) <= age(%L::xid)', changing.horizon) END;
+END;
+COMMENT ON FUNCTION gpucredit_cells.changing(text, text, jsonb) IS
+'Internal: the condition of rows t that are not stored before the freeze.';
+
+/* An entry that leaves by age is counted by its closing. */
+CREATE FUNCTION gpucredit_cells.booked(org text) RETURNS text
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT (gpucredit_cells.total(booked.org, 'entry')
+		+ (SELECT coalesce(sum(c.entries), 0) FROM gpucredit.closing c
+			WHERE c.org = booked.org))::text;
+END;
+COMMENT ON FUNCTION gpucredit_cells.booked(text) IS
+'Internal: how many entries an organisation ever had.';
+
+/*
+ * Rows that were deleted show in the total.  Where rows only come, what left by
+ * age meanwhile stays in the new cell.
+ */
+CREATE FUNCTION gpucredit_cells.digests(org text, horizon text, copied jsonb)
+RETURNS jsonb
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT jsonb_object_agg(m.name,
+			gpucredit_cells.digest(digests.org, m.name,
+				gpucredit_cells.changing(m.name, digests.horizon, digests.copied))
+			|| CASE WHEN m.only_grows THEN '' ELSE ' of '
+				|| gpucredit_cells.total(digests.org, m.name) END)
+		|| jsonb_build_object('booked', gpucredit_cells.booked(digests.org))
+	FROM gpucredit_cells.moved_tables() m WHERE m.name <> 'closing';
+END;
+COMMENT ON FUNCTION gpucredit_cells.digests(text, text, jsonb) IS
+'Internal, in the old cell: digests of what changes after the horizon.';
+
+/* The old cell computes digests while this one takes what changed. */
+CREATE FUNCTION gpucredit_cells.begin_digests(org text, source text, horizon text, copied jsonb)
+RETURNS text
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	link CONSTANT text := 'gpucredit_cells digests';
+	snapshot text := gpucredit_cells.ask(source, 'SELECT pg_export_snapshot()');
+BEGIN
+	PERFORM gpucredit_cells.disconnect(link);
+	EXECUTE format('SELECT %s($1, $2)', gpucredit_cells.dblink('connect'))
+	USING link, (gpucredit_cells.require_cell(source)).dsn || ' user=' || quote_literal(current_user)
+		|| ' application_name=gpucredit_cells';
+	EXECUTE format('SELECT %s($1, $2)', gpucredit_cells.dblink('exec'))
+	USING link, format('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;'
+		' SET TRANSACTION SNAPSHOT %L', snapshot);
+	EXECUTE format('SELECT %s($1, $2)', gpucredit_cells.dblink('send_query'))
+	USING link, format('SELECT gpucredit_cells.digests(%L, %L, %L)', org, horizon, copied);
+	RETURN link;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.begin_digests(text, text, text, jsonb) IS
+'Internal: has the old cell compute digests of what an open transaction sees there; returns the connection that will have them.';
+
+/* What changed since the horizon, as an open transaction of the old cell sees it. */
+CREATE FUNCTION gpucredit_cells.catch_up(org text, source text, horizon text) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	one record;
+	copied jsonb := jsonb_build_object(
+		'entry', (SELECT coalesce(max(t.entry), 0) FROM gpucredit_cells.incoming_entry t
+			WHERE t.org = catch_up.org),
+		'audit', (SELECT coalesce(max(t.audit), 0) FROM gpucredit_cells.incoming_audit t
+			WHERE t.org = catch_up.org));
+	link text := gpucredit_cells.begin_digests(org, source, horizon, copied);
+	which text;
+	ours jsonb := '{}';
+	theirs jsonb;
+BEGIN
+	PERFORM gpucredit_cells.bring_nodes(org, source);
+	FOR one IN SELECT * FROM gpucredit_cells.moved_tables() m WHERE m.name <> 'closing' LOOP
+		which := gpucredit_cells.changing(one.name, horizon, copied);
+		IF copied ? one.name THEN
+			ours := ours || jsonb_build_object(one.name, gpucredit_cells.pull(source, org,
+				one.name, 'gpucredit_cells.incoming_' || one.name, which));
+			PERFORM gpucredit_cells.require_same(one.name, gpucredit_cells.number_anew(org,
+				one.name, (copied ->> one.name)::bigint), ours ->> one.name);
+			CONTINUE;
+		END IF;
+		BEGIN
+			ours := ours || jsonb_build_object(one.name, gpucredit_cells.pull(source, org,
+				one.name, 'gpucredit.' || quote_ident(one.name), which, true)
+				|| CASE WHEN one.only_grows THEN '' ELSE ' of '
+				|| gpucredit_cells.total(org, one.name) END);
+		EXCEPTION WHEN unique_violation THEN
+			NULL;			/* a row that is gone there had the name of a new one */
+		END;
+	END LOOP;
+	ours := ours || jsonb_build_object('booked', gpucredit_cells.booked(org));
+	theirs := gpucredit_cells.ask_result(link);
+	PERFORM gpucredit_cells.disconnect(link);
+	FOR one IN SELECT d.key AS name, m.only_grows
+		FROM jsonb_each(theirs) d LEFT JOIN gpucredit_cells.moved_tables() m ON m.name = d.key
+		WHERE ours -> d.key IS DISTINCT FROM d.value
+	LOOP
+		IF one.only_grows IS NOT FALSE THEN
+			PERFORM gpucredit_cells.require_same(one.name, ours ->> one.name, theirs ->> one.name);
+		END IF;
+		/* rows were deleted there */
+		EXECUTE format('DELETE FROM gpucredit.%I t WHERE t.org = $1', one.name) USING org;
+		PERFORM gpucredit_cells.pull_same(source, org, one.name, 'gpucredit.' || quote_ident(one.name));
+	END LOOP;
+	PERFORM gpucredit_cells.follow_numbers(org, r) FROM unnest('{entry,audit}'::text[]) r;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.catch_up(text, text, text) IS
+'Internal, in the new cell: takes what changed since the horizon, and compares what is stored with the old cell.
+Errors: XX001 rows differ.';
+
+CREATE FUNCTION gpucredit_cells.require_sound(org text) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	wrong text;
+BEGIN
+	SELECT string_agg(format('%s: %s, %s', v.invariant, v.subject, v.detail), '; ')
+	INTO wrong FROM (SELECT * FROM gpucredit.verify(org) LIMIT 5) v;
+	IF wrong IS NOT NULL THEN
+		RAISE EXCEPTION 'organisation "%" is not sound in cell "%"',
+			gpucredit_internal.clip_for_message(org), gpucredit_cells.here()
+			USING ERRCODE = 'data_corrupted', DETAIL = wrong,
+			HINT = 'Run gpucredit.verify() in both cells; what is wrong in the old one is there, too.';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.require_sound(text) IS
+'Internal: raises XX001 with what verify() finds.';
+
+/*
+ * Everything, while the organisation works; take_in() ends the transaction.
+ * The rehearsal is undone.
+ */
+CREATE FUNCTION gpucredit_cells.take_ahead(org text, source text, epoch bigint) RETURNS text
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+SET session_replication_role = replica
+SET enable_nestloop = off		/* nothing that came is analysed yet */
+AS $$
+DECLARE
+	horizon text;
+BEGIN
+	/* another attempt has ended then */
+	PERFORM gpucredit_cells.lock_moving(org);
+	IF EXISTS (SELECT FROM gpucredit_cells.resident r
+		WHERE r.org = take_ahead.org AND r.epoch = take_ahead.epoch AND r.state = 'home')
+	THEN
+		RETURN 'here';
+	END IF;
+	PERFORM gpucredit_cells.hang_up(source);
+	PERFORM gpucredit_cells.ask(source, 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY');
+	horizon := gpucredit_cells.ask(source,
+		'SELECT (pg_snapshot_xmin(pg_current_snapshot())::text::numeric % 4294967296)::text');
+	PERFORM gpucredit_cells.pull_same(source, org, m.name, 'gpucredit.' || quote_ident(m.name),
+		format('NOT %s', gpucredit_cells.changing(m.name, horizon, '{}')))
+	FROM gpucredit_cells.moved_tables() m
+	WHERE m.name NOT IN ('entry', 'audit', 'closing');
+	PERFORM gpucredit_cells.require_same(r, gpucredit_cells.number_anew(org, r, 0),
+		gpucredit_cells.digest(org, 'incoming_' || r))
+	FROM unnest('{entry,audit}'::text[]) r;
+	PERFORM gpucredit_cells.bring_closings(org, source);
+	BEGIN
+		PERFORM gpucredit_cells.catch_up(org, source, horizon);
+		PERFORM gpucredit_cells.require_sound(org);
+		RAISE EXCEPTION SQLSTATE 'UC799';
+	EXCEPTION WHEN SQLSTATE 'UC799' THEN
+		NULL;
+	END;
+	PERFORM gpucredit_cells.ask(source, 'ROLLBACK');
+	RETURN horizon;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.take_ahead(text, text, bigint) IS
+'Internal, in the new cell: stores, compares and verifies an organisation''s rows while it works. Result: the transaction of the old cell from which on changes have to follow; "here": it has come already.
+Errors: XX001 rows differ, or verify() finds something; 55000 this cell keeps rows for longer.';
+
+/* In the freeze: the rest, or nothing. */
+CREATE FUNCTION gpucredit_cells.take_in(org text, source text, epoch bigint, horizon text)
+RETURNS text
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+SET session_replication_role = replica
+SET enable_nestloop = off
+AS $$
+BEGIN
+	PERFORM gpucredit_cells.ask(source, 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY');
+	PERFORM gpucredit_cells.catch_up(org, source, horizon);
+	PERFORM gpucredit_cells.hang_up(source);
+	PERFORM gpucredit_cells.pass_numbers(r.name, r.last)
+	FROM (SELECT 'bucket_bucket_seq' AS name, (SELECT max(t.bucket) FROM gpucredit.bucket t WHERE t.org = take_in.org) AS last
+		UNION ALL SELECT 'hold_hold_seq', (SELECT max(t.hold) FROM gpucredit.hold t WHERE t.org = take_in.org)
+		UNION ALL SELECT 'job_job_seq', (SELECT max(t.job) FROM gpucredit.job t WHERE t.org = take_in.org)
+		UNION ALL SELECT 'alert_alert_seq', (SELECT max(t.alert) FROM gpucredit.alert t WHERE t.org = take_in.org)) r
+	WHERE r.last IS NOT NULL;
+	INSERT INTO gpucredit_cells.resident AS r VALUES (org, epoch, 'home')
+	ON CONFLICT ON CONSTRAINT resident_pkey
+		DO UPDATE SET epoch = excluded.epoch, state = 'home';
+	RETURN 'taken';
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.take_in(text, text, bigint, text) IS
+'Internal, in the new cell, after take_ahead(): takes what changed since the horizon; this cell is the home when the transaction commits.
+Errors: XX001 rows differ.';
+
+/* Numbers of this cell that come later are above those that came. */
+CREATE FUNCTION gpucredit_cells.pass_numbers(sequence text, last bigint) RETURNS void
+LANGUAGE sql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT setval(('gpucredit.' || sequence)::regclass, (last / 1000 + 1) * 1000 + c.number)
+	FROM gpucredit_cells.self s JOIN gpucredit_cells.cell c USING (cell)
+	WHERE coalesce(pg_sequence_last_value(('gpucredit.' || sequence)::regclass), 0) <= last
+$$;
+COMMENT ON FUNCTION gpucredit_cells.pass_numbers(text, bigint) IS
+'Internal: lets a sequence go on above a number.';
+
+/* In the old cell */
+CREATE FUNCTION gpucredit_cells.set_moving(org text, epoch bigint, moving boolean)
+RETURNS text
+LANGUAGE sql VOLATILE PARALLEL UNSAFE
+BEGIN ATOMIC
+	UPDATE gpucredit_cells.resident r
+	SET state = CASE WHEN set_moving.moving THEN 'moving' ELSE 'home' END
+	WHERE r.org = set_moving.org AND r.epoch < set_moving.epoch
+		AND r.state IN ('home', 'moving')
+	RETURNING r.state;
+END;
+COMMENT ON FUNCTION gpucredit_cells.set_moving(text, bigint, boolean) IS
+'Internal, in the old cell: from the commit on nothing of the organisation changes, or it goes on.';
+
+/* Cycles and sweeps pass over rows that are locked. */
+CREATE FUNCTION gpucredit_cells.hold_still(org text) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+SET lock_timeout = '2s'
+AS $$
+BEGIN
+	PERFORM gpucredit_cells.lock_moving(org);
+	PERFORM FROM gpucredit.job j
+	WHERE j.org = hold_still.org AND j.state IN ('queued', 'active')
+	ORDER BY j.job FOR UPDATE;
+	PERFORM FROM gpucredit.attempt a
+	WHERE a.org = hold_still.org AND a.ended_at IS NULL
+	ORDER BY a.job, a.attempt FOR UPDATE;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.hold_still(text) IS
+'Internal, in the old cell: waits for transactions that changed rows of the organisation, and keeps its jobs from cycles until this one ends.
+Errors: 55P03 a transaction stays open.';
+
+/*
+ * What stays in the old cell is a closed account: its jobs cancelled, its credit
+ * revoked, by gpucredit's own functions.  So its verify() holds, its seals stay,
+ * and devices of running attempts are given out when their nodes say that
+ * nothing runs there any more.
+ */
+CREATE FUNCTION gpucredit_cells.close_out(org text, target text) RETURNS text
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	reason text := format('the organisation moved to cell %s', target);
+	r record;
+BEGIN
+	/* devices of a node that does not tell what runs would be given out again */
+	PERFORM gpucredit.drain(n.node, reason)
+	FROM gpucredit.node n
+	WHERE n.draining IS NULL
+		AND (NOT n.tells_running
+			OR current_setting('gpucredit.node_lost')::interval = '0')
+		AND n.node IN (SELECT g.node FROM gpucredit.attempt_gpu g
+			WHERE g.org = close_out.org AND g.ended_at IS NULL);
+	PERFORM gpucredit_cells.hold_still(org);
+	DELETE FROM gpucredit.rate_limit l WHERE l.org = close_out.org;
+	DELETE FROM gpucredit.tenant t WHERE t.org = close_out.org;
+	FOR r IN SELECT a.job, a.attempt FROM gpucredit.attempt a
+		WHERE a.org = close_out.org AND a.ended_at IS NULL ORDER BY 1, 2
+	LOOP
+		PERFORM gpucredit.cancel(org, r.job, 'cells: moved, job ' || r.job, reason);
+		PERFORM gpucredit.settle(org, r.job, r.attempt, 'cancelled');
+	END LOOP;
+	FOR r IN SELECT j.job FROM gpucredit.job j
+		WHERE j.org = close_out.org AND j.state IN ('queued', 'active') ORDER BY 1
+	LOOP
+		PERFORM gpucredit.cancel(org, r.job, 'cells: moved, job ' || r.job, reason);
+	END LOOP;
+	FOR r IN SELECT h.hold FROM gpucredit.hold h
+		WHERE h.org = close_out.org AND h.closed_at IS NULL ORDER BY 1
+	LOOP
+		PERFORM gpucredit.release(org, r.hold, 'cells: moved, hold ' || r.hold);
+	END LOOP;
+	FOR r IN SELECT b.bucket FROM gpucredit.bucket b
+		WHERE b.org = close_out.org AND b.closed_at IS NULL ORDER BY 1
+	LOOP
+		PERFORM gpucredit.revoke(org, r.bucket, 'cells: moved, bucket ' || r.bucket, reason);
+	END LOOP;
+	/* fair share is charged in the new cell */
+	UPDATE gpucredit.attempt a SET usage_charged = 0, needs_cycle = false
+	WHERE a.org = close_out.org AND a.needs_cycle;
+	UPDATE gpucredit_cells.resident t SET state = 'gone' WHERE t.org = close_out.org;
+	RETURN 'closed';
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.close_out(text, text) IS
+'Internal, in the old cell: ends what the organisation has there, once it is at home elsewhere.';
