@@ -26,14 +26,15 @@ CREATE TABLE gpucredit.archive_batch (
 	digest bytea NOT NULL,
 	CONSTRAINT archive_batch_pkey PRIMARY KEY (archive_batch),
 	CONSTRAINT archive_batch_kind CHECK (kind IN ('entry', 'audit')),
-	/* alike: of no batch here; what came was removed elsewhere */
+	/* equal: it has the closings of an organisation that came from another
+	 * server, and no batch of this one */
 	CONSTRAINT archive_batch_range CHECK (batch_from <= batch_to)
 );
 COMMENT ON TABLE gpucredit.archive_batch IS
 'Append-only: which sealed batches of entries and audit rows were removed, chained by digests';
 COMMENT ON COLUMN gpucredit.archive_batch.archive_batch IS 'Its number.';
 COMMENT ON COLUMN gpucredit.archive_batch.kind IS 'Which rows were removed: entry or audit.';
-COMMENT ON COLUMN gpucredit.archive_batch.batch_from IS 'Rows of batches after this one were removed.';
+COMMENT ON COLUMN gpucredit.archive_batch.batch_from IS 'Rows of batches after this one were removed; batch_to: none, and an organisation brought its closings from another server.';
 COMMENT ON COLUMN gpucredit.archive_batch.batch_to IS 'Rows of batches up to this one were removed.';
 COMMENT ON COLUMN gpucredit.archive_batch.rows IS 'How many rows were removed.';
 COMMENT ON COLUMN gpucredit.archive_batch.until IS 'No removed row is later than this instant.';
