@@ -131,9 +131,14 @@ foreach my $round (1 .. $rounds)
 	push @works, in_parallel(1, $_) foreach sub { work($org) }, sub { spend($round) },
 	  sub { move($org) };
 
-	# any moment of the move, which takes about a second
-	sleep rand 1.5;
-	$moments{ $cells->at_router("SELECT coalesce((SELECT step FROM gpucredit_cells.move WHERE org = '$org' ORDER BY epoch DESC LIMIT 1), 'none')") }++;
+	# some moment of one of the move's longer steps
+	my $step = (qw(begun copied switched))[ rand 3 ];
+	$cells->{router}->poll_query_until('credit', "SELECT count(*) > 0 FROM gpucredit_cells.move
+		CROSS JOIN (VALUES ('{begun,copied,taken,switched,done,undone}'::text[])) v (s)
+		WHERE org = '$org' AND array_position(s, step) >= array_position(s, '$step')")
+	  or die "the move does not begin\n";
+	sleep rand 0.5;
+	$moments{ $cells->at_router("SELECT step FROM gpucredit_cells.move WHERE org = '$org' ORDER BY epoch DESC LIMIT 1") }++;
 	kill_server($cells->{$victim});
 	$cells->{$victim}->start;
 	is(wait_for_children(@works), 0, "round $round, $victim dies: all get their answers");
