@@ -760,7 +760,7 @@ meter_some(void)
 			 now < job->metered_ns + kube.meter_ms * NS_PER_MS))
 			continue;
 		snprintf(ran, sizeof(ran), "%.3f s",
-				 (double) RanNowNs(job) / NS_PER_S);
+				 (double) RanMeteredNs(job) / NS_PER_S);
 		TextsAdd(&orgs, job->org);
 		TextsAdd(&ids, job->id);
 		TextsAdd(&attempts, job->attempt);

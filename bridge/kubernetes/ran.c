@@ -24,7 +24,6 @@
 #include "util.h"
 
 #define CLOCKS_DIFFER_S	60
-#define METER_LAG_NS	NS_PER_S	/* kubelet cuts to whole seconds */
 
 static int64_t first_begin(const KubeJob *job);
 static long may_have_run(const KubeJob *job);
@@ -141,13 +140,16 @@ RanAtMostS(const KubeJob *job)
 
 /*
  * How long a running job has run: by our monotonic clock, as far as the API
- * server answered and its nodes were ready.
+ * server answered, its pods were watched, and its nodes were ready.
  */
 int64_t
 RanNowNs(const KubeJob *job)
 {
 	int64_t		until = LeaderHeardNs();
-	int64_t		ran;
+	int64_t		watched = WatchKnownNs(&pod_watch);
+
+	if (watched < until)
+		until = watched;
 
 	if (job->ended_ns != 0 && job->ended_ns < until)
 		until = job->ended_ns;
@@ -158,8 +160,19 @@ RanNowNs(const KubeJob *job)
 		if (node != NULL && node->unready_ns != 0 && node->unready_ns < until)
 			until = node->unready_ns;
 	}
-	ran = until > job->since_ns ? until - job->since_ns : 0;
-	return job->base_ns + (ran > METER_LAG_NS ? ran - METER_LAG_NS : 0);
+	return job->base_ns + (until > job->since_ns ? until - job->since_ns : 0);
+}
+
+/*
+ * What of that is metered: what kubelet will tell may be a second less, as it
+ * cuts to whole ones.
+ */
+int64_t
+RanMeteredNs(const KubeJob *job)
+{
+	int64_t		ran = RanNowNs(job) - NS_PER_S;
+
+	return ran > job->base_ns ? ran : job->base_ns;
 }
 
 /*

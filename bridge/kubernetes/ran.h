@@ -13,6 +13,7 @@
 extern int64_t RanAtLeastNs(const KubeJob *job);
 extern long RanAtMostS(const KubeJob *job);
 extern int64_t RanNowNs(const KubeJob *job);
+extern int64_t RanMeteredNs(const KubeJob *job);
 extern long RanS(const KubeJob *job);
 
 #endif							/* GPUCREDIT_KUBERNETES_RAN_H */
