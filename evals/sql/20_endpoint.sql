@@ -127,7 +127,7 @@ BEGIN
 	WHERE o.org = e.org AND o.endpoint = e.endpoint FOR NO KEY UPDATE;
 	instant := gpucredit.now();
 	pace.every := make_interval(secs => 1.0 / e.max_rps);
-	pace.wait := greatest(e.turn_at - instant, '0');
+	pace.wait := greatest(e.turn_at, instant) - instant;
 	UPDATE gpucredit_eval.endpoint o
 	SET turn_at = instant + pace.wait + pace.every * pace.n
 	WHERE o.org = e.org AND o.endpoint = e.endpoint;

@@ -116,7 +116,8 @@ BEGIN
 	INTO weights, checks_score.score, checks_score.passed
 	FROM jsonb_array_elements(checks_score.checks) c
 		CROSS JOIN LATERAL (SELECT coalesce((c ->> 'weight')::numeric, 1)) v (w);
-	checks_score.score := CASE WHEN weights > 0 THEN checks_score.score / weights ELSE 1 END;
+	checks_score.score := CASE WHEN weights > 0 THEN checks_score.score / weights
+		WHEN weights = 0 THEN 0 ELSE 1 END;
 	IF checks_score.threshold IS NOT NULL THEN
 		checks_score.passed := checks_score.score >= checks_score.threshold;
 	ELSE

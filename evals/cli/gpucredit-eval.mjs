@@ -1,0 +1,162 @@
+#!/usr/bin/env node
+// gpucredit-eval: imports golden sets, runs them against models, prints gates
+//
+// It keeps nothing: gpucredit_eval decides, and any number of these may work
+// on one run.  HELP below is the whole interface.
+import { createHash, randomUUID } from "node:crypto";
+import { parseArgs } from "node:util";
+import { Database } from "./lib/database.mjs";
+import { fromLmEval } from "./lib/lm_eval.mjs";
+import { fromOpenAIEvals } from "./lib/openai_evals.mjs";
+import { fromPromptfoo } from "./lib/promptfoo.mjs";
+import { gateTable, lmEvalResults, promptfooResults } from "./lib/results.mjs";
+import { Worker } from "./lib/worker.mjs";
+
+const HELP = `gpucredit-eval COMMAND [OPTION...]
+
+  import FORMAT FILE   adds cases to a set: promptfoo (YAML or JSONL), lm-eval (a task's YAML),
+                       openai-evals (JSONL)
+        --set NAME [--kind locked|live|held_out] [--freeze] [--task NAME] [--print]
+        lm-eval: [--documents FILE] [--filter NAME]   openai-evals: [--match match|includes]
+  run                  starts a run, works on it, prints its gate
+        --account PATH --config NAME --model NAME [--purpose gate] [--cap 5] [--baseline RUN]
+        [--options JSON] [--key KEY] [--no-work]
+  work --run N         works on a run until it ends; start as many as you like
+        [--concurrency 16] [--ttl 120] [--timeout 60]      seconds a lease and a call may take
+  gate --run N         prints what each task scores and the verdict
+  junit --run N        prints JUnit XML
+  results --run N [--format promptfoo|lm-eval]             prints results as JSON
+
+  --org NAME           the organisation; or GPUCREDIT_ORG
+  --database URL       the database; or libpq's PG* variables
+
+The exit code of run and gate is 0 for pass and warn, 1 for block, 2 for inconclusive and for
+what was denied or not finished; 64 stands for a mistake in the call, 70 for an error.
+`;
+
+const OPTIONS = Object.fromEntries([
+	...["org", "database", "set", "kind", "task", "documents", "filter", "match", "account", "config", "model",
+		"purpose", "cap", "baseline", "options", "key", "run", "concurrency", "ttl", "timeout", "format"]
+		.map((name) => [name, { type: "string" }]),
+	...["freeze", "print", "no-work", "help"].map((name) => [name, { type: "boolean" }])]);
+
+const VERDICTS = { pass: 0, warn: 0, block: 1, inconclusive: 2 };
+const UNDECIDED = 2, USAGE = 64, FAILED = 70;
+const FORMATS = { promptfoo: fromPromptfoo, "lm-eval": fromLmEval, "openai-evals": fromOpenAIEvals };
+
+class Usage extends Error {}
+
+// An option that must be there.
+function need(options, name) {
+	if (options[name] === undefined)
+		throw new Usage(`--${name} is missing`);
+	return options[name];
+}
+
+const commands = {
+	async import(database, options, [format, file]) {
+		if (!Object.hasOwn(FORMATS, format ?? "") || !file)
+			throw new Usage(`import needs a format (${Object.keys(FORMATS).join(", ")}) and a file`);
+		const cases = FORMATS[format](file, options);
+		if (options.print)
+			return print(JSON.stringify(cases, null, "\t"));
+		const set = need(options, "set"), text = JSON.stringify(cases);
+		const digest = createHash("sha256").update(text).digest("hex");
+		if (options.kind)
+			await database.value("create_set", options.org, set, options.kind, `import/set/${set}`);
+		const { added, same } = await database.row("add_cases", options.org, set, text,
+			options.key ?? `import/${set}/${digest}`);
+		print(`${set}: ${added} cases added, ${same} were there`);
+		if (options.freeze) {
+			const { version, digest, cases } = await database.row("freeze_set", options.org, set, `import/${randomUUID()}`);
+			print(`${set}@${version}: ${cases} cases, sha256 ${digest}`);
+		}
+	},
+
+	async run(database, options) {
+		const started = await database.row("start_run", options.org, need(options, "account"),
+			options.key ?? randomUUID(), need(options, "config"), need(options, "model"),
+			options.purpose ?? "gate", options.cap ?? "5", options.baseline ?? null, options.options ?? "{}");
+		if (started.status === "denied") {
+			print(`denied: ${started.reason}`);
+			return UNDECIDED;
+		}
+		print(`run ${started.run}: ${started.cases} cases, ${started.held} credits held`);
+		options.run = started.run;
+		if (options["no-work"])
+			return 0;
+		await commands.work(database, options);
+		return commands.gate(database, options);
+	},
+
+	async work(database, options) {
+		const number = (name) => options[name] === undefined ? {} : { [name]: Number(options[name]) };
+		const worker = new Worker(database, options.org, need(options, "run"),
+			{ ...number("concurrency"), ...number("ttl"), ...number("timeout") });
+		for (const signal of ["SIGINT", "SIGTERM"])
+			process.once(signal, () => worker.stop());
+		const state = await worker.work();
+		if (state !== "finished")
+			process.stderr.write(`gpucredit-eval: run ${options.run} is ${state}${
+				state === "paused" ? ": its cap is used up, see raise_cap()" : ""}\n`);
+		return state === "finished" ? 0 : UNDECIDED;
+	},
+
+	async gate(database, options) {
+		const args = [options.org, need(options, "run")];
+		const verdict = await database.value("verdict", ...args);
+		print(gateTable(await database.rows("gate", ...args), await database.row("run_state", ...args), verdict));
+		return VERDICTS[verdict];
+	},
+
+	async junit(database, options) {
+		print(await database.value("junit", options.org, need(options, "run")));
+	},
+
+	async results(database, options) {
+		const formats = { promptfoo: promptfooResults, "lm-eval": lmEvalResults };
+		const format = options.format ?? "promptfoo";
+		if (!Object.hasOwn(formats, format))
+			throw new Usage(`--format is one of ${Object.keys(formats).join(", ")}`);
+		const results = await database.value("results", options.org, need(options, "run"));
+		print(JSON.stringify(formats[format](results), null, "\t"));
+	},
+};
+
+function print(text) {
+	process.stdout.write(`${text}\n`);
+}
+
+async function main(args) {
+	const { values: options, positionals: [command, ...rest] } = parse(args);
+
+	if (options.help || !command)
+		return process.stdout.write(HELP) && (options.help ? 0 : USAGE);
+	if (!Object.hasOwn(commands, command))
+		throw new Usage(`there is no command "${command}"`);
+	options.org ??= process.env.GPUCREDIT_ORG;
+	if (!options.print)
+		need(options, "org");
+	const database = new Database(options.database);
+	try {
+		return await commands[command](database, options, rest) ?? 0;
+	} finally {
+		await database.close();
+	}
+}
+
+function parse(args) {
+	try {
+		return parseArgs({ args, options: OPTIONS, allowPositionals: true });
+	} catch (error) {
+		throw new Usage(error.message);
+	}
+}
+
+main(process.argv.slice(2)).then((code) => {
+	process.exitCode = code;
+}, (error) => {
+	const more = [error.detail, error.hint].filter(Boolean).map((line) => `\n  ${line}`).join("");
+	process.stderr.write(`gpucredit-eval: ${error.message}${more}\n`);
+	process.exitCode = error instanceof Usage ? USAGE : FAILED;
+});

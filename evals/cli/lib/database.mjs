@@ -1,0 +1,50 @@
+// database.mjs: calls of gpucredit_eval's functions
+//
+// Each is one statement, and may be repeated: all that move money know their
+// key.  So a call that a serialization failure or a lost server ended is made
+// again, for as long as the caller has patience.
+import { setTimeout as sleep } from "node:timers/promises";
+import pg from "pg";
+
+const CONNECTIONS = 8;
+const AGAIN = /^(40001|40P01|08|57P0[123]|53300|ECONN|ENOENT|EPIPE)/;
+
+export class Database {
+	// address: a libpq URL; without one the PG* variables say where
+	constructor(address, { patience = 60_000 } = {}) {
+		this.pool = new pg.Pool({ ...address ? { connectionString: address } : {}, max: CONNECTIONS,
+			application_name: "gpucredit-eval" });
+		this.pool.on("error", () => {});	// an idle connection broke: the next call opens one
+		this.patience = patience;
+	}
+
+	// The rows of a function of ours.  Arguments follow their names' order.
+	async rows(name, ...values) {
+		const text = `SELECT * FROM gpucredit_eval.${name}(${values.map((_, i) => `$${i + 1}`).join(", ")})`;
+		const end = Date.now() + this.patience;
+
+		for (let wait = 50; ; wait = Math.min(wait * 2, 2000)) {
+			try {
+				return (await this.pool.query({ name, text, values })).rows;
+			} catch (error) {
+				const lost = AGAIN.test(error.code ?? "") || /Connection terminated|timeout/.test(error.message);
+				if (!lost || Date.now() > end)
+					throw error;
+				await sleep(wait);
+			}
+		}
+	}
+
+	// Its only row, or that row's only value.
+	async row(name, ...values) {
+		return (await this.rows(name, ...values))[0];
+	}
+
+	async value(name, ...values) {
+		return Object.values(await this.row(name, ...values))[0];
+	}
+
+	close() {
+		return this.pool.end();
+	}
+}

@@ -1,0 +1,166 @@
+// worker.mjs: works on a run until it ends
+//
+// It keeps nothing: what it has not reported when it dies, another worker's
+// lease does again.
+import { hostname } from "node:os";
+import { setTimeout as sleep } from "node:timers/promises";
+import { runChecks } from "./checks.mjs";
+import { chat, Lost, Refused } from "./endpoint.mjs";
+import { Pacer } from "./pacer.mjs";
+import { caseMessages, judgeMessages, promptFits } from "./prompt.mjs";
+
+const MOST_OUTPUT = 1024 * 1024;
+const NOTHING = { prompt_tokens: 0, completion_tokens: 0 };
+const IDLE = 200;
+
+export class Worker {
+	constructor(database, org, run, { concurrency = 16, ttl = 120, timeout = 60 } = {}) {
+		Object.assign(this, { database, org, run, concurrency, ttl, timeout });
+		this.name = `${hostname()}/${process.pid}`;
+		this.stopped = false;
+	}
+
+	// Returns the run's state: finished, cancelled, paused, or running if it
+	// was stopped.
+	async work() {
+		this.spec = await this.database.value("run_spec", this.org, this.run);
+		this.model = this.caller(this.spec.endpoint, this.spec.model);
+		this.judge = this.spec.judge && this.caller(this.spec.judge_endpoint, this.spec.judge);
+		this.concurrency = Math.min(this.concurrency, this.fitting());
+		await this.keepLeased();
+		return this.stopped ? "running" : (await this.state()).state;
+	}
+
+	stop() {
+		this.stopped = true;
+	}
+
+	state() {
+		return this.database.row("run_state", this.org, this.run);
+	}
+
+	// How many cases may be under way, so that a slow endpoint has answered
+	// all of them before their leases end.
+	fitting() {
+		const slowest = Math.min(...[this.spec.endpoint, this.spec.judge_endpoint]
+			.map((terms) => terms?.max_rps ?? Infinity));
+		return Math.max(1, Math.floor(slowest * this.ttl / 2 / (1 + (this.spec.judge?.samples ?? 0))));
+	}
+
+	// Leases cases as others are done, some at once.
+	async keepLeased() {
+		const busy = new Set();
+
+		while (!this.stopped) {
+			while (busy.size > this.concurrency * 3 / 4)
+				await Promise.race(busy);
+			const room = this.concurrency - busy.size;
+			const leased = await this.database.rows("lease_cases", this.org, this.run, this.name, room,
+				`${this.ttl} s`);
+			for (const one of leased) {
+				const done = this.do(one).finally(() => busy.delete(done));
+				busy.add(done);
+			}
+			if (busy.size > 0)
+				await Promise.race(leased.length ? busy : [...busy, sleep(IDLE)]);
+			else if ((await this.state()).state !== "running")
+				break;
+			else
+				await sleep(IDLE);
+		}
+		await Promise.all(busy);
+	}
+
+	// A function that calls an endpoint with a role's parameters.
+	caller(terms, role) {
+		const { temperature, seed, max_tokens, top_p, stop, response_format, parameters } = role;
+		const fixed = { ...parameters, model: terms.model, temperature, seed, max_tokens,
+			...top_p === undefined ? {} : { top_p }, ...stop === undefined ? {} : { stop },
+			...response_format === undefined ? {} : { response_format } };
+		const pacer = terms.max_rps && new Pacer(async (n) => {
+			const { wait, every } = await this.database.row("pace", this.org, terms.endpoint, n);
+			return { wait: milliseconds(wait), every: milliseconds(every) };
+		});
+
+		return (messages, deadline, more = {}) => chat({ url: completions(terms.url), secret: terms.secret,
+			body: { ...fixed, ...more, messages }, deadline, timeout: this.timeout * 1000,
+			pace: pacer ? () => pacer.next() : undefined });
+	}
+
+	async do({ case: number, attempt, input, checks, parameters }) {
+		const deadline = Date.now() + this.ttl * 900;
+		let output = parameters.output && Buffer.from(parameters.output, "base64").toString("utf8");
+
+		if (output === undefined) {
+			const answer = await this.ask(input, checks, deadline);
+			const action = (await this.database.row("report", this.org, this.run, number, attempt,
+				answer.output === undefined ? null : Buffer.from(answer.output),
+				JSON.stringify(answer.checks ?? checked(checks, answer.output, parameters.threshold)),
+				answer.usage && JSON.stringify(answer.usage))).action;
+			if (action !== "judge")
+				return;
+			output = answer.output;
+		}
+		const messages = judgeMessages({ ...parameters, input, output, judge: this.spec.judge });
+		await Promise.all((parameters.samples ?? []).map((sample) => this.sample(number, sample, messages, deadline)));
+	}
+
+	// The model's output and usage; without output, "checks" says why.
+	async ask(input, checks, deadline) {
+		try {
+			const messages = caseMessages(input, this.spec.template);
+			if (!this.spec.model.max_input_tokens && !promptFits(messages, input, this.spec.template))
+				throw new Refused("the template repeats its variables: declare max_input_tokens");
+			const until = checks.find(({ until }) => until)?.until;
+			const { output, usage } = await this.model(messages, deadline, until ? { stop: until.slice(0, 4) } : {});
+			if (Buffer.byteLength(output) > MOST_OUTPUT)
+				return { usage, checks: { error: `an output of more than ${MOST_OUTPUT} bytes` } };
+			return { output, usage };
+		} catch (error) {
+			return { usage: costOf(error), checks: { error: error.message } };
+		}
+	}
+
+	async sample(number, sample, messages, deadline) {
+		let answer;
+
+		try {
+			answer = await this.judge(messages, deadline, { seed: this.spec.judge.seed + sample - 1 });
+		} catch (error) {
+			answer = { output: null, usage: costOf(error) };
+		}
+		await this.database.row("report_judge", this.org, this.run, number, sample,
+			answer.output === null ? null : Buffer.from(answer.output), answer.usage && JSON.stringify(answer.usage));
+	}
+}
+
+// The driver's interval.
+function milliseconds({ hours = 0, minutes = 0, seconds = 0, milliseconds = 0 }) {
+	return ((hours * 60 + minutes) * 60 + seconds) * 1000 + milliseconds;
+}
+
+// A URL may name the server, its /v1, or the whole path.
+export function completions(url) {
+	const base = url.replace(/\/+$/, "");
+
+	if (base.endsWith("/chat/completions"))
+		return base;
+	return base.endsWith("/v1") ? `${base}/chat/completions` : `${base}/v1/chat/completions`;
+}
+
+// What could not be decided fails the whole case.
+function checked(checks, output, threshold) {
+	const { results, pass } = runChecks(checks, output, threshold);
+
+	return results.some(({ error }) => error) ? results.map((one) => ({ ...one, pass, score: 0 })) : results;
+}
+
+// A lost call may have cost all that was set aside for it (NULL says so); one
+// that was refused cost nothing.  Other errors are our own defects.
+function costOf(error) {
+	if (error instanceof Lost)
+		return null;
+	if (error instanceof Refused)
+		return NOTHING;
+	throw error;
+}

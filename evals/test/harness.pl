@@ -1,0 +1,194 @@
+# harness.pl: the command over the extension and a stub: the same verdicts as
+# promptfoo, exit codes, faults, killed workers, and what all of it costs
+#
+# Packages: npm:npm junitparser
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/lib";
+use GpuCreditEval;
+use GpuCredit;
+use GpuCreditEvalCommand;
+use JSON::PP;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes 'sleep';
+
+my $node = eval_node('harness');
+my $dir = PostgreSQL::Test::Utils::tempdir();
+my $runs = 0;
+
+sub q_ { return query($node, 'eval', $_[0]) }
+q_('GRANT gpucredit_app TO worker');
+
+# Points an endpoint of acme to a stub.
+sub endpoint
+{
+	my ($name, $stub, $rps, $secret) = @_;
+
+	return q_(sprintf(q{SELECT gpucredit_eval.set_endpoint('acme', '%s', '%s', 1, 2, %s, %s)}, $name,
+			stub_url($stub), $rps // 'NULL', $secret ? "'$secret'" : 'NULL'));
+}
+
+# A set of n echoes, each judged as its text says, and a config of one gate.
+sub echoes
+{
+	my ($set, $n, %more) = @_;
+	my @cases = map { { name => "e$_", task => 'echo', input => { messages => [ { role => 'user',
+		content => "say $_ quality:5" } ] }, checks => [ { type => 'contains', value => "say $_ " } ],
+		$more{judge} ? (rubric => 'good?') : () } } 1 .. $n;
+	my $judge = $more{judge} ? ', "judge": {"endpoint": "judge", "model": "j-1"}' : '';
+
+	q_("SELECT gpucredit_eval.create_set('acme', '$set', 'locked', 'set $set')");
+	add_cases($node, 'acme', $set, "cases $set", @cases);
+	q_(sprintf(q{SELECT gpucredit_eval.set_config('acme', '%s',
+		'{"sets": ["%s"]%s, "gates": [{"task": "echo"}]}', 'config %s')}, $set, $set, $judge, $set));
+	return;
+}
+
+# Starts a run without working on it; returns its number.
+sub start_run
+{
+	my ($config, @options) = @_;
+	my ($code, $out) = command_result($node, 'run', '--account', 'nlp', '--config', $config,
+		'--model', 'model', '--purpose', 'development', '--no-work', @options);
+
+	$runs++;
+	return $out =~ /^run (\d+): / ? $1 : die "no run: $out\n";
+}
+
+stub_start('model');
+stub_start('judge');
+endpoint('model', 'model');
+endpoint('judge', 'judge');
+
+# the same set and stub as promptfoo: the same verdicts
+my ($code, $out, $err) = command_result($node, 'import', 'promptfoo', "$FindBin::RealBin/data/parity.yaml",
+	'--set', 'parity', '--kind', 'locked', '--freeze');
+is("$code $out" =~ s/ sha256.*//sr, "0 parity: 67 cases added, 0 were there\nparity\@1: 67 cases,", 'promptfoo\'s tests are imported');
+is((command_result($node, 'import', 'promptfoo', "$FindBin::RealBin/data/parity.yaml", '--set', 'parity'))[1],
+	"parity: 67 cases added, 0 were there\n", 'once');
+q_(q{SELECT gpucredit_eval.set_config('acme', 'parity', '{"sets": ["parity"],
+	"judge": {"endpoint": "judge", "model": "j-1"}, "gates": [{"task": "default", "absolute": 0.75}]}', 'c1')});
+($code, $out, $err) = command_result($node, 'run', '--account', 'nlp', '--config', 'parity', '--model', 'model',
+	'--purpose', 'development');
+is($code, 1, 'a task below its threshold blocks: exit code 1') or diag("$out$err");
+like($out, qr/^default [^\n]* no +blocking +below_threshold\n.*^verdict: block; 67 of 67 cases, 0 failed/ms, 'and the table says so');
+my ($run) = $out =~ /^run (\d+): /;
+my $results = decode_json((command_result($node, 'results', '--run', $run))[1])->{results}{results};
+open(my $file, '<', "$FindBin::RealBin/data/parity.verdicts") or die;
+is_deeply([ map { $_->{success} ? 'pass' : 'fail' } @$results ], [ map { (split)[0] } <$file> ],
+	'promptfoo\'s verdicts, the judge\'s included');
+if ($ENV{GC_PROMPTFOO})
+{
+	system('npm', 'install', '--prefix', "$dir/promptfoo", '--ignore-scripts', '--no-audit', '--no-fund',
+		'--silent', 'promptfoo@0.118.17') == 0 or die;
+	is(`node @{[command_folder()]}/test/lib/promptfoo.mjs $dir/promptfoo $FindBin::RealBin/data/parity.yaml @{[stub_url('model')]}`,
+		slurp_file("$FindBin::RealBin/data/parity.verdicts"), 'they are those of the real promptfoo');
+}
+is((command_result($node, 'results', '--run', $run, '--format', 'lm-eval'))[1] =~ /"acc,none": ([0-9.]+)/ && $1 + 0,
+	q_("SELECT score FROM gpucredit_eval.gate('acme', $run)") + 0, 'lm-eval\'s results have the score');
+append_to_file("$dir/junit.xml", (command_result($node, 'junit', '--run', $run))[1]);
+is(system('/usr/bin/python3', '-c', <<'PY', "$dir/junit.xml"), 0, 'JUnit XML, as junitparser reads it');
+import sys, junitparser
+suites = {s.name: s for s in junitparser.JUnitXml.fromfile(sys.argv[1])}
+assert suites["gates"].tests == 1 and suites["gates"].failures == 1, suites["gates"]
+assert suites["default"].tests == 67 and suites["default"].errors == 0, suites["default"]
+PY
+
+# exit codes
+echoes('plain', 12);
+($code, $out) = command_result($node, 'run', '--account', 'nlp', '--config', 'plain', '--model', 'model');
+is("$code " . ($out =~ /verdict: (\w+)/)[0], '0 pass', 'a pass is 0');
+$run = start_run('plain');
+is((command_result($node, 'gate', '--run', $run))[0], 2, 'an unfinished run is inconclusive: 2');
+is((command_result($node, 'work', '--run', $run))[0], 0, 'work ends with the run');
+is((command_result($node, 'gate', '--run', $run))[0], 0, 'and it passes');
+is((command_result($node, 'run', '--account', 'nlp', '--config', 'plain', '--model', 'model', '--cap', '100000'))[0],
+	2, 'a denied run is 2');
+is((command_result($node, 'run', '--account', 'nlp'))[0], 64, 'a mistake is 64');
+($code, undef, $err) = command_result($node, 'gate', '--run', '999');
+is($code, 70, 'an error is 70');
+like($err, qr/run 999 of "acme"/, 'and tells what');
+
+# a cap that does not suffice pauses the run: no call beyond it
+$run = start_run('plain', '--cap', '0.0009');
+is((command_result($node, 'work', '--run', $run))[0], 2, 'a paused run ends its workers');
+my ($state, $spent) = split /\|/, q_("SELECT state, spent <= 0.0009 FROM gpucredit_eval.run_state('acme', $run)");
+is("$state $spent", 'paused t', 'it spent no more');
+q_("SELECT gpucredit_eval.raise_cap('acme', $run, 'more', 1)");
+is((command_result($node, 'work', '--run', $run))[0], 0, 'with a higher cap it goes on');
+
+# faults: what may have been billed counts, and nothing is asked twice for it
+stub_stop('model');
+stub_start('model', faults => [ qw(429:1 cut 500 garbage nousage redirect:http://127.0.0.2:1/ none 503) ]);
+endpoint('model', 'model', undef, 'EVAL_KEY');
+$ENV{EVAL_KEY} = 's3cret-of-the-endpoint';
+echoes('faulty', 10);
+($code, $out, $err) = command_result($node, 'run', '--account', 'nlp', '--config', 'faulty', '--model', 'model',
+	'--purpose', 'development');
+is($code, 0, 'a faulty endpoint is worked around') or diag("$out$err");
+my $stats = stub_stats('model');
+is($stats->{authorization}, 'Bearer s3cret-of-the-endpoint', 'the key comes from the environment');
+($run) = $out =~ /^run (\d+): /;
+is(q_(qq{SELECT count(*) FROM gpucredit_eval.lease WHERE run = $run AND error IS NOT NULL}), '4',
+	'cut, 500, garbage and the redirect took a further attempt; 429 and 503 did not');
+is(q_(qq{SELECT count(*) FROM gpucredit_eval.lease WHERE run = $run AND error IS NOT NULL AND cost = max_cost}), '3',
+	'lost calls cost what was set aside, the refused redirect nothing');
+is(q_(qq{SELECT count(*) FROM gpucredit_eval.result r JOIN gpucredit_eval.lease l USING (org, run, "case", attempt)
+	WHERE run = $run AND r.usage IS NULL AND r.cost = l.call_max}), '1', 'without usage a call costs its set-aside');
+is(q_(q{SELECT count(*) FROM gpucredit_eval.event WHERE strpos(detail::text, 's3' || 'cret') > 0}), '0', 'the key is nowhere');
+unlike($out . $err . slurp_file($node->logfile), qr/s3cret/, 'nor in output and logs');
+
+# killed workers: the same results, and nothing that was reported is asked again
+stub_stop('model');
+stub_start('model', latency => 40);
+endpoint('model', 'model');
+stub_stop('judge');
+stub_start('judge', latency => 20);
+endpoint('judge', 'judge');
+echoes('killed', 60, judge => 1);
+$run = start_run('killed');
+foreach my $round (1 .. 2)
+{
+	my @workers = map { start_command($node, 'work', '--run', $run, '--ttl', '2', '--concurrency', '4') } 1 .. 2;
+	my $before = q_("SELECT count(*) FROM gpucredit_eval.judgement WHERE run = $run");
+	$node->poll_query_until('eval', "SELECT count(*) > $before + 10 FROM gpucredit_eval.judgement WHERE run = $run")
+	  or die "no worker works\n";
+	kill 'KILL', @workers;
+	waitpid $_, 0 foreach @workers;
+}
+my ($reported) = q_("SELECT count(*) FROM gpucredit_eval.result WHERE run = $run");
+my @worker = map { start_command($node, 'work', '--run', $run, '--ttl', '20') } 1 .. 2;
+ends_with($_, 0, 'a worker goes on to the end') foreach @worker;
+is(q_("SELECT finished, errors, state FROM gpucredit_eval.run_state('acme', $run)"), '60|0|finished', 'all cases are done');
+is(q_("SELECT count(*), min(score), max(score) FROM gpucredit_eval.result WHERE run = $run"), '60|1.00000000000000000000|1.00000000000000000000',
+	'with the same results');
+my $asked = stub_stats('model')->{prompts};
+is(scalar(grep { $_ > 3 } values %$asked), 0, 'no case was asked more often than it was leased');
+cmp_ok(stub_stats('model')->{requests}, '<=', 60 + q_(qq{SELECT count(*) FROM gpucredit_eval.lease l WHERE run = $run
+	AND state IN ('lost', 'closed') AND call_max > 0 AND NOT EXISTS (SELECT FROM gpucredit_eval.result r
+	WHERE r.run = l.run AND r."case" = l."case" AND r.attempt = l.attempt)}), 'nothing reported was asked again');
+is(q_("SELECT count(*) FROM gpucredit_eval.judgement WHERE run = $run"), '180', 'three samples of each');
+
+# the server dies in the middle: workers wait for it
+$run = start_run('killed', '--key', 'again');
+my $worker = start_command($node, 'work', '--run', $run, '--ttl', '2');
+$node->poll_query_until('eval', "SELECT count(*) > 5 FROM gpucredit_eval.result WHERE run = $run") or die;
+$node->stop('immediate');
+$node->start;
+ends_with($worker, 0, 'a worker outlives the server\'s crash');
+is(q_("SELECT finished, errors, state FROM gpucredit_eval.run_state('acme', $run)"), '60|0|finished', 'and all is done');
+
+# two workers keep an endpoint's pace together
+stub_stop('model');
+stub_start('model', rps => 25);
+endpoint('model', 'model', 20);
+$run = start_run('killed' => '--key', 'paced');
+@worker = map { start_command($node, 'work', '--run', $run) } 1 .. 2;
+ends_with($_, 0, 'a paced worker ends') foreach @worker;
+is(stub_stats('model')->{limited}, 0, 'a limit of 25 a second is not met at 20');
+
+is(q_(q{SELECT bool_and(captured = round(spent, 6)) FROM gpucredit_eval.run WHERE ended_at IS NOT NULL}), 't', 'all is paid, to the micro-credit');
+eval_verify($node);
+done_testing();

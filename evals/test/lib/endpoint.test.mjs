@@ -1,0 +1,78 @@
+// endpoint.test.mjs: what the client makes of an endpoint's faults
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { test } from "node:test";
+import { chat, Lost, Refused, retryAfter } from "../../cli/lib/endpoint.mjs";
+
+async function withStub(options, use) {
+	const stub = spawn(process.execPath, [new URL("stub.mjs", import.meta.url).pathname, JSON.stringify(options)],
+		{ stdio: ["ignore", "pipe", "inherit"] });
+	try {
+		const [port] = await once(stub.stdout, "data");
+		const origin = `http://127.0.0.1:${Number(port)}`;
+		const call = (more = {}) => chat({ url: `${origin}/v1/chat/completions`, deadline: Date.now() + 20_000,
+			body: { model: "m", messages: [{ role: "user", content: "hello" }] }, ...more });
+		const stats = async () => (await fetch(`${origin}/stats`)).json();
+		await use({ call, stats, origin });
+	} finally {
+		stub.kill();
+	}
+}
+
+test("an answer has its text and its tokens", () => withStub({}, async ({ call }) =>
+	assert.deepEqual(await call(), { output: "hello", usage: { prompt_tokens: 10, completion_tokens: 5 } })));
+
+test("an answer without usage says so", () => withStub({ faults: ["nousage"] }, async ({ call }) =>
+	assert.deepEqual(await call(), { output: "hello", usage: null })));
+
+test("429 and 503 are tried again, when the endpoint says", () =>
+	withStub({ faults: ["429:1", "503"] }, async ({ call, stats }) => {
+		const start = Date.now();
+		assert.equal((await call()).output, "hello");
+		assert.ok(Date.now() - start >= 1000, "it waited for Retry-After");
+		assert.equal((await stats()).requests, 3);
+	}));
+
+test("a Retry-After past the deadline is not waited for", () =>
+	withStub({ faults: ["429:100"] }, async ({ call }) => {
+		const start = Date.now();
+		await assert.rejects(call({ deadline: Date.now() + 5000 }), Refused);
+		assert.ok(Date.now() - start < 4000);
+	}));
+
+test("what may have been billed is not sent twice", () =>
+	withStub({ faults: ["500", "cut", "garbage", "silent"] }, async ({ call, stats }) => {
+		for (let n = 1; n <= 4; n++) {
+			await assert.rejects(call({ timeout: 1000 }), Lost);
+			assert.equal((await stats()).requests, n);
+		}
+	}));
+
+test("a redirect within the host is followed, one to another is refused", () =>
+	withStub({}, async (other) => withStub({ faults: ["redirect:/elsewhere", "none", `redirect:${other.origin}/v1`] },
+		async ({ call, stats }) => {
+			assert.equal((await call()).output, "hello");
+			assert.equal((await stats()).requests, 2);
+			await assert.rejects(call(), /another host/);
+			assert.equal((await other.stats()).requests, 0);
+		})));
+
+test("a client error is refused at once", () => withStub({ faults: ["400"] }, async ({ call }) =>
+	assert.rejects(call(), Refused)));
+
+test("the key comes from the environment and is in no error", () =>
+	withStub({ faults: ["none", "400"] }, async ({ call, stats }) => {
+		await assert.rejects(call({ secret: "EVAL_TEST_KEY" }), /EVAL_TEST_KEY is not set/);
+		process.env.EVAL_TEST_KEY = "s3cret";
+		await call({ secret: "EVAL_TEST_KEY" });
+		assert.equal((await stats()).authorization, "Bearer s3cret");
+		await assert.rejects(call({ secret: "EVAL_TEST_KEY" }), (error) => !/s3cret/.test(error.stack));
+	}));
+
+test("Retry-After is seconds or a date", () => {
+	assert.equal(retryAfter("2"), 2000);
+	assert.equal(retryAfter("Thu, 01 Jan 1970 00:00:09 GMT", 4000), 5000);
+	assert.equal(retryAfter("soon"), 0);
+	assert.equal(retryAfter(null), 0);
+});
