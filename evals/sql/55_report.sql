@@ -326,10 +326,16 @@ BEGIN
 	cost := gpucredit_eval.call_cost(r, r.judge_terms, report_judge.usage, l.sample_max,
 		report_judge."case");
 	IF report_judge.raw IS NULL THEN
-		/* the call failed: the case is leased again, for the judge alone */
+		/*
+		 * The call failed: the case is leased again, for the judge alone.  All
+		 * samples that are not reported may have been asked.
+		 */
+		IF report_judge.usage IS NULL THEN
+			cost := l.open_max;
+		END IF;
 		UPDATE gpucredit_eval.lease m
 		SET cost = m.cost + x.cost, open_max = 0, error = 'the judge failed',
-			state = CASE m.state WHEN 'open' THEN 'retry' ELSE 'closed' END,
+			state = CASE m.state WHEN 'lost' THEN 'closed' ELSE 'retry' END,
 			expires_at = gpucredit.now()
 		FROM (SELECT cost) x (cost)
 		WHERE m.org = r.org AND m.run = r.run AND m."case" = l."case" AND m.attempt = l.attempt;

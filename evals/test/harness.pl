@@ -42,7 +42,7 @@ sub echoes
 	q_("SELECT gpucredit_eval.create_set('acme', '$set', 'locked', 'set $set')");
 	add_cases($node, 'acme', $set, "cases $set", @cases);
 	q_(sprintf(q{SELECT gpucredit_eval.set_config('acme', '%s',
-		'{"sets": ["%s"]%s, "gates": [{"task": "echo"}]}', 'config %s')}, $set, $set, $judge, $set));
+		'{"sets": ["%s"]%s, "gates": [{"task": "echo"}], "max_attempts": 10}', 'config %s')}, $set, $set, $judge, $set));
 	return;
 }
 
@@ -151,7 +151,7 @@ echoes('killed', 60, judge => 1);
 $run = start_run('killed');
 foreach my $round (1 .. 2)
 {
-	my @workers = map { start_command($node, 'work', '--run', $run, '--ttl', '2', '--concurrency', '4') } 1 .. 2;
+	my @workers = map { start_command($node, 'work', '--run', $run, '--ttl', '5', '--concurrency', '4') } 1 .. 2;
 	my $before = q_("SELECT count(*) FROM gpucredit_eval.judgement WHERE run = $run");
 	$node->poll_query_until('eval', "SELECT count(*) > $before + 10 FROM gpucredit_eval.judgement WHERE run = $run")
 	  or die "no worker works\n";
@@ -159,7 +159,7 @@ foreach my $round (1 .. 2)
 	waitpid $_, 0 foreach @workers;
 }
 my ($reported) = q_("SELECT count(*) FROM gpucredit_eval.result WHERE run = $run");
-my @worker = map { start_command($node, 'work', '--run', $run, '--ttl', '20') } 1 .. 2;
+my @worker = map { start_command($node, 'work', '--run', $run) } 1 .. 2;
 ends_with($_, 0, 'a worker goes on to the end') foreach @worker;
 is(q_("SELECT finished, errors, state FROM gpucredit_eval.run_state('acme', $run)"), '60|0|finished', 'all cases are done');
 is(q_("SELECT count(*), min(score), max(score) FROM gpucredit_eval.result WHERE run = $run"), '60|1.00000000000000000000|1.00000000000000000000',
@@ -173,7 +173,7 @@ is(q_("SELECT count(*) FROM gpucredit_eval.judgement WHERE run = $run"), '180', 
 
 # the server dies in the middle: workers wait for it
 $run = start_run('killed', '--key', 'again');
-my $worker = start_command($node, 'work', '--run', $run, '--ttl', '2');
+my $worker = start_command($node, 'work', '--run', $run, '--ttl', '5');
 $node->poll_query_until('eval', "SELECT count(*) > 5 FROM gpucredit_eval.result WHERE run = $run") or die;
 $node->stop('immediate');
 $node->start;

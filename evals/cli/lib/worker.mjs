@@ -102,7 +102,11 @@ export class Worker {
 			output = answer.output;
 		}
 		const messages = judgeMessages({ ...parameters, input, output, judge: this.spec.judge });
-		await Promise.all((parameters.samples ?? []).map((sample) => this.sample(number, sample, messages, deadline)));
+		const failed = (await Promise.all((parameters.samples ?? [])
+			.map((sample) => this.sample(number, sample, messages, deadline)))).filter(Boolean);
+		if (failed.length > 0)		// after all others: it ends the lease
+			await this.reportSample(number, failed[0].sample, null,
+				failed.some(({ usage }) => usage === null) ? null : NOTHING);
 	}
 
 	// The model's output and usage; without output, "checks" says why.
@@ -121,22 +125,27 @@ export class Worker {
 		}
 	}
 
+	// One sample of the judge; returns what failed, to be reported last.
 	async sample(number, sample, messages, deadline) {
 		let answer;
 
 		try {
 			answer = await this.judge(messages, deadline, { seed: this.spec.judge.seed + sample - 1 });
 		} catch (error) {
-			answer = { output: null, usage: costOf(error) };
+			return { sample, usage: costOf(error) };
 		}
-		await this.database.row("report_judge", this.org, this.run, number, sample,
-			answer.output === null ? null : Buffer.from(answer.output), answer.usage && JSON.stringify(answer.usage));
+		await this.reportSample(number, sample, Buffer.from(answer.output), answer.usage);
+		return null;
+	}
+
+	reportSample(number, sample, raw, usage) {
+		return this.database.row("report_judge", this.org, this.run, number, sample, raw, usage && JSON.stringify(usage));
 	}
 }
 
 // The driver's interval.
-function milliseconds({ hours = 0, minutes = 0, seconds = 0, milliseconds = 0 }) {
-	return ((hours * 60 + minutes) * 60 + seconds) * 1000 + milliseconds;
+function milliseconds({ days = 0, hours = 0, minutes = 0, seconds = 0, milliseconds = 0 }) {
+	return (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000 + milliseconds;
 }
 
 // A URL may name the server, its /v1, or the whole path.
@@ -155,12 +164,8 @@ function checked(checks, output, threshold) {
 	return results.some(({ error }) => error) ? results.map((one) => ({ ...one, pass, score: 0 })) : results;
 }
 
-// A lost call may have cost all that was set aside for it (NULL says so); one
-// that was refused cost nothing.  Other errors are our own defects.
+// A lost call may have cost all that was set aside for it, which NULL says; what
+// failed before an answer could come cost nothing.
 function costOf(error) {
-	if (error instanceof Lost)
-		return null;
-	if (error instanceof Refused)
-		return NOTHING;
-	throw error;
+	return error instanceof Lost ? null : NOTHING;
 }
