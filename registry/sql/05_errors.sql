@@ -16,3 +16,20 @@ END
 $$;
 COMMENT ON FUNCTION gpucredit_registry.not_found(text) IS
 'Internal: raises UC501.';
+
+/* For what locks, and then looks at what others committed before. */
+CREATE FUNCTION gpucredit_registry.require_read_committed(what text) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
+		RAISE EXCEPTION '% runs at READ COMMITTED', require_read_committed.what
+			USING ERRCODE = 'active_sql_transaction',
+			DETAIL = 'Above that it cannot see what others do at the same time.',
+			HINT = 'Call it in a transaction of isolation level READ COMMITTED.';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.require_read_committed(text) IS
+'Internal: raises 25001 where statements share a snapshot.';

@@ -105,9 +105,20 @@ COMMENT ON FUNCTION gpucredit_registry.unique_bytes(text) IS
 'Internal: the unique bytes an organisation stores.';
 
 /*
- * Bring an organisation's usage up to now and change what it stores.  The row
- * of the day is locked, so that one organisation's changes come in turn.
+ * Changes of what one organisation stores come in turn.  Who changes several
+ * objects takes the turn before the first of its org_chunk rows, and has
+ * inserted all its chunks by then.
  */
+CREATE FUNCTION gpucredit_registry.lock_usage(org text) RETURNS void
+LANGUAGE sql VOLATILE
+BEGIN ATOMIC
+	SELECT pg_advisory_xact_lock(hashtextextended('gpucredit_registry.usage '
+		|| lock_usage.org, 0));
+END;
+COMMENT ON FUNCTION gpucredit_registry.lock_usage(text) IS
+'Internal: waits until nobody else changes what an organisation stores.';
+
+/* Bring an organisation's usage up to now and change what it stores. */
 CREATE FUNCTION gpucredit_registry.change_usage(org text, change bigint)
 RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -119,8 +130,7 @@ DECLARE
 	ends timestamptz;
 	today date;
 BEGIN
-	PERFORM pg_advisory_xact_lock(hashtextextended('gpucredit_registry.usage '
-		|| change_usage.org, 0));
+	PERFORM gpucredit_registry.lock_usage(change_usage.org);
 	instant := gpucredit.now();
 	today := (instant AT TIME ZONE 'UTC')::date;
 	SELECT * INTO u FROM gpucredit_registry.usage o
@@ -168,6 +178,7 @@ BEGIN
 	PERFORM FROM gpucredit_registry.chunk c
 	WHERE c.chunk = ANY (use_chunks.chunks)
 	ORDER BY c.chunk FOR KEY SHARE;
+	PERFORM gpucredit_registry.lock_usage(use_chunks.org);
 	WITH used AS (
 		INSERT INTO gpucredit_registry.org_chunk AS o
 		SELECT use_chunks.org, c.chunk, 1
@@ -194,9 +205,7 @@ AS $$
 DECLARE
 	freed bigint;
 BEGIN
-	PERFORM FROM gpucredit_registry.org_chunk o
-	WHERE o.org = leave_chunks.org AND o.chunk = ANY (leave_chunks.chunks)
-	ORDER BY o.chunk FOR UPDATE;
+	PERFORM gpucredit_registry.lock_usage(leave_chunks.org);
 	WITH gone AS (
 		DELETE FROM gpucredit_registry.org_chunk o
 		WHERE o.org = leave_chunks.org AND o.chunk = ANY (leave_chunks.chunks)
@@ -228,7 +237,8 @@ COMMENT ON FUNCTION gpucredit_registry.chunks_of(bytea) IS
 'Internal: the chunks of an object, in order.';
 
 /*
- * Make an object of chunks that are stored, unless it is there already.
+ * Make an object of chunks that are stored, unless it is there already; then
+ * it is locked, lest collect() take it.
  */
 CREATE FUNCTION gpucredit_registry.make_object(sha256 bytea, chunks bigint[])
 RETURNS void
@@ -236,14 +246,19 @@ LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	INSERT INTO gpucredit_registry.object
-	SELECT make_object.sha256, coalesce(sum(k.size), 0), gpucredit.now()
-	FROM unnest(make_object.chunks) AS c (chunk)
-		JOIN gpucredit_registry.chunk k USING (chunk)
-	ON CONFLICT DO NOTHING;
-	IF NOT FOUND THEN
-		RETURN;
-	END IF;
+	LOOP
+		INSERT INTO gpucredit_registry.object
+		SELECT make_object.sha256, coalesce(sum(k.size), 0), gpucredit.now()
+		FROM unnest(make_object.chunks) AS c (chunk)
+			JOIN gpucredit_registry.chunk k USING (chunk)
+		ON CONFLICT DO NOTHING;
+		EXIT WHEN FOUND;
+		PERFORM FROM gpucredit_registry.object b
+		WHERE b.sha256 = make_object.sha256 FOR KEY SHARE;
+		IF FOUND THEN
+			RETURN;
+		END IF;
+	END LOOP;
 	INSERT INTO gpucredit_registry.segment
 	SELECT make_object.sha256, p.ordinal, min(p.ends - p.size),
 		array_agg(p.chunk ORDER BY p.n)
@@ -257,17 +272,50 @@ $$;
 COMMENT ON FUNCTION gpucredit_registry.make_object(bytea, bigint[]) IS
 'Internal: the object that these chunks make, in order.';
 
-/* An organisation has an object; it pays for its chunks from now on. */
+/* Does the organisation begin to have the object?  Both are locked. */
+CREATE FUNCTION gpucredit_registry.hold_object(org text, object bytea)
+RETURNS boolean
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	PERFORM FROM gpucredit_registry.object b
+	WHERE b.sha256 = hold_object.object FOR KEY SHARE;
+	IF NOT FOUND THEN
+		RAISE EXCEPTION 'object % is no longer stored', encode(hold_object.object, 'hex')
+			USING ERRCODE = 'UC503',
+			DETAIL = 'Nobody committed it within 24 hours after it was uploaded.',
+			HINT = 'Upload the file again, then commit.';
+	END IF;
+	LOOP
+		INSERT INTO gpucredit_registry.possession
+		VALUES (hold_object.org, hold_object.object, gpucredit.now(),
+			(gpucredit.now() AT TIME ZONE 'UTC')::date)
+		ON CONFLICT DO NOTHING;
+		IF FOUND THEN
+			RETURN true;
+		END IF;
+		PERFORM FROM gpucredit_registry.possession p
+		WHERE p.org = hold_object.org AND p.object = hold_object.object FOR KEY SHARE;
+		IF FOUND THEN
+			RETURN false;
+		END IF;
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.hold_object(text, bytea) IS
+'Internal: an organisation has an object; true if it had it not. Errors: UC503 it has gone.';
+
+/*
+ * An organisation has an object; it pays for its chunks from now on.  Object
+ * and possession are locked, lest collect() take them before they have a file.
+ */
 CREATE FUNCTION gpucredit_registry.possess(org text, object bytea) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	INSERT INTO gpucredit_registry.possession
-	VALUES (possess.org, possess.object, gpucredit.now(),
-		(gpucredit.now() AT TIME ZONE 'UTC')::date)
-	ON CONFLICT DO NOTHING;
-	IF FOUND THEN
+	IF gpucredit_registry.hold_object(possess.org, possess.object) THEN
 		PERFORM gpucredit_registry.use_chunks(possess.org,
 			gpucredit_registry.chunks_of(possess.object));
 	END IF;

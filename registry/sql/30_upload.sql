@@ -127,7 +127,7 @@ BEGIN
 		RETURN r;
 	END IF;
 	/* one after the other, so that together they keep the quota */
-	PERFORM pg_advisory_xact_lock(hashtextextended('gpucredit_registry.usage ' || m.org, 0));
+	PERFORM gpucredit_registry.lock_usage(m.org);
 	SELECT u.upload, u.expires_at, coalesce((SELECT sum(p.received)
 			FROM gpucredit_registry.upload_part p
 			WHERE p.org = u.org AND p.upload = u.upload), 0)
@@ -405,19 +405,19 @@ Errors: UC502 no such upload; UC506 another request sends the part; 22023.';
 /*
  * The object takes over the upload's use of its chunks, so that most of their
  * rows stay as they are; only what several runs used is left by all but one.
+ * An object that was there already may be cut otherwise.
  */
-CREATE FUNCTION gpucredit_registry.keep_upload(u gpucredit_registry.upload)
-RETURNS void
+CREATE FUNCTION gpucredit_registry.keep_upload(u gpucredit_registry.upload,
+	chunks bigint[]) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	again bigint[];
 BEGIN
-	INSERT INTO gpucredit_registry.possession
-	VALUES ((u).org, (u).object, gpucredit.now(), (gpucredit.now() AT TIME ZONE 'UTC')::date)
-	ON CONFLICT DO NOTHING;
-	IF FOUND THEN
+	IF gpucredit_registry.chunks_of((u).object) <> chunks THEN
+		PERFORM gpucredit_registry.possess((u).org, (u).object);
+	ELSIF gpucredit_registry.hold_object((u).org, (u).object) THEN
 		FOR again IN
 			SELECT array_agg(c.chunk)
 			FROM (SELECT k.chunk, row_number() OVER (PARTITION BY k.chunk) AS use
@@ -434,7 +434,7 @@ BEGIN
 	PERFORM gpucredit_registry.drop_upload((u).org, (u).upload);
 END
 $$;
-COMMENT ON FUNCTION gpucredit_registry.keep_upload(gpucredit_registry.upload) IS
+COMMENT ON FUNCTION gpucredit_registry.keep_upload(gpucredit_registry.upload, bigint[]) IS
 'Internal: an upload''s object is its organisation''s, and the upload goes.';
 
 /* All bytes are there: with the right digest they make the object. */
@@ -474,7 +474,7 @@ BEGIN
 	FROM gpucredit_registry.upload_run r, unnest(r.chunks) WITH ORDINALITY AS c (chunk, n)
 	WHERE r.org = u.org AND r.upload = u.upload;
 	PERFORM gpucredit_registry.make_object(u.object, all_chunks);
-	PERFORM gpucredit_registry.keep_upload(u);
+	PERFORM gpucredit_registry.keep_upload(u, all_chunks);
 	PERFORM gpucredit_registry.record(u.org, 'upload', NULL, jsonb_build_object(
 		'model', u.model, 'object', encode(u.object, 'hex'), 'size', u.size));
 	RETURN true;

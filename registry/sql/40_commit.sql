@@ -120,11 +120,6 @@ DECLARE
 	digest bytea := sha256(store_body.body);
 	number bigint;
 BEGIN
-	IF octet_length(store_body.body) > 1048576 THEN
-		PERFORM gpucredit_registry.refuse('a file sent within a commit has at most 1 MiB',
-			format('It has %s bytes.', octet_length(store_body.body)),
-			'Upload larger files first, and commit their digest.');
-	END IF;
 	INSERT INTO gpucredit_registry.chunk (sha256, size, body)
 	VALUES (digest, octet_length(store_body.body), store_body.body)
 	ON CONFLICT DO NOTHING;
@@ -205,6 +200,30 @@ CREATE TYPE gpucredit_registry.commit_result AS (
 	replayed boolean
 );
 
+CREATE FUNCTION gpucredit_registry.inline_body(operation jsonb) RETURNS bytea
+LANGUAGE plpgsql IMMUTABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	body bytea;
+BEGIN
+	BEGIN
+		body := decode(inline_body.operation ->> 'content', 'base64');
+	EXCEPTION WHEN invalid_parameter_value THEN
+		PERFORM gpucredit_registry.refuse(format('content of "%s" is no base64',
+			left(inline_body.operation ->> 'path', 64)), SQLERRM);
+	END;
+	IF octet_length(body) > 1048576 THEN
+		PERFORM gpucredit_registry.refuse('a file sent within a commit has at most 1 MiB',
+			format('It has %s bytes.', octet_length(body)),
+			'Upload larger files first, and commit their digest.');
+	END IF;
+	RETURN body;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.inline_body(jsonb) IS
+'Internal: the bytes of a file that came with a commit (22023).';
+
 /*
  * One file after the other, as the list says; a later entry wins.  Each is
  * {"path", "op": "delete"}, {"path", "op": "delete_folder"}, {"path",
@@ -220,6 +239,14 @@ DECLARE
 	digest bytea;
 	inline boolean;
 BEGIN
+	/* in one order, so that commits of the same files do not wait for each other */
+	INSERT INTO gpucredit_registry.chunk (sha256, size, body)
+	SELECT DISTINCT ON (sha256(b.body)) sha256(b.body), octet_length(b.body), b.body
+	FROM (SELECT gpucredit_registry.inline_body(e.o) AS body
+		FROM jsonb_array_elements(apply_operations.operations) AS e (o)
+		WHERE e.o ? 'content') b
+	ORDER BY sha256(b.body)
+	ON CONFLICT DO NOTHING;
 	FOR o IN SELECT jsonb_array_elements(apply_operations.operations) LOOP
 		PERFORM gpucredit_registry.check_path(o ->> 'path');
 		IF o ->> 'op' LIKE 'delete%' THEN
@@ -234,16 +261,8 @@ BEGIN
 		END IF;
 		inline := o ? 'content';
 		IF inline THEN
-			BEGIN
-				digest := gpucredit_registry.store_body(apply_operations.org,
-					decode(o ->> 'content', 'base64'));
-			EXCEPTION WHEN invalid_parameter_value THEN
-				IF SQLERRM LIKE 'a file sent%' THEN
-					RAISE;
-				END IF;
-				PERFORM gpucredit_registry.refuse(format('content of "%s" is no base64',
-					left(o ->> 'path', 64)), SQLERRM);
-			END;
+			digest := gpucredit_registry.store_body(apply_operations.org,
+				gpucredit_registry.inline_body(o));
 		ELSIF o ->> 'sha256' ~ '^[0-9a-f]{64}$' THEN
 			digest := decode(o ->> 'sha256', 'hex');
 			IF NOT gpucredit_registry.may_use_object(apply_operations.org, digest,
@@ -311,7 +330,11 @@ BEGIN
 	END IF;
 	/* commits to one repository come in turn */
 	PERFORM FROM gpucredit_registry.model o
-	WHERE o.org = (m).org AND o.model = (m).model FOR NO KEY UPDATE;
+	WHERE o.org = (m).org AND o.model = (m).model AND o.deleted_at IS NULL
+	FOR NO KEY UPDATE;
+	IF NOT FOUND THEN
+		PERFORM gpucredit_registry.not_found(format('repository %s of "%s"', (m).model, (m).org));
+	END IF;
 	PERFORM gpucredit_registry.check_movable(m, commit_as.ref);
 	head := gpucredit_registry.find_version(m, commit_as.ref);
 	IF commit_as.parent IS NOT NULL AND (head).oid IS DISTINCT FROM commit_as.parent THEN

@@ -150,6 +150,9 @@ BEGIN
 	VALUES (add_edge.parent_org, add_edge.parent, add_edge.org, add_edge.child, add_edge.kind)
 	ON CONFLICT DO NOTHING;
 	IF p.quarantined_at IS NOT NULL THEN
+		IF NOT add_edge.fresh THEN
+			PERFORM gpucredit_registry.require_read_committed('quarantine of descendants');
+		END IF;
 		PERFORM gpucredit_registry.set_quarantine(add_edge.org, add_edge.child,
 			'made from one in quarantine: ' || p.quarantine_reason);
 	END IF;
@@ -158,7 +161,11 @@ $$;
 COMMENT ON FUNCTION gpucredit_registry.add_edge(text, bigint, text, bigint, text, boolean) IS
 'Internal: a version was made from another; fresh: it is being committed. Errors: UC501, UC505, 22023.';
 
-/* Locks what is below, too, lest a version between go on spreading. */
+/*
+ * Each is locked against a version that is made from it meanwhile, and looked
+ * below again: so it needs statements that see what others committed.  What is
+ * being committed has nothing below.
+ */
 CREATE FUNCTION gpucredit_registry.set_quarantine(org text, version bigint, reason text)
 RETURNS bigint
 LANGUAGE plpgsql VOLATILE
@@ -180,6 +187,8 @@ BEGIN
 				JOIN gpucredit_registry.version v ON v.version = d.related
 			ORDER BY 2
 		LOOP
+			PERFORM FROM gpucredit_registry.version v
+			WHERE v.org = r.o AND v.version = r.v FOR UPDATE;
 			UPDATE gpucredit_registry.version v
 			SET quarantined_at = gpucredit.now(), quarantine_reason = set_quarantine.reason
 			WHERE v.org = r.o AND v.version = r.v AND v.quarantined_at IS NULL;
@@ -198,6 +207,12 @@ $$;
 COMMENT ON FUNCTION gpucredit_registry.set_quarantine(text, bigint, text) IS
 'Internal: puts a version and all below it into quarantine.';
 
+CREATE FUNCTION gpucredit_registry.version_number(word text) RETURNS bigint
+LANGUAGE sql IMMUTABLE
+RETURN CASE WHEN version_number.word ~ '^[0-9]{1,18}$' THEN version_number.word::bigint END;
+COMMENT ON FUNCTION gpucredit_registry.version_number(text) IS
+'Internal: the number that a client wrote, or NULL.';
+
 CREATE FUNCTION gpucredit_registry.add_parents(org text, version bigint,
 	head bigint, parents jsonb, caller gpucredit_registry.caller) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -207,9 +222,21 @@ DECLARE
 	p jsonb;
 	v gpucredit_registry.version;
 BEGIN
+	/* all of them in order, as a quarantine locks */
+	PERFORM FROM gpucredit_registry.version o
+	WHERE o.version IN (SELECT e.parent FROM gpucredit_registry.edge e
+			WHERE e.child_org = add_parents.org AND e.child = add_parents.head
+		UNION SELECT n.version
+			FROM jsonb_array_elements(add_parents.parents) q
+				JOIN gpucredit_registry.version n
+					ON n.version = gpucredit_registry.version_number(q ->> 'version')
+			WHERE gpucredit_registry.permission_of(n.org, n.model, add_parents.caller)
+				IS NOT NULL)
+	ORDER BY o.version FOR KEY SHARE;
 	FOR p IN SELECT jsonb_array_elements(add_parents.parents) LOOP
 		SELECT * INTO v FROM gpucredit_registry.version o
-		WHERE o.org = p ->> 'org' AND o.version::text = p ->> 'version';
+		WHERE o.org = p ->> 'org'
+			AND o.version = gpucredit_registry.version_number(p ->> 'version');
 		IF gpucredit_registry.permission_of(v.org, v.model, add_parents.caller) IS NULL THEN
 			PERFORM gpucredit_registry.not_found(format('version %s of "%s"',
 				left(p ->> 'version', 64), left(p ->> 'org', 64)));
@@ -293,6 +320,7 @@ BEGIN
 			left(quarantine.org, 64)));
 	END IF;
 	IF quarantine.descendants THEN
+		PERFORM gpucredit_registry.require_read_committed('quarantine of descendants');
 		quarantine.quarantined := gpucredit_registry.set_quarantine(quarantine.org,
 			quarantine.version, quarantine.reason);
 	ELSE
@@ -311,7 +339,7 @@ $$;
 COMMENT ON FUNCTION gpucredit_registry.quarantine(text, bigint, text, text, boolean) IS
 'Lineage: nobody reads a version any more, nor, with descendants, what was made from it. What is made from it later is born in quarantine.
 reason: what readers are told. Result: how many versions were put into quarantine by this call.
-Errors: UC501 no such version; UC201 key used with other arguments; 22023.';
+Errors: 25001 with descendants above READ COMMITTED; UC501 no such version; UC201 key used with other arguments; 22023.';
 
 CREATE FUNCTION gpucredit_registry.release_quarantine(org text, version bigint,
 	reason text, key text, descendants boolean DEFAULT false,

@@ -15,14 +15,14 @@ DECLARE
 	numbers bigint[];
 	r record;
 BEGIN
-	IF current_setting('transaction_isolation') <> 'read committed' THEN
-		RAISE EXCEPTION 'collect() runs at READ COMMITTED'
-			USING ERRCODE = 'active_sql_transaction',
-			DETAIL = 'Above that it cannot see what others begin to use.',
-			HINT = 'Call it in a transaction of isolation level READ COMMITTED.';
-	END IF;
+	PERFORM gpucredit_registry.require_read_committed('collect()');
 	IF coalesce(collect.max, 0) NOT BETWEEN 1 AND 1000000 THEN
 		PERFORM gpucredit_registry.refuse('max is 1 to 1,000,000', format('It is %s.', collect.max));
+	END IF;
+
+	/* it locks what many organisations have: one at a time */
+	IF NOT pg_try_advisory_xact_lock(hashtextextended('gpucredit_registry.collect', 0)) THEN
+		RETURN;
 	END IF;
 
 	task := 'uploads'; affected := 0;
@@ -47,26 +47,21 @@ BEGIN
 				WHERE f.org = p.org AND f.object = p.object)
 		LIMIT collect.max FOR UPDATE SKIP LOCKED
 	LOOP
+		/* an object goes with its last possession, and before its chunks */
+		PERFORM FROM gpucredit_registry.object b
+		WHERE b.sha256 = r.object FOR UPDATE SKIP LOCKED;
+		CONTINUE WHEN NOT FOUND;
 		DELETE FROM gpucredit_registry.possession p
 		WHERE p.org = r.org AND p.object = r.object
 			AND NOT EXISTS (SELECT FROM gpucredit_registry.file f
 				WHERE f.org = p.org AND f.object = p.object);
-		IF FOUND THEN
-			PERFORM gpucredit_registry.leave_chunks(r.org,
-				gpucredit_registry.chunks_of(r.object));
-			affected := affected + 1;
-		END IF;
-	END LOOP;
-	FOR r IN
-		SELECT b.sha256 FROM gpucredit_registry.object b
-		WHERE b.created_at <= instant - interval '24 hours'
-			AND NOT EXISTS (SELECT FROM gpucredit_registry.possession p
-				WHERE p.object = b.sha256)
-		LIMIT collect.max FOR UPDATE SKIP LOCKED
-	LOOP
-		IF NOT EXISTS (SELECT FROM gpucredit_registry.possession p WHERE p.object = r.sha256) THEN
-			DELETE FROM gpucredit_registry.segment s WHERE s.object = r.sha256;
-			DELETE FROM gpucredit_registry.object b WHERE b.sha256 = r.sha256;
+		CONTINUE WHEN NOT FOUND;
+		PERFORM gpucredit_registry.leave_chunks(r.org,
+			gpucredit_registry.chunks_of(r.object));
+		affected := affected + 1;
+		IF NOT EXISTS (SELECT FROM gpucredit_registry.possession p WHERE p.object = r.object) THEN
+			DELETE FROM gpucredit_registry.segment s WHERE s.object = r.object;
+			DELETE FROM gpucredit_registry.object b WHERE b.sha256 = r.object;
 		END IF;
 	END LOOP;
 	RETURN NEXT;
@@ -100,7 +95,7 @@ END
 $$;
 COMMENT ON FUNCTION gpucredit_registry.collect(integer) IS
 'Upkeep: lets go what nobody uses: uploads of 24 hours, files that were sent and not committed within 24 hours, chunks without a user, packs without chunks. Call it until nothing is affected.
-max: how many of each. Result: what went.
+max: how many of each. Result: what went; nothing where another collect() runs.
 Errors: 25001 above READ COMMITTED; 22023.';
 
 CREATE FUNCTION gpucredit_registry.condemned_packs(grace interval DEFAULT '24 hours')

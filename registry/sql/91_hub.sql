@@ -300,7 +300,7 @@ BEGIN
 				WHEN 'deletedFolder' THEN jsonb_build_object('path',
 					rtrim(l.line #>> '{value,path}', '/'), 'op', 'delete_folder')
 				END ORDER BY l.n) FILTER (WHERE l.line ->> 'key' <> 'header'), '[]'),
-			min(l.line ->> 'key') FILTER (WHERE l.line ->> 'key'
+			min(coalesce(l.line ->> 'key', l.line::text)) FILTER (WHERE coalesce(l.line ->> 'key', '')
 				NOT IN ('header', 'file', 'lfsFile', 'deletedFile', 'deletedFolder'))
 		INTO header, operations, unknown
 		FROM (SELECT w.word::jsonb AS line, w.n

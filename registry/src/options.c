@@ -15,7 +15,7 @@
 
 Options		options = {
 	.database = "", .store = "store", .address = "127.0.0.1", .port = 8085,
-	.connections = 16, .grace = "24 hours"
+	.connections = 16, .grace = "24 hours", .idle = 30
 };
 
 void
@@ -43,7 +43,8 @@ usage(bool wrong)
 		  "  -a, --address=ADDRESS    to listen on (127.0.0.1)\n"
 		  "  -p, --port=PORT          (8085)\n"
 		  "  -c, --connections=N      to the database, at most (16)\n"
-		  "  -g, --grace=INTERVAL     how long unused packs stay (24 hours)\n",
+		  "  -g, --grace=INTERVAL     how long unused packs stay (24 hours)\n"
+		  "  -i, --idle=SECONDS       until a silent client is cut off (30)\n",
 		  wrong ? stderr : stdout);
 }
 
@@ -58,12 +59,13 @@ options_parse(int argc, char **argv, const char **command)
 		{"port", required_argument, NULL, 'p'},
 		{"connections", required_argument, NULL, 'c'},
 		{"grace", required_argument, NULL, 'g'},
+		{"idle", required_argument, NULL, 'i'},
 		{"help", no_argument, NULL, 'h'},
 		{NULL, 0, NULL, 0}
 	};
 	int			c;
 
-	while ((c = getopt_long(argc, argv, "d:s:a:p:c:g:h", longopts, NULL)) != -1)
+	while ((c = getopt_long(argc, argv, "d:s:a:p:c:g:i:h", longopts, NULL)) != -1)
 	{
 		switch (c)
 		{
@@ -85,6 +87,9 @@ options_parse(int argc, char **argv, const char **command)
 			case 'g':
 				options.grace = optarg;
 				break;
+			case 'i':
+				options.idle = atoi(optarg);
+				break;
 			case 'h':
 				usage(false);
 				exit(0);
@@ -94,6 +99,7 @@ options_parse(int argc, char **argv, const char **command)
 	}
 	*command = optind < argc ? argv[optind++] : "serve";
 	return optind == argc && options.connections > 0 && options.port > 0 &&
+		options.idle > 0 &&
 		(strcmp(*command, "serve") == 0 || strcmp(*command, "upkeep") == 0 ||
 		 strcmp(*command, "verify") == 0);
 }

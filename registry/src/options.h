@@ -22,6 +22,7 @@ typedef struct Options
 	uint16_t	port;
 	int			connections;	/* to the database, at most */
 	const char *grace;			/* how long condemned packs stay */
+	int			idle;			/* seconds until a silent client is cut off */
 } Options;
 
 extern Options options;

@@ -61,7 +61,7 @@ struct Receive
 	ChunkBatch *other;			/* is stored, or waits for its turn; or NULL */
 	bool		is_storing;		/* a thread stores the other batch */
 	pthread_t	thread;
-	bool		failed;			/* a batch could not be stored: why */
+	bool		failed;			/* nothing more is stored: why */
 	DbError		why;
 };
 
@@ -380,15 +380,23 @@ end_chunk(ChunkBatch *batch, size_t end)
 	batch->cut = end;
 }
 
+/* The client's count is wrong: what is not stored yet never is. */
+static bool
+fail(Receive *receive, DbError *error, const char *sqlstate, const char *why)
+{
+	(void) stored(receive, error);
+	db_error(error, sqlstate, why);
+	receive->why = *error;
+	receive->failed = true;
+	return false;
+}
+
 bool
 receive_data(Receive *receive, const char *data, size_t size, DbError *error)
 {
 	receive->seen += size;
 	if (receive->seen > receive->expected)
-	{
-		db_error(error, "22023", "more bytes than were announced");
-		return false;
-	}
+		return fail(receive, error, "22023", "more bytes than were announced");
 	EVP_DigestUpdate(receive->whole, data, size);
 	while (size > 0)
 	{
@@ -439,10 +447,7 @@ receive_end(Receive *receive, char *digest, DbError *error)
 {
 	if (receive_missing(receive) > 0 &&
 		!json_is_true(json_object_get(receive->plan, "partial")))
-	{
-		db_error(error, "UC503", "fewer bytes than were announced");
-		return false;
-	}
+		return fail(receive, error, "UC503", "fewer bytes than were announced");
 	if (receive->batch->filled > receive->batch->cut)
 		end_chunk(receive->batch, receive->batch->filled);
 	EVP_DigestFinal_ex(receive->whole, (unsigned char *) digest, NULL);

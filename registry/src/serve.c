@@ -27,7 +27,6 @@
 
 #define BODY_MAX	(64 * 1024 * 1024)
 #define SEND_BLOCK	(512 * 1024)
-#define IDLE_SECONDS	30
 
 typedef struct HttpRequest
 {
@@ -463,7 +462,7 @@ serve(void)
 							MHD_OPTION_URI_LOG_CALLBACK, note_target, NULL,
 							MHD_OPTION_NOTIFY_COMPLETED, forget, NULL,
 							MHD_OPTION_CONNECTION_TIMEOUT,
-							(unsigned int) IDLE_SECONDS,
+							(unsigned int) options.idle,
 							MHD_OPTION_CONNECTION_MEMORY_LIMIT,
 							(size_t) (256 * 1024),
 							MHD_OPTION_CONNECTION_LIMIT, (unsigned int) 512,

@@ -1,0 +1,223 @@
+# hostile.pl: what nobody should send, each answered by a status; nothing is written
+#
+# Packages: libmicrohttpd-dev libssl-dev libjansson-dev libpq-dev libhttp-tiny-perl
+use strict;
+use warnings;
+use Digest::SHA 'sha256_hex';
+use FindBin;
+use IO::Socket::INET;
+use JSON::PP;
+use lib "$FindBin::RealBin/lib";
+use GpuCreditRegistry;
+use GpuCredit;
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+my $node = registry_node('hostile');
+daemon_start($node, '--idle', 2);
+my $acme = registry_token($node, 'acme');
+
+# Parts of 1 MiB instead of 256, so that a file of several is small.
+$node->safe_psql('reg', q{CREATE OR REPLACE FUNCTION gpucredit_registry.part_bytes()
+	RETURNS bigint LANGUAGE sql IMMUTABLE RETURN 1048576});
+
+# The number of rows of each table; a pack is a number that was taken, no more.
+sub rows
+{
+	return $node->safe_psql('reg', q{
+		SELECT string_agg(format('%s %s', c.relname, (xpath('/row/c/text()', query_to_xml(
+			format('SELECT count(*) AS c FROM %s', c.oid::regclass), false, true, '')))[1]), ', '
+			ORDER BY c.relname)
+		FROM pg_class c
+		WHERE c.relnamespace = 'gpucredit_registry'::regnamespace AND c.relkind = 'r'
+			AND c.relname <> 'pack'});
+}
+
+# Tests: the call has a status, and leaves every table as it was.
+sub refused
+{
+	my ($name, $status, $call) = @_;
+	my $before = rows();
+	my $answer = $call->();
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+	is($answer->{status}, $status, $name)
+	  || diag(substr($answer->{content} // '', 0, 300));
+	is(rows(), $before, 'and nothing is written');
+	return;
+}
+
+sub content
+{
+	my ($seed, $size) = @_;
+	my $text = '';
+
+	srand($seed);
+	$text .= pack('L', rand(2**32)) while length($text) < $size;
+	return substr($text, 0, $size);
+}
+
+sub action
+{
+	my ($content, $size, @transfers) = @_;
+
+	return json_request('POST', '/acme/m.git/info/lfs/objects/batch', $acme,
+		{   operation => 'upload', transfers => [ @transfers, 'basic' ],
+			objects => [ { oid => sha256_hex($content), size => $size // length($content) } ] }
+	)->{json}{objects}[0]{actions}{upload};
+}
+
+sub commit
+{
+	my (@lines) = @_;
+
+	return request('POST', '/api/models/acme/m/commit/main', token => $acme,
+		content => join("\n", '{"key": "header", "value": {}}', @lines));
+}
+
+# What a socket answers to bytes: its status.
+sub raw
+{
+	my ($socket, @bytes) = @_;
+
+	$socket->print(@bytes);
+	my $line = $socket->getline // '';
+	return { status => $line =~ m{^HTTP/1.1 (\d+)} ? $1 : 0, content => $line };
+}
+
+sub open_socket
+{
+	my ($port) = daemon_url('') =~ /:(\d+)$/;
+
+	return IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $port)
+	  || die "no connection: $!";
+}
+
+# The head of a PUT to an URL.
+sub head
+{
+	my ($url, $length) = @_;
+	my ($target) = $url =~ m{^http://[^/]+(/.*)};
+
+	return "PUT $target HTTP/1.1\r\nHost: x\r\nContent-Length: $length\r\n\r\n";
+}
+
+is(json_request('POST', '/api/repos/create', $acme, { name => 'm' })->{status}, 200, 'a repository');
+
+# names, refs, paths
+refused("the name \"$_\"", 400,
+	sub { json_request('POST', '/api/repos/create', $acme, { name => $_ }) })
+  foreach '', '..', 'a/b', 'x.git', "a\0b", 'a' x 97, "a\n", 'ü';
+refused("no name", 400, sub { json_request('POST', '/api/repos/create', $acme, {}) });
+refused("a name that is an object", 400,
+	sub { json_request('POST', '/api/repos/create', $acme, { name => {} }) });
+refused('the path ' . substr(encode_json([$_]), 0, 30), 400, sub {
+		commit(encode_json({ key => 'file', value => { path => $_, content => 'x', encoding => 'utf-8' } }))
+	})
+  foreach '', '../x', 'a/../b', '/a', 'a//b', 'a/.git/b', "a\0b", "a\nb", 'a\\b', 'x' x 1025;
+is(commit(encode_json({ key => 'file', value => { path => 'x' x 1024, content => 'x' } }))->{status}, 200,
+	'a path of 1,024 bytes is one');
+refused("the ref \"$_\"", 400,
+	sub { request('POST', "/api/models/acme/m/branch/$_", token => $acme, content => '{}') })
+  foreach '-x', 'a%00b', 'a..b', 'a' x 201, 'a%20b', '0' x 40, 'a//b', '%ff';
+refused('a commit to a bad ref', 400,
+	sub { request('POST', '/api/models/acme/m/commit/a..b', token => $acme, content => '{"key": "header", "value": {}}') });
+
+# bodies
+refused('a commit that nests 100,000 deep', 400, sub { commit('[' x 100_000) });
+refused('objects that nest 100,000 deep', 400, sub { commit('{"a":' x 100_000 . '1' . '}' x 100_000) });
+refused('broken base64', 400, sub {
+		commit(encode_json({ key => 'file', value => { path => 'x', content => $_, encoding => 'base64' } })) })
+  foreach '!', 'YQ', 'YQ==YQ==x';
+refused('a million operations', 400,
+	sub { commit(('{"key":"deletedFile","value":{"path":"n"}}') x 1_000_000) });
+refused('lines that are no objects', 422, sub { commit('1', '"x"', 'null', '[]') });
+refused('a zero byte in JSON', 400, sub { commit('{"key": "file", "value": {"path": "a\u0000", "content": ""}}') });
+refused('parents that are none', $_->[1], sub {
+		request('POST', '/api/models/acme/m/commit/main', token => $acme,
+			content => encode_json({ key => 'header', value => { parents => $_->[0] } })) })
+  foreach [ 'x', 400 ], [ [ { org => 'acme', version => 'x' } ], 404 ],
+  [ [ { org => 'acme', version => '9' x 40 } ], 404 ], [ [ (1) x 1001 ], 400 ];
+
+# byte counts
+my $file = content(1, 300_000);
+my $put = action($file);
+refused('a body that is longer than announced', 400,
+	sub { request('PUT', $put->{href}, content => $file . 'x') });
+refused('one that is shorter', 422,
+	sub { request('PUT', $put->{href}, content => substr($file, 1)) });
+refused("a length of \"$_\"", 400, sub { raw(open_socket(), head($put->{href}, $_)) })
+  foreach '-1', 'x';
+refused('a length of 30 digits', 413, sub { raw(open_socket(), head($put->{href}, '9' x 30)) });
+refused('a header that is none', 400, sub { raw(open_socket(), "GET / HTTP/1.1\r\nno colon\r\n\r\n") });
+refused('a size of a million terabytes', 422, sub {
+		my $o = json_request('POST', '/acme/m.git/info/lfs/objects/batch', $acme,
+			{ operation => 'upload', objects => [ { oid => 'a' x 64, size => '1' . '0' x 18 } ] });
+		return { status => $o->{json}{objects}[0]{error}{code}, content => $o->{content} } });
+
+# signatures
+refused("$_->[0]", 403, sub { request('PUT', $_->[1], content => $file) })
+  foreach [ 'no signature', $put->{href} =~ s/\?.*//r ],
+  [ 'a forged one', $put->{href} =~ s/signature=(.)/'signature=' . ($1 eq '0' ? '1' : '0')/er ],
+  [ 'one of another part', $put->{href} =~ s{/1\?}{/2?}r ],
+  [ 'one of another upload', $put->{href} =~ s{/(\d+)/1\?}{'/' . ($1 + 1) . '/1?'}er ],
+  [ 'one of another organisation', $put->{href} =~ s{/lfs/acme/}{/lfs/rival/}r ],
+  [ 'one that would live longer', $put->{href} =~ s{expires=\d}{expires=9}r ],
+  [ 'an unknown key', $put->{href} =~ s{key=\d+}{key=999}r ],
+  [ 'a key that is no number', $put->{href} =~ s{key=\d+}{key=x}r ];
+
+# A sender that hangs is cut off after the idle time; what it sent does not count.
+{
+	my $socket = open_socket();
+	my $start = time;
+
+	refused('a sender that hangs', 0, sub { raw($socket, head($put->{href}, 300_000), 'abc') });
+	cmp_ok(time - $start, '<', 60, 'is cut off');
+	refused('a sender of headers that hangs', 0, sub { raw(open_socket(), "GET / HTTP/1.1\r\nHost:") });
+}
+
+# Two at one upload: the first is told 409 once the second has begun.
+{
+	my $first = open_socket();
+
+	$first->print(head($put->{href}, 300_000), substr($file, 0, 299_999));
+	$node->poll_query_until('reg', q{SELECT count(writer) = 1 FROM gpucredit_registry.upload_part});
+	my $writer = $node->safe_psql('reg', 'SELECT writer FROM gpucredit_registry.upload_part');
+	my $second = open_socket();
+	$second->print(head($put->{href}, 300_000), substr($file, 0, 1000));
+	$node->poll_query_until('reg', qq{SELECT writer <> $writer FROM gpucredit_registry.upload_part});
+	refused('of two clients the older', 409, sub { raw($first, substr($file, -1)) });
+	is(raw($second, substr($file, 1000))->{status}, 200, 'and the younger goes on');
+}
+
+# Parts: out of order, again, too long, too short, missing.
+my $large = content(2, 2_500_000);
+my $upload = action($large, undef, 'multipart');
+my @parts = map { substr($large, $_ * 1048576, 1048576) } 0 .. 2;
+my $url = sub { $upload->{header}{ sprintf '%05d', $_[0] } };
+
+is(request('PUT', $url->(3), content => $parts[2])->{status}, 200, 'the last part comes first');
+refused('a file with parts missing', 404, sub { request('POST', $upload->{href}, content => '{}') });
+refused('a part that runs into the next', 400, sub { request('PUT', $url->(1), content => $parts[0] . 'x') });
+refused('a part that is short', 422, sub { request('PUT', $url->(1), content => 'short') });
+refused('a part there is not', 403, sub { request('PUT', $url->(3) =~ s{/3\?}{/4?}r, content => 'x') });
+is(request('PUT', $url->(1), content => $parts[1])->{status}, 200, 'a part with wrong bytes');
+is(request('PUT', $url->(1), content => $parts[0])->{status}, 200, 'is sent again');
+is(request('PUT', $url->(2), content => $parts[1])->{status}, 200, 'the rest comes');
+is(request('POST', $upload->{href}, content => '{}')->{status}, 200, 'and is the file');
+refused('a file that is complete, again', 404, sub { request('POST', $upload->{href}, content => '{}') });
+is(commit(encode_json({ key => 'lfsFile', value => { path => 'w', oid => sha256_hex($large), algo => 'sha256',
+				size => length($large) } }))->{status}, 200, 'it is committed');
+ok(request('GET', '/acme/m/resolve/main/w', token => $acme)->{content} eq $large, 'and comes back');
+
+# The same bytes of another, who sends them whole: they are cut otherwise.
+my $rival = registry_token($node, 'rival');
+json_request('POST', '/api/repos/create', $rival, { name => 'm' });
+my $whole = json_request('POST', '/rival/m.git/info/lfs/objects/batch', $rival,
+	{ operation => 'upload', objects => [ { oid => sha256_hex($large), size => length($large) } ] }
+)->{json}{objects}[0]{actions}{upload};
+is(request('PUT', $whole->{href}, content => $large)->{status}, 200, 'another sends the same file whole');
+is($node->safe_psql('reg', q{SELECT "unique" FROM gpucredit_registry.storage('rival')}), length($large),
+	'and pays for it as if alone');
+registry_verify($node);
+done_testing();
