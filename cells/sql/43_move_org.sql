@@ -234,7 +234,8 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
 	UPDATE gpucredit_cells.move v SET step = note_step.step,
-		frozen_at = CASE WHEN m.step = 'copied' AND v.frozen_at IS NULL
+		frozen_at = CASE WHEN (m.step, note_step.step) = ('copied', 'copied')
+				AND v.frozen_at IS NULL
 			THEN clock_timestamp() ELSE v.frozen_at END,
 		switched_at = CASE note_step.step WHEN 'switched' THEN clock_timestamp()
 			ELSE v.switched_at END,

@@ -137,7 +137,11 @@ foreach my $victim (qw(router a b))
 	}
 }
 
-# 3. What changed and went while it was copied arrives.
+# 3. What changed and went while it was copied arrives, and nothing else.
+my $spoils = q{CREATE FUNCTION spoil() RETURNS trigger LANGUAGE plpgsql AS $$
+	BEGIN NEW.expires_at := NEW.expires_at + '1 s'::interval; RETURN NEW; END $$;
+	CREATE TRIGGER spoils BEFORE INSERT ON gpucredit.hold FOR EACH ROW EXECUTE FUNCTION spoil();
+	ALTER TABLE gpucredit.hold ENABLE ALWAYS TRIGGER spoils};
 my $changes = new_organisation();
 $cells->at_router("SELECT gpucredit.set_quota('$changes', '', NULL, 8)");
 my $taker = connect_to($cells->{b}, 'credit');
@@ -146,8 +150,13 @@ my ($horizon) = $taker->selectrow_array("SELECT gpucredit_cells.take_ahead('$cha
 $cells->at_router($_) foreach "SELECT gpucredit.set_quota('$changes', 'x', NULL, 32)",
   "SELECT gpucredit.issue('$changes', '', 'later', 1), gpucredit.hold('$changes', 'x', 'later hold', 2, '1 hour')";
 $cells->at_router("SELECT gpucredit.set_quota('$changes', '', NULL, NULL)");
+$taker->do($_) foreach 'SAVEPOINT before', $spoils;
+eval { $taker->do("SELECT gpucredit_cells.take_in('$changes', 'a', 1000, '$horizon')") };
+is($taker->state, 'XX001', 'a row that is stored otherwise is found in the freeze');
+$taker->do($_) foreach 'ROLLBACK TO before', q{SELECT gpucredit_cells.hang_up('a')};
 is($taker->selectrow_array("SELECT gpucredit_cells.take_in('$changes', 'a', 1000, '$horizon')"),
-	'taken', 'rows that are new, changed and gone are compared, and sound');
+	'taken', 'rows that are new, changed and gone are compared');
+is($taker->selectrow_array("SELECT count(*) FROM gpucredit.verify('$changes')"), 0, 'they are sound');
 is(join(' ', @{ $taker->selectcol_arrayref(
 	"SELECT account || max_gpus FROM gpucredit.quota WHERE org = '$changes'") }), 'x32',
 	'they are as in the old cell');
@@ -156,6 +165,17 @@ $taker->disconnect;
 
 # 4. The new cell refuses: the organisation never left.
 my $stays = new_organisation();
+
+# Why it does not move.
+sub refusal
+{
+	my ($key) = @_;
+	my $error = '';
+
+	$router->psql('credit', "CALL gpucredit_cells.move_org('$stays', 'b', '$key $stays')", stderr => \$error);
+	return $error;
+}
+
 query($cells->{b}, 'credit', q{
 	CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
 	BEGIN RAISE EXCEPTION 'no room'; END $$;
@@ -163,8 +183,15 @@ query($cells->{b}, 'credit', q{
 	ALTER TABLE gpucredit.hold ENABLE ALWAYS TRIGGER full_up});
 query_fails($router, 'credit', "CALL gpucredit_cells.move_org('$stays', 'b', 'move $stays')",
 	'UC704', 'a move that the new cell refuses is undone');
-query($cells->{b}, 'credit', 'DROP FUNCTION refuse() CASCADE');
-is(state_of($stays), 'a undone', 'it is where it was');
+query($cells->{b}, 'credit', "DROP FUNCTION refuse() CASCADE; $spoils");
+like(refusal('again'), qr/rows of table "hold" differ between the cells/, 'one that stores other rows, too');
+query($cells->{b}, 'credit', 'DROP FUNCTION spoil() CASCADE');
+my $unsound = "UPDATE gpucredit.bucket SET spent = spent %s '1', available = available %s '1' WHERE org = '$stays' AND kind = 'paid'";
+query($cells->{a}, 'credit', sprintf $unsound, '+', '-');
+like(refusal('unsound'), qr/bucket_is_its_entries/, 'and books that are not sound do not move');
+query($cells->{a}, 'credit', sprintf $unsound, '-', '+');
+is($cells->at_router("SELECT count(frozen_at) FROM gpucredit_cells.move WHERE org = '$stays'"), '0', 'nothing was frozen for that');
+is($cells->at_router("SELECT DISTINCT step FROM gpucredit_cells.move WHERE org = '$stays'"), 'undone', 'it is where it was');
 is($cells->at_router("SELECT status FROM gpucredit.hold('$stays', 'x', 'on', 1, '1 hour')"),
 	'granted', 'and works');
 
