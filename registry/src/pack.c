@@ -61,49 +61,76 @@ pack_path(int64_t number, char *path)
 	snprintf(path, PACK_PATH, "%02x%02x/%s.pack", digest[0], digest[1], word);
 }
 
-/* An empty pack, with a number that the database never gave out before. */
-static Pack *
-new_pack(void)
+/* A number that the database never gave out before; -1 if it gives none. */
+static int64_t
+new_number(void)
 {
 	DbError		error;
 	PGresult   *result = db_call(&error, "SELECT gpucredit_registry.new_pack()",
 								 0, NULL, NULL, NULL);
-	Pack	   *pack;
+	int64_t		number = -1;
+
+	if (result != NULL)
+		number = strtoll(PQgetvalue(result, 0, 0), NULL, 10);
+	else
+		say("could not get a pack's number: %s", error.message);
+	PQclear(result);
+	return number;
+}
+
+/* Makes the file of a pack, for good; -1 and errno if it cannot. */
+static int
+make_file(int64_t number)
+{
 	char		path[PACK_PATH];
 	char		folder[5];
 	int			dir;
+	int			fd;
 
-	if (result == NULL)
-	{
-		say("could not get a pack's number: %s", error.message);
-		return NULL;
-	}
-	pack = calloc(1, sizeof(Pack));
-	if (pack == NULL)
-	{
-		PQclear(result);
-		return NULL;
-	}
-	pack->number = strtoll(PQgetvalue(result, 0, 0), NULL, 10);
-	PQclear(result);
-	pack_path(pack->number, path);
+	pack_path(number, path);
 	memcpy(folder, path, 4);
 	folder[4] = '\0';
 	if (mkdirat(store, folder, 0700) == 0)
 		(void) fsync(store);
-	pack->fd = openat(store, path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	fd = openat(store, path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return -1;
 	dir = openat(store, folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (pack->fd < 0 || dir < 0 || fsync(dir) != 0)
+	if (dir < 0 || fsync(dir) != 0)
 	{
-		say("could not make pack %s: %s", path, strerror(errno));
-		if (pack->fd >= 0)
-			close(pack->fd);
-		free(pack);
-		pack = NULL;
+		int			why = errno;
+
+		close(fd);
+		fd = -1;
+		errno = why;
 	}
 	if (dir >= 0)
 		close(dir);
-	return pack;
+	return fd;
+}
+
+/*
+ * An empty pack.  A database that was restored gives out numbers again whose
+ * files are there: those it passes.
+ */
+static Pack *
+new_pack(void)
+{
+	Pack	   *pack = calloc(1, sizeof(Pack));
+
+	if (pack == NULL)
+		return NULL;
+	do
+	{
+		pack->number = new_number();
+		pack->fd = pack->number < 0 ? -1 : make_file(pack->number);
+	} while (pack->fd < 0 && pack->number >= 0 && errno == EEXIST);
+	if (pack->fd >= 0)
+		return pack;
+	if (pack->number >= 0)
+		say("could not make pack %" PRId64 ": %s", pack->number, strerror(errno));
+	free(pack);
+	return NULL;
 }
 
 /*

@@ -19,7 +19,7 @@ use PostgreSQL::Test::Utils;
 
 our @EXPORT = qw(
   registry_node registry_token daemon_start daemon_kill daemon_url
-  request json_request registry_verify upkeep daemon_packs
+  request json_request registry_verify upkeep daemon_packs daemon_store
 );
 
 my %daemon;
@@ -100,6 +100,8 @@ sub daemon_url
 
 	return "http://127.0.0.1:$daemon{port}$path";
 }
+
+sub daemon_store { return $daemon{store} }
 
 # The bytes of all packs.
 sub daemon_packs
