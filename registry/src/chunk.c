@@ -49,6 +49,7 @@ size_t
 chunk_scan(Chunker *chunker, const unsigned char *data, size_t size, bool *cut)
 {
 	size_t		i = 0;
+	size_t		end = CHUNK_MAX - 1 - chunker->size;
 	uint64_t	hash = chunker->hash;
 
 	pthread_once(&once, make_gear);
@@ -58,10 +59,12 @@ chunk_scan(Chunker *chunker, const unsigned char *data, size_t size, bool *cut)
 
 		i = skip < size ? skip : size;
 	}
-	for (; i < size && chunker->size + i < CHUNK_MAX - 1; i++)
+	for (; i < size && chunker->size + i < CHUNK_MIN - 1; i++)
+		hash = (hash << 1) + gear[data[i]];
+	for (end = end < size ? end : size; i < end; i++)
 	{
 		hash = (hash << 1) + gear[data[i]];
-		if ((hash & CUT_MASK) == 0 && chunker->size + i + 1 >= CHUNK_MIN)
+		if ((hash & CUT_MASK) == 0)
 			break;
 	}
 	*cut = i < size;
