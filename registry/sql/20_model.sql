@@ -8,7 +8,7 @@
 CREATE TABLE gpucredit_registry.model (
 	org text COLLATE "C" NOT NULL,
 	model bigint GENERATED ALWAYS AS IDENTITY,
-	kind text NOT NULL DEFAULT 'model' CHECK (kind IN ('model', 'dataset')),
+	kind text NOT NULL DEFAULT 'model' CHECK (kind IN ('model', 'dataset', 'image')),
 	name text COLLATE "C" NOT NULL
 		CHECK (name ~ '^[A-Za-z0-9][A-Za-z0-9._-]{0,95}$' AND name !~ '\.\.|\.git$'),
 	account text COLLATE "C" NOT NULL,
@@ -26,7 +26,7 @@ CREATE INDEX model_find ON gpucredit_registry.model USING gin (tags, words);
 CREATE UNIQUE INDEX model_name ON gpucredit_registry.model (org, kind, name)
 	WHERE deleted_at IS NULL;
 COMMENT ON TABLE gpucredit_registry.model IS
-'Repositories of models and datasets, and the account that pays for them';
+'Repositories of models, datasets and images, and the account that pays for them';
 
 CREATE TABLE gpucredit_registry.permission (
 	org text COLLATE "C" NOT NULL,
@@ -122,9 +122,9 @@ BEGIN
 			' has no ".." and does not end with ".git".');
 	END IF;
 	IF coalesce(create_model.visibility, '') NOT IN ('private', 'public')
-		OR coalesce(create_model.kind, '') NOT IN ('model', 'dataset')
+		OR coalesce(create_model.kind, '') NOT IN ('model', 'dataset', 'image')
 	THEN
-		PERFORM gpucredit_registry.refuse('visibility is private or public, kind is model or dataset',
+		PERFORM gpucredit_registry.refuse('visibility is private or public, kind is model, dataset or image',
 			format('They are "%s" and "%s".', left(create_model.visibility, 64),
 				left(create_model.kind, 64)));
 	END IF;
@@ -155,7 +155,7 @@ END
 $$;
 COMMENT ON FUNCTION gpucredit_registry.create_model(text, text, text, text, text, text, text, text) IS
 'Repositories: makes one. Its account pays for what the repository keeps.
-name: 1 to 96 letters, digits, ".", "_" or "-". visibility: private, or public: everybody may read. kind: model or dataset.
+name: 1 to 96 letters, digits, ".", "_" or "-". visibility: private, or public: everybody may read. kind: model, dataset or image (OCI).
 Errors: UC001 no such account; UC201 key used with other arguments; UC507 the name is taken; 22023.';
 
 /*

@@ -10,13 +10,15 @@ CREATE TABLE gpucredit_registry.upload (
 	org text COLLATE "C" NOT NULL,
 	upload bigint GENERATED ALWAYS AS IDENTITY,
 	model bigint NOT NULL,
-	object bytea NOT NULL CHECK (octet_length(object) = 32),
-	size bigint NOT NULL CHECK (size >= 0),
+	object bytea CHECK (octet_length(object) = 32),	/* NULL: told at the end */
+	size bigint CHECK (size >= 0),
+	announced bytea CHECK (octet_length(announced) = 32),	/* at the end */
 	part_size bigint NOT NULL CHECK (part_size > 0),
 	created_at timestamptz NOT NULL,
 	expires_at timestamptz NOT NULL,
 	CONSTRAINT upload_pkey PRIMARY KEY (org, upload),
 	CONSTRAINT upload_object UNIQUE (org, model, object),
+	CONSTRAINT upload_told CHECK ((object IS NULL) = (size IS NULL)),
 	FOREIGN KEY (org, model) REFERENCES gpucredit_registry.model
 );
 CREATE INDEX upload_expires ON gpucredit_registry.upload (expires_at);
@@ -47,6 +49,19 @@ CREATE TABLE gpucredit_registry.upload_run (
 );
 COMMENT ON TABLE gpucredit_registry.upload_run IS
 'The chunks of a part as far as it is stored, in order';
+
+/* What was sent or mounted to an image repository, before a manifest names it. */
+CREATE TABLE gpucredit_registry.blob (
+	org text COLLATE "C" NOT NULL,
+	model bigint NOT NULL,
+	object bytea NOT NULL,
+	CONSTRAINT blob_pkey PRIMARY KEY (org, model, object),
+	FOREIGN KEY (org, model) REFERENCES gpucredit_registry.model,
+	FOREIGN KEY (org, object) REFERENCES gpucredit_registry.possession ON DELETE CASCADE
+);
+CREATE INDEX blob_object ON gpucredit_registry.blob (org, object);
+COMMENT ON TABLE gpucredit_registry.blob IS
+'Blobs that were sent or mounted to image repositories';
 
 CREATE TABLE gpucredit_registry.quota (
 	org text COLLATE "C" PRIMARY KEY,
@@ -102,6 +117,42 @@ CREATE TYPE gpucredit_registry.upload_result AS (
 	expires_at timestamptz
 );
 
+/*
+ * Why an organisation may not store so many bytes more, those that open uploads
+ * announced included.  The caller has the lock of its usage.
+ */
+CREATE FUNCTION gpucredit_registry.upload_denial(m gpucredit_registry.model,
+	size bigint) RETURNS text
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	credit numeric;
+	expected bigint;
+BEGIN
+	SELECT b.spendable INTO credit
+	FROM gpucredit.balance((m).org, (m).account) b;
+	SELECT coalesce(sum(u.size - coalesce((SELECT sum(p.received)
+			FROM gpucredit_registry.upload_part p
+			WHERE p.org = u.org AND p.upload = u.upload), 0)), 0)
+	INTO expected
+	FROM gpucredit_registry.upload u
+	WHERE u.org = (m).org AND u.expires_at > gpucredit.now();
+	RETURN CASE
+		WHEN EXISTS (SELECT FROM gpucredit.account a
+			WHERE a.org = (m).org AND a.suspended AND (a.account IN ('', (m).account)
+				OR starts_with((m).account, a.account || '/')))
+		THEN 'account_suspended'
+		WHEN credit <= 0 THEN 'insufficient_credits'
+		WHEN gpucredit_registry.unique_bytes((m).org) + expected + upload_denial.size
+			> (SELECT q.bytes FROM gpucredit_registry.quota q WHERE q.org = (m).org)
+		THEN 'storage_quota'
+	END;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.upload_denial(gpucredit_registry.model, bigint) IS
+'Internal: NULL, or storage_quota, insufficient_credits or account_suspended.';
+
 CREATE FUNCTION gpucredit_registry.begin_upload(m gpucredit_registry.model,
 	sha256 bytea, size bigint, parts boolean)
 RETURNS gpucredit_registry.upload_result
@@ -110,8 +161,6 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	r gpucredit_registry.upload_result;
-	b record;
-	expected bigint;
 BEGIN
 	IF begin_upload.size IS NULL OR begin_upload.size NOT BETWEEN 0 AND 1::bigint << 42
 		OR coalesce(octet_length(begin_upload.sha256), 0) <> 32
@@ -139,23 +188,7 @@ BEGIN
 		r.status := 'open';
 		RETURN r;
 	END IF;
-	SELECT * INTO b FROM gpucredit.balance(m.org, m.account);
-	SELECT coalesce(sum(u.size - coalesce((SELECT sum(p.received)
-			FROM gpucredit_registry.upload_part p
-			WHERE p.org = u.org AND p.upload = u.upload), 0)), 0)
-	INTO expected
-	FROM gpucredit_registry.upload u
-	WHERE u.org = m.org AND u.expires_at > gpucredit.now();
-	r.reason := CASE
-		WHEN EXISTS (SELECT FROM gpucredit.account a
-			WHERE a.org = m.org AND a.suspended
-				AND (a.account IN ('', m.account) OR starts_with(m.account, a.account || '/')))
-		THEN 'account_suspended'
-		WHEN b.spendable <= 0 THEN 'insufficient_credits'
-		WHEN gpucredit_registry.unique_bytes(m.org) + expected + begin_upload.size
-			> (SELECT q.bytes FROM gpucredit_registry.quota q WHERE q.org = m.org)
-		THEN 'storage_quota'
-	END;
+	r.reason := gpucredit_registry.upload_denial(m, begin_upload.size);
 	IF r.reason IS NOT NULL THEN
 		r.status := 'denied';
 		PERFORM gpucredit_registry.record(m.org, 'start_upload', NULL,
@@ -388,6 +421,14 @@ BEGIN
 		RETURN gone;
 	END IF;
 	PERFORM gpucredit_registry.use_chunks(store_chunks.org, numbers);
+	/* an upload that did not say how large it is may pass the quota */
+	IF (o.u).size IS NULL AND gpucredit_registry.unique_bytes(store_chunks.org)
+		> (SELECT q.bytes FROM gpucredit_registry.quota q WHERE q.org = store_chunks.org)
+	THEN
+		RAISE EXCEPTION 'storage_quota'
+			USING ERRCODE = 'UC509', DETAIL = 'The organisation stores all that it may.',
+			HINT = 'Delete something, or ask for set_storage_quota().';
+	END IF;
 	INSERT INTO gpucredit_registry.upload_run
 	VALUES (store_chunks.org, store_chunks.upload, store_chunks.part,
 		store_chunks.from_byte, numbers);
@@ -400,7 +441,7 @@ $$;
 COMMENT ON FUNCTION gpucredit_registry.store_chunks(text, bigint, integer, bigint, bigint, bytea[], integer[], bigint[], integer[]) IS
 'Daemon: a run of chunks of a part is on disk.
 packs, first_bytes: where; NULL for a chunk that known_chunks named. Result: the ordinals of those that are gone meanwhile, and then nothing is kept; else empty.
-Errors: UC502 no such upload; UC506 another request sends the part; 22023.';
+Errors: UC502 no such upload; UC506 another request sends the part; UC509 the storage quota is used; 22023.';
 
 /*
  * The object takes over the upload's use of its chunks, so that most of their
@@ -447,6 +488,7 @@ DECLARE
 	u gpucredit_registry.upload;
 	all_chunks bigint[];
 	n bigint;
+	late boolean;				/* what it is was told at the end */
 BEGIN
 	SELECT * INTO u FROM gpucredit_registry.upload o
 	WHERE o.org = finish_upload.org AND o.upload = finish_upload.upload
@@ -457,6 +499,9 @@ BEGIN
 	END IF;
 	SELECT coalesce(sum(p.received), 0) INTO n FROM gpucredit_registry.upload_part p
 	WHERE p.org = u.org AND p.upload = u.upload;
+	late := u.object IS NULL;
+	u.object := coalesce(u.object, u.announced);
+	u.size := coalesce(u.size, n);
 	IF n <> u.size THEN
 		RAISE EXCEPTION 'upload % has % of % bytes', u.upload, n, u.size
 			USING ERRCODE = 'UC502', DETAIL = 'Some bytes are missing.',
@@ -475,6 +520,8 @@ BEGIN
 	WHERE r.org = u.org AND r.upload = u.upload;
 	PERFORM gpucredit_registry.make_object(u.object, all_chunks);
 	PERFORM gpucredit_registry.keep_upload(u, all_chunks);
+	INSERT INTO gpucredit_registry.blob SELECT u.org, u.model, u.object WHERE late
+	ON CONFLICT DO NOTHING;
 	PERFORM gpucredit_registry.record(u.org, 'upload', NULL, jsonb_build_object(
 		'model', u.model, 'object', encode(u.object, 'hex'), 'size', u.size));
 	RETURN true;

@@ -120,6 +120,24 @@ END;
 COMMENT ON FUNCTION gpucredit_registry.query_of(text) IS
 'Internal: a query string as an object.';
 
+/* "Bearer TOKEN", or "Basic" with the token for a password, as git sends it. */
+CREATE FUNCTION gpucredit_registry.token_of(authorization text) RETURNS text
+LANGUAGE plpgsql IMMUTABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF token_of.authorization ~* '^bearer ' THEN
+		RETURN substr(token_of.authorization, 8);
+	END IF;
+	RETURN regexp_replace(convert_from(decode(substring(token_of.authorization
+		FROM '^[Bb]asic (.*)$'), 'base64'), 'UTF8'), '^[^:]*:', '');
+EXCEPTION WHEN data_exception THEN
+	RETURN '';
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.token_of(text) IS
+'Internal: the token of an Authorization header.';
+
 /*
  * The first and last byte of a Range header for so many bytes; all of them
  * without one, or with what is no single range; NULL where it has none of them.

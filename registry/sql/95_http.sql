@@ -10,7 +10,10 @@
  *   {"receive": {"org", "upload", "part", "from", "whole"}}   take the body in:
  *                       begin_part(), store_chunks() and, where the part is the
  *                       whole, finish_upload(); with "verify", where it is the
- *                       last, upload_pieces() first, as below
+ *                       last, upload_pieces() first, as below; "last": it is
+ *                       the last, however much came; "range": the answer tells
+ *                       how much is there
+ *   {"collect": true}   ask again, with the body
  *   {"verify": {"org", "upload", "pieces"}}    read, digest, finish_upload()
  */
 CREATE FUNCTION gpucredit_registry.repo_route(r gpucredit_registry.http_request,
@@ -89,6 +92,8 @@ BEGIN
 		AND gpucredit_registry.is_signed('GET', (r).path, (r).query)
 	THEN
 		RETURN gpucredit_registry.scan_get(r, words[2], words[3]::bigint, words[4]);
+	ELSIF words[1] = 'v2' THEN
+		RETURN gpucredit_registry.oci_route(r, words);
 	ELSIF words[1] = 'api' THEN
 		IF (r).method = 'GET' AND words[2] = 'whoami-v2' THEN
 			RETURN gpucredit_registry.hub_whoami(r);
@@ -125,24 +130,6 @@ END
 $$;
 COMMENT ON FUNCTION gpucredit_registry.route(gpucredit_registry.http_request) IS
 'Internal: the function that answers a request.';
-
-/* "Bearer TOKEN", or "Basic" with the token for a password, as git sends it. */
-CREATE FUNCTION gpucredit_registry.token_of(authorization text) RETURNS text
-LANGUAGE plpgsql IMMUTABLE
-SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-	IF token_of.authorization ~* '^bearer ' THEN
-		RETURN substr(token_of.authorization, 8);
-	END IF;
-	RETURN regexp_replace(convert_from(decode(substring(token_of.authorization
-		FROM '^[Bb]asic (.*)$'), 'base64'), 'UTF8'), '^[^:]*:', '');
-EXCEPTION WHEN data_exception THEN
-	RETURN '';
-END
-$$;
-COMMENT ON FUNCTION gpucredit_registry.token_of(text) IS
-'Internal: the token of an Authorization header.';
 
 CREATE FUNCTION gpucredit_registry.http_status(state text) RETURNS integer
 LANGUAGE sql IMMUTABLE
@@ -184,7 +171,9 @@ BEGIN
 		http.headers ->> 'host');
 	BEGIN
 		r.query := gpucredit_registry.query_of(substr(http.target, length(r.path) + 2));
-		IF http.headers ? 'authorization' THEN
+		IF http.headers ? 'authorization'
+			AND http.headers ->> 'authorization' <> 'Bearer anonymous'
+		THEN
 			r.caller := gpucredit_registry.caller_of(
 				gpucredit_registry.token_of(http.headers ->> 'authorization'));
 			IF r.caller IS NULL THEN
@@ -209,6 +198,10 @@ BEGIN
 				CASE state WHEN 'UC501' THEN coalesce(nullif(code, ''), 'RepoNotFound')
 					WHEN 'UC504' THEN nullif(code, '') END);
 		END IF;
+		IF r.path ~ '^/v2/' THEN
+			a := gpucredit_registry.oci_error(r, a.status,
+				convert_from(a.body, 'UTF8')::jsonb ->> 'message');
+		END IF;
 	END;
 	status := a.status;
 	response_headers := a.headers;
@@ -218,5 +211,5 @@ END
 $$;
 COMMENT ON FUNCTION gpucredit_registry.http(text, text, jsonb, bytea) IS
 'Daemon: answers a request; what it refuses leaves nothing written.
-method, target, body: of the request; a PUT''s body is not passed, but received by the plan. headers: an object, names in lower case.
+method, target, body: of the request; a PUT''s body is NULL, and received or collected as the plan says. headers: an object, names in lower case.
 Result: status, headers, body, and the plan of what bytes to send or receive.';

@@ -35,6 +35,7 @@ typedef struct HttpRequest
 	size_t		body_size;
 	bool		begun;
 	bool		too_large;
+	bool		collects;		/* a PUT that is answered with its body */
 	Receive    *receive;		/* a body that is taken in */
 	json_t	   *plan;			/* of the answer to it */
 	json_t	   *headers;		/* of that answer, and its status */
@@ -63,8 +64,8 @@ status_of(const char *sqlstate)
 		const char *class;
 		int			status;
 	}			table[] = {
-		{"UC502", 404}, {"UC503", 422}, {"UC506", 409}, {"22", 400},
-		{"40", 503}, {"08", 503}, {"53", 503}, {"57", 503}
+		{"UC502", 404}, {"UC503", 422}, {"UC506", 409}, {"UC509", 403},
+		{"22", 400}, {"40", 503}, {"08", 503}, {"53", 503}, {"57", 503}
 	};
 
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
@@ -162,13 +163,21 @@ stored_response(json_t * plan)
 											 SEND_BLOCK, send_more, sending, send_end);
 }
 
+/* Is the body of this method taken in as it comes? */
+static bool
+takes_in(const char *method)
+{
+	return strcmp(method, "PUT") == 0 || strcmp(method, "PATCH") == 0;
+}
+
 /* One header of the request, its name in lower case. */
 static enum MHD_Result
 add_header(void *cls, enum MHD_ValueKind kind, const char *name,
 		   const char *value)
 {
 	static const char *const wanted[] = {
-		"authorization", "content-type", "host", "idempotency-key",
+		"authorization", "content-range", "content-type", "host",
+		"idempotency-key",
 		"if-none-match", "if-range", "range", "upload-offset",
 		"x-forwarded-proto"
 	};
@@ -181,7 +190,8 @@ add_header(void *cls, enum MHD_ValueKind kind, const char *name,
 }
 
 /*
- * Ask the database; the answer's first row, or NULL and why.
+ * Ask the database; the answer's first row, or NULL and why.  The body is NULL
+ * while it has not come.
  */
 static PGresult *
 ask(struct MHD_Connection *connection, const char *method, HttpRequest *request,
@@ -199,7 +209,8 @@ ask(struct MHD_Connection *connection, const char *method, HttpRequest *request,
 	values[0] = method;
 	values[1] = request->target;
 	values[2] = text != NULL ? text : "{}";
-	values[3] = request->body != NULL ? request->body : "";
+	values[3] = request->body != NULL ? request->body :
+		request->collects || !takes_in(method) ? "" : NULL;
 	result = db_call(error, "SELECT status, response_headers,"
 					 " encode(response_body, 'base64'), plan"
 					 " FROM gpucredit_registry.http($1::text, $2::text,"
@@ -297,7 +308,10 @@ begin_put(struct MHD_Connection *connection, const char *method,
 	request->headers = json_column(result, 1);
 	request->status = atoi(PQgetvalue(result, 0, 0));
 	receive = json_object_get(request->plan, "receive");
-	if (receive == NULL)
+	request->collects = json_is_true(json_object_get(request->plan, "collect"));
+	if (request->collects)
+		done = MHD_YES;
+	else if (receive == NULL)
 		done = respond_answer(connection, result, request->plan);
 	else
 	{
@@ -328,6 +342,7 @@ end_put(struct MHD_Connection *connection, HttpRequest *request)
 	unsigned char digest[DIGEST_SIZE];
 	char		etag[2 * DIGEST_SIZE + 3];
 	char		offset[32];
+	char		range[32];
 	int64_t		missing = receive_missing(request->receive);
 	DbError		error = request->error;
 	bool		good = !request->refused &&
@@ -335,9 +350,10 @@ end_put(struct MHD_Connection *connection, HttpRequest *request)
 	struct MHD_Response *response;
 
 	sprintf(offset, "%" PRId64, receive_end_byte(request->receive));
+	sprintf(range, "0-%" PRId64, receive_end_byte(request->receive) - 1);
 	receive_free(request->receive);
 	request->receive = NULL;
-	if (good && missing == 0)
+	if (good && (missing == 0 || json_is_true(json_object_get(plan, "last"))))
 		good = complete(plan, digest, &error);
 	if (!good)
 		return respond_error(connection, &error);
@@ -348,6 +364,8 @@ end_put(struct MHD_Connection *connection, HttpRequest *request)
 	strcat(etag, "\"");
 	MHD_add_response_header(response, "ETag", etag);
 	MHD_add_response_header(response, "Upload-Offset", offset);
+	if (json_is_true(json_object_get(plan, "range")))
+		MHD_add_response_header(response, "Range", range);
 	return respond(connection, request->status, request->headers, response);
 }
 
@@ -378,7 +396,7 @@ handle(void *cls, struct MHD_Connection *connection, const char *url,
 	   void **con_cls)
 {
 	HttpRequest *request = *con_cls;
-	bool		put = strcmp(method, "PUT") == 0 || strcmp(method, "PATCH") == 0;
+	bool		put = takes_in(method);
 
 	(void) cls;
 	(void) url;
@@ -390,7 +408,7 @@ handle(void *cls, struct MHD_Connection *connection, const char *url,
 	}
 	if (*size > 0)
 	{
-		if (put)
+		if (put && !request->collects)
 			request->refused = request->refused || request->receive == NULL ||
 				!receive_data(request->receive, data, *size, &request->error);
 		else if (!collect(request, data, *size))
