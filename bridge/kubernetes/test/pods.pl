@@ -45,6 +45,13 @@ wait_for('a pod without credit is told why', 30,
 is(phase($k, 'poor', 'waits'), 'Gated', 'and stays behind its gate');
 is((grep { $_->{involvedObject}{name} eq 'waits' } @{ api($k, 'GET', '/api/v1/namespaces/poor/events')->{items} })[0]{message},
 	'refused: insufficient_credits', 'an event says so as well');
+my $keys = q{FROM gpucredit.request WHERE org = 'poor' AND operation = 'reserve' AND key };
+wait_for('it is asked for again, ever more rarely', 30, sub { sql($k, "SELECT count(*) $keys ~ '/[1-9]\$'") >= 2 });
+kill_bridge($k);
+start_bridge($k);
+wait_for('a bridge that starts anew asks under a key of its own', 30,
+	sub { sql($k, "SELECT count(*) $keys ~ '/[0-9]{9,}\$'") ne '0' }) or diag(bridge_log($k));
+is(sql($k, "SELECT count(*) $keys ~ '/[0-9]{2,8}\$'"), '0', 'and does not repeat what was denied');
 sql($k, q{SELECT gpucredit.issue('poor', '', 'later', 100)});
 wait_for('it starts by itself as credit comes', 30,
 	sub { phase($k, 'poor', 'waits') eq 'Succeeded' })
@@ -75,6 +82,18 @@ sql($k, q{SELECT gpucredit.cancel('acme', (SELECT max(job) FROM gpucredit.jobs W
 wait_for('a job that is cancelled takes its pod along', 30, sub { phase($k, 'acme', 'cancelled') eq 'Gone' })
   or diag(bridge_log($k));
 is(sql($k, q{SELECT state FROM gpucredit.jobs ORDER BY job DESC LIMIT 1}), 'cancelled', 'it is cancelled');
+
+# cancelled in the database while no bridge lives, before and after it starts
+play($k, 'start_after?s=1000');
+make_pod($k, 'acme', 'undone', sleep => 1000);
+wait_for('it has credit', 20, sub { phase($k, 'acme', 'undone') eq 'Pending' });
+kill_bridge($k);
+sql($k, q{SELECT gpucredit.cancel('acme', (SELECT max(job) FROM gpucredit.jobs WHERE org = 'acme'), 'c2')});
+start_bridge($k);
+wait_for('a job that was cancelled without a bridge takes its pod along', 30, sub { phase($k, 'acme', 'undone') eq 'Gone' })
+  or diag(bridge_log($k));
+is(sql($k, q{SELECT count(*) FROM gpucredit.jobs WHERE state = 'queued'}), '0', 'and nothing is reserved anew');
+play($k, 'start_after?s=0');
 
 # deleted by its owner while it runs
 make_pod($k, 'acme', 'deleted', gpus => 2, sleep => 1000);
