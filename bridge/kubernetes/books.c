@@ -141,19 +141,23 @@ answered(KubeJob *job, PGresult * result)
 
 /* What the database has */
 
-/* open jobs, and those that keys from $3 on were used for, with more behind */
+/*
+ * Open jobs, and those that a key of $3 was used for, with more behind it: one
+ * or few.  LIMIT has the planner know that, and look each up.
+ */
 #define JOBS_OF_POOL \
 	"WITH j AS (SELECT o.* FROM gpucredit.job o" \
 	"  WHERE o.pool = $1 AND o.ended_at IS NULL" \
 	" UNION ALL SELECT e.* FROM ROWS FROM" \
 	"  (pg_catalog.unnest($2::pg_catalog.text[])," \
 	"  pg_catalog.unnest($3::pg_catalog.text[])) k(org, key)" \
-	" JOIN gpucredit.request r ON r.org = k.org AND r.key >= k.key" \
-	"  AND r.key < k.key || '0'" \
-	" JOIN gpucredit.job e ON e.org = r.org" \
-	"  AND e.job = r.result[1]::pg_catalog.int8" \
-	" WHERE r.operation = 'reserve' AND r.result[1] IS NOT NULL" \
-	"  AND e.pool = $1 AND e.ended_at IS NOT NULL)" \
+	" CROSS JOIN LATERAL (SELECT q.org, q.result[1]::pg_catalog.int8 AS job" \
+	"  FROM gpucredit.request q WHERE q.org = k.org AND q.key >= k.key" \
+	"  AND q.key < k.key || '0' AND q.operation = 'reserve'" \
+	"  AND q.result[1] IS NOT NULL LIMIT 10) r" \
+	" CROSS JOIN LATERAL (SELECT d.* FROM gpucredit.job d" \
+	"  WHERE d.org = r.org AND d.job = r.job AND d.pool = $1" \
+	"  AND d.ended_at IS NOT NULL LIMIT 1) e)" \
 	"SELECT j.org, j.job, j.account, j.state, j.attempt," \
 	" j.spec->'kubernetes'->>'key' AS key," \
 	" j.spec->'kubernetes'->>'pods' AS pods," \
