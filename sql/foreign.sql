@@ -152,6 +152,9 @@ SET gpucredit.clock = '2035-01-02 01:00+00';
 SELECT attempt, replayed FROM placed('fp', pg_temp.id('late'), 'late p', '{fo-3}', '{"{3}"}', 'FoB', '40 min');
 SELECT attempt, replayed FROM placed('fp', pg_temp.id('late'), 'late p', '{fo-3}', '{"{3}"}', 'FoB', '50 min');
 SELECT started_at FROM attempts WHERE org = 'fp' AND job = pg_temp.id('late');
+-- It was not silent before it was placed.
+SELECT FROM reap_holds() \g /dev/null
+SELECT outcome FROM attempts WHERE org = 'fp' AND job = pg_temp.id('late');
 SELECT outcome, billed FROM settle('fp', pg_temp.id('late'), 1, 'completed', '30 min');
 SELECT * FROM pg_temp.ask('fp', 'later', '1xFoB');
 SELECT attempt FROM placed('fp', pg_temp.id('later'), 'later p', '{fo-3}', '{"{2}"}', 'FoB', '1 day');

@@ -46,16 +46,16 @@ SQL_STATEMENT(jobs_start, SPI_OK_UPDATE, "text[], bigint[], timestamptz",
 SQL_STATEMENT(attempts_insert, SPI_OK_INSERT,
 			  "text[], bigint[], int[], bigint[], text[], int[], int[],"
 			  " gpucredit.credits[], gpucredit.credits[], timestamptz,"
-			  " interval, timestamptz[]",
+			  " interval, timestamptz[], timestamptz",
 			  "INSERT INTO gpucredit.attempt (org, job, attempt, account,"
 			  " pool, tier, hold, gpu_type, gpus, share, per_gpu_hour, wall_limit,"
-			  " hold_window, save_every, save_asked, started_at, ends_by,"
-			  " held, surplus, needs_cycle, trace)"
+			  " hold_window, save_every, save_asked, started_at, heard_at,"
+			  " ends_by, held, surplus, needs_cycle, trace)"
 			  " SELECT u.org, u.job, u.attempt, j.account, j.pool, j.tier, u.hold,"
 			  " u.gpu_type, u.gpus, u.share, u.price, j.wall_limit,"
 			  " j.hold_window, NULLIF(COALESCE(j.save_every,"
 			  "  CASE WHEN j.preemptible <> 'never' THEN $11 END), '0'),"
-			  " j.save_every > '0' IS TRUE, $10,"
+			  " j.save_every > '0' IS TRUE, $10, NULLIF($13, $10),"
 			  " NULLIF(u.ends_by, 'infinity'), u.held,"
 			  " h.held OPERATOR(gpucredit.-) u.held,"
 			  " h.held OPERATOR(gpucredit.>) u.held,"
@@ -261,6 +261,7 @@ insert_attempts(const SchedCycle *cycle)
 		amounts[i] = price.per_gpu_hour;
 		amounts[n + i] = CycleHeldFor(cycle, start, price.per_gpu_hour);
 	}
+	/* whoever reports a start late is a sign of life */
 	Ensure(SqlRun(&attempts_insert,
 				  SQL_ARGS(SqlArgTextArray(texts, n), SqlArgInt8Array(ids, n),
 						   SqlArgInt4Array(numbers, n),
@@ -272,7 +273,8 @@ insert_attempts(const SchedCycle *cycle)
 						   SqlArgCreditsArray(amounts + n, n),
 						   SqlArgTime(ClockAdd(cycle->now, -cycle->ran)),
 						   SqlArgDuration(SettingCheckpointEvery()),
-						   SqlArgTimeArray(ends, n))).n == (uint64) n,
+						   SqlArgTimeArray(ends, n),
+						   SqlArgTime(cycle->now))).n == (uint64) n,
 		   "A job to start has no hold.");
 }
 
