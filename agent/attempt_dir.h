@@ -16,6 +16,7 @@
  *	main		the keeper: the process, before its program is executed
  *	reserve		the keeper: disk space for "exit" and the files after it
  *	exit		the keeper: how the program ended
+ *	forgotten	the program foreign_stop: nobody knows of a run
  *	gone		no process of the attempt is left
  *	told		the agent: the reason why the attempt must stop
  *	notes		the agent: what the driver said of its devices

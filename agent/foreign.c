@@ -6,6 +6,8 @@
  *	gpucredit-agent foreign CONFIG begin TOKEN		(prints TOKEN.N)
  *	gpucredit-agent foreign CONFIG name TOKEN.N NAME
  *	gpucredit-agent foreign CONFIG end TOKEN [EXIT_CODE]
+ *	gpucredit-agent foreign CONFIG missed TOKEN NAME RAN_S [over]
+ *	gpucredit-agent foreign CONFIG adopt TOKEN NAME
  *
  * The other scheduler's node daemon runs these before and after a job.  They
  * write into the agent's folder what this node's clock says, so it does not
@@ -20,7 +22,11 @@
  * from these instants instead of a keeper's.  To end one early the agent runs
  * the program "foreign_stop".  Where the other scheduler no longer knows that
  * run, nobody will tell of its end: the program makes a file "forgotten" in the
- * run's folder, and the run is over.
+ * run's folder, and the run is over.  Where nothing was told of a run, the
+ * program is asked to look, and calls "missed": it has run for so long.  If the
+ * other scheduler does not know it, the program has it "adopt" a run without a
+ * name; if there is none, it makes "forgotten" in the attempt's folder, and an
+ * attempt that is to stop did not run.
  *
  *-------------------------------------------------------------------------
  */
@@ -45,6 +51,7 @@
 
 #define BEGIN_WAIT		(15 * 60 * NS_PER_S)	/* for a placed job's begin */
 #define STOP_PAUSE		(5 * NS_PER_S)	/* between two runs of foreign_stop */
+#define LOOK_PAUSE		(5 * NS_PER_S)	/* between two looks for a run */
 #define KEPT_S			(7 * 24 * 3600) /* records of runs that ended */
 
 extern char **environ;
@@ -54,6 +61,13 @@ static int	last_run(int records, const char *token);
 static int	open_run(int records, const char *token, int n, bool make);
 static void forget_old(int records);
 static bool put(int run, const char *name, const char *more);
+static bool put_at(int run, const char *name, int64_t ns, const char *more);
+static bool put_missed(int records, const char *token, int n, char **argv,
+					   bool over);
+static bool adopt(int records, const char *token, int n, const char *name);
+static void look_for(LocalAttempt *attempt);
+static bool run_program(LocalAttempt *attempt, const char *token,
+						const char *word, const char *ms, const char *folder);
 static bool find_run(LocalAttempt *attempt);
 static bool read_instant(int run, const char *name, char *boot, int64_t *ns,
 						 int *status);
@@ -74,7 +88,7 @@ ForeignRun(int argc, char **argv)
 
 	if (*token == '\0' || strchr(token, '/') != NULL ||
 		strlen(token) > 100)
-		Die("usage: gpucredit-agent foreign CONFIG begin|name|end TOKEN ...");
+		Die("usage: gpucredit-agent foreign CONFIG begin|name|end|missed|adopt TOKEN ...");
 	if (records < 0 || flock(records, LOCK_EX) != 0)
 		Die("could not open %s/foreign: %s", config.state, strerror(errno));
 	n = last_run(records, token);
@@ -97,8 +111,12 @@ ForeignRun(int argc, char **argv)
 		good = run >= 0 && (FileThere(run, "end") ||
 							put(run, "end", argc > 2 ? argv[2] : "0"));
 	}
+	else if (strcmp(word, "missed") == 0 && argc >= 4)
+		good = put_missed(records, token, n, argv + 2, argc > 4);
+	else if (strcmp(word, "adopt") == 0 && argc == 3)
+		good = adopt(records, token, n, argv[2]);
 	else
-		Die("foreign takes begin, name or end, not \"%s\"", word);
+		Die("foreign takes begin, name, end, missed or adopt, not \"%s\"", word);
 	if (!good)
 		Die("could not note %s of %s: %s", word, token, strerror(errno));
 	exit(0);
@@ -194,16 +212,53 @@ forget_old(int records)
 }
 
 /*
+ * A run whose begin nobody told; argv: its name, and how long it has run, or
+ * did run if it is over.
+ */
+static bool
+put_missed(int records, const char *token, int n, char **argv, bool over)
+{
+	int64_t		ran = atoll(argv[1]) * NS_PER_S;
+	int64_t		now = MonotonicNs();
+	int			run;
+
+	if (adopt(records, token, n, argv[0]))
+		return true;
+	run = open_run(records, token, n + 1, true);
+	return run >= 0 && put_at(run, "begin", now - ran, "") &&
+		(!over || put_at(run, "end", now, "0")) &&
+		FilePut(run, "name", argv[0], strlen(argv[0]));
+}
+
+/*
+ * The last run of a token has no name: it has this one.
+ */
+static bool
+adopt(int records, const char *token, int n, const char *name)
+{
+	int			run = open_run(records, token, n, false);
+
+	return run >= 0 && !FileThere(run, "name") &&
+		FilePut(run, "name", name, strlen(name));
+}
+
+/*
  * Write down this instant of this boot.
  */
 static bool
 put(int run, const char *name, const char *more)
 {
+	return put_at(run, name, MonotonicNs(), more);
+}
+
+static bool
+put_at(int run, const char *name, int64_t ns, const char *more)
+{
 	char	   *line;
 	bool		good;
 
 	AgentReadBootId();
-	line = Format("%s %lld %s\n", boot_id, (long long) MonotonicNs(), more);
+	line = Format("%s %lld %s\n", boot_id, (long long) ns, more);
 	good = FilePut(run, name, line, strlen(line));
 	free(line);
 	return good;
@@ -224,15 +279,44 @@ ForeignLook(LocalAttempt *attempt)
 					 O_CLOEXEC);
 	if (run >= 0)
 		follow(attempt, run);
-	else if (attempt->lost || MonotonicNs() - attempt->gone_ns > BEGIN_WAIT)
+	else if (attempt->lost || MonotonicNs() - attempt->gone_ns > BEGIN_WAIT ||
+			 (attempt->told != NULL && FileThere(attempt->dir, "forgotten")))
 	{
 		AttemptWriteLost(attempt, false);
 		AttemptGone(attempt);
 	}
+	else
+		look_for(attempt);
 	if (run >= 0)
 		close(run);
 	if (records >= 0)
 		close(records);
+}
+
+/*
+ * Nobody told of its begin.  Have the program ask the other scheduler.
+ */
+static void
+look_for(LocalAttempt *attempt)
+{
+	int64_t		since = attempt->stop_ns != 0 ? attempt->stop_ns :
+		attempt->gone_ns;
+	json_t	   *intent;
+	const char *job;
+	char	   *path;
+
+	if (MonotonicNs() - since < LOOK_PAUSE || *config.foreign_stop == '\0' ||
+		FileThere(attempt->dir, "forgotten"))
+		return;
+	intent = AttemptIntent(attempt->dir);
+	job = json_string_value(json_object_get(json_object_get(intent, "spec"),
+											"foreign_job"));
+	path = Format("%s/run/%s", config.state, attempt->name);
+	if (job != NULL)
+		(void) run_program(attempt, job, "look", "0", path);
+	free(path);
+	attempt->stop_ns = MonotonicNs();
+	json_decref(intent);
 }
 
 /*
@@ -330,7 +414,9 @@ follow(LocalAttempt *attempt, int run)
 
 /*
  * A word that a keeper would get: the program "foreign_stop" gets it, as
- * TOKEN save|leave|stop MS NAME FOLDER.
+ * TOKEN save|leave|stop MS NAME FOLDER.  To look for a run, it gets
+ * JOB look 0 NAME FOLDER, where JOB is the spec's word "foreign_job", and FOLDER
+ * the attempt's.
  */
 bool
 ForeignTell(LocalAttempt *attempt, const char *line)
@@ -338,11 +424,7 @@ ForeignTell(LocalAttempt *attempt, const char *line)
 	char		word[16];
 	char		ms[32] = "";
 	char	   *token;
-	char	   *argv[7] = {config.foreign_stop, NULL, word, ms,
-	attempt->foreign, NULL, NULL};
-	posix_spawnattr_t attr;
-	sigset_t	none;
-	pid_t		pid;
+	char	   *path;
 	bool		good;
 
 	if (*config.foreign_stop == '\0' || attempt->run_record == NULL ||
@@ -354,8 +436,29 @@ ForeignTell(LocalAttempt *attempt, const char *line)
 		return true;
 	token = Dup(attempt->run_record);
 	*strrchr(token, '.') = '\0';
-	argv[1] = token;
-	argv[5] = Format("%s/foreign/%s", config.state, attempt->run_record);
+	path = Format("%s/foreign/%s", config.state, attempt->run_record);
+	good = run_program(attempt, token, word, ms, path);
+	attempt->stop_ns = MonotonicNs();
+	attempt->stop_word = word[0];
+	free(token);
+	free(path);
+	return good;
+}
+
+/*
+ * Start foreign_stop, and do not wait for it.
+ */
+static bool
+run_program(LocalAttempt *attempt, const char *token, const char *word,
+			const char *ms, const char *folder)
+{
+	char	   *argv[7] = {config.foreign_stop, (char *) token, (char *) word,
+	(char *) ms, attempt->foreign, (char *) folder, NULL};
+	posix_spawnattr_t attr;
+	sigset_t	none;
+	pid_t		pid;
+	bool		good;
+
 	sigemptyset(&none);
 	posix_spawnattr_init(&attr);
 	posix_spawnattr_setsigmask(&attr, &none);
@@ -365,9 +468,5 @@ ForeignTell(LocalAttempt *attempt, const char *line)
 	posix_spawnattr_destroy(&attr);
 	Say("event=foreign_%s attempt=%s token=%s%s", word, attempt->tag, token,
 		good ? "" : " error=\"could not run foreign_stop\"");
-	attempt->stop_ns = MonotonicNs();
-	attempt->stop_word = word[0];
-	free(token);
-	free(argv[5]);
 	return good;
 }

@@ -35,6 +35,8 @@ static bool reused(const LocalAttempt *attempt, const Order *order);
 static void forget(LocalAttempt *attempt);
 static void begin(const Order *order);
 static void begin_over(const Order *order);
+static bool is_foreign(const Order *order);
+static void begin_foreign(const Order *order);
 static LocalAttempt *write_intent(const Order *order);
 static void not_written(const Order *order, const char *name, int error);
 static void go_on_from(LocalAttempt *attempt, const json_t * checkpoint);
@@ -70,9 +72,13 @@ AttemptObey(const Order *order)
 	}
 	if (attempt == NULL)
 	{
-		if (strcmp(order->action, "start") == 0)
+		if (stop && !settles(reason))
+			return;
+		if (strcmp(order->action, "continue") != 0 && is_foreign(order))
+			begin_foreign(order);
+		else if (strcmp(order->action, "start") == 0)
 			begin(order);
-		else if (!stop || settles(reason))
+		else
 			begin_over(order);
 		return;
 	}
@@ -230,6 +236,35 @@ begin_over(const Order *order)
 		note_told(attempt, order->reason);
 	AttemptWriteLost(attempt, !stop);
 	AttemptGone(attempt);
+}
+
+/*
+ * Does another scheduler start and end it?
+ */
+static bool
+is_foreign(const Order *order)
+{
+	json_t	   *spec = order->spec == NULL ? NULL :
+		json_loads(order->spec, 0, NULL);
+	bool		foreign = json_is_string(json_object_get(spec, "foreign"));
+
+	json_decref(spec);
+	return foreign;
+}
+
+/*
+ * The other scheduler's records say what ran here, whatever the order is: the
+ * attempt may have begun and ended before the database knew it.
+ */
+static void
+begin_foreign(const Order *order)
+{
+	LocalAttempt *attempt = write_intent(order);
+
+	if (attempt == NULL)
+		return;
+	CrashPoint("intent");
+	launch(attempt);
 }
 
 /*

@@ -3,13 +3,15 @@
 # For the demo and the tests, which run as root:
 #
 #   slurm_database [LINE...]  a server with database "slurm", three tenants, a foreign pool
-#   slurm_cluster             munged, slurmctld, nodes n1 and n2, agents, bridge
+#   slurm_cluster [LINE...]   munged, slurmctld, nodes n1 and n2, agents, bridge
 #   slurm_start NAME, slurm_kill NAME     one of them: ctld, n1, agent-n1, bridge
 #                             or server, the database's; killed by SIGKILL
 #   slurm_end, slurm_stop STATUS  ends them; and what gc_cleanup ends
 #   submit ACCOUNT SCRIPT ... sbatch; prints the job's number
 #   wait_for JOB STATE, wait_over JOB, is_held JOB, wait_settled
 #   bills, check_books        compare bills with what the nodes saw; verify()
+#   slurm_skew NODE SECONDS   another clock for an agent, from its next start
+#   slurm_time_asks           each question at sbatch: its us go to $SLURM_DIR/asked
 #
 # Each GPU costs 36 credits an hour, so 0.01 a second.
 
@@ -76,8 +78,12 @@ JobSubmitPlugins=lua
 Prolog=$SLURM_DIR/prolog
 Epilog=$SLURM_DIR/epilog
 PrologFlags=Alloc
+JobCompType=jobcomp/script
+JobCompLoc=$SLURM_DIR/record
+PrologSlurmctld=$SLURM_DIR/record
 MinJobAge=300
 KillWait=2
+BatchStartTimeout=4
 SwitchType=switch/none
 MpiDefault=none
 NodeName=n1 NodeAddr=127.0.0.1 NodeHostname=localhost Port=$n1 CPUs=16 RealMemory=1000 Gres=gpu:h100:2
@@ -96,6 +102,8 @@ END
 	for script in prolog epilog; do
 		cat >"$SLURM_DIR/$script" <<END
 #!/bin/sh
+skew=$SLURM_DIR/skew-\$SLURMD_NODENAME
+[ ! -e "\$skew" ] || . "\$skew"
 export GPUCREDIT_AGENT=$GC_SOURCE/agent/gpucredit-agent
 export GPUCREDIT_AGENT_CONFIG=$SLURM_DIR/agent-\$SLURMD_NODENAME.conf
 export PATH=/usr/bin:/bin
@@ -103,6 +111,12 @@ exec $GC_SOURCE/bridge/slurm/$script
 END
 		chmod 755 "$SLURM_DIR/$script"
 	done
+	cat >"$SLURM_DIR/record" <<END
+#!/bin/sh
+export GPUCREDIT_RECORDS=$SLURM_DIR/records SLURM_CONF=$SLURM_CONF
+exec $GC_SOURCE/bridge/slurm/record
+END
+	chmod 755 "$SLURM_DIR/record"
 	sed "s#/run/gpucredit/slurm.socket#$SLURM_DIR/bridge.socket#" \
 		"$GC_SOURCE/bridge/slurm/job_submit.lua" >"$SLURM_DIR/job_submit.lua"
 	cat >"$SLURM_DIR/bridge.conf" <<END
@@ -111,6 +125,7 @@ socket = $SLURM_DIR/bridge.socket
 accounts = $SLURM_DIR/accounts
 hold_window = 10 s
 refuse = budget_exceeded
+records = $SLURM_DIR/records
 interval_ms = 500
 END
 	printf '%s %s\n' acme acme beta beta poor poor >"$SLURM_DIR/accounts"
@@ -141,8 +156,14 @@ slurm_start()
 		n?) slurmd -N "$1" ;;
 		server) slurm_server ;;
 		agent-*)
-			"$GC_SOURCE/agent/gpucredit-agent" "$SLURM_DIR/$1.conf" \
-				2>>"$SLURM_DIR/$1.log" &
+			(
+				[ ! -e "$SLURM_DIR/skew-${1#agent-}" ] ||
+					. "$SLURM_DIR/skew-${1#agent-}"
+				export GPUCREDIT_AGENT=$GC_SOURCE/agent/gpucredit-agent
+				export GPUCREDIT_AGENT_CONFIG=$SLURM_DIR/$1.conf
+				exec "$GPUCREDIT_AGENT" "$GPUCREDIT_AGENT_CONFIG" \
+					2>>"$SLURM_DIR/$1.log"
+			) &
 			echo $! >"$SLURM_DIR/$1.pid"
 			;;
 		bridge)
@@ -151,6 +172,33 @@ slurm_start()
 			echo $! >"$SLURM_DIR/bridge.pid"
 			;;
 	esac
+}
+
+slurm_skew()
+{
+	local library
+
+	library=$(dpkg -L libfaketime | grep '/libfaketime\.so\.1$')
+	printf 'export %s\n' "LD_PRELOAD=$library" "FAKETIME=$2" \
+		FAKETIME_DONT_FAKE_MONOTONIC=1 >"$SLURM_DIR/skew-$1"
+}
+
+slurm_time_asks()
+{
+	sed -i -e 's/^local function ask(/local function untimed(/' \
+		-e "/^function slurm_job_submit/i\\
+local function ask(question)\\
+	local time = require 'posix.time'\\
+	local from = time.clock_gettime(time.CLOCK_MONOTONIC)\\
+	local answer = untimed(question)\\
+	local to = time.clock_gettime(time.CLOCK_MONOTONIC)\\
+	local file = io.open('$SLURM_DIR/asked', 'a')\\
+	file:write(string.format('%.0f\\\\n', (to.tv_sec - from.tv_sec) * 1e6 +\\
+		(to.tv_nsec - from.tv_nsec) / 1e3))\\
+	file:close()\\
+	return answer\\
+end\\
+" "$SLURM_DIR/job_submit.lua"
 }
 
 # A postmaster that is killed leaves its processes, and a file that says it
@@ -181,6 +229,7 @@ slurm_cluster()
 	mkdir "$SLURM_DIR" "$SLURM_DIR/dev" "$SLURM_DIR/ctld"
 	export SLURM_DIR SLURM_CONF=$SLURM_DIR/slurm.conf
 	slurm_config
+	[ $# = 0 ] || printf '%s\n' "$@" >>"$SLURM_CONF"
 	dd if=/dev/urandom of="$SLURM_DIR/munge.key" bs=128 count=1 2>/dev/null
 	chmod 600 "$SLURM_DIR/munge.key"
 	munged --force --foreground --key-file="$SLURM_DIR/munge.key" \
@@ -282,7 +331,7 @@ bills()
 {
 	seen >"$GC_WORK/seen"
 	sql -c "SELECT j.spec ->> 'foreign', j.org, a.gpus, sum(a.billed::numeric),
-		j.spec ->> 'slurm_job'
+		j.spec ->> 'foreign_job'
 		FROM gpucredit.job j JOIN gpucredit.attempt a USING (org, job)
 		GROUP BY 1, 2, 3, 5 ORDER BY min(a.started_at)" -F ' ' |
 		perl -e '

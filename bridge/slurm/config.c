@@ -22,6 +22,7 @@ SlurmConfig slurm = {
 	.hold_window = "",
 	.refuse = "",
 	.bin = "/usr/bin",
+	.records = "/var/lib/gpucredit-slurm",
 	.interval_ms = 2000,
 	.grace_s = 90,
 };
@@ -35,6 +36,7 @@ static const Setting settings[] = {
 	{"hold_window", &slurm.hold_window, NULL, 0, 0},
 	{"refuse", &slurm.refuse, NULL, 0, 0},
 	{"bin", &slurm.bin, NULL, 0, 0},
+	{"records", &slurm.records, NULL, 0, 0},
 	{"interval_ms", NULL, &slurm.interval_ms, 100, 600000},
 	{"grace_s", NULL, &slurm.grace_s, 0, 3600},
 };

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "../bridge.h"
+#include "record.h"
 #include "slurm.h"
 #include "util.h"
 
@@ -38,6 +39,7 @@ SlurmMain(int argc, char **argv)
 	if (argc != 1)
 		Die("usage: gpucredit-bridge slurm CONFIG");
 	SlurmConfigRead(argv[0]);
+	RecordsPrepare();
 	listener = listen_at(slurm.socket);
 	gate = fork();
 	if (gate < 0)

@@ -21,6 +21,8 @@ typedef struct SlurmConfig
 	char	   *hold_window;	/* an interval; empty: all of the time limit */
 	char	   *refuse;			/* what refuses at sbatch, beside what is sure */
 	char	   *bin;			/* the folder of squeue, scontrol, scancel */
+	char	   *records;		/* where the script "record" writes; empty: it
+								 * is not used */
 	long		interval_ms;	/* between two sweeps */
 	long		grace_s;		/* Slurm ends a job so late */
 } SlurmConfig;

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "command.h"
 #include "slurm.h"
@@ -233,8 +234,11 @@ SlurmJobTake(const json_t * row, SlurmJob *job)
 	job->minutes = (long) number(row, "time_limit", 0);
 	job->start = number(row, "start_time", 0);
 	job->end = number(row, "end_time", 0);
+	/* one that is run again is as if it was to run, until its nodes are clean */
+	if (has_state(row, "COMPLETING") && job->end > time(NULL))
+		job->state = SLURM_WAITS;
 	job->ran = *job->nodes != '\0' && strcmp(job->nodes, "None assigned") != 0 &&
-		job->start > 0 && job->end > job->start;
+		job->start > 0 && job->end >= job->start;
 	take_request(row, job);
 	take_devices(row, job);
 	take_tasks(row, job);
@@ -283,6 +287,7 @@ void
 SlurmJobFree(SlurmJob *job)
 {
 	free(job->node_list);
+	free(job->payer);
 	free(job->uuid);
 	free(job->name);
 	free(job->id);

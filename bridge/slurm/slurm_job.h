@@ -32,7 +32,8 @@ typedef struct SlurmJob
 	const char *account;
 	const char *comment;
 	const char *nodes;			/* "n[1-2]" */
-	char	   *node_list;		/* a copy's nodes */
+	char	   *node_list;		/* a copy's, or a record's, nodes */
+	char	   *payer;			/* a record's account */
 	long		minutes;		/* 0: no limit */
 	int			n_nodes;
 	long		per_node;		/* devices */

@@ -10,12 +10,14 @@
  *
  *	waits, held			reserve; once funded, scontrol release
  *	waits, released		the same, and hold it again while it is not funded
+ *	waits, its attempt runs		stop that, in 10 seconds
  *	waits, over			scancel, if it was cancelled; else a new UUID
  *	runs, funded		placed
  *	runs, not funded	reserve and placed, else scancel
  *	runs, over			scancel, unless it began after that; else requeue
  *	ended, not placed	placed, if it ran; else cancel
- *	unknown to Slurm	placed, if it was seen to run; else cancel, after a minute
+ *	unknown to Slurm	placed, if it was seen to run, or has a record; else
+ *						cancel, after a minute
  *
  * A job is over and waits or runs where slurmctld was killed and knows nothing
  * of a run that its nodes saw: it launches the job again under the same name.
@@ -31,6 +33,7 @@
 #include <unistd.h>
 
 #include "command.h"
+#include "record.h"
 #include "slurm.h"
 #include "slurm_job.h"
 #include "util.h"
@@ -38,6 +41,7 @@
 #define GONE_NS			(60 * NS_PER_S) /* unknown to Slurm for so long */
 #define FORGOTTEN_NS	(10 * NS_PER_S) /* while the database says it runs */
 #define REFUSED_NS	(30 * NS_PER_S) /* it may run before it is placed */
+#define DIFFERS_S	30			/* Slurm's seconds may differ from the nodes' */
 #define ANYWHERE_NS	(3 * NS_PER_S)	/* between two tries of what is over */
 #define LONGEST_PAUSE	(60 * NS_PER_S) /* between two tries to get credit */
 
@@ -56,9 +60,11 @@ typedef struct Run
 	int64_t		next_ns;		/* the next try */
 	int64_t		pause_ns;
 	int64_t		refused_ns;		/* placed() first refused it; 0: it did not */
+	int64_t		over_ns;		/* since when Slurm has no such run, while its
+								 * attempt runs; 0: it does not */
 	int64_t		seen_ns;		/* when Slurm last told of it */
 	bool		forgotten;		/* Slurm does not, and it is being stopped */
-	SlurmJob   *seen;			/* as it ran while it could not be placed */
+	SlurmJob   *seen;			/* as it ran, to be placed later */
 	struct Run *next;
 } Run;
 
@@ -70,13 +76,19 @@ static void sweep(void);
 static Run *run_of(const char *name);
 static int	by_name(const void *a, const void *b);
 static bool learn_states(void);
+static void look_each(const json_t * jobs, bool ended, bool there);
 static void look(const SlurmJob *job);
 static void look_alone(const SlurmJob *job);
 static void remember(Run *run, const SlurmJob *job);
 static void look_waiting(Run *run, const SlurmJob *job);
 static void look_running(Run *run, const SlurmJob *job);
 static void look_ended(Run *run, const SlurmJob *job);
+static void end_forgotten(Run *run, const char *why);
+static void take_size(const Run *run, SlurmJob *job);
+static bool look_record(SlurmJob *job);
+static bool check_bill(const Run *run, const SlurmJob *job);
 static void name_anew(const SlurmJob *job);
+static bool is_taken(const SlurmJob *job);
 static void send_back(const SlurmJob *job);
 static bool ended_at(const Run *run, long long *at);
 static bool fund(Run *run, const SlurmJob *job);
@@ -113,8 +125,6 @@ sweep(void)
 {
 	json_t	   *answer;
 	json_t	   *jobs;
-	json_t	   *row;
-	size_t		i;
 	PGresult   *cycle;
 	bool		there;
 	const char *pool[] = {slurm.pool};
@@ -127,6 +137,30 @@ sweep(void)
 	answer = SlurmJobs();
 	jobs = json_object_get(answer, "jobs");
 	there = there && learn_states();
+	/* nor can a node tell of an end */
+	for (Run *run = runs; run != NULL && !there; run = run->next)
+		run->over_ns = 0;
+	look_each(jobs, true, there);
+	/* without an answer nothing is gone */
+	if (there && jobs != NULL)
+		RecordsLook(look_record);
+	look_each(jobs, false, there);
+	if (there && jobs != NULL)
+		forget_gone();
+	json_decref(answer);
+}
+
+/*
+ * Look at the jobs that ended, or at the others.  What ended takes a device
+ * that comes free before the next job of that device does: so it is billed
+ * even on nodes that are never idle.
+ */
+static void
+look_each(const json_t * jobs, bool ended, bool there)
+{
+	json_t	   *row;
+	size_t		i;
+
 	json_array_foreach(jobs, i, row)
 	{
 		SlurmJob	job;
@@ -136,6 +170,9 @@ sweep(void)
 		for (int t = 0; t < job.n_tasks; t++)
 		{
 			SlurmJobTask(&job, t);
+			run_of(job.name)->seen_ns = MonotonicNs();
+			if ((job.state == SLURM_ENDED) != ended)
+				continue;
 			if (there)
 				look(&job);
 			else
@@ -143,10 +180,6 @@ sweep(void)
 		}
 		SlurmJobFree(&job);
 	}
-	/* without an answer nothing is gone */
-	if (there && jobs != NULL)
-		forget_gone();
-	json_decref(answer);
 }
 
 /*
@@ -222,7 +255,6 @@ look(const SlurmJob *job)
 {
 	Run		   *run = run_of(job->name);
 
-	run->seen_ns = MonotonicNs();
 	if (job->state == SLURM_WAITS)
 		look_waiting(run, job);
 	else if (job->state == SLURM_RUNS)
@@ -239,7 +271,6 @@ look_alone(const SlurmJob *job)
 {
 	Run		   *run = run_of(job->name);
 
-	run->seen_ns = MonotonicNs();
 	if (job->state == SLURM_WAITS && !job->held && !run->waits)
 		CommandSlurm("scontrol", "hold", job->id);
 	else if (job->state == SLURM_RUNS)
@@ -265,6 +296,7 @@ look_waiting(Run *run, const SlurmJob *job)
 	bool		funded = run->job != 0 ? run->waits : fund(run, job);
 	long long	ended;
 
+	end_forgotten(run, "slurm: it waits");
 	if (funded && job->held)
 		CommandSlurm("scontrol", "release", job->id);
 	else if (!funded && run->job != 0 && !run->open)
@@ -288,11 +320,11 @@ look_running(Run *run, const SlurmJob *job)
 	bool		funded = run->job != 0 ? run->waits : fund(run, job);
 	long long	ended = 0;
 
+	run->over_ns = 0;
 	if (funded)
 	{
-		/* the attempt before it on a device may be about to be settled */
 		remember(run, job);
-		if (place(run, job, job->gpus))
+		if (place(run, job, job->gpus) || is_taken(job))
 			run->refused_ns = 0;
 		else if (run->refused_ns == 0)
 			run->refused_ns = MonotonicNs();
@@ -310,6 +342,28 @@ look_running(Run *run, const SlurmJob *job)
 }
 
 /*
+ * Has another attempt one of its devices?  That one is over for Slurm, and its
+ * node's agent is yet to say so, maybe once it lives again.
+ */
+static bool
+is_taken(const SlurmJob *job)
+{
+	char	   *nodes = SlurmNodes(job->nodes);
+	const char *values[] = {nodes, job->gpus};
+	PGresult   *result = SqlCall("SELECT FROM gpucredit.devices_taken d"
+								 " JOIN ROWS FROM (unnest($1::text[]),"
+								 "  unnest($2::gpucredit.gpuset[]))"
+								 "  AS j (node, gpus) ON j.node = d.node"
+								 "  AND j.gpus OPERATOR(gpucredit.&&) d.gpus",
+								 2, values);
+	bool		taken = result == NULL || PQntuples(result) > 0;
+
+	PQclear(result);
+	free(nodes);
+	return taken;
+}
+
+/*
  * Let it wait again; where it may not be run twice, end it.
  */
 static void
@@ -320,24 +374,29 @@ send_back(const SlurmJob *job)
 }
 
 /*
- * Did it run?  "at": when that ended, in seconds of the epoch; 0: it was
- * cancelled before; -1: the database does not say.
+ * Did it run?  "at": when that ended, in seconds of the epoch; 0: it did not, or
+ * its owner cancelled it; -1: the database does not say.
  */
 static bool
 ended_at(const Run *run, long long *at)
 {
 	char	   *id = Format("%lld", run->job);
-	const char *values[] = {run->org, id};
+	char	   *key = Format("cancel %s", run->name);
+	const char *values[] = {run->org, id, key};
 	PGresult   *result = SqlCall("SELECT CASE WHEN j.attempt > 0"
-								 " AND j.state <> 'cancelled'"
+								 " AND (j.state <> 'cancelled' OR EXISTS"
+								 "  (SELECT FROM gpucredit.request r"
+								 "   WHERE r.org = $1 AND r.key = $3"
+								 "   AND r.operation = 'cancel'))"
 								 " THEN extract(epoch FROM j.ended_at)::bigint"
 								 " ELSE 0 END FROM gpucredit.job j"
-								 " WHERE j.org = $1 AND j.job = $2", 2, values);
+								 " WHERE j.org = $1 AND j.job = $2", 3, values);
 
 	*at = result == NULL || PQntuples(result) != 1 ? -1 :
 		atoll(PQgetvalue(result, 0, 0));
 	PQclear(result);
 	free(id);
+	free(key);
 	return *at > 0;
 }
 
@@ -369,19 +428,124 @@ look_ended(Run *run, const SlurmJob *job)
 {
 	if (run->job == 0 && (!job->ran || !fund(run, job)))
 		return;
-	/* its node did not hear of its end: slurmd was killed */
-	if (run->open && !run->idle && !run->forgotten &&
-		time(NULL) - job->end > FORGOTTEN_NS / NS_PER_S)
-	{
-		run->forgotten = true;
-		cancel(run, "slurm: it is over");
-	}
+	end_forgotten(run, "slurm: it is over");
 	if (!run->open || !run->idle)
 		return;
 	if (job->ran && !run->placed && run->waits)
-		place_anywhere(run, job);
+	{
+		remember(run, job);
+		place_anywhere(run, run->seen);
+	}
 	else
 		cancel(run, "slurm: it is over");
+}
+
+/*
+ * Slurm has no such run, and the database has.  Its node may be about to tell
+ * of the end.  It never will where slurmd was killed, or slurmctld, which then
+ * runs no Epilog for what it forgot.
+ */
+static void
+end_forgotten(Run *run, const char *why)
+{
+	if (!run->open || run->idle || run->forgotten)
+		return;
+	if (run->over_ns == 0)
+		run->over_ns = MonotonicNs();
+	else if (MonotonicNs() - run->over_ns > FORGOTTEN_NS)
+	{
+		run->forgotten = true;
+		cancel(run, why);
+	}
+}
+
+/*
+ * slurmctld told that it began, and maybe that it ended.  True: its bill is
+ * made, or never will be.
+ */
+static bool
+look_record(SlurmJob *job)
+{
+	Run		   *run = run_of(job->name);
+	SlurmPayer	payer;
+	bool		ended = job->end != 0;
+
+	/* what slurmctld still tells of, and has not ended, goes its usual way */
+	if (!ended && (run->seen_ns >= sweep_ns ||
+				   MonotonicNs() - run->seen_ns < FORGOTTEN_NS))
+		return false;
+	if (ended)
+		run->seen_ns = MonotonicNs();
+	if (run->open)
+	{
+		if (run->idle && run->seen == NULL)
+			take_size(run, job);
+		look_ended(run, job);
+		return false;
+	}
+	if (run->job == 0 && PayerFind(job->account, &payer))
+	{
+		bool		known = find_over(run, payer.org);
+
+		PayerFree(&payer);
+		if (known && run->job == 0)
+			return false;
+	}
+	return check_bill(run, job);
+}
+
+/*
+ * How many nodes and devices it had, which its record does not tell.
+ */
+static void
+take_size(const Run *run, SlurmJob *job)
+{
+	char	   *id = Format("%lld", run->job);
+	char	   *nodes = SlurmNodes(job->nodes);
+	const char *values[] = {run->org, id, nodes};
+	PGresult   *result = SqlCall("SELECT cardinality($3::text[]),"
+								 " ceil(substring(j.request::text FROM '^[0-9]+')"
+								 "::numeric / cardinality($3::text[]))"
+								 " FROM gpucredit.job j"
+								 " WHERE j.org = $1 AND j.job = $2", 3, values);
+
+	if (result != NULL && PQntuples(result) == 1)
+	{
+		job->n_nodes = atoi(PQgetvalue(result, 0, 0));
+		job->per_node = atol(PQgetvalue(result, 0, 1));
+	}
+	PQclear(result);
+	free(id);
+	free(nodes);
+}
+
+/*
+ * Compare what the nodes metered with what slurmctld says.  False: the
+ * database does not answer.
+ */
+static bool
+check_bill(const Run *run, const SlurmJob *job)
+{
+	char	   *id = Format("%lld", run->job);
+	const char *values[] = {run->job == 0 ? "" : run->org, id};
+	PGresult   *result = SqlCall("SELECT extract(epoch FROM a.elapsed)::bigint"
+								 " FROM gpucredit.attempt a WHERE a.org = $1"
+								 " AND a.job = $2", 2, values);
+	bool		answered = result != NULL &&
+		PQresultStatus(result) == PGRES_TUPLES_OK;
+	bool		billed = answered && PQntuples(result) > 0;
+	long long	ran = job->end == 0 ? 0 : job->end - job->start;
+	long long	metered = billed ? atoll(PQgetvalue(result, 0, 0)) : 0;
+
+	if (answered && !billed)
+		Say("event=not_billed job=%s name=%s slurm_s=%lld", job->id,
+			job->name, ran);
+	else if (answered && job->end != 0 && llabs(ran - metered) > DIFFERS_S)
+		Say("event=bill_differs job=%s name=%s slurm_s=%lld billed_s=%lld",
+			job->id, job->name, ran, metered);
+	PQclear(result);
+	free(id);
+	return answered;
 }
 
 /*
@@ -402,7 +566,7 @@ fund(Run *run, const SlurmJob *job)
 	{
 		char	   *key = run->tries == 0 ? Dup(run->name) :
 			Format("%s~%d", run->name, run->tries);
-		char	   *spec = Format("{\"foreign\": \"%s\", \"slurm_job\": \"%s\"}",
+		char	   *spec = Format("{\"foreign\": \"%s\", \"foreign_job\": \"%s\"}",
 								  run->name, job->id);
 		PGresult   *result = Reserve(&payer, key, job->request, job->minutes,
 									 spec);
@@ -609,12 +773,8 @@ forget_gone(void)
 
 		if (run->seen_ns < sweep_ns && run->seen != NULL && run->waits)
 			place_anywhere(run, run->seen);
-		if (unseen > FORGOTTEN_NS && run->open && !run->idle &&
-			!run->forgotten)
-		{
-			run->forgotten = true;
-			cancel(run, "slurm: it is forgotten");
-		}
+		if (run->seen_ns < sweep_ns)
+			end_forgotten(run, "slurm: it is forgotten");
 		if (unseen <= GONE_NS || (run->seen != NULL && run->waits))
 		{
 			link = &run->next;

@@ -1,0 +1,94 @@
+/*-------------------------------------------------------------------------
+ *
+ * record.c
+ *		Runs that began or ended, as slurmctld's scripts tell them.
+ *
+ * squeue forgets a job after a while, a run once its job is run again, and the
+ * last seconds where slurmctld is killed.  The script "record" leaves a file
+ * for each run, named as the run, a line
+ *
+ *	NAME JOB ACCOUNT NODES START END
+ *
+ * before it begins (END is 0), and again when it has ended.  It stays until the
+ * run is settled.  So a run is billed that no look at squeue saw.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "record.h"
+#include "slurm.h"
+#include "util.h"
+
+static bool take_record(const char *line, SlurmJob *job);
+
+/*
+ * slurmctld's user, in whose group the bridge is, writes there.
+ */
+void
+RecordsPrepare(void)
+{
+	if (*slurm.records != '\0' &&
+		((mkdir(slurm.records, 0770) != 0 && errno != EEXIST) ||
+		 chmod(slurm.records, 0770) != 0))
+		Die("could not make %s: %s", slurm.records, strerror(errno));
+}
+
+/*
+ * Show each record to "take", and remove those that are done with.
+ */
+void
+RecordsLook(RecordTake take)
+{
+	DIR		   *dir = *slurm.records == '\0' ? NULL :
+		opendir(slurm.records);
+	struct dirent *entry;
+
+	while (dir != NULL && (entry = readdir(dir)) != NULL)
+	{
+		SlurmJob	job = {0};
+		char	   *line = entry->d_name[0] == '.' ? NULL :
+			FileGet(dirfd(dir), entry->d_name, NULL);
+
+		if (line != NULL && (!take_record(line, &job) || take(&job)))
+			(void) unlinkat(dirfd(dir), entry->d_name, 0);
+		SlurmJobFree(&job);
+		free(line);
+	}
+	if (dir != NULL)
+		closedir(dir);
+}
+
+/*
+ * False: it is no record.
+ */
+static bool
+take_record(const char *line, SlurmJob *job)
+{
+	char		name[128];
+	char		id[64];
+	char		account[256];
+	char		nodes[4096];
+
+	if (sscanf(line, "%127s %63s %255s %4095s %lld %lld", name, id, account,
+			   nodes, &job->start, &job->end) != 6)
+	{
+		Say("event=bad_record line=\"%.200s\"", line);
+		return false;
+	}
+	job->state = SLURM_ENDED;
+	job->ran = true;
+	job->name = Dup(name);
+	job->id = Dup(id);
+	job->account = job->payer = Dup(account);
+	job->nodes = job->node_list = Dup(nodes);
+	job->gpus = Dup("");
+	return true;
+}

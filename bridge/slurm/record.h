@@ -1,0 +1,19 @@
+/*-------------------------------------------------------------------------
+ *
+ * record.h
+ *		Runs that began or ended, as slurmctld's scripts tell them.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_BRIDGE_SLURM_RECORD_H
+#define GPUCREDIT_BRIDGE_SLURM_RECORD_H
+
+#include "slurm_job.h"
+
+/* True: the record is done with. */
+typedef bool (*RecordTake) (SlurmJob *job);
+
+extern void RecordsPrepare(void);
+extern void RecordsLook(RecordTake take);
+
+#endif							/* GPUCREDIT_BRIDGE_SLURM_RECORD_H */

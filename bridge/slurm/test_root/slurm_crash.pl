@@ -1,0 +1,123 @@
+# slurm_crash.pl: jobs of Debian's Slurm run on credit, whatever is killed
+#
+# GC_CRASHES: rounds in which each part is killed (1); GC_OUTAGE_SECONDS: how
+# long the database is away (6).
+#
+# Packages: libcurl4-openssl-dev libfaketime libjansson-dev libpq-dev lua-posix munge procps slurm-client slurmctld slurmd
+
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::RealBin;
+use GpuCreditSlurm;
+use List::Util qw(max);
+use Test::More;
+use Time::HiRes qw(time sleep);
+
+my $crashes = $ENV{GC_CRASHES} || 1;
+my $outage  = $ENV{GC_OUTAGE_SECONDS} || 6;
+
+sh(<<'END');
+first_number()
+{
+	sed -i '/^FirstJobId=/d' "$SLURM_CONF"
+	echo "FirstJobId=$1" >>"$SLURM_CONF"
+}
+# A node that still has the job of a number given again is drained.  A job that
+# a killed slurmd never began is missed when its node registers again.
+resumed_and_over()
+{
+	scontrol update NodeName=n1,n2 State=RESUME 2>/dev/null
+	[ $((++looks % 25)) != 0 ] || scontrol reconfigure
+	is_over "$1"
+}
+looks=0
+END
+
+# How long slurmctld waited for the bridge, at most, in ms since the last call
+sub longest_wait
+{
+	return max(0, split /\n/, scalar sh('cat $SLURM_DIR/asked; rm -f $SLURM_DIR/asked')) / 1000;
+}
+
+# A database that is away.  Of the jobs, one runs, one is about to, one is new.
+sh('slurm_time_asks');
+my $runs = job('acme', 'short', $one);
+done("wait_for $runs RUNNING", 'a job runs');
+my $soon  = job('acme', 'short', $one, '--begin=now+6');
+my $again = user_job('acme', 'middle', $one, '--begin=now+6', '--requeue', '--time=5');
+done("wait_until eval '! is_held $soon && ! is_held $again'", 'two have their credit set aside, and are to begin later');
+refused("as_user scontrol update JobId=$again TimeLimit=50", $denied, 'and are made no longer');
+ok(longest_wait() > 0, 'slurmctld asked the bridge');
+sh('slurm_kill server');
+my $away = time;
+my $new  = job('acme', 'short', $one);
+my $freed = job('acme', 'short', $one, '--begin=now+60');
+done("is_held $new", 'the database is away, and what is submitted waits');
+done("scontrol release $freed; wait_until is_held $freed", 'so does what root releases');
+done("wait_for $again RUNNING; sleep 1.5; as_user scontrol requeue $again", 'a user has a job run again');
+done("wait_over $soon", 'what has credit runs');
+my @more;
+while (time < $away + $outage)
+{
+	push @more, job('acme', 'short', $one) if @more < ($outage - 3) / 30;
+	sleep 0.5;
+}
+done("is_held $_", 'what is new still waits') foreach $new, $freed, @more;
+sh('kill -STOP $(pgrep -P $(cat $SLURM_DIR/bridge.pid)) $(cat $SLURM_DIR/bridge.pid)');
+job('acme', 'short', $one) foreach 1 .. 3;
+sh('kill -CONT $(pgrep -P $(cat $SLURM_DIR/bridge.pid)) $(cat $SLURM_DIR/bridge.pid)');
+my $longest = longest_wait();
+diag(sprintf 'slurmctld waited %.0f ms at most', $longest);
+# a busy machine wakes it up later
+ok($longest > 0 && $longest < 300, 'slurmctld never waited longer than 200 ms, not for a bridge that does not answer either');
+sh('slurm_start server');
+sh("scontrol update JobId=$freed StartTime=now");
+completed($_, 'the database is back, and what waited runs') foreach $new, $freed, @more;
+completed($again, 'so does what was run again');
+books('all that ran is billed, and the books balance');
+is(query("SELECT count(*) FROM gpucredit.job WHERE spec ->> 'foreign_job' = '$again' AND attempt > 0"), 2, 'both runs of the job that was run again have a bill');
+
+# Each part, killed while jobs come, start and end
+my @all;
+foreach my $round (1 .. $crashes)
+{
+	foreach my $part (qw(ctld n1 agent-n1 bridge server))
+	{
+		my @jobs = map { job('acme', 'short', $one) } 1 .. 3;
+
+		sleep rand 3;
+		push @jobs, job('acme', 'short', $one);
+		sh("slurm_kill $part");
+		sh('first_number ' . (100 + (sort { $b <=> $a } @jobs)[0])) if $part eq 'ctld';
+		sh("slurm_start $part");
+		push @jobs, job('acme', 'short', $one);
+		my @known = grep { scalar(sh("state_of $_")) ne '' } @jobs;
+		if ($part eq 'ctld')
+		{
+			# it forgets its last seconds
+			@jobs = @known;
+		}
+		is("@known", "@jobs", "$part is killed in round $round, and Slurm knows the jobs");
+		done("wait_until resumed_and_over $_", "job $_ ends") foreach @known;
+		push @all, @known;
+	}
+	books("all is billed in round $round, and the books balance");
+}
+is(join(' ', grep { query("SELECT sum(a.billed::numeric) >= 0.018 FROM gpucredit.job j JOIN gpucredit.attempt a USING (org, job) WHERE j.spec ->> 'foreign_job' = '$_'") ne 't' } @all),
+	'', 'all those jobs have run for their two seconds, and are billed');
+
+# A number that is given out again, as that job runs; elsewhere, because slurmd
+# runs no Prolog for a number that it knows
+sh('scontrol reconfigure; cp -a $SLURM_DIR/ctld $SLURM_DIR/ctld.before');
+my $first = job('acme', 'endless', $one, '--nodelist=n1');
+done("wait_for $first RUNNING", 'a job runs');
+done('wait_until one_runs', 'as the database knows');
+sh('slurm_kill ctld; rm -rf $SLURM_DIR/ctld; mv $SLURM_DIR/ctld.before $SLURM_DIR/ctld; slurm_start ctld');
+done("wait_until eval 'test -e \$SLURM_DIR/agent-n?/foreign/$first.1/end'", 'slurmctld forgot it, and ends it');
+my $second = job('acme', 'short', $one, '--nodelist=n2');
+is($second, $first, 'and gives its number to another');
+done("wait_until resumed_and_over $second; has_state $second COMPLETED", 'which runs');
+is(query("SELECT count(DISTINCT spec ->> 'foreign') FROM gpucredit.job WHERE spec ->> 'foreign_job' = '$first'"), 2, 'they are two jobs');
+books('each is billed to its own');
+finish();
