@@ -10,8 +10,11 @@ use HTTP::Tiny;
 use IPC::Run;
 use JSON::PP;
 use POSIX ();
-use PostgreSQL::Test::Utils;
 use Test::More;
+
+use lib "$FindBin::RealBin/../../test/perl";
+use GpuCredit;				# finds PostgreSQL's modules
+use PostgreSQL::Test::Utils;
 
 our @EXPORT = qw(
   command_folder command_result start_command ends_with stub_start stub_stop stub_stats stub_url

@@ -5,15 +5,16 @@
 // PROMPTFOO-FOLDER has node_modules/promptfoo; ORIGIN is the stub.  It prints
 // a line for each test, in their order: pass or fail, and the score; then the
 // milliseconds on standard error.
-import { readFileSync } from "node:fs";
+import { mkdtempSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { resolve } from "node:path";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
 import yaml from "../../cli/node_modules/js-yaml/dist/js-yaml.mjs";
 
 const [folder, file, origin, concurrency = "4"] = process.argv.slice(2);
 Object.assign(process.env, { PROMPTFOO_DISABLE_TELEMETRY: "1", PROMPTFOO_DISABLE_UPDATE: "1",
 	PROMPTFOO_DISABLE_REMOTE_GENERATION: "1", PROMPTFOO_DISABLE_SHARING: "1", LOG_LEVEL: "error",
-	PROMPTFOO_CONFIG_DIR: resolve(folder, "config") });
+	PROMPTFOO_CONFIG_DIR: mkdtempSync(join(tmpdir(), "promptfoo-")) });
 const { default: promptfoo } = createRequire(resolve(folder, "x.js"))("promptfoo");
 
 const provider = (id) => ({ id: `openai:chat:${id}`,
