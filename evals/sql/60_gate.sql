@@ -107,30 +107,6 @@ COMMENT ON FUNCTION gpucredit_eval.metrics(gpucredit_eval.run) IS
 'Internal: scores of a run by task.';
 
 /*
- * Why a run decides nothing, or NULL.
- */
-CREATE FUNCTION gpucredit_eval.why_inconclusive(r gpucredit_eval.run, document jsonb)
-RETURNS text
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-	errors bigint;
-BEGIN
-	SELECT sum(m.errors) INTO errors FROM gpucredit_eval.metrics(r) m;
-	RETURN CASE
-		WHEN (r).state = 'paused' THEN 'paused'
-		WHEN (r).state = 'cancelled' THEN 'cancelled'
-		WHEN EXISTS (SELECT FROM gpucredit_eval.metrics(r) m WHERE m.unfinished > 0)
-			THEN 'unfinished'
-		WHEN errors > (why_inconclusive.document ->> 'max_errors')::numeric THEN 'errors'
-	END;
-END
-$$;
-COMMENT ON FUNCTION gpucredit_eval.why_inconclusive(gpucredit_eval.run, jsonb) IS
-'Internal: why no gate of a run can decide, or NULL.';
-
-/*
  * Why a baseline does not compare with a run, or NULL: it measures otherwise,
  * on other cases, or has not ended well.
  */
@@ -159,14 +135,17 @@ AS $$
 #variable_conflict use_column
 DECLARE
 	document jsonb;
-	nothing text;
+	scores gpucredit_eval.metric[] := ARRAY(SELECT m FROM gpucredit_eval.metrics(r) m);
+	nothing text;		/* why no gate decides */
 	no_baseline text;
 	judge_status text;
-	bad_baseline boolean;
 BEGIN
 	SELECT c.document INTO document FROM gpucredit_eval.config c
 	WHERE c.org = (r).org AND c.config = (r).config AND c.version = (r).config_version;
-	nothing := gpucredit_eval.why_inconclusive(r, document);
+	SELECT CASE WHEN (r).state IN ('paused', 'cancelled') THEN (r).state
+		WHEN sum(m.unfinished) > 0 THEN 'unfinished'
+		WHEN sum(m.errors) > (document ->> 'max_errors')::numeric THEN 'errors' END
+	INTO nothing FROM unnest(scores) m;
 	no_baseline := gpucredit_eval.why_no_baseline(r);
 	judge_status := CASE WHEN (r).purpose IN ('development', 'calibration') THEN 'calibrated'
 		ELSE gpucredit_eval.judge_status((r).org, document -> 'judge') END;
@@ -185,7 +164,7 @@ BEGIN
 			coalesce((g.gate ->> 'relative')::numeric, 0.02) AS relative,
 			coalesce(g.gate ->> 'mode', 'ratio') AS mode,
 			coalesce((g.gate ->> 'blocking')::boolean, true) AS blocking
-		FROM gpucredit_eval.metrics(r) m
+		FROM unnest(scores) m
 			FULL JOIN gates g ON g.task = m.task
 			LEFT JOIN base b ON b.task = m.task),
 	reasoned AS (
