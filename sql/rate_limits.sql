@@ -197,13 +197,15 @@ INSERT INTO rate_limit (org, account, operation, per_second, burst) VALUES ('rat
 SELECT count(*) FROM generate_series(1, 50) n, meter('rate', :job, 1, '4 min' + n * interval '1 s');
 DELETE FROM rate_limit WHERE operation = 'no_more';
 
--- Every function that acts for an organisation checks limits.
+-- Every function that acts for an organisation checks limits; hold_leased()
+-- those of hold().
 SELECT p.proname FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang
 WHERE p.pronamespace IN ('gpucredit'::regnamespace, 'gpucredit_internal'::regnamespace)
 	AND l.lanname = 'c'
 	AND p.provolatile = 'v' AND p.proargnames[1] = 'org'
 	AND NOT EXISTS (SELECT FROM gpucredit_internal.counters() c
-		WHERE c.name = 'calls_total' AND c.operation = p.proname);
+		WHERE c.name = 'calls_total'
+			AND c.operation = replace(p.proname, 'hold_leased', 'hold'));
 SELECT * FROM verify();
 
 -- An organisation's limits are read once, and again after a change

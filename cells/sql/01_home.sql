@@ -27,7 +27,6 @@ COMMENT ON FUNCTION gpucredit_cells.guard() IS
 
 CREATE FUNCTION gpucredit_cells.at_home(org text, epoch bigint) RETURNS text
 LANGUAGE c VOLATILE PARALLEL UNSAFE COST 1
-SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_cells_at_home';
 COMMENT ON FUNCTION gpucredit_cells.at_home(text, bigint) IS
 'Internal: the organisation, if this cell is its home at that epoch. For routers'' calls.

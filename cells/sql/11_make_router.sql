@@ -108,11 +108,18 @@ BEGIN
 	EXECUTE 'DROP SCHEMA IF EXISTS gpucredit_remote CASCADE';
 	EXECUTE 'CREATE SCHEMA gpucredit_remote';
 	FOR r IN
-		SELECT c.*, q.proname, q.provolatile,
+		SELECT c.*, q.proname,
+			CASE q.provolatile WHEN 's' THEN 'STABLE' ELSE 'VOLATILE' END AS volatility,
+			/* always to one home: in C (src/route.c) */
+			c.route = 'org' AND q.proargnames[1] = 'org'
+				AND NOT (q.proretset AND (q.pronargdefaults = q.pronargs
+					OR t.typtype <> 'c')) AS is_short,
 			pg_get_function_arguments(q.oid) AS arguments,
 			pg_get_function_result(q.oid) AS result
 		FROM gpucredit_cells.routes() c JOIN pg_proc q ON q.oid = c.function
+			JOIN pg_type t ON t.oid = q.prorettype
 	LOOP
+		n := n + 1;
 		IF r.route = 'batch' THEN
 			PERFORM gpucredit_cells.make_remote_batch();
 		ELSIF r.route <> 'text' THEN
@@ -120,6 +127,14 @@ BEGIN
 			IF r.route IN ('pool', 'all') OR r.name IN ('verify', 'top_spenders', 'top_jobs') THEN
 				PERFORM gpucredit_cells.make_remote(r.function, r.name, true);
 			END IF;
+		END IF;
+		IF r.is_short THEN
+			EXECUTE format($f$
+				CREATE OR REPLACE FUNCTION gpucredit.%I(%s) RETURNS %s
+				LANGUAGE c %s SECURITY INVOKER PARALLEL UNSAFE
+				AS '$libdir/gpucredit_cells', 'gpucredit_cells_route'
+				$f$, r.proname, r.arguments, r.result, r.volatility);
+			CONTINUE;
 		END IF;
 		EXECUTE format($f$
 			CREATE OR REPLACE FUNCTION gpucredit.%I(%s) RETURNS %s
@@ -146,9 +161,8 @@ BEGIN
 				END LOOP;
 			END
 			$b$ $f$, r.proname, r.arguments, r.result,
-			CASE r.provolatile WHEN 's' THEN 'STABLE' ELSE 'VOLATILE' END,
+			r.volatility,
 			gpucredit_cells.route_body(r.function, r.route, r.name));
-		n := n + 1;
 	END LOOP;
 
 	/* what is selected would be no rows, and no error */

@@ -62,7 +62,7 @@ BEGIN
 		'is no time that a lease lasts',
 		'Pass more than four times gpucredit.clock_skew, at most 3650 days.');
 	/* the hold ends with the lease's last word, not by the clock */
-	asked := gpucredit.hold(lease.org, lease.account, lease.key, lease.amount,
+	asked := gpucredit_internal.hold_leased(lease.org, lease.account, lease.key, lease.amount,
 		lease.ttl + '36500 days');
 	IF asked.replayed THEN
 		SELECT o.* INTO made FROM gpucredit_cells.lease_out o
@@ -171,7 +171,7 @@ BEGIN
 			FROM gpucredit.balance(o.org, o.account) b) THEN
 		RETURN NULL;
 	END IF;
-	got := gpucredit.hold(o.org, o.account, gen_random_uuid()::text,
+	got := gpucredit_internal.hold_leased(o.org, o.account, gen_random_uuid()::text,
 		back_lease.amount, '36500 days');
 	RETURN got.hold;
 END
@@ -188,13 +188,19 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	there CONSTANT numeric := gpucredit_cells.held_for(o);
+	rest numeric := capture_lease.amount;
 	late bigint;
 	result gpucredit.capture_result;
 BEGIN
 	IF there IS NOT NULL THEN
+		/* what was leased, then an overrun: budgets count them differently */
+		IF capture_lease.amount > there AND there > 0 THEN
+			PERFORM gpucredit.capture(o.org, o.holds[cardinality(o.holds)],
+				gen_random_uuid()::text, there, false);
+			rest := rest - there;
+		END IF;
 		result := gpucredit.capture(o.org, o.holds[cardinality(o.holds)],
-			gen_random_uuid()::text, capture_lease.amount, false,
-			capture_lease.amount > there);
+			gen_random_uuid()::text, rest, false, capture_lease.amount > there);
 		IF result.uncollected > 0 THEN
 			PERFORM gpucredit_cells.note(o.org, o.lease, 'uncollected',
 				result.uncollected, 'More was spent there than was leased.');

@@ -256,7 +256,9 @@ BEGIN
 			THEN e.amount::numeric ELSE -e.amount::numeric END), 0)
 		INTO since
 		FROM gpucredit.entry e
-		WHERE e.org = l.org AND e.bucket = ANY (l.buckets)
+			JOIN gpucredit.bucket b ON b.org = e.org AND b.bucket = e.bucket
+		WHERE e.org = l.org AND b.org = l.org
+			AND gpucredit_cells.lease_of(b.memo) = l.lease
 			AND 'spent' IN (e.source, e.target)
 			AND e.at >= pg_postmaster_start_time();
 		lost := home_spent + since - (gpucredit_cells.lease_figures(l)).spent;
@@ -285,6 +287,13 @@ $$;
 COMMENT ON FUNCTION gpucredit_cells.take_answer(jsonb) IS
 'Internal: takes home''s answer to a word.';
 
+/* transfer() copies the memo, so that it says of which lease credit is. */
+CREATE FUNCTION gpucredit_cells.lease_of(memo text) RETURNS uuid
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN substring(memo FROM '^lease ([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$')::uuid;
+COMMENT ON FUNCTION gpucredit_cells.lease_of(text) IS
+'Internal: the lease that a bucket of this memo belongs to; NULL: none.';
+
 /* A refund may come after the last word. */
 CREATE FUNCTION gpucredit_cells.tell_refund() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -293,14 +302,14 @@ AS $$
 BEGIN
 	UPDATE gpucredit_cells.lease_in i SET tell = true, closed_at = NULL
 	FROM gpucredit.hold_part p
-	WHERE p.org = NEW.org AND p.hold = NEW.hold
-		AND i.org = NEW.org AND i.buckets && ARRAY[p.bucket];
+		JOIN gpucredit.bucket b ON b.org = p.org AND b.bucket = p.bucket
+	WHERE p.org = NEW.org AND p.hold = NEW.hold AND b.org = NEW.org
+		AND i.org = NEW.org AND i.lease = gpucredit_cells.lease_of(b.memo);
 	RETURN NULL;
 END
 $$;
 COMMENT ON FUNCTION gpucredit_cells.tell_refund() IS
 'Trigger: a lease of which something was refunded has more to tell.';
-CREATE INDEX lease_in_bucket ON gpucredit_cells.lease_in USING gin (buckets);
 /* only a refund sets the column, so that no other statement pays for it */
 CREATE TRIGGER cells_refund AFTER UPDATE OF refunded ON gpucredit.hold
 	FOR EACH ROW EXECUTE FUNCTION gpucredit_cells.tell_refund();

@@ -406,3 +406,46 @@ COMMENT ON FUNCTION gpucredit_cells.carry(int, interval) IS
 max: messages to each cell. patience: how long to wait for an answer; a cell that gives none waits for the next call.
 Result: for each cell how many were answered, how many wait now, and the last error.
 Errors: UC710 this is no cell; 22023.';
+
+CREATE FUNCTION gpucredit_cells.carry_until(duration interval, every interval)
+RETURNS timestamptz
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	PERFORM gpucredit_internal.require_sense('duration',
+		carry_until.duration::text,
+		carry_until.duration > '0' AND carry_until.duration <= '1 day',
+		'is not above 0 and at most a day', 'Pass how long to carry.');
+	PERFORM gpucredit_internal.require_sense('every', carry_until.every::text,
+		carry_until.every > '0' AND carry_until.every <= '1 minute',
+		'is not above 0 and at most a minute',
+		'Pass how long to rest between two calls.');
+	RETURN clock_timestamp() + carry_until.duration;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.carry_until(interval, interval) IS
+'Internal: when carry_for() ends.  Errors: 22023.';
+
+/* A procedure that commits is its caller's, with no setting of its own. */
+CREATE PROCEDURE gpucredit_cells.carry_for(duration interval DEFAULT '55 s',
+	every interval DEFAULT '1 s')
+LANGUAGE plpgsql
+AS $$
+DECLARE
+	until timestamptz;
+BEGIN
+	until := gpucredit_cells.carry_until(carry_for.duration, carry_for.every);
+	LOOP
+		PERFORM FROM gpucredit_cells.carry();
+		COMMIT;
+		EXIT WHEN pg_catalog.clock_timestamp() OPERATOR(pg_catalog.>=) until;
+		PERFORM pg_catalog.pg_sleep(
+			extract(epoch FROM carry_for.every)::pg_catalog.float8);
+	END LOOP;
+END
+$$;
+COMMENT ON PROCEDURE gpucredit_cells.carry_for(interval, interval) IS
+'Leases: calls carry() again and again, each time in a transaction of its own. A scheduler that starts it each minute, as pg_cron does, carries in seconds.
+duration: for how long, at most a day. every: the rest between two calls.
+Errors: UC710 this is no cell; 22023.';

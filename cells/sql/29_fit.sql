@@ -71,7 +71,7 @@ AS $$
 	SELECT format('%s functions do not go to the cells', count(*)),
 		'SELECT gpucredit_cells.make_router()'
 	FROM gpucredit_cells.routes() r JOIN pg_proc f ON f.oid = r.function
-	WHERE f.prosrc NOT LIKE '%gc_number%'
+	WHERE f.prosrc NOT LIKE '%gc_number%' AND f.prosrc <> 'gpucredit_cells_route'
 		AND to_regnamespace('gpucredit_remote') IS NOT NULL
 		AND NOT EXISTS (SELECT FROM me)
 	HAVING count(*) > 0

@@ -21,7 +21,10 @@ TO gpucredit_admin, gpucredit_operator, gpucredit_agent;
 
 GRANT EXECUTE ON FUNCTION gpucredit_cells.lease
 TO gpucredit_admin, gpucredit_app;
-GRANT EXECUTE ON FUNCTION gpucredit_cells.recall, gpucredit_cells.carry
+GRANT EXECUTE ON FUNCTION gpucredit_cells.recall, gpucredit_cells.carry,
+	gpucredit_cells.carry_until
+TO gpucredit_admin, gpucredit_operator, gpucredit_app;
+GRANT EXECUTE ON PROCEDURE gpucredit_cells.carry_for
 TO gpucredit_admin, gpucredit_operator, gpucredit_app;
 GRANT EXECUTE ON FUNCTION gpucredit_cells.set_lease_policy,
 	gpucredit_cells.write_off

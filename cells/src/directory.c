@@ -13,6 +13,7 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "directory.h"
 #include "funcapi.h"
 #include "lookup.h"
 #include "miscadmin.h"
@@ -33,37 +34,53 @@ static void require_caller(void);
 static Datum number_of(Datum cell);
 
 /*
- * home_of(org): the number of its cell, and the epoch.  One without a home is
+ * The number of an organisation's cell, and the epoch.  One without a home is
  * the first cell's to refuse, as that cell refuses any unknown organisation.
+ */
+void
+HomeOf(NullableDatum org, NullableDatum *number, NullableDatum *epoch)
+{
+	Datum		home[LOOKUP_COLUMNS];
+	const char *key;
+
+	require_caller();
+	*number = (NullableDatum){Int32GetDatum(0), false};
+	*epoch = (NullableDatum){0, true};
+	if (org.isnull)
+		return;
+	key = TextDatumGetCString(org.value);
+	if (LookupRow("home", 1, &key, home))
+	{
+		number->value = number_of(home[HOME_CELL]);
+		*epoch = (NullableDatum){home[HOME_EPOCH], false};
+	}
+}
+
+/*
+ * home_of(org): that, as a row.
  */
 Datum
 gpucredit_cells_home_of(PG_FUNCTION_ARGS)
 {
 	TupleDesc	desc;
-	Datum		home[LOOKUP_COLUMNS];
-	Datum		result[2] = {Int32GetDatum(0), Int64GetDatum(0)};
-	bool		nulls[2] = {false, true};
+	NullableDatum number;
+	NullableDatum epoch;
+	Datum		values[2];
+	bool		nulls[2];
 
-	require_caller();
+	HomeOf(fcinfo->args[0], &number, &epoch);
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_FUNCTION_DEFINITION),
 				 errmsg("home_of() is not declared to return a row"),
 				 errdetail("The function in the database is not the extension's."),
 				 errhint("Create extension gpucredit_cells again.")));
-	if (!PG_ARGISNULL(0))
-	{
-		const char *org = text_to_cstring(PG_GETARG_TEXT_PP(0));
-
-		if (LookupRow("home", 1, &org, home))
-		{
-			result[0] = number_of(home[HOME_CELL]);
-			result[1] = home[HOME_EPOCH];
-			nulls[1] = false;
-		}
-	}
+	values[0] = number.value;
+	values[1] = epoch.value;
+	nulls[0] = number.isnull;
+	nulls[1] = epoch.isnull;
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc),
-													  result, nulls)));
+													  values, nulls)));
 }
 
 /*

@@ -166,6 +166,7 @@ CREATE TABLE gpucredit.hold (
 	trace uuid,					/* of its job, else of its caller */
 	counted boolean NOT NULL DEFAULT true,	/* hold_budget may have rows of it */
 	uncollected gpucredit.credits,	/* captures that no credit covered */
+	leased boolean NOT NULL DEFAULT false,	/* spent elsewhere; see budget_hold.c */
 	CONSTRAINT hold_pkey PRIMARY KEY (org, hold)
 ) WITH (fillfactor = 70);
 CREATE INDEX hold_open ON gpucredit.hold (org, account)
@@ -191,6 +192,7 @@ COMMENT ON COLUMN gpucredit.hold.sliced IS 'True: credit that returns goes to sl
 COMMENT ON COLUMN gpucredit.hold.trace IS 'The W3C trace it belongs to; NULL: none.';
 COMMENT ON COLUMN gpucredit.hold.counted IS 'True: budgets may count it.';
 COMMENT ON COLUMN gpucredit.hold.uncollected IS 'Captures that no credit covered; NULL: none.';
+COMMENT ON COLUMN gpucredit.hold.leased IS 'True: its credit is leased to be spent in another database.';
 
 CREATE TRIGGER hold_sound_new BEFORE INSERT ON gpucredit.hold
 	FOR EACH ROW EXECUTE FUNCTION gpucredit_internal.refuse_unsound();
@@ -402,6 +404,13 @@ COMMENT ON FUNCTION gpucredit.hold(text, text, text, numeric, interval) IS
 amount: credits, above 0. ttl: how long the hold lives, above 0. After that the hold is dead: capture refuses it, and its credit counts as available.
 Result: status granted, or denied with reason insufficient_credits, budget_exceeded or account_suspended (hold NULL, held 0).
 Errors: UC001 no such account; UC201 key used with other arguments; UC202 rate limited; 22003, 22023.';
+
+CREATE FUNCTION gpucredit_internal.hold_leased(org text, account text, key text,
+	amount numeric, ttl interval) RETURNS gpucredit.hold_result
+LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS 'MODULE_PATHNAME', 'gpucredit_hold_leased';
+COMMENT ON FUNCTION gpucredit_internal.hold_leased(text, text, text, numeric, interval) IS
+'Internal: hold() of credit that is spent in another database.  Hard budgets count it as held; soft ones count what is captured of it.';
 
 CREATE FUNCTION gpucredit.extend_hold(org text, hold bigint, key text,
 	amount numeric, ttl interval DEFAULT NULL) RETURNS gpucredit.hold_result

@@ -99,7 +99,8 @@ ALTER TABLE gpucredit.hold
 	ADD COLUMN sliced boolean NOT NULL DEFAULT false,
 	ADD COLUMN trace uuid,
 	ADD COLUMN counted boolean NOT NULL DEFAULT true,
-	ADD COLUMN uncollected gpucredit.credits;
+	ADD COLUMN uncollected gpucredit.credits,
+	ADD COLUMN leased boolean NOT NULL DEFAULT false;
 
 -- at: CREATE TYPE gpucredit.capture_result
 ALTER TYPE gpucredit.capture_result ADD ATTRIBUTE uncollected numeric;

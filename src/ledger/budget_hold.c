@@ -8,6 +8,9 @@
  * credit was drawn last, and refunded credit was spent last. Credit drawn
  * before a budget was set counts in none, and was drawn first.
  *
+ * Only hard budgets count the hold behind a lease.  What is captured of it
+ * counts in the others at that time: they never refuse, and say what was spent.
+ *
  * Locks: counters in BUDGET_ORDER, or the hold's slice of each.
  *
  *-------------------------------------------------------------------------
@@ -17,6 +20,7 @@
 #include "util/errors.h"
 #include "util/sql.h"
 #include "ledger/slice.h"
+#include "util/clock.h"
 
 #define SHARES_READ \
 	"SELECT h.account, h.period, h.period_start, h.reserved, h.spent" \
@@ -32,6 +36,11 @@ SQL_STATEMENT(shares_lock_free, SPI_OK_SELECT, "text, bigint",
 SQL_STATEMENT(shares_count, SPI_OK_SELECT, "text, bigint",
 			  "SELECT pg_catalog.count(*) FROM gpucredit.hold_budget h"
 			  " WHERE h.org = $1 AND h.hold = $2");
+/* budgets that count what a hold holds */
+SQL_STATEMENT(shares_held, SPI_OK_SELECT, "text, bigint",
+			  "SELECT DISTINCT h.account, h.period FROM gpucredit.hold_budget h"
+			  " WHERE h.org = $1 AND h.hold = $2"
+			  " AND h.reserved OPERATOR(gpucredit.>) '0'");
 #define CHANGE \
 	" SET reserved = t.reserved OPERATOR(gpucredit.-) $5," \
 	" spent = t.spent OPERATOR(gpucredit.+) $6" \
@@ -44,9 +53,10 @@ SQL_STATEMENT(count_return, SPI_OK_UPDATE, CHANGE_TYPES,
 SQL_STATEMENT(share_return, SPI_OK_UPDATE, CHANGE_TYPES ", bigint",
 			  "UPDATE gpucredit.hold_budget t" CHANGE " AND t.hold = $7");
 
+static void drop_held(const Hold *hold, BudgetSet *set);
 static int	budget_end(const HoldShares *shares, int first);
-static void divide(HoldShare *shares, int n, Credits held, Credits captured,
-				   Credits given_back);
+static void divide(const Hold *hold, HoldShare *shares, int n,
+				   Credits captured, Credits given_back);
 static void write_share(const Hold *hold, const HoldShare *share);
 
 /*
@@ -90,6 +100,53 @@ BudgetLockHold(const Hold *hold, bool wait, HoldShares *shares)
 }
 
 /*
+ * A locked hold behind a lease captures an amount: count it in the present
+ * budgets that do not count it as held.  BudgetReturn() then makes it spent.
+ */
+void
+BudgetCountLeased(Hold *hold, Credits captured)
+{
+	AccountPath path = AccountParse(hold->org, hold->account);
+	TimestampTz at = ClockNow();
+	BudgetSet	known;
+	BudgetSet	set;
+
+	BudgetLockUnion(&path, &hold->hold, 1, at, &known);
+	drop_held(hold, &known);
+	if (known.n == 0)
+		return;
+	/* it is spent: no budget is asked */
+	(void) BudgetLock(&path, captured, true, &known, &set);
+	BudgetTake(&set, captured, at);
+	BudgetShare(&set, hold->hold, false, captured);
+	hold->counted = true;
+}
+
+/*
+ * Drop the budgets that count what a hold holds.
+ */
+static void
+drop_held(const Hold *hold, BudgetSet *set)
+{
+	SqlResult	rows = SqlRun(&shares_held, SQL_ARGS(SqlArgText(hold->org),
+													 SqlArgInt8(hold->hold)));
+	int			n = 0;
+
+	for (int i = 0; i < set->n; i++)
+	{
+		bool		held = false;
+
+		for (uint64 r = 0; r < rows.n; r++)
+			held |= strcmp(set->counts[i].account, SqlText(rows, r, 1)) == 0 &&
+				strcmp(set->counts[i].period, SqlText(rows, r, 2)) == 0;
+		if (!held)
+			set->counts[n++] = set->counts[i];
+	}
+	set->n = n;
+	SqlFree(&rows);
+}
+
+/*
  * A locked hold captures one amount and gives back another: change the budgets
  * that counted it. hold: as it was before.
  */
@@ -100,7 +157,7 @@ BudgetReturn(const Hold *hold, HoldShares *shares, Credits captured,
 	for (int first = 0, end; first < shares->n; first = end)
 	{
 		end = budget_end(shares, first);
-		divide(&shares->shares[first], end - first, hold->held, captured,
+		divide(hold, &shares->shares[first], end - first, captured,
 			   given_back);
 	}
 	for (int i = 0; i < shares->n; i++)
@@ -156,14 +213,15 @@ budget_end(const HoldShares *shares, int first)
  * Divide what is captured and given back over the periods of one budget.
  */
 static void
-divide(HoldShare *shares, int n, Credits held, Credits captured,
+divide(const Hold *hold, HoldShare *shares, int n, Credits captured,
 	   Credits given_back)
 {
 	Credits		counted = 0;
 
 	for (int i = 0; i < n; i++)
 		counted += shares[i].reserved;
-	captured = Max(captured - (held - counted), 0);
+	if (!hold->leased)
+		captured = Max(captured - (hold->held - counted), 0);
 	for (int i = 0; i < n; i++)
 	{
 		Credits		part = Min(captured, shares[i].reserved);

@@ -42,6 +42,7 @@ typedef struct BudgetLooking
 	BudgetSet  *set;
 	TimestampTz at;
 	int			room;
+	bool		leased;			/* leave soft budgets out */
 	bool		counted;		/* each has a counter */
 } BudgetLooking;
 
@@ -61,7 +62,7 @@ bool
 BudgetRead(const AccountPath *path, TimestampTz at, BudgetSet *set)
 {
 	BudgetLooking looking = {.set = set, .at = at, .room = path->n,
-		.counted = true};
+		.leased = path->leased, .counted = true};
 	SqlArgs    *args = SQL_ARGS(SqlArgText(path->org),
 								SqlArgTextArray(path->accounts, path->n),
 								SqlArgTime(at));
@@ -84,6 +85,8 @@ see_budget(void *context, const Datum *values, const bool *nulls)
 	BudgetSet  *set = looking->set;
 	BudgetCount *count;
 
+	if (looking->leased && !DatumGetBool(values[3]))
+		return true;
 	if (set->n == looking->room)
 	{
 		looking->room *= 2;
@@ -190,6 +193,8 @@ BudgetKnown(const AccountPath *path, TimestampTz at, BudgetSet *set)
 			count->account = path->accounts[level];
 			know_budget(lfirst(lc), count);
 			count->period_start = period_start(count->period, at);
+			if (path->leased && !count->hard)
+				set->n--;
 		}
 	}
 	return true;

@@ -44,10 +44,10 @@ SQL_STATEMENT(hold_update, SPI_OK_UPDATE,
 
 static const char *const hold_names[] = {
 	"account", "drawn", "held", "captured", "released", "lapsed", "sliced",
-	"counted",
+	"counted", "leased",
 	"job", "expires_at", "closed_at", "trace"
 };
-static SqlWhole hold_row = SQL_WHOLE(hold_names, 8);
+static SqlWhole hold_row = SQL_WHOLE(hold_names, 9);
 
 #define PARTS_READ \
 	"SELECT p.part, p.bucket, p.held, b.expires_at," \
@@ -133,6 +133,8 @@ HoldSettle(Hold *hold, const Cause *cause, Credits captured, bool final,
 	Returned	returned;
 	int			n;
 
+	if (hold->leased && captured > 0)
+		BudgetCountLeased(hold, captured);
 	(void) BudgetLockHold(hold, true, &shares);
 	n = lock_parts(hold, true, &parts);
 	Ensure(n >= 0 && captured <= hold->held,
@@ -206,10 +208,11 @@ HoldFrom(SqlResult rows, uint64 i, int column, Hold *hold)
 	hold->lapsed = DatumGetCredits(value[5]);
 	hold->sliced = DatumGetBool(value[6]);
 	hold->counted = DatumGetBool(value[7]);
-	hold->job = null[8] ? 0 : DatumGetInt64(value[8]);
-	hold->expires_at = null[9] ? DT_NOEND : DatumGetTimestampTz(value[9]);
-	hold->closed_at = null[10] ? DT_NOBEGIN : DatumGetTimestampTz(value[10]);
-	hold->trace = TraceFrom(value[11], null[11]);
+	hold->leased = DatumGetBool(value[8]);
+	hold->job = null[9] ? 0 : DatumGetInt64(value[9]);
+	hold->expires_at = null[10] ? DT_NOEND : DatumGetTimestampTz(value[10]);
+	hold->closed_at = null[11] ? DT_NOBEGIN : DatumGetTimestampTz(value[11]);
+	hold->trace = TraceFrom(value[12], null[12]);
 }
 
 /*

@@ -37,6 +37,7 @@
 API_FUNCTION(hold);
 API_FUNCTION(capture);
 API_FUNCTION(release);
+PG_FUNCTION_INFO_V1(gpucredit_hold_leased);
 
 /* The hint for a call that comes too late. */
 #define TAKE_ANOTHER "Take a new hold with gpucredit.hold()."
@@ -64,6 +65,8 @@ SQL_STATEMENT(hold_end, SPI_OK_UPDATE,
 			  "  ELSE h.uncollected END"
 			  " WHERE h.org = $1 AND h.hold = $2");
 
+static Datum call_hold_leased(PG_FUNCTION_ARGS);
+static Datum ask_hold(FunctionCallInfo fcinfo, bool leased);
 static void lock_hold(const char *org, int64 id, Hold *hold);
 static pg_attribute_noreturn() void refuse(int64 id, const char *why,
 										   const char *hint);
@@ -95,6 +98,31 @@ static void audit_extended(const Request *request, const Hold *hold,
 Datum
 call_hold(PG_FUNCTION_ARGS)
 {
+	return ask_hold(fcinfo, false);
+}
+
+/*
+ * hold_leased(): hold() of credit that is spent elsewhere. Soft budgets count
+ * what is captured of it.
+ */
+Datum
+gpucredit_hold_leased(PG_FUNCTION_ARGS)
+{
+	return ApiCall(API_hold, call_hold_leased, fcinfo);
+}
+
+static Datum
+call_hold_leased(PG_FUNCTION_ARGS)
+{
+	return ask_hold(fcinfo, true);
+}
+
+/*
+ * A hold, of credit that is spent here or leased.
+ */
+static Datum
+ask_hold(FunctionCallInfo fcinfo, bool leased)
+{
 	char	   *org = ArgName(fcinfo, 0, "org");
 	HoldCall	asking = {.account = ArgPath(fcinfo, 1, "account")};
 	Request    *request = &asking.request;
@@ -108,6 +136,7 @@ call_hold(PG_FUNCTION_ARGS)
 												   false));
 	RequestInt8(request, asking.ttl = ArgDuration(fcinfo, 4, "ttl", false));
 
+	path.leased = leased;
 	SqlConnect();
 	if (RequestBegin(request, &result))
 		return SqlFinishRow(result);

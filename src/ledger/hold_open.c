@@ -37,6 +37,7 @@
 
 #include "util/clock.h"
 #include "util/compat.h"
+#include "util/errors.h"
 #include "util/sql.h"
 #include "util/subtransaction.h"
 #include "ledger/alert.h"
@@ -69,6 +70,9 @@ struct HoldOpening
 SQL_STATEMENT(part_last, SPI_OK_SELECT, "text, bigint",
 			  "SELECT COALESCE(pg_catalog.max(p.part), 0)"
 			  " FROM gpucredit.hold_part p WHERE p.org = $1 AND p.hold = $2");
+SQL_STATEMENT(hold_lease, SPI_OK_UPDATE, "text, bigint",
+			  "UPDATE gpucredit.hold h SET leased = true"
+			  " WHERE h.org = $1 AND h.hold = $2");
 
 static bool write_then_take(void *context);
 static int *subtransactions(void);
@@ -78,6 +82,7 @@ static bool lock_then_write(void *context);
 static LedgerStatus lock_credit(HoldOpening *opening);
 static LedgerStatus lock_once(HoldDraw *draw, BudgetSet *budgets);
 static void write_hold(HoldOpening *opening, bool taken);
+static void note_leased(const Hold *hold);
 static int32 last_part(const Hold *hold);
 static void add_drawn(Hold *hold, Credits amount);
 
@@ -95,7 +100,8 @@ HoldAsk(const AccountPath *path, const Purpose *purpose, const Cause *cause,
 	{
 		.org = path->org, .account = pstrdup(path->accounts[0]),
 			.job = cause->job, .closed_at = DT_NOBEGIN,
-			.sliced = path->sliced, .trace = TraceOr(purpose->trace)
+			.sliced = path->sliced, .leased = path->leased,
+			.trace = TraceOr(purpose->trace)
 	};
 	if (hold->sliced)
 		hold->hold = SqlNext("hold_hold_seq");	/* says which slice */
@@ -441,6 +447,19 @@ write_hold(HoldOpening *opening, bool taken)
 		LedgerOpen(hold, &posting, &opening->budgets);
 	else
 		LedgerPost(&posting);
+	if (new && hold->leased)
+		note_leased(hold);
+}
+
+/*
+ * A new hold is a lease's.  Few are, so the insert of all need not say so.
+ */
+static void
+note_leased(const Hold *hold)
+{
+	Ensure(SqlRun(&hold_lease, SQL_ARGS(SqlArgText(hold->org),
+										SqlArgInt8(hold->hold))).n == 1,
+		   "A hold is missing.");
 }
 
 /*

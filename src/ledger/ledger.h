@@ -27,6 +27,7 @@ typedef struct AccountPath
 	const char *accounts[ACCOUNT_MAX_LEVELS + 1];
 	/* as AccountSuspended() saw */
 	bool		sliced;			/* one of them is */
+	bool		leased;			/* for a lease: only hard budgets count it */
 	bool		looked;			/* the fields below are known */
 	bool		watched;		/* one of them has a balance threshold */
 	Jsonb	   *limits[ACCOUNT_MAX_LEVELS + 1]; /* NULL: none */
@@ -91,6 +92,7 @@ typedef struct Hold
 	bool		sliced;			/* what returns goes to slices */
 	Trace		trace;			/* of all its entries */
 	bool		counted;		/* in budgets, or was */
+	bool		leased;			/* spent elsewhere */
 } Hold;
 
 #define HoldIsOpen(h)	((h)->closed_at == DT_NOBEGIN)

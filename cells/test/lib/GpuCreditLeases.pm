@@ -17,9 +17,12 @@ our @EXPORT = qw(%node at key lease carry_all spend balance books_agree fails
 our %node;
 my $keys = 0;
 
+# Arguments are lines of both postgresql.conf.
 sub set_up
 {
-	%node = map { $_ => new_node($_, 'gpucredit.clock_skew = 0', 'jit = off') } qw(eu us);
+	my @conf = @_;
+
+	%node = map { $_ => new_node($_, 'gpucredit.clock_skew = 0', 'jit = off', @conf) } qw(eu us);
 	my @places = map {
 		sprintf("('%s', %d, '%s', 'host=%s port=%s dbname=cell')", $_, $_ eq 'us', $_,
 			$node{$_}->host, $node{$_}->port)
@@ -52,10 +55,10 @@ sub key
 
 sub lease
 {
-	my ($amount, $ttl) = @_;
+	my ($amount, $ttl, $account) = @_;
 
-	return at('eu', sprintf("SELECT lease FROM gpucredit_cells.lease('acme', 'vision', 'us', '%s', %s, '%s')",
-			key(), $amount, $ttl || '1 hour'));
+	return at('eu', sprintf("SELECT lease FROM gpucredit_cells.lease('acme', '%s', 'us', '%s', %s, '%s')",
+			$account // 'vision', key(), $amount, $ttl || '1 hour'));
 }
 
 # Carries until nothing is left to carry.
@@ -78,9 +81,10 @@ sub carry_all
 # Spends some of the credit in the other region; what the server says to it.
 sub spend
 {
-	my ($amount) = @_;
+	my ($amount, $account) = @_;
 	my ($hold, $reason) = split(/\|/, at('us', sprintf(
-		"SELECT hold, reason FROM gpucredit.hold('acme', 'vision', '%s', %s, '1 hour')", key(), $amount)));
+		"SELECT hold, reason FROM gpucredit.hold('acme', '%s', '%s', %s, '1 hour')",
+		$account // 'vision', key(), $amount)));
 
 	return $reason unless $hold;
 	at('us', sprintf("SELECT gpucredit.capture('acme', %d, '%s', %s)", $hold, key(), $amount));

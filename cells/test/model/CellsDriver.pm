@@ -1,9 +1,11 @@
 # CellsDriver.pm: one seed: three cells, whose messages the dice carry
 #
 # The cells are databases; their clocks are frozen, apart by up to the skew.
-# Calls go to a cell and to its model; what waits in an outbox is sent never,
-# once or twice, arrives in any order, late or not at all, and so do answers.
-# After each step all figures of the cell that it touched agree.
+# They wander, but never back.  Calls go to a cell and to its model; what waits
+# in an outbox is sent never, once or twice, arrives in any order, late or not
+# at all, and so do answers.  Leased credit is transferred.  Policies top up and
+# drain two accounts, and change.  After each step all figures of the cell that
+# it touched agree.
 package CellsDriver;
 
 use strict;
@@ -18,12 +20,14 @@ use Model::Figures;
 use Model::Value;
 
 use constant ORG => 'o';
+use constant NO_LEASE => { id => '00000000-0000-0000-0000-000000000000', org => '' };
 my @cells    = qw(c0 c1 c2);
 my @accounts = ('', 'a', 'a/x', 'b');
 my $json     = JSON::PP->new->canonical;
 my %weight = (
-	issue => 4, lease => 9, recall => 2, set_budget => 0.5,
+	issue => 4, lease => 9, recall => 2, set_budget => 1,
 	hold => 22, capture => 16, release => 6, refund_hold => 5, revoke => 0.7,
+	transfer => 3, set_policy => 1, start_again => 0.5,
 	write_messages => 22, send => 34, deliver => 34, answer => 26);
 
 sub new
@@ -45,11 +49,35 @@ sub new
 		$dbh->{c0}->do('SELECT gpucredit.create_account(?, ?)', undef, ORG, $account);
 		$self->m('c0')->{account}{ +ORG }{$account} = { suspended => 0 };
 	}
-	$dbh->{c0}->do("SELECT gpucredit_cells.set_lease_policy(?, 'a', 'c1', 40, 150, '2 hours')",
-		undef, ORG);
-	$self->{policy} = { home => 'c0', there => 'c1', account => 'a',
-		minimum => 40_000_000, target => 150_000_000, ttl => 2 * HOUR };
+	foreach my $cell (@cells)
+	{
+		$dbh->{$cell}->do('INSERT INTO gpucredit_cells.peer (cell, server)'
+			  . ' SELECT cell, gpucredit_cells.server() FROM gpucredit_cells.cell'
+			  . ' WHERE cell <> gpucredit_cells.here()');
+	}
+	$self->set_policy('c1', 40, 150, 2 * HOUR);
+	$self->set_policy('c2', 5,  20,  HOUR / 2);
 	return $self;
+}
+
+# Account a has leases in c1, b in c2; minimum undef: no more.
+sub set_policy
+{
+	my ($self, $there, $minimum, $target, $ttl) = @_;
+	my $account = $there eq 'c1' ? 'a' : 'b';
+
+	$self->{dbh}{c0}->do('SELECT gpucredit_cells.set_lease_policy(?, ?, ?, ?, ?, ?)',
+		undef, ORG, $account, $there, $minimum, $target,
+		defined $ttl ? "$ttl microseconds" : undef);
+	$self->{policy}{$there} = defined $minimum
+	  ? { home => 'c0', there => $there, account => $account, ttl => $ttl,
+		minimum => amount($minimum), target => amount($target) }
+	  : undef;
+	return if defined $minimum;
+	$self->{leases}->post('c0', $there, $_, 'recall')
+	  foreach grep { $_->{there} eq $there && $_->{account} eq $account
+		  && !defined $_->{out}{closed} } @{ $self->{leases}{lease} };
+	return;
 }
 
 sub m
@@ -68,6 +96,8 @@ sub tick
 	{
 		my $m = $self->m($cell);
 
+		$self->{skew}{$cell} = between(most(0, $self->{skew}{$cell} - $by), 4_999_999)
+		  if $by > 0 && chance(0.1);
 		$m->{now} = $self->{now} + $self->{skew}{$cell};
 		$self->{dbh}{$cell}->do("SET gpucredit.clock = '" . when_text($m->{now}) . "'");
 	}
@@ -83,9 +113,9 @@ sub run
 		my $dice = rand();
 
 		$self->tick($dice < 0.15 ? between(1, 20_000_000)
-			: $dice < 0.22 ? between(1, 1200) * 1_000_000
-			: $dice < 0.23 ? between(1, 5 * 3600) * 1_000_000 : 0)
-		  if $dice < 0.23;
+			: $dice < 0.21 ? between(1, 300) * 1_000_000
+			: $dice < 0.213 ? between(1, 5 * 3600) * 1_000_000 : 0)
+		  if $dice < 0.213;
 		my $name = weighted();
 		my $step = $self->can("do_$name") || \&do_call;
 
@@ -119,6 +149,7 @@ sub do_call
 	my $cell = $name =~ /^(issue|set_budget)$/ || chance(0.25) ? 'c0'
 	  : pick(qw(c1 c1 c2));
 	my $m = $self->m($cell);
+	my $known = $m->{bucket}{ +ORG } || {};
 	my $a = $self->arguments($cell, $name) or return 0;
 
 	$a->{org} = ORG;
@@ -127,7 +158,9 @@ sub do_call
 	my ($rows, $state) = $self->ask($cell, $name, $a);
 	my $seen = $self->see($cell);
 	my $row  = $rows && $rows->[0];
-	my $expected = eval { $calls{$name}[2]->($m, $a, { row => $row }) };
+	my $ids = new_buckets($seen, $known);
+	my %moved = map { $_->{id} => $_->{moved} } values %$known;
+	my $expected = eval { $calls{$name}[2]->($m, $a, { row => $row, buckets => [@$ids] }) };
 	my $error = $@;
 
 	$error = ref $error ? $error->{state} : $self->fail("no: $error")
@@ -137,10 +170,21 @@ sub do_call
 
 	$self->fail($wanted // $error, $found // $state)
 	  if ($wanted // $error) ne ($found // $state);
+	Leases::follow_credit($m, $a, \%moved, $ids)
+	  if $name eq 'transfer' && $row;
 	$self->{leases}->tell_refund($cell, $m->{hold}{ +ORG }{ $a->{hold} })
 	  if $name eq 'refund_hold' && $row;
 	$self->compare($cell, $seen);
 	return 1;
+}
+
+# Numbers of buckets that the model has not.
+sub new_buckets
+{
+	my ($seen, $known) = @_;
+
+	return [ sort { $a <=> $b } grep { !$known->{$_} }
+		  map { /^(\d+) / } split(/\n/, $seen->{all_buckets}) ];
 }
 
 sub arguments
@@ -166,13 +210,20 @@ sub arguments
 			valid_for => chance(0.5) ? undef
 			: between(1, 40_000) * 1_000_000 . ' microseconds' };
 	}
-	return { account => pick(@accounts), period => pick(qw(none day)), hard => 1,
+	return { account => pick(@accounts), period => pick(qw(none day)), hard => chance(0.5) ? 1 : 0,
 		amount => chance(0.3) ? undef : some_amount(3000) }
 	  if $name eq 'set_budget';
 	return unless @known;
 	return { account => pick(@known), amount => some_amount(60),
 		ttl => between(1, chance(0.7) ? 6000 : 200_000) * 1_000_000 . ' microseconds' }
 	  if $name eq 'hold';
+	if ($name eq 'transfer')
+	{
+		my ($from, $to) = (pick(@known), pick(@known));
+
+		return if $from eq $to || keys %{ $m->{bucket}{ +ORG } } > 400;
+		return { from_account => $from, to_account => $to, amount => some_amount(20) };
+	}
 	if ($name eq 'revoke')
 	{
 		my @buckets = sort { $a->{id} <=> $b->{id} }
@@ -261,12 +312,39 @@ sub do_recall
 	return 1;
 }
 
+sub do_set_policy
+{
+	my ($self) = @_;
+	my $there = pick(qw(c1 c2));
+	my $minimum = between(1, 60);
+
+	$self->set_policy($there, chance(0.3) ? (undef) x 3
+		: ($minimum, $minimum + between(0, 200), between(30, 9000) * 1_000_000));
+	$self->look('c0');
+	return 1;
+}
+
+# A server that started again may have been restored: both sides tell all.
+sub do_start_again
+{
+	my ($self) = @_;
+	my ($cell, $peer) = @{ pick([qw(c0 c1)], [qw(c0 c2)], [qw(c1 c0)], [qw(c2 c0)]) };
+
+	$self->{last}[-1] .= " $cell, which $peer hears of";
+	$self->{dbh}{$cell}->do("UPDATE gpucredit_cells.peer SET server = 'before' WHERE cell = ?",
+		undef, $peer);
+	$self->{leases}{cell}{$cell}{again}{$peer} = 1;
+	return $self->do_write_messages('', $cell, $peer);
+}
+
 # Messages
 
 sub do_write_messages
 {
-	my ($self) = @_;
-	my ($cell, $peer) = @{ pick([qw(c0 c1)], [qw(c0 c2)], [qw(c1 c0)], [qw(c2 c0)]) };
+	my ($self, undef, $cell, $peer) = @_;
+
+	($cell, $peer) = @{ pick([qw(c0 c1)], [qw(c0 c2)], [qw(c1 c0)], [qw(c2 c0)]) }
+	  unless defined $cell;
 	my $dbh = $self->{dbh}{$cell};
 
 	$self->{last}[-1] .= " $cell to $peer";
@@ -275,11 +353,13 @@ sub do_write_messages
 	my $seen = $self->see($cell);
 
 	$self->{leases}->write_messages($cell, $peer);
-	if ($peer eq $self->{policy}{there})
+	if (my $policy = $self->{policy}{$peer})
 	{
 		my $m = $self->m('c0');
-		my $spendable = amount((split(/ /, Model::Figures::balance($m, ORG, 'a')))[2], 1);
-		my $wanted = least($self->{leases}->missing($self->{policy}), $spendable);
+		my $spendable =
+		  amount((split(/ /, Model::Figures::balance($m, ORG, $policy->{account})))[2], 1);
+		my ($missing, $idle) = $self->{leases}->missing($policy);
+		my $wanted = least($missing, $spendable);
 		my ($id, $key, $status, $reason) = $dbh->selectrow_array(
 			'SELECT lease, key, status, reason FROM gpucredit_cells.lease_out'
 			  . q{ WHERE key LIKE 'lease/%' AND NOT key = ANY (?)},
@@ -290,7 +370,8 @@ sub do_write_messages
 		if (defined $id)
 		{
 			$self->{topped}{$key} = 1;
-			$self->granted({ org => ORG, %{ $self->{policy} } },
+			$self->{calls}{ $idle ? 'topped up when idle' : 'topped up' }++;
+			$self->granted({ org => ORG, %$policy },
 				$id, $key, $wanted, $status, $reason);
 		}
 	}
@@ -310,10 +391,10 @@ sub do_send
 
 		foreach my $to (sort keys %$outbox)
 		{
-			foreach my $lease (@{ $self->{leases}{lease} })
+			foreach my $lease (@{ $self->{leases}{lease} }, NO_LEASE)
 			{
 				push @waiting, map { [ $from, $to, $lease, $_ ] }
-				  grep { $outbox->{$to}{"$lease->{id} $_"} } qw(grant recall word);
+				  grep { $outbox->{$to}{"$lease->{id} $_"} } qw(grant recall word resend);
 			}
 		}
 	}
@@ -346,10 +427,9 @@ sub do_deliver
 	my ($text) = $self->{dbh}{$cell}
 	  ->selectrow_array('SELECT gpucredit_cells.receive(?)', undef, $copy->{text});
 	my $seen = $self->see($cell);
-	my $said = $self->{leases}->receive($lease, $copy->{kind}, $copy->{body},
+	my $said = $self->{leases}->receive($lease, $copy,
 		{   key     => 'k' . ++$self->{keys},
-			buckets => [ sort { $a <=> $b } grep { !$known->{$_} }
-				  map { /^(\d+) / } split(/\n/, $seen->{all_buckets}) ] });
+			buckets => new_buckets($seen, $known) });
 	my $answer = $json->decode($text);
 
 	foreach my $word (sort keys %$said)
@@ -376,7 +456,7 @@ sub do_answer
 	return 1 if chance(0.2);	# lost
 	$self->{dbh}{$cell}->do(
 		'SELECT gpucredit_cells.sent(ROW(?, ?, ?, ?, ?, ?, now(), 0, NULL)::gpucredit_cells.outbox, ?)',
-		undef, $copy->{to}, ORG, $copy->{lease}{id}, $copy->{kind}, $copy->{body}{n},
+		undef, $copy->{to}, $copy->{lease}{org}, $copy->{lease}{id}, $copy->{kind}, $copy->{body}{n},
 		$copy->{text}, $copy->{answer}{text});
 	my $seen = $self->see($cell);
 

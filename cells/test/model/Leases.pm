@@ -35,6 +35,8 @@ sub lease
 	my $m    = $self->{cell}{ $asked->{home} }{m};
 	my $ends = $m->{now} + $asked->{ttl};
 
+	forget_soft($m, $hold);
+
 	foreach my $part (@{ $hold->{parts} })
 	{
 		$ends = least($ends, ($part->{bucket}{expires_at} // 9e18) - SKEW);
@@ -61,6 +63,70 @@ sub lease
 	push @{ $self->{lease} }, $lease;
 	$self->post_grant($lease);
 	return $lease;
+}
+
+# Soft budgets do not count what is leased,
+sub forget_soft
+{
+	my ($m, $hold) = @_;
+	my %soft = map { $_->{counter}{name} => 1 }
+	  grep { !$_->{hard} } $m->{budget}
+	  ->on_path($hold->{org}, $m->{now}, path($hold->{account}));
+
+	foreach my $part (@{ $hold->{parts} })
+	{
+		my @counters = @{ $part->{counters} };
+
+		Model::Budget::move([ grep { $soft{ $_->{name} } } @counters ],
+			-$part->{held}, 0);
+		$part->{counters} = [ grep { !$soft{ $_->{name} } } @counters ];
+	}
+	return;
+}
+
+# but what is spent of it, as does any budget that did not count it as held.
+sub count_spent
+{
+	my ($m, $lease, $amount) = @_;
+	my $hold = $lease->{hold};
+	my $live = $m->{budget}{counters}{ $hold->{org} };
+	my %held = map { budget_of($_) => 1 }
+	  grep { ($live->{ $_->{name} } // '') eq $_ }
+	  map { @{ $_->{counters} } } grep { $_->{held} > 0 } @{ $hold->{parts} };
+
+	foreach my $counter (grep { !$held{ budget_of($_) } }
+		map { $_->{counter} } $m->{budget}
+		->on_path($hold->{org}, $m->{now}, path($hold->{account})))
+	{
+		Model::Budget::move([$counter], 0, $amount);
+		unshift @{ $lease->{counted} }, { counter => $counter, spent => $amount };
+	}
+	return;
+}
+
+# The latest spend is refunded first.
+sub refund_spent
+{
+	my ($m, $lease, $amount) = @_;
+	my $live = $m->{budget}{counters}{ $lease->{hold}{org} };
+	my %left;
+
+	foreach my $spend (grep { ($live->{ $_->{counter}{name} } // '') eq $_->{counter} }
+		@{ $lease->{counted} || [] })
+	{
+		my $left = \($left{ budget_of($spend->{counter}) } //= $amount);
+		my $part = least($$left, $spend->{spent});
+
+		Model::Budget::move([ $spend->{counter} ], 0, -$part);
+		$spend->{spent} -= $part;
+		$$left -= $part;
+	}
+	return;
+}
+
+sub budget_of
+{
+	return $_[0]{name} =~ s/\|[^|]*$//r;
 }
 
 sub post
@@ -108,6 +174,7 @@ sub follow_word
 
 	if ($more > 0)
 	{
+		count_spent($m, $lease, $more);
 		Model::Ledger::capture($hold, $more);
 		$out->{captured} += $more;
 	}
@@ -117,6 +184,7 @@ sub follow_word
 	if ($back > 0)
 	{
 		$m->refund($back, $hold);
+		refund_spent($m, $lease, $back);
 		$out->{captured} -= $back;
 		$out->{given} += $back;
 	}
@@ -139,12 +207,29 @@ sub follow_word
 
 # The other end
 
+# Its buckets, and those that a transfer made of their credit.
 sub buckets
 {
 	my ($self, $lease) = @_;
 
-	return map { $self->{cell}{ $lease->{there} }{m}{bucket}{ $lease->{org} }{$_} }
-	  @{ $lease->{in}{buckets} };
+	return sort { $a->{id} <=> $b->{id} } grep { ($_->{lease} // '') eq $lease->{id} }
+	  values %{ $self->{cell}{ $lease->{there} }{m}{bucket}{ $lease->{org} } };
+}
+
+# A transfer made these buckets of others, in burn order.
+sub follow_credit
+{
+	my ($m, $in, $moved, $ids) = @_;
+	my @from = grep { $_->{moved} != ($moved->{ $_->{id} } // 0) }
+	  $m->burning($in->{org}, $in->{from_account});
+
+	foreach my $id (@$ids)
+	{
+		my $from = shift @from;
+
+		$m->{bucket}{ $in->{org} }{$id}{lease} = $from->{lease};
+	}
+	return;
 }
 
 sub speak
@@ -203,7 +288,8 @@ sub take_grant
 					account      => $lease->{account},
 					issued       => $part->{amount},
 					effective_at => $m->{now},
-					expires_at   => $lease->{expires});
+					expires_at   => $lease->{expires},
+					lease        => $lease->{id});
 			}
 			foreach my $account (path($lease->{account}))
 			{
@@ -219,7 +305,7 @@ sub take_recall
 	my ($self, $lease, $key) = @_;
 
 	return {} unless $lease->{in};
-	foreach my $bucket (sort { $a->{id} <=> $b->{id} } $self->buckets($lease))
+	foreach my $bucket ($self->buckets($lease))
 	{
 		next if $bucket->{closed};
 		Model::Credit::revoke($self->{cell}{ $lease->{there} }{m},
@@ -249,11 +335,11 @@ sub take_answer
 sub tell_refund
 {
 	my ($self, $cell, $hold) = @_;
-	my %of = map { $_->{bucket}{id} => 1 } @{ $hold->{parts} };
+	my %of = map { ($_->{bucket}{lease} // '') => 1 } @{ $hold->{parts} };
 
 	foreach my $lease (grep { $_->{there} eq $cell && $_->{in} } @{ $self->{lease} })
 	{
-		next unless grep { $of{$_} } @{ $lease->{in}{buckets} };
+		next unless $of{ $lease->{id} };
 		@{ $lease->{in} }{qw(tell closed)} = (1, 0);
 	}
 	return;
@@ -263,8 +349,14 @@ sub tell_refund
 
 sub receive
 {
-	my ($self, $lease, $kind, $body, $new) = @_;
+	my ($self, $lease, $copy, $new) = @_;
+	my ($kind, $body) = @$copy{qw(kind body)};
 
+	if ($kind eq 'resend')
+	{
+		$self->resend_all($copy->{to}, $copy->{from});
+		return {};
+	}
 	return $kind eq 'grant' ? $self->take_grant($lease, $new->{buckets})
 	  : $kind eq 'word' ? $self->take_word($lease, $body)
 	  : $self->take_recall($lease, $new->{key});
@@ -283,6 +375,23 @@ sub sent
 	return;
 }
 
+# What two cells have with each other, again.
+sub resend_all
+{
+	my ($self, $cell, $peer) = @_;
+
+	foreach my $lease (@{ $self->{lease} })
+	{
+		$self->post_grant($lease)
+		  if $lease->{home} eq $cell && $lease->{there} eq $peer
+		  && !defined $lease->{out}{closed};
+		$lease->{in}{tell} = 1
+		  if $lease->{there} eq $cell && $lease->{home} eq $peer
+		  && $lease->{in} && !$lease->{in}{closed};
+	}
+	return;
+}
+
 # What a cell has to say to another one; what is spendable at home and which
 # leases the server made for policies come in.
 sub write_messages
@@ -291,6 +400,12 @@ sub write_messages
 	my $m = $self->{cell}{$cell}{m};
 
 	Model::Credit::expire_credits($m);
+	if (delete $self->{cell}{$cell}{again}{$peer})
+	{
+		$self->resend_all($cell, $peer);
+		$self->{cell}{$cell}{outbox}{$peer}{'00000000-0000-0000-0000-000000000000 resend'} =
+		  { n => 0 };
+	}
 	foreach my $lease (grep { $_->{there} eq $cell && $_->{home} eq $peer && $_->{in} }
 		@{ $self->{lease} })
 	{
@@ -309,7 +424,7 @@ sub write_messages
 	return;
 }
 
-# What a policy wants more of: credits, or 0.
+# What a policy wants more of: credits, or 0; and whether the account is idle.
 sub missing
 {
 	my ($self, $policy) = @_;
@@ -328,9 +443,10 @@ sub missing
 		  if $open && 4 * ($lease->{expires} - $m->{now}) >
 		  least($policy->{ttl}, $lease->{expires} - $out->{made});
 	}
+	my $idle = defined $used && $used <= $m->{now} - $policy->{ttl};
+
 	return 0 if $there >= $policy->{minimum};
-	return ( defined $used && $used <= $m->{now} - $policy->{ttl}
-		? $policy->{minimum} : $policy->{target}) - $there;
+	return (($idle ? $policy->{minimum} : $policy->{target}) - $there, $idle);
 }
 
 1;

@@ -1,0 +1,14 @@
+/*-------------------------------------------------------------------------
+ *
+ * directory.h
+ *		Where a router sends a call.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_CELLS_DIRECTORY_H
+#define GPUCREDIT_CELLS_DIRECTORY_H
+
+extern void HomeOf(NullableDatum org, NullableDatum *number,
+				   NullableDatum *epoch);
+
+#endif							/* GPUCREDIT_CELLS_DIRECTORY_H */
