@@ -9,7 +9,8 @@
  * off; it goes on from there.
  *
  * A thread stores a batch while the next one comes in.  There is at most one,
- * so batches are told in order.
+ * so batches are told in order.  Only the last one's commit waits for the
+ * server's log, which then has the others', too: before the client is answered.
  *
  *-------------------------------------------------------------------------
  */
@@ -44,6 +45,7 @@ typedef struct ChunkBatch
 	int64_t		told;			/* where in the part the buffer begins */
 	size_t		filled;			/* bytes in the buffer */
 	size_t		cut;			/* where its last chunk ends */
+	bool		last;			/* of the request */
 	int			nchunks;
 	Chunk		chunks[BATCH_CHUNKS];
 	unsigned char buffer[BATCH_BYTES + CHUNK_MAX];
@@ -234,7 +236,7 @@ static bool
 tell_chunks(Receive *receive, ChunkBatch *batch, bool *wanted, const char *digests,
 			bool *again, DbError *error)
 {
-	const char *values[9];
+	const char *values[10];
 	char		upload[32];
 	char		part[32];
 	char		from[32];
@@ -253,11 +255,15 @@ tell_chunks(Receive *receive, ChunkBatch *batch, bool *wanted, const char *diges
 	values[6] = sizes;
 	values[7] = packs;
 	values[8] = first;
-	result = db_call(error, "SELECT 0 UNION ALL SELECT unnest("
+	values[9] = batch->last ? NULL : "off";
+	result = db_call(error, "SELECT 0 FROM pg_catalog.set_config("
+					 "'synchronous_commit', coalesce($10::text,"
+					 " pg_catalog.current_setting('synchronous_commit')), true)"
+					 " UNION ALL SELECT unnest("
 					 "gpucredit_registry.store_chunks($1::text, $2::bigint,"
 					 " $3::integer, $4::bigint, $5::bigint, $6::bytea[],"
 					 " $7::integer[], $8::bigint[], $9::integer[]))",
-					 9, values, NULL, NULL);
+					 10, values, NULL, NULL);
 	free(sizes);
 	free(packs);
 	free(first);
@@ -337,7 +343,7 @@ stored(Receive *receive, DbError *error)
  * The batch is stored by a thread, and what is not cut yet begins the next one.
  */
 static bool
-flush(Receive *receive, DbError *error)
+flush(Receive *receive, bool last, DbError *error)
 {
 	ChunkBatch *batch = receive->batch;
 	ChunkBatch *next;
@@ -356,6 +362,7 @@ flush(Receive *receive, DbError *error)
 	next->filled = batch->filled - batch->cut;
 	memcpy(next->buffer, batch->buffer + batch->cut, next->filled);
 	next->cut = 0;
+	batch->last = last;
 	next->nchunks = 0;
 	receive->other = batch;
 	receive->batch = next;
@@ -401,11 +408,19 @@ receive_data(Receive *receive, const char *data, size_t size, DbError *error)
 	while (size > 0)
 	{
 		ChunkBatch *batch = receive->batch;
-		size_t		room = BATCH_BYTES - batch->filled;
-		size_t		n = size < room ? size : room;
-		unsigned char *place = batch->buffer + batch->filled;
+		unsigned char *place;
+		size_t		room;
+		size_t		n;
 		bool		cut;
 
+		/* more comes, so this is not the last batch */
+		if ((batch->filled == BATCH_BYTES ||
+			 batch->nchunks == BATCH_CHUNKS - 1) && !flush(receive, false, error))
+			return false;
+		batch = receive->batch;
+		room = BATCH_BYTES - batch->filled;
+		n = size < room ? size : room;
+		place = batch->buffer + batch->filled;
 		memcpy(place, data, n);
 		n = chunk_scan(&receive->chunker, place, n, &cut);
 		batch->filled += n;
@@ -413,9 +428,6 @@ receive_data(Receive *receive, const char *data, size_t size, DbError *error)
 		size -= n;
 		if (cut)
 			end_chunk(batch, batch->filled);
-		if ((batch->filled == BATCH_BYTES ||
-			 batch->nchunks == BATCH_CHUNKS - 1) && !flush(receive, error))
-			return false;
 	}
 	return true;
 }
@@ -451,7 +463,7 @@ receive_end(Receive *receive, char *digest, DbError *error)
 	if (receive->batch->filled > receive->batch->cut)
 		end_chunk(receive->batch, receive->batch->filled);
 	EVP_DigestFinal_ex(receive->whole, (unsigned char *) digest, NULL);
-	return flush(receive, error) && stored(receive, error);
+	return flush(receive, true, error) && stored(receive, error);
 }
 
 /*
@@ -464,7 +476,7 @@ receive_free(Receive *receive)
 
 	if (receive == NULL)
 		return;
-	(void) (flush(receive, &error) && stored(receive, &error));
+	(void) (flush(receive, true, &error) && stored(receive, &error));
 	free(receive->batch);
 	free(receive->other);
 	EVP_MD_CTX_free(receive->whole);

@@ -16,6 +16,7 @@ use Time::HiRes qw(sleep time);
 my $node = registry_node('hostile');
 daemon_start($node, '--idle', 2);
 my $acme = registry_token($node, 'acme');
+my $db = connect_to($node, 'reg');
 
 # Parts of 1 MiB instead of 256, so that a file of several is small.
 $node->safe_psql('reg', q{CREATE OR REPLACE FUNCTION gpucredit_registry.part_bytes()
@@ -24,7 +25,7 @@ $node->safe_psql('reg', q{CREATE OR REPLACE FUNCTION gpucredit_registry.part_byt
 # The number of rows of each table; a pack is a number that was taken, no more.
 sub rows
 {
-	return $node->safe_psql('reg', q{
+	return $db->selectrow_array(q{
 		SELECT string_agg(format('%s %s', c.relname, (xpath('/row/c/text()', query_to_xml(
 			format('SELECT count(*) AS c FROM %s', c.oid::regclass), false, true, '')))[1]), ', '
 			ORDER BY c.relname)

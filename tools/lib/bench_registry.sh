@@ -66,21 +66,27 @@ registry_start()
 	done
 }
 
-# Starts a program; its log has the name.
+# Starts a program in a process group of its own; its log has the name.
 registry_run()
 {
 	local name=$1
 	shift
 
+	set -m
 	gc_run "$@" >"$GC_WORK/$name.log" 2>&1 &
+	set +m
 	REGISTRY_PIDS+=($!)
 	trap registry_end EXIT
 }
 
 registry_stop()
 {
-	[ ${#REGISTRY_PIDS[@]} = 0 ] || kill "${REGISTRY_PIDS[@]}" 2>/dev/null || true
-	wait "${REGISTRY_PIDS[@]}" 2>/dev/null || true
+	local pid
+
+	for pid in ${REGISTRY_PIDS[@]+"${REGISTRY_PIDS[@]}"}; do
+		kill -TERM -- "-$pid" 2>/dev/null || true
+		wait "$pid" 2>/dev/null || true
+	done
 	REGISTRY_PIDS=()
 }
 
