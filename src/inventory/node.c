@@ -184,10 +184,9 @@ static void
 change_node(const GpuNode *node, TimestampTz now)
 {
 	TimestampTz fenced_since;
-	SqlResult	row;
 	uint64		n;
+	SqlResult	row = SqlRun(&node_lock, SQL_ARGS(SqlArgText(node->node)));
 
-	row = SqlRun(&node_lock, SQL_ARGS(SqlArgText(node->node)));
 	if (row.n == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
@@ -281,13 +280,12 @@ taken_on(const char *pool, const char *node, int64 gpu_memory_mib,
 		 TimestampTz fenced_since)
 {
 	Taken		taken = {0};
-	SqlResult	rows;
 	int64		memory[DECIDE_MAX_DEVICES] = {0};
 	bool		isnull;
 	SqlArgs    *args = SQL_ARGS(SqlArgText(pool), SqlArgText(node),
 								SqlArgTime(fenced_since));
+	SqlResult	rows = SqlRun(&node_devices, args);
 
-	rows = SqlRun(&node_devices, args);
 	for (uint64 i = 0; i < rows.n; i++)
 	{
 		GpuSet		gpus = DatumGetGpuSet(SqlDatum(rows, i, 1, &isnull));
@@ -358,11 +356,10 @@ write_node(SqlStatement *statement, const GpuNode *node, TimestampTz now,
 char *
 NodeLockPool(const char *node, bool reshape)
 {
-	SqlResult	row;
 	char	   *pool;
 	SqlArgs    *args = SQL_ARGS(SqlArgText(node));
+	SqlResult	row = SqlRun(&node_pool, args);
 
-	row = SqlRun(&node_pool, args);
 	if (row.n == 0)
 		NotFoundNode(node);
 	pool = SqlText(row, 0, 1);

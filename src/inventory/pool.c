@@ -137,9 +137,8 @@ PoolCount(const char *pool)
 int64
 PoolShape(const char *pool)
 {
-	SqlResult	row;
+	SqlResult	row = SqlRun(&pool_shape, SQL_ARGS(SqlArgText(pool)));
 
-	row = SqlRun(&pool_shape, SQL_ARGS(SqlArgText(pool)));
 	if (row.n > 0)
 		return SqlInt8(row, 0, 1);
 	if (strcmp(pool, DEFAULT_POOL) != 0)

@@ -45,10 +45,9 @@ SQL_STATEMENT(tier_upsert, SPI_OK_INSERT,
 void
 TierRead(const char *name, Tier *tier)
 {
-	SqlResult	row;
 	SqlArgs    *args = SQL_ARGS(SqlArgText(name));
+	SqlResult	row = SqlRun(&tier_custom, args);
 
-	row = SqlRun(&tier_custom, args);
 	if (row.n == 0)
 		row = SqlRun(&tier_builtin, args);
 	if (row.n == 0)

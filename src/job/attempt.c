@@ -158,11 +158,10 @@ static bool
 read_one(SqlStatement *statement, const char *org, int64 job, int32 number,
 		 Attempt *attempt)
 {
-	SqlResult	row;
+	SqlResult	row = SqlRun(statement,
+							 SQL_ARGS(SqlArgText(org), SqlArgInt8(job),
+									  SqlArgInt4(number)));
 
-	row = SqlRun(statement,
-				 SQL_ARGS(SqlArgText(org), SqlArgInt8(job),
-						  SqlArgInt4(number)));
 	if (row.n == 0)
 		return false;
 	AttemptFrom(row, 0, attempt);

@@ -103,9 +103,8 @@ call_checkpoint(PG_FUNCTION_ARGS)
 int64
 CheckpointElapsed(const Attempt *attempt)
 {
-	SqlResult	row;
+	SqlResult	row = SqlRun(&checkpoint_last, SQL_ARGS(ATTEMPT_KEY(attempt)));
 
-	row = SqlRun(&checkpoint_last, SQL_ARGS(ATTEMPT_KEY(attempt)));
 	return row.n == 0 ? 0 : SqlDuration(row, 0, 2);
 }
 

@@ -62,11 +62,10 @@ static int	read_array(SqlResult rows, uint64 i, int column, int len,
 bool
 JobLock(const char *org, int64 id, bool wait, Job *job)
 {
-	SqlResult	row;
 	bool		isnull;
+	SqlResult	row = SqlRun(wait ? &job_lock : &job_lock_free,
+							 SQL_ARGS(SqlArgText(org), SqlArgInt8(id)));
 
-	row = SqlRun(wait ? &job_lock : &job_lock_free,
-				 SQL_ARGS(SqlArgText(org), SqlArgInt8(id)));
 	if (row.n == 0)
 		return false;
 	job->org = org;

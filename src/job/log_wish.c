@@ -345,11 +345,10 @@ check_answer(FunctionCallInfo fcinfo, int64 from)
 void
 LogWishesPut(ReturnSetInfo *rsinfo, const char *node, TimestampTz now)
 {
-	SqlResult	rows;
+	SqlResult	rows = SqlRun(&logs_wished,
+							  SQL_ARGS(SqlArgText(node),
+									   SqlArgTime(now - LOG_WISH_LASTS)));
 
-	rows = SqlRun(&logs_wished,
-				  SQL_ARGS(SqlArgText(node),
-						   SqlArgTime(now - LOG_WISH_LASTS)));
 	for (uint64 i = 0; i < rows.n; i++)
 	{
 		Row			row = {0};

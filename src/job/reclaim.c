@@ -370,9 +370,8 @@ static RescueJob *
 read_leaving(SqlStatement *statement, SqlArgs *args, TimestampTz now, int *n)
 {
 	SqlResult	rows = SqlRun(statement, args);
-	RescueJob  *jobs;
+	RescueJob  *jobs = palloc0(sizeof(RescueJob) * (rows.n + 1));
 
-	jobs = palloc0(sizeof(RescueJob) * (rows.n + 1));
 	for (uint64 i = 0; i < rows.n; i++)
 	{
 		CHECK_FOR_INTERRUPTS();

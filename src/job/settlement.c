@@ -158,9 +158,8 @@ AttemptSettle(Job *job, Attempt *attempt, Settlement *settlement)
 void
 AttemptSettled(const Attempt *attempt, Settlement *settlement)
 {
-	SqlResult	row;
+	SqlResult	row = SqlRun(&stored_read, SQL_ARGS(ATTEMPT_KEY(attempt)));
 
-	row = SqlRun(&stored_read, SQL_ARGS(ATTEMPT_KEY(attempt)));
 	settlement->outcome = (Outcome) ArgWord(SqlText(row, 0, 1), "outcome",
 											OutcomeNames, OUTCOMES);
 	settlement->billed = SqlCredits(row, 0, 2);
@@ -488,9 +487,8 @@ CollectTell(const Job *job, const Attempt *attempt,
 bool
 PartsOutcome(const Attempt *attempt, bool all, Settlement *settlement)
 {
-	SqlResult	row;
+	SqlResult	row = SqlRun(&parts_told, SQL_ARGS(ATTEMPT_KEY(attempt)));
 
-	row = SqlRun(&parts_told, SQL_ARGS(ATTEMPT_KEY(attempt)));
 	if (row.n == 0 || (!all && strcmp(SqlText(row, 0, 1),
 									  OutcomeNames[COMPLETED]) == 0))
 		return false;
@@ -516,11 +514,10 @@ PartsOutcome(const Attempt *attempt, bool all, Settlement *settlement)
 static bool
 lost_work_is_billed(const char *tier, Outcome outcome)
 {
-	SqlResult	row;
+	SqlResult	row = SqlRun(&billed_read,
+							 SQL_ARGS(SqlArgText(tier),
+									  SqlArgText(OutcomeNames[outcome])));
 
-	row = SqlRun(&billed_read,
-				 SQL_ARGS(SqlArgText(tier),
-						  SqlArgText(OutcomeNames[outcome])));
 	Ensure(!SqlIsNull(row, 0, 1), "A job's tier is missing.");
 	return SqlBool(row, 0, 1);
 }

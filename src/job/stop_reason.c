@@ -83,9 +83,8 @@ StopReasonSince(const Attempt *attempt, TimestampTz now, int64 ago,
 static const char *
 directive_reason(const Attempt *attempt, TimestampTz since)
 {
-	SqlResult	row;
+	SqlResult	row = SqlRun(&directive_overdue,
+							 SQL_ARGS(ATTEMPT_KEY(attempt), SqlArgTime(since)));
 
-	row = SqlRun(&directive_overdue,
-				 SQL_ARGS(ATTEMPT_KEY(attempt), SqlArgTime(since)));
 	return row.n == 0 ? NULL : SqlText(row, 0, 1);
 }

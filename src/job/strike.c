@@ -69,12 +69,11 @@ StrikeLock(const char *node)
 char *
 StrikeLockOnly(const char *org, int64 job, int32 attempt)
 {
-	SqlResult	row;
 	char	   *node;
+	SqlResult	row = SqlRun(&node_only,
+							 SQL_ARGS(SqlArgText(org), SqlArgInt8(job),
+									  SqlArgInt4(attempt)));
 
-	row = SqlRun(&node_only,
-				 SQL_ARGS(SqlArgText(org), SqlArgInt8(job),
-						  SqlArgInt4(attempt)));
 	if (row.n == 0)
 		return NULL;
 	node = SqlText(row, 0, 1);
@@ -114,12 +113,11 @@ StrikeCount(const Attempt *attempt, const char *node,
 static void
 drain(const char *node, int64 jobs, TimestampTz now)
 {
-	SqlResult	row;
 	StringInfo	line;
 	AuditRow	audit = {.operation = "drain", .decision = "draining",
 		.reason = "not_started", .at = now};
+	SqlResult	row = SqlRun(&node_drains, SQL_ARGS(SqlArgText(node)));
 
-	row = SqlRun(&node_drains, SQL_ARGS(SqlArgText(node)));
 	if (row.n == 0)
 		return;
 	AuditText(&audit, "node", node);

@@ -148,11 +148,10 @@ see(void *context, const Datum *values, const bool *nulls)
 static bool
 account_exists(const char *org, const char *account, bool read_only)
 {
-	SqlResult	row;
 	SqlArgs    *args = SQL_ARGS(SqlArgText(org), SqlArgTextArray(&account, 1));
-
-	row = read_only ? SqlRead(&account_read, args) :
+	SqlResult	row = read_only ? SqlRead(&account_read, args) :
 		SqlRun(&account_read, args);
+
 	return row.n > 0;
 }
 

@@ -177,10 +177,9 @@ HoldTryRelease(Hold *hold, const Cause *cause, Returned *returned,
 bool
 HoldLock(const char *org, int64 id, bool wait, Hold *hold)
 {
-	SqlResult	row;
+	SqlResult	row = SqlRun(wait ? &hold_lock : &hold_lock_free,
+							 SQL_ARGS(SqlArgText(org), SqlArgInt8(id)));
 
-	row = SqlRun(wait ? &hold_lock : &hold_lock_free,
-				 SQL_ARGS(SqlArgText(org), SqlArgInt8(id)));
 	if (row.n == 0)
 		return false;
 	hold->org = org;

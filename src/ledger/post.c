@@ -496,11 +496,10 @@ LedgerClose(const char *org, int64 bucket, TimestampTz at)
 SqlResult
 LedgerSweep(Datum places, uint64 n, TimestampTz at)
 {
-	SqlResult	sums;
 	SqlArgs    *args = SQL_ARGS(SqlArg(places), SqlArgTime(at),
 								TraceArg(TraceOr(NO_TRACE)));
+	SqlResult	sums = SqlRun(&entry_sweep, args);
 
-	sums = SqlRun(&entry_sweep, args);
 	args->n--;
 	Ensure(SqlRun(&bucket_sweep, args).n == n,
 		   "A bucket moved under its lock.");

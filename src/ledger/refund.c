@@ -103,11 +103,10 @@ HoldsRefund(Hold *holds, int n, const Cause *cause, Credits amount,
 static Credits
 take_share(Share *share, Credits amount)
 {
-	SqlResult	rows;
+	SqlResult	rows = SqlRun(&parts_spent,
+							  SQL_ARGS(SqlArgText(share->hold->org),
+									   SqlArgInt8(share->hold->hold)));
 
-	rows = SqlRun(&parts_spent,
-				  SQL_ARGS(SqlArgText(share->hold->org),
-						   SqlArgInt8(share->hold->hold)));
 	share->amount = 0;
 	share->n = 0;
 	share->moves = palloc(sizeof(Move) * Max(rows.n, 1));

@@ -116,11 +116,10 @@ call_revoke(PG_FUNCTION_ARGS)
 static void
 release_dead(const char *org, int64 id)
 {
-	SqlResult	row;
+	SqlResult	row = SqlRun(&bucket_dead,
+							 SQL_ARGS(SqlArgText(org), SqlArgInt8(id),
+									  SqlArgTime(ClockNow())));
 
-	row = SqlRun(&bucket_dead,
-				 SQL_ARGS(SqlArgText(org), SqlArgInt8(id),
-						  SqlArgTime(ClockNow())));
 	if (row.n > 0 && SqlBool(row, 0, 2))
 	{
 		AccountPath path = {.org = org, .n = 1,

@@ -176,10 +176,9 @@ static void
 put_account(ReturnSetInfo *rsinfo, const char *org, const char *account,
 			bool held)
 {
-	SqlResult	rows;
+	SqlResult	rows = SqlRead(&suspended_read,
+							   SQL_ARGS(SqlArgText(org), SqlArgText(account)));
 
-	rows = SqlRead(&suspended_read,
-				   SQL_ARGS(SqlArgText(org), SqlArgText(account)));
 	ExplainPut(rsinfo, "account", rows.n == 0 || held, rows.n == 0 ?
 			   "not suspended" :
 			   psprintf("account \"%s\" is suspended: no new credit is held below "

@@ -331,11 +331,10 @@ void
 ExplainLeaving(ReturnSetInfo *rsinfo, const char *org, int64 job,
 			   int32 attempt)
 {
-	SqlResult	rows;
+	SqlResult	rows = SqlRead(&previous_read,
+							   SQL_ARGS(SqlArgText(org), SqlArgInt8(job),
+										SqlArgInt4(attempt)));
 
-	rows = SqlRead(&previous_read,
-				   SQL_ARGS(SqlArgText(org), SqlArgInt8(job),
-							SqlArgInt4(attempt)));
 	for (uint64 i = 0; i < rows.n; i++)
 	{
 		bool		stop = SqlBool(rows, i, 4) || SqlIsNull(rows, i, 5);

@@ -112,10 +112,9 @@ gpucredit_fair_share(PG_FUNCTION_ARGS)
 static SqlResult
 name_users(SchedCycle *cycle)
 {
-	SqlResult	rows;
 	SqlArgs    *args = SQL_ARGS(SqlArgText(cycle->pool));
+	SqlResult	rows = SqlRead(&users_read, args);
 
-	rows = SqlRead(&users_read, args);
 	for (uint64 i = 0; i < rows.n; i++)
 		(void) AccountIndex(cycle, SqlText(rows, i, 1), "");
 	rows = SqlRead(&waiting_read, args);

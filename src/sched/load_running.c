@@ -351,10 +351,9 @@ load_leaving(SchedCycle *cycle)
 static void
 load_evictions(SchedCycle *cycle)
 {
-	SqlResult	rows;
+	SqlResult	rows = CycleRead(cycle, &evictions_read,
+								 SQL_ARGS(SqlArgText(cycle->pool)));
 
-	rows = CycleRead(cycle, &evictions_read,
-					 SQL_ARGS(SqlArgText(cycle->pool)));
 	for (uint64 i = 0; i < rows.n; i++)
 	{
 		char	   *org = SqlText(rows, i, 1);

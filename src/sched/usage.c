@@ -309,13 +309,12 @@ note_charged(const SchedCycle *cycle, SqlResult rows, Charges *charges)
 static void
 write_usage(const SchedCycle *cycle, Charges *charges)
 {
-	SqlResult	rows;
 	SqlArgs    *args = SQL_ARGS(SqlArgText(cycle->pool),
 								SqlArgTextArray(charges->orgs, charges->n),
 								SqlArgTextArray(charges->accounts,
 												charges->n));
+	SqlResult	rows = SqlRun(&usage_of, args);
 
-	rows = SqlRun(&usage_of, args);
 	for (uint64 i = 0; i < rows.n; i++)
 	{
 		int64	   *usage = &charges->usage[SqlInt8(rows, i, 1) - 1];

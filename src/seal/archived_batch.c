@@ -96,14 +96,13 @@ BatchLeaves(const ArchivedUpTo *left, const Seal *seal,
 static void
 add_kept(const Seal *seal, SealKind kind, Leaves *leaves)
 {
-	SqlResult	row;
 	bool		isnull;
 	bytea	   *kept;
 	int			n;
+	SqlResult	row = SqlRun(&leaves_read,
+							 SQL_ARGS(SqlArgInt8(seal->batch),
+									  SqlArgText(SealKindNames[kind])));
 
-	row = SqlRun(&leaves_read,
-				 SQL_ARGS(SqlArgInt8(seal->batch),
-						  SqlArgText(SealKindNames[kind])));
 	if (row.n == 0)
 		return;
 	kept = DatumGetByteaPP(SqlDatum(row, 0, 1, &isnull));

@@ -103,11 +103,10 @@ HorizonDecided(Horizon *horizon)
 static bool
 pending_decided(Horizon *horizon, bool *pending)
 {
-	SqlResult	row;
 	Holders		holders;
 	bool		isnull;
+	SqlResult	row = SqlRun(&pending_read, SQL_ARGS(SqlArgTime(PgStartTime)));
 
-	row = SqlRun(&pending_read, SQL_ARGS(SqlArgTime(PgStartTime)));
 	*pending = row.n > 0;
 	if (row.n == 0)
 	{

@@ -342,13 +342,12 @@ CreditsElapsedFor(Credits per_gpu_hour, int gpus, int share_milli,
 Credits
 CreditsFromNumeric(Numeric n, const char *argname)
 {
-	char	   *text;
 	Credits		result = 0;
 	size_t		errpos;
 	CreditsParseError error;
+	char	   *text = DatumGetCString(DirectFunctionCall1(numeric_out,
+														   NumericGetDatum(n)));
 
-	text = DatumGetCString(DirectFunctionCall1(numeric_out,
-											   NumericGetDatum(n)));
 	error = CreditsParse(text, strlen(text), &result, &errpos);
 	if (error != CREDITS_PARSE_OK)
 	{

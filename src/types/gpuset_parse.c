@@ -30,9 +30,8 @@ GpuSetParse(const char *text, size_t len, GpuSet *result, size_t *errpos)
 {
 	GpuSetScan	scan = {.text = text, .len = len};
 	GpuSet		set = GPUSET_EMPTY;
-	GpuSetParseError error;
+	GpuSetParseError error = scan_list(&scan, &set);
 
-	error = scan_list(&scan, &set);
 	*errpos = scan.pos;
 	if (error == GPUSET_PARSE_OK)
 		*result = set;
@@ -100,9 +99,8 @@ scan_part(GpuSetScan *scan, GpuSet *set)
 {
 	int			first;
 	int			last;
-	GpuSetParseError error;
+	GpuSetParseError error = scan_device(scan, &first);
 
-	error = scan_device(scan, &first);
 	if (error != GPUSET_PARSE_OK)
 		return error;
 	last = first;

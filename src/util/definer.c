@@ -49,9 +49,8 @@ static Oid
 owner_of(Oid function)
 {
 	HeapTuple	tuple = FunctionRow(function);
-	Oid			owner;
+	Oid			owner = ((Form_pg_proc) GETSTRUCT(tuple))->proowner;
 
-	owner = ((Form_pg_proc) GETSTRUCT(tuple))->proowner;
 	ReleaseSysCache(tuple);
 	return owner;
 }

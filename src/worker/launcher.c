@@ -275,13 +275,12 @@ find_database(const char *name)
 static Oid
 read_database(const char *name)
 {
-	Relation	relation;
 	SysScanDesc scan;
 	ScanKeyData key;
 	HeapTuple	tuple;
 	Oid			database = InvalidOid;
+	Relation	relation = table_open(DatabaseRelationId, AccessShareLock);
 
-	relation = table_open(DatabaseRelationId, AccessShareLock);
 	ScanKeyInit(&key, Anum_pg_database_datname, BTEqualStrategyNumber,
 				F_NAMEEQ, CStringGetDatum(name));
 	scan = systable_beginscan(relation, InvalidOid, false, NULL, 1, &key);

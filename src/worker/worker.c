@@ -385,9 +385,8 @@ run_cycle(const Driver *state, SqlStatement *statement, const char *pool)
 
 		if (OwnerBegin())
 		{
-			SqlResult	row;
+			SqlResult	row = SqlRun(statement, SQL_ARGS(SqlArgText(pool)));
 
-			row = SqlRun(statement, SQL_ARGS(SqlArgText(pool)));
 			started = SqlInt8(row, 0, 1);
 			if (SqlBool(row, 0, 2))
 				end = CYCLE_BUSY;
