@@ -23,6 +23,8 @@ const HELP = `gpucredit-eval COMMAND [OPTION...]
         [--options JSON] [--key KEY] [--no-work]
   work --run N         works on a run until it ends; start as many as you like
         [--concurrency 16] [--ttl 120] [--timeout 60]      seconds a lease and a call may take
+  watch                starts a run for each version that is pushed to a watched ref, and works on it
+        [--every 10]                                       seconds between looks; 0: looks once
   gate --run N         prints what each task scores and the verdict
   junit --run N        prints JUnit XML
   results --run N [--format promptfoo|lm-eval]             prints results as JSON
@@ -36,7 +38,7 @@ what was denied or not finished; 64 stands for a mistake in the call, 70 for an 
 
 const OPTIONS = Object.fromEntries([
 	...["org", "database", "set", "kind", "task", "documents", "filter", "match", "account", "config", "model",
-		"purpose", "cap", "baseline", "options", "key", "run", "concurrency", "ttl", "timeout", "format"]
+		"purpose", "cap", "baseline", "options", "key", "run", "concurrency", "ttl", "timeout", "format", "every"]
 		.map((name) => [name, { type: "string" }]),
 	...["freeze", "print", "no-work", "help"].map((name) => [name, { type: "boolean" }])]);
 
@@ -100,6 +102,22 @@ const commands = {
 			process.stderr.write(`gpucredit-eval: run ${options.run} is ${state}${
 				state === "paused" ? ": its cap is used up, see raise_cap()" : ""}\n`);
 		return state === "finished" ? 0 : UNDECIDED;
+	},
+
+	async watch(database, options) {
+		const every = Number(options.every ?? 10);
+		let stopped = false;
+		for (const signal of ["SIGINT", "SIGTERM"])
+			process.once(signal, () => { stopped = true; });
+		do {
+			for (const { name, ref, run, reason } of await database.rows("start_watched", options.org)) {
+				print(`${name}@${ref}: ${run ? `run ${run}` : reason}`);
+				if (run)
+					await commands.work(database, { ...options, run });
+			}
+			if (every)
+				await new Promise((resolve) => setTimeout(resolve, every * 1000));
+		} while (every && !stopped);
 	},
 
 	async gate(database, options) {

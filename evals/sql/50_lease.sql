@@ -80,6 +80,7 @@ BEGIN
 			'the run has ended');
 	END IF;
 	PERFORM gpucredit_eval.keep_metrics(r);
+	PERFORM gpucredit_eval.publish_scores(r);
 	PERFORM gpucredit_eval.record((r).org, 'end_run', NULL,
 		jsonb_build_object('run', (r).run, 'state', (r).state, 'spent', (r).spent,
 			'captured', (r).captured, 'lost', nullif(lost, 0)));

@@ -227,6 +227,23 @@ q_(qq{SELECT gpucredit_registry.create_model('acme', 'nlp', 'child', 'm2');
 		parents => '[{"org": "acme", "version": $other, "kind": "fine_tune"}]')});
 config('kin', { sets => ['open'], judge => { endpoint => 'served', model => 'bot@next' } });
 fails(sprintf($start, 3, 'kin', 'child@main', 'gate', $served), '22023', 'a judge does not rate its own kin');
+# what is pushed is measured
+q_(qq{SELECT gpucredit_eval.watch_ref('acme', 'bot', 'next', 'nlp', 'points', options => '$served');
+	SELECT gpucredit_eval.watch_ref('acme', 'none', 'main', 'nlp', 'points')});
+is(q_(q{SELECT name, ref, status FROM gpucredit_eval.watched('acme')}), "bot|next|waiting\nnone|main|waiting", 'watches');
+my $watched = q_(q{SELECT run FROM gpucredit_eval.start_watched('acme') WHERE run IS NOT NULL});
+is(q_(q{SELECT count(*) FROM gpucredit_eval.start_watched('acme')}), '0', 'a version is taken up once');
+like(q_(q{SELECT status FROM gpucredit_eval.watched('acme')}), qr/^pending\nrevision "main" of model "acme\/none" does not exist$/,
+	'and is pending; what cannot start says why');
+answer($watched, sub { 1 });
+is(q_(q{SELECT status FROM gpucredit_eval.watched('acme') WHERE name = 'bot'}), 'pass', 'until its run has ended');
+is(q_("SELECT benchmark, metric, score, detail ->> 'n' FROM gpucredit_registry.scores('acme', $other)"), 'points@1|json|1.000000|20',
+	'its scores are in the registry');
+q_(q{SELECT gpucredit_registry.commit('acme', 1, 'next', '[]', 'v4')});
+isnt(q_(q{SELECT run FROM gpucredit_eval.start_watched('acme')}), $watched, 'the next push starts another');
+q_(q{SELECT gpucredit_eval.watch_ref('acme', n, r, 'nlp', NULL) FROM (VALUES ('bot', 'next'), ('none', 'main')) w (n, r)});
+is(q_(q{SELECT count(*) FROM gpucredit_eval.watched('acme')}), '0', 'watches end');
+
 eval_verify($node);
 is(q_('SELECT * FROM gpucredit_registry.verify()'), '', 'the registry\'s verify() is empty');
 done_testing();

@@ -45,7 +45,7 @@ fails(as('seer', "SELECT gpucredit_eval.$_"), 'UC601', "another team may not cal
   q{compare('acme', 1, 1)}, q{cancel_run('acme', 1, 'x')}, q{raise_cap('acme', 1, 'x', 2)},
   q{rejudge('acme', 1, 'ours', 'x', 1)}, q{label('acme', 1, 1, 'x', 1)}, q{promote('acme', 1, 'prod', 1, 1, 'x')},
   q{add_cases('acme', 'ours', '[]', 'x')}, q{retire_cases('acme', 'ours', '{}', 'x')},
-  q{grant_set('acme', 'ours', 'vision', 'curate')}, q{set_stream('acme', 's', 'ours', 1, 0.5, 0.1)};
+  q{grant_set('acme', 'ours', 'vision', 'curate')}, q{watch_ref('acme', 'm', 'main', 'vision', 'ours')}, q{set_stream('acme', 's', 'ours', 1, 0.5, 0.1)};
 is(q_(as('nlp', q{SELECT verdict FROM gpucredit_eval.verdict('acme', 1)})), 'inconclusive', 'the team sees its user\'s run');
 
 # grants
@@ -77,6 +77,7 @@ my %calls = (
 	"report('acme', 1, 1, 1, '', '[]', NULL)"       => 'worker',
 	"report_judge('acme', 1, 1, 1, '', NULL)"       => 'worker',
 	"pace('acme', 'model')"                         => 'worker',
+	"start_watched('acme')"                         => 'worker',
 	"set_endpoint('acme', 'x', 'http://x', 1, 1, 1)" => 'ops',
 	"verify()"                                      => 'ops audit',
 	"gate('acme', 1)"                               => 'web audit nlp ann',

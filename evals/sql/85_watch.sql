@@ -1,0 +1,175 @@
+/*
+ * 85_watch.sql: what is pushed to the registry is measured.
+ *
+ * A watch names a ref.  start_watched() starts a run for the version that the
+ * ref is at, once: until it ends the version is pending.  When a run of a
+ * version ends, its scores go to the registry.
+ */
+CREATE TABLE gpucredit_eval.watch (
+	org text COLLATE "C" NOT NULL,
+	name text COLLATE "C" NOT NULL,		/* of the model */
+	ref text COLLATE "C" NOT NULL,
+	account text COLLATE "C" NOT NULL,
+	config text COLLATE "C" NOT NULL,
+	purpose text NOT NULL,
+	cap numeric NOT NULL,
+	options jsonb NOT NULL,
+	version bigint,			/* the last one that was taken up */
+	run bigint,				/* its run, or why there is none */
+	reason text,
+	CONSTRAINT watch_pkey PRIMARY KEY (org, name, ref),
+	FOREIGN KEY (org, run) REFERENCES gpucredit_eval.run
+);
+COMMENT ON TABLE gpucredit_eval.watch IS
+'Refs of the registry whose new versions are measured';
+
+CREATE FUNCTION gpucredit_eval.watch_ref(org text, name text, ref text, account text,
+	config text, purpose text DEFAULT 'gate', cap numeric DEFAULT 5,
+	options jsonb DEFAULT '{}') RETURNS void
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	PERFORM gpucredit_eval.check_account(watch_ref.org, watch_ref.account);
+	IF watch_ref.config IS NULL THEN
+		DELETE FROM gpucredit_eval.watch w
+		WHERE w.org = watch_ref.org AND w.name = watch_ref.name AND w.ref = watch_ref.ref
+			AND w.account = watch_ref.account;
+	ELSE
+		PERFORM gpucredit_eval.require_config(watch_ref.org, watch_ref.config, watch_ref.account);
+		IF coalesce(watch_ref.purpose, '') NOT IN ('development', 'gate', 'production_gate', 'nightly')
+			OR watch_ref.cap IS NULL OR watch_ref.cap <= 0
+			OR watch_ref.cap <> round(watch_ref.cap, 6)
+			OR octet_length(watch_ref.ref) NOT BETWEEN 1 AND 200
+			OR octet_length(watch_ref.name) NOT BETWEEN 1 AND 96
+			OR watch_ref.ref IS NULL OR watch_ref.name IS NULL
+		THEN
+			PERFORM gpucredit_eval.refuse('a watch has a model, a ref, a purpose and a positive cap',
+				format('They are "%s", "%s", "%s" and %s.', left(watch_ref.name, 64),
+					left(watch_ref.ref, 64), left(watch_ref.purpose, 64), watch_ref.cap));
+		END IF;
+		PERFORM gpucredit_eval.check_words('options', watch_ref.options, '{endpoint,ttl,gpu}');
+		INSERT INTO gpucredit_eval.watch AS w
+		VALUES (watch_ref.org, watch_ref.name, watch_ref.ref, watch_ref.account,
+			watch_ref.config, watch_ref.purpose, watch_ref.cap, watch_ref.options)
+		ON CONFLICT ON CONSTRAINT watch_pkey DO UPDATE
+		SET config = excluded.config, purpose = excluded.purpose, cap = excluded.cap,
+			options = excluded.options, version = NULL, run = NULL, reason = NULL
+		WHERE w.account = excluded.account;
+		IF NOT FOUND THEN
+			PERFORM gpucredit_eval.not_found(format('watch of "%s@%s"', watch_ref.name, watch_ref.ref));
+		END IF;
+	END IF;
+	PERFORM gpucredit_eval.record(watch_ref.org, 'watch_ref', NULL, jsonb_build_object('model',
+		watch_ref.name, 'ref', watch_ref.ref, 'config', watch_ref.config,
+		'purpose', watch_ref.purpose, 'cap', watch_ref.cap));
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.watch_ref(text, text, text, text, text, text, numeric, jsonb) IS
+'Runs: lets start_watched() start a run for each version that a ref of the registry comes to; calling again changes it.
+name, ref: a model of the registry and its branch. account: who pays. config: NULL ends the watch. purpose, cap, options: as start_run.
+Errors: UC001 no such account; UC601 no such config, or another account''s watch; 22023.';
+
+CREATE FUNCTION gpucredit_eval.start_watched(org text)
+RETURNS TABLE (name text, ref text, version bigint, run bigint, reason text)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+	w gpucredit_eval.watch;
+	v record;
+	s gpucredit_eval.run_result;
+	started bigint;
+	message text;
+	state text;
+BEGIN
+	FOR w IN
+		SELECT * FROM gpucredit_eval.watch o
+		WHERE o.org = start_watched.org ORDER BY o.name, o.ref
+		FOR NO KEY UPDATE SKIP LOCKED
+	LOOP
+		/* one watch that fails does not keep the others waiting */
+		BEGIN
+			SELECT * INTO v FROM gpucredit_registry.find_revision(w.org, w.name, w.ref);
+			CONTINUE WHEN v.version = w.version OR v.quarantined;
+			s := gpucredit_eval.start_run(w.org, w.account,
+				format('watch/%s/%s/%s/%s', w.name, w.ref, v.version,
+					left(encode(sha256(convert_to(jsonb_build_array(w.config, w.purpose, w.cap,
+						w.options)::text, 'UTF8')), 'hex'), 12)),
+				w.config, w.name || '@' || v.oid, w.purpose, w.cap, NULL, w.options);
+			started := v.version;
+			message := s.reason;
+		EXCEPTION WHEN OTHERS THEN
+			GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, state = RETURNED_SQLSTATE;
+			IF state ~ '^(40|53|57|58|XX)' THEN
+				RAISE;			/* no fault of the watch: the next call tries again */
+			END IF;
+			started := NULL;
+			s := NULL;
+			CONTINUE WHEN w.version IS NULL AND w.reason = message;
+		END;
+		UPDATE gpucredit_eval.watch o
+		SET version = x.version, run = x.run, reason = x.reason
+		FROM (SELECT started, s.run, message) x (version, run, reason)
+		WHERE o.org = w.org AND o.name = w.name AND o.ref = w.ref;
+		name := w.name;
+		ref := w.ref;
+		version := started;
+		run := s.run;
+		reason := message;
+		RETURN NEXT;
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.start_watched(text) IS
+'Workers: starts a run for each watched ref that has come to a version without one; a version is taken up once.
+Result: what was started; run NULL: it was denied, or could not start, with the reason.';
+
+CREATE FUNCTION gpucredit_eval.watched(org text, account text DEFAULT '')
+RETURNS TABLE (name text, ref text, version bigint, run bigint, status text)
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+BEGIN
+	PERFORM gpucredit_eval.check_account(watched.org, watched.account);
+	RETURN QUERY
+	SELECT w.name, w.ref, w.version, w.run, CASE WHEN r.run IS NULL THEN coalesce(w.reason, 'waiting')
+			WHEN r.ended_at IS NULL THEN 'pending'
+			ELSE gpucredit_eval.verdict_of(r) END
+	FROM gpucredit_eval.watch w LEFT JOIN gpucredit_eval.run r ON r.org = w.org AND r.run = w.run
+	WHERE w.org = watched.org AND gpucredit_eval.is_below(w.account, watched.account)
+	ORDER BY w.name, w.ref;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.watched(text, text) IS
+'Runs: the watches of an account and those below, the version each took up last, and its status: waiting, pending, the run''s verdict, or why no run started.
+Errors: UC001 no such account.';
+
+/* The scores of a version, where a registry is that keeps them. */
+CREATE FUNCTION gpucredit_eval.publish_scores(r gpucredit_eval.run) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	m gpucredit_eval.metric;
+BEGIN
+	IF (r).registry_version IS NULL OR (r).state <> 'finished'
+		OR (r).purpose IN ('development', 'calibration')
+	THEN
+		RETURN;
+	END IF;
+	FOR m IN SELECT * FROM gpucredit_eval.metrics(r) o WHERE o.score IS NOT NULL ORDER BY o.task LOOP
+		PERFORM gpucredit_registry.set_score((r).org, (r).registry_version,
+			format('%s@%s', (r).config, (r).config_version),
+			left(regexp_replace(m.task, '[^A-Za-z0-9_.:@-]|^[^A-Za-z0-9]', 'x', 'g'), 63),
+			round(m.score, 6), jsonb_build_object('run', (r).run, 'n', m.n,
+				'stderr', round(m.stderr, 6), 'errors', m.errors));
+	END LOOP;
+EXCEPTION WHEN undefined_function OR invalid_schema_name OR SQLSTATE 'UC501' THEN
+	NULL;			/* no registry any more, or the model was deleted */
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.publish_scores(gpucredit_eval.run) IS
+'Internal: gives the registry the scores of a version whose run has ended.';
