@@ -82,7 +82,6 @@ gpucredit_end_tenant_transactions(PG_FUNCTION_ARGS)
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	int64		longest = SettingTenantTransactionMax();
 	int64		ended = 0;
-	Row			row = {0};
 
 	InitMaterializedSRF(fcinfo, 0);
 	if (longest > 0)
@@ -90,14 +89,13 @@ gpucredit_end_tenant_transactions(PG_FUNCTION_ARGS)
 		SqlResult	sessions;
 
 		SqlConnect();
-		sessions = SqlRead(&old_ones, SQL_ARGS(SqlArgDuration(longest)));
+		sessions = SqlRead(&old_ones, VALUES(DurationValue(longest)));
 		for (uint64 i = 0; i < sessions.n; i++)
 			ended += end_session(sessions, i);
 		SqlFinish();
 	}
-	RowText(&row, "end_tenant_transactions");
-	RowAdd(&row, Int64GetDatum(ended));
-	RowPut(rsinfo, &row);
+	RowPut(rsinfo,
+		   VALUES(TextValue("end_tenant_transactions"), Int8Value(ended)));
 	return (Datum) 0;
 }
 

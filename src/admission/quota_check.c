@@ -216,8 +216,8 @@ queue_full(const AccountPath *path, const List *quotas,
 	if (!supposed && !typed && all_spare(path->org, limited, n))
 		return false;
 	rows = SqlRun(supposed ? &quotas_look : &quotas_lock,
-				  SQL_ARGS(SqlArgText(path->org), SqlArgTextArray(limited, n),
-						   SqlArgBool(typed)));
+				  VALUES(TextValue(path->org), TextArrayValue(limited, n),
+						 BoolValue(typed)));
 	spares = palloc(sizeof(int32) * (rows.n + 1));
 	if (!none_full(path, request, rows, spares))
 		return true;
@@ -240,8 +240,8 @@ all_spare(const char *org, const char *const *accounts, int n)
 	else
 	{
 		SqlEachInTurn(&quotas_spare,
-					  SQL_ARGS(SqlArgText(org),
-							   SqlArgTextArray(accounts, n)), n, see_spare,
+					  VALUES(TextValue(org),
+							 TextArrayValue(accounts, n)), n, see_spare,
 					  &sparing);
 	}
 	return sparing.spared == n;
@@ -260,11 +260,11 @@ spare_by_place(const char *org, const char *const *accounts, int n,
 		const char *names[] = {"quota", org, accounts[i]};
 		uint64		key = PlaceKey(names, lengthof(names), 0);
 		ItemPointer place = PlaceFind(key);
-		SqlArgs    *args = SQL_ARGS(SqlArgText(org), SqlArgText(accounts[i]));
+		Values	   *args = VALUES(TextValue(org), TextValue(accounts[i]));
 
 		if (place != NULL)
 		{
-			SqlAdd(args, SqlArg(PointerGetDatum(place)));
+			ValuesAdd(args, DatumValue(PointerGetDatum(place)));
 			SqlEach(&quota_spare_own, args, false, see_place, sparing);
 			args->n--;
 		}
@@ -332,11 +332,11 @@ none_full(const AccountPath *path, const QuotaRequest *request,
 static SqlResult
 count_queued(const char *org, const char *account, const char *gpu_type)
 {
-	SqlArgs    *args = SQL_ARGS(SqlArgText(org), SqlArgText(gpu_type));
+	Values	   *args = VALUES(TextValue(org), TextValue(gpu_type));
 
 	if (*account == '\0')
 		return SqlRun(&queued_all, args);
-	SqlAdd(args, SqlArgText(account));
+	ValuesAdd(args, TextValue(account));
 	return SqlRun(&queued_below, args);
 }
 
@@ -367,10 +367,10 @@ count_up(const AccountPath *path, SqlResult quotas, const int32 *spares)
 		types[i] = SqlText(quotas, i, 2);
 	}
 	(void) SqlRun(&quotas_count,
-				  SQL_ARGS(SqlArgText(path->org),
-						   SqlArgTextArray(accounts, quotas.n),
-						   SqlArgTextArray(types, quotas.n),
-						   SqlArgInt4Array(spares, quotas.n)));
+				  VALUES(TextValue(path->org),
+						 TextArrayValue(accounts, quotas.n),
+						 TextArrayValue(types, quotas.n),
+						 Int4ArrayValue(spares, quotas.n)));
 }
 
 static bool

@@ -54,7 +54,7 @@ call_set_rate_limit(PG_FUNCTION_ARGS)
 	AccountPath path = AccountParse(org, account);
 	AuditRow	audit = {.org = org, .account = account,
 		.operation = "set_rate_limit", .decision = remove ? "removed" : "set"};
-	SqlArgs    *args;
+	Values	   *args;
 
 	if (RateOperation(operation) < 0)
 		ereport(ERROR,
@@ -67,14 +67,14 @@ call_set_rate_limit(PG_FUNCTION_ARGS)
 						 "an organisation, such as \"reserve\".")));
 	SqlConnect();
 	(void) AccountSuspended(&path);
-	args = SQL_ARGS(SqlArgText(org), SqlArgText(account),
-					SqlArgText(operation));
+	args = VALUES(TextValue(org), TextValue(account), TextValue(operation));
 	if (remove)
 		(void) SqlRun(&limit_delete, args);
 	else
 	{
 		require_memory();
-		SqlAdd(args, SqlArg(Float8GetDatum(per_second)), SqlArgInt4(burst));
+		ValuesAdd(args, DatumValue(Float8GetDatum(per_second)),
+				  Int4Value(burst));
 		(void) SqlRun(&limit_upsert, args);
 		AuditNumber(&audit, "per_second", psprintf("%.17g", per_second));
 		AuditInt8(&audit, "burst", burst);

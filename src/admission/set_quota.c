@@ -53,7 +53,7 @@ call_set_quota(PG_FUNCTION_ARGS)
 		.operation = "set_quota", .decision = remove ? "removed" : "set"};
 	static const char *const names[] = {"max_gpus", "max_running",
 	"max_queued"};
-	SqlArgs    *key;
+	Values	   *key;
 
 	if (type != NULL && !GpuTypeNameValid(type, strlen(type)))
 		ereport(ERROR,
@@ -65,17 +65,17 @@ call_set_quota(PG_FUNCTION_ARGS)
 	SqlConnect();
 	(void) AccountSuspended(&path);
 	AccountLimitsLock(org, account);
-	key = SQL_ARGS(SqlArgText(org), SqlArgText(account),
-				   SqlArgText(type ? type : ""));
+	key = VALUES(TextValue(org), TextValue(account),
+				 TextValue(type ? type : ""));
 	if (remove)
 		(void) SqlRun(&quota_delete, key);
 	else
 	{
-		SqlArgs		args = *key;
+		Values		args = *key;
 
 		for (int i = 3; i < 6; i++)
 		{
-			SqlAdd(&args, fcinfo->args[i]);
+			ValuesAdd(&args, fcinfo->args[i]);
 			if (!PG_ARGISNULL(i))
 				AuditInt8(&audit, names[i - 3],
 						  ArgInt4(fcinfo, i, names[i - 3], 0, PG_INT32_MAX));

@@ -63,7 +63,7 @@ static void table_changed(Datum arg, Oid relid);
 static bool there_are_keys(void);
 static void check_node(FunctionCallInfo fcinfo, int n);
 static void check_attempts(SqlStatement *statement, FunctionCallInfo fcinfo);
-static void check(SqlStatement *statement, SqlArgs *args);
+static void check(SqlStatement *statement, Values *args);
 
 void
 ProofInit(void)
@@ -159,7 +159,7 @@ check_node(FunctionCallInfo fcinfo, int n)
 {
 	if (PG_ARGISNULL(n))
 		return;
-	check(&node_proven, SQL_ARGS(SqlArg(PG_GETARG_DATUM(n))));
+	check(&node_proven, VALUES(DatumValue(PG_GETARG_DATUM(n))));
 }
 
 /*
@@ -169,13 +169,13 @@ check_node(FunctionCallInfo fcinfo, int n)
 static void
 check_attempts(SqlStatement *statement, FunctionCallInfo fcinfo)
 {
-	SqlArgs		args = {0};
+	Values		args = {0};
 
 	for (int i = 0; i < 3; i++)
 	{
 		if (PG_ARGISNULL(i))
 			return;
-		SqlAdd(&args, SqlArg(PG_GETARG_DATUM(i)));
+		ValuesAdd(&args, DatumValue(PG_GETARG_DATUM(i)));
 	}
 	check(statement, &args);
 }
@@ -185,11 +185,11 @@ check_attempts(SqlStatement *statement, FunctionCallInfo fcinfo)
  * no row, or NULL: no proof is needed.
  */
 static void
-check(SqlStatement *statement, SqlArgs *args)
+check(SqlStatement *statement, Values *args)
 {
 	SqlResult	row;
 
-	SqlAdd(args, SqlArgText(node_key));
+	ValuesAdd(args, TextValue(node_key));
 	row = SqlReadLatest(statement, args);
 	if (row.n == 0 || SqlIsNull(row, 0, 1) || SqlBool(row, 0, 1))
 		return;

@@ -250,7 +250,7 @@ read_limits(OrgLimits *org)
 	kept_table = get_relname_relid("rate_limit",
 								   get_namespace_oid("gpucredit", false));
 	SqlConnect();
-	rows = SqlReadLatest(&limits_read, SQL_ARGS(SqlArgText(org->org)));
+	rows = SqlReadLatest(&limits_read, VALUES(TextValue(org->org)));
 	org->limits = MemoryContextAllocHuge(kept, sizeof(RateLimit) * (rows.n +
 																	1));
 	for (uint64 i = 0; i < rows.n; i++)

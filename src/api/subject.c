@@ -31,6 +31,6 @@ ApiAccountOf(ApiSubject kind, const char *org, int64 id)
 	kind == API_SUBJECT_HOLD ? &hold_account : &bucket_account;
 	SqlResult	row;
 
-	row = SqlReadLatest(statement, SQL_ARGS(SqlArgText(org), SqlArgInt8(id)));
+	row = SqlReadLatest(statement, VALUES(TextValue(org), Int8Value(id)));
 	return row.n > 0 ? SqlText(row, 0, 1) : NULL;
 }

@@ -334,7 +334,7 @@ read_bindings(void)
 	{
 		SqlConnect();
 		rows = SqlReadLatest(&bindings_read,
-							 SQL_ARGS(SqlArg(ObjectIdGetDatum(GetOuterUserId()))));
+							 VALUES(DatumValue(ObjectIdGetDatum(GetOuterUserId()))));
 		bindings = MemoryContextAlloc(kept, sizeof(Binding) * (rows.n + 1));
 		for (uint64 i = 0; i < rows.n; i++)
 		{

@@ -96,14 +96,14 @@ struct AuditDetail
 	Member	   *members;
 };
 
-static SqlArgs audit_args(AuditRow *row);
+static Values audit_args(AuditRow *row);
 static bytea *kind_of(const AuditRow *row);
 static int64 first_of(const AuditRow *row, bytea *kind);
 static char *login_name(void);
-static void arg_session(SqlArgs *args);
+static void arg_session(Values *args);
 static Datum client_addr(void);
 static Jsonb *detail_json(const AuditDetail *detail);
-static void arg_details(SqlArgs *args, const AuditRow *rows, int n);
+static void arg_details(Values *args, const AuditRow *rows, int n);
 static AuditDetail *detail_of(AuditRow *row);
 static JsonbValue *add_member(AuditRow *row, const char *name);
 static int	compare_names(const JsonbValue *a, const JsonbValue *b);
@@ -124,7 +124,7 @@ login_name(void)
 void
 AuditWrite(AuditRow *row)
 {
-	SqlArgs		args;
+	Values		args;
 
 	if (row->at == 0)
 		row->at = ClockNow();
@@ -141,7 +141,7 @@ AuditWrite(AuditRow *row)
 void
 AuditDecision(AuditRow *row, const char *key)
 {
-	SqlArgs		args;
+	Values		args;
 	bytea	   *kind;
 	int64		first;
 
@@ -160,10 +160,10 @@ AuditDecision(AuditRow *row, const char *key)
 		args = audit_args(row);
 		first = -SqlInt8(SqlRun(&audit_insert_denial, &args), 0, 1);
 	}
-	args = (SqlArgs){0};
-	SqlAdd(&args, SqlArgText(row->org), SqlArg(PointerGetDatum(kind)),
-		   SqlArgTime(row->at), SqlArgInt8(Abs(first)),
-		   SqlArgInt4(first > 0 ? 1 : 0));
+	args = (Values){0};
+	ValuesAdd(&args, TextValue(row->org), DatumValue(PointerGetDatum(kind)),
+			  TimeValue(row->at), Int8Value(Abs(first)),
+			  Int4Value(first > 0 ? 1 : 0));
 	(void) SqlRun(&denial_insert, &args);
 }
 
@@ -206,35 +206,34 @@ first_of(const AuditRow *row, bytea *kind)
 	if (IsolationIsSerializable())
 		return 0;
 	found = SqlRun(&denial_first,
-				   SQL_ARGS(SqlArgText(row->org),
-							SqlArg(PointerGetDatum(kind)),
-							SqlArgTime(ClockAdd(row->at,
-												-SettingDenialWindow()))));
+				   VALUES(TextValue(row->org),
+						  DatumValue(PointerGetDatum(kind)),
+						  TimeValue(ClockAdd(row->at,
+											 -SettingDenialWindow()))));
 	return found.n > 0 ? SqlInt8(found, 0, 1) : 0;
 }
 
 /*
  * The columns of a row.
  */
-static SqlArgs
+static Values
 audit_args(AuditRow *row)
 {
-	SqlArgs    *args = SQL_ARGS(SqlArgText(row->org ? row->org : ""),
-								SqlArgTime(row->at), SqlArgText(login_name()),
-								SqlArgText(CallerName()),
-								SqlArgText(row->operation),
-								SqlArgText(row->decision),
-								SqlArgText(row->reason),
-								SqlArgText(row->account),
-								SqlArgInt8OrNull(row->bucket),
-								SqlArgInt8OrNull(row->hold),
-								SqlArgInt8OrNull(row->job),
-								row->attempt == 0 ? SqlArgNull() :
-								SqlArgInt4(row->attempt),
-								SqlArgJson(detail_json(row->detail)));
+	Values	   *args = VALUES(TextValue(row->org ? row->org : ""),
+							  TimeValue(row->at), TextValue(login_name()),
+							  TextValue(CallerName()),
+							  TextValue(row->operation),
+							  TextValue(row->decision), TextValue(row->reason),
+							  TextValue(row->account),
+							  Int8ValueOrNull(row->bucket),
+							  Int8ValueOrNull(row->hold),
+							  Int8ValueOrNull(row->job),
+							  row->attempt == 0 ? NullValue() :
+							  Int4Value(row->attempt),
+							  JsonValue(detail_json(row->detail)));
 
 	arg_session(args);
-	SqlAdd(args, TraceArg(TraceOr(row->trace)));
+	ValuesAdd(args, TraceValue(TraceOr(row->trace)));
 	return *args;
 }
 
@@ -242,14 +241,14 @@ audit_args(AuditRow *row)
  * The session's application name and address.
  */
 static void
-arg_session(SqlArgs *args)
+arg_session(Values *args)
 {
 	Datum		client = client_addr();
 
-	SqlAdd(args,
-		   SqlArgText(application_name != NULL && *application_name != '\0' ?
-					  application_name : NULL),
-		   client == (Datum) 0 ? SqlArgNull() : SqlArg(client));
+	ValuesAdd(args,
+			  TextValue(application_name != NULL && *application_name != '\0' ?
+						application_name : NULL),
+			  client == (Datum) 0 ? NullValue() : DatumValue(client));
 }
 
 /*
@@ -291,7 +290,7 @@ AuditWriteMany(AuditRow *rows, int n)
 	int64	   *ids = palloc(sizeof(int64) * 2 * Max(n, 1));
 	int32	   *attempts = palloc(sizeof(int32) * Max(n, 1));
 	Trace	   *traces = palloc(sizeof(Trace) * Max(n, 1));
-	SqlArgs    *args;
+	Values	   *args;
 
 	if (n == 0)
 		return;
@@ -306,15 +305,15 @@ AuditWriteMany(AuditRow *rows, int n)
 		attempts[i] = rows[i].attempt;
 		traces[i] = TraceOr(rows[i].trace);
 	}
-	args = SQL_ARGS(SqlArgTime(rows[0].at), SqlArgText(login_name()),
-					SqlArgText(CallerName()), SqlArgText(rows[0].operation));
+	args = VALUES(TimeValue(rows[0].at), TextValue(login_name()),
+				  TextValue(CallerName()), TextValue(rows[0].operation));
 	for (int column = 0; column < 4; column++)
-		SqlAdd(args, SqlArgTextArray(text + column * n, n));
-	SqlAdd(args, SqlArgInt8Array(ids, n), SqlArgInt8Array(ids + n, n),
-		   SqlArgInt4Array(attempts, n));
+		ValuesAdd(args, TextArrayValue(text + column * n, n));
+	ValuesAdd(args, Int8ArrayValue(ids, n), Int8ArrayValue(ids + n, n),
+			  Int4ArrayValue(attempts, n));
 	arg_details(args, rows, n);
 	arg_session(args);
-	SqlAdd(args, TraceArgArray(traces, n));
+	ValuesAdd(args, TraceArrayValue(traces, n));
 	(void) SqlRun(&audit_insert_many, args);
 }
 
@@ -501,19 +500,15 @@ detail_json(const AuditDetail *detail)
  * The objects of many rows, as a statement's parameter of type jsonb[].
  */
 static void
-arg_details(SqlArgs *args, const AuditRow *rows, int n)
+arg_details(Values *args, const AuditRow *rows, int n)
 {
 	Datum	   *elems = palloc(sizeof(Datum) * Max(n, 1));
 	bool	   *nulls = palloc(sizeof(bool) * Max(n, 1));
-	int			lower = 1;
 
 	for (int i = 0; i < n; i++)
 	{
 		nulls[i] = rows[i].detail == NULL;
 		elems[i] = JsonbPGetDatum(detail_json(rows[i].detail));
 	}
-	SqlAdd(args,
-		   SqlArg(PointerGetDatum(construct_md_array(elems, nulls, 1, &n,
-													 &lower, JSONBOID, -1,
-													 false, TYPALIGN_INT))));
+	ValuesAdd(args, ArrayValue(elems, nulls, n, JSONBOID));
 }

@@ -145,7 +145,7 @@ static void end_fences(const char *pool, const char *node,
 					   TimestampTz fenced_since, TimestampTz now);
 static void write_node(SqlStatement *statement, const GpuNode *node,
 					   TimestampTz now, uint64 *n);
-static NodePool *read_nodes(SqlStatement *statement, SqlArgs *args,
+static NodePool *read_nodes(SqlStatement *statement, Values *args,
 							const char **nodes, int n);
 static int	compare_texts(const void *a, const void *b);
 static int	compare_nodes(const void *a, const void *b);
@@ -185,7 +185,7 @@ change_node(const GpuNode *node, TimestampTz now)
 {
 	TimestampTz fenced_since;
 	uint64		n;
-	SqlResult	row = SqlRun(&node_lock, SQL_ARGS(SqlArgText(node->node)));
+	SqlResult	row = SqlRun(&node_lock, VALUES(TextValue(node->node)));
 
 	if (row.n == 0)
 		ereport(ERROR,
@@ -206,8 +206,8 @@ change_node(const GpuNode *node, TimestampTz now)
 		end_fences(node->pool, node->node, fenced_since, now);
 	write_node(&node_update, node, now, &n);
 	(void) SqlRun(&node_fences_anew,
-				  SQL_ARGS(SqlArgText(node->pool), SqlArgText(node->node),
-						   SqlArgTime(now)));
+				  VALUES(TextValue(node->pool), TextValue(node->node),
+						 TimeValue(now)));
 }
 
 /*
@@ -282,8 +282,8 @@ taken_on(const char *pool, const char *node, int64 gpu_memory_mib,
 	Taken		taken = {0};
 	int64		memory[DECIDE_MAX_DEVICES] = {0};
 	bool		isnull;
-	SqlArgs    *args = SQL_ARGS(SqlArgText(pool), SqlArgText(node),
-								SqlArgTime(fenced_since));
+	Values	   *args = VALUES(TextValue(pool), TextValue(node),
+							  TimeValue(fenced_since));
 	SqlResult	rows = SqlRun(&node_devices, args);
 
 	for (uint64 i = 0; i < rows.n; i++)
@@ -324,8 +324,8 @@ end_fences(const char *pool, const char *node, TimestampTz fenced_since,
 		   TimestampTz now)
 {
 	(void) SqlRun(&node_fences_end,
-				  SQL_ARGS(SqlArgText(pool), SqlArgText(node),
-						   SqlArgTime(fenced_since), SqlArgTime(now)));
+				  VALUES(TextValue(pool), TextValue(node),
+						 TimeValue(fenced_since), TimeValue(now)));
 }
 
 /*
@@ -339,15 +339,13 @@ write_node(SqlStatement *statement, const GpuNode *node, TimestampTz now,
 		((GpuSet) 1 << node->gpus) - 1;
 
 	*n = SqlRun(statement,
-				SQL_ARGS(SqlArgText(node->node), SqlArgText(node->pool),
-						 SqlArgText(node->gpu_type), SqlArgInt4(node->gpus),
-						 SqlArgInt8(node->gpu_memory_mib),
-						 SqlArgInt8(node->cpu_milli),
-						 SqlArgInt8(node->memory_mib),
-						 SqlArgText(node->nvlink_domain),
-						 SqlArgText(node->leaf), SqlArgBool(node->spot),
-						 SqlArgJson(node->labels), SqlArg(GpuSetGetDatum(all)),
-						 SqlArgTime(now))).n;
+				VALUES(TextValue(node->node), TextValue(node->pool),
+					   TextValue(node->gpu_type), Int4Value(node->gpus),
+					   Int8Value(node->gpu_memory_mib),
+					   Int8Value(node->cpu_milli), Int8Value(node->memory_mib),
+					   TextValue(node->nvlink_domain), TextValue(node->leaf),
+					   BoolValue(node->spot), JsonValue(node->labels),
+					   DatumValue(GpuSetGetDatum(all)), TimeValue(now))).n;
 }
 
 /*
@@ -357,7 +355,7 @@ char *
 NodeLockPool(const char *node, bool reshape)
 {
 	char	   *pool;
-	SqlArgs    *args = SQL_ARGS(SqlArgText(node));
+	Values	   *args = VALUES(TextValue(node));
 	SqlResult	row = SqlRun(&node_pool, args);
 
 	if (row.n == 0)
@@ -377,7 +375,7 @@ NodeLockPool(const char *node, bool reshape)
 NodePool *
 NodesLock(const char **nodes, int *n)
 {
-	SqlArgs    *args;
+	Values	   *args;
 	NodePool   *found;
 	NodePool   *locked;
 	int			some = 0;
@@ -389,7 +387,7 @@ NodesLock(const char **nodes, int *n)
 			nodes[some++] = nodes[i];
 	}
 	*n = some;
-	args = SQL_ARGS(SqlArgTextArray(nodes, some));
+	args = VALUES(TextArrayValue(nodes, some));
 	found = read_nodes(&nodes_read, args, nodes, some);
 	qsort(found, some, sizeof(NodePool), compare_pools);
 	for (int i = 0; i < some; i++)
@@ -412,7 +410,7 @@ NodesLock(const char **nodes, int *n)
  * The nodes of these sorted names; UC401 if one does not exist.
  */
 static NodePool *
-read_nodes(SqlStatement *statement, SqlArgs *args, const char **nodes, int n)
+read_nodes(SqlStatement *statement, Values *args, const char **nodes, int n)
 {
 	SqlResult	rows = SqlRun(statement, args);
 	NodePool   *found = palloc(sizeof(NodePool) * Max(n, 1));
@@ -456,20 +454,20 @@ call_drain(PG_FUNCTION_ARGS)
 	char	   *reason = ArgText(fcinfo, 1, "reason");
 	TimestampTz deadline = ArgTimeOrNull(fcinfo, 2, "deadline");
 	char	   *pool;
-	SqlArgs    *args;
+	Values	   *args;
 
 	SqlConnect();
 	pool = NodeLockPool(node, false);
 	(void) SqlRun(&node_drain,
-				  SQL_ARGS(SqlArgText(node), SqlArgText(reason),
-						   SqlArgTimeOrNull(deadline)));
+				  VALUES(TextValue(node), TextValue(reason),
+						 TimeValueOrNull(deadline)));
 
-	args = SQL_ARGS(SqlArgText(pool), SqlArgText(node));
+	args = VALUES(TextValue(pool), TextValue(node));
 	if (deadline == DT_NOBEGIN)
 		(void) SqlRun(&drain_untell, args);
 	else
 	{
-		SqlAdd(args, SqlArgTime(deadline), SqlArgTime(ClockNow()));
+		ValuesAdd(args, TimeValue(deadline), TimeValue(ClockNow()));
 		(void) SqlRun(&drain_change, args);
 		(void) SqlRun(&drain_tell, args);
 	}
@@ -485,7 +483,7 @@ void
 NodesReclaim(const char **nodes, int n, TimestampTz at)
 {
 	(void) SqlRun(&nodes_reclaim,
-				  SQL_ARGS(SqlArgTextArray(nodes, n), SqlArgTimeOrNull(at)));
+				  VALUES(TextArrayValue(nodes, n), TimeValueOrNull(at)));
 }
 
 /*
@@ -495,10 +493,10 @@ void
 NodeResume(const char *pool, const char *node)
 {
 	(void) SqlRun(&node_drain,
-				  SQL_ARGS(SqlArgText(node), SqlArgNull(), SqlArgNull()));
+				  VALUES(TextValue(node), NullValue(), NullValue()));
 	NodesReclaim(&node, 1, DT_NOBEGIN);
-	(void) SqlRun(&strikes_forget, SQL_ARGS(SqlArgText(node)));
-	(void) SqlRun(&drain_untell, SQL_ARGS(SqlArgText(pool), SqlArgText(node)));
+	(void) SqlRun(&strikes_forget, VALUES(TextValue(node)));
+	(void) SqlRun(&drain_untell, VALUES(TextValue(pool), TextValue(node)));
 }
 
 Datum
@@ -508,7 +506,7 @@ call_remove_node(PG_FUNCTION_ARGS)
 	char	   *pool;
 	TimestampTz now;
 	TimestampTz fenced_since;
-	SqlArgs    *args;
+	Values	   *args;
 
 	SqlConnect();
 	pool = NodeLockPool(node, true);
@@ -518,7 +516,7 @@ call_remove_node(PG_FUNCTION_ARGS)
 		refuse_state(node, "Attempts run on it, or may still run there.",
 					 "Drain it, and wait until they are gone.");
 	end_fences(pool, node, fenced_since, now);
-	args = SQL_ARGS(SqlArgText(node));
+	args = VALUES(TextValue(node));
 	(void) SqlRun(&node_delete, args);
 	(void) SqlRun(&strikes_forget, args);
 	NodeAudit(fcinfo, "remove_node", "removed", pool, NULL);

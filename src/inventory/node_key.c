@@ -39,17 +39,18 @@ call_set_node_key(PG_FUNCTION_ARGS)
 		ArgSha256(fcinfo, 1, "sha256");
 	AuditRow	audit = {.operation = "set_node_key",
 		.decision = sha256 ? "set" : "removed", .at = ClockNow()};
-	SqlArgs    *args;
+	Values	   *args;
 
 	SqlConnect();
-	args = SQL_ARGS(SqlArgText(node));
+	args = VALUES(TextValue(node));
 	if (sha256 == NULL)
 		(void) SqlRun(&key_delete, args);
 	else
 	{
 		if (SqlRun(&node_exists, args).n == 0)
 			NotFoundNode(node);
-		SqlAdd(args, SqlArg(PointerGetDatum(sha256)), SqlArgTime(audit.at));
+		ValuesAdd(args, DatumValue(PointerGetDatum(sha256)),
+				  TimeValue(audit.at));
 		(void) SqlRun(&key_upsert, args);
 	}
 	AuditText(&audit, "node", node);

@@ -57,7 +57,7 @@ NodeSet *
 NodesLoad(const char *pool, bool read_only)
 {
 	NodeSet    *set = palloc0(sizeof(NodeSet));
-	SqlArgs    *args;
+	Values	   *args;
 	SqlResult	rows;
 
 	set->heard_since = SettingNodeSuspect() == 0 ? DT_NOBEGIN :
@@ -65,7 +65,7 @@ NodesLoad(const char *pool, bool read_only)
 	table_init(&set->types, "GPU types");
 	table_init(&set->domains, "NVLink domains");
 	table_init(&set->leaves, "leaves");
-	args = SQL_ARGS(SqlArgText(pool), SqlArgTime(set->heard_since));
+	args = VALUES(TextValue(pool), TimeValue(set->heard_since));
 	rows = read_only ? SqlRead(&nodes_read, args) :
 		SqlRun(&nodes_read, args);
 	set->nodes = MemoryContextAllocHuge(CurrentMemoryContext,

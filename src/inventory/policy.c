@@ -106,12 +106,12 @@ PoolPolicy *
 PolicyRead(const char *pool, bool read_only)
 {
 	PoolPolicy *policy = palloc(sizeof(PoolPolicy));
-	SqlArgs    *args;
+	Values	   *args;
 	SqlResult	row;
 	bool		isnull;
 
 	set_defaults(policy);
-	args = SQL_ARGS(SqlArgText(pool));
+	args = VALUES(TextValue(pool));
 	row = read_only ? SqlRead(&policy_read, args) :
 		SqlRun(&policy_read, args);
 	if (row.n > 0)

@@ -59,7 +59,7 @@ ensure_default(const char *pool)
 	if (strcmp(pool, DEFAULT_POOL) != 0)
 		return;
 	(void) SqlRun(&pool_default,
-				  SQL_ARGS(SqlArgText(pool), SqlArgTime(ClockNow())));
+				  VALUES(TextValue(pool), TimeValue(ClockNow())));
 }
 
 static void
@@ -95,9 +95,8 @@ new_shape(void)
 void
 PoolLock(const char *pool, bool reshape)
 {
-	SqlArgs    *args = SQL_ARGS(SqlArgText(pool),
-								reshape ? SqlArgInt8(new_shape()) :
-								SqlArgNull());
+	Values	   *args = VALUES(TextValue(pool),
+							  reshape ? Int8Value(new_shape()) : NullValue());
 
 	if (SqlRun(&pool_lock, args).n > 0)
 		return;
@@ -112,7 +111,7 @@ PoolLock(const char *pool, bool reshape)
 bool
 PoolTryLock(const char *pool)
 {
-	SqlArgs    *args = SQL_ARGS(SqlArgText(pool));
+	Values	   *args = VALUES(TextValue(pool));
 
 	if (SqlRun(&pool_try_lock, args).n > 0)
 		return true;
@@ -128,7 +127,7 @@ PoolTryLock(const char *pool)
 void
 PoolCount(const char *pool)
 {
-	(void) SqlRun(&pool_count, SQL_ARGS(SqlArgText(pool)));
+	(void) SqlRun(&pool_count, VALUES(TextValue(pool)));
 }
 
 /*
@@ -137,7 +136,7 @@ PoolCount(const char *pool)
 int64
 PoolShape(const char *pool)
 {
-	SqlResult	row = SqlRun(&pool_shape, SQL_ARGS(SqlArgText(pool)));
+	SqlResult	row = SqlRun(&pool_shape, VALUES(TextValue(pool)));
 
 	if (row.n > 0)
 		return SqlInt8(row, 0, 1);
@@ -152,7 +151,7 @@ PoolShape(const char *pool)
 void
 PoolExists(const char *pool)
 {
-	if (SqlRead(&pool_shape, SQL_ARGS(SqlArgText(pool))).n == 0 &&
+	if (SqlRead(&pool_shape, VALUES(TextValue(pool))).n == 0 &&
 		strcmp(pool, DEFAULT_POOL) != 0)
 		refuse_unknown(pool);
 }
@@ -172,8 +171,8 @@ call_create_pool(PG_FUNCTION_ARGS)
 	for (int i = 0; i < parsed.n_shares; i++)
 		TierRead(parsed.shares[i].tier, &tier);
 	(void) SqlRun(&pool_upsert,
-				  SQL_ARGS(SqlArgText(pool), SqlArgJson(policy),
-						   SqlArgTime(audit.at)));
+				  VALUES(TextValue(pool), JsonValue(policy),
+						 TimeValue(audit.at)));
 	AuditArgs(&audit, fcinfo);
 	AuditWrite(&audit);
 	SqlFinish();

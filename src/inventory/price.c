@@ -64,8 +64,8 @@ PricesRead(const char *pool, TimestampTz at, bool read_only, Price **prices)
 	ListCell   *lc;
 
 	SqlEach(&price_read,
-			SQL_ARGS(SqlArgText(pool),
-					 SqlArgTime(at)), read_only, see_price, &in_force);
+			VALUES(TextValue(pool),
+				   TimeValue(at)), read_only, see_price, &in_force);
 	list_sort(in_force, compare_prices);
 	*prices = palloc(sizeof(Price) * Max(list_length(in_force), 1));
 	foreach(lc, in_force)
@@ -147,7 +147,7 @@ compare_prices(const ListCell *a, const ListCell *b)
 bool
 PriceTypeKnown(const char *gpu_type)
 {
-	SqlArgs    *args = SQL_ARGS(SqlArgText(gpu_type));
+	Values	   *args = VALUES(TextValue(gpu_type));
 
 	return SqlRun(&price_known, args).n > 0 ||
 		SqlRun(&node_known, args).n > 0;
@@ -178,9 +178,9 @@ call_set_price(PG_FUNCTION_ARGS)
 	if (pool != NULL)
 		(void) PoolShape(pool);
 	(void) SqlRun(&price_upsert,
-				  SQL_ARGS(SqlArgText(type), SqlArgText(pool ? pool : ""),
-						   SqlArgBool(spot), SqlArgTime(effective_at),
-						   SqlArgCredits(price)));
+				  VALUES(TextValue(type), TextValue(pool ? pool : ""),
+						 BoolValue(spot), TimeValue(effective_at),
+						 CreditsValue(price)));
 	AuditText(&audit, "gpu_type", type);
 	AuditText(&audit, "pool", pool);
 	AuditCredits(&audit, "per_gpu_hour", price);

@@ -45,7 +45,7 @@ SQL_STATEMENT(tier_upsert, SPI_OK_INSERT,
 void
 TierRead(const char *name, Tier *tier)
 {
-	SqlArgs    *args = SQL_ARGS(SqlArgText(name));
+	Values	   *args = VALUES(TextValue(name));
 	SqlResult	row = SqlRun(&tier_custom, args);
 
 	if (row.n == 0)
@@ -71,20 +71,19 @@ call_set_tier(PG_FUNCTION_ARGS)
 	char	   *tier = ArgName(fcinfo, 0, "tier");
 	char	   *preemptible = ArgName(fcinfo, 2, "preemptible");
 	AuditRow	audit = {.operation = "set_tier", .decision = "set"};
-	SqlArgs    *args = SQL_ARGS(SqlArgText(tier),
-								SqlArgInt4(ArgInt4(fcinfo, 1, "rank", 0,
-												   1000)));
+	Values	   *args = VALUES(TextValue(tier),
+							  Int4Value(ArgInt4(fcinfo, 1, "rank", 0, 1000)));
 
 	(void) ArgWord(preemptible, "preemptible", PreemptibleNames,
 				   lengthof(PreemptibleNames));
-	SqlAdd(args, SqlArgText(preemptible),
-		   SqlArgBool(ArgBool(fcinfo, 3, "can_preempt")),
-		   SqlArgDuration(ArgDuration(fcinfo, 4, "grace", true)),
-		   SqlArgDuration(ArgDuration(fcinfo, 5, "min_run", true)),
-		   PG_ARGISNULL(6) ? SqlArgNull() :
-		   SqlArgDuration(ArgDuration(fcinfo, 6, "max_wall", false)),
-		   SqlArgDuration(ArgDuration(fcinfo, 7, "max_wait", true)),
-		   SqlArgBool(ArgBool(fcinfo, 8, "bill_lost_work")));
+	ValuesAdd(args, TextValue(preemptible),
+			  BoolValue(ArgBool(fcinfo, 3, "can_preempt")),
+			  DurationValue(ArgDuration(fcinfo, 4, "grace", true)),
+			  DurationValue(ArgDuration(fcinfo, 5, "min_run", true)),
+			  PG_ARGISNULL(6) ? NullValue() :
+			  DurationValue(ArgDuration(fcinfo, 6, "max_wall", false)),
+			  DurationValue(ArgDuration(fcinfo, 7, "max_wait", true)),
+			  BoolValue(ArgBool(fcinfo, 8, "bill_lost_work")));
 
 	SqlConnect();
 	(void) SqlRun(&tier_upsert, args);

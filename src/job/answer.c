@@ -150,7 +150,7 @@ obey_directive(const Attempt *attempt, TimestampTz now, MeterAnswer *answer)
 {
 	SqlResult	row;
 	TimestampTz deadline;
-	SqlArgs    *args = SQL_ARGS(ATTEMPT_KEY(attempt), SqlArgTime(now));
+	Values	   *args = VALUES(ATTEMPT_KEY(attempt), TimeValue(now));
 
 	(void) SqlRun(&directive_tell, args);
 	row = SqlRun(&directive_read, args);

@@ -159,8 +159,8 @@ read_one(SqlStatement *statement, const char *org, int64 job, int32 number,
 		 Attempt *attempt)
 {
 	SqlResult	row = SqlRun(statement,
-							 SQL_ARGS(SqlArgText(org), SqlArgInt8(job),
-									  SqlArgInt4(number)));
+							 VALUES(TextValue(org), Int8Value(job),
+									Int4Value(number)));
 
 	if (row.n == 0)
 		return false;
@@ -240,14 +240,13 @@ AttemptLogUsage(const Attempt *attempt, Credits billed, TimestampTz at)
 {
 	accrue(&attempt, 1, at);
 	(void) SqlRun(&usage_insert,
-				  SQL_ARGS(ATTEMPT_KEY(attempt), SqlArgTime(at),
-						   SqlArgDuration(attempt->elapsed),
-						   SqlArgCredits(billed),
-						   attempt->has_progress ?
-						   SqlArgInt8(attempt->progress) : SqlArgNull(),
-						   attempt->has_utilization ?
-						   SqlArg(Float4GetDatum(attempt->utilization)) :
-						   SqlArgNull()));
+				  VALUES(ATTEMPT_KEY(attempt), TimeValue(at),
+						 DurationValue(attempt->elapsed), CreditsValue(billed),
+						 attempt->has_progress ? Int8Value(attempt->progress) :
+						 NullValue(),
+						 attempt->has_utilization ?
+						 DatumValue(Float4GetDatum(attempt->utilization)) :
+						 NullValue()));
 }
 
 /*
@@ -261,7 +260,7 @@ AttemptsLogUsage(const Attempt *const *attempts, int n, TimestampTz at)
 	Datum	   *columns[6];
 	bool	   *nulls[6] = {NULL};
 	Credits    *billed = palloc(sizeof(Credits) * n);
-	SqlArgs		args = {0};
+	Values		args = {0};
 
 	accrue(attempts, n, at);
 	for (int c = 0; c < 6; c++)
@@ -283,11 +282,11 @@ AttemptsLogUsage(const Attempt *const *attempts, int n, TimestampTz at)
 		nulls[5][i] = !attempt->has_utilization;
 	}
 	for (int c = 0; c < 3; c++)
-		SqlAdd(&args, SqlArgArray(columns[c], NULL, n, types[c]));
-	SqlAdd(&args, SqlArgTime(at), SqlArgArray(columns[3], NULL, n, types[3]),
-		   SqlArgCreditsArray(billed, n),
-		   SqlArgArray(columns[4], nulls[4], n, types[4]),
-		   SqlArgArray(columns[5], nulls[5], n, FLOAT4OID));
+		ValuesAdd(&args, ArrayValue(columns[c], NULL, n, types[c]));
+	ValuesAdd(&args, TimeValue(at), ArrayValue(columns[3], NULL, n, types[3]),
+			  CreditsArrayValue(billed, n),
+			  ArrayValue(columns[4], nulls[4], n, types[4]),
+			  ArrayValue(columns[5], nulls[5], n, FLOAT4OID));
 	(void) SqlRun(&usages_insert, &args);
 }
 
@@ -303,7 +302,7 @@ accrue(const Attempt *const *attempts, int n, TimestampTz at)
 	static const Oid types[3] = {TEXTOID, INT8OID, INT4OID};
 	DateADT		today = utc_day(at);
 	Datum	   *columns[3];
-	SqlArgs		args = {0};
+	Values		args = {0};
 	int			older = 0;
 
 	for (int c = 0; c < 3; c++)
@@ -323,8 +322,8 @@ accrue(const Attempt *const *attempts, int n, TimestampTz at)
 	if (older == 0)
 		return;
 	for (int c = 0; c < 3; c++)
-		SqlAdd(&args, SqlArgArray(columns[c], NULL, older, types[c]));
-	SqlAdd(&args, SqlArg(DateADTGetDatum(today)));
+		ValuesAdd(&args, ArrayValue(columns[c], NULL, older, types[c]));
+	ValuesAdd(&args, DatumValue(DateADTGetDatum(today)));
 	(void) SqlRun(&accrued_insert, &args);
 }
 

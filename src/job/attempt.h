@@ -51,7 +51,7 @@ typedef struct Attempt
 
 /* The parameters org, job, attempt: of an attempt, or what names one. */
 #define ATTEMPT_KEY(a) \
-	SqlArgText((a)->org), SqlArgInt8((a)->job), SqlArgInt4((a)->attempt)
+	TextValue((a)->org), Int8Value((a)->job), Int4Value((a)->attempt)
 
 /*
  * The columns of an Attempt, from a row "a": the row as one value

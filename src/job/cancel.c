@@ -47,7 +47,7 @@ call_cancel(PG_FUNCTION_ARGS)
 	char	   *reason;
 	Request		request;
 	Datum		result;
-	Row			row = {0};
+	Values	   *row;
 	Job			job;
 	AuditRow	audit = {.org = org, .operation = "cancel", .job = id,
 		.at = DT_NOBEGIN};
@@ -63,15 +63,14 @@ call_cancel(PG_FUNCTION_ARGS)
 		NotFoundJob(id);
 	audit.account = job.account;
 	audit.trace = job.trace;
-	RowText(&row, cancel_job(&job, &audit));
-	RowAdd(&row, BoolGetDatum(false));
+	row = VALUES(TextValue(cancel_job(&job, &audit)), BoolValue(false));
 
 	if (audit.at == DT_NOBEGIN)
 		audit.at = ClockNow();
 	audit.reason = reason;
 	AuditText(&audit, "key", request.key);
 	AuditWrite(&audit);
-	return SqlFinishRow(RequestFinish(&request, &row));
+	return SqlFinishRow(RequestFinish(&request, row));
 }
 
 /*
@@ -124,12 +123,12 @@ end_waiting(Job *job, AuditRow *audit)
 static void
 tell_running(const Job *job, AuditRow *audit)
 {
-	SqlArgs    *args;
+	Values	   *args;
 
 	audit->decision = "stopping";
 	audit->attempt = job->attempt;
-	args = SQL_ARGS(SqlArgText(job->org), SqlArgInt8(job->job));
+	args = VALUES(TextValue(job->org), Int8Value(job->job));
 	(void) SqlRun(&job_cancelled, args);
-	SqlAdd(args, SqlArgInt4(job->attempt), SqlArgTime(ClockNow()));
+	ValuesAdd(args, Int4Value(job->attempt), TimeValue(ClockNow()));
 	(void) SqlRun(&cancel_tell, args);
 }

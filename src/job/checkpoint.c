@@ -69,7 +69,7 @@ call_checkpoint(PG_FUNCTION_ARGS)
 	bytea	   *sha256 = ArgSha256(fcinfo, 5, "sha256");
 	int64		size = ArgInt8(fcinfo, 6, "size_bytes", 0, PG_INT64_MAX);
 	Attempt		attempt;
-	SqlArgs    *args;
+	Values	   *args;
 	SqlResult	row;
 
 	if (*uri == '\0')
@@ -81,15 +81,15 @@ call_checkpoint(PG_FUNCTION_ARGS)
 				 errhint("Pass the location of the checkpoint.")));
 	SqlConnect();
 	CheckpointLockAttempt(org, job, number, &attempt);
-	args = SQL_ARGS(ATTEMPT_KEY(&attempt), SqlArgInt8(step), SqlArgText(uri),
-					SqlArg(PointerGetDatum(sha256)), SqlArgInt8(size));
+	args = VALUES(ATTEMPT_KEY(&attempt), Int8Value(step), TextValue(uri),
+				  DatumValue(PointerGetDatum(sha256)), Int8Value(size));
 	row = SqlRun(&checkpoint_same, args);
 	if (row.n == 0 || !SqlBool(row, 0, 1))
 	{
 		TimestampTz now = ClockNow();
 
 		check_step(&attempt, step);
-		SqlAdd(args, SqlArgTime(now), SqlArgDuration(attempt.elapsed));
+		ValuesAdd(args, TimeValue(now), DurationValue(attempt.elapsed));
 		(void) SqlRun(&checkpoint_insert, args);
 		mark_saved(&attempt, now);
 	}
@@ -103,7 +103,7 @@ call_checkpoint(PG_FUNCTION_ARGS)
 int64
 CheckpointElapsed(const Attempt *attempt)
 {
-	SqlResult	row = SqlRun(&checkpoint_last, SQL_ARGS(ATTEMPT_KEY(attempt)));
+	SqlResult	row = SqlRun(&checkpoint_last, VALUES(ATTEMPT_KEY(attempt)));
 
 	return row.n == 0 ? 0 : SqlDuration(row, 0, 2);
 }
@@ -146,7 +146,7 @@ CheckpointPath(const char *prefix, const Attempt *attempt)
 static void
 mark_saved(const Attempt *attempt, TimestampTz at)
 {
-	SqlArgs    *args = SQL_ARGS(ATTEMPT_KEY(attempt), SqlArgTime(at));
+	Values	   *args = VALUES(ATTEMPT_KEY(attempt), TimeValue(at));
 
 	(void) SqlRun(&attempt_saved, args);
 	(void) SqlRun(&devices_saved, args);
@@ -161,7 +161,7 @@ CheckpointLockAttempt(const char *org, int64 job, int32 number,
 {
 	if (AttemptLock(org, job, number, attempt))
 		return;
-	if (SqlRun(&job_exists, SQL_ARGS(SqlArgText(org), SqlArgInt8(job))).n == 0)
+	if (SqlRun(&job_exists, VALUES(TextValue(org), Int8Value(job))).n == 0)
 		NotFoundJob(job);
 	AttemptRefuseUnknown(job, number);
 }
@@ -182,7 +182,7 @@ check_step(const Attempt *attempt, int64 step)
 				 errdetail("It ended as %s, and its job may have started "
 						   "again from an earlier checkpoint.", attempt->outcome),
 				 errhint("Report checkpoints while the attempt runs.")));
-	row = SqlRun(&checkpoint_last, SQL_ARGS(ATTEMPT_KEY(attempt)));
+	row = SqlRun(&checkpoint_last, VALUES(ATTEMPT_KEY(attempt)));
 	if (row.n > 0 && SqlInt8(row, 0, 1) >= step)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),

@@ -56,9 +56,9 @@ typedef struct Found
 static Attempt lock_live(const Found *found);
 static SqlResult lock_checkpoint(FunctionCallInfo fcinfo,
 								 const Found *found);
-static SqlArgs checkpoint_key(const Found *found);
+static Values checkpoint_key(const Found *found);
 static void condemn(const Found *found, const Attempt *attempt);
-static void put_checkpoint(Row *out, SqlResult row);
+static void put_checkpoint(Values *out, SqlResult row);
 
 Datum
 call_checkpoint_loaded(PG_FUNCTION_ARGS)
@@ -74,7 +74,7 @@ call_checkpoint_loaded(PG_FUNCTION_ARGS)
 	SqlResult	row;
 	bool		was_bad;
 	bool		good;
-	Row			out = {0};
+	Values	   *out;
 
 	if (!PG_ARGISNULL(5))
 		(void) ArgSha256(fcinfo, 5, "sha256");
@@ -85,15 +85,15 @@ call_checkpoint_loaded(PG_FUNCTION_ARGS)
 	good = !was_bad && SqlBool(row, 0, 7);
 	if (!good)
 	{
-		SqlArgs		args = checkpoint_key(&found);
+		Values		args = checkpoint_key(&found);
 
 		if (!was_bad)
 			condemn(&found, &attempt);
 		row = SqlRun(&checkpoint_before, &args);
 	}
-	RowAdd(&out, BoolGetDatum(good));
-	put_checkpoint(&out, row);
-	return SqlFinishRow(RowReturn(fcinfo, &out));
+	out = VALUES(BoolValue(good));
+	put_checkpoint(out, row);
+	return SqlFinishRow(RowReturn(fcinfo, out));
 }
 
 /*
@@ -115,12 +115,12 @@ lock_live(const Found *found)
 	return attempt;
 }
 
-static SqlArgs
+static Values
 checkpoint_key(const Found *found)
 {
-	return *SQL_ARGS(SqlArgText(found->org), SqlArgInt8(found->job),
-					 SqlArgInt4(found->from_attempt),
-					 SqlArgInt8(found->from_step));
+	return *VALUES(TextValue(found->org), Int8Value(found->job),
+				   Int4Value(found->from_attempt),
+				   Int8Value(found->from_step));
 }
 
 /*
@@ -129,10 +129,10 @@ checkpoint_key(const Found *found)
 static SqlResult
 lock_checkpoint(FunctionCallInfo fcinfo, const Found *found)
 {
-	SqlArgs		args = checkpoint_key(found);
+	Values		args = checkpoint_key(found);
 	SqlResult	row = {0};
 
-	SqlAdd(&args, fcinfo->args[5]);
+	ValuesAdd(&args, fcinfo->args[5]);
 	if (found->from_attempt < found->attempt)
 		row = SqlRun(&checkpoint_lock, &args);
 	if (row.n == 0)
@@ -154,12 +154,12 @@ lock_checkpoint(FunctionCallInfo fcinfo, const Found *found)
 static void
 condemn(const Found *found, const Attempt *attempt)
 {
-	SqlArgs		args = checkpoint_key(found);
+	Values		args = checkpoint_key(found);
 	AuditRow	audit = {.org = found->org, .operation = "checkpoint_loaded",
 		.decision = "bad_checkpoint", .job = found->job,
 		.attempt = found->attempt, .hold = attempt->hold, .at = ClockNow()};
 
-	SqlAdd(&args, SqlArgTime(audit.at));
+	ValuesAdd(&args, TimeValue(audit.at));
 	(void) SqlRun(&checkpoint_bad, &args);
 	AuditInt8(&audit, "from_attempt", found->from_attempt);
 	AuditInt8(&audit, "from_step", found->from_step);
@@ -171,7 +171,7 @@ condemn(const Found *found, const Attempt *attempt)
  * The checkpoint to go on from; all null for none.
  */
 static void
-put_checkpoint(Row *out, SqlResult row)
+put_checkpoint(Values *out, SqlResult row)
 {
 	for (int column = 1; column <= 5; column++)
 	{
@@ -179,9 +179,6 @@ put_checkpoint(Row *out, SqlResult row)
 		Datum		value = row.n == 0 ? (Datum) 0 :
 			SqlDatum(row, 0, column, &isnull);
 
-		if (isnull)
-			RowNull(out);
-		else
-			RowAdd(out, value);
+		ValuesAdd(out, isnull ? NullValue() : DatumValue(value));
 	}
 }

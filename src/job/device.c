@@ -74,8 +74,7 @@ DeviceSettle(const char *org, int64 id, int32 number, const void *context)
 	if (!AttemptLockLive(org, id, number, &attempt))
 		return SWEEP_BUSY;
 	row = SqlRun(&broken_devices,
-				 SQL_ARGS(SqlArgText(org), SqlArgInt8(id),
-						  SqlArgInt4(number)));
+				 VALUES(TextValue(org), Int8Value(id), Int4Value(number)));
 	if (row.n == 0)
 		return SWEEP_IDLE;
 	settlement.message = psprintf("device %s of node %s is not healthy",
@@ -95,7 +94,7 @@ DeviceFailed(const Attempt *attempt, const char *node, TimestampTz now)
 				  NULL) != SWEEP_BUSY)
 		return;
 	(void) SqlRun(&broken_tell,
-				  SQL_ARGS(ATTEMPT_KEY(attempt),
-						   SqlArgText(psprintf("device/%s", node)),
-						   SqlArgTime(now)));
+				  VALUES(ATTEMPT_KEY(attempt),
+						 TextValue(psprintf("device/%s", node)),
+						 TimeValue(now)));
 }

@@ -57,11 +57,11 @@ gpucredit_forget_usage(PG_FUNCTION_ARGS)
 	if (SqlBool(SqlRun(&usage_lock, NULL), 0, 1))
 	{
 		n = AppendOnlyDelete("usage", &usage_delete,
-							 SQL_ARGS(SqlArgTime(before), SqlArgInt8(most)));
+							 VALUES(TimeValue(before), Int8Value(most)));
 		if (n > 0)
 		{
-			(void) SqlRun(&horizon_forget, SQL_ARGS(SqlArgTime(before)));
-			(void) SqlRun(&horizon_write, SQL_ARGS(SqlArgTime(before)));
+			(void) SqlRun(&horizon_forget, VALUES(TimeValue(before)));
+			(void) SqlRun(&horizon_write, VALUES(TimeValue(before)));
 		}
 	}
 	SqlFinish();

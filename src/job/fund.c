@@ -58,7 +58,7 @@ FundSwept(Sweep *sweep)
 	int64		done;
 
 	rows = SqlRun(&unfunded_all,
-				  SQL_ARGS(SqlArgInt8(UNFUNDED_MOST), SqlArgInt8(ClockNow())));
+				  VALUES(Int8Value(UNFUNDED_MOST), Int8Value(ClockNow())));
 	short_of = palloc0(sizeof(bool) * (rows.n + 1));
 	SweepWait(FUND_WAIT_MS);
 	done = SweepRunFor(sweep, FUND_MOST_MS, rows, fund_one, &short_of);
@@ -158,12 +158,11 @@ static void
 set_offers(const Job *job)
 {
 	Ensure(SqlRun(&job_offers,
-				  SQL_ARGS(SqlArgText(job->org), SqlArgInt8(job->job),
-						   SqlArgTextArray(job->offers.types, job->offers.n),
-						   SqlArgInt8Array(job->offers.memory, job->offers.n),
-						   SqlArgCreditsArray(job->offers.prices,
-											  job->offers.n),
-						   SqlArgCreditsArray(job->offers.spot_prices,
-											  job->offers.n))).n == 1,
+				  VALUES(TextValue(job->org), Int8Value(job->job),
+						 TextArrayValue(job->offers.types, job->offers.n),
+						 Int8ArrayValue(job->offers.memory, job->offers.n),
+						 CreditsArrayValue(job->offers.prices, job->offers.n),
+						 CreditsArrayValue(job->offers.spot_prices,
+										   job->offers.n))).n == 1,
 		   "A job is missing.");
 }

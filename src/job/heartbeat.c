@@ -192,7 +192,7 @@ static void compare_about(NodeBeat *beat, SqlResult row);
 static void tell_health(const NodeBeat *beat, GpuSet before);
 static void tell_fences(const NodeBeat *beat);
 static void put_work(ReturnSetInfo *rsinfo, NodeBeat *beat);
-static void put_column(Row *row, SqlResult rows, uint64 i, int column);
+static void put_column(Values *row, SqlResult rows, uint64 i, int column);
 static MeterAnswer answer_part(const NodeBeat *beat, const Attempt *attempt,
 							   GpuSet gpus, bool begun);
 static bool strike_out(Running *running, const Attempt *attempt);
@@ -229,11 +229,11 @@ beat(FunctionCallInfo fcinfo, NodeBeat *beat)
 	bool		may = AsyncCommitMay(fcinfo);
 
 	row = SqlRun(&node_beat,
-				 SQL_ARGS(SqlArgText(beat->node),
-						  PG_ARGISNULL(1) ? SqlArgNull() :
-						  SqlArg(GpuSetGetDatum(healthy)),
-						  SqlArgBool(beat->running.orgs != NULL),
-						  SqlArgJson(beat->about.json)));
+				 VALUES(TextValue(beat->node),
+						PG_ARGISNULL(1) ? NullValue() :
+						DatumValue(GpuSetGetDatum(healthy)),
+						BoolValue(beat->running.orgs != NULL),
+						JsonValue(beat->about.json)));
 	if (row.n == 0)
 		NotFoundNode(beat->node);
 	gpus = SqlInt4(row, 0, 2);
@@ -318,14 +318,12 @@ tell_fences(const NodeBeat *beat)
 	if (beat->running.orgs == NULL && !beat->rebooted)
 		return;
 	rows = SqlRun(&fences_told,
-				  SQL_ARGS(SqlArgText(beat->pool), SqlArgText(beat->node),
-						   SqlArgTextArray(beat->running.orgs,
-										   beat->running.n),
-						   SqlArgInt8Array(beat->running.jobs,
-										   beat->running.n),
-						   SqlArgInt4Array(beat->running.attempts,
-										   beat->running.n),
-						   SqlArgTime(beat->now)));
+				  VALUES(TextValue(beat->pool), TextValue(beat->node),
+						 TextArrayValue(beat->running.orgs, beat->running.n),
+						 Int8ArrayValue(beat->running.jobs, beat->running.n),
+						 Int4ArrayValue(beat->running.attempts,
+										beat->running.n),
+						 TimeValue(beat->now)));
 	for (uint64 i = 0; i < rows.n; i++)
 	{
 		if (SqlBool(rows, i, 1))
@@ -344,8 +342,8 @@ put_work(ReturnSetInfo *rsinfo, NodeBeat *beat)
 	Running		begun;
 
 	rows = SqlRun(&node_work,
-				  SQL_ARGS(SqlArgText(beat->pool), SqlArgText(beat->node),
-						   SqlArgText(beat->address)));
+				  VALUES(TextValue(beat->pool), TextValue(beat->node),
+						 TextValue(beat->address)));
 	begun = RunningRoom(rows.n);
 	for (uint64 i = 0; i < rows.n; i++)
 	{
@@ -356,7 +354,7 @@ put_work(ReturnSetInfo *rsinfo, NodeBeat *beat)
 		bool		named;
 		MeterAnswer answer;
 		bool		leaves;
-		Row			row = {0};
+		Values	   *row;
 
 		CHECK_FOR_INTERRUPTS();
 		AttemptFrom(rows, i, &attempt);
@@ -372,27 +370,24 @@ put_work(ReturnSetInfo *rsinfo, NodeBeat *beat)
 		leaves = attempt.directed ||
 			(strcmp(answer.action, "continue") != 0 &&
 			 strcmp(answer.action, "start") != 0);
-		RowText(&row, attempt.org);
-		RowAdd(&row, Int64GetDatum(attempt.job));
-		RowAdd(&row, Int32GetDatum(attempt.attempt));
-		RowText(&row, answer.action);
-		RowAdd(&row, gpus);
-		put_column(&row, rows, i, SHARE_COLUMN);
-		RowTime(&row, leaves ? answer.deadline : DT_NOEND);
-		RowDuration(&row, leaves ? answer.time_left : -1);
-		put_column(&row, rows, i, SPEC_COLUMN);
-		RowText(&row, answer.reason);
-		RowAdd(&row, BoolGetDatum(answer.save));
-		put_column(&row, rows, i, TRACE_COLUMN);
-		put_column(&row, rows, i, NODES_COLUMN);
-		put_column(&row, rows, i, ADDRESSES_COLUMN);
-		RowText(&row, CheckpointPath(SqlText(rows, i, SAVE_TO_COLUMN),
-									 &attempt));
-		RowNull(&row);
-		RowTime(&row, attempt.started_at);
-		put_column(&row, rows, i, CPU_COLUMN);
-		put_column(&row, rows, i, MEMORY_COLUMN);
-		RowPut(rsinfo, &row);
+		row = VALUES(TextValue(attempt.org), Int8Value(attempt.job),
+					 Int4Value(attempt.attempt), TextValue(answer.action),
+					 DatumValue(gpus));
+		put_column(row, rows, i, SHARE_COLUMN);
+		ValuesAdd(row, TimeValueOrNull(leaves ? answer.deadline : DT_NOEND),
+				  DurationValueOrNull(leaves ? answer.time_left : -1));
+		put_column(row, rows, i, SPEC_COLUMN);
+		ValuesAdd(row, TextValue(answer.reason), BoolValue(answer.save));
+		put_column(row, rows, i, TRACE_COLUMN);
+		put_column(row, rows, i, NODES_COLUMN);
+		put_column(row, rows, i, ADDRESSES_COLUMN);
+		ValuesAdd(row,
+				  TextValue(CheckpointPath(SqlText(rows, i, SAVE_TO_COLUMN),
+										   &attempt)), NullValue(),
+				  TimeValueOrNull(attempt.started_at));
+		put_column(row, rows, i, CPU_COLUMN);
+		put_column(row, rows, i, MEMORY_COLUMN);
+		RowPut(rsinfo, row);
 	}
 	put_orphans(rsinfo, beat);
 	LogWishesPut(rsinfo, beat->node, beat->now);
@@ -400,15 +395,12 @@ put_work(ReturnSetInfo *rsinfo, NodeBeat *beat)
 }
 
 static void
-put_column(Row *row, SqlResult rows, uint64 i, int column)
+put_column(Values *row, SqlResult rows, uint64 i, int column)
 {
 	bool		isnull;
 	Datum		value = SqlDatum(rows, i, column, &isnull);
 
-	if (isnull)
-		RowNull(row);
-	else
-		RowAdd(row, value);
+	ValuesAdd(row, isnull ? NullValue() : DatumValue(value));
 }
 
 /*
@@ -478,11 +470,10 @@ tell_begun(const NodeBeat *beat, const Running *begun)
 	if (begun->n == 0)
 		return;
 	SqlRun(&parts_begun,
-		   SQL_ARGS(SqlArgText(beat->node),
-					SqlArgTextArray(begun->orgs, begun->n),
-					SqlArgInt8Array(begun->jobs, begun->n),
-					SqlArgInt4Array(begun->attempts, begun->n),
-					SqlArgTime(beat->now)));
+		   VALUES(TextValue(beat->node), TextArrayValue(begun->orgs, begun->n),
+				  Int8ArrayValue(begun->jobs, begun->n),
+				  Int4ArrayValue(begun->attempts, begun->n),
+				  TimeValue(beat->now)));
 }
 
 /*
@@ -495,26 +486,20 @@ put_orphans(ReturnSetInfo *rsinfo, const NodeBeat *beat)
 
 	for (int r = 0; r < running->n; r++)
 	{
-		Row			row = {0};
+		Values	   *row;
 
 		CHECK_FOR_INTERRUPTS();
 		if (running->orgs[r] == NULL)
 			continue;
 		OrphanFence(beat->pool, beat->node, running->orgs[r],
 					running->jobs[r], running->attempts[r], beat->now);
-		RowText(&row, running->orgs[r]);
-		RowAdd(&row, Int64GetDatum(running->jobs[r]));
-		RowAdd(&row, Int32GetDatum(running->attempts[r]));
-		RowText(&row, "stop");
-		RowNull(&row);
-		RowNull(&row);
-		RowTime(&row, beat->now);
-		RowDuration(&row, 0);
-		RowNull(&row);
-		RowText(&row, "over");
-		RowAdd(&row, BoolGetDatum(false));
+		row = VALUES(TextValue(running->orgs[r]), Int8Value(running->jobs[r]),
+					 Int4Value(running->attempts[r]), TextValue("stop"),
+					 NullValue(), NullValue(), TimeValueOrNull(beat->now),
+					 DurationValueOrNull(0), NullValue(), TextValue("over"),
+					 BoolValue(false));
 		for (int c = 0; c < COLUMNS_OF_START; c++)
-			RowNull(&row);
-		RowPut(rsinfo, &row);
+			ValuesAdd(row, NullValue());
+		RowPut(rsinfo, row);
 	}
 }

@@ -229,19 +229,19 @@ BeatsPick(const Beats *beats, BeatTest test, AttemptBeat **picked)
  * Parameters: arrays of organisations, jobs and attempts.
  */
 void
-BeatsArgKeys(SqlArgs *args, AttemptBeat *const *beats, int n)
+BeatsArgKeys(Values *args, AttemptBeat *const *beats, int n)
 {
 	Datum	   *column = many(sizeof(Datum), n);
 
 	for (int i = 0; i < n; i++)
 		column[i] = beats[i]->org_datum;
-	SqlAdd(args, SqlArgArray(column, NULL, n, TEXTOID));
+	ValuesAdd(args, ArrayValue(column, NULL, n, TEXTOID));
 	for (int i = 0; i < n; i++)
 		column[i] = Int64GetDatum(beats[i]->job);
-	SqlAdd(args, SqlArgArray(column, NULL, n, INT8OID));
+	ValuesAdd(args, ArrayValue(column, NULL, n, INT8OID));
 	for (int i = 0; i < n; i++)
 		column[i] = Int32GetDatum(beats[i]->attempt);
-	SqlAdd(args, SqlArgArray(column, NULL, n, INT4OID));
+	ValuesAdd(args, ArrayValue(column, NULL, n, INT4OID));
 	pfree(column);
 }
 
@@ -249,13 +249,13 @@ BeatsArgKeys(SqlArgs *args, AttemptBeat *const *beats, int n)
  * A parameter: how long each has run.
  */
 void
-BeatsArgElapsed(SqlArgs *args, AttemptBeat *const *beats, int n)
+BeatsArgElapsed(Values *args, AttemptBeat *const *beats, int n)
 {
 	Datum	   *column = many(sizeof(Datum), n);
 
 	for (int i = 0; i < n; i++)
 		column[i] = beats[i]->elapsed_datum;
-	SqlAdd(args, SqlArgArray(column, NULL, n, INTERVALOID));
+	ValuesAdd(args, ArrayValue(column, NULL, n, INTERVALOID));
 	pfree(column);
 }
 
@@ -263,7 +263,7 @@ BeatsArgElapsed(SqlArgs *args, AttemptBeat *const *beats, int n)
  * Parameters: arrays of progress and utilization, null without a report.
  */
 void
-HeartbeatsArgReported(SqlArgs *args, AttemptBeat *const *beats, int n)
+HeartbeatsArgReported(Values *args, AttemptBeat *const *beats, int n)
 {
 	Datum	   *column = many(sizeof(Datum), n);
 	bool	   *nulls = many(sizeof(bool), n);
@@ -273,13 +273,13 @@ HeartbeatsArgReported(SqlArgs *args, AttemptBeat *const *beats, int n)
 		column[i] = beats[i]->progress;
 		nulls[i] = beats[i]->progress_null;
 	}
-	SqlAdd(args, SqlArgArray(column, nulls, n, INT8OID));
+	ValuesAdd(args, ArrayValue(column, nulls, n, INT8OID));
 	for (int i = 0; i < n; i++)
 	{
 		column[i] = beats[i]->utilization;
 		nulls[i] = beats[i]->utilization_null;
 	}
-	SqlAdd(args, SqlArgArray(column, nulls, n, FLOAT4OID));
+	ValuesAdd(args, ArrayValue(column, nulls, n, FLOAT4OID));
 	pfree(column);
 	pfree(nulls);
 }

@@ -45,9 +45,9 @@ typedef bool (*BeatTest) (const AttemptBeat *beat);
 
 extern Beats BeatsTake(FunctionCallInfo fcinfo);
 extern int	BeatsPick(const Beats *beats, BeatTest test, AttemptBeat **picked);
-extern void BeatsArgKeys(SqlArgs *args, AttemptBeat *const *beats, int n);
-extern void BeatsArgElapsed(SqlArgs *args, AttemptBeat *const *beats, int n);
-extern void HeartbeatsArgReported(SqlArgs *args, AttemptBeat *const *beats,
+extern void BeatsArgKeys(Values *args, AttemptBeat *const *beats, int n);
+extern void BeatsArgElapsed(Values *args, AttemptBeat *const *beats, int n);
+extern void HeartbeatsArgReported(Values *args, AttemptBeat *const *beats,
 								  int n);
 extern AttemptBeat *BeatsFind(const Beats *beats, const Attempt *attempt);
 

@@ -195,7 +195,7 @@ read_purpose(const Attempt *attempt)
 	const char **names;
 
 	row = SqlRun(&purpose_read,
-				 SQL_ARGS(SqlArgText(attempt->org), SqlArgInt8(attempt->job)));
+				 VALUES(TextValue(attempt->org), Int8Value(attempt->job)));
 	Ensure(row.n == 1, "An attempt has no job.");
 	purpose.tier = SqlText(row, 0, 1);
 	purpose.pool = SqlText(row, 0, 2);
@@ -213,7 +213,7 @@ static void
 write_held(const Attempt *attempt)
 {
 	Ensure(SqlRun(&attempt_held,
-				  SQL_ARGS(ATTEMPT_KEY(attempt), SqlArgCredits(attempt->held),
-						   SqlArgBool(attempt->extension_denied))).n == 1,
+				  VALUES(ATTEMPT_KEY(attempt), CreditsValue(attempt->held),
+						 BoolValue(attempt->extension_denied))).n == 1,
 		   "An attempt is missing.");
 }

@@ -64,7 +64,7 @@ JobLock(const char *org, int64 id, bool wait, Job *job)
 {
 	bool		isnull;
 	SqlResult	row = SqlRun(wait ? &job_lock : &job_lock_free,
-							 SQL_ARGS(SqlArgText(org), SqlArgInt8(id)));
+							 VALUES(TextValue(org), Int8Value(id)));
 
 	if (row.n == 0)
 		return false;
@@ -147,7 +147,7 @@ JobReadOffers(SqlResult rows, uint64 i, int types, int memory, int prices,
  * not_before does not count.
  */
 static void
-arg_waiting(SqlArgs *args, const Job *job, bool queued,
+arg_waiting(Values *args, const Job *job, bool queued,
 			TimestampTz not_before)
 {
 	TimestampTz now = ClockNow();
@@ -155,9 +155,9 @@ arg_waiting(SqlArgs *args, const Job *job, bool queued,
 
 	if (job->waits_from != DT_NOBEGIN)
 		waited = Max(waited, now - job->waits_from);
-	SqlAdd(args,
-		   queued ? SqlArgTime(ClockAdd(Max(now, not_before), -waited)) :
-		   SqlArgNull(), SqlArgDuration(waited));
+	ValuesAdd(args,
+			  queued ? TimeValue(ClockAdd(Max(now, not_before), -waited)) :
+			  NullValue(), DurationValue(waited));
 }
 
 /*
@@ -167,11 +167,10 @@ void
 JobSetState(const Job *job, const char *state, int64 hold, int32 failures,
 			TimestampTz not_before, TimestampTz ended_at)
 {
-	SqlArgs    *args = SQL_ARGS(SqlArgText(job->org), SqlArgInt8(job->job),
-								SqlArgText(state), SqlArgInt8(hold),
-								SqlArgInt4(failures),
-								SqlArgTimeOrNull(not_before),
-								SqlArgTimeOrNull(ended_at));
+	Values	   *args = VALUES(TextValue(job->org), Int8Value(job->job),
+							  TextValue(state), Int8Value(hold),
+							  Int4Value(failures), TimeValueOrNull(not_before),
+							  TimeValueOrNull(ended_at));
 
 	arg_waiting(args, job, strcmp(state, "queued") == 0, not_before);
 	Ensure(SqlRun(&job_state, args).n == 1, "A job is missing.");
@@ -184,8 +183,8 @@ JobSetState(const Job *job, const char *state, int64 hold, int32 failures,
 void
 JobDropClaim(const Job *job)
 {
-	SqlArgs    *args = SQL_ARGS(SqlArgText(job->pool), SqlArgText(job->org),
-								SqlArgInt8(job->job));
+	Values	   *args = VALUES(TextValue(job->pool), TextValue(job->org),
+							  Int8Value(job->job));
 
 	if (SqlRun(&claim_drop, args).n > 0)
 		(void) SqlRun(&claim_gpu_drop, args);
@@ -202,7 +201,7 @@ gpucredit_require_job(PG_FUNCTION_ARGS)
 
 	TenantCheckJob(org, id);
 	SqlConnect();
-	if (SqlRead(&job_exists, SQL_ARGS(SqlArgText(org), SqlArgInt8(id))).n == 0)
+	if (SqlRead(&job_exists, VALUES(TextValue(org), Int8Value(id))).n == 0)
 		NotFoundJob(id);
 	SqlFinish();
 	PG_RETURN_VOID();

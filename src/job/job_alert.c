@@ -62,15 +62,14 @@ AlertEnded(const Job *job, const Attempt *attempt,
 	if (reason == NULL || SettingJobAlerts() == 0)
 		return;
 	(void) SqlRun(&ended_alert,
-				  SQL_ARGS(SqlArgText(job->org), SqlArgTime(settlement->at),
-						   SqlArgText(job->account),
-						   SqlArgInt4(SettingJobAlerts()),
-						   SqlArgInt8(attempt->job),
-						   SqlArgInt4(attempt->attempt), SqlArgText(reason),
-						   SqlArgText(settlement->job_state),
-						   settlement->has_exit_code ?
-						   SqlArgInt4(settlement->exit_code) : SqlArgNull(),
-						   SqlArgText(settlement->advice)));
+				  VALUES(TextValue(job->org), TimeValue(settlement->at),
+						 TextValue(job->account),
+						 Int4Value(SettingJobAlerts()),
+						 Int8Value(attempt->job), Int4Value(attempt->attempt),
+						 TextValue(reason), TextValue(settlement->job_state),
+						 settlement->has_exit_code ?
+						 Int4Value(settlement->exit_code) : NullValue(),
+						 TextValue(settlement->advice)));
 }
 
 /*
@@ -109,13 +108,12 @@ AlertIdle(Attempt *attempt, TimestampTz now)
 		now < ClockAdd(attempt->idle_since, SettingProgressTimeout()))
 		return;
 	(void) SqlRun(&idle_alert,
-				  SQL_ARGS(SqlArgText(attempt->org), SqlArgTime(now),
-						   SqlArgInt4(SettingJobAlerts()),
-						   SqlArgInt8(attempt->job),
-						   SqlArgInt4(attempt->attempt),
-						   SqlArgDuration(now - attempt->idle_since),
-						   SqlArg(Float4GetDatum(attempt->utilization))));
+				  VALUES(TextValue(attempt->org), TimeValue(now),
+						 Int4Value(SettingJobAlerts()),
+						 Int8Value(attempt->job), Int4Value(attempt->attempt),
+						 DurationValue(now - attempt->idle_since),
+						 DatumValue(Float4GetDatum(attempt->utilization))));
 
 	attempt->idle_since = now;
-	(void) SqlRun(&idle_anew, SQL_ARGS(ATTEMPT_KEY(attempt), SqlArgTime(now)));
+	(void) SqlRun(&idle_anew, VALUES(ATTEMPT_KEY(attempt), TimeValue(now)));
 }

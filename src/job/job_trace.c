@@ -37,8 +37,7 @@ JobTraces(AuditRow *rows, int n)
 		jobs[i] = rows[i].job;
 	}
 	found = SqlRun(&traces_read,
-				   SQL_ARGS(SqlArgTextArray(orgs, n),
-							SqlArgInt8Array(jobs, n)));
+				   VALUES(TextArrayValue(orgs, n), Int8ArrayValue(jobs, n)));
 	for (uint64 i = 0; i < found.n; i++)
 		rows[SqlInt8(found, i, 1) - 1].trace =
 			TraceOfParent(SqlText(found, i, 2));

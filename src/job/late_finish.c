@@ -121,7 +121,7 @@ ended_by_agent(const Attempt *attempt, bool *by_app)
 {
 	const char *by;
 
-	by = SqlText(SqlRun(&ended_read, SQL_ARGS(ATTEMPT_KEY(attempt))), 0, 1);
+	by = SqlText(SqlRun(&ended_read, VALUES(ATTEMPT_KEY(attempt))), 0, 1);
 	*by_app = strcmp(by, ENDED_BY_APP) == 0;
 	return strcmp(by, ENDED_BY_AGENT) == 0;
 }
@@ -181,20 +181,19 @@ write_attempt(const Attempt *attempt, const Settlement *reported,
 			  const Settlement *stored, int64 ran_on, Credits uncollected)
 {
 	Ensure(SqlRun(&attempt_mend,
-				  SQL_ARGS(ATTEMPT_KEY(attempt),
-						   SqlArgDuration(attempt->elapsed),
-						   SqlArgText(OutcomeNames[stored->outcome]),
-						   SqlArgCredits(stored->billed),
-						   SqlArgCredits(attempt->held),
-						   SqlArgCredits(stored->uncollected),
-						   SqlArgText(stored->job_state),
-						   SqlArgTimeOrNull(stored->retry_at),
-						   reported->has_exit_code ?
-						   SqlArgInt4(reported->exit_code) : SqlArgNull(),
-						   SqlArgText(reported->message),
-						   SqlArgText(reported->log_uri),
-						   SqlArgTime(stored->at), SqlArgDuration(ran_on),
-						   SqlArgCredits(uncollected))).n == 1,
+				  VALUES(ATTEMPT_KEY(attempt), DurationValue(attempt->elapsed),
+						 TextValue(OutcomeNames[stored->outcome]),
+						 CreditsValue(stored->billed),
+						 CreditsValue(attempt->held),
+						 CreditsValue(stored->uncollected),
+						 TextValue(stored->job_state),
+						 TimeValueOrNull(stored->retry_at),
+						 reported->has_exit_code ?
+						 Int4Value(reported->exit_code) : NullValue(),
+						 TextValue(reported->message),
+						 TextValue(reported->log_uri), TimeValue(stored->at),
+						 DurationValue(ran_on),
+						 CreditsValue(uncollected))).n == 1,
 		   "An attempt is missing.");
 }
 

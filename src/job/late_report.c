@@ -91,8 +91,8 @@ static bool
 is_news(const Attempt *attempt, int64 above, bool completed)
 {
 	return SqlRun(&late_report_known,
-				  SQL_ARGS(ATTEMPT_KEY(attempt), SqlArgInt8(above),
-						   SqlArgBool(completed))).n == 0;
+				  VALUES(ATTEMPT_KEY(attempt), Int8Value(above),
+						 BoolValue(completed))).n == 0;
 }
 
 /*
@@ -102,5 +102,5 @@ static bool
 take_turn(const Attempt *attempt, bool wait)
 {
 	return SqlRun(wait ? &late_report_turn : &late_report_turn_free,
-				  SQL_ARGS(ATTEMPT_KEY(attempt))).n > 0;
+				  VALUES(ATTEMPT_KEY(attempt))).n > 0;
 }

@@ -129,7 +129,7 @@ static void take_piece(FunctionCallInfo fcinfo, Piece *piece);
 static void find_place(FunctionCallInfo fcinfo, Piece *piece);
 static void take_stream(FunctionCallInfo fcinfo, int n, Piece *piece);
 static void write_wish(const Piece *piece, bool waits);
-static SqlArgs key_of(const Piece *piece);
+static Values key_of(const Piece *piece);
 static Datum put_piece(FunctionCallInfo fcinfo, const Piece *piece);
 static void check_answer(FunctionCallInfo fcinfo, int64 from);
 
@@ -164,7 +164,7 @@ Datum
 call_log_put(PG_FUNCTION_ARGS)
 {
 	Piece		piece = {.now = ClockNow()};
-	SqlArgs		args;
+	Values		args;
 	uint64		n;
 
 	piece.org = ArgName(fcinfo, 0, "org");
@@ -175,11 +175,11 @@ call_log_put(PG_FUNCTION_ARGS)
 	piece.from = ArgInt8(fcinfo, 5, "from_byte", 0, PG_INT64_MAX);
 	check_answer(fcinfo, piece.from);
 	args = key_of(&piece);
-	SqlAdd(&args, SqlArgTime(piece.now),
-		   SqlArgTime(piece.now - LOG_WISH_LASTS));
+	ValuesAdd(&args, TimeValue(piece.now),
+			  TimeValue(piece.now - LOG_WISH_LASTS));
 	for (int i = 6; i < 11; i++)
-		SqlAdd(&args, SqlArg(PG_GETARG_DATUM(i)));
-	SqlAdd(&args, SqlArgText(ArgTextOrNull(fcinfo, 11, "message")));
+		ValuesAdd(&args, DatumValue(PG_GETARG_DATUM(i)));
+	ValuesAdd(&args, TextValue(ArgTextOrNull(fcinfo, 11, "message")));
 	SqlConnect();
 	n = SqlRun(&wish_answer, &args).n;
 	SqlFinish();
@@ -220,9 +220,9 @@ find_place(FunctionCallInfo fcinfo, Piece *piece)
 	SqlResult	row;
 
 	row = SqlRead(&piece_place,
-				  SQL_ARGS(SqlArgText(piece->org), SqlArgInt8(piece->job),
-						   PG_ARGISNULL(4) ? SqlArgNull() :
-						   SqlArgInt4(attempt), SqlArgText(node)));
+				  VALUES(TextValue(piece->org), Int8Value(piece->job),
+						 PG_ARGISNULL(4) ? NullValue() : Int4Value(attempt),
+						 TextValue(node)));
 	if (row.n == 0)
 		NotFoundJob(piece->job);
 	if (SqlIsNull(row, 0, 1))
@@ -255,25 +255,25 @@ find_place(FunctionCallInfo fcinfo, Piece *piece)
 static void
 write_wish(const Piece *piece, bool waits)
 {
-	SqlArgs		args = key_of(piece);
+	Values		args = key_of(piece);
 
-	SqlAdd(&args, SqlArgTime(piece->now),
-		   SqlArgTime(piece->now - LOG_WISH_LASTS),
-		   SqlArgTime(piece->now - ASKED_AGAIN), SqlArgBool(waits));
+	ValuesAdd(&args, TimeValue(piece->now),
+			  TimeValue(piece->now - LOG_WISH_LASTS),
+			  TimeValue(piece->now - ASKED_AGAIN), BoolValue(waits));
 	if (SqlRun(&wish_write, &args).n == 0)
 		return;
 	NotifyAtCommit(NODE_CHANNEL, piece->node);
 	(void) SqlRun(&wishes_leave,
-				  SQL_ARGS(SqlArgText(piece->org), SqlArgInt8(piece->job),
-						   SqlArgTime(piece->now - LOG_WISH_LASTS),
-						   SqlArgInt4(LOG_WISH_MOST)));
+				  VALUES(TextValue(piece->org), Int8Value(piece->job),
+						 TimeValue(piece->now - LOG_WISH_LASTS),
+						 Int4Value(LOG_WISH_MOST)));
 }
 
-static SqlArgs
+static Values
 key_of(const Piece *piece)
 {
-	return *SQL_ARGS(ATTEMPT_KEY(piece), SqlArgText(piece->node),
-					 SqlArgText(piece->stream), SqlArgInt8(piece->from));
+	return *VALUES(ATTEMPT_KEY(piece), TextValue(piece->node),
+				   TextValue(piece->stream), Int8Value(piece->from));
 }
 
 /*
@@ -282,39 +282,33 @@ key_of(const Piece *piece)
 static Datum
 put_piece(FunctionCallInfo fcinfo, const Piece *piece)
 {
-	Row			row = {0};
+	Values	   *row;
 	SqlResult	found = {0};
 	bool		answered;
 
 	if (piece->attempt > 0)
 	{
-		SqlArgs		args = key_of(piece);
+		Values		args = key_of(piece);
 
-		SqlAdd(&args, SqlArgTime(piece->now - LOG_WISH_LASTS));
+		ValuesAdd(&args, TimeValue(piece->now - LOG_WISH_LASTS));
 		found = piece->written ? SqlRun(&wish_read, &args) :
 			SqlRead(&wish_read, &args);
 	}
 	answered = found.n > 0 && SqlBool(found, 0, 1);
-	RowText(&row, piece->attempt == 0 ? "not_started" :
-			answered ? "answered" :
-			!piece->served ? "unserved" :
-			found.n == 0 ? "unasked" : piece->silent ? "silent" : "asked");
-	if (piece->attempt == 0)
-		RowNull(&row);
-	else
-		RowAdd(&row, Int32GetDatum(piece->attempt));
-	RowText(&row, piece->node);
+	row = VALUES(TextValue(piece->attempt == 0 ? "not_started" : answered ?
+						   "answered" : !piece->served ? "unserved" :
+						   found.n == 0 ? "unasked" : piece->silent ?
+						   "silent" : "asked"),
+				 piece->attempt == 0 ? NullValue() : Int4Value(piece->attempt),
+				 TextValue(piece->node));
 	for (int c = 2; c <= 7; c++)
 	{
 		bool		isnull = true;
 		Datum		value = answered ? SqlDatum(found, 0, c, &isnull) : 0;
 
-		if (isnull)
-			RowNull(&row);
-		else
-			RowAdd(&row, value);
+		ValuesAdd(row, isnull ? NullValue() : DatumValue(value));
 	}
-	return SqlFinishRow(RowReturn(fcinfo, &row));
+	return SqlFinishRow(RowReturn(fcinfo, row));
 }
 
 /*
@@ -346,23 +340,22 @@ void
 LogWishesPut(ReturnSetInfo *rsinfo, const char *node, TimestampTz now)
 {
 	SqlResult	rows = SqlRun(&logs_wished,
-							  SQL_ARGS(SqlArgText(node),
-									   SqlArgTime(now - LOG_WISH_LASTS)));
+							  VALUES(TextValue(node),
+									 TimeValue(now - LOG_WISH_LASTS)));
 
 	for (uint64 i = 0; i < rows.n; i++)
 	{
-		Row			row = {0};
 		bool		isnull;
+		Values	   *row = VALUES(TextValue(SqlText(rows, i, 1)),
+								 Int8Value(SqlInt8(rows, i, 2)),
+								 Int4Value(SqlInt4(rows, i, 3)),
+								 TextValue("log"));
 
-		RowText(&row, SqlText(rows, i, 1));
-		RowAdd(&row, Int64GetDatum(SqlInt8(rows, i, 2)));
-		RowAdd(&row, Int32GetDatum(SqlInt4(rows, i, 3)));
-		RowText(&row, "log");
 		for (int rest = 0; rest < 11; rest++)
-			RowNull(&row);
-		RowAdd(&row, SqlDatum(rows, i, 4, &isnull));
+			ValuesAdd(row, NullValue());
+		ValuesAdd(row, DatumValue(SqlDatum(rows, i, 4, &isnull)));
 		for (int rest = 0; rest < 3; rest++)
-			RowNull(&row);
-		RowPut(rsinfo, &row);
+			ValuesAdd(row, NullValue());
+		RowPut(rsinfo, row);
 	}
 }

@@ -221,7 +221,7 @@ log_lost(TimestampTz silent, TimestampTz now)
 {
 	SqlResult	rows;
 
-	rows = SqlRun(&lost_nodes, SQL_ARGS(SqlArgTime(silent), SqlArgTime(now)));
+	rows = SqlRun(&lost_nodes, VALUES(TimeValue(silent), TimeValue(now)));
 	for (uint64 i = 0; i < rows.n; i++)
 	{
 		StringInfo	line = LogBegin("node_lost");
@@ -274,7 +274,7 @@ silent_since(TimestampTz now, TimestampTz up, int64 lost)
 static SqlResult
 run_at(SqlStatement *statement, TimestampTz at)
 {
-	return SqlRun(statement, SQL_ARGS(SqlArgTime(at)));
+	return SqlRun(statement, VALUES(TimeValue(at)));
 }
 
 /*
@@ -287,8 +287,8 @@ is_on(SqlStatement *nodes, const char *org, int64 job, int32 number,
 	if (at == DT_NOBEGIN)
 		return false;
 	return SqlBool(SqlRun(nodes,
-						  SQL_ARGS(SqlArgText(org), SqlArgInt8(job),
-								   SqlArgInt4(number), SqlArgTime(at))), 0, 1);
+						  VALUES(TextValue(org), Int8Value(job),
+								 Int4Value(number), TimeValue(at))), 0, 1);
 }
 
 /*
@@ -363,11 +363,8 @@ settle_leftover(const char *org, int64 id, int32 number, const void *context)
 static void
 put_task(FunctionCallInfo fcinfo, const char *task, int64 affected)
 {
-	Row			row = {0};
-
-	RowText(&row, task);
-	RowAdd(&row, Int64GetDatum(affected));
-	RowPut((ReturnSetInfo *) fcinfo->resultinfo, &row);
+	RowPut((ReturnSetInfo *) fcinfo->resultinfo,
+		   VALUES(TextValue(task), Int8Value(affected)));
 }
 
 /*
@@ -379,14 +376,14 @@ overdue_attempts(TimestampTz now)
 	TimestampTz told = ClockAdd(now, -SettingStopGrace());
 
 	return SqlRun(&stop_timeout_attempts,
-				  SQL_ARGS(SqlArgTime(told),
-						   SqlArgTime(ClockAdd(told, -SettingClockSkew())),
-						   SettingProgressTimeout() == 0 ? SqlArgNull() :
-						   SqlArgTime(ClockAdd(ClockAdd(told,
-														-SettingStopGrace()),
-											   -SettingProgressTimeout())),
-						   SqlArgDuration(SettingStopGrace()),
-						   SqlArgDuration(SettingProgressTimeout())));
+				  VALUES(TimeValue(told),
+						 TimeValue(ClockAdd(told, -SettingClockSkew())),
+						 SettingProgressTimeout() == 0 ? NullValue() :
+						 TimeValue(ClockAdd(ClockAdd(told,
+													 -SettingStopGrace()),
+											-SettingProgressTimeout())),
+						 DurationValue(SettingStopGrace()),
+						 DurationValue(SettingProgressTimeout())));
 }
 
 /*

@@ -83,8 +83,8 @@ SQL_STATEMENT(job_exists, SPI_OK_SELECT, "text, bigint",
 			  "SELECT 1 FROM gpucredit.job j"
 			  " WHERE j.org = $1 AND j.job = $2");
 static void take_heartbeat(FunctionCallInfo fcinfo, Heartbeat *heartbeat);
-static SqlArgs heartbeat_args(const Heartbeat *heartbeat);
-static void arg_told(SqlArgs *args, const Heartbeat *heartbeat);
+static Values heartbeat_args(const Heartbeat *heartbeat);
+static void arg_told(Values *args, const Heartbeat *heartbeat);
 static bool beat_ordinary(const Heartbeat *heartbeat, Attempt *attempt);
 static bool take_beaten(void *context, const Datum *values,
 						const bool *nulls);
@@ -99,7 +99,6 @@ call_meter(PG_FUNCTION_ARGS)
 	Heartbeat	heartbeat;
 	Attempt		attempt = {0};
 	MeterAnswer answer;
-	Row			out = {0};
 	Definer		definer;
 	Datum		result;
 	bool		may;
@@ -132,14 +131,14 @@ call_meter(PG_FUNCTION_ARGS)
 	else
 		refuse_unknown(&heartbeat);
 
-	RowText(&out, answer.action);
-	RowText(&out, answer.reason);
-	RowCredits(&out, answer.billed);
-	RowCredits(&out, answer.held);
-	RowTime(&out, answer.deadline);
-	RowDuration(&out, answer.time_left);
-	RowAdd(&out, BoolGetDatum(answer.save));
-	result = SqlFinishRow(RowReturn(fcinfo, &out));
+	result = SqlFinishRow(RowReturn(fcinfo,
+									VALUES(TextValue(answer.action),
+										   TextValue(answer.reason),
+										   NumericValue(answer.billed),
+										   NumericValue(answer.held),
+										   TimeValueOrNull(answer.deadline),
+										   DurationValueOrNull(answer.time_left),
+										   BoolValue(answer.save))));
 	DefinerLeave(definer);
 	return result;
 }
@@ -166,18 +165,17 @@ take_heartbeat(FunctionCallInfo fcinfo, Heartbeat *heartbeat)
  * The parameters both statements have: key, elapsed, now, ..., progress,
  * utilization.
  */
-static SqlArgs
+static Values
 heartbeat_args(const Heartbeat *heartbeat)
 {
-	return *SQL_ARGS(ATTEMPT_KEY(heartbeat),
-					 SqlArgDuration(heartbeat->elapsed),
-					 SqlArgTime(heartbeat->now));
+	return *VALUES(ATTEMPT_KEY(heartbeat), DurationValue(heartbeat->elapsed),
+				   TimeValue(heartbeat->now));
 }
 
 static void
-arg_told(SqlArgs *args, const Heartbeat *heartbeat)
+arg_told(Values *args, const Heartbeat *heartbeat)
 {
-	SqlAdd(args, heartbeat->progress, heartbeat->utilization);
+	ValuesAdd(args, heartbeat->progress, heartbeat->utilization);
 }
 
 /*
@@ -187,15 +185,15 @@ arg_told(SqlArgs *args, const Heartbeat *heartbeat)
 static bool
 beat_ordinary(const Heartbeat *heartbeat, Attempt *attempt)
 {
-	SqlArgs		args = heartbeat_args(heartbeat);
+	Values		args = heartbeat_args(heartbeat);
 	Beaten		beaten = {attempt, 0};
 	bool		reported = !heartbeat->progress.isnull ||
 		!heartbeat->utilization.isnull;
 
-	SqlAdd(&args,
-		   SqlArgTime(ClockAdd(heartbeat->now,
-							   SettingClockSkew() - heartbeat->elapsed)),
-		   SqlArgDuration(heartbeat->elapsed - SettingUsageInterval()));
+	ValuesAdd(&args,
+			  TimeValue(ClockAdd(heartbeat->now,
+								 SettingClockSkew() - heartbeat->elapsed)),
+			  DurationValue(heartbeat->elapsed - SettingUsageInterval()));
 	if (reported)
 		arg_told(&args, heartbeat);
 	SqlEach(reported ? &attempt_beat_reported : &attempt_beat, &args, false,
@@ -222,10 +220,10 @@ take_beaten(void *context, const Datum *values, const bool *nulls)
 static bool
 beat_any(const Heartbeat *heartbeat, Attempt *attempt)
 {
-	SqlArgs		args = heartbeat_args(heartbeat);
+	Values		args = heartbeat_args(heartbeat);
 	SqlResult	row;
 
-	SqlAdd(&args, SqlArgDuration(SettingClockSkew()));
+	ValuesAdd(&args, DurationValue(SettingClockSkew()));
 	arg_told(&args, heartbeat);
 	row = SqlRun(&attempt_meter, &args);
 	if (row.n == 0)
@@ -238,8 +236,8 @@ static void
 refuse_unknown(const Heartbeat *heartbeat)
 {
 	if (SqlRun(&job_exists,
-			   SQL_ARGS(SqlArgText(heartbeat->org),
-						SqlArgInt8(heartbeat->job))).n == 0)
+			   VALUES(TextValue(heartbeat->org),
+					  Int8Value(heartbeat->job))).n == 0)
 		NotFoundJob(heartbeat->job);
 	AttemptRefuseUnknown(heartbeat->job, heartbeat->attempt);
 }
@@ -306,9 +304,8 @@ static void
 note(const Attempt *attempt)
 {
 	Ensure(SqlRun(&attempt_note,
-				  SQL_ARGS(ATTEMPT_KEY(attempt),
-						   SqlArgDuration(attempt->logged),
-						   SqlArgTimeOrNull(attempt->skewed_at))).n == 1,
+				  VALUES(ATTEMPT_KEY(attempt), DurationValue(attempt->logged),
+						 TimeValueOrNull(attempt->skewed_at))).n == 1,
 		   "An attempt is missing.");
 }
 

@@ -184,7 +184,7 @@ beat_ordinary(const Beats *beats, TimestampTz now)
 													size);
 	Datum	   *log_from = MemoryContextAllocHuge(CurrentMemoryContext, size);
 	Datum	   *place = MemoryContextAllocHuge(CurrentMemoryContext, size);
-	SqlArgs		args = {0};
+	Values		args = {0};
 
 	if (pass.n == 0)
 		return;
@@ -202,10 +202,10 @@ beat_ordinary(const Beats *beats, TimestampTz now)
 	}
 	BeatsArgKeys(&args, pass.beats, pass.n);
 	BeatsArgElapsed(&args, pass.beats, pass.n);
-	SqlAdd(&args, SqlArgTime(now),
-		   SqlArgArray(started_by, NULL, pass.n, TIMESTAMPTZOID),
-		   SqlArgArray(log_from, NULL, pass.n, INTERVALOID),
-		   SqlArgArray(place, NULL, pass.n, INT4OID));
+	ValuesAdd(&args, TimeValue(now),
+			  ArrayValue(started_by, NULL, pass.n, TIMESTAMPTZOID),
+			  ArrayValue(log_from, NULL, pass.n, INTERVALOID),
+			  ArrayValue(place, NULL, pass.n, INT4OID));
 	if (beats->reported)
 		HeartbeatsArgReported(&args, pass.beats, pass.n);
 	SqlEach(beats->reported ? &attempts_beat_reported : &attempts_beat, &args,
@@ -237,14 +237,14 @@ static void
 beat_any(const Beats *beats, TimestampTz now)
 {
 	Pass		pass = pick(beats, outstanding);
-	SqlArgs		args = {0};
+	Values		args = {0};
 	SqlResult	rows;
 
 	if (pass.n == 0)
 		return;
 	BeatsArgKeys(&args, pass.beats, pass.n);
 	BeatsArgElapsed(&args, pass.beats, pass.n);
-	SqlAdd(&args, SqlArgTime(now), SqlArgDuration(SettingClockSkew()));
+	ValuesAdd(&args, TimeValue(now), DurationValue(SettingClockSkew()));
 	HeartbeatsArgReported(&args, pass.beats, pass.n);
 	rows = SqlRun(&attempts_meter, &args);
 	for (uint64 i = 0; i < rows.n; i++)
@@ -295,7 +295,7 @@ static void
 answer_rest(const Beats *beats, TimestampTz now)
 {
 	Pass		pass = pick(beats, unanswered);
-	SqlArgs		args = {0};
+	Values		args = {0};
 	SqlResult	rows;
 
 	if (pass.n == 0)
@@ -343,20 +343,15 @@ put_answers(ReturnSetInfo *rsinfo, const Beats *beats)
 		const AttemptBeat *beat = &beats->all[i];
 		const MeterAnswer *answer = beat->counts->answered ?
 			&beat->counts->answer : &unknown;
-		Row			row = {0};
 
 		CHECK_FOR_INTERRUPTS();
-		RowAdd(&row, Int32GetDatum(i + 1));
-		RowAdd(&row, beat->org_datum);
-		RowAdd(&row, Int64GetDatum(beat->job));
-		RowAdd(&row, Int32GetDatum(beat->attempt));
-		RowText(&row, answer->action);
-		RowText(&row, answer->reason);
-		RowCredits(&row, answer->billed);
-		RowCredits(&row, answer->held);
-		RowTime(&row, answer->deadline);
-		RowDuration(&row, answer->time_left);
-		RowAdd(&row, BoolGetDatum(answer->save));
-		RowPut(rsinfo, &row);
+		RowPut(rsinfo,
+			   VALUES(Int4Value(i + 1), DatumValue(beat->org_datum),
+					  Int8Value(beat->job), Int4Value(beat->attempt),
+					  TextValue(answer->action), TextValue(answer->reason),
+					  NumericValue(answer->billed), NumericValue(answer->held),
+					  TimeValueOrNull(answer->deadline),
+					  DurationValueOrNull(answer->time_left),
+					  BoolValue(answer->save)));
 	}
 }

@@ -25,7 +25,7 @@ SQL_STATEMENT(attempt_nodes, SPI_OK_SELECT, "text, bigint, int",
 			  " WHERE g.org = $1 AND g.job = $2 AND g.attempt = $3"
 			  " AND NOT g.free ORDER BY g.node");
 
-static void arg_column(SqlArgs *args, const TriggerData *trigger,
+static void arg_column(Values *args, const TriggerData *trigger,
 					   const char *name);
 
 PG_FUNCTION_INFO_V1(gpucredit_notify_nodes);
@@ -49,7 +49,7 @@ gpucredit_notify_nodes(PG_FUNCTION_ARGS)
 					   SPI_getvalue(trigger->tg_trigtuple, type, node));
 	else
 	{
-		SqlArgs		args = {0};
+		Values		args = {0};
 		SqlResult	rows;
 
 		SqlConnect();
@@ -65,12 +65,12 @@ gpucredit_notify_nodes(PG_FUNCTION_ARGS)
 }
 
 static void
-arg_column(SqlArgs *args, const TriggerData *trigger, const char *name)
+arg_column(Values *args, const TriggerData *trigger, const char *name)
 {
 	TupleDesc	type = RelationGetDescr(trigger->tg_relation);
 	bool		null;
 
-	SqlAdd(args,
-		   SqlArg(SPI_getbinval(trigger->tg_trigtuple, type,
-								SPI_fnumber(type, name), &null)));
+	ValuesAdd(args,
+			  DatumValue(SPI_getbinval(trigger->tg_trigtuple, type,
+									   SPI_fnumber(type, name), &null)));
 }

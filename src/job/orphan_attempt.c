@@ -60,12 +60,12 @@ void
 OrphanFence(const char *pool, const char *node, const char *org, int64 job,
 			int32 attempt, TimestampTz now)
 {
-	SqlArgs    *args = SQL_ARGS(SqlArgText(node), SqlArgText(org),
-								SqlArgInt8(job), SqlArgInt4(attempt));
+	Values	   *args = VALUES(TextValue(node), TextValue(org), Int8Value(job),
+							  Int4Value(attempt));
 
 	if (SqlRun(&orphan_read, args).n == 0 || !PoolTryLock(pool))
 		return;
-	SqlAdd(args, SqlArgTime(now));
+	ValuesAdd(args, TimeValue(now));
 	if (SqlRun(&orphan_fence, args).n > 0)
 		PoolCount(pool);
 }

@@ -158,8 +158,8 @@ find_part(Part *part)
 	SqlResult	row;
 
 	row = SqlRun(&part_read,
-				 SQL_ARGS(SqlArgText(part->org), SqlArgInt8(part->job),
-						  SqlArgInt4(part->number), SqlArgText(part->node)));
+				 VALUES(TextValue(part->org), Int8Value(part->job),
+						Int4Value(part->number), TextValue(part->node)));
 	if (SqlIsNull(row, 0, 2))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -194,9 +194,9 @@ tell_part(Part *part, Job *job, Attempt *attempt)
 		if (!stops_rest(part, attempt))
 			return;
 		(void) SqlRun(&rest_tell,
-					  SQL_ARGS(SqlArgText(part->org), SqlArgInt8(part->job),
-							   SqlArgInt4(part->number),
-							   SqlArgText(part->node), SqlArgTime(now)));
+					  VALUES(TextValue(part->org), Int8Value(part->job),
+							 Int4Value(part->number), TextValue(part->node),
+							 TimeValue(now)));
 		return;
 	}
 	(void) PartsOutcome(attempt, true, &part->reported);
@@ -211,9 +211,8 @@ static bool
 all_gone(const Part *part)
 {
 	return SqlBool(SqlRun(&parts_gone,
-						  SQL_ARGS(SqlArgText(part->org),
-								   SqlArgInt8(part->job),
-								   SqlArgInt4(part->number))), 0, 1);
+						  VALUES(TextValue(part->org), Int8Value(part->job),
+								 Int4Value(part->number))), 0, 1);
 }
 
 /*
@@ -266,9 +265,8 @@ PartGone(const char *org, int64 job, int32 attempt, const char *node,
 		 TimestampTz now)
 {
 	return SqlRun(&part_gone,
-				  SQL_ARGS(SqlArgText(org), SqlArgInt8(job),
-						   SqlArgInt4(attempt), SqlArgText(node),
-						   SqlArgTime(now))).n > 0;
+				  VALUES(TextValue(org), Int8Value(job), Int4Value(attempt),
+						 TextValue(node), TimeValue(now))).n > 0;
 }
 
 /*
@@ -278,21 +276,20 @@ static void
 write_part(const Part *part, TimestampTz now)
 {
 	(void) SqlRun(&part_insert,
-				  SQL_ARGS(SqlArgText(part->org), SqlArgInt8(part->job),
-						   SqlArgInt4(part->number), SqlArgText(part->node),
-						   SqlArgInt4(part->ended), SqlArgInt4(part->rank),
-						   SqlArgText(OutcomeNames[part->reported.outcome]),
-						   part->reported.has_exit_code ?
-						   SqlArgInt4(part->reported.exit_code) : SqlArgNull(),
-						   SqlArgText(part->reported.message),
-						   SqlArgText(part->reported.log_uri),
-						   part->reported.elapsed >= 0 ?
-						   SqlArgDuration(part->reported.elapsed) :
-						   SqlArgNull(), SqlArgBool(part->reported.by_agent),
-						   SqlArgTime(now)));
+				  VALUES(TextValue(part->org), Int8Value(part->job),
+						 Int4Value(part->number), TextValue(part->node),
+						 Int4Value(part->ended), Int4Value(part->rank),
+						 TextValue(OutcomeNames[part->reported.outcome]),
+						 part->reported.has_exit_code ?
+						 Int4Value(part->reported.exit_code) : NullValue(),
+						 TextValue(part->reported.message),
+						 TextValue(part->reported.log_uri),
+						 part->reported.elapsed >= 0 ?
+						 DurationValue(part->reported.elapsed) : NullValue(),
+						 BoolValue(part->reported.by_agent), TimeValue(now)));
 	(void) SqlRun(&part_heard,
-				  SQL_ARGS(SqlArgText(part->org), SqlArgInt8(part->job),
-						   SqlArgInt4(part->number), SqlArgTime(now)));
+				  VALUES(TextValue(part->org), Int8Value(part->job),
+						 Int4Value(part->number), TimeValue(now)));
 }
 
 /*
@@ -325,9 +322,8 @@ put_result(FunctionCallInfo fcinfo, const Part *part, bool replayed)
 	Attempt		attempt;
 	bool		over;
 	bool		isnull;
-	Row			row = {0};
-	SqlArgs    *args = SQL_ARGS(SqlArgText(part->org), SqlArgInt8(part->job),
-								SqlArgInt4(part->number));
+	Values	   *args = VALUES(TextValue(part->org), Int8Value(part->job),
+							  Int4Value(part->number));
 
 	if (!AttemptRead(part->org, part->job, part->number, &attempt))
 		Ensure(false, "An attempt is missing.");
@@ -335,15 +331,13 @@ put_result(FunctionCallInfo fcinfo, const Part *part, bool replayed)
 	if (over)
 		AttemptSettled(&attempt, &settled);
 	waits_for = SqlDatum(SqlRun(&parts_waited_for, args), 0, 1, &isnull);
-	RowAdd(&row, BoolGetDatum(over));
-	RowText(&row, over ? OutcomeNames[settled.outcome] : NULL);
-	if (over)
-		RowCredits(&row, settled.billed);
-	else
-		RowNull(&row);
-	RowText(&row, over ? settled.job_state : NULL);
-	RowTime(&row, over ? settled.retry_at : DT_NOBEGIN);
-	RowAdd(&row, waits_for);
-	RowAdd(&row, BoolGetDatum(replayed));
-	return RowReturn(fcinfo, &row);
+	return RowReturn(fcinfo,
+					 VALUES(BoolValue(over),
+							TextValue(over ? OutcomeNames[settled.outcome] :
+									  NULL),
+							over ? NumericValue(settled.billed) : NullValue(),
+							TextValue(over ? settled.job_state : NULL),
+							TimeValueOrNull(over ? settled.retry_at :
+											DT_NOBEGIN), DatumValue(waits_for),
+							BoolValue(replayed)));
 }

@@ -49,8 +49,8 @@ NodeRebooted(const Attempt *attempt, const char *node, TimestampTz now)
 		return;
 	}
 	(void) SqlRun(&reboot_tell,
-				  SQL_ARGS(ATTEMPT_KEY(attempt), SqlArgText(node),
-						   SqlArgTime(now)));
+				  VALUES(ATTEMPT_KEY(attempt), TextValue(node),
+						 TimeValue(now)));
 }
 
 /*

@@ -177,12 +177,12 @@ static bool turns_to_come(TimestampTz now);
 static void plan_leaving(const char *pool, RescueJob *jobs, int n,
 						 TimestampTz now);
 static void log_storm(const char *pool, const RescueJob *jobs, int n);
-static RescueJob *read_leaving(SqlStatement *statement, SqlArgs *args,
+static RescueJob *read_leaving(SqlStatement *statement, Values *args,
 							   TimestampTz now, int *n);
 static void read_job(SqlResult rows, uint64 i, TimestampTz now,
 					 RescueJob *job);
-static SqlArgs leaving_args(const RescueJob *jobs, int n, TimestampTz now);
-static NullableDatum times_arg(const int64 *times, int n);
+static Values leaving_args(const RescueJob *jobs, int n, TimestampTz now);
+static NullableDatum times_value(const int64 *times, int n);
 
 Datum
 call_reclaim(PG_FUNCTION_ARGS)
@@ -263,8 +263,7 @@ call_resume(PG_FUNCTION_ARGS)
 	SqlConnect();
 	pool = NodeLockPool(node, false);
 	NodeResume(pool, node);
-	(void) SqlRun(&staying_untell,
-				  SQL_ARGS(SqlArgText(pool), SqlArgText(node)));
+	(void) SqlRun(&staying_untell, VALUES(TextValue(pool), TextValue(node)));
 	plan_news(pool, &node, 1, ClockNow());
 	NodeAudit(fcinfo, "resume", "resumed", pool, NULL);
 	SqlFinish();
@@ -278,12 +277,12 @@ call_resume(PG_FUNCTION_ARGS)
 void
 ReclaimPlanAnew(const char *pool, TimestampTz now)
 {
-	SqlArgs    *args;
+	Values	   *args;
 
 	RescueJob  *jobs;
 	int			n;
 
-	args = SQL_ARGS(SqlArgText(pool), SqlArgTime(now));
+	args = VALUES(TextValue(pool), TimeValue(now));
 	if (SqlRun(&turns_read, args).n == 0)
 		return;
 	jobs = read_leaving(&leaving_read, args, now, &n);
@@ -301,11 +300,11 @@ plan_news(const char *pool, const char **nodes, int n, TimestampTz now)
 	SqlStatement *statement = &leaving_read;
 	RescueJob  *jobs;
 	int			leaving;
-	SqlArgs    *args = SQL_ARGS(SqlArgText(pool), SqlArgTime(now));
+	Values	   *args = VALUES(TextValue(pool), TimeValue(now));
 
 	if (SettingCheckpointBandwidth() == 0 && !turns_to_come(now))
 	{
-		SqlAdd(args, SqlArgTextArray(nodes, n));
+		ValuesAdd(args, TextArrayValue(nodes, n));
 		statement = &leaving_read_of;
 	}
 	jobs = read_leaving(statement, args, now, &leaving);
@@ -319,7 +318,7 @@ plan_news(const char *pool, const char **nodes, int n, TimestampTz now)
 static bool
 turns_to_come(TimestampTz now)
 {
-	return SqlRun(&turns_look, SQL_ARGS(SqlArgTime(now))).n > 0;
+	return SqlRun(&turns_look, VALUES(TimeValue(now))).n > 0;
 }
 
 /*
@@ -329,7 +328,7 @@ static void
 plan_leaving(const char *pool, RescueJob *jobs, int n, TimestampTz now)
 {
 	DecideArena arena = ArenaOf(CurrentMemoryContext);
-	SqlArgs		args;
+	Values		args;
 
 	if (n == 0)
 		return;
@@ -367,7 +366,7 @@ log_storm(const char *pool, const RescueJob *jobs, int n)
  * The attempts of a pool that must leave, by organisation, job, attempt.
  */
 static RescueJob *
-read_leaving(SqlStatement *statement, SqlArgs *args, TimestampTz now, int *n)
+read_leaving(SqlStatement *statement, Values *args, TimestampTz now, int *n)
 {
 	SqlResult	rows = SqlRun(statement, args);
 	RescueJob  *jobs = palloc0(sizeof(RescueJob) * (rows.n + 1));
@@ -408,7 +407,7 @@ read_job(SqlResult rows, uint64 i, TimestampTz now, RescueJob *job)
 /*
  * The plan as parameters.
  */
-static SqlArgs
+static Values
 leaving_args(const RescueJob *jobs, int n, TimestampTz now)
 {
 	const char **orgs = palloc(sizeof(char *) * n);
@@ -416,7 +415,7 @@ leaving_args(const RescueJob *jobs, int n, TimestampTz now)
 	int32	   *attempts = palloc(sizeof(int32) * n);
 	int64	   *times = palloc(sizeof(int64) * 3 * n);
 	Datum	   *told = palloc(sizeof(Datum) * n);
-	SqlArgs    *args;
+	Values	   *args;
 
 	for (int i = 0; i < n; i++)
 	{
@@ -428,10 +427,10 @@ leaving_args(const RescueJob *jobs, int n, TimestampTz now)
 		times[2 * n + i] = jobs[i].promised ? jobs[i].ends : DT_NOEND;
 		told[i] = BoolGetDatum(jobs[i].told);
 	}
-	args = SQL_ARGS(SqlArgTextArray(orgs, n), SqlArgInt8Array(ids, n),
-					SqlArgInt4Array(attempts, n), times_arg(times, n),
-					times_arg(times + n, n), times_arg(times + 2 * n, n),
-					SqlArgArray(told, NULL, n, BOOLOID), SqlArgTime(now));
+	args = VALUES(TextArrayValue(orgs, n), Int8ArrayValue(ids, n),
+				  Int4ArrayValue(attempts, n), times_value(times, n),
+				  times_value(times + n, n), times_value(times + 2 * n, n),
+				  ArrayValue(told, NULL, n, BOOLOID), TimeValue(now));
 	return *args;
 }
 
@@ -439,7 +438,7 @@ leaving_args(const RescueJob *jobs, int n, TimestampTz now)
  * An array of instants; DT_NOEND is null.
  */
 static NullableDatum
-times_arg(const int64 *times, int n)
+times_value(const int64 *times, int n)
 {
 	Datum	   *values = palloc(sizeof(Datum) * n);
 	bool	   *nulls = palloc(sizeof(bool) * n);
@@ -449,5 +448,5 @@ times_arg(const int64 *times, int n)
 		values[i] = TimestampTzGetDatum(times[i]);
 		nulls[i] = times[i] == DT_NOEND;
 	}
-	return SqlArgArray(values, nulls, n, TIMESTAMPTZOID);
+	return ArrayValue(values, nulls, n, TIMESTAMPTZOID);
 }

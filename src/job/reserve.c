@@ -52,7 +52,7 @@ typedef struct ReserveCall
 	HoldOpening *opening;
 	Hold		hold;
 	TimestampTz at;				/* of the decision */
-	Row			row;
+	Values		row;
 } ReserveCall;
 
 static const char *fund(ReserveCall *asking);
@@ -131,16 +131,12 @@ fund_at_once(void *context)
 static void
 grant(ReserveCall *asking)
 {
-	Row		   *row = &asking->row;
 	Job		   *job = &asking->submission.job;
 
-	*row = (Row){0};
-	RowAdd(row, Int64GetDatum(job->job));
-	RowText(row, "granted");
-	RowNull(row);
-	RowCredits(row, asking->hold.drawn);
-	RowAdd(row, BoolGetDatum(false));
-	RequestStore(&asking->request, row);
+	asking->row = *VALUES(Int8Value(job->job), TextValue("granted"),
+						  NullValue(), NumericValue(asking->hold.drawn),
+						  BoolValue(false));
+	RequestStore(&asking->request, &asking->row);
 
 	job->hold = asking->hold.hold;
 	insert_job(&asking->submission, asking->at);
@@ -150,15 +146,9 @@ grant(ReserveCall *asking)
 static void
 deny(ReserveCall *asking, const char *reason)
 {
-	Row		   *row = &asking->row;
-
-	*row = (Row){0};
-	RowNull(row);
-	RowText(row, "denied");
-	RowText(row, reason);
-	RowCredits(row, 0);
-	RowAdd(row, BoolGetDatum(false));
-	RequestStore(&asking->request, row);
+	asking->row = *VALUES(NullValue(), TextValue("denied"), TextValue(reason),
+						  NumericValue(0), BoolValue(false));
+	RequestStore(&asking->request, &asking->row);
 	audit_asked(asking, reason);
 }
 
@@ -171,32 +161,30 @@ insert_job(const Submission *submission, TimestampTz at)
 	const Job  *job = &submission->job;
 
 	(void) SqlRun(&job_insert,
-				  SQL_ARGS(SqlArgText(job->org), SqlArgInt8(job->job),
-						   SqlArgText(job->account), SqlArgText(job->pool),
-						   SqlArgText(job->tier),
-						   SqlArg(GpuReqPGetDatum(job->request)),
-						   SqlArgText(TopologyNames[job->topology]),
-						   SqlArgText(PreemptibleNames[job->preemptible]),
-						   SqlArgInt4(job->priority),
-						   SqlArgInt8(job->cpu_milli),
-						   SqlArgInt8(job->memory_mib),
-						   SqlArgDurationOrNull(job->wall_limit),
-						   SqlArgDurationOrNull(job->hold_window),
-						   SqlArgInt4(job->max_retries),
-						   SqlArgJson(submission->spec),
-						   SqlArgJson(submission->options),
-						   SqlArgTextArray(job->offers.types, job->offers.n),
-						   SqlArgInt8Array(job->offers.memory, job->offers.n),
-						   SqlArgCreditsArray(job->offers.prices,
-											  job->offers.n),
-						   SqlArgCreditsArray(job->offers.spot_prices,
-											  job->offers.n),
-						   SqlArgInt8(job->hold), SqlArgTime(at),
-						   SqlArgText(job->prefer == DECIDE_TOPOLOGY_ANY ?
-									  NULL : TopologyNames[job->prefer]),
-						   SqlArgText(submission->cache),
-						   SqlArgDurationOrNull(submission->save.every),
-						   SqlArgText(TraceParent())));
+				  VALUES(TextValue(job->org), Int8Value(job->job),
+						 TextValue(job->account), TextValue(job->pool),
+						 TextValue(job->tier),
+						 DatumValue(GpuReqPGetDatum(job->request)),
+						 TextValue(TopologyNames[job->topology]),
+						 TextValue(PreemptibleNames[job->preemptible]),
+						 Int4Value(job->priority), Int8Value(job->cpu_milli),
+						 Int8Value(job->memory_mib),
+						 DurationValueOrNull(job->wall_limit),
+						 DurationValueOrNull(job->hold_window),
+						 Int4Value(job->max_retries),
+						 JsonValue(submission->spec),
+						 JsonValue(submission->options),
+						 TextArrayValue(job->offers.types, job->offers.n),
+						 Int8ArrayValue(job->offers.memory, job->offers.n),
+						 CreditsArrayValue(job->offers.prices, job->offers.n),
+						 CreditsArrayValue(job->offers.spot_prices,
+										   job->offers.n),
+						 Int8Value(job->hold), TimeValue(at),
+						 TextValue(job->prefer == DECIDE_TOPOLOGY_ANY ? NULL :
+								   TopologyNames[job->prefer]),
+						 TextValue(submission->cache),
+						 DurationValueOrNull(submission->save.every),
+						 TextValue(TraceParent())));
 }
 
 /*

@@ -74,10 +74,10 @@ RetryMatch(const Settlement *settlement)
 	SqlResult	row;
 
 	row = SqlRun(&rule_match,
-				 SQL_ARGS(SqlArgText(OutcomeNames[settlement->outcome]),
-						  settlement->has_exit_code ?
-						  SqlArgInt4(settlement->exit_code) : SqlArgNull(),
-						  SqlArgText(settlement->message)));
+				 VALUES(TextValue(OutcomeNames[settlement->outcome]),
+						settlement->has_exit_code ?
+						Int4Value(settlement->exit_code) : NullValue(),
+						TextValue(settlement->message)));
 	if (row.n == 0)
 		return rule;
 	rule.rule = SqlText(row, 0, 1);
@@ -94,8 +94,8 @@ int32
 RetryNotStarted(const Job *job)
 {
 	return SqlInt4(SqlRun(&not_started_count,
-						  SQL_ARGS(SqlArgText(job->org),
-								   SqlArgInt8(job->job))), 0, 1);
+						  VALUES(TextValue(job->org),
+								 Int8Value(job->job))), 0, 1);
 }
 
 /*
@@ -120,7 +120,7 @@ call_set_retry_rule(PG_FUNCTION_ARGS)
 	char	   *outcome = ArgNameOrNull(fcinfo, 3, "outcome");
 	char	   *message = ArgTextOrNull(fcinfo, 5, "message");
 	char	   *advice = ArgTextOrNull(fcinfo, 6, "advice");
-	SqlArgs    *args;
+	Values	   *args;
 	AuditRow	audit = {.operation = "set_retry_rule",
 		.decision = class ? "set" : "removed"};
 
@@ -133,14 +133,14 @@ call_set_retry_rule(PG_FUNCTION_ARGS)
 		check_pattern(message);
 
 	SqlConnect();
-	args = SQL_ARGS(SqlArgText(rule));
+	args = VALUES(TextValue(rule));
 	if (class == NULL)
 		(void) SqlRun(&rule_delete, args);
 	else
 	{
-		SqlAdd(args, SqlArgInt4(priority), SqlArgText(class),
-			   SqlArgText(outcome), fcinfo->args[4], SqlArgText(message),
-			   SqlArgText(advice));
+		ValuesAdd(args, Int4Value(priority), TextValue(class),
+				  TextValue(outcome), fcinfo->args[4], TextValue(message),
+				  TextValue(advice));
 		(void) SqlRun(&rule_upsert, args);
 	}
 	AuditArgs(&audit, fcinfo);

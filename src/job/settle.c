@@ -53,7 +53,6 @@ call_settle(PG_FUNCTION_ARGS)
 	Attempt		attempt;
 	char	   *node = NULL;
 	bool		replayed = false;
-	Row			row = {0};
 
 	SettlementTake(fcinfo, 3, 4, 5, 7, &settlement);
 	SqlConnect();
@@ -74,16 +73,16 @@ call_settle(PG_FUNCTION_ARGS)
 		AttemptSettle(&job, &attempt, &settlement);
 	}
 
-	RowText(&row, OutcomeNames[settlement.outcome]);
-	RowCredits(&row, settlement.billed);
-	RowCredits(&row, settlement.returned.released);
-	RowCredits(&row, settlement.returned.lapsed);
-	RowCredits(&row, settlement.refunded);
-	RowText(&row, settlement.job_state);
-	RowTime(&row, settlement.retry_at);
-	RowAdd(&row, BoolGetDatum(replayed));
-	RowCredits(&row, settlement.uncollected);
-	return SqlFinishRow(RowReturn(fcinfo, &row));
+	return SqlFinishRow(RowReturn(fcinfo,
+								  VALUES(TextValue(OutcomeNames[settlement.outcome]),
+										 NumericValue(settlement.billed),
+										 NumericValue(settlement.returned.released),
+										 NumericValue(settlement.returned.lapsed),
+										 NumericValue(settlement.refunded),
+										 TextValue(settlement.job_state),
+										 TimeValueOrNull(settlement.retry_at),
+										 BoolValue(replayed),
+										 NumericValue(settlement.uncollected))));
 }
 
 /*
@@ -151,8 +150,7 @@ seen_running(const Attempt *attempt)
 
 	if (!attempt->running)
 		return attempt->elapsed;
-	heard = SqlTimeOr(SqlRun(&nodes_heard,
-							 SQL_ARGS(ATTEMPT_KEY(attempt))), 0, 1,
+	heard = SqlTimeOr(SqlRun(&nodes_heard, VALUES(ATTEMPT_KEY(attempt))), 0, 1,
 					  attempt->heard_at);
 	if (silent == 0 || heard > ClockAdd(now, -silent))
 		heard = now;

@@ -158,7 +158,7 @@ AttemptSettle(Job *job, Attempt *attempt, Settlement *settlement)
 void
 AttemptSettled(const Attempt *attempt, Settlement *settlement)
 {
-	SqlResult	row = SqlRun(&stored_read, SQL_ARGS(ATTEMPT_KEY(attempt)));
+	SqlResult	row = SqlRun(&stored_read, VALUES(ATTEMPT_KEY(attempt)));
 
 	settlement->outcome = (Outcome) ArgWord(SqlText(row, 0, 1), "outcome",
 											OutcomeNames, OUTCOMES);
@@ -341,26 +341,25 @@ static void
 end_attempt(const Settlement *settlement, const Attempt *attempt)
 {
 	Ensure(SqlRun(&attempt_end,
-				  SQL_ARGS(ATTEMPT_KEY(attempt),
-						   SqlArgDuration(attempt->elapsed),
-						   SqlArgTime(settlement->at),
-						   SqlArgText(OutcomeNames[settlement->outcome]),
-						   SqlArgCredits(settlement->billed),
-						   SqlArgCredits(settlement->returned.released),
-						   SqlArgCredits(settlement->returned.lapsed),
-						   SqlArgCredits(settlement->refunded),
-						   SqlArgText(settlement->job_state),
-						   SqlArgTimeOrNull(settlement->retry_at),
-						   settlement->has_exit_code ?
-						   SqlArgInt4(settlement->exit_code) : SqlArgNull(),
-						   SqlArgText(settlement->message),
-						   SqlArgText(settlement->log_uri),
-						   SqlArgTimeOrNull(attempt->skewed_at),
-						   SqlArgCredits(attempt->held),
-						   SqlArgCredits(settlement->uncollected),
-						   SqlArgText(settlement->ended_by ?
-									  settlement->ended_by :
-									  ENDED_BY_SERVER))).n == 1,
+				  VALUES(ATTEMPT_KEY(attempt), DurationValue(attempt->elapsed),
+						 TimeValue(settlement->at),
+						 TextValue(OutcomeNames[settlement->outcome]),
+						 CreditsValue(settlement->billed),
+						 CreditsValue(settlement->returned.released),
+						 CreditsValue(settlement->returned.lapsed),
+						 CreditsValue(settlement->refunded),
+						 TextValue(settlement->job_state),
+						 TimeValueOrNull(settlement->retry_at),
+						 settlement->has_exit_code ?
+						 Int4Value(settlement->exit_code) : NullValue(),
+						 TextValue(settlement->message),
+						 TextValue(settlement->log_uri),
+						 TimeValueOrNull(attempt->skewed_at),
+						 CreditsValue(attempt->held),
+						 CreditsValue(settlement->uncollected),
+						 TextValue(settlement->ended_by ?
+								   settlement->ended_by :
+								   ENDED_BY_SERVER))).n == 1,
 		   "An attempt is missing.");
 }
 
@@ -372,11 +371,11 @@ static void
 free_devices(const Settlement *settlement, const Attempt *attempt)
 {
 	(void) SqlRun(&devices_free,
-				  SQL_ARGS(ATTEMPT_KEY(attempt), SqlArgTime(settlement->at),
-						   SqlArgBool(settlement->by_agent)));
+				  VALUES(ATTEMPT_KEY(attempt), TimeValue(settlement->at),
+						 BoolValue(settlement->by_agent)));
 	if (!attempt->directed)
 		return;
-	(void) SqlRun(&directives_end, SQL_ARGS(ATTEMPT_KEY(attempt)));
+	(void) SqlRun(&directives_end, VALUES(ATTEMPT_KEY(attempt)));
 }
 
 /*
@@ -487,7 +486,7 @@ CollectTell(const Job *job, const Attempt *attempt,
 bool
 PartsOutcome(const Attempt *attempt, bool all, Settlement *settlement)
 {
-	SqlResult	row = SqlRun(&parts_told, SQL_ARGS(ATTEMPT_KEY(attempt)));
+	SqlResult	row = SqlRun(&parts_told, VALUES(ATTEMPT_KEY(attempt)));
 
 	if (row.n == 0 || (!all && strcmp(SqlText(row, 0, 1),
 									  OutcomeNames[COMPLETED]) == 0))
@@ -515,8 +514,8 @@ static bool
 lost_work_is_billed(const char *tier, Outcome outcome)
 {
 	SqlResult	row = SqlRun(&billed_read,
-							 SQL_ARGS(SqlArgText(tier),
-									  SqlArgText(OutcomeNames[outcome])));
+							 VALUES(TextValue(tier),
+									TextValue(OutcomeNames[outcome])));
 
 	Ensure(!SqlIsNull(row, 0, 1), "A job's tier is missing.");
 	return SqlBool(row, 0, 1);
@@ -530,18 +529,18 @@ call_set_lost_work(PG_FUNCTION_ARGS)
 	bool		remove = PG_ARGISNULL(2);
 	AuditRow	audit = {.operation = "set_lost_work",
 		.decision = remove ? "removed" : "set"};
-	SqlArgs    *args;
+	Values	   *args;
 	Tier		tier;
 
 	(void) ArgWord(outcome, "outcome", outcomes, lengthof(outcomes));
 	SqlConnect();
 	TierRead(name, &tier);
-	args = SQL_ARGS(SqlArgText(name), SqlArgText(outcome));
+	args = VALUES(TextValue(name), TextValue(outcome));
 	if (remove)
 		(void) SqlRun(&billed_delete, args);
 	else
 	{
-		SqlAdd(args, SqlArgBool(PG_GETARG_BOOL(2)));
+		ValuesAdd(args, BoolValue(PG_GETARG_BOOL(2)));
 		(void) SqlRun(&billed_upsert, args);
 		AuditText(&audit, "billed", PG_GETARG_BOOL(2) ? "true" : "false");
 	}

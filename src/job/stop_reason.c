@@ -84,7 +84,7 @@ static const char *
 directive_reason(const Attempt *attempt, TimestampTz since)
 {
 	SqlResult	row = SqlRun(&directive_overdue,
-							 SQL_ARGS(ATTEMPT_KEY(attempt), SqlArgTime(since)));
+							 VALUES(ATTEMPT_KEY(attempt), TimeValue(since)));
 
 	return row.n == 0 ? NULL : SqlText(row, 0, 1);
 }

@@ -59,7 +59,7 @@ static void drain(const char *node, int64 jobs, TimestampTz now);
 void
 StrikeLock(const char *node)
 {
-	(void) SqlRun(&strike_lock, SQL_ARGS(SqlArgText(node)));
+	(void) SqlRun(&strike_lock, VALUES(TextValue(node)));
 }
 
 /*
@@ -71,8 +71,8 @@ StrikeLockOnly(const char *org, int64 job, int32 attempt)
 {
 	char	   *node;
 	SqlResult	row = SqlRun(&node_only,
-							 SQL_ARGS(SqlArgText(org), SqlArgInt8(job),
-									  SqlArgInt4(attempt)));
+							 VALUES(TextValue(org), Int8Value(job),
+									Int4Value(attempt)));
 
 	if (row.n == 0)
 		return NULL;
@@ -89,19 +89,19 @@ StrikeCount(const Attempt *attempt, const char *node,
 			const Settlement *reported, TimestampTz now)
 {
 	TimestampTz since = ClockAdd(now, -STRIKES_WITHIN);
-	SqlArgs    *args;
+	Values	   *args;
 	int64		jobs;
 
 	if (reported->message != NULL &&
 		strncmp(reported->message, OF_IMAGE, strlen(OF_IMAGE)) == 0)
 		return;
-	args = SQL_ARGS(SqlArgText(node), SqlArgTime(since));
+	args = VALUES(TextValue(node), TimeValue(since));
 	(void) SqlRun(&strikes_forget, args);
 	args->n = 1;
-	SqlAdd(args, ATTEMPT_KEY(attempt), SqlArgTime(now));
+	ValuesAdd(args, ATTEMPT_KEY(attempt), TimeValue(now));
 	(void) SqlRun(&strike_add, args);
 	args->n = 1;
-	SqlAdd(args, SqlArgTime(since));
+	ValuesAdd(args, TimeValue(since));
 	jobs = SqlInt8(SqlRun(&strikes_count, args), 0, 1);
 	if (jobs >= STRIKES)
 		drain(node, jobs, now);
@@ -116,7 +116,7 @@ drain(const char *node, int64 jobs, TimestampTz now)
 	StringInfo	line;
 	AuditRow	audit = {.operation = "drain", .decision = "draining",
 		.reason = "not_started", .at = now};
-	SqlResult	row = SqlRun(&node_drains, SQL_ARGS(SqlArgText(node)));
+	SqlResult	row = SqlRun(&node_drains, VALUES(TextValue(node)));
 
 	if (row.n == 0)
 		return;

@@ -106,8 +106,8 @@ bool
 AccountSuspended(AccountPath *path)
 {
 	AccountLook look = {.path = path};
-	SqlArgs    *args = SQL_ARGS(SqlArgText(path->org),
-								SqlArgTextArray(path->accounts, path->n));
+	Values	   *args = VALUES(TextValue(path->org),
+							  TextArrayValue(path->accounts, path->n));
 
 	path->sliced = path->watched = false;
 	memset(path->limits, 0, sizeof(path->limits));
@@ -148,7 +148,7 @@ see(void *context, const Datum *values, const bool *nulls)
 static bool
 account_exists(const char *org, const char *account, bool read_only)
 {
-	SqlArgs    *args = SQL_ARGS(SqlArgText(org), SqlArgTextArray(&account, 1));
+	Values	   *args = VALUES(TextValue(org), TextArrayValue(&account, 1));
 	SqlResult	row = read_only ? SqlRead(&account_read, args) :
 		SqlRun(&account_read, args);
 
@@ -169,9 +169,9 @@ call_create_account(PG_FUNCTION_ARGS)
 	if (path.n > 1 && !account_exists(org, path.accounts[1], false))
 		NotFoundAccount(org, path.accounts[1]);
 	(void) SqlRun(&account_upsert,
-				  SQL_ARGS(SqlArgText(org), SqlArgText(account),
-						   SqlArg(NumericGetDatum(CreditsToNumeric(weight))),
-						   SqlArgTime(audit.at)));
+				  VALUES(TextValue(org), TextValue(account),
+						 DatumValue(NumericGetDatum(CreditsToNumeric(weight))),
+						 TimeValue(audit.at)));
 	AuditCredits(&audit, "weight", weight);
 	AuditWrite(&audit);
 	SqlFinish();
@@ -191,9 +191,10 @@ call_suspend_account(PG_FUNCTION_ARGS)
 	(void) AccountParse(org, account);
 	SqlConnect();
 	if (SqlRun(&account_suspend,
-			   SQL_ARGS(SqlArgText(org), SqlArgText(account),
-						SqlArgBool(suspended))).n == 0)
-		NotFoundAccount(org, account);
+			   VALUES(TextValue(org), TextValue(account),
+					  BoolValue(suspended))).n == 0)
+		NotFoundAccount(org,
+						account);
 	AuditWrite(&audit);
 	SqlFinish();
 	PG_RETURN_VOID();

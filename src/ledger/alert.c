@@ -123,18 +123,18 @@ AlertBudget(const char *org, const BudgetCount *count, Credits before,
 {
 	for (int i = 0; i < count->nalerts; i++)
 	{
-		SqlArgs    *args;
+		Values	   *args;
 		char	   *share;
 
 		if (before >= count->alerts[i] || after < count->alerts[i])
 			continue;
-		args = SQL_ARGS(SqlArgText(org), SqlArgTime(at),
-						SqlArgText(count->account), SqlArgText(count->period),
-						SqlArgTime(count->period_start));
+		args = VALUES(TextValue(org), TimeValue(at), TextValue(count->account),
+					  TextValue(count->period),
+					  TimeValue(count->period_start));
 		share = DatumGetCString(DirectFunctionCall1(numeric_out,
 													count->alert_shares[i]));
-		SqlAdd(args, SqlArgText(share),
-			   SqlArgText(describe(org, count, share, after)));
+		ValuesAdd(args, TextValue(share),
+				  TextValue(describe(org, count, share, after)));
 		(void) SqlRun(&alert_raise, args);
 	}
 }
@@ -169,15 +169,15 @@ gpucredit_tell_alert(PG_FUNCTION_ARGS)
 void
 AlertBalance(const AccountPath *path, TimestampTz at)
 {
-	SqlArgs    *args;
+	Values	   *args;
 
 	if (IsolationIsSerializable() || (path->looked && !path->watched))
 		return;
-	args = SQL_ARGS(SqlArgText(path->org),
-					SqlArgTextArray(path->accounts, path->n));
+	args = VALUES(TextValue(path->org),
+				  TextArrayValue(path->accounts, path->n));
 	if (SqlRun(&watched_any, args).n == 0)
 		return;
-	SqlAdd(args, SqlArgTime(at));
+	ValuesAdd(args, TimeValue(at));
 	(void) SqlRun(&alert_balances, args);
 }
 
@@ -200,9 +200,8 @@ AlertDrawn(const HoldDraw *draw)
 	if (n > 0)
 	{
 		(void) SqlRun(&alert_expiries,
-					  SQL_ARGS(SqlArgText(draw->path->org),
-							   SqlArgInt8Array(buckets, n),
-							   SqlArgTime(draw->at)));
+					  VALUES(TextValue(draw->path->org),
+							 Int8ArrayValue(buckets, n), TimeValue(draw->at)));
 	}
 	AlertBalance(draw->path, draw->at);
 }
@@ -259,8 +258,8 @@ call_set_alert(PG_FUNCTION_ARGS)
 	SqlConnect();
 	(void) AccountSuspended(&path);
 	(void) SqlRun(&account_watch,
-				  SQL_ARGS(SqlArgText(org), SqlArgText(account),
-						   remove ? SqlArgNull() : SqlArgCredits(low)));
+				  VALUES(TextValue(org), TextValue(account),
+						 remove ? NullValue() : CreditsValue(low)));
 	if (!remove)
 		AuditCredits(&audit, "balance_low", low);
 	AuditWrite(&audit);
@@ -280,9 +279,8 @@ AlertSpend(const char *org, const char *account, TimestampTz at)
 	if (IsolationIsSerializable() || !might_be_dear(&path, at))
 		return;
 	(void) SqlRun(&alert_spend,
-				  SQL_ARGS(SqlArgText(org),
-						   SqlArgTextArray(path.accounts, path.n),
-						   SqlArgTime(at), SqlArgInt4(DELTAS_MOST)));
+				  VALUES(TextValue(org), TextArrayValue(path.accounts, path.n),
+						 TimeValue(at), Int4Value(DELTAS_MOST)));
 }
 
 /*
@@ -301,14 +299,14 @@ might_be_dear(const AccountPath *path, TimestampTz at)
 		look.of[level].first = look.today;
 
 	SqlEach(&days_read,
-			SQL_ARGS(SqlArgText(path->org),
-					 SqlArgTextArray(path->accounts, path->n),
-					 SqlArg(DateADTGetDatum(look.today - DAYS)),
-					 SqlArg(DateADTGetDatum(look.today))), false, see_day,
+			VALUES(TextValue(path->org),
+				   TextArrayValue(path->accounts, path->n),
+				   DatumValue(DateADTGetDatum(look.today - DAYS)),
+				   DatumValue(DateADTGetDatum(look.today))), false, see_day,
 			&look);
 	SqlEach(&deltas_read,
-			SQL_ARGS(SqlArgText(path->org),
-					 SqlArgInt4(DELTAS_MOST + 1)), false, see_delta, &look);
+			VALUES(TextValue(path->org),
+				   Int4Value(DELTAS_MOST + 1)), false, see_delta, &look);
 	if (!look.past || look.deltas > DELTAS_MOST)
 		return false;
 

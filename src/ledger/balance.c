@@ -25,9 +25,9 @@ gpucredit_balance_kept(PG_FUNCTION_ARGS)
 {
 	SqlResult	rows;
 	bool		isnull;
-	SqlArgs    *args = SQL_ARGS(SqlArgText(text_to_cstring(PG_GETARG_TEXT_PP(0))),
-								SqlArgText(text_to_cstring(PG_GETARG_TEXT_PP(1))),
-								SqlArgTime(PG_GETARG_TIMESTAMPTZ(2)));
+	Values	   *args = VALUES(TextValue(text_to_cstring(PG_GETARG_TEXT_PP(0))),
+							  TextValue(text_to_cstring(PG_GETARG_TEXT_PP(1))),
+							  TimeValue(PG_GETARG_TIMESTAMPTZ(2)));
 
 	SqlConnect();
 	rows = SqlRead(&balance_read, args);

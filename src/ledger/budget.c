@@ -156,7 +156,7 @@ keep_locked(BudgetSet *set)
 static bool
 lock_counts(bool wait, BudgetSet *set)
 {
-	SqlArgs		args = BudgetKeys(set);
+	Values		args = BudgetKeys(set);
 	Portal		portal = SqlCursor(wait ? &counts_lock : &counts_lock_free,
 								   &args);
 	int			locked = 0;
@@ -230,11 +230,11 @@ BudgetLockPlanned(BudgetSet *set, Credits amount, bool wait)
 bool
 BudgetMakeCounts(const AccountPath *path, bool wait, BudgetSet *set)
 {
-	SqlArgs		args = {0};
+	Values		args = {0};
 	SqlResult	rows;
 
-	SqlAdd(&args, SqlArgText(path->org),
-		   SqlArgTextArray(path->accounts, path->n));
+	ValuesAdd(&args, TextValue(path->org),
+			  TextArrayValue(path->accounts, path->n));
 	rows = SqlRun(wait ? &budgets_lock : &budgets_lock_free, &args);
 	if (rows.n != (uint64) set->n && !wait)
 		return false;
@@ -263,7 +263,7 @@ BudgetMakeCounts(const AccountPath *path, bool wait, BudgetSet *set)
 /*
  * The parameters that name a set's counters.
  */
-SqlArgs
+Values
 BudgetKeys(const BudgetSet *set)
 {
 	const char **accounts = palloc(sizeof(char *) * set->n);
@@ -276,9 +276,9 @@ BudgetKeys(const BudgetSet *set)
 		periods[i] = set->counts[i].period;
 		starts[i] = set->counts[i].period_start;
 	}
-	return *SQL_ARGS(SqlArgText(set->org), SqlArgTextArray(accounts, set->n),
-					 SqlArgTextArray(periods, set->n),
-					 SqlArgTimeArray(starts, set->n));
+	return *VALUES(TextValue(set->org), TextArrayValue(accounts, set->n),
+				   TextArrayValue(periods, set->n),
+				   TimeArrayValue(starts, set->n));
 }
 
 /*
@@ -288,7 +288,7 @@ BudgetKeys(const BudgetSet *set)
 static bool
 read_counts(SqlStatement *statement, BudgetSet *set)
 {
-	SqlArgs		args = BudgetKeys(set);
+	Values		args = BudgetKeys(set);
 	SqlResult	rows = SqlRun(statement, &args);
 
 	for (uint64 i = 0; i < rows.n; i++)
@@ -370,21 +370,21 @@ void
 BudgetLockUnion(const AccountPath *path, const int64 *holds, int n,
 				TimestampTz at, BudgetSet *set)
 {
-	SqlArgs    *args;
+	Values	   *args;
 	Portal		portal;
 
 	if (!BudgetRead(path, at, set))
 		(void) BudgetMakeCounts(path, true, set);
 	for (int i = 0; i < set->n; i++)
 		set->counts[i].locked = false;
-	args = SQL_ARGS(SqlArgText(path->org));
+	args = VALUES(TextValue(path->org));
 	if (SqlRun(&counts_any, args).n == 0)
 	{
 		keep_locked(set);
 		return;
 	}
-	SqlAdd(args, SqlArgTextArray(path->accounts, path->n),
-		   SqlArgInt8Array(holds, n), SqlArgTime(at));
+	ValuesAdd(args, TextArrayValue(path->accounts, path->n),
+			  Int8ArrayValue(holds, n), TimeValue(at));
 	portal = SqlCursor(&counts_lock_union, args);
 	while (true)
 	{

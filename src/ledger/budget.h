@@ -67,7 +67,7 @@ extern bool BudgetMakeCounts(const AccountPath *path, bool wait,
 							 BudgetSet *set);
 extern bool BudgetOver(const BudgetSet *set, Credits amount);
 extern Credits BudgetRoom(const BudgetSet *set);
-extern SqlArgs BudgetKeys(const BudgetSet *set);
+extern Values BudgetKeys(const BudgetSet *set);
 extern bool BudgetShort(const AccountPath *path, Credits amount,
 						TimestampTz at);
 extern void BudgetLockUnion(const AccountPath *path, const int64 *holds,

@@ -66,7 +66,7 @@ static void write_share(const Hold *hold, const HoldShare *share);
 bool
 BudgetLockHold(const Hold *hold, bool wait, HoldShares *shares)
 {
-	SqlArgs    *args;
+	Values	   *args;
 	SqlResult	rows;
 	int64		counted = 0;
 
@@ -75,7 +75,7 @@ BudgetLockHold(const Hold *hold, bool wait, HoldShares *shares)
 		return true;
 	if (hold->sliced)
 		return SharesLockSlices(hold, wait, shares);
-	args = SQL_ARGS(SqlArgText(hold->org), SqlArgInt8(hold->hold));
+	args = VALUES(TextValue(hold->org), Int8Value(hold->hold));
 	if (!wait)
 	{
 		counted = SqlInt8(SqlRun(&shares_count, args), 0, 1);
@@ -128,8 +128,9 @@ BudgetCountLeased(Hold *hold, Credits captured)
 static void
 drop_held(const Hold *hold, BudgetSet *set)
 {
-	SqlResult	rows = SqlRun(&shares_held, SQL_ARGS(SqlArgText(hold->org),
-													 SqlArgInt8(hold->hold)));
+	SqlResult	rows = SqlRun(&shares_held,
+							  VALUES(TextValue(hold->org),
+									 Int8Value(hold->hold)));
 	int			n = 0;
 
 	for (int i = 0; i < set->n; i++)
@@ -245,19 +246,18 @@ divide(const Hold *hold, HoldShare *shares, int n, Credits captured,
 static void
 write_share(const Hold *hold, const HoldShare *share)
 {
-	SqlArgs    *args = SQL_ARGS(SqlArgText(hold->org),
-								SqlArgText(share->account),
-								SqlArgText(share->period),
-								SqlArgTime(share->period_start),
-								SqlArgCredits(share->unreserve),
-								SqlArgCredits(share->spend));
+	Values	   *args = VALUES(TextValue(hold->org), TextValue(share->account),
+							  TextValue(share->period),
+							  TimeValue(share->period_start),
+							  CreditsValue(share->unreserve),
+							  CreditsValue(share->spend));
 
 	if (share->slice > 0)
 		ShareReturnSlice(hold->org, share);
 	else
 		Ensure(SqlRun(&count_return, args).n == 1,
 			   "A budget's counter is missing.");
-	SqlAdd(args, SqlArgInt8(hold->hold));
+	ValuesAdd(args, Int8Value(hold->hold));
 	Ensure(SqlRun(&share_return, args).n == 1,
 		   "A hold's share of a budget is missing.");
 }

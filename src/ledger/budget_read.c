@@ -63,9 +63,9 @@ BudgetRead(const AccountPath *path, TimestampTz at, BudgetSet *set)
 {
 	BudgetLooking looking = {.set = set, .at = at, .room = path->n,
 		.leased = path->leased, .counted = true};
-	SqlArgs    *args = SQL_ARGS(SqlArgText(path->org),
-								SqlArgTextArray(path->accounts, path->n),
-								SqlArgTime(at));
+	Values	   *args = VALUES(TextValue(path->org),
+							  TextArrayValue(path->accounts, path->n),
+							  TimeValue(at));
 
 	set->org = path->org;
 	set->n = 0;

@@ -122,10 +122,10 @@ SQL_STATEMENT(shares_read, SPI_OK_SELECT, "text, bigint",
 			  " WHERE h.org = $1 AND h.hold = $2 AND c.org = $1"
 			  " ORDER BY" BUDGET_ORDER);
 
-static SqlArgs key_args(const char *org, const char *account,
-						const char *period, TimestampTz period_start);
-static SqlArgs count_args(const char *org, const BudgetCount *count);
-static void change_slice(SqlArgs *args, int32 slice, Credits reserved,
+static Values key_args(const char *org, const char *account,
+					   const char *period, TimestampTz period_start);
+static Values count_args(const char *org, const BudgetCount *count);
+static void change_slice(Values *args, int32 slice, Credits reserved,
 						 Credits spent);
 static void touch_budget(const char *org, const BudgetCount *count);
 static bool room_left(const char *org, const BudgetCount *count,
@@ -133,15 +133,15 @@ static bool room_left(const char *org, const BudgetCount *count,
 static int	lock_share(const Hold *hold, HoldShare *share, int32 spread,
 					   bool wait);
 
-static SqlArgs
+static Values
 key_args(const char *org, const char *account, const char *period,
 		 TimestampTz period_start)
 {
-	return *SQL_ARGS(SqlArgText(org), SqlArgText(account), SqlArgText(period),
-					 SqlArgTime(period_start));
+	return *VALUES(TextValue(org), TextValue(account), TextValue(period),
+				   TimeValue(period_start));
 }
 
-static SqlArgs
+static Values
 count_args(const char *org, const BudgetCount *count)
 {
 	return key_args(org, count->account, count->period, count->period_start);
@@ -154,7 +154,7 @@ count_args(const char *org, const BudgetCount *count)
 bool
 CountLockSlices(const char *org, BudgetCount *count, bool wait)
 {
-	SqlArgs		args = count_args(org, count);
+	Values		args = count_args(org, count);
 	SqlResult	row;
 	int64		n;
 
@@ -176,11 +176,11 @@ CountLockSlices(const char *org, BudgetCount *count, bool wait)
 bool
 CountLockSlice(const char *org, BudgetCount *count, Credits amount, bool wait)
 {
-	SqlArgs		args = count_args(org, count);
+	Values		args = count_args(org, count);
 	SqlResult	row;
 
-	SqlAdd(&args, SqlArgInt4(count->slice), SqlArgCredits(amount),
-		   SqlArgInt4(count->spread));
+	ValuesAdd(&args, Int4Value(count->slice), CreditsValue(amount),
+			  Int4Value(count->spread));
 	row = SqlRun(&slice_room_free, &args);
 	if (row.n == 1)
 	{
@@ -197,7 +197,7 @@ CountLockSlice(const char *org, BudgetCount *count, Credits amount, bool wait)
 void
 CountTakeSlice(const char *org, const BudgetCount *count, Credits amount)
 {
-	SqlArgs		args = count_args(org, count);
+	Values		args = count_args(org, count);
 
 	change_slice(&args, count->slice, amount, 0);
 }
@@ -208,17 +208,17 @@ CountTakeSlice(const char *org, const BudgetCount *count, Credits amount)
 void
 ShareReturnSlice(const char *org, const HoldShare *share)
 {
-	SqlArgs		args = key_args(org, share->account, share->period,
+	Values		args = key_args(org, share->account, share->period,
 								share->period_start);
 
 	change_slice(&args, share->slice, -share->unreserve, share->spend);
 }
 
 static void
-change_slice(SqlArgs *args, int32 slice, Credits reserved, Credits spent)
+change_slice(Values *args, int32 slice, Credits reserved, Credits spent)
 {
-	SqlAdd(args, SqlArgInt4(slice), SqlArgCredits(reserved),
-		   SqlArgCredits(spent));
+	ValuesAdd(args, Int4Value(slice), CreditsValue(reserved),
+			  CreditsValue(spent));
 	Ensure(SqlRun(&slice_change, args).n == 1, "A slice is missing.");
 }
 
@@ -229,7 +229,7 @@ change_slice(SqlArgs *args, int32 slice, Credits reserved, Credits spent)
 void
 CountEven(const char *org, const BudgetCount *count, Credits amount)
 {
-	SqlArgs		args = count_args(org, count);
+	Values		args = count_args(org, count);
 	int32		slices = 0;
 	Credits		share;
 	Credits		room = 0;
@@ -249,14 +249,14 @@ CountEven(const char *org, const BudgetCount *count, Credits amount)
 	}
 	if (count->spread > 0)
 	{
-		SqlAdd(&args, SqlArgCredits(share));
+		ValuesAdd(&args, CreditsValue(share));
 		(void) SqlRun(&slices_even, &args);
 		return;
 	}
 	touch_budget(org, count);
-	SqlAdd(&args, SqlArgInt4(slices));
+	ValuesAdd(&args, Int4Value(slices));
 	(void) SqlRun(&count_spread, &args);
-	SqlAdd(&args, SqlArgCredits(share));
+	ValuesAdd(&args, CreditsValue(share));
 	(void) SqlRun(&slices_make, &args);
 }
 
@@ -268,8 +268,8 @@ static void
 touch_budget(const char *org, const BudgetCount *count)
 {
 	Ensure(SqlRun(&budget_touch,
-				  SQL_ARGS(SqlArgText(org), SqlArgText(count->account),
-						   SqlArgText(count->period))).n == 1,
+				  VALUES(TextValue(org), TextValue(count->account),
+						 TextValue(count->period))).n == 1,
 		   "A budget is missing.");
 }
 
@@ -288,8 +288,8 @@ room_left(const char *org, const BudgetCount *count, Credits taken,
 	bool		isnull;
 
 	row = SqlRun(&budget_read,
-				 SQL_ARGS(SqlArgText(org), SqlArgText(count->account),
-						  SqlArgText(count->period)));
+				 VALUES(TextValue(org), TextValue(count->account),
+						TextValue(count->period)));
 	if (row.n == 0)
 		return false;
 	now.amount = SqlCredits(row, 0, 1);
@@ -315,11 +315,11 @@ room_left(const char *org, const BudgetCount *count, Credits taken,
 void
 BudgetFold(const char *org, const char *account, const char *period, bool all)
 {
-	SqlArgs		args = {0};
+	Values		args = {0};
 	Portal		portal;
 
-	SqlAdd(&args, SqlArgText(org), SqlArgText(account), SqlArgText(period),
-		   SqlArgBool(all));
+	ValuesAdd(&args, TextValue(org), TextValue(account), TextValue(period),
+			  BoolValue(all));
 	portal = SqlCursor(&counts_lock, &args);
 	while (true)
 	{
@@ -353,7 +353,7 @@ SharesLockSlices(const Hold *hold, bool wait, HoldShares *shares)
 	SqlResult	rows;
 
 	rows = SqlRun(&shares_read,
-				  SQL_ARGS(SqlArgText(hold->org), SqlArgInt8(hold->hold)));
+				  VALUES(TextValue(hold->org), Int8Value(hold->hold)));
 	shares->shares = palloc0(sizeof(HoldShare) * (rows.n + 1));
 	for (uint64 i = 0; i < rows.n; i++)
 	{
@@ -383,14 +383,14 @@ SharesLockSlices(const Hold *hold, bool wait, HoldShares *shares)
 static int
 lock_share(const Hold *hold, HoldShare *share, int32 spread, bool wait)
 {
-	SqlArgs		args = key_args(hold->org, share->account, share->period,
+	Values		args = key_args(hold->org, share->account, share->period,
 								share->period_start);
 
-	SqlAdd(&args, SqlArgInt8(hold->hold));
+	ValuesAdd(&args, Int8Value(hold->hold));
 	share->slice = SliceOf(hold->hold, spread);
 	if (share->slice > 0)
 	{
-		SqlAdd(&args, SqlArgInt4(share->slice));
+		ValuesAdd(&args, Int4Value(share->slice));
 		if (SqlRun(wait ? &slice_lock : &slice_lock_free, &args).n == 1)
 			return 1;
 		if (!wait)

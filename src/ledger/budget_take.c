@@ -178,9 +178,9 @@ static void
 count_all(Counting *counting, TimestampTz at)
 {
 	const BudgetSet *set = counting->set;
-	SqlArgs		args = BudgetKeys(set);
+	Values		args = BudgetKeys(set);
 
-	SqlAdd(&args, SqlArgCredits(counting->amount), SqlArgTime(at));
+	ValuesAdd(&args, CreditsValue(counting->amount), TimeValue(at));
 	SqlEachInTurn(set->n == 1 ? &count_take : &counts_take_each, &args,
 				  set->n, see_counted, counting);
 }
@@ -207,12 +207,12 @@ see_counted(void *context, const Datum *values, const bool *nulls)
 void
 BudgetShare(const BudgetSet *set, int64 hold, bool new, Credits amount)
 {
-	SqlArgs		args;
+	Values		args;
 
 	if (set->n == 0)
 		return;
 	args = BudgetKeys(set);
-	SqlAdd(&args, SqlArgCredits(amount), SqlArgInt8(hold));
+	ValuesAdd(&args, CreditsValue(amount), Int8Value(hold));
 	(void) SqlRun(new ? &shares_insert : &shares_take, &args);
 }
 
@@ -265,7 +265,7 @@ take_counts(const BudgetSet *set, Credits amount)
 	BudgetSet	whole = {.org = set->org,
 		.counts = palloc(sizeof(BudgetCount) * set->n)};
 	bool		by_place = PlacesAreKept();
-	SqlArgs		args;
+	Values		args;
 
 	for (int i = 0; i < set->n; i++)
 	{
@@ -284,7 +284,7 @@ take_counts(const BudgetSet *set, Credits amount)
 		return;
 	}
 	args = BudgetKeys(&whole);
-	SqlAdd(&args, SqlArgCredits(amount));
+	ValuesAdd(&args, CreditsValue(amount));
 	Ensure(SqlRun(&counts_take, &args).n == (uint64) whole.n,
 		   "A budget's counter is missing.");
 }

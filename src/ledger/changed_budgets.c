@@ -47,7 +47,7 @@ typedef struct Own
 } Own;
 
 static uint64 key_of(const char *org, const BudgetCount *count);
-static SqlArgs args_of(const char *org, const BudgetCount *count);
+static Values args_of(const char *org, const BudgetCount *count);
 static bool see_locked(void *context, const Datum *values, const bool *nulls);
 static bool see_counted_at(void *context, const Datum *values,
 						   const bool *nulls);
@@ -66,12 +66,12 @@ BudgetOwn(const AccountPath *path, TimestampTz at, BudgetSet *set)
 		BudgetCount *count = &set->counts[i];
 		ItemPointer place = PlaceFind(key_of(set->org, count));
 		Own			own = {.count = count};
-		SqlArgs		args;
+		Values		args;
 
 		if (place == NULL || count->slices > 1)
 			return false;
 		args = args_of(set->org, count);
-		SqlAdd(&args, SqlArg(PointerGetDatum(place)));
+		ValuesAdd(&args, DatumValue(PointerGetDatum(place)));
 		SqlEach(&count_own_lock, &args, false, see_locked, &own);
 		if (!own.found || count->spread > 0)
 			return false;
@@ -91,12 +91,12 @@ BudgetCountEach(BudgetSet *set, Credits amount, TimestampTz at)
 		uint64		key = key_of(set->org, &set->counts[i]);
 		ItemPointer place = PlaceFind(key);
 		Own			own = {.count = &set->counts[i], .amount = amount};
-		SqlArgs		args = args_of(set->org, own.count);
+		Values		args = args_of(set->org, own.count);
 
-		SqlAdd(&args, SqlArgCredits(amount), SqlArgTime(at));
+		ValuesAdd(&args, CreditsValue(amount), TimeValue(at));
 		if (place != NULL)
 		{
-			SqlAdd(&args, SqlArg(PointerGetDatum(place)));
+			ValuesAdd(&args, DatumValue(PointerGetDatum(place)));
 			SqlEach(&count_own, &args, false, see_counted_at, &own);
 			args.n--;
 		}
@@ -120,12 +120,11 @@ key_of(const char *org, const BudgetCount *count)
 	return PlaceKey(names, lengthof(names), count->period_start);
 }
 
-static SqlArgs
+static Values
 args_of(const char *org, const BudgetCount *count)
 {
-	return *SQL_ARGS(SqlArgText(org), SqlArgText(count->account),
-					 SqlArgText(count->period),
-					 SqlArgTime(count->period_start));
+	return *VALUES(TextValue(org), TextValue(count->account),
+				   TextValue(count->period), TimeValue(count->period_start));
 }
 
 static bool

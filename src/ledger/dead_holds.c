@@ -120,7 +120,7 @@ LedgerReclaimFree(const char *org)
 
 	if (!any_dead(org))
 		return false;
-	rows = SqlRun(&dead_lock_free, SQL_ARGS(SqlArgText(org), SqlArgTime(now)));
+	rows = SqlRun(&dead_lock_free, VALUES(TextValue(org), TimeValue(now)));
 	for (uint64 i = 0; i < rows.n; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -150,7 +150,7 @@ reclaim(const AccountPath *path, const Purpose *purpose, Credits amount,
 		/* this hold may be dead, and is locked: then wait for no other */
 		rows = SqlRun(nalso > 0 && also->job == 0 ? &dead_lock_free :
 					  &dead_lock,
-					  SQL_ARGS(SqlArgText(path->org), SqlArgTime(now)));
+					  VALUES(TextValue(path->org), TimeValue(now)));
 	}
 	ids = palloc(sizeof(int64) * (rows.n + nalso + 1));
 	for (uint64 i = 0; i < rows.n; i++)
@@ -191,10 +191,10 @@ lock_buckets(const AccountPath *path, const int64 *holds, int n,
 	Portal		portal;
 
 	portal = SqlCursor(&bucket_lock_all,
-					   SQL_ARGS(SqlArgText(path->org),
-								SqlArgTextArray(path->accounts, path->n),
-								SqlArgTime(at), SqlArgInt8Array(holds, n),
-								SqlArgInt8(bucket)));
+					   VALUES(TextValue(path->org),
+							  TextArrayValue(path->accounts, path->n),
+							  TimeValue(at), Int8ArrayValue(holds, n),
+							  Int8Value(bucket)));
 	while (true)
 	{
 		SqlResult	row = SqlFetch(portal);
@@ -221,7 +221,7 @@ static bool
 any_dead(const char *org)
 {
 	return SqlRun(&dead_exists,
-				  SQL_ARGS(SqlArgText(org), SqlArgTime(ClockNow()))).n > 0;
+				  VALUES(TextValue(org), TimeValue(ClockNow()))).n > 0;
 }
 
 /*
@@ -232,7 +232,7 @@ Credits
 LedgerAvailable(const AccountPath *path, const Purpose *purpose,
 				TimestampTz at)
 {
-	SqlArgs		args = MayPayArgs(path, purpose, at);
+	Values		args = MayPayArgs(path, purpose, at);
 
 	return SqlCredits(SqlRun(&path_available, &args), 0, 1);
 }

@@ -49,12 +49,11 @@ call_expire_credits(PG_FUNCTION_ARGS)
 {
 	SqlResult	due;
 	int64		n;
-	Row			row = {0};
 
 	SqlConnect();
 	fold_spread(ClockNow());
 	due = SqlRun(&bucket_due,
-				 SQL_ARGS(SqlArgTime(ClockNow()), SqlArgInt8(EXPIRE_MOST)));
+				 VALUES(TimeValue(ClockNow()), Int8Value(EXPIRE_MOST)));
 	n = SqlInt8(due, 0, 1);
 	if (n > 0)
 	{
@@ -63,9 +62,9 @@ call_expire_credits(PG_FUNCTION_ARGS)
 
 		audit_swept(LedgerSweep(SqlDatum(due, 0, 2, &isnull), n, at), at);
 	}
-	RowText(&row, "expire_credits");
-	RowAdd(&row, Int64GetDatum(n));
-	return SqlFinishRow(RowReturn(fcinfo, &row));
+	return SqlFinishRow(RowReturn(fcinfo,
+								  VALUES(TextValue("expire_credits"),
+										 Int8Value(n))));
 }
 
 /*
@@ -77,7 +76,7 @@ fold_spread(TimestampTz now)
 	SqlResult	due;
 
 	due = SqlRun(&bucket_spread,
-				 SQL_ARGS(SqlArgTime(now), SqlArgInt8(EXPIRE_MOST)));
+				 VALUES(TimeValue(now), Int8Value(EXPIRE_MOST)));
 	for (uint64 i = 0; i < due.n; i++)
 	{
 		char	   *org = SqlText(due, i, 1);

@@ -178,7 +178,7 @@ bool
 HoldLock(const char *org, int64 id, bool wait, Hold *hold)
 {
 	SqlResult	row = SqlRun(wait ? &hold_lock : &hold_lock_free,
-							 SQL_ARGS(SqlArgText(org), SqlArgInt8(id)));
+							 VALUES(TextValue(org), Int8Value(id)));
 
 	if (row.n == 0)
 		return false;
@@ -221,16 +221,14 @@ void
 HoldUpdate(const Hold *hold)
 {
 	Ensure(SqlRun(&hold_update,
-				  SQL_ARGS(SqlArgText(hold->org), SqlArgInt8(hold->hold),
-						   SqlArgCredits(hold->drawn),
-						   SqlArgCredits(hold->held),
-						   SqlArgCredits(hold->captured),
-						   SqlArgCredits(hold->released),
-						   SqlArgCredits(hold->lapsed),
-						   HoldIsOpen(hold) ? SqlArgNull() :
-						   SqlArgTime(hold->closed_at),
-						   SqlArgBool(hold->sliced),
-						   SqlArgBool(hold->counted))).n == 1,
+				  VALUES(TextValue(hold->org), Int8Value(hold->hold),
+						 CreditsValue(hold->drawn), CreditsValue(hold->held),
+						 CreditsValue(hold->captured),
+						 CreditsValue(hold->released),
+						 CreditsValue(hold->lapsed),
+						 HoldIsOpen(hold) ? NullValue() :
+						 TimeValue(hold->closed_at), BoolValue(hold->sliced),
+						 BoolValue(hold->counted))).n == 1,
 		   "A hold is missing.");
 }
 
@@ -252,7 +250,7 @@ lock_parts(const Hold *hold, bool wait, HoldPart **parts)
 	}
 	rows = SqlRun(hold->sliced ? &parts_read :
 				  wait ? &parts_lock : &parts_lock_free,
-				  SQL_ARGS(SqlArgText(hold->org), SqlArgInt8(hold->hold)));
+				  VALUES(TextValue(hold->org), Int8Value(hold->hold)));
 	*parts = palloc(sizeof(HoldPart) * Max(rows.n, 1));
 	for (uint64 i = 0; i < rows.n; i++)
 	{
@@ -288,7 +286,7 @@ only_part(const Hold *hold, HoldPart *part)
 	SqlResult	rows;
 
 	rows = SqlRun(&parts_held,
-				  SQL_ARGS(SqlArgText(hold->org), SqlArgInt8(hold->hold)));
+				  VALUES(TextValue(hold->org), Int8Value(hold->hold)));
 	if (rows.n != 1)
 	{
 		SqlFree(&rows);
@@ -312,7 +310,7 @@ lock_bucket(const Hold *hold, bool wait, HoldPart *part)
 	SqlResult	row;
 
 	row = SqlRun(wait ? &bucket_lock : &bucket_lock_free,
-				 SQL_ARGS(SqlArgText(hold->org), SqlArgInt8(part->bucket)));
+				 VALUES(TextValue(hold->org), Int8Value(part->bucket)));
 	if (row.n == 0)
 	{
 		Ensure(!wait, "A hold's bucket is missing.");

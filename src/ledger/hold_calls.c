@@ -52,7 +52,7 @@ typedef struct HoldCall
 	HoldOpening *opening;
 	Hold		hold;
 	TimestampTz at;				/* of the decision */
-	Row			row;			/* the result */
+	Values		row;			/* the result */
 } HoldCall;
 
 API_FUNCTION(extend_hold);
@@ -89,7 +89,7 @@ static void audit_settled(const Request *request, const Hold *hold,
 						  Returned returned, const Uncollected *owed,
 						  TimestampTz at);
 static const char *extend(Hold *hold, Credits amount, TimestampTz *at);
-static void answer(Request *request, Row *row, const Hold *hold,
+static void answer(Request *request, Values *row, const Hold *hold,
 				   const char *reason);
 static void audit_extended(const Request *request, const Hold *hold,
 						   const char *reason, Credits amount, int64 ttl,
@@ -189,32 +189,20 @@ open_at_once(void *context)
 static void
 grant(HoldCall *asking)
 {
-	Row		   *row = &asking->row;
-
-	*row = (Row){0};
-	RowAdd(row, Int64GetDatum(asking->hold.hold));
-	RowText(row, "granted");
-	RowNull(row);
-	RowCredits(row, asking->amount);
-	RowTime(row, asking->hold.expires_at);
-	RowAdd(row, BoolGetDatum(false));
-	RequestStore(&asking->request, row);
+	asking->row = *VALUES(Int8Value(asking->hold.hold), TextValue("granted"),
+						  NullValue(), NumericValue(asking->amount),
+						  TimeValueOrNull(asking->hold.expires_at),
+						  BoolValue(false));
+	RequestStore(&asking->request, &asking->row);
 	audit_asked(asking, NULL);
 }
 
 static void
 deny(HoldCall *asking, const char *reason)
 {
-	Row		   *row = &asking->row;
-
-	*row = (Row){0};
-	RowNull(row);
-	RowText(row, "denied");
-	RowText(row, reason);
-	RowCredits(row, 0);
-	RowNull(row);
-	RowAdd(row, BoolGetDatum(false));
-	RequestStore(&asking->request, row);
+	asking->row = *VALUES(NullValue(), TextValue("denied"), TextValue(reason),
+						  NumericValue(0), NullValue(), BoolValue(false));
+	RequestStore(&asking->request, &asking->row);
 	audit_asked(asking, reason);
 }
 
@@ -241,7 +229,6 @@ call_capture(PG_FUNCTION_ARGS)
 	bool		overrun;
 	Request		request;
 	Datum		result;
-	Row			row = {0};
 	Hold		hold;
 	Returned	returned;
 	Uncollected owed = {0};
@@ -271,12 +258,12 @@ call_capture(PG_FUNCTION_ARGS)
 	audit_settled(&request, &hold, "captured", amount, !HoldIsOpen(&hold),
 				  returned, &owed, owed.at);
 
-	RowCredits(&row, amount);
-	RowCredits(&row, returned.released);
-	RowCredits(&row, returned.lapsed);
-	RowAdd(&row, BoolGetDatum(false));
-	RowCredits(&row, owed.amount);
-	return SqlFinishRow(RequestFinish(&request, &row));
+	return SqlFinishRow(RequestFinish(&request,
+									  VALUES(NumericValue(amount),
+											 NumericValue(returned.released),
+											 NumericValue(returned.lapsed),
+											 BoolValue(false),
+											 NumericValue(owed.amount))));
 }
 
 /*
@@ -307,7 +294,6 @@ call_release(PG_FUNCTION_ARGS)
 	Credits		amount = 0;
 	Request		request;
 	Datum		result;
-	Row			row = {0};
 	Hold		hold;
 	Returned	returned;
 	TimestampTz at;
@@ -340,10 +326,10 @@ call_release(PG_FUNCTION_ARGS)
 		refuse(id, "The hold is closed.",
 			   "Nothing of the hold is left to release.");
 
-	RowCredits(&row, returned.released);
-	RowCredits(&row, returned.lapsed);
-	RowAdd(&row, BoolGetDatum(false));
-	return SqlFinishRow(RequestFinish(&request, &row));
+	return SqlFinishRow(RequestFinish(&request,
+									  VALUES(NumericValue(returned.released),
+											 NumericValue(returned.lapsed),
+											 BoolValue(false))));
 }
 
 /*
@@ -418,7 +404,7 @@ call_extend_hold(PG_FUNCTION_ARGS)
 	int64		ttl;
 	Request		request;
 	Datum		result;
-	Row			row = {0};
+	Values		row = {0};
 	Hold		hold;
 	const char *reason;
 	TimestampTz at = ClockNow();
@@ -478,14 +464,12 @@ extend(Hold *hold, Credits amount, TimestampTz *at)
  * Answer with the hold as it now is.
  */
 static void
-answer(Request *request, Row *row, const Hold *hold, const char *reason)
+answer(Request *request, Values *row, const Hold *hold, const char *reason)
 {
-	RowAdd(row, Int64GetDatum(hold->hold));
-	RowText(row, reason ? "denied" : "granted");
-	RowText(row, reason);
-	RowCredits(row, hold->held);
-	RowTime(row, hold->expires_at);
-	RowAdd(row, BoolGetDatum(false));
+	ValuesAdd(row, Int8Value(hold->hold),
+			  TextValue(reason ? "denied" : "granted"), TextValue(reason),
+			  NumericValue(hold->held), TimeValueOrNull(hold->expires_at),
+			  BoolValue(false));
 	RequestStore(request, row);
 }
 
@@ -577,8 +561,8 @@ static void
 set_end(const Hold *hold, Credits uncollected)
 {
 	Ensure(SqlRun(&hold_end,
-				  SQL_ARGS(SqlArgText(hold->org), SqlArgInt8(hold->hold),
-						   SqlArgTime(hold->expires_at),
-						   SqlArgCredits(uncollected))).n == 1,
+				  VALUES(TextValue(hold->org), Int8Value(hold->hold),
+						 TimeValue(hold->expires_at),
+						 CreditsValue(uncollected))).n == 1,
 		   "A hold is missing.");
 }

@@ -225,7 +225,7 @@ LedgerDraw(HoldDraw *draw)
 static bool
 see_all(HoldDraw *draw)
 {
-	SqlArgs		args = MayPayArgs(draw->path, draw->purpose, draw->at);
+	Values		args = MayPayArgs(draw->path, draw->purpose, draw->at);
 	SqlResult	rows = SqlRun(&bucket_see, &args);
 	Credits		missing = draw->amount;
 
@@ -322,14 +322,14 @@ bool
 LedgerPlanSlice(HoldDraw *draw, int64 hold)
 {
 	Credits		missing = draw->amount;
-	SqlArgs		args;
+	Values		args;
 	SqlResult	rows;
 
 	start(draw);
 	if (missing == 0)
 		return true;
 	args = MayPayArgs(draw->path, draw->purpose, draw->at);
-	SqlAdd(&args, SqlArgInt8(hold));
+	ValuesAdd(&args, Int8Value(hold));
 	rows = SqlRun(&slice_look, &args);
 	for (uint64 i = 0; i < rows.n && missing > 0; i++)
 	{
@@ -394,13 +394,13 @@ static bool
 lock_planned(const HoldDraw *draw, HoldDrawPart *part)
 {
 	SqlResult	row;
-	SqlArgs    *args = SQL_ARGS(SqlArgText(draw->path->org),
-								SqlArgInt8(part->bucket));
+	Values	   *args = VALUES(TextValue(draw->path->org),
+							  Int8Value(part->bucket));
 
 	if (part->slice > 0)
 	{
-		SqlAdd(args, SqlArgInt4(part->slice), SqlArgInt4(part->spread),
-			   SqlArgCredits(part->amount));
+		ValuesAdd(args, Int4Value(part->slice), Int4Value(part->spread),
+				  CreditsValue(part->amount));
 		row = SqlRun(&slice_lock_free, args);
 		if (row.n == 1)
 			part->slice = SqlInt4(row, 0, 2);
@@ -445,7 +445,7 @@ LedgerEven(const HoldDraw *draw)
 static Portal
 open_candidates(HoldDraw *draw, TimestampTz as_of)
 {
-	SqlArgs		args = MayPayArgs(draw->path, draw->purpose, as_of);
+	Values		args = MayPayArgs(draw->path, draw->purpose, as_of);
 
 	return SqlCursor(draw->wait ? &bucket_draw : &bucket_draw_free, &args);
 }
@@ -453,20 +453,19 @@ open_candidates(HoldDraw *draw, TimestampTz as_of)
 /*
  * The parameters of MAY_PAY.
  */
-SqlArgs
+Values
 MayPayArgs(const AccountPath *path, const Purpose *purpose, TimestampTz at)
 {
 	bool		plain = purpose->job == 0;
 
-	return *SQL_ARGS(SqlArgText(path->org),
-					 SqlArgTextArray(path->accounts, path->n), SqlArgTime(at),
-					 purpose->any ? SqlArgNull() : SqlArgBool(plain),
-					 SqlArgTextArray(purpose->gpu_types, purpose->ntypes),
-					 SqlArgText(plain ? "" : purpose->tier),
-					 SqlArgText(plain ? "" : purpose->pool),
-					 purpose->locked == NULL ? SqlArgNull() :
-					 SqlArgInt8Array(purpose->locked->ids,
-									 purpose->locked->n));
+	return *VALUES(TextValue(path->org),
+				   TextArrayValue(path->accounts, path->n), TimeValue(at),
+				   purpose->any ? NullValue() : BoolValue(plain),
+				   TextArrayValue(purpose->gpu_types, purpose->ntypes),
+				   TextValue(plain ? "" : purpose->tier),
+				   TextValue(plain ? "" : purpose->pool),
+				   purpose->locked == NULL ? NullValue() :
+				   Int8ArrayValue(purpose->locked->ids, purpose->locked->n));
 }
 
 /*
@@ -566,8 +565,8 @@ static Credits
 drawn(SqlStatement *statement, const char *org, int64 owner, int64 bucket)
 {
 	return SqlCredits(SqlRun(statement,
-							 SQL_ARGS(SqlArgText(org), SqlArgInt8(owner),
-									  SqlArgInt8(bucket))), 0, 1);
+							 VALUES(TextValue(org), Int8Value(owner),
+									Int8Value(bucket))), 0, 1);
 }
 
 /*
@@ -600,8 +599,8 @@ select_first(const AccountPath *path, const Purpose *purpose, TimestampTz at,
 	selection	selection = {.purpose = purpose, .at = at};
 
 	SqlEach(&bucket_look,
-			SQL_ARGS(SqlArgText(path->org),
-					 SqlArgTextArray(path->accounts, path->n)), false, see,
+			VALUES(TextValue(path->org),
+				   TextArrayValue(path->accounts, path->n)), false, see,
 			&selection);
 	*first = selection.first;
 	return selection.found;
@@ -630,11 +629,11 @@ select_own(const AccountPath *path, const Purpose *purpose,
 	}
 	ends[n + 1] = PG_INT64_MAX;
 	SqlEach(&bucket_look_own,
-			SQL_ARGS(SqlArgText(path->org),
-					 SqlArgTextArray(path->accounts, path->n),
-					 SqlArgInt8Array(ends, n + 1),
-					 SqlArgInt8Array(ends + 1, n + 1),
-					 SqlArgArray(places, NULL, n, TIDOID)), false, see_own,
+			VALUES(TextValue(path->org),
+				   TextArrayValue(path->accounts, path->n),
+				   Int8ArrayValue(ends, n + 1),
+				   Int8ArrayValue(ends + 1, n + 1),
+				   ArrayValue(places, NULL, n, TIDOID)), false, see_own,
 			&selection);
 	if (selection.seen_own < n)
 	{

@@ -457,9 +457,9 @@ write_hold(HoldOpening *opening, bool taken)
 static void
 note_leased(const Hold *hold)
 {
-	Ensure(SqlRun(&hold_lease, SQL_ARGS(SqlArgText(hold->org),
-										SqlArgInt8(hold->hold))).n == 1,
-		   "A hold is missing.");
+	Ensure(SqlRun(&hold_lease,
+				  VALUES(TextValue(hold->org),
+						 Int8Value(hold->hold))).n == 1, "A hold is missing.");
 }
 
 /*
@@ -469,8 +469,8 @@ static int32
 last_part(const Hold *hold)
 {
 	return SqlInt4(SqlRun(&part_last,
-						  SQL_ARGS(SqlArgText(hold->org),
-								   SqlArgInt8(hold->hold))), 0, 1);
+						  VALUES(TextValue(hold->org),
+								 Int8Value(hold->hold))), 0, 1);
 }
 
 static void

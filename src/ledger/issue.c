@@ -75,7 +75,7 @@ static pg_attribute_noreturn() void refuse_policy(const char *word,
 												  const char *why);
 static void resolve_times(Issue *issue, TimestampTz now);
 static int64 insert_bucket(const Issue *issue, TimestampTz now);
-static NullableDatum names_arg(const Names *names);
+static NullableDatum names_value(const Names *names);
 
 Datum
 call_issue(PG_FUNCTION_ARGS)
@@ -84,7 +84,6 @@ call_issue(PG_FUNCTION_ARGS)
 	Request		request;
 	Datum		result;
 	TimestampTz now;
-	Row			row = {0};
 	AuditRow	audit = {.operation = "issue", .decision = "issued"};
 	Cause		cause = {"issue", 0, 0};
 	Posting		posting;
@@ -135,9 +134,9 @@ call_issue(PG_FUNCTION_ARGS)
 	AuditArgs(&audit, fcinfo);
 	AuditWrite(&audit);
 
-	RowAdd(&row, Int64GetDatum(audit.bucket));
-	RowAdd(&row, BoolGetDatum(false));
-	return SqlFinishRow(RequestFinish(&request, &row));
+	return SqlFinishRow(RequestFinish(&request,
+									  VALUES(Int8Value(audit.bucket),
+											 BoolValue(false))));
 }
 
 /*
@@ -183,30 +182,30 @@ static int64
 insert_bucket(const Issue *issue, TimestampTz now)
 {
 	return SqlInt8(SqlRun(&bucket_insert,
-						  SQL_ARGS(SqlArgText(issue->org),
-								   SqlArgText(issue->account),
-								   SqlArgText(issue->kind),
-								   SqlArgInt4(issue->priority),
-								   SqlArgTime(issue->effective_at),
-								   SqlArgTimeOrNull(issue->expires_at),
-								   names_arg(&issue->policy.gpu_types),
-								   names_arg(&issue->policy.tiers),
-								   names_arg(&issue->policy.pools),
-								   issue->policy.has_max_per_job ?
-								   SqlArgCredits(issue->policy.max_per_job) :
-								   SqlArgNull(),
-								   issue->policy.max_share ?
-								   SqlArg(NumericGetDatum(issue->policy.max_share)) : SqlArgNull(),
-								   SqlArgJson(issue->policy_json),
-								   SqlArgText(issue->memo),
-								   SqlArgTime(now))), 0, 1);
+						  VALUES(TextValue(issue->org),
+								 TextValue(issue->account),
+								 TextValue(issue->kind),
+								 Int4Value(issue->priority),
+								 TimeValue(issue->effective_at),
+								 TimeValueOrNull(issue->expires_at),
+								 names_value(&issue->policy.gpu_types),
+								 names_value(&issue->policy.tiers),
+								 names_value(&issue->policy.pools),
+								 issue->policy.has_max_per_job ?
+								 CreditsValue(issue->policy.max_per_job) :
+								 NullValue(),
+								 issue->policy.max_share ?
+								 DatumValue(NumericGetDatum(issue->policy.max_share)) : NullValue(),
+								 JsonValue(issue->policy_json),
+								 TextValue(issue->memo),
+								 TimeValue(now))), 0, 1);
 }
 
 static NullableDatum
-names_arg(const Names *names)
+names_value(const Names *names)
 {
-	return names->n < 0 ? SqlArgNull() :
-		SqlArgTextArray(names->names, names->n);
+	return names->n < 0 ? NullValue() :
+		TextArrayValue(names->names, names->n);
 }
 
 /*

@@ -75,8 +75,7 @@ static pg_attribute_noreturn() void refuse_limits(void);
 void
 AccountLimitsLock(const char *org, const char *account)
 {
-	(void) SqlRun(&account_lock,
-				  SQL_ARGS(SqlArgText(org), SqlArgText(account)));
+	(void) SqlRun(&account_lock, VALUES(TextValue(org), TextValue(account)));
 }
 
 /*
@@ -85,8 +84,7 @@ AccountLimitsLock(const char *org, const char *account)
 void
 AccountLimitsKeep(const char *org, const char *account)
 {
-	(void) SqlRun(&limits_keep,
-				  SQL_ARGS(SqlArgText(org), SqlArgText(account)));
+	(void) SqlRun(&limits_keep, VALUES(TextValue(org), TextValue(account)));
 }
 
 /*

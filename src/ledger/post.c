@@ -225,7 +225,7 @@ static void insert_entries(const Posting *posting, int first, int n);
 static void add_to_bucket(const Posting *posting, int first);
 static void insert_part(const Posting *posting, const Move *move);
 static void change_part(const Posting *posting, int first);
-static void change_bucket(const char *org, int64 bucket, SqlArgs *args);
+static void change_bucket(const char *org, int64 bucket, Values *args);
 static void note_own(const char *org, int64 bucket);
 static void own_begin(void);
 static int	compare_own(const void *a, const void *b);
@@ -283,9 +283,9 @@ bool
 LedgerTake(const char *org, int64 bucket, Credits amount, Datum credited_total)
 {
 	return SqlRun(&bucket_take,
-				  SQL_ARGS(SqlArgText(org), SqlArgInt8(bucket),
-						   SqlArgCredits(amount),
-						   SqlArg(credited_total))).n == 1;
+				  VALUES(TextValue(org), Int8Value(bucket),
+						 CreditsValue(amount),
+						 DatumValue(credited_total))).n == 1;
 }
 
 /*
@@ -299,9 +299,8 @@ LedgerTakeSlice(const char *org, int64 bucket, int32 spread, int32 *slice,
 	SqlResult	row;
 
 	row = SqlRun(&slice_take,
-				 SQL_ARGS(SqlArgText(org), SqlArgInt8(bucket),
-						  SqlArgInt4(*slice), SqlArgInt4(spread),
-						  SqlArgCredits(amount)));
+				 VALUES(TextValue(org), Int8Value(bucket), Int4Value(*slice),
+						Int4Value(spread), CreditsValue(amount)));
 	if (row.n == 0)
 		return TAKE_BUSY;
 	*slice = SqlInt4(row, 0, 1);
@@ -315,15 +314,14 @@ void
 LedgerOpen(const Hold *hold, const Posting *posting, const BudgetSet *budgets)
 {
 	const Move *move = posting->moves;
-	SqlArgs    *args = SQL_ARGS(SqlArgText(hold->org), SqlArgInt8(hold->hold),
-								SqlArgText(hold->account),
-								SqlArgInt8OrNull(hold->job),
-								SqlArgCredits(hold->drawn),
-								hold->job == 0 ? SqlArgTime(hold->expires_at) :
-								SqlArgNull(), SqlArgTime(posting->at),
-								SqlArgBool(hold->sliced),
-								TraceArg(hold->trace),
-								SqlArgBool(hold->counted));
+	Values	   *args = VALUES(TextValue(hold->org), Int8Value(hold->hold),
+							  TextValue(hold->account),
+							  Int8ValueOrNull(hold->job),
+							  CreditsValue(hold->drawn),
+							  hold->job == 0 ? TimeValue(hold->expires_at) :
+							  NullValue(), TimeValue(posting->at),
+							  BoolValue(hold->sliced), TraceValue(hold->trace),
+							  BoolValue(hold->counted));
 
 	if (posting->n != 1)
 	{
@@ -334,15 +332,15 @@ LedgerOpen(const Hold *hold, const Posting *posting, const BudgetSet *budgets)
 	}
 	Ensure(move->amount == hold->drawn && move->part == 1,
 		   "A hold is not what it draws.");
-	SqlAdd(args, SqlArgInt8(move->bucket),
-		   SqlArgText(posting->cause->operation),
-		   SqlArgInt4OrNull(posting->cause->attempt));
+	ValuesAdd(args, Int8Value(move->bucket),
+			  TextValue(posting->cause->operation),
+			  Int4ValueOrNull(posting->cause->attempt));
 	if (budgets->n > 0)
 	{
-		SqlArgs		keys = BudgetKeys(budgets);
+		Values		keys = BudgetKeys(budgets);
 
 		for (int i = 1; i < keys.n; i++)
-			SqlAdd(args, keys.values[i]);
+			ValuesAdd(args, keys.values[i]);
 	}
 	(void) SqlRun(budgets->n > 0 ? &hold_insert_counted : &hold_insert_whole,
 				  args);
@@ -356,25 +354,23 @@ LedgerOpen(const Hold *hold, const Posting *posting, const BudgetSet *budgets)
 static void
 insert_entries(const Posting *posting, int first, int n)
 {
-	SqlArgs    *args = SQL_ARGS(SqlArgText(posting->org),
-								SqlArgTime(posting->at),
-								SqlArgText(posting->account),
-								SqlArgText(posting->cause->operation),
-								SqlArgInt8OrNull(posting->hold),
-								SqlArgInt8OrNull(posting->cause->job),
-								SqlArgInt4OrNull(posting->cause->attempt),
-								TraceArg(TraceOr(posting->trace)));
+	Values	   *args = VALUES(TextValue(posting->org), TimeValue(posting->at),
+							  TextValue(posting->account),
+							  TextValue(posting->cause->operation),
+							  Int8ValueOrNull(posting->hold),
+							  Int8ValueOrNull(posting->cause->job),
+							  Int4ValueOrNull(posting->cause->attempt),
+							  TraceValue(TraceOr(posting->trace)));
 
 	for (int i = first; i < first + n; i++)
 	{
 		const Move *move = &posting->moves[i];
 
 		Ensure(move->amount > 0, "A move is not of a positive amount.");
-		SqlAdd(args, SqlArgInt8(move->bucket),
-			   SqlArgText(compartment_name[move->source]),
-			   SqlArgText(compartment_name[move->target]),
-			   SqlArgCredits(move->amount));
-		SqlAdd(args, SqlArgInt4OrNull(move->part));
+		ValuesAdd(args, Int8Value(move->bucket),
+				  TextValue(compartment_name[move->source]),
+				  TextValue(compartment_name[move->target]),
+				  CreditsValue(move->amount), Int4ValueOrNull(move->part));
 	}
 	(void) SqlRun(n == 1 ? &entry_insert : &entries_insert, args);
 }
@@ -389,7 +385,7 @@ add_to_bucket(const Posting *posting, int first)
 	int64		bucket = posting->moves[first].bucket;
 	int32		slice = posting->moves[first].slice;
 	Credits		change[COMPARTMENTS] = {0};
-	SqlArgs    *args;
+	Values	   *args;
 
 	for (int i = first; i < posting->n; i++)
 	{
@@ -403,22 +399,21 @@ add_to_bucket(const Posting *posting, int first)
 		change[move->target] = CreditsAdd(change[move->target],
 										  move->amount);
 	}
-	args = SQL_ARGS(SqlArgText(posting->org), SqlArgInt8(bucket));
+	args = VALUES(TextValue(posting->org), Int8Value(bucket));
 	if (slice > 0)
 	{
 		Ensure(change[ISSUED] == 0 && change[REVOKED] == 0 &&
 			   change[MOVED] == 0, "A slice has no such compartment.");
-		SqlAdd(args, SqlArgInt4(slice));
+		ValuesAdd(args, Int4Value(slice));
 		for (int c = AVAILABLE; c <= EXPIRED; c++)
-			SqlAdd(args, SqlArgCredits(change[c]));
+			ValuesAdd(args, CreditsValue(change[c]));
 		Ensure(SqlRun(&slice_add, args).n == 1, "A slice is missing.");
 		return;
 	}
 	for (int c = 0; c < COMPARTMENTS; c++)
-		SqlAdd(args, SqlArgCredits(change[c]));
-	SqlAdd(args,
-		   SqlArg(NumericGetDatum(CreditsToNumeric(Max(change[AVAILABLE],
-													   0)))));
+		ValuesAdd(args, CreditsValue(change[c]));
+	ValuesAdd(args,
+			  DatumValue(NumericGetDatum(CreditsToNumeric(Max(change[AVAILABLE], 0)))));
 	change_bucket(posting->org, bucket, args);
 }
 
@@ -429,9 +424,9 @@ static void
 insert_part(const Posting *posting, const Move *move)
 {
 	(void) SqlRun(&part_insert,
-				  SQL_ARGS(SqlArgText(posting->org), SqlArgInt8(posting->hold),
-						   SqlArgInt4(move->part), SqlArgInt8(move->bucket),
-						   SqlArgCredits(move->amount)));
+				  VALUES(TextValue(posting->org), Int8Value(posting->hold),
+						 Int4Value(move->part), Int8Value(move->bucket),
+						 CreditsValue(move->amount)));
 }
 
 /*
@@ -469,11 +464,11 @@ change_part(const Posting *posting, int first)
 			lapsed = CreditsAdd(lapsed, move->amount);
 	}
 	Ensure(SqlRun(&part_add,
-				  SQL_ARGS(SqlArgText(posting->org), SqlArgInt8(posting->hold),
-						   SqlArgInt4(part), SqlArgCredits(held),
-						   SqlArgCredits(spent), SqlArgCredits(refunded),
-						   SqlArgCredits(returned),
-						   SqlArgCredits(lapsed))).n == 1,
+				  VALUES(TextValue(posting->org), Int8Value(posting->hold),
+						 Int4Value(part), CreditsValue(held),
+						 CreditsValue(spent), CreditsValue(refunded),
+						 CreditsValue(returned),
+						 CreditsValue(lapsed))).n == 1,
 		   "A part of a hold is missing.");
 }
 
@@ -484,8 +479,8 @@ void
 LedgerClose(const char *org, int64 bucket, TimestampTz at)
 {
 	Ensure(SqlRun(&bucket_close,
-				  SQL_ARGS(SqlArgText(org), SqlArgInt8(bucket),
-						   SqlArgTime(at))).n == 1, "A bucket is missing.");
+				  VALUES(TextValue(org), Int8Value(bucket),
+						 TimeValue(at))).n == 1, "A bucket is missing.");
 }
 
 /*
@@ -496,8 +491,8 @@ LedgerClose(const char *org, int64 bucket, TimestampTz at)
 SqlResult
 LedgerSweep(Datum places, uint64 n, TimestampTz at)
 {
-	SqlArgs    *args = SQL_ARGS(SqlArg(places), SqlArgTime(at),
-								TraceArg(TraceOr(NO_TRACE)));
+	Values	   *args = VALUES(DatumValue(places), TimeValue(at),
+							  TraceValue(TraceOr(NO_TRACE)));
 	SqlResult	sums = SqlRun(&entry_sweep, args);
 
 	args->n--;
@@ -513,8 +508,8 @@ void
 LedgerSetSlices(const char *org, int64 bucket, int32 n)
 {
 	Ensure(SqlRun(&slices_set,
-				  SQL_ARGS(SqlArgText(org), SqlArgInt8(bucket),
-						   SqlArgInt4(n))).n == 1, "A bucket is missing.");
+				  VALUES(TextValue(org), Int8Value(bucket),
+						 Int4Value(n))).n == 1, "A bucket is missing.");
 }
 
 /*
@@ -525,9 +520,8 @@ void
 LedgerFold(const char *org, int64 bucket)
 {
 	Ensure(SqlRun(&slices_fold,
-				  SQL_ARGS(SqlArgText(org),
-						   SqlArgInt8(bucket))).n == 1,
-		   "A bucket is missing.");
+				  VALUES(TextValue(org),
+						 Int8Value(bucket))).n == 1, "A bucket is missing.");
 }
 
 /*
@@ -538,16 +532,16 @@ LedgerFold(const char *org, int64 bucket)
 void
 LedgerSpread(const char *org, int64 bucket, int32 n, Credits share, bool anew)
 {
-	SqlArgs    *args = SQL_ARGS(SqlArgText(org), SqlArgInt8(bucket));
+	Values	   *args = VALUES(TextValue(org), Int8Value(bucket));
 
 	if (anew)
-		SqlAdd(args, SqlArgInt4(n));
-	SqlAdd(args, SqlArgCredits(share));
+		ValuesAdd(args, Int4Value(n));
+	ValuesAdd(args, CreditsValue(share));
 	Ensure(SqlRun(anew ? &slices_make : &slices_even, args).n == (uint64) n,
 		   "A slice is missing.");
 	Ensure(SqlRun(&bucket_lend,
-				  SQL_ARGS(SqlArgText(org), SqlArgInt8(bucket),
-						   SqlArgInt4(n))).n == 1, "A bucket is missing.");
+				  VALUES(TextValue(org), Int8Value(bucket),
+						 Int4Value(n))).n == 1, "A bucket is missing.");
 }
 
 /*
@@ -555,7 +549,7 @@ LedgerSpread(const char *org, int64 bucket, int32 n, Credits share, bool anew)
  * compartment, credit that came in.
  */
 static void
-change_bucket(const char *org, int64 bucket, SqlArgs *args)
+change_bucket(const char *org, int64 bucket, Values *args)
 {
 	const char *names[] = {"bucket", org};
 	uint64		key = PlaceKey(names, lengthof(names), bucket);
@@ -571,7 +565,7 @@ change_bucket(const char *org, int64 bucket, SqlArgs *args)
 	place = PlaceFind(key);
 	if (place != NULL)
 	{
-		SqlAdd(args, SqlArg(PointerGetDatum(place)));
+		ValuesAdd(args, DatumValue(PointerGetDatum(place)));
 		row = SqlRun(&bucket_add_own, args);
 		args->n--;
 	}
@@ -662,8 +656,8 @@ void
 SpendAdd(const Hold *hold, Credits spent, TimestampTz at)
 {
 	(void) SqlRun(&spend_insert,
-				  SQL_ARGS(SqlArgText(hold->org), SqlArgText(hold->account),
-						   SqlArgCredits(spent), SqlArgTime(at)));
+				  VALUES(TextValue(hold->org), TextValue(hold->account),
+						 CreditsValue(spent), TimeValue(at)));
 	CountSpend(spent);
 	if (spent > 0)
 		AlertSpend(hold->org, hold->account, at);

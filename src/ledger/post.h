@@ -139,8 +139,8 @@ extern bool LedgerReclaimFree(const char *org);
 #define MAY_PAY_TYPES \
 	"text, text[], timestamptz, boolean, text[], text, text, bigint[]"
 
-extern SqlArgs MayPayArgs(const AccountPath *path, const Purpose *purpose,
-						  TimestampTz at);
+extern Values MayPayArgs(const AccountPath *path, const Purpose *purpose,
+						 TimestampTz at);
 
 /* The columns of burn order: total, and immutable. */
 #define BURN_ORDER \

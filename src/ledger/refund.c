@@ -104,8 +104,8 @@ static Credits
 take_share(Share *share, Credits amount)
 {
 	SqlResult	rows = SqlRun(&parts_spent,
-							  SQL_ARGS(SqlArgText(share->hold->org),
-									   SqlArgInt8(share->hold->hold)));
+							  VALUES(TextValue(share->hold->org),
+									 Int8Value(share->hold->hold)));
 
 	share->amount = 0;
 	share->n = 0;
@@ -167,8 +167,8 @@ aim(const char *org, Share *shares, int n, TimestampTz *at)
 			buckets[nbuckets++] = shares[i].moves[j].bucket;
 
 	portal = SqlCursor(&buckets_lock,
-					   SQL_ARGS(SqlArgText(org),
-								SqlArgInt8Array(buckets, nbuckets)));
+					   VALUES(TextValue(org),
+							  Int8ArrayValue(buckets, nbuckets)));
 	while (true)
 	{
 		SqlResult	row = SqlFetch(portal);
@@ -229,8 +229,8 @@ finish_share(Share *share, const Cause *cause, TimestampTz at)
 
 	hold->captured -= share->amount;
 	Ensure(SqlRun(&hold_refunded,
-				  SQL_ARGS(SqlArgText(hold->org), SqlArgInt8(hold->hold),
-						   SqlArgCredits(share->amount))).n == 1,
+				  VALUES(TextValue(hold->org), Int8Value(hold->hold),
+						 CreditsValue(share->amount))).n == 1,
 		   "A hold is missing.");
 	SpendAdd(hold, -share->amount, at);
 }

@@ -107,7 +107,6 @@ carry_out(Refund *refund, Hold *holds, int n, int64 job)
 		.hold = job == 0 ? refund->id : 0};
 	Credits		spent = 0;
 	Returned	returned;
-	Row			row = {0};
 
 	for (int i = 0; i < n; i++)
 		spent = CreditsAdd(spent, holds[i].captured);
@@ -129,10 +128,10 @@ carry_out(Refund *refund, Hold *holds, int n, int64 job)
 	AuditText(&audit, "key", request->key);
 	AuditWrite(&audit);
 
-	RowCredits(&row, returned.released);
-	RowCredits(&row, returned.lapsed);
-	RowAdd(&row, BoolGetDatum(false));
-	return RequestFinish(request, &row);
+	return RequestFinish(request,
+						 VALUES(NumericValue(returned.released),
+								NumericValue(returned.lapsed),
+								BoolValue(false)));
 }
 
 /*
@@ -146,7 +145,7 @@ lock_job_holds(const Refund *refund, Hold **holds)
 	int			n = 0;
 
 	rows = SqlRun(&job_holds,
-				  SQL_ARGS(SqlArgText(refund->org), SqlArgInt8(refund->id)));
+				  VALUES(TextValue(refund->org), Int8Value(refund->id)));
 	if (rows.n == 0)
 		NotFoundJob(refund->id);
 	for (uint64 i = 0; i < rows.n; i++)

@@ -80,7 +80,6 @@ call_revoke(PG_FUNCTION_ARGS)
 		.decision = "revoked", .bucket = id};
 	Request		request;
 	Datum		result;
-	Row			row = {0};
 	RevokedBucket bucket;
 	Credits		revoked;
 	AccountPath path;
@@ -105,9 +104,9 @@ call_revoke(PG_FUNCTION_ARGS)
 	AuditText(&audit, "key", request.key);
 	AuditWrite(&audit);
 
-	RowCredits(&row, revoked);
-	RowAdd(&row, BoolGetDatum(false));
-	return SqlFinishRow(RequestFinish(&request, &row));
+	return SqlFinishRow(RequestFinish(&request,
+									  VALUES(NumericValue(revoked),
+											 BoolValue(false))));
 }
 
 /*
@@ -117,8 +116,8 @@ static void
 release_dead(const char *org, int64 id)
 {
 	SqlResult	row = SqlRun(&bucket_dead,
-							 SQL_ARGS(SqlArgText(org), SqlArgInt8(id),
-									  SqlArgTime(ClockNow())));
+							 VALUES(TextValue(org), Int8Value(id),
+									TimeValue(ClockNow())));
 
 	if (row.n > 0 && SqlBool(row, 0, 2))
 	{
@@ -138,7 +137,7 @@ lock_bucket(const char *org, int64 id, RevokedBucket *bucket)
 	SqlResult	row;
 	Credits		in_slices;
 
-	row = SqlRun(&bucket_lock, SQL_ARGS(SqlArgText(org), SqlArgInt8(id)));
+	row = SqlRun(&bucket_lock, VALUES(TextValue(org), Int8Value(id)));
 	if (row.n == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_GPUCREDIT_NO_BUCKET),
@@ -170,7 +169,7 @@ instant_after(const char *org, int64 id, TimestampTz now)
 	TimestampTz last;
 
 	row = SqlRun(&bucket_last,
-				 SQL_ARGS(SqlArgText(org), SqlArgInt8(id), SqlArgTime(now)));
+				 VALUES(TextValue(org), Int8Value(id), TimeValue(now)));
 	last = SqlTimeOr(row, 0, 1, now);
 	SqlFree(&row);
 	return Max(now, last);

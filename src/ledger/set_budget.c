@@ -108,14 +108,14 @@ call_set_budget(PG_FUNCTION_ARGS)
 	AccountPath path = AccountParse(org, account);
 	AuditRow	audit = {.org = org, .account = account,
 		.operation = "set_budget", .decision = remove ? "removed" : "set"};
-	SqlArgs    *args;
+	Values	   *args;
 
 	check_alerts(fcinfo);
 	SqlConnect();
 	(void) AccountSuspended(&path);
 	AccountLimitsLock(org, account);
 	audit.at = ClockNow();
-	args = SQL_ARGS(SqlArgText(org), SqlArgText(account), SqlArgText(period));
+	args = VALUES(TextValue(org), TextValue(account), TextValue(period));
 	if (remove)
 	{
 		if (SqlRun(&budget_delete, args).n > 0)
@@ -127,8 +127,8 @@ call_set_budget(PG_FUNCTION_ARGS)
 	}
 	else
 	{
-		SqlAdd(args, SqlArgCredits(amount), SqlArgBool(hard),
-			   SqlArg(PG_GETARG_DATUM(5)), SqlArgTime(audit.at));
+		ValuesAdd(args, CreditsValue(amount), BoolValue(hard),
+				  DatumValue(PG_GETARG_DATUM(5)), TimeValue(audit.at));
 		(void) SqlRun(&budget_upsert, args);
 		log_budget(org, account, period, audit.at, &amount, hard);
 		BudgetFold(org, account, period, false);
@@ -150,13 +150,13 @@ static void
 log_budget(const char *org, const char *account, const char *period,
 		   TimestampTz at, const Credits *amount, bool hard)
 {
-	SqlArgs    *args = SQL_ARGS(SqlArgText(org), SqlArgText(account),
-								SqlArgText(period));
+	Values	   *args = VALUES(TextValue(org), TextValue(account),
+							  TextValue(period));
 
 	(void) SqlRun(&budget_logged, args);
-	SqlAdd(args, SqlArgTime(at),
-		   amount == NULL ? SqlArgNull() : SqlArgCredits(*amount),
-		   SqlArgBool(hard));
+	ValuesAdd(args, TimeValue(at),
+			  amount == NULL ? NullValue() : CreditsValue(*amount),
+			  BoolValue(hard));
 	(void) SqlRun(&budget_log, args);
 }
 
@@ -169,8 +169,7 @@ alert_of_taken(const char *org, const char *account, TimestampTz at)
 	if (IsolationIsSerializable())
 		return;
 	(void) SqlRun(&alert_budgets,
-				  SQL_ARGS(SqlArgText(org), SqlArgText(account),
-						   SqlArgTime(at)));
+				  VALUES(TextValue(org), TextValue(account), TimeValue(at)));
 }
 
 /*

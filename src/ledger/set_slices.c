@@ -57,8 +57,7 @@ call_set_slices(PG_FUNCTION_ARGS)
 	SqlConnect();
 	(void) AccountSuspended(&path);
 	(void) SqlRun(&account_set,
-				  SQL_ARGS(SqlArgText(org), SqlArgText(account),
-						   SqlArgInt4(n)));
+				  VALUES(TextValue(org), TextValue(account), Int4Value(n)));
 	set_budgets(org, account, n);
 	AccountLimitsKeep(org, account);
 	set_buckets(org, account, n);
@@ -77,8 +76,8 @@ call_set_slices(PG_FUNCTION_ARGS)
 static void
 set_budgets(const char *org, const char *account, int32 n)
 {
-	SqlArgs    *args = SQL_ARGS(SqlArgText(org), SqlArgText(account),
-								SqlArgInt4(n));
+	Values	   *args = VALUES(TextValue(org), TextValue(account),
+							  Int4Value(n));
 
 	if (SqlRun(&budgets_lock, args).n == 0)
 		return;
@@ -95,8 +94,8 @@ set_buckets(const char *org, const char *account, int32 n)
 	Portal		portal;
 
 	portal = SqlCursor(&buckets_other,
-					   SQL_ARGS(SqlArgText(org), SqlArgText(account),
-								SqlArgInt4(n)));
+					   VALUES(TextValue(org), TextValue(account),
+							  Int4Value(n)));
 	while (true)
 	{
 		SqlResult	row = SqlFetch(portal);

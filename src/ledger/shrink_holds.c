@@ -113,7 +113,7 @@ typedef struct Return
 
 static void post_returns(const Posting *postings, int n);
 static Batch batch_of(Shrinking *all, int n);
-static SqlArgs batch_args(const Batch *batch);
+static Values batch_args(const Batch *batch);
 static void keep(Batch *batch, const bool *which);
 static void lock_holds(Batch *batch);
 static void shrink_others(Batch *batch);
@@ -165,20 +165,20 @@ batch_of(Shrinking *all, int n)
 /*
  * The holds as parameters: organisations and numbers.
  */
-static SqlArgs
+static Values
 batch_args(const Batch *batch)
 {
 	const char **orgs = palloc(sizeof(char *) * batch->n);
 	int64	   *holds = palloc(sizeof(int64) * batch->n);
-	SqlArgs    *args;
+	Values	   *args;
 
 	for (int i = 0; i < batch->n; i++)
 	{
 		orgs[i] = batch->of[i]->hold.org;
 		holds[i] = batch->of[i]->hold.hold;
 	}
-	args = SQL_ARGS(SqlArgTextArray(orgs, batch->n),
-					SqlArgInt8Array(holds, batch->n));
+	args = VALUES(TextArrayValue(orgs, batch->n),
+				  Int8ArrayValue(holds, batch->n));
 	return *args;
 }
 
@@ -208,7 +208,7 @@ static void
 lock_holds(Batch *batch)
 {
 	bool	   *locked = palloc0(sizeof(bool) * Max(batch->n, 1));
-	SqlArgs		args = batch_args(batch);
+	Values		args = batch_args(batch);
 	SqlResult	rows = SqlRun(&holds_lock, &args);
 
 	for (uint64 i = 0; i < rows.n; i++)
@@ -254,7 +254,7 @@ lock_parts(Batch *batch)
 {
 	Credits    *missing;
 	bool	   *whole;
-	SqlArgs		args;
+	Values		args;
 	SqlResult	rows;
 
 	if (batch->n == 0)
@@ -320,7 +320,7 @@ static void
 write_holds(const Batch *batch)
 {
 	Credits    *amounts = palloc(sizeof(Credits) * 3 * batch->n);
-	SqlArgs		args = batch_args(batch);
+	Values		args = batch_args(batch);
 
 	for (int i = 0; i < batch->n; i++)
 	{
@@ -329,8 +329,8 @@ write_holds(const Batch *batch)
 		amounts[2 * batch->n + i] = batch->of[i]->hold.lapsed;
 	}
 	for (int column = 0; column < 3; column++)
-		SqlAdd(&args,
-			   SqlArgCreditsArray(amounts + column * batch->n, batch->n));
+		ValuesAdd(&args,
+				  CreditsArrayValue(amounts + column * batch->n, batch->n));
 	Ensure(SqlRun(&holds_shrink, &args).n == (uint64) batch->n,
 		   "A hold is missing.");
 }
@@ -411,18 +411,17 @@ insert_entries(const Return *list, int n)
 		traces[i] = TraceOr(posting->trace);
 	}
 	(void) SqlRun(&entries_insert,
-				  SQL_ARGS(SqlArgTime(list[0].posting->at),
-						   SqlArgText(list[0].posting->cause->operation),
-						   SqlArgTextArray(texts, n),
-						   SqlArgTextArray(texts + n, n),
-						   SqlArgInt8Array(ids, n),
-						   SqlArgTextArray(texts + 2 * n, n),
-						   SqlArgCreditsArray(amounts, n),
-						   SqlArgInt8Array(ids + n, n),
-						   SqlArgInt4Array(numbers, n),
-						   SqlArgInt8Array(ids + 2 * n, n),
-						   SqlArgInt4Array(numbers + n, n),
-						   TraceArgArray(traces, n)));
+				  VALUES(TimeValue(list[0].posting->at),
+						 TextValue(list[0].posting->cause->operation),
+						 TextArrayValue(texts, n),
+						 TextArrayValue(texts + n, n), Int8ArrayValue(ids, n),
+						 TextArrayValue(texts + 2 * n, n),
+						 CreditsArrayValue(amounts, n),
+						 Int8ArrayValue(ids + n, n),
+						 Int4ArrayValue(numbers, n),
+						 Int8ArrayValue(ids + 2 * n, n),
+						 Int4ArrayValue(numbers + n, n),
+						 TraceArrayValue(traces, n)));
 }
 
 /*
@@ -446,11 +445,10 @@ change_parts(const Return *list, int n)
 		amounts[move->target == AVAILABLE ? i : n + i] = move->amount;
 	}
 	Ensure(SqlRun(&parts_return,
-				  SQL_ARGS(SqlArgTextArray(orgs, n), SqlArgInt8Array(holds, n),
-						   SqlArgInt4Array(parts, n),
-						   SqlArgCreditsArray(amounts, n),
-						   SqlArgCreditsArray(amounts + n,
-											  n))).n == (uint64) n,
+				  VALUES(TextArrayValue(orgs, n), Int8ArrayValue(holds, n),
+						 Int4ArrayValue(parts, n),
+						 CreditsArrayValue(amounts, n),
+						 CreditsArrayValue(amounts + n, n))).n == (uint64) n,
 		   "A part of a hold is missing.");
 }
 
@@ -482,13 +480,13 @@ change_buckets(Return *list, int n)
 			CreditsAdd(changes[move->target][last], move->amount);
 	}
 	Ensure(SqlRun(&buckets_return,
-				  SQL_ARGS(SqlArgTextArray(orgs, last + 1),
-						   SqlArgInt8Array(buckets, last + 1),
-						   SqlArgCreditsArray(changes[HELD], last + 1),
-						   SqlArgCreditsArray(changes[AVAILABLE], last + 1),
-						   SqlArgCreditsArray(changes[EXPIRED], last + 1),
-						   SqlArgCreditsArray(changes[REVOKED],
-											  last + 1))).n == (uint64) last + 1,
+				  VALUES(TextArrayValue(orgs, last + 1),
+						 Int8ArrayValue(buckets, last + 1),
+						 CreditsArrayValue(changes[HELD], last + 1),
+						 CreditsArrayValue(changes[AVAILABLE], last + 1),
+						 CreditsArrayValue(changes[EXPIRED], last + 1),
+						 CreditsArrayValue(changes[REVOKED],
+										   last + 1))).n == (uint64) last + 1,
 		   "A bucket is missing.");
 }
 

@@ -51,7 +51,7 @@ SlicesLock(const char *org, int64 bucket, int32 spread, bool wait,
 	if (spread == 0)
 		return false;
 	row = SqlRun(wait ? &slices_lock : &slices_lock_free,
-				 SQL_ARGS(SqlArgText(org), SqlArgInt8(bucket)));
+				 VALUES(TextValue(org), Int8Value(bucket)));
 	n = SqlInt8(row, 0, 1);
 	*available = SqlCredits(row, 0, 2);
 	SqlFree(&row);
@@ -70,12 +70,12 @@ SliceLockForReturn(const char *org, int64 bucket, int64 hold, int32 spread,
 {
 	int32		slice = SliceOf(hold, spread);
 	SqlResult	row;
-	SqlArgs    *args = SQL_ARGS(SqlArgText(org), SqlArgInt8(bucket));
+	Values	   *args = VALUES(TextValue(org), Int8Value(bucket));
 
 	*closed = false;
 	if (slice > 0)
 	{
-		SqlAdd(args, SqlArgInt4(slice));
+		ValuesAdd(args, Int4Value(slice));
 		if (SqlRun(wait ? &slice_lock : &slice_lock_free, args).n == 1)
 			return slice;
 		if (!wait)

@@ -64,7 +64,6 @@ call_transfer(PG_FUNCTION_ARGS)
 	AuditRow	audit = {.org = transfer.org, .operation = "transfer"};
 	Request		request;
 	Datum		result;
-	Row			row = {0};
 
 	take_accounts(&transfer, fcinfo);
 	RequestInit(&request, fcinfo, "transfer", transfer.org,
@@ -85,11 +84,12 @@ call_transfer(PG_FUNCTION_ARGS)
 	AuditCredits(&audit, "amount", transfer.amount);
 	AuditDecision(&audit, request.key);
 
-	RowCredits(&row, audit.reason ? 0 : transfer.amount);
-	RowText(&row, audit.decision);
-	RowText(&row, audit.reason);
-	RowAdd(&row, BoolGetDatum(false));
-	return SqlFinishRow(RequestFinish(&request, &row));
+	return SqlFinishRow(RequestFinish(&request,
+									  VALUES(NumericValue(audit.reason ? 0 :
+														  transfer.amount),
+											 TextValue(audit.decision),
+											 TextValue(audit.reason),
+											 BoolValue(false))));
 }
 
 static void
@@ -192,8 +192,7 @@ static int64
 insert_like(const Transfer *transfer, int64 bucket)
 {
 	return SqlInt8(SqlRun(&bucket_like,
-						  SQL_ARGS(SqlArgText(transfer->org),
-								   SqlArgInt8(bucket),
-								   SqlArgText(transfer->to),
-								   SqlArgTime(transfer->at))), 0, 1);
+						  VALUES(TextValue(transfer->org), Int8Value(bucket),
+								 TextValue(transfer->to),
+								 TimeValue(transfer->at))), 0, 1);
 }

@@ -36,24 +36,24 @@ SQL_STATEMENT(uncollected_alert, SPI_OK_SELECT,
 void
 UncollectedTell(const Uncollected *owed, bool aloud)
 {
-	SqlArgs    *args;
+	Values	   *args;
 	StringInfo	line;
 
 	CountUncollected(owed->amount, owed->reason);
 	if (!aloud)
 		return;
-	args = SQL_ARGS(SqlArgText(owed->org), SqlArgTime(owed->at),
-					SqlArgText(owed->account));
+	args = VALUES(TextValue(owed->org), TimeValue(owed->at),
+				  TextValue(owed->account));
 	if (owed->job == 0)
 	{
-		SqlAdd(args, SqlArgNull(), SqlArgNull());
+		ValuesAdd(args, NullValue(), NullValue());
 	}
 	else
 	{
-		SqlAdd(args, SqlArgInt8(owed->job), SqlArgInt4(owed->attempt));
+		ValuesAdd(args, Int8Value(owed->job), Int4Value(owed->attempt));
 	}
-	SqlAdd(args, SqlArgInt8(owed->hold), SqlArgText(owed->reason),
-		   SqlArgCredits(owed->amount));
+	ValuesAdd(args, Int8Value(owed->hold), TextValue(owed->reason),
+			  CreditsValue(owed->amount));
 	(void) SqlRun(&uncollected_alert, args);
 
 	line = LogBegin("credit_uncollected");

@@ -56,14 +56,9 @@ static void
 put(ReturnSetInfo *rsinfo, const char *name, const char *operation,
 	const char *kind, const char *value, double count)
 {
-	Row			row = {0};
-
-	RowText(&row, name);
-	RowText(&row, operation);
-	RowText(&row, kind);
-	RowText(&row, value);
-	RowAdd(&row, Float8GetDatum(count));
-	RowPut(rsinfo, &row);
+	RowPut(rsinfo,
+		   VALUES(TextValue(name), TextValue(operation), TextValue(kind),
+				  TextValue(value), DatumValue(Float8GetDatum(count))));
 }
 
 /*

@@ -176,8 +176,7 @@ RequestBegin(Request *request, Datum *result)
 		EnsureStored(++tries < MAX_TRIES,
 					 "A key can be neither inserted nor found.");
 		row = SqlRun(&request_read,
-					 SQL_ARGS(SqlArgText(request->org),
-							  SqlArgText(request->key)));
+					 VALUES(TextValue(request->org), TextValue(request->key)));
 		if (row.n == 0)
 			continue;			/* deleted since: old keys are */
 		if (SqlTime(row, 0, 4) <= ClockAdd(ClockNow(),
@@ -205,10 +204,10 @@ static bool
 insert_key(Request *request, bytea *print)
 {
 	return SqlRun(&request_insert,
-				  SQL_ARGS(SqlArgText(request->org), SqlArgText(request->key),
-						   SqlArgText(request->operation),
-						   SqlArg(PointerGetDatum(print)),
-						   SqlArgTime(ClockNow()))).n == 1;
+				  VALUES(TextValue(request->org), TextValue(request->key),
+						 TextValue(request->operation),
+						 DatumValue(PointerGetDatum(print)),
+						 TimeValue(ClockNow()))).n == 1;
 }
 
 /*
@@ -218,12 +217,12 @@ static bool
 renew_key(Request *request, bytea *print)
 {
 	return SqlRun(&request_renew,
-				  SQL_ARGS(SqlArgText(request->org), SqlArgText(request->key),
-						   SqlArgText(request->operation),
-						   SqlArg(PointerGetDatum(print)),
-						   SqlArgTime(ClockNow()),
-						   SqlArgTime(ClockAdd(ClockNow(),
-											   -SettingKeyRetention())))).n == 1;
+				  VALUES(TextValue(request->org), TextValue(request->key),
+						 TextValue(request->operation),
+						 DatumValue(PointerGetDatum(print)),
+						 TimeValue(ClockNow()),
+						 TimeValue(ClockAdd(ClockNow(),
+											-SettingKeyRetention())))).n == 1;
 }
 
 /*
@@ -307,7 +306,7 @@ stored_text(Oid type, Datum value)
  * Store the result under the key, and make the row to return.
  */
 Datum
-RequestFinish(Request *request, Row *row)
+RequestFinish(Request *request, Values *row)
 {
 	RequestStore(request, row);
 	return RowReturn(request->fcinfo, row);
@@ -317,19 +316,19 @@ RequestFinish(Request *request, Row *row)
  * Store the result under the key.
  */
 void
-RequestStore(Request *request, const Row *row)
+RequestStore(Request *request, const Values *row)
 {
 	TupleDesc	tupdesc = RowType(request->fcinfo);
 	const char **columns = palloc0(sizeof(char *) * row->n);
 
 	for (int i = 0; i < row->n; i++)
 	{
-		if (!row->nulls[i])
+		if (!row->values[i].isnull)
 			columns[i] = stored_text(TupleDescAttr(tupdesc, i)->atttypid,
-									 row->values[i]);
+									 row->values[i].value);
 	}
 	Ensure(SqlRun(&request_finish,
-				  SQL_ARGS(SqlArgText(request->org), SqlArgText(request->key),
-						   SqlArgTextArray(columns, row->n))).n == 1,
+				  VALUES(TextValue(request->org), TextValue(request->key),
+						 TextArrayValue(columns, row->n))).n == 1,
 		   "A request vanished while it was carried out.");
 }

@@ -37,7 +37,7 @@ extern void RequestText(Request *request, const char *value);
 extern void RequestInt8(Request *request, int64 value);
 extern void RequestJson(Request *request, Jsonb *value);
 extern bool RequestBegin(Request *request, Datum *result);
-extern void RequestStore(Request *request, const Row *row);
-extern Datum RequestFinish(Request *request, Row *row);
+extern void RequestStore(Request *request, const Values *row);
+extern Datum RequestFinish(Request *request, Values *row);
 
 #endif							/* GPUCREDIT_REQUEST_H */

@@ -149,8 +149,8 @@ CycleLockJobs(SchedCycle *cycle, const int32 *which, int n)
 		drop[which[i]] = true;
 	}
 	rows = SqlRun(&jobs_lock,
-				  SQL_ARGS(SqlArgTextArray(orgs, n), SqlArgInt8Array(jobs, n),
-						   SqlArgInt8Array(holds, n)));
+				  VALUES(TextArrayValue(orgs, n), Int8ArrayValue(jobs, n),
+						 Int8ArrayValue(holds, n)));
 	for (uint64 i = 0; i < rows.n; i++)
 		drop[which[SqlInt8(rows, i, 1) - 1]] = false;
 	if (rows.n == (uint64) n)
@@ -223,8 +223,8 @@ start_jobs(const SchedCycle *cycle)
 		jobs[i] = START_JOB(cycle, i)->id;
 	}
 	Ensure(SqlRun(&jobs_start,
-				  SQL_ARGS(SqlArgTextArray(orgs, n), SqlArgInt8Array(jobs, n),
-						   SqlArgTime(cycle->now))).n == (uint64) n,
+				  VALUES(TextArrayValue(orgs, n), Int8ArrayValue(jobs, n),
+						 TimeValue(cycle->now))).n == (uint64) n,
 		   "A job to start is missing.");
 }
 
@@ -263,18 +263,17 @@ insert_attempts(const SchedCycle *cycle)
 	}
 	/* whoever reports a start late is a sign of life */
 	Ensure(SqlRun(&attempts_insert,
-				  SQL_ARGS(SqlArgTextArray(texts, n), SqlArgInt8Array(ids, n),
-						   SqlArgInt4Array(numbers, n),
-						   SqlArgInt8Array(ids + n, n),
-						   SqlArgTextArray(texts + n, n),
-						   SqlArgInt4Array(numbers + n, n),
-						   SqlArgInt4Array(numbers + 2 * n, n),
-						   SqlArgCreditsArray(amounts, n),
-						   SqlArgCreditsArray(amounts + n, n),
-						   SqlArgTime(ClockAdd(cycle->now, -cycle->ran)),
-						   SqlArgDuration(SettingCheckpointEvery()),
-						   SqlArgTimeArray(ends, n),
-						   SqlArgTime(cycle->now))).n == (uint64) n,
+				  VALUES(TextArrayValue(texts, n), Int8ArrayValue(ids, n),
+						 Int4ArrayValue(numbers, n),
+						 Int8ArrayValue(ids + n, n),
+						 TextArrayValue(texts + n, n),
+						 Int4ArrayValue(numbers + n, n),
+						 Int4ArrayValue(numbers + 2 * n, n),
+						 CreditsArrayValue(amounts, n),
+						 CreditsArrayValue(amounts + n, n),
+						 TimeValue(ClockAdd(cycle->now, -cycle->ran)),
+						 DurationValue(SettingCheckpointEvery()),
+						 TimeArrayValue(ends, n), TimeValue(cycle->now))).n == (uint64) n,
 		   "A job to start has no hold.");
 }
 
@@ -349,21 +348,20 @@ insert_devices(const SchedCycle *cycle)
 		}
 	}
 	(void) SqlRun(&devices_insert,
-				  SQL_ARGS(SqlArgText(cycle->pool), SqlArgTextArray(texts, n),
-						   SqlArgInt8Array(numbers, n),
-						   SqlArgInt4Array(small, n),
-						   SqlArgTextArray(texts + n, n),
-						   SqlArg(PointerGetDatum(construct_array(sets, n,
-																  SqlTypeOid("gpucredit.gpuset"), 8, true, TYPALIGN_DOUBLE))),
-						   SqlArgInt4Array(small + n, n),
-						   SqlArgInt8Array(numbers + n, n),
-						   SqlArgInt8Array(numbers + 2 * n, n),
-						   SqlArgInt4Array(small + 2 * n, n),
-						   SqlArgInt4Array(small + 3 * n, n),
-						   SqlArgTime(ClockAdd(cycle->now, -cycle->ran)),
-						   SqlArgTimeArray(times, n),
-						   SqlArgTimeArray(times + n, n),
-						   SqlArgInt8Array(numbers + 3 * n, n)));
+				  VALUES(TextValue(cycle->pool), TextArrayValue(texts, n),
+						 Int8ArrayValue(numbers, n), Int4ArrayValue(small, n),
+						 TextArrayValue(texts + n, n),
+						 ArrayValue(sets, NULL, n,
+									SqlTypeOid("gpucredit.gpuset")),
+						 Int4ArrayValue(small + n, n),
+						 Int8ArrayValue(numbers + n, n),
+						 Int8ArrayValue(numbers + 2 * n, n),
+						 Int4ArrayValue(small + 2 * n, n),
+						 Int4ArrayValue(small + 3 * n, n),
+						 TimeValue(ClockAdd(cycle->now, -cycle->ran)),
+						 TimeArrayValue(times, n),
+						 TimeArrayValue(times + n, n),
+						 Int8ArrayValue(numbers + 3 * n, n)));
 }
 
 /*
@@ -508,7 +506,7 @@ HoldExcessReturn(const char *pool)
 	int			n = 0;
 
 	rows = SqlRun(&excess_lock,
-				  SQL_ARGS(SqlArgText(pool), SqlArgInt8(SettingMaxStarts())));
+				  VALUES(TextValue(pool), Int8Value(SettingMaxStarts())));
 	if (rows.n == 0)
 		return;
 	holds = read_excess(rows);
@@ -582,7 +580,7 @@ clear(const AuditRow *given, int n)
 		attempts[i] = given[i].attempt;
 	}
 	Ensure(SqlRun(&excess_clear,
-				  SQL_ARGS(SqlArgTextArray(orgs, n), SqlArgInt8Array(jobs, n),
-						   SqlArgInt4Array(attempts, n))).n == (uint64) n,
+				  VALUES(TextArrayValue(orgs, n), Int8ArrayValue(jobs, n),
+						 Int4ArrayValue(attempts, n))).n == (uint64) n,
 		   "An attempt is missing.");
 }

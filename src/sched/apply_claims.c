@@ -208,22 +208,18 @@ put_part(const SchedCycle *cycle, ReturnSetInfo *rsinfo, const char *action,
 		 const char *org, int64 job, int32 attempt, const DecidePart *part,
 		 int32 share, int32 type, DecideWhy why)
 {
-	Row			row = {0};
+	Values	   *row = VALUES(TextValue(action), TextValue(org), Int8Value(job),
+							 Int4Value(attempt),
+							 TextValue(cycle->set->nodes[part->node].name),
+							 DatumValue(GpuSetGetDatum(part->devices)),
+							 Int4Value(share),
+							 TextValue(type == DECIDE_NO_TYPE ? NULL :
+									   cycle->set->types.names[type]),
+							 NullValue(), TextValue(DecideWhyName(why)));
 
-	RowText(&row, action);
-	RowText(&row, org);
-	RowAdd(&row, Int64GetDatum(job));
-	RowAdd(&row, Int32GetDatum(attempt));
-	RowText(&row, cycle->set->nodes[part->node].name);
-	RowAdd(&row, GpuSetGetDatum(part->devices));
-	RowAdd(&row, Int32GetDatum(share));
-	RowText(&row, type == DECIDE_NO_TYPE ? NULL :
-			cycle->set->types.names[type]);
-	RowNull(&row);
-	RowText(&row, DecideWhyName(why));
 	if (cycle->hypothetical != NULL)
-		RowNull(&row);			/* expected_at of plan_with */
-	RowPut(rsinfo, &row);
+		ValuesAdd(row, NullValue());	/* expected_at of plan_with */
+	RowPut(rsinfo, row);
 }
 
 SQL_STATEMENT(victims_lock, SPI_OK_SELECT, "text[], bigint[], int[]",
@@ -306,7 +302,7 @@ SQL_STATEMENT(evictions_over, SPI_OK_DELETE, "text, text[], bigint[]",
 
 static bool lock_jobs(SchedCycle *cycle);
 static bool lock_victims(SchedCycle *cycle);
-static SqlArgs victim_args(const SchedCycle *cycle);
+static Values victim_args(const SchedCycle *cycle);
 static void end_started(const SchedCycle *cycle);
 static void insert_claims(const SchedCycle *cycle);
 static void insert_parts(const SchedCycle *cycle);
@@ -345,14 +341,14 @@ lock_jobs(SchedCycle *cycle)
 /*
  * The victims' keys, as three arrays.
  */
-static SqlArgs
+static Values
 victim_args(const SchedCycle *cycle)
 {
 	int			n = cycle->result.n_evictions;
 	const char **orgs = palloc(sizeof(char *) * (n + 1));
 	int64	   *jobs = palloc(sizeof(int64) * (n + 1));
 	int32	   *attempts = palloc(sizeof(int32) * (n + 1));
-	SqlArgs    *args;
+	Values	   *args;
 
 	for (int i = 0; i < n; i++)
 	{
@@ -363,8 +359,8 @@ victim_args(const SchedCycle *cycle)
 		jobs[i] = running->id;
 		attempts[i] = running->attempt;
 	}
-	args = SQL_ARGS(SqlArgTextArray(orgs, n), SqlArgInt8Array(jobs, n),
-					SqlArgInt4Array(attempts, n));
+	args = VALUES(TextArrayValue(orgs, n), Int8ArrayValue(jobs, n),
+				  Int4ArrayValue(attempts, n));
 	return *args;
 }
 
@@ -377,7 +373,7 @@ lock_victims(SchedCycle *cycle)
 {
 	int			n = cycle->result.n_evictions;
 	bool	   *locked = palloc0(sizeof(bool) * (n + 1));
-	SqlArgs		args = victim_args(cycle);
+	Values		args = victim_args(cycle);
 	SqlResult	rows;
 
 	if (n == 0)
@@ -409,7 +405,7 @@ ClaimsApply(SchedCycle *cycle)
 	insert_parts(cycle);
 	if (cycle->result.n_evictions > 0)
 	{
-		SqlArgs		args = victim_args(cycle);
+		Values		args = victim_args(cycle);
 
 		(void) SqlRun(&victims_touch, &args);
 		insert_evictions(cycle);
@@ -428,7 +424,7 @@ end_started(const SchedCycle *cycle)
 	int64	   *jobs;
 	bool	   *started;
 	int			n = 0;
-	SqlArgs    *args;
+	Values	   *args;
 
 	if (cycle->input.n_claims == 0 || cycle->result.n_starts == 0)
 		return;
@@ -446,8 +442,8 @@ end_started(const SchedCycle *cycle)
 	}
 	if (n == 0)
 		return;
-	args = SQL_ARGS(SqlArgText(cycle->pool), SqlArgTextArray(orgs, n),
-					SqlArgInt8Array(jobs, n));
+	args = VALUES(TextValue(cycle->pool), TextArrayValue(orgs, n),
+				  Int8ArrayValue(jobs, n));
 	(void) SqlRun(&claims_started, args);
 	(void) SqlRun(&parts_started, args);
 	(void) SqlRun(&evictions_over, args);
@@ -479,16 +475,14 @@ insert_claims(const SchedCycle *cycle)
 		numbers[n + i] = promise->share;
 	}
 	(void) SqlRun(&claims_insert,
-				  SQL_ARGS(SqlArgText(cycle->pool), SqlArgTextArray(texts, n),
-						   SqlArgInt8Array(jobs, n),
-						   SqlArgInt4Array(numbers, n),
-						   SqlArgTextArray(texts + n, n),
-						   SqlArgTextArray(texts + 2 * n, n),
-						   SqlArgTextArray(texts + 3 * n, n),
-						   SqlArgInt4Array(numbers + n, n),
-						   SqlArgTime(cycle->now),
-						   SqlArgTime(ClockAdd(cycle->now,
-											   SettingClaimTimeout()))));
+				  VALUES(TextValue(cycle->pool), TextArrayValue(texts, n),
+						 Int8ArrayValue(jobs, n), Int4ArrayValue(numbers, n),
+						 TextArrayValue(texts + n, n),
+						 TextArrayValue(texts + 2 * n, n),
+						 TextArrayValue(texts + 3 * n, n),
+						 Int4ArrayValue(numbers + n, n), TimeValue(cycle->now),
+						 TimeValue(ClockAdd(cycle->now,
+											SettingClaimTimeout()))));
 }
 
 /*
@@ -525,14 +519,14 @@ insert_parts(const SchedCycle *cycle)
 		}
 	}
 	(void) SqlRun(&parts_insert,
-				  SQL_ARGS(SqlArgText(cycle->pool), SqlArgTextArray(texts, n),
-						   SqlArgInt8Array(numbers, n),
-						   SqlArgTextArray(texts + n, n),
-						   SqlArg(PointerGetDatum(construct_array(sets, n,
-																  SqlTypeOid("gpucredit.gpuset"), 8, true, TYPALIGN_DOUBLE))),
-						   SqlArgInt8Array(numbers + n, n),
-						   SqlArgInt8Array(numbers + 2 * n, n),
-						   SqlArgInt8Array(numbers + 3 * n, n)));
+				  VALUES(TextValue(cycle->pool), TextArrayValue(texts, n),
+						 Int8ArrayValue(numbers, n),
+						 TextArrayValue(texts + n, n),
+						 ArrayValue(sets, NULL, n,
+									SqlTypeOid("gpucredit.gpuset")),
+						 Int8ArrayValue(numbers + n, n),
+						 Int8ArrayValue(numbers + 2 * n, n),
+						 Int8ArrayValue(numbers + 3 * n, n)));
 }
 
 /*
@@ -567,14 +561,13 @@ insert_evictions(const SchedCycle *cycle)
 		}
 	}
 	(void) SqlRun(&evictions_insert,
-				  SQL_ARGS(SqlArgText(cycle->pool), SqlArgTextArray(texts, n),
-						   SqlArgInt8Array(jobs, n),
-						   SqlArgInt4Array(attempts, n),
-						   SqlArgTextArray(texts + n, n),
-						   SqlArgTextArray(texts + 2 * n, n),
-						   SqlArgInt8Array(jobs + n, n),
-						   SqlArgTextArray(texts + 3 * n, n),
-						   SqlArgTime(cycle->now)));
+				  VALUES(TextValue(cycle->pool), TextArrayValue(texts, n),
+						 Int8ArrayValue(jobs, n), Int4ArrayValue(attempts, n),
+						 TextArrayValue(texts + n, n),
+						 TextArrayValue(texts + 2 * n, n),
+						 Int8ArrayValue(jobs + n, n),
+						 TextArrayValue(texts + 3 * n, n),
+						 TimeValue(cycle->now)));
 }
 
 /*
@@ -606,7 +599,7 @@ insert_directives(const SchedCycle *cycle)
 	int			n = cycle->result.n_evictions;
 	const char **reasons = palloc(sizeof(char *) * n);
 	TimestampTz *deadlines = palloc(sizeof(TimestampTz) * n);
-	SqlArgs		args = victim_args(cycle);
+	Values		args = victim_args(cycle);
 
 	for (int i = 0; i < n; i++)
 	{
@@ -617,7 +610,7 @@ insert_directives(const SchedCycle *cycle)
 		deadlines[i] = ClockAdd(cycle->now,
 								cycle->tiers[running->tier].grace);
 	}
-	SqlAdd(&args, SqlArgTextArray(reasons, n), SqlArgTimeArray(deadlines, n),
-		   SqlArgTime(cycle->now));
+	ValuesAdd(&args, TextArrayValue(reasons, n), TimeArrayValue(deadlines, n),
+			  TimeValue(cycle->now));
 	(void) SqlRun(&directives_insert, &args);
 }

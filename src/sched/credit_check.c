@@ -89,7 +89,7 @@ static void look_at_budgets(const SchedCycle *cycle, NextHold **holds, int n);
 static void look_at_buckets(const SchedCycle *cycle, NextHold **holds, int n);
 static const char *literal(const char *const *names, int n);
 static void read_payers(const SchedCycle *cycle, SqlStatement *statement,
-						SqlArgs *args, Payers *payers, int n);
+						Values *args, Payers *payers, int n);
 static bool budgets_leave(const NextHold *hold, HTAB *counted);
 static bool buckets_give(const NextHold *hold, HTAB *counted);
 static Counted *counted_of(HTAB *counted, const Job *job, const char *payer);
@@ -154,9 +154,9 @@ look_at_budgets(const SchedCycle *cycle, NextHold **holds, int n)
 		place[i] = account->place;
 	}
 	read_payers(cycle, &budgets_look,
-				SQL_ARGS(SqlArgTextArray(orgs, n_accounts),
-						 SqlArgTextArray(accounts, n_accounts),
-						 SqlArgTime(cycle->now)), payers, n_accounts);
+				VALUES(TextArrayValue(orgs, n_accounts),
+					   TextArrayValue(accounts, n_accounts),
+					   TimeValue(cycle->now)), payers, n_accounts);
 	for (int i = 0; i < n; i++)
 		holds[i]->budgets = payers[place[i]];
 	hash_destroy(known);
@@ -172,7 +172,7 @@ look_at_buckets(const SchedCycle *cycle, NextHold **holds, int n)
 	int64	   *jobs = palloc(sizeof(int64) * n);
 	Credits    *amounts = palloc(sizeof(Credits) * n);
 	Payers	   *payers = palloc0(sizeof(Payers) * n);
-	SqlArgs		args = {0};
+	Values		args = {0};
 
 	for (int i = 0; i < n; i++)
 	{
@@ -187,8 +187,8 @@ look_at_buckets(const SchedCycle *cycle, NextHold **holds, int n)
 		amounts[i] = holds[i]->amount;
 	}
 	for (int column = 0; column < 5; column++)
-		SqlAdd(&args, SqlArgTextArray(texts + column * n, n));
-	SqlAdd(&args, SqlArgInt8Array(jobs, n), SqlArgCreditsArray(amounts, n));
+		ValuesAdd(&args, TextArrayValue(texts + column * n, n));
+	ValuesAdd(&args, Int8ArrayValue(jobs, n), CreditsArrayValue(amounts, n));
 	read_payers(cycle, &buckets_look, &args, payers, n);
 	for (int i = 0; i < n; i++)
 		holds[i]->buckets = payers[i];
@@ -205,14 +205,14 @@ literal(const char *const *names, int n)
 	bool		varlena;
 
 	getTypeOutputInfo(TEXTARRAYOID, &output, &varlena);
-	return OidOutputFunctionCall(output, SqlArgTextArray(names, n).value);
+	return OidOutputFunctionCall(output, TextArrayValue(names, n).value);
 }
 
 /*
  * Read a statement's payers, grouped by owner, in order.
  */
 static void
-read_payers(const SchedCycle *cycle, SqlStatement *statement, SqlArgs *args,
+read_payers(const SchedCycle *cycle, SqlStatement *statement, Values *args,
 			Payers *payers, int n)
 {
 	SqlResult	rows = CycleRead(cycle, statement, args);
@@ -338,7 +338,7 @@ SQL_STATEMENT(unfunded_look, SPI_OK_SELECT,
 					   " NULL ELSE j.waited END, j.attempt, j.cache,"
 					   REQUEST_COLUMNS ", c.kind", OF_POOL));
 
-static SqlArgs unfunded_args(const char *pool);
+static Values unfunded_args(const char *pool);
 static bool foresee(SchedCycle *cycle, SqlResult rows, uint64 i,
 					HTAB *counted);
 static void add_job(SchedCycle *cycle, SqlResult rows, uint64 i,
@@ -350,7 +350,7 @@ static void add_job(SchedCycle *cycle, SqlResult rows, uint64 i,
 void
 FundWaiting(const char *pool)
 {
-	SqlArgs		args = unfunded_args(pool);
+	Values		args = unfunded_args(pool);
 	SqlResult	rows = SqlRun(&unfunded_read, &args);
 	bool	   *short_of;
 
@@ -369,11 +369,11 @@ FundWaiting(const char *pool)
 	pfree(short_of);
 }
 
-static SqlArgs
+static Values
 unfunded_args(const char *pool)
 {
-	return *SQL_ARGS(SqlArgInt8(UNFUNDED_MOST), SqlArgInt8(ClockNow()),
-					 SqlArgText(pool));
+	return *VALUES(Int8Value(UNFUNDED_MOST), Int8Value(ClockNow()),
+				   TextValue(pool));
 }
 
 /*
@@ -382,12 +382,12 @@ unfunded_args(const char *pool)
 void
 FundForesee(SchedCycle *cycle)
 {
-	SqlArgs		args = unfunded_args(cycle->pool);
+	Values		args = unfunded_args(cycle->pool);
 	SqlResult	rows;
 	bool	   *short_of;
 	HTAB	   *counted;
 
-	SqlAdd(&args, SqlArgTime(cycle->now));
+	ValuesAdd(&args, TimeValue(cycle->now));
 	rows = SqlRead(&unfunded_look, &args);
 	if (rows.n == 0)
 		return;
@@ -600,9 +600,8 @@ read_holds(SchedCycle *cycle, GoingOn *going)
 		attempts[i] = going->running[i]->attempt;
 	}
 	rows = CycleRead(cycle, &going_read,
-					 SQL_ARGS(SqlArgTextArray(orgs, n),
-							  SqlArgInt8Array(ids, n),
-							  SqlArgInt4Array(attempts, n)));
+					 VALUES(TextArrayValue(orgs, n), Int8ArrayValue(ids, n),
+							Int4ArrayValue(attempts, n)));
 	for (uint64 i = 0; i < rows.n; i++)
 	{
 		int			place = SqlInt8(rows, i, 7) - 1;

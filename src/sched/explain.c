@@ -90,7 +90,7 @@ gpucredit_explain(PG_FUNCTION_ARGS)
 	TenantCheckJob(org, id);
 	InitMaterializedSRF(fcinfo, 0);
 	SqlConnect();
-	row = SqlRead(&job_read, SQL_ARGS(SqlArgText(org), SqlArgInt8(id)));
+	row = SqlRead(&job_read, VALUES(TextValue(org), Int8Value(id)));
 	if (row.n == 0)
 		NotFoundJob(id);
 	RequestRead(row, 0, &job);
@@ -149,8 +149,8 @@ put_state(ReturnSetInfo *rsinfo, SqlResult row, const char *org, int64 id)
 	else if (strcmp(state, "active") == 0)
 	{
 		live = SqlRead(&attempt_read,
-					   SQL_ARGS(SqlArgText(org), SqlArgInt8(id),
-								SqlArgInt4(attempt)));
+					   VALUES(TextValue(org), Int8Value(id),
+							  Int4Value(attempt)));
 		started = SqlTime(live, 0, 1);
 		limit = SqlTime(live, 0, 3);
 		expected = RunningExpectEnd(ClockNow(), started,
@@ -177,7 +177,7 @@ put_account(ReturnSetInfo *rsinfo, const char *org, const char *account,
 			bool held)
 {
 	SqlResult	rows = SqlRead(&suspended_read,
-							   SQL_ARGS(SqlArgText(org), SqlArgText(account)));
+							   VALUES(TextValue(org), TextValue(account)));
 
 	ExplainPut(rsinfo, "account", rows.n == 0 || held, rows.n == 0 ?
 			   "not suspended" :
@@ -217,8 +217,8 @@ put_quotas(ReturnSetInfo *rsinfo, const Job *job)
 	bool		all = true;
 
 	rows = SqlRead(&quotas_read,
-				   SQL_ARGS(SqlArgText(job->org), SqlArgText(job->account),
-							SqlArgInt8(job->job)));
+				   VALUES(TextValue(job->org), TextValue(job->account),
+						  Int8Value(job->job)));
 	for (uint64 i = 0; i < rows.n; i++)
 	{
 		char	   *type = SqlText(rows, i, 2);
@@ -337,10 +337,10 @@ explain_credit(ReturnSetInfo *rsinfo, Job *job, const Credits *held)
 	}
 	budgets = put_budgets(rsinfo, job, wanted);
 	rows = SqlRead(&buckets_read,
-				   SQL_ARGS(SqlArgText(job->org), SqlArgText(job->account),
-							SqlArgTextArray(job->offers.types, job->offers.n),
-							SqlArgText(job->tier), SqlArgText(job->pool),
-							SqlArgInt8(job->job), SqlArgCredits(wanted)));
+				   VALUES(TextValue(job->org), TextValue(job->account),
+						  TextArrayValue(job->offers.types, job->offers.n),
+						  TextValue(job->tier), TextValue(job->pool),
+						  Int8Value(job->job), CreditsValue(wanted)));
 	available = rows.n > 0 ? SqlText(rows, 0, 4) : "0.000000";
 	payable = rows.n > 0 ? SqlText(rows, 0, 5) : "0.000000";
 	enough = rows.n > 0 && SqlBool(rows, 0, 6);
@@ -365,8 +365,8 @@ put_budgets(ReturnSetInfo *rsinfo, const Job *job, Credits wanted)
 	bool		all = true;
 
 	rows = SqlRead(&budgets_read,
-				   SQL_ARGS(SqlArgText(job->org), SqlArgText(job->account),
-							SqlArgCredits(wanted), SqlArgTime(ClockNow())));
+				   VALUES(TextValue(job->org), TextValue(job->account),
+						  CreditsValue(wanted), TimeValue(ClockNow())));
 	for (uint64 i = 0; i < rows.n; i++)
 	{
 		const char *period = SqlText(rows, i, 2);

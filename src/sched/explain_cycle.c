@@ -312,8 +312,8 @@ put_claim(ReturnSetInfo *rsinfo, const SchedCycle *cycle, int32 index)
 		if (claim->job != index)
 			continue;
 		row = SqlRead(&claim_read,
-					  SQL_ARGS(SqlArgText(cycle->pool), SqlArgText(job->org),
-							   SqlArgInt8(job->id)));
+					  VALUES(TextValue(cycle->pool), TextValue(job->org),
+							 Int8Value(job->id)));
 		ExplainPut(rsinfo, "claim", true,
 				   psprintf("%s promised to it, and those who have something there "
 							"are leaving: expected start %s; the promise ends "

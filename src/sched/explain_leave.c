@@ -332,8 +332,8 @@ ExplainLeaving(ReturnSetInfo *rsinfo, const char *org, int64 job,
 			   int32 attempt)
 {
 	SqlResult	rows = SqlRead(&previous_read,
-							   SQL_ARGS(SqlArgText(org), SqlArgInt8(job),
-										SqlArgInt4(attempt)));
+							   VALUES(TextValue(org), Int8Value(job),
+									  Int4Value(attempt)));
 
 	for (uint64 i = 0; i < rows.n; i++)
 	{

@@ -18,12 +18,8 @@ void
 ExplainPut(ReturnSetInfo *rsinfo, const char *check, bool passes,
 		   const char *detail)
 {
-	Row			row = {0};
-
-	RowText(&row, check);
-	RowAdd(&row, BoolGetDatum(passes));
-	RowText(&row, detail);
-	RowPut(rsinfo, &row);
+	RowPut(rsinfo,
+		   VALUES(TextValue(check), BoolValue(passes), TextValue(detail)));
 }
 
 const char *

@@ -112,7 +112,7 @@ gpucredit_fair_share(PG_FUNCTION_ARGS)
 static SqlResult
 name_users(SchedCycle *cycle)
 {
-	SqlArgs    *args = SQL_ARGS(SqlArgText(cycle->pool));
+	Values	   *args = VALUES(TextValue(cycle->pool));
 	SqlResult	rows = SqlRead(&users_read, args);
 
 	for (uint64 i = 0; i < rows.n; i++)
@@ -139,7 +139,7 @@ name_accounts(SchedCycle *cycle)
 			orgs[n++] = cycle->account_names[i].org;
 	}
 	SqlEach(&accounts_read,
-			SQL_ARGS(SqlArgTextArray(orgs, n)), true, name_account, cycle);
+			VALUES(TextArrayValue(orgs, n)), true, name_account, cycle);
 }
 
 static bool
@@ -220,18 +220,16 @@ put_account(ReturnSetInfo *rsinfo, const SchedCycle *cycle,
 	const AccountName *name = &cycle->account_names[standing->account];
 	int128		used = standing->decayed + standing->live *
 		cycle->input.policy.fair_horizon;
-	Row			row = {0};
 
-	RowText(&row, name->org);
-	RowText(&row, name->path);
-	RowCredits(&row, cycle->accounts[standing->account].weight);
-	RowCredits(&row, millionths(standing->decayed * 10 / 36));
-	RowCredits(&row, millionths(standing->live * 1000));
-	RowCredits(&row, standing->share);
-	RowCredits(&row, all_used == 0 ? 0 :
-			   millionths(used * MILLION / all_used));
-	RowAdd(&row, Int32GetDatum(rank));
-	RowPut(rsinfo, &row);
+	RowPut(rsinfo,
+		   VALUES(TextValue(name->org), TextValue(name->path),
+				  NumericValue(cycle->accounts[standing->account].weight),
+				  NumericValue(millionths(standing->decayed * 10 / 36)),
+				  NumericValue(millionths(standing->live * 1000)),
+				  NumericValue(standing->share),
+				  NumericValue(all_used == 0 ? 0 :
+							   millionths(used * MILLION / all_used)),
+				  Int4Value(rank)));
 }
 
 /*

@@ -66,11 +66,10 @@ void
 FencesEnd(const SchedCycle *cycle)
 {
 	(void) SqlRun(&fences_end,
-				  SQL_ARGS(SqlArgText(cycle->pool),
-						   SqlArgTime(ClockAdd(cycle->now,
-											   -SettingNodeLost())),
-						   SqlArgTime(cycle->set->heard_since),
-						   SqlArgTime(cycle->now)));
+				  VALUES(TextValue(cycle->pool),
+						 TimeValue(ClockAdd(cycle->now, -SettingNodeLost())),
+						 TimeValue(cycle->set->heard_since),
+						 TimeValue(cycle->now)));
 }
 
 /*
@@ -86,10 +85,10 @@ FenceWaitHoldBack(SchedCycle *cycle)
 	if (SettingNodeLost() == 0 || cycle->input.n_jobs == 0)
 		return;
 	rows = CycleRead(cycle, &fence_wait_read,
-					 SQL_ARGS(SqlArgText(cycle->pool),
-							  SqlArgTime(ClockAdd(cycle->now,
-												  -SettingNodeLost())),
-							  SqlArgTime(cycle->now)));
+					 VALUES(TextValue(cycle->pool),
+							TimeValue(ClockAdd(cycle->now,
+											   -SettingNodeLost())),
+							TimeValue(cycle->now)));
 	if (rows.n == 0)
 		return;
 	keys = palloc(sizeof(JobKey) * rows.n);
@@ -121,10 +120,9 @@ FenceWaitNodes(const char *org, int64 job, TimestampTz now)
 	if (SettingNodeLost() == 0)
 		return NULL;
 	return SqlText(SqlRead(&fence_wait_nodes,
-						   SQL_ARGS(SqlArgText(org),
-									SqlArgTime(ClockAdd(now,
-														-SettingNodeLost())),
-									SqlArgTime(now), SqlArgInt8(job))), 0, 1);
+						   VALUES(TextValue(org),
+								  TimeValue(ClockAdd(now, -SettingNodeLost())),
+								  TimeValue(now), Int8Value(job))), 0, 1);
 }
 
 static int

@@ -25,7 +25,7 @@ static pg_attribute_noreturn() void refuse_node(const char *node);
  * An array of the organisations of hypothetical jobs.
  */
 void
-HypotheticalOrgs(const SchedCycle *cycle, SqlArgs *args)
+HypotheticalOrgs(const SchedCycle *cycle, Values *args)
 {
 	const Hypothetical *hypothetical = cycle->hypothetical;
 	int			n = hypothetical != NULL ? hypothetical->n_jobs : 0;
@@ -33,7 +33,7 @@ HypotheticalOrgs(const SchedCycle *cycle, SqlArgs *args)
 
 	for (int i = 0; i < n; i++)
 		orgs[i] = hypothetical->jobs[i].job.org;
-	SqlAdd(args, SqlArgTextArray(orgs, n));
+	ValuesAdd(args, TextArrayValue(orgs, n));
 }
 
 /*
@@ -52,7 +52,7 @@ HypotheticalNodes(SchedCycle *cycle)
 	for (int i = 0; i < hypothetical->n_nodes; i++)
 		names[i] = hypothetical->nodes[i].node;
 	known = SqlRead(&node_known,
-					SQL_ARGS(SqlArgTextArray(names, hypothetical->n_nodes)));
+					VALUES(TextArrayValue(names, hypothetical->n_nodes)));
 	if (known.n > 0)
 		refuse_node(SqlText(known, 0, 1));
 	NodesSuppose(cycle->set, hypothetical->nodes, hypothetical->n_nodes);

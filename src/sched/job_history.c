@@ -69,7 +69,7 @@ static void
 read_ratios(SchedCycle *cycle, const int32 *pairs, int n)
 {
 	const char **texts = palloc(sizeof(char *) * 3 * n);
-	SqlArgs		args = {0};
+	Values		args = {0};
 	SqlResult	rows;
 
 	for (int i = 0; i < n; i++)
@@ -83,7 +83,7 @@ read_ratios(SchedCycle *cycle, const int32 *pairs, int n)
 			cycle->tier_names[pairs[i] % cycle->input.n_tiers];
 	}
 	for (int column = 0; column < 3; column++)
-		SqlAdd(&args, SqlArgTextArray(texts + column * n, n));
+		ValuesAdd(&args, TextArrayValue(texts + column * n, n));
 	rows = CycleRead(cycle, &ratios_read, &args);
 	for (uint64 i = 0; i < rows.n; i++)
 		cycle->ratios[pairs[SqlInt8(rows, i, 1) - 1]] =
@@ -308,8 +308,7 @@ CacheAffinityLoad(SchedCycle *cycle)
 	if (cycle->cache_ids == NULL)
 		return;
 	rows = CycleRead(cycle, &caches_read,
-					 SQL_ARGS(SqlArgText(cycle->pool),
-							  SqlArgTime(cycle->now)));
+					 VALUES(TextValue(cycle->pool), TimeValue(cycle->now)));
 	cached = MemoryContextAllocHuge(CurrentMemoryContext,
 									sizeof(DecideCached) * (rows.n + 1));
 	for (uint64 i = 0; i < rows.n; i++)
@@ -361,13 +360,13 @@ CacheAffinityNote(const SchedCycle *cycle)
 	if (n == 0)
 		return;
 	(void) SqlRun(&caches_note,
-				  SQL_ARGS(SqlArgText(cycle->pool), SqlArgTime(cycle->now),
-						   SqlArgTextArray(texts, n),
-						   SqlArgTextArray(texts + most, n),
-						   SqlArgTextArray(texts + 2 * most, n)));
+				  VALUES(TextValue(cycle->pool), TimeValue(cycle->now),
+						 TextArrayValue(texts, n),
+						 TextArrayValue(texts + most, n),
+						 TextArrayValue(texts + 2 * most, n)));
 	(void) SqlRun(&caches_forget,
-				  SQL_ARGS(SqlArgText(cycle->pool), SqlArgTime(cycle->now),
-						   SqlArgTextArray(texts + 2 * most, n)));
+				  VALUES(TextValue(cycle->pool), TimeValue(cycle->now),
+						 TextArrayValue(texts + 2 * most, n)));
 }
 
 /*
@@ -443,8 +442,7 @@ WorkloadMixLoad(SchedCycle *cycle)
 	if (cycle->input.policy.packing != DECIDE_PACKING_FGD)
 		return;
 	rows = CycleRead(cycle, &workload_read,
-					 SQL_ARGS(SqlArgText(cycle->pool),
-							  SqlArgTime(cycle->now)));
+					 VALUES(TextValue(cycle->pool), TimeValue(cycle->now)));
 	workloads = palloc(sizeof(DecideWorkload) *
 					   (rows.n + cycle->input.n_requests + 1));
 	for (uint64 i = 0; i < rows.n; i++)
@@ -563,7 +561,7 @@ WorkloadMixCount(const SchedCycle *cycle)
 	int			most = cycle->result.n_starts;
 	const char **requests = palloc(sizeof(char *) * (most + 1));
 	int64	   *amounts = palloc(sizeof(int64) * 2 * (most + 1));
-	SqlArgs    *args;
+	Values	   *args;
 	int			n = 0;
 
 	for (int i = 0; i < most; i++)
@@ -579,9 +577,9 @@ WorkloadMixCount(const SchedCycle *cycle)
 	}
 	if (n == 0)
 		return;
-	args = SQL_ARGS(SqlArgText(cycle->pool), SqlArgTime(cycle->now));
+	args = VALUES(TextValue(cycle->pool), TimeValue(cycle->now));
 	(void) SqlRun(&workload_forget, args);
-	SqlAdd(args, SqlArgTextArray(requests, n), SqlArgInt8Array(amounts, n),
-		   SqlArgInt8Array(amounts + most, n));
+	ValuesAdd(args, TextArrayValue(requests, n), Int8ArrayValue(amounts, n),
+			  Int8ArrayValue(amounts + most, n));
 	(void) SqlRun(&workload_count, args);
 }

@@ -112,8 +112,8 @@ read_queue(QueueLoading *loading)
 		"enable_seqscan", "enable_bitmapscan"
 	};
 	int			level = NewGUCNestLevel();
-	SqlArgs    *args = SQL_ARGS(SqlArgText(loading->cycle->pool),
-								SqlArgTime(loading->cycle->now));
+	Values	   *args = VALUES(TextValue(loading->cycle->pool),
+							  TimeValue(loading->cycle->now));
 
 	for (int i = 0; i < (int) lengthof(off); i++)
 		(void) set_config_option(off[i], "off", PGC_USERSET, PGC_S_SESSION,
@@ -252,13 +252,8 @@ load_requests(QueueLoading *loading)
 		digests[a] = loading->firsts[a].digest;
 	}
 	rows = CycleRead(cycle, &requests_read,
-					 SQL_ARGS(SqlArgTextArray(orgs, n),
-							  SqlArgInt8Array(jobs, n),
-							  SqlArg(PointerGetDatum(construct_array(digests,
-																	 n,
-																	 BYTEAOID,
-																	 -1, false,
-																	 TYPALIGN_INT)))));
+					 VALUES(TextArrayValue(orgs, n), Int8ArrayValue(jobs, n),
+							ArrayValue(digests, NULL, n, BYTEAOID)));
 	for (uint64 i = 0; i < rows.n; i++)
 	{
 		int64		a = SqlInt8(rows, i, 1) - 1;
@@ -377,8 +372,7 @@ load_elastic(SchedCycle *cycle, const int32 *which, int n)
 		jobs[i] = cycle->running[which[i]].id;
 	}
 	rows = CycleRead(cycle, &elastic_read,
-					 SQL_ARGS(SqlArgTextArray(orgs, n),
-							  SqlArgInt8Array(jobs, n)));
+					 VALUES(TextArrayValue(orgs, n), Int8ArrayValue(jobs, n)));
 	for (uint64 i = 0; i < rows.n; i++)
 	{
 		DecideRunning *running =
@@ -402,14 +396,14 @@ load_elastic(SchedCycle *cycle, const int32 *which, int n)
 static void
 load_idle(SchedCycle *cycle)
 {
-	SqlArgs    *args;
+	Values	   *args;
 	SqlResult	rows;
 
 	for (int32 i = 0; i < cycle->set->n; i++)
 		cycle->set->nodes[i].idle = cycle->set->nodes[i].usable;
-	args = SQL_ARGS(SqlArgText(cycle->pool),
-					SqlArgTime(ClockAdd(cycle->now,
-										-cycle->input.policy.elastic_idle_delay)));
+	args = VALUES(TextValue(cycle->pool),
+				  TimeValue(ClockAdd(cycle->now,
+									 -cycle->input.policy.elastic_idle_delay)));
 	rows = CycleRead(cycle, &freed_read, args);
 	for (uint64 i = 0; i < rows.n; i++)
 	{

@@ -103,7 +103,7 @@ RunningLoad(SchedCycle *cycle)
 
 	loading.rows = palloc(sizeof(RunningRow) * loading.size);
 	SqlEach(&running_read,
-			SQL_ARGS(SqlArgText(cycle->pool)), cycle->read_only, add_row,
+			VALUES(TextValue(cycle->pool)), cycle->read_only, add_row,
 			&loading);
 	if (loading.run_out && !cycle->read_only)
 		FencesEnd(cycle);
@@ -323,7 +323,7 @@ load_leaving(SchedCycle *cycle)
 {
 	SqlResult	rows;
 
-	rows = CycleRead(cycle, &leaving_read, SQL_ARGS(SqlArgText(cycle->pool)));
+	rows = CycleRead(cycle, &leaving_read, VALUES(TextValue(cycle->pool)));
 	for (uint64 i = 0; i < rows.n; i++)
 	{
 		char	   *org = SqlText(rows, i, 1);
@@ -352,7 +352,7 @@ static void
 load_evictions(SchedCycle *cycle)
 {
 	SqlResult	rows = CycleRead(cycle, &evictions_read,
-								 SQL_ARGS(SqlArgText(cycle->pool)));
+								 VALUES(TextValue(cycle->pool)));
 
 	for (uint64 i = 0; i < rows.n; i++)
 	{
@@ -570,10 +570,10 @@ read_claims(SchedCycle *cycle, ClaimRows *claims)
 	SqlResult	rows;
 
 	rows = CycleRead(cycle, &claims_read,
-					 SQL_ARGS(SqlArgText(cycle->pool), SqlArgTime(cycle->now),
-							  SqlArgTime(SettingNodeLost() == 0 ? DT_NOBEGIN :
-										 ClockAdd(cycle->now,
-												  -SettingNodeLost()))));
+					 VALUES(TextValue(cycle->pool), TimeValue(cycle->now),
+							TimeValue(SettingNodeLost() == 0 ? DT_NOBEGIN :
+									  ClockAdd(cycle->now,
+											   -SettingNodeLost()))));
 	claims->rows = palloc0(sizeof(ClaimRow) * (rows.n + 1));
 	claims->parts = palloc0(sizeof(DecidePart) * (rows.n + 1));
 	for (uint64 i = 0; i < rows.n; i++)
@@ -709,9 +709,8 @@ find_waiting(const SchedCycle *cycle, ClaimRows *claims)
 	if (n == 0)
 		return;
 	rows = CycleRead(cycle, &waiting_read,
-					 SQL_ARGS(SqlArgTextArray(orgs, n),
-							  SqlArgInt8Array(jobs, n),
-							  SqlArgInt4Array(attempts, n)));
+					 VALUES(TextArrayValue(orgs, n), Int8ArrayValue(jobs, n),
+							Int4ArrayValue(attempts, n)));
 	for (uint64 i = 0; i < rows.n; i++)
 		lost[SqlInt8(rows, i, 1) - 1]->dead = NULL;
 	SqlFree(&rows);
@@ -788,9 +787,8 @@ lock_dead(const SchedCycle *cycle, ClaimRows *claims)
 	if (n == 0)
 		return;
 	rows = SqlRun(&claims_lock,
-				  SQL_ARGS(SqlArgText(cycle->pool), SqlArgTextArray(orgs, n),
-						   SqlArgInt8Array(jobs, n),
-						   SqlArgInt4Array(rows_of, n)));
+				  VALUES(TextValue(cycle->pool), TextArrayValue(orgs, n),
+						 Int8ArrayValue(jobs, n), Int4ArrayValue(rows_of, n)));
 	for (uint64 i = 0; i < rows.n; i++)
 		locked[SqlInt4(rows, i, 1)] = true;
 	SqlFree(&rows);
@@ -826,9 +824,9 @@ end_dead(SchedCycle *cycle, ClaimRows *claims)
 	if (n == 0)
 		return false;
 	(void) SqlRun(&claims_delete,
-				  SQL_ARGS(SqlArgText(cycle->pool), SqlArgTextArray(orgs, n),
-						   SqlArgInt8Array(jobs, n)));
-	(void) SqlRun(&parts_delete, SQL_ARGS(SqlArgText(cycle->pool)));
+				  VALUES(TextValue(cycle->pool), TextArrayValue(orgs, n),
+						 Int8ArrayValue(jobs, n)));
+	(void) SqlRun(&parts_delete, VALUES(TextValue(cycle->pool)));
 	return true;
 }
 
@@ -845,7 +843,7 @@ spare_victims(SchedCycle *cycle)
 	int64	   *jobs;
 	int32	   *attempts;
 
-	rows = SqlRun(&orphans_delete, SQL_ARGS(SqlArgText(cycle->pool)));
+	rows = SqlRun(&orphans_delete, VALUES(TextValue(cycle->pool)));
 	if (rows.n == 0)
 		return false;
 	orgs = palloc(sizeof(char *) * rows.n);
@@ -858,9 +856,9 @@ spare_victims(SchedCycle *cycle)
 		attempts[i] = SqlInt4(rows, i, 3);
 	}
 	spared = SqlRun(&directives_spare,
-					SQL_ARGS(SqlArgTextArray(orgs, (int) rows.n),
-							 SqlArgInt8Array(jobs, (int) rows.n),
-							 SqlArgInt4Array(attempts, (int) rows.n)));
+					VALUES(TextArrayValue(orgs, (int) rows.n),
+						   Int8ArrayValue(jobs, (int) rows.n),
+						   Int4ArrayValue(attempts, (int) rows.n)));
 	for (uint64 s = 0; s < spared.n; s++)
 	{
 		uint64		i = SqlInt8(spared, s, 1) - 1;

@@ -130,11 +130,10 @@ has_leaving(const SchedCycle *cycle)
 static void
 put_busy(ReturnSetInfo *rsinfo)
 {
-	Row			row = {0};
+	Values	   *row = VALUES(TextValue("busy"));
 
-	RowText(&row, "busy");
 	for (int i = 1; i < 9; i++)
-		RowNull(&row);
-	RowText(&row, "another cycle of the pool is running");
-	RowPut(rsinfo, &row);
+		ValuesAdd(row, NullValue());
+	ValuesAdd(row, TextValue("another cycle of the pool is running"));
+	RowPut(rsinfo, row);
 }

@@ -85,7 +85,6 @@ call_placed(PG_FUNCTION_ARGS)
 	Datum		result;
 	StartPrice	price;
 	TimestampTz submitted_at;
-	Row			row = {0};
 
 	take_call(fcinfo, &call);
 	SqlConnect();
@@ -108,13 +107,13 @@ call_placed(PG_FUNCTION_ARGS)
 	PoolCount(cycle.pool);
 
 	price = CyclePrice(&cycle, &cycle.result.starts[0]);
-	RowAdd(&row, Int32GetDatum(cycle.queued[cycle.result.starts[0].job].attempt + 1));
-	RowText(&row, price.gpu_type);
-	RowCredits(&row, price.per_gpu_hour);
-	RowCredits(&row, CycleHeldFor(&cycle, &cycle.result.starts[0],
-								  price.per_gpu_hour));
-	RowAdd(&row, BoolGetDatum(false));
-	return SqlFinishRow(RequestFinish(&call.request, &row));
+	return SqlFinishRow(RequestFinish(&call.request,
+									  VALUES(Int4Value(cycle.queued[cycle.result.starts[0].job].attempt + 1),
+											 TextValue(price.gpu_type),
+											 NumericValue(price.per_gpu_hour),
+											 NumericValue(CycleHeldFor(&cycle,
+																	   &cycle.result.starts[0], price.per_gpu_hour)),
+											 BoolValue(false))));
 }
 
 /*
@@ -186,7 +185,7 @@ lock_job(const PlacedCall *call, TimestampTz *submitted_at)
 	Job			job;
 
 	row = SqlRun(&job_pool,
-				 SQL_ARGS(SqlArgText(call->org), SqlArgInt8(call->job)));
+				 VALUES(TextValue(call->org), Int8Value(call->job)));
 	if (row.n == 0)
 		NotFoundJob(call->job);
 	pool = SqlText(row, 0, 1);
@@ -338,8 +337,8 @@ check_device_free(const SchedCycle *cycle, const PlacedCall *call, int i,
 	if (fits)
 		return;
 	row = SqlRun(&holder_read,
-				 SQL_ARGS(SqlArgText(cycle->pool), SqlArgText(call->nodes[i]),
-						  SqlArg(GpuSetGetDatum(set))));
+				 VALUES(TextValue(cycle->pool), TextValue(call->nodes[i]),
+						DatumValue(GpuSetGetDatum(set))));
 	if (row.n == 0 && n < 0)
 		return;
 	if (row.n == 0)

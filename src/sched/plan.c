@@ -195,21 +195,19 @@ CyclePutStarts(ReturnSetInfo *rsinfo, const SchedCycle *cycle)
 			 p++)
 		{
 			const DecidePart *part = &cycle->result.parts[p];
-			Row			row = {0};
+			Values	   *row = VALUES(TextValue("start"), TextValue(job->org),
+									 Int8Value(job->id),
+									 Int4Value(cycle->queued[start->job].attempt + 1),
+									 TextValue(cycle->set->nodes[part->node].name),
+									 DatumValue(GpuSetGetDatum(part->devices)),
+									 Int4Value(start->share),
+									 TextValue(price.gpu_type),
+									 NumericValue(price.per_gpu_hour),
+									 NullValue());
 
-			RowText(&row, "start");
-			RowText(&row, job->org);
-			RowAdd(&row, Int64GetDatum(job->id));
-			RowAdd(&row, Int32GetDatum(cycle->queued[start->job].attempt + 1));
-			RowText(&row, cycle->set->nodes[part->node].name);
-			RowAdd(&row, GpuSetGetDatum(part->devices));
-			RowAdd(&row, Int32GetDatum(start->share));
-			RowText(&row, price.gpu_type);
-			RowCredits(&row, price.per_gpu_hour);
-			RowNull(&row);
 			if (cycle->hypothetical != NULL)
-				RowTime(&row, cycle->now);
-			RowPut(rsinfo, &row);
+				ValuesAdd(row, TimeValueOrNull(cycle->now));
+			RowPut(rsinfo, row);
 		}
 	}
 }
@@ -228,19 +226,17 @@ put_reserved(ReturnSetInfo *rsinfo, const SchedCycle *cycle)
 		for (int p = r->first_part; p < r->first_part + r->n_parts; p++)
 		{
 			const DecidePart *part = &cycle->result.reserved_parts[p];
-			Row			row = {0};
 
-			RowText(&row, job->org);
-			RowAdd(&row, Int64GetDatum(job->id));
-			RowAdd(&row, Int32GetDatum(cycle->queued[r->job].attempt + 1));
-			RowText(&row, cycle->set->nodes[part->node].name);
-			RowAdd(&row, GpuSetGetDatum(part->devices));
-			RowAdd(&row, Int32GetDatum(cycle->requests[job->request].share));
-			RowText(&row, r->type == DECIDE_NO_TYPE ? NULL :
-					cycle->set->types.names[r->type]);
-			RowTime(&row, r->at);
-			RowTime(&row, r->limit_at);
-			RowPut(rsinfo, &row);
+			RowPut(rsinfo,
+				   VALUES(TextValue(job->org), Int8Value(job->id),
+						  Int4Value(cycle->queued[r->job].attempt + 1),
+						  TextValue(cycle->set->nodes[part->node].name),
+						  DatumValue(GpuSetGetDatum(part->devices)),
+						  Int4Value(cycle->requests[job->request].share),
+						  TextValue(r->type == DECIDE_NO_TYPE ? NULL :
+									cycle->set->types.names[r->type]),
+						  TimeValueOrNull(r->at),
+						  TimeValueOrNull(r->limit_at)));
 		}
 	}
 }

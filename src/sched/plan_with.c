@@ -352,18 +352,17 @@ put_denied(ReturnSetInfo *rsinfo, const Hypothetical *hypothetical)
 {
 	for (int i = 0; i < hypothetical->n_jobs; i++)
 	{
-		Row			row = {0};
+		Values	   *row;
 
 		if (hypothetical->denied[i] == NULL)
 			continue;
-		RowText(&row, "denied");
-		RowText(&row, hypothetical->jobs[i].job.org);
-		RowAdd(&row, Int64GetDatum(-(i + 1)));
+		row = VALUES(TextValue("denied"),
+					 TextValue(hypothetical->jobs[i].job.org),
+					 Int8Value(-(i + 1)));
 		for (int c = 3; c < 9; c++)
-			RowNull(&row);
-		RowText(&row, hypothetical->denied[i]);
-		RowNull(&row);
-		RowPut(rsinfo, &row);
+			ValuesAdd(row, NullValue());
+		ValuesAdd(row, TextValue(hypothetical->denied[i]), NullValue());
+		RowPut(rsinfo, row);
 	}
 }
 
@@ -410,35 +409,27 @@ static void
 put_wait(ReturnSetInfo *rsinfo, const SchedCycle *cycle, const DecideJob *job,
 		 const DecideReservation *reserved, const DecidePart *part)
 {
-	Row			row = {0};
+	Values	   *row = VALUES(TextValue("wait"), TextValue(job->org),
+							 Int8Value(job->id), Int4Value(1));
 
-	RowText(&row, "wait");
-	RowText(&row, job->org);
-	RowAdd(&row, Int64GetDatum(job->id));
-	RowAdd(&row, Int32GetDatum(1));
 	if (part != NULL)
 	{
-		RowText(&row, cycle->set->nodes[part->node].name);
-		RowAdd(&row, GpuSetGetDatum(part->devices));
-		RowAdd(&row, Int32GetDatum(cycle->requests[job->request].share));
-		RowText(&row, reserved->type == DECIDE_NO_TYPE ? NULL :
-				cycle->set->types.names[reserved->type]);
+		ValuesAdd(row, TextValue(cycle->set->nodes[part->node].name),
+				  DatumValue(GpuSetGetDatum(part->devices)),
+				  Int4Value(cycle->requests[job->request].share),
+				  TextValue(reserved->type == DECIDE_NO_TYPE ? NULL :
+							cycle->set->types.names[reserved->type]));
 	}
 	else
 	{
 		for (int c = 4; c < 8; c++)
-			RowNull(&row);
+			ValuesAdd(row, NullValue());
 	}
-	RowNull(&row);
-	if (cycle->result.held != NULL &&
-		cycle->result.held[job - cycle->jobs] != DECIDE_NOT_HELD)
-		RowText(&row, "quota");
-	else
-		RowText(&row,
-				DecideReasonName(cycle->result.waits[job->request].reason));
-	if (reserved != NULL)
-		RowTime(&row, reserved->at);
-	else
-		RowNull(&row);
-	RowPut(rsinfo, &row);
+	ValuesAdd(row, NullValue(),
+			  cycle->result.held != NULL &&
+			  cycle->result.held[job - cycle->jobs] != DECIDE_NOT_HELD ?
+			  TextValue("quota") :
+			  TextValue(DecideReasonName(cycle->result.waits[job->request].reason)),
+			  reserved != NULL ? TimeValueOrNull(reserved->at) : NullValue());
+	RowPut(rsinfo, row);
 }

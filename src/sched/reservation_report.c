@@ -52,7 +52,7 @@ PreviousLoad(SchedCycle *cycle)
 	DecidePreviousReservation *previous;
 	int			room = 0;
 
-	rows = CycleRead(cycle, &previous_read, SQL_ARGS(SqlArgText(cycle->pool)));
+	rows = CycleRead(cycle, &previous_read, VALUES(TextValue(cycle->pool)));
 	if (rows.n == 0)
 		return;
 	cycle->previous = palloc(sizeof(PreviousRow) * rows.n);
@@ -194,7 +194,7 @@ static const DecideReservation *find_reservation(const SchedCycle *cycle,
 static void forget(const SchedCycle *cycle, const PreviousRow **old, int n);
 static bool tell(const SchedCycle *cycle, const bool *known);
 static void arg_parts(const SchedCycle *cycle, const bool *known,
-					  SqlArgs *args);
+					  Values *args);
 
 /*
  * Audit reservations that changed since the last audit row.  True: some did.
@@ -257,8 +257,8 @@ forget(const SchedCycle *cycle, const PreviousRow **old, int n)
 		jobs[i] = old[i]->job;
 	}
 	(void) SqlRun(&previous_delete,
-				  SQL_ARGS(SqlArgText(cycle->pool), SqlArgTextArray(orgs, n),
-						   SqlArgInt8Array(jobs, n)));
+				  VALUES(TextValue(cycle->pool), TextArrayValue(orgs, n),
+						 Int8ArrayValue(jobs, n)));
 }
 
 /*
@@ -274,7 +274,7 @@ tell(const SchedCycle *cycle, const bool *known)
 	int64	   *jobs = palloc(sizeof(int64) * (room + 1));
 	TimestampTz *times = palloc(sizeof(TimestampTz) * (room + 1));
 	AuditRow   *rows = palloc0(sizeof(AuditRow) * (room + 1));
-	SqlArgs    *args;
+	Values	   *args;
 	int			n = 0;
 
 	for (int i = 0; i < room; i++)
@@ -312,10 +312,10 @@ tell(const SchedCycle *cycle, const bool *known)
 	}
 	if (n == 0)
 		return false;
-	args = SQL_ARGS(SqlArgText(cycle->pool), SqlArgTextArray(texts, n),
-					SqlArgInt8Array(jobs, n), SqlArgTimeArray(times, n),
-					SqlArgTextArray(texts + room, n), SqlArgTime(cycle->now),
-					SqlArgTextArray(texts + 2 * room, n));
+	args = VALUES(TextValue(cycle->pool), TextArrayValue(texts, n),
+				  Int8ArrayValue(jobs, n), TimeArrayValue(times, n),
+				  TextArrayValue(texts + room, n), TimeValue(cycle->now),
+				  TextArrayValue(texts + 2 * room, n));
 	arg_parts(cycle, known, args);
 	(void) SqlRun(&previous_insert, args);
 	JobTraces(rows, n);
@@ -327,7 +327,7 @@ tell(const SchedCycle *cycle, const bool *known)
  * The parts of all new or changed reservations: job, node, devices.
  */
 static void
-arg_parts(const SchedCycle *cycle, const bool *known, SqlArgs *args)
+arg_parts(const SchedCycle *cycle, const bool *known, Values *args)
 {
 	const DecideResult *result = &cycle->result;
 	int			room = result->n_reserved_parts;
@@ -353,7 +353,6 @@ arg_parts(const SchedCycle *cycle, const bool *known, SqlArgs *args)
 			sets[n++] = GpuSetGetDatum(part->devices);
 		}
 	}
-	SqlAdd(args, SqlArgInt4Array(numbers, n), SqlArgTextArray(nodes, n),
-		   SqlArg(PointerGetDatum(construct_array(sets, n,
-												  SqlTypeOid("gpucredit.gpuset"), 8, true, TYPALIGN_DOUBLE))));
+	ValuesAdd(args, Int4ArrayValue(numbers, n), TextArrayValue(nodes, n),
+			  ArrayValue(sets, NULL, n, SqlTypeOid("gpucredit.gpuset")));
 }

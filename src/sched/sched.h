@@ -118,7 +118,7 @@ typedef struct StartPrice
 
 /* sched_cycle.c */
 extern SqlResult CycleRead(const SchedCycle *cycle, SqlStatement *statement,
-						   SqlArgs *args);
+						   Values *args);
 extern int64 CycleAgedAt(const SchedCycle *cycle, int32 tier,
 						 TimestampTz waits_from);
 extern void CycleDrop(SchedCycle *cycle, const bool *drop);
@@ -163,7 +163,7 @@ extern void UsageLoad(SchedCycle *cycle);
 extern void UsageCharge(const SchedCycle *cycle);
 
 /* hypothetical.c */
-extern void HypotheticalOrgs(const SchedCycle *cycle, SqlArgs *args);
+extern void HypotheticalOrgs(const SchedCycle *cycle, Values *args);
 extern void HypotheticalNodes(SchedCycle *cycle);
 extern void HypotheticalJobs(SchedCycle *cycle);
 extern void HypotheticalAreNew(SchedCycle *cycle);

@@ -22,7 +22,7 @@
  * Run a reading statement, with a snapshot of its own where that is allowed.
  */
 SqlResult
-CycleRead(const SchedCycle *cycle, SqlStatement *statement, SqlArgs *args)
+CycleRead(const SchedCycle *cycle, SqlStatement *statement, Values *args)
 {
 	return cycle->read_only ? SqlRead(statement, args) :
 		SqlRun(statement, args);
@@ -504,7 +504,7 @@ load_weights(SchedCycle *cycle)
 	const char **texts = palloc_extended(sizeof(char *) * 2 * n,
 										 MCXT_ALLOC_HUGE);
 	Weights		weights = {cycle, 2 * (int64) n};
-	SqlArgs		args = {0};
+	Values		args = {0};
 	int			orgs = 0;
 
 	for (int i = 0; i < n; i++)
@@ -512,7 +512,7 @@ load_weights(SchedCycle *cycle)
 		if (cycle->accounts[i].parent < 0)
 			texts[orgs++] = cycle->account_names[i].org;
 	}
-	SqlAdd(&args, SqlArgTextArray(texts, orgs));
+	ValuesAdd(&args, TextArrayValue(texts, orgs));
 	SqlEach(&weights_read, &args, cycle->read_only, add_weight, &weights);
 	if (weights.most == 0)
 	{
@@ -521,9 +521,9 @@ load_weights(SchedCycle *cycle)
 			texts[i] = cycle->account_names[i].org;
 			texts[n + i] = cycle->account_names[i].path;
 		}
-		args = (SqlArgs){0};
-		SqlAdd(&args, SqlArgTextArray(texts, n),
-			   SqlArgTextArray(texts + n, n));
+		args = (Values){0};
+		ValuesAdd(&args, TextArrayValue(texts, n),
+				  TextArrayValue(texts + n, n));
 		weights.most = PG_INT64_MAX;
 		SqlEach(&weights_read_of, &args, cycle->read_only, add_weight,
 				&weights);

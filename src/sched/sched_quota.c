@@ -145,9 +145,8 @@ count_elsewhere(const SchedCycle *cycle, const char *const *orgs, int n)
 	int64	   *has;
 
 	claims = CycleRead(cycle, &promised_read,
-					   SQL_ARGS(SqlArgText(cycle->pool),
-								SqlArgTextArray(orgs, n),
-								SqlArgTime(cycle->now)));
+					   VALUES(TextValue(cycle->pool), TextArrayValue(orgs, n),
+							  TimeValue(cycle->now)));
 	if (claims.n == 0)
 		return;
 	has = read_has(cycle, claims);
@@ -191,9 +190,9 @@ read_has(const SchedCycle *cycle, SqlResult claims)
 		has[i] = -1;
 	}
 	rows = CycleRead(cycle, &has_read,
-					 SQL_ARGS(SqlArgTextArray(orgs, (int) claims.n),
-							  SqlArgInt8Array(jobs, (int) claims.n),
-							  SqlArgInt4Array(attempts, (int) claims.n)));
+					 VALUES(TextArrayValue(orgs, (int) claims.n),
+							Int8ArrayValue(jobs, (int) claims.n),
+							Int4ArrayValue(attempts, (int) claims.n)));
 	for (uint64 i = 0; i < rows.n; i++)
 		has[SqlInt8(rows, i, 1) - 1] = SqlInt4(rows, i, 2);
 	SqlFree(&rows);
@@ -258,7 +257,7 @@ SQL_STATEMENT(quotas_used, SPI_OK_SELECT, "text[]",
 			  " GROUP BY a.org, a.account, a.gpu_type");
 
 static bool read_limits(const SchedCycle *cycle, SqlResult rows, bool locked);
-static void arg_keys(SqlArgs *args, SchedQuota *const *quotas, int n);
+static void arg_keys(Values *args, SchedQuota *const *quotas, int n);
 static bool is_wanted(const SchedQuota *limit);
 static bool count_again(SchedCycle *cycle);
 static void note_limits(SchedCycle *cycle, SqlResult rows);
@@ -273,7 +272,7 @@ void
 SchedQuotasLoad(SchedCycle *cycle)
 {
 	SqlResult	rows;
-	SqlArgs    *args = SQL_ARGS(SqlArgText(cycle->pool));
+	Values	   *args = VALUES(TextValue(cycle->pool));
 
 	if (cycle->read_only)
 	{
@@ -299,7 +298,7 @@ load_growing(SchedCycle *cycle)
 	const char **orgs;
 	int			n = 0;
 	bool		grows = false;
-	SqlArgs    *args;
+	Values	   *args;
 	SqlResult	rows;
 
 	for (int p = 0; p < cycle->result.n_promises && !grows; p++)
@@ -314,9 +313,9 @@ load_growing(SchedCycle *cycle)
 			cycle->running[r].gpus < cycle->running[r].max_gpus)
 			orgs[n++] = cycle->running[r].org;
 	}
-	args = SQL_ARGS(SqlArgText(cycle->pool));
+	args = VALUES(TextValue(cycle->pool));
 	HypotheticalOrgs(cycle, args);
-	SqlAdd(args, SqlArgTextArray(orgs, n));
+	ValuesAdd(args, TextArrayValue(orgs, n));
 	rows = CycleRead(cycle, &quotas_growing, args);
 	if (rows.n == 0)
 		return false;
@@ -338,7 +337,7 @@ SchedQuotasLock(SchedCycle *cycle)
 										  (cycle->n_quotas + 1),
 										  MCXT_ALLOC_HUGE);
 	int			n = 0;
-	SqlArgs		args = {0};
+	Values		args = {0};
 	SqlResult	turns;
 	bool		same;
 
@@ -369,20 +368,20 @@ SchedQuotasLock(SchedCycle *cycle)
  * Parameters: arrays of organisations, accounts and GPU types.
  */
 static void
-arg_keys(SqlArgs *args, SchedQuota *const *quotas, int n)
+arg_keys(Values *args, SchedQuota *const *quotas, int n)
 {
 	const char **texts = palloc_extended(sizeof(char *) * (n + 1),
 										 MCXT_ALLOC_HUGE);
 
 	for (int l = 0; l < n; l++)
 		texts[l] = quotas[l]->org;
-	SqlAdd(args, SqlArgTextArray(texts, n));
+	ValuesAdd(args, TextArrayValue(texts, n));
 	for (int l = 0; l < n; l++)
 		texts[l] = quotas[l]->account;
-	SqlAdd(args, SqlArgTextArray(texts, n));
+	ValuesAdd(args, TextArrayValue(texts, n));
 	for (int l = 0; l < n; l++)
 		texts[l] = quotas[l]->gpu_type;
-	SqlAdd(args, SqlArgTextArray(texts, n));
+	ValuesAdd(args, TextArrayValue(texts, n));
 	pfree(texts);
 }
 
@@ -511,7 +510,7 @@ count_used(SchedCycle *cycle)
 	const char **orgs = palloc_extended(sizeof(char *) * cycle->n_quotas,
 										MCXT_ALLOC_HUGE);
 	int			n = 0;
-	SqlArgs    *args;
+	Values	   *args;
 	SqlResult	rows;
 
 	/* quotas are sorted by organisation */
@@ -520,7 +519,7 @@ count_used(SchedCycle *cycle)
 		if (n == 0 || strcmp(orgs[n - 1], cycle->quotas[l].org) != 0)
 			orgs[n++] = cycle->quotas[l].org;
 	}
-	args = SQL_ARGS(SqlArgTextArray(orgs, n));
+	args = VALUES(TextArrayValue(orgs, n));
 	rows = cycle->read_only ? SqlRead(&quotas_used, args) :
 		SqlRun(&quotas_used, args);
 	for (uint64 i = 0; i < rows.n; i++)
@@ -753,7 +752,7 @@ SchedQuotasCount(const SchedCycle *cycle)
 {
 	const char **texts = palloc(sizeof(char *) * 3 * (cycle->n_quotas + 1));
 	int			n = 0;
-	SqlArgs		args = {0};
+	Values		args = {0};
 
 	for (int l = 0; l < cycle->n_quotas; l++)
 	{
@@ -768,7 +767,7 @@ SchedQuotasCount(const SchedCycle *cycle)
 	if (n == 0)
 		return;
 	for (int column = 0; column < 3; column++)
-		SqlAdd(&args, SqlArgTextArray(texts + column * cycle->n_quotas, n));
+		ValuesAdd(&args, TextArrayValue(texts + column * cycle->n_quotas, n));
 	(void) SqlRun(&quotas_count, &args);
 }
 

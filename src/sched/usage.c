@@ -109,7 +109,7 @@ UsageCharge(const SchedCycle *cycle)
 	Charges		charges;
 
 	rows = SqlRun(&ended_lock,
-				  SQL_ARGS(SqlArgText(cycle->pool), SqlArgInt8(MOST_CHARGED)));
+				  VALUES(TextValue(cycle->pool), Int8Value(MOST_CHARGED)));
 	if (rows.n == 0)
 		return;
 	charges.orgs = palloc(sizeof(char *) * rows.n);
@@ -158,7 +158,7 @@ add_ended(SchedCycle *cycle)
 {
 	SqlResult	rows;
 
-	rows = CycleRead(cycle, &ended_read, SQL_ARGS(SqlArgText(cycle->pool)));
+	rows = CycleRead(cycle, &ended_read, VALUES(TextValue(cycle->pool)));
 	for (uint64 i = 0; i < rows.n; i++)
 	{
 		char	   *org = SqlText(rows, i, 1);
@@ -192,8 +192,7 @@ add_recorded(SchedCycle *cycle)
 			orgs[n++] = cycle->account_names[i].org;
 	}
 	rows = CycleRead(cycle, &usage_read,
-					 SQL_ARGS(SqlArgText(cycle->pool),
-							  SqlArgTextArray(orgs, n)));
+					 VALUES(TextValue(cycle->pool), TextArrayValue(orgs, n)));
 	for (uint64 i = 0; i < rows.n; i++)
 	{
 		char	   *org = SqlText(rows, i, 1);
@@ -274,11 +273,11 @@ note_charged(const SchedCycle *cycle, SqlResult rows, Charges *charges)
 		charges->usage[i] = ended_left(cycle, rows, i);
 	}
 	Ensure(SqlRun(&ended_charge,
-				  SQL_ARGS(SqlArgTextArray(charges->orgs, (int) rows.n),
-						   SqlArgInt8Array(charges->jobs, (int) rows.n),
-						   SqlArgInt4Array(charges->attempts, (int) rows.n),
-						   SqlArgInt8Array(charges->usage_charged,
-										   (int) rows.n))).n == rows.n,
+				  VALUES(TextArrayValue(charges->orgs, (int) rows.n),
+						 Int8ArrayValue(charges->jobs, (int) rows.n),
+						 Int4ArrayValue(charges->attempts, (int) rows.n),
+						 Int8ArrayValue(charges->usage_charged,
+										(int) rows.n))).n == rows.n,
 		   "An attempt is missing.");
 
 	/* rows come by account */
@@ -309,10 +308,9 @@ note_charged(const SchedCycle *cycle, SqlResult rows, Charges *charges)
 static void
 write_usage(const SchedCycle *cycle, Charges *charges)
 {
-	SqlArgs    *args = SQL_ARGS(SqlArgText(cycle->pool),
-								SqlArgTextArray(charges->orgs, charges->n),
-								SqlArgTextArray(charges->accounts,
-												charges->n));
+	Values	   *args = VALUES(TextValue(cycle->pool),
+							  TextArrayValue(charges->orgs, charges->n),
+							  TextArrayValue(charges->accounts, charges->n));
 	SqlResult	rows = SqlRun(&usage_of, args);
 
 	for (uint64 i = 0; i < rows.n; i++)
@@ -324,8 +322,8 @@ write_usage(const SchedCycle *cycle, Charges *charges)
 											SettingUsageHalflife()));
 	}
 	SqlFree(&rows);
-	SqlAdd(args, SqlArgInt8Array(charges->usage, charges->n),
-		   SqlArgTime(cycle->now));
+	ValuesAdd(args, Int8ArrayValue(charges->usage, charges->n),
+			  TimeValue(cycle->now));
 	(void) SqlRun(&usage_write, args);
 }
 

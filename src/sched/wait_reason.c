@@ -61,17 +61,12 @@ gpucredit_queue_plan(PG_FUNCTION_ARGS)
 		at[cycle.result.reservations[i].job] = cycle.result.reservations[i].at;
 	for (int32 i = 0; i < cycle.input.n_jobs; i++)
 	{
-		Row			row = {0};
-
 		CHECK_FOR_INTERRUPTS();
-		RowText(&row, cycle.jobs[i].org);
-		RowAdd(&row, Int64GetDatum(cycle.jobs[i].id));
-		RowText(&row, reasons[i]);
-		if (at[i] == DECIDE_NEVER)
-			RowNull(&row);
-		else
-			RowTime(&row, at[i]);
-		RowPut(rsinfo, &row);
+		RowPut(rsinfo,
+			   VALUES(TextValue(cycle.jobs[i].org),
+					  Int8Value(cycle.jobs[i].id), TextValue(reasons[i]),
+					  at[i] == DECIDE_NEVER ? NullValue() :
+					  TimeValueOrNull(at[i])));
 	}
 	SqlFinish();
 	return (Datum) 0;

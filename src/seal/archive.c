@@ -250,16 +250,16 @@ remove_rows(SealKind kind, const Batches *batches, int64 archive_batch,
 	if (kind == SEAL_ENTRY)
 	{
 		(void) SqlRun(&closings_write,
-					  SQL_ARGS(SqlArgInt8(archive_batch), SqlArgInt8(from),
-							   SqlArgInt8(to)));
+					  VALUES(Int8Value(archive_batch), Int8Value(from),
+							 Int8Value(to)));
 	}
 	*until = SqlTimeOr(SqlRun(kind == SEAL_ENTRY ? &entries_until :
 							  &audits_until,
-							  SQL_ARGS(SqlArgInt8(from),
-									   SqlArgInt8(to))), 0, 1, *until);
+							  VALUES(Int8Value(from),
+									 Int8Value(to))), 0, 1, *until);
 	Ensure(AppendOnlyDelete(SealKindNames[kind], kind == SEAL_ENTRY ?
 							&entries_delete : &audits_delete,
-							SQL_ARGS(SqlArgInt8(from), SqlArgInt8(to))) ==
+							VALUES(Int8Value(from), Int8Value(to))) ==
 		   (uint64) batches->rows,
 		   "Not as many rows leave as were sealed.");
 }
@@ -273,15 +273,15 @@ write_archive_batch(SealKind kind, const Batches *batches, int64 archive_batch,
 {
 	AuditRow	audit = {.operation = "maintain", .decision = "departed",
 		.reason = SealKindNames[kind], .at = ClockNow()};
+	SqlResult	link = SqlRun(&archive_batch_write,
+							  VALUES(Int8Value(archive_batch),
+									 TextValue(SealKindNames[kind]),
+									 Int8Value(batches->first.batch - 1),
+									 Int8Value(batches->last.batch),
+									 Int8Value(batches->rows),
+									 TimeValue(until), TimeValue(audit.at)));
 
-	AuditText(&audit, "digest", SqlText(SqlRun(&archive_batch_write, SQL_ARGS(SqlArgInt8(archive_batch),
-																			  SqlArgText(SealKindNames[kind]),
-																			  SqlArgInt8(batches->first.batch - 1),
-																			  SqlArgInt8(batches->last.batch),
-																			  SqlArgInt8(batches->rows),
-																			  SqlArgTime(until),
-																			  SqlArgTime(audit.at))), 0,
-										1));
+	AuditText(&audit, "digest", SqlText(link, 0, 1));
 	AuditInt8(&audit, "archive_batch", archive_batch);
 	AuditInt8(&audit, "batch_from", batches->first.batch - 1);
 	AuditInt8(&audit, "batch_to", batches->last.batch);

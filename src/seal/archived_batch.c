@@ -100,8 +100,8 @@ add_kept(const Seal *seal, SealKind kind, Leaves *leaves)
 	bytea	   *kept;
 	int			n;
 	SqlResult	row = SqlRun(&leaves_read,
-							 SQL_ARGS(SqlArgInt8(seal->batch),
-									  SqlArgText(SealKindNames[kind])));
+							 VALUES(Int8Value(seal->batch),
+									TextValue(SealKindNames[kind])));
 
 	if (row.n == 0)
 		return;
@@ -143,9 +143,9 @@ LeavesKeep(const Seal *seal, SealKind kind, const Leaves *leaves)
 	SET_VARSIZE(value, VARHDRSZ + size);
 	memcpy(VARDATA(value), leaves->digests, size);
 	(void) SqlRun(&leaves_keep,
-				  SQL_ARGS(SqlArgInt8(seal->batch),
-						   SqlArgText(SealKindNames[kind]),
-						   SqlArg(PointerGetDatum(value))));
+				  VALUES(Int8Value(seal->batch),
+						 TextValue(SealKindNames[kind]),
+						 DatumValue(PointerGetDatum(value))));
 	pfree(value);
 }
 
@@ -156,7 +156,7 @@ void
 LeavesForget(int64 batch)
 {
 	(void) AppendOnlyDelete("seal_leaf", &leaves_forget,
-							SQL_ARGS(SqlArgInt8(batch)));
+							VALUES(Int8Value(batch)));
 	(void) AppendOnlyDelete("seal_row", &traces_forget,
-							SQL_ARGS(SqlArgInt8(batch)));
+							VALUES(Int8Value(batch)));
 }

@@ -128,8 +128,8 @@ SqlResult
 SealsBefore(int64 after, TimestampTz before, int64 most)
 {
 	return SqlRun(&seals_before,
-				  SQL_ARGS(SqlArgInt8(after), SqlArgTime(before),
-						   SqlArgInt8(most)));
+				  VALUES(Int8Value(after), TimeValue(before),
+						 Int8Value(most)));
 }
 
 /*
@@ -174,7 +174,7 @@ SealOfRow(SealKind kind, int64 id, Seal *seal)
 	SqlResult	rows;
 
 	rows = SqlRun(kind == SEAL_ENTRY ? &seal_of_entry : &seal_of_audit,
-				  SQL_ARGS(SqlArgInt8(id)));
+				  VALUES(Int8Value(id)));
 	if (rows.n == 0)
 		return false;
 	*seal = SealFrom(rows, 0);

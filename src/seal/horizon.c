@@ -105,7 +105,7 @@ pending_decided(Horizon *horizon, bool *pending)
 {
 	Holders		holders;
 	bool		isnull;
-	SqlResult	row = SqlRun(&pending_read, SQL_ARGS(SqlArgTime(PgStartTime)));
+	SqlResult	row = SqlRun(&pending_read, VALUES(TimeValue(PgStartTime)));
 
 	*pending = row.n > 0;
 	if (row.n == 0)
@@ -231,12 +231,12 @@ note_pending(const Horizon *horizon, const Holders *holders)
 		texts[i] = psprintf("%d/%u", VxidProcess(holders->ids[i]),
 							holders->ids[i].localTransactionId);
 	(void) SqlRun(&pending_write,
-				  SQL_ARGS(SqlArgInt8(horizon->to[SEAL_ENTRY]),
-						   SqlArgInt8(horizon->to[SEAL_AUDIT]),
-						   SqlArgTextArray((const char *const *) texts,
-										   holders->n),
-						   SqlArgTime(GetCurrentTimestamp()),
-						   SqlArgTime(PgStartTime)));
+				  VALUES(Int8Value(horizon->to[SEAL_ENTRY]),
+						 Int8Value(horizon->to[SEAL_AUDIT]),
+						 TextArrayValue((const char *const *) texts,
+										holders->n),
+						 TimeValue(GetCurrentTimestamp()),
+						 TimeValue(PgStartTime)));
 }
 
 /*

@@ -106,8 +106,7 @@ static SqlResult
 read_rows(SealKind kind, int64 from, int64 to, int64 most)
 {
 	return SqlRun(kind == SEAL_ENTRY ? &entries_read : &audits_read,
-				  SQL_ARGS(SqlArgInt8(from), SqlArgInt8(to),
-						   SqlArgInt8(most)));
+				  VALUES(Int8Value(from), Int8Value(to), Int8Value(most)));
 }
 
 /*

@@ -39,7 +39,6 @@ gpucredit_audit_proof(PG_FUNCTION_ARGS)
 	Digest		path[MERKLE_DEPTH];
 	ArchivedUpTo left;
 	Seal		seal = {0};
-	Row			out = {0};
 	char	   *leaf;
 	bool		sealed;
 	int			index;
@@ -63,16 +62,16 @@ gpucredit_audit_proof(PG_FUNCTION_ARGS)
 		index += leaves[SEAL_ENTRY].n;
 	length = MerklePath(leaves, SEAL_KINDS, index, path);
 
-	RowAdd(&out, Int64GetDatum(seal.batch));
-	RowText(&out, leaf);
-	RowAdd(&out, Int32GetDatum(index));
-	RowAdd(&out, Int32GetDatum(leaves[SEAL_ENTRY].n + leaves[SEAL_AUDIT].n));
-	RowAdd(&out, digests_datum(path, length));
-	RowText(&out, SealHeader(&seal));
-	RowAdd(&out, DigestDatum(&seal.previous));
-	RowAdd(&out, DigestDatum(&seal.root));
-	RowAdd(&out, DigestDatum(&seal.seal));
-	return SqlFinishRow(RowReturn(fcinfo, &out));
+	return SqlFinishRow(RowReturn(fcinfo,
+								  VALUES(Int8Value(seal.batch),
+										 TextValue(leaf), Int4Value(index),
+										 Int4Value(leaves[SEAL_ENTRY].n + leaves[SEAL_AUDIT].n),
+										 DatumValue(digests_datum(path,
+																  length)),
+										 TextValue(SealHeader(&seal)),
+										 DatumValue(DigestDatum(&seal.previous)),
+										 DatumValue(DigestDatum(&seal.root)),
+										 DatumValue(DigestDatum(&seal.seal)))));
 }
 
 static int

@@ -91,18 +91,16 @@ call_seal_audit(PG_FUNCTION_ARGS)
 		if (!any ? last.batch > 0 :
 			memcmp(&first, &last.seal, sizeof(Digest)) != 0)
 		{
-			NotifyAtCommit("gpucredit_seal",
-						   SqlText(SqlRun(&seal_told, SQL_ARGS(SqlArgInt8(last.batch),
-															   SqlArg(DigestDatum(&last.seal)))), 0, 1));
+			SqlResult	told = SqlRun(&seal_told,
+									  VALUES(Int8Value(last.batch),
+											 DatumValue(DigestDatum(&last.seal))));
+
+			NotifyAtCommit("gpucredit_seal", SqlText(told, 0, 1));
 		}
 	}
 	for (int k = 0; k < SEAL_KINDS; k++)
 	{
-		Row			row = {0};
-
-		RowText(&row, tasks[k]);
-		RowAdd(&row, Int64GetDatum(sealed[k]));
-		RowPut(rsinfo, &row);
+		RowPut(rsinfo, VALUES(TextValue(tasks[k]), Int8Value(sealed[k])));
 	}
 	SqlFinish();
 	return (Datum) 0;
@@ -163,21 +161,22 @@ seal_batch(Seal *last, const Horizon *horizon, int64 sealed[SEAL_KINDS])
 static void
 write_seal(const Seal *seal, const Leaves *leaves)
 {
-	SqlArgs    *traces;
-	SqlArgs    *args = SQL_ARGS(SqlArgInt8(seal->batch));
+	Values	   *traces;
+	Values	   *args = VALUES(Int8Value(seal->batch));
 
 	for (int k = 0; k < SEAL_KINDS; k++)
 	{
-		SqlAdd(args, SqlArgInt8(seal->from[k]), SqlArgInt8(seal->to[k]),
-			   SqlArgInt8(seal->rows[k]));
+		ValuesAdd(args, Int8Value(seal->from[k]), Int8Value(seal->to[k]),
+				  Int8Value(seal->rows[k]));
 	}
-	SqlAdd(args, SqlArgTime(seal->sealed_at),
-		   SqlArg(DigestDatum(&seal->previous)),
-		   SqlArg(DigestDatum(&seal->root)), SqlArg(DigestDatum(&seal->seal)));
+	ValuesAdd(args, TimeValue(seal->sealed_at),
+			  DatumValue(DigestDatum(&seal->previous)),
+			  DatumValue(DigestDatum(&seal->root)),
+			  DatumValue(DigestDatum(&seal->seal)));
 	(void) SqlRun(&seal_insert, args);
 
-	traces = SQL_ARGS(SqlArgInt8(seal->batch));
+	traces = VALUES(Int8Value(seal->batch));
 	for (int k = 0; k < SEAL_KINDS; k++)
-		SqlAdd(traces, SqlArg(TracesPack(&leaves[k])));
+		ValuesAdd(traces, DatumValue(TracesPack(&leaves[k])));
 	(void) SqlRun(&traces_insert, traces);
 }

@@ -199,7 +199,7 @@ name_row(const ArchivedUpTo *left, const Seal *seal, const Leaves *leaves)
 		finding.detail = "The rows of its batch were removed.";
 		return finding;
 	}
-	row = SqlRun(&traces_read, SQL_ARGS(SqlArgInt8(seal->batch)));
+	row = SqlRun(&traces_read, VALUES(Int8Value(seal->batch)));
 	for (int k = 0; row.n > 0 && k < SEAL_KINDS; k++)
 	{
 		int64		id;
@@ -267,14 +267,9 @@ check_head(const bytea *head, SqlResult rows)
 static void
 put_finding(ReturnSetInfo *rsinfo, const Finding *finding)
 {
-	Row			row = {0};
-
-	RowText(&row, finding->problem);
-	if (finding->batch == 0)
-		RowNull(&row);
-	else
-		RowAdd(&row, Int64GetDatum(finding->batch));
-	RowText(&row, finding->row);
-	RowText(&row, finding->detail);
-	RowPut(rsinfo, &row);
+	RowPut(rsinfo,
+		   VALUES(TextValue(finding->problem),
+				  finding->batch == 0 ? NullValue() :
+				  Int8Value(finding->batch), TextValue(finding->row),
+				  TextValue(finding->detail)));
 }

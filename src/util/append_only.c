@@ -56,7 +56,7 @@ is_leaving(const TriggerData *trigger)
  * Run a DELETE of old rows of an append-only table; return their number.
  */
 uint64
-AppendOnlyDelete(const char *table, SqlStatement *statement, SqlArgs *args)
+AppendOnlyDelete(const char *table, SqlStatement *statement, Values *args)
 {
 	volatile uint64 n = 0;
 

@@ -11,6 +11,6 @@
 #include "util/sql.h"
 
 extern uint64 AppendOnlyDelete(const char *table, SqlStatement *statement,
-							   SqlArgs *args);
+							   Values *args);
 
 #endif							/* GPUCREDIT_APPEND_ONLY_H */

@@ -13,9 +13,7 @@
 
 #include "fmgr.h"
 #include "funcapi.h"
-#include "types/credits.h"
-#include "utils/jsonb.h"
-#include "utils/timestamp.h"
+#include "util/sql.h"
 
 #define ARG_NAME_MAX	255		/* bytes of an org, account, key, pool, ... */
 #define ARG_TEXT_MAX	8192	/* bytes of any other text, or of a jsonb */
@@ -69,22 +67,9 @@ extern int	ArgWord(const char *value, const char *name,
 extern char *CallerName(void);
 extern bool CallerHasRole(const char *role);
 
-/* Columns of a result row, in order, and rows of a composite type. */
-typedef struct Row
-{
-	int			n;
-	Datum		values[24];
-	bool		nulls[24];
-} Row;
-
-extern void RowAdd(Row *row, Datum value);
-extern void RowNull(Row *row);
-extern void RowText(Row *row, const char *value);	/* NULL: null */
-extern void RowCredits(Row *row, Credits value);	/* as numeric */
-extern void RowTime(Row *row, TimestampTz value);	/* null if not finite */
-extern void RowDuration(Row *row, int64 microseconds);	/* null if < 0 */
+/* Result rows. */
 extern TupleDesc RowType(FunctionCallInfo fcinfo);
-extern Datum RowReturn(FunctionCallInfo fcinfo, Row *row);
-extern void RowPut(ReturnSetInfo *rsinfo, Row *row);
+extern Datum RowReturn(FunctionCallInfo fcinfo, const Values *row);
+extern void RowPut(ReturnSetInfo *rsinfo, const Values *row);
 
 #endif							/* GPUCREDIT_ARGS_H */

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * row.c
- *		Result rows of entry points, column by column.
+ *		Result rows of entry points.
  *
  *-------------------------------------------------------------------------
  */
@@ -9,59 +9,17 @@
 
 #include "util/args.h"
 #include "util/errors.h"
-#include "types/duration.h"
-#include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/typcache.h"
 
-void
-RowAdd(Row *row, Datum value)
+/* A row in the executor's form. */
+typedef struct Columns
 {
-	Ensure(row->n < (int) lengthof(row->values),
-		   "A result has too many columns.");
-	row->values[row->n] = value;
-	row->nulls[row->n++] = false;
-}
+	Datum		values[VALUES_MAX];
+	bool		nulls[VALUES_MAX];
+} Columns;
 
-void
-RowNull(Row *row)
-{
-	RowAdd(row, (Datum) 0);
-	row->nulls[row->n - 1] = true;
-}
-
-void
-RowText(Row *row, const char *value)
-{
-	if (value == NULL)
-		RowNull(row);
-	else
-		RowAdd(row, CStringGetTextDatum(value));
-}
-
-void
-RowCredits(Row *row, Credits value)
-{
-	RowAdd(row, NumericGetDatum(CreditsToNumeric(value)));
-}
-
-void
-RowTime(Row *row, TimestampTz value)
-{
-	if (TIMESTAMP_NOT_FINITE(value))
-		RowNull(row);
-	else
-		RowAdd(row, TimestampTzGetDatum(value));
-}
-
-void
-RowDuration(Row *row, int64 microseconds)
-{
-	if (microseconds < 0)
-		RowNull(row);
-	else
-		RowAdd(row, IntervalPGetDatum(DurationToInterval(microseconds)));
-}
+static Columns columns_of(const Values *row, TupleDesc tupdesc);
 
 /*
  * The row type a function returns.
@@ -83,15 +41,14 @@ RowType(FunctionCallInfo fcinfo)
  * The datum of a finished row.
  */
 Datum
-RowReturn(FunctionCallInfo fcinfo, Row *row)
+RowReturn(FunctionCallInfo fcinfo, const Values *row)
 {
 	Oid			type = get_func_rettype(fcinfo->flinfo->fn_oid);
 	TupleDesc	tupdesc = lookup_rowtype_tupdesc(type, -1);
-	HeapTuple	tuple;
+	Columns		columns = columns_of(row, tupdesc);
+	HeapTuple	tuple = heap_form_tuple(tupdesc, columns.values,
+										columns.nulls);
 
-	Ensure(tupdesc->natts == row->n,
-		   "A result has the wrong number of columns.");
-	tuple = heap_form_tuple(tupdesc, row->values, row->nulls);
 	ReleaseTupleDesc(tupdesc);
 	return HeapTupleGetDatum(tuple);
 }
@@ -100,10 +57,25 @@ RowReturn(FunctionCallInfo fcinfo, Row *row)
  * Add a finished row to a materialised result.
  */
 void
-RowPut(ReturnSetInfo *rsinfo, Row *row)
+RowPut(ReturnSetInfo *rsinfo, const Values *row)
 {
-	Ensure(rsinfo->setDesc->natts == row->n,
+	Columns		columns = columns_of(row, rsinfo->setDesc);
+
+	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, columns.values,
+						 columns.nulls);
+}
+
+static Columns
+columns_of(const Values *row, TupleDesc tupdesc)
+{
+	Columns		columns;
+
+	Ensure(tupdesc->natts == row->n,
 		   "A result has the wrong number of columns.");
-	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, row->values,
-						 row->nulls);
+	for (int i = 0; i < row->n; i++)
+	{
+		columns.values[i] = row->values[i].value;
+		columns.nulls[i] = row->values[i].isnull;
+	}
+	return columns;
 }

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * row_check.c
- *		Row checks of busy tables.
+ *		Values checks of busy tables.
  *
  * PostgreSQL parses a CHECK's expression again in every statement that writes
  * the table, so a long expression costs more than its check.  For the tables

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * row_check.h
- *		Row checks of the busiest tables (row_check.c), for their trigger
+ *		Values checks of the busiest tables (row_check.c), for their trigger
  *		(row_check_trigger.c).
  *
  *-------------------------------------------------------------------------

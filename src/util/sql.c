@@ -3,7 +3,20 @@
  * sql.c
  *		The one way from C to the database: prepared statements over SPI.
  *
- * sql_plan.c prepares statements and keeps their plans.
+ * Plans are kept (SPI_keepplan), so PostgreSQL revalidates them when a table
+ * changes.  It cannot do that once the types of the parameters are gone.  So
+ * whenever a schema is created or dropped, the generation counts up, and each
+ * statement is prepared again at its next use.
+ *
+ * A statement may run within itself, if another user's trigger on our tables
+ * calls one of our functions.  If the inner run prepares it again, the outer
+ * plan is kept until the transaction ends.
+ *
+ * LLVM compiles no statement, and no SQL function within one.  The planner's
+ * cost of a statement over many rows passes jit_above_cost, but compilation
+ * takes a hundred times what it saves.  The planner decides on it, so
+ * planner_hook turns it off. Public functions in SQL say SET jit = off, where
+ * they pin their search path.
  *
  * SqlRun() copies every row, and each access to a column searches it. A cycle
  * reads hundreds of thousands of rows for a few numbers of each. So SqlEach()
@@ -23,10 +36,18 @@
 #include "access/xact.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_type.h"
+#include "executor/tuptable.h"
+#include "jit/jit.h"
+#include "miscadmin.h"
+#include "nodes/params.h"
+#include "optimizer/planner.h"
+#include "parser/parse_type.h"
+#include "storage/proc.h"
+#include "tcop/dest.h"
+#include "types/duration.h"
+#include "util/compat.h"
 #include "util/errors.h"
 #include "util/sql.h"
-#include "parser/parse_type.h"
-#include "types/duration.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
@@ -36,16 +57,27 @@
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
-#include "executor/tuptable.h"
-#include "miscadmin.h"
-#include "nodes/params.h"
-#include "tcop/dest.h"
+
+/* Around the run of a statement; it leaves also after a failure. */
+#define SQL_WITHIN(call) \
+	do { \
+		within++; \
+		PG_TRY(); \
+		{ \
+			call; \
+		} \
+		PG_FINALLY(); \
+		{ \
+			within--; \
+		} \
+		PG_END_TRY(); \
+	} while (0)
 
 /* Parameters in SPI's form. */
 typedef struct SpiArgs
 {
-	Datum		values[SQL_MAX_ARGS];
-	char		nulls[SQL_MAX_ARGS];	/* ' ' or 'n' */
+	Datum		values[VALUES_MAX];
+	char		nulls[VALUES_MAX];	/* ' ' or 'n' */
 } SpiArgs;
 
 /* The executor's receiver of rows. */
@@ -59,13 +91,30 @@ typedef struct EachReceiver
 	bool		enough;			/* the function stops here */
 } EachReceiver;
 
-static SqlResult execute(SqlStatement *statement, SqlArgs *args,
+static uint64 generation = 1;
+static List *retired = NIL;		/* plans that may run, in TopMemoryContext */
+static int	within = 0;			/* how many of our statements run now */
+static planner_hook_type next_planner = NULL;
+
+static void forget_plans(Datum arg, int cacheid, uint32 hashvalue);
+static void free_retired(XactEvent event, void *arg);
+static bool is_running(const SqlStatement *statement);
+static PlannedStmt *plan_query(Query *query, const char *text, int options,
+							   ParamListInfo params);
+static void prepare(SqlStatement *statement);
+static void retire(SPIPlanPtr plan);
+static Oid	credits_type(void);
+static void make_ready(SqlStatement *statement, Values *args);
+static void expect(SqlStatement *statement, int rc);
+static void refuse(int rc, const SqlStatement *statement)
+			pg_attribute_noreturn();
+static SqlResult execute(SqlStatement *statement, Values *args,
 						 bool read_only);
-static SpiArgs spi_args(const SqlArgs *args);
+static SpiArgs spi_args(const Values *args);
 static SqlResult executed(SqlStatement *statement, int rc);
-static bool run(SqlStatement *statement, SqlArgs *args, bool read_only,
+static bool run(SqlStatement *statement, Values *args, bool read_only,
 				int32 *turn, SqlRowFunction function, void *context);
-static ParamListInfo params_of(const SqlStatement *statement, SqlArgs *args);
+static ParamListInfo params_of(const SqlStatement *statement, Values *args);
 
 /*
  * Enter and leave SPI, around all other calls here.
@@ -118,13 +167,13 @@ SqlNext(const char *sequence)
  * Run a prepared statement.
  */
 static SqlResult
-execute(SqlStatement *statement, SqlArgs *args, bool read_only)
+execute(SqlStatement *statement, Values *args, bool read_only)
 {
 	MemoryContext caller = CurrentMemoryContext;
 	SpiArgs		spi = spi_args(args);
 	volatile int rc;
 
-	SqlReady(statement, args);
+	make_ready(statement, args);
 	SQL_WITHIN(rc = SPI_execute_plan(statement->plan, spi.values, spi.nulls,
 									 read_only, 0));
 	MemoryContextSwitchTo(caller);	/* SPI leaves us in its own */
@@ -132,7 +181,7 @@ execute(SqlStatement *statement, SqlArgs *args, bool read_only)
 }
 
 static SpiArgs
-spi_args(const SqlArgs *args)
+spi_args(const Values *args)
 {
 	SpiArgs		spi;
 
@@ -147,7 +196,7 @@ spi_args(const SqlArgs *args)
 static SqlResult
 executed(SqlStatement *statement, int rc)
 {
-	SqlExpect(statement, rc);
+	expect(statement, rc);
 	return (SqlResult)
 	{
 		SPI_processed, SPI_tuptable
@@ -158,7 +207,7 @@ executed(SqlStatement *statement, int rc)
  * Run a statement with its own snapshot, in volatile functions.
  */
 SqlResult
-SqlRun(SqlStatement *statement, SqlArgs *args)
+SqlRun(SqlStatement *statement, Values *args)
 {
 	return execute(statement, args, false);
 }
@@ -167,7 +216,7 @@ SqlRun(SqlStatement *statement, SqlArgs *args)
  * Run a query with the caller's snapshot, in stable functions.
  */
 SqlResult
-SqlRead(SqlStatement *statement, SqlArgs *args)
+SqlRead(SqlStatement *statement, Values *args)
 {
 	return execute(statement, args, true);
 }
@@ -178,14 +227,14 @@ SqlRead(SqlStatement *statement, SqlArgs *args)
  * snapshot is allowed.
  */
 SqlResult
-SqlReadLatest(SqlStatement *statement, SqlArgs *args)
+SqlReadLatest(SqlStatement *statement, Values *args)
 {
 	MemoryContext caller = CurrentMemoryContext;
 	SpiArgs		spi = spi_args(args);
 	Snapshot	snapshot;
 	volatile int rc;
 
-	SqlReady(statement, args);
+	make_ready(statement, args);
 	snapshot = RegisterSnapshot(IsInParallelMode() ? GetActiveSnapshot() :
 								GetLatestSnapshot());
 	SQL_WITHIN(rc = SPI_execute_snapshot(statement->plan, spi.values,
@@ -200,16 +249,16 @@ SqlReadLatest(SqlStatement *statement, SqlArgs *args)
  * Open a cursor over a query, for rows locked one by one.
  */
 Portal
-SqlCursor(SqlStatement *statement, SqlArgs *args)
+SqlCursor(SqlStatement *statement, Values *args)
 {
 	SpiArgs		spi = spi_args(args);
 	Portal volatile portal;
 
-	SqlReady(statement, args);
+	make_ready(statement, args);
 	SQL_WITHIN(portal = SPI_cursor_open(NULL, statement->plan, spi.values,
 										spi.nulls, false));
 	if (portal == NULL)
-		SqlRefuse(SPI_result, statement);
+		refuse(SPI_result, statement);
 	statement->running--;		/* the cursor has the plan now */
 	return portal;
 }
@@ -242,28 +291,94 @@ SqlFree(SqlResult *result)
 }
 
 /*
- * More parameters, where not all are known at once.
+ * More values, where not all are known at once.
  */
 void
-SqlAppend(SqlArgs *args, const SqlArgs *more)
+ValuesAppend(Values *values, const Values *more)
 {
-	Ensure(args->n + more->n <= SQL_MAX_ARGS,
-		   "A statement has too many parameters.");
+	Ensure(values->n + more->n <= VALUES_MAX,
+		   "A statement or a row has too many values.");
 	for (int i = 0; i < more->n; i++)
-		args->values[args->n++] = more->values[i];
+		values->values[values->n++] = more->values[i];
+}
+
+/*
+ * The values themselves; sql.h says which stand for null.
+ */
+NullableDatum
+DatumValue(Datum value)
+{
+	return (NullableDatum)
+	{
+		value, false
+	};
 }
 
 NullableDatum
-SqlArgDuration(int64 microseconds)
+NullValue(void)
 {
-	return SqlArg(IntervalPGetDatum(DurationToInterval(microseconds)));
+	return (NullableDatum)
+	{
+		(Datum) 0, true
+	};
+}
+
+NullableDatum
+TextValue(const char *value)
+{
+	return value == NULL ? NullValue() : DatumValue(CStringGetTextDatum(value));
+}
+
+NullableDatum
+JsonValue(Jsonb *value)
+{
+	return value == NULL ? NullValue() : DatumValue(JsonbPGetDatum(value));
+}
+
+NullableDatum
+Int8ValueOrNull(int64 value)
+{
+	return value == 0 ? NullValue() : Int8Value(value);
+}
+
+NullableDatum
+Int4ValueOrNull(int32 value)
+{
+	return value == 0 ? NullValue() : Int4Value(value);
+}
+
+NullableDatum
+TimeValueOrNull(TimestampTz value)
+{
+	return TIMESTAMP_NOT_FINITE(value) ? NullValue() : TimeValue(value);
+}
+
+NullableDatum
+DurationValueOrNull(int64 microseconds)
+{
+	return microseconds < 0 ? NullValue() : DurationValue(microseconds);
+}
+
+/*
+ * Credits as results have them.
+ */
+NullableDatum
+NumericValue(Credits value)
+{
+	return DatumValue(NumericGetDatum(CreditsToNumeric(value)));
+}
+
+NullableDatum
+DurationValue(int64 microseconds)
+{
+	return DatumValue(IntervalPGetDatum(DurationToInterval(microseconds)));
 }
 
 /*
  * An array of one dimension; nulls NULL: without nulls.
  */
 NullableDatum
-SqlArgArray(Datum *elems, bool *nulls, int n, Oid type)
+ArrayValue(Datum *elems, bool *nulls, int n, Oid type)
 {
 	int			lower = 1;
 	int16		len;
@@ -271,13 +386,13 @@ SqlArgArray(Datum *elems, bool *nulls, int n, Oid type)
 	char		align;
 
 	get_typlenbyvalalign(type, &len, &byval, &align);
-	return SqlArg(PointerGetDatum(construct_md_array(elems, nulls, 1, &n,
-													 &lower, type, len, byval,
-													 align)));
+	return DatumValue(PointerGetDatum(construct_md_array(elems, nulls, 1, &n,
+														 &lower, type, len, byval,
+														 align)));
 }
 
 NullableDatum
-SqlArgTextArray(const char *const *values, int n)
+TextArrayValue(const char *const *values, int n)
 {
 	Datum	   *elems = palloc(sizeof(Datum) * Max(n, 1));
 	bool	   *nulls = palloc(sizeof(bool) * Max(n, 1));
@@ -287,7 +402,7 @@ SqlArgTextArray(const char *const *values, int n)
 		nulls[i] = values[i] == NULL;
 		elems[i] = nulls[i] ? (Datum) 0 : CStringGetTextDatum(values[i]);
 	}
-	return SqlArgArray(elems, nulls, n, TEXTOID);
+	return ArrayValue(elems, nulls, n, TEXTOID);
 }
 
 /*
@@ -300,35 +415,35 @@ int64_array(const int64 *values, int n, Oid type)
 
 	for (int i = 0; i < n; i++)
 		elems[i] = Int64GetDatum(values[i]);
-	return SqlArgArray(elems, NULL, n, type);
+	return ArrayValue(elems, NULL, n, type);
 }
 
 NullableDatum
-SqlArgInt8Array(const int64 *values, int n)
+Int8ArrayValue(const int64 *values, int n)
 {
 	return int64_array(values, n, INT8OID);
 }
 
 NullableDatum
-SqlArgInt4Array(const int32 *values, int n)
+Int4ArrayValue(const int32 *values, int n)
 {
 	Datum	   *elems = palloc(sizeof(Datum) * Max(n, 1));
 
 	for (int i = 0; i < n; i++)
 		elems[i] = Int32GetDatum(values[i]);
-	return SqlArgArray(elems, NULL, n, INT4OID);
+	return ArrayValue(elems, NULL, n, INT4OID);
 }
 
 NullableDatum
-SqlArgTimeArray(const TimestampTz *values, int n)
+TimeArrayValue(const TimestampTz *values, int n)
 {
 	return int64_array(values, n, TIMESTAMPTZOID);
 }
 
 NullableDatum
-SqlArgCreditsArray(const Credits *values, int n)
+CreditsArrayValue(const Credits *values, int n)
 {
-	return int64_array(values, n, SqlCreditsType());
+	return int64_array(values, n, credits_type());
 }
 
 /*
@@ -456,7 +571,7 @@ each_end(DestReceiver *self)
  * there, and writes and locks nothing for later rows.
  */
 void
-SqlEach(SqlStatement *statement, SqlArgs *args, bool read_only,
+SqlEach(SqlStatement *statement, Values *args, bool read_only,
 		SqlRowFunction function, void *context)
 {
 	(void) run(statement, args, read_only, NULL, function, context);
@@ -469,7 +584,7 @@ SqlEach(SqlStatement *statement, SqlArgs *args, bool read_only,
  * stops.
  */
 void
-SqlEachInTurn(SqlStatement *statement, SqlArgs *args, int n,
+SqlEachInTurn(SqlStatement *statement, Values *args, int n,
 			  SqlRowFunction function, void *context)
 {
 	int32	   *numbers = palloc(sizeof(int32) * n);
@@ -478,7 +593,7 @@ SqlEachInTurn(SqlStatement *statement, SqlArgs *args, int n,
 
 	for (int i = 0; i < n; i++)
 		numbers[i] = i + 1;
-	SqlAdd(args, SqlArgInt4Array(numbers, n), SqlArgInt4(turn));
+	ValuesAdd(args, Int4ArrayValue(numbers, n), Int4Value(turn));
 	while (before < turn && turn <= n)
 	{
 		before = turn;
@@ -494,7 +609,7 @@ SqlEachInTurn(SqlStatement *statement, SqlArgs *args, int n,
  * turn: NULL, or the number whose turn it is, then the next.
  */
 static bool
-run(SqlStatement *statement, SqlArgs *args, bool read_only, int32 *turn,
+run(SqlStatement *statement, Values *args, bool read_only, int32 *turn,
 	SqlRowFunction function, void *context)
 {
 	MemoryContext caller = CurrentMemoryContext;
@@ -520,7 +635,7 @@ run(SqlStatement *statement, SqlArgs *args, bool read_only, int32 *turn,
 	};
 	volatile int rc;
 
-	SqlReady(statement, args);
+	make_ready(statement, args);
 	options.params = params_of(statement, args);
 	if (turn != NULL)
 	{
@@ -529,7 +644,7 @@ run(SqlStatement *statement, SqlArgs *args, bool read_only, int32 *turn,
 	}
 	SQL_WITHIN(rc = SPI_execute_plan_extended(statement->plan, &options));
 	MemoryContextSwitchTo(caller);
-	SqlExpect(statement, rc);
+	expect(statement, rc);
 	if (turn != NULL)
 		*turn = DatumGetInt32(each.turn->value);
 	return !each.enough;
@@ -539,7 +654,7 @@ run(SqlStatement *statement, SqlArgs *args, bool read_only, int32 *turn,
  * Parameters in the executor's form.
  */
 static ParamListInfo
-params_of(const SqlStatement *statement, SqlArgs *args)
+params_of(const SqlStatement *statement, Values *args)
 {
 	ParamListInfo params;
 
@@ -555,4 +670,201 @@ params_of(const SqlStatement *statement, SqlArgs *args)
 			.ptype = SPI_getargtypeid(statement->plan, i)
 	};
 	return params;
+}
+
+/*
+ * Watch schemas and our plans.
+ */
+void
+SqlInit(void)
+{
+	next_planner = planner_hook;
+	planner_hook = plan_query;
+	CacheRegisterSyscacheCallback(NAMESPACEOID, forget_plans, (Datum) 0);
+	RegisterXactCallback(free_retired, NULL);
+}
+
+static void
+forget_plans(Datum arg, int cacheid, uint32 hashvalue)
+{
+	generation++;
+}
+
+/*
+ * Plan a query.  Our own are planned as they run: at first, and after a change
+ * of what they depend on.
+ */
+static PlannedStmt *
+plan_query(Query *query, const char *text, int options, ParamListInfo params)
+{
+	PlannedStmt *result = next_planner != NULL ?
+		next_planner(query, text, options, params) :
+		standard_planner(query, text, options, params);
+
+	if (within > 0)
+		result->jitFlags = PGJIT_NONE;
+	return result;
+}
+
+/*
+ * The OID of a type by name, as "bigint" or "gpucredit.credits".
+ */
+Oid
+SqlTypeOid(const char *name)
+{
+	Oid			oid;
+	int32		typmod;
+
+	parseTypeString(name, &oid, &typmod, false);
+	return oid;
+}
+
+/*
+ * The OID of credits, looked up once.
+ */
+static Oid
+credits_type(void)
+{
+	static Oid	oid = InvalidOid;
+	static uint64 as_of = 0;
+
+	if (as_of != generation)
+	{
+		uint64		now = generation;	/* it may move on in between */
+
+		oid = SqlTypeOid("gpucredit.credits");
+		as_of = now;
+	}
+	return oid;
+}
+
+/*
+ * Prepare a statement and keep its plan.
+ */
+static void
+prepare(SqlStatement *statement)
+{
+	Oid			types[VALUES_MAX];
+	char	   *list = pstrdup(statement->types);
+	char	   *state = NULL;
+	char	   *name;
+	SPIPlanPtr	plan;
+	uint64		now = generation;
+	int			nargs = 0;
+
+	for (name = strtok_r(list, ",", &state); name != NULL;
+		 name = strtok_r(NULL, ",", &state))
+	{
+		Ensure(nargs < VALUES_MAX, "A statement has too many parameters.");
+		types[nargs++] = SqlTypeOid(name);
+	}
+
+	plan = SPI_prepare_cursor(statement->text, nargs, types,
+							  CURSOR_OPT_GENERIC_PLAN);
+	if (plan == NULL)
+		refuse(SPI_result, statement);
+	SPI_keepplan(plan);
+	if (statement->plan != NULL && is_running(statement))
+		retire(statement->plan);
+	else if (statement->plan != NULL)
+		SPI_freeplan(statement->plan);
+	statement->plan = plan;
+	statement->nargs = nargs;
+	statement->generation = now;
+	pfree(list);
+}
+
+/*
+ * Does an outer call run it?  After an error it may seem so until the
+ * transaction ends.
+ */
+static bool
+is_running(const SqlStatement *statement)
+{
+	return statement->running > 0 &&
+		statement->running_in == MyLocalTransactionId;
+}
+
+/*
+ * Keep a plan to the end of the transaction.
+ */
+static void
+retire(SPIPlanPtr plan)
+{
+	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
+
+	retired = lappend(retired, plan);
+	MemoryContextSwitchTo(old);
+}
+
+static void
+free_retired(XactEvent event, void *arg)
+{
+	ListCell   *cell;
+
+	if (retired == NIL || event == XACT_EVENT_PRE_COMMIT ||
+		event == XACT_EVENT_PRE_PREPARE ||
+		event == XACT_EVENT_PARALLEL_PRE_COMMIT)
+		return;
+	foreach(cell, retired)
+		(void) SPI_freeplan(lfirst(cell));
+	list_free(retired);
+	retired = NIL;
+}
+
+/*
+ * PostgreSQL keeps a generic plan until statistics change, and inside one
+ * transaction for ever, even if the table was small then.  So plan again when
+ * a statement has run twice as often as at its last planning.
+ */
+static inline bool
+outgrown(uint64 uses)
+{
+	return uses > 0 && (uses & (uses - 1)) == 0;
+}
+
+/*
+ * Make sure that a statement has a plan for so many parameters.  It counts as
+ * running until expect().
+ */
+static void
+make_ready(SqlStatement *statement, Values *args)
+{
+	if (unlikely(statement->plan == NULL ||
+				 statement->generation != generation ||
+				 outgrown(statement->uses)))
+		prepare(statement);
+	statement->uses++;
+	if (!is_running(statement))
+		statement->running = 0;
+	statement->running_in = MyLocalTransactionId;
+	statement->running++;
+	Ensure(statement->nargs == (args ? args->n : 0),
+		   "A statement was given the wrong number of parameters.");
+}
+
+
+/*
+ * Check the kind of result after the run.
+ */
+static void
+expect(SqlStatement *statement, int rc)
+{
+	statement->running--;
+	if (rc != statement->expected)
+		refuse(rc, statement);
+}
+
+/*
+ * Only another user's rule on our tables can change the kind of result.
+ */
+static void
+refuse(int rc, const SqlStatement *statement)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INTERNAL_ERROR),
+			 errmsg("a statement of gpucredit had an unexpected result: %s",
+					SPI_result_code_string(rc)),
+			 errdetail("The statement is: %s", statement->text),
+			 errhint("Drop any rule that was created on tables of gpucredit.")));
 }

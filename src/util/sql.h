@@ -8,7 +8,7 @@
  * use and kept for the life of the backend, or until the schema gpucredit
  * changes under it (DROP EXTENSION and CREATE EXTENSION in one session).
  *
- * Usage: SqlConnect(); SqlRun(&statement, SQL_ARGS(...)); SqlFinish().  A
+ * Usage: SqlConnect(); SqlRun(&statement, VALUES(...)); SqlFinish().  A
  * result stays valid until SqlFinish() or SqlFree().  Every object in the
  * text is schema-qualified.
  *
@@ -26,8 +26,58 @@
 #include "utils/jsonb.h"
 #include "utils/timestamp.h"
 
-#define SQL_MAX_ARGS	32
 #define SQL_MAX_COLUMNS	64		/* the table of a whole row */
+
+/*
+ * Values in order: the parameters of a statement, or the columns of a result
+ * row.  They stand in the call: SqlRun(&statement, VALUES(TextValue(org),
+ * ...)), or RowPut(rsinfo, VALUES(...)).  ValuesAdd() adds those that are not
+ * known at once.  VALUES() lives until the end of its block.
+ */
+#define VALUES_MAX	32
+
+typedef struct Values
+{
+	int			n;
+	NullableDatum values[VALUES_MAX];
+} Values;
+
+#define ValuesAdd(values, ...) ValuesAppend(values, VALUES(__VA_ARGS__))
+#define VALUES(...) \
+	(&(Values) \
+	{ \
+		lengthof(((NullableDatum[]){__VA_ARGS__})), {__VA_ARGS__} \
+	})
+
+extern void ValuesAppend(Values *values, const Values *more);
+extern NullableDatum NumericValue(Credits value);
+extern NullableDatum DurationValue(int64 microseconds);
+extern NullableDatum ArrayValue(Datum *elems, bool *nulls, int n,
+								Oid type);	/* nulls NULL: none */
+extern NullableDatum TextArrayValue(const char *const *values, int n);
+extern NullableDatum Int8ArrayValue(const int64 *values, int n);
+extern NullableDatum Int4ArrayValue(const int32 *values, int n);
+extern NullableDatum TimeArrayValue(const TimestampTz *values, int n);
+extern NullableDatum CreditsArrayValue(const Credits *values, int n);
+extern NullableDatum DatumValue(Datum value);
+extern NullableDatum NullValue(void);
+
+#define Int8Value(value)		DatumValue(Int64GetDatum(value))
+#define Int4Value(value)		DatumValue(Int32GetDatum(value))
+#define BoolValue(value)		DatumValue(BoolGetDatum(value))
+#define TimeValue(value)		DatumValue(TimestampTzGetDatum(value))
+#define CreditsValue(value)		DatumValue(CreditsGetDatum(value))
+
+/*
+ * Null for a value that stands for none: a null pointer; 0; an infinite
+ * instant; a negative duration.
+ */
+extern NullableDatum TextValue(const char *value);
+extern NullableDatum JsonValue(Jsonb *value);
+extern NullableDatum Int8ValueOrNull(int64 value);
+extern NullableDatum Int4ValueOrNull(int32 value);
+extern NullableDatum TimeValueOrNull(TimestampTz value);
+extern NullableDatum DurationValueOrNull(int64 microseconds);
 
 typedef struct SqlStatement
 {
@@ -46,20 +96,6 @@ typedef struct SqlStatement
 #define SQL_STATEMENT(name, expected, types, text) \
 	static SqlStatement name = {types, expected, text, NULL, 0, 0, 0, 0, 0}
 
-/* Parameters, in order: SqlRun(&s, SQL_ARGS(SqlArgText(org), ...)). */
-typedef struct SqlArgs
-{
-	int			n;
-	NullableDatum values[SQL_MAX_ARGS];
-} SqlArgs;
-
-#define SqlAdd(args, ...) SqlAppend(args, SQL_ARGS(__VA_ARGS__))
-#define SQL_ARGS(...) \
-	(&(SqlArgs) \
-	{ \
-		lengthof(((NullableDatum[]){__VA_ARGS__})), {__VA_ARGS__} \
-	})
-
 typedef struct SqlResult
 {
 	uint64		n;				/* rows returned, or affected */
@@ -69,47 +105,24 @@ typedef struct SqlResult
 extern void SqlConnect(void);
 extern void SqlFinish(void);
 extern Datum SqlFinishRow(Datum row);
-extern SqlResult SqlRun(SqlStatement *statement, SqlArgs *args);
-extern SqlResult SqlRead(SqlStatement *statement, SqlArgs *args);
-extern SqlResult SqlReadLatest(SqlStatement *statement, SqlArgs *args);
-extern Portal SqlCursor(SqlStatement *statement, SqlArgs *args);
+extern SqlResult SqlRun(SqlStatement *statement, Values *args);
+extern SqlResult SqlRead(SqlStatement *statement, Values *args);
+extern SqlResult SqlReadLatest(SqlStatement *statement, Values *args);
+extern Portal SqlCursor(SqlStatement *statement, Values *args);
 extern SqlResult SqlFetch(Portal portal);
 extern void SqlFree(SqlResult *result);
 extern int64 SqlNext(const char *sequence);
 
-/* sql_plan.c */
 extern void SqlInit(void);
-extern void SqlReady(SqlStatement *statement, SqlArgs *args);
-extern void SqlEnter(void);
-extern void SqlLeave(void);
-extern void SqlExpect(SqlStatement *statement, int rc);
-extern void SqlRefuse(int rc, const SqlStatement *statement)
-			pg_attribute_noreturn();
 extern Oid	SqlTypeOid(const char *name);
-extern Oid	SqlCreditsType(void);
-
-/* The functions that run a statement. */
-#define SQL_WITHIN(call) \
-	do { \
-		SqlEnter(); \
-		PG_TRY(); \
-		{ \
-			call; \
-		} \
-		PG_FINALLY(); \
-		{ \
-			SqlLeave(); \
-		} \
-		PG_END_TRY(); \
-	} while (0)
 
 /* columns count from 0; false: stop after this row */
 typedef bool (*SqlRowFunction) (void *context, const Datum *values,
 								const bool *nulls);
 
-extern void SqlEach(SqlStatement *statement, SqlArgs *args, bool read_only,
+extern void SqlEach(SqlStatement *statement, Values *args, bool read_only,
 					SqlRowFunction function, void *context);
-extern void SqlEachInTurn(SqlStatement *statement, SqlArgs *args, int n,
+extern void SqlEachInTurn(SqlStatement *statement, Values *args, int n,
 						  SqlRowFunction function, void *context);
 
 /* sql_whole.c: columns of a table's row that came as one value */
@@ -128,77 +141,6 @@ typedef struct SqlWhole
 
 extern void SqlTakeApart(SqlWhole *whole, Datum row, Datum *values,
 						 bool *nulls);
-
-extern void SqlAppend(SqlArgs *args, const SqlArgs *more);
-extern NullableDatum SqlArgDuration(int64 microseconds);
-extern NullableDatum SqlArgArray(Datum *elems, bool *nulls, int n,
-								 Oid type); /* nulls NULL: none */
-extern NullableDatum SqlArgTextArray(const char *const *values, int n);
-extern NullableDatum SqlArgInt8Array(const int64 *values, int n);
-extern NullableDatum SqlArgInt4Array(const int32 *values, int n);
-extern NullableDatum SqlArgTimeArray(const TimestampTz *values, int n);
-extern NullableDatum SqlArgCreditsArray(const Credits *values, int n);
-
-static inline NullableDatum
-SqlArg(Datum value)
-{
-	return (NullableDatum)
-	{
-		value, false
-	};
-}
-
-static inline NullableDatum
-SqlArgNull(void)
-{
-	return (NullableDatum)
-	{
-		(Datum) 0, true
-	};
-}
-
-#define SqlArgInt8(value)		SqlArg(Int64GetDatum(value))
-#define SqlArgInt4(value)		SqlArg(Int32GetDatum(value))
-#define SqlArgBool(value)		SqlArg(BoolGetDatum(value))
-#define SqlArgTime(value)		SqlArg(TimestampTzGetDatum(value))
-#define SqlArgCredits(value)	SqlArg(CreditsGetDatum(value))
-
-/* Null for a value that stands for none. */
-static inline NullableDatum
-SqlArgText(const char *value)
-{
-	return value == NULL ? SqlArgNull() : SqlArg(CStringGetTextDatum(value));
-}
-
-static inline NullableDatum
-SqlArgJson(Jsonb *value)
-{
-	return value == NULL ? SqlArgNull() : SqlArg(JsonbPGetDatum(value));
-}
-
-static inline NullableDatum
-SqlArgInt8OrNull(int64 value)
-{
-	return value == 0 ? SqlArgNull() : SqlArgInt8(value);
-}
-
-static inline NullableDatum
-SqlArgInt4OrNull(int32 value)
-{
-	return value == 0 ? SqlArgNull() : SqlArgInt4(value);
-}
-
-static inline NullableDatum
-SqlArgTimeOrNull(TimestampTz value)
-{
-	return value == DT_NOBEGIN ? SqlArgNull() : SqlArgTime(value);
-}
-
-static inline NullableDatum
-SqlArgDurationOrNull(int64 microseconds)
-{
-	return microseconds < 0 ? SqlArgNull() : SqlArgDuration(microseconds);
-}
 
 /* Columns count from 1; rows from 0.  The plain forms refuse a null. */
 extern Datum SqlDatum(SqlResult result, uint64 row, int column, bool *isnull);

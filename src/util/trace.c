@@ -199,19 +199,19 @@ TraceText(const Trace *trace)
  * As a parameter of a statement, of type uuid.
  */
 NullableDatum
-TraceArg(Trace trace)
+TraceValue(Trace trace)
 {
 	pg_uuid_t  *id;
 
 	if (!trace.known)
-		return SqlArgNull();
+		return NullValue();
 	id = palloc(sizeof(pg_uuid_t));
 	*id = trace.id;
-	return SqlArg(UUIDPGetDatum(id));
+	return DatumValue(UUIDPGetDatum(id));
 }
 
 NullableDatum
-TraceArgArray(const Trace *traces, int n)
+TraceArrayValue(const Trace *traces, int n)
 {
 	Datum	   *elems = palloc(sizeof(Datum) * Max(n, 1));
 	bool	   *nulls = palloc(sizeof(bool) * Max(n, 1));
@@ -221,7 +221,7 @@ TraceArgArray(const Trace *traces, int n)
 		nulls[i] = !traces[i].known;
 		elems[i] = UUIDPGetDatum(&traces[i].id);
 	}
-	return SqlArgArray(elems, nulls, n, UUIDOID);
+	return ArrayValue(elems, nulls, n, UUIDOID);
 }
 
 /*

@@ -26,8 +26,8 @@ extern const char *TraceParent(void);
 extern Trace TraceOr(Trace trace);
 extern Trace TraceOfParent(const char *traceparent);
 extern char *TraceText(const Trace *trace);
-extern NullableDatum TraceArg(Trace trace);
-extern NullableDatum TraceArgArray(const Trace *traces, int n);
+extern NullableDatum TraceValue(Trace trace);
+extern NullableDatum TraceArrayValue(const Trace *traces, int n);
 extern Trace TraceFrom(Datum value, bool isnull);
 
 #endif							/* GPUCREDIT_TRACE_H */

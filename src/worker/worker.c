@@ -385,7 +385,7 @@ run_cycle(const Driver *state, SqlStatement *statement, const char *pool)
 
 		if (OwnerBegin())
 		{
-			SqlResult	row = SqlRun(statement, SQL_ARGS(SqlArgText(pool)));
+			SqlResult	row = SqlRun(statement, VALUES(TextValue(pool)));
 
 			started = SqlInt8(row, 0, 1);
 			if (SqlBool(row, 0, 2))
