@@ -76,7 +76,7 @@ INSERT INTO gpucredit.attempt (org, job, attempt, account, pool, tier, hold,
 	save_asked, started_at, held, surplus, logged, skewed_at, extension_denied,
 	saved_at, running_at, heard_at, elapsed, progress, progress_at,
 	utilization, ended_at, outcome, billed, released, lapsed, refunded,
-	job_state, retry_at, exit_code, message, log_uri, charged)
+	job_state, retry_at, exit_code, message, log_uri, usage_charged)
 SELECT p.org, p.id, 1, p.account, a.pool, p.tier, p.id, p.gpu_type, a.gpus,
 	a.share, a.per_gpu_hour, a.wall_limit, a.hold_window, a.save_every,
 	a.save_asked, p.at, a.held, a.surplus, p.elapsed, a.skewed_at, a.extension_denied,
