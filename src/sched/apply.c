@@ -273,7 +273,8 @@ insert_attempts(const SchedCycle *cycle)
 						 CreditsArrayValue(amounts + n, n),
 						 TimeValue(ClockAdd(cycle->now, -cycle->ran)),
 						 DurationValue(SettingCheckpointEvery()),
-						 TimeArrayValue(ends, n), TimeValue(cycle->now))).n == (uint64) n,
+						 TimeArrayValue(ends, n),
+						 TimeValue(cycle->now))).n == (uint64) n,
 		   "A job to start has no hold.");
 }
 
