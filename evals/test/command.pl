@@ -13,7 +13,7 @@ use Test::More;
 chdir command_folder() or die;
 foreach my $file (sort glob 'test/lib/*.test.mjs')
 {
-	open(my $pipe, '-|', 'node', $file) or die "could not run node: $!";
+	open(my $pipe, '-|', 'node', '--test-reporter=tap', $file) or die "could not run node: $!";
 	my @lines = <$pipe>;
 	my $ended = close($pipe);
 	my @tests = map { /^((?:not )?)ok \d+ - (.*?)(?: # SKIP.*)?$/ ? [ !$1, $2 ] : () } @lines;
