@@ -30,7 +30,8 @@ my $spent = at('us', "SELECT count(*) FROM gpucredit.entry WHERE target = 'spent
 
 is((split(/\|/, balance('eu')))[2], $spent, 'all that was spent is captured at home, once');
 
-# Cut off: home hangs, for longer than the lease lasts
+# Cut off: home hangs, or refuses connections, for longer or shorter than the
+# lease lasts
 
 sub processes_of
 {
@@ -40,45 +41,47 @@ sub processes_of
 	return grep { (readlink("/proc/$_/cwd") || '') eq $data } map { m{(\d+)$} } glob('/proc/[0-9]*');
 }
 
-at('eu', "SELECT gpucredit_cells.recall('acme', lease) FROM gpucredit_cells.lease_out WHERE closed_at IS NULL");
-carry_all();
-my $short = lease(20, '6 s');
-at('eu', 'SELECT * FROM gpucredit_cells.carry()') foreach 1, 2;
-is(balance('us', 'vision') =~ s/\|.*//r, '20', 'the region has 20');
-my @stopped = processes_of('eu');
+my @stopped;
+my %cut_off = (
+	hangs   => [ sub { kill('STOP', @stopped = processes_of('eu')) }, sub { kill('CONT', @stopped) } ],
+	refuses => [ sub { $node{eu}->stop }, sub { $node{eu}->start } ]);
 
-kill('STOP', @stopped);
-is(spend(8), 'spent', 'cut off, the region goes on');
-my $began = time();
+foreach my $how (sort keys %cut_off)
+{
+	foreach my $longer (1, 0)
+	{
+		my $what = "home $how, " . ($longer ? 'longer' : 'shorter') . ' than the lease';
+		my ($cut, $mend) = @{ $cut_off{$how} };
 
-like(at('us', "SELECT string_agg(error, '') FROM gpucredit_cells.carry(patience => '1 s'), generate_series(1, 1)") . at('us', "SELECT string_agg(error, '') FROM gpucredit_cells.carry(patience => '1 s')"),
-	qr/08/, 'what it carries gets no answer');
-cmp_ok(time() - $began, '<', 60, 'and nobody waits for ever');
-$node{us}->poll_query_until('cell', "SELECT bool_and(expires_at <= gpucredit.now()) FROM gpucredit_cells.lease_in WHERE lease = '$short'");
-is(spend(1), 'insufficient_credits', 'to the end of the lease, and no further');
-kill('CONT', @stopped);
-is(at('eu', "SELECT trim_scale(spent), closed_at IS NULL FROM gpucredit_cells.lease_out WHERE lease = '$short'"), '0|t',
-	'home gave nothing back before it heard');
-carry_all();
-is(at('eu', "SELECT trim_scale(spent), trim_scale(given_back), closed_at IS NOT NULL FROM gpucredit_cells.lease_out WHERE lease = '$short'"),
-	'8|12|t', 'then what was spent is captured, and the rest is back');
-books_agree('hung');
+		at('eu', "SELECT gpucredit_cells.recall('acme', lease) FROM gpucredit_cells.lease_out WHERE closed_at IS NULL");
+		carry_all();
+		my $lease = lease(20, $longer ? '8 s' : '1 hour');
+		at('eu', 'SELECT * FROM gpucredit_cells.carry()') foreach 1, 2;
+		is(balance('us', 'vision') =~ s/\|.*//r, '20', "$what: the region has 20");
+		$cut->();
+		is(spend(8), 'spent', '... and goes on, cut off');
+		my $began = time();
 
-# Cut off: connections are refused, for less time than the lease lasts
-
-my $long = lease(20);
-at('eu', 'SELECT * FROM gpucredit_cells.carry()') foreach 1, 2;
-$node{eu}->stop;
-is(spend(5), 'spent', 'with home down the region goes on');
-like(at('us', 'SELECT string_agg(error, $$$$) FROM gpucredit_cells.carry()') . at('us', 'SELECT string_agg(error, $$$$) FROM gpucredit_cells.carry()'),
-	qr/^08/, 'nothing is carried');
-is(at('us', 'SELECT problem FROM gpucredit_cells.verify_cells()'), 'unreachable', 'verify_cells() says that home is not there');
-$node{eu}->start;
-carry_all();
-is(at('eu', "SELECT trim_scale(spent), trim_scale(available) FROM gpucredit_cells.lease_out WHERE lease = '$long'"), '5|15', 'home knows what was spent');
-is(spend(5), 'spent', 'and the lease goes on');
-carry_all();
-books_agree('refused connections');
+		like(join('', map { at('us', "SELECT string_agg(error, '') FROM gpucredit_cells.carry(patience => '1 s')") } 1, 2),
+			qr/08/, '... what it carries gets no answer');
+		cmp_ok(time() - $began, '<', 60, '... nobody waits for ever');
+		is(at('us', 'SELECT problem FROM gpucredit_cells.verify_cells()'), 'unreachable', '... verify_cells() says so')
+		  if $how eq 'refuses' && !$longer;
+		if ($longer)
+		{
+			$node{us}->poll_query_until('cell', "SELECT bool_and(expires_at <= gpucredit.now()) FROM gpucredit_cells.lease_in WHERE lease = '$lease'");
+			is(spend(1), 'insufficient_credits', '... to the end of the lease, and no further');
+		}
+		$mend->();
+		is(at('eu', "SELECT trim_scale(spent), closed_at IS NULL FROM gpucredit_cells.lease_out WHERE lease = '$lease'"), '0|t',
+			'... home gave nothing back before it heard');
+		is(spend(5), 'spent', '... the lease goes on') unless $longer;
+		carry_all();
+		is(at('eu', "SELECT trim_scale(spent), trim_scale(available), trim_scale(given_back), closed_at IS NOT NULL FROM gpucredit_cells.lease_out WHERE lease = '$lease'"),
+			$longer ? '8|0|12|t' : '13|7|0|f', '... then what was spent is captured, and what has lapsed is back');
+		books_agree($what);
+	}
+}
 
 # A region that is lost
 
