@@ -217,7 +217,7 @@ COMMENT ON COLUMN gpucredit_cells.finding.finding IS 'Its number.';
 COMMENT ON COLUMN gpucredit_cells.finding.at IS 'When it was found.';
 COMMENT ON COLUMN gpucredit_cells.finding.org IS 'The organisation.';
 COMMENT ON COLUMN gpucredit_cells.finding.lease IS 'The lease.';
-COMMENT ON COLUMN gpucredit_cells.finding.what IS 'forgotten, adopted, unbacked, uncollected, written_off or late.';
+COMMENT ON COLUMN gpucredit_cells.finding.what IS 'forgotten, adopted, unbacked, uncollected, written_off or late; moved: of an organisation, not a lease.';
 COMMENT ON COLUMN gpucredit_cells.finding.amount IS 'Credits it is about.';
 COMMENT ON COLUMN gpucredit_cells.finding.detail IS 'What it is, in words.';
 

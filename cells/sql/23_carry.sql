@@ -88,13 +88,41 @@ BEGIN
 		WHEN 'recall' THEN RETURN gpucredit_cells.take_recall(message);
 		ELSE
 			PERFORM gpucredit_cells.resend_all(message->>'from');
-			RETURN '{}';
+			RETURN jsonb_build_object('homes', (SELECT jsonb_object_agg(r.org, r.epoch)
+				FROM gpucredit_cells.resident r WHERE r.state = 'home'));
 	END CASE;
 END
 $$;
 COMMENT ON FUNCTION gpucredit_cells.receive(jsonb) IS
 'Leases: takes a message of another cell, of which carry() is the one that calls. The same message again changes nothing.
 Errors: UC701 the organisation has moved; UC712 the message is for another cell, or from none; UC713 two leases have one name; 22023 it is no message.';
+
+/*
+ * A cell that was restored from before a move takes itself for the home of what
+ * moved away.  It stops at once; closing what is left is the operator's.
+ */
+CREATE FUNCTION gpucredit_cells.stop_moved(cell text, homes jsonb) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	moved record;
+BEGIN
+	FOR moved IN
+		UPDATE gpucredit_cells.resident r SET state = 'moving'
+		FROM jsonb_each_text(coalesce(homes, '{}')) AS h (org, epoch)
+		WHERE h.org = r.org AND r.state = 'home' AND r.epoch < h.epoch::bigint
+		RETURNING r.org, r.epoch, h.epoch AS theirs
+	LOOP
+		PERFORM gpucredit_cells.note(moved.org, '00000000-0000-0000-0000-000000000000',
+			'moved', 0, format('Its home is cell "%s", at epoch %s; here it was, at epoch %s,'
+			' as the cell was restored. Call gpucredit_cells.close_out(%L, %L).', cell,
+			moved.theirs, moved.epoch, moved.org, cell));
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.stop_moved(text, jsonb) IS
+'Internal: refuses calls of organisations whose home another cell became later.';
 
 /* The answer to a message that was sent; then it is done with. */
 CREATE FUNCTION gpucredit_cells.sent(m gpucredit_cells.outbox, answer jsonb)
@@ -110,6 +138,8 @@ BEGIN
 		PERFORM gpucredit_cells.take_answer(answer);
 	ELSIF m.kind = 'grant' AND (answer->>'n')::bigint > 0 THEN
 		PERFORM gpucredit_cells.take_word(answer);
+	ELSIF m.kind = 'resend' THEN
+		PERFORM gpucredit_cells.stop_moved(m.cell, answer->'homes');
 	END IF;
 END
 $$;

@@ -173,6 +173,13 @@ BEGIN ATOMIC
 		'each of these cells takes the organisation''s calls'
 	FROM orgs o WHERE o.state = 'home' GROUP BY o.org HAVING count(*) > 1
 	UNION ALL
+	SELECT 'not_at_home', h.org, 'cell ' || h.cell,
+		'the directory says that the cell is its home'
+	FROM gpucredit_cells.home h JOIN cells c ON c.cell = h.cell
+		LEFT JOIN orgs o ON o.cell = h.cell AND o.org = h.org
+			AND o.state IN ('home', 'moving')
+	WHERE o.org IS NULL
+	UNION ALL
 	SELECT 'sum', o.org, 'cell ' || o.cell,
 		format('issued %s = available %s + held %s + spent %s + expired %s + revoked %s + leased %s',
 			o.issued, o.available, o.held - coalesce(l.held, 0), o.spent,
