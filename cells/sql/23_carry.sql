@@ -88,8 +88,8 @@ BEGIN
 		WHEN 'recall' THEN RETURN gpucredit_cells.take_recall(message);
 		ELSE
 			PERFORM gpucredit_cells.resend_all(message->>'from');
-			RETURN jsonb_build_object('homes', (SELECT jsonb_object_agg(r.org, r.epoch)
-				FROM gpucredit_cells.resident r WHERE r.state = 'home'));
+			RETURN jsonb_build_object('homes', coalesce((SELECT jsonb_object_agg(r.org, r.epoch)
+				FROM gpucredit_cells.resident r WHERE r.state = 'home'), '{}'));
 	END CASE;
 END
 $$;
