@@ -197,6 +197,12 @@ END;
 COMMENT ON FUNCTION gpucredit_cells.dblink(text) IS
 'Internal: a function of dblink, with its schema.';
 
+CREATE FUNCTION gpucredit_cells.set_alarm(ms int) RETURNS void
+LANGUAGE c VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'gpucredit_cells_set_alarm';
+COMMENT ON FUNCTION gpucredit_cells.set_alarm(int) IS
+'Internal: cancels the statement (57014) in so many ms; null: not any more.';
+
 CREATE FUNCTION gpucredit_cells.connect(cell text, patience interval)
 RETURNS text
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -204,15 +210,30 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	link CONSTANT text := 'gpucredit_cells ' || connect.cell;
+	seconds CONSTANT int := greatest(2, ceil(extract(epoch FROM patience)));
+	over CONSTANT timestamptz := clock_timestamp() + make_interval(secs => seconds);
 	dsn text;
 BEGIN
 	SELECT c.dsn INTO STRICT dsn FROM gpucredit_cells.cell c
 	WHERE c.cell = connect.cell;
+	/* the alarm is for servers whose dblink knows no timeout */
+	PERFORM gpucredit_cells.set_alarm(seconds * 1000 + 500);
 	EXECUTE format('SELECT %s($1, $2)', gpucredit_cells.dblink('connect'))
 	USING link, dsn || ' user=gpucredit_peer application_name=gpucredit_carry'
-		|| ' connect_timeout='
-		|| greatest(2, ceil(extract(epoch FROM patience))::int);
+		|| ' connect_timeout=' || seconds;
+	PERFORM gpucredit_cells.set_alarm(NULL);
 	RETURN link;
+EXCEPTION
+	WHEN query_canceled THEN
+		PERFORM gpucredit_cells.set_alarm(NULL);
+		IF clock_timestamp() < over THEN
+			RAISE;				/* somebody else's wish */
+		END IF;
+		RAISE EXCEPTION 'no connection after % seconds', seconds
+			USING ERRCODE = 'connection_failure';
+	WHEN OTHERS THEN
+		PERFORM gpucredit_cells.set_alarm(NULL);
+		RAISE;
 END
 $$;
 COMMENT ON FUNCTION gpucredit_cells.connect(text, interval) IS

@@ -1,0 +1,51 @@
+/*-------------------------------------------------------------------------
+ *
+ * alarm.c
+ *		A limit for a step of a statement.
+ *
+ * From PostgreSQL 16 on dblink_connect() waits for ever on a server that takes
+ * a connection and says nothing: connect_timeout is not for it.  An alarm
+ * cancels the statement (57014) once its time is over.  Whoever sets it catches
+ * that and clears the alarm.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "storage/latch.h"
+#include "utils/timeout.h"
+#include "util/compat.h"
+
+PG_FUNCTION_INFO_V1(gpucredit_cells_set_alarm);
+
+static void ring(void);
+
+/* The server's name for our timeout; MAX_TIMEOUTS: it has none yet. */
+static TimeoutId alarm_id = MAX_TIMEOUTS;
+
+/*
+ * set_alarm(ms): from now on; null clears it.
+ */
+Datum
+gpucredit_cells_set_alarm(PG_FUNCTION_ARGS)
+{
+	if (alarm_id == MAX_TIMEOUTS)
+		alarm_id = RegisterTimeout(USER_TIMEOUT, ring);
+	disable_timeout(alarm_id, false);
+	if (!PG_ARGISNULL(0))
+		enable_timeout_after(alarm_id, PG_GETARG_INT32(0));
+	PG_RETURN_VOID();
+}
+
+/*
+ * In a signal handler.
+ */
+static void
+ring(void)
+{
+	InterruptPending = true;
+	QueryCancelPending = true;
+	SetLatch(MyLatch);
+}
