@@ -82,18 +82,14 @@ static char *
 judge(const char *account, const char *request, long minutes)
 {
 	SlurmPayer	payer;
-	PGresult   *begin;
 	PGresult   *asked;
-	PGresult   *end;
 	const char *code;
 	char	   *said = NULL;
 
 	if (!PayerFind(account, &payer))
 		return Format("no account \"%s\" has no credit here\n", account);
-	begin = SqlCall("BEGIN", 0, NULL);
-	asked = begin == NULL ? NULL :
-		Reserve(&payer, "asked at submission", request, minutes, "{}");
-	end = asked == NULL ? NULL : SqlCall("ROLLBACK", 0, NULL);
+	asked = Reserve(&payer, "asked at submission", request, minutes, "{}",
+					true);
 	if (asked != NULL)
 	{
 		code = PQresultErrorField(asked, PG_DIAG_SQLSTATE);
@@ -106,9 +102,7 @@ judge(const char *account, const char *request, long minutes)
 			said = Format("no %s\n", PQresultErrorField(asked,
 														PG_DIAG_MESSAGE_PRIMARY));
 	}
-	PQclear(begin);
 	PQclear(asked);
-	PQclear(end);
 	PayerFree(&payer);
 	return said;
 }

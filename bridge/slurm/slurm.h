@@ -45,7 +45,7 @@ extern void PayerFree(SlurmPayer *payer);
 extern PGresult * SqlCall(const char *sql, int n, const char *const *values);
 extern PGresult * Reserve(const SlurmPayer *payer, const char *key,
 						  const char *request, long minutes,
-						  const char *spec);
+						  const char *spec, bool in_vain);
 
 /* gate.c, sweep.c: a process each */
 extern void GateRun(int listener)

@@ -63,12 +63,62 @@ SqlCall(const char *sql, int n, const char *const *values)
 }
 
 /*
- * Ask for the credit of a job.  minutes: its time limit; 0: none.
+ * The answer of a statement whose effect is rolled back, in one round trip.
+ */
+static PGresult *
+call_in_vain(const char *sql, int n, const char *const *values)
+{
+	PGresult   *answer = NULL;
+	PGresult   *result;
+	int			statement = 0;
+	int			syncs = 0;
+
+	if (!connected())
+		return NULL;
+	/* an error skips what follows, up to the next synchronisation */
+	if (!PQenterPipelineMode(conn) ||
+		!PQsendQueryParams(conn, "BEGIN", 0, NULL, NULL, NULL, NULL, 0) ||
+		!PQsendQueryParams(conn, sql, n, NULL, values, NULL, NULL, 0) ||
+		!PQpipelineSync(conn) ||
+		!PQsendQueryParams(conn, "ROLLBACK", 0, NULL, NULL, NULL, NULL, 0) ||
+		!PQpipelineSync(conn))
+		syncs = 2;
+	while (syncs < 2 && PQstatus(conn) == CONNECTION_OK)
+	{
+		result = PQgetResult(conn);
+		if (result == NULL)
+			statement++;
+		else if (PQresultStatus(result) == PGRES_PIPELINE_SYNC)
+			syncs++;
+		else if (statement == 1 && answer == NULL)
+		{
+			answer = result;
+			continue;
+		}
+		PQclear(result);
+	}
+	if (PQstatus(conn) == CONNECTION_OK && PQexitPipelineMode(conn))
+		return answer;
+	Say("event=lost_database error=\"%.200s\"", PQerrorMessage(conn));
+	PQfinish(conn);
+	conn = NULL;
+	PQclear(answer);
+	return NULL;
+}
+
+/*
+ * Ask for the credit of a job.  minutes: its time limit; 0: none.  in_vain: only
+ * hear the answer.
  */
 PGresult *
 Reserve(const SlurmPayer *payer, const char *key, const char *request,
-		long minutes, const char *spec)
+		long minutes, const char *spec, bool in_vain)
 {
+	static const char sql[] =
+	"SELECT r.job, r.status, r.reason, r.replayed FROM gpucredit.reserve($1, $2,"
+	" $3, $4, $5, $6, $7, max_retries => 0, hold_window => $8,"
+	" spec => $9) r";
+
 	char	   *limit = minutes == 0 ? NULL :
 		Format("%ld s", minutes * 60 + slurm.grace_s);
 	const char *values[9] = {
@@ -76,10 +126,8 @@ Reserve(const SlurmPayer *payer, const char *key, const char *request,
 		slurm.pool, *slurm.hold_window == '\0' ? NULL : slurm.hold_window,
 		spec
 	};
-	PGresult   *result =
-	SqlCall("SELECT r.job, r.status, r.reason, r.replayed FROM gpucredit.reserve($1, $2,"
-			" $3, $4, $5, $6, $7, max_retries => 0, hold_window => $8,"
-			" spec => $9) r", 9, values);
+	PGresult   *result = in_vain ? call_in_vain(sql, 9, values) :
+		SqlCall(sql, 9, values);
 
 	free(limit);
 	return result;

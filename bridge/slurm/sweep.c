@@ -569,7 +569,7 @@ fund(Run *run, const SlurmJob *job)
 		char	   *spec = Format("{\"foreign\": \"%s\", \"foreign_job\": \"%s\"}",
 								  run->name, job->id);
 		PGresult   *result = Reserve(&payer, key, job->request, job->minutes,
-									 spec);
+									 spec, false);
 
 		again = false;
 		if (result != NULL && PQntuples(result) == 1)
