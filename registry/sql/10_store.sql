@@ -62,9 +62,8 @@ CREATE TABLE gpucredit_registry.org_chunk (
 	org text COLLATE "C" NOT NULL,
 	chunk bigint NOT NULL,
 	uses integer NOT NULL CHECK (uses > 0),
-	CONSTRAINT org_chunk_pkey PRIMARY KEY (org, chunk)
+	CONSTRAINT org_chunk_pkey PRIMARY KEY (chunk, org)	/* serves collect(), too */
 );
-CREATE INDEX org_chunk_chunk ON gpucredit_registry.org_chunk (chunk);
 COMMENT ON TABLE gpucredit_registry.org_chunk IS
 'Chunks that an organisation''s objects and open uploads use, and how many of them do';
 

@@ -71,21 +71,23 @@ COMMENT ON FUNCTION gpucredit_registry.in_debt(text) IS
 'Internal: has an organisation a bill that is unpaid for 7 days?';
 
 /*
- * The share of an organisation's unique bytes that nobody read for 90 days.
+ * The share of the unique bytes of an organisation's objects that nobody read
+ * for 90 days.
  * A chunk is as warm as the warmest object that has it.
  */
 CREATE FUNCTION gpucredit_registry.cold_share(org text, day date) RETURNS numeric
 LANGUAGE sql STABLE
 BEGIN ATOMIC
 	SELECT CASE WHEN sum(k.size) > 0 THEN
-		1 - coalesce(sum(k.size) FILTER (WHERE o.chunk IN (
-			SELECT unnest(s.chunks) FROM gpucredit_registry.possession p
-				JOIN gpucredit_registry.segment s ON s.object = p.object
-			WHERE p.org = cold_share.org AND p.read_on > cold_share.day - 90)), 0)
+		coalesce(sum(k.size) FILTER (WHERE c.read_on <= cold_share.day - 90), 0)
 			/ sum(k.size)::numeric
 		ELSE 0 END
-	FROM gpucredit_registry.org_chunk o JOIN gpucredit_registry.chunk k USING (chunk)
-	WHERE o.org = cold_share.org;
+	FROM (SELECT u.chunk, max(p.read_on) AS read_on
+		FROM gpucredit_registry.possession p
+			JOIN gpucredit_registry.segment s ON s.object = p.object,
+			unnest(s.chunks) AS u (chunk)
+		WHERE p.org = cold_share.org GROUP BY u.chunk) c
+		JOIN gpucredit_registry.chunk k USING (chunk);
 END;
 COMMENT ON FUNCTION gpucredit_registry.cold_share(text, date) IS
 'Internal: which share of what an organisation stores is cold on a day.';
