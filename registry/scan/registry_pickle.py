@@ -15,7 +15,7 @@ import zlib
 MAX_OPCODES = 5_000_000
 MAX_FINDINGS = 20
 MAX_MEMBERS = 100_000
-MAX_UNPACKED = 256 << 20  # of what is looked into in one file's archives
+MAX_UNPACKED = 128 << 20  # of what is looked into in one file's archives
 MAX_ARGUMENT = 64 << 20
 MAX_DEPTH = 3
 TORCH_MAGIC = 0x1950A86A20F9469CFC6C

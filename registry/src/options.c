@@ -35,7 +35,7 @@ void
 usage(bool wrong)
 {
 	fputs("usage: registryd [serve | upkeep | verify] [OPTION]...\n"
-		  "serve (the default) answers Hugging Face clients and git-lfs;\n"
+		  "serve (the default) answers Hugging Face clients, git-lfs and skopeo;\n"
 		  "upkeep does one round of what serve does every hour;\n"
 		  "verify reads every stored chunk, and exits 1 if one is damaged\n"
 		  "  -d, --database=CONNINFO  libpq's, of a gpucredit_registry_daemon\n"

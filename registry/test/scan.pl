@@ -224,14 +224,14 @@ sys.stdout.buffer.write(b.getvalue())'),
 b = io.BytesIO()
 with zipfile.ZipFile(b, "w", zipfile.ZIP_DEFLATED) as z:
 	with z.open("archive/data.pkl", "w", force_zip64=True) as f:
-		for _ in range(300): f.write(bytes(1 << 20))
+		for _ in range(130): f.write(bytes(1 << 20))
 sys.stdout.buffer.write(b.getvalue())'),
 	'computed.pkl' => "\x80\x04N\x8c\x06system\x93.",
 	'early.pkl' => "cos\nsystem\n\xff",
 	'huge.pkl' => "\x80\x04\x8e" . pack('Q<', 1 << 62),
-	'window.bin' => ('x' x 33_554_430) . 'X5O!P%@AP[4\PZX54(P^)7CC)7}$EICAR-STANDARD-ANTIVIRUS-TEST-FILE!$H+H*' . 'x' x 100);
+	'window.bin' => ('x' x 8_388_600) . 'X5O!P%@AP[4\PZX54(P^)7CC)7}$EICAR-STANDARD-ANTIVIRUS-TEST-FILE!$H+H*' . 'x' x 100);
 my %good = (
-	'deep.pkl' => '(' x 300_000 . '0' x 300_000 . 'N.',
+	'deep.pkl' => '(' x 100_000 . '0' x 100_000 . 'N.',
 	'many.pkl' => "\x80\x04" . 'N0' x 500_000 . 'N.',
 	'raw.bin' => $weights,
 	'text.md' => "cos\nsystem\n");
