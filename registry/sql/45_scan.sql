@@ -155,20 +155,27 @@ END;
 COMMENT ON FUNCTION gpucredit_registry.read_refusal(gpucredit_registry.version, bytea, gpucredit_registry.caller) IS
 'Internal: NULL, or quarantined, restricted or scan_pending.';
 
-/* An object of a repository may be read if one version that has it may. */
+/*
+ * An object of a repository may be read if one version that has it may.  Where
+ * no version of it has the object, others of the organisation are asked.
+ */
 CREATE FUNCTION gpucredit_registry.object_refusal(m gpucredit_registry.model,
 	object bytea, caller gpucredit_registry.caller, OUT refusal text,
 	OUT v gpucredit_registry.version)
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
+DECLARE
+	o gpucredit_registry.version;
 BEGIN
-	FOR v IN
-		SELECT o.* FROM gpucredit_registry.file f
-			JOIN gpucredit_registry.version o ON o.org = f.org AND o.version = f.version
-		WHERE f.org = (m).org AND f.object = object_refusal.object AND o.model = (m).model
-		ORDER BY o.version DESC
+	FOR o IN
+		SELECT k.* FROM gpucredit_registry.file f
+			JOIN gpucredit_registry.version k ON k.org = f.org AND k.version = f.version
+		WHERE f.org = (m).org AND f.object = object_refusal.object
+		ORDER BY k.model = (m).model DESC, k.version DESC
 	LOOP
+		EXIT WHEN v.model = (m).model AND o.model <> (m).model;
+		v := o;
 		refusal := gpucredit_registry.read_refusal(v, object_refusal.object,
 			object_refusal.caller);
 		EXIT WHEN refusal IS NULL;
@@ -176,7 +183,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_registry.object_refusal(gpucredit_registry.model, bytea, gpucredit_registry.caller) IS
-'Internal: why no version of a repository lets a caller read these bytes, and one that does not.';
+'Internal: why no version lets a caller read these bytes, and one that does not.';
 
 CREATE FUNCTION gpucredit_registry.refuse_read(v gpucredit_registry.version,
 	refusal text) RETURNS void

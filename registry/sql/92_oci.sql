@@ -98,7 +98,7 @@ DECLARE
 BEGIN
 	seen := gpucredit_registry.object_refusal(m, oci_readable.object, oci_readable.caller);
 	/* what no manifest names yet is there for who sends it */
-	IF gpucredit_registry.oci_has(m, oci_readable.object) AND ((seen.v).version IS NOT NULL
+	IF gpucredit_registry.oci_has(m, oci_readable.object) AND ((seen.v).model = (m).model
 		OR coalesce(gpucredit_registry.permission_of((m).org, (m).model, oci_readable.caller),
 			'read') <> 'read')
 	THEN

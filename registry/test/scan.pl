@@ -108,12 +108,22 @@ is(q_(qq{SELECT restricted_at IS NULL FROM gpucredit_registry.version WHERE vers
 # Workers side by side: no scan is claimed twice.
 version(1, [ "f$_", $_ ]) foreach 1 .. 10;
 my @pids = in_parallel(4, sub {
+	my ($i) = @_;
 	my $db = connect_to($node, 'reg');
 
 	for (1 .. 5)
 	{
-		my $rows = $db->selectall_arrayref('SELECT * FROM gpucredit_registry.claim_scans(1)');
+		my $rows;
 
+		for (1 .. 50)
+		{
+			$db->do('BEGIN ISOLATION LEVEL REPEATABLE READ') if $i % 2;
+			$rows = eval { $db->selectall_arrayref('SELECT * FROM gpucredit_registry.claim_scans(1)') };
+			my $state = $db->state;
+			$db->do($rows ? 'COMMIT' : 'ROLLBACK') if $i % 2;
+			last if $rows;
+			die $state if $state ne '40001';
+		}
 		die 'nothing to claim' unless @$rows == 1;
 	}
 });
@@ -174,15 +184,20 @@ sub make_model
 		'public', '%s')}, $name, ++$keys, $license // 'mit'));
 }
 
+# The scanner's command.
+sub scanner
+{
+	return ('/usr/bin/python3', "$FindBin::RealBin/../scan/registry-scan", '--hub', daemon_url(''), '--database',
+		sprintf('host=%s port=%s dbname=reg user=scanner', $node->host, $node->port));
+}
+
 # Runs the scanner until nothing waits.
 sub scan
 {
 	my (@options) = @_;
 	my $out = '';
 
-	ok(IPC::Run::run([ '/usr/bin/python3', "$FindBin::RealBin/../scan/registry-scan", '--once', '--hub',
-				daemon_url(''), '--database', sprintf('host=%s port=%s dbname=reg user=scanner',
-					$node->host, $node->port), @options ], '>&', \$out, IPC::Run::timeout(300)), 'scanned')
+	ok(IPC::Run::run([ scanner(), '--once', @options ], '>&', \$out, IPC::Run::timeout(300)), 'scanned')
 	  || diag($out);
 	return $out;
 }
@@ -295,6 +310,9 @@ is($refused->{headers}{'x-error-code'}, 'Restricted', 'and is told why');
 is(request('GET', $url)->{status}, 403, 'nor anybody else');
 is(request('GET', $signed)->{status}, 403, 'nor by a URL that was signed before');
 is($batch->($stranger)->{error}{code}, 403, 'nor by a new one');
+is(json_request('POST', '/acme/base.git/info/lfs/objects/batch', $token, { operation => 'download',
+		objects => [ { oid => sha256_hex('unread' x 100), size => 600 } ] })->{json}{objects}[0]{error}{code}, 403,
+	'nor by way of another repository');
 is(request('GET', '/acme/shared/resolve/main/x', token => $friend)->{status}, 403,
 	'nor does the friend get what it has not downloaded yet');
 is(request('GET', $url, token => $token)->{status}, 403, 'the owner, who never downloaded it, is protected, too');
@@ -320,6 +338,14 @@ q_(q{UPDATE gpucredit_registry.scan SET claimed_until = NULL WHERE verdict IS NU
 scan('--memory', 1 << 20);
 is(q_(q{SELECT verdict FROM gpucredit_registry.scans('acme', (SELECT max(version) FROM gpucredit_registry.scan))}),
 	'failed', 'a scan that kills three scanners has failed');
+my $newest = '(SELECT max(version) FROM gpucredit_registry.scan)';
+q_("SELECT gpucredit_registry.rescan('acme', $newest)");
+my $worker = IPC::Run::start([ scanner() ], '>', '/dev/null', '2>&1');
+$node->poll_query_until('reg', "SELECT claims = 1 FROM gpucredit_registry.scan WHERE version = $newest");
+$worker->kill_kill(grace => 0);
+q_('UPDATE gpucredit_registry.scan SET claimed_until = gpucredit.now() WHERE verdict IS NULL');
+scan();
+is(scans($newest), 'yara passed', 'a worker is killed, and another does its work');
 q_(q{SELECT gpucredit_registry.rescan('acme', (SELECT max(version) FROM gpucredit_registry.scan))});
 scan();
 is(request('GET', '/acme/held/resolve/main/w')->{status}, 200, 'then everybody does');
