@@ -29,7 +29,7 @@ INSERT INTO listed VALUES
 ('schema', '',
 	'gpucredit_internal gpucredit_report'),
 ('function', '',
-	'require_account require_job require_organisation'),
+	'hold_leased require_account require_job require_organisation'),
 ('function', 'admin',
 	'bind_tenant create_account create_pool issue rebuild refund refund_hold revoke set_budget
 		set_lost_work set_price set_quota set_rate_limit set_slices set_tier suspend_account transfer
