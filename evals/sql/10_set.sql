@@ -97,13 +97,20 @@ END;
 COMMENT ON FUNCTION gpucredit_eval.caller() IS
 'Internal: the role on whose behalf the session calls.';
 
-/* May the session act as this account?  Not a tenant: it may. */
+/*
+ * May the session act as this account?  Who is no tenant may, as in gpucredit;
+ * only tenants are worth the look at their balance.
+ */
 CREATE FUNCTION gpucredit_eval.acts_as(org text, account text) RETURNS boolean
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	PERFORM gpucredit_eval.check_account(acts_as.org, acts_as.account);
+	IF current_setting('is_superuser') = 'off'
+		AND pg_has_role(gpucredit_eval.caller(), 'gpucredit_tenant', 'MEMBER')
+	THEN
+		PERFORM gpucredit_eval.check_account(acts_as.org, acts_as.account);
+	END IF;
 	RETURN true;
 EXCEPTION WHEN SQLSTATE 'UC001' OR insufficient_privilege THEN
 	RETURN false;

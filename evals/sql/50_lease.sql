@@ -96,6 +96,8 @@ COMMENT ON FUNCTION gpucredit_eval.end_run(gpucredit_eval.run, text) IS
 CREATE FUNCTION gpucredit_eval.account_for(r gpucredit_eval.run) RETURNS gpucredit_eval.run
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET enable_bitmapscan = off		-- only index scans forget dead entries
 AS $$
 DECLARE
 	sums record;

@@ -156,6 +156,8 @@ CREATE FUNCTION gpucredit_eval.fold_stream(s gpucredit_eval.stream)
 RETURNS gpucredit_eval.stream
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET enable_bitmapscan = off		-- only index scans forget dead entries
 AS $$
 DECLARE
 	o record;
