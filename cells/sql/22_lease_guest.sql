@@ -294,6 +294,27 @@ RETURN substring(memo FROM '^lease ([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})
 COMMENT ON FUNCTION gpucredit_cells.lease_of(text) IS
 'Internal: the lease that a bucket of this memo belongs to; NULL: none.';
 
+/* What a lease leaves unused goes home: no credit is lost at its end. */
+CREATE FUNCTION gpucredit_cells.skip_alert() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF EXISTS (SELECT FROM gpucredit.bucket b
+			JOIN gpucredit_cells.lease_in i ON i.org = b.org
+				AND i.lease = gpucredit_cells.lease_of(b.memo)
+		WHERE b.org = NEW.org AND b.bucket = NEW.bucket) THEN
+		RETURN NULL;
+	END IF;
+	RETURN NEW;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.skip_alert() IS
+'Trigger: no alert that leased credit expires soon.';
+CREATE TRIGGER cells_skip_alert BEFORE INSERT ON gpucredit.alert FOR EACH ROW
+	WHEN (NEW.kind = 'expiry')
+	EXECUTE FUNCTION gpucredit_cells.skip_alert();
+
 /* A refund may come after the last word. */
 CREATE FUNCTION gpucredit_cells.tell_refund() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE

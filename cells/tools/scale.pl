@@ -21,7 +21,7 @@ my %can = (
 	'entries in verify()'           => 478_500,    # a second
 	'entries sealed'                => 342_556,    # a second
 	'nodes seen by cycles'          => 38_000,     # a second, a cycle each second
-	'messages of leases'            => 1_000,      # each two durable transactions
+	'messages of leases'            => 25,         # a second, one carrier, load 20
 	'connections'                   => 1_000,      # backends of one cell
 );
 

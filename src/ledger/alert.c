@@ -16,7 +16,8 @@
  *
  * The cost for a call: one look at a partial index, empty unless an account
  * has a balance threshold; nothing for buckets more than a week from their
- * end; at a settlement, the last days (AlertSpend()).
+ * end, or whose alert this session saw raised; at a settlement, the last days
+ * (AlertSpend()).
  *
  * gpucredit_internal.high_spend() says what an expensive day is, and adds up
  * exactly. Nearly no day is one, and each settlement asks. So AlertSpend()
@@ -104,6 +105,12 @@ SQL_STATEMENT(deltas_read, SPI_OK_SELECT, "text, int",
 SQL_STATEMENT(alert_spend, SPI_OK_SELECT, "text, text[], timestamptz, int",
 			  "SELECT gpucredit_internal.alert_spend($1, $2, $3, $4)");
 
+/* how many buckets are remembered as told, for speed only */
+#define MOST_TOLD		64
+
+static uint64 told[MOST_TOLD];	/* by expiry_key() */
+
+static uint64 expiry_key(const HoldDraw *draw, const HoldDrawPart *part);
 static char *describe(const char *org, const BudgetCount *count,
 					  const char *share, Credits taken);
 static void member(StringInfo text, const char *name, const char *value,
@@ -188,22 +195,46 @@ void
 AlertDrawn(const HoldDraw *draw)
 {
 	int64	   *buckets = palloc(sizeof(int64) * (draw->nparts + 1));
+	uint64	   *keys = palloc(sizeof(uint64) * (draw->nparts + 1));
 	int			n = 0;
 
 	if (draw->nparts == 0)
 		return;
 	for (int i = 0; i < draw->nparts; i++)
 	{
-		if (draw->parts[i].expires_at <= ClockAdd(draw->at, EXPIRY_AHEAD))
+		if (draw->parts[i].expires_at > ClockAdd(draw->at, EXPIRY_AHEAD))
+			continue;
+		keys[n] = expiry_key(draw, &draw->parts[i]);
+		if (told[keys[n] % MOST_TOLD] != keys[n])
 			buckets[n++] = draw->parts[i].bucket;
 	}
 	if (n > 0)
 	{
-		(void) SqlRun(&alert_expiries,
-					  VALUES(TextValue(draw->path->org),
-							 Int8ArrayValue(buckets, n), TimeValue(draw->at)));
+		/* nothing new: it was raised before, or maintain() raises it */
+		if (SqlInt8(SqlRun(&alert_expiries,
+						   VALUES(TextValue(draw->path->org),
+								  Int8ArrayValue(buckets, n),
+								  TimeValue(draw->at))), 0, 1) == 0)
+		{
+			for (int i = 0; i < n; i++)
+				told[keys[i] % MOST_TOLD] = keys[i];
+		}
 	}
 	AlertBalance(draw->path, draw->at);
+}
+
+/*
+ * Which bucket it is, and whether the alert is of its last day.
+ */
+static uint64
+expiry_key(const HoldDraw *draw, const HoldDrawPart *part)
+{
+	const char *org = draw->path->org;
+	bool		last = part->expires_at <= ClockAdd(draw->at, USECS_PER_DAY);
+
+	return hash_combine64(hash_bytes_extended((const unsigned char *) org,
+											  strlen(org), last),
+						  (uint64) part->bucket);
 }
 
 /*

@@ -1,5 +1,5 @@
-# bench_cells.sh: what a router costs, what a second cell brings, how long a
-# move freezes
+# bench_cells.sh: what a router and leases cost, what a second cell brings, how
+# long a move freezes
 #
 # Processor time is the kernel's count for the backends that serve one client:
 # one straight at the cell; or a router's and the cell's that it uses.  Both run
@@ -27,6 +27,9 @@ bench_cells()
 		case $what in
 			*frozen*) bench_row "cells: ${what//_/ }" "$measured" s "<" 2 ;;
 			second*) bench_row "cells: ${what//_/ }" "$measured" "" ">=" 1.9 ;;
+			*topped*) bench_row "cells: ${what//_/ }" "$measured" "" "<" 1.05 ;;
+			*meanwhile | *lent*) bench_row "cells: ${what//_/ }" "$measured" " " ;;
+			*carried) bench_row "cells: ${what//_/ }" "$measured" /s ;;
 			*ms) bench_row "cells: ${what//_/ }" "$measured" ms ;;
 			*) bench_row "cells: ${what//_/ }" "$measured" "" "<" 1.35 ;;
 		esac

@@ -124,7 +124,68 @@ foreach my $what (qw(reserve meter_batch settle))
 	printf "%s_direct_ms %.3f\n", $what, median(@{ $ms{direct} });
 }
 
-# 2. one cell, and two, with commits of 2 ms; four clients each
+# 2. reserve on credit that is leased while carriers top it up, on the same while
+# nothing has to be topped up, and on a home's own, in turns in one session; then
+# how fast leases are carried
+foreach my $name (qw(cell0 cell1))
+{
+	client($name)->do('ALTER ROLE gpucredit_peer LOGIN');
+}
+my @carriers = map {
+	my $name = $_;
+	my $pid  = fork() // die;
+	if (!$pid)
+	{
+		client($name)->do(q{CALL gpucredit_cells.carry_for('1 hour', '0.1 s')});
+		exec 'true';
+	}
+	$pid
+} qw(cell0 cell1);
+$setup->do(q{SELECT gpucredit_cells.set_lease_policy('org0', '', 'cell1', 99990, 100000)});
+my $there = client('cell1');
+$there->do(q{SELECT gpucredit.register_node('default', 'elsewhere', 'T4', 8, 16000)});
+1 until $there->selectrow_array(q{SELECT count(*) FROM gpucredit_cells.lease_in, pg_sleep(0.1)});
+{
+	my %side = (topped => [ 'org0', 99990 ], leased => [ 'org0', 1 ], own => [ 'org1', 1 ]);
+	my (@topped, @leased);
+	foreach my $turn (0 .. 2 * $turns)
+	{
+		my %took;
+		foreach my $name (sort keys %side)
+		{
+			my ($org, $minimum) = @{ $side{$name} };
+			my $sth = $there->prepare_cached(
+				qq{SELECT status FROM gpucredit.reserve('$org', '', \$1, '1xT4', '1 hour')});
+			$setup->do(qq{SELECT gpucredit_cells.set_lease_policy('org0', '', 'cell1', $minimum, 100000)});
+			my $before = cpu($there->{pg_pid});
+			foreach my $i (1 .. $calls)
+			{
+				$sth->execute("$name $turn $i");
+				die "a reserve was denied\n" if ($sth->fetchrow_array)[0] ne 'granted';
+				$sth->finish;
+			}
+			$took{$name} = cpu($there->{pg_pid}) - $before;
+		}
+		next unless $turn;
+		push @topped, $took{topped} / $took{leased};
+		push @leased, $took{leased} / $took{own};
+	}
+	printf "reserve_while_leases_are_topped_up/while_not %.3f\n", median(@topped);
+	printf "reserve_of_lent/own_credit %.3f\n", median(@leased);
+	printf "leases_meanwhile %d\n", scalar $setup->selectrow_array('SELECT count(*) FROM gpucredit_cells.lease_out');
+}
+kill TERM => @carriers;
+waitpid $_, 0 foreach @carriers;
+1 while $setup->selectrow_array(q{SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'CALL gpucredit_cells.carry_for%'
+	AND pid <> pg_backend_pid() AND pg_terminate_backend(pid, 1000)});
+$setup->do(q{SELECT gpucredit_cells.lease('org0', '', 'cell1', 'many ' || i, 1, '1 hour') FROM generate_series(1, 1000) i});
+{
+	my $began = time;
+	my ($sent) = $setup->selectrow_array('SELECT sum(sent) FROM gpucredit_cells.carry(1000)');
+	printf "messages_carried %.0f\n", $sent / (time - $began);
+}
+
+# 3. one cell, and two, with commits of 2 ms; four clients each
 sub rate
 {
 	my ($seconds, @orgs) = @_;
@@ -168,7 +229,7 @@ foreach (1 .. ($quick ? 3 : 5))
 }
 printf "second_cell,_commits_of_2_ms %.3f\n", median(@more);
 
-# 3. an organisation of 100,000 entries moves
+# 4. an organisation of 100,000 entries moves
 my $entries = $quick ? 20_000 : 100_000;
 $router->do(q{SELECT gpucredit_cells.set_home('big', 'cell0', 'big')});
 $router->do(q{SELECT gpucredit.create_account('big')});
