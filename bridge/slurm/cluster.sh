@@ -252,12 +252,19 @@ slurm_cluster()
 
 slurm_end()
 {
-	local file
+	local file pids=
 
 	[ -z "${SLURM_DIR:-}" ] || timeout 10 scancel --state=RUNNING 2>/dev/null
 	for file in "${SLURM_DIR:-/nowhere}"/{n1,n2,ctld,bridge,agent-n1,agent-n2}.pid; do
-		[ ! -s "$file" ] || kill "$(cat "$file")" 2>/dev/null
+		[ ! -s "$file" ] || pids="$pids $(cat "$file")"
 	done
+	kill $pids 2>/dev/null
+	# a slurmd whose job is just starting does not heed it
+	for file in $(seq 50); do
+		kill -0 $pids 2>/dev/null || break
+		sleep 0.1
+	done
+	kill -KILL $pids 2>/dev/null
 	[ -z "${SLURM_MUNGED:-}" ] || kill "$SLURM_MUNGED" 2>/dev/null
 	wait 2>/dev/null
 }
