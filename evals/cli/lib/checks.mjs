@@ -12,6 +12,7 @@ const require = createRequire(import.meta.url);
 const Ajv = require("ajv");
 const addFormats = require("ajv-formats");
 const schemas = new Map();
+const MOST_WEIGHT = 1_000_000;
 
 // A function that says whether a document fits the schema.  Strict schemas,
 // which promptfoo wants, have no unknown or idle keyword.
@@ -89,15 +90,17 @@ const baseOf = (type) => type.startsWith("not-") ? type.slice(4) : type;
 // One check's result: whether it passes, and the error that kept it from
 // being decided, if any.  Without weight it only informs.
 export function runCheck(check, output) {
-	const { type, weight = 1 } = check;
+	const { type, weight = 1 } = check ?? {};
 
 	try {
+		if (!(weight >= 0 && weight <= MOST_WEIGHT))
+			throw new Error(`a weight is 0 to ${MOST_WEIGHT}`);
 		if (!Object.hasOwn(decide, baseOf(type)))
 			throw new Error(`check "${type}" is not known`);
 		const passes = decide[baseOf(type)](check, output, baseOf(type) !== type);
 		return { type, pass: passes || weight === 0, score: passes ? 1 : 0, weight };
 	} catch (error) {
-		return { type, pass: false, score: 0, weight, error: error.message };
+		return { type, pass: false, score: 0, weight: 1, error: error.message };
 	}
 }
 

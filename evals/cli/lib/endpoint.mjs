@@ -7,6 +7,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 const MAX_BYTES = 4 * 1024 * 1024;
 const MAX_REDIRECTS = 3;
+const MOST_TOKENS = 1_000_000_000;
 const FIRST_WAIT = 500;
 const LONGEST_WAIT = 30_000;
 
@@ -131,6 +132,6 @@ function parseAnswer(text) {
 function usageOf(usage) {
 	const { prompt_tokens, completion_tokens } = usage ?? {};
 
-	return [prompt_tokens, completion_tokens].every((n) => Number.isSafeInteger(n) && n >= 0)
+	return [prompt_tokens, completion_tokens].every((n) => Number.isInteger(n) && n >= 0 && n <= MOST_TOKENS)
 		? { prompt_tokens, completion_tokens } : null;
 }

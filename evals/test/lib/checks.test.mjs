@@ -21,8 +21,11 @@ test("promptfoo's verdicts and scores, of all that needs no judge", () => {
 	});
 });
 
-test("a check that is not known fails its case", () =>
-	assert.equal(runChecks([{ type: "javascript", value: "true" }], "x").pass, false));
+test("what is no check fails its case", () => {
+	for (const check of [{ type: "javascript", value: "true" }, null, {}, { type: 1 },
+		{ type: "equals", value: "x", weight: -1 }, { type: "equals", value: "x", weight: "much" }])
+		assert.deepEqual(runChecks([check, { type: "equals", value: "x" }], "x", 0.5).pass, false);
+});
 
 test("draft 7 of JSON Schema's test suite, but for siblings of $ref", { skip: !existsSync(suite) }, () => {
 	const read = (path) => JSON.parse(readFileSync(`${suite}/${path}`, "utf8"));
