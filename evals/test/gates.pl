@@ -1,5 +1,5 @@
 # gates.pl: what scores let ship: gates, baselines, judges, held-out sets, refs
-# Packages: libmicrohttpd-dev libssl-dev libjansson-dev libpq-dev
+# Packages: libcurl4-openssl-dev libmicrohttpd-dev libssl-dev libjansson-dev libpq-dev
 use strict;
 use warnings;
 use FindBin;

@@ -1,5 +1,5 @@
 # rights.pl: who may call what; tenants; grants on sets; what no call may do
-# Packages: libmicrohttpd-dev libssl-dev libjansson-dev libpq-dev
+# Packages: libcurl4-openssl-dev libmicrohttpd-dev libssl-dev libjansson-dev libpq-dev
 use strict;
 use warnings;
 use FindBin;

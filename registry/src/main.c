@@ -14,8 +14,8 @@
 #include <string.h>
 
 #include "options.h"
-#include "pack.h"
 #include "serve.h"
+#include "store.h"
 #include "upkeep.h"
 
 int
@@ -31,7 +31,7 @@ main(int argc, char **argv)
 		usage(true);
 		return 2;
 	}
-	if (!pack_store_open())
+	if (!store_open())
 		return 1;
 	if (strcmp(command, "verify") == 0)
 		return upkeep_verify() == 0 ? 0 : 1;

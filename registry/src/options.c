@@ -14,7 +14,7 @@
 #include <string.h>
 
 Options		options = {
-	.database = "", .store = "store", .address = "127.0.0.1", .port = 8085,
+	.database = "", .store = "store", .s3_endpoint = "", .address = "127.0.0.1", .port = 8085,
 	.connections = 16, .grace = "24 hours", .idle = 30
 };
 
@@ -39,7 +39,11 @@ usage(bool wrong)
 		  "upkeep does one round of what serve does every hour;\n"
 		  "verify reads every stored chunk, and exits 1 if one is damaged\n"
 		  "  -d, --database=CONNINFO  libpq's, of a gpucredit_registry_daemon\n"
-		  "  -s, --store=FOLDER       where packs are kept (store)\n"
+		  "  -s, --store=FOLDER       where packs are kept (store), or\n"
+		  "      --store=s3://BUCKET[/PREFIX]; keys are in AWS_ACCESS_KEY_ID\n"
+		  "      and AWS_SECRET_ACCESS_KEY, and may need AWS_SESSION_TOKEN\n"
+		  "      and AWS_REGION (us-east-1)\n"
+		  "  -e, --s3-endpoint=URL    the service of the bucket\n"
 		  "  -a, --address=ADDRESS    to listen on (127.0.0.1)\n"
 		  "  -p, --port=PORT          (8085)\n"
 		  "  -c, --connections=N      to the database, at most (16)\n"
@@ -55,6 +59,7 @@ options_parse(int argc, char **argv, const char **command)
 	static const struct option longopts[] = {
 		{"database", required_argument, NULL, 'd'},
 		{"store", required_argument, NULL, 's'},
+		{"s3-endpoint", required_argument, NULL, 'e'},
 		{"address", required_argument, NULL, 'a'},
 		{"port", required_argument, NULL, 'p'},
 		{"connections", required_argument, NULL, 'c'},
@@ -65,7 +70,7 @@ options_parse(int argc, char **argv, const char **command)
 	};
 	int			c;
 
-	while ((c = getopt_long(argc, argv, "d:s:a:p:c:g:i:h", longopts, NULL)) != -1)
+	while ((c = getopt_long(argc, argv, "d:s:e:a:p:c:g:i:h", longopts, NULL)) != -1)
 	{
 		switch (c)
 		{
@@ -74,6 +79,9 @@ options_parse(int argc, char **argv, const char **command)
 				break;
 			case 's':
 				options.store = optarg;
+				break;
+			case 'e':
+				options.s3_endpoint = optarg;
 				break;
 			case 'a':
 				options.address = optarg;

@@ -17,7 +17,8 @@
 typedef struct Options
 {
 	const char *database;		/* connection string */
-	const char *store;			/* folder of the packs */
+	const char *store;			/* folder of the packs, or s3://BUCKET/PREFIX */
+	const char *s3_endpoint;	/* URL of the bucket's service */
 	const char *address;		/* what to listen on */
 	uint16_t	port;
 	int			connections;	/* to the database, at most */

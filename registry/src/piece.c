@@ -9,21 +9,24 @@
  */
 #include "piece.h"
 
-#include <errno.h>
 #include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-#include "pack.h"
 
 void
 pieces_init(Pieces *pieces, json_t * list)
 {
 	*pieces = (Pieces)
 	{
-		.list = json_incref(list), .pack = -1, .fd = -1
+		.list = json_incref(list)
 	};
+}
+
+/* Pack, first byte or length of a piece. */
+static int64_t
+piece_number(json_t * piece, size_t i)
+{
+	return json_integer_value(json_array_get(piece, i));
 }
 
 static void
@@ -54,6 +57,25 @@ open_body(Pieces *pieces, const char *base64)
 	return true;
 }
 
+/* Bytes of the piece that are left, and of those that follow it in its pack. */
+static int64_t
+bytes_ahead(const Pieces *pieces, int64_t length)
+{
+	json_t	   *piece = json_array_get(pieces->list, pieces->at);
+	json_t	   *next;
+
+	for (size_t i = pieces->at + 1; length < STORE_AHEAD; i++, piece = next)
+	{
+		next = json_array_get(pieces->list, i);
+		if (!json_is_array(next) ||
+			piece_number(next, 0) != piece_number(piece, 0) ||
+			piece_number(next, 1) != piece_number(piece, 1) + piece_number(piece, 2))
+			break;
+		length += piece_number(next, 2);
+	}
+	return length;
+}
+
 /* From the piece that is being read; 0 at its end, -1 after an error. */
 static ssize_t
 read_piece(Pieces *pieces, json_t * piece, void *buffer, size_t max)
@@ -71,24 +93,15 @@ read_piece(Pieces *pieces, json_t * piece, void *buffer, size_t max)
 		memcpy(buffer, pieces->body + pieces->done, n);
 		return n;
 	}
-	if (json_integer_value(json_array_get(piece, 0)) != pieces->pack)
-	{
-		if (pieces->fd >= 0)
-			close(pieces->fd);
-		pieces->pack = json_integer_value(json_array_get(piece, 0));
-		pieces->fd = pack_open(pieces->pack);
-	}
-	length = json_integer_value(json_array_get(piece, 2)) - pieces->done;
-	if ((size_t) length > max)
-		length = max;
-	if (pieces->fd < 0 || length == 0)
-		return pieces->fd < 0 ? -1 : 0;
-	do
-	{
-		n = pread(pieces->fd, buffer, length,
-				  json_integer_value(json_array_get(piece, 1)) + pieces->done);
-	} while (n < 0 && errno == EINTR);
-	return n > 0 ? n : -1;		/* a pack that is too short is an error */
+	length = piece_number(piece, 2) - pieces->done;
+	if (max > STORE_AHEAD)
+		max = STORE_AHEAD;
+	n = (size_t) length > max ? (ssize_t) max : length;
+	if (n == 0)
+		return 0;
+	return store_read(&pieces->reader, piece_number(piece, 0),
+					  piece_number(piece, 1) + pieces->done, buffer, n,
+					  bytes_ahead(pieces, length)) ? n : -1;
 }
 
 /*
@@ -120,7 +133,6 @@ void
 pieces_end(Pieces *pieces)
 {
 	close_body(pieces);
-	if (pieces->fd >= 0)
-		close(pieces->fd);
+	store_read_end(&pieces->reader);
 	json_decref(pieces->list);
 }

@@ -13,13 +13,14 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "store.h"
+
 typedef struct Pieces
 {
 	json_t	   *list;			/* of a plan */
 	size_t		at;				/* the piece that is read */
 	int64_t		done;			/* of it */
-	int64_t		pack;			/* that is open, or -1 */
-	int			fd;
+	StoreReader reader;
 	unsigned char *body;		/* of a piece that came with the plan */
 	size_t		body_size;
 } Pieces;

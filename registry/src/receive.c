@@ -183,9 +183,8 @@ store_wanted(ChunkBatch *batch, const bool *wanted)
 			continue;
 		if (pack != NULL && pack->size + chunk->size > PACK_MAX)
 		{
-			if (!pack_sync(pack))
-				break;
-			pack_give_back(pack);
+			if (!pack_finish(pack))
+				return false;
 			pack = NULL;
 		}
 		if (pack == NULL)
@@ -201,16 +200,7 @@ store_wanted(ChunkBatch *batch, const bool *wanted)
 		chunk->pack = pack->number;
 		chunk->stored = true;
 	}
-	if (pack != NULL)
-	{
-		if (!pack_sync(pack))
-		{
-			pack_abandon(pack);
-			return false;
-		}
-		pack_give_back(pack);
-	}
-	return true;
+	return pack == NULL || pack_finish(pack);
 }
 
 /* Which chunks the store does not have yet. */

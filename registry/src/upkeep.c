@@ -7,25 +7,26 @@
  */
 #include "upkeep.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <openssl/evp.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "chunk.h"
 #include "db.h"
 #include "options.h"
 #include "pack.h"
+#include "store.h"
 
 #define UPKEEP_SECONDS	60
 #define SWEEP_EVERY		60		/* rounds of upkeep */
+#define SWEEP_AGE		(24 * 60 * 60)
 
-/* Files of packs that were condemned a grace ago. */
+/* Packs that were condemned a grace ago. */
 static void
 delete_packs(void)
 {
@@ -39,53 +40,51 @@ delete_packs(void)
 	{
 		const char *number[] = {PQgetvalue(result, i, 0)};
 
-		if (pack_unlink(strtoll(number[0], NULL, 10)))
+		if (store->delete(strtoll(number[0], NULL, 10)))
 			PQclear(db_call(&error, "SELECT gpucredit_registry.pack_gone($1::bigint)",
 							1, number, NULL, NULL));
 	}
 	PQclear(result);
 }
 
-/* Is less than half of a pack used? */
+/* Make the copy of a chunk the one that is used. */
 static bool
-is_sparse(int64_t number, int64_t live)
+move_chunk(const char *chunk, const char *from, int64_t pack, int32_t first_byte)
 {
-	int			fd = pack_open(number);
-	struct stat status;
-	bool		sparse = fd >= 0 && fstat(fd, &status) == 0 &&
-		live * 2 < status.st_size;
-
-	if (fd >= 0)
-		close(fd);
-	return sparse;
-}
-
-/*
- * Copy one chunk into another pack, and make the copy the one that is used.
- */
-static bool
-move_chunk(PGresult * chunks, int row, int fd, const char *from, Pack *pack)
-{
-	static unsigned char buffer[CHUNK_MAX];
-	int			size = atoi(PQgetvalue(chunks, row, 2));
-	int32_t		first_byte;
 	char		to[32];
 	char		place[32];
-	const char *values[] = {PQgetvalue(chunks, row, 0), from, to, place};
+	const char *values[] = {chunk, from, to, place};
 	DbError		error;
 	PGresult   *result;
 
-	if (size > CHUNK_MAX ||
-		pread(fd, buffer, size, atoi(PQgetvalue(chunks, row, 1))) != size ||
-		!pack_append(pack, buffer, size, &first_byte) || !pack_sync(pack))
-		return false;
-	snprintf(to, sizeof(to), "%" PRId64, pack->number);
+	snprintf(to, sizeof(to), "%" PRId64, pack);
 	snprintf(place, sizeof(place), "%d", first_byte);
 	result = db_call(&error, "SELECT gpucredit_registry.move_chunk($1::bigint,"
 					 " $2::bigint, $3::bigint, $4::integer)",
 					 4, values, NULL, NULL);
 	PQclear(result);
 	return result != NULL;
+}
+
+/* Copy chunks of a pack into another one, and say where each is. */
+static bool
+copy_chunks(PGresult * chunks, int64_t from, Pack *pack, int32_t *first_bytes)
+{
+	static unsigned char buffer[CHUNK_MAX];
+	StoreReader reader = {0};
+	bool		good = true;
+
+	for (int i = 1; good && i < PQntuples(chunks); i++)
+	{
+		int			size = atoi(PQgetvalue(chunks, i, 2));
+
+		good = size <= CHUNK_MAX &&
+			store_read(&reader, from, atoi(PQgetvalue(chunks, i, 1)), buffer,
+					   size, STORE_AHEAD) &&
+			pack_append(pack, buffer, size, &first_bytes[i]);
+	}
+	store_read_end(&reader);
+	return good;
 }
 
 /*
@@ -99,36 +98,102 @@ empty_pack(const char *number)
 	PGresult   *chunks = db_call(&error, "SELECT 0, 0, 0 UNION ALL SELECT * FROM"
 								 " gpucredit_registry.chunks_in($1::bigint)",
 								 1, &number, NULL, NULL);
-	int			fd = pack_open(strtoll(number, NULL, 10));
-	Pack	   *pack = NULL;
-	bool		good = fd >= 0;
+	Pack	   *pack = PQntuples(chunks) > 1 ? pack_take(PACK_MAX / 2) : NULL;
+	int32_t    *first_bytes = calloc(PQntuples(chunks) + 1, sizeof(int32_t));
+	int64_t		to = pack != NULL ? pack->number : 0;
+	bool		good = false;
 
+	if (pack != NULL && first_bytes != NULL &&
+		copy_chunks(chunks, strtoll(number, NULL, 10), pack, first_bytes))
+		good = pack_finish(pack);
+	else if (pack != NULL)
+		pack_abandon(pack);
 	for (int i = 1; good && i < PQntuples(chunks); i++)
-	{
-		if (pack == NULL)
-			pack = pack_take(PACK_MAX / 2);
-		good = pack != NULL && move_chunk(chunks, i, fd, number, pack);
-	}
-	if (pack != NULL)
-		pack_give_back(pack);
-	if (fd >= 0)
-		close(fd);
+		good = move_chunk(PQgetvalue(chunks, i, 0), number, to, first_bytes[i]);
+	free(first_bytes);
 	PQclear(chunks);
 }
 
+static int
+compare_packs(const void *a, const void *b)
+{
+	int64_t		left = ((const StoredPack *) a)->number;
+	int64_t		right = ((const StoredPack *) b)->number;
+
+	return left < right ? -1 : left > right;
+}
+
+/* Empty packs of which less than half is used. */
 static void
-empty_sparse_packs(void)
+empty_sparse_packs(StoredPack *packs, size_t n)
 {
 	DbError		error;
-	PGresult   *packs = db_call(&error, "SELECT 0, 0 UNION ALL SELECT * FROM"
-								" gpucredit_registry.aged_packs()",
-								0, NULL, NULL, NULL);
+	PGresult   *aged = db_call(&error, "SELECT 0, 0 UNION ALL SELECT * FROM"
+							   " gpucredit_registry.aged_packs()",
+							   0, NULL, NULL, NULL);
 
-	for (int i = 1; i < PQntuples(packs); i++)
-		if (is_sparse(strtoll(PQgetvalue(packs, i, 0), NULL, 10),
-					  strtoll(PQgetvalue(packs, i, 1), NULL, 10)))
-			empty_pack(PQgetvalue(packs, i, 0));
-	PQclear(packs);
+	qsort(packs, n, sizeof(StoredPack), compare_packs);
+	for (int i = 1; i < PQntuples(aged); i++)
+	{
+		StoredPack	key = {.number = strtoll(PQgetvalue(aged, i, 0), NULL, 10)};
+		StoredPack *pack = bsearch(&key, packs, n, sizeof(StoredPack),
+								   compare_packs);
+
+		if (pack != NULL && strtoll(PQgetvalue(aged, i, 1), NULL, 10) * 2 < pack->size)
+			empty_pack(PQgetvalue(aged, i, 0));
+	}
+	PQclear(aged);
+}
+
+/* Does the database know the pack?  Without an answer it does. */
+static bool
+pack_is_known(int64_t number)
+{
+	char		word[32];
+	const char *values[] = {word};
+	DbError		error;
+	PGresult   *result;
+	bool		known = true;
+
+	snprintf(word, sizeof(word), "%" PRId64, number);
+	result = db_call(&error, "SELECT gpucredit_registry.has_pack($1::bigint)",
+					 1, values, NULL, NULL);
+	if (result != NULL)
+		known = PQgetvalue(result, 0, 0)[0] != 'f';
+	PQclear(result);
+	return known;
+}
+
+/*
+ * Delete packs of a day ago that the database does not know: it is an older
+ * copy.
+ */
+static void
+sweep_packs(const StoredPack *packs, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (time(NULL) - packs[i].changed >= SWEEP_AGE &&
+			!pack_is_known(packs[i].number))
+		{
+			say("pack %" PRId64 " is unknown to the database: deleted",
+				packs[i].number);
+			(void) store->delete(packs[i].number);
+		}
+}
+
+/* Look at all packs that are stored. */
+static bool
+look_at_packs(void)
+{
+	size_t		n = 0;
+	StoredPack *packs = store_list(&n);
+
+	if (packs == NULL)
+		return false;
+	empty_sparse_packs(packs, n);
+	sweep_packs(packs, n);
+	free(packs);
+	return true;
 }
 
 /*
@@ -155,12 +220,7 @@ upkeep_round(bool thorough)
 		PQclear(result);
 	}
 	delete_packs();
-	if (thorough)
-	{
-		empty_sparse_packs();
-		pack_sweep();
-	}
-	return true;
+	return !thorough || look_at_packs();
 }
 
 /* Once a minute, for ever. */
@@ -189,24 +249,21 @@ upkeep_start(void)
 
 /* Is a chunk in its pack, with its digest? */
 static bool
-chunk_is_good(PGresult * chunks, int row)
+chunk_is_good(StoreReader *reader, PGresult * chunks, int row)
 {
 	static unsigned char buffer[CHUNK_MAX];
 	unsigned char digest[DIGEST_SIZE];
 	size_t		digest_size;
 	int			size = atoi(PQgetvalue(chunks, row, 1));
-	int			fd = pack_open(strtoll(PQgetvalue(chunks, row, 2), NULL, 10));
 	unsigned char *expected = PQunescapeBytea(
 											  (unsigned char *) PQgetvalue(chunks, row, 4), &digest_size);
-	bool		good = fd >= 0 && size <= CHUNK_MAX &&
-		digest_size == DIGEST_SIZE &&
-		pread(fd, buffer, size, atoi(PQgetvalue(chunks, row, 3))) == size &&
+	bool		good = size <= CHUNK_MAX && digest_size == DIGEST_SIZE &&
+		store_read(reader, strtoll(PQgetvalue(chunks, row, 2), NULL, 10),
+				   atoi(PQgetvalue(chunks, row, 3)), buffer, size, STORE_AHEAD) &&
 		EVP_Digest(buffer, size, digest, NULL, EVP_sha256(), NULL) == 1 &&
 		memcmp(digest, expected, DIGEST_SIZE) == 0;
 
 	PQfreemem(expected);
-	if (fd >= 0)
-		close(fd);
 	return good;
 }
 
@@ -216,36 +273,46 @@ chunk_is_good(PGresult * chunks, int row)
 int
 upkeep_verify(void)
 {
-	char		after[32] = "0";
+	StoreReader reader = {0};
+	int64_t		last = 0;
 	int			bad = 0;
 	int			n;
 
 	do
 	{
+		char		after[32];
 		const char *values[] = {after};
 		DbError		error;
-		PGresult   *chunks = db_call(&error, "SELECT 0, 0, 0, 0, ''::bytea"
-									 " UNION ALL SELECT * FROM"
-									 " gpucredit_registry.stored_chunks($1::bigint)",
-									 1, values, NULL, NULL);
+		PGresult   *chunks;
+
+		snprintf(after, sizeof(after), "%" PRId64, last);
+		chunks = db_call(&error, "SELECT 0, 0, 0, 0, ''::bytea"
+						 " UNION ALL (SELECT * FROM"
+						 " gpucredit_registry.stored_chunks($1::bigint)"
+						 " ORDER BY pack, first_byte)",
+						 1, values, NULL, NULL);
 
 		if (chunks == NULL)
 		{
 			say("%s", error.message);
+			store_read_end(&reader);
 			return 1;
 		}
 		n = PQntuples(chunks) - 1;
 		for (int i = 1; i <= n; i++)
 		{
-			if (!chunk_is_good(chunks, i))
+			int64_t		chunk = strtoll(PQgetvalue(chunks, i, 0), NULL, 10);
+
+			if (!chunk_is_good(&reader, chunks, i))
 			{
 				printf("chunk %s in pack %s is not what it was\n",
 					   PQgetvalue(chunks, i, 0), PQgetvalue(chunks, i, 2));
 				bad++;
 			}
-			snprintf(after, sizeof(after), "%s", PQgetvalue(chunks, i, 0));
+			last = chunk > last ? chunk : last;
 		}
 		PQclear(chunks);
 	} while (n > 0);
+	store_read_end(&reader);
 	return bad;
 }

@@ -1,6 +1,6 @@
 # backup.pl: a copy of the database and then of the packs is a registry
 #
-# Packages: libmicrohttpd-dev libssl-dev libjansson-dev libpq-dev
+# Packages: libcurl4-openssl-dev libmicrohttpd-dev libssl-dev libjansson-dev libpq-dev
 use strict;
 use warnings;
 use Digest::SHA 'sha256_hex';

@@ -1,6 +1,6 @@
 # clients.pl: the Hub's own client, git-lfs and curl
 #
-# Packages: libmicrohttpd-dev libssl-dev libjansson-dev libpq-dev git git-lfs curl npm:npm
+# Packages: libcurl4-openssl-dev libmicrohttpd-dev libssl-dev libjansson-dev libpq-dev git git-lfs curl npm:npm
 use strict;
 use warnings;
 use FindBin;

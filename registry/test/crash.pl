@@ -1,6 +1,6 @@
 # crash.pl: daemon and server killed in the middle; what was promised is there
 #
-# Packages: libmicrohttpd-dev libssl-dev libjansson-dev libpq-dev
+# Packages: libcurl4-openssl-dev libmicrohttpd-dev libssl-dev libjansson-dev libpq-dev
 use strict;
 use warnings;
 use Digest::SHA 'sha256_hex';

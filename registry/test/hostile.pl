@@ -1,6 +1,6 @@
 # hostile.pl: what nobody should send, each answered by a status; nothing is written
 #
-# Packages: libmicrohttpd-dev libssl-dev libjansson-dev libpq-dev libhttp-tiny-perl
+# Packages: libcurl4-openssl-dev libmicrohttpd-dev libssl-dev libjansson-dev libpq-dev libhttp-tiny-perl
 use strict;
 use warnings;
 use Digest::SHA 'sha256_hex';

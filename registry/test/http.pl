@@ -1,6 +1,6 @@
 # http.pl: requests as clients send them, and as nobody should
 #
-# Packages: libmicrohttpd-dev libssl-dev libjansson-dev libpq-dev libhttp-tiny-perl
+# Packages: libcurl4-openssl-dev libmicrohttpd-dev libssl-dev libjansson-dev libpq-dev libhttp-tiny-perl
 use strict;
 use warnings;
 use Digest::SHA 'sha256_hex';

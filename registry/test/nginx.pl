@@ -1,6 +1,6 @@
 # nginx.pl: the configuration of nginx that is there to copy, with Debian's nginx
 #
-# Packages: libmicrohttpd-dev libssl-dev libjansson-dev libpq-dev nginx-light curl openssl
+# Packages: libcurl4-openssl-dev libmicrohttpd-dev libssl-dev libjansson-dev libpq-dev nginx-light curl openssl
 use strict;
 use warnings;
 use Digest::SHA 'sha256_hex';

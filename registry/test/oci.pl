@@ -1,6 +1,6 @@
 # oci.pl: images, with skopeo and with requests as no client sends them
 #
-# Packages: libmicrohttpd-dev libssl-dev libjansson-dev libpq-dev skopeo
+# Packages: libcurl4-openssl-dev libmicrohttpd-dev libssl-dev libjansson-dev libpq-dev skopeo
 use strict;
 use warnings;
 use Digest::SHA 'sha256_hex';

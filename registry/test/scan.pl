@@ -1,6 +1,6 @@
 # scan.pl: versions that wait for scanners, what these find, and what follows
 #
-# Packages: libmicrohttpd-dev libssl-dev libjansson-dev libpq-dev python3-yara python3-psycopg
+# Packages: libcurl4-openssl-dev libmicrohttpd-dev libssl-dev libjansson-dev libpq-dev python3-yara python3-psycopg
 use strict;
 use warnings;
 use Digest::SHA 'sha256_hex';

@@ -12,7 +12,7 @@ bench_registry()
 	local rounds=3 mib=1024 i
 
 	[ -z "$quick" ] || { rounds=1; mib=128; }
-	gc_provision build libpq-dev libmicrohttpd-dev libssl-dev libjansson-dev \
+	gc_provision build libpq-dev libcurl4-openssl-dev libmicrohttpd-dev libssl-dev libjansson-dev \
 		docker-registry nginx-light curl
 	registry_start
 	rm -f "$GC_WORK"/registry.*.rate

@@ -20,9 +20,11 @@ use PostgreSQL::Test::Utils;
 our @EXPORT = qw(
   registry_node registry_token daemon_start daemon_kill daemon_url
   request json_request registry_verify upkeep daemon_packs daemon_store
+  keep_packs_in
 );
 
 my %daemon;
+my @place;					# options that say where packs are kept
 
 # A server, a database "reg", organisations "acme" and "rival" with credit.
 sub registry_node
@@ -50,6 +52,13 @@ sub registry_token
 			$org, $account // '', $scope // 'write'));
 }
 
+# Daemons that start from now on keep packs elsewhere.
+sub keep_packs_in
+{
+	@place = @_;
+	return;
+}
+
 # Starts registryd on a free port, with the store that the server's name says.
 sub daemon_start
 {
@@ -57,17 +66,18 @@ sub daemon_start
 	my $port = $daemon{port} || PostgreSQL::Test::Cluster::get_free_port();
 	my $store = PostgreSQL::Test::Utils::tempdir() . '/../store-' . $node->name;
 	my $log = $node->logfile =~ s/\.log$/-registryd.log/r;
+	my @store = @place ? @place : ('--store', $store);
 	my $pid = fork() // die "could not fork: $!";
 
 	if ($pid == 0)
 	{
 		open(STDERR, '>>', $log) && open(STDOUT, '>&', \*STDERR) or POSIX::_exit(1);
-		exec "$FindBin::RealBin/../registryd", '--store', $store, '--port', $port,
+		exec "$FindBin::RealBin/../registryd", @store, '--port', $port,
 		  '--database', sprintf('host=%s port=%s dbname=reg user=registryd',
 			$node->host, $node->port), @options
 		  or POSIX::_exit(127);
 	}
-	%daemon = (pid => $pid, port => $port, store => $store, node => $node);
+	%daemon = (pid => $pid, port => $port, store => $store, place => \@store, node => $node);
 	for (1 .. 600)
 	{
 		return if HTTP::Tiny->new(timeout => 5)->get(daemon_url('/'))->{status} != 599;
@@ -119,7 +129,7 @@ sub upkeep
 
 	$node->safe_psql('postgres', sprintf(q{ALTER DATABASE reg SET gpucredit.clock = '%s'},
 			POSIX::strftime('%Y-%m-%d %H:%M:%S+00', gmtime(time + $days * 86400))));
-	is(system("$FindBin::RealBin/../registryd", 'upkeep', '--store', $daemon{store},
+	is(system("$FindBin::RealBin/../registryd", 'upkeep', @{ $daemon{place} },
 			'--database', sprintf('host=%s port=%s dbname=reg user=registryd',
 				$node->host, $node->port)), 0, "upkeep in $days days");
 	$node->safe_psql('postgres', 'ALTER DATABASE reg RESET gpucredit.clock');
@@ -159,7 +169,7 @@ sub registry_verify
 	is($node->safe_psql('reg', 'SELECT * FROM gpucredit_registry.verify() LIMIT 10'),
 		'', 'the registry\'s verify() is empty');
 	verify_empty($node, 'reg');
-	is(system("$FindBin::RealBin/../registryd", 'verify', '--store', $daemon{store},
+	is(system("$FindBin::RealBin/../registryd", 'verify', @{ $daemon{place} },
 			'--database', sprintf('host=%s port=%s dbname=reg user=registryd',
 				$node->host, $node->port)),
 		0, 'each stored chunk has its digest')
