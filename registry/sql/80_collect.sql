@@ -105,6 +105,7 @@ SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
 	SELECT p.pack FROM gpucredit_registry.pack p
 	WHERE p.condemned_at <= gpucredit.now() - condemned_packs.grace
+		AND NOT EXISTS (SELECT FROM gpucredit_registry.chunk c WHERE c.pack = p.pack)
 	ORDER BY p.pack;
 END;
 COMMENT ON FUNCTION gpucredit_registry.condemned_packs(interval) IS

@@ -16,11 +16,14 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "db.h"
 #include "options.h"
 #include "store.h"
+
+#define PACK_AGE	(12 * 60 * 60)	/* seconds; half of what collect() waits */
 
 static Pack *idle = NULL;		/* may be appended to */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -58,6 +61,7 @@ new_pack(void)
 		pack->number = new_number();
 		pack->fd = pack->number < 0 ? -1 : store->create(pack->number);
 	} while (pack->fd < 0 && pack->number >= 0 && errno == EEXIST);
+	pack->made = time(NULL);
 	if (pack->fd >= 0)
 		return pack;
 	if (pack->number >= 0)
@@ -67,7 +71,8 @@ new_pack(void)
 }
 
 /*
- * A pack with room for so many bytes; NULL if none can be made.
+ * A pack with room for so many bytes; NULL if none can be made.  One that is
+ * old is left alone: the database condemns packs of a day without chunks.
  */
 Pack *
 pack_take(size_t size)
@@ -79,7 +84,8 @@ pack_take(size_t size)
 	if (pack != NULL)
 		idle = pack->next;
 	pthread_mutex_unlock(&lock);
-	if (pack != NULL && pack->size + size > PACK_MAX)
+	if (pack != NULL && (pack->size + size > PACK_MAX ||
+						 time(NULL) - pack->made > PACK_AGE))
 	{
 		pack_abandon(pack);
 		pack = NULL;

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "options.h"
 
@@ -21,6 +22,7 @@ typedef struct Pack
 	int64_t		number;
 	int			fd;
 	int32_t		size;
+	time_t		made;
 	struct Pack *next;
 } Pack;
 

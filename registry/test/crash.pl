@@ -1,6 +1,6 @@
 # crash.pl: daemon and server killed in the middle; what was promised is there
 #
-# Packages: libcurl4-openssl-dev libmicrohttpd-dev libssl-dev libjansson-dev libpq-dev
+# Packages: libcurl4-openssl-dev libmicrohttpd-dev libssl-dev libjansson-dev libpq-dev libfaketime
 use strict;
 use warnings;
 use Digest::SHA 'sha256_hex';
@@ -92,5 +92,26 @@ cmp_ok(daemon_packs(), '<', $before, 'packs that nobody needs go');
 daemon_start($node);
 is(request('GET', '/acme/m/resolve/main/kept', token => $token)->{content}, $half,
 	'what is used stays what it is');
+daemon_kill();
+
+# The daemon leaves a pack alone that the database may condemn soon.
+{
+	my $clock = PostgreSQL::Test::Utils::tempdir() . '/clock';
+
+	local @ENV{qw(LD_PRELOAD FAKETIME_TIMESTAMP_FILE FAKETIME_NO_CACHE FAKETIME_DONT_FAKE_MONOTONIC)} =
+	  (glob('/usr/lib/*/faketime/libfaketime.so.1'), $clock, 1, 1);
+	PostgreSQL::Test::Utils::append_to_file($clock, '+0');
+	daemon_start($node);
+	my @packs = map
+	{
+		PostgreSQL::Test::Utils::append_to_file("$clock.new", $_->[1]);
+		rename "$clock.new", $clock or die;
+		put($_->[0] x 100_000);
+		$node->safe_psql('reg', 'SELECT max(pack) FROM gpucredit_registry.chunk');
+	} [ 'first', '+0' ], [ 'next', '+11h' ], [ 'late', '+13h' ];
+	is($packs[1], $packs[0], 'a pack of this day is appended to');
+	is($packs[2], $packs[1] + 1, 'an older one is not');
+	daemon_kill();
+}
 registry_verify($node);
 done_testing();

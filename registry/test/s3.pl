@@ -180,7 +180,11 @@ foreach my $round (1, 2)
 	my $requests = s3_requests('PUT');
 	my @pids     = in_parallel(1, sub { put($content) });
 
-	sleep 0.01 while s3_requests('PUT') == $requests;
+	for (1 .. 6000)
+	{
+		last if s3_requests('PUT') > $requests;
+		sleep 0.01;
+	}
 	kill_server($node) if $round == 2;
 	daemon_kill('KILL');
 	wait_for_children(@pids);

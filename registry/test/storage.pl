@@ -154,6 +154,17 @@ is(query($node, 'reg', q{SELECT count(*) FROM gpucredit_registry.chunk WHERE bod
 query_fails($node, 'reg', q{BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT gpucredit_registry.collect()},
 	'25001', 'collect looks again after it locks');
 
+# A pack that is condemned stays as long as it has chunks.
+my $pack = query($node, 'reg', q{INSERT INTO gpucredit_registry.pack (state, created_at, condemned_at)
+	VALUES ('condemned', '2027-01-01', '2027-01-02') RETURNING pack});
+query($node, 'reg', qq{INSERT INTO gpucredit_registry.chunk (sha256, size, pack, first_byte)
+	VALUES (sha256('late'), 4, $pack, 0)});
+my $condemned = q{SELECT gpucredit_registry.condemned_packs('0')};
+is(at('2028-01-03 00:00+00', $condemned), '', 'a condemned pack that has chunks stays');
+at('2028-01-03 00:00+00', $collect);
+is(at('2028-01-03 00:00+00', $condemned), $pack, 'until they are collected');
+query($node, 'reg', "SELECT gpucredit_registry.pack_gone($pack)");
+
 # A dump has all of it.
 my $dump = PostgreSQL::Test::Utils::tempdir() . '/reg.dump';
 $node->command_ok([ 'pg_dump', '-Fc', '-f', $dump, $node->connstr('reg') ], 'a dump');
