@@ -4,6 +4,7 @@
 // It keeps nothing: gpucredit_eval decides, and any number of these may work
 // on one run.  HELP below is the whole interface.
 import { createHash, randomUUID } from "node:crypto";
+import { readFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { Database } from "./lib/database.mjs";
 import { fromLmEval } from "./lib/lm_eval.mjs";
@@ -25,6 +26,8 @@ const HELP = `gpucredit-eval COMMAND [OPTION...]
         [--concurrency 16] [--ttl 120] [--timeout 60]      seconds a lease and a call may take
   watch                starts a run for each version that is pushed to a watched ref, and works on it
         [--every 10]                                       seconds between looks; 0: looks once
+  observe              judges a request of production, if it is one in so many
+        --stream NAME --request ID --input FILE --output FILE --rubric TEXT
   gate --run N         prints what each task scores and the verdict
   junit --run N        prints JUnit XML
   results --run N [--format promptfoo|lm-eval]             prints results as JSON
@@ -32,13 +35,14 @@ const HELP = `gpucredit-eval COMMAND [OPTION...]
   --org NAME           the organisation; or GPUCREDIT_ORG
   --database URL       the database; or libpq's PG* variables
 
-The exit code of run and gate is 0 for pass and warn, 1 for block, 2 for inconclusive and for
+observe exits with 1 where the stream is outside its limits. The exit code of run and gate is 0 for pass and warn, 1 for block, 2 for inconclusive and for
 what was denied or not finished; 64 stands for a mistake in the call, 70 for an error.
 `;
 
 const OPTIONS = Object.fromEntries([
 	...["org", "database", "set", "kind", "task", "documents", "filter", "match", "account", "config", "model",
-		"purpose", "cap", "baseline", "options", "key", "run", "concurrency", "ttl", "timeout", "format", "every"]
+		"purpose", "cap", "baseline", "options", "key", "run", "concurrency", "ttl", "timeout", "format", "every",
+		"stream", "request", "input", "output", "rubric"]
 		.map((name) => [name, { type: "string" }]),
 	...["freeze", "print", "no-work", "help"].map((name) => [name, { type: "boolean" }])]);
 
@@ -118,6 +122,22 @@ const commands = {
 			if (every)
 				await new Promise((resolve) => setTimeout(resolve, every * 1000));
 		} while (every && !stopped);
+	},
+
+	async observe(database, options) {
+		const [stream, request, rubric] = ["stream", "request", "rubric"].map((name) => need(options, name));
+		const input = readFileSync(need(options, "input"), "utf8"), output = readFileSync(need(options, "output"));
+		const given = await database.row("start_observation", options.org, stream, request,
+			JSON.stringify(input), output, rubric);
+		if (given.status !== "granted") {
+			print(given.reason ? `${given.status}: ${given.reason}` : given.status);
+			return given.status === "denied" ? UNDECIDED : 0;
+		}
+		const samples = await new Worker(database, options.org).judgeAll(given, { rubric, input, output: output.toString() });
+		const { score, z, lower, upper, signal } = await database.row("finish_observation", options.org, stream, request,
+			samples.map(({ raw }) => raw), samples.map(({ usage }) => usage));
+		print(score === null ? "the judge failed" : `score ${score}, mean ${z} (${lower} to ${upper})${signal ? ": drift" : ""}`);
+		return score === null ? UNDECIDED : Number(signal);
 	},
 
 	async gate(database, options) {

@@ -103,17 +103,19 @@ COMMENT ON FUNCTION gpucredit_eval.caller() IS
  */
 CREATE FUNCTION gpucredit_eval.acts_as(org text, account text) RETURNS boolean
 LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	IF current_setting('is_superuser') = 'off'
-		AND pg_has_role(gpucredit_eval.caller(), 'gpucredit_tenant', 'MEMBER')
+	IF current_setting('is_superuser') = 'on'
+		OR NOT pg_has_role(gpucredit_eval.caller(), 'gpucredit_tenant', 'MEMBER')
 	THEN
-		PERFORM gpucredit_eval.check_account(acts_as.org, acts_as.account);
+		RETURN true;
 	END IF;
-	RETURN true;
-EXCEPTION WHEN SQLSTATE 'UC001' OR insufficient_privilege THEN
-	RETURN false;
+	BEGIN
+		PERFORM gpucredit_eval.check_account(acts_as.org, acts_as.account);
+		RETURN true;
+	EXCEPTION WHEN SQLSTATE 'UC001' OR insufficient_privilege THEN
+		RETURN false;
+	END;
 END
 $$;
 COMMENT ON FUNCTION gpucredit_eval.acts_as(text, text) IS

@@ -42,6 +42,7 @@ CREATE TABLE gpucredit_eval.run (
 	set_aside numeric NOT NULL DEFAULT 0,
 	spent numeric NOT NULL DEFAULT 0,
 	captured numeric NOT NULL DEFAULT 0,
+	accounted_at timestamptz NOT NULL DEFAULT '-infinity',
 	state text NOT NULL DEFAULT 'running'
 		CHECK (state IN ('running', 'paused', 'finished', 'cancelled')),
 	started_at timestamptz NOT NULL,
@@ -365,6 +366,40 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION gpucredit_eval.ledger_key(text, text) IS
 'Internal: the key of a call to the ledger on behalf of a keyed call.';
+
+/*
+ * Captures what calls cost from their hold; final: and frees the rest of it.
+ * A hold that has ended leaves no credit: a new one pays, or nobody can.
+ */
+CREATE FUNCTION gpucredit_eval.charge(org text, account text, hold bigint, amount numeric,
+	key text, final boolean DEFAULT true) RETURNS boolean
+LANGUAGE plpgsql VOLATILE
+AS $$
+DECLARE
+	freed text := format('eval/hold/%s/release', charge.hold);
+	h record;
+BEGIN
+	BEGIN
+		IF charge.amount > 0 THEN
+			PERFORM gpucredit.capture(charge.org, charge.hold, charge.key, charge.amount, charge.final);
+		ELSIF charge.final THEN
+			PERFORM gpucredit.release(charge.org, charge.hold, freed);
+		END IF;
+		RETURN true;
+	EXCEPTION WHEN SQLSTATE 'UC003' THEN
+		PERFORM gpucredit.release(charge.org, charge.hold, freed);
+	END;
+	SELECT * INTO h FROM gpucredit.hold(charge.org, charge.account,
+		format('eval/late/%s', gen_random_uuid()), charge.amount, '1 hour');
+	IF h.status = 'denied' THEN
+		RETURN false;
+	END IF;
+	PERFORM gpucredit.capture(charge.org, h.hold, charge.key, charge.amount);
+	RETURN true;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.charge(text, text, bigint, numeric, text, boolean) IS
+'Internal: captures an amount from a hold, or from a new one if that has ended; false: there is no credit.';
 
 /* Keeps a denial: a new try takes a new key. */
 CREATE FUNCTION gpucredit_eval.deny_run(org text, key text, reason text)

@@ -8,42 +8,19 @@
 
 /*
  * Capture what was spent and is not yet captured.  Sums are exact; the figure
- * captured is the sum, rounded once.  A hold that has ended leaves no credit:
- * a new one pays, or the difference stays open for the next call.
+ * captured is the sum, rounded once.  Without credit the difference stays open
+ * for the next call.
  */
 CREATE FUNCTION gpucredit_eval.capture_spent(r gpucredit_eval.run, final boolean)
 RETURNS numeric
 LANGUAGE plpgsql VOLATILE
-SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	total numeric := round((r).spent, 6);
-	due numeric := total - (r).captured;
-	h record;
+	total numeric := round(r.spent, 6);
 BEGIN
-	IF gpucredit.now() < (r).deadline THEN
-		BEGIN
-			IF due > 0 THEN
-				PERFORM gpucredit.capture((r).org, (r).hold, format('eval/run/%s/%s', (r).run, total),
-					due, final);
-			ELSIF final THEN
-				PERFORM gpucredit.release((r).org, (r).hold, format('eval/hold/%s/release', (r).hold));
-			END IF;
-			RETURN total;
-		EXCEPTION WHEN SQLSTATE 'UC003' THEN
-			NULL;			/* the ledger's clock passed the end just now */
-		END;
-	END IF;
-	PERFORM gpucredit.release((r).org, (r).hold, format('eval/hold/%s/release', (r).hold));
-	IF due > 0 THEN
-		SELECT * INTO h FROM gpucredit.hold((r).org, (r).account,
-			format('eval/late/%s/%s', (r).run, gen_random_uuid()), due, '1 hour');
-		IF h.status = 'denied' THEN
-			RETURN (r).captured;
-		END IF;
-		PERFORM gpucredit.capture((r).org, h.hold, format('eval/run/%s/%s', (r).run, total), due);
-	END IF;
-	RETURN total;
+	RETURN CASE WHEN gpucredit_eval.charge(r.org, r.account, r.hold, total - r.captured,
+			format('eval/run/%s/%s', r.run, total), capture_spent.final)
+		THEN total ELSE r.captured END;
 END
 $$;
 COMMENT ON FUNCTION gpucredit_eval.capture_spent(gpucredit_eval.run, boolean) IS
@@ -121,7 +98,7 @@ BEGIN
 		END IF;
 		UPDATE gpucredit_eval.run o
 		SET spent = (r).spent, set_aside = (r).set_aside, finished = (r).finished,
-			captured = (r).captured
+			captured = (r).captured, accounted_at = clock_timestamp()
 		WHERE o.org = (r).org AND o.run = (r).run;
 	END IF;
 	IF (r).state IN ('running', 'paused') AND (r).finished = (r).cases

@@ -9,7 +9,6 @@
 /* A usage, or NULL: not known, so that the call counts in full. */
 CREATE FUNCTION gpucredit_eval.check_usage(usage jsonb) RETURNS void
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
 	IF check_usage.usage IS NULL THEN
@@ -40,7 +39,6 @@ COMMENT ON FUNCTION gpucredit_eval.check_usage(jsonb) IS
 CREATE FUNCTION gpucredit_eval.call_cost(r gpucredit_eval.run, terms jsonb, usage jsonb,
 	bound numeric, "case" bigint) RETURNS numeric
 LANGUAGE plpgsql VOLATILE
-SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	cost numeric;
@@ -63,24 +61,29 @@ $$;
 COMMENT ON FUNCTION gpucredit_eval.call_cost(gpucredit_eval.run, jsonb, jsonb, numeric, bigint) IS
 'Internal: credits for a call, at most what was set aside for it.';
 
-/* Takes costs over, if nobody else has the run locked: who has will do it. */
-CREATE FUNCTION gpucredit_eval.account_if_free(org text, run bigint) RETURNS void
+/*
+ * Takes costs over, if nobody else has the run locked: who has will do it.  In
+ * a large run ten times a second suffice, but near its end each report may be
+ * the last.
+ */
+CREATE FUNCTION gpucredit_eval.account_if_free(r gpucredit_eval.run) RETURNS void
 LANGUAGE plpgsql VOLATILE
-SET search_path = pg_catalog, pg_temp
 AS $$
-DECLARE
-	r gpucredit_eval.run;
 BEGIN
+	IF r.cases - r.finished > 100
+		AND clock_timestamp() BETWEEN r.accounted_at AND r.accounted_at + interval '0.1 s'
+	THEN
+		RETURN;
+	END IF;
 	SELECT * INTO r FROM gpucredit_eval.run o
-	WHERE o.org = account_if_free.org AND o.run = account_if_free.run
-	FOR NO KEY UPDATE SKIP LOCKED;
+	WHERE o.org = r.org AND o.run = r.run FOR NO KEY UPDATE SKIP LOCKED;
 	IF FOUND THEN
 		PERFORM gpucredit_eval.account_for(r);
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION gpucredit_eval.account_if_free(text, bigint) IS
-'Internal: account_for(), unless another call has the run locked.';
+COMMENT ON FUNCTION gpucredit_eval.account_if_free(gpucredit_eval.run) IS
+'Internal: account_for(), unless that was just now or another call has the run locked.';
 
 CREATE TYPE gpucredit_eval.report_result AS (
 	action text,
@@ -96,7 +99,6 @@ CREATE TYPE gpucredit_eval.report_result AS (
 CREATE FUNCTION gpucredit_eval.checks_score(checks jsonb, threshold numeric,
 	OUT passed boolean, OUT score numeric)
 LANGUAGE plpgsql IMMUTABLE
-SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	weights numeric;
@@ -131,20 +133,63 @@ $$;
 COMMENT ON FUNCTION gpucredit_eval.checks_score(jsonb, numeric) IS
 'Internal: whether a case''s checks pass, and its score if no judge is asked. Errors: 22023.';
 
+/*
+ * A repetition, or a second worker's report: the first stands.  What a second
+ * worker's call cost counts, too.
+ */
+CREATE FUNCTION gpucredit_eval.report_again(r gpucredit_eval.run, l gpucredit_eval.lease,
+	o gpucredit_eval.result, print bytea, failed text, usage jsonb)
+RETURNS gpucredit_eval.report_result
+LANGUAGE plpgsql VOLATILE
+AS $$
+DECLARE
+	call_cost numeric;
+	result gpucredit_eval.report_result;
+BEGIN
+	IF o.digest IS DISTINCT FROM print AND (o.run IS NOT NULL OR failed IS DISTINCT FROM l.error) THEN
+		PERFORM gpucredit_eval.record(r.org, 'second_report', NULL,
+			jsonb_build_object('run', r.run, 'case', l."case", 'attempt', l.attempt,
+				'digest', encode(print, 'hex')));
+	END IF;
+	IF o.run IS NOT NULL AND o.attempt <> l.attempt AND l.state IN ('open', 'lost')
+		AND NOT l.accounted AND l.call_max > 0
+	THEN
+		call_cost := gpucredit_eval.call_cost(r, r.model_terms, usage, l.call_max, l."case");
+		UPDATE gpucredit_eval.lease m
+		SET cost = m.cost + call_cost, open_max = 0, state = 'closed'
+		WHERE m.org = r.org AND m.run = r.run AND m."case" = l."case" AND m.attempt = l.attempt;
+		PERFORM gpucredit_eval.account_if_free(r);
+	END IF;
+	IF o.run IS NULL AND l.state = 'lost' THEN
+		/* the run has ended, and counted the lease in full */
+		PERFORM gpucredit_eval.record(r.org, 'late_report', NULL, jsonb_build_object('run', r.run,
+			'case', l."case", 'attempt', l.attempt));
+	END IF;
+	result.action := CASE WHEN o.run IS NULL AND l.error IS NOT NULL THEN 'retry'
+		WHEN o.run IS NOT NULL AND o.score IS NULL THEN 'judge' ELSE 'done' END;
+	result.score := o.score;
+	result.cost := coalesce(o.cost, l.cost);
+	result.replayed := true;
+	RETURN result;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.report_again(gpucredit_eval.run, gpucredit_eval.lease, gpucredit_eval.result, bytea, text, jsonb) IS
+'Internal: answers a report of a case that is reported, or of a lease that has ended.';
+
 CREATE FUNCTION gpucredit_eval.report(org text, run bigint, "case" bigint, attempt integer,
 	output bytea, checks jsonb, usage jsonb) RETURNS gpucredit_eval.report_result
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
+	x record;
 	r gpucredit_eval.run;
 	l gpucredit_eval.lease;
 	o gpucredit_eval.result;
-	c record;
 	s record;
 	print bytea;
 	failed text;
-	cost numeric;
+	call_cost numeric;
 	result gpucredit_eval.report_result;
 BEGIN
 	PERFORM gpucredit_eval.check_usage(report.usage);
@@ -156,94 +201,62 @@ BEGIN
 		PERFORM gpucredit_eval.check_words('checks without an output', report.checks, '{error}');
 		failed := left(coalesce(report.checks ->> 'error', 'no output'), 1000);
 	END IF;
-	SELECT * INTO r FROM gpucredit_eval.run u
-	WHERE u.org = report.org AND u.run = report.run;
-	IF FOUND THEN
-		SELECT * INTO l FROM gpucredit_eval.lease m
-		WHERE m.org = r.org AND m.run = r.run AND m."case" = report."case"
-			AND m.attempt = report.attempt
-		FOR NO KEY UPDATE;
-	END IF;
-	IF l.org IS NULL THEN
+	SELECT u AS run, m AS lease, g.threshold, g.rubric IS NOT NULL AS judged INTO x
+	FROM gpucredit_eval.lease m
+		JOIN gpucredit_eval.run u ON u.org = m.org AND u.run = m.run
+		JOIN gpucredit_eval.golden_case g ON g.org = m.org AND g."case" = m."case"
+	WHERE m.org = report.org AND m.run = report.run AND m."case" = report."case"
+		AND m.attempt = report.attempt
+	FOR NO KEY UPDATE OF m;
+	IF NOT FOUND THEN
 		RAISE EXCEPTION 'run % of "%" has no attempt % of case %', report.run,
 			left(report.org, 64), report.attempt, report."case"
 			USING ERRCODE = 'UC603', DETAIL = 'Nobody leased it.',
 			HINT = 'Report what lease_cases() returned.';
 	END IF;
+	r := x.run;
+	l := x.lease;
 	print := sha256(coalesce(report.output, '\x') || convert_to(
 		jsonb_build_array(report.output IS NULL, report.checks, report.usage)::text, 'UTF8'));
-	SELECT * INTO o FROM gpucredit_eval.result res
-	WHERE res.org = r.org AND res.run = r.run AND res."case" = report."case";
 
-	IF o.run IS NULL AND l.state IN ('open', 'lost') AND NOT l.accounted THEN
-		cost := gpucredit_eval.call_cost(r, r.model_terms, report.usage, l.call_max, report."case");
+	IF l.state IN ('open', 'lost') AND NOT l.accounted THEN
+		call_cost := gpucredit_eval.call_cost(r, r.model_terms, report.usage, l.call_max,
+			report."case");
 		IF failed IS NULL THEN
-			SELECT g.threshold, g.rubric IS NOT NULL AS judged INTO STRICT c
-			FROM gpucredit_eval.golden_case g
-			WHERE g.org = r.org AND g."case" = report."case";
-			s := gpucredit_eval.checks_score(report.checks, c.threshold);
-			INSERT INTO gpucredit_eval.result AS n
+			s := gpucredit_eval.checks_score(report.checks, x.threshold);
+			INSERT INTO gpucredit_eval.result
 			VALUES (r.org, r.run, report."case", report.attempt, report.output, report.checks,
 				report.usage, print, s.passed, NULL,
-				CASE WHEN NOT s.passed THEN 0 WHEN NOT c.judged THEN s.score END, cost,
+				CASE WHEN NOT s.passed THEN 0 WHEN NOT x.judged THEN s.score END, call_cost,
 				gpucredit.now())
-			ON CONFLICT DO NOTHING
-			RETURNING n.* INTO o;
-		END IF;
-		IF o.run IS NOT NULL OR failed IS NOT NULL THEN
-			result.action := CASE WHEN failed IS NOT NULL THEN 'retry'
-				WHEN o.score IS NULL THEN 'judge' ELSE 'done' END;
-			UPDATE gpucredit_eval.lease m
-			SET cost = m.cost + report.cost_of, open_max = CASE result.action
-					WHEN 'judge' THEN m.open_max - m.call_max ELSE 0 END,
-				state = CASE result.action WHEN 'judge' THEN m.state
-					WHEN 'retry' THEN CASE m.state WHEN 'open' THEN 'retry' ELSE 'closed' END
-					ELSE 'closed' END,
-				expires_at = CASE result.action WHEN 'retry' THEN gpucredit.now()
-					ELSE m.expires_at END,
-				error = failed, finishes = result.action = 'done'
-			FROM (SELECT cost) report (cost_of)
-			WHERE m.org = r.org AND m.run = r.run AND m."case" = l."case"
-				AND m.attempt = l.attempt;
-			IF result.action <> 'judge' THEN
-				PERFORM gpucredit_eval.account_if_free(r.org, r.run);
+			ON CONFLICT DO NOTHING;
+			IF FOUND THEN
+				result.action := CASE WHEN s.passed AND x.judged THEN 'judge' ELSE 'done' END;
+				result.score := CASE WHEN NOT s.passed THEN 0 WHEN NOT x.judged THEN s.score END;
 			END IF;
-			result.score := o.score;
-			result.cost := cost;
-			result.replayed := false;
-			RETURN result;
+		ELSIF NOT EXISTS (SELECT FROM gpucredit_eval.result n
+			WHERE n.org = r.org AND n.run = r.run AND n."case" = report."case")
+		THEN
+			result.action := 'retry';
 		END IF;
-		/* another attempt was first, just now */
-		SELECT * INTO o FROM gpucredit_eval.result res
-		WHERE res.org = r.org AND res.run = r.run AND res."case" = report."case";
 	END IF;
-
-	/* a repetition, or a second worker's: the first stands */
-	IF o.digest IS DISTINCT FROM print AND (o.run IS NOT NULL OR failed IS DISTINCT FROM l.error) THEN
-		PERFORM gpucredit_eval.record(r.org, 'second_report', NULL,
-			jsonb_build_object('run', r.run, 'case', report."case", 'attempt', report.attempt,
-				'digest', encode(print, 'hex')));
+	IF result.action IS NULL THEN
+		SELECT * INTO o FROM gpucredit_eval.result n
+		WHERE n.org = r.org AND n.run = r.run AND n."case" = report."case";
+		RETURN gpucredit_eval.report_again(r, l, o, print, failed, report.usage);
 	END IF;
-	IF o.run IS NOT NULL AND o.attempt <> l.attempt AND l.state IN ('open', 'lost')
-		AND NOT l.accounted AND l.call_max > 0
-	THEN
-		cost := gpucredit_eval.call_cost(r, r.model_terms, report.usage, l.call_max, report."case");
-		UPDATE gpucredit_eval.lease m
-		SET cost = m.cost + report.cost_of, open_max = 0, state = 'closed'
-		FROM (SELECT cost) report (cost_of)
-		WHERE m.org = r.org AND m.run = r.run AND m."case" = l."case" AND m.attempt = l.attempt;
-		PERFORM gpucredit_eval.account_if_free(r.org, r.run);
+	UPDATE gpucredit_eval.lease m
+	SET cost = m.cost + call_cost, error = failed, finishes = result.action = 'done',
+		open_max = CASE result.action WHEN 'judge' THEN m.open_max - m.call_max ELSE 0 END,
+		state = CASE WHEN result.action = 'judge' THEN m.state
+			WHEN result.action = 'retry' AND m.state = 'open' THEN 'retry' ELSE 'closed' END,
+		expires_at = CASE result.action WHEN 'retry' THEN gpucredit.now() ELSE m.expires_at END
+	WHERE m.org = r.org AND m.run = r.run AND m."case" = l."case" AND m.attempt = l.attempt;
+	IF result.action <> 'judge' THEN
+		PERFORM gpucredit_eval.account_if_free(r);
 	END IF;
-	IF o.run IS NULL AND l.state = 'lost' THEN
-		/* the run has ended, and counted the lease in full */
-		PERFORM gpucredit_eval.record(r.org, 'late_report', NULL, jsonb_build_object('run', r.run,
-			'case', report."case", 'attempt', report.attempt));
-	END IF;
-	result.action := CASE WHEN o.run IS NULL AND l.error IS NOT NULL THEN 'retry'
-		WHEN o.run IS NOT NULL AND o.score IS NULL THEN 'judge' ELSE 'done' END;
-	result.score := o.score;
-	result.cost := coalesce(o.cost, l.cost);
-	result.replayed := true;
+	result.cost := call_cost;
+	result.replayed := false;
 	RETURN result;
 END
 $$;
@@ -339,7 +352,7 @@ BEGIN
 			expires_at = gpucredit.now()
 		FROM (SELECT cost) x (cost)
 		WHERE m.org = r.org AND m.run = r.run AND m."case" = l."case" AND m.attempt = l.attempt;
-		PERFORM gpucredit_eval.account_if_free(r.org, r.run);
+		PERFORM gpucredit_eval.account_if_free(r);
 		result.parsed := false;
 		result.replayed := false;
 		RETURN result;
@@ -362,7 +375,7 @@ BEGIN
 	IF given = (judge ->> 'samples')::integer THEN
 		UPDATE gpucredit_eval.result res SET score = o.score
 		WHERE res.org = r.org AND res.run = r.run AND res."case" = report_judge."case";
-		PERFORM gpucredit_eval.account_if_free(r.org, r.run);
+		PERFORM gpucredit_eval.account_if_free(r);
 	END IF;
 	result.score := v.score;
 	result.parsed := v.parsed;

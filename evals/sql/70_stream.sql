@@ -106,7 +106,6 @@ Errors: UC601 no such config; 22023.';
 CREATE FUNCTION gpucredit_eval.require_stream(org text, stream text)
 RETURNS gpucredit_eval.stream
 LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	s gpucredit_eval.stream;
@@ -141,96 +140,134 @@ COMMENT ON FUNCTION gpucredit_eval.sampled(text, text, text) IS
 'Drift: is this request one that is judged? The same request gives the same answer, by its hash.
 Errors: UC601 no such stream; 22023.';
 
-/* Half the width of the limits after t observations. */
+/* Half the width of the limits after t observations; soon it is what it stays. */
 CREATE FUNCTION gpucredit_eval.limit_width(s gpucredit_eval.stream, t bigint) RETURNS numeric
 LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
 	SELECT round((s).width * (s).sigma * sqrt((s).lambda / (2 - (s).lambda)
-		* (1 - CASE WHEN t < 100000 THEN power(1 - (s).lambda, 2 * t) ELSE 0 END)), 12);
+		* (1 - CASE WHEN t * (s).lambda < 20 THEN power(1 - (s).lambda, 2 * t) ELSE 0 END)), 12);
 END;
 COMMENT ON FUNCTION gpucredit_eval.limit_width(gpucredit_eval.stream, bigint) IS
 'Internal: how far from mu the limits of a stream are.';
 
-/* Takes all observations that are there into the stream, which is locked. */
+/* One score more in a stream. */
+CREATE FUNCTION gpucredit_eval.add_score(s gpucredit_eval.stream, score numeric)
+RETURNS gpucredit_eval.stream
+LANGUAGE plpgsql STABLE
+AS $$
+BEGIN
+	s.t := s.t + 1;
+	s.z := round(s.lambda * score + (1 - s.lambda) * s.z, 12);
+	s.signal := abs(s.z - s.mu) > gpucredit_eval.limit_width(s, s.t);
+	RETURN s;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.add_score(gpucredit_eval.stream, numeric) IS
+'Internal: where a stream stands after one score more.';
+
+/* Takes all observations that wait into the stream, which is locked. */
 CREATE FUNCTION gpucredit_eval.fold_stream(s gpucredit_eval.stream)
 RETURNS gpucredit_eval.stream
 LANGUAGE plpgsql VOLATILE
-SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-SET enable_bitmapscan = off		-- only index scans forget dead entries
 AS $$
 DECLARE
 	o record;
-	outside boolean;
-	was boolean := (s).signal;
-	old_t bigint := (s).t;
+	requests text[] := '{}';
+	ts bigint[] := '{}';
+	zs numeric[] := '{}';
 BEGIN
 	FOR o IN
 		SELECT b.request, b.score FROM gpucredit_eval.observation b
-		WHERE b.org = (s).org AND b.stream = (s).stream AND b.t IS NULL
+		WHERE b.org = s.org AND b.stream = s.stream AND b.t IS NULL
 		ORDER BY b.observation
 	LOOP
-		s.t := (s).t + 1;
-		s.z := round((s).lambda * o.score + (1 - (s).lambda) * (s).z, 12);
-		s.signal := abs((s).z - (s).mu) > gpucredit_eval.limit_width(s, (s).t);
-		UPDATE gpucredit_eval.observation b SET t = (s).t, z = (s).z
-		WHERE b.org = (s).org AND b.stream = (s).stream AND b.request = o.request;
+		s := gpucredit_eval.add_score(s, o.score);
+		requests := requests || o.request;
+		ts := ts || s.t;
+		zs := zs || s.z;
 	END LOOP;
-	IF (s).t > old_t THEN
-		UPDATE gpucredit_eval.stream u SET t = (s).t, z = (s).z, signal = (s).signal
-		WHERE u.org = (s).org AND u.stream = (s).stream;
-		IF (s).signal AND NOT was THEN
-			PERFORM gpucredit_eval.record((s).org, 'drift', NULL, jsonb_build_object('stream',
-				(s).stream, 't', (s).t, 'z', (s).z, 'mu', (s).mu));
-			PERFORM pg_notify('gpucredit_eval_drift', (s).org || '/' || (s).stream);
-		END IF;
+	IF requests <> '{}' THEN
+		UPDATE gpucredit_eval.observation b SET t = u.t, z = u.z
+		FROM unnest(requests, ts, zs) u (request, t, z)
+		WHERE b.org = s.org AND b.stream = s.stream AND b.request = u.request;
 	END IF;
 	RETURN s;
 END
 $$;
 COMMENT ON FUNCTION gpucredit_eval.fold_stream(gpucredit_eval.stream) IS
-'Internal: takes new observations into a locked stream.';
+'Internal: takes observations that wait into a locked stream.';
+
+/* Keeps where a locked stream stands now; a signal that begins is told. */
+CREATE FUNCTION gpucredit_eval.keep_stream(was gpucredit_eval.stream,
+	s gpucredit_eval.stream) RETURNS void
+LANGUAGE plpgsql VOLATILE
+AS $$
+BEGIN
+	IF s.t = was.t THEN
+		RETURN;
+	END IF;
+	UPDATE gpucredit_eval.stream u SET t = s.t, z = s.z, signal = s.signal
+	WHERE u.org = s.org AND u.stream = s.stream;
+	IF s.signal AND NOT was.signal THEN
+		PERFORM gpucredit_eval.record(s.org, 'drift', NULL, jsonb_build_object('stream',
+			s.stream, 't', s.t, 'z', s.z, 'mu', s.mu));
+		PERFORM pg_notify('gpucredit_eval_drift', s.org || '/' || s.stream);
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.keep_stream(gpucredit_eval.stream, gpucredit_eval.stream) IS
+'Internal: writes a locked stream, and records a signal that begins.';
 
 CREATE FUNCTION gpucredit_eval.observe(org text, stream text, request text, score numeric,
 	at timestamptz DEFAULT NULL, OUT z numeric, OUT lower numeric, OUT upper numeric,
 	OUT signal boolean)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET enable_bitmapscan = off		-- only index scans forget dead entries
 AS $$
 DECLARE
 	s gpucredit_eval.stream := gpucredit_eval.require_stream(observe.org, observe.stream);
-	o gpucredit_eval.observation;
-	free gpucredit_eval.stream;
+	was gpucredit_eval.stream;
+	next gpucredit_eval.stream;
 	half numeric;
+	free boolean;
 BEGIN
 	IF observe.score IS NULL OR observe.score NOT BETWEEN 0 AND 1
-		OR scale(observe.score) > 12
+		OR scale(trim_scale(observe.score)) > 12
 		OR octet_length(coalesce(observe.request, '')) NOT BETWEEN 1 AND 255
 	THEN
 		PERFORM gpucredit_eval.refuse('a score is 0 to 1 with at most 12 decimals, a request has 1 to 255 bytes',
 			format('They are %s and "%s".', observe.score, left(observe.request, 64)));
 	END IF;
-	INSERT INTO gpucredit_eval.observation AS n (org, stream, request, score, observed_at)
-	VALUES (s.org, s.stream, observe.request, observe.score,
-		coalesce(observe.at, gpucredit.now()))
-	ON CONFLICT DO NOTHING;
-	SELECT * INTO free FROM gpucredit_eval.stream u
+	SELECT * INTO was FROM gpucredit_eval.stream u
 	WHERE u.org = s.org AND u.stream = s.stream FOR NO KEY UPDATE SKIP LOCKED;
-	IF FOUND THEN
-		s := gpucredit_eval.fold_stream(free);
+	free := FOUND;
+	IF free THEN
+		s := gpucredit_eval.fold_stream(was);
 	END IF;
-	SELECT * INTO o FROM gpucredit_eval.observation n
-	WHERE n.org = s.org AND n.stream = s.stream AND n.request = observe.request;
-	IF o.t IS NULL THEN
-		/* another call has the stream; the next one takes this score in */
-		o.t := s.t + 1;
-		o.z := round(s.lambda * o.score + (1 - s.lambda) * s.z, 12);
+	next := gpucredit_eval.add_score(s, observe.score);
+	/* who does not have the stream leaves its score to the next who has */
+	INSERT INTO gpucredit_eval.observation (org, stream, request, score, observed_at, t, z)
+	VALUES (s.org, s.stream, observe.request, observe.score,
+		coalesce(observe.at, gpucredit.now()), CASE WHEN free THEN next.t END,
+		CASE WHEN free THEN next.z END)
+	ON CONFLICT DO NOTHING;
+	IF NOT FOUND THEN
+		SELECT n.t, n.z INTO next.t, next.z FROM gpucredit_eval.observation n
+		WHERE n.org = s.org AND n.stream = s.stream AND n.request = observe.request
+			AND n.t IS NOT NULL;
+	ELSIF free THEN
+		s := next;
 	END IF;
-	half := gpucredit_eval.limit_width(s, o.t);
-	observe.z := o.z;
+	IF free THEN
+		PERFORM gpucredit_eval.keep_stream(was, s);
+	END IF;
+	half := gpucredit_eval.limit_width(s, coalesce(next.t, s.t));
+	observe.z := coalesce(next.z, s.z);
 	observe.lower := s.mu - half;
 	observe.upper := s.mu + half;
-	observe.signal := abs(o.z - s.mu) > half;
+	observe.signal := abs(observe.z - s.mu) > half;
 END
 $$;
 COMMENT ON FUNCTION gpucredit_eval.observe(text, text, text, numeric, timestamptz) IS
@@ -242,14 +279,19 @@ CREATE FUNCTION gpucredit_eval.stream_state(org text, stream text, OUT t bigint,
 	OUT lower numeric, OUT upper numeric, OUT signal boolean)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET enable_bitmapscan = off		-- only index scans forget dead entries
 AS $$
 DECLARE
 	s gpucredit_eval.stream := gpucredit_eval.require_stream(stream_state.org, stream_state.stream);
+	was gpucredit_eval.stream;
 	half numeric;
 BEGIN
 	SELECT * INTO STRICT s FROM gpucredit_eval.stream u
 	WHERE u.org = s.org AND u.stream = s.stream FOR NO KEY UPDATE;
+	was := s;
 	s := gpucredit_eval.fold_stream(s);
+	PERFORM gpucredit_eval.keep_stream(was, s);
 	half := gpucredit_eval.limit_width(s, s.t);
 	stream_state.t := s.t;
 	stream_state.z := s.z;

@@ -20,7 +20,7 @@ GRANT EXECUTE ON FUNCTION gpucredit_eval.create_set, gpucredit_eval.grant_set,
 	gpucredit_eval.raise_cap, gpucredit_eval.cancel_run, gpucredit_eval.rejudge,
 	gpucredit_eval.label, gpucredit_eval.calibrate, gpucredit_eval.judge_name,
 	gpucredit_eval.set_stream, gpucredit_eval.sampled, gpucredit_eval.observe,
-	gpucredit_eval.stream_state, gpucredit_eval.promote, gpucredit_eval.watch_ref,
+	gpucredit_eval.stream_state, gpucredit_eval.start_observation, gpucredit_eval.promote, gpucredit_eval.watch_ref,
 	gpucredit_eval.watched
 TO gpucredit_admin, gpucredit_app, gpucredit_tenant;
 
@@ -32,7 +32,7 @@ TO gpucredit_admin, gpucredit_app, gpucredit_tenant, gpucredit_auditor, gpucredi
 
 GRANT EXECUTE ON FUNCTION gpucredit_eval.lease_cases, gpucredit_eval.run_spec,
 	gpucredit_eval.report, gpucredit_eval.report_judge, gpucredit_eval.pace,
-	gpucredit_eval.start_watched
+	gpucredit_eval.start_watched, gpucredit_eval.finish_observation
 TO gpucredit_admin, gpucredit_agent;
 
 GRANT EXECUTE ON FUNCTION gpucredit_eval.set_endpoint

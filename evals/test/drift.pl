@@ -56,6 +56,33 @@ fails("SELECT gpucredit_eval.set_stream('acme', 'x', 'c', $_)", '22023', "no str
   'NULL, 0.5, 0.1', "1, 'NaN', 0.1";
 fails(q{SELECT gpucredit_eval.set_stream('acme', 'x', 'none', 1, 0.5, 0.1)}, 'UC601', 'no such config');
 
+# requests of production that a judge rates
+q_(q{SELECT gpucredit_eval.set_config('acme', 'judged', '{"sets": ["s"], "judge": {"endpoint": "judge", "model": "j",
+	"max_response_bytes": 100, "max_tokens": 50}}', 'k9');
+	SELECT gpucredit_eval.set_stream('acme', 'online', 'judged', 1, 0.8, 0.1),
+		gpucredit_eval.set_stream('acme', 'rare', 'judged', 1000000000, 0.8, 0.1)});
+my $hand_in = q{SELECT status, reason, replayed FROM gpucredit_eval.start_observation('acme', '%s', '%s', '"why?"', '%s', 'good')};
+my $judged = q{SELECT score, cost, z, signal, replayed FROM gpucredit_eval.finish_observation('acme', 'online', '%s', %s, %s)};
+my $answers = q{ARRAY['{"score": 4, "reason": ""}', 'prose', '{"score": 5, "reason": ""}']::bytea[]};
+my $usages = q{ARRAY['{"prompt_tokens": 100, "completion_tokens": 10}', NULL, '{"prompt_tokens": 100, "completion_tokens": 10}']::jsonb[]};
+is(q_(sprintf($hand_in, 'rare', 'r', 'x')), 'skipped||f', 'most requests are not judged');
+is(q_(sprintf($hand_in, 'online', 'r1', 'x')), 'granted||f', 'a request is handed in');
+is(q_(sprintf($hand_in, 'online', 'r1', 'x')), 'granted||t', 'once');
+fails(sprintf($hand_in, 'online', 'r1', 'y'), 'UC201', 'not with another answer');
+# 4,096 bytes of template, 4 of rubric, 6 of input, 100 of output and the frame; three samples
+is(q_(q{SELECT held FROM gpucredit.balance('acme')}), q_('SELECT round(3 * ((4096 + 4 + 6 + 100 + 256) * 3 + 50 * 6) / 1000000.0, 6)'),
+	'what its judge may cost is held');
+fails(sprintf($judged, 'r2', $answers, $usages), 'UC603', 'a request that was not handed in');
+fails(sprintf($judged, 'r1', q{'{a}'}, q{'{NULL}'}), '22023', 'three samples are due');
+is(q_(sprintf($judged, 'r1', $answers, $usages)) =~ s/(\.\d*?)0+\|/$1|/gr, '0.75|0.014406|0.795|f|f', 'the median is observed, a call without usage counts in full');
+is(q_(sprintf($judged, 'r1', 'NULL', 'NULL')) =~ s/(\.\d*?)0+\|/$1|/gr, '0.75|0.014406|0.795|f|t', 'once');
+is(q_(sprintf($hand_in, 'online', 'r1', 'x')), 'done||t', 'it is done');
+is(q_(q{SELECT held, spent FROM gpucredit.balance('acme')}), '0.000000|0.014406', 'and paid');
+q_(sprintf($hand_in, 'online', 'r3', 'x'));
+is(q_(sprintf($judged, 'r3', q{'{NULL,NULL,a}'}, q{ARRAY[NULL, NULL, NULL]::jsonb[]})) =~ s/\|.*//r, '', 'a judge that failed observes nothing');
+is(q_(q{SELECT t FROM gpucredit_eval.stream_state('acme', 'online')}), '1', 'one score is in the stream');
+fails(sprintf($hand_in, 'steady', 'r', 'x'), 'UC602', 'a config without a judge');
+
 # eight observers at once: each score counts once, in some order
 q_(q{SELECT gpucredit_eval.set_stream('acme', 'busy', 'c', 1, 0.5, 0.5)});
 is(wait_for_children(in_parallel(8, sub {

@@ -187,6 +187,25 @@ $run = start_run('killed' => '--key', 'paced');
 ends_with($_, 0, 'a paced worker ends') foreach @worker;
 is(stub_stats('model')->{limited}, 0, 'a limit of 25 a second is not met at 20');
 
+# requests of production
+q_(q{SELECT gpucredit_eval.set_stream('acme', 'chat', 'parity', 1, 0.9, 0.05)});
+foreach my $n (1 .. 2)
+{
+	foreach my $file ([ 'asked', 'why?' ], [ 'answered', 'quality:' . ($n == 1 ? 5 : 1) ])
+	{
+		open(my $out, '>', "$dir/$file->[0]") or die;
+		print $out $file->[1];
+		close $out;
+	}
+	($code, $out, $err) = command_result($node, 'observe', '--stream', 'chat', '--request', "r$n", '--input', "$dir/asked",
+		'--output', "$dir/answered", '--rubric', 'helps');
+	like("$code $out$err", $n == 1 ? qr/^0 score 1\.?0*, mean 0\.91/ : qr/^1 score 0[.0]*, mean 0\.819.*drift$/m,
+		$n == 1 ? 'a good answer of production' : 'a bad one drifts: exit code 1');
+}
+is(join(' ', (command_result($node, 'observe', '--stream', 'chat', '--request', 'r1', '--input', "$dir/asked", '--output', "$dir/x",
+	'--rubric', 'helps'))[0]), 70, 'no such file');
+is_deeply([ command_result($node, 'watch', '--every', '0') ], [ 0, '', '' ], 'nothing is watched');
+
 is(q_(q{SELECT bool_and(captured = round(spent, 6)) FROM gpucredit_eval.run WHERE ended_at IS NOT NULL}), 't', 'all is paid, to the micro-credit');
 eval_verify($node);
 done_testing();

@@ -78,6 +78,7 @@ my %calls = (
 	"report_judge('acme', 1, 1, 1, '', NULL)"       => 'worker',
 	"pace('acme', 'model')"                         => 'worker',
 	"start_watched('acme')"                         => 'worker',
+	"finish_observation('acme', 's', 'r', NULL, NULL)" => 'worker',
 	"set_endpoint('acme', 'x', 'http://x', 1, 1, 1)" => 'ops',
 	"verify()"                                      => 'ops audit',
 	"gate('acme', 1)"                               => 'web audit nlp ann',

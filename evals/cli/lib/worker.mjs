@@ -138,6 +138,22 @@ export class Worker {
 		return null;
 	}
 
+	// All samples of a judge about one answer: what came, and its usage.
+	judgeAll({ judge, judge_endpoint: terms }, asked) {
+		const call = this.caller(terms, judge), messages = judgeMessages({ ...asked, judge });
+		const deadline = Date.now() + this.ttl * 1000;
+
+		return Promise.all(Array.from({ length: judge.samples }, async (_, i) => {
+			try {
+				const { output, usage } = await call(messages, deadline, { seed: judge.seed + i });
+				return { raw: Buffer.from(output), usage: usage && JSON.stringify(usage) };
+			} catch (error) {
+				const usage = costOf(error);
+				return { raw: null, usage: usage && JSON.stringify(usage) };
+			}
+		}));
+	}
+
 	reportSample(number, sample, raw, usage) {
 		return this.database.row("report_judge", this.org, this.run, number, sample, raw, usage && JSON.stringify(usage));
 	}
