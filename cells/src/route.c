@@ -101,7 +101,12 @@ find_route(FmgrInfo *of)
 	Route	   *route = MemoryContextAllocZero(of->fn_mcxt, sizeof(Route));
 
 	if (n + ADDED > FUNC_MAX_ARGS)
-		elog(ERROR, "a function of the router has too many arguments");
+		ereport(ERROR,
+				(errcode(ERRCODE_TOO_MANY_ARGUMENTS),
+				 errmsg("a function of the router has too many arguments"),
+				 errdetail("It has %d, and at most %d can be passed on.", n,
+						   FUNC_MAX_ARGS - ADDED),
+				 errhint("Generate the router again with tools/cells generate.")));
 	memcpy(&types[ADDED], own, sizeof(Oid) * n);
 	find_function("gpucredit_remote", get_func_name(of->fn_oid), n + ADDED,
 				  types, of->fn_mcxt, &route->remote);
