@@ -77,7 +77,7 @@ COMMENT ON COLUMN gpucredit_cells.lease_out.captured IS 'Captured here, less ref
 COMMENT ON COLUMN gpucredit_cells.lease_out.given_back IS 'Returned here to the buckets it came from.';
 COMMENT ON COLUMN gpucredit_cells.lease_out.available IS 'Available there, by that word.';
 COMMENT ON COLUMN gpucredit_cells.lease_out.held IS 'Held there, by that word.';
-COMMENT ON COLUMN gpucredit_cells.lease_out.heard_at IS 'When that word came; NULL: none did.';
+COMMENT ON COLUMN gpucredit_cells.lease_out.heard_at IS 'When that word last came; NULL: none did.';
 COMMENT ON COLUMN gpucredit_cells.lease_out.used_at IS 'When a word last told of use.';
 COMMENT ON COLUMN gpucredit_cells.lease_out.closed_at IS 'When it was over; NULL: it is open.';
 COMMENT ON COLUMN gpucredit_cells.lease_out.written_off_at IS 'When an operator ended it without a last word; NULL: never.';

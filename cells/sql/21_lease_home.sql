@@ -384,6 +384,10 @@ BEGIN
 			PERFORM gpucredit_cells.note(o.org, o.lease, 'unbacked',
 				o.amount - o.returned, 'This cell did not know the lease, as it was restored, and lacks the credit for it.');
 		END IF;
+	ELSIF (m->>'n')::bigint = o.word THEN
+		/* asked after, the other cell says the same: top_up() waits again */
+		UPDATE gpucredit_cells.lease_out l SET heard_at = gpucredit.now()
+		WHERE l.org = o.org AND l.lease = o.lease;
 	END IF;
 	RETURN jsonb_build_object('org', o.org, 'lease', o.lease,
 		'word', o.word, 'spent', o.spent, 'returned', o.returned,

@@ -161,6 +161,10 @@ sub take_word
 		  (@$word{qw(n spent returned available held)}, $m->{now});
 		$self->follow_word($lease);
 	}
+	elsif ($word->{n} == $out->{word})
+	{
+		$out->{heard} = $m->{now};
+	}
 	return { word => $out->{word}, map { $_ => $out->{$_} } qw(spent returned) };
 }
 
