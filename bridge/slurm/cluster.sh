@@ -199,6 +199,8 @@ local function ask(question)\\
 	return answer\\
 end\\
 " "$SLURM_DIR/job_submit.lua"
+	# slurmctld reads a script again that is newer than its last look
+	touch -d '5 seconds' "$SLURM_DIR/job_submit.lua"
 }
 
 # A postmaster that is killed leaves its processes, and a file that says it
