@@ -105,10 +105,10 @@ SQL_STATEMENT(deltas_read, SPI_OK_SELECT, "text, int",
 SQL_STATEMENT(alert_spend, SPI_OK_SELECT, "text, text[], timestamptz, int",
 			  "SELECT gpucredit_internal.alert_spend($1, $2, $3, $4)");
 
-/* how many buckets are remembered as told, for speed only */
-#define MOST_TOLD		64
+/* how many alerts a session remembers as raised, for speed only */
+#define MOST_RAISED		64
 
-static uint64 told[MOST_TOLD];	/* by expiry_key() */
+static uint64 raised[MOST_RAISED];	/* by expiry_key() */
 
 static uint64 expiry_key(const HoldDraw *draw, const HoldDrawPart *part);
 static char *describe(const char *org, const BudgetCount *count,
@@ -205,7 +205,7 @@ AlertDrawn(const HoldDraw *draw)
 		if (draw->parts[i].expires_at > ClockAdd(draw->at, EXPIRY_AHEAD))
 			continue;
 		keys[n] = expiry_key(draw, &draw->parts[i]);
-		if (told[keys[n] % MOST_TOLD] != keys[n])
+		if (raised[keys[n] % MOST_RAISED] != keys[n])
 			buckets[n++] = draw->parts[i].bucket;
 	}
 	if (n > 0)
@@ -217,7 +217,7 @@ AlertDrawn(const HoldDraw *draw)
 								  TimeValue(draw->at))), 0, 1) == 0)
 		{
 			for (int i = 0; i < n; i++)
-				told[keys[i] % MOST_TOLD] = keys[i];
+				raised[keys[i] % MOST_RAISED] = keys[i];
 		}
 	}
 	AlertBalance(draw->path, draw->at);
