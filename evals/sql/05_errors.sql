@@ -4,43 +4,30 @@
 
 /* One message, whether it is not there or not for the caller. */
 CREATE FUNCTION gpucredit_eval.not_found(what text) RETURNS void
-LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-	RAISE EXCEPTION '% does not exist', not_found.what
-		USING ERRCODE = 'UC601',
-		DETAIL = 'It is not there, or the caller may not see it.',
-		HINT = 'Check the name, and that the caller has the permission.';
-END
-$$;
+LANGUAGE sql
+BEGIN ATOMIC
+	SELECT gpucredit_eval.raise('UC601', what || ' does not exist',
+		'It is not there, or the caller may not see it.',
+		'Check the name, and that the caller has the permission.');
+END;
 COMMENT ON FUNCTION gpucredit_eval.not_found(text) IS
 'Internal: raises UC601.';
 
 CREATE FUNCTION gpucredit_eval.wrong_state(message text, detail text, hint text)
 RETURNS void
-LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-	RAISE EXCEPTION '%', wrong_state.message
-		USING ERRCODE = 'UC602', DETAIL = wrong_state.detail, HINT = wrong_state.hint;
-END
-$$;
+LANGUAGE sql
+BEGIN ATOMIC
+	SELECT gpucredit_eval.raise('UC602', message, detail, hint);
+END;
 COMMENT ON FUNCTION gpucredit_eval.wrong_state(text, text, text) IS
 'Internal: raises UC602.';
 
 CREATE FUNCTION gpucredit_eval.held_out(message text, hint text) RETURNS void
-LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-	RAISE EXCEPTION '%', held_out.message
-		USING ERRCODE = 'UC604',
-		DETAIL = 'A held-out set measures only as long as nobody who tunes models sees it.',
-		HINT = held_out.hint;
-END
-$$;
+LANGUAGE sql
+BEGIN ATOMIC
+	SELECT gpucredit_eval.raise('UC604', message,
+		'A held-out set measures only as long as nobody who tunes models sees it.', hint);
+END;
 COMMENT ON FUNCTION gpucredit_eval.held_out(text, text) IS
 'Internal: raises UC604.';
 

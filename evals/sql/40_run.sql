@@ -9,10 +9,12 @@
  *
  * Who reports writes only the rows of its own case, so that workers do not
  * wait for each other.  account_for() takes the costs of closed leases over
- * into the run, and captures them.  The call that finds the run unlocked does
- * so at once; lease_cases() always does, and no lease is made before it.
+ * into the run, and captures them.  lease_cases() calls it before it makes a
+ * lease.  A report calls it where the run is not locked, ten times a second at
+ * most while many cases are left.
  *
  * Lock order: golden_set, endpoint, run, lease, result; then the ledger's.
+ * Who has a lease locked does not wait for the run.
  */
 CREATE TABLE gpucredit_eval.run (
 	org text COLLATE "C" NOT NULL,

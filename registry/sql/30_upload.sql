@@ -273,16 +273,12 @@ COMMENT ON FUNCTION gpucredit_registry.drop_upload(text, bigint) IS
 'Internal: forgets an upload; its chunks go if nothing else uses them.';
 
 CREATE FUNCTION gpucredit_registry.no_upload(upload bigint) RETURNS void
-LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-	RAISE EXCEPTION 'upload % does not exist', no_upload.upload
-		USING ERRCODE = 'UC502',
-		DETAIL = 'It was finished, has ended after 24 hours, or never began.',
-		HINT = 'Start the upload again.';
-END
-$$;
+LANGUAGE sql
+BEGIN ATOMIC
+	SELECT gpucredit_registry.raise('UC502', format('upload %s does not exist', upload),
+		'It was finished, has ended after 24 hours, or never began.',
+		'Start the upload again.');
+END;
 COMMENT ON FUNCTION gpucredit_registry.no_upload(bigint) IS
 'Internal: raises UC502.';
 

@@ -53,6 +53,20 @@ $$;
 COMMENT ON FUNCTION gpucredit_registry.check_movable(gpucredit_registry.model, text) IS
 'Internal: refuses to move a protected ref (42501); NULL: any of the repository.';
 
+/* Moves a ref; the caller has locked the repository. */
+CREATE FUNCTION gpucredit_registry.put_ref(m gpucredit_registry.model, ref text,
+	version bigint, author text) RETURNS void
+LANGUAGE sql VOLATILE
+BEGIN ATOMIC
+	INSERT INTO gpucredit_registry.ref
+	VALUES ((m).org, (m).model, put_ref.ref, put_ref.version)
+	ON CONFLICT ON CONSTRAINT ref_pkey DO UPDATE SET version = excluded.version;
+	SELECT gpucredit_registry.record((m).org, 'set_ref', put_ref.author,
+		jsonb_build_object('model', (m).model, 'ref', put_ref.ref, 'version', put_ref.version));
+END;
+COMMENT ON FUNCTION gpucredit_registry.put_ref(gpucredit_registry.model, text, bigint, text) IS
+'Internal: moves a ref to a version, and records it.';
+
 CREATE FUNCTION gpucredit_registry.protect_ref(org text, model bigint, ref text,
 	protected boolean DEFAULT true) RETURNS void
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -116,10 +130,7 @@ BEGIN
 	PERFORM gpucredit_registry.refuse_read(v, CASE
 		WHEN v.quarantined_at IS NOT NULL THEN 'quarantined'
 		WHEN v.restricted_at IS NOT NULL THEN 'restricted' END);
-	INSERT INTO gpucredit_registry.ref VALUES (m.org, m.model, move_ref.ref, v.version)
-	ON CONFLICT ON CONSTRAINT ref_pkey DO UPDATE SET version = excluded.version;
-	PERFORM gpucredit_registry.record(m.org, 'set_ref', NULL, jsonb_build_object('model',
-		m.model, 'ref', move_ref.ref, 'version', v.version));
+	PERFORM gpucredit_registry.put_ref(m, move_ref.ref, v.version, NULL);
 	PERFORM gpucredit_registry.request_end(m.org, move_ref.key, 'true');
 	RETURN false;
 END

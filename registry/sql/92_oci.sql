@@ -355,11 +355,8 @@ BEGIN
 	IF tag IS NOT NULL THEN
 		PERFORM gpucredit_registry.check_ref(tag);
 		PERFORM gpucredit_registry.check_movable(m, tag);
-		INSERT INTO gpucredit_registry.ref VALUES (v.org, v.model, tag, v.version)
-		ON CONFLICT ON CONSTRAINT ref_pkey DO UPDATE SET version = excluded.version;
-		PERFORM gpucredit_registry.record((m).org, 'set_ref',
-			gpucredit_registry.caller_name((r).caller),
-			jsonb_build_object('model', (m).model, 'ref', tag, 'version', v.version));
+		PERFORM gpucredit_registry.put_ref(m, tag, v.version,
+			gpucredit_registry.caller_name((r).caller));
 	END IF;
 	RETURN (201, jsonb_build_object('Docker-Content-Digest', 'sha256:' || hex, 'Location',
 		gpucredit_registry.oci_url(r, m, 'manifests/sha256:' || hex)), NULL, NULL

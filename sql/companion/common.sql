@@ -94,17 +94,25 @@ END;
 COMMENT ON FUNCTION @schema@.request_end(text, text, jsonb) IS
 'Internal: keeps what a keyed call answers.';
 
-CREATE FUNCTION @schema@.refuse(message text, detail text,
-	hint text DEFAULT 'Correct the argument and call again.') RETURNS void
+CREATE FUNCTION @schema@.raise(code text, message text, detail text, hint text)
+RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	RAISE EXCEPTION '%', refuse.message
-		USING ERRCODE = 'invalid_parameter_value', DETAIL = refuse.detail,
-		HINT = refuse.hint;
+	RAISE EXCEPTION '%', raise.message
+		USING ERRCODE = raise.code, DETAIL = raise.detail, HINT = raise.hint;
 END
 $$;
+COMMENT ON FUNCTION @schema@.raise(text, text, text, text) IS
+'Internal: raises an error.';
+
+CREATE FUNCTION @schema@.refuse(message text, detail text,
+	hint text DEFAULT 'Correct the argument and call again.') RETURNS void
+LANGUAGE sql
+BEGIN ATOMIC
+	SELECT @schema@.raise('22023', message, detail, hint);
+END;
 COMMENT ON FUNCTION @schema@.refuse(text, text, text) IS
 'Internal: raises 22023.';
 
