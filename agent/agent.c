@@ -72,7 +72,7 @@ count_start(int state)
 }
 
 /*
- * Tell this boot of the machine from earlier ones.
+ * Read the boot's id, which distinguishes it from earlier boots.
  */
 void
 AgentReadBootId(void)

@@ -7,18 +7,18 @@
  *
  *	intent		the agent: what is to run, as the database gave it
  *	start		the agent: the same, in the keeper's form
- *	pull		the agent: podman's words about the image
+ *	pull		the agent: podman's output about the image
  *	environment	the agent: the environment of a program in an image
  *	container	podman: the container exists
  *	lock		the keeper holds it (flock) for as long as it lives
  *	state		the keeper's figures, mapped (KeeperState)
- *	control		a pipe: the agent's words to the keeper
+ *	control		a pipe: the agent's commands to the keeper
  *	main		the keeper: the process, before its program is executed
  *	reserve		the keeper: disk space for "exit" and the files after it
  *	exit		the keeper: how the program ended
- *	forgotten	the program foreign_stop: nobody knows of a run
+ *	forgotten	the program foreign_stop: the other scheduler knows no run
  *	gone		no process of the attempt is left
- *	told		the agent: the reason why the attempt must stop
+ *	told		the agent: why the attempt must stop
  *	notes		the agent: what the driver said of its devices
  *	settled		the agent: the database answered; kept for a day
  *
@@ -50,8 +50,8 @@ typedef struct KeeperState
 } KeeperState;
 
 /*
- * What the agent says to all keepers of a node, in <state>/lease.  A keeper
- * freezes its job once the last answer is older than fence_ns.
+ * The agent's last contact, in <state>/lease, for all keepers of a node.  A
+ * keeper freezes its job once the last answer is older than fence_ns.
  */
 typedef struct Lease
 {

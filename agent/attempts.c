@@ -3,10 +3,10 @@
  * attempts.c
  *		The attempts of this node, from disk and in memory.
  *
- * The disk decides (attempt_dir.h); memory only saves reads.  Each look takes
- * an attempt one step further.  It does not matter who took the steps before:
- * this agent, an earlier one, or a keeper.  So a restart needs no code of its
- * own.
+ * The disk decides (attempt_dir.h), and memory only saves reads.  Each check
+ * takes an attempt one step further.  It does not matter who took the steps
+ * before: this agent, an earlier one, or a keeper.  So a restart needs no code
+ * of its own.
  *
  *-------------------------------------------------------------------------
  */
@@ -66,9 +66,9 @@ AttemptsLoad(void)
 			continue;
 		attempt->next = attempts;
 		attempts = attempt;
-		Say("event=found attempt=%s phase=%s", attempt->tag,
-			attempt->phase == PHASE_SETTLED ? "settled" :
-			attempt->phase == PHASE_GONE ? "gone" : "runs");
+		LogLine("event=found attempt=%s phase=%s", attempt->tag,
+				attempt->phase == PHASE_SETTLED ? "settled" :
+				attempt->phase == PHASE_GONE ? "gone" : "runs");
 	}
 	closedir(run);
 }
@@ -98,7 +98,7 @@ AttemptOpen(const char *name)
 	}
 	take_intent(attempt, intent);
 	json_decref(intent);
-	attempt->told = FileGet(attempt->dir, "told", NULL);
+	attempt->stop_reason = FileGet(attempt->dir, "told", NULL);
 	attempt->phase = FileThere(attempt->dir, "settled") ? PHASE_SETTLED :
 		FileThere(attempt->dir, "gone") ? PHASE_GONE : PHASE_RUNS;
 	attempt->checked = attempt->phase == PHASE_SETTLED;
@@ -128,7 +128,7 @@ AttemptIntent(int dir)
 }
 
 /*
- * The image that an attempt is to run in; NULL: in none.
+ * The image that an attempt runs in; NULL: it runs on the node itself.
  */
 const char *
 AttemptImage(const json_t * intent)
@@ -138,7 +138,7 @@ AttemptImage(const json_t * intent)
 }
 
 /*
- * Read the intent of an attempt; lost: it began before the machine booted.
+ * Read the intent of an attempt.  One from before the last boot is lost.
  */
 static void
 take_intent(LocalAttempt *attempt, const json_t * intent)
@@ -198,7 +198,7 @@ AttemptsLook(AttemptLook look_foreign)
 }
 
 /*
- * At which stage is an attempt?
+ * Move an attempt on to the stage that its folder shows.
  */
 static void
 look(LocalAttempt *attempt, AttemptLook look_foreign)
@@ -273,9 +273,9 @@ recover(LocalAttempt *attempt)
 		ContainClose(&contain);
 		if (populated)
 		{
-			if (!attempt->orphans_said)
-				Say("event=orphaned attempt=%s", attempt->tag);
-			attempt->orphans_said = true;
+			if (!attempt->orphans_logged)
+				LogLine("event=orphaned attempt=%s", attempt->tag);
+			attempt->orphans_logged = true;
 			return;				/* try again soon */
 		}
 	}
@@ -285,7 +285,7 @@ recover(LocalAttempt *attempt)
 }
 
 /*
- * No keeper saw it end: it ran as long as its last keeper saw.
+ * Write the end that no keeper saw: it ran until its keeper last looked.
  */
 void
 AttemptWriteLost(LocalAttempt *attempt, bool began)
@@ -310,7 +310,7 @@ AttemptWriteLost(LocalAttempt *attempt, bool began)
 }
 
 /*
- * Write how it ended, for a dead keeper.  If the disk is full, memory keeps
+ * Write "exit" in place of a dead keeper.  If the disk is full, memory keeps
  * it.
  */
 void
@@ -330,8 +330,8 @@ AttemptGone(LocalAttempt *attempt)
 	if (!FileThere(attempt->dir, "gone") &&
 		!FilePut(attempt->dir, "gone", "", 0))
 	{
-		Say("event=gone_not_written attempt=%s error=\"%s\"", attempt->tag,
-			strerror(errno));
+		LogLine("event=gone_not_written attempt=%s error=\"%s\"", attempt->tag,
+				strerror(errno));
 		return;					/* a full disk: try again soon */
 	}
 	attempt->phase = PHASE_GONE;
@@ -347,7 +347,7 @@ AttemptGone(LocalAttempt *attempt)
 	attempt->control = -1;
 	if (attempt->cgroup != NULL && *attempt->cgroup != '\0')
 		ContainRemove(attempt->cgroup);
-	Say("event=gone attempt=%s", attempt->tag);
+	LogLine("event=gone attempt=%s", attempt->tag);
 }
 
 /* a child ended; the disk says what that means */
@@ -367,7 +367,7 @@ AttemptMeters(const LocalAttempt *attempt)
 {
 	return attempt->phase == PHASE_RUNS && attempt->rank == 0 &&
 		!attempt->forgotten &&
-		(attempt->told == NULL || strcmp(attempt->told, "over") != 0) &&
+		(attempt->stop_reason == NULL || strcmp(attempt->stop_reason, "over") != 0) &&
 		AttemptElapsedUs(attempt) >= 0;
 }
 
@@ -395,12 +395,12 @@ AttemptSettled(LocalAttempt *attempt, const char *how)
 	/* a full disk: a restart settles it again, without effect */
 	if (attempt->dir >= 0 &&
 		!FilePut(attempt->dir, "settled", how, strlen(how)))
-		Say("event=settled_not_written attempt=%s error=\"%s\"",
-			attempt->tag, strerror(errno));
+		LogLine("event=settled_not_written attempt=%s error=\"%s\"",
+				attempt->tag, strerror(errno));
 	CrashPoint("settled");
 	attempt->phase = PHASE_SETTLED;
 	attempt->settled_ns = BoottimeNs();
-	Say("event=settled attempt=%s as=%s", attempt->tag, how);
+	LogLine("event=settled attempt=%s as=%s", attempt->tag, how);
 }
 
 void
@@ -437,13 +437,13 @@ AttemptsMakeRoom(void)
 	{
 		if (a->phase == PHASE_SETTLED && FileThere(a->dir, "work"))
 		{
-			Say("event=work_removed attempt=%s", a->tag);
+			LogLine("event=work_removed attempt=%s", a->tag);
 			remove_folder(a, "/work");
 		}
 	}
 }
 
-/* is it still told as running, as its processes, or its devices, are so? */
+/* does the agent report it as running: its processes live, or its devices are not checked yet? */
 bool
 AttemptHolds(const LocalAttempt *attempt)
 {
@@ -452,7 +452,7 @@ AttemptHolds(const LocalAttempt *attempt)
 }
 
 /*
- * Has each of these devices room for such a share?  A database restored from a
+ * Does such a share fit on each of these devices?  A database restored from a
  * backup may have forgotten an attempt that holds one.
  */
 bool
@@ -489,7 +489,7 @@ attempt_free(LocalAttempt *attempt)
 	free(attempt->tag);
 	free(attempt->name);
 	free(attempt->cgroup);
-	free(attempt->told);
+	free(attempt->stop_reason);
 	free(attempt->saves);
 	free(attempt->unwritten);
 	free(attempt->foreign);

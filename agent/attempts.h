@@ -52,7 +52,7 @@ typedef struct LocalAttempt
 	int			share;			/* thousandths of each */
 	bool		forgotten;		/* the database reused its number */
 	bool		lost;			/* a reboot ended its processes */
-	char	   *told;			/* why it must stop; NULL: it need not */
+	char	   *stop_reason;	/* why it must stop; NULL: it may run */
 	char	   *saves;			/* why it must save, until it has */
 	pid_t		keeper;			/* our child; 0: adopted, or dead */
 	int64_t		kept_until_ns;	/* the keeper was just started */
@@ -63,7 +63,7 @@ typedef struct LocalAttempt
 	int64_t		settle_due_ns;
 	int64_t		pause_ns;		/* between tries */
 	FileDigest	digest;
-	ino_t		checkpoint_inode;	/* of the newest checkpoint digested */
+	ino_t		checkpoint_inode;	/* step of the newest checkpoint digested */
 	int64_t		saved_step;		/* -1: no checkpoint yet */
 	pid_t		pull;			/* the child that pulls its image; 0: none */
 	bool		in_image;		/* it runs in podman */
@@ -71,9 +71,9 @@ typedef struct LocalAttempt
 	int			from_attempt;
 	int64_t		from_step;
 	int64_t		gone_ns;
-	bool		orphans_said;
-	bool		checked;		/* gone, and its devices were looked at */
-	int64_t		asked_ns;		/* when that look was asked for; 0: not yet */
+	bool		orphans_logged;
+	bool		checked;		/* gone, and its devices were checked */
+	int64_t		asked_ns;		/* when that check began; 0: not yet */
 	int			ticket;			/* of that look */
 	int64_t		settled_ns;		/* CLOCK_BOOTTIME, or when this agent began */
 	char	   *unwritten;		/* ended like this; the disk was full */
@@ -81,7 +81,7 @@ typedef struct LocalAttempt
 								 * NULL: the agent runs it */
 	char	   *run_record;		/* that run's folder; NULL: not known yet */
 	int64_t		stop_ns;		/* when foreign_stop was last run; 0: never */
-	char		stop_word;		/* for what: its first letter */
+	char		stop_word;		/* the first letter of its command */
 	struct LocalAttempt *next;
 } LocalAttempt;
 
@@ -115,7 +115,7 @@ extern LocalAttempt *AttemptOpen(const char *name);
 extern json_t * AttemptIntent(int dir);
 extern const char *AttemptImage(const json_t * intent);
 
-/* how an attempt is looked at that another scheduler starts */
+/* checks an attempt that another scheduler starts */
 typedef void (*AttemptLook) (LocalAttempt *attempt);
 
 extern void AttemptsLook(AttemptLook look_foreign);

@@ -36,8 +36,8 @@ static int64_t settings_due_ns;
 static bool poked;
 static int	connection;			/* the connection of the last call */
 static int	about_told;			/* the connection that knows our identity */
-static char *about_heard;		/* what we told, by the last answer */
-static char *about_sent;		/* with the heartbeat in flight; NULL: nothing */
+static char *about_heard;		/* the report that the database has */
+static char *about_sent;		/* the report in flight; NULL: none */
 
 static void read_settings(void);
 static void settings_read(PGresult * result, void *context);
@@ -56,7 +56,7 @@ static char *utilization_of(uint64_t gpus);
 static void meter_answered(PGresult * result, void *context);
 static char *array_of(char **texts, int n);
 
-/* there is news: call soon */
+/* make the next heartbeat soon */
 void
 BeatSoon(void)
 {
@@ -142,8 +142,8 @@ settings_read(PGresult * result, void *context)
 	if (PQresultStatus(result) != PGRES_TUPLES_OK)
 	{
 		if (result != NULL)
-			Say("event=settings_refused error=\"%s\"",
-				PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY));
+			LogLine("event=settings_refused error=\"%s\"",
+					PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY));
 		settings_due_ns = MonotonicNs() + NS_PER_S;
 		return;
 	}
@@ -182,7 +182,7 @@ about_us(void)
 }
 
 /*
- * The address for "poke": our own where the setting names any.
+ * The address for "poke".  A setting of "any address" means our own.
  */
 static char *
 poke_address(void)
@@ -256,9 +256,9 @@ beat_answered(PGresult * result, void *context)
 	if (PQresultStatus(result) != PGRES_TUPLES_OK)
 	{
 		if (result != NULL)
-			Say("event=heartbeat_refused state=%s error=\"%s\"",
-				DbState(result),
-				PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY));
+			LogLine("event=heartbeat_refused state=%s error=\"%s\"",
+					DbState(result),
+					PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY));
 		/* another agent reports for this node and keeps its attempts */
 		if (result != NULL && strcmp(DbState(result), "UC303") == 0)
 			Die("event=superseded node=%s", config.node);
@@ -386,7 +386,7 @@ settle_answered(PGresult * result, void *context)
 		AttemptSettled(attempt, PQgetvalue(result, 0, 0));
 		return;
 	}
-	/* a database restored from before it began: it has nothing to settle */
+	/* a database restored from an earlier time does not know the attempt */
 	if (strcmp(state, "UC302") == 0 || strcmp(state, "UC301") == 0 ||
 		strcmp(state, "UC001") == 0)
 	{
@@ -398,9 +398,9 @@ settle_answered(PGresult * result, void *context)
 		attempt->pause_ns * 2;
 	attempt->settle_due_ns = MonotonicNs() + attempt->pause_ns;
 	if (result != NULL)
-		Say("event=settle_refused attempt=%s state=%s error=\"%s\"",
-			attempt->tag, state,
-			PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY));
+		LogLine("event=settle_refused attempt=%s state=%s error=\"%s\"",
+				attempt->tag, state,
+				PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY));
 }
 
 static bool
@@ -463,7 +463,7 @@ meter(void)
 		free(arrays[c]);
 }
 
-/* the mean of its devices, 0 to 1; NULL where nobody tells it */
+/* the mean utilization of its devices, 0 to 1; NULL: unknown */
 static char *
 utilization_of(uint64_t gpus)
 {
@@ -493,8 +493,8 @@ meter_answered(PGresult * result, void *context)
 	if (PQresultStatus(result) != PGRES_TUPLES_OK)
 	{
 		if (result != NULL)
-			Say("event=meter_refused state=%s error=\"%s\"", DbState(result),
-				PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY));
+			LogLine("event=meter_refused state=%s error=\"%s\"", DbState(result),
+					PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY));
 		for (LocalAttempt *a = attempts; a != NULL; a = a->next)
 			a->meter_due_ns = MonotonicNs() + NS_PER_S;
 		return;

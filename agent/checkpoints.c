@@ -27,8 +27,8 @@
 #include "launch.h"
 #include "util.h"
 
-#define LAST_WORD_LIMIT	(60 * NS_PER_S) /* for a digest, after the attempt
-										 * ended */
+#define LAST_WORD_LIMIT	(60 * NS_PER_S) /* how long settlement waits for a
+										 * digest */
 
 /* of a folder: of file names and contents, sorted by name */
 static const char digest_script[] =
@@ -169,8 +169,8 @@ CheckpointChildGone(pid_t pid, int status)
 			digest->size = strtoll(size + 1, NULL, 10);
 		}
 		else
-			Say("event=unreadable_checkpoint attempt=%s path=%s", a->tag,
-				digest->path);
+			LogLine("event=unreadable_checkpoint attempt=%s path=%s", a->tag,
+					digest->path);
 		if (digest->sha256[0] == '\0' && !a->resumes)
 			CheckpointDone(a);	/* nothing to report */
 		return true;
@@ -178,7 +178,7 @@ CheckpointChildGone(pid_t pid, int status)
 	return false;
 }
 
-/* the database has it, or will never take it */
+/* the database has the digest, or refused it for good */
 void
 CheckpointDone(LocalAttempt *attempt)
 {
@@ -190,7 +190,7 @@ CheckpointDone(LocalAttempt *attempt)
 }
 
 /*
- * Must settlement wait, as the attempt's last digest is not done?
+ * Must settlement wait for the attempt's last digest?
  */
 bool
 CheckpointHolds(const LocalAttempt *attempt)

@@ -103,7 +103,7 @@ ConfigRead(const char *path, bool of_node)
 }
 
 /*
- * Set what is no plain text or number; false: no such setting.
+ * Set what is neither a plain text nor a number; false: no such setting.
  */
 static bool
 other_setting(const char *name, const char *value, const char *path, int line)

@@ -33,7 +33,7 @@ typedef struct Config
 	char	   *listen;			/* LISTEN in the database: yes or no */
 	long		heartbeat_ms;
 	long		meter_ms;
-	long		device_poll_ms; /* between two looks at each GPU */
+	long		device_poll_ms; /* between two checks of each GPU */
 	long		nvml_timeout_ms;	/* a call of NVML that takes longer hangs */
 	long		leftover_mib;	/* used memory of a GPU that is free */
 	long		stop_grace_ms;	/* between SIGTERM and SIGKILL */

@@ -37,7 +37,7 @@ static bool tagged(const char *pid, const char *tag);
 static bool stopped_or_dead(pid_t pid);
 static void send_signal(pid_t pid, void *context);
 static void send_inner(pid_t pid, void *context);
-static bool bears(pid_t pid, int signal);
+static bool handles(pid_t pid, int signal);
 static void count_awake(pid_t pid, void *context);
 
 /*
@@ -78,7 +78,7 @@ void
 ContainRemove(const char *path)
 {
 	if (rmdir(path) != 0 && errno != ENOENT)
-		Say("event=cgroup_stays path=%s error=\"%s\"", path, strerror(errno));
+		LogLine("event=cgroup_stays path=%s error=\"%s\"", path, strerror(errno));
 }
 
 Contain
@@ -117,8 +117,8 @@ ContainLimit(const char *path, const char *file, const char *value)
 	if (dir < 0)
 		return;
 	if (!put(dir, file, value) && errno != ENOENT)
-		Say("event=limit_refused path=%s/%s error=\"%s\"", path, file,
-			strerror(errno));
+		LogLine("event=limit_refused path=%s/%s error=\"%s\"", path, file,
+				strerror(errno));
 	close(dir);
 }
 
@@ -299,14 +299,14 @@ send_signal(pid_t pid, void *context)
 {
 	int			signal = *(int *) context;
 
-	if (signal != SIGUSR1 || bears(pid, signal))
+	if (signal != SIGUSR1 || handles(pid, signal))
 		(void) kill(pid, signal);
 }
 
 /*
- * What is to save or to clean up is the job, not what holds it: bubblewrap or
- * podman would end and take the job along.  The job's processes are those that
- * have a second number, in a namespace of their own, where 1 is an init.
+ * Does the process belong to the job, and not to bubblewrap or podman around
+ * it?  Those would end at the signal and take the job along.  A job's process
+ * has a second number, in the inner pid namespace, other than 1, the init's.
  */
 static void
 send_inner(pid_t pid, void *context)
@@ -331,7 +331,7 @@ send_inner(pid_t pid, void *context)
  * Does a process catch, block or ignore a signal?
  */
 static bool
-bears(pid_t pid, int signal)
+handles(pid_t pid, int signal)
 {
 	char		path[64];
 	char		line[256];

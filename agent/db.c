@@ -183,8 +183,8 @@ give_up(const char *why)
 	bool		calling = stage == DB_CALLING;
 	const char *message = conn == NULL ? "" : PQerrorMessage(conn);
 
-	Say("event=%s error=\"%.*s\"", why, (int) strcspn(message, "\n"),
-		message);
+	LogLine("event=%s error=\"%.*s\"", why, (int) strcspn(message, "\n"),
+			message);
 	/* a late result must not follow a later call */
 	if (calling && conn != NULL && PQsocket(conn) >= 0)
 		(void) setsockopt(PQsocket(conn), SOL_SOCKET, SO_LINGER, &at_once,
@@ -224,7 +224,7 @@ connect_go_on(void)
 		pause_ns = PAUSE_LEAST;
 		set_stage(DB_IDLE);
 		connects++;
-		Say("event=connected");
+		LogLine("event=connected");
 		if (listen_to != NULL)
 			DbCall(listen_to, 0, NULL, listens, NULL);
 	}
@@ -238,8 +238,8 @@ listens(PGresult * result, void *context)
 {
 	(void) context;
 	if (result != NULL && PQresultStatus(result) != PGRES_COMMAND_OK)
-		Say("event=listen_refused state=%s error=\"%s\"", DbState(result),
-			PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY));
+		LogLine("event=listen_refused state=%s error=\"%s\"", DbState(result),
+				PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY));
 }
 
 /*

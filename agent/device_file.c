@@ -44,7 +44,7 @@ DeviceFileLook(const char *path)
 		if (DeviceCount() == 0)
 			Die("could not read %s: %s", path, strerror(errno));
 		if (read_inode != 0)
-			Say("event=devices_unreadable path=%s", path);
+			LogLine("event=devices_unreadable path=%s", path);
 		for (int i = 0; i < DeviceCount(); i++)
 			DeviceNumber(i)->lost = true;
 		read_inode = 0;
@@ -78,7 +78,7 @@ read_file(const char *path)
 			continue;
 		if (n == MOST_DEVICES || !read_line(line, &found[n]))
 		{
-			Say("event=devices_malformed path=%s line=\"%.60s\"", path, line);
+			LogLine("event=devices_malformed path=%s line=\"%.60s\"", path, line);
 			n = -1;
 			break;
 		}

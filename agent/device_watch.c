@@ -47,8 +47,8 @@ by_nvml(void)
 }
 
 /*
- * Ask how the devices are now.  DevicesAnswered() reaches the returned number
- * when the answer is there.
+ * Ask for the devices' present state.  DevicesAnswered() reaches the returned
+ * number when the answer is there.
  */
 int
 DevicesAsk(void)
@@ -67,7 +67,7 @@ DevicesAnswered(void)
 
 /* the set of devices that need a reset has changed */
 void
-DevicesHeldAnew(void)
+DevicesUntilResetChanged(void)
 {
 	if (by_nvml())
 		NvmlAgain();

@@ -14,6 +14,6 @@ extern void DevicesStart(const char *configuration);
 extern void DevicesLook(void);
 extern int	DevicesAsk(void);
 extern int	DevicesAnswered(void);
-extern void DevicesHeldAnew(void);
+extern void DevicesUntilResetChanged(void);
 
 #endif							/* GPUCREDIT_AGENT_DEVICE_WATCH_H */

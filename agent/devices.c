@@ -19,10 +19,10 @@ static int	ndevices;
 static const DeviceListener *listener;
 
 /*
- * Who hears of new devices and of errors.
+ * Set who is called for new devices and for errors.
  */
 void
-DevicesTell(const DeviceListener *to)
+DevicesListen(const DeviceListener *to)
 {
 	listener = to;
 }
@@ -42,7 +42,7 @@ DeviceXid(int number, int code)
 }
 
 /*
- * One more.
+ * Add a device, and return its number.
  */
 int
 DeviceAdd(const char *uuid)

@@ -13,32 +13,32 @@
 
 #define MOST_DEVICES	64
 
-/* -1: not told */
+/* in numbers, -1 means unknown */
 typedef struct Device
 {
 	char		uuid[96];
 	char		path[256];		/* of its device file; empty: none */
 	int64_t		memory_mib;
 	int			index;			/* NVML's, of this boot */
-	bool		lost;			/* by the last look it does not work */
+	bool		lost;			/* at the last check it did not work */
 	bool		events;			/* NVML sends its errors */
-	int64_t		seen_ns;		/* time of the last look; 0: none yet */
+	int64_t		seen_ns;		/* time of the last check; 0: none yet */
 	int64_t		used_mib;
 	int			processes;
 	int			utilization;	/* percent */
 	int64_t		ecc;			/* uncorrected errors since the boot */
-	char		xids[128];		/* from the file, already handled */
+	char		xids[128];		/* of the file, already handled */
 	bool		until_reset;	/* out of service, and not to be opened */
 } Device;
 
-/* Who hears what happens to devices. */
+/* The functions to call when a device appears or reports an error. */
 typedef struct DeviceListener
 {
 	void		(*is_new) (int number);
 	void		(*xid) (int number, int code);
 } DeviceListener;
 
-extern void DevicesTell(const DeviceListener *to);
+extern void DevicesListen(const DeviceListener *to);
 extern void DeviceIsNew(int number);
 extern void DeviceXid(int number, int code);
 extern int	DeviceCount(void);

@@ -142,11 +142,11 @@ save_answered(PGresult * result, void *context)
 		return;					/* repeat */
 	}
 	if (PQresultStatus(result) != PGRES_TUPLES_OK)
-		Say("event=checkpoint_refused attempt=%s state=%s error=\"%s\"",
-			attempt->tag, state,
-			PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY));
+		LogLine("event=checkpoint_refused attempt=%s state=%s error=\"%s\"",
+				attempt->tag, state,
+				PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY));
 	else
-		Say("event=saved attempt=%s step=%lld", attempt->tag,
-			(long long) attempt->digest.step);
+		LogLine("event=saved attempt=%s step=%lld", attempt->tag,
+				(long long) attempt->digest.step);
 	CheckpointDone(attempt);
 }

@@ -34,8 +34,8 @@ AttemptNote(const LocalAttempt *attempt, const char *note)
 	if (attempt->dir >= 0 && strlen(more) <= NOTES_MOST &&
 		(notes == NULL || strstr(notes, note) == NULL) &&
 		!FilePut(attempt->dir, "notes", more, strlen(more)))
-		Say("event=note_not_written attempt=%s note=\"%s\"", attempt->tag,
-			note);
+		LogLine("event=note_not_written attempt=%s note=\"%s\"", attempt->tag,
+				note);
 	free(notes);
 	free(more);
 }
@@ -69,7 +69,7 @@ AttemptEnding(const LocalAttempt *attempt, Ending *ending)
 	{
 		const char *reason;
 		const char *outcome;
-	}			as_told[] = {
+	}			outcomes[] = {
 		{"cancelled", "cancelled"}, {"wall_limit", "timeout"},
 		{"stuck", "failed"}, {"resized", "resized"},
 		{"preempted", "preempted"}, {"moved", "preempted"},
@@ -108,11 +108,11 @@ AttemptEnding(const LocalAttempt *attempt, Ending *ending)
 		strcpy(ending->outcome, "not_started");
 	else
 		strcpy(ending->outcome, "node_lost");
-	for (size_t i = 0; attempt->told != NULL &&
-		 i < sizeof(as_told) / sizeof(as_told[0]); i++)
+	for (size_t i = 0; attempt->stop_reason != NULL &&
+		 i < sizeof(outcomes) / sizeof(outcomes[0]); i++)
 	{
-		if (strcmp(attempt->told, as_told[i].reason) == 0)
-			strcpy(ending->outcome, as_told[i].outcome);
+		if (strcmp(attempt->stop_reason, outcomes[i].reason) == 0)
+			strcpy(ending->outcome, outcomes[i].outcome);
 	}
 	if ((ending->exit_code > 0 || strcmp(kind, EXIT_NOT_STARTED) == 0) &&
 		state != NULL &&

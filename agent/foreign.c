@@ -17,16 +17,17 @@
  *	<state>/foreign/TOKEN.N/name	what the job's spec calls it ("foreign")
  *	<state>/foreign/TOKEN.N/end		BOOT_ID MONOTONIC_NS EXIT_CODE
  *
- * The other scheduler may give a token out again: N counts its runs.  A name
- * is given once.  An attempt whose spec has that name is metered and settled
- * from these instants instead of a keeper's.  To end one early the agent runs
- * the program "foreign_stop".  Where the other scheduler no longer knows that
- * run, nobody will tell of its end: the program makes a file "forgotten" in the
- * run's folder, and the run is over.  Where nothing was told of a run, the
- * program is asked to look, and calls "missed": it has run for so long.  If the
- * other scheduler does not know it, the program has it "adopt" a run without a
- * name; if there is none, it makes "forgotten" in the attempt's folder, and an
- * attempt that is to stop did not run.
+ * The other scheduler may use a token again: N counts its runs.  A name is
+ * used once.  An attempt whose spec has that name is metered and settled from
+ * these instants instead of a keeper's.  To end a run early the agent runs the
+ * program "foreign_stop".  If the other scheduler no longer knows the run,
+ * nobody will report its end.  Then the program makes a file "forgotten" in
+ * the run's folder, and the run is over.  If nobody reported a begin, the
+ * agent has the program look.  The program calls "missed" with the time that
+ * the run has lasted.  If the other scheduler does not know the run, the
+ * program calls "adopt", which gives the name to a run without one.  If there
+ * is none, it makes "forgotten" in the attempt's folder: an attempt that must
+ * stop then counts as not started.
  *
  *-------------------------------------------------------------------------
  */
@@ -51,7 +52,7 @@
 
 #define BEGIN_WAIT		(15 * 60 * NS_PER_S)	/* for a placed job's begin */
 #define STOP_PAUSE		(5 * NS_PER_S)	/* between two runs of foreign_stop */
-#define LOOK_PAUSE		(5 * NS_PER_S)	/* between two looks for a run */
+#define LOOK_PAUSE		(5 * NS_PER_S)	/* between two searches for a run */
 #define KEPT_S			(7 * 24 * 3600) /* records of runs that ended */
 
 extern char **environ;
@@ -74,7 +75,7 @@ static bool read_instant(int run, const char *name, char *boot, int64_t *ns,
 static void follow(LocalAttempt *attempt, int run);
 
 /*
- * The command.  It never fails for what the database would say.
+ * The command.  It needs no database.
  */
 void
 ForeignRun(int argc, char **argv)
@@ -212,8 +213,8 @@ forget_old(int records)
 }
 
 /*
- * A run whose begin nobody told; argv: its name, and how long it has run, or
- * did run if it is over.
+ * Record a run whose begin nobody reported.  argv: its name, and for how many
+ * seconds it has run; over: it has ended.
  */
 static bool
 put_missed(int records, const char *token, int n, char **argv, bool over)
@@ -231,7 +232,7 @@ put_missed(int records, const char *token, int n, char **argv, bool over)
 }
 
 /*
- * The last run of a token has no name: it has this one.
+ * Give the token's last run this name, if it has none.
  */
 static bool
 adopt(int records, const char *token, int n, const char *name)
@@ -265,8 +266,8 @@ put_at(int run, const char *name, int64_t ns, const char *more)
 }
 
 /*
- * Take a foreign attempt a step further: the other scheduler's word instead of
- * a keeper's.
+ * Take a foreign attempt a step further, by the other scheduler's records
+ * instead of a keeper's.
  */
 void
 ForeignLook(LocalAttempt *attempt)
@@ -280,7 +281,7 @@ ForeignLook(LocalAttempt *attempt)
 	if (run >= 0)
 		follow(attempt, run);
 	else if (attempt->lost || MonotonicNs() - attempt->gone_ns > BEGIN_WAIT ||
-			 (attempt->told != NULL && FileThere(attempt->dir, "forgotten")))
+			 (attempt->stop_reason != NULL && FileThere(attempt->dir, "forgotten")))
 	{
 		AttemptWriteLost(attempt, false);
 		AttemptGone(attempt);
@@ -294,7 +295,7 @@ ForeignLook(LocalAttempt *attempt)
 }
 
 /*
- * Nobody told of its begin.  Have the program ask the other scheduler.
+ * Nobody reported its begin: have the program ask the other scheduler.
  */
 static void
 look_for(LocalAttempt *attempt)
@@ -362,7 +363,8 @@ read_instant(int run, const char *name, char *boot, int64_t *ns, int *status)
 }
 
 /*
- * It began: write the figures that a keeper would write.  It ended: write how.
+ * Once the run began, write the figures that a keeper would write; once it
+ * ended, write how.
  */
 static void
 follow(LocalAttempt *attempt, int run)
@@ -386,8 +388,8 @@ follow(LocalAttempt *attempt, int run)
 			state->exec_ns = began;
 			state->seen_ns = began;
 			state->magic = KEEPER_MAGIC;
-			Say("event=start attempt=%s run=%s", attempt->tag,
-				attempt->run_record);
+			LogLine("event=start attempt=%s run=%s", attempt->tag,
+					attempt->run_record);
 		}
 		attempt->state = state;
 	}
@@ -413,10 +415,10 @@ follow(LocalAttempt *attempt, int run)
 }
 
 /*
- * A word that a keeper would get: the program "foreign_stop" gets it, as
- * TOKEN save|leave|stop MS NAME FOLDER.  To look for a run, it gets
- * JOB look 0 NAME FOLDER, where JOB is the spec's word "foreign_job", and FOLDER
- * the attempt's.
+ * Pass a keeper's command to the program "foreign_stop", as TOKEN
+ * save|leave|stop MS NAME FOLDER.  To search for a run, its arguments are JOB
+ * look 0 NAME FOLDER, where JOB is the spec's "foreign_job", and FOLDER the
+ * attempt's.
  */
 bool
 ForeignTell(LocalAttempt *attempt, const char *line)
@@ -466,7 +468,7 @@ run_program(LocalAttempt *attempt, const char *token, const char *word,
 	good = posix_spawn(&pid, config.foreign_stop, NULL, &attr, argv,
 					   environ) == 0;
 	posix_spawnattr_destroy(&attr);
-	Say("event=foreign_%s attempt=%s token=%s%s", word, attempt->tag, token,
-		good ? "" : " error=\"could not run foreign_stop\"");
+	LogLine("event=foreign_%s attempt=%s token=%s%s", word, attempt->tag, token,
+			good ? "" : " error=\"could not run foreign_stop\"");
 	return good;
 }

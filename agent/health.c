@@ -40,7 +40,7 @@
 #define DRIVER_FREES	(3 * NS_PER_S)	/* a dead process's memory, by then */
 #define ASK_AGAIN		(200 * NS_PER_MS)
 
-/* later ones weigh more */
+/* a later one replaces an earlier one */
 typedef enum DeviceHold
 {
 	HOLD_NONE, HOLD_LEFTOVER, HOLD_AFTER_JOB, HOLD_RESET
@@ -57,7 +57,7 @@ typedef struct Health
 	bool		was_lost;		/* during the hold */
 	bool		written;		/* the file was written; gone: the operator
 								 * removed it */
-	bool		served;			/* by the last look */
+	bool		served;			/* at the last check */
 	int64_t		since_ns;
 } Health;
 
@@ -82,14 +82,14 @@ static bool others_hold(int number, const LocalAttempt *but);
 static bool left_behind(const LocalAttempt *attempt, int number);
 
 /*
- * At the start: hear what happens to devices.
+ * At the start: register for news of devices.
  */
 void
 HealthStart(void)
 {
 	static const DeviceListener listener = {.is_new = load, .xid = take_xid};
 
-	DevicesTell(&listener);
+	DevicesListen(&listener);
 }
 
 /* the folder of the holds; -1: there is none */
@@ -153,8 +153,8 @@ load(int number)
 		if (health->hold >= HOLD_AFTER_JOB && strcmp(boot, boot_id) != 0)
 			release(number, "boot");
 		else
-			Say("event=device_held device=%d uuid=%s hold=%s xid=%d", number,
-				DeviceNumber(number)->uuid, how, health->xid);
+			LogLine("event=device_held device=%d uuid=%s hold=%s xid=%d", number,
+					DeviceNumber(number)->uuid, how, health->xid);
 	}
 	free(line);
 	free(name);
@@ -181,11 +181,11 @@ hold(int number, DeviceHold how, int xid)
 	health->since_ns = MonotonicNs();
 	if (xid != 0)
 		health->xid = xid;
-	Say("event=device_held device=%d uuid=%s hold=%s xid=%d", number,
-		DeviceNumber(number)->uuid, hold_names[how], health->xid);
+	LogLine("event=device_held device=%d uuid=%s hold=%s xid=%d", number,
+			DeviceNumber(number)->uuid, hold_names[how], health->xid);
 	write_down(number);
 	if (how == HOLD_RESET)
-		DevicesHeldAnew();
+		DevicesUntilResetChanged();
 }
 
 /*
@@ -198,18 +198,18 @@ release(int number, const char *why)
 	DeviceHold	was = health->hold;
 	char	   *name = file_name(DeviceNumber(number)->uuid);
 
-	Say("event=device_released device=%d uuid=%s hold=%s by=%s", number,
-		DeviceNumber(number)->uuid, hold_names[was], why);
+	LogLine("event=device_released device=%d uuid=%s hold=%s by=%s", number,
+			DeviceNumber(number)->uuid, hold_names[was], why);
 	(void) unlinkat(folder(), name, 0);
 	set_hold(number, HOLD_NONE);
 	health->was_lost = health->written = false;
 	health->xid = 0;
 	if (was == HOLD_RESET)
-		DevicesHeldAnew();
+		DevicesUntilResetChanged();
 	free(name);
 }
 
-/* on a full disk each look tries again */
+/* on a full disk each check tries again */
 static void
 write_down(int number)
 {
@@ -225,8 +225,8 @@ write_down(int number)
 }
 
 /*
- * Look at each device, and at the devices of each attempt that just ended.
- * True: the database is to hear at once what changed.
+ * Check each device, and the devices of each attempt that just ended.  True:
+ * report to the database at once.
  */
 bool
 HealthLook(void)
@@ -244,8 +244,8 @@ HealthLook(void)
 }
 
 /*
- * End or change a hold that is due.  True: the device went out of service, or
- * came back.
+ * End or change a hold whose time has come.  True: the device went out of
+ * service, or came back.
  */
 static bool
 look(int number)
@@ -280,11 +280,11 @@ look(int number)
 	if (now == health->served)
 		return false;
 	health->served = now;
-	Say("event=%s device=%d uuid=%s reason=%s xid=%d",
-		now ? "device_back" : "device_broken", number, device->uuid,
-		now ? "-" : device->lost ? "lost" :
-		health->hold != HOLD_NONE ? hold_names[health->hold] : "silent",
-		health->xid);
+	LogLine("event=%s device=%d uuid=%s reason=%s xid=%d",
+			now ? "device_back" : "device_broken", number, device->uuid,
+			now ? "-" : device->lost ? "lost" :
+			health->hold != HOLD_NONE ? hold_names[health->hold] : "silent",
+			health->xid);
 	return true;
 }
 
@@ -299,7 +299,7 @@ serves(int number)
 	return (how == HOLD_NONE && !silent(device)) || in_use(number);
 }
 
-/* has the library been silent about it for longer than it needs? */
+/* has the library given no answer about it for longer than it needs? */
 static bool
 silent(const Device *device)
 {
@@ -354,8 +354,8 @@ take_xid(int number, int code)
 	char	   *note = Format("Xid %d on %s%s%s", code, uuid,
 							  *meaning == '\0' ? "" : ": ", meaning);
 
-	Say("event=xid device=%d uuid=%s code=%d action=%s", number, uuid, code,
-		XidActionName(action));
+	LogLine("event=xid device=%d uuid=%s code=%d action=%s", number, uuid, code,
+			XidActionName(action));
 	for (LocalAttempt *a = attempts; a != NULL && action != XID_LOG;
 		 a = a->next)
 	{
@@ -369,7 +369,7 @@ take_xid(int number, int code)
 	free(note);
 }
 
-/* has it an attempt that the database may still take for alive? */
+/* may the database still count an attempt on it as alive? */
 static bool
 in_use(int number)
 {
@@ -447,7 +447,7 @@ left_behind(const LocalAttempt *attempt, int number)
 }
 
 /*
- * The operator says that a device was reset, or is clean: end its hold.
+ * End a device's hold: the operator has reset or cleaned it.
  */
 void
 HealthReset(const char *uuid)

@@ -76,8 +76,8 @@ run_at(uint64_t position, size_t len)
 }
 
 /*
- * The first position, from one on, that the log still has.  While the job runs
- * the keeper may be writing one chunk that it has not counted yet.
+ * The first position at or after "from" that the log still has.  While the job
+ * runs the keeper may be writing one chunk that it has not counted yet.
  */
 uint64_t
 JobLogOldest(uint64_t total, uint64_t from, bool written)

@@ -9,11 +9,11 @@
  * into the attempt's folder (attempt_dir.h) before the next, for any later
  * reader.  It has no connection.
  *
- * The agent writes words into the pipe "control", one per line:
+ * The agent writes commands into the pipe "control", one per line:
  *
  *	save				SIGUSR1, if the job handles it: save, and go on
- *	leave MS GRACE_MS	SIGUSR1; in MS it is killed, GRACE_MS before it SIGTERM
- *	stop GRACE_MS		SIGTERM; killed in GRACE_MS
+ *	leave MS GRACE_MS	SIGUSR1; SIGKILL in MS, and SIGTERM GRACE_MS before it
+ *	stop GRACE_MS		SIGTERM; SIGKILL in GRACE_MS
  *	thaw				go on after a fence
  *
  * If the agent does not renew the lease in time, the keeper freezes the job.
@@ -38,7 +38,7 @@
 #include "util.h"
 
 #define TICK_MS			500		/* how often fence and deadlines are checked */
-#define EMPTY_TICK_MS	10		/* while the last processes end */
+#define EMPTY_TICK_MS	10		/* the same, while the last processes end */
 #define FREEZE_LIMIT	(5 * NS_PER_S)
 
 static void keep_room(const Keeper *keeper);
@@ -139,8 +139,8 @@ keep(Keeper *keeper)
 		keeper->state->seen_ns = MonotonicNs();
 		JobLogPump(&keeper->logs[0]);
 		JobLogPump(&keeper->logs[1]);
-		take_lines(keeper, &keeper->messages, keeper->told,
-				   sizeof(keeper->told), &keeper->ntold, take_message);
+		take_lines(keeper, &keeper->messages, keeper->message,
+				   sizeof(keeper->message), &keeper->nmessage, take_message);
 		reap(keeper);
 		take_lines(keeper, &keeper->control, keeper->words,
 				   sizeof(keeper->words), &keeper->nwords, take_word);
@@ -209,8 +209,8 @@ program_ended(Keeper *keeper, int status)
 }
 
 /*
- * A container's init that could not run the program ends with 1, and says why:
- * tell it as a shell would.
+ * A container's init that could not run the program ends with 1 and says why:
+ * translate that to a shell's exit code.
  */
 static int
 exit_code(Keeper *keeper, int status)
@@ -267,7 +267,7 @@ take_lines(Keeper *keeper, int *fd, char *buffer, size_t size, size_t *used,
 }
 
 /*
- * The agent's words.  A word may come twice: the agent repeats it after a
+ * Obey the agent's command.  It may come twice: the agent repeats it after a
  * restart.
  */
 static void
@@ -377,7 +377,7 @@ freeze(Keeper *keeper)
 {
 	int64_t		now = MonotonicNs();
 
-	Say("event=fenced attempt=%s", keeper->start.tag);
+	LogLine("event=fenced attempt=%s", keeper->start.tag);
 	if (!ContainFreeze(&keeper->contain, true))
 		ContainSignal(&keeper->contain, SIGKILL);
 	keeper->state->frozen_since_ns = now;
@@ -394,5 +394,5 @@ thaw(Keeper *keeper)
 		keeper->state->frozen_since_ns;
 	keeper->state->frozen_since_ns = 0;
 	keeper->freezing_ns = 0;
-	Say("event=thawed attempt=%s", keeper->start.tag);
+	LogLine("event=thawed attempt=%s", keeper->start.tag);
 }

@@ -52,16 +52,16 @@ typedef struct Keeper
 	int			control;
 	int			messages;		/* from the job: progress, checkpoints */
 	JobLog		logs[2];
-	int64_t		term_ns;		/* when SIGTERM is due; 0: not, or done */
-	int64_t		kill_ns;		/* when SIGKILL is due; 0: not */
+	int64_t		term_ns;		/* when to send SIGTERM; 0: never, or sent */
+	int64_t		kill_ns;		/* when to send SIGKILL; 0: never */
 	bool		leaving;
-	int64_t		freezing_ns;	/* a freeze was asked for then; unconfirmed */
+	int64_t		freezing_ns;	/* time of a freeze that is not confirmed yet */
 	bool		ended;			/* the program */
 	int64_t		kill_again_ns;	/* when to kill leftover processes again */
 	char		words[512];		/* of control, an unfinished line */
 	size_t		nwords;
-	char		told[4096];		/* of the job, an unfinished line */
-	size_t		ntold;
+	char		message[4096];	/* of the job, an unfinished line */
+	size_t		nmessage;
 } Keeper;
 
 extern void ProgramRead(Keeper *keeper);

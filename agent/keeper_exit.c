@@ -45,7 +45,7 @@ KeeperWriteExit(Keeper *keeper, const char *kind, int status, const char *messag
 	(void) unlinkat(keeper->dir, "reserve", 0);
 	while (!FilePut(keeper->dir, "exit", line, len))
 	{
-		Say("event=exit_not_written error=\"%s\"", strerror(errno));
+		LogLine("event=exit_not_written error=\"%s\"", strerror(errno));
 		sleep(1);				/* a full disk: the GPU stays held until the
 								 * bill is written */
 	}

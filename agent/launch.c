@@ -112,8 +112,8 @@ LaunchWriteStart(const LocalAttempt *attempt, const json_t * intent)
 }
 
 /*
- * What holds the program apart from others: nothing but its user, namespaces
- * of its own, or an image in podman.
+ * What isolates the program from others: nothing but its user, namespaces of
+ * its own, or an image in podman.
  */
 static void
 put_isolation(Writer *writer, const Launch *launch)
@@ -521,7 +521,7 @@ list_devices(uint64_t gpus, bool paths)
 static void
 limit(const Launch *launch)
 {
-	static bool said = false;
+	static bool logged = false;
 	const char *path = launch->attempt->cgroup;
 	long long	cpu = json_integer_value(json_object_get(launch->intent,
 														 "cpu_milli"));
@@ -529,10 +529,10 @@ limit(const Launch *launch)
 															"memory_mib"));
 	char		text[32];
 
-	if (!DeviceFilter(path, launch->gpus) && !said)
+	if (!DeviceFilter(path, launch->gpus) && !logged)
 	{
-		Say("event=no_device_filter error=\"%s\"", strerror(errno));
-		said = true;
+		LogLine("event=no_device_filter error=\"%s\"", strerror(errno));
+		logged = true;
 	}
 	snprintf(text, sizeof(text), "%ld", config.most_processes);
 	ContainLimit(path, "pids.max", text);
@@ -580,8 +580,8 @@ LaunchKeeper(const LocalAttempt *attempt)
 		sigemptyset(&none);
 		sigprocmask(SIG_SETMASK, &none, NULL);
 		execl(config.keeper, "gpucredit-keeper", path, (char *) NULL);
-		Say("event=no_keeper path=%s error=\"%s\"", config.keeper,
-			strerror(errno));
+		LogLine("event=no_keeper path=%s error=\"%s\"", config.keeper,
+				strerror(errno));
 		_exit(127);
 	}
 	free(path);

@@ -258,8 +258,8 @@ put_answered(PGresult * result, void *context)
 {
 	(void) context;
 	if (result != NULL && PQresultStatus(result) != PGRES_TUPLES_OK)
-		Say("event=log_refused state=%s error=\"%s\"", DbState(result),
-			PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY));
+		LogLine("event=log_refused state=%s error=\"%s\"", DbState(result),
+				PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY));
 }
 
 static void

@@ -52,7 +52,7 @@
 #include "util.h"
 
 #define LOOK_MS		1000		/* how often all attempts are checked */
-#define POKE_MS		100			/* at least, between two obeyed pokes */
+#define POKE_MS		100			/* least time between two obeyed pokes */
 
 static int	signals;
 static int	pokes = -1;
@@ -88,10 +88,10 @@ main(int argc, char **argv)
 	HealthStart();
 	DevicesStart(argv[1]);
 	AttemptsLoad();
-	Say("event=agent_start node=%s devices=%d", config.node, DeviceCount());
+	LogLine("event=agent_start node=%s devices=%d", config.node, DeviceCount());
 	while (!ends)
 		turn();
-	Say("event=agent_end node=%s", config.node);
+	LogLine("event=agent_end node=%s", config.node);
 	return 0;
 }
 
@@ -125,12 +125,12 @@ static void
 prove_cgroup(void)
 {
 	if (*config.cgroup == '\0')
-		Say("event=no_cgroup detail=\"processes that hide are not ended\"");
+		LogLine("event=no_cgroup detail=\"processes that hide are not ended\"");
 	else if (!ContainMake(config.cgroup) || !ContainMake(LaunchKeepers()))
 		Die("could not make the cgroup %s: %s", config.cgroup,
 			strerror(errno));
 	else if (!ContainDelegate(config.cgroup))
-		Say("event=no_memory_limit cgroup=%s", config.cgroup);
+		LogLine("event=no_memory_limit cgroup=%s", config.cgroup);
 }
 
 static void

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * nvml.c
- *		gpucredit-agent nvml CONFIG [INDEX...]: asks NVML how the GPUs are.
+ *		gpucredit-agent nvml CONFIG [INDEX...]: asks NVML for the GPUs' state.
  *
  * A call of a driver that hangs never returns.  So this is a process of its
  * own, which nvml_watch.c starts.  It writes the present call into shared
@@ -16,7 +16,7 @@
  *	done N					The answer to "look N" is complete.
  *	failed WHY				It ends.
  *
- * -1 means that NVML does not say.  It reads lines "look N".  Each GPU has an
+ * -1 means that NVML has no figure.  It reads lines "look N".  Each GPU has an
  * event set of its own, so that a lost GPU does not silence the others.
  *
  *-------------------------------------------------------------------------
@@ -325,7 +325,7 @@ take_events(int index)
 }
 
 /*
- * Write how a GPU is.
+ * Write the state of a GPU.
  */
 static void
 see(int index)
@@ -369,8 +369,9 @@ see(int index)
 }
 
 /*
- * Memory in use, without what the driver reserves, if the library tells that.
- * Whether "used" includes it differs by version, so subtract from the total.
+ * Memory in use, without what the driver reserves, if the library reports
+ * that.  Whether "used" includes it differs by version, so subtract from the
+ * total.
  */
 static int
 used_mib(NvmlDevice device, long long *used)

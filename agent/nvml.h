@@ -13,7 +13,7 @@
 #define NVML_CALL_FD	3		/* where NvmlCall is mapped from */
 #define NVML_NO_GPU		(-1)
 
-/* The call that is under way, for who waits for its end. */
+/* The call that is under way, for the agent that waits for its end. */
 typedef struct NvmlCall
 {
 	volatile int64_t since_ns;	/* CLOCK_MONOTONIC; 0: none */

@@ -36,9 +36,10 @@
 #include "nvml_watch.h"
 #include "util.h"
 
-#define START_LIMIT		(5 * NS_PER_S)	/* the devices are known already */
+#define START_LIMIT		(5 * NS_PER_S)	/* how long to wait if the disk has
+										 * the devices */
 #define RETRY_MOST		(1800 * NS_PER_S)
-#define INIT_TIMES		6		/* a driver that loads takes so much longer */
+#define INIT_TIMES		6		/* how much longer a driver takes that loads */
 #define XID_DOUBLE_BIT	48
 
 static const char *configuration;
@@ -61,7 +62,7 @@ static char failure[256];		/* the last one that we logged */
 static bool hung[MOST_DEVICES]; /* by NVML's index */
 static pid_t stuck[MOST_DEVICES];	/* processes that do not end */
 static pid_t driver_stuck;
-static bool told[MOST_DEVICES]; /* by our number: did this process name it? */
+static bool named[MOST_DEVICES];	/* by our number: this process named it */
 static bool other_boot;
 static char *newcomers[MOST_DEVICES];
 static int	nnewcomers;
@@ -166,7 +167,7 @@ write_inventory(void)
 		text = more;
 	}
 	if (!FilePut(state, "inventory", text, strlen(text)))
-		Say("event=inventory_not_written error=\"%s\"", strerror(errno));
+		LogLine("event=inventory_not_written error=\"%s\"", strerror(errno));
 	free(text);
 	close(state);
 }
@@ -204,7 +205,7 @@ spawn(void)
 	fcntl(to_child, F_SETFL, O_NONBLOCK);
 	ready = false;
 	nlines = 0;
-	memset(told, 0, sizeof(told));
+	memset(named, 0, sizeof(named));
 	if (child < 0)
 		drop_child();
 }
@@ -264,7 +265,7 @@ NvmlFd(void)
 }
 
 /*
- * Ask for a look at all GPUs now.
+ * Ask for a check of all GPUs now.
  */
 int
 NvmlAsk(void)
@@ -286,7 +287,7 @@ NvmlAnswered(void)
 /*
  * The list of GPUs not to open has changed: start another process, but not at
  * once.  An error of one GPU often comes with errors of others, and between
- * two processes nobody hears them.
+ * two processes nobody reads them.
  */
 void
 NvmlAgain(void)
@@ -386,7 +387,7 @@ look_at_hang(void)
 		limit *= INIT_TIMES;
 	if (since == 0 || MonotonicNs() - since < limit)
 		return;
-	Say("event=nvml_hung index=%d", index);
+	LogLine("event=nvml_hung index=%d", index);
 	if (index >= 0 && index < MOST_DEVICES)
 	{
 		hung[index] = true;
@@ -403,7 +404,7 @@ look_at_hang(void)
 }
 
 /*
- * Is it time for another process?
+ * Start another process, if it is time.
  */
 static void
 look_at_time(void)
@@ -467,11 +468,11 @@ take_line(char *line)
 	else if (sscanf(line, "done %d", &number) == 1)
 		answered = number;
 	else if (strncmp(line, "none ", 5) == 0)
-		Say("event=gpu_unreadable detail=\"%s\"", line + 5);
+		LogLine("event=gpu_unreadable detail=\"%s\"", line + 5);
 	else if (strncmp(line, "failed ", 7) == 0 &&
 			 strncmp(line + 7, failure, sizeof(failure) - 1) != 0)
 	{
-		Say("event=nvml_failed error=\"%s\"", line + 7);
+		LogLine("event=nvml_failed error=\"%s\"", line + 7);
 		snprintf(failure, sizeof(failure), "%s", line + 7);
 	}
 }
@@ -498,7 +499,7 @@ take_gpu(char *line)
 	else if (starting && nnewcomers < MOST_DEVICES)
 		newcomers[nnewcomers++] = Dup(line);
 	else
-		Say("event=gpu_unknown uuid=%s detail=\"restart the agent\"", uuid);
+		LogLine("event=gpu_unknown uuid=%s detail=\"restart the agent\"", uuid);
 }
 
 static void
@@ -506,14 +507,14 @@ know(int number, int index, int minor, long long memory, bool events)
 {
 	Device	   *device = DeviceNumber(number);
 
-	told[number] = true;
+	named[number] = true;
 	device->index = index;
 	device->memory_mib = memory;
 	device->events = events;
 	if (minor >= 0)
 		snprintf(device->path, sizeof(device->path), "/dev/nvidia%d", minor);
-	Say("event=gpu device=%d index=%d uuid=%s memory_mib=%lld events=%d",
-		number, index, device->uuid, memory, events);
+	LogLine("event=gpu device=%d index=%d uuid=%s memory_mib=%lld events=%d",
+			number, index, device->uuid, memory, events);
 }
 
 /*
@@ -531,15 +532,15 @@ take_newcomers(void)
 		(void) sscanf(newcomers[n], "gpu %*d %*d %*d %*d %95s", uuid);
 		for (int i = 0; other_boot && i < DeviceCount() && number < 0; i++)
 		{
-			if (!told[i])
+			if (!named[i])
 				number = i;
 		}
 		if (number < 0)
 			number = DeviceAdd(uuid);
 		else
 		{
-			Say("event=gpu_replaced device=%d uuid=%s was=%s", number, uuid,
-				DeviceNumber(number)->uuid);
+			LogLine("event=gpu_replaced device=%d uuid=%s was=%s", number, uuid,
+					DeviceNumber(number)->uuid);
 			snprintf(DeviceNumber(number)->uuid, sizeof(uuid), "%s", uuid);
 			DeviceIsNew(number);
 		}
@@ -551,7 +552,7 @@ take_newcomers(void)
 
 /*
  * All GPUs have their line.  One without a line is lost, unless the process was
- * told not to open it.
+ * ordered not to open it.
  */
 static void
 take_ready(void)
@@ -563,7 +564,7 @@ take_ready(void)
 		bool		alone = device->until_reset || (device->index >= 0 &&
 													hung[device->index]);
 
-		if (!told[i] && !alone)
+		if (!named[i] && !alone)
 			device->lost = true;
 	}
 	ready = true;
@@ -574,7 +575,8 @@ take_ready(void)
 }
 
 /*
- * How one GPU is.  Without events, a grown count of errors stands for one.
+ * Take the state of one GPU.  If NVML sends no events, a grown count of errors
+ * stands for one.
  */
 static void
 take_sight(const char *line)

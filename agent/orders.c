@@ -48,9 +48,9 @@ static char *folder_name(const char *org, int64_t job, int number);
 static bool settles(const char *reason);
 static bool leaves(const Order *order);
 static void have_saved(LocalAttempt *attempt, const Order *order);
-static bool tell(LocalAttempt *attempt, const char *format,...)
+static bool command_keeper(LocalAttempt *attempt, const char *format,...)
 			__attribute__((format(printf, 2, 3)));
-static void note_told(LocalAttempt *attempt, const char *reason);
+static void note_stop_reason(LocalAttempt *attempt, const char *reason);
 
 /*
  * Obey a heartbeat's row.
@@ -68,7 +68,8 @@ AttemptObey(const Order *order)
 		forget(attempt);
 		attempt = AttemptFind(order->org, order->job, order->number);
 		if (attempt != NULL)
-			return;				/* after it has left this node */
+			return;				/* the next heartbeat starts it, once the old
+								 * one has left */
 	}
 	if (attempt == NULL)
 	{
@@ -82,10 +83,10 @@ AttemptObey(const Order *order)
 			begin_over(order);
 		return;
 	}
-	/* a database restored from before the end hears of it again */
+	/* a database restored from before the end needs the report again */
 	if (attempt->phase == PHASE_SETTLED && (!stop || settles(reason)))
 	{
-		Say("event=settled_before attempt=%s", attempt->tag);
+		LogLine("event=settled_before attempt=%s", attempt->tag);
 		attempt->phase = PHASE_GONE;
 	}
 	if (attempt->phase != PHASE_RUNS)
@@ -95,7 +96,7 @@ AttemptObey(const Order *order)
 		/* nothing runs yet, so any reason ends it at once */
 		if (stop || leaves(order))
 		{
-			note_told(attempt, reason);
+			note_stop_reason(attempt, reason);
 			AttemptWriteLost(attempt, false);
 			AttemptGone(attempt);
 		}
@@ -103,21 +104,21 @@ AttemptObey(const Order *order)
 	}
 	if (stop)
 	{
-		note_told(attempt, reason);
-		(void) tell(attempt, "stop %ld\n", config.stop_grace_ms);
+		note_stop_reason(attempt, reason);
+		(void) command_keeper(attempt, "stop %ld\n", config.stop_grace_ms);
 	}
 	else if (leaves(order))
 	{
-		note_told(attempt, reason);
-		(void) tell(attempt, "leave %lld %ld\n",
-					(long long) (order->left_ms < 0 ? 0 : order->left_ms),
-					config.stop_grace_ms);
+		note_stop_reason(attempt, reason);
+		(void) command_keeper(attempt, "leave %lld %ld\n",
+							  (long long) (order->left_ms < 0 ? 0 : order->left_ms),
+							  config.stop_grace_ms);
 	}
 	else
 	{
 		have_saved(attempt, order);
 		if (attempt->state != NULL && attempt->state->frozen_since_ns != 0)
-			(void) tell(attempt, "thaw\n");
+			(void) command_keeper(attempt, "thaw\n");
 	}
 }
 
@@ -149,11 +150,11 @@ have_saved(LocalAttempt *attempt, const Order *order)
 		attempt->saves = NULL;
 	}
 	else if ((attempt->saves == NULL || strcmp(attempt->saves, why) != 0) &&
-			 tell(attempt, "save\n"))
+			 command_keeper(attempt, "save\n"))
 	{
 		free(attempt->saves);
 		attempt->saves = Dup(why);
-		Say("event=told_to_save attempt=%s reason=%s", attempt->tag, why);
+		LogLine("event=told_to_save attempt=%s reason=%s", attempt->tag, why);
 	}
 }
 
@@ -176,7 +177,7 @@ static void
 forget(LocalAttempt *attempt)
 {
 	if (!attempt->forgotten)
-		Say("event=forgotten attempt=%s", attempt->tag);
+		LogLine("event=forgotten attempt=%s", attempt->tag);
 	attempt->forgotten = true;
 	if (attempt->phase == PHASE_RUNS &&
 		(attempt->resumes || attempt->pull != 0))
@@ -185,7 +186,7 @@ forget(LocalAttempt *attempt)
 		AttemptGone(attempt);
 	}
 	else if (attempt->phase == PHASE_RUNS)
-		(void) tell(attempt, "stop %ld\n", config.stop_grace_ms);
+		(void) command_keeper(attempt, "stop %ld\n", config.stop_grace_ms);
 	AttemptsForget();
 }
 
@@ -205,8 +206,8 @@ begin(const Order *order)
 		(!AttemptFits(gpus, order->share == NULL ? 1000 : atoi(order->share)) ||
 		 !HealthAllows(gpus)))
 	{
-		Say("event=devices_taken attempt=%s/%lld/%d gpus=%s", order->org,
-			(long long) order->job, order->number, order->gpus);
+		LogLine("event=devices_taken attempt=%s/%lld/%d gpus=%s", order->org,
+				(long long) order->job, order->number, order->gpus);
 		return;
 	}
 	attempt = write_intent(order);
@@ -220,8 +221,8 @@ begin(const Order *order)
 }
 
 /*
- * The database has it run or stop here, and the disk does not know it.  Its
- * disk was lost, or it never began.  Settle it like that.
+ * The database orders an attempt that the disk does not know: its disk was
+ * lost, or it never began.  Settle it so.
  */
 static void
 begin_over(const Order *order)
@@ -233,7 +234,7 @@ begin_over(const Order *order)
 	if (attempt == NULL)
 		return;
 	if (stop)
-		note_told(attempt, order->reason);
+		note_stop_reason(attempt, order->reason);
 	AttemptWriteLost(attempt, !stop);
 	AttemptGone(attempt);
 }
@@ -268,7 +269,7 @@ begin_foreign(const Order *order)
 }
 
 /*
- * On return the intent is on disk; NULL: no disk took it.
+ * Write the intent to disk; NULL: that failed.
  */
 static LocalAttempt *
 write_intent(const Order *order)
@@ -304,16 +305,17 @@ write_intent(const Order *order)
 }
 
 /*
- * Start nothing without an intent on disk.  The next try may find room. If
- * none can be made, report that this node cannot run it.
+ * Start nothing without an intent on disk.  Remove old folders: the next try
+ * may find space.  If the folder cannot be made at all, report that this node
+ * cannot run the attempt.
  */
 static void
 not_written(const Order *order, const char *name, int error)
 {
 	LocalAttempt *attempt;
 
-	Say("event=intent_not_written attempt=%s/%lld/%d error=\"%s\"",
-		order->org, (long long) order->job, order->number, strerror(error));
+	LogLine("event=intent_not_written attempt=%s/%lld/%d error=\"%s\"",
+			order->org, (long long) order->job, order->number, strerror(error));
 	AttemptsMakeRoom();
 	attempt = Alloc(sizeof(LocalAttempt));
 	attempt->org = Dup(order->org);
@@ -373,7 +375,7 @@ AttemptResume(LocalAttempt *attempt, bool good, json_t * checkpoint)
 		launch(attempt);
 	else
 	{
-		Say("event=bad_checkpoint attempt=%s", attempt->tag);
+		LogLine("event=bad_checkpoint attempt=%s", attempt->tag);
 		if (checkpoint == NULL)
 			json_object_del(spec, "checkpoint");
 		else
@@ -398,8 +400,8 @@ launch(LocalAttempt *attempt)
 	const char *image = AttemptImage(intent);
 
 	if (attempt->foreign != NULL)
-		Say("event=foreign attempt=%s name=%s", attempt->tag,
-			attempt->foreign);
+		LogLine("event=foreign attempt=%s name=%s", attempt->tag,
+				attempt->foreign);
 	else if (image == NULL)
 		start_keeper(attempt, intent);
 	else if (!PullImage(attempt, image))
@@ -429,8 +431,8 @@ start_keeper(LocalAttempt *attempt, const json_t * intent)
 
 	if (refused != NULL)
 	{
-		Say("event=not_started attempt=%s error=\"%s\"", attempt->tag,
-			refused);
+		LogLine("event=not_started attempt=%s error=\"%s\"", attempt->tag,
+				refused);
 		AttemptWriteExit(attempt, refused);
 		AttemptGone(attempt);
 		return;
@@ -438,7 +440,7 @@ start_keeper(LocalAttempt *attempt, const json_t * intent)
 	CrashPoint("start");
 	attempt->keeper = LaunchKeeper(attempt);
 	attempt->kept_until_ns = MonotonicNs() + KEEPER_STARTS;
-	Say("event=start attempt=%s", attempt->tag);
+	LogLine("event=start attempt=%s", attempt->tag);
 }
 
 /*
@@ -510,7 +512,7 @@ folder_name(const char *org, int64_t job, int number)
 				  (long long) job, number);
 }
 
-/* a stop after which the agent settles */
+/* does the agent settle after a stop for this reason? */
 static bool
 settles(const char *reason)
 {
@@ -519,11 +521,11 @@ settles(const char *reason)
 }
 
 /*
- * Write a word to the keeper.  False: it is not ready; the next heartbeat
- * repeats the word.
+ * Write a command to the keeper.  False: it is not ready, and the next
+ * heartbeat repeats the command.
  */
 static bool
-tell(LocalAttempt *attempt, const char *format,...)
+command_keeper(LocalAttempt *attempt, const char *format,...)
 {
 	char		line[128];
 	int			len;
@@ -539,12 +541,12 @@ tell(LocalAttempt *attempt, const char *format,...)
 
 /* keep the first reason: it ends the attempt */
 static void
-note_told(LocalAttempt *attempt, const char *reason)
+note_stop_reason(LocalAttempt *attempt, const char *reason)
 {
-	if (attempt->told != NULL)
+	if (attempt->stop_reason != NULL)
 		return;
 	if (!FilePut(attempt->dir, "told", reason, strlen(reason)))
 		return;
-	attempt->told = Dup(reason);
-	Say("event=told attempt=%s reason=%s", attempt->tag, reason);
+	attempt->stop_reason = Dup(reason);
+	LogLine("event=told attempt=%s reason=%s", attempt->tag, reason);
 }

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * orders.h
- *		What the database wants of this node's attempts.
+ *		Obey the database's answers about an attempt.
  *
  *-------------------------------------------------------------------------
  */

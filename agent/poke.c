@@ -28,7 +28,8 @@
 #include "util.h"
 
 #define READ_EVERY	(10 * NS_PER_S) /* where agents are */
-#define FIRST_PAUSE	(NS_PER_S / 10) /* after a read in vain; then doubled */
+#define FIRST_PAUSE	(NS_PER_S / 10) /* after a read that did not help; then
+									 * doubled */
 #define PAUSE		1			/* seconds between tries to connect */
 
 /* A node's agent and its address for datagrams. */
@@ -44,7 +45,8 @@ typedef struct PokeAddress
 static PokeAddress *places;		/* by node */
 static int	nplaces;
 static int64_t read_ns;
-static int64_t pause_ns;		/* not to read so soon for an unknown node */
+static int64_t pause_ns;		/* least time between reads for an unknown
+								 * node */
 static int	sockets[2] = {-1, -1};	/* IPv4, IPv6 */
 
 static PGconn * open_connection(void);
@@ -58,7 +60,7 @@ static void look_up(PokeAddress *place);
 static void send_to(PokeAddress *place);
 
 /*
- * Listen until told to end; reconnect after a loss.
+ * Listen until a signal ends the process; reconnect after a loss.
  */
 void
 PokeRun(void)
@@ -74,12 +76,12 @@ PokeRun(void)
 
 		if (conn != NULL)
 		{
-			Say("event=poke_start agents=%d", nplaces);
+			LogLine("event=poke_start agents=%d", nplaces);
 			while (serve(conn))
 				;
-			Say("event=connection_lost error=\"%.*s\"",
-				(int) strcspn(PQerrorMessage(conn), "\n"),
-				PQerrorMessage(conn));
+			LogLine("event=connection_lost error=\"%.*s\"",
+					(int) strcspn(PQerrorMessage(conn), "\n"),
+					PQerrorMessage(conn));
 			PQfinish(conn);
 		}
 		sleep(PAUSE);
@@ -98,8 +100,8 @@ open_connection(void)
 											   "LISTEN gpucredit_node") &&
 		read_places(conn))
 		return conn;
-	Say("event=connect_failed error=\"%.*s\"",
-		(int) strcspn(PQerrorMessage(conn), "\n"), PQerrorMessage(conn));
+	LogLine("event=connect_failed error=\"%.*s\"",
+			(int) strcspn(PQerrorMessage(conn), "\n"), PQerrorMessage(conn));
 	PQfinish(conn);
 	return NULL;
 }
@@ -141,9 +143,9 @@ serve(PGconn * conn)
 }
 
 /*
- * Send a node's agent a datagram.  An unknown node is looked for at once, and
- * ever more rarely where that is in vain, as an agent may take no datagrams.
- * False: the connection is lost.
+ * Send a node's agent a datagram.  For an unknown node, read the addresses
+ * again.  If that does not help, wait longer each time, as an agent may take
+ * no datagrams.  False: the connection is lost.
  */
 static bool
 forward(PGconn * conn, const char *node)
@@ -248,8 +250,8 @@ look_up(PokeAddress *place)
 		}
 	}
 	if (place->len == 0)
-		Say("event=no_address node=%s address=%s", place->node,
-			place->address);
+		LogLine("event=no_address node=%s address=%s", place->node,
+				place->address);
 	free(host);
 }
 

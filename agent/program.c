@@ -234,7 +234,7 @@ run_program(const Start *start, const Contain *contain, int gate, int failed,
 			(!start->passes || SeccompPass()) &&
 			(start->keeps || CapabilitiesClear()))
 		{
-			/* what the job named itself: its folder, its files, its program */
+			/* the job's own choices: its folder, its files, its program */
 			failure.of_job = true;
 			if ((start->cwd == NULL || chdir(start->cwd) == 0) &&
 				open_files(start) && (!start->filters || SeccompLoad()))

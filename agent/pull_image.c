@@ -93,7 +93,7 @@ PullChildGone(pid_t pid, int status, void (*pulled) (LocalAttempt *))
 {
 	for (LocalAttempt *a = attempts; a != NULL; a = a->next)
 	{
-		char	   *said;
+		char	   *reason;
 
 		if (a->pull != pid)
 			continue;
@@ -103,11 +103,11 @@ PullChildGone(pid_t pid, int status, void (*pulled) (LocalAttempt *))
 			pulled(a);
 			return true;
 		}
-		said = last_line(a->dir, "pull");
-		Say("event=no_image attempt=%s error=\"%s\"", a->tag, said);
+		reason = last_line(a->dir, "pull");
+		LogLine("event=no_image attempt=%s error=\"%s\"", a->tag, reason);
 		AttemptWriteExit(a, Format("%s 0 0 image: %s\n", EXIT_NOT_STARTED,
-								   *said == '\0' ? "podman failed" : said));
-		free(said);
+								   *reason == '\0' ? "podman failed" : reason));
+		free(reason);
 		AttemptGone(a);
 		return true;
 	}

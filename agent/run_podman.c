@@ -3,13 +3,14 @@
  * run_podman.c
  *		Jobs that run in an image: spec.image.
  *
- * The agent first pulls the image (pull_image.c).  Then the keeper runs "podman run" as it runs any program.  Podman makes no cgroup
- * of its own, so all of the container is in the attempt's: what ends, stops
- * and counts a program does the same to a container.  The container's
- * processes are the job's user without capabilities, in the host's network.
+ * The agent first pulls the image (pull_image.c).  Then the keeper runs
+ * "podman run" as it runs any program.  Podman makes no cgroup of its own, so
+ * the whole container is in the attempt's cgroup, and ends, stops and counts
+ * there.  The container's processes are the job's user without capabilities,
+ * in the host's network.
  *
  * GPUs come by the Container Device Interface: the agent writes a file that
- * names the node's devices, and what of the driver belongs beside them.
+ * names the node's devices and the driver's files.
  *
  * A tenant names the image, and podman runs as root.  So an image is only ever
  * taken from the node's store or from a registry, never from a path, and
@@ -49,7 +50,7 @@ static json_t * mount_of(const char *host, const char *inside,
 						 const char *access);
 
 /*
- * The words of podman before the program's own.
+ * Podman's arguments, before those of the program.
  */
 void
 PodmanPut(Writer *writer, const Launch *launch)
@@ -108,7 +109,8 @@ put_words(Writer *writer, const char *const *words)
 }
 
 /*
- * Limits no higher than our own: podman would ask for more, and be refused.
+ * Set limits no higher than our own: podman would ask for more, and be
+ * refused.
  */
 static void
 put_limits(Writer *writer)

@@ -158,7 +158,7 @@ CapabilitiesBound(void)
 	return true;
 }
 
-/* nor does this process keep any */
+/* this process keeps none either */
 bool
 CapabilitiesClear(void)
 {

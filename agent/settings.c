@@ -18,7 +18,7 @@ static char *trim(char *text);
 
 /*
  * Read a file.  Any mistake ends the program: a guess could run jobs on the
- * wrong node.  What the table does not have, other() takes.
+ * wrong node.  other() takes settings that the table does not have.
  */
 void
 SettingsRead(const char *path, const Setting *table, int n,

@@ -48,7 +48,7 @@ BoottimeNs(void)
  * Log one line to standard error, which systemd's journal keeps.
  */
 void
-Say(const char *format,...)
+LogLine(const char *format,...)
 {
 	char		line[2048];
 	int			len;
@@ -72,7 +72,7 @@ Die(const char *format,...)
 	va_start(args, format);
 	vsnprintf(line, sizeof(line), format, args);
 	va_end(args);
-	Say("%s", line);
+	LogLine("%s", line);
 	exit(1);
 }
 

@@ -18,7 +18,7 @@
 extern int64_t MonotonicNs(void);
 extern int64_t BoottimeNs(void);
 
-extern void Say(const char *format,...)
+extern void LogLine(const char *format,...)
 			__attribute__((format(printf, 1, 2)));
 extern void Die(const char *format,...)
 			__attribute__((format(printf, 1, 2), noreturn));

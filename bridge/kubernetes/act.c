@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * act.c
- *		What the bridge does to pods: ungate, tell, delete, let go.
+ *		What the bridge does to pods: ungate, annotate, delete, release.
  *
  * Each change of a pod is a merge patch that names the version it was decided
- * on.  The API server refuses it (409) where somebody was faster; then the
- * watch brings the newer version, and the bridge decides again.  So nothing
- * is done by an answer: what the watch shows is what was done.
+ * on.  The API server refuses it (409) if another client was faster.  Then the
+ * watch brings the newer version, and the bridge decides again.  So answers
+ * change no state here: only the watch shows what was done.
  *
  *-------------------------------------------------------------------------
  */
@@ -26,10 +26,10 @@ static char *pod_path(const KubePod *pod);
 static void patch(KubePod *pod, json_t * metadata, json_t * spec);
 static void changed(long status, json_t * body, void *context);
 static void deleted(long status, json_t * body, void *context);
-static void told(long status, json_t * body, void *context);
+static void took_event(long status, json_t * body, void *context);
 static json_t * without(json_t * list, const char *name, const char *what);
 
-/* is nothing under way, and the newest version known? */
+/* is no call under way, and is the newest version known? */
 bool
 ActMay(const KubePod *pod)
 {
@@ -63,8 +63,8 @@ patch(KubePod *pod, json_t * metadata, json_t * spec)
 }
 
 /*
- * 409 and 404 are news that the watch brings; another refusal is one that
- * will be repeated.
+ * After 409 and 404 the watch brings the newer state.  Any other refusal would
+ * come again.
  */
 static void
 changed(long status, json_t * body, void *context)
@@ -79,16 +79,16 @@ changed(long status, json_t * body, void *context)
 		pod->gone = true;
 	if (good || status == 0)
 		return;
-	Say("event=pod_refused pod=%s/%s status=%ld error=\"%.300s\"",
-		pod->space, pod->name, status, ApiProblem(body));
+	LogLine("event=pod_refused pod=%s/%s status=%ld error=\"%.300s\"",
+			pod->space, pod->name, status, ApiProblem(body));
 	if (!pod->kept && status == 422)
 		pod->refused = true;
 }
 
 /*
- * Let the scheduler have a pod whose credit is held: on nodes of the type
- * that was priced, and no longer than the credit lasts.  A pod that Kueue let
- * go has no gate of ours.
+ * Ungate a pod whose credit is held: for nodes of the priced type, and no
+ * longer than the credit lasts.  A pod that Kueue admitted has no gate of
+ * ours.
  */
 void
 ActUngate(KubePod *pod, const char *job, const char *held, const char *type,
@@ -114,12 +114,12 @@ ActUngate(KubePod *pod, const char *job, const char *held, const char *type,
 	patch(pod, json_pack("{s:o,s:{s:s,s:s}}", "finalizers", kept,
 						 "annotations", WORD("job"), job, WORD("status"),
 						 status), spec);
-	TextSet(&pod->said, status);
+	TextSet(&pod->written_status, status);
 	free(status);
 }
 
 /*
- * Tell the pod's owner, once, by an annotation and an event.
+ * Inform the pod's owner once, by an annotation and an event.
  */
 void
 ActTell(KubePod *pod, const char *reason, const char *status)
@@ -129,11 +129,11 @@ ActTell(KubePod *pod, const char *reason, const char *status)
 	time_t		at = time(NULL);
 	struct tm	tm;
 
-	if (pod->said == NULL)
-		TextSet(&pod->said, pod->status);
-	if ((pod->said != NULL && strcmp(pod->said, status) == 0) || !ActMay(pod))
+	if (pod->written_status == NULL)
+		TextSet(&pod->written_status, pod->status);
+	if ((pod->written_status != NULL && strcmp(pod->written_status, status) == 0) || !ActMay(pod))
 		return;
-	TextSet(&pod->said, status);
+	TextSet(&pod->written_status, status);
 	gmtime_r(&at, &tm);
 	strftime(now, sizeof(now), "%Y-%m-%dT%H:%M:%SZ", &tm);
 	path = Format("/api/v1/namespaces/%s/events", pod->space);
@@ -149,22 +149,22 @@ ActTell(KubePod *pod, const char *reason, const char *status)
 					  strcmp(reason, "CreditEnds") == 0 ? "Normal" : "Warning",
 					  "source", "component", "gpucredit-bridge",
 					  "firstTimestamp", now, "lastTimestamp", now, "count", 1),
-			told, pod);
+			took_event, pod);
 	free(path);
 	patch(pod, json_pack("{s:{s:s}}", "annotations", WORD("status"), status),
 		  NULL);
 }
 
-/* an event that is lost is no loss: the annotation says the same */
+/* a lost event does no harm: the annotation has the same text */
 static void
-told(long status, json_t * body, void *context)
+took_event(long status, json_t * body, void *context)
 {
 	KubePod    *pod = context;
 
 	pod->calls--;
 	if (status != 201 && status != 0 && status != 404)
-		Say("event=event_refused pod=%s/%s status=%ld error=\"%.200s\"",
-			pod->space, pod->name, status, ApiProblem(body));
+		LogLine("event=event_refused pod=%s/%s status=%ld error=\"%.200s\"",
+				pod->space, pod->name, status, ApiProblem(body));
 }
 
 /*
@@ -189,7 +189,7 @@ ActDelete(KubePod *pod, long grace_s)
 }
 
 /*
- * An answer to DELETE; where there was none, it is called again.
+ * Take the answer to DELETE; without an answer the call is repeated.
  */
 static void
 deleted(long status, json_t * body, void *context)
@@ -204,8 +204,8 @@ deleted(long status, json_t * body, void *context)
 	/* 409: another pod has the name */
 	pod->stopped = false;
 	if (status != 0)
-		Say("event=delete_refused pod=%s/%s status=%ld error=\"%.200s\"",
-			pod->space, pod->name, status, ApiProblem(body));
+		LogLine("event=delete_refused pod=%s/%s status=%ld error=\"%.200s\"",
+				pod->space, pod->name, status, ApiProblem(body));
 }
 
 /*
@@ -225,7 +225,7 @@ ActLetGo(KubePod *pod, const char *billed)
 }
 
 /*
- * A list without what has this name, or is this text.
+ * Copy a list without the item of this name or text.
  */
 static json_t *
 without(json_t * list, const char *name, const char *what)

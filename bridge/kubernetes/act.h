@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * act.h
- *		What the bridge does to pods: ungate, tell, delete, let go.
+ *		What the bridge does to pods: ungate, annotate, delete, release.
  *
  *-------------------------------------------------------------------------
  */

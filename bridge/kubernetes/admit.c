@@ -1,14 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * admit.c
- *		What our AdmissionChecks say of Kueue's workloads.
+ *		Sets the state of our AdmissionChecks on Kueue's workloads.
  *
  * Kueue reserves quota for a workload and adds our check in state Pending.
  * The bridge reserves the workload's credit, and says Ready: Kueue lets its
  * pods go, with the node selector and the annotation that podSetUpdates name.
- * Without credit the check stays Pending, and tells why.  Where the credit is
- * lost later it says Retry, and Kueue evicts the workload and queues it again;
- * or Rejected, and Kueue switches it off.
+ * Without credit the check stays Pending, with the reason as its message.  If
+ * the credit is lost later, the check says Retry, and Kueue evicts the
+ * workload and queues it again; or Rejected, and Kueue deactivates it.
  *
  *-------------------------------------------------------------------------
  */
@@ -31,13 +31,13 @@ static void admit(KubeWorkload *workload);
 static void admit_pending(KubeWorkload *workload);
 static void admit_new(KubeWorkload *workload);
 static json_t * updates_of(const KubeWorkload *workload, json_t * names);
-static void say(KubeWorkload *workload, const char *state,
-				const char *message, json_t * updates);
-static void said(long status, json_t * body, void *context);
+static void set_check(KubeWorkload *workload, const char *state,
+					  const char *message, json_t * updates);
+static void took_answer(long status, json_t * body, void *context);
 static json_t * now_text(void);
 
 /*
- * All that is due.
+ * Make the calls that workloads and checks need now.
  */
 void
 AdmitTurn(void)
@@ -68,8 +68,7 @@ AdmitTurn(void)
 }
 
 /*
- * Tell Kueue that somebody minds a check: until then its ClusterQueues are
- * inactive.
+ * Set a check's condition Active: until then its ClusterQueues are inactive.
  */
 static void
 activate(KubeCheck *check)
@@ -112,12 +111,12 @@ activated(long status, json_t * body, void *context)
 	if (check->again_ns == INT64_MAX)
 		check->again_ns = MonotonicNs() + NEWS_LATE;
 	if (status != 200 && status != 0 && status != 404 && status != 409)
-		Say("event=check_refused check=%s status=%ld error=\"%.300s\"",
-			check->name, status, ApiProblem(body));
+		LogLine("event=check_refused check=%s status=%ld error=\"%.300s\"",
+				check->name, status, ApiProblem(body));
 }
 
 /*
- * Say of a workload what there is to say.
+ * Set our check of one workload, if its state has changed.
  */
 static void
 admit(KubeWorkload *workload)
@@ -125,14 +124,14 @@ admit(KubeWorkload *workload)
 	bool		pending = WorkloadIn(workload, "Pending");
 
 	if (workload->stop != NULL && (pending || WorkloadIn(workload, "Ready")))
-		say(workload, workload->for_good ? "Rejected" : "Retry",
-			workload->stop, NULL);
+		set_check(workload, workload->for_good ? "Rejected" : "Retry",
+				  workload->stop, NULL);
 	else if (pending)
 		admit_pending(workload);
 }
 
 /*
- * A workload that has quota and waits for credit.
+ * Handle a workload that has quota and waits for credit.
  */
 static void
 admit_pending(KubeWorkload *workload)
@@ -142,8 +141,8 @@ admit_pending(KubeWorkload *workload)
 	if (job == NULL)
 		admit_new(workload);
 	else if (job->stage == KUBE_REFUSED)
-		say(workload, job->for_good ? "Rejected" : "Pending", job->refusal,
-			NULL);
+		set_check(workload, job->for_good ? "Rejected" : "Pending", job->refusal,
+				  NULL);
 	else if (job->stage == KUBE_FUNDED)
 	{
 		json_t	   *names = json_array();
@@ -151,7 +150,7 @@ admit_pending(KubeWorkload *workload)
 		char	   *text = Format("funded: %s credits are held", job->held);
 
 		WorkloadWish(workload, &wish, names);
-		say(workload, "Ready", text, updates_of(workload, names));
+		set_check(workload, "Ready", text, updates_of(workload, names));
 		WishFree(&wish);
 		json_decref(names);
 		free(text);
@@ -170,17 +169,17 @@ admit_new(KubeWorkload *workload)
 	char	   *text = NULL;
 
 	if (space == NULL || space->org == NULL)
-		say(workload, "Pending",
-			"refused: the namespace names no organisation", NULL);
+		set_check(workload, "Pending",
+				  "refused: the namespace names no organisation", NULL);
 	else if (wish.wrong != NULL)
 	{
 		text = Format("refused: %s", wish.wrong);
-		say(workload, "Rejected", text, NULL);
+		set_check(workload, "Rejected", text, NULL);
 	}
 	else if (pods == 0)
 	{
 		text = Format("it asks for no %s", kube.resource);
-		say(workload, "Ready", text, NULL);
+		set_check(workload, "Ready", text, NULL);
 	}
 	else
 		JobAdmit(workload, space->org);
@@ -189,8 +188,7 @@ admit_new(KubeWorkload *workload)
 }
 
 /*
- * What Kueue adds to the pods: who they belong to, and the type that was
- * priced.
+ * What Kueue adds to the pods: their workload's uid and the priced type.
  */
 static json_t *
 updates_of(const KubeWorkload *workload, json_t * names)
@@ -219,8 +217,8 @@ updates_of(const KubeWorkload *workload, json_t * names)
  * over the updates.
  */
 static void
-say(KubeWorkload *workload, const char *state, const char *message,
-	json_t * updates)
+set_check(KubeWorkload *workload, const char *state, const char *message,
+		  json_t * updates)
 {
 	json_t	   *ours = WorkloadCheck(workload);
 	const char *before = DocumentText(ours, "message");
@@ -256,9 +254,9 @@ say(KubeWorkload *workload, const char *state, const char *message,
 	}
 	json_decref(entry);
 	if (moves && strcmp(state, "Ready") != 0)
-		Say("event=workload_%s workload=%s/%s reason=\"%.300s\"",
-			strcmp(state, "Retry") == 0 ? "evicted" : "rejected",
-			workload->space, workload->name, message);
+		LogLine("event=workload_%s workload=%s/%s reason=\"%.300s\"",
+				strcmp(state, "Retry") == 0 ? "evicted" : "rejected",
+				workload->space, workload->name, message);
 	path = Format(KUEUE_GROUP "%s/namespaces/%s/workloads/%s/status",
 				  kube.kueue, workload->space, workload->name);
 	workload->calls++;
@@ -268,13 +266,13 @@ say(KubeWorkload *workload, const char *state, const char *message,
 					  workload->uid, "resourceVersion",
 					  DocumentGet(workload->object, "metadata",
 								  "resourceVersion"), "status",
-					  "admissionChecks", checks), said, workload);
+					  "admissionChecks", checks), took_answer, workload);
 	free(path);
 }
 
-/* 409 and 404 are news that the watch brings */
+/* after 409 and 404 the watch brings the newer state */
 static void
-said(long status, json_t * body, void *context)
+took_answer(long status, json_t * body, void *context)
 {
 	KubeWorkload *workload = context;
 
@@ -282,9 +280,9 @@ said(long status, json_t * body, void *context)
 	if (workload->again_ns == INT64_MAX)
 		workload->again_ns = MonotonicNs() + NEWS_LATE;
 	if (status != 200 && status != 0 && status != 404 && status != 409)
-		Say("event=workload_refused workload=%s/%s status=%ld"
-			" error=\"%.300s\"", workload->space, workload->name, status,
-			ApiProblem(body));
+		LogLine("event=workload_refused workload=%s/%s status=%ld"
+				" error=\"%.300s\"", workload->space, workload->name, status,
+				ApiProblem(body));
 }
 
 static json_t *

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * admit.h
- *		What our AdmissionChecks say of Kueue's workloads.
+ *		Sets the state of our AdmissionChecks on Kueue's workloads.
  *
  *-------------------------------------------------------------------------
  */

@@ -4,8 +4,8 @@
  *		Calls of the Kubernetes API, many at once.
  *
  * At most MOST_AT_ONCE calls are under way, the others wait in their order;
- * streams are not counted.  The token's file is looked at before each call,
- * as kubelet replaces it within the hour.
+ * streams are not counted.  The token's file is checked before each call, as
+ * kubelet replaces it within the hour.
  *
  *-------------------------------------------------------------------------
  */
@@ -223,8 +223,8 @@ launch(ApiTransfer *transfer)
 }
 
 /*
- * Start what waits, wait for events, also of one more descriptor, and deliver
- * answers.
+ * Start waiting calls, wait for events (also of one more descriptor), and
+ * deliver answers.
  */
 void
 ApiTurn(int fd, short events, int timeout_ms)
@@ -282,7 +282,7 @@ finish(ApiTransfer *transfer, CURLcode result)
 	if (result == CURLE_OK)
 		curl_easy_getinfo(transfer->easy, CURLINFO_RESPONSE_CODE, &status);
 	else if (transfer->piece == NULL)
-		Say("event=api_unreachable error=\"%s\"", curl_easy_strerror(result));
+		LogLine("event=api_unreachable error=\"%s\"", curl_easy_strerror(result));
 	if (transfer->len > 0)
 		body = json_loadb(transfer->reply, transfer->len, 0, NULL);
 	curl_multi_remove_handle(multi, transfer->easy);
@@ -296,7 +296,7 @@ finish(ApiTransfer *transfer, CURLcode result)
 	free(transfer);
 }
 
-/* what the API server says of a refusal */
+/* the API server's reason for a refusal */
 const char *
 ApiProblem(json_t * body)
 {

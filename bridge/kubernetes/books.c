@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * books.c
- *		The calls of the database: one at a time, each as often as needed.
+ *		Calls the database: one call at a time, each until it is answered.
  *
  * Each call of a job has a key made of UIDs, so a call whose answer was lost
- * is made again.  First of all, and after each pause, BooksTurn() reads which
- * jobs the database has, and brings ours to the same stage; a job of the
- * pool that no pod belongs to is settled or cancelled.  Settlements go before
- * new attempts, as these may need the devices.
+ * is made again.  At the start, and after each pause, BooksTurn() reads the
+ * database's jobs and brings ours to the same stage.  A job of the pool
+ * without a pod is settled or cancelled.  Settlements go before new attempts,
+ * as these may need the devices.
  *
  *-------------------------------------------------------------------------
  */
@@ -89,7 +89,7 @@ BooksTurn(void)
 }
 
 /*
- * Is the call to be made again, later?
+ * Must the call be repeated later?
  */
 static bool
 pauses(PGresult * result)
@@ -124,7 +124,8 @@ call(KubeJob *job, const char *sql, int n, const char *const *values,
 }
 
 /*
- * An answer of a job's call; false: it is made again, or was refused.
+ * Take the answer to a job's call; false: the call is repeated, or was
+ * refused.
  */
 static bool
 answered(KubeJob *job, PGresult * result)
@@ -132,18 +133,18 @@ answered(KubeJob *job, PGresult * result)
 	job->calling = false;
 	if (pauses(result))
 		return false;
-	/* what a pod may not ask for is its tenant's affair */
+	/* the tenant asked for what is not allowed */
 	if (*DbState(result) != '\0' && job->id != NULL)
-		Say("event=call_refused job=%s state=%s error=\"%s\"", job->id,
-			DbState(result), error_of(result));
+		LogLine("event=call_refused job=%s state=%s error=\"%s\"", job->id,
+				DbState(result), error_of(result));
 	return *DbState(result) == '\0';
 }
 
 /* What the database has */
 
 /*
- * Open jobs, and those that a key of $3 was used for, with more behind it: one
- * or few.  LIMIT has the planner know that, and look each up.
+ * Open jobs, and jobs reserved under a key that begins with one of $3: one or
+ * few each.  LIMIT makes the planner look up each key.
  */
 #define JOBS_OF_POOL \
 	"WITH j AS (SELECT o.* FROM gpucredit.job o" \
@@ -215,7 +216,7 @@ load(void)
 }
 
 /*
- * Have load() look for a key of what is in this namespace.
+ * Have load() search for a key of this namespace.
  */
 static void
 look_for(const char *space, const char *key, TextArray *orgs, TextArray *keys)
@@ -239,22 +240,22 @@ took_load(PGresult * result, void *context)
 		return;
 	if (*DbState(result) != '\0')
 	{
-		Say("event=load_refused state=%s error=\"%s\"", DbState(result),
-			error_of(result));
+		LogLine("event=load_refused state=%s error=\"%s\"", DbState(result),
+				error_of(result));
 		pause_ns = MonotonicNs() + 5 * NS_PER_S;
 		return;
 	}
 	for (int i = 0; i < PQntuples(result); i++)
 		take_row(result, i);
 	if (!loaded)
-		Say("event=jobs_loaded jobs=%d pods=%d nodes=%d", PQntuples(result),
-			PodCount(), NodeCount());
+		LogLine("event=jobs_loaded jobs=%d pods=%d nodes=%d", PQntuples(result),
+				PodCount(), NodeCount());
 	loaded = true;
 	load_ns = MonotonicNs() + LOAD_NS;
 }
 
 /*
- * A job as the database has it.
+ * Take one job as the database has it.
  */
 static void
 take_row(PGresult * result, int row)
@@ -304,7 +305,8 @@ take_row(PGresult * result, int row)
 }
 
 /*
- * The workload that has quota by this key's credit, unless another job has.
+ * The workload whose quota rests on this key's credit, unless another job has
+ * it.
  */
 static KubeWorkload *
 workload_of(const char *uid, const char *key)
@@ -322,7 +324,7 @@ workload_of(const char *uid, const char *key)
 	return is ? workload : NULL;
 }
 
-/* a pod's earlier job, or another bridge's, is not in its way */
+/* a pod's earlier job, or another bridge's, does not block it */
 static bool
 can_adopt(const KubePod *pod)
 {
@@ -351,7 +353,8 @@ pods_listed(json_t * uids, KubePod **pods)
 }
 
 /*
- * The pods of a workload that this job pays for: we wrote that on them.
+ * The pods of a workload that this job pays for: an annotation of ours says
+ * so.
  */
 static int
 pods_paid(const char *uid, const char *id, int most, KubePod **pods)
@@ -371,9 +374,9 @@ pods_paid(const char *uid, const char *id, int most, KubePod **pods)
 }
 
 /*
- * Go on with a job where another bridge, or this one before, left it.  Where
- * the server ended its attempt, as nobody spoke for it, and its pods run on,
- * it gets another attempt for the rest.
+ * Continue a job where another bridge, or this one before, left it.  If the
+ * server ended a silent attempt whose pods run on, the job gets another
+ * attempt for the rest.
  */
 static void
 resume(KubeJob *job, PGresult * result, int row)
@@ -410,8 +413,8 @@ resume(KubeJob *job, PGresult * result, int row)
 }
 
 /*
- * What the database says of a job that is known.  It may have been cancelled
- * there, or have its attempt, as an answer was lost.
+ * Take the database's state of a known job.  It may have been cancelled there,
+ * or have its attempt, as an answer was lost.
  */
 static void
 meet(KubeJob *job, PGresult * result, int row)
@@ -463,8 +466,8 @@ settle(KubeJob *job)
 }
 
 /*
- * How a job ended, and how long it ran by kubelet's clock; where kubelet did
- * not tell, by ours.
+ * How a job ended, and how long it ran by kubelet's clock, or by ours if
+ * kubelet reported no end.
  */
 static const char *
 outcome_of(KubeJob *job, char *elapsed, size_t room, char *code)
@@ -525,9 +528,9 @@ settled(PGresult * result, void *context)
 	}
 	state = DbField(result, 0, "job_state");
 	TextSet(&job->billed, DbField(result, 0, "billed"));
-	Say("event=settled org=%s job=%s outcome=%s billed=%s", job->org, job->id,
-		DbField(result, 0, "outcome"), job->billed);
-	/* a pod runs once: who tries again makes another */
+	LogLine("event=settled org=%s job=%s outcome=%s billed=%s", job->org, job->id,
+			DbField(result, 0, "outcome"), job->billed);
+	/* a pod runs once: a retry makes another pod */
 	job->stage = state != NULL && (strcmp(state, "queued") == 0 ||
 								   strcmp(state, "unfunded") == 0) ?
 		KUBE_DROPS : KUBE_OVER;
@@ -608,7 +611,7 @@ place_some(void)
 		}
 		else
 		{
-			Say("event=no_devices job=%s", job->id);
+			LogLine("event=no_devices job=%s", job->id);
 			job->again_ns = MonotonicNs() + NS_PER_S;
 		}
 		TextsFree(&nodes);
@@ -620,8 +623,8 @@ place_some(void)
 }
 
 /*
- * A refusal ends the pods, unless the devices are another's: then the books
- * are read again.
+ * A refusal ends the pods, unless another job has the devices: then the
+ * database is read again.
  */
 static void
 placed(PGresult * result, void *context)
@@ -638,7 +641,8 @@ placed(PGresult * result, void *context)
 		load_ns = 0;
 		job->again_ns = MonotonicNs() + NS_PER_S;
 		if (strcmp(DbState(result), "UC201") == 0)
-			return;				/* it took effect before: load() tells */
+			return;				/* an earlier call took effect: load() shows
+								 * it */
 		PlaceForget(job);
 		if (strcmp(DbState(result), "UC303") != 0 || detail == NULL ||
 			strstr(detail, "attempt") == NULL)
@@ -700,8 +704,8 @@ reserve(KubeJob *job)
 }
 
 /*
- * Granted or denied.  A denial that was given before, and a key that was used
- * for something else, as the pod said something else then, mean the next key.
+ * Granted or denied.  The next key follows a replayed denial, and a key whose
+ * pod asked for something else at the time.
  */
 static void
 reserved(PGresult * result, void *context)
@@ -742,7 +746,7 @@ reserved(PGresult * result, void *context)
 /* Use */
 
 /*
- * Meter the attempts whose turn it is, in one call.
+ * Meter the attempts whose time has come, in one call.
  */
 static bool
 meter_some(void)
@@ -789,7 +793,7 @@ meter_some(void)
 }
 
 /*
- * Do what the answers to meter_some() say.
+ * Obey the answers to meter_some().
  */
 static void
 metered(PGresult * result, void *context)
@@ -799,8 +803,8 @@ metered(PGresult * result, void *context)
 		return;
 	if (*DbState(result) != '\0')
 	{
-		Say("event=meter_refused state=%s error=\"%s\"", DbState(result),
-			error_of(result));
+		LogLine("event=meter_refused state=%s error=\"%s\"", DbState(result),
+				error_of(result));
 		return;
 	}
 	for (int i = 0; i < PQntuples(result); i++)

@@ -71,8 +71,8 @@ static void in_cluster(void);
 static void yes_or_no(const char *path, const char *name, const char *value);
 
 /*
- * Read the file; what it does not say of the API server, the pod's own
- * service account does.
+ * Read the file. The pod's own service account supplies what it omits about
+ * the API server.
  */
 void
 KubeConfigRead(const char *path)
@@ -100,7 +100,8 @@ KubeConfigRead(const char *path)
 }
 
 /*
- * The API server, its authority and the token, as each pod is told them.
+ * The API server, its authority and the token, from the pod's environment and
+ * files.
  */
 static void
 in_cluster(void)

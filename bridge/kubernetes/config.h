@@ -26,12 +26,13 @@ typedef struct KubeConfig
 	char	   *lease;			/* NAMESPACE/NAME of the lease */
 	char	   *identity;		/* holder of the lease; empty: the host's name */
 	long		wall_s;			/* wall limit of pods that name none */
-	long		lease_s;		/* a lease that is not renewed ends */
+	long		lease_s;		/* after which a lease that is not renewed
+								 * ends */
 	long		meter_ms;
 	long		retry_ms;		/* between two requests for credit, at least */
 	long		node_lost_s;	/* a node not ready for so long is lost */
-	long		gang_wait_s;	/* the pods of a gang start within */
-	long		stop_grace_s;	/* a pod that is stopped has so long */
+	long		gang_wait_s;	/* within which all pods of a gang must start */
+	long		stop_grace_s;	/* how long a pod that must stop has to end */
 } KubeConfig;
 
 extern KubeConfig kube;

@@ -3,8 +3,8 @@
  * document.c
  *		Reading Kubernetes' JSON documents.
  *
- * What a tenant wrote may be of any type and size: a getter returns NULL or
- * -1 for what is not as it should be.
+ * A tenant's values may have any type and size: a getter returns NULL or -1
+ * for a value of the wrong form.
  *
  *-------------------------------------------------------------------------
  */

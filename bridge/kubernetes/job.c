@@ -3,11 +3,11 @@
  * job.c
  *		A pod, a gang of pods, or a workload, that is one job of gpucredit.
  *
- * A job has a stage.  JobsTurn() looks at what the watch and the database
- * last said, does to pods what the stage asks for, and moves the stage on;
- * books.c makes the database's calls that a stage needs.  Nothing is kept on
- * disk: after a restart BooksLoad() puts jobs back to the stage that the
- * database and the pods tell.
+ * A job has a stage.  JobsTurn() reads the last state of the watch and the
+ * database, changes pods as the stage needs, and moves the stage on.  books.c
+ * makes the database's calls that a stage needs.  Nothing is kept on disk:
+ * after a restart BooksLoad() finds each job's stage from the database and the
+ * pods.
  *
  * A pod that was given credit carries our finalizer until it is settled, so
  * that the API server cannot forget when its containers ended.
@@ -123,7 +123,7 @@ new_job(void)
 }
 
 /*
- * Forget a job; its pods are considered anew.
+ * Forget a job; its pods are considered again.
  */
 static void
 free_job(int i)
@@ -187,7 +187,7 @@ JobAdmit(KubeWorkload *workload, const char *org)
 	complete(job);
 }
 
-/* is this the credit by which its workload has quota, or waits for it? */
+/* is this the credit of its workload's present admission? */
 bool
 JobAdmitted(const KubeJob *job)
 {
@@ -213,8 +213,8 @@ JobFollows(const KubeWorkload *workload)
 }
 
 /*
- * The job that the database has for these pods, or for a workload; those of
- * another job that has not been asked for leave it.
+ * Make the job that the database has for these pods or for a workload.  The
+ * pods leave another job that is not reserved yet.
  */
 KubeJob *
 JobAdopt(KubePod **pods, int n, KubeWorkload *workload)
@@ -238,7 +238,7 @@ JobAdopt(KubePod **pods, int n, KubeWorkload *workload)
 }
 
 /*
- * All that is due.
+ * Do what each job needs now.
  */
 void
 JobsTurn(void)
@@ -267,8 +267,8 @@ JobsTurn(void)
 }
 
 /*
- * A pod of no job: one that waits for credit gets one, one that runs without
- * credit goes.
+ * Handle a pod without a job: it gets one if it waits for credit, and is
+ * deleted if it runs without credit.
  */
 static void
 consider(KubePod *pod, int64_t now)
@@ -295,7 +295,7 @@ consider(KubePod *pod, int64_t now)
 	}
 	else if (tenant && pod->wish.gpus > 0 && !pod->deleting && !pod->over)
 	{
-		/* where its list and the database's are of two instants */
+		/* its list and the database's are of two instants */
 		if (pod->unpaid_ns == 0)
 			pod->unpaid_ns = now;
 		if (now - pod->unpaid_ns > NS_PER_S)
@@ -304,7 +304,7 @@ consider(KubePod *pod, int64_t now)
 }
 
 /*
- * The workload that Kueue let a pod go with; NULL: none that has credit.
+ * The workload that a pod was admitted with; NULL: none that has credit.
  */
 static KubeWorkload *
 leader_of(const KubePod *pod)
@@ -317,8 +317,8 @@ leader_of(const KubePod *pod)
 }
 
 /*
- * Does a pod wait for credit?  One that Kueue let go does without a gate, and
- * may be over by now.
+ * Does a pod wait for credit?  One that Kueue admitted waits without a gate,
+ * and may be over by now.
  */
 static bool
 waits(const KubePod *pod)
@@ -330,8 +330,8 @@ waits(const KubePod *pod)
 }
 
 /*
- * Find the job of a pod: that of its workload, as long as that has room, or of
- * its gang, or one of its own.
+ * Find the job of a pod: its workload's, if that lacks pods, or its gang's, or
+ * one of its own.
  */
 static void
 gather(KubePod *pod, const char *org)
@@ -361,7 +361,7 @@ gather(KubePod *pod, const char *org)
 }
 
 /*
- * A workload lost its credit, or a pod of it did: Kueue is to evict it.
+ * A workload or a pod of it lost its credit: have Kueue evict it.
  */
 static void
 evict(KubeJob *job, const char *why)
@@ -410,7 +410,7 @@ gathering(const KubePod *pod)
 }
 
 /*
- * A pod that would run, or runs, without credit.
+ * Delete a pod that would run, or runs, without credit.
  */
 static void
 unpaid(KubePod *pod, const char *why)
@@ -423,7 +423,7 @@ unpaid(KubePod *pod, const char *why)
 }
 
 /*
- * All pods are there: what they ask for together.
+ * All pods of a gang are there: add up their requests.
  */
 static void
 complete(KubeJob *job)
@@ -495,8 +495,8 @@ by_uid(const void *a, const void *b)
 }
 
 /*
- * A pod's key is its UID.  A gang's has the smallest UID, and a digest (FNV-1a)
- * of all, as a gang that lost a pod is another.
+ * A pod's key is its UID.  A gang's key is the smallest UID and a digest
+ * (FNV-1a) of all, as a gang that lost a pod is another gang.
  */
 static char *
 key_of(const KubeJob *job)
@@ -513,8 +513,8 @@ key_of(const KubeJob *job)
 }
 
 /*
- * The database refused: tell, and ask again later, or at once under a key
- * that no earlier bridge has used.
+ * The database refused: inform the owner, and ask again later, or at once
+ * under a key that no earlier bridge has used.
  */
 void
 JobRefuse(KubeJob *job, const char *why, bool at_once)
@@ -538,7 +538,7 @@ JobRefuse(KubeJob *job, const char *why, bool at_once)
 }
 
 /*
- * Its credit is held.
+ * The job's credit is held.
  */
 void
 JobFunded(KubeJob *job)
@@ -551,7 +551,7 @@ JobFunded(KubeJob *job)
 	job->again_ns = 0;
 	free(job->chosen);
 	job->chosen = NULL;
-	/* of several types the first that a node has */
+	/* of several types, the first that a node has */
 	while (choice != NULL && any == NULL)
 	{
 		size_t		len = strcspn(choice, "|");
@@ -574,7 +574,7 @@ JobFunded(KubeJob *job)
 }
 
 /*
- * The job cannot go on: its pods go, and its credit returns.
+ * The job cannot go on: delete its pods and return its credit.
  */
 void
 JobEndPods(KubeJob *job, const char *why)
@@ -590,8 +590,7 @@ JobEndPods(KubeJob *job, const char *why)
 }
 
 /*
- * Its attempt is made; its containers have run for ran_ns, as far as is
- * known.
+ * Its attempt exists; its containers have run for ran_ns, as far as is known.
  */
 void
 JobBegin(KubeJob *job, int64_t ran_ns)
@@ -604,8 +603,7 @@ JobBegin(KubeJob *job, int64_t ran_ns)
 }
 
 /*
- * Do what the database says of a running job: stop at once, or be gone in
- * left_s.
+ * Obey the database's order for a running job: stop at once, or within left_s.
  */
 void
 JobObey(KubeJob *job, const char *action, const char *reason, double left_s)
@@ -627,7 +625,7 @@ JobObey(KubeJob *job, const char *action, const char *reason, double left_s)
 	job->grace_s = stop || left > grace ? kube.stop_grace_s : left / NS_PER_S;
 }
 
-/* is its attempt to be made? */
+/* must the bridge make its attempt? */
 bool
 JobReady(KubeJob *job)
 {
@@ -637,29 +635,29 @@ JobReady(KubeJob *job)
 	return job->n > 0;
 }
 
-/* is it to be settled? */
+/* must the bridge settle it? */
 bool
 JobEnded(KubeJob *job)
 {
 	bool		all = true;
-	bool		told = true;
+	bool		all_reported = true;
 
 	for (int i = 0; i < job->n; i++)
 	{
 		all &= job->pods[i]->over || job->pods[i]->gone;
-		told &= job->pods[i]->over && job->pods[i]->finished != 0;
+		all_reported &= job->pods[i]->over && job->pods[i]->finished != 0;
 	}
 	if (!all)
 		job->ended_ns = 0;
 	else if (job->ended_ns == 0)
 		job->ended_ns = MonotonicNs();
-	/* where kubelet did not tell the end, news of its node may be under way */
+	/* if kubelet reported no end, news of its node may be under way */
 	return job->lost ||
-		(all && (told || MonotonicNs() - job->ended_ns > NODE_NEWS_NS));
+		(all && (all_reported || MonotonicNs() - job->ended_ns > NODE_NEWS_NS));
 }
 
 /*
- * Do what is due of one job.
+ * Do what one job needs now.
  */
 static void
 tend(KubeJob *job, int64_t now)
@@ -697,8 +695,8 @@ tend(KubeJob *job, int64_t now)
 }
 
 /*
- * Pods without credit: those that left the queue leave the job, one that lost
- * its gate goes.
+ * Of pods without credit, those that left the queue leave the job, and one
+ * that lost its gate is deleted.
  */
 static void
 tend_waiting(KubeJob *job, int64_t now)
@@ -709,7 +707,7 @@ tend_waiting(KubeJob *job, int64_t now)
 	{
 		KubePod    *pod = job->pods[i];
 
-		/* what it was refused for may be mended */
+		/* the reason of the refusal may be gone */
 		if (pod->fresh && job->refusals == 0)
 			job->again_ns = 0;
 		pod->fresh = false;
@@ -720,7 +718,7 @@ tend_waiting(KubeJob *job, int64_t now)
 	}
 	if (!whole && job->stage != KUBE_GATHERS)
 	{
-		/* the others are considered again */
+		/* the other pods are considered again */
 		while (job->n > 0)
 			detach(job, job->n - 1);
 		return;
@@ -744,7 +742,7 @@ tend_waiting(KubeJob *job, int64_t now)
 }
 
 /*
- * Let the pods go.  Those of a workload come once Kueue let it go.
+ * Ungate the pods.  Those of a workload come once Kueue admits it.
  */
 static void
 tend_funded(KubeJob *job, int64_t now)
@@ -781,7 +779,7 @@ broken(const KubeJob *job)
 	{
 		const KubePod *pod = job->pods[i];
 
-		/* one that is bound may start before kubelet hears of its end */
+		/* a bound pod may start before kubelet learns of its deletion */
 		if (pod->started == 0 && (pod->gone || pod->over ||
 								  (pod->deleting && pod->node == NULL)))
 			return true;
@@ -791,7 +789,7 @@ broken(const KubeJob *job)
 }
 
 /*
- * Once one pod of a job has started, all have to, or none.
+ * Once one pod of a job has started, all must start, or all end.
  */
 static void
 start_together(KubeJob *job, int64_t now)
@@ -807,7 +805,7 @@ start_together(KubeJob *job, int64_t now)
 }
 
 /*
- * Scheduler and kubelet are at work.  Of a gang all have to start.
+ * Scheduler and kubelet are at work.  All pods of a gang must start.
  */
 static void
 tend_starting(KubeJob *job, int64_t now)
@@ -836,7 +834,7 @@ tend_running(KubeJob *job, int64_t now)
 	job->lost = false;
 	for (int i = 0; i < job->n; i++)
 		known &= job->pods[i]->over && job->pods[i]->finished != 0;
-	/* one that ended by itself has nothing to lose */
+	/* a pod that ended by itself needs no time to save */
 	for (int i = 0; i < job->n_shares && !known; i++)
 	{
 		KubeNode   *node = NodeFind(job->shares[i].node);
@@ -849,7 +847,7 @@ tend_running(KubeJob *job, int64_t now)
 	for (int i = 0; i < job->n; i++)
 		failed |= job->pods[i]->failed || job->pods[i]->gone ||
 			job->pods[i]->deleting;
-	/* what a failure means to a workload is its owner's to say */
+	/* a workload's owner decides what a failure means */
 	if (failed && job->n > 1 && job->stop_reason == NULL &&
 		job->workload == NULL)
 	{
@@ -882,8 +880,8 @@ end_pods(KubeJob *job, long grace_s)
 }
 
 /*
- * Let its pods go.  Those that have no credit any more are deleted; of a gang
- * that broke before it had any, those that wait still are considered anew.
+ * Release a job's pods.  Those whose credit ended are deleted.  If a gang
+ * broke before it had credit, its waiting pods are considered again.
  */
 static void
 tend_over(KubeJob *job)
@@ -909,7 +907,7 @@ tend_over(KubeJob *job)
 	}
 }
 
-/* a pod that holds no GPU, or will be forgotten by itself */
+/* it holds no GPU, or the API server will forget it */
 static bool
 can_go(const KubePod *pod)
 {

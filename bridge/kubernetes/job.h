@@ -18,7 +18,7 @@ typedef enum KubeStage
 	KUBE_REFUSED,				/* until again_ns */
 	KUBE_FUNDED,				/* gates are to be removed */
 	KUBE_STARTS,				/* scheduler and kubelet are at work */
-	KUBE_RUNS,					/* an attempt of the database */
+	KUBE_RUNS,					/* the database has an attempt */
 	KUBE_DROPS,					/* to be cancelled in the database */
 	KUBE_OVER					/* settled; finalizers are to be removed */
 } KubeStage;
@@ -52,11 +52,11 @@ typedef struct KubeJob
 	char	   *held;			/* credits */
 	char	   *billed;
 	bool		calling;		/* the database is at work on it */
-	bool		ends_pods;		/* they have no credit: they go */
+	bool		ends_pods;		/* they have no credit and are deleted */
 	int64_t		again_ns;
 	int			refusals;		/* in a row */
-	char	   *refusal;		/* what its pods were told; or NULL */
-	bool		for_good;		/* asking again is of no use */
+	char	   *refusal;		/* the reason last given to its pods; or NULL */
+	bool		for_good;		/* asking again would not help */
 	/* while it runs */
 	KubeShare  *shares;
 	int			n_shares;
@@ -67,8 +67,8 @@ typedef struct KubeJob
 	int64_t		since_ns;
 	int64_t		metered_ns;		/* when */
 	int64_t		ended_ns;		/* when its pods were seen to be over; 0: no */
-	int64_t		stop_ns;		/* its pods are deleted then; 0: never */
-	long		grace_s;		/* with so much time */
+	int64_t		stop_ns;		/* when its pods are deleted; 0: never */
+	long		grace_s;		/* with this grace period */
 	char	   *stop_reason;
 	bool		stopped;
 	bool		lost;			/* with a node */

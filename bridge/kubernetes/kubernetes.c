@@ -4,10 +4,11 @@
  *		gpucredit-bridge kubernetes: one thread, one loop.
  *
  * Pods wait behind a scheduling gate, or Kueue's workloads for a check.  The
- * bridge reserves their credit, lets them go, tells the database where they started, meters them, ends
- * them where their credit ends, and settles by the instants that kubelet
- * reports.  The database decides about money, the API server about pods, and
- * the bridge may be killed between any two steps.
+ * bridge reserves their credit, ungates them, and reports to the database
+ * where they started.  It meters them, ends them when their credit ends, and
+ * settles by the instants that kubelet reports.  The database decides about
+ * money, the API server about pods, and the bridge may be killed between any
+ * two steps.
  *
  *-------------------------------------------------------------------------
  */
@@ -51,17 +52,17 @@ KubernetesMain(int argc, char **argv)
 	DbUse(kube.database, NULL, NULL);
 	sigaction(SIGTERM, &act, NULL);
 	sigaction(SIGINT, &act, NULL);
-	Say("event=bridge_start api=%s pool=%s identity=%s", kube.api, kube.pool,
-		kube.identity);
+	LogLine("event=bridge_start api=%s pool=%s identity=%s", kube.api, kube.pool,
+			kube.identity);
 	while (!ends)
 		turn();
-	Say("event=bridge_end");
+	LogLine("event=bridge_end");
 	return 0;
 }
 
 /*
- * Wait for the API server, the database or the clock, and do what is due.
- * Only the holder of the lease acts.
+ * Wait for the API server, the database or the clock, then act.  Only the
+ * holder of the lease acts.
  */
 static void
 turn(void)

@@ -1,14 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * leader.c
- *		Of several bridges one works: the holder of a lease.
+ *		Leader election: of several bridges, the holder of a lease acts.
  *
  * The lease is a coordination.k8s.io/v1 Lease.  Each change to it names the
  * version it was read at, so of two that want it one is refused (409).  A
- * bridge takes it where it is free, or was not renewed for its duration by
- * this bridge's monotonic clock.  The holder works for two thirds of that
- * after its last renewal, so it has paused before another takes over.  One
- * that finds the lease in other hands ends, and begins anew as a stand-by.
+ * bridge takes a lease that is free, or that was not renewed for its duration
+ * by this bridge's monotonic clock.  The holder acts for two thirds of that
+ * time after its last renewal, so it pauses before another takes over.  A
+ * bridge that lost the lease ends, and its service starts it again as a
+ * stand-by.
  *
  *-------------------------------------------------------------------------
  */
@@ -25,13 +26,13 @@
 
 #define LEASES "/apis/coordination.k8s.io/v1/namespaces/"
 
-static bool held;				/* it was ours when last heard of */
+static bool held;				/* the last answer said that it is ours */
 static int64_t renewed_ns;		/* when a call that renewed it was sent */
 static int64_t sent_ns;			/* when the call under way was sent */
 static int64_t next_ns;
 static bool under_way;
 static json_t * seen;			/* the lease's spec as it was last read */
-static int64_t seen_ns;			/* since when it is so */
+static int64_t seen_ns;			/* since when it has these values */
 
 static char *lease_path(bool of_all);
 static void read_lease(long status, json_t * body, void *context);
@@ -55,7 +56,7 @@ LeaderHeardNs(void)
 }
 
 /*
- * Look at the lease, if it is time.
+ * Read the lease, if it is time.
  */
 void
 LeaderWork(void)
@@ -82,7 +83,7 @@ lease_path(bool of_all)
 }
 
 /*
- * The lease as it is: renew or take it.
+ * Take the lease as the API server has it: renew it or take it over.
  */
 static void
 read_lease(long status, json_t * body, void *context)
@@ -94,8 +95,8 @@ read_lease(long status, json_t * body, void *context)
 	if (status != 200 && status != 404)
 	{
 		if (status != 0)
-			Say("event=lease_failed status=%ld error=\"%.200s\"", status,
-				ApiProblem(body));
+			LogLine("event=lease_failed status=%ld error=\"%.200s\"", status,
+					ApiProblem(body));
 		return;
 	}
 	if (status == 200)
@@ -140,7 +141,7 @@ is_free(json_t * lease)
 }
 
 /*
- * The lease with this bridge as its holder, as of now.
+ * Build the lease with this bridge as its holder from now on.
  */
 static json_t *
 filled(json_t * lease)
@@ -175,7 +176,7 @@ filled(json_t * lease)
 }
 
 /*
- * An answer to the call that renews or takes the lease.
+ * Take the answer to the call that renews or takes over the lease.
  */
 static void
 wrote_lease(long status, json_t * body, void *context)
@@ -186,13 +187,13 @@ wrote_lease(long status, json_t * body, void *context)
 	{
 		/* 409: another was faster, or our own earlier call came late */
 		if (status != 0 && status != 409)
-			Say("event=lease_failed status=%ld error=\"%.200s\"", status,
-				ApiProblem(body));
+			LogLine("event=lease_failed status=%ld error=\"%.200s\"", status,
+					ApiProblem(body));
 		return;
 	}
 	renewed_ns = sent_ns;
 	next_ns = sent_ns + kube.lease_s * NS_PER_S / 3;
 	if (!held)
-		Say("event=lease_taken identity=%s", kube.identity);
+		LogLine("event=lease_taken identity=%s", kube.identity);
 	held = true;
 }

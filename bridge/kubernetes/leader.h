@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * leader.h
- *		Of several bridges one works: the holder of a lease.
+ *		Leader election: of several bridges, the holder of a lease acts.
  *
  *-------------------------------------------------------------------------
  */

@@ -3,10 +3,9 @@
  * place.c
  *		Nodes in the database, and devices within them.
  *
- * Which devices of a node a pod has is kubelet's to know, and it tells nobody.
- * The bridge numbers them by its own books: a pod gets the first that are
- * free on its node.  So the database counts them right, and a number is no
- * device's name.
+ * Only kubelet knows which devices of a node a pod has.  The bridge numbers
+ * them itself: a pod gets the first that are free on its node.  So the
+ * database counts them right, but a number names no real device.
  *
  *-------------------------------------------------------------------------
  */
@@ -21,7 +20,7 @@
 
 #define BEAT_NS		(5 * NS_PER_S)
 
-static int64_t beat_ns;			/* when to say next which nodes live */
+static int64_t beat_ns;			/* when to send the next heartbeats */
 
 static void changed_node(PGresult * result, void *context);
 static void beat(void);
@@ -32,8 +31,8 @@ static KubeShare *share_of(KubeJob *job, const char *node);
 static uint64_t taken_on(const KubeNode *node);
 
 /*
- * Make the call about nodes that is due, if any: a new one is registered, one
- * that is gone is removed once nothing is left there.
+ * Make the next call about nodes, if any: register a new node, or remove one
+ * that is gone and empty.
  */
 bool
 NodesCall(void)
@@ -68,7 +67,7 @@ NodesCall(void)
 }
 
 /*
- * What cannot be done now, as attempts are in its way, is tried again.
+ * Take the answer.  A call that attempts on the node prevent is repeated.
  */
 static void
 changed_node(PGresult * result, void *context)
@@ -83,14 +82,14 @@ changed_node(PGresult * result, void *context)
 		return;
 	}
 	node->again_ns = MonotonicNs() + BEAT_NS;
-	Say("event=node_refused node=%s error=\"%s\"", node->name,
-		result == NULL ? "no answer" :
-		PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY));
+	LogLine("event=node_refused node=%s error=\"%s\"", node->name,
+			result == NULL ? "no answer" :
+			PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY));
 }
 
 /*
- * Say which nodes live, and what runs there; whatever else the database
- * believes to run there is over.
+ * Send heartbeats of the live nodes with what runs there.  Whatever else the
+ * database believes to run there is over.
  */
 static void
 beat(void)
@@ -129,8 +128,8 @@ beat(void)
 }
 
 /*
- * What the database wants of attempts.  A node that it does not have, as
- * somebody removed it, is registered anew.
+ * Obey the database's answers about attempts.  A node that somebody removed
+ * from the database is registered again.
  */
 static void
 beaten(PGresult * result, void *context)
@@ -140,8 +139,8 @@ beaten(PGresult * result, void *context)
 		return;
 	if (*DbState(result) != '\0')
 	{
-		Say("event=heartbeat_refused state=%s error=\"%s\"", DbState(result),
-			PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY));
+		LogLine("event=heartbeat_refused state=%s error=\"%s\"", DbState(result),
+				PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY));
 		for (int i = 0; i < NodeCount(); i++)
 			NodeAt(i)->registered &= strcmp(DbState(result), "UC401") != 0;
 		return;
@@ -214,7 +213,7 @@ taken_on(const KubeNode *node)
 }
 
 /*
- * A job has these devices of a node, too.
+ * Add these devices of a node to a job.
  */
 static void
 add_share(KubeJob *job, const char *node, uint64_t gpus)
@@ -237,7 +236,7 @@ add_share(KubeJob *job, const char *node, uint64_t gpus)
 }
 
 /*
- * The devices that the database has for a job: lines of node and set.
+ * Take the devices that the database has for a job: lines of node and set.
  */
 void
 PlaceTake(KubeJob *job, const char *shares)
@@ -259,8 +258,8 @@ PlaceTake(KubeJob *job, const char *shares)
 }
 
 /*
- * Choose devices of the nodes that a job's pods are on; false: there are not
- * enough.  What was chosen once stays, as the call may be made again.
+ * Choose devices on the nodes of a job's pods; false: there are not enough.  A
+ * choice stays, as the call may be repeated.
  */
 bool
 PlaceChoose(KubeJob *job, TextArray *nodes, TextArray *gpus,
@@ -311,7 +310,7 @@ PlaceForget(KubeJob *job)
 }
 
 /*
- * Are the nodes of its pods there?
+ * Are the nodes of its pods registered?
  */
 bool
 PlaceStands(const KubeJob *job)

@@ -3,8 +3,8 @@
  * pod.c
  *		What the bridge knows of the cluster: pods, nodes, namespaces.
  *
- * The watches' documents become structures here.  The organisation is never
- * the pod's to say: its namespace's annotation names it.
+ * The watches' documents become structures here.  The namespace's annotation
+ * names the organisation; the pod cannot.
  *
  *-------------------------------------------------------------------------
  */
@@ -317,8 +317,7 @@ put_pod(json_t * object)
 }
 
 /*
- * By our clock: when a pod started, if that is news, or since when it may
- * have.
+ * Note by our clock when a pod started, or since when it may have started.
  */
 static void
 note_start(KubePod *pod, bool waited)
@@ -343,7 +342,7 @@ drop_pod(json_t * object)
 
 	if (pod == NULL)
 		return;
-	/* the last version may tell of the end */
+	/* the last version may have the end */
 	put_pod(object);
 	pod->gone = true;
 }
@@ -357,8 +356,8 @@ sweep_pods(void)
 }
 
 /*
- * How far the pod has come.  What was seen of its start is kept, as a status
- * tells of a container's last two runs only.
+ * Read how far the pod has come.  Its first start is kept, as a status has
+ * only a container's last two runs.
  */
 static void
 read_status(KubePod *pod, json_t * status)
@@ -410,7 +409,7 @@ read_container(KubePod *pod, json_t * status, time_t *finished)
 }
 
 /*
- * How a container ended: of several the first that failed counts.
+ * Take a container's end; of several, the first failure counts.
  */
 static void
 read_terminated(KubePod *pod, json_t * state)
@@ -449,6 +448,6 @@ PodForget(KubePod *pod)
 	free(pod->paid_by);
 	WishFree(&pod->wish);
 	free(pod->status);
-	free(pod->said);
+	free(pod->written_status);
 	free(pod);
 }

@@ -40,7 +40,7 @@ typedef struct KubeNode
 	bool		gone;			/* the API server has it no more */
 	bool		registered;		/* the database knows it as it is */
 	int64_t		unready_ns;		/* since when; 0: it is ready */
-	int64_t		again_ns;		/* no call about it until then */
+	int64_t		again_ns;		/* make no call about it before */
 } KubeNode;
 
 /* The newest version of a pod, and what was done about it. */
@@ -67,19 +67,20 @@ typedef struct KubePod
 	time_t		started;		/* the first container; 0: none yet */
 	time_t		finished;		/* the last container, once over */
 	char	   *node;			/* NULL: not bound */
-	char	   *workload;		/* uid of Kueue's, as its check had it written */
-	char	   *paid_by;		/* the job that we wrote there */
+	char	   *workload;		/* its workload's uid, from an annotation */
+	char	   *paid_by;		/* its job, from our annotation */
 	KubeWish	wish;
 	char	   *status;			/* our annotation */
-	char	   *said;			/* what we last wrote there; or NULL */
-	int64_t		idle_ns;		/* it had not started then; 0: who knows */
-	int64_t		began_ns;		/* when we saw it start; 0: we did not */
-	/* what is under way */
+	char	   *written_status; /* the state that we last wrote there; or NULL */
+	int64_t		idle_ns;		/* the last time it had not started; 0:
+								 * unknown */
+	int64_t		began_ns;		/* when we saw it start; 0: we saw no start */
+	/* the call under way */
 	struct KubeJob *job;
 	bool		fresh;			/* this version was not considered yet */
 	bool		refused;		/* the API server takes no change of it */
 	int			calls;			/* no answer yet */
-	int64_t		again_ns;		/* do nothing about it until then */
+	int64_t		again_ns;		/* do nothing about it before */
 	bool		stopped;		/* it was deleted by us */
 	int64_t		unpaid_ns;		/* since when it is seen to run unpaid */
 } KubePod;

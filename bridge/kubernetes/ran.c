@@ -3,14 +3,13 @@
  * ran.c
  *		How long a job ran, by clocks that may differ.
  *
- * Kubelet tells when containers started and ended, by its node's clock, in
+ * Kubelet reports when containers started and ended, by its node's clock, in
  * whole seconds.  So the length of a pod's run is right whatever the clock
- * says; an instant is compared with no other clock's, if the bridge saw the
- * pod start: then its own monotonic clock counts.  If it was away, the clocks
- * are taken to agree within CLOCKS_DIFFER_S.  The database is then told of a
- * start that is early rather than late, as it accepts no run that is longer
- * than the time since; and of a use that is low rather than high, as what it
- * has metered stands.
+ * says.  If the bridge saw the pod start, it uses its own monotonic clock and
+ * compares no two clocks.  If the bridge was away, it assumes that the clocks
+ * agree within CLOCKS_DIFFER_S.  Then it reports the earliest possible start,
+ * as the database accepts no run longer than the time since.  It reports the
+ * lowest possible use, as metered use stands.
  *
  *-------------------------------------------------------------------------
  */
@@ -31,7 +30,7 @@ static time_t first_start(const KubeJob *job);
 static time_t last_finish(const KubeJob *job);
 
 /*
- * When the first of its pods was seen to start; 0: not of each it was seen.
+ * When the first of its pods was seen to start; 0: some start was not seen.
  */
 static int64_t
 first_begin(const KubeJob *job)
@@ -51,8 +50,8 @@ first_begin(const KubeJob *job)
 }
 
 /*
- * How long the first that started may have run, as far as it was seen not to
- * have started.
+ * The longest that the first started pod may have run, by when it was last
+ * seen waiting.
  */
 static long
 may_have_run(const KubeJob *job)
@@ -98,8 +97,8 @@ last_finish(const KubeJob *job)
 }
 
 /*
- * How long it has run for certain, as its attempt is made; earlier attempts
- * are not counted.
+ * The time that it has run for certain when its attempt is made, without
+ * earlier attempts.
  */
 int64_t
 RanAtLeastNs(const KubeJob *job)
@@ -115,7 +114,7 @@ RanAtLeastNs(const KubeJob *job)
 }
 
 /*
- * How long it may have run by now.
+ * The longest that it may have run by now.
  */
 long
 RanAtMostS(const KubeJob *job)
@@ -139,8 +138,8 @@ RanAtMostS(const KubeJob *job)
 }
 
 /*
- * How long a running job has run: by our monotonic clock, as far as the API
- * server answered, its pods were watched, and its nodes were ready.
+ * How long a running job has run by our monotonic clock: until the API server
+ * last answered, its pods were watched, and its nodes were ready.
  */
 int64_t
 RanNowNs(const KubeJob *job)
@@ -164,8 +163,8 @@ RanNowNs(const KubeJob *job)
 }
 
 /*
- * What of that is metered: what kubelet will tell may be a second less, as it
- * cuts to whole ones.
+ * How much of that to meter: kubelet may report a second less, as it
+ * truncates.
  */
 int64_t
 RanMeteredNs(const KubeJob *job)
@@ -176,9 +175,9 @@ RanMeteredNs(const KubeJob *job)
 }
 
 /*
- * How long a job ran that is over, from the first start to the last end.  Pods
- * of several nodes have several clocks: where these differ, each pod ran as
- * long as its node says, from when we saw it start.
+ * How long an ended job ran, from the first start to the last end.  Pods of
+ * several nodes have several clocks.  If these differ, each pod ran from when
+ * we saw it start, as long as its node says.
  */
 long
 RanS(const KubeJob *job)

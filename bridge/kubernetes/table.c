@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * table.c
- *		Structures by their name.
+ *		A table of structures by name.
  *
  *-------------------------------------------------------------------------
  */
@@ -29,7 +29,7 @@ TableFind(const KubeTable *table, const char *name)
 }
 
 /*
- * A new one, zeroed but for its name.
+ * Add a structure, zeroed but for its name.
  */
 void *
 TableAdd(KubeTable *table, const char *name, size_t size)
@@ -50,7 +50,7 @@ TableAdd(KubeTable *table, const char *name, size_t size)
 }
 
 /*
- * Take one out of its table; the caller frees it.
+ * Remove a structure from its table; the caller frees it.
  */
 void
 TableForget(KubeTable *table, void *one)

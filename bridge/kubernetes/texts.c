@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * texts.c
- *		Texts, and arrays and sets as the database reads and writes them.
+ *		Texts; arrays and sets in the database's syntax.
  *
  *-------------------------------------------------------------------------
  */
@@ -42,7 +42,7 @@ TextsAdd(TextArray *array, const char *item)
 	put(array, "\"", 1);
 }
 
-/* the whole, as long as nothing is added */
+/* complete at any time */
 const char *
 TextsOf(TextArray *array)
 {

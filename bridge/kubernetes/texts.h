@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * texts.h
- *		Texts, and arrays and sets as the database reads and writes them.
+ *		Texts; arrays and sets in the database's syntax.
  *
  *-------------------------------------------------------------------------
  */

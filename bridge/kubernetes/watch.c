@@ -31,7 +31,7 @@ static void pause_after_failure(KubeWatch *watch);
 static void remember(KubeWatch *watch, const char *version);
 
 /*
- * Go on, if nothing is under way.
+ * Make the next call, if none is under way.
  */
 void
 WatchWork(KubeWatch *watch)
@@ -45,8 +45,8 @@ WatchWork(KubeWatch *watch)
 }
 
 /*
- * Since when what an event tells of may have happened: now, but after a gap
- * between two streams or lists.
+ * The earliest time at which an event may have happened: now, but after a gap
+ * the time when the gap began.
  */
 int64_t
 WatchKnownNs(const KubeWatch *watch)
@@ -79,7 +79,7 @@ begin_list(KubeWatch *watch)
 }
 
 /*
- * A page of the list is there.
+ * Take a page of the list.
  */
 static void
 listed(long status, json_t * body, void *context)
@@ -96,8 +96,8 @@ listed(long status, json_t * body, void *context)
 	if (status != 200 || version == NULL)
 	{
 		remember(watch, NULL);
-		Say("event=list_failed path=%s status=%ld error=\"%.200s\"",
-			watch->path, status, ApiProblem(body));
+		LogLine("event=list_failed path=%s status=%ld error=\"%.200s\"",
+				watch->path, status, ApiProblem(body));
 		pause_after_failure(watch);
 		return;
 	}
@@ -127,7 +127,7 @@ begin_stream(KubeWatch *watch)
 							  "&timeoutSeconds=%d&resourceVersion=%s",
 							  watch->path, STREAM_S, watch->version);
 
-	/* what happened between two streams comes first */
+	/* events from between two streams come first */
 	if (MonotonicNs() - watch->heard_ns > NS_PER_S)
 	{
 		watch->behind_ns = MonotonicNs() + CATCH_UP_NS;
@@ -140,7 +140,7 @@ begin_stream(KubeWatch *watch)
 }
 
 /*
- * A piece of the stream: events are lines.
+ * Take a piece of the stream: each line is an event.
  */
 static bool
 streamed(const char *data, size_t len, void *context)
@@ -174,7 +174,7 @@ streamed(const char *data, size_t len, void *context)
 }
 
 /*
- * An event; false where the stream is of no more use.
+ * Take an event; false: the stream cannot be used any longer.
  */
 static bool
 take_event(KubeWatch *watch, const char *text, size_t len)
@@ -216,7 +216,7 @@ stream_ended(long status, json_t * body, void *context)
 	if (status == 410)
 		remember(watch, NULL);
 	if (watch->version == NULL)
-		Say("event=watch_expired path=%s", watch->path);
+		LogLine("event=watch_expired path=%s", watch->path);
 	if (status == 200 || watch->version == NULL)
 		watch->again_ns = MonotonicNs() + 20 * NS_PER_MS;
 	else

@@ -39,9 +39,10 @@ typedef struct KubeWatch
 	int64_t		again_ns;		/* when to go on */
 	int			failures;
 	int64_t		list_ns;		/* when the last list was asked for */
-	int64_t		heard_ns;		/* when all was known as it was then */
+	int64_t		heard_ns;		/* the last time at which all objects were
+								 * known */
 	int64_t		gap_ns;			/* the same, before the last gap */
-	int64_t		behind_ns;		/* until then events may be as old as that */
+	int64_t		behind_ns;		/* until then events may be from that gap */
 } KubeWatch;
 
 extern int64_t WatchKnownNs(const KubeWatch *watch);

@@ -3,8 +3,8 @@
  * wish.c
  *		What a pod, or the template of one, asks for.
  *
- * All of it was written by a tenant: what is not as it should be is noted in
- * wrong, and is an answer to the tenant, never an error of the bridge.
+ * A tenant wrote all of it.  A mistake goes into "wrong", and from there to
+ * the tenant; it is never an error of the bridge.
  *
  *-------------------------------------------------------------------------
  */
@@ -143,7 +143,7 @@ gpus_of(json_t * container)
 }
 
 /*
- * Letters that a label's value may have, and | between types.
+ * Characters that a label's value may have, and | between types.
  */
 static bool
 plain_type(const char *text)
@@ -171,7 +171,7 @@ WishAlike(const KubeWish *a, const KubeWish *b)
 }
 
 /*
- * Ask for what another asks for, but for its GPUs.
+ * Copy another request, but for its GPUs.
  */
 void
 WishTake(KubeWish *wish, const KubeWish *other)

@@ -16,7 +16,7 @@
 
 typedef struct KubeWish
 {
-	const char *wrong;			/* what cannot be read of it; NULL: all can */
+	const char *wrong;			/* what is wrong with it; NULL: nothing */
 	long		gpus;
 	char	   *account;		/* below the namespace's */
 	char	   *type;			/* in order of preference; NULL: any */
@@ -24,7 +24,7 @@ typedef struct KubeWish
 	char	   *tier;
 	char	   *gang;
 	long		gang_size;
-	long		wall_s;			/* 0: not said */
+	long		wall_s;			/* 0: none */
 	long		window_s;
 	long		deadline_s;		/* its activeDeadlineSeconds; 0: none */
 } KubeWish;

@@ -4,7 +4,7 @@
  *		What the bridge knows of Kueue: workloads, checks, flavors.
  *
  * A workload asks for what the templates of its pod sets ask for.  Quota that
- * is reserved anew is another admission: its credit has another key.  The
+ * is reserved again is another admission, whose credit has another key.  The
  * resource flavor that Kueue chose may name the GPU type.
  *
  *-------------------------------------------------------------------------
@@ -122,8 +122,8 @@ mark_workloads(void)
 }
 
 /*
- * A workload in a new version.  What ended its credit is forgotten with the
- * admission.
+ * Take a new version of a workload.  The reason why its credit ended is
+ * forgotten with the admission.
  */
 static void
 put_workload(json_t * object)
@@ -217,8 +217,8 @@ condition(json_t * object, const char *type)
 }
 
 /*
- * The state of our check, of a workload that has quota and waits for it, or
- * goes on by it; else NULL.
+ * The state of our check on a workload that has quota; NULL: it has none, or
+ * the check is not ours.
  */
 json_t *
 WorkloadCheck(const KubeWorkload *workload)
@@ -239,7 +239,7 @@ WorkloadCheck(const KubeWorkload *workload)
 	return NULL;
 }
 
-/* does our check say this? */
+/* does our check have this state? */
 bool
 WorkloadIn(const KubeWorkload *workload, const char *state)
 {
@@ -256,8 +256,8 @@ WorkloadKey(const KubeWorkload *workload)
 }
 
 /*
- * What its pods ask for together: how many there are that ask for GPUs, and,
- * if wanted, the names of their pod sets.
+ * Add up its pods' requests: return how many pods ask for GPUs and, if wanted,
+ * the names of their pod sets.
  */
 int
 WorkloadWish(const KubeWorkload *workload, KubeWish *wish, json_t * names)
@@ -306,8 +306,8 @@ WorkloadWish(const KubeWorkload *workload, KubeWish *wish, json_t * names)
 }
 
 /*
- * One more pod set of count pods.  One hold pays for all sets, so they agree
- * on all but the number of GPUs.
+ * Add a pod set of count pods.  One hold pays for all sets, so they agree on
+ * all but the number of GPUs.
  */
 static void
 add_set(KubeWish *all, const KubeWish *one, long count, int *pods)

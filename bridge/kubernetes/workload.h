@@ -30,12 +30,12 @@ typedef struct KubeWorkload
 	json_t	   *object;			/* as the API server has it */
 	char	   *admission;		/* since when it has quota; NULL: it has none */
 	bool		over;			/* finished, evicted, switched off or deleted */
-	bool		gone;			/* the API server has it no more */
+	bool		gone;			/* the API server no longer has it */
 	struct KubeJob *job;		/* its credit in this admission */
 	char	   *stop;			/* why it lost that; NULL: it did not */
-	bool		for_good;		/* and is not to try again */
+	bool		for_good;		/* and must not try again */
 	int			calls;			/* no answer yet */
-	int64_t		again_ns;		/* do nothing about it until then */
+	int64_t		again_ns;		/* do nothing about it before */
 } KubeWorkload;
 
 typedef struct KubeCheck

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * command.c
- *		Slurm's commands, none of which may keep the sweep for long.
+ *		Runs Slurm's commands, each under a time limit.
  *
  *-------------------------------------------------------------------------
  */
@@ -19,7 +19,7 @@
 #include "slurm.h"
 #include "util.h"
 
-#define LONGEST		(20 * NS_PER_S) /* slurmctld may be away */
+#define LONGEST		(20 * NS_PER_S) /* seconds; slurmctld may be away */
 
 static char *
 more_room(char *text, size_t size)
@@ -97,17 +97,17 @@ CommandSlurm3(const char *program, const char *a, const char *b,
 {
 	char	   *path = Format("%s/%s", slurm.bin, program);
 	char	   *argv[] = {path, (char *) a, (char *) b, (char *) c, NULL};
-	char	   *said = CommandOutput(argv);
+	char	   *output = CommandOutput(argv);
 
-	Say("event=%s a=%s b=%s done=%s", program, a, b == NULL ? "" : b,
-		said == NULL ? "no" : "yes");
+	LogLine("event=%s a=%s b=%s done=%s", program, a, b == NULL ? "" : b,
+			output == NULL ? "no" : "yes");
 	free(path);
-	free(said);
-	return said != NULL;
+	free(output);
+	return output != NULL;
 }
 
 /*
- * The gate is our child: without it no submission is judged.
+ * The gate is our child: without it nobody answers job_submit.lua.
  */
 void
 CommandGateLives(void)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * command.h
- *		Slurm's commands, none of which may keep the sweep for long.
+ *		Runs Slurm's commands, each under a time limit.
  *
  *-------------------------------------------------------------------------
  */

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * config.c
- *		The configuration file of the Slurm bridge, and whose credit pays.
+ *		The configuration file of the Slurm bridge, and its file of accounts.
  *
  *-------------------------------------------------------------------------
  */

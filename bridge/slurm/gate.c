@@ -4,9 +4,9 @@
  *		Answers job_submit.lua: would this job be refused?
  *
  * A question is a line, "ACCOUNT REQUEST MINUTES"; the answer is "ok", or "no"
- * and the reason.  It is asked of reserve() itself, in a transaction that is
- * rolled back: so it is what the sweep will hear a moment later.  Where the
- * database is away there is no answer, and the job is accepted, held.
+ * and the reason.  The gate calls reserve() in a transaction that it rolls
+ * back: so the answer is what the sweep will get a moment later.  If the
+ * database is away there is no answer, and Slurm accepts the job, held.
  *
  *-------------------------------------------------------------------------
  */
@@ -21,7 +21,8 @@
 #include "slurm.h"
 #include "util.h"
 
-#define QUESTION_MS		100		/* a client that says nothing is left */
+#define QUESTION_MS		100		/* the gate drops a client that is silent for
+								 * so long */
 
 static void answer(int client);
 static char *judge(const char *account, const char *request, long minutes);
@@ -57,7 +58,7 @@ answer(int client)
 	char		request[256];
 	long		minutes;
 	ssize_t		n;
-	char	   *said;
+	char	   *answer;
 
 	if (poll(&waits, 1, QUESTION_MS) <= 0)
 		return;
@@ -65,18 +66,18 @@ answer(int client)
 	if (n <= 0)
 		return;
 	line[n] = '\0';
-	/* who has waited too long has hung up: do not keep the next one waiting */
+	/* a client that waited too long has hung up: serve the next one */
 	if (sscanf(line, "%255s %255s %ld", account, request, &minutes) != 3 ||
 		(poll(&waits, 1, 0) > 0 && (waits.revents & POLLHUP) != 0))
 		return;
-	said = judge(account, request, minutes);
-	if (said != NULL)
-		(void) send(client, said, strlen(said), MSG_DONTWAIT | MSG_NOSIGNAL);
-	free(said);
+	answer = judge(account, request, minutes);
+	if (answer != NULL)
+		(void) send(client, answer, strlen(answer), MSG_DONTWAIT | MSG_NOSIGNAL);
+	free(answer);
 }
 
 /*
- * The answer; NULL: not known now.
+ * The answer; NULL: the database gives none.
  */
 static char *
 judge(const char *account, const char *request, long minutes)
@@ -84,7 +85,7 @@ judge(const char *account, const char *request, long minutes)
 	SlurmPayer	payer;
 	PGresult   *asked;
 	const char *code;
-	char	   *said = NULL;
+	char	   *answer = NULL;
 
 	if (!PayerFind(account, &payer))
 		return Format("no account \"%s\" has no credit here\n", account);
@@ -94,22 +95,22 @@ judge(const char *account, const char *request, long minutes)
 	{
 		code = PQresultErrorField(asked, PG_DIAG_SQLSTATE);
 		if (PQntuples(asked) == 1)
-			said = strcmp(PQgetvalue(asked, 0, 1), "granted") == 0 ||
+			answer = strcmp(PQgetvalue(asked, 0, 1), "granted") == 0 ||
 				!is_sure(PQgetvalue(asked, 0, 2)) ? Dup("ok\n") :
 				Format("no %s\n", PQgetvalue(asked, 0, 2));
 		else if (code != NULL && (strncmp(code, "UC", 2) == 0 ||
 								  strcmp(code, "22023") == 0))
-			said = Format("no %s\n", PQresultErrorField(asked,
-														PG_DIAG_MESSAGE_PRIMARY));
+			answer = Format("no %s\n", PQresultErrorField(asked,
+														  PG_DIAG_MESSAGE_PRIMARY));
 	}
 	PQclear(asked);
 	PayerFree(&payer);
-	return said;
+	return answer;
 }
 
 /*
- * Does waiting not help?  Credit may come, and a budget or quota come free,
- * unless the configuration says that these refuse, too.
+ * Is the refusal final?  Credit may come, and a budget or quota may be freed,
+ * unless the configuration refuses for these, too.
  */
 static bool
 is_sure(const char *reason)

@@ -1,16 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * record.c
- *		Runs that began or ended, as slurmctld's scripts tell them.
+ *		Records of runs that began or ended, written by slurmctld's scripts.
  *
- * squeue forgets a job after a while, a run once its job is run again, and the
- * last seconds where slurmctld is killed.  The script "record" leaves a file
- * for each run, named as the run, a line
+ * squeue forgets a job after a while, a run once its job runs again, and the
+ * last seconds before slurmctld is killed.  The script "record" writes a file
+ * for each run, named as the run, with a line
  *
  *	NAME JOB ACCOUNT NODES START END
  *
- * before it begins (END is 0), and again when it has ended.  It stays until the
- * run is settled.  So a run is billed that no look at squeue saw.
+ * before it begins (END is 0), and again when it has ended.  It stays until
+ * the run is settled.  So a run that no sweep saw is billed, too.
  *
  *-------------------------------------------------------------------------
  */
@@ -80,7 +80,7 @@ take_record(const char *line, SlurmJob *job)
 	if (sscanf(line, "%127s %63s %255s %4095s %lld %lld", name, id, account,
 			   nodes, &job->start, &job->end) != 6)
 	{
-		Say("event=bad_record line=\"%.200s\"", line);
+		LogLine("event=bad_record line=\"%.200s\"", line);
 		return false;
 	}
 	job->state = SLURM_ENDED;

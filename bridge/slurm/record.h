@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * record.h
- *		Runs that began or ended, as slurmctld's scripts tell them.
+ *		Records of runs that began or ended, written by slurmctld's scripts.
  *
  *-------------------------------------------------------------------------
  */

@@ -3,10 +3,10 @@
  * slurm.c
  *		gpucredit-bridge slurm CONFIG: the credit gate of a Slurm cluster.
  *
- * Two processes: the gate answers job_submit.lua, while slurmctld waits; the
- * sweep asks squeue what there is, holds credit, releases jobs, and tells the
- * database where they run.  So nothing that waits for slurmctld is in the way
- * of what slurmctld waits for.  If one of them ends, so does the other.
+ * Two processes: the gate answers job_submit.lua, while slurmctld waits.  The
+ * sweep reads squeue, holds credit, releases jobs, and reports to the database
+ * where they run.  So the process that waits for slurmctld never blocks the
+ * one that slurmctld waits for.  If one of them ends, so does the other.
  *
  *-------------------------------------------------------------------------
  */
@@ -51,7 +51,7 @@ SlurmMain(int argc, char **argv)
 	}
 	close(listener);
 	signal(SIGCHLD, SIG_DFL);
-	Say("event=bridge_start pool=%s", slurm.pool);
+	LogLine("event=bridge_start pool=%s", slurm.pool);
 	SweepRun();
 }
 

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * slurm_job.c
- *		A job as squeue --json tells it, in the forms of 22.05 and 24.11.
+ *		Reads squeue --json, in the forms of 22.05 and 24.11.
  *
  * Later versions write a number as {"set": true, "number": 5}, and a state as
  * a list of words.
@@ -23,7 +23,7 @@
 #define MOST_TASKS	1000		/* of an array that waits, in one sweep */
 
 /*
- * The answer of squeue, with jobs of all states; NULL: there is none.
+ * Run squeue for jobs of all states; NULL: it gave no answer.
  */
 json_t *
 SlurmJobs(void)
@@ -105,7 +105,7 @@ gpus_of(const char *tres, char *type)
 }
 
 /*
- * What it asks for, in gpucredit's words.
+ * Its request, as a gpureq.
  */
 static void
 take_request(const json_t * row, SlurmJob *job)
@@ -208,7 +208,7 @@ take_tasks(const json_t * row, SlurmJob *job)
 }
 
 /*
- * False: it is no job of the bridge.
+ * Read a job's row; false: it is no job of the bridge.
  */
 bool
 SlurmJobTake(const json_t * row, SlurmJob *job)
@@ -234,7 +234,7 @@ SlurmJobTake(const json_t * row, SlurmJob *job)
 	job->minutes = (long) number(row, "time_limit", 0);
 	job->start = number(row, "start_time", 0);
 	job->end = number(row, "end_time", 0);
-	/* one that is run again is as if it was to run, until its nodes are clean */
+	/* until its nodes are clean a requeued job shows an end in the future */
 	if (has_state(row, "COMPLETING") && job->end > time(NULL))
 		job->state = SLURM_WAITS;
 	job->ran = *job->nodes != '\0' && strcmp(job->nodes, "None assigned") != 0 &&
@@ -246,7 +246,7 @@ SlurmJobTake(const json_t * row, SlurmJob *job)
 }
 
 /*
- * Of the tasks that a row stands for, make it speak of one.
+ * Narrow a row of several array tasks to one of them.
  */
 void
 SlurmJobTask(SlurmJob *job, int t)
@@ -267,7 +267,7 @@ SlurmJobTask(SlurmJob *job, int t)
 }
 
 /*
- * Of a job that runs, what placing it takes.
+ * Read what placed() needs of a running job.
  */
 SlurmJob *
 SlurmJobCopy(const SlurmJob *job)
@@ -321,7 +321,7 @@ SlurmNodes(const char *list)
 }
 
 /*
- * As many devices on each node as it had, from this one on.
+ * Choose as many devices on each node as it had, from this number on.
  */
 char *
 SlurmAnyDevices(const SlurmJob *job, int from)

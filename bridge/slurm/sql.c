@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * sql.c
- *		Calls of the database, one after the other.
+ *		Calls the database, one call at a time.
  *
  * Each process has a connection of its own, made anew when it broke.
  *
@@ -20,7 +20,7 @@ static PGconn * conn;
 static int64_t tried_ns;
 
 /*
- * Is there a connection?  Where it broke, make a new one.
+ * Connect, if there is no connection or it broke.
  */
 static bool
 connected(void)
@@ -40,7 +40,7 @@ connected(void)
 	free(conninfo);
 	if (PQstatus(conn) == CONNECTION_OK)
 		return true;
-	Say("event=no_database error=\"%.200s\"", PQerrorMessage(conn));
+	LogLine("event=no_database error=\"%.200s\"", PQerrorMessage(conn));
 	return false;
 }
 
@@ -57,13 +57,13 @@ SqlCall(const char *sql, int n, const char *const *values)
 		return result;
 	if (PQstatus(conn) == CONNECTION_OK)
 		return result;
-	Say("event=lost_database error=\"%.200s\"", PQerrorMessage(conn));
+	LogLine("event=lost_database error=\"%.200s\"", PQerrorMessage(conn));
 	PQclear(result);
 	return NULL;
 }
 
 /*
- * The answer of a statement whose effect is rolled back, in one round trip.
+ * Run a statement and roll it back, in one round trip.
  */
 static PGresult *
 call_in_vain(const char *sql, int n, const char *const *values)
@@ -99,7 +99,7 @@ call_in_vain(const char *sql, int n, const char *const *values)
 	}
 	if (PQstatus(conn) == CONNECTION_OK && PQexitPipelineMode(conn))
 		return answer;
-	Say("event=lost_database error=\"%.200s\"", PQerrorMessage(conn));
+	LogLine("event=lost_database error=\"%.200s\"", PQerrorMessage(conn));
 	PQfinish(conn);
 	conn = NULL;
 	PQclear(answer);
@@ -107,8 +107,8 @@ call_in_vain(const char *sql, int n, const char *const *values)
 }
 
 /*
- * Ask for the credit of a job.  minutes: its time limit; 0: none.  in_vain: only
- * hear the answer.
+ * Ask for the credit of a job.  minutes: its time limit; 0: none.  in_vain:
+ * roll it back.
  */
 PGresult *
 Reserve(const SlurmPayer *payer, const char *key, const char *request,

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * sweep.c
- *		Asks squeue what there is, and brings Slurm and the database together.
+ *		Reads squeue, and makes Slurm and the database agree.
  *
  * A run of a job is called UUID:RESTARTS, of an array's task UUID_TASK:RESTARTS;
  * that is its key at reserve().  A denial stays one, so the next try has the
@@ -19,8 +19,8 @@
  *	unknown to Slurm	placed, if it was seen to run, or has a record; else
  *						cancel, after a minute
  *
- * A job is over and waits or runs where slurmctld was killed and knows nothing
- * of a run that its nodes saw: it launches the job again under the same name.
+ * "Over" beside "waits" or "runs" means that slurmctld was killed and forgot a
+ * run that its nodes saw: it launches the job again under the same name.
  *
  *-------------------------------------------------------------------------
  */
@@ -38,11 +38,14 @@
 #include "slurm_job.h"
 #include "util.h"
 
-#define GONE_NS			(60 * NS_PER_S) /* unknown to Slurm for so long */
-#define FORGOTTEN_NS	(10 * NS_PER_S) /* while the database says it runs */
-#define REFUSED_NS	(30 * NS_PER_S) /* it may run before it is placed */
+#define GONE_NS			(60 * NS_PER_S) /* unknown to Slurm for so long:
+										 * cancel it */
+#define FORGOTTEN_NS	(10 * NS_PER_S) /* the same, while the database says
+										 * it runs */
+#define REFUSED_NS	(30 * NS_PER_S) /* it may run unplaced for so long */
 #define DIFFERS_S	30			/* Slurm's seconds may differ from the nodes' */
-#define ANYWHERE_NS	(3 * NS_PER_S)	/* between two tries of what is over */
+#define ANYWHERE_NS	(3 * NS_PER_S)	/* between two tries to place a run that
+									 * is over */
 #define LONGEST_PAUSE	(60 * NS_PER_S) /* between two tries to get credit */
 
 /* A run that the bridge knows. */
@@ -62,8 +65,9 @@ typedef struct Run
 	int64_t		refused_ns;		/* placed() first refused it; 0: it did not */
 	int64_t		over_ns;		/* since when Slurm has no such run, while its
 								 * attempt runs; 0: it does not */
-	int64_t		seen_ns;		/* when Slurm last told of it */
-	bool		forgotten;		/* Slurm does not, and it is being stopped */
+	int64_t		seen_ns;		/* when Slurm last listed it */
+	bool		forgotten;		/* Slurm has no such run, and it is being
+								 * stopped */
 	SlurmJob   *seen;			/* as it ran, to be placed later */
 	struct Run *next;
 } Run;
@@ -118,7 +122,7 @@ SweepRun(void)
 }
 
 /*
- * One look at all jobs.
+ * Sweep all jobs once.
  */
 static void
 sweep(void)
@@ -130,18 +134,18 @@ sweep(void)
 	const char *pool[] = {slurm.pool};
 
 	sweep_ns = MonotonicNs();
-	/* funds what waits for credit, and counts use */
+	/* this also funds jobs that wait for credit, and counts use */
 	cycle = SqlCall("SELECT FROM gpucredit.place($1)", 1, pool);
 	there = cycle != NULL;
 	PQclear(cycle);
 	answer = SlurmJobs();
 	jobs = json_object_get(answer, "jobs");
 	there = there && learn_states();
-	/* nor can a node tell of an end */
+	/* no node can report an end either */
 	for (Run *run = runs; run != NULL && !there; run = run->next)
 		run->over_ns = 0;
 	look_each(jobs, true, there);
-	/* without an answer nothing is gone */
+	/* without an answer no job counts as gone */
 	if (there && jobs != NULL)
 		RecordsLook(look_record);
 	look_each(jobs, false, there);
@@ -151,9 +155,8 @@ sweep(void)
 }
 
 /*
- * Look at the jobs that ended, or at the others.  What ended takes a device
- * that comes free before the next job of that device does: so it is billed
- * even on nodes that are never idle.
+ * Handle the jobs that ended, or the others.  An ended job takes a free device
+ * before the next job does: so it is billed even on nodes that are never idle.
  */
 static void
 look_each(const json_t * jobs, bool ended, bool there)
@@ -183,7 +186,7 @@ look_each(const json_t * jobs, bool ended, bool there)
 }
 
 /*
- * The run of a name, a new one if need be.
+ * Find the run of a name, or add one.
  */
 static Run *
 run_of(const char *name)
@@ -211,8 +214,8 @@ by_name(const void *a, const void *b)
 }
 
 /*
- * Where the open jobs of the pool stand.  One that Slurm does not tell of is
- * gone a minute later.
+ * Read the state of the pool's open jobs.  One that Slurm does not list counts
+ * as gone a minute later.
  */
 static bool
 learn_states(void)
@@ -228,7 +231,7 @@ learn_states(void)
 	if (open == NULL || PQresultStatus(open) != PGRES_TUPLES_OK)
 	{
 		if (open != NULL)
-			Say("event=no_states error=\"%.200s\"", PQresultErrorMessage(open));
+			LogLine("event=no_states error=\"%.200s\"", PQresultErrorMessage(open));
 		PQclear(open);
 		return false;
 	}
@@ -264,7 +267,7 @@ look(const SlurmJob *job)
 }
 
 /*
- * The database is away: what is not known to be funded waits.
+ * The database is away: hold the jobs that are not known to be funded.
  */
 static void
 look_alone(const SlurmJob *job)
@@ -288,7 +291,8 @@ remember(Run *run, const SlurmJob *job)
 }
 
 /*
- * It waits: held until its credit is set aside, released then.
+ * Handle a waiting job: hold it until its credit is set aside, then release
+ * it.
  */
 static void
 look_waiting(Run *run, const SlurmJob *job)
@@ -301,7 +305,7 @@ look_waiting(Run *run, const SlurmJob *job)
 		CommandSlurm("scontrol", "release", job->id);
 	else if (!funded && run->job != 0 && !run->open)
 	{
-		Say("event=over job=%s", job->id);
+		LogLine("event=over job=%s", job->id);
 		if (ended_at(run, &ended))
 			name_anew(job);
 		else if (ended == 0)
@@ -312,7 +316,8 @@ look_waiting(Run *run, const SlurmJob *job)
 }
 
 /*
- * It runs: the database must know where, and on which credit.
+ * Handle a running job: the database must know where it runs, and on which
+ * credit.
  */
 static void
 look_running(Run *run, const SlurmJob *job)
@@ -333,7 +338,7 @@ look_running(Run *run, const SlurmJob *job)
 	}
 	else if (!run->open && (run->job != 0 || run->denied))
 	{
-		Say("event=%s job=%s", run->job != 0 ? "over" : "unpaid", job->id);
+		LogLine("event=%s job=%s", run->job != 0 ? "over" : "unpaid", job->id);
 		if (run->job != 0 && ended_at(run, &ended) && job->start > ended)
 			send_back(job);
 		else if (ended >= 0)
@@ -343,7 +348,7 @@ look_running(Run *run, const SlurmJob *job)
 
 /*
  * Has another attempt one of its devices?  That one is over for Slurm, and its
- * node's agent is yet to say so, maybe once it lives again.
+ * node's agent has not reported that yet.
  */
 static bool
 is_taken(const SlurmJob *job)
@@ -364,7 +369,7 @@ is_taken(const SlurmJob *job)
 }
 
 /*
- * Let it wait again; where it may not be run twice, end it.
+ * Requeue it, or cancel it if Slurm may not run it twice.
  */
 static void
 send_back(const SlurmJob *job)
@@ -374,8 +379,8 @@ send_back(const SlurmJob *job)
 }
 
 /*
- * Did it run?  "at": when that ended, in seconds of the epoch; 0: it did not, or
- * its owner cancelled it; -1: the database does not say.
+ * Did it run?  "at": when that ended, in seconds of the epoch; 0: it did not
+ * run, or its owner cancelled it; -1: the database gives no answer.
  */
 static bool
 ended_at(const Run *run, long long *at)
@@ -401,7 +406,7 @@ ended_at(const Run *run, long long *at)
 }
 
 /*
- * A run that is over had its name.
+ * Handle a job whose name an ended run had.
  */
 static void
 name_anew(const SlurmJob *job)
@@ -421,7 +426,7 @@ name_anew(const SlurmJob *job)
 }
 
 /*
- * It was over before a sweep saw it run.
+ * Place a job that was over before a sweep saw it run.
  */
 static void
 look_ended(Run *run, const SlurmJob *job)
@@ -441,9 +446,9 @@ look_ended(Run *run, const SlurmJob *job)
 }
 
 /*
- * Slurm has no such run, and the database has.  Its node may be about to tell
- * of the end.  It never will where slurmd was killed, or slurmctld, which then
- * runs no Epilog for what it forgot.
+ * The database has a run that Slurm does not have.  Its node may report the
+ * end soon.  It never will if slurmd was killed, or slurmctld, which then runs
+ * no Epilog for what it forgot.
  */
 static void
 end_forgotten(Run *run, const char *why)
@@ -460,7 +465,7 @@ end_forgotten(Run *run, const char *why)
 }
 
 /*
- * slurmctld told that it began, and maybe that it ended.  True: its bill is
+ * Handle a record of a run that began, and may have ended.  True: its bill is
  * made, or never will be.
  */
 static bool
@@ -470,7 +475,10 @@ look_record(SlurmJob *job)
 	SlurmPayer	payer;
 	bool		ended = job->end != 0;
 
-	/* what slurmctld still tells of, and has not ended, goes its usual way */
+	/*
+	 * a run that slurmctld still lists, and that has not ended, needs no
+	 * record
+	 */
 	if (!ended && (run->seen_ns >= sweep_ns ||
 				   MonotonicNs() - run->seen_ns < FORGOTTEN_NS))
 		return false;
@@ -495,7 +503,7 @@ look_record(SlurmJob *job)
 }
 
 /*
- * How many nodes and devices it had, which its record does not tell.
+ * Read how many nodes and devices it had, which its record does not have.
  */
 static void
 take_size(const Run *run, SlurmJob *job)
@@ -520,8 +528,8 @@ take_size(const Run *run, SlurmJob *job)
 }
 
 /*
- * Compare what the nodes metered with what slurmctld says.  False: the
- * database does not answer.
+ * Compare the metered seconds with slurmctld's.  False: the database gives no
+ * answer.
  */
 static bool
 check_bill(const Run *run, const SlurmJob *job)
@@ -538,18 +546,18 @@ check_bill(const Run *run, const SlurmJob *job)
 	long long	metered = billed ? atoll(PQgetvalue(result, 0, 0)) : 0;
 
 	if (answered && !billed)
-		Say("event=not_billed job=%s name=%s slurm_s=%lld", job->id,
-			job->name, ran);
+		LogLine("event=not_billed job=%s name=%s slurm_s=%lld", job->id,
+				job->name, ran);
 	else if (answered && job->end != 0 && llabs(ran - metered) > DIFFERS_S)
-		Say("event=bill_differs job=%s name=%s slurm_s=%lld billed_s=%lld",
-			job->id, job->name, ran, metered);
+		LogLine("event=bill_differs job=%s name=%s slurm_s=%lld billed_s=%lld",
+				job->id, job->name, ran, metered);
 	PQclear(result);
 	free(id);
 	return answered;
 }
 
 /*
- * Have credit set aside.  False: there is none now, or no answer.
+ * Reserve credit.  False: there is none now, or no answer.
  */
 static bool
 fund(Run *run, const SlurmJob *job)
@@ -578,7 +586,7 @@ fund(Run *run, const SlurmJob *job)
 			{
 				run->org = Dup(payer.org);
 				run->job = atoll(PQgetvalue(result, 0, 0));
-				/* the open ones are known by name: a replay is over */
+				/* open jobs are known by name, so a replay is over */
 				run->open = run->waits = run->idle =
 					*PQgetvalue(result, 0, 3) == 'f';
 			}
@@ -593,7 +601,7 @@ fund(Run *run, const SlurmJob *job)
 		}
 		else if (has_code(result, "UC201"))
 		{
-			/* its time limit, or a setting, is another since */
+			/* its time limit or a setting has changed since */
 			again = !find_over(run, payer.org);
 			run->tries += again;
 		}
@@ -619,7 +627,7 @@ fund(Run *run, const SlurmJob *job)
 }
 
 /*
- * Is it an error whose code begins so?
+ * Is it an error whose SQLSTATE begins with this?
  */
 static bool
 has_code(const PGresult * result, const char *begins)
@@ -631,7 +639,7 @@ has_code(const PGresult * result, const char *begins)
 }
 
 /*
- * Was it a job that is over?  Otherwise it was a denial.
+ * Is the replayed job over?  Otherwise the replay is of a denial.
  */
 static bool
 find_over(Run *run, const char *org)
@@ -652,7 +660,7 @@ find_over(Run *run, const char *org)
 }
 
 /*
- * Where scontrol show job looks.
+ * Set the job's admin comment, which "scontrol show job" prints.
  */
 static void
 tell_why(const SlurmJob *job, const char *reason)
@@ -668,7 +676,7 @@ tell_why(const SlurmJob *job, const char *reason)
 }
 
 /*
- * Tell the database where it runs.  False: it may not.
+ * Report to the database where it runs.  False: it may not run.
  */
 static bool
 place(Run *run, const SlurmJob *job, const char *sets)
@@ -688,10 +696,10 @@ place(Run *run, const SlurmJob *job, const char *sets)
 					 " $4, $5, ran => $6) p", 6, values);
 	refused = result != NULL && PQresultStatus(result) != PGRES_TUPLES_OK;
 	if (refused)
-		Say("event=not_placed job=%s nodes=%s gpus=%s error=\"%s: %s\"",
-			job->id, nodes, sets, PQresultErrorField(result,
-													 PG_DIAG_MESSAGE_PRIMARY),
-			PQresultErrorField(result, PG_DIAG_MESSAGE_DETAIL));
+		LogLine("event=not_placed job=%s nodes=%s gpus=%s error=\"%s: %s\"",
+				job->id, nodes, sets, PQresultErrorField(result,
+														 PG_DIAG_MESSAGE_PRIMARY),
+				PQresultErrorField(result, PG_DIAG_MESSAGE_DETAIL));
 	else if (result != NULL)
 		run->waits = false;
 	PQclear(result);
@@ -703,8 +711,8 @@ place(Run *run, const SlurmJob *job, const char *sets)
 }
 
 /*
- * Slurm has forgotten which devices a job had that is over.  Any that are free
- * now will do: what it costs is known by its nodes.
+ * Slurm has forgotten which devices an ended job had.  Any free ones will do:
+ * its nodes know what it costs.
  */
 static void
 place_anywhere(Run *run, const SlurmJob *job)
@@ -752,13 +760,13 @@ cancel(Run *run, const char *why)
 	PQclear(SqlCall("SELECT FROM gpucredit.cancel($1, $2, $3, $4)", 4,
 					values));
 	run->waits = run->idle = false;
-	Say("event=cancelled job=%lld reason=\"%s\"", run->job, why);
+	LogLine("event=cancelled job=%lld reason=\"%s\"", run->job, why);
 	free(id);
 	free(key);
 }
 
 /*
- * What Slurm no longer tells of.
+ * Handle the runs that Slurm no longer lists.
  */
 static void
 forget_gone(void)
