@@ -175,6 +175,26 @@ SELECT period, amount, reserved, spent, remaining FROM budgets('fp');
 SELECT * FROM pg_temp.ask('fp', 'next', '4xFoB');
 SELECT job_state FROM cancel('fp', pg_temp.id('next'), 'cancel next');
 
+-- A lost attempt fences its devices for node_lost. Then the other scheduler may
+-- give them again, also on a node that is silent or drains.
+SET gpucredit.node_lost = '10 min';
+SELECT * FROM pg_temp.ask('fp', 'lost', '2xFoB');
+SELECT * FROM pg_temp.ask('fp', 'after', '2xFoB');
+SELECT pg_temp.try('fp', 'lost', 'l1', '{fo-3}', '{"{0,1}"}');
+SET gpucredit.clock = '2035-01-02 02:20+00';
+SELECT affected FROM check_nodes() WHERE affected > 0;
+SELECT outcome, ended_at FROM attempts WHERE org = 'fp' AND job = pg_temp.id('lost');
+SELECT pg_temp.try('fp', 'after', 'l2', '{fo-3}', '{"{1,2}"}');
+SET gpucredit.clock = '2035-01-02 02:31+00';
+SELECT drain('fo-3', 'repair') \g /dev/null
+SELECT pg_temp.try('fp', 'after', 'l2', '{fo-3}', '{"{1,2}"}');
+SELECT g.gpus, g.free FROM attempt_gpu g WHERE g.org = 'fp'
+	AND g.job IN (pg_temp.id('lost'), pg_temp.id('after')) ORDER BY g.gpus;
+SELECT * FROM verify();
+SELECT outcome FROM settle('fp', pg_temp.id('after'), 1, 'completed', '0');
+SELECT job_state FROM cancel('fp', pg_temp.id('lost'), 'cancel lost');
+RESET gpucredit.node_lost;
+
 -- Figures count its use: of fair share, and of reports.
 SELECT org, account, live, used > 0 AS used FROM fair_share('fo') ORDER BY org, account;
 SELECT spent, jobs FROM top_spenders('fp', 1, '2035-01-01');

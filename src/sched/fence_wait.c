@@ -45,31 +45,32 @@ SQL_STATEMENT(fence_wait_nodes, SPI_OK_SELECT,
 			  " AND g.org = $1 AND g.job = $4");
 
 SQL_STATEMENT(fences_end, SPI_OK_UPDATE,
-			  "text, timestamptz, timestamptz, timestamptz",
+			  "text, timestamptz, timestamptz, timestamptz, bool",
 			  "UPDATE gpucredit.attempt_gpu g SET free = true, seen_at = $4"
 			  " FROM (SELECT f.ctid AS tid FROM gpucredit.attempt_gpu f"
 			  "  JOIN gpucredit.node n ON n.node = f.node"
 			  "  WHERE f.pool = $1 AND NOT f.free AND f.ended_at IS NOT NULL"
 			  "  AND GREATEST(f.ended_at, f.seen_at) <= $2"
-			  "  AND " NODE_TAKES_WORK("$3")
+			  "  AND ($5 OR (" NODE_TAKES_WORK("$3") "))"
 			  "  FOR NO KEY UPDATE OF f SKIP LOCKED) f"
 			  " WHERE g.ctid = f.tid");
 
 static int	compare_keys(const void *a, const void *b);
 
 /*
- * Remove old fences where new work may land.  Elsewhere nobody asks for the
- * devices, and a silent node may report later that an ended attempt still
- * runs.
+ * Remove old fences where new work may land, and return how many.  Elsewhere
+ * nobody asks for the devices, and a silent node may report later that an ended
+ * attempt still runs.  In a foreign pool work may land anywhere.
  */
-void
+uint64
 FencesEnd(const SchedCycle *cycle)
 {
-	(void) SqlRun(&fences_end,
+	return SqlRun(&fences_end,
 				  VALUES(TextValue(cycle->pool),
 						 TimeValue(ClockAdd(cycle->now, -SettingNodeLost())),
 						 TimeValue(cycle->set->heard_since),
-						 TimeValue(cycle->now)));
+						 TimeValue(cycle->now),
+						 BoolValue(cycle->foreign))).n;
 }
 
 /*

@@ -46,7 +46,7 @@ typedef struct RunningLoading
 	int32		size;
 	TimestampTz fenced_since;	/* attempts that ended earlier are not fenced
 								 * any more */
-	bool		run_out;		/* some fence has run out */
+	uint64		run_out;		/* fences that have, where new work may land */
 	int32		node;			/* of the row before */
 	int32		account;
 	int32		tier;
@@ -75,13 +75,14 @@ SQL_STATEMENT(leaving_read, SPI_OK_SELECT, "text",
 			  " AND (d.action = 'stop' OR d.deadline IS NOT NULL)"
 			  " GROUP BY d.org, d.job, d.attempt");
 
+static void read_rows(RunningLoading *loading);
 static bool add_row(void *context, const Datum *values, const bool *nulls);
 static int32 node_of_row(RunningLoading *loading, Datum value);
 static void read_attempt(RunningLoading *loading, const Datum *values,
 						 const bool *nulls, DecideRunning *running);
 static void read_part(RunningLoading *loading, const Datum *values,
 					  RunningRow *row);
-static void take_off(DecideNode *node, const DecidePart *part, int32 share);
+static void take_off(DecideNode *node, const RunningRow *row);
 static int	compare_attempts(const void *a, const void *b);
 static void join_parts(SchedCycle *cycle, const RunningRow *rows, int32 n);
 static void load_leaving(SchedCycle *cycle);
@@ -92,7 +93,9 @@ static int32 find_attempt(const SchedCycle *cycle, const char *org, int64 job,
 
 /*
  * Load what has devices of the pool, live or fenced, and take these off the
- * nodes.  Fences that have run out are removed where new work may land.
+ * nodes.  Fences that have run out are removed where new work may land.  A
+ * heartbeat may have one locked, and report that its attempt still runs: then
+ * all of them count once more.
  */
 void
 RunningLoad(SchedCycle *cycle)
@@ -102,15 +105,32 @@ RunningLoad(SchedCycle *cycle)
 		.node = -1, .account = -1, .tier = -1};
 
 	loading.rows = palloc(sizeof(RunningRow) * loading.size);
-	SqlEach(&running_read,
-			VALUES(TextValue(cycle->pool)), cycle->read_only, add_row,
-			&loading);
-	if (loading.run_out && !cycle->read_only)
-		FencesEnd(cycle);
+	read_rows(&loading);
+	if (loading.run_out > 0 && !cycle->read_only &&
+		FencesEnd(cycle) < loading.run_out)
+	{
+		loading.fenced_since = DT_NOBEGIN;
+		read_rows(&loading);
+	}
+	for (int32 i = 0; i < loading.n; i++)
+	{
+		if (loading.rows[i].here)
+			take_off(&cycle->set->nodes[loading.rows[i].part.node],
+					 &loading.rows[i]);
+	}
 	qsort(loading.rows, loading.n, sizeof(RunningRow), compare_attempts);
 	join_parts(cycle, loading.rows, loading.n);
 	pfree(loading.rows);
 	load_leaving(cycle);
+}
+
+static void
+read_rows(RunningLoading *loading)
+{
+	loading->n = 0;
+	SqlEach(&running_read,
+			VALUES(TextValue(loading->cycle->pool)),
+			loading->cycle->read_only, add_row, loading);
 }
 
 /*
@@ -129,8 +149,9 @@ add_row(void *context, const Datum *values, const bool *nulls)
 	{
 		int32		node = node_of_row(loading, values[4]);
 
-		loading->run_out |= node >= 0 &&
-			loading->cycle->set->nodes[node].schedulable;
+		if (node >= 0 && (loading->cycle->foreign ||
+						  loading->cycle->set->nodes[node].schedulable))
+			loading->run_out++;
 		return true;
 	}
 	if (loading->n == loading->size)
@@ -144,7 +165,8 @@ add_row(void *context, const Datum *values, const bool *nulls)
 	if (!nulls[17])
 	{
 		row->running.leaving = row->running.over = true;
-		row->running.expected_end = ClockAdd(ended, SettingNodeLost());
+		row->running.expected_end =
+			Max(ClockAdd(ended, SettingNodeLost()), loading->cycle->now);
 	}
 	row->running.limit_end = Max(row->running.limit_end,
 								 row->running.expected_end);
@@ -237,12 +259,14 @@ read_part(RunningLoading *loading, const Datum *values, RunningRow *row)
 	if (node->gpus < DECIDE_MAX_DEVICES)
 		row->part.devices &= (UINT64CONST(1) << node->gpus) - 1;
 	row->part.gpus = pg_popcount64(row->part.devices);
-	take_off(node, &row->part, row->running.share);
 }
 
 static void
-take_off(DecideNode *node, const DecidePart *part, int32 share)
+take_off(DecideNode *node, const RunningRow *row)
 {
+	const DecidePart *part = &row->part;
+	int32		share = row->running.share;
+
 	for (GpuSet gpus = part->devices; gpus != 0; gpus &= gpus - 1)
 	{
 		int			device = pg_rightmost_one_pos64(gpus);

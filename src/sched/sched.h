@@ -185,7 +185,7 @@ extern void FundForesee(SchedCycle *cycle);
 extern bool CreditCheckMoves(SchedCycle *cycle);
 
 /* fence_wait.c */
-extern void FencesEnd(const SchedCycle *cycle);
+extern uint64 FencesEnd(const SchedCycle *cycle);
 extern void FenceWaitHoldBack(SchedCycle *cycle);
 extern char *FenceWaitNodes(const char *org, int64 job, TimestampTz now);
 
