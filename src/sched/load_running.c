@@ -261,6 +261,9 @@ read_part(RunningLoading *loading, const Datum *values, RunningRow *row)
 	row->part.gpus = pg_popcount64(row->part.devices);
 }
 
+/*
+ * Take what a row's attempt has off the row's node.
+ */
 static void
 take_off(DecideNode *node, const RunningRow *row)
 {
