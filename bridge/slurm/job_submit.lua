@@ -41,6 +41,8 @@ local function request_of(job)
 	local all = {
 		{ job.tres_per_job, 1 }, { job.tres_per_node, nodes },
 		{ job.gres, nodes }, { job.tres_per_task, tasks },
+		{ job.tres_per_socket, nodes *
+			(given(job.sockets_per_node) and job.sockets_per_node or 1) },
 	}
 
 	for _, one in ipairs(all) do
@@ -70,7 +72,7 @@ local function ask(question)
 	return answer
 end
 
-function slurm_job_submit(job, partitions, uid)
+local function submit(job)
 	local account = job.account or job.default_account or 'none'
 	local minutes = given(job.time_limit) and job.time_limit or 0
 	local asked, answer = pcall(ask, string.format('%s %s %d\n', account,
@@ -86,11 +88,8 @@ function slurm_job_submit(job, partitions, uid)
 	return slurm.SUCCESS
 end
 
--- Only root, as which the bridge runs, changes what credit depends on.  scontrol
--- of 22.05 prints the code alone.
-function slurm_job_modify(job, record, partitions, uid)
-	if uid == 0 then return slurm.SUCCESS end
-	local refused = slurm.ESLURM_ACCESS_DENIED or slurm.ERROR
+-- Only root, as which the bridge runs, changes what credit depends on.
+local function modify(job, record, refused)
 	local longer = given(job.time_limit) and job.time_limit > record.time_limit
 		or job.time_limit == slurm.INFINITE
 
@@ -103,12 +102,37 @@ function slurm_job_modify(job, record, partitions, uid)
 		return refused
 	elseif job.admin_comment ~= nil or job.account ~= nil
 		or job.tres_per_node ~= nil or job.tres_per_job ~= nil
-		or job.tres_per_task ~= nil
-		or (given(job.min_nodes) and job.min_nodes > record.min_nodes) then
+		or job.tres_per_task ~= nil or job.tres_per_socket ~= nil
+		or job.shared == 0
+		or (given(job.min_nodes) and job.min_nodes > record.min_nodes)
+		or (given(job.max_nodes) and job.max_nodes > record.min_nodes)
+		or given(job.num_tasks) then
 		slurm.log_user('gpucredit: cancel the job, and submit it as it is to be')
 		return refused
 	end
 	return slurm.SUCCESS
+end
+
+-- Slurm accepts a job as it is where a function fails: so none may.
+local function sure(refused, call, ...)
+	local good, answer = pcall(call, ...)
+
+	if good then return answer end
+	slurm.log_error('gpucredit: %s', tostring(answer))
+	slurm.log_user('gpucredit: job_submit.lua failed; slurmctld.log says why')
+	return refused
+end
+
+function slurm_job_submit(job, partitions, uid)
+	return sure(slurm.ERROR, submit, job)
+end
+
+-- scontrol of 22.05 prints the code alone.
+function slurm_job_modify(job, record, partitions, uid)
+	local refused = slurm.ESLURM_ACCESS_DENIED or slurm.ERROR
+
+	if uid == 0 then return slurm.SUCCESS end
+	return sure(refused, modify, job, record, refused)
 end
 
 return slurm.SUCCESS

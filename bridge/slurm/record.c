@@ -7,7 +7,7 @@
  * last seconds before slurmctld is killed.  The script "record" writes a file
  * for each run, named as the run, with a line
  *
- *	NAME JOB ACCOUNT NODES START END
+ *	NAME JOB ACCOUNT NODES START END DEVICES
  *
  * before it begins (END is 0), and again when it has ended.  It stays until
  * the run is settled.  So a run that no sweep saw is billed, too.
@@ -67,6 +67,26 @@ RecordsLook(RecordTake take)
 }
 
 /*
+ * How many devices a run had, as its record tells; -1: it does not.
+ */
+long
+RecordDevices(const char *name)
+{
+	int			dir = *slurm.records == '\0' ? -1 :
+		open(slurm.records, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	char	   *line = dir < 0 ? NULL : FileGet(dir, name, NULL);
+	SlurmJob	job = {.devices = -1};
+
+	if (line != NULL)
+		(void) take_record(line, &job);
+	SlurmJobFree(&job);
+	free(line);
+	if (dir >= 0)
+		close(dir);
+	return job.devices;
+}
+
+/*
  * False: it is no record.
  */
 static bool
@@ -77,8 +97,9 @@ take_record(const char *line, SlurmJob *job)
 	char		account[256];
 	char		nodes[4096];
 
-	if (sscanf(line, "%127s %63s %255s %4095s %lld %lld", name, id, account,
-			   nodes, &job->start, &job->end) != 6)
+	job->devices = -1;
+	if (sscanf(line, "%127s %63s %255s %4095s %lld %lld %ld", name, id, account,
+			   nodes, &job->start, &job->end, &job->devices) < 6)
 	{
 		LogLine("event=bad_record line=\"%.200s\"", line);
 		return false;

@@ -61,18 +61,18 @@ text(const json_t * row, const char *key)
 }
 
 /*
- * Is this word among its states?
+ * Is this word the value, or among the values?
  */
 static bool
-has_state(const json_t * row, const char *word)
+has_word(const json_t * row, const char *key, const char *word)
 {
-	const		json_t *state = json_object_get(row, "job_state");
+	const		json_t *value = json_object_get(row, key);
 	size_t		i;
 	json_t	   *one;
 
-	if (json_is_string(state))
-		return strcmp(json_string_value(state), word) == 0;
-	json_array_foreach(state, i, one)
+	if (json_is_string(value))
+		return strcmp(json_string_value(value), word) == 0;
+	json_array_foreach(value, i, one)
 	{
 		if (strcmp(json_string_value(one), word) == 0)
 			return true;
@@ -105,32 +105,49 @@ gpus_of(const char *tres, char *type)
 }
 
 /*
- * Its request, as a gpureq.
+ * How many devices it asks for.  A job may get more nodes than it must have.
  */
 static void
 take_request(const json_t * row, SlurmJob *job)
 {
-	char		type[64];
-	long		count = gpus_of(text(row, "tres_per_job"), type);
+	long		per_node = 0;
 
-	if (count > 0)
-		job->per_node = (count + job->n_nodes - 1) / job->n_nodes;
-	else if ((count = gpus_of(text(row, "tres_per_node"), type)) > 0)
-	{
-		job->per_node = count;
-		count *= job->n_nodes;
-	}
-	else if ((count = gpus_of(text(row, "tres_per_task"), type)) > 0)
-	{
-		count *= number(row, "tasks", 1);
-		job->per_node = (count + job->n_nodes - 1) / job->n_nodes;
-	}
-	job->request = count == 0 ? Dup("0") :
-		Format("%ldx%s", count, *type == '\0' ? "*" : type);
+	if ((job->least = gpus_of(text(row, "tres_per_job"), job->type)) > 0)
+		;
+	else if ((job->least = gpus_of(text(row, "tres_per_task"), job->type)) > 0)
+		job->least *= number(row, "tasks", 1);
+	else if ((per_node = gpus_of(text(row, "tres_per_node"), job->type)) == 0)
+		per_node = gpus_of(text(row, "tres_per_socket"), job->type) *
+			number(row, "sockets_per_node", 1);
+	job->most = job->least + per_node * job->most_nodes;
+	job->least += per_node * job->n_nodes;
 }
 
 /*
- * "gpu:h100:2(IDX:0-1)" of each node: {"{0-1}"}.
+ * How many devices are in "0-1,3"?
+ */
+static long
+count_devices(const char *set)
+{
+	long		count = 0;
+	int			from;
+	int			to;
+
+	while (sscanf(set, "%d", &from) == 1)
+	{
+		set += strspn(set, "0123456789");
+		to = from;
+		if (*set == '-' && sscanf(set, "-%d", &to) == 1)
+			set += 1 + strspn(set + 1, "0123456789");
+		count += to - from + 1;
+		set += *set == ',';
+	}
+	return count;
+}
+
+/*
+ * "gpu:h100:2(IDX:0-1)" of each node: {"{0-1}"}.  Nothing is said of a job that
+ * has none, nor of one that is over.
  */
 static void
 take_devices(const json_t * row, SlurmJob *job)
@@ -140,7 +157,10 @@ take_devices(const json_t * row, SlurmJob *job)
 	json_t	   *node;
 	char	   *sets = Dup("");
 	char	   *more;
+	bool		none = job->least == 0 &&
+		(!job->whole || job->state == SLURM_RUNS);
 
+	job->devices = none ? 0 : -1;
 	json_array_foreach(detail, i, node)
 	{
 		const char *at = json_string_value(node);
@@ -156,13 +176,14 @@ take_devices(const json_t * row, SlurmJob *job)
 		}
 		if (strpbrk(devices, "NA") != NULL)
 			*devices = '\0';
+		job->devices = (job->devices < 0 ? 0 : job->devices) +
+			count_devices(devices);
 		more = Format("%s%s\"{%s}\"", sets, *sets == '\0' ? "" : ",",
 					  devices);
 		free(sets);
 		sets = more;
 	}
-	for (int n = (int) json_array_size(detail); n < job->n_nodes &&
-		 strcmp(job->request, "0") == 0; n++)
+	for (int n = (int) json_array_size(detail); n < job->n_nodes && none; n++)
 	{
 		more = Format("%s%s\"{}\"", sets, *sets == '\0' ? "" : ",");
 		free(sets);
@@ -219,9 +240,9 @@ SlurmJobTake(const json_t * row, SlurmJob *job)
 		strlen(job->comment) < strlen(PREFIX) + UUID_LEN)
 		return false;
 	job->uuid = Format("%.*s", UUID_LEN, job->comment + strlen(PREFIX));
-	job->state = has_state(row, "PENDING") ? SLURM_WAITS :
-		has_state(row, "RUNNING") || has_state(row, "SUSPENDED") ||
-		has_state(row, "CONFIGURING") ? SLURM_RUNS : SLURM_ENDED;
+	job->state = has_word(row, "job_state", "PENDING") ? SLURM_WAITS :
+		has_word(row, "job_state", "RUNNING") || has_word(row, "job_state", "SUSPENDED") ||
+		has_word(row, "job_state", "CONFIGURING") ? SLURM_RUNS : SLURM_ENDED;
 	job->held = number(row, "priority", 1) == 0;
 	job->account = text(row, "account");
 	if (*job->account == '\0')
@@ -230,12 +251,16 @@ SlurmJobTake(const json_t * row, SlurmJob *job)
 	job->n_nodes = (int) number(row, "node_count", 1);
 	if (job->n_nodes < 1)
 		job->n_nodes = 1;
+	job->most_nodes = (int) number(row, "max_nodes", 0);
+	if (job->most_nodes < job->n_nodes)
+		job->most_nodes = job->n_nodes;
+	job->whole = has_word(row, "shared", "none");
 	job->restarts = (int) number(row, "restart_cnt", 0);
 	job->minutes = (long) number(row, "time_limit", 0);
 	job->start = number(row, "start_time", 0);
 	job->end = number(row, "end_time", 0);
 	/* until its nodes are clean a requeued job shows an end in the future */
-	if (has_state(row, "COMPLETING") && job->end > time(NULL))
+	if (has_word(row, "job_state", "COMPLETING") && job->end > time(NULL))
 		job->state = SLURM_WAITS;
 	job->ran = *job->nodes != '\0' && strcmp(job->nodes, "None assigned") != 0 &&
 		job->start > 0 && job->end >= job->start;
@@ -275,8 +300,7 @@ SlurmJobCopy(const SlurmJob *job)
 	SlurmJob   *copy = Alloc(sizeof(SlurmJob));
 
 	copy->start = job->start;
-	copy->per_node = job->per_node;
-	copy->n_nodes = job->n_nodes;
+	copy->devices = job->devices;
 	copy->id = Dup(job->id);
 	copy->gpus = Dup(job->gpus);
 	copy->nodes = copy->node_list = Dup(job->nodes);
@@ -291,7 +315,6 @@ SlurmJobFree(SlurmJob *job)
 	free(job->uuid);
 	free(job->name);
 	free(job->id);
-	free(job->request);
 	free(job->gpus);
 	free(job->tasks);
 }
@@ -321,25 +344,25 @@ SlurmNodes(const char *list)
 }
 
 /*
- * Choose as many devices on each node as it had, from this number on.
+ * Choose so many devices on so many nodes, on each from this number on.
  */
 char *
-SlurmAnyDevices(const SlurmJob *job, int from)
+SlurmAnyDevices(int n_nodes, long devices, int from)
 {
-	char	   *sets = Dup("");
+	char	   *sets = Dup("{");
+	char	   *more;
 
-	for (int n = 0; n < job->n_nodes; n++)
+	for (int left = n_nodes; left > 0; left--)
 	{
-		char	   *more = Format("%s%s\"{%d-%ld}\"", sets, n == 0 ? "" : ",",
-								  from, from + job->per_node - 1);
+		long		here = (devices + left - 1) / left;
+		char	   *set = here == 0 ? Dup("") :
+			Format("%d-%ld", from, from + here - 1);
 
+		more = Format("%s\"{%s}\"%s", sets, set, left == 1 ? "}" : ",");
 		free(sets);
+		free(set);
 		sets = more;
+		devices -= here;
 	}
-	{
-		char	   *array = Format("{%s}", sets);
-
-		free(sets);
-		return array;
-	}
+	return sets;
 }

@@ -27,8 +27,12 @@ typedef struct SlurmJob
 	char	   *uuid;
 	char	   *name;			/* UUID[_TASK]:RESTARTS */
 	char	   *id;				/* for scontrol: JOB or ARRAY_TASK */
-	char	   *request;		/* "4xh100" */
 	char	   *gpus;			/* of each node, as a gpuset[]; empty: unknown */
+	long		devices;		/* of all nodes; -1: unknown */
+	long		least;			/* devices that it asks for */
+	long		most;			/* that Slurm may give it */
+	char		type[64];		/* empty: any */
+	bool		whole;			/* it gets all devices of its nodes */
 	const char *account;
 	const char *comment;
 	const char *nodes;			/* "n[1-2]" */
@@ -36,7 +40,7 @@ typedef struct SlurmJob
 	char	   *payer;			/* a record's account */
 	long		minutes;		/* 0: no limit */
 	int			n_nodes;
-	long		per_node;		/* devices */
+	int			most_nodes;
 	int			restarts;
 	long long	start;			/* seconds of the epoch; 0: it has not started */
 	long long	end;
@@ -51,6 +55,6 @@ extern void SlurmJobTask(SlurmJob *job, int t);
 extern SlurmJob *SlurmJobCopy(const SlurmJob *job);
 extern void SlurmJobFree(SlurmJob *job);
 extern char *SlurmNodes(const char *list);
-extern char *SlurmAnyDevices(const SlurmJob *job, int from);
+extern char *SlurmAnyDevices(int n_nodes, long devices, int from);
 
 #endif							/* GPUCREDIT_BRIDGE_SLURM_JOB_H */

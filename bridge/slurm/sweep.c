@@ -72,6 +72,14 @@ typedef struct Run
 	struct Run *next;
 } Run;
 
+/* How large a job is. */
+typedef struct Size
+{
+	int			n_nodes;
+	long		smallest;		/* devices of its smallest node */
+	long		devices;		/* that it has in all */
+} Size;
+
 static Run *runs;
 static void *runs_by_name;
 static int64_t sweep_ns;		/* when the sweep began that goes on */
@@ -88,21 +96,24 @@ static void look_waiting(Run *run, const SlurmJob *job);
 static void look_running(Run *run, const SlurmJob *job);
 static void look_ended(Run *run, const SlurmJob *job);
 static void end_forgotten(Run *run, const char *why);
-static void take_size(const Run *run, SlurmJob *job);
 static bool look_record(SlurmJob *job);
 static bool check_bill(const Run *run, const SlurmJob *job);
 static void name_anew(const SlurmJob *job);
 static bool is_taken(const SlurmJob *job);
+static bool renew(Run *run, const SlurmJob *job);
 static void send_back(const SlurmJob *job);
 static bool ended_at(const Run *run, long long *at);
 static bool fund(Run *run, const SlurmJob *job);
+static char *request_of(const SlurmJob *job);
+static long largest_node(void);
 static bool has_code(const PGresult * result, const char *begins);
 static bool find_over(Run *run, const char *org);
 static void tell_why(const SlurmJob *job, const char *reason);
 static bool place(Run *run, const SlurmJob *job, const char *sets);
 static void place_anywhere(Run *run, const SlurmJob *job);
-static int	devices_of(const SlurmJob *job);
-static void cancel(Run *run, const char *why);
+static bool size_of(const Run *run, const SlurmJob *job, const char *nodes,
+					Size *size);
+static void cancel(Run *run, const char *word, const char *why);
 static void forget_gone(void);
 
 void
@@ -329,7 +340,7 @@ look_running(Run *run, const SlurmJob *job)
 	if (funded)
 	{
 		remember(run, job);
-		if (place(run, job, job->gpus) || is_taken(job))
+		if (place(run, job, job->gpus) || is_taken(job) || renew(run, job))
 			run->refused_ns = 0;
 		else if (run->refused_ns == 0)
 			run->refused_ns = MonotonicNs();
@@ -366,6 +377,31 @@ is_taken(const SlurmJob *job)
 	PQclear(result);
 	free(nodes);
 	return taken;
+}
+
+/*
+ * Has Slurm given it other devices than credit is set aside for?  Then set it
+ * aside for these.  Where there is none, the next look finds it unpaid.
+ */
+static bool
+renew(Run *run, const SlurmJob *job)
+{
+	char	   *nodes = SlurmNodes(job->nodes);
+	Size		size;
+	bool		other = job->devices >= 0 && size_of(run, job, nodes, &size) &&
+		size.devices != job->devices;
+
+	free(nodes);
+	if (!other)
+		return false;
+	cancel(run, "renew", "slurm: it has other devices");
+	run->job = 0;
+	run->open = false;
+	run->tries++;
+	run->next_ns = 0;
+	if (fund(run, job))
+		(void) place(run, job, job->gpus);
+	return true;
 }
 
 /*
@@ -442,7 +478,7 @@ look_ended(Run *run, const SlurmJob *job)
 		place_anywhere(run, run->seen);
 	}
 	else
-		cancel(run, "slurm: it is over");
+		cancel(run, "cancel", "slurm: it is over");
 }
 
 /*
@@ -460,7 +496,7 @@ end_forgotten(Run *run, const char *why)
 	else if (MonotonicNs() - run->over_ns > FORGOTTEN_NS)
 	{
 		run->forgotten = true;
-		cancel(run, why);
+		cancel(run, "cancel", why);
 	}
 }
 
@@ -486,8 +522,6 @@ look_record(SlurmJob *job)
 		run->seen_ns = MonotonicNs();
 	if (run->open)
 	{
-		if (run->idle && run->seen == NULL)
-			take_size(run, job);
 		look_ended(run, job);
 		return false;
 	}
@@ -500,31 +534,6 @@ look_record(SlurmJob *job)
 			return false;
 	}
 	return check_bill(run, job);
-}
-
-/*
- * Read how many nodes and devices it had, which its record does not have.
- */
-static void
-take_size(const Run *run, SlurmJob *job)
-{
-	char	   *id = Format("%lld", run->job);
-	char	   *nodes = SlurmNodes(job->nodes);
-	const char *values[] = {run->org, id, nodes};
-	PGresult   *result = SqlCall("SELECT cardinality($3::text[]),"
-								 " ceil(substring(j.request::text FROM '^[0-9]+')"
-								 "::numeric / cardinality($3::text[]))"
-								 " FROM gpucredit.job j"
-								 " WHERE j.org = $1 AND j.job = $2", 3, values);
-
-	if (result != NULL && PQntuples(result) == 1)
-	{
-		job->n_nodes = atoi(PQgetvalue(result, 0, 0));
-		job->per_node = atol(PQgetvalue(result, 0, 1));
-	}
-	PQclear(result);
-	free(id);
-	free(nodes);
 }
 
 /*
@@ -576,7 +585,8 @@ fund(Run *run, const SlurmJob *job)
 			Format("%s~%d", run->name, run->tries);
 		char	   *spec = Format("{\"foreign\": \"%s\", \"foreign_job\": \"%s\"}",
 								  run->name, job->id);
-		PGresult   *result = Reserve(&payer, key, job->request, job->minutes,
+		char	   *request = request_of(job);
+		PGresult   *result = Reserve(&payer, key, request, job->minutes,
 									 spec, false);
 
 		again = false;
@@ -584,6 +594,7 @@ fund(Run *run, const SlurmJob *job)
 		{
 			if (strcmp(PQgetvalue(result, 0, 1), "granted") == 0)
 			{
+				free(run->org);
 				run->org = Dup(payer.org);
 				run->job = atoll(PQgetvalue(result, 0, 0));
 				/* open jobs are known by name, so a replay is over */
@@ -614,6 +625,7 @@ fund(Run *run, const SlurmJob *job)
 		PQclear(result);
 		free(key);
 		free(spec);
+		free(request);
 	}
 	if (run->job == 0)
 	{
@@ -624,6 +636,43 @@ fund(Run *run, const SlurmJob *job)
 	}
 	PayerFree(&payer);
 	return run->waits;
+}
+
+/*
+ * What credit is set aside for: the devices that it has, or may get.
+ */
+static char *
+request_of(const SlurmJob *job)
+{
+	long		least = job->least;
+	long		most = job->most;
+
+	if (job->devices >= 0 && job->state == SLURM_RUNS)
+		least = most = job->devices;
+	else if (job->whole && job->most_nodes * largest_node() > most)
+	{
+		least = least == 0 ? 1 : least;
+		most = job->most_nodes * largest_node();
+	}
+	return most == 0 ? Dup("0") : Format("%ld-%ldx%s", least, most,
+										 *job->type == '\0' ? "*" : job->type);
+}
+
+/*
+ * The most devices that a node of the pool has.
+ */
+static long
+largest_node(void)
+{
+	const char *pool[] = {slurm.pool};
+	PGresult   *result = SqlCall("SELECT coalesce(max(n.gpus), 0)"
+								 " FROM gpucredit.node n WHERE n.pool = $1",
+								 1, pool);
+	long		gpus = result == NULL || PQntuples(result) != 1 ? 0 :
+		atol(PQgetvalue(result, 0, 0));
+
+	PQclear(result);
+	return gpus;
 }
 
 /*
@@ -717,44 +766,70 @@ place(Run *run, const SlurmJob *job, const char *sets)
 static void
 place_anywhere(Run *run, const SlurmJob *job)
 {
+	char	   *nodes;
+	Size		size;
+	long		each;
+	bool		known;
+
 	if (MonotonicNs() < run->next_ns ||
 		(*job->gpus != '\0' && place(run, job, job->gpus)))
 		return;
 	run->next_ns = MonotonicNs() + ANYWHERE_NS;
-	for (int from = 0, n = devices_of(job); run->waits &&
-		 from + job->per_node <= n; from++)
+	nodes = SlurmNodes(job->nodes);
+	known = size_of(run, job, nodes, &size) && size.n_nodes > 0;
+	each = known ? (size.devices + size.n_nodes - 1) / size.n_nodes : 0;
+	for (int from = 0; known && run->waits && from + each <= size.smallest;
+		 from++)
 	{
-		char	   *sets = SlurmAnyDevices(job, from);
+		char	   *sets = SlurmAnyDevices(size.n_nodes, size.devices, from);
 
 		(void) place(run, job, sets);
 		free(sets);
+		if (each == 0)
+			break;
 	}
+	free(nodes);
 }
 
 /*
- * How many devices each of its nodes has, at least.
+ * How large a job is that has these nodes: what it had, within what credit is
+ * set aside for.  False: the database does not say.
  */
-static int
-devices_of(const SlurmJob *job)
+static bool
+size_of(const Run *run, const SlurmJob *job, const char *nodes, Size *size)
 {
-	char	   *nodes = SlurmNodes(job->nodes);
-	const char *values[] = {nodes};
-	PGresult   *result = SqlCall("SELECT coalesce(min(n.gpus), 0)"
-								 " FROM gpucredit.node n"
-								 " WHERE n.node = ANY ($1::text[])", 1, values);
-	int			n = result == NULL || PQntuples(result) != 1 ? 0 :
-		atoi(PQgetvalue(result, 0, 0));
+	char	   *id = Format("%lld", run->job);
+	char	   *devices = Format("%ld", job->devices >= 0 ? job->devices :
+								 RecordDevices(run->name));
+	const char *values[] = {run->org, id, nodes, devices};
+	PGresult   *result = SqlCall("SELECT cardinality($3::text[]),"
+								 " (SELECT coalesce(min(n.gpus), 0)"
+								 "  FROM gpucredit.node n"
+								 "  WHERE n.node = ANY ($3::text[])),"
+								 " LEAST(GREATEST($4::integer,"
+								 "  gpucredit.gpureq_min_gpus(j.request)),"
+								 "  gpucredit.gpureq_max_gpus(j.request))"
+								 " FROM gpucredit.job j"
+								 " WHERE j.org = $1 AND j.job = $2", 4, values);
+	bool		known = result != NULL && PQntuples(result) == 1;
 
+	if (known)
+	{
+		size->n_nodes = atoi(PQgetvalue(result, 0, 0));
+		size->smallest = atol(PQgetvalue(result, 0, 1));
+		size->devices = atol(PQgetvalue(result, 0, 2));
+	}
 	PQclear(result);
-	free(nodes);
-	return n;
+	free(id);
+	free(devices);
+	return known;
 }
 
 static void
-cancel(Run *run, const char *why)
+cancel(Run *run, const char *word, const char *why)
 {
 	char	   *id = Format("%lld", run->job);
-	char	   *key = Format("cancel %s", run->name);
+	char	   *key = Format("%s %s", word, run->name);
 	const char *values[] = {run->org, id, key, why};
 
 	PQclear(SqlCall("SELECT FROM gpucredit.cancel($1, $2, $3, $4)", 4,
@@ -789,7 +864,7 @@ forget_gone(void)
 			continue;
 		}
 		if (run->job != 0 && run->open && run->idle)
-			cancel(run, "slurm: it is gone");
+			cancel(run, "cancel", "slurm: it is gone");
 		*link = run->next;
 		(void) tdelete(run, &runs_by_name, by_name);
 		if (run->seen != NULL)

@@ -48,6 +48,7 @@ script middle 'sleep 5'
 script eight 'sleep 8'
 script endless 'sleep 300'
 script long 'trap "echo saved; exit 0" USR1; for i in $(seq 600); do sleep 0.2; done'
+script deaf 'trap "" USR1; for i in $(seq 600); do sleep 0.2; done'
 script gang 'srun sleep 2'
 as_user() { gc_run "$@"; }
 one_runs()

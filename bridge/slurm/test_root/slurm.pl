@@ -13,10 +13,14 @@ use Test::More;
 refused("submit nobody short $one", qr/gpucredit: account "nobody" has no credit/, 'an account without a line is refused');
 refused("submit beta short --nodes=2 --gpus-per-node=h100:2 --time=600",
 	qr/gpucredit: budget_exceeded/, 'and what no budget lets be, with the reason');
-query(q{SELECT gpucredit.issue('poor', '', 'little', 0.12)});
+query(q{SELECT gpucredit.issue('poor', '', 'little', 0.24)});
+sh('cd $SLURM_DIR; cp job_submit.lua kept.lua; sed -i s,/proc/sys/kernel/random/uuid,/nowhere, job_submit.lua; touch -d +2seconds job_submit.lua; cd /');
+refused("submit acme short $one", qr/gpucredit: job_submit.lua failed/, 'what the script cannot judge is refused');
+sh('cd $SLURM_DIR; mv kept.lua job_submit.lua; touch -d +4seconds job_submit.lua; cd /');
 my $gang  = job('acme', 'gang', '--nodes=2', $one);
 my $late  = job('beta', 'short', $one, '--time=2');
 my $spent = job('poor', 'long', $one);
+my $deaf  = job('poor', 'deaf', $one);
 my $users = user_job('beta', 'short', $one);
 completed($gang, 'a gang over both nodes runs');
 done("wait_until is_held $late", 'a job without credit is held');
@@ -26,6 +30,8 @@ done("wait_until eval 'scontrol show job $late | grep -q \"waits for: insufficie
 refused("as_user scontrol release $users", $denied, 'a user does not release it');
 refused("as_user scontrol update JobId=$users Priority=10", $denied, 'nor gives it a priority');
 refused("as_user scontrol update JobId=$users TimeLimit=50", $denied, 'nor makes it longer');
+refused("as_user scontrol update JobId=$users $_", $denied, "nor asks for more: $_")
+  foreach 'NumNodes=2', 'NumNodes=1-2', 'NumTasks=2', 'Gres=gpu:h100:2', 'OverSubscribe=NO';
 refused("as_user scontrol update JobId=$users Account=acme", $denied, 'nor has another pay');
 refused("as_user scontrol update JobId=$users AdminComment=x", $denied, 'nor takes its name');
 sh("as_user scontrol top $users; as_user scontrol requeue $users; as_user scontrol requeuehold $users; as_user scontrol hold $users; as_user scontrol uhold $users");
@@ -42,16 +48,20 @@ completed($free, 'a job whose limit was changed runs');
 # The ways to ask for GPUs, and an array
 my $array = job('acme', 'short', $one, '--array=1-5:2');
 my @forms = map { job('acme', 'short', $_) } '--gpus=h100:1', '--gres=gpu:h100:1', '--gres=gpu:1',
-  '--ntasks=2 --nodes=1 --gpus-per-task=h100:1', '';
+  '--ntasks=2 --nodes=1 --gpus-per-task=h100:1', '', '--gpus-per-socket=h100:1 --sockets-per-node=1',
+  '--exclusive', "--nodes=1-2 $one";
 completed("${array}_$_", "task $_ of an array runs") foreach 1, 3, 5;
 completed($_, 'and however a job asks for GPUs') foreach @forms;
 is(query("SELECT string_agg(request::text, ' ' ORDER BY (spec ->> 'foreign_job')::int) FROM gpucredit.job WHERE spec ->> 'foreign_job' IN ('"
-	. join("', '", @forms) . "')"), '1xh100 1xh100 1x* 2xh100 0', 'that is what is set aside');
+	. join("', '", @forms) . "')"), '1xh100 1xh100 1x* 2xh100 0 1xh100 1-2x* 1-2xh100', 'that is what is set aside');
+is(query("SELECT a.gpus FROM gpucredit.job j JOIN gpucredit.attempt a USING (org, job) WHERE spec ->> 'foreign_job' = '$forms[6]'"),
+	2, 'one that has its node to itself pays for the whole node');
 is(query("SELECT string_agg(spec ->> 'foreign_job', ' ' ORDER BY job) FROM gpucredit.job WHERE spec ->> 'foreign_job' LIKE '${array}\\_%'"),
 	"${array}_1 ${array}_3 ${array}_5", 'and each task is a job');
 
 done("wait_over $spent", 'a job is stopped as its hold is used up');
 like(scalar sh("cat \$SLURM_DIR/${spent}_4294967294.out"), qr/saved$/, 'after it heard SIGUSR1');
+done("wait_for $deaf CANCELLED", 'one that does not heed that is cancelled');
 books('every bill is what the nodes saw');
 
 # The order in which words arrive.  The one job's name comes when it is over;
@@ -80,7 +90,7 @@ is(query("SELECT count(*) FROM gpucredit.job j JOIN gpucredit.attempt a USING (o
 	2, 'and they are billed for their two and eight seconds');
 
 # A run that no look saw, as it is run again: slurmctld's record tells of it.
-my $again = user_job('acme', 'middle', $one, '--begin=now+3', '--requeue');
+my $again = user_job('acme', 'middle', '--exclusive', '--begin=now+3', '--requeue');
 done("wait_until eval '! is_held $again'", 'a job has its credit set aside, and is to begin later');
 sh('slurm_kill bridge');
 done("wait_for $again RUNNING; sleep 1.5; as_user scontrol requeue $again", 'there is no bridge, and its user has it run again');
@@ -88,7 +98,7 @@ done('wait_until eval "ls $SLURM_DIR/records/*:0"', 'slurmctld leaves a record')
 sh('slurm_start bridge');
 completed($again, 'the second run ends');
 done('wait_until eval "[ -z \"\$(ls \$SLURM_DIR/records)\" ]"', 'the bridge looks at all records');
-is(query("SELECT count(*) FROM gpucredit.job WHERE spec ->> 'foreign_job' = '$again' AND attempt > 0"), 2, 'both runs have a bill');
+is(query("SELECT string_agg(a.gpus::text, ' ') FROM gpucredit.job j JOIN gpucredit.attempt a USING (org, job) WHERE spec ->> 'foreign_job' = '$again'"), '2 2', 'both runs have a bill, for all GPUs that they had');
 
 # Records that tell something else than the bills, or of what has none
 my $run = query("SELECT spec ->> 'foreign' FROM gpucredit.job WHERE spec ->> 'foreign_job' = '$early'");
@@ -104,4 +114,12 @@ sh('slurm_skew n1 +200s; slurm_skew n2 -200s; for node in n1 n2; do slurm_kill a
 my $skewed = job('acme', 'gang', '--nodes=2', $one);
 completed($skewed, 'a gang runs on nodes whose clocks are 400 s apart');
 books('its bill is right, as are the others');
+
+# Other devices than credit was set aside for, from the next look on
+my $grown = job('acme', 'middle', $one, '--nodes=1', '--begin=now+3');
+done("wait_until eval '! is_held $grown'; scontrol update JobId=$grown NumNodes=2-2", 'root makes a job larger whose credit is set aside');
+completed($grown, 'it runs');
+done('wait_settled && check_books', 'and is billed');
+is(query("SELECT string_agg(a.gpus::text, ' ') FROM gpucredit.job j JOIN gpucredit.attempt a USING (org, job) WHERE spec ->> 'foreign_job' = '$grown'"), '2', 'for what it had');
+is(scalar sh('sinfo -h -t drain,down -o %N'), '', 'no node was drained in all that');
 finish();
