@@ -110,59 +110,6 @@ $$;
 COMMENT ON FUNCTION gpucredit_cells.require_cell(text) IS
 'Internal: the cell; UC703 where there is none.';
 
-/*
- * Other cells are reached by dblink, wherever that is installed, as the role
- * that calls.  A connection stays open for the session.
- */
-CREATE FUNCTION gpucredit_cells.ask(cell text, statement text) RETURNS text
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
-SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-	place gpucredit_cells.cell := gpucredit_cells.require_cell(ask.cell);
-	name text := 'gpucredit_cells.' || place.cell;
-	schema text := (SELECT e.extnamespace::regnamespace::text
-		FROM pg_extension e WHERE e.extname = 'dblink');
-	open text[];
-	answer text;
-BEGIN
-	EXECUTE format('SELECT %s.dblink_get_connections()', schema) INTO open;
-	IF (name = ANY (open)) IS NOT TRUE THEN
-		EXECUTE format('SELECT %s.dblink_connect($1, $2)', schema)
-		USING name, place.dsn || ' user=' || quote_literal(current_user)
-			|| ' application_name=gpucredit_cells';
-	END IF;
-	EXECUTE format('SELECT d.answer FROM %s.dblink($1, $2) AS d (answer text)', schema)
-	INTO answer USING name, ask.statement;
-	RETURN answer;
-EXCEPTION WHEN connection_exception OR sqlclient_unable_to_establish_sqlconnection
-	OR connection_failure OR admin_shutdown OR crash_shutdown OR cannot_connect_now THEN
-	PERFORM gpucredit_cells.hang_up(ask.cell);
-	RAISE;
-END
-$$;
-COMMENT ON FUNCTION gpucredit_cells.ask(text, text) IS
-'Internal: runs a statement of one column in another cell, in a transaction of its own there unless one is open, and returns the first row''s text.';
-
-CREATE FUNCTION gpucredit_cells.hang_up(cell text) RETURNS void
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
-SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-	name text := 'gpucredit_cells.' || hang_up.cell;
-	schema text := (SELECT e.extnamespace::regnamespace::text
-		FROM pg_extension e WHERE e.extname = 'dblink');
-	open text[];
-BEGIN
-	EXECUTE format('SELECT %s.dblink_get_connections()', schema) INTO open;
-	IF name = ANY (open) THEN
-		EXECUTE format('SELECT %s.dblink_disconnect($1)', schema) USING name;
-	END IF;
-END
-$$;
-COMMENT ON FUNCTION gpucredit_cells.hang_up(text) IS
-'Internal: ends the session''s connection to a cell; what is open there is rolled back.';
-
 /* Calls that change the directory follow one another. */
 CREATE FUNCTION gpucredit_cells.lock_directory() RETURNS void
 LANGUAGE sql VOLATILE PARALLEL UNSAFE
@@ -243,7 +190,7 @@ BEGIN
 			WHERE c.cell <> set_home.cell ORDER BY 1
 		LOOP
 			IF at.cell = other OR gpucredit_cells.ask(other,
-				format('SELECT gpucredit_cells.standing(%L)', set_home.org))
+				format('SELECT gpucredit_cells.standing(%L)', set_home.org), gpucredit_cells.brief())
 				IN ('home', 'moving')
 			THEN
 				RAISE EXCEPTION 'organisation "%" has its home in cell "%"',
@@ -257,7 +204,8 @@ BEGIN
 			at := ROW(set_home.org, set_home.cell,
 				nextval('gpucredit_cells.epoch_seq'));
 			PERFORM gpucredit_cells.ask(set_home.cell,
-				format('SELECT gpucredit_cells.admit(%L, %s)::text', at.org, at.epoch));
+				format('SELECT gpucredit_cells.admit(%L, %s)::text', at.org, at.epoch),
+				gpucredit_cells.brief());
 			INSERT INTO gpucredit_cells.home SELECT at.*;
 		END IF;
 	END IF;

@@ -185,134 +185,6 @@ $$;
 COMMENT ON FUNCTION gpucredit_cells.write_messages(text) IS
 'Internal: writes into the outbox what there is to say to a cell.';
 
-/* dblink is in whatever schema it was created. */
-CREATE FUNCTION gpucredit_cells.dblink(name text) RETURNS text
-LANGUAGE sql STABLE PARALLEL UNSAFE
-SET search_path = pg_catalog, pg_temp
-BEGIN ATOMIC
-	SELECT format('%I.%I', n.nspname, 'dblink_' || dblink.name)
-	FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace
-	WHERE e.extname = 'dblink';
-END;
-COMMENT ON FUNCTION gpucredit_cells.dblink(text) IS
-'Internal: a function of dblink, with its schema.';
-
-CREATE FUNCTION gpucredit_cells.set_alarm(ms int) RETURNS void
-LANGUAGE c VOLATILE PARALLEL UNSAFE
-AS 'MODULE_PATHNAME', 'gpucredit_cells_set_alarm';
-COMMENT ON FUNCTION gpucredit_cells.set_alarm(int) IS
-'Internal: cancels the statement (57014) in so many ms; null: not any more.';
-
-CREATE FUNCTION gpucredit_cells.connect(cell text, patience interval)
-RETURNS text
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
-SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-	link CONSTANT text := 'gpucredit_cells ' || connect.cell;
-	seconds CONSTANT int := greatest(2, ceil(extract(epoch FROM patience)));
-	over CONSTANT timestamptz := clock_timestamp() + make_interval(secs => seconds);
-	dsn text;
-BEGIN
-	SELECT c.dsn INTO STRICT dsn FROM gpucredit_cells.cell c
-	WHERE c.cell = connect.cell;
-	/* the alarm is for servers whose dblink knows no timeout */
-	PERFORM gpucredit_cells.set_alarm(seconds * 1000 + 500);
-	EXECUTE format('SELECT %s($1, $2)', gpucredit_cells.dblink('connect'))
-	USING link, dsn || ' user=gpucredit_peer application_name=gpucredit_carry'
-		|| ' connect_timeout=' || seconds;
-	PERFORM gpucredit_cells.set_alarm(NULL);
-	RETURN link;
-EXCEPTION
-	WHEN query_canceled THEN
-		PERFORM gpucredit_cells.set_alarm(NULL);
-		IF clock_timestamp() < over THEN
-			RAISE;				/* somebody else's wish */
-		END IF;
-		RAISE EXCEPTION 'no connection after % seconds', seconds
-			USING ERRCODE = 'connection_failure';
-	WHEN OTHERS THEN
-		PERFORM gpucredit_cells.set_alarm(NULL);
-		RAISE;
-END
-$$;
-COMMENT ON FUNCTION gpucredit_cells.connect(text, interval) IS
-'Internal: a connection to a cell, as gpucredit_peer.';
-
-CREATE FUNCTION gpucredit_cells.disconnect(link text) RETURNS void
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
-SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-	EXECUTE format('SELECT %s($1) WHERE $1 = ANY (%s())',
-		gpucredit_cells.dblink('disconnect'),
-		gpucredit_cells.dblink('get_connections')) USING link;
-END
-$$;
-COMMENT ON FUNCTION gpucredit_cells.disconnect(text) IS
-'Internal: ends a connection, if there is one.';
-
-CREATE FUNCTION gpucredit_cells.end_result(link text) RETURNS void
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
-SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-	EXECUTE format('SELECT FROM %s($1) AS t (r text)',
-		gpucredit_cells.dblink('get_result')) USING link;
-END
-$$;
-COMMENT ON FUNCTION gpucredit_cells.end_result(text) IS
-'Internal: reads that an answer is over, so that another query may follow.';
-
-CREATE FUNCTION gpucredit_cells.ask_result(link text) RETURNS jsonb
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
-SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-	result jsonb;
-BEGIN
-	BEGIN
-		EXECUTE format('SELECT r FROM %s($1) AS t (r jsonb)',
-			gpucredit_cells.dblink('get_result')) INTO result USING link;
-	EXCEPTION WHEN OTHERS THEN
-		PERFORM gpucredit_cells.end_result(link);
-		RAISE;
-	END;
-	PERFORM gpucredit_cells.end_result(link);
-	RETURN result;
-END
-$$;
-COMMENT ON FUNCTION gpucredit_cells.ask_result(text) IS
-'Internal: waits for the answer to a query that was sent.';
-
-/* A cell that is stopped takes a query and never answers. */
-CREATE FUNCTION gpucredit_cells.ask_in_time(link text, query text, patience interval)
-RETURNS jsonb
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
-SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-	until CONSTANT timestamptz := clock_timestamp() + patience;
-	busy int;
-BEGIN
-	EXECUTE format('SELECT %s($1, $2)', gpucredit_cells.dblink('send_query'))
-	USING link, query;
-	LOOP
-		EXECUTE format('SELECT %s($1)', gpucredit_cells.dblink('is_busy'))
-		INTO busy USING link;
-		EXIT WHEN busy = 0;
-		IF clock_timestamp() > until THEN
-			RAISE EXCEPTION 'no answer after %', patience
-				USING ERRCODE = 'connection_failure';
-		END IF;
-		PERFORM pg_sleep(0.002);
-	END LOOP;
-	RETURN gpucredit_cells.ask_result(link);
-END
-$$;
-COMMENT ON FUNCTION gpucredit_cells.ask_in_time(text, text, interval) IS
-'Internal: what a query says in another cell, unless it takes too long.';
-
 CREATE TYPE gpucredit_cells.carry_result AS (cell text, sent int, waiting int,
 	error text);
 COMMENT ON TYPE gpucredit_cells.carry_result IS
@@ -344,7 +216,7 @@ BEGIN
 		RETURN result;
 	END IF;
 	BEGIN
-		link := gpucredit_cells.connect(peer, patience);
+		link := gpucredit_cells.connect_peer(peer, patience);
 		FOR i IN 1 .. cardinality(result.messages)
 		LOOP
 			BEGIN

@@ -53,7 +53,7 @@ BEGIN
 		error := NULL;
 		BEGIN
 			answer := gpucredit_cells.ask_in_time(
-				gpucredit_cells.connect(cell, patience), query, patience);
+				gpucredit_cells.connect_peer(cell, patience), query, patience);
 		EXCEPTION WHEN OTHERS THEN
 			error := SQLSTATE || ' ' || SQLERRM;
 		END;

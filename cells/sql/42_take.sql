@@ -239,14 +239,12 @@ DECLARE
 	snapshot text := gpucredit_cells.ask(source, 'SELECT pg_export_snapshot()');
 BEGIN
 	PERFORM gpucredit_cells.disconnect(link);
-	EXECUTE format('SELECT %s($1, $2)', gpucredit_cells.dblink('connect'))
-	USING link, (gpucredit_cells.require_cell(source)).dsn || ' user=' || quote_literal(current_user)
-		|| ' application_name=gpucredit_cells';
-	EXECUTE format('SELECT %s($1, $2)', gpucredit_cells.dblink('exec'))
-	USING link, format('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;'
-		' SET TRANSACTION SNAPSHOT %L', snapshot);
-	EXECUTE format('SELECT %s($1, $2)', gpucredit_cells.dblink('send_query'))
-	USING link, format('SELECT gpucredit_cells.digests(%L, %L, %L)', org, horizon, copied);
+	PERFORM gpucredit_cells.connect(link, source, current_user, gpucredit_cells.brief());
+	PERFORM gpucredit_cells.ask_in_time(link, q, gpucredit_cells.brief())
+	FROM unnest(ARRAY['BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY',
+		format('SET TRANSACTION SNAPSHOT %L', snapshot)]) WITH ORDINALITY t (q, i);
+	PERFORM gpucredit_cells.send_query(link,
+		format('SELECT gpucredit_cells.digests(%L, %L, %L)', org, horizon, copied));
 	RETURN link;
 END
 $$;
@@ -290,7 +288,7 @@ BEGIN
 		END;
 	END LOOP;
 	ours := ours || jsonb_build_object('booked', gpucredit_cells.booked(org));
-	theirs := gpucredit_cells.ask_result(link);
+	theirs := gpucredit_cells.answer(link, gpucredit_cells.patience());
 	PERFORM gpucredit_cells.disconnect(link);
 	FOR one IN SELECT d.key AS name, m.only_grows
 		FROM jsonb_each(theirs) d LEFT JOIN gpucredit_cells.moved_tables() m ON m.name = d.key

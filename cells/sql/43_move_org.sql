@@ -51,8 +51,12 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
+	brief CONSTANT interval := gpucredit_cells.brief();
+	version CONSTANT text := $q$SELECT string_agg(e.extname || ' ' || e.extversion, ', ' ORDER BY e.extname)
+		FROM pg_extension e WHERE e.extname IN ('gpucredit', 'gpucredit_cells')$q$;
 	at gpucredit_cells.home;
 	m gpucredit_cells.move;
+	why text;
 BEGIN
 	PERFORM gpucredit_cells.lock_directory();
 	PERFORM gpucredit_cells.require_cell(cell);
@@ -63,23 +67,25 @@ BEGIN
 	/* refuses a key that stands for another move, or change */
 	PERFORM gpucredit_cells.is_new_change(begin_move.key, 'move_org', begin_move.org, begin_move.cell);
 	SELECT * INTO at FROM gpucredit_cells.home h WHERE h.org = begin_move.org;
-	IF at.org IS NULL OR at.cell = begin_move.cell
-		OR EXISTS (SELECT FROM gpucredit_cells.move v
+	why := CASE
+		WHEN at.org IS NULL THEN 'It has no home.'
+		WHEN at.cell = begin_move.cell THEN 'It is at home there.'
+		WHEN EXISTS (SELECT FROM gpucredit_cells.move v
 			WHERE v.org = begin_move.org AND v.step NOT IN ('done', 'undone'))
-		OR gpucredit_cells.ask(begin_move.cell, format('SELECT gpucredit_cells.standing(%L)', org)) IS NOT NULL
-		OR gpucredit_cells.ask(at.cell, format('SELECT (EXISTS (SELECT FROM'
-			' gpucredit_cells.lease_out o WHERE o.org = %L AND o.closed_at IS NULL))::text', org)) = 'true'
-	THEN
+		THEN 'Another move of it is under way.'
+		WHEN gpucredit_cells.ask(begin_move.cell, format('SELECT gpucredit_cells.standing(%L)', org), brief) IS NOT NULL
+		THEN 'It was there before, or is a guest there.'
+		WHEN gpucredit_cells.ask(at.cell, format('SELECT (EXISTS (SELECT FROM'
+			' gpucredit_cells.lease_out o WHERE o.org = %L AND o.closed_at IS NULL))::text', org), brief) = 'true'
+		THEN 'It has leases that are not closed.'
+		WHEN gpucredit_cells.ask(begin_move.cell, version, brief) <> gpucredit_cells.ask(at.cell, version, brief)
+		THEN 'That cell has another version of gpucredit than its home.'
+		END;
+	IF why IS NOT NULL THEN
 		RAISE EXCEPTION 'organisation "%" cannot move to cell "%"',
 			gpucredit_internal.clip_for_message(org), cell
-			USING ERRCODE = 'UC703',
-			DETAIL = CASE WHEN at.org IS NULL THEN 'It has no home.'
-				WHEN at.cell = begin_move.cell THEN 'It is at home there.'
-				WHEN EXISTS (SELECT FROM gpucredit_cells.move v
-					WHERE v.org = begin_move.org AND v.step NOT IN ('done', 'undone'))
-				THEN 'Another move of it is under way.'
-				ELSE 'It was there before, is a guest there, or has leases that are not closed.' END,
-			HINT = 'Call the move under way again, with its key; recall leases; or name another cell.';
+			USING ERRCODE = 'UC703', DETAIL = why,
+			HINT = 'Call the move under way again, with its key; recall leases; upgrade the cell; or name another one.';
 	END IF;
 	INSERT INTO gpucredit_cells.move
 	VALUES (key, org, at.cell, begin_move.cell, nextval('gpucredit_cells.epoch_seq'),
@@ -108,8 +114,12 @@ BEGIN
 	horizon := gpucredit_cells.ask(m.target, format(
 		'SELECT gpucredit_cells.take_ahead(%L, %L, %s)', m.org, m.source, m.epoch));
 EXCEPTION WHEN OTHERS THEN
+	IF m.frozen_at IS NULL AND SQLSTATE ~ '^(08|57)' THEN
+		PERFORM gpucredit_cells.hang_up(m.target);
+		RAISE;					/* call again */
+	END IF;
 	GET STACKED DIAGNOSTICS why = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL;
-	why := gpucredit_cells.give_up(m, why || '. ' || detail);
+	why := gpucredit_cells.give_up(m, why || '. ' || detail, m.frozen_at IS NOT NULL);
 END
 $$;
 COMMENT ON FUNCTION gpucredit_cells.begin_taking(gpucredit_cells.move) IS
@@ -124,48 +134,60 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
+	brief CONSTANT interval := gpucredit_cells.brief();
+	committing boolean := false;
 	why text;
 	detail text;
 BEGIN
 	PERFORM gpucredit_cells.ask(m.source, format(
-		'SELECT gpucredit_cells.set_moving(%L, %s, true)', m.org, m.epoch));
-	PERFORM gpucredit_cells.ask(m.source, 'BEGIN');
+		'SELECT gpucredit_cells.set_moving(%L, %s, true)', m.org, m.epoch), brief);
+	PERFORM gpucredit_cells.ask(m.source, 'BEGIN', brief);
 	PERFORM gpucredit_cells.ask(m.source, format(
-		'SELECT gpucredit_cells.hold_still(%L)::text', m.org));
+		'SELECT gpucredit_cells.hold_still(%L)::text', m.org), brief);
 	PERFORM gpucredit_cells.ask(m.target, format(
-		'SELECT gpucredit_cells.take_in(%L, %L, %s, %L)', m.org, m.source, m.epoch, horizon));
-	PERFORM gpucredit_cells.ask(m.target, 'COMMIT');
+		'SELECT gpucredit_cells.take_in(%L, %L, %s, %L)', m.org, m.source, m.epoch, horizon), brief);
+	committing := true;
+	PERFORM gpucredit_cells.ask(m.target, 'COMMIT', brief);
 	RETURN NULL;
 EXCEPTION WHEN OTHERS THEN
 	GET STACKED DIAGNOSTICS why = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL;
-	RETURN gpucredit_cells.give_up(m, why || '. ' || detail);
+	RETURN gpucredit_cells.give_up(m, why || '. ' || detail, committing);
 END
 $$;
 COMMENT ON FUNCTION gpucredit_cells.hand_over(gpucredit_cells.move, text) IS
 'Internal: freezes the organisation in the old cell and has the new one take it; returns why it did not.';
 
-/* A commit whose answer was lost is waited for. */
-CREATE FUNCTION gpucredit_cells.give_up(m gpucredit_cells.move, why text) RETURNS text
+/*
+ * A commit whose answer was lost is waited for.  Without one the new cell's
+ * transaction cannot end well, even where that cell hangs: nobody is left who
+ * would commit it.
+ */
+CREATE FUNCTION gpucredit_cells.give_up(m gpucredit_cells.move, why text,
+	in_doubt boolean) RETURNS text
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
 	PERFORM gpucredit_cells.hang_up(m.source);
 	PERFORM gpucredit_cells.hang_up(m.target);
-	PERFORM gpucredit_cells.ask(m.target, format(
-		'SELECT gpucredit_cells.lock_moving(%L)::text', m.org));
-	IF gpucredit_cells.ask(m.target, format(
-		'SELECT gpucredit_cells.standing(%L)', m.org)) = 'home'
-	THEN
-		RETURN NULL;
+	IF in_doubt THEN
+		PERFORM gpucredit_cells.ask(m.target, format('SELECT gpucredit_cells.lock_moving(%L)::text',
+			m.org), gpucredit_cells.brief());
+		IF gpucredit_cells.ask(m.target, format('SELECT gpucredit_cells.standing(%L)',
+			m.org), gpucredit_cells.brief()) = 'home'
+		THEN
+			RETURN NULL;
+		END IF;
 	END IF;
-	PERFORM gpucredit_cells.ask(m.source, format(
-		'SELECT gpucredit_cells.set_moving(%L, %s, false)', m.org, m.epoch));
+	IF m.frozen_at IS NOT NULL THEN
+		PERFORM gpucredit_cells.ask(m.source, format('SELECT gpucredit_cells.set_moving(%L, %s, false)',
+			m.org, m.epoch), gpucredit_cells.brief());
+	END IF;
 	RETURN why;
 END
 $$;
-COMMENT ON FUNCTION gpucredit_cells.give_up(gpucredit_cells.move, text) IS
-'Internal: lets the organisation work where it was, unless the new cell has it after all; null then.';
+COMMENT ON FUNCTION gpucredit_cells.give_up(gpucredit_cells.move, text, boolean) IS
+'Internal: lets the organisation work where it was, unless the new cell has it after all; null then. in_doubt: a commit may have been lost.';
 
 CREATE PROCEDURE gpucredit_cells.move_org(org text, cell text, key text)
 LANGUAGE plpgsql
@@ -225,7 +247,7 @@ END
 $$;
 COMMENT ON PROCEDURE gpucredit_cells.move_org(text, text, text) IS
 'Directory, by the superuser of the router that writes it: moves an organisation to another cell while it works; at the end it is frozen for seconds, and calls through routers wait. Broken off, it goes on when called again with the same key. An organisation comes to a cell once: it does not come back.
-Errors: UC703 it cannot move there; UC704 the new cell could not take it, and it works where it was; UC201 key reused; 08006 a cell cannot be asked: call again.';
+Errors: UC703 it cannot move there; UC704 the new cell could not take it, and it works where it was; UC201 key reused; 08006 a cell cannot be asked, or takes longer than gpucredit_cells.patience (10 minutes; while the organisation is frozen a tenth of it): call again.';
 
 CREATE FUNCTION gpucredit_cells.note_step(m gpucredit_cells.move, step text,
 	detail text DEFAULT NULL) RETURNS gpucredit_cells.move
