@@ -136,6 +136,21 @@ END;
 COMMENT ON FUNCTION gpucredit_cells.merging(text) IS
 'Internal: the statement that makes one answer of the rows of all cells.';
 
+/*
+ * What is selected of a function's rows: the columns that this router knows,
+ * because those of a cell that was upgraded first may be more.
+ */
+CREATE FUNCTION gpucredit_cells.columns_of(type regtype) RETURNS text
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT coalesce(string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum), '*')
+	FROM pg_type t JOIN pg_attribute a ON a.attrelid = t.typrelid
+	WHERE t.oid = columns_of.type AND t.typtype = 'c' AND a.attnum > 0
+		AND NOT a.attisdropped;
+END;
+COMMENT ON FUNCTION gpucredit_cells.columns_of(regtype) IS
+'Internal: the columns of a composite type; of another one, *.';
+
 /* The function that PL/Proxy runs: in one cell, or in all. */
 CREATE FUNCTION gpucredit_cells.make_remote(function regprocedure, name text,
 	in_all boolean) RETURNS void
@@ -172,7 +187,7 @@ BEGIN
 				$m$m.family, m.name, m.type, m.labels || pg_catalog.jsonb_build_object('cell',
 				(SELECT s.cell FROM gpucredit_cells.self s)) AS labels, m.value, m.help FROM $m$
 				|| called || ' m'
-			ELSE '* FROM ' || called END);
+			ELSE format('%s FROM %s', gpucredit_cells.columns_of(p.prorettype), called) END);
 END
 $$;
 COMMENT ON FUNCTION gpucredit_cells.make_remote(regprocedure, text, boolean) IS

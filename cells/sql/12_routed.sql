@@ -124,17 +124,17 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	EXECUTE $f$
+	EXECUTE format($f$
 		CREATE FUNCTION gpucredit_remote.meter_batch(gc_number int, a1 text[],
 			gc_homes text[], gc_epochs bigint[], a2 bigint[], a3 int[], a4 interval[], a5 bigint[],
 			a6 double precision[])
 		RETURNS SETOF gpucredit.meter_batch_result LANGUAGE plproxy VOLATILE AS $b$
 			CLUSTER 'gpucredit_cells';
 			RUN ON gc_number;
-			SELECT * FROM gpucredit.meter_batch(gpucredit_cells.at_homes(a1::text[],
+			SELECT %s FROM gpucredit.meter_batch(gpucredit_cells.at_homes(a1::text[],
 				gc_homes::text[], gc_epochs::bigint[]), a2::bigint[], a3::int[], a4::interval[],
 				a5::bigint[], a6::double precision[]);
-		$b$ $f$;
+		$b$ $f$, gpucredit_cells.columns_of('gpucredit.meter_batch_result'));
 	EXECUTE $f$
 		CREATE FUNCTION gpucredit_remote.has_node(a1 text, OUT number int,
 			OUT is_there boolean, OUT cells int)

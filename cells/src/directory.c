@@ -19,6 +19,7 @@
 #include "miscadmin.h"
 #include "util/compat.h"
 #include "utils/builtins.h"
+#include "utils/guc.h"
 
 PG_FUNCTION_INFO_V1(gpucredit_cells_home_of);
 PG_FUNCTION_INFO_V1(gpucredit_cells_location_of);
@@ -36,11 +37,14 @@ static Datum number_of(Datum cell);
 /*
  * The number of an organisation's cell, and the epoch.  One without a home is
  * the first cell's to refuse, as that cell refuses any unknown organisation.
+ * Setting gpucredit_cells.at names another cell, which decides by itself whether
+ * the organisation may be there.
  */
 void
 HomeOf(NullableDatum org, NullableDatum *number, NullableDatum *epoch)
 {
 	Datum		home[LOOKUP_COLUMNS];
+	const char *at = GetConfigOption("gpucredit_cells.at", true, false);
 	const char *key;
 
 	require_caller();
@@ -48,6 +52,11 @@ HomeOf(NullableDatum org, NullableDatum *number, NullableDatum *epoch)
 	*epoch = (NullableDatum){0, true};
 	if (org.isnull)
 		return;
+	if (at != NULL && at[0] != '\0')
+	{
+		number->value = number_of(CStringGetTextDatum(at));
+		return;
+	}
 	key = TextDatumGetCString(org.value);
 	if (LookupRow("home", 1, &key, home))
 	{
@@ -131,7 +140,7 @@ number_of(Datum cell)
 		ereport(ERROR,
 				(errcode(MAKE_SQLSTATE('U', 'C', '7', '0', '3')),
 				 errmsg("cell \"%s\" is not in this router's directory", name),
-				 errdetail("The directory names it as a home or a location."),
-				 errhint("Wait until the directory has been replicated.")));
+				 errdetail("A home, a location or gpucredit_cells.at names it."),
+				 errhint("Wait until the directory has been replicated, or correct the setting.")));
 	return row[CELL_NUMBER];
 }

@@ -61,6 +61,8 @@ static void find_function(const char *schema, const char *name, int n,
 						  FmgrInfo *found);
 static bool try_once(Routed *call, ErrorData **error);
 static void call_remote(Routed *call);
+static void tell_notice(void *arg);
+static const char *after(const char *text, const char *word);
 static void keep_rows(FunctionCallInfo remote, ReturnSetInfo *into);
 static int	try_again(const Routed *call, const ErrorData *error, int tries);
 static NullableDatum text_of(const char *string);
@@ -169,6 +171,12 @@ call_remote(Routed *call)
 {
 	FunctionCallInfo from = call->from;
 
+	ErrorContextCallback notices = {
+		.previous = error_context_stack,
+		.callback = tell_notice,
+		.arg = CurrentMemoryContext
+	};
+
 	LOCAL_FCINFO(remote, FUNC_MAX_ARGS);
 	HomeOf(from->args[0], &call->number, &call->epoch);
 	call->route->remote.fn_extra = NULL;	/* of a try that failed */
@@ -179,14 +187,51 @@ call_remote(Routed *call)
 	remote->args[1] = call->epoch;
 	for (int i = 0; i < from->nargs; i++)
 		remote->args[ADDED + i] = from->args[i];
+	error_context_stack = &notices;
 	if (call->route->is_set)
-	{
 		keep_rows(remote, (ReturnSetInfo *) from->resultinfo);
-		return;
+	else
+	{
+		call->result = FunctionCallInvoke(remote);
+		if (!call->route->is_void)
+			from->isnull = remote->isnull;
 	}
-	call->result = FunctionCallInvoke(remote);
-	if (!call->route->is_void)
-		from->isnull = remote->isnull;
+	error_context_stack = notices.previous;
+}
+
+/*
+ * A notice of the cell arrives as one of PL/Proxy, with its words before each
+ * text.  They come off here; try_again() does so for errors.
+ */
+static void
+tell_notice(void *arg)
+{
+	MemoryContext context = MemoryContextSwitchTo((MemoryContext) arg);
+	ErrorData  *notice = CopyErrorData();
+	const char *told = notice->message;
+
+	if (notice->elevel < ERROR && told &&
+		strncmp(told, "gpucredit_remote.", 17) == 0 &&
+		(told = strstr(told, "] REMOTE ")) != NULL &&
+		(told = strstr(told, ": ")) != NULL)
+	{
+		errmsg_internal("%s", told + 2);
+		if (notice->detail)
+			errdetail_internal("%s", after(notice->detail, "Remote detail: "));
+		if (notice->hint)
+			errhint("%s", after(notice->hint, "Remote hint: "));
+	}
+	FreeErrorData(notice);
+	MemoryContextSwitchTo(context);
+}
+
+/* The text without a word that it may begin with. */
+static const char *
+after(const char *text, const char *word)
+{
+	size_t		length = strlen(word);
+
+	return strncmp(text, word, length) == 0 ? text + length : text;
 }
 
 /*

@@ -1,5 +1,5 @@
 # 022_policies.pl: leases that come and go by themselves
-# Packages: postgresql-15-cron
+# Packages: postgresql-N-cron
 #
 # First the clock stands still, and the test carries.  Then a real pg_cron does.
 use strict;
