@@ -145,11 +145,14 @@ take_intent(LocalAttempt *attempt, const json_t * intent)
 {
 	const		json_t *nodes = json_object_get(intent, "nodes");
 	const char *boot = json_string_value(json_object_get(intent, "boot_id"));
+	const char *account;
 	const char *foreign;
 	size_t		i;
 	json_t	   *node;
 
 	attempt->org = Dup(json_string_value(json_object_get(intent, "org")));
+	account = json_string_value(json_object_get(intent, "account"));
+	attempt->account = Dup(account == NULL ? "" : account);
 	attempt->job = json_integer_value(json_object_get(intent, "job"));
 	attempt->number = json_integer_value(json_object_get(intent, "attempt"));
 	attempt->cgroup = Dup(json_string_value(json_object_get(intent,
@@ -486,6 +489,7 @@ attempt_free(LocalAttempt *attempt)
 	if (attempt->state != NULL)
 		munmap((void *) attempt->state, sizeof(KeeperState));
 	free(attempt->org);
+	free(attempt->account);
 	free(attempt->tag);
 	free(attempt->name);
 	free(attempt->cgroup);

@@ -38,6 +38,7 @@ typedef struct FileDigest
 typedef struct LocalAttempt
 {
 	char	   *org;
+	char	   *account;		/* empty: the organisation itself */
 	int64_t		job;
 	int			number;
 	char	   *tag;			/* 'org/job/attempt' */
@@ -99,6 +100,8 @@ typedef struct Order
 	const char *traceparent;
 	const char *nodes;			/* a text array's elements, one a line */
 	const char *addresses;		/* the nodes'; empty: unknown */
+	const char *node_gpus;		/* how many GPUs each has, one a line */
+	const char *account;
 	const char *save_to;
 	int64_t		placed_us;		/* since 1970; 0: unknown */
 	int64_t		cpu_milli;		/* of this node; 0: no limit */

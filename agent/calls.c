@@ -236,7 +236,8 @@ beat(void)
 		   " left_ms, pg_catalog.array_to_string(nodes, E'\\n') AS nodes,"
 		   " pg_catalog.array_to_string(addresses, E'\\n', '') AS addresses,"
 		   " save_to, log, (pg_catalog.date_part('epoch', started_at) * 1000000)"
-		   "::bigint AS placed_us, cpu_milli, memory_mib"
+		   "::bigint AS placed_us, cpu_milli, memory_mib, account,"
+		   " pg_catalog.array_to_string(node_gpus, E'\\n') AS node_gpus"
 		   FROM_PROVEN("heartbeat", "$2::pg_catalog.text")
 		   ", $3::gpucredit.gpuset, $4::pg_catalog.text[],"
 		   " $5::pg_catalog.jsonb)", 5, values, beat_answered, NULL);
@@ -291,6 +292,8 @@ beat_answered(PGresult * result, void *context)
 			.traceparent = DbField(result, i, "traceparent"),
 			.nodes = DbField(result, i, "nodes"),
 			.addresses = DbField(result, i, "addresses"),
+			.node_gpus = DbField(result, i, "node_gpus"),
+			.account = DbField(result, i, "account"),
 			.save_to = DbField(result, i, "save_to"),
 			.left_ms = number_of(result, i, "left_ms", -1),
 			.placed_us = number_of(result, i, "placed_us", 0),

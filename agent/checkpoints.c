@@ -38,7 +38,7 @@ static const char digest_script[] =
 
 static void take_newest(LocalAttempt *attempt);
 static bool digest_begin(LocalAttempt *attempt, const char *path);
-static void run_digest(uid_t uid, const char *path, int out);
+static void run_digest(const LocalAttempt *attempt, const char *path, int out);
 
 /*
  * See whether jobs have saved a checkpoint.
@@ -106,7 +106,7 @@ digest_begin(LocalAttempt *attempt, const char *path)
 		return false;
 	digest->pid = fork();
 	if (digest->pid == 0)
-		run_digest(LaunchUid(attempt->org), path, ends[1]);
+		run_digest(attempt, path, ends[1]);
 	close(ends[1]);
 	if (digest->pid < 0)
 	{
@@ -124,19 +124,21 @@ digest_begin(LocalAttempt *attempt, const char *path)
  * The child: drop the agent's rights, then read.
  */
 static void
-run_digest(uid_t uid, const char *path, int out)
+run_digest(const LocalAttempt *attempt, const char *path, int out)
 {
 	sigset_t	none;
+	JobUser		user;
 	char	   *argv[] = {"ionice", "-c3", "nice", "-n19", "sh", "-c",
 	(char *) digest_script, "sh", (char *) path, NULL};
 	char	   *env[] = {"PATH=/usr/bin:/bin", NULL};
 
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	if (dup2(out, STDOUT_FILENO) >= 0 &&
-		(uid == 0 || (setgroups(0, NULL) == 0 &&
-					  setresgid(uid, uid, uid) == 0 &&
-					  setresuid(uid, uid, uid) == 0)))
+	if (UserOf(attempt->org, attempt->account, &user) == NULL &&
+		dup2(out, STDOUT_FILENO) >= 0 &&
+		(user.uid == 0 || (setgroups(0, NULL) == 0 &&
+						   setresgid(user.gid, user.gid, user.gid) == 0 &&
+						   setresuid(user.uid, user.uid, user.uid) == 0)))
 		execvpe(argv[0], argv, env);
 	_exit(127);
 }

@@ -8,9 +8,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "config.h"
 #include "settings.h"
+#include "users.h"
 #include "util.h"
 #include "xid.h"
 
@@ -83,6 +85,10 @@ ConfigRead(const char *path, bool of_node)
 	SettingsRead(path, settings, SETTINGS, other_setting);
 	if (of_node && (config.node == NULL || *config.node == '\0'))
 		Die("%s names no node", path);
+	/* another scheduler starts its jobs itself */
+	if (of_node && geteuid() == 0 && config.first_uid == 0 &&
+		*config.foreign_stop == '\0')
+		Die("%s: jobs would run as root: set first_uid", path);
 	if (strcmp(config.isolation, "plain") != 0 &&
 		strcmp(config.isolation, "bwrap") != 0)
 		Die("%s: isolation is plain or bwrap, not \"%s\"", path,
@@ -112,6 +118,13 @@ other_setting(const char *name, const char *value, const char *path, int line)
 	{
 		config.first_uid = SettingNumber(value, 1000, 4000000000L, name, path,
 										 line);
+		return true;
+	}
+	if (strncmp(name, "user.", 5) == 0)
+	{
+		if (!UsersMap(name + 5, value))
+			Die("%s:%d: \"%s\" is no user of this machine but root", path,
+				line, value);
 		return true;
 	}
 	if (strncmp(name, "xid.", 4) != 0)

@@ -8,8 +8,7 @@
  * "workdir" have their usual meaning.  The agent ignores all other members of
  * spec.
  *
- * The job runs as a user of its organisation.  Each organisation gets its own
- * uid, from first_uid on, which is never reused.
+ * It runs as its account's user (users.c).
  *
  *-------------------------------------------------------------------------
  */
@@ -27,6 +26,7 @@
 #include "contain.h"
 #include "device_filter.h"
 #include "devices.h"
+#include "gang.h"
 #include "launch.h"
 #include "run_podman.h"
 #include "seccomp.h"
@@ -42,7 +42,6 @@ static void put_texts(Writer *writer, const char *key, const json_t * texts);
 static void put_files(Writer *writer, const Launch *launch);
 static char *file_name(const Launch *launch, const char *pattern);
 static void put_environment(Writer *writer, const Launch *launch);
-static void put_gang(Writer *writer, const Launch *launch);
 static char *list_devices(uint64_t gpus, bool paths);
 static void write_script(Writer *writer, const Launch *launch,
 						 const char *script);
@@ -57,6 +56,7 @@ LaunchWriteStart(const LocalAttempt *attempt, const json_t * intent)
 	Writer		writer = {0};
 	char	   *text;
 	size_t		len;
+	const char *why;
 	Launch		launch = {
 		.attempt = attempt,
 		.intent = intent,
@@ -75,7 +75,9 @@ LaunchWriteStart(const LocalAttempt *attempt, const json_t * intent)
 	if (!SetParse(json_string_value(json_object_get(intent, "gpus")),
 				  &launch.gpus))
 		StartRefuse(&writer, EXIT_NOT_STARTED, 0, "malformed set of devices");
-	launch.uid = LaunchUid(attempt->org);
+	why = UserOf(attempt->org, attempt->account, &launch.user);
+	if (why != NULL)
+		StartRefuse(&writer, EXIT_NOT_STARTED, 0, "%s", why);
 	if (attempt->cgroup != NULL && *attempt->cgroup != '\0')
 	{
 		if (!ContainMake(attempt->cgroup))
@@ -87,10 +89,10 @@ LaunchWriteStart(const LocalAttempt *attempt, const json_t * intent)
 	StartPut(&writer, "tag", "%s", attempt->tag);
 	StartPut(&writer, "cgroup", "%s", attempt->cgroup);
 	StartPut(&writer, "lease", "%s/lease", config.state);
-	if (launch.uid != 0)
+	if (launch.user.uid != 0)
 	{
-		StartPut(&writer, "uid", "%u", (unsigned) launch.uid);
-		StartPut(&writer, "gid", "%u", (unsigned) launch.uid);
+		StartPut(&writer, "uid", "%u", (unsigned) launch.user.uid);
+		StartPut(&writer, "gid", "%u", (unsigned) launch.user.gid);
 	}
 	put_isolation(&writer, &launch);
 	put_program(&writer, &launch);
@@ -138,51 +140,6 @@ put_isolation(Writer *writer, const Launch *launch)
 }
 
 /*
- * The uid of an organisation: its place in <state>/uids.  0: its jobs run as
- * the agent's user.
- */
-uid_t
-LaunchUid(const char *org)
-{
-	int			state;
-	size_t		len = 0;
-	char	   *known;
-	json_t	   *orgs;
-	size_t		i;
-	json_t	   *name;
-	uid_t		uid = 0;
-	char	   *text;
-
-	if (config.first_uid == 0)
-		return 0;
-	state = open(config.state, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	known = FileGet(state, "uids", &len);
-	orgs = known == NULL ? json_array() : json_loadb(known, len, 0, NULL);
-	if (orgs == NULL)
-		Die("%s/uids is damaged", config.state);
-	json_array_foreach(orgs, i, name)
-	{
-		if (strcmp(json_string_value(name), org) == 0)
-			uid = config.first_uid + i;
-	}
-	if (uid == 0)
-	{
-		if ((long) json_array_size(orgs) >= config.uids)
-			Die("no user is left for organisation \"%s\"", org);
-		uid = config.first_uid + json_array_size(orgs);
-		json_array_append_new(orgs, json_string(org));
-		text = json_dumps(orgs, JSON_COMPACT);
-		if (!FilePut(state, "uids", text, strlen(text)))
-			Die("could not write %s/uids: %s", config.state, strerror(errno));
-		free(text);
-	}
-	json_decref(orgs);
-	free(known);
-	close(state);
-	return uid;
-}
-
-/*
  * The attempt's own folder, which only its user can read.
  */
 static void
@@ -191,9 +148,9 @@ make_work(Writer *writer, const Launch *launch)
 	if (mkdirat(launch->attempt->dir, "work", 0700) != 0 && errno != EEXIST)
 		StartRefuse(writer, EXIT_NOT_STARTED, errno, "no folder: %s",
 					strerror(errno));
-	if (launch->uid != 0 &&
-		fchownat(launch->attempt->dir, "work", launch->uid, launch->uid,
-				 AT_SYMLINK_NOFOLLOW) != 0)
+	if (launch->user.uid != 0 &&
+		fchownat(launch->attempt->dir, "work", launch->user.uid,
+				 launch->user.gid, AT_SYMLINK_NOFOLLOW) != 0)
 		StartRefuse(writer, EXIT_NOT_STARTED, errno, "no folder: %s",
 					strerror(errno));
 }
@@ -263,6 +220,7 @@ put_program(Writer *writer, const Launch *launch)
 	const char *script = json_string_value(json_object_get(launch->spec,
 														   "script"));
 
+	GangPutArguments(writer, launch);
 	if (script != NULL)
 	{
 		write_script(writer, launch, script);
@@ -307,7 +265,8 @@ write_script(Writer *writer, const Launch *launch, const char *script)
 											O_NOFOLLOW, 0700);
 
 	if (fd < 0 || !WriteAll(fd, script, strlen(script)) ||
-		(launch->uid != 0 && fchown(fd, launch->uid, launch->uid) != 0))
+		(launch->user.uid != 0 &&
+		 fchown(fd, launch->user.uid, launch->user.gid) != 0))
 		StartRefuse(writer, EXIT_NOT_STARTED, errno, "no script: %s",
 					strerror(errno));
 	if (fd >= 0)
@@ -446,52 +405,9 @@ put_environment(Writer *writer, const Launch *launch)
 				 json_integer_value(json_object_get(checkpoint, "step")));
 		StartPut(writer, "env", "RESUME_FROM=%s", uri == NULL ? "" : uri);
 	}
-	put_gang(writer, launch);
+	GangPutEnvironment(writer, launch);
 	free(visible);
 	free(paths);
-}
-
-/*
- * The job's place in a gang, in the variables of torchrun and of Slurm.
- */
-static void
-put_gang(Writer *writer, const Launch *launch)
-{
-	const LocalAttempt *attempt = launch->attempt;
-	const		json_t *nodes = json_object_get(launch->intent, "nodes");
-	const		json_t *addresses = json_object_get(launch->intent,
-													"addresses");
-	const char *master = json_string_value(json_array_get(addresses, 0));
-	size_t		i;
-	json_t	   *node;
-	char	   *list = Dup("");
-
-	if (master == NULL || *master == '\0')
-		master = json_string_value(json_array_get(nodes, 0));
-	json_array_foreach(nodes, i, node)
-	{
-		char	   *more = Format("%s%s%s", list, i == 0 ? "" : ",",
-								  json_string_value(node));
-
-		free(list);
-		list = more;
-	}
-	StartPut(writer, "env", "MASTER_ADDR=%s", master == NULL ? "" : master);
-	StartPut(writer, "env", "MASTER_PORT=%d", (int)
-			 (20000 + (attempt->job * 31 + attempt->number) % 12000));
-	StartPut(writer, "env", "NNODES=%d", attempt->nodes);
-	StartPut(writer, "env", "NODE_RANK=%d", attempt->rank);
-	StartPut(writer, "env", "WORLD_SIZE=%d", attempt->nodes);
-	StartPut(writer, "env", "RANK=%d", attempt->rank);
-	StartPut(writer, "env", "SLURM_JOB_ID=%lld", (long long) attempt->job);
-	StartPut(writer, "env", "SLURM_NNODES=%d", attempt->nodes);
-	StartPut(writer, "env", "SLURM_NODEID=%d", attempt->rank);
-	StartPut(writer, "env", "SLURM_PROCID=%d", attempt->rank);
-	StartPut(writer, "env", "SLURM_JOB_NODELIST=%s", list);
-	StartPut(writer, "env", "SLURM_RESTART_COUNT=%d", attempt->number - 1);
-	StartPut(writer, "env", "SLURM_GPUS_ON_NODE=%d",
-			 __builtin_popcountll(launch->gpus));
-	free(list);
 }
 
 /* by UUID: numbers change where a cgroup hides devices */

@@ -9,6 +9,7 @@
 #define GPUCREDIT_AGENT_LAUNCH_H
 
 #include "attempts.h"
+#include "users.h"
 
 /* An attempt while we write its start. */
 typedef struct Launch
@@ -17,7 +18,7 @@ typedef struct Launch
 	const		json_t *intent;
 	const		json_t *spec;
 	uint64_t	gpus;
-	uid_t		uid;
+	JobUser		user;
 	const char *image;			/* NULL: it runs on the node's file system */
 	char	   *work;			/* its own folder */
 	const char *workdir;		/* its working folder */
@@ -25,7 +26,6 @@ typedef struct Launch
 
 extern char *LaunchWriteStart(const LocalAttempt *attempt,
 							  const json_t * intent);
-extern uid_t LaunchUid(const char *org);
 extern const char *LaunchKeepers(void);
 extern pid_t LaunchKeeper(const LocalAttempt *attempt);
 

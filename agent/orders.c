@@ -44,6 +44,7 @@ static void launch(LocalAttempt *attempt);
 static void start_keeper(LocalAttempt *attempt, const json_t * intent);
 static json_t * intent_of(const Order *order);
 static json_t * lines_of(const char *text);
+static json_t * numbers_of(const char *text);
 static char *folder_name(const char *org, int64_t job, int number);
 static bool settles(const char *reason);
 static bool leaves(const Order *order);
@@ -472,6 +473,9 @@ intent_of(const Order *order)
 												  config.node :
 												  order->nodes));
 	json_object_set_new(intent, "addresses", lines_of(order->addresses));
+	json_object_set_new(intent, "node_gpus", numbers_of(order->node_gpus));
+	json_object_set_new(intent, "account", json_string(order->account == NULL ?
+													   "" : order->account));
 	if (order->save_to != NULL)
 		json_object_set_new(intent, "save_to", json_string(order->save_to));
 	json_object_set_new(intent, "traceparent",
@@ -498,6 +502,22 @@ lines_of(const char *text)
 		text = text[len] == '\0' ? NULL : text + len + 1;
 	}
 	return lines;
+}
+
+/* an array of the lines, which are numbers */
+static json_t *
+numbers_of(const char *text)
+{
+	json_t	   *lines = lines_of(text);
+	json_t	   *numbers = json_array();
+	size_t		i;
+	json_t	   *line;
+
+	json_array_foreach(lines, i, line)
+		json_array_append_new(numbers,
+							  json_integer(atoi(json_string_value(line))));
+	json_decref(lines);
+	return numbers;
 }
 
 /* a digest replaces the organisation's name, which may have any characters */

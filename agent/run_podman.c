@@ -81,8 +81,8 @@ PodmanPut(Writer *writer, const Launch *launch)
 			 launch->attempt->name);
 	StartPut(writer, "arg", "--env-file=%s/run/%s/environment", config.state,
 			 launch->attempt->name);
-	StartPut(writer, "arg", "--user=%u:%u", (unsigned) launch->uid,
-			 (unsigned) launch->uid);
+	StartPut(writer, "arg", "--user=%u:%u",
+			 (unsigned) launch->user.uid, (unsigned) launch->user.gid);
 	if (strcmp(config.seccomp, "yes") != 0)
 		StartPut(writer, "arg", "--security-opt=seccomp=unconfined");
 	put_limits(writer);

@@ -28,7 +28,7 @@ enum
 	OPT_CPUS_PER_GPU, OPT_MEM, OPT_MEM_PER_GPU, OPT_MEM_PER_CPU, OPT_EXPORT,
 	OPT_REQUEUE, OPT_NO_REQUEUE, OPT_PARSABLE, OPT_WRAP, OPT_REQUEST,
 	OPT_TOPOLOGY, OPT_HOLD_WINDOW, OPT_CHECKPOINT_EVERY, OPT_MAX_RETRIES,
-	OPT_KEY, OPT_IMAGE
+	OPT_KEY, OPT_IMAGE, OPT_LAUNCH
 };
 
 static const struct option options[] = {
@@ -63,6 +63,7 @@ static const struct option options[] = {
 	{"hold-window", required_argument, NULL, OPT_HOLD_WINDOW},
 	{"image", required_argument, NULL, OPT_IMAGE},
 	{"key", required_argument, NULL, OPT_KEY},
+	{"launch", required_argument, NULL, OPT_LAUNCH},
 	{"max-retries", required_argument, NULL, OPT_MAX_RETRIES},
 	{"request", required_argument, NULL, OPT_REQUEST},
 	{"topology", required_argument, NULL, OPT_TOPOLOGY},
@@ -267,6 +268,11 @@ take_option(StoredSubmission *s, int option, const char *value,
 			break;
 		case OPT_KEY:
 			text = &s->key;
+			break;
+		case OPT_LAUNCH:
+			if (strcmp(value, "per_node") != 0 && strcmp(value, "per_gpu") != 0)
+				Fail(CLI_USAGE, "%s: --launch is per_node or per_gpu", where);
+			text = &s->launch;
 			break;
 		case OPT_PARSABLE:
 			s->parsable = true;

@@ -101,6 +101,8 @@ SubmissionSpec(const StoredSubmission *s)
 		json_object_set_new(spec, "args", args);
 	if (s->image != NULL)
 		json_object_set_new(spec, "image", json_string(s->image));
+	if (s->launch != NULL)
+		json_object_set_new(spec, "launch", json_string(s->launch));
 	/* this folder is hardly in an image */
 	if (s->workdir != NULL || s->image == NULL)
 		json_object_set_new(spec, "workdir",

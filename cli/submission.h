@@ -26,6 +26,7 @@ typedef struct StoredSubmission
 	char	   *key;
 	char	   *workdir;
 	char	   *image;
+	char	   *launch;
 	char	   *output;
 	char	   *error;
 	char	   *exported;

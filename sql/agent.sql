@@ -436,12 +436,12 @@ SELECT * FROM pg_temp.ended('busy');
 SELECT gpucredit.create_pool('ag', '{"checkpoints": "s3://bucket/ck//"}');
 SELECT gpucredit.cancel('ag', job, 'end--' || job) FROM gpucredit.job WHERE org = 'ag' AND ended_at IS NULL AND state <> 'active';
 SELECT pg_temp.submit('path', '1xAG-A'), pg_temp.submit('own', '1xAG-A', '{"checkpoint_to": "/home/a"}');
-SELECT gpucredit.create_account('../a b');
+SELECT gpucredit.create_account('../a b'), gpucredit.create_account('../a b', 'c d');
 SELECT replayed FROM gpucredit.issue('../a b', '', 'i', 100);
-SELECT status FROM gpucredit.reserve('../a b', '', 'k', '1xAG-A', '1 h', pool => 'ag');
+SELECT status FROM gpucredit.reserve('../a b', 'c d', 'k', '2xAG-A', '1 h', pool => 'ag');
 SELECT count(*) FROM pg_temp.place();
-SELECT DISTINCT h.org, regexp_replace(h.save_to, '\d+/1$', 'JOB/1') AS save_to FROM unnest('{ag-1,ag-2,ag-3}'::text[]) n, gpucredit.heartbeat(n) h
-WHERE h.action = 'start' ORDER BY 2;
+SELECT DISTINCT h.org, h.account, h.node_gpus, regexp_replace(h.save_to, '\d+/1$', 'JOB/1') AS save_to FROM unnest('{ag-1,ag-2,ag-3}'::text[]) n, gpucredit.heartbeat(n) h
+WHERE h.action = 'start' ORDER BY 4;
 SELECT gpucredit.create_pool('ag', '{"checkpoints": ""}');
 SELECT gpucredit.create_pool('ag', '{"checkpoints": 1}');
 SELECT pg_temp.submit('bad-path', '1xAG-A', '{"checkpoint_to": "a\nb"}');

@@ -258,7 +258,8 @@ CREATE TYPE gpucredit.heartbeat_result AS (org text, job bigint, attempt int,
 	action text, gpus gpucredit.gpuset, share int, deadline timestamptz,
 	time_left interval, spec jsonb, reason text, save boolean,
 	traceparent text, nodes text[], addresses text[], save_to text,
-	log jsonb, started_at timestamptz, cpu_milli bigint, memory_mib bigint);
+	log jsonb, started_at timestamptz, cpu_milli bigint, memory_mib bigint,
+	account text, node_gpus int[]);
 COMMENT ON TYPE gpucredit.heartbeat_result IS
 'What a node should be doing now: a row per attempt, also for each reported one that should not run, and a row per piece of output that is asked for.';
 

@@ -154,7 +154,8 @@ ALTER TYPE gpucredit.heartbeat_result
 	ADD ATTRIBUTE traceparent text, ADD ATTRIBUTE nodes text[],
 	ADD ATTRIBUTE addresses text[], ADD ATTRIBUTE save_to text,
 	ADD ATTRIBUTE log jsonb, ADD ATTRIBUTE started_at timestamptz,
-	ADD ATTRIBUTE cpu_milli bigint, ADD ATTRIBUTE memory_mib bigint;
+	ADD ATTRIBUTE cpu_milli bigint, ADD ATTRIBUTE memory_mib bigint,
+	ADD ATTRIBUTE account text, ADD ATTRIBUTE node_gpus int[];
 
 -- at: CREATE TYPE gpucredit.meter_result
 ALTER TYPE gpucredit.meter_result ADD ATTRIBUTE save boolean;

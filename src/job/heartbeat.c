@@ -154,19 +154,22 @@ SQL_STATEMENT(node_work, SPI_OK_SELECT, "text, text, text",
 			  "  j.spec ->> 'checkpoint_to', (SELECT l.policy ->> 'checkpoints'"
 			  "   FROM gpucredit.pool l WHERE l.pool = $1)),"
 			  " NULLIF(" HERE("j.cpu_milli") ", 0),"
-			  " NULLIF(" HERE("j.memory_mib") ", 0)"
+			  " NULLIF(" HERE("j.memory_mib") ", 0), j.account,"
+			  " COALESCE(p.gpus, ARRAY[gpucredit.gpu_count(g.gpus)])"
 			  " FROM gpucredit.attempt_gpu g"
 			  " JOIN gpucredit.attempt a ON a.org = g.org AND a.job = g.job"
 			  "  AND a.attempt = g.attempt"
 			  " JOIN gpucredit.job j ON j.org = g.org AND j.job = g.job"
 			  " CROSS JOIN LATERAL (SELECT"
 			  "  pg_catalog.array_agg(o.node ORDER BY o.node),"
-			  "  pg_catalog.array_agg(m.about ->> 'address' ORDER BY o.node)"
+			  "  pg_catalog.array_agg(m.about ->> 'address' ORDER BY o.node),"
+			  "  pg_catalog.array_agg(gpucredit.gpu_count(o.gpus)"
+			  "   ORDER BY o.node)"
 			  "  FROM gpucredit.attempt_gpu o"
 			  "  LEFT JOIN gpucredit.node m ON m.node = o.node"
 			  "  WHERE gpucredit.gpu_count(g.gpus) < a.gpus"
 			  "  AND o.org = g.org AND o.job = g.job"
-			  "  AND o.attempt = g.attempt OFFSET 0) p (nodes, addresses)"
+			  "  AND o.attempt = g.attempt OFFSET 0) p (nodes, addresses, gpus)"
 			  " WHERE g.pool = $1 AND g.node = $2 AND NOT g.free"
 			  " AND g.ended_at IS NULL AND (p.nodes IS NULL OR NOT EXISTS"
 			  "  (SELECT FROM gpucredit.attempt_part e WHERE e.org = g.org"
@@ -183,9 +186,11 @@ SQL_STATEMENT(node_work, SPI_OK_SELECT, "text, text, text",
 #define SAVE_TO_COLUMN	(ATTEMPT_WIDTH + 8)
 #define CPU_COLUMN		(ATTEMPT_WIDTH + 9)
 #define MEMORY_COLUMN	(ATTEMPT_WIDTH + 10)
+#define ACCOUNT_COLUMN	(ATTEMPT_WIDTH + 11)
+#define COUNTS_COLUMN	(ATTEMPT_WIDTH + 12)
 
 /* of the result, behind "save" */
-#define COLUMNS_OF_START	8
+#define COLUMNS_OF_START	10
 
 static void beat(FunctionCallInfo fcinfo, NodeBeat *beat);
 static void compare_about(NodeBeat *beat, SqlResult row);
@@ -387,6 +392,8 @@ put_work(ReturnSetInfo *rsinfo, NodeBeat *beat)
 				  TimeValueOrNull(attempt.started_at));
 		put_column(row, rows, i, CPU_COLUMN);
 		put_column(row, rows, i, MEMORY_COLUMN);
+		put_column(row, rows, i, ACCOUNT_COLUMN);
+		put_column(row, rows, i, COUNTS_COLUMN);
 		RowPut(rsinfo, row);
 	}
 	put_orphans(rsinfo, beat);

@@ -354,7 +354,7 @@ LogWishesPut(ReturnSetInfo *rsinfo, const char *node, TimestampTz now)
 		for (int rest = 0; rest < 11; rest++)
 			ValuesAdd(row, NullValue());
 		ValuesAdd(row, DatumValue(SqlDatum(rows, i, 4, &isnull)));
-		for (int rest = 0; rest < 3; rest++)
+		for (int rest = 0; rest < 5; rest++)
 			ValuesAdd(row, NullValue());
 		RowPut(rsinfo, row);
 	}

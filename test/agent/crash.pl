@@ -99,7 +99,36 @@ foreach my $point (
 
 	cmp_ok($runs, '<=', $attempts, "$point: no attempt ran twice ($runs of $attempts)");
 	cmp_ok($runs, '>=', 1, "$point: it ran");
+	bill_is_fair($cluster, $job, 1, 1);
 }
+
+# A keeper alone dies at each of its steps, and its agent sees that.
+end_agent($n1);
+my $n3 = add_node($cluster, 'n3', 5, stopped => 1);
+my @points = qw(keeper-lock main exec exit gone);
+my $real = ($ENV{GC_AGENT_BIN} || "$FindBin::RealBin/../../agent") . '/gpucredit-keeper';
+$n3->{keeper} = "$n3->{folder}/keeper";
+append_to_file($n3->{keeper}, qq{#!/bin/sh
+for point in @points; do
+	mkdir $n3->{folder}/\$point 2>/dev/null && { GPUCREDIT_CRASH_AT=\$point exec $real "\$\@"; }
+done
+exec $real "\$\@"
+});
+chmod 0755, $n3->{keeper};
+query($cluster->{server}, 'credit', q{SELECT gpucredit.drain('n1', 'test')});
+my %runs = map { submit($cluster, '1xT4', q{echo x >> $OUT/runs; sleep 1}) => $_ } @points;
+start_agent($n3);
+foreach my $one (sort { $a <=> $b } keys %runs)
+{
+	wait_for_state($cluster, $one, 'completed');
+	my $attempts = job_row($cluster, $one, 'attempt');
+
+	cmp_ok(length(slurp_file("$cluster->{submitted}{$one}/runs")) / 2, '<=', $attempts, 'no attempt ran twice');
+	bill_is_fair($cluster, $one, 1, 1);
+}
+is(scalar(grep { -d "$n3->{folder}/$_" } @points), 5, 'a keeper died at each step');
+end_agent($n3);
+query($cluster->{server}, 'credit', q{SELECT gpucredit.drain('n3', 'test')});
 
 # A node that can start nothing does not consume the whole queue: it is drained
 # after three jobs, and they run elsewhere.
@@ -112,7 +141,8 @@ my @jobs = map { submit($cluster, '1xT4', 'sleep 0.6') } 1 .. 5;
 wait_for_state($cluster, $_, 'completed', 60) foreach @jobs;
 is(query($cluster->{server}, 'credit',
 		q{SELECT state FROM gpucredit.nodes WHERE node = 'n1'}),
-	'draining', 'a node that starts nothing drains itself');
+	'draining', 'a node that starts nothing drains itself')
+  or diag(agent_log($n1));
 delete $n1->{keeper};
 end_cluster($cluster);
 done_testing();

@@ -13,46 +13,66 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep);
 
-my $cluster = cluster('fence', "gpucredit.node_lost = '4s'",
+my $cluster = cluster('fence', "gpucredit.node_lost = '60s'",
 	"gpucredit.node_suspect = '3s'", "gpucredit.heartbeat_timeout = '60s'");
 my $server = $cluster->{server};
-my $n1     = add_node($cluster, 'n1', 1);
-my $count  = q{for i in $(seq 1 40); do echo $i >> $OUT/ticks; sleep 0.1; done};
+my @nodes  = my ($n1, $n2) = map { add_node($cluster, $_, 1) } qw(n1 n2);
 
-# The server is away for longer than the fence: the job is frozen, goes on, and
-# does not pay for the pause or twice.
-my $job   = submit($cluster, '1xT4', $count, wall => '1 hour');
-my $ticks = "$cluster->{submitted}{$job}/ticks";
-
-wait_for('it runs', 20, sub { -e $ticks && -s $ticks > 10 });
+# The server is away for ten seconds, a third of the fence: no job notices, and
+# what ends meanwhile is billed as what ends later.
+my %length = map { submit($cluster, '1xT4', "echo up > \$OUT/up; sleep $_") => $_ } 4, 12;
+wait_for('both run', 20,
+	sub { 2 == grep { -e "$cluster->{submitted}{$_}/up" } keys %length });
 $server->stop('immediate');
-wait_for('it is frozen', 20,
-	sub { agent_log($n1) =~ m{event=fenced attempt=acme/$job/1} });
+sleep(10);
+$server->start;
+foreach my $job (sort { $a <=> $b } keys %length)
+{
+	wait_for_state($cluster, $job, 'completed', 60);
+	is(job_row($cluster, $job, 'attempt'), '1', 'in its first attempt');
+	bill_is_fair($cluster, $job, 1, $length{$job});
+}
+unlike(agent_log($_), qr/event=fenced/, 'ten seconds stop nothing') foreach @nodes;
+
+# From here on the fence is two seconds.
+query($server, 'credit', q{ALTER DATABASE credit SET gpucredit.node_lost = '4s'});
+foreach my $n (@nodes)
+{
+	end_agent($n);
+	start_agent($n);
+}
+wait_for('they serve', 20, sub { query($server, 'credit', q{SELECT bool_and(about ->> 'incarnation' = '2') FROM gpucredit.node}) eq 't' });
+
+# The server is away for longer: a gang is frozen on all its nodes, goes on, and
+# does not pay for the pause or twice.
+my $count = q{for i in $(seq 1 40); do echo $i >> $OUT/ticks$RANK; sleep 0.1; done};
+my $job   = submit($cluster, '2xT4', $count, wall => '1 hour');
+my @ticks = map { "$cluster->{submitted}{$job}/ticks$_" } 0, 1;
+
+wait_for('it runs', 20, sub { 2 == grep { -e && -s > 10 } @ticks });
+$server->stop('immediate');
+wait_for("it is frozen on $_->{name}",
+	20, sub { agent_log($_) =~ m{event=fenced attempt=acme/$job/1} })
+  foreach @nodes;
 sleep(0.5);
-my $before = -s $ticks;
+my @before = map { -s } @ticks;
+my @last   = map { (stat)[9] } @ticks;
+cmp_ok(abs($last[0] - $last[1]), '<=', 2, 'on both at about the same time');
 sleep($ENV{GC_OUTAGE_SECONDS} || 1.5);
-is(-s $ticks, $before, 'while the database is away it stands still');
+is_deeply([ map { -s } @ticks ], \@before, 'while the database is away it stands still');
 $server->start;
 wait_for_state($cluster, $job, 'completed', 60);
-like(agent_log($n1), qr{event=thawed attempt=acme/$job/1}, 'it went on');
+like(agent_log($_), qr{event=thawed attempt=acme/$job/1}, 'it went on') foreach @nodes;
 is(job_row($cluster, $job, 'attempt'), '1', 'in the same attempt');
-is(scalar(split /\n/, slurp_file($ticks)), 40, 'and did all its work once');
-bill_is_fair($cluster, $job, 1, 4, 1.5);
-
-# A short outage is not noticed by the job.
-$job   = submit($cluster, '1xT4', $count);
-$ticks = "$cluster->{submitted}{$job}/ticks";
-wait_for('it runs', 20, sub { -e $ticks });
-$server->restart('immediate');
-wait_for_state($cluster, $job, 'completed', 60);
-unlike(agent_log($n1), qr{event=fenced attempt=acme/$job/1},
-	'a short outage stops nothing');
+is(scalar(split /\n/, slurp_file($_)), 40, 'and did all its work once') foreach @ticks;
+bill_is_fair($cluster, $job, 2, 4, 1.5);
 
 # The agent is dead or stopped: its keepers enforce the fence.
+query($server, 'credit', q{SELECT gpucredit.drain('n2', 'test')});
 foreach my $how (qw(KILL STOP))
 {
-	$job   = submit($cluster, '1xT4', $count);
-	$ticks = "$cluster->{submitted}{$job}/ticks";
+	$job = submit($cluster, '1xT4', $count);
+	my $ticks = "$cluster->{submitted}{$job}/ticks0";
 	wait_for('it runs', 20, sub { -e $ticks });
 	$how eq 'KILL' ? kill_agent($n1) : kill('STOP', $n1->{pid});
 	wait_for("SIG$how of the agent: its job is frozen",
@@ -64,7 +84,7 @@ foreach my $how (qw(KILL STOP))
 
 # The node counts as lost meanwhile: its job runs elsewhere, and its processes
 # here end as soon as the agent learns of it.
-my $n2 = add_node($cluster, 'n2', 1);
+query($server, 'credit', q{SELECT gpucredit.resume('n2')});
 $job   = submit($cluster, '1xT4',
 	q{echo $CUDA_VISIBLE_DEVICES >> $OUT/on; for i in $(seq 1 30); do sleep 0.1; done});
 my $on = "$cluster->{submitted}{$job}/on";

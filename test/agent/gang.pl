@@ -6,6 +6,7 @@ use FindBin;
 use lib "$FindBin::RealBin/../perl";
 use GpuCredit;
 use GpuCreditAgent;
+use IO::Socket::INET;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
@@ -26,6 +27,62 @@ like($said[0], qr/^0 of 2 127\.0\.0\.1:\d+ 2$/, 'the first rank');
 like($said[1], qr/^1 of 2 127\.0\.0\.1:\d+ 2$/, 'the second');
 is((split / /, $said[0])[3], (split / /, $said[1])[3], 'and the same first node');
 bill_is_fair($cluster, $job, 4, 2);
+
+# A process for each GPU: their ranks count through, also where a node has
+# fewer; the job ends with the last, or with the first that fails.
+$job = submit($cluster, '3xT4', q{
+echo "$WORLD_SIZE $LOCAL_WORLD_SIZE $LOCAL_RANK $SLURM_PROCID/$SLURM_NTASKS $SLURM_LOCALID $NODE_RANK" > $OUT/up$RANK
+[ $RANK != 0 ] || echo "out of $RANK"
+while [ ! -e $OUT/go ]; do sleep 0.05; done
+sleep $RANK}, launch => 'per_gpu', no_lock => 1);
+$out = $cluster->{submitted}{$job};
+wait_for('each GPU has its process', 20, sub { 3 == glob_count("$out/up*") });
+is(join('', map { slurp_file("$out/up$_") } 0 .. 2),
+	"3 2 0 0/3 0 0\n3 2 1 1/3 1 0\n3 1 0 2/3 0 1\n", 'each knows its place');
+append_to_file("$out/go", '');
+wait_for_state($cluster, $job, 'completed');
+like(slurp_file(attempt_dir($nodes[0], $job, 1) . '/stdout'), qr/^out of 0$/, 'their output arrives');
+bill_is_fair($cluster, $job, 3, 2, 2);
+foreach my $how (qw(fails cancelled))
+{
+	$job = submit($cluster, '2xT4', q{
+trap 'echo bye > $OUT/bye$RANK; exit 7' TERM
+touch $OUT/up$RANK
+while [ ! -e $OUT/go$RANK ]; do sleep 0.05; done
+exit 9}, launch => 'per_gpu', no_lock => 1, args => ', max_retries => 0');
+	$out = $cluster->{submitted}{$job};
+	wait_for('both run', 20, sub { 2 == glob_count("$out/up*") });
+	if ($how eq 'fails')
+	{
+		append_to_file("$out/go1", '');
+		wait_for_state($cluster, $job, 'failed');
+		is(job_row($cluster, $job, 'exit_code'), 9, 'one that fails ends all, with its code');
+	}
+	else
+	{
+		query($server, 'credit', "SELECT gpucredit.cancel('acme', $job, 'c$job')");
+		wait_for_state($cluster, $job, 'cancelled');
+		is(glob_count("$out/bye*"), 2, 'told to stop, each may clean up');
+	}
+}
+$job = submit($cluster, '1xT4', 'true', launch => 'per_hour', args => ', max_retries => 0');
+wait_for_state($cluster, $job, 'failed');
+like(job_row($cluster, $job, 'message'), qr/"launch" is per_node or per_gpu/, 'another word is refused');
+
+# The port is taken: a job on one node has the next, a gang is started again
+# with another.
+my ($single, $wide) = ($job + 1, $job + 2);
+my @taken = map { IO::Socket::INET->new(Listen => 1, LocalPort => port($_)) } $single, $wide;
+is(submit($cluster, '1xT4', 'echo $MASTER_PORT > $OUT/port'), $single, 'a job of one node');
+wait_for_state($cluster, $single, 'completed');
+is(slurp_file("$cluster->{submitted}{$single}/port"), port($single) + 1 . "\n", 'has the next port');
+is(submit($cluster, '4xT4', 'echo $MASTER_PORT > $OUT/port$RANK'), $wide, 'a gang');
+wait_for_state($cluster, $wide, 'completed');
+is(query($server, 'credit', "SELECT outcome || ' ' || message FROM gpucredit.attempt WHERE job = $wide AND attempt = 1"),
+	'not_started MASTER_PORT ' . port($wide) . ' of this node is taken', 'is not started there');
+is(slurp_file("$cluster->{submitted}{$wide}/port$_"), port($wide) + 1 . "\n", 'but with another')
+  foreach 0, 1;
+close($_) foreach @taken;
 
 # One rank ends later than the other: the whole gang is billed until then.
 $job = submit($cluster, '4xT4', q{sleep $((1 + RANK * 2))});
@@ -68,3 +125,18 @@ unlike((slurp_file("$out/on") =~ /.*\n.*\n(.*\n.*)\n/)[0],
 
 end_cluster($cluster);
 done_testing();
+
+sub glob_count
+{
+	my @found = glob($_[0]);
+
+	return scalar(@found);
+}
+
+# The port of a job's first attempt.
+sub port
+{
+	my ($number) = @_;
+
+	return 20000 + ($number * 31 + 1) % 12000;
+}

@@ -1,5 +1,5 @@
-# outages.pl: the network is cut in one direction, the database is restored
-# from an hour ago, the wall clock jumps: nothing runs or is billed twice
+# outages.pl: the database is restored from an hour ago, the network is cut in
+# one direction, the wall clock jumps: nothing runs or is billed twice
 
 use strict;
 use warnings;
@@ -10,66 +10,38 @@ use IO::Socket::UNIX;
 use lib "$FindBin::RealBin/../perl";
 use GpuCredit;
 use GpuCreditAgent;
-use POSIX ();
+use POSIX 'strftime';
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep);
 
+my ($library) = glob('/usr/lib/*/faketime/libfaketime.so.1');
 my $cluster = cluster('outages', "gpucredit.node_lost = '4s'",
-	"gpucredit.node_suspect = '3s'", "gpucredit.heartbeat_timeout = '60s'");
+	"gpucredit.node_suspect = '3s'", "gpucredit.heartbeat_timeout = '60s'",
+	# until the backup
+	'gpucredit.clock = ' . strftime("'%Y-%m-%d %H:%M:%S+00'", gmtime(time() - 3600)));
 my $server = $cluster->{server};
 my %relay  = (n1 => start_relay(), n2 => start_relay());
 my ($n1, $n2) = map {
 	add_node($cluster, $_, 1, database =>
 		  "dbname=credit user=" . getpwuid($>) . " host=$relay{$_}{folder} port=1")
 } qw(n1 n2);
-my $n3 = add_node($cluster, 'n3', 2, stopped => 1);
-my $count = q{echo $CUDA_VISIBLE_DEVICES >> $OUT/on; for i in $(seq 1 35); do echo $i >> $OUT/ticks; sleep 0.1; done};
-
-# n1's messages do not arrive, and n2 gets no answers: both stop in time, and
-# their jobs run elsewhere.
-my @jobs = map { submit($cluster, '1xT4', $count) } 1 .. 2;
-wait_for('both run', 20,
-	sub { 2 == grep { -e "$cluster->{submitted}{$_}/ticks" } @jobs });
-relay_cuts($relay{n1}, 'up');
-relay_cuts($relay{n2}, 'down');
-wait_for("cut off, $_->{name} stops what it runs",
-	20, sub { agent_log($_) =~ /event=fenced/ })
-  foreach $n1, $n2;
-my @stood = map { -s "$cluster->{submitted}{$_}/ticks" } @jobs;
-sleep(0.5);
-is_deeply([ map { -s "$cluster->{submitted}{$_}/ticks" } @jobs ],
-	\@stood, 'they stand still');
-start_agent($n3);
-wait_for(
-	'their nodes are given up', 20,
-	sub {
-		query($server, 'credit', 'SELECT count(*) FROM gpucredit.check_nodes()');
-		return 2 == grep { job_state($cluster, $_) eq 'queued'
-			  || job_row($cluster, $_, 'attempt') > 1 } @jobs;
-	});
-wait_for_state($cluster, $_, 'completed', 30) foreach @jobs;
-like(slurp_file("$cluster->{submitted}{$_}/on"),
-	qr/^GPU-n[12]-0\nGPU-n3-[01]\n$/, 'it ran elsewhere')
-  foreach @jobs;
-relay_heals($_) foreach values %relay;
-wait_for('with the network back, what was left is ended', 20,
-	sub { !grep { processes_of("GPUCREDIT_ATTEMPT=acme/$_/1", 'environ') } @jobs });
-
-# run time on a lost node is not billed
-bill_is_fair($cluster, $_, 1, 3.5) foreach @jobs;
+my $n3 = add_node($cluster, 'n3', 2);
+my $count = q{date +%s.%N > $OUT/span; echo $CUDA_VISIBLE_DEVICES >> $OUT/on
+for i in $(seq 1 35); do echo $i >> $OUT/ticks; sleep 0.1; done; date +%s.%N >> $OUT/span};
 
 # The database is away for longer than node_lost, and returns without what it
-# learned since its backup.
-my $ends = submit($cluster, '1xT4', $count);
+# learned since its backup, which is an hour old.
+my $ends = submit($cluster, '1xT4', $count, wall => '3 hours');
 my $runs = submit($cluster, '1xT4',
-	q{for i in $(seq 1 80); do echo $i >> $OUT/ticks; sleep 0.1; done});
+	q{for i in $(seq 1 80); do echo $i >> $OUT/ticks; sleep 0.1; done}, wall => '3 hours');
 wait_for('both run', 20,
 	sub { 2 == grep { -e "$cluster->{submitted}{$_}/ticks" } $ends, $runs });
 $server->stop;
 my $data   = $server->data_dir;
 my $backup = PostgreSQL::Test::Utils::tempdir() . '/backup';
 system('cp', '-a', $data, $backup) == 0 or die 'cp';
+append_to_file("$_/postgresql.conf", "gpucredit.clock = ''\n") foreach $data, $backup;
 $server->start;
 my $endless = submit($cluster, '1xT4', q{echo up > $OUT/up; trap '' TERM; while :; do sleep 1; done});
 my $quick   = submit($cluster, '1xT4', q{echo up > $OUT/up; sleep 0.5});
@@ -90,7 +62,7 @@ wait_for_state($cluster, $_, 'completed', 60) foreach $ends, $runs, @again;
 ok(-e "$cluster->{submitted}{$_}/up", "job $_ ran, whatever its number was before")
   foreach @again;
 bill_is_fair($cluster, $_, 1, 1) foreach @again;
-bill_is_fair($cluster, $ends, 1, 3.5);
+bill_is_fair($cluster, $ends, 1, 3.5, 1.5);
 is(slurp_file("$cluster->{submitted}{$ends}/on") =~ tr/\n//,
 	1, 'what ended meanwhile did not run again');
 is(job_row($cluster, $runs, 'attempt'), 1, 'what ran goes on');
@@ -98,11 +70,45 @@ bill_is_fair($cluster, $runs, 1, 8, 1.5);
 wait_for('what the database forgot is ended', 20,
 	sub { !processes_of("OUT=$lost", 'environ') });
 
+# n1's messages do not arrive, and n2 gets no answers: both stop in time, and
+# their jobs run elsewhere.
+end_agent($n3);
+query($server, 'credit', q{SELECT gpucredit.drain('n3', 'test')});
+my @jobs = map { submit($cluster, '1xT4', $count) } 1 .. 2;
+wait_for('both run', 20,
+	sub { 2 == grep { -e "$cluster->{submitted}{$_}/ticks" } @jobs });
+relay_cuts($relay{n1}, 'up');
+relay_cuts($relay{n2}, 'down');
+wait_for("cut off, $_->{name} stops what it runs",
+	20, sub { agent_log($_) =~ m{event=fenced attempt=acme/(?:$jobs[0]|$jobs[1])/1} })
+  foreach $n1, $n2;
+my @stood = map { -s "$cluster->{submitted}{$_}/ticks" } @jobs;
+sleep(0.5);
+is_deeply([ map { -s "$cluster->{submitted}{$_}/ticks" } @jobs ],
+	\@stood, 'they stand still');
+query($server, 'credit', q{SELECT gpucredit.resume('n3')});
+start_agent($n3);
+wait_for(
+	'their nodes are given up', 20,
+	sub {
+		query($server, 'credit', 'SELECT count(*) FROM gpucredit.check_nodes()');
+		return 2 == grep { job_state($cluster, $_) eq 'queued'
+			  || job_row($cluster, $_, 'attempt') > 1 } @jobs;
+	});
+wait_for_state($cluster, $_, 'completed', 30) foreach @jobs;
+like(slurp_file("$cluster->{submitted}{$_}/on"),
+	qr/^GPU-n[12]-0\nGPU-n3-[01]\n$/, 'it ran elsewhere')
+  foreach @jobs;
+relay_heals($_) foreach values %relay;
+wait_for('with the network back, what was left is ended', 20,
+	sub { !grep { processes_of("GPUCREDIT_ATTEMPT=acme/$_/1", 'environ') } @jobs });
+
+# run time on a lost node is not billed
+bill_is_fair($cluster, $_, 1, ran($_)) foreach @jobs;
+
 # The wall clock of a node jumps by an hour, forth and back.
 SKIP:
 {
-	my ($library) = glob('/usr/lib/*/faketime/libfaketime.so.1');
-
 	skip 'no libfaketime', 3 unless $library;
 	end_agent($n3);
 	query($server, 'credit', "SELECT gpucredit.drain('$_', 'test')")
@@ -124,6 +130,14 @@ SKIP:
 end_cluster($cluster);
 kill('KILL', map { $_->{pid} } values %relay);
 done_testing();
+
+# How long a program says that it ran, on a machine that may be busy.
+sub ran
+{
+	my ($began, $ended) = split /\n/, slurp_file("$cluster->{submitted}{$_[0]}/span");
+
+	return $ended - $began;
+}
 
 # the file that libfaketime reads at each look at the clock
 sub set_clock

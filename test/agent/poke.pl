@@ -1,6 +1,8 @@
 # poke.pl: one listener pokes agents that do not listen: a start comes at once,
 # a flood of datagrams costs ten heartbeats a second, a lost datagram one
 # interval
+#
+# Alone: it measures how soon a program starts
 
 use strict;
 use warnings;

@@ -19,7 +19,7 @@ plan skip_all => 'only root can mount' if $> != 0;
 
 my $cluster = cluster('hostile');
 my $server  = $cluster->{server};
-my $n1      = add_node($cluster, 'n1', 2, stopped => 1);
+my $n1      = add_node($cluster, 'n1', 2, stopped => 1, conf => ['first_uid = 700000']);
 my $hung    = "$n1->{folder}/hung";
 
 chmod 0711, $n1->{folder};

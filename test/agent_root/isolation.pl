@@ -1,5 +1,5 @@
-# isolation.pl: what only root can give a job: its organisation's user, and a
-# filter on device files
+# isolation.pl: what only root can give a job: its account's user, and a filter
+# on device files
 #
 # Two character devices that every machine has stand for GPUs.
 
@@ -17,13 +17,29 @@ plan skip_all => 'only root can give jobs users of their own' if $> != 0;
 my $cluster = cluster('isolation');
 my $server  = $cluster->{server};
 my $n1      = add_node($cluster, 'n1', 2, stopped => 1,
-	wrap => [ 'choom', '-n', '500', '--' ],
-	conf => [ 'first_uid = 700000', 'uids = 100' ]);
+	wrap => [ 'choom', '-n', '500', '--' ]);
+my $key = "$n1->{folder}/key";
+my @users = ('first_uid = 700000', 'uids = 4', 'user.acme/vision = daemon', "node_key = $key");
 
+append_to_file($key, "secret of n1\n");
+chmod 0600, $key;
 chmod 0711, $n1->{folder};
 query(
 	$server, 'credit', q{
-	SELECT gpucredit.create_account('rival'), gpucredit.issue('rival', '', 'paid', 1000)});
+	SELECT gpucredit.create_account('acme', 'alice'), gpucredit.create_account('acme', 'vision'),
+		gpucredit.create_account('acme', 'vision/bob'), gpucredit.create_account('rival'),
+		gpucredit.issue('rival', '', 'paid', 1000), gpucredit.set_node_key('n1', sha256('secret of n1'))});
+
+# An agent of root that knows no users ends: jobs would be root.
+foreach my $bad ([], [ 'first_uid = 700000', 'user.acme = root' ], [ 'first_uid = 700000', 'user.acme = nobody-of-that-name' ])
+{
+	$n1->{conf} = $bad;
+	start_agent($n1);
+	waitpid($n1->{pid}, 0);
+	is($? >> 8, 1, "it ends: @$bad");
+}
+like(agent_log($n1), qr/jobs would run as root: set first_uid.*"root" is no user.*"nobody-of-that-name" is no user/s, 'and says why');
+
 my $filtered = cgroup_root();
 if ($filtered)
 {
@@ -34,38 +50,82 @@ if ($filtered)
 	  && system('mknod', '-m', '666', '/dev/gpu-b', 'c', '10', '237') == 0
 	  or $filtered = undef;
 }
-start_agent($n1);
-
-my $mine = submit($cluster, '1xT4', q{id -u; umask 077; echo secret > secret; sleep 4},
-	no_lock => 1);
-wait_for('it runs', 20, sub { my $d = attempt_dir($n1, $mine, 1); $d && -e "$d/work/secret" });
-my $dir = attempt_dir($n1, $mine, 1);
-my ($pid) = processes_of("GPUCREDIT_ATTEMPT=acme/$mine/1", 'environ');
-my $theirs = submit($cluster, '1xT4', qq{
-	id -u
-	cat $dir/work/secret && echo READ
-	cat $dir/intent && echo READ
-	kill -TERM $pid && echo KILLED
-	for d in \$GPUCREDIT_DEVICES; do head -c 0 < \$d && echo mine; done
-	for d in /dev/gpu-a /dev/gpu-b; do [ \$d = \$GPUCREDIT_DEVICES ] || { head -c 0 < \$d && echo OPENED; }; done
-	cat /proc/self/oom_score_adj
-}, org => 'rival', no_lock => 1);
-wait_for_state($cluster, $theirs, 'completed', 30, 'rival');
-wait_for_state($cluster, $mine,   'completed');
-my @said = split /\n/, slurp_file(attempt_dir($n1, $theirs, 1) . '/stdout');
-my ($uid) = split /\n/, slurp_file("$dir/stdout");
-
-cmp_ok($uid, '>=', 700000, 'it runs as a user of its organisation');
-isnt($said[0], $uid, 'the other organisation has another');
-is(scalar(grep { /READ|KILLED/ } @said), 0,
-	'it neither reads nor ends what is not its own');
-is($said[-1], 0, 'nor has it what the agent is to the memory killer');
-SKIP:
+foreach my $isolation (qw(plain bwrap))
 {
-	skip 'no cgroup, or no device files here', 2 unless $filtered;
-	is(scalar(grep { /^mine/ } @said), 1, 'it opens its own device');
-	is(scalar(grep { /OPENED/ } @said), 0, 'and opens no device but its own');
+  SKIP:
+	{
+		skip 'no bwrap, or no namespaces on this machine', 10
+		  if $isolation eq 'bwrap' && system('bwrap --ro-bind / / --unshare-pid true >/dev/null 2>&1') != 0;
+		end_agent($n1);
+		$n1->{conf} = [ @users, "isolation = $isolation" ];
+		start_agent($n1);
+		apart($isolation);
+	}
 }
+
+# Each account has a user; those below a mapped one have its user.
+my %uid;
+foreach my $account (qw(alice vision vision/bob))
+{
+	my $job = submit($cluster, '0', 'id -u', no_lock => 1, account => $account);
+
+	wait_for_state($cluster, $job, 'completed');
+	$uid{$account} = slurp_file(attempt_dir($n1, $job, 1) . '/stdout');
+}
+is($uid{alice}, "700002\n", 'another account has another user');
+is($uid{$_}, getpwnam('daemon') . "\n", "$_ has that of its line") foreach qw(vision vision/bob);
+
+# No user is left: not started, and not as another's.
+query($server, 'credit', "SELECT gpucredit.create_account('acme', '$_')") foreach qw(carol dave);
+my @jobs = map { submit($cluster, '0', 'id -u', no_lock => 1, account => $_) } qw(carol dave);
+wait_for_state($cluster, $jobs[0], 'completed');
+wait_for('no user is left', 20, sub { place($cluster); job_row($cluster, $jobs[1], 'attempt') > 1 });
+is(query($server, 'credit', "SELECT outcome || ' ' || message FROM gpucredit.attempt WHERE job = $jobs[1] AND attempt = 1"),
+	'not_started no user is left for its account: raise uids', 'it is said');
+query($server, 'credit', "SELECT gpucredit.cancel('acme', $jobs[1], 'c')");
+wait_for_state($cluster, $jobs[1], 'cancelled');
 unlink '/dev/gpu-a', '/dev/gpu-b';
 end_cluster($cluster);
 done_testing();
+
+# A job of one organisation tries what is another's, and the node's.
+sub apart
+{
+	my ($isolation) = @_;
+	my $mine = submit($cluster, '1xT4', q{id -u; umask 077; echo secret > secret; sleep 4},
+		no_lock => 1);
+
+	wait_for('it runs', 20, sub { my $d = attempt_dir($n1, $mine, 1); $d && -e "$d/work/secret" });
+	my $dir = attempt_dir($n1, $mine, 1);
+	my ($pid) = processes_of("GPUCREDIT_ATTEMPT=acme/$mine/1", 'environ');
+	my $theirs = submit($cluster, '1xT4', qq{
+		id -u
+		cat $dir/work/secret && echo READ
+		cat $dir/intent && echo READ
+		cat $dir/stdout && echo READ
+		cat $key && echo READ
+		cat /proc/$pid/environ && echo READ
+		kill -TERM $pid && echo KILLED
+		for d in \$GPUCREDIT_DEVICES; do head -c 0 < \$d && echo mine; done
+		for d in /dev/gpu-a /dev/gpu-b; do [ \$d = \$GPUCREDIT_DEVICES ] || { head -c 0 < \$d && echo OPENED; }; done
+		cat /proc/self/oom_score_adj
+	}, org => 'rival', no_lock => 1);
+	wait_for_state($cluster, $theirs, 'completed', 30, 'rival');
+	wait_for_state($cluster, $mine,   'completed');
+	my @said = split /\n/, slurp_file(attempt_dir($n1, $theirs, 1) . '/stdout');
+	my ($uid) = split /\n/, slurp_file("$dir/stdout");
+
+	cmp_ok($uid, '>=', 700000, "$isolation: it runs as a user of its account");
+	isnt($said[0], $uid, 'the other organisation has another');
+	is(scalar(grep { /READ|KILLED/ } @said), 0,
+		'it neither reads nor ends what is not its own');
+	is($said[-1], 0, 'nor has it what the agent is to the memory killer');
+	bill_is_fair($cluster, $mine, 1, 4);
+  SKIP:
+	{
+		skip 'no cgroup, or no device files here', 2 unless $filtered;
+		is(scalar(grep { /^mine/ } @said), 1, 'it opens its own device');
+		is(scalar(grep { /OPENED/ } @said), 0, 'and opens no device but its own');
+	}
+	return;
+}

@@ -222,6 +222,7 @@ sub submit
 	my $wall = delete $options{wall} || '10 min';
 	my $args = delete $options{args} || '';
 	my $org  = delete $options{org}  || 'acme';
+	my $account = delete $options{account} || '';
 	my $lock = delete $options{no_lock} ? '' : $LOCK;
 	my $log  = PostgreSQL::Test::Utils::tempdir_short();
 	my %spec = (
@@ -233,7 +234,7 @@ sub submit
 	chmod 0777, $log;
 	$json =~ s/'/''/g;
 	my $job = query($cluster->{server}, 'credit',
-		"SELECT job FROM gpucredit.reserve('$org', '', '$key', '$request', '$wall', spec => '$json' $args)"
+		"SELECT job FROM gpucredit.reserve('$org', '$account', '$key', '$request', '$wall', spec => '$json' $args)"
 	);
 
 	die "not granted" if $job eq '';
