@@ -38,6 +38,7 @@ KubeConfig	kube = {
 	.node_lost_s = 300,
 	.gang_wait_s = 300,
 	.stop_grace_s = 30,
+	.report_late_s = 5,
 };
 
 static const Setting settings[] = {
@@ -63,6 +64,7 @@ static const Setting settings[] = {
 	{"node_lost_s", NULL, &kube.node_lost_s, 1, 86400},
 	{"gang_wait_s", NULL, &kube.gang_wait_s, 1, 86400},
 	{"stop_grace_s", NULL, &kube.stop_grace_s, 0, 3600},
+	{"report_late_s", NULL, &kube.report_late_s, 1, 300},
 };
 
 #define SETTINGS	((int) (sizeof(settings) / sizeof(settings[0])))

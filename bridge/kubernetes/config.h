@@ -33,6 +33,7 @@ typedef struct KubeConfig
 	long		node_lost_s;	/* a node not ready for so long is lost */
 	long		gang_wait_s;	/* within which all pods of a gang must start */
 	long		stop_grace_s;	/* how long a pod that must stop has to end */
+	long		report_late_s;	/* how late kubelet may report an end */
 } KubeConfig;
 
 extern KubeConfig kube;

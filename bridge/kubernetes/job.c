@@ -56,6 +56,7 @@ static void tend_starting(KubeJob *job, int64_t now);
 static void tend_running(KubeJob *job, int64_t now);
 static void tend_over(KubeJob *job);
 static bool broken(const KubeJob *job);
+static bool is_another(const KubeJob *job);
 static bool can_go(const KubePod *pod);
 static void detach(KubeJob *job, int i);
 static void end_pods(KubeJob *job, long grace_s);
@@ -609,7 +610,10 @@ void
 JobObey(KubeJob *job, const char *action, const char *reason, double left_s)
 {
 	bool		stop = strcmp(action, "stop") == 0;
-	int64_t		left = left_s < 0 ? 0 : left_s * NS_PER_S;
+
+	/* metered is what ran some seconds ago */
+	int64_t		left = (left_s < kube.report_late_s ? 0 :
+						left_s - kube.report_late_s) * NS_PER_S;
 	int64_t		grace = kube.stop_grace_s * NS_PER_S;
 
 	if (job->stopped || job->stage != KUBE_RUNS)
@@ -749,7 +753,7 @@ tend_funded(KubeJob *job, int64_t now)
 {
 	bool		all = job->n == job->size;
 
-	if (broken(job))
+	if (broken(job) || is_another(job))
 	{
 		job->stage = KUBE_DROPS;
 		return;
@@ -786,6 +790,23 @@ broken(const KubeJob *job)
 	}
 	return job->n < job->size &&
 		!(job->stage == KUBE_FUNDED && JobAdmitted(job));
+}
+
+/*
+ * Does a pod select another GPU type than its credit pays for?
+ */
+static bool
+is_another(const KubeJob *job)
+{
+	for (int i = 0; i < job->n; i++)
+	{
+		const KubePod *pod = job->pods[i];
+
+		if (pod->gated && pod->wish.selected != NULL && job->type != NULL &&
+			!TypeAmong(job->type, pod->wish.selected))
+			return true;
+	}
+	return false;
 }
 
 /*
@@ -881,7 +902,7 @@ end_pods(KubeJob *job, long grace_s)
 
 /*
  * Release a job's pods.  Those whose credit ended are deleted.  If a gang
- * broke before it had credit, its waiting pods are considered again.
+ * broke or a pod changed before it started, waiting pods are considered again.
  */
 static void
 tend_over(KubeJob *job)
@@ -892,7 +913,7 @@ tend_over(KubeJob *job)
 
 		if (pod->gone || (can_go(pod) && !pod->kept))
 			detach(job, i);
-		else if (pod->gated && !job->ends_pods && job->size > 1)
+		else if (pod->gated && !job->ends_pods)
 			detach(job, i);
 		else if (pod->kept && (can_go(pod) || job->lost) && ActMay(pod))
 			ActLetGo(pod, job->billed);

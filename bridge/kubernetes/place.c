@@ -51,7 +51,9 @@ NodesCall(void)
 			continue;
 		snprintf(gpus, sizeof(gpus), "%ld", node->gpus);
 		snprintf(mib, sizeof(mib), "%ld", node->gpu_mib);
-		if (node->gone)
+		node->removing = node->gone;
+		node->changed = false;
+		if (node->removing)
 			DbCall("SELECT gpucredit.remove_node($1)", 1, values + 1,
 				   changed_node, node);
 		else
@@ -67,18 +69,19 @@ NodesCall(void)
 }
 
 /*
- * Take the answer.  A call that attempts on the node prevent is repeated.
+ * Take the answer.  A call that attempts on the node prevent is repeated, and
+ * so is one about a node that has changed since.
  */
 static void
 changed_node(PGresult * result, void *context)
 {
 	KubeNode   *node = context;
-	bool		removed = node->registered;
 
 	if (result != NULL && (*DbState(result) == '\0' ||
-						   (removed && strcmp(DbState(result), "UC401") == 0)))
+						   (node->removing &&
+							strcmp(DbState(result), "UC401") == 0)))
 	{
-		node->registered = !removed;
+		node->registered = !node->removing && !node->changed;
 		return;
 	}
 	node->again_ns = MonotonicNs() + BEAT_NS;

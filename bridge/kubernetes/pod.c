@@ -195,6 +195,7 @@ put_node(json_t * object)
 		node->gpus = gpus;
 		node->gpu_mib = mib < 1 ? 1 : mib;
 		node->registered = false;
+		node->changed = true;
 	}
 	json_array_foreach(DocumentGet(object, "status", "conditions"), i,
 					   condition)

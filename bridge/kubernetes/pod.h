@@ -39,6 +39,8 @@ typedef struct KubeNode
 	bool		ready;
 	bool		gone;			/* the API server has it no more */
 	bool		registered;		/* the database knows it as it is */
+	bool		removing;		/* what the call under way does */
+	bool		changed;		/* since that call was made */
 	int64_t		unready_ns;		/* since when; 0: it is ready */
 	int64_t		again_ns;		/* make no call about it before */
 } KubeNode;

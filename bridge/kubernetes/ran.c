@@ -18,6 +18,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "config.h"
 #include "leader.h"
 #include "ran.h"
 #include "util.h"
@@ -163,15 +164,15 @@ RanNowNs(const KubeJob *job)
 }
 
 /*
- * How much of that to meter: kubelet may report a second less, as it
- * truncates.
+ * How much of that to meter, which is the least that is billed: kubelet
+ * truncates to seconds, and reports an end late.
  */
 int64_t
 RanMeteredNs(const KubeJob *job)
 {
-	int64_t		ran = RanNowNs(job) - NS_PER_S;
+	int64_t		ran = RanNowNs(job) - kube.report_late_s * NS_PER_S;
 
-	return ran > job->base_ns ? ran : job->base_ns;
+	return ran > 0 ? ran : 0;
 }
 
 /*

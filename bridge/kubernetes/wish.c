@@ -155,6 +155,23 @@ plain_type(const char *text)
 			   "0123456789._-|") == len;
 }
 
+/* is a type among several, which | parts? */
+bool
+TypeAmong(const char *types, const char *type)
+{
+	size_t		len = strlen(type);
+
+	while (types != NULL)
+	{
+		size_t		n = strcspn(types, "|");
+
+		if (n == len && strncmp(types, type, n) == 0)
+			return true;
+		types = types[n] == '|' ? types + n + 1 : NULL;
+	}
+	return false;
+}
+
 static bool
 same(const char *a, const char *b)
 {

@@ -33,5 +33,6 @@ extern void WishRead(KubeWish *wish, json_t * object);
 extern bool WishAlike(const KubeWish *a, const KubeWish *b);
 extern void WishTake(KubeWish *wish, const KubeWish *other);
 extern void WishFree(KubeWish *wish);
+extern bool TypeAmong(const char *types, const char *type);
 
 #endif							/* GPUCREDIT_KUBERNETES_WISH_H */

@@ -48,7 +48,6 @@ static json_t * condition(json_t * object, const char *type);
 static json_t * named(json_t * list, const char *name);
 static void add_set(KubeWish *all, const KubeWish *one, long count,
 					int *pods);
-static bool takes(const char *types, const char *type);
 
 KubeWatch	workload_watch = {
 	.mark = mark_workloads, .put = put_workload, .drop = drop_workload,
@@ -286,7 +285,7 @@ WorkloadWish(const KubeWorkload *workload, KubeWish *wish, json_t * names)
 			count = json_object_get(set, "count");
 		if (flavor != NULL && flavor->type != NULL)
 		{
-			if (one.type != NULL && !takes(one.type, flavor->type))
+			if (one.type != NULL && !TypeAmong(one.type, flavor->type))
 				one.wrong = "the resource flavor is of another GPU type";
 			TextSet(&one.type, flavor->type);
 		}
@@ -343,23 +342,6 @@ named(json_t * list, const char *name)
 			return one;
 	}
 	return NULL;
-}
-
-/* is a type among several? */
-static bool
-takes(const char *types, const char *type)
-{
-	size_t		len = strlen(type);
-
-	while (types != NULL)
-	{
-		size_t		n = strcspn(types, "|");
-
-		if (n == len && strncmp(types, type, n) == 0)
-			return true;
-		types = types[n] == '|' ? types + n + 1 : NULL;
-	}
-	return false;
 }
 
 /* Checks */
