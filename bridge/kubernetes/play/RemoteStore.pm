@@ -77,13 +77,26 @@ sub put
 	delete $status{qosClass};
 	if ($plural eq 'pods' && !$self->{bound}{ $meta->{uid} })
 	{
-		$self->{bound}{ $meta->{uid} } = $self->call('POST', "$path/binding", {
-			apiVersion => 'v1', kind => 'Binding', metadata => { name => $meta->{name} },
-			target => { apiVersion => 'v1', kind => 'Node', name => $object->{spec}{nodeName} } });
-		return $object unless $self->{bound}{ $meta->{uid} };
+		$self->bind($path, $object) or return $object;
+		$self->{bound}{ $meta->{uid} } = 1;
 	}
 	return $self->call('PATCH', "$path/status", { status => \%status },
 		'application/merge-patch+json') || $object;
+}
+
+# Binds a pod to its node; false: it cannot be.  An earlier call may have bound
+# it, and its answer was lost.
+sub bind
+{
+	my ($self, $path, $pod) = @_;
+	my $node = $pod->{spec}{nodeName};
+
+	return 1 if $self->call('POST', "$path/binding", {
+		apiVersion => 'v1', kind => 'Binding', metadata => { name => $pod->{metadata}{name} },
+		target => { apiVersion => 'v1', kind => 'Node', name => $node } });
+	my $now = $self->call('GET', $path) or return 0;
+
+	return $now->{metadata}{uid} eq $pod->{metadata}{uid} && ($now->{spec}{nodeName} // '') eq $node;
 }
 
 sub delete_one

@@ -1,14 +1,15 @@
 # Store.pm: what the play API server keeps, and Kubernetes' rules for it
 #
-# Objects, their versions, and a history of changes for watches.  The rules are
-# those that a bridge can run into: versions (409), what of a pod may change
-# (422), graceful deletion, finalizers.  Strategic merge patches merge maps and
-# replace lists.
+# Objects, their versions, and a history of changes for watches; on disk, too,
+# if there is a file for them.  The rules are those that a bridge can run into:
+# versions (409), what of a pod may change (422), graceful deletion, finalizers.
+# Strategic merge patches merge maps and replace lists.
 package Store;
 
 use strict;
 use warnings;
 
+use IO::Handle;
 use JSON::XS;
 use POSIX 'strftime';
 use Time::HiRes 'time';
@@ -26,14 +27,17 @@ our %KIND = (
 	admissionchecks => ['kueue.x-k8s.io', 'v1beta1', 'AdmissionCheck', 0, ''],
 	clusterroles    => ['rbac.authorization.k8s.io', 'v1', 'ClusterRole', 0, ''],
 	clusterrolebindings => ['rbac.authorization.k8s.io', 'v1', 'ClusterRoleBinding', 0, ''],
+	serviceaccounts => ['', 'v1', 'ServiceAccount', 1, 'sa'],
+	secrets         => ['', 'v1', 'Secret', 1, ''],
+	deployments     => ['apps', 'v1', 'Deployment', 1, 'deploy'],
+	clusterqueues   => ['kueue.x-k8s.io', 'v1beta1', 'ClusterQueue', 0, 'cq'],
 	resourceflavors => ['kueue.x-k8s.io', 'v1beta1', 'ResourceFlavor', 0, ''],
 );
 
 sub new
 {
-	my ($class, $resource) = @_;
-
-	return bless {
+	my ($class, $resource, $file) = @_;
+	my $self = bless {
 		resource => $resource || 'nvidia.com/gpu',
 		version  => 1000,
 		objects  => { map { $_ => {} } keys %KIND },
@@ -41,6 +45,32 @@ sub new
 		forgot   => { map { $_ => 0 } keys %KIND },
 		on_change => sub { },
 	}, $class;
+
+	$self->keep_in($file) if defined $file;
+	return $self;
+}
+
+# Takes over what a file has, and writes further changes there.
+sub keep_in
+{
+	my ($self, $file) = @_;
+
+	open(my $keep, '+>>', $file) or die "$file: $!\n";
+	seek($keep, 0, 0);
+	while (defined(my $line = <$keep>))
+	{
+		my $kept = eval { $json->decode($line) };
+
+		next unless $kept;		# the server died as it wrote this
+		my ($plural, $type, $object) = @$kept;
+
+		$self->{version} = $object->{metadata}{resourceVersion};
+		$self->take($plural, $object, $type, $json->encode($object));
+	}
+	$keep->autoflush(1);
+	print $keep "\n";			# ends what was half written
+	$self->{keep} = $keep;
+	return;
 }
 
 # Refusals are thrown: [status, reason, message].
@@ -61,6 +91,19 @@ sub stamp
 sub copy
 {
 	return $json->decode($json->encode($_[0]));
+}
+
+# What a path names: plural, namespace, name, part; nothing: no resource.
+sub parts
+{
+	my ($path) = @_;
+	my ($group, undef, $space, $plural, $name, $part) =
+	  $path =~ m{^/(?:api/v1|apis/([^/]+)/([^/]+))/(?:namespaces/([^/]+)/)?([a-z]+)(?:/([^/]+))?(?:/([a-z]+))?$}
+	  or return;
+
+	return unless $KIND{$plural} && $KIND{$plural}[0] eq ($group // '')
+	  && ($plural ne 'namespaces' || !defined $space);
+	return ($plural, $space, $name, $part // '');
 }
 
 sub key
@@ -99,10 +142,21 @@ sub all
 sub put
 {
 	my ($self, $plural, $object, $type) = @_;
-	my $key = key($object);
 
 	$object->{metadata}{resourceVersion} = '' . ++$self->{version};
 	my $text = $json->encode($object);
+
+	print { $self->{keep} } qq(["$plural","$type",$text]\n) if $self->{keep};
+	$self->{on_change}->($plural, $self->take($plural, $object, $type, $text));
+	return $object;
+}
+
+# A change as watches get it: [version, type, object, text].
+sub take
+{
+	my ($self, $plural, $object, $type, $text) = @_;
+	my $key = key($object);
+	my $change = [ $self->{version}, $type, $object, $text ];
 
 	if ($type eq 'DELETED')
 	{
@@ -112,13 +166,10 @@ sub put
 	{
 		$self->{objects}{$plural}{$key} = { object => $object, text => $text };
 	}
-	my $change = [ $self->{version}, $type, $object, $text ];
-
 	push @{ $self->{history}{$plural} }, $change;
 	$self->forget($plural, $self->{history}{$plural}[2000][0])
 	  if @{ $self->{history}{$plural} } > 4000;
-	$self->{on_change}->($plural, $change);
-	return $object;
+	return $change;
 }
 
 # Forgets the changes up to a version, as a real server does after minutes.
@@ -147,7 +198,7 @@ sub create
 		  if ($meta->{namespace} // $space) ne $space;
 		$meta->{namespace} = $space;
 	}
-	$meta->{name} //= $meta->{generateName} . sprintf('%05x', ++$self->{names})
+	$meta->{name} //= $meta->{generateName} . sprintf('%05x', $self->{version} + 1)
 	  if defined $meta->{generateName};
 	refuse(422, 'Invalid', 'metadata.name: Required value')
 	  unless defined $meta->{name} && $meta->{name} =~ /^[a-z0-9][-a-z0-9.]{0,252}$/;

@@ -20,7 +20,7 @@ use POSIX ();
 use PostgreSQL::Test::Utils;
 use Time::HiRes 'sleep';
 
-our @EXPORT = qw(start_assets play_assets stop_assets);
+our @EXPORT = qw(start_assets start_kubelets ask_kubelets play_assets stop_assets);
 
 sub start_assets
 {
@@ -48,7 +48,7 @@ sub start_assets
 	start_server($k);
 	GpuCreditKubernetes::api($k, 'POST', '/api/v1/namespaces', { metadata => { name => 'gpucredit' } });
 	give_rights($k);
-	@$k{qw(play_pid play_url)} = start_kubelets($k, $home);
+	start_kubelets($k, $home);
 	@{ $k->{settings} }{qw(ca_file token_file)} = ("$folder/tls.crt", "$folder/token");
 	return;
 }
@@ -130,16 +130,17 @@ sub give_rights
 	return;
 }
 
+# The play's scheduler and kubelets, apart from the API server.
 sub start_kubelets
 {
 	my ($k, $home) = @_;
-	my $pid = open(my $out, '-|', $^X, "$home/play/kubelets", '--server', $k->{url}, '--token', $k->{token})
+	my $pid = open(my $out, '-|', $^X, "$home/play/kubelets", '--server', $k->{url}, '--token', $k->{token} // '')
 	  or die "could not start the kubelets: $!";
 
-	GpuCreditKubernetes::ends_with_us($pid);
-	chomp(my $url = readline($out) // die "the kubelets did not start\n");
+	$k->{play_pid} = GpuCreditKubernetes::ends_with_us($pid);
+	chomp($k->{play_url} = readline($out) // die "the kubelets did not start\n");
 	$k->{play_out} = $out;
-	return ($pid, $url);
+	return;
 }
 
 # A word of the play.  The server cuts its watches and is away by being killed,
@@ -156,7 +157,14 @@ sub play_assets
 		start_server($k);
 		return {};
 	}
-	return {} if $what =~ /^(?:fault|events)/;
+	return {} if $what =~ /^(?:fault|events|page)/;
+	return ask_kubelets($k, $what);
+}
+
+sub ask_kubelets
+{
+	my ($k, $what) = @_;
+
 	return GpuCreditKubernetes::api({ %$k, url => $k->{play_url} }, 'GET', "/play/$what");
 }
 

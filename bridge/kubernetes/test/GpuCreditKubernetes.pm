@@ -37,7 +37,7 @@ END
 }
 
 our @EXPORT = qw(
-  kubernetes make_tenant make_node start_bridge kill_bridge end_bridge api play
+  kubernetes make_tenant make_node start_bridge kill_bridge end_bridge kill_apiserver api play
   make_pod make_workload workload check_of pods_of pod phase status_of annotation sql wait_for bill_of ran_of
   bills_are_fair end_kubernetes bridge_log start_apiserver
 );
@@ -45,7 +45,8 @@ our @EXPORT = qw(
 my $home   = "$FindBin::RealBin/..";	# of test and test_root
 my $bridge = "$home/../gpucredit-bridge";
 
-# A server with a foreign pool, an API server, and nodes n1 and n2 of 4 T4.
+# A server with a foreign pool, an API server, and nodes n1 and n2 of 4 T4.  With
+# the option apart, the API server may be killed.
 sub kubernetes
 {
 	my ($name, %options) = @_;
@@ -70,8 +71,19 @@ sub kubernetes
 		EXCEPTION WHEN duplicate_object THEN NULL; END $$;
 		SELECT gpucredit.set_price('T4', 3600),
 			gpucredit.create_pool('kubernetes', '{"placed_by": "foreign"}')});
-	$ENV{KUBEBUILDER_ASSETS} ? start_assets($k, $home)
-	  : start_apiserver($k, @{ $options{apiserver} || [] });
+	if ($ENV{KUBEBUILDER_ASSETS})
+	{
+		start_assets($k, $home);
+	}
+	elsif ($options{apart})
+	{
+		start_apiserver($k, '--bare', '--keep', "$k->{folder}/objects");
+		start_kubelets($k, $home);
+	}
+	else
+	{
+		start_apiserver($k, @{ $options{apiserver} || [] });
+	}
 	make_node($k, "n$_", $options{gpus} || 4) foreach 1 .. $k->{nodes};
 	make_tenant($k, 'acme', 100000);
 	return $k;
@@ -86,6 +98,19 @@ sub start_apiserver
 	chomp($k->{url} = readline($out) // die "the API server did not start\n");
 	@$k{qw(api_pid api_out)} = (ends_with_us($pid), $out);
 	return;
+}
+
+# Kills the API server; it starts again after a while, with what it kept.
+sub kill_apiserver
+{
+	my ($k, $pause) = @_;
+
+	return play_assets($k, "away?s=$pause") if $k->{assets};
+	end_process($k->{api_pid}, 'KILL');
+	sleep $pause;
+	my ($port) = $k->{url} =~ /:(\d+)$/;
+
+	return start_apiserver($k, '--bare', '--keep', "$k->{folder}/objects", '--port', $port);
 }
 
 # Notes a process, which ends with the test at the latest.
@@ -104,6 +129,15 @@ sub end_process
 	kill($signal || 'TERM', $pid);
 	waitpid($pid, 0);
 	delete $started{$pid};
+	return;
+}
+
+# Ends those of the processes that there are.
+sub end_all
+{
+	my ($k, @names) = @_;
+
+	end_process(delete $k->{$_}) foreach grep { $k->{$_} } @names;
 	return;
 }
 
@@ -155,7 +189,8 @@ sub play
 {
 	my ($k, $what) = @_;
 
-	return $k->{assets} ? play_assets($k, $what) : api($k, 'GET', "/play/$what");
+	return play_assets($k, $what) if $k->{assets};
+	return $k->{play_url} ? ask_kubelets($k, $what) : api($k, 'GET', "/play/$what");
 }
 
 # Starts a bridge; further arguments are settings, and env, its environment.
@@ -176,6 +211,7 @@ sub start_bridge
 		meter_ms  => 500,
 		retry_ms  => 500,
 		stop_grace_s => 1,
+		report_late_s => 1,
 		%{ $k->{settings} || {} },
 		%settings);
 
@@ -406,7 +442,7 @@ sub end_kubernetes
 	bills_are_fair($k);
 	end_bridge($k, $_) foreach keys %{ $k->{bridges} };
 	verify_empty($k->{server}, 'credit');
-	$k->{assets} ? stop_assets($k) : end_process($k->{api_pid});
+	$k->{assets} ? stop_assets($k) : end_all($k, qw(play_pid api_pid));
 	unlike(join('', map { bridge_log($k, $_) } sort keys %{ $k->{logs} }), qr/event=(?:call_refused|pod_refused|load_refused|meter_refused)/,
 		'and nothing was refused that should not be')
 	  unless $options{refusals};

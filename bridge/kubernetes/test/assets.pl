@@ -38,6 +38,10 @@ my $k = kubernetes('assets');
 start_bridge($k);
 is_deeply([ map { scalar @{ $_->{rules} } } @{ api($k, 'GET', '/apis/rbac.authorization.k8s.io/v1/clusterroles')->{items} } ],
 	[6], 'the bridge has the rights that the page gives it');
+my $bridge = { %$k, token => 'bridge' };
+
+api($bridge, 'GET', '/api/v1/secrets');
+is($bridge->{status}, 403, 'and no others');
 make_pod($k, 'acme', 'runs', gpus => 2, sleep => 2);
 make_pod($k, 'acme', 'fails', sleep => 1, exit => 3);
 make_pod($k, 'acme', 'deleted', sleep => 1000);

@@ -1,5 +1,5 @@
-# crash.pl: bridge and database are killed with -9 in the middle of starts,
-# runs and ends; a burst of pods
+# crash.pl: bridge, database and API server are killed with -9 in the middle of
+# submissions, starts, runs, deletions and ends; a burst of pods
 #
 # Packages: libcurl4-openssl-dev libjansson-dev libpq-dev libjson-xs-perl
 #
@@ -17,10 +17,11 @@ use Time::HiRes qw(sleep time);
 
 my $kills = $ENV{GC_KILLS} || 3;
 my $burst = $ENV{GC_BURST} || 60;
-my $k     = kubernetes('crash', nodes => 4, gpus => 8);
+my $k     = kubernetes('crash', nodes => 4, gpus => 8, apart => 1);
 my $made  = 0;
 
 $k->{settings}{lease_s} = 2;
+$k->{settings}{report_late_s} = 5;		# the default, as in a burst much is late
 srand(7);
 
 sub make_some
@@ -37,12 +38,22 @@ sub make_some
 	return;
 }
 
+# One of the last pods goes, whatever it does.
+sub delete_one
+{
+	my $n = $made - int rand 4;
+
+	api($k, 'DELETE', "/api/v1/namespaces/acme/pods/p$n");
+	return;
+}
+
 start_bridge($k);
 foreach my $turn (1 .. $kills)
 {
 	make_some();
 	sleep rand(2.5);
 	kill_bridge($k);
+	delete_one();
 	sleep rand(0.5);
 	start_bridge($k);
 	make_some();
@@ -50,6 +61,10 @@ foreach my $turn (1 .. $kills)
 	kill_server($k->{server});
 	sleep rand(0.5);
 	$k->{server}->start;
+	make_some();
+	sleep rand(2);
+	delete_one();
+	kill_apiserver($k, rand(0.5));
 }
 wait_for('all pods ran and were settled', 120, sub {
 	my @left = grep { $_->{metadata}{finalizers} && @{ $_->{metadata}{finalizers} } || $_->{status}{phase} !~ /^(?:Succeeded|Failed)$/ }

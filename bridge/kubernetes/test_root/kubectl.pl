@@ -53,8 +53,20 @@ sql($k, q{SELECT gpucredit.create_account('vision')});
 apply("apiVersion: v1\nkind: Namespace\nmetadata: {name: vision}\n");
 like(kubectl(qw(annotate namespace vision gpucredit.io/org=vision)), qr/annotated/, 'a namespace is a tenant\'s');
 
-# the pod of docs/kubernetes.md, but for its type
-my ($pod) = slurp_checkout('docs/kubernetes.md') =~ /^## Pods\n```yaml\n(.*?)^```/ms;
+# what docs/kubernetes.md has to copy: set-up, Kueue's check
+my $page = slurp_checkout('docs/kubernetes.md');
+my ($sql)    = $page =~ /^   ```sql\n(.*?)^   ```/ms;
+my ($set_up) = $page =~ /^   ```yaml\n(.*?)^   ```/ms;
+my ($check)  = $page =~ /^## Kueue\n.*?^```yaml\n(.*?)^```/ms;
+
+$set_up =~ s/^   //mg;
+$sql =~ s/CREATE ROLE bridge/CREATE ROLE another/;
+is(sql($k, "BEGIN; $sql; SELECT 'set up'; ROLLBACK") =~ /(set up)$/m && $1, 'set up', 'the page\'s SQL runs');
+is(scalar(() = apply($set_up) =~ / created$/mg), 5, 'its set-up is accepted') or diag($said);
+is(scalar(() = apply($check) =~ / created$/mg), 2, 'and its check') or diag($said);
+
+# its pod, but for the type
+my ($pod) = $page =~ /^## Pods\n```yaml\n(.*?)^```/ms;
 $pod =~ s/NVIDIA-H100-80GB-HBM3/T4/;
 $pod =~ s/^\s+gpucredit.io\/account:.*\n//m;
 $pod =~ s/^(\s+)image: .*/$&\n$1command: [sh, -c, "sleep 2"]/m;
