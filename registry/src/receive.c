@@ -8,9 +8,10 @@
  * then, they are appended, too.  What is told is kept when the client is cut
  * off; it goes on from there.
  *
- * A thread stores a batch while the next one comes in.  There is at most one,
- * so batches are told in order.  Only the last one's commit waits for the
- * server's log, which then has the others', too: before the client is answered.
+ * Each batch has a thread, which digests and stores it while the next ones come
+ * in.  They write to packs of their own, then tell in turn.  Only the last one's
+ * commit waits for the server's log, which then has the others', too: before
+ * the client is answered.
  *
  *-------------------------------------------------------------------------
  */
@@ -29,6 +30,7 @@
 
 #define BATCH_BYTES		(16 * 1024 * 1024)
 #define BATCH_CHUNKS	(BATCH_BYTES / CHUNK_MIN + 2)
+#define BATCHES			3		/* one comes in, the others are stored */
 
 typedef struct Chunk
 {
@@ -42,6 +44,10 @@ typedef struct Chunk
 
 typedef struct ChunkBatch
 {
+	Receive    *receive;
+	int64_t		turn;			/* the receive's batches before it */
+	bool		is_storing;		/* a thread does */
+	pthread_t	thread;
 	int64_t		told;			/* where in the part the buffer begins */
 	size_t		filled;			/* bytes in the buffer */
 	size_t		cut;			/* where its last chunk ends */
@@ -59,10 +65,12 @@ struct Receive
 	int64_t		seen;
 	EVP_MD_CTX *whole;			/* digest of the body */
 	Chunker		chunker;
-	ChunkBatch *batch;			/* comes in */
-	ChunkBatch *other;			/* is stored, or waits for its turn; or NULL */
-	bool		is_storing;		/* a thread stores the other batch */
-	pthread_t	thread;
+	ChunkBatch *batches[BATCHES];	/* in turn; made when needed */
+	ChunkBatch *batch;			/* the one that comes in */
+
+	pthread_mutex_t lock;		/* guards what follows */
+	pthread_cond_t told_one;
+	int64_t		turn;			/* batches that were told */
 	bool		failed;			/* nothing more is stored: why */
 	DbError		why;
 };
@@ -80,11 +88,27 @@ part_values(Receive *receive, const char **values, char *upload, char *part)
 	values[2] = part;
 }
 
+/* The batch whose turn it is; NULL if there is no memory. */
+static ChunkBatch *
+batch_of(Receive *receive, int64_t turn)
+{
+	ChunkBatch **place = &receive->batches[turn % BATCHES];
+
+	if (*place == NULL)
+		*place = malloc(sizeof(ChunkBatch));
+	if (*place != NULL)
+	{
+		memset(*place, 0, offsetof(ChunkBatch, chunks));
+		(*place)->receive = receive;
+		(*place)->turn = turn;
+	}
+	return *place;
+}
+
 Receive *
 receive_begin(json_t * plan, DbError *error)
 {
 	Receive    *receive = calloc(1, sizeof(Receive));
-	ChunkBatch *batch = malloc(sizeof(ChunkBatch));
 	const char *values[5];
 	char		upload[32];
 	char		part[32];
@@ -92,23 +116,22 @@ receive_begin(json_t * plan, DbError *error)
 	char		writer[32];
 	PGresult   *result;
 
-	if (receive == NULL || batch == NULL)
+	if (receive == NULL || (receive->batch = batch_of(receive, 0)) == NULL)
 	{
 		free(receive);
-		free(batch);
 		db_error(error, "53200", "out of memory");
 		return NULL;
 	}
-	memset(batch, 0, offsetof(ChunkBatch, chunks));
-	batch->told = json_integer_value(json_object_get(plan, "from"));
-	receive->batch = batch;
+	pthread_mutex_init(&receive->lock, NULL);
+	pthread_cond_init(&receive->told_one, NULL);
+	receive->batch->told = json_integer_value(json_object_get(plan, "from"));
 	receive->plan = json_incref(plan);
 	if (getrandom(&receive->writer, sizeof(receive->writer), 0) < 0)
 		receive->writer = (int64_t) (intptr_t) receive;
 	receive->whole = EVP_MD_CTX_new();
 	EVP_DigestInit_ex(receive->whole, EVP_sha256(), NULL);
 	part_values(receive, values, upload, part);
-	sprintf(from, "%" PRId64, batch->told);
+	sprintf(from, "%" PRId64, receive->batch->told);
 	sprintf(writer, "%" PRId64, receive->writer);
 	values[3] = from;
 	values[4] = writer;
@@ -274,15 +297,50 @@ tell_chunks(Receive *receive, ChunkBatch *batch, bool *wanted, const char *diges
 	return true;
 }
 
+/* Waits until all batches before were told; false if one was not. */
+static bool
+wait_turn(Receive *receive, int64_t turn)
+{
+	bool		failed;
+
+	pthread_mutex_lock(&receive->lock);
+	while (receive->turn < turn && !receive->failed)
+		pthread_cond_wait(&receive->told_one, &receive->lock);
+	failed = receive->failed;
+	pthread_mutex_unlock(&receive->lock);
+	return !failed;
+}
+
+/* Nothing more is stored. */
+static void
+give_up(Receive *receive, const DbError *why)
+{
+	pthread_mutex_lock(&receive->lock);
+	if (!receive->failed)
+		receive->why = *why;
+	receive->failed = true;
+	pthread_cond_broadcast(&receive->told_one);
+	pthread_mutex_unlock(&receive->lock);
+}
+
 /* All chunks of a batch are stored and told. */
 static bool
-store_batch(Receive *receive, ChunkBatch *batch, DbError *error)
+store_chunks(ChunkBatch *batch, DbError *error)
 {
+	Receive    *receive = batch->receive;
 	bool		wanted[BATCH_CHUNKS];
 	bool		again = true;
-	char	   *digests = db_array(batch->nchunks, digest_word, batch->chunks);
+	char	   *digests;
 	bool		good;
 
+	for (int i = 0; i < batch->nchunks; i++)
+	{
+		Chunk	   *chunk = &batch->chunks[i];
+
+		EVP_Digest(batch->buffer + chunk->start, chunk->size, chunk->digest,
+				   NULL, EVP_sha256(), NULL);
+	}
+	digests = db_array(batch->nchunks, digest_word, batch->chunks);
 	if (digests == NULL)
 	{
 		db_error(error, "53200", "out of memory");
@@ -297,7 +355,8 @@ store_batch(Receive *receive, ChunkBatch *batch, DbError *error)
 			good = false;
 			break;
 		}
-		good = tell_chunks(receive, batch, wanted, digests, &again, error);
+		good = wait_turn(receive, batch->turn) &&
+			tell_chunks(receive, batch, wanted, digests, &again, error);
 	}
 	free(digests);
 	if (good && again)
@@ -308,29 +367,51 @@ store_batch(Receive *receive, ChunkBatch *batch, DbError *error)
 	return good;
 }
 
+/* The thread of a batch. */
 static void *
-store_other(void *arg)
+store_batch(void *arg)
 {
-	Receive    *receive = arg;
+	ChunkBatch *batch = arg;
+	Receive    *receive = batch->receive;
+	DbError		error;
 
-	receive->failed = !store_batch(receive, receive->other, &receive->why);
+	if (!store_chunks(batch, &error))
+	{
+		give_up(receive, &error);
+		return NULL;
+	}
+	pthread_mutex_lock(&receive->lock);
+	receive->turn++;
+	pthread_cond_broadcast(&receive->told_one);
+	pthread_mutex_unlock(&receive->lock);
 	return NULL;
 }
 
-/* Waits for the thread; false if a batch could not be stored. */
-static bool
-stored(Receive *receive, DbError *error)
+/* Waits for the thread of a batch. */
+static void
+stored(ChunkBatch *batch)
 {
-	if (receive->is_storing)
-		pthread_join(receive->thread, NULL);
-	receive->is_storing = false;
+	if (batch != NULL && batch->is_storing)
+	{
+		pthread_join(batch->thread, NULL);
+		batch->is_storing = false;
+	}
+}
+
+/* Waits for all threads; false if a batch could not be stored. */
+static bool
+all_stored(Receive *receive, DbError *error)
+{
+	for (int i = 0; i < BATCHES; i++)
+		stored(receive->batches[i]);
 	if (receive->failed)
 		*error = receive->why;
 	return !receive->failed;
 }
 
 /*
- * The batch is stored by a thread, and what is not cut yet begins the next one.
+ * A thread begins to store the batch, and what is not cut yet begins the next
+ * one.  After a failure all are waited for.
  */
 static bool
 flush(Receive *receive, bool last, DbError *error)
@@ -338,11 +419,12 @@ flush(Receive *receive, bool last, DbError *error)
 	ChunkBatch *batch = receive->batch;
 	ChunkBatch *next;
 
-	if (!stored(receive, error))
-		return false;
 	if (batch->nchunks == 0)
-		return true;
-	next = receive->other != NULL ? receive->other : malloc(sizeof(ChunkBatch));
+		return all_stored(receive, error);
+	stored(receive->batches[(batch->turn + 1) % BATCHES]);
+	if (!wait_turn(receive, 0))
+		return all_stored(receive, error);
+	next = batch_of(receive, batch->turn + 1);
 	if (next == NULL)
 	{
 		db_error(error, "53200", "out of memory");
@@ -351,29 +433,21 @@ flush(Receive *receive, bool last, DbError *error)
 	next->told = batch->told + batch->cut;
 	next->filled = batch->filled - batch->cut;
 	memcpy(next->buffer, batch->buffer + batch->cut, next->filled);
-	next->cut = 0;
 	batch->last = last;
-	next->nchunks = 0;
-	receive->other = batch;
 	receive->batch = next;
-	receive->is_storing = pthread_create(&receive->thread, NULL, store_other,
-										 receive) == 0;
-	if (!receive->is_storing)
-		(void) store_other(receive);
+	batch->is_storing = pthread_create(&batch->thread, NULL, store_batch, batch) == 0;
+	if (!batch->is_storing)
+		(void) store_batch(batch);
 	return true;
 }
 
 static void
 end_chunk(ChunkBatch *batch, size_t end)
 {
-	Chunk	   *chunk = &batch->chunks[batch->nchunks++];
-
-	*chunk = (Chunk)
+	batch->chunks[batch->nchunks++] = (Chunk)
 	{
 		.start = batch->cut, .size = end - batch->cut
 	};
-	EVP_Digest(batch->buffer + chunk->start, chunk->size, chunk->digest, NULL,
-			   EVP_sha256(), NULL);
 	batch->cut = end;
 }
 
@@ -381,10 +455,9 @@ end_chunk(ChunkBatch *batch, size_t end)
 static bool
 fail(Receive *receive, DbError *error, const char *sqlstate, const char *why)
 {
-	(void) stored(receive, error);
+	(void) all_stored(receive, error);
 	db_error(error, sqlstate, why);
-	receive->why = *error;
-	receive->failed = true;
+	give_up(receive, error);
 	return false;
 }
 
@@ -453,7 +526,7 @@ receive_end(Receive *receive, char *digest, DbError *error)
 	if (receive->batch->filled > receive->batch->cut)
 		end_chunk(receive->batch, receive->batch->filled);
 	EVP_DigestFinal_ex(receive->whole, (unsigned char *) digest, NULL);
-	return flush(receive, true, error) && stored(receive, error);
+	return flush(receive, true, error) && all_stored(receive, error);
 }
 
 /*
@@ -466,9 +539,11 @@ receive_free(Receive *receive)
 
 	if (receive == NULL)
 		return;
-	(void) (flush(receive, true, &error) && stored(receive, &error));
-	free(receive->batch);
-	free(receive->other);
+	(void) (flush(receive, true, &error) && all_stored(receive, &error));
+	for (int i = 0; i < BATCHES; i++)
+		free(receive->batches[i]);
+	pthread_cond_destroy(&receive->told_one);
+	pthread_mutex_destroy(&receive->lock);
 	EVP_MD_CTX_free(receive->whole);
 	json_decref(receive->plan);
 	free(receive);

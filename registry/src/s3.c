@@ -349,9 +349,10 @@ try_once(CURL * curl, S3Request *request, char *why, size_t max)
 	if (code == CURLE_OK)
 		curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
 	word = strstr(attempt.refusal, "<Code>");
-	snprintf(why, max, "%s %.*s", code != CURLE_OK ? curl_easy_strerror(code) :
-			 "the service refuses", word != NULL ? (int) strcspn(word + 6, "<") : 0,
-			 word != NULL ? word + 6 : "");
+	snprintf(request->refusal, sizeof(request->refusal), "%.*s",
+			 word != NULL ? (int) strcspn(word + 6, "<") : 0, word != NULL ? word + 6 : "");
+	snprintf(why, max, "%s %s", code != CURLE_OK ? curl_easy_strerror(code) :
+			 "the service refuses", request->refusal);
 	return status;
 }
 

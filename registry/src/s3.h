@@ -28,6 +28,7 @@ typedef struct S3Request
 	char		etag[80];
 	char		range[80];		/* its Content-Range */
 	char		encryption[32]; /* by whose key, if any */
+	char		refusal[40];	/* its code; "" without any */
 } S3Request;
 
 extern bool s3_open(void) MUST_USE;

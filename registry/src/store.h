@@ -41,7 +41,10 @@ typedef struct StoreDriver
 	int			(*create) (int64_t number);
 	/* what was written is there for good */
 	bool		(*put) (int64_t number, int fd, size_t size);
-	/* how many bytes were read, fewer only at the pack's end; -1: none */
+	/*
+	 * how many bytes were read, fewer only at the pack's end; -1: none, and
+	 * ENOTCONN in errno if the store cannot be asked
+	 */
 	ssize_t		(*read) (int64_t number, int64_t at, void *buffer, size_t size);
 	/* a pack that is not there is deleted */
 	bool		(*delete) (int64_t number);

@@ -117,6 +117,8 @@ s3_read(int64_t number, int64_t at, void *buffer, size_t size)
 		return request.got;
 	say("S3: GET %s: %zu bytes from byte %" PRId64 ": %ld, %zu bytes, \"%s\"", path,
 		size, at, status, request.got, request.range);
+	errno = status == 206 || status == 416 ||
+		(status == 404 && strcmp(request.refusal, "NoSuchBucket") != 0) ? EIO : ENOTCONN;
 	return -1;
 }
 

@@ -7,6 +7,7 @@
  */
 #include "upkeep.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <openssl/evp.h>
 #include <pthread.h>
@@ -247,7 +248,7 @@ upkeep_start(void)
 		say("could not start upkeep: nothing is collected");
 }
 
-/* Is a chunk in its pack, with its digest? */
+/* Is a chunk in its pack, with its digest?  ENOTCONN: it cannot be asked. */
 static bool
 chunk_is_good(StoreReader *reader, PGresult * chunks, int row)
 {
@@ -257,18 +258,42 @@ chunk_is_good(StoreReader *reader, PGresult * chunks, int row)
 	int			size = atoi(PQgetvalue(chunks, row, 1));
 	unsigned char *expected = PQunescapeBytea(
 											  (unsigned char *) PQgetvalue(chunks, row, 4), &digest_size);
-	bool		good = size <= CHUNK_MAX && digest_size == DIGEST_SIZE &&
+	bool		good;
+
+	errno = 0;
+	good = size <= CHUNK_MAX && digest_size == DIGEST_SIZE &&
 		store_read(reader, strtoll(PQgetvalue(chunks, row, 2), NULL, 10),
 				   atoi(PQgetvalue(chunks, row, 3)), buffer, size, STORE_AHEAD) &&
 		EVP_Digest(buffer, size, digest, NULL, EVP_sha256(), NULL) == 1 &&
 		memcmp(digest, expected, DIGEST_SIZE) == 0;
-
 	PQfreemem(expected);
 	return good;
 }
 
+/* Look at chunks, in the order of their packs; *bad counts. */
+static bool
+look_at_chunks(StoreReader *reader, PGresult * chunks, int64_t *last, int *bad)
+{
+	for (int i = 1; i < PQntuples(chunks); i++)
+	{
+		int64_t		chunk = strtoll(PQgetvalue(chunks, i, 0), NULL, 10);
+
+		if (!chunk_is_good(reader, chunks, i))
+		{
+			if (errno == ENOTCONN)
+				return false;
+			printf("chunk %s in pack %s is not what it was\n",
+				   PQgetvalue(chunks, i, 0), PQgetvalue(chunks, i, 2));
+			(*bad)++;
+		}
+		*last = chunk > *last ? chunk : *last;
+	}
+	return true;
+}
+
 /*
- * Read every chunk; the number of those that are not what they were.
+ * Read every chunk; the number of those that are not what they were.  A store
+ * that cannot be asked ends it.
  */
 int
 upkeep_verify(void)
@@ -277,8 +302,9 @@ upkeep_verify(void)
 	int64_t		last = 0;
 	int			bad = 0;
 	int			n;
+	bool		answers = true;
 
-	do
+	while (answers)
 	{
 		char		after[32];
 		const char *values[] = {after};
@@ -291,28 +317,23 @@ upkeep_verify(void)
 						 " gpucredit_registry.stored_chunks($1::bigint)"
 						 " ORDER BY pack, first_byte)",
 						 1, values, NULL, NULL);
-
 		if (chunks == NULL)
 		{
 			say("%s", error.message);
-			store_read_end(&reader);
-			return 1;
+			bad++;
+			break;
 		}
 		n = PQntuples(chunks) - 1;
-		for (int i = 1; i <= n; i++)
-		{
-			int64_t		chunk = strtoll(PQgetvalue(chunks, i, 0), NULL, 10);
-
-			if (!chunk_is_good(&reader, chunks, i))
-			{
-				printf("chunk %s in pack %s is not what it was\n",
-					   PQgetvalue(chunks, i, 0), PQgetvalue(chunks, i, 2));
-				bad++;
-			}
-			last = chunk > last ? chunk : last;
-		}
+		answers = look_at_chunks(&reader, chunks, &last, &bad);
 		PQclear(chunks);
-	} while (n > 0);
+		if (n == 0)
+			break;
+	}
+	if (!answers)
+	{
+		say("the store cannot be asked: not all chunks were read");
+		bad++;
+	}
 	store_read_end(&reader);
 	return bad;
 }

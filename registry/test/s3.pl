@@ -201,12 +201,23 @@ registry_verify($node);
 # What is wrong is said, and no secret is.
 my @registryd = ("$FindBin::RealBin/../registryd", '--database',
 	sprintf('host=%s port=%s dbname=reg user=registryd', $node->host, $node->port));
-my ($file) = s3_files();
-open(my $damaged, '+<', $file) or die;
-seek $damaged, 1000, 0;
-print $damaged 'damaged';
-close $damaged;
-isnt(system(@registryd, 'verify', @bucket), 0, 'verify finds a damaged object');
+foreach my $file (s3_files())
+{
+	open(my $damaged, '+<', $file) or die;
+	seek $damaged, 1000, 0;
+	print $damaged 'damaged';
+	close $damaged;
+}
+command_checks_all([ @registryd, 'verify', @bucket ], 1, [ qr/^(chunk \d+ in pack \d+ is not what it was\n)+$/ ],
+	[qr/^$/], 'verify finds damaged objects');
+s3_fault('503', 'GET', 100);
+$requests = s3_requests('GET');
+command_checks_all([ @registryd, 'verify', @bucket ], 1, [qr/^$/], [qr/the store cannot be asked/],
+	'a service that is down ends verify at once');
+cmp_ok(s3_requests('GET') - $requests, '<', 10, 'not after each chunk');
+s3_fault('none', 'GET', 0);
+command_checks_all([ @registryd, 'verify', @bucket, '--store', 's3://nowhere' ], 1, [qr/^$/],
+	[qr/the store cannot be asked/], 'a bucket that is not there');
 command_fails_like([ @registryd, 'upkeep', @bucket, '--s3-endpoint', $_ ], qr/is no http/, "endpoint \"$_\"")
   foreach '', 'localhost', 'http://', 'http://u:p@localhost', "$endpoint/x";
 command_fails_like([ @registryd, 'upkeep', @bucket, '--store', $_ ], qr/is no s3:/, "store \"$_\"")
