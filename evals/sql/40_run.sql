@@ -84,7 +84,10 @@ CREATE TABLE gpucredit_eval.lease (
 	worker text NOT NULL,
 	state text NOT NULL CHECK (state IN ('open', 'retry', 'lost', 'closed')),
 	expires_at timestamptz NOT NULL,
-	call_max numeric NOT NULL,		/* the model's call, 0 if it is reported */
+	judged boolean NOT NULL,		/* of the case: does a judge rate it? */
+	threshold numeric,				/* of the case */
+	called boolean NOT NULL,		/* the model's call is reported */
+	call_max numeric NOT NULL,		/* what it may cost, if it is still to be made */
 	sample_max numeric NOT NULL,	/* each sample of the judge */
 	max_cost numeric NOT NULL,		/* what was set aside for all of it */
 	open_max numeric NOT NULL,		/* for what is not yet reported */
@@ -92,8 +95,7 @@ CREATE TABLE gpucredit_eval.lease (
 	error text,
 	accounted boolean NOT NULL DEFAULT false,	/* its cost is in run.spent */
 	finishes boolean NOT NULL DEFAULT false,	/* the case was finished by it */
-	CONSTRAINT lease_pkey PRIMARY KEY (org, run, "case", attempt),
-	FOREIGN KEY (org, run) REFERENCES gpucredit_eval.run
+	CONSTRAINT lease_pkey PRIMARY KEY (org, run, "case", attempt)
 );
 CREATE INDEX lease_due ON gpucredit_eval.lease (org, run, expires_at)
 WHERE state IN ('open', 'retry');
@@ -116,11 +118,10 @@ CREATE TABLE gpucredit_eval.result (
 	score numeric,					/* NULL: the judge is still to be asked */
 	cost numeric NOT NULL,
 	reported_at timestamptz NOT NULL,
-	CONSTRAINT result_pkey PRIMARY KEY (org, run, "case"),
-	FOREIGN KEY (org, run) REFERENCES gpucredit_eval.run
+	CONSTRAINT result_pkey PRIMARY KEY (org, run, "case")
 );
 COMMENT ON TABLE gpucredit_eval.result IS
-'Each case''s answer, checks and score; the first report stands';
+'Each case''s answer, checks and score; the first report stands. A foreign key would have all reports lock the run';
 
 CREATE TABLE gpucredit_eval.judgement (
 	org text COLLATE "C" NOT NULL,

@@ -304,7 +304,8 @@ BEGIN
 				'output', translate(encode(o.output, 'base64'), E'\n', '')));
 			INSERT INTO gpucredit_eval.lease
 			VALUES (r.org, r.run, "case", attempt, lease_cases.worker, 'open',
-				instant + lease_cases.ttl, b.call_max, b.sample_max, max_cost, max_cost);
+				instant + lease_cases.ttl, c.rubric IS NOT NULL, c.threshold,
+				o.run IS NOT NULL, b.call_max, b.sample_max, max_cost, max_cost);
 			leased := leased + 1;
 			RETURN NEXT;
 		END LOOP;

@@ -6,31 +6,11 @@
  * order lease, result.
  */
 
-/* A usage, or NULL: not known, so that the call counts in full. */
 CREATE FUNCTION gpucredit_eval.check_usage(usage jsonb) RETURNS void
-LANGUAGE plpgsql
-AS $$
-BEGIN
-	IF check_usage.usage IS NULL THEN
-		RETURN;
-	END IF;
-	IF jsonb_typeof(check_usage.usage) <> 'object'
-		OR jsonb_typeof(check_usage.usage -> 'prompt_tokens') IS DISTINCT FROM 'number'
-		OR jsonb_typeof(check_usage.usage -> 'completion_tokens') IS DISTINCT FROM 'number'
-		OR (check_usage.usage ->> 'prompt_tokens')::numeric NOT BETWEEN 0 AND 1000000000
-		OR (check_usage.usage ->> 'completion_tokens')::numeric NOT BETWEEN 0 AND 1000000000
-		OR (check_usage.usage ->> 'prompt_tokens')::numeric % 1 <> 0
-		OR (check_usage.usage ->> 'completion_tokens')::numeric % 1 <> 0
-		OR octet_length(check_usage.usage::text) > 8192
-	THEN
-		PERFORM gpucredit_eval.refuse('usage has whole prompt_tokens and completion_tokens, 0 or more',
-			format('It is %s.', left(check_usage.usage::text, 200)),
-			'Pass NULL where the endpoint did not say: the call then counts in full.');
-	END IF;
-END
-$$;
+LANGUAGE c IMMUTABLE PARALLEL SAFE
+AS 'MODULE_PATHNAME', 'gpucredit_eval_check_usage';
 COMMENT ON FUNCTION gpucredit_eval.check_usage(jsonb) IS
-'Internal: refuses what is no usage (22023).';
+'Internal: refuses what is no usage (22023). NULL is one: not known, so that the call counts in full.';
 
 /*
  * What a call cost.  It is never more than what was set aside: the cap holds
@@ -62,27 +42,35 @@ COMMENT ON FUNCTION gpucredit_eval.call_cost(gpucredit_eval.run, jsonb, jsonb, n
 'Internal: credits for a call, at most what was set aside for it.';
 
 /*
- * Takes costs over, if nobody else has the run locked: who has will do it.  In
- * a large run ten times a second suffice, but near its end each report may be
- * the last.
+ * In a large run costs are taken over ten times a second, but near its end each
+ * report may be the last.
  */
-CREATE FUNCTION gpucredit_eval.account_if_free(r gpucredit_eval.run) RETURNS void
+CREATE FUNCTION gpucredit_eval.account_due(r gpucredit_eval.run) RETURNS boolean
+LANGUAGE sql VOLATILE
+BEGIN ATOMIC
+	SELECT (r).cases - (r).finished <= 100
+		OR clock_timestamp() NOT BETWEEN (r).accounted_at AND (r).accounted_at + interval '0.1 s';
+END;
+COMMENT ON FUNCTION gpucredit_eval.account_due(gpucredit_eval.run) IS
+'Internal: should a report take costs over?';
+
+/* Takes costs over, if nobody else has the run locked: who has will do it. */
+CREATE FUNCTION gpucredit_eval.account_if_free(org text, run bigint) RETURNS void
 LANGUAGE plpgsql VOLATILE
 AS $$
+DECLARE
+	r gpucredit_eval.run;
 BEGIN
-	IF r.cases - r.finished > 100
-		AND clock_timestamp() BETWEEN r.accounted_at AND r.accounted_at + interval '0.1 s'
-	THEN
-		RETURN;
-	END IF;
 	SELECT * INTO r FROM gpucredit_eval.run o
-	WHERE o.org = r.org AND o.run = r.run FOR NO KEY UPDATE SKIP LOCKED;
+	WHERE o.org = account_if_free.org AND o.run = account_if_free.run
+		AND gpucredit_eval.account_due(o)
+	FOR NO KEY UPDATE SKIP LOCKED;
 	IF FOUND THEN
 		PERFORM gpucredit_eval.account_for(r);
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION gpucredit_eval.account_if_free(gpucredit_eval.run) IS
+COMMENT ON FUNCTION gpucredit_eval.account_if_free(text, bigint) IS
 'Internal: account_for(), unless that was just now or another call has the run locked.';
 
 CREATE TYPE gpucredit_eval.report_result AS (
@@ -92,73 +80,81 @@ CREATE TYPE gpucredit_eval.report_result AS (
 	replayed boolean
 );
 
-/*
- * A weighted score, and whether it passes: by the threshold, or each check
- * passes.  Of no checks all pass.
- */
-CREATE FUNCTION gpucredit_eval.checks_score(checks jsonb, threshold numeric,
-	OUT passed boolean, OUT score numeric)
-LANGUAGE plpgsql IMMUTABLE
-AS $$
-DECLARE
-	weights numeric;
-BEGIN
-	IF jsonb_typeof(checks_score.checks) IS DISTINCT FROM 'array'
-		OR jsonb_path_exists(checks_score.checks, 'lax $[*] ? (@.type() != "object"'
-			' || !exists(@.pass) || @.pass.type() != "boolean"'
-			' || exists(@.score ? (@.type() != "number" || @ < 0 || @ > 1))'
-			' || exists(@.weight ? (@.type() != "number" || @ < 0 || @ > 1000000)))')
-		OR octet_length(checks_score.checks::text) > 1048576
-	THEN
-		PERFORM gpucredit_eval.refuse('checks is an array of {"pass", "score", "weight", ..}',
-			'pass is true or false, score 0 to 1, weight 0 or more.');
-	END IF;
-	SELECT sum(w), sum(w * coalesce((c ->> 'score')::numeric, (c ->> 'pass')::boolean::integer)),
-		coalesce(bool_and((c ->> 'pass')::boolean), true)
-	INTO weights, checks_score.score, checks_score.passed
-	FROM jsonb_array_elements(checks_score.checks) c
-		CROSS JOIN LATERAL (SELECT coalesce((c ->> 'weight')::numeric, 1)) v (w);
-	checks_score.score := CASE WHEN weights > 0 THEN checks_score.score / weights
-		WHEN weights = 0 THEN 0 ELSE 1 END;
-	IF checks_score.threshold IS NOT NULL THEN
-		checks_score.passed := checks_score.score >= checks_score.threshold;
-	ELSE
-		checks_score.score := checks_score.passed::integer;
-	END IF;
-	IF NOT checks_score.passed THEN
-		checks_score.score := 0;
-	END IF;
-END
-$$;
-COMMENT ON FUNCTION gpucredit_eval.checks_score(jsonb, numeric) IS
-'Internal: whether a case''s checks pass, and its score if no judge is asked. Errors: 22023.';
+CREATE FUNCTION gpucredit_eval.report(org text, run bigint, "case" bigint, attempt integer,
+	output bytea, checks jsonb, usage jsonb) RETURNS gpucredit_eval.report_result
+LANGUAGE c VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS 'MODULE_PATHNAME', 'gpucredit_eval_report';
+COMMENT ON FUNCTION gpucredit_eval.report(text, bigint, bigint, integer, bytea, jsonb, jsonb) IS
+'Workers: reports what the model answered to a leased case. The first report of a case stands.
+output: at most 1 MiB; NULL: the call failed. checks: an array of {"pass", "score", "weight", ..}; without output {"error": why}. usage: {"prompt_tokens", "completion_tokens"}; NULL: not known, so that the call counts in full.
+Result: action judge: ask the judge; done; retry: the case will be leased again. Its score, 0 to 1, once it has one; what the call cost, in credits.
+Errors: UC603 no such case or attempt; 22023.';
 
 /*
- * A repetition, or a second worker's report: the first stands.  What a second
- * worker's call cost counts, too.
+ * The report of a call that failed, one that comes again, or a second worker's.
+ * The first stands.  What a second worker's call cost counts, too; charged: its
+ * lease has taken that already.
  */
-CREATE FUNCTION gpucredit_eval.report_again(r gpucredit_eval.run, l gpucredit_eval.lease,
-	o gpucredit_eval.result, print bytea, failed text, usage jsonb)
+CREATE FUNCTION gpucredit_eval.report_else(org text, run bigint, "case" bigint,
+	attempt integer, failed boolean, checks jsonb, usage jsonb, digest bytea, charged boolean)
 RETURNS gpucredit_eval.report_result
 LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
-	call_cost numeric;
+	x record;
+	r gpucredit_eval.run;
+	l gpucredit_eval.lease;
+	o gpucredit_eval.result;
+	why text;
 	result gpucredit_eval.report_result;
 BEGIN
-	IF o.digest IS DISTINCT FROM print AND (o.run IS NOT NULL OR failed IS DISTINCT FROM l.error) THEN
+	IF report_else.failed THEN
+		PERFORM gpucredit_eval.check_words('checks without an output', report_else.checks, '{error}');
+		why := left(coalesce(report_else.checks ->> 'error', 'no output'), 1000);
+	END IF;
+	SELECT u AS run, m AS lease INTO x
+	FROM gpucredit_eval.lease m JOIN gpucredit_eval.run u ON u.org = m.org AND u.run = m.run
+	WHERE m.org = report_else.org AND m.run = report_else.run
+		AND m."case" = report_else."case" AND m.attempt = report_else.attempt
+	FOR NO KEY UPDATE OF m;
+	IF NOT FOUND THEN
+		RAISE EXCEPTION 'run % of "%" has no attempt % of case %', report_else.run,
+			left(report_else.org, 64), report_else.attempt, report_else."case"
+			USING ERRCODE = 'UC603', DETAIL = 'Nobody leased it.',
+			HINT = 'Report what lease_cases() returned.';
+	END IF;
+	r := x.run;
+	l := x.lease;
+	SELECT * INTO o FROM gpucredit_eval.result n
+	WHERE n.org = r.org AND n.run = r.run AND n."case" = l."case";
+	result.replayed := o.run IS NOT NULL OR NOT (l.state IN ('open', 'lost') AND NOT l.accounted);
+	IF NOT result.replayed OR report_else.charged
+		OR l.state IN ('open', 'lost') AND NOT l.called AND NOT l.accounted
+	THEN
+		IF NOT report_else.charged THEN
+			result.cost := gpucredit_eval.call_cost(r, r.model_terms, report_else.usage,
+				l.call_max, l."case");
+		END IF;
+		UPDATE gpucredit_eval.lease m
+		SET cost = m.cost + coalesce(result.cost, 0), open_max = 0, called = true, finishes = false,
+			error = CASE WHEN result.replayed THEN m.error ELSE why END,
+			state = CASE WHEN result.replayed OR m.state = 'lost' THEN 'closed' ELSE 'retry' END,
+			expires_at = CASE WHEN result.replayed THEN m.expires_at ELSE gpucredit.now() END
+		WHERE m.org = r.org AND m.run = r.run AND m."case" = l."case" AND m.attempt = l.attempt;
+		PERFORM gpucredit_eval.account_if_free(r.org, r.run);
+	END IF;
+	IF NOT result.replayed THEN
+		result.action := 'retry';
+		RETURN result;
+	END IF;
+
+	IF o.digest IS DISTINCT FROM report_else.digest
+		AND (o.run IS NOT NULL OR why IS DISTINCT FROM l.error)
+	THEN
 		PERFORM gpucredit_eval.record(r.org, 'second_report', NULL,
 			jsonb_build_object('run', r.run, 'case', l."case", 'attempt', l.attempt,
-				'digest', encode(print, 'hex')));
-	END IF;
-	IF o.run IS NOT NULL AND o.attempt <> l.attempt AND l.state IN ('open', 'lost')
-		AND NOT l.accounted AND l.call_max > 0
-	THEN
-		call_cost := gpucredit_eval.call_cost(r, r.model_terms, usage, l.call_max, l."case");
-		UPDATE gpucredit_eval.lease m
-		SET cost = m.cost + call_cost, open_max = 0, state = 'closed'
-		WHERE m.org = r.org AND m.run = r.run AND m."case" = l."case" AND m.attempt = l.attempt;
-		PERFORM gpucredit_eval.account_if_free(r);
+				'digest', encode(report_else.digest, 'hex')));
 	END IF;
 	IF o.run IS NULL AND l.state = 'lost' THEN
 		/* the run has ended, and counted the lease in full */
@@ -169,102 +165,11 @@ BEGIN
 		WHEN o.run IS NOT NULL AND o.score IS NULL THEN 'judge' ELSE 'done' END;
 	result.score := o.score;
 	result.cost := coalesce(o.cost, l.cost);
-	result.replayed := true;
 	RETURN result;
 END
 $$;
-COMMENT ON FUNCTION gpucredit_eval.report_again(gpucredit_eval.run, gpucredit_eval.lease, gpucredit_eval.result, bytea, text, jsonb) IS
-'Internal: answers a report of a case that is reported, or of a lease that has ended.';
-
-CREATE FUNCTION gpucredit_eval.report(org text, run bigint, "case" bigint, attempt integer,
-	output bytea, checks jsonb, usage jsonb) RETURNS gpucredit_eval.report_result
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-	x record;
-	r gpucredit_eval.run;
-	l gpucredit_eval.lease;
-	o gpucredit_eval.result;
-	s record;
-	print bytea;
-	failed text;
-	call_cost numeric;
-	result gpucredit_eval.report_result;
-BEGIN
-	PERFORM gpucredit_eval.check_usage(report.usage);
-	IF octet_length(report.output) > 1048576 THEN
-		PERFORM gpucredit_eval.refuse('an output has at most 1 MiB',
-			format('It has %s bytes.', octet_length(report.output)));
-	END IF;
-	IF report.output IS NULL THEN
-		PERFORM gpucredit_eval.check_words('checks without an output', report.checks, '{error}');
-		failed := left(coalesce(report.checks ->> 'error', 'no output'), 1000);
-	END IF;
-	SELECT u AS run, m AS lease, g.threshold, g.rubric IS NOT NULL AS judged INTO x
-	FROM gpucredit_eval.lease m
-		JOIN gpucredit_eval.run u ON u.org = m.org AND u.run = m.run
-		JOIN gpucredit_eval.golden_case g ON g.org = m.org AND g."case" = m."case"
-	WHERE m.org = report.org AND m.run = report.run AND m."case" = report."case"
-		AND m.attempt = report.attempt
-	FOR NO KEY UPDATE OF m;
-	IF NOT FOUND THEN
-		RAISE EXCEPTION 'run % of "%" has no attempt % of case %', report.run,
-			left(report.org, 64), report.attempt, report."case"
-			USING ERRCODE = 'UC603', DETAIL = 'Nobody leased it.',
-			HINT = 'Report what lease_cases() returned.';
-	END IF;
-	r := x.run;
-	l := x.lease;
-	print := sha256(coalesce(report.output, '\x') || convert_to(
-		jsonb_build_array(report.output IS NULL, report.checks, report.usage)::text, 'UTF8'));
-
-	IF l.state IN ('open', 'lost') AND NOT l.accounted THEN
-		call_cost := gpucredit_eval.call_cost(r, r.model_terms, report.usage, l.call_max,
-			report."case");
-		IF failed IS NULL THEN
-			s := gpucredit_eval.checks_score(report.checks, x.threshold);
-			INSERT INTO gpucredit_eval.result
-			VALUES (r.org, r.run, report."case", report.attempt, report.output, report.checks,
-				report.usage, print, s.passed, NULL,
-				CASE WHEN NOT s.passed THEN 0 WHEN NOT x.judged THEN s.score END, call_cost,
-				gpucredit.now())
-			ON CONFLICT DO NOTHING;
-			IF FOUND THEN
-				result.action := CASE WHEN s.passed AND x.judged THEN 'judge' ELSE 'done' END;
-				result.score := CASE WHEN NOT s.passed THEN 0 WHEN NOT x.judged THEN s.score END;
-			END IF;
-		ELSIF NOT EXISTS (SELECT FROM gpucredit_eval.result n
-			WHERE n.org = r.org AND n.run = r.run AND n."case" = report."case")
-		THEN
-			result.action := 'retry';
-		END IF;
-	END IF;
-	IF result.action IS NULL THEN
-		SELECT * INTO o FROM gpucredit_eval.result n
-		WHERE n.org = r.org AND n.run = r.run AND n."case" = report."case";
-		RETURN gpucredit_eval.report_again(r, l, o, print, failed, report.usage);
-	END IF;
-	UPDATE gpucredit_eval.lease m
-	SET cost = m.cost + call_cost, error = failed, finishes = result.action = 'done',
-		open_max = CASE result.action WHEN 'judge' THEN m.open_max - m.call_max ELSE 0 END,
-		state = CASE WHEN result.action = 'judge' THEN m.state
-			WHEN result.action = 'retry' AND m.state = 'open' THEN 'retry' ELSE 'closed' END,
-		expires_at = CASE result.action WHEN 'retry' THEN gpucredit.now() ELSE m.expires_at END
-	WHERE m.org = r.org AND m.run = r.run AND m."case" = l."case" AND m.attempt = l.attempt;
-	IF result.action <> 'judge' THEN
-		PERFORM gpucredit_eval.account_if_free(r);
-	END IF;
-	result.cost := call_cost;
-	result.replayed := false;
-	RETURN result;
-END
-$$;
-COMMENT ON FUNCTION gpucredit_eval.report(text, bigint, bigint, integer, bytea, jsonb, jsonb) IS
-'Workers: reports what the model answered to a leased case. The first report of a case stands.
-output: at most 1 MiB; NULL: the call failed. checks: an array of {"pass", "score", "weight", ..}; without output {"error": why}. usage: {"prompt_tokens", "completion_tokens"}; NULL: not known, so that the call counts in full.
-Result: action judge: ask the judge; done; retry: the case will be leased again. Its score, 0 to 1, once it has one; what the call cost, in credits.
-Errors: UC603 no such case or attempt; 22023.';
+COMMENT ON FUNCTION gpucredit_eval.report_else(text, bigint, bigint, integer, boolean, jsonb, jsonb, bytea, boolean) IS
+'Internal: answers every report but the first good one of a case. Errors: UC603; 22023.';
 
 CREATE TYPE gpucredit_eval.judge_result AS (
 	score integer,
@@ -313,7 +218,7 @@ BEGIN
 		SELECT c.document -> 'judge' INTO judge FROM gpucredit_eval.config c
 		WHERE c.org = r.org AND c.config = r.config AND c.version = r.config_version;
 	END IF;
-	IF o.org IS NULL OR l.org IS NULL OR o.error IS NULL AND (NOT o.passed OR l.sample_max = 0
+	IF o.org IS NULL OR l.org IS NULL OR o.error IS NULL AND (NOT o.passed OR NOT l.judged
 			OR NOT coalesce(report_judge.sample BETWEEN 1 AND (judge ->> 'samples')::integer, false))
 	THEN
 		RAISE EXCEPTION 'case % of run % of "%" has no sample % to judge',
@@ -352,7 +257,7 @@ BEGIN
 			expires_at = gpucredit.now()
 		FROM (SELECT cost) x (cost)
 		WHERE m.org = r.org AND m.run = r.run AND m."case" = l."case" AND m.attempt = l.attempt;
-		PERFORM gpucredit_eval.account_if_free(r);
+		PERFORM gpucredit_eval.account_if_free(r.org, r.run);
 		result.parsed := false;
 		result.replayed := false;
 		RETURN result;
@@ -375,7 +280,7 @@ BEGIN
 	IF given = (judge ->> 'samples')::integer THEN
 		UPDATE gpucredit_eval.result res SET score = o.score
 		WHERE res.org = r.org AND res.run = r.run AND res."case" = report_judge."case";
-		PERFORM gpucredit_eval.account_if_free(r);
+		PERFORM gpucredit_eval.account_if_free(r.org, r.run);
 	END IF;
 	result.score := v.score;
 	result.parsed := v.parsed;

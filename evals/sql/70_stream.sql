@@ -8,7 +8,8 @@
  *
  * which widens with the number t of observations.  Observers insert rows, and
  * who finds the stream unlocked folds all rows that are there into z, in the
- * order of their numbers: observers do not wait for each other.
+ * order of their numbers: observers do not wait for each other.  While many
+ * wait, one folds them ten times a second.
  */
 CREATE TABLE gpucredit_eval.stream (
 	org text COLLATE "C" NOT NULL,
@@ -25,6 +26,7 @@ CREATE TABLE gpucredit_eval.stream (
 	z numeric NOT NULL,
 	signal boolean NOT NULL DEFAULT false,
 	changed_at timestamptz NOT NULL,
+	fold_after timestamptz NOT NULL DEFAULT '-infinity',
 	CONSTRAINT stream_pkey PRIMARY KEY (org, stream),
 	FOREIGN KEY (org, config, config_version) REFERENCES gpucredit_eval.config
 );
@@ -40,13 +42,12 @@ CREATE TABLE gpucredit_eval.observation (
 	observed_at timestamptz NOT NULL,
 	t bigint,					/* NULL: not yet folded */
 	z numeric,
-	CONSTRAINT observation_pkey PRIMARY KEY (org, stream, request),
-	FOREIGN KEY (org, stream) REFERENCES gpucredit_eval.stream
+	CONSTRAINT observation_pkey PRIMARY KEY (org, stream, request)
 );
 CREATE INDEX observation_to_fold ON gpucredit_eval.observation (org, stream, observation)
 WHERE t IS NULL;
 COMMENT ON TABLE gpucredit_eval.observation IS
-'Scores of production requests, each once';
+'Scores of production requests, each once. A foreign key would have all observers lock the stream';
 
 CREATE FUNCTION gpucredit_eval.set_stream(org text, stream text, config text, every integer,
 	mu numeric, sigma numeric, lambda numeric DEFAULT 0.1, width numeric DEFAULT 2.7)
@@ -140,136 +141,28 @@ COMMENT ON FUNCTION gpucredit_eval.sampled(text, text, text) IS
 'Drift: is this request one that is judged? The same request gives the same answer, by its hash.
 Errors: UC601 no such stream; 22023.';
 
-/* Half the width of the limits after t observations; soon it is what it stays. */
-CREATE FUNCTION gpucredit_eval.limit_width(s gpucredit_eval.stream, t bigint) RETURNS numeric
-LANGUAGE sql IMMUTABLE
-BEGIN ATOMIC
-	SELECT round((s).width * (s).sigma * sqrt((s).lambda / (2 - (s).lambda)
-		* (1 - CASE WHEN t * (s).lambda < 20 THEN power(1 - (s).lambda, 2 * t) ELSE 0 END)), 12);
-END;
-COMMENT ON FUNCTION gpucredit_eval.limit_width(gpucredit_eval.stream, bigint) IS
-'Internal: how far from mu the limits of a stream are.';
-
-/* One score more in a stream. */
-CREATE FUNCTION gpucredit_eval.add_score(s gpucredit_eval.stream, score numeric)
-RETURNS gpucredit_eval.stream
-LANGUAGE plpgsql STABLE
-AS $$
-BEGIN
-	s.t := s.t + 1;
-	s.z := round(s.lambda * score + (1 - s.lambda) * s.z, 12);
-	s.signal := abs(s.z - s.mu) > gpucredit_eval.limit_width(s, s.t);
-	RETURN s;
-END
-$$;
-COMMENT ON FUNCTION gpucredit_eval.add_score(gpucredit_eval.stream, numeric) IS
-'Internal: where a stream stands after one score more.';
-
-/* Takes all observations that wait into the stream, which is locked. */
-CREATE FUNCTION gpucredit_eval.fold_stream(s gpucredit_eval.stream)
-RETURNS gpucredit_eval.stream
-LANGUAGE plpgsql VOLATILE
-AS $$
-DECLARE
-	o record;
-	requests text[] := '{}';
-	ts bigint[] := '{}';
-	zs numeric[] := '{}';
-BEGIN
-	FOR o IN
-		SELECT b.request, b.score FROM gpucredit_eval.observation b
-		WHERE b.org = s.org AND b.stream = s.stream AND b.t IS NULL
-		ORDER BY b.observation
-	LOOP
-		s := gpucredit_eval.add_score(s, o.score);
-		requests := requests || o.request;
-		ts := ts || s.t;
-		zs := zs || s.z;
-	END LOOP;
-	IF requests <> '{}' THEN
-		UPDATE gpucredit_eval.observation b SET t = u.t, z = u.z
-		FROM unnest(requests, ts, zs) u (request, t, z)
-		WHERE b.org = s.org AND b.stream = s.stream AND b.request = u.request;
-	END IF;
-	RETURN s;
-END
-$$;
-COMMENT ON FUNCTION gpucredit_eval.fold_stream(gpucredit_eval.stream) IS
-'Internal: takes observations that wait into a locked stream.';
-
-/* Keeps where a locked stream stands now; a signal that begins is told. */
-CREATE FUNCTION gpucredit_eval.keep_stream(was gpucredit_eval.stream,
-	s gpucredit_eval.stream) RETURNS void
+/* A signal begins. */
+CREATE FUNCTION gpucredit_eval.tell_drift(org text, stream text, t bigint, z numeric)
+RETURNS void
 LANGUAGE plpgsql VOLATILE
 AS $$
 BEGIN
-	IF s.t = was.t THEN
-		RETURN;
-	END IF;
-	UPDATE gpucredit_eval.stream u SET t = s.t, z = s.z, signal = s.signal
-	WHERE u.org = s.org AND u.stream = s.stream;
-	IF s.signal AND NOT was.signal THEN
-		PERFORM gpucredit_eval.record(s.org, 'drift', NULL, jsonb_build_object('stream',
-			s.stream, 't', s.t, 'z', s.z, 'mu', s.mu));
-		PERFORM pg_notify('gpucredit_eval_drift', s.org || '/' || s.stream);
-	END IF;
+	PERFORM gpucredit_eval.record(s.org, 'drift', NULL, jsonb_build_object('stream', s.stream,
+		't', tell_drift.t, 'z', tell_drift.z, 'mu', s.mu))
+	FROM gpucredit_eval.stream s
+	WHERE s.org = tell_drift.org AND s.stream = tell_drift.stream;
+	PERFORM pg_notify('gpucredit_eval_drift', tell_drift.org || '/' || tell_drift.stream);
 END
 $$;
-COMMENT ON FUNCTION gpucredit_eval.keep_stream(gpucredit_eval.stream, gpucredit_eval.stream) IS
-'Internal: writes a locked stream, and records a signal that begins.';
+COMMENT ON FUNCTION gpucredit_eval.tell_drift(text, text, bigint, numeric) IS
+'Internal: records a signal that begins, and tells those who listen.';
 
 CREATE FUNCTION gpucredit_eval.observe(org text, stream text, request text, score numeric,
 	at timestamptz DEFAULT NULL, OUT z numeric, OUT lower numeric, OUT upper numeric,
 	OUT signal boolean)
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+LANGUAGE c VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-SET enable_bitmapscan = off		-- only index scans forget dead entries
-AS $$
-DECLARE
-	s gpucredit_eval.stream := gpucredit_eval.require_stream(observe.org, observe.stream);
-	was gpucredit_eval.stream;
-	next gpucredit_eval.stream;
-	half numeric;
-	free boolean;
-BEGIN
-	IF observe.score IS NULL OR observe.score NOT BETWEEN 0 AND 1
-		OR scale(trim_scale(observe.score)) > 12
-		OR octet_length(coalesce(observe.request, '')) NOT BETWEEN 1 AND 255
-	THEN
-		PERFORM gpucredit_eval.refuse('a score is 0 to 1 with at most 12 decimals, a request has 1 to 255 bytes',
-			format('They are %s and "%s".', observe.score, left(observe.request, 64)));
-	END IF;
-	SELECT * INTO was FROM gpucredit_eval.stream u
-	WHERE u.org = s.org AND u.stream = s.stream FOR NO KEY UPDATE SKIP LOCKED;
-	free := FOUND;
-	IF free THEN
-		s := gpucredit_eval.fold_stream(was);
-	END IF;
-	next := gpucredit_eval.add_score(s, observe.score);
-	/* who does not have the stream leaves its score to the next who has */
-	INSERT INTO gpucredit_eval.observation (org, stream, request, score, observed_at, t, z)
-	VALUES (s.org, s.stream, observe.request, observe.score,
-		coalesce(observe.at, gpucredit.now()), CASE WHEN free THEN next.t END,
-		CASE WHEN free THEN next.z END)
-	ON CONFLICT DO NOTHING;
-	IF NOT FOUND THEN
-		SELECT n.t, n.z INTO next.t, next.z FROM gpucredit_eval.observation n
-		WHERE n.org = s.org AND n.stream = s.stream AND n.request = observe.request
-			AND n.t IS NOT NULL;
-	ELSIF free THEN
-		s := next;
-	END IF;
-	IF free THEN
-		PERFORM gpucredit_eval.keep_stream(was, s);
-	END IF;
-	half := gpucredit_eval.limit_width(s, coalesce(next.t, s.t));
-	observe.z := coalesce(next.z, s.z);
-	observe.lower := s.mu - half;
-	observe.upper := s.mu + half;
-	observe.signal := abs(observe.z - s.mu) > half;
-END
-$$;
+AS 'MODULE_PATHNAME', 'gpucredit_eval_observe';
 COMMENT ON FUNCTION gpucredit_eval.observe(text, text, text, numeric, timestamptz) IS
 'Drift: takes the score of a production request in. A repeated request counts once, with its first score. The first signal is recorded, and sent as NOTIFY gpucredit_eval_drift.
 score: 0 to 1. at: when it was; NULL: now.
@@ -277,29 +170,9 @@ Result: the weighted mean, its limits, whether it is outside. Errors: UC601 no s
 
 CREATE FUNCTION gpucredit_eval.stream_state(org text, stream text, OUT t bigint, OUT z numeric,
 	OUT lower numeric, OUT upper numeric, OUT signal boolean)
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+LANGUAGE c VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-SET enable_bitmapscan = off		-- only index scans forget dead entries
-AS $$
-DECLARE
-	s gpucredit_eval.stream := gpucredit_eval.require_stream(stream_state.org, stream_state.stream);
-	was gpucredit_eval.stream;
-	half numeric;
-BEGIN
-	SELECT * INTO STRICT s FROM gpucredit_eval.stream u
-	WHERE u.org = s.org AND u.stream = s.stream FOR NO KEY UPDATE;
-	was := s;
-	s := gpucredit_eval.fold_stream(s);
-	PERFORM gpucredit_eval.keep_stream(was, s);
-	half := gpucredit_eval.limit_width(s, s.t);
-	stream_state.t := s.t;
-	stream_state.z := s.z;
-	stream_state.lower := s.mu - half;
-	stream_state.upper := s.mu + half;
-	stream_state.signal := s.signal;
-END
-$$;
+AS 'MODULE_PATHNAME', 'gpucredit_eval_stream_state';
 COMMENT ON FUNCTION gpucredit_eval.stream_state(text, text) IS
 'Drift: where a stream stands, with all scores observed.
 Errors: UC601 no such stream.';

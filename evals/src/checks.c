@@ -1,0 +1,174 @@
+/*-------------------------------------------------------------------------
+ *
+ * checks.c
+ *		What a worker's report says of a case: its checks, and its usage.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "checks.h"
+#include "mb/pg_wchar.h"
+#include "number.h"
+
+#define MAX_CHECKS_BYTES	(1024 * 1024)
+#define MAX_USAGE_BYTES		8192
+#define MAX_WEIGHT			1000000
+#define MAX_TOKENS			1000000000
+
+PGDLLEXPORT PG_FUNCTION_INFO_V1(gpucredit_eval_check_usage);
+
+static bool read_check(JsonbContainer *check, bool *pass, Datum *score,
+					   Datum *weight);
+static JsonbValue *field(JsonbContainer *object, const char *name,
+						 JsonbValue *value);
+static bool is_number(const JsonbValue *value, int64 highest);
+static NullableDatum tokens(Jsonb *usage, const char *name);
+static void refuse_checks(void) pg_attribute_noreturn();
+
+/*
+ * A weighted score, and whether all pass.  Of no checks all pass.
+ */
+Checks
+ChecksRead(Jsonb *checks)
+{
+	Checks		result = {.passed = true};
+	Datum		sum = NUMERIC(0);
+	Datum		weights = NUMERIC(0);
+	JsonbIterator *it;
+	JsonbIteratorToken token;
+	JsonbValue	value;
+
+	if (checks == NULL || !JB_ROOT_IS_ARRAY(checks) ||
+		JB_ROOT_IS_SCALAR(checks) || VARSIZE(checks) > MAX_CHECKS_BYTES)
+		refuse_checks();
+	it = JsonbIteratorInit(&checks->root);
+	(void) JsonbIteratorNext(&it, &value, true);	/* the array */
+	while ((token = JsonbIteratorNext(&it, &value, true)) == WJB_ELEM)
+	{
+		bool		pass;
+		Datum		score;
+		Datum		weight;
+
+		if (value.type != jbvBinary ||
+			!read_check(value.val.binary.data, &pass, &score, &weight))
+			refuse_checks();
+		result.passed &= pass;
+		weights = CALCULATE(add, weights, weight);
+		sum = CALCULATE(add, sum, CALCULATE(mul, weight, score));
+	}
+	if (JB_ROOT_COUNT(checks) == 0)
+		result.score = NUMERIC(1);
+	else if (COMPARE(gt, weights, NUMERIC(0)))
+		result.score = CALCULATE(div, sum, weights);
+	else
+		result.score = NUMERIC(0);
+	return result;
+}
+
+/*
+ * One check; false: it is none.  Without a score, it is whether it passes.
+ */
+static bool
+read_check(JsonbContainer *check, bool *pass, Datum *score, Datum *weight)
+{
+	JsonbValue	value;
+
+	if (!JsonContainerIsObject(check) ||
+		field(check, "pass", &value) == NULL || value.type != jbvBool)
+		return false;
+	*pass = value.val.boolean;
+	*score = NUMERIC(*pass);
+	*weight = NUMERIC(1);
+	if (field(check, "score", &value) != NULL)
+	{
+		if (!is_number(&value, 1))
+			return false;
+		*score = NumericGetDatum(value.val.numeric);
+	}
+	if (field(check, "weight", &value) != NULL)
+	{
+		if (!is_number(&value, MAX_WEIGHT))
+			return false;
+		*weight = NumericGetDatum(value.val.numeric);
+	}
+	return true;
+}
+
+static JsonbValue *
+field(JsonbContainer *object, const char *name, JsonbValue *value)
+{
+	return getKeyJsonValueFromContainer(object, name, strlen(name), value);
+}
+
+/* A number from 0 to the highest. */
+static bool
+is_number(const JsonbValue *value, int64 highest)
+{
+	return value->type == jbvNumeric &&
+		NumberIsUpTo(NumericGetDatum(value->val.numeric), highest);
+}
+
+static void
+refuse_checks(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("checks is an array of {\"pass\", \"score\", \"weight\", ..}"),
+			 errdetail("pass is true or false, score 0 to 1, weight 0 or more."),
+			 errhint("Correct the argument and call again.")));
+}
+
+/*
+ * How many tokens a call had.
+ */
+Usage
+UsageRead(Jsonb *usage)
+{
+	Usage		result = {{0, true}, {0, true}};
+
+	if (usage == NULL)
+		return result;
+	if (JB_ROOT_IS_OBJECT(usage) && VARSIZE(usage) <= MAX_USAGE_BYTES)
+	{
+		result.tokens_in = tokens(usage, "prompt_tokens");
+		result.tokens_out = tokens(usage, "completion_tokens");
+	}
+	if (result.tokens_in.isnull || result.tokens_out.isnull)
+	{
+		char	   *text = JsonbToCString(NULL, &usage->root, VARSIZE(usage));
+
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("usage has whole prompt_tokens and completion_tokens, 0 or more"),
+				 errdetail("It is %s.",
+						   pnstrdup(text, pg_mbcliplen(text, strlen(text), 200))),
+				 errhint("Pass NULL where the endpoint did not say: the call then counts in full.")));
+	}
+	return result;
+}
+
+/* A whole number of tokens, or null. */
+static NullableDatum
+tokens(Jsonb *usage, const char *name)
+{
+	NullableDatum result = {0, true};
+	JsonbValue	value;
+
+	if (field(&usage->root, name, &value) != NULL &&
+		is_number(&value, MAX_TOKENS))
+	{
+		Datum		number = NumericGetDatum(value.val.numeric);
+
+		result.value = number;
+		result.isnull = COMPARE(ne, number, TRUNCATE(number, 0));
+	}
+	return result;
+}
+
+Datum
+gpucredit_eval_check_usage(PG_FUNCTION_ARGS)
+{
+	(void) UsageRead(PG_ARGISNULL(0) ? NULL : PG_GETARG_JSONB_P(0));
+	PG_RETURN_VOID();
+}
