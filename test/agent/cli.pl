@@ -65,7 +65,7 @@ wait_for_state($cluster, $job, 'cancelled');
 # An unknown option is refused with its line number, and no job is made.
 my $before = jobs();
 foreach my $line ('--mail-user=me', '-C a100', '--gres=fpga:1', '--time=soon',
-	'--mem=lots', '--array=5-1', '-N 0', 'train', '--gpus', '"--mem=1G')
+	'--mem=lots', '--array=5-1', '-N 0', 'train', '--gpus', '"--mem=1G', '--launch=per_hour')
 {
 	my $bad = write_script('bad.sh', "#!/bin/sh\n#SBATCH $line\ntrue\n");
 
@@ -79,6 +79,12 @@ foreach my $text ("true\n", "#!/bin/sh\n\0\n", '')
 	is($status, 2, 'refused: what is no script');
 }
 is(jobs(), $before, 'none of them became a job');
+
+# A process for each GPU.
+($status, $out, $err) = gpucredit('submit', '--parsable', '--launch=per_gpu', '-t', '10', '--gpus=T4:2', '--output', "$folder/ranks", '--wrap', 'echo rank $RANK');
+chomp($job = $out) or diag($err);
+wait_for_state($cluster, $job, 'completed');
+is(join('', sort(split(/^/, slurp_file("$folder/ranks")))), "rank 0\nrank 1\n", 'each GPU has its process');
 
 # An array is one call: all or none.
 ($status, $out) = gpucredit('submit', '--parsable', '--array=1-3,7', '--wrap',
@@ -181,6 +187,14 @@ foreach my $bad ([ 'sbatch', '--mail-user=me', '--wrap', 'true' ], [ 'sbatch', '
 like($out, qr/^ *available +spendable/, 'a balance with its heading');
 ($status, $out) = gpucredit('queue', $array[0]);
 like($out, qr/\b$array[0]\b.*failed/, 'a job by its number');
+my $never = (gpucredit('submit', '--parsable', '-t', '5', '--gpus=T4:4', '--wrap', 'sleep 60'))[1] + 0;
+my $waits = (gpucredit('submit', '--parsable', '-t', '5', '--gpus=T4:4', '--wrap', 'true'))[1] + 0;
+wait_for_state($cluster, $never, 'running');
+($status, $out) = gpucredit('explain', $waits);
+like($out, qr/^ *check +passes +detail.*\bno\b/s, 'why a job waits');
+($status, $out) = gpucredit('queue');
+like($out, qr/^ *$never .*running.*^ *$waits .*queued/ms, 'the queue');
+gpucredit('cancel', $never, $waits);
 ($status, $out, $err) = gpucredit('cancel', '999999');
 is($status, 1, 'no such job');
 ($status, $out, $err) = gpucredit('nodes');

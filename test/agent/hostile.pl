@@ -20,11 +20,12 @@ my $cgroup  = $n1->{cgroup};
 
 # It forks twice, leaves its session, its parent and its environment.
 my $job = submit($cluster, '1xT4',
-	q{(env -i setsid bash -c 'exec -a fled sleep 4321 & disown' >/dev/null 2>&1 </dev/null &) ; sleep 1});
+	q{(env -i setsid bash -c 'exec -a fled sleep 4321 & disown' >/dev/null 2>&1 </dev/null &) ; while [ ! -e $OUT/seen ]; do sleep 0.1; done});
 wait_for('it fled', 20, sub { processes_of("fled\0004321") });
+append_to_file("$cluster->{submitted}{$job}/seen", '');
 wait_for_state($cluster, $job, 'completed');
 is(join(' ', processes_of("fled\0004321")), '', 'it did not get away');
-bill_is_fair($cluster, $job, 1, 1);
+bill_is_fair($cluster, $job, 1);
 
 # Zombies that their parent never waits for, and orphaned ones.
 $job = submit($cluster, '1xT4',

@@ -22,6 +22,7 @@ my $server  = $cluster->{server};
 my $n1      = add_node($cluster, 'n1', 2, stopped => 1, conf => ['first_uid = 700000']);
 my $hung    = "$n1->{folder}/hung";
 
+query($server, 'credit', q{ALTER DATABASE credit SET gpucredit.node_lost = '10s'});
 chmod 0711, $n1->{folder};
 mkdir $hung;
 mkdir "$n1->{folder}/state";
@@ -32,15 +33,20 @@ start_agent($n1);
 
 SKIP:
 {
-	skip 'no cgroup, or no FUSE on this machine', 9
+	skip 'no cgroup, or no FUSE on this machine', 10
 	  unless $fuse && cgroup_root();
 	my $stuck = submit($cluster, '1xT4',
 		qq{(exec 3>&-; exec stat $hung/file) & sleep 1; echo up > \$OUT/up; wait});
 	wait_for('it hangs', 20, sub { -e "$cluster->{submitted}{$stuck}/up" });
 	my ($device) = job_devices($stuck);
-	query($server, 'credit', "SELECT gpucredit.cancel('acme', $stuck, 'c$stuck')");
-	wait_for('it was killed, and is not gone', 20,
+
+	# its agent stands still: as it cannot be frozen, its keeper kills it
+	kill('STOP', $n1->{pid});
+	wait_for('it is fenced', 20, sub { agent_log($n1) =~ m{event=fenced attempt=acme/$stuck/1} });
+	wait_for('what cannot be frozen is killed', 20,
 		sub { -e attempt_dir($n1, $stuck, 1) . '/exit' });
+	kill('CONT', $n1->{pid});
+	query($server, 'credit', "SELECT gpucredit.cancel('acme', $stuck, 'c$stuck')");
 	sleep(2);
 	ok(!-e attempt_dir($n1, $stuck, 1) . '/gone', 'a process of it is left');
 
@@ -61,7 +67,7 @@ SKIP:
 
 SKIP:
 {
-	skip 'no small file system', 6 unless $small;
+	skip 'no small file system', 7 unless $small;
 	my $job = submit($cluster, '1xT4',
 		q{dd if=/dev/zero of=fill bs=64k 2>/dev/null; yes | head -c 300000; echo up > $OUT/up; sleep 2});
 	wait_for('the disk is full', 20, sub { -e "$cluster->{submitted}{$job}/up" });
@@ -70,6 +76,9 @@ SKIP:
 		sub { agent_log($n1) =~ /(?:intent_not_written|event=not_started) attempt=acme\/$next/ });
 	wait_for_state($cluster, $job,  'completed');
 	bill_is_fair($cluster, $job, 1, 2);
+	query($server, 'credit', "SELECT gpucredit.log_wish('acme', $job)");
+	wait_for('what its log had no room for is counted', 20,
+		sub { query($server, 'credit', "SELECT written = 300000 AND dropped > 0 FROM gpucredit.log_get('acme', $job)") eq 't' });
 	wait_for_state($cluster, $next, 'completed', 60);
 	bill_is_fair($cluster, $next, 1, 1);
 }

@@ -265,7 +265,7 @@ sub job_state
 sub wait_for
 {
 	my ($name, $seconds, $code) = @_;
-	my $until = time() + $seconds;
+	my $until = time() + $seconds * ($ENV{GC_EMULATED} ? 10 : 1);
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 
 	while (time() < $until)
@@ -335,7 +335,8 @@ sub agent_log
 }
 
 # A test: the bill is the seconds that ran, at 1 credit per second and GPU.
-# The program reports them in the files began and ended of its folder.
+# Without seconds, and on an emulated machine, where a program takes far longer
+# than it sleeps, these are what the attempt's files say.
 sub bill_is_fair
 {
 	my ($cluster, $job, $gpus, $seconds, $within) = @_;
@@ -345,9 +346,21 @@ sub bill_is_fair
 	);
 
 	$within = 1 unless defined $within;
+	$seconds = ran_for($cluster, $job) if !defined $seconds || $ENV{GC_EMULATED};
 	cmp_ok(abs($billed / $gpus - $seconds),
 		'<=', $within, "job $job: billed $billed for $gpus x $seconds s");
 	return;
+}
+
+# From before the program's first instruction to its end, by the wall clock.
+sub ran_for
+{
+	my ($cluster, $job) = @_;
+	my $attempt = job_row($cluster, $job, 'attempt');
+	my ($dir) = grep { defined } map { attempt_dir($_, $job, $attempt) } values %{ $cluster->{nodes} };
+	my ($began, $ended) = map { (Time::HiRes::stat("$dir/$_"))[9] } qw(main exit);
+
+	return sprintf('%.3f', $ended - $began);
 }
 
 # Ends agents, and tests that nothing is left.

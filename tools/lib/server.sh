@@ -398,7 +398,7 @@ gc_cgroup_enter()
 	if [ "$(id -u)" != 0 ] || [ -z "$mount" ] ||
 		! mkdir "$GC_CGROUP" "$GC_CGROUP/init" 2>/dev/null ||
 		! chown -R "$GC_USER" "$GC_CGROUP" ||
-		! echo $$ 2>/dev/null >"$GC_CGROUP/init/cgroup.procs"; then
+		! echo $BASHPID 2>/dev/null >"$GC_CGROUP/init/cgroup.procs"; then
 		gc_say "no cgroup on this machine: agents mark processes instead"
 		rmdir "$GC_CGROUP/init" "$GC_CGROUP" 2>/dev/null || true
 		GC_CGROUP=
@@ -412,7 +412,7 @@ gc_cgroup_leave()
 	local i
 
 	[ -n "${GC_CGROUP:-}" ] || return 0
-	echo $$ >"$GC_CGROUP_BEFORE/cgroup.procs"
+	echo $BASHPID >"$GC_CGROUP_BEFORE/cgroup.procs"
 	[ ! -e "$GC_CGROUP/cgroup.kill" ] || echo 1 >"$GC_CGROUP/cgroup.kill"
 	for i in 1 2 3 4 5; do
 		find "$GC_CGROUP" -depth -type d -exec rmdir {} + 2>/dev/null && break

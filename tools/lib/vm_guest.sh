@@ -26,7 +26,7 @@ perl_or_prove()
 run_in_cgroup()
 {
 	source tools/lib/server.sh
-	echo $$ >/sys/fs/cgroup/cgroup.procs
+	echo $BASHPID >/sys/fs/cgroup/cgroup.procs
 	echo '+cpu +memory +pids' >/sys/fs/cgroup/cgroup.subtree_control
 	gc_workdir vm
 	gc_cgroup_enter
