@@ -20,6 +20,7 @@
 #include "util/compat.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
+#include "utils/memutils.h"
 
 PG_FUNCTION_INFO_V1(gpucredit_cells_home_of);
 PG_FUNCTION_INFO_V1(gpucredit_cells_location_of);
@@ -130,17 +131,30 @@ require_caller(void)
 				 errhint("Make the function SECURITY INVOKER, or put it into the cells.")));
 }
 
+/*
+ * A cell's number.  It never changes, so that of the last one is remembered.
+ */
 static Datum
 number_of(Datum cell)
 {
+	static char *last;
+	static Datum number;
 	const char *name = TextDatumGetCString(cell);
+	char	   *kept;
 	Datum		row[LOOKUP_COLUMNS];
 
+	if (last != NULL && strcmp(name, last) == 0)
+		return number;
 	if (!LookupRow("cell", 1, &name, row))
 		ereport(ERROR,
 				(errcode(MAKE_SQLSTATE('U', 'C', '7', '0', '3')),
 				 errmsg("cell \"%s\" is not in this router's directory", name),
 				 errdetail("A home, a location or gpucredit_cells.at names it."),
 				 errhint("Wait until the directory has been replicated, or correct the setting.")));
-	return row[CELL_NUMBER];
+	kept = MemoryContextStrdup(TopMemoryContext, name);
+	if (last != NULL)
+		pfree(last);
+	last = kept;
+	number = row[CELL_NUMBER];
+	return number;
 }

@@ -3,6 +3,7 @@
 #   source "$(dirname "$0")/lib/root.sh"      # after server.sh
 #   gc_root 17                    # makes that Debian, if it is not kept yet
 #   gc_in_root 17 COMMAND...      # runs there as root, with our GC_* settings
+#   gc_root_copy 17               # a copy of the checkout there: $GC_COPY
 #
 # debootstrap makes the root once, from the mirror that this machine's apt
 # uses, and keeps it in ${XDG_CACHE_HOME:-/var/cache}/gpucredit.  Nothing of
@@ -83,6 +84,16 @@ gc_root()
 		gc_say "no Debian $suite can be made"
 		return 1
 	}
+}
+
+# Copies the checkout into the root.  The caller removes $GC_COPY.
+gc_root_copy()
+{
+	gc_root "$1" || return 1
+	GC_COPY=$(gc_as_root mktemp -d \
+		"$(gc_root_dir "$1")/tmp/gpucredit-checkout.XXXXXX")
+	gc_as_root chmod 755 "$GC_COPY"
+	gc_copy "$GC_COPY"
 }
 
 # The mirror of Debian's main that this machine's apt uses; it has all

@@ -3,10 +3,11 @@
 #   my $cells = GpuCreditCells->new(qw(a b c));    # cells of these names
 #   $cells->{router}, $cells->{a}                  # nodes of GpuCredit.pm
 #   query($cells->{router}, 'credit', 'SELECT ...');
+#   GpuCreditCells->new('a', "b:$port")            # b runs on that port already
 #
 # The database is "credit" everywhere.  The first server is copied for the
-# others; what a killed process wrote, the machine still has.  Every login of a router connects to the cells as itself; the servers
-# of a test trust it.
+# others; what a killed process wrote, the machine still has.  Every login of a
+# router connects to the cells as itself; the servers of a test trust it.
 package GpuCreditCells;
 
 use strict;
@@ -30,7 +31,10 @@ sub new
 		@names = @names[ 0 .. $i - 1 ];
 		last;
 	}
-	my $self = bless { names => \@names }, $class;
+	my %ports = map { /^(.*?):(\d+)$/ } @names;
+	s/:.*// foreach @names;
+	push @conf, q{listen_addresses = '127.0.0.1'} if %ports;
+	my $self = bless { names => \@names, tcp => scalar %ports }, $class;
 	my $router = new_node('router', 'fsync = off', 'wal_level = logical', 'max_wal_senders = 20',
 		'max_replication_slots = 20', @conf);
 
@@ -41,7 +45,8 @@ sub new
 		$router->backup_dir . '/new');
 	$router->start;
 	$self->{router} = $router;
-	$self->{$_} = $self->new_server($_) foreach @names;
+	$self->{$_} = $ports{$_} ? GpuCreditCells::Running->new($ports{$_}) : $self->new_server($_)
+	  foreach @names;
 
 	foreach my $name (@names)
 	{
@@ -88,8 +93,8 @@ sub dsn
 {
 	my ($self, $name) = @_;
 
-	return sprintf 'host=%s port=%s dbname=credit', $self->{$name}->host,
-	  $self->{$name}->port;
+	return sprintf 'host=%s port=%s dbname=credit',
+	  $self->{tcp} ? '127.0.0.1' : $self->{$name}->host, $self->{$name}->port;
 }
 
 # Gives a cell the router's table of cells.
@@ -121,6 +126,21 @@ sub verify_all
 	verify_empty($self->{$_}, 'credit', "verify() is empty in cell $_")
 	  foreach @{ $self->{names} };
 	return;
+}
+
+# A server that somebody else started, on a port of this machine.
+package GpuCreditCells::Running;
+
+use parent -norequire, 'PostgreSQL::Test::Cluster';
+
+sub new
+{
+	my ($class, $port) = @_;
+	my $node = bless { _host => '127.0.0.1', _port => $port, _name => "port $port" }, $class;
+
+	GpuCredit::new_database($node, 'credit', 'dblink', 'gpucredit_cells');
+	GpuCredit::query($node, 'credit', 'ALTER ROLE gpucredit_peer LOGIN');
+	return $node;
 }
 
 1;
