@@ -195,10 +195,16 @@ SELECT outcome FROM settle('fp', pg_temp.id('after'), 1, 'completed', '0');
 SELECT job_state FROM cancel('fp', pg_temp.id('lost'), 'cancel lost');
 RESET gpucredit.node_lost;
 
+-- What an attempt of another pool has is refused, too, and that is named.
+SELECT action, node, gpus FROM place('own');
+SELECT * FROM pg_temp.ask('fo', 'guest', '1xFoA');
+SELECT pg_temp.try('fo', 'guest', 'g1', '{own-1}', '{"{0,1}"}');
+SELECT outcome FROM settle('fo', pg_temp.id('own'), 1, 'completed', '0');
+
 -- Figures count its use: of fair share, and of reports.
 SELECT org, account, live, used > 0 AS used FROM fair_share('fo') ORDER BY org, account;
 SELECT spent, jobs FROM top_spenders('fp', 1, '2035-01-01');
 SELECT * FROM invoice('fp', '2035-01-01');
-SELECT count(cancel('fo', pg_temp.id(k), 'cancel ' || k)) FROM unnest('{broke,in vain,own}'::text[]) k;
+SELECT count(cancel('fo', pg_temp.id(k), 'cancel ' || k)) FROM unnest('{broke,in vain,guest}'::text[]) k;
 SELECT remove_node(n) FROM unnest('{fo-1,fo-2,fo-3,own-1}'::text[]) n \g /dev/null
 SELECT * FROM verify();

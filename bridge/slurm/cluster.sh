@@ -186,7 +186,7 @@ slurm_skew()
 slurm_time_asks()
 {
 	sed -i -e 's/^local function ask(/local function untimed(/' \
-		-e "/^function slurm_job_submit/i\\
+		-e "/^local function submit/i\\
 local function ask(question)\\
 	local time = require 'posix.time'\\
 	local from = time.clock_gettime(time.CLOCK_MONOTONIC)\\
