@@ -8,7 +8,8 @@
  * key with "~1", then "~2".  The bridge keeps nothing on disk: jobs have the
  * name in their spec, and after a restart the same keys have the same answers.
  *
- *	waits, held			reserve; once funded, scontrol release
+ *	waits, held			reserve; once funded, and its quotas let it start,
+ *						scontrol release
  *	waits, released		the same, and hold it again while it is not funded
  *	waits, its attempt runs		stop that, in 10 seconds
  *	waits, over			scancel, if it was cancelled; else a new UUID
@@ -46,6 +47,8 @@
 #define DIFFERS_S	30			/* Slurm's seconds may differ from the nodes' */
 #define ANYWHERE_NS	(3 * NS_PER_S)	/* between two tries to place a run that
 									 * is over */
+#define QUOTA_NS	(3 * NS_PER_S)	/* between two looks at a job's quotas */
+#define TURN_NS		(10 * NS_PER_S) /* a released job may take to start */
 #define LONGEST_PAUSE	(60 * NS_PER_S) /* between two tries to get credit */
 
 /* A run that the bridge knows. */
@@ -80,6 +83,16 @@ typedef struct Size
 	long		devices;		/* that it has in all */
 } Size;
 
+/* An organisation that has quotas, and which of its jobs was released last. */
+typedef struct Turn
+{
+	char	   *org;
+	char	   *name;
+	int64_t		ns;				/* when */
+	struct Turn *next;
+} Turn;
+
+static Turn *turns;
 static Run *runs;
 static void *runs_by_name;
 static int64_t sweep_ns;		/* when the sweep began that goes on */
@@ -93,6 +106,8 @@ static void look(const SlurmJob *job);
 static void look_alone(const SlurmJob *job);
 static void remember(Run *run, const SlurmJob *job);
 static void look_waiting(Run *run, const SlurmJob *job);
+static bool has_turn(Run *run);
+static char ask_quotas(const Run *run);
 static void look_running(Run *run, const SlurmJob *job);
 static void look_ended(Run *run, const SlurmJob *job);
 static void end_forgotten(Run *run, const char *why);
@@ -313,7 +328,10 @@ look_waiting(Run *run, const SlurmJob *job)
 
 	end_forgotten(run, "slurm: it waits");
 	if (funded && job->held)
-		CommandSlurm("scontrol", "release", job->id);
+	{
+		if (has_turn(run))
+			CommandSlurm("scontrol", "release", job->id);
+	}
 	else if (!funded && run->job != 0 && !run->open)
 	{
 		LogLine("event=over job=%s", job->id);
@@ -324,6 +342,74 @@ look_waiting(Run *run, const SlurmJob *job)
 	}
 	else if (!funded && !job->held)
 		CommandSlurm("scontrol", "hold", job->id);
+}
+
+/*
+ * Do the quotas of its organisation let it start?  They count what runs.  So
+ * jobs under quotas are released one after the other: the next one when this
+ * one is placed, or Slurm has it wait for longer.
+ */
+static bool
+has_turn(Run *run)
+{
+	Turn	   *turn = turns;
+	Run		  **last;
+	char		answer;
+
+	if (MonotonicNs() < run->next_ns)
+		return false;
+	while (turn != NULL && strcmp(turn->org, run->org) != 0)
+		turn = turn->next;
+	if (turn != NULL && MonotonicNs() - turn->ns < TURN_NS)
+	{
+		Run			wanted = {.name = turn->name};
+
+		last = tfind(&wanted, &runs_by_name, by_name);
+		if (last != NULL && (*last)->open && (*last)->idle)
+			return false;
+	}
+	answer = ask_quotas(run);
+	if (answer == 'n')
+		run->next_ns = MonotonicNs() + QUOTA_NS;
+	if (answer != 'y')
+		return answer == '-';
+	if (turn == NULL)
+	{
+		turn = Alloc(sizeof(Turn));
+		turn->org = Dup(run->org);
+		turn->next = turns;
+		turns = turn;
+	}
+	free(turn->name);
+	turn->name = Dup(run->name);
+	turn->ns = MonotonicNs();
+	return true;
+}
+
+/*
+ * 'y' or 'n': its quotas let it start or not now; '-': there are none.
+ */
+static char
+ask_quotas(const Run *run)
+{
+	char	   *id = Format("%lld", run->job);
+	const char *values[] = {run->org, id};
+	PGresult   *result = SqlCall("SELECT CASE WHEN NOT EXISTS (SELECT"
+								 "  FROM gpucredit.quota q WHERE q.org = $1"
+								 "  AND (q.max_gpus IS NOT NULL"
+								 "   OR q.max_running IS NOT NULL))"
+								 " THEN '-' ELSE (SELECT"
+								 "  CASE WHEN bool_and(e.passes)"
+								 "  THEN 'y' ELSE 'n' END"
+								 "  FROM gpucredit.explain($1, $2) e"
+								 "  WHERE e.check_name = 'quota') END",
+								 2, values);
+	char		answer = result == NULL || PQntuples(result) != 1 ? 'n' :
+		*PQgetvalue(result, 0, 0);
+
+	PQclear(result);
+	free(id);
+	return answer;
 }
 
 /*

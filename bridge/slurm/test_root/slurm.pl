@@ -36,9 +36,10 @@ refused("as_user scontrol update JobId=$users Account=acme", $denied, 'nor has a
 refused("as_user scontrol update JobId=$users AdminComment=x", $denied, 'nor takes its name');
 sh("as_user scontrol top $users; as_user scontrol requeue $users; as_user scontrol requeuehold $users; as_user scontrol hold $users; as_user scontrol uhold $users");
 done("is_held $users && has_state $users PENDING", 'and whatever else the user does, it waits');
-query(q{SELECT gpucredit.issue('beta', '', 'late', 1)});
+query(q{SELECT gpucredit.set_quota('beta', '', max_running => 1), gpucredit.issue('beta', '', 'late', 1)});
 completed($late,  'it runs by itself as credit comes');
 completed($users, 'so does the other');
+is(scalar sh('grep -c "a quota allows no more\|requeuehold" $SLURM_DIR/bridge.log'), 0, 'after it, as a quota says');
 
 # A limit that changed
 my $free = job('acme', 'short', $one);
