@@ -23,13 +23,14 @@ CREATE TABLE gpucredit_registry.pack (
 COMMENT ON TABLE gpucredit_registry.pack IS
 'Files of the store; condemned: no chunk is left, the file goes after a grace';
 
+/* A row for each 64 KiB: the columns are in an order that needs no padding. */
 CREATE TABLE gpucredit_registry.chunk (
 	chunk bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+	pack integer REFERENCES gpucredit_registry.pack,
+	size integer NOT NULL CHECK (size >= 0),
+	first_byte integer,
 	sha256 bytea NOT NULL CONSTRAINT chunk_sha256 UNIQUE
 		CHECK (octet_length(sha256) = 32),
-	size integer NOT NULL CHECK (size >= 0),
-	pack bigint REFERENCES gpucredit_registry.pack,
-	first_byte integer,
 	body bytea,
 	CONSTRAINT chunk_place CHECK ((pack IS NULL) = (first_byte IS NULL)
 		AND (pack IS NULL) = (body IS NOT NULL)),
@@ -42,8 +43,11 @@ COMMENT ON TABLE gpucredit_registry.chunk IS
 CREATE TABLE gpucredit_registry.object (
 	sha256 bytea PRIMARY KEY CHECK (octet_length(sha256) = 32),
 	size bigint NOT NULL CHECK (size >= 0),
-	created_at timestamptz NOT NULL
+	created_at timestamptz NOT NULL,
+	packed int8multirange NOT NULL		/* its chunks that are in packs */
 );
+CREATE INDEX object_packed ON gpucredit_registry.object USING gist (packed)
+	WHERE packed <> '{}';
 COMMENT ON TABLE gpucredit_registry.object IS
 'Content of files whose bytes were all received and checked';
 
@@ -59,9 +63,9 @@ COMMENT ON TABLE gpucredit_registry.segment IS
 
 /* What an organisation pays for; ended ones stay until their days are billed. */
 CREATE TABLE gpucredit_registry.org_chunk (
-	org text COLLATE "C" NOT NULL,
 	chunk bigint NOT NULL,
 	uses integer NOT NULL CHECK (uses > 0),
+	org text COLLATE "C" NOT NULL,
 	CONSTRAINT org_chunk_pkey PRIMARY KEY (chunk, org)	/* serves collect(), too */
 );
 COMMENT ON TABLE gpucredit_registry.org_chunk IS
@@ -180,7 +184,7 @@ BEGIN
 	PERFORM gpucredit_registry.lock_usage(use_chunks.org);
 	WITH used AS (
 		INSERT INTO gpucredit_registry.org_chunk AS o
-		SELECT use_chunks.org, c.chunk, 1
+		SELECT c.chunk, 1, use_chunks.org
 		FROM (SELECT DISTINCT unnest(use_chunks.chunks) AS chunk) c
 		ORDER BY c.chunk
 		ON CONFLICT ON CONSTRAINT org_chunk_pkey DO UPDATE SET uses = o.uses + 1
@@ -247,7 +251,9 @@ AS $$
 BEGIN
 	LOOP
 		INSERT INTO gpucredit_registry.object
-		SELECT make_object.sha256, coalesce(sum(k.size), 0), gpucredit.now()
+		SELECT make_object.sha256, coalesce(sum(k.size), 0), gpucredit.now(),
+			coalesce(range_agg(int8range(k.chunk, k.chunk, '[]'))
+				FILTER (WHERE k.pack IS NOT NULL), '{}')
 		FROM unnest(make_object.chunks) AS c (chunk)
 			JOIN gpucredit_registry.chunk k USING (chunk)
 		ON CONFLICT DO NOTHING;

@@ -74,7 +74,7 @@ CREATE TABLE gpucredit_registry.edge (
 	kind text NOT NULL CHECK (kind IN ('fine_tune', 'adapter', 'quantized', 'merge')),
 	CONSTRAINT edge_pkey PRIMARY KEY (parent, child, parent_org, child_org)
 );
-CREATE INDEX edge_child ON gpucredit_registry.edge (child, parent);
+CREATE INDEX edge_child ON gpucredit_registry.edge (child, parent) INCLUDE (child_org, kind);
 COMMENT ON TABLE gpucredit_registry.edge IS
 'Lineage: which versions a version was made from';
 

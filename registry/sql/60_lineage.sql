@@ -65,13 +65,12 @@ BEGIN
 		PERFORM gpucredit_registry.not_found(format('version %s of "%s"', lineage.version,
 			left(lineage.org, 64)));
 	END IF;
-	/* kinds are few: a filter for each costs less than sorting them */
+	/* most have one kind, which is found without sorting */
 	RETURN QUERY
 	SELECT v.org, m.name, v.version, v.oid, r.depth,
-		(SELECT concat_ws(', ', min(e.kind) FILTER (WHERE e.kind = 'adapter'),
-				min(e.kind) FILTER (WHERE e.kind = 'fine_tune'),
-				min(e.kind) FILTER (WHERE e.kind = 'merge'),
-				min(e.kind) FILTER (WHERE e.kind = 'quantized'))
+		(SELECT CASE WHEN min(e.kind) = max(e.kind) THEN min(e.kind)
+				ELSE (SELECT string_agg(DISTINCT o.kind, ', ') FROM gpucredit_registry.edge o
+					WHERE o.child_org = v.org AND o.child = v.version) END
 			FROM gpucredit_registry.edge e
 			WHERE e.child_org = v.org AND e.child = v.version),
 		v.quarantined_at IS NOT NULL

@@ -7,53 +7,69 @@
  * files are alike in many repositories.
  */
 CREATE FUNCTION gpucredit_registry.weight_chunks(org text, version bigint)
-RETURNS TABLE (chunk bigint, size integer)
-LANGUAGE sql STABLE ROWS 1000
+RETURNS int8multirange
+LANGUAGE sql STABLE
 BEGIN ATOMIC
-	SELECT DISTINCT k.chunk, k.size
-	FROM gpucredit_registry.file f
-		JOIN gpucredit_registry.segment s ON s.object = f.object,
-		unnest(s.chunks) AS c (chunk)
-		JOIN gpucredit_registry.chunk k USING (chunk)
-	WHERE f.org = weight_chunks.org AND f.version = weight_chunks.version
-		AND k.pack IS NOT NULL;
+	SELECT coalesce(range_agg(b.packed), '{}')
+	FROM gpucredit_registry.file f JOIN gpucredit_registry.object b ON b.sha256 = f.object
+	WHERE f.org = weight_chunks.org AND f.version = weight_chunks.version;
 END;
 COMMENT ON FUNCTION gpucredit_registry.weight_chunks(text, bigint) IS
-'Internal: the chunks of a version that are in packs, each once.';
+'Internal: the chunks of a version that are in packs.';
 
 CREATE FUNCTION gpucredit_registry.fingerprint_chunks(v gpucredit_registry.version)
-RETURNS TABLE (chunk bigint, size integer)
-LANGUAGE sql STABLE ROWS 1000
+RETURNS int8multirange
+LANGUAGE sql STABLE
 BEGIN ATOMIC
-	SELECT * FROM gpucredit_registry.weight_chunks((v).org, (v).version)
-	EXCEPT
-	SELECT c.* FROM (
+	SELECT gpucredit_registry.weight_chunks((v).org, (v).version)
+		- coalesce(range_agg(gpucredit_registry.weight_chunks(o.org, o.version)), '{}')
+	FROM (
 			SELECT e.parent_org AS org, e.parent AS version FROM gpucredit_registry.edge e
 			WHERE e.child_org = (v).org AND e.child = (v).version
 			UNION SELECT (v).org, (v).parent) p
-		JOIN gpucredit_registry.version o USING (org, version),
-		gpucredit_registry.weight_chunks(p.org, p.version) c
+		JOIN gpucredit_registry.version o USING (org, version)
 	WHERE o.quarantined_at IS NULL;
 END;
 COMMENT ON FUNCTION gpucredit_registry.fingerprint_chunks(gpucredit_registry.version) IS
 'Internal: the chunks that a version has and its parents, which are not in quarantine, have not.';
 
-/* The larger of two shares: of its bytes that are blocked, and of a fingerprint that it has. */
+CREATE FUNCTION gpucredit_registry.bytes_of(chunks int8multirange) RETURNS numeric
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+	SELECT coalesce(sum(k.size), 0)
+	FROM unnest(bytes_of.chunks) r
+		JOIN gpucredit_registry.chunk k ON k.chunk >= lower(r) AND k.chunk < upper(r);
+END;
+COMMENT ON FUNCTION gpucredit_registry.bytes_of(int8multirange) IS
+'Internal: how many bytes chunks have.';
+
+/*
+ * The larger of two shares: of its bytes that are blocked, and of a fingerprint
+ * that it has.  Only versions that have a chunk of it are looked at.
+ */
 CREATE FUNCTION gpucredit_registry.blocked_share(org text, version bigint)
 RETURNS numeric
 LANGUAGE sql STABLE
 BEGIN ATOMIC
 	WITH mine AS MATERIALIZED (
-		SELECT * FROM gpucredit_registry.weight_chunks(blocked_share.org, blocked_share.version))
-	SELECT coalesce(round(max(p.shared / least(p.size, nullif((SELECT sum(m.size)
-		FROM mine m), 0))), 6), 0)
-	FROM (SELECT sum(f.size)::numeric AS size,
-			sum(f.size) FILTER (WHERE f.chunk IN (SELECT m.chunk FROM mine m)) AS shared
-		FROM gpucredit_registry.version v,
-			gpucredit_registry.fingerprint_chunks(v) f
-		WHERE v.quarantined_at IS NOT NULL
-			AND (v.org, v.version) <> (blocked_share.org, blocked_share.version)
-		GROUP BY v.org, v.version) p;
+		SELECT gpucredit_registry.weight_chunks(blocked_share.org, blocked_share.version)
+			AS chunks),
+	kin AS (
+		SELECT DISTINCT f.org, f.version, m.chunks
+		FROM mine m
+			JOIN gpucredit_registry.object b ON b.packed && m.chunks AND b.packed <> '{}'
+			JOIN gpucredit_registry.possession p ON p.object = b.sha256
+			JOIN gpucredit_registry.file f ON f.org = p.org AND f.object = p.object
+		WHERE (f.org, f.version) <> (blocked_share.org, blocked_share.version)),
+	blocked AS MATERIALIZED (
+		SELECT k.chunks AS mine, gpucredit_registry.fingerprint_chunks(v) AS chunks
+		FROM kin k JOIN gpucredit_registry.version v USING (org, version)
+		WHERE v.quarantined_at IS NOT NULL)
+	SELECT coalesce(round(max(gpucredit_registry.bytes_of(b.chunks * b.mine)
+		/ least(gpucredit_registry.bytes_of(b.chunks),
+			gpucredit_registry.bytes_of(b.mine))), 6), 0)
+	FROM blocked b
+	WHERE b.chunks && b.mine;
 END;
 COMMENT ON FUNCTION gpucredit_registry.blocked_share(text, bigint) IS
 'Internal: how much of a version in quarantine is in a version, 0 to 1.';
@@ -97,9 +113,9 @@ BEGIN
 			'kind', e.kind) ORDER BY e.parent_org, e.parent), '[]')
 		FROM gpucredit_registry.edge e
 		WHERE e.child_org = v.org AND e.child = v.version AND e.kind IN ('fine_tune', 'merge')
-			AND EXISTS (SELECT FROM gpucredit_registry.weight_chunks(e.parent_org, e.parent))
-			AND NOT EXISTS (SELECT FROM gpucredit_registry.weight_chunks(e.parent_org, e.parent) p
-				JOIN gpucredit_registry.weight_chunks(v.org, v.version) c USING (chunk)));
+			AND gpucredit_registry.weight_chunks(e.parent_org, e.parent) <> '{}'
+			AND NOT gpucredit_registry.weight_chunks(e.parent_org, e.parent)
+				&& gpucredit_registry.weight_chunks(v.org, v.version));
 END
 $$;
 COMMENT ON FUNCTION gpucredit_registry.scan_evidence(text, bigint) IS

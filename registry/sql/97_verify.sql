@@ -42,6 +42,15 @@ BEGIN ATOMIC
 		GROUP BY s.object) s ON s.object = b.sha256
 	WHERE b.size <> coalesce(s.bytes, 0)
 	UNION ALL
+	SELECT NULL, 'packed_is_its_chunks', format('object %s', encode(b.sha256, 'hex'))
+	FROM gpucredit_registry.object b
+	WHERE b.packed IS DISTINCT FROM (
+		SELECT coalesce(range_agg(int8range(c.chunk, c.chunk, '[]'))
+			FILTER (WHERE c.pack IS NOT NULL), '{}')
+		FROM gpucredit_registry.segment s, unnest(s.chunks) AS k (chunk)
+			JOIN gpucredit_registry.chunk c USING (chunk)
+		WHERE s.object = b.sha256)
+	UNION ALL
 	SELECT NULL, 'chunk_is_there', format('object %s names chunk %s', encode(s.object, 'hex'), k.chunk)
 	FROM gpucredit_registry.segment s, unnest(s.chunks) AS k (chunk)
 	WHERE NOT EXISTS (SELECT FROM gpucredit_registry.chunk c WHERE c.chunk = k.chunk)
