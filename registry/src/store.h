@@ -41,6 +41,7 @@ typedef struct StoreDriver
 	int			(*create) (int64_t number);
 	/* what was written is there for good */
 	bool		(*put) (int64_t number, int fd, size_t size);
+
 	/*
 	 * how many bytes were read, fewer only at the pack's end; -1: none, and
 	 * ENOTCONN in errno if the store cannot be asked
