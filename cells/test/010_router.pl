@@ -197,4 +197,5 @@ is($cells->at_router(q{SELECT available FROM gpucredit.balance('zeta')}), '7.000
 	'and works again when it is back');
 
 $cells->verify_all;
+is(query($second, 'credit', 'SELECT * FROM gpucredit_cells.verify_cells()'), '', 'verify_cells() is empty');
 done_testing();

@@ -75,6 +75,35 @@ fails('eu', "SELECT gpucredit_cells.carry($_)", '22023', "carry($_)") foreach 0,
 carry_all();
 books_agree('refused');
 
+# What verify_cells() finds: the books as they are, with one figure changed
+
+my %books = map { $_ => at($_, 'SELECT gpucredit_cells.books()') } qw(eu us);
+
+foreach my $forged (
+	[ 'sum',                  eu => '{orgs,0,spent}',      '1' ],
+	[ 'sum',                  eu => '{orgs,0,available}',  '0.5' ],
+	[ 'guest_credit',         us => '{orgs,0,issued}',     '0' ],
+	[ 'two_homes',            us => '{orgs,0,state}',      '"home"' ],
+	[ 'lease_not_there',      us => '{in}',                '[]' ],
+	[ 'lease_not_at_home',    eu => '{out}',               '[]' ],
+	[ 'lease_amounts_differ', us => '{in,0,amount}',       '99999' ],
+	[ 'words_differ',         us => '{in,0,word}',         '99' ],
+	[ 'words_differ',         eu => '{out,0,spent}',       '0.5' ],
+	[ 'spent_without_credit', eu => '{out,0,captured}',    '0' ],
+	[ 'hold_differs',         eu => '{out,0,home_held}',   '77' ],
+	[ 'more_than_leased',     us => '{in,0,available}',    '99999' ])
+{
+	my ($problem, $cell, $path, $value) = @$forged;
+	my $all = join ', ', map { "'$books{$_}'::jsonb" } grep { $_ ne $cell } qw(eu us);
+
+	is(at('eu', "WITH b AS (SELECT ARRAY[$all, jsonb_set('$books{$cell}', '$path', '$value')] AS b)
+		SELECT count(*) > 0 FROM b, LATERAL (SELECT problem FROM gpucredit_cells.compare_organisations(b)
+			UNION ALL SELECT problem FROM gpucredit_cells.compare_leases(b)) f WHERE problem = '$problem'"),
+		't', "verify_cells() finds $problem");
+}
+is(at('eu', "SELECT count(*) FROM gpucredit_cells.compare_leases(ARRAY['$books{eu}', '$books{us}']::jsonb[])"), '0',
+	'and nothing in the books as they are');
+
 # From a router, which is no cell
 
 new_database($node{eu}, 'router', 'dblink', 'gpucredit_cells');
