@@ -94,7 +94,8 @@ Errors: UC603 no such case or attempt; 22023.';
 /*
  * The report of a call that failed, one that comes again, or a second worker's.
  * The first stands.  What a second worker's call cost counts, too; charged: its
- * lease has taken that already.
+ * lease has taken that already.  While the judge is still to be asked, the last
+ * lease stays open for it.
  */
 CREATE FUNCTION gpucredit_eval.report_else(org text, run bigint, "case" bigint,
 	attempt integer, failed boolean, checks jsonb, usage jsonb, digest bytea, charged boolean)
@@ -107,6 +108,7 @@ DECLARE
 	l gpucredit_eval.lease;
 	o gpucredit_eval.result;
 	why text;
+	judging boolean;
 	result gpucredit_eval.report_result;
 BEGIN
 	IF report_else.failed THEN
@@ -128,6 +130,9 @@ BEGIN
 	l := x.lease;
 	SELECT * INTO o FROM gpucredit_eval.result n
 	WHERE n.org = r.org AND n.run = r.run AND n."case" = l."case";
+	judging := o.run IS NOT NULL AND o.score IS NULL
+		AND NOT EXISTS (SELECT FROM gpucredit_eval.lease m
+			WHERE m.org = r.org AND m.run = r.run AND m."case" = l."case" AND m.attempt > l.attempt);
 	result.replayed := o.run IS NOT NULL OR NOT (l.state IN ('open', 'lost') AND NOT l.accounted);
 	IF NOT result.replayed OR report_else.charged
 		OR l.state IN ('open', 'lost') AND NOT l.called AND NOT l.accounted
@@ -137,9 +142,13 @@ BEGIN
 				l.call_max, l."case");
 		END IF;
 		UPDATE gpucredit_eval.lease m
-		SET cost = m.cost + coalesce(result.cost, 0), open_max = 0, called = true, finishes = false,
+		SET cost = m.cost + coalesce(result.cost, 0), called = true, finishes = false,
+			open_max = CASE WHEN judging THEN m.max_cost - m.call_max - m.sample_max
+				* (SELECT count(*) FROM gpucredit_eval.judgement j
+					WHERE j.org = r.org AND j.run = r.run AND j."case" = l."case") ELSE 0 END,
 			error = CASE WHEN result.replayed THEN m.error ELSE why END,
-			state = CASE WHEN result.replayed OR m.state = 'lost' THEN 'closed' ELSE 'retry' END,
+			state = CASE WHEN judging THEN 'open'
+				WHEN result.replayed OR m.state = 'lost' THEN 'closed' ELSE 'retry' END,
 			expires_at = CASE WHEN result.replayed THEN m.expires_at ELSE gpucredit.now() END
 		WHERE m.org = r.org AND m.run = r.run AND m."case" = l."case" AND m.attempt = l.attempt;
 		PERFORM gpucredit_eval.account_if_free(r.org, r.run);
@@ -203,6 +212,7 @@ DECLARE
 	result gpucredit_eval.judge_result;
 	given integer;
 	cost numeric;
+	unheard numeric;
 BEGIN
 	PERFORM gpucredit_eval.check_usage(report_judge.usage);
 	SELECT * INTO r FROM gpucredit_eval.run u
@@ -243,16 +253,16 @@ BEGIN
 
 	cost := gpucredit_eval.call_cost(r, r.judge_terms, report_judge.usage, l.sample_max,
 		report_judge."case");
+	/* an earlier worker's answer is judged, and this lease's call may have been made */
+	unheard := CASE WHEN l.called THEN 0 ELSE l.call_max END;
 	IF report_judge.raw IS NULL THEN
 		/*
 		 * The call failed: the case is leased again, for the judge alone.  All
 		 * samples that are not reported may have been asked.
 		 */
-		IF report_judge.usage IS NULL THEN
-			cost := l.open_max;
-		END IF;
+		cost := CASE WHEN report_judge.usage IS NULL THEN l.open_max ELSE cost + unheard END;
 		UPDATE gpucredit_eval.lease m
-		SET cost = m.cost + x.cost, open_max = 0, error = 'the judge failed',
+		SET cost = m.cost + x.cost, open_max = 0, called = true, error = 'the judge failed',
 			state = CASE m.state WHEN 'lost' THEN 'closed' ELSE 'retry' END,
 			expires_at = gpucredit.now()
 		FROM (SELECT cost) x (cost)
@@ -272,7 +282,10 @@ BEGIN
 	FROM gpucredit_eval.judgement q
 	WHERE q.org = r.org AND q.run = r.run AND q."case" = report_judge."case";
 	UPDATE gpucredit_eval.lease m
-	SET cost = m.cost + x.cost, open_max = greatest(m.open_max - m.sample_max, 0),
+	SET cost = m.cost + x.cost + CASE WHEN given = x.samples THEN unheard ELSE 0 END,
+		called = m.called OR given = x.samples,
+		open_max = CASE WHEN given = x.samples THEN 0
+			ELSE greatest(m.open_max - m.sample_max, 0) END,
 		state = CASE WHEN given = x.samples THEN 'closed' ELSE m.state END,
 		finishes = given = x.samples
 	FROM (SELECT cost, (judge ->> 'samples')::integer) x (cost, samples)

@@ -37,6 +37,18 @@ BEGIN ATOMIC
 		l."case", l.attempt, l.cost, l.max_cost)
 	FROM gpucredit_eval.lease l WHERE l.cost + l.open_max > l.max_cost
 	UNION ALL
+	SELECT o.org, 'result_is_of_a_run', format('run %s, case %s', o.run, o."case")
+	FROM gpucredit_eval.result o
+	WHERE NOT EXISTS (SELECT FROM gpucredit_eval.run r WHERE r.org = o.org AND r.run = o.run)
+	UNION ALL
+	SELECT l.org, 'lease_is_of_a_run', format('run %s, case %s', l.run, l."case")
+	FROM gpucredit_eval.lease l
+	WHERE NOT EXISTS (SELECT FROM gpucredit_eval.run r WHERE r.org = l.org AND r.run = l.run)
+	UNION ALL
+	SELECT b.org, 'observation_is_of_a_stream', format('stream "%s", request "%s"', b.stream, b.request)
+	FROM gpucredit_eval.observation b
+	WHERE NOT EXISTS (SELECT FROM gpucredit_eval.stream s WHERE s.org = b.org AND s.stream = b.stream)
+	UNION ALL
 	SELECT o.org, 'score_is_the_median', format('run %s, case %s: %s', o.run, o."case", o.score)
 	FROM gpucredit_eval.result o
 	WHERE o.score IS NOT NULL AND o.error IS NULL

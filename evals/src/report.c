@@ -41,20 +41,21 @@ PGDLLEXPORT PG_FUNCTION_INFO_V1(gpucredit_eval_report);
  * A call costs at most what was set aside for it, and just that if its usage
  * is not known.  A case passes by its threshold, else if each check passes.
  */
+#define CALL_COST	"least(gpucredit_eval.token_cost(u.model_terms, $5, $6), m.call_max)"
 #define PASSES	"(CASE WHEN m.threshold IS NULL THEN $7 ELSE $8 >= m.threshold END)"
 #define JUDGES	"m.judged AND " PASSES
 
 STATEMENT(take_cost,
 		  "UPDATE gpucredit_eval.lease m"
 		  " SET called = true, error = NULL, finishes = NOT (" JUDGES "),"
-		  "  cost = least(gpucredit_eval.token_cost(u.model_terms, $5, $6), m.call_max),"
+		  "  cost = m.cost + " CALL_COST ","
 		  "  open_max = CASE WHEN " JUDGES " THEN m.open_max - m.call_max ELSE 0 END,"
 		  "  state = CASE WHEN " JUDGES " THEN m.state ELSE 'closed' END"
 		  " FROM gpucredit_eval.run u"
 		  " WHERE m.org = $1 AND m.run = $2 AND m.\"case\" = $3 AND m.attempt = $4"
 		  "  AND m.state IN ('open', 'lost') AND NOT m.called AND NOT m.accounted"
 		  "  AND u.org = $1 AND u.run = $2"
-		  " RETURNING m.cost, " PASSES ", " JUDGES ","
+		  " RETURNING " CALL_COST ", " PASSES ", " JUDGES ","
 		  "  CASE WHEN NOT " PASSES " THEN 0 WHEN m.judged THEN NULL"
 		  "   WHEN m.threshold IS NULL THEN 1 ELSE $8 END,"
 		  "  gpucredit_eval.token_cost(u.model_terms, $5, $6) > m.call_max,"

@@ -200,6 +200,56 @@ is(q_("SELECT state FROM gpucredit.job WHERE org = 'acme' AND job = $job"), 'can
 is(q_(q{SELECT held FROM gpucredit.balance('acme', 'nlp')}), '0.000000', 'nothing is held any more');
 eval_verify($node);
 
+# A slow worker's case is leased to another, then both report: the first answer
+# is judged, and both calls are paid.
+my $verdict = '{"score": 5, "reason": ""}';
+foreach my $late (1, 3)
+{
+	$run = run("two $late", 'judged', 1);
+	my ($case) = map { $_->[0] } lease($run, 1, '1 s');
+	later(10);
+	is(join(' ', map { "@$_[0, 1]" } lease($run, 1, '1 h')), "$case 2", 'the case has a second worker');
+	is(report($run, $case, 1, 'x', $usage), 'judge|0.0002|f', 'the first reports');
+	is(judge($run, $case, $_, $verdict, $usage), '5|t|f', "sample $_") foreach 1 .. $late;
+	is(report($run, $case, 2, 'y', $usage), $late == 3 ? 'done|0.0002|t' : 'judge|0.0002|t', 'the second, too');
+	is(judge($run, $case, $_, $verdict, $usage), '5|t|f', "sample $_") foreach $late + 1 .. 3;
+	is(q_("SELECT score = 1, output FROM gpucredit_eval.result WHERE run = $run"), 't|\\x78', 'the first answer is judged');
+	# a call that nobody reported before the case was done counts in full
+	is(q_("SELECT string_agg(state || ' ' || trim_scale(cost), ', ' ORDER BY attempt) FROM gpucredit_eval.lease
+		WHERE run = $run"), 'lost 0.0002, closed ' . ($late == 3 ? '0.0028' : '0.002'), 'both calls are paid');
+	later(0);
+	q_("SELECT gpucredit_eval.cancel_run('acme', $run, 'end two $late')");
+	eval_verify($node);
+}
+
+# eight reports of one case at once, of both its leases
+$run = run('race', 'judged', 1);
+my ($raced) = map { $_->[0] } lease($run, 1, '1 s');
+later(10);
+lease($run, 1, '1 h');
+later(0);
+is(wait_for_children(in_parallel(8, sub {
+	my ($n) = @_;
+
+	again(connect_to($node, 'eval'), q{SELECT gpucredit_eval.report('acme', ?, ?, ?, 'x', '[{"pass": true}]',
+		'{"prompt_tokens": 100, "completion_tokens": 50}')}, $run, $raced, 1 + $n % 2);
+})), 0, 'eight reports of one case');
+is(q_("SELECT count(*), min(trim_scale(cost)), max(trim_scale(cost)) FROM gpucredit_eval.lease WHERE run = $run"),
+	'2|0.0002|0.0002', 'each lease is charged once');
+is(judge($run, $raced, $_, $verdict, $usage), '5|t|f', "and the judge is asked, sample $_") foreach 1 .. 3;
+q_("SELECT gpucredit_eval.cancel_run('acme', $run, 'end race')");
+
+# a judge that costs nothing is asked all the same
+q_(q{SELECT gpucredit_eval.set_endpoint('acme', 'free', 'http://127.0.0.1:3', 0, 0, NULL),
+	gpucredit_eval.set_config('acme', 'free', '{"sets": ["judged"], "model": {"max_tokens": 250,
+	"max_input_tokens": 500}, "judge": {"endpoint": "free", "model": "j"}}', 'free')});
+$run = run('free run', 'free', 1);
+@cases = lease($run, 1);
+is(report($run, $cases[0][0], 1, 'x', $usage), 'judge|0.0002|f', 'a judge without a price is to be asked');
+is(judge($run, $cases[0][0], 1, $verdict, $usage), '5|t|f', 'and answers');
+q_("SELECT gpucredit_eval.cancel_run('acme', $run, 'end free')");
+eval_verify($node);
+
 # Eight workers, which lose three leases in ten, at each isolation level
 foreach my $level ('read committed', 'repeatable read', 'serializable')
 {
