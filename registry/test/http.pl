@@ -1,6 +1,6 @@
 # http.pl: requests as clients send them, and as nobody should
 #
-# Packages: libcurl4-openssl-dev libmicrohttpd-dev libssl-dev libjansson-dev libpq-dev libhttp-tiny-perl
+# Packages: libcurl4-openssl-dev libmicrohttpd-dev libssl-dev libjansson-dev libpq-dev libhttp-tiny-perl aria2
 use strict;
 use warnings;
 use Digest::SHA 'sha256_hex';
@@ -11,6 +11,7 @@ use MIME::Base64;
 use lib "$FindBin::RealBin/lib";
 use GpuCreditRegistry;
 use GpuCredit;
+use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes 'sleep';
 
@@ -120,6 +121,15 @@ status_is(request('GET', $url, token => $acme, headers => { range => 'bytes=3000
 	'a range behind the end');
 status_is(request('GET', $url, token => $acme, headers => { 'if-none-match' => $got->{headers}{etag} }),
 	304, 'what the client has is not sent');
+status_is(request('GET', $url, token => $acme,
+		headers => { range => 'bytes=0-0', 'if-range' => $got->{headers}{etag} }), 206, 'a range of the same file');
+is(request('GET', $url, token => $acme, headers => { range => 'bytes=0-0', 'if-range' => '"other"' })->{content},
+	$weights, 'of another file all is sent');
+my $folder = PostgreSQL::Test::Utils::tempdir();
+is(system('aria2c', '-q', '-x4', '-s4', '-k1M', '--header', "Authorization: Bearer $acme", '-d',
+		$folder, '-o', 'w.bin', daemon_url($url)), 0, 'aria2c pulls by four connections');
+ok(slurp_file("$folder/w.bin") eq $weights, 'the same bytes');
+is($got->{headers}{'cache-control'}, 'private, no-store', 'what is private is not cached');
 my $head = request('HEAD', $url, token => $acme);
 is($head->{headers}{'content-length'}, 3000001, 'HEAD tells the length');
 is(request('GET', "/acme/base/resolve/$oid/a%20b/c.json", token => $acme)->{content}, '{}',
@@ -276,6 +286,30 @@ my @hanging = map { IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $
 $_->print("PUT $target HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\nabc") foreach @hanging;
 status_is(request('GET', $url, token => $acme), 200, 'fifty clients hang, and one more is served');
 close $_ foreach @hanging;
+
+# What is public and asked for by commit never changes.
+status_is(json_request('POST', '/api/repos/create', $acme, { name => 'open', private => JSON::PP::false }),
+	200, 'a public repository');
+my $open = commit($acme, 'acme/open', [ lfs_file('w', $weights) ])->{json}{commitOid};
+is(request('GET', "/acme/open/resolve/$open/w")->{headers}{'cache-control'},
+	'public, max-age=2592000, immutable', 'by commit it is kept for 30 days');
+is(request('GET', '/acme/open/resolve/main/w')->{headers}{'cache-control'}, 'public, max-age=60',
+	'by a ref for a minute');
+
+# Refusals that pass.
+q_(q{SELECT gpucredit_registry.set_storage_quota('acme', NULL, 10)});
+my $over = request('GET', $url, token => $acme);
+status_is($over, 429, 'over the egress quota');
+like($over->{content}, qr/egress_quota/, 'the reader is told why');
+q_(q{SELECT gpucredit_registry.set_storage_quota('acme', NULL, NULL)});
+q_(q{SELECT gpucredit.suspend_account('acme', 'nlp', true)});
+my $suspended = batch($acme, 'acme/base', 'upload', content(9, 1000))->{json}{objects}[0]{error};
+is_deeply($suspended, { code => 402, message => 'account_suspended' }, 'a suspended account stores nothing');
+q_(q{SELECT gpucredit.suspend_account('acme', 'nlp', false)});
+q_(q{SELECT gpucredit.revoke('acme', bucket, 'r' || bucket, 'x') FROM gpucredit.buckets('acme')});
+is(batch($acme, 'acme/base', 'upload', content(9, 1000))->{json}{objects}[0]{error}{code}, 402,
+	'without credit nothing is stored');
+status_is(request('GET', $url, token => $acme), 200, 'and all is read');
 
 # Quarantine: nobody reads, by any way.
 q_(q{SELECT gpucredit_registry.quarantine('acme', version, 'backdoor', 'q' || version)

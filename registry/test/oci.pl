@@ -20,6 +20,9 @@ use Time::HiRes 'sleep';
 my $node = registry_node('oci');
 daemon_start($node);
 my $dir = PostgreSQL::Test::Utils::tempdir();
+# skopeo knows no tokens but those it is given
+$ENV{REGISTRY_AUTH_FILE} = "$dir/auth.json";
+append_to_file($ENV{REGISTRY_AUTH_FILE}, '{}');
 my $acme = registry_token($node, 'acme', 'nlp');
 my $read = registry_token($node, 'acme', 'nlp', 'read');
 my $rival = registry_token($node, 'rival');
