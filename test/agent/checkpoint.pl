@@ -100,6 +100,26 @@ my %seen;
 is(scalar(grep { $seen{$_}++ } @steps), 0, 'nothing was done twice');
 is(scalar(@steps), 20, 'and everything once');
 
+# One that does not leave hears SIGUSR1 at once, SIGTERM a grace before the
+# deadline, and is killed at the deadline.
+$job = submit($cluster, '1xT4', q{
+trap 'date +%s.%N > $OUT/usr1' USR1
+trap 'date +%s.%N > $OUT/term' TERM
+touch $OUT/runs
+while :; do sleep 0.1; done
+}, no_lock => 1);
+$out = $cluster->{submitted}{$job};
+wait_for('it runs', 20, sub { -e "$out/runs" });
+my $deadline = query($server, 'credit', q{SELECT date_part('epoch', clock_timestamp()) + 5});
+query($server, 'credit', "SELECT gpucredit.drain('n1', 'a new fan', to_timestamp($deadline))");
+wait_for('it is gone', 30,
+	sub { query($server, 'credit', "SELECT outcome FROM gpucredit.attempt WHERE job = $job AND attempt = 1") eq 'preempted' });
+cmp_ok(slurp_file("$out/usr1") - $deadline, '<', -2, 'it is told to save at once');
+cmp_ok(abs(slurp_file("$out/term") - $deadline + 1), '<=', 1, 'to leave a grace before the deadline');
+cmp_ok(abs((Time::HiRes::stat(attempt_dir($n1, $job, 1) . '/exit'))[9] - $deadline), '<=', 1, 'and is killed then');
+query($server, 'credit', "SELECT gpucredit.cancel('acme', $job, 'c$job')");
+wait_for_state($cluster, $job, 'cancelled');
+
 # Before its wall limit a job is told to save once, and runs on.  A job that
 # would die of the signal gets none.
 query($server, 'credit', q{SELECT gpucredit.resume('n1')});

@@ -65,7 +65,7 @@ like($said, qr{^in gpucredit-test as 700000 in \Q$work\E$}m, 'the image\'s files
 like($said, qr/^CapBnd:\s0+\nNoNewPrivs:\s1|^CapEff:\s0+\nCapBnd:\s0+\nNoNewPrivs:\s1$/m, 'no capabilities');
 like($said, qr/^a  b="c"$/m, 'its environment');
 like($said, qr/^0$/m,        'and nothing of the node\'s files');
-bill_is_fair($cluster, $job, 1, 1, 2);
+bill_is_fair($cluster, $job, 1);
 
 # A program that is not there ends as it does without an image.
 $job = submit($cluster, '1xT4', '', argv => ['/no/such/program'], image => 'gctest:1');
@@ -81,7 +81,7 @@ foreach my $one (@jobs)
 	$said = slurp_file(attempt_dir($n1, $one, 1) . '/stdout');
 	my $b = $said =~ /visible GPU-b/ ? 1 : 0;
 	like($said, qr/^has \Q$gpus[$b]\E\nvisible/, 'it has its own GPU alone');
-	bill_is_fair($cluster, $one, 1, 1, 2);
+	bill_is_fair($cluster, $one, 1);
 }
 
 # A checkpoint is saved where the operator shares a folder.
