@@ -130,3 +130,32 @@ COMMENT ON FUNCTION gpucredit_cells.extension_changed() IS
 CREATE EVENT TRIGGER gpucredit_cells ON ddl_command_end
 	WHEN TAG IN ('ALTER EXTENSION', 'CREATE PUBLICATION')
 	EXECUTE FUNCTION gpucredit_cells.extension_changed();
+
+/*
+ * From 18 on a dump adds the tables to the publication one by one, each an error
+ * where it is there already.
+ */
+CREATE FUNCTION gpucredit_cells.table_added() RETURNS event_trigger
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	added text[] := regexp_match(current_query(),
+		'ALTER PUBLICATION (gpucredit_\w+) ADD TABLE ONLY (gpucredit\w*\.\w+)');
+BEGIN
+	IF current_setting('gpucredit_cells.adding', true) = 'on' OR NOT EXISTS (
+		SELECT FROM pg_publication_tables t WHERE t.pubname = added[1]
+			AND format('%s.%s', t.schemaname, t.tablename) = added[2])
+	THEN
+		RETURN;
+	END IF;
+	PERFORM set_config('gpucredit_cells.adding', 'on', true);
+	EXECUTE format('ALTER PUBLICATION %I DROP TABLE %s', added[1], added[2]);
+	PERFORM set_config('gpucredit_cells.adding', '', true);
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.table_added() IS
+'Event trigger: a table that a dump adds to a publication may be in it.';
+CREATE EVENT TRIGGER gpucredit_cells_table ON ddl_command_start
+	WHEN TAG IN ('ALTER PUBLICATION')
+	EXECUTE FUNCTION gpucredit_cells.table_added();
