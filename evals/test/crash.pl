@@ -77,7 +77,8 @@ q_(qq{SELECT gpucredit_eval.report('acme', $next, l."case", 1, 'x', '[{"pass": t
 	FROM gpucredit_eval.lease_cases('acme', $next, 'w', 100, '1 h') l WHERE l."case" % 2 = 0});
 my $dump = PostgreSQL::Test::Utils::tempdir() . '/dump';
 $node->command_ok([ 'pg_dump', '-Fc', '-f', $dump, $node->connstr('eval') ], 'a dump');
-$node->safe_psql('postgres', 'ALTER DATABASE eval RENAME TO old; CREATE DATABASE eval TEMPLATE template0');
+$node->safe_psql('postgres', q{ALTER DATABASE eval RENAME TO old;
+	CREATE DATABASE eval ENCODING 'UTF8' TEMPLATE template0});
 $node->command_ok([ 'pg_restore', '--exit-on-error', '-d', $node->connstr('eval'), $dump ], 'is restored');
 is(q_(q{SELECT count(*), sum(cost) FROM gpucredit_eval.result}),
 	$node->safe_psql('old', 'SELECT count(*), sum(cost) FROM gpucredit_eval.result'), 'with all results');
