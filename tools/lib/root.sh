@@ -127,23 +127,26 @@ gc_root_trust()
 # Runs a command in the root as root, in the folder /.
 gc_in_root()
 {
-	local dir name settings=()
+	local dir name settings=() ca=${NODE_EXTRA_CA_CERTS:-}
 	dir=$(gc_root_dir "$1")
 	shift
 
 	for name in ${GC_CALLERS[@]+"${GC_CALLERS[@]}"}; do
 		settings+=("$name=${!name}")
 	done
+	# npm goes through the proxy that this machine trusts
+	[ -z "$ca" ] || settings+=(NODE_EXTRA_CA_CERTS=/etc/gpucredit-ca.crt)
 	gc_child gc_as_root bash -c '
-		dir=$1
-		shift
+		dir=$1 ca=$2
+		shift 2
 		cp -L /etc/resolv.conf /etc/hosts "$dir/etc/" 2>/dev/null
+		[ -z "$ca" ] || cp -L "$ca" "$dir/etc/gpucredit-ca.crt"
 		if [ ! -e "$dir/proc/self" ] && unshare --mount true 2>/dev/null; then
 			exec unshare --mount sh -c "
 				mount -t proc proc \"\$0/proc\" 2>/dev/null
 				exec chroot \"\$0\" \"\$@\"" "$dir" "$@"
 		fi
-		exec chroot "$dir" "$@"' root "$dir" env -i HOME=/root TERM=dumb \
+		exec chroot "$dir" "$@"' root "$dir" "$ca" env -i HOME=/root TERM=dumb \
 		PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
 		${settings[@]+"${settings[@]}"} "$@"
 }
