@@ -220,14 +220,15 @@ SELECT count(*) FROM alert WHERE org = 'als';
 SELECT maintain() \g /dev/null
 SELECT threshold, detail -> 'taken' AS taken FROM alert WHERE org = 'als' ORDER BY 1;
 
--- no SQL function can take the lock that limits an alert to one transaction:
--- their advisory locks have objsubid 1 and 2
+-- no login can take the lock that limits an alert to one transaction, or a
+-- companion's: advisory locks of SQL have objsubid 1 and 2
 BEGIN;
 SELECT create_account('al1'), issue('al1', '', 'i', 10), set_budget('al1', '', 5) \g /dev/null
 SELECT status FROM hold('al1', '', 'h1', 3, '1 h');
 SELECT count(*) AS raised FROM alert WHERE org = 'al1';
+SELECT gpucredit_internal.lock_name('a companion''s'), gpucredit_internal.lock_name('another', wait => false);
 SELECT locktype, objsubid, mode FROM pg_locks
-WHERE pid = pg_backend_pid() AND locktype = 'advisory' AND objsubid <> 26467;
+WHERE pid = pg_backend_pid() AND locktype = 'advisory' AND objsubid <> 26467 ORDER BY 2;
 ROLLBACK;
 
 -- Jobs: an account gets an alert when a job ends badly or leaves its devices

@@ -208,7 +208,7 @@ BEGIN
 			SELECT format('ALTER TABLE %s DISABLE TRIGGER %I',
 				g.tgrelid::regclass, g.tgname)
 			FROM pg_trigger g
-			WHERE g.tgfoid = 'gpucredit_internal.refuse_unsound'::regproc
+			WHERE g.tgfoid = 'gpucredit_internal.row_check'::regproc
 		LOOP
 			EXECUTE deed;
 		END LOOP;
@@ -437,7 +437,7 @@ ALTER TABLE bucket DISABLE TRIGGER bucket_sound;
 ALTER TABLE hold ENABLE TRIGGER hold_sound_new;
 DROP TRIGGER hold_part_sound ON hold_part;
 CREATE TRIGGER hold_part_sound AFTER UPDATE OF held ON hold_part
-	FOR EACH ROW EXECUTE FUNCTION gpucredit_internal.refuse_unsound();
+	FOR EACH ROW EXECUTE FUNCTION gpucredit_internal.row_check();
 ALTER TABLE hold_part ENABLE ALWAYS TRIGGER hold_part_sound;
 ALTER TABLE entry DISABLE TRIGGER entry_sound_new;
 ALTER TABLE budget_counter ENABLE TRIGGER budget_counter_sound;

@@ -1,5 +1,5 @@
 /*
- * 00_common.sql: the schema, and who this database is.
+ * 00_common.sql: the schema, and which cell this database is.
  *
  * The extension is created in each cell and in each router.  A router has the
  * tables of gpucredit too, empty, for the types and signatures that come with

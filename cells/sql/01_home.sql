@@ -1,5 +1,5 @@
 /*
- * 01_home.sql: whose home this cell is.
+ * 01_home.sql: the organisations whose home this cell is.
  *
  * The cell decides by its own row of resident, never by what a router says.
  * A guest is an organisation that spends leased credit here.
@@ -58,9 +58,9 @@ COMMENT ON FUNCTION gpucredit_cells.admit(text, bigint) IS
 'Internal: this cell is the organisation''s home from now on.';
 
 /*
- * Not among them: sums and records that upkeep writes of any organisation, and
- * what a node's heartbeat or a pool's cycle notes of devices.  They follow from
- * what is guarded.
+ * It leaves out sums and records that upkeep writes for any organisation, and
+ * what a node's heartbeat or a pool's cycle writes about devices.  These
+ * follow from guarded rows.
  */
 CREATE FUNCTION gpucredit_cells.guarded_tables()
 RETURNS TABLE (relation regclass)

@@ -45,7 +45,7 @@ COMMENT ON COLUMN gpucredit_cells.change.fingerprint IS 'A digest of function an
 COMMENT ON COLUMN gpucredit_cells.change.at IS 'When it was made.';
 SELECT pg_catalog.pg_extension_config_dump('gpucredit_cells.change', '');
 
-/* Not rolled back: no two attempts at a change have the same epoch. */
+/* A sequence does not roll back, so no two attempts at a change have the same epoch. */
 CREATE SEQUENCE gpucredit_cells.epoch_seq;
 SELECT pg_catalog.pg_extension_config_dump('gpucredit_cells.epoch_seq', '');
 
@@ -85,7 +85,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_cells.is_new_change(text, text[]) IS
-'Internal: notes the key of a change; false where the same change was made before. Errors: UC201, 22023.';
+'Internal: stores the key of a change; false if the same change was made before. Errors: UC201, 22023.';
 
 CREATE FUNCTION gpucredit_cells.require_cell(cell text)
 RETURNS gpucredit_cells.cell
@@ -214,5 +214,5 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_cells.set_home(text, text, text) IS
-'Directory: gives an organisation its home, before create_account(). Of an organisation that was there before the cell joined, the same.
+'Directory: gives an organisation its home, before create_account(), or after the cell of an existing organisation joined.
 Result: the epoch. Errors: UC703 no such cell, or it has another home; UC201 key reused; 08001 a cell cannot be asked; 22023.';

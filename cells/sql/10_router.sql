@@ -30,9 +30,9 @@ COMMENT ON FUNCTION gpucredit_cells.check_caller() IS
 'Router: refuses a call from inside a SECURITY DEFINER function (42501).';
 
 /*
- * After an error of a cell.  PL/Proxy puts words before the message, the detail
- * and the hint; here they come off.  It also gives the connection up, which it
- * would tell the client about at the next call.
+ * Handle an error of a cell.  PL/Proxy puts text before the message, the
+ * detail and the hint, which this function removes.  PL/Proxy also drops the
+ * connection, and would warn the client about that in the next call.
  */
 CREATE FUNCTION gpucredit_cells.try_again(state text, message text,
 	detail text, hint text, number int, epoch bigint, tries int) RETURNS int
@@ -45,7 +45,7 @@ BEGIN
 		BEGIN
 			PERFORM gpucredit_remote.hello(number);
 		EXCEPTION WHEN OTHERS THEN
-			NULL;				/* the first error is the one to tell */
+			NULL;				/* report the first error */
 		END;
 	END IF;
 	IF (state = 'UC702' OR state = 'UC701' AND epoch IS NOT NULL) AND tries < 400 THEN
@@ -75,7 +75,7 @@ $$;
 COMMENT ON FUNCTION gpucredit_cells.try_again(text, text, text, text, int, bigint, int) IS
 'Router: waits where the organisation is moving or has moved, and counts; raises any other error as the cell did, and these after some 20 seconds; 08006 where the answer is lost.';
 
-/* A gpucredit function that calls go through, and how. */
+/* A routed gpucredit function and its route. */
 CREATE FUNCTION gpucredit_cells.routes()
 RETURNS TABLE (function regprocedure, route text, name text)
 LANGUAGE sql STABLE PARALLEL SAFE
@@ -103,8 +103,8 @@ COMMENT ON FUNCTION gpucredit_cells.routes() IS
 'The public functions that depend on stored rows, and how a router sends each: by org, node, pool or to all cells; publisher is the first cell.';
 
 /*
- * How rows of all cells become one answer: what is selected from them, where
- * that is not the rows themselves.
+ * How the rows of all cells become one answer: the select list, unless it is
+ * the rows themselves.
  */
 CREATE FUNCTION gpucredit_cells.merging(name text) RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE

@@ -165,7 +165,7 @@ BEGIN
 			gpucredit_cells.route_body(r.function, r.route, r.name));
 	END LOOP;
 
-	/* what is selected would be no rows, and no error */
+	/* a plain select would return no rows instead of the error */
 	EXECUTE format('REVOKE ALL ON ALL TABLES IN SCHEMA gpucredit FROM %s', roles);
 	EXECUTE 'REVOKE ALL ON ALL ROUTINES IN SCHEMA gpucredit_remote FROM PUBLIC';
 	EXECUTE format('GRANT USAGE ON SCHEMA gpucredit_remote TO %s', roles);
@@ -182,7 +182,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_cells.make_router() IS
-'Setup: makes this database a router, or makes its functions anew, as after an upgrade or a restore. Needs the extension plproxy.
+'Setup: makes this database a router, or makes its functions again, as after an upgrade or a restore. Needs the extension plproxy.
 Result: how many functions there are. Errors: 55000 this database is a cell.';
 
 /* The cluster of PL/Proxy: the cells by number. */

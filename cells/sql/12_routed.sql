@@ -1,8 +1,8 @@
 /*
- * 12_routed.sql: what routers' functions call besides: nodes, batches, metrics.
+ * 12_routed.sql: helpers of routers' functions for nodes, batches and metrics.
  */
 
-/* Nodes of a cell on which an organisation that left runs still. */
+/* Nodes of a cell that still run attempts of an organisation that moved away. */
 CREATE TABLE gpucredit_cells.visit (
 	node text COLLATE "C" NOT NULL,
 	cell text COLLATE "C" NOT NULL,
@@ -46,7 +46,7 @@ COMMENT ON TABLE gpucredit_cells.guest_node IS
 COMMENT ON COLUMN gpucredit_cells.guest_node.node IS 'The node.';
 SELECT pg_catalog.pg_extension_config_dump('gpucredit_cells.guest_node', '');
 
-/* Asks the cells themselves, as the caller may: a node is in one. */
+/* Asks the cells as the caller: a node is in one of them. */
 CREATE FUNCTION gpucredit_cells.has_node(node text) RETURNS boolean
 LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
@@ -69,7 +69,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_cells.cell_of_node(text) IS
-'Router: which cell has a node that the directory does not tell of.';
+'Router: which cell has a node that the directory does not list.';
 
 CREATE FUNCTION gpucredit_cells.cell_for_node(node text) RETURNS int
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -89,7 +89,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_cells.cell_for_node(text) IS
-'Router: which cell a node is registered in that the directory does not tell of: the one that has it, or the only one.
+'Router: in which cell a node is registered that the directory does not list: the one that has it, or the only one.
 Errors: UC703 the directory must say.';
 
 CREATE FUNCTION gpucredit_cells.node_here(node text)

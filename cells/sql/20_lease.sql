@@ -1,17 +1,17 @@
 /*
  * 20_lease.sql: credit that is held at home and spent in another cell.
  *
- * A lease has two ends.  At home an ordinary hold stands behind it, and
- * lease_out says what of that is known to be spent or unused.  In the other
- * cell, which has the organisation as a guest, buckets are issued for it, and
- * lease_in says what home was told.  A word tells cumulative sums, so that the
+ * A lease has two ends.  At home an ordinary hold backs it, and lease_out has
+ * how much of that is known to be spent or unused.  In the other cell, which
+ * has the organisation as a guest, buckets are issued for it, and lease_in has
+ * what that cell reported to home.  A report has cumulative sums, so the
  * latest one is enough: earlier ones may be lost, late or doubled.
  *
- * Home gives nothing back before the other cell says that it booked it as
- * expired or revoked.  So the hold outlives every job there, and no clock
- * decides where credit is.
+ * Home returns credit only after the other cell reported it as expired or
+ * revoked.  So the hold outlives every job there, and no clock decides where
+ * credit is.
  */
-/* As whom a cell calls another one; the operator lets it log in. */
+/* The role as which a cell calls another one; the operator lets it log in. */
 DO $role$
 BEGIN
 	IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles
@@ -37,7 +37,7 @@ CREATE TABLE gpucredit_cells.lease_out (
 	parts jsonb NOT NULL DEFAULT '[]',
 	holds bigint[] NOT NULL DEFAULT '{}',	/* the last one is open */
 	made_at timestamptz NOT NULL,
-	word bigint NOT NULL DEFAULT 0,
+	report bigint NOT NULL DEFAULT 0,
 	spent numeric(19, 6) NOT NULL DEFAULT 0,
 	returned numeric(19, 6) NOT NULL DEFAULT 0,
 	captured numeric(19, 6) NOT NULL DEFAULT 0,
@@ -56,7 +56,7 @@ CREATE INDEX lease_out_key ON gpucredit_cells.lease_out (org, key);
 CREATE INDEX lease_out_open ON gpucredit_cells.lease_out (cell, org)
 	WHERE closed_at IS NULL;
 COMMENT ON TABLE gpucredit_cells.lease_out IS
-'At home: leases, what the other cell said of each, and what was done about it';
+'At home: leases, the other cell''s last report of each, and what was done about it';
 COMMENT ON COLUMN gpucredit_cells.lease_out.org IS 'The organisation.';
 COMMENT ON COLUMN gpucredit_cells.lease_out.lease IS 'The lease.';
 COMMENT ON COLUMN gpucredit_cells.lease_out.key IS 'The caller''s key, which is the hold''s too.';
@@ -70,17 +70,17 @@ COMMENT ON COLUMN gpucredit_cells.lease_out.expires_at IS 'From then on nothing 
 COMMENT ON COLUMN gpucredit_cells.lease_out.parts IS 'What each bucket gave, with its kind, priority and policy.';
 COMMENT ON COLUMN gpucredit_cells.lease_out.holds IS 'The holds behind it, the open one last; none: no credit stands behind it.';
 COMMENT ON COLUMN gpucredit_cells.lease_out.made_at IS 'When it was made.';
-COMMENT ON COLUMN gpucredit_cells.lease_out.word IS 'The number of the last word from the other cell; 0: none.';
-COMMENT ON COLUMN gpucredit_cells.lease_out.spent IS 'Spent there, by that word.';
-COMMENT ON COLUMN gpucredit_cells.lease_out.returned IS 'Expired or revoked there, by that word.';
+COMMENT ON COLUMN gpucredit_cells.lease_out.report IS 'The number of the last report from the other cell; 0: none.';
+COMMENT ON COLUMN gpucredit_cells.lease_out.spent IS 'Spent there, by that report.';
+COMMENT ON COLUMN gpucredit_cells.lease_out.returned IS 'Expired or revoked there, by that report.';
 COMMENT ON COLUMN gpucredit_cells.lease_out.captured IS 'Captured here, less refunds.';
 COMMENT ON COLUMN gpucredit_cells.lease_out.given_back IS 'Returned here to the buckets it came from.';
-COMMENT ON COLUMN gpucredit_cells.lease_out.available IS 'Available there, by that word.';
-COMMENT ON COLUMN gpucredit_cells.lease_out.held IS 'Held there, by that word.';
-COMMENT ON COLUMN gpucredit_cells.lease_out.heard_at IS 'When that word last came; NULL: none did.';
-COMMENT ON COLUMN gpucredit_cells.lease_out.used_at IS 'When a word last told of use.';
+COMMENT ON COLUMN gpucredit_cells.lease_out.available IS 'Available there, by that report.';
+COMMENT ON COLUMN gpucredit_cells.lease_out.held IS 'Held there, by that report.';
+COMMENT ON COLUMN gpucredit_cells.lease_out.heard_at IS 'When that report last came; NULL: none did.';
+COMMENT ON COLUMN gpucredit_cells.lease_out.used_at IS 'When a report last showed use.';
 COMMENT ON COLUMN gpucredit_cells.lease_out.closed_at IS 'When it was over; NULL: it is open.';
-COMMENT ON COLUMN gpucredit_cells.lease_out.written_off_at IS 'When an operator ended it without a last word; NULL: never.';
+COMMENT ON COLUMN gpucredit_cells.lease_out.written_off_at IS 'When an operator ended it without a last report; NULL: never.';
 COMMENT ON COLUMN gpucredit_cells.lease_out.working IS 'The transaction that may change its hold; NULL: none.';
 
 CREATE TABLE gpucredit_cells.lease_in (
@@ -92,13 +92,13 @@ CREATE TABLE gpucredit_cells.lease_in (
 	expires_at timestamptz NOT NULL,
 	buckets bigint[] NOT NULL DEFAULT '{}',
 	forgotten numeric(19, 6) NOT NULL DEFAULT 0,
-	word bigint NOT NULL DEFAULT 0,
+	report bigint NOT NULL DEFAULT 0,
 	acked bigint NOT NULL DEFAULT 0,
 	spent numeric(19, 6) NOT NULL DEFAULT 0,
 	returned numeric(19, 6) NOT NULL DEFAULT 0,
 	available numeric(19, 6) NOT NULL DEFAULT 0,
 	held numeric(19, 6) NOT NULL DEFAULT 0,
-	tell boolean NOT NULL DEFAULT true,
+	report_due boolean NOT NULL DEFAULT true,
 	made_at timestamptz NOT NULL,
 	closed_at timestamptz,
 	CONSTRAINT lease_in_pkey PRIMARY KEY (org, lease)
@@ -106,24 +106,24 @@ CREATE TABLE gpucredit_cells.lease_in (
 CREATE INDEX lease_in_open ON gpucredit_cells.lease_in (cell, org)
 	WHERE closed_at IS NULL;
 COMMENT ON TABLE gpucredit_cells.lease_in IS
-'In the cell that spends: leases, their buckets here, and what home was told';
+'In the cell that spends: leases, their buckets here, and what was reported to home';
 COMMENT ON COLUMN gpucredit_cells.lease_in.org IS 'The organisation.';
 COMMENT ON COLUMN gpucredit_cells.lease_in.lease IS 'The lease.';
 COMMENT ON COLUMN gpucredit_cells.lease_in.account IS 'Who spends it.';
 COMMENT ON COLUMN gpucredit_cells.lease_in.cell IS 'The home it comes from.';
 COMMENT ON COLUMN gpucredit_cells.lease_in.amount IS 'Credits leased.';
 COMMENT ON COLUMN gpucredit_cells.lease_in.expires_at IS 'When its buckets expire.';
-COMMENT ON COLUMN gpucredit_cells.lease_in.buckets IS 'Its buckets here; none: it came too late, or is not in this cell''s books any more.';
-COMMENT ON COLUMN gpucredit_cells.lease_in.forgotten IS 'Spent here by what home was told, and not in this cell''s books any more.';
-COMMENT ON COLUMN gpucredit_cells.lease_in.word IS 'The number of the last word; 0: none.';
-COMMENT ON COLUMN gpucredit_cells.lease_in.acked IS 'The last word that home has; one word at most is under way.';
-COMMENT ON COLUMN gpucredit_cells.lease_in.spent IS 'Spent, by the last word.';
-COMMENT ON COLUMN gpucredit_cells.lease_in.returned IS 'Expired or revoked, by the last word.';
-COMMENT ON COLUMN gpucredit_cells.lease_in.available IS 'Available, by the last word.';
-COMMENT ON COLUMN gpucredit_cells.lease_in.held IS 'Held, by the last word.';
-COMMENT ON COLUMN gpucredit_cells.lease_in.tell IS 'The next carry writes a word, whether or not a figure changed.';
+COMMENT ON COLUMN gpucredit_cells.lease_in.buckets IS 'Its buckets here; none: it came too late, or is no longer in this cell''s books.';
+COMMENT ON COLUMN gpucredit_cells.lease_in.forgotten IS 'Spent here by earlier reports, and no longer in this cell''s books.';
+COMMENT ON COLUMN gpucredit_cells.lease_in.report IS 'The number of the last report; 0: none.';
+COMMENT ON COLUMN gpucredit_cells.lease_in.acked IS 'The last report that home has; one report at most is under way.';
+COMMENT ON COLUMN gpucredit_cells.lease_in.spent IS 'Spent, by the last report.';
+COMMENT ON COLUMN gpucredit_cells.lease_in.returned IS 'Expired or revoked, by the last report.';
+COMMENT ON COLUMN gpucredit_cells.lease_in.available IS 'Available, by the last report.';
+COMMENT ON COLUMN gpucredit_cells.lease_in.held IS 'Held, by the last report.';
+COMMENT ON COLUMN gpucredit_cells.lease_in.report_due IS 'The next carry writes a report, whether or not a figure changed.';
 COMMENT ON COLUMN gpucredit_cells.lease_in.made_at IS 'When it came.';
-COMMENT ON COLUMN gpucredit_cells.lease_in.closed_at IS 'When home had its last word; NULL: it is open.';
+COMMENT ON COLUMN gpucredit_cells.lease_in.closed_at IS 'When home had its last report; NULL: it is open.';
 
 CREATE TABLE gpucredit_cells.lease_policy (
 	org text COLLATE "C" NOT NULL,
@@ -139,11 +139,11 @@ COMMENT ON TABLE gpucredit_cells.lease_policy IS
 COMMENT ON COLUMN gpucredit_cells.lease_policy.org IS 'The organisation.';
 COMMENT ON COLUMN gpucredit_cells.lease_policy.account IS 'Who spends.';
 COMMENT ON COLUMN gpucredit_cells.lease_policy.cell IS 'Where.';
-COMMENT ON COLUMN gpucredit_cells.lease_policy.minimum IS 'It is topped up when it has less; so much it keeps when idle.';
-COMMENT ON COLUMN gpucredit_cells.lease_policy.target IS 'So much it has then.';
+COMMENT ON COLUMN gpucredit_cells.lease_policy.minimum IS 'It is topped up when it has less; an idle account keeps so much.';
+COMMENT ON COLUMN gpucredit_cells.lease_policy.target IS 'What it has after that.';
 COMMENT ON COLUMN gpucredit_cells.lease_policy.ttl IS 'How long each lease lasts; unused for so long, the account is idle.';
 
-/* What is under way.  Only the newest of a kind matters. */
+/* Messages under way.  Only the newest of a kind matters. */
 CREATE TABLE gpucredit_cells.outbox (
 	cell text COLLATE "C" NOT NULL,
 	org text COLLATE "C" NOT NULL,
@@ -155,14 +155,14 @@ CREATE TABLE gpucredit_cells.outbox (
 	tries int NOT NULL DEFAULT 0,
 	error text,
 	CONSTRAINT outbox_pkey PRIMARY KEY (cell, org, lease, kind),
-	CONSTRAINT outbox_kind CHECK (kind IN ('grant', 'word', 'recall', 'resend'))
+	CONSTRAINT outbox_kind CHECK (kind IN ('grant', 'report', 'recall', 'resend'))
 );
 COMMENT ON TABLE gpucredit_cells.outbox IS
 'Messages to other cells that are not known to have arrived';
 COMMENT ON COLUMN gpucredit_cells.outbox.cell IS 'To whom.';
 COMMENT ON COLUMN gpucredit_cells.outbox.org IS 'The organisation; '''': of none.';
 COMMENT ON COLUMN gpucredit_cells.outbox.lease IS 'The lease; zeros: of none.';
-COMMENT ON COLUMN gpucredit_cells.outbox.kind IS 'grant: home makes a lease; word: what became of it; recall: home wants the rest; resend: this cell was restored.';
+COMMENT ON COLUMN gpucredit_cells.outbox.kind IS 'grant: home makes a lease; report: what became of it; recall: home wants the rest; resend: this cell was restored.';
 COMMENT ON COLUMN gpucredit_cells.outbox.n IS 'Its number in the lease.';
 COMMENT ON COLUMN gpucredit_cells.outbox.body IS 'What it says.';
 COMMENT ON COLUMN gpucredit_cells.outbox.made_at IS 'When it was written.';
@@ -178,7 +178,7 @@ CREATE TABLE gpucredit_cells.peer (
 	CONSTRAINT peer_pkey PRIMARY KEY (cell)
 );
 COMMENT ON TABLE gpucredit_cells.peer IS
-'How it stands with each other cell; its row is the lock of who carries to it';
+'The state of the exchange with each other cell; whoever carries to it locks its row';
 COMMENT ON COLUMN gpucredit_cells.peer.cell IS 'The other cell.';
 COMMENT ON COLUMN gpucredit_cells.peer.server IS 'Which database this cell was, and since when it ran, when it last carried; another one may have been restored.';
 COMMENT ON COLUMN gpucredit_cells.peer.heard_at IS 'When it last answered; NULL: never.';
@@ -219,7 +219,7 @@ COMMENT ON COLUMN gpucredit_cells.finding.org IS 'The organisation.';
 COMMENT ON COLUMN gpucredit_cells.finding.lease IS 'The lease.';
 COMMENT ON COLUMN gpucredit_cells.finding.what IS 'forgotten, adopted, unbacked, uncollected, written_off or late; moved: of an organisation, not a lease.';
 COMMENT ON COLUMN gpucredit_cells.finding.amount IS 'Credits it is about.';
-COMMENT ON COLUMN gpucredit_cells.finding.detail IS 'What it is, in words.';
+COMMENT ON COLUMN gpucredit_cells.finding.detail IS 'What it is, as text.';
 
 DO $dump$
 DECLARE
@@ -235,8 +235,8 @@ END
 $dump$;
 
 /*
- * The hold behind a lease is an ordinary one, so that its owner could release
- * it and spend it here, too.
+ * The hold behind a lease is an ordinary one: without this trigger its owner
+ * could release it and spend it here, too.
  */
 CREATE FUNCTION gpucredit_cells.refuse_leased() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -263,8 +263,8 @@ CREATE TRIGGER cells_leased AFTER UPDATE ON gpucredit.hold FOR EACH ROW
 	EXECUTE FUNCTION gpucredit_cells.refuse_leased();
 
 /*
- * A reserve that lacks credit says how much home still has.  Only denials have
- * rows in denial, so that nothing else pays for it.
+ * A reserve that lacks credit reports how much home still has.  Only denials
+ * write rows to denial, so no other call pays for it.
  */
 CREATE FUNCTION gpucredit_cells.tell_home_credit() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -292,7 +292,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_cells.tell_home_credit() IS
-'Trigger: a denial for want of credit tells what home had, as last known.';
+'Trigger: a denial for want of credit reports what home had, as last known.';
 CREATE TRIGGER cells_home_credit AFTER INSERT ON gpucredit.denial
 	FOR EACH ROW EXECUTE FUNCTION gpucredit_cells.tell_home_credit();
 
@@ -339,7 +339,7 @@ $$;
 COMMENT ON FUNCTION gpucredit_cells.require_peer(text) IS
 'Internal: raises UC712 unless there is such a cell, and it is another one.';
 
-/* The setting is not there before the library is, which now() loads. */
+/* now() loads the library, which defines the setting. */
 CREATE FUNCTION gpucredit_cells.clock_skew() RETURNS interval
 LANGUAGE sql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
@@ -363,7 +363,7 @@ BEGIN ATOMIC
 	ON CONFLICT ON CONSTRAINT outbox_pkey DO UPDATE
 	SET n = excluded.n, body = excluded.body, made_at = excluded.made_at,
 		tries = 0, error = NULL
-	WHERE o.n < excluded.n OR o.kind <> 'word';
+	WHERE o.n < excluded.n OR o.kind <> 'report';
 END;
 COMMENT ON FUNCTION gpucredit_cells.post(text, text, uuid, text, bigint,
 	jsonb) IS
@@ -379,4 +379,4 @@ BEGIN ATOMIC
 		note.detail);
 END;
 COMMENT ON FUNCTION gpucredit_cells.note(text, uuid, text, numeric, text) IS
-'Internal: writes down where two ends of a lease differed.';
+'Internal: records that two ends of a lease differed.';

@@ -1,8 +1,9 @@
 /*
  * 21_lease_home.sql: the end of a lease at home.
  *
- * Locks: the lease's row, then as the calls of gpucredit that follow.  Those
- * get keys that nobody can guess and use up: the row says what was done.
+ * Locks: the lease's row, then those of the gpucredit calls that follow.
+ * These use keys that nobody can guess and use up: the lease's row shows what
+ * was done.
  */
 CREATE TYPE gpucredit_cells.lease_result AS (lease uuid, status text,
 	reason text, amount numeric, expires_at timestamptz, replayed boolean);
@@ -20,7 +21,7 @@ END;
 COMMENT ON FUNCTION gpucredit_cells.home_credit_of(text, text) IS
 'Internal: what an account could lease, for the cell that spends.';
 
-/* Also a grant that is sent again says what home knows by now. */
+/* A grant that is sent again also has what home knows by now. */
 CREATE FUNCTION gpucredit_cells.post_grant(o gpucredit_cells.lease_out)
 RETURNS void
 LANGUAGE sql VOLATILE PARALLEL UNSAFE
@@ -29,7 +30,7 @@ BEGIN ATOMIC
 	SELECT gpucredit_cells.post(o.cell, o.org, o.lease, 'grant', 0,
 		jsonb_build_object('account', o.account, 'amount', o.amount,
 			'expires_at', o.expires_at, 'parts', o.parts,
-			'word', o.word, 'spent', o.spent,
+			'report', o.report, 'spent', o.spent,
 			'epoch', coalesce((SELECT r.epoch FROM gpucredit_cells.resident r
 				WHERE r.org = o.org), 0),
 			'home', gpucredit_cells.home_credit_of(o.org, o.account)));
@@ -61,7 +62,7 @@ BEGIN
 		lease.ttl > 4 * skew AND lease.ttl <= '3650 days',
 		'is no time that a lease lasts',
 		'Pass more than four times gpucredit.clock_skew, at most 3650 days.');
-	/* the hold ends with the lease's last word, not by the clock */
+	/* the hold ends with the lease's last report, not by the clock */
 	asked := gpucredit_internal.hold_leased(lease.org, lease.account, lease.key, lease.amount,
 		lease.ttl + '36500 days');
 	IF asked.replayed THEN
@@ -94,8 +95,8 @@ BEGIN
 		FROM gpucredit_cells.lease_out o
 		WHERE o.cell = lease.cell AND o.org = lease.org
 			AND o.account = lease.account AND o.closed_at IS NULL),
-		made.made_at);			/* renewal is no use */
-	made.word := 0;
+		made.made_at);			/* a renewal would not help */
+	made.report := 0;
 	made.spent := 0; made.returned := 0; made.captured := 0;
 	made.given_back := 0; made.held := 0; made.available := lease.amount;
 	made.parts := '[]';
@@ -139,8 +140,7 @@ Result: status granted, or denied with reason insufficient_credits, budget_excee
 Errors: UC001 no such account; UC201 key used with other arguments; UC202 rate limited; UC701 the home is elsewhere; UC712 no such cell, or this one; UC715 the organisation is a guest here; 22003; 22023.';
 
 /*
- * What home still holds for a lease, in the last of its holds; NULL: none is
- * open.
+ * What home still holds for a lease, in its last hold; NULL: none is open.
  */
 CREATE FUNCTION gpucredit_cells.held_for(o gpucredit_cells.lease_out)
 RETURNS numeric
@@ -155,8 +155,8 @@ COMMENT ON FUNCTION gpucredit_cells.held_for(gpucredit_cells.lease_out) IS
 'Internal: what home holds for a lease; NULL: its hold is closed, or it has none.';
 
 /*
- * Credit for a lease that has no open hold: of a cell that was restored, or
- * after it was written off.
+ * Holds credit for a lease without an open hold: its cell was restored, or it
+ * was written off.
  */
 CREATE FUNCTION gpucredit_cells.back_lease(o gpucredit_cells.lease_out,
 	amount numeric) RETURNS bigint
@@ -180,7 +180,7 @@ COMMENT ON FUNCTION gpucredit_cells.back_lease(gpucredit_cells.lease_out,
 	numeric) IS
 'Internal: a new hold behind a lease; NULL: credit is lacking.';
 
-/* Spend that home did not know of. */
+/* Captures spend that home did not know of. */
 CREATE FUNCTION gpucredit_cells.capture_lease(
 	INOUT o gpucredit_cells.lease_out, amount numeric)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -225,7 +225,7 @@ COMMENT ON FUNCTION gpucredit_cells.capture_lease(gpucredit_cells.lease_out,
 	numeric) IS
 'Internal: captures what was spent of a lease; where no credit covers it yet, the lease stays as it is.';
 
-/* Spend that was refunded there, and has lapsed there since. */
+/* Refunds spend that was refunded there and has lapsed there since. */
 CREATE FUNCTION gpucredit_cells.refund_lease(
 	INOUT o gpucredit_cells.lease_out, amount numeric)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -257,11 +257,11 @@ COMMENT ON FUNCTION gpucredit_cells.refund_lease(gpucredit_cells.lease_out,
 'Internal: refunds what a lease had captured.';
 
 /*
- * Do here what a word says: what was spent is captured; of what cannot be
- * spent there any more, first what was captured too much is refunded, then
- * the hold gives back.  The caller has locked the row.
+ * Applies a report: captures what was spent.  Of credit that can no longer be
+ * spent there, it first refunds what was captured too much, then releases from
+ * the hold.  The caller has locked the row.
  */
-CREATE FUNCTION gpucredit_cells.follow_word(
+CREATE FUNCTION gpucredit_cells.apply_report(
 	INOUT o gpucredit_cells.lease_out)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
@@ -312,7 +312,7 @@ BEGIN
 	END IF;
 	o.working := NULL;
 	UPDATE gpucredit_cells.lease_out l
-	SET word = o.word, spent = o.spent, returned = o.returned,
+	SET report = o.report, spent = o.spent, returned = o.returned,
 		captured = o.captured, given_back = o.given_back,
 		available = o.available, held = o.held, heard_at = o.heard_at,
 		used_at = o.used_at, closed_at = o.closed_at,
@@ -320,10 +320,10 @@ BEGIN
 	WHERE l.org = o.org AND l.lease = o.lease;
 END
 $$;
-COMMENT ON FUNCTION gpucredit_cells.follow_word(gpucredit_cells.lease_out) IS
-'Internal: captures, refunds and releases what the last word of a lease says, and closes it after the last one.';
+COMMENT ON FUNCTION gpucredit_cells.apply_report(gpucredit_cells.lease_out) IS
+'Internal: captures, refunds and releases what the last report of a lease says, and closes it after the last one.';
 
-/* A lease of which only the other cell knows: this one was restored. */
+/* A lease that only the other cell knows: this one was restored. */
 CREATE FUNCTION gpucredit_cells.adopt(m jsonb)
 RETURNS gpucredit_cells.lease_out
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -346,8 +346,8 @@ $$;
 COMMENT ON FUNCTION gpucredit_cells.adopt(jsonb) IS
 'Internal: a row for a lease that this cell granted before it was restored.';
 
-/* What the other cell says became of a lease; the answer is what is known here. */
-CREATE FUNCTION gpucredit_cells.take_word(m jsonb) RETURNS jsonb
+/* Takes the other cell's report of a lease, and answers with what is known here. */
+CREATE FUNCTION gpucredit_cells.take_report(m jsonb) RETURNS jsonb
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -368,9 +368,9 @@ BEGIN
 				o.amount, o.cell),
 			HINT = 'Compare both ends with gpucredit_cells.verify_cells().';
 	END IF;
-	IF (m->>'n')::bigint > o.word THEN
+	IF (m->>'n')::bigint > o.report THEN
 		was := o.spent + o.held;
-		o.word := (m->>'n')::bigint;
+		o.report := (m->>'n')::bigint;
 		o.spent := (m->>'spent')::numeric;
 		o.returned := (m->>'returned')::numeric;
 		o.available := (m->>'available')::numeric;
@@ -379,24 +379,24 @@ BEGIN
 		IF o.spent + o.held <> was THEN
 			o.used_at := o.heard_at;
 		END IF;
-		o := gpucredit_cells.follow_word(o);
-		IF o.holds = '{}' AND o.closed_at IS NULL AND o.word = 1 THEN
+		o := gpucredit_cells.apply_report(o);
+		IF o.holds = '{}' AND o.closed_at IS NULL AND o.report = 1 THEN
 			PERFORM gpucredit_cells.note(o.org, o.lease, 'unbacked',
 				o.amount - o.returned, 'This cell did not know the lease, as it was restored, and lacks the credit for it.');
 		END IF;
-	ELSIF (m->>'n')::bigint = o.word THEN
-		/* asked after, the other cell says the same: top_up() waits again */
+	ELSIF (m->>'n')::bigint = o.report THEN
+		/* the other cell repeats its report when asked: top_up() waits again */
 		UPDATE gpucredit_cells.lease_out l SET heard_at = gpucredit.now()
 		WHERE l.org = o.org AND l.lease = o.lease;
 	END IF;
 	RETURN jsonb_build_object('org', o.org, 'lease', o.lease,
-		'word', o.word, 'spent', o.spent, 'returned', o.returned,
+		'report', o.report, 'spent', o.spent, 'returned', o.returned,
 		'backed', o.holds <> '{}' OR o.closed_at IS NOT NULL,
 		'home', gpucredit_cells.home_credit_of(o.org, o.account));
 END
 $$;
-COMMENT ON FUNCTION gpucredit_cells.take_word(jsonb) IS
-'Internal: takes what the other cell says of a lease, unless a later word was taken.
+COMMENT ON FUNCTION gpucredit_cells.take_report(jsonb) IS
+'Internal: takes the other cell''s report of a lease, unless a later one was taken.
 Errors: UC713 the lease is another one.';
 
 CREATE FUNCTION gpucredit_cells.require_lease(org text, lease uuid)
@@ -437,7 +437,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_cells.recall(text, uuid) IS
-'Leases: has what is unused of a lease back. The other cell revokes it when the message comes; what is held there comes when it is settled. Call it as often as you like.
+'Leases: takes back the unused part of a lease. The other cell revokes it when the message comes; what is held there comes when it is settled. Call it as often as you like.
 Errors: UC001 no such organisation; UC712 no such lease.';
 
 CREATE FUNCTION gpucredit_cells.write_off(org text, lease uuid,
@@ -470,8 +470,8 @@ BEGIN
 	o.spent := write_off.spent;
 	o.returned := o.amount - o.spent;
 	o.written_off_at := gpucredit.now();
-	o := gpucredit_cells.follow_word(o);
-	/* the last word stays what it was: the cell may repeat it */
+	o := gpucredit_cells.apply_report(o);
+	/* the last report stays what it was: the cell may repeat it */
 	UPDATE gpucredit_cells.lease_out l
 	SET spent = told.spent, returned = told.returned
 	WHERE l.org = o.org AND l.lease = o.lease;
@@ -536,7 +536,7 @@ COMMENT ON FUNCTION gpucredit_cells.set_lease_policy(text, text, text,
 minimum NULL: no policy any more; what is unused is recalled. ttl: of each lease.
 Errors: UC001 no such account; UC712 no such cell; 22023.';
 
-/* Leases of this cell's policies, and of leases that lack credit; by carry(). */
+/* Makes the leases that policies want, and asks after leases that are over; carry() calls it. */
 CREATE FUNCTION gpucredit_cells.top_up(cell text) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
@@ -553,9 +553,9 @@ BEGIN
 			AND (l.holds = '{}' OR l.spent > l.captured)
 		ORDER BY l.org, l.lease FOR NO KEY UPDATE
 	LOOP
-		PERFORM gpucredit_cells.follow_word(o);
+		PERFORM gpucredit_cells.apply_report(o);
 	END LOOP;
-	/* a lease that is over and says nothing: ask */
+	/* ask after a lease that is over and sends no report */
 	PERFORM gpucredit_cells.post_grant(l)
 	FROM gpucredit_cells.lease_out l
 	WHERE l.cell = top_up.cell AND l.closed_at IS NULL

@@ -3,7 +3,7 @@
  *
  * Locks: the lease's row, then as the calls of gpucredit that follow.
  */
-/* What the buckets of a lease have, whatever transfer() made of them. */
+/* What the buckets of a lease have, with those that transfer() made of them. */
 CREATE FUNCTION gpucredit_cells.lease_figures(l gpucredit_cells.lease_in,
 	OUT issued numeric, OUT available numeric, OUT held numeric,
 	OUT spent numeric, OUT ended numeric)
@@ -39,8 +39,8 @@ COMMENT ON FUNCTION gpucredit_cells.lease_figures(gpucredit_cells.lease_in) IS
 'Internal: what became of a lease''s credit by this cell''s books; ended: expired or revoked.';
 
 /*
- * The word of a lease, written when something changed and home has the word
- * before: so that two words of one number never differ, unless this cell was
+ * Writes the report of a lease if something changed and home has the report
+ * before.  So two reports of one number never differ, unless this cell was
  * restored between them.  The caller has locked the row.
  */
 CREATE FUNCTION gpucredit_cells.speak(l gpucredit_cells.lease_in)
@@ -54,42 +54,42 @@ DECLARE
 	returned numeric;
 	result jsonb;
 BEGIN
-	IF l.word = l.acked THEN
+	IF l.report = l.acked THEN
 		f := gpucredit_cells.lease_figures(l);
 		IF l.buckets = '{}' THEN
 			f.ended := l.amount;
 		END IF;
 		spent := f.spent + l.forgotten;
 		returned := greatest(f.ended - l.forgotten, l.returned);
-		IF l.tell OR (l.spent, l.returned, l.available, l.held)
+		IF l.report_due OR (l.spent, l.returned, l.available, l.held)
 			IS DISTINCT FROM (spent, returned, f.available, f.held) THEN
-			l.word := l.word + 1;
+			l.report := l.report + 1;
 			l.spent := spent;
 			l.returned := returned;
 			l.available := f.available;
 			l.held := f.held;
 			UPDATE gpucredit_cells.lease_in i
-			SET word = l.word, spent = l.spent, returned = l.returned,
-				available = l.available, held = l.held, tell = false
+			SET report = l.report, spent = l.spent, returned = l.returned,
+				available = l.available, held = l.held, report_due = false
 			WHERE i.org = l.org AND i.lease = l.lease;
 		END IF;
 	END IF;
 	result := jsonb_build_object('account', l.account, 'amount', l.amount,
 		'expires_at', l.expires_at, 'spent', l.spent,
 		'returned', l.returned, 'available', l.available, 'held', l.held);
-	IF l.word > l.acked THEN
-		PERFORM gpucredit_cells.post(l.cell, l.org, l.lease, 'word', l.word,
+	IF l.report > l.acked THEN
+		PERFORM gpucredit_cells.post(l.cell, l.org, l.lease, 'report', l.report,
 			result);
 	END IF;
-	RETURN result || jsonb_build_object('kind', 'word', 'n', l.word,
+	RETURN result || jsonb_build_object('kind', 'report', 'n', l.report,
 		'org', l.org, 'lease', l.lease, 'from', gpucredit_cells.here(),
 		'to', l.cell);
 END
 $$;
 COMMENT ON FUNCTION gpucredit_cells.speak(gpucredit_cells.lease_in) IS
-'Internal: what this cell says of a lease; new words go into the outbox.';
+'Internal: this cell''s report of a lease; a new one goes into the outbox.';
 
-/* What is available is revoked, so that nothing more is reserved on it. */
+/* Revokes what is available, so that nothing more is reserved on it. */
 CREATE FUNCTION gpucredit_cells.stop_lease(l gpucredit_cells.lease_in)
 RETURNS void
 LANGUAGE sql VOLATILE PARALLEL UNSAFE
@@ -101,7 +101,7 @@ BEGIN ATOMIC
 	WHERE b.org = l.org AND b.closed_at IS NULL
 		AND (b.bucket = ANY (l.buckets) OR b.memo = 'lease ' || l.lease)
 	ORDER BY b.bucket;
-	UPDATE gpucredit_cells.lease_in i SET tell = true
+	UPDATE gpucredit_cells.lease_in i SET report_due = true
 	WHERE i.org = l.org AND i.lease = l.lease;
 END;
 COMMENT ON FUNCTION gpucredit_cells.stop_lease(gpucredit_cells.lease_in) IS
@@ -145,9 +145,9 @@ COMMENT ON FUNCTION gpucredit_cells.require_guest(text, text, bigint) IS
 'Internal: makes an organisation and an account of it a guest; false: this cell is its home by now.';
 
 /*
- * A lease from home.  One that came too late has no bucket, nor one that this
- * cell had before it was restored: home says how much of it was spent, and the
- * rest goes back.
+ * Takes a lease from home.  A lease that came too late has no bucket.  Neither
+ * has one that this cell had before it was restored: home knows how much of it
+ * was spent, and the rest goes back.
  */
 CREATE FUNCTION gpucredit_cells.take_grant(m jsonb) RETURNS jsonb
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -158,10 +158,10 @@ DECLARE
 	part jsonb;
 BEGIN
 	INSERT INTO gpucredit_cells.lease_in AS i (org, lease, account, cell,
-		amount, expires_at, forgotten, word, acked, made_at)
+		amount, expires_at, forgotten, report, acked, made_at)
 	VALUES (m->>'org', (m->>'lease')::uuid, m->>'account', m->>'from',
 		(m->>'amount')::numeric, (m->>'expires_at')::timestamptz,
-		(m->>'spent')::numeric, (m->>'word')::bigint, (m->>'word')::bigint,
+		(m->>'spent')::numeric, (m->>'report')::bigint, (m->>'report')::bigint,
 		gpucredit.now())
 	ON CONFLICT ON CONSTRAINT lease_in_pkey DO NOTHING
 	RETURNING i.* INTO l;
@@ -169,9 +169,9 @@ BEGIN
 		SELECT i.* INTO STRICT l FROM gpucredit_cells.lease_in i
 		WHERE i.org = m->>'org' AND i.lease = (m->>'lease')::uuid
 		FOR NO KEY UPDATE;
-	ELSIF l.word > 0 THEN
+	ELSIF l.report > 0 THEN
 		PERFORM gpucredit_cells.note(l.org, l.lease, 'forgotten',
-			l.forgotten, 'This cell did not know the lease, as it was restored. What home was told is taken as spent.');
+			l.forgotten, 'This cell did not know the lease, as it was restored. What home knows as spent counts as spent.');
 	ELSIF l.expires_at > gpucredit.now() AND gpucredit_cells.require_guest(
 		l.org, l.account, (m->>'epoch')::bigint) THEN
 		FOR part IN SELECT * FROM jsonb_array_elements(m->'parts')
@@ -189,7 +189,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_cells.take_grant(jsonb) IS
-'Internal: takes a lease from home, once, and answers with its word.';
+'Internal: takes a lease from home, once, and answers with its report.';
 
 CREATE FUNCTION gpucredit_cells.keep_home_credit(l gpucredit_cells.lease_in,
 	home jsonb) RETURNS void
@@ -206,7 +206,7 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION gpucredit_cells.keep_home_credit(gpucredit_cells.lease_in,
 	jsonb) IS
-'Internal: keeps what home says that it still has.';
+'Internal: stores what home still has, by its own account.';
 
 CREATE FUNCTION gpucredit_cells.take_recall(m jsonb) RETURNS jsonb
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -225,12 +225,12 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_cells.take_recall(jsonb) IS
-'Internal: home wants back what is unused of a lease.';
+'Internal: home recalls the unused part of a lease.';
 
 /*
- * What home knows, in answer to a word.  If that is more than this cell ever
- * said, the cell was restored: spend that its books have lost counts on top of
- * what it books from now on, and nothing more is reserved on the lease.
+ * Takes what home knows, in answer to a report.  If that is more than this
+ * cell ever reported, the cell was restored.  Then the lost spend counts on
+ * top of what it books from now on, and nothing more is reserved on the lease.
  */
 CREATE FUNCTION gpucredit_cells.take_answer(answer jsonb) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -238,7 +238,7 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	l gpucredit_cells.lease_in;
-	n CONSTANT bigint := (answer->>'word')::bigint;
+	n CONSTANT bigint := (answer->>'report')::bigint;
 	home_spent CONSTANT numeric := (answer->>'spent')::numeric;
 	home_returned CONSTANT numeric := (answer->>'returned')::numeric;
 	since numeric;
@@ -248,9 +248,9 @@ BEGIN
 	WHERE i.org = answer->>'org' AND i.lease = (answer->>'lease')::uuid
 	FOR NO KEY UPDATE;
 	PERFORM gpucredit_cells.keep_home_credit(l, answer->'home');
-	IF n < l.word THEN
+	IF n < l.report THEN
 		RETURN;
-	ELSIF n > l.word OR (home_spent, home_returned)
+	ELSIF n > l.report OR (home_spent, home_returned)
 		IS DISTINCT FROM (l.spent, l.returned) THEN
 		SELECT coalesce(sum(CASE WHEN e.target = 'spent'
 			THEN e.amount::numeric ELSE -e.amount::numeric END), 0)
@@ -263,12 +263,12 @@ BEGIN
 			AND e.at >= pg_postmaster_start_time();
 		lost := home_spent + since - (gpucredit_cells.lease_figures(l)).spent;
 		PERFORM gpucredit_cells.note(l.org, l.lease, 'forgotten',
-			lost - l.forgotten, 'Home was told of more than this cell''s books have, as the cell was restored.');
+			lost - l.forgotten, 'Home knows of more than this cell''s books have, as the cell was restored.');
 		DELETE FROM gpucredit_cells.outbox o
 		WHERE o.cell = l.cell AND o.org = l.org AND o.lease = l.lease
-			AND o.kind = 'word';
+			AND o.kind = 'report';
 		UPDATE gpucredit_cells.lease_in i
-		SET word = n, acked = n, spent = home_spent,
+		SET report = n, acked = n, spent = home_spent,
 			returned = home_returned, forgotten = lost,
 			closed_at = NULL
 		WHERE i.org = l.org AND i.lease = l.lease;
@@ -276,7 +276,7 @@ BEGIN
 		RETURN;
 	END IF;
 	UPDATE gpucredit_cells.lease_in i
-	SET acked = n, closed_at = CASE WHEN NOT i.tell
+	SET acked = n, closed_at = CASE WHEN NOT i.report_due
 		AND i.spent + i.returned >= i.amount THEN gpucredit.now() END
 	WHERE i.org = l.org AND i.lease = l.lease;
 	IF NOT (answer->>'backed')::boolean THEN
@@ -285,16 +285,16 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_cells.take_answer(jsonb) IS
-'Internal: takes home''s answer to a word.';
+'Internal: takes home''s answer to a report.';
 
-/* transfer() copies the memo, so that it says of which lease credit is. */
+/* transfer() copies the memo, so the memo shows the lease of any credit. */
 CREATE FUNCTION gpucredit_cells.lease_of(memo text) RETURNS uuid
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN substring(memo FROM '^lease ([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$')::uuid;
 COMMENT ON FUNCTION gpucredit_cells.lease_of(text) IS
 'Internal: the lease that a bucket of this memo belongs to; NULL: none.';
 
-/* What a lease leaves unused goes home: no credit is lost at its end. */
+/* The unused part of a lease goes home, so an alert that it expires would mislead. */
 CREATE FUNCTION gpucredit_cells.skip_alert() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -315,13 +315,13 @@ CREATE TRIGGER cells_skip_alert BEFORE INSERT ON gpucredit.alert FOR EACH ROW
 	WHEN (NEW.kind = 'expiry')
 	EXECUTE FUNCTION gpucredit_cells.skip_alert();
 
-/* A refund may come after the last word. */
+/* A refund may come after the last report. */
 CREATE FUNCTION gpucredit_cells.tell_refund() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	UPDATE gpucredit_cells.lease_in i SET tell = true, closed_at = NULL
+	UPDATE gpucredit_cells.lease_in i SET report_due = true, closed_at = NULL
 	FROM gpucredit.hold_part p
 		JOIN gpucredit.bucket b ON b.org = p.org AND b.bucket = p.bucket
 	WHERE p.org = NEW.org AND p.hold = NEW.hold AND b.org = NEW.org
@@ -330,8 +330,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_cells.tell_refund() IS
-'Trigger: a lease of which something was refunded has more to tell.';
-/* only a refund sets the column, so that no other statement pays for it */
+'Trigger: a refund of leased credit makes the lease''s next report due.';
+/* only a refund sets the column, so no other statement pays for it */
 CREATE TRIGGER cells_refund AFTER UPDATE OF refunded ON gpucredit.hold
 	FOR EACH ROW EXECUTE FUNCTION gpucredit_cells.tell_refund();
 
@@ -345,7 +345,7 @@ BEGIN
 	FOR l IN
 		SELECT i.* FROM gpucredit_cells.lease_in i
 		WHERE i.cell = speak_all.cell AND i.closed_at IS NULL
-			AND i.word = i.acked
+			AND i.report = i.acked
 		ORDER BY i.org, i.lease FOR NO KEY UPDATE
 	LOOP
 		PERFORM gpucredit_cells.speak(l);
@@ -353,4 +353,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_cells.speak_all(text) IS
-'Internal: writes the words of leases of which something changed.';
+'Internal: writes the reports of leases that changed.';

@@ -1,9 +1,9 @@
 /*
  * 23_carry.sql: messages between cells.
  *
- * carry() sends over dblink what the outbox has, to all cells; then it takes
- * the answers, and writes what there is to say.  While it waits for another
- * cell it has locked rows of peer only.  So two cells may carry to each other
+ * carry() sends the messages of the outbox to all cells over dblink; then it
+ * takes the answers, and writes new messages.  While it waits for another cell
+ * it holds locks on rows of peer only.  So two cells may carry to each other
  * at the same time, and no tenant waits.
  */
 CREATE FUNCTION gpucredit_cells.resend_all(cell text) RETURNS void
@@ -14,54 +14,54 @@ BEGIN
 	PERFORM gpucredit_cells.post_grant(o)
 	FROM gpucredit_cells.lease_out o
 	WHERE o.cell = resend_all.cell AND o.closed_at IS NULL;
-	UPDATE gpucredit_cells.lease_in i SET tell = true
+	UPDATE gpucredit_cells.lease_in i SET report_due = true
 	WHERE i.cell = resend_all.cell AND i.closed_at IS NULL;
 END
 $$;
 COMMENT ON FUNCTION gpucredit_cells.resend_all(text) IS
-'Internal: says again what this cell and another one have with each other, since one of them was restored.';
+'Internal: sends again all that this cell has with another one, since one of them was restored.';
 
 CREATE FUNCTION gpucredit_cells.require_message(m jsonb) RETURNS void
 LANGUAGE plpgsql STABLE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	word text;
-	sound boolean := jsonb_typeof(m) = 'object'
-		AND m->>'kind' IN ('grant', 'word', 'recall', 'resend')
+	field text;
+	well_formed boolean := jsonb_typeof(m) = 'object'
+		AND m->>'kind' IN ('grant', 'report', 'recall', 'resend')
 		AND octet_length(m::text) <= 262144;
 BEGIN
-	IF sound THEN
-		FOREACH word IN ARRAY CASE m->>'kind'
-			WHEN 'grant' THEN '{amount,spent,word,epoch}'
-			WHEN 'word' THEN '{amount,n,spent,returned,available,held}'
+	IF well_formed THEN
+		FOREACH field IN ARRAY CASE m->>'kind'
+			WHEN 'grant' THEN '{amount,spent,report,epoch}'
+			WHEN 'report' THEN '{amount,n,spent,returned,available,held}'
 			ELSE '{}' END::text[]
 		LOOP
-			sound := sound AND jsonb_typeof(m->word) = 'number'
-				AND (m->>word)::numeric >= 0
-				AND scale(trim_scale((m->>word)::numeric)) <= 6
-				AND (m->>word)::numeric < 1e13;
+			well_formed := well_formed AND jsonb_typeof(m->field) = 'number'
+				AND (m->>field)::numeric >= 0
+				AND scale(trim_scale((m->>field)::numeric)) <= 6
+				AND (m->>field)::numeric < 1e13;
 		END LOOP;
-		FOREACH word IN ARRAY CASE m->>'kind'
+		FOREACH field IN ARRAY CASE m->>'kind'
 			WHEN 'resend' THEN '{from,to}'
 			ELSE '{from,to,org,lease}' END::text[] || CASE
-			WHEN m->>'kind' IN ('grant', 'word')
+			WHEN m->>'kind' IN ('grant', 'report')
 			THEN '{account,expires_at}'::text[] ELSE '{}' END
 		LOOP
-			sound := sound AND jsonb_typeof(m->word) = 'string';
+			well_formed := well_formed AND jsonb_typeof(m->field) = 'string';
 		END LOOP;
-		sound := sound AND (m->>'kind' <> 'word' OR (m->>'n')::numeric >= 1)
+		well_formed := well_formed AND (m->>'kind' <> 'report' OR (m->>'n')::numeric >= 1)
 			AND (m->>'kind' <> 'grant' OR jsonb_typeof(m->'parts') = 'array'
 				AND jsonb_typeof(m->'home') = 'object'
-				AND ((m->>'word')::numeric > 0	/* told before, then adopted */
+				AND ((m->>'report')::numeric > 0	/* reported before, then adopted */
 					OR (SELECT sum((p->>'amount')::numeric)
 						FROM jsonb_array_elements(m->'parts') p)
 						= (m->>'amount')::numeric));
 	END IF;
-	IF sound IS NOT TRUE THEN
+	IF well_formed IS NOT TRUE THEN
 		RAISE EXCEPTION 'this is no message of a cell'
 			USING ERRCODE = 'invalid_parameter_value',
-			DETAIL = 'A word of it is missing, or has no sense.',
+			DETAIL = 'A field of it is missing or malformed.',
 			HINT = 'Only carry() calls this function.';
 	ELSIF m->>'to' <> gpucredit_cells.here() THEN
 		RAISE EXCEPTION 'the message is for cell "%"',
@@ -84,7 +84,7 @@ BEGIN
 	PERFORM gpucredit_cells.require_message(message);
 	CASE message->>'kind'
 		WHEN 'grant' THEN RETURN gpucredit_cells.take_grant(message);
-		WHEN 'word' THEN RETURN gpucredit_cells.take_word(message);
+		WHEN 'report' THEN RETURN gpucredit_cells.take_report(message);
 		WHEN 'recall' THEN RETURN gpucredit_cells.take_recall(message);
 		ELSE
 			PERFORM gpucredit_cells.resend_all(message->>'from');
@@ -94,12 +94,13 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_cells.receive(jsonb) IS
-'Leases: takes a message of another cell, of which carry() is the one that calls. The same message again changes nothing.
+'Leases: takes a message of another cell, whose carry() calls it. The same message again changes nothing.
 Errors: UC701 the organisation has moved; UC712 the message is for another cell, or from none; UC713 two leases have one name; 22023 it is no message.';
 
 /*
- * A cell that was restored from before a move takes itself for the home of what
- * moved away.  It stops at once; closing what is left is the operator's.
+ * A cell restored from before a move takes itself for the home of an
+ * organisation that moved away.  It stops at once; the operator closes what is
+ * left.
  */
 CREATE FUNCTION gpucredit_cells.stop_moved(cell text, homes jsonb) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -124,7 +125,7 @@ $$;
 COMMENT ON FUNCTION gpucredit_cells.stop_moved(text, jsonb) IS
 'Internal: refuses calls of organisations whose home another cell became later.';
 
-/* The answer to a message that was sent; then it is done with. */
+/* Takes the answer to a sent message, and removes the message. */
 CREATE FUNCTION gpucredit_cells.sent(m gpucredit_cells.outbox, answer jsonb)
 RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -134,10 +135,10 @@ BEGIN
 	DELETE FROM gpucredit_cells.outbox o
 	WHERE o.cell = m.cell AND o.org = m.org AND o.lease = m.lease
 		AND o.kind = m.kind AND o.n = m.n;
-	IF m.kind = 'word' THEN
+	IF m.kind = 'report' THEN
 		PERFORM gpucredit_cells.take_answer(answer);
 	ELSIF m.kind = 'grant' AND (answer->>'n')::bigint > 0 THEN
-		PERFORM gpucredit_cells.take_word(answer);
+		PERFORM gpucredit_cells.take_report(answer);
 	ELSIF m.kind = 'resend' THEN
 		PERFORM gpucredit_cells.stop_moved(m.cell, answer->'homes');
 	END IF;
@@ -147,8 +148,8 @@ COMMENT ON FUNCTION gpucredit_cells.sent(gpucredit_cells.outbox, jsonb) IS
 'Internal: takes the answer to a message.';
 
 /*
- * A database that was restored runs since another instant, or has another
- * oid.  So has one that only started again: asking costs a word a lease.
+ * A restored database has another start time or oid.  So has one that only
+ * started again: in that case asking costs one report for each lease.
  */
 CREATE FUNCTION gpucredit_cells.server() RETURNS text
 LANGUAGE sql STABLE PARALLEL UNSAFE
@@ -183,14 +184,14 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_cells.write_messages(text) IS
-'Internal: writes into the outbox what there is to say to a cell.';
+'Internal: writes the messages for a cell into the outbox.';
 
 CREATE TYPE gpucredit_cells.carry_result AS (cell text, sent int, waiting int,
 	error text);
 COMMENT ON TYPE gpucredit_cells.carry_result IS
 'What carry() did for a cell.';
 
-/* What came of sending: answers and errors are by message. */
+/* The result of sending: an answer or an error for each message. */
 CREATE TYPE gpucredit_cells.sending AS (cell text,
 	messages gpucredit_cells.outbox[], answers jsonb[], errors text[],
 	failed text);
@@ -252,7 +253,7 @@ BEGIN
 	LOOP
 		m := s.messages[i];
 		IF s.answers[i] IS NOT NULL THEN
-			BEGIN				/* one that fails keeps no other back */
+			BEGIN				/* a message that fails does not delay the others */
 				PERFORM gpucredit_cells.sent(m, s.answers[i]);
 				result.sent := result.sent + 1;
 			EXCEPTION WHEN OTHERS THEN
@@ -283,7 +284,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_cells.take_answers(gpucredit_cells.sending) IS
-'Internal: takes what a cell answered, and writes what there is to say to it.';
+'Internal: takes a cell''s answers, and writes new messages to it.';
 
 CREATE FUNCTION gpucredit_cells.carry(max int DEFAULT 100,
 	patience interval DEFAULT '2 s')
@@ -325,7 +326,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_cells.carry(int, interval) IS
-'Leases: sends the messages that wait, takes what is answered, and writes what there is to say: tops up leases, tells what was spent. Anybody who may call it may do so at any time; a cell to which another call carries is left out.
+'Leases: sends waiting messages, takes the answers, and writes new messages: it tops up leases and reports what was spent. It may be called at any time; it leaves out a cell to which another call carries.
 max: messages to each cell. patience: how long to wait for an answer; a cell that gives none waits for the next call.
 Result: for each cell how many were answered, how many wait now, and the last error.
 Errors: UC710 this is no cell; 22023.';
@@ -350,7 +351,7 @@ $$;
 COMMENT ON FUNCTION gpucredit_cells.carry_until(interval, interval) IS
 'Internal: when carry_for() ends.  Errors: 22023.';
 
-/* A procedure that commits is its caller's, with no setting of its own. */
+/* A procedure that commits runs as its caller, and can have no SET clause. */
 CREATE PROCEDURE gpucredit_cells.carry_for(duration interval DEFAULT '55 s',
 	every interval DEFAULT '1 s')
 LANGUAGE plpgsql

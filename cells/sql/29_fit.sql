@@ -1,11 +1,12 @@
 /*
- * 29_fit.sql: what a cell or a router has that CREATE EXTENSION cannot make.
+ * 29_fit.sql: makes the parts of a cell or router that CREATE EXTENSION cannot
+ * make.
  *
  * A dump has none of it, because it belongs to gpucredit's own objects: guards
  * on tables, steps of sequences, tables of publications, bodies of a router's
  * functions.  fit() makes what is missing.  Triggers call it when the rows
- * come that say what the database is, as from a dump; an event trigger calls it
- * after each change of an extension.
+ * arrive that make the database a cell or router, as from a dump.  An event
+ * trigger calls it after each change of an extension.
  */
 CREATE FUNCTION gpucredit_cells.published(publication text) RETURNS text[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -93,14 +94,14 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_cells.fit() IS
-'Setup: makes what this cell or router lacks: guards, steps of sequences, tables of publications, routed functions. It is called where that may be so; again does nothing.';
+'Setup: makes what this cell or router lacks: guards, steps of sequences, tables of publications, routed functions. Triggers call it; calling it again does nothing.';
 
 CREATE FUNCTION gpucredit_cells.cell_changed() RETURNS trigger
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	/* restored at the same time, the last one sees both */
+	/* of two rows restored at the same time, the last one sees both */
 	LOCK TABLE gpucredit_cells.self IN SHARE ROW EXCLUSIVE MODE;
 	IF NOT EXISTS (SELECT FROM gpucredit_cells.self) THEN
 		PERFORM gpucredit_cells.make_server();

@@ -1,9 +1,9 @@
 /*
  * 30_verify_cells.sql: the books of all cells together.
  *
- * Each cell tells its figures in one snapshot; they are compared here.  The
- * snapshots are not of one instant, so that a difference counts only if it is
- * there at every look.
+ * Each cell returns its figures from one snapshot, and this function compares
+ * them.  The snapshots are not of one instant, so a difference counts only if
+ * each of several looks finds it.
  */
 CREATE FUNCTION gpucredit_cells.books() RETURNS jsonb
 LANGUAGE sql STABLE PARALLEL UNSAFE
@@ -63,7 +63,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_cells.ask_all(text, interval) IS
-'Internal: what every cell says to a query.';
+'Internal: every cell''s result of a query.';
 
 CREATE TYPE gpucredit_cells.verify_cells_result AS (problem text, org text,
 	subject text, detail text);
@@ -79,13 +79,13 @@ BEGIN ATOMIC
 	WITH cells AS (SELECT b->>'cell' AS cell, b FROM unnest(books) b),
 	given AS (SELECT c.cell AS home, o.* FROM cells c,
 		jsonb_to_recordset(c.b->'out') AS o (org text, lease uuid, cell text,
-			amount numeric, word bigint, spent numeric, returned numeric,
+			amount numeric, report bigint, spent numeric, returned numeric,
 			captured numeric, given_back numeric, holds bigint[],
 			closed_at timestamptz, written_off_at timestamptz,
 			home_held numeric)),
 	taken AS (SELECT c.cell AS there, l.*, f.* FROM cells c,
 		jsonb_to_recordset(c.b->'in') AS l (org text, lease uuid, cell text,
-			amount numeric, word bigint, acked bigint, spent numeric,
+			amount numeric, report bigint, acked bigint, spent numeric,
 			returned numeric, available numeric, held numeric,
 			forgotten numeric, buckets bigint[], live jsonb),
 		jsonb_to_record(l.live) AS f (issued numeric, ended numeric)),
@@ -115,17 +115,17 @@ BEGIN ATOMIC
 		WHERE g.amount <> t.amount
 			OR t.buckets <> '{}' AND t.issued <> t.amount
 		UNION ALL
-		SELECT t.org, t.lease, t.there, 'words_differ',
-			format('home has word %s (%s spent, %s returned), there word %s (%s, %s), of which home has %s',
-				g.word, g.spent, g.returned, t.word, t.spent, t.returned,
+		SELECT t.org, t.lease, t.there, 'reports_differ',
+			format('home has report %s (%s spent, %s returned), there report %s (%s, %s), of which home has %s',
+				g.report, g.spent, g.returned, t.report, t.spent, t.returned,
 				t.acked)
 		FROM taken t JOIN given g USING (org, lease)
-		WHERE g.written_off_at IS NULL AND (g.word NOT IN (t.word, t.acked)
-			OR g.word = t.word
+		WHERE g.written_off_at IS NULL AND (g.report NOT IN (t.report, t.acked)
+			OR g.report = t.report
 				AND (g.spent, g.returned) <> (t.spent, t.returned)
-			OR t.word > t.acked AND NOT EXISTS (SELECT FROM under_way u
+			OR t.report > t.acked AND NOT EXISTS (SELECT FROM under_way u
 				WHERE u.org = t.org AND u.lease = t.lease
-					AND u.kind = 'word' AND u.n = t.word))
+					AND u.kind = 'report' AND u.n = t.report))
 		UNION ALL
 		SELECT g.org, g.lease, g.cell, 'spent_without_credit',
 			format('%s was spent, %s is captured', g.spent, g.captured)
@@ -150,7 +150,7 @@ BEGIN ATOMIC
 	FROM found f;
 END;
 COMMENT ON FUNCTION gpucredit_cells.compare_leases(jsonb[]) IS
-'Internal: where the two ends of leases differ, and no message that is under way says why.';
+'Internal: leases whose two ends differ, though no message under way explains it.';
 
 CREATE FUNCTION gpucredit_cells.compare_organisations(books jsonb[])
 RETURNS SETOF gpucredit_cells.verify_cells_result
@@ -264,7 +264,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_cells.verify_cells(interval) IS
-'Cells: compares the books of all cells and tells what does not hold; nothing, when all does. Of each organisation issued = available + held + spent + expired + revoked + leased out, in each cell; the two ends of each lease agree, or differ by a message that is under way (gpucredit_cells.under_way). Call verify() in each cell for the rest.
+'Cells: compares the books of all cells and returns what does not hold; no row if all does. Of each organisation issued = available + held + spent + expired + revoked + leased out, in each cell; the two ends of each lease agree, or differ by a message that is under way (gpucredit_cells.under_way). Call verify() in each cell for the rest.
 A row "unfit": a restore or an upgrade left something out; call gpucredit_cells.fit() there.
 patience: how long to wait for each cell.
 Errors: 22023.';

@@ -17,7 +17,7 @@ COMMENT ON TABLE gpucredit_cells.rule_change IS
 COMMENT ON COLUMN gpucredit_cells.rule_change.change IS 'Its number.';
 COMMENT ON COLUMN gpucredit_cells.rule_change.rules IS 'The table.';
 COMMENT ON COLUMN gpucredit_cells.rule_change.rule IS 'The row; of one removed, the last.';
-COMMENT ON COLUMN gpucredit_cells.rule_change.holds_from IS 'From when on it holds in the first cell; elsewhere as soon as it comes, a price from its effective_at everywhere.';
+COMMENT ON COLUMN gpucredit_cells.rule_change.holds_from IS 'When it takes effect in the first cell; elsewhere as soon as it comes. A price takes effect at its effective_at everywhere.';
 SELECT pg_catalog.pg_extension_config_dump('gpucredit_cells.rule_change', '');
 SELECT pg_catalog.pg_extension_config_dump('gpucredit_cells.rule_change_change_seq', '');
 
@@ -35,7 +35,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_cells.note_rule() IS
-'Trigger in the first cell: from when on a published row holds.';
+'Trigger in the first cell: records when a published row takes effect.';
 
 CREATE FUNCTION gpucredit_cells.publish_rules() RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE

@@ -1,5 +1,5 @@
 /*
- * 41_copy.sql: how an organisation's rows come from one cell to another.
+ * 41_copy.sql: copies an organisation's rows from one cell to another.
  *
  * Tables come from the catalogue, so that none is forgotten.  Rows go as they
  * are, but entries and audit rows get new numbers: a cell's seals cover all
@@ -7,8 +7,8 @@
  * that proofs made before stay good.  Sums of entries that left by age
  * (closings) come, too.
  *
- * Whatever is copied is compared: the old cell's digest of the rows that were
- * asked for, and this cell's of the rows that it stored.
+ * Every copy is compared: the old cell's digest of the rows it sent, and this
+ * cell's digest of the rows it stored.
  */
 CREATE TABLE gpucredit_cells.incoming_entry (LIKE gpucredit.entry);
 COMMENT ON TABLE gpucredit_cells.incoming_entry IS
@@ -47,8 +47,8 @@ COMMENT ON COLUMN gpucredit_cells.foreign_seal.cell IS 'The cell whose seal it i
 SELECT pg_catalog.pg_extension_config_dump('gpucredit_cells.foreign_seal', '');
 
 /*
- * What a cycle makes anew stays: promises, claims and who was evicted for them.
- * So does what is known of nodes.
+ * Rows that a cycle makes again do not move: promises, claims and their
+ * victims.  Neither do rows about nodes.
  */
 CREATE FUNCTION gpucredit_cells.moved_tables()
 RETURNS TABLE (name text, columns text, types text, key text, only_grows boolean)
@@ -78,7 +78,7 @@ END;
 COMMENT ON FUNCTION gpucredit_cells.moved_tables() IS
 'Internal: the tables whose rows of an organisation move with it, their columns, those of the primary key, and whether rows only come.';
 
-/* All that was removed, as if it had been removed at once. */
+/* The sums of all removed entries, as of a single removal. */
 CREATE FUNCTION gpucredit_cells.closings(org text) RETURNS SETOF gpucredit.closing
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -111,7 +111,7 @@ COMMENT ON FUNCTION gpucredit_cells.rows_of(text, text) IS
 
 /*
  * A count and a sum over rows' texts, in any order, without the columns that a
- * move numbers anew.
+ * move renumbers.
  */
 CREATE FUNCTION gpucredit_cells.digest_sum(relation text) RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE
@@ -166,7 +166,7 @@ $$;
 COMMENT ON FUNCTION gpucredit_cells.total(text, text) IS
 'Internal: how many rows of a table an organisation has.';
 
-/* Up to which numbers rows are sealed: no transaction adds any below. */
+/* The last sealed numbers: no transaction adds rows below them. */
 CREATE FUNCTION gpucredit_cells.sealed_to(relation text) RETURNS bigint
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -253,8 +253,8 @@ COMMENT ON FUNCTION gpucredit_cells.forget_incoming(text) IS
 'Internal, in the new cell: removes what was copied ahead.';
 
 /*
- * While it works: what is sealed, and the sums of what was removed.  One
- * snapshot has each entry once.
+ * Copies, while the organisation works, sealed rows and the sums of removed
+ * ones.  One snapshot has each entry once.
  */
 CREATE FUNCTION gpucredit_cells.copy_ahead(org text, source text) RETURNS text
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE

@@ -2,13 +2,12 @@
  * 42_take.sql: how a cell becomes the home of an organisation.
  *
  * One transaction of the new cell takes everything.  While the organisation
- * works, it stores and compares all rows that were there before the oldest
- * transaction of the old cell: the horizon.  Then it rehearses the rest, runs
- * verify(), and undoes the rehearsal.  In the freeze it does the rest again, on
- * what changed since the horizon.  So what the freeze costs grows with what
- * changed; only row counts read all.
+ * works, it stores and compares all rows from before the oldest transaction of
+ * the old cell: the horizon.  Then it rehearses the rest, runs verify(), and
+ * undoes the rehearsal.  In the freeze it takes what changed since the
+ * horizon.  So the freeze grows with what changed; only row counts read all.
  */
-/* Nodes on which the organisation runs: no new work goes there. */
+/* Adds the nodes on which the organisation runs, closed to new work. */
 CREATE FUNCTION gpucredit_cells.bring_nodes(org text, source text) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
@@ -40,7 +39,7 @@ $$;
 COMMENT ON FUNCTION gpucredit_cells.bring_nodes(text, text) IS
 'Internal: rows of pools and nodes that an organisation''s jobs name.';
 
-/* Rows that came, from a number on, get numbers of this cell in their order. */
+/* Gives copied rows, from a number on, numbers of this cell in their order. */
 CREATE FUNCTION gpucredit_cells.number_anew(org text, relation text, above bigint)
 RETURNS text
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -72,7 +71,7 @@ $$;
 COMMENT ON FUNCTION gpucredit_cells.number_anew(text, text, bigint) IS
 'Internal: entries or audit rows that came get numbers of this cell; returns the digest of what is stored.';
 
-/* A row that refers to a number that did not come follows the one before. */
+/* A reference to a number that was not copied becomes one to the number before. */
 CREATE FUNCTION gpucredit_cells.follow_numbers(org text, relation text) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
@@ -88,7 +87,7 @@ $$;
 COMMENT ON FUNCTION gpucredit_cells.follow_numbers(text, text) IS
 'Internal: rows that refer to entries or audit rows follow these to their new numbers.';
 
-/* In the old cell: no row up to that instant can be counted on. */
+/* In the old cell: the instant up to which rows may be missing. */
 CREATE FUNCTION gpucredit_cells.removed_until(org text, kind text) RETURNS timestamptz
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -103,8 +102,8 @@ COMMENT ON FUNCTION gpucredit_cells.removed_until(text, text) IS
 'Internal: the instant up to which rows of the organisation left by age; null: none did.';
 
 /*
- * The link that says it: an archive batch of no sealed batch, with the closings
- * that came, and an audit row, as of any removal.
+ * Records that in this cell: an archive batch without a sealed batch, with the
+ * copied closings, and an audit row, as for any removal.
  */
 CREATE FUNCTION gpucredit_cells.note_removed(org text, source text, kind text,
 	until timestamptz)
@@ -142,8 +141,8 @@ COMMENT ON FUNCTION gpucredit_cells.note_removed(text, text, text, timestamptz) 
 'Internal: from now on this cell has no rows of a kind up to that instant to count on.';
 
 /*
- * Rows that left by age make the past incomplete, for a cell as a whole.  So a
- * cell takes such an organisation only if it removes as much itself.
+ * Rows removed by age make the past incomplete for the whole cell.  So a cell
+ * takes such an organisation only if its own retention is as short.
  */
 CREATE FUNCTION gpucredit_cells.bring_closings(org text, source text) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -191,14 +190,14 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT CASE WHEN changing.copied ? changing.relation
 			THEN format('t.%I > %s', changing.relation, changing.copied ->> changing.relation)
-		/* these follow the numbers of others: always all of them */
+		/* these refer to renumbered rows: always take all of them */
 		WHEN changing.relation IN ('budget_log', 'denial') THEN 'true'
 		ELSE format('age(t.xmin) <= age(%L::xid)', changing.horizon) END;
 END;
 COMMENT ON FUNCTION gpucredit_cells.changing(text, text, jsonb) IS
 'Internal: the condition of rows t that are not stored before the freeze.';
 
-/* An entry that leaves by age is counted by its closing. */
+/* An entry that was removed by age is counted by its closing. */
 CREATE FUNCTION gpucredit_cells.booked(org text) RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -210,8 +209,8 @@ COMMENT ON FUNCTION gpucredit_cells.booked(text) IS
 'Internal: how many entries an organisation ever had.';
 
 /*
- * Rows that were deleted show in the total.  Where rows only come, what left by
- * age meanwhile stays in the new cell.
+ * Deleted rows show in the total.  In append-only tables, rows that the old
+ * cell removed by age meanwhile stay in the new cell.
  */
 CREATE FUNCTION gpucredit_cells.digests(org text, horizon text, copied jsonb)
 RETURNS jsonb
@@ -284,7 +283,7 @@ BEGIN
 				|| CASE WHEN one.only_grows THEN '' ELSE ' of '
 				|| gpucredit_cells.total(org, one.name) END);
 		EXCEPTION WHEN unique_violation THEN
-			NULL;			/* a row that is gone there had the name of a new one */
+			NULL;			/* a row deleted there had the key of a new one */
 		END;
 	END LOOP;
 	ours := ours || jsonb_build_object('booked', gpucredit_cells.booked(org));
@@ -329,14 +328,14 @@ COMMENT ON FUNCTION gpucredit_cells.require_sound(text) IS
 'Internal: raises XX001 with what verify() finds.';
 
 /*
- * Everything, while the organisation works; take_in() ends the transaction.
- * The rehearsal is undone.
+ * Takes everything while the organisation works; take_in() ends the
+ * transaction.  The rehearsal is undone.
  */
 CREATE FUNCTION gpucredit_cells.take_ahead(org text, source text, epoch bigint) RETURNS text
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 SET session_replication_role = replica
-SET enable_nestloop = off		/* nothing that came is analysed yet */
+SET enable_nestloop = off		/* the copied rows are not analysed yet */
 AS $$
 DECLARE
 	horizon text;
@@ -375,7 +374,7 @@ COMMENT ON FUNCTION gpucredit_cells.take_ahead(text, text, bigint) IS
 'Internal, in the new cell: stores, compares and verifies an organisation''s rows while it works. Result: the transaction of the old cell from which on changes have to follow; "here": it has come already.
 Errors: XX001 rows differ, or verify() finds something; 55000 this cell keeps rows for longer.';
 
-/* In the freeze: the rest, or nothing. */
+/* Takes the rest in the freeze, or fails. */
 CREATE FUNCTION gpucredit_cells.take_in(org text, source text, epoch bigint, horizon text)
 RETURNS text
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -403,7 +402,7 @@ COMMENT ON FUNCTION gpucredit_cells.take_in(text, text, bigint, text) IS
 'Internal, in the new cell, after take_ahead(): takes what changed since the horizon; this cell is the home when the transaction commits.
 Errors: XX001 rows differ.';
 
-/* Numbers of this cell that come later are above those that came. */
+/* New numbers of this cell are above the copied ones. */
 CREATE FUNCTION gpucredit_cells.pass_numbers(sequence text, last bigint) RETURNS void
 LANGUAGE sql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
@@ -413,7 +412,7 @@ AS $$
 	WHERE coalesce(pg_sequence_last_value(('gpucredit.' || sequence)::regclass), 0) <= last
 $$;
 COMMENT ON FUNCTION gpucredit_cells.pass_numbers(text, bigint) IS
-'Internal: lets a sequence go on above a number.';
+'Internal: sets a sequence to continue above a number.';
 
 /* In the old cell */
 CREATE FUNCTION gpucredit_cells.set_moving(org text, epoch bigint, moving boolean)
@@ -427,7 +426,7 @@ BEGIN ATOMIC
 	RETURNING r.state;
 END;
 COMMENT ON FUNCTION gpucredit_cells.set_moving(text, bigint, boolean) IS
-'Internal, in the old cell: from the commit on nothing of the organisation changes, or it goes on.';
+'Internal, in the old cell: freezes the organisation from the commit on, or ends that.';
 
 /* Cycles and sweeps pass over rows that are locked. */
 CREATE FUNCTION gpucredit_cells.hold_still(org text) RETURNS void
@@ -463,7 +462,7 @@ DECLARE
 	reason text := format('the organisation moved to cell %s', target);
 	r record;
 BEGIN
-	/* devices of a node that does not tell what runs would be given out again */
+	/* the cell would reuse devices of a node that does not report what runs */
 	PERFORM gpucredit.drain(n.node, reason)
 	FROM gpucredit.node n
 	WHERE n.draining IS NULL

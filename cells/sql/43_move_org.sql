@@ -1,9 +1,9 @@
 /*
  * 43_move_org.sql: moving an organisation, as a router's steps.
  *
- * Each step is a row that is committed before the next begins; what a cell does
- * for a step it does once, so that a move that broke off goes on when it is
- * called again, from any session.
+ * Each step is a row that is committed before the next begins.  A cell does
+ * its part of a step once.  So a broken-off move continues when it is called
+ * again, from any session.
  *
  *   begun     the new cell copies what is sealed, while the organisation works
  *   copied    the new cell copies all of it and verifies, while it works; then
@@ -126,8 +126,8 @@ COMMENT ON FUNCTION gpucredit_cells.begin_taking(gpucredit_cells.move) IS
 'Internal: has the new cell copy the organisation in a transaction that stays open; or why it did not.';
 
 /*
- * The old cell stops, the new one takes over.  Null: it did; else why it did
- * not, and the old cell goes on.
+ * Freezes the old cell and has the new one take over.  Null: it did; else the
+ * reason, and the old cell continues.
  */
 CREATE FUNCTION gpucredit_cells.hand_over(m gpucredit_cells.move, horizon text) RETURNS text
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -199,7 +199,7 @@ DECLARE
 BEGIN
 	m := gpucredit_cells.begin_move(org, cell, key);
 	COMMIT;
-	/* what is kept for the least time is kept for a day */
+	/* the shortest retention is a day */
 	IF m.step = 'begun' OR m.step = 'copied' AND m.begun_at < pg_catalog.now() - '1 day'::interval THEN
 		PERFORM gpucredit_cells.ask(m.source,
 			'SELECT pg_catalog.count(*)::text FROM gpucredit.seal_audit()')

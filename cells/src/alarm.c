@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * alarm.c
- *		A limit for a step of a statement.
+ *		A time limit for a step of a statement.
  *
  * From PostgreSQL 16 on dblink_connect() waits for ever on a server that takes
- * a connection and says nothing: connect_timeout is not for it.  An alarm
- * cancels the statement (57014) once its time is over.  Whoever sets it catches
- * that and clears the alarm.
+ * a connection and says nothing: connect_timeout does not cover that.  An
+ * alarm cancels the statement (57014) once its time is over.  The function
+ * that sets the alarm catches that and clears it.
  *
  *-------------------------------------------------------------------------
  */
@@ -26,7 +26,7 @@ static void ring(void);
 static TimeoutId alarm_id = MAX_TIMEOUTS;
 
 /*
- * set_alarm(ms): from now on; null clears it.
+ * set_alarm(ms): starts the limit now; null clears it.
  */
 Datum
 gpucredit_cells_set_alarm(PG_FUNCTION_ARGS)

@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * directory.c
- *		Where a router sends a call, and whose call it may be.
+ *		Where a router sends a call, and which callers it accepts.
  *
  * A router connects to a cell as the current user.  gpucredit knows its caller
  * as the login, or the role that it set, also inside a function that is
- * SECURITY DEFINER.  There the two differ, and a router refuses the call: it
- * would reach the cell as the function's owner.
+ * SECURITY DEFINER.  In such a function the two differ, and a router refuses
+ * the call: the cell would take the function's owner for the caller.
  *
  *-------------------------------------------------------------------------
  */
@@ -67,7 +67,7 @@ HomeOf(NullableDatum org, NullableDatum *number, NullableDatum *epoch)
 }
 
 /*
- * home_of(org): that, as a row.
+ * home_of(org): the same as a row.
  */
 Datum
 gpucredit_cells_home_of(PG_FUNCTION_ARGS)

@@ -6,12 +6,12 @@
  * guard() is a trigger on every table of gpucredit that has a column org.  The
  * first row of an organisation that a transaction changes takes the
  * organisation's lock, shared, until the transaction ends, and then reads
- * whether the cell is its home.  Who moves the organisation writes first that
- * it is moving, commits, and then takes the lock exclusively: by then every
+ * whether the cell is its home.  A move first writes that the organisation is
+ * moving, commits, and then takes the lock exclusively.  By then every
  * transaction that read "home" has ended, and none begins.
  *
- * Locks: the organisation's, shared, and never waited for, so that it needs no
- * place in the lock order.  No function of SQL can take it.
+ * Locks: the organisation's, shared and without waiting, so it needs no place
+ * in the lock order.  No function of SQL can take it.
  *
  *-------------------------------------------------------------------------
  */
@@ -30,6 +30,7 @@
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "util/compat.h"
+#include "util/lock_class.h"
 
 PG_MODULE_MAGIC;
 
@@ -43,9 +44,6 @@ PG_FUNCTION_INFO_V1(gpucredit_cells_lock_moving);
 
 #define ERRCODE_NOT_HOME	MAKE_SQLSTATE('U','C','7','0','1')
 #define ERRCODE_MOVING		MAKE_SQLSTATE('U','C','7','0','2')
-
-/* The class of the lock, as in util/lock_class.h, which has others. */
-#define LOCK_ORGANISATION	26567
 
 static bool is_restored(Relation rel);
 static void require_home(const char *org, const int64 *epoch);
@@ -80,8 +78,8 @@ gpucredit_cells_guard(PG_FUNCTION_ARGS)
 }
 
 /*
- * Is COPY loading the table?  A dump's rows come in any order, those that say
- * whose home the cell is perhaps last.  Only the table's owner may load it.
+ * Is COPY loading the table?  A dump's rows come in any order, and those of
+ * resident perhaps last.  Only the table's owner may load it.
  */
 static bool
 is_restored(Relation rel)
@@ -103,9 +101,9 @@ is_restored(Relation rel)
 }
 
 /*
- * at_home(org, epoch): the organisation, if the cell is its home at that epoch.
- * A null epoch asks nothing, nor does a null organisation: the function that
- * is called says what is wrong with it.
+ * at_home(org, epoch): the organisation, if the cell is its home at that
+ * epoch.  A null epoch or organisation skips the check: the called function
+ * refuses it.
  */
 Datum
 gpucredit_cells_at_home(PG_FUNCTION_ARGS)
@@ -135,8 +133,8 @@ gpucredit_cells_lock_moving(PG_FUNCTION_ARGS)
 }
 
 /*
- * Refuses an organisation whose home, at the epoch if there is one, is not
- * here.  A lock that this transaction has already was followed by this check.
+ * Refuse an organisation whose home (at the epoch, if given) is elsewhere.  If
+ * the transaction has the lock already, it has made this check.
  */
 static void
 require_home(const char *org, const int64 *epoch)
@@ -145,7 +143,7 @@ require_home(const char *org, const int64 *epoch)
 	int64		now;
 	const char *state;
 
-	/* who moves it may */
+	/* the move itself may */
 	if (epoch == NULL && CompatLockHeldByMe(&tag, ExclusiveLock))
 		return;
 	switch (LockAcquire(&tag, ShareLock, false, true))

@@ -3,8 +3,8 @@
  * lookup.c
  *		One row of a table of gpucredit_cells, by its primary key.
  *
- * Every call asks, so this reads the index without a plan.  It shows what is
- * committed now, whatever the caller's snapshot and privileges are.
+ * Every call needs it, so this reads the index without a plan.  It returns
+ * what is committed now, whatever the caller's snapshot and privileges are.
  *
  *-------------------------------------------------------------------------
  */

@@ -1,12 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * route.c
- *		A router's function that names an organisation.
+ *		Routes a call that names an organisation.
  *
- * Nearly all functions of a router are this one.  It finds the organisation's
- * home and calls the function of the same name in schema gpucredit_remote, which
- * PL/Proxy runs there.  It does so without the executor, which would cost as
- * much as PL/Proxy.  Other routes are bodies in PL/pgSQL (sql/11_make_router.sql).
+ * Nearly all functions of a router have this body.  It finds the
+ * organisation's home and calls the function of the same name in schema
+ * gpucredit_remote, which PL/Proxy runs there.  It calls without the executor,
+ * which would cost as much as PL/Proxy.  Other routes are bodies in PL/pgSQL
+ * (sql/11_make_router.sql).
  *
  * Each try is a subtransaction.  After an error try_again() decides: it waits
  * where the organisation moves, and else raises the error as the cell did.
@@ -36,7 +37,7 @@ PG_FUNCTION_INFO_V1(gpucredit_cells_route);
 #define ADDED	2				/* arguments before the caller's: number,
 								 * epoch */
 
-/* What a function of the router calls; kept as long as the caller's query. */
+/* The functions that a router's function calls; kept as long as the caller's query. */
 typedef struct Route
 {
 	FmgrInfo	remote;
@@ -130,7 +131,7 @@ find_function(const char *schema, const char *name, int n, const Oid *types,
 }
 
 /*
- * Call it in a subtransaction.  False: *error says what the cell said.  A
+ * Call it in a subtransaction.  False: *error is the cell's error.  A
  * cancelled query is not tried again.
  */
 static bool
@@ -235,8 +236,8 @@ after(const char *text, const char *word)
 }
 
 /*
- * Keep all rows at once: the next call that goes to the cells takes the place of
- * these in PL/Proxy.
+ * Copy all rows at once: the next call to the cells overwrites them in
+ * PL/Proxy.
  */
 static void
 keep_rows(FunctionCallInfo remote, ReturnSetInfo *into)
@@ -269,7 +270,7 @@ keep_rows(FunctionCallInfo remote, ReturnSetInfo *into)
 }
 
 /*
- * What to do about an error: this raises it, or comes back after a wait.
+ * Handle an error: raise it, or return after a wait.
  */
 static int
 try_again(const Routed *call, const ErrorData *error, int tries)

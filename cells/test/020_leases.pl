@@ -30,7 +30,7 @@ is(spend(61), 'insufficient_credits', 'and no more than is leased');
 my ($out, $notice) = ('', '');
 
 $node{us}->psql('cell', "SELECT gpucredit.hold('acme', 'vision', 'big', 500, '1 hour')", stdout => \$out, stderr => \$notice);
-like($notice, qr/account "vision" had 930\.000000 credits at home/, 'a denial tells what home still has');
+like($notice, qr/account "vision" had 930\.000000 credits at home/, 'a denial reports what home still has');
 my $job = at('us', "SELECT hold FROM gpucredit.hold('acme', 'vision', 'job', 10, '1 day')");
 
 carry_all();
@@ -47,7 +47,7 @@ is(at('eu', "SELECT string_agg(concat_ws(' ', kind, trim_scale(available), trim_
 	'paid 986 14, promo 0 30', 'to the very buckets');
 at('us', "SELECT gpucredit.refund_hold('acme', $job, 'refund', 3, 'bad node')");
 carry_all();
-is(balance('eu'), '989|0|41', 'a refund there after the last word comes home, too');
+is(balance('eu'), '989|0|41', 'a refund there after the last report comes home, too');
 books_agree('returned');
 
 # Refusals
@@ -117,11 +117,11 @@ query_fails($node{eu}, 'router', 'SELECT gpucredit_cells.carry()', 'UC710', 'it 
 
 # Messages of nobody
 
-my $message = q({"kind":"word","from":"us","to":"eu","org":"acme","lease":"%s",)
+my $message = q({"kind":"report","from":"us","to":"eu","org":"acme","lease":"%s",)
   . q("account":"vision","amount":%s,"expires_at":"2030-01-01","n":%s,"spent":%s,"returned":0,"available":0,"held":0});
 
 fails('eu', "SELECT gpucredit_cells.receive('$_')", '22023', "receive('$_')")
-  foreach 'null', '[]', '{}', '{"kind":"word"}', sprintf($message, $first, 100, 99, '-1'),
+  foreach 'null', '[]', '{}', '{"kind":"report"}', sprintf($message, $first, 100, 99, '-1'),
   sprintf($message, $first, 100, '0', '1'), sprintf($message, $first, 100, 9, '1e300');
 fails('eu', sprintf("SELECT gpucredit_cells.receive('$message')", $first, 5, 99, 1), 'UC713', 'another amount');
 fails('us', sprintf("SELECT gpucredit_cells.receive('$message')", $first, 5, 99, 1), 'UC712', 'for another cell');

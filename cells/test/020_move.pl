@@ -13,7 +13,7 @@ my $cells  = GpuCreditCells->new(qw(a b));
 my $router = $cells->{router};
 my $n      = 0;
 
-# Every table that tells its organisation moves, or says here why not.
+# Every table with a column org moves, or is listed here with the reason.
 is( query(
 		$cells->{a}, 'credit', q{
 	SELECT string_agg(c.relname, ' ' ORDER BY c.relname) FROM pg_class c
@@ -95,7 +95,7 @@ is($?, 0, 'a proof made before ends in a seal that came along');
 like($cells->at_router('SELECT * FROM gpucredit.place(\'eu\') LIMIT 1'), qr/^$|start/,
 	'the old cell schedules on');
 
-# 2. Whoever dies at whatever step: called again, it ends.
+# 2. A server dies at each step: the same call finishes the move.
 sub state_of
 {
 	return $cells->at_router(
@@ -110,7 +110,7 @@ foreach my $victim (qw(router a b))
 		my $moving = new_organisation();
 		my $before = $cells->at_router(sprintf $books, $moving);
 
-		# a move that waits before it notes the step, so that it dies there
+		# a move that waits before it records the step, so that it dies there
 		query($router, 'credit', qq{
 			CREATE FUNCTION wait_for_death() RETURNS trigger LANGUAGE plpgsql AS \$\$
 			BEGIN PERFORM pg_sleep(600); RETURN NEW; END \$\$;
@@ -137,7 +137,7 @@ foreach my $victim (qw(router a b))
 	}
 }
 
-# 3. What changed and went while it was copied arrives, and nothing else.
+# 3. Rows that change or go during the copy arrive so, and nothing else does.
 my $spoils = q{CREATE FUNCTION spoil() RETURNS trigger LANGUAGE plpgsql AS $$
 	BEGIN NEW.expires_at := NEW.expires_at + '1 s'::interval; RETURN NEW; END $$;
 	CREATE TRIGGER spoils BEFORE INSERT ON gpucredit.hold FOR EACH ROW EXECUTE FUNCTION spoil();

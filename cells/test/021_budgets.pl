@@ -1,4 +1,5 @@
-# 021_budgets.pl: budgets at home, of what is leased and spent elsewhere
+# 021_budgets.pl: budgets at home count credit that is leased and spent
+# elsewhere
 #
 # Hard budgets count what is leased as held, soft ones what was spent: of the
 # organisation, a project and a user.

@@ -73,7 +73,7 @@ is(balance('us', 'vision/alice'), '0|0|45', 'a recall takes what is left of eith
 at('us', "SELECT gpucredit.refund_hold('acme', $hold, 'refund', 40, 'bad node')");
 carry_all();
 is(at('eu', "SELECT trim_scale(spent), trim_scale(returned), closed_at IS NOT NULL FROM gpucredit_cells.lease_out WHERE lease = '$lease'"),
-	'5|45|t', 'a refund of transferred credit after the last word comes home');
+	'5|45|t', 'a refund of transferred credit after the last report comes home');
 is(balance('eu'), '1480|0|20', 'to where it came from');
 books_agree('transferred');
 

@@ -1,4 +1,4 @@
-# 025_move_aged.pl: an organisation moves whose older rows have left by age
+# 025_move_aged.pl: an organisation moves whose older rows were removed by age
 #
 # What was removed before the move stays provable; so does what is removed
 # after it, in either cell.
@@ -80,7 +80,7 @@ at('a', 'SELECT * FROM gpucredit.seal_audit()') foreach 1, 2;
 my $stays = proof_of('a', 'SELECT min(entry) FROM gpucredit.entry');
 my $was   = $cells->at_router($books);
 
-# A cell that keeps everything cannot say that it does not know that past
+# A cell that keeps everything refuses an organisation with an incomplete past
 my $error = '';
 $cells->{router}->psql('credit', q{CALL gpucredit_cells.move_org('acme', 'b', 'first')}, stderr => \$error);
 like($error, qr/cell "b" keeps what cell "a" has removed.*removed there up to 2020.*kept here for ever/s,

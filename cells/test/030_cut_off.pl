@@ -94,6 +94,6 @@ at('eu', "SELECT gpucredit_cells.write_off('acme', '$gone', 1, 'flood')");
 is(at('eu', "SELECT trim_scale(captured), trim_scale(given_back) FROM gpucredit_cells.lease_out WHERE lease = '$gone'"), '1|9', 'is written off');
 $node{us}->start;
 carry_all();
-is(at('eu', "SELECT trim_scale(captured), trim_scale(spent) FROM gpucredit_cells.lease_out WHERE lease = '$gone'"), '3|3', 'what it tells after all is captured');
+is(at('eu', "SELECT trim_scale(captured), trim_scale(spent) FROM gpucredit_cells.lease_out WHERE lease = '$gone'"), '3|3', 'what it reports after all is captured');
 books_agree('written off');
 done_testing();

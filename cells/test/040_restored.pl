@@ -42,7 +42,7 @@ carry_all();
 restore('eu');
 is(balance('eu'), "$free|$held|$total", 'home has forgotten it');
 carry_all();
-is(balance('eu'), join('|', $free - 50, 44, $total + 6), 'and holds and captures what the other cell tells it');
+is(balance('eu'), join('|', $free - 50, 44, $total + 6), 'and holds and captures what the other cell reports');
 is(at('eu', "SELECT what, amount FROM gpucredit_cells.finding WHERE lease = '$unknown'"), 'adopted|50.000000', 'which is named');
 is(spend(1), 'spent', 'the lease goes on');
 carry_all();

@@ -1,4 +1,4 @@
-# 070_model.pl: leases beside a model, with messages that dice carry
+# 070_model.pl: leases against a model, with messages delivered at random
 #
 # Three cells are databases of one server, with clocks apart by up to the skew.
 # Messages are lost, doubled, delayed and reordered.  GC_SEEDS seeds (2) of

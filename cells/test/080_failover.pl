@@ -41,7 +41,7 @@ sub carry_all
 carry_all($cells->{a}, $cells->{b});
 query($cells->{b}, 'credit', q{SELECT gpucredit.capture('acme', (gpucredit.hold('acme', '', 'there', 30, '1 hour')).hold, 'spent there', 30)});
 
-# A client works while its cell dies.  What it was told has happened.
+# A client works while its cell dies.  Every answer that it got is true.
 pipe my $said, my $say or die;
 my ($client) = in_parallel(1, sub {
 	my $dbh = connect_to($router, 'credit');
@@ -81,7 +81,7 @@ carry_all($cells->{a}, $cells->{b});
 is(query($cells->{a}, 'credit', q{SELECT closed_at IS NOT NULL, trim_scale(given_back) FROM gpucredit_cells.lease_out}),
 	't|70', 'and comes back');
 
-# the first cell publishes rules: who follows it has to subscribe again
+# the first cell publishes rules: its followers must subscribe again
 query($cells->{b}, 'credit', $_) foreach 'ALTER SUBSCRIPTION rules_of_b DISABLE',
   'ALTER SUBSCRIPTION rules_of_b SET (slot_name = NONE)', 'DROP SUBSCRIPTION rules_of_b';
 query($cells->{b}, 'credit', sprintf q{CREATE SUBSCRIPTION rules_of_b CONNECTION '%s'

@@ -1,11 +1,10 @@
-# 090_kills.pl: whichever server dies at whatever moment, each call happens once
+# 090_kills.pl: any server dies at any moment, and each call takes effect once
 #
 # In each round an organisation moves while a client of it works through the
 # router and another one spends leased credit in the other cell.  Meanwhile one
-# server is killed (SIGKILL) and starts again.  Clients, carriers and whoever
-# moves repeat what got no answer, under its key.  GC_KILLS rounds (3);
-# GC_SEED=n repeats the moments.
-# Packages: postgresql-N-plproxy
+# server is killed (SIGKILL) and starts again.  Clients, carriers and the mover
+# repeat calls without an answer, under their keys.  GC_KILLS rounds (3);
+# GC_SEED=n repeats the moments.  Packages: postgresql-N-plproxy
 use strict;
 use warnings;
 use FindBin;
@@ -90,7 +89,7 @@ sub spend
 	return;
 }
 
-# Moves the organisation; a move that was undone is made anew.
+# Moves the organisation; a move that was undone is made again.
 sub move
 {
 	my ($org) = @_;

@@ -25,7 +25,7 @@ my %can = (
 	'connections'                   => 1_000,      # backends of one cell
 );
 
-# What is assumed of the load; each GPU runs jobs of an hour, agents tell all
+# What is assumed of the load; each GPU runs jobs of an hour, agents report all
 # they run each 10 s, a tenth of the organisations spends in one other region.
 my $per_org     = 100;               # accounts
 my $gpus_a_node = 8;
@@ -33,7 +33,7 @@ my $gpus_a_job  = 4;
 my $job_seconds = 3_600;
 my $beat        = 10;
 my $remote      = 0.1;
-my $top_up      = 60;                # seconds between two words of a lease
+my $top_up      = 60;                # seconds between two reports of a lease
 my $router_share = 1.35;             # processor time through a router
 my $sessions    = 50;                # logins that a router keeps to each cell
 

@@ -36,9 +36,9 @@ SELECT job, outcome, elapsed, billed, job_state, ended_at FROM gpucredit.attempt
 SELECT job, state, attempt, failures, not_before, held FROM gpucredit.jobs ORDER BY job;
 SELECT available, held, spent FROM gpucredit.balance('acme');
 
--- The network is back.  A heartbeat is told to stop.  That the first one
--- completed is no news too late: it has not started again, and is complete,
--- billed for 2 h 30 min.  So it is told when it says so again.
+-- The network is back.  The answer to a heartbeat is stop.  Job 1 has not
+-- started again, so its late report counts: it completed, and is billed for
+-- 2 h 30 min.  The same report again gets the same answer.
 SET gpucredit.clock = '2030-03-01 10:40+00';
 SELECT action, reason, billed, held, deadline, time_left
 FROM gpucredit.meter('acme', 1, 1, '2 h 20 min');

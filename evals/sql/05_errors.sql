@@ -2,7 +2,7 @@
  * 05_errors.sql: errors that several calls raise.
  */
 
-/* One message, whether it is not there or not for the caller. */
+/* The same message for a missing thing and for one that is hidden from the caller. */
 CREATE FUNCTION gpucredit_eval.not_found(what text) RETURNS void
 LANGUAGE sql
 BEGIN ATOMIC
@@ -47,7 +47,7 @@ $$;
 COMMENT ON FUNCTION gpucredit_eval.check_name(text, text) IS
 'Internal: refuses what is no name (22023).';
 
-/* Refuses words that an object should not have, lest a typing error be silent. */
+/* Refuses unknown members of an object, so that a typing error is not silent. */
 CREATE FUNCTION gpucredit_eval.check_words(what text, document jsonb, words text[])
 RETURNS void
 LANGUAGE plpgsql
@@ -70,7 +70,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_eval.check_words(text, jsonb, text[]) IS
-'Internal: refuses what is no object, or has a word that is not listed (22023).';
+'Internal: refuses what is no object, or has an unknown member (22023).';
 
 /* A number within bounds from an object, or its default. */
 CREATE FUNCTION gpucredit_eval.number_in(what text, document jsonb, word text,

@@ -1,12 +1,13 @@
 /*
  * 10_set.sql: golden sets.
  *
- * A set's cases are numbered as they come and never change.  A version is all
- * cases that are there when it is frozen: those up to its last number, but for
- * those that were retired before.  So a version is one row.
+ * A set's cases are numbered as they come and never change.  A version has the
+ * cases up to its last number, but for those that were retired before it was
+ * frozen.  So a version is one row.
  *
- * Who may act as a set's account may do everything with it, and all accounts
- * below may run it.  A permission is given to an account and all below it:
+ * A caller who may act as the set's account may do everything with it, and all
+ * accounts below may run it.  A permission is given to an account and all
+ * below it:
  *   run     use the set in a run;
  *   read    see its cases too;
  *   curate  add, retire and freeze cases too; see those that are held out.
@@ -98,8 +99,8 @@ COMMENT ON FUNCTION gpucredit_eval.caller() IS
 'Internal: the role on whose behalf the session calls.';
 
 /*
- * May the session act as this account?  Who is no tenant may, as in gpucredit;
- * only tenants are worth the look at their balance.
+ * May the session act as this account?  A caller who is no tenant may, as in
+ * gpucredit; only for tenants a read of the balance is the check.
  */
 CREATE FUNCTION gpucredit_eval.acts_as(org text, account text) RETURNS boolean
 LANGUAGE plpgsql STABLE
@@ -121,7 +122,7 @@ $$;
 COMMENT ON FUNCTION gpucredit_eval.acts_as(text, text) IS
 'Internal: may the session act as an account?';
 
-/* An account is of another where it is that one or below it. */
+/* An account belongs to another if it is that one or below it. */
 CREATE FUNCTION gpucredit_eval.is_below(account text, above text) RETURNS boolean
 LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
@@ -132,8 +133,8 @@ COMMENT ON FUNCTION gpucredit_eval.is_below(text, text) IS
 'Internal: is an account another, or below it?';
 
 /*
- * The set, if the session has the permission.  "account": on whose behalf it
- * runs the set, which the session was found to act as; NULL: its own.
+ * The set, if the session has the permission.  account: the one on whose
+ * behalf it runs the set, checked before; NULL: its own.
  */
 CREATE FUNCTION gpucredit_eval.require_set(org text, set text, need text,
 	account text DEFAULT NULL) RETURNS gpucredit_eval.golden_set
@@ -254,13 +255,13 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_eval.grant_set(text, text, text, text) IS
-'Sets: lets an account and all below it use a set; the last call for an account stands. Only who may act as the set''s account may call it.
+'Sets: lets an account and all below it use a set; the last call for an account stands. Only a caller who may act as the set''s account may call it.
 principal: an account of the organisation. permission: run; read: see cases, too; curate: add, retire and freeze, too; NULL: none.
 Errors: UC601 no such set; 22023.';
 
 /*
- * What stands for an input case, with defaults.  The name stands for the
- * content, if it is not given.
+ * Fills an input case with defaults.  Without a name the case is named by its
+ * content.
  */
 CREATE FUNCTION gpucredit_eval.read_case(document jsonb) RETURNS gpucredit_eval.golden_case
 LANGUAGE plpgsql
@@ -515,7 +516,7 @@ BEGIN
 	s := gpucredit_eval.require_set(cases.org, cases.set, 'read');
 	IF s.kind = 'held_out' THEN
 		PERFORM gpucredit_eval.require_set(s.org, s.set, 'curate');
-		/* an application sees what its users see, and they may tune models */
+		/* an application's users may see what it sees, and may tune models on it */
 		IF NOT pg_has_role(gpucredit_eval.caller(), 'gpucredit_tenant', 'MEMBER')
 			AND NOT pg_has_role(gpucredit_eval.caller(), 'gpucredit_admin', 'MEMBER')
 		THEN

@@ -1,7 +1,7 @@
 /*
  * 20_endpoint.sql: where models and judges answer, and what a token costs.
  *
- * A run keeps what its endpoints were when it started, prices included.
+ * A run keeps its endpoints as they were when it started, prices included.
  */
 CREATE TABLE gpucredit_eval.endpoint (
 	org text COLLATE "C" NOT NULL,
@@ -10,8 +10,8 @@ CREATE TABLE gpucredit_eval.endpoint (
 	price_in numeric,		/* credits per million tokens; NULL: no price */
 	price_out numeric,
 	max_rps numeric,		/* NULL: no limit */
-	secret text,			/* what the key is called where workers run */
-	model text,				/* what requests call it; NULL: as a run does */
+	secret text,			/* the environment variable with the key, where workers run */
+	model text,				/* the model's name in requests; NULL: as in the run */
 	serves_registry boolean NOT NULL,
 	turn_at timestamptz NOT NULL DEFAULT '-infinity',	/* of the next request */
 	CONSTRAINT endpoint_pkey PRIMARY KEY (org, endpoint)
@@ -89,7 +89,7 @@ $$;
 COMMENT ON FUNCTION gpucredit_eval.require_endpoint(text, text) IS
 'Internal: an endpoint. Errors: UC601.';
 
-/* What a run keeps of an endpoint; workers are told it. */
+/* What a run keeps of an endpoint and passes to workers. */
 CREATE FUNCTION gpucredit_eval.endpoint_terms(e gpucredit_eval.endpoint, model text)
 RETURNS jsonb
 LANGUAGE sql IMMUTABLE
@@ -102,8 +102,8 @@ COMMENT ON FUNCTION gpucredit_eval.endpoint_terms(gpucredit_eval.endpoint, text)
 'Internal: what a run keeps of an endpoint.';
 
 /*
- * Requests come in turn: each takes 1/max_rps seconds of the endpoint's time.
- * An endpoint that was idle does not save its time up.
+ * Each request takes 1/max_rps seconds of the endpoint's time. An idle
+ * endpoint does not save time up.
  */
 CREATE FUNCTION gpucredit_eval.pace(org text, endpoint text, n integer DEFAULT 1,
 	OUT wait interval, OUT every interval)

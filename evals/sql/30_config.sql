@@ -20,7 +20,7 @@ CREATE UNIQUE INDEX config_digest ON gpucredit_eval.config (org, config, digest)
 COMMENT ON TABLE gpucredit_eval.config IS
 'Versions of configs: sets, model parameters, template, judge, gates';
 
-/* Gates by kind, where a config does not say. */
+/* The default gates, by kind. */
 CREATE FUNCTION gpucredit_eval.absolute_of(kind text) RETURNS numeric
 LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
@@ -215,9 +215,9 @@ BEGIN
 	IF kept IS NULL THEN
 		whole := gpucredit_eval.read_config(set_config.org, set_config.document);
 		print := sha256(convert_to(whole::text, 'UTF8'));
-		/* versions of one name come in turn */
-		PERFORM pg_advisory_xact_lock(hashtextextended(format('gpucredit_eval.config %s/%s',
-			set_config.org, set_config.name), 0));
+		/* versions of one name are made one after the other */
+		PERFORM gpucredit_internal.lock_name(format('gpucredit_eval.config %s/%s',
+			set_config.org, set_config.name));
 		SELECT c.account INTO owner FROM gpucredit_eval.config c
 		WHERE c.org = set_config.org AND c.config = set_config.name LIMIT 1;
 		IF owner <> set_config.account THEN

@@ -2,19 +2,19 @@
  * 40_run.sql: runs and what they may cost.
  *
  * A run's cap is a hold in the ledger, less what its GPU job holds.  A lease
- * sets the dearest outcome of its case aside:
+ * sets aside the highest cost of its case:
  *
  *   spent + set_aside <= cap        spent: what reported calls cost
  *                                   set_aside: leases not yet accounted for
  *
- * Who reports writes only the rows of its own case, so that workers do not
- * wait for each other.  account_for() takes the costs of closed leases over
- * into the run, and captures them.  lease_cases() calls it before it makes a
- * lease.  A report calls it where the run is not locked, ten times a second at
- * most while many cases are left.
+ * A report writes only the rows of its own case, so that workers do not wait
+ * for each other.  account_for() takes the costs of closed leases over into
+ * the run, and captures them.  lease_cases() calls it before it makes a lease.
+ * A report calls it if the run is not locked, at most ten times a second while
+ * many cases are left.
  *
- * Lock order: golden_set, endpoint, run, lease, result; then the ledger's.
- * Who has a lease locked does not wait for the run.
+ * Lock order: golden_set, endpoint, run, lease, result; then the ledger's.  A
+ * call that has a lease locked does not wait for the run.
  */
 CREATE TABLE gpucredit_eval.run (
 	org text COLLATE "C" NOT NULL,
@@ -206,8 +206,8 @@ COMMENT ON FUNCTION gpucredit_eval.lock_run(text, bigint) IS
 'Internal: a run, locked. Errors: UC601.';
 
 /*
- * What a model's name stands for: an endpoint, or "NAME@REVISION" of the
- * registry, which an endpoint that serves the registry serves.
+ * A model's name means an endpoint, or "NAME@REVISION" of the registry, served
+ * by an endpoint that serves the registry.
  */
 CREATE TYPE gpucredit_eval.subject AS (
 	endpoint text,
@@ -260,7 +260,7 @@ COMMENT ON FUNCTION gpucredit_eval.find_subject(text, text, text) IS
 'Internal: the endpoint, and the version of the registry, that a model''s name stands for. Errors: UC601, UC602, 22023.';
 
 /*
- * A judge does not judge itself, nor its own kin.
+ * A judge may not judge itself or a model of its lineage.
  */
 CREATE FUNCTION gpucredit_eval.check_judge(org text, s gpucredit_eval.subject, judge jsonb)
 RETURNS void
@@ -293,8 +293,8 @@ COMMENT ON FUNCTION gpucredit_eval.check_judge(text, gpucredit_eval.subject, jso
 'Internal: refuses a judge that is the model under test or of its lineage (22023).';
 
 /*
- * Held-out sets: for production gates of registry versions alone, so many runs
- * a month, and only tasks whose mean says nothing about one case.
+ * Held-out sets: only for production gates of registry versions, a limited
+ * number of runs a month, and tasks whose mean shows nothing about one case.
  */
 CREATE FUNCTION gpucredit_eval.check_held_out(org text, config gpucredit_eval.config,
 	purpose text, s gpucredit_eval.subject) RETURNS boolean
@@ -361,7 +361,7 @@ END;
 COMMENT ON FUNCTION gpucredit_eval.run_result(jsonb, boolean) IS
 'Internal: what start_run answered.';
 
-/* Keys of ours in the ledger: short, whatever the caller's key is. */
+/* Our keys in the ledger: short, however long the caller's key is. */
 CREATE FUNCTION gpucredit_eval.ledger_key(what text, key text) RETURNS text
 LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
@@ -372,7 +372,7 @@ COMMENT ON FUNCTION gpucredit_eval.ledger_key(text, text) IS
 
 /*
  * Captures what calls cost from their hold; final: and frees the rest of it.
- * A hold that has ended leaves no credit: a new one pays, or nobody can.
+ * If the hold has ended, a new one pays, or there is no credit.
  */
 CREATE FUNCTION gpucredit_eval.charge(org text, account text, hold bigint, amount numeric,
 	key text, final boolean DEFAULT true) RETURNS boolean
@@ -404,7 +404,7 @@ $$;
 COMMENT ON FUNCTION gpucredit_eval.charge(text, text, bigint, numeric, text, boolean) IS
 'Internal: captures an amount from a hold, or from a new one if that has ended; false: there is no credit.';
 
-/* Keeps a denial: a new try takes a new key. */
+/* Stores a denial: a new try takes a new key. */
 CREATE FUNCTION gpucredit_eval.deny_run(org text, key text, reason text)
 RETURNS gpucredit_eval.run_result
 LANGUAGE plpgsql VOLATILE
@@ -458,7 +458,7 @@ BEGIN
 		RETURN gpucredit_eval.run_result(kept, true);
 	END IF;
 
-	/* what is asked, of whom */
+	/* the cases, and the endpoints */
 	c := gpucredit_eval.require_config(start_run.org, start_run.config, start_run.account);
 	FOR named IN SELECT e ->> 'set' FROM jsonb_array_elements(c.document -> 'sets') e LOOP
 		PERFORM gpucredit_eval.require_set(start_run.org, named, 'run', start_run.account);

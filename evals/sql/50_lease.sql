@@ -2,14 +2,14 @@
  * 50_lease.sql: who works on which case, and what it cost.
  *
  * A worker leases cases, calls the model, and reports.  A lease that ends
- * without a report is lost: its calls may have cost what was set aside, so
- * that counts as spent, and the case is leased again for a further set-aside.
+ * without a report is lost: its calls may have cost all that was set aside, so
+ * that counts as spent.  The case is leased again with a new amount set aside.
  */
 
 /*
- * Capture what was spent and is not yet captured.  Sums are exact; the figure
- * captured is the sum, rounded once.  Without credit the difference stays open
- * for the next call.
+ * Captures what was spent and is not yet captured.  Sums are exact; the
+ * captured figure is the sum, rounded once.  Without credit the difference
+ * stays open for the next call.
  */
 CREATE FUNCTION gpucredit_eval.capture_spent(r gpucredit_eval.run, final boolean)
 RETURNS numeric
@@ -26,7 +26,7 @@ $$;
 COMMENT ON FUNCTION gpucredit_eval.capture_spent(gpucredit_eval.run, boolean) IS
 'Internal: captures what a run has spent; final: and frees the rest of its hold. Result: what is captured in all.';
 
-/* Ends a run; its money is settled. */
+/* Ends a run and settles its cost. */
 CREATE FUNCTION gpucredit_eval.end_run(r gpucredit_eval.run, state text)
 RETURNS gpucredit_eval.run
 LANGUAGE plpgsql VOLATILE
@@ -68,7 +68,7 @@ COMMENT ON FUNCTION gpucredit_eval.end_run(gpucredit_eval.run, text) IS
 'Internal: ends a locked run, and settles what it cost.';
 
 /*
- * Take the costs of closed leases over into the run.  The run is locked.
+ * Adds the costs of closed leases to the run.  The run is locked.
  */
 CREATE FUNCTION gpucredit_eval.account_for(r gpucredit_eval.run) RETURNS gpucredit_eval.run
 LANGUAGE plpgsql VOLATILE
@@ -114,7 +114,7 @@ $$;
 COMMENT ON FUNCTION gpucredit_eval.account_for(gpucredit_eval.run) IS
 'Internal: takes the costs of closed leases over into a locked run, captures them, and ends the run that is finished.';
 
-/* What a case may cost at most, and what its worker is told. */
+/* What a case may cost at most, and what its worker must call. */
 CREATE TYPE gpucredit_eval.bounds AS (call_max numeric, sample_max numeric, samples integer[]);
 
 CREATE FUNCTION gpucredit_eval.bounds_of(r gpucredit_eval.run, document jsonb,
@@ -177,7 +177,7 @@ COMMENT ON FUNCTION gpucredit_eval.give_up(gpucredit_eval.run, gpucredit_eval.le
 'Internal: a case whose attempts are used up gets the score 0 and an error.';
 
 /*
- * The cases to lease next: those to be done again, then new ones.  Each comes
+ * The cases to lease next: first those to repeat, then new ones.  Each comes
  * with its last lease, if it has one.
  */
 CREATE FUNCTION gpucredit_eval.next_cases(r gpucredit_eval.run, n integer)
@@ -256,7 +256,7 @@ BEGIN
 			c := k.c;
 			l := k.last_lease;
 			IF l.run IS NOT NULL THEN
-				/* a report that was under way may have come first */
+				/* a report may have been faster */
 				SELECT * INTO l FROM gpucredit_eval.lease m
 				WHERE m.org = r.org AND m.run = r.run AND m."case" = l."case"
 					AND m.attempt = l.attempt AND m.state IN ('open', 'retry')
@@ -311,7 +311,7 @@ BEGIN
 		END LOOP;
 	END LOOP;
 
-	/* nothing fits, and nothing that is under way can give credit back */
+	/* nothing fits, and no open lease can give credit back */
 	IF full_up AND NOT EXISTS (SELECT FROM gpucredit_eval.lease m
 		WHERE m.org = r.org AND m.run = r.run AND m.state = 'open' AND m.expires_at > instant)
 	THEN
@@ -341,8 +341,8 @@ Result: the case and attempt to report under; input and checks; parameters: expe
 Errors: UC601 no such run; 22023.';
 
 /*
- * A hold must outlive the leases that it pays for.  One that has ended cannot
- * be extended: raise_cap() takes a new one.
+ * A hold must outlive the leases that it pays for.  A hold that has ended
+ * cannot be extended: raise_cap() takes a new one.
  */
 CREATE FUNCTION gpucredit_eval.extend_deadline(r gpucredit_eval.run, until timestamptz)
 RETURNS gpucredit_eval.run
@@ -410,7 +410,7 @@ BEGIN
 	SELECT count(*) FILTER (WHERE o.score IS NOT NULL), count(o.error)
 	INTO run_state.finished, run_state.errors
 	FROM gpucredit_eval.result o WHERE o.org = r.org AND o.run = r.run;
-	/* with what is reported and not yet taken over */
+	/* with reported costs that are not yet added to the run */
 	SELECT r.spent + coalesce(sum(l.cost), 0), r.set_aside - coalesce(sum(l.max_cost), 0)
 	INTO run_state.spent, run_state.set_aside
 	FROM gpucredit_eval.lease l

@@ -1,5 +1,5 @@
 /*
- * 55_report.sql: what workers report.
+ * 55_report.sql: workers' reports.
  *
  * The first report of a case stands, and the first of each sample.  A repeated
  * one changes nothing; one that differs is recorded.  Rows are locked in the
@@ -13,8 +13,8 @@ COMMENT ON FUNCTION gpucredit_eval.check_usage(jsonb) IS
 'Internal: refuses what is no usage (22023). NULL is one: not known, so that the call counts in full.';
 
 /*
- * What a call cost.  It is never more than what was set aside: the cap holds
- * whatever an endpoint says, and who runs it sees the record.
+ * What a call cost, at most what was set aside: the cap holds whatever usage
+ * an endpoint reports, and the run's owner sees the record.
  */
 CREATE FUNCTION gpucredit_eval.call_cost(r gpucredit_eval.run, terms jsonb, usage jsonb,
 	bound numeric, "case" bigint) RETURNS numeric
@@ -258,7 +258,7 @@ BEGIN
 	IF report_judge.raw IS NULL THEN
 		/*
 		 * The call failed: the case is leased again, for the judge alone.  All
-		 * samples that are not reported may have been asked.
+		 * unreported samples may have cost something.
 		 */
 		cost := CASE WHEN report_judge.usage IS NULL THEN l.open_max ELSE cost + unheard END;
 		UPDATE gpucredit_eval.lease m

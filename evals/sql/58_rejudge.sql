@@ -1,8 +1,8 @@
 /*
  * 58_rejudge.sql: another judge over outputs that are stored.
  *
- * Scores of two judges do not compare.  A run that is judged again takes the
- * answers and checks of its source over, and asks the new judge alone.
+ * Scores of two judges do not compare.  A run that is judged again copies the
+ * answers and checks of its source, and asks only the new judge.
  */
 CREATE FUNCTION gpucredit_eval.rejudge(org text, run bigint, config text, key text,
 	cap numeric) RETURNS gpucredit_eval.run_result
@@ -73,7 +73,7 @@ BEGIN
 	INSERT INTO gpucredit_eval.run_set
 	SELECT o.org, number, o.place, o.set, o.version FROM gpucredit_eval.run_set o
 	WHERE o.org = r.org AND o.run = r.run;
-	/* a case without an output keeps its error; one the judge failed on does not */
+	/* a case without an output keeps its error; a case that the judge failed on does not */
 	INSERT INTO gpucredit_eval.result
 	SELECT o.org, number, o."case", 0, o.output, o.checks, o.usage, o.digest, o.passed,
 		CASE WHEN o.output IS NULL THEN o.error END,

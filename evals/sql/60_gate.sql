@@ -107,8 +107,8 @@ COMMENT ON FUNCTION gpucredit_eval.metrics(gpucredit_eval.run) IS
 'Internal: scores of a run by task.';
 
 /*
- * Why a baseline does not compare with a run, or NULL: it measures otherwise,
- * on other cases, or has not ended well.
+ * Why a baseline does not compare with a run, or NULL: it has another measure
+ * or other cases, or did not finish.
  */
 CREATE FUNCTION gpucredit_eval.why_no_baseline(r gpucredit_eval.run) RETURNS text
 LANGUAGE sql STABLE
@@ -136,7 +136,7 @@ AS $$
 DECLARE
 	document jsonb;
 	scores gpucredit_eval.metric[] := ARRAY(SELECT m FROM gpucredit_eval.metrics(r) m);
-	nothing text;		/* why no gate decides */
+	nothing text;		/* why no gate can decide */
 	no_baseline text;
 	judge_status text;
 BEGIN
@@ -190,7 +190,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_eval.gate_rows(gpucredit_eval.run) IS
-'Internal: what each task''s gate says.';
+'Internal: each task''s gate.';
 
 CREATE FUNCTION gpucredit_eval.gate(org text, run bigint)
 RETURNS TABLE (task text, score numeric, n integer, stderr numeric, threshold numeric,

@@ -1,5 +1,5 @@
 /*
- * 65_calibration.sql: do judges say what people say?
+ * 65_calibration.sql: do judges agree with people?
  *
  * A judge is its endpoint, the exact version of its model, and its template.
  * A calibration is good for a quarter.
@@ -43,7 +43,7 @@ END;
 COMMENT ON FUNCTION gpucredit_eval.judge_name(jsonb) IS
 'Calibration: what a config''s judge is called: "ENDPOINT:MODEL", and "#" with a digest if it has a template of its own.';
 
-/* Without a judge nothing is to be calibrated. */
+/* Without a judge there is nothing to calibrate. */
 CREATE FUNCTION gpucredit_eval.judge_status(org text, judge jsonb) RETURNS text
 LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -101,12 +101,12 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_eval.label(text, bigint, bigint, text, integer) IS
-'Calibration: says what a person thinks of an answer; a rater''s last word stands.
+'Calibration: records a person''s score of an answer; a rater''s last one stands.
 score: 1 to 5. Result: whether it was so already. Errors: UC601 no such run; UC603 no answer to that case; 22023.';
 
 /*
- * Agreement beyond chance.  Scores of one kind only leave no chance: then
- * agreement itself decides.
+ * Agreement beyond chance.  If all scores are equal, chance explains all
+ * agreement: then plain agreement decides.
  */
 CREATE FUNCTION gpucredit_eval.kappa(disagreement numeric, by_chance numeric) RETURNS numeric
 LANGUAGE sql IMMUTABLE

@@ -100,7 +100,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_eval.set_stream(text, text, text, integer, numeric, numeric, numeric, numeric) IS
-'Drift: watches the scores of production requests, judged as a config says. Calling again begins anew.
+'Drift: watches the scores of production requests, judged as a config says. Calling again starts over.
 every: one request in so many is judged. mu, sigma: mean and deviation of scores where all is well. lambda: weight of the newest score. width: limits, in deviations of the weighted mean.
 Errors: UC601 no such config; 22023.';
 

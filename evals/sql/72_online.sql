@@ -9,7 +9,7 @@ CREATE TABLE gpucredit_eval.online (
 	org text COLLATE "C" NOT NULL,
 	stream text COLLATE "C" NOT NULL,
 	request text COLLATE "C" NOT NULL,
-	digest bytea NOT NULL,			/* of what was asked, answered and looked for */
+	digest bytea NOT NULL,			/* of input, output and rubric */
 	judge jsonb NOT NULL,
 	judge_terms jsonb NOT NULL,
 	sample_max numeric NOT NULL,
@@ -58,8 +58,8 @@ BEGIN
 	o.digest := sha256(start_observation.output || convert_to(jsonb_build_array(
 		start_observation.input, start_observation.rubric)::text, 'UTF8'));
 	/* a twin waits here */
-	PERFORM pg_advisory_xact_lock(hashtextextended(format('gpucredit_eval.online %s/%s/%s',
-		s.org, s.stream, start_observation.request), 0));
+	PERFORM gpucredit_internal.lock_name(format('gpucredit_eval.online %s/%s/%s',
+		s.org, s.stream, start_observation.request));
 	DECLARE
 		old gpucredit_eval.online;
 	BEGIN

@@ -18,7 +18,7 @@ $$;
 COMMENT ON FUNCTION gpucredit_eval.as_text(bytea) IS
 'Internal: bytes as text, or NULL if they are none.';
 
-/* What XML cannot say becomes a question mark. */
+/* Replaces characters that XML cannot have by question marks. */
 CREATE FUNCTION gpucredit_eval.for_xml(value text) RETURNS text
 LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC

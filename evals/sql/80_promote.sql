@@ -1,5 +1,5 @@
 /*
- * 80_promote.sql: versions of the registry that a gate let pass.
+ * 80_promote.sql: promotes registry versions that passed a gate.
  *
  * The registry protects a ref: it then moves only by move_ref(), which
  * promote() calls on the verdict of a production gate on that very version.

@@ -1,5 +1,5 @@
 /*
- * 85_watch.sql: what is pushed to the registry is measured.
+ * 85_watch.sql: runs for each new version in the registry.
  *
  * A watch names a ref.  start_watched() starts a run for the version that the
  * ref is at, once: until it ends the version is pending.  When a run of a
@@ -14,7 +14,7 @@ CREATE TABLE gpucredit_eval.watch (
 	purpose text NOT NULL,
 	cap numeric NOT NULL,
 	options jsonb NOT NULL,
-	version bigint,			/* the last one that was taken up */
+	version bigint,			/* the last version that a run was started for */
 	run bigint,				/* its run, or why there is none */
 	reason text,
 	CONSTRAINT watch_pkey PRIMARY KEY (org, name, ref),
@@ -89,7 +89,7 @@ BEGIN
 		WHERE o.org = start_watched.org ORDER BY o.name, o.ref
 		FOR NO KEY UPDATE SKIP LOCKED
 	LOOP
-		/* one watch that fails does not keep the others waiting */
+		/* a watch that fails does not stop the others */
 		BEGIN
 			SELECT * INTO v FROM gpucredit_registry.find_revision(w.org, w.name, w.ref);
 			CONTINUE WHEN v.version = w.version OR v.quarantined;
@@ -103,7 +103,7 @@ BEGIN
 		EXCEPTION WHEN OTHERS THEN
 			GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, state = RETURNED_SQLSTATE;
 			IF state ~ '^(40|53|57|58|XX)' THEN
-				RAISE;			/* no fault of the watch: the next call tries again */
+				RAISE;			/* the watch is not at fault: the next call tries again */
 			END IF;
 			started := NULL;
 			s := NULL;
@@ -147,7 +147,7 @@ COMMENT ON FUNCTION gpucredit_eval.watched(text, text) IS
 'Runs: the watches of an account and those below, the version each took up last, and its status: waiting, pending, the run''s verdict, or why no run started.
 Errors: UC001 no such account.';
 
-/* The scores of a version, where a registry is that keeps them. */
+/* Gives the registry, if installed, the scores of a version. */
 CREATE FUNCTION gpucredit_eval.publish_scores(r gpucredit_eval.run) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -168,7 +168,7 @@ BEGIN
 				'stderr', round(m.stderr, 6), 'errors', m.errors));
 	END LOOP;
 EXCEPTION WHEN undefined_function OR invalid_schema_name OR SQLSTATE 'UC501' THEN
-	NULL;			/* no registry any more, or the model was deleted */
+	NULL;			/* the registry or the model is gone */
 END
 $$;
 COMMENT ON FUNCTION gpucredit_eval.publish_scores(gpucredit_eval.run) IS

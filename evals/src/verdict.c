@@ -5,11 +5,11 @@
  *
  * A verdict is one JSON object with exactly two fields: "score", a number
  * written 1 to 5, and "reason", a string.  White space and one Markdown fence
- * may stand around it.  Everything else is the score 1: a judge that can be
- * talked into prose must not pass anything.
+ * may stand around it.  Everything else is the score 1: a judge that is talked
+ * into prose must not pass anything.
  *
- * The core's parser reads the JSON.  It recurses, so what nests too deep is
- * refused before.
+ * PostgreSQL's parser reads the JSON.  It recurses, so text that nests too
+ * deep is refused first.
  *
  *-------------------------------------------------------------------------
  */
@@ -42,10 +42,10 @@ typedef struct Verdict
 	int			depth;			/* of the object that is being read */
 	int			nscores;		/* fields seen */
 	int			nreasons;
-	bool		bad;			/* something that is no part of a verdict */
+	bool		bad;			/* the text is no verdict */
 	int			score;
 	char	   *reason;
-	const char *field;			/* whose value comes next */
+	const char *field;			/* the field whose value comes next */
 } Verdict;
 
 static bool is_space(char c);
@@ -109,7 +109,7 @@ array_start(void *state)
 	CALLBACK_END;
 }
 
-/* A field of the outermost object; those of others are bad by then. */
+/* A field of the outermost object; a nested object has set "bad" by then. */
 CALLBACK
 field_start(void *state, char *name, bool isnull)
 {
@@ -206,8 +206,8 @@ strip_fence(char **text, int *len)
 }
 
 /*
- * Does it nest too deep to be parsed?  Strings are skipped; whether they end
- * is the parser's matter.
+ * Does it nest too deep to be parsed?  Strings are skipped; the parser checks
+ * that they end.
  */
 static bool
 is_too_deep(const char *text, int len)

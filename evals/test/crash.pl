@@ -19,8 +19,8 @@ q_(q{SELECT gpucredit_eval.set_config('acme', 'c', '{"sets": ["s"], "max_attempt
 	"model": {"max_tokens": 100, "max_input_tokens": 100}}', 'k3');
 	SELECT gpucredit_eval.start_run('acme', 'nlp', 'k4', 'c', 'model', 'development', 1)});
 
-# Workers that go on after each crash.  What was answered is kept outside, so
-# that we see what was called twice.
+# Workers that continue after each crash.  Answers are counted outside, so that
+# repeated calls show.
 my $done = PostgreSQL::Test::Utils::tempdir() . '/reported';
 my @workers = in_parallel(4, sub {
 	my ($n) = @_;
@@ -61,7 +61,7 @@ foreach my $kill (1 .. $ENV{GC_KILLS} || 4)
 is(wait_for_children(@workers), 0, 'the workers end the run');
 is(q_(q{SELECT state, finished, errors FROM gpucredit_eval.run_state('acme', 1)}), "finished|$cases|0", 'whole');
 
-# nothing that was reported was leased again
+# no reported case was leased again
 my %times;
 $times{$_}++ foreach split /\n/, slurp_file($done);
 is(scalar(grep { $times{$_} > 1 } keys %times), 0, 'nothing reported is asked again');

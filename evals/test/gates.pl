@@ -1,5 +1,5 @@
-# gates.pl: what scores let ship: gates, baselines, judges, held-out sets, refs
-# Packages: libcurl4-openssl-dev libmicrohttpd-dev libssl-dev libjansson-dev libpq-dev
+# gates.pl: gates, baselines, judges, held-out sets, protected refs Packages:
+# libcurl4-openssl-dev libmicrohttpd-dev libssl-dev libjansson-dev libpq-dev
 use strict;
 use warnings;
 use FindBin;
@@ -25,8 +25,8 @@ sub config
 			$name, encode_json($document), $name . encode_json($document)));
 }
 
-# Starts a run and answers all its cases: "score" gives 0 to 1 of a case's
-# name, which is reached by checks, or by the judge for those with a rubric.
+# Starts a run and answers all its cases: "score" maps a case's name to 0 to 1,
+# reached by checks, or by the judge for a case with a rubric.
 sub run
 {
 	my ($config, $model, $score, %options) = @_;
@@ -206,7 +206,7 @@ q_(q{UPDATE gpucredit_eval.golden_set SET runs_per_month = 1 WHERE set = 'secret
 is(run('prod', 'bot@main', sub { 1 }, purpose => 'production_gate', options => $served), 'quota_exceeded',
 	'only so many runs a month');
 
-# a protected ref moves on the verdict of that very version
+# a protected ref moves by the verdict on that very version
 my $version = q_(q{SELECT version FROM gpucredit_registry.find_revision('acme', 'bot', 'main')});
 my $other = q_(q{SELECT version FROM gpucredit_registry.find_revision('acme', 'bot', 'next')});
 my $promote = q{SELECT status, reason, replayed FROM gpucredit_eval.promote('acme', 1, 'prod', %d, %d, '%s')};
@@ -227,7 +227,7 @@ q_(qq{SELECT gpucredit_registry.create_model('acme', 'nlp', 'child', 'm2');
 		parents => '[{"org": "acme", "version": $other, "kind": "fine_tune"}]')});
 config('kin', { sets => ['open'], judge => { endpoint => 'served', model => 'bot@next' } });
 fails(sprintf($start, 3, 'kin', 'child@main', 'gate', $served), '22023', 'a judge does not rate its own kin');
-# what is pushed is measured
+# a pushed version is measured
 q_(qq{SELECT gpucredit_eval.watch_ref('acme', 'bot', 'next', 'nlp', 'points', options => '$served');
 	SELECT gpucredit_eval.watch_ref('acme', 'none', 'main', 'nlp', 'points')});
 is(q_(q{SELECT name, ref, status FROM gpucredit_eval.watched('acme')}), "bot|next|waiting\nnone|main|waiting", 'watches');

@@ -107,7 +107,7 @@ is((command_result($node, 'run', '--account', 'nlp', '--config', 'plain', '--mod
 is((command_result($node, 'run', '--account', 'nlp'))[0], 64, 'a mistake is 64');
 ($code, undef, $err) = command_result($node, 'gate', '--run', '999');
 is($code, 70, 'an error is 70');
-like($err, qr/run 999 of "acme"/, 'and tells what');
+like($err, qr/run 999 of "acme"/, 'and names the run');
 
 # a cap that does not suffice pauses the run: no call beyond it
 $run = start_run('plain', '--cap', '0.0009');
@@ -117,7 +117,7 @@ is("$state $spent", 'paused t', 'it spent no more');
 q_("SELECT gpucredit_eval.raise_cap('acme', $run, 'more', 1)");
 is((command_result($node, 'work', '--run', $run))[0], 0, 'with a higher cap it goes on');
 
-# faults: what may have been billed counts, and nothing is asked twice for it
+# faults: a call that may have been billed counts, and is not repeated
 stub_stop('model');
 stub_start('model', faults => [ qw(429:1 cut 500 garbage nousage redirect:http://127.0.0.2:1/ none 503) ]);
 endpoint('model', 'model', undef, 'EVAL_KEY');
@@ -138,7 +138,7 @@ is(q_(qq{SELECT count(*) FROM gpucredit_eval.result r JOIN gpucredit_eval.lease 
 is(q_(q{SELECT count(*) FROM gpucredit_eval.event WHERE strpos(detail::text, 's3' || 'cret') > 0}), '0', 'the key is nowhere');
 unlike($out . $err . slurp_file($node->logfile), qr/s3cret/, 'nor in output and logs');
 
-# killed workers: the same results, and nothing that was reported is asked again
+# killed workers: the same results, and no reported case is asked again
 stub_stop('model');
 stub_start('model', latency => 40);
 endpoint('model', 'model');
@@ -178,7 +178,7 @@ $node->start;
 ends_with($worker, 0, 'a worker outlives the server\'s crash');
 is(q_("SELECT finished, errors, state FROM gpucredit_eval.run_state('acme', $run)"), '60|0|finished', 'and all is done');
 
-# two workers keep an endpoint's pace together
+# two workers share an endpoint's rate limit
 stub_stop('model');
 stub_start('model', rps => 25);
 endpoint('model', 'model', 20);

@@ -103,7 +103,7 @@ is(report($run, $cases[2][0] + 2, 1, 'x', undef), 'done|0.001|f', 'and takes nea
 my $listener = connect_to($node, 'eval');
 $listener->do('LISTEN gpucredit_eval_paused');
 is(scalar lease($run, 1), 0, 'nothing fits');
-is(join(' ', @{ $listener->pg_notifies || [] }[0, 2]), 'gpucredit_eval_paused acme/1', 'which is told');
+is(join(' ', @{ $listener->pg_notifies || [] }[0, 2]), 'gpucredit_eval_paused acme/1', 'with a notification');
 $listener->disconnect;
 is(state($run), 'paused|0.0034|0|0.0034', 'the run is paused');
 is(q_(q{SELECT count(*) FROM gpucredit_eval.event WHERE operation = 'pause_run'}), '1', 'once');
@@ -123,7 +123,7 @@ is(q_(q{SELECT count(*) FROM gpucredit_eval.event WHERE operation = 'late_report
 fails(q{SELECT gpucredit_eval.raise_cap('acme', 1, 'c2', 1)}, 'UC602', 'a run that has ended');
 is(q_(q{SELECT held FROM gpucredit.balance('acme', 'nlp')}), '0.000000', 'nothing is held any more');
 
-# a worker dies: its lease counts as spent, its cases are leased anew
+# a worker dies: its lease counts as spent, its cases are leased again
 $run = run('r2', 'plain', '0.0035');
 @cases = lease($run, 2, '30 s');
 later(40);
@@ -289,7 +289,7 @@ foreach my $level ('read committed', 'repeatable read', 'serializable')
 }
 done_testing();
 
-# A statement's rows; what must be repeated is.
+# A statement's rows; after a serialization failure it is repeated.
 sub again
 {
 	my ($dbh, $sql, @arguments) = @_;

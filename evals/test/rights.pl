@@ -1,5 +1,5 @@
-# rights.pl: who may call what; tenants; grants on sets; what no call may do
-# Packages: libcurl4-openssl-dev libmicrohttpd-dev libssl-dev libjansson-dev libpq-dev
+# rights.pl: roles, tenants, grants on sets, and forbidden calls Packages:
+# libcurl4-openssl-dev libmicrohttpd-dev libssl-dev libjansson-dev libpq-dev
 use strict;
 use warnings;
 use FindBin;
@@ -91,7 +91,7 @@ foreach my $call (sort keys %calls)
 		my $may = grep { $_ eq $role } split / /, $calls{$call};
 		my $state = sqlstate_of($node, 'eval', as($role, "SELECT gpucredit_eval.$call"));
 
-		next if $call =~ /create_set/ && $role eq 'ann';		# may, but not on this account
+		next if $call =~ /create_set/ && $role eq 'ann';		# may call it, but not for this account
 		is($state eq '42501' ? 'no' : 'yes', $may ? 'yes' : 'no', "$role: " . ($may ? '' : 'not ') . $call);
 	}
 }

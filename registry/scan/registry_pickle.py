@@ -15,7 +15,7 @@ import zlib
 MAX_OPCODES = 5_000_000
 MAX_FINDINGS = 20
 MAX_MEMBERS = 100_000
-MAX_UNPACKED = 128 << 20  # of what is looked into in one file's archives
+MAX_UNPACKED = 128 << 20  # unpacked from one file's archives
 MAX_ARGUMENT = 64 << 20
 MAX_DEPTH = 3
 TORCH_MAGIC = 0x1950A86A20F9469CFC6C
@@ -49,7 +49,7 @@ HARMLESS = {
     "torch._tensor": {"_rebuild_from_type_v2"},
     "torch.nn.parameter": {"Parameter"},
     "torch.serialization": {"_get_layout"},
-    # not _load_from_bytes: it is torch.load of bytes that nobody looked at
+    # not _load_from_bytes: it is torch.load of bytes that nobody scanned
     "torch.storage": {"TypedStorage", "UntypedStorage"},
     "numpy": {"dtype", "ndarray"},
     "numpy.core.multiarray": {"_reconstruct", "scalar"},
@@ -198,7 +198,7 @@ class Look:
                 if first == TORCH_MAGIC:
                     least = 5
         except (ValueError, IndexError, KeyError, OverflowError, struct.error) as error:
-            # what a broken one calls first is called all the same
+            # a broken pickle still makes the calls before the fault
             if n < least and (n > 0 or where.lower().endswith(PICKLES)):
                 self.find(where, "is a broken pickle: %s" % error)
 
@@ -230,7 +230,7 @@ class Look:
         with archive.open(member) as stream:
             data = stream.read(2 << 20)
             if data[:6] == b"\x93NUMPY":
-                # numbers need no further look, however many
+                # numbers need no further check, however many
                 before = self.pickles
                 self.array(where, io.BytesIO(data), len(data))
                 if self.pickles == before:
@@ -261,6 +261,6 @@ class Look:
             else:
                 self.note(where, "cannot be looked into: %s" % error)
         except TooMuch as error:
-            # raw bytes may look like anything
+            # raw bytes may resemble anything
             (self.find if known or where.lower().endswith(PICKLES) else self.note)(
                 where, "is too much to look at: %s" % error)

@@ -2,7 +2,7 @@
  * 05_errors.sql: errors that several calls raise.
  */
 
-/* One message, whether it is not there or not for the caller. */
+/* The same message for a missing thing and for one that is hidden from the caller. */
 CREATE FUNCTION gpucredit_registry.not_found(what text) RETURNS void
 LANGUAGE sql
 BEGIN ATOMIC
@@ -13,7 +13,7 @@ END;
 COMMENT ON FUNCTION gpucredit_registry.not_found(text) IS
 'Internal: raises UC501.';
 
-/* For what locks, and then looks at what others committed before. */
+/* For functions that lock, and then must see what others committed before. */
 CREATE FUNCTION gpucredit_registry.require_read_committed(what text) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp

@@ -8,9 +8,9 @@
  *            used again.
  *
  * A chunk lives as long as an organisation uses it (org_chunk), and its pack
- * as long as it has chunks.  Who begins to use a chunk locks its row FOR KEY
- * SHARE, in order; collect() locks FOR UPDATE what nobody uses, looks again,
- * and deletes.
+ * as long as it has chunks.  A call that begins to use chunks locks their rows
+ * FOR KEY SHARE, in order; collect() locks unused rows FOR UPDATE, checks
+ * again, and deletes.
  */
 CREATE TABLE gpucredit_registry.pack (
 	pack bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -71,7 +71,7 @@ CREATE TABLE gpucredit_registry.org_chunk (
 COMMENT ON TABLE gpucredit_registry.org_chunk IS
 'Chunks that an organisation''s objects and open uploads use, and how many of them do';
 
-/* An organisation has sent these bytes, or took them where it might read them. */
+/* The organisation has sent these bytes, or took them from where it might read them. */
 CREATE TABLE gpucredit_registry.possession (
 	org text COLLATE "C" NOT NULL,
 	object bytea NOT NULL REFERENCES gpucredit_registry.object,
@@ -84,8 +84,8 @@ COMMENT ON TABLE gpucredit_registry.possession IS
 'Objects an organisation has, and the day each was last read';
 
 /*
- * Storage is billed by the byte-second.  byte_seconds is what had passed at
- * the instant "as_of"; bytes is what is stored since.
+ * Storage is billed by the byte-second.  byte_seconds is the sum up to the
+ * instant "as_of"; bytes are stored since then.
  */
 CREATE TABLE gpucredit_registry.usage (
 	org text COLLATE "C" NOT NULL,
@@ -108,20 +108,20 @@ COMMENT ON FUNCTION gpucredit_registry.unique_bytes(text) IS
 'Internal: the unique bytes an organisation stores.';
 
 /*
- * Changes of what one organisation stores come in turn.  Who changes several
- * objects takes the turn before the first of its org_chunk rows, and has
- * inserted all its chunks by then.
+ * Changes of what one organisation stores run one after the other.  A call
+ * that changes several objects takes this lock before the first of its
+ * org_chunk rows, after it has inserted all its chunks.
  */
 CREATE FUNCTION gpucredit_registry.lock_usage(org text) RETURNS void
 LANGUAGE sql VOLATILE
 BEGIN ATOMIC
-	SELECT pg_advisory_xact_lock(hashtextextended('gpucredit_registry.usage '
-		|| lock_usage.org, 0));
+	SELECT gpucredit_internal.lock_name('gpucredit_registry.usage '
+		|| lock_usage.org);
 END;
 COMMENT ON FUNCTION gpucredit_registry.lock_usage(text) IS
 'Internal: waits until nobody else changes what an organisation stores.';
 
-/* Bring an organisation's usage up to now and change what it stores. */
+/* Brings an organisation's usage up to now and changes what it stores. */
 CREATE FUNCTION gpucredit_registry.change_usage(org text, change bigint)
 RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -169,7 +169,7 @@ $$;
 COMMENT ON FUNCTION gpucredit_registry.change_usage(text, bigint) IS
 'Internal: adds to the bytes an organisation stores, from now on.';
 
-/* An organisation begins to use chunks, each once more. */
+/* Adds one use by an organisation to each of these chunks. */
 CREATE FUNCTION gpucredit_registry.use_chunks(org text, chunks bigint[])
 RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -240,8 +240,8 @@ COMMENT ON FUNCTION gpucredit_registry.chunks_of(bytea) IS
 'Internal: the chunks of an object, in order.';
 
 /*
- * Make an object of chunks that are stored, unless it is there already; then
- * it is locked, lest collect() take it.
+ * Makes an object of stored chunks.  An object that exists already is locked,
+ * so that collect() does not delete it.
  */
 CREATE FUNCTION gpucredit_registry.make_object(sha256 bytea, chunks bigint[])
 RETURNS void
@@ -277,7 +277,7 @@ $$;
 COMMENT ON FUNCTION gpucredit_registry.make_object(bytea, bigint[]) IS
 'Internal: the object that these chunks make, in order.';
 
-/* Does the organisation begin to have the object?  Both are locked. */
+/* Gives an organisation an object; true: it did not have it.  Both are locked. */
 CREATE FUNCTION gpucredit_registry.hold_object(org text, object bytea)
 RETURNS boolean
 LANGUAGE plpgsql VOLATILE
@@ -313,7 +313,8 @@ COMMENT ON FUNCTION gpucredit_registry.hold_object(text, bytea) IS
 
 /*
  * An organisation has an object; it pays for its chunks from now on.  Object
- * and possession are locked, lest collect() take them before they have a file.
+ * and possession are locked, so that collect() does not delete them before
+ * they have a file.
  */
 CREATE FUNCTION gpucredit_registry.possess(org text, object bytea) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -330,8 +331,8 @@ COMMENT ON FUNCTION gpucredit_registry.possess(text, bytea) IS
 'Internal: an organisation has an object from now on.';
 
 /*
- * Where the bytes [first, last] of an object are: ranges of packs, neighbours
- * made one, or the body of an object that is kept in the table.
+ * Where the bytes [first, last] of an object are: ranges of packs, with
+ * neighbours merged, or the body of an object in the table.
  */
 CREATE FUNCTION gpucredit_registry.pieces(object bytea, first bigint, last bigint)
 RETURNS TABLE (pack bigint, first_byte bigint, length bigint, body bytea)

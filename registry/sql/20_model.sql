@@ -41,8 +41,8 @@ COMMENT ON TABLE gpucredit_registry.permission IS
 'What somebody beside the owner may do with a repository';
 
 /*
- * The token itself is kept nowhere: 244 random bits need no salt.  The Hub's
- * clients take tokens that begin with hf_ only.
+ * Only the token's digest is stored: 244 random bits need no salt.  The Hub's
+ * clients accept only tokens that begin with hf_.
  */
 CREATE TABLE gpucredit_registry.token (
 	org text COLLATE "C" NOT NULL,
@@ -56,7 +56,7 @@ CREATE TABLE gpucredit_registry.token (
 COMMENT ON TABLE gpucredit_registry.token IS
 'Digests of tokens, whose they are and until when';
 
-/* Who calls: an account, with the scope of its token.  NULL: nobody known. */
+/* The caller: an account, with the scope of its token.  NULL: unknown. */
 CREATE TYPE gpucredit_registry.caller AS (org text, account text, scope text);
 
 CREATE FUNCTION gpucredit_registry.caller_name(caller gpucredit_registry.caller)
@@ -70,7 +70,7 @@ COMMENT ON FUNCTION gpucredit_registry.caller_name(gpucredit_registry.caller) IS
 
 /*
  * What a caller may do with a repository: read, write, admin, or NULL for
- * nothing.  A token that may only read lowers it.
+ * nothing.  A token of scope read limits it.
  */
 CREATE FUNCTION gpucredit_registry.permission_of(org text, model bigint,
 	caller gpucredit_registry.caller) RETURNS text
@@ -159,8 +159,9 @@ name: 1 to 96 letters, digits, ".", "_" or "-". visibility: private, or public: 
 Errors: UC001 no such account; UC201 key used with other arguments; UC507 the name is taken; 22023.';
 
 /*
- * The repository of a name, if the caller has the permission.  Without "read"
- * it does not exist; with "read" alone, writing is refused.
+ * The repository of a name, if the caller has the permission.  A caller
+ * without "read" gets the error for a missing one; with "read" alone, writing
+ * is refused.
  */
 CREATE FUNCTION gpucredit_registry.require_model(org text, name text, kind text,
 	caller gpucredit_registry.caller, need text) RETURNS gpucredit_registry.model
@@ -193,7 +194,7 @@ $$;
 COMMENT ON FUNCTION gpucredit_registry.require_model(text, text, text, gpucredit_registry.caller, text) IS
 'Internal: the repository of a name. Errors: UC501 it is not there, or not for the caller; 42501.';
 
-/* A repository by number, for callers of the database: app, or its tenant. */
+/* A repository by number, for logins of the database: gpucredit_app, or its tenant. */
 CREATE FUNCTION gpucredit_registry.own_model(org text, model bigint)
 RETURNS gpucredit_registry.model
 LANGUAGE plpgsql STABLE

@@ -1,16 +1,16 @@
 /*
- * 30_upload.sql: bytes on their way in.
+ * 30_upload.sql: uploads.
  *
- * An upload has parts, each a run of the file's bytes; one that is sent whole
- * has one part.  A part's chunks are stored as they come, so that it goes on
- * after a cut where store_chunks() last committed.  When all bytes are there
- * and their digest is right, the parts make the object, and the upload goes.
+ * An upload has parts, each a range of the file's bytes; a file sent whole has
+ * one part.  A part's chunks are stored as they come, so after a cut it
+ * continues where store_chunks() last committed.  When all bytes are there and
+ * their digest is right, the parts make the object, and the upload is deleted.
  */
 CREATE TABLE gpucredit_registry.upload (
 	org text COLLATE "C" NOT NULL,
 	upload bigint GENERATED ALWAYS AS IDENTITY,
 	model bigint NOT NULL,
-	object bytea CHECK (octet_length(object) = 32),	/* NULL: told at the end */
+	object bytea CHECK (octet_length(object) = 32),	/* NULL: known at the end */
 	size bigint CHECK (size >= 0),
 	announced bytea CHECK (octet_length(announced) = 32),	/* at the end */
 	part_size bigint NOT NULL CHECK (part_size > 0),
@@ -37,7 +37,7 @@ CREATE TABLE gpucredit_registry.upload_part (
 COMMENT ON TABLE gpucredit_registry.upload_part IS
 'How much of a part is stored';
 
-/* A row is what one store_chunks() brought; it uses each of its chunks once. */
+/* Each row is from one store_chunks(), and uses each of its chunks once. */
 CREATE TABLE gpucredit_registry.upload_run (
 	org text COLLATE "C" NOT NULL,
 	upload bigint NOT NULL,
@@ -50,7 +50,7 @@ CREATE TABLE gpucredit_registry.upload_run (
 COMMENT ON TABLE gpucredit_registry.upload_run IS
 'The chunks of a part as far as it is stored, in order';
 
-/* What was sent or mounted to an image repository, before a manifest names it. */
+/* Blobs sent or mounted to an image repository, before a manifest names them. */
 CREATE TABLE gpucredit_registry.blob (
 	org text COLLATE "C" NOT NULL,
 	model bigint NOT NULL,
@@ -101,9 +101,9 @@ END
 $$;
 COMMENT ON FUNCTION gpucredit_registry.set_storage_quota(text, bigint, bigint) IS
 'Quotas: how many unique bytes an organisation may store, and how many it may read in 30 days; NULL: any number.
-What is stored already stays. Once 80 % of a quota are used, the owner is told (alerts). Errors: UC001 no such organisation; 22023.';
+What is stored already stays. Once 80 % of a quota are used, the owner gets an alert (alerts). Errors: UC001 no such organisation; 22023.';
 
-/* The largest file, and what one part of a multipart upload has. */
+/* The largest file, and the size of a part of a multipart upload. */
 CREATE FUNCTION gpucredit_registry.part_bytes() RETURNS bigint
 LANGUAGE sql IMMUTABLE RETURN 268435456;
 COMMENT ON FUNCTION gpucredit_registry.part_bytes() IS
@@ -118,8 +118,8 @@ CREATE TYPE gpucredit_registry.upload_result AS (
 );
 
 /*
- * Why an organisation may not store so many bytes more, those that open uploads
- * announced included.  The caller has the lock of its usage.
+ * Why an organisation may not store so many more bytes, counting those that
+ * open uploads announced.  The caller holds the lock of its usage.
  */
 CREATE FUNCTION gpucredit_registry.upload_denial(m gpucredit_registry.model,
 	size bigint) RETURNS text
@@ -175,7 +175,7 @@ BEGIN
 		r.received := begin_upload.size;
 		RETURN r;
 	END IF;
-	/* one after the other, so that together they keep the quota */
+	/* one after the other, so that together they stay within the quota */
 	PERFORM gpucredit_registry.lock_usage(m.org);
 	SELECT u.upload, u.expires_at, coalesce((SELECT sum(p.received)
 			FROM gpucredit_registry.upload_part p
@@ -196,7 +196,7 @@ BEGIN
 				'denied', r.reason));
 		RETURN r;
 	END IF;
-	/* one that has ended without its bytes gives way */
+	/* an upload that ended without all its bytes is replaced */
 	PERFORM gpucredit_registry.drop_upload(u.org, u.upload)
 	FROM gpucredit_registry.upload u
 	WHERE u.org = m.org AND u.model = m.model AND u.object = begin_upload.sha256;
@@ -234,7 +234,7 @@ sha256: 32 bytes, of the whole file. size: bytes, at most 4 TiB.
 Result: status open; present, where the organisation has the bytes already; denied, with reason storage_quota, insufficient_credits or account_suspended. received: what is stored of it.
 Errors: UC501 no such repository; 22023.';
 
-/* What an upload, or one part of it, has stored is no longer used by it. */
+/* Releases what an upload, or one part of it, has stored. */
 CREATE FUNCTION gpucredit_registry.drop_runs(org text, upload bigint,
 	part integer DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -317,9 +317,9 @@ COMMENT ON FUNCTION gpucredit_registry.new_pack() IS
 'Daemon: the number of a pack that it may begin to write.';
 
 /*
- * The last who comes is the writer: a client that goes on after a cut does not
- * wait for the connection that it lost.  Two at a time: the older is told 409
- * at its next chunks.
+ * The newest request is the writer: a client that continues after a cut does
+ * not wait for the connection that it lost.  Of two at a time, the older gets
+ * 409 at its next chunks.
  */
 CREATE FUNCTION gpucredit_registry.begin_part(org text, upload bigint, part integer,
 	from_byte bigint, writer bigint, OUT expected bigint)
@@ -331,7 +331,7 @@ DECLARE
 BEGIN
 	o := gpucredit_registry.require_part(begin_part.org, begin_part.upload, begin_part.part);
 	IF begin_part.from_byte = 0 AND (o.p).received > 0 THEN
-		/* from the start: what is there may be another's mistake */
+		/* from the start: what is stored may be another client's mistake */
 		PERFORM gpucredit_registry.drop_runs(begin_part.org, begin_part.upload, begin_part.part);
 		UPDATE gpucredit_registry.upload_part p SET received = 0
 		WHERE p.org = begin_part.org AND p.upload = begin_part.upload
@@ -366,9 +366,9 @@ COMMENT ON FUNCTION gpucredit_registry.known_chunks(bytea[]) IS
 'Daemon: which chunks are stored now; store_chunks says whether they still are.';
 
 /*
- * The chunks' bytes are on disk where packs and first_bytes say; NULL for one
- * that was known.  Where a known one has gone meanwhile nothing is kept, and
- * the result says which: they must be written, too.
+ * packs and first_bytes say where the chunks' bytes are on disk; NULL for a
+ * known chunk.  If a known chunk was deleted meanwhile, nothing is kept, and
+ * the result lists such chunks: the daemon must write them, too.
  */
 CREATE FUNCTION gpucredit_registry.store_chunks(org text, upload bigint, part integer,
 	from_byte bigint, writer bigint, digests bytea[], sizes integer[],
@@ -404,7 +404,7 @@ BEGIN
 	WHERE c.pack IS NOT NULL
 	ORDER BY c.digest
 	ON CONFLICT DO NOTHING;
-	/* lock, then look: in a statement of its own, which sees what is there now */
+	/* lock, then check in a statement of its own, which sees the present state */
 	PERFORM FROM gpucredit_registry.chunk k
 	WHERE k.sha256 = ANY (store_chunks.digests)
 	ORDER BY k.chunk FOR KEY SHARE;
@@ -417,7 +417,7 @@ BEGIN
 		RETURN gone;
 	END IF;
 	PERFORM gpucredit_registry.use_chunks(store_chunks.org, numbers);
-	/* an upload that did not say how large it is may pass the quota */
+	/* an upload that did not announce its size may exceed the quota */
 	IF (o.u).size IS NULL AND gpucredit_registry.unique_bytes(store_chunks.org)
 		> (SELECT q.bytes FROM gpucredit_registry.quota q WHERE q.org = store_chunks.org)
 	THEN
@@ -440,9 +440,9 @@ packs, first_bytes: where; NULL for a chunk that known_chunks named. Result: the
 Errors: UC502 no such upload; UC506 another request sends the part; UC509 the storage quota is used; 22023.';
 
 /*
- * The object takes over the upload's use of its chunks, so that most of their
- * rows stay as they are; only what several runs used is left by all but one.
- * An object that was there already may be cut otherwise.
+ * The object takes over the upload's use of its chunks, so most of their rows
+ * stay.  Of a chunk that several runs used, all uses but one are released.  An
+ * existing object may be cut into other chunks.
  */
 CREATE FUNCTION gpucredit_registry.keep_upload(u gpucredit_registry.upload,
 	chunks bigint[]) RETURNS void
@@ -474,7 +474,7 @@ $$;
 COMMENT ON FUNCTION gpucredit_registry.keep_upload(gpucredit_registry.upload, bigint[]) IS
 'Internal: an upload''s object is its organisation''s, and the upload goes.';
 
-/* All bytes are there: with the right digest they make the object. */
+/* All bytes have come: with the right digest they make the object. */
 CREATE FUNCTION gpucredit_registry.finish_upload(org text, upload bigint,
 	sha256 bytea) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -484,7 +484,7 @@ DECLARE
 	u gpucredit_registry.upload;
 	all_chunks bigint[];
 	n bigint;
-	late boolean;				/* what it is was told at the end */
+	late boolean;				/* its digest is known only now */
 BEGIN
 	SELECT * INTO u FROM gpucredit_registry.upload o
 	WHERE o.org = finish_upload.org AND o.upload = finish_upload.upload

@@ -1,8 +1,8 @@
 /*
- * 35_alert.sql: what an account's owner should know.
+ * 35_alert.sql: alerts for an account's owner.
  *
- * A quota of which 80 % is used is told once, and again only after use fell
- * below that; no alert comes twice on a day (UTC) for the same subject.
+ * Use of 80 % of a quota makes one alert, and another only after use fell
+ * below that. No subject gets two alerts on a day (UTC).
  */
 CREATE TABLE gpucredit_registry.alert (
 	org text COLLATE "C" NOT NULL,
@@ -29,9 +29,9 @@ BEGIN ATOMIC
 	ON CONFLICT ON CONSTRAINT alert_once DO NOTHING;
 END;
 COMMENT ON FUNCTION gpucredit_registry.raise_alert(text, text, text, text, jsonb) IS
-'Internal: tells an owner something, once a day.';
+'Internal: adds an alert for an owner, once a day.';
 
-/* An organisation uses so many bytes of a quota now. */
+/* Compares the bytes that an organisation uses now with its quota. */
 CREATE FUNCTION gpucredit_registry.alert_quota(org text, kind text, used bigint)
 RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -62,7 +62,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_registry.alert_quota(text, text, bigint) IS
-'Internal: tells an organisation that 80 % of a quota is used.';
+'Internal: adds an alert when an organisation uses 80 % of a quota.';
 
 CREATE FUNCTION gpucredit_registry.alerts(org text, account text DEFAULT '',
 	after bigint DEFAULT 0, n integer DEFAULT 100)

@@ -19,7 +19,7 @@ CREATE TABLE gpucredit_registry.version (
 	restricted_at timestamptz,	/* by a scan that failed */
 	restricted_reason text,
 	CONSTRAINT version_pkey PRIMARY KEY (org, version),
-	CONSTRAINT version_number UNIQUE (version),		/* lineage goes over organisations */
+	CONSTRAINT version_number UNIQUE (version),		/* lineage crosses organisations */
 	CONSTRAINT version_oid UNIQUE (org, model, oid),
 	FOREIGN KEY (org, model) REFERENCES gpucredit_registry.model,
 	FOREIGN KEY (org, parent) REFERENCES gpucredit_registry.version
@@ -133,7 +133,7 @@ $$;
 COMMENT ON FUNCTION gpucredit_registry.store_body(text, bytea) IS
 'Internal: keeps a small file, and gives its digest.';
 
-/* May these bytes go into a repository of org without being sent? */
+/* May these bytes enter a repository of org without being sent? */
 CREATE FUNCTION gpucredit_registry.may_use_object(org text, object bytea,
 	caller gpucredit_registry.caller) RETURNS boolean
 LANGUAGE plpgsql STABLE
@@ -225,9 +225,9 @@ COMMENT ON FUNCTION gpucredit_registry.inline_body(jsonb) IS
 'Internal: the bytes of a file that came with a commit (22023).';
 
 /*
- * One file after the other, as the list says; a later entry wins.  Each is
- * {"path", "op": "delete"}, {"path", "op": "delete_folder"}, {"path",
- * "content": BASE64} or {"path", "sha256": HEX}.
+ * Applies the list in its order; a later entry wins.  Each is {"path", "op":
+ * "delete"}, {"path", "op": "delete_folder"}, {"path", "content": BASE64} or
+ * {"path", "sha256": HEX}.
  */
 CREATE FUNCTION gpucredit_registry.apply_operations(org text, version bigint,
 	operations jsonb, caller gpucredit_registry.caller) RETURNS void
@@ -328,7 +328,7 @@ BEGIN
 		r.replayed := true;
 		RETURN r;
 	END IF;
-	/* commits to one repository come in turn */
+	/* commits to one repository run one after the other */
 	PERFORM FROM gpucredit_registry.model o
 	WHERE o.org = (m).org AND o.model = (m).model AND o.deleted_at IS NULL
 	FOR NO KEY UPDATE;

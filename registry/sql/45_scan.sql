@@ -1,13 +1,14 @@
 /*
- * 45_scan.sql: what looks at versions after they are committed.
+ * 45_scan.sql: scanners check versions after they are committed.
  *
  * A policy names an organisation's scanners.  Each version gets a row of scan
- * for each; workers claim rows, look, and report.  A version that fails is
- * restricted: nothing is deleted, but only who has the bytes already reads on.
- * The first verdict stands, except that "failed" replaces a milder one.
+ * for each; workers claim rows, scan, and report.  A version that fails is
+ * restricted: nothing is deleted, but only callers who have the bytes already
+ * may read them.  The first verdict stands, except that "failed" replaces a
+ * milder one.
  */
 CREATE TABLE gpucredit_registry.scan_policy (
-	org text COLLATE "C" PRIMARY KEY,	/* '': of all that have none */
+	org text COLLATE "C" PRIMARY KEY,	/* '': of all organisations without one */
 	scanners text[] NOT NULL,
 	licenses text[],
 	hold boolean NOT NULL
@@ -20,7 +21,7 @@ CREATE TABLE gpucredit_registry.scan (
 	version bigint NOT NULL,
 	scanner text COLLATE "C" NOT NULL,
 	hold boolean NOT NULL,		/* until then only writers read */
-	whole boolean NOT NULL DEFAULT false,	/* also files of a parent that passed */
+	whole boolean NOT NULL DEFAULT false,	/* again all files, also those that passed in a parent */
 	claims integer NOT NULL DEFAULT 0,
 	claimed_until timestamptz,
 	verdict text CHECK (verdict IN ('passed', 'noted', 'failed', 'released')),
@@ -35,7 +36,7 @@ CREATE INDEX scan_waiting ON gpucredit_registry.scan (created_at) WHERE verdict 
 COMMENT ON TABLE gpucredit_registry.scan IS
 'What each scanner found in a version; verdict NULL: it has not reported';
 
-/* Who has downloaded bytes goes on when a version of them is restricted. */
+/* Accounts that downloaded bytes may still read them when a version is restricted. */
 CREATE TABLE gpucredit_registry.reader (
 	org text COLLATE "C" NOT NULL,
 	object bytea NOT NULL,
@@ -113,7 +114,7 @@ END;
 COMMENT ON FUNCTION gpucredit_registry.request_scans(text, bigint) IS
 'Internal: a version that is being committed waits for its scanners.';
 
-/* Is an account named as one who may read: its owner, or by a grant? */
+/* Has an account an explicit right to read: as owner, or by a grant? */
 CREATE FUNCTION gpucredit_registry.is_named(org text, model bigint,
 	caller gpucredit_registry.caller) RETURNS boolean
 LANGUAGE sql STABLE
@@ -156,8 +157,9 @@ COMMENT ON FUNCTION gpucredit_registry.read_refusal(gpucredit_registry.version, 
 'Internal: NULL, or quarantined, restricted or scan_pending.';
 
 /*
- * An object of a repository may be read if one version that has it may.  Where
- * no version of it has the object, others of the organisation are asked.
+ * An object of a repository may be read if one version that has it may be
+ * read.  If no version of the repository has it, those of the organisation's
+ * others count.
  */
 CREATE FUNCTION gpucredit_registry.object_refusal(m gpucredit_registry.model,
 	object bytea, caller gpucredit_registry.caller, OUT refusal text,
@@ -213,7 +215,7 @@ $$;
 COMMENT ON FUNCTION gpucredit_registry.refuse_read(gpucredit_registry.version, text) IS
 'Internal: raises UC504 for a refusal; nothing without one.';
 
-/* A scan of a version has this verdict now; what follows from it follows. */
+/* Stores the verdict of a scan, and what follows from it. */
 CREATE FUNCTION gpucredit_registry.set_verdict(s gpucredit_registry.scan,
 	verdict text, detail jsonb) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -254,9 +256,9 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_registry.set_verdict(gpucredit_registry.scan, text, jsonb) IS
-'Internal: keeps a scan''s verdict, restricts its version or lifts the restriction, tells the owner.';
+'Internal: keeps a scan''s verdict, restricts its version or lifts the restriction, and alerts the owner.';
 
-/* Nobody finished it: what kills its scanners is not read. */
+/* Fails a scan that nobody finished: a version that kills its scanners is not read. */
 CREATE FUNCTION gpucredit_registry.give_up_scan(s gpucredit_registry.scan, detail jsonb)
 RETURNS void
 LANGUAGE sql VOLATILE
@@ -268,7 +270,7 @@ END;
 COMMENT ON FUNCTION gpucredit_registry.give_up_scan(gpucredit_registry.scan, jsonb) IS
 'Internal: fails a scan that was claimed three times and never finished.';
 
-/* Files that its scanner must look at, and where it gets their bytes. */
+/* The files that its scanner must check, and where it gets their bytes. */
 CREATE FUNCTION gpucredit_registry.scan_files(s gpucredit_registry.scan, life interval)
 RETURNS jsonb
 LANGUAGE plpgsql VOLATILE
@@ -380,7 +382,7 @@ BEGIN
 		PERFORM gpucredit_registry.give_up_scan(s, report_scan.detail);
 		report_scan.status := 'failed';
 	ELSIF report_scan.verdict IN ('crashed', 'error') AND s.verdict IS NULL THEN
-		/* what was no fault of the files does not count */
+		/* an error that is not the files' fault does not count */
 		UPDATE gpucredit_registry.scan o
 		SET claimed_until = gpucredit.now() + CASE report_scan.verdict WHEN 'error'
 				THEN interval '1 minute' ELSE '0' END,

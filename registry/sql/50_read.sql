@@ -1,5 +1,5 @@
 /*
- * 50_read.sql: bytes on their way out.
+ * 50_read.sql: downloads.
  *
  * The owner pays for what is read.  A download that runs counts in full
  * against the quota; once it is over, only what was sent counts.
@@ -16,7 +16,7 @@ CREATE TABLE gpucredit_registry.download (
 	CONSTRAINT download_pkey PRIMARY KEY (org, download)
 );
 COMMENT ON TABLE gpucredit_registry.download IS
-'Downloads that run; one that ended without a word counts for a day';
+'Downloads that run; one that ended without close_download counts for a day';
 
 CREATE TABLE gpucredit_registry.egress (
 	org text COLLATE "C" NOT NULL,
@@ -29,7 +29,7 @@ CREATE TABLE gpucredit_registry.egress (
 COMMENT ON TABLE gpucredit_registry.egress IS
 'Bytes sent, by repository and day (UTC)';
 
-/* 'account:ORG/PATH' as the application names who asks; NULL: nobody known. */
+/* 'account:ORG/PATH', as the application names the reader; NULL: unknown. */
 CREATE FUNCTION gpucredit_registry.named_caller(name text)
 RETURNS gpucredit_registry.caller
 LANGUAGE sql IMMUTABLE
@@ -56,7 +56,7 @@ $$;
 COMMENT ON FUNCTION gpucredit_registry.no_revision(gpucredit_registry.model, text) IS
 'Internal: raises UC501 for a revision.';
 
-/* A version's file for a caller; one answer for what is missing or hidden. */
+/* A version's file for a caller; a missing and a hidden one get the same error. */
 CREATE FUNCTION gpucredit_registry.require_file(m gpucredit_registry.model, rev text,
 	path text, caller gpucredit_registry.caller, OUT v gpucredit_registry.version,
 	OUT f gpucredit_registry.file)
@@ -151,9 +151,9 @@ BEGIN
 	SELECT q.egress_bytes INTO allowed FROM gpucredit_registry.quota q
 	WHERE q.org = open_read.org;
 	IF allowed IS NOT NULL THEN
-		/* one after the other, so that together they keep the quota */
-		PERFORM pg_advisory_xact_lock(hashtextextended('gpucredit_registry.egress '
-			|| open_read.org, 0));
+		/* one after the other, so that together they stay within the quota */
+		PERFORM gpucredit_internal.lock_name('gpucredit_registry.egress '
+			|| open_read.org);
 		used := gpucredit_registry.egress_bytes(open_read.org) + open_read.bytes;
 		IF used > allowed THEN
 			open_read.reason := 'egress_quota';

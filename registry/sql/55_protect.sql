@@ -1,7 +1,7 @@
 /*
  * 55_protect.sql: refs that no commit moves.
  *
- * Whoever decides what ships moves a protected ref, by move_ref().
+ * Only move_ref() moves a protected ref; a gate calls it.
  */
 CREATE FUNCTION gpucredit_registry.find_revision(org text, name text, rev text,
 	OUT model bigint, OUT version bigint, OUT oid text, OUT quarantined boolean)
@@ -77,7 +77,7 @@ DECLARE
 		protect_ref.model);
 BEGIN
 	PERFORM gpucredit_registry.check_ref(protect_ref.ref);
-	/* commits lock the repository, too: none is half way */
+	/* commits lock the repository, too: none is in progress */
 	PERFORM FROM gpucredit_registry.model o
 	WHERE o.org = m.org AND o.model = m.model FOR NO KEY UPDATE;
 	IF protect_ref.protected THEN
@@ -120,7 +120,7 @@ BEGIN
 	END IF;
 	PERFORM FROM gpucredit_registry.model o
 	WHERE o.org = m.org AND o.model = m.model FOR NO KEY UPDATE;
-	/* a quarantine waits, or is seen */
+	/* a quarantine waits for this lock, or is seen here */
 	SELECT * INTO v FROM gpucredit_registry.version o
 	WHERE o.org = m.org AND o.version = move_ref.version AND o.model = m.model FOR KEY SHARE;
 	IF NOT FOUND THEN

@@ -2,20 +2,20 @@
  * 60_lineage.sql: what a version was made from, and quarantine.
  *
  * A version that is being committed has no descendants, so its edges close no
- * cycle.  Edges that come later are added in turn, each after a look at the
- * parent's ancestors.  The turn is a row that each of them updates: at
- * REPEATABLE READ that fails where another was added since the snapshot.
+ * cycle.  Later edges are added one after the other, each after a check of the
+ * parent's ancestors.  Each updates one row for that: at REPEATABLE READ the
+ * update fails if another edge was added since the snapshot.
  */
 CREATE TABLE gpucredit_registry.lineage_turn (
 	turn bigint NOT NULL
 );
 INSERT INTO gpucredit_registry.lineage_turn VALUES (0);
 COMMENT ON TABLE gpucredit_registry.lineage_turn IS
-'One row: whose turn it is to add an edge between versions that exist';
+'One row, which whoever adds an edge between existing versions locks';
 
 /*
- * All below or above a version, level by level, each listed once with its
- * least depth.  Numbers of versions are unique over organisations, so the walk
+ * All versions below or above one, level by level, each once with its least
+ * depth.  Numbers of versions are unique over organisations, so the walk
  * compares nothing else.
  */
 CREATE FUNCTION gpucredit_registry.related(version bigint, down boolean)
@@ -110,7 +110,7 @@ Result: as descendants. Errors: UC501 no such version.';
 
 /*
  * The parent is locked against a quarantine, which either sees the edge or is
- * seen here: then the child is born in quarantine.
+ * seen here: then the child is made in quarantine.
  */
 CREATE FUNCTION gpucredit_registry.add_edge(org text, child bigint, parent_org text,
 	parent bigint, kind text, fresh boolean) RETURNS void
@@ -161,9 +161,9 @@ COMMENT ON FUNCTION gpucredit_registry.add_edge(text, bigint, text, bigint, text
 'Internal: a version was made from another; fresh: it is being committed. Errors: UC501, UC505, 22023.';
 
 /*
- * Each is locked against a version that is made from it meanwhile, and looked
- * below again: so it needs statements that see what others committed.  What is
- * being committed has nothing below.
+ * Each version is locked against children that are made meanwhile, and then
+ * its children are read again.  So this needs statements that see what others
+ * committed.  A version that is being committed has no children.
  */
 CREATE FUNCTION gpucredit_registry.set_quarantine(org text, version bigint, reason text)
 RETURNS bigint
@@ -175,7 +175,7 @@ DECLARE
 	n bigint := 0;
 	added bigint;
 BEGIN
-	/* until nothing new is below: a child may be committed meanwhile */
+	/* until no new children appear: one may be committed meanwhile */
 	LOOP
 		added := 0;
 		FOR r IN
@@ -303,7 +303,7 @@ DECLARE
 BEGIN
 	IF coalesce(octet_length(quarantine.reason), 0) NOT BETWEEN 1 AND 1000 THEN
 		PERFORM gpucredit_registry.refuse('reason must have 1 to 1,000 bytes',
-			'Readers are told why they are refused.');
+			'Readers see the reason of the refusal.');
 	END IF;
 	kept := gpucredit_registry.request_begin(quarantine.org, quarantine.key, 'quarantine',
 		jsonb_build_array(quarantine.version, quarantine.reason, quarantine.descendants));
@@ -336,8 +336,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_registry.quarantine(text, bigint, text, text, boolean) IS
-'Lineage: nobody reads a version any more, nor, with descendants, what was made from it. What is made from it later is born in quarantine.
-reason: what readers are told. Result: how many versions were put into quarantine by this call.
+'Lineage: nobody may read the version any more or, with descendants, what was made from it. What is made from it later starts in quarantine. reason: shown to readers. Result: how many versions were put into quarantine by this call.
 Errors: 25001 with descendants above READ COMMITTED; UC501 no such version; UC201 key used with other arguments; 22023.';
 
 CREATE FUNCTION gpucredit_registry.release_quarantine(org text, version bigint,

@@ -1,5 +1,5 @@
 /*
- * 65_search.sql: what repositories say of themselves, and finding them.
+ * 65_search.sql: tags, and search.
  *
  * A tag stands in the repository's row as "tag=value" too, where one index
  * finds several at once.
@@ -33,7 +33,7 @@ BEGIN
 		PERFORM gpucredit_registry.refuse(format('tag "%s" is malformed', left(set_tag.tag, 64)),
 			'A tag has 1 to 63 small letters, digits, "_", ".", ":" or "-", its value 1 to 255 bytes.');
 	END IF;
-	/* others' tags of the same repository come in turn */
+	/* changes of one repository's tags run one after the other */
 	SELECT * INTO m FROM gpucredit_registry.model o
 	WHERE o.org = m.org AND o.model = m.model FOR NO KEY UPDATE;
 	UPDATE gpucredit_registry.model o
@@ -51,10 +51,9 @@ COMMENT ON FUNCTION gpucredit_registry.set_tag(text, bigint, text, text) IS
 value: NULL: the tag goes. Errors: UC501 no such repository; 22023.';
 
 /*
- * Which repositories a caller may see is part of the question, so that a page
- * has as many as were asked for.  Each call is planned for its words and tags:
- * what few have is found by their index, what many have by going back over all
- * until the page is full.
+ * The query itself filters what the caller may see, so that a page is full.
+ * Each call is planned for its words and tags: an index finds rare ones; for
+ * common ones the scan goes back over all repositories until the page is full.
  */
 CREATE FUNCTION gpucredit_registry.search(caller text, query text DEFAULT NULL,
 	tags jsonb DEFAULT '{}', after bigint DEFAULT NULL, n integer DEFAULT 20,
@@ -112,7 +111,7 @@ END;
 COMMENT ON FUNCTION gpucredit_registry.popular(timestamptz, integer) IS
 'Search: the public repositories that were downloaded most since a day.';
 
-/* How much two objects have in common, by their chunks. */
+/* How many bytes two versions have in common, by their chunks. */
 CREATE FUNCTION gpucredit_registry.overlap(org text, a bigint, b bigint,
 	OUT shared_bytes bigint, OUT share numeric)
 LANGUAGE plpgsql STABLE SECURITY DEFINER

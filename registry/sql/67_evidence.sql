@@ -1,10 +1,10 @@
 /*
- * 67_evidence.sql: what the database knows of a version that a scanner asks.
+ * 67_evidence.sql: what a scanner can ask the database about a version.
  *
- * The fingerprint of a version in quarantine is what it has and its parents
- * that are not in quarantine have not: so a clean base is not blamed for what
- * was made from it.  Only chunks in packs count, which are of weights; small
- * files are alike in many repositories.
+ * The fingerprint of a version in quarantine is the chunks that its clean
+ * parents do not have: so a clean base does not match what was made from it.
+ * Only chunks in packs count, which hold weights; small files are alike in
+ * many repositories.
  */
 CREATE FUNCTION gpucredit_registry.weight_chunks(org text, version bigint)
 RETURNS int8multirange
@@ -107,7 +107,7 @@ BEGIN
 		WHERE l.license <> '');
 	allowed_licenses := (gpucredit_registry.scan_policy_of(v.org)).licenses;
 	blocked := gpucredit_registry.blocked_share(v.org, v.version);
-	/* adapters and quantized ones share nothing with what they were made from */
+	/* adapters and quantized versions share no chunk with their parents */
 	unrelated_parents := (
 		SELECT coalesce(jsonb_agg(jsonb_build_object('org', e.parent_org, 'version', e.parent,
 			'kind', e.kind) ORDER BY e.parent_org, e.parent), '[]')

@@ -1,10 +1,11 @@
 /*
- * 70_bill.sql: what keeping and reading costs.
+ * 70_bill.sql: bills for storage and egress.
  *
  * A day (UTC) is billed once, when it is over: byte-hours stored and bytes
  * sent, times the prices, rounded once to a micro-credit.  A GB has 10^9
- * bytes, a month 720 hours.  Whoever cannot pay uploads nothing; from the
- * seventh unpaid day on nothing is read either, and nothing is deleted.
+ * bytes, a month 720 hours.  An organisation that cannot pay may not upload;
+ * from the seventh unpaid day on nobody reads its files either.  Nothing is
+ * deleted.
  */
 CREATE TABLE gpucredit_registry.price (
 	item text PRIMARY KEY CHECK (item IN ('storage', 'cold', 'egress')),
@@ -107,7 +108,7 @@ BEGIN
 		PERFORM gpucredit_registry.refuse('a day is billed when it is over',
 			format('It is %s now (UTC).', gpucredit.now() AT TIME ZONE 'UTC'));
 	END IF;
-	/* up to now, so that the day has its row and its end */
+	/* bring usage up to now, so that the day's row is complete */
 	PERFORM gpucredit_registry.change_usage(bill.org, 0);
 	SELECT * INTO b FROM gpucredit_registry.bill o
 	WHERE o.org = bill.org AND o.day = bill.day FOR UPDATE;
@@ -135,7 +136,7 @@ BEGIN
 	IF b.paid_at IS NOT NULL THEN
 		RETURN;
 	END IF;
-	/* a denial sticks to its key, so each try has one; the capture has the day's */
+	/* a denial is stored under its key, so each try has its own; the capture has the day's */
 	SELECT * INTO h FROM gpucredit.hold(bill.org, '',
 		format('registry/hold/%s/%s', bill.day, gen_random_uuid()), b.amount, '1 hour');
 	IF h.status = 'denied' THEN

@@ -1,9 +1,9 @@
 /*
- * 80_collect.sql: what nobody uses goes.
+ * 80_collect.sql: garbage collection.
  *
- * collect() locks candidates first, then looks again in a statement of its
- * own, which sees what others began to use before the lock.  So it refuses to
- * run where statements share one snapshot.
+ * collect() locks candidates first, then checks them again in a statement of
+ * its own, which sees what others began to use before the lock.  So it refuses
+ * to run if statements share one snapshot.
  */
 CREATE FUNCTION gpucredit_registry.collect(max integer DEFAULT 1000)
 RETURNS TABLE (task text, affected bigint)
@@ -20,8 +20,8 @@ BEGIN
 		PERFORM gpucredit_registry.refuse('max is 1 to 1,000,000', format('It is %s.', collect.max));
 	END IF;
 
-	/* it locks what many organisations have: one at a time */
-	IF NOT pg_try_advisory_xact_lock(hashtextextended('gpucredit_registry.collect', 0)) THEN
+	/* it locks rows of many organisations: one collect() at a time */
+	IF NOT gpucredit_internal.lock_name('gpucredit_registry.collect', wait => false) THEN
 		RETURN;
 	END IF;
 
@@ -47,7 +47,7 @@ BEGIN
 				WHERE f.org = p.org AND f.object = p.object)
 		LIMIT collect.max FOR UPDATE SKIP LOCKED
 	LOOP
-		/* an object goes with its last possession, and before its chunks */
+		/* an object is deleted with its last possession, before its chunks */
 		PERFORM FROM gpucredit_registry.object b
 		WHERE b.sha256 = r.object FOR UPDATE SKIP LOCKED;
 		CONTINUE WHEN NOT FOUND;
@@ -94,7 +94,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_registry.collect(integer) IS
-'Upkeep: lets go what nobody uses: uploads of 24 hours, files that were sent and not committed within 24 hours, chunks without a user, packs without chunks. Call it until nothing is affected.
+'Upkeep: deletes what nobody uses: uploads of 24 hours, files that were sent and not committed within 24 hours, chunks without a user, packs without chunks. Call it until nothing is affected.
 max: how many of each. Result: what went; nothing where another collect() runs.
 Errors: 25001 above READ COMMITTED; 22023.';
 
@@ -173,7 +173,7 @@ END;
 COMMENT ON FUNCTION gpucredit_registry.chunks_in(bigint) IS
 'Daemon: the chunks of a pack that are used, and where they are.';
 
-/* Who reads goes on in the old pack, which stays for its grace. */
+/* Readers continue in the old pack, which stays for its grace. */
 CREATE FUNCTION gpucredit_registry.move_chunk(chunk bigint, from_pack bigint,
 	to_pack bigint, first_byte integer) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER

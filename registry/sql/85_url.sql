@@ -1,6 +1,5 @@
 /*
- * 85_url.sql: what requests and answers are made of: targets, signatures,
- * ranges.
+ * 85_url.sql: URLs, signatures, ranges and answers.
  */
 
 /*
@@ -47,7 +46,7 @@ END;
 COMMENT ON FUNCTION gpucredit_registry.hmac(gpucredit_registry.url_key, text) IS
 'Internal: HMAC-SHA256 of a message, in hex.';
 
-/* A URL that may be used by who has it, for a while, with one method. */
+/* A URL that anybody who has it may use, for a while, with one method. */
 CREATE FUNCTION gpucredit_registry.sign(base text, method text, path text,
 	life interval DEFAULT '1 hour') RETURNS text
 LANGUAGE plpgsql VOLATILE
@@ -178,7 +177,7 @@ $$;
 COMMENT ON FUNCTION gpucredit_registry.range_of(text, bigint) IS
 'Internal: which bytes a Range header asks for.';
 
-/* What the daemon sends back. */
+/* An answer, as the daemon sends it. */
 CREATE TYPE gpucredit_registry.http_response AS (
 	status integer,
 	headers jsonb,

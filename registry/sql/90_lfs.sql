@@ -29,7 +29,7 @@ $$;
 COMMENT ON FUNCTION gpucredit_registry.body_of(gpucredit_registry.http_request) IS
 'Internal: the body of a request, which is JSON.';
 
-/* What a client is to do with one object, or why it cannot. */
+/* What a client must do to get or send one object, or why it cannot. */
 CREATE FUNCTION gpucredit_registry.lfs_object(r gpucredit_registry.http_request,
 	m gpucredit_registry.model, transfer text, upload boolean, o jsonb) RETURNS jsonb
 LANGUAGE plpgsql VOLATILE
@@ -65,7 +65,7 @@ BEGIN
 			RETURN answer || jsonb_build_object('error', jsonb_build_object('code', 403,
 				'message', refusal));
 		END IF;
-		/* the URL says whose it is: its reader sends no token */
+		/* the URL names the owner: its reader sends no token */
 		path := concat_ws('/', format('/lfs/%s/%s/%s', (m).org, (m).model, o ->> 'oid'),
 			gpucredit_registry.url_encode(gpucredit_registry.caller_name((r).caller)));
 		RETURN answer || jsonb_build_object('actions', jsonb_build_object('download',
@@ -154,8 +154,8 @@ COMMENT ON FUNCTION gpucredit_registry.lfs_put(gpucredit_registry.http_request, 
 'Internal: PUT of a part.';
 
 /*
- * tus (1.0.0): HEAD tells how much is there, PATCH goes on at that byte.  The
- * digest of the whole is known only once all of it is read again.
+ * tus (1.0.0): HEAD returns how much is stored, PATCH continues at that byte.
+ * The digest of the whole is known only once all of it is read again.
  */
 CREATE FUNCTION gpucredit_registry.lfs_tus(r gpucredit_registry.http_request,
 	org text, upload bigint) RETURNS gpucredit_registry.http_response
@@ -207,8 +207,8 @@ COMMENT ON FUNCTION gpucredit_registry.lfs_complete(gpucredit_registry.http_requ
 'Internal: POST after all parts.';
 
 /*
- * Bytes of an object, all or a range; the daemon sends them and then says how
- * many it sent.
+ * Bytes of an object, all or a range; the daemon sends them and then reports
+ * how many it sent.
  */
 CREATE FUNCTION gpucredit_registry.send_object(r gpucredit_registry.http_request,
 	m gpucredit_registry.model, version bigint, object bytea, size bigint,
@@ -289,7 +289,8 @@ COMMENT ON FUNCTION gpucredit_registry.lfs_get(gpucredit_registry.http_request, 
 'Internal: GET of an object, by a signed URL, which names who asked for it.';
 
 /*
- * A scanner reads what it claimed: nobody pays, and no quarantine is asked.
+ * A scanner reads what it claimed: nobody pays, and quarantine does not stop
+ * it.
  */
 CREATE FUNCTION gpucredit_registry.scan_get(r gpucredit_registry.http_request,
 	org text, version bigint, oid text) RETURNS gpucredit_registry.http_response

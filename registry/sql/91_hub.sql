@@ -33,7 +33,7 @@ END;
 COMMENT ON FUNCTION gpucredit_registry.hub_whoami(gpucredit_registry.http_request) IS
 'Internal: GET /api/whoami-v2.';
 
-/* An organisation's own accounts make repositories in it. */
+/* Only an organisation's own accounts make repositories in it. */
 CREATE FUNCTION gpucredit_registry.hub_create(r gpucredit_registry.http_request)
 RETURNS gpucredit_registry.http_response
 LANGUAGE plpgsql VOLATILE
@@ -235,7 +235,7 @@ $$;
 COMMENT ON FUNCTION gpucredit_registry.hub_paths(gpucredit_registry.http_request, gpucredit_registry.model, text) IS
 'Internal: POST .../paths-info/REV.';
 
-/* Text up to 1 MiB goes with the commit; the rest is uploaded. */
+/* Text up to 1 MiB is sent with the commit; other files are uploaded. */
 CREATE FUNCTION gpucredit_registry.hub_preupload(r gpucredit_registry.http_request,
 	m gpucredit_registry.model) RETURNS gpucredit_registry.http_response
 LANGUAGE plpgsql STABLE
@@ -265,7 +265,7 @@ LANGUAGE plpgsql IMMUTABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	/* the sample may end within a character */
+	/* the sample may end inside a character */
 	RETURN encode(decode(sample, 'base64'), 'escape') !~ '\\000';
 EXCEPTION WHEN invalid_parameter_value THEN
 	RETURN false;

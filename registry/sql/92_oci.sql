@@ -4,11 +4,12 @@
  * An image repository is a repository of kind "image", ORG/NAME.  A manifest
  * is a version: its files are manifest.json and the blobs that it names, its
  * title is its media type, and the ref sha256/HEX names it beside its tags.
- * So rights, lineage, scans, quarantine, quotas and what is collected are those
- * of all versions.
+ * So rights, lineage, scans, quarantine, quotas and collection are as for all
+ * versions.
  *
- * A blob is in a repository if it was sent or mounted to it, or if a manifest
- * of it names it.  Mounting asks whether the caller may read it where it is.
+ * A blob is in a repository if it was sent or mounted to it, or if one of its
+ * manifests names it.  To mount a blob the caller must be able to read it
+ * where it is.
  */
 CREATE FUNCTION gpucredit_registry.oci_digest(word text) RETURNS bytea
 LANGUAGE plpgsql IMMUTABLE
@@ -32,7 +33,7 @@ BEGIN ATOMIC
 	SELECT format('%s/v2/%s/%s/%s', (r).base, (m).org, (m).name, rest);
 END;
 COMMENT ON FUNCTION gpucredit_registry.oci_url(gpucredit_registry.http_request, gpucredit_registry.model, text) IS
-'Internal: where something of an image repository is.';
+'Internal: the URL of something in an image repository.';
 
 CREATE FUNCTION gpucredit_registry.oci_error(r gpucredit_registry.http_request,
 	status integer, message text) RETURNS gpucredit_registry.http_response
@@ -60,7 +61,7 @@ END;
 COMMENT ON FUNCTION gpucredit_registry.oci_error(gpucredit_registry.http_request, integer, text) IS
 'Internal: a refusal, as OCI clients read it.';
 
-/* A token of the registry is what a client gets for a name and that token. */
+/* A client that sends a name and a token of the registry gets that token. */
 CREATE FUNCTION gpucredit_registry.oci_token(r gpucredit_registry.http_request)
 RETURNS gpucredit_registry.http_response
 LANGUAGE sql STABLE
@@ -97,7 +98,7 @@ DECLARE
 	seen record;
 BEGIN
 	seen := gpucredit_registry.object_refusal(m, oci_readable.object, oci_readable.caller);
-	/* what no manifest names yet is there for who sends it */
+	/* only its sender sees a blob that no manifest names yet */
 	IF gpucredit_registry.oci_has(m, oci_readable.object) AND ((seen.v).model = (m).model
 		OR coalesce(gpucredit_registry.permission_of((m).org, (m).model, oci_readable.caller),
 			'read') <> 'read')
@@ -147,7 +148,7 @@ $$;
 COMMENT ON FUNCTION gpucredit_registry.oci_blob(gpucredit_registry.http_request, gpucredit_registry.model, text) IS
 'Internal: GET, HEAD and DELETE of .../blobs/DIGEST.';
 
-/* A blob of another repository is in this one from now on, if the caller may read it there. */
+/* Mounts a blob of another repository in this one, if the caller may read it there. */
 CREATE FUNCTION gpucredit_registry.oci_mount(r gpucredit_registry.http_request,
 	m gpucredit_registry.model, digest text, source text) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
@@ -163,7 +164,7 @@ BEGIN
 				(r).caller, 'read'),
 			gpucredit_registry.oci_digest(digest), (r).caller);
 	EXCEPTION WHEN SQLSTATE 'UC501' OR SQLSTATE 'UC504' THEN
-		RETURN false;			/* then its bytes are asked for */
+		RETURN false;			/* then the client must send its bytes */
 	END;
 	PERFORM gpucredit_registry.lock_usage((m).org);
 	reason := gpucredit_registry.upload_denial(m, CASE WHEN EXISTS (
@@ -218,7 +219,7 @@ COMMENT ON FUNCTION gpucredit_registry.oci_start(gpucredit_registry.http_request
 
 /*
  * Bytes of an upload come by PATCH, in any number of requests, and by the PUT
- * that ends it and says what its digest is.
+ * that ends it and names its digest.
  */
 CREATE FUNCTION gpucredit_registry.oci_upload(r gpucredit_registry.http_request,
 	m gpucredit_registry.model, upload bigint) RETURNS gpucredit_registry.http_response
@@ -366,7 +367,7 @@ $$;
 COMMENT ON FUNCTION gpucredit_registry.oci_put_manifest(gpucredit_registry.http_request, gpucredit_registry.model, text) IS
 'Internal: PUT .../manifests/REFERENCE.';
 
-/* By digest the manifest goes with all its tags, by tag the tag alone. */
+/* A digest deletes the manifest with all its tags, a tag only the tag. */
 CREATE FUNCTION gpucredit_registry.oci_delete_manifest(r gpucredit_registry.http_request,
 	m gpucredit_registry.model, rev text) RETURNS gpucredit_registry.http_response
 LANGUAGE plpgsql VOLATILE
@@ -455,7 +456,7 @@ $$;
 COMMENT ON FUNCTION gpucredit_registry.oci_tags(gpucredit_registry.http_request, gpucredit_registry.model) IS
 'Internal: GET .../tags/list, by pages.';
 
-/* Who first pushes to a name of its own organisation makes the repository. */
+/* The first push to a name of the caller's own organisation makes the repository. */
 CREATE FUNCTION gpucredit_registry.oci_model(r gpucredit_registry.http_request,
 	org text, name text) RETURNS gpucredit_registry.model
 LANGUAGE plpgsql VOLATILE
@@ -472,7 +473,7 @@ BEGIN
 			PERFORM gpucredit_registry.create_model(oci_model.org, ((r).caller).account,
 				oci_model.name, gen_random_uuid()::text, kind => 'image');
 		EXCEPTION WHEN SQLSTATE 'UC507' THEN
-			NULL;				/* a twin was faster */
+			NULL;				/* a concurrent push was faster */
 		END;
 	END IF;
 	RETURN gpucredit_registry.require_model(oci_model.org, oci_model.name, 'image', (r).caller,

@@ -1,8 +1,8 @@
 /*
- * 95_http.sql: a request, as the daemon passes it, and its answer.
+ * 95_http.sql: answers a request that the daemon passes on.
  *
- * The daemon knows no rules.  It calls http() once for a request and does what
- * the answer's plan says:
+ * The daemon knows no rules.  It calls http() once for a request and carries
+ * out the answer's plan:
  *
  *   {"send": PIECES, "length", "org", "download"}   send ranges of packs, then
  *                       close_download()
@@ -70,7 +70,7 @@ DECLARE
 	m gpucredit_registry.model;
 BEGIN
 	IF words[1] = 'lfs' THEN
-		/* who may read may ask, and who may send may, too */
+		/* readers may ask, and so may a caller who may send */
 		IF NOT gpucredit_registry.is_signed((r).method, (r).path, (r).query)
 			AND NOT ((r).method = 'HEAD'
 				AND (gpucredit_registry.is_signed('GET', (r).path, (r).query)
@@ -210,6 +210,6 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_registry.http(text, text, jsonb, bytea) IS
-'Daemon: answers a request; what it refuses leaves nothing written.
+'Daemon: answers a request; a refused request writes nothing.
 method, target, body: of the request; a PUT''s body is NULL, and received or collected as the plan says. headers: an object, names in lower case.
 Result: status, headers, body, and the plan of what bytes to send or receive.';

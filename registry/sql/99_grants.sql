@@ -6,7 +6,7 @@ DO $$
 BEGIN
 	CREATE ROLE gpucredit_registry_daemon NOLOGIN;
 EXCEPTION WHEN duplicate_object THEN
-	NULL;			/* roles are the cluster's: another database has it too */
+	NULL;			/* roles belong to the cluster: another database may have made it */
 END
 $$;
 

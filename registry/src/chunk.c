@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * chunk.c
- *		Where content is cut: by what it is, not by where it stands.
+ *		Cuts content into chunks by its bytes, not by their position.
  *
  * A rolling hash (Gearhash) sees the last 64 bytes.  A chunk ends where its
  * upper 16 bits are zero, after 8 KiB at least and 128 KiB at most: 64 KiB on
@@ -20,8 +20,8 @@ static uint64_t gear[256];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 /*
- * The table is part of the format: with another one nothing would be found
- * again.  It is SplitMix64's first 256 numbers from the seed 0.
+ * The table is part of the format: with another one the same content would get
+ * other chunks.  It is SplitMix64's first 256 numbers from the seed 0.
  */
 static void
 make_gear(void)
@@ -42,8 +42,8 @@ make_gear(void)
 
 /*
  * How many of the next bytes belong to the chunk; *cut says whether it ends
- * there.  What comes first in a chunk is not looked at: no cut can be there,
- * and the hash forgets it.
+ * there.  The first bytes of a chunk are skipped: no cut can be there, and the
+ * hash does not depend on them.
  */
 size_t
 chunk_scan(Chunker *chunker, const unsigned char *data, size_t size, bool *cut)

@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * db.c
- *		Calls of the database, on a few shared connections.
+ *		Calls the database, on a few shared connections.
  *
- * A call that met another transaction (class 40, or a row that went between
- * two looks) is repeated.  One whose connection broke is not: whether it took
- * effect is not known, and the client repeats what it needs.
+ * A call that failed because of another transaction (class 40, or a row that
+ * was deleted meanwhile) is repeated.  A call whose connection broke is not:
+ * nobody knows whether it took effect, and the client repeats what it needs.
  *
  *-------------------------------------------------------------------------
  */
@@ -55,7 +55,7 @@ take(void)
 	return c;
 }
 
-/* A connection that broke is closed, so that the next one is new. */
+/* Give a connection back; a broken one is closed. */
 static void
 give_back(Connection *c)
 {
@@ -102,8 +102,8 @@ tell(DbError *error, PGconn * conn, PGresult * result)
 }
 
 /*
- * Run a statement that returns one row or more; NULL and why if it failed.
- * Lengths and formats may be NULL: all text.
+ * Run a statement that returns one row or more; NULL and the reason if it
+ * failed.  Lengths and formats may be NULL: all text.
  */
 PGresult *
 db_call(DbError *error, const char *statement, int n,

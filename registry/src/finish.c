@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * finish.c
- *		An upload whose bytes are all there: its digest says whether they are
- * those that were announced.
+ *		Finishes an upload whose bytes are all stored: checks its digest.
  *
  *-------------------------------------------------------------------------
  */
@@ -16,8 +15,8 @@
 #include "piece.h"
 
 /*
- * All bytes of an upload are there.  False with UC503 if they are not those
- * that were announced.
+ * Finish an upload whose bytes are all stored.  False with UC503: they are not
+ * the announced ones.
  */
 bool
 finish_upload(json_t * plan, const unsigned char *digest, DbError *error)
@@ -73,7 +72,8 @@ verify_upload(json_t * plan, DbError *error)
 }
 
 /*
- * The last bytes of an upload that came in pieces: read what is stored.
+ * The last bytes of an upload came in pieces: read all that is stored, and
+ * finish it.
  */
 bool
 verify_stored(json_t * plan, DbError *error)

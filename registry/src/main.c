@@ -4,9 +4,9 @@
  *		registryd: the registry's daemon, HTTP on one side, the database and
  * the store of packs on the other.
  *
- * It knows no rules.  The database answers each request, and says which bytes
- * to send or to take in.  A thread serves a connection; connections to the
- * database and packs that are being written are shared.
+ * It knows no rules.  The database answers each request, with a plan of the
+ * bytes to send or receive.  A thread serves a connection; threads share
+ * connections to the database and open packs.
  *
  *-------------------------------------------------------------------------
  */
@@ -38,7 +38,7 @@ main(int argc, char **argv)
 	if (strcmp(command, "upkeep") == 0)
 		return upkeep_round(true) ? 0 : 1;
 
-	/* threads inherit the mask, so that only this one is told */
+	/* threads inherit the mask, so only this one gets the signals */
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGINT);
 	sigaddset(&signals, SIGTERM);

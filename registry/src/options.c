@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * options.c
- *		What the daemon is told when it starts, and what it says.
+ *		The daemon's options, and its log.
  *
  *-------------------------------------------------------------------------
  */
@@ -30,7 +30,7 @@ say(const char *format,...)
 	fprintf(stderr, "registryd: %s\n", line);
 }
 
-/* To standard error, after options that are not understood. */
+/* Print the usage to standard error. */
 void
 usage(bool wrong)
 {

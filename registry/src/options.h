@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * options.h
- *		What the daemon is told when it starts, and what it says.
+ *		The daemon's options, and its log.
  *
  *-------------------------------------------------------------------------
  */
@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* a function that ignores its result says so */
+/* marks a result that the caller may ignore */
 #define MUST_USE __attribute__((warn_unused_result))
 
 typedef struct Options

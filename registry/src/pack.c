@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * pack.c
- *		Packs that are written.
+ *		Packs that are open for writing.
  *
  * A pack is only ever appended to, by one thread at a time, up to 64 MiB, and
  * only by the daemon that made it.  Its number comes from the database and is
@@ -28,7 +28,7 @@
 static Pack *idle = NULL;		/* may be appended to */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* A number that the database never gave out before; -1 if it gives none. */
+/* Take a new number from the database; -1: it gives none. */
 static int64_t
 new_number(void)
 {
@@ -46,8 +46,8 @@ new_number(void)
 }
 
 /*
- * An empty pack.  A database that was restored gives out numbers again whose
- * files are there: those it passes.
+ * Make an empty pack.  A restored database may give out numbers whose files
+ * exist: skip those.
  */
 static Pack *
 new_pack(void)
@@ -71,8 +71,8 @@ new_pack(void)
 }
 
 /*
- * A pack with room for so many bytes; NULL if none can be made.  One that is
- * old is left alone: the database condemns packs of a day without chunks.
+ * A pack with room for so many bytes; NULL if none can be made.  Old packs are
+ * not used again: the database condemns packs of a day without chunks.
  */
 Pack *
 pack_take(size_t size)
@@ -119,8 +119,8 @@ pack_append(Pack *pack, const void *data, size_t size, int32_t *first_byte)
 }
 
 /*
- * What was appended is stored for good, or the pack is abandoned.  Others may
- * go on with it, if it may still grow.
+ * Sync what was appended, or abandon the pack.  Other threads may continue it,
+ * if it may still grow.
  */
 bool
 pack_finish(Pack *pack)
@@ -143,8 +143,7 @@ pack_finish(Pack *pack)
 }
 
 /*
- * Nobody appends to it any more; after an error nobody knows what is in its
- * end.
+ * Close a pack for writing; after an error the content of its end is unknown.
  */
 void
 pack_abandon(Pack *pack)

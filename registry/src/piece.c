@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * piece.c
- *		Stored bytes, in the order in which a plan names them.
+ *		Reads stored bytes in the order of a plan.
  *
  * A piece is [pack, first byte, length], or a small file's bytes in base64.
  *
@@ -36,7 +36,7 @@ close_body(Pieces *pieces)
 	pieces->body = NULL;
 }
 
-/* Decodes a piece that came with the plan, once. */
+/* Decode a piece that came with the plan, once. */
 static bool
 open_body(Pieces *pieces, const char *base64)
 {

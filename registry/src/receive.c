@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * receive.c
- *		A body becomes chunks, a batch of some 16 MiB at a time.
+ *		Cuts a request's body into chunks, and stores batches of some 16 MiB.
  *
- * Chunks that the store does not have are appended to a pack.  Once they are
- * on disk, the database is told all of them; if some that it had are gone by
- * then, they are appended, too.  What is told is kept when the client is cut
- * off; it goes on from there.
+ * Chunks that the store lacks are appended to a pack.  Once they are on disk,
+ * the daemon reports all chunks of the batch to the database.  If a known
+ * chunk was deleted meanwhile, it is appended, too.  A client that was cut off
+ * continues after the last reported batch.
  *
  * Each batch has a thread, which digests and stores it while the next ones come
  * in.  They write to packs of their own, then tell in turn.  Only the last one's
@@ -148,7 +148,7 @@ receive_begin(json_t * plan, DbError *error)
 	return receive;
 }
 
-/* Words of the arrays that the database is told. */
+/* Elements of the arrays that are passed to the database. */
 static const char *
 digest_word(const void *of, int i, char *buffer)
 {
@@ -226,7 +226,7 @@ store_wanted(ChunkBatch *batch, const bool *wanted)
 	return pack == NULL || pack_finish(pack);
 }
 
-/* Which chunks the store does not have yet. */
+/* Find the chunks that the store lacks. */
 static bool
 ask_known(const ChunkBatch *batch, bool *wanted, const char *digests, DbError *error)
 {
@@ -243,7 +243,8 @@ ask_known(const ChunkBatch *batch, bool *wanted, const char *digests, DbError *e
 }
 
 /*
- * Tell the database.  *again: some chunks are gone; they are wanted now.
+ * Report the batch to the database.  *again: some chunks were deleted, and
+ * must be appended now.
  */
 static bool
 tell_chunks(Receive *receive, ChunkBatch *batch, bool *wanted, const char *digests,
@@ -451,7 +452,7 @@ end_chunk(ChunkBatch *batch, size_t end)
 	batch->cut = end;
 }
 
-/* The client's count is wrong: what is not stored yet never is. */
+/* The client's count is wrong: discard what is not stored yet. */
 static bool
 fail(Receive *receive, DbError *error, const char *sqlstate, const char *why)
 {
@@ -515,7 +516,7 @@ receive_end_byte(const Receive *receive)
 }
 
 /*
- * The body has ended; digest gets its SHA-256.
+ * Finish the body; digest gets its SHA-256.
  */
 bool
 receive_end(Receive *receive, char *digest, DbError *error)
@@ -530,7 +531,7 @@ receive_end(Receive *receive, char *digest, DbError *error)
 }
 
 /*
- * A client that was cut off finds what came whole.
+ * Store what came of a body that was cut off.
  */
 void
 receive_free(Receive *receive)

@@ -4,8 +4,9 @@
  *		Requests to a bucket of any service that speaks S3.
  *
  * Each request is a URL that is signed for a while, version 4 of the signature
- * in its query, with the bucket in its path.  Nothing says a URL or a key.
- * What failed on the way or by a fault of the service is tried again.
+ * in its query, with the bucket in its path.  No message shows a URL or a key.
+ * A request that failed on the way, or by a fault of the service, is tried
+ * again.
  *
  *-------------------------------------------------------------------------
  */
@@ -39,7 +40,7 @@ typedef struct S3Attempt
 	CURL	   *curl;
 	S3Request  *request;
 	size_t		given;			/* of its body */
-	char		refusal[512];	/* the begin of a refusal's body */
+	char		refusal[512];	/* the beginning of a refusal's body */
 	size_t		refusal_size;
 } S3Attempt;
 
@@ -125,7 +126,7 @@ s3_prefix(void)
 	return prefix;
 }
 
-/* A word as queries have it; to be freed.  NULL only without memory. */
+/* A text, escaped for a query; the caller frees it.  NULL only without memory. */
 char *
 s3_encode(const char *word)
 {
@@ -219,7 +220,7 @@ sign_url(const S3Request *request, char *url)
 					path, query, signature) < URL_MAX;
 }
 
-/* A part of the answer's body; of a refusal its begin is enough. */
+/* Take a part of the answer's body; of a refusal the beginning is enough. */
 static size_t
 take_body(char *data, size_t one, size_t size, void *arg)
 {
@@ -287,7 +288,7 @@ give_body(char *buffer, size_t one, size_t max, void *arg)
 	return n;
 }
 
-/* What the library is to do in one try. */
+/* Set the library's options for one try. */
 static void
 set_options(S3Attempt *attempt, const char *url, struct curl_slist *headers)
 {
@@ -319,7 +320,7 @@ set_options(S3Attempt *attempt, const char *url, struct curl_slist *headers)
 		curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, request->method);
 }
 
-/* One try: the status, 0 without one, and why. */
+/* Try once; return the status, or 0 and the reason. */
 static long
 try_once(CURL * curl, S3Request *request, char *why, size_t max)
 {
@@ -356,7 +357,7 @@ try_once(CURL * curl, S3Request *request, char *why, size_t max)
 	return status;
 }
 
-/* One that is idle, with its connection, or a new one. */
+/* An idle handle, with its connection, or a new one. */
 static Handle *
 take_handle(void)
 {
@@ -386,8 +387,8 @@ give_handle_back(Handle *handle)
 }
 
 /*
- * The status of the answer, 0 without any.  A status of 300 or more is said,
- * unless it is that the object is not there.
+ * The status of the answer, 0 without any.  A status of 300 or more is logged,
+ * unless the object is missing.
  */
 long
 s3_request(S3Request *request)

@@ -1,10 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * serve.c
- *		Requests: the database answers, and the plan of its answer is done.
+ *		Serves requests: the database answers, and the daemon carries out its
+ *		plan.
  *
- * The body of a PUT or PATCH is taken in as it comes; others are collected first,
- * up to a limit, and passed with the request.
+ * The body of a PUT or PATCH is stored as it comes; other bodies are collected
+ * first, up to a limit, and passed with the request.
  *
  *-------------------------------------------------------------------------
  */
@@ -35,12 +36,12 @@ typedef struct HttpRequest
 	size_t		body_size;
 	bool		begun;
 	bool		too_large;
-	bool		collects;		/* a PUT that is answered with its body */
-	Receive    *receive;		/* a body that is taken in */
+	bool		collects;		/* a PUT whose body is passed with the request */
+	Receive    *receive;		/* a body that is being stored */
 	json_t	   *plan;			/* of the answer to it */
 	json_t	   *headers;		/* of that answer, and its status */
 	int			status;
-	bool		refused;		/* while it was taken in */
+	bool		refused;		/* while it was being stored */
 	DbError		error;
 } HttpRequest;
 
@@ -74,7 +75,7 @@ status_of(const char *sqlstate)
 	return 500;
 }
 
-/* A refusal of the daemon's own calls; others' faults stay in its log. */
+/* A refusal of the daemon's own calls; faults of the server stay in the log. */
 static enum MHD_Result
 respond_error(struct MHD_Connection *connection, const DbError *error)
 {
@@ -124,7 +125,7 @@ send_more(void *cls, uint64_t at, char *buffer, size_t max)
 	return n;
 }
 
-/* The answer is over, sent in full or not. */
+/* The answer has ended, sent in full or not. */
 static void
 send_end(void *cls)
 {
@@ -150,7 +151,7 @@ send_end(void *cls)
 	free(sending);
 }
 
-/* The bytes that a plan names; none where it names but their number. */
+/* The bytes that a plan names; none if it has only their number. */
 static struct MHD_Response *
 stored_response(json_t * plan)
 {
@@ -163,7 +164,7 @@ stored_response(json_t * plan)
 											 SEND_BLOCK, send_more, sending, send_end);
 }
 
-/* Is the body of this method taken in as it comes? */
+/* Is the body of this method stored as it comes? */
 static bool
 takes_in(const char *method)
 {
@@ -190,8 +191,8 @@ add_header(void *cls, enum MHD_ValueKind kind, const char *name,
 }
 
 /*
- * Ask the database; the answer's first row, or NULL and why.  The body is NULL
- * while it has not come.
+ * Ask the database; return the answer's first row, or NULL and the reason.
+ * The body is NULL until it has come.
  */
 static PGresult *
 ask(struct MHD_Connection *connection, const char *method, HttpRequest *request,
@@ -269,7 +270,7 @@ respond_answer(struct MHD_Connection *connection, PGresult * result,
 	return done;
 }
 
-/* A request without a body that is taken in, or all of whose body is there. */
+/* Answer a request whose body, if any, is collected. */
 static enum MHD_Result
 answer(struct MHD_Connection *connection, const char *method, HttpRequest *request)
 {
@@ -292,7 +293,7 @@ answer(struct MHD_Connection *connection, const char *method, HttpRequest *reque
 	return done;
 }
 
-/* A PUT begins: the database says what its body is. */
+/* Begin a PUT: the database says what its body is. */
 static enum MHD_Result
 begin_put(struct MHD_Connection *connection, const char *method,
 		  HttpRequest *request)
@@ -323,7 +324,7 @@ begin_put(struct MHD_Connection *connection, const char *method,
 	return done;
 }
 
-/* The part is there; with it the upload may be. */
+/* The part is stored; perhaps it completes the upload. */
 static bool
 complete(json_t * plan, const unsigned char *digest, DbError *error)
 {
@@ -334,7 +335,7 @@ complete(json_t * plan, const unsigned char *digest, DbError *error)
 	return true;
 }
 
-/* All of a PUT's or PATCH's body has come. */
+/* Finish a PUT or PATCH whose body has come. */
 static enum MHD_Result
 end_put(struct MHD_Connection *connection, HttpRequest *request)
 {
@@ -369,7 +370,7 @@ end_put(struct MHD_Connection *connection, HttpRequest *request)
 	return respond(connection, request->status, request->headers, response);
 }
 
-/* Keeps a body that goes with its request; a larger one is only counted. */
+/* Collect a body that is passed with its request; past the limit only count it. */
 static bool
 collect(HttpRequest *request, const char *data, size_t size)
 {
@@ -440,7 +441,7 @@ note_target(void *cls, const char *uri, struct MHD_Connection *connection)
 	return request;
 }
 
-/* A request is over, however it ended. */
+/* Clean up after a request, however it ended. */
 static void
 forget(void *cls, struct MHD_Connection *connection, void **con_cls,
 	   enum MHD_RequestTerminationCode code)

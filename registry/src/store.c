@@ -35,7 +35,7 @@ store_path(int64_t number, char *path)
 	snprintf(path, STORE_PATH, "%02x%02x/%s.pack", digest[0], digest[1], word);
 }
 
-/* The number of the pack of this name without its folder; false if it is none. */
+/* The number of the pack with this file name; false if it is no pack's. */
 bool
 store_number(const char *name, int64_t *number)
 {
@@ -118,7 +118,7 @@ add_pack(void *arg, const StoredPack *pack)
 }
 
 /*
- * All packs that are there, to be freed; NULL if they cannot be listed.
+ * List all packs; the caller frees the list.  NULL: they cannot be listed.
  */
 StoredPack *
 store_list(size_t *n)

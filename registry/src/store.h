@@ -30,7 +30,7 @@ typedef void (*StoredPackCallback) (void *arg, const StoredPack *pack);
 
 typedef struct StoreDriver
 {
-	/* far away: a pack is whole once it is put, and reading ahead pays */
+	/* remote: a pack is complete once it is put, and reading ahead pays */
 	bool		remote;
 	bool		(*open) (void);
 
@@ -39,7 +39,7 @@ typedef struct StoreDriver
 	 * there
 	 */
 	int			(*create) (int64_t number);
-	/* what was written is there for good */
+	/* make what was written durable */
 	bool		(*put) (int64_t number, int fd, size_t size);
 
 	/*
@@ -47,12 +47,12 @@ typedef struct StoreDriver
 	 * ENOTCONN in errno if the store cannot be asked
 	 */
 	ssize_t		(*read) (int64_t number, int64_t at, void *buffer, size_t size);
-	/* a pack that is not there is deleted */
+	/* a missing pack counts as deleted */
 	bool		(*delete) (int64_t number);
 	bool		(*list) (StoredPackCallback callback, void *arg);
 } StoreDriver;
 
-/* Who reads keeps what was read ahead; begins as zeros. */
+/* What a reader has read ahead; begins as zeros. */
 typedef struct StoreReader
 {
 	int64_t		pack;

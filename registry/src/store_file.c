@@ -31,7 +31,7 @@ file_open(void)
 	return folder >= 0;
 }
 
-/* The file of a pack is there for good. */
+/* Make the file of a pack durable. */
 static int
 file_create(int64_t number)
 {
@@ -72,7 +72,7 @@ file_put(int64_t number, int fd, size_t size)
 	return false;
 }
 
-/* All of the bytes, but for those behind the pack's end. */
+/* Read all of the bytes, but for those behind the pack's end. */
 static ssize_t
 file_read(int64_t number, int64_t at, void *buffer, size_t size)
 {

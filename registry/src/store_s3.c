@@ -4,9 +4,9 @@
  *		Packs as objects of a bucket.
  *
  * An object cannot grow.  So a pack is written to a file without a name, and
- * is whole when it is put: with each batch of chunks, before the database is
- * told of them.  A daemon that is killed leaves nothing behind but objects
- * that go as any other unused pack.
+ * put with each batch of chunks, before the daemon reports the batch to the
+ * database.  A killed daemon leaves only objects behind that are collected as
+ * any other unused pack.
  *
  *-------------------------------------------------------------------------
  */
@@ -23,7 +23,7 @@
 #include "s3.h"
 #include "store.h"
 
-#define LIST_MAX	(4 * 1024 * 1024)	/* 1,000 objects take less */
+#define LIST_MAX	(4 * 1024 * 1024)	/* a page of 1,000 objects is shorter */
 #define MD5_SIZE	16
 
 /* A new pack's number may have an object already: see new_pack(). */
@@ -45,7 +45,7 @@ s3_create(int64_t number)
 	return open(folder != NULL ? folder : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 }
 
-/* The service looks at the MD5 that it is sent, and we at the one it answers. */
+/* The service checks the MD5 that we send, and we check the one in its answer. */
 static bool
 put_bytes(const char *path, const char *bytes, size_t size)
 {
@@ -73,7 +73,7 @@ put_bytes(const char *path, const char *bytes, size_t size)
 	return false;
 }
 
-/* The object of a pack is there, with the bytes that were written. */
+/* Put the object of a pack with the bytes that were written. */
 static bool
 s3_put(int64_t number, int fd, size_t size)
 {
@@ -134,7 +134,7 @@ s3_delete(int64_t number)
 	return status == 404 || (status >= 200 && status < 300);
 }
 
-/* What is in an element without others in it, up to its end; NULL without one. */
+/* The text of an XML element without children; NULL: there is none. */
 static char *
 element(const char *from, const char *end, const char *name, char *value, size_t max)
 {
@@ -182,7 +182,7 @@ list_page(const char *page, StoredPackCallback callback, void *arg)
 		store_path(pack.number, path);
 		if (strlen(key) < strlen(path) ||
 			strcmp(key + strlen(key) - strlen(path), path) != 0)
-			continue;			/* it is not ours */
+			continue;			/* it is not one of our packs */
 		pack.size = strtoll(size, NULL, 10);
 		pack.changed = timegm(&tm);
 		callback(arg, &pack);

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * upkeep.c
- *		What nobody uses goes; and a look at every byte that is stored.
+ *		Deletes what nobody uses; verifies every stored byte.
  *
  *-------------------------------------------------------------------------
  */
@@ -27,7 +27,7 @@
 #define SWEEP_EVERY		60		/* rounds of upkeep */
 #define SWEEP_AGE		(24 * 60 * 60)
 
-/* Packs that were condemned a grace ago. */
+/* Delete packs that were condemned a grace period ago. */
 static void
 delete_packs(void)
 {
@@ -48,7 +48,7 @@ delete_packs(void)
 	PQclear(result);
 }
 
-/* Make the copy of a chunk the one that is used. */
+/* Make the copy of a chunk the one in use. */
 static bool
 move_chunk(const char *chunk, const char *from, int64_t pack, int32_t first_byte)
 {
@@ -67,7 +67,7 @@ move_chunk(const char *chunk, const char *from, int64_t pack, int32_t first_byte
 	return result != NULL;
 }
 
-/* Copy chunks of a pack into another one, and say where each is. */
+/* Copy chunks of a pack into another one, and report where each is. */
 static bool
 copy_chunks(PGresult * chunks, int64_t from, Pack *pack, int32_t *first_bytes)
 {
@@ -89,8 +89,8 @@ copy_chunks(PGresult * chunks, int64_t from, Pack *pack, int32_t *first_bytes)
 }
 
 /*
- * Move what is used of a pack elsewhere.  The pack is then empty, and goes as
- * any other that is.
+ * Move the used chunks of a pack elsewhere.  The empty pack is then collected
+ * as any other.
  */
 static void
 empty_pack(const char *number)
@@ -166,8 +166,8 @@ pack_is_known(int64_t number)
 }
 
 /*
- * Delete packs of a day ago that the database does not know: it is an older
- * copy.
+ * Delete packs of a day ago that the database does not know, as it was
+ * restored from an older copy.
  */
 static void
 sweep_packs(const StoredPack *packs, size_t n)
@@ -182,7 +182,7 @@ sweep_packs(const StoredPack *packs, size_t n)
 		}
 }
 
-/* Look at all packs that are stored. */
+/* Go through all stored packs. */
 static bool
 look_at_packs(void)
 {
@@ -198,7 +198,7 @@ look_at_packs(void)
 }
 
 /*
- * One round: what nobody uses goes, as long as there is any.
+ * One round: delete what nobody uses until nothing is left to delete.
  */
 bool
 upkeep_round(bool thorough)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * upkeep.h
- *		What nobody uses goes; a look at every stored byte.
+ *		Deletes what nobody uses; verifies every stored byte.
  *
  *-------------------------------------------------------------------------
  */

@@ -17,7 +17,7 @@ my $dir = PostgreSQL::Test::Utils::tempdir();
 my $token = registry_token($node, 'acme', 'nlp');
 my $url = daemon_url('');
 
-# A test: the command ends well; its output.
+# A test: the command succeeds; returns its output.
 sub runs
 {
 	my ($name, @command) = @_;

@@ -1,4 +1,5 @@
-# hostile.pl: what nobody should send, each answered by a status; nothing is written
+# hostile.pl: each malformed or hostile request gets a status and writes
+# nothing
 #
 # Packages: libcurl4-openssl-dev libmicrohttpd-dev libssl-dev libjansson-dev libpq-dev libhttp-tiny-perl
 use strict;
@@ -34,7 +35,7 @@ sub rows
 			AND c.relname <> 'pack'});
 }
 
-# Tests: the call has a status, and leaves every table as it was.
+# Tests: the call has a status, and changes no table.
 sub refused
 {
 	my ($name, $status, $call) = @_;
@@ -177,7 +178,7 @@ refused("$_->[0]", 403, sub { request('PUT', $_->[1], content => $file) })
 	refused('a sender of headers that hangs', 0, sub { raw(open_socket(), "GET / HTTP/1.1\r\nHost:") });
 }
 
-# Two at one upload: the first is told 409 once the second has begun.
+# Two at one upload: the first gets 409 once the second has begun.
 {
 	my $first = open_socket();
 
@@ -211,7 +212,7 @@ is(commit(encode_json({ key => 'lfsFile', value => { path => 'w', oid => sha256_
 				size => length($large) } }))->{status}, 200, 'it is committed');
 ok(request('GET', '/acme/m/resolve/main/w', token => $acme)->{content} eq $large, 'and comes back');
 
-# The same bytes of another, who sends them whole: they are cut otherwise.
+# Another tenant sends the same bytes whole: they are cut otherwise.
 my $rival = registry_token($node, 'rival');
 json_request('POST', '/api/repos/create', $rival, { name => 'm' });
 my $whole = json_request('POST', '/rival/m.git/info/lfs/objects/batch', $rival,

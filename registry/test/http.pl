@@ -1,4 +1,4 @@
-# http.pl: requests as clients send them, and as nobody should
+# http.pl: requests as clients send them, and malformed ones
 #
 # Packages: libcurl4-openssl-dev libmicrohttpd-dev libssl-dev libjansson-dev libpq-dev libhttp-tiny-perl aria2
 use strict;
@@ -131,7 +131,7 @@ is(system('aria2c', '-q', '-x4', '-s4', '-k1M', '--header', "Authorization: Bear
 ok(slurp_file("$folder/w.bin") eq $weights, 'the same bytes');
 is($got->{headers}{'cache-control'}, 'private, no-store', 'what is private is not cached');
 my $head = request('HEAD', $url, token => $acme);
-is($head->{headers}{'content-length'}, 3000001, 'HEAD tells the length');
+is($head->{headers}{'content-length'}, 3000001, 'HEAD has the length');
 is(request('GET', "/acme/base/resolve/$oid/a%20b/c.json", token => $acme)->{content}, '{}',
 	'a small file, by oid');
 my $down = batch($acme, 'acme/base', 'download', $weights)->{json}{objects}[0]{actions}{download}{href};
@@ -160,7 +160,7 @@ foreach (
 }
 is(request('GET', $url, token => $rival)->{content} =~ s/base/none/gr,
 	request('GET', '/acme/none/resolve/main/w.bin', token => $rival)->{content},
-	'hidden and missing are told alike');
+	'hidden and missing get the same answer');
 status_is(batch($read, 'acme/base', 'upload', 'x'), 403, 'a token that may only read gets no URL to send to');
 status_is(request('GET', $down =~ s/signature=../signature=00/r), 403, 'a forged signature');
 status_is(request('GET', $down =~ s/expires=\d/expires=9/r), 403, 'a longer life');
@@ -204,7 +204,7 @@ status_is(json_request('POST', '/api/models/acme/base/commit/main', $acme,
 status_is(request('POST', '/api/models/acme/base/commit/main', token => $acme,
 		content => ' ' x (64 * 1024 * 1024 + 1)), 413, 'a body that is too large');
 
-# scores: who may read them gets them, who may write sets them
+# scores: readers get them, writers set them
 status_is(json_request('POST', '/api/models/acme/base/scores/main', $acme,
 		{ benchmark => 'mmlu', metric => 'acc', score => 0.5 }), 200, 'a score is set');
 is(json_request('GET', '/api/models/acme/base/scores/main', $read)->{json}[0]{score}, 0.5, 'and read');
@@ -214,7 +214,7 @@ status_is(json_request('POST', '/api/models/acme/base/scores/main', $acme,
 		{ benchmark => 'mmlu', metric => 'acc', score => 'good' }), 400, 'no number');
 status_is(json_request('GET', '/api/models/acme/base/scores/none', $acme), 404, 'no such revision');
 
-# a hash grants nothing
+# knowing a digest grants nothing
 json_request('POST', '/api/repos/create', $rival, { name => 'own', organization => 'rival' });
 my $asked = batch($rival, 'rival/own', 'upload', $weights)->{json}{objects}[0];
 ok($asked->{actions}{upload}, 'who has not sent the bytes is asked for them, whoever has');
@@ -271,7 +271,7 @@ for (1 .. 300)
 cmp_ok($offset, '>', 1_800_000, 'what came whole before the cut is there');
 cmp_ok($offset, '<=', 2_027_520, 'and no more');
 status_is(request('PATCH', $href, content => 'x', headers => { 'upload-offset' => $offset + 1 }), 409,
-	'a client that goes on elsewhere is told');
+	'a client that continues at another byte is refused');
 status_is(request('PATCH', $href, content => substr($long, $offset, 500_000),
 		headers => { 'upload-offset' => $offset }), 204, 'it goes on');
 status_is(request('PATCH', $href, content => substr($long, $offset + 500_000),
@@ -316,7 +316,7 @@ q_(q{SELECT gpucredit_registry.quarantine('acme', version, 'backdoor', 'q' || ve
 	FROM gpucredit_registry.version WHERE org = 'acme'});
 $got = request('GET', $url, token => $acme);
 status_is($got, 403, 'what is in quarantine is not read');
-like($got->{content}, qr/backdoor/, 'and the reader is told why');
+like($got->{content}, qr/backdoor/, 'and the reader sees the reason');
 status_is(request('GET', $down), 403, 'nor by a URL that was signed before');
 registry_verify($node);
 done_testing();

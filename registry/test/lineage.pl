@@ -64,7 +64,7 @@ is(q_(qq{SELECT count(*) FROM gpucredit_registry.edge
 	WHERE (parent, child) IN (($x, $y), ($y, $x))}), 1, 'one of the two edges is there');
 is($unlucky, 0, 'the other would close a cycle');
 
-# Poison while a child is being committed.
+# Quarantine while a child is being committed.
 my $poisoned = version('acme');
 $one->begin_work;
 $one->do(qq{SELECT gpucredit_registry.commit('rival', (SELECT model FROM

@@ -1,4 +1,4 @@
-# oci.pl: images, with skopeo and with requests as no client sends them
+# oci.pl: images, with skopeo and with requests that no client sends
 #
 # Packages: libcurl4-openssl-dev libmicrohttpd-dev libssl-dev libjansson-dev libpq-dev skopeo
 use strict;
@@ -81,7 +81,7 @@ sub write_layout
 	return $manifest;
 }
 
-# A test: skopeo ends well, or as said; its output.
+# A test: skopeo succeeds, or fails as expected; returns its output.
 sub skopeo
 {
 	my ($good, $name, @arguments) = @_;
@@ -131,7 +131,7 @@ q_(q{UPDATE gpucredit_registry.model SET visibility = 'private' WHERE name = 'tr
 
 # Requests, one by one.
 my $r = request('GET', '/v2/');
-status_is($r, 401, 'who has no token is told');
+status_is($r, 401, 'a request without a token gets the challenge');
 is($r->{headers}{'www-authenticate'}, sprintf('Bearer realm="%s/v2/token",service="registry"', daemon_url('')),
 	'where to get one');
 is(decode_json(request('GET', '/v2/token', headers => { authorization => 'Basic ' . encode_base64("x:$acme", '') })
@@ -158,7 +158,7 @@ sub push_blob
 			headers => { 'content-range' => sprintf('%d-%d', $at, $at + length($_) - 1) });
 		return $answer unless $answer->{status} == 202;
 		$at += length;
-		is($answer->{headers}{range}, sprintf('0-%d', $at - 1), 'the answer tells how much is there');
+		is($answer->{headers}{range}, sprintf('0-%d', $at - 1), 'the answer has how much is stored');
 		$location = $answer->{headers}{location};
 	}
 	return request('PUT', "$location?digest=$digest", token => $token, content => $last);
@@ -179,7 +179,7 @@ foreach ([ $blob, 'whole' ], [ $parts, 'in pieces' ])
 
 	ok(oci('GET', 'acme/raw/blobs/' . digest($b), $acme)->{content} eq $b, "what was sent $how comes back");
 }
-is(oci('HEAD', 'acme/raw/blobs/' . digest($blob), $acme)->{headers}{'content-length'}, 700_000, 'HEAD tells its size');
+is(oci('HEAD', 'acme/raw/blobs/' . digest($blob), $acme)->{headers}{'content-length'}, 700_000, 'HEAD has its size');
 $r = oci('GET', 'acme/raw/blobs/' . digest($blob), $acme, headers => { range => 'bytes=100-199' });
 ok($r->{status} == 206 && $r->{content} eq substr($blob, 100, 100), 'a range of it');
 status_is(push_blob('acme/raw', $acme, digest('x'), 'y'), 422, 'bytes of another digest');
@@ -207,7 +207,7 @@ my $at = ($range =~ /-(\d+)$/)[0] + 1;
 cmp_ok($at, '>', 1_800_000, 'what came whole before the cut is there');
 $r = request('PATCH', $location, token => $acme, content => 'x',
 	headers => { 'content-range' => ($at + 5) . '-' . ($at + 5) });
-status_is($r, 416, 'a client that goes on elsewhere is told');
+status_is($r, 416, 'a client that continues at another byte is refused');
 is($r->{headers}{range}, $range, 'where to go on');
 status_is(request('GET', $location, token => $rival), 404, 'another organisation sees no upload');
 status_is(request('GET', $location =~ s{acme/raw}{acme/trainer}r, token => $acme), 404, 'nor does another repository');
@@ -222,7 +222,7 @@ $location = oci('POST', 'acme/raw/blobs/uploads/', $acme)->{headers}{location};
 status_is(request('DELETE', $location, token => $acme), 204, 'an upload is given up');
 status_is(request('PATCH', $location, token => $acme, content => 'x'), 404, 'then it is over');
 
-# A hash grants nothing.
+# Knowing a digest grants nothing.
 my $mount = 'blobs/uploads/?mount=' . digest($blob) . '&from=acme/raw';
 status_is(oci('POST', "acme/other/$mount", $acme), 201, 'who may read a blob mounts it');
 status_is(oci('HEAD', 'acme/other/blobs/' . digest($blob), $acme), 200, 'and has it');

@@ -100,7 +100,7 @@ sub verified
 
 foreach my $level (@levels)
 {
-	# What nobody uses, and is committed again while it is collected.
+	# An unused object is committed again while it is collected.
 	my $model = model('acme');
 	my $late = "SET gpucredit.clock = '2099-01-01 00:00+00'";
 	my $collect = "$late; SELECT sum(affected) FROM gpucredit_registry.collect()";
@@ -148,7 +148,8 @@ foreach my $level (@levels)
 	is(wait_for_children(@pids), 0, 'two commit the same files in opposite order');
 	verified('each file is stored once');
 
-	# Poison: a child, and a child of a child, while their base is put into quarantine.
+	# Quarantine of a base while a child, and a child's child, are being
+	# committed.
 	my $base = q_(commit_sql('acme', $models[0], [ [ 'w', "base $body" ] ]));
 	my $child = q_(commit_sql('rival', $models[1], [], parent('acme', $base)));
 	my $next = model('rival');

@@ -52,7 +52,7 @@ fails(q{SELECT gpucredit_registry.commit('acme', 1, 'main', '[{"path": "x", "op"
 	'UC501', 'nothing to delete');
 fails(q{SELECT gpucredit_registry.commit('acme', 9, 'main', '[]', 'c4')}, 'UC501', 'no repository');
 
-# a hash grants nothing
+# knowing a digest grants nothing
 my $sha = q_(q{SELECT encode(object, 'hex') FROM gpucredit_registry.file WHERE path = 'sub/a'});
 my $copy = q_(q{SELECT model FROM gpucredit_registry.create_model('rival', '', 'copy', 'k1')});
 my $take = qq{SELECT gpucredit_registry.commit('rival', $copy, 'main',

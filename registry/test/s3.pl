@@ -35,7 +35,7 @@ sub content
 	return $text;
 }
 
-# What a client is to do to send content; its transfers are named.
+# The actions that a client must take to send content, by its named transfers.
 sub actions
 {
 	my ($content, @transfers) = @_;
@@ -106,7 +106,7 @@ my $part = get('base', range => 'bytes=16700000-16900000');
 is($part->{status}, 206, 'a range over the edge of two packs');
 ok($part->{content} eq substr($base, 16700000, 200001), 'is what it was');
 
-# A fine-tune, in two goes of tus: what came is read again for the digest.
+# A fine-tune in two requests of tus: what came is read again for the digest.
 my $tuned = substr($base, 0, 9_000_000) . content(2, 400_000) . substr($base, 9_000_000);
 my $href  = actions($tuned, 'tus')->{upload}{href};
 foreach my $at (0, 10_000_000)
@@ -155,7 +155,7 @@ is(commit('late', $wrong), 200, 'and goes on');
 is(sql('SELECT max(pack) FROM gpucredit_registry.chunk'), $last + 1, 'with the next one');
 is_file('late', $wrong, 'nothing was overwritten');
 
-# What nobody uses goes; what is used of a pack moves.
+# Unused chunks are deleted; used ones of a pack move.
 my $half = substr $base, 0, 4_000_000;
 is(put($half), 200, 'the begin of a file');
 is(commit('half', $half), 200, 'is a file, too');
@@ -198,7 +198,7 @@ foreach my $round (1, 2)
 }
 registry_verify($node);
 
-# What is wrong is said, and no secret is.
+# Messages name the fault, and no secret.
 my @registryd = ("$FindBin::RealBin/../registryd", '--database',
 	sprintf('host=%s port=%s dbname=reg user=registryd', $node->host, $node->port));
 foreach my $file (s3_files())

@@ -69,7 +69,7 @@ is(report($v, 'two', 'failed', '{"found": ["a"]}'), 'failed|f', 'a scan fails');
 is(report($v, 'two', 'failed', '{"found": ["a"]}'), 'failed|t', 'once');
 is(report($v, 'two', 'passed'), 'failed|t', 'nobody passes it after that');
 is(q_(q{SELECT of_account, kind, detail ->> 'scanner', detail #>> '{found,found,0}'
-	FROM gpucredit_registry.alerts('acme')}), 'nlp|scan|two|a', 'the owner is told, once');
+	FROM gpucredit_registry.alerts('acme')}), 'nlp|scan|two|a', 'the owner gets one alert');
 is(q_(q{SELECT count(*) FROM gpucredit_registry.alerts('rival')}), '0', 'and nobody else');
 is(report($v, 'one', 'failed'), 'failed|f', 'a failure that comes late counts');
 is(q_(qq{SELECT released, replayed FROM gpucredit_registry.release_quarantine('acme', $v, 'a mistake', 'r1')}),
@@ -269,7 +269,7 @@ is(scans($good), 'fingerprint passed, license passed, pickle passed, yara passed
 is(scans($gpl), 'fingerprint passed, license failed, pickle passed, yara passed', 'a licence is not allowed');
 is(q_(q{SELECT count(*) FROM gpucredit_registry.egress}), $egress, 'what a scanner reads nobody pays');
 like(q_(q{SELECT detail ->> 'found' FROM gpucredit_registry.alerts('acme') WHERE detail ->> 'scanner' = 'pickle'}),
-	qr/call\.pkl: calls posix\.system/, 'the owner is told what it calls');
+	qr/call\.pkl: calls posix\.system/, 'the alert names what it calls');
 
 # Fingerprints: what was made from a version in quarantine, and does not say so.
 make_model($_) foreach qw(base poison hidden kin claims);
@@ -287,7 +287,8 @@ like(scans($claims), qr/fingerprint noted/, 'a parent that shares nothing is not
 is(q_("SELECT restricted_at IS NULL FROM gpucredit_registry.version WHERE version = $claims"), 't',
 	'which restricts nothing');
 
-# Restricted: who has an explicit grant and downloaded it before goes on.
+# Restricted: an account with an explicit grant that downloaded it before still
+# reads it.
 my $model = make_model('shared');
 my $shared = push_files('shared', [], [ 'w', $weights ], [ 'x', 'unread' x 100 ]);
 scan();
@@ -306,7 +307,7 @@ is(request('GET', $url, token => $friend)->{status}, 200, 'restricted: the frien
 is($batch->($friend)->{error}, undef, 'by git-lfs, too');
 my $refused = request('GET', $url, token => $stranger);
 is($refused->{status}, 403, 'who has no explicit grant does not, though it has downloaded it');
-is($refused->{headers}{'x-error-code'}, 'Restricted', 'and is told why');
+is($refused->{headers}{'x-error-code'}, 'Restricted', 'with the reason');
 is(request('GET', $url)->{status}, 403, 'nor anybody else');
 is(request('GET', $signed)->{status}, 403, 'nor by a URL that was signed before');
 is($batch->($stranger)->{error}{code}, 403, 'nor by a new one');
@@ -317,12 +318,12 @@ is(request('GET', '/acme/shared/resolve/main/x', token => $friend)->{status}, 40
 	'nor does the friend get what it has not downloaded yet');
 is(request('GET', $url, token => $token)->{status}, 403, 'the owner, who never downloaded it, is protected, too');
 is(q_(sprintf(q{SELECT status, reason FROM gpucredit_registry.open_download('acme', %s, 'w',
-	'account:acme/vision', 10)}, $shared)), 'denied|restricted', 'the application is told the same');
+	'account:acme/vision', 10)}, $shared)), 'denied|restricted', 'the application gets the same answer');
 q_("SELECT gpucredit_registry.revoke_access('acme', $model, 'org:rival')");
 is(request('GET', $url, token => $friend)->{status}, 403, 'once the grant is gone the friend stops');
 is(q_(qq{SELECT count(*) FROM gpucredit_registry.file WHERE version = $shared}), '2', 'nothing is deleted');
 
-# A policy may have readers wait.
+# A policy may make readers wait.
 q_(q{SELECT gpucredit_registry.set_scan_policy('acme', '{yara}', hold => true)});
 make_model('held');
 push_files('held', [], [ 'w', $weights ]);

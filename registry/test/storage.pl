@@ -92,11 +92,11 @@ is(at('2027-06-14 00:00+00', q{SELECT status, reason FROM
 	gpucredit_registry.start_upload('acme', 1, sha256('q'), 60000)}), 'denied|storage_quota',
 	'two of them would');
 
-# At 80 % of a quota the owner is told, once.
+# At 80 % of a quota the owner gets one alert.
 my $alerts = q{SELECT string_agg(kind || ' ' || (detail ->> 'used'), ', ' ORDER BY alert)
 	FROM gpucredit_registry.alerts('acme')};
 is(at('2027-06-14 00:00+00', $alerts), 'storage_quota 900000, egress_quota 451000',
-	'the owner is told of quotas that are nearly used');
+	'the owner gets alerts for quotas that are nearly used');
 at('2027-06-14 01:00+00', q{SELECT gpucredit_registry.use_chunks('acme', '{}'),
 	gpucredit_registry.change_usage('acme', 0)});
 at('2027-06-15 00:00+00', q{SELECT gpucredit_registry.change_usage('acme', 0)});
@@ -124,7 +124,7 @@ query_fails($node, 'reg', q{SELECT gpucredit_registry.alerts('none')}, 'UC001', 
 fails_at('2027-06-14 00:00+00', q{SELECT gpucredit_registry.start_upload('acme', 1, sha256('q'), -1)},
 	'22023', 'less than nothing');
 
-# No credit: no upload, no reading after 7 days; what is there stays.
+# No credit: no upload, no reading after 7 days; nothing is deleted.
 at('2027-06-14 00:00+00', q{SELECT gpucredit.revoke('acme', bucket, 'r', 'x') FROM gpucredit.buckets('acme')});
 is(at('2027-06-15 00:00+00', q{SELECT status, reason FROM gpucredit_registry.bill('acme', '2027-06-14')}),
 	'denied|insufficient_credits', 'a bill that cannot be paid');
@@ -139,7 +139,8 @@ is(at('2027-06-23 01:00+00', q{SELECT status FROM gpucredit_registry.bill('acme'
 	'once it is paid');
 is(at('2027-06-23 01:00+00', sprintf($open, 'd.status')), 'granted', 'it is read again');
 
-# What nobody committed or uses goes; what another has stays.
+# Uncommitted and unused objects are deleted; those of another organisation
+# stay.
 query($node, 'reg', q{SELECT gpucredit_registry.create_model('rival', '', 'm', 'k')});
 query($node, 'reg', commit('rival', 2, 'c1', [ 'a', 'x', 450000 ]));
 at('2028-01-01 00:00+00', q{SELECT gpucredit_registry.store_body('acme', 'orphan')});

@@ -53,6 +53,13 @@ AS 'MODULE_PATHNAME', 'gpucredit_clip_for_message';
 COMMENT ON FUNCTION gpucredit_internal.clip_for_message(text) IS
 'Internal: makes a caller''s text fit for an error message: cuts it short and escapes control characters.';
 
+CREATE FUNCTION gpucredit_internal.lock_name(name text,
+	wait boolean DEFAULT true) RETURNS boolean
+LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'gpucredit_lock_name';
+COMMENT ON FUNCTION gpucredit_internal.lock_name(text, boolean) IS
+'Internal: takes the lock of a name until the end of the transaction, for companion extensions. No login can take it otherwise. Result: false without "wait" where another transaction has it.';
+
 /* The guard of every append-only table, also against its owner. */
 CREATE FUNCTION gpucredit_internal.refuse_change() RETURNS trigger
 LANGUAGE c VOLATILE
@@ -60,8 +67,8 @@ AS 'MODULE_PATHNAME', 'gpucredit_refuse_change';
 COMMENT ON FUNCTION gpucredit_internal.refuse_change() IS
 'Trigger: refuses UPDATE, DELETE and TRUNCATE of an append-only table (UC901).';
 
-CREATE FUNCTION gpucredit_internal.announce_change() RETURNS trigger
+CREATE FUNCTION gpucredit_internal.cache_invalidate() RETURNS trigger
 LANGUAGE c VOLATILE
-AS 'MODULE_PATHNAME', 'gpucredit_announce_change';
-COMMENT ON FUNCTION gpucredit_internal.announce_change() IS
+AS 'MODULE_PATHNAME', 'gpucredit_cache_invalidate';
+COMMENT ON FUNCTION gpucredit_internal.cache_invalidate() IS
 'Trigger: makes every backend read the table again once this transaction has committed.';

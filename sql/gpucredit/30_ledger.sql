@@ -15,9 +15,9 @@
  * This trigger is on the tables that every hold writes, because each statement
  * would parse a CHECK again.
  */
-CREATE FUNCTION gpucredit_internal.refuse_unsound() RETURNS trigger
-LANGUAGE c AS 'MODULE_PATHNAME', 'gpucredit_refuse_unsound';
-COMMENT ON FUNCTION gpucredit_internal.refuse_unsound() IS
+CREATE FUNCTION gpucredit_internal.row_check() RETURNS trigger
+LANGUAGE c AS 'MODULE_PATHNAME', 'gpucredit_row_check';
+COMMENT ON FUNCTION gpucredit_internal.row_check() IS
 'Internal: refuses impossible amounts in a bucket, hold, hold part, entry or budget counter (23514).';
 
 /*
@@ -140,9 +140,9 @@ COMMENT ON COLUMN gpucredit.bucket.spread IS 'Over how many slices it is spread;
 COMMENT ON COLUMN gpucredit.bucket.credited_total IS 'All credits that ever became available in it.';
 
 CREATE TRIGGER bucket_sound_new BEFORE INSERT ON gpucredit.bucket
-	FOR EACH ROW EXECUTE FUNCTION gpucredit_internal.refuse_unsound();
+	FOR EACH ROW EXECUTE FUNCTION gpucredit_internal.row_check();
 CREATE TRIGGER bucket_sound AFTER UPDATE ON gpucredit.bucket
-	FOR EACH ROW EXECUTE FUNCTION gpucredit_internal.refuse_unsound();
+	FOR EACH ROW EXECUTE FUNCTION gpucredit_internal.row_check();
 ALTER TABLE gpucredit.bucket
 	ENABLE ALWAYS TRIGGER bucket_sound_new,
 	ENABLE ALWAYS TRIGGER bucket_sound;
@@ -195,9 +195,9 @@ COMMENT ON COLUMN gpucredit.hold.uncollected IS 'Captures that no credit covered
 COMMENT ON COLUMN gpucredit.hold.leased IS 'True: its credit is leased to be spent in another database.';
 
 CREATE TRIGGER hold_sound_new BEFORE INSERT ON gpucredit.hold
-	FOR EACH ROW EXECUTE FUNCTION gpucredit_internal.refuse_unsound();
+	FOR EACH ROW EXECUTE FUNCTION gpucredit_internal.row_check();
 CREATE TRIGGER hold_sound AFTER UPDATE ON gpucredit.hold
-	FOR EACH ROW EXECUTE FUNCTION gpucredit_internal.refuse_unsound();
+	FOR EACH ROW EXECUTE FUNCTION gpucredit_internal.row_check();
 ALTER TABLE gpucredit.hold
 	ENABLE ALWAYS TRIGGER hold_sound_new,
 	ENABLE ALWAYS TRIGGER hold_sound;
@@ -229,9 +229,9 @@ COMMENT ON COLUMN gpucredit.hold_part.returned IS 'Credits that went back to the
 COMMENT ON COLUMN gpucredit.hold_part.lapsed IS 'Credits that returned after the bucket had expired or was revoked.';
 
 CREATE TRIGGER hold_part_sound_new BEFORE INSERT ON gpucredit.hold_part
-	FOR EACH ROW EXECUTE FUNCTION gpucredit_internal.refuse_unsound();
+	FOR EACH ROW EXECUTE FUNCTION gpucredit_internal.row_check();
 CREATE TRIGGER hold_part_sound AFTER UPDATE ON gpucredit.hold_part
-	FOR EACH ROW EXECUTE FUNCTION gpucredit_internal.refuse_unsound();
+	FOR EACH ROW EXECUTE FUNCTION gpucredit_internal.row_check();
 ALTER TABLE gpucredit.hold_part
 	ENABLE ALWAYS TRIGGER hold_part_sound_new,
 	ENABLE ALWAYS TRIGGER hold_part_sound;
@@ -275,7 +275,7 @@ CREATE TRIGGER entry_append_only BEFORE UPDATE OR DELETE OR TRUNCATE
 	ON gpucredit.entry
 	FOR EACH STATEMENT EXECUTE FUNCTION gpucredit_internal.refuse_change();
 CREATE TRIGGER entry_sound_new BEFORE INSERT ON gpucredit.entry
-	FOR EACH ROW EXECUTE FUNCTION gpucredit_internal.refuse_unsound();
+	FOR EACH ROW EXECUTE FUNCTION gpucredit_internal.row_check();
 ALTER TABLE gpucredit.entry
 	ENABLE ALWAYS TRIGGER entry_append_only,
 	ENABLE ALWAYS TRIGGER entry_sound_new;

@@ -55,9 +55,9 @@ COMMENT ON COLUMN gpucredit.budget_counter.spread IS 'Over how many slices it is
 COMMENT ON COLUMN gpucredit.budget_counter.made_at IS 'Since when it counts for its present budget.';
 
 CREATE TRIGGER budget_counter_sound_new BEFORE INSERT ON gpucredit.budget_counter
-	FOR EACH ROW EXECUTE FUNCTION gpucredit_internal.refuse_unsound();
+	FOR EACH ROW EXECUTE FUNCTION gpucredit_internal.row_check();
 CREATE TRIGGER budget_counter_sound AFTER UPDATE ON gpucredit.budget_counter
-	FOR EACH ROW EXECUTE FUNCTION gpucredit_internal.refuse_unsound();
+	FOR EACH ROW EXECUTE FUNCTION gpucredit_internal.row_check();
 ALTER TABLE gpucredit.budget_counter
 	ENABLE ALWAYS TRIGGER budget_counter_sound_new,
 	ENABLE ALWAYS TRIGGER budget_counter_sound;
@@ -84,9 +84,9 @@ COMMENT ON COLUMN gpucredit.hold_budget.reserved IS 'Credits of the hold that co
 COMMENT ON COLUMN gpucredit.hold_budget.spent IS 'Credits of the hold that were spent, less refunds.';
 
 CREATE TRIGGER hold_budget_sound_new BEFORE INSERT ON gpucredit.hold_budget
-	FOR EACH ROW EXECUTE FUNCTION gpucredit_internal.refuse_unsound();
+	FOR EACH ROW EXECUTE FUNCTION gpucredit_internal.row_check();
 CREATE TRIGGER hold_budget_sound AFTER UPDATE ON gpucredit.hold_budget
-	FOR EACH ROW EXECUTE FUNCTION gpucredit_internal.refuse_unsound();
+	FOR EACH ROW EXECUTE FUNCTION gpucredit_internal.row_check();
 ALTER TABLE gpucredit.hold_budget
 	ENABLE ALWAYS TRIGGER hold_budget_sound_new,
 	ENABLE ALWAYS TRIGGER hold_budget_sound;

@@ -28,7 +28,7 @@ SELECT pg_catalog.pg_extension_config_dump('gpucredit.rate_limit', '');
 
 CREATE TRIGGER rate_limit_changed
 AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON gpucredit.rate_limit
-FOR EACH STATEMENT EXECUTE FUNCTION gpucredit_internal.announce_change();
+FOR EACH STATEMENT EXECUTE FUNCTION gpucredit_internal.cache_invalidate();
 ALTER TABLE gpucredit.rate_limit ENABLE ALWAYS TRIGGER rate_limit_changed;
 
 CREATE FUNCTION gpucredit.set_rate_limit(org text, account text,

@@ -20,7 +20,7 @@ SELECT pg_catalog.pg_extension_config_dump('gpucredit.tenant', '');
 
 CREATE TRIGGER tenant_changed
 AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON gpucredit.tenant
-FOR EACH STATEMENT EXECUTE FUNCTION gpucredit_internal.announce_change();
+FOR EACH STATEMENT EXECUTE FUNCTION gpucredit_internal.cache_invalidate();
 ALTER TABLE gpucredit.tenant ENABLE ALWAYS TRIGGER tenant_changed;
 
 CREATE FUNCTION gpucredit_internal.may_read(org text, account text) RETURNS boolean

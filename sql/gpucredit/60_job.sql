@@ -13,15 +13,15 @@ AS 'MODULE_PATHNAME', 'gpucredit_job_is_sound';
 COMMENT ON FUNCTION gpucredit_internal.job_is_sound(text, timestamptz) IS
 'Internal: whether the state is known, and an end is recorded exactly for jobs that have ended.';
 
-CREATE FUNCTION gpucredit_internal.ask_digest(request gpucredit.gpureq, topology text,
+CREATE FUNCTION gpucredit_internal.request_digest(request gpucredit.gpureq, topology text,
 	prefer text, preemptible text, cpu_milli bigint, memory_mib bigint,
 	wall_limit interval, hold_window interval, offer_types text[],
 	offer_memory bigint[], offer_prices gpucredit.credits[],
 	offer_spot_prices gpucredit.credits[])
 RETURNS bytea
 LANGUAGE c IMMUTABLE PARALLEL SAFE
-AS 'MODULE_PATHNAME', 'gpucredit_ask_digest';
-COMMENT ON FUNCTION gpucredit_internal.ask_digest(gpucredit.gpureq, text, text, text,
+AS 'MODULE_PATHNAME', 'gpucredit_request_digest';
+COMMENT ON FUNCTION gpucredit_internal.request_digest(gpucredit.gpureq, text, text, text,
 	bigint, bigint, interval, interval, text[], bigint[], gpucredit.credits[],
 	gpucredit.credits[]) IS
 'Internal: the request class in 16 bytes: equal exactly for jobs that ask the same of their pool.';
@@ -56,11 +56,11 @@ CREATE TABLE gpucredit.job (
 	offer_prices gpucredit.credits[] NOT NULL,
 	offer_spot_prices gpucredit.credits[] NOT NULL,
 	/*
-	 * Its request class (ask_digest): cycles read this of each job, and then
+	 * Its request class (request_digest): cycles read this of each job, and then
 	 * one job per class.  It is no generated column, because statements would
 	 * parse that again.
 	 */
-	ask bytea NOT NULL,
+	request_class bytea NOT NULL,
 	/* active: its attempt says more */
 	state text NOT NULL,
 	hold bigint NOT NULL,		/* the present one, or the last */
@@ -78,7 +78,7 @@ CREATE TABLE gpucredit.job (
 ) WITH (fillfactor = 70);
 /* a cycle reads no more of a waiting job */
 CREATE INDEX job_queue ON gpucredit.job (pool, org, account, submitted_at, job)
-	INCLUDE (ask, tier, priority, waits_from, not_before, hold, attempt, cache)
+	INCLUDE (request_class, tier, priority, waits_from, not_before, hold, attempt, cache)
 	WHERE state = 'queued';
 CREATE INDEX job_unfunded ON gpucredit.job (pool) WHERE state = 'unfunded';
 CREATE INDEX job_open ON gpucredit.job (org, account) WHERE ended_at IS NULL;
@@ -113,7 +113,7 @@ COMMENT ON COLUMN gpucredit.job.offer_types IS 'The types that it accepts, in or
 COMMENT ON COLUMN gpucredit.job.offer_memory IS 'The memory floor of each type, in bytes per device.';
 COMMENT ON COLUMN gpucredit.job.offer_prices IS 'The price of each type, in credits per device and hour.';
 COMMENT ON COLUMN gpucredit.job.offer_spot_prices IS 'The price of each type on spot nodes, in credits per device and hour.';
-COMMENT ON COLUMN gpucredit.job.ask IS 'Its request class: equal for jobs that ask the same of their pool.';
+COMMENT ON COLUMN gpucredit.job.request_class IS 'Equal for jobs that ask the same of their pool.';
 COMMENT ON COLUMN gpucredit.job.state IS 'queued, unfunded, active, completed, failed, timeout or cancelled; view jobs says more of active.';
 COMMENT ON COLUMN gpucredit.job.hold IS 'The hold that pays for it.';
 COMMENT ON COLUMN gpucredit.job.attempt IS 'Its last attempt; 0: none yet.';

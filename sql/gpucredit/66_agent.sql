@@ -110,7 +110,7 @@ SELECT pg_catalog.pg_extension_config_dump('gpucredit.node_strike', '');
 
 CREATE TRIGGER node_key_changed
 AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON gpucredit.node_key
-FOR EACH STATEMENT EXECUTE FUNCTION gpucredit_internal.announce_change();
+FOR EACH STATEMENT EXECUTE FUNCTION gpucredit_internal.cache_invalidate();
 ALTER TABLE gpucredit.node_key ENABLE ALWAYS TRIGGER node_key_changed;
 
 /* Tells a node's agent at once that it has new work. */

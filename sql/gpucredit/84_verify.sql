@@ -85,7 +85,7 @@ BEGIN ATOMIC
 			OR n.live_last <> j.attempt),
 		('job_is_sound', NOT gpucredit_internal.job_is_sound(j.state, j.ended_at)),
 		('ask_is_of_its_job', j.state = 'queued'
-			AND j.ask <> gpucredit_internal.ask_digest(j.request, j.topology, j.prefer,
+			AND j.request_class <> gpucredit_internal.request_digest(j.request, j.topology, j.prefer,
 				j.preemptible, j.cpu_milli, j.memory_mib, j.wall_limit,
 				j.hold_window, j.offer_types, j.offer_memory, j.offer_prices,
 				j.offer_spot_prices)),
@@ -798,15 +798,15 @@ BEGIN ATOMIC
 			'seal', 'seal_leaf', 'seal_row', 'usage']) AS t (name)
 		UNION ALL
 		SELECT 'soundness_is_guarded', t.name,
-			'gpucredit_internal.refuse_unsound'::regproc, ARRAY[7, 17]
+			'gpucredit_internal.row_check'::regproc, ARRAY[7, 17]
 		FROM unnest(ARRAY['bucket', 'budget_counter', 'hold', 'hold_budget',
 			'hold_part']) AS t (name)
 		UNION ALL
 		SELECT 'soundness_is_guarded', 'entry',
-			'gpucredit_internal.refuse_unsound'::regproc, ARRAY[7]
+			'gpucredit_internal.row_check'::regproc, ARRAY[7]
 		UNION ALL
 		SELECT t.name || '_is_watched', t.name,
-			'gpucredit_internal.announce_change'::regproc, ARRAY[60]
+			'gpucredit_internal.cache_invalidate'::regproc, ARRAY[60]
 		FROM unnest(ARRAY['node_key', 'rate_limit', 'tenant']) AS t (name))
 		AS g (invariant, name, function, types)
 	WHERE NOT g.types <@ ARRAY(SELECT t.tgtype::int FROM pg_catalog.pg_trigger t

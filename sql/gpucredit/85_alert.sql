@@ -24,10 +24,10 @@ AS 'MODULE_PATHNAME', 'gpucredit_take_alert';
 COMMENT ON FUNCTION gpucredit_internal.take_alert(text) IS
 'Internal: locks an alert until the transaction ends, by a hash of its name; false if another transaction has it.';
 
-CREATE FUNCTION gpucredit_internal.tell_alert(detail text) RETURNS boolean
+CREATE FUNCTION gpucredit_internal.notify_alert(detail text) RETURNS boolean
 LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE
-AS 'MODULE_PATHNAME', 'gpucredit_tell_alert';
-COMMENT ON FUNCTION gpucredit_internal.tell_alert(text) IS
+AS 'MODULE_PATHNAME', 'gpucredit_notify_alert';
+COMMENT ON FUNCTION gpucredit_internal.notify_alert(text) IS
 'Internal: sends NOTIFY gpucredit_alert at commit, and returns true. A prepared transaction sends nothing.';
 
 /*
@@ -63,7 +63,7 @@ BEGIN ATOMIC
 		ON CONFLICT (org, account, kind, period, period_start, threshold,
 			bucket) DO NOTHING
 		RETURNING a.alert, a.detail)
-	SELECT count(gpucredit_internal.tell_alert((CASE
+	SELECT count(gpucredit_internal.notify_alert((CASE
 			WHEN EXISTS (SELECT FROM gpucredit.tenant)
 			THEN jsonb_build_object('alert', made.alert)
 			ELSE made.detail END)::text))

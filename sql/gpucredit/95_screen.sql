@@ -196,11 +196,11 @@ Errors: UC401 no such pool; 22023.';
  * The queue.  One cycle is planned, as plan does, to learn why each job that
  * takes part in it waits. explain() says everything about one job.
  */
-CREATE FUNCTION gpucredit_internal.queue_think(pool text)
+CREATE FUNCTION gpucredit_internal.queue_plan(pool text)
 RETURNS TABLE (org text, job bigint, reason text, expected_at timestamptz)
 LANGUAGE c STABLE STRICT ROWS 1000
 AS 'MODULE_PATHNAME', 'gpucredit_queue_plan';
-COMMENT ON FUNCTION gpucredit_internal.queue_think(text) IS
+COMMENT ON FUNCTION gpucredit_internal.queue_plan(text) IS
 'queue, queue_reasons: what a cycle would find out of the jobs that it considers, and when it expects them to start.';
 
 CREATE FUNCTION gpucredit_internal.queued_jobs(pool text, at timestamptz)
@@ -222,7 +222,7 @@ BEGIN ATOMIC
 			WHEN j.not_before > queued_jobs.at THEN 'backs off after a failure'
 			ELSE 'an earlier attempt may still run' END), t.expected_at
 	FROM gpucredit.job j
-		LEFT JOIN gpucredit_internal.queue_think(queued_jobs.pool) t
+		LEFT JOIN gpucredit_internal.queue_plan(queued_jobs.pool) t
 			ON t.org COLLATE "C" = j.org AND t.job = j.job
 	WHERE j.pool = queued_jobs.pool AND j.state IN ('queued', 'unfunded');
 END;

@@ -182,11 +182,11 @@ SET waits_from = greatest(j.submitted_at, j.not_before,
 		WHERE a.org = j.org AND a.job = j.job))
 WHERE j.state = 'queued';
 ALTER TABLE gpucredit.job
-	ADD COLUMN ask bytea;
-UPDATE gpucredit.job SET ask = gpucredit_internal.ask_digest(request, topology, prefer,
+	ADD COLUMN request_class bytea;
+UPDATE gpucredit.job SET request_class = gpucredit_internal.request_digest(request, topology, prefer,
 	preemptible, cpu_milli, memory_mib, wall_limit, hold_window, offer_types,
 	offer_memory, offer_prices, offer_spot_prices);
-ALTER TABLE gpucredit.job ALTER COLUMN ask SET NOT NULL;
+ALTER TABLE gpucredit.job ALTER COLUMN request_class SET NOT NULL;
 
 -- at: CREATE INDEX job_queue
 DROP INDEX gpucredit.job_queue;

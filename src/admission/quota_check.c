@@ -66,7 +66,7 @@ SQL_STATEMENT(quotas_spare, SPI_OK_UPDATE_RETURNING,
 	" spare = CASE WHEN q.spare > 0 THEN q.spare - 1 ELSE 0 END" \
 	" WHERE q.org = $1 AND q.account = $2 AND q.gpu_type = ''" also \
 	" RETURNING q.spare, q.ctid"
-SQL_STATEMENT(quota_spare_told, SPI_OK_UPDATE_RETURNING, "text, text",
+SQL_STATEMENT(quota_spare_place, SPI_OK_UPDATE_RETURNING, "text, text",
 			  QUOTA_SPARE(""));
 SQL_STATEMENT(quota_spare_own, SPI_OK_UPDATE_RETURNING, "text, text, tid",
 			  QUOTA_SPARE(" AND q.ctid = $3"));
@@ -269,7 +269,7 @@ spare_by_place(const char *org, const char *const *accounts, int n,
 			args->n--;
 		}
 		if (sparing->found == i)
-			SqlEach(&quota_spare_told, args, false, see_place, sparing);
+			SqlEach(&quota_spare_place, args, false, see_place, sparing);
 		if (sparing->found > i)
 			PlaceNote(key, &sparing->place);
 	}

@@ -40,7 +40,7 @@
 static Datum call_counted(ApiFunction entry, PGFunction call,
 						  FunctionCallInfo fcinfo);
 static void check_caller(ApiFunction entry, FunctionCallInfo fcinfo);
-static void tell_trace(void *name);
+static void add_trace_context(void *name);
 static void check_rate(ApiFunction entry, FunctionCallInfo fcinfo);
 static bool fits_name(FunctionCallInfo fcinfo, int n);
 static pg_attribute_noreturn() void refuse_rate(ApiFunction entry,
@@ -62,7 +62,7 @@ ApiCall(ApiFunction entry, PGFunction call, FunctionCallInfo fcinfo)
 	Datum		result;
 	ErrorContextCallback context = {
 		.previous = error_context_stack,
-		.callback = tell_trace,
+		.callback = add_trace_context,
 		.arg = unconstify(char *, ApiName(entry))
 	};
 
@@ -83,7 +83,7 @@ ApiCall(ApiFunction entry, PGFunction call, FunctionCallInfo fcinfo)
  * The trace of an error, or of a line of the log.
  */
 static void
-tell_trace(void *name)
+add_trace_context(void *name)
 {
 	if (TraceParent() != NULL)
 		errcontext("gpucredit call=%s traceparent=%s", (const char *) name,

@@ -27,8 +27,8 @@ typedef struct FeasibilityAnswer
 
 static HTAB *answers = NULL;
 
-static void digest_ask(const char *pool, const NodeSet *set,
-					   const DecideRequestClass *ask, uint8 *digest);
+static void digest_request(const char *pool, const NodeSet *set,
+						   const DecideRequestClass *request, uint8 *digest);
 static void *arena_alloc(void *context, size_t size);
 static void arena_poll(void *context);
 
@@ -37,13 +37,13 @@ static void arena_poll(void *context);
  */
 bool
 PoolCouldRun(const char *pool, const NodeSet *set,
-			 const DecideRequestClass *ask)
+			 const DecideRequestClass *request)
 {
 	uint8		digest[DIGEST_SIZE];
 	FeasibilityAnswer *answer;
 	bool		feasible;
 
-	digest_ask(pool, set, ask, digest);
+	digest_request(pool, set, request, digest);
 	if (answers == NULL || hash_get_num_entries(answers) >= MOST_ANSWERS)
 	{
 		HASHCTL		control = {.keysize = sizeof(digest),
@@ -58,7 +58,7 @@ PoolCouldRun(const char *pool, const NodeSet *set,
 	answer = hash_search(answers, digest, HASH_FIND, NULL);
 	if (answer != NULL)
 		return answer->feasible;
-	feasible = NodesCouldRun(set, ask);
+	feasible = NodesCouldRun(set, request);
 	answer = hash_search(answers, digest, HASH_ENTER, NULL);
 	answer->feasible = feasible;
 	return feasible;
@@ -68,21 +68,21 @@ PoolCouldRun(const char *pool, const NodeSet *set,
  * A digest of the pool's set of nodes and of the request.
  */
 static void
-digest_ask(const char *pool, const NodeSet *set, const DecideRequestClass *ask,
-		   uint8 *digest)
+digest_request(const char *pool, const NodeSet *set, const DecideRequestClass *request,
+			   uint8 *digest)
 {
 	StringInfoData text;
 
 	initStringInfo(&text);
 	appendStringInfo(&text, "%s\n" INT64_FORMAT " %d-%d %d %d %d "
 					 INT64_FORMAT " " INT64_FORMAT, pool, set->shape,
-					 ask->min_gpus, ask->max_gpus, ask->share,
-					 ask->topology, ask->spot_ok,
-					 (int64) ask->cpu_milli, (int64) ask->memory_mib);
-	for (int i = 0; i < ask->n_offers; i++)
+					 request->min_gpus, request->max_gpus, request->share,
+					 request->topology, request->spot_ok,
+					 (int64) request->cpu_milli, (int64) request->memory_mib);
+	for (int i = 0; i < request->n_offers; i++)
 		appendStringInfo(&text, "|%s@" INT64_FORMAT,
-						 set->types.names[ask->offers[i].type],
-						 (int64) ask->offers[i].min_memory);
+						 set->types.names[request->offers[i].type],
+						 (int64) request->offers[i].min_memory);
 	DigestOf(&text, digest);
 }
 
@@ -90,14 +90,14 @@ digest_ask(const char *pool, const NodeSet *set, const DecideRequestClass *ask,
  * The same for a set of nodes that is no pool's; the answer is not kept.
  */
 bool
-NodesCouldRun(const NodeSet *set, const DecideRequestClass *ask)
+NodesCouldRun(const NodeSet *set, const DecideRequestClass *request)
 {
 	MemoryContext scratch = AllocSetContextCreate(CurrentMemoryContext,
 												  "gpucredit feasible",
 												  ALLOCSET_DEFAULT_SIZES);
 	DecideArena arena = ArenaOf(scratch);
 	bool		feasible = false;
-	const char *problem = DecideFeasible(set->nodes, set->n, ask, &arena,
+	const char *problem = DecideFeasible(set->nodes, set->n, request, &arena,
 										 &feasible);
 
 	Ensure(problem == NULL, problem);

@@ -145,7 +145,7 @@ extern DecideArena ArenaOf(MemoryContext context);
 
 /* could_run.c */
 extern bool PoolCouldRun(const char *pool, const NodeSet *set,
-						 const DecideRequestClass *ask);
-extern bool NodesCouldRun(const NodeSet *set, const DecideRequestClass *ask);
+						 const DecideRequestClass *request);
+extern bool NodesCouldRun(const NodeSet *set, const DecideRequestClass *request);
 
 #endif							/* GPUCREDIT_INVENTORY_H */

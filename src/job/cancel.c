@@ -28,7 +28,7 @@ API_FUNCTION(cancel);
 SQL_STATEMENT(job_cancelled, SPI_OK_UPDATE, "text, bigint",
 			  "UPDATE gpucredit.job j SET cancelled = true"
 			  " WHERE j.org = $1 AND j.job = $2");
-SQL_STATEMENT(cancel_tell, SPI_OK_INSERT,
+SQL_STATEMENT(cancel_direct, SPI_OK_INSERT,
 			  "text, bigint, int, timestamptz",
 			  "INSERT INTO gpucredit.directive (org, job, attempt, cause,"
 			  " action, reason, given_at)"
@@ -37,7 +37,7 @@ SQL_STATEMENT(cancel_tell, SPI_OK_INSERT,
 
 static const char *cancel_job(Job *job, AuditRow *audit);
 static void end_waiting(Job *job, AuditRow *audit);
-static void tell_running(const Job *job, AuditRow *audit);
+static void stop_running(const Job *job, AuditRow *audit);
 
 Datum
 call_cancel(PG_FUNCTION_ARGS)
@@ -81,7 +81,7 @@ cancel_job(Job *job, AuditRow *audit)
 {
 	if (strcmp(job->state, "active") == 0)
 	{
-		tell_running(job, audit);
+		stop_running(job, audit);
 		return "stopping";
 	}
 	if (strcmp(job->state, "queued") != 0 &&
@@ -121,7 +121,7 @@ end_waiting(Job *job, AuditRow *audit)
 }
 
 static void
-tell_running(const Job *job, AuditRow *audit)
+stop_running(const Job *job, AuditRow *audit)
 {
 	Values	   *args;
 
@@ -130,5 +130,5 @@ tell_running(const Job *job, AuditRow *audit)
 	args = VALUES(TextValue(job->org), Int8Value(job->job));
 	(void) SqlRun(&job_cancelled, args);
 	ValuesAdd(args, Int4Value(job->attempt), TimeValue(ClockNow()));
-	(void) SqlRun(&cancel_tell, args);
+	(void) SqlRun(&cancel_direct, args);
 }

@@ -36,7 +36,7 @@ SQL_STATEMENT(job_offers, SPI_OK_UPDATE,
 			  " gpucredit.credits[]",
 			  "UPDATE gpucredit.job j SET offer_types = $3,"
 			  " offer_memory = $4, offer_prices = $5,"
-			  " offer_spot_prices = $6, ask = gpucredit_internal.ask_digest("
+			  " offer_spot_prices = $6, request_class = gpucredit_internal.request_digest("
 			  "  j.request, j.topology, j.prefer, j.preemptible, j.cpu_milli,"
 			  "  j.memory_mib, j.wall_limit, j.hold_window, $3, $4, $5, $6)"
 			  " WHERE j.org = $1 AND j.job = $2");

@@ -30,7 +30,7 @@
 	"     pg_catalog.row_number() OVER w AS n" \
 	"    FROM gpucredit.job k" \
 	"    WHERE k.state = 'unfunded'" of_pool \
-	"    WINDOW w AS (PARTITION BY k.org, k.account, k.pool, k.tier, k.ask" \
+	"    WINDOW w AS (PARTITION BY k.org, k.account, k.pool, k.tier, k.request_class" \
 	"     ORDER BY k.submitted_at, k.job)) c" \
 	"   ORDER BY c.n," UNFUNDED_TURNS ", c.submitted_at, c.job LIMIT $1) u) c" \
 	" JOIN gpucredit.job j ON j.org = c.org AND j.job = c.job" \

@@ -89,7 +89,7 @@ SQL_STATEMENT(node_beat, SPI_OK_UPDATE_RETURNING,
 /*
  * of attempts that are over: free if the agent does not name it, else noted
  */
-SQL_STATEMENT(fences_told, SPI_OK_UPDATE_RETURNING,
+SQL_STATEMENT(fences_note, SPI_OK_UPDATE_RETURNING,
 			  "text, text, text[], bigint[], int[], timestamptz",
 			  "UPDATE gpucredit.attempt_gpu g SET free = NOT t.runs,"
 			  " seen_at = $6"
@@ -194,14 +194,14 @@ SQL_STATEMENT(node_work, SPI_OK_SELECT, "text, text, text",
 
 static void beat(FunctionCallInfo fcinfo, NodeBeat *beat);
 static void compare_about(NodeBeat *beat, SqlResult row);
-static void tell_health(const NodeBeat *beat, GpuSet before);
-static void tell_fences(const NodeBeat *beat);
+static void audit_health(const NodeBeat *beat, GpuSet before);
+static void move_fences(const NodeBeat *beat);
 static void put_work(ReturnSetInfo *rsinfo, NodeBeat *beat);
 static void put_column(Values *row, SqlResult rows, uint64 i, int column);
 static MeterAnswer answer_part(const NodeBeat *beat, const Attempt *attempt,
 							   GpuSet gpus, bool begun);
 static bool strike_out(Running *running, const Attempt *attempt);
-static void tell_begun(const NodeBeat *beat, const Running *begun);
+static void note_begun(const NodeBeat *beat, const Running *begun);
 static void put_orphans(ReturnSetInfo *rsinfo, const NodeBeat *beat);
 
 Datum
@@ -214,7 +214,7 @@ call_heartbeat(PG_FUNCTION_ARGS)
 	heard.about = AboutTake(fcinfo, 3);
 	SqlConnect();
 	beat(fcinfo, &heard);
-	tell_fences(&heard);
+	move_fences(&heard);
 	put_work((ReturnSetInfo *) fcinfo->resultinfo, &heard);
 	SqlFinish();
 	return (Datum) 0;
@@ -257,7 +257,7 @@ beat(FunctionCallInfo fcinfo, NodeBeat *beat)
 	AsyncCommitAllow(may && before == beat->healthy && SqlBool(row, 0, 8));
 	compare_about(beat, row);
 	if (before != beat->healthy)
-		tell_health(beat, before);
+		audit_health(beat, before);
 }
 
 /*
@@ -289,7 +289,7 @@ compare_about(NodeBeat *beat, SqlResult row)
  * Log, and audit, devices that went out of service or came back.
  */
 static void
-tell_health(const NodeBeat *beat, GpuSet before)
+audit_health(const NodeBeat *beat, GpuSet before)
 {
 	StringInfo	line;
 	AuditRow	audit = {.operation = "heartbeat", .at = beat->now,
@@ -316,13 +316,13 @@ tell_health(const NodeBeat *beat, GpuSet before)
  * The reported attempts move the fences of ended ones.
  */
 static void
-tell_fences(const NodeBeat *beat)
+move_fences(const NodeBeat *beat)
 {
 	SqlResult	rows;
 
 	if (beat->running.orgs == NULL && !beat->rebooted)
 		return;
-	rows = SqlRun(&fences_told,
+	rows = SqlRun(&fences_note,
 				  VALUES(TextValue(beat->pool), TextValue(beat->node),
 						 TextArrayValue(beat->running.orgs, beat->running.n),
 						 Int8ArrayValue(beat->running.jobs, beat->running.n),
@@ -342,7 +342,7 @@ tell_fences(const NodeBeat *beat)
 static void
 put_work(ReturnSetInfo *rsinfo, NodeBeat *beat)
 {
-	bool		tells = beat->running.orgs != NULL;
+	bool		reports = beat->running.orgs != NULL;
 	SqlResult	rows;
 	Running		begun;
 
@@ -355,7 +355,7 @@ put_work(ReturnSetInfo *rsinfo, NodeBeat *beat)
 		Attempt		attempt;
 		bool		isnull;
 		Datum		gpus = SqlDatum(rows, i, GPUS_COLUMN, &isnull);
-		bool		unseen = tells && SqlBool(rows, i, UNSEEN_COLUMN);
+		bool		unseen = reports && SqlBool(rows, i, UNSEEN_COLUMN);
 		bool		named;
 		MeterAnswer answer;
 		bool		leaves;
@@ -398,7 +398,7 @@ put_work(ReturnSetInfo *rsinfo, NodeBeat *beat)
 	}
 	put_orphans(rsinfo, beat);
 	LogWishesPut(rsinfo, beat->node, beat->now);
-	tell_begun(beat, &begun);
+	note_begun(beat, &begun);
 }
 
 static void
@@ -472,7 +472,7 @@ strike_out(Running *running, const Attempt *attempt)
  * Note the parts of gangs that a heartbeat names for the first time.
  */
 static void
-tell_begun(const NodeBeat *beat, const Running *begun)
+note_begun(const NodeBeat *beat, const Running *begun)
 {
 	if (begun->n == 0)
 		return;

@@ -373,13 +373,13 @@ put_task(FunctionCallInfo fcinfo, const char *task, int64 affected)
 static SqlResult
 overdue_attempts(TimestampTz now)
 {
-	TimestampTz told = ClockAdd(now, -SettingStopGrace());
+	TimestampTz ordered_at = ClockAdd(now, -SettingStopGrace());
 
 	return SqlRun(&stop_timeout_attempts,
-				  VALUES(TimeValue(told),
-						 TimeValue(ClockAdd(told, -SettingClockSkew())),
+				  VALUES(TimeValue(ordered_at),
+						 TimeValue(ClockAdd(ordered_at, -SettingClockSkew())),
 						 SettingProgressTimeout() == 0 ? NullValue() :
-						 TimeValue(ClockAdd(ClockAdd(told,
+						 TimeValue(ClockAdd(ClockAdd(ordered_at,
 													 -SettingStopGrace()),
 											-SettingProgressTimeout())),
 						 DurationValue(SettingStopGrace()),

@@ -84,7 +84,7 @@ SQL_STATEMENT(job_exists, SPI_OK_SELECT, "text, bigint",
 			  " WHERE j.org = $1 AND j.job = $2");
 static void take_heartbeat(FunctionCallInfo fcinfo, Heartbeat *heartbeat);
 static Values heartbeat_args(const Heartbeat *heartbeat);
-static void arg_told(Values *args, const Heartbeat *heartbeat);
+static void add_figures(Values *args, const Heartbeat *heartbeat);
 static bool beat_ordinary(const Heartbeat *heartbeat, Attempt *attempt);
 static bool take_beaten(void *context, const Datum *values,
 						const bool *nulls);
@@ -173,7 +173,7 @@ heartbeat_args(const Heartbeat *heartbeat)
 }
 
 static void
-arg_told(Values *args, const Heartbeat *heartbeat)
+add_figures(Values *args, const Heartbeat *heartbeat)
 {
 	ValuesAdd(args, heartbeat->progress, heartbeat->utilization);
 }
@@ -195,7 +195,7 @@ beat_ordinary(const Heartbeat *heartbeat, Attempt *attempt)
 								 SettingClockSkew() - heartbeat->elapsed)),
 			  DurationValue(heartbeat->elapsed - SettingUsageInterval()));
 	if (reported)
-		arg_told(&args, heartbeat);
+		add_figures(&args, heartbeat);
 	SqlEach(reported ? &attempt_beat_reported : &attempt_beat, &args, false,
 			take_beaten, &beaten);
 	return beaten.n == 1;
@@ -224,7 +224,7 @@ beat_any(const Heartbeat *heartbeat, Attempt *attempt)
 	SqlResult	row;
 
 	ValuesAdd(&args, DurationValue(SettingClockSkew()));
-	arg_told(&args, heartbeat);
+	add_figures(&args, heartbeat);
 	row = SqlRun(&attempt_meter, &args);
 	if (row.n == 0)
 		return false;

@@ -209,7 +209,7 @@ DecideRequestClass
 OffersRequest(const Job *job, const NodeSet *set)
 {
 	DecideOffer *offers = palloc(sizeof(DecideOffer) * (job->offers.n + 1));
-	DecideRequestClass ask = {
+	DecideRequestClass request = {
 		.min_gpus = job->request->min_gpus,
 		.max_gpus = job->request->max_gpus,
 		.share = job->request->share_milli,
@@ -226,7 +226,7 @@ OffersRequest(const Job *job, const NodeSet *set)
 	for (int i = 0; i < job->offers.n; i++)
 	{
 		int32		type = NameFind(&set->types, job->offers.types[i]);
-		bool		tied = ask.n_offers > 0 && i > 0 &&
+		bool		tied = request.n_offers > 0 && i > 0 &&
 			job->offers.prices[i] == job->offers.prices[i - 1] &&
 			job->offers.spot_prices[i] == job->offers.spot_prices[i - 1] &&
 			!named(job->request, job->offers.types[i]) &&
@@ -234,12 +234,12 @@ OffersRequest(const Job *job, const NodeSet *set)
 
 		if (type < 0)
 			continue;
-		offers[ask.n_offers++] = (DecideOffer)
+		offers[request.n_offers++] = (DecideOffer)
 		{
 			type, job->offers.memory[i], tied
 		};
 	}
-	return ask;
+	return request;
 }
 
 /*

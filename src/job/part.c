@@ -99,11 +99,11 @@ SQL_STATEMENT(part_gone, SPI_OK_UPDATE,
 
 static void take_part(FunctionCallInfo fcinfo, Part *part);
 static void find_part(Part *part);
-static void tell_part(Part *part, Job *job, Attempt *attempt);
+static void report_part(Part *part, Job *job, Attempt *attempt);
 static bool all_gone(const Part *part);
 static bool stops_rest(const Part *part, const Attempt *attempt);
-static void tell_late(const Part *part, const Job *job,
-					  const Attempt *attempt);
+static void audit_late(const Part *part, const Job *job,
+					   const Attempt *attempt);
 static void write_part(const Part *part, TimestampTz now);
 static void audit_part(const Part *part, const Job *job, TimestampTz now);
 static Datum put_result(FunctionCallInfo fcinfo, const Part *part,
@@ -130,9 +130,9 @@ call_part_ended(PG_FUNCTION_ARGS)
 	if (replayed)
 		CountReplay();
 	if (attempt.ended_at != DT_NOBEGIN)
-		tell_late(&part, &job, &attempt);
+		audit_late(&part, &job, &attempt);
 	else if (!part.before)
-		tell_part(&part, &job, &attempt);
+		report_part(&part, &job, &attempt);
 	return SqlFinishRow(put_result(fcinfo, &part, replayed));
 }
 
@@ -179,7 +179,7 @@ find_part(Part *part)
  * A part of a live attempt has ended.
  */
 static void
-tell_part(Part *part, Job *job, Attempt *attempt)
+report_part(Part *part, Job *job, Attempt *attempt)
 {
 	TimestampTz now = ClockNow();
 
@@ -245,7 +245,7 @@ stops_rest(const Part *part, const Attempt *attempt)
  * claim is evidence.
  */
 static void
-tell_late(const Part *part, const Job *job, const Attempt *attempt)
+audit_late(const Part *part, const Job *job, const Attempt *attempt)
 {
 	if (!part->reported.by_agent)
 		return;

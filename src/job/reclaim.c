@@ -401,7 +401,7 @@ read_job(SqlResult rows, uint64 i, TimestampTz now, RescueJob *job)
 	job->ends = SqlTimeOr(rows, i, 9, DT_NOEND);
 	job->promised = job->ends <= job->deadline;
 	job->saved = SqlBool(rows, i, 10);
-	job->told = SqlBool(rows, i, 11);
+	job->notified = SqlBool(rows, i, 11);
 }
 
 /*
@@ -414,7 +414,7 @@ leaving_args(const RescueJob *jobs, int n, TimestampTz now)
 	int64	   *ids = palloc(sizeof(int64) * n);
 	int32	   *attempts = palloc(sizeof(int32) * n);
 	int64	   *times = palloc(sizeof(int64) * 3 * n);
-	Datum	   *told = palloc(sizeof(Datum) * n);
+	Datum	   *notified = palloc(sizeof(Datum) * n);
 	Values	   *args;
 
 	for (int i = 0; i < n; i++)
@@ -425,12 +425,12 @@ leaving_args(const RescueJob *jobs, int n, TimestampTz now)
 		times[i] = jobs[i].deadline;
 		times[n + i] = jobs[i].starts;
 		times[2 * n + i] = jobs[i].promised ? jobs[i].ends : DT_NOEND;
-		told[i] = BoolGetDatum(jobs[i].told);
+		notified[i] = BoolGetDatum(jobs[i].notified);
 	}
 	args = VALUES(TextArrayValue(orgs, n), Int8ArrayValue(ids, n),
 				  Int4ArrayValue(attempts, n), times_value(times, n),
 				  times_value(times + n, n), times_value(times + 2 * n, n),
-				  ArrayValue(told, NULL, n, BOOLOID), TimeValue(now));
+				  ArrayValue(notified, NULL, n, BOOLOID), TimeValue(now));
 	return *args;
 }
 

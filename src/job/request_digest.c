@@ -36,12 +36,12 @@ static const Kind kinds[ASK_ARGS] = {
 	KIND_ARRAY, KIND_ARRAY
 };
 
-PG_FUNCTION_INFO_V1(gpucredit_ask_digest);
+PG_FUNCTION_INFO_V1(gpucredit_request_digest);
 
 static void add_arg(FunctionCallInfo fcinfo, int n, StringInfo data);
 
 Datum
-gpucredit_ask_digest(PG_FUNCTION_ARGS)
+gpucredit_request_digest(PG_FUNCTION_ARGS)
 {
 	StringInfoData data;
 	uint8		digest[DIGEST_SIZE];

@@ -38,10 +38,10 @@ SQL_STATEMENT(job_insert, SPI_OK_INSERT,
 			  " memory_mib, wall_limit, hold_window, max_retries, spec,"
 			  " options, offer_types, offer_memory, offer_prices,"
 			  " offer_spot_prices, state, hold, submitted_at, prefer, cache,"
-			  " save_every, waits_from, traceparent, ask)"
+			  " save_every, waits_from, traceparent, request_class)"
 			  " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,"
 			  " $13, $14, $15, $16, $17, $18, $19, $20, 'queued', $21, $22,"
-			  " $23, $24, $25, $22, $26, gpucredit_internal.ask_digest($6, $7, $23,"
+			  " $23, $24, $25, $22, $26, gpucredit_internal.request_digest($6, $7, $23,"
 			  " $8, $10, $11, $12, $13, $17, $18, $19, $20))");
 
 /* A submission, and its result. */

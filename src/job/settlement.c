@@ -78,7 +78,7 @@ const char *const OutcomeNames[OUTCOMES] = {
 #define EXIT_SIGKILL	137
 #define EXIT_SIGTERM	143
 
-SQL_STATEMENT(parts_told, SPI_OK_SELECT, "text, bigint, int",
+SQL_STATEMENT(parts_ended, SPI_OK_SELECT, "text, bigint, int",
 			  "SELECT p.outcome, p.exit_code, p.message, p.node, p.rank,"
 			  " p.log_uri, pg_catalog.max(p.elapsed) OVER ()"
 			  " FROM gpucredit.attempt_part p WHERE p.org = $1"
@@ -486,7 +486,7 @@ CollectTell(const Job *job, const Attempt *attempt,
 bool
 PartsOutcome(const Attempt *attempt, bool all, Settlement *settlement)
 {
-	SqlResult	row = SqlRun(&parts_told, VALUES(ATTEMPT_KEY(attempt)));
+	SqlResult	row = SqlRun(&parts_ended, VALUES(ATTEMPT_KEY(attempt)));
 
 	if (row.n == 0 || (!all && strcmp(SqlText(row, 0, 1),
 									  OutcomeNames[COMPLETED]) == 0))

@@ -34,13 +34,13 @@ bool
 StopReasonSince(const Attempt *attempt, TimestampTz now, int64 ago,
 				Settlement *settlement)
 {
-	TimestampTz told = ClockAdd(now, -ago);
+	TimestampTz ordered_at = ClockAdd(now, -ago);
 	int64		elapsed = attempt->elapsed - ago;
 	TimestampTz stuck_at = AttemptStuckAt(attempt);
 
 	settlement->outcome = PREEMPTED;
 	settlement->reason = attempt->directed ?
-		directive_reason(attempt, told) : NULL;
+		directive_reason(attempt, ordered_at) : NULL;
 	if (settlement->reason != NULL)
 	{
 		if (strcmp(settlement->reason, "resized") == 0)
@@ -51,7 +51,7 @@ StopReasonSince(const Attempt *attempt, TimestampTz now, int64 ago,
 			settlement->outcome = NODE_LOST;
 		return true;
 	}
-	if (told >= AttemptWallEnd(attempt) ||
+	if (ordered_at >= AttemptWallEnd(attempt) ||
 		(attempt->wall_limit >= 0 && elapsed >= attempt->wall_limit))
 	{
 		settlement->outcome = TIMEOUT;
@@ -64,7 +64,7 @@ StopReasonSince(const Attempt *attempt, TimestampTz now, int64 ago,
 		return true;
 	}
 	if (stuck_at == DT_NOEND || attempt->heard_at < stuck_at ||
-		told < ClockAdd(stuck_at, SettingStopGrace()))
+		ordered_at < ClockAdd(stuck_at, SettingStopGrace()))
 		return false;			/* nodes not heard of since then are silent */
 	settlement->outcome = FAILED;
 	settlement->reason = "stuck";

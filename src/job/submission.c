@@ -222,7 +222,7 @@ SubmissionCheck(Submission *submission, const NodeSet *supposed)
 	bool		suspended = AccountSuspended(&submission->path);
 	const NodeSet *set;
 	const char *reason;
-	DecideRequestClass ask;
+	DecideRequestClass request;
 	QuotaRequest quota;
 
 	apply_tier(submission);
@@ -233,9 +233,9 @@ SubmissionCheck(Submission *submission, const NodeSet *supposed)
 		return "account_suspended";
 	if (reason != NULL)
 		return reason;
-	ask = OffersRequest(job, set);
-	if (supposed ? !NodesCouldRun(set, &ask) :
-		!PoolCouldRun(job->pool, set, &ask))
+	request = OffersRequest(job, set);
+	if (supposed ? !NodesCouldRun(set, &request) :
+		!PoolCouldRun(job->pool, set, &request))
 		return "impossible_request";
 	quota = (QuotaRequest)
 	{

@@ -49,7 +49,7 @@
 
 API_FUNCTION(set_alert);
 PG_FUNCTION_INFO_V1(gpucredit_take_alert);
-PG_FUNCTION_INFO_V1(gpucredit_tell_alert);
+PG_FUNCTION_INFO_V1(gpucredit_notify_alert);
 
 #define EXPIRY_AHEAD	(7 * USECS_PER_DAY)
 
@@ -161,10 +161,10 @@ gpucredit_take_alert(PG_FUNCTION_ARGS)
 }
 
 /*
- * tell_alert(detail): notify listeners, at the commit.
+ * notify_alert(detail): notify listeners, at the commit.
  */
 Datum
-gpucredit_tell_alert(PG_FUNCTION_ARGS)
+gpucredit_notify_alert(PG_FUNCTION_ARGS)
 {
 	NotifyAtCommit("gpucredit_alert", text_to_cstring(PG_GETARG_TEXT_PP(0)));
 	PG_RETURN_BOOL(true);

@@ -25,7 +25,7 @@
 	" WHERE c.org = $1 AND c.account = $2 AND c.period = $3" \
 	" AND c.period_start = $4 AND c.made_at <= $6" also \
 	" RETURNING c.reserved, c.spent, c.spread, c.ctid"
-SQL_STATEMENT(count_told, SPI_OK_UPDATE_RETURNING, COUNT_OWN_TYPES, COUNT_OWN(""));
+SQL_STATEMENT(count_by_key, SPI_OK_UPDATE_RETURNING, COUNT_OWN_TYPES, COUNT_OWN(""));
 SQL_STATEMENT(count_own, SPI_OK_UPDATE_RETURNING, COUNT_OWN_TYPES ", tid",
 			  COUNT_OWN(" AND c.ctid = $7"));
 /* locked again: after a rollback to a savepoint another may have it */
@@ -101,7 +101,7 @@ BudgetCountEach(BudgetSet *set, Credits amount, TimestampTz at)
 			args.n--;
 		}
 		if (!own.found)
-			SqlEach(&count_told, &args, false, see_counted_at, &own);
+			SqlEach(&count_by_key, &args, false, see_counted_at, &own);
 		if (!own.found)
 			return i;
 		PlaceNote(key, &own.place);

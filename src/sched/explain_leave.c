@@ -310,7 +310,7 @@ typedef struct Victims
 } Victims;
 
 static const char *cause_text(SqlResult rows, uint64 i);
-static const char *claim_text(const char *why, bool told);
+static const char *claim_text(const char *why, bool notified);
 static const char *turn_text(SqlResult rows, uint64 i);
 static bool accepts(const DecideRequestClass *request, int32 type);
 static bool serves(const SchedCycle *cycle, const DecideRequestClass *request,
@@ -374,7 +374,7 @@ cause_text(SqlResult rows, uint64 i)
  * Its claim.
  */
 static const char *
-claim_text(const char *why, bool told)
+claim_text(const char *why, bool notified)
 {
 	static const char *const whys[][2] = {
 		{"tier", "its devices are promised to a job of a more important tier"},
@@ -392,7 +392,7 @@ claim_text(const char *why, bool told)
 		if (strcmp(why, whys[w][0]) == 0)
 			text = whys[w][1];
 	}
-	return psprintf("%s%s", text, told ? "" :
+	return psprintf("%s%s", text, notified ? "" :
 					"; its agent does not know yet");
 }
 
@@ -404,14 +404,14 @@ turn_text(SqlResult rows, uint64 i)
 {
 	const char *turn = SqlIsNull(rows, i, 8) ? "now" :
 		psprintf("at %s", ExplainTime(SqlTime(rows, i, 8)));
-	bool		told = SqlBool(rows, i, 7);
+	bool		notified = SqlBool(rows, i, 7);
 
 	if (!SqlIsNull(rows, i, 10))
 		return psprintf("it has saved at %s, since it was told",
 						ExplainTime(SqlTime(rows, i, 10)));
 	if (!SqlIsNull(rows, i, 9))
 		return psprintf("its turn to save comes %s, and it %s to be through "
-						"by %s", turn, told ? "is promised" :
+						"by %s", turn, notified ? "is promised" :
 						"will then be promised",
 						ExplainTime(SqlTime(rows, i, 9)));
 	return psprintf("its turn to save comes %s, without a promise to be "

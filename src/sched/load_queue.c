@@ -57,7 +57,7 @@ typedef struct QueueLoading
 } QueueLoading;
 
 SQL_STATEMENT(queue_read, SPI_OK_SELECT, "text, timestamptz",
-			  "SELECT j.org, j.account, j.submitted_at, j.job, j.ask,"
+			  "SELECT j.org, j.account, j.submitted_at, j.job, j.request_class,"
 			  " j.tier, j.priority, j.waits_from, j.hold, j.attempt, j.cache"
 			  " FROM gpucredit.job j"
 			  " WHERE j.pool = $1 AND j.state = 'queued'"
@@ -67,9 +67,9 @@ SQL_STATEMENT(requests_read, SPI_OK_SELECT, "text[], bigint[], bytea[]",
 			  REQUEST_COLUMNS
 			  " FROM ROWS FROM (pg_catalog.unnest($1),"
 			  "  pg_catalog.unnest($2), pg_catalog.unnest($3))"
-			  "  WITH ORDINALITY AS u (org, job, ask, n)"
+			  "  WITH ORDINALITY AS u (org, job, request_class, n)"
 			  " JOIN gpucredit.job j ON j.org = u.org AND j.job = u.job"
-			  " WHERE j.ask = u.ask");
+			  " WHERE j.request_class = u.request_class");
 
 static void read_queue(QueueLoading *loading);
 static bool add_job(void *context, const Datum *values, const bool *nulls);
@@ -92,7 +92,7 @@ QueueLoad(SchedCycle *cycle)
 	cycle->jobs = palloc(sizeof(DecideJob) * loading.size);
 	cycle->queued = palloc(sizeof(Queued) * loading.size);
 	loading.firsts = palloc(sizeof(RequestJob) * loading.max_requests);
-	loading.requests = hash_create("gpucredit asks", 256, &control,
+	loading.requests = hash_create("gpucredit requests", 256, &control,
 								   HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	read_queue(&loading);
 	cycle->input.jobs = cycle->jobs;
@@ -151,7 +151,7 @@ add_job(void *context, const Datum *values, const bool *nulls)
 			.id = DatumGetInt64(values[3]),
 			.org = name->org
 	};
-	Ensure(!nulls[7], "A job waits, and not since any time.");
+	Ensure(!nulls[7], "A waiting job has no waits_from.");
 	job->aged_at = CycleAgedAt(cycle, job->tier,
 							   DatumGetTimestampTz(values[7]));
 	job->request = find_requests(loading, values[4], n);

@@ -374,22 +374,22 @@ static void
 put_waiting(ReturnSetInfo *rsinfo, const SchedCycle *cycle)
 {
 	const DecideResult *result = &cycle->result;
-	bool	   *told = palloc0(sizeof(bool) * (cycle->input.n_jobs + 1));
+	bool	   *reported = palloc0(sizeof(bool) * (cycle->input.n_jobs + 1));
 
 	for (int i = 0; i < result->n_starts; i++)
-		told[result->starts[i].job] = true;
+		reported[result->starts[i].job] = true;
 	for (int i = 0; i < result->n_promises; i++)
 	{
 		if (result->promises[i].job >= 0)
-			told[result->promises[i].job] = true;
+			reported[result->promises[i].job] = true;
 	}
 	for (int i = 0; i < result->n_reservations; i++)
 	{
 		const DecideReservation *r = &result->reservations[i];
 
-		if (told[r->job] || cycle->jobs[r->job].id > 0)
+		if (reported[r->job] || cycle->jobs[r->job].id > 0)
 			continue;
-		told[r->job] = true;
+		reported[r->job] = true;
 		for (int p = r->first_part; p < r->first_part + r->n_parts; p++)
 			put_wait(rsinfo, cycle, &cycle->jobs[r->job], r,
 					 &result->reserved_parts[p]);
@@ -397,7 +397,7 @@ put_waiting(ReturnSetInfo *rsinfo, const SchedCycle *cycle)
 	for (int i = 0; i < cycle->input.n_jobs; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
-		if (!told[i] && cycle->jobs[i].id < 0)
+		if (!reported[i] && cycle->jobs[i].id < 0)
 			put_wait(rsinfo, cycle, &cycle->jobs[i], NULL, NULL);
 	}
 }

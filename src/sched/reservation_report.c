@@ -192,7 +192,7 @@ SQL_STATEMENT(previous_insert, SPI_OK_INSERT,
 static const DecideReservation *find_reservation(const SchedCycle *cycle,
 												 const char *org, int64 job);
 static void forget(const SchedCycle *cycle, const PreviousRow **old, int n);
-static bool tell(const SchedCycle *cycle, const bool *known);
+static bool write_reservations(const SchedCycle *cycle, const bool *known);
 static void arg_parts(const SchedCycle *cycle, const bool *known,
 					  Values *args);
 
@@ -225,7 +225,7 @@ ReservationsReport(const SchedCycle *cycle)
 	}
 	if (n > 0)
 		forget(cycle, old, n);
-	return tell(cycle, known) || n > 0;
+	return write_reservations(cycle, known) || n > 0;
 }
 
 static const DecideReservation *
@@ -266,7 +266,7 @@ forget(const SchedCycle *cycle, const PreviousRow **old, int n)
  * some.
  */
 static bool
-tell(const SchedCycle *cycle, const bool *known)
+write_reservations(const SchedCycle *cycle, const bool *known)
 {
 	const DecideResult *result = &cycle->result;
 	int			room = result->n_reservations;

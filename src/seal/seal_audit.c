@@ -41,7 +41,7 @@ SQL_STATEMENT(seal_insert, SPI_OK_INSERT,
 SQL_STATEMENT(traces_insert, SPI_OK_INSERT, "bigint, bytea, bytea",
 			  "INSERT INTO gpucredit.seal_row (batch, entries, audits)"
 			  " VALUES ($1, $2, $3)");
-SQL_STATEMENT(seal_told, SPI_OK_SELECT, "bigint, bytea",
+SQL_STATEMENT(seal_text, SPI_OK_SELECT, "bigint, bytea",
 			  "SELECT pg_catalog.json_build_object('batch', $1, 'seal',"
 			  " pg_catalog.encode($2, 'hex'))::text");
 
@@ -91,11 +91,11 @@ call_seal_audit(PG_FUNCTION_ARGS)
 		if (!any ? last.batch > 0 :
 			memcmp(&first, &last.seal, sizeof(Digest)) != 0)
 		{
-			SqlResult	told = SqlRun(&seal_told,
+			SqlResult	text = SqlRun(&seal_text,
 									  VALUES(Int8Value(last.batch),
 											 DatumValue(DigestDatum(&last.seal))));
 
-			NotifyAtCommit("gpucredit_seal", SqlText(told, 0, 1));
+			NotifyAtCommit("gpucredit_seal", SqlText(text, 0, 1));
 		}
 	}
 	for (int k = 0; k < SEAL_KINDS; k++)

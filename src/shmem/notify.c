@@ -59,7 +59,7 @@ dropped_size, dropped_start, reset_dropped};
 
 static double queue_limit;
 static pg_atomic_uint64 *dropped = NULL;	/* by database */
-static Pending *told = NULL;
+static Pending *notifications = NULL;
 
 void
 NotifyInit(void)
@@ -114,7 +114,7 @@ NotifyDropped(void)
 void
 NotifyAtCommit(const char *channel, const char *payload)
 {
-	PendingAdd(&told, channel, payload);
+	PendingAdd(&notifications, channel, payload);
 }
 
 /*
@@ -126,13 +126,13 @@ at_transaction_end(XactEvent event, void *arg)
 	switch (event)
 	{
 		case XACT_EVENT_PRE_COMMIT:
-			if (told != NULL)
+			if (notifications != NULL)
 				send_all();
-			told = NULL;
+			notifications = NULL;
 			break;
 		case XACT_EVENT_PREPARE:
 		case XACT_EVENT_ABORT:
-			told = NULL;
+			notifications = NULL;
 			break;
 		default:
 			break;
@@ -143,7 +143,7 @@ static void
 at_subtransaction_end(SubXactEvent event, SubTransactionId self,
 					  SubTransactionId parent, void *arg)
 {
-	PendingEndSub(&told, event);
+	PendingEndSub(&notifications, event);
 }
 
 /*
@@ -157,7 +157,7 @@ send_all(void)
 	double		left = locked ? free_bytes() : 0;
 	int64		n = 0;
 
-	for (Pending *one = PendingInOrder(told); one != NULL; one = one->next)
+	for (Pending *one = PendingInOrder(notifications); one != NULL; one = one->next)
 	{
 		left -= 2 * (ENTRY_BYTES + strlen(one->channel) + strlen(one->text));
 		if (left >= 0)

@@ -33,7 +33,7 @@
 typedef struct Directory
 {
 	LWLock	   *lock;			/* guards the numbers */
-	bool		told_full;		/* guarded by lock */
+	bool		logged_full;	/* guarded by lock */
 	pg_atomic_uint32 databases[SEGMENT_DATABASES];	/* OIDs; 0: free */
 } Directory;
 
@@ -129,7 +129,7 @@ directory_start(void *memory, bool found)
 	if (found)
 		return;
 	directory->lock = &GetNamedLWLockTranche("gpucredit")->lock;
-	directory->told_full = false;
+	directory->logged_full = false;
 	for (int i = 0; i < SEGMENT_DATABASES; i++)
 		pg_atomic_init_u32(&directory->databases[i], InvalidOid);
 }
@@ -189,8 +189,8 @@ take_number(void)
 	}
 	if (number >= 0)
 		pg_atomic_write_u32(&directory->databases[number], MyDatabaseId);
-	else if (!directory->told_full)
-		full = directory->told_full = true;
+	else if (!directory->logged_full)
+		full = directory->logged_full = true;
 	LWLockRelease(directory->lock);
 
 	if (full)

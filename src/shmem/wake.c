@@ -54,15 +54,15 @@ static void add_to_tell(PoolSet pools);
 static void at_transaction_end(XactEvent event, void *arg);
 static void at_subtransaction_end(SubXactEvent event, SubTransactionId mine,
 								  SubTransactionId parent, void *arg);
-static void tell(PoolSet pools);
+static void wake_worker(PoolSet pools);
 static void stop_listening(int code, Datum arg);
 
 static const SegmentPart wake_part = {"gpucredit scheduler", listeners_size,
 listeners_start, reset_listener};
 
 static Listener *listeners = NULL;
-static PoolSet to_tell = 0;		/* at this transaction's commit */
-static SubTransactionId told_in[64];	/* by bit: the first subtransaction
+static PoolSet to_wake = 0;		/* at this transaction's commit */
+static SubTransactionId woken_in[64];	/* by bit: the first subtransaction
 										 * that asked */
 
 void
@@ -159,9 +159,9 @@ add_to_tell(PoolSet pools)
 {
 	SubTransactionId mine = GetCurrentSubTransactionId();
 
-	for (PoolSet left = pools & ~to_tell; left != 0; left &= left - 1)
-		told_in[pg_rightmost_one_pos64(left)] = mine;
-	to_tell |= pools;
+	for (PoolSet left = pools & ~to_wake; left != 0; left &= left - 1)
+		woken_in[pg_rightmost_one_pos64(left)] = mine;
+	to_wake |= pools;
 }
 
 /*
@@ -173,13 +173,13 @@ at_transaction_end(XactEvent event, void *arg)
 	switch (event)
 	{
 		case XACT_EVENT_COMMIT:
-			if (to_tell != 0)
-				tell(to_tell);
-			to_tell = 0;
+			if (to_wake != 0)
+				wake_worker(to_wake);
+			to_wake = 0;
 			break;
 		case XACT_EVENT_ABORT:
 		case XACT_EVENT_PREPARE:
-			to_tell = 0;
+			to_wake = 0;
 			break;
 		default:
 			break;
@@ -196,12 +196,12 @@ at_subtransaction_end(SubXactEvent event, SubTransactionId mine,
 {
 	if (event != SUBXACT_EVENT_ABORT_SUB)
 		return;
-	for (PoolSet left = to_tell; left != 0; left &= left - 1)
+	for (PoolSet left = to_wake; left != 0; left &= left - 1)
 	{
 		int			bit = pg_rightmost_one_pos64(left);
 
-		if (told_in[bit] >= mine)
-			to_tell &= ~(UINT64CONST(1) << bit);
+		if (woken_in[bit] >= mine)
+			to_wake &= ~(UINT64CONST(1) << bit);
 	}
 }
 
@@ -211,7 +211,7 @@ at_subtransaction_end(SubXactEvent event, SubTransactionId mine,
  * database's number.
  */
 static void
-tell(PoolSet pools)
+wake_worker(PoolSet pools)
 {
 	Listener   *listener = NULL;
 	Latch	   *latch;

@@ -16,17 +16,17 @@
 #include "util/compat.h"
 #include "utils/inval.h"
 
-PG_FUNCTION_INFO_V1(gpucredit_announce_change);
+PG_FUNCTION_INFO_V1(gpucredit_cache_invalidate);
 
 Datum
-gpucredit_announce_change(PG_FUNCTION_ARGS)
+gpucredit_cache_invalidate(PG_FUNCTION_ARGS)
 {
 	TriggerData *trigger = (TriggerData *) fcinfo->context;
 
 	if (!CALLED_AS_TRIGGER(fcinfo))
 		ereport(ERROR,
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-				 errmsg("announce_change must be called as a trigger")));
+				 errmsg("cache_invalidate must be called as a trigger")));
 	CacheInvalidateRelcache(trigger->tg_relation);
 	return PointerGetDatum(NULL);
 }

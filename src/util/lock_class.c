@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * lock_class.c
- *		Advisory locks that no function of SQL can take.
+ *		Advisory locks that no login can take.
  *
  * Locks: one advisory lock, until the end of the transaction.
  *
@@ -9,9 +9,13 @@
  */
 #include "postgres.h"
 
+#include "common/hashfn.h"
 #include "miscadmin.h"
 #include "storage/lock.h"
+#include "types/entry.h"
 #include "util/lock_class.h"
+
+PG_FUNCTION_INFO_V1(gpucredit_lock_name);
 
 static LOCKTAG tag_of(LockClass class, uint64 key);
 
@@ -33,6 +37,23 @@ LockClassWait(LockClass class, uint64 key)
 	LOCKTAG		tag = tag_of(class, key);
 
 	(void) LockAcquire(&tag, ExclusiveLock, false, false);
+}
+
+/*
+ * lock_name(name, wait): the lock of a name, for companion extensions.  False:
+ * another transaction has it.
+ */
+Datum
+gpucredit_lock_name(PG_FUNCTION_ARGS)
+{
+	text	   *name = PG_GETARG_TEXT_PP(0);
+	uint64		key = hash_bytes_extended((unsigned char *) VARDATA_ANY(name),
+										  VARSIZE_ANY_EXHDR(name), 0);
+
+	if (!PG_GETARG_BOOL(1))
+		PG_RETURN_BOOL(LockClassTry(LOCK_NAME, key));
+	LockClassWait(LOCK_NAME, key);
+	PG_RETURN_BOOL(true);
 }
 
 static LOCKTAG

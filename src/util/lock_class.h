@@ -16,7 +16,9 @@ typedef enum LockClass
 {
 	LOCK_BUCKET_QUEUE = 26467,	/* key: organisation and bucket */
 	LOCK_ALERT,					/* key: the alert's name */
-	LOCK_CHAIN					/* key: 0 */
+	LOCK_CHAIN,					/* key: 0 */
+	LOCK_NAME,					/* key: a name's digest; for companions */
+	LOCK_ORGANISATION = 26567	/* key: organisation; cells/src/guard.c */
 } LockClass;
 
 extern bool LockClassTry(LockClass class, uint64 key);

@@ -76,14 +76,14 @@ static RowCheckTable tables[] = {
 	}
 };
 
-PG_FUNCTION_INFO_V1(gpucredit_refuse_unsound);
+PG_FUNCTION_INFO_V1(gpucredit_row_check);
 
 static RowCheckTable *table_of(Relation relation);
 static bool row_check(const RowCheckTable *table, TupleDesc tupdesc,
 					  TupleTableSlot *slot);
 
 Datum
-gpucredit_refuse_unsound(PG_FUNCTION_ARGS)
+gpucredit_row_check(PG_FUNCTION_ARGS)
 {
 	TriggerData *trigger = (TriggerData *) fcinfo->context;
 	bool		update;
@@ -94,7 +94,7 @@ gpucredit_refuse_unsound(PG_FUNCTION_ARGS)
 		TRIGGER_FIRED_BY_DELETE(trigger->tg_event))
 		ereport(ERROR,
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-				 errmsg("refuse_unsound must be called as a row trigger of "
+				 errmsg("row_check must be called as a row trigger of "
 						"INSERT or UPDATE")));
 	update = TRIGGER_FIRED_BY_UPDATE(trigger->tg_event);
 	table = table_of(trigger->tg_relation);

@@ -121,7 +121,7 @@ void
 WorkerMain(Datum arg)
 {
 	Driver		state = {0};
-	PoolSet		told = 0;
+	PoolSet		woken = 0;
 
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	pqsignal(SIGTERM, die);
@@ -138,14 +138,14 @@ WorkerMain(Datum arg)
 		now = ClockSteady();
 		if (now >= state.next_sweep)
 			run_sweeps(&state);
-		told |= WakeTake();		/* by our sweeps, too */
-		told |= FailingDue(state.failing, now);
+		woken |= WakeTake();	/* by our sweeps, too */
+		woken |= FailingDue(state.failing, now);
 		if (now >= state.next_full)
-			told = ALL_POOLS;
-		if (told != 0 && now >= state.not_before)
+			woken = ALL_POOLS;
+		if (woken != 0 && now >= state.not_before)
 		{
-			round_of_cycles(&state, told);
-			told = 0;
+			round_of_cycles(&state, woken);
+			woken = 0;
 			continue;
 		}
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT |
@@ -219,7 +219,7 @@ wait_ms(const Driver *state)
  * Run a cycle of each pool that was woken.
  */
 static void
-round_of_cycles(Driver *state, PoolSet told)
+round_of_cycles(Driver *state, PoolSet woken)
 {
 	TimestampTz begun = ClockSteady();
 	MemoryContext old = MemoryContextSwitchTo(state->context);
@@ -228,7 +228,7 @@ round_of_cycles(Driver *state, PoolSet told)
 	bool		behind = false;
 	int64		longest = 0;
 
-	if (told == ALL_POOLS)
+	if (woken == ALL_POOLS)
 		state->next_full = TimestampTzPlusMilliseconds(begun,
 													   WorkersIntervalMs());
 	if (FailingMayTry(state->failing, "", begun))
@@ -239,7 +239,7 @@ round_of_cycles(Driver *state, PoolSet told)
 		TimestampTz start = ClockSteady();
 		CycleEnd	end = CYCLE_FAILED;
 
-		if ((told & WakePoolSet(pool)) != 0 &&
+		if ((woken & WakePoolSet(pool)) != 0 &&
 			FailingMayTry(state->failing, pool, begun))
 		{
 			end = run_cycle(state, &cycle_run, pool);
@@ -248,7 +248,7 @@ round_of_cycles(Driver *state, PoolSet told)
 		behind |= end != CYCLE_DONE && end != CYCLE_MORE;
 		longest = Max(longest, ClockSteady() - start);
 	}
-	if (told == ALL_POOLS)
+	if (woken == ALL_POOLS)
 		state->behind = behind;
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(state->context);

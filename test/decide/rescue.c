@@ -59,7 +59,7 @@ before(const RescueJob *a, const RescueJob *b)
 static bool
 stands(const RescueJob *job)
 {
-	return job->promised && (job->told || job->saved);
+	return job->promised && (job->notified || job->saved);
 }
 
 /*
@@ -239,7 +239,7 @@ judge_later(RescueJob *jobs, int n, int64_t now, int64_t bandwidth,
 	now += random_below(seed, 4) * SECOND;
 	for (int i = 0; i < n - 1; i++)
 	{
-		jobs[i].told = jobs[i].starts <= now && random_below(seed, 2) == 0;
+		jobs[i].notified = jobs[i].starts <= now && random_below(seed, 2) == 0;
 		jobs[i].saved = jobs[i].promised && jobs[i].starts < now &&
 			random_below(seed, 2) == 0;
 	}
@@ -261,7 +261,7 @@ judge_later(RescueJob *jobs, int n, int64_t now, int64_t bandwidth,
 		if (jobs[i].promised && (jobs[i].ends > jobs[i].deadline ||
 								 jobs[i].starts < now))
 			return "a later promise is not in time";
-		if (!jobs[i].promised && was[i].told &&
+		if (!jobs[i].promised && was[i].notified &&
 			jobs[i].starts > was[i].starts)
 			return "who was told to save is told to wait";
 	}

@@ -65,7 +65,7 @@ INSERT INTO listed VALUES
 	'check_books check_nodes drain end_tenant_transactions expire_credits install_jobs maintain reap_holds
 		reclaim register_node remove_jobs remove_node resume seal_audit set_alert set_node_key set_retry_rule'),
 ('internal', '',		-- of reports and screens
-	'html node_blocks queue_think queued_jobs report_about report_ahead report_balance report_bin_name
+	'html node_blocks queue_plan queued_jobs report_about report_ahead report_balance report_bin_name
 		report_bins report_cell report_chart report_credit report_day report_fairness report_first
 		report_graph_cell report_grid report_head report_held report_hours report_instant report_known
 		report_lines report_micros report_money report_money_cell report_more report_name
@@ -75,17 +75,17 @@ INSERT INTO listed VALUES
 		report_tick report_tile report_tiles report_time report_use report_waiting report_waits
 		runs_out screen_name spend_rate'),
 ('internal', '',
-	'accrued_at accrued_change accrued_difference account_path alert_balances alert_budgets ask_digest alert_expiries alert_spend announce_change
+	'accrued_at accrued_change accrued_difference account_path alert_balances alert_budgets request_digest alert_expiries alert_spend cache_invalidate
 		audit_binding audit_jobs balance_at balance_kept balance_now balance_of bucket_difference bucket_event
 		bucket_fit buckets_at budget_room_at budgets_at check_accounts check_bills check_buckets check_budgets check_claims
 		check_archive_batches check_devices check_guards check_holds check_jobs check_seals check_shares check_slices
 		check_told check_traces clip_for_message cluster_gauges counters credits_combine credits_deserialize credits_serialize
 		closings_digest cron_gauges cron_job_name cron_job_of cron_tasks dead_held demand_parts archive archive_batch_digest entry_by_bucket entry_by_part fold_denials fold_spend
 		forget forget_usage high_spend hold_difference is_below
-		job_is_sound kept_from kind_rank limits_difference lock_chain log_finding metric_families metric_labels micros
+		job_is_sound kept_from kind_rank limits_difference lock_chain lock_name log_finding metric_families metric_labels micros
 		money_gauges notify_nodes is_tenant_login limit_tenant_logins
-		offer_types part_difference period_start queue_gauges raise_alert raise_alerts raise_job_alert refuse_change refuse_unsound take_alert
-		tell_alert tenant_timeouts
+		offer_types part_difference period_start queue_gauges raise_alert raise_alerts raise_job_alert refuse_change row_check take_alert
+		notify_alert tenant_timeouts
 		quota_is_sound repair require_amount require_cron require_kept require_report require_role require_sense require_slots
 		run_end set_login_timeout slice_is_sound spend_day_difference spend_difference spend_line unschedule usage_words utc_day utc_midnight write_audit'),
 ('internal', 'admin agent app auditor operator tenant',

@@ -580,7 +580,7 @@ sub starts_with
 	my ($job, $limit) = @_;
 
 	return undone(sub {
-			$dbh->do(q{UPDATE gpucredit.job SET wall_limit = ?, ask = substr(sha256(random()::text::bytea), 1, 16)
+			$dbh->do(q{UPDATE gpucredit.job SET wall_limit = ?, request_class = substr(sha256(random()::text::bytea), 1, 16)
 				WHERE org = ? AND job = ?}, undef, $limit, @$job{qw(org job)});
 			starts($job);
 		});

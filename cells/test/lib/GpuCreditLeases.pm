@@ -78,7 +78,7 @@ sub carry_all
 	return is($waiting, 0, 'nothing is left to carry');
 }
 
-# Spends some of the credit in the other region; what the server says to it.
+# Spends some of the credit in the other region; returns the server's answer.
 sub spend
 {
 	my ($amount, $account) = @_;

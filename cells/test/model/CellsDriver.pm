@@ -1,11 +1,12 @@
-# CellsDriver.pm: one seed: three cells, whose messages the dice carry
+# CellsDriver.pm: one seed: three cells, whose messages a random number
+# delivers
 #
 # The cells are databases; their clocks are frozen, apart by up to the skew.
-# They wander, but never back.  Calls go to a cell and to its model; what waits
-# in an outbox is sent never, once or twice, arrives in any order, late or not
-# at all, and so do answers.  Leased credit is transferred.  Policies top up and
-# drain two accounts, and change.  After each step all figures of the cell that
-# it touched agree.
+# They wander, but never back.  Calls go to a cell and to its model; messages
+# of an outbox are sent never, once or twice, and arrive in any order, late or
+# not at all; so do answers.  Leased credit is transferred.  Policies top up
+# and drain two accounts, and change.  After each step all figures of the cell
+# that it touched agree.
 package CellsDriver;
 
 use strict;
@@ -178,7 +179,7 @@ sub do_call
 	return 1;
 }
 
-# Numbers of buckets that the model has not.
+# Numbers of buckets that the model lacks.
 sub new_buckets
 {
 	my ($seen, $known) = @_;
@@ -324,7 +325,7 @@ sub do_set_policy
 	return 1;
 }
 
-# A server that started again may have been restored: both sides tell all.
+# A server that started again may have been restored: both sides report all.
 sub do_start_again
 {
 	my ($self) = @_;
@@ -379,7 +380,7 @@ sub do_write_messages
 	return 1;
 }
 
-# A copy or two of what waits come into the air.
+# Puts one or two copies of a waiting message under way.
 sub do_send
 {
 	my ($self) = @_;
@@ -394,7 +395,7 @@ sub do_send
 			foreach my $lease (@{ $self->{leases}{lease} }, NO_LEASE)
 			{
 				push @waiting, map { [ $from, $to, $lease, $_ ] }
-				  grep { $outbox->{$to}{"$lease->{id} $_"} } qw(grant recall word resend);
+				  grep { $outbox->{$to}{"$lease->{id} $_"} } qw(grant recall report resend);
 			}
 		}
 	}
@@ -432,13 +433,13 @@ sub do_deliver
 			buckets => new_buckets($seen, $known) });
 	my $answer = $json->decode($text);
 
-	foreach my $word (sort keys %$said)
+	foreach my $name (sort keys %$said)
 	{
-		my $value = $word =~ /^(n|word)$/ ? $answer->{$word}
-		  : amount(sprintf('%.6f', $answer->{$word}), 1);
+		my $value = $name =~ /^(n|report)$/ ? $answer->{$name}
+		  : amount(sprintf('%.6f', $answer->{$name}), 1);
 
-		$self->fail("$word $said->{$word} in an answer", $value)
-		  if $said->{$word} != $value;
+		$self->fail("$name $said->{$name} in an answer", $value)
+		  if $said->{$name} != $value;
 	}
 	$copy->{answer} = { text => $text, said => $said };
 	$self->compare($cell, $seen);
@@ -483,11 +484,11 @@ sub see
 	}
 	$seen->{ends} = join("\n", sort map { @$_ } @{ $self->{dbh}{$cell}->selectcol_arrayref(
 		q{SELECT coalesce(array_agg(x), '{}') FROM (
-			SELECT concat_ws(' ', 'out', lease, word, spent, returned, captured,
+			SELECT concat_ws(' ', 'out', lease, report, spent, returned, captured,
 				given_back, available, held, (closed_at IS NOT NULL)::int)
 			FROM gpucredit_cells.lease_out WHERE status = 'granted'
-			UNION ALL SELECT concat_ws(' ', 'in', lease, word, acked, spent,
-				returned, available, held, tell::int, (closed_at IS NOT NULL)::int)
+			UNION ALL SELECT concat_ws(' ', 'in', lease, report, acked, spent,
+				returned, available, held, report_due::int, (closed_at IS NOT NULL)::int)
 			FROM gpucredit_cells.lease_in
 			UNION ALL SELECT concat_ws(' ', 'outbox', cell, lease, kind, n)
 			FROM gpucredit_cells.outbox) AS s (x)}) });
@@ -503,13 +504,13 @@ sub ends
 	{
 		my ($out, $in) = @$lease{qw(out in)};
 
-		push @lines, join(' ', 'out', $lease->{id}, $out->{word},
+		push @lines, join(' ', 'out', $lease->{id}, $out->{report},
 			(map { credits($out->{$_}) } qw(spent returned captured given available held)),
 			defined $out->{closed} ? 1 : 0)
 		  if $lease->{home} eq $cell;
-		push @lines, join(' ', 'in', $lease->{id}, @$in{qw(word acked)},
+		push @lines, join(' ', 'in', $lease->{id}, @$in{qw(report acked)},
 			(map { credits($in->{$_}) } qw(spent returned available held)),
-			$in->{tell}, $in->{closed} ? 1 : 0)
+			$in->{report_due}, $in->{closed} ? 1 : 0)
 		  if $lease->{there} eq $cell && $in;
 	}
 	my $outbox = $self->{leases}{cell}{$cell}{outbox};

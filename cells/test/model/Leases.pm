@@ -1,4 +1,4 @@
-# Leases.pm: what the interface says of leases, beside the model of the ledger
+# Leases.pm: a model of leases, beside the model of the ledger
 #
 # A cell is a model of a ledger with a clock of its own, an outbox, and its
 # ends of leases.  Numbers that only the server can know come in from there.
@@ -56,7 +56,7 @@ sub lease
 		  && !defined $_->{out}{closed} } @{ $self->{lease} };
 
 	$lease->{out} = {
-		(map { $_ => 0 } qw(word spent returned captured given held)),
+		(map { $_ => 0 } qw(report spent returned captured given held)),
 		available => $lease->{amount},
 		made      => $m->{now},
 		used      => $last // $m->{now} };
@@ -135,7 +135,7 @@ sub post
 	my $n = $body{n} //= 0;
 	my $known = $self->{cell}{$from}{outbox}{$to}{"$lease->{id} $kind"};
 
-	return if $known && $kind eq 'word' && $known->{n} >= $n;
+	return if $known && $kind eq 'report' && $known->{n} >= $n;
 	$self->{cell}{$from}{outbox}{$to}{"$lease->{id} $kind"} = \%body;
 	return;
 }
@@ -147,28 +147,28 @@ sub post_grant
 	return $self->post($lease->{home}, $lease->{there}, $lease, 'grant');
 }
 
-sub take_word
+sub take_report
 {
-	my ($self, $lease, $word) = @_;
+	my ($self, $lease, $report) = @_;
 	my $out = $lease->{out};
 	my $m   = $self->{cell}{ $lease->{home} }{m};
 
-	if ($word->{n} > $out->{word})
+	if ($report->{n} > $out->{report})
 	{
 		$out->{used} = $m->{now}
-		  if $word->{spent} + $word->{held} != $out->{spent} + $out->{held};
-		@$out{qw(word spent returned available held heard)} =
-		  (@$word{qw(n spent returned available held)}, $m->{now});
-		$self->follow_word($lease);
+		  if $report->{spent} + $report->{held} != $out->{spent} + $out->{held};
+		@$out{qw(report spent returned available held heard)} =
+		  (@$report{qw(n spent returned available held)}, $m->{now});
+		$self->apply_report($lease);
 	}
-	elsif ($word->{n} == $out->{word})
+	elsif ($report->{n} == $out->{report})
 	{
 		$out->{heard} = $m->{now};
 	}
-	return { word => $out->{word}, map { $_ => $out->{$_} } qw(spent returned) };
+	return { report => $out->{report}, map { $_ => $out->{$_} } qw(spent returned) };
 }
 
-sub follow_word
+sub apply_report
 {
 	my ($self, $lease) = @_;
 	my $out  = $lease->{out};
@@ -241,7 +241,7 @@ sub speak
 	my ($self, $lease) = @_;
 	my $in = $lease->{in};
 
-	if ($in->{word} == $in->{acked})
+	if ($in->{report} == $in->{acked})
 	{
 		my %f = map { $_ => 0 } qw(available held spent expired revoked);
 
@@ -254,17 +254,17 @@ sub speak
 			$f{available}, $f{held});
 		my @was = @$in{qw(spent returned available held)};
 
-		if ($in->{tell} || "@now" ne "@was")
+		if ($in->{report_due} || "@now" ne "@was")
 		{
-			@$in{qw(spent returned available held tell)} = (@now, 0);
-			$in->{word}++;
+			@$in{qw(spent returned available held report_due)} = (@now, 0);
+			$in->{report}++;
 		}
 	}
-	my %body = (n => $in->{word},
+	my %body = (n => $in->{report},
 		map { $_ => $in->{$_} } qw(spent returned available held));
 
-	$self->post($lease->{there}, $lease->{home}, $lease, 'word', %body)
-	  if $in->{word} > $in->{acked};
+	$self->post($lease->{there}, $lease->{home}, $lease, 'report', %body)
+	  if $in->{report} > $in->{acked};
 	return \%body;
 }
 
@@ -277,8 +277,8 @@ sub take_grant
 	if (!$lease->{in})
 	{
 		$lease->{in} = {
-			buckets => [], tell => 1,
-			map { $_ => 0 } qw(word acked spent returned available held) };
+			buckets => [], report_due => 1,
+			map { $_ => 0 } qw(report acked spent returned available held) };
 		if ($lease->{expires} > $m->{now})
 		{
 			foreach my $part (@{ $lease->{parts} })
@@ -316,7 +316,7 @@ sub take_recall
 			{ org => $lease->{org}, bucket => $bucket->{id}, reason => '',
 				key => "$key/$bucket->{id}" });
 	}
-	$lease->{in}{tell} = 1;
+	$lease->{in}{report_due} = 1;
 	return {};
 }
 
@@ -325,17 +325,17 @@ sub take_answer
 	my ($self, $lease, $answer) = @_;
 	my $in = $lease->{in};
 
-	return if $answer->{word} < $in->{word};
+	return if $answer->{report} < $in->{report};
 	die "home knows of more than was said\n"
-	  if join(' ', @$answer{qw(word spent returned)}) ne
-	  join(' ', @$in{qw(word spent returned)});
-	$in->{acked} = $in->{word};
-	$in->{closed} = !$in->{tell}
+	  if join(' ', @$answer{qw(report spent returned)}) ne
+	  join(' ', @$in{qw(report spent returned)});
+	$in->{acked} = $in->{report};
+	$in->{closed} = !$in->{report_due}
 	  && $in->{spent} + $in->{returned} >= $lease->{amount};
 	return;
 }
 
-# A refund in a cell: leases it is of have more to tell.
+# A refund in a cell: the leases of its credit have a report due.
 sub tell_refund
 {
 	my ($self, $cell, $hold) = @_;
@@ -344,7 +344,7 @@ sub tell_refund
 	foreach my $lease (grep { $_->{there} eq $cell && $_->{in} } @{ $self->{lease} })
 	{
 		next unless $of{ $lease->{id} };
-		@{ $lease->{in} }{qw(tell closed)} = (1, 0);
+		@{ $lease->{in} }{qw(report_due closed)} = (1, 0);
 	}
 	return;
 }
@@ -362,7 +362,7 @@ sub receive
 		return {};
 	}
 	return $kind eq 'grant' ? $self->take_grant($lease, $new->{buckets})
-	  : $kind eq 'word' ? $self->take_word($lease, $body)
+	  : $kind eq 'report' ? $self->take_report($lease, $body)
 	  : $self->take_recall($lease, $new->{key});
 }
 
@@ -374,12 +374,12 @@ sub sent
 
 	delete $outbox->{"$lease->{id} $kind"}
 	  if $waits && $waits->{n} == $body->{n};
-	$self->take_answer($lease, $answer) if $kind eq 'word';
-	$self->take_word($lease, $answer) if $kind eq 'grant' && $answer->{n};
+	$self->take_answer($lease, $answer) if $kind eq 'report';
+	$self->take_report($lease, $answer) if $kind eq 'grant' && $answer->{n};
 	return;
 }
 
-# What two cells have with each other, again.
+# Sends again all that two cells have with each other.
 sub resend_all
 {
 	my ($self, $cell, $peer) = @_;
@@ -389,15 +389,15 @@ sub resend_all
 		$self->post_grant($lease)
 		  if $lease->{home} eq $cell && $lease->{there} eq $peer
 		  && !defined $lease->{out}{closed};
-		$lease->{in}{tell} = 1
+		$lease->{in}{report_due} = 1
 		  if $lease->{there} eq $cell && $lease->{home} eq $peer
 		  && $lease->{in} && !$lease->{in}{closed};
 	}
 	return;
 }
 
-# What a cell has to say to another one; what is spendable at home and which
-# leases the server made for policies come in.
+# Makes a cell's messages to another one.  Arguments: what is spendable at
+# home, and which leases the server made for policies.
 sub write_messages
 {
 	my ($self, $cell, $peer) = @_;
@@ -414,7 +414,7 @@ sub write_messages
 		@{ $self->{lease} })
 	{
 		$self->speak($lease)
-		  if !$lease->{in}{closed} && $lease->{in}{word} == $lease->{in}{acked};
+		  if !$lease->{in}{closed} && $lease->{in}{report} == $lease->{in}{acked};
 	}
 	foreach my $lease (grep { $_->{home} eq $cell && $_->{there} eq $peer }
 		@{ $self->{lease} })

@@ -1,8 +1,8 @@
-// checks.mjs: what a response must satisfy, decided as promptfoo 0.118.17 does
+// checks.mjs: decides a response's checks as promptfoo 0.118.17 does
 //
 // A check is {type, value, weight, threshold}.  A type that starts with "not-"
-// is the opposite.  A check that cannot be decided, as one whose schema is
-// malformed, fails its case whatever the other checks say.
+// negates.  A check that cannot be decided, as one whose schema is malformed,
+// fails its case whatever the other checks say.
 import { isDeepStrictEqual } from "node:util";
 import { createRequire } from "node:module";
 import yaml from "js-yaml";

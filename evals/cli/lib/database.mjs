@@ -1,8 +1,8 @@
 // database.mjs: calls of gpucredit_eval's functions
 //
-// Each is one statement, and may be repeated: all that move money know their
-// key.  So a call that a serialization failure or a lost server ended is made
-// again, for as long as the caller has patience.
+// Each is one statement, and may be repeated: all that move money have a key.
+// So a call that a serialization failure or a lost server ended is made again,
+// for as long as the caller waits.
 import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
 

@@ -1,8 +1,9 @@
 // endpoint.mjs: one call of an OpenAI-compatible endpoint
 //
-// What surely cost nothing is tried again here: 429, 503, a connection that was
-// refused.  What may have cost something is not, as only one call is paid for:
-// it throws Lost, and the case's next attempt pays anew.  Refused is all else.
+// A call that surely cost nothing is tried again here: 429, 503, a connection
+// that was refused.  A call that may have cost something is not, as only one
+// call is paid for: it throws Lost, and the case's next attempt pays again.
+// All else throws Refused.
 import { setTimeout as sleep } from "node:timers/promises";
 
 const MAX_BYTES = 4 * 1024 * 1024;
@@ -14,7 +15,7 @@ const LONGEST_WAIT = 30_000;
 // The call may have been answered and billed, but no answer came.
 export class Lost extends Error {}
 
-// The call cost nothing, and trying again now is no use.
+// The call cost nothing, and trying again now would not help.
 export class Refused extends Error {}
 
 // Calls POST url and returns { output, usage }: the text, and the tokens that
@@ -83,7 +84,7 @@ async function post(url, headers, body, timeout) {
 	return parseAnswer(text);
 }
 
-// Redirects are followed within the origin alone: another host would see the
+// Redirects are followed only within the origin: another host would see the
 // input, and the key.
 async function follow(url, request) {
 	for (let n = 0; n <= MAX_REDIRECTS; n++) {
@@ -128,7 +129,7 @@ function parseAnswer(text) {
 	return { output: content, usage: usageOf(answer.usage) };
 }
 
-// Whole tokens, or nothing: a made-up figure would be billed.
+// Whole tokens, or null: a made-up figure would be billed.
 function usageOf(usage) {
 	const { prompt_tokens, completion_tokens } = usage ?? {};
 

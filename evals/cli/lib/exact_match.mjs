@@ -12,14 +12,14 @@ export function exactMatch(check, output) {
 	return normal(answer, check) === normal(String(check.value), check);
 }
 
-// A model whose server ignores "stop" says more than it was asked for.
+// A model whose server ignores "stop" answers with more than was asked for.
 function cutAt(output, until) {
 	const ends = until.map((stop) => output.indexOf(stop)).filter((at) => at >= 0);
 
 	return ends.length ? output.slice(0, Math.min(...ends)) : output;
 }
 
-// Of all matches one, of its groups the first that is not empty.
+// One of all matches, and of its groups the first that is not empty.
 function extract({ pattern, group_select = 0, fallback = "[invalid]" }, output) {
 	const found = [...output.matchAll(pythonRegex(pattern))].at(group_select);
 
@@ -40,7 +40,7 @@ function normal(text, check) {
 	return check.ignore_numbers ? text.replace(/[0-9]/g, "") : text;
 }
 
-// A pattern of Python's.  What JavaScript would read otherwise is refused.
+// A Python pattern.  One that JavaScript would read otherwise is refused.
 export function pythonRegex(pattern) {
 	const [, flags = "", rest] = /^(?:\(\?([ims]+)\))?(.*)$/s.exec(pattern);
 

@@ -1,6 +1,6 @@
-// pacer.mjs: keeps an endpoint's requests a second, with all other workers
+// pacer.mjs: limits an endpoint's requests a second, over all workers
 //
-// The database hands turns out.  Callers that wait at once take theirs in one
+// The database assigns turns.  Callers that wait at once take theirs in one
 // call, in the order in which they came.
 import { setTimeout as sleep } from "node:timers/promises";
 

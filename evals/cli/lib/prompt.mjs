@@ -1,4 +1,4 @@
-// prompt.mjs: what the model and the judge are sent
+// prompt.mjs: the messages for the model and the judge
 import { randomBytes } from "node:crypto";
 import { Template, parse, tokenize } from "@huggingface/jinja";
 
@@ -43,7 +43,8 @@ export function caseMessages(input, template) {
 	return [{ role: "user", content: typeof input === "string" ? input : JSON.stringify(input) }];
 }
 
-// Is the prompt no longer than template and input?  That is what was set aside.
+// Is the prompt no longer than template and input, for which credit is set
+// aside?
 export function promptFits(messages, input, template) {
 	const size = (value) => Buffer.byteLength(typeof value === "string" ? value : JSON.stringify(value));
 
@@ -71,8 +72,8 @@ Response:
 `;
 
 // The judge's task.  The response stands between marks that its author cannot
-// know, lest it instruct the judge; a template of the config's own has
-// "response" with its marks.
+// know, so that it cannot instruct the judge.  In a template of the config's
+// own, "response" includes the marks.
 export function judgeMessages({ rubric, expected, input, output, judge }) {
 	const text = (value) => typeof value === "string" ? value : JSON.stringify(value);
 	const mark = `<<${randomBytes(16).toString("hex")}>>`;

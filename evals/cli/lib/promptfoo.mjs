@@ -1,7 +1,7 @@
 // promptfoo.mjs: cases from promptfoo's configs and lists of tests
 //
-// Each test with each prompt is a case.  What this harness has no part for is
-// refused by its name, so that no set passes because half of it was left out.
+// Each test with each prompt is a case.  A feature that this harness lacks is
+// refused by name, so that no set passes because half of it was left out.
 import { readFileSync } from "node:fs";
 import { basename, dirname, extname, resolve } from "node:path";
 import yaml from "js-yaml";
@@ -11,7 +11,7 @@ import { render, renderMessages } from "./prompt.mjs";
 const CONFIG = ["description", "prompts", "providers", "targets", "tests", "defaultTest", "evaluateOptions",
 	"commandLineOptions", "outputPath", "sharing", "tags", "metadata", "writeLatestResults"];
 const TEST = ["description", "vars", "assert", "threshold", "metadata", "options"];
-const OPTIONS = ["provider", "rubricPrompt"];	// the config's judge and template stand for both
+const OPTIONS = ["provider", "rubricPrompt"];	// the config's judge and template replace both
 const CHECKS = ["equals", "contains", "regex", "starts-with", "is-json"];
 const ASSERT = ["type", "value", "weight", "threshold", "metric", "provider", "rubricPrompt"];
 

@@ -1,4 +1,4 @@
-// results.mjs: what a run came to, for people and for other programs
+// results.mjs: a run's results, for people and for other programs
 
 // The gate as a table, and a last line with the verdict and the cost.
 export function gateTable(rows, state, verdict) {
@@ -60,7 +60,7 @@ function tokenUsage(usage) {
 		total: usage.prompt_tokens + usage.completion_tokens } : {};
 }
 
-// lm-eval's results; a case's score stands for the metric acc.
+// lm-eval's results; a case's score is its metric acc.
 export function lmEvalResults({ config, version, model, started_at, tasks }) {
 	const byTask = (value) => Object.fromEntries(tasks.map((task) => [task.task, value(task)]));
 

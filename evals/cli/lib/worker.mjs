@@ -1,7 +1,7 @@
 // worker.mjs: works on a run until it ends
 //
-// It keeps nothing: what it has not reported when it dies, another worker's
-// lease does again.
+// It keeps nothing: when it dies, other workers lease again what it has not
+// reported.
 import { hostname } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import { runChecks } from "./checks.mjs";
@@ -47,7 +47,7 @@ export class Worker {
 		return Math.max(1, Math.floor(slowest * this.ttl / 2 / (1 + (this.spec.judge?.samples ?? 0))));
 	}
 
-	// Leases cases as others are done, some at once.
+	// Leases cases, several at once, as others finish.
 	async keepLeased() {
 		const busy = new Set();
 
@@ -104,7 +104,7 @@ export class Worker {
 		const messages = judgeMessages({ ...parameters, input, output, judge: this.spec.judge });
 		const failed = (await Promise.all((parameters.samples ?? [])
 			.map((sample) => this.sample(number, sample, messages, deadline)))).filter(Boolean);
-		if (failed.length > 0)		// after all others: it ends the lease
+		if (failed.length > 0)		// after all others, as it ends the lease
 			await this.reportSample(number, failed[0].sample, null,
 				failed.some(({ usage }) => usage === null) ? null : NOTHING);
 	}
@@ -138,7 +138,7 @@ export class Worker {
 		return null;
 	}
 
-	// All samples of a judge about one answer: what came, and its usage.
+	// All samples of a judge for one answer: each text with its usage.
 	judgeAll({ judge, judge_endpoint: terms }, asked) {
 		const call = this.caller(terms, judge), messages = judgeMessages({ ...asked, judge });
 		const deadline = Date.now() + this.ttl * 1000;
@@ -173,15 +173,15 @@ export function completions(url) {
 	return base.endsWith("/v1") ? `${base}/chat/completions` : `${base}/v1/chat/completions`;
 }
 
-// What could not be decided fails the whole case.
+// A check that could not be decided fails the whole case.
 function checked(checks, output, threshold) {
 	const { results, pass } = runChecks(checks, output, threshold);
 
 	return results.some(({ error }) => error) ? results.map((one) => ({ ...one, pass, score: 0 })) : results;
 }
 
-// A lost call may have cost all that was set aside for it, which NULL says; what
-// failed before an answer could come cost nothing.
+// A lost call may have cost all that was set aside for it: its usage is NULL.
+// A call that failed before an answer could come cost nothing.
 function costOf(error) {
 	return error instanceof Lost ? null : NOTHING;
 }

@@ -1,10 +1,10 @@
-// stub.mjs: an OpenAI-compatible server that does as it is told, for tests
+// stub.mjs: an OpenAI-compatible server with faults to order, for tests
 //
 //   node stub.mjs '{"latency": 0, "rps": 0, "usage": true, "faults": ["429", ...], "port": 0}'
 //
-// The model answers with what the user said, without a leading "Say ".  A judge, which is asked for a
-// score, gives what stands after "quality:" in what it reads.  Each fault
-// befalls one request, in their order:
+// The model answers with what the user said, without a leading "Say ".  A
+// judge, which is asked for a score, gives what stands after "quality:" in
+// what it reads.  Each fault applies to one request, in their order:
 //
 //   429, 500, ...    that status; "429:2" with Retry-After: 2
 //   cut              half of the body, then the connection ends
@@ -15,7 +15,7 @@
 //   none             an answer
 //
 // With rps it allows so many requests a second, and answers 429 to others.
-// GET /stats tells of the requests so far.  It prints its port.
+// GET /stats has the requests so far.  It prints its port.
 import { createServer } from "node:http";
 
 const options = JSON.parse(process.argv[2] ?? "{}");

@@ -33,7 +33,7 @@ typedef struct Capacity
  * Remember a reason.
  */
 static void
-tell(DecideWait *wait, DecideReason reason, int64_t wanted, int64_t available)
+set_reason(DecideWait *wait, DecideReason reason, int64_t wanted, int64_t available)
 {
 	wait->reason = reason;
 	wait->wanted = wanted;
@@ -53,9 +53,9 @@ larger(int64_t a, int64_t b)
  * Are the hosts themselves the reason?
  */
 static bool
-tell_nature(const Cycle *cycle, const DecideRequestClass *request,
-			const DecideOffer *offer,
-			const int32_t *hosts, int32_t n, DecideWait *wait)
+explain_type(const Cycle *cycle, const DecideRequestClass *request,
+			 const DecideOffer *offer,
+			 const int32_t *hosts, int32_t n, DecideWait *wait)
 {
 	Supply		supply = {0};
 	int32_t		i;
@@ -77,12 +77,12 @@ tell_nature(const Cycle *cycle, const DecideRequestClass *request,
 			supply.open++;
 	}
 	if (supply.of_type == 0)
-		tell(wait, DECIDE_NO_SUCH_TYPE, 0, 0);
+		set_reason(wait, DECIDE_NO_SUCH_TYPE, 0, 0);
 	else if (supply.of_memory == 0)
-		tell(wait, DECIDE_NO_SUCH_MEMORY, offer->min_memory / (1 << 20) +
-			 (offer->min_memory % (1 << 20) != 0), supply.most_memory);
+		set_reason(wait, DECIDE_NO_SUCH_MEMORY, offer->min_memory / (1 << 20) +
+				   (offer->min_memory % (1 << 20) != 0), supply.most_memory);
 	else if (supply.of_spot == 0)
-		tell(wait, DECIDE_SPOT_ONLY, 0, 0);
+		set_reason(wait, DECIDE_SPOT_ONLY, 0, 0);
 	else
 		return supply.open == 0;
 	return true;
@@ -92,9 +92,9 @@ tell_nature(const Cycle *cycle, const DecideRequestClass *request,
  * The reason for jobs on one host:  CPU-only and shares.
  */
 static void
-tell_host(const Cycle *cycle, const DecideRequestClass *request,
-		  const DecideOffer *offer,
-		  const int32_t *hosts, int32_t n, DecideWait *wait)
+explain_node(const Cycle *cycle, const DecideRequestClass *request,
+			 const DecideOffer *offer,
+			 const int32_t *hosts, int32_t n, DecideWait *wait)
 {
 	int64_t		share = -1;
 	int64_t		taken = 0;
@@ -131,15 +131,15 @@ tell_host(const Cycle *cycle, const DecideRequestClass *request,
 						INT64_MAX);
 	}
 	if (offer != NULL && share < request->share)
-		tell(wait, DECIDE_NOT_ENOUGH_SHARE, request->share, larger(share, 0));
+		set_reason(wait, DECIDE_NOT_ENOUGH_SHARE, request->share, larger(share, 0));
 	else if (offer != NULL && !fits)
-		tell(wait, DECIDE_GPU_MEMORY_SHORT, taken, larger(device_memory, 0));
+		set_reason(wait, DECIDE_GPU_MEMORY_SHORT, taken, larger(device_memory, 0));
 	else if (cpu < request->cpu_milli)
-		tell(wait, DECIDE_CPU_SHORT, request->cpu_milli, cpu);
+		set_reason(wait, DECIDE_CPU_SHORT, request->cpu_milli, cpu);
 	else if (memory < request->memory_mib)
-		tell(wait, DECIDE_MEMORY_SHORT, request->memory_mib, memory);
+		set_reason(wait, DECIDE_MEMORY_SHORT, request->memory_mib, memory);
 	else
-		tell(wait, DECIDE_CPU_AND_MEMORY_SHORT, 0, 0);
+		set_reason(wait, DECIDE_CPU_AND_MEMORY_SHORT, 0, 0);
 }
 
 /*
@@ -178,9 +178,9 @@ scope_capacity(const Cycle *cycle, const DecideRequestClass *request,
  * The reason for whole devices.
  */
 static void
-tell_capacity(const Cycle *cycle, const DecideRequestClass *request,
-			  const DecideOffer *offer,
-			  const TypeRange *range, bool closed, DecideWait *wait)
+explain_capacity(const Cycle *cycle, const DecideRequestClass *request,
+				 const DecideOffer *offer,
+				 const TypeRange *range, bool closed, DecideWait *wait)
 {
 	int32_t		wanted = request->min_gpus;
 	Capacity	capacity = {0};
@@ -193,19 +193,19 @@ tell_capacity(const Cycle *cycle, const DecideRequestClass *request,
 	if (DecideScopeNext(cycle, range, DECIDE_TOPOLOGY_ANY, &scope))
 		scope_capacity(cycle, request, offer, &scope, &all);
 	if (capacity.devices < wanted)
-		tell(wait, DECIDE_POOL_TOO_SMALL, wanted, capacity.devices);
+		set_reason(wait, DECIDE_POOL_TOO_SMALL, wanted, capacity.devices);
 	else if (closed)
-		tell(wait, DECIDE_NODES_UNAVAILABLE, 0, 0);
+		set_reason(wait, DECIDE_NODES_UNAVAILABLE, 0, 0);
 	else if (all.free < wanted)
-		tell(wait, DECIDE_NOT_ENOUGH_GPUS, wanted, all.free);
+		set_reason(wait, DECIDE_NOT_ENOUGH_GPUS, wanted, all.free);
 	else if (capacity.free < wanted)
-		tell(wait, DECIDE_NOT_TOGETHER, wanted, capacity.free);
+		set_reason(wait, DECIDE_NOT_TOGETHER, wanted, capacity.free);
 	else if (capacity.cpu < wanted)
-		tell(wait, DECIDE_CPU_SHORT, wanted, capacity.cpu);
+		set_reason(wait, DECIDE_CPU_SHORT, wanted, capacity.cpu);
 	else if (capacity.memory < wanted)
-		tell(wait, DECIDE_MEMORY_SHORT, wanted, capacity.memory);
+		set_reason(wait, DECIDE_MEMORY_SHORT, wanted, capacity.memory);
 	else
-		tell(wait, DECIDE_CPU_AND_MEMORY_SHORT, 0, 0);
+		set_reason(wait, DECIDE_CPU_AND_MEMORY_SHORT, 0, 0);
 }
 
 /*
@@ -221,7 +221,7 @@ DecideReasonFind(Cycle *cycle, const DecideRequestClass *request,
 
 	DecideAssert(wait != NULL);
 	DecideAssert(cycle->by_domain != NULL);
-	tell(wait, DECIDE_NO_SUCH_TYPE, 0, 0);
+	set_reason(wait, DECIDE_NO_SUCH_TYPE, 0, 0);
 	for (i = 0; i < n_offers; i++)
 	{
 		const DecideOffer *offer = cpu_only ? NULL : &request->offers[i];
@@ -237,16 +237,16 @@ DecideReasonFind(Cycle *cycle, const DecideRequestClass *request,
 		}
 		found.reason = DECIDE_NODES_UNAVAILABLE;
 		found.wanted = found.available = 0;
-		if (tell_nature(cycle, request, offer, hosts, range.n, &found))
+		if (explain_type(cycle, request, offer, hosts, range.n, &found))
 		{
 			if (found.reason == DECIDE_NODES_UNAVAILABLE && !cpu_only &&
 				request->share == DECIDE_WHOLE)
-				tell_capacity(cycle, request, offer, &range, true, &found);
+				explain_capacity(cycle, request, offer, &range, true, &found);
 		}
 		else if (cpu_only || request->share < DECIDE_WHOLE)
-			tell_host(cycle, request, offer, hosts, range.n, &found);
+			explain_node(cycle, request, offer, hosts, range.n, &found);
 		else
-			tell_capacity(cycle, request, offer, &range, false, &found);
+			explain_capacity(cycle, request, offer, &range, false, &found);
 		if (i == 0 || found.reason > wait->reason)
 			*wait = found;
 	}

@@ -156,7 +156,7 @@ take_begun(Rescue *plan)
 static bool
 has_begun(const RescueJob *job)
 {
-	return job->promised && (job->saved || job->told);
+	return job->promised && (job->saved || job->notified);
 }
 
 /*
@@ -253,7 +253,7 @@ give_turns(Rescue *plan)
 		if (job->promised || job->saved)
 			continue;
 		turn = last < job->deadline ? last : job->deadline;
-		if (!job->told || turn < job->starts)
+		if (!job->notified || turn < job->starts)
 			job->starts = turn;
 		job->ends = INT64_MAX;
 	}

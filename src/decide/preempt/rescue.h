@@ -27,7 +27,7 @@ typedef struct RescueJob
 	int64_t		size;			/* bytes to write; below 0: not known */
 	int64_t		at_risk;		/* device-time since its last checkpoint */
 	bool		saved;			/* it has saved since it was told to leave */
-	bool		told;			/* it was told that its turn came */
+	bool		notified;		/* it was told that its turn came */
 	bool		promised;
 	int64_t		starts;			/* its turn, promised or not */
 	int64_t		ends;			/* promised: it has saved by then */

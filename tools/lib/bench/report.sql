@@ -60,14 +60,14 @@ ORDER BY m.at;
 INSERT INTO gpucredit.job (org, job, account, pool, tier, request, topology,
 	prefer, preemptible, priority, cpu_milli, memory_mib, wall_limit,
 	hold_window, max_retries, spec, cache, options, save_every, offer_types,
-	offer_memory, offer_prices, offer_spot_prices, ask, state, hold, attempt,
+	offer_memory, offer_prices, offer_spot_prices, request_class, state, hold, attempt,
 	failures, cancelled, submitted_at, not_before, ended_at, waits_from,
 	waited)
 SELECT p.org, p.id, p.account, j.pool, p.tier, j.request, j.topology, j.prefer,
 	j.preemptible, j.priority, j.cpu_milli, j.memory_mib, j.wall_limit,
 	j.hold_window, j.max_retries, j.spec, j.cache, j.options, j.save_every,
 	j.offer_types, j.offer_memory, j.offer_prices, j.offer_spot_prices,
-	j.ask, j.state, p.id, 1, 0, false, p.at - p.waited, j.not_before,
+	j.request_class, j.state, p.id, 1, 0, false, p.at - p.waited, j.not_before,
 	p.at + p.elapsed, NULL, p.waited
 FROM past p, gpucredit.job j
 WHERE j.org = '0' AND j.job = :job;
