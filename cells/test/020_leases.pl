@@ -87,8 +87,8 @@ foreach my $forged (
 	[ 'lease_not_there',      us => '{in}',                '[]' ],
 	[ 'lease_not_at_home',    eu => '{out}',               '[]' ],
 	[ 'lease_amounts_differ', us => '{in,0,amount}',       '99999' ],
-	[ 'words_differ',         us => '{in,0,word}',         '99' ],
-	[ 'words_differ',         eu => '{out,0,spent}',       '0.5' ],
+	[ 'reports_differ',         us => '{in,0,report}',         '99' ],
+	[ 'reports_differ',         eu => '{out,0,spent}',       '0.5' ],
 	[ 'spent_without_credit', eu => '{out,0,captured}',    '0' ],
 	[ 'hold_differs',         eu => '{out,0,home_held}',   '77' ],
 	[ 'more_than_leased',     us => '{in,0,available}',    '99999' ])
