@@ -43,7 +43,7 @@ sub refused
 	my $answer = $call->();
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 
-	is($answer->{status}, $status, $name)
+	like($answer->{status}, qr/^(?:$status)$/, $name)
 	  || diag(substr($answer->{content} // '', 0, 300));
 	is(rows(), $before, 'and nothing is written');
 	return;
@@ -150,7 +150,8 @@ refused('one that is shorter', 422,
 	sub { request('PUT', $put->{href}, content => substr($file, 1)) });
 refused("a length of \"$_\"", 400, sub { raw(open_socket(), head($put->{href}, $_)) })
   foreach '-1', 'x';
-refused('a length of 30 digits', 413, sub { raw(open_socket(), head($put->{href}, '9' x 30)) });
+# libmicrohttpd 1 says 400
+refused('a length of 30 digits', '400|413', sub { raw(open_socket(), head($put->{href}, '9' x 30)) });
 refused('a header that is none', 400, sub { raw(open_socket(), "GET / HTTP/1.1\r\nno colon\r\n\r\n") });
 refused('a size of a million terabytes', 422, sub {
 		my $o = json_request('POST', '/acme/m.git/info/lfs/objects/batch', $acme,
