@@ -43,7 +43,7 @@ static void took_load(PGresult * result, void *context);
 static void take_row(PGresult * result, int row);
 static KubeWorkload *workload_of(const char *uid, const char *key);
 static bool can_adopt(const KubePod *pod);
-static int	pods_listed(json_t * uids, KubePod **pods);
+static int	pods_listed(json_t * uids, bool open, KubePod **pods);
 static int	pods_paid(const char *uid, const char *id, int most,
 					  KubePod **pods);
 static void meet(KubeJob *job, PGresult * result, int row);
@@ -268,6 +268,8 @@ take_row(PGresult * result, int row)
 	KubeJob    *job = JobFind(org, id);
 	const char *uid = DbField(result, row, "workload");
 	const char *size = DbField(result, row, "size");
+	bool		open = strcmp(state, "queued") == 0 ||
+		strcmp(state, "unfunded") == 0 || strcmp(state, "active") == 0;
 	KubeWorkload *workload;
 	json_t	   *uids;
 	KubePod   **pods;
@@ -281,10 +283,9 @@ take_row(PGresult * result, int row)
 	uids = list == NULL ? NULL : json_loads(list, 0, NULL);
 	workload = workload_of(uid, key);
 	pods = Alloc((PodCount() + 1) * sizeof(KubePod *));
-	n = uid == NULL ? pods_listed(uids, pods) :
+	n = uid == NULL ? pods_listed(uids, open, pods) :
 		pods_paid(uid, id, size == NULL ? 0 : atol(size), pods);
-	if (n > 0 || strcmp(state, "queued") == 0 ||
-		strcmp(state, "unfunded") == 0 || strcmp(state, "active") == 0)
+	if (n > 0 || open)
 	{
 		job = JobAdopt(pods, n, workload);
 		if (workload != NULL)
@@ -336,7 +337,7 @@ can_adopt(const KubePod *pod)
  * The pods whose job this is, by their UIDs.
  */
 static int
-pods_listed(json_t * uids, KubePod **pods)
+pods_listed(json_t * uids, bool open, KubePod **pods)
 {
 	json_t	   *uid;
 	size_t		i;
@@ -346,7 +347,7 @@ pods_listed(json_t * uids, KubePod **pods)
 	{
 		KubePod    *pod = PodFind(json_string_value(uid));
 
-		if (pod != NULL && can_adopt(pod))
+		if (pod != NULL && can_adopt(pod) && (open || !pod->gated))
 			pods[n++] = pod;
 	}
 	return n;
