@@ -938,7 +938,8 @@ forget_gone(void)
 	{
 		Run		   *run = *link;
 
-		int64_t		unseen = MonotonicNs() - run->seen_ns;
+		/* before this sweep, which may take long itself */
+		int64_t		unseen = sweep_ns - run->seen_ns;
 
 		if (run->seen_ns < sweep_ns && run->seen != NULL && run->waits)
 			place_anywhere(run, run->seen);
