@@ -140,13 +140,13 @@ RanAtMostS(const KubeJob *job)
 
 /*
  * How long a running job has run by our monotonic clock: until the API server
- * last answered, its pods were watched, and its nodes were ready.
+ * last answered, kubelets reported on its pods, and its nodes were ready.
  */
 int64_t
 RanNowNs(const KubeJob *job)
 {
 	int64_t		until = LeaderHeardNs();
-	int64_t		watched = WatchKnownNs(&pod_watch);
+	int64_t		watched = WatchReportedNs(&pod_watch);
 
 	if (watched < until)
 		until = watched;

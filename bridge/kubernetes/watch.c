@@ -20,9 +20,11 @@
 #define STREAM_S		60
 #define MOST_LINE		(16 * 1024 * 1024)
 #define CATCH_UP_NS		(2 * NS_PER_S)
+#define KUBELETS_NS		(60 * NS_PER_S) /* they repeat reports within that */
 
 static void begin_list(KubeWatch *watch);
 static void listed(long status, json_t * body, void *context);
+static void note_gap(KubeWatch *watch, int64_t until);
 static void begin_stream(KubeWatch *watch);
 static bool streamed(const char *data, size_t len, void *context);
 static bool take_event(KubeWatch *watch, const char *text, size_t len);
@@ -56,6 +58,18 @@ WatchKnownNs(const KubeWatch *watch)
 	if (watch->stage == WATCH_STREAMS)
 		return now > watch->behind_ns ? now : watch->gap_ns;
 	return watch->heard_ns;
+}
+
+/*
+ * Until when kubelets' reports are known: now, except for a while after a gap.
+ */
+int64_t
+WatchReportedNs(const KubeWatch *watch)
+{
+	int64_t		known = WatchKnownNs(watch);
+
+	return MonotonicNs() <= watch->late_until_ns &&
+		watch->reported_ns < known ? watch->reported_ns : known;
 }
 
 /*
@@ -112,9 +126,28 @@ listed(long status, json_t * body, void *context)
 	else
 	{
 		watch->sweep();
+		if (watch->complete)
+			note_gap(watch, watch->list_ns);
 		watch->complete = true;
 		watch->heard_ns = watch->list_ns;
 	}
+}
+
+/*
+ * Note that nothing was heard until an instant.  If the API server was away,
+ * kubelets could not report to it either.  They need about as long to repeat.
+ */
+static void
+note_gap(KubeWatch *watch, int64_t until)
+{
+	int64_t		gap = until - watch->heard_ns;
+
+	if (gap <= NS_PER_S)
+		return;
+	if (until > watch->late_until_ns)
+		watch->reported_ns = watch->heard_ns;
+	watch->late_until_ns = until + (gap < CATCH_UP_NS ? CATCH_UP_NS :
+									gap > KUBELETS_NS ? KUBELETS_NS : gap);
 }
 
 /*
@@ -132,6 +165,7 @@ begin_stream(KubeWatch *watch)
 	{
 		watch->behind_ns = MonotonicNs() + CATCH_UP_NS;
 		watch->gap_ns = watch->heard_ns;
+		note_gap(watch, MonotonicNs());
 	}
 	watch->stage = WATCH_STREAMS;
 	watch->len = 0;

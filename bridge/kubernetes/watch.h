@@ -43,9 +43,12 @@ typedef struct KubeWatch
 								 * known */
 	int64_t		gap_ns;			/* the same, before the last gap */
 	int64_t		behind_ns;		/* until then events may be from that gap */
+	int64_t		reported_ns;	/* kubelets' reports until then have come; */
+	int64_t		late_until_ns;	/* the rest may come until then */
 } KubeWatch;
 
 extern int64_t WatchKnownNs(const KubeWatch *watch);
+extern int64_t WatchReportedNs(const KubeWatch *watch);
 extern void WatchWork(KubeWatch *watch);
 
 #endif							/* GPUCREDIT_KUBERNETES_WATCH_H */

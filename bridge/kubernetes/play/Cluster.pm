@@ -20,6 +20,7 @@ sub new
 		store => $store,
 		ran   => {},		# uid => {started, finished, gpus, ...}
 		dead  => {},		# nodes whose kubelet says nothing
+		quiet_until => 0,	# kubelets' reports do not arrive until then
 		skew  => {},		# how many seconds a node's clock is ahead
 		start_after => 0,
 	}, $class;
@@ -39,6 +40,10 @@ sub play
 		  [ { type => 'Ready', status => $query->{dead} ? 'Unknown' : 'True' } ];
 		$self->{store}->put('nodes', $node, 'MODIFIED');
 	}
+	elsif ($path eq '/play/quiet')
+	{
+		$self->{quiet_until} = time() + $query->{s};
+	}
 	elsif ($path eq '/play/start_after')
 	{
 		$self->{start_after} = $query->{s};
@@ -47,7 +52,7 @@ sub play
 	{
 		$self->{skew}{ $query->{node} } = $query->{s};
 	}
-	return $path =~ m{^/play/(?:kubelet|start_after|skew|ran)$};
+	return $path =~ m{^/play/(?:kubelet|quiet|start_after|skew|ran)$};
 }
 
 sub gpus_of
@@ -191,7 +196,7 @@ sub kubelet
 			  if !$deaf || $now - $ran->{told} >= $grace;
 		}
 	}
-	return if $self->{dead}{ $pod->{spec}{nodeName} };
+	return if $self->{dead}{ $pod->{spec}{nodeName} } || $now < $self->{quiet_until};
 	$self->report($pod, $ran);
 	return;
 }

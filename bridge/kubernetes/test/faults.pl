@@ -107,6 +107,14 @@ make_pod($k, 'acme', 'after', sleep => 1);
 runs_to_its_end('through', 'the API server is away as a pod ends');
 runs_to_its_end('after', 'and the next one runs');
 
+# the same, and kubelets report what ended only some seconds later
+make_pod($k, 'acme', 'late', sleep => 3);
+wait_for('it runs', 30, sub { phase($k, 'acme', 'late') eq 'Running' });
+play($k, 'quiet?s=8');
+play($k, 'away?s=5');
+sleep 5.5;
+runs_to_its_end('late', 'its end is reported when the API server has been back for a while');
+
 # the database is away: pods wait, what runs goes on
 make_pod($k, 'acme', 'ends', sleep => 4);
 make_pod($k, 'acme', 'lasts', sleep => $outage + 4, annotations => { 'gpucredit.io/wall-limit' => $outage + 300 });
