@@ -25,7 +25,6 @@
 #include "texts.h"
 #include "util.h"
 
-#define LOAD_NS		(30 * NS_PER_S)
 #define PAUSE_NS	(500 * NS_PER_MS)
 
 static bool loaded;
@@ -36,6 +35,7 @@ static bool pauses(PGresult * result);
 static void call(KubeJob *job, const char *sql, int n,
 				 const char *const *values, DbAnswer answer);
 static bool answered(KubeJob *job, PGresult * result);
+static bool waits_to_start(const KubeJob *job);
 static void load(void);
 static void look_for(const char *space, const char *key, TextArray *orgs,
 					 TextArray *keys);
@@ -179,9 +179,16 @@ answered(KubeJob *job, PGresult * result)
 	" LEFT JOIN gpucredit.attempt a ON a.org = j.org AND a.job = j.job" \
 	"  AND a.attempt = j.attempt ORDER BY j.job"
 
+/* has it credit, which somebody may cancel meanwhile? */
+static bool
+waits_to_start(const KubeJob *job)
+{
+	return job->stage == KUBE_FUNDED || job->stage == KUBE_STARTS;
+}
+
 /*
- * Read the jobs that are open, and those of pods and workloads that this
- * bridge has not asked for yet: an earlier bridge may have.
+ * Read the jobs that are open, those that wait to start, and those of pods and
+ * workloads that this bridge has not asked for: an earlier bridge may have.
  */
 static void
 load(void)
@@ -194,7 +201,8 @@ load(void)
 	{
 		KubePod    *pod = PodAt(i);
 
-		if (pod->job == NULL || (pod->job->id == NULL && pod->job->tries == 0))
+		if (pod->job == NULL || waits_to_start(pod->job) ||
+			(pod->job->id == NULL && pod->job->tries == 0))
 			look_for(pod->space, pod->uid, &orgs, &keys);
 	}
 	for (int i = 0; i < WorkloadCount(); i++)
@@ -202,7 +210,8 @@ load(void)
 		KubeWorkload *workload = WorkloadAt(i);
 		char	   *key;
 
-		if (workload->job != NULL || WorkloadCheck(workload) == NULL)
+		if ((workload->job != NULL && !waits_to_start(workload->job)) ||
+			WorkloadCheck(workload) == NULL)
 			continue;
 		key = WorkloadKey(workload);
 		look_for(workload->space, key, &orgs, &keys);
@@ -251,7 +260,7 @@ took_load(PGresult * result, void *context)
 		LogLine("event=jobs_loaded jobs=%d pods=%d nodes=%d", PQntuples(result),
 				PodCount(), NodeCount());
 	loaded = true;
-	load_ns = MonotonicNs() + LOAD_NS;
+	load_ns = MonotonicNs() + kube.meter_ms * NS_PER_MS;
 }
 
 /*
@@ -334,7 +343,8 @@ can_adopt(const KubePod *pod)
 }
 
 /*
- * The pods whose job this is, by their UIDs.
+ * The pods whose job this is, by their UIDs.  If it is over, pods that wait
+ * still ask for credit anew.
  */
 static int
 pods_listed(json_t * uids, bool open, KubePod **pods)
@@ -421,7 +431,7 @@ static void
 meet(KubeJob *job, PGresult * result, int row)
 {
 	const char *state = DbField(result, row, "state");
-	bool		waits = job->stage == KUBE_FUNDED || job->stage == KUBE_STARTS;
+	bool		waits = waits_to_start(job);
 
 	if (job->calling)
 		return;

@@ -83,8 +83,13 @@ wait_for('a job that is cancelled takes its pod along', 30, sub { phase($k, 'acm
   or diag(bridge_log($k));
 is(sql($k, q{SELECT state FROM gpucredit.jobs ORDER BY job DESC LIMIT 1}), 'cancelled', 'it is cancelled');
 
-# cancelled in the database while no bridge lives, before and after it starts
+# cancelled in the database before it starts: a bridge lives, and none does
 play($k, 'start_after?s=1000');
+make_pod($k, 'acme', 'unwanted', sleep => 1000);
+wait_for('it has credit', 20, sub { phase($k, 'acme', 'unwanted') eq 'Pending' });
+sql($k, q{SELECT gpucredit.cancel('acme', (SELECT max(job) FROM gpucredit.jobs WHERE org = 'acme'), 'c0')});
+wait_for('a job that is cancelled before it starts takes its pod along', 30, sub { phase($k, 'acme', 'unwanted') eq 'Gone' })
+  or diag(bridge_log($k));
 make_pod($k, 'acme', 'undone', sleep => 1000);
 wait_for('it has credit', 20, sub { phase($k, 'acme', 'undone') eq 'Pending' });
 kill_bridge($k);
