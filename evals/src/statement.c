@@ -17,6 +17,8 @@
 #include "utils/lsyscache.h"
 
 static void prepare(Statement *statement);
+static pg_attribute_noreturn() void refuse(const Statement *statement,
+										   int result);
 
 static inline bool
 outgrown(uint64 uses)
@@ -58,8 +60,7 @@ StatementRun(Statement *statement, const NullableDatum *args)
 	}
 	PG_END_TRY();
 	if (result < 0)
-		elog(ERROR, "%s: %s", SPI_result_code_string(result),
-			 statement->text);
+		refuse(statement, result);
 	return SPI_processed;
 }
 
@@ -71,12 +72,22 @@ prepare(Statement *statement)
 										  CURSOR_OPT_GENERIC_PLAN);
 
 	if (plan == NULL)
-		elog(ERROR, "%s: %s", SPI_result_code_string(SPI_result),
-			 statement->text);
+		refuse(statement, SPI_result);
 	SPI_keepplan(plan);
 	if (statement->plan != NULL)
 		SPI_freeplan(statement->plan);
 	statement->plan = plan;
+}
+
+static void
+refuse(const Statement *statement, int result)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INTERNAL_ERROR),
+			 errmsg("gpucredit_eval cannot run a statement of its own"),
+			 errdetail("%s: %s", SPI_result_code_string(result),
+					   statement->text),
+			 errhint("Update the extension to the version of its library.")));
 }
 
 /*
@@ -125,7 +136,11 @@ RowOf(FunctionCallInfo fcinfo, const NullableDatum *columns)
 	TupleDesc	desc;
 
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "a function of gpucredit_eval does not return a row");
+		ereport(ERROR,
+				(errcode(ERRCODE_INTERNAL_ERROR),
+				 errmsg("a function of gpucredit_eval does not return a row"),
+				 errdetail("It was declared by hand, or is of another version."),
+				 errhint("Update the extension to the version of its library.")));
 	for (int i = 0; i < desc->natts; i++)
 	{
 		values[i] = columns[i].value;
