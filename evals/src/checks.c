@@ -10,6 +10,7 @@
 #include "checks.h"
 #include "mb/pg_wchar.h"
 #include "number.h"
+#include "types/entry.h"
 
 #define MAX_CHECKS_BYTES	(1024 * 1024)
 #define MAX_USAGE_BYTES		8192
@@ -24,7 +25,7 @@ static JsonbValue *field(JsonbContainer *object, const char *name,
 						 JsonbValue *value);
 static bool is_number(const JsonbValue *value, int64 highest);
 static NullableDatum tokens(Jsonb *usage, const char *name);
-static void refuse_checks(void) pg_attribute_noreturn();
+static pg_attribute_noreturn() void refuse_checks(void);
 
 /*
  * A weighted score, and whether all pass.  Of no checks all pass.

@@ -10,6 +10,7 @@
 
 #include "executor/spi.h"
 #include "fmgr.h"
+#include "types/entry.h"
 
 #define STATEMENT_MAX_ARGS	16
 
