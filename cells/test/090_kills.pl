@@ -4,7 +4,9 @@
 # router and another one spends leased credit in the other cell.  Meanwhile one
 # server is killed (SIGKILL) and starts again.  Clients, carriers and the mover
 # repeat calls without an answer, under their keys.  GC_KILLS rounds (3);
-# GC_SEED=n repeats the moments.  Packages: postgresql-N-plproxy
+# GC_SEED=n repeats the moments.
+#
+# Packages: postgresql-N-plproxy
 use strict;
 use warnings;
 use FindBin;

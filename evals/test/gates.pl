@@ -1,5 +1,6 @@
-# gates.pl: gates, baselines, judges, held-out sets, protected refs Packages:
-# libcurl4-openssl-dev libmicrohttpd-dev libssl-dev libjansson-dev libpq-dev
+# gates.pl: gates, baselines, judges, held-out sets, protected refs
+#
+# Packages: libcurl4-openssl-dev libmicrohttpd-dev libssl-dev libjansson-dev libpq-dev
 use strict;
 use warnings;
 use FindBin;
@@ -7,6 +8,7 @@ use lib "$FindBin::RealBin/lib";
 use GpuCreditEval;
 use GpuCredit;
 use JSON::PP;
+use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $node = eval_node('gates');
@@ -243,6 +245,10 @@ q_(q{SELECT gpucredit_registry.commit('acme', 1, 'next', '[]', 'v4')});
 isnt(q_(q{SELECT run FROM gpucredit_eval.start_watched('acme')}), $watched, 'the next push starts another');
 q_(q{SELECT gpucredit_eval.watch_ref('acme', n, r, 'nlp', NULL) FROM (VALUES ('bot', 'next'), ('none', 'main')) w (n, r)});
 is(q_(q{SELECT count(*) FROM gpucredit_eval.watched('acme')}), '0', 'watches end');
+
+# this server logs all statements, so the curator's own is there
+my @leaks = grep { /hush \d/ && !/statement: .*add_cases/ } split /\n/, slurp_file($node->logfile);
+is(join("\n", @leaks), '', 'the log has no held-out case but in what its curator sent');
 
 eval_verify($node);
 is(q_('SELECT * FROM gpucredit_registry.verify()'), '', 'the registry\'s verify() is empty');

@@ -1,5 +1,6 @@
-# rights.pl: roles, tenants, grants on sets, and forbidden calls Packages:
-# libcurl4-openssl-dev libmicrohttpd-dev libssl-dev libjansson-dev libpq-dev
+# rights.pl: roles, tenants, grants on sets, and forbidden calls
+#
+# Packages: libcurl4-openssl-dev libmicrohttpd-dev libssl-dev libjansson-dev libpq-dev
 use strict;
 use warnings;
 use FindBin;
