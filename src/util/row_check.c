@@ -20,10 +20,6 @@
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
-/* the CHECKs of 0.1.0 call the first three, until ALTER EXTENSION UPDATE */
-PG_FUNCTION_INFO_V1(gpucredit_bucket_is_sound);
-PG_FUNCTION_INFO_V1(gpucredit_parts_are_sound);
-PG_FUNCTION_INFO_V1(gpucredit_entry_is_sound);
 PG_FUNCTION_INFO_V1(gpucredit_job_is_sound);
 PG_FUNCTION_INFO_V1(gpucredit_slice_is_sound);
 PG_FUNCTION_INFO_V1(gpucredit_quota_is_sound);
@@ -87,9 +83,10 @@ is_one_of(text *value, const char *const *words, int n)
 }
 
 /*
- * (kind, effective_at, expires_at or NULL, issued, available, held, spent,
- * expired, revoked, moved, lent to slices).  Only the last may be negative,
- * since slices take back others' held credit; 0.1.0 does not have it.
+ * Whether a bucket's row is sound.  Arguments: kind, effective_at, expires_at
+ * or NULL, issued, available, held, spent, expired, revoked, moved, lent to
+ * slices.  Only the last may be negative, since slices take back others' held
+ * credit.
  */
 Datum
 gpucredit_bucket_is_sound(PG_FUNCTION_ARGS)
@@ -99,11 +96,11 @@ gpucredit_bucket_is_sound(PG_FUNCTION_ARGS)
 				   (PG_ARGISNULL(2) ||
 					PG_GETARG_TIMESTAMPTZ(2) > PG_GETARG_TIMESTAMPTZ(1)) &&
 				   adds_up(fcinfo, 3, 4, 9,
-						   PG_NARGS() > 10 ? PG_GETARG_CREDITS(10) : 0));
+						   PG_GETARG_CREDITS(10)));
 }
 
 /*
- * (drawn, and its five summands): of a hold part
+ * Whether a hold part's row is sound.  Arguments: drawn, and its five summands.
  */
 Datum
 gpucredit_parts_are_sound(PG_FUNCTION_ARGS)
@@ -112,9 +109,9 @@ gpucredit_parts_are_sound(PG_FUNCTION_ARGS)
 }
 
 /*
- * (the same of a hold, job or NULL, expires_at or NULL, closed_at or NULL): a
- * job's hold lives as long as the job, a caller's until it expires; a closed
- * hold holds nothing
+ * Whether a hold's row is sound.  Arguments: drawn and its five summands, job
+ * or NULL, expires_at or NULL, closed_at or NULL.  A job's hold lives as long
+ * as the job, a caller's until it expires; a closed hold holds nothing.
  */
 Datum
 gpucredit_hold_is_sound(PG_FUNCTION_ARGS)

@@ -11,8 +11,8 @@
 
 #include "fmgr.h"
 
-extern PGDLLEXPORT Datum gpucredit_bucket_is_sound(PG_FUNCTION_ARGS);
-extern PGDLLEXPORT Datum gpucredit_parts_are_sound(PG_FUNCTION_ARGS);
+extern Datum gpucredit_bucket_is_sound(PG_FUNCTION_ARGS);
+extern Datum gpucredit_parts_are_sound(PG_FUNCTION_ARGS);
 extern Datum gpucredit_hold_is_sound(PG_FUNCTION_ARGS);
 extern Datum gpucredit_entry_is_sound(PG_FUNCTION_ARGS);
 extern Datum gpucredit_counts_are_sound(PG_FUNCTION_ARGS);

@@ -24,6 +24,8 @@
 #                                   install what is missing
 #   gc_copy DIR                     a copy of the checkout
 #   gc_build DIR [MAKE ARG...]      build and install a copy of the checkout
+#   gc_build_kept DIR [MAKE ARG...] the same in a folder that is kept, so that
+#                                   only what changed is compiled again
 #   gc_use_build DIR                use what gc_build left in DIR earlier
 #   gc_server_start DIR [LINE...]   initdb if new, start, export PG*
 #   gc_server_env DIR               export PG* of a server started earlier
@@ -249,7 +251,7 @@ gc_as_root()
 gc_copy()
 {
 	mkdir -p "$1"
-	tar -C "$GC_ROOT" --exclude=./.git --exclude='*.o' --exclude='*.d' \
+	tar -C "$GC_ROOT" --exclude=./.git --exclude=./.build --exclude='*.o' --exclude='*.d' \
 		--exclude='*.so' --exclude='./.build-flags' \
 		--exclude='./gpucredit--*.sql' --exclude='./gpucredit_report--*.sql' \
 		--exclude=./results \
@@ -273,6 +275,45 @@ gc_build()
 	if ! GC_RUN_IN=$dir/src gc_guard sh -c '
 		set -e
 		for tree in $2; do
+			mkdir -p "$1/pg${tree%/*}"
+			cp -a "$tree" "$1/pg${tree%/*}/"
+		done
+		dir=$1 pg_config=$3
+		shift 3
+		make -s -j "$(nproc)" PG_CONFIG="$pg_config" "$@"
+		make -s PG_CONFIG="$pg_config" DESTDIR="$dir/pg" "$@" install
+		' build "$dir" "$GC_TREES" "$GC_PG_CONFIG" "$@" >"$dir/build.log" 2>&1
+	then
+		tail -40 "$dir/build.log" >&2
+		gc_die "the build failed"
+	fi
+	gc_use_build "$dir"
+}
+
+# As gc_build, in a folder that is kept.  Files that did not change keep their
+# times there, so that make compiles only what changed; a file that is gone from
+# the checkout is removed from the copy, too.
+gc_build_kept()
+{
+	local dir=$1
+	shift
+
+	[ -x "$GC_PG_CONFIG" ] || gc_die "no PostgreSQL: $GC_PG_CONFIG"
+	command -v rsync >/dev/null || gc_install rsync
+	mkdir -p "$dir/src"
+	rsync -rlptE --delete --exclude=/.git --exclude=/.build --exclude='*.o' \
+		--exclude='*.d' --exclude='*.so' --exclude=/.build-flags \
+		--exclude='/gpucredit--*.sql' --exclude='/gpucredit_report--*.sql' \
+		--exclude=/results --exclude=/log --exclude='/test/*/build' \
+		--exclude='/tmp_check*' --exclude=node_modules \
+		--filter=':- .gitignore' "$GC_ROOT/" "$dir/src/"
+	chmod -R a+rX "$dir"
+	[ "$(id -u)" != 0 ] || chown -R "$GC_USER" "$dir"
+
+	if ! GC_RUN_IN=$dir/src gc_guard sh -c '
+		set -e
+		for tree in $2; do
+			[ ! -d "$1/pg$tree" ] || continue
 			mkdir -p "$1/pg${tree%/*}"
 			cp -a "$tree" "$1/pg${tree%/*}/"
 		done
