@@ -96,8 +96,8 @@ SELECT b.kind, p.drawn FROM hold_part p JOIN bucket b USING (org, bucket)
 WHERE p.org = 'ps' ORDER BY p.part;
 
 -- Why a bucket does not pay: time and closing come before policies. For a
--- caller's hold the three conditions forbid it, and the caps per job do not
--- count
+-- caller's hold the three conditions forbid it, and the cap per job counts as
+-- a cap per hold
 SELECT create_account('pw'), create_account('pw', 'a') \g /dev/null
 SELECT issue('pw', 'a', 'ok', 5, policy => '{"max_per_job": 1}'),
 	issue('pw', '', 'later', 5, effective_at => '2033-02-01', policy => '{"tiers": []}'),
@@ -111,7 +111,8 @@ SELECT pg_temp.at('2033-01-01 03:00+00') \g /dev/null
 SELECT policy, pays, why, most FROM buckets_for('pw', 'a') ORDER BY policy::text, why;
 SELECT policy, pays, why, most FROM buckets_for('pw', 'a', '1xPrA', 'interactive', 'pr')
 ORDER BY policy::text, why;
-SELECT status, held FROM hold('pw', 'a', 'h', 5, '1 h');
+SELECT status, held FROM hold('pw', 'a', 'h5', 5, '1 h');
+SELECT status, held FROM hold('pw', 'a', 'h1', 1, '1 h');
 SELECT pays, why FROM buckets_for('pw', 'a') WHERE account = 'a';
 
 -- A batch of heartbeats waits for no lock, and tells a cap from a lock

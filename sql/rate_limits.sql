@@ -7,6 +7,12 @@ SET client_min_messages = warning;
 SET gpucredit.node_suspect = 0;
 SET gpucredit.clock = '2027-03-01 00:00+00';
 
+-- An application that also administers is limited; a superuser is not.
+CREATE ROLE rate_all IN ROLE gpucredit_app, gpucredit_admin,
+	gpucredit_operator, gpucredit_agent, gpucredit_auditor;
+GRANT SET ON PARAMETER gpucredit.clock TO rate_all;
+SET ROLE rate_all;
+
 SELECT create_account('rate'), create_account('rate', 'lab'),
 	create_account('rate', 'lab/eve'), create_account('rate', 'labs'),
 	create_account('rate-other') \g /dev/null
@@ -79,41 +85,50 @@ SELECT set_rate_limit('rate', '', '*', 0.001, 3) \g /dev/null
 SELECT status FROM hold('rate', 'lab', 'l6', 1, '1 h');
 SELECT set_rate_limit('rate', '', '*', NULL, NULL) \g /dev/null
 
--- Calls on jobs, holds and buckets count for their account.
+-- Calls on jobs and holds count for their account.
 SELECT count(*) FROM place('rate');
-SELECT set_rate_limit('rate', 'lab/eve', 'meter', 1, 1),
-	set_rate_limit('rate', 'lab', 'meter', 1, 5),
-	set_rate_limit('rate', 'lab', 'release', 1, 1),
-	set_rate_limit('rate', 'lab', 'revoke', 1, 1) \g /dev/null
-SET ROLE gpucredit_agent;
-SELECT action FROM meter('rate', :job, 1, '0');
-SELECT action FROM meter('rate', :job, 1, '1 s');
-RESET ROLE;
-SELECT action FROM meter('rate', 0, 1, '1 s');
+SELECT set_rate_limit('rate', 'lab/eve', 'cancel', 1, 1),
+	set_rate_limit('rate', 'lab', 'cancel', 1, 5),
+	set_rate_limit('rate', 'lab', 'release', 1, 1) \g /dev/null
+SELECT job_state FROM cancel('rate', :job, 'c1');
+SELECT job_state FROM cancel('rate', :job, 'c2');
+SELECT job_state FROM cancel('rate', 0, 'c3');
 SELECT hold AS h FROM hold('rate', 'lab', 'l6', 1, '1 h') \gset
 SELECT released FROM release('rate', :h, 'r1');
 SELECT released FROM release('rate', :h, 'r1');
+
+-- What only agents and administrators call has no limit.
+SELECT set_rate_limit('rate', 'lab', 'meter', 1, 1);
+SELECT set_rate_limit('rate', 'lab', 'meter_batch', 1, 1);
+SELECT set_rate_limit('rate', 'lab', 'part_ended', 1, 1);
+SELECT set_rate_limit('rate', 'lab', 'suspend_account', 1, 1);
+SELECT set_rate_limit('rate', '', '*', 0.001, 1) \g /dev/null
+SELECT released FROM release('rate', :h, 'r2');
+SELECT action FROM meter('rate', :job, 1, '0');
+SELECT org, action, reason, billed FROM meter_batch(ARRAY['rate', 'rate'],
+	ARRAY[:job, 0], ARRAY[1, 1], ARRAY[interval '1 s', '1 s']);
+SELECT suspend_account('rate', 'lab', true), suspend_account('rate', 'lab', false);
 SELECT bucket AS b FROM issue('rate', 'lab', 'own', 1) \gset
 SELECT revoked FROM revoke('rate', :b, 'rev', 'test');
-SELECT revoked FROM revoke('rate', :b, 'rev', 'test');
 
--- Each element of a batch counts; elements over their limit are not metered,
--- and the others are.
-SELECT job AS other FROM reserve('rate-other', '', 'job', '1xRateG', '1 h',
-	pool => 'rate') \gset
-SELECT count(*) FROM place('rate');
-SELECT set_rate_limit('rate', 'lab', 'meter_batch', 1, 1) \g /dev/null
-SET gpucredit.clock = '2027-03-01 03:10+00';
-SELECT org, action, reason, billed FROM meter_batch(
-	ARRAY['rate', 'rate', 'rate-other'], ARRAY[:job, 0, :other],
-	ARRAY[1, 1, 1], ARRAY[interval '1 min', '1 min', '1 min']);
-SELECT org, action, reason, billed FROM meter_batch(
-	ARRAY['rate', 'rate', 'rate-other'], ARRAY[:job, 0, :other],
-	ARRAY[1, 1, 1], ARRAY[interval '2 min', '2 min', '2 min']);
-SET gpucredit.clock = '2027-03-01 03:10:01+00';
-SELECT org, action, reason, billed FROM meter_batch(
-	ARRAY['rate', 'rate-other'], ARRAY[:job, :other],
-	ARRAY[1, 1], ARRAY[interval '2 min', '2 min']);
+-- Agents, operators and administrators are not limited, whatever they call.
+SET ROLE gpucredit_operator;
+SELECT job_state FROM cancel('rate', :job, 'c4');
+SELECT job_state FROM cancel('rate', :job, 'c5');
+SET ROLE gpucredit_admin;
+SELECT status FROM hold('rate', 'lab', 'admin 1', 1, '1 h');
+SELECT status FROM hold('rate', 'lab', 'admin 2', 1, '1 h');
+SET ROLE gpucredit_agent;
+SELECT outcome, replayed FROM settle('rate', :job, 1, 'cancelled', '1 s');
+SELECT outcome, replayed FROM settle('rate', :job, 1, 'cancelled', '1 s');
+RESET ROLE;
+SELECT status FROM hold('rate', 'lab', 'super 1', 1, '1 h');
+SELECT status FROM hold('rate', 'lab', 'super 2', 1, '1 h');
+SET ROLE gpucredit_app;
+SELECT status FROM hold('rate', 'lab', 'app', 1, '1 h');
+SET ROLE rate_all;
+SELECT status FROM hold('rate', 'lab', 'app', 1, '1 h');
+SELECT set_rate_limit('rate', '', '*', NULL, NULL) \g /dev/null
 
 -- A limit set in a transaction counts in it, and is rolled back with it.
 BEGIN;
@@ -157,6 +172,8 @@ SELECT account, operation, per_second, burst FROM rate_limit ORDER BY 1, 2;
 
 -- verify() finds limits changed behind the extension's back, which count all
 -- the same.
+RESET ROLE;
+GRANT INSERT, TRUNCATE ON rate_limit TO rate_all;
 INSERT INTO rate_limit VALUES ('rate', 'ghost', '*', 1, 1);
 UPDATE rate_limit SET burst = 1 WHERE account = 'lab' AND operation = 'release';
 SELECT invariant, org, subject, detail FROM verify();
@@ -164,6 +181,7 @@ DELETE FROM rate_limit WHERE account = 'ghost';
 ALTER TABLE rate_limit ENABLE TRIGGER rate_limit_changed;
 SELECT invariant, org, subject, detail FROM verify();
 ALTER TABLE rate_limit ENABLE ALWAYS TRIGGER rate_limit_changed;
+SET ROLE rate_all;
 SELECT status FROM hold('rate', 'labs', 'behind', 1, '1 h');
 INSERT INTO rate_limit VALUES ('rate', 'labs', 'hold', 1, 1);
 SELECT status FROM hold('rate', 'labs', 'behind', 1, '1 h');
@@ -174,28 +192,29 @@ SELECT * FROM verify();
 
 -- A limited call reads no further table: limits and accounts are read once a
 -- session.
-SELECT set_rate_limit('rate', 'lab/eve', 'meter', 1000, 1000) \g /dev/null
-SELECT action FROM meter('rate', :job, 1, '3 min');
+SELECT set_rate_limit('rate', 'lab/eve', 'cancel', 1000, 1000) \g /dev/null
+SELECT job_state FROM cancel('rate', :job, 'read');
 BEGIN;
 CREATE TEMP VIEW scans AS SELECT relname AS name,
 	coalesce(seq_scan, 0) + coalesce(idx_scan, 0) AS n
 FROM pg_stat_xact_all_tables
-WHERE schemaname = 'gpucredit' AND relname IN ('rate_limit', 'job', 'attempt');
+WHERE schemaname = 'gpucredit' AND relname IN ('rate_limit', 'job', 'account');
 CREATE TEMP TABLE before AS SELECT * FROM scans;
-SELECT count(*) FROM generate_series(1, 50) n,
-	meter('rate', :job, 1, '3 min' + n * interval '1 s');
-SELECT s.name, s.n - b.n AS scans FROM scans s JOIN before b USING (name)
-ORDER BY 1;
+SELECT count(*) FROM generate_series(1, 50) n, cancel('rate', :job, 'read');
+SELECT s.name, s.n - coalesce(b.n, 0) AS scans FROM scans s LEFT JOIN before b USING (name)
+WHERE s.n > coalesce(b.n, 0) ORDER BY 1;
 DROP VIEW scans;
 DROP TABLE before;
 COMMIT;
-SELECT set_rate_limit('rate', 'lab/eve', 'meter', NULL, NULL) \g /dev/null
+SELECT set_rate_limit('rate', 'lab/eve', 'cancel', NULL, NULL) \g /dev/null
 
--- A limit of an unknown function, as in a dump of a later version, counts for
+-- A limit of an unknown function, as in a dump of another version, counts for
 -- nothing.
-INSERT INTO rate_limit (org, account, operation, per_second, burst) VALUES ('rate', 'lab/eve', 'no_more', 1, 1);
-SELECT count(*) FROM generate_series(1, 50) n, meter('rate', :job, 1, '4 min' + n * interval '1 s');
-DELETE FROM rate_limit WHERE operation = 'no_more';
+INSERT INTO rate_limit (org, account, operation, per_second, burst)
+VALUES ('rate', 'lab/eve', 'meter', 1, 1);
+SELECT count(*) FROM generate_series(1, 50) n, cancel('rate', :job, 'read');
+RESET ROLE;
+DELETE FROM rate_limit WHERE operation = 'meter';
 
 -- Every function that acts for an organisation checks limits; hold_leased()
 -- those of hold().
@@ -211,6 +230,8 @@ SELECT * FROM verify();
 -- An organisation's limits are read once, and again after a change
 CREATE TEMP VIEW reads AS SELECT coalesce(seq_scan, 0) + coalesce(idx_scan, 0) AS n
 FROM pg_stat_xact_user_tables WHERE relid = 'gpucredit.rate_limit'::regclass;
+GRANT SELECT ON reads TO rate_all;
+SET ROLE rate_all;
 BEGIN;
 SELECT n AS n0 FROM reads \gset
 SELECT create_account('rate-none') \g /dev/null
@@ -224,3 +245,6 @@ SELECT status FROM hold('rate-none', '', 'n4', 1, '1 h');
 SELECT status FROM hold('rate-none', '', 'n5', 1, '1 h');
 SELECT n - :n0 AS reads FROM reads;
 ROLLBACK;
+RESET ROLE;
+DROP OWNED BY rate_all;
+DROP ROLE rate_all;

@@ -351,7 +351,7 @@ AS 'MODULE_PATHNAME', 'gpucredit_create_account';
 COMMENT ON FUNCTION gpucredit.create_account(text, text, numeric) IS
 'Setup: creates an account, or sets the weight of an existing one.
 org: the organisation. account: '''' for the organisation itself, else a path below it ("vision/alice", at most 8 levels). weight: its share among siblings, above 0.
-Errors: UC001 the parent does not exist; UC202 rate limited; 22003; 22023 a malformed name, or a weight not above 0.';
+Errors: UC001 the parent does not exist; 22003; 22023 a malformed name, or a weight not above 0.';
 
 CREATE FUNCTION gpucredit.suspend_account(org text, account text,
 	suspended boolean) RETURNS void
@@ -359,7 +359,7 @@ LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_suspend_account';
 COMMENT ON FUNCTION gpucredit.suspend_account(text, text, boolean) IS
 'Setup: suspends an account and all below it, or ends the suspension. A suspended account gets no new hold and no extension; its running jobs go on to the end of their holds.
-Errors: UC001 no such account; UC202 rate limited; 22023.';
+Errors: UC001 no such account; 22023.';
 
 /* Credits */
 
@@ -380,7 +380,7 @@ COMMENT ON FUNCTION gpucredit.issue(text, text, text, numeric, text,
 'Credit: issues credits to an account as a new bucket.
 amount: credits, above 0, at most 6 decimals. kind: paid, promo, grant. The bucket is active in [effective_at, expires_at). effective_at: NULL: at once. valid_for: instead of expires_at, how long after effective_at the bucket expires. priority: low burns first. policy: what the bucket pays for, with the words gpu_types, tiers, pools, max_per_job, max_share.
 Result: the bucket, and whether the call was a replay.
-Errors: UC001 no such account; UC201 key used with other arguments; UC202 rate limited; 22003 amount; 22023 another malformed argument.';
+Errors: UC001 no such account; UC201 key used with other arguments; 22003 amount; 22023 another malformed argument.';
 
 CREATE TYPE gpucredit.hold_result AS (hold bigint, status text, reason text,
 	held numeric, expires_at timestamptz, replayed boolean);

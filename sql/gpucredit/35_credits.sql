@@ -32,7 +32,7 @@ COMMENT ON FUNCTION gpucredit.revoke(text, bigint, text, text) IS
 'Credit: revokes the available credit of a bucket and closes it. Held credit stays good; credit that returns later is revoked too.
 reason: text for the audit log.
 Result: revoked, in credits; 0 if the bucket was empty, expired or already revoked.
-Errors: UC002 no such bucket; UC201 key used with other arguments; UC202 rate limited; 22023.';
+Errors: UC002 no such bucket; UC201 key used with other arguments; 22023.';
 
 CREATE FUNCTION gpucredit.transfer(org text, from_account text,
 	to_account text, key text, amount numeric)
@@ -43,7 +43,7 @@ COMMENT ON FUNCTION gpucredit.transfer(text, text, text, text, numeric) IS
 'Credit: moves available credit from an account''s own buckets to another account, in burn order. Buckets of ancestors are not touched. The other account gets a bucket like each one drawn from: the same kind, priority, span, policy and memo.
 amount: credits, above 0; moved whole or not at all.
 Result: status granted, or denied with reason insufficient_credits or account_suspended (moved 0). Credit may enter a suspended account, but not leave it.
-Errors: UC001 no such account; UC201 key used with other arguments; UC202 rate limited; 22003; 22023, also if both accounts are the same.';
+Errors: UC001 no such account; UC201 key used with other arguments; 22003; 22023, also if both accounts are the same.';
 
 CREATE FUNCTION gpucredit.refund(org text, job bigint, key text,
 	amount numeric, reason text) RETURNS gpucredit.refund_result
@@ -53,7 +53,7 @@ COMMENT ON FUNCTION gpucredit.refund(text, bigint, text, numeric, text) IS
 'Credit: returns credit that a job has spent to the buckets it came from, last spent first. The job may be waiting, running or over.
 amount: credits, above 0, at most what was spent less earlier refunds. reason: text for the audit log.
 Result: refunded + lapsed = amount; lapsed is the credit of buckets that had expired or were revoked.
-Errors: UC301 no such job; UC201 key used with other arguments; UC202 rate limited; 22003; 22023 more than was spent.';
+Errors: UC301 no such job; UC201 key used with other arguments; 22003; 22023 more than was spent.';
 
 CREATE FUNCTION gpucredit.refund_hold(org text, hold bigint, key text,
 	amount numeric, reason text) RETURNS gpucredit.refund_result
@@ -63,7 +63,7 @@ COMMENT ON FUNCTION gpucredit.refund_hold(text, bigint, text, numeric,
 	text) IS
 'Credit: returns credit that a caller''s own hold has captured to the buckets it came from, as refund does. The hold may be open or closed.
 Result: refunded + lapsed = amount.
-Errors: UC003 no such hold, or a job''s; UC201 key used with other arguments; UC202 rate limited; 22003; 22023 more than was captured.';
+Errors: UC003 no such hold, or a job''s; UC201 key used with other arguments; 22003; 22023 more than was captured.';
 
 CREATE FUNCTION gpucredit.expire_credits()
 RETURNS gpucredit.expire_credits_result

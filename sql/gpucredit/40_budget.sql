@@ -164,7 +164,7 @@ COMMENT ON FUNCTION gpucredit.set_budget(text, text, numeric, text, boolean,
 	numeric[]) IS
 'Setup: limits what an account and all below it may reserve and spend in a period. An account has one budget per period. A budget counts the holds that begin after it is set.
 amount: credits, 0 or more; NULL removes the budget. period: none, day, week, month, quarter, year (UTC calendar). hard: the budget refuses (reason budget_exceeded), else it only alerts. alert_at: at most 16 shares of the amount, each above 0 and at most 10.
-Errors: UC001 no such account; UC101 bad budget: a negative amount, an unknown period, or a bad threshold; UC202 rate limited; 22003, 22023.';
+Errors: UC001 no such account; UC101 bad budget: a negative amount, an unknown period, or a bad threshold; 22003, 22023.';
 
 CREATE TYPE gpucredit.budgets_row AS (account text, period text,
 	period_start timestamptz, amount numeric, reserved numeric,

@@ -64,4 +64,4 @@ AS 'MODULE_PATHNAME', 'gpucredit_set_quota';
 COMMENT ON FUNCTION gpucredit.set_quota(text, text, text, int, int, int) IS
 'Setup: limits what an account and all below it may have at once, of one GPU type or (NULL) of all types.
 max_gpus: devices in use. max_running: started jobs; more jobs wait. max_queued: waiting jobs; more are denied as quota_exceeded, as is a request that alone exceeds max_gpus. NULL: no limit. All three NULL removes the quota.
-Errors: UC001 no such account; UC202 rate limited; 22023.';
+Errors: UC001 no such account; 22023.';

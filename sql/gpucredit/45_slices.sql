@@ -131,4 +131,4 @@ AS 'MODULE_PATHNAME', 'gpucredit_set_slices';
 COMMENT ON FUNCTION gpucredit.set_slices(text, text, int) IS
 'Setup: spreads an account''s buckets and budget counters over slices, so that many simultaneous calls do not queue for one row. No figure changes, nor what is granted. Use it where calls wait for each other''s commits.
 account: the owner of the buckets and budgets, '''' for the organisation; accounts below it have slices of their own. n: 1 to 64, about as many as simultaneous calls; 1 puts all slices together again.
-Errors: UC001 no such account; UC202 rate limited; 22023.';
+Errors: UC001 no such account; 22023.';

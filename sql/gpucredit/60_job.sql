@@ -512,7 +512,7 @@ COMMENT ON FUNCTION gpucredit.meter(text, bigint, int, interval, bigint,
 'Agents: reports an attempt''s heartbeat.
 elapsed: how long the attempt has run in all, by the agent''s monotonic clock. A value that is not above the last one changes nothing. progress: any growing count. utilization: how busy the devices are, 0 to 1.
 Result: action continue, checkpoint or stop, and the reason. checkpoint: save now, and leave by the deadline unless the reason is periodic or wall_limit. stop: leave now. Then what was billed so far, what is held for the attempt (0 once it is over), when it would have to stop as things are, and how long until then.
-Errors: UC301 no such job; UC302 no such attempt; UC202 rate limited; 22023.';
+Errors: UC301 no such job; UC302 no such attempt; 22023.';
 
 CREATE FUNCTION gpucredit.meter_batch(org text[], job bigint[],
 	attempt int[], elapsed interval[], progress bigint[] DEFAULT NULL,

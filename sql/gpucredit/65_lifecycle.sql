@@ -173,7 +173,7 @@ COMMENT ON FUNCTION gpucredit.checkpoint(text, bigint, int, bigint, text,
 'Agents: reports that an attempt has saved its state. The job''s next attempt starts from the last good checkpoint, which heartbeat passes in spec as "checkpoint".
 step: 0 or more, growing within the attempt; the same step with the same values changes nothing. uri: where it is. sha256: the digest of its content, 32 bytes. size_bytes: 0 or more.
 The checkpoint counts for what the attempt has metered by then, so call meter first.
-Errors: UC301 no such job; UC302 no such attempt; UC303 the attempt is over; UC202 rate limited; 22023 a malformed argument, or a step not above the last.';
+Errors: UC301 no such job; UC302 no such attempt; UC303 the attempt is over; 22023 a malformed argument, or a step not above the last.';
 
 CREATE FUNCTION gpucredit.reclaim(node text, notice interval) RETURNS void
 LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -201,7 +201,7 @@ COMMENT ON FUNCTION gpucredit.checkpoint_loaded(text, bigint, int, int, bigint, 
 'Agents: reports what an attempt found when it read its checkpoint, before it begins work.
 from_attempt, from_step: the checkpoint, as heartbeat''s spec named it. sha256: the digest of what was read, NULL if nothing could be read. If it differs from the digest at saving, the checkpoint is bad for good, and the one before it is used.
 Result: good, and the checkpoint to start from: the same one if it is good, else the last good one before it, NULL for none (start anew). A repeated call gets the same answer.
-Errors: UC301 no such job; UC302 no such attempt, or no such checkpoint of an earlier one; UC303 the attempt is over; UC202 rate limited; 22023.';
+Errors: UC301 no such job; UC302 no such attempt, or no such checkpoint of an earlier one; UC303 the attempt is over; 22023.';
 
 /*
  * Sweeps end each item in a subtransaction of its own, so that an item that

@@ -130,7 +130,7 @@ CREATE FUNCTION gpucredit.set_node_key(node text, sha256 bytea) RETURNS void
 LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_set_node_key';
 COMMENT ON FUNCTION gpucredit.set_node_key(text, bytea) IS
-'Nodes: gives a node a key. From then on a member of gpucredit_agent must prove in the same transaction that it knows the key: set_config(''gpucredit.node_key'', key, true). It needs the key for heartbeat of the node and part_ended of its part, and for meter, meter_batch, settle, checkpoint and checkpoint_loaded of an attempt on it. An attempt on several nodes takes the key of any of them. Superusers, administrators and operators need no key.
+'Nodes: gives a node a key. From then on a member of gpucredit_agent must prove in the same transaction that it knows the key: set_config(''gpucredit.node_key'', key, true). It needs the key for heartbeat of the node, part_ended of its part and placed on it, and for meter, meter_batch, settle, checkpoint and checkpoint_loaded of an attempt on it. An attempt on several nodes takes the key of any of them; placed needs that of each. Superusers, administrators and operators need no key.
 sha256: the digest of the key as UTF-8, 32 bytes; NULL removes the key. It replaces an earlier key, stays when the node is removed, and applies to transactions that begin after this commits. A key of 32 random bytes cannot be guessed from its digest.
 Errors: UC401 no such node; 22023.';
 
@@ -152,7 +152,7 @@ COMMENT ON FUNCTION gpucredit.part_ended(text, bigint, int, text, text, int,
 'Agents: reports that a node''s part of an attempt ended and its processes there are gone. The report of the attempt''s last node settles the attempt, as settle does. If a part failed, the other parts are told to stop at once, with reason part_failed. A part failed if it is failed, out_of_memory, node_lost or not_started, or anything but completed when nobody was told to leave.
 node: one of the attempt''s nodes. outcome: as settle takes it; the attempt is completed if all parts are, else it ends as the first part that did not complete. exit_code, message, log_uri: of that part. elapsed: how long the attempt has run by the node''s clock; the longest report counts. not_started: the node could not start it for a reason of its own, so nothing is billed and no failure is counted. A node that could not start three jobs within 10 minutes is drained, unless the message begins "image: ".
 Result: over: the attempt is settled, with its outcome, bill, the job''s state and when it may start again; else waits_for: the nodes that have not reported. The first report stands: a repeated call changes nothing (replayed). After the attempt''s end, a report only frees the node''s devices.
-Errors: UC301 no such job; UC302 no such attempt; UC202 rate limited; 22023, also for a node that has no part of it; 42501 the node has a key and the caller did not prove it, or elapsed passed by neither an agent nor an administrator.';
+Errors: UC301 no such job; UC302 no such attempt; 22023, also for a node that has no part of it; 42501 the node has a key and the caller did not prove it, or elapsed passed by neither an agent nor an administrator.';
 
 CREATE TYPE gpucredit.log_result AS (state text, attempt int, node text,
 	first_byte bigint, body bytea, written bigint, dropped bigint,

@@ -65,8 +65,7 @@ BEGIN ATOMIC
 					coalesce(sum(p.kept) FILTER (WHERE p.extended), 0)
 				FROM part p WHERE p.bucket = b.bucket) k (of_job, of_hold)
 			CROSS JOIN LATERAL (SELECT
-				CASE WHEN bucket_fit.gpu_types IS NOT NULL
-					THEN r.max_per_job::numeric - k.of_job END,
+				r.max_per_job::numeric - k.of_job,
 				trunc(r.max_share * (bucket_fit.amount
 					+ coalesce((SELECT sum(p.kept) FROM part p
 						WHERE p.extended), 0)), 6) - k.of_hold)

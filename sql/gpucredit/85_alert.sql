@@ -16,7 +16,7 @@ AS 'MODULE_PATHNAME', 'gpucredit_set_alert';
 COMMENT ON FUNCTION gpucredit.set_alert(text, text, numeric) IS
 'Setup: sets the balance below which an account''s owner is alerted, at most once a day (UTC).
 balance_low: credits, above 0, compared with what the account has available; NULL: no alert.
-Errors: UC001 no such account; UC202 rate limited; 22003, 22023.';
+Errors: UC001 no such account; 22003, 22023.';
 
 CREATE FUNCTION gpucredit_internal.take_alert(name text) RETURNS boolean
 LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE

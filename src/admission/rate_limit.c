@@ -63,8 +63,8 @@ call_set_rate_limit(PG_FUNCTION_ARGS)
 						ClipForMessage(operation)),
 				 errdetail("Rate limits do not apply to a function of that "
 						   "name."),
-				 errhint("Pass '*', or a function that changes something of "
-						 "an organisation, such as \"reserve\".")));
+				 errhint("Pass '*', or one of hold, extend_hold, capture, "
+						 "release, reserve, settle, cancel and log_wish.")));
 	SqlConnect();
 	(void) AccountSuspended(&path);
 	args = VALUES(TextValue(org), TextValue(account), TextValue(operation));

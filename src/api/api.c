@@ -5,9 +5,9 @@
  *
  * Before the call: a tenant gets the error for a missing thing if the thing is
  * not its own.  An agent proves that it speaks for its node, if that has a key
- * (node_proof.c).  Then the rate limits apply, before any other check, so that
- * replays and failures count, too.  An argument that no limit could have
- * (null, too long) is left to the function.
+ * (node_proof.c).  Then the rate limits apply to tenants and applications,
+ * before any other check, so that replays and failures count, too.  An argument
+ * that no limit could have (null, too long) is left to the function.
  *
  * After the call: its result is counted, also a tenant's refusal, whatever the
  * transaction does (count.c).  If waiting jobs may start now, the scheduler's
@@ -103,8 +103,7 @@ call_counted(ApiFunction entry, PGFunction call, FunctionCallInfo fcinfo)
 	PG_TRY();
 	{
 		check_caller(entry, fcinfo);
-		if (ApiIsLimited(entry) &&
-			ApiSubjectOf(entry) != API_SUBJECT_EACH)
+		if (ApiIsLimited(entry))
 			check_rate(entry, fcinfo);
 		result = call(fcinfo);
 	}
@@ -152,20 +151,6 @@ check_rate(ApiFunction entry, FunctionCallInfo fcinfo)
 		subject.account = "";
 	if (!RateAdmits(entry, org, &subject, &refusal))
 		refuse_rate(entry, org, &refusal);
-}
-
-/*
- * May this element of a call go on?  If not, the function answers "busy" for
- * it.
- */
-bool
-ApiAdmits(ApiFunction entry, const char *org, int64 job)
-{
-	RateSubject subject = {.kind = API_SUBJECT_JOB, .id = job};
-	RateRefusal refusal;
-
-	Assert(ApiSubjectOf(entry) == API_SUBJECT_EACH);
-	return !SegmentReady() || RateAdmits(entry, org, &subject, &refusal);
 }
 
 /*

@@ -18,11 +18,10 @@
 #include "fmgr.h"
 
 /*
- * Name, whose limits apply, and the effect of a success on the scheduler.
+ * Name, whose call it is, and the effect of a success on the scheduler.
  *
- * Argument 0 is the organisation, unless the subject is NOBODY: no limit
- * applies.  Argument 1 is the ACCOUNT, or the JOB, HOLD or BUCKET that belongs
- * to one.  EACH: the function itself asks ApiAdmits() for every element.
+ * Argument 0 is the organisation, unless the subject is NOBODY.  Argument 1 is
+ * the ACCOUNT, or the JOB, HOLD or BUCKET that belongs to one.
  *
  * API_PROVEN: a call about a node or attempt must prove the node's key, if it
  * has one.
@@ -55,7 +54,7 @@
 	X(release, HOLD, WAKES) \
 	X(reserve, ACCOUNT, QUIET) \
 	X(meter, JOB, QUIET) \
-	X(meter_batch, EACH, QUIET) \
+	X(meter_batch, NOBODY, QUIET) \
 	X(settle, JOB, QUIET) \
 	X(part_ended, JOB, QUIET) \
 	X(cancel, JOB, WAKES) \
@@ -90,7 +89,20 @@ typedef enum ApiFunction
 	((entry) == API_meter || (entry) == API_meter_batch || \
 	 (entry) == API_heartbeat || (entry) == API_settle || \
 	 (entry) == API_part_ended || (entry) == API_checkpoint || \
-	 (entry) == API_checkpoint_loaded || (entry) == API_log_put)
+	 (entry) == API_checkpoint_loaded || (entry) == API_log_put || \
+	 (entry) == API_placed)
+
+/*
+ * The calls of tenants and applications, which rate limits apply to.  A call
+ * that only agents, operators or administrators may make is never limited: a
+ * tenant that uses up a limit would otherwise keep its use from being measured,
+ * or its account from being suspended.
+ */
+#define API_LIMITED(entry) \
+	((entry) == API_hold || (entry) == API_extend_hold || \
+	 (entry) == API_capture || (entry) == API_release || \
+	 (entry) == API_reserve || (entry) == API_settle || \
+	 (entry) == API_cancel || (entry) == API_log_wish)
 
 typedef enum ApiSubject
 {
@@ -98,8 +110,7 @@ typedef enum ApiSubject
 	API_SUBJECT_ACCOUNT,
 	API_SUBJECT_JOB,
 	API_SUBJECT_HOLD,
-	API_SUBJECT_BUCKET,
-	API_SUBJECT_EACH
+	API_SUBJECT_BUCKET
 } ApiSubject;
 
 #define API_FUNCTION(name) \
@@ -116,7 +127,6 @@ extern int	no_such_variable
 extern void ApiInit(void);
 extern Datum ApiCall(ApiFunction entry, PGFunction call,
 					 FunctionCallInfo fcinfo);
-extern bool ApiAdmits(ApiFunction entry, const char *org, int64 job);
 
 /* api_function.c */
 extern const char *ApiName(ApiFunction entry);

@@ -38,11 +38,11 @@ ApiName(ApiFunction entry)
 bool
 ApiIsLimited(ApiFunction entry)
 {
-	return kinds[entry].subject != API_SUBJECT_NOBODY;
+	return API_LIMITED(entry);
 }
 
 /*
- * Whose limits apply to it?
+ * Whose account is a call about?
  */
 ApiSubject
 ApiSubjectOf(ApiFunction entry)

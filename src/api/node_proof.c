@@ -6,7 +6,8 @@
  * Agents may share a login.  A node with a key (set_node_key) only accepts
  * agents that know it: each transaction proves that by the setting
  * gpucredit.node_key, whose SHA-256 is compared.  For an attempt, the key of
- * any of its nodes counts.  A node without a key accepts any agent, as does an
+ * any of its nodes counts; placed() needs that of each node it names, because it
+ * binds another's credit to them.  A node without a key accepts any agent, as does an
  * attempt whose nodes have none.  Members of gpucredit_agent must prove; roles
  * that could set a key need not: superusers, administrators, operators.
  *
@@ -40,6 +41,11 @@ SQL_STATEMENT(keys_any, SPI_OK_SELECT, "",
 SQL_STATEMENT(node_proven, SPI_OK_SELECT, "text, text",
 			  "SELECT " PROVEN("$2") ", k.node FROM gpucredit.node_key k"
 			  " WHERE k.node = $1");
+/* of a call that names several nodes, each must be proven */
+SQL_STATEMENT(nodes_proven, SPI_OK_SELECT, "text[], text",
+			  "SELECT " PROVEN("$2") ", k.node FROM gpucredit.node_key k"
+			  " WHERE k.node = ANY ($1) AND NOT " PROVEN("$2")
+			  " ORDER BY k.node LIMIT 1");
 SQL_STATEMENT(attempt_proven, SPI_OK_SELECT, "text, bigint, int, text",
 			  ATTEMPT_PROVEN("$1", "$2", "$3", "$4"));
 SQL_STATEMENT(attempts_proven, SPI_OK_SELECT,
@@ -61,7 +67,8 @@ static Oid	known_table = InvalidOid;
 static const char *show_key(void);
 static void table_changed(Datum arg, Oid relid);
 static bool there_are_keys(void);
-static void check_node(FunctionCallInfo fcinfo, int n);
+static void check_node(SqlStatement *statement, FunctionCallInfo fcinfo,
+					   int n);
 static void check_attempts(SqlStatement *statement, FunctionCallInfo fcinfo);
 static void check(SqlStatement *statement, Values *args);
 
@@ -113,9 +120,11 @@ ProofCheckCall(ApiFunction entry, FunctionCallInfo fcinfo)
 	{
 		SqlConnect();
 		if (entry == API_heartbeat)
-			check_node(fcinfo, 0);
+			check_node(&node_proven, fcinfo, 0);
 		else if (entry == API_part_ended || entry == API_log_put)
-			check_node(fcinfo, 3);
+			check_node(&node_proven, fcinfo, 3);
+		else if (entry == API_placed)
+			check_node(&nodes_proven, fcinfo, 3);
 		else
 			check_attempts(entry == API_meter_batch ? &attempts_proven :
 						   &attempt_proven, fcinfo);
@@ -152,14 +161,14 @@ there_are_keys(void)
 }
 
 /*
- * Check the key of the node that an argument names.
+ * Check the key of the node, or the keys of the nodes, that an argument names.
  */
 static void
-check_node(FunctionCallInfo fcinfo, int n)
+check_node(SqlStatement *statement, FunctionCallInfo fcinfo, int n)
 {
 	if (PG_ARGISNULL(n))
 		return;
-	check(&node_proven, VALUES(DatumValue(PG_GETARG_DATUM(n))));
+	check(statement, VALUES(DatumValue(PG_GETARG_DATUM(n))));
 }
 
 /*

@@ -9,6 +9,10 @@
  * applies: those of its account and all above it, for its function and for
  * '*'.
  *
+ * Agents, operators and administrators are not limited, whichever function they
+ * call: they settle an attempt or cancel a job of an account that has used up
+ * its calls.  A login that is an application, too, is limited as one.
+ *
  * Each backend keeps the limits of the organisations it has served, most of
  * which have none, so that a call reads no table.  A trigger on the table
  * announces every change (util/cache_invalidate.c).  Then the backend reads
@@ -99,6 +103,7 @@ static void read_limit(SqlResult rows, uint64 i, OrgLimits *org);
 static const char *account_of(const OrgLimits *org,
 							  const RateSubject *subject);
 static char *read_account(const char *org, const RateSubject *subject);
+static bool caller_is_exempt(void);
 static int	find_limits(const OrgLimits *org, ApiFunction entry,
 						const char *account, const RateLimit **found);
 static const RateLimit *find_limit(const OrgLimits *org, const char *account,
@@ -133,7 +138,7 @@ RateAdmits(ApiFunction entry, const char *org, const RateSubject *subject,
 
 	AcceptInvalidationMessages();
 	limits = limits_of(org, subject);
-	if ((limits->limited & mask) == 0)
+	if ((limits->limited & mask) == 0 || caller_is_exempt())
 		return true;
 	n = find_limits(limits, entry, (limits->below & mask) == 0 ? "" :
 					account_of(limits, subject), found);
@@ -147,6 +152,20 @@ RateAdmits(ApiFunction entry, const char *org, const RateSubject *subject,
 	refusal->per_second = found[refused]->level.per_second;
 	refusal->burst = found[refused]->burst;
 	return false;
+}
+
+/*
+ * Is the caller one who measures or administers, and no application or tenant?
+ */
+static bool
+caller_is_exempt(void)
+{
+	return CallerIsSuperuser() ||
+		((CallerHasRole("gpucredit_agent") ||
+		  CallerHasRole("gpucredit_operator") ||
+		  CallerHasRole("gpucredit_admin")) &&
+		 !CallerHasRole("gpucredit_app") &&
+		 !CallerHasRole("gpucredit_tenant"));
 }
 
 /*

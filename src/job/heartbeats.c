@@ -141,7 +141,6 @@ take_beat(AttemptBeat *beat, int i, Datum *const *elems, bool *const *nulls)
 	if (!beat->utilization_null)
 		beat->utilization =
 			Float4GetDatum(MeterUtilization(DatumGetFloat8(elems[5][i])));
-	beat->limited = !ApiAdmits(API_meter_batch, beat->org, beat->job);
 }
 
 /*

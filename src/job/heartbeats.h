@@ -25,7 +25,6 @@ typedef struct AttemptBeat
 	bool		progress_null;
 	Datum		utilization;
 	bool		utilization_null;
-	bool		limited;		/* over a rate limit: changes nothing */
 	bool		ordinary;		/* accepted, with nothing to cut */
 	Attempt    *taken;			/* accepted: its attempt as it now is */
 	bool		answered;

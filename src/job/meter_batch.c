@@ -103,7 +103,7 @@ static void beat_any(const Beats *beats, TimestampTz now);
 static int	answer_taken(const Beats *beats, TimestampTz now,
 						 const Attempt **logged);
 static void answer_rest(const Beats *beats, TimestampTz now);
-static bool admitted(const AttemptBeat *beat);
+static bool any_beat(const AttemptBeat *beat);
 static bool outstanding(const AttemptBeat *beat);
 static bool unanswered(const AttemptBeat *beat);
 static Pass pick(const Beats *beats, BeatTest test);
@@ -142,15 +142,15 @@ call_meter_batch(PG_FUNCTION_ARGS)
 }
 
 static bool
-admitted(const AttemptBeat *beat)
+any_beat(const AttemptBeat *beat)
 {
-	return !beat->limited;
+	return true;
 }
 
 static bool
 outstanding(const AttemptBeat *beat)
 {
-	return !beat->limited && beat->taken == NULL;
+	return beat->taken == NULL;
 }
 
 static bool
@@ -178,7 +178,7 @@ pick(const Beats *beats, BeatTest test)
 static void
 beat_ordinary(const Beats *beats, TimestampTz now)
 {
-	Pass		pass = pick(beats, admitted);
+	Pass		pass = pick(beats, any_beat);
 	Size		size = sizeof(Datum) * (pass.n + 1);
 	Datum	   *started_by = MemoryContextAllocHuge(CurrentMemoryContext,
 													size);
@@ -312,19 +312,16 @@ answer_rest(const Beats *beats, TimestampTz now)
 		AttemptFrom(rows, i, &attempt);
 		beat = BeatsFind(beats, &attempt);
 		most = now - attempt.started_at + SettingClockSkew();
-		if (beat->limited ||
-			!MeterTryAgain(&attempt, beat->elapsed, now, false,
+		if (!MeterTryAgain(&attempt, beat->elapsed, now, false,
 						   &beat->answer))
 			beat->answer = MeterUnchanged(&attempt, beat->elapsed, now,
 										  false);
 		beat->answered = true;
 
-		/*
-		 * over a rate limit, or locked by another transaction
-		 */
+		/* locked by another transaction */
 		if (attempt.ended_at == DT_NOBEGIN && beat->answer.reason == NULL &&
 			(Min(beat->elapsed, most) > attempt.elapsed || !attempt.running))
-			beat->answer.reason = beat->limited ? "rate_limited" : "busy";
+			beat->answer.reason = "busy";
 	}
 	SqlFree(&rows);
 }

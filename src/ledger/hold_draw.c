@@ -9,7 +9,8 @@
  * then are dropped.
  *
  * A policy may cap what one bucket gives: max_per_job for all holds of the job
- * together, max_share for this hold. Each cap is the bucket's own, so burn
+ * together or for a caller's own hold, max_share for this hold. A lease has no
+ * max_per_job: the cell that gets it applies the policy to its jobs. Each cap is the bucket's own, so burn
  * order finds the amount whenever it is there.
  *
  * The first bucket is selected in C, with MAY_PAY and BURN_ORDER said again,
@@ -168,6 +169,7 @@ static Credits most(HoldDraw *draw, SqlResult row, uint64 i, Credits missing);
 static void add_part(HoldDraw *draw, const HoldDrawPart *part);
 static bool lock_planned(const HoldDraw *draw, HoldDrawPart *part);
 static Credits share_cap(HoldDraw *draw, int64 bucket, Numeric max_share);
+static bool is_leased(const HoldDraw *draw);
 static Credits job_cap(HoldDraw *draw, int64 bucket, Credits max_per_job);
 static Credits drawn(SqlStatement *statement, const char *org, int64 owner,
 					 int64 bucket);
@@ -509,7 +511,7 @@ most(HoldDraw *draw, SqlResult row, uint64 i, Credits missing)
 
 	if (draw->purpose->any)
 		return give;
-	if (!SqlIsNull(row, i, 4) && draw->purpose->job != 0)
+	if (!SqlIsNull(row, i, 4) && !is_leased(draw))
 		give = Min(give, job_cap(draw, bucket, SqlCredits(row, i, 4)));
 	max_share = SqlDatum(row, i, 5, &isnull);
 	if (!isnull)
@@ -530,16 +532,26 @@ add_part(HoldDraw *draw, const HoldDrawPart *part)
 	draw->parts[draw->nparts++] = *part;
 }
 
+static bool
+is_leased(const HoldDraw *draw)
+{
+	return draw->path->leased || (draw->hold != NULL && draw->hold->leased);
+}
+
 /*
- * What max_per_job leaves after all that the job's holds drew here and did not
- * return.
+ * What max_per_job leaves after all that the job's holds, or a caller's own
+ * hold, drew here and did not return.
  */
 static Credits
 job_cap(HoldDraw *draw, int64 bucket, Credits max_per_job)
 {
-	return CreditsSub(max_per_job,
-					  drawn(&job_drawn, draw->path->org, draw->purpose->job,
-							bucket));
+	if (draw->purpose->job != 0)
+		return CreditsSub(max_per_job,
+						  drawn(&job_drawn, draw->path->org,
+								draw->purpose->job, bucket));
+	return draw->hold == NULL ? max_per_job :
+		CreditsSub(max_per_job, drawn(&hold_drawn, draw->path->org,
+									  draw->hold->hold, bucket));
 }
 
 /*

@@ -362,6 +362,12 @@ CallerName(void)
 }
 
 bool
+CallerIsSuperuser(void)
+{
+	return superuser_arg(GetOuterUserId());
+}
+
+bool
 CallerHasRole(const char *role)
 {
 	Oid			oid = get_role_oid(role, true);

@@ -66,6 +66,7 @@ extern int	ArgWord(const char *value, const char *name,
 /* The caller: the login or SET ROLE role, not the definer. */
 extern char *CallerName(void);
 extern bool CallerHasRole(const char *role);
+extern bool CallerIsSuperuser(void);
 
 /* Result rows. */
 extern TupleDesc RowType(FunctionCallInfo fcinfo);

@@ -11,7 +11,9 @@ use GpuCredit;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $frozen = q{SET gpucredit.clock = '2030-01-01 00:00+00';};
+# Superusers are not limited, so the calls are an application's.
+my $app    = 'SET ROLE gpucredit_app;';
+my $frozen = q{SET gpucredit.clock = '2030-01-01 00:00+00';} . $app;
 my $node   = new_node('main');
 
 new_database($node, 'credit');
@@ -94,6 +96,7 @@ $session->do(
 	q{SELECT gpucredit.create_account('acme'),
 	gpucredit.create_account('acme', 'lab')});
 $session->do(q{SELECT gpucredit.issue('acme', '', 'i', 10)});
+$session->do($app);
 $session->do(q{SELECT gpucredit.hold('acme', 'lab', 'h1', 1, '1 h')});
 command_ok(
 	[   'pg_restore', '-a', '-t', 'rate_limit', '-d',
@@ -113,7 +116,7 @@ $session->disconnect;
 $node->append_conf('postgresql.conf', 'gpucredit.max_token_buckets = 64');
 $node->restart;
 query(
-	$node, 'credit', qq{$frozen
+	$node, 'credit', qq{
 	SELECT gpucredit.create_account('many', CASE n WHEN 0 THEN ''
 		ELSE 'u' || n END) FROM generate_series(0, 500) n;
 	SELECT gpucredit.set_rate_limit('many', 'u' || n, 'hold', 0.000001, 1000)
@@ -139,14 +142,14 @@ is( fails_with("$frozen SELECT gpucredit.hold('many', 'u1', 'd', 1, '1 h')"),
 query($node, 'credit',
 	q{SELECT gpucredit.set_rate_limit('acme', 'lab', 'hold', 1, 1);
 	SELECT gpucredit.set_rate_limit('acme', '', '*', NULL, NULL)});
-is( fails_with(map {
+is( fails_with($app, map {
 			"SELECT gpucredit.hold('acme', 'lab', 'real $_', 1, '1 h')" } 1 .. 100),
 	'UC202',
 	'a hundred at once are too many');
 my $granted = '';
 foreach my $turn (1 .. 600)
 {
-	last if ($granted = hold('real 101', 'lab', '')) eq 'granted';
+	last if ($granted = hold('real 101', 'lab', $app)) eq 'granted';
 	select(undef, undef, undef, 0.1);
 }
 is($granted, 'granted', 'a second later one may again');
