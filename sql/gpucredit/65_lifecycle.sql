@@ -297,9 +297,10 @@ BEGIN
 			USING ERRCODE = 'object_not_in_prerequisite_state',
 			DETAIL = 'Its background worker runs the jobs.',
 			HINT = format('Add pg_cron to shared_preload_libraries and set'
-				' cron.database_name = ''%s'' and'
-				' cron.use_background_workers = on in postgresql.conf,'
-				' restart, and run: CREATE EXTENSION pg_cron;', here);
+				' cron.database_name = ''%s'' and cron.host = ''%s'''
+				' in postgresql.conf, restart, and run: CREATE EXTENSION pg_cron;',
+				here, split_part(
+					pg_catalog.current_setting('unix_socket_directories'), ',', 1));
 	END IF;
 	IF home <> here THEN
 		RAISE EXCEPTION 'pg_cron lives in database "%"', home
@@ -378,6 +379,12 @@ DECLARE
 	names text[];
 BEGIN
 	PERFORM gpucredit_internal.require_cron(false);
+	IF pg_catalog.current_setting('cron.use_background_workers', true)::boolean THEN
+		RAISE WARNING 'one slow job will hold up all other jobs of pg_cron'
+			USING DETAIL = 'With cron.use_background_workers on, pg_cron waits for a job that it has started before it looks at any other.',
+			HINT = format('Set cron.use_background_workers = off and cron.host = ''%s'' in postgresql.conf, restart, and call install_jobs again.',
+				split_part(pg_catalog.current_setting('unix_socket_directories'), ',', 1));
+	END IF;
 	names := ARRAY(SELECT gpucredit_internal.cron_job_name(c.task,
 			pg_catalog.current_database()) FROM gpucredit_internal.cron_tasks() c);
 	PERFORM gpucredit_internal.unschedule(names);
@@ -395,7 +402,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit.install_jobs() IS
-'Upkeep: schedules the upkeep with pg_cron, as the owner of the extension. Each minute: maintain, reap_holds, check_nodes, expire_credits and seal_audit. Once a day: check_books, and the deletion of their run logs older than 3 days. Another call restores changed jobs; call it after cron.host, the port or a database''s name changed. Call remove_jobs before DROP EXTENSION gpucredit.
+'Upkeep: schedules the upkeep with pg_cron, as the owner of the extension. Each minute: maintain, reap_holds, check_nodes, expire_credits and seal_audit. Once a day: check_books, and the deletion of their run logs older than 3 days. Another call restores changed jobs; call it after cron.host, the port or a database''s name changed. Call remove_jobs before DROP EXTENSION gpucredit. Warns if cron.use_background_workers is on, as one slow job then holds up all others.
 Result: the number of jobs; view gpucredit.cron_status shows their runs.
 Errors: 55000 pg_cron is not loaded, not created, or in another database; the hint is the SQL to run there.';
 

@@ -17,7 +17,7 @@ new_database($node, 'credit');
 query_fails($node, 'credit', 'SELECT gpucredit.install_jobs()',
 	'55000', 'refused where pg_cron is not loaded');
 like(hint_of('credit', 'SELECT gpucredit.install_jobs()'),
-	qr/Add pg_cron to shared_preload_libraries.*cron\.database_name = 'credit'/s,
+	qr/Add pg_cron to shared_preload_libraries.*cron\.database_name = 'credit' and cron\.host = '\Q@{[$node->host]}\E'/s,
 	'and the hint says how to load it');
 is(query($node, 'credit', 'SELECT count(*) FROM gpucredit.cron_status'),
 	'0', 'cron_status is there, and empty');
@@ -157,6 +157,9 @@ query(
 		(1, -4, 'SELECT * FROM gpucredit.maintain()', 'failed', NULL),
 		(1000, -3, 'SELECT 1', 'succeeded', now() - interval '4 days')});
 
+# A job of somebody else that does not end holds up no other.
+query($node, 'credit', q{SELECT cron.schedule('slow', '* * * * *', 'SELECT pg_sleep(1000)')});
+
 ok( $node->poll_query_until(
 		'credit', q{
 	SELECT (SELECT count(*) FILTER (WHERE last_status = 'succeeded') >= }
@@ -165,6 +168,15 @@ ok( $node->poll_query_until(
 		AND EXISTS (SELECT FROM gpucredit.bucket WHERE expired > '0')
 		AND NOT EXISTS (SELECT FROM cron.job_run_details WHERE runid = -1)}),
 	'cron has run all of them');
+is( query(
+		$node, 'credit', q{
+	SELECT d.status, count(*) FROM cron.job_run_details d
+	WHERE d.command = 'SELECT pg_sleep(1000)' GROUP BY 1}),
+	'running|1', 'while a slow job runs all the time');
+query($node, 'credit', q{
+	SELECT cron.unschedule('slow');
+	SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+	WHERE query = 'SELECT pg_sleep(1000)'});
 is( query(
 		$node, 'credit', q{
 	SELECT job, last_status, last_message FROM gpucredit.cron_status
@@ -202,6 +214,17 @@ $away =~ s/^[^:]*: //;
 query($node, 'credit', $away);
 is(query($node, 'credit', 'SELECT count(*) FROM cron.job'),
 	'0', 'until the hint takes them away');
+
+# The setting under which a slow job would hold up all others.
+$node->append_conf('postgresql.conf', 'cron.use_background_workers = on');
+$node->restart;
+{
+	my ($status, $out, $err) = $node->psql('credit', 'SELECT gpucredit.install_jobs()');
+
+	is($out, $jobs, 'jobs can be set up with background workers of pg_cron, too');
+	like($err, qr/WARNING:  one slow job will hold up all other jobs.*HINT:  Set cron\.use_background_workers = off and cron\.host = '\Q@{[$node->host]}\E'/s,
+		'with a warning that says what to set instead');
+}
 
 verify_empty($node, 'credit');
 $node->stop;

@@ -24,7 +24,7 @@ my $node = PostgreSQL::Test::Cluster->new('primary');
 $node->init(allows_streaming => 1);
 $node->append_conf('postgresql.conf',
 	join('', "max_connections = 50\n",
-		map { $_->[0] eq 'conf' ? $_->[1] : () } @blocks));
+		map { $_->[0] eq 'conf' ? $_->[1] =~ s{/run/postgresql}{$node->host}er : () } @blocks));
 $node->start;
 {
 	my $folder = PostgreSQL::Test::Utils::tempdir();

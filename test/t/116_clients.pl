@@ -1,9 +1,11 @@
 # 116_clients.pl: the programs of docs/clients.md, each in its language
 #
-# Each program is taken from the page.  Its first reserve is answered with
-# 40001, and the answer to its second is lost: a proxy cuts the connection
-# after the commit.  Every program must end with the same job, held and billed
-# once.
+# Each program is taken from the page, saved under the page's name for it, and
+# started by the page's command, in a database that the page's statements have
+# prepared.  Its first reserve is answered with 40001, and the answer to its
+# second is lost: a proxy cuts the connection after the commit.  Every program
+# must end with the same job, held and billed once.  Started again, when no
+# alert comes, it ends as well.
 #
 # Packages: python3-psycopg libpostgresql-jdbc-java default-jdk-headless
 # Packages: golang-go golang-github-lib-pq-dev npm:npm
@@ -24,20 +26,19 @@ my @periods = qw(day week month quarter);
 my $page    = slurp_checkout('docs/clients.md');
 my $dir     = PostgreSQL::Test::Utils::tempdir();
 my $node    = new_node('main', "listen_addresses = '127.0.0.1'",
-	"shared_preload_libraries = 'gpucredit'", "gpucredit.database = 'credit'",
+	"shared_preload_libraries = 'gpucredit'", "gpucredit.database = 'mydb'",
 	'gpucredit.scheduler_interval = 100');
+my ($before) = $page =~ /^## Before you run them\n(.*?)^## /ms;
+my ($sql)    = $before =~ /^```sql\n(.*?)^```/ms;
+my %url      = $before =~ /^export (\w+)='(.*)'$/mg;
 
-new_database($node, 'credit');
-$node->safe_psql('credit', q{
-	CREATE ROLE shop LOGIN IN ROLE gpucredit_app, gpucredit_agent;
-	SELECT gpucredit.set_price('H100', 3.60);
-	SELECT gpucredit.register_node('default', 'n1', 'H100', 8, 81559);
-	SELECT gpucredit.create_account('acme'), gpucredit.create_account('acme', 'vision');
-	SELECT gpucredit.issue('acme', '', 'i', 1000);
+new_database($node, 'mydb');
+$node->safe_psql('mydb', $sql);
+$node->safe_psql('mydb', q{
 	CREATE SEQUENCE tries;
 	CREATE FUNCTION once() RETURNS trigger LANGUAGE plpgsql AS $$
 	BEGIN
-		IF NEW.key LIKE 'client-%' AND nextval('public.tries') = 1 THEN
+		IF NEW.key LIKE 'order-%' AND nextval('public.tries') = 1 THEN
 			RAISE 'not yet' USING ERRCODE = '40001';
 		END IF;
 		RETURN NEW;
@@ -45,19 +46,13 @@ $node->safe_psql('credit', q{
 	CREATE TRIGGER once BEFORE INSERT ON gpucredit.request
 		FOR EACH ROW EXECUTE FUNCTION once()});
 
-program('python', 'python', 'py', 'python3', 'FILE');
-program('node', 'javascript', 'js', 'node', 'FILE')
-  if npm_install('pg');
-program('java', 'java', 'java', 'java', '-cp', '/usr/share/java/postgresql.jar',
-	'FILE');
-{
-	local @ENV{qw(GO111MODULE GOPATH GOCACHE GOFLAGS)} =
-	  ('off', '/usr/share/gocode', "$dir/go", '-p=1');
-	program('go', 'go', 'go', 'go', 'run', 'FILE');
-}
+program('Python', 'clients.py');
+program('Node',   'clients.js') if npm_install('pg');
+program('Java',   'Clients.java');
+program('Go',     'clients.go');
 
 # What READ COMMITTED is for.
-$node->safe_psql('credit', q{
+$node->safe_psql('mydb', q{
 	SELECT gpucredit.set_budget('acme', 'vision', NULL, period)
 	FROM gpucredit.budgets('acme', 'vision')});
 my %through = map { $_ => through($_) }
@@ -67,56 +62,69 @@ is($through{'READ COMMITTED'}, 150, 'every call goes through at READ COMMITTED')
 cmp_ok($through{'REPEATABLE READ'}, '<', 150, 'not so at REPEATABLE READ');
 cmp_ok($through{SERIALIZABLE}, '<', 150, 'nor at SERIALIZABLE');
 
-verify_empty($node, 'credit');
+verify_empty($node, 'mydb');
 done_testing();
 
 # Runs the page's program in that language, and looks at what it did.
 sub program
 {
-	my ($name, $language, $ending, @command) = @_;
-	my ($text) = $page =~ /^```$language\n(.*?)^```/ms;
-	my $file  = "$dir/Clients.$ending";
-	my $key   = "client-$name";
+	my ($name, $file) = @_;
+	my ($section) = $page =~ /^## $name\n(.*?)(?=^## |\z)/ms;
+	my ($saved)   = $section =~ /Save the program as `(.*?)`/;
+	my ($shell)   = $section =~ /^```sh\n(.*?)^```/ms;
+	my ($text)    = $section =~ /^```(?!sh)\w+\n(.*?)^```/ms;
+	my ($command, @more) = grep { !/^(?:apt|npm) install / } split /\n/, $shell;
+	my ($key)     = $command =~ /(order-\d)$/;
 	my ($port, $proxy) = cutting_proxy();
-	my ($out, $err);
+	my $prices = "price of two 7.200000\n";
+	my $work   = "start {0-1}\nmeter continue 0.010000\nsettle completed 0.010000\n";
+
+	is($saved, $file, "$name: the page says how to name the program");
+	is(scalar(@more), 0, '... and has one command that starts it');
+	append_to_file("$dir/$file", $text);
 
 	# each threshold alerts once a period, so each program has its own
-	append_to_file($file, $text);
-	$node->safe_psql('credit', q{
+	$node->safe_psql('mydb', q{
 		ALTER SEQUENCE public.tries RESTART;
 		SELECT gpucredit.set_budget('acme', 'vision', NULL, period)
 		FROM gpucredit.budgets('acme', 'vision');
 		SELECT gpucredit.set_budget('acme', 'vision', 10, '} . shift(@periods) . q{',
 			alert_at => '{0.5}')});
-	local $ENV{GPUCREDIT_URL} =
-	  "postgres://shop\@127.0.0.1:$port/credit?sslmode=disable";
-	local $ENV{GPUCREDIT_JDBC} =
-	  "jdbc:postgresql://127.0.0.1:$port/credit?user=shop&sslmode=disable";
-	my $done = eval {
-		IPC::Run::run([ map { $_ eq 'FILE' ? $file : $_ } @command, $key ],
-			'<', \undef, '>', \$out, '2>', \$err, IPC::Run::timeout(180));
-	};
-
-	ok($done, "$name: the program ends well") or diag($err // $@);
-	is(($out // '') =~ s/True/true/r, <<'END', "$name: what it was answered");
-price of two 7.200000
-reserve granted 7.200000 true
-start {0-1}
-meter continue 0.010000
-settle completed 0.010000
-alert gpucredit_alert
-END
+	is(output_of($name, $command, $port),
+		"${prices}reserve granted 7.200000 true\n${work}alert gpucredit_alert\n",
+		"$name: what it was answered");
 	kill 'TERM', $proxy;
 	waitpid($proxy, 0);
-	is($node->safe_psql('credit', 'SELECT last_value > 1 FROM public.tries'), 't',
+	is($node->safe_psql('mydb', 'SELECT last_value > 1 FROM public.tries'), 't',
 		"$name: after 40001 it called again");
-	is($node->safe_psql('credit', qq{
+	is($node->safe_psql('mydb', qq{
 		SELECT count(*), max(j.state), sum(a.billed::numeric)
 		FROM gpucredit.request r JOIN gpucredit.jobs j
 			ON j.org = r.org AND j.job = r.result[1]::bigint
 		JOIN gpucredit.attempt a ON a.org = j.org AND a.job = j.job
 		WHERE r.key = '$key'}), '1|completed|0.010000', "$name: one job, billed once");
+
+	is(output_of($name, "$command-again", $node->port),
+		"${prices}reserve granted 7.200000 false\n$work",
+		"$name: it ends where no alert comes");
 	return;
+}
+
+# What a command of the page prints, with the page's settings but for the port.
+sub output_of
+{
+	my ($name, $command, $port) = @_;
+	my ($out, $err);
+	local $ENV{GPUCREDIT_URL}  = $url{GPUCREDIT_URL} =~ s{127\.0\.0\.1}{127.0.0.1:$port}r;
+	local $ENV{GPUCREDIT_JDBC} = $url{GPUCREDIT_JDBC} =~ s{127\.0\.0\.1}{127.0.0.1:$port}r;
+	local $ENV{GOCACHE} = "$dir/go";
+	my $done = eval {
+		IPC::Run::run([ 'sh', '-c', "cd '$dir' && $command" ],
+			'<', \undef, '>', \$out, '2>', \$err, IPC::Run::timeout(180));
+	};
+
+	ok($done, "$name: the program ends well") or diag($err // $@);
+	return ($out // '') =~ s/True/true/r =~ s/False/false/r;
 }
 
 # Starts a proxy between client and server; returns its address and process.
@@ -212,7 +220,7 @@ sub through
 
 	wait_for_children(in_parallel(5, sub {
 		my ($client) = @_;
-		my $db = connect_to($node, 'credit');
+		my $db = connect_to($node, 'mydb');
 
 		$db->do("SET default_transaction_isolation = '\L$level'");
 		foreach my $n (1 .. 30)
@@ -224,6 +232,6 @@ sub through
 		}
 		$db->disconnect;
 	}));
-	return $node->safe_psql('credit', qq{
+	return $node->safe_psql('mydb', qq{
 		SELECT count(*) FROM gpucredit.request WHERE key LIKE '$level %'});
 }

@@ -5,8 +5,11 @@
 #   gc_in_root 17 COMMAND...      # runs there as root, with our GC_* settings
 #   gc_root_copy 17               # a copy of the checkout there: $GC_COPY
 #
+#   gc_root_bare                  # a Debian 12 without any package of ours: $GC_BARE
+#
 # debootstrap makes the root once, from the mirror that this machine's apt
-# uses, and keeps it in ${XDG_CACHE_HOME:-/var/cache}/gpucredit.  Nothing of
+# uses, and keeps it in ${XDG_CACHE_HOME:-/var/cache}/gpucredit.  A root that a
+# killed run left broken is repaired, or made again.  Nothing of
 # this machine is mounted there; files are copied.  If the kernel allows it,
 # commands have a /proc, in a mount namespace that ends with them.  In a
 # container that forbids it, only the tests that kill servers fail, because
@@ -41,39 +44,78 @@ gc_root_tools()
 		gc_install debootstrap debian-archive-keyring
 }
 
-# Makes the root for a version of PostgreSQL.  A second caller waits.
+# Makes the root for a version of PostgreSQL, if it is not kept yet, and repairs
+# it if it is broken.
 gc_root()
 {
-	local suite dir log=$GC_WORK/debootstrap-$1.log mirror
+	local suite
 
 	suite=$(gc_root_suite "$1") || {
 		gc_say "there is no Debian with PostgreSQL $1"
 		return 1
 	}
-	dir=$(gc_root_dir "$1")
-	[ ! -e "$dir/etc/gpucredit-root" ] || return 0
+	gc_root_make "$suite" "$(gc_root_dir "$1")"
+}
+
+# Makes a copy of a root in which nothing was ever installed: what a person has
+# who meets Debian 12 for the first time.  The caller removes $GC_BARE.
+gc_root_bare()
+{
+	local kept=${XDG_CACHE_HOME:-/var/cache}/gpucredit/debian-bookworm-bare
+
+	gc_root_make bookworm "$kept" || return 1
+	GC_BARE=$(gc_as_root mktemp -d "${kept%/*}/bare.XXXXXX")
+	gc_as_root cp -a --reflink=auto "$kept/." "$GC_BARE"
+	# services start there, as they do on a machine
+	gc_as_root rm -f "$GC_BARE/usr/sbin/policy-rc.d" "$GC_BARE/etc/gpucredit-root"
+}
+
+# Makes the root DIR of a release, unless there is one that works.  Whoever runs
+# something in a root holds its lock shared, so it is repaired or made again only
+# while nobody uses it.
+gc_root_make()
+{
+	local suite=$1 dir=$2 log=$GC_WORK/debootstrap-${2##*/}.log mirror
+
 	gc_root_tools || return 1
 	mirror=$(gc_root_mirror)
 	[ -n "$mirror" ] || {
 		gc_say "apt has no source of Debian's main"
 		return 1
 	}
-	gc_say "making a Debian $suite in $dir"
-	gc_child gc_as_root bash -c '
+	gc_root_works "$dir" || gc_say "making or repairing a Debian $suite in $dir"
+	gc_child gc_as_root bash -c "$(declare -f gc_as_root gc_root_works gc_root_settings)"'
 		set -euo pipefail
-		dir=$1 suite=$2 mirror=$3 options=$4
+		dir=$1 suite=$2 mirror=$3 options=$4 trust=$5
 		mkdir -p "${dir%/*}"
 		exec 9>"$dir.lock"
-		flock 9
-		[ ! -e "$dir/etc/gpucredit-root" ] || exit 0
+		if gc_root_works "$dir"; then
+			flock -n 9 || exit 0
+			gc_root_settings "$dir" "$options"
+			exit 0
+		fi
+		flock -w 1800 9 || {
+			echo "$dir is broken, and somebody still runs something there"
+			exit 1
+		}
+		if [ -e "$dir/etc/gpucredit-root" ] && ! gc_root_works "$dir"; then
+			echo "repairing $dir"
+			gc_root_settings "$dir" "$options" || true
+			chroot "$dir" sh -c "
+				export DEBIAN_FRONTEND=noninteractive
+				dpkg --force-confold --configure -a
+				apt-get -q update
+				apt-get -q -y --fix-broken install" 9>&- </dev/null || true
+		fi
+		! gc_root_works "$dir" || exit 0
 		rm -rf --one-file-system "$dir" "$dir.new"
 		apart=
 		! unshare --mount true 2>/dev/null || apart="unshare --mount"
 		$apart debootstrap --variant=minbase --include=ca-certificates \
-			$5 "$suite" "$dir.new" "$mirror" 9>&-
+			$trust "$suite" "$dir.new" "$mirror" 9>&-
 		umount "$dir.new/proc" "$dir.new/sys" 2>/dev/null || true
 		chmod 1777 "$dir.new/dev/shm"
-		printf "%s\n" "$options" >"$dir.new/etc/apt/apt.conf.d/00gpucredit"
+		gc_root_settings "$dir.new" "$options"
 		printf "#!/bin/sh\nexit 101\n" >"$dir.new/usr/sbin/policy-rc.d"
 		chmod 755 "$dir.new/usr/sbin/policy-rc.d"
 		echo "$suite" >"$dir.new/etc/gpucredit-root"
@@ -84,6 +126,37 @@ gc_root()
 		gc_say "no Debian $suite can be made"
 		return 1
 	}
+}
+
+# Whether the root DIR is complete: programs run there, and no package was left
+# half installed by a run that was killed.
+gc_root_works()
+{
+	[ -e "$1/etc/gpucredit-root" ] && [ -d "$1/tmp" ] &&
+		[ -z "$(gc_as_root chroot "$1" dpkg --audit 2>&1 || echo broken)" ] &&
+		gc_as_root chroot "$1" apt-get -q check >/dev/null 2>&1
+}
+
+# Whether a file is missing that a package installed in the root of a version.
+# This reads the whole root, which takes seconds.
+gc_root_lacks_files()
+{
+	gc_as_root chroot "$(gc_root_dir "$1")" dpkg --verify 2>&1 |
+		grep -vE '^missing +c |/usr/share/(doc|man|info|locale)/' |
+		grep -E '^(missing|dpkg: error|chroot: )' >&2
+}
+
+# Has the root of a version made again when it is used next.
+gc_root_discard()
+{
+	gc_as_root rm -f "$(gc_root_dir "$1")/etc/gpucredit-root"
+}
+
+# Gives the root DIR the way to the mirror that this machine has now.
+gc_root_settings()
+{
+	printf '%s\n' "$2" >"$1/etc/apt/apt.conf.d/00gpucredit"
+	cp -L /etc/resolv.conf /etc/hosts "$1/etc/" 2>/dev/null || true
 }
 
 # Copies the checkout into the root.  The caller removes $GC_COPY.
@@ -139,6 +212,8 @@ gc_in_root()
 	gc_child gc_as_root bash -c '
 		dir=$1 ca=$2
 		shift 2
+		exec 9>>"$dir.lock"
+		flock -s 9
 		cp -L /etc/resolv.conf /etc/hosts "$dir/etc/" 2>/dev/null
 		[ -z "$ca" ] || cp -L "$ca" "$dir/etc/gpucredit-ca.crt"
 		if [ ! -e "$dir/proc/self" ] && unshare --mount true 2>/dev/null; then

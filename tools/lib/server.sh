@@ -20,7 +20,7 @@
 #
 # Functions (details above each):
 #   gc_workdir NAME                 private folder, removed at exit
-#   gc_provision build|test|check|server [PACKAGE...]
+#   gc_provision build|test|indent|lint|check|server [PACKAGE...]
 #                                   install what is missing
 #   gc_copy DIR                     a copy of the checkout
 #   gc_build DIR [MAKE ARG...]      build and install a copy of the checkout
@@ -157,7 +157,9 @@ gc_cleanup()
 # Installs the Debian packages that are missing, and those named after:
 #   build   the server, what compiles the extension, Perl's database driver
 #   test    build, and the test frameworks
-#   check   test, and the checkers of the code
+#   indent  what tools/indent runs
+#   lint    test and indent, and what tools/lint --quick runs
+#   check   lint, and the slow checkers of the code
 #   server  build, and what a server of our own is compiled with
 gc_provision()
 {
@@ -165,14 +167,18 @@ gc_provision()
 		make libc6-dev perl libdbi-perl libdbd-pg-perl)
 	local frameworks=(postgresql-$GC_MAJOR-pgtap postgresql-$GC_MAJOR-cron
 		libipc-run-perl libtap-parser-sourcehandler-pgtap-perl tzdata)
+	local indent=(pg-bsd-indent diffutils)
+	local lint=(cppcheck libpq-dev libjansson-dev)
 	local missing=() package
 
 	case $1 in
 		build) ;;
 		test) wanted+=("${frameworks[@]}") ;;
+		indent) wanted+=("${indent[@]}") ;;
+		lint) wanted+=("${frameworks[@]}" "${indent[@]}" "${lint[@]}") ;;
 		check)
-			wanted+=("${frameworks[@]}" clang libclang-rt-dev clang-tidy
-				cppcheck pg-bsd-indent valgrind libpq-dev libjansson-dev)
+			wanted+=("${frameworks[@]}" "${indent[@]}" "${lint[@]}" clang
+				libclang-rt-dev clang-tidy valgrind)
 			;;
 		server) wanted+=(bzip2 libipc-run-perl libxml2-dev pkg-config tzdata) ;;
 		*) gc_die "gc_provision: what is \"$1\"?" ;;
