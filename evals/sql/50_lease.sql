@@ -318,9 +318,10 @@ BEGIN
 		IF r.state = 'running' THEN
 			r.state := 'paused';
 			moved := true;
-			PERFORM gpucredit_eval.record(r.org, 'pause_run', NULL, jsonb_build_object('run', r.run,
-				'cap', r.cap, 'spent', r.spent, 'set_aside', r.set_aside, 'needs', max_cost));
-			PERFORM pg_notify('gpucredit_eval_paused', r.org || '/' || r.run);
+			/* every login may listen, so what it hears is the event's number */
+			PERFORM gpucredit_internal.notify_number('gpucredit_eval_paused',
+				gpucredit_eval.record(r.org, 'pause_run', NULL, jsonb_build_object('run', r.run,
+					'cap', r.cap, 'spent', r.spent, 'set_aside', r.set_aside, 'needs', max_cost)));
 		END IF;
 	ELSIF r.state = 'paused' THEN
 		r.state := 'running';
@@ -336,7 +337,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_eval.lease_cases(text, bigint, text, integer, interval) IS
-'Workers: leases up to n cases of a run for a time. Their dearest outcome is set aside of the run''s cap; what does not fit is not leased, and a run that can lease nothing is paused, with a NOTIFY gpucredit_eval_paused. A worker calls it until run_state() says that the run has ended.
+'Workers: leases up to n cases of a run for a time. Their dearest outcome is set aside of the run''s cap; what does not fit is not leased, and a run that can lease nothing is paused, with a NOTIFY gpucredit_eval_paused that has the number of the row in table event. A worker calls it until run_state() says that the run has ended.
 Result: the case and attempt to report under; input and checks; parameters: expected, rubric, threshold, samples the judge owes, and output in base64 if the model has answered before: then only the judge is asked; max_cost: credits.
 Errors: UC601 no such run; 22023.';
 

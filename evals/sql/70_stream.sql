@@ -141,17 +141,17 @@ COMMENT ON FUNCTION gpucredit_eval.sampled(text, text, text) IS
 'Drift: is this request one that is judged? The same request gives the same answer, by its hash.
 Errors: UC601 no such stream; 22023.';
 
-/* A signal begins. */
+/* A signal begins.  Every login may listen, so what it hears is the event's number. */
 CREATE FUNCTION gpucredit_eval.tell_drift(org text, stream text, t bigint, z numeric)
 RETURNS void
 LANGUAGE plpgsql VOLATILE
 AS $$
 BEGIN
-	PERFORM gpucredit_eval.record(s.org, 'drift', NULL, jsonb_build_object('stream', s.stream,
-		't', tell_drift.t, 'z', tell_drift.z, 'mu', s.mu))
+	PERFORM gpucredit_internal.notify_number('gpucredit_eval_drift',
+		gpucredit_eval.record(s.org, 'drift', NULL, jsonb_build_object('stream', s.stream,
+			't', tell_drift.t, 'z', tell_drift.z, 'mu', s.mu)))
 	FROM gpucredit_eval.stream s
 	WHERE s.org = tell_drift.org AND s.stream = tell_drift.stream;
-	PERFORM pg_notify('gpucredit_eval_drift', tell_drift.org || '/' || tell_drift.stream);
 END
 $$;
 COMMENT ON FUNCTION gpucredit_eval.tell_drift(text, text, bigint, numeric) IS
@@ -164,7 +164,7 @@ LANGUAGE c VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_eval_observe';
 COMMENT ON FUNCTION gpucredit_eval.observe(text, text, text, numeric, timestamptz) IS
-'Drift: takes the score of a production request in. A repeated request counts once, with its first score. The first signal is recorded, and sent as NOTIFY gpucredit_eval_drift.
+'Drift: takes the score of a production request in. A repeated request counts once, with its first score. The first signal is recorded in table event, and its number there is sent as NOTIFY gpucredit_eval_drift.
 score: 0 to 1. at: when it was; NULL: now.
 Result: the weighted mean, its limits, whether it is outside. Errors: UC601 no such stream; 22023.';
 

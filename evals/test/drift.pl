@@ -25,13 +25,21 @@ is(q_(sprintf($observe, 'chat', 'r1', 0.1)), '0.810000000000|0.773000000000|0.82
 	'a repeated request counts once');
 is(q_(sprintf($observe, 'chat', 'r2', 0.8)), '0.809000000000|0.763675215073|0.836324784927|f', 'the limits widen');
 is(q_(q{SELECT t, z FROM gpucredit_eval.stream_state('acme', 'chat')}), '2|0.809000000000', 'where it stands');
-q_('LISTEN gpucredit_eval_drift; ' . sprintf($observe, 'chat', "bad$_", 0.2)) foreach 1 .. 3;
+my $listener = connect_to($node, 'eval');
+$listener->do('LISTEN gpucredit_eval_drift');
+q_(sprintf($observe, 'chat', "bad$_", 0.2)) foreach 1 .. 3;
+is(join(' ', @{ $listener->pg_notifies || [] }[0, 2]),
+	'gpucredit_eval_drift ' . q_(q{SELECT event FROM gpucredit_eval.event WHERE operation = 'drift'}),
+	'any login may hear of it, and hears the number of the event alone');
 is(q_(q{SELECT signal FROM gpucredit_eval.stream_state('acme', 'chat')}), 't', 'bad scores signal');
 is(q_(q{SELECT count(*), min(detail ->> 'stream') FROM gpucredit_eval.event WHERE operation = 'drift'}), '1|chat',
 	'which is recorded once');
 q_(sprintf($observe, 'chat', "good$_", 0.8)) foreach 1 .. 30;
 is(q_(q{SELECT signal FROM gpucredit_eval.stream_state('acme', 'chat')}), 'f', 'good ones end it');
-q_(sprintf($observe, 'chat', "worse$_", 0)) foreach 1 .. 5;
+q_('SET gpucredit.notify_queue_limit = 0; ' . sprintf($observe, 'chat', "worse$_", 0)) foreach 1 .. 5;
+$listener->do('SELECT 1');
+is($listener->pg_notifies, undef, 'where gpucredit sends no notification, as with a full queue, a signal is recorded all the same');
+$listener->disconnect;
 is(q_(q{SELECT count(*) FROM gpucredit_eval.event WHERE operation = 'drift'}), '2', 'the next signal is another');
 
 # steady scores do not signal, whatever their number

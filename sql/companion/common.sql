@@ -131,12 +131,13 @@ COMMENT ON FUNCTION @schema@.check_account(text, text) IS
 'Internal: raises UC001 unless the account exists and the session may see it.';
 
 CREATE FUNCTION @schema@.record(org text, operation text, caller text,
-	detail jsonb) RETURNS void
+	detail jsonb) RETURNS bigint
 LANGUAGE sql VOLATILE
 BEGIN ATOMIC
-	INSERT INTO @schema@.event (org, operation, caller, detail)
+	INSERT INTO @schema@.event AS e (org, operation, caller, detail)
 	VALUES (record.org, record.operation, coalesce(record.caller, session_user),
-		jsonb_strip_nulls(record.detail));
+		jsonb_strip_nulls(record.detail))
+	RETURNING e.event;
 END;
 COMMENT ON FUNCTION @schema@.record(text, text, text, jsonb) IS
-'Internal: adds a row to the event log.';
+'Internal: adds a row to the event log, and returns its number.';

@@ -30,6 +30,13 @@ AS 'MODULE_PATHNAME', 'gpucredit_notify_alert';
 COMMENT ON FUNCTION gpucredit_internal.notify_alert(text) IS
 'Internal: sends NOTIFY gpucredit_alert at commit, and returns true. A prepared transaction sends nothing.';
 
+CREATE FUNCTION gpucredit_internal.notify_number(channel text, number bigint)
+RETURNS void
+LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'gpucredit_notify_number';
+COMMENT ON FUNCTION gpucredit_internal.notify_number(text, bigint) IS
+'Internal, for companion extensions: sends NOTIFY on a channel at commit, with the number of a row as its payload; drops it if the queue is full. Every login may listen, so a payload names nothing that a role may not read.';
+
 /*
  * Raises an alert once: it does not raise an existing one, and does not wait
  * for another transaction that raises the same.  A call that meets such a lock

@@ -50,6 +50,7 @@
 API_FUNCTION(set_alert);
 PG_FUNCTION_INFO_V1(gpucredit_take_alert);
 PG_FUNCTION_INFO_V1(gpucredit_notify_alert);
+PG_FUNCTION_INFO_V1(gpucredit_notify_number);
 
 #define EXPIRY_AHEAD	(7 * USECS_PER_DAY)
 
@@ -168,6 +169,17 @@ gpucredit_notify_alert(PG_FUNCTION_ARGS)
 {
 	NotifyAtCommit("gpucredit_alert", text_to_cstring(PG_GETARG_TEXT_PP(0)));
 	PG_RETURN_BOOL(true);
+}
+
+/*
+ * notify_number(channel, number): notify listeners of a row, at the commit.
+ */
+Datum
+gpucredit_notify_number(PG_FUNCTION_ARGS)
+{
+	NotifyAtCommit(text_to_cstring(PG_GETARG_TEXT_PP(0)),
+				   psprintf(INT64_FORMAT, PG_GETARG_INT64(1)));
+	PG_RETURN_VOID();
 }
 
 /*
