@@ -70,6 +70,9 @@ GRANT EXECUTE ON FUNCTION			/* setting up, credits, repair */
 	gpucredit.refund, gpucredit.refund_hold, gpucredit.rebuild
 TO gpucredit_admin;
 
+GRANT EXECUTE ON FUNCTION gpucredit.uninstall
+TO gpucredit_admin;
+
 GRANT EXECUTE ON FUNCTION gpucredit.set_alert
 TO gpucredit_admin, gpucredit_operator;
 

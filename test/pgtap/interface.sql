@@ -201,6 +201,7 @@ INSERT INTO interface (name, arguments, result, volatility, roles) VALUES
 ('check_books', '', 'SETOF task text, affected bigint', 'v', 'admin operator'),
 ('install_jobs', '', 'int', 'v', 'admin operator'),
 ('remove_jobs', '', 'int', 'v', 'admin operator'),
+('uninstall', '', 'SETOF step int, statement text', 's', 'admin'),
 ('metric_samples', 'families text[] DEFAULT NULL',
 	'SETOF family text, name text, type text, labels jsonb, value double precision, help text',
 	'v', 'admin auditor operator'),

@@ -33,7 +33,7 @@ INSERT INTO listed VALUES
 ('function', 'admin',
 	'bind_tenant create_account create_pool issue rebuild refund refund_hold revoke set_budget
 		set_lost_work set_price set_quota set_rate_limit set_slices set_tier suspend_account transfer
-		unbind_tenant'),
+		unbind_tenant uninstall'),
 ('function', 'admin agent',
 	'checkpoint log_put meter meter_batch part_ended checkpoint_loaded'),
 ('function', 'admin agent app tenant',
@@ -85,7 +85,7 @@ INSERT INTO listed VALUES
 		job_is_sound kept_from kind_rank limits_difference lock_chain lock_name log_finding metric_families metric_labels micros
 		money_gauges notify_nodes is_tenant_login limit_tenant_logins
 		offer_types part_difference period_start queue_gauges raise_alert raise_alerts raise_job_alert refuse_change row_check take_alert
-		notify_alert tenant_timeouts
+		notify_alert notify_number tenant_timeouts
 		quota_is_sound repair require_amount require_cron require_kept require_report require_role require_sense require_slots
 		run_end set_login_timeout slice_is_sound spend_day_difference spend_difference spend_line unschedule usage_words utc_day utc_midnight write_audit'),
 ('internal', 'admin agent app auditor operator tenant',
