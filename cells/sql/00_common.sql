@@ -11,6 +11,20 @@ COMMENT ON SCHEMA gpucredit_cells IS
 
 SET LOCAL search_path = pg_catalog, pg_temp;
 
+/*
+ * Where a cell is, and nothing about who connects, with which secret or file: a
+ * router adds its own user, and would not if the text had one.
+ */
+CREATE FUNCTION gpucredit_cells.is_dsn(dsn text) RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN dsn ~ ('^(\s*(host|hostaddr|port|dbname|sslmode|sslrootcert|sslcrl|sslcrldir'
+	'|sslsni|sslnegotiation|ssl_min_protocol_version|channel_binding|require_auth'
+	'|gssencmode|target_session_attrs|load_balance_hosts|connect_timeout'
+	'|keepalives|keepalives_idle|keepalives_interval|keepalives_count'
+	'|tcp_user_timeout)=[^\s''"\\=]+(\s+|$))+$');
+COMMENT ON FUNCTION gpucredit_cells.is_dsn(text) IS
+'Internal: does the text say where a server is, as keyword=value without quotes, and no user, password, file of secrets or option of the session?';
+
 /* The number stands in every job, hold and bucket that the cell makes. */
 CREATE TABLE gpucredit_cells.cell (
 	cell text COLLATE "C" NOT NULL,
@@ -19,7 +33,10 @@ CREATE TABLE gpucredit_cells.cell (
 	dsn text NOT NULL,
 	CONSTRAINT cell_pkey PRIMARY KEY (cell),
 	CONSTRAINT cell_number_key UNIQUE (number),
-	CONSTRAINT cell_number CHECK (number BETWEEN 0 AND 999)
+	CONSTRAINT cell_number CHECK (number BETWEEN 0 AND 999),
+	/* PL/Proxy has one connection for cells of one text */
+	CONSTRAINT cell_dsn_key UNIQUE (dsn),
+	CONSTRAINT cell_dsn CHECK (gpucredit_cells.is_dsn(dsn))
 );
 COMMENT ON TABLE gpucredit_cells.cell IS
 'All cells: their numbers from 0, without gaps, and where each one is';

@@ -40,6 +40,7 @@ COMMENT ON FUNCTION gpucredit_cells.lock_moving(text) IS
 
 CREATE FUNCTION gpucredit_cells.standing(org text) RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE
+SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
 	SELECT r.state FROM gpucredit_cells.resident r WHERE r.org = standing.org;
 END;
@@ -48,6 +49,7 @@ COMMENT ON FUNCTION gpucredit_cells.standing(text) IS
 
 CREATE FUNCTION gpucredit_cells.admit(org text, epoch bigint) RETURNS void
 LANGUAGE sql VOLATILE PARALLEL UNSAFE
+SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
 	INSERT INTO gpucredit_cells.resident AS r (org, epoch, state)
 	VALUES (admit.org, admit.epoch, 'home')

@@ -127,6 +127,13 @@ AS $$
 DECLARE
 	given int;
 BEGIN
+	IF NOT gpucredit_cells.is_dsn(set_cell.dsn) THEN
+		RAISE EXCEPTION 'the dsn of cell "%" is not where a server is',
+			gpucredit_internal.clip_for_message(set_cell.cell)
+			USING ERRCODE = '22023',
+			DETAIL = 'It may have keywords as host, port, dbname and sslmode, with values without quotes, but no user, password, file of secrets, service or options.',
+			HINT = 'Pass host=... port=... dbname=...';
+	END IF;
 	PERFORM gpucredit_cells.lock_directory();
 	IF gpucredit_cells.is_new_change(set_cell.key, 'set_cell', set_cell.cell,
 		set_cell.region, set_cell.dsn)
@@ -143,7 +150,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_cells.set_cell(text, text, text, text) IS
-'Directory: adds a cell, or says where it is now, as after a failover. The dsn names host, port and dbname; each login of a router connects as itself.
+'Directory: adds a cell, or says where it is now, as after a failover. The dsn names host, port, dbname and how to trust the server, never a user or a secret.
 Result: the cell''s number. Errors: UC201 key reused; 22023.';
 
 CREATE FUNCTION gpucredit_cells.set_location(kind text, name text, cell text,

@@ -5,6 +5,43 @@
  * nobody waits without a limit.  Who gave up ends its connection, and the cell
  * ends what it did for it: client_connection_check_interval.
  */
+/*
+ * A connection of dblink belongs to the session, which could use it after the
+ * call that made it, also where that was cut.  So nobody but a superuser may
+ * call dblink's functions in the database of a cell or router; this
+ * extension's functions do so with their owner's rights.
+ */
+CREATE FUNCTION gpucredit_cells.open_dblink() RETURNS TABLE (function regprocedure)
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT p.oid::regprocedure
+	FROM pg_extension e
+		JOIN pg_depend d ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid
+			AND d.classid = 'pg_proc'::regclass AND d.deptype = 'e'
+		JOIN pg_proc p ON p.oid = d.objid
+	WHERE e.extname = 'dblink' AND EXISTS (
+		SELECT FROM aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) a
+		WHERE a.grantee = 0);
+END;
+COMMENT ON FUNCTION gpucredit_cells.open_dblink() IS
+'Internal: the functions of dblink that PUBLIC may call.';
+
+CREATE FUNCTION gpucredit_cells.close_dblink() RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	function regprocedure;
+BEGIN
+	FOR function IN SELECT o.function FROM gpucredit_cells.open_dblink() o LOOP
+		EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', function);
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.close_dblink() IS
+'Internal: takes the functions of dblink from PUBLIC.';
+SELECT gpucredit_cells.close_dblink();
+
 /* dblink is in whatever schema it was created. */
 CREATE FUNCTION gpucredit_cells.dblink(name text) RETURNS text
 LANGUAGE sql STABLE PARALLEL UNSAFE
@@ -178,8 +215,9 @@ COMMENT ON FUNCTION gpucredit_cells.ask_in_time(text, text, interval) IS
 'Internal: what a query says in another cell, unless it takes too long.';
 
 /*
- * As the role that calls.  The connection stays open for the session, and the
- * other side has as much patience with whom it asks.
+ * As gpucredit_mover, which may do in a cell what set_home() and move_org()
+ * need and is no superuser there.  The connection stays open for the session,
+ * and the other side has as much patience with whom it asks.
  */
 CREATE FUNCTION gpucredit_cells.ask(cell text, statement text,
 	patience interval DEFAULT gpucredit_cells.patience()) RETURNS text
@@ -192,7 +230,7 @@ DECLARE
 BEGIN
 	EXECUTE format('SELECT %s()', gpucredit_cells.dblink('get_connections')) INTO open;
 	IF (link = ANY (open)) IS NOT TRUE THEN
-		PERFORM gpucredit_cells.connect(link, cell, current_user, least(patience, '10 s'));
+		PERFORM gpucredit_cells.connect(link, cell, 'gpucredit_mover', least(patience, '10 s'));
 		PERFORM gpucredit_cells.ask_in_time(link, format(
 			'SELECT set_config(''client_connection_check_interval'', ''2s'', false)'
 			' || set_config(''gpucredit_cells.patience'', %L, false)',

@@ -4,8 +4,9 @@
  * make_router() replaces the body of each public function by one that finds
  * the cell and calls it there through PL/Proxy.  Names, arguments, defaults,
  * results, comments and grants stay as gpucredit made them.  A function that
- * PL/Proxy runs is in schema gpucredit_remote; the cell sees the caller's own
- * login.
+ * PL/Proxy runs is in schema gpucredit_proxy, which no login may use.  Bodies
+ * in PL/pgSQL call it through one of the same name in schema gpucredit_remote.
+ * The cell takes the call as the session's own (04_caller.sql).
  *
  * Each call is a transaction of its own in its cell.
  */
@@ -22,6 +23,18 @@ AS 'MODULE_PATHNAME', 'gpucredit_cells_location_of';
 COMMENT ON FUNCTION gpucredit_cells.location_of(text, text) IS
 'Router: in which cell a pool or node is; null: the directory does not say.
 Errors: 42501 inside a SECURITY DEFINER function.';
+
+CREATE FUNCTION gpucredit_cells.reconnect(number int) RETURNS void
+LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'gpucredit_cells_reconnect';
+COMMENT ON FUNCTION gpucredit_cells.reconnect(int) IS
+'Router: connects to a cell again after a call that failed, and says who calls.';
+
+CREATE FUNCTION gpucredit_cells.was_introduced(number int) RETURNS boolean
+LANGUAGE c VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'gpucredit_cells_was_introduced';
+COMMENT ON FUNCTION gpucredit_cells.was_introduced(int) IS
+'Router: did the last call to a cell rely on what an earlier one had said of the caller? null: to any cell.';
 
 CREATE FUNCTION gpucredit_cells.check_caller() RETURNS void
 LANGUAGE c STABLE PARALLEL UNSAFE COST 1
@@ -40,10 +53,27 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 SET client_min_messages = error
 AS $$
+DECLARE
+	is_remote CONSTANT boolean := message LIKE 'gpucredit\_proxy.%] REMOTE %';
 BEGIN
-	IF number IS NOT NULL AND message LIKE 'gpucredit\_remote.%REMOTE%' THEN
+	IF state = '57014' THEN		/* cancelled here */
+		RAISE EXCEPTION USING ERRCODE = state, MESSAGE = message;
+	END IF;
+	/*
+	 * A connection that the cell had closed came back as nobody; or a cancel
+	 * that was meant for an earlier statement came late.
+	 */
+	IF tries < 3 AND is_remote AND (state = '42501' AND gpucredit_cells.was_introduced(number)
+		OR state = 'UC706' AND message LIKE 'gpucredit\_proxy.act\_as%')
+	THEN
+		RETURN tries + 1;
+	END IF;
+	IF state = 'UC706' THEN		/* cancelled in the cell (src/proxy.c) */
+		state := '57014';
+	END IF;
+	IF number IS NOT NULL AND is_remote THEN
 		BEGIN
-			PERFORM gpucredit_remote.hello(number);
+			PERFORM gpucredit_cells.reconnect(number);
 		EXCEPTION WHEN OTHERS THEN
 			NULL;				/* report the first error */
 		END;
@@ -59,7 +89,7 @@ BEGIN
 		hint := 'Call again, with the same key.';
 	END IF;
 	message := regexp_replace(message,
-		'^gpucredit_remote\.[^ ]*\(\d+\): \[[^]]*\] REMOTE [A-Z]+: ', '');
+		'^gpucredit_proxy\.[^ ]*\(\d+\): \[[^]]*\] REMOTE [A-Z]+: ', '');
 	detail := regexp_replace(detail, '^Remote detail: ', '');
 	hint := regexp_replace(hint, '^Remote hint: ', '');
 	IF detail <> '' AND hint <> '' THEN
@@ -96,7 +126,7 @@ BEGIN ATOMIC
 		p.proname || CASE WHEN 'nodes' = ANY (p.proargnames) THEN '_nodes' ELSE '' END
 	FROM pg_proc p
 	WHERE p.pronamespace = (SELECT n.oid FROM pg_namespace n WHERE n.nspname = 'gpucredit')
-		AND p.prokind = 'f' AND p.provolatile <> 'i' AND p.proname <> 'now'
+		AND p.prokind = 'f' AND p.provolatile <> 'i' AND p.proname NOT IN ('now', 'uninstall')
 	ORDER BY p.proname, p.oid;
 END;
 COMMENT ON FUNCTION gpucredit_cells.routes() IS
@@ -151,9 +181,25 @@ END;
 COMMENT ON FUNCTION gpucredit_cells.columns_of(regtype) IS
 'Internal: the columns of a composite type; of another one, *.';
 
+/* The function by which a body in PL/pgSQL calls one that PL/Proxy runs. */
+CREATE FUNCTION gpucredit_cells.make_caller(name text, arguments text,
+	result text, in_all boolean) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	EXECUTE format('CREATE FUNCTION gpucredit_remote.%I(%s) %s'
+		' LANGUAGE c VOLATILE PARALLEL UNSAFE AS ''$libdir/gpucredit_cells'', %L',
+		name, arguments, result, CASE WHEN in_all THEN 'gpucredit_cells_remote_all'
+			ELSE 'gpucredit_cells_remote' END);
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.make_caller(text, text, text, boolean) IS
+'Internal: makes the function of schema gpucredit_remote that calls the one of the same name in gpucredit_proxy.';
+
 /* The function that PL/Proxy runs: in one cell, or in all. */
 CREATE FUNCTION gpucredit_cells.make_remote(function regprocedure, name text,
-	in_all boolean) RETURNS void
+	in_all boolean, is_short boolean) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -168,27 +214,33 @@ DECLARE
 			ELSE format('a%s', a.i) END, ', ' ORDER BY a.i)
 		FROM unnest(types) WITH ORDINALITY a (type, i));
 	called text := format('gpucredit.%I(%s)', p.proname, arguments);
+	full_name text := name || CASE WHEN in_all THEN '_all' ELSE '' END;
+	parameters text := concat_ws(', ',
+		CASE WHEN NOT in_all THEN 'gc_number int, gc_epoch bigint' END,
+		(SELECT string_agg(format('a%s %s', a.i, a.type), ', ' ORDER BY a.i)
+			FROM unnest(types) WITH ORDINALITY a (type, i)));
+	returns text := 'RETURNS ' || CASE WHEN p.proretset OR in_all THEN 'SETOF '
+		ELSE '' END || result;
 BEGIN
+	IF NOT is_short THEN
+		PERFORM gpucredit_cells.make_caller(full_name, parameters, returns, in_all);
+	END IF;
 	EXECUTE format($f$
-		CREATE FUNCTION gpucredit_remote.%I(%s)
-		RETURNS %s LANGUAGE plproxy VOLATILE AS $b$
+		CREATE FUNCTION gpucredit_proxy.%I(%s)
+		%s LANGUAGE plproxy VOLATILE AS $b$
 			CLUSTER 'gpucredit_cells';
 			RUN ON %s;
 			SELECT %s;
 		$b$ $f$,
-		name || CASE WHEN in_all THEN '_all' ELSE '' END,
-		concat_ws(', ', CASE WHEN NOT in_all THEN 'gc_number int, gc_epoch bigint' END,
-			(SELECT string_agg(format('a%s %s', a.i, a.type), ', ' ORDER BY a.i)
-			FROM unnest(types) WITH ORDINALITY a (type, i))),
-		CASE WHEN p.proretset OR in_all THEN 'SETOF ' ELSE '' END || result,
+		full_name, parameters, returns,
 		CASE WHEN in_all THEN 'ALL' ELSE 'gc_number' END,
 		CASE WHEN p.prorettype = 'void'::regtype THEN '1 FROM ' || called
 			WHEN p.proname = 'metric_samples' THEN
 				$m$m.family, m.name, m.type, m.labels || pg_catalog.jsonb_build_object('cell',
-				(SELECT s.cell FROM gpucredit_cells.self s)) AS labels, m.value, m.help FROM $m$
+				(SELECT gpucredit_cells.here())) AS labels, m.value, m.help FROM $m$
 				|| called || ' m'
 			ELSE format('%s FROM %s', gpucredit_cells.columns_of(p.prorettype), called) END);
 END
 $$;
-COMMENT ON FUNCTION gpucredit_cells.make_remote(regprocedure, text, boolean) IS
-'Internal: makes the function of schema gpucredit_remote that runs another in a cell.';
+COMMENT ON FUNCTION gpucredit_cells.make_remote(regprocedure, text, boolean, boolean) IS
+'Internal: makes the function of schema gpucredit_proxy that runs another in a cell, and the one that calls it, unless it is called from C.';

@@ -105,8 +105,11 @@ BEGIN
 			HINT = 'Make the router in a database of its own.';
 	END IF;
 	PERFORM gpucredit_cells.make_server();
+	PERFORM gpucredit_cells.close_server();
 	EXECUTE 'DROP SCHEMA IF EXISTS gpucredit_remote CASCADE';
+	EXECUTE 'DROP SCHEMA IF EXISTS gpucredit_proxy CASCADE';
 	EXECUTE 'CREATE SCHEMA gpucredit_remote';
+	EXECUTE 'CREATE SCHEMA gpucredit_proxy';	/* for nobody but the extension */
 	FOR r IN
 		SELECT c.*, q.proname,
 			CASE q.provolatile WHEN 's' THEN 'STABLE' ELSE 'VOLATILE' END AS volatility,
@@ -123,9 +126,9 @@ BEGIN
 		IF r.route = 'batch' THEN
 			PERFORM gpucredit_cells.make_remote_batch();
 		ELSIF r.route <> 'text' THEN
-			PERFORM gpucredit_cells.make_remote(r.function, r.name, false);
+			PERFORM gpucredit_cells.make_remote(r.function, r.name, false, r.is_short);
 			IF r.route IN ('pool', 'all') OR r.name IN ('verify', 'top_spenders', 'top_jobs') THEN
-				PERFORM gpucredit_cells.make_remote(r.function, r.name, true);
+				PERFORM gpucredit_cells.make_remote(r.function, r.name, true, false);
 			END IF;
 		END IF;
 		IF r.is_short THEN
@@ -152,7 +155,7 @@ BEGIN
 				LOOP
 					BEGIN
 						%s
-					EXCEPTION WHEN OTHERS THEN
+					EXCEPTION WHEN OTHERS OR query_canceled THEN
 						GET STACKED DIAGNOSTICS gc_message = MESSAGE_TEXT,
 							gc_detail = PG_EXCEPTION_DETAIL, gc_hint = PG_EXCEPTION_HINT;
 						gc_tries := gpucredit_cells.try_again(SQLSTATE, gc_message,
@@ -167,13 +170,13 @@ BEGIN
 
 	/* a plain select would return no rows instead of the error */
 	EXECUTE format('REVOKE ALL ON ALL TABLES IN SCHEMA gpucredit FROM %s', roles);
-	EXECUTE 'REVOKE ALL ON ALL ROUTINES IN SCHEMA gpucredit_remote FROM PUBLIC';
+	EXECUTE 'REVOKE ALL ON ALL ROUTINES IN SCHEMA gpucredit_remote, gpucredit_proxy FROM PUBLIC';
 	EXECUTE format('GRANT USAGE ON SCHEMA gpucredit_remote TO %s', roles);
 	EXECUTE format('GRANT USAGE ON SCHEMA gpucredit_cells TO %s', roles);
 	EXECUTE format('GRANT EXECUTE ON ALL ROUTINES IN SCHEMA gpucredit_remote TO %s', roles);
-	EXECUTE format('GRANT USAGE ON FOREIGN SERVER gpucredit_cells TO %s', roles);
 	EXECUTE format('GRANT EXECUTE ON FUNCTION gpucredit_cells.home_of,'
 		' gpucredit_cells.location_of, gpucredit_cells.check_caller,'
+		' gpucredit_cells.reconnect, gpucredit_cells.was_introduced,'
 		' gpucredit_cells.try_again, gpucredit_cells.cell_of_node,'
 		' gpucredit_cells.cell_for_node, gpucredit_cells.visited,'
 		' gpucredit_cells.speaks_for, gpucredit_cells.same_length,'
@@ -185,7 +188,12 @@ COMMENT ON FUNCTION gpucredit_cells.make_router() IS
 'Setup: makes this database a router, or makes its functions again, as after an upgrade or a restore. Needs the extension plproxy.
 Result: how many functions there are. Errors: 55000 this database is a cell.';
 
-/* The cluster of PL/Proxy: the cells by number. */
+/*
+ * The cluster of PL/Proxy: the cells by number, and the one mapping by which
+ * the router connects to them.  It is for PUBLIC, so that it does not matter
+ * which superuser owns the functions; without USAGE on the server nobody else
+ * can use, see, make or change a mapping.
+ */
 CREATE FUNCTION gpucredit_cells.make_server() RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
@@ -212,7 +220,37 @@ BEGIN
 	ELSIF NOT had @> wanted THEN
 		EXECUTE format('ALTER SERVER gpucredit_cells OPTIONS (%s)', options);
 	END IF;
+	IF NOT EXISTS (SELECT FROM pg_user_mappings u
+		WHERE u.srvname = 'gpucredit_cells' AND u.umuser = 0)
+	THEN
+		CREATE USER MAPPING FOR PUBLIC SERVER gpucredit_cells OPTIONS (user 'gpucredit_router');
+	END IF;
 END
 $$;
 COMMENT ON FUNCTION gpucredit_cells.make_server() IS
-'Internal: gives PL/Proxy the cells that the directory has.';
+'Internal: gives PL/Proxy the cells that the directory has, and the mapping by which it connects.';
+
+CREATE FUNCTION gpucredit_cells.close_server() RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	who text;
+BEGIN
+	FOR who IN
+		SELECT DISTINCT CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END
+		FROM pg_foreign_server s, aclexplode(s.srvacl) a
+		WHERE s.srvname = 'gpucredit_cells' AND a.grantee <> s.srvowner
+	LOOP
+		EXECUTE format('REVOKE ALL ON FOREIGN SERVER gpucredit_cells FROM %s CASCADE', who);
+	END LOOP;
+	FOR who IN
+		SELECT u.umuser::regrole FROM pg_user_mappings u
+		WHERE u.srvname = 'gpucredit_cells' AND u.umuser <> 0
+	LOOP
+		EXECUTE format('DROP USER MAPPING FOR %s SERVER gpucredit_cells', who);
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.close_server() IS
+'Internal: takes every right on the server from others than its owner, and drops every mapping but the router''s.';

@@ -125,7 +125,7 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
 	EXECUTE format($f$
-		CREATE FUNCTION gpucredit_remote.meter_batch(gc_number int, a1 text[],
+		CREATE FUNCTION gpucredit_proxy.meter_batch(gc_number int, a1 text[],
 			gc_homes text[], gc_epochs bigint[], a2 bigint[], a3 int[], a4 interval[], a5 bigint[],
 			a6 double precision[])
 		RETURNS SETOF gpucredit.meter_batch_result LANGUAGE plproxy VOLATILE AS $b$
@@ -136,7 +136,7 @@ BEGIN
 				a5::bigint[], a6::double precision[]);
 		$b$ $f$, gpucredit_cells.columns_of('gpucredit.meter_batch_result'));
 	EXECUTE $f$
-		CREATE FUNCTION gpucredit_remote.has_node(a1 text, OUT number int,
+		CREATE FUNCTION gpucredit_proxy.has_node(a1 text, OUT number int,
 			OUT is_there boolean, OUT cells int)
 		RETURNS SETOF record LANGUAGE plproxy VOLATILE AS $b$
 			CLUSTER 'gpucredit_cells';
@@ -144,16 +144,22 @@ BEGIN
 			SELECT * FROM gpucredit_cells.node_here(a1::text);
 		$b$ $f$;
 	EXECUTE $f$
-		CREATE FUNCTION gpucredit_remote.hello(gc_number int)
+		CREATE FUNCTION gpucredit_proxy.act_as(gc_number int, a1 text, a2 text)
 		RETURNS int LANGUAGE plproxy VOLATILE AS $b$
 			CLUSTER 'gpucredit_cells';
 			RUN ON gc_number;
-			SELECT 1;
+			SELECT gpucredit_cells.act_as(a1::text, a2::text);
 		$b$ $f$;
+	PERFORM gpucredit_cells.make_caller('meter_batch', 'gc_number int, a1 text[],'
+		' gc_homes text[], gc_epochs bigint[], a2 bigint[], a3 int[], a4 interval[],'
+		' a5 bigint[], a6 double precision[]',
+		'RETURNS SETOF gpucredit.meter_batch_result', false);
+	PERFORM gpucredit_cells.make_caller('has_node', 'a1 text, OUT number int,'
+		' OUT is_there boolean, OUT cells int', 'RETURNS SETOF record', true);
 END
 $$;
 COMMENT ON FUNCTION gpucredit_cells.make_remote_batch() IS
-'Internal: the functions of gpucredit_remote that are not one of gpucredit''s.';
+'Internal: the functions of gpucredit_proxy that are not one of gpucredit''s.';
 
 CREATE FUNCTION gpucredit_cells.same_length(org text[], job bigint[], attempt int[],
 	elapsed interval[], progress bigint[], utilization double precision[]) RETURNS boolean

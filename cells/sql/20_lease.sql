@@ -298,7 +298,7 @@ CREATE TRIGGER cells_home_credit AFTER INSERT ON gpucredit.denial
 
 CREATE FUNCTION gpucredit_cells.here() RETURNS text
 LANGUAGE plpgsql STABLE PARALLEL UNSAFE
-SET search_path = pg_catalog, pg_temp
+SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	result text;

@@ -69,6 +69,15 @@ AS $$
 	WHERE ARRAY(SELECT format('%s.%s', t.schemaname, t.tablename) COLLATE "C"
 		FROM pg_publication_tables t WHERE t.pubname = p.pubname ORDER BY 1) <> w.tables
 	UNION ALL
+	SELECT 'PUBLIC may call functions of dblink', 'SELECT gpucredit_cells.close_dblink()'
+	FROM gpucredit_cells.open_dblink() HAVING count(*) > 0
+	UNION ALL
+	SELECT 'a login may reach the cells as another', 'SELECT gpucredit_cells.close_server()'
+	WHERE EXISTS (SELECT FROM pg_foreign_server s, aclexplode(s.srvacl) a
+			WHERE s.srvname = 'gpucredit_cells' AND a.grantee <> s.srvowner)
+		OR EXISTS (SELECT FROM pg_user_mappings u
+			WHERE u.srvname = 'gpucredit_cells' AND u.umuser <> 0)
+	UNION ALL
 	SELECT format('%s functions do not go to the cells', count(*)),
 		'SELECT gpucredit_cells.make_router()'
 	FROM gpucredit_cells.routes() r JOIN pg_proc f ON f.oid = r.function

@@ -243,6 +243,7 @@ COMMENT ON FUNCTION gpucredit_cells.pull_same(text, text, text, text, text) IS
 
 CREATE FUNCTION gpucredit_cells.forget_incoming(org text) RETURNS void
 LANGUAGE sql VOLATILE PARALLEL UNSAFE
+SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
 	DELETE FROM gpucredit_cells.incoming_entry t WHERE t.org = forget_incoming.org;
 	DELETE FROM gpucredit_cells.incoming_audit t WHERE t.org = forget_incoming.org;
@@ -258,7 +259,7 @@ COMMENT ON FUNCTION gpucredit_cells.forget_incoming(text) IS
  */
 CREATE FUNCTION gpucredit_cells.copy_ahead(org text, source text) RETURNS text
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
-SET search_path = pg_catalog, pg_temp
+SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	relation text;

@@ -90,6 +90,7 @@ COMMENT ON FUNCTION gpucredit_cells.follow_numbers(text, text) IS
 /* In the old cell: the instant up to which rows may be missing. */
 CREATE FUNCTION gpucredit_cells.removed_until(org text, kind text) RETURNS timestamptz
 LANGUAGE sql STABLE PARALLEL SAFE
+SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
 	SELECT gpucredit_internal.kept_from(removed_until.kind)
 	WHERE CASE removed_until.kind WHEN 'entry' THEN EXISTS (
@@ -238,7 +239,7 @@ DECLARE
 	snapshot text := gpucredit_cells.ask(source, 'SELECT pg_export_snapshot()');
 BEGIN
 	PERFORM gpucredit_cells.disconnect(link);
-	PERFORM gpucredit_cells.connect(link, source, current_user, gpucredit_cells.brief());
+	PERFORM gpucredit_cells.connect(link, source, 'gpucredit_mover', gpucredit_cells.brief());
 	PERFORM gpucredit_cells.ask_in_time(link, q, gpucredit_cells.brief())
 	FROM unnest(ARRAY['BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY',
 		format('SET TRANSACTION SNAPSHOT %L', snapshot)]) WITH ORDINALITY t (q, i);
@@ -307,9 +308,22 @@ COMMENT ON FUNCTION gpucredit_cells.catch_up(text, text, text) IS
 'Internal, in the new cell: takes what changed since the horizon, and compares what is stored with the old cell.
 Errors: XX001 rows differ.';
 
+/* verify() wants it, after so many rows came. */
+CREATE FUNCTION gpucredit_cells.analyze_moved() RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	EXECUTE (SELECT 'ANALYZE ' || string_agg(format('gpucredit.%I', t.name), ', ')
+		FROM gpucredit_cells.moved_tables() t);
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.analyze_moved() IS
+'Internal, in the new cell: has the tables that came analysed.';
+
 CREATE FUNCTION gpucredit_cells.require_sound(org text) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
-SET search_path = pg_catalog, pg_temp
+SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	wrong text;
@@ -333,7 +347,7 @@ COMMENT ON FUNCTION gpucredit_cells.require_sound(text) IS
  */
 CREATE FUNCTION gpucredit_cells.take_ahead(org text, source text, epoch bigint) RETURNS text
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
-SET search_path = pg_catalog, pg_temp
+SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 SET session_replication_role = replica
 SET enable_nestloop = off		/* the copied rows are not analysed yet */
 AS $$
@@ -378,7 +392,7 @@ Errors: XX001 rows differ, or verify() finds something; 55000 this cell keeps ro
 CREATE FUNCTION gpucredit_cells.take_in(org text, source text, epoch bigint, horizon text)
 RETURNS text
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
-SET search_path = pg_catalog, pg_temp
+SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 SET session_replication_role = replica
 SET enable_nestloop = off
 AS $$
@@ -418,6 +432,7 @@ COMMENT ON FUNCTION gpucredit_cells.pass_numbers(text, bigint) IS
 CREATE FUNCTION gpucredit_cells.set_moving(org text, epoch bigint, moving boolean)
 RETURNS text
 LANGUAGE sql VOLATILE PARALLEL UNSAFE
+SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
 	UPDATE gpucredit_cells.resident r
 	SET state = CASE WHEN set_moving.moving THEN 'moving' ELSE 'home' END
@@ -431,7 +446,7 @@ COMMENT ON FUNCTION gpucredit_cells.set_moving(text, bigint, boolean) IS
 /* Cycles and sweeps pass over rows that are locked. */
 CREATE FUNCTION gpucredit_cells.hold_still(org text) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
-SET search_path = pg_catalog, pg_temp
+SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 SET lock_timeout = '2s'
 AS $$
 BEGIN
@@ -456,7 +471,7 @@ Errors: 55P03 a transaction stays open.';
  */
 CREATE FUNCTION gpucredit_cells.close_out(org text, target text) RETURNS text
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
-SET search_path = pg_catalog, pg_temp
+SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	reason text := format('the organisation moved to cell %s', target);

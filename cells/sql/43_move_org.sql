@@ -225,9 +225,7 @@ BEGIN
 	END IF;
 	IF m.step = 'switched' THEN
 		PERFORM gpucredit_cells.ask(m.source, 'ROLLBACK');
-		PERFORM gpucredit_cells.ask(m.target, 'ANALYZE '	/* verify() wants it */
-			|| pg_catalog.string_agg(pg_catalog.format('gpucredit.%I', t.name), ', '))
-		FROM gpucredit_cells.moved_tables() t;
+		PERFORM gpucredit_cells.ask(m.target, 'SELECT gpucredit_cells.analyze_moved()::text');
 		PERFORM gpucredit_cells.ask(m.target, pg_catalog.format(
 			'SELECT gpucredit_cells.require_sound(%L)::text', m.org));
 		PERFORM gpucredit_cells.ask(m.target, pg_catalog.format(

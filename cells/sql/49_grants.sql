@@ -16,6 +16,8 @@ TO gpucredit_admin, gpucredit_operator, gpucredit_app, gpucredit_agent,
 GRANT EXECUTE ON FUNCTION gpucredit_cells.at_home, gpucredit_cells.at_homes
 TO gpucredit_admin, gpucredit_operator, gpucredit_app, gpucredit_agent,
 	gpucredit_auditor, gpucredit_tenant;
+GRANT EXECUTE ON FUNCTION gpucredit_cells.here	/* labels of metrics */
+TO gpucredit_admin, gpucredit_operator, gpucredit_auditor, pg_monitor;
 GRANT EXECUTE ON FUNCTION gpucredit_cells.node_here
 TO gpucredit_admin, gpucredit_operator, gpucredit_agent;
 
@@ -37,3 +39,24 @@ TO gpucredit_admin, gpucredit_operator, gpucredit_auditor;
 GRANT USAGE ON SCHEMA gpucredit_cells TO gpucredit_peer;
 GRANT EXECUTE ON FUNCTION gpucredit_cells.receive, gpucredit_cells.books
 TO gpucredit_peer;
+
+/* a connection of a router: act_as() itself checks whose it is */
+GRANT USAGE ON SCHEMA gpucredit_cells TO gpucredit_router, pg_monitor;
+GRANT EXECUTE ON FUNCTION gpucredit_cells.act_as, gpucredit_cells.is_mighty
+TO gpucredit_router, gpucredit_admin, gpucredit_operator, gpucredit_app,
+	gpucredit_agent, gpucredit_auditor, gpucredit_tenant, pg_monitor;
+
+/* what a router asks to give a home and to move, and a new home the old one */
+GRANT USAGE ON SCHEMA gpucredit_cells TO gpucredit_mover;
+GRANT EXECUTE ON FUNCTION gpucredit_cells.standing, gpucredit_cells.admit,
+	gpucredit_cells.lock_moving, gpucredit_cells.set_moving,
+	gpucredit_cells.hold_still, gpucredit_cells.close_out,
+	gpucredit_cells.copy_ahead, gpucredit_cells.take_ahead,
+	gpucredit_cells.take_in, gpucredit_cells.analyze_moved,
+	gpucredit_cells.require_sound, gpucredit_cells.forget_incoming,
+	gpucredit_cells.sealed_to, gpucredit_cells.removed_until,
+	gpucredit_cells.moved_tables, gpucredit_cells.closings,
+	gpucredit_cells.rows_of, gpucredit_cells.digest_sum,
+	gpucredit_cells.digest, gpucredit_cells.digests,
+	gpucredit_cells.changing, gpucredit_cells.total, gpucredit_cells.booked
+TO gpucredit_mover;

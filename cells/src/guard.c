@@ -25,8 +25,9 @@
 #include "lookup.h"
 #include "miscadmin.h"
 #include "storage/lock.h"
-#include "utils/builtins.h"
 #include "tcop/pquery.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "util/compat.h"
@@ -46,6 +47,7 @@ PG_FUNCTION_INFO_V1(gpucredit_cells_lock_moving);
 #define ERRCODE_MOVING		MAKE_SQLSTATE('U','C','7','0','2')
 
 static bool is_restored(Relation rel);
+static bool tenant_calls(void);
 static void require_home(const char *org, const int64 *epoch);
 static LOCKTAG lock_of(const char *org);
 static const char *state_of(const char *org, int64 *epoch);
@@ -133,6 +135,20 @@ gpucredit_cells_lock_moving(PG_FUNCTION_ARGS)
 }
 
 /*
+ * A tenant may call at_home() for any organisation, so its transaction must not
+ * keep the lock: no organisation could move while it is open.  What the tenant
+ * then changes takes the lock by the trigger.
+ */
+static bool
+tenant_calls(void)
+{
+	Oid			role = get_role_oid("gpucredit_tenant", true);
+
+	return OidIsValid(role) &&
+		is_member_of_role_nosuper(GetOuterUserId(), role);
+}
+
+/*
  * Refuse an organisation whose home (at the epoch, if given) is elsewhere.  If
  * the transaction has the lock already, it has made this check.
  */
@@ -146,17 +162,20 @@ require_home(const char *org, const int64 *epoch)
 	/* the move itself may */
 	if (epoch == NULL && CompatLockHeldByMe(&tag, ExclusiveLock))
 		return;
-	switch (LockAcquire(&tag, ShareLock, false, true))
+	if (epoch == NULL || !tenant_calls())
 	{
-		case LOCKACQUIRE_NOT_AVAIL:
-			refuse(org, "moving");
-			break;
-		case LOCKACQUIRE_ALREADY_HELD:
-			if (epoch == NULL)
-				return;
-			break;
-		default:
-			break;
+		switch (LockAcquire(&tag, ShareLock, false, true))
+		{
+			case LOCKACQUIRE_NOT_AVAIL:
+				refuse(org, "moving");
+				break;
+			case LOCKACQUIRE_ALREADY_HELD:
+				if (epoch == NULL)
+					return;
+				break;
+			default:
+				break;
+		}
 	}
 	state = state_of(org, &now);
 	if (strcmp(state, "home") != 0 && strcmp(state, "guest") != 0)

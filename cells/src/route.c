@@ -5,12 +5,15 @@
  *
  * Nearly all functions of a router have this body.  It finds the
  * organisation's home and calls the function of the same name in schema
- * gpucredit_remote, which PL/Proxy runs there.  It calls without the executor,
+ * gpucredit_proxy, which PL/Proxy runs there.  It calls without the executor,
  * which would cost as much as PL/Proxy.  Other routes are bodies in PL/pgSQL
- * (sql/11_make_router.sql).
+ * (sql/11_make_router.sql), which call through remote.c.
  *
- * Each try is a subtransaction.  After an error try_again() decides: it waits
- * where the organisation moves, and else raises the error as the cell did.
+ * Each try is a subtransaction, which ends with the try, whatever the error
+ * is.  After an error of a cell try_again() decides: it waits where the
+ * organisation moves, and else raises the error as the cell did.  A statement
+ * that is cancelled here ends at once: whether the cell carried the call out
+ * is not known, and the same call again, with the same key, tells.
  *
  *-------------------------------------------------------------------------
  */
@@ -20,12 +23,10 @@
 #include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
 #include "directory.h"
-#include "executor/executor.h"
 #include "fmgr.h"
 #include "funcapi.h"
-#include "miscadmin.h"
-#include "nodes/execnodes.h"
 #include "parser/parse_func.h"
+#include "proxy.h"
 #include "util/compat.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -57,14 +58,8 @@ typedef struct Routed
 } Routed;
 
 static Route *find_route(FmgrInfo *of);
-static void find_function(const char *schema, const char *name, int n,
-						  const Oid *types, MemoryContext context,
-						  FmgrInfo *found);
 static bool try_once(Routed *call, ErrorData **error);
 static void call_remote(Routed *call);
-static void tell_notice(void *arg);
-static const char *after(const char *text, const char *word);
-static void keep_rows(FunctionCallInfo remote, ReturnSetInfo *into);
 static int	try_again(const Routed *call, const ErrorData *error, int tries);
 static NullableDatum text_of(const char *string);
 
@@ -111,28 +106,20 @@ find_route(FmgrInfo *of)
 						   FUNC_MAX_ARGS - ADDED),
 				 errhint("Generate the router again with tools/cells generate.")));
 	memcpy(&types[ADDED], own, sizeof(Oid) * n);
-	find_function("gpucredit_remote", get_func_name(of->fn_oid), n + ADDED,
-				  types, of->fn_mcxt, &route->remote);
-	find_function("gpucredit_cells", "try_again", lengthof(tries), tries,
-				  of->fn_mcxt, &route->try_again);
+	ProxyFind(get_func_name(of->fn_oid), n + ADDED, types, of->fn_mcxt,
+			  &route->remote);
+	fmgr_info_cxt(LookupFuncName(list_make2(makeString("gpucredit_cells"),
+											makeString("try_again")),
+								 lengthof(tries), tries, false),
+				  &route->try_again, of->fn_mcxt);
 	route->is_void = result == VOIDOID;
 	route->is_set = of->fn_retset;
 	return route;
 }
 
-static void
-find_function(const char *schema, const char *name, int n, const Oid *types,
-			  MemoryContext context, FmgrInfo *found)
-{
-	List	   *names = list_make2(makeString(pstrdup(schema)),
-								   makeString(pstrdup(name)));
-
-	fmgr_info_cxt(LookupFuncName(names, n, types, false), found, context);
-}
-
 /*
- * Call it in a subtransaction.  False: *error is the cell's error.  A
- * cancelled query is not tried again.
+ * Call it in a subtransaction, which is over when this returns or raises an
+ * error.  False: *error is an error that the caller handles.
  */
 static bool
 try_once(Routed *call, ErrorData **error)
@@ -151,8 +138,6 @@ try_once(Routed *call, ErrorData **error)
 	}
 	PG_CATCH();
 	{
-		if (geterrcode() == ERRCODE_QUERY_CANCELED)
-			PG_RE_THROW();
 		MemoryContextSwitchTo(context);
 		*error = CopyErrorData();
 		FlushErrorState();
@@ -161,6 +146,8 @@ try_once(Routed *call, ErrorData **error)
 	PG_END_TRY();
 	MemoryContextSwitchTo(context);
 	CurrentResourceOwner = owner;
+	if (*error != NULL && (*error)->sqlerrcode == ERRCODE_QUERY_CANCELED)
+		ReThrowError(*error);
 	return *error == NULL;
 }
 
@@ -172,15 +159,8 @@ call_remote(Routed *call)
 {
 	FunctionCallInfo from = call->from;
 
-	ErrorContextCallback notices = {
-		.previous = error_context_stack,
-		.callback = tell_notice,
-		.arg = CurrentMemoryContext
-	};
-
 	LOCAL_FCINFO(remote, FUNC_MAX_ARGS);
 	HomeOf(from->args[0], &call->number, &call->epoch);
-	call->route->remote.fn_extra = NULL;	/* of a try that failed */
 	InitFunctionCallInfoData(*remote, &call->route->remote,
 							 from->nargs + ADDED, from->fncollation, NULL,
 							 NULL);
@@ -188,85 +168,7 @@ call_remote(Routed *call)
 	remote->args[1] = call->epoch;
 	for (int i = 0; i < from->nargs; i++)
 		remote->args[ADDED + i] = from->args[i];
-	error_context_stack = &notices;
-	if (call->route->is_set)
-		keep_rows(remote, (ReturnSetInfo *) from->resultinfo);
-	else
-	{
-		call->result = FunctionCallInvoke(remote);
-		if (!call->route->is_void)
-			from->isnull = remote->isnull;
-	}
-	error_context_stack = notices.previous;
-}
-
-/*
- * A notice of the cell arrives as one of PL/Proxy, with its words before each
- * text.  They come off here; try_again() does so for errors.
- */
-static void
-tell_notice(void *arg)
-{
-	MemoryContext context = MemoryContextSwitchTo((MemoryContext) arg);
-	ErrorData  *notice = CopyErrorData();
-	const char *told = notice->message;
-
-	if (notice->elevel < ERROR && told &&
-		strncmp(told, "gpucredit_remote.", 17) == 0 &&
-		(told = strstr(told, "] REMOTE ")) != NULL &&
-		(told = strstr(told, ": ")) != NULL)
-	{
-		errmsg_internal("%s", told + 2);
-		if (notice->detail)
-			errdetail_internal("%s", after(notice->detail, "Remote detail: "));
-		if (notice->hint)
-			errhint("%s", after(notice->hint, "Remote hint: "));
-	}
-	FreeErrorData(notice);
-	MemoryContextSwitchTo(context);
-}
-
-/* The text without a word that it may begin with. */
-static const char *
-after(const char *text, const char *word)
-{
-	size_t		length = strlen(word);
-
-	return strncmp(text, word, length) == 0 ? text + length : text;
-}
-
-/*
- * Copy all rows at once: the next call to the cells overwrites them in
- * PL/Proxy.
- */
-static void
-keep_rows(FunctionCallInfo remote, ReturnSetInfo *into)
-{
-	ReturnSetInfo each = {
-		.type = T_ReturnSetInfo,
-		.econtext = CreateStandaloneExprContext(),
-		.expectedDesc = into->setDesc,
-		.allowedModes = SFRM_ValuePerCall,
-		.returnMode = SFRM_ValuePerCall
-	};
-
-	remote->resultinfo = (Node *) &each;
-	while (true)
-	{
-		HeapTupleData tuple = {0};
-		Datum		value;
-
-		CHECK_FOR_INTERRUPTS();
-		remote->isnull = false;
-		each.isDone = ExprSingleResult;
-		value = FunctionCallInvoke(remote);
-		if (each.isDone == ExprEndResult)
-			break;
-		tuple.t_data = DatumGetHeapTupleHeader(value);
-		tuple.t_len = HeapTupleHeaderGetDatumLength(tuple.t_data);
-		tuplestore_puttuple(into->setResult, &tuple);
-	}
-	FreeExprContext(each.econtext, true);
+	call->result = ProxyCall(remote, DatumGetInt32(call->number.value), from);
 }
 
 /*

@@ -98,6 +98,7 @@ foreach my $node ($router, $cells->{a}, $cells->{b})
 	query($node, 'credit', $_)
 	  foreach 'CREATE ROLE alice LOGIN', 'GRANT gpucredit_tenant TO alice',
 	  'CREATE ROLE app LOGIN', 'GRANT gpucredit_app TO app', 'CREATE ROLE nothing LOGIN';
+	GpuCreditCells::let_in($node, 'alice', 'app');
 }
 $cells->at_router(q{SELECT gpucredit.bind_tenant('alice', 'acme', 'alice')});
 my $alice = connect_to($router, 'credit', user => 'alice');
@@ -117,8 +118,11 @@ is(refused($alice, $_->[0]), $_->[1], "a tenant at the router: $_->[0]")
   [ q{SELECT * FROM gpucredit_cells.home}, '42501' ],
   [ q{SELECT * FROM gpucredit_cells.cell}, '42501' ],
   [ q{SELECT * FROM gpucredit.account}, '42501' ],
-  [ q{SELECT * FROM gpucredit_remote.issue(1, NULL, 'acme', '', 'k', 5, 'paid', NULL, NULL, 1, '{}', NULL, NULL)}, '42501' ],
-  [ q{SELECT * FROM gpucredit_remote.balance(0, NULL, 'zeta', '', NULL)}, '42501' ],
+  [ q{SELECT * FROM gpucredit_proxy.issue(1, NULL, 'acme', '', 'k', 5, 'paid', NULL, NULL, 1, '{}', NULL, NULL)}, '42501' ],
+  [ q{SELECT * FROM gpucredit_proxy.balance(0, NULL, 'zeta', '', NULL)}, '42501' ],
+  [ q{SELECT gpucredit_proxy.act_as(0, 'app', 'app')}, '42501' ],
+  [ q{SELECT * FROM gpucredit_remote.verify(0, NULL, 'zeta')}, '42501' ],
+  [ q{SELECT gpucredit_cells.act_as('app', 'app')}, '42501' ],
   [ q{SELECT gpucredit_cells.set_home('acme', 'a', 'mine')}, '42501' ],
   [ q{CALL gpucredit_cells.move_org('acme', 'a', 'mine')}, '42501' ];
 my $straight = connect_to($cells->{b}, 'credit', user => 'alice');
@@ -138,22 +142,20 @@ query($router, 'credit', q{
 	AS $$ SELECT available FROM gpucredit.balance('zeta') $$});
 is(refused($alice, 'SELECT peek()'), '42501', 'a SECURITY DEFINER function is refused');
 
-# the cell checks who calls: a router that does not know the password is nobody
+# the cell checks who connects: a router that does not know the password is nobody
 query($cells->{b}, 'credit', $_)
-  foreach q{SET password_encryption = 'scram-sha-256'; ALTER ROLE app PASSWORD 'right'};
+  foreach q{SET password_encryption = 'scram-sha-256'; ALTER ROLE gpucredit_router PASSWORD 'right'};
 my $hba = $cells->{b}->data_dir . '/pg_hba.conf';
 my $old = PostgreSQL::Test::Utils::slurp_file($hba);
 open my $out, '>', $hba or die $!;
-print $out "local all app scram-sha-256\n$old";
+print $out "local all gpucredit_router scram-sha-256\n$old";
 close $out;
 $cells->{b}->reload;
 sub app { return refused(connect_to($router, 'credit', user => 'app'), q{SELECT gpucredit.balance('acme')}) }
 is(app(), '08006', 'no password, no call');
-query($router, 'credit', q{CREATE USER MAPPING FOR app SERVER gpucredit_cells
-	OPTIONS (user 'app', password 'wrong')});
+query($router, 'credit', q{ALTER USER MAPPING FOR PUBLIC SERVER gpucredit_cells OPTIONS (ADD password 'wrong')});
 is(app(), '08006', 'a wrong password, no call');
-query($router, 'credit', q{ALTER USER MAPPING FOR app SERVER gpucredit_cells
-	OPTIONS (SET password 'right')});
+query($router, 'credit', q{ALTER USER MAPPING FOR PUBLIC SERVER gpucredit_cells OPTIONS (SET password 'right')});
 is(app(), '', 'the right one, and the cell answers');
 
 # notices, and another cell than home
@@ -186,6 +188,7 @@ query($second, 'credit', sprintf q{CREATE SUBSCRIPTION directory CONNECTION '%s'
 	PUBLICATION gpucredit_directory}, $cells->dsn('router'));
 $second->poll_query_until('credit', q{SELECT count(*) = 2 FROM gpucredit_cells.home});
 GpuCreditCells::make_router($second);
+query($second, 'credit', q{ALTER USER MAPPING FOR PUBLIC SERVER gpucredit_cells OPTIONS (ADD password 'right')});
 is(query($second, 'credit', q{SELECT available FROM gpucredit.balance('zeta')}),
 	'7.000000', 'another router answers the same');
 kill_server($router);

@@ -15,6 +15,7 @@ new_database($node, 'cell', 'dblink');
 query($node, 'cell', $_)
   foreach q{SELECT gpucredit.create_account('old'), gpucredit.issue('old', '', 'before', 5)},
   'CREATE EXTENSION gpucredit_cells', 'ALTER ROLE gpucredit_peer LOGIN',
+  'ALTER ROLE gpucredit_router LOGIN', 'ALTER ROLE gpucredit_mover LOGIN', 'GRANT gpucredit_admin TO gpucredit_router', 'GRANT gpucredit_agent TO gpucredit_admin',
   sprintf(q{INSERT INTO gpucredit_cells.cell VALUES ('a', 0, 'eu', 'host=%s port=%s dbname=cell'),
 	('b', 1, 'us', 'host=%1$s port=%2$s dbname=none')}, $node->host, $node->port),
   q{SELECT gpucredit_cells.join_cells('a'), gpucredit_cells.publish_rules()},
@@ -31,7 +32,6 @@ query($node, 'router', $_)
   q{SELECT gpucredit_cells.set_location('pool', 'eu', 'a', 'pool eu')},
   'SELECT gpucredit_cells.make_router()',
   'CREATE PUBLICATION gpucredit_directory',
-  'CREATE USER MAPPING FOR PUBLIC SERVER gpucredit_cells',
   q{SELECT gpucredit.create_account('acme'), gpucredit.issue('acme', '', 'paid', 100)};
 
 is( query(
@@ -101,7 +101,7 @@ like(query($node, 'router', 'SELECT problem, subject, detail FROM gpucredit_cell
 	qr/^unfit\|cell a\|table gpucredit\.hold has no trigger cells_guard$/, 'verify_cells() names a guard that is gone');
 query($node, 'cell', 'SELECT gpucredit_cells.fit()');
 is(query($node, 'router', 'SELECT problem FROM gpucredit_cells.verify_cells()'), '', 'and fit() brings it back');
-query($node, 'router', q{SELECT gpucredit_cells.set_cell('x', 'eu', (SELECT dsn FROM gpucredit_cells.cell), 'x')});
+query($node, 'router', q{SELECT gpucredit_cells.set_cell('x', 'eu', (SELECT dsn || ' connect_timeout=9' FROM gpucredit_cells.cell), 'x')});
 is(query($node, 'router', 'SELECT problem, subject FROM gpucredit_cells.verify_cells()'),
 	'wrong_cell|cell x', 'it names a cell that is another');
 verify_empty($node, 'cell');

@@ -6,8 +6,9 @@
 #   GpuCreditCells->new('a', "b:$port")            # b runs on that port already
 #
 # The database is "credit" everywhere.  The first server is copied for the
-# others; what a killed process wrote, the machine still has.  Every login of a
-# router connects to the cells as itself; the servers of a test trust it.
+# others; what a killed process wrote, the machine still has.  The cells trust
+# the router's machine, as gpucredit_router; its superuser calls as
+# gpucredit_admin.
 package GpuCreditCells;
 
 use strict;
@@ -39,7 +40,7 @@ sub new
 		'max_replication_slots = 20', @conf);
 
 	new_database($router, 'credit', 'dblink', 'gpucredit_cells', 'plproxy');
-	query($router, 'credit', 'ALTER ROLE gpucredit_peer LOGIN');
+	let_in($router);
 	$router->stop;
 	PostgreSQL::Test::RecursiveCopy::copypath($router->data_dir,
 		$router->backup_dir . '/new');
@@ -83,9 +84,20 @@ sub make_router
 {
 	my ($node) = @_;
 
-	query($node, 'credit', $_)
-	  foreach 'SELECT gpucredit_cells.make_router()',
-	  'CREATE USER MAPPING FOR PUBLIC SERVER gpucredit_cells';
+	query($node, 'credit', 'SELECT gpucredit_cells.make_router()');
+	return;
+}
+
+# Lets other cells and routers in, and these logins through routers.  The
+# superuser of a router, who calls as gpucredit_admin, reports for agents, too.
+sub let_in
+{
+	my ($node, @logins) = @_;
+
+	GpuCredit::query($node, 'credit', $_)
+	  foreach 'ALTER ROLE gpucredit_peer LOGIN', 'ALTER ROLE gpucredit_router LOGIN', 'ALTER ROLE gpucredit_mover LOGIN',
+	  'GRANT gpucredit_agent TO gpucredit_admin',
+	  map { "GRANT $_ TO gpucredit_router" } 'gpucredit_admin', @logins;
 	return;
 }
 
@@ -139,7 +151,7 @@ sub new
 	my $node = bless { _host => '127.0.0.1', _port => $port, _name => "port $port" }, $class;
 
 	GpuCredit::new_database($node, 'credit', 'dblink', 'gpucredit_cells');
-	GpuCredit::query($node, 'credit', 'ALTER ROLE gpucredit_peer LOGIN');
+	GpuCreditCells::let_in($node);
 	return $node;
 }
 

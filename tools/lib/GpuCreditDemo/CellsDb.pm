@@ -46,6 +46,10 @@ sub _tell_all
     {
         $dbh->do("ALTER DATABASE credit SET $name = " . $dbh->quote($value));
         $dbh->do('SELECT set_config(?, ?, false)', undef, $name, $value);
+
+        # the router's connections have the rights of gpucredit_admin
+        $dbh->do("GRANT SET ON PARAMETER $name TO gpucredit_admin, gpucredit_router")
+            if !$self->{granted}{"$dbh $name"}++;
     }
     $self->{dbh}->do('SELECT demo_everywhere(?, ?)', undef, $name, $value);
     return;

@@ -56,10 +56,11 @@ foreach my $name (qw(cell0 cell1))
 		$dbh->do(q{INSERT INTO gpucredit_cells.cell VALUES (?, ?, 'here', ?)}, undef, "cell$i", $i, dsn("cell$i"));
 	}
 	$dbh->do('SELECT gpucredit_cells.join_cells(?)', undef, $name);
+	$dbh->do($_) foreach 'ALTER ROLE gpucredit_router LOGIN', 'ALTER ROLE gpucredit_mover LOGIN', 'GRANT gpucredit_admin TO gpucredit_router',
+	  'GRANT gpucredit_agent TO gpucredit_admin';
 	$dbh->do(q{SELECT gpucredit.set_price('T4', 1)});
 }
 $router->do('SELECT gpucredit_cells.make_router()');
-$router->do('CREATE USER MAPPING FOR PUBLIC SERVER gpucredit_cells');
 foreach my $i (0, 1)
 {
 	my $org = "org$i";

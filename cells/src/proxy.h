@@ -1,0 +1,19 @@
+/*-------------------------------------------------------------------------
+ *
+ * proxy.h
+ *		Calls of the functions that PL/Proxy runs.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_CELLS_PROXY_H
+#define GPUCREDIT_CELLS_PROXY_H
+
+/* What PL/Proxy puts before an error's or notice's text. */
+#define PROXY_SCHEMA	"gpucredit_proxy"
+
+extern void ProxyFind(const char *name, int nargs, const Oid *types,
+					  MemoryContext context, FmgrInfo *found);
+extern Datum ProxyCall(FunctionCallInfo remote, int number,
+					   FunctionCallInfo from);
+
+#endif							/* GPUCREDIT_CELLS_PROXY_H */
