@@ -97,7 +97,8 @@ registry_end()
 	local status=$?
 
 	registry_stop
-	(exit $status) || true
+	set +e			# or the next line would end us without gc_cleanup
+	(exit $status)
 	gc_cleanup
 }
 
