@@ -177,10 +177,15 @@ BEGIN
 	EXECUTE format('GRANT EXECUTE ON FUNCTION gpucredit_cells.home_of,'
 		' gpucredit_cells.location_of, gpucredit_cells.check_caller,'
 		' gpucredit_cells.reconnect, gpucredit_cells.was_introduced,'
-		' gpucredit_cells.try_again, gpucredit_cells.cell_of_node,'
-		' gpucredit_cells.cell_for_node, gpucredit_cells.visited,'
-		' gpucredit_cells.speaks_for, gpucredit_cells.same_length,'
-		' gpucredit_cells.meter_batch, gpucredit_cells.text_of_metrics TO %s', roles);
+		' gpucredit_cells.try_again TO %s', roles);
+	/* of calls about nodes, and of batches */
+	GRANT EXECUTE ON FUNCTION gpucredit_cells.cell_of_node,
+		gpucredit_cells.cell_for_node, gpucredit_cells.visited,
+		gpucredit_cells.speaks_for, gpucredit_cells.same_length,
+		gpucredit_cells.meter_batch
+	TO gpucredit_admin, gpucredit_operator, gpucredit_agent;
+	GRANT EXECUTE ON FUNCTION gpucredit_cells.text_of_metrics
+	TO gpucredit_admin, gpucredit_operator, gpucredit_auditor, pg_monitor;
 	RETURN n;
 END
 $$;

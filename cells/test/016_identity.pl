@@ -149,6 +149,17 @@ is(state_of(connect_to($router, 'credit', user => 'mighty'), q{SELECT * FROM gpu
 	'42501', 'nor does one with rights on the server');
 is(state_of(connect_to($router, 'credit', user => 'monitor'), 'SELECT gpucredit.metrics_text()'), '', 'monitoring does');
 
+# what each role calls at a router, through helpers of its own
+$cells->at_router($_) foreach q{SELECT gpucredit.create_pool('eu')}, q{SELECT gpucredit_cells.set_location('pool', 'eu', 'b', 'pool eu')},
+  q{SELECT gpucredit.register_node('eu', 'n1', 'H100', 8, 81559)};
+is(state_of(connect_to($router, 'credit', user => "my_$_->[0]"), $_->[1]), $_->[2], "gpucredit_$_->[0]: $_->[1]")
+  foreach [ agent => q{SELECT * FROM gpucredit.heartbeat('n1')}, '' ], [ operator => q{SELECT gpucredit.drain('n1', 'why')}, '' ],
+  [ agent => q{SELECT * FROM gpucredit.meter_batch('{acme}', '{1}', '{1}', '{"1 s"}')}, '' ], [ auditor => 'SELECT gpucredit.metrics_text()', '' ],
+  [ operator => 'SELECT gpucredit.metrics_text()', '' ], [ tenant => q{SELECT * FROM gpucredit.top_spenders()}, '' ],
+  [ tenant => q{SELECT * FROM gpucredit.queue('eu')}, '' ], [ app => q{SELECT * FROM gpucredit.balance('acme')}, '' ],
+  [ tenant => q{SELECT gpucredit_cells.speaks_for(1, 'evil')}, '42501' ], [ tenant => q{SELECT * FROM gpucredit_cells.visited('n1')}, '42501' ],
+  [ app => q{SELECT gpucredit_cells.cell_of_node('n1')}, '42501' ];
+
 # a tenant of the cell keeps no other organisation from moving
 my $tenant = connect_to($cells->{b}, 'credit', user => 'mallory');
 my $epoch = query($cells->{b}, 'credit', q{SELECT epoch FROM gpucredit_cells.resident WHERE org = 'acme'});
