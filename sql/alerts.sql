@@ -140,6 +140,7 @@ BEGIN;
 SELECT create_pool('al'), set_price('Alert', 10), register_node('al', 'al-1', 'Alert', 1, 1000) \g /dev/null
 SELECT job FROM reserve('al', 'lab/eve', 'dear', '1xAlert', '5 h', pool => 'al') \gset
 SELECT action FROM place('al');
+SELECT action FROM meter('al', :job, 1, '0');
 SELECT pg_temp.at('2032-05-31 14:00+00') \g /dev/null
 SELECT billed FROM settle('al', :job, 1, 'completed', '78 min');
 SELECT * FROM pg_temp.news();
@@ -148,6 +149,7 @@ BEGIN;
 SELECT create_pool('al'), set_price('Alert', 10), register_node('al', 'al-1', 'Alert', 1, 1000) \g /dev/null
 SELECT job FROM reserve('al', 'lab/eve', 'dear', '1xAlert', '5 h', pool => 'al') \gset
 SELECT action FROM place('al');
+SELECT action FROM meter('al', :job, 1, '0');
 SELECT pg_temp.at('2032-05-31 14:00+00') \g /dev/null
 SELECT billed FROM settle('al', :job, 1, 'completed', '78 min 1 s');
 SELECT * FROM pg_temp.news();

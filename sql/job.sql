@@ -160,7 +160,7 @@ SELECT at, operation, decision, reason FROM gpucredit.audit
 WHERE org = 'jo' AND job = pg_temp.job('skew') AND reason LIKE '%clock_skew%'
 	OR org = 'jo' AND job = pg_temp.job('skew') AND reason LIKE '%cut%' ORDER BY audit;
 
--- The wall limit ends the bill, which never passes the hold.
+-- The wall limit ends the attempt, not its bill: what the hold lacks is drawn.
 SELECT status, held FROM gpucredit.reserve('jo', 'a', 'wall', '1xJO-A', '30 min', pool => 'jo');
 SELECT job, attempt FROM pg_temp.place();
 SET gpucredit.clock = '2027-01-01 01:11:59.999999+00';

@@ -259,14 +259,23 @@ SELECT outcome FROM gpucredit.settle('lc', pg_temp.job('forged'), 1, 'completed'
 --
 -- Lost work
 --
+-- The platform takes the devices of a job away, by a drain of its nodes.
+CREATE FUNCTION pg_temp.drain(id bigint) RETURNS void LANGUAGE sql AS $$
+	SELECT gpucredit.drain(g.node, 'repair', gpucredit.now() + interval '10 min') FROM gpucredit.attempt_gpu g WHERE g.job = drain.id AND g.ended_at IS NULL
+$$;
+CREATE FUNCTION pg_temp.undrain() RETURNS void LANGUAGE sql AS $$
+	SELECT gpucredit.resume(n.node) FROM gpucredit.node n WHERE n.pool = 'lc' AND n.draining = 'repair'
+$$;
 -- 2 GPUs for 3 hours are 6 credits, 4 of them since the last checkpoint
 SELECT pg_temp.run('loses', '2xLC-A', 'lc', '1 h') > 0;
 SELECT gpucredit.checkpoint('lc', pg_temp.job('loses'), 1, 1, 'u', sha256(''), 1);
 SELECT pg_temp.later('2 h');
 SELECT billed, held FROM gpucredit.meter('lc', pg_temp.job('loses'), 1, '3 h');
 SELECT available, held, spent FROM gpucredit.balance('lc') \gset before_
+SELECT pg_temp.drain(pg_temp.job('loses'));
 SELECT outcome, billed, released, lapsed, refunded, job_state, replayed
 FROM gpucredit.settle('lc', pg_temp.job('loses'), 1, 'preempted');
+SELECT pg_temp.undrain();
 SELECT outcome, billed, released, lapsed, refunded, job_state, replayed
 FROM gpucredit.settle('lc', pg_temp.job('loses'), 1, 'completed');
 SELECT available - :before_available AS back, held - :before_held AS held, spent - :before_spent AS spent
@@ -276,11 +285,18 @@ WHERE org = 'lc' AND job = pg_temp.job('loses') AND attempt = 1 ORDER BY entry;
 SELECT replayed FROM gpucredit.cancel('lc', pg_temp.job('loses'), 'kl');
 -- the history tells it before the requeue of the same instant
 SELECT h.what, h.attempt FROM gpucredit.history('lc', pg_temp.job('loses')) h;
--- without a checkpoint all work is lost; work that the job does not repeat is
--- billed
+-- without a checkpoint all work is lost
 SELECT pg_temp.run('loses all', '2xLC-A', 'lc', '1 h') > 0;
-SELECT billed, refunded, job_state FROM gpucredit.settle('lc', pg_temp.job('loses all'), 1, 'failed');
+SELECT billed, refunded, job_state FROM gpucredit.settle('lc', pg_temp.job('loses all'), 1, 'node_lost');
 SELECT replayed FROM gpucredit.cancel('lc', pg_temp.job('loses all'), 'kla');
+-- what the program ended is billed, whether or not it is tried again, and so
+-- is an end that no order of the platform explains
+SELECT pg_temp.run('fails', '2xLC-A', 'lc', '8 h') > 0;
+SELECT billed, refunded, job_state FROM gpucredit.settle('lc', pg_temp.job('fails'), 1, 'failed', exit_code => 1);
+SELECT replayed FROM gpucredit.cancel('lc', pg_temp.job('fails'), 'kf');
+SELECT pg_temp.run('claims', '2xLC-A', 'lc', '1 h') > 0;
+SELECT billed, refunded, job_state FROM gpucredit.settle('lc', pg_temp.job('claims'), 1, 'preempted', exit_code => 143);
+SELECT replayed FROM gpucredit.cancel('lc', pg_temp.job('claims'), 'kcl');
 SELECT pg_temp.run('pays', '2xLC-A', 'lc', '1 h') > 0;
 SELECT billed, refunded, job_state FROM gpucredit.settle('lc', pg_temp.job('pays'), 1, 'failed', exit_code => 127);
 SELECT pg_temp.run('pays, too', '2xLC-A', 'lc', '1 h') > 0;
@@ -292,8 +308,10 @@ SELECT h.what, h.attempt FROM gpucredit.history('lc', pg_temp.job('pays, too')) 
 DO $$ BEGIN PERFORM gpucredit.issue('lc-b', '', 'short', 2, 'promo', priority => 1,
 	valid_for => '90 min'); END $$;
 SELECT pg_temp.run('lapses', '2xLC-A', 'lc', '2 h', 'lc-b') > 0;
+SELECT pg_temp.drain(pg_temp.job('lapses', 'lc-b'));
 SELECT billed, lapsed, refunded, job_state
 FROM gpucredit.settle('lc-b', pg_temp.job('lapses', 'lc-b'), 1, 'preempted');
+SELECT pg_temp.undrain();
 SELECT replayed FROM gpucredit.cancel('lc-b', pg_temp.job('lapses', 'lc-b'), 'kl');
 -- a tier may decide otherwise for an outcome, either way, and undo that
 SELECT gpucredit.set_lost_work('lc', 'preempted', true),
@@ -305,8 +323,12 @@ DECLARE
 BEGIN
 	PERFORM gpucredit.checkpoint('lc', id, 1, 1, 'u', sha256(''), 1);
 	PERFORM pg_temp.later('30 min');
+	IF outcome IN ('preempted', 'resized') THEN
+		PERFORM pg_temp.drain(id);
+	END IF;
 	SELECT s.billed, s.refunded, s.job_state INTO billed, refunded, job_state
 	FROM gpucredit.settle('lc', id, 1, outcome, '90 min', exit_code => 1) s;
+	PERFORM pg_temp.undrain();
 	PERFORM gpucredit.cancel('lc', id, 'cancel ' || id);
 END $$;
 CREATE TEMP TABLE losers (n serial, tier text, outcome text);
@@ -320,6 +342,7 @@ SELECT l.tier, l.outcome, p.* FROM losers l, pg_temp.lose(l.tier, l.outcome) p
 WHERE l.outcome IN ('preempted', 'node_lost') ORDER BY n;
 SELECT gpucredit.set_lost_work('standard_training', 'node_lost', NULL);
 SELECT gpucredit.set_lost_work('lc', 'completed', false);
+SELECT gpucredit.set_lost_work('lc', 'out_of_memory', false);
 SELECT gpucredit.set_lost_work('no such', 'preempted', false);
 SELECT decision, detail FROM gpucredit.audit WHERE operation = 'set_lost_work' ORDER BY audit LIMIT 3;
 SELECT count(*) FROM gpucredit.lost_work;

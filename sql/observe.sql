@@ -373,7 +373,7 @@ SELECT pg_temp.after($$UPDATE attempt SET elapsed = '81 min' WHERE job = 1$$);
 SELECT pg_temp.after($$UPDATE attempt SET per_gpu_hour = per_gpu_hour
 	+ '0.000001' WHERE attempt = 1$$);
 SELECT pg_temp.after($$INSERT INTO usage VALUES ('acme', 2, 1, '2026-01-12',
-	'51 min', '10.2')$$);
+	'56 min', '11.2')$$);
 
 \echo === shares
 -- use that did not happen; use that is not recorded; use of a live attempt

@@ -78,7 +78,7 @@ SELECT pg_temp.place();
 SET gpucredit.clock = '2028-01-01 01:10+00';
 SELECT billed, uncollected FROM gpucredit.settle('un', pg_temp.job('never'), 1, 'failed', '10 min');
 SELECT job_state FROM gpucredit.cancel('un', pg_temp.job('never'), 'c never');
--- time past the wall limit is never billed
+-- time past the wall limit is billed like any other
 SELECT status, held FROM gpucredit.reserve('un', 'a', 'wall', '1xUN-A', '90 s', pool => 'un', hold_window => '1 min');
 SELECT pg_temp.place();
 SET gpucredit.clock = '2028-01-01 01:12+00';
@@ -158,8 +158,8 @@ SELECT billed, released, uncollected FROM gpucredit.settle('un-sur', pg_temp.job
 SELECT * FROM gpucredit.verify('un-sur');
 DO $$ BEGIN PERFORM gpucredit.remove_node('un-2'); END $$;
 
--- An owner that settles says that its job ends now: so it ran until now, or
--- until its node was last heard of, and within its wall limit.
+-- An owner that settles says that its job ends now: so it had its devices until
+-- now, and has them until the fence ends, or until its node was last heard of.
 CREATE ROLE un_app LOGIN;
 GRANT gpucredit_app TO un_app;
 SET gpucredit.clock = '2028-01-02 00:00+00';
@@ -222,8 +222,8 @@ SELECT available, held, spent FROM gpucredit.balance('un-end');
 SELECT * FROM gpucredit.verify('un-end');
 
 -- However a run ends, and whatever was requested and reported: the bill and
--- what is uncollected make price x time. Where there is credit, only time past
--- a wall limit is uncollected.
+-- what is uncollected make price x time, from the start of the attempt until
+-- its devices are free. Where there is credit, nothing is uncollected.
 \set VERBOSITY default
 CREATE TABLE pg_temp.run (org text, job bigint, attempt int, ends text, price numeric, gpus int, share int,
 	wall interval, ran interval);
@@ -234,11 +234,12 @@ DECLARE
 	windows constant interval[] := '{NULL,1 us,1 min,13 min}';
 	ways constant text[] := '{told,told,untold,app,cancelled,silent,overdue,device,lost}';
 	t timestamptz := '2028-02-01 00:00+00';
-	tenant text; ask text; way text; wall interval; ran interval; last interval; price numeric;
+	tenant text; ask text; way text; wall interval; ran interval; over interval; heard boolean; price numeric;
 	id bigint; p record;
 BEGIN
 	PERFORM setseed(0.2801);
 	PERFORM set_config('gpucredit.hold_window_min', '0', false);
+	PERFORM set_config('gpucredit.hold_least', '0', false);
 	PERFORM gpucredit.create_account(o) FROM unnest('{un-rich,un-few}'::text[]) o;
 	PERFORM gpucredit.issue('un-rich', '', 'i', 1000000);
 	FOR n IN 1 .. 200 LOOP
@@ -261,7 +262,6 @@ BEGIN
 		PERFORM gpucredit.set_price('UN-A', price * 7, 'un');
 		PERFORM gpucredit.heartbeat('un-1', running => '{}');
 		SELECT s.* INTO STRICT p FROM gpucredit.place('un') s WHERE s.job = id;
-		last := '0';
 		ran := '0';
 		FOR beat IN 1 .. floor(random() * 4) LOOP
 			t := t + random() * 600 * interval '1 s';
@@ -270,8 +270,8 @@ BEGIN
 			PERFORM gpucredit.meter(tenant, id, 1, ran);
 		END LOOP;
 		/* what was claimed beyond what passed was cut */
-		SELECT a.elapsed INTO last FROM gpucredit.attempt a WHERE a.org = tenant AND a.job = id;
-		ran := last;
+		SELECT a.elapsed, a.overhead, a.running_at IS NOT NULL INTO ran, over, heard
+		FROM gpucredit.attempt a WHERE a.org = tenant AND a.job = id;
 		t := t + interval '50 s';
 		PERFORM set_config('gpucredit.clock', t::text, false);
 		IF way IN ('told', 'cancelled') THEN
@@ -279,14 +279,16 @@ BEGIN
 			IF way = 'cancelled' THEN
 				PERFORM gpucredit.cancel(tenant, id, 'c' || n);
 			END IF;
-			PERFORM gpucredit.settle(tenant, id, 1, CASE WHEN way = 'told' THEN 'failed' ELSE 'cancelled' END, ran);
+			PERFORM gpucredit.settle(tenant, id, 1, CASE WHEN way = 'told' THEN 'failed' ELSE 'cancelled' END, ran - over);
+			/* a first report: the devices waited for it until now */
+			ran := CASE WHEN heard THEN ran ELSE '50 s' END;
 		ELSIF way = 'untold' THEN
 			PERFORM gpucredit.settle(tenant, id, 1, 'completed');
+			ran := CASE WHEN heard THEN ran ELSE '50 s' END;
 		ELSIF way = 'app' THEN
 			PERFORM gpucredit.heartbeat('un-1');
-			IF (SELECT a.running_at FROM gpucredit.attempt a WHERE a.org = tenant AND a.job = id) IS NOT NULL THEN
-				ran := greatest(ran, least(ran + interval '50 s', wall));
-			END IF;
+			/* until now, and while the devices are fenced */
+			ran := ran + interval '50 s' + interval '20 s';
 			SET LOCAL ROLE un_app;
 			PERFORM gpucredit.settle(tenant, id, 1, 'preempted');
 			RESET ROLE;
@@ -305,6 +307,7 @@ BEGIN
 				PERFORM gpucredit.reap_holds();
 				PERFORM set_config('gpucredit.heartbeat_timeout', '300', false);
 				PERFORM gpucredit.settle(tenant, id, 1, 'timeout');
+				ran := CASE WHEN heard OR way = 'silent' THEN ran ELSE '300 s' END;
 			END IF;
 		END IF;
 		PERFORM gpucredit.cancel(tenant, id, 'd' || n);
@@ -315,15 +318,17 @@ END $$;
 SELECT org, count(*) > 50 AS many, count(DISTINCT ends) AS ways FROM pg_temp.run GROUP BY 1 ORDER BY 1;
 SELECT r.*, a.gpus, a.share, a.elapsed, a.held, a.billed, a.uncollected, c.cost
 FROM pg_temp.run r JOIN gpucredit.attempt a USING (org, job, attempt),
-	LATERAL (SELECT round(r.price * r.gpus * r.share / 1000 * extract(epoch FROM r.ran) / 3600, 6) AS cost) c,
-	LATERAL (SELECT ceil(r.price * r.gpus * r.share / 1000 * extract(epoch FROM r.wall) / 3600 * 1000000) / 1000000 AS most) w
-WHERE a.ended_at IS NULL OR a.billed::numeric + a.uncollected::numeric <> c.cost OR a.billed::numeric > w.most
-	OR (r.org = 'un-rich' AND a.billed::numeric <> least(c.cost, w.most));
-SELECT count(*) FILTER (WHERE a.uncollected > '0' AND r.org = 'un-few' AND r.ran < r.wall) > 3 AS short_of_credit,
-	count(*) FILTER (WHERE a.uncollected > '0' AND r.ran > r.wall) > 5 AS past_the_wall,
+	LATERAL (SELECT ceil(r.price * r.gpus * r.share * 1000) / 1000000 AS per_hour) h,
+	LATERAL (SELECT greatest(round(h.per_hour * extract(epoch FROM r.ran) / 3600, 6),
+		CASE WHEN h.per_hour > 0 AND r.ran > '0' THEN 0.000001 ELSE 0 END) AS cost) c
+WHERE a.ended_at IS NULL OR a.billed::numeric + a.uncollected::numeric <> c.cost
+	OR (r.org = 'un-rich' AND a.uncollected <> '0');
+SELECT count(*) FILTER (WHERE a.uncollected > '0' AND r.org = 'un-few') > 3 AS short_of_credit,
+	count(*) FILTER (WHERE a.billed > '0' AND a.uncollected = '0' AND r.ran > r.wall) > 5 AS paid_past_the_wall,
 	count(*) FILTER (WHERE a.uncollected = '0' AND a.billed > '0') > 20 AS paid
 FROM pg_temp.run r JOIN gpucredit.attempt a USING (org, job, attempt);
 RESET gpucredit.hold_window_min;
+RESET gpucredit.hold_least;
 RESET gpucredit.heartbeat_timeout;
 SELECT * FROM gpucredit.verify('un-rich');
 SELECT * FROM gpucredit.verify('un-few');

@@ -15,11 +15,11 @@ CREATE TABLE gpucredit.price (
 );
 COMMENT ON TABLE gpucredit.price IS
 'Price history: the row with the latest effective_at that is not in the future applies';
-COMMENT ON COLUMN gpucredit.price.gpu_type IS 'The GPU type.';
+COMMENT ON COLUMN gpucredit.price.gpu_type IS 'The GPU type; "cpu core" and "memory GiB": a core, and a GiB of main memory.';
 COMMENT ON COLUMN gpucredit.price.pool IS 'The pool; '''': every pool.';
 COMMENT ON COLUMN gpucredit.price.spot IS 'True: the price on spot nodes.';
 COMMENT ON COLUMN gpucredit.price.effective_at IS 'It applies from this instant.';
-COMMENT ON COLUMN gpucredit.price.per_gpu_hour IS 'Credits per device and hour.';
+COMMENT ON COLUMN gpucredit.price.per_gpu_hour IS 'Credits per device, core or GiB, and hour.';
 
 /*
  * The built-in tiers have a table of their own, so that a dump has only the
@@ -35,6 +35,7 @@ CREATE TABLE gpucredit.tier_builtin (
 	max_wall interval,
 	max_wait interval NOT NULL,
 	bill_lost_work boolean NOT NULL,
+	price_factor numeric(7, 3) NOT NULL DEFAULT 1,
 	CONSTRAINT tier_builtin_pkey PRIMARY KEY (tier)
 );
 COMMENT ON TABLE gpucredit.tier_builtin IS 'The tiers that every installation has';
@@ -46,9 +47,11 @@ COMMENT ON COLUMN gpucredit.tier_builtin.grace IS 'How long a preempted job has 
 COMMENT ON COLUMN gpucredit.tier_builtin.min_run IS 'How long a job runs before it may be preempted.';
 COMMENT ON COLUMN gpucredit.tier_builtin.max_wall IS 'The longest wall limit, also for jobs that name none; NULL: no limit.';
 COMMENT ON COLUMN gpucredit.tier_builtin.max_wait IS 'Jobs that have waited longer go first.';
-COMMENT ON COLUMN gpucredit.tier_builtin.bill_lost_work IS 'True: lost work is billed.';
+COMMENT ON COLUMN gpucredit.tier_builtin.bill_lost_work IS 'True: work that the platform lost is billed.';
+COMMENT ON COLUMN gpucredit.tier_builtin.price_factor IS 'Its jobs pay list prices times this.';
 
-INSERT INTO gpucredit.tier_builtin VALUES
+INSERT INTO gpucredit.tier_builtin (tier, rank, preemptible, can_preempt, grace,
+	min_run, max_wall, max_wait, bill_lost_work) VALUES
 	('production_inference', 0, 'never', true, '2 min', '10 min', NULL, '24 h', true),
 	('premium_training', 1, 'reclaim', true, '2 min', '10 min', '24 h', '24 h', true),
 	('standard_training', 2, 'capacity', false, '2 min', '10 min', '24 h', '24 h', true),
@@ -56,7 +59,7 @@ INSERT INTO gpucredit.tier_builtin VALUES
 	('interactive', 4, 'capacity', false, '2 min', '10 min', '12 h', '24 h', true);
 
 CREATE TABLE gpucredit.tier_custom (
-	LIKE gpucredit.tier_builtin,
+	LIKE gpucredit.tier_builtin INCLUDING DEFAULTS,
 	CONSTRAINT tier_custom_pkey PRIMARY KEY (tier),
 	CONSTRAINT tier_custom_preemptible
 		CHECK (preemptible IN ('never', 'reclaim', 'capacity'))
@@ -71,7 +74,8 @@ COMMENT ON COLUMN gpucredit.tier_custom.grace IS 'How long a preempted job has t
 COMMENT ON COLUMN gpucredit.tier_custom.min_run IS 'How long a job runs before it may be preempted.';
 COMMENT ON COLUMN gpucredit.tier_custom.max_wall IS 'The longest wall limit, also for jobs that name none; NULL: no limit.';
 COMMENT ON COLUMN gpucredit.tier_custom.max_wait IS 'Jobs that have waited longer go first.';
-COMMENT ON COLUMN gpucredit.tier_custom.bill_lost_work IS 'True: lost work is billed.';
+COMMENT ON COLUMN gpucredit.tier_custom.bill_lost_work IS 'True: work that the platform lost is billed.';
+COMMENT ON COLUMN gpucredit.tier_custom.price_factor IS 'Its jobs pay list prices times this.';
 
 CREATE VIEW gpucredit.tier AS
 	SELECT * FROM gpucredit.tier_custom
@@ -89,7 +93,8 @@ COMMENT ON COLUMN gpucredit.tier.grace IS 'How long a preempted job has to save.
 COMMENT ON COLUMN gpucredit.tier.min_run IS 'How long a job runs before it may be preempted.';
 COMMENT ON COLUMN gpucredit.tier.max_wall IS 'The longest wall limit, also for jobs that name none; NULL: no limit.';
 COMMENT ON COLUMN gpucredit.tier.max_wait IS 'Jobs that have waited longer go first.';
-COMMENT ON COLUMN gpucredit.tier.bill_lost_work IS 'True: lost work is billed.';
+COMMENT ON COLUMN gpucredit.tier.bill_lost_work IS 'True: work that the platform lost is billed.';
+COMMENT ON COLUMN gpucredit.tier.price_factor IS 'Its jobs pay list prices times this.';
 
 /*
  * The pool's row is its lock: each scheduling cycle and each change of the
@@ -217,6 +222,16 @@ COMMENT ON FUNCTION gpucredit.set_price(text, numeric, text, timestamptz,
 per_gpu_hour: credits per GPU and hour, 0 or more. pool: NULL for every pool; a pool''s own price wins. effective_at: NULL for at once. spot: the price on spot nodes; without one the other price applies there.
 Errors: UC401 no such pool; 22003, 22023.';
 
+CREATE FUNCTION gpucredit.set_resource_price(resource text, per_hour numeric,
+	pool text DEFAULT NULL, effective_at timestamptz DEFAULT NULL) RETURNS void
+LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS 'MODULE_PATHNAME', 'gpucredit_set_resource_price';
+COMMENT ON FUNCTION gpucredit.set_resource_price(text, numeric, text,
+	timestamptz) IS
+'Setup: sets what a core or a GiB of main memory costs, for jobs with GPUs and without. Until it is set they cost nothing. The history is kept, and jobs submitted earlier keep their price.
+resource: cpu or memory. per_hour: credits per core and hour, or per GiB and hour, 0 or more. pool: NULL for every pool; a pool''s own price wins. effective_at: NULL for at once.
+Errors: UC401 no such pool; 22003, 22023.';
+
 CREATE FUNCTION gpucredit.create_pool(pool text, policy jsonb DEFAULT '{}')
 RETURNS void
 LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -229,14 +244,15 @@ Errors: UC402 no such tier; 22023.';
 CREATE FUNCTION gpucredit.set_tier(tier text, rank int, preemptible text,
 	can_preempt boolean, grace interval DEFAULT '2 min',
 	min_run interval DEFAULT '10 min', max_wall interval DEFAULT '24 h',
-	max_wait interval DEFAULT '24 h', bill_lost_work boolean DEFAULT true)
+	max_wait interval DEFAULT '24 h', bill_lost_work boolean DEFAULT true,
+	price_factor numeric DEFAULT 1)
 RETURNS void
 LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_set_tier';
 COMMENT ON FUNCTION gpucredit.set_tier(text, int, text, boolean, interval,
-	interval, interval, interval, boolean) IS
+	interval, interval, interval, boolean, numeric) IS
 'Setup: creates or replaces a tier; built-in tiers can be replaced too.
-rank: 0 to 1000, low goes first. preemptible: never, reclaim, capacity. grace, min_run, max_wait: 0 or more. max_wall: above 0, NULL for no limit. bill_lost_work: false refunds, at settlement, what an attempt spent since its last checkpoint if its job goes back to the queue. That is after preemption, the loss of a node, a resize, or a failure that is retried. set_lost_work sets it for one of these outcomes.
+rank: 0 to 1000, low goes first. preemptible: never, reclaim, capacity. grace, min_run, max_wait: 0 or more. max_wall: above 0, NULL for no limit. bill_lost_work: false refunds, at settlement, what an attempt spent since its last checkpoint if the platform ended it and its job goes back to the queue: after preemption for another organisation, a drain, a reclaim, a resize, or the loss of its node, device or agent. What the program itself ended is billed, whatever its exit code. set_lost_work sets it for one of these outcomes. price_factor: 0 to 1000 with at most 3 decimals; jobs submitted to the tier pay list prices times this, rounded up to a micro-credit.
 Errors: 22023.';
 
 /* Nodes */

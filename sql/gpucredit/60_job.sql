@@ -17,13 +17,13 @@ CREATE FUNCTION gpucredit_internal.request_digest(request gpucredit.gpureq, topo
 	prefer text, preemptible text, cpu_milli bigint, memory_mib bigint,
 	wall_limit interval, hold_window interval, offer_types text[],
 	offer_memory bigint[], offer_prices gpucredit.credits[],
-	offer_spot_prices gpucredit.credits[])
+	offer_spot_prices gpucredit.credits[], resources gpucredit.credits)
 RETURNS bytea
 LANGUAGE c IMMUTABLE PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_request_digest';
 COMMENT ON FUNCTION gpucredit_internal.request_digest(gpucredit.gpureq, text, text, text,
 	bigint, bigint, interval, interval, text[], bigint[], gpucredit.credits[],
-	gpucredit.credits[]) IS
+	gpucredit.credits[], gpucredit.credits) IS
 'Internal: the request class in 16 bytes: equal exactly for jobs that ask the same of their pool.';
 
 /*
@@ -55,6 +55,8 @@ CREATE TABLE gpucredit.job (
 	offer_memory bigint[] NOT NULL,		/* bytes of each GPU at least */
 	offer_prices gpucredit.credits[] NOT NULL,
 	offer_spot_prices gpucredit.credits[] NOT NULL,
+	price_factor int NOT NULL,	/* its tier's at submission, in thousandths */
+	resources gpucredit.credits NOT NULL,	/* an hour of its cpu and memory */
 	/*
 	 * Its request class (request_digest): cycles read this of each job, and then
 	 * one job per class.  It is no generated column, because statements would
@@ -113,6 +115,8 @@ COMMENT ON COLUMN gpucredit.job.offer_types IS 'The types that it accepts, in or
 COMMENT ON COLUMN gpucredit.job.offer_memory IS 'The memory floor of each type, in bytes per device.';
 COMMENT ON COLUMN gpucredit.job.offer_prices IS 'The price of each type, in credits per device and hour.';
 COMMENT ON COLUMN gpucredit.job.offer_spot_prices IS 'The price of each type on spot nodes, in credits per device and hour.';
+COMMENT ON COLUMN gpucredit.job.price_factor IS 'The factor of its tier when it was submitted, in thousandths; it is part of the prices here.';
+COMMENT ON COLUMN gpucredit.job.resources IS 'The price of its cpu and memory, in credits per hour.';
 COMMENT ON COLUMN gpucredit.job.request_class IS 'Equal for jobs that ask the same of their pool.';
 COMMENT ON COLUMN gpucredit.job.state IS 'queued, unfunded, active, completed, failed, timeout or cancelled; view jobs says more of active.';
 COMMENT ON COLUMN gpucredit.job.hold IS 'The hold that pays for it.';
@@ -144,11 +148,14 @@ CREATE TABLE gpucredit.attempt (
 	gpu_type text,				/* NULL: no GPUs */
 	gpus int NOT NULL,
 	share int NOT NULL,			/* thousandths of a GPU each */
+	billed_share int NOT NULL,	/* of each GPU: share, or what its memory floor keeps */
 	per_gpu_hour gpucredit.credits NOT NULL,
+	per_hour gpucredit.credits NOT NULL,	/* of all: GPUs, cpu, memory */
 	wall_limit interval,		/* as the job's */
 	hold_window interval,		/* as the job's */
 	save_every interval,		/* NULL: it is never told to save */
 	save_asked boolean NOT NULL,	/* the job's spec asked for it */
+	is_foreign boolean NOT NULL,	/* placed() made it */
 	started_at timestamptz NOT NULL,
 	ends_by timestamptz,		/* backfilled: it must end by then */
 	held gpucredit.credits NOT NULL,	/* the bill never exceeds it */
@@ -162,6 +169,7 @@ CREATE TABLE gpucredit.attempt (
 	running_at timestamptz,		/* the first heartbeat */
 	heard_at timestamptz,
 	elapsed interval NOT NULL DEFAULT '0',
+	overhead interval NOT NULL DEFAULT '0',	/* of elapsed */
 	progress bigint,
 	progress_at timestamptz,	/* when it last grew */
 	utilization real,
@@ -207,10 +215,13 @@ COMMENT ON COLUMN gpucredit.attempt.gpu_type IS 'The type of its devices; NULL: 
 COMMENT ON COLUMN gpucredit.attempt.gpus IS 'How many devices it has.';
 COMMENT ON COLUMN gpucredit.attempt.share IS 'Thousandths of each device.';
 COMMENT ON COLUMN gpucredit.attempt.per_gpu_hour IS 'Credits per device and hour, fixed for the attempt.';
+COMMENT ON COLUMN gpucredit.attempt.billed_share IS 'Thousandths of each device that are billed: share, or what its memory floor keeps from others if that is more.';
+COMMENT ON COLUMN gpucredit.attempt.per_hour IS 'What an hour costs: per_gpu_hour x gpus x billed_share, and the job''s cpu and memory, rounded up.';
 COMMENT ON COLUMN gpucredit.attempt.wall_limit IS 'How long it may run; NULL: no limit.';
 COMMENT ON COLUMN gpucredit.attempt.hold_window IS 'The time that a hold covers; NULL: the whole wall_limit.';
 COMMENT ON COLUMN gpucredit.attempt.save_every IS 'How often its agent is told to save; NULL: never.';
 COMMENT ON COLUMN gpucredit.attempt.save_asked IS 'True: the job''s spec asked for that interval.';
+COMMENT ON COLUMN gpucredit.attempt.is_foreign IS 'True: another scheduler placed it, and reports all of the time that it has its devices.';
 COMMENT ON COLUMN gpucredit.attempt.started_at IS 'When a cycle started it.';
 COMMENT ON COLUMN gpucredit.attempt.ends_by IS 'When it must end for the reservation it was backfilled before; NULL: none.';
 COMMENT ON COLUMN gpucredit.attempt.held IS 'Credits set aside for it; its bill never exceeds them.';
@@ -222,7 +233,8 @@ COMMENT ON COLUMN gpucredit.attempt.extension_denied IS 'True: an extension of i
 COMMENT ON COLUMN gpucredit.attempt.saved_at IS 'When its last checkpoint was reported; NULL: never.';
 COMMENT ON COLUMN gpucredit.attempt.running_at IS 'Its first heartbeat; NULL: none yet.';
 COMMENT ON COLUMN gpucredit.attempt.heard_at IS 'Its last heartbeat; NULL: none yet.';
-COMMENT ON COLUMN gpucredit.attempt.elapsed IS 'How long it has run, as its agent reported.';
+COMMENT ON COLUMN gpucredit.attempt.elapsed IS 'How long it has had its devices: how long it has run, as its agent reported, and overhead.';
+COMMENT ON COLUMN gpucredit.attempt.overhead IS 'How long its devices were taken while its processes did not run: from started_at to the agent''s start, and after an owner''s settlement.';
 COMMENT ON COLUMN gpucredit.attempt.progress IS 'A growing count, as the agent last reported it; NULL: not reported.';
 COMMENT ON COLUMN gpucredit.attempt.progress_at IS 'When progress last grew; NULL: never reported.';
 COMMENT ON COLUMN gpucredit.attempt.utilization IS 'How busy its devices are, 0 to 1, as last reported; NULL: not reported.';
@@ -346,6 +358,7 @@ CREATE TABLE gpucredit.directive (
 	starts_at timestamptz,		/* its turn to save; NULL: at once */
 	saved_by timestamptz,		/* when its checkpoint is promised to be done */
 	told_at timestamptz,		/* when its agent got it, if it may be withdrawn */
+	own boolean NOT NULL DEFAULT false,	/* for a job of the same organisation */
 	CONSTRAINT directive_pkey PRIMARY KEY (org, job, attempt, cause),
 	CONSTRAINT directive_action CHECK (action IN ('checkpoint', 'stop'))
 );
@@ -364,6 +377,7 @@ COMMENT ON COLUMN gpucredit.directive.deadline IS 'When checkpoint becomes stop;
 COMMENT ON COLUMN gpucredit.directive.given_at IS 'When it was given.';
 COMMENT ON COLUMN gpucredit.directive.starts_at IS 'When its turn to save comes; NULL: at once.';
 COMMENT ON COLUMN gpucredit.directive.saved_by IS 'When its checkpoint is promised to be done; NULL: no promise.';
+COMMENT ON COLUMN gpucredit.directive.own IS 'True: another job of the same organisation claims its devices, so lost work is billed.';
 COMMENT ON COLUMN gpucredit.directive.told_at IS 'When its agent received it; NULL: not yet, or not recorded.';
 
 /* It needs no key: elapsed only grows, which excludes duplicates. */
@@ -535,9 +549,9 @@ LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_settle';
 COMMENT ON FUNCTION gpucredit.settle(text, bigint, int, text, interval, int,
 	text, text) IS
-'Agents: ends an attempt, exactly once. Its bill is spent, the rest of the hold returns to the buckets it came from, and its devices are free. What the hold does not cover is drawn first, as meter extends it, within the wall limit.
-outcome: completed, failed, out_of_memory, timeout, preempted, cancelled, node_lost, resized, or not_started: its node could not start it, so no failure is counted and nothing is billed (see part_ended). elapsed: the final run time in all; NULL or less than metered: what was metered stands. Only agents and administrators may pass it. For other callers the attempt ends now: it ran until now, or until its silent node was last heard from. exit_code, message: what the retry rules match (table retry_rule). failed and out_of_memory are retried within max_retries, or end the job at once. SIGTERM or SIGKILL (143, 137) of an attempt that was told to leave counts as preempted.
-Result: the stored settlement. refunded: lost work that the tier does not bill. job_state and retry_at: the job''s state, and when it may start again. replayed: the attempt was settled before. uncollected: what it cost and was not billed, because no credit covers it or it ran past its wall limit. The first late report of an agent still counts: completed ends a job that has not started again, and run time after an owner''s settle() is billed.
+'Agents: ends an attempt, exactly once. Its bill is spent, the rest of the hold returns to the buckets it came from, and its devices are free. Its bill is its price per hour times the time since its devices were taken (elapsed). What the hold does not cover is drawn first, as meter extends it, also for time past the wall limit.
+outcome: completed, failed, out_of_memory, timeout, preempted, cancelled, node_lost, resized, or not_started: its node could not start it, so no failure is counted and nothing is billed (see part_ended). elapsed: the final run time in all; NULL or less than metered: what was metered stands. Only agents and administrators may pass it. For other callers the attempt ends now: it had its devices until now, and has them for gpucredit.node_suspect more, while they are fenced; or it had them until its silent node was last heard from. If it is the first report, the time since the start that elapsed leaves out is overhead, at most gpucredit.startup_max; not where the attempt is node_lost or not_started. exit_code, message: what the retry rules match (table retry_rule). failed and out_of_memory are retried within max_retries, or end the job at once. SIGTERM or SIGKILL (143, 137) of an attempt that was told to leave counts as preempted.
+Result: the stored settlement. refunded: work that the platform lost and the tier does not bill. job_state and retry_at: the job''s state, and when it may start again. replayed: the attempt was settled before. uncollected: what it cost and was not billed, because no credit covers it. The first late report of an agent still counts: completed ends a job that has not started again, and run time after an owner''s settle(), or after the server ended an attempt that it heard of, is billed.
 Errors: UC301 no such job; UC302 no such attempt; UC202 rate limited; 22023; 42501 elapsed passed by neither an agent nor an administrator.';
 
 CREATE FUNCTION gpucredit.cancel(org text, job bigint, key text,

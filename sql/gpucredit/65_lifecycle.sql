@@ -161,7 +161,7 @@ LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_set_lost_work';
 COMMENT ON FUNCTION gpucredit.set_lost_work(text, text, boolean) IS
 'Setup: says who pays for lost work in one tier and after one outcome. Lost work is what an attempt ran since its last checkpoint (all of it without one) when its job goes back to the queue.
-outcome: failed, out_of_memory, preempted, node_lost, resized. billed: true, the tenant pays; false, the settlement refunds it to the buckets it came from; NULL: the tier''s bill_lost_work decides.
+outcome: failed (its agent fell silent), preempted, node_lost, resized; what the program ended is always billed. billed: true, the tenant pays; false, the settlement refunds it to the buckets it came from; NULL: the tier''s bill_lost_work decides.
 Errors: UC402 unknown tier; 22023.';
 
 CREATE FUNCTION gpucredit.checkpoint(org text, job bigint, attempt int,

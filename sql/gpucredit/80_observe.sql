@@ -182,7 +182,7 @@ BEGIN ATOMIC
 			AND gpucredit_internal.is_below(h.account, balance_now.account)
 			AND h.closed_at IS NULL
 			AND coalesce(h.expires_at > balance_now.at, true)) h,
-	(SELECT sum(gpucredit_internal.bill(a.per_gpu_hour, a.gpus, a.share,
+	(SELECT sum(gpucredit_internal.bill(a.per_hour, 1, 1000,
 			a.elapsed, a.held)::numeric) AS used
 		FROM gpucredit.job j
 			CROSS JOIN LATERAL (SELECT t.* FROM gpucredit.attempt t
@@ -457,8 +457,8 @@ CREATE VIEW gpucredit.jobs WITH (security_barrier) AS
 			ELSE 'starting' END AS state,
 		j.attempt, j.failures, a.gpu_type, a.gpus, a.share, a.elapsed,
 		h.held::numeric AS held,
-		CASE WHEN a.ended_at IS NULL THEN gpucredit_internal.bill(a.per_gpu_hour,
-			a.gpus, a.share, a.elapsed, a.held) END::numeric AS used,
+		CASE WHEN a.ended_at IS NULL THEN gpucredit_internal.bill(a.per_hour, 1, 1000,
+			a.elapsed, a.held) END::numeric AS used,
 		j.submitted_at, j.not_before, a.started_at, j.ended_at,
 		substr(j.traceparent, 4, 32) AS trace, a.progress, a.utilization,
 		a.log_uri AS log

@@ -133,8 +133,8 @@ BEGIN ATOMIC
 		WHERE gpucredit_internal.is_below(f.account, balance_at.account)) f,
 	(SELECT sum((CASE WHEN a.ended_at IS NULL
 			AND coalesce(a.heard_at <= balance_at.at, true)
-			THEN gpucredit_internal.bill(a.per_gpu_hour, a.gpus, a.share,
-				a.elapsed, a.held)
+			THEN gpucredit_internal.bill(a.per_hour, 1, 1000,
+			a.elapsed, a.held)
 			ELSE (SELECT u.billed FROM gpucredit.usage u
 				WHERE u.org = balance_at.org AND u.job = a.job
 					AND u.attempt = a.attempt AND u.at <= balance_at.at

@@ -58,7 +58,7 @@ BEGIN ATOMIC
 		WHERE c.now > '4700-01-01 00:00+00 BC'),
 	live AS MATERIALIZED (
 		SELECT a.org, a.account, a.job, a.attempt, a.elapsed,
-			gpucredit_internal.bill(a.per_gpu_hour, a.gpus, a.share, a.elapsed, a.held)
+			gpucredit_internal.bill(a.per_hour, 1, 1000, a.elapsed, a.held)
 				AS billed, u.at, u.elapsed AS logged, u.billed AS logged_bill
 		FROM unnest(accrued_at.orgs) AS o (org)
 			JOIN gpucredit.job j ON j.org = o.org AND j.state = 'active'
@@ -71,7 +71,7 @@ BEGIN ATOMIC
 					AND u.attempt = a.attempt
 					AND EXISTS (SELECT FROM t WHERE NOT t.open)
 				ORDER BY u.at DESC, u.elapsed DESC LIMIT 1) u ON true
-		WHERE a.gpus > 0),
+		WHERE a.per_hour > '0'),
 	running AS MATERIALIZED (
 		SELECT count(*) AS n FROM gpucredit.job j WHERE j.state = 'active')
 	SELECT t.at, l.org, l.account, l.job, l.attempt, l.elapsed,
@@ -99,7 +99,8 @@ BEGIN ATOMIC
 			FROM unnest(accrued_at.orgs) AS o (org)
 				JOIN gpucredit.attempt a ON a.org = o.org
 					AND a.ended_at >= t.at AND a.ended_at < t.midnight
-					AND a.started_at < t.at AND a.gpus > 0
+					AND a.started_at < t.at
+					AND a.per_hour > '0'
 			WHERE t.at < t.midnight)
 		SELECT n.org, n.account, n.job, n.attempt,
 			coalesce(n.elapsed, u.elapsed, c.elapsed) AS elapsed,
@@ -183,13 +184,13 @@ BEGIN ATOMIC
 	SELECT r.org, r.account, r.job, r.attempt, r.tier, r.pool, r.gpu_type,
 		r.share_gpus, v.day, v.elapsed, v.billed
 	FROM (SELECT a.org, a.account, a.job, a.attempt, a.tier, a.pool,
-			a.gpu_type, a.gpus * a.share / 1000.0 AS share_gpus, k.day,
+			a.gpu_type, a.gpus * a.billed_share / 1000.0 AS share_gpus, k.day,
 			k.elapsed, k.billed, lag(k.elapsed, 1, '0') OVER w AS ran,
 			lag(k.billed, 1, 0.000000) OVER w AS cost,
 			CASE WHEN lead(k.day) OVER w IS NULL THEN e.day END AS settled
 		FROM s CROSS JOIN known k
 			JOIN gpucredit.attempt a ON a.org = k.org AND a.job = k.job
-				AND a.attempt = k.attempt AND a.gpus > 0
+				AND a.attempt = k.attempt AND a.per_hour > '0'
 			CROSS JOIN LATERAL (SELECT CASE WHEN a.ended_at >= s.until THEN NULL
 				WHEN accrued_change.days THEN gpucredit_internal.utc_day(a.ended_at)
 				WHEN a.ended_at IS NOT NULL THEN 'infinity' END AS day) e
@@ -218,7 +219,7 @@ RETURNS TABLE (org text, account text, job bigint, attempt int, tier text,
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT a.org, a.account, a.job, a.attempt, a.tier, a.pool, a.gpu_type,
-		a.gpus * a.share / 1000.0, a.ended_at,
+		a.gpus * a.billed_share / 1000.0, a.ended_at,
 		a.elapsed - coalesce(a.late_elapsed, '0'),
 		coalesce(a.uncollected, '0')::numeric
 			- coalesce(a.late_uncollected, '0')::numeric, false
@@ -228,7 +229,7 @@ BEGIN ATOMIC
 			AND a.ended_at < coalesce(run_end.until, 'infinity')
 	UNION ALL
 	SELECT a.org, a.account, a.job, a.attempt, a.tier, a.pool, a.gpu_type,
-		a.gpus * a.share / 1000.0, a.late_at, a.late_elapsed,
+		a.gpus * a.billed_share / 1000.0, a.late_at, a.late_elapsed,
 		a.late_uncollected::numeric, true
 	FROM unnest(run_end.orgs) AS o (org)
 		JOIN gpucredit.attempt a ON a.org = o.org
@@ -273,7 +274,7 @@ BEGIN ATOMIC
 		CROSS JOIN LATERAL generate_series(0, d.until - d.day) AS g (n)
 		CROSS JOIN LATERAL (SELECT d.day + g.n AS day) n
 		JOIN gpucredit.attempt a ON a.org = d.org AND a.job = d.job
-			AND a.attempt = d.attempt AND a.gpus > 0
+			AND a.attempt = d.attempt AND a.per_hour > '0'
 		LEFT JOIN gpucredit.accrued c ON c.org = d.org AND c.day = n.day
 			AND c.job = d.job AND c.attempt = d.attempt
 	WHERE (c.elapsed IS DISTINCT FROM d.elapsed

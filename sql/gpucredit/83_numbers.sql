@@ -74,7 +74,8 @@ CREATE VIEW gpucredit.attempts WITH (security_invoker) AS
 		a.lapsed::numeric AS lapsed, a.refunded::numeric AS refunded,
 		a.uncollected::numeric AS uncollected, a.job_state, a.retry_at,
 		a.exit_code, a.message, a.log_uri, a.trace, a.ended_by, a.late_at,
-		a.late_elapsed, a.late_uncollected::numeric AS late_uncollected
+		a.late_elapsed, a.late_uncollected::numeric AS late_uncollected,
+		a.billed_share, a.per_hour::numeric AS per_hour, a.overhead
 	FROM gpucredit.attempt a;
 COMMENT ON VIEW gpucredit.attempts IS
 'Table attempt, with numeric amounts: runs of jobs and their settlements';
@@ -99,7 +100,10 @@ COMMENT ON COLUMN gpucredit.attempts.per_gpu_hour IS 'Its price, in credits per 
 COMMENT ON COLUMN gpucredit.attempts.hold_window IS 'The time that a hold covers; NULL: the whole wall_limit.';
 COMMENT ON COLUMN gpucredit.attempts.running_at IS 'Its first heartbeat.';
 COMMENT ON COLUMN gpucredit.attempts.heard_at IS 'Its last heartbeat.';
-COMMENT ON COLUMN gpucredit.attempts.elapsed IS 'How long it has run, as its agent reported.';
+COMMENT ON COLUMN gpucredit.attempts.elapsed IS 'How long it has had its devices: how long it has run, as its agent reported, and overhead.';
+COMMENT ON COLUMN gpucredit.attempts.overhead IS 'How long its devices were taken while its processes did not run.';
+COMMENT ON COLUMN gpucredit.attempts.billed_share IS 'Thousandths of each GPU that are billed: share, or what its memory floor keeps from others if that is more.';
+COMMENT ON COLUMN gpucredit.attempts.per_hour IS 'What an hour costs: per_gpu_hour x gpus x billed_share, and cpu and memory, rounded up.';
 COMMENT ON COLUMN gpucredit.attempts.progress IS 'A growing count, as its agent reported it.';
 COMMENT ON COLUMN gpucredit.attempts.progress_at IS 'When progress last grew.';
 COMMENT ON COLUMN gpucredit.attempts.utilization IS 'How busy its devices are, 0 to 1, as its agent reported.';

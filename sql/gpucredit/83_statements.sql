@@ -54,7 +54,7 @@ BEGIN ATOMIC
 	FROM gpucredit_internal.run_end(spend_line.orgs, spend_line.since,
 		spend_line.until) x
 	WHERE gpucredit_internal.is_below(x.account, spend_line.top)
-		AND x.share_gpus > 0 AND (x.elapsed > '0' OR x.uncollected <> 0)
+		AND (x.share_gpus > 0 AND x.elapsed > '0' OR x.uncollected <> 0)
 	UNION ALL
 	SELECT x.org, x.account, x.job, x.tier, x.pool, x.gpu_type, x.day,
 		x.billed, 0.000000, x.billed,

@@ -88,7 +88,7 @@ BEGIN ATOMIC
 			AND j.request_class <> gpucredit_internal.request_digest(j.request, j.topology, j.prefer,
 				j.preemptible, j.cpu_milli, j.memory_mib, j.wall_limit,
 				j.hold_window, j.offer_types, j.offer_memory, j.offer_prices,
-				j.offer_spot_prices)),
+				j.offer_spot_prices, j.resources)),
 		('attempts_in_sequence', j.attempt <> coalesce(n.attempts, 0)
 			OR j.attempt <> coalesce(n.last, 0)))
 		AS w (invariant, broken)
@@ -357,14 +357,39 @@ BEGIN ATOMIC
 		format('ran %s of held %s: expected %s, found %s billed, %s uncollected',
 			a.elapsed, a.held, c.cost, a.billed,
 			coalesce(a.uncollected::text, 'nothing'))
-	FROM a CROSS JOIN LATERAL (SELECT gpucredit_internal.bill(a.per_gpu_hour, a.gpus,
-			a.share, a.elapsed, '9223372036854.775807') AS cost) c
+	FROM a CROSS JOIN LATERAL (SELECT gpucredit_internal.bill(a.per_hour, 1, 1000,
+			a.elapsed, '9223372036854.775807') AS cost) c
 	WHERE a.billed IS NOT NULL AND ((a.billed::numeric
 			+ a.uncollected::numeric IN (c.cost::numeric,
 				CASE a.outcome WHEN 'completed' THEN c.cost::numeric
 					+ a.refunded::numeric END)) IS NOT TRUE
 		OR a.uncollected < '0'
 		OR (a.uncollected > '0' AND a.billed <> a.held))
+	UNION ALL
+	SELECT 'price_is_of_what_it_keeps', a.org,
+		format('job %s attempt %s', a.job, a.attempt),
+		format('%s x %s of %s at %s: expected %s per hour, found %s', a.gpus,
+			(a.billed_share / 1000.0)::numeric(6, 3),
+			coalesce(a.gpu_type, 'no GPU'), a.per_gpu_hour,
+			c.per_hour::numeric(19, 6), a.per_hour)
+	FROM a
+		LEFT JOIN gpucredit.job j ON j.org = a.org AND j.job = a.job
+			AND j.hold = a.hold AND (check_bills.tenant IS NULL
+				OR j.org = check_bills.tenant)
+		CROSS JOIN LATERAL (SELECT least(ceil(a.per_gpu_hour::numeric
+				* a.gpus * a.billed_share * 1000) / 1000000
+				+ coalesce(j.resources, '0')::numeric, 9223372036854.775807)
+				AS per_hour) c
+	WHERE CASE WHEN j.job IS NULL THEN a.per_hour::numeric >= c.per_hour
+			ELSE a.per_hour::numeric = c.per_hour END IS NOT TRUE
+	UNION ALL
+	SELECT 'elapsed_has_its_parts', a.org,
+		format('job %s attempt %s', a.job, a.attempt),
+		format('overhead %s of %s; billed %s of a share of %s', a.overhead,
+			a.elapsed, a.billed_share, a.share)
+	FROM a
+	WHERE (a.billed_share BETWEEN a.share AND 1000
+		AND a.overhead BETWEEN '0' AND a.elapsed) IS NOT TRUE
 	UNION ALL
 	/* a job's prices stay as long as its hold */
 	SELECT 'price_is_as_offered', a.org,

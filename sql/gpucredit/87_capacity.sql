@@ -219,7 +219,7 @@ BEGIN ATOMIC
 	FROM gpucredit.node n
 	WHERE n.pool = demand_parts.pool AND n.gpus > 0
 	UNION ALL
-	SELECT a.gpu_type, 'a', a.gpus * a.share / 1000.0, a.started_at, a.ended_at
+	SELECT a.gpu_type, 'a', a.gpus * a.billed_share / 1000.0, a.started_at, a.ended_at
 	FROM gpucredit.attempt a
 	WHERE a.pool = demand_parts.pool AND a.gpu_type IS NOT NULL
 		AND a.started_at < demand_parts.until

@@ -31,7 +31,7 @@ BEGIN ATOMIC
 		('denials_total', 'counter', 'What was denied, by operation and reason.'),
 		('spent_credits_total', 'counter', 'Credits that calls spent, by operation; of those that were rolled back, too.'),
 		('refunded_credits_total', 'counter', 'Spent credits that calls refunded, by operation; of those that were rolled back, too.'),
-		('uncollected_credits_total', 'counter', 'Credits that runs cost and nobody paid, by operation and reason: wall_limit (past it), no_credit.'),
+		('uncollected_credits_total', 'counter', 'Credits that runs cost and nobody paid, by operation and reason: no_credit.'),
 		('errors_total', 'counter', 'Calls that failed, by operation and SQLSTATE.'),
 		('internal_errors_total', 'counter', 'Calls that failed by the machine or by stored data (SQLSTATE 53..., 58..., XX...).'),
 		('call_seconds', 'histogram', 'How long calls took.'),

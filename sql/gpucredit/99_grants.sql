@@ -62,7 +62,7 @@ TO gpucredit_admin, gpucredit_operator, gpucredit_app, gpucredit_agent,
 
 GRANT EXECUTE ON FUNCTION			/* setting up, credits, repair */
 	gpucredit.create_account, gpucredit.suspend_account,
-	gpucredit.set_price, gpucredit.create_pool, gpucredit.set_tier,
+	gpucredit.set_price, gpucredit.set_resource_price, gpucredit.create_pool, gpucredit.set_tier,
 	gpucredit.set_lost_work,
 	gpucredit.set_budget, gpucredit.set_quota, gpucredit.set_rate_limit,
 	gpucredit.set_slices,

@@ -33,6 +33,7 @@
 	X(create_account, ACCOUNT, QUIET) \
 	X(suspend_account, ACCOUNT, WAKES) \
 	X(set_price, NOBODY, WAKES) \
+	X(set_resource_price, NOBODY, WAKES) \
 	X(set_budget, ACCOUNT, WAKES) \
 	X(set_quota, ACCOUNT, WAKES) \
 	X(set_slices, ACCOUNT, QUIET) \

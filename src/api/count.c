@@ -70,7 +70,7 @@ static void count_error(DatabaseCounters *database, ApiFunction entry,
 
 const int	CountBounds[COUNT_BUCKETS - 1] = {COUNT_BOUNDS};
 const char *const CountReasons[COUNT_DENIALS] = {COUNT_REASONS};
-const char *const CountUnpaid[COUNT_UNPAID] = {"wall_limit", "no_credit"};
+const char *const CountUnpaid[COUNT_UNPAID] = {"no_credit"};
 
 static const SegmentPart counters_part = {"gpucredit counters", counters_size,
 counters_start, reset_counters};
@@ -280,12 +280,10 @@ CountDenial(const char *reason)
  * The running call leaves an amount uncollected.
  */
 void
-CountUncollected(int64 amount, const char *reason)
+CountUncollected(int64 amount)
 {
-	bool		wall_limit = strcmp(reason, CountUnpaid[0]) == 0;
-
 	if (current != NULL)
-		current->uncollected[wall_limit ? 0 : 1] += amount;
+		current->uncollected[0] += amount;
 }
 
 /*

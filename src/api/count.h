@@ -24,7 +24,7 @@
 #define COUNT_DENIALS	7
 
 /* Why credit is uncollected: the run passed its wall limit, or not. */
-#define COUNT_UNPAID	2
+#define COUNT_UNPAID	1
 
 #define COUNT_ERRORS	256		/* separate places for kinds of error, by
 								 * operation */
@@ -73,7 +73,7 @@ extern void CountBegin(Call *call, ApiFunction entry);
 extern void CountEnd(Call *call, int sqlstate);
 extern void CountReplay(void);
 extern void CountDenial(const char *reason);
-extern void CountUncollected(int64 amount, const char *reason);
+extern void CountUncollected(int64 amount);
 extern void CountSpend(int64 amount);
 
 extern void CountRead(ApiFunction entry, CallCounts *counts);

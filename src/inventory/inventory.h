@@ -27,7 +27,10 @@ typedef struct Tier
 	int32		rank;
 	Preemptible preemptible;
 	int64		max_wall;		/* microseconds; -1: no limit */
+	int32		price_factor;	/* thousandths of list prices */
 } Tier;
+
+#define FACTOR_ONE		1000	/* the list price */
 
 extern const char *const PreemptibleNames[3];
 
@@ -40,6 +43,10 @@ typedef struct Price
 	Credits		per_gpu_hour;
 	Credits		spot;			/* on spot nodes */
 } Price;
+
+/* What else has a price, under names that no GPU type can have. */
+#define PRICE_CPU_CORE		"cpu core"
+#define PRICE_MEMORY_GIB	"memory GiB"
 
 extern int	PricesRead(const char *pool, TimestampTz at, bool read_only,
 					   Price **prices);

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * price.c
- *		The price of a GPU: per type, pool and kind of node, with history.
+ *		Prices, with history: of a GPU per type, pool and kind of node; of a
+ *		core and a GiB of main memory per pool.
  *
  *-------------------------------------------------------------------------
  */
@@ -19,6 +20,7 @@
 #include "utils/builtins.h"
 
 API_FUNCTION(set_price);
+API_FUNCTION(set_resource_price);
 
 SQL_STATEMENT(price_upsert, SPI_OK_INSERT,
 			  "text, text, boolean, timestamptz, gpucredit.credits",
@@ -185,6 +187,43 @@ call_set_price(PG_FUNCTION_ARGS)
 	AuditText(&audit, "pool", pool);
 	AuditCredits(&audit, "per_gpu_hour", price);
 	AuditText(&audit, "spot", spot ? "true" : "false");
+	AuditTime(&audit, "effective_at", effective_at);
+	AuditWrite(&audit);
+	SqlFinish();
+	PG_RETURN_VOID();
+}
+
+/*
+ * Prices of a core and of a GiB are rows of the same history, under names that
+ * no GPU type can have.
+ */
+Datum
+call_set_resource_price(PG_FUNCTION_ARGS)
+{
+	static const char *const resources[] = {"cpu", "memory"};
+	static const char *const names[] = {PRICE_CPU_CORE, PRICE_MEMORY_GIB};
+	char	   *resource = ArgName(fcinfo, 0, "resource");
+	Credits		price = ArgAmount(fcinfo, 1, "per_hour", true);
+	char	   *pool = ArgNameOrNull(fcinfo, 2, "pool");
+	TimestampTz effective_at = ArgTimeOrNull(fcinfo, 3, "effective_at");
+	int			which = ArgWord(resource, "resource", resources,
+								lengthof(resources));
+	AuditRow	audit = {.operation = "set_resource_price",
+		.decision = "set", .at = ClockNow()};
+
+	if (effective_at == DT_NOBEGIN)
+		effective_at = audit.at;
+
+	SqlConnect();
+	if (pool != NULL)
+		(void) PoolShape(pool);
+	(void) SqlRun(&price_upsert,
+				  VALUES(TextValue(names[which]), TextValue(pool ? pool : ""),
+						 BoolValue(false), TimeValue(effective_at),
+						 CreditsValue(price)));
+	AuditText(&audit, "resource", resource);
+	AuditText(&audit, "pool", pool);
+	AuditCredits(&audit, "per_hour", price);
 	AuditTime(&audit, "effective_at", effective_at);
 	AuditWrite(&audit);
 	SqlFinish();

@@ -18,26 +18,33 @@
 
 API_FUNCTION(set_tier);
 
+#define FACTOR_MOST		INT64CONST(1000000000)	/* 1000, as credits */
+
 const char *const PreemptibleNames[3] = {"never", "reclaim", "capacity"};
 
 /* the view gpucredit.tier, in order of precedence */
 #define TIER_READ(table) \
-	"SELECT t.rank, t.preemptible, t.max_wall" \
+	"SELECT t.rank, t.preemptible, t.max_wall," \
+	" (t.price_factor * 1000)::int" \
 	" FROM gpucredit." table " t WHERE t.tier = $1"
 SQL_STATEMENT(tier_custom, SPI_OK_SELECT, "text", TIER_READ("tier_custom"));
 SQL_STATEMENT(tier_builtin, SPI_OK_SELECT, "text", TIER_READ("tier_builtin"));
 SQL_STATEMENT(tier_upsert, SPI_OK_INSERT,
 			  "text, int, text, boolean, interval, interval, interval,"
-			  " interval, boolean",
+			  " interval, boolean, numeric",
 			  "INSERT INTO gpucredit.tier_custom (tier, rank, preemptible,"
 			  " can_preempt, grace, min_run, max_wall, max_wait,"
-			  " bill_lost_work) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)"
+			  " bill_lost_work, price_factor)"
+			  " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
 			  " ON CONFLICT (tier) DO UPDATE SET rank = EXCLUDED.rank,"
 			  " preemptible = EXCLUDED.preemptible,"
 			  " can_preempt = EXCLUDED.can_preempt, grace = EXCLUDED.grace,"
 			  " min_run = EXCLUDED.min_run, max_wall = EXCLUDED.max_wall,"
 			  " max_wait = EXCLUDED.max_wait,"
-			  " bill_lost_work = EXCLUDED.bill_lost_work");
+			  " bill_lost_work = EXCLUDED.bill_lost_work,"
+			  " price_factor = EXCLUDED.price_factor");
+
+static Credits take_factor(FunctionCallInfo fcinfo, int n);
 
 /*
  * Read a tier; UC402 if there is none of that name.
@@ -63,6 +70,25 @@ TierRead(const char *name, Tier *tier)
 											  PreemptibleNames,
 											  lengthof(PreemptibleNames));
 	tier->max_wall = SqlIsNull(row, 0, 3) ? -1 : SqlDuration(row, 0, 3);
+	tier->price_factor = SqlInt4(row, 0, 4);
+}
+
+/*
+ * A price factor: whole thousandths from 0 to 1000. It is stored as credits
+ * are, with six decimals, of which the last three are zero.
+ */
+static Credits
+take_factor(FunctionCallInfo fcinfo, int n)
+{
+	Credits		factor = ArgAmount(fcinfo, n, "price_factor", true);
+
+	if (factor % 1000 == 0 && factor <= FACTOR_MOST)
+		return factor;
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("\"price_factor\" is out of range"),
+			 errdetail("It is %s.", CreditsToCString(factor)),
+			 errhint("Pass 0 to 1000, with at most three decimals.")));
 }
 
 Datum
@@ -83,7 +109,8 @@ call_set_tier(PG_FUNCTION_ARGS)
 			  PG_ARGISNULL(6) ? NullValue() :
 			  DurationValue(ArgDuration(fcinfo, 6, "max_wall", false)),
 			  DurationValue(ArgDuration(fcinfo, 7, "max_wait", true)),
-			  BoolValue(ArgBool(fcinfo, 8, "bill_lost_work")));
+			  BoolValue(ArgBool(fcinfo, 8, "bill_lost_work")),
+			  NumericValue(take_factor(fcinfo, 9)));
 
 	SqlConnect();
 	(void) SqlRun(&tier_upsert, args);

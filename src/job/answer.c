@@ -74,7 +74,7 @@ AnswerLive(const Attempt *attempt, TimestampTz now)
 		obey_directive(attempt, now, &answer);
 	if (strcmp(answer.action, "stop") == 0)
 		return answer;
-	if (attempt->elapsed >= most)
+	if (AttemptRan(attempt) >= most)
 	{
 		stop_now(&answer, wall_first ? "wall_limit" : "low_funds", now);
 		return answer;
@@ -94,7 +94,7 @@ AnswerLive(const Attempt *attempt, TimestampTz now)
 		answer.reason = "low_funds";
 	}
 	if (most < PG_INT64_MAX)
-		limit_time(&answer, now, most - attempt->elapsed);
+		limit_time(&answer, now, most - AttemptRan(attempt));
 	if (attempt->ends_by != DT_NOEND)
 		limit_time(&answer, now, attempt->ends_by - now);
 	answer.save = strcmp(answer.action, "checkpoint") == 0;
@@ -135,7 +135,7 @@ limit_is_near(const Attempt *attempt, TimestampTz now)
 		return false;
 	if (attempt->wall_limit > ahead)
 		end = Min(end, ClockAdd(attempt->heard_at, attempt->wall_limit -
-								attempt->elapsed));
+								AttemptRan(attempt)));
 	return end != DT_NOEND && now >= ClockAdd(end, -ahead) &&
 		(attempt->saved_at == DT_NOBEGIN ||
 		 attempt->saved_at < ClockAdd(end, -ahead));

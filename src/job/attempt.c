@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "catalog/pg_type.h"
+#include "common/int.h"
 #include "util/clock.h"
 #include "util/errors.h"
 #include "util/settings.h"
@@ -45,14 +46,14 @@ SQL_STATEMENT(usages_insert, SPI_OK_INSERT,
 			  " pg_catalog.unnest($8)");
 
 static const char *const attempt_names[] = {
-	"org", "job", "attempt", "hold", "gpus", "share", "per_gpu_hour",
+	"org", "job", "attempt", "hold", "gpus", "per_hour", "overhead",
 	"started_at", "held", "elapsed", "logged", "extension_denied",
-	"save_asked",
+	"save_asked", "is_foreign",
 	"wall_limit", "hold_window", "skewed_at", "running_at", "ended_at",
 	"outcome", "billed", "progress", "utilization", "saved_at",
 	"save_every", "progress_at", "heard_at", "ends_by", "idle_since"
 };
-static SqlWhole attempt_row = SQL_WHOLE(attempt_names, 13);
+static SqlWhole attempt_row = SQL_WHOLE(attempt_names, 14);
 
 SQL_STATEMENT(accrued_insert, SPI_OK_INSERT, "text[], bigint[], int[], date",
 			  "INSERT INTO gpucredit.accrued (org, day, job, attempt, account,"
@@ -94,42 +95,43 @@ AttemptTake(const Datum *values, Attempt *attempt)
 	attempt->attempt = DatumGetInt32(value[2]);
 	attempt->hold = DatumGetInt64(value[3]);
 	attempt->gpus = DatumGetInt32(value[4]);
-	attempt->share = DatumGetInt32(value[5]);
-	attempt->per_gpu_hour = DatumGetCredits(value[6]);
-	attempt->wall_limit = null[13] ? -1 : duration_of(value[13]);
-	attempt->hold_window = null[14] ? -1 : duration_of(value[14]);
+	attempt->per_hour = DatumGetCredits(value[5]);
+	attempt->overhead = duration_of(value[6]);
+	attempt->wall_limit = null[14] ? -1 : duration_of(value[14]);
+	attempt->hold_window = null[15] ? -1 : duration_of(value[15]);
 	attempt->started_at = DatumGetTimestampTz(value[7]);
 	attempt->held = DatumGetCredits(value[8]);
 	attempt->elapsed = duration_of(value[9]);
 	attempt->logged = duration_of(value[10]);
-	attempt->skewed_at = null[15] ? DT_NOBEGIN :
-		DatumGetTimestampTz(value[15]);
-	attempt->extension_denied = DatumGetBool(value[11]);
-	attempt->running = !null[16];
-	attempt->running_at = null[16] ? DT_NOBEGIN :
+	attempt->skewed_at = null[16] ? DT_NOBEGIN :
 		DatumGetTimestampTz(value[16]);
-	attempt->ended_at = null[17] ? DT_NOBEGIN :
+	attempt->extension_denied = DatumGetBool(value[11]);
+	attempt->is_foreign = DatumGetBool(value[13]);
+	attempt->running = !null[17];
+	attempt->running_at = null[17] ? DT_NOBEGIN :
 		DatumGetTimestampTz(value[17]);
-	attempt->outcome = null[18] ? NULL : TextDatumGetCString(value[18]);
-	Ensure(attempt->outcome == NULL || !null[19],
+	attempt->ended_at = null[18] ? DT_NOBEGIN :
+		DatumGetTimestampTz(value[18]);
+	attempt->outcome = null[19] ? NULL : TextDatumGetCString(value[19]);
+	Ensure(attempt->outcome == NULL || !null[20],
 		   "An attempt that is over has no bill.");
 	attempt->billed = attempt->outcome == NULL ? 0 :
-		DatumGetCredits(value[19]);
-	attempt->has_progress = !null[20];
-	attempt->progress = null[20] ? 0 : DatumGetInt64(value[20]);
-	attempt->has_utilization = !null[21];
-	attempt->utilization = null[21] ? 0 : DatumGetFloat4(value[21]);
-	attempt->saved_at = null[22] ? DT_NOBEGIN :
-		DatumGetTimestampTz(value[22]);
-	attempt->save_every = null[23] ? -1 : duration_of(value[23]);
+		DatumGetCredits(value[20]);
+	attempt->has_progress = !null[21];
+	attempt->progress = null[21] ? 0 : DatumGetInt64(value[21]);
+	attempt->has_utilization = !null[22];
+	attempt->utilization = null[22] ? 0 : DatumGetFloat4(value[22]);
+	attempt->saved_at = null[23] ? DT_NOBEGIN :
+		DatumGetTimestampTz(value[23]);
+	attempt->save_every = null[24] ? -1 : duration_of(value[24]);
 	attempt->save_asked = DatumGetBool(value[12]);
-	attempt->progress_at = null[24] ? DT_NOBEGIN :
-		DatumGetTimestampTz(value[24]);
-	attempt->heard_at = null[25] ? DT_NOBEGIN :
+	attempt->progress_at = null[25] ? DT_NOBEGIN :
 		DatumGetTimestampTz(value[25]);
-	attempt->ends_by = null[26] ? DT_NOEND : DatumGetTimestampTz(value[26]);
-	attempt->idle_since = null[27] ? DT_NOBEGIN :
-		DatumGetTimestampTz(value[27]);
+	attempt->heard_at = null[26] ? DT_NOBEGIN :
+		DatumGetTimestampTz(value[26]);
+	attempt->ends_by = null[27] ? DT_NOEND : DatumGetTimestampTz(value[27]);
+	attempt->idle_since = null[28] ? DT_NOBEGIN :
+		DatumGetTimestampTz(value[28]);
 }
 
 static int64
@@ -227,9 +229,54 @@ AttemptStuckAt(const Attempt *attempt)
 Credits
 AttemptBill(const Attempt *attempt)
 {
-	return CreditsBillWithin(attempt->per_gpu_hour, attempt->gpus,
-							 attempt->share, attempt->elapsed,
-							 attempt->held);
+	return Min(AttemptCost(attempt, attempt->elapsed), attempt->held);
+}
+
+/*
+ * What an attempt costs that has its devices for so long, and the hold for
+ * that time, which is rounded up. The greatest amount stands for any that does
+ * not fit.
+ */
+Credits
+AttemptCost(const Attempt *attempt, int64 elapsed)
+{
+	return CreditsBillWithin(attempt->per_hour, 1, SHARE_WHOLE, elapsed,
+							 PG_INT64_MAX);
+}
+
+Credits
+AttemptHoldFor(const Attempt *attempt, int64 duration, Credits most)
+{
+	return CreditsHoldWithin(attempt->per_hour, 1, SHARE_WHOLE, duration,
+							 most);
+}
+
+/*
+ * How long an attempt has had its devices, if its agent says that its
+ * processes ran for so long.
+ */
+int64
+AttemptHad(const Attempt *attempt, int64 ran)
+{
+	int64		had;
+
+	return pg_add_s64_overflow(ran, attempt->overhead, &had) ? PG_INT64_MAX :
+		had;
+}
+
+/*
+ * The time from an attempt's start to the start of its processes, at its
+ * agent's first report, which says that they ran for so long. It is billed,
+ * because nobody else could use the devices. What is longer than
+ * gpucredit.startup_max is the platform's delay, and is not billed. Where
+ * another scheduler places, its records say when the devices were taken.
+ */
+int64
+AttemptStartup(const Attempt *attempt, int64 ran, TimestampTz now)
+{
+	int64		gap = Max(now - attempt->started_at - Max(ran, 0), 0);
+
+	return attempt->is_foreign ? 0 : Min(gap, SettingStartupMax());
 }
 
 /*
@@ -311,7 +358,7 @@ accrue(const Attempt *const *attempts, int n, TimestampTz at)
 	{
 		const Attempt *attempt = attempts[i];
 
-		if (attempt->gpus == 0 || attempt->ended_at != DT_NOBEGIN ||
+		if (attempt->per_hour == 0 || attempt->ended_at != DT_NOBEGIN ||
 			utc_day(attempt->started_at) >= today)
 			continue;
 		columns[0][older] = CStringGetTextDatum(attempt->org);

@@ -19,14 +19,14 @@ typedef struct Attempt
 	int32		attempt;
 	int64		hold;
 	int32		gpus;
-	int32		share;
-	Credits		per_gpu_hour;
+	Credits		per_hour;		/* of the whole attempt */
+	int64		overhead;		/* of elapsed: its processes did not run */
 	int64		wall_limit;		/* -1: none */
 	int64		hold_window;	/* -1: the whole wall limit is held */
 	TimestampTz started_at;
 	TimestampTz ends_by;		/* DT_NOEND: nobody waits for its devices */
 	Credits		held;
-	int64		elapsed;
+	int64		elapsed;		/* it has had its devices; overhead counts */
 	int64		logged;			/* elapsed of the last usage row */
 	TimestampTz skewed_at;		/* DT_NOBEGIN: never */
 	bool		extension_denied;
@@ -39,6 +39,7 @@ typedef struct Attempt
 	TimestampTz saved_at;		/* last checkpoint; DT_NOBEGIN: none */
 	int64		save_every;		/* time between checkpoints; -1: none */
 	bool		save_asked;		/* its spec asked for that */
+	bool		is_foreign;		/* another scheduler placed it */
 	TimestampTz progress_at;	/* when progress last grew */
 	int64		progress;
 	bool		has_progress;
@@ -48,6 +49,9 @@ typedef struct Attempt
 								 * DT_NOBEGIN: it is not */
 	bool		directed;		/* there are directives */
 } Attempt;
+
+/* How long an attempt's processes have run. */
+#define AttemptRan(a)	((a)->elapsed - (a)->overhead)
 
 /* The parameters org, job, attempt: of an attempt, or what names one. */
 #define ATTEMPT_KEY(a) \
@@ -83,6 +87,12 @@ extern bool AttemptLockLive(const char *org, int64 job, int32 number,
 extern TimestampTz AttemptWallEnd(const Attempt *attempt);
 extern TimestampTz AttemptStuckAt(const Attempt *attempt);
 extern Credits AttemptBill(const Attempt *attempt);
+extern Credits AttemptCost(const Attempt *attempt, int64 elapsed);
+extern Credits AttemptHoldFor(const Attempt *attempt, int64 duration,
+							  Credits most);
+extern int64 AttemptHad(const Attempt *attempt, int64 ran);
+extern int64 AttemptStartup(const Attempt *attempt, int64 ran,
+							TimestampTz now);
 extern void AttemptLateReport(const Attempt *attempt, const char *operation,
 							  const char *outcome, int64 claimed,
 							  bool wait);

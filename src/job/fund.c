@@ -33,12 +33,13 @@ SQL_STATEMENT(unfunded_all, SPI_OK_SELECT, "bigint, bigint",
 
 SQL_STATEMENT(job_offers, SPI_OK_UPDATE,
 			  "text, bigint, text[], bigint[], gpucredit.credits[],"
-			  " gpucredit.credits[]",
+			  " gpucredit.credits[], gpucredit.credits",
 			  "UPDATE gpucredit.job j SET offer_types = $3,"
 			  " offer_memory = $4, offer_prices = $5,"
-			  " offer_spot_prices = $6, request_class = gpucredit_internal.request_digest("
+			  " offer_spot_prices = $6, resources = $7,"
+			  " request_class = gpucredit_internal.request_digest("
 			  "  j.request, j.topology, j.prefer, j.preemptible, j.cpu_milli,"
-			  "  j.memory_mib, j.wall_limit, j.hold_window, $3, $4, $5, $6)"
+			  "  j.memory_mib, j.wall_limit, j.hold_window, $3, $4, $5, $6, $7)"
 			  " WHERE j.org = $1 AND j.job = $2");
 
 static void set_offers(const Job *job);
@@ -163,6 +164,7 @@ set_offers(const Job *job)
 						 Int8ArrayValue(job->offers.memory, job->offers.n),
 						 CreditsArrayValue(job->offers.prices, job->offers.n),
 						 CreditsArrayValue(job->offers.spot_prices,
-										   job->offers.n))).n == 1,
+										   job->offers.n),
+						 CreditsValue(job->resources))).n == 1,
 		   "A job is missing.");
 }

@@ -35,6 +35,7 @@ SQL_STATEMENT(purpose_read, SPI_OK_SELECT, "text, bigint",
 			  "SELECT j.tier, j.pool, j.offer_types FROM gpucredit.job j"
 			  " WHERE j.org = $1 AND j.job = $2");
 
+static Credits most_held(const Attempt *attempt);
 static int64 windows_due(const Attempt *attempt);
 static Credits extension(const Attempt *attempt, int64 windows);
 static Purpose read_purpose(const Attempt *attempt);
@@ -42,28 +43,34 @@ static void log_starved(const AuditRow *audit, Credits amount);
 static void write_held(const Attempt *attempt);
 
 /*
- * How long the hold lets the attempt run; for ever at price 0.
+ * How long the hold lets the attempt's processes run; for ever at price 0. A
+ * hold for the whole wall limit lets them run for all of it, and the
+ * settlement draws what the time before their start costs.
  */
 int64
 ExtendFundedFor(const Attempt *attempt)
 {
-	if (attempt->gpus == 0 || attempt->per_gpu_hour == 0)
+	int64		funded;
+
+	if (attempt->per_hour == 0)
 		return PG_INT64_MAX;
-	return CreditsElapsedFor(attempt->per_gpu_hour, attempt->gpus,
-							 attempt->share, attempt->held);
+	funded = CreditsElapsedFor(attempt->per_hour, 1, SHARE_WHOLE,
+							   attempt->held);
+	return attempt->hold_window < 0 ? funded :
+		Max(funded - attempt->overhead, 0);
 }
 
 /*
- * The most that is ever held for an attempt: what its wall limit costs.
+ * The most that is held while an attempt runs: what its wall limit and the
+ * time before its start cost.
  */
-Credits
-ExtendMost(const Attempt *attempt)
+static Credits
+most_held(const Attempt *attempt)
 {
 	if (attempt->wall_limit < 0)
 		return PG_INT64_MAX;
-	return CreditsHoldWithin(attempt->per_gpu_hour, attempt->gpus,
-							 attempt->share, attempt->wall_limit,
-							 PG_INT64_MAX);
+	return AttemptHoldFor(attempt, AttemptHad(attempt, attempt->wall_limit),
+						  PG_INT64_MAX);
 }
 
 /*
@@ -74,9 +81,7 @@ ExtendIsDue(const Attempt *attempt)
 {
 	return attempt->hold_window >= 0 &&
 		CreditsSub(attempt->held, AttemptBill(attempt)) <
-		CreditsHoldWithin(attempt->per_gpu_hour, attempt->gpus,
-						  attempt->share, SettingExhaustGrace(),
-						  PG_INT64_MAX) &&
+		AttemptHoldFor(attempt, SettingExhaustGrace(), PG_INT64_MAX) &&
 		extension(attempt, 1) > 0;
 }
 
@@ -86,7 +91,7 @@ ExtendIsDue(const Attempt *attempt)
 static int64
 windows_due(const Attempt *attempt)
 {
-	int64		unfunded = attempt->elapsed - ExtendFundedFor(attempt);
+	int64		unfunded = AttemptRan(attempt) - ExtendFundedFor(attempt);
 	int64		window = Max(attempt->hold_window, 1);
 
 	return unfunded <= 0 ? 1 : (unfunded - 1) / window + 2;
@@ -98,13 +103,12 @@ windows_due(const Attempt *attempt)
 static Credits
 extension(const Attempt *attempt, int64 windows)
 {
-	Credits		unheld = ExtendMost(attempt) - attempt->held;
+	Credits		unheld = Max(most_held(attempt) - attempt->held, 0);
 	int64		duration;
 
 	if (pg_mul_s64_overflow(attempt->hold_window, windows, &duration))
 		duration = PG_INT64_MAX;
-	return CreditsHoldWithin(attempt->per_gpu_hour, attempt->gpus,
-							 attempt->share, duration, unheld);
+	return AttemptHoldFor(attempt, duration, unheld);
 }
 
 /*

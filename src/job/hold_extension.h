@@ -13,6 +13,5 @@
 extern bool ExtendIsDue(const Attempt *attempt);
 extern void ExtendHold(Attempt *attempt, bool wait);
 extern int64 ExtendFundedFor(const Attempt *attempt);
-extern Credits ExtendMost(const Attempt *attempt);
 
 #endif							/* GPUCREDIT_HOLD_EXTENSION_H */

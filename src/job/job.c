@@ -27,7 +27,8 @@ const char *const TopologyNames[4] = {"any", "node", "nvlink", "leaf"};
 	" j.preemptible, j.priority, j.cpu_milli, j.memory_mib, j.wall_limit," \
 	" j.hold_window, j.max_retries, j.offer_types, j.offer_memory," \
 	" j.offer_prices, j.offer_spot_prices, j.state, j.hold, j.attempt," \
-	" j.failures, j.cancelled, j.not_before, j.waits_from, j.waited, j.traceparent" \
+	" j.failures, j.cancelled, j.not_before, j.waits_from, j.waited," \
+	" j.traceparent, j.price_factor, j.resources" \
 	" FROM gpucredit.job j" \
 	" WHERE j.org = $1 AND j.job = $2 FOR NO KEY UPDATE"
 
@@ -97,6 +98,8 @@ JobLock(const char *org, int64 id, bool wait, Job *job)
 	job->waits_from = SqlTimeOr(row, 0, 23, DT_NOBEGIN);
 	job->waited = SqlDuration(row, 0, 24);
 	job->trace = TraceOfParent(SqlText(row, 0, 25));
+	job->price_factor = SqlInt4(row, 0, 26);
+	job->resources = SqlCredits(row, 0, 27);
 	SqlFree(&row);
 	return true;
 }
@@ -140,6 +143,7 @@ JobReadOffers(SqlResult rows, uint64 i, int types, int memory, int prices,
 	offers->memory = (int64 *) numbers[0];
 	offers->prices = (Credits *) numbers[1];
 	offers->spot_prices = (Credits *) numbers[2];
+	offers->shares = NULL;
 }
 
 /*

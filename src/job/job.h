@@ -24,6 +24,8 @@ typedef struct Offers
 	int64	   *memory;			/* bytes of each GPU at least */
 	Credits    *prices;
 	Credits    *spot_prices;
+	int32	   *shares;			/* thousandths of a device that are paid for
+								 * on the dearest node; NULL: not known */
 } Offers;
 
 typedef struct Job
@@ -43,6 +45,8 @@ typedef struct Job
 	int64		wall_limit;		/* -1: none */
 	int64		hold_window;	/* -1: the whole wall limit is held */
 	int32		max_retries;
+	int32		price_factor;	/* of its tier, in thousandths */
+	Credits		resources;		/* price of its cpu and memory, per hour */
 	Offers		offers;
 	/* where it stands */
 	char	   *state;
@@ -66,13 +70,15 @@ typedef struct SaveSpec
 extern const char *const TopologyNames[4];
 
 /* offer.c */
-extern const char *OffersMake(const GpuReq *request, const char *pool,
-							  const NodeSet *set, TimestampTz at,
-							  Offers *offers);
+extern const char *OffersMake(Job *job, const NodeSet *set, TimestampTz at);
 extern void OffersRenew(Job *job, const NodeSet *set, TimestampTz at);
 extern void OffersRenewAt(Job *job, const NodeSet *set, const Price *prices,
 						  int n);
 extern DecideRequestClass OffersRequest(const Job *job, const NodeSet *set);
+extern int32 OffersShare(int32 share, int64 floor_mib, int64 gpu_memory_mib);
+extern Credits OffersPerHour(Credits per_gpu_hour, int32 gpus, int32 share,
+							 Credits resources);
+extern int64 OffersHeldFor(int64 wall_limit, int64 hold_window);
 extern Credits OffersHold(const Job *job);
 extern bool OffersHoldAnew(const Job *job, Credits *amount);
 

@@ -10,7 +10,9 @@
  * has begun, the settlement stands.
  *
  * An owner may have ended an attempt whose process ran until its agent
- * noticed. The settlement stands, and the time after it is billed.
+ * noticed, or the server one that its agent could not stop. The settlement
+ * stands, and the time after it is billed: nobody else could use the devices.
+ * Time for which a silent agent or a lost node kept them is not.
  *
  * Both bills go into the attempt's old hold: it is opened again, the
  * difference is drawn and spent, and it is closed. This happens once, for the
@@ -46,7 +48,7 @@ SQL_STATEMENT(attempt_mend, SPI_OK_UPDATE,
 			  " late_at = $14, late_elapsed = $15, late_uncollected = $16"
 			  " WHERE a.org = $1 AND a.job = $2 AND a.attempt = $3");
 
-static bool ended_by_agent(const Attempt *attempt, bool *by_app);
+static bool ended_by_agent(const Attempt *attempt, bool *pays);
 static void move_money(Job *job, Attempt *attempt, bool finishes,
 					   Settlement *stored, Returned *unused);
 static void write_attempt(const Attempt *attempt, const Settlement *reported,
@@ -65,24 +67,24 @@ bool
 LateFinish(Job *job, Attempt *attempt, const Settlement *reported,
 		   Settlement *stored)
 {
-	bool		by_app;
+	bool		pays;
 	bool		finishes;
 	Returned	unused = {0, 0};
 	Attempt		before = *attempt;
 	Credits		billed;
 	Credits		uncollected;
 
-	if (ended_by_agent(attempt, &by_app))
+	if (ended_by_agent(attempt, &pays))
 		return false;
 	finishes = reported->outcome == COMPLETED && !job->cancelled &&
 		job->attempt == attempt->attempt &&
 		(strcmp(job->state, "queued") == 0 ||
 		 strcmp(job->state, "unfunded") == 0);
 	attempt->elapsed = Max(before.elapsed,
-						   Min(reported->elapsed,
+						   Min(AttemptHad(attempt, Max(reported->elapsed, 0)),
 							   ClockNow() - attempt->started_at +
 							   SettingClockSkew()));
-	if (!finishes && (!by_app || attempt->elapsed == before.elapsed))
+	if (!finishes && (!pays || attempt->elapsed == before.elapsed))
 	{
 		*attempt = before;
 		return false;
@@ -90,7 +92,8 @@ LateFinish(Job *job, Attempt *attempt, const Settlement *reported,
 	AttemptSettled(attempt, stored);
 	billed = stored->billed;
 	uncollected = stored->uncollected;
-	CollectLook(attempt, stored);
+	stored->cost = AttemptCost(attempt, attempt->elapsed);
+	stored->unpaid = NULL;
 	move_money(job, attempt, finishes, stored, &unused);
 	if (finishes)
 	{
@@ -114,15 +117,21 @@ LateFinish(Job *job, Attempt *attempt, const Settlement *reported,
 }
 
 /*
- * Did its agent end it? Else *by_app: did its owner?
+ * Whether its agent ended it. Else *pays: whether its owner pays for the time
+ * after its end.
  */
 static bool
-ended_by_agent(const Attempt *attempt, bool *by_app)
+ended_by_agent(const Attempt *attempt, bool *pays)
 {
 	const char *by;
+	int64		silent = SettingHeartbeatTimeout();
 
 	by = SqlText(SqlRun(&ended_read, VALUES(ATTEMPT_KEY(attempt))), 0, 1);
-	*by_app = strcmp(by, ENDED_BY_APP) == 0;
+	*pays = strcmp(by, ENDED_BY_APP) == 0 ||
+		(strcmp(by, ENDED_BY_SERVER) == 0 && attempt->running &&
+		 strcmp(attempt->outcome, OutcomeNames[NODE_LOST]) != 0 &&
+		 (silent == 0 ||
+		  attempt->heard_at > ClockAdd(attempt->ended_at, -silent)));
 	return strcmp(by, ENDED_BY_AGENT) == 0;
 }
 
@@ -142,7 +151,7 @@ move_money(Job *job, Attempt *attempt, bool finishes, Settlement *stored,
 	int			n = 1;
 	LockedBuckets locked;
 	Credits		paid = stored->billed - stored->refunded;
-	Credits		missing = Max(stored->payable - paid, 0);
+	Credits		missing = Max(stored->cost - paid, 0);
 	Credits		drawn = 0;
 
 	stored->at = ClockNow();
@@ -211,7 +220,7 @@ audit_late(const Job *job, const Attempt *attempt, const Settlement *reported,
 		.job = attempt->job, .attempt = attempt->attempt,
 		.hold = attempt->hold, .at = stored->at, .trace = job->trace};
 
-	if (reported->elapsed > attempt->elapsed)
+	if (AttemptHad(attempt, reported->elapsed) > attempt->elapsed)
 		AuditInt8(&audit, "claimed_us", reported->elapsed);
 	AuditInt8(&audit, "elapsed_us", attempt->elapsed);
 	AuditCredits(&audit, "billed", stored->billed);

@@ -58,7 +58,7 @@ AttemptLateReport(const Attempt *attempt, const char *operation,
 		strcmp(outcome, "completed") == 0 &&
 		strcmp(attempt->outcome, "completed") != 0;
 
-	claimed = Max(claimed, 0);
+	claimed = AttemptHad(attempt, Max(claimed, 0));
 	/* the bill was cut to the time that passed, and that was audited then */
 	if (claimed > attempt->elapsed &&
 		attempt->elapsed >= attempt->ended_at - attempt->started_at)
@@ -77,8 +77,7 @@ AttemptLateReport(const Attempt *attempt, const char *operation,
 	AuditInt8(&audit, "claimed_us", claimed);
 	AuditInt8(&audit, "elapsed_us", attempt->elapsed);
 	AuditCredits(&audit, "claimed",
-				 CreditsBillWithin(attempt->per_gpu_hour, attempt->gpus,
-								   attempt->share, claimed, PG_INT64_MAX));
+				 AttemptCost(attempt, claimed));
 	AuditCredits(&audit, "billed", attempt->billed);
 	JobTraces(&audit, 1);
 	AuditWrite(&audit);

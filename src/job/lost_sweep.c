@@ -113,11 +113,11 @@ SQL_STATEMENT(stop_timeout_attempts, SPI_OK_SELECT,
 			  "SELECT a.org, a.job, a.attempt" LIVE_ATTEMPTS
 			  " AND (a.running_at + a.wall_limit <= $2"
 			  "  OR a.ends_by <= $1"
-			  "  OR a.elapsed - $4 >= a.wall_limit"
+			  "  OR a.elapsed - a.overhead - $4 >= a.wall_limit"
 			  "  OR (a.progress_at <= $3"
 			  "   AND a.heard_at >= a.progress_at + $5)"
-			  "  OR (a.extension_denied AND gpucredit_internal.bill(a.per_gpu_hour, a.gpus,"
-			  "   a.share, GREATEST(a.elapsed - $4, '0'), a.held)"
+			  "  OR (a.extension_denied AND gpucredit_internal.bill(a.per_hour, 1,"
+			  "   1000, GREATEST(a.elapsed - $4, '0'), a.held)"
 			  "   OPERATOR(gpucredit.=) a.held)"
 			  "  OR EXISTS (SELECT FROM gpucredit.directive d"
 			  "   WHERE d.org = a.org AND d.job = a.job"
@@ -184,7 +184,7 @@ call_check_nodes(PG_FUNCTION_ARGS)
 	Sweep		sweep;
 	Silence		since;
 	TimestampTz now = ClockNow();
-	Leftover	taken = {&is_gone, now, PREEMPTED, "reclaimed"};
+	Leftover	taken = {&is_gone, now, PREEMPTED, NODE_RECLAIMED};
 	int64		lost = 0;
 	int64		broken;
 	int64		gone;
@@ -307,7 +307,7 @@ static SweepResult
 settle_silent(const char *org, int64 id, int32 number, const void *context)
 {
 	const Silence *since = context;
-	Settlement	settlement = {.elapsed = -1, .reason = "not_heard_from"};
+	Settlement	settlement = {.elapsed = -1, .reason = NOT_HEARD_FROM};
 	TimestampTz heard;
 	Attempt		attempt;
 	Job			job;

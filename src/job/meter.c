@@ -51,10 +51,11 @@ typedef struct Beaten
 
 SQL_STATEMENT(attempt_meter, SPI_OK_UPDATE_RETURNING,
 			  "text, bigint, int, interval, timestamptz, interval, bigint,"
-			  " real",
-			  "UPDATE gpucredit.attempt a SET" METER_SET("$4", "$7", "$8")
+			  " real, interval",
+			  "UPDATE gpucredit.attempt a SET"
+			  METER_SET("$4", "$7", "$8", "$9")
 			  " WHERE a.org = $1 AND a.job = $2 AND a.attempt = $3 AND"
-			  METER_MATCH("$4") " RETURNING" ATTEMPT_COLUMNS);
+			  METER_MATCH("$4", "$9") " RETURNING" ATTEMPT_COLUMNS);
 /*
  * Most heartbeats match this statement. It reads and writes few columns, since
  * each costs a hundredth of the call.
@@ -62,11 +63,13 @@ SQL_STATEMENT(attempt_meter, SPI_OK_UPDATE_RETURNING,
 #define BEAT_TYPES \
 	"text, bigint, int, interval, timestamptz, timestamptz, interval"
 #define BEAT(reported) \
-	"UPDATE gpucredit.attempt a SET elapsed = $4, heard_at = $5," reported \
-	" logged = CASE WHEN a.logged <= $7 THEN $4 ELSE a.logged END" \
+	"UPDATE gpucredit.attempt a SET elapsed = $4 + a.overhead," \
+	" heard_at = $5," reported \
+	" logged = CASE WHEN a.logged <= $7 + a.overhead" \
+	"  THEN $4 + a.overhead ELSE a.logged END" \
 	" WHERE a.org = $1 AND a.job = $2 AND a.attempt = $3" \
 	" AND a.ended_at IS NULL AND a.running_at IS NOT NULL" \
-	" AND a.elapsed < $4 AND a.started_at <= $6" \
+	" AND a.elapsed < $4 + a.overhead AND a.started_at <= $6 - a.overhead" \
 	" RETURNING a, " ATTEMPT_DIRECTED("$1", "$2", "$3")
 SQL_STATEMENT(attempt_beat, SPI_OK_UPDATE_RETURNING, BEAT_TYPES, BEAT(""));
 SQL_STATEMENT(attempt_beat_reported, SPI_OK_UPDATE_RETURNING,
@@ -225,6 +228,7 @@ beat_any(const Heartbeat *heartbeat, Attempt *attempt)
 
 	ValuesAdd(&args, DurationValue(SettingClockSkew()));
 	add_figures(&args, heartbeat);
+	ValuesAdd(&args, DurationValue(SettingStartupMax()));
 	row = SqlRun(&attempt_meter, &args);
 	if (row.n == 0)
 		return false;
@@ -263,7 +267,7 @@ MeterUtilization(float8 utilization)
 MeterAnswer
 MeterAccepted(Attempt *attempt, int64 claimed, TimestampTz now, bool wait)
 {
-	bool		cut = claimed > attempt->elapsed &&
+	bool		cut = AttemptHad(attempt, claimed) > attempt->elapsed &&
 		attempt->skewed_at == DT_NOBEGIN;
 	bool		log = attempt->elapsed > attempt->logged &&
 		attempt->elapsed - attempt->logged >= SettingUsageInterval();
@@ -318,7 +322,8 @@ MeterTryAgain(Attempt *attempt, int64 elapsed, TimestampTz now, bool wait,
 			  MeterAnswer *answer)
 {
 	if (attempt->ended_at != DT_NOBEGIN || !attempt->extension_denied ||
-		elapsed < attempt->elapsed || !ExtendIsDue(attempt))
+		AttemptHad(attempt, elapsed) < attempt->elapsed ||
+		!ExtendIsDue(attempt))
 		return false;
 	if (!(wait ? AttemptLock : AttemptLockLive) (attempt->org, attempt->job,
 												 attempt->attempt, attempt) ||

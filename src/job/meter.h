@@ -28,7 +28,16 @@ typedef struct MeterAnswer
  * runs ten thousand times a second, so rare results (a usage row, a cut) are
  * written apart.
  */
-#define METER_ELAPSED(e) "LEAST(" e ", $5 - a.started_at + $6)"
+#define METER_ELAPSED(e, most) \
+	"LEAST(" e " + " METER_OVERHEAD(e, most) ", $5 - a.started_at + $6)"
+/*
+ * The first heartbeat fixes how long the devices waited for the processes, at
+ * most SettingStartupMax() (attempt.c, AttemptStartup()).
+ */
+#define METER_OVERHEAD(e, most) \
+	"CASE WHEN a.running_at IS NULL AND NOT a.is_foreign" \
+	" AND " e " < $5 - a.started_at" \
+	" THEN LEAST($5 - a.started_at - " e ", " most ") ELSE a.overhead END"
 #define METER_PROGRESS(p) \
 	"CASE WHEN " p " IS NULL OR " p " <= a.progress" \
 	" THEN a.progress_at ELSE $5 END"
@@ -37,14 +46,15 @@ typedef struct MeterAnswer
 	"CASE WHEN " u " >= 0.01::pg_catalog.float4 THEN NULL" \
 	" WHEN " u " IS NULL THEN a.idle_since" \
 	" ELSE COALESCE(a.idle_since, $5) END"
-#define METER_SET(e, p, u) \
-	" elapsed = GREATEST(a.elapsed, " METER_ELAPSED(e) ")," \
+#define METER_SET(e, p, u, most) \
+	" elapsed = GREATEST(a.elapsed, " METER_ELAPSED(e, most) ")," \
+	" overhead = " METER_OVERHEAD(e, most) "," \
 	" running_at = COALESCE(a.running_at, $5), heard_at = $5," \
 	" progress_at = " METER_PROGRESS(p) ", progress = COALESCE(" p ", a.progress)," \
 	" utilization = COALESCE(" u ", a.utilization)," \
 	" idle_since = " METER_IDLE(u)
-#define METER_MATCH(e) \
-	" a.ended_at IS NULL AND (a.elapsed < " METER_ELAPSED(e) \
+#define METER_MATCH(e, most) \
+	" a.ended_at IS NULL AND (a.elapsed < " METER_ELAPSED(e, most) \
 	"  OR a.running_at IS NULL)"
 
 extern MeterAnswer AnswerLive(const Attempt *attempt, TimestampTz now);

@@ -53,9 +53,10 @@ typedef struct Pass
 	"text[], bigint[], int[], interval[], timestamptz, timestamptz[]," \
 	" interval[], int[]"
 #define BEAT(sets, columns, column_names) \
-	"UPDATE gpucredit.attempt a SET elapsed = l.elapsed, heard_at = $5," sets \
-	" logged = CASE WHEN a.logged <= l.log_from THEN l.elapsed" \
-	"  ELSE a.logged END" \
+	"UPDATE gpucredit.attempt a SET elapsed = l.elapsed + a.overhead," \
+	" heard_at = $5," sets \
+	" logged = CASE WHEN a.logged <= l.log_from + a.overhead" \
+	"  THEN l.elapsed + a.overhead ELSE a.logged END" \
 	" FROM (SELECT k.tid, u.elapsed, u.log_from, u.place" column_names \
 	"  FROM (SELECT" KEYS ", pg_catalog.unnest($4) AS elapsed," \
 	"   pg_catalog.unnest($6) AS started_by," \
@@ -63,8 +64,8 @@ typedef struct Pass
 	"   pg_catalog.unnest($8) AS place" columns ") u" \
 	"  CROSS JOIN LATERAL (SELECT a.ctid AS tid FROM gpucredit.attempt a" \
 	"   WHERE" KEYS_MATCH " AND a.ended_at IS NULL" \
-	"   AND a.running_at IS NOT NULL AND a.elapsed < u.elapsed" \
-	"   AND a.started_at <= u.started_by" \
+	"   AND a.running_at IS NOT NULL AND a.elapsed < u.elapsed + a.overhead" \
+	"   AND a.started_at <= u.started_by - a.overhead" \
 	"   FOR NO KEY UPDATE OF a SKIP LOCKED) k OFFSET 0) l" \
 	" WHERE a.ctid = l.tid RETURNING" ATTEMPT_COLUMNS ", l.place"
 SQL_STATEMENT(attempts_beat, SPI_OK_UPDATE_RETURNING, BEAT_TYPES,
@@ -80,16 +81,16 @@ SQL_STATEMENT(attempts_beat_reported, SPI_OK_UPDATE_RETURNING,
 				   ", u.progress, u.utilization"));
 SQL_STATEMENT(attempts_meter, SPI_OK_UPDATE_RETURNING,
 			  "text[], bigint[], int[], interval[], timestamptz, interval,"
-			  " bigint[], real[]",
+			  " bigint[], real[], interval",
 			  "UPDATE gpucredit.attempt a SET"
-			  METER_SET("l.elapsed", "l.progress", "l.utilization")
+			  METER_SET("l.elapsed", "l.progress", "l.utilization", "$9")
 			  " FROM (SELECT k.tid, u.elapsed, u.progress, u.utilization"
 			  "  FROM (SELECT" KEYS ", pg_catalog.unnest($4) AS elapsed,"
 			  "   pg_catalog.unnest($7) AS progress,"
 			  "   pg_catalog.unnest($8) AS utilization) u"
 			  "  CROSS JOIN LATERAL (SELECT a.ctid AS tid"
 			  "   FROM gpucredit.attempt a WHERE" KEYS_MATCH " AND"
-			  METER_MATCH("u.elapsed")
+			  METER_MATCH("u.elapsed", "$9")
 			  "   FOR NO KEY UPDATE OF a SKIP LOCKED) k OFFSET 0) l"
 			  " WHERE a.ctid = l.tid RETURNING" ATTEMPT_COLUMNS);
 SQL_STATEMENT(attempts_read, SPI_OK_SELECT, "text[], bigint[], int[]",
@@ -246,6 +247,7 @@ beat_any(const Beats *beats, TimestampTz now)
 	BeatsArgElapsed(&args, pass.beats, pass.n);
 	ValuesAdd(&args, TimeValue(now), DurationValue(SettingClockSkew()));
 	HeartbeatsArgReported(&args, pass.beats, pass.n);
+	ValuesAdd(&args, DurationValue(SettingStartupMax()));
 	rows = SqlRun(&attempts_meter, &args);
 	for (uint64 i = 0; i < rows.n; i++)
 	{
@@ -282,7 +284,7 @@ answer_taken(const Beats *beats, TimestampTz now, const Attempt **logged)
 			continue;
 		}
 		beat->answer = MeterGoOn(beat->taken, now, false);
-		if (beat->taken->logged == beat->elapsed)
+		if (beat->taken->logged == beat->taken->elapsed)
 			logged[n_logged++] = beat->taken;
 	}
 	return n_logged;
@@ -320,7 +322,8 @@ answer_rest(const Beats *beats, TimestampTz now)
 
 		/* locked by another transaction */
 		if (attempt.ended_at == DT_NOBEGIN && beat->answer.reason == NULL &&
-			(Min(beat->elapsed, most) > attempt.elapsed || !attempt.running))
+			(Min(AttemptHad(&attempt, beat->elapsed), most) >
+			 attempt.elapsed || !attempt.running))
 			beat->answer.reason = "busy";
 	}
 	SqlFree(&rows);

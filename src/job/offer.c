@@ -7,6 +7,12 @@
  * and it has a price.  "*" stands for all others, cheapest first, then by
  * name.  The hold is for the dearest of them.
  *
+ * A price is the list price times the factor of the job's tier.  A share pays
+ * for the larger of its thousandths and the part of the device's memory that
+ * its floor keeps from others.  Cpu and memory of the node have a price if the
+ * operator sets one.  All of this is one price per hour, rounded up, and the
+ * bill is that price times the time.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -16,6 +22,7 @@
 #include "util/clock.h"
 #include "util/compat.h"
 #include "util/errors.h"
+#include "util/settings.h"
 #include "util/sql.h"
 #include "job/job.h"
 #include "types/clip.h"
@@ -24,31 +31,37 @@
 
 PG_FUNCTION_INFO_V1(gpucredit_offer_types);
 
-static const char *make(const GpuReq *request, const NodeSet *set,
+static const char *make(const Job *job, const NodeSet *set,
 						const Price *prices, int n, bool submitted,
 						Offers *offers);
-static void add_any(const GpuReq *request,
-					const GpuReqAlternative *alternative, const NodeSet *set,
-					const Price *prices, int n, Offers *offers);
-static void add(Offers *offers, const Price *price, int64 memory);
-static Credits dearest(const Job *job, int64 *duration);
+static void add_any(const Job *job, const GpuReqAlternative *alternative,
+					const NodeSet *set, const Price *prices, int n,
+					Offers *offers);
+static void add(const Job *job, const NodeSet *set, const Price *price,
+				int64 memory, Offers *offers);
+static int32 dearest_share(const Job *job, const NodeSet *set, int32 type,
+						   int64 memory);
+static void price_resources(Job *job, const Price *prices, int n);
+static Credits times_factor(const Job *job, Credits price);
+static int64 held_for(const Job *job);
+static Credits dearest(const Job *job);
 static const Price *find_price(const Price *prices, int n, const char *type);
 static bool named(const GpuReq *request, const char *type);
 static int	compare_prices(const void *a, const void *b);
 static pg_attribute_noreturn() void refuse_type(const char *type);
 
 /*
- * Make a request's offers at an instant.  Returns NULL, or why there is none;
- * UC402 for a type nobody knows.
+ * Make a submission's offers at an instant.  Returns NULL, or why there is
+ * none; UC402 for a type nobody knows.
  */
 const char *
-OffersMake(const GpuReq *request, const char *pool, const NodeSet *set,
-		   TimestampTz at, Offers *offers)
+OffersMake(Job *job, const NodeSet *set, TimestampTz at)
 {
 	Price	   *prices;
-	int			n = PricesRead(pool, at, false, &prices);
+	int			n = PricesRead(job->pool, at, false, &prices);
 
-	return make(request, set, prices, n, true, offers);
+	price_resources(job, prices, n);
+	return make(job, set, prices, n, true, &job->offers);
 }
 
 /*
@@ -73,8 +86,41 @@ OffersRenewAt(Job *job, const NodeSet *set, const Price *prices, int n)
 {
 	Offers		offers;
 
-	if (make(job->request, set, prices, n, false, &offers) == NULL)
+	price_resources(job, prices, n);
+	if (make(job, set, prices, n, false, &offers) == NULL)
 		job->offers = offers;
+}
+
+/*
+ * What an hour of the job's cpu and memory costs, rounded up.
+ */
+static void
+price_resources(Job *job, const Price *prices, int n)
+{
+	const Price *core = find_price(prices, n, PRICE_CPU_CORE);
+	const Price *gib = find_price(prices, n, PRICE_MEMORY_GIB);
+	Credits		cpu = core == NULL ? 0 :
+		CreditsMulRatioSat(core->per_gpu_hour, job->cpu_milli, 1000,
+						   CREDITS_ROUND_UP);
+	Credits		memory = gib == NULL ? 0 :
+		CreditsMulRatioSat(gib->per_gpu_hour, job->memory_mib, 1024,
+						   CREDITS_ROUND_UP);
+	Credits		both;
+
+	if (!CreditsTryAdd(cpu, memory, &both))
+		both = CREDITS_MAX;
+	job->resources = times_factor(job, both);
+}
+
+/*
+ * A price times the factor of the job's tier, rounded up.
+ */
+static Credits
+times_factor(const Job *job, Credits price)
+{
+	return job->price_factor == FACTOR_ONE ? price :
+		CreditsMulRatioSat(price, job->price_factor, FACTOR_ONE,
+						   CREDITS_ROUND_UP);
 }
 
 /*
@@ -82,9 +128,10 @@ OffersRenewAt(Job *job, const NodeSet *set, const Price *prices, int n)
  * unknown type is a misspelling.
  */
 static const char *
-make(const GpuReq *request, const NodeSet *set, const Price *prices, int n,
+make(const Job *job, const NodeSet *set, const Price *prices, int n,
 	 bool submitted, Offers *offers)
 {
+	const GpuReq *request = job->request;
 	int			most = set->types.n + request->nalternatives;
 	bool		present = false;
 
@@ -93,6 +140,7 @@ make(const GpuReq *request, const NodeSet *set, const Price *prices, int n,
 	offers->memory = palloc(sizeof(int64) * (most + 1));
 	offers->prices = palloc(sizeof(Credits) * (most + 1));
 	offers->spot_prices = palloc(sizeof(Credits) * (most + 1));
+	offers->shares = palloc(sizeof(int32) * (most + 1));
 	if (GpuReqIsCpuOnly(request))
 		return NULL;
 
@@ -104,7 +152,7 @@ make(const GpuReq *request, const NodeSet *set, const Price *prices, int n,
 		if (GpuReqAlternativeIsAny(alternative))
 		{
 			present |= set->types.n > 0;
-			add_any(request, alternative, set, prices, n, offers);
+			add_any(job, alternative, set, prices, n, offers);
 			continue;
 		}
 		price = find_price(prices, n, alternative->name);
@@ -117,7 +165,7 @@ make(const GpuReq *request, const NodeSet *set, const Price *prices, int n,
 		}
 		present = true;
 		if (price != NULL)
-			add(offers, price, alternative->min_memory);
+			add(job, set, price, alternative->min_memory, offers);
 	}
 	if (offers->n > 0)
 		return NULL;
@@ -129,7 +177,7 @@ make(const GpuReq *request, const NodeSet *set, const Price *prices, int n,
  * names, which have their own place and memory floor.
  */
 static void
-add_any(const GpuReq *request, const GpuReqAlternative *alternative,
+add_any(const Job *job, const GpuReqAlternative *alternative,
 		const NodeSet *set, const Price *prices, int n, Offers *offers)
 {
 	Price	   *sorted = palloc(sizeof(Price) * (n + 1));
@@ -140,19 +188,65 @@ add_any(const GpuReq *request, const GpuReqAlternative *alternative,
 	for (int i = 0; i < n; i++)
 	{
 		if (NameFind(&set->types, sorted[i].gpu_type) >= 0 &&
-			!named(request, sorted[i].gpu_type))
-			add(offers, &sorted[i], alternative->min_memory);
+			!named(job->request, sorted[i].gpu_type))
+			add(job, set, &sorted[i], alternative->min_memory, offers);
 	}
 	pfree(sorted);
 }
 
 static void
-add(Offers *offers, const Price *price, int64 memory)
+add(const Job *job, const NodeSet *set, const Price *price, int64 memory,
+	Offers *offers)
 {
 	offers->types[offers->n] = price->gpu_type;
 	offers->memory[offers->n] = memory;
-	offers->prices[offers->n] = price->per_gpu_hour;
-	offers->spot_prices[offers->n++] = price->spot;
+	offers->prices[offers->n] = times_factor(job, price->per_gpu_hour);
+	offers->spot_prices[offers->n] = times_factor(job, price->spot);
+	offers->shares[offers->n++] =
+		dearest_share(job, set, NameFind(&set->types, price->gpu_type),
+					  memory);
+}
+
+/*
+ * The thousandths of a device that a request pays for where its memory floor
+ * keeps most: on the nodes of the type with the least memory that suffices.
+ */
+static int32
+dearest_share(const Job *job, const NodeSet *set, int32 type, int64 memory)
+{
+	DecideOffer offer = {.type = type, .min_memory = memory};
+	DecideRequestClass request = {.share = job->request->share_milli,
+		.n_offers = 1, .offers = &offer};
+	int64		floor = DecideShareFloor(&request, type);
+	int32		most = request.share;
+
+	for (int i = 0; i < set->n && most < SHARE_WHOLE && floor > 0; i++)
+	{
+		const DecideNode *node = &set->nodes[i];
+
+		if (node->type == type && node->gpu_memory_mib >= floor)
+			most = Max(most, OffersShare(request.share, floor,
+										 node->gpu_memory_mib));
+	}
+	return most;
+}
+
+/*
+ * The thousandths of a device with this memory that a share pays for: its own,
+ * or those of the memory that its floor keeps from others, rounded up.
+ */
+int32
+OffersShare(int32 share, int64 floor_mib, int64 gpu_memory_mib)
+{
+	int64		kept;
+
+	if (share >= SHARE_WHOLE || floor_mib <= 0)
+		return share;
+	if (gpu_memory_mib <= floor_mib)
+		return SHARE_WHOLE;
+	kept = (int64) (((int128) floor_mib * SHARE_WHOLE + gpu_memory_mib - 1) /
+					gpu_memory_mib);
+	return Max(share, (int32) kept);
 }
 
 static const Price *
@@ -249,11 +343,7 @@ OffersRequest(const Job *job, const NodeSet *set)
 Credits
 OffersHold(const Job *job)
 {
-	int64		duration;
-	Credits		price = dearest(job, &duration);
-
-	return CreditsHoldExact(price, job->request->max_gpus,
-							job->request->share_milli, duration);
+	return CreditsHoldExact(dearest(job), 1, SHARE_WHOLE, held_for(job));
 }
 
 /*
@@ -263,34 +353,72 @@ OffersHold(const Job *job)
 bool
 OffersHoldAnew(const Job *job, Credits *amount)
 {
-	int64		duration;
-	Credits		price = dearest(job, &duration);
-
-	*amount = CreditsHoldWithin(price, job->request->max_gpus,
-								job->request->share_milli, duration,
+	*amount = CreditsHoldWithin(dearest(job), 1, SHARE_WHOLE, held_for(job),
 								PG_INT64_MAX);
 	return *amount < PG_INT64_MAX;
 }
 
 /*
- * The dearest price a job may have, and how long it holds for.
+ * The dearest price per hour that a job may have.
  */
 static Credits
-dearest(const Job *job, int64 *duration)
+dearest(const Job *job)
 {
-	Credits		price = 0;
+	const Offers *offers = &job->offers;
+	Credits		most = job->resources;
 
-	for (int i = 0; i < job->offers.n; i++)
+	for (int i = 0; i < offers->n; i++)
 	{
-		price = Max(price, job->offers.prices[i]);
+		Credits		price = offers->prices[i];
+		int32		share = offers->shares != NULL ? offers->shares[i] :
+			offers->memory[i] > 0 ? SHARE_WHOLE : job->request->share_milli;
+
 		if (job->preemptible != PREEMPTIBLE_NEVER)
-			price = Max(price, job->offers.spot_prices[i]);
+			price = Max(price, offers->spot_prices[i]);
+		most = Max(most, OffersPerHour(price, job->request->max_gpus, share,
+									   job->resources));
 	}
-	*duration = job->wall_limit;
-	if (job->hold_window >= 0 &&
-		(*duration < 0 || job->hold_window < *duration))
-		*duration = job->hold_window;
-	return price;
+	return most;
+}
+
+/*
+ * The price of an hour of these GPUs, and of the cpu and memory beside them,
+ * rounded up. The greatest amount stands for any that does not fit.
+ */
+Credits
+OffersPerHour(Credits per_gpu_hour, int32 gpus, int32 share,
+			  Credits resources)
+{
+	Credits		sum;
+
+	if (!CreditsTryAdd(CreditsHoldWithin(per_gpu_hour, gpus, share,
+										 USECS_PER_HOUR, PG_INT64_MAX),
+					   resources, &sum))
+		return PG_INT64_MAX;
+	return sum;
+}
+
+/*
+ * How long a job's hold covers.
+ */
+static int64
+held_for(const Job *job)
+{
+	return OffersHeldFor(job->wall_limit, job->hold_window);
+}
+
+/*
+ * The same: the window or the wall limit (-1: none), but never less than
+ * gpucredit.hold_least.
+ */
+int64
+OffersHeldFor(int64 wall_limit, int64 hold_window)
+{
+	int64		duration = wall_limit;
+
+	if (hold_window >= 0 && (duration < 0 || hold_window < duration))
+		duration = hold_window;
+	return Max(duration, SettingHoldLeast());
 }
 
 /*
@@ -302,24 +430,24 @@ gpucredit_offer_types(PG_FUNCTION_ARGS)
 	char	   *text = ArgTextOrNull(fcinfo, 0, "request");
 	char	   *tier = ArgName(fcinfo, 1, "tier");
 	char	   *pool = ArgName(fcinfo, 2, "pool");
-	GpuReq	   *request;
 	MemoryContext caller = CurrentMemoryContext;
 	Tier		found;
-	Offers		offers;
+	Job			job = {.price_factor = FACTOR_ONE};
 	Datum	   *types;
 	ArrayType  *array;
 
 	if (text == NULL)
 		PG_RETURN_NULL();
-	request = GpuReqParse(text);
+	job.request = GpuReqParse(text);
+	job.pool = pool;
 	SqlConnect();
 	TierRead(tier, &found);
-	(void) OffersMake(request, pool, NodesCached(pool), ClockNow(), &offers);
+	(void) OffersMake(&job, NodesCached(pool), ClockNow());
 	MemoryContextSwitchTo(caller);
-	types = palloc(sizeof(Datum) * (offers.n + 1));
-	for (int i = 0; i < offers.n; i++)
-		types[i] = CStringGetTextDatum(offers.types[i]);
-	array = construct_array(types, offers.n, TEXTOID, -1, false,
+	types = palloc(sizeof(Datum) * (job.offers.n + 1));
+	for (int i = 0; i < job.offers.n; i++)
+		types[i] = CStringGetTextDatum(job.offers.types[i]);
+	array = construct_array(types, job.offers.n, TEXTOID, -1, false,
 							TYPALIGN_INT);
 	SqlFinish();
 	PG_RETURN_ARRAYTYPE_P(array);

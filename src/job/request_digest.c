@@ -18,7 +18,7 @@
 #include "utils/array.h"
 #include "utils/timestamp.h"
 
-#define ASK_ARGS		12
+#define ASK_ARGS		13
 #define ASK_DIGEST_SIZE 16
 
 /* How the arguments are passed. */
@@ -33,7 +33,7 @@ typedef enum Kind
 static const Kind kinds[ASK_ARGS] = {
 	KIND_VARLENA, KIND_VARLENA, KIND_VARLENA, KIND_VARLENA, KIND_INT8,
 	KIND_INT8, KIND_INTERVAL, KIND_INTERVAL, KIND_ARRAY, KIND_ARRAY,
-	KIND_ARRAY, KIND_ARRAY
+	KIND_ARRAY, KIND_ARRAY, KIND_INT8
 };
 
 PG_FUNCTION_INFO_V1(gpucredit_request_digest);

@@ -32,17 +32,20 @@ SQL_STATEMENT(job_insert, SPI_OK_INSERT,
 			  "text, bigint, text, text, text, gpucredit.gpureq, text, text,"
 			  " int, bigint, bigint, interval, interval, int, jsonb, jsonb,"
 			  " text[], bigint[], gpucredit.credits[], gpucredit.credits[],"
-			  " bigint, timestamptz, text, text, interval, text",
+			  " bigint, timestamptz, text, text, interval, text, int,"
+			  " gpucredit.credits",
 			  "INSERT INTO gpucredit.job (org, job, account, pool, tier,"
 			  " request, topology, preemptible, priority, cpu_milli,"
 			  " memory_mib, wall_limit, hold_window, max_retries, spec,"
 			  " options, offer_types, offer_memory, offer_prices,"
 			  " offer_spot_prices, state, hold, submitted_at, prefer, cache,"
-			  " save_every, waits_from, traceparent, request_class)"
+			  " save_every, waits_from, traceparent, price_factor, resources,"
+			  " request_class)"
 			  " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,"
 			  " $13, $14, $15, $16, $17, $18, $19, $20, 'queued', $21, $22,"
-			  " $23, $24, $25, $22, $26, gpucredit_internal.request_digest($6, $7, $23,"
-			  " $8, $10, $11, $12, $13, $17, $18, $19, $20))");
+			  " $23, $24, $25, $22, $26, $27, $28,"
+			  " gpucredit_internal.request_digest($6, $7, $23,"
+			  " $8, $10, $11, $12, $13, $17, $18, $19, $20, $28))");
 
 /* A submission, and its result. */
 typedef struct ReserveCall
@@ -184,7 +187,9 @@ insert_job(const Submission *submission, TimestampTz at)
 								   TopologyNames[job->prefer]),
 						 TextValue(submission->cache),
 						 DurationValueOrNull(submission->save.every),
-						 TextValue(TraceParent())));
+						 TextValue(TraceParent()),
+						 Int4Value(job->price_factor),
+						 CreditsValue(job->resources)));
 }
 
 /*

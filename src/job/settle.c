@@ -8,7 +8,9 @@
  * (late_finish.c).
  *
  * An owner may not report the elapsed time. The attempt ends now, and ran as
- * long as the server can see.
+ * long as the server can see. Its devices stay fenced until their node reports
+ * the processes gone, and the owner pays for that time, too: for
+ * gpucredit.node_suspect at once, and for more when the agent reports it.
  *
  * Locks: of an attempt that was not started its node; job, attempt, then as
  * settlement.c says.
@@ -39,7 +41,7 @@ SQL_STATEMENT(nodes_heard, SPI_OK_SELECT, "text, bigint, int",
 			  " WHERE g.org = $1 AND g.job = $2 AND g.attempt = $3");
 
 static bool settle_again(Job *job, Attempt *attempt, Settlement *settlement);
-static int64 seen_running(const Attempt *attempt);
+static void see_owner_end(const Attempt *attempt, Settlement *settlement);
 
 Datum
 call_settle(PG_FUNCTION_ARGS)
@@ -69,7 +71,7 @@ call_settle(PG_FUNCTION_ARGS)
 		if (node != NULL)
 			StrikeCount(&attempt, node, &settlement, ClockNow());
 		if (SettledByApp(&settlement))
-			settlement.elapsed = seen_running(&attempt);
+			see_owner_end(&attempt, &settlement);
 		AttemptSettle(&job, &attempt, &settlement);
 	}
 
@@ -135,26 +137,26 @@ settle_again(Job *job, Attempt *attempt, Settlement *settlement)
 }
 
 /*
- * How long the server saw an attempt run: the metered time, and the time since
- * then while its nodes live, within its wall limit. A silent node counts until
- * it was last heard of.
+ * How long the server saw an attempt run that its owner ends: the metered
+ * time, and the time since then while its nodes live. A silent node counts
+ * until it was last heard of.
  */
-static int64
-seen_running(const Attempt *attempt)
+static void
+see_owner_end(const Attempt *attempt, Settlement *settlement)
 {
 	TimestampTz now = ClockNow();
 	int64		silent = SettingNodeSuspect() > 0 ? SettingNodeSuspect() :
 		SettingNodeLost();
-	int64		elapsed;
 	TimestampTz heard;
 
-	if (!attempt->running)
-		return attempt->elapsed;
 	heard = SqlTimeOr(SqlRun(&nodes_heard, VALUES(ATTEMPT_KEY(attempt))), 0, 1,
 					  attempt->heard_at);
+	settlement->seen_until = Min(heard, now);
 	if (silent == 0 || heard > ClockAdd(now, -silent))
-		heard = now;
-	elapsed = attempt->elapsed + Max(heard - attempt->heard_at, 0);
-	return attempt->wall_limit < 0 ? elapsed :
-		Min(elapsed, attempt->wall_limit);
+	{
+		settlement->seen_until = now;
+		settlement->fence = SettingNodeSuspect();
+	}
+	settlement->elapsed = !attempt->running ? 0 : AttemptRan(attempt) +
+		Max(settlement->seen_until - attempt->heard_at, 0);
 }

@@ -3,13 +3,14 @@
  * settlement.c
  *		The end of an attempt, exactly once.
  *
- * The bill is price x GPUs x share x elapsed, rounded once. If the hold does
- * not cover it, the missing amount is drawn first, as meter draws: from the
- * same buckets, within the budgets and the wall limit, but as much as there
+ * The bill is the attempt's price per hour x elapsed, rounded once. elapsed
+ * begins when the devices are taken, and does not end at the wall limit. If
+ * the hold does not cover the bill, the missing amount is drawn first, as
+ * meter draws: from the same buckets, within the budgets, but as much as there
  * is. What is still missing is uncollected. The rest of the hold returns to
- * its buckets. The end of the attempt frees its devices. If lost work is not
- * billed, what the job must do again is refunded. Then the job is over, or is
- * queued under a new hold. All of it is one transaction.
+ * its buckets. The end of the attempt frees its devices. If the platform lost
+ * work that is not billed, what the job must do again is refunded. Then the
+ * job is over, or is queued under a new hold. All of it is one transaction.
  *
  * An attempt that its agent did not end may still run. Its devices are free
  * once a heartbeat of the node does not name it, or gpucredit.node_lost has
@@ -33,6 +34,7 @@
 #include "job/job_alert.h"
 #include "job/stop_reason.h"
 #include "job/retry.h"
+#include "job/strike.h"
 #include "job/settlement.h"
 #include "ledger/refund.h"
 #include "shmem/wake.h"
@@ -45,13 +47,15 @@ SQL_STATEMENT(attempt_end, SPI_OK_UPDATE,
 			  "text, bigint, int, interval, timestamptz, text,"
 			  " gpucredit.credits, gpucredit.credits, gpucredit.credits,"
 			  " gpucredit.credits, text, timestamptz, int, text, text,"
-			  " timestamptz, gpucredit.credits, gpucredit.credits, text",
+			  " timestamptz, gpucredit.credits, gpucredit.credits, text,"
+			  " interval",
 			  "UPDATE gpucredit.attempt a SET elapsed = $4, ended_at = $5,"
 			  " outcome = $6, billed = $7, released = $8, lapsed = $9,"
 			  " refunded = $10, job_state = $11, retry_at = $12,"
 			  " exit_code = $13, message = $14, log_uri = $15,"
 			  " skewed_at = $16, held = $17, uncollected = $18,"
-			  " ended_by = $19, surplus = '0', needs_cycle = true"
+			  " ended_by = $19, surplus = '0', needs_cycle = true,"
+			  " overhead = $20"
 			  " WHERE a.org = $1 AND a.job = $2 AND a.attempt = $3");
 SQL_STATEMENT(devices_free, SPI_OK_UPDATE,
 			  "text, bigint, int, timestamptz, boolean",
@@ -87,9 +91,9 @@ SQL_STATEMENT(parts_ended, SPI_OK_SELECT, "text, bigint, int",
 
 API_FUNCTION(set_lost_work);
 
-/* outcomes after which a job may be queued again */
+/* outcomes by which the platform may lose work */
 static const char *const outcomes[] = {
-	"failed", "out_of_memory", "preempted", "node_lost", "resized"
+	"failed", "preempted", "node_lost", "resized"
 };
 
 SQL_STATEMENT(billed_read, SPI_OK_SELECT, "text, text",
@@ -105,7 +109,17 @@ SQL_STATEMENT(billed_delete, SPI_OK_DELETE, "text, text",
 			  "DELETE FROM gpucredit.lost_work l"
 			  " WHERE l.tier = $1 AND l.outcome = $2");
 
+SQL_STATEMENT(platform_directs, SPI_OK_SELECT, "text, bigint, int",
+			  "SELECT EXISTS (SELECT FROM gpucredit.directive d"
+			  " WHERE d.org = $1 AND d.job = $2 AND d.attempt = $3"
+			  " AND NOT d.own AND (d.cause IN ('claim', 'reclaim')"
+			  "  OR d.cause LIKE 'drain/%' OR d.cause LIKE 'boot/%'"
+			  "  OR d.cause LIKE 'device/%'))");
+
 static bool lost_work_is_billed(const char *tier, Outcome outcome);
+static bool platform_did_not_start(const Settlement *settlement);
+static bool platform_lost(const Settlement *settlement,
+						  const Attempt *attempt);
 static void cut_elapsed(Settlement *settlement, Attempt *attempt);
 static void see_signal(Settlement *settlement, const Job *job,
 					   const Attempt *attempt);
@@ -131,7 +145,7 @@ AttemptSettle(Job *job, Attempt *attempt, Settlement *settlement)
 		(settlement->outcome == COMPLETED || settlement->outcome == FAILED))
 		(void) PartsOutcome(attempt, false, settlement);
 	cut_elapsed(settlement, attempt);
-	CollectLook(attempt, settlement);
+	settlement->cost = AttemptCost(attempt, attempt->elapsed);
 	see_signal(settlement, job, attempt);
 	what_next(settlement, job);
 	move_money(settlement, job, attempt);
@@ -173,22 +187,42 @@ AttemptSettled(const Attempt *attempt, Settlement *settlement)
 
 /*
  * The final elapsed time: the reported one, at least the metered one, and at
- * most what the server saw pass.
+ * most what the server saw pass. If this is the agent's first report, or the
+ * owner ends an attempt before it, the devices have waited for it until now.
  */
 static void
 cut_elapsed(Settlement *settlement, Attempt *attempt)
 {
 	TimestampTz now = ClockNow();
 	int64		most = Max(now - attempt->started_at, 0) + SettingClockSkew();
+	int64		had;
 
-	if (settlement->elapsed > most)
+	if (!attempt->running && !platform_did_not_start(settlement))
+		attempt->overhead = AttemptStartup(attempt, settlement->elapsed,
+										   settlement->seen_until != 0 ?
+										   settlement->seen_until : now);
+	had = AttemptHad(attempt, Max(settlement->elapsed, 0));
+	if (had > most)
 	{
 		if (attempt->skewed_at == DT_NOBEGIN)
 			attempt->skewed_at = now;
-		attempt->elapsed = Max(attempt->elapsed, most);
+		had = most;
 	}
-	else
-		attempt->elapsed = Max(attempt->elapsed, settlement->elapsed);
+	attempt->elapsed = Max(attempt->elapsed, had) + settlement->fence;
+	attempt->overhead += settlement->fence;
+}
+
+/*
+ * Whether an attempt of which no agent was heard did not start for reasons of
+ * the platform: its node could not start it, was lost, or never reported. An
+ * image that cannot be fetched was chosen by the submitter.
+ */
+static bool
+platform_did_not_start(const Settlement *settlement)
+{
+	if (settlement->outcome == NOT_STARTED)
+		return !ImageIsAtFault(settlement->message);
+	return settlement->outcome == NODE_LOST || settlement->ended_by == NULL;
 }
 
 /*
@@ -279,7 +313,7 @@ move_money(Settlement *settlement, Job *job, Attempt *attempt)
 
 	if (!HoldLock(job->org, attempt->hold, true, &hold))
 		Ensure(false, "An attempt has no hold.");
-	missing = settlement->payable - hold.held;
+	missing = settlement->cost - hold.held;
 	if (settlement->requeue || missing > 0)
 	{
 		Purpose		purpose = JobPurpose(job);
@@ -289,7 +323,7 @@ move_money(Settlement *settlement, Job *job, Attempt *attempt)
 	if (missing > 0)
 		(void) CollectMissing(job, &hold, &locked, &cause, missing,
 							  settlement);
-	settlement->billed = Min(settlement->payable, hold.held);
+	settlement->billed = Min(settlement->cost, hold.held);
 	settlement->uncollected = settlement->cost - settlement->billed;
 	attempt->held = Max(attempt->held, settlement->billed);
 	settlement->returned = HoldSettle(&hold, &cause, settlement->billed, true,
@@ -305,8 +339,9 @@ move_money(Settlement *settlement, Job *job, Attempt *attempt)
 
 /*
  * Refund what was spent on lost work: the time since the last checkpoint, if
- * it is not billed. All of it if a node of a gang could not start its part.
- * Nothing if the job's owner ended the attempt, or work would be free.
+ * the platform lost it and the tier does not bill it. All of it if a node of a
+ * gang could not start its part. Nothing if the job's owner or its program
+ * ended the attempt, or work would be free.
  */
 static void
 refund_lost(Settlement *settlement, const Job *job, const Attempt *attempt,
@@ -319,9 +354,10 @@ refund_lost(Settlement *settlement, const Job *job, const Attempt *attempt,
 
 	if (settlement->billed == 0 || SettledByApp(settlement))
 		return;
-	if (settlement->outcome == NOT_STARTED)
+	if (settlement->outcome == NOT_STARTED &&
+		!ImageIsAtFault(settlement->message))
 		saved.elapsed = 0;
-	else if (settlement->requeue &&
+	else if (settlement->requeue && platform_lost(settlement, attempt) &&
 			 !lost_work_is_billed(job->tier, settlement->outcome))
 		saved.elapsed = Min(CheckpointElapsed(attempt), attempt->elapsed);
 	else
@@ -332,6 +368,35 @@ refund_lost(Settlement *settlement, const Job *job, const Attempt *attempt,
 	back = HoldsRefund(hold, 1, &cause, lost, &settlement->at);
 	settlement->refunded = back.released;
 	settlement->returned.lapsed += back.lapsed;
+}
+
+/*
+ * Whether the platform ended an attempt: its node, device or agent was lost,
+ * or a cycle or an operator wanted its devices. An outcome alone proves
+ * nothing, because an agent derives it from how the program ended. A job that
+ * another job of its own organisation evicted was ended by its organisation.
+ */
+static bool
+platform_lost(const Settlement *settlement, const Attempt *attempt)
+{
+	switch (settlement->outcome)
+	{
+		case NODE_LOST:
+			return true;
+		case FAILED:
+			return settlement->reason != NULL &&
+				strcmp(settlement->reason, NOT_HEARD_FROM) == 0;
+		case PREEMPTED:
+		case RESIZED:
+			if (settlement->reason != NULL &&
+				strcmp(settlement->reason, NODE_RECLAIMED) == 0)
+				return true;
+			return attempt->directed &&
+				SqlBool(SqlRun(&platform_directs,
+							   VALUES(ATTEMPT_KEY(attempt))), 0, 1);
+		default:
+			return false;
+	}
 }
 
 /*
@@ -359,7 +424,8 @@ end_attempt(const Settlement *settlement, const Attempt *attempt)
 						 CreditsValue(settlement->uncollected),
 						 TextValue(settlement->ended_by ?
 								   settlement->ended_by :
-								   ENDED_BY_SERVER))).n == 1,
+								   ENDED_BY_SERVER),
+						 DurationValue(attempt->overhead))).n == 1,
 		   "An attempt is missing.");
 }
 
@@ -391,7 +457,7 @@ audit_settled(const Settlement *settlement, const Job *job,
 		.hold = attempt->hold, .at = settlement->at, .trace = job->trace};
 
 	audit.reason = settlement->reason;
-	if (settlement->elapsed > attempt->elapsed)
+	if (AttemptHad(attempt, settlement->elapsed) > attempt->elapsed)
 	{
 		audit.reason = "elapsed_cut";
 		AuditInt8(&audit, "claimed_us", settlement->elapsed);
@@ -423,20 +489,6 @@ audit_settled(const Settlement *settlement, const Job *job,
 }
 
 /*
- * The cost of an attempt, and the most its job pays of it: the cost of its
- * wall limit.
- */
-void
-CollectLook(const Attempt *attempt, Settlement *settlement)
-{
-	settlement->cost = CreditsBillWithin(attempt->per_gpu_hour, attempt->gpus,
-										 attempt->share, attempt->elapsed,
-										 PG_INT64_MAX);
-	settlement->payable = Min(settlement->cost, ExtendMost(attempt));
-	settlement->unpaid = PAST_WALL_LIMIT;
-}
-
-/*
  * Draw the missing amount into a locked, open hold, as much as there is;
  * return it.
  */
@@ -462,8 +514,7 @@ CollectMissing(const Job *job, Hold *hold, const LockedBuckets *locked,
 }
 
 /*
- * Report uncollected use.  An agent has gpucredit.stop_grace to stop an
- * attempt past its wall limit; only longer overruns are reported.
+ * Report uncollected use.
  */
 void
 CollectTell(const Job *job, const Attempt *attempt,
@@ -474,9 +525,7 @@ CollectTell(const Job *job, const Attempt *attempt,
 		settlement->at, job->trace};
 
 	if (uncollected > 0)
-		UncollectedTell(&owed, strcmp(owed.reason, PAST_WALL_LIMIT) != 0 ||
-						attempt->elapsed - attempt->wall_limit >
-						SettingStopGrace());
+		UncollectedTell(&owed);
 }
 
 /*

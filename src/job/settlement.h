@@ -20,6 +20,8 @@ typedef enum Outcome
 
 #define OUTCOMES	9
 #define PART_FAILED		"part_failed"	/* the reason of the other parts */
+#define NOT_HEARD_FROM	"not_heard_from"
+#define NODE_RECLAIMED	"reclaimed"
 
 /* Who ended an attempt, as in attempt.ended_by. */
 #define ENDED_BY_AGENT	"agent"
@@ -36,6 +38,8 @@ typedef struct Settlement
 {
 	Outcome		outcome;
 	int64		elapsed;		/* -1: not reported */
+	TimestampTz seen_until;		/* by its owner; 0: until now */
+	int64		fence;			/* its devices stay fenced for so long */
 	bool		by_agent;		/* its processes are gone */
 	const char *ended_by;		/* who ended it; NULL: the server */
 	bool		has_exit_code;
@@ -48,7 +52,6 @@ typedef struct Settlement
 	int32		rank;			/* of that node */
 	/* what it comes to */
 	Credits		cost;			/* of what it ran */
-	Credits		payable;		/* of that, within its wall limit */
 	const char *unpaid;			/* why not all of the cost is billed */
 	/* what comes of it */
 	Credits		billed;
@@ -70,7 +73,6 @@ extern void SettlementTake(FunctionCallInfo fcinfo, int outcome, int elapsed,
 extern void AttemptSettle(Job *job, Attempt *attempt,
 						  Settlement *settlement);
 extern void AttemptSettled(const Attempt *attempt, Settlement *settlement);
-extern void CollectLook(const Attempt *attempt, Settlement *settlement);
 extern Credits CollectMissing(const Job *job, Hold *hold,
 							  const LockedBuckets *locked,
 							  const Cause *cause, Credits missing,

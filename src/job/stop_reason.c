@@ -35,7 +35,7 @@ StopReasonSince(const Attempt *attempt, TimestampTz now, int64 ago,
 				Settlement *settlement)
 {
 	TimestampTz ordered_at = ClockAdd(now, -ago);
-	int64		elapsed = attempt->elapsed - ago;
+	int64		ran = AttemptRan(attempt) - ago;
 	TimestampTz stuck_at = AttemptStuckAt(attempt);
 
 	settlement->outcome = PREEMPTED;
@@ -52,13 +52,13 @@ StopReasonSince(const Attempt *attempt, TimestampTz now, int64 ago,
 		return true;
 	}
 	if (ordered_at >= AttemptWallEnd(attempt) ||
-		(attempt->wall_limit >= 0 && elapsed >= attempt->wall_limit))
+		(attempt->wall_limit >= 0 && ran >= attempt->wall_limit))
 	{
 		settlement->outcome = TIMEOUT;
 		settlement->reason = "wall_limit";
 		return true;
 	}
-	if (attempt->extension_denied && elapsed >= ExtendFundedFor(attempt))
+	if (attempt->extension_denied && ran >= ExtendFundedFor(attempt))
 	{
 		settlement->reason = "low_funds";
 		return true;

@@ -22,7 +22,6 @@
 #include "job/strike.h"
 #include "utils/timestamp.h"
 
-#define OF_IMAGE		"image: "	/* so begins the message then */
 #define STRIKES			3		/* jobs that make a node drain */
 #define STRIKES_WITHIN	(10 * USECS_PER_MINUTE)
 
@@ -82,6 +81,16 @@ StrikeLockOnly(const char *org, int64 job, int32 attempt)
 }
 
 /*
+ * Whether an attempt was not started because of its image, by the agent's
+ * message.
+ */
+bool
+ImageIsAtFault(const char *message)
+{
+	return message != NULL && strncmp(message, "image: ", 7) == 0;
+}
+
+/*
  * A locked node could not start an attempt.
  */
 void
@@ -92,8 +101,7 @@ StrikeCount(const Attempt *attempt, const char *node,
 	Values	   *args;
 	int64		jobs;
 
-	if (reported->message != NULL &&
-		strncmp(reported->message, OF_IMAGE, strlen(OF_IMAGE)) == 0)
+	if (ImageIsAtFault(reported->message))
 		return;
 	args = VALUES(TextValue(node), TimeValue(since));
 	(void) SqlRun(&strikes_forget, args);

@@ -15,5 +15,6 @@ extern void StrikeLock(const char *node);
 extern char *StrikeLockOnly(const char *org, int64 job, int32 attempt);
 extern void StrikeCount(const Attempt *attempt, const char *node,
 						const Settlement *reported, TimestampTz now);
+extern bool ImageIsAtFault(const char *message);
 
 #endif							/* GPUCREDIT_STRIKE_H */

@@ -165,6 +165,7 @@ apply_tier(Submission *submission)
 	Tier		tier;
 
 	TierRead(job->tier, &tier);
+	job->price_factor = tier.price_factor;
 	if (submission->tier_preemptible)
 		job->preemptible = tier.preemptible;
 	else if (job->preemptible < tier.preemptible)
@@ -227,8 +228,7 @@ SubmissionCheck(Submission *submission, const NodeSet *supposed)
 
 	apply_tier(submission);
 	set = supposed ? supposed : NodesCached(job->pool);
-	reason = OffersMake(job->request, job->pool, set, ClockNow(),
-						&job->offers);
+	reason = OffersMake(job, set, ClockNow());
 	if (suspended)
 		return "account_suspended";
 	if (reason != NULL)

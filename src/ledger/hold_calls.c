@@ -527,7 +527,7 @@ capture_overrun(Hold *hold, const Cause *cause, Credits *amount, bool final,
 	if (dead || owed->amount > 0)
 		set_end(hold, owed->amount);
 	if (owed->amount > 0)
-		UncollectedTell(owed, true);
+		UncollectedTell(owed);
 	return returned;
 }
 

@@ -30,18 +30,15 @@ SQL_STATEMENT(uncollected_alert, SPI_OK_SELECT,
 			  "  'uncollected', $8::pg_catalog.numeric)))");
 
 /*
- * Report an unpaid amount.  Time past a wall limit is nobody's debt: it is
- * counted, and an alert follows only if an agent let it run on.
+ * Report an unpaid amount.
  */
 void
-UncollectedTell(const Uncollected *owed, bool aloud)
+UncollectedTell(const Uncollected *owed)
 {
 	Values	   *args;
 	StringInfo	line;
 
-	CountUncollected(owed->amount, owed->reason);
-	if (!aloud)
-		return;
+	CountUncollected(owed->amount);
 	args = VALUES(TextValue(owed->org), TimeValue(owed->at),
 				  TextValue(owed->account));
 	if (owed->job == 0)

@@ -10,9 +10,6 @@
 
 #include "ledger/ledger.h"
 
-/* Beside the reasons of LedgerReason() and a suspended account. */
-#define PAST_WALL_LIMIT	"wall_limit"
-
 typedef struct Uncollected
 {
 	const char *org;
@@ -26,6 +23,6 @@ typedef struct Uncollected
 	Trace		trace;
 } Uncollected;
 
-extern void UncollectedTell(const Uncollected *owed, bool aloud);
+extern void UncollectedTell(const Uncollected *owed);
 
 #endif							/* GPUCREDIT_UNCOLLECTED_H */

@@ -46,19 +46,22 @@ SQL_STATEMENT(jobs_start, SPI_OK_UPDATE, "text[], bigint[], timestamptz",
 SQL_STATEMENT(attempts_insert, SPI_OK_INSERT,
 			  "text[], bigint[], int[], bigint[], text[], int[], int[],"
 			  " gpucredit.credits[], gpucredit.credits[], timestamptz,"
-			  " interval, timestamptz[], timestamptz",
+			  " interval, timestamptz[], timestamptz, int[],"
+			  " gpucredit.credits[], boolean",
 			  "INSERT INTO gpucredit.attempt (org, job, attempt, account,"
 			  " pool, tier, hold, gpu_type, gpus, share, per_gpu_hour, wall_limit,"
 			  " hold_window, save_every, save_asked, started_at, heard_at,"
-			  " ends_by, held, surplus, needs_cycle, trace)"
+			  " ends_by, billed_share, per_hour, held, surplus, needs_cycle,"
+			  " is_foreign, trace)"
 			  " SELECT u.org, u.job, u.attempt, j.account, j.pool, j.tier, u.hold,"
 			  " u.gpu_type, u.gpus, u.share, u.price, j.wall_limit,"
 			  " j.hold_window, NULLIF(COALESCE(j.save_every,"
 			  "  CASE WHEN j.preemptible <> 'never' THEN $11 END), '0'),"
 			  " j.save_every > '0' IS TRUE, $10, NULLIF($13, $10),"
-			  " NULLIF(u.ends_by, 'infinity'), u.held,"
-			  " h.held OPERATOR(gpucredit.-) u.held,"
-			  " h.held OPERATOR(gpucredit.>) u.held,"
+			  " NULLIF(u.ends_by, 'infinity'), u.billed_share, u.per_hour,"
+			  " LEAST(u.held, h.held),"
+			  " h.held OPERATOR(gpucredit.-) LEAST(u.held, h.held),"
+			  " h.held OPERATOR(gpucredit.>) u.held, $16,"
 			  " CASE WHEN j.traceparent ~ '^..-[0-9a-f]{32}-' THEN"
 			  "  pg_catalog.substr(j.traceparent, 4, 32)::pg_catalog.uuid END"
 			  " FROM ROWS FROM (pg_catalog.unnest($1),"
@@ -66,9 +69,10 @@ SQL_STATEMENT(attempts_insert, SPI_OK_INSERT,
 			  "  pg_catalog.unnest($4), pg_catalog.unnest($5),"
 			  "  pg_catalog.unnest($6), pg_catalog.unnest($7),"
 			  "  pg_catalog.unnest($8), pg_catalog.unnest($9),"
-			  "  pg_catalog.unnest($12))"
+			  "  pg_catalog.unnest($12), pg_catalog.unnest($14),"
+			  "  pg_catalog.unnest($15))"
 			  " AS u (org, job, attempt, hold, gpu_type, gpus, share, price,"
-			  "  held, ends_by)"
+			  "  held, ends_by, billed_share, per_hour)"
 			  " JOIN gpucredit.job j ON j.org = u.org AND j.job = u.job"
 			  " CROSS JOIN LATERAL (SELECT d.held FROM gpucredit.hold d"
 			  "  WHERE d.org = u.org AND d.hold = u.hold OFFSET 0) h");
@@ -178,13 +182,17 @@ CycleApply(const SchedCycle *cycle)
 
 /*
  * The price of a start: its type's price, or the spot price on spot nodes;
- * with both kinds of nodes, the higher one.
+ * with both kinds of nodes, the higher one. A share pays for the larger of its
+ * thousandths and what its memory floor keeps of the device.
  */
 StartPrice
 CyclePrice(const SchedCycle *cycle, const DecideStart *start)
 {
 	const Offers *offers = &cycle->queued[start->job].asked->offers;
-	StartPrice	price = {NULL, 0};
+	const DecideRequestClass *request =
+	&cycle->requests[cycle->jobs[start->job].request];
+	Credits		resources = cycle->queued[start->job].asked->resources;
+	StartPrice	price = {NULL, 0, start->share, resources};
 	int			offer = 0;
 
 	if (start->type == DECIDE_NO_TYPE)
@@ -203,7 +211,13 @@ CyclePrice(const SchedCycle *cycle, const DecideStart *start)
 								 cycle->set->nodes[part->node].spot ?
 								 offers->spot_prices[offer] :
 								 offers->prices[offer]);
+		price.share = Max(price.share,
+						  OffersShare(start->share,
+									  DecideShareFloor(request, start->type),
+									  cycle->set->nodes[part->node].gpu_memory_mib));
 	}
+	price.per_hour = OffersPerHour(price.per_gpu_hour, start->gpus,
+								   price.share, resources);
 	return price;
 }
 
@@ -238,8 +252,8 @@ insert_attempts(const SchedCycle *cycle)
 	int			n = cycle->result.n_starts;
 	const char **texts = palloc(sizeof(char *) * 2 * n);
 	int64	   *ids = palloc(sizeof(int64) * 2 * n);
-	int32	   *numbers = palloc(sizeof(int32) * 3 * n);
-	Credits    *amounts = palloc(sizeof(Credits) * 2 * n);
+	int32	   *numbers = palloc(sizeof(int32) * 4 * n);
+	Credits    *amounts = palloc(sizeof(Credits) * 3 * n);
 	TimestampTz *ends = palloc(sizeof(TimestampTz) * n);
 
 	for (int i = 0; i < n; i++)
@@ -258,8 +272,10 @@ insert_attempts(const SchedCycle *cycle)
 		numbers[i] = START_QUEUED(cycle, i)->attempt + 1;
 		numbers[n + i] = start->gpus;
 		numbers[2 * n + i] = start->share;
+		numbers[3 * n + i] = price.share;
 		amounts[i] = price.per_gpu_hour;
-		amounts[n + i] = CycleHeldFor(cycle, start, price.per_gpu_hour);
+		amounts[n + i] = CycleHeldFor(cycle, start, price.per_hour);
+		amounts[2 * n + i] = price.per_hour;
 	}
 	/* whoever reports a start late is a sign of life */
 	Ensure(SqlRun(&attempts_insert,
@@ -274,7 +290,10 @@ insert_attempts(const SchedCycle *cycle)
 						 TimeValue(ClockAdd(cycle->now, -cycle->ran)),
 						 DurationValue(SettingCheckpointEvery()),
 						 TimeArrayValue(ends, n),
-						 TimeValue(cycle->now))).n == (uint64) n,
+						 TimeValue(cycle->now),
+						 Int4ArrayValue(numbers + 3 * n, n),
+						 CreditsArrayValue(amounts + 2 * n, n),
+						 BoolValue(cycle->foreign))).n == (uint64) n,
 		   "A job to start has no hold.");
 }
 
@@ -283,15 +302,14 @@ insert_attempts(const SchedCycle *cycle)
  */
 Credits
 CycleHeldFor(const SchedCycle *cycle, const DecideStart *start,
-			 Credits price)
+			 Credits per_hour)
 {
 	const QueuedRequest *asked = cycle->queued[start->job].asked;
-	int64		duration = asked->wall_limit;
 
-	if (asked->hold_window >= 0 &&
-		(duration < 0 || asked->hold_window < duration))
-		duration = asked->hold_window;
-	return CreditsHoldExact(price, start->gpus, start->share, duration);
+	return CreditsHoldWithin(per_hour, 1, SHARE_WHOLE,
+							 OffersHeldFor(asked->wall_limit,
+										   asked->hold_window),
+							 PG_INT64_MAX);
 }
 
 /*
@@ -396,6 +414,10 @@ audit_starts(const SchedCycle *cycle)
 		AuditInt8(row, "gpus", start->gpus);
 		AuditInt8(row, "share", start->share);
 		AuditCredits(row, "per_gpu_hour", price.per_gpu_hour);
+		if (price.share != start->share)
+			AuditInt8(row, "billed_share", price.share);
+		if (START_QUEUED(cycle, i)->asked->resources > 0)
+			AuditCredits(row, "per_hour", price.per_hour);
 		AuditInt8(row, "turn", i + 1);
 		audit_score(row, cycle, i);
 	}

@@ -274,16 +274,18 @@ SQL_STATEMENT(evictions_insert, SPI_OK_INSERT,
 			  "  pg_catalog.unnest($7), pg_catalog.unnest($8))"
 			  " AS u (org, job, attempt, account, for_org, for_job, why)");
 SQL_STATEMENT(directives_insert, SPI_OK_INSERT,
-			  "text[], bigint[], int[], text[], timestamptz[], timestamptz",
+			  "text[], bigint[], int[], text[], timestamptz[], timestamptz,"
+			  " int[]",
 			  "INSERT INTO gpucredit.directive (org, job, attempt, cause,"
-			  " action, reason, deadline, given_at)"
+			  " action, reason, deadline, given_at, own)"
 			  " SELECT u.org, u.job, u.attempt, 'claim',"
 			  " CASE WHEN u.deadline > $6 THEN 'checkpoint' ELSE 'stop' END,"
-			  " u.reason, u.deadline, $6"
+			  " u.reason, u.deadline, $6, u.own = 1"
 			  " FROM ROWS FROM (pg_catalog.unnest($1),"
 			  "  pg_catalog.unnest($2), pg_catalog.unnest($3),"
-			  "  pg_catalog.unnest($4), pg_catalog.unnest($5))"
-			  " AS u (org, job, attempt, reason, deadline)");
+			  "  pg_catalog.unnest($4), pg_catalog.unnest($5),"
+			  "  pg_catalog.unnest($7))"
+			  " AS u (org, job, attempt, reason, deadline, own)");
 SQL_STATEMENT(claims_started, SPI_OK_DELETE, "text, text[], bigint[]",
 			  "DELETE FROM gpucredit.claim c USING"
 			  " ROWS FROM (pg_catalog.unnest($2), pg_catalog.unnest($3))"
@@ -308,6 +310,7 @@ static void insert_claims(const SchedCycle *cycle);
 static void insert_parts(const SchedCycle *cycle);
 static void insert_evictions(const SchedCycle *cycle);
 static void insert_directives(const SchedCycle *cycle);
+static int32 *note_own(const SchedCycle *cycle);
 static const char *reason_for(DecideWhy why);
 
 /*
@@ -599,6 +602,7 @@ insert_directives(const SchedCycle *cycle)
 	int			n = cycle->result.n_evictions;
 	const char **reasons = palloc(sizeof(char *) * n);
 	TimestampTz *deadlines = palloc(sizeof(TimestampTz) * n);
+	int32	   *own = note_own(cycle);
 	Values		args = victim_args(cycle);
 
 	for (int i = 0; i < n; i++)
@@ -611,6 +615,33 @@ insert_directives(const SchedCycle *cycle)
 								cycle->tiers[running->tier].grace);
 	}
 	ValuesAdd(&args, TextArrayValue(reasons, n), TimeArrayValue(deadlines, n),
-			  TimeValue(cycle->now));
+			  TimeValue(cycle->now), Int4ArrayValue(own, n));
 	(void) SqlRun(&directives_insert, &args);
+}
+
+/*
+ * Whether each eviction is for another job of the same organisation, which
+ * then pays for what it loses.
+ */
+static int32 *
+note_own(const SchedCycle *cycle)
+{
+	int32	   *own = palloc0(sizeof(int32) * (cycle->result.n_evictions + 1));
+
+	for (int i = 0; i < cycle->result.n_promises; i++)
+	{
+		const DecidePromise *promise = &cycle->result.promises[i];
+		ClaimOwner	owner = claim_owner(cycle, promise);
+
+		for (int e = promise->first_eviction;
+			 e < promise->first_eviction + promise->n_evictions; e++)
+		{
+			const DecideEviction *eviction = &cycle->result.evictions[e];
+			const DecideRunning *running = &cycle->running[eviction->running];
+
+			own[e] = strcmp(owner.org, running->org) == 0 &&
+				owner.job != running->id;
+		}
+	}
+	return own;
 }

@@ -326,7 +326,7 @@ counted_of(HTAB *counted, const Job *job, const char *payer)
  * Locks, all without waiting: job, buckets.  plan takes none.
  */
 
-#define LOOK_KIND	22			/* after REQUEST_COLUMNS */
+#define LOOK_KIND	24			/* after REQUEST_COLUMNS */
 #define OF_POOL " AND k.pool = $3"
 SQL_STATEMENT(unfunded_read, SPI_OK_SELECT, "bigint, bigint, text",
 			  UNFUNDED(" j.org, j.job, c.kind", OF_POOL));
@@ -486,7 +486,7 @@ add_job(SchedCycle *cycle, SqlResult rows, uint64 i, const Job *job)
  */
 
 SQL_STATEMENT(going_read, SPI_OK_SELECT, "text[], bigint[], int[]",
-			  "SELECT j.tier, a.held, a.surplus, a.per_gpu_hour, a.gpus, a.share,"
+			  "SELECT j.tier, a.held, a.surplus, a.per_hour, NULL, NULL,"
 			  " u.n, EXISTS (SELECT FROM pg_catalog.unnest("
 			  "   gpucredit_internal.account_path(j.account)) AS p (account)"
 			  "  CROSS JOIN LATERAL (SELECT c.suspended FROM gpucredit.account c"
@@ -638,8 +638,7 @@ read_hold(const SchedCycle *cycle, const DecideRunning *running,
 	job->tier = SqlText(rows, i, 1);
 	if (SqlBool(rows, i, 8) || !OffersHoldAnew(job, more))
 		return false;
-	bill = CreditsBillWithin(SqlCredits(rows, i, 4), SqlInt4(rows, i, 5),
-							 SqlInt4(rows, i, 6), runs,
+	bill = CreditsBillWithin(SqlCredits(rows, i, 4), 1, SHARE_WHOLE, runs,
 							 SqlCredits(rows, i, 2));
 	left = CreditsSub(CreditsAdd(SqlCredits(rows, i, 2),
 								 SqlCredits(rows, i, 3)), bill);

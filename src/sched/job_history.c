@@ -39,7 +39,7 @@ SQL_STATEMENT(ratios_read, SPI_OK_SELECT, "text[], text[], text[]",
 			  "  THEN 1000000 ELSE (pg_catalog.array_agg(s.ratio"
 			  "  ORDER BY s.ratio))[(pg_catalog.count(*) * 3 + 3) / 4] END"
 			  " FROM (SELECT LEAST(1000000, pg_catalog.ceil("
-			  "  EXTRACT(epoch FROM a.elapsed) * 1000000"
+			  "  EXTRACT(epoch FROM a.elapsed - a.overhead) * 1000000"
 			  "  / EXTRACT(epoch FROM j.wall_limit)))::bigint AS ratio"
 			  "  FROM (SELECT j.org, j.job, j.attempt, j.wall_limit"
 			  "   FROM gpucredit.job j WHERE j.org = u.org"

@@ -112,7 +112,7 @@ call_placed(PG_FUNCTION_ARGS)
 											 TextValue(price.gpu_type),
 											 NumericValue(price.per_gpu_hour),
 											 NumericValue(CycleHeldFor(&cycle,
-																	   &cycle.result.starts[0], price.per_gpu_hour)),
+																	   &cycle.result.starts[0], price.per_hour)),
 											 BoolValue(false))));
 }
 

@@ -26,6 +26,7 @@ typedef struct QueuedRequest
 	const char *request;
 	int32		min_gpus;		/* of the request */
 	int32		max_gpus;
+	Credits		resources;		/* price of its cpu and memory, per hour */
 	Offers		offers;
 } QueuedRequest;
 
@@ -108,13 +109,16 @@ typedef struct StartPrice
 {
 	const char *gpu_type;		/* NULL: a job without GPUs */
 	Credits		per_gpu_hour;
+	int32		share;			/* thousandths of each device that are billed */
+	Credits		per_hour;		/* of all: devices, cpu and memory */
 } StartPrice;
 
-/* What a job "j" requests: columns 10 to 21 of a row, for RequestRead(). */
+/* What a job "j" requests: columns 10 to 23 of a row, for RequestRead(). */
 #define REQUEST_COLUMNS \
 	" j.request, j.topology, j.preemptible, j.cpu_milli, j.memory_mib," \
 	" j.wall_limit, j.hold_window, j.offer_types, j.offer_prices," \
-	" j.offer_memory, j.offer_spot_prices, j.prefer"
+	" j.offer_memory, j.offer_spot_prices, j.prefer, j.price_factor," \
+	" j.resources"
 
 /* sched_cycle.c */
 extern SqlResult CycleRead(const SchedCycle *cycle, SqlStatement *statement,

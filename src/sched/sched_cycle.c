@@ -132,6 +132,8 @@ RequestRead(SqlResult rows, uint64 i, Job *job)
 	job->hold_window = SqlIsNull(rows, i, 16) ? -1 :
 		SqlDuration(rows, i, 16);
 	JobReadOffers(rows, i, 17, 19, 18, 20, &job->offers);
+	job->price_factor = SqlInt4(rows, i, 22);
+	job->resources = SqlCredits(rows, i, 23);
 }
 
 /*
@@ -147,6 +149,7 @@ QueuedRequestOf(QueuedRequest *asked, const Job *job)
 			.request = GpuReqToCString(job->request),
 			.min_gpus = job->request->min_gpus,
 			.max_gpus = job->request->max_gpus,
+			.resources = job->resources,
 			.offers = job->offers
 	};
 }

@@ -28,7 +28,7 @@
 
 #define ENDED \
 	"SELECT a.org, a.account, a.job, a.attempt, a.gpu_type, a.gpus," \
-	" a.share, a.started_at, a.ended_at FROM gpucredit.attempt a" \
+	" a.billed_share, a.started_at, a.ended_at FROM gpucredit.attempt a" \
 	" WHERE a.pool = $1 AND a.needs_cycle AND a.ended_at IS NOT NULL"
 
 SQL_STATEMENT(ended_read, SPI_OK_SELECT, "text", ENDED);
@@ -80,6 +80,8 @@ typedef struct Charges
 static void add_running(SchedCycle *cycle);
 static void add_ended(SchedCycle *cycle);
 static void add_recorded(SchedCycle *cycle);
+static int32 billed_share(const SchedCycle *cycle,
+						  const DecideRunning *running);
 static int64 weighted(const SchedCycle *cycle, int32 type, int64 milli);
 static int64 ended_rate(const SchedCycle *cycle, SqlResult rows, uint64 i);
 static int64 ended_left(const SchedCycle *cycle, SqlResult rows, uint64 i);
@@ -136,7 +138,7 @@ add_running(SchedCycle *cycle)
 	{
 		const DecideRunning *running = &cycle->input.running[i];
 		DecideAccount *account = &cycle->accounts[running->account];
-		int64		milli = (int64) running->gpus * running->share;
+		int64		milli = (int64) running->gpus * billed_share(cycle, running);
 		int64		rate = weighted(cycle, running->type, milli);
 
 		if (running->over)
@@ -148,6 +150,21 @@ add_running(SchedCycle *cycle)
 											  0, halflife));
 		cycle->tiers[running->tier].live += milli;
 	}
+}
+
+/*
+ * The thousandths of each device that a running attempt is billed, as
+ * attempt.billed_share.
+ */
+static int32
+billed_share(const SchedCycle *cycle, const DecideRunning *running)
+{
+	const DecidePart *part = &cycle->running_parts[running->first_part];
+
+	if (running->share >= SHARE_WHOLE || running->n_parts == 0)
+		return running->share;
+	return OffersShare(running->share, part->gpu_memory_mib,
+					   cycle->set->nodes[part->node].gpu_memory_mib);
 }
 
 /*

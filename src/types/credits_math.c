@@ -95,22 +95,26 @@ CreditsMulRatioSat(Credits amount, int64_t num, int64_t den,
 }
 
 /*
- * The cost of gpus GPUs, share_milli thousandths of each, for elapsed_us.
+ * The cost of gpus GPUs, share_milli thousandths of each, for elapsed_us. A
+ * bill (rounded half up) of what has a price and was used is at least 1.
  */
 bool
 CreditsTryBill(Credits per_gpu_hour, int32_t gpus, int32_t share_milli,
 			   int64_t elapsed_us, CreditsRounding rounding, Credits *result)
 {
 	Wide		factor;
+	Wide		cost;
 
 	if (elapsed_us < 0 ||
 		!bill_factor(per_gpu_hour, gpus, share_milli, &factor))
 		return false;
 	if (elapsed_us > 0 && factor > ~(Wide) 0 / (Wide) elapsed_us)
 		return false;
-	return with_sign(divide(factor * (Wide) elapsed_us, BILL_DIVISOR,
-							rounding),
-					 false, result);
+	cost = divide(factor * (Wide) elapsed_us, BILL_DIVISOR, rounding);
+	if (cost == 0 && rounding == CREDITS_ROUND_HALF_UP && factor > 0 &&
+		elapsed_us > 0)
+		cost = 1;
+	return with_sign(cost, false, result);
 }
 
 /*

@@ -21,6 +21,8 @@ static int	clock_skew;
 static int	usage_interval;
 static int	exhaust_grace;
 static int	hold_window_min;
+static int	hold_least;
+static int	startup_max;
 static int	node_suspect;
 static int	node_lost;
 static int	heartbeat_timeout;
@@ -128,6 +130,28 @@ define_depth(void)
 							0, 1000, PGC_SUSET, 0, NULL, NULL, NULL);
 }
 
+/* What holds cover, and what is billed beside the run. */
+static void
+define_holds(void)
+{
+	define_seconds("gpucredit.hold_window_min",
+				   "The shortest hold_window a job may be submitted with.",
+				   "A shorter one is refused unless it is the whole wall "
+				   "limit. 0 allows any.", &hold_window_min, 60, 0);
+	define_seconds("gpucredit.hold_least",
+				   "The shortest time that a job's hold covers.",
+				   "A job with a shorter wall limit keeps devices while it "
+				   "starts and while it is made to stop, and must be able to "
+				   "pay for that. What it does not use returns. 0: the wall "
+				   "limit alone counts.", &hold_least, 60, 0);
+	define_seconds("gpucredit.startup_max",
+				   "The longest time from an attempt's start to its agent's "
+				   "that is billed.",
+				   "Nobody else can use the devices meanwhile. A longer "
+				   "delay is the platform's. An attempt that never starts "
+				   "is not billed.", &startup_max, 300, 0);
+}
+
 /* When attempts must save. */
 static void
 define_saving(void)
@@ -187,10 +211,7 @@ SettingsInit(void)
 				   "How long before its held credit is used up an attempt "
 				   "gets more credit, or is told to checkpoint.",
 				   NULL, &exhaust_grace, 300, 0);
-	define_seconds("gpucredit.hold_window_min",
-				   "The shortest hold_window a job may be submitted with.",
-				   "A shorter one is refused unless it is the whole wall "
-				   "limit. 0 allows any.", &hold_window_min, 60, 0);
+	define_holds();
 	define_seconds("gpucredit.node_suspect",
 				   "How long a node may be silent before it gets no new work.",
 				   "0 switches this off.", &node_suspect, 20, 0);
@@ -281,6 +302,18 @@ int64
 SettingHoldWindowMin(void)
 {
 	return (int64) hold_window_min * USECS_PER_SEC;
+}
+
+int64
+SettingHoldLeast(void)
+{
+	return (int64) hold_least * USECS_PER_SEC;
+}
+
+int64
+SettingStartupMax(void)
+{
+	return (int64) startup_max * USECS_PER_SEC;
 }
 
 int64

@@ -15,6 +15,8 @@ extern int64 SettingClockSkew(void);
 extern int64 SettingUsageInterval(void);
 extern int64 SettingExhaustGrace(void);
 extern int64 SettingHoldWindowMin(void);
+extern int64 SettingHoldLeast(void);
+extern int64 SettingStartupMax(void);
 extern int64 SettingNodeSuspect(void);
 extern int64 SettingNodeLost(void);
 extern int64 SettingHeartbeatTimeout(void);

@@ -78,19 +78,20 @@ sub take_claims
 	my $m = $d->{m};
 	my $told = $d->{dbh}->selectall_arrayref(
 		'SELECT org, job, attempt, reason, '
-		  . '(extract(epoch FROM deadline) * 1000000)::bigint'
+		  . '(extract(epoch FROM deadline) * 1000000)::bigint, own::int'
 		  . " FROM gpucredit.directive WHERE cause = 'claim'");
 	my %stands;
 
 	foreach (@$told)
 	{
-		my ($org, $job, $number, $reason, $deadline) = @$_;
+		my ($org, $job, $number, $reason, $deadline, $own) = @$_;
 		my $attempt = $m->{attempt}{$org}{$job}{$number};
 
 		next if !$attempt || $attempt->{outcome};
 		$stands{"$org|$job"} = 1;
 		eval {
 			Model::Node::tell_claim($m, $attempt, $reason, $deadline);
+			$attempt->{directives}{claim}{own} = $own;
 			1;
 		} or $d->fail('it is told to leave as the rules are',
 			"job $job of $org, $reason: $@");
@@ -190,7 +191,7 @@ sub take_sweep
 
 		Model::Attempt::settle($m,
 			{ org => $org, job => $id, attempt => $number, outcome => $outcome,
-				by_server => 1 },
+				by_server => 1, reclaimed => $how == \&Model::Attempt::gone },
 			{ holds => \@new });
 	}
 	foreach my $attempt ($all ? Dice::live_attempts($m) : ())

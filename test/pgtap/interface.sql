@@ -26,6 +26,8 @@ INSERT INTO interface (name, arguments, result, volatility, roles) VALUES
 	'void', 'v', 'admin'),
 ('set_price', 'gpu_type text, per_gpu_hour numeric, pool text DEFAULT NULL, effective_at timestamptz DEFAULT NULL, spot boolean DEFAULT false',
 	'void', 'v', 'admin'),
+('set_resource_price', 'resource text, per_hour numeric, pool text DEFAULT NULL, effective_at timestamptz DEFAULT NULL',
+	'void', 'v', 'admin'),
 ('set_budget', 'org text, account text, amount numeric, period text DEFAULT ''month'', hard boolean DEFAULT true, alert_at numeric[] DEFAULT ''{0.5,0.8,1}''',
 	'void', 'v', 'admin'),
 ('set_alert', 'org text, account text, balance_low numeric DEFAULT NULL',
@@ -37,7 +39,7 @@ INSERT INTO interface (name, arguments, result, volatility, roles) VALUES
 	'void', 'v', 'admin'),
 ('create_pool', 'pool text, policy jsonb DEFAULT ''{}''',
 	'void', 'v', 'admin'),
-('set_tier', 'tier text, rank int, preemptible text, can_preempt boolean, grace interval DEFAULT ''00:02:00'', min_run interval DEFAULT ''00:10:00'', max_wall interval DEFAULT ''24:00:00'', max_wait interval DEFAULT ''24:00:00'', bill_lost_work boolean DEFAULT true',
+('set_tier', 'tier text, rank int, preemptible text, can_preempt boolean, grace interval DEFAULT ''00:02:00'', min_run interval DEFAULT ''00:10:00'', max_wall interval DEFAULT ''24:00:00'', max_wait interval DEFAULT ''24:00:00'', bill_lost_work boolean DEFAULT true, price_factor numeric DEFAULT 1',
 	'void', 'v', 'admin'),
 ('set_lost_work', 'tier text, outcome text, billed boolean', 'void', 'v', 'admin'),
 -- tenants

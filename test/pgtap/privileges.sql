@@ -32,7 +32,7 @@ INSERT INTO listed VALUES
 	'hold_leased require_account require_job require_organisation'),
 ('function', 'admin',
 	'bind_tenant create_account create_pool issue rebuild refund refund_hold revoke set_budget
-		set_lost_work set_price set_quota set_rate_limit set_slices set_tier suspend_account transfer
+		set_lost_work set_price set_quota set_rate_limit set_resource_price set_slices set_tier suspend_account transfer
 		unbind_tenant uninstall'),
 ('function', 'admin agent',
 	'checkpoint log_put meter meter_batch part_ended checkpoint_loaded'),

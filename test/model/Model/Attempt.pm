@@ -17,6 +17,7 @@ use constant {
 	EXHAUST_GRACE => 300 * 1_000_000,
 	SAVE_AHEAD    => 90 * 1_000_000,
 	CLOCK_SKEW    => 5 * 1_000_000,
+	STARTUP_MAX   => 300 * 1_000_000,
 	STOP_GRACE    => 60 * 1_000_000,
 	METER_LOST    => 172_800 * 1_000_000,
 	BACKOFF       => 30 * 1_000_000,
@@ -48,6 +49,7 @@ sub start
 		hold    => $job->{hold},
 		started => $m->{now},
 		elapsed => 0,
+		overhead => 0,
 		extension_denied => 0 };
 	my ($min, $max, $share) = @{ $job->{request} }{qw(min max share)};
 
@@ -75,7 +77,8 @@ sub start
 	}
 	die "it costs $start->{price}, not " . credits($attempt->{price}) . "\n"
 	  if $start->{price} ne credits($attempt->{price});
-	$attempt->{held} = cost($attempt->{price}, $start->{gpus}, $share,
+	$attempt->{rate} = per_hour($attempt->{price}, $start->{gpus}, $share);
+	$attempt->{held} = cost($attempt->{rate}, 1, 1000,
 		Model::Job::held_time($job), 1);
 	$m->give_back($job->{hold},
 		Model::Ledger::sum($job->{hold}, 'held') - $attempt->{held});
@@ -111,8 +114,37 @@ sub bill
 	my ($attempt) = @_;
 
 	return least(
-		cost(@$attempt{qw(price gpus share elapsed)}),
+		cost($attempt->{rate}, 1, 1000, $attempt->{elapsed}),
 		$attempt->{held});
+}
+
+# How long its processes ran: elapsed counts from when it had its devices.
+sub ran
+{
+	my ($attempt) = @_;
+
+	return $attempt->{elapsed} - $attempt->{overhead};
+}
+
+# How long they may run on what is held; a hold for the whole wall limit is not
+# shortened by the wait for them.
+sub funded
+{
+	my ($job, $attempt) = @_;
+	my $funded = funded_for($attempt->{rate}, 1, 1000, $attempt->{held});
+
+	return $funded unless defined $funded && defined $job->{window};
+	return most($funded - $attempt->{overhead}, 0);
+}
+
+# The agent's first word: its devices have waited for it until now.
+sub first_word
+{
+	my ($m, $attempt, $ran) = @_;
+
+	$attempt->{overhead} = least(STARTUP_MAX,
+		most($m->{now} - $attempt->{started} - $ran, 0));
+	return;
 }
 
 # The longest an attempt can have run, by the server's clock.
@@ -140,13 +172,14 @@ sub extension
 	my ($job, $attempt, $windows) = @_;
 
 	return 0 unless defined $job->{window};
-	my @rate = @$attempt{qw(price gpus share)};
+	my @rate = ($attempt->{rate}, 1, 1000);
 
 	return 0
 	  if $attempt->{held} - bill($attempt) >= cost(@rate, EXHAUST_GRACE, 1);
 	my $amount = cost(@rate, $job->{window} * ($windows // 1), 1);
 
-	$amount = least($amount, cost(@rate, $job->{wall}, 1) - $attempt->{held})
+	$amount = least($amount,
+		cost(@rate, $job->{wall} + $attempt->{overhead}, 1) - $attempt->{held})
 	  if defined $job->{wall};
 	return most($amount, 0);
 }
@@ -157,12 +190,12 @@ sub extension
 sub extend
 {
 	my ($m, $job, $attempt, $held) = @_;
-	my $funded = funded_for(@$attempt{qw(price gpus share held)});
+	my $funded = funded($job, $attempt);
 	my $late   = 0;
 
 	return unless extension($job, $attempt);
-	$late = POSIX::ceil(($attempt->{elapsed} - $funded) / $job->{window})
-	  if defined $funded && $attempt->{elapsed} > $funded;
+	$late = POSIX::ceil((ran($attempt) - $funded) / $job->{window})
+	  if defined $funded && ran($attempt) > $funded;
 	$attempt->{extension_denied} = 1;
 	return if $m->suspended($job->{org}, $job->{account});
 	foreach my $windows ($late ? $late + 1 : (), 1)
@@ -193,6 +226,8 @@ sub meter
 		'stop', $attempt->{outcome}, credits($attempt->{billed}),
 		credits(0), $m->{now}, 0
 	] if $attempt->{outcome};
+	first_word($m, $attempt, $elapsed) unless defined $attempt->{running_at};
+	$elapsed += $attempt->{overhead};
 	$told    = $elapsed;
 	$elapsed = least($elapsed, longest($m, $attempt));
 	if ($elapsed > $attempt->{elapsed} || !defined $attempt->{running_at})
@@ -253,7 +288,7 @@ sub answer
 {
 	my ($m, $job, $attempt) = @_;
 	my @known  = (credits(bill($attempt)), credits($attempt->{held}));
-	my $funded = funded_for(@$attempt{qw(price gpus share held)});
+	my $funded = funded($job, $attempt);
 	my $wall   = $job->{wall};
 	my $late   = wall_end($job, $attempt);
 	my $why    = 'low_funds';
@@ -270,10 +305,10 @@ sub answer
 		$end = $wall;
 	}
 	return [ 'stop', $why, @known, $m->{now}, 0 ]
-	  if defined $end && $attempt->{elapsed} >= $end;
+	  if defined $end && ran($attempt) >= $end;
 	return [ 'stop', 'wall_limit', @known, $m->{now}, 0 ]
 	  if ($late // 9e18) <= $m->{now};
-	my @left = sort { $a <=> $b } defined $end ? $end - $attempt->{elapsed} : (),
+	my @left = sort { $a <=> $b } defined $end ? $end - ran($attempt) : (),
 	  defined $told ? $leave_by - $m->{now} : (),
 	  $attempt->{let_in} ? $late - $m->{now} : ();
 	my $short = defined $end
@@ -299,7 +334,7 @@ sub limit_is_near
 
 	return 0 unless defined $attempt->{running_at} && defined $attempt->{saved_at};
 	push @ends, $attempt->{started} + $job->{wall} if $attempt->{let_in};
-	push @ends, $attempt->{heard_at} + $job->{wall} - $attempt->{elapsed}
+	push @ends, $attempt->{heard_at} + $job->{wall} - ran($attempt)
 	  if defined $job->{wall} && $job->{wall} > SAVE_AHEAD;
 	my ($end) = sort { $a <=> $b } @ends;
 
@@ -328,8 +363,8 @@ sub stopped
 {
 	my ($m, $job, $attempt, $ago) = @_;
 	my $told     = $m->{now} - $ago;
-	my $elapsed  = $attempt->{elapsed} - $ago;
-	my $funded   = funded_for(@$attempt{qw(price gpus share held)});
+	my $elapsed  = ran($attempt) - $ago;
+	my $funded   = funded($job, $attempt);
 	my $left_for = Model::Node::was_to_leave($attempt, $told);
 
 	return 'cancelled'
@@ -393,7 +428,7 @@ sub set_lost_work
 
 	refuse('22023')
 	  unless ($in->{outcome} // '') =~
-	  /^(failed|out_of_memory|preempted|node_lost|resized)$/;
+	  /^(failed|preempted|node_lost|resized)$/;
 	refuse('UC402') unless Model::Job::is_tier(name($in->{tier}));
 	$m->{lost_work}{ $in->{tier} }{ $in->{outcome} } = $in->{billed};
 	return [''];
@@ -419,8 +454,11 @@ sub settle
 
 	return late_word($m, $job, $attempt, $outcome, $elapsed)
 	  if $attempt->{settled};
+	first_word($m, $attempt, $elapsed)
+	  unless defined $attempt->{running_at} || $in->{by_server}
+	  || $outcome eq 'node_lost';
 	$attempt->{elapsed} = most($attempt->{elapsed},
-		least($elapsed, longest($m, $attempt)));
+		least($elapsed + $attempt->{overhead}, longest($m, $attempt)));
 	my $code = $in->{exit_code} // 0;
 
 	if ($outcome eq 'failed' && ($code == 143 || $code == 137))
@@ -447,18 +485,19 @@ sub settle
 		$retry = 0;
 		$state = 'cancelled';
 	}
-	my ($cost, $payable) = owes($job, $attempt);
+	my $cost = cost($attempt->{rate}, 1, 1000, $attempt->{elapsed});
 	my $held = Model::Ledger::sum($attempt->{hold}, 'held');
 
-	$held += collect($m, $job, $attempt, $payable - $held) if $payable > $held;
-	my $billed = $attempt->{billed} = least($payable, $held);
+	$held += collect($m, $job, $attempt, $cost - $held) if $cost > $held;
+	my $billed = $attempt->{billed} = least($cost, $held);
 
 	$attempt->{held} = most($attempt->{held}, $billed);
 	Model::Ledger::capture($attempt->{hold}, $billed);
 	my ($released, $lapsed) = $m->close_hold($attempt->{hold});
 	my $refunded = 0;
 
-	if ($retry && $billed && !lost_is_billed($m, $job->{tier}, $outcome))
+	if ($retry && $billed && platform_lost($in, $attempt, $outcome)
+		&& !lost_is_billed($m, $job->{tier}, $outcome))
 	{
 		my $kept = least($attempt->{saved_elapsed} // 0, $attempt->{elapsed});
 		my $lost = $billed - bill({ %$attempt, elapsed => $kept });
@@ -477,6 +516,7 @@ sub settle
 	$attempt->{outcome} = $outcome;
 	$attempt->{refunded} = $refunded;
 	$attempt->{by_agent} = !$in->{by_server};
+	$attempt->{ended} = $m->{now};
 	$attempt->{settled} = [
 		$outcome, (map { credits($_) } $billed, $released, $lapsed, $refunded),
 		$state, $retry ? $job->{not_before} : undef, credits($cost - $billed)
@@ -484,17 +524,17 @@ sub settle
 	return [ @{ $attempt->{settled} }, 0 ];
 }
 
-# What an attempt has cost, and how much of it may be billed.
-sub owes
+# Did the platform lose what the attempt did?  An outcome that is only claimed
+# does not say so.
+sub platform_lost
 {
-	my ($job, $attempt) = @_;
-	my @rate    = @$attempt{qw(price gpus share)};
-	my $cost    = cost(@rate, $attempt->{elapsed});
-	my $payable = $cost;
+	my ($in, $attempt, $outcome) = @_;
+	my $directives = $attempt->{directives};
 
-	$payable = least($payable, cost(@rate, $job->{wall}, 1))
-	  if defined $job->{wall};
-	return ($cost, $payable);
+	return 1 if $outcome eq 'node_lost' || $in->{reclaimed};
+	return $in->{by_server} if $outcome eq 'failed';
+	return 0 unless $outcome =~ /^(preempted|resized)$/;
+	return scalar grep { !$directives->{$_}{own} } keys %$directives;
 }
 
 # Draws what there is of what is missing; returns how much.
@@ -507,33 +547,40 @@ sub collect
 }
 
 # An agent's word on an attempt that is over: its first one on one that the
-# server ended counts, if it completed and its job has not started again.
+# server ended counts, if it completed and its job has not started again, or if
+# it ran on though the server heard of it.
 sub late_word
 {
 	my ($m, $job, $attempt, $outcome, $elapsed) = @_;
+	my $finishes = $outcome eq 'completed'
+	  && !$job->{cancelled}
+	  && $job->{attempt} == $attempt->{attempt}
+	  && $job->{state} =~ /^(queued|unfunded)$/;
+	my $ran_on = defined $attempt->{running_at}
+	  && $attempt->{outcome} ne 'node_lost'
+	  && $attempt->{heard_at} > $attempt->{ended} - METER_LOST;
+	my $had = most($attempt->{elapsed},
+		least($elapsed + $attempt->{overhead}, longest($m, $attempt)));
 
 	return [ @{ $attempt->{settled} }, 1 ]
 	  if $attempt->{by_agent}
-	  || $outcome ne 'completed'
-	  || $job->{cancelled}
-	  || $job->{attempt} != $attempt->{attempt}
-	  || $job->{state} !~ /^(queued|unfunded)$/;
-	$m->close_hold($job->{hold}) if $job->{state} eq 'queued';
-	$attempt->{elapsed} = most($attempt->{elapsed},
-		least($elapsed, longest($m, $attempt)));
-	my ($cost, $payable) = owes($job, $attempt);
+	  || !($finishes || ($ran_on && $had > $attempt->{elapsed}));
+	$m->close_hold($job->{hold}) if $finishes && $job->{state} eq 'queued';
+	$attempt->{elapsed} = $had;
+	my $cost  = cost($attempt->{rate}, 1, 1000, $attempt->{elapsed});
 	my $paid  = $attempt->{billed} - $attempt->{refunded};
 	my $drawn = 0;
 
-	$drawn = collect($m, $job, $attempt, $payable - $paid) if $payable > $paid;
+	$drawn = collect($m, $job, $attempt, $cost - $paid) if $cost > $paid;
 	Model::Ledger::capture($attempt->{hold}, $drawn);
 	$attempt->{billed} += $drawn;
+	$attempt->{by_agent} = 1;
+	@{ $attempt->{settled} }[ 1, 7 ] =
+	  (credits($attempt->{billed}), credits($cost - $paid - $drawn));
+	return [ @{ $attempt->{settled} }, 0 ] unless $finishes;
 	$job->{state} = $attempt->{outcome} = 'completed';
 	delete $job->{not_before};
-	$attempt->{by_agent} = 1;
-	@{ $attempt->{settled} }[ 0, 1, 5, 6, 7 ] = ('completed',
-		credits($attempt->{billed}), 'completed', undef,
-		credits($cost - $paid - $drawn));
+	@{ $attempt->{settled} }[ 0, 5, 6 ] = ('completed', 'completed', undef);
 	return [ @{ $attempt->{settled} }, 0 ];
 }
 

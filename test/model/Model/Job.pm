@@ -10,7 +10,10 @@ use Model::Credit;
 use Model::Node;
 use Model::Value;
 
-use constant WINDOW_MIN => 60 * 1_000_000;
+use constant {
+	WINDOW_MIN => 60 * 1_000_000,
+	HOLD_LEAST => 60 * 1_000_000,
+};
 
 my %max_wall = (
 	production_inference => undef,
@@ -120,15 +123,18 @@ sub first_hold
 	my ($dearest) = sort { $b <=> $a } 0,
 	  map { spot_ok($job) ? @$_ : $_->[0] } values %{ $job->{offers} };
 
-	return cost($dearest, $job->{request}{max}, $job->{request}{share},
-		held_time($job), 1);
+	return cost(per_hour($dearest, @{ $job->{request} }{qw(max share)}),
+		1, 1000, held_time($job), 1);
 }
 
+# How long a hold covers: the window or the wall limit, and a minute at least.
 sub held_time
 {
 	my ($job) = @_;
 
-	return (sort { $a <=> $b } grep { defined } @$job{qw(wall window)})[0];
+	my ($least) = sort { $a <=> $b } grep { defined } @$job{qw(wall window)};
+
+	return most($least, HOLD_LEAST);
 }
 
 # The quotas of an account's path that concern a type: where, and which.

@@ -13,7 +13,7 @@ use Time::Local 'timegm';
 
 our @EXPORT = qw(
   refuse least most name path amount duration instant whole credits
-  cost funded_for period_start HOUR DAY
+  cost per_hour funded_for period_start HOUR DAY
 );
 
 use constant HOUR => 3_600_000_000;
@@ -126,7 +126,7 @@ sub credits
 }
 
 # What GPUs (of so many thousandths each) cost for a time: rounded half up,
-# or up.
+# or up; what was used costs a millionth at least.
 sub cost
 {
 	my ($price, $gpus, $share, $us, $up) = @_;
@@ -138,12 +138,22 @@ sub cost
 		use integer;
 		my $product = $price * $gpus * $share * $time;
 
-		return ($product + ($up ? $unit - 1 : $unit / 2)) / $unit;
+		my $whole = ($product + ($up ? $unit - 1 : $unit / 2)) / $unit;
+
+		return !$whole && $product ? 1 : $whole;
 	}
 	my $product = Math::BigInt->new($price) * $gpus * $share * $us;
 
 	$product += $up ? UNIT - 1 : UNIT / 2;
 	return $product->bdiv(UNIT)->numify;
+}
+
+# What an hour of GPUs costs, rounded up: what an attempt's bill is made of.
+sub per_hour
+{
+	my ($price, $gpus, $share) = @_;
+
+	return cost($price, $gpus, $share, HOUR, 1);
 }
 
 # The longest time that costs no more than an amount, before rounding; undef:
