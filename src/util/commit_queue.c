@@ -15,7 +15,7 @@
 #include "utils/memutils.h"
 
 /*
- * Add a text for the present (sub)transaction.  The channel is a constant.
+ * Add a text for the present (sub)transaction, with its channel, if any.
  */
 void
 PendingAdd(Pending **list, const char *channel, const char *text)
@@ -25,7 +25,8 @@ PendingAdd(Pending **list, const char *channel, const char *text)
 
 	last->next = *list;
 	last->level = GetCurrentTransactionNestLevel();
-	last->channel = channel;
+	last->channel = channel == NULL ? NULL :
+		MemoryContextStrdup(TopTransactionContext, channel);
 	last->text = MemoryContextStrdup(TopTransactionContext, text);
 	*list = last;
 }
