@@ -151,7 +151,7 @@ INSERT INTO listed VALUES
 		gpucredit.release_result gpucredit.reservation_result gpucredit.reserve_result
 		gpucredit.checkpoint_loaded_result gpucredit.revoke_result gpucredit.seal_audit_result
 		gpucredit.settle_result gpucredit.statement_result gpucredit.sweep_result
-		gpucredit.top_jobs_result gpucredit.top_spenders_result gpucredit.transfer_result
+		gpucredit.top_jobs_result gpucredit.top_spenders_result gpucredit.transfer_result gpucredit.uninstall_result
 		gpucredit.usage_by_result gpucredit.verify_audit_result gpucredit.verify_result');
 
 CREATE TEMP VIEW role AS
