@@ -1,7 +1,8 @@
 // push.mjs HUB TOKEN MODEL FILE VISIBILITY [PARENT]: pushes a file by Hugging
 // Face's client, and pulls it again.  PARENT is the number of a version of acme.
 import { createRepo, uploadFiles, downloadFile } from "@huggingface/hub";
-import { openAsBlob, readFileSync } from "node:fs";
+import * as fs from "node:fs";
+import { readFileSync } from "node:fs";
 
 const [hubUrl, accessToken, name, file, visibility, parent] = process.argv.slice(2);
 const at = { repo: { type: "model", name }, accessToken, hubUrl };
@@ -20,7 +21,7 @@ const withParent = (url, options) => {
 await createRepo({ ...at, visibility });
 let start = Date.now();
 await uploadFiles({ ...at, commitTitle: "weights", fetch: withParent, files: [
-	{ path: "model.safetensors", content: openAsBlob ? await openAsBlob(file) : new Blob([readFileSync(file)]) },
+	{ path: "model.safetensors", content: fs.openAsBlob ? await fs.openAsBlob(file) : new Blob([readFileSync(file)]) },
 	{ path: "README.md", content: new Blob([`# ${name}\n`]) } ] });
 console.log(`${name}: pushed in ${((Date.now() - start) / 1000).toFixed(1)} s`);
 start = Date.now();
