@@ -28,13 +28,12 @@ my $seed = $ENV{GC_SEED} || 1 + int(rand(1_000_000));
 my $node = new_node('main', 'fsync = off', 'synchronous_commit = off',
 	'jit = off');
 my $now = 1_924_992_000;		# 2031-01-01
-my (%price, $agent, $app);
+my (%price, $agent);
 
 srand($seed);
 note("GC_SEED=$seed");
 new_database($node, 'occupied');
 $agent = connect_to($node, 'occupied');
-$app   = connect_to($node, 'occupied');
 set_up();
 subtest 'no run costs less than what it keeps from others' => sub {
 	my %seen;
@@ -50,14 +49,14 @@ done_testing();
 
 sub pick { return $_[ int(rand(@_)) ]; }
 
-# The clock of both sessions.
+# Time passes.
 sub at
 {
 	my ($later) = @_;
 
 	$now += $later;
-	$_->do('SELECT set_config(?, to_timestamp(?)::text, false)', undef,
-		'gpucredit.clock', sprintf('%.6f', $now)) foreach $agent, $app;
+	$agent->do('SELECT set_config(?, to_timestamp(?)::text, false)', undef,
+		'gpucredit.clock', sprintf('%.6f', $now));
 	return;
 }
 
@@ -75,8 +74,19 @@ sub set_up
 		  . " gpucredit.set_tier('dear', 4, 'capacity', false,"
 		  . ' price_factor => 2.5)');
 	$agent->do('CREATE ROLE occupied_app IN ROLE gpucredit_app');
-	$app->do('SET ROLE occupied_app');
 	return;
+}
+
+# A call of the tenant's.
+sub tenant
+{
+	my ($sql, @args) = @_;
+
+	$agent->do('SET ROLE occupied_app');
+	my @row = $agent->selectrow_array($sql, undef, @args);
+
+	$agent->do('RESET ROLE');
+	return @row;
 }
 
 # A heartbeat of the node; running: the attempt that runs there, if any.
@@ -138,12 +148,12 @@ sub run_one
 
 	$ask{floor} = 0 if $ask{share} == 1;
 	new_prices();
-	my ($job) = $app->selectrow_array(
+	my ($job) = tenant(
 		"SELECT job FROM gpucredit.reserve('t', '', ?, ?, ?::interval, ?, 'p',"
 		  . ' cpu_milli => ?, memory_mib => ?, hold_window => CASE WHEN'
 		  . ' ?::interval < ?::interval AND ?::interval >= ?::interval THEN'
 		  . ' ?::interval END, max_retries => ?)',
-		undef, "k$n",
+		"k$n",
 		"$ask{share}xH" . ($ask{floor} ? "\@$ask{floor}MiB" : ''),
 		@ask{qw(wall tier cpu memory)},
 		$ask{window}, $ask{wall}, $ask{window}, '60 s', $ask{window},
@@ -155,12 +165,12 @@ sub run_one
 
 	if (!defined $attempt)
 	{
-		$app->do("SELECT gpucredit.cancel('t', ?, ?)", undef, $job, "x$n");
+		tenant("SELECT gpucredit.cancel('t', ?, ?)", $job, "x$n");
 		return;
 	}
 	$seen->{started}++;
 	occupy($n, $job, $attempt, \%ask, $seen);
-	$app->do("SELECT gpucredit.cancel('t', ?, ?)", undef, $job, "z$n");
+	tenant("SELECT gpucredit.cancel('t', ?, ?)", $job, "z$n");
 	return;
 }
 
@@ -234,7 +244,7 @@ sub agent_hears
 	return;
 }
 
-# The agent's word that the processes are gone.
+# The agent's word that the processes are gone, and a heartbeat without them.
 sub ends
 {
 	my ($state, $outcome, $ran, $message) = @_;
@@ -243,6 +253,7 @@ sub ends
 		  . ' make_interval(secs => ?), ?, ?)',
 		undef, @$state{qw(job attempt)}, $outcome, sprintf('%.6f', $ran),
 		$outcome eq 'failed' ? pick(1, 75, 143) : undef, $message);
+	beat();
 	@$state{qw(over free_at)} = (1, $now);
 	return;
 }
@@ -254,11 +265,11 @@ sub tenant_ends
 
 	if ($how =~ /^cancel/)
 	{
-		$app->do("SELECT gpucredit.cancel('t', ?, ?)", undef, $state->{job},
+		tenant("SELECT gpucredit.cancel('t', ?, ?)", $state->{job},
 			"c$n");
 		return;
 	}
-	$app->do("SELECT gpucredit.settle('t', ?, ?, ?)", undef,
+	tenant("SELECT gpucredit.settle('t', ?, ?, ?)",
 		@$state{qw(job attempt)},
 		pick(qw(completed failed preempted node_lost not_started resized)));
 	$state->{settled} = 1;

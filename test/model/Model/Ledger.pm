@@ -154,11 +154,13 @@ sub most_from
 	my $policy = $bucket->{policy};
 	my $most   = $bucket->{available};
 
-	if (defined $policy->{max_per_job} && $job)
+	if (defined $policy->{max_per_job})
 	{
-		my @parts = map { @{ $_->{parts} } }
+		my @parts = $job
+		  ? map { @{ $_->{parts} } }
 		  grep { defined $job->{id} && ($_->{job} || 0) == $job->{id} }
-		  values %{ $self->{hold}{ $bucket->{org} } };
+		  values %{ $self->{hold}{ $bucket->{org} } }
+		  : $hold ? @{ $hold->{parts} } : ();
 
 		$most = least($most,
 			amount($policy->{max_per_job}) - kept_of($bucket, @parts));
