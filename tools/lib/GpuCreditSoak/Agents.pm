@@ -27,14 +27,17 @@ sub run
 	my $calls = GpuCreditSoak::Db->new($out);
 	my $self  = bless {
 		calls    => $calls,
+		beats    => [],			# [ when, node ], the next one first
 		beat_at  => {},			# node => when
+		told     => {},			# nodes that a notification named
+		ends     => [],			# [ when, org/job/attempt ], the next one first
 		attempts => {},			# org/job/attempt => what runs
 		on       => {},			# node => { org/job/attempt => 1 }
 		meter_at => time + $METER }, __PACKAGE__;
 	my @mine = grep { $_ % $of == $number } 0 .. $world->{nodes} - 1;
 
 	# heartbeats are spread over the interval
-	$self->{beat_at}{"n$mine[$_]"} = time + $BEAT * $_ / @mine foreach 0 .. $#mine;
+	$self->_plan_beat("n$mine[$_]", time + $BEAT * $_ / @mine) foreach 0 .. $#mine;
 	$calls->handle->do('LISTEN gpucredit_node');
 	until ($$stop)
 	{
@@ -47,6 +50,15 @@ sub run
 	return;
 }
 
+sub _plan_beat
+{
+	my ($self, $node, $when) = @_;
+
+	$self->{beat_at}{$node} = $when;
+	push @{ $self->{beats} }, [ $when, $node ];
+	return;
+}
+
 sub _read_notifications
 {
 	my ($self) = @_;
@@ -55,7 +67,7 @@ sub _read_notifications
 	{
 		my $node = $told->[2];
 
-		$self->{beat_at}{$node} = 0 if exists $self->{beat_at}{$node};
+		$self->{told}{$node} = 1 if exists $self->{beat_at}{$node};
 	}
 	return;
 }
@@ -63,22 +75,40 @@ sub _read_notifications
 sub _heartbeats
 {
 	my ($self) = @_;
-	my $now = time;
-	my $n   = 0;
+	my @nodes = keys %{ $self->{told} };
+	my $beats = $self->{beats};
 
-	foreach my $node (grep { $self->{beat_at}{$_} <= $now } keys %{ $self->{beat_at} })
+	$self->{told} = {};
+	$self->{beat_at}{$_} = time + $BEAT foreach @nodes;
+	while (@$beats && $beats->[0][0] <= time && @nodes < 50)
 	{
-		my @running = keys %{ $self->{on}{$node} || {} };
+		my (undef, $node) = @{ shift @$beats };
 
-		$self->{beat_at}{$node} = time + $BEAT;
-		my $rows = $self->{calls}->call('heartbeat', '', q{
-			SELECT org, job, attempt, action, spec, reason,
-				extract(epoch FROM started_at) AS started
-			FROM gpucredit.heartbeat(?, NULL, ?)}, $node, \@running) or next;
-
-		$self->_obey($node, $_) foreach @$rows;
-		last if ++$n >= 50;		# notifications and settlements have their turn
+		# it has called since, because it was told to
+		if ($self->{beat_at}{$node} > time)
+		{
+			push @$beats, [ $self->{beat_at}{$node}, $node ];
+			next;
+		}
+		push @nodes, $node;
+		push @$beats, [ time + $BEAT, $node ];
 	}
+	$self->_heartbeat($_) foreach @nodes;
+	return;
+}
+
+sub _heartbeat
+{
+	my ($self, $node) = @_;
+	my @running = keys %{ $self->{on}{$node} || {} };
+
+	$self->{beat_at}{$node} = time + $BEAT;
+	my $rows = $self->{calls}->call('heartbeat', '', q{
+		SELECT org, job, attempt, action, spec, reason,
+			extract(epoch FROM started_at) AS started
+		FROM gpucredit.heartbeat(?, NULL, ?)}, $node, \@running) or return;
+
+	$self->_obey($node, $_) foreach @$rows;
 	return;
 }
 
@@ -94,13 +124,15 @@ sub _obey
 		my $spec = decode_json($row->{spec} // '{}');
 		my $silent = $spec->{seconds} && rand($SILENT) < 1;
 
-		if ($spec->{at})
+		# a job that went back to the queue did not wait since its submission
+		if ($spec->{at} && $row->{attempt} == 1)
 		{
 			$self->{calls}->report('start', $spec->{kind}, $row->{started} - $spec->{at}, 'ok');
 			$self->{calls}->report('start at agent', $spec->{kind}, time - $spec->{at}, 'ok');
 		}
+		push @{ $self->{ends} }, [ time + $spec->{seconds}, $name ]
+		  if $spec->{seconds} && !$silent;
 		$self->{attempts}{$name} = { node => $node, began => time, kind => $spec->{kind},
-			ends => $spec->{seconds} ? time + $spec->{seconds} : undef,
 			args => [ @$row{qw(org job attempt)} ], silent => $silent };
 		$self->{on}{$node}{$name} = 1;
 		$self->{calls}->call('meter', $spec->{kind} // '',
@@ -115,17 +147,17 @@ sub _obey
 	return;
 }
 
+# All jobs that end run equally long, so the first to begin is the first to end.
 sub _settlements
 {
 	my ($self) = @_;
-	my $now = time;
+	my $ends = $self->{ends};
 
-	foreach my $name (keys %{ $self->{attempts} })
+	while (@$ends && $ends->[0][0] <= time)
 	{
-		my $runs = $self->{attempts}{$name};
+		my (undef, $name) = @{ shift @$ends };
 
-		$self->_settle($name, 'completed')
-		  if $runs->{ends} && $runs->{ends} <= $now && !$runs->{silent};
+		$self->_settle($name, 'completed') if $self->{attempts}{$name};
 	}
 	return;
 }
