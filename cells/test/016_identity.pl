@@ -155,7 +155,7 @@ $cells->at_router($_) foreach q{SELECT gpucredit.create_pool('eu')}, q{SELECT gp
 is(state_of(connect_to($router, 'credit', user => "my_$_->[0]"), $_->[1]), $_->[2], "gpucredit_$_->[0]: $_->[1]")
   foreach [ agent => q{SELECT * FROM gpucredit.heartbeat('n1')}, '' ], [ operator => q{SELECT gpucredit.drain('n1', 'why')}, '' ],
   [ agent => q{SELECT * FROM gpucredit.meter_batch('{acme}', '{1}', '{1}', '{"1 s"}')}, '' ], [ auditor => 'SELECT gpucredit.metrics_text()', '' ],
-  [ operator => 'SELECT gpucredit.metrics_text()', '' ], [ tenant => q{SELECT * FROM gpucredit.top_spenders()}, '' ],
+  [ operator => 'SELECT gpucredit.metrics_text()', '' ], [ tenant => q{SELECT * FROM gpucredit.top_spenders('acme')}, '' ],
   [ tenant => q{SELECT * FROM gpucredit.queue('eu')}, '' ], [ app => q{SELECT * FROM gpucredit.balance('acme')}, '' ],
   [ tenant => q{SELECT gpucredit_cells.speaks_for(1, 'evil')}, '42501' ], [ tenant => q{SELECT * FROM gpucredit_cells.visited('n1')}, '42501' ],
   [ app => q{SELECT gpucredit_cells.cell_of_node('n1')}, '42501' ];
