@@ -17,6 +17,7 @@
 
 #include "agent.h"
 #include "config.h"
+#include "trash.h"
 #include "util.h"
 
 int			run_dir;
@@ -51,6 +52,7 @@ AgentOpen(void)
 	if (run_dir < 0 || lease == NULL || watches < 0)
 		Die("could not set up %s: %s", config.state, strerror(errno));
 	count_start(state);
+	TrashOpen(state);
 	close(state);
 }
 

@@ -14,7 +14,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +21,6 @@
 #include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent.h"
@@ -31,6 +29,7 @@
 #include "contain.h"
 #include "devices.h"
 #include "podman.h"
+#include "trash.h"
 #include "util.h"
 
 #define REMEMBERED		(24 * 3600 * NS_PER_S)	/* after settlement */
@@ -41,8 +40,9 @@ static void take_intent(LocalAttempt *attempt, const json_t * intent);
 static void look(LocalAttempt *attempt, AttemptLook look_foreign);
 static bool keeper_lives(LocalAttempt *attempt, int *lock);
 static void recover(LocalAttempt *attempt);
+static void close_files(LocalAttempt *attempt);
+static void remove_cgroup(LocalAttempt *attempt);
 static void attempt_free(LocalAttempt *attempt);
-static void remove_folder(const LocalAttempt *attempt, const char *below);
 
 /*
  * At the start: load every attempt on the disk.
@@ -85,6 +85,7 @@ AttemptOpen(const char *name)
 	attempt->name = Dup(name);
 	attempt->control = -1;
 	attempt->saved_step = -1;
+	attempt->watch = -1;
 	attempt->dir = openat(run_dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC |
 						  O_NOFOLLOW);
 	if (attempt->dir >= 0)
@@ -92,10 +93,11 @@ AttemptOpen(const char *name)
 	if (intent == NULL)
 	{
 		if (attempt->dir >= 0)
-			remove_folder(attempt, "");
+			TrashPut(run_dir, name);
 		attempt_free(attempt);
 		return NULL;
 	}
+	attempt->on_disk = true;
 	take_intent(attempt, intent);
 	json_decref(intent);
 	attempt->stop_reason = FileGet(attempt->dir, "told", NULL);
@@ -108,10 +110,38 @@ AttemptOpen(const char *name)
 	{
 		char	   *path = Format("/proc/self/fd/%d", attempt->dir);
 
-		inotify_add_watch(watches, path, IN_MOVED_TO);
+		attempt->watch = inotify_add_watch(watches, path, IN_MOVED_TO);
 		free(path);
 	}
+	else
+		attempt->cgroup_left = true;	/* an earlier agent may have left it */
+	if (attempt->phase == PHASE_SETTLED)
+		close_files(attempt);
 	return attempt;
+}
+
+/*
+ * A descriptor of the attempt's folder, which the caller closes; -1: there is
+ * none.  The agent itself keeps the folders of settled attempts closed, because
+ * it keeps them for a day.
+ */
+int
+AttemptFolder(const LocalAttempt *attempt)
+{
+	return !attempt->on_disk ? -1 :
+		openat(run_dir, attempt->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC |
+			   O_NOFOLLOW);
+}
+
+/*
+ * A settled attempt has to be settled again.
+ */
+void
+AttemptReopen(LocalAttempt *attempt)
+{
+	if (attempt->dir < 0)
+		attempt->dir = AttemptFolder(attempt);
+	attempt->phase = PHASE_GONE;
 }
 
 /* NULL if the file is half written */
@@ -197,6 +227,8 @@ AttemptsLook(AttemptLook look_foreign)
 	{
 		if (a->phase == PHASE_RUNS && !a->resumes && a->pull == 0)
 			look(a, look_foreign);
+		else if (a->cgroup_left)
+			remove_cgroup(a);
 	}
 }
 
@@ -348,8 +380,7 @@ AttemptGone(LocalAttempt *attempt)
 	if (attempt->control >= 0)
 		close(attempt->control);
 	attempt->control = -1;
-	if (attempt->cgroup != NULL && *attempt->cgroup != '\0')
-		ContainRemove(attempt->cgroup);
+	remove_cgroup(attempt);
 	LogLine("event=gone attempt=%s", attempt->tag);
 }
 
@@ -403,6 +434,7 @@ AttemptSettled(LocalAttempt *attempt, const char *how)
 	CrashPoint("settled");
 	attempt->phase = PHASE_SETTLED;
 	attempt->settled_ns = BoottimeNs();
+	close_files(attempt);
 	LogLine("event=settled attempt=%s as=%s", attempt->tag, how);
 }
 
@@ -416,13 +448,13 @@ AttemptsForget(void)
 		LocalAttempt *attempt = *link;
 
 		if ((attempt->phase == PHASE_SETTLED &&
-			 (attempt->dir < 0 ||
+			 (!attempt->on_disk ||
 			  BoottimeNs() - attempt->settled_ns > REMEMBERED)) ||
 			(!AttemptHolds(attempt) && attempt->forgotten))
 		{
 			*link = attempt->next;
-			if (attempt->dir >= 0)
-				remove_folder(attempt, "");
+			if (attempt->on_disk)
+				TrashPut(run_dir, attempt->name);
 			attempt_free(attempt);
 		}
 		else
@@ -438,11 +470,15 @@ AttemptsMakeRoom(void)
 {
 	for (LocalAttempt *a = attempts; a != NULL; a = a->next)
 	{
-		if (a->phase == PHASE_SETTLED && FileThere(a->dir, "work"))
+		int			dir = a->phase == PHASE_SETTLED ? AttemptFolder(a) : -1;
+
+		if (dir >= 0 && FileThere(dir, "work"))
 		{
 			LogLine("event=work_removed attempt=%s", a->tag);
-			remove_folder(a, "/work");
+			TrashPut(dir, "work");
 		}
+		if (dir >= 0)
+			close(dir);
 	}
 }
 
@@ -477,17 +513,48 @@ AttemptFits(uint64_t gpus, int share)
 }
 
 /*
- * Free all memory of an attempt.
+ * Close all that is open of an attempt.
  */
 static void
-attempt_free(LocalAttempt *attempt)
+close_files(LocalAttempt *attempt)
 {
+	if (attempt->watch >= 0)
+		(void) inotify_rm_watch(watches, attempt->watch);
 	if (attempt->dir >= 0)
 		close(attempt->dir);
 	if (attempt->control >= 0)
 		close(attempt->control);
 	if (attempt->state != NULL)
 		munmap((void *) attempt->state, sizeof(KeeperState));
+	attempt->watch = attempt->dir = attempt->control = -1;
+	attempt->state = NULL;
+}
+
+/*
+ * Remove the cgroup of an attempt that is gone.  Until the kernel lets it go,
+ * each look tries again.
+ */
+static void
+remove_cgroup(LocalAttempt *attempt)
+{
+	bool		first = !attempt->cgroup_left;
+
+	if (attempt->cgroup == NULL || *attempt->cgroup == '\0')
+		attempt->cgroup_left = false;
+	else
+		attempt->cgroup_left = !ContainRemove(attempt->cgroup);
+	if (first && attempt->cgroup_left)
+		LogLine("event=cgroup_stays attempt=%s path=%s", attempt->tag,
+				attempt->cgroup);
+}
+
+/*
+ * Free all memory of an attempt.
+ */
+static void
+attempt_free(LocalAttempt *attempt)
+{
+	close_files(attempt);
 	free(attempt->org);
 	free(attempt->account);
 	free(attempt->tag);
@@ -499,21 +566,4 @@ attempt_free(LocalAttempt *attempt)
 	free(attempt->foreign);
 	free(attempt->run_record);
 	free(attempt);
-}
-
-/*
- * rm removes a job's files and follows none of its symbolic links.
- */
-static void
-remove_folder(const LocalAttempt *attempt, const char *below)
-{
-	char	   *path = Format("%s/run/%s%s", config.state, attempt->name,
-							  below);
-	char	   *argv[] = {"rm", "-rf", "--one-file-system", "--", path, NULL};
-	char	   *none[] = {"PATH=/usr/bin:/bin", NULL};
-	pid_t		pid;
-
-	if (posix_spawnp(&pid, "rm", NULL, NULL, argv, none) == 0)
-		(void) waitpid(pid, NULL, 0);
-	free(path);
 }

@@ -43,8 +43,11 @@ typedef struct LocalAttempt
 	int			number;
 	char	   *tag;			/* 'org/job/attempt' */
 	char	   *name;			/* of the attempt's folder */
-	int			dir;
+	bool		on_disk;		/* the folder exists */
+	int			dir;			/* the folder; -1: not open */
+	int			watch;			/* of that folder, by inotify; -1: none */
 	char	   *cgroup;			/* empty: none */
+	bool		cgroup_left;	/* the cgroup could not be removed yet */
 	Phase		phase;
 	int			rank;			/* this node's number in the attempt */
 	int			nodes;
@@ -115,6 +118,8 @@ extern LocalAttempt *attempts;
 extern void AttemptsLoad(void);
 extern LocalAttempt *AttemptFind(const char *org, int64_t job, int number);
 extern LocalAttempt *AttemptOpen(const char *name);
+extern int	AttemptFolder(const LocalAttempt *attempt);
+extern void AttemptReopen(LocalAttempt *attempt);
 extern json_t * AttemptIntent(int dir);
 extern const char *AttemptImage(const json_t * intent);
 

@@ -74,11 +74,32 @@ ContainDelegate(const char *path)
 	return limits;
 }
 
-void
+/*
+ * Remove a cgroup with those that a job has made below it; false while
+ * processes are in it.
+ */
+bool
 ContainRemove(const char *path)
 {
-	if (rmdir(path) != 0 && errno != ENOENT)
-		LogLine("event=cgroup_stays path=%s error=\"%s\"", path, strerror(errno));
+	DIR		   *dir;
+	struct dirent *entry;
+
+	if (rmdir(path) == 0 || errno == ENOENT)
+		return true;
+	dir = opendir(path);
+	while (dir != NULL && (entry = readdir(dir)) != NULL)
+	{
+		char	   *below;
+
+		if (entry->d_name[0] == '.')
+			continue;
+		below = Format("%s/%s", path, entry->d_name);
+		(void) ContainRemove(below);
+		free(below);
+	}
+	if (dir != NULL)
+		closedir(dir);
+	return rmdir(path) == 0 || errno == ENOENT;
 }
 
 Contain

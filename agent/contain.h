@@ -20,7 +20,7 @@ typedef struct Contain
 
 extern bool ContainMake(const char *path);
 extern bool ContainDelegate(const char *path);
-extern void ContainRemove(const char *path);
+extern bool ContainRemove(const char *path);
 extern Contain ContainOpen(const char *path, const char *tag);
 extern void ContainClose(Contain *contain);
 extern bool ContainEnter(const Contain *contain);

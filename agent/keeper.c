@@ -64,6 +64,7 @@ main(int argc, char **argv)
 
 	if (argc != 2)
 		Die("usage: gpucredit-keeper DIR");
+	CloseInherited();
 	keeper.dir = open(argv[1], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (keeper.dir < 0 || fchdir(keeper.dir) != 0)
 		Die("could not enter %s: %s", argv[1], strerror(errno));

@@ -33,6 +33,8 @@
 #include "start_file.h"
 #include "util.h"
 
+rlim_t		LaunchFiles;
+
 static void put_isolation(Writer *writer, const Launch *launch);
 static void make_work(Writer *writer, const Launch *launch);
 static void put_bwrap(Writer *writer, const Launch *launch);
@@ -491,8 +493,15 @@ LaunchKeeper(const LocalAttempt *attempt)
 	{
 		sigset_t	none;
 		Contain		keepers = ContainOpen(LaunchKeepers(), "");
+		struct rlimit files;
 
 		(void) ContainEnter(&keepers);
+		/* programs that use select() cannot have more than the usual limit */
+		if (LaunchFiles != 0 && getrlimit(RLIMIT_NOFILE, &files) == 0)
+		{
+			files.rlim_cur = LaunchFiles;
+			(void) setrlimit(RLIMIT_NOFILE, &files);
+		}
 		sigemptyset(&none);
 		sigprocmask(SIG_SETMASK, &none, NULL);
 		execl(config.keeper, "gpucredit-keeper", path, (char *) NULL);

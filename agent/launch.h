@@ -8,6 +8,8 @@
 #ifndef GPUCREDIT_AGENT_LAUNCH_H
 #define GPUCREDIT_AGENT_LAUNCH_H
 
+#include <sys/resource.h>
+
 #include "attempts.h"
 #include "users.h"
 
@@ -23,6 +25,9 @@ typedef struct Launch
 	char	   *work;			/* its own folder */
 	const char *workdir;		/* its working folder */
 } Launch;
+
+/* the soft limit of open files that jobs inherit, as it was at our start */
+extern rlim_t LaunchFiles;
 
 extern char *LaunchWriteStart(const LocalAttempt *attempt,
 							  const json_t * intent);

@@ -52,9 +52,11 @@ static const char *const streams[] = {"stdout", "stderr"};
 static LogWish *wishes;
 
 static bool read_piece(const LogWish *wish, LogPiece *piece);
-static void read_log(const LocalAttempt *attempt, const KeeperState *state,
+static void read_folder(const LocalAttempt *attempt, int dir,
+						const LogWish *wish, LogPiece *piece);
+static void read_log(int dir, bool lives, const KeeperState *state,
 					 const LogWish *wish, LogPiece *piece);
-static char *file_of(const LocalAttempt *attempt, int stream);
+static char *file_of(int dir, int stream);
 static void put_piece(const LogWish *wish, const LogPiece *piece);
 static void put_answered(PGresult * result, void *context);
 static void wish_free(LogWish *wish);
@@ -135,7 +137,7 @@ read_piece(const LogWish *wish, LogPiece *piece)
 {
 	const LocalAttempt *attempt = AttemptFind(wish->org, wish->job,
 											  wish->number);
-	KeeperState *state;
+	int			dir;
 
 	memset(piece, 0, offsetof(LogPiece, body));
 	piece->first = wish->from;
@@ -146,19 +148,36 @@ read_piece(const LogWish *wish, LogPiece *piece)
 								config.node);
 		return true;
 	}
-	piece->message = file_of(attempt, wish->stream);
+	dir = AttemptFolder(attempt);
+	read_folder(attempt, dir, wish, piece);
+	if (dir >= 0)
+		close(dir);
+	return piece->len > 0 || piece->over || !wish->waits;
+}
+
+/*
+ * Read what the attempt's folder has; dir is a descriptor of it, or -1.
+ */
+static void
+read_folder(const LocalAttempt *attempt, int dir, const LogWish *wish,
+			LogPiece *piece)
+{
+	KeeperState *state;
+
+	if (dir < 0)
+		return;
+	piece->message = file_of(dir, wish->stream);
 	if (piece->message != NULL)
 	{
 		piece->over = true;
-		return true;
+		return;
 	}
-	state = FileMap(attempt->dir, "state", sizeof(KeeperState), false);
+	state = FileMap(dir, "state", sizeof(KeeperState), false);
 	if (state != NULL)
 	{
-		read_log(attempt, state, wish, piece);
+		read_log(dir, attempt->phase == PHASE_RUNS, state, wish, piece);
 		munmap(state, sizeof(KeeperState));
 	}
-	return piece->len > 0 || piece->over || !wish->waits;
 }
 
 /*
@@ -166,13 +185,12 @@ read_piece(const LogWish *wish, LogPiece *piece)
  * meantime are read again from the ring's new start.
  */
 static void
-read_log(const LocalAttempt *attempt, const KeeperState *state,
-		 const LogWish *wish, LogPiece *piece)
+read_log(int dir, bool lives, const KeeperState *state, const LogWish *wish,
+		 LogPiece *piece)
 {
-	int			file = openat(attempt->dir, streams[wish->stream],
+	int			file = openat(dir, streams[wish->stream],
 							  O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	const volatile uint64_t *total = &state->log_bytes[wish->stream];
-	bool		lives = attempt->phase == PHASE_RUNS;
 	size_t		most;			/* read the head and the ring apart */
 
 	do
@@ -196,11 +214,11 @@ read_log(const LocalAttempt *attempt, const KeeperState *state,
  * The stream's file, from "start".  NULL: the log has it.
  */
 static char *
-file_of(const LocalAttempt *attempt, int stream)
+file_of(int dir, int stream)
 {
 	const char *const key = stream == 0 ? "output=" : "error=";
 	size_t		len = 0;
-	char	   *start = FileGet(attempt->dir, "start", &len);
+	char	   *start = FileGet(dir, "start", &len);
 	char	   *found = NULL;
 
 	for (char *at = start; at != NULL && at < start + len;

@@ -26,6 +26,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/inotify.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -49,6 +50,7 @@
 #include "orders.h"
 #include "poke.h"
 #include "pull_image.h"
+#include "trash.h"
 #include "util.h"
 
 #define LOOK_MS		1000		/* how often all attempts are checked */
@@ -60,6 +62,7 @@ static bool poked;
 static bool ends;
 
 static void run_other(int argc, char **argv);
+static void open_files(void);
 static void prove_cgroup(void);
 static void open_signals(void);
 static void open_pokes(void);
@@ -77,6 +80,7 @@ main(int argc, char **argv)
 	if (argc != 2 || argv[1][0] == '-')
 		Die("usage: gpucredit-agent CONFIG, or [poke|nvml|reset|foreign] CONFIG ...");
 	ConfigRead(argv[1], true);
+	open_files();
 	DbUse(config.database, strcmp(config.listen, "yes") == 0 ?
 		  "LISTEN gpucredit_node" : NULL, config.node);
 	signal(SIGPIPE, SIG_IGN);
@@ -116,6 +120,26 @@ run_other(int argc, char **argv)
 	if (reset)
 		HealthReset(argv[3]);
 	NvmlRun(argc - 3, argv + 3);
+}
+
+/*
+ * Close what our parent left open, which jobs would inherit, and allow as many
+ * descriptors as the machine does: a node may have thousands of attempts.
+ */
+static void
+open_files(void)
+{
+	struct rlimit limit;
+
+	CloseInherited();
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
+	{
+		LaunchFiles = limit.rlim_cur;
+		limit.rlim_cur = limit.rlim_max;
+		if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
+			LogLine("event=few_descriptors most=%llu error=\"%s\"",
+					(unsigned long long) LaunchFiles, strerror(errno));
+	}
 }
 
 /*
@@ -202,6 +226,7 @@ turn(void)
 	DevicesLook();
 	AttemptsLook(ForeignLook);
 	AttemptsForget();
+	TrashLook();
 	CheckpointsLook();
 	DbWork();
 	if (HealthLook())
@@ -230,7 +255,7 @@ take_signals(void)
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
 	{
 		if (!CheckpointChildGone(pid, status) && !NvmlChildGone(pid) &&
-			!PullChildGone(pid, status, AttemptPulled))
+			!TrashChildGone(pid) && !PullChildGone(pid, status, AttemptPulled))
 			AttemptChildGone(pid);
 	}
 }

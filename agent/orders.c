@@ -88,7 +88,7 @@ AttemptObey(const Order *order)
 	if (attempt->phase == PHASE_SETTLED && (!stop || settles(reason)))
 	{
 		LogLine("event=settled_before attempt=%s", attempt->tag);
-		attempt->phase = PHASE_GONE;
+		AttemptReopen(attempt);
 	}
 	if (attempt->phase != PHASE_RUNS)
 		return;
@@ -326,6 +326,7 @@ not_written(const Order *order, const char *name, int error)
 						  order->number);
 	attempt->name = Dup(name);
 	attempt->dir = -1;
+	attempt->watch = -1;
 	attempt->control = -1;
 	attempt->saved_step = -1;
 	attempt->placed_us = order->placed_us;

@@ -207,6 +207,22 @@ FileMap(int dir, const char *name, size_t size, bool writes)
 }
 
 /*
+ * Close all descriptors but standard input, output and error.
+ */
+void
+CloseInherited(void)
+{
+	if (close_range(STDERR_FILENO + 1, ~0U, 0) != 0)
+	{
+		/* a kernel before 5.9 */
+		long		most = sysconf(_SC_OPEN_MAX);
+
+		for (int fd = STDERR_FILENO + 1; fd < most && fd < 65536; fd++)
+			(void) close(fd);
+	}
+}
+
+/*
  * For tests: exit here if GPUCREDIT_CRASH_AT names the point.
  */
 void
