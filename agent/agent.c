@@ -25,6 +25,7 @@ int			watches;
 char		boot_id[64];
 int64_t		incarnation;
 Lease	   *lease;
+const char *containment = "none";
 
 static void count_start(int state);
 

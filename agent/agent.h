@@ -15,6 +15,7 @@ extern int	watches;			/* inotify: folders of live attempts */
 extern char boot_id[64];
 extern int64_t incarnation;		/* counts this node's agent starts */
 extern Lease *lease;
+extern const char *containment; /* "cgroup", "cgroup_no_memory" or "none" */
 
 extern void AgentOpen(void);
 extern void AgentReadBootId(void);

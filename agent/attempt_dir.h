@@ -7,7 +7,7 @@
  *
  *	intent		the agent: what is to run, as the database gave it
  *	start		the agent: the same, in the keeper's form
- *	pull		the agent: podman's output about the image
+ *	pull		the agent: it waits for its image
  *	environment	the agent: the environment of a program in an image
  *	container	podman: the container exists
  *	lock		the keeper holds it (flock) for as long as it lives
@@ -16,8 +16,10 @@
  *	main		the keeper: the process, before its program is executed
  *	reserve		the keeper: disk space for "exit" and the files after it
  *	exit		the keeper: how the program ended
+ *	last_bytes	the keeper: the end of a standard error that goes to a file
  *	forgotten	the program foreign_stop: the other scheduler knows no run
- *	gone		no process of the attempt is left
+ *	gone		no process of the attempt is left; how long it had run by then,
+ *				in microseconds, if a keeper saw it
  *	told		the agent: why the attempt must stop
  *	notes		the agent: what the driver said of its devices
  *	settled		the agent: the database answered; kept for a day
@@ -39,7 +41,8 @@ typedef struct KeeperState
 {
 	uint32_t	magic;
 	uint32_t	oom_kills;
-	int64_t		exec_ns;		/* CLOCK_MONOTONIC of exec; 0: not yet */
+	int64_t		exec_ns;		/* CLOCK_MONOTONIC from which its time counts;
+								 * 0: it is not executed yet */
 	int64_t		seen_ns;		/* when the keeper last looked */
 	int64_t		frozen_ns;		/* time spent frozen, before the present
 								 * freeze */
@@ -67,6 +70,7 @@ typedef struct Lease
 
 /* kinds of "exit" */
 #define EXIT_NOT_STARTED	"not_started"
+#define EXIT_NO_IMAGE		"no_image"	/* the image cannot be had */
 #define EXIT_EXITED			"exited"	/* STATUS is the exit code */
 #define EXIT_KILLED			"killed"	/* STATUS is the signal */
 #define EXIT_LOST			"lost"	/* no keeper saw it end */

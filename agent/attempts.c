@@ -25,10 +25,12 @@
 
 #include "agent.h"
 #include "attempts.h"
+#include "checkpoints.h"
 #include "config.h"
 #include "contain.h"
 #include "devices.h"
 #include "podman.h"
+#include "pull_image.h"
 #include "trash.h"
 #include "util.h"
 
@@ -39,6 +41,7 @@ LocalAttempt *attempts;
 static void take_intent(LocalAttempt *attempt, const json_t * intent);
 static void look(LocalAttempt *attempt, AttemptLook look_foreign);
 static bool keeper_lives(LocalAttempt *attempt, int *lock);
+static Contain contain_of(const LocalAttempt *attempt);
 static void recover(LocalAttempt *attempt);
 static void close_files(LocalAttempt *attempt);
 static void remove_cgroup(LocalAttempt *attempt);
@@ -198,6 +201,9 @@ take_intent(LocalAttempt *attempt, const json_t * intent)
 	attempt->nodes = json_array_size(nodes);
 	attempt->placed_us = json_integer_value(json_object_get(intent,
 															"placed_us"));
+	if (!attempt->lost)
+		attempt->taken_ns = json_integer_value(json_object_get(intent,
+															   "taken_ns"));
 	attempt->share = atoi(json_string_value(json_object_get(intent,
 															"share")));
 	(void) SetParse(json_string_value(json_object_get(intent, "gpus")),
@@ -288,6 +294,29 @@ keeper_lives(LocalAttempt *attempt, int *lock)
 }
 
 /*
+ * How the processes of an attempt are found without its keeper.
+ */
+static Contain
+contain_of(const LocalAttempt *attempt)
+{
+	Contain		contain = ContainOpen(attempt->cgroup);
+	size_t		len = 0;
+	char	   *start = FileGet(attempt->dir, "start", &len);
+
+	contain.uid = geteuid();
+	for (char *at = start; at != NULL && at < start + len;
+		 at += strlen(at) + 1)
+	{
+		if (strncmp(at, "mark=", 5) == 0)
+			contain.mark = Dup(at + 5);
+		else if (strncmp(at, "uid=", 4) == 0)
+			contain.uid = strtoul(at + 4, NULL, 10);
+	}
+	free(start);
+	return contain;
+}
+
+/*
  * The keeper is dead: end its processes, then write how the attempt ended.
  */
 static void
@@ -301,11 +330,12 @@ recover(LocalAttempt *attempt)
 	attempt->control = -1;
 	if (!attempt->lost)
 	{
-		contain = ContainOpen(attempt->cgroup, attempt->tag);
+		contain = contain_of(attempt);
 		populated = ContainPopulated(&contain);
 		if (populated)
 			ContainSignal(&contain, SIGKILL);
 		ContainClose(&contain);
+		free((char *) contain.mark);
 		if (populated)
 		{
 			if (!attempt->orphans_logged)
@@ -333,8 +363,12 @@ AttemptWriteLost(LocalAttempt *attempt, bool began)
 	if (began && state != NULL && state->exec_ns != 0)
 		ran = (state->frozen_since_ns != 0 ? state->frozen_since_ns :
 			   state->seen_ns) - state->exec_ns - state->frozen_ns;
+	else if (!began && attempt->taken_ns != 0 && attempt->foreign == NULL)
+		ran = MonotonicNs() - attempt->taken_ns;	/* it pulled its image */
 	line = Format("%s 0 %lld %s\n", began ? EXIT_LOST : EXIT_NOT_STARTED,
 				  (long long) (ran > 0 ? ran / 1000 : 0),
+				  !began && attempt->pull != 0 ?
+				  "image: it was still being pulled" :
 				  !began ? "never begun" :
 				  attempt->lost ? "the machine restarted" :
 				  FileThere(attempt->dir, "main") ? "its keeper died" :
@@ -371,10 +405,11 @@ AttemptGone(LocalAttempt *attempt)
 	}
 	attempt->phase = PHASE_GONE;
 	attempt->gone_ns = MonotonicNs();
+	if (attempt->resumes)
+		CheckpointEnd(attempt);
 	attempt->resumes = false;
 	if (attempt->pull != 0)
-		(void) kill(-attempt->pull, SIGKILL);
-	attempt->pull = 0;
+		PullLeave(attempt);
 	if (attempt->in_image)
 		PodmanRemove(attempt);
 	if (attempt->control >= 0)
@@ -405,7 +440,10 @@ AttemptMeters(const LocalAttempt *attempt)
 		AttemptElapsedUs(attempt) >= 0;
 }
 
-/* how long a live attempt has run */
+/*
+ * How long a live attempt has had its devices, in microseconds; -1: it has not
+ * begun.
+ */
 int64_t
 AttemptElapsedUs(const LocalAttempt *attempt)
 {
@@ -413,7 +451,8 @@ AttemptElapsedUs(const LocalAttempt *attempt)
 	int64_t		until;
 
 	if (state == NULL || state->exec_ns == 0)
-		return -1;
+		return attempt->taken_ns == 0 || attempt->foreign != NULL ? -1 :
+			(MonotonicNs() - attempt->taken_ns) / 1000;
 	until = state->frozen_since_ns != 0 ? state->frozen_since_ns :
 		MonotonicNs();
 	return (until - state->exec_ns - state->frozen_ns) / 1000;
@@ -434,6 +473,7 @@ AttemptSettled(LocalAttempt *attempt, const char *how)
 	CrashPoint("settled");
 	attempt->phase = PHASE_SETTLED;
 	attempt->settled_ns = BoottimeNs();
+	CheckpointEnd(attempt);
 	close_files(attempt);
 	LogLine("event=settled attempt=%s as=%s", attempt->tag, how);
 }
@@ -555,6 +595,12 @@ static void
 attempt_free(LocalAttempt *attempt)
 {
 	close_files(attempt);
+	if (attempt->digest.pid != 0)
+	{
+		CheckpointEnd(attempt);
+		close(attempt->digest.out);
+	}
+	free(attempt->digest.path);
 	free(attempt->org);
 	free(attempt->account);
 	free(attempt->tag);

@@ -52,6 +52,7 @@ typedef struct LocalAttempt
 	int			rank;			/* this node's number in the attempt */
 	int			nodes;
 	int64_t		placed_us;		/* when the database placed it; 0: unknown */
+	int64_t		taken_ns;		/* CLOCK_MONOTONIC, when it took its devices */
 	uint64_t	gpus;
 	int			share;			/* thousandths of each */
 	bool		forgotten;		/* the database reused its number */
@@ -67,14 +68,18 @@ typedef struct LocalAttempt
 	int64_t		settle_due_ns;
 	int64_t		pause_ns;		/* between tries */
 	FileDigest	digest;
+	int			digests_killed; /* by the end of the job */
 	ino_t		checkpoint_inode;	/* step of the newest checkpoint digested */
 	int64_t		saved_step;		/* -1: no checkpoint yet */
 	pid_t		pull;			/* the child that pulls its image; 0: none */
+	int64_t		pull_until_ns;	/* it waits for that until then */
 	bool		in_image;		/* it runs in podman */
 	bool		resumes;		/* waits for the digest of its checkpoint */
 	int			from_attempt;
 	int64_t		from_step;
 	int64_t		gone_ns;
+	int64_t		held_ns;		/* until then its last digest held its
+								 * devices; 0: it did not */
 	bool		orphans_logged;
 	bool		checked;		/* gone, and its devices were checked */
 	int64_t		asked_ns;		/* when that check began; 0: not yet */
@@ -139,13 +144,15 @@ extern int64_t AttemptElapsedUs(const LocalAttempt *attempt);
 extern void AttemptSettled(LocalAttempt *attempt, const char *how);
 extern void AttemptsForget(void);
 
+#define MESSAGE_MOST	4096	/* bytes of a program's standard error */
+
 /* How this node's part ended: the arguments of part_ended(). */
 typedef struct Ending
 {
 	char		outcome[32];
 	int64_t		elapsed_us;		/* -1: not known */
 	int			exit_code;		/* -1: none */
-	char		message[2304];
+	char		message[MESSAGE_MOST + 256];
 } Ending;
 
 extern void AttemptNote(const LocalAttempt *attempt, const char *note);

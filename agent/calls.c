@@ -163,9 +163,11 @@ about_us(void)
 								  "incarnation", (json_int_t) incarnation,
 								  "version", AGENT_VERSION);
 	json_t	   *devices = json_array();
+	json_t	   *pulling = json_array();
 	char	   *poke;
 	char	   *text;
 
+	json_object_set_new(about, "containment", json_string(containment));
 	if (*config.address != '\0')
 		json_object_set_new(about, "address", json_string(config.address));
 	poke = poke_address();
@@ -175,6 +177,12 @@ about_us(void)
 	for (int i = 0; i < DeviceCount(); i++)
 		json_array_append_new(devices, json_string(DeviceNumber(i)->uuid));
 	json_object_set_new(about, "devices", devices);
+	for (const LocalAttempt *a = attempts; a != NULL; a = a->next)
+	{
+		if (a->phase == PHASE_RUNS && a->pull != 0)
+			json_array_append_new(pulling, json_string(a->tag));
+	}
+	json_object_set_new(about, "pulling", pulling);
 	json_object_set_new(about, "logs", json_true());
 	text = json_dumps(about, JSON_COMPACT);
 	json_decref(about);
@@ -329,9 +337,14 @@ next_to_settle(void)
 
 	for (LocalAttempt *a = attempts; a != NULL; a = a->next)
 	{
-		if (a->phase != PHASE_GONE || !a->checked ||
-			now < a->settle_due_ns || CheckpointHolds(a))
+		if (a->phase != PHASE_GONE || !a->checked || now < a->settle_due_ns)
 			continue;
+		if (CheckpointHolds(a))
+		{
+			/* nobody else gets its devices meanwhile, so it pays for them */
+			a->held_ns = now;
+			continue;
+		}
 		return a;
 	}
 	return NULL;
@@ -442,7 +455,7 @@ meter(void)
 		columns[2][n] = Format("%d", a->number);
 		columns[3][n] = Format("%lld microseconds", (long long)
 							   (a->metered ? AttemptElapsedUs(a) : 0));
-		columns[4][n] = a->state->progress < 0 ? NULL :
+		columns[4][n] = a->state == NULL || a->state->progress < 0 ? NULL :
 			Format("%lld", (long long) a->state->progress);
 		columns[5][n++] = utilization_of(a->gpus);
 		a->meter_due_ns = MonotonicNs() + config.meter_ms * NS_PER_MS;

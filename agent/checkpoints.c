@@ -4,8 +4,10 @@
  *		Checkpoints are digested before the database hears of them.
  *
  * A job names a file or folder that it has saved.  A process of the job's user
- * computes the digest, at idle priority.  So a job can only name what it could
- * read itself, and neither the agent nor its GPUs wait.
+ * computes the digest, in the job's cgroup and at idle priority.  So a job can
+ * only name what it could read itself, and pays for the reading.  The process
+ * ends with the settlement at the latest.  A program that ends right after its
+ * last checkpoint takes the process along, so it is read once more.
  *
  * Before an attempt starts from a checkpoint, the agent computes its digest
  * again. It never uses a checkpoint that changed.
@@ -15,30 +17,43 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <jansson.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "attempts.h"
 #include "checkpoints.h"
+#include "contain.h"
 #include "launch.h"
 #include "util.h"
 
+#define TRIES	3				/* to read one checkpoint */
 #define LAST_WORD_LIMIT	(60 * NS_PER_S) /* how long settlement waits for a
 										 * digest */
 
+/* more than this is read of a file that has nearly no blocks on the disk */
+#define SPARSE_MOST		(INT64_C(1) << 30)
+
+/* of a file, which is standard input; $1 is its size */
+static const char file_script[] = "sha256sum && echo \"$1\"";
+
 /* of a folder: of file names and contents, sorted by name */
-static const char digest_script[] =
-"if [ -d \"$1\" ]; then cd -- \"$1\" &&"
-" find . -type f -print0 | LC_ALL=C sort -z | xargs -0 -r sha256sum |"
-" sha256sum; else sha256sum <\"$1\"; fi && du -sb -- \"$1\"";
+static const char folder_script[] =
+"find . -xdev -type f -print0 | LC_ALL=C sort -z | xargs -0 -r sha256sum |"
+" sha256sum && du -sb .";
 
 static void take_newest(LocalAttempt *attempt);
 static bool digest_begin(LocalAttempt *attempt, const char *path);
-static void run_digest(const LocalAttempt *attempt, const char *path, int out);
+static void run_digest(const LocalAttempt *attempt, const char *path, int out)
+			__attribute__((noreturn));
+static void drop_rights(const LocalAttempt *attempt);
+static void printable(char *text);
 
 /*
  * See whether jobs have saved a checkpoint.
@@ -67,6 +82,9 @@ take_newest(LocalAttempt *attempt)
 
 	if (fstatat(attempt->dir, "checkpoint", &st, AT_SYMLINK_NOFOLLOW) != 0 ||
 		st.st_ino == attempt->checkpoint_inode)
+		return;
+	/* what enters the cgroup now would be killed with the rest */
+	if (attempt->phase == PHASE_RUNS && FileThere(attempt->dir, "exit"))
 		return;
 	attempt->checkpoint_inode = st.st_ino;
 	line = FileGet(attempt->dir, "checkpoint", NULL);
@@ -100,13 +118,19 @@ static bool
 digest_begin(LocalAttempt *attempt, const char *path)
 {
 	FileDigest *digest = &attempt->digest;
+	json_t	   *intent = AttemptIntent(attempt->dir);
+	bool		contained = intent != NULL && LaunchCgroup(attempt, intent);
+	char	   *name = Dup(path);	/* path may be digest's own */
 	int			ends[2];
 
-	if (pipe2(ends, O_CLOEXEC) != 0)
+	json_decref(intent);
+	free(digest->path);
+	digest->path = name;
+	if (!contained || pipe2(ends, O_CLOEXEC) != 0)
 		return false;
 	digest->pid = fork();
 	if (digest->pid == 0)
-		run_digest(attempt, path, ends[1]);
+		run_digest(attempt, name, ends[1]);
 	close(ends[1]);
 	if (digest->pid < 0)
 	{
@@ -115,32 +139,84 @@ digest_begin(LocalAttempt *attempt, const char *path)
 		return false;
 	}
 	digest->out = ends[0];
-	digest->path = Dup(path);
 	digest->sha256[0] = '\0';
 	return true;
 }
 
 /*
- * The child: drop the agent's rights, then read.
+ * The child.  It reads as the job's user, in the job's cgroup and within its
+ * limits, and only files and folders: the job may have named a device or a pipe
+ * that never ends.
  */
 static void
 run_digest(const LocalAttempt *attempt, const char *path, int out)
 {
+	char		size[32];
+	const char *script = file_script;
+	struct stat st;
+	int			file;
+	char	   *argv[] = {"ionice", "-c3", "nice", "-n19", "sh", "-c", NULL, "sh",
+	size, NULL};
+	char	   *env[] = {"PATH=/usr/bin:/bin", NULL};
+
+	if (dup2(out, STDOUT_FILENO) < 0)
+		_exit(127);
+	drop_rights(attempt);
+	file = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY |
+				O_CLOEXEC);
+	if (file < 0 || fstat(file, &st) != 0)
+		_exit(1);
+	if (S_ISDIR(st.st_mode))
+	{
+		script = folder_script;
+		if (fchdir(file) != 0)
+			_exit(1);
+	}
+	else if (!S_ISREG(st.st_mode) || dup2(file, STDIN_FILENO) < 0 ||
+			 (st.st_size > SPARSE_MOST &&
+			  st.st_blocks * INT64_C(512) < st.st_size / 64))
+		_exit(1);
+	snprintf(size, sizeof(size), "%lld", (long long) st.st_size);
+	argv[6] = (char *) script;
+	execvpe(argv[0], argv, env);
+	_exit(127);
+}
+
+/*
+ * Become a process of the job's, in a group of its own.
+ */
+static void
+drop_rights(const LocalAttempt *attempt)
+{
+	Contain		contain = ContainOpen(attempt->cgroup);
 	sigset_t	none;
 	JobUser		user;
-	char	   *argv[] = {"ionice", "-c3", "nice", "-n19", "sh", "-c",
-	(char *) digest_script, "sh", (char *) path, NULL};
-	char	   *env[] = {"PATH=/usr/bin:/bin", NULL};
 
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	if (UserOf(attempt->org, attempt->account, &user) == NULL &&
-		dup2(out, STDOUT_FILENO) >= 0 &&
-		(user.uid == 0 || (setgroups(0, NULL) == 0 &&
-						   setresgid(user.gid, user.gid, user.gid) == 0 &&
-						   setresuid(user.uid, user.uid, user.uid) == 0)))
-		execvpe(argv[0], argv, env);
-	_exit(127);
+	setsid();
+	if (UserOf(attempt->org, attempt->account, &user) != NULL ||
+		(contain.cgroup < 0 && attempt->cgroup != NULL &&
+		 *attempt->cgroup != '\0') || !ContainEnter(&contain))
+		_exit(127);
+	if (user.uid != 0 && (setgroups(0, NULL) != 0 ||
+						  setresgid(user.gid, user.gid, user.gid) != 0 ||
+						  setresuid(user.uid, user.uid, user.uid) != 0))
+		_exit(127);
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+		prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
+		_exit(127);
+}
+
+/* a name in a line of the log, which a job must not be able to break */
+static void
+printable(char *text)
+{
+	for (; *text != '\0'; text++)
+	{
+		if ((unsigned char) *text < ' ' || *text == '"' || *text == 127)
+			*text = '?';
+	}
 }
 
 /*
@@ -170,14 +246,43 @@ CheckpointChildGone(pid_t pid, int status)
 			digest->sha256[64] = '\0';
 			digest->size = strtoll(size + 1, NULL, 10);
 		}
+		else if (WIFSIGNALED(status) && a->phase != PHASE_SETTLED &&
+				 !a->resumes && ++a->digests_killed < TRIES)
+		{
+			/* the job's end ended it, too: read it again after that */
+			a->checkpoint_inode = 0;
+			free(digest->path);
+			memset(digest, 0, sizeof(FileDigest));
+			return true;
+		}
 		else
-			LogLine("event=unreadable_checkpoint attempt=%s path=%s", a->tag,
-					digest->path);
+		{
+			printable(digest->path);
+			LogLine("event=unreadable_checkpoint attempt=%s path=\"%s\"",
+					a->tag, digest->path);
+		}
+		a->cgroup_left = a->phase != PHASE_RUNS;
 		if (digest->sha256[0] == '\0' && !a->resumes)
 			CheckpointDone(a);	/* nothing to report */
 		return true;
 	}
 	return false;
+}
+
+/*
+ * The attempt is settled: nothing reads for it any more.
+ */
+void
+CheckpointEnd(LocalAttempt *attempt)
+{
+	FileDigest *digest = &attempt->digest;
+
+	if (digest->pid == 0)
+		return;
+	(void) kill(-digest->pid, SIGKILL);
+	(void) kill(digest->pid, SIGKILL);	/* it may have no group yet */
+	attempt->digests_killed = TRIES;	/* it is not read again */
+	attempt->cgroup_left = true;
 }
 
 /* the database has the digest, or refused it for good */

@@ -13,6 +13,7 @@
 extern void CheckpointsLook(void);
 extern bool CheckpointVerify(LocalAttempt *attempt, const char *uri);
 extern bool CheckpointChildGone(pid_t pid, int status);
+extern void CheckpointEnd(LocalAttempt *attempt);
 extern void CheckpointDone(LocalAttempt *attempt);
 extern bool CheckpointHolds(const LocalAttempt *attempt);
 

@@ -7,7 +7,9 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <libpq-fe.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "config.h"
@@ -40,6 +42,7 @@ Config		config = {
 	.meter_ms = 60000,
 	.stop_grace_ms = 10000,
 	.most_processes = 32768,
+	.image_pull_s = 3600,
 	.uids = 65536,
 };
 
@@ -67,11 +70,14 @@ static const Setting settings[] = {
 	{"leftover_mib", NULL, &config.leftover_mib, 0, 1000000},
 	{"stop_grace_ms", NULL, &config.stop_grace_ms, 0, 600000},
 	{"most_processes", NULL, &config.most_processes, 16, 4194304},
+	{"image_pull_s", NULL, &config.image_pull_s, 1, 86400},
 	{"uids", NULL, &config.uids, 1, 1000000000},
 };
 
 #define SETTINGS	((int) (sizeof(settings) / sizeof(settings[0])))
 
+static bool has_password(const char *conninfo);
+static void refuse_if_read(const char *path);
 static bool other_setting(const char *name, const char *value,
 						  const char *path, int line);
 
@@ -99,13 +105,52 @@ ConfigRead(const char *path, bool of_node)
 	if (strcmp(config.seccomp, "yes") != 0 &&
 		strcmp(config.seccomp, "no") != 0)
 		Die("%s: seccomp is yes or no, not \"%s\"", path, config.seccomp);
+	if (has_password(config.database))
+		refuse_if_read(path);
 	if (*config.node_key != '\0')
 	{
+		refuse_if_read(config.node_key);
 		config.key = FileGet(AT_FDCWD, config.node_key, NULL);
 		if (config.key == NULL)
 			Die("could not read %s: %s", config.node_key, strerror(errno));
 		config.key[strcspn(config.key, "\r\n")] = '\0';
 	}
+}
+
+/*
+ * Whether a connection string has a password.
+ */
+static bool
+has_password(const char *conninfo)
+{
+	PQconninfoOption *options = PQconninfoParse(conninfo, NULL);
+	bool		has = false;
+
+	for (PQconninfoOption * o = options; o != NULL && o->keyword != NULL; o++)
+	{
+		if (strcmp(o->keyword, "password") == 0 && o->val != NULL)
+			has = true;
+	}
+	PQconninfoFree(options);
+	return has;
+}
+
+/*
+ * End, if users of this machine can read a file with a secret: jobs are users
+ * of it.  A group may read it that is root's or the agent's own.
+ */
+static void
+refuse_if_read(const char *path)
+{
+	struct stat st;
+
+	if (stat(path, &st) != 0)
+		Die("could not read %s: %s", path, strerror(errno));
+	if ((st.st_mode & S_IROTH) != 0 ||
+		((st.st_mode & S_IRGRP) != 0 && st.st_gid != 0 &&
+		 st.st_gid != getegid()))
+		Die("%s has a secret, and others can read it: chmod 600 %s", path,
+			path);
 }
 
 /*

@@ -39,6 +39,7 @@ typedef struct Config
 	long		stop_grace_ms;	/* between SIGTERM and SIGKILL */
 	uid_t		first_uid;		/* the first uid of job users; 0: none */
 	long		most_processes; /* per job, where cgroups limit them */
+	long		image_pull_s;	/* the most that a pull may take */
 	long		uids;			/* the node's total to give out */
 } Config;
 

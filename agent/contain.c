@@ -7,10 +7,16 @@
  * all at once, cgroup.freeze stops them, and "populated 0" in cgroup.events
  * says that none is left.
  *
- * On a machine without cgroups, the attempt's name in the environment
- * (GPUCREDIT_ATTEMPT) marks the processes.  A process that clears its
- * environment escapes.  So this is for development, and the agent logs a
- * warning.
+ * On a machine without cgroups, the processes of an attempt are the
+ * descendants of its keeper.  The keeper is their "child subreaper", so the
+ * kernel makes it the parent of every orphan among them, and none can leave.
+ *
+ * If such a keeper dies, its orphans get another parent.  The agent then finds
+ * them by a mark in their environment (GPUCREDIT_MARK): the node's name and a
+ * random number that no other user can read, and by their user.  So neither
+ * another tenant's process nor another agent's counts.  But a process that has
+ * cleared its environment escapes, and nothing limits what a job uses.  So
+ * this is for development, and the agent says so (calls.c).
  *
  *-------------------------------------------------------------------------
  */
@@ -23,6 +29,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "contain.h"
@@ -33,8 +40,14 @@ typedef void (*Visit) (pid_t pid, void *context);
 static bool put(int dir, const char *name, const char *value);
 static long event(int dir, const char *file, const char *word);
 static int	each_process(const Contain *contain, Visit visit, void *context);
-static bool tagged(const char *pid, const char *tag);
-static bool stopped_or_dead(pid_t pid);
+static int	each_descendant(const Contain *contain, Visit visit,
+							void *context);
+static int	each_marked(const Contain *contain, Visit visit, void *context);
+static bool marked(const char *pid, const char *mark);
+static bool owned(const char *pid, uid_t uid);
+static char state_of(const char *pid, pid_t *parent);
+static void kill_descendants(const Contain *contain);
+static void stop_awake(pid_t pid, void *context);
 static void send_signal(pid_t pid, void *context);
 static void send_inner(pid_t pid, void *context);
 static bool handles(pid_t pid, int signal);
@@ -103,9 +116,9 @@ ContainRemove(const char *path)
 }
 
 Contain
-ContainOpen(const char *path, const char *tag)
+ContainOpen(const char *path)
 {
-	Contain		contain = {-1, tag, false};
+	Contain		contain = {.cgroup = -1};
 
 	if (path != NULL && *path != '\0')
 		contain.cgroup = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -148,6 +161,14 @@ ContainPopulated(const Contain *contain)
 {
 	if (contain->cgroup >= 0)
 		return event(contain->cgroup, "cgroup.events", "populated") != 0;
+	if (contain->keeper == getpid() && contain->but == 0)
+	{
+		siginfo_t	info;
+
+		/* a subreaper without children has no descendants */
+		return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT |
+					  __WALL) == 0 || errno != ECHILD;
+	}
 	return each_process(contain, NULL, NULL) > 0;
 }
 
@@ -157,9 +178,11 @@ ContainSignal(const Contain *contain, int signal)
 	if (signal == SIGKILL && contain->cgroup >= 0 &&
 		put(contain->cgroup, "cgroup.kill", "1"))
 		return;
-	(void) each_process(contain, contain->nested && (signal == SIGTERM ||
-													 signal == SIGUSR1) ?
-						send_inner : send_signal, &signal);
+	if (signal == SIGKILL && contain->cgroup < 0)
+		kill_descendants(contain);
+	else
+		(void) each_process(contain, contain->nested && signal != SIGKILL ?
+							send_inner : send_signal, &signal);
 }
 
 /*
@@ -185,6 +208,52 @@ ContainFrozen(const Contain *contain)
 		return event(contain->cgroup, "cgroup.events", "frozen") == 1;
 	(void) each_process(contain, count_awake, &awake);
 	return awake == 0;
+}
+
+/*
+ * Kill what any agent of a node has started here, keepers first, as a keeper
+ * would only write down that its job has ended; false if there is nothing left.
+ */
+bool
+ContainKillNode(const char *cgroup, const char *keepers, const char *node)
+{
+	Contain		of_keepers = ContainOpen(keepers);
+	char	   *mark = Format("%s/*", node);
+	Contain		marked_ones = {.cgroup = -1, .mark = mark, .uid = geteuid()};
+	int			signal = SIGKILL;
+	DIR		   *dir = *cgroup == '\0' ? NULL : opendir(cgroup);
+	struct dirent *entry;
+	bool		left = false;
+
+	if (of_keepers.cgroup >= 0 && ContainPopulated(&of_keepers))
+	{
+		ContainSignal(&of_keepers, SIGKILL);
+		left = true;
+	}
+	ContainClose(&of_keepers);
+	while (dir != NULL && (entry = readdir(dir)) != NULL)
+	{
+		char	   *path = Format("%s/%s", cgroup, entry->d_name);
+		Contain		job = {.cgroup = -1};
+
+		/* names of attempts' folders have digits and hyphens */
+		if (entry->d_name[0] != '.' && strchr(entry->d_name, '-') != NULL)
+			job = ContainOpen(path);
+		if (job.cgroup >= 0 && ContainPopulated(&job))
+		{
+			ContainSignal(&job, SIGKILL);
+			left = true;
+		}
+		else if (job.cgroup >= 0)
+			(void) ContainRemove(path);
+		ContainClose(&job);
+		free(path);
+	}
+	if (dir != NULL)
+		closedir(dir);
+	left |= each_process(&marked_ones, send_signal, &signal) > 0;
+	free(mark);
+	return left;
 }
 
 /* 0 without the memory controller */
@@ -263,35 +332,187 @@ each_process(const Contain *contain, Visit visit, void *context)
 		if (list != NULL)
 			fclose(list);
 	}
-	else
-	{
-		DIR		   *proc = opendir("/proc");
-		struct dirent *entry;
+	else if (contain->keeper != 0)
+		return each_descendant(contain, visit, context);
+	else if (contain->mark != NULL && *contain->mark != '\0')
+		return each_marked(contain, visit, context);
+	return n;
+}
 
-		while (proc != NULL && (entry = readdir(proc)) != NULL)
+/* A process of the machine. */
+typedef struct Process
+{
+	pid_t		pid;
+	pid_t		parent;
+	bool		ours;
+	bool		lives;			/* it is no zombie */
+} Process;
+
+/*
+ * Visit the descendants of the keeper.
+ */
+static int
+each_descendant(const Contain *contain, Visit visit, void *context)
+{
+	DIR		   *proc = opendir("/proc");
+	struct dirent *entry;
+	Process    *all = NULL;
+	int			n = 0;
+	int			room = 0;
+	int			count = 0;
+	bool		more = true;
+
+	while (proc != NULL && (entry = readdir(proc)) != NULL)
+	{
+		pid_t		parent;
+		char		state;
+
+		if (!isdigit((unsigned char) entry->d_name[0]))
+			continue;
+		state = state_of(entry->d_name, &parent);
+		if (state == '\0')
+			continue;
+		if (n == room)
 		{
-			if (!isdigit((unsigned char) entry->d_name[0]) ||
-				!tagged(entry->d_name, contain->tag))
-				continue;
-			n++;
-			if (visit != NULL)
-				visit((pid_t) strtol(entry->d_name, NULL, 10), context);
+			room = room * 2 + 256;
+			all = realloc(all, room * sizeof(Process));
+			if (all == NULL)
+				Die("out of memory");
 		}
-		if (proc != NULL)
-			closedir(proc);
+		all[n++] = (Process)
+		{
+			(pid_t) strtol(entry->d_name, NULL, 10), parent, false,
+				strchr("ZXx", state) == NULL
+		};
 	}
+	if (proc != NULL)
+		closedir(proc);
+	/* each pass finds at least one more level of them */
+	while (more)
+	{
+		more = false;
+		for (int i = 0; i < n; i++)
+		{
+			bool		ours = all[i].parent == contain->keeper &&
+				all[i].pid != contain->but;
+
+			for (int p = 0; p < n && !ours && !all[i].ours; p++)
+				ours = all[p].ours && all[p].pid == all[i].parent;
+			if (ours && !all[i].ours)
+				all[i].ours = more = true;
+		}
+	}
+	for (int i = 0; i < n; i++)
+	{
+		if (!all[i].ours || !all[i].lives)
+			continue;
+		count++;
+		if (visit != NULL)
+			visit(all[i].pid, context);
+	}
+	free(all);
+	return count;
+}
+
+/*
+ * Visit the processes with the mark, of its user or root's, which podman is.
+ * Another user's are not the attempt's, whatever they have in their environment.
+ */
+static int
+each_marked(const Contain *contain, Visit visit, void *context)
+{
+	DIR		   *proc = opendir("/proc");
+	struct dirent *entry;
+	int			n = 0;
+
+	while (proc != NULL && (entry = readdir(proc)) != NULL)
+	{
+		if (!isdigit((unsigned char) entry->d_name[0]) ||
+			!marked(entry->d_name, contain->mark) ||
+			(geteuid() == 0 &&
+			 contain->mark[strlen(contain->mark) - 1] != '*' &&
+			 !owned(entry->d_name, contain->uid) &&
+			 !owned(entry->d_name, 0)))
+			continue;
+		n++;
+		if (visit != NULL)
+			visit((pid_t) strtol(entry->d_name, NULL, 10), context);
+	}
+	if (proc != NULL)
+		closedir(proc);
 	return n;
 }
 
 /*
- * Did this process start with the tag in its environment?
+ * Kill all processes, also those that fork meanwhile: first stop them, until
+ * none is found that still runs.
+ */
+static void
+kill_descendants(const Contain *contain)
+{
+	int			signal = SIGKILL;
+
+	for (int i = 0; i < 20; i++)
+	{
+		int			awake = 0;
+
+		if (each_process(contain, stop_awake, &awake) == 0 || awake == 0)
+			break;
+	}
+	(void) each_process(contain, send_signal, &signal);
+}
+
+static void
+stop_awake(pid_t pid, void *context)
+{
+	char		name[24];
+	pid_t		parent;
+
+	snprintf(name, sizeof(name), "%d", (int) pid);
+	if (strchr("tTZXx", state_of(name, &parent)) == NULL)
+	{
+		++*(int *) context;
+		(void) kill(pid, SIGSTOP);
+	}
+}
+
+/*
+ * Whether this is a process of the user.
  */
 static bool
-tagged(const char *pid, const char *tag)
+owned(const char *pid, uid_t uid)
+{
+	char		path[64];
+	char		line[256];
+	unsigned	real;
+	bool		is = false;
+	FILE	   *status;
+
+	snprintf(path, sizeof(path), "/proc/%.20s/status", pid);
+	status = fopen(path, "re");
+	while (status != NULL && fgets(line, sizeof(line), status) != NULL)
+	{
+		if (sscanf(line, "Uid: %u", &real) == 1)
+		{
+			is = real == uid;
+			break;
+		}
+	}
+	if (status != NULL)
+		fclose(status);
+	return is;
+}
+
+/*
+ * Whether this process started with the mark in its environment; one that ends
+ * with * stands for all that begin so.
+ */
+static bool
+marked(const char *pid, const char *mark)
 {
 	char		path[64];
 	char		environment[128 * 1024];
-	size_t		len = strlen(tag);
+	size_t		len = strlen(mark);
 	ssize_t		n;
 	int			fd;
 
@@ -306,21 +527,24 @@ tagged(const char *pid, const char *tag)
 	environment[n] = '\0';
 	for (char *at = environment; at < environment + n; at += strlen(at) + 1)
 	{
-		if (strncmp(at, "GPUCREDIT_ATTEMPT=", 18) == 0)
-			return strlen(at) == 18 + len && strcmp(at + 18, tag) == 0;
+		if (strncmp(at, "GPUCREDIT_MARK=", 15) == 0)
+			return mark[len - 1] == '*' ?
+				strncmp(at + 15, mark, len - 1) == 0 :
+				strcmp(at + 15, mark) == 0;
 	}
 	return false;
 }
 
 /*
- * Send SIGUSR1 only to processes that handle it: it would end others.
+ * Send the signal that means save only to processes that handle it: it would
+ * end others.
  */
 static void
 send_signal(pid_t pid, void *context)
 {
 	int			signal = *(int *) context;
 
-	if (signal != SIGUSR1 || handles(pid, signal))
+	if ((signal != SIGUSR1 && signal != SIGUSR2) || handles(pid, signal))
 		(void) kill(pid, signal);
 }
 
@@ -377,31 +601,42 @@ handles(pid_t pid, int signal)
 static void
 count_awake(pid_t pid, void *context)
 {
-	if (!stopped_or_dead(pid))
+	char		name[24];
+	pid_t		parent;
+
+	snprintf(name, sizeof(name), "%d", (int) pid);
+	if (strchr("tTZXx", state_of(name, &parent)) == NULL)
 		++* (int *) context;
 }
 
 /*
- * Is this process stopped, a zombie, or gone?
+ * The state of a process, as a letter of proc(5), and its parent; '\0': it is
+ * gone.
  */
-static bool
-stopped_or_dead(pid_t pid)
+static char
+state_of(const char *pid, pid_t *parent)
 {
 	char		path[64];
 	char		stat[512];
 	char	   *after;
+	char		state;
+	int			number;
 	ssize_t		n;
 	int			fd;
 
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int) pid);
+	snprintf(path, sizeof(path), "/proc/%.20s/stat", pid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-		return true;
+		return '\0';
 	n = read(fd, stat, sizeof(stat) - 1);
 	close(fd);
 	if (n <= 0)
-		return true;
+		return '\0';
 	stat[n] = '\0';
+	/* the name before it may have any characters */
 	after = strrchr(stat, ')');
-	return after == NULL || strchr("TtZXx", after[2]) != NULL;
+	if (after == NULL || sscanf(after + 1, " %c %d", &state, &number) != 2)
+		return '\0';
+	*parent = (pid_t) number;
+	return state;
 }

@@ -18,6 +18,10 @@
 
 #define NOTES_MOST	200			/* bytes */
 
+static void count_until_gone(const LocalAttempt *attempt, Ending *ending);
+static bool add_last_bytes(const LocalAttempt *attempt, Ending *ending);
+static void trim(char *text);
+
 /*
  * Note what the driver said of a device while the attempt had it: part of the
  * message of its end.  Each note stands there once; past the limit later ones
@@ -60,6 +64,54 @@ add_notes(const LocalAttempt *attempt, Ending *ending)
 }
 
 /*
+ * Devices are taken until the last process is gone, and until a checkpoint that
+ * the settlement waits for is read.
+ */
+static void
+count_until_gone(const LocalAttempt *attempt, Ending *ending)
+{
+	char	   *gone = attempt->dir < 0 ? NULL :
+		FileGet(attempt->dir, "gone", NULL);
+	int64_t		elapsed = gone == NULL ? 0 : strtoll(gone, NULL, 10);
+
+	if (elapsed > ending->elapsed_us)
+		ending->elapsed_us = elapsed;
+	if (ending->elapsed_us >= 0 && attempt->held_ns > attempt->gone_ns)
+		ending->elapsed_us += (attempt->held_ns - attempt->gone_ns) / 1000;
+	free(gone);
+}
+
+/*
+ * The end of a standard error that went to a file of the job's; false: it did
+ * not.
+ */
+static bool
+add_last_bytes(const LocalAttempt *attempt, Ending *ending)
+{
+	size_t		len = 0;
+	char	   *text = FileGet(attempt->dir, "last_bytes", &len);
+
+	if (text == NULL)
+		return false;
+	snprintf(ending->message, sizeof(ending->message), "%s",
+			 text + (len > MESSAGE_MOST ? len - MESSAGE_MOST : 0));
+	trim(ending->message);
+	free(text);
+	return true;
+}
+
+/* without the white space at the end */
+static void
+trim(char *text)
+{
+	size_t		n = strlen(text);
+
+	while (n > 0 && strchr(" \t\r\n", text[n - 1]) != NULL)
+		n--;
+	text[n] = '\0';
+}
+
+/*
  * The arguments of part_ended(), from "exit" and the reason to stop.
  */
 void
@@ -95,6 +147,7 @@ AttemptEnding(const LocalAttempt *attempt, Ending *ending)
 				 (int) strcspn(line + at, "\n"), line + at);
 	}
 	ending->elapsed_us = elapsed;
+	count_until_gone(attempt, ending);
 	if (strcmp(kind, EXIT_EXITED) == 0 || strcmp(kind, EXIT_KILLED) == 0)
 	{
 		ending->exit_code = strcmp(kind, EXIT_KILLED) == 0 ? 128 + status :
@@ -106,6 +159,8 @@ AttemptEnding(const LocalAttempt *attempt, Ending *ending)
 	}
 	else if (strcmp(kind, EXIT_NOT_STARTED) == 0)
 		strcpy(ending->outcome, "not_started");
+	else if (strcmp(kind, EXIT_NO_IMAGE) == 0)
+		strcpy(ending->outcome, "failed");
 	else
 		strcpy(ending->outcome, "node_lost");
 	for (size_t i = 0; attempt->stop_reason != NULL &&
@@ -115,8 +170,8 @@ AttemptEnding(const LocalAttempt *attempt, Ending *ending)
 			strcpy(ending->outcome, outcomes[i].outcome);
 	}
 	if ((ending->exit_code > 0 || strcmp(kind, EXIT_NOT_STARTED) == 0) &&
-		state != NULL &&
-		ending->message[0] == '\0')
+		ending->message[0] == '\0' && !add_last_bytes(attempt, ending) &&
+		state != NULL)
 	{
 		int			file = openat(attempt->dir, "stderr",
 								  O_RDONLY | O_CLOEXEC);
@@ -124,15 +179,15 @@ AttemptEnding(const LocalAttempt *attempt, Ending *ending)
 		if (file >= 0)
 		{
 			size_t		n = JobLogTail(file, state->log_bytes[1],
-									   ending->message, 2048);
+									   ending->message, MESSAGE_MOST);
 
-			while (n > 0 && strchr(" \t\r\n", ending->message[n - 1]) != NULL)
-				n--;
 			ending->message[n] = '\0';
+			trim(ending->message);
 			close(file);
 		}
 	}
 	add_notes(attempt, ending);
+	Utf8Mend(ending->message);
 	if (state != NULL)
 		munmap(state, sizeof(KeeperState));
 	free(line);

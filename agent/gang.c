@@ -32,14 +32,14 @@
  * The first process that fails ends all.
  */
 static const char each_gpu[] =
-"n=$1 rank=$2; shift 2; i=0; trap : TERM USR1; exec 5>&1\n"
+"n=$1 rank=$2; shift 2; i=0; trap : TERM USR1 USR2; exec 5>&1\n"
 "while [ $i -lt $n ]; do\n"
-"	(trap : TERM USR1; exec 6>&1 >&5\n"
+"	(trap : TERM USR1 USR2; exec 6>&1 >&5\n"
 "	export LOCAL_RANK=$i SLURM_LOCALID=$i\n"
 "	export RANK=$((rank + i)) SLURM_PROCID=$((rank + i))\n"
 "	\"$@\" 5>&- 6>&-; echo $? >&6) &\n"
 "	i=$((i + 1))\n"
-"done | (trap '' TERM USR1; while read -r code; do\n"
+"done | (trap '' TERM USR1 USR2; while read -r code; do\n"
 "	[ \"$code\" = 0 ] || exit \"$code\"\n"
 "done)\n";
 

@@ -11,8 +11,8 @@
  *
  * The agent writes commands into the pipe "control", one per line:
  *
- *	save				SIGUSR1, if the job handles it: save, and go on
- *	leave MS GRACE_MS	SIGUSR1; SIGKILL in MS, and SIGTERM GRACE_MS before it
+ *	save				the job's signal, if it has one: save, and go on
+ *	leave MS GRACE_MS	the same; SIGKILL in MS, and SIGTERM GRACE_MS before it
  *	stop GRACE_MS		SIGTERM; SIGKILL in GRACE_MS
  *	thaw				go on after a fence
  *
@@ -35,11 +35,13 @@
 #include <unistd.h>
 
 #include "keeper.h"
+#include "output.h"
 #include "util.h"
 
 #define TICK_MS			500		/* how often fence and deadlines are checked */
 #define EMPTY_TICK_MS	10		/* the same, while the last processes end */
 #define FREEZE_LIMIT	(5 * NS_PER_S)
+#define CHECKPOINT_PAUSE	(200 * NS_PER_MS)
 
 static void keep_room(const Keeper *keeper);
 static void keep(Keeper *keeper);
@@ -50,6 +52,7 @@ static int	exit_code(Keeper *keeper, int status);
 static void take_lines(Keeper *keeper, int *fd, char *buffer, size_t size,
 					   size_t *used, void (*take) (Keeper *, char *));
 static void take_word(Keeper *keeper, char *line);
+static void tell_to_save(Keeper *keeper);
 static void take_message(Keeper *keeper, char *line);
 static void look_at_clocks(Keeper *keeper);
 static bool fenced(const Keeper *keeper);
@@ -59,11 +62,18 @@ static void thaw(Keeper *keeper);
 int
 main(int argc, char **argv)
 {
-	Keeper		keeper = {.main = -1};
+	Keeper		keeper = {.main = -1, .failed = -1};
+	char		elapsed[32];
+	int			len;
 	int			lock;
 
+	if (argc == 2 && strcmp(argv[1], "--version") == 0)
+	{
+		puts("gpucredit-keeper " AGENT_VERSION);
+		return 0;
+	}
 	if (argc != 2)
-		Die("usage: gpucredit-keeper DIR");
+		Die("usage: gpucredit-keeper DIR, or --version");
 	CloseInherited();
 	keeper.dir = open(argv[1], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (keeper.dir < 0 || fchdir(keeper.dir) != 0)
@@ -92,13 +102,19 @@ main(int argc, char **argv)
 			Die("could not map %s: %s", keeper.start.lease, strerror(errno));
 	}
 	keep_room(&keeper);
-	keeper.contain = ContainOpen(keeper.start.cgroup, keeper.start.tag);
+	keeper.contain = ContainOpen(keeper.start.cgroup);
+	if (keeper.contain.cgroup < 0 && *keeper.start.cgroup != '\0')
+		Die("could not open %s: %s", keeper.start.cgroup, strerror(errno));
+	keeper.contain.keeper = getpid();
 	keeper.contain.nested = keeper.start.nested;
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 
 	ProgramStart(&keeper);
 	keep(&keeper);
-	if (!FilePut(keeper.dir, "gone", "", 0))
+	OutputEnd(&keeper);
+	len = snprintf(elapsed, sizeof(elapsed), "%lld\n",
+				   (long long) KeeperElapsedUs(keeper.state));
+	if (!FilePut(keeper.dir, "gone", elapsed, len))
 		Die("could not write %s/gone: %s", argv[1], strerror(errno));
 	CrashPoint("gone");
 	return 0;
@@ -133,15 +149,17 @@ keep(Keeper *keeper)
 			{keeper->messages, POLLIN, 0},
 			{keeper->logs[0].pipe, POLLIN, 0},
 			{keeper->logs[1].pipe, POLLIN, 0},
+			{keeper->failed, POLLIN, 0},
 		};
 
-		if (poll(fds, 5, wait_ms(keeper)) < 0 && errno != EINTR)
+		if (poll(fds, 6, wait_ms(keeper)) < 0 && errno != EINTR)
 			Die("could not wait: %s", strerror(errno));
 		keeper->state->seen_ns = MonotonicNs();
 		JobLogPump(&keeper->logs[0]);
 		JobLogPump(&keeper->logs[1]);
 		take_lines(keeper, &keeper->messages, keeper->message,
 				   sizeof(keeper->message), &keeper->nmessage, take_message);
+		(void) ProgramFailed(keeper);
 		reap(keeper);
 		take_lines(keeper, &keeper->control, keeper->words,
 				   sizeof(keeper->words), &keeper->nwords, take_word);
@@ -157,10 +175,11 @@ static int
 wait_ms(const Keeper *keeper)
 {
 	int64_t		now = MonotonicNs();
-	int64_t		due[] = {keeper->term_ns, keeper->kill_ns};
+	int64_t		due[] = {keeper->term_ns, keeper->kill_ns,
+	keeper->checkpoint_new ? keeper->checkpoint_due_ns : 0};
 	int64_t		ms = keeper->ended ? EMPTY_TICK_MS : TICK_MS;
 
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 3; i++)
 	{
 		if (due[i] != 0 && due[i] - now < ms * NS_PER_MS)
 			ms = due[i] <= now ? 0 : (due[i] - now) / NS_PER_MS + 1;
@@ -184,6 +203,8 @@ reap(Keeper *keeper)
 	{
 		if (pid == keeper->main)
 			program_ended(keeper, status);
+		else if (pid == keeper->writer)
+			keeper->writer = keeper->contain.but = 0;
 	}
 }
 
@@ -194,6 +215,12 @@ reap(Keeper *keeper)
 static void
 program_ended(Keeper *keeper, int status)
 {
+	/* it may have said why it could not become the program */
+	if (!keeper->ended && ProgramFailed(keeper))
+	{
+		keeper->main = -1;
+		return;
+	}
 	keeper->main = -1;
 	keeper->state->oom_kills = ContainOomKills(&keeper->contain);
 	if (!keeper->ended)
@@ -284,12 +311,12 @@ take_word(Keeper *keeper, char *line)
 			thaw(keeper);
 	}
 	else if (strcmp(line, "save") == 0)
-		ContainSignal(&keeper->contain, SIGUSR1);
+		tell_to_save(keeper);
 	else if (sscanf(line, "leave %lld %lld", &ms, &grace) == 2)
 	{
 		if (!keeper->leaving)
 		{
-			ContainSignal(&keeper->contain, SIGUSR1);
+			tell_to_save(keeper);
 			keeper->term_ns = now + (ms > grace ? ms - grace : 0) * NS_PER_MS;
 			keeper->kill_ns = now + ms * NS_PER_MS;
 		}
@@ -308,6 +335,17 @@ take_word(Keeper *keeper, char *line)
 }
 
 /*
+ * Tell the job to save, if its spec names a signal for that.  Any other job may
+ * use the signal for reasons of its own.
+ */
+static void
+tell_to_save(Keeper *keeper)
+{
+	if (keeper->start.save_signal != 0)
+		ContainSignal(&keeper->contain, keeper->start.save_signal);
+}
+
+/*
  * The job's lines on its descriptor: "progress N", or "checkpoint STEP PATH";
  * the newest is kept for the agent.
  */
@@ -321,8 +359,26 @@ take_message(Keeper *keeper, char *line)
 		keeper->state->progress = number;
 	else if (sscanf(line, "checkpoint %lld %n", &number, &at) == 1 &&
 			 number >= 0 && at > 0 && line[at] != '\0')
-		(void) FilePut(keeper->dir, "checkpoint", line + strlen("checkpoint "),
-					   strlen(line + strlen("checkpoint ")));
+	{
+		snprintf(keeper->checkpoint, sizeof(keeper->checkpoint), "%s",
+				 line + strlen("checkpoint "));
+		keeper->checkpoint_new = true;
+	}
+}
+
+/*
+ * Write down the newest checkpoint for the agent.  Of a job that names one after
+ * the other, only some are written, as each write waits for the disk.
+ */
+void
+KeeperWriteCheckpoint(Keeper *keeper)
+{
+	if (!keeper->checkpoint_new)
+		return;
+	keeper->checkpoint_new = false;
+	keeper->checkpoint_due_ns = MonotonicNs() + CHECKPOINT_PAUSE;
+	(void) FilePut(keeper->dir, "checkpoint", keeper->checkpoint,
+				   strlen(keeper->checkpoint));
 }
 
 /*
@@ -333,6 +389,8 @@ look_at_clocks(Keeper *keeper)
 {
 	int64_t		now = MonotonicNs();
 
+	if (keeper->checkpoint_new && now >= keeper->checkpoint_due_ns)
+		KeeperWriteCheckpoint(keeper);
 	if (keeper->ended)
 	{
 		if (now >= keeper->kill_again_ns)

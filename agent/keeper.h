@@ -16,6 +16,7 @@
 #include "job_log.h"
 
 #define WORDS	4096			/* arguments, and texts of the environment */
+#define LAST_BYTES	4096		/* of a standard error that goes to a file */
 
 /* The fields of "start". */
 typedef struct Start
@@ -25,6 +26,9 @@ typedef struct Start
 	char	   *cwd;
 	char	   *lease;
 	char	   *files[2];		/* of stdout and stderr; NULL: the log */
+	char	   *mark;			/* GPUCREDIT_MARK */
+	int64_t		taken_ns;		/* CLOCK_MONOTONIC, since when it has devices */
+	int			save_signal;	/* means save; 0: the job has no such signal */
 	uid_t		uid;
 	gid_t		gid;
 	bool		filters;		/* the keeper filters system calls */
@@ -40,6 +44,13 @@ typedef struct Start
 	int			nenv;
 } Start;
 
+/* The end of a standard error that goes to a file. */
+typedef struct LastBytes
+{
+	uint64_t	total;			/* bytes that were written */
+	char		ring[LAST_BYTES];
+} LastBytes;
+
 typedef struct Keeper
 {
 	int			dir;
@@ -52,6 +63,11 @@ typedef struct Keeper
 	int			control;
 	int			messages;		/* from the job: progress, checkpoints */
 	JobLog		logs[2];
+	int			failed;			/* from the child: why it is not the program */
+	pid_t		writer;			/* writes the job's file (output.c); 0: none */
+	int			output_pipe;	/* to the writer */
+	int			output_socket;
+	LastBytes  *last;			/* NULL: there is no writer */
 	int64_t		term_ns;		/* when to send SIGTERM; 0: never, or sent */
 	int64_t		kill_ns;		/* when to send SIGKILL; 0: never */
 	bool		leaving;
@@ -62,10 +78,16 @@ typedef struct Keeper
 	size_t		nwords;
 	char		message[4096];	/* of the job, an unfinished line */
 	size_t		nmessage;
+	char		checkpoint[4096];	/* the newest that the job has named */
+	bool		checkpoint_new; /* it is not on disk yet */
+	int64_t		checkpoint_due_ns;	/* it is written no sooner */
 } Keeper;
 
 extern void ProgramRead(Keeper *keeper);
 extern void ProgramStart(Keeper *keeper);
+extern bool ProgramFailed(Keeper *keeper);
+extern int64_t KeeperElapsedUs(const KeeperState *state);
+extern void KeeperWriteCheckpoint(Keeper *keeper);
 extern void KeeperWriteExit(Keeper *keeper, const char *kind, int status,
 							const char *message);
 

@@ -18,11 +18,12 @@
 /*
  * How long the program ran, less its frozen time.
  */
-static int64_t
-elapsed_us(const KeeperState *state, int64_t now)
+int64_t
+KeeperElapsedUs(const KeeperState *state)
 {
 	int64_t		ran = state->exec_ns == 0 ? 0 :
-		(state->frozen_since_ns != 0 ? state->frozen_since_ns : now) -
+		(state->frozen_since_ns != 0 ? state->frozen_since_ns :
+		 MonotonicNs()) -
 		state->exec_ns - state->frozen_ns;
 
 	return ran < 0 ? 0 : ran / 1000;
@@ -35,12 +36,17 @@ elapsed_us(const KeeperState *state, int64_t now)
 void
 KeeperWriteExit(Keeper *keeper, const char *kind, int status, const char *message)
 {
-	int64_t		now = MonotonicNs();
 	char		line[512];
 	int			len;
 
+	KeeperWriteCheckpoint(keeper);
 	len = snprintf(line, sizeof(line), "%s %d %lld %s\n", kind, status,
-				   (long long) elapsed_us(keeper->state, now), message);
+				   (long long) KeeperElapsedUs(keeper->state), message);
+	if (len > (int) sizeof(line) - 1)
+	{
+		len = sizeof(line) - 1;
+		line[len - 1] = '\n';
+	}
 	/* free the reserved space */
 	(void) unlinkat(keeper->dir, "reserve", 0);
 	while (!FilePut(keeper->dir, "exit", line, len))
@@ -52,5 +58,5 @@ KeeperWriteExit(Keeper *keeper, const char *kind, int status, const char *messag
 	CrashPoint("exit");
 	keeper->ended = true;
 	ContainSignal(&keeper->contain, SIGKILL);
-	keeper->kill_again_ns = now + NS_PER_S;
+	keeper->kill_again_ns = MonotonicNs() + NS_PER_S;
 }

@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -47,7 +48,13 @@ static void put_environment(Writer *writer, const Launch *launch);
 static char *list_devices(uint64_t gpus, bool paths);
 static void write_script(Writer *writer, const Launch *launch,
 						 const char *script);
-static void limit(const Launch *launch);
+static void limit(const LocalAttempt *attempt, const json_t * intent);
+static char *new_mark(void);
+static void put_save_signal(Writer *writer, const Launch *launch);
+static void bind_folder(Writer *writer, const char *how, const char *path);
+static void bind_save_folder(Writer *writer, const Launch *launch);
+static void put_file(Writer *writer, const Launch *launch, const char *key,
+					 const char *pattern);
 
 /*
  * Write "start"; return NULL, or the line of "exit" with the reason.
@@ -80,17 +87,17 @@ LaunchWriteStart(const LocalAttempt *attempt, const json_t * intent)
 	why = UserOf(attempt->org, attempt->account, &launch.user);
 	if (why != NULL)
 		StartRefuse(&writer, EXIT_NOT_STARTED, 0, "%s", why);
-	if (attempt->cgroup != NULL && *attempt->cgroup != '\0')
-	{
-		if (!ContainMake(attempt->cgroup))
-			StartRefuse(&writer, EXIT_NOT_STARTED, errno, "no cgroup: %s",
-						strerror(errno));
-		limit(&launch);
-	}
+	if (!LaunchCgroup(attempt, intent))
+		StartRefuse(&writer, EXIT_NOT_STARTED, errno, "no cgroup: %s",
+					strerror(errno));
 	make_work(&writer, &launch);
 	StartPut(&writer, "tag", "%s", attempt->tag);
 	StartPut(&writer, "cgroup", "%s", attempt->cgroup);
 	StartPut(&writer, "lease", "%s/lease", config.state);
+	StartPut(&writer, "taken", "%lld", (long long) attempt->taken_ns);
+	launch.mark = new_mark();
+	StartPut(&writer, "mark", "%s", launch.mark);
+	put_save_signal(&writer, &launch);
 	if (launch.user.uid != 0)
 	{
 		StartPut(&writer, "uid", "%u", (unsigned) launch.user.uid);
@@ -112,7 +119,61 @@ LaunchWriteStart(const LocalAttempt *attempt, const json_t * intent)
 					strerror(errno));
 	free(text);
 	free(launch.work);
+	free(launch.mark);
 	return writer.refused;
+}
+
+/*
+ * Make the attempt's cgroup, and set its limits; false with errno.
+ */
+bool
+LaunchCgroup(const LocalAttempt *attempt, const json_t * intent)
+{
+	if (attempt->cgroup == NULL || *attempt->cgroup == '\0')
+		return true;
+	if (!ContainMake(attempt->cgroup))
+		return false;
+	limit(attempt, intent);
+	return true;
+}
+
+/*
+ * What marks the processes of an attempt where there are no cgroups: the node,
+ * as several agents may run on one machine, and a number that nobody can guess.
+ */
+static char *
+new_mark(void)
+{
+	uint64_t	number[2];
+
+	if (getrandom(number, sizeof(number), 0) != sizeof(number))
+		Die("could not read random numbers: %s", strerror(errno));
+	return Format("%s/%016llx%016llx", config.node,
+				  (unsigned long long) number[0],
+				  (unsigned long long) number[1]);
+}
+
+/*
+ * The signal that tells the program to save, if its spec names one.
+ */
+static void
+put_save_signal(Writer *writer, const Launch *launch)
+{
+	const		json_t *signal = json_object_get(launch->spec,
+												 "checkpoint_signal");
+	const char *name = json_string_value(signal);
+
+	if (signal == NULL || json_is_null(signal))
+		return;
+	if (name != NULL && strncmp(name, "SIG", 3) == 0)
+		name += 3;
+	if (name != NULL && strcmp(name, "USR1") == 0)
+		StartPut(writer, "save_signal", "%d", SIGUSR1);
+	else if (name != NULL && strcmp(name, "USR2") == 0)
+		StartPut(writer, "save_signal", "%d", SIGUSR2);
+	else
+		StartRefuse(writer, EXIT_EXITED, 127,
+					"\"checkpoint_signal\" is USR1 or USR2");
 }
 
 /*
@@ -172,18 +233,18 @@ put_bwrap(Writer *writer, const Launch *launch)
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		StartPut(writer, "arg", "%s", words[i]);
+	/* before what hides others' files, so that it cannot show them again */
+	if (launch->workdir != launch->work)
+		bind_folder(writer, "--bind", launch->workdir);
+	if (launch->user.home != NULL)
+		bind_folder(writer, "--bind-try", launch->user.home);
+	bind_save_folder(writer, launch);
 	/* hide other attempts' folders, the keys and the spool */
 	StartPut(writer, "arg", "--tmpfs");
 	StartPut(writer, "arg", "%s", config.state);
 	StartPut(writer, "arg", "--bind");
 	StartPut(writer, "arg", "%s", launch->work);
 	StartPut(writer, "arg", "%s", launch->work);
-	if (launch->workdir != launch->work)
-	{
-		StartPut(writer, "arg", "--bind");
-		StartPut(writer, "arg", "%s", launch->workdir);
-		StartPut(writer, "arg", "%s", launch->workdir);
-	}
 	for (int i = 0; i < DeviceCount(); i++)
 	{
 		if ((launch->gpus >> i & 1) != 0)
@@ -199,6 +260,56 @@ put_bwrap(Writer *writer, const Launch *launch)
 	StartPut(writer, "arg", "--chdir");
 	StartPut(writer, "arg", "%s", launch->workdir);
 	StartPut(writer, "arg", "--");
+}
+
+static void
+bind_folder(Writer *writer, const char *how, const char *path)
+{
+	StartPut(writer, "arg", "%s", how);
+	StartPut(writer, "arg", "%s", path);
+	StartPut(writer, "arg", "%s", path);
+}
+
+/*
+ * Where the job is to save, it may write as on the node itself: with the rights
+ * of its user.  The folder may not exist yet, so it is the nearest above that
+ * does.  What a job shares with nobody stays its own: a name in /tmp, or one
+ * that is the whole system's.
+ */
+static void
+bind_save_folder(Writer *writer, const Launch *launch)
+{
+	static const char *const own[] = {"/", "/dev", "/proc", "/run", "/sys",
+	"/tmp"};
+	const char *save_to = json_string_value(json_object_get(launch->intent,
+															"save_to"));
+	char	   *path = Dup(save_to != NULL && strncmp(save_to, "file://", 7) == 0 ?
+						   save_to + 7 : save_to);
+	char	   *real = NULL;
+
+	while (path != NULL && *path == '/' && path[1] != '\0' &&
+		   (real = realpath(path, NULL)) == NULL)
+	{
+		char	   *last = strrchr(path, '/');
+
+		last[last == path] = '\0';
+	}
+	for (size_t i = 0; real != NULL && i < sizeof(own) / sizeof(own[0]); i++)
+	{
+		size_t		len = strlen(own[i]);
+
+		if (strcmp(real, own[i]) == 0 ||
+			(i > 0 && i < 5 && strncmp(real, own[i], len) == 0 &&
+			 real[len] == '/'))
+		{
+			free(real);
+			real = NULL;
+		}
+	}
+	if (real != NULL)
+		bind_folder(writer, "--bind-try", path);
+	free(real);
+	free(path);
 }
 
 /* bwrap leaves out what this machine does not have */
@@ -288,20 +399,29 @@ put_files(Writer *writer, const Launch *launch)
 														   "output"));
 	const char *error = json_string_value(json_object_get(launch->spec,
 														  "error"));
-	char	   *name;
 
 	if (output != NULL)
-	{
-		name = file_name(launch, output);
-		StartPut(writer, "output", "%s", name);
-		free(name);
-	}
+		put_file(writer, launch, "output", output);
 	if (error != NULL || output != NULL)
-	{
-		name = file_name(launch, error != NULL ? error : output);
-		StartPut(writer, "error", "%s", name);
-		free(name);
-	}
+		put_file(writer, launch, "error", error != NULL ? error : output);
+}
+
+/*
+ * A relative name is one in the working folder.  bwrap has not entered that yet
+ * when the file is opened, and an image has its own.
+ */
+static void
+put_file(Writer *writer, const Launch *launch, const char *key,
+		 const char *pattern)
+{
+	char	   *name = file_name(launch, pattern);
+
+	if (*name == '/')
+		StartPut(writer, key, "%s", name);
+	else
+		StartPut(writer, key, "%s/%s", launch->image != NULL ? launch->work :
+				 launch->workdir, name);
+	free(name);
 }
 
 /*
@@ -376,7 +496,8 @@ put_environment(Writer *writer, const Launch *launch)
 
 	if (launch->image == NULL)
 		StartPut(writer, "env", "PATH=/usr/local/bin:/usr/bin:/bin");
-	StartPut(writer, "env", "HOME=%s", launch->work);
+	StartPut(writer, "env", "HOME=%s", launch->user.home != NULL &&
+			 launch->image == NULL ? launch->user.home : launch->work);
 	json_object_foreach((json_t *) env, name, value)
 	{
 		const char *text = json_string_value(value);
@@ -391,6 +512,7 @@ put_environment(Writer *writer, const Launch *launch)
 			StartPut(writer, "env", "%s=%s", name, text);
 	}
 	StartPut(writer, "env", "GPUCREDIT_ATTEMPT=%s", launch->attempt->tag);
+	StartPut(writer, "env", "GPUCREDIT_MARK=%s", launch->mark);
 	StartPut(writer, "env", "GPUCREDIT_FD=3");
 	StartPut(writer, "env", "GPUCREDIT_DEVICES=%s", paths);
 	if (save_to != NULL)
@@ -437,17 +559,16 @@ list_devices(uint64_t gpus, bool paths)
  * Set its cgroup's limits, where the controllers exist.
  */
 static void
-limit(const Launch *launch)
+limit(const LocalAttempt *attempt, const json_t * intent)
 {
 	static bool logged = false;
-	const char *path = launch->attempt->cgroup;
-	long long	cpu = json_integer_value(json_object_get(launch->intent,
-														 "cpu_milli"));
-	long long	memory = json_integer_value(json_object_get(launch->intent,
+	const char *path = attempt->cgroup;
+	long long	cpu = json_integer_value(json_object_get(intent, "cpu_milli"));
+	long long	memory = json_integer_value(json_object_get(intent,
 															"memory_mib"));
 	char		text[32];
 
-	if (!DeviceFilter(path, launch->gpus) && !logged)
+	if (!DeviceFilter(path, attempt->gpus) && !logged)
 	{
 		LogLine("event=no_device_filter error=\"%s\"", strerror(errno));
 		logged = true;
@@ -492,7 +613,7 @@ LaunchKeeper(const LocalAttempt *attempt)
 	if (pid == 0)
 	{
 		sigset_t	none;
-		Contain		keepers = ContainOpen(LaunchKeepers(), "");
+		Contain		keepers = ContainOpen(LaunchKeepers());
 		struct rlimit files;
 
 		(void) ContainEnter(&keepers);

@@ -22,6 +22,7 @@ typedef struct Launch
 	uint64_t	gpus;
 	JobUser		user;
 	const char *image;			/* NULL: it runs on the node's file system */
+	char	   *mark;			/* GPUCREDIT_MARK of its processes */
 	char	   *work;			/* its own folder */
 	const char *workdir;		/* its working folder */
 } Launch;
@@ -29,6 +30,7 @@ typedef struct Launch
 /* the soft limit of open files that jobs inherit, as it was at our start */
 extern rlim_t LaunchFiles;
 
+extern bool LaunchCgroup(const LocalAttempt *attempt, const json_t * intent);
 extern char *LaunchWriteStart(const LocalAttempt *attempt,
 							  const json_t * intent);
 extern const char *LaunchKeepers(void);

@@ -8,6 +8,8 @@
  *	gpucredit-agent nvml CONFIG [INDEX...]	(nvml.c)
  *	gpucredit-agent reset CONFIG UUID		(health.c)
  *	gpucredit-agent foreign CONFIG WORD TOKEN ...	(foreign.c)
+ *	gpucredit-agent forget NODE [CONFIG]	(forget.c)
+ *	gpucredit-agent --version
  *
  * One loop waits for the database, for what keepers write, for notifications
  * and datagrams that mean "ask now", and for time.  Each turn looks at every attempt, then makes
@@ -18,6 +20,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <netdb.h>
 #include <poll.h>
 #include <signal.h>
@@ -30,6 +33,7 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -43,6 +47,7 @@
 #include "device_watch.h"
 #include "devices.h"
 #include "foreign.h"
+#include "forget.h"
 #include "health.h"
 #include "launch.h"
 #include "nvml.h"
@@ -54,6 +59,7 @@
 #include "util.h"
 
 #define LOOK_MS		1000		/* how often all attempts are checked */
+#define DEFAULT_CONFIG	"/etc/gpucredit/agent.conf"
 #define POKE_MS		100			/* least time between two obeyed pokes */
 
 static int	signals;
@@ -75,10 +81,16 @@ static void obey_pokes(void);
 int
 main(int argc, char **argv)
 {
+	if (argc == 2 && strcmp(argv[1], "--version") == 0)
+	{
+		puts("gpucredit-agent " AGENT_VERSION);
+		return 0;
+	}
 	if (argc > 2)
 		run_other(argc, argv);
 	if (argc != 2 || argv[1][0] == '-')
-		Die("usage: gpucredit-agent CONFIG, or [poke|nvml|reset|foreign] CONFIG ...");
+		Die("usage: gpucredit-agent CONFIG, or [poke|nvml|reset|foreign] CONFIG"
+			" ..., or forget NODE [CONFIG], or --version");
 	ConfigRead(argv[1], true);
 	open_files();
 	DbUse(config.database, strcmp(config.listen, "yes") == 0 ?
@@ -92,6 +104,7 @@ main(int argc, char **argv)
 	HealthStart();
 	DevicesStart(argv[1]);
 	AttemptsLoad();
+	AttemptsPullAgain();
 	LogLine("event=agent_start node=%s devices=%d", config.node, DeviceCount());
 	while (!ends)
 		turn();
@@ -110,6 +123,11 @@ run_other(int argc, char **argv)
 	bool		reset = argc == 4 && strcmp(argv[1], "reset") == 0;
 	bool		foreign = argc > 4 && strcmp(argv[1], "foreign") == 0;
 
+	if (strcmp(argv[1], "forget") == 0 && argc <= 4)
+	{
+		ConfigRead(argc == 4 ? argv[3] : DEFAULT_CONFIG, true);
+		ForgetNode(argv[2]);
+	}
 	if (!poke && !asks && !reset && !foreign)
 		return;
 	ConfigRead(argv[2], false);
@@ -143,18 +161,47 @@ open_files(void)
 }
 
 /*
- * Without a cgroup we cannot find a process that hides: log this once.
+ * Is this folder in a file system of cgroups of version 2?
+ */
+static bool
+is_cgroup2(const char *path)
+{
+	char	   *above = Dup(path);
+	struct statfs fs;
+	bool		is;
+
+	*(strrchr(above, '/') == NULL ? above : strrchr(above, '/')) = '\0';
+	is = statfs(above, &fs) == 0 && fs.f_type == CGROUP2_SUPER_MAGIC;
+	free(above);
+	return is;
+}
+
+/*
+ * What holds jobs together.  Without a cgroup a process that hides may stay, and
+ * nothing limits a job's memory: each start says so, and the database is told.
  */
 static void
 prove_cgroup(void)
 {
 	if (*config.cgroup == '\0')
-		LogLine("event=no_cgroup detail=\"processes that hide are not ended\"");
-	else if (!ContainMake(config.cgroup) || !ContainMake(LaunchKeepers()))
+	{
+		LogLine("event=no_cgroup node=%s detail=\"set cgroup: jobs have no limits"
+				" of memory and processes, and one that hides may outlive its bill\"",
+				config.node);
+		return;
+	}
+	if (!is_cgroup2(config.cgroup))
+		Die("the cgroup %s is not below a cgroup of version 2", config.cgroup);
+	containment = "cgroup";
+	if (!ContainMake(config.cgroup) || !ContainMake(LaunchKeepers()))
 		Die("could not make the cgroup %s: %s", config.cgroup,
 			strerror(errno));
-	else if (!ContainDelegate(config.cgroup))
-		LogLine("event=no_memory_limit cgroup=%s", config.cgroup);
+	if (!ContainDelegate(config.cgroup))
+	{
+		containment = "cgroup_no_memory";
+		LogLine("event=no_memory_limit node=%s cgroup=%s", config.node,
+				config.cgroup);
+	}
 }
 
 static void
@@ -225,6 +272,7 @@ turn(void)
 	take_pokes();
 	DevicesLook();
 	AttemptsLook(ForeignLook);
+	PullLook();
 	AttemptsForget();
 	TrashLook();
 	CheckpointsLook();

@@ -406,9 +406,23 @@ launch(LocalAttempt *attempt)
 				attempt->foreign);
 	else if (image == NULL)
 		start_keeper(attempt, intent);
-	else if (!PullImage(attempt, image))
+	else if (!PullImage(attempt, intent))
 		AttemptGone(attempt);
 	json_decref(intent);
+}
+
+/*
+ * At the start: attempts that waited for their image wait again.
+ */
+void
+AttemptsPullAgain(void)
+{
+	for (LocalAttempt *a = attempts; a != NULL; a = a->next)
+	{
+		if (a->phase == PHASE_RUNS && !a->lost && a->foreign == NULL &&
+			FileThere(a->dir, "pull") && !FileThere(a->dir, "start"))
+			launch(a);
+	}
 }
 
 /*
@@ -467,6 +481,7 @@ intent_of(const Order *order)
 													 "1000" : order->share));
 	json_object_set_new(intent, "spec", spec == NULL ? json_object() : spec);
 	json_object_set_new(intent, "placed_us", json_integer(order->placed_us));
+	json_object_set_new(intent, "taken_ns", json_integer(MonotonicNs()));
 	json_object_set_new(intent, "cpu_milli", json_integer(order->cpu_milli));
 	json_object_set_new(intent, "memory_mib",
 						json_integer(order->memory_mib));

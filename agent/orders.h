@@ -11,6 +11,7 @@
 #include "attempts.h"
 
 extern void AttemptObey(const Order *order);
+extern void AttemptsPullAgain(void);
 extern void AttemptPulled(LocalAttempt *attempt);
 extern void AttemptResume(LocalAttempt *attempt, bool good,
 						  json_t * checkpoint);

@@ -17,23 +17,30 @@
 #include <unistd.h>
 
 #include "keeper.h"
+#include "output.h"
 #include "seccomp.h"
 #include "util.h"
+
+/* What the child was doing. */
+typedef enum ExecStep
+{
+	OF_NODE, ENTER, OPEN_OUTPUT, OPEN_ERROR, EXECUTE
+} ExecStep;
 
 /* Why the child could not become the program. */
 typedef struct Failure
 {
 	int			error;			/* errno; 0: success */
-	bool		of_job;			/* the job's fault, not the node's */
+	ExecStep	step;			/* all but the first are the job's choice */
 } Failure;
 
 static void open_pipe(int ends[2], bool nonblocking);
 static void not_executed(Keeper *keeper, Failure failure);
 static void forget_protection(void);
-static bool open_files(const Start *start);
-static bool open_outputs(const Start *start);
-static void run_program(const Start *start, const Contain *contain, int gate,
-						int failed, int outputs[2], int messages);
+static bool open_files(const Keeper *keeper, ExecStep *step);
+static bool open_outputs(const Keeper *keeper, ExecStep *step);
+static void run_program(const Keeper *keeper, int gate, int failed,
+						int outputs[2], int messages);
 
 /*
  * Parse "start"; the texts stay in its buffer.
@@ -60,6 +67,12 @@ ProgramRead(Keeper *keeper)
 			start->envp[start->nenv++] = value;
 		else if (strncmp(at, "tag=", 4) == 0)
 			start->tag = value;
+		else if (strncmp(at, "mark=", 5) == 0)
+			start->mark = value;
+		else if (strncmp(at, "taken=", 6) == 0)
+			start->taken_ns = strtoll(value, NULL, 10);
+		else if (strncmp(at, "save_signal=", 12) == 0)
+			start->save_signal = atoi(value);
 		else if (strncmp(at, "cgroup=", 7) == 0)
 			start->cgroup = value;
 		else if (strncmp(at, "cwd=", 4) == 0)
@@ -94,6 +107,8 @@ ProgramRead(Keeper *keeper)
 	/* podman stays root: it makes the container, and enters it as the user */
 	if (start->made != NULL)
 		start->drops = false;
+	if (start->cgroup == NULL)
+		start->cgroup = "";
 	if (start->nargs == 0 || start->tag == NULL)
 		Die("malformed start");
 }
@@ -113,8 +128,9 @@ ProgramStart(Keeper *keeper)
 	sigset_t	watched;
 	char		line[64];
 	int			len;
-	int64_t		begun_ns;
+	int64_t		now;
 
+	OutputStart(keeper);
 	for (int i = 0; i < 2; i++)
 	{
 		open_pipe(outputs[i], true);
@@ -126,7 +142,7 @@ ProgramStart(Keeper *keeper)
 	}
 	open_pipe(messages, true);
 	open_pipe(gate, false);
-	open_pipe(failed, false);
+	open_pipe(failed, true);
 	sigemptyset(&watched);
 	sigaddset(&watched, SIGCHLD);
 	sigaddset(&watched, SIGTERM);
@@ -149,29 +165,60 @@ ProgramStart(Keeper *keeper)
 
 		close(gate[1]);
 		sigprocmask(SIG_UNBLOCK, &watched, NULL);
-		run_program(&keeper->start, &keeper->contain, gate[0], failed[1],
-					ends, messages[1]);
+		run_program(keeper, gate[0], failed[1], ends, messages[1]);
 	}
 	close(gate[0]);
 	close(failed[1]);
 	close(outputs[0][1]);
 	close(outputs[1][1]);
 	close(messages[1]);
+	if (keeper->output_pipe >= 0)
+	{
+		close(keeper->output_pipe);
+		close(keeper->output_socket);
+	}
 	keeper->messages = messages[0];
+	keeper->failed = failed[0];
 
 	len = snprintf(line, sizeof(line), "%d\n", (int) keeper->main);
 	failure.error = FilePut(keeper->dir, "main", line, len) ? 0 : errno;
 	CrashPoint("main");
-	/* read before the gate opens: it may have ended before we run again */
-	begun_ns = MonotonicNs();
-	if (failure.error == 0 && WriteAll(gate[1], "x", 1) &&
-		read(failed[0], &failure, sizeof(failure)) <= 0)
-		keeper->state->exec_ns = begun_ns;
+	/* its time counts from when the agent took its devices */
+	now = MonotonicNs();
+	if (failure.error == 0)
+	{
+		keeper->state->exec_ns = keeper->start.taken_ns > 0 &&
+			keeper->start.taken_ns < now ? keeper->start.taken_ns : now;
+		(void) WriteAll(gate[1], "x", 1);
+	}
 	close(gate[1]);
-	close(failed[0]);
 	CrashPoint("exec");
 	if (failure.error != 0)
 		not_executed(keeper, failure);
+}
+
+/*
+ * Whether the child has said that it could not become the program; then the end
+ * is written.  The keeper does not wait for its word: a job may name an output
+ * that nobody ever opens for reading.
+ */
+bool
+ProgramFailed(Keeper *keeper)
+{
+	Failure		failure;
+	ssize_t		n;
+
+	if (keeper->failed < 0)
+		return false;
+	n = read(keeper->failed, &failure, sizeof(failure));
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return false;
+	close(keeper->failed);
+	keeper->failed = -1;
+	if (n != sizeof(failure) || keeper->ended)
+		return false;
+	not_executed(keeper, failure);
+	return true;
 }
 
 static void
@@ -184,32 +231,48 @@ open_pipe(int ends[2], bool nonblocking)
 }
 
 /*
- * A program or folder that is missing or forbidden is the job's fault and has
- * a shell's exit code.  Any other error is the node's.
+ * A folder, file or program that the job chose and that does not work is the
+ * job's fault and has a shell's exit code.  Only a want of memory, processes or
+ * descriptors is the node's: a node that cannot start jobs is drained.
  */
 static void
 not_executed(Keeper *keeper, Failure failure)
 {
-	if (failure.of_job &&
-		(failure.error == ENOENT || failure.error == ENOTDIR))
-		KeeperWriteExit(keeper, EXIT_EXITED, 127, strerror(failure.error));
-	else if (failure.of_job &&
-			 (failure.error == EACCES || failure.error == ENOEXEC))
-		KeeperWriteExit(keeper, EXIT_EXITED, 126, strerror(failure.error));
-	else
+	const Start *start = &keeper->start;
+	const char *const what[] = {"", start->cwd, start->files[0],
+	start->files[1], start->argv[0]};
+	char		message[400];
+
+	if (failure.step == OF_NODE || failure.error == ENOMEM ||
+		failure.error == EAGAIN || failure.error == EMFILE ||
+		failure.error == ENFILE)
+	{
 		KeeperWriteExit(keeper, EXIT_NOT_STARTED, failure.error,
 						strerror(failure.error));
+		return;
+	}
+	snprintf(message, sizeof(message), "%.300s: %s",
+			 what[failure.step] == NULL ? "" : what[failure.step],
+			 strerror(failure.error));
+	for (char *at = message; *at != '\0'; at++)
+	{
+		if ((unsigned char) *at < ' ')
+			*at = '?';
+	}
+	KeeperWriteExit(keeper, EXIT_EXITED, failure.error == ENOENT ||
+					failure.error == ENOTDIR ? 127 : 126, message);
 }
 
 /*
  * The child: set its limits and rights, and become the program.
  */
 static void
-run_program(const Start *start, const Contain *contain, int gate, int failed,
-			int outputs[2], int messages)
+run_program(const Keeper *keeper, int gate, int failed, int outputs[2],
+			int messages)
 {
+	const Start *start = &keeper->start;
 	int			null = open("/dev/null", O_RDONLY);
-	Failure		failure = {0};
+	Failure		failure = {0, OF_NODE};
 	char		go;
 
 	if (read(gate, &go, 1) == 1)
@@ -218,7 +281,7 @@ run_program(const Start *start, const Contain *contain, int gate, int failed,
 		/* the agent's protection from the memory killer is not the job's */
 		forget_protection();
 		/* if the keeper dies, the program dies too, even without a cgroup */
-		if (ContainEnter(contain) &&
+		if (ContainEnter(&keeper->contain) &&
 			dup2(null, STDIN_FILENO) >= 0 &&
 			dup2(outputs[0], STDOUT_FILENO) >= 0 &&
 			dup2(outputs[1], STDERR_FILENO) >= 0 &&
@@ -235,10 +298,14 @@ run_program(const Start *start, const Contain *contain, int gate, int failed,
 			(start->keeps || CapabilitiesClear()))
 		{
 			/* the job's own choices: its folder, its files, its program */
-			failure.of_job = true;
+			failure.step = ENTER;
 			if ((start->cwd == NULL || chdir(start->cwd) == 0) &&
-				open_files(start) && (!start->filters || SeccompLoad()))
+				open_files(keeper, &failure.step) &&
+				(!start->filters || SeccompLoad()))
+			{
+				failure.step = EXECUTE;
 				execvpe(start->argv[0], start->argv, start->envp);
+			}
 		}
 		failure.error = errno;
 		(void) WriteAll(failed, &failure, sizeof(failure));
@@ -259,36 +326,52 @@ forget_protection(void)
 }
 
 /*
- * Open the output file that the job named, as its user, in its folder.
+ * Open the output files that the job named, as its user, in its folder.
  */
 static bool
-open_files(const Start *start)
+open_files(const Keeper *keeper, ExecStep *step)
 {
+	const Start *start = &keeper->start;
 	bool		borrows = start->made != NULL && start->uid != 0;
 	bool		opened = false;
+	int			error;
 
 	if (borrows && (setgroups(0, NULL) != 0 || setegid(start->gid) != 0 ||
 					seteuid(start->uid) != 0))
 		return false;
-	opened = open_outputs(start);
-	return (!borrows || (seteuid(0) == 0 && setegid(0) == 0)) && opened;
+	opened = open_outputs(keeper, step);
+	error = errno;
+	if (borrows && (seteuid(0) != 0 || setegid(0) != 0))
+		return false;
+	errno = error;
+	return opened;
 }
 
 /*
- * Each file that was named takes the place of the log's pipe.
+ * Each file that was named takes the place of the log's pipe.  A file of both
+ * streams is opened once.
  */
 static bool
-open_outputs(const Start *start)
+open_outputs(const Keeper *keeper, ExecStep *step)
 {
-	for (int i = 0; i < 2; i++)
-	{
-		int			fd;
+	const Start *start = &keeper->start;
+	bool		both = start->files[0] != NULL && start->files[1] != NULL &&
+		strcmp(start->files[0], start->files[1]) == 0;
 
-		if (start->files[i] == NULL)
-			continue;
-		fd = open(start->files[i], O_WRONLY | O_CREAT | O_APPEND | O_NOCTTY |
-				  O_CLOEXEC, 0666);
-		if (fd < 0 || dup2(fd, STDOUT_FILENO + i) < 0)
+	if (start->files[0] != NULL && !both)
+	{
+		int			fd = open(start->files[0], O_WRONLY | O_CREAT | O_APPEND |
+							  O_NOCTTY | O_CLOEXEC, 0666);
+
+		*step = OPEN_OUTPUT;
+		if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0)
+			return false;
+	}
+	if (start->files[1] != NULL)
+	{
+		*step = OPEN_ERROR;
+		if (!OutputOpen(start, keeper->output_pipe, keeper->output_socket) ||
+			(both && dup2(STDERR_FILENO, STDOUT_FILENO) < 0))
 			return false;
 	}
 	return true;

@@ -1,60 +1,137 @@
 /*-------------------------------------------------------------------------
  *
  * pull_image.c
- *		Pull a job's image, where the node does not have it.
+ *		Pulls jobs' images, where the node does not have them.
  *
- * An attempt without its image never starts: its end is "not_started", with a
- * message that begins "image: ".
+ * There is one pull for each image, however many attempts wait for it.  An
+ * attempt that waits has its devices: it is metered, so it pays for them, and
+ * its wall limit counts.  The agent tells the database that it pulls (calls.c).
+ *
+ * The pool's policy says how long devices wait ("image_wait").  After that the
+ * attempt gives them back, and the pull goes on without it for the next try.
+ * The node's setting image_pull_s ends a pull that never ends by itself.
+ *
+ * What an attempt ends with begins with "image: ".  It has failed, and the
+ * retry rules decide, if there is no such image; if it only gave its devices
+ * back it is "not_started".
  *
  *-------------------------------------------------------------------------
  */
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
+#include "config.h"
 #include "podman.h"
 #include "pull_image.h"
 #include "util.h"
 
+#define IMAGE_FOUND_S	3		/* podman has found out by then whether the
+								 * node has an image */
+#define OUTPUT_MOST		(64 * 1024) /* of podman's, of which the last counts */
+
+/* One image on its way. */
+typedef struct Pull
+{
+	char	   *image;
+	pid_t		pid;
+	int			out;			/* podman's output, in memory */
+	int64_t		began_ns;
+	bool		late;			/* it was ended for its time */
+	struct Pull *next;
+} Pull;
+
+static Pull *pulls;
+
 static const char *name_refused(const char *image);
-static char *last_line(int dir, const char *file);
+static Pull *pull_begin(const char *image);
+static bool waits_for(const LocalAttempt *attempt, const Pull *pull);
+static void give_up(LocalAttempt *attempt, const char *kind,
+					const char *reason);
+static void pull_free(Pull **link);
+static char *last_line(const Pull *pull);
 
 /*
- * Begin to pull the image, if the node does not have it.  False: it cannot, and
- * the attempt's end is written.
+ * Have an attempt wait for its image.  False: it cannot have it, and its end is
+ * written.
  */
 bool
-PullImage(LocalAttempt *attempt, const char *image)
+PullImage(LocalAttempt *attempt, const json_t * intent)
 {
-	const char *why = geteuid() != 0 ? "the node's agent is not root" :
-		name_refused(image);
-	int			out = -1;
+	const char *image = AttemptImage(intent);
+	const		json_t *wait = json_object_get(json_object_get(intent, "spec"),
+											   "image_wait");
+	const char *why = name_refused(image);
+	Pull	   *pull = pulls;
 
-	if (why == NULL)
+	if (geteuid() != 0)
 	{
-		out = openat(attempt->dir, "pull", O_WRONLY | O_CREAT | O_TRUNC |
-					 O_CLOEXEC, 0600);
-		attempt->pull = out < 0 ? -1 : fork();
-		if (attempt->pull == 0)
-			PodmanRun("\"$1\" image exists \"$2\" ||"
-					  " exec \"$1\" pull --quiet \"docker://$2\"", image,
-					  out);
-		if (attempt->pull < 0)
-		{
-			attempt->pull = 0;
-			why = strerror(errno);
-		}
-		if (out >= 0)
-			close(out);
+		AttemptWriteExit(attempt, Format("%s 0 0 image: %s\n",
+										 EXIT_NOT_STARTED,
+										 "the node's agent is not root"));
+		return false;
 	}
 	if (why != NULL)
+	{
+		AttemptWriteExit(attempt, Format("%s 0 0 image: %s\n", EXIT_NO_IMAGE,
+										 why));
+		return false;
+	}
+	while (pull != NULL && strcmp(pull->image, image) != 0)
+		pull = pull->next;
+	if (pull == NULL)
+		pull = pull_begin(image);
+	/* a later agent sees that it waits */
+	if (pull == NULL || !FilePut(attempt->dir, "pull", "", 0))
+	{
 		AttemptWriteExit(attempt, Format("%s 0 0 image: %s\n",
-										 EXIT_NOT_STARTED, why));
-	return why == NULL;
+										 EXIT_NOT_STARTED, strerror(errno)));
+		return false;
+	}
+	attempt->pull = pull->pid;
+	attempt->pull_until_ns = !json_is_integer(wait) ||
+		json_integer_value(wait) > 1000000 ? INT64_MAX :
+		MonotonicNs() + (json_integer_value(wait) + IMAGE_FOUND_S) * NS_PER_S;
+	return true;
+}
+
+/*
+ * Start a child that pulls an image, if the node does not have it; NULL on
+ * failure.  It ends with the agent, and the next agent begins again.
+ */
+static Pull *
+pull_begin(const char *image)
+{
+	Pull	   *pull = Alloc(sizeof(Pull));
+
+	pull->out = memfd_create("pull", MFD_CLOEXEC);
+	pull->pid = pull->out < 0 ? -1 : fork();
+	if (pull->pid == 0)
+	{
+		(void) prctl(PR_SET_PDEATHSIG, SIGKILL);
+		PodmanRun("\"$1\" image exists \"$2\" ||"
+				  " exec \"$1\" pull --quiet \"docker://$2\"", image,
+				  pull->out);
+	}
+	if (pull->pid < 0)
+	{
+		if (pull->out >= 0)
+			close(pull->out);
+		free(pull);
+		return NULL;
+	}
+	pull->image = Dup(image);
+	pull->began_ns = MonotonicNs();
+	pull->next = pulls;
+	pulls = pull;
+	return pull;
 }
 
 /*
@@ -85,44 +162,136 @@ name_refused(const char *image)
 	return NULL;
 }
 
+static bool
+waits_for(const LocalAttempt *attempt, const Pull *pull)
+{
+	return attempt->phase == PHASE_RUNS && attempt->pull == pull->pid;
+}
+
+/*
+ * Attempts whose devices wait no longer, and pulls that take too long.
+ */
+void
+PullLook(void)
+{
+	int64_t		now = MonotonicNs();
+
+	for (LocalAttempt *a = attempts; a != NULL; a = a->next)
+	{
+		if (a->phase == PHASE_RUNS && a->pull != 0 && now >= a->pull_until_ns)
+			give_up(a, EXIT_NOT_STARTED,
+					"it is still being pulled, and devices do not wait for it"
+					" longer");
+	}
+	for (Pull *p = pulls; p != NULL; p = p->next)
+	{
+		if (!p->late && now - p->began_ns > config.image_pull_s * NS_PER_S)
+		{
+			p->late = true;
+			(void) kill(-p->pid, SIGKILL);
+		}
+	}
+}
+
+/*
+ * An attempt that waited for its image ends.
+ */
+static void
+give_up(LocalAttempt *attempt, const char *kind, const char *reason)
+{
+	LogLine("event=no_image attempt=%s error=\"%s\"", attempt->tag, reason);
+	attempt->pull = 0;
+	AttemptWriteExit(attempt, Format("%s 0 %lld image: %s\n", kind,
+									 (long long) AttemptElapsedUs(attempt),
+									 reason));
+	AttemptGone(attempt);
+}
+
+/*
+ * An attempt ends before its image is there.  A pull for nobody ends, too.
+ */
+void
+PullLeave(LocalAttempt *attempt)
+{
+	pid_t		pid = attempt->pull;
+	Pull	  **link = &pulls;
+
+	attempt->pull = 0;
+	for (const LocalAttempt *a = attempts; a != NULL; a = a->next)
+	{
+		if (a->phase == PHASE_RUNS && a->pull == pid)
+			return;
+	}
+	while (*link != NULL && (*link)->pid != pid)
+		link = &(*link)->next;
+	if (*link == NULL)
+		return;
+	(void) kill(-pid, SIGKILL);
+	pull_free(link);
+}
+
+/*
+ * Forget a pull.
+ */
+static void
+pull_free(Pull **link)
+{
+	Pull	   *pull = *link;
+
+	*link = pull->next;
+	close(pull->out);
+	free(pull->image);
+	free(pull);
+}
+
 /*
  * A child ended: was it one that pulled?  The caller starts what has its image.
  */
 bool
 PullChildGone(pid_t pid, int status, void (*pulled) (LocalAttempt *))
 {
+	Pull	  **link = &pulls;
+	Pull	   *pull;
+	char	   *reason;
+
+	while (*link != NULL && (*link)->pid != pid)
+		link = &(*link)->next;
+	pull = *link;
+	if (pull == NULL)
+		return false;
+	reason = pull->late ? Format("it was not pulled within %ld s",
+								 config.image_pull_s) : last_line(pull);
 	for (LocalAttempt *a = attempts; a != NULL; a = a->next)
 	{
-		char	   *reason;
-
-		if (a->pull != pid)
+		if (!waits_for(a, pull))
 			continue;
-		a->pull = 0;
 		if (status == 0)
 		{
+			a->pull = 0;
 			pulled(a);
-			return true;
 		}
-		reason = last_line(a->dir, "pull");
-		LogLine("event=no_image attempt=%s error=\"%s\"", a->tag, reason);
-		AttemptWriteExit(a, Format("%s 0 0 image: %s\n", EXIT_NOT_STARTED,
-								   *reason == '\0' ? "podman failed" : reason));
-		free(reason);
-		AttemptGone(a);
-		return true;
+		else
+			give_up(a, EXIT_NO_IMAGE, *reason == '\0' ? "podman failed" :
+					reason);
 	}
-	return false;
+	while (*link != pull)
+		link = &(*link)->next;
+	pull_free(link);
+	free(reason);
+	return true;
 }
 
 /* podman's last line, without quotes, which would end a text of our log */
 static char *
-last_line(int dir, const char *file)
+last_line(const Pull *pull)
 {
-	char	   *text = FileGet(dir, file, NULL);
+	char	   *text = Alloc(OUTPUT_MOST + 1);
+	off_t		size = lseek(pull->out, 0, SEEK_END);
 	char	   *line;
 
-	if (text == NULL)
-		return Dup("");
+	if (pread(pull->out, text, OUTPUT_MOST,
+			  size > OUTPUT_MOST ? size - OUTPUT_MOST : 0) < 0)
+		*text = '\0';
 	while (*text != '\0' && text[strlen(text) - 1] == '\n')
 		text[strlen(text) - 1] = '\0';
 	line = strrchr(text, '\n');

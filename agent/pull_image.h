@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * pull_image.h
- *		Pull a job's image, where the node does not have it.
+ *		Pulls jobs' images, where the node does not have them.
  *
  *-------------------------------------------------------------------------
  */
@@ -10,8 +10,10 @@
 
 #include "attempts.h"
 
-extern bool PullImage(LocalAttempt *attempt, const char *image);
+extern bool PullImage(LocalAttempt *attempt, const json_t * intent);
+extern void PullLook(void);
 extern bool PullChildGone(pid_t pid, int status,
 						  void (*pulled) (LocalAttempt *));
+extern void PullLeave(LocalAttempt *attempt);
 
 #endif							/* GPUCREDIT_AGENT_PULL_IMAGE_H */

@@ -74,6 +74,7 @@ PodmanPut(Writer *writer, const Launch *launch)
 	StartPut(writer, "env", "PATH=/usr/sbin:/usr/bin:/sbin:/bin");
 	StartPut(writer, "env", "HOME=/root");
 	StartPut(writer, "env", "GPUCREDIT_ATTEMPT=%s", launch->attempt->tag);
+	StartPut(writer, "env", "GPUCREDIT_MARK=%s", launch->mark);
 	StartPut(writer, "arg", "%s", config.podman);
 	put_words(writer, words);
 	StartPut(writer, "arg", "--name=%s", name);

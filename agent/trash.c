@@ -85,7 +85,7 @@ static void
 run_remover(void)
 {
 	char	   *argv[] = {"ionice", "-c3", "nice", "-n19", "find", ".",
-		"-mindepth", "1", "-xdev", "-delete", NULL};
+	"-mindepth", "1", "-xdev", "-delete", NULL};
 	char	   *env[] = {"PATH=/usr/bin:/bin", NULL};
 	sigset_t	none;
 

@@ -49,7 +49,7 @@ UsersMap(const char *account, const char *name)
 	new->account = Dup(account);
 	new->user = (JobUser)
 	{
-		known->pw_uid, known->pw_gid
+		known->pw_uid, known->pw_gid, Dup(known->pw_dir)
 	};
 	new->next = mapped;
 	mapped = new;

@@ -16,6 +16,7 @@ typedef struct JobUser
 {
 	uid_t		uid;
 	gid_t		gid;
+	const char *home;			/* of a user that the machine has; NULL: none */
 } JobUser;
 
 extern bool UsersMap(const char *account, const char *name);

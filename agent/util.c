@@ -223,6 +223,37 @@ CloseInherited(void)
 }
 
 /*
+ * Replace each byte that is no part of a character in UTF-8: the database would
+ * refuse the text, and a program may write any bytes.
+ */
+void
+Utf8Mend(char *text)
+{
+	unsigned char *at = (unsigned char *) text;
+
+	while (*at != '\0')
+	{
+		int			len = *at < 0x80 ? 1 : *at >= 0xc2 && *at < 0xe0 ? 2 :
+			*at >= 0xe0 && *at < 0xf0 ? 3 : *at >= 0xf0 && *at < 0xf5 ? 4 : 0;
+		bool		good = len > 0;
+
+		for (int i = 1; i < len && good; i++)
+			good = (at[i] & 0xc0) == 0x80;
+		/* no overlong forms, surrogates, or what is past the last character */
+		if (good && len == 3)
+			good = !(at[0] == 0xe0 && at[1] < 0xa0) &&
+				!(at[0] == 0xed && at[1] >= 0xa0);
+		if (good && len == 4)
+			good = !(at[0] == 0xf0 && at[1] < 0x90) &&
+				!(at[0] == 0xf4 && at[1] >= 0x90);
+		if (good)
+			at += len;
+		else
+			*at++ = '?';
+	}
+}
+
+/*
  * For tests: exit here if GPUCREDIT_CRASH_AT names the point.
  */
 void

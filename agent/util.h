@@ -33,6 +33,7 @@ extern bool FileThere(int dir, const char *name);
 extern void *FileMap(int dir, const char *name, size_t size, bool writes);
 extern bool WriteAll(int fd, const void *data, size_t len);
 extern void CloseInherited(void);
+extern void Utf8Mend(char *text);
 extern void CrashPoint(const char *name);
 
 #endif							/* GPUCREDIT_AGENT_UTIL_H */

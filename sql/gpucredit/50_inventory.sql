@@ -176,7 +176,9 @@ CREATE VIEW gpucredit.nodes AS
 		CASE WHEN n.reclaim_at IS NULL THEN n.draining END AS reason,
 		LEAST(n.reclaim_at, n.drain_deadline) AS deadline, n.heard_at,
 		n.reclaim_at IS NULL AND n.draining IS NULL AND (c.suspect = '0'
-			OR n.heard_at > c.at - c.suspect) AS takes_work
+			OR n.heard_at > c.at - c.suspect) AS takes_work,
+		n.about ->> 'containment' AS containment,
+		coalesce(jsonb_array_length(n.about -> 'pulling'), 0) AS pulling
 	FROM (SELECT gpucredit.now() AS at,
 			pg_catalog.current_setting('gpucredit.node_suspect')::interval
 				AS suspect,
@@ -196,6 +198,8 @@ COMMENT ON COLUMN gpucredit.nodes.reason IS 'Why the node drains; NULL: it does 
 COMMENT ON COLUMN gpucredit.nodes.deadline IS 'When everything that runs there must be gone; NULL: no deadline.';
 COMMENT ON COLUMN gpucredit.nodes.heard_at IS 'Its last heartbeat.';
 COMMENT ON COLUMN gpucredit.nodes.takes_work IS 'True: cycles start jobs there.';
+COMMENT ON COLUMN gpucredit.nodes.containment IS 'What holds the processes of a job together there, as its agent says: cgroup; cgroup_no_memory: nothing limits a job''s memory; none: a process that hides may outlive its bill. NULL: not reported.';
+COMMENT ON COLUMN gpucredit.nodes.pulling IS 'How many attempts have devices there and wait for their image.';
 
 DO $dump$
 DECLARE
@@ -238,7 +242,7 @@ LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_create_pool';
 COMMENT ON FUNCTION gpucredit.create_pool(text, jsonb) IS
 'Setup: creates a pool, or sets the policy of an existing one. Pool "default" always exists.
-policy: {"checkpoints": path or URI, "order": "fair"|"shortest", "packing": "pack"|"spread"|"fgd", "reclaim": true|false, "consolidate": true|false, "placed_by": "place"|"foreign", "tier_share": {tier: fraction, ...}}. checkpoints: heartbeat tells jobs to save below this (save_to), unless their spec names a place. order: jobs of one account go by submit time, or by learnt run time. packing: among equally good nodes, the fullest, the emptiest, or the one that leaves most room for the workload mix of the last 7 days. reclaim: inside a tier, accounts take their entitlement from those above theirs, by preempting jobs with preemptible capacity. consolidate: such jobs are moved to free devices to make room for a job that would not fit. placed_by: foreign if another scheduler chooses the devices and reports them with placed(); place starts nothing there. tier_share: the fraction of the pool''s devices that a tier is guaranteed whatever its rank, together at most 1.
+policy: {"checkpoints": path or URI, "image_wait": interval, "order": "fair"|"shortest", "packing": "pack"|"spread"|"fgd", "reclaim": true|false, "consolidate": true|false, "placed_by": "place"|"foreign", "tier_share": {tier: fraction, ...}}. checkpoints: heartbeat tells jobs to save below this (save_to), unless their spec names a place. image_wait: how long an attempt keeps its devices, and pays for them, while its node pulls its image, at most a day; 0: it gives them back at once, the node goes on pulling, and the job is placed again later. Without it devices wait as long as the node''s agent lets a pull take. order: jobs of one account go by submit time, or by learnt run time. packing: among equally good nodes, the fullest, the emptiest, or the one that leaves most room for the workload mix of the last 7 days. reclaim: inside a tier, accounts take their entitlement from those above theirs, by preempting jobs with preemptible capacity. consolidate: such jobs are moved to free devices to make room for a job that would not fit. placed_by: foreign if another scheduler chooses the devices and reports them with placed(); place starts nothing there. tier_share: the fraction of the pool''s devices that a tier is guaranteed whatever its rank, together at most 1.
 Errors: UC402 no such tier; 22023.';
 
 CREATE FUNCTION gpucredit.set_tier(tier text, rank int, preemptible text,

@@ -53,6 +53,7 @@ BEGIN ATOMIC
 		('devices_allocated', 'gauge', 'Devices given to attempts; a share counts as such.'),
 		('devices_fenced', 'gauge', 'Devices of attempts that are over and not seen gone.'),
 		('nodes_registered', 'gauge', 'Nodes, by pool and state.'),
+		('uncontained_nodes', 'gauge', 'Nodes whose agents cannot hold jobs together or limit their memory, for want of a cgroup.'),
 		('holds_open', 'gauge', 'Open holds, of jobs and of callers.'),
 		('holds_credits', 'gauge', 'Credits in open holds.'),
 		('holds_dead', 'gauge', 'Holds past their ttl and not released.'),
@@ -110,6 +111,7 @@ BEGIN ATOMIC
 			AS after),
 	n AS (
 		SELECT n.node, n.pool, n.gpu_type, n.gpus,
+			n.about ->> 'containment' AS containment,
 			CASE WHEN n.draining IS NULL AND n.reclaim_at IS NULL
 				THEN n.healthy ELSE '{}' END AS healthy,
 			CASE WHEN n.reclaim_at <= cluster_gauges.at THEN 'gone'
@@ -146,7 +148,11 @@ BEGIN ATOMIC
 	UNION ALL
 	SELECT 'nodes_registered', jsonb_build_object('pool', n.pool, 'state', n.state),
 		count(*)
-	FROM n GROUP BY n.pool, n.state;
+	FROM n GROUP BY n.pool, n.state
+	UNION ALL
+	SELECT 'uncontained_nodes', jsonb_build_object('pool', n.pool),
+		count(*) FILTER (WHERE n.containment <> 'cgroup')
+	FROM n GROUP BY n.pool;
 END;
 COMMENT ON FUNCTION gpucredit_internal.cluster_gauges(timestamptz) IS
 'metrics: nodes and devices.';
@@ -257,7 +263,7 @@ BEGIN ATOMIC
 		UNION ALL
 		SELECT g.* FROM clock, LATERAL gpucredit_internal.cluster_gauges(clock.at) g
 		WHERE (metric_samples.families IS NULL
-			OR metric_samples.families && '{devices_registered,devices_healthy,devices_usable,devices_allocated,devices_fenced,nodes_registered}')
+			OR metric_samples.families && '{devices_registered,devices_healthy,devices_usable,devices_allocated,devices_fenced,nodes_registered,uncontained_nodes}')
 		UNION ALL
 		SELECT g.* FROM clock, LATERAL gpucredit_internal.money_gauges(clock.at) g
 		WHERE (metric_samples.families IS NULL

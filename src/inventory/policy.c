@@ -12,6 +12,7 @@
 #include "postgres.h"
 
 #include "util/errors.h"
+#include "util/json_value.h"
 #include "util/settings.h"
 #include "util/sql.h"
 #include "inventory/inventory.h"
@@ -37,6 +38,8 @@ static void take_checkpoints(PoolPolicy *policy, const char *word,
 							 JsonbValue *value);
 static void take_consolidate(PoolPolicy *policy, const char *word,
 							 JsonbValue *value);
+static void take_image_wait(PoolPolicy *policy, const char *word,
+							JsonbValue *value);
 static void take_order(PoolPolicy *policy, const char *word,
 					   JsonbValue *value);
 static void take_reclaim(PoolPolicy *policy, const char *word,
@@ -61,6 +64,7 @@ static const char *const packing_words[] = {"pack", "spread", "fgd"};
 static const PolicyWord words[] = {
 	{"checkpoints", "path or URI", take_checkpoints},
 	{"consolidate", "true or false", take_consolidate},
+	{"image_wait", "interval", take_image_wait},
 	{"order", "fair or shortest", take_order},
 	{"packing", "pack, spread or fgd", take_packing},
 	{"placed_by", "foreign", take_placed_by},
@@ -142,6 +146,20 @@ take_checkpoints(PoolPolicy *policy, const char *word, JsonbValue *value)
 	if (!JsonPlace(value))
 		refuse(word, "It takes a path or URI of 1 to 1024 bytes without "
 			   "control characters.");
+}
+
+/*
+ * How long an attempt keeps its devices while its node pulls its image:
+ * heartbeats read it, cycles do not.
+ */
+static void
+take_image_wait(PoolPolicy *policy, const char *word, JsonbValue *value)
+{
+	int64		us;
+
+	if (!JsonDuration(value, &us) || us > USECS_PER_DAY)
+		refuse(word, "It must be an interval of at most a day; 0 lets devices "
+			   "wait for no image.");
 }
 
 /*

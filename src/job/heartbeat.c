@@ -124,8 +124,18 @@ SQL_STATEMENT(parts_begun, SPI_OK_UPDATE,
 /*
  * An agent's row about a job "j", and its attempt's checkpoint to start from.
  */
+/*
+ * The pool's policy says for how many seconds devices wait for an image; no
+ * submitter says it.
+ */
 #define OWN_SPEC \
-	"(j.spec - 'checkpoint')"
+	"(CASE WHEN j.spec ? 'image' THEN j.spec - '{checkpoint,image_wait}'" \
+	"::pg_catalog.text[] || COALESCE((SELECT" \
+	" pg_catalog.jsonb_build_object('image_wait', pg_catalog.date_part(" \
+	" 'epoch', (l.policy ->> 'image_wait')::interval)::bigint)" \
+	" FROM gpucredit.pool l WHERE l.pool = $1" \
+	" AND l.policy ? 'image_wait'), '{}')" \
+	" ELSE j.spec - 'checkpoint' END)"
 #define RESUME_FROM \
 	"COALESCE((SELECT pg_catalog.jsonb_build_object('checkpoint'," \
 	" pg_catalog.jsonb_build_object('attempt', c.attempt, 'step', c.step," \

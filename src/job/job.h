@@ -96,8 +96,6 @@ extern pg_attribute_noreturn() void AttemptRefuseUnknown(int64 job,
 
 /* spec.c */
 extern SaveSpec SpecRead(const Jsonb *spec);
-extern bool JsonDuration(const JsonbValue *value, int64 *us);
-extern bool JsonWhole(const JsonbValue *value, int64 *number);
 
 /* job_trace.c */
 extern void JobTraces(AuditRow *rows, int n);

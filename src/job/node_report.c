@@ -7,7 +7,9 @@
  * is gone. incarnation counts the agent's starts: of two agents of one machine
  * the older is refused, and ends. address, version and devices (their UUIDs,
  * in order) are for readers. logs: the agent serves jobs' output (log_wish.c).
- * poke: the port where it takes datagrams. Unknown words are dropped, so an
+ * poke: the port where it takes datagrams.  containment: what holds a job's
+ * processes together: cgroup, cgroup_no_memory (nothing limits their memory) or
+ * none.  pulling: attempts that wait for their image. Unknown words are dropped, so an
  * agent may be newer than the server.
  *
  *-------------------------------------------------------------------------
@@ -16,19 +18,23 @@
 
 #include "util/args.h"
 #include "util/errors.h"
+#include "util/json_value.h"
 #include "decide/decide.h"
 #include "job/node_report.h"
 #include "job/job.h"
 #include "types/clip.h"
 #include "types/control.h"
 
-static const char *const known[] = {"address", "boot_id", "devices",
-"incarnation", "logs", "poke", "version"};
+static const char *const known[] = {"address", "boot_id", "containment",
+"devices", "incarnation", "logs", "poke", "pulling", "version"};
+
+#define MOST_PULLING	1000	/* attempts that a report names */
 
 static JsonbValue *find(const Jsonb *json, const char *word);
 static char *text_of(const JsonbValue *value);
 static bool is_name(const JsonbValue *value);
-static void check_devices(JsonbValue *value);
+static void check_names(JsonbValue *value, const char *word, int most,
+						const char *hint);
 static Jsonb *known_words(const Jsonb *json);
 static pg_attribute_noreturn() void refuse(const char *word,
 										   const char *hint);
@@ -42,8 +48,8 @@ static pg_attribute_noreturn() void refuse_older(const char *node,
 About
 AboutTake(FunctionCallInfo fcinfo, int n)
 {
-	static const char *const names[] = {"address", "boot_id", "poke",
-	"version"};
+	static const char *const names[] = {"address", "boot_id", "containment",
+	"poke", "version"};
 	Jsonb	   *json;
 	JsonbValue *value;
 	int64		number;
@@ -70,7 +76,12 @@ AboutTake(FunctionCallInfo fcinfo, int n)
 		refuse("logs", "Write true if the agent serves jobs' output.");
 	value = find(json, "devices");
 	if (value != NULL)
-		check_devices(value);
+		check_names(value, "devices", DECIDE_MAX_DEVICES, "Write an array of one "
+					"UUID per device, in their order, for 64 devices at most.");
+	value = find(json, "pulling");
+	if (value != NULL)
+		check_names(value, "pulling", MOST_PULLING, "Write an array of "
+					"'org/job/attempt', of 1000 attempts at most.");
 	return AboutOf(known_words(json));
 }
 
@@ -148,10 +159,10 @@ is_name(const JsonbValue *value)
 }
 
 /*
- * Refuse a malformed list of device names.
+ * Refuse what is not an array of names, or has more than the most.
  */
 static void
-check_devices(JsonbValue *value)
+check_names(JsonbValue *value, const char *word, int most, const char *hint)
 {
 	JsonbIterator *it;
 	JsonbIteratorToken token;
@@ -160,13 +171,12 @@ check_devices(JsonbValue *value)
 
 	if (value->type != jbvBinary ||
 		!JsonContainerIsArray(value->val.binary.data))
-		refuse("devices", "Write an array of UUIDs, in order of the devices.");
+		refuse(word, hint);
 	it = JsonbIteratorInit(value->val.binary.data);
 	while ((token = JsonbIteratorNext(&it, &v, true)) != WJB_DONE)
 	{
-		if (token == WJB_ELEM && (!is_name(&v) || ++n > DECIDE_MAX_DEVICES))
-			refuse("devices", "Write one UUID per device, for 64 devices at "
-				   "most.");
+		if (token == WJB_ELEM && (!is_name(&v) || ++n > most))
+			refuse(word, hint);
 	}
 }
 

@@ -20,9 +20,8 @@
 #include "datatype/timestamp.h"
 #include "job/job.h"
 #include "types/clip.h"
-#include "utils/datetime.h"
+#include "util/json_value.h"
 #include "utils/jsonb.h"
-#include "utils/numeric.h"
 
 static int64 read_every(const JsonbValue *value);
 static bool every_from_number(const JsonbValue *value, int64 *us);
@@ -85,33 +84,6 @@ every_from_number(const JsonbValue *value, int64 *us)
 		!pg_mul_s64_overflow(seconds, USECS_PER_SEC, us);
 }
 
-/*
- * Parse an interval without an error: the caller raises its own.
- */
-bool
-JsonDuration(const JsonbValue *value, int64 *us)
-{
-	char		work[256];
-	char	   *text;
-	char	   *field[MAXDATEFIELDS];
-	int			ftype[MAXDATEFIELDS];
-	int			nf;
-	int			dtype;
-	struct pg_itm_in parts;
-	int64		days;
-
-	if (value->type != jbvString || value->val.string.len > MAXDATELEN)
-		return false;
-	text = pnstrdup(value->val.string.val, value->val.string.len);
-	return ParseDateTime(text, work, sizeof(work), field, ftype,
-						 MAXDATEFIELDS, &nf) == 0 &&
-		DecodeInterval(field, ftype, nf, INTERVAL_FULL_RANGE, &dtype,
-					   &parts) == 0 &&
-		dtype == DTK_DELTA && parts.tm_year == 0 && parts.tm_mon == 0 &&
-		!pg_mul_s64_overflow(parts.tm_mday, USECS_PER_DAY, &days) &&
-		!pg_add_s64_overflow(days, parts.tm_usec, us) && *us >= 0;
-}
-
 static int64
 read_bytes(const JsonbValue *value)
 {
@@ -120,23 +92,6 @@ read_bytes(const JsonbValue *value)
 	if (!JsonWhole(value, &bytes))
 		refuse("checkpoint_bytes", "Write a whole number of bytes.");
 	return bytes;
-}
-
-/*
- * A number of 0 or more, without a fraction, that fits.
- */
-bool
-JsonWhole(const JsonbValue *value, int64 *number)
-{
-	char	   *text;
-	char	   *end;
-
-	if (value->type != jbvNumeric)
-		return false;
-	text = numeric_normalize(value->val.numeric);
-	errno = 0;
-	*number = strtoi64(text, &end, 10);
-	return errno == 0 && end != text && *end == '\0' && *number >= 0;
 }
 
 static void

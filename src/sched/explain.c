@@ -60,7 +60,11 @@ SQL_STATEMENT(attempt_read, SPI_OK_SELECT, "text, bigint, int",
 			  " pg_catalog.string_agg(g.node || g.gpus::text, ' '"
 			  "  ORDER BY g.node),"
 			  " (SELECT s.state FROM gpucredit.jobs s"
-			  "  WHERE s.org = $1 AND s.job = $2)"
+			  "  WHERE s.org = $1 AND s.job = $2),"
+			  " pg_catalog.string_agg(g.node, ', ' ORDER BY g.node)"
+			  "  FILTER (WHERE EXISTS (SELECT FROM gpucredit.node n"
+			  "   WHERE n.node = g.node AND n.about -> 'pulling'"
+			  "   ? pg_catalog.concat_ws('/', $1, $2, $3)))"
 			  " FROM gpucredit.attempt_gpu g WHERE g.org = $1 AND g.job = $2"
 			  " AND g.attempt = $3");
 
@@ -161,6 +165,10 @@ put_state(ReturnSetInfo *rsinfo, SqlResult row, const char *org, int64 id)
 							attempt, SqlText(live, 0, 4), ExplainTime(started),
 							ExplainTime(expected),
 							ExplainTime(Max(limit, expected))));
+		if (!SqlIsNull(live, 0, 6))
+			ExplainPut(rsinfo, "image", false,
+					   psprintf("its image is being pulled on %s; it pays for "
+								"its devices meanwhile", SqlText(live, 0, 6)));
 		ExplainLeaving(rsinfo, org, id, attempt);
 	}
 	else

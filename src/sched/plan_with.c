@@ -15,6 +15,7 @@
 #include "util/args.h"
 #include "util/compat.h"
 #include "util/errors.h"
+#include "util/json_value.h"
 #include "util/sql.h"
 #include "job/submission.h"
 #include "miscadmin.h"

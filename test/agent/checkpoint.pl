@@ -87,7 +87,7 @@ trap 'save; exit 0' USR1
 at=${RESUME_STEP:-0}
 echo "from $at" >> $OUT/began
 while [ $at -lt 20 ]; do at=$((at + 1)); echo $at >> $OUT/steps; sleep 0.2; done
-});
+}, checkpoint_signal => 'USR1');
 $out = $cluster->{submitted}{$job};
 wait_for('it runs', 20, sub { -e "$out/steps" && -s "$out/steps" > 8 });
 query($server, 'credit', q{SELECT gpucredit.drain('n1', 'a new fan', now() + interval '20 s')});
@@ -107,7 +107,7 @@ trap 'date +%s.%N > $OUT/usr1' USR1
 trap 'date +%s.%N > $OUT/term' TERM
 touch $OUT/runs
 while :; do sleep 0.1; done
-}, no_lock => 1);
+}, no_lock => 1, checkpoint_signal => 'USR1');
 $out = $cluster->{submitted}{$job};
 wait_for('it runs', 20, sub { -e "$out/runs" });
 my $deadline = query($server, 'credit', q{SELECT date_part('epoch', clock_timestamp()) + 5});
@@ -130,9 +130,9 @@ my $told = submit($cluster, '0.5xT4', q{
 trap 'echo told >> $OUT/told' USR1
 touch $OUT/runs
 while :; do sleep 0.1; done
-}, wall => '8 s', checkpoint_every => '1 h', no_lock => 1);
+}, wall => '8 s', checkpoint_every => '1 h', checkpoint_signal => 'USR1', no_lock => 1);
 my $deaf = submit($cluster, '0.5xT4', 'touch $OUT/runs; exec sleep 60',
-	wall => '8 s', checkpoint_every => '1 h', no_lock => 1);
+	wall => '8 s', checkpoint_every => '1 h', checkpoint_signal => 'USR1', no_lock => 1);
 wait_for_state($cluster, $_, 'timeout', 60) foreach $told, $deaf;
 is(slurp_file("$cluster->{submitted}{$told}/told"), "told\n",
 	'it is told to save before its limit, once');

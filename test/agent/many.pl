@@ -74,7 +74,7 @@ SKIP:
 {
 	skip 'no cgroup on this machine', 1 unless $n1->{cgroup};
 	my $job = submit($cluster, '1xT4', 'sleep 2');
-	wait_for('it runs', 20, sub { defined keeper_pid($n1, $job, 1) });
+	wait_for('it runs', 20, sub { my $d = attempt_dir($n1, $job, 1); $d && -e "$d/main" });
 	my $dir = attempt_dir($n1, $job, 1);
 	my ($name) = $dir =~ m{([^/]+)$};
 

@@ -41,7 +41,7 @@ is(job_row($cluster, $job, 'exit_code'), '137', 'a signal is 128 and it');
 $job = submit($cluster, '1xT4', '', argv => ['/nowhere/train']);
 wait_for_state($cluster, $job, 'failed');
 is(job_row($cluster, $job, "exit_code || ' ' || message"),
-	'127 No such file or directory', 'a program that is not there is its fault');
+	'127 /nowhere/train: No such file or directory', 'a program that is not there is its fault');
 
 # leftover processes are ended, also those that fled twice
 $job = submit($cluster, '1xT4',
@@ -82,6 +82,7 @@ bill_is_fair($cluster, $_, 1, 1) foreach @jobs;
 # a node with a key: only its own agent settles there
 end_agent($n1);
 append_to_file("$n1->{folder}/key", "secret of n1\n");
+chmod 0600, "$n1->{folder}/key";
 query($cluster->{server}, 'credit', q{
 	CREATE ROLE agents LOGIN IN ROLE gpucredit_agent;
 	SELECT gpucredit.set_node_key('n1', sha256('secret of n1'))});

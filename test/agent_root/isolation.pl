@@ -40,6 +40,20 @@ foreach my $bad ([], [ 'first_uid = 700000', 'user.acme = root' ], [ 'first_uid 
 }
 like(agent_log($n1), qr/jobs would run as root: set first_uid.*"root" is no user.*"nobody-of-that-name" is no user/s, 'and says why');
 
+# Nor does it start with a secret that jobs could read: its key, or a password.
+$n1->{conf} = [@users];
+chmod 0644, $key;
+start_agent($n1);
+waitpid($n1->{pid}, 0);
+is($? >> 8, 1, 'it ends: others can read its key');
+chmod 0600, $key;
+$n1->{database} = sprintf('host=%s port=%s dbname=credit user=postgres password=secret', $server->host, $server->port);
+start_agent($n1);
+waitpid($n1->{pid}, 0);
+is($? >> 8, 1, 'it ends: others can read its password');
+delete $n1->{database};
+like(agent_log($n1), qr/key has a secret, and others can read it.*agent.conf has a secret/s, 'and says which file');
+
 my $filtered = cgroup_root();
 if ($filtered)
 {
@@ -75,6 +89,17 @@ foreach my $account (qw(alice vision vision/bob))
 is($uid{alice}, "700002\n", 'another account has another user');
 is($uid{$_}, getpwnam('daemon') . "\n", "$_ has that of its line") foreach qw(vision vision/bob);
 
+# Such a job has its user's HOME, and saves where it is told, also under bwrap.
+my $save = PostgreSQL::Test::Utils::tempdir_short();
+chmod 0777, $save;
+my $saves = submit($cluster, '0', q{echo "home $HOME"; mkdir -p $GPUCREDIT_SAVE_TO && echo weights > $GPUCREDIT_SAVE_TO/ck; echo "checkpoint 4 $GPUCREDIT_SAVE_TO/ck" >&3; sleep 2},
+	no_lock => 1, account => 'vision', checkpoint_to => "$save/runs", output => 'said.txt');
+wait_for_state($cluster, $saves, 'completed');
+my $saved = attempt_dir($n1, $saves, 1);
+is(slurp_file("$saved/work/said.txt"), 'home ' . (getpwnam('daemon'))[7] . "\n", 'its output is in its folder, and its HOME is its user\'s');
+is(slurp_file("$save/runs/acme/$saves/1/ck"), "weights\n", 'it saved where it was told');
+is(query($server, 'credit', "SELECT step FROM gpucredit.checkpoint WHERE job = $saves"), 4, 'and the database knows');
+
 # No user is left: not started, and not as another's.
 query($server, 'credit', "SELECT gpucredit.create_account('acme', '$_')") foreach qw(carol dave);
 my @jobs = map { submit($cluster, '0', 'id -u', no_lock => 1, account => $_) } qw(carol dave);
@@ -84,6 +109,27 @@ is(query($server, 'credit', "SELECT outcome || ' ' || message FROM gpucredit.att
 	'not_started no user is left for its account: raise uids', 'it is said');
 query($server, 'credit', "SELECT gpucredit.cancel('acme', $jobs[1], 'c')");
 wait_for_state($cluster, $jobs[1], 'cancelled');
+# A lost folder of the agent: forget ends what is left, and the next agent is
+# heard again.
+my $lost = submit($cluster, '0', 'exec sleep 1000', no_lock => 1, account => 'alice', args => ', max_retries => 0');
+wait_for('it runs', 20, sub { my $d = attempt_dir($n1, $lost, 1); $d && -e "$d/main" });
+my @bin = ($ENV{GC_AGENT_BIN} . '/gpucredit-agent', 'forget', 'n1', "$n1->{folder}/agent.conf");
+isnt(system(@bin), 0, 'a node that still has its folder is not forgotten');
+kill_agent($n1);
+system('rm', '-rf', "$n1->{folder}/state") == 0 or die 'rm';
+start_agent($n1);
+waitpid($n1->{pid}, 0);
+like(agent_log($n1), qr/event=superseded node=n1/, 'an agent without its folder is refused');
+system('rm', '-rf', "$n1->{folder}/state") == 0 or die 'rm';
+is(system(@bin), 0, 'the node is forgotten');
+is(scalar(processes_of("GPUCREDIT_ATTEMPT=acme/$lost/", 'environ')), 0, 'nothing is left of what ran');
+start_agent($n1);
+wait_for('its job is over', 30, sub { place($cluster); query($server, 'credit', "SELECT outcome FROM gpucredit.attempt WHERE job = $lost AND attempt = 1") ne '' });
+query($server, 'credit', "SELECT gpucredit.cancel('acme', $lost, 'lost')");
+wait_for_state($cluster, $lost, 'cancelled');
+my $next = submit($cluster, '1xT4', 'true', no_lock => 1, account => 'alice');
+wait_for_state($cluster, $next, 'completed');
+
 unlink '/dev/gpu-a', '/dev/gpu-b';
 end_cluster($cluster);
 done_testing();

@@ -36,7 +36,7 @@ my $server  = $cluster->{server};
 my $shared  = PostgreSQL::Test::Utils::tempdir_short();
 my $n1      = add_node($cluster, 'n1', 2, stopped => 1, wrap => \@wrap,
 	conf => [
-		'first_uid = 700000', 'uids = 100', "podman = $podman", "image_mounts = $shared" ]);
+		'first_uid = 700000', 'uids = 100', 'image_pull_s = 15', "podman = $podman", "image_mounts = $shared" ]);
 my $inside = "/sys/fs/cgroup/podman-$$";
 push @{ $n1->{conf} }, "cgroup = $inside";
 chmod 0711, $n1->{folder};
@@ -109,20 +109,24 @@ start_agent($n1);
 wait_for_state($cluster, $job, 'completed');
 is(slurp_file("$shared/runs"), "x\nx\n", 'a second attempt ran');
 
-# A missing image gives a clear message, counts no failure, and drains no node.
-@jobs = map { run_in("localhost:1/nowhere:$_", '0', 'true') } 1 .. 4;
+pulls();
+
+# A missing image is a failure with a clear message, and drains no node.  The
+# retry rules decide: of a wrong name that it ends.
+@jobs = map { run_in("localhost:1/nowhere:$_", '0', 'true', args => ', max_retries => 1') } 1 .. 4;
 push @jobs, run_in('dir:/root', '0', 'true');
-my $first = "FROM gpucredit.attempt WHERE job IN (" . join(',', @jobs) . ") AND attempt = 1 AND outcome = 'not_started'";
+my $first = "FROM gpucredit.attempt WHERE job IN (" . join(',', @jobs) . ") AND attempt = 1 AND outcome = 'failed'";
 wait_for('no image for any of them', 20,
 	sub { place($cluster); query($server, 'credit', "SELECT count(*) $first") == 5 });
-query($server, 'credit', "SELECT gpucredit.cancel('acme', $_, 'c$_')") foreach @jobs;
+wait_for_state($cluster, $_, 'failed') foreach @jobs;
+is(query($server, 'credit', "SELECT string_agg(attempt::text, ' ' ORDER BY job) FROM gpucredit.job WHERE job IN (" . join(',', @jobs) . ')'),
+	'2 2 2 2 1', 'what may come back is tried again, a wrong name is not');
 like(query($server, 'credit', "SELECT message $first ORDER BY job LIMIT 1"),
 	qr/^image: .*localhost:1/, 'it is said why');
 like(query($server, 'credit', "SELECT message $first ORDER BY job DESC LIMIT 1"),
 	qr/^image: its name/, 'no path is an image');
 is(query($server, 'credit', 'SELECT count(*) FROM gpucredit.node_strike'),
 	0, 'they are no strikes');
-wait_for_state($cluster, $_, 'cancelled') foreach @jobs;
 
 wait_for('podman forgot them all', 10,
 	sub { `@wrap $podman ps -aq --filter name=gpucredit` eq '' });
@@ -131,6 +135,53 @@ unlink '/run/cdi/gpucredit-n1.json';
 end_cluster($cluster);
 remove_store();
 done_testing();
+
+# An image that takes long: the attempt is heard of, and pays, while its devices
+# wait.  The agent may be restarted meanwhile.
+sub pulls
+{
+	query($server, 'credit', "ALTER DATABASE credit SET gpucredit.heartbeat_timeout = '2 s'");
+	my $job = run_in('localhost/slow:1', '1xT4', 'sleep 1');
+	wait_for('it is being pulled', 20, sub { -e "$store/pulling" });
+	wait_for('the node says so', 10,
+		sub { query($server, 'credit', "SELECT pulling FROM gpucredit.nodes WHERE node = 'n1'") eq '1' });
+	like(query($server, 'credit', "SELECT detail FROM gpucredit.explain('acme', $job) WHERE check_name = 'image'"),
+		qr/being pulled on n1/, 'and explain');
+	wait_for('its time runs', 10, sub { (job_row($cluster, $job, "elapsed > '2 s'") || '') eq 't' });
+	kill_agent($n1);
+	start_agent($n1);
+	wait_for('its time runs on', 20, sub {
+		query($server, 'credit', 'SELECT FROM gpucredit.reap_holds()');
+		(job_row($cluster, $job, "elapsed > '5 s'") || '') eq 't' });
+	append_to_file("$store/go", '');
+	wait_for_state($cluster, $job, 'completed');
+	is(job_row($cluster, $job, 'attempt'), 1, 'it ran at its first try');
+	cmp_ok(job_row($cluster, $job, 'billed'), '>=', 6, 'and paid for the wait');
+	is(query($server, 'credit', "SELECT pulling FROM gpucredit.nodes WHERE node = 'n1'"), 0, 'nothing is pulled any more');
+
+	# One that never ends is ended, and paid for; so is one that is cancelled.
+	my @jobs = map { run_in("localhost/endless:$_", '1xT4', 'true', args => ', max_retries => 0') } 1 .. 2;
+	wait_for('their time runs', 10, sub { (job_row($cluster, $jobs[1], "elapsed > '1 s'") || '') eq 't' });
+	query($server, 'credit', "SELECT gpucredit.cancel('acme', $jobs[1], 'c')");
+	wait_for_state($cluster, $jobs[1], 'cancelled');
+	cmp_ok(job_row($cluster, $jobs[1], 'billed'), '>=', 1, 'a cancelled one paid for its wait');
+	wait_for_state($cluster, $jobs[0], 'failed', 40);
+	is(job_row($cluster, $jobs[0], 'message'), 'image: it was not pulled within 15 s', 'the other was ended');
+	cmp_ok(job_row($cluster, $jobs[0], 'billed'), '>=', 14, 'and paid, too');
+
+	# Devices that wait for no image.
+	query($server, 'credit', q{SELECT gpucredit.create_pool('default', '{"image_wait": "0"}')});
+	unlink "$store/go", "$store/pulling";
+	$job = run_in('localhost/slow:2', '1xT4', 'sleep 1');
+	wait_for('it gives its device back', 20,
+		sub { (job_row($cluster, $job, 'outcome') || '') eq 'not_started' });
+	like(job_row($cluster, $job, 'message'), qr/^image: it is still being pulled/, 'and says why');
+	append_to_file("$store/go", '');
+	wait_for_state($cluster, $job, 'completed', 60);
+	is(query($server, 'credit', "SELECT gpucredit.create_pool('default', '{}')"), '', 'the policy is as before');
+	query($server, 'credit', 'ALTER DATABASE credit RESET gpucredit.heartbeat_timeout');
+	return;
+}
 
 sub run_in
 {
@@ -160,6 +211,14 @@ sub make_store
 	my $root = "$store/image";
 
 	append_to_file($podman, qq{#!/bin/sh
+# a registry that is slow, and one that never answers
+case "\$*" in
+*pull*docker://localhost/slow:*)
+	touch $store/pulling
+	while [ ! -e $store/go ]; do sleep 0.2; done
+	exec "\$0" tag gctest:1 "\${*##*docker://}" ;;
+*pull*docker://localhost/endless:*) exec sleep 1000 ;;
+esac
 exec /usr/bin/podman --root $store/store --runroot $store/run --tmpdir $store/tmp "\$\@"
 });
 	chmod 0755, $podman;
