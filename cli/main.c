@@ -59,6 +59,7 @@ main(int argc, char **argv)
 		{"org", required_argument, NULL, 'O'},
 		{"account", required_argument, NULL, 'A'},
 		{"help", no_argument, NULL, 'h'},
+		{"version", no_argument, NULL, 'V'},
 		{NULL, 0, NULL, 0}
 	};
 	int			option;
@@ -93,6 +94,9 @@ main(int argc, char **argv)
 			case 'h':
 				usage(stdout);
 				return CLI_DONE;
+			case 'V':
+				puts("gpucredit " CLI_VERSION);
+				return CLI_DONE;
 			default:
 				usage(stderr);
 				return CLI_USAGE;
@@ -115,8 +119,8 @@ main(int argc, char **argv)
 static void
 usage(FILE *out)
 {
-	fputs("usage: gpucredit [-d DATABASE] [-O ORG] [-A ACCOUNT] COMMAND\n",
-		  out);
+	fputs("usage: gpucredit [-d DATABASE] [-O ORG] [-A ACCOUNT] COMMAND\n"
+		  "       gpucredit --version\n", out);
 	for (size_t i = 0; i < COMMANDS; i++)
 		fprintf(out, "       gpucredit %s\n", commands[i].use);
 	fputs("The environment may say GPUCREDIT_DATABASE, GPUCREDIT_ORG and"

@@ -27,7 +27,7 @@ enum
 	OPT_GPUS_PER_NODE = 256, OPT_GPUS_PER_TASK, OPT_GRES, OPT_NTASKS_PER_NODE,
 	OPT_CPUS_PER_GPU, OPT_MEM, OPT_MEM_PER_GPU, OPT_MEM_PER_CPU, OPT_EXPORT,
 	OPT_REQUEUE, OPT_NO_REQUEUE, OPT_PARSABLE, OPT_WRAP, OPT_REQUEST,
-	OPT_TOPOLOGY, OPT_HOLD_WINDOW, OPT_CHECKPOINT_EVERY, OPT_MAX_RETRIES,
+	OPT_TOPOLOGY, OPT_HOLD_WINDOW, OPT_CHECKPOINT_EVERY, OPT_CHECKPOINT_SIGNAL, OPT_MAX_RETRIES,
 	OPT_KEY, OPT_IMAGE, OPT_LAUNCH
 };
 
@@ -60,6 +60,7 @@ static const struct option options[] = {
 	{"wrap", required_argument, NULL, OPT_WRAP},
 	/* the end of the table */
 	{"checkpoint-every", required_argument, NULL, OPT_CHECKPOINT_EVERY},
+	{"checkpoint-signal", required_argument, NULL, OPT_CHECKPOINT_SIGNAL},
 	{"hold-window", required_argument, NULL, OPT_HOLD_WINDOW},
 	{"image", required_argument, NULL, OPT_IMAGE},
 	{"key", required_argument, NULL, OPT_KEY},
@@ -259,6 +260,9 @@ take_option(StoredSubmission *s, int option, const char *value,
 			break;
 		case OPT_HOLD_WINDOW:
 			text = &s->hold_window;
+			break;
+		case OPT_CHECKPOINT_SIGNAL:
+			text = &s->checkpoint_signal;
 			break;
 		case OPT_CHECKPOINT_EVERY:
 			text = &s->checkpoint_every;

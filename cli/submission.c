@@ -115,6 +115,9 @@ SubmissionSpec(const StoredSubmission *s)
 		json_object_set_new(spec, "output", json_string(s->output));
 	if (s->error != NULL)
 		json_object_set_new(spec, "error", json_string(s->error));
+	if (s->checkpoint_signal != NULL)
+		json_object_set_new(spec, "checkpoint_signal",
+							json_string(s->checkpoint_signal));
 	if (s->checkpoint_every != NULL)
 		json_object_set_new(spec, "checkpoint_every",
 							json_string(s->checkpoint_every));

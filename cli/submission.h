@@ -23,6 +23,7 @@ typedef struct StoredSubmission
 	char	   *topology;
 	char	   *hold_window;
 	char	   *checkpoint_every;
+	char	   *checkpoint_signal;
 	char	   *key;
 	char	   *workdir;
 	char	   *image;
