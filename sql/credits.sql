@@ -349,9 +349,9 @@ ROLLBACK;
 -- one call takes 10,000 buckets
 WITH b AS (
 	INSERT INTO bucket (org, account, kind, priority, effective_at,
-		expires_at, policy, created_at, issued, available)
+		expires_at, policy, created_at, issued, available, credited_total)
 	SELECT 'delta', '', 'promo', 1, '2026-08-01', '2026-08-02', '{}',
-		'2026-08-01', '0.000001', '0.000001' FROM generate_series(1, 10010)
+		'2026-08-01', '0.000001', '0.000001', 0.000001 FROM generate_series(1, 10010)
 	RETURNING bucket)
 INSERT INTO entry (org, at, account, bucket, source, target, amount, operation)
 SELECT 'delta', '2026-08-01', '', b.bucket, 'issued', 'available', '0.000001',

@@ -104,6 +104,7 @@ SELECT count(*) FROM place('own');		-- the third one has to wait
 SELECT org, account, live FROM fair_share('fo') ORDER BY org, account;
 SELECT state, request FROM jobs WHERE org = 'fo' AND pool = 'fo' ORDER BY job;
 SELECT node, g.gpus, free FROM attempt_gpu g WHERE pool = 'fo' ORDER BY node, g.gpus;
+SELECT * FROM verify();
 
 -- A settled attempt is billed as metered, at its type's price.
 SET gpucredit.clock = '2035-01-01 00:30+00';
@@ -118,6 +119,7 @@ FROM settle('fp', pg_temp.id('other'), 1, 'cancelled', '30 min');
 SELECT pg_temp.try('fo', 'gang', 'p4', '{fo-1,fo-2}', '{"{0-3}","{0-3}"}');
 SELECT set_quota('fo', 'a', max_running => 3);
 SELECT pg_temp.try('fo', 'gang', 'p4', '{fo-1,fo-2}', '{"{0-3}","{0-3}"}');
+SELECT * FROM verify();
 SET gpucredit.clock = '2035-01-01 01:30+00';
 SELECT outcome, billed, job_state
 FROM settle('fo', pg_temp.id('gang'), 1, 'completed', '1 hour');
@@ -152,6 +154,7 @@ SET gpucredit.clock = '2035-01-02 01:00+00';
 SELECT attempt, replayed FROM placed('fp', pg_temp.id('late'), 'late p', '{fo-3}', '{"{3}"}', 'FoB', '40 min');
 SELECT attempt, replayed FROM placed('fp', pg_temp.id('late'), 'late p', '{fo-3}', '{"{3}"}', 'FoB', '50 min');
 SELECT started_at FROM attempts WHERE org = 'fp' AND job = pg_temp.id('late');
+SELECT * FROM verify();
 -- It was not silent before it was placed.
 SELECT FROM reap_holds() \g /dev/null
 SELECT outcome FROM attempts WHERE org = 'fp' AND job = pg_temp.id('late');

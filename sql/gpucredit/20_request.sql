@@ -13,8 +13,9 @@ CREATE TABLE gpucredit.request (
 	fingerprint bytea NOT NULL,
 	result text[],				/* NULL only inside the call itself */
 	created_at timestamptz NOT NULL,
+	digest bigint,				/* of all the others, once there is a result */
 	CONSTRAINT request_pkey PRIMARY KEY (org, key)
-) WITH (fillfactor = 70);
+) WITH (fillfactor = 60);
 /* upkeep finds old keys with this */
 CREATE INDEX request_created ON gpucredit.request (created_at);
 COMMENT ON TABLE gpucredit.request IS
@@ -25,5 +26,6 @@ COMMENT ON COLUMN gpucredit.request.operation IS 'The function.';
 COMMENT ON COLUMN gpucredit.request.fingerprint IS 'A digest of the arguments.';
 COMMENT ON COLUMN gpucredit.request.result IS 'What the call answered.';
 COMMENT ON COLUMN gpucredit.request.created_at IS 'When it was made.';
+COMMENT ON COLUMN gpucredit.request.digest IS 'What verify() compares the other columns with.';
 
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.request', '');

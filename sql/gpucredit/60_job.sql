@@ -195,6 +195,10 @@ CREATE TABLE gpucredit.attempt (
 	late_at timestamptz,
 	late_elapsed interval,
 	late_uncollected gpucredit.credits,	/* below 0: it was collected after all */
+	/* of its rows in usage, accrued and checkpoint: their hashes, XORed */
+	usage_digest bigint NOT NULL DEFAULT 0,
+	accrued_digest bigint NOT NULL DEFAULT 0,
+	checkpoint_digest bigint NOT NULL DEFAULT 0,
 	CONSTRAINT attempt_pkey PRIMARY KEY (org, job, attempt)
 ) WITH (fillfactor = 50);
 CREATE INDEX attempt_needs_cycle ON gpucredit.attempt (pool) WHERE needs_cycle;
@@ -255,6 +259,9 @@ COMMENT ON COLUMN gpucredit.attempt.trace IS 'The W3C trace it belongs to; NULL:
 COMMENT ON COLUMN gpucredit.attempt.uncollected IS 'What it cost and no credit covered; NULL: not settled.';
 COMMENT ON COLUMN gpucredit.attempt.late_at IS 'When a late report changed its settlement; NULL: none did.';
 COMMENT ON COLUMN gpucredit.attempt.late_elapsed IS 'How much run time the late report added; NULL: none.';
+COMMENT ON COLUMN gpucredit.attempt.usage_digest IS 'What verify() compares its usage rows with.';
+COMMENT ON COLUMN gpucredit.attempt.accrued_digest IS 'What verify() compares its rows of accrued with.';
+COMMENT ON COLUMN gpucredit.attempt.checkpoint_digest IS 'What verify() compares its checkpoints with.';
 COMMENT ON COLUMN gpucredit.attempt.late_uncollected IS 'Credits that the late report added to uncollected; below 0: they were collected after all; NULL: none.';
 COMMENT ON COLUMN gpucredit.attempt.ended_by IS 'Who ended it: agent, admin, app or server; NULL: not settled.';
 

@@ -418,6 +418,40 @@ BEGIN ATOMIC
 	WHERE (b.spread = s.n AND s.first = 1 AND s.last = s.n
 		AND b.closed_at IS NULL) IS NOT TRUE
 	UNION ALL
+	SELECT 'slices_are_as_set', b.org, format('bucket %s', b.bucket),
+		format('over %s slices of %s, the account of %s', b.spread, b.slices,
+			a.slices)
+	FROM gpucredit.bucket b
+		JOIN gpucredit.account a ON a.org = b.org AND a.account = b.account
+	WHERE (check_slices.tenant IS NULL OR b.org = check_slices.tenant)
+		AND (b.slices <> a.slices OR b.spread NOT BETWEEN 0 AND b.slices)
+	UNION ALL
+	/* a fold of slices counts as coming in, and so does what rebuild() mends */
+	SELECT 'bucket_has_its_credit', b.org, format('bucket %s', b.bucket),
+		format('%s came in, entries say %s', b.credited_total,
+			coalesce(e.credited, 0))
+	FROM gpucredit.bucket b
+		LEFT JOIN (SELECT c.org, c.bucket, sum(c.credited) AS credited
+			FROM (SELECT e.org, e.bucket, e.amount::numeric AS credited
+				FROM gpucredit.entry e
+				WHERE e.target = 'available'
+					AND (check_slices.tenant IS NULL
+						OR e.org = check_slices.tenant)
+				UNION ALL
+				SELECT c.org, c.bucket, coalesce(c.issued::numeric, 0)
+					+ coalesce(c.returned::numeric, 0)
+					+ coalesce(c.refunded::numeric, 0)
+				FROM gpucredit.closing c
+				WHERE check_slices.tenant IS NULL
+					OR c.org = check_slices.tenant) c
+			GROUP BY c.org, c.bucket) e
+			ON e.org = b.org AND e.bucket = b.bucket
+	WHERE (check_slices.tenant IS NULL OR b.org = check_slices.tenant)
+		AND b.credited_total < coalesce(e.credited, 0) AND b.slices = 1
+		AND gpucredit_internal.kept_from('audit') IS NULL
+		AND NOT EXISTS (SELECT FROM gpucredit.audit a
+			WHERE a.operation = 'set_slices' AND a.org = b.org)
+	UNION ALL
 	SELECT 'slice_is_sound', s.org,
 		format('bucket %s slice %s', s.bucket, s.slice),
 		format('lent %s, available %s, held %s, spent %s, expired %s',
@@ -444,6 +478,13 @@ BEGIN ATOMIC
 			ON s.org = c.org AND s.account = c.account
 				AND s.period = c.period AND s.period_start = c.period_start
 	WHERE (c.spread = s.n AND s.first = 1 AND s.last = s.n) IS NOT TRUE
+	UNION ALL
+	SELECT 'budget_is_over_slices', c.org,
+		format('account "%s" %s of %s', c.account, c.period, c.period_start),
+		format('over %s slices', c.spread)
+	FROM gpucredit.budget_counter c
+	WHERE (check_slices.tenant IS NULL OR c.org = check_slices.tenant)
+		AND c.spread NOT BETWEEN 0 AND 64
 	UNION ALL
 	SELECT 'slices_within_budget', c.org,
 		format('account "%s" %s of %s', c.account, c.period, c.period_start),

@@ -84,8 +84,7 @@ BEGIN ATOMIC
 			ELSE 0 END) <> coalesce(n.live, 0)
 			OR n.live_last <> j.attempt),
 		('job_is_sound', NOT gpucredit_internal.job_is_sound(j.state, j.ended_at)),
-		('ask_is_of_its_job', j.state = 'queued'
-			AND j.request_class <> gpucredit_internal.request_digest(j.request, j.topology, j.prefer,
+		('ask_is_of_its_job', j.request_class <> gpucredit_internal.request_digest(j.request, j.topology, j.prefer,
 				j.preemptible, j.cpu_milli, j.memory_mib, j.wall_limit,
 				j.hold_window, j.offer_types, j.offer_memory, j.offer_prices,
 				j.offer_spot_prices, j.resources)),
@@ -109,7 +108,9 @@ BEGIN ATOMIC
 				a.tier, j.pool, j.tier) ELSE '' END
 	FROM a LEFT JOIN j ON j.org = a.org AND j.job = a.job
 	WHERE (j.account = a.account AND j.pool = a.pool AND j.tier = a.tier)
-		IS NOT TRUE
+			IS NOT TRUE
+		OR (j.wall_limit, j.hold_window) IS DISTINCT FROM
+			(a.wall_limit, a.hold_window)
 	UNION ALL
 	SELECT 'live_attempt_within_hold', a.org,
 		format('job %s attempt %s', a.job, a.attempt),
@@ -121,7 +122,7 @@ BEGIN ATOMIC
 		LEFT JOIN h ON h.org = a.org AND h.hold = a.hold
 		LEFT JOIN j ON j.org = a.org AND j.job = a.job
 	WHERE a.ended_at IS NULL AND (h.closed_at IS NULL
-		AND h.held >= a.held + a.surplus AND a.surplus >= '0'
+		AND h.held = a.held + a.surplus AND a.surplus >= '0'
 		AND j.hold = a.hold) IS NOT TRUE
 	UNION ALL
 	SELECT 'directive_has_attempt', d.org,
@@ -263,6 +264,36 @@ BEGIN ATOMIC
 	WHERE (b.amount, b.hard) IS DISTINCT FROM
 		(l.amount, CASE WHEN l.amount IS NOT NULL THEN l.hard END)
 	UNION ALL
+	SELECT 'budget_log_is_as_audited', l.org,
+		format('account "%s" %s at %s', l.account, l.period, l.at),
+		CASE WHEN l.audited THEN 'whether the budget is new follows from the row before'
+			ELSE 'the audit log has no such change' END
+	/* removed and set at one instant, it is new, too */
+	FROM (SELECT l.*, NOT l.is_new AND l.amount IS NOT NULL
+				AND lag(l.amount) OVER (PARTITION BY l.org, l.account,
+				l.period ORDER BY l.at) IS NULL AS wrong,
+			EXISTS (SELECT FROM gpucredit.audit a
+				WHERE a.operation = 'set_budget' AND a.org = l.org
+					AND a.account = l.account AND a.at = l.at
+					AND a.detail ->> 'period' = l.period
+					AND (check_budgets.tenant IS NULL
+						OR a.org = check_budgets.tenant)) AS audited
+			FROM gpucredit.budget_log l
+			WHERE check_budgets.tenant IS NULL
+				OR l.org = check_budgets.tenant) l
+		CROSS JOIN (SELECT gpucredit_internal.kept_from('audit') AS after) k
+	WHERE l.wrong OR (NOT l.audited AND coalesce(l.at > k.after, true))
+	UNION ALL
+	SELECT 'budget_is_in_its_log', a.org,
+		format('account "%s" %s at %s', a.account, a.detail ->> 'period', a.at),
+		'its log has no such change'
+	FROM gpucredit.audit a
+		LEFT JOIN gpucredit.budget_log l ON l.org = a.org
+			AND l.account = a.account AND l.period = a.detail ->> 'period'
+			AND l.at = a.at
+	WHERE a.operation = 'set_budget' AND a.decision = 'set' AND l.org IS NULL
+		AND (check_budgets.tenant IS NULL OR a.org = check_budgets.tenant)
+	UNION ALL
 	SELECT 'account_has_its_limits', d.org, format('account "%s"', d.account),
 		format('has %s, its budgets and quotas are %s',
 			coalesce(d.found::text, 'none'), coalesce(d.expected::text, 'none'))
@@ -328,10 +359,16 @@ BEGIN ATOMIC
 		format('ended at %s, outcome %s, billed %s of %s held, elapsed %s',
 			coalesce(a.ended_at::text, 'never'), coalesce(a.outcome, 'none'),
 			coalesce(a.billed::text, 'nothing'), a.held, a.elapsed)
-	FROM a
+	FROM a CROSS JOIN (SELECT current_setting('gpucredit.clock_skew')::interval
+			AS skew) k
 	WHERE (a.ended_at IS NULL) <> (a.outcome IS NULL)
 		OR (a.ended_at IS NULL) <> (a.billed IS NULL)
 		OR a.billed > a.held OR a.elapsed < '0'
+		OR (a.ended_at IS NULL AND num_nonnulls(a.released, a.lapsed,
+			a.refunded, a.uncollected, a.job_state, a.retry_at, a.exit_code,
+			a.message, a.log_uri, a.ended_by) > 0)
+		OR (a.ended_at IS NULL AND (a.logged > a.elapsed OR a.elapsed
+			> greatest(a.heard_at, a.started_at) - a.started_at + k.skew))
 		OR (a.late_at IS NULL) <> (a.late_elapsed IS NULL)
 		OR (a.late_at IS NULL) <> (a.late_uncollected IS NULL)
 		OR (a.late_elapsed BETWEEN '0' AND a.elapsed) IS FALSE
@@ -357,8 +394,9 @@ BEGIN ATOMIC
 		format('ran %s of held %s: expected %s, found %s billed, %s uncollected',
 			a.elapsed, a.held, c.cost, a.billed,
 			coalesce(a.uncollected::text, 'nothing'))
-	FROM a CROSS JOIN LATERAL (SELECT gpucredit_internal.bill(a.per_hour, 1, 1000,
-			a.elapsed, '9223372036854.775807') AS cost) c
+	FROM a CROSS JOIN LATERAL (SELECT CASE WHEN a.elapsed >= '0'
+			AND a.per_hour >= '0' THEN gpucredit_internal.bill(a.per_hour, 1,
+			1000, a.elapsed, '9223372036854.775807') END AS cost) c
 	WHERE a.billed IS NOT NULL AND ((a.billed::numeric
 			+ a.uncollected::numeric IN (c.cost::numeric,
 				CASE a.outcome WHEN 'completed' THEN c.cost::numeric
@@ -605,6 +643,9 @@ BEGIN ATOMIC
 		LEFT JOIN gpucredit.attempt a ON a.org = g.org AND a.job = g.job
 			AND a.attempt = g.attempt
 	WHERE CASE WHEN a.attempt IS NULL THEN true
+		/* terms_are_attempts looks at those that are taken */
+		WHEN g.free AND (g.account, g.pool, g.tier, g.started_at)
+			<> (a.account, a.pool, a.tier, a.started_at) THEN true
 		WHEN a.ended_at IS NULL THEN g.free OR g.ended_at IS NOT NULL
 		ELSE NOT g.free AND g.ended_at IS NULL END;
 END;
@@ -773,6 +814,32 @@ BEGIN ATOMIC
 	WHERE (check_guards.tenant IS NULL OR r.org = check_guards.tenant)
 		AND r.result IS NULL
 	UNION ALL
+	SELECT 'request_is_as_answered', r.org, format('key "%s"', r.key),
+		format('of %s at %s: a column differs from what the call wrote',
+			r.operation, r.created_at)
+	FROM gpucredit.request r
+	WHERE (check_guards.tenant IS NULL OR r.org = check_guards.tenant)
+		AND r.result IS NOT NULL
+		AND r.digest IS DISTINCT FROM hash_record_extended(ROW(r.org, r.key,
+			r.operation, r.fingerprint, r.result, r.created_at), 0)
+	UNION ALL
+	/* keys leave by age, the oldest first */
+	SELECT 'audited_key_is_kept', k.org, format('key "%s"', k.key),
+		format('used by %s at %s, and gone', k.operation, k.at)
+	FROM (SELECT a.org, a.audit, a.detail ->> 'key' AS key, a.operation, a.at,
+			r.key AS found, min(a.audit) FILTER (WHERE r.key IS NOT NULL)
+				OVER (PARTITION BY a.org) AS first
+			FROM gpucredit.audit a
+				LEFT JOIN (SELECT DISTINCT r.org, r.key FROM gpucredit.request r
+					WHERE check_guards.tenant IS NULL
+						OR r.org = check_guards.tenant) r
+					ON r.org = a.org AND r.key = a.detail ->> 'key'
+			WHERE a.detail ? 'key' AND (check_guards.tenant IS NULL
+				OR a.org = check_guards.tenant)) k
+	WHERE k.found IS NULL AND k.audit > k.first
+		AND k.at > (SELECT gpucredit.now()
+			- current_setting('gpucredit.key_retention')::interval)
+	UNION ALL
 	SELECT 'fingerprint_has_size', r.org, format('key "%s"', r.key),
 		format('%s bytes', octet_length(r.fingerprint))
 	FROM gpucredit.request r
@@ -881,7 +948,7 @@ BEGIN ATOMIC
 			('node', 'nvlink_domain leaf draining drain_deadline reclaim_at about
 				boot_before'),
 			('quota', 'max_gpus max_running max_queued'),
-			('request', 'result'),
+			('request', 'result digest'),
 			('reservation', 'gpu_type'),
 			('retry_rule_builtin retry_rule_custom',
 				'outcome exit_codes message advice'),
@@ -968,7 +1035,13 @@ BEGIN ATOMIC
 		OR s.seal <> sha256(s.previous || s.root || convert_to(concat_ws(' ',
 			s.batch, s.entry_from, s.entry_to, s.entries, s.audit_from,
 			s.audit_to, s.audits,
-			gpucredit_internal.micros(s.sealed_at)), 'UTF8'));
+			gpucredit_internal.micros(s.sealed_at)), 'UTF8'))
+	UNION ALL
+	SELECT 'leaves_have_seal', '', format('batch %s', l.batch),
+		'the chain has no such batch'
+	FROM gpucredit.seal_leaf l
+		LEFT JOIN gpucredit.seal s ON s.batch = l.batch
+	WHERE check_seals.tenant IS NULL AND s.batch IS NULL;
 END;
 COMMENT ON FUNCTION gpucredit_internal.check_seals(text) IS
 'verify: the chain of seals is unbroken; verify_audit() reads the rows too.';
@@ -985,6 +1058,7 @@ SET search_path = pg_catalog, pg_temp
 SET quote_all_identifiers = off
 SET plan_cache_mode = force_custom_plan
 SET work_mem = '128MB'
+SET enable_nestloop = on
 SET jit = off
 AS $$
 BEGIN
@@ -1021,6 +1095,8 @@ BEGIN
 		ORDER BY 1, 2, 3, 4;
 	RETURN QUERY SELECT c.* FROM gpucredit_internal.check_told(verify.org) c
 		ORDER BY 1, 2, 3, 4;
+	RETURN QUERY SELECT c.* FROM gpucredit_internal.check_settings(verify.org) c
+		ORDER BY 1, 2, 3, 4;
 	RETURN QUERY SELECT c.* FROM gpucredit_internal.check_seals(verify.org) c
 		ORDER BY 1, 2, 3, 4;
 	RETURN QUERY SELECT c.* FROM gpucredit_internal.check_archive_batches(verify.org) c
@@ -1028,6 +1104,13 @@ BEGIN
 	RETURN QUERY SELECT c.* FROM gpucredit_internal.check_claims(verify.org) c
 		ORDER BY 1, 2, 3, 4;
 	RETURN QUERY SELECT c.* FROM gpucredit_internal.check_shares(verify.org) c
+		ORDER BY 1, 2, 3, 4;
+	/*
+	 * These join whole tables with the audit log.  Where statistics are stale, a
+	 * nested loop would take time by the square of the rows.
+	 */
+	PERFORM set_config('enable_nestloop', 'off', true);
+	RETURN QUERY SELECT c.* FROM gpucredit_internal.check_history(verify.org) c
 		ORDER BY 1, 2, 3, 4;
 	RETURN QUERY SELECT c.* FROM gpucredit_internal.check_guards(verify.org) c
 		ORDER BY 1, 2, 3, 4;

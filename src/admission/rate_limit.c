@@ -69,7 +69,10 @@ call_set_rate_limit(PG_FUNCTION_ARGS)
 	(void) AccountSuspended(&path);
 	args = VALUES(TextValue(org), TextValue(account), TextValue(operation));
 	if (remove)
-		(void) SqlRun(&limit_delete, args);
+	{
+		if (SqlRun(&limit_delete, args).n == 0)
+			audit.decision = "unchanged";
+	}
 	else
 	{
 		require_memory();

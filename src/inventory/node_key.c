@@ -15,9 +15,11 @@
 #include "audit/audit.h"
 #include "util/args.h"
 #include "util/clock.h"
+#include "util/digest.h"
 #include "util/sql.h"
 #include "util/not_found.h"
 #include "api/api.h"
+#include "utils/builtins.h"
 
 API_FUNCTION(set_node_key);
 
@@ -30,6 +32,8 @@ SQL_STATEMENT(key_upsert, SPI_OK_INSERT, "text, bytea, timestamptz",
 			  " set_at = EXCLUDED.set_at");
 SQL_STATEMENT(key_delete, SPI_OK_DELETE, "text",
 			  "DELETE FROM gpucredit.node_key k WHERE k.node = $1");
+
+static void audit_digest(AuditRow *audit, bytea *sha256);
 
 Datum
 call_set_node_key(PG_FUNCTION_ARGS)
@@ -44,7 +48,10 @@ call_set_node_key(PG_FUNCTION_ARGS)
 	SqlConnect();
 	args = VALUES(TextValue(node));
 	if (sha256 == NULL)
-		(void) SqlRun(&key_delete, args);
+	{
+		if (SqlRun(&key_delete, args).n == 0)
+			audit.decision = "unchanged";
+	}
 	else
 	{
 		if (SqlRun(&node_exists, args).n == 0)
@@ -52,9 +59,29 @@ call_set_node_key(PG_FUNCTION_ARGS)
 		ValuesAdd(args, DatumValue(PointerGetDatum(sha256)),
 				  TimeValue(audit.at));
 		(void) SqlRun(&key_upsert, args);
+		audit_digest(&audit, sha256);
 	}
 	AuditText(&audit, "node", node);
 	AuditWrite(&audit);
 	SqlFinish();
 	PG_RETURN_VOID();
+}
+
+/*
+ * An auditor may not learn what a key could be guessed from, so the audit row
+ * has the SHA-256 of what is stored.
+ */
+static void
+audit_digest(AuditRow *audit, bytea *sha256)
+{
+	StringInfoData stored;
+	uint8		digest[DIGEST_SIZE];
+	char		hex[2 * DIGEST_SIZE + 1] = {0};
+
+	initStringInfo(&stored);
+	appendBinaryStringInfo(&stored, VARDATA_ANY(sha256),
+						   VARSIZE_ANY_EXHDR(sha256));
+	DigestOf(&stored, digest);
+	(void) hex_encode((char *) digest, DIGEST_SIZE, hex);
+	AuditText(audit, "digest", hex);
 }

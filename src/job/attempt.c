@@ -29,21 +29,40 @@ SQL_STATEMENT(attempt_lock, SPI_OK_SELECT, "text, bigint, int",
 SQL_STATEMENT(attempt_lock_live, SPI_OK_SELECT, "text, bigint, int",
 			  ATTEMPT_READ " AND a.ended_at IS NULL"
 			  " FOR NO KEY UPDATE OF a SKIP LOCKED");
-SQL_STATEMENT(usage_insert, SPI_OK_INSERT,
+/*
+ * Each row's hash goes into its attempt's usage_digest, so that verify() finds
+ * a row that changed, vanished or was inserted.
+ */
+#define USAGE_HASH \
+	"pg_catalog.hash_record_extended(ROW(n.at, n.elapsed," \
+	" n.billed::pg_catalog.numeric, n.progress, n.utilization), 0)"
+SQL_STATEMENT(usage_insert, SPI_OK_UPDATE,
 			  "text, bigint, int, timestamptz, interval, gpucredit.credits,"
 			  " bigint, real",
-			  "INSERT INTO gpucredit.usage (org, job, attempt, at, elapsed,"
-			  " billed, progress, utilization)"
-			  " VALUES ($1, $2, $3, $4, $5, $6, $7, $8)");
-SQL_STATEMENT(usages_insert, SPI_OK_INSERT,
+			  "WITH u AS (INSERT INTO gpucredit.usage AS n (org, job, attempt,"
+			  " at, elapsed, billed, progress, utilization)"
+			  " VALUES ($1, $2, $3, $4, $5, $6, $7, $8)"
+			  " RETURNING " USAGE_HASH " AS hash)"
+			  " UPDATE gpucredit.attempt a SET usage_digest ="
+			  " a.usage_digest OPERATOR(pg_catalog.#) u.hash FROM u"
+			  " WHERE a.org = $1 AND a.job = $2 AND a.attempt = $3");
+SQL_STATEMENT(usages_insert, SPI_OK_UPDATE,
 			  "text[], bigint[], int[], timestamptz, interval[],"
 			  " gpucredit.credits[], bigint[], real[]",
-			  "INSERT INTO gpucredit.usage (org, job, attempt, at, elapsed,"
-			  " billed, progress, utilization)"
+			  "WITH u AS (INSERT INTO gpucredit.usage AS n (org, job, attempt,"
+			  " at, elapsed, billed, progress, utilization)"
 			  " SELECT pg_catalog.unnest($1), pg_catalog.unnest($2),"
 			  " pg_catalog.unnest($3), $4, pg_catalog.unnest($5),"
 			  " pg_catalog.unnest($6), pg_catalog.unnest($7),"
-			  " pg_catalog.unnest($8)");
+			  " pg_catalog.unnest($8)"
+			  " RETURNING n.org, n.job, n.attempt, " USAGE_HASH " AS hash)"
+			  " UPDATE gpucredit.attempt a SET usage_digest ="
+			  " a.usage_digest OPERATOR(pg_catalog.#) l.hash"
+			  " FROM (SELECT u.hash, k.tid FROM u CROSS JOIN LATERAL"
+			  "  (SELECT t.ctid AS tid FROM gpucredit.attempt t"
+			  "   WHERE t.org = u.org AND t.job = u.job"
+			  "   AND t.attempt = u.attempt OFFSET 0) k OFFSET 0) l"
+			  " WHERE a.ctid = l.tid");
 
 static const char *const attempt_names[] = {
 	"org", "job", "attempt", "hold", "gpus", "per_hour", "overhead",
@@ -55,9 +74,9 @@ static const char *const attempt_names[] = {
 };
 static SqlWhole attempt_row = SQL_WHOLE(attempt_names, 14);
 
-SQL_STATEMENT(accrued_insert, SPI_OK_INSERT, "text[], bigint[], int[], date",
-			  "INSERT INTO gpucredit.accrued (org, day, job, attempt, account,"
-			  " elapsed, billed)"
+SQL_STATEMENT(accrued_insert, SPI_OK_UPDATE, "text[], bigint[], int[], date",
+			  "WITH c AS (INSERT INTO gpucredit.accrued AS n (org, day, job,"
+			  " attempt, account, elapsed, billed)"
 			  " SELECT k.org, $4 - n.n, k.job, k.attempt, a.account,"
 			  "  u.elapsed, u.billed"
 			  " FROM ROWS FROM (pg_catalog.unnest($1), pg_catalog.unnest($2),"
@@ -71,7 +90,19 @@ SQL_STATEMENT(accrued_insert, SPI_OK_INSERT, "text[], bigint[], int[], date",
 			  "  AND t.attempt = k.attempt OFFSET 0) a"
 			  " CROSS JOIN LATERAL pg_catalog.generate_series(1,"
 			  "  $4 - gpucredit_internal.utc_day(u.at)) AS n (n)"
-			  " ON CONFLICT DO NOTHING");
+			  " ON CONFLICT DO NOTHING"
+			  " RETURNING n.org, n.job, n.attempt,"
+			  "  pg_catalog.hash_record_extended(ROW(n.day, n.elapsed,"
+			  "  n.billed::pg_catalog.numeric), 0) AS hash)"
+			  " UPDATE gpucredit.attempt a SET accrued_digest ="
+			  " a.accrued_digest OPERATOR(pg_catalog.#) l.hash"
+			  " FROM (SELECT s.hash, k.tid FROM (SELECT c.org, c.job,"
+			  "  c.attempt, pg_catalog.bit_xor(c.hash) AS hash FROM c"
+			  "  GROUP BY c.org, c.job, c.attempt) s CROSS JOIN LATERAL"
+			  "  (SELECT t.ctid AS tid FROM gpucredit.attempt t"
+			  "   WHERE t.org = s.org AND t.job = s.job"
+			  "   AND t.attempt = s.attempt OFFSET 0) k OFFSET 0) l"
+			  " WHERE a.ctid = l.tid");
 
 static void accrue(const Attempt *const *attempts, int n, TimestampTz at);
 static int64 duration_of(Datum value);

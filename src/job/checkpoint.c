@@ -36,26 +36,28 @@ SQL_STATEMENT(checkpoint_same, SPI_OK_SELECT,
 			  "SELECT c.uri = $5 AND c.sha256 = $6 AND c.size_bytes = $7"
 			  " FROM gpucredit.checkpoint c WHERE c.org = $1 AND c.job = $2"
 			  " AND c.attempt = $3 AND c.step = $4");
-SQL_STATEMENT(checkpoint_insert, SPI_OK_INSERT,
+/* verify() finds a row that changed by the digest in its attempt's row */
+SQL_STATEMENT(checkpoint_insert, SPI_OK_UPDATE,
 			  "text, bigint, int, bigint, text, bytea, bigint, timestamptz,"
 			  " interval",
-			  "INSERT INTO gpucredit.checkpoint (org, job, attempt, step,"
-			  " uri, sha256, size_bytes, at, elapsed)"
-			  " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)");
+			  "WITH c AS (INSERT INTO gpucredit.checkpoint AS n (org, job,"
+			  " attempt, step, uri, sha256, size_bytes, at, elapsed)"
+			  " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) RETURNING"
+			  " pg_catalog.hash_record_extended(ROW(n.step, n.uri, n.sha256,"
+			  " n.size_bytes, n.at, n.elapsed), 0) AS hash)"
+			  " UPDATE gpucredit.attempt a SET saved_at = $8,"
+			  " checkpoint_digest ="
+			  " a.checkpoint_digest OPERATOR(pg_catalog.#) c.hash FROM c"
+			  " WHERE a.org = $1 AND a.job = $2 AND a.attempt = $3");
 SQL_STATEMENT(devices_saved, SPI_OK_UPDATE,
 			  "text, bigint, int, timestamptz",
 			  "UPDATE gpucredit.attempt_gpu g SET saved_at = $4"
 			  " WHERE g.org = $1 AND g.job = $2 AND g.attempt = $3");
-SQL_STATEMENT(attempt_saved, SPI_OK_UPDATE,
-			  "text, bigint, int, timestamptz",
-			  "UPDATE gpucredit.attempt a SET saved_at = $4"
-			  " WHERE a.org = $1 AND a.job = $2 AND a.attempt = $3");
 SQL_STATEMENT(job_exists, SPI_OK_SELECT, "text, bigint",
 			  "SELECT 1 FROM gpucredit.job j"
 			  " WHERE j.org = $1 AND j.job = $2");
 
 static void check_step(const Attempt *attempt, int64 step);
-static void mark_saved(const Attempt *attempt, TimestampTz at);
 
 Datum
 call_checkpoint(PG_FUNCTION_ARGS)
@@ -91,7 +93,9 @@ call_checkpoint(PG_FUNCTION_ARGS)
 		check_step(&attempt, step);
 		ValuesAdd(args, TimeValue(now), DurationValue(attempt.elapsed));
 		(void) SqlRun(&checkpoint_insert, args);
-		mark_saved(&attempt, now);
+		/* the next one counts from it, and so does what a victim loses */
+		(void) SqlRun(&devices_saved,
+					  VALUES(ATTEMPT_KEY(&attempt), TimeValue(now)));
 	}
 	SqlFinish();
 	PG_RETURN_VOID();
@@ -137,19 +141,6 @@ CheckpointPath(const char *prefix, const Attempt *attempt)
 	appendStringInfo(&path, "/%lld/%d", (long long) attempt->job,
 					 attempt->attempt);
 	return path.data;
-}
-
-/*
- * Note when the last checkpoint was made: the next one counts from it, and the
- * choice of victims reads the loss.
- */
-static void
-mark_saved(const Attempt *attempt, TimestampTz at)
-{
-	Values	   *args = VALUES(ATTEMPT_KEY(attempt), TimeValue(at));
-
-	(void) SqlRun(&attempt_saved, args);
-	(void) SqlRun(&devices_saved, args);
 }
 
 /*

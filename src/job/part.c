@@ -308,6 +308,11 @@ audit_part(const Part *part, const Job *job, TimestampTz now)
 	if (part->reported.has_exit_code)
 		AuditInt8(&audit, "exit_code", part->reported.exit_code);
 	AuditText(&audit, "message", part->reported.message);
+	AuditText(&audit, "log_uri", part->reported.log_uri);
+	if (part->reported.elapsed >= 0)
+		AuditInt8(&audit, "elapsed_us", part->reported.elapsed);
+	if (part->reported.by_agent)
+		AuditNumber(&audit, "gone", "true");
 	AuditWrite(&audit);
 }
 

@@ -225,14 +225,15 @@ add_asked(AuditRow *audit, const Submission *submission)
 	AuditText(audit, "request", GpuReqToCString(job->request));
 	AuditText(audit, "tier", job->tier);
 	AuditText(audit, "pool", job->pool);
-	if (!submission->tier_wall)
+	if (job->wall_limit >= 0)
 		AuditInt8(audit, "wall_limit_us", job->wall_limit);
 	if (job->hold_window >= 0)
 		AuditInt8(audit, "hold_window_us", job->hold_window);
 	if (job->topology != DECIDE_TOPOLOGY_ANY)
 		AuditText(audit, "topology", TopologyNames[job->topology]);
-	if (!submission->tier_preemptible)
-		AuditText(audit, "preemptible", PreemptibleNames[job->preemptible]);
+	AuditText(audit, "preemptible", PreemptibleNames[job->preemptible]);
+	if (job->price_factor != 1000)
+		AuditInt8(audit, "price_factor_milli", job->price_factor);
 	if (job->max_retries != DEFAULT_RETRIES)
 		AuditInt8(audit, "max_retries", job->max_retries);
 	if (job->cpu_milli > 0)

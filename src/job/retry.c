@@ -135,7 +135,10 @@ call_set_retry_rule(PG_FUNCTION_ARGS)
 	SqlConnect();
 	args = VALUES(TextValue(rule));
 	if (class == NULL)
-		(void) SqlRun(&rule_delete, args);
+	{
+		if (SqlRun(&rule_delete, args).n == 0)
+			audit.decision = "unchanged";
+	}
 	else
 	{
 		ValuesAdd(args, Int4Value(priority), TextValue(class),

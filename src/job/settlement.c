@@ -463,6 +463,8 @@ audit_settled(const Settlement *settlement, const Job *job,
 		AuditInt8(&audit, "claimed_us", settlement->elapsed);
 	}
 	AuditInt8(&audit, "elapsed_us", attempt->elapsed);
+	if (attempt->overhead > 0)
+		AuditInt8(&audit, "overhead_us", attempt->overhead);
 	AuditCredits(&audit, "billed", settlement->billed);
 	AuditCredits(&audit, "released", settlement->returned.released);
 	AuditCredits(&audit, "lapsed", settlement->returned.lapsed);
@@ -474,6 +476,10 @@ audit_settled(const Settlement *settlement, const Job *job,
 		AuditText(&audit, "unpaid", settlement->unpaid);
 	}
 	AuditText(&audit, "job_state", settlement->job_state);
+	AuditText(&audit, "ended_by", settlement->ended_by ?
+			  settlement->ended_by : ENDED_BY_SERVER);
+	if (settlement->retry_at != DT_NOBEGIN)
+		AuditTime(&audit, "retry_at", settlement->retry_at);
 	if (settlement->has_exit_code)
 		AuditInt8(&audit, "exit_code", settlement->exit_code);
 	AuditText(&audit, "message", settlement->message);
@@ -586,7 +592,10 @@ call_set_lost_work(PG_FUNCTION_ARGS)
 	TierRead(name, &tier);
 	args = VALUES(TextValue(name), TextValue(outcome));
 	if (remove)
-		(void) SqlRun(&billed_delete, args);
+	{
+		if (SqlRun(&billed_delete, args).n == 0)
+			audit.decision = "unchanged";
+	}
 	else
 	{
 		ValuesAdd(args, BoolValue(PG_GETARG_BOOL(2)));

@@ -216,6 +216,8 @@ audit_asked(const HoldCall *asking, const char *reason)
 
 	AuditCredits(&audit, "amount", asking->amount);
 	AuditInt8(&audit, "ttl_us", asking->ttl);
+	if (asking->hold.leased)
+		AuditText(&audit, "leased", "true");
 	AuditDecision(&audit, asking->request.key);
 }
 

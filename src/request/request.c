@@ -72,7 +72,9 @@ SQL_STATEMENT(request_renew, SPI_OK_UPDATE,
 			  " fingerprint = $4, result = NULL, created_at = $5"
 			  " WHERE r.org = $1 AND r.key = $2 AND r.created_at <= $6");
 SQL_STATEMENT(request_finish, SPI_OK_UPDATE, "text, text, text[]",
-			  "UPDATE gpucredit.request r SET result = $3"
+			  "UPDATE gpucredit.request r SET result = $3, digest ="
+			  " pg_catalog.hash_record_extended(ROW(r.org, r.key,"
+			  "  r.operation, r.fingerprint, $3, r.created_at), 0)"
 			  " WHERE r.org = $1 AND r.key = $2");
 
 void

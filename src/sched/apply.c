@@ -320,7 +320,8 @@ CycleHeldFor(const SchedCycle *cycle, const DecideStart *start,
 static TimestampTz
 end_after(const SchedCycle *cycle, const DecideStart *start, int64 run)
 {
-	TimestampTz from = start->let_in ? cycle->input.now : cycle->now;
+	TimestampTz from = ClockAdd(start->let_in ? cycle->input.now : cycle->now,
+								-cycle->ran);
 
 	return run >= DECIDE_NEVER - from ? DT_NOEND : from + run;
 }

@@ -38,6 +38,7 @@ TracesPack(const Leaves *leaves)
 
 /*
  * Compare the sealed rows with the present ones: the first row that differs.
+ * Of removed rows the leaves have only the digests, and number 0.
  */
 TraceProblem
 TracesCompare(Datum traces, const Leaves *leaves, int64 *id)
@@ -45,13 +46,14 @@ TracesCompare(Datum traces, const Leaves *leaves, int64 *id)
 	bytea	   *value = DatumGetByteaPP(traces);
 	const char *at = VARDATA_ANY(value);
 	int			sealed = (int) (VARSIZE_ANY_EXHDR(value) / (2 * PART));
+	bool		numbered = leaves->n > 0 && leaves->ids[0] != 0;
 
 	for (int i = 0; i < sealed; i++, at += 2 * PART)
 	{
 		*id = trace_id(at);
-		if (i >= leaves->n || leaves->ids[i] > *id)
+		if (i >= leaves->n || (numbered && leaves->ids[i] > *id))
 			return TRACE_VANISHED;
-		if (leaves->ids[i] < *id)
+		if (numbered && leaves->ids[i] < *id)
 		{
 			*id = leaves->ids[i];
 			return TRACE_INSERTED;
@@ -61,7 +63,7 @@ TracesCompare(Datum traces, const Leaves *leaves, int64 *id)
 	}
 	if (leaves->n > sealed)
 	{
-		*id = leaves->ids[sealed];
+		*id = numbered ? leaves->ids[sealed] : 0;
 		return TRACE_INSERTED;
 	}
 	return TRACE_NONE;

@@ -57,6 +57,8 @@ static Finding check_rows(const ArchivedUpTo *left, const Seal *seal);
 static Finding name_row(const ArchivedUpTo *left, const Seal *seal,
 						const Leaves *leaves);
 static Finding check_archive_batches(void);
+static Finding check_traces(const ArchivedUpTo *left, const Seal *seal,
+							const Leaves *leaves);
 static Finding check_head(const bytea *head, SqlResult rows);
 static void put_finding(ReturnSetInfo *rsinfo, const Finding *finding);
 
@@ -167,15 +169,49 @@ check_link(const Seal *before, const Seal *seal)
 static Finding
 check_rows(const ArchivedUpTo *left, const Seal *seal)
 {
-	Finding		finding = {NULL, seal->batch, NULL, NULL};
 	Leaves		leaves[SEAL_KINDS];
 
 	BatchLeaves(left, seal, leaves);
 	if (ArchivedAll(left, seal) ?
 		leaves[SEAL_ENTRY].n + leaves[SEAL_AUDIT].n == 0 :
 		BatchIsSealed(seal, leaves))
-		return finding;
+		return check_traces(left, seal, leaves);
 	return name_row(left, seal, leaves);
+}
+
+/*
+ * Does seal_row have the digests of a batch's rows?  It names the row that
+ * differs, so it must not be wrong when one does.
+ */
+static Finding
+check_traces(const ArchivedUpTo *left, const Seal *seal, const Leaves *leaves)
+{
+	Finding		finding = {NULL, seal->batch, NULL, NULL};
+	SqlResult	row;
+
+	if (ArchivedAll(left, seal))
+		return finding;
+	row = SqlRun(&traces_read, VALUES(Int8Value(seal->batch)));
+	if (row.n == 0)
+	{
+		finding.problem = problems[TRACE_VANISHED];
+		finding.row = "seal_row";
+		finding.detail = "Table seal_row has no row of the batch.";
+	}
+	for (int k = 0; row.n > 0 && k < SEAL_KINDS; k++)
+	{
+		int64		id;
+		bool		isnull;
+
+		if (TracesCompare(SqlDatum(row, 0, k + 1, &isnull), &leaves[k],
+						  &id) == TRACE_NONE)
+			continue;
+		finding.problem = problems[TRACE_CHANGED];
+		finding.row = "seal_row";
+		finding.detail = "Its digests in table seal_row are not those of its "
+			"rows.";
+	}
+	return finding;
 }
 
 /*
