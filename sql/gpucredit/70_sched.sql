@@ -198,7 +198,7 @@ COMMENT ON FUNCTION gpucredit.placed(text, bigint, text, text[],
 'Scheduling: another scheduler has placed a job of a pool whose policy says "placed_by": "foreign"; makes the attempt.
 nodes: registered in the pool, each once. gpus: of each node, the devices, alongside; empty sets for a job without GPUs. gpu_type: of all nodes; NULL: take theirs. ran: for how long it has run already, where that is told late; NULL: it starts now. It lets meter and settle bill that time, from the submission on at most, and is no part of what the key stands for.
 Result: the attempt''s number, its type and price as reserve fixed it for that type, what is held for it (a surplus returns at once), replayed.
-Errors: UC202; UC301 no such job; UC303 the pool is not foreign; the job is over, unfunded, running, or not offered that type; a node is not registered in the pool; a device is another attempt''s (which the detail names); a quota allows no more, or stayed locked for two seconds; UC201; 22023.';
+Errors: 42501 a node has a key and the caller did not prove it; UC301 no such job; UC303 the pool is not foreign; the job is over, unfunded, running, or not offered that type; a node is not registered in the pool; a device is another attempt''s (which the detail names); a quota allows no more, or stayed locked for two seconds; UC201; 22023.';
 
 CREATE TYPE gpucredit.explain_result AS (check_name text, passes boolean,
 	detail text);
