@@ -192,16 +192,17 @@ SELECT status, reason, job, held, replayed
 FROM gpucredit.reserve('rq-2', '', 'd2', '1xRQ-A', '1 h', pool => 'rq-2');
 SELECT status, reason, replayed FROM gpucredit.hold('rq-2', '', 'd1 again', 50, '1 h');
 
--- Past its retention a key is new again; up to then it is not.
+-- Past its retention a key is new again, unless it is a payment's (key_spaces);
+-- up to then it is not.
 SET gpucredit.key_retention = '1 h';
-SELECT pg_temp.state_of($$issue('rq-2', '', 'old', 1)$$);
+SELECT pg_temp.state_of($$hold('rq-2', '', 'old', 1, '1 min')$$);
 SET gpucredit.clock = '2027-01-01 00:59:59.999999+00';
-SELECT pg_temp.state_of($$issue('rq-2', '', 'old', 1)$$) AS again,
-	pg_temp.state_of($$issue('rq-2', '', 'old', 2)$$) AS changed;
+SELECT pg_temp.state_of($$hold('rq-2', '', 'old', 1, '1 min')$$) AS again,
+	pg_temp.state_of($$hold('rq-2', '', 'old', 2, '1 min')$$) AS changed;
 SET gpucredit.clock = '2027-01-01 01:00+00';
-SELECT pg_temp.state_of($$issue('rq-2', '', 'old', 2)$$) AS changed,
-	pg_temp.state_of($$issue('rq-2', '', 'old', 2)$$) AS again,
-	pg_temp.state_of($$issue('rq-2', '', 'old', 1)$$) AS first;
+SELECT pg_temp.state_of($$hold('rq-2', '', 'old', 2, '1 min')$$) AS changed,
+	pg_temp.state_of($$hold('rq-2', '', 'old', 2, '1 min')$$) AS again,
+	pg_temp.state_of($$hold('rq-2', '', 'old', 1, '1 min')$$) AS first;
 -- a call under it takes effect again: another hold, no capture of a closed one
 SELECT hold AS first FROM gpucredit.hold('rq-2', '', 'h', 1, '1 day') \gset
 SELECT captured, replayed FROM gpucredit.capture('rq-2', :first, 'c', 1);
@@ -216,7 +217,7 @@ SELECT captured, replayed FROM gpucredit.capture('rq-2', :first, 'c', 1);
 ROLLBACK;
 SET gpucredit.clock = '2027-01-01 01:00+00';
 -- upkeep deletes such keys, and no others
-SELECT pg_temp.state_of($$issue('rq-2', '', 'young', 1)$$);
+SELECT pg_temp.state_of($$hold('rq-2', '', 'young', 1, '1 min')$$);
 SET gpucredit.clock = '2027-01-01 01:30+00';
 SELECT affected > 0 AS forgot FROM gpucredit.maintain() WHERE task = 'forget_requests';
 SELECT key, operation FROM gpucredit.request WHERE org = 'rq-2' ORDER BY key;

@@ -148,14 +148,13 @@ FROM (VALUES ($$SELECT gpucredit.cancel('te', %s, 'k6')$$, :'speech_job', '98765
 	($$SELECT gpucredit.invoice('%s', '2027-07-01')$$, 'te-other', 'te-nobodys'),
 	($$SELECT gpucredit.cancel('%s', 1, 'k10')$$, 'te-other', 'te-nobodys')) f (call, theirs, nobodys);
 RESET ROLE;
--- A key is the organisation's: a tenant hears that a sibling's call took it,
--- but not which function. A caller with the whole organisation hears that,
--- too.
-SET ROLE te_vision;
+-- A key belongs to the role that uses it: a sibling's call under the same key
+-- is another call, and an error tells only of the role's own.
+BEGIN;
+SET LOCAL ROLE te_vision;
 SELECT pg_temp.words($$SELECT gpucredit.reserve('te', 'vision', 'sh', '1xTE', '1 h', pool => 'te')$$);
-SET ROLE te_all;
-SELECT pg_temp.words($$SELECT gpucredit.reserve('te', 'vision', 'sh', '1xTE', '1 h', pool => 'te')$$);
-RESET ROLE;
+SELECT pg_temp.words($$SELECT gpucredit.reserve('te', 'vision', 'sh', '2xTE', '1 h', pool => 'te')$$);
+ROLLBACK;
 
 -- A member of a bound role has its bindings; after SET ROLE the new role's
 -- count.

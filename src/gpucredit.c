@@ -22,6 +22,7 @@
 #include "util/trace.h"
 #include "worker/workers.h"
 #include "api/api.h"
+#include "request/key_space.h"
 #include "shmem/token_bucket.h"
 #include "shmem/notify.h"
 #include "shmem/segment.h"
@@ -49,6 +50,7 @@ _PG_init(void)
 	WakeInit();
 	NotifyInit();
 	ApiInit();
+	KeySpaceInit();
 	WorkersInit();
 	MarkGUCPrefixReserved("gpucredit");
 }

@@ -153,7 +153,8 @@ answered(KubeJob *job, PGresult * result)
 	"  (pg_catalog.unnest($2::pg_catalog.text[])," \
 	"  pg_catalog.unnest($3::pg_catalog.text[])) k(org, key)" \
 	" CROSS JOIN LATERAL (SELECT q.org, q.result[1]::pg_catalog.int8 AS job" \
-	"  FROM gpucredit.request q WHERE q.org = k.org AND q.key >= k.key" \
+	"  FROM gpucredit.request q WHERE q.org = k.org" \
+	"  AND q.space = gpucredit.key_space() AND q.key >= k.key" \
 	"  AND q.key < k.key || '0' AND q.operation = 'reserve'" \
 	"  AND q.result[1] IS NOT NULL LIMIT 10) r" \
 	" CROSS JOIN LATERAL (SELECT d.* FROM gpucredit.job d" \

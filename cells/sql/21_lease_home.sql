@@ -43,6 +43,7 @@ CREATE FUNCTION gpucredit_cells.lease(org text, account text, cell text,
 RETURNS gpucredit_cells.lease_result
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+SET gpucredit.key_space = 'gpucredit_cells'
 AS $$
 DECLARE
 	skew CONSTANT interval := gpucredit_cells.clock_skew();
@@ -162,6 +163,7 @@ CREATE FUNCTION gpucredit_cells.back_lease(o gpucredit_cells.lease_out,
 	amount numeric) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
+SET gpucredit.key_space = 'gpucredit_cells'
 AS $$
 DECLARE
 	got gpucredit.hold_result;
@@ -185,6 +187,7 @@ CREATE FUNCTION gpucredit_cells.capture_lease(
 	INOUT o gpucredit_cells.lease_out, amount numeric)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
+SET gpucredit.key_space = 'gpucredit_cells'
 AS $$
 DECLARE
 	there CONSTANT numeric := gpucredit_cells.held_for(o);
@@ -230,6 +233,7 @@ CREATE FUNCTION gpucredit_cells.refund_lease(
 	INOUT o gpucredit_cells.lease_out, amount numeric)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
+SET gpucredit.key_space = 'gpucredit_cells'
 AS $$
 DECLARE
 	rest numeric := refund_lease.amount;
@@ -265,6 +269,7 @@ CREATE FUNCTION gpucredit_cells.apply_report(
 	INOUT o gpucredit_cells.lease_out)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
+SET gpucredit.key_space = 'gpucredit_cells'
 AS $$
 DECLARE
 	rest numeric;

@@ -94,6 +94,7 @@ CREATE FUNCTION gpucredit_cells.stop_lease(l gpucredit_cells.lease_in)
 RETURNS void
 LANGUAGE sql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
+SET gpucredit.key_space = 'gpucredit_cells'
 BEGIN ATOMIC
 	SELECT gpucredit.revoke(b.org, b.bucket, gen_random_uuid()::text,
 		'the lease is over')
@@ -152,6 +153,7 @@ COMMENT ON FUNCTION gpucredit_cells.require_guest(text, text, bigint) IS
 CREATE FUNCTION gpucredit_cells.take_grant(m jsonb) RETURNS jsonb
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
+SET gpucredit.key_space = 'gpucredit_cells'
 AS $$
 DECLARE
 	l gpucredit_cells.lease_in;

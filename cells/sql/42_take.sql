@@ -472,6 +472,7 @@ Errors: 55P03 a transaction stays open.';
 CREATE FUNCTION gpucredit_cells.close_out(org text, target text) RETURNS text
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+SET gpucredit.key_space = 'gpucredit_cells'
 AS $$
 DECLARE
 	reason text := format('the organisation moved to cell %s', target);

@@ -72,6 +72,9 @@ is($cells->at_router(sprintf $books, $org), $was, 'balances are those of before'
 is($cells->at_router("SELECT cell FROM gpucredit_cells.home WHERE org = '$org'"), 'b',
 	'the directory knows the new home');
 $cells->at_router("CALL gpucredit_cells.move_org('$org', 'b', 'move $org')");
+is(query($cells->{b}, 'credit', "SET gpucredit.clock = '2100-01-01 00:00+00';
+	SELECT replayed FROM gpucredit.issue('$org', '', 'bought', 1000)"),
+	't', 'a payment that is repeated years later in the new cell is not made twice');
 is($cells->at_router("SELECT replayed FROM gpucredit.issue('$org', '', 'bought', 1000)"),
 	't', 'keys go with it');
 my $job = $cells->at_router("SELECT job FROM gpucredit.reserve('$org', 'x', 'runs', '1xH100', '1 hour', pool => 'eu')");

@@ -361,14 +361,19 @@ END;
 COMMENT ON FUNCTION gpucredit_eval.run_result(jsonb, boolean) IS
 'Internal: what start_run answered.';
 
-/* Our keys in the ledger: short, however long the caller's key is. */
-CREATE FUNCTION gpucredit_eval.ledger_key(what text, key text) RETURNS text
+/*
+ * Our keys in the ledger: short, however long the caller's key is, and different
+ * for equal keys of two callers' spaces.
+ */
+CREATE FUNCTION gpucredit_eval.ledger_key(what text, key text,
+	space text DEFAULT gpucredit.key_space()) RETURNS text
 LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
-	SELECT 'eval/' || what || '/' || encode(sha256(convert_to(key, 'UTF8')), 'hex');
+	SELECT 'eval/' || what || '/' || encode(sha256(convert_to(
+		length(space)::text || ':' || space || key, 'UTF8')), 'hex');
 END;
-COMMENT ON FUNCTION gpucredit_eval.ledger_key(text, text) IS
-'Internal: the key of a call to the ledger on behalf of a keyed call.';
+COMMENT ON FUNCTION gpucredit_eval.ledger_key(text, text, text) IS
+'Internal: the key of a call to the ledger on behalf of a keyed call. space: of that call''s key; empty: of a name that is alike for all callers.';
 
 /*
  * Captures what calls cost from their hold; final: and frees the rest of it.
@@ -377,6 +382,7 @@ COMMENT ON FUNCTION gpucredit_eval.ledger_key(text, text) IS
 CREATE FUNCTION gpucredit_eval.charge(org text, account text, hold bigint, amount numeric,
 	key text, final boolean DEFAULT true) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
+SET gpucredit.key_space = 'gpucredit_eval'
 AS $$
 DECLARE
 	freed text := format('eval/hold/%s/release', charge.hold);
@@ -426,6 +432,7 @@ CREATE FUNCTION gpucredit_eval.start_run(org text, account text, key text, confi
 RETURNS gpucredit_eval.run_result
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+SET gpucredit.key_space = 'gpucredit_eval'
 AS $$
 DECLARE
 	kept jsonb;
@@ -561,6 +568,7 @@ CREATE FUNCTION gpucredit_eval.reserve_gpu(org text, account text, key text, pur
 	gpu jsonb, OUT job bigint, OUT held numeric, OUT reason text)
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
+SET gpucredit.key_space = 'gpucredit_eval'
 AS $$
 DECLARE
 	r record;

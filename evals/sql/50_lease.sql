@@ -31,6 +31,7 @@ CREATE FUNCTION gpucredit_eval.end_run(r gpucredit_eval.run, state text)
 RETURNS gpucredit_eval.run
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
+SET gpucredit.key_space = 'gpucredit_eval'
 AS $$
 DECLARE
 	lost numeric;
@@ -349,6 +350,7 @@ CREATE FUNCTION gpucredit_eval.extend_deadline(r gpucredit_eval.run, until times
 RETURNS gpucredit_eval.run
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
+SET gpucredit.key_space = 'gpucredit_eval'
 AS $$
 DECLARE
 	h record;
@@ -427,6 +429,7 @@ CREATE FUNCTION gpucredit_eval.raise_cap(org text, run bigint, key text, cap num
 	OUT status text, OUT reason text, OUT held numeric, OUT replayed boolean)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+SET gpucredit.key_space = 'gpucredit_eval'
 AS $$
 DECLARE
 	kept jsonb;

@@ -8,6 +8,7 @@ CREATE FUNCTION gpucredit_eval.rejudge(org text, run bigint, config text, key te
 	cap numeric) RETURNS gpucredit_eval.run_result
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+SET gpucredit.key_space = 'gpucredit_eval'
 AS $$
 DECLARE
 	kept jsonb;

@@ -28,6 +28,7 @@ CREATE FUNCTION gpucredit_eval.start_observation(org text, stream text, request 
 	OUT max_cost numeric, OUT judge jsonb, OUT judge_endpoint jsonb, OUT replayed boolean)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+SET gpucredit.key_space = 'gpucredit_eval'
 AS $$
 DECLARE
 	s gpucredit_eval.stream := gpucredit_eval.require_stream(start_observation.org,
@@ -157,7 +158,7 @@ BEGIN
 				FROM unnest(finish_observation.usage) WITH ORDINALITY x (u, i)) u
 			JOIN unnest(finish_observation.raw) WITH ORDINALITY r (r, i) USING (i);
 		IF NOT gpucredit_eval.charge(s.org, s.account, o.hold, round(o.cost, 6),
-			gpucredit_eval.ledger_key('observed', s.stream || '/' || o.request))
+			gpucredit_eval.ledger_key('observed', s.stream || '/' || o.request, ''))
 		THEN
 			PERFORM gpucredit_eval.record(s.org, 'unpaid', NULL, jsonb_build_object('stream', s.stream,
 				'request', o.request, 'amount', round(o.cost, 6)));

@@ -117,5 +117,23 @@ is(q_(q{SELECT string_agg(c.relname, ' ') FROM pg_class c
 	WHERE c.relnamespace = 'gpucredit_eval'::regnamespace AND c.relkind = 'r'
 		AND obj_description(c.oid, 'pg_class') IS NULL}), '', 'each table has a comment');
 fails(q{DELETE FROM gpucredit_eval.event}, 'UC901', 'events stay');
+# the same key, used by two tenants: two runs, each held for by itself
+q_(q{SELECT gpucredit.bind_tenant('seer', 'acme', 'nlp')});
+my $once = q{SELECT status, replayed FROM gpucredit_eval.start_run('acme', 'nlp', 'both', 'ours', 'model', 'development', %s)};
+is(q_(as('nlp', sprintf($once, 1))), 'granted|f', 'a run under a key');
+is(q_(as('seer', sprintf($once, 2))), 'granted|f', 'another tenant\'s run under the same key');
+is(q_(as('nlp', sprintf($once, 1))), 'granted|t', 'each finds its own');
+fails(as('nlp', sprintf($once, 2)), 'UC201', 'and is refused other arguments');
+is(q_(q{SELECT count(*), count(DISTINCT key) FROM gpucredit.request WHERE org = 'acme' AND space = 'gpucredit_eval'
+	AND operation = 'hold'
+	AND result[1]::bigint IN (SELECT hold FROM gpucredit_eval.run ORDER BY run DESC LIMIT 2)}), '2|2',
+	'both are held in the ledger, under the harness\'s own keys');
+is(q_(q{
+	SELECT string_agg(p.proname, ' ') FROM pg_proc p
+	WHERE p.pronamespace = 'gpucredit_eval'::regnamespace
+		AND coalesce(nullif(p.prosrc, ''), pg_get_functiondef(p.oid))
+			~ '\mgpucredit\.(hold|extend_hold|capture|release|reserve|cancel|issue|revoke|transfer|refund|refund_hold|placed)\('
+		AND NOT coalesce(p.proconfig @> '{gpucredit.key_space=gpucredit_eval}', false)}),
+	'', 'every function that calls the ledger has the harness\'s keys');
 eval_verify($node);
 done_testing();

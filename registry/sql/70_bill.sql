@@ -97,6 +97,7 @@ CREATE FUNCTION gpucredit_registry.bill(org text, day date,
 	OUT amount numeric, OUT status text, OUT reason text)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+SET gpucredit.key_space = 'gpucredit_registry'
 AS $$
 DECLARE
 	b gpucredit_registry.bill;

@@ -33,6 +33,23 @@ END;
 COMMENT ON FUNCTION gpucredit_registry.hub_whoami(gpucredit_registry.http_request) IS
 'Internal: GET /api/whoami-v2.';
 
+/*
+ * All who come by HTTP call as the daemon. So that they do not meet each other's
+ * keys, nor the daemon's own, a key has its caller's account in it.
+ */
+CREATE FUNCTION gpucredit_registry.http_key(r gpucredit_registry.http_request)
+RETURNS text
+LANGUAGE sql VOLATILE
+BEGIN ATOMIC
+	SELECT coalesce(CASE WHEN octet_length(h.key) BETWEEN 1 AND 255 THEN 'http/'
+			|| encode(sha256(convert_to(jsonb_build_array(((r).caller).org,
+				((r).caller).account, h.key)::text, 'UTF8')), 'hex')
+		ELSE h.key END, gen_random_uuid()::text)
+	FROM (SELECT (r).headers ->> 'idempotency-key') AS h (key);
+END;
+COMMENT ON FUNCTION gpucredit_registry.http_key(gpucredit_registry.http_request) IS
+'Internal: the key of a request: its header Idempotency-Key, of its caller''s account alone; without the header a random one.';
+
 /* Only an organisation's own accounts make repositories in it. */
 CREATE FUNCTION gpucredit_registry.hub_create(r gpucredit_registry.http_request)
 RETURNS gpucredit_registry.http_response
@@ -52,7 +69,7 @@ BEGIN
 			'Use a token of the organisation with scope write.');
 	END IF;
 	made := gpucredit_registry.create_model(owner, ((r).caller).account, b ->> 'name',
-		coalesce((r).headers ->> 'idempotency-key', gen_random_uuid()::text),
+		gpucredit_registry.http_key(r),
 		coalesce(b ->> 'visibility', CASE WHEN (b ->> 'private')::boolean IS FALSE
 			THEN 'public' ELSE 'private' END),
 		b ->> 'license', NULL, coalesce(b ->> 'type', 'model'));
@@ -84,7 +101,7 @@ BEGIN
 	m := gpucredit_registry.require_model(coalesce(b ->> 'organization', ((r).caller).org),
 		b ->> 'name', coalesce(b ->> 'type', 'model'), (r).caller, 'admin');
 	PERFORM gpucredit_registry.delete_model(m.org, m.model,
-		coalesce((r).headers ->> 'idempotency-key', gen_random_uuid()::text));
+		gpucredit_registry.http_key(r));
 	RETURN gpucredit_registry.json_response('{}');
 END
 $$;
@@ -316,7 +333,7 @@ BEGIN
 				left(unknown, 64)));
 	END IF;
 	c := gpucredit_registry.commit_as(m, rev, operations,
-		coalesce((r).headers ->> 'idempotency-key', gen_random_uuid()::text),
+		gpucredit_registry.http_key(r),
 		header ->> 'parentCommit', coalesce(header -> 'parents', '[]'), (r).caller,
 		gpucredit_registry.caller_name((r).caller), header ->> 'summary', header ->> 'description');
 	RETURN gpucredit_registry.json_response(jsonb_build_object('success', true,

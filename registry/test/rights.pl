@@ -157,6 +157,20 @@ is(q_(q{
 		AND (obj_description(p.oid, 'pg_proc') IS NULL
 			OR p.prosecdef AND NOT p.proconfig @> '{"search_path=pg_catalog, pg_temp"}')}),
 	'', 'each function has a comment, and those with rights a search_path');
+is(q_(q{
+	SELECT string_agg(p.proname, ' ') FROM pg_proc p
+	WHERE p.pronamespace = 'gpucredit_registry'::regnamespace
+		AND coalesce(nullif(p.prosrc, ''), pg_get_functiondef(p.oid))
+			~ '\mgpucredit\.(hold|extend_hold|capture|release|reserve|cancel|issue|revoke|transfer|refund|refund_hold|placed)\('
+		AND NOT coalesce(p.proconfig @> '{gpucredit.key_space=gpucredit_registry}', false)}),
+	'', 'every function that calls the ledger has the registry\'s keys');
+q_(q{CREATE ROLE bob LOGIN IN ROLE gpucredit_tenant; SELECT gpucredit.bind_tenant('bob', 'acme', 'nlp');
+	SELECT gpucredit.bind_tenant('ann', 'acme', 'nlp')});
+is(q_($as->($_, qq{SELECT replayed FROM gpucredit_registry.create_model('acme', 'nlp', 'of-$_', 'k1')})), 'f',
+	"$_ uses a key that others have used")
+  foreach 'ann', 'bob';
+is(q_($as->('bob', q{SELECT replayed FROM gpucredit_registry.create_model('acme', 'nlp', 'of-bob', 'k1')})), 't',
+	'and finds its own answer');
 fails(q{DELETE FROM gpucredit_registry.event}, 'UC901', 'events stay');
 registry_verify($node);
 done_testing();

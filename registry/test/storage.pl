@@ -45,6 +45,11 @@ fails_at('2027-03-01 23:59+00', q{SELECT gpucredit_registry.bill('acme', '2027-0
 	'a day is billed when it is over');
 at('2027-03-01 23:00+00', q{SELECT gpucredit_registry.set_storage_price('storage', 1000)});
 
+# a tenant that uses the key of the day's bill does not keep it from being paid
+query($node, 'reg', q{CREATE ROLE squatter IN ROLE gpucredit_tenant; SELECT gpucredit.bind_tenant('squatter', 'acme')});
+is(at('2027-03-02 00:00+00', q{SET ROLE squatter; SELECT status FROM gpucredit.hold('acme', '',
+	'registry/storage/2027-03-01', 0.01, '1 hour')}), 'granted', 'a tenant takes the key of a bill');
+
 # 900,000 bytes x 18 h / 720 h / 10^9 x 1,000 credits
 is(at('2027-03-03 00:00+00', q{SELECT * FROM gpucredit_registry.bill('acme', '2027-03-01')}),
 	'0.022500|paid|', 'a day costs its byte-hours');

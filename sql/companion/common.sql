@@ -2,18 +2,22 @@
  * common.sql: keys, the event log, and checks that all calls of a companion
  * extension share.  Its Makefile writes the extension's schema for @schema@.
  */
-/* A call that changes anything inserts its key here first; a twin waits. */
+/*
+ * A call that changes anything inserts its key here first; a twin waits. Callers
+ * of different spaces (gpucredit.key_space()) may use the same key.
+ */
 CREATE TABLE @schema@.request (
 	org text COLLATE "C" NOT NULL,
+	space text COLLATE "C" NOT NULL,
 	key text COLLATE "C" NOT NULL,
 	operation text NOT NULL,
 	fingerprint bytea NOT NULL,
 	result jsonb,				/* NULL only inside the call itself */
 	created_at timestamptz NOT NULL,
-	CONSTRAINT request_pkey PRIMARY KEY (org, key)
+	CONSTRAINT request_pkey PRIMARY KEY (org, space, key)
 );
 COMMENT ON TABLE @schema@.request IS
-'Idempotency keys, with their arguments'' fingerprint and result';
+'Idempotency keys, each with its caller''s space, its arguments'' fingerprint and its result';
 
 /* What was decided, by whom; rows are only ever added. */
 CREATE TABLE @schema@.event (
@@ -62,15 +66,16 @@ BEGIN
 			'A key names one call, so that its repetition changes nothing.');
 	END IF;
 	INSERT INTO @schema@.request
-	VALUES (request_begin.org, request_begin.key, request_begin.operation, print, NULL,
-		gpucredit.now())
+	VALUES (request_begin.org, gpucredit.key_space(), request_begin.key,
+		request_begin.operation, print, NULL, gpucredit.now())
 	ON CONFLICT DO NOTHING;
 	IF FOUND THEN
 		RETURN NULL;
 	END IF;
 	SELECT r.fingerprint, r.result INTO STRICT old
 	FROM @schema@.request r
-	WHERE r.org = request_begin.org AND r.key = request_begin.key;
+	WHERE r.org = request_begin.org AND r.space = gpucredit.key_space()
+		AND r.key = request_begin.key;
 	IF old.fingerprint <> print THEN
 		RAISE EXCEPTION 'key "%" was used with other arguments', left(request_begin.key, 64)
 			USING ERRCODE = 'UC201',
@@ -88,7 +93,8 @@ RETURNS jsonb
 LANGUAGE sql VOLATILE
 BEGIN ATOMIC
 	UPDATE @schema@.request r SET result = request_end.result
-	WHERE r.org = request_end.org AND r.key = request_end.key
+	WHERE r.org = request_end.org AND r.space = (SELECT gpucredit.key_space())
+		AND r.key = request_end.key
 	RETURNING r.result;
 END;
 COMMENT ON FUNCTION @schema@.request_end(text, text, jsonb) IS

@@ -820,7 +820,7 @@ BEGIN ATOMIC
 	FROM gpucredit.request r
 	WHERE (check_guards.tenant IS NULL OR r.org = check_guards.tenant)
 		AND r.result IS NOT NULL
-		AND r.digest IS DISTINCT FROM hash_record_extended(ROW(r.org, r.key,
+		AND r.digest IS DISTINCT FROM hash_record_extended(ROW(r.org, r.space, r.key,
 			r.operation, r.fingerprint, r.result, r.created_at), 0)
 	UNION ALL
 	/* keys leave by age, the oldest first */
@@ -863,6 +863,9 @@ BEGIN ATOMIC
 					OR r.org = check_guards.tenant)
 				AND r.operation IN ('hold', 'extend_hold', 'reserve', 'transfer')
 				AND 'denied' = ANY (r.result)
+				/* a transfer's key stays for ever, its audit row may not */
+				AND (NOT r.lasting OR r.created_at > (SELECT gpucredit.now()
+					- current_setting('gpucredit.key_retention')::interval))
 			GROUP BY r.org, r.operation) r
 		LEFT JOIN (SELECT c.org, c.operation, sum(c.n) AS n
 			FROM (SELECT a.org, a.operation,

@@ -344,7 +344,7 @@ BEGIN ATOMIC
 	requests AS (
 		DELETE FROM gpucredit.request r
 		WHERE r.ctid = ANY (ARRAY(SELECT o.ctid FROM gpucredit.request o
-			WHERE o.created_at < (SELECT gpucredit.now()
+			WHERE NOT o.lasting AND o.created_at < (SELECT gpucredit.now()
 				- current_setting('gpucredit.key_retention')::interval)
 			LIMIT forget.most FOR UPDATE SKIP LOCKED))
 		RETURNING 1),
@@ -372,7 +372,7 @@ BEGIN ATOMIC
 	SELECT 'forget_logs', count(*) FROM logs;
 END;
 COMMENT ON FUNCTION gpucredit_internal.forget(int) IS
-'maintain: deletes at most so many of each: days of spend older than averages use, keys past gpucredit.key_retention, directives of ended attempts, requests for output older than a minute. Returns how many.';
+'maintain: deletes at most so many of each: days of spend older than averages use, keys past gpucredit.key_retention other than those of payments, directives of ended attempts, requests for output older than a minute. Returns how many.';
 
 CREATE FUNCTION gpucredit.end_tenant_transactions()
 RETURNS SETOF gpucredit.sweep_result
@@ -406,5 +406,5 @@ BEGIN ATOMIC
 	SELECT * FROM gpucredit.end_tenant_transactions();
 END;
 COMMENT ON FUNCTION gpucredit.maintain() IS
-'Upkeep: does the regular upkeep; call it every minute. It folds recorded spend and counted denials, and raises due alerts. It deletes old days of spend, keys past gpucredit.key_retention, directives of ended attempts and old requests for output. It removes usage rows, entries and audit rows past their retention (not above READ COMMITTED). It ends tenants'' transactions that are open too long. A call takes at most 10,000 rows of each, and 16 batches of entries and audit rows. Call again while any affected is 10000 or more. It waits for nobody.
+'Upkeep: does the regular upkeep; call it every minute. It folds recorded spend and counted denials, and raises due alerts. It deletes old days of spend, keys past gpucredit.key_retention other than those of payments, directives of ended attempts and old requests for output. It removes usage rows, entries and audit rows past their retention (not above READ COMMITTED). It ends tenants'' transactions that are open too long. A call takes at most 10,000 rows of each, and 16 batches of entries and audit rows. Call again while any affected is 10000 or more. It waits for nobody.
 Result: each task, and how many rows it handled.';

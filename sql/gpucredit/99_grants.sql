@@ -56,7 +56,7 @@ TO gpucredit_admin, gpucredit_operator, gpucredit_app, gpucredit_agent,
 
 /* Functions */
 
-GRANT EXECUTE ON FUNCTION gpucredit.now
+GRANT EXECUTE ON FUNCTION gpucredit.now, gpucredit.key_space
 TO gpucredit_admin, gpucredit_operator, gpucredit_app, gpucredit_agent,
 	gpucredit_auditor, gpucredit_tenant;
 

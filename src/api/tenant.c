@@ -170,15 +170,6 @@ TenantCalls(void)
 }
 
 /*
- * May the caller learn of any call of an organisation?
- */
-bool
-TenantSeesAll(const char *org)
-{
-	return is_bound(org, "");
-}
-
-/*
  * Does the caller see the rows of an account?  For policies and views: all
  * callers do, except tenants.
  */

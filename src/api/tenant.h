@@ -16,7 +16,6 @@ extern void TenantCheckCall(ApiFunction entry, ApiSubject kind,
 extern void TenantCheckAccount(const char *org, const char *account);
 extern void TenantCheckOrg(const char *org);
 extern void TenantCheckJob(const char *org, int64 job);
-extern bool TenantSeesAll(const char *org);
 extern bool TenantCalls(void);
 
 #endif							/* GPUCREDIT_TENANT_H */

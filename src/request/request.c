@@ -14,6 +14,10 @@
  * stored as the text of its columns; one of a later version with more columns
  * reads an old one with nulls behind.
  *
+ * A key belongs to the space of its caller (key_space.c).  The key of a payment
+ * (column "lasting") never expires: payment providers repeat their calls after
+ * months.  Any other key is new again after gpucredit.key_retention.
+ *
  * Locks: the request's row.
  *
  *-------------------------------------------------------------------------
@@ -28,7 +32,7 @@
 #include "util/settings.h"
 #include "util/sql.h"
 #include "api/count.h"
-#include "api/tenant.h"
+#include "request/key_space.h"
 #include "request/request.h"
 #include "types/clip.h"
 #include "utils/array.h"
@@ -58,24 +62,27 @@ static int	replayed_column(TupleDesc tupdesc);
 static char *stored_text(Oid type, Datum value);
 
 SQL_STATEMENT(request_insert, SPI_OK_INSERT,
-			  "text, text, text, bytea, timestamptz",
+			  "text, text, text, text, bytea, timestamptz",
 			  "INSERT INTO gpucredit.request"
-			  " (org, key, operation, fingerprint, created_at)"
-			  " VALUES ($1, $2, $3, $4, $5)"
-			  " ON CONFLICT (org, key) DO NOTHING");
-SQL_STATEMENT(request_read, SPI_OK_SELECT, "text, text",
-			  "SELECT r.operation, r.fingerprint, r.result, r.created_at"
-			  " FROM gpucredit.request r WHERE r.org = $1 AND r.key = $2");
+			  " (org, space, key, operation, fingerprint, created_at)"
+			  " VALUES ($1, $2, $3, $4, $5, $6)"
+			  " ON CONFLICT (org, space, key) DO NOTHING");
+SQL_STATEMENT(request_read, SPI_OK_SELECT, "text, text, text, timestamptz",
+			  "SELECT r.operation, r.fingerprint, r.result,"
+			  " NOT r.lasting AND r.created_at <= $4"
+			  " FROM gpucredit.request r WHERE r.org = $1 AND r.space = $2"
+			  " AND r.key = $3");
 SQL_STATEMENT(request_renew, SPI_OK_UPDATE,
-			  "text, text, text, bytea, timestamptz, timestamptz",
-			  "UPDATE gpucredit.request r SET operation = $3,"
-			  " fingerprint = $4, result = NULL, created_at = $5"
-			  " WHERE r.org = $1 AND r.key = $2 AND r.created_at <= $6");
-SQL_STATEMENT(request_finish, SPI_OK_UPDATE, "text, text, text[]",
-			  "UPDATE gpucredit.request r SET result = $3, digest ="
-			  " pg_catalog.hash_record_extended(ROW(r.org, r.key,"
-			  "  r.operation, r.fingerprint, $3, r.created_at), 0)"
-			  " WHERE r.org = $1 AND r.key = $2");
+			  "text, text, text, text, bytea, timestamptz, timestamptz",
+			  "UPDATE gpucredit.request r SET operation = $4,"
+			  " fingerprint = $5, result = NULL, created_at = $6"
+			  " WHERE r.org = $1 AND r.space = $2 AND r.key = $3"
+			  " AND NOT r.lasting AND r.created_at <= $7");
+SQL_STATEMENT(request_finish, SPI_OK_UPDATE, "text, text, text, text[]",
+			  "UPDATE gpucredit.request r SET result = $4, digest ="
+			  " pg_catalog.hash_record_extended(ROW(r.org, r.space, r.key,"
+			  "  r.operation, r.fingerprint, $4, r.created_at), 0)"
+			  " WHERE r.org = $1 AND r.space = $2 AND r.key = $3");
 
 void
 RequestInit(Request *request, FunctionCallInfo fcinfo, const char *operation,
@@ -84,6 +91,7 @@ RequestInit(Request *request, FunctionCallInfo fcinfo, const char *operation,
 	request->fcinfo = fcinfo;
 	request->operation = operation;
 	request->org = org;
+	request->space = KeySpace();
 	request->key = key;
 	initStringInfo(&request->arguments);
 	RequestText(request, operation);
@@ -166,6 +174,7 @@ RequestBegin(Request *request, Datum *result)
 {
 	bytea	   *print = fingerprint(request);
 	int			tries = 0;
+	TimestampTz old = ClockAdd(ClockNow(), -SettingKeyRetention());
 
 	/* who locks a row has a number */
 	request->first = !TransactionIdIsValid(GetTopTransactionIdIfAny());
@@ -178,11 +187,11 @@ RequestBegin(Request *request, Datum *result)
 		EnsureStored(++tries < MAX_TRIES,
 					 "A key can be neither inserted nor found.");
 		row = SqlRun(&request_read,
-					 VALUES(TextValue(request->org), TextValue(request->key)));
+					 VALUES(TextValue(request->org), TextValue(request->space),
+							TextValue(request->key), TimeValue(old)));
 		if (row.n == 0)
 			continue;			/* deleted since: old keys are */
-		if (SqlTime(row, 0, 4) <= ClockAdd(ClockNow(),
-										   -SettingKeyRetention()))
+		if (SqlBool(row, 0, 4))
 		{
 			if (renew_key(request, print))
 				return false;
@@ -206,7 +215,8 @@ static bool
 insert_key(Request *request, bytea *print)
 {
 	return SqlRun(&request_insert,
-				  VALUES(TextValue(request->org), TextValue(request->key),
+				  VALUES(TextValue(request->org), TextValue(request->space),
+						 TextValue(request->key),
 						 TextValue(request->operation),
 						 DatumValue(PointerGetDatum(print)),
 						 TimeValue(ClockNow()))).n == 1;
@@ -219,7 +229,8 @@ static bool
 renew_key(Request *request, bytea *print)
 {
 	return SqlRun(&request_renew,
-				  VALUES(TextValue(request->org), TextValue(request->key),
+				  VALUES(TextValue(request->org), TextValue(request->space),
+						 TextValue(request->key),
 						 TextValue(request->operation),
 						 DatumValue(PointerGetDatum(print)),
 						 TimeValue(ClockNow()),
@@ -228,8 +239,8 @@ renew_key(Request *request, bytea *print)
 }
 
 /*
- * The row does not name the caller, so a tenant of a part of the organisation
- * does not learn which function used the key.
+ * The earlier call was made in the caller's own space, so its function may be
+ * named.
  */
 static void
 refuse_key(Request *request, const char *operation)
@@ -238,9 +249,7 @@ refuse_key(Request *request, const char *operation)
 			(errcode(ERRCODE_GPUCREDIT_KEY_REUSED),
 			 errmsg("key \"%s\" was used before with other arguments",
 					ClipForMessage(request->key)),
-			 TenantSeesAll(request->org) ?
-			 errdetail("It belongs to a call of \"%s\".", operation) :
-			 errdetail("It belongs to another call in the organisation."),
+			 errdetail("It belongs to a call of \"%s\".", operation),
 			 errhint("Repeat a call with exactly its arguments, or take a "
 					 "new key.")));
 }
@@ -330,7 +339,8 @@ RequestStore(Request *request, const Values *row)
 									 row->values[i].value);
 	}
 	Ensure(SqlRun(&request_finish,
-				  VALUES(TextValue(request->org), TextValue(request->key),
+				  VALUES(TextValue(request->org), TextValue(request->space),
+						 TextValue(request->key),
 						 TextArrayValue(columns, row->n))).n == 1,
 		   "A request vanished while it was carried out.");
 }

@@ -25,6 +25,7 @@ typedef struct Request
 	FunctionCallInfo fcinfo;
 	const char *operation;
 	const char *org;
+	const char *space;			/* whose key it is: key_space.h */
 	const char *key;
 	StringInfoData arguments;	/* what the fingerprint covers */
 	bool		first;			/* to lock rows in its transaction */

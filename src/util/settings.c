@@ -198,7 +198,8 @@ SettingsInit(void)
 {
 	define_seconds("gpucredit.key_retention",
 				   "How long an idempotency key is remembered.",
-				   "An older key counts as new.",
+				   "An older key counts as new. Keys of payments (issue, "
+				   "refund, refund_hold, transfer, revoke) never expire.",
 				   &key_retention, 7 * 24 * 3600, 60);
 	define_seconds("gpucredit.clock_skew",
 				   "How much longer an attempt may claim to have run than "

@@ -18,6 +18,7 @@ CREATE TEMP TABLE interface (n serial, name text, arguments text,
 	result text, volatility "char", roles text);
 INSERT INTO interface (name, arguments, result, volatility, roles) VALUES
 ('now', '', 'timestamptz', 'v', 'admin agent app auditor operator tenant'),
+('key_space', '', 'text', 's', 'admin agent app auditor operator tenant'),
 -- setting up
 ('create_account',
 	'org text, account text DEFAULT '''', weight numeric DEFAULT 1',
@@ -317,7 +318,7 @@ ORDER BY f.n, reason;
 -- itself, faster: sql/job.sql tests that.)
 SELECT ok(p.prosecdef, format('%s runs with its owner''s rights', f.name))
 FROM public_function f JOIN pg_proc p ON p.oid = f.oid
-WHERE f.name NOT IN ('now', 'meter') ORDER BY f.n;
+WHERE f.name NOT IN ('now', 'key_space', 'meter') ORDER BY f.n;
 SELECT ok('search_path=pg_catalog, pg_temp' = ANY (p.proconfig),
 	format('%s has its search_path pinned', p.oid::regprocedure))
 FROM pg_proc p

@@ -100,7 +100,7 @@ INSERT INTO listed VALUES
 		gpuset_difference gpuset_eq gpuset_from_array gpuset_ge gpuset_gt gpuset_hash
 		gpuset_hash_extended gpuset_in gpuset_intersection gpuset_le gpuset_lt gpuset_ne gpuset_out
 		gpuset_overlaps gpuset_recv gpuset_send gpuset_to_array gpuset_union
-		int2_to_credits int4_to_credits int8_to_credits max min mul_credits now numeric_to_credits
+		int2_to_credits int4_to_credits int8_to_credits key_space max min mul_credits now numeric_to_credits
 		may_read sum union_agg'),
 ('view', 'admin app auditor operator tenant',
 	'jobs prices tier'),

@@ -293,6 +293,13 @@ sub work_goes_on
 			SELECT gpucredit.issue($umlaut, '', 'i', 101, valid_for => '400 days')},
 		'UC201', "$name: a key with other arguments is refused");
 	is( query($cluster, $db, qq{
+			BEGIN;
+			SET LOCAL gpucredit.clock = '2099-01-01 00:00+00';
+			SELECT count(*) > 0 FROM gpucredit.maintain();
+			SELECT replayed FROM gpucredit.issue($umlaut, '', 'i', 100, valid_for => '400 days');
+			ROLLBACK}),
+		"t\nt", "$name: a payment that is repeated years later is not made twice");
+	is( query($cluster, $db, qq{
 			SELECT action, reason, billed FROM gpucredit.meter($umlaut,
 				${\ $j->('j2')}, 1, '2 h');
 			SELECT action, reason FROM gpucredit.meter($umlaut,

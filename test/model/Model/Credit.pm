@@ -14,6 +14,9 @@ use Model::Value;
 
 use constant KEY_RETENTION => 7 * DAY;
 
+# Keys of these calls are new after the retention; those of payments never are.
+my %expires = map { $_ => 1 } qw(hold extend_hold capture release reserve cancel placed);
+
 my %is_kind = map { $_ => 1 } qw(paid promo grant);
 my %is_period = map { $_ => 1 } qw(none day week month quarter year);
 my $json = JSON::PP->new->canonical->allow_nonref;
@@ -27,14 +30,14 @@ sub keyed
 	my $print = join('|', $operation, map { $_ // 'NULL' } @$arguments);
 	my $known = $keys->{$key};
 
-	if ($known && $known->{at} > $m->{now} - KEY_RETENTION)
+	if ($known && (!$expires{ $known->{operation} } || $known->{at} > $m->{now} - KEY_RETENTION))
 	{
 		refuse('UC201') if $known->{print} ne $print;
 		return [ @{ $known->{row} }, 1 ];
 	}
 	my $row = $work->();
 
-	$keys->{$key} = { print => $print, row => $row, at => $m->{now} };
+	$keys->{$key} = { print => $print, row => $row, at => $m->{now}, operation => $operation };
 	return [ @$row, 0 ];
 }
 
