@@ -418,13 +418,24 @@ BEGIN ATOMIC
 	WHERE (b.spread = s.n AND s.first = 1 AND s.last = s.n
 		AND b.closed_at IS NULL) IS NOT TRUE
 	UNION ALL
+	/*
+	 * A bucket that is over keeps the number that its account then had, and so
+	 * does one that is issued while its account gets another.
+	 */
 	SELECT 'slices_are_as_set', b.org, format('bucket %s', b.bucket),
 		format('over %s slices of %s, the account of %s', b.spread, b.slices,
 			a.slices)
 	FROM gpucredit.bucket b
 		JOIN gpucredit.account a ON a.org = b.org AND a.account = b.account
 	WHERE (check_slices.tenant IS NULL OR b.org = check_slices.tenant)
-		AND (b.slices <> a.slices OR b.spread NOT BETWEEN 0 AND b.slices)
+		AND (b.spread NOT BETWEEN 0 AND b.slices
+			OR (b.slices NOT IN (1, a.slices)
+				AND coalesce(a.created_at
+					> gpucredit_internal.kept_from('audit'), true)
+				AND NOT EXISTS (SELECT FROM gpucredit.audit x
+					WHERE x.operation = 'set_slices' AND x.org = b.org
+						AND x.account = b.account
+						AND x.detail -> 'n' = to_jsonb(b.slices))))
 	UNION ALL
 	/* a fold of slices counts as coming in, and so does what rebuild() mends */
 	SELECT 'bucket_has_its_credit', b.org, format('bucket %s', b.bucket),

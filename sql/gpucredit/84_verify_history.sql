@@ -288,10 +288,26 @@ BEGIN ATOMIC
 			WHERE a.job IS NOT NULL AND (check_history.tenant IS NULL
 					OR a.org = check_history.tenant)) b
 			ON b.org = h.org AND b.job = h.job AND b.at = h.closed_at
+		/* one that then holds anew, or refunds, is audited a moment later */
+		LEFT JOIN (SELECT DISTINCT e.org, e.hold, e.at FROM gpucredit.entry e
+			WHERE e.operation = 'settle' AND e.target <> 'held'
+				AND (check_history.tenant IS NULL
+					OR e.org = check_history.tenant)) e
+			ON e.org = h.org AND e.hold = h.hold AND e.at = h.closed_at
+		/* a job without a price moves nothing */
+		LEFT JOIN (SELECT t.org, t.hold, min(t.started_at) AS started_at,
+				max(t.ended_at) AS ended_at
+			FROM gpucredit.attempt t
+			WHERE check_history.tenant IS NULL OR t.org = check_history.tenant
+			GROUP BY t.org, t.hold) t
+			ON t.org = h.org AND t.hold = h.hold AND h.drawn = '0'
+				AND h.closed_at BETWEEN t.started_at AND t.ended_at
 		CROSS JOIN kept k
 	WHERE (check_history.tenant IS NULL OR h.org = check_history.tenant)
 		AND h.closed_at IS NOT NULL AND a.hold IS NULL AND b.job IS NULL
+		AND e.hold IS NULL AND t.hold IS NULL
 		AND coalesce(h.closed_at > k.after, true)
+		AND coalesce(h.closed_at > gpucredit_internal.kept_from('entry'), true)
 	UNION ALL
 	SELECT 'ended_hold_is_closed', h.org, format('hold %s', h.hold),
 		format('ended by %s at %s, and is open', a.operation, a.at)

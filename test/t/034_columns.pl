@@ -55,6 +55,7 @@ my @listed = (
 	[ 'hold', 'sliced', '.*', 'where released credit goes first; no figure depends on it' ],
 	[ 'hold', 'trace', 'another', 'names the caller\'s trace' ],
 	[ 'budget_log', 'hard', '.*', 'of a budget that was removed', qr/^\(bell,r,/ ],
+	[ 'bucket', 'slices', 'another|down', 'a number that its account had; it divides credit and makes none' ],
 	[ 'bucket', 'credited_total', 'up|another', 'a mark that only grows; one that is too high makes a call look again' ],
 	[ 'attempt', 'usage_digest', '.*', 'of an attempt whose usage rows were removed by age' ],
 	[ 'attempt_gpu', 'expected_end|seen_at|ended_at|free', '.*', 'what an agent reports of processes, and an estimate' ],
