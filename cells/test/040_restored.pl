@@ -54,9 +54,13 @@ carry_all();
 is(spend(60), 'spent', 'more of it');
 carry_all();
 restore('eu');
-my $rest = at('eu', "SELECT available FROM gpucredit.balance('acme')");
-
-at('eu', "SELECT gpucredit.hold('acme', '', 'all', $rest, '1 day')");
+is(at('eu', q{WITH half (one, two) AS (
+			SELECT trunc(available::numeric / 2), available::numeric - trunc(available::numeric / 2)
+			FROM gpucredit.balance('acme'))
+		SELECT string_agg(h.status, ' ') FROM half, unnest(ARRAY[one, two]) WITH ORDINALITY p (a, i),
+			LATERAL gpucredit.hold('acme', '', format('all %s of %s', i, a), a, '1 day') h}),
+	'granted granted', 'home holds all of its credit itself, in two parts: one bucket gives at most 900 to a hold');
+is(at('eu', "SELECT available::numeric = 0 FROM gpucredit.balance('acme')"), 't', 'so nothing is available');
 carry_all();
 like(at('eu', 'SELECT string_agg(problem, $$,$$) FROM gpucredit_cells.verify_cells()'), qr/spent_without_credit/,
 	'what was spent and no credit covers at home is named');

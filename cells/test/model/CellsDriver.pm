@@ -287,7 +287,7 @@ sub granted
 		undef, ORG, [ keys %{ $m->{hold}{ +ORG } } ]);
 	my $said = Model::Credit::hold($m,
 		{ org => ORG, account => $a->{account}, key => $key, amount => credits($amount),
-			ttl => $a->{ttl} + 36500 * DAY . ' microseconds' },
+			ttl => $a->{ttl} + 36500 * DAY . ' microseconds', leased => 1 },
 		{ row => [$number] });
 	my ($now, $why) = @$said[ 1, 2 ];
 

@@ -295,7 +295,9 @@ sub hold
 		$m, 'hold', $org, $key,
 		[ $in->{account}, $amount, $ttl ],
 		sub {
-			my $hold   = $m->new_hold($org, $in->{account}, $new->{row}[0]);
+			my $hold = $m->new_hold($org, $in->{account}, $new->{row}[0]);
+
+			$hold->{leased} = $in->{leased};
 			my $reason = $m->suspended($org, $in->{account})
 			  ? 'account_suspended'
 			  : $m->draw($hold, $amount);

@@ -147,14 +147,14 @@ sub may_pay
 }
 
 # The most a bucket's policy lets it give to a hold that is to grow by an
-# amount.
+# amount.  A lease has no max_per_job: the other cell's jobs have it.
 sub most_from
 {
 	my ($self, $bucket, $hold, $job, $amount) = @_;
 	my $policy = $bucket->{policy};
 	my $most   = $bucket->{available};
 
-	if (defined $policy->{max_per_job})
+	if (defined $policy->{max_per_job} && !($hold && $hold->{leased}))
 	{
 		my @parts = $job
 		  ? map { @{ $_->{parts} } }
