@@ -321,6 +321,41 @@ load_claims(Sim *sim, Arena *arena, DecideInput *input)
 }
 
 /*
+ * What the last cycle reserved for jobs that still wait.
+ */
+static void
+load_previous(Sim *sim, Arena *arena, DecideInput *input)
+{
+	DecidePreviousReservation *previous = arena_alloc(arena,
+													  sizeof(*previous) * (size_t) (sim->n_queue + 1));
+	DecidePart *parts;
+	int32_t		n = 0;
+	int32_t		i;
+
+	for (i = 0; i < sim->n_queue; i++)
+		n += sim->trace->jobs[sim->queue[i]].n_reserved;
+	parts = arena_alloc(arena, sizeof(*parts) * (size_t) (n + 1));
+	n = 0;
+	for (i = 0; i < sim->n_queue; i++)
+	{
+		const SimJob *job = &sim->trace->jobs[sim->queue[i]];
+
+		if (job->n_reserved == 0)
+			continue;
+		previous[input->n_previous++] = (DecidePreviousReservation){
+			.job = i, .type = job->reserved_type, .gpus = job->gpus,
+			.first_part = n, .n_parts = job->n_reserved
+		};
+		memcpy(parts + n, job->reserved,
+			   sizeof(DecidePart) * (size_t) job->n_reserved);
+		n += job->n_reserved;
+	}
+	input->previous = previous;
+	input->previous_parts = parts;
+	input->n_previous_parts = n;
+}
+
+/*
  * What jobs of the last days asked for, for the packing by typical jobs.
  */
 static void
@@ -358,6 +393,16 @@ load_mix(const Sim *sim, Arena *arena, DecideInput *input)
 }
 
 /*
+ * What a job's present attempt used so far, decayed.
+ */
+static int64_t
+past_usage(const Sim *sim, const SimJob *job)
+{
+	return DecidePastUsage((int64_t) job->gpus * DECIDE_WHOLE,
+						   sim->now - job->started, 0, sim->policy->halflife);
+}
+
+/*
  * The input of a cycle.
  */
 static void
@@ -373,7 +418,10 @@ load(Sim *sim, Arena *arena, DecideInput *input)
 	for (i = 0; i < n; i++)
 		accounts[i] = (DecideAccount){
 			.parent = -1, .name = sim->trace->tenants[i].name,
-			.weight = DECIDE_WEIGHT_ONE, .usage = sim->trace->tenants[i].usage,
+			.weight = DECIDE_WEIGHT_ONE,
+			.usage = DecideDecayed(sim->trace->tenants[i].usage,
+								   sim->now - sim->trace->tenants[i].usage_at,
+								   policy->halflife),
 			.live = sim->trace->tenants[i].running * DECIDE_WHOLE
 		};
 	for (i = 0; i < SIM_TIERS; i++)
@@ -389,6 +437,8 @@ load(Sim *sim, Arena *arena, DecideInput *input)
 		const SimJob *job = &sim->trace->jobs[sim->running[i]];
 
 		loaded[job->tier].live += (int64_t) job->gpus * DECIDE_WHOLE;
+		accounts[policy->one_account ? 0 : job->tenant].usage +=
+			past_usage(sim, job);
 	}
 	memset(input, 0, sizeof(*input));
 	input->now = sim->now;
@@ -411,6 +461,7 @@ load(Sim *sim, Arena *arena, DecideInput *input)
 	load_waiting(sim, arena, accounts, input);
 	load_running(sim, arena, accounts, input);
 	load_claims(sim, arena, input);
+	load_previous(sim, arena, input);
 	if (policy->packing == DECIDE_PACKING_FGD)
 		load_mix(sim, arena, input);
 }
@@ -452,7 +503,6 @@ apply_starts(Sim *sim, const DecideResult *result)
 			job->first_start = sim->now;
 		job->type = begun->type;
 		job->attempt++;
-		job->let_in = begun->let_in;
 		job->n_parts = begun->n_parts;
 		free(job->parts);
 		job->parts = SimAlloc((size_t) begun->n_parts, sizeof(DecidePart));
@@ -524,18 +574,27 @@ apply_promises(Sim *sim, const DecideResult *result)
 }
 
 /*
- * Note the first promise that each waiting job gets.
+ * Keep what is reserved for the next cycle, and note the first promise that
+ * each waiting job gets.
  */
 static void
 note_reservations(Sim *sim, const DecideResult *result)
 {
 	int32_t		i;
 
+	for (i = 0; i < sim->n_queue; i++)
+		sim->trace->jobs[sim->queue[i]].n_reserved = 0;
 	for (i = 0; i < result->n_reservations; i++)
 	{
 		const DecideReservation *made = &result->reservations[i];
 		SimJob	   *job = &sim->trace->jobs[sim->queue[made->job]];
 
+		free(job->reserved);
+		job->reserved = SimAlloc((size_t) made->n_parts, sizeof(DecidePart));
+		memcpy(job->reserved, &result->reserved_parts[made->first_part],
+			   sizeof(DecidePart) * (size_t) made->n_parts);
+		job->n_reserved = made->n_parts;
+		job->reserved_type = made->type;
 		if (job->promised == DECIDE_NEVER)
 			job->promised = made->limit_at;
 		if (job->expected == DECIDE_NEVER)
@@ -565,6 +624,20 @@ cycle(Sim *sim, Arena *arena)
 	apply_promises(sim, &result);
 	apply_starts(sim, &result);
 	arena_reset(arena);
+}
+
+/*
+ * Add an attempt that ends now to what its tenant used.
+ */
+static void
+charge(Sim *sim, const SimJob *job)
+{
+	SimTenant  *tenant = &sim->trace->tenants[job->tenant];
+
+	tenant->usage = DecideDecayed(tenant->usage, sim->now - tenant->usage_at,
+								  sim->policy->halflife) +
+		past_usage(sim, job);
+	tenant->usage_at = sim->now;
 }
 
 /*
@@ -605,6 +678,7 @@ end_jobs(Sim *sim)
 			sim->running[kept++] = sim->running[i];
 			continue;
 		}
+		charge(sim, job);
 		sim->trace->tenants[job->tenant].running -= job->gpus;
 		if (job->leaving)
 			requeue(sim, sim->running[i]);
@@ -648,7 +722,7 @@ may_decide(const Sim *sim)
 	int32_t		smallest = INT32_MAX;
 	int32_t		i;
 
-	if (may_evict(sim))
+	if (sim->every_cycle || may_evict(sim))
 		return true;
 	for (i = 0; i < sim->n_running; i++)
 		left -= sim->trace->jobs[sim->running[i]].gpus;

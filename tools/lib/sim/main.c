@@ -50,6 +50,8 @@ static const char *const usage =
 "  --starts FILE         writes each job's first start in seconds, by the last\n"
 "                        policy\n"
 "  --verify              checks each decision with independent code\n"
+"  --every-cycle         decides also where nothing could start, as a server\n"
+"                        does, to make its reservations anew (slower)\n"
 "  --values              prints one line of name=value for each policy\n";
 
 /* What the command line asks for. */
@@ -69,6 +71,7 @@ typedef struct Options
 	const char *plot;
 	const char *starts;
 	bool		verify;
+	bool		every_cycle;
 	bool		values;
 } Options;
 
@@ -206,6 +209,7 @@ static const struct option options_known[] = {
 	{"plot", required_argument, NULL, 'l'},
 	{"starts", required_argument, NULL, 'O'},
 	{"verify", no_argument, NULL, 'v'},
+	{"every-cycle", no_argument, NULL, 'e'},
 	{"values", no_argument, NULL, 'V'},
 	{"help", no_argument, NULL, 'h'},
 	{NULL, 0, NULL, 0}
@@ -317,6 +321,9 @@ set_option(Options *options, int option, char *value)
 			break;
 		case 'v':
 			options->verify = true;
+			break;
+		case 'e':
+			options->every_cycle = true;
 			break;
 		case 'V':
 			options->values = true;
@@ -433,7 +440,8 @@ replay(SimTrace *trace, const Options *options, const SimPolicy *policy,
 	   struct SimPlot *plot)
 {
 	Sim			sim = {.policy = policy, .trace = trace,
-		.verify = options->verify, .plot = plot};
+		.verify = options->verify, .every_cycle = options->every_cycle,
+	.plot = plot};
 	SimOutcome	out;
 	struct timespec from;
 	struct timespec until;

@@ -101,10 +101,6 @@ pass_step(Sim *sim, int64_t step, const double *due)
 			(double) step;
 		tenant->due += due[i] * (double) step;
 		tenant->idle |= tenant->running + tenant->waiting == 0;
-		tenant->usage = DecideDecayed(tenant->usage, step,
-									  sim->policy->halflife) +
-			DecidePastUsage(tenant->running * DECIDE_WHOLE, step, 0,
-							sim->policy->halflife);
 	}
 	sim->now += step;
 }

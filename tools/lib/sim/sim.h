@@ -49,7 +49,9 @@ typedef struct SimJob
 	int32_t		n_parts;
 	DecidePart *parts;
 	bool		leaving;		/* it is told to leave, and saves */
-	bool		let_in;			/* it started before a reservation */
+	DecidePart *reserved;		/* devices that the last cycle reserved for it */
+	int32_t		n_reserved;
+	int32_t		reserved_type;
 	int32_t		for_job;		/* the job that it leaves for */
 	bool		ended;
 } SimJob;
@@ -60,7 +62,9 @@ typedef struct SimTenant
 	int32_t		ratios[SIM_TIERS][LEARNT_RUNS]; /* run over wall limit of its
 												 * last jobs, in millionths */
 	int32_t		n_ratios[SIM_TIERS];
-	int64_t		usage;			/* decayed, as the core counts it */
+	int64_t		usage;			/* of attempts that are over, as the database
+								 * keeps it: decayed until usage_at */
+	int64_t		usage_at;
 	int64_t		running;		/* GPUs */
 	int64_t		waiting;
 
@@ -170,6 +174,7 @@ typedef struct Sim
 	int64_t		days;
 	int64_t		fair_days;
 	bool		verify;			/* check each decision with independent code */
+	bool		every_cycle;	/* decide also where nothing could start */
 	int64_t		cycles;
 	struct SimPlot *plot;
 } Sim;

@@ -380,13 +380,15 @@ SimTraceReset(SimTrace *trace)
 		SimJob	   *job = &trace->jobs[i];
 
 		free(job->parts);
-		job->parts = NULL;
+		free(job->reserved);
+		job->parts = job->reserved = NULL;
+		job->n_reserved = 0;
 		job->n_parts = job->attempt = job->evictions = 0;
 		job->first_start = job->started = -1;
 		job->promised = job->expected = DECIDE_NEVER;
 		job->done = job->waited = job->lost = job->ends = 0;
 		job->for_job = -1;
-		job->leaving = job->let_in = job->ended = false;
+		job->leaving = job->ended = false;
 	}
 	for (i = 0; i < trace->n_tenants; i++)
 	{

@@ -1,0 +1,172 @@
+# 074_sim.pl: the simulator (tools/sim) tells what the scheduler does over days
+#
+# Its yardsticks are compared with waits computed by hand. A trace of 500 jobs
+# that this test makes up is replayed by the simulator, and through SQL with a
+# frozen clock: each job starts at the same instant.
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+use GpuCredit;
+use Test::More;
+use File::Temp qw(tempdir);
+
+my $folder = tempdir(CLEANUP => 1);
+my $sim    = "$FindBin::RealBin/../../tools/sim";
+$ENV{GC_SIM_BUILD} = "$folder/build";
+
+# What the simulator prints for a policy, as a hash.
+sub simulated
+{
+	my ($trace, $policy, @options) = @_;
+
+	open(my $pipe, '-|', $sim, $trace, '--values', '--policy', $policy, @options)
+	  or die "could not run $sim: $!";
+	my $line = <$pipe>;
+	close($pipe) or die "$sim $trace --policy $policy failed";
+	return map { split /=/ } split ' ', $line;
+}
+
+# A file of lines.
+sub written
+{
+	my ($name, @lines) = @_;
+
+	open(my $out, '>', "$folder/$name") or die $!;
+	print {$out} map { "$_\n" } @lines;
+	close($out) or die $!;
+	return "$folder/$name";
+}
+
+# Two GPUs. a runs for 2 h on one of them, b needs both, c and d need one.
+# c ends within a's limit, d does not.
+my $small = written('small.csv', 'job,tenant,submit,gpus,run,wall',
+	'a,t,0,1,7200,10800', 'b,t,0,2,3600,3600', 'c,t,0,1,3600,7200', 'd,t,0,1,3600,14400');
+my %fifo = simulated($small, 'fifo', qw(--nodes 1 --gpus 2));
+my %easy = simulated($small, 'easy', qw(--nodes 1 --gpus 2));
+my %sjf  = simulated($small, 'sjf', qw(--nodes 1 --gpus 2));
+
+is($fifo{mean}, '2.0000', 'FIFO: a waits 0 h, b 2 h, c and d 3 h');
+is($easy{mean}, '1.2500', 'EASY: c passes b beside a, since it ends in time; d waits behind b');
+is($sjf{mean}, '1.0000', 'SJF: b first, then c and a beside each other, then d');
+
+my $swf = written('small.swf', '; Version: 2.2', '; Computer: made up',
+	'1 0 -1 7200 1 -1 -1 1 10800 -1 1 7 1 -1 -1 -1 -1 -1',
+	'2 0 -1 3600 2 -1 -1 2 3600 -1 1 7 1 -1 -1 -1 -1 -1',
+	'3 0 -1 3600 1 -1 -1 -1 7200 -1 1 8 1 -1 -1 -1 -1 -1',
+	'4 0 -1 3600 1 -1 -1 1 14400 -1 1 8 1 -1 -1 -1 -1 -1',
+	'5 0 -1 -1 1 -1 -1 1 14400 -1 5 8 1 -1 -1 -1 -1 -1');
+my %same = simulated($swf, 'easy', qw(--nodes 1 --gpus 2));
+
+is($same{mean}, $easy{mean}, 'Standard Workload Format is read: the same jobs wait as long, and one that was cancelled does not count');
+
+# 500 jobs of four tenants on 32 GPUs, more than fit: a linear congruential
+# generator makes the same trace everywhere.
+my $state = 7;
+
+sub below
+{
+	my ($n) = @_;
+
+	$state = ($state * 1103515245 + 12345) % 2147483648;
+	return int($state / 65536) % $n;
+}
+
+my ($at, @jobs) = (0);
+
+foreach my $n (1 .. 500)
+{
+	my $run = 60 + below(10) * below(10) * 120 + below(600);
+
+	$at += below(900) if $n > 1;
+	push @jobs, {name => "j$n", tenant => ('a', 'a', 'b', 'c', 'd')[below(5)], submit => $at,
+		gpus => (1, 1, 2, 4, 8, 16)[below(6)], run => $run, wall => int($run * (10 + below(50)) / 10)};
+}
+
+my $trace = written('made.csv', 'job,tenant,submit,gpus,run,wall',
+	map { join ',', @{$_}{qw(name tenant submit gpus run wall)} } @jobs);
+my %installed = simulated($trace, 'installed', qw(--nodes 4 --gpus 8 --verify --every-cycle),
+	'--starts', "$folder/starts.csv", '--plot', "$folder/plot.svg");
+my %started = map { chomp; split /,/ } split /\n/, slurp_file("$folder/starts.csv");
+
+cmp_ok($installed{mean}, '>', 0.1, 'jobs of the made-up trace wait');
+like(slurp_file("$folder/plot.svg"), qr{<svg.*polyline.*</svg>}s, '--plot draws the replay');
+
+my $node = new_node('sim', 'jit = off', 'fsync = off');
+
+new_database($node, 'credit');
+my %in_sql = replay_in_sql(connect_to($node, 'credit'));
+my @differ = grep { !defined $in_sql{$_} || abs($in_sql{$_} - $started{$_}) > 0.001 }
+  map { $_->{name} } @jobs;
+
+is("@differ", '', 'through SQL each job starts when the simulator says');
+diag("$_: simulated $started{$_}, in SQL " . ($in_sql{$_} // 'never')) foreach splice(@differ, 0, 5);
+verify_empty($node, 'credit');
+done_testing();
+
+sub slurp_file
+{
+	my ($name) = @_;
+
+	open(my $in, '<', $name) or die "$name: $!";
+	local $/ = undef;
+	return scalar <$in>;
+}
+
+# Replays the jobs by the public functions: reserve() at each submission,
+# settle() at each end, and place() at each of both and where a job ages.
+# Returns when each started, in seconds.
+sub replay_in_sql
+{
+	my ($dbh) = @_;
+	my $start = q{timestamptz '2030-01-01 00:00+00'};
+	my @waiting = @jobs;
+	my (%by_id, %started, @running, @ages);
+
+	$dbh->do(q{SET timezone = 'UTC'; SET gpucredit.clock = '2030-01-01 00:00+00';
+		SELECT gpucredit.set_price('G', 1);
+		SELECT gpucredit.register_node('default', 'node-0000' || i, 'G', 8, 81920) FROM generate_series(1, 4) i;
+		SELECT gpucredit.create_account(o), gpucredit.issue(o, '', 'credit', 1000000)
+		FROM unnest('{a,b,c,d}'::text[]) o;});
+	while (@waiting || @running)
+	{
+		my ($now) = sort { $a <=> $b } (@waiting ? $waiting[0]{submit} : ()),
+		  (map { $_->{ends} } @running), @ages;
+		my $instant = qq{$start + $now * interval '1 second'};
+
+		@ages = grep { $_ > $now } @ages;
+		$dbh->do("SELECT set_config('gpucredit.clock', ($instant)::text, false)");
+		# what an agent settles frees the devices at once
+		$dbh->do('SET ROLE gpucredit_agent');
+		foreach my $job (grep { $_->{ends} <= $now } @running)
+		{
+			$dbh->do(q{SELECT gpucredit.settle(?, ?, 1, 'completed', make_interval(secs => ?))},
+				undef, @{$job}{qw(tenant id run)});
+		}
+		$dbh->do('RESET ROLE');
+		@running = grep { $_->{ends} > $now } @running;
+		# the nodes' agents are heard, so that no node looks silent
+		$dbh->do(q{UPDATE gpucredit.node SET heard_at = gpucredit.now()});
+		while (@waiting && $waiting[0]{submit} <= $now)
+		{
+			my $job = shift @waiting;
+
+			($job->{id}) = $dbh->selectrow_array(q{SELECT job FROM gpucredit.reserve(?, '', ?, ?,
+				wall_limit => make_interval(secs => ?))}, undef,
+				$job->{tenant}, $job->{name}, "$job->{gpus}xG", $job->{wall});
+			$by_id{"$job->{tenant} $job->{id}"} = $job;
+			push @ages, $now + 86400;
+		}
+		foreach my $row (@{$dbh->selectall_arrayref(
+				q{SELECT DISTINCT org, job FROM gpucredit.place() WHERE action = 'start'})})
+		{
+			my $job = $by_id{"@$row"};
+
+			$started{$job->{name}} = $now;
+			$job->{ends} = $now + $job->{run};
+			push @running, $job;
+		}
+	}
+	return %started;
+}
