@@ -823,17 +823,27 @@ BEGIN ATOMIC
 		AND r.digest IS DISTINCT FROM hash_record_extended(ROW(r.org, r.space, r.key,
 			r.operation, r.fingerprint, r.result, r.created_at), 0)
 	UNION ALL
-	/* keys leave by age, the oldest first */
+	/*
+	 * Keys that expire leave by age, the oldest first. So no key may be gone
+	 * that was used after the oldest of them that is still there. A key that
+	 * never expires says nothing about the age of others, and a key may be used
+	 * anew once it has expired.
+	 */
 	SELECT 'audited_key_is_kept', k.org, format('key "%s"', k.key),
 		format('used by %s at %s, and gone', k.operation, k.at)
 	FROM (SELECT a.org, a.audit, a.detail ->> 'key' AS key, a.operation, a.at,
-			r.key AS found, min(a.audit) FILTER (WHERE r.key IS NOT NULL)
+			r.key AS found, min(a.audit) FILTER (WHERE r.expires)
 				OVER (PARTITION BY a.org) AS first
 			FROM gpucredit.audit a
-				LEFT JOIN (SELECT DISTINCT r.org, r.key FROM gpucredit.request r
+				LEFT JOIN (SELECT r.org, r.key, r.operation,
+						bool_or(NOT r.lasting) AS expires,
+						min(r.created_at) AS created_at
+					FROM gpucredit.request r
 					WHERE check_guards.tenant IS NULL
-						OR r.org = check_guards.tenant) r
+						OR r.org = check_guards.tenant
+					GROUP BY r.org, r.key, r.operation) r
 					ON r.org = a.org AND r.key = a.detail ->> 'key'
+					AND r.operation = a.operation AND r.created_at <= a.at
 			WHERE a.detail ? 'key' AND (check_guards.tenant IS NULL
 				OR a.org = check_guards.tenant)) k
 	WHERE k.found IS NULL AND k.audit > k.first

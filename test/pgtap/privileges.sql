@@ -76,9 +76,9 @@ INSERT INTO listed VALUES
 		runs_out screen_name spend_rate'),
 ('internal', '',
 	'accrued_at accrued_change accrued_difference account_path alert_balances alert_budgets request_digest alert_expiries alert_spend cache_invalidate
-		audit_binding audit_jobs balance_at balance_kept balance_now balance_of bucket_difference bucket_event
+		audit_binding audit_jobs audited_text balance_at balance_kept balance_now balance_of bucket_difference bucket_event
 		bucket_fit buckets_at budget_room_at budgets_at check_accounts check_bills check_buckets check_budgets check_claims
-		check_archive_batches check_devices check_guards check_holds check_jobs check_seals check_shares check_slices
+		builtin_digest check_archive_batches check_devices check_guards check_history check_holds check_jobs check_seals check_settings check_shares check_slices
 		check_told check_traces clip_for_message cluster_gauges counters credits_combine credits_deserialize credits_serialize
 		closings_digest cron_gauges cron_job_name cron_job_of cron_tasks dead_held demand_parts archive archive_batch_digest entry_by_bucket entry_by_part fold_denials fold_spend
 		forget forget_usage high_spend hold_difference is_below
@@ -87,7 +87,7 @@ INSERT INTO listed VALUES
 		offer_types part_difference period_start queue_gauges raise_alert raise_alerts raise_job_alert refuse_change row_check take_alert
 		notify_alert notify_number tenant_timeouts
 		quota_is_sound repair require_amount require_cron require_kept require_report require_role require_sense require_slots
-		run_end set_login_timeout slice_is_sound spend_day_difference spend_difference spend_line unschedule usage_words utc_day utc_midnight write_audit'),
+		run_end set_login_timeout settings_found settings_told slice_is_sound spend_day_difference spend_difference spend_line unschedule usage_words utc_day utc_midnight write_audit'),
 ('internal', 'admin agent app auditor operator tenant',
 	'avg bill credits_accum credits_accum_inv credits_add credits_avg credits_cmp
 		credits_eq credits_ge credits_gt credits_hash credits_hash_extended credits_in
