@@ -334,21 +334,25 @@ sub agent_log
 	return slurp_file("$n->{folder}/agent.log");
 }
 
-# A test: the bill is the seconds that ran, at 1 credit per second and GPU.
-# Without seconds, and on an emulated machine, where a program takes far longer
-# than it sleeps, these are what the attempt's files say.
+# A test: the bill is the seconds that ran, and those for which its devices
+# waited for their agent, at 1 credit per second and GPU.  It had its devices at
+# most from its placement to its end.  Without seconds, and on an emulated
+# machine, where a program takes far longer than it sleeps, these are what the
+# attempt's files say.
 sub bill_is_fair
 {
 	my ($cluster, $job, $gpus, $seconds, $within) = @_;
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
-	my $billed = query($cluster->{server}, 'credit',
-		"SELECT sum(billed) FROM gpucredit.attempt WHERE org = 'acme' AND job = $job"
-	);
+	my ($billed, $waited, $had) = split /\|/, query($cluster->{server}, 'credit', qq{
+		SELECT sum(billed), sum(extract(epoch FROM overhead)),
+			sum(extract(epoch FROM greatest(ended_at, late_at) - started_at))
+		FROM gpucredit.attempt WHERE org = 'acme' AND job = $job});
 
 	$within = 1 unless defined $within;
 	$seconds = ran_for($cluster, $job) if !defined $seconds || $ENV{GC_EMULATED};
-	cmp_ok(abs($billed / $gpus - $seconds),
-		'<=', $within, "job $job: billed $billed for $gpus x $seconds s");
+	cmp_ok(abs($billed / $gpus - $waited - $seconds),
+		'<=', $within, "job $job: billed $billed for $gpus x ($seconds s + $waited s before its start)");
+	cmp_ok($billed / $gpus, '<=', $had + $within, "job $job: no more than it had its devices");
 	return;
 }
 
