@@ -71,18 +71,21 @@ is(query($server, 'credit', $ended =~ s/, 'failed'//r),
 my (@twice, @unfair);
 foreach my $job (sort { $a <=> $b } keys %length)
 {
-	my ($attempts, $billed) = split /\|/, query($server, 'credit',
-		"SELECT count(*), sum(billed) FILTER (WHERE outcome = 'completed') FROM gpucredit.attempt WHERE job = $job");
+	my ($attempts, $billed, $waited) = split /\|/, query($server, 'credit', qq{
+		SELECT count(*), sum(billed) FILTER (WHERE outcome = 'completed'),
+			sum(extract(epoch FROM overhead)) FILTER (WHERE outcome = 'completed')
+		FROM gpucredit.attempt WHERE job = $job});
+	my $ran = $billed / $gpus{$job} - $waited;
 
 	foreach my $runs (glob("$cluster->{submitted}{$job}/runs*"))
 	{
 		push @twice, "$job: $runs" if slurp_file($runs) =~ tr/\n// > $attempts;
 	}
-	push @unfair, "$job: $billed for $gpus{$job} x $length{$job}"
-	  if $billed < $gpus{$job} * $length{$job} * 0.99 || $billed > $gpus{$job} * ($length{$job} + 2.5);
+	push @unfair, "$job: $billed for $gpus{$job} x ($length{$job} + $waited before its start)"
+	  if $ran < $length{$job} * 0.99 || $ran > $length{$job} + 2.5;
 }
 is("@twice",  '', 'no attempt ran twice');
-is("@unfair", '', 'what completed is billed for what it ran');
+is("@unfair", '', 'what completed is billed for what it ran, and for its wait for the agent');
 end_cluster($cluster);
 done_testing();
 
