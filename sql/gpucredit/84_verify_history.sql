@@ -153,7 +153,7 @@ BEGIN ATOMIC
 			(a.detail ->> 'elapsed_us')::numeric, a.detail ->> 'job_state')
 			END
 	UNION ALL
-	/* devices by node, as the start named them */
+	/* devices by node, as the start named them; placed() names them in any order */
 	SELECT 'devices_are_as_started', t.org,
 		format('job %s attempt %s', t.job, t.attempt),
 		format('has %s, started on %s', t.nodes, a.detail ->> 'nodes')
@@ -167,6 +167,10 @@ BEGIN ATOMIC
 			AND a.attempt = t.attempt AND a.operation IN ('place', 'placed')
 			AND a.decision = 'start'
 	WHERE t.nodes <> a.detail ->> 'nodes'
+		AND (SELECT array_agg(w ORDER BY w COLLATE "C")
+				FROM string_to_table(t.nodes, ' ') w)
+			IS DISTINCT FROM (SELECT array_agg(w ORDER BY w COLLATE "C")
+				FROM string_to_table(a.detail ->> 'nodes', ' ') w)
 		AND (check_history.tenant IS NULL OR a.org = check_history.tenant)
 	UNION ALL
 	SELECT 'part_is_as_reported', coalesce(p.org, a.org),
