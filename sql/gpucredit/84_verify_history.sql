@@ -225,9 +225,12 @@ BEGIN ATOMIC
 			AND t.attempt = e.attempt
 		LEFT JOIN gpucredit.claim c ON c.pool = e.pool AND c.org = e.for_org
 			AND c.job = e.for_job
+		/* the next cycle looks again for a job that is over */
+		LEFT JOIN gpucredit.job f ON f.org = e.for_org AND f.job = e.for_job
+			AND f.pool = e.pool AND f.ended_at IS NOT NULL
 	WHERE (check_history.tenant IS NULL OR e.org = check_history.tenant)
 		AND (t.account = e.account AND t.pool = e.pool
-			AND c.job IS NOT NULL) IS NOT TRUE
+			AND (c.job IS NOT NULL OR f.job IS NOT NULL)) IS NOT TRUE
 	UNION ALL
 	/* told to stop, and the agent is told no more */
 	SELECT 'cancelled_is_told', j.org, format('job %s', j.job),
@@ -287,31 +290,20 @@ BEGIN ATOMIC
 				AND a.hold IS NOT NULL AND (check_history.tenant IS NULL
 					OR a.org = check_history.tenant)) a
 			ON a.org = h.org AND a.hold = h.hold AND a.at = h.closed_at
-		/* a job's holds close with its other decisions, too */
-		LEFT JOIN (SELECT DISTINCT a.org, a.job, a.at FROM gpucredit.audit a
+		/*
+		 * A job's holds close with its other decisions, too, and with a
+		 * settlement that then holds anew, or refunds, a moment before it.
+		 */
+		LEFT JOIN (SELECT DISTINCT a.org, a.job, t.at FROM gpucredit.audit a
+				CROSS JOIN LATERAL (VALUES (a.at),
+					((a.detail ->> 'closed_at')::timestamptz)) t (at)
 			WHERE a.job IS NOT NULL AND (check_history.tenant IS NULL
 					OR a.org = check_history.tenant)) b
 			ON b.org = h.org AND b.job = h.job AND b.at = h.closed_at
-		/* one that then holds anew, or refunds, is audited a moment later */
-		LEFT JOIN (SELECT DISTINCT e.org, e.hold, e.at FROM gpucredit.entry e
-			WHERE e.operation = 'settle' AND e.target <> 'held'
-				AND (check_history.tenant IS NULL
-					OR e.org = check_history.tenant)) e
-			ON e.org = h.org AND e.hold = h.hold AND e.at = h.closed_at
-		/* a job without a price moves nothing */
-		LEFT JOIN (SELECT t.org, t.hold, min(t.started_at) AS started_at,
-				max(t.ended_at) AS ended_at
-			FROM gpucredit.attempt t
-			WHERE check_history.tenant IS NULL OR t.org = check_history.tenant
-			GROUP BY t.org, t.hold) t
-			ON t.org = h.org AND t.hold = h.hold AND h.drawn = '0'
-				AND h.closed_at BETWEEN t.started_at AND t.ended_at
 		CROSS JOIN kept k
 	WHERE (check_history.tenant IS NULL OR h.org = check_history.tenant)
 		AND h.closed_at IS NOT NULL AND a.hold IS NULL AND b.job IS NULL
-		AND e.hold IS NULL AND t.hold IS NULL
 		AND coalesce(h.closed_at > k.after, true)
-		AND coalesce(h.closed_at > gpucredit_internal.kept_from('entry'), true)
 	UNION ALL
 	SELECT 'ended_hold_is_closed', h.org, format('hold %s', h.hold),
 		format('ended by %s at %s, and is open', a.operation, a.at)

@@ -56,9 +56,12 @@ BEGIN ATOMIC
 		UNION ALL
 		SELECT 'tier', a.org, a.audit, jsonb_build_array(a.d ->> 'tier'),
 			jsonb_build_array(a.d -> 'rank', a.d ->> 'preemptible',
-				a.d ->> 'can_preempt', (a.d ->> 'grace')::interval,
-				(a.d ->> 'min_run')::interval, (a.d ->> 'max_wall')::interval,
-				(a.d ->> 'max_wait')::interval, a.d ->> 'bill_lost_work',
+				a.d ->> 'can_preempt',
+				justify_interval((a.d ->> 'grace')::interval),
+				justify_interval((a.d ->> 'min_run')::interval),
+				justify_interval((a.d ->> 'max_wall')::interval),
+				justify_interval((a.d ->> 'max_wait')::interval),
+				a.d ->> 'bill_lost_work',
 				coalesce(a.d -> 'price_factor', to_jsonb(1)))
 		FROM a WHERE a.operation = 'set_tier'
 		UNION ALL
@@ -175,7 +178,8 @@ BEGIN ATOMIC
 		UNION ALL
 		SELECT 'tier', '', jsonb_build_array(t.tier),
 			jsonb_build_array(t.rank, t.preemptible, t.can_preempt::text,
-				t.grace, t.min_run, t.max_wall, t.max_wait,
+				justify_interval(t.grace), justify_interval(t.min_run),
+				justify_interval(t.max_wall), justify_interval(t.max_wait),
 				t.bill_lost_work::text, t.price_factor)
 		FROM gpucredit.tier_custom t
 		UNION ALL

@@ -167,6 +167,7 @@ move_money(Job *job, Attempt *attempt, bool finishes, Settlement *stored,
 		locked = HoldsLockForNext(holds, n, &purpose);
 	if (n == 2)
 		*unused = HoldSettle(&holds[1], &release, 0, true, &stored->at);
+	stored->closed_at = stored->at;
 	if (missing > 0)
 	{
 		holds[0].closed_at = DT_NOBEGIN;
@@ -233,5 +234,7 @@ audit_late(const Job *job, const Attempt *attempt, const Settlement *reported,
 		AuditText(&audit, "unpaid", stored->unpaid);
 	}
 	AuditText(&audit, "job_state", stored->job_state);
+	if (stored->closed_at != stored->at)
+		AuditTime(&audit, "closed_at", stored->closed_at);
 	AuditWrite(&audit);
 }

@@ -328,6 +328,7 @@ move_money(Settlement *settlement, Job *job, Attempt *attempt)
 	attempt->held = Max(attempt->held, settlement->billed);
 	settlement->returned = HoldSettle(&hold, &cause, settlement->billed, true,
 									  &settlement->at);
+	settlement->closed_at = settlement->at;
 	refund_lost(settlement, job, attempt, &hold);
 	if (!settlement->requeue)
 		return;
@@ -480,6 +481,8 @@ audit_settled(const Settlement *settlement, const Job *job,
 			  settlement->ended_by : ENDED_BY_SERVER);
 	if (settlement->retry_at != DT_NOBEGIN)
 		AuditTime(&audit, "retry_at", settlement->retry_at);
+	if (settlement->closed_at != settlement->at)
+		AuditTime(&audit, "closed_at", settlement->closed_at);
 	if (settlement->has_exit_code)
 		AuditInt8(&audit, "exit_code", settlement->exit_code);
 	AuditText(&audit, "message", settlement->message);

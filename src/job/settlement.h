@@ -65,6 +65,7 @@ typedef struct Settlement
 	const char *advice;
 	TimestampTz retry_at;		/* DT_NOBEGIN: it does not start again */
 	TimestampTz at;
+	TimestampTz closed_at;		/* the instant at which its hold closed */
 } Settlement;
 
 extern void SettlementTake(FunctionCallInfo fcinfo, int outcome, int elapsed,

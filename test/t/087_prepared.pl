@@ -9,6 +9,7 @@ use GpuCredit;
 use Test::More;
 
 my $node = new_node('main', 'max_prepared_transactions = 5',
+	'gpucredit.node_suspect = 0',
 	q{shared_preload_libraries = 'gpucredit'});
 my $hold = q{(SELECT max(h.hold) FROM gpucredit.hold h WHERE h.org = 'acme' AND h.job IS NULL)};
 my $job = q{(SELECT max(j.job) FROM gpucredit.job j WHERE j.org = 'acme')};
