@@ -99,6 +99,19 @@ foreach my $call (sort keys %calls)
 fails(as($_, 'SELECT FROM gpucredit_eval.golden_case'), '42501', "$_ reads no table") foreach qw(web worker nlp ops stranger);
 fails(as('stranger', 'SELECT gpucredit_eval.parse_verdict($$x$$)'), '42501', 'a stranger calls nothing');
 
+# a tenant that uses the keys under which the harness will settle its run pays all the same
+my $before = q_(q{SELECT spent FROM gpucredit.balance('acme', 'nlp/ann')});
+is(q_(as('ann', sprintf($start, 'acme', 'nlp/ann', 'r5'))), 'granted', 'a user runs its team\'s set again');
+my ($run, $hold) = split /\|/, q_(q{SELECT run, hold FROM gpucredit_eval.run WHERE org = 'acme' ORDER BY run DESC LIMIT 1});
+my $costs = q_(as('worker', qq{SELECT round(max_cost, 6) FROM gpucredit_eval.lease_cases('acme', $run, 'w', 1, '1 min')}));
+cmp_ok($costs, '>', 0, 'a worker has its case');
+is(q_(as('ann', qq{SELECT status FROM gpucredit.hold('acme', 'nlp/ann', '$_', 0.5, '1 hour')})), 'granted', "the user takes the key $_")
+  foreach "eval/run/$run/$costs", "eval/hold/$hold/release", "eval/run/$run/cancel";
+is(q_(as('ann', qq{SELECT state FROM gpucredit_eval.cancel_run('acme', $run, 'over')})), 'cancelled', 'its run ends');
+is(q_(qq{SELECT round(spent, 6), captured FROM gpucredit_eval.run_state('acme', $run)}), "$costs|$costs", 'what it cost is captured');
+is(q_(qq{SELECT held, spent - $before FROM gpucredit.balance('acme', 'nlp/ann')}), "1.500000|$costs",
+	'and the user holds only what it held itself');
+
 # form
 is(q_(q{SELECT count(*) FROM pg_proc p
 	CROSS JOIN LATERAL aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) a
