@@ -116,9 +116,9 @@ SELECT job_state FROM cancel('fp', pg_temp.id('other'), 'stop it');
 SELECT action, reason FROM meter('fp', pg_temp.id('other'), 1, '30 min');
 SELECT outcome, billed, job_state
 FROM settle('fp', pg_temp.id('other'), 1, 'cancelled', '30 min');
-SELECT pg_temp.try('fo', 'gang', 'p4', '{fo-1,fo-2}', '{"{0-3}","{0-3}"}');
+SELECT pg_temp.try('fo', 'gang', 'p4', '{fo-2,fo-1}', '{"{0-3}","{0-3}"}');
 SELECT set_quota('fo', 'a', max_running => 3);
-SELECT pg_temp.try('fo', 'gang', 'p4', '{fo-1,fo-2}', '{"{0-3}","{0-3}"}');
+SELECT pg_temp.try('fo', 'gang', 'p4', '{fo-2,fo-1}', '{"{0-3}","{0-3}"}');
 SELECT * FROM verify();
 SET gpucredit.clock = '2035-01-01 01:30+00';
 SELECT outcome, billed, job_state
