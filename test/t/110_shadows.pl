@@ -21,7 +21,7 @@ my $node  = new_node('main', "shared_preload_libraries = 'gpucredit'",
 	'fsync = off', 'autovacuum = off', 'max_parallel_workers = 2', 'max_locks_per_transaction = 512');
 
 # The server's own counters differ from call to call.
-my %own_answer = map { $_ => 1 } qw(metric_samples metrics_text);
+my %own_answer = map { $_ => 1 } qw(metric_samples metrics_text uninstall);
 
 # Tables with a random number that marks a version for backends.
 my %random = map { $_ => 1 } qw(pool rate_limit);
