@@ -34,7 +34,7 @@ SELECT issue('al', '', 'i', 1000), set_alert('al', '', 500),
 	set_alert('al', 'lab/eve', 700) \g /dev/null
 SELECT status FROM hold('al', 'lab/eve', 'b1', 300, '10 d');
 SELECT * FROM pg_temp.news();
--- the threshold itself is not below; a millionth less is, once a day
+-- the threshold itself is not below; a millionth less is, once
 SELECT status FROM hold('al', 'lab/eve', 'b2', 0.000001, '1 d');
 SELECT status FROM hold('al', 'lab/eve', 'b3', 1, '1 d');
 SELECT * FROM pg_temp.news();
@@ -46,6 +46,8 @@ SELECT * FROM pg_temp.news();
 SELECT maintain() \g /dev/null
 SELECT * FROM pg_temp.news();
 -- a denial checks the balance, too; so do transfers and revocations
+SELECT issue('al', '', 'i1b', 1000, valid_for => '12 h') \g /dev/null
+SELECT maintain() \g /dev/null
 SELECT pg_temp.at('2032-03-02 00:00+00') \g /dev/null
 SELECT status, reason FROM hold('al', 'ops', 'b5', 5000, '1 d');
 SELECT * FROM pg_temp.news();
@@ -56,6 +58,7 @@ SELECT moved FROM transfer('al', 'ops', 'lab', 't1', 1900);
 SELECT maintain() \g /dev/null
 SELECT set_alert('al', 'ops', 1500) \g /dev/null
 SELECT * FROM pg_temp.news();
+SELECT bucket AS big FROM issue('al', 'ops', 'i3', 3000) \gset
 SELECT pg_temp.at('2032-03-04 00:00+00') \g /dev/null
 SELECT revoked FROM revoke('al', :big, 'r1', 'a mistake');
 SELECT * FROM pg_temp.news();
@@ -79,6 +82,57 @@ WHERE org = 'al' AND operation = 'set_alert' ORDER BY audit;
 SELECT set_alert('al', 'lab', 100000) \g /dev/null
 SELECT * FROM pg_temp.news();
 SELECT set_alert('al', 'lab') \g /dev/null
+
+-- A low balance alerts when it falls, and again each time that it has recovered
+-- and falls once more, so that automatic top-up can rely on it; not each day.
+CREATE FUNCTION pg_temp.lows() RETURNS TABLE (at timestamptz, account text, available numeric, recovered_at timestamptz)
+LANGUAGE sql AS $$ SELECT a.at, a.account, (a.detail ->> 'available')::numeric, a.recovered_at
+	FROM gpucredit.alert a WHERE a.org = 'top' AND a.kind = 'balance' ORDER BY a.alert $$;
+SELECT create_account('top'), create_account('top', 'lab'), issue('top', '', 'i1', 100),
+	set_alert('top', '', 50), set_alert('top', 'lab', 30) \g /dev/null
+SELECT captured FROM hold('top', '', 'h1', 60, '1 h') h, capture('top', h.hold, 'c1', 60);
+SELECT pg_temp.at('2032-03-05 00:00+00') \g /dev/null
+SELECT status FROM hold('top', '', 'h2', 1, '10 min');
+SELECT maintain() \g /dev/null
+SELECT * FROM pg_temp.lows();
+-- topped up and spent again, before anything looked
+SELECT issue('top', '', 'i2', 60) \g /dev/null
+SELECT captured FROM hold('top', '', 'h3', 55, '1 h') h, capture('top', h.hold, 'c3', 55);
+SELECT * FROM pg_temp.lows();
+-- topped up, but not enough: it has not recovered
+SELECT pg_temp.at('2032-03-05 00:05+00') \g /dev/null
+SELECT issue('top', '', 'i3', 2) \g /dev/null
+SELECT status FROM hold('top', '', 'h4', 1, '10 min');
+SELECT count(*) FROM pg_temp.lows();
+-- topped up, and seen to have recovered; an account below spends it, a release
+-- brings it back, and time takes it
+SELECT issue('top', '', 'i4', 60, valid_for => '1 day') \g /dev/null
+SELECT maintain() \g /dev/null
+SELECT count(*) AS recovered FROM pg_temp.lows() WHERE recovered_at = '2032-03-05 00:05+00';
+SELECT hold AS lab FROM hold('top', 'lab', 'h5', 80, '1 h') \gset
+SELECT at, account, available FROM pg_temp.lows() WHERE recovered_at IS NULL ORDER BY account;
+SELECT released FROM release('top', :lab, 'r5');
+SELECT pg_temp.at('2032-03-05 00:06+00') \g /dev/null
+SELECT maintain() \g /dev/null
+SELECT count(*) AS low FROM pg_temp.lows() WHERE recovered_at IS NULL;
+SELECT pg_temp.at('2032-03-06 01:00+00') \g /dev/null
+SELECT maintain() \g /dev/null
+SELECT * FROM pg_temp.lows() OFFSET 3;
+-- a balance that goes to and fro alerts once a minute
+SELECT pg_temp.at('2032-03-06 02:00:01+00') \g /dev/null
+SELECT issue('top', '', 'i6', 100) \g /dev/null
+SELECT count(*) AS holds FROM generate_series(1, 20) n, LATERAL (SELECT hold FROM hold('top', '', 'f' || n, 100, '1 h')) h,
+	LATERAL release('top', h.hold, 'fr' || n) r;
+SELECT count(*) AS alerts FROM pg_temp.lows() WHERE at = '2032-03-06 02:00:01+00';
+SELECT status FROM hold('top', '', 'h7', 100, '1 h');
+SELECT pg_temp.at('2032-03-06 02:01+00') \g /dev/null
+SELECT maintain() \g /dev/null
+SELECT at, available FROM pg_temp.lows() WHERE at > '2032-03-06 02:00+00';
+-- set_alert makes it ready again
+SELECT pg_temp.at('2032-03-06 02:03+00') \g /dev/null
+SELECT set_alert('top', '', 50) \g /dev/null
+SELECT at FROM pg_temp.lows() WHERE recovered_at IS NULL AND account = '';
+SELECT set_alert('top', ''), set_alert('top', 'lab'), pg_temp.at('2032-03-04 00:00+00') \g /dev/null
 
 -- Expiry: alerts come a week and a day ahead, once a bucket, while it has
 -- credit

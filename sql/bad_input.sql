@@ -832,7 +832,7 @@ WHERE fn IN ('top_spenders', 'top_jobs') AND arg = 'org' AND value = 'NULL';
 INSERT INTO bad (fn, arg, value, expected) VALUES
 	('create_account', 'account', $$'no such/parent'$$, 'UC001'),
 	('create_account', 'account', $$'é/中'$$, 'UC001'),
-	('set_price', 'effective_at', $$'4713-01-01 BC'$$, '00000'),
+	('set_price', 'effective_at', $$'4713-01-01 BC'$$, '22023'),
 	('set_price', 'effective_at', $$'294276-12-31 23:59:59+00'$$, '00000'),
 	('set_tier', 'rank', '-1', '22023'),
 	('set_tier', 'price_factor', '0', '00000'),
@@ -840,7 +840,7 @@ INSERT INTO bad (fn, arg, value, expected) VALUES
 	('set_tier', 'price_factor', '1000.001', '22023'),
 	('set_tier', 'price_factor', '0.0001', '22023'),
 	('set_tier', 'price_factor', '-1', '22023'),
-	('set_resource_price', 'effective_at', $$'4713-01-01 BC'$$, '00000'),
+	('set_resource_price', 'effective_at', $$'4713-01-01 BC'$$, '22023'),
 	('set_resource_price', 'effective_at', $$'294276-12-31 23:59:59+00'$$, '00000'),
 	('set_tier', 'rank', '1001', '22023'),
 	('set_tier', 'rank', '2147483647', '22023'),

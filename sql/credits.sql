@@ -303,7 +303,6 @@ CREATE FUNCTION pg_temp.seen() RETURNS TABLE (what text) LANGUAGE sql AS $$
 	UNION ALL SELECT b::text FROM buckets('delta') b
 	UNION ALL SELECT concat_ws(' ', s.at, s.bucket, s.operation, s.source,
 		s.target, s.amount, s.available) FROM statement('delta') s
-	WHERE s.operation <> 'expire' OR s.entry IS NULL
 $$;
 -- one instant before expiry, and the instant itself
 SELECT pg_temp.at('2026-07-09 23:59:59.999999+00') \g /dev/null

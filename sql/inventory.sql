@@ -48,14 +48,25 @@ SET gpucredit.clock = '2027-01-01 00:59:59.999999+00';
 SELECT pg_temp.quote('1xIN-A') AS still_2;
 SET gpucredit.clock = '2027-01-01 01:00+00';
 SELECT pg_temp.quote('1xIN-A') AS from_now_3;
-SELECT gpucredit.set_price('IN-A', 1.5, 'in', '2026-01-01 00:00+00');
+SELECT gpucredit.set_price('IN-A', 1.5, 'in');
 SELECT pg_temp.quote('1xIN-A') AS the_pools_own, pg_temp.quote('1xIN-A', 'in-spot') AS elsewhere;
-SELECT gpucredit.set_price('IN-A', 0, 'in');
+SELECT gpucredit.set_price('IN-A', 0, 'in');		-- the same instant again
 SELECT pg_temp.quote('1xIN-A') AS for_nothing;
-SELECT gpucredit.set_price('IN-A', 4, 'in');		-- the same instant again
+SELECT gpucredit.set_price('IN-A', 4, 'in'), gpucredit.set_price('IN-A', 4, 'in');
 SELECT pg_temp.quote('1xIN-A') AS corrected;
-SELECT pool, spot, effective_at, per_gpu_hour::numeric
-FROM gpucredit.price WHERE gpu_type = 'IN-A' ORDER BY pool, spot, effective_at;
+-- The history stays: a correction is a new row, the same price again is none,
+-- and no price takes effect in the past.
+SELECT gpucredit.set_price('IN-A', 9, 'in', gpucredit.now() - interval '1 us');
+SELECT gpucredit.set_price('IN-A', 9, effective_at => '2027-01-01 00:00+00');
+SELECT gpucredit.set_price('IN-A', 9, effective_at => '-infinity');
+SELECT pg_temp.quote('1xIN-A') AS as_before;
+SELECT gpucredit.set_price('IN-A', 6, 'in', '2027-06-01 00:00+00');
+SELECT gpucredit.set_price('IN-A', 5, 'in', '2027-06-01 00:00+00');
+SELECT pool, spot, effective_at, per_gpu_hour, revision, recorded_at
+FROM gpucredit.prices WHERE gpu_type = 'IN-A' ORDER BY pool, spot, effective_at, revision;
+SET gpucredit.clock = '2027-06-01 00:00+00';
+SELECT pg_temp.quote('1xIN-A') AS the_last_announced;
+SET gpucredit.clock = '2027-01-01 01:00+00';
 SELECT gpucredit.set_price('IN-A', 1, 'no such pool');
 -- a type that has a price, but is not in the pool; an unknown type
 SELECT gpucredit.set_price('IN-B', 1);

@@ -519,7 +519,7 @@ SELECT pg_temp.at('2026-01-12 00:00+00') \g /dev/null
 SELECT * FROM maintain();
 SELECT * FROM spend_total ORDER BY org, account;
 SELECT b.spent FROM balance('acme') b;
--- a key lives for gpucredit.key_retention, not longer
+-- a key lives for gpucredit.key_retention, not longer, but a payment's for ever
 SELECT org, key FROM request ORDER BY org, key;
 -- a directive outlives its attempt only briefly
 INSERT INTO directive VALUES ('acme', 1, 1, 'drain/h1', 'checkpoint',

@@ -178,4 +178,48 @@ COPY (SELECT * FROM top_jobs('acme', 3, NULL)) TO STDOUT CSV;
 RESET ROLE;
 SELECT unbind_tenant('st_vision', 'acme', 'vision') \g /dev/null
 DROP ROLE st_vision;
+
+-- An invoice has a line for each price that was paid: a changed price, a
+-- pool's own, and the refund at the price of its job.
+SELECT pg_temp.at('2026-04-01 00:00+00') \g /dev/null
+SELECT create_account('twice'), create_account('twice', 'lab'), issue('twice', '', 'i', 1000) \g /dev/null
+SELECT job AS old FROM reserve('twice', 'lab', 'old', '2xT4', '2 h') \gset
+SELECT count(*) FROM place();
+SELECT set_price('T4', 1.25) \g /dev/null
+SELECT job AS new FROM reserve('twice', 'lab', 'new', '1xT4', '2 h') \gset
+SELECT count(*) FROM place();
+SELECT pg_temp.at('2026-04-01 01:00+00') \g /dev/null
+SELECT billed FROM settle('twice', :old, 1, 'completed', '1 h');
+SELECT billed FROM meter('twice', :new, 1, '1 h');
+SELECT refunded FROM refund('twice', :old, 'f', 0.5, 'slow');
+COPY (SELECT account, gpu_type, jobs, gpu_hours, per_gpu_hour, spent, refunded, amount, accrued
+	FROM invoice('twice', '2026-04-01')) TO STDOUT CSV HEADER;
+SELECT pg_temp.at('2026-05-01 00:30+00') \g /dev/null
+SELECT billed FROM settle('twice', :new, 1, 'completed', '90 min');
+-- each line is its price times its hours, and the months add up to what was spent
+COPY (SELECT m.month, i.per_gpu_hour, i.gpu_hours, i.spent, round(i.per_gpu_hour * i.gpu_hours, 6) = i.spent AS exact
+	FROM unnest('{2026-04-01,2026-05-01}'::date[]) AS m (month), invoice('twice', m.month) i ORDER BY 1, 2) TO STDOUT CSV HEADER;
+SELECT sum(i.amount) = (SELECT spent FROM balance('twice')) AS all_of_it
+FROM unnest('{2026-04-01,2026-05-01}'::date[]) AS m (month), invoice('twice', m.month) i;
+
+-- A statement shows an expiry once, dated when credit expired, also after it
+-- was booked; and so it shows what a dead hold sets free.
+SELECT pg_temp.at('2026-06-01 00:00+00') \g /dev/null
+SELECT create_account('once'), issue('once', '', 'i', 10, valid_for => '1 day'),
+	issue('once', '', 'held over', 20, valid_for => '1 day', priority => 200) \g /dev/null
+SELECT status FROM hold('once', '', 'dies', 4, '1 h');
+SELECT status FROM hold('once', '', 'dies late', 16, '30 h');
+SELECT pg_temp.at('2026-06-03 00:00+00') \g /dev/null
+CREATE TEMP TABLE told AS SELECT * FROM statement('once');
+COPY (SELECT at, entry, bucket, operation, source, target, amount, hold, available FROM told) TO STDOUT CSV HEADER;
+SELECT count(*) > 0 AS reaped FROM reap_holds();
+SELECT count(*) > 0 AS booked FROM expire_credits();
+COPY (SELECT at, entry, bucket, operation, source, target, amount, hold, available FROM statement('once')) TO STDOUT CSV HEADER;
+-- nothing but the entries' numbers has changed, in each span of time
+SELECT count(*) AS changed FROM ((SELECT at, bucket, operation, amount, available FROM statement('once')
+		WHERE operation IN ('expire', 'free') EXCEPT ALL SELECT at, bucket, operation, amount, available FROM told)
+	UNION ALL (SELECT at, bucket, operation, amount, available FROM told
+		EXCEPT ALL SELECT at, bucket, operation, amount, available FROM statement('once'))) d;
+SELECT count(*) AS later FROM statement('once', '', '2026-06-03 00:00+00') s WHERE s.operation = 'expire';
+SELECT available FROM balance('once');
 SELECT * FROM verify();

@@ -125,22 +125,27 @@ CREATE TABLE gpucredit.alert (
 	threshold numeric NOT NULL,
 	detail jsonb NOT NULL,
 	bucket bigint NOT NULL DEFAULT 0,	/* 0: of none */
+	recovered_at timestamptz,
 	CONSTRAINT alert_pkey PRIMARY KEY (org, alert),
 	CONSTRAINT alert_once UNIQUE (org, account, kind, period, period_start,
 		threshold, bucket)
 );
+/* a balance alert is not raised again while one of these is there */
+CREATE INDEX alert_low ON gpucredit.alert (org, account)
+	WHERE kind = 'balance' AND recovered_at IS NULL;
 COMMENT ON TABLE gpucredit.alert IS
-'What an account''s owner should know, raised once per period and threshold, an expiry once per bucket. Of jobs, at most gpucredit.job_alerts an hour are raised. Each is also sent as NOTIFY gpucredit_alert: with its detail, or with its number alone once bind_tenant has bound a role';
+'What an account''s owner should know, raised once per period and threshold, a low balance once until it has recovered, an expiry once per bucket. Of jobs, at most gpucredit.job_alerts an hour are raised. Each is also sent as NOTIFY gpucredit_alert: with its detail, or with its number alone once bind_tenant has bound a role';
 COMMENT ON COLUMN gpucredit.alert.org IS 'The organisation.';
 COMMENT ON COLUMN gpucredit.alert.alert IS 'Its number.';
 COMMENT ON COLUMN gpucredit.alert.at IS 'When it was raised.';
 COMMENT ON COLUMN gpucredit.alert.account IS 'Whose alert it is; '''' is the organisation itself.';
 COMMENT ON COLUMN gpucredit.alert.kind IS 'budget, balance, expiry, spend, uncollected or job.';
-COMMENT ON COLUMN gpucredit.alert.period IS 'The budget''s period; of other kinds how often it is raised: hour, day, or none for once.';
+COMMENT ON COLUMN gpucredit.alert.period IS 'The budget''s period; of other kinds how often it is raised at most: minute, hour, day, or none for once.';
 COMMENT ON COLUMN gpucredit.alert.period_start IS 'When the period began; -infinity where it is none.';
 COMMENT ON COLUMN gpucredit.alert.threshold IS 'budget: a share of the amount; balance: credits; expiry: days; spend: times the average; job: its number within the hour.';
 COMMENT ON COLUMN gpucredit.alert.detail IS 'The text that listeners receive.';
 COMMENT ON COLUMN gpucredit.alert.bucket IS 'The bucket that expires; 0: none.';
+COMMENT ON COLUMN gpucredit.alert.recovered_at IS 'balance: when the balance was seen to have recovered, or set_alert was called again; NULL: not yet, so the alert is not raised again.';
 
 DO $dump$
 DECLARE

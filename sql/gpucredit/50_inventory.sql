@@ -10,16 +10,21 @@ CREATE TABLE gpucredit.price (
 	spot boolean NOT NULL,
 	effective_at timestamptz NOT NULL,
 	per_gpu_hour gpucredit.credits NOT NULL,
-	CONSTRAINT price_pkey PRIMARY KEY (gpu_type, pool, spot, effective_at),
-	CONSTRAINT price_not_negative CHECK (per_gpu_hour >= '0')
+	revision int NOT NULL DEFAULT 0,
+	recorded_at timestamptz NOT NULL DEFAULT gpucredit.now(),
+	CONSTRAINT price_pkey PRIMARY KEY (gpu_type, pool, spot, effective_at, revision),
+	CONSTRAINT price_not_negative CHECK (per_gpu_hour >= '0'),
+	CONSTRAINT price_not_backdated CHECK (effective_at >= recorded_at)
 );
 COMMENT ON TABLE gpucredit.price IS
-'Price history: the row with the latest effective_at that is not in the future applies';
+'Price history, in which no row ever changes: of the rows whose effective_at is not in the future, the latest applies, and of several with the same effective_at the highest revision';
 COMMENT ON COLUMN gpucredit.price.gpu_type IS 'The GPU type; "cpu core" and "memory GiB": a core, and a GiB of main memory.';
 COMMENT ON COLUMN gpucredit.price.pool IS 'The pool; '''': every pool.';
 COMMENT ON COLUMN gpucredit.price.spot IS 'True: the price on spot nodes.';
 COMMENT ON COLUMN gpucredit.price.effective_at IS 'It applies from this instant.';
 COMMENT ON COLUMN gpucredit.price.per_gpu_hour IS 'Credits per device, core or GiB, and hour.';
+COMMENT ON COLUMN gpucredit.price.revision IS '0, or how often the price for this instant was set anew before.';
+COMMENT ON COLUMN gpucredit.price.recorded_at IS 'When it was set.';
 
 /*
  * The built-in tiers have a table of their own, so that a dump has only the
@@ -223,8 +228,8 @@ AS 'MODULE_PATHNAME', 'gpucredit_set_price';
 COMMENT ON FUNCTION gpucredit.set_price(text, numeric, text, timestamptz,
 	boolean) IS
 'Setup: sets what a GPU of a type costs. The history is kept, and jobs submitted earlier keep their price.
-per_gpu_hour: credits per GPU and hour, 0 or more. pool: NULL for every pool; a pool''s own price wins. effective_at: NULL for at once. spot: the price on spot nodes; without one the other price applies there.
-Errors: UC401 no such pool; 22003, 22023.';
+per_gpu_hour: credits per GPU and hour, 0 or more. pool: NULL for every pool; a pool''s own price wins. effective_at: NULL for at once, otherwise no earlier than now. Set again for the same instant, the price is a new row, which applies instead. spot: the price on spot nodes; without one the other price applies there.
+Errors: UC401 no such pool; 22003; 22023, also for a past effective_at: what runs were billed does not change, refund() gives back what a job paid too much.';
 
 CREATE FUNCTION gpucredit.set_resource_price(resource text, per_hour numeric,
 	pool text DEFAULT NULL, effective_at timestamptz DEFAULT NULL) RETURNS void
@@ -233,8 +238,8 @@ AS 'MODULE_PATHNAME', 'gpucredit_set_resource_price';
 COMMENT ON FUNCTION gpucredit.set_resource_price(text, numeric, text,
 	timestamptz) IS
 'Setup: sets what a core or a GiB of main memory costs, for jobs with GPUs and without. Until it is set they cost nothing. The history is kept, and jobs submitted earlier keep their price.
-resource: cpu or memory. per_hour: credits per core and hour, or per GiB and hour, 0 or more. pool: NULL for every pool; a pool''s own price wins. effective_at: NULL for at once.
-Errors: UC401 no such pool; 22003, 22023.';
+resource: cpu or memory. per_hour: credits per core and hour, or per GiB and hour, 0 or more. pool: NULL for every pool; a pool''s own price wins. effective_at: NULL for at once, otherwise no earlier than now. Set again for the same instant, the price is a new row, which applies instead.
+Errors: UC401 no such pool; 22003; 22023, also for a past effective_at.';
 
 CREATE FUNCTION gpucredit.create_pool(pool text, policy jsonb DEFAULT '{}')
 RETURNS void

@@ -420,9 +420,35 @@ BEGIN ATOMIC
 		SELECT e.*, CASE WHEN e.rank = 0 THEN '0'
 			WHEN e.operation = 'activate' AND e.rank = 1
 			THEN e.reached WHEN e.amount IS NULL THEN - e.reached
-			WHEN e.active THEN e.free ELSE '0' END AS effect
-		FROM event e)
-	SELECT r.at, r.entry, r.bucket, r.kind,
+			WHEN e.active THEN e.free ELSE '0' END AS effect,
+			/* what an entry books that time did before: 1 expiry, 2 free */
+			CASE WHEN e.entry IS NULL THEN 0
+				WHEN e.operation = 'expire' AND e.source = 'available' THEN 1
+				WHEN e.source = 'held' AND (e.target = 'available' AND e.free = '0'
+					OR e.target IN ('expired', 'revoked') AND e.free < '0') THEN 2
+				ELSE 0 END AS books
+		FROM event e),
+	/*
+	 * What time did is one line, with the number of the entry that books it
+	 * later: that entry has no line of its own.
+	 */
+	line AS (
+		SELECT e.*, CASE e.books
+			WHEN 1 THEN bool_or(e.entry IS NULL AND e.operation = 'expire'
+				AND e.effect <> '0') OVER of_bucket
+			WHEN 2 THEN bool_or(e.entry IS NULL AND e.operation = 'free'
+				AND e.effect <> '0') OVER of_hold
+			ELSE false END AS told,
+			CASE WHEN e.entry IS NOT NULL THEN e.entry
+				WHEN e.operation = 'expire' AND e.rank = 1
+				THEN min(e.entry) FILTER (WHERE e.books = 1) OVER of_bucket
+				WHEN e.operation = 'free'
+				THEN min(e.entry) FILTER (WHERE e.books = 2) OVER of_hold
+				END AS booked_by
+		FROM effect e
+		WINDOW of_bucket AS (PARTITION BY e.bucket),
+			of_hold AS (PARTITION BY e.bucket, e.hold))
+	SELECT r.at, r.booked_by, r.bucket, r.kind,
 		CASE WHEN v.may_read THEN r.account END, r.operation, r.source, r.target,
 		coalesce(r.amount, r.reached)::numeric, CASE WHEN v.may_read THEN r.hold END,
 		CASE WHEN v.may_read THEN r.job END, CASE WHEN v.may_read THEN r.attempt END,
@@ -430,18 +456,18 @@ BEGIN ATOMIC
 	FROM (SELECT e.*, sum(e.effect::numeric) OVER (
 				ORDER BY e.at, e.rank, e.entry, e.bucket, e.hold
 				ROWS UNBOUNDED PRECEDING) AS available
-		FROM effect e) r
+		FROM line e) r
 		CROSS JOIN LATERAL gpucredit_internal.may_read(statement.org, r.account) AS v (may_read)
 	WHERE coalesce(r.at >= statement.since, true)
 		AND coalesce(r.at < statement.until, true)
-		AND (r.entry IS NOT NULL OR r.effect <> '0')
+		AND (r.entry IS NOT NULL OR r.effect <> '0') AND NOT r.told
 	ORDER BY r.at, r.rank, r.entry, r.bucket, r.hold;
 END;
 COMMENT ON FUNCTION gpucredit.statement(text, text, timestamptz,
 	timestamptz) IS
 'Credit: what happened to the buckets that an account may spend, oldest first.
 [since, until): NULL for no bound. The running figure starts with everything before since.
-Result: the entries, with amounts in credits. account: on whose behalf. available: what the account had available just after. A row without an entry is what time alone did: activate and expire of a bucket, free of a dead hold, close of a revoked bucket; the entry that books it later does not change available. If entries of a bucket were removed, activate shows what they left in it. Of others'' use of a shared bucket a tenant sees the amounts only: account, hold, job and attempt are NULL.
+Result: the entries, with amounts in credits. account: on whose behalf. available: what the account had available just after. What time alone does is one row, dated when it happens: activate and expire of a bucket, free of a dead hold, close of a revoked bucket. Its entry is NULL, or the one that booked an expire or free later, which has no row of its own. If entries of a bucket were removed, activate shows what they left in it. Of others'' use of a shared bucket a tenant sees the amounts only: account, hold, job and attempt are NULL.
 Errors: UC001 no such account; 22023, also for a since or until before what is kept.';
 
 /* Jobs */

@@ -146,7 +146,7 @@ CREATE FUNCTION gpucredit_internal.accrued_change(orgs text[], since timestamptz
 	until timestamptz, days boolean)
 RETURNS TABLE (org text, account text, job bigint, attempt int, tier text,
 	pool text, gpu_type text, share_gpus numeric, day date,
-	elapsed interval, billed numeric)
+	elapsed interval, billed numeric, per_gpu_hour numeric)
 LANGUAGE sql STABLE PARALLEL SAFE ROWS 10000
 BEGIN ATOMIC
 	WITH s AS MATERIALIZED (
@@ -182,12 +182,13 @@ BEGIN ATOMIC
 				ORDER BY u.at DESC, u.elapsed DESC LIMIT 1) u
 		WHERE accrued_change.days AND u.at >= s.since AND u.at < s.until)
 	SELECT r.org, r.account, r.job, r.attempt, r.tier, r.pool, r.gpu_type,
-		r.share_gpus, v.day, v.elapsed, v.billed
+		r.share_gpus, v.day, v.elapsed, v.billed, r.per_gpu_hour
 	FROM (SELECT a.org, a.account, a.job, a.attempt, a.tier, a.pool,
 			a.gpu_type, a.gpus * a.billed_share / 1000.0 AS share_gpus, k.day,
 			k.elapsed, k.billed, lag(k.elapsed, 1, '0') OVER w AS ran,
 			lag(k.billed, 1, 0.000000) OVER w AS cost,
-			CASE WHEN lead(k.day) OVER w IS NULL THEN e.day END AS settled
+			CASE WHEN lead(k.day) OVER w IS NULL THEN e.day END AS settled,
+			a.per_gpu_hour::numeric AS per_gpu_hour
 		FROM s CROSS JOIN known k
 			JOIN gpucredit.attempt a ON a.org = k.org AND a.job = k.job
 				AND a.attempt = k.attempt AND a.per_hour > '0'
@@ -215,14 +216,16 @@ CREATE FUNCTION gpucredit_internal.run_end(orgs text[], since timestamptz,
 	until timestamptz)
 RETURNS TABLE (org text, account text, job bigint, attempt int, tier text,
 	pool text, gpu_type text, share_gpus numeric, at timestamptz,
-	elapsed interval, uncollected numeric, late boolean)
+	elapsed interval, uncollected numeric, late boolean,
+	per_gpu_hour numeric)
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT a.org, a.account, a.job, a.attempt, a.tier, a.pool, a.gpu_type,
 		a.gpus * a.billed_share / 1000.0, a.ended_at,
 		a.elapsed - coalesce(a.late_elapsed, '0'),
 		coalesce(a.uncollected, '0')::numeric
-			- coalesce(a.late_uncollected, '0')::numeric, false
+			- coalesce(a.late_uncollected, '0')::numeric, false,
+		a.per_gpu_hour::numeric
 	FROM unnest(run_end.orgs) AS o (org)
 		JOIN gpucredit.attempt a ON a.org = o.org
 			AND a.ended_at >= coalesce(run_end.since, '-infinity')
@@ -230,7 +233,7 @@ BEGIN ATOMIC
 	UNION ALL
 	SELECT a.org, a.account, a.job, a.attempt, a.tier, a.pool, a.gpu_type,
 		a.gpus * a.billed_share / 1000.0, a.late_at, a.late_elapsed,
-		a.late_uncollected::numeric, true
+		a.late_uncollected::numeric, true, a.per_gpu_hour::numeric
 	FROM unnest(run_end.orgs) AS o (org)
 		JOIN gpucredit.attempt a ON a.org = o.org
 			AND a.late_at >= coalesce(run_end.since, '-infinity')

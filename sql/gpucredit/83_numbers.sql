@@ -123,12 +123,14 @@ COMMENT ON COLUMN gpucredit.attempts.late_uncollected IS 'Credits that the late 
 
 CREATE VIEW gpucredit.prices WITH (security_invoker) AS
 	SELECT p.gpu_type, p.pool, p.spot, p.effective_at,
-		p.per_gpu_hour::numeric AS per_gpu_hour
+		p.per_gpu_hour::numeric AS per_gpu_hour, p.revision, p.recorded_at
 	FROM gpucredit.price p;
 COMMENT ON VIEW gpucredit.prices IS
-'Table price, with numeric amounts: the row with the latest effective_at that is not in the future applies';
+'Table price, with numeric amounts: of the rows whose effective_at is not in the future, the latest applies, and of several with the same effective_at the highest revision';
 COMMENT ON COLUMN gpucredit.prices.gpu_type IS 'The GPU type.';
 COMMENT ON COLUMN gpucredit.prices.effective_at IS 'It applies from this instant.';
 COMMENT ON COLUMN gpucredit.prices.per_gpu_hour IS 'Credits per device and hour.';
 COMMENT ON COLUMN gpucredit.prices.pool IS 'The pool; '''': every pool without a price of its own.';
 COMMENT ON COLUMN gpucredit.prices.spot IS 'True: of spot nodes.';
+COMMENT ON COLUMN gpucredit.prices.revision IS '0, or how often the price for this instant was set anew before.';
+COMMENT ON COLUMN gpucredit.prices.recorded_at IS 'When it was set.';

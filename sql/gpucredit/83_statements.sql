@@ -12,12 +12,13 @@ CREATE FUNCTION gpucredit_internal.spend_line(orgs text[], top text,
 	since timestamptz, until timestamptz, days boolean)
 RETURNS TABLE (org text, account text, job bigint, tier text, pool text,
 	gpu_type text, day date, spent numeric, refunded numeric, net numeric,
-	gpu_hours numeric, accrued numeric, uncollected numeric)
+	gpu_hours numeric, accrued numeric, uncollected numeric,
+	per_gpu_hour numeric)
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT e.org, e.account, e.job, j.tier, j.pool, a.gpu_type, e.day,
 		e.spent, e.refunded, e.spent - e.refunded, 0.000000, 0.000000,
-		0.000000
+		0.000000, a.per_gpu_hour
 	FROM (SELECT e.org, e.account, e.job, e.hold,
 			CASE WHEN spend_line.days THEN gpucredit_internal.utc_day(e.at) END AS day,
 			coalesce(sum(e.amount) FILTER (WHERE e.target = 'spent'),
@@ -40,7 +41,9 @@ BEGIN ATOMIC
 			AND (n.billed > '0' OR n.refunded > '0')
 		GROUP BY n.org, n.account, n.job, n.hold) e
 		LEFT JOIN gpucredit.job j ON j.org = e.org AND j.job = e.job
-		LEFT JOIN LATERAL (SELECT a.gpu_type FROM gpucredit.attempt a
+		LEFT JOIN LATERAL (SELECT a.gpu_type,
+				a.per_gpu_hour::numeric AS per_gpu_hour
+			FROM gpucredit.attempt a
 			WHERE a.org = e.org AND a.job = e.job AND a.hold = e.hold
 			ORDER BY a.attempt DESC LIMIT 1) a ON true
 	UNION ALL
@@ -50,7 +53,7 @@ BEGIN ATOMIC
 			THEN gpucredit_internal.utc_day(x.at) END,
 		0.000000, 0.000000, 0.000000,
 		x.share_gpus * extract(epoch FROM x.elapsed) / 3600, 0.000000,
-		x.uncollected
+		x.uncollected, x.per_gpu_hour
 	FROM gpucredit_internal.run_end(spend_line.orgs, spend_line.since,
 		spend_line.until) x
 	WHERE gpucredit_internal.is_below(x.account, spend_line.top)
@@ -59,15 +62,15 @@ BEGIN ATOMIC
 	SELECT x.org, x.account, x.job, x.tier, x.pool, x.gpu_type, x.day,
 		x.billed, 0.000000, x.billed,
 		x.share_gpus * extract(epoch FROM x.elapsed) / 3600, x.billed,
-		0.000000
+		0.000000, x.per_gpu_hour
 	FROM (SELECT x.org, x.account, x.job, x.tier, x.pool, x.gpu_type,
-			x.share_gpus, CASE WHEN spend_line.days THEN x.day END AS day,
+			x.per_gpu_hour, x.share_gpus, CASE WHEN spend_line.days THEN x.day END AS day,
 			sum(x.elapsed) AS elapsed, sum(x.billed) AS billed
 		FROM gpucredit_internal.accrued_change(spend_line.orgs, spend_line.since,
 			spend_line.until, spend_line.days) x
 		WHERE gpucredit_internal.is_below(x.account, spend_line.top)
 		GROUP BY x.job, x.attempt, x.org, x.account, x.tier, x.pool,
-			x.gpu_type, x.share_gpus, x.day) x
+			x.gpu_type, x.per_gpu_hour, x.share_gpus, x.day) x
 	WHERE x.billed <> 0 OR x.elapsed <> '0';
 END;
 COMMENT ON FUNCTION gpucredit_internal.spend_line(text[], text, timestamptz,
@@ -313,9 +316,11 @@ Errors: UC001 no such organisation; 42501 a tenant bound to nothing; 22023, also
 
 CREATE TYPE gpucredit.invoice_result AS (line bigint, account text,
 	tier text, gpu_type text, jobs bigint, gpu_hours numeric, spent numeric,
-	refunded numeric, amount numeric, accrued numeric, uncollected numeric);
+	refunded numeric, amount numeric, accrued numeric, uncollected numeric,
+	per_gpu_hour numeric);
 COMMENT ON TYPE gpucredit.invoice_result IS
-'An invoice line: what an account used of a tier and GPU type in a month.';
+'An invoice line: what an account used of a tier and GPU type at one price in a month.';
+COMMENT ON COLUMN gpucredit.invoice_result.per_gpu_hour IS 'The unit price: credits per GPU and hour, without cpu and memory; NULL where gpu_type is.';
 
 CREATE FUNCTION gpucredit.invoice(org text, month date)
 RETURNS SETOF gpucredit.invoice_result
@@ -330,23 +335,26 @@ BEGIN ATOMIC
 	SELECT gpucredit_internal.require_kept('month', date_trunc('month',
 		invoice.month::timestamp) AT TIME ZONE 'UTC');
 	SELECT row_number() OVER (ORDER BY l.account COLLATE "C",
-			l.tier COLLATE "C", l.gpu_type COLLATE "C"),
+			l.tier COLLATE "C", l.gpu_type COLLATE "C", u.per_gpu_hour),
 		l.account, l.tier, l.gpu_type, count(DISTINCT l.job),
 		round(coalesce(sum(l.gpu_hours), 0), 6), sum(l.spent),
-		sum(l.refunded), sum(l.net), sum(l.accrued), sum(l.uncollected)
+		sum(l.refunded), sum(l.net), sum(l.accrued), sum(l.uncollected),
+		u.per_gpu_hour
 	FROM (VALUES (date_trunc('month', invoice.month::timestamp)))
 			AS m (first),
 		LATERAL gpucredit_internal.spend_line(ARRAY[invoice.org], '',
 			m.first AT TIME ZONE 'UTC',
-			(m.first + '1 month'::interval) AT TIME ZONE 'UTC', false) l
+			(m.first + '1 month'::interval) AT TIME ZONE 'UTC', false) l,
+		LATERAL (SELECT CASE WHEN l.gpu_type IS NOT NULL
+			THEN l.per_gpu_hour END) AS u (per_gpu_hour)
 	WHERE gpucredit_internal.may_read(invoice.org, l.account)
-	GROUP BY l.account, l.tier, l.gpu_type
+	GROUP BY l.account, l.tier, l.gpu_type, u.per_gpu_hour
 	ORDER BY 1;
 END;
 COMMENT ON FUNCTION gpucredit.invoice(text, date) IS
 'Reports: an organisation''s month (UTC): what it used, less what was refunded, to the last micro-credit.
 month: any day of it. Of an attempt that runs past the month''s end, the invoice has what was logged by then (table accrued), and the next invoices have the rest. So a past month never changes; in the present month, running attempts count as metered now.
-Result: a line per account, tier and GPU type; tier and type are NULL for an account''s own holds. amount = spent - refunded, below 0 if more was refunded. accrued: the part of spent not settled in the month, below 0 if settlements were of use on an earlier invoice. uncollected: what attempts that ended in the month cost and no credit covered, which is no part of amount. A tenant sees its own accounts only.
+Result: a line per account, tier, GPU type and price; tier, type and price are NULL for an account''s own holds. amount = spent - refunded, below 0 if more was refunded. accrued: the part of spent not settled in the month, below 0 if settlements were of use on an earlier invoice. uncollected: what attempts that ended in the month cost and no credit covered, which is no part of amount. A tenant sees its own accounts only.
 Errors: UC001 no such organisation; 22023, also for a month before what is kept.';
 
 /* Denials: those in the audit log, and those not counted there yet */

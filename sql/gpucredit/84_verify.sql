@@ -927,7 +927,7 @@ BEGIN ATOMIC
 			AND a.attnum > 0 AND NOT a.attisdropped AND NOT a.attnotnull
 		JOIN (SELECT t.name, regexp_split_to_array(v.columns, E'\\s+') AS columns
 			FROM (VALUES
-			('accrued alert bucket_slice budget budget_counter budget_slice claim_gpu
+			('accrued bucket_slice budget budget_counter budget_slice claim_gpu
 				denial archive_batch eviction fair_usage hold_budget hold_part
 				lost_work node_cache node_key node_strike pool price quota_lock rate_limit seal seal_leaf
 				seal_pending seal_row spend_day spend_total tenant workload_mix
@@ -943,6 +943,7 @@ BEGIN ATOMIC
 				lapsed refunded job_state retry_at exit_code message
 				log_uri usage_charged trace uncollected ended_by idle_since late_at
 				late_elapsed late_uncollected'),
+			('alert', 'recovered_at'),
 			('audit', 'reason account bucket hold job attempt detail
 				application_name client_addr trace'),
 			('bucket', 'expires_at closed_at swept_at gpu_types tiers pools

@@ -42,16 +42,17 @@ BEGIN ATOMIC
 	FROM (
 		SELECT 'price' AS kind, a.org, a.audit,
 			jsonb_build_array(a.d ->> 'gpu_type', coalesce(a.d ->> 'pool', ''),
-				a.d ->> 'spot', (a.d ->> 'effective_at')::timestamptz) AS key,
-			jsonb_build_array(a.d -> 'per_gpu_hour') AS value
+				a.d ->> 'spot', (a.d ->> 'effective_at')::timestamptz,
+				a.d -> 'revision') AS key,
+			jsonb_build_array(a.d -> 'per_gpu_hour', a.at) AS value
 		FROM a WHERE a.operation = 'set_price'
 		UNION ALL
 		/* these share the table: no type of GPU has such a name */
 		SELECT 'price', a.org, a.audit, jsonb_build_array(CASE a.d ->> 'resource'
 				WHEN 'cpu' THEN 'cpu core' ELSE 'memory GiB' END,
 				coalesce(a.d ->> 'pool', ''), 'false',
-				(a.d ->> 'effective_at')::timestamptz),
-			jsonb_build_array(a.d -> 'per_hour')
+				(a.d ->> 'effective_at')::timestamptz, a.d -> 'revision'),
+			jsonb_build_array(a.d -> 'per_hour', a.at)
 		FROM a WHERE a.operation = 'set_resource_price'
 		UNION ALL
 		SELECT 'tier', a.org, a.audit, jsonb_build_array(a.d ->> 'tier'),
@@ -172,8 +173,8 @@ BEGIN ATOMIC
 	SELECT s.kind, s.org, s.key, s.value
 	FROM (
 		SELECT 'price' AS kind, '' AS org, jsonb_build_array(p.gpu_type, p.pool,
-				p.spot::text, p.effective_at) AS key,
-			jsonb_build_array(p.per_gpu_hour::numeric) AS value
+				p.spot::text, p.effective_at, p.revision) AS key,
+			jsonb_build_array(p.per_gpu_hour::numeric, p.recorded_at) AS value
 		FROM gpucredit.price p
 		UNION ALL
 		SELECT 'tier', '', jsonb_build_array(t.tier),

@@ -5,8 +5,10 @@
  * are: a balance below the account's threshold, credit that expires within a
  * week or a day, and an expensive day.  A day is expensive if its spend,
  * running jobs included, is above 130 % of the daily average of the 30 days
- * before. Each is raised at most once per UTC day or bucket, by the first call
- * that finds it, or by maintain().  Jobs that end badly or leave their devices
+ * before. An expensive day is raised once per UTC day, an expiry once per
+ * bucket, by the first call that finds it, or by maintain().  A low balance is
+ * raised when the balance falls below the threshold, and again when it has
+ * recovered and falls once more, but once a minute at most.  Jobs that end badly or leave their devices
  * idle raise alerts too (src/job/job_alert.c).
  */
 CREATE FUNCTION gpucredit.set_alert(org text, account text,
@@ -14,7 +16,7 @@ CREATE FUNCTION gpucredit.set_alert(org text, account text,
 LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_set_alert';
 COMMENT ON FUNCTION gpucredit.set_alert(text, text, numeric) IS
-'Setup: sets the balance below which an account''s owner is alerted, at most once a day (UTC).
+'Setup: sets the balance below which an account''s owner is alerted: when the balance falls below it, and each time that it falls again after it has recovered, at most once a minute. Automatic top-up can rely on it. Each call of set_alert() makes the alert ready again.
 balance_low: credits, above 0, compared with what the account has available; NULL: no alert.
 Errors: UC001 no such account; 22003, 22023.';
 
@@ -137,14 +139,64 @@ END;
 COMMENT ON FUNCTION gpucredit_internal.alert_budgets(text, text, timestamptz) IS
 'Internal: raises alerts for thresholds that an account''s budgets (NULL: all) have passed in their present period; returns how many.';
 
-/* Balances of the given accounts, NULL for all of the organisation */
-CREATE FUNCTION gpucredit_internal.alert_balances(tenant text, accounts text[],
-	at timestamptz) RETURNS bigint
+/*
+ * Makes alerts of low balances ready again: the balance has recovered, or had
+ * recovered before the call drew credit (parts of these buckets, in
+ * micro-credits), or always.  Nothing waits: an alert that another transaction
+ * changes is left to the next call.  Above READ COMMITTED that would be an
+ * error, so it is left to the next call at READ COMMITTED, or to maintain().
+ */
+CREATE FUNCTION gpucredit_internal.balances_recovered(tenant text, accounts text[],
+	at timestamptz, buckets bigint[], drawn bigint[], always boolean) RETURNS bigint
 LANGUAGE sql VOLATILE PARALLEL UNSAFE
 BEGIN ATOMIC
+	WITH low AS MATERIALIZED (
+		SELECT a.alert, a.account, a.threshold FROM gpucredit.alert a
+		WHERE a.org = balances_recovered.tenant AND a.kind = 'balance'
+			AND a.recovered_at IS NULL
+			AND (balances_recovered.accounts IS NULL
+				OR a.account = ANY (balances_recovered.accounts))
+			AND current_setting('transaction_isolation') = 'read committed'),
+	balance AS MATERIALIZED (
+		SELECT l.account, b.available + coalesce((
+			SELECT sum(d.micro) / 1000000.0
+			FROM unnest(balances_recovered.buckets, balances_recovered.drawn)
+					AS d (bucket, micro)
+				JOIN gpucredit.bucket o ON o.org = balances_recovered.tenant
+					AND o.bucket = d.bucket
+			WHERE o.account = ANY (gpucredit_internal.account_path(l.account))), 0)
+			AS before
+		FROM (SELECT DISTINCT l.account FROM low l
+				WHERE NOT balances_recovered.always) l,
+			LATERAL gpucredit_internal.balance_now(balances_recovered.tenant,
+				l.account, balances_recovered.at) b),
+	ready AS (
+		UPDATE gpucredit.alert a SET recovered_at = balances_recovered.at
+		WHERE a.ctid = ANY (ARRAY(SELECT o.ctid FROM gpucredit.alert o
+			WHERE o.org = balances_recovered.tenant AND o.recovered_at IS NULL
+				AND o.alert IN (SELECT l.alert FROM low l
+					LEFT JOIN balance b ON b.account = l.account
+					WHERE balances_recovered.always OR b.before >= l.threshold)
+			FOR NO KEY UPDATE SKIP LOCKED))
+		RETURNING 1)
+	SELECT count(*) FROM ready;
+END;
+COMMENT ON FUNCTION gpucredit_internal.balances_recovered(text, text[], timestamptz,
+	bigint[], bigint[], boolean) IS
+'Internal: lets alerts of low balances be raised again that have recovered; returns how many.';
+
+/* Balances of the given accounts, NULL for all of the organisation */
+CREATE FUNCTION gpucredit_internal.alert_balances(tenant text, accounts text[],
+	at timestamptz, buckets bigint[] DEFAULT '{}', drawn bigint[] DEFAULT '{}')
+RETURNS bigint
+LANGUAGE sql VOLATILE PARALLEL UNSAFE
+BEGIN ATOMIC
+	SELECT gpucredit_internal.balances_recovered(alert_balances.tenant,
+		alert_balances.accounts, alert_balances.at, alert_balances.buckets,
+		alert_balances.drawn, false);
 	SELECT coalesce(sum(gpucredit_internal.raise_alert(alert_balances.tenant,
-		alert_balances.at, l.account, 'balance', 'day',
-		gpucredit_internal.period_start('day', alert_balances.at),
+		alert_balances.at, l.account, 'balance', 'minute',
+		date_trunc('minute', alert_balances.at, 'UTC'),
 		l.balance_low, 0, jsonb_build_object('kind', 'balance',
 			'org', alert_balances.tenant, 'account', l.account,
 			'threshold', l.balance_low, 'available', l.available))), 0)
@@ -155,11 +207,16 @@ BEGIN ATOMIC
 				alert_balances.at) b
 		WHERE a.org = alert_balances.tenant AND a.balance_low IS NOT NULL
 			AND (alert_balances.accounts IS NULL
-				OR a.account = ANY (alert_balances.accounts))) l
+				OR a.account = ANY (alert_balances.accounts))
+			AND NOT EXISTS (SELECT FROM gpucredit.alert o
+				WHERE o.org = alert_balances.tenant AND o.account = a.account
+					AND o.kind = 'balance' AND o.recovered_at IS NULL
+					AND o.threshold = a.balance_low::numeric)) l
 	WHERE l.available < l.balance_low;
 END;
-COMMENT ON FUNCTION gpucredit_internal.alert_balances(text, text[], timestamptz) IS
-'Internal: raises alerts for balances below what set_alert set; returns how many.';
+COMMENT ON FUNCTION gpucredit_internal.alert_balances(text, text[], timestamptz,
+	bigint[], bigint[]) IS
+'Internal: raises alerts for balances that have fallen below what set_alert set; returns how many. buckets, drawn: what the calling transaction has just drawn, in micro-credits.';
 
 /* Expiry of the given buckets, NULL for all of the organisation */
 CREATE FUNCTION gpucredit_internal.alert_expiries(tenant text, buckets bigint[],

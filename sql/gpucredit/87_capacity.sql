@@ -412,7 +412,8 @@ BEGIN ATOMIC
 			WHERE r.gpu_type = j.gpu_type
 				AND r.pool IN (capacity_advice.pool, '')
 				AND r.effective_at <= p.at
-			ORDER BY r.spot, r.pool DESC, r.effective_at DESC LIMIT 1) x ON true
+			ORDER BY r.spot, r.pool DESC, r.effective_at DESC, r.revision DESC
+			LIMIT 1) x ON true
 	ORDER BY j.gpu_type;
 END;
 COMMENT ON FUNCTION gpucredit.capacity_advice(text, interval, numeric[]) IS

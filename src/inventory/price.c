@@ -8,6 +8,7 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "audit/audit.h"
 #include "util/args.h"
 #include "util/clock.h"
@@ -22,16 +23,21 @@
 API_FUNCTION(set_price);
 API_FUNCTION(set_resource_price);
 
-SQL_STATEMENT(price_upsert, SPI_OK_INSERT,
-			  "text, text, boolean, timestamptz, gpucredit.credits",
-			  "INSERT INTO gpucredit.price"
-			  " (gpu_type, pool, spot, effective_at, per_gpu_hour)"
-			  " VALUES ($1, $2, $3, $4, $5)"
-			  " ON CONFLICT (gpu_type, pool, spot, effective_at)"
-			  " DO UPDATE SET per_gpu_hour = EXCLUDED.per_gpu_hour");
+SQL_STATEMENT(price_last, SPI_OK_SELECT, "text, text, boolean, timestamptz",
+			  "SELECT p.revision, p.per_gpu_hour FROM gpucredit.price p"
+			  " WHERE p.gpu_type = $1 AND p.pool = $2 AND p.spot = $3"
+			  " AND p.effective_at = $4 ORDER BY p.revision DESC LIMIT 1");
+SQL_STATEMENT(price_insert, SPI_OK_INSERT,
+			  "text, text, boolean, timestamptz, int, gpucredit.credits,"
+			  " timestamptz",
+			  "INSERT INTO gpucredit.price (gpu_type, pool, spot,"
+			  " effective_at, revision, per_gpu_hour, recorded_at)"
+			  " VALUES ($1, $2, $3, $4, $5, $6, $7)"
+			  " ON CONFLICT (gpu_type, pool, spot, effective_at, revision)"
+			  " DO NOTHING");
 SQL_STATEMENT(price_read, SPI_OK_SELECT, "text, timestamptz",
 			  "SELECT p.gpu_type, p.pool, p.spot, p.effective_at,"
-			  " p.per_gpu_hour FROM gpucredit.price p"
+			  " p.per_gpu_hour, p.revision FROM gpucredit.price p"
 			  " WHERE p.pool IN ($1, '') AND p.effective_at <= $2");
 SQL_STATEMENT(price_known, SPI_OK_SELECT, "text",
 			  "SELECT 1 FROM gpucredit.price p WHERE p.gpu_type = $1"
@@ -47,9 +53,12 @@ typedef struct InForce
 	bool		spot;
 	bool		own;			/* the pool's, not the general one */
 	TimestampTz since;
+	int32		revision;
 	Credits		per_gpu_hour;
 } InForce;
 
+static void record_price(AuditRow *audit, const char *type, const char *pool,
+						 bool spot, TimestampTz effective_at, Credits price);
 static bool see_price(void *context, const Datum *values, const bool *nulls);
 static bool text_is(Datum value, const char *word);
 static int	compare_prices(const ListCell *a, const ListCell *b);
@@ -86,8 +95,8 @@ PricesRead(const char *pool, TimestampTz at, bool read_only, Price **prices)
 }
 
 /*
- * A pool's own price comes before the general one, then the latest.  To sort
- * them costs a statement more than this loop.
+ * A pool's own price comes before the general one, then the latest, then the
+ * highest revision.  To sort them costs a statement more than this loop.
  */
 static bool
 see_price(void *context, const Datum *values, const bool *nulls)
@@ -96,6 +105,7 @@ see_price(void *context, const Datum *values, const bool *nulls)
 	bool		own = !text_is(values[1], "");
 	bool		spot = DatumGetBool(values[2]);
 	TimestampTz since = DatumGetTimestampTz(values[3]);
+	int32		revision = DatumGetInt32(values[5]);
 	InForce    *price = NULL;
 	ListCell   *lc;
 
@@ -113,10 +123,13 @@ see_price(void *context, const Datum *values, const bool *nulls)
 		price->spot = spot;
 		*in_force = lappend(*in_force, price);
 	}
-	else if (own != price->own ? price->own : since < price->since)
+	else if (own != price->own ? price->own :
+			 since != price->since ? since < price->since :
+			 revision < price->revision)
 		return true;
 	price->own = own;
 	price->since = since;
+	price->revision = revision;
 	price->per_gpu_hour = DatumGetCredits(values[4]);
 	return true;
 }
@@ -155,6 +168,53 @@ PriceTypeKnown(const char *gpu_type)
 		SqlRun(&node_known, args).n > 0;
 }
 
+/*
+ * Add a price to the history, which never changes: what runs were billed stays
+ * explained by it.  The same price for the same instant is recorded once.
+ */
+static void
+record_price(AuditRow *audit, const char *type, const char *pool, bool spot,
+			 TimestampTz effective_at, Credits price)
+{
+	TimestampTz now = audit->at;
+	Values	   *name;
+	int32		revision;
+
+	/* an instant of the caller's own transaction, as of now(), means now */
+	if (effective_at == DT_NOBEGIN ||
+		(effective_at < now && !ClockFrozen() &&
+		 effective_at >= GetCurrentTransactionStartTimestamp()))
+		effective_at = now;
+	if (effective_at < now)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("\"effective_at\" is in the past"),
+				 errdetail("Runs were billed at the prices of that time."),
+				 errhint("Pass an instant from now on; refund() gives back "
+						 "what a job paid too much.")));
+	name = VALUES(TextValue(type), TextValue(pool ? pool : ""),
+				  BoolValue(spot), TimeValue(effective_at));
+	do
+	{
+		SqlResult	last = SqlRun(&price_last, name);
+
+		revision = last.n > 0 ? SqlInt4(last, 0, 1) : -1;
+		if (last.n > 0 && SqlCredits(last, 0, 2) == price)
+		{
+			audit->decision = "unchanged";
+			break;
+		}
+		revision++;
+		/* another session may have recorded that revision: look again */
+	} while (SqlRun(&price_insert,
+					VALUES(TextValue(type), TextValue(pool ? pool : ""),
+						   BoolValue(spot), TimeValue(effective_at),
+						   Int4Value(revision), CreditsValue(price),
+						   TimeValue(now))).n == 0);
+	AuditTime(audit, "effective_at", effective_at);
+	AuditInt8(audit, "revision", revision);
+}
+
 Datum
 call_set_price(PG_FUNCTION_ARGS)
 {
@@ -173,21 +233,15 @@ call_set_price(PG_FUNCTION_ARGS)
 				 errdetail("A request cannot name such a type."),
 				 errhint("Use 1 to 63 bytes without \"|\", \"@\", \"*\" or "
 						 "white space.")));
-	if (effective_at == DT_NOBEGIN)
-		effective_at = audit.at;
 
 	SqlConnect();
 	if (pool != NULL)
 		(void) PoolShape(pool);
-	(void) SqlRun(&price_upsert,
-				  VALUES(TextValue(type), TextValue(pool ? pool : ""),
-						 BoolValue(spot), TimeValue(effective_at),
-						 CreditsValue(price)));
+	record_price(&audit, type, pool, spot, effective_at, price);
 	AuditText(&audit, "gpu_type", type);
 	AuditText(&audit, "pool", pool);
 	AuditCredits(&audit, "per_gpu_hour", price);
 	AuditText(&audit, "spot", spot ? "true" : "false");
-	AuditTime(&audit, "effective_at", effective_at);
 	AuditWrite(&audit);
 	SqlFinish();
 	PG_RETURN_VOID();
@@ -211,20 +265,13 @@ call_set_resource_price(PG_FUNCTION_ARGS)
 	AuditRow	audit = {.operation = "set_resource_price",
 		.decision = "set", .at = ClockNow()};
 
-	if (effective_at == DT_NOBEGIN)
-		effective_at = audit.at;
-
 	SqlConnect();
 	if (pool != NULL)
 		(void) PoolShape(pool);
-	(void) SqlRun(&price_upsert,
-				  VALUES(TextValue(names[which]), TextValue(pool ? pool : ""),
-						 BoolValue(false), TimeValue(effective_at),
-						 CreditsValue(price)));
+	record_price(&audit, names[which], pool, false, effective_at, price);
 	AuditText(&audit, "resource", resource);
 	AuditText(&audit, "pool", pool);
 	AuditCredits(&audit, "per_hour", price);
-	AuditTime(&audit, "effective_at", effective_at);
 	AuditWrite(&audit);
 	SqlFinish();
 	PG_RETURN_VOID();

@@ -62,8 +62,12 @@ SQL_STATEMENT(watched_any, SPI_OK_SELECT, "text, text[]",
 			  "SELECT 1 FROM gpucredit.account a WHERE a.org = $1"
 			  " AND a.account = ANY ($2) AND a.balance_low IS NOT NULL"
 			  " LIMIT 1");
-SQL_STATEMENT(alert_balances, SPI_OK_SELECT, "text, text[], timestamptz",
-			  "SELECT gpucredit_internal.alert_balances($1, $2, $3)");
+SQL_STATEMENT(alert_balances, SPI_OK_SELECT,
+			  "text, text[], timestamptz, bigint[], bigint[]",
+			  "SELECT gpucredit_internal.alert_balances($1, $2, $3, $4, $5)");
+SQL_STATEMENT(alert_ready, SPI_OK_SELECT, "text, text[], timestamptz",
+			  "SELECT gpucredit_internal.balances_recovered($1, $2, $3,"
+			  " '{}', '{}', true)");
 SQL_STATEMENT(alert_expiries, SPI_OK_SELECT, "text, bigint[], timestamptz",
 			  "SELECT gpucredit_internal.alert_expiries($1, $2, $3)");
 SQL_STATEMENT(account_watch, SPI_OK_UPDATE, "text, text, gpucredit.credits",
@@ -111,6 +115,9 @@ SQL_STATEMENT(alert_spend, SPI_OK_SELECT, "text, text[], timestamptz, int",
 
 static uint64 raised[MOST_RAISED];	/* by expiry_key() */
 
+static void look_at_balances(const AccountPath *path, TimestampTz at,
+							 const int64 *buckets, const int64 *amounts,
+							 int n);
 static uint64 expiry_key(const HoldDraw *draw, const HoldDrawPart *part);
 static char *describe(const char *org, const BudgetCount *count,
 					  const char *share, Credits taken);
@@ -188,6 +195,41 @@ gpucredit_notify_number(PG_FUNCTION_ARGS)
 void
 AlertBalance(const AccountPath *path, TimestampTz at)
 {
+	look_at_balances(path, at, NULL, NULL, 0);
+}
+
+/*
+ * The same after a draw.  Its amount tells whether the balance had recovered
+ * since the last alert, although no call saw it then.
+ */
+void
+AlertBalanceDrawn(const AccountPath *path, const HoldDraw *draw)
+{
+	int64	   *buckets = palloc(sizeof(int64) * (draw->nparts + 1));
+	int64	   *amounts = palloc(sizeof(int64) * (draw->nparts + 1));
+
+	for (int i = 0; i < draw->nparts; i++)
+	{
+		buckets[i] = draw->parts[i].bucket;
+		amounts[i] = draw->parts[i].amount;
+	}
+	look_at_balances(path, draw->at, buckets, amounts, draw->nparts);
+}
+
+/*
+ * The same after so much left one bucket.
+ */
+void
+AlertBalanceTaken(const AccountPath *path, TimestampTz at, int64 bucket,
+				  Credits amount)
+{
+	look_at_balances(path, at, &bucket, &amount, 1);
+}
+
+static void
+look_at_balances(const AccountPath *path, TimestampTz at,
+				 const int64 *buckets, const int64 *amounts, int n)
+{
 	Values	   *args;
 
 	if (IsolationIsSerializable() || (path->looked && !path->watched))
@@ -196,7 +238,8 @@ AlertBalance(const AccountPath *path, TimestampTz at)
 				  TextArrayValue(path->accounts, path->n));
 	if (SqlRun(&watched_any, args).n == 0)
 		return;
-	ValuesAdd(args, TimeValue(at));
+	ValuesAdd(args, TimeValue(at), Int8ArrayValue(buckets, n),
+			  Int8ArrayValue(amounts, n));
 	(void) SqlRun(&alert_balances, args);
 }
 
@@ -232,7 +275,7 @@ AlertDrawn(const HoldDraw *draw)
 				raised[keys[i] % MOST_RAISED] = keys[i];
 		}
 	}
-	AlertBalance(draw->path, draw->at);
+	AlertBalanceDrawn(draw->path, draw);
 }
 
 /*
@@ -306,6 +349,9 @@ call_set_alert(PG_FUNCTION_ARGS)
 	if (!remove)
 		AuditCredits(&audit, "balance_low", low);
 	AuditWrite(&audit);
+	(void) SqlRun(&alert_ready,
+				  VALUES(TextValue(org), TextArrayValue(own.accounts, 1),
+						 TimeValue(audit.at)));
 	AlertBalance(&own, audit.at);
 	SqlFinish();
 	PG_RETURN_VOID();

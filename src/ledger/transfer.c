@@ -137,7 +137,7 @@ carry_out(Transfer *transfer, AuditRow *audit)
 	if (status != LEDGER_DONE)
 		return LedgerReason(status);
 	move_credit(transfer, audit);
-	AlertBalance(&from, transfer->at);
+	AlertBalanceDrawn(&from, &transfer->draw);
 	return NULL;
 }
 

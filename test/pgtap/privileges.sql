@@ -78,7 +78,7 @@ INSERT INTO listed VALUES
 	'accrued_at accrued_change accrued_difference account_path alert_balances alert_budgets request_digest alert_expiries alert_spend cache_invalidate
 		audit_binding audit_jobs audited_text balance_at balance_kept balance_now balance_of bucket_difference bucket_event
 		bucket_fit buckets_at budget_room_at budgets_at check_accounts check_bills check_buckets check_budgets check_claims
-		builtin_digest check_archive_batches check_devices check_guards check_history check_holds check_jobs check_seals check_settings check_shares check_slices
+		balances_recovered builtin_digest check_archive_batches check_devices check_guards check_history check_holds check_jobs check_seals check_settings check_shares check_slices
 		check_told check_traces clip_for_message cluster_gauges counters credits_combine credits_deserialize credits_serialize
 		closings_digest cron_gauges cron_job_name cron_job_of cron_tasks dead_held demand_parts archive archive_batch_digest entry_by_bucket entry_by_part fold_denials fold_spend
 		forget forget_usage high_spend hold_difference is_below
