@@ -182,7 +182,7 @@ SELECT pg_temp.as_role('ks_admin', $$issue('ks', '', 'reused', 1)$$) AS new,
 	pg_temp.as_role('ks_admin', $$issue('ks', '', 'reused', 1)$$) AS again;
 SET gpucredit.clock = '2029-02-01 00:00+00';
 SELECT pg_temp.as_role('ks_admin', $$issue('ks', '', 'reused', 1)$$) AS a_year_later;
--- a companion's keys are random, and expire
+-- a companion's payments do not expire either
 SET gpucredit.key_space = 'gpucredit_companion';
 SELECT replayed FROM gpucredit.issue('ks', '', 'of a companion', 1);
 SET gpucredit.clock = '2029-03-01 00:00+00';

@@ -10,8 +10,7 @@
  * calls that only hold credit or act on a job are deleted after
  * gpucredit.key_retention. All other keys stay for ever, so that a payment that
  * its provider repeats after a year has no second effect: a row is small, and
- * payments are few beside jobs. A companion extension makes its own keys and
- * repeats none of them after days, so its keys expire as well.
+ * payments are few beside jobs.
  */
 CREATE TABLE gpucredit.request (
 	org text COLLATE "C" NOT NULL,
@@ -22,8 +21,7 @@ CREATE TABLE gpucredit.request (
 	result text[],				/* NULL only inside the call itself */
 	created_at timestamptz NOT NULL,
 	lasting boolean NOT NULL GENERATED ALWAYS AS (operation NOT IN ('hold',
-		'extend_hold', 'capture', 'release', 'reserve', 'cancel', 'placed')
-		AND space NOT LIKE 'gpucredit\_%') STORED,
+		'extend_hold', 'capture', 'release', 'reserve', 'cancel', 'placed')) STORED,
 	digest bigint,				/* of all the others, once there is a result */
 	CONSTRAINT request_pkey PRIMARY KEY (org, space, key)
 ) WITH (fillfactor = 60);

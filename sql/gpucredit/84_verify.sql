@@ -827,7 +827,7 @@ BEGIN ATOMIC
 	 * Keys that expire leave by age, the oldest first. So no key may be gone
 	 * that was used after the oldest of them that is still there. A key that
 	 * never expires says nothing about the age of others, and a key may be used
-	 * anew once it has expired.
+	 * anew once it has expired. The key of a payment is never gone.
 	 */
 	SELECT 'audited_key_is_kept', k.org, format('key "%s"', k.key),
 		format('used by %s at %s, and gone', k.operation, k.at)
@@ -846,7 +846,8 @@ BEGIN ATOMIC
 					AND r.operation = a.operation AND r.created_at <= a.at
 			WHERE a.detail ? 'key' AND (check_guards.tenant IS NULL
 				OR a.org = check_guards.tenant)) k
-	WHERE k.found IS NULL AND k.audit > k.first
+	WHERE k.found IS NULL AND (k.audit > k.first OR k.operation IN ('issue',
+		'transfer', 'revoke', 'refund', 'refund_hold'))
 		AND k.at > (SELECT gpucredit.now()
 			- current_setting('gpucredit.key_retention')::interval)
 	UNION ALL

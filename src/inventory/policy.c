@@ -63,13 +63,13 @@ static const char *const packing_words[] = {"pack", "spread", "fgd"};
 
 static const PolicyWord words[] = {
 	{"checkpoints", "path or URI", take_checkpoints},
-	{"consolidate", "true or false", take_consolidate},
+	{"consolidate", "boolean", take_consolidate},
 	{"image_wait", "interval", take_image_wait},
 	{"order", "fair or shortest", take_order},
 	{"packing", "pack, spread or fgd", take_packing},
 	{"placed_by", "foreign", take_placed_by},
-	{"reclaim", "true or false", take_reclaim},
-	{"tier_share", "{tier: fraction}", take_tier_share},
+	{"reclaim", "boolean", take_reclaim},
+	{"tier_share", "fractions", take_tier_share},
 };
 
 SQL_STATEMENT(policy_read, SPI_OK_SELECT, "text",
@@ -311,7 +311,7 @@ refuse(const char *word, const char *why)
 	StringInfoData hint;
 
 	initStringInfo(&hint);
-	appendStringInfoString(&hint, "Words are");
+	appendStringInfoString(&hint, "Use");
 	for (Size w = 0; w < lengthof(words); w++)
 		appendStringInfo(&hint, "%s %s (%s)", w > 0 ? "," : "",
 						 words[w].word, words[w].takes);
