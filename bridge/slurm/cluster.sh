@@ -25,7 +25,7 @@ slurm_server()
 	gc_server_start "$SLURM_SERVER" \
 		"shared_preload_libraries = 'gpucredit'" \
 		"gpucredit.database = 'slurm'" "fsync = off" \
-		"gpucredit.exhaust_grace = '5s'" "gpucredit.hold_window_min = '10s'" "gpucredit.usage_interval = '1s'" "$@"
+		"gpucredit.exhaust_grace = '5s'" "gpucredit.hold_window_min = '10s'" "gpucredit.hold_least = '10s'" "gpucredit.usage_interval = '1s'" "$@"
 }
 
 slurm_database()
