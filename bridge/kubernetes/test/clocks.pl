@@ -14,7 +14,7 @@ use Test::More;
 
 my ($library) = glob('/usr/lib/*/faketime/libfaketime.so.1');
 my $k = kubernetes('clocks', nodes => 4,
-	conf => ["gpucredit.hold_window_min = '1s'", "gpucredit.exhaust_grace = '2s'"]);
+	conf => ["gpucredit.hold_window_min = '1s'", "gpucredit.hold_least = '1s'", "gpucredit.exhaust_grace = '2s'"]);
 $k->{settings}{lease_s} = 2;
 my %window = ('gpucredit.io/hold-window' => '4s', 'gpucredit.io/wall-limit' => '1h');
 

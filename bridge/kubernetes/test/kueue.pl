@@ -14,7 +14,7 @@ use Test::More;
 
 plan skip_all => 'Kueue is played' if $ENV{KUBEBUILDER_ASSETS};
 
-my $k = kubernetes('kueue', conf => ["gpucredit.hold_window_min = '1s'", "gpucredit.exhaust_grace = '1s'"]);
+my $k = kubernetes('kueue', conf => ["gpucredit.hold_window_min = '1s'", "gpucredit.hold_least = '1s'", "gpucredit.exhaust_grace = '1s'"]);
 my $api = '/apis/kueue.x-k8s.io/v1beta1';
 my $held = q{SELECT count(*) FROM gpucredit.holds WHERE closed_at IS NULL};
 my $last = q{FROM gpucredit.jobs ORDER BY job DESC LIMIT 1};

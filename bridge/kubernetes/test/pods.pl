@@ -12,7 +12,7 @@ use GpuCreditKubernetes;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $k = kubernetes('pods', conf => ["gpucredit.hold_window_min = '1s'", "gpucredit.exhaust_grace = '1s'"]);
+my $k = kubernetes('pods', conf => ["gpucredit.hold_window_min = '1s'", "gpucredit.hold_least = '1s'", "gpucredit.exhaust_grace = '1s'"]);
 
 sql($k, q{SELECT gpucredit.set_price('B9000', 9000)});
 start_bridge($k);
