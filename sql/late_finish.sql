@@ -165,4 +165,23 @@ SELECT outcome, billed, job_state, uncollected, replayed FROM gpucredit.settle('
 SELECT k, a.attempt, a.outcome, a.elapsed, a.billed, a.uncollected, a.ended_by, a.exit_code
 FROM unnest('{on,requeued}'::text[]) k, gpucredit.attempt a WHERE a.org = 'late' AND a.job = pg_temp.job(k) ORDER BY 1, 2;
 SELECT * FROM gpucredit.verify('late');
+
+-- On a clock that goes on, the holds that a settlement closes end at different
+-- instants, and the books are right all the same.
+RESET gpucredit.clock;
+SELECT gpucredit.create_pool('late-now');
+SELECT gpucredit.set_price('LATE-N', 36, 'late-now');
+SELECT gpucredit.register_node('late-now', 'late-now-1', 'LATE-N', 1, 40960);
+SELECT gpucredit.create_account('late-now');
+SELECT count(gpucredit.issue('late-now', '', 'i', 100));
+SELECT job AS now FROM gpucredit.reserve('late-now', '', 'now', '1xLATE-N', '1 h', pool => 'late-now') \gset
+SELECT count(*) FROM gpucredit.place('late-now') p WHERE p.action = 'start';
+SELECT count(gpucredit.meter('late-now', :now, 1, '0'));
+SET ROLE late_app;
+SELECT outcome, job_state FROM gpucredit.settle('late-now', :now, 1, 'preempted');
+RESET ROLE;
+SELECT * FROM gpucredit.verify('late-now');
+SELECT outcome, billed >= 0.05 AS pays, job_state, replayed FROM gpucredit.settle('late-now', :now, 1, 'completed', '5 s', 0);
+SELECT count(*) AS holds, count(*) FILTER (WHERE closed_at IS NULL) AS open_holds FROM gpucredit.hold WHERE org = 'late-now';
+SELECT * FROM gpucredit.verify('late-now');
 DROP ROLE late_app;
