@@ -137,7 +137,7 @@ query($cluster->{server}, 'credit', q{SELECT gpucredit.resume('n1')});
 my $n2 = add_node($cluster, 'n2', 1);
 $n1->{keeper} = '/nowhere/gpucredit-keeper';
 start_agent($n1);
-my @jobs = map { submit($cluster, '1xT4', 'sleep 0.6') } 1 .. 5;
+my @jobs = map { submit($cluster, '1xT4', 'sleep 2') } 1 .. 5;	# n2 is busy meanwhile
 wait_for_state($cluster, $_, 'completed', 60) foreach @jobs;
 is(query($cluster->{server}, 'credit',
 		q{SELECT state FROM gpucredit.nodes WHERE node = 'n1'}),
