@@ -83,7 +83,9 @@ BEGIN ATOMIC
 		FROM a WHERE a.operation = 'set_retry_rule'
 		UNION ALL
 		SELECT 'pool', a.org, a.audit, jsonb_build_array(a.d ->> 'pool'),
-			jsonb_build_array(a.d -> 'policy')
+			/* as the first node makes it */
+			CASE WHEN a.d ->> 'pool' <> 'default' OR a.d -> 'policy' <> '{}'
+				THEN jsonb_build_array(a.d -> 'policy') END
 		FROM a WHERE a.operation = 'create_pool'
 		UNION ALL
 		SELECT 'node', a.org, a.audit, jsonb_build_array(a.d ->> 'node'),
