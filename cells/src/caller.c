@@ -139,6 +139,10 @@ server_changed(Datum arg, int cacheid, uint32 hashvalue)
 		introductions[i].in_doubt = true;
 }
 
+/*
+ * Counts the cells that the router's server names, once after each change of
+ * that server or of its user mapping.
+ */
 static void
 count_cells(void)
 {
@@ -180,6 +184,9 @@ cell_of(int number)
 	return abs(number % n_cells);
 }
 
+/*
+ * The owner of a function, as whom PL/Proxy's function is run.
+ */
 static Oid
 owner_of(Oid function)
 {

@@ -58,6 +58,11 @@ gpucredit_cells_remote_all(PG_FUNCTION_ARGS)
 	return call_same(fcinfo, ALL_CELLS);
 }
 
+/*
+ * Calls the function of the same name in schema gpucredit_proxy, which
+ * PL/Proxy runs in the cell of this number, with the caller's arguments and in
+ * the name of the session's login and role.
+ */
 static Datum
 call_same(FunctionCallInfo fcinfo, int number)
 {
