@@ -128,14 +128,16 @@ foreach my $org (qw(acme beta gamma))
 		"SELECT action, job, gpus FROM gpucredit.place('p$cell')",
 		"SELECT action, job FROM gpucredit.heartbeat('n$cell')",
 		"SELECT ordinal, job, action FROM gpucredit.meter_batch('{$org}', '{$number}', '{1}', '{\"1 ms\"}')",
-		"SELECT outcome, billed, job_state FROM gpucredit.settle('$org', $number, 1, 'completed', '1 ms')",
-		"SELECT operation, source, target, amount FROM gpucredit.statement('$org', '')");
+		"SELECT outcome, billed::numeric BETWEEN 0.000001 AND 8, job_state FROM gpucredit.settle('$org', $number, 1, 'completed', '1 ms')",
+		# the bill holds the time from place() to the agent's start
+		"SELECT operation, source, target, CASE WHEN operation <> 'settle' THEN amount END FROM gpucredit.statement('$org', '')",
+		"SELECT trim_scale(sum(amount::numeric)) FROM gpucredit.statement('$org', '') WHERE operation = 'settle'");
 	my $dbh = connect_to($router, 'credit');
 	eval { $dbh->do("SELECT * FROM gpucredit.settle('$org', 77, 1, 'completed')") };
 	$told{$org} .= "\n" . join '|', $dbh->state, map { s/\Q$org\E/ORG/gr }
 	  map { $dbh->pg_error_field($_) // '' } qw(message_primary message_detail message_hint);
 }
-like($told{acme}, qr/granted\|9\|t\n.*\ncompleted\|.*\nUC301\|/s, 'a cell on 15 answers through the router');
+like($told{acme}, qr/granted\|9\|t\n.*\ncompleted\|t\|completed\n.*\n9\nUC301\|/s, 'a cell on 15 answers through the router');
 is($told{beta}, $told{acme}, 'one on 17 says the same');
 is($told{gamma}, $told{acme}, 'one on 18 says the same');
 is($cells->at_router(q{SELECT string_agg(DISTINCT labels ->> 'cell', ',') FROM gpucredit.metric_samples()}), 'a,b,c',
@@ -165,6 +167,7 @@ print {$script} q{
 	ALTER FUNCTION gpucredit.balance(text, text, timestamptz) SET SCHEMA gpucredit_internal;
 	CREATE FUNCTION gpucredit.balance(org text, account text DEFAULT '', as_of timestamptz DEFAULT NULL,
 		more text DEFAULT 'new') RETURNS gpucredit.balance_more LANGUAGE sql STABLE
+	SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 	AS 'SELECT (gpucredit_internal.balance($1, $2, $3)).*, $4';
 	CREATE FUNCTION gpucredit.newest(org text) RETURNS text LANGUAGE sql STABLE AS 'SELECT ''newest ''::text || $1';
 };
