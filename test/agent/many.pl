@@ -13,7 +13,7 @@ use Test::More;
 
 # GC_MANY=3000 runs about a day of a busy node.  A leak of one descriptor an
 # attempt ends the agent after 200.
-my $attempts = $ENV{GC_MANY} || 600;
+my $attempts = $ENV{GC_MANY} || 400;
 my $at_once  = 60;
 my $cluster  = cluster('many');
 my $server   = $cluster->{server};

@@ -95,10 +95,11 @@ wait_for('then it does not', 10, sub { !serves($d) });
 my $worn = $d;
 
 # leftover processes of a job keep its GPU out of service
-$job = job('1xT4', q{echo up > $OUT/up; sleep 0.5}, '', 0);
+$job = job('1xT4', q{echo up > $OUT/up; while [ ! -e $OUT/end ]; do sleep 0.05; done}, '', 0);
 $d = device_of($job);
 $gpu{$d}{used} = 5000;
 write_gpus();
+append_to_file("$cluster->{submitted}{$job}/end", '');
 wait_for_state($cluster, $job, 'completed');
 wait_for('memory is left', 10, sub { !serves($d) });
 is(job_row($cluster, $job, 'attempt'), 1, 'its job does not pay for that');
