@@ -224,7 +224,7 @@ query(
 	$node, 'credit', q{
 	SELECT gpucredit.settle('acme', job, 1, 'preempted')
 	FROM gpucredit.attempt;
-	UPDATE gpucredit.account SET balance_low = '1000' WHERE org = 'acme'});
+	SELECT gpucredit.set_alert('acme', '', 1000)});
 $node->poll_query_until('credit',
 	'SELECT count(*) = 1 FROM gpucredit.attempt WHERE ended_at IS NULL')
   or die 'it does not start again';
@@ -332,14 +332,14 @@ ok( until_true(
 			  @{ ask_prometheus('ALERTS') };
 		}),
 	'an alert fires');
-query($node, 'credit', 'UPDATE gpucredit.account SET balance_low = NULL');
+query($node, 'credit', 'SELECT gpucredit.set_alert(a.org, a.account, NULL) FROM gpucredit.account a');
 ok( until_true(
 		sub {
 			return !grep { $_->{metric}{alertname} eq 'GpucreditLowBalance' }
 			  @{ ask_prometheus('ALERTS{alertstate="firing"}') };
 		}),
 	'and ends with its cause');
-query($node, 'credit', q{UPDATE gpucredit.account SET balance_low = '1000';
+query($node, 'credit', q{SELECT gpucredit.set_alert(a.org, a.account, 1000) FROM gpucredit.account a;
 	SELECT gpucredit.drain('n1', 'test')});
 reserve('for the dashboard');
 ok(until_true(sub { @{ ask_prometheus('gpucredit_queue_oldest_seconds') } }),
