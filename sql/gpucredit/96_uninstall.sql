@@ -98,7 +98,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit.uninstall() IS
-'Setup: returns the statements that take gpucredit and its companions out of this database, with all their data, and changes nothing itself. A superuser runs them, in psql: SELECT statement FROM gpucredit.uninstall() ORDER BY step \gexec. DROP EXTENSION alone leaves the jobs of pg_cron, settings of the database and of tenants'' logins, publications, and the roles.
+E'Setup: returns the statements that take gpucredit and its companions out of this database, with all their data, and changes nothing itself. A superuser runs them, in psql: SELECT statement FROM gpucredit.uninstall() ORDER BY step \\gexec. DROP EXTENSION alone leaves the jobs of pg_cron, settings of the database and of tenants'' logins, publications, and the roles.
 The roles belong to the cluster. One that another database uses stays, and so does one that owns something: that is yours to give away first. Subscriptions have names of your own: drop them before.
 An object of yours that uses a type or function of gpucredit stops DROP EXTENSION gpucredit, which then drops nothing.
 Result: the statements in their order.';
