@@ -73,27 +73,27 @@ SELECT * FROM verify('rj');
 
 -- A promotion's max_per_job binds a caller's own hold as it binds a job:
 -- when it is taken, extended, and captured beyond what it holds.
-SELECT create_account('rp'), issue('rp', '', 'promo', 100, 'promo', policy => '{"max_per_job": 4}') \g /dev/null
-SELECT most FROM buckets_for('rp', '');
-SELECT status, reason, held FROM hold('rp', '', 'h50', 50, '1 h');
-SELECT status, reason, held FROM hold('rp', '', 'h4.000001', 4.000001, '1 h');
-SELECT hold AS h, status FROM hold('rp', '', 'h4', 4, '1 h') \gset
+SELECT create_account('ry'), issue('ry', '', 'promo', 100, 'promo', policy => '{"max_per_job": 4}') \g /dev/null
+SELECT most FROM buckets_for('ry', '');
+SELECT status, reason, held FROM hold('ry', '', 'h50', 50, '1 h');
+SELECT status, reason, held FROM hold('ry', '', 'h4.000001', 4.000001, '1 h');
+SELECT hold AS h, status FROM hold('ry', '', 'h4', 4, '1 h') \gset
 \echo :status
-SELECT status, reason, held FROM extend_hold('rp', :h, 'x1', 0.000001);
-SELECT captured, released FROM capture('rp', :h, 'c1', 3, final => false);
-SELECT status, reason, held FROM extend_hold('rp', :h, 'x2', 1);
-SELECT captured, uncollected FROM capture('rp', :h, 'c2', 40, overrun => true);
+SELECT status, reason, held FROM extend_hold('ry', :h, 'x1', 0.000001);
+SELECT captured, released FROM capture('ry', :h, 'c1', 3, final => false);
+SELECT status, reason, held FROM extend_hold('ry', :h, 'x2', 1);
+SELECT captured, uncollected FROM capture('ry', :h, 'c2', 40, overrun => true);
 -- a part given back may be drawn again
-SELECT hold AS h FROM hold('rp', '', 'h4 again', 4, '1 h') \gset
-SELECT released FROM release('rp', :h, 'r1', 3);
-SELECT status, held FROM extend_hold('rp', :h, 'x3', 3);
-SELECT released FROM release('rp', :h, 'r2');
+SELECT hold AS h FROM hold('ry', '', 'h4 again', 4, '1 h') \gset
+SELECT released FROM release('ry', :h, 'r1', 3);
+SELECT status, held FROM extend_hold('ry', :h, 'x3', 3);
+SELECT released FROM release('ry', :h, 'r2');
 -- other credit pays for the rest
-SELECT count(issue('rp', '', 'paid', 100)) \g /dev/null
-SELECT hold AS h FROM hold('rp', '', 'h50 again', 50, '1 h') \gset
+SELECT count(issue('ry', '', 'paid', 100)) \g /dev/null
+SELECT hold AS h FROM hold('ry', '', 'h50 again', 50, '1 h') \gset
 SELECT b.kind, sum(p.held) FROM hold_part p JOIN bucket b USING (org, bucket)
-WHERE p.org = 'rp' AND p.hold = :h GROUP BY 1 ORDER BY 1;
-SELECT * FROM verify('rp');
+WHERE p.org = 'ry' AND p.hold = :h GROUP BY 1 ORDER BY 1;
+SELECT * FROM verify('ry');
 
 -- max_share binds it likewise
 SELECT create_account('rs'), issue('rs', '', 'promo', 100, 'promo', policy => '{"max_share": 0.25}'),
