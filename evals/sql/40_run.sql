@@ -376,6 +376,24 @@ COMMENT ON FUNCTION gpucredit_eval.ledger_key(text, text, text) IS
 'Internal: the key of a call to the ledger on behalf of a keyed call. space: of that call''s key; empty: of a name that is alike for all callers.';
 
 /*
+ * A hold is its organisation's, which may have closed it itself: no reason for a
+ * run never to end, nor for its calls to cost nothing.
+ */
+CREATE FUNCTION gpucredit_eval.free_hold(org text, hold bigint) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET gpucredit.key_space = 'gpucredit_eval'
+AS $$
+BEGIN
+	PERFORM gpucredit.release(free_hold.org, free_hold.hold,
+		format('eval/hold/%s/release', free_hold.hold));
+EXCEPTION WHEN SQLSTATE 'UC003' THEN
+	RETURN;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.free_hold(text, bigint) IS
+'Internal: frees what is left of a hold, if it is still open.';
+
+/*
  * Captures what calls cost from their hold; final: and frees the rest of it.
  * If the hold has ended, a new one pays, or there is no credit.
  */
@@ -385,18 +403,17 @@ LANGUAGE plpgsql VOLATILE
 SET gpucredit.key_space = 'gpucredit_eval'
 AS $$
 DECLARE
-	freed text := format('eval/hold/%s/release', charge.hold);
 	h record;
 BEGIN
 	BEGIN
 		IF charge.amount > 0 THEN
 			PERFORM gpucredit.capture(charge.org, charge.hold, charge.key, charge.amount, charge.final);
 		ELSIF charge.final THEN
-			PERFORM gpucredit.release(charge.org, charge.hold, freed);
+			PERFORM gpucredit_eval.free_hold(charge.org, charge.hold);
 		END IF;
 		RETURN true;
 	EXCEPTION WHEN SQLSTATE 'UC003' THEN
-		PERFORM gpucredit.release(charge.org, charge.hold, freed);
+		PERFORM gpucredit_eval.free_hold(charge.org, charge.hold);
 	END;
 	SELECT * INTO h FROM gpucredit.hold(charge.org, charge.account,
 		format('eval/late/%s', gen_random_uuid()), charge.amount, '1 hour');

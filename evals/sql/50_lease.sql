@@ -456,7 +456,7 @@ BEGIN
 			SELECT * INTO h FROM gpucredit.extend_hold(r.org, r.hold,
 				gpucredit_eval.ledger_key('raise', raise_cap.key), added);
 		ELSE
-			PERFORM gpucredit.release(r.org, r.hold, format('eval/hold/%s/release', r.hold));
+			PERFORM gpucredit_eval.free_hold(r.org, r.hold);
 			SELECT * INTO h FROM gpucredit.hold(r.org, r.account,
 				gpucredit_eval.ledger_key('raise', raise_cap.key), r.cap + added - r.captured,
 				'24 hours');

@@ -112,6 +112,20 @@ is(q_(qq{SELECT round(spent, 6), captured FROM gpucredit_eval.run_state('acme', 
 is(q_(qq{SELECT held, spent - $before FROM gpucredit.balance('acme', 'nlp/ann')}), "1.500000|$costs",
 	'and the user holds only what it held itself');
 
+# a tenant that frees the hold of its run pays for what the run costs all the same
+$before = q_(q{SELECT spent FROM gpucredit.balance('acme', 'nlp/ann')});
+q_(as('ann', sprintf($start, 'acme', 'nlp/ann', 'r6')));
+($run, $hold) = split /\|/, q_(q{SELECT run, hold FROM gpucredit_eval.run WHERE org = 'acme' ORDER BY run DESC LIMIT 1});
+q_(as('worker', qq{SELECT FROM gpucredit_eval.lease_cases('acme', $run, 'w', 1, '1 min')}));
+is(q_(as('ann', qq{SELECT released FROM gpucredit.release('acme', $hold, 'mine')})), '1.000000', 'a user frees its run\'s hold');
+is(q_(as('ann', qq{SELECT state FROM gpucredit_eval.cancel_run('acme', $run, 'over too')})), 'cancelled', 'the run ends nevertheless');
+is(q_(qq{SELECT captured - $costs FROM gpucredit_eval.run_state('acme', $run)}), '0.000000', 'and what it cost is captured');
+is(q_(qq{SELECT spent - $before FROM gpucredit.balance('acme', 'nlp/ann')}), $costs, 'by the user');
+q_(as('ann', sprintf($start, 'acme', 'nlp/ann', 'r7')));
+($run, $hold) = split /\|/, q_(q{SELECT run, hold FROM gpucredit_eval.run WHERE org = 'acme' ORDER BY run DESC LIMIT 1});
+q_(as('ann', qq{SELECT released FROM gpucredit.release('acme', $hold, 'mine too')}));
+is(q_(as('ann', qq{SELECT state FROM gpucredit_eval.cancel_run('acme', $run, 'at once')})), 'cancelled', 'a run that cost nothing ends, too');
+
 # form
 is(q_(q{SELECT count(*) FROM pg_proc p
 	CROSS JOIN LATERAL aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) a
