@@ -288,17 +288,17 @@ BEGIN ATOMIC
 		format('account "%s" %s at %s', a.account, a.detail ->> 'period', a.at),
 		'its log has no such change'
 	/* a change is logged no earlier than the one before, if the clock goes back */
-	FROM (SELECT a.org, a.account, a.detail, a.at, max(a.at) OVER (
+	FROM (SELECT a.org, a.account, a.detail, a.at, a.decision, max(a.at) OVER (
 				PARTITION BY a.org, a.account, a.detail ->> 'period'
 				ORDER BY a.audit) AS logged_at
 			FROM gpucredit.audit a
-			WHERE a.operation = 'set_budget' AND a.decision = 'set'
+			WHERE a.operation = 'set_budget'
 				AND (check_budgets.tenant IS NULL
 					OR a.org = check_budgets.tenant)) a
 		LEFT JOIN gpucredit.budget_log l ON l.org = a.org
 			AND l.account = a.account AND l.period = a.detail ->> 'period'
 			AND l.at = a.logged_at
-	WHERE l.org IS NULL
+	WHERE l.org IS NULL AND a.decision = 'set'
 	UNION ALL
 	SELECT 'account_has_its_limits', d.org, format('account "%s"', d.account),
 		format('has %s, its budgets and quotas are %s',
