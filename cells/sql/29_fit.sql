@@ -30,25 +30,35 @@ AS $$
 		JOIN gpucredit_cells.cell c USING (cell)),
 	triggers AS (
 		SELECT 'cells_guard_new' AS name, g.relation, 'BEFORE INSERT' AS at,
-			'ROW EXECUTE FUNCTION gpucredit_cells.guard()' AS does
+			'ROW EXECUTE FUNCTION gpucredit_cells.guard()' AS does,
+			'O' AS fires
 		FROM me, gpucredit_cells.guarded_tables() g
 		UNION ALL
 		SELECT 'cells_guard', g.relation, CASE g.relation
 				WHEN 'gpucredit.request'::regclass THEN 'AFTER UPDATE'
 				ELSE 'AFTER UPDATE OR DELETE' END,
-			'ROW EXECUTE FUNCTION gpucredit_cells.guard()'
+			'ROW EXECUTE FUNCTION gpucredit_cells.guard()', 'O'
 		FROM me, gpucredit_cells.guarded_tables() g
 		WHERE g.relation <> 'gpucredit.entry'::regclass
 		UNION ALL
 		SELECT 'cells_note_rule', t::regclass, 'AFTER INSERT OR UPDATE OR DELETE',
-			'ROW EXECUTE FUNCTION gpucredit_cells.note_rule()'
+			'ROW EXECUTE FUNCTION gpucredit_cells.note_rule()', 'O'
 		FROM pg_publication p, unnest(gpucredit_cells.published('gpucredit_rules')) t
-		WHERE p.pubname = 'gpucredit_rules' AND t <> 'gpucredit_cells.rule_change')
+		WHERE p.pubname = 'gpucredit_rules' AND t <> 'gpucredit_cells.rule_change'
+		UNION ALL
+		/* where replication brings a row */
+		SELECT 'cells_rule_came', t::regclass, 'AFTER INSERT OR UPDATE OR DELETE',
+			'ROW EXECUTE FUNCTION gpucredit_cells.rule_came()', 'R'
+		FROM me, unnest(gpucredit_cells.published('gpucredit_rules')) t
+		WHERE t <> 'gpucredit_cells.rule_change')
 	SELECT format('table %s has no trigger %s', t.relation, t.name),
-		format('CREATE TRIGGER %I %s ON %s FOR EACH %s', t.name, t.at, t.relation, t.does)
+		format('CREATE OR REPLACE TRIGGER %I %s ON %s FOR EACH %s', t.name, t.at,
+			t.relation, t.does)
+			|| CASE t.fires WHEN 'R' THEN format('; ALTER TABLE %s ENABLE REPLICA TRIGGER %I',
+				t.relation, t.name) ELSE '' END
 	FROM triggers t
 	WHERE NOT EXISTS (SELECT FROM pg_trigger h
-		WHERE h.tgrelid = t.relation AND h.tgname = t.name AND h.tgenabled = 'O')
+		WHERE h.tgrelid = t.relation AND h.tgname = t.name AND h.tgenabled = t.fires)
 	UNION ALL
 	/* numbers of a cell, modulo 1000, are its own wherever an organisation goes */
 	SELECT format('sequence %s does not count in cell %s', s.seqrelid::regclass, me.number),

@@ -7,12 +7,44 @@
  * undoes the rehearsal.  In the freeze it takes what changed since the
  * horizon.  So the freeze grows with what changed; only row counts read all.
  */
+/* Audits a node that came: as it was registered, its devices, why it is closed. */
+CREATE FUNCTION gpucredit_cells.note_node(n gpucredit.node, source text) RETURNS void
+LANGUAGE sql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+SET IntervalStyle = 'postgres'
+BEGIN ATOMIC
+	INSERT INTO gpucredit.audit (org, at, login, actor, operation, decision, reason, detail)
+	SELECT '', gpucredit.now(), session_user, current_user, t.operation, t.decision, t.reason,
+		jsonb_build_object('node', n.node) || t.detail
+	FROM (VALUES
+		(1, 'register_node', 'arrived', source, jsonb_build_object('pool', n.pool,
+			'gpu_type', n.gpu_type, 'gpus', n.gpus, 'gpu_memory_mib', n.gpu_memory_mib,
+			'cpu_milli', n.cpu_milli, 'memory_mib', n.memory_mib,
+			'nvlink_domain', n.nvlink_domain, 'leaf', n.leaf, 'spot', n.spot::text,
+			'labels', n.labels), true),
+		(2, 'heartbeat', 'device_failed', source,
+			jsonb_build_object('healthy', n.healthy::text),
+			n.healthy::text <> CASE n.gpus WHEN 0 THEN '{}' WHEN 1 THEN '{0}'
+				ELSE format('{0-%s}', n.gpus - 1) END),
+		(3, 'drain', 'arrived', n.draining,
+			jsonb_build_object('deadline', n.drain_deadline), true),
+		(4, 'reclaim', 'arrived', source,
+			jsonb_build_object('notice', (n.reclaim_at - gpucredit.now())::text),
+			n.reclaim_at IS NOT NULL))
+		AS t (step, operation, decision, reason, detail, applies)
+	WHERE t.applies
+	ORDER BY t.step;
+END;
+COMMENT ON FUNCTION gpucredit_cells.note_node(gpucredit.node, text) IS
+'Internal: the audit rows of a node that came with an organisation.';
+
 /* Adds the nodes on which the organisation runs, closed to new work. */
 CREATE FUNCTION gpucredit_cells.bring_nodes(org text, source text) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
+	came gpucredit.node;
 	rows jsonb := gpucredit_cells.ask(source, format($q$
 		SELECT coalesce(jsonb_agg(n), '[]')::text FROM gpucredit.node n
 		WHERE n.node IN (SELECT g.node FROM gpucredit.attempt_gpu g
@@ -23,17 +55,28 @@ DECLARE
 			OR p.pool IN (SELECT g.pool FROM gpucredit.attempt_gpu g WHERE g.org = %1$L)$q$,
 		org))::jsonb;
 BEGIN
-	INSERT INTO gpucredit.pool
-	SELECT p.* FROM jsonb_populate_recordset(NULL::gpucredit.pool, pools) p
-	ON CONFLICT DO NOTHING;
+	WITH made AS (
+		INSERT INTO gpucredit.pool
+		SELECT p.* FROM jsonb_populate_recordset(NULL::gpucredit.pool, pools) p
+		ON CONFLICT DO NOTHING
+		RETURNING pool, policy)
+	INSERT INTO gpucredit.audit (org, at, login, actor, operation, decision, reason, detail)
+	SELECT '', gpucredit.now(), session_user, current_user, 'create_pool', 'arrived', source,
+		jsonb_build_object('pool', m.pool, 'policy', m.policy)
+	FROM made m;
 	INSERT INTO gpucredit_cells.guest_node
 	SELECT n.node FROM jsonb_populate_recordset(NULL::gpucredit.node, rows) n
 	WHERE NOT EXISTS (SELECT FROM gpucredit.node o WHERE o.node = n.node)
 	ON CONFLICT DO NOTHING;
-	INSERT INTO gpucredit.node
-	SELECT (jsonb_populate_record(n, '{"draining": "its cell is another"}')).*
-	FROM jsonb_populate_recordset(NULL::gpucredit.node, rows) n
-	ON CONFLICT DO NOTHING;
+	FOR came IN
+		INSERT INTO gpucredit.node
+		SELECT (jsonb_populate_record(r, '{"draining": "its cell is another"}')).*
+		FROM jsonb_populate_recordset(NULL::gpucredit.node, rows) r
+		ON CONFLICT DO NOTHING
+		RETURNING *
+	LOOP
+		PERFORM gpucredit_cells.note_node(came, source);
+	END LOOP;
 END
 $$;
 COMMENT ON FUNCTION gpucredit_cells.bring_nodes(text, text) IS
