@@ -112,7 +112,7 @@ LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT p.oid::regprocedure,
 		CASE
-			WHEN p.proname IN ('set_price', 'set_tier', 'set_retry_rule', 'set_lost_work') THEN 'publisher'
+			WHEN p.proname IN ('set_price', 'set_resource_price', 'set_tier', 'set_retry_rule', 'set_lost_work') THEN 'publisher'
 			WHEN p.proname = 'meter_batch' THEN 'batch'
 			WHEN p.proname = 'metrics_text' THEN 'text'
 			WHEN p.proname = 'audit_proof' THEN 'entry'
@@ -146,6 +146,9 @@ BEGIN ATOMIC
 		WHEN name IN ('install_jobs', 'remove_jobs')
 		THEN 'SELECT pg_catalog.sum(r)::int FROM %s r'
 		WHEN name = 'audit_before' THEN 'SELECT pg_catalog.max(r) FROM %s r'
+		/* one space, unless a login's grants differ from cell to cell */
+		WHEN name = 'key_space'
+		THEN $m$SELECT pg_catalog.string_agg(DISTINCT r, ', ') FROM %s r$m$
 		WHEN name = 'place' THEN 'SELECT r.* FROM %s r'
 		WHEN name IN ('top_spenders', 'top_jobs')
 		THEN (SELECT 'SELECT ' || string_agg(CASE a.attname WHEN 'rank'

@@ -199,6 +199,32 @@ $router->start;
 is($cells->at_router(q{SELECT available FROM gpucredit.balance('zeta')}), '7.000000',
 	'and works again when it is back');
 
+is($cells->at_router('SELECT gpucredit.key_space()'), 'admin', 'whose keys a call uses, the cells say');
+
+# What the first cell sets stands in the audit log of each, whatever it is
+$cells->at_router($_) foreach
+  q{SELECT gpucredit.set_tier('night', 9, 'capacity', false, max_wall => NULL, grace => '90 s', price_factor => 0.5)},
+  q{SELECT gpucredit.set_tier('night', 8, 'capacity', false, grace => '1 day 2 h')},
+  q{SELECT gpucredit.set_retry_rule('flaky', 'transient', exit_codes => '[7,9)', message => repeat('long', 60), advice => 'again')},
+  q{SELECT gpucredit.set_retry_rule('gone', 'permanent', advice => 'none')},
+  q{SELECT gpucredit.set_retry_rule('gone', NULL)},
+  q{SELECT gpucredit.set_lost_work('night', 'node_lost', false), gpucredit.set_lost_work('night', 'failed', true)},
+  q{SELECT gpucredit.set_lost_work('night', 'failed', NULL)},
+  q{SELECT gpucredit.set_resource_price('cpu', 0.01)}, q{SELECT gpucredit.set_resource_price('memory', 0.002)};
+$cells->{b}->poll_query_until('credit', q{SELECT count(*) = 2 FROM gpucredit.price WHERE gpu_type IN ('cpu core', 'memory GiB')});
+is(query($cells->{b}, 'credit', q{SELECT string_agg(operation || ' ' || decision, ', ' ORDER BY audit)
+	FROM gpucredit.audit WHERE decision IN ('arrived', 'removed') AND org = '' AND operation LIKE 'set%'}),
+	join(', ', 'set_price arrived', ('set_tier arrived') x 2, ('set_retry_rule arrived') x 2, 'set_retry_rule removed',
+		('set_lost_work arrived') x 2, 'set_lost_work removed', ('set_price arrived') x 2),
+	'the other cell audits each price, tier and rule that comes, and each that goes');
+$cells->verify_all;
+query($cells->{b}, 'credit', q{SET session_replication_role = replica;
+	UPDATE gpucredit.price SET per_gpu_hour = '0' WHERE gpu_type = 'H100'});
+like(query($cells->{b}, 'credit', 'SELECT * FROM gpucredit.verify()'), qr/^setting_is_as_audited\|\|price "H100"[^\n]*$/,
+	'who changes one there by hand, with triggers off, is found');
+query($cells->{b}, 'credit', q{SET session_replication_role = replica;
+	UPDATE gpucredit.price SET per_gpu_hour = '4.5' WHERE gpu_type = 'H100'});
+
 $cells->verify_all;
 is(query($second, 'credit', 'SELECT * FROM gpucredit_cells.verify_cells()'), '', 'verify_cells() is empty');
 done_testing();
