@@ -52,7 +52,7 @@ static int	exit_code(Keeper *keeper, int status);
 static void take_lines(Keeper *keeper, int *fd, char *buffer, size_t size,
 					   size_t *used, void (*take) (Keeper *, char *));
 static void take_word(Keeper *keeper, char *line);
-static void tell_to_save(Keeper *keeper);
+static void signal_save(Keeper *keeper);
 static void take_message(Keeper *keeper, char *line);
 static void look_at_clocks(Keeper *keeper);
 static bool fenced(const Keeper *keeper);
@@ -311,12 +311,12 @@ take_word(Keeper *keeper, char *line)
 			thaw(keeper);
 	}
 	else if (strcmp(line, "save") == 0)
-		tell_to_save(keeper);
+		signal_save(keeper);
 	else if (sscanf(line, "leave %lld %lld", &ms, &grace) == 2)
 	{
 		if (!keeper->leaving)
 		{
-			tell_to_save(keeper);
+			signal_save(keeper);
 			keeper->term_ns = now + (ms > grace ? ms - grace : 0) * NS_PER_MS;
 			keeper->kill_ns = now + ms * NS_PER_MS;
 		}
@@ -335,11 +335,11 @@ take_word(Keeper *keeper, char *line)
 }
 
 /*
- * Tell the job to save, if its spec names a signal for that.  Any other job may
- * use the signal for reasons of its own.
+ * Asks the job to save by the signal that its spec names.  A job whose spec
+ * names none gets none, because it may use any signal for reasons of its own.
  */
 static void
-tell_to_save(Keeper *keeper)
+signal_save(Keeper *keeper)
 {
 	if (keeper->start.save_signal != 0)
 		ContainSignal(&keeper->contain, keeper->start.save_signal);

@@ -272,9 +272,9 @@ turn(void)
 	take_pokes();
 	DevicesLook();
 	AttemptsLook(ForeignLook);
-	PullLook();
+	PullExpire();
 	AttemptsForget();
-	TrashLook();
+	TrashCollect();
 	CheckpointsLook();
 	DbWork();
 	if (HealthLook())

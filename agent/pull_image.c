@@ -53,7 +53,7 @@ static Pull *pulls;
 static const char *name_refused(const char *image);
 static Pull *pull_begin(const char *image);
 static bool waits_for(const LocalAttempt *attempt, const Pull *pull);
-static void give_up(LocalAttempt *attempt, const char *kind,
+static void fail_attempt(LocalAttempt *attempt, const char *kind,
 					const char *reason);
 static void pull_free(Pull **link);
 static char *last_line(const Pull *pull);
@@ -169,17 +169,18 @@ waits_for(const LocalAttempt *attempt, const Pull *pull)
 }
 
 /*
- * Attempts whose devices wait no longer, and pulls that take too long.
+ * Ends attempts whose devices may wait no longer for their images, and kills
+ * pulls that take longer than the configuration allows.
  */
 void
-PullLook(void)
+PullExpire(void)
 {
 	int64_t		now = MonotonicNs();
 
 	for (LocalAttempt *a = attempts; a != NULL; a = a->next)
 	{
 		if (a->phase == PHASE_RUNS && a->pull != 0 && now >= a->pull_until_ns)
-			give_up(a, EXIT_NOT_STARTED,
+			fail_attempt(a, EXIT_NOT_STARTED,
 					"it is still being pulled, and devices do not wait for it"
 					" longer");
 	}
@@ -194,10 +195,10 @@ PullLook(void)
 }
 
 /*
- * An attempt that waited for its image ends.
+ * Ends an attempt that waited for its image, and writes why for its settlement.
  */
 static void
-give_up(LocalAttempt *attempt, const char *kind, const char *reason)
+fail_attempt(LocalAttempt *attempt, const char *kind, const char *reason)
 {
 	LogLine("event=no_image attempt=%s error=\"%s\"", attempt->tag, reason);
 	attempt->pull = 0;
@@ -271,7 +272,7 @@ PullChildGone(pid_t pid, int status, void (*pulled) (LocalAttempt *))
 			pulled(a);
 		}
 		else
-			give_up(a, EXIT_NO_IMAGE, *reason == '\0' ? "podman failed" :
+			fail_attempt(a, EXIT_NO_IMAGE, *reason == '\0' ? "podman failed" :
 					reason);
 	}
 	while (*link != pull)

@@ -11,7 +11,7 @@
 #include "attempts.h"
 
 extern bool PullImage(LocalAttempt *attempt, const json_t * intent);
-extern void PullLook(void);
+extern void PullExpire(void);
 extern bool PullChildGone(pid_t pid, int status,
 						  void (*pulled) (LocalAttempt *));
 extern void PullLeave(LocalAttempt *attempt);

@@ -62,10 +62,10 @@ TrashPut(int folder, const char *name)
 }
 
 /*
- * Start the process, if there is something for it to remove.
+ * Starts the process that removes what was put here, unless one is at work.
  */
 void
-TrashLook(void)
+TrashCollect(void)
 {
 	if (!pending || remover != 0)
 		return;

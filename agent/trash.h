@@ -13,7 +13,7 @@
 
 extern void TrashOpen(int state);
 extern void TrashPut(int folder, const char *name);
-extern void TrashLook(void);
+extern void TrashCollect(void);
 extern bool TrashChildGone(pid_t pid);
 
 #endif							/* GPUCREDIT_AGENT_TRASH_H */

@@ -34,7 +34,7 @@ PG_FUNCTION_INFO_V1(gpucredit_cells_remote_all);
 
 static Datum call_same(FunctionCallInfo fcinfo, int number);
 static bool is_remote(const ErrorData *error);
-static void tell_notice(void *arg);
+static void rewrite_notice(void *arg);
 static const char *after(const char *text, const char *word);
 static void keep_rows(FunctionCallInfo remote, ReturnSetInfo *into);
 
@@ -130,7 +130,7 @@ ProxyCall(FunctionCallInfo remote, int number, FunctionCallInfo from)
 	Caller		caller;
 	ErrorContextCallback notices = {
 		.previous = error_context_stack,
-		.callback = tell_notice,
+		.callback = rewrite_notice,
 		.arg = CurrentMemoryContext
 	};
 
@@ -169,7 +169,7 @@ is_remote(const ErrorData *error)
  * read already.  So that error gets another code on its way.
  */
 static void
-tell_notice(void *arg)
+rewrite_notice(void *arg)
 {
 	MemoryContext context = MemoryContextSwitchTo((MemoryContext) arg);
 	ErrorData  *notice = CopyErrorData();

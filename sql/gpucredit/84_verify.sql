@@ -581,13 +581,16 @@ BEGIN ATOMIC
 	UNION ALL
 	SELECT 'terms_are_attempts', t.org, format('job %s attempt %s node "%s"',
 			t.job, t.attempt, t.node),
-		format('account "%s", from %s to %s, saved %s, expected to end %s; the attempt: account "%s", from %s for %s',
-			t.account, t.started_at, t.limit_end, t.saved_at, t.expected_end,
-			a.account, a.started_at, a.wall_limit)
-			|| format('; tier "%s", %s to %s devices, preemptible %s', t.tier,
-			t.min_gpus, t.max_gpus, t.preemptible)
-			|| format('; cpu %s, memory %s, gpu memory %s', t.cpu_milli,
+		format('the devices: account "%s", tier "%s", preemptible %s, %s to %s devices, from %s to %s, saved %s, expected to end %s',
+			t.account, t.tier, t.preemptible, t.min_gpus, t.max_gpus,
+			t.started_at, t.limit_end, t.saved_at, t.expected_end)
+			|| format(', cpu %s, memory %s, gpu memory %s', t.cpu_milli,
 			t.memory_mib, t.gpu_memory_mib)
+			|| format('; the attempt: account "%s", tier "%s", preemptible %s, request "%s", from %s for %s until %s, saved %s',
+			a.account, a.tier, j.preemptible, j.request, a.started_at,
+			a.wall_limit, a.ends_by, a.saved_at)
+			|| format(', %s GPUs, share %s, cpu %s, memory %s', a.gpus,
+			a.share, j.cpu_milli, j.memory_mib)
 	FROM taken t JOIN gpucredit.attempt a ON a.org = t.org AND a.job = t.job
 		AND a.attempt = t.attempt
 		LEFT JOIN gpucredit.job j ON j.org = t.org AND j.job = t.job

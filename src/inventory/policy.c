@@ -34,23 +34,23 @@ typedef struct PolicyWord
 	TakeFn		take;
 } PolicyWord;
 
-static void take_checkpoints(PoolPolicy *policy, const char *word,
+static void parse_checkpoints(PoolPolicy *policy, const char *word,
 							 JsonbValue *value);
-static void take_consolidate(PoolPolicy *policy, const char *word,
+static void parse_consolidate(PoolPolicy *policy, const char *word,
 							 JsonbValue *value);
-static void take_image_wait(PoolPolicy *policy, const char *word,
+static void parse_image_wait(PoolPolicy *policy, const char *word,
 							JsonbValue *value);
-static void take_order(PoolPolicy *policy, const char *word,
+static void parse_order(PoolPolicy *policy, const char *word,
 					   JsonbValue *value);
-static void take_reclaim(PoolPolicy *policy, const char *word,
+static void parse_reclaim(PoolPolicy *policy, const char *word,
 						 JsonbValue *value);
-static void take_placed_by(PoolPolicy *policy, const char *word,
+static void parse_placed_by(PoolPolicy *policy, const char *word,
 						   JsonbValue *value);
 static bool yes_or_no(const char *word, JsonbValue *value);
 static void set_defaults(PoolPolicy *policy);
-static void take_packing(PoolPolicy *policy, const char *word,
+static void parse_packing(PoolPolicy *policy, const char *word,
 						 JsonbValue *value);
-static void take_tier_share(PoolPolicy *policy, const char *word,
+static void parse_tier_share(PoolPolicy *policy, const char *word,
 							JsonbValue *value);
 static int	one_of(const char *word, JsonbValue *value,
 				   const char *const *choices, int n);
@@ -62,14 +62,14 @@ static const char *const placed_by_words[] = {"place", "foreign"};
 static const char *const packing_words[] = {"pack", "spread", "fgd"};
 
 static const PolicyWord words[] = {
-	{"checkpoints", "path or URI", take_checkpoints},
-	{"consolidate", "boolean", take_consolidate},
-	{"image_wait", "interval", take_image_wait},
-	{"order", "fair or shortest", take_order},
-	{"packing", "pack, spread or fgd", take_packing},
-	{"placed_by", "foreign", take_placed_by},
-	{"reclaim", "boolean", take_reclaim},
-	{"tier_share", "fractions", take_tier_share},
+	{"checkpoints", "path or URI", parse_checkpoints},
+	{"consolidate", "boolean", parse_consolidate},
+	{"image_wait", "interval", parse_image_wait},
+	{"order", "fair or shortest", parse_order},
+	{"packing", "pack, spread or fgd", parse_packing},
+	{"placed_by", "foreign", parse_placed_by},
+	{"reclaim", "boolean", parse_reclaim},
+	{"tier_share", "fractions", parse_tier_share},
 };
 
 SQL_STATEMENT(policy_read, SPI_OK_SELECT, "text",
@@ -141,7 +141,7 @@ set_defaults(PoolPolicy *policy)
  * Where jobs save by default: heartbeats read it, cycles do not.
  */
 static void
-take_checkpoints(PoolPolicy *policy, const char *word, JsonbValue *value)
+parse_checkpoints(PoolPolicy *policy, const char *word, JsonbValue *value)
 {
 	if (!JsonPlace(value))
 		refuse(word, "It takes a path or URI of 1 to 1024 bytes without "
@@ -153,7 +153,7 @@ take_checkpoints(PoolPolicy *policy, const char *word, JsonbValue *value)
  * heartbeats read it, cycles do not.
  */
 static void
-take_image_wait(PoolPolicy *policy, const char *word, JsonbValue *value)
+parse_image_wait(PoolPolicy *policy, const char *word, JsonbValue *value)
 {
 	int64		us;
 
@@ -166,7 +166,7 @@ take_image_wait(PoolPolicy *policy, const char *word, JsonbValue *value)
  * Do running jobs move to make room?
  */
 static void
-take_consolidate(PoolPolicy *policy, const char *word, JsonbValue *value)
+parse_consolidate(PoolPolicy *policy, const char *word, JsonbValue *value)
 {
 	policy->decide.consolidate = yes_or_no(word, value);
 }
@@ -175,7 +175,7 @@ take_consolidate(PoolPolicy *policy, const char *word, JsonbValue *value)
  * May an account reclaim its entitlement from jobs that are no more important?
  */
 static void
-take_reclaim(PoolPolicy *policy, const char *word, JsonbValue *value)
+parse_reclaim(PoolPolicy *policy, const char *word, JsonbValue *value)
 {
 	policy->decide.reclaim = yes_or_no(word, value);
 }
@@ -184,7 +184,7 @@ take_reclaim(PoolPolicy *policy, const char *word, JsonbValue *value)
  * The order among the jobs of one account.
  */
 static void
-take_order(PoolPolicy *policy, const char *word, JsonbValue *value)
+parse_order(PoolPolicy *policy, const char *word, JsonbValue *value)
 {
 	policy->decide.order = (DecideOrder) one_of(word, value, order_words,
 												lengthof(order_words));
@@ -194,7 +194,7 @@ take_order(PoolPolicy *policy, const char *word, JsonbValue *value)
  * The choice among nodes that serve a job equally well.
  */
 static void
-take_packing(PoolPolicy *policy, const char *word, JsonbValue *value)
+parse_packing(PoolPolicy *policy, const char *word, JsonbValue *value)
 {
 	policy->decide.packing = (DecidePacking) one_of(word, value,
 													packing_words,
@@ -206,7 +206,7 @@ take_packing(PoolPolicy *policy, const char *word, JsonbValue *value)
  * is called.
  */
 static void
-take_placed_by(PoolPolicy *policy, const char *word, JsonbValue *value)
+parse_placed_by(PoolPolicy *policy, const char *word, JsonbValue *value)
 {
 	policy->foreign = one_of(word, value, placed_by_words,
 							 lengthof(placed_by_words)) == 1;
@@ -217,7 +217,7 @@ take_placed_by(PoolPolicy *policy, const char *word, JsonbValue *value)
  * pool.
  */
 static void
-take_tier_share(PoolPolicy *policy, const char *word, JsonbValue *value)
+parse_tier_share(PoolPolicy *policy, const char *word, JsonbValue *value)
 {
 	JsonbIterator *it;
 	JsonbIteratorToken token;

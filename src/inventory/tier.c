@@ -44,7 +44,7 @@ SQL_STATEMENT(tier_upsert, SPI_OK_INSERT,
 			  " bill_lost_work = EXCLUDED.bill_lost_work,"
 			  " price_factor = EXCLUDED.price_factor");
 
-static Credits take_factor(FunctionCallInfo fcinfo, int n);
+static Credits parse_price_factor(FunctionCallInfo fcinfo, int n);
 
 /*
  * Read a tier; UC402 if there is none of that name.
@@ -78,7 +78,7 @@ TierRead(const char *name, Tier *tier)
  * are, with six decimals, of which the last three are zero.
  */
 static Credits
-take_factor(FunctionCallInfo fcinfo, int n)
+parse_price_factor(FunctionCallInfo fcinfo, int n)
 {
 	Credits		factor = ArgAmount(fcinfo, n, "price_factor", true);
 
@@ -110,7 +110,7 @@ call_set_tier(PG_FUNCTION_ARGS)
 			  DurationValue(ArgDuration(fcinfo, 6, "max_wall", false)),
 			  DurationValue(ArgDuration(fcinfo, 7, "max_wait", true)),
 			  BoolValue(ArgBool(fcinfo, 8, "bill_lost_work")),
-			  NumericValue(take_factor(fcinfo, 9)));
+			  NumericValue(parse_price_factor(fcinfo, 9)));
 
 	SqlConnect();
 	(void) SqlRun(&tier_upsert, args);

@@ -41,7 +41,7 @@ SQL_STATEMENT(nodes_heard, SPI_OK_SELECT, "text, bigint, int",
 			  " WHERE g.org = $1 AND g.job = $2 AND g.attempt = $3");
 
 static bool settle_again(Job *job, Attempt *attempt, Settlement *settlement);
-static void see_owner_end(const Attempt *attempt, Settlement *settlement);
+static void estimate_owner_end(const Attempt *attempt, Settlement *settlement);
 
 Datum
 call_settle(PG_FUNCTION_ARGS)
@@ -71,7 +71,7 @@ call_settle(PG_FUNCTION_ARGS)
 		if (node != NULL)
 			StrikeCount(&attempt, node, &settlement, ClockNow());
 		if (SettledByApp(&settlement))
-			see_owner_end(&attempt, &settlement);
+			estimate_owner_end(&attempt, &settlement);
 		AttemptSettle(&job, &attempt, &settlement);
 	}
 
@@ -137,12 +137,13 @@ settle_again(Job *job, Attempt *attempt, Settlement *settlement)
 }
 
 /*
- * How long the server saw an attempt run that its owner ends: the metered
- * time, and the time since then while its nodes live. A silent node counts
- * until it was last heard of.
+ * Estimates how long an attempt ran that its owner ends without its agent: the
+ * metered time, and the time since then while its nodes live. A silent node
+ * counts until it was last heard of. Devices of living nodes are fenced, and
+ * the owner pays for that time, too.
  */
 static void
-see_owner_end(const Attempt *attempt, Settlement *settlement)
+estimate_owner_end(const Attempt *attempt, Settlement *settlement)
 {
 	TimestampTz now = ClockNow();
 	int64		silent = SettingNodeSuspect() > 0 ? SettingNodeSuspect() :

@@ -189,18 +189,27 @@ AttemptSettled(const Attempt *attempt, Settlement *settlement)
  * The final elapsed time: the reported one, at least the metered one, and at
  * most what the server saw pass. If this is the agent's first report, or the
  * owner ends an attempt before it, the devices have waited for it until now.
+ *
+ * The time before the start was computed at the first report, and includes how
+ * long that report was on its way. If the agent's last report leaves less time
+ * for it, it was less: otherwise an attempt would be billed for longer than it
+ * had its devices. The time that the server estimates for an owner who ends an
+ * attempt tells nothing about its start.
  */
 static void
 cut_elapsed(Settlement *settlement, Attempt *attempt)
 {
 	TimestampTz now = ClockNow();
 	int64		most = Max(now - attempt->started_at, 0) + SettingClockSkew();
+	int64		startup = AttemptStartup(attempt, settlement->elapsed,
+										 settlement->seen_until != 0 ?
+										 settlement->seen_until : now);
 	int64		had;
 
-	if (!attempt->running && !platform_did_not_start(settlement))
-		attempt->overhead = AttemptStartup(attempt, settlement->elapsed,
-										   settlement->seen_until != 0 ?
-										   settlement->seen_until : now);
+	if (attempt->running && settlement->seen_until == 0)
+		attempt->overhead = Min(attempt->overhead, startup);
+	else if (!attempt->running && !platform_did_not_start(settlement))
+		attempt->overhead = startup;
 	had = AttemptHad(attempt, Max(settlement->elapsed, 0));
 	if (had > most)
 	{
@@ -534,7 +543,7 @@ CollectTell(const Job *job, const Attempt *attempt,
 		settlement->at, job->trace};
 
 	if (uncollected > 0)
-		UncollectedTell(&owed);
+		UncollectedReport(&owed);
 }
 
 /*

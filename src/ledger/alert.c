@@ -115,7 +115,7 @@ SQL_STATEMENT(alert_spend, SPI_OK_SELECT, "text, text[], timestamptz, int",
 
 static uint64 raised[MOST_RAISED];	/* by expiry_key() */
 
-static void look_at_balances(const AccountPath *path, TimestampTz at,
+static void check_balances(const AccountPath *path, TimestampTz at,
 							 const int64 *buckets, const int64 *amounts,
 							 int n);
 static uint64 expiry_key(const HoldDraw *draw, const HoldDrawPart *part);
@@ -195,7 +195,7 @@ gpucredit_notify_number(PG_FUNCTION_ARGS)
 void
 AlertBalance(const AccountPath *path, TimestampTz at)
 {
-	look_at_balances(path, at, NULL, NULL, 0);
+	check_balances(path, at, NULL, NULL, 0);
 }
 
 /*
@@ -213,21 +213,26 @@ AlertBalanceDrawn(const AccountPath *path, const HoldDraw *draw)
 		buckets[i] = draw->parts[i].bucket;
 		amounts[i] = draw->parts[i].amount;
 	}
-	look_at_balances(path, draw->at, buckets, amounts, draw->nparts);
+	check_balances(path, draw->at, buckets, amounts, draw->nparts);
 }
 
 /*
  * The same after so much left one bucket.
  */
 void
-AlertBalanceTaken(const AccountPath *path, TimestampTz at, int64 bucket,
+AlertBalanceDebited(const AccountPath *path, TimestampTz at, int64 bucket,
 				  Credits amount)
 {
-	look_at_balances(path, at, &bucket, &amount, 1);
+	check_balances(path, at, &bucket, &amount, 1);
 }
 
+/*
+ * Raises the alerts of the accounts on a path whose balance fell below their
+ * line. The buckets and amounts are what has just left them, so that the SQL
+ * function can tell what the balance was before.
+ */
 static void
-look_at_balances(const AccountPath *path, TimestampTz at,
+check_balances(const AccountPath *path, TimestampTz at,
 				 const int64 *buckets, const int64 *amounts, int n)
 {
 	Values	   *args;

@@ -15,7 +15,7 @@ extern void AlertBudget(const char *org, const BudgetCount *count,
 						Credits before, Credits after, TimestampTz at);
 extern void AlertBalance(const AccountPath *path, TimestampTz at);
 extern void AlertBalanceDrawn(const AccountPath *path, const HoldDraw *draw);
-extern void AlertBalanceTaken(const AccountPath *path, TimestampTz at,
+extern void AlertBalanceDebited(const AccountPath *path, TimestampTz at,
 							  int64 bucket, Credits amount);
 extern void AlertDrawn(const HoldDraw *draw);
 extern void AlertSpend(const char *org, const char *account, TimestampTz at);

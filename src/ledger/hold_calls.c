@@ -529,7 +529,7 @@ capture_overrun(Hold *hold, const Cause *cause, Credits *amount, bool final,
 	if (dead || owed->amount > 0)
 		set_end(hold, owed->amount);
 	if (owed->amount > 0)
-		UncollectedTell(owed);
+		UncollectedReport(owed);
 	return returned;
 }
 

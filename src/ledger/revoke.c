@@ -96,7 +96,7 @@ call_revoke(PG_FUNCTION_ARGS)
 	lock_bucket(org, id, &bucket);
 	revoked = empty_bucket(org, id, &bucket);
 	path = AccountParse(org, bucket.account);
-	AlertBalanceTaken(&path, bucket.at, id, revoked);
+	AlertBalanceDebited(&path, bucket.at, id, revoked);
 
 	audit.account = bucket.account;
 	audit.at = bucket.at;

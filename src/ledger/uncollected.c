@@ -33,7 +33,7 @@ SQL_STATEMENT(uncollected_alert, SPI_OK_SELECT,
  * Report an unpaid amount.
  */
 void
-UncollectedTell(const Uncollected *owed)
+UncollectedReport(const Uncollected *owed)
 {
 	Values	   *args;
 	StringInfo	line;

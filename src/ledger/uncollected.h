@@ -23,6 +23,6 @@ typedef struct Uncollected
 	Trace		trace;
 } Uncollected;
 
-extern void UncollectedTell(const Uncollected *owed);
+extern void UncollectedReport(const Uncollected *owed);
 
 #endif							/* GPUCREDIT_UNCOLLECTED_H */

@@ -25,6 +25,7 @@ typedef struct Big
 static void check_ratio(int64_t amount, int64_t num, int64_t den);
 static void check_bill(Credits price, int32_t gpus, int32_t share,
 					   int64_t elapsed);
+static bool less_than_one(const Big *product);
 static void check_elapsed_for(Credits price, int32_t gpus, int32_t share,
 							  Credits amount);
 static void check_result(bool ok, int64_t result, bool negative,
@@ -83,7 +84,10 @@ check_ratio(int64_t amount, int64_t num, int64_t den)
 	}
 }
 
-/* check_bill: price x gpus x share x elapsed. */
+/*
+ * check_bill: price x gpus x share x elapsed. A bill is rounded half up, and is
+ * at least 1 for what has a price and was used.
+ */
 static void
 check_bill(Credits price, int32_t gpus, int32_t share, int64_t elapsed)
 {
@@ -105,7 +109,9 @@ check_bill(Credits price, int32_t gpus, int32_t share, int64_t elapsed)
 		else
 			check_result(ok[r], result[r], false, &product,
 						 (uint64_t) SHARE_WHOLE * MICROSECONDS_PER_HOUR,
-						 (CreditsRounding) r);
+						 (CreditsRounding)
+						 (r == CREDITS_ROUND_HALF_UP && less_than_one(&product) ?
+						  CREDITS_ROUND_UP : r));
 	}
 	if (ok[CREDITS_ROUND_UP])
 	{
@@ -113,6 +119,16 @@ check_bill(Credits price, int32_t gpus, int32_t share, int64_t elapsed)
 		CHECK(result[CREDITS_ROUND_HALF_UP] <= result[CREDITS_ROUND_UP]);
 		CHECK(result[CREDITS_ROUND_UP] - result[CREDITS_ROUND_DOWN] <= 1);
 	}
+}
+
+/* less_than_one: is a bill with this product, rounded down, nothing? */
+static bool
+less_than_one(const Big *product)
+{
+	uint64_t	quotient = 1;
+
+	return big_divide(product, (uint64_t) SHARE_WHOLE * MICROSECONDS_PER_HOUR,
+					  CREDITS_ROUND_DOWN, &quotient) && quotient == 0;
 }
 
 /* check_elapsed_for: the longest time that costs no more than amount. */

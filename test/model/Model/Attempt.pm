@@ -457,6 +457,9 @@ sub settle
 	first_word($m, $attempt, $elapsed)
 	  unless defined $attempt->{running_at} || $in->{by_server}
 	  || $outcome eq 'node_lost';
+	$attempt->{overhead} = least($attempt->{overhead},
+		most($m->{now} - $attempt->{started} - $elapsed, 0))
+	  if defined $attempt->{running_at};
 	$attempt->{elapsed} = most($attempt->{elapsed},
 		least($elapsed + $attempt->{overhead}, longest($m, $attempt)));
 	my $code = $in->{exit_code} // 0;
