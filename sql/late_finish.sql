@@ -166,6 +166,23 @@ SELECT k, a.attempt, a.outcome, a.elapsed, a.billed, a.uncollected, a.ended_by, 
 FROM unnest('{on,requeued}'::text[]) k, gpucredit.attempt a WHERE a.org = 'late' AND a.job = pg_temp.job(k) ORDER BY 1, 2;
 SELECT * FROM gpucredit.verify('late');
 
+-- An attempt that did not complete, but ran on, pays for that time. What was
+-- refunded for its lost work stays refunded.
+SET gpucredit.clock = '2028-02-04 01:00+00';
+SELECT status FROM gpucredit.reserve('late', '', 'lost', '1xLATE-A', '2 h', pool => 'late', tier => 'late-free');
+SELECT pg_temp.place();
+SELECT action FROM gpucredit.meter('late', pg_temp.job('lost'), 1, '0');
+SET gpucredit.clock = '2028-02-04 01:30+00';
+SELECT action FROM gpucredit.meter('late', pg_temp.job('lost'), 1, '30 min');
+SET gpucredit.clock = '2028-02-04 01:40+00';
+SELECT count(*) FROM gpucredit.reap_holds();
+SELECT outcome, elapsed, billed, refunded, uncollected FROM gpucredit.attempt WHERE org = 'late' AND job = pg_temp.job('lost');
+SET gpucredit.heartbeat_timeout = 0;
+SELECT outcome, billed, refunded, uncollected, replayed FROM gpucredit.settle('late', pg_temp.job('lost'), 1, 'failed', '35 min', 1);
+RESET gpucredit.heartbeat_timeout;
+SELECT outcome, elapsed, billed, refunded, uncollected FROM gpucredit.attempt WHERE org = 'late' AND job = pg_temp.job('lost');
+SELECT * FROM gpucredit.verify('late');
+
 -- On a clock that goes on, the holds that a settlement closes end at different
 -- instants, and the books are right all the same.
 RESET gpucredit.clock;

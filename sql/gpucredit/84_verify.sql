@@ -605,10 +605,12 @@ BEGIN ATOMIC
 			OR t.memory_mib <> CASE a.gpus WHEN 0 THEN j.memory_mib ELSE
 				ceil(j.memory_mib::numeric * gpucredit.gpu_count(t.gpus)
 					/ a.gpus) END
-			OR t.gpu_memory_mib <> CASE a.share WHEN 1000 THEN 0 ELSE
+			/* a job's offers stay as long as its hold */
+			OR (j.hold = a.hold AND t.gpu_memory_mib <> CASE a.share
+				WHEN 1000 THEN 0 ELSE
 				(SELECT min(ceil(m.floor::numeric / 1048576))
 				FROM unnest(j.offer_types, j.offer_memory) AS m (type, floor)
-				WHERE m.type = a.gpu_type) END
+				WHERE m.type = a.gpu_type) END)
 			OR t.started_at <> a.started_at
 			OR t.saved_at <> coalesce(a.saved_at, a.started_at) OR t.expected_end > t.limit_end
 			OR CASE WHEN a.wall_limit IS NULL OR t.limit_end = 'infinity'

@@ -137,8 +137,8 @@ ended_by_agent(const Attempt *attempt, bool *pays)
 
 /*
  * Release the job's hold for the run it does not need, and bill what the
- * attempt owes. If the job is complete, lost work that was refunded is billed
- * again.
+ * attempt owes. If the job is complete, nothing was lost: what was refunded for
+ * lost work is billed again. Else that refund stands.
  */
 static void
 move_money(Job *job, Attempt *attempt, bool finishes, Settlement *stored,
@@ -150,7 +150,7 @@ move_money(Job *job, Attempt *attempt, bool finishes, Settlement *stored,
 	Hold		holds[2];
 	int			n = 1;
 	LockedBuckets locked;
-	Credits		paid = stored->billed - stored->refunded;
+	Credits		paid = stored->billed - (finishes ? stored->refunded : 0);
 	Credits		missing = Max(stored->cost - paid, 0);
 	Credits		drawn = 0;
 

@@ -3,7 +3,7 @@
 # Random calls go to the extension and to a deliberately naive model
 # (test/model) under a frozen clock.  After each call, its result and all
 # figures of the organisation agree to the micro-credit.  Each seed has a
-# database; there are GC_SEEDS seeds (20) of GC_OPS calls (5000).  GC_SEED=n,
+# database; there are GC_SEEDS seeds (8) of GC_OPS calls (5000).  GC_SEED=n,
 # which a failure prints, runs that seed alone.
 
 use strict;
@@ -16,7 +16,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $ops   = $ENV{GC_OPS} || 5000;
-my @seeds = $ENV{GC_SEED} ? ($ENV{GC_SEED}) : (1 .. $ENV{GC_SEEDS} || 20);
+my @seeds = $ENV{GC_SEED} ? ($ENV{GC_SEED}) : (1 .. $ENV{GC_SEEDS} || 8);
 my $node  = new_node('main', 'fsync = off', 'synchronous_commit = off',
 	'full_page_writes = off', 'shared_buffers = 64MB',
 	'gpucredit.node_suspect = 0', 'gpucredit.node_lost = 0',

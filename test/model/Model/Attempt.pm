@@ -571,7 +571,7 @@ sub late_word
 	$m->close_hold($job->{hold}) if $finishes && $job->{state} eq 'queued';
 	$attempt->{elapsed} = $had;
 	my $cost  = cost($attempt->{rate}, 1, 1000, $attempt->{elapsed});
-	my $paid  = $attempt->{billed} - $attempt->{refunded};
+	my $paid  = $attempt->{billed} - ($finishes ? $attempt->{refunded} : 0);
 	my $drawn = 0;
 
 	$drawn = collect($m, $job, $attempt, $cost - $paid) if $cost > $paid;
