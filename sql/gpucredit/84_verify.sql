@@ -588,7 +588,8 @@ BEGIN ATOMIC
 			t.memory_mib, t.gpu_memory_mib)
 			|| format('; the attempt: account "%s", tier "%s", preemptible %s, request "%s", from %s for %s until %s, saved %s',
 			a.account, a.tier, j.preemptible, j.request, a.started_at,
-			a.wall_limit, a.ends_by, a.saved_at)
+			a.wall_limit, coalesce(a.ends_by::text, 'no given end'),
+			coalesce(a.saved_at::text, 'never'))
 			|| format(', %s GPUs, share %s, cpu %s, memory %s', a.gpus,
 			a.share, j.cpu_milli, j.memory_mib)
 	FROM taken t JOIN gpucredit.attempt a ON a.org = t.org AND a.job = t.job
