@@ -301,7 +301,8 @@ CREATE TABLE gpucredit.spend_delta (
 	org text COLLATE "C" NOT NULL,
 	account text COLLATE "C" NOT NULL,
 	spent gpucredit.credits NOT NULL,
-	day date					/* UTC; NULL: a repair, which has no day */
+	day date,					/* UTC; NULL: a repair, which has no day */
+	at timestamptz				/* when it was spent; NULL: a repair */
 );
 CREATE INDEX spend_delta_day ON gpucredit.spend_delta (org, day);
 ALTER TABLE gpucredit.spend_delta REPLICA IDENTITY FULL;	/* it has no key */
@@ -311,6 +312,7 @@ COMMENT ON COLUMN gpucredit.spend_delta.org IS 'The organisation.';
 COMMENT ON COLUMN gpucredit.spend_delta.account IS 'A path below the organisation; '''' is the organisation itself.';
 COMMENT ON COLUMN gpucredit.spend_delta.spent IS 'Credits spent less refunded, not added to the totals yet.';
 COMMENT ON COLUMN gpucredit.spend_delta.day IS 'The UTC day; NULL: a repair, which has no day.';
+COMMENT ON COLUMN gpucredit.spend_delta.at IS 'When it was spent; NULL: a repair.';
 
 /* Recent days only: upkeep deletes days that no average needs any more. */
 CREATE TABLE gpucredit.spend_day (
@@ -320,7 +322,7 @@ CREATE TABLE gpucredit.spend_day (
 	spent numeric(38, 6) NOT NULL,	/* below 0: more was refunded */
 	CONSTRAINT spend_day_pkey PRIMARY KEY (org, account, day)
 );
-CREATE INDEX spend_day_day ON gpucredit.spend_day (day);
+CREATE INDEX spend_day_day ON gpucredit.spend_day (day, org, account);
 COMMENT ON TABLE gpucredit.spend_day IS
 'What an account and all below it spent on each recent day, without what is in spend_delta';
 COMMENT ON COLUMN gpucredit.spend_day.org IS 'The organisation.';

@@ -4,7 +4,7 @@
  * Sweeps read these indexes only.  Their columns swept_at and closed_at change
  * once in a bucket's life, so the bucket's other updates stay HOT.
  */
-CREATE INDEX bucket_due ON gpucredit.bucket (expires_at)
+CREATE INDEX bucket_due ON gpucredit.bucket (expires_at, org, bucket)
 	WHERE expires_at IS NOT NULL AND closed_at IS NULL AND swept_at IS NULL;
 /* the holds of a job, one of each attempt */
 CREATE INDEX hold_job ON gpucredit.hold (org, job) WHERE job IS NOT NULL;

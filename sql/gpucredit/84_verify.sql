@@ -944,7 +944,7 @@ BEGIN ATOMIC
 				denial archive_batch eviction fair_usage hold_budget hold_part
 				lost_work node_cache node_key node_strike pool price quota_lock rate_limit seal seal_leaf
 				seal_pending seal_row spend_day spend_total tenant workload_mix
-				usage_horizon', ''),
+				usage_horizon upkeep_position', ''),
 			('account', 'balance_low limits'),
 			('attempt_gpu', 'ended_at seen_at'),
 			('attempt_part', 'exit_code message log_uri elapsed'),
@@ -979,7 +979,7 @@ BEGIN ATOMIC
 			('reservation', 'gpu_type'),
 			('retry_rule_builtin retry_rule_custom',
 				'outcome exit_codes message advice'),
-			('spend_delta', 'day'),
+			('spend_delta', 'at day'),
 			('tier_builtin tier_custom', 'max_wall'),
 			('usage', 'progress utilization'))
 				AS v (tables, columns)

@@ -111,33 +111,47 @@ COMMENT ON FUNCTION gpucredit_internal.raise_job_alert(text, timestamptz, text, 
 	jsonb) IS
 'Internal: writes and sends an alert of a job, unless its account had too many this hour (UTC); returns how many, 0 or 1.';
 
-/* Budgets: thresholds that the present period has passed */
-CREATE FUNCTION gpucredit_internal.alert_budgets(tenant text, account text,
+/*
+ * Budgets: thresholds that the present period has passed.  This function and
+ * those below work on many organisations at once. Each finds the rows of an
+ * organisation by an index whatever the statistics say (LATERAL ... OFFSET 0),
+ * and leaves out the alerts that exist before it calls raise_alert().
+ */
+CREATE FUNCTION gpucredit_internal.alert_budgets(tenants text[], account text,
 	at timestamptz) RETURNS bigint
 LANGUAGE sql VOLATILE PARALLEL UNSAFE
 BEGIN ATOMIC
-	SELECT coalesce(sum(gpucredit_internal.raise_alert(alert_budgets.tenant,
+	SELECT coalesce(sum(gpucredit_internal.raise_alert(c.org,
 		alert_budgets.at, c.account, 'budget', c.period, c.period_start,
 		c.threshold, 0, jsonb_build_object('kind', 'budget',
-			'org', alert_budgets.tenant, 'account', c.account,
+			'org', c.org, 'account', c.account,
 			'period', c.period, 'threshold', c.threshold,
 			'amount', c.amount, 'taken', c.taken))), 0)
-	FROM (SELECT c.account, c.period, c.period_start, t.threshold,
+	FROM (SELECT b.org, c.account, c.period, c.period_start, t.threshold,
 			b.amount::numeric AS amount,
 			(c.reserved + c.spent)::numeric AS taken
-		FROM gpucredit.budget b
-			JOIN gpucredit.budget_counter_whole c ON c.org = alert_budgets.tenant
-				AND c.account = b.account AND c.period = b.period
-				AND c.period_start = gpucredit_internal.period_start(b.period,
-					alert_budgets.at),
-			unnest(b.alert_at) AS t (threshold)
-		WHERE b.org = alert_budgets.tenant
-			AND (alert_budgets.account IS NULL
-				OR b.account = alert_budgets.account)) c
-	WHERE c.taken > 0 AND c.taken >= trunc(c.amount * c.threshold, 6);
+		FROM unnest(alert_budgets.tenants) AS o (org)
+			CROSS JOIN LATERAL (SELECT b.* FROM gpucredit.budget b
+				WHERE b.org = o.org AND (alert_budgets.account IS NULL
+					OR b.account = alert_budgets.account)
+				OFFSET 0) b
+			CROSS JOIN LATERAL (SELECT c.*
+				FROM gpucredit.budget_counter_whole c
+				WHERE c.org = b.org AND c.account = b.account
+					AND c.period = b.period
+					AND c.period_start = gpucredit_internal.period_start(b.period,
+						alert_budgets.at)
+				OFFSET 0) c
+			CROSS JOIN unnest(b.alert_at) AS t (threshold)) c
+	WHERE c.taken > 0 AND c.taken >= trunc(c.amount * c.threshold, 6)
+		AND NOT EXISTS (SELECT FROM gpucredit.alert a
+			WHERE a.org = c.org AND a.account = c.account
+				AND a.kind = 'budget' AND a.period = c.period
+				AND a.period_start = c.period_start
+				AND a.threshold = c.threshold AND a.bucket = 0 OFFSET 0);
 END;
-COMMENT ON FUNCTION gpucredit_internal.alert_budgets(text, text, timestamptz) IS
-'Internal: raises alerts for thresholds that an account''s budgets (NULL: all) have passed in their present period; returns how many.';
+COMMENT ON FUNCTION gpucredit_internal.alert_budgets(text[], text, timestamptz) IS
+'Internal: raises alerts for thresholds that the budgets of an account (NULL: of all) of these organisations have passed in their present period; returns how many.';
 
 /*
  * Makes alerts of low balances ready again: the balance has recovered, or had
@@ -146,110 +160,123 @@ COMMENT ON FUNCTION gpucredit_internal.alert_budgets(text, text, timestamptz) IS
  * changes is left to the next call.  Above READ COMMITTED that would be an
  * error, so it is left to the next call at READ COMMITTED, or to maintain().
  */
-CREATE FUNCTION gpucredit_internal.balances_recovered(tenant text, accounts text[],
+CREATE FUNCTION gpucredit_internal.balances_recovered(tenants text[], accounts text[],
 	at timestamptz, buckets bigint[], drawn bigint[], always boolean) RETURNS bigint
 LANGUAGE sql VOLATILE PARALLEL UNSAFE
 BEGIN ATOMIC
 	WITH low AS MATERIALIZED (
-		SELECT a.alert, a.account, a.threshold FROM gpucredit.alert a
-		WHERE a.org = balances_recovered.tenant AND a.kind = 'balance'
-			AND a.recovered_at IS NULL
-			AND (balances_recovered.accounts IS NULL
-				OR a.account = ANY (balances_recovered.accounts))
-			AND current_setting('transaction_isolation') = 'read committed'),
+		SELECT a.org, a.alert, a.account, a.threshold
+		FROM unnest(balances_recovered.tenants) AS o (org)
+			CROSS JOIN LATERAL (SELECT a.* FROM gpucredit.alert a
+				WHERE a.org = o.org AND a.kind = 'balance'
+					AND a.recovered_at IS NULL
+					AND (balances_recovered.accounts IS NULL
+						OR a.account = ANY (balances_recovered.accounts))
+				OFFSET 0) a
+		WHERE current_setting('transaction_isolation') = 'read committed'),
 	balance AS MATERIALIZED (
-		SELECT l.account, b.available + coalesce((
+		SELECT l.org, l.account, b.available + coalesce((
 			SELECT sum(d.micro) / 1000000.0
 			FROM unnest(balances_recovered.buckets, balances_recovered.drawn)
 					AS d (bucket, micro)
-				JOIN gpucredit.bucket o ON o.org = balances_recovered.tenant
+				JOIN gpucredit.bucket o ON o.org = l.org
 					AND o.bucket = d.bucket
 			WHERE o.account = ANY (gpucredit_internal.account_path(l.account))), 0)
 			AS before
-		FROM (SELECT DISTINCT l.account FROM low l
+		FROM (SELECT DISTINCT l.org, l.account FROM low l
 				WHERE NOT balances_recovered.always) l,
-			LATERAL gpucredit_internal.balance_now(balances_recovered.tenant,
-				l.account, balances_recovered.at) b),
+			LATERAL gpucredit_internal.balance_now(l.org, l.account,
+				balances_recovered.at) b),
 	ready AS (
 		UPDATE gpucredit.alert a SET recovered_at = balances_recovered.at
-		WHERE a.ctid = ANY (ARRAY(SELECT o.ctid FROM gpucredit.alert o
-			WHERE o.org = balances_recovered.tenant AND o.recovered_at IS NULL
-				AND o.alert IN (SELECT l.alert FROM low l
-					LEFT JOIN balance b ON b.account = l.account
-					WHERE balances_recovered.always OR b.before >= l.threshold)
-			FOR NO KEY UPDATE SKIP LOCKED))
+		WHERE a.ctid = ANY (ARRAY(SELECT o.ctid
+			FROM low l
+				LEFT JOIN balance b ON b.org = l.org AND b.account = l.account
+				JOIN gpucredit.alert o ON o.org = l.org AND o.alert = l.alert
+			WHERE o.recovered_at IS NULL
+				AND (balances_recovered.always OR b.before >= l.threshold)
+			FOR NO KEY UPDATE OF o SKIP LOCKED))
 		RETURNING 1)
 	SELECT count(*) FROM ready;
 END;
-COMMENT ON FUNCTION gpucredit_internal.balances_recovered(text, text[], timestamptz,
+COMMENT ON FUNCTION gpucredit_internal.balances_recovered(text[], text[], timestamptz,
 	bigint[], bigint[], boolean) IS
 'Internal: lets alerts of low balances be raised again that have recovered; returns how many.';
 
-/* Balances of the given accounts, NULL for all of the organisation */
-CREATE FUNCTION gpucredit_internal.alert_balances(tenant text, accounts text[],
+/* Balances of the given accounts, NULL for all of the organisations */
+CREATE FUNCTION gpucredit_internal.alert_balances(tenants text[], accounts text[],
 	at timestamptz, buckets bigint[] DEFAULT '{}', drawn bigint[] DEFAULT '{}')
 RETURNS bigint
 LANGUAGE sql VOLATILE PARALLEL UNSAFE
 BEGIN ATOMIC
-	SELECT gpucredit_internal.balances_recovered(alert_balances.tenant,
+	SELECT gpucredit_internal.balances_recovered(alert_balances.tenants,
 		alert_balances.accounts, alert_balances.at, alert_balances.buckets,
 		alert_balances.drawn, false);
-	SELECT coalesce(sum(gpucredit_internal.raise_alert(alert_balances.tenant,
+	SELECT coalesce(sum(gpucredit_internal.raise_alert(l.org,
 		alert_balances.at, l.account, 'balance', 'minute',
 		date_trunc('minute', alert_balances.at, 'UTC'),
 		l.balance_low, 0, jsonb_build_object('kind', 'balance',
-			'org', alert_balances.tenant, 'account', l.account,
+			'org', l.org, 'account', l.account,
 			'threshold', l.balance_low, 'available', l.available))), 0)
-	FROM (SELECT a.account, a.balance_low::numeric AS balance_low,
+	FROM (SELECT a.org, a.account, a.balance_low::numeric AS balance_low,
 			b.available
-		FROM gpucredit.account a,
-			LATERAL gpucredit_internal.balance_now(alert_balances.tenant, a.account,
-				alert_balances.at) b
-		WHERE a.org = alert_balances.tenant AND a.balance_low IS NOT NULL
-			AND (alert_balances.accounts IS NULL
-				OR a.account = ANY (alert_balances.accounts))
-			AND NOT EXISTS (SELECT FROM gpucredit.alert o
-				WHERE o.org = alert_balances.tenant AND o.account = a.account
-					AND o.kind = 'balance' AND o.recovered_at IS NULL
-					AND o.threshold = a.balance_low::numeric)) l
+		FROM unnest(alert_balances.tenants) AS o (org)
+			CROSS JOIN LATERAL (SELECT a.* FROM gpucredit.account a
+				WHERE a.org = o.org AND a.balance_low IS NOT NULL
+					AND (alert_balances.accounts IS NULL
+						OR a.account = ANY (alert_balances.accounts))
+					AND NOT EXISTS (SELECT FROM gpucredit.alert r
+						WHERE r.org = a.org AND r.account = a.account
+							AND r.kind = 'balance' AND r.recovered_at IS NULL
+							AND r.threshold = a.balance_low::numeric OFFSET 0)
+				OFFSET 0) a
+			CROSS JOIN LATERAL gpucredit_internal.balance_now(a.org, a.account,
+				alert_balances.at) b) l
 	WHERE l.available < l.balance_low;
 END;
-COMMENT ON FUNCTION gpucredit_internal.alert_balances(text, text[], timestamptz,
+COMMENT ON FUNCTION gpucredit_internal.alert_balances(text[], text[], timestamptz,
 	bigint[], bigint[]) IS
 'Internal: raises alerts for balances that have fallen below what set_alert set; returns how many. buckets, drawn: what the calling transaction has just drawn, in micro-credits.';
 
-/* Expiry of the given buckets, NULL for all of the organisation */
-CREATE FUNCTION gpucredit_internal.alert_expiries(tenant text, buckets bigint[],
+/* Expiry of the given buckets, of any organisations */
+CREATE FUNCTION gpucredit_internal.alert_expiries(tenants text[], buckets bigint[],
 	at timestamptz) RETURNS bigint
 LANGUAGE sql VOLATILE PARALLEL UNSAFE
 BEGIN ATOMIC
-	SELECT coalesce(sum(gpucredit_internal.raise_alert(alert_expiries.tenant,
+	SELECT coalesce(sum(gpucredit_internal.raise_alert(e.org,
 		alert_expiries.at, e.account, 'expiry', 'none', '-infinity', e.days,
 		e.bucket, jsonb_build_object('kind', 'expiry',
-			'org', alert_expiries.tenant, 'account', e.account,
+			'org', e.org, 'account', e.account,
 			'bucket', e.bucket, 'threshold', e.days,
 			'expires_at', to_char(e.expires_at AT TIME ZONE 'UTC',
 				'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
 			'available', e.available))), 0)
-	FROM (SELECT b.bucket, b.account, b.expires_at,
+	FROM (SELECT b.org, b.bucket, b.account, b.expires_at, b.days,
 			(b.available + coalesce((SELECT sum(d.held)
-				FROM gpucredit_internal.dead_held(alert_expiries.tenant,
-					alert_expiries.at) d
-				WHERE d.bucket = b.bucket), '0'))::numeric AS available,
-			CASE WHEN b.expires_at - alert_expiries.at <= '1 day'::interval
-				THEN 1 ELSE 7 END AS days
-		FROM gpucredit.bucket_whole b
-		WHERE b.org = alert_expiries.tenant AND b.closed_at IS NULL
+				FROM gpucredit_internal.dead_held(b.org, alert_expiries.at) d
+				WHERE d.bucket = b.bucket), '0'))::numeric AS available
+		FROM (SELECT b.*,
+				CASE WHEN b.expires_at - alert_expiries.at <= '1 day'::interval
+					THEN 1 ELSE 7 END AS days
+			FROM unnest(alert_expiries.tenants, alert_expiries.buckets)
+					AS u (org, bucket)
+				CROSS JOIN LATERAL (SELECT b.* FROM gpucredit.bucket_whole b
+					WHERE b.org = u.org AND b.bucket = u.bucket OFFSET 0) b) b
+		WHERE b.closed_at IS NULL
 			AND b.effective_at <= alert_expiries.at
 			AND b.expires_at > alert_expiries.at
 			AND b.expires_at <= least(alert_expiries.at,
 				'294276-12-24 23:59:59.999999+00') + '7 days'::interval
-			AND (alert_expiries.buckets IS NULL
-				OR b.bucket = ANY (alert_expiries.buckets))) e
+			AND NOT EXISTS (SELECT FROM gpucredit.alert a
+				WHERE a.org = b.org AND a.account = b.account
+					AND a.kind = 'expiry' AND a.period = 'none'
+					AND a.period_start = '-infinity'
+					AND a.threshold = b.days AND a.bucket = b.bucket
+				OFFSET 0)) e
 	WHERE e.available > 0;
 END;
-COMMENT ON FUNCTION gpucredit_internal.alert_expiries(text, bigint[], timestamptz) IS
-'Internal: raises alerts for credit that expires within 7 days, and within 1; returns how many.';
+COMMENT ON FUNCTION gpucredit_internal.alert_expiries(text[], bigint[], timestamptz) IS
+'Internal: raises alerts for those of these buckets that expire within 7 days, and within 1; returns how many.';
 
 /*
  * An expensive day: today's spend so far is above 130 % of the daily average
@@ -262,20 +289,27 @@ COMMENT ON FUNCTION gpucredit_internal.alert_expiries(text, bigint[], timestampt
  * most, the function returns no account and leaves the check to maintain().
  * most NULL: no limit, and no deltas. src/ledger/alert.c checks settled
  * amounts first, to see whether this is worth calling.
+ *
+ * accounts NULL: all accounts that spent something today, and those on the
+ * paths of running jobs.
  */
-CREATE FUNCTION gpucredit_internal.high_spend(tenant text, accounts text[],
+CREATE FUNCTION gpucredit_internal.high_spend(tenants text[], accounts text[],
 	at timestamptz, most int)
-RETURNS TABLE (account text, spent numeric, average numeric)
+RETURNS TABLE (org text, account text, spent numeric, average numeric)
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
 	WITH delta AS MATERIALIZED (
-		SELECT d.account, d.day, d.spent FROM gpucredit.spend_delta d
-		WHERE d.org = high_spend.tenant
-		LIMIT coalesce(high_spend.most + 1, 0)),
+		SELECT o.org, d.account, d.day, d.spent
+		FROM unnest(high_spend.tenants) AS o (org)
+			CROSS JOIN LATERAL (SELECT d.account, d.day, d.spent
+				FROM gpucredit.spend_delta d
+				WHERE d.org = o.org
+				LIMIT coalesce(high_spend.most + 1, 0)) d),
 	runs AS MATERIALIZED (
-		SELECT j.job FROM gpucredit.job j
-		WHERE j.org = high_spend.tenant AND j.state = 'active'
-		LIMIT high_spend.most + 1),
+		SELECT r.job FROM unnest(high_spend.tenants) AS o (org)
+			CROSS JOIN LATERAL (SELECT j.job FROM gpucredit.job j
+				WHERE j.org = o.org AND j.state = 'active'
+				LIMIT coalesce(high_spend.most + 1, 0)) r),
 	t AS MATERIALIZED (
 		SELECT n.today, n.today - 30 AS first,
 			n.today::timestamp AT TIME ZONE 'UTC' AS today_at,
@@ -284,12 +318,31 @@ BEGIN ATOMIC
 				'4700-01-01 00:00+00 BC')) AS today) n
 		WHERE coalesce((SELECT count(*) FROM delta d) <= high_spend.most
 			AND (SELECT count(*) FROM runs r) <= high_spend.most, true)),
+	asked AS MATERIALIZED (
+		SELECT o.org, a.account
+		FROM unnest(high_spend.tenants) AS o (org)
+			CROSS JOIN unnest(high_spend.accounts) AS a (account)
+		UNION
+		SELECT o.org, s.account
+		FROM t CROSS JOIN unnest(high_spend.tenants) AS o (org)
+			CROSS JOIN LATERAL (SELECT s.account FROM gpucredit.spend_day s
+				WHERE s.day = t.today AND s.org = o.org OFFSET 0) s
+		WHERE high_spend.accounts IS NULL
+		UNION
+		SELECT j.org, p.account
+		FROM (SELECT DISTINCT o.org, j.account
+			FROM unnest(high_spend.tenants) AS o (org)
+				CROSS JOIN LATERAL (SELECT j.account FROM gpucredit.job j
+					WHERE j.org = o.org AND j.state = 'active' OFFSET 0) j
+			WHERE high_spend.accounts IS NULL) j
+			CROSS JOIN LATERAL unnest(gpucredit_internal.account_path(j.account))
+				AS p (account)),
 	used AS (		/* without the accounts below */
-		SELECT d.account, d.day, d.spent::numeric AS spent FROM delta d
+		SELECT d.org, d.account, d.day, d.spent::numeric AS spent FROM delta d
 		UNION ALL
-		SELECT x.account, v.day, v.spent
+		SELECT x.org, x.account, v.day, v.spent
 		FROM t
-			CROSS JOIN LATERAL gpucredit_internal.accrued_at(ARRAY[high_spend.tenant],
+			CROSS JOIN LATERAL gpucredit_internal.accrued_at(high_spend.tenants,
 				ARRAY[t.first_at, t.today_at, 'infinity']) x
 			CROSS JOIN LATERAL (VALUES
 				(t.first_at, t.first, - x.billed),
@@ -300,107 +353,202 @@ BEGIN ATOMIC
 			SELECT FROM gpucredit.attempt a
 				JOIN gpucredit.hold h ON h.org = a.org AND h.hold = a.hold
 			WHERE a.org = x.org AND a.job = x.job AND a.attempt = x.attempt
-				AND h.closed_at IS NOT NULL))	/* just being settled */
+				AND h.closed_at IS NOT NULL OFFSET 0))	/* just being settled */
 		UNION ALL
-		SELECT c.account, min(c.day), 0
-		FROM t JOIN gpucredit.accrued c ON c.org = high_spend.tenant
-			AND c.day >= t.first AND c.day < t.today
-		GROUP BY c.account),
+		SELECT c.org, c.account, min(c.day), 0
+		FROM t CROSS JOIN unnest(high_spend.tenants) AS o (org)
+			CROSS JOIN LATERAL (SELECT c.org, c.account, c.day
+				FROM gpucredit.accrued c
+				WHERE c.org = o.org AND c.day >= t.first AND c.day < t.today
+				OFFSET 0) c
+		GROUP BY c.org, c.account),
 	spend AS (
-		SELECT s.account, s.day, s.spent
-		FROM t JOIN gpucredit.spend_day s ON s.org = high_spend.tenant
-			AND s.account = ANY (high_spend.accounts)
-			AND s.day >= t.first AND s.day <= t.today
+		SELECT k.org, k.account, s.day, s.spent
+		FROM t CROSS JOIN asked k
+			CROSS JOIN LATERAL (SELECT s.day, s.spent FROM gpucredit.spend_day s
+				WHERE s.org = k.org AND s.account = k.account
+					AND s.day >= t.first AND s.day <= t.today OFFSET 0) s
 		UNION ALL
-		SELECT p.account, u.day, u.spent
+		SELECT k.org, k.account, u.day, u.spent
 		FROM t
-			JOIN (SELECT u.account, u.day, sum(u.spent) AS spent
-				FROM used u GROUP BY u.account, u.day) u
+			JOIN (SELECT u.org, u.account, u.day, sum(u.spent) AS spent
+				FROM used u GROUP BY u.org, u.account, u.day) u
 				ON u.day >= t.first
 			CROSS JOIN LATERAL unnest(gpucredit_internal.account_path(u.account))
 				AS p (account)
-		WHERE p.account = ANY (high_spend.accounts))
-	SELECT a.account, a.today, a.past / a.days
-	FROM (SELECT s.account,
+			JOIN asked k ON k.org = u.org AND k.account = p.account)
+	SELECT a.org, a.account, a.today, a.past / a.days
+	FROM (SELECT s.org, s.account,
 			sum(s.spent) FILTER (WHERE s.day = t.today) AS today,
 			sum(s.spent) FILTER (WHERE s.day < t.today) AS past,
 			t.today - min(s.day) AS days
 		FROM t CROSS JOIN spend s
-		GROUP BY s.account, t.today) a
+		GROUP BY s.org, s.account, t.today) a
 	WHERE a.past > 0 AND a.today * 10 * a.days > a.past * 13;
 END;
-COMMENT ON FUNCTION gpucredit_internal.high_spend(text, text[], timestamptz, int) IS
-'Internal: the accounts that, with all below them, spent today more than 130 % of their daily average of 30 days.';
+COMMENT ON FUNCTION gpucredit_internal.high_spend(text[], text[], timestamptz, int) IS
+'Internal: the accounts of these organisations that, with all below them, spent today more than 130 % of their daily average of 30 days.';
 
-CREATE FUNCTION gpucredit_internal.alert_spend(tenant text, accounts text[],
+CREATE FUNCTION gpucredit_internal.alert_spend(tenants text[], accounts text[],
 	at timestamptz, most int) RETURNS bigint
 LANGUAGE sql VOLATILE PARALLEL UNSAFE
 BEGIN ATOMIC
-	SELECT coalesce(sum(gpucredit_internal.raise_alert(alert_spend.tenant,
+	SELECT coalesce(sum(gpucredit_internal.raise_alert(h.org,
 		alert_spend.at, h.account, 'spend', 'day',
 		gpucredit_internal.period_start('day', alert_spend.at), 1.3, 0,
-		jsonb_build_object('kind', 'spend', 'org', alert_spend.tenant,
+		jsonb_build_object('kind', 'spend', 'org', h.org,
 			'account', h.account, 'threshold', 1.3,
 			'day', gpucredit_internal.utc_day(alert_spend.at), 'spent', h.spent,
 			'average', round(h.average, 6)))), 0)
-	FROM (SELECT s.* FROM gpucredit_internal.high_spend(alert_spend.tenant,
+	FROM (SELECT s.* FROM gpucredit_internal.high_spend(alert_spend.tenants,
 			alert_spend.accounts, alert_spend.at, alert_spend.most) s
-		ORDER BY s.account COLLATE "C" DESC) h;	/* the deepest account first */
+		WHERE NOT EXISTS (SELECT FROM gpucredit.alert a
+			WHERE a.org = s.org AND a.account = s.account AND a.kind = 'spend'
+				AND a.period = 'day'
+				AND a.period_start = gpucredit_internal.period_start('day',
+					alert_spend.at)
+				AND a.threshold = 1.3 AND a.bucket = 0 OFFSET 0)
+		ORDER BY s.org, s.account COLLATE "C" DESC) h;	/* the deepest account first */
 END;
-COMMENT ON FUNCTION gpucredit_internal.alert_spend(text, text[], timestamptz, int) IS
+COMMENT ON FUNCTION gpucredit_internal.alert_spend(text[], text[], timestamptz, int) IS
 'Internal: raises alerts for expensive days; returns how many.';
 
 /*
- * Looks only at organisations that can have a due alert.  The index of
- * expire_credits finds the buckets that end next, the index of spend_day finds
- * days.
+ * Buckets that expire within a week, in the order of the index that
+ * expire_credits uses, from the position where the last call stopped.
  */
+CREATE FUNCTION gpucredit_internal.raise_expiry_alerts(at timestamptz,
+	until timestamptz) RETURNS bigint
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET plan_cache_mode = force_generic_plan
+AS $$
+DECLARE
+	last CONSTANT timestamptz := least(at, '294276-12-24 23:59:59.999999+00')
+		+ '7 days'::interval;
+	/* NULL: there is none */
+	place text[] := gpucredit_internal.upkeep_position('expiry_alerts');
+	place_at timestamptz := greatest(place[1]::timestamptz, at);
+	place_org text := coalesce(place[2], '');
+	place_bucket bigint := coalesce(place[3], '0');
+	first boolean := place IS NULL;
+	most int := 64;
+	orgs text[];
+	buckets bigint[];
+	ends timestamptz[];
+	began timestamptz;
+	n bigint := 0;
+BEGIN
+	LOOP
+		began := clock_timestamp();
+		SELECT array_agg(d.org ORDER BY d.expires_at, d.org, d.bucket),
+			array_agg(d.bucket ORDER BY d.expires_at, d.org, d.bucket),
+			array_agg(d.expires_at ORDER BY d.expires_at, d.org, d.bucket)
+		INTO orgs, buckets, ends
+		FROM (SELECT b.org, b.bucket, b.expires_at FROM gpucredit.bucket b
+			WHERE (b.expires_at, b.org, b.bucket)
+					> (place_at, place_org, place_bucket)
+				AND b.expires_at IS NOT NULL AND b.expires_at <= last
+				AND b.closed_at IS NULL AND b.swept_at IS NULL
+			ORDER BY b.expires_at, b.org, b.bucket LIMIT most) d;
+		n := n + gpucredit_internal.alert_expiries(orgs, buckets, at);
+		IF coalesce(cardinality(orgs), 0) < most THEN
+			/* the end: again from the beginning, once */
+			EXIT WHEN first OR clock_timestamp() >= until;
+			first := true;
+			place_at := at;
+			place_org := '';
+			place_bucket := 0;
+			CONTINUE;
+		END IF;
+		place_at := ends[most];
+		place_org := orgs[most];
+		place_bucket := buckets[most];
+		IF clock_timestamp() >= until THEN
+			PERFORM gpucredit_internal.set_upkeep_position('expiry_alerts',
+				ARRAY[place_at::text, place_org, place_bucket::text]);
+			RETURN n;
+		END IF;
+		IF clock_timestamp() - began < (until - began) / 8 THEN
+			most := least(most * 2, 8192);
+		END IF;
+	END LOOP;
+	PERFORM gpucredit_internal.set_upkeep_position('expiry_alerts', NULL);
+	RETURN n;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_internal.raise_expiry_alerts(timestamptz, timestamptz) IS
+'raise_alerts: raises the due alerts of credit that expires, until an instant of the server''s clock; returns how many.';
+
+/*
+ * Budgets, balances and expensive days, by organisation, from the one after
+ * which the last call stopped.  A skip scan of the primary key finds the next
+ * organisations.  A call handles each organisation once at most.
+ */
+CREATE FUNCTION gpucredit_internal.raise_account_alerts(at timestamptz,
+	until timestamptz) RETURNS bigint
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET plan_cache_mode = force_generic_plan
+AS $$
+DECLARE
+	start CONSTANT text := coalesce(
+		(gpucredit_internal.upkeep_position('account_alerts'))[1], '');
+	place text := start;
+	wrapped boolean := start = '';
+	most int := 16;
+	orgs text[];
+	began timestamptz;
+	n bigint := 0;
+BEGIN
+	LOOP
+		began := clock_timestamp();
+		WITH RECURSIVE next (org, n) AS (
+			(SELECT a.org, 1 FROM gpucredit.account a
+			WHERE a.org > place ORDER BY a.org LIMIT 1)
+			UNION ALL
+			SELECT f.org, x.n + 1
+			FROM next x CROSS JOIN LATERAL (SELECT a.org FROM gpucredit.account a
+				WHERE a.org > x.org ORDER BY a.org LIMIT 1) f
+			WHERE x.n < most)
+		SELECT array_agg(x.org ORDER BY x.org) INTO orgs FROM next x;
+		IF orgs IS NULL THEN
+			EXIT WHEN wrapped OR clock_timestamp() >= until;
+			wrapped := true;
+			place := '';
+			CONTINUE;
+		END IF;
+		n := n + gpucredit_internal.alert_budgets(orgs, NULL, at)
+			+ gpucredit_internal.alert_balances(orgs, NULL, at)
+			+ gpucredit_internal.alert_spend(orgs, NULL, at, NULL);
+		place := orgs[cardinality(orgs)];
+		EXIT WHEN wrapped AND start <> '' AND place >= start;
+		IF clock_timestamp() >= until THEN
+			PERFORM gpucredit_internal.set_upkeep_position('account_alerts',
+				ARRAY[place]);
+			RETURN n;
+		END IF;
+		IF clock_timestamp() - began < (until - began) / 8 THEN
+			most := least(most * 2, 512);
+		END IF;
+	END LOOP;
+	PERFORM gpucredit_internal.set_upkeep_position('account_alerts', NULL);
+	RETURN n;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_internal.raise_account_alerts(timestamptz, timestamptz) IS
+'raise_alerts: raises the due alerts of budgets, balances and expensive days, until an instant of the server''s clock; returns how many.';
+
 CREATE FUNCTION gpucredit_internal.raise_alerts() RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 AS $$
 DECLARE
 	at timestamptz := gpucredit.now();
-	tenant text COLLATE "C";
-	n bigint := 0;
+	began timestamptz := clock_timestamp();
+	allowed interval := current_setting('gpucredit.upkeep_time');
+	n bigint;
 BEGIN
-	FOR tenant IN SELECT DISTINCT b.org FROM gpucredit.budget b ORDER BY 1
-	LOOP
-		n := n + gpucredit_internal.alert_budgets(tenant, NULL, at);
-	END LOOP;
-	FOR tenant IN
-		SELECT DISTINCT a.org FROM gpucredit.account a
-		WHERE a.balance_low IS NOT NULL ORDER BY 1
-	LOOP
-		n := n + gpucredit_internal.alert_balances(tenant, NULL, at);
-	END LOOP;
-	FOR tenant IN
-		SELECT DISTINCT b.org FROM gpucredit.bucket b
-		WHERE b.expires_at > at AND b.expires_at <= least(at,
-				'294276-12-24 23:59:59.999999+00') + '7 days'::interval
-			AND b.closed_at IS NULL AND b.swept_at IS NULL ORDER BY 1
-	LOOP
-		n := n + gpucredit_internal.alert_expiries(tenant, NULL, at);
-	END LOOP;
-	FOR tenant IN
-		SELECT s.org FROM gpucredit.spend_day s
-		WHERE s.day = gpucredit_internal.utc_day(at)
-		UNION
-		SELECT j.org FROM gpucredit.job j WHERE j.state = 'active'
-		ORDER BY 1
-	LOOP
-		n := n + gpucredit_internal.alert_spend(tenant,
-			ARRAY(SELECT s.account FROM gpucredit.spend_day s
-				WHERE s.org = tenant AND s.day = gpucredit_internal.utc_day(at)
-				UNION
-				SELECT p.account
-				FROM (SELECT DISTINCT j.account FROM gpucredit.job j
-						WHERE j.org = tenant AND j.state = 'active') j
-					CROSS JOIN LATERAL unnest(
-						gpucredit_internal.account_path(j.account)) AS p (account)),
-			at, NULL);
-	END LOOP;
-	RETURN n;
+	n := gpucredit_internal.raise_account_alerts(at, began + allowed * 0.75);
+	RETURN n + gpucredit_internal.raise_expiry_alerts(at, began + allowed);
 END
 $$;
 COMMENT ON FUNCTION gpucredit_internal.raise_alerts() IS
-'maintain: raises the due alerts that no call has raised; returns how many.';
+'maintain: raises the due alerts that no call has raised, for gpucredit.upkeep_time at most; returns how many.';

@@ -213,16 +213,24 @@ COMMENT ON TYPE gpucredit.maintain_result IS
  * One call at a time folds. It locks the table in a mode that blocks no reader
  * and no settlement; a second call does nothing instead of waiting. Deltas and
  * keys that other transactions have locked are left for the next call.
+ *
+ * Each round reads on behind the last row that the round before it read, so
+ * that none walks over the rows that are deleted already.
  */
-CREATE FUNCTION gpucredit_internal.fold_spend(most int) RETURNS bigint
+CREATE FUNCTION gpucredit_internal.fold_spend() RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET plan_cache_mode = force_generic_plan
 AS $$
 DECLARE
-	tenant text COLLATE "C";
+	until timestamptz := clock_timestamp()
+		+ current_setting('gpucredit.upkeep_time')::interval * 0.75;
+	most CONSTANT int := 5000;
+	place tid := '(0,0)';
+	rows tid[];
+	orgs text[];
 	accounts text[];
 	days date[];
 	amounts numeric[];
-	n bigint;
 	total bigint := 0;
 BEGIN
 	BEGIN
@@ -230,45 +238,41 @@ BEGIN
 	EXCEPTION WHEN lock_not_available THEN
 		RETURN 0;
 	END;
-	FOR tenant IN
-		SELECT DISTINCT d.org FROM (SELECT s.org FROM gpucredit.spend_delta s
-			LIMIT most) d ORDER BY 1
 	LOOP
+		rows := ARRAY(SELECT s.ctid FROM gpucredit.spend_delta s
+			WHERE s.ctid > place LIMIT most FOR UPDATE SKIP LOCKED);
+		EXIT WHEN rows = '{}';
+		place := rows[cardinality(rows)];
 		WITH gone AS (
-			DELETE FROM gpucredit.spend_delta d
-			WHERE d.org = tenant AND d.ctid = ANY (ARRAY(
-				SELECT s.ctid FROM gpucredit.spend_delta s
-				WHERE s.org = tenant LIMIT most - total
-				FOR UPDATE SKIP LOCKED))
-			RETURNING d.account, d.day, d.spent)
-		SELECT pg_catalog.array_agg(g.account), pg_catalog.array_agg(g.day),
-			pg_catalog.array_agg(g.spent), coalesce(pg_catalog.sum(g.n), 0)
-		INTO accounts, days, amounts, n
-		FROM (SELECT g.account, g.day, sum(g.spent::numeric) AS spent,
+			DELETE FROM gpucredit.spend_delta d WHERE d.ctid = ANY (rows)
+			RETURNING d.org, d.account, d.day, d.spent)
+		SELECT array_agg(g.org), array_agg(g.account), array_agg(g.day),
+			array_agg(g.spent), total + coalesce(sum(g.n), 0)
+		INTO orgs, accounts, days, amounts, total
+		FROM (SELECT g.org, g.account, g.day, sum(g.spent::numeric) AS spent,
 				count(*) AS n
-			FROM gone g GROUP BY g.account, g.day) g;
+			FROM gone g GROUP BY g.org, g.account, g.day) g;
 		INSERT INTO gpucredit.spend_total AS t (org, account, spent)
-		SELECT tenant, a.account, sum(a.spent)
-		FROM unnest(accounts, amounts) AS a (account, spent)
-		GROUP BY a.account
+		SELECT a.org, a.account, sum(a.spent)
+		FROM unnest(orgs, accounts, amounts) AS a (org, account, spent)
+		GROUP BY a.org, a.account
 		ON CONFLICT (org, account)
 		DO UPDATE SET spent = t.spent + excluded.spent;
 		INSERT INTO gpucredit.spend_day AS t (org, account, day, spent)
-		SELECT tenant, p.account, a.day, sum(a.spent)
-		FROM unnest(accounts, days, amounts) AS a (account, day, spent),
+		SELECT a.org, p.account, a.day, sum(a.spent)
+		FROM unnest(orgs, accounts, days, amounts) AS a (org, account, day, spent),
 			unnest(gpucredit_internal.account_path(a.account)) AS p (account)
 		WHERE a.day IS NOT NULL
-		GROUP BY p.account, a.day
+		GROUP BY a.org, p.account, a.day
 		ON CONFLICT (org, account, day)
 		DO UPDATE SET spent = t.spent + excluded.spent;
-		total := total + n;
-		EXIT WHEN total >= most;
+		EXIT WHEN cardinality(rows) < most OR clock_timestamp() >= until;
 	END LOOP;
 	RETURN total;
 END
 $$;
-COMMENT ON FUNCTION gpucredit_internal.fold_spend(int) IS
-'maintain: folds at most so many rows of spend_delta into the totals and the days of each account on the path; returns how many.';
+COMMENT ON FUNCTION gpucredit_internal.fold_spend() IS
+'maintain: folds rows of spend_delta into the totals and the days of each account on the path, as many as fit gpucredit.upkeep_time; returns how many.';
 
 /* Writes the number of repeated denials to the audit log. */
 CREATE FUNCTION gpucredit_internal.fold_denials(most int) RETURNS bigint
@@ -389,7 +393,7 @@ LANGUAGE sql VOLATILE SECURITY DEFINER PARALLEL UNSAFE ROWS 10
 SET search_path = pg_catalog, pg_temp
 SET jit = off
 BEGIN ATOMIC
-	SELECT 'fold_spend', gpucredit_internal.fold_spend(10000)
+	SELECT 'fold_spend', gpucredit_internal.fold_spend()
 	UNION ALL
 	SELECT 'raise_alerts', gpucredit_internal.raise_alerts()
 	UNION ALL
@@ -406,5 +410,5 @@ BEGIN ATOMIC
 	SELECT * FROM gpucredit.end_tenant_transactions();
 END;
 COMMENT ON FUNCTION gpucredit.maintain() IS
-'Upkeep: does the regular upkeep; call it every minute. It folds recorded spend and counted denials, and raises due alerts. It deletes old days of spend, keys past gpucredit.key_retention other than those of payments, directives of ended attempts and old requests for output. It removes usage rows, entries and audit rows past their retention (not above READ COMMITTED). It ends tenants'' transactions that are open too long. A call takes at most 10,000 rows of each, and 16 batches of entries and audit rows. Call again while any affected is 10000 or more. It waits for nobody.
+'Upkeep: does the regular upkeep; call it every minute. It folds recorded spend and counted denials, and raises due alerts. It deletes old days of spend, keys past gpucredit.key_retention other than those of payments, directives of ended attempts and old requests for output. It removes usage rows, entries and audit rows past their retention (not above READ COMMITTED). It ends tenants'' transactions that are open too long. Folding and raising alerts work for gpucredit.upkeep_time each, and the next call resumes where they stopped. A call takes at most 10,000 rows of each other task, and 16 batches of entries and audit rows. Call again while any affected is 10000 or more. It waits for nobody.
 Result: each task, and how many rows it handled.';

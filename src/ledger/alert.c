@@ -64,12 +64,14 @@ SQL_STATEMENT(watched_any, SPI_OK_SELECT, "text, text[]",
 			  " LIMIT 1");
 SQL_STATEMENT(alert_balances, SPI_OK_SELECT,
 			  "text, text[], timestamptz, bigint[], bigint[]",
-			  "SELECT gpucredit_internal.alert_balances($1, $2, $3, $4, $5)");
+			  "SELECT gpucredit_internal.alert_balances(ARRAY[$1], $2, $3,"
+			  " $4, $5)");
 SQL_STATEMENT(alert_ready, SPI_OK_SELECT, "text, text[], timestamptz",
-			  "SELECT gpucredit_internal.balances_recovered($1, $2, $3,"
+			  "SELECT gpucredit_internal.balances_recovered(ARRAY[$1], $2, $3,"
 			  " '{}', '{}', true)");
 SQL_STATEMENT(alert_expiries, SPI_OK_SELECT, "text, bigint[], timestamptz",
-			  "SELECT gpucredit_internal.alert_expiries($1, $2, $3)");
+			  "SELECT gpucredit_internal.alert_expiries(pg_catalog.array_fill($1,"
+			  " ARRAY[pg_catalog.cardinality($2)]), $2, $3)");
 SQL_STATEMENT(account_watch, SPI_OK_UPDATE, "text, text, gpucredit.credits",
 			  "UPDATE gpucredit.account a SET balance_low = $3"
 			  " WHERE a.org = $1 AND a.account = $2");
@@ -108,7 +110,7 @@ SQL_STATEMENT(deltas_read, SPI_OK_SELECT, "text, int",
 			  "SELECT d.account, d.day, d.spent FROM gpucredit.spend_delta d"
 			  " WHERE d.org = $1 ORDER BY d.day LIMIT $2");
 SQL_STATEMENT(alert_spend, SPI_OK_SELECT, "text, text[], timestamptz, int",
-			  "SELECT gpucredit_internal.alert_spend($1, $2, $3, $4)");
+			  "SELECT gpucredit_internal.alert_spend(ARRAY[$1], $2, $3, $4)");
 
 /* how many alerts a session remembers as raised, for speed only */
 #define MOST_RAISED		64
@@ -116,8 +118,8 @@ SQL_STATEMENT(alert_spend, SPI_OK_SELECT, "text, text[], timestamptz, int",
 static uint64 raised[MOST_RAISED];	/* by expiry_key() */
 
 static void check_balances(const AccountPath *path, TimestampTz at,
-							 const int64 *buckets, const int64 *amounts,
-							 int n);
+						   const int64 *buckets, const int64 *amounts,
+						   int n);
 static uint64 expiry_key(const HoldDraw *draw, const HoldDrawPart *part);
 static char *describe(const char *org, const BudgetCount *count,
 					  const char *share, Credits taken);
@@ -221,7 +223,7 @@ AlertBalanceDrawn(const AccountPath *path, const HoldDraw *draw)
  */
 void
 AlertBalanceDebited(const AccountPath *path, TimestampTz at, int64 bucket,
-				  Credits amount)
+					Credits amount)
 {
 	check_balances(path, at, &bucket, &amount, 1);
 }
@@ -233,7 +235,7 @@ AlertBalanceDebited(const AccountPath *path, TimestampTz at, int64 bucket,
  */
 static void
 check_balances(const AccountPath *path, TimestampTz at,
-				 const int64 *buckets, const int64 *amounts, int n)
+			   const int64 *buckets, const int64 *amounts, int n)
 {
 	Values	   *args;
 

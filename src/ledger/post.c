@@ -217,9 +217,9 @@ static LocalTransactionId own_in = InvalidLocalTransactionId;
 
 SQL_STATEMENT(spend_insert, SPI_OK_INSERT,
 			  "text, text, gpucredit.credits, timestamptz",
-			  "INSERT INTO gpucredit.spend_delta (org, account, spent, day)"
+			  "INSERT INTO gpucredit.spend_delta (org, account, spent, day, at)"
 			  " VALUES ($1, $2, $3, pg_catalog.timezone('UTC',"
-			  "  $4)::pg_catalog.date)");
+			  "  $4)::pg_catalog.date, $4)");
 
 static void insert_entries(const Posting *posting, int first, int n);
 static void add_to_bucket(const Posting *posting, int first);

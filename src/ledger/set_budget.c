@@ -84,7 +84,7 @@ SQL_STATEMENT(budget_logged, SPI_OK_UPDATE, "text, text, text",
 			  "  AND b.account = $2 AND b.period = $3)");
 
 SQL_STATEMENT(alert_budgets, SPI_OK_SELECT, "text, text, timestamptz",
-			  "SELECT gpucredit_internal.alert_budgets($1, $2, $3)");
+			  "SELECT gpucredit_internal.alert_budgets(ARRAY[$1], $2, $3)");
 
 static void alert_of_taken(const char *org, const char *account,
 						   TimestampTz at);

@@ -47,6 +47,7 @@ static int	audit_retention;
 static bool meter_durable;
 static int	tenant_idle_timeout;
 static int	tenant_transaction_max;
+static int	upkeep_time;
 
 static void
 define_seconds(const char *name, const char *what, const char *more,
@@ -104,6 +105,19 @@ define_tenant_limits(void)
 				   "transaction_timeout, unless the login has one. 0 "
 				   "switches all of this off.",
 				   &tenant_transaction_max, 300, 0);
+}
+
+/* How long a call of upkeep works. */
+static void
+define_upkeep(void)
+{
+	DefineCustomIntVariable("gpucredit.upkeep_time",
+							"How long a call of a task of upkeep works before "
+							"it leaves the rest to the next call.",
+							"So no transaction of upkeep is open for much "
+							"longer. Sweeps also end after half of "
+							"deadlock_timeout.", &upkeep_time, 500, 10, 60000,
+							PGC_SUSET, GUC_UNIT_MS, NULL, NULL, NULL);
 }
 
 static void
@@ -273,6 +287,7 @@ SettingsInit(void)
 	define_depth();
 	define_retentions();
 	define_tenant_limits();
+	define_upkeep();
 }
 
 int64
@@ -460,4 +475,11 @@ bool
 SettingMeterDurable(void)
 {
 	return meter_durable;
+}
+
+/* In milliseconds. */
+int
+SettingUpkeepTime(void)
+{
+	return upkeep_time;
 }

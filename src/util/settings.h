@@ -40,5 +40,6 @@ extern int64 SettingEntryRetention(void);
 extern int64 SettingAuditRetention(void);
 extern bool SettingMeterDurable(void);
 extern int	SettingBackfillDepth(void); /* seconds */
+extern int	SettingUpkeepTime(void);
 
 #endif							/* GPUCREDIT_SETTINGS_H */
