@@ -54,7 +54,7 @@ static const char *name_refused(const char *image);
 static Pull *pull_begin(const char *image);
 static bool waits_for(const LocalAttempt *attempt, const Pull *pull);
 static void fail_attempt(LocalAttempt *attempt, const char *kind,
-					const char *reason);
+						 const char *reason);
 static void pull_free(Pull **link);
 static char *last_line(const Pull *pull);
 
@@ -181,8 +181,8 @@ PullExpire(void)
 	{
 		if (a->phase == PHASE_RUNS && a->pull != 0 && now >= a->pull_until_ns)
 			fail_attempt(a, EXIT_NOT_STARTED,
-					"it is still being pulled, and devices do not wait for it"
-					" longer");
+						 "it is still being pulled, and devices do not wait for it"
+						 " longer");
 	}
 	for (Pull *p = pulls; p != NULL; p = p->next)
 	{
@@ -273,7 +273,7 @@ PullChildGone(pid_t pid, int status, void (*pulled) (LocalAttempt *))
 		}
 		else
 			fail_attempt(a, EXIT_NO_IMAGE, *reason == '\0' ? "podman failed" :
-					reason);
+						 reason);
 	}
 	while (*link != pull)
 		link = &(*link)->next;

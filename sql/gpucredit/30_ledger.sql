@@ -9,7 +9,9 @@
  * aside for one job (or one caller's own business); its parts say how much of
  * it came from which bucket, in the order drawn.
  *
- * Only src/ledger/post.c writes bucket, hold_part and entry.
+ * Only src/ledger/post.c and the files beside it whose names begin with "post"
+ * write bucket, bucket_slice, hold_part and entry. archive() removes entries that
+ * are sealed, and rebuild() writes running sums as the entries have them.
  */
 /*
  * This trigger is on the tables that every hold writes, because each statement

@@ -12,8 +12,6 @@
  * another.  A budget's slice may count up to "most" without looking at the
  * others. The first hold that finds enough to share makes the slices, and they
  * are dropped when too little is left (src/ledger/slice.h).
- *
- * Only src/ledger/post.c writes bucket_slice.
  */
 CREATE TABLE gpucredit.bucket_slice (
 	org text COLLATE "C" NOT NULL,

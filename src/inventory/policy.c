@@ -35,23 +35,23 @@ typedef struct PolicyWord
 } PolicyWord;
 
 static void parse_checkpoints(PoolPolicy *policy, const char *word,
-							 JsonbValue *value);
+							  JsonbValue *value);
 static void parse_consolidate(PoolPolicy *policy, const char *word,
-							 JsonbValue *value);
+							  JsonbValue *value);
 static void parse_image_wait(PoolPolicy *policy, const char *word,
-							JsonbValue *value);
+							 JsonbValue *value);
 static void parse_order(PoolPolicy *policy, const char *word,
-					   JsonbValue *value);
+						JsonbValue *value);
 static void parse_reclaim(PoolPolicy *policy, const char *word,
-						 JsonbValue *value);
+						  JsonbValue *value);
 static void parse_placed_by(PoolPolicy *policy, const char *word,
-						   JsonbValue *value);
+							JsonbValue *value);
 static bool yes_or_no(const char *word, JsonbValue *value);
 static void set_defaults(PoolPolicy *policy);
 static void parse_packing(PoolPolicy *policy, const char *word,
-						 JsonbValue *value);
+						  JsonbValue *value);
 static void parse_tier_share(PoolPolicy *policy, const char *word,
-							JsonbValue *value);
+							 JsonbValue *value);
 static int	one_of(const char *word, JsonbValue *value,
 				   const char *const *choices, int n);
 static int32 millionths(const char *word, JsonbValue *value);

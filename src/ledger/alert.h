@@ -16,7 +16,7 @@ extern void AlertBudget(const char *org, const BudgetCount *count,
 extern void AlertBalance(const AccountPath *path, TimestampTz at);
 extern void AlertBalanceDrawn(const AccountPath *path, const HoldDraw *draw);
 extern void AlertBalanceDebited(const AccountPath *path, TimestampTz at,
-							  int64 bucket, Credits amount);
+								int64 bucket, Credits amount);
 extern void AlertDrawn(const HoldDraw *draw);
 extern void AlertSpend(const char *org, const char *account, TimestampTz at);
 

@@ -57,17 +57,6 @@ typedef struct Issue
 
 static const char *const kinds[] = {"paid", "promo", "grant"};
 
-SQL_STATEMENT(bucket_insert, SPI_OK_INSERT_RETURNING,
-			  "text, text, text, int, timestamptz, timestamptz, text[],"
-			  " text[], text[], gpucredit.credits, numeric, jsonb, text,"
-			  " timestamptz",
-			  "INSERT INTO gpucredit.bucket (org, account, kind, priority,"
-			  " effective_at, expires_at, gpu_types, tiers, pools,"
-			  " max_per_job, max_share, policy, memo, created_at, slices)"
-			  " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,"
-			  " $13, $14, COALESCE((SELECT a.slices FROM gpucredit.account a"
-			  "  WHERE a.org = $1 AND a.account = $2), 1)) RETURNING bucket");
-
 static void parse_policy(Jsonb *json, Policy *policy);
 static void parse_names(const char *word, JsonbValue *value, Names *names);
 static Numeric parse_number(const char *word, JsonbValue *value);
@@ -181,24 +170,22 @@ resolve_times(Issue *issue, TimestampTz now)
 static int64
 insert_bucket(const Issue *issue, TimestampTz now)
 {
-	return SqlInt8(SqlRun(&bucket_insert,
-						  VALUES(TextValue(issue->org),
-								 TextValue(issue->account),
-								 TextValue(issue->kind),
-								 Int4Value(issue->priority),
-								 TimeValue(issue->effective_at),
-								 TimeValueOrNull(issue->expires_at),
-								 names_value(&issue->policy.gpu_types),
-								 names_value(&issue->policy.tiers),
-								 names_value(&issue->policy.pools),
-								 issue->policy.has_max_per_job ?
-								 CreditsValue(issue->policy.max_per_job) :
-								 NullValue(),
-								 issue->policy.max_share ?
-								 DatumValue(NumericGetDatum(issue->policy.max_share)) : NullValue(),
-								 JsonValue(issue->policy_json),
-								 TextValue(issue->memo),
-								 TimeValue(now))), 0, 1);
+	const Policy *policy = &issue->policy;
+	NewBucket	bucket = {
+		.org = issue->org, .account = issue->account, .kind = issue->kind,
+		.priority = issue->priority, .effective_at = issue->effective_at,
+		.expires_at = issue->expires_at,
+		.gpu_types = names_value(&policy->gpu_types),
+		.tiers = names_value(&policy->tiers),
+		.pools = names_value(&policy->pools),
+		.max_per_job = policy->has_max_per_job ?
+		CreditsValue(policy->max_per_job) : NullValue(),
+		.max_share = policy->max_share ?
+		DatumValue(NumericGetDatum(policy->max_share)) : NullValue(),
+		.policy = issue->policy_json, .memo = issue->memo, .created_at = now
+	};
+
+	return LedgerCreateBucket(&bucket);
 }
 
 static NullableDatum

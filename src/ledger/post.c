@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
- * post.c Entries, and the running sums they change. Only shrink_holds.c also
- * writes them, for many holds at once.
+ * post.c
+ *		Entries, and the running sums they change.
  *
  * A move is balanced by construction: what leaves one compartment of a bucket
  * enters another.  The bucket's row and the hold's part are the running sums

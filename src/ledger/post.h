@@ -1,7 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * post.h
- *		Entries: inside the ledger only.
+ *		The one writer of money, for use inside the ledger only.
+ *
+ * The files post.c, post_returns.c and post_bucket.c write entries, buckets,
+ * their slices and the parts of holds. Nothing else does, but for archive(),
+ * which removes old entries that are sealed, and rebuild(), which writes sums
+ * as the entries have them. tools/lint holds this.
  *
  *-------------------------------------------------------------------------
  */
@@ -11,6 +16,7 @@
 #include "util/sql.h"
 #include "ledger/budget.h"
 #include "storage/itemptr.h"
+#include "utils/jsonb.h"
 
 typedef enum Compartment
 {
@@ -42,6 +48,25 @@ typedef struct Posting
 	const Move *moves;
 	bool		taken;			/* LedgerTake() changes the bucket */
 } Posting;
+
+/* What a new bucket is for; NULL where its policy does not limit it. */
+typedef struct NewBucket
+{
+	const char *org;
+	const char *account;
+	const char *kind;
+	int32		priority;
+	TimestampTz effective_at;
+	TimestampTz expires_at;		/* infinite: never */
+	NullableDatum gpu_types;
+	NullableDatum tiers;
+	NullableDatum pools;
+	NullableDatum max_per_job;
+	NullableDatum max_share;
+	Jsonb	   *policy;
+	const char *memo;
+	TimestampTz created_at;
+} NewBucket;
 
 /* What came of an attempt to take an amount without waiting. */
 typedef enum TakeStatus
@@ -78,6 +103,14 @@ extern void LedgerSpread(const char *org, int64 bucket, int32 n,
 extern void SpendAdd(const Hold *hold, Credits spent, TimestampTz at);
 extern void OwnForget(void);
 extern int	OwnList(const char *org, OwnBucket *list);
+
+/* post_returns.c */
+extern void LedgerPostReturns(const Posting *postings, int n);
+
+/* post_bucket.c */
+extern int64 LedgerCreateBucket(const NewBucket *bucket);
+extern int64 LedgerCreateBucketLike(const char *org, int64 bucket,
+									const char *account, TimestampTz at);
 
 /* What a locked bucket gives to a draw. */
 typedef struct HoldDrawPart

@@ -39,23 +39,9 @@ typedef struct Transfer
 	HoldDraw	draw;			/* out of the account's own buckets */
 } Transfer;
 
-SQL_STATEMENT(bucket_like, SPI_OK_INSERT_RETURNING,
-			  "text, bigint, text, timestamptz",
-			  "INSERT INTO gpucredit.bucket (org, account, kind, priority,"
-			  " effective_at, expires_at, gpu_types, tiers, pools,"
-			  " max_per_job, max_share, policy, memo, created_at, slices)"
-			  " SELECT b.org, $3, b.kind, b.priority, b.effective_at,"
-			  " b.expires_at, b.gpu_types, b.tiers, b.pools, b.max_per_job,"
-			  " b.max_share, b.policy, b.memo, $4, COALESCE((SELECT a.slices"
-			  "  FROM gpucredit.account a"
-			  "  WHERE a.org = $1 AND a.account = $3), 1)"
-			  " FROM gpucredit.bucket b"
-			  " WHERE b.org = $1 AND b.bucket = $2 RETURNING bucket");
-
-static void take_accounts(Transfer *transfer, FunctionCallInfo fcinfo);
+static void parse_accounts(Transfer *transfer, FunctionCallInfo fcinfo);
 static const char *carry_out(Transfer *transfer, AuditRow *audit);
 static void move_credit(const Transfer *transfer, AuditRow *audit);
-static int64 insert_like(const Transfer *transfer, int64 bucket);
 
 Datum
 call_transfer(PG_FUNCTION_ARGS)
@@ -65,7 +51,7 @@ call_transfer(PG_FUNCTION_ARGS)
 	Request		request;
 	Datum		result;
 
-	take_accounts(&transfer, fcinfo);
+	parse_accounts(&transfer, fcinfo);
 	RequestInit(&request, fcinfo, "transfer", transfer.org,
 				ArgKey(fcinfo, 3, "key"));
 	RequestText(&request, transfer.from);
@@ -93,7 +79,7 @@ call_transfer(PG_FUNCTION_ARGS)
 }
 
 static void
-take_accounts(Transfer *transfer, FunctionCallInfo fcinfo)
+parse_accounts(Transfer *transfer, FunctionCallInfo fcinfo)
 {
 	transfer->from = ArgPath(fcinfo, 1, "from_account");
 	transfer->to = ArgPath(fcinfo, 2, "to_account");
@@ -169,7 +155,8 @@ move_credit(const Transfer *transfer, AuditRow *audit)
 	{
 		in[i] = (Move)
 		{
-			insert_like(transfer, out[i].bucket), 0, ISSUED, AVAILABLE,
+			LedgerCreateBucketLike(transfer->org, out[i].bucket,
+								   transfer->to, transfer->at), 0, ISSUED, AVAILABLE,
 				out[i].amount, 0
 		};
 		appendStringInfo(&buckets, "%s{\"from\":%lld,\"to\":%lld,"
@@ -183,16 +170,4 @@ move_credit(const Transfer *transfer, AuditRow *audit)
 	posting.moves = in;
 	LedgerPost(&posting);
 	AuditNumber(audit, "buckets", buckets.data);
-}
-
-/*
- * Make a like, empty bucket of the other account.
- */
-static int64
-insert_like(const Transfer *transfer, int64 bucket)
-{
-	return SqlInt8(SqlRun(&bucket_like,
-						  VALUES(TextValue(transfer->org), Int8Value(bucket),
-								 TextValue(transfer->to),
-								 TimeValue(transfer->at))), 0, 1);
 }
