@@ -41,7 +41,7 @@ int
 main(int argc, char **argv)
 {
 	const char *instances = getenv("INSTANCES");
-	int			n = instances != NULL ? atoi(instances) : 24000;
+	int			n = instances != NULL ? atoi(instances) : 12000;
 	Tap			tap = {0, 0};
 	int			i;
 
