@@ -314,7 +314,7 @@ job_list(const char *text)
 	char	   *save = NULL;
 
 	if (strlen(text) > MOST || *text == '\0')
-		Fail(CLI_USAGE, "\"%.40s\" is no list of jobs", text);
+		Fail(CLI_USAGE, "\"%.40s\" is not a list of job numbers", text);
 	for (char *word = strtok_r(copy, ",", &save); word != NULL;
 		 word = strtok_r(NULL, ",", &save))
 		(void) CliNumber(word, 1, INT64_MAX, "a job");

@@ -146,12 +146,12 @@ admit_pending(KubeWorkload *workload)
 	else if (job->stage == KUBE_FUNDED)
 	{
 		json_t	   *names = json_array();
-		KubeWish	wish;
+		PodRequest	request;
 		char	   *text = Format("funded: %s credits are held", job->held);
 
-		WorkloadWish(workload, &wish, names);
+		WorkloadWish(workload, &request, names);
 		set_check(workload, "Ready", text, updates_of(workload, names));
-		WishFree(&wish);
+		PodRequestFree(&request);
 		json_decref(names);
 		free(text);
 	}
@@ -164,16 +164,16 @@ static void
 admit_new(KubeWorkload *workload)
 {
 	KubeSpace  *space = SpaceFind(workload->space);
-	KubeWish	wish;
-	int			pods = WorkloadWish(workload, &wish, NULL);
+	PodRequest	request;
+	int			pods = WorkloadWish(workload, &request, NULL);
 	char	   *text = NULL;
 
 	if (space == NULL || space->org == NULL)
 		set_check(workload, "Pending",
 				  "refused: the namespace names no organisation", NULL);
-	else if (wish.wrong != NULL)
+	else if (request.wrong != NULL)
 	{
-		text = Format("refused: %s", wish.wrong);
+		text = Format("refused: %s", request.wrong);
 		set_check(workload, "Rejected", text, NULL);
 	}
 	else if (pods == 0)
@@ -184,7 +184,7 @@ admit_new(KubeWorkload *workload)
 	else
 		JobAdmit(workload, space->org);
 	free(text);
-	WishFree(&wish);
+	PodRequestFree(&request);
 }
 
 /*

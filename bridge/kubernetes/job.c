@@ -4,9 +4,9 @@
  *		A pod, a gang of pods, or a workload, that is one job of gpucredit.
  *
  * A job has a stage.  JobsTurn() reads the last state of the watch and the
- * database, changes pods as the stage needs, and moves the stage on.  books.c
+ * database, changes pods as the stage needs, and moves the stage on.  database.c
  * makes the database's calls that a stage needs.  Nothing is kept on disk:
- * after a restart BooksLoad() finds each job's stage from the database and the
+ * after a restart DatabaseLoaded() finds each job's stage from the database and the
  * pods.
  *
  * A pod that was given credit carries our finalizer until it is settled, so
@@ -20,7 +20,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "act.h"
+#include "pod_change.h"
 #include "config.h"
 #include "job.h"
 #include "texts.h"
@@ -45,7 +45,7 @@ static void evict(KubeJob *job, const char *why);
 static KubeJob *gathering(const KubePod *pod);
 static void unpaid(KubePod *pod, const char *why);
 static void complete(KubeJob *job);
-static void ask(KubeJob *job, const KubeWish *wish, const KubeSpace *space);
+static void ask(KubeJob *job, const PodRequest *request, const KubeSpace *space);
 static int	by_uid(const void *a, const void *b);
 static char *key_of(const KubeJob *job);
 static void tend(KubeJob *job, int64_t now);
@@ -280,21 +280,21 @@ consider(KubePod *pod, int64_t now)
 
 	if (pod->kept && (pod->deleting || pod->over))
 	{
-		if (ActMay(pod))
-			ActLetGo(pod, NULL);
+		if (PodMayChange(pod))
+			PodRemoveFinalizer(pod, NULL);
 	}
 	else if (waits(pod))
 	{
 		why = tenant ? refusal_of(pod) :
 			"refused: the namespace names no organisation";
 		if (why != NULL && pod->gated)
-			ActTell(pod, "CreditRefused", why);
+			PodReportReason(pod, "CreditRefused", why);
 		else if (why != NULL)
 			unpaid(pod, why);
 		else
 			gather(pod, space->org);
 	}
-	else if (tenant && pod->wish.gpus > 0 && !pod->deleting && !pod->over)
+	else if (tenant && pod->request.gpus > 0 && !pod->deleting && !pod->over)
 	{
 		/* its list and the database's are of two instants */
 		if (pod->unpaid_ns == 0)
@@ -327,7 +327,7 @@ waits(const KubePod *pod)
 	if (pod->gone || pod->deleting || (pod->over && pod->paid_by != NULL))
 		return false;
 	return (pod->gated && !pod->over) ||
-		(pod->wish.gpus > 0 && leader_of(pod) != NULL);
+		(pod->request.gpus > 0 && leader_of(pod) != NULL);
 }
 
 /*
@@ -339,10 +339,10 @@ gather(KubePod *pod, const char *org)
 {
 	KubeWorkload *workload = leader_of(pod);
 	KubeJob    *job = workload == NULL ? NULL : workload->job;
-	long		gpus = pod->wish.gpus;
+	long		gpus = pod->request.gpus;
 
 	for (int i = 0; job != NULL && i < job->n; i++)
-		gpus += job->pods[i]->wish.gpus;
+		gpus += job->pods[i]->request.gpus;
 	if (job != NULL && job->stage == KUBE_FUNDED && job->n < job->size &&
 		gpus <= job->gpus)
 	{
@@ -353,7 +353,7 @@ gather(KubePod *pod, const char *org)
 	if (job == NULL)
 	{
 		job = new_job();
-		job->size = workload == NULL ? pod->wish.gang_size : 1;
+		job->size = workload == NULL ? pod->request.gang_size : 1;
 		TextSet(&job->org, org);
 	}
 	join(job, pod);
@@ -385,10 +385,10 @@ refusal_of(const KubePod *pod)
 {
 	static char *text;
 
-	if (pod->wish.wrong == NULL && pod->wish.gpus > 0)
+	if (pod->request.wrong == NULL && pod->request.gpus > 0)
 		return NULL;
 	free(text);
-	text = pod->wish.wrong != NULL ? Format("refused: %s", pod->wish.wrong) :
+	text = pod->request.wrong != NULL ? Format("refused: %s", pod->request.wrong) :
 		Format("refused: it asks for no %s", kube.resource);
 	return text;
 }
@@ -399,13 +399,13 @@ refusal_of(const KubePod *pod)
 static KubeJob *
 gathering(const KubePod *pod)
 {
-	if (pod->wish.gang == NULL)
+	if (pod->request.gang == NULL)
 		return NULL;
 	for (int i = 0; i < n_jobs; i++)
 		if (jobs[i]->stage == KUBE_GATHERS && jobs[i]->n > 0 &&
-			jobs[i]->n < jobs[i]->size && jobs[i]->size == pod->wish.gang_size &&
+			jobs[i]->n < jobs[i]->size && jobs[i]->size == pod->request.gang_size &&
 			strcmp(jobs[i]->pods[0]->space, pod->space) == 0 &&
-			strcmp(jobs[i]->pods[0]->wish.gang, pod->wish.gang) == 0)
+			strcmp(jobs[i]->pods[0]->request.gang, pod->request.gang) == 0)
 			return jobs[i];
 	return NULL;
 }
@@ -418,9 +418,9 @@ unpaid(KubePod *pod, const char *why)
 {
 	if (strcmp(kube.enforce, "yes") != 0)
 		return;
-	if (ActMay(pod) && !pod->stopped)
-		ActTell(pod, "CreditMissing", why);
-	ActDelete(pod, kube.stop_grace_s < 1 ? 1 : kube.stop_grace_s);
+	if (PodMayChange(pod) && !pod->stopped)
+		PodReportReason(pod, "CreditMissing", why);
+	PodDelete(pod, kube.stop_grace_s < 1 ? 1 : kube.stop_grace_s);
 }
 
 /*
@@ -431,13 +431,13 @@ complete(KubeJob *job)
 {
 	KubeWorkload *workload = job->workload;
 	KubePod    *first;
-	KubeWish	wish;
+	PodRequest	request;
 
 	if (workload != NULL)
 	{
-		job->size = WorkloadWish(workload, &wish, NULL);
-		ask(job, &wish, SpaceFind(workload->space));
-		WishFree(&wish);
+		job->size = WorkloadWish(workload, &request, NULL);
+		ask(job, &request, SpaceFind(workload->space));
+		PodRequestFree(&request);
 		free(job->key);
 		job->key = WorkloadKey(workload);
 		return;
@@ -445,22 +445,22 @@ complete(KubeJob *job)
 	qsort(job->pods, job->n, sizeof(KubePod *), by_uid);
 	first = job->pods[0];
 	for (int i = 1; i < job->n; i++)
-		if (first->wish.gpus != job->pods[i]->wish.gpus ||
-			!WishAlike(&first->wish, &job->pods[i]->wish))
+		if (first->request.gpus != job->pods[i]->request.gpus ||
+			!PodRequestEqual(&first->request, &job->pods[i]->request))
 		{
 			JobRefuse(job, "the pods of a gang ask for the same", false);
 			job->refusals = 0;
 			job->again_ns = INT64_MAX;
 			return;
 		}
-	ask(job, &first->wish, SpaceFind(first->space));
-	job->gpus = first->wish.gpus * job->n;
+	ask(job, &first->request, SpaceFind(first->space));
+	job->gpus = first->request.gpus * job->n;
 	workload = leader_of(first);
-	if (workload != NULL && first->wish.wall_s == 0)
+	if (workload != NULL && first->request.wall_s == 0)
 	{
-		WorkloadWish(workload, &wish, NULL);
-		job->wall_s = wish.wall_s == 0 ? kube.wall_s : wish.wall_s;
-		WishFree(&wish);
+		WorkloadWish(workload, &request, NULL);
+		job->wall_s = request.wall_s == 0 ? kube.wall_s : request.wall_s;
+		PodRequestFree(&request);
 	}
 	free(job->key);
 	job->key = key_of(job);
@@ -470,21 +470,21 @@ complete(KubeJob *job)
  * What a job asks the database for.
  */
 static void
-ask(KubeJob *job, const KubeWish *wish, const KubeSpace *space)
+ask(KubeJob *job, const PodRequest *request, const KubeSpace *space)
 {
 	const char *above = space == NULL ? NULL : space->account;
-	const char *below = wish->account;
+	const char *below = request->account;
 
 	free(job->account);
 	job->account = above == NULL || *above == '\0' ?
 		Dup(below == NULL ? "" : below) :
 		below == NULL || *below == '\0' ? Dup(above) :
 		Format("%s/%s", above, below);
-	TextSet(&job->tier, wish->tier == NULL ? kube.tier : wish->tier);
-	TextSet(&job->type, wish->type);
-	job->gpus = wish->gpus;
-	job->wall_s = wish->wall_s == 0 ? kube.wall_s : wish->wall_s;
-	job->window_s = wish->window_s;
+	TextSet(&job->tier, request->tier == NULL ? kube.tier : request->tier);
+	TextSet(&job->type, request->type);
+	job->gpus = request->gpus;
+	job->wall_s = request->wall_s == 0 ? kube.wall_s : request->wall_s;
+	job->window_s = request->window_s;
 	job->stage = KUBE_ASKS;
 	job->again_ns = 0;
 }
@@ -731,7 +731,7 @@ tend_waiting(KubeJob *job, int64_t now)
 		return;
 	for (int i = 0; i < job->n; i++)
 		if (job->pods[i]->gated)
-			ActTell(job->pods[i], "CreditRefused", job->refusal);
+			PodReportReason(job->pods[i], "CreditRefused", job->refusal);
 		else
 		{
 			JobEndPods(job, job->refusal);
@@ -764,8 +764,8 @@ tend_funded(KubeJob *job, int64_t now)
 		bool		free_to_go = pod->kept && !pod->gated;
 
 		all &= free_to_go;
-		if (!free_to_go && ActMay(pod))
-			ActUngate(pod, job->id, job->held, job->chosen, job->wall_s);
+		if (!free_to_go && PodMayChange(pod))
+			PodRemoveGate(pod, job->id, job->held, job->chosen, job->wall_s);
 	}
 	if (all)
 		job->stage = KUBE_STARTS;
@@ -802,8 +802,8 @@ is_another(const KubeJob *job)
 	{
 		const KubePod *pod = job->pods[i];
 
-		if (pod->gated && pod->wish.selected != NULL && job->type != NULL &&
-			!TypeAmong(job->type, pod->wish.selected))
+		if (pod->gated && pod->request.selected != NULL && job->type != NULL &&
+			!TypeAmong(job->type, pod->request.selected))
 			return true;
 	}
 	return false;
@@ -880,11 +880,11 @@ tend_running(KubeJob *job, int64_t now)
 		return;
 	for (int i = 0; i < job->n; i++)
 		if (!job->pods[i]->over && !job->pods[i]->deleting &&
-			!job->pods[i]->stopped && ActMay(job->pods[i]))
+			!job->pods[i]->stopped && PodMayChange(job->pods[i]))
 		{
 			char	   *why = Format("stopped: %s", job->stop_reason);
 
-			ActTell(job->pods[i], "CreditEnds", why);
+			PodReportReason(job->pods[i], "CreditEnds", why);
 			free(why);
 		}
 	job->stopped = true;
@@ -897,7 +897,7 @@ end_pods(KubeJob *job, long grace_s)
 {
 	for (int i = 0; i < job->n; i++)
 		if (!job->pods[i]->over && !job->pods[i]->deleting)
-			ActDelete(job->pods[i], grace_s < 1 ? 1 : grace_s);
+			PodDelete(job->pods[i], grace_s < 1 ? 1 : grace_s);
 }
 
 /*
@@ -915,15 +915,15 @@ tend_over(KubeJob *job)
 			detach(job, i);
 		else if (pod->gated && !job->ends_pods)
 			detach(job, i);
-		else if (pod->kept && (can_go(pod) || job->lost) && ActMay(pod))
-			ActLetGo(pod, job->billed);
+		else if (pod->kept && (can_go(pod) || job->lost) && PodMayChange(pod))
+			PodRemoveFinalizer(pod, job->billed);
 		else if (!pod->over && !pod->deleting)
 		{
 			if (job->refusal != NULL && !pod->stopped)
-				ActTell(pod, "CreditEnds", job->refusal);
+				PodReportReason(pod, "CreditEnds", job->refusal);
 			evict(job, job->refusal == NULL ? "its job is over" :
 				  job->refusal);
-			ActDelete(pod, kube.stop_grace_s < 1 ? 1 : kube.stop_grace_s);
+			PodDelete(pod, kube.stop_grace_s < 1 ? 1 : kube.stop_grace_s);
 		}
 	}
 }

@@ -18,7 +18,7 @@
 #include "../bridge.h"
 #include "admit.h"
 #include "api.h"
-#include "books.h"
+#include "database.h"
 #include "config.h"
 #include "db.h"
 #include "job.h"
@@ -88,8 +88,8 @@ turn(void)
 	}
 	if (!ClusterKnown() || (kueue && !WorkloadsKnown()))
 		return;
-	BooksTurn();
-	if (!BooksLoaded())
+	DatabaseReconcile();
+	if (!DatabaseLoaded())
 		return;
 	JobsTurn();
 	AdmitTurn();

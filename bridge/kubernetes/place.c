@@ -275,7 +275,7 @@ PlaceChoose(KubeJob *job, TextArray *nodes, TextArray *gpus,
 		KubeNode   *node = NodeFind(job->pods[i]->node);
 		uint64_t	taken = node == NULL ? 0 : taken_on(node);
 		uint64_t	mine = 0;
-		long		left = job->pods[i]->wish.gpus;
+		long		left = job->pods[i]->request.gpus;
 
 		if (i == 0 && job->n_shares > 0)
 			break;

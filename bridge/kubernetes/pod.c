@@ -311,7 +311,7 @@ put_pod(json_t * object)
 		if (json_is_true(json_object_get(one, "controller")))
 			TextSet(&pod->owner, DocumentText(one, "uid"));
 	}
-	WishRead(&pod->wish, object);
+	PodRequestRead(&pod->request, object);
 	read_status(pod, json_object_get(object, "status"));
 	note_start(pod, waited);
 	pod->fresh = true;
@@ -447,7 +447,7 @@ PodForget(KubePod *pod)
 	free(pod->node);
 	free(pod->workload);
 	free(pod->paid_by);
-	WishFree(&pod->wish);
+	PodRequestFree(&pod->request);
 	free(pod->status);
 	free(pod->written_status);
 	free(pod);

@@ -14,7 +14,7 @@
 #include <time.h>
 
 #include "watch.h"
-#include "wish.h"
+#include "pod_request.h"
 
 #define GATE			"gpucredit.io/credit"
 #define FINALIZER		"gpucredit.io/settle"
@@ -71,7 +71,7 @@ typedef struct KubePod
 	char	   *node;			/* NULL: not bound */
 	char	   *workload;		/* its workload's uid, from an annotation */
 	char	   *paid_by;		/* its job, from our annotation */
-	KubeWish	wish;
+	PodRequest	request;
 	char	   *status;			/* our annotation */
 	char	   *written_status; /* the state that we last wrote there; or NULL */
 	int64_t		idle_ns;		/* the last time it had not started; 0:

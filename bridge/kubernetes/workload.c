@@ -46,7 +46,7 @@ static void drop_flavor(json_t * object);
 static void sweep_flavors(void);
 static json_t * condition(json_t * object, const char *type);
 static json_t * named(json_t * list, const char *name);
-static void add_set(KubeWish *all, const KubeWish *one, long count,
+static void add_set(PodRequest *all, const PodRequest *one, long count,
 					int *pods);
 
 KubeWatch	workload_watch = {
@@ -259,7 +259,7 @@ WorkloadKey(const KubeWorkload *workload)
  * the names of their pod sets.
  */
 int
-WorkloadWish(const KubeWorkload *workload, KubeWish *wish, json_t * names)
+WorkloadWish(const KubeWorkload *workload, PodRequest *request, json_t * names)
 {
 	json_t	   *given = DocumentGet(workload->object, "status", "admission",
 									"podSetAssignments");
@@ -269,7 +269,7 @@ WorkloadWish(const KubeWorkload *workload, KubeWish *wish, json_t * names)
 	size_t		i;
 	int			pods = 0;
 
-	memset(wish, 0, sizeof(*wish));
+	memset(request, 0, sizeof(*request));
 	json_array_foreach(DocumentGet(workload->object, "spec", "podSets"), i,
 					   set)
 	{
@@ -278,9 +278,9 @@ WorkloadWish(const KubeWorkload *workload, KubeWish *wish, json_t * names)
 		json_t	   *count = json_object_get(mine, "count");
 		KubeFlavor *flavor = TableFind(&flavors, DocumentText(mine, "flavors",
 															  kube.resource));
-		KubeWish	one = {0};
+		PodRequest	one = {0};
 
-		WishRead(&one, json_object_get(set, "template"));
+		PodRequestRead(&one, json_object_get(set, "template"));
 		if (!json_is_integer(count))
 			count = json_object_get(set, "count");
 		if (flavor != NULL && flavor->type != NULL)
@@ -294,13 +294,13 @@ WorkloadWish(const KubeWorkload *workload, KubeWish *wish, json_t * names)
 		{
 			if (names != NULL)
 				json_array_append_new(names, json_string(name));
-			add_set(wish, &one, json_integer_value(count), &pods);
+			add_set(request, &one, json_integer_value(count), &pods);
 		}
-		WishFree(&one);
+		PodRequestFree(&one);
 	}
 	if (json_integer_value(most) > 0 &&
-		(wish->wall_s == 0 || wish->wall_s > json_integer_value(most)))
-		wish->wall_s = json_integer_value(most);
+		(request->wall_s == 0 || request->wall_s > json_integer_value(most)))
+		request->wall_s = json_integer_value(most);
 	return pods;
 }
 
@@ -309,11 +309,11 @@ WorkloadWish(const KubeWorkload *workload, KubeWish *wish, json_t * names)
  * all but the number of GPUs.
  */
 static void
-add_set(KubeWish *all, const KubeWish *one, long count, int *pods)
+add_set(PodRequest *all, const PodRequest *one, long count, int *pods)
 {
 	const char *wrong = one->wrong;
 
-	if (*pods > 0 && !WishAlike(all, one))
+	if (*pods > 0 && !PodRequestEqual(all, one))
 		wrong = "its pod sets differ in more than the number of GPUs";
 	if (count > MOST_PODS - *pods)
 		wrong = "it has more than 1024 pods";
@@ -323,7 +323,7 @@ add_set(KubeWish *all, const KubeWish *one, long count, int *pods)
 		return;
 	}
 	if (*pods == 0)
-		WishTake(all, one);
+		PodRequestCopy(all, one);
 	all->gpus += one->gpus * count;
 	*pods += count;
 }

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "watch.h"
-#include "wish.h"
+#include "pod_request.h"
 
 #define CONTROLLER		WORD("credit")	/* of our AdmissionChecks */
 #define KUEUE_GROUP		"/apis/kueue.x-k8s.io/"
@@ -64,7 +64,7 @@ extern KubeCheck *CheckAt(int i);
 extern json_t * WorkloadCheck(const KubeWorkload *workload);
 extern bool WorkloadIn(const KubeWorkload *workload, const char *state);
 extern char *WorkloadKey(const KubeWorkload *workload);
-extern int	WorkloadWish(const KubeWorkload *workload, KubeWish *wish,
+extern int	WorkloadWish(const KubeWorkload *workload, PodRequest *request,
 						 json_t * names);
 
 #endif							/* GPUCREDIT_KUBERNETES_WORKLOAD_H */

@@ -98,11 +98,11 @@ EXCEPTION
 	WHEN query_canceled THEN
 		PERFORM gpucredit_cells.set_alarm(NULL);
 		IF clock_timestamp() < over THEN
-			RAISE;				/* somebody else's wish */
+			RAISE;				/* the caller's own cancel */
 		END IF;
-		RAISE EXCEPTION 'cell "%" takes no connection for % seconds', cell, seconds
+		RAISE EXCEPTION 'cell "%" has not accepted a connection for % seconds', cell, seconds
 			USING ERRCODE = 'connection_failure',
-			DETAIL = 'Its server takes a connection and says nothing.',
+			DETAIL = 'Its server accepts the TCP connection and does not answer.',
 			HINT = 'See whether it hangs. Call again with the same key.';
 	WHEN OTHERS THEN
 		PERFORM gpucredit_cells.set_alarm(NULL);

@@ -337,7 +337,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_cells.require_peer(text) IS
-'Internal: raises UC712 unless there is such a cell, and it is another one.';
+'Internal: raises UC712 unless there is such a cell, and it is not this one.';
 
 /* now() loads the library, which defines the setting. */
 CREATE FUNCTION gpucredit_cells.clock_skew() RETURNS interval

@@ -367,9 +367,9 @@ BEGIN
 		o := gpucredit_cells.adopt(m);
 	ELSIF o.cell <> m->>'from' OR o.amount <> (m->>'amount')::numeric
 		OR o.status <> 'granted' THEN
-		RAISE EXCEPTION 'lease % is another one', o.lease
+		RAISE EXCEPTION 'lease % has other terms here', o.lease
 			USING ERRCODE = 'UC713',
-			DETAIL = format('Here it is of %s credits in cell "%s".',
+			DETAIL = format('Here it is a lease of %s credits to cell "%s".',
 				o.amount, o.cell),
 			HINT = 'Compare both ends with gpucredit_cells.verify_cells().';
 	END IF;
@@ -402,7 +402,7 @@ END
 $$;
 COMMENT ON FUNCTION gpucredit_cells.take_report(jsonb) IS
 'Internal: takes the other cell''s report of a lease, unless a later one was taken.
-Errors: UC713 the lease is another one.';
+Errors: UC713 the lease has other terms here.';
 
 CREATE FUNCTION gpucredit_cells.require_lease(org text, lease uuid)
 RETURNS gpucredit_cells.lease_out

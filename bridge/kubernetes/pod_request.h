@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
- * wish.h
+ * pod_request.h
  *		What a pod, or the template of one, asks for.
  *
  *-------------------------------------------------------------------------
  */
-#ifndef GPUCREDIT_KUBERNETES_WISH_H
-#define GPUCREDIT_KUBERNETES_WISH_H
+#ifndef GPUCREDIT_KUBERNETES_POD_REQUEST_H
+#define GPUCREDIT_KUBERNETES_POD_REQUEST_H
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -14,7 +14,7 @@
 #define MOST_GPUS		64		/* of a node */
 #define WORD(name)		"gpucredit.io/" name
 
-typedef struct KubeWish
+typedef struct PodRequest
 {
 	const char *wrong;			/* what is wrong with it; NULL: nothing */
 	long		gpus;
@@ -27,12 +27,12 @@ typedef struct KubeWish
 	long		wall_s;			/* 0: none */
 	long		window_s;
 	long		deadline_s;		/* its activeDeadlineSeconds; 0: none */
-} KubeWish;
+} PodRequest;
 
-extern void WishRead(KubeWish *wish, json_t * object);
-extern bool WishAlike(const KubeWish *a, const KubeWish *b);
-extern void WishTake(KubeWish *wish, const KubeWish *other);
-extern void WishFree(KubeWish *wish);
+extern void PodRequestRead(PodRequest *request, json_t * object);
+extern bool PodRequestEqual(const PodRequest *a, const PodRequest *b);
+extern void PodRequestCopy(PodRequest *request, const PodRequest *other);
+extern void PodRequestFree(PodRequest *request);
 extern bool TypeAmong(const char *types, const char *type);
 
-#endif							/* GPUCREDIT_KUBERNETES_WISH_H */
+#endif							/* GPUCREDIT_KUBERNETES_POD_REQUEST_H */

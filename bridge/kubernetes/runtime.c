@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * ran.c
+ * runtime.c
  *		How long a job ran, by clocks that may differ.
  *
  * Kubelet reports when containers started and ended, by its node's clock, in
@@ -20,7 +20,7 @@
 
 #include "config.h"
 #include "leader.h"
-#include "ran.h"
+#include "runtime.h"
 #include "util.h"
 
 #define CLOCKS_DIFFER_S	60
@@ -102,7 +102,7 @@ last_finish(const KubeJob *job)
  * earlier attempts.
  */
 int64_t
-RanAtLeastNs(const KubeJob *job)
+JobRuntimeAtLeastNs(const KubeJob *job)
 {
 	int64_t		begin = first_begin(job);
 	long		most = may_have_run(job);
@@ -118,7 +118,7 @@ RanAtLeastNs(const KubeJob *job)
  * The longest that it may have run by now.
  */
 long
-RanAtMostS(const KubeJob *job)
+JobRuntimeAtMostSeconds(const KubeJob *job)
 {
 	int64_t		begin = first_begin(job);
 	time_t		started = first_start(job);
@@ -143,7 +143,7 @@ RanAtMostS(const KubeJob *job)
  * last answered, kubelets reported on its pods, and its nodes were ready.
  */
 int64_t
-RanNowNs(const KubeJob *job)
+JobRuntimeNowNs(const KubeJob *job)
 {
 	int64_t		until = LeaderHeardNs();
 	int64_t		watched = WatchReportedNs(&pod_watch);
@@ -168,9 +168,9 @@ RanNowNs(const KubeJob *job)
  * truncates to seconds, and reports an end late.
  */
 int64_t
-RanMeteredNs(const KubeJob *job)
+JobRuntimeMeteredNs(const KubeJob *job)
 {
-	int64_t		ran = RanNowNs(job) - kube.report_late_s * NS_PER_S;
+	int64_t		ran = JobRuntimeNowNs(job) - kube.report_late_s * NS_PER_S;
 
 	return ran > 0 ? ran : 0;
 }
@@ -181,7 +181,7 @@ RanMeteredNs(const KubeJob *job)
  * we saw it start, as long as its node says.
  */
 long
-RanS(const KubeJob *job)
+JobRuntimeSeconds(const KubeJob *job)
 {
 	time_t		started = first_start(job);
 	int64_t		begin = first_begin(job);

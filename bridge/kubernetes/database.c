@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
- * books.c
+ * database.c
  *		Calls the database: one call at a time, each until it is answered.
  *
  * Each call of a job has a key made of UIDs, so a call whose answer was lost
- * is made again.  At the start, and after each pause, BooksTurn() reads the
+ * is made again.  At the start, and after each pause, DatabaseReconcile() reads the
  * database's jobs and brings ours to the same stage.  A job of the pool
  * without a pod is settled or cancelled.  Settlements go before new attempts,
  * as these may need the devices.
@@ -15,13 +15,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "books.h"
+#include "database.h"
 #include "config.h"
 #include "db.h"
 #include "document.h"
 #include "job.h"
 #include "place.h"
-#include "ran.h"
+#include "runtime.h"
 #include "texts.h"
 #include "util.h"
 
@@ -66,7 +66,7 @@ static char *spec_of(const KubeJob *job);
 static char *key_with(const KubeJob *job, const char *what);
 
 bool
-BooksLoaded(void)
+DatabaseLoaded(void)
 {
 	return loaded;
 }
@@ -75,7 +75,7 @@ BooksLoaded(void)
  * Make the next call, if the connection is free.
  */
 void
-BooksTurn(void)
+DatabaseReconcile(void)
 {
 	int64_t		now = MonotonicNs();
 
@@ -503,10 +503,10 @@ outcome_of(KubeJob *job, char *elapsed, size_t room, char *code)
 			snprintf(code, 16, "%d", pod->exit_code);
 	}
 	if (known)
-		snprintf(elapsed, room, "%ld s", RanS(job));
+		snprintf(elapsed, room, "%ld s", JobRuntimeSeconds(job));
 	else if (job->n > 0)
 		snprintf(elapsed, room, "%.3f s",
-				 (double) RanNowNs(job) / NS_PER_S);
+				 (double) JobRuntimeNowNs(job) / NS_PER_S);
 	else
 		*elapsed = '\0';
 	if (job->lost)
@@ -604,7 +604,7 @@ place_some(void)
 		fits = PlaceChoose(job, &nodes, &gpus, &type);
 		if (fits)
 		{
-			snprintf(ran, sizeof(ran), "%ld s", RanAtMostS(job));
+			snprintf(ran, sizeof(ran), "%ld s", JobRuntimeAtMostSeconds(job));
 			suffix = Format("/placed/%s", job->attempt);
 			key = key_with(job, suffix);
 			free(suffix);
@@ -662,7 +662,7 @@ placed(PGresult * result, void *context)
 		return;
 	}
 	TextSet(&job->attempt, DbField(result, 0, "attempt"));
-	JobBegin(job, RanAtLeastNs(job));
+	JobBegin(job, JobRuntimeAtLeastNs(job));
 }
 
 /* Credit */
@@ -780,7 +780,7 @@ meter_some(void)
 			 now < job->metered_ns + kube.meter_ms * NS_PER_MS))
 			continue;
 		snprintf(ran, sizeof(ran), "%.3f s",
-				 (double) RanMeteredNs(job) / NS_PER_S);
+				 (double) JobRuntimeMeteredNs(job) / NS_PER_S);
 		TextsAdd(&orgs, job->org);
 		TextsAdd(&ids, job->id);
 		TextsAdd(&attempts, job->attempt);

@@ -1,16 +1,16 @@
 /*-------------------------------------------------------------------------
  *
- * books.h
+ * database.h
  *		The calls of the database.
  *
  *-------------------------------------------------------------------------
  */
-#ifndef GPUCREDIT_KUBERNETES_BOOKS_H
-#define GPUCREDIT_KUBERNETES_BOOKS_H
+#ifndef GPUCREDIT_KUBERNETES_DATABASE_H
+#define GPUCREDIT_KUBERNETES_DATABASE_H
 
 #include <stdbool.h>
 
-extern bool BooksLoaded(void);
-extern void BooksTurn(void);
+extern bool DatabaseLoaded(void);
+extern void DatabaseReconcile(void);
 
-#endif							/* GPUCREDIT_KUBERNETES_BOOKS_H */
+#endif							/* GPUCREDIT_KUBERNETES_DATABASE_H */

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * wish.c
+ * pod_request.c
  *		What a pod, or the template of one, asks for.
  *
  * A tenant wrote all of it.  A mistake goes into "wrong", and from there to
@@ -14,11 +14,11 @@
 #include "config.h"
 #include "document.h"
 #include "texts.h"
-#include "wish.h"
+#include "pod_request.h"
 
-static long read_seconds(KubeWish *wish, json_t * annotations,
+static long read_seconds(PodRequest *request, json_t * annotations,
 						 const char *name, const char *wrong);
-static const char *read_gpus(KubeWish *wish, json_t * spec);
+static const char *read_gpus(PodRequest *request, json_t * spec);
 static long gpus_of(json_t * container);
 static bool plain_type(const char *text);
 
@@ -26,36 +26,36 @@ static bool plain_type(const char *text);
  * Read annotations and spec of a document.
  */
 void
-WishRead(KubeWish *wish, json_t * object)
+PodRequestRead(PodRequest *request, json_t * object)
 {
 	json_t	   *annotations = DocumentGet(object, "metadata", "annotations");
 	const char *type = DocumentText(annotations, WORD("gpu-type"));
 	const char *size = DocumentText(annotations, WORD("gang-size"));
 
-	TextSet(&wish->selected, DocumentText(object, "spec", "nodeSelector",
-										  kube.type_label));
-	TextSet(&wish->type, wish->selected == NULL ? type : wish->selected);
-	TextSet(&wish->account, DocumentText(annotations, WORD("account")));
-	TextSet(&wish->tier, DocumentText(annotations, WORD("tier")));
-	TextSet(&wish->gang, DocumentText(annotations, WORD("gang")));
-	wish->wrong = read_gpus(wish, json_object_get(object, "spec"));
-	if (wish->type != NULL && !plain_type(wish->type))
-		wish->wrong = "the GPU type cannot be read";
-	wish->wall_s = read_seconds(wish, annotations, WORD("wall-limit"),
-								"wall-limit is no duration");
-	wish->window_s = read_seconds(wish, annotations, WORD("hold-window"),
-								  "hold-window is no duration");
-	wish->deadline_s =
+	TextSet(&request->selected, DocumentText(object, "spec", "nodeSelector",
+											 kube.type_label));
+	TextSet(&request->type, request->selected == NULL ? type : request->selected);
+	TextSet(&request->account, DocumentText(annotations, WORD("account")));
+	TextSet(&request->tier, DocumentText(annotations, WORD("tier")));
+	TextSet(&request->gang, DocumentText(annotations, WORD("gang")));
+	request->wrong = read_gpus(request, json_object_get(object, "spec"));
+	if (request->type != NULL && !plain_type(request->type))
+		request->wrong = "the GPU type cannot be read";
+	request->wall_s = read_seconds(request, annotations, WORD("wall-limit"),
+								   "wall-limit is no duration");
+	request->window_s = read_seconds(request, annotations, WORD("hold-window"),
+									 "hold-window is no duration");
+	request->deadline_s =
 		json_integer_value(DocumentGet(object, "spec",
 									   "activeDeadlineSeconds"));
-	if (wish->wall_s == 0)
-		wish->wall_s = wish->deadline_s;
-	wish->gang_size = 1;
-	if (wish->gang != NULL)
+	if (request->wall_s == 0)
+		request->wall_s = request->deadline_s;
+	request->gang_size = 1;
+	if (request->gang != NULL)
 	{
-		wish->gang_size = DocumentCount(size, 1024);
-		if (wish->gang_size < 1)
-			wish->wrong = "gang-size is no count from 1 to 1024";
+		request->gang_size = DocumentCount(size, 1024);
+		if (request->gang_size < 1)
+			request->wrong = "gang-size is no count from 1 to 1024";
 	}
 }
 
@@ -63,7 +63,7 @@ WishRead(KubeWish *wish, json_t * object)
  * A duration among annotations; 0: there is none.
  */
 static long
-read_seconds(KubeWish *wish, json_t * annotations, const char *name,
+read_seconds(PodRequest *request, json_t * annotations, const char *name,
 			 const char *wrong)
 {
 	const char *text = DocumentText(annotations, name);
@@ -73,7 +73,7 @@ read_seconds(KubeWish *wish, json_t * annotations, const char *name,
 		return 0;
 	if (seconds < 0)
 	{
-		wish->wrong = wrong;
+		request->wrong = wrong;
 		return 0;
 	}
 	return seconds;
@@ -85,7 +85,7 @@ read_seconds(KubeWish *wish, json_t * annotations, const char *name,
  * count with the others.  NULL, or what is wrong.
  */
 static const char *
-read_gpus(KubeWish *wish, json_t * spec)
+read_gpus(PodRequest *request, json_t * spec)
 {
 	long		at_once = 0;
 	long		before = 0;
@@ -112,8 +112,8 @@ read_gpus(KubeWish *wish, json_t * spec)
 		else if (gpus > before)
 			before = gpus;
 	}
-	wish->gpus = at_once > before ? at_once : before;
-	if (wish->gpus > MOST_GPUS)
+	request->gpus = at_once > before ? at_once : before;
+	if (request->gpus > MOST_GPUS)
 		return "it asks for more than 64 GPUs";
 	return NULL;
 }
@@ -126,11 +126,11 @@ gpus_of(json_t * container)
 {
 	json_t	   *limit = DocumentGet(container, "resources", "limits",
 									kube.resource);
-	json_t	   *request = DocumentGet(container, "resources", "requests",
-									  kube.resource);
+	json_t	   *requested = DocumentGet(container, "resources", "requests",
+										kube.resource);
 
 	if (limit == NULL)
-		limit = request;
+		limit = requested;
 	if (limit == NULL)
 		return 0;
 	if (json_is_integer(limit))
@@ -180,7 +180,7 @@ same(const char *a, const char *b)
 
 /* can one hold pay for both? */
 bool
-WishAlike(const KubeWish *a, const KubeWish *b)
+PodRequestEqual(const PodRequest *a, const PodRequest *b)
 {
 	return a->wall_s == b->wall_s && a->window_s == b->window_s &&
 		same(a->type, b->type) && same(a->account, b->account) &&
@@ -191,23 +191,23 @@ WishAlike(const KubeWish *a, const KubeWish *b)
  * Copy another request, but for its GPUs.
  */
 void
-WishTake(KubeWish *wish, const KubeWish *other)
+PodRequestCopy(PodRequest *request, const PodRequest *other)
 {
-	TextSet(&wish->account, other->account);
-	TextSet(&wish->type, other->type);
-	TextSet(&wish->selected, other->selected);
-	TextSet(&wish->tier, other->tier);
-	wish->wall_s = other->wall_s;
-	wish->window_s = other->window_s;
+	TextSet(&request->account, other->account);
+	TextSet(&request->type, other->type);
+	TextSet(&request->selected, other->selected);
+	TextSet(&request->tier, other->tier);
+	request->wall_s = other->wall_s;
+	request->window_s = other->window_s;
 }
 
 void
-WishFree(KubeWish *wish)
+PodRequestFree(PodRequest *request)
 {
-	free(wish->account);
-	free(wish->type);
-	free(wish->selected);
-	free(wish->tier);
-	free(wish->gang);
-	memset(wish, 0, sizeof(*wish));
+	free(request->account);
+	free(request->type);
+	free(request->selected);
+	free(request->tier);
+	free(request->gang);
+	memset(request, 0, sizeof(*request));
 }

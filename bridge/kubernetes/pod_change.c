@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * act.c
+ * pod_change.c
  *		What the bridge does to pods: ungate, annotate, delete, release.
  *
  * Each change of a pod is a merge patch that names the version it was decided
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "act.h"
+#include "pod_change.h"
 #include "api.h"
 #include "config.h"
 #include "texts.h"
@@ -31,7 +31,7 @@ static json_t * without(json_t * list, const char *name, const char *what);
 
 /* is no call under way, and is the newest version known? */
 bool
-ActMay(const KubePod *pod)
+PodMayChange(const KubePod *pod)
 {
 	return pod->calls == 0 && !pod->gone && MonotonicNs() >= pod->again_ns;
 }
@@ -91,8 +91,8 @@ changed(long status, json_t * body, void *context)
  * ours.
  */
 void
-ActUngate(KubePod *pod, const char *job, const char *held, const char *type,
-		  long wall_s)
+PodRemoveGate(KubePod *pod, const char *job, const char *held, const char *type,
+			  long wall_s)
 {
 	json_t	   *kept = json_is_array(pod->finalizers) ?
 		json_copy(pod->finalizers) : json_array();
@@ -105,10 +105,10 @@ ActUngate(KubePod *pod, const char *job, const char *held, const char *type,
 	if (pod->gated)
 		json_object_set_new(spec, "schedulingGates",
 							without(pod->gates, "name", GATE));
-	if (pod->gated && type != NULL && pod->wish.selected == NULL)
+	if (pod->gated && type != NULL && pod->request.selected == NULL)
 		json_object_set_new(spec, "nodeSelector",
 							json_pack("{s:s}", kube.type_label, type));
-	if (pod->wish.deadline_s == 0 || pod->wish.deadline_s > wall_s)
+	if (pod->request.deadline_s == 0 || pod->request.deadline_s > wall_s)
 		json_object_set_new(spec, "activeDeadlineSeconds",
 							json_integer(wall_s));
 	patch(pod, json_pack("{s:o,s:{s:s,s:s}}", "finalizers", kept,
@@ -122,7 +122,7 @@ ActUngate(KubePod *pod, const char *job, const char *held, const char *type,
  * Inform the pod's owner once, by an annotation and an event.
  */
 void
-ActTell(KubePod *pod, const char *reason, const char *status)
+PodReportReason(KubePod *pod, const char *reason, const char *status)
 {
 	char	   *path;
 	char		now[32];
@@ -131,7 +131,7 @@ ActTell(KubePod *pod, const char *reason, const char *status)
 
 	if (pod->written_status == NULL)
 		TextSet(&pod->written_status, pod->status);
-	if ((pod->written_status != NULL && strcmp(pod->written_status, status) == 0) || !ActMay(pod))
+	if ((pod->written_status != NULL && strcmp(pod->written_status, status) == 0) || !PodMayChange(pod))
 		return;
 	TextSet(&pod->written_status, status);
 	gmtime_r(&at, &tm);
@@ -171,7 +171,7 @@ took_event(long status, json_t * body, void *context)
  * Have kubelet end a pod: SIGTERM now, SIGKILL after grace_s.
  */
 void
-ActDelete(KubePod *pod, long grace_s)
+PodDelete(KubePod *pod, long grace_s)
 {
 	char	   *path;
 
@@ -212,7 +212,7 @@ deleted(long status, json_t * body, void *context)
  * Take our finalizer from a pod, so that the API server may forget it.
  */
 void
-ActLetGo(KubePod *pod, const char *billed)
+PodRemoveFinalizer(KubePod *pod, const char *billed)
 {
 	json_t	   *metadata = json_pack("{s:o}", "finalizers",
 									 without(pod->finalizers, NULL,
