@@ -20,6 +20,7 @@ BEGIN
 	PERFORM gpucredit.register_node('bf', 'bf-' || n, 'BF-A', 8, 40960)
 	FROM generate_series(1, 8) n;
 	PERFORM gpucredit.create_account('bf');
+	PERFORM gpucredit.grant_tier('bf', '', 'premium_training');
 	PERFORM gpucredit.create_account('bf', 'big');
 	PERFORM gpucredit.create_account('bf', 'poor');
 	PERFORM gpucredit.issue('bf', '', 'i', 1000000);

@@ -16,6 +16,7 @@ SET gpucredit.node_lost = 0;
 DO $$
 BEGIN
 	PERFORM gpucredit.create_account('cp');
+	PERFORM gpucredit.grant_tier('cp', '', 'production_inference');
 	PERFORM gpucredit.issue('cp', '', 'i', 1000000);
 	PERFORM gpucredit.create_pool('cp');
 	PERFORM gpucredit.set_price(t, 1) FROM unnest('{CP-A,CP-B}'::text[]) t;

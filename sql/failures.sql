@@ -23,6 +23,7 @@ BEGIN
 	PERFORM gpucredit.register_node('fl-s', 'fl-s' || n, 'FL-A', 4, 40960, spot => true)
 	FROM generate_series(1, 4) n;
 	PERFORM gpucredit.create_account('fl');
+	PERFORM gpucredit.grant_tier('fl', '', 'production_inference');
 	PERFORM gpucredit.issue('fl', '', 'i', 100000);
 	-- what other tests left is removed
 	PERFORM gpucredit.reap_holds();

@@ -12,6 +12,8 @@ SET gpucredit.clock = '2027-01-01 00:00+00';
 DO $$
 BEGIN
 	PERFORM gpucredit.create_account('in');
+	PERFORM gpucredit.grant_tier('in', '', 'production_inference');
+	PERFORM gpucredit.grant_tier('in', '', 'premium_training');
 	PERFORM gpucredit.issue('in', '', 'i', 1000000);
 	PERFORM gpucredit.create_pool('in');
 	PERFORM gpucredit.create_pool('in-spot');
@@ -123,7 +125,7 @@ SELECT tier, rank, preemptible, can_preempt, grace, min_run, max_wall,
 FROM gpucredit.tier
 WHERE tier IN (SELECT tier FROM gpucredit.tier_builtin) ORDER BY rank;
 BEGIN;
-SELECT gpucredit.set_tier('interactive', 9, 'reclaim', true, '30 s', '1 min', NULL, '1 h', false);
+SELECT gpucredit.set_tier('interactive', 9, 'reclaim', true, '30 s', '1 min', '100 h', '1 h', false);
 SELECT gpucredit.set_tier('in-tier', 0, 'never', false);
 SELECT tier, rank, preemptible, can_preempt, grace, min_run, max_wall,
 	max_wait, bill_lost_work

@@ -19,6 +19,8 @@ BEGIN
 	PERFORM gpucredit.register_node('jo', 'jo-a', 'JO-A', 8, 40960, 64000, 65536);
 	PERFORM gpucredit.register_node('jo', 'jo-b', 'JO-B', 4, 81920);
 	PERFORM gpucredit.create_account('jo');
+	PERFORM gpucredit.grant_tier('jo', '', 'production_inference');
+	PERFORM gpucredit.grant_tier('jo', '', 'premium_training');
 	PERFORM gpucredit.create_account('jo', 'a');
 	PERFORM gpucredit.issue('jo', '', 'i', 10000);
 END $$;
@@ -83,6 +85,7 @@ FROM (VALUES ('9xJO-A'), ('5xJO-B'), ('1xJO-A@40GiB'), ('1xJO-A@41GiB'),
 	('1xJO-B@81GiB|JO-A@41GiB'), ('9xJO-A|JO-B'), ('64x*')) r (request),
 	gpucredit.reserve('jo', 'a', 'never ' || r.request, r.request, '1 h',
 		pool => 'jo') s;
+SELECT gpucredit.set_tier('jo-long', 0, 'never', true, max_wall => '36500 days') \g /dev/null
 SELECT 'cpu' AS of, reason FROM gpucredit.reserve('jo', 'a', 'never 1', '1xJO-A', '1 h',
 	pool => 'jo', cpu_milli => 64001)
 UNION ALL SELECT 'memory', reason FROM gpucredit.reserve('jo', 'a', 'never 2', '1xJO-A', '1 h',
@@ -90,9 +93,9 @@ UNION ALL SELECT 'memory', reason FROM gpucredit.reserve('jo', 'a', 'never 2', '
 UNION ALL SELECT 'just fits', reason FROM gpucredit.reserve('jo', 'a', 'just', '1xJO-A', '1 h',
 	pool => 'jo', cpu_milli => 64000, memory_mib => 65536)
 UNION ALL SELECT 'credit', reason FROM gpucredit.reserve('jo', 'a', 'poor', '8xJO-A', '15001 h',
-	tier => 'production_inference', pool => 'jo')
+	tier => 'jo-long', pool => 'jo')
 UNION ALL SELECT 'wall', reason FROM gpucredit.reserve('jo', 'a', 'poor 2', '8xJO-A', '36500 days',
-	tier => 'production_inference', pool => 'jo');
+	tier => 'jo-long', pool => 'jo');
 SELECT * FROM gpucredit.reserve('jo', 'a', 'x', '1xJO-A', '2 h 1 us', 'batch_inference', 'jo');
 SELECT * FROM gpucredit.reserve('jo', 'a', 'x', '1xJO-A', '1 h', 'no such', 'jo');
 SELECT * FROM gpucredit.reserve('jo', 'a', 'x', '1xJO-A', '1 h', pool => 'no such');
@@ -497,7 +500,8 @@ BEGIN
 	PERFORM gpucredit.create_pool('dear');
 	PERFORM gpucredit.register_node('dear', 'dear', 'JO-D', 8, 1000);
 	PERFORM gpucredit.set_price('JO-D', 0);
-	PERFORM gpucredit.reserve('dear', '', 'ages', '7xJO-D', '2500000000 h', 'production_inference', 'dear');
+	PERFORM gpucredit.set_tier('jo-ages', 0, 'never', true, max_wall => '2500000000 h');
+	PERFORM gpucredit.reserve('dear', '', 'ages', '7xJO-D', '2500000000 h', 'jo-ages', 'dear');
 	PERFORM gpucredit.reserve('dear', '', 'hour', '1xJO-D', '1 h', pool => 'dear');
 	PERFORM gpucredit.place('dear');
 	PERFORM gpucredit.set_price('JO-D', 1000);

@@ -17,6 +17,7 @@ BEGIN
 	PERFORM gpucredit.register_node('late', 'late-1', 'LATE-A', 8, 40960);
 	PERFORM gpucredit.set_tier('late-free', 5, 'capacity', false, bill_lost_work => false);
 	PERFORM gpucredit.create_account('late');
+	PERFORM gpucredit.grant_tier('late', '', 'premium_training');
 	PERFORM gpucredit.issue('late', '', 'i', 10000);
 END $$;
 

@@ -200,6 +200,7 @@ SELECT * FROM verify();
 --
 -- Cpu and memory have a price if the operator sets one, and a tier has a factor.
 --
+SELECT owed FROM write_off('oc-poor', '', 'goodwill', 'what it ran before does not count here');
 SELECT status, held FROM reserve('oc-poor', '', 'free', '0', '1 h', pool => 'oc', cpu_milli => 64000);
 SELECT cancel('oc-poor', pg_temp.job('free', 'oc-poor'), 'c free');
 SELECT set_resource_price('cpu', 0.02), set_resource_price('memory', 0.001), set_resource_price('cpu', 0.03, 'oc-f');

@@ -15,6 +15,7 @@ BEGIN
 	PERFORM gpucredit.set_price('PW-A', 1), gpucredit.set_price('PW-B', 2);
 	PERFORM gpucredit.register_node('pwi', 'pw-1', 'PW-A', 8, 40960);
 	PERFORM gpucredit.create_account('pwi'), gpucredit.create_account('pwi', 'small'), gpucredit.create_account('pwi', 'off');
+	PERFORM gpucredit.grant_tier('pwi', '', 'premium_training');
 	PERFORM gpucredit.suspend_account('pwi', 'off', true);
 	PERFORM gpucredit.issue('pwi', '', 'i', 1000000);
 END $$;

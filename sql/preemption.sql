@@ -16,6 +16,12 @@ BEGIN
 	PERFORM gpucredit.create_account('pre');
 	PERFORM gpucredit.create_account('pre-2');
 	PERFORM gpucredit.create_account('pre-3');
+	PERFORM gpucredit.grant_tier('pre', '', 'production_inference');
+	PERFORM gpucredit.grant_tier('pre', '', 'premium_training');
+	PERFORM gpucredit.grant_tier('pre-2', '', 'production_inference');
+	PERFORM gpucredit.grant_tier('pre-2', '', 'premium_training');
+	PERFORM gpucredit.grant_tier('pre-3', '', 'production_inference');
+	PERFORM gpucredit.grant_tier('pre-3', '', 'premium_training');
 	PERFORM gpucredit.issue('pre', '', 'i', 1000000);
 	PERFORM gpucredit.issue('pre-2', '', 'i', 1000000);
 	PERFORM gpucredit.issue('pre-3', '', 'i', 1000000);

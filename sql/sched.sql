@@ -15,6 +15,10 @@ BEGIN
 	PERFORM gpucredit.create_account('sc');
 	PERFORM gpucredit.create_account('sc', 'a');
 	PERFORM gpucredit.create_account('sc-2');
+	PERFORM gpucredit.grant_tier('sc', '', 'production_inference');
+	PERFORM gpucredit.grant_tier('sc', '', 'premium_training');
+	PERFORM gpucredit.grant_tier('sc-2', '', 'production_inference');
+	PERFORM gpucredit.grant_tier('sc-2', '', 'premium_training');
 	PERFORM gpucredit.issue('sc', '', 'i', 1000000);
 	PERFORM gpucredit.issue('sc-2', '', 'i', 1000000);
 END $$;

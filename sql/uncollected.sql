@@ -17,6 +17,7 @@ BEGIN
 	PERFORM gpucredit.set_price('UN-B', 72, 'un');
 	PERFORM gpucredit.register_node('un', 'un-1', 'UN-A', 16, 40960);
 	PERFORM gpucredit.create_account('un');
+	PERFORM gpucredit.grant_tier('un', '', 'production_inference');
 	PERFORM gpucredit.create_account('un', 'a');
 	PERFORM gpucredit.issue('un', '', 'i', 1000);
 END $$;
@@ -240,6 +241,8 @@ BEGIN
 	PERFORM setseed(0.2801);
 	PERFORM set_config('gpucredit.hold_window_min', '0', false);
 	PERFORM set_config('gpucredit.hold_least', '0', false);
+	/* one that owes goes on */
+	PERFORM set_config('gpucredit.uncollected_max', '-1', false);
 	PERFORM gpucredit.create_account(o) FROM unnest('{un-rich,un-few}'::text[]) o;
 	PERFORM gpucredit.issue('un-rich', '', 'i', 1000000);
 	FOR n IN 1 .. 200 LOOP
@@ -329,6 +332,7 @@ SELECT count(*) FILTER (WHERE a.uncollected > '0' AND r.org = 'un-few') > 3 AS s
 FROM pg_temp.run r JOIN gpucredit.attempt a USING (org, job, attempt);
 RESET gpucredit.hold_window_min;
 RESET gpucredit.hold_least;
+RESET gpucredit.uncollected_max;
 RESET gpucredit.heartbeat_timeout;
 SELECT * FROM gpucredit.verify('un-rich');
 SELECT * FROM gpucredit.verify('un-few');

@@ -66,7 +66,8 @@ LANGUAGE sql AS $$
 
 SELECT pg_temp.at('2031-01-20 00:00+00') \g /dev/null
 SELECT create_account('acme', a) FROM unnest('{"",ops,vision,vision/alice}'::text[]) a \g /dev/null
-SELECT create_account('zeta'), set_price('H100', 5), set_price('T4', 1),
+SELECT grant_tier('acme', '', 'production_inference') \g /dev/null
+SELECT create_account('zeta'), grant_tier('zeta', '', 'production_inference'), set_price('H100', 5), set_price('T4', 1),
 	issue('acme', '', 'i', 100000), issue('zeta', '', 'i', 100000) \g /dev/null
 SELECT register_node('default', 'h1', 'H100', 8, 81920), register_node('default', 't1', 'T4', 4, 16384) \g /dev/null
 
@@ -192,8 +193,8 @@ SELECT * FROM pg_temp.differences();
 -- and what the late report adds belongs to that report's day
 --
 SELECT pg_temp.at('2031-03-28 22:00+00') \g /dev/null
-SELECT create_account('tardy'), issue('tardy', '', 'i', 750), set_price('T4', 1),
-	set_tier('free', 5, 'capacity', false, max_wall => NULL, bill_lost_work => false) \g /dev/null
+SELECT create_account('tardy'), grant_tier('tardy', '', 'production_inference'), issue('tardy', '', 'i', 750), set_price('T4', 1),
+	set_tier('free', 5, 'capacity', false, max_wall => '1000 h', bill_lost_work => false) \g /dev/null
 SELECT jsonb_object_agg(k, job) AS jobs
 FROM unnest('{done,free,on,dry}'::text[]) k,
 	reserve('tardy', '', k, '1xH100', '100 h', CASE k WHEN 'free' THEN 'free' ELSE 'production_inference' END,
@@ -374,7 +375,7 @@ SELECT * FROM verify();
 -- at each gives: some just before it, some long before, some none yet
 --
 SELECT pg_temp.at('2031-07-05 10:00+00') \g /dev/null
-SELECT create_account('wide'), issue('wide', '', 'i', 100000), set_price('L4', 1) \g /dev/null
+SELECT create_account('wide'), grant_tier('wide', '', 'production_inference'), issue('wide', '', 'i', 100000), set_price('L4', 1) \g /dev/null
 SELECT register_node('default', 'l' || n, 'L4', 64, 24576) FROM generate_series(1, 4) n \g /dev/null
 SELECT array_agg(job ORDER BY job) AS jobs
 FROM generate_series(1, 240) n, reserve('wide', '', 'w' || n, '1xL4', '20 h', 'production_inference') \gset

@@ -117,6 +117,7 @@ is_sure(const char *reason)
 {
 	return (strcmp(reason, "insufficient_credits") != 0 &&
 			strcmp(reason, "budget_exceeded") != 0 &&
-			strcmp(reason, "quota_exceeded") != 0) ||
+			strcmp(reason, "quota_exceeded") != 0 &&
+			strcmp(reason, "uncollected") != 0) ||
 		strstr(slurm.refuse, reason) != NULL;
 }

@@ -406,7 +406,7 @@ AS 'MODULE_PATHNAME', 'gpucredit_hold';
 COMMENT ON FUNCTION gpucredit.hold(text, text, text, numeric, interval) IS
 'Holds: sets credit aside for a caller that has its own scheduler.
 amount: credits, above 0. ttl: how long the hold lives, above 0. After that the hold is dead: capture refuses it, and its credit counts as available.
-Result: status granted, or denied with reason insufficient_credits, budget_exceeded or account_suspended (hold NULL, held 0).
+Result: status granted, or denied with reason insufficient_credits, budget_exceeded, account_suspended or uncollected (hold NULL, held 0). uncollected: the organisation owes more than gpucredit.uncollected_max for use that no credit covered, and its credit does not cover the amount and that debt.
 Errors: UC001 no such account; UC201 key used with other arguments; UC202 rate limited; 22003, 22023.';
 
 CREATE FUNCTION gpucredit_internal.hold_leased(org text, account text, key text,
@@ -424,7 +424,7 @@ COMMENT ON FUNCTION gpucredit.extend_hold(text, bigint, text, numeric,
 	interval) IS
 'Holds: sets more credit aside in an open hold, or extends its ttl, for a caller whose job runs longer than planned.
 amount: additional credits, 0 or more. ttl: the hold lives at least this long from now; NULL leaves its end as it is. amount 0 and ttl NULL together are refused.
-Result: status granted, or denied with reason insufficient_credits, budget_exceeded or account_suspended and nothing changed; then the hold, its amount and its end.
+Result: status granted, or denied with reason insufficient_credits, budget_exceeded, account_suspended or uncollected and nothing changed; then the hold, its amount and its end.
 Errors: UC003 no such hold, closed, past its ttl, or of a job; UC201 key used with other arguments; UC202 rate limited; 22003, 22023.';
 
 CREATE FUNCTION gpucredit.capture(org text, hold bigint, key text,

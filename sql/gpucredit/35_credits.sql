@@ -24,6 +24,44 @@ CREATE TYPE gpucredit.expire_credits_result AS (task text, affected bigint);
 COMMENT ON TYPE gpucredit.expire_credits_result IS
 'What expire_credits() did, and to how many buckets.';
 
+/*
+ * What accounts' use cost and no credit covered, less what was collected later:
+ * owed, and what was written off.  Without either there is no row.
+ */
+CREATE TABLE gpucredit.uncollected (
+	org text COLLATE "C" NOT NULL,
+	account text COLLATE "C" NOT NULL,
+	owed gpucredit.credits NOT NULL,
+	written_off gpucredit.credits NOT NULL DEFAULT '0',
+	since timestamptz NOT NULL,
+	CONSTRAINT uncollected_pkey PRIMARY KEY (org, account)
+) WITH (fillfactor = 70);
+COMMENT ON TABLE gpucredit.uncollected IS
+'What accounts owe for use that no credit covered, less what was written off';
+COMMENT ON COLUMN gpucredit.uncollected.org IS 'The organisation.';
+COMMENT ON COLUMN gpucredit.uncollected.account IS 'The account whose use it was.';
+COMMENT ON COLUMN gpucredit.uncollected.owed IS 'Credits that it owes.';
+COMMENT ON COLUMN gpucredit.uncollected.written_off IS 'Credits that write_off forgave.';
+COMMENT ON COLUMN gpucredit.uncollected.since IS 'When the oldest part of it became due.';
+
+SELECT pg_catalog.pg_extension_config_dump('gpucredit.uncollected', '');
+
+CREATE TYPE gpucredit.write_off_result AS (written_off numeric, owed numeric,
+	replayed boolean);
+COMMENT ON TYPE gpucredit.write_off_result IS
+'What write_off() forgave, and what the account still owes.';
+
+CREATE FUNCTION gpucredit.write_off(org text, account text, key text,
+	reason text, amount numeric DEFAULT NULL)
+RETURNS gpucredit.write_off_result
+LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS 'MODULE_PATHNAME', 'gpucredit_write_off';
+COMMENT ON FUNCTION gpucredit.write_off(text, text, text, text, numeric) IS
+'Credit: forgives what an account''s use cost and no credit covered (table uncollected). Until then its organisation holds no more credit than it has beyond that debt, if the debt is above gpucredit.uncollected_max. No credit moves; the bills of attempts and holds stay as they are.
+account: exactly this account, not those below it. reason: text for the audit log. amount: credits, above 0; NULL for all that it owes.
+Result: written_off and what the account still owes, in credits.
+Errors: UC001 no such account; UC201 key used with other arguments; 22003; 22023, also more than it owes.';
+
 CREATE FUNCTION gpucredit.revoke(org text, bucket bigint, key text,
 	reason text) RETURNS gpucredit.revoke_result
 LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp

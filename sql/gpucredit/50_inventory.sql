@@ -37,10 +37,11 @@ CREATE TABLE gpucredit.tier_builtin (
 	can_preempt boolean NOT NULL,
 	grace interval NOT NULL,
 	min_run interval NOT NULL,
-	max_wall interval,
+	max_wall interval NOT NULL,
 	max_wait interval NOT NULL,
 	bill_lost_work boolean NOT NULL,
 	price_factor numeric(7, 3) NOT NULL DEFAULT 1,
+	open boolean NOT NULL,
 	CONSTRAINT tier_builtin_pkey PRIMARY KEY (tier)
 );
 COMMENT ON TABLE gpucredit.tier_builtin IS 'The tiers that every installation has';
@@ -50,18 +51,19 @@ COMMENT ON COLUMN gpucredit.tier_builtin.preemptible IS 'What its jobs may be pr
 COMMENT ON COLUMN gpucredit.tier_builtin.can_preempt IS 'True: its jobs may preempt others.';
 COMMENT ON COLUMN gpucredit.tier_builtin.grace IS 'How long a preempted job has to save.';
 COMMENT ON COLUMN gpucredit.tier_builtin.min_run IS 'How long a job runs before it may be preempted.';
-COMMENT ON COLUMN gpucredit.tier_builtin.max_wall IS 'The longest wall limit, also for jobs that name none; NULL: no limit.';
+COMMENT ON COLUMN gpucredit.tier_builtin.max_wall IS 'The longest wall limit, also for jobs that name none.';
 COMMENT ON COLUMN gpucredit.tier_builtin.max_wait IS 'Jobs that have waited longer go first.';
 COMMENT ON COLUMN gpucredit.tier_builtin.bill_lost_work IS 'True: work that the platform lost is billed.';
 COMMENT ON COLUMN gpucredit.tier_builtin.price_factor IS 'Its jobs pay list prices times this.';
+COMMENT ON COLUMN gpucredit.tier_builtin.open IS 'True: every account may use it; false: those that grant_tier names, and all below them.';
 
 INSERT INTO gpucredit.tier_builtin (tier, rank, preemptible, can_preempt, grace,
-	min_run, max_wall, max_wait, bill_lost_work) VALUES
-	('production_inference', 0, 'never', true, '2 min', '10 min', NULL, '24 h', true),
-	('premium_training', 1, 'reclaim', true, '2 min', '10 min', '24 h', '24 h', true),
-	('standard_training', 2, 'capacity', false, '2 min', '10 min', '24 h', '24 h', true),
-	('batch_inference', 3, 'capacity', false, '2 min', '10 min', '2 h', '24 h', true),
-	('interactive', 4, 'capacity', false, '2 min', '10 min', '12 h', '24 h', true);
+	min_run, max_wall, max_wait, bill_lost_work, open) VALUES
+	('production_inference', 0, 'never', true, '2 min', '10 min', '720 h', '24 h', true, false),
+	('premium_training', 1, 'reclaim', true, '2 min', '10 min', '24 h', '24 h', true, false),
+	('standard_training', 2, 'capacity', false, '2 min', '10 min', '24 h', '24 h', true, true),
+	('batch_inference', 3, 'capacity', false, '2 min', '10 min', '2 h', '24 h', true, true),
+	('interactive', 4, 'capacity', false, '2 min', '10 min', '12 h', '24 h', true, true);
 
 CREATE TABLE gpucredit.tier_custom (
 	LIKE gpucredit.tier_builtin INCLUDING DEFAULTS,
@@ -77,10 +79,11 @@ COMMENT ON COLUMN gpucredit.tier_custom.preemptible IS 'What its jobs may be pre
 COMMENT ON COLUMN gpucredit.tier_custom.can_preempt IS 'True: its jobs may preempt others.';
 COMMENT ON COLUMN gpucredit.tier_custom.grace IS 'How long a preempted job has to save.';
 COMMENT ON COLUMN gpucredit.tier_custom.min_run IS 'How long a job runs before it may be preempted.';
-COMMENT ON COLUMN gpucredit.tier_custom.max_wall IS 'The longest wall limit, also for jobs that name none; NULL: no limit.';
+COMMENT ON COLUMN gpucredit.tier_custom.max_wall IS 'The longest wall limit, also for jobs that name none.';
 COMMENT ON COLUMN gpucredit.tier_custom.max_wait IS 'Jobs that have waited longer go first.';
 COMMENT ON COLUMN gpucredit.tier_custom.bill_lost_work IS 'True: work that the platform lost is billed.';
 COMMENT ON COLUMN gpucredit.tier_custom.price_factor IS 'Its jobs pay list prices times this.';
+COMMENT ON COLUMN gpucredit.tier_custom.open IS 'True: every account may use it; false: those that grant_tier names, and all below them.';
 
 CREATE VIEW gpucredit.tier AS
 	SELECT * FROM gpucredit.tier_custom
@@ -96,10 +99,29 @@ COMMENT ON COLUMN gpucredit.tier.preemptible IS 'What its jobs may be preempted 
 COMMENT ON COLUMN gpucredit.tier.can_preempt IS 'True: its jobs may preempt others.';
 COMMENT ON COLUMN gpucredit.tier.grace IS 'How long a preempted job has to save.';
 COMMENT ON COLUMN gpucredit.tier.min_run IS 'How long a job runs before it may be preempted.';
-COMMENT ON COLUMN gpucredit.tier.max_wall IS 'The longest wall limit, also for jobs that name none; NULL: no limit.';
+COMMENT ON COLUMN gpucredit.tier.max_wall IS 'The longest wall limit, also for jobs that name none.';
 COMMENT ON COLUMN gpucredit.tier.max_wait IS 'Jobs that have waited longer go first.';
 COMMENT ON COLUMN gpucredit.tier.bill_lost_work IS 'True: work that the platform lost is billed.';
 COMMENT ON COLUMN gpucredit.tier.price_factor IS 'Its jobs pay list prices times this.';
+COMMENT ON COLUMN gpucredit.tier.open IS 'True: every account may use it; false: those that grant_tier names, and all below them.';
+
+/*
+ * Who may use a tier that is not open to all.  A grant holds for the account
+ * and all below it.
+ */
+CREATE TABLE gpucredit.tier_grant (
+	org text COLLATE "C" NOT NULL,
+	account text COLLATE "C" NOT NULL,
+	tier text COLLATE "C" NOT NULL,
+	granted_at timestamptz NOT NULL,
+	CONSTRAINT tier_grant_pkey PRIMARY KEY (org, account, tier)
+);
+COMMENT ON TABLE gpucredit.tier_grant IS
+'Which accounts, with all below them, may use a tier that is not open to all';
+COMMENT ON COLUMN gpucredit.tier_grant.org IS 'The organisation.';
+COMMENT ON COLUMN gpucredit.tier_grant.account IS 'The account, which may use the tier with all below it.';
+COMMENT ON COLUMN gpucredit.tier_grant.tier IS 'The tier''s name.';
+COMMENT ON COLUMN gpucredit.tier_grant.granted_at IS 'When it was granted.';
 
 /*
  * The pool's row is its lock: each scheduling cycle and each change of the
@@ -210,7 +232,8 @@ DO $dump$
 DECLARE
 	name text;
 BEGIN
-	FOREACH name IN ARRAY ARRAY['price', 'tier_custom', 'pool', 'node']
+	FOREACH name IN ARRAY ARRAY['price', 'tier_custom', 'tier_grant', 'pool',
+		'node']
 	LOOP
 		PERFORM pg_catalog.pg_extension_config_dump(
 			('gpucredit.' || name)::regclass, '');
@@ -254,15 +277,58 @@ CREATE FUNCTION gpucredit.set_tier(tier text, rank int, preemptible text,
 	can_preempt boolean, grace interval DEFAULT '2 min',
 	min_run interval DEFAULT '10 min', max_wall interval DEFAULT '24 h',
 	max_wait interval DEFAULT '24 h', bill_lost_work boolean DEFAULT true,
-	price_factor numeric DEFAULT 1)
+	price_factor numeric DEFAULT 1, open boolean DEFAULT NULL)
 RETURNS void
 LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_set_tier';
 COMMENT ON FUNCTION gpucredit.set_tier(text, int, text, boolean, interval,
-	interval, interval, interval, boolean, numeric) IS
+	interval, interval, interval, boolean, numeric, boolean) IS
 'Setup: creates or replaces a tier; built-in tiers can be replaced too.
-rank: 0 to 1000, low goes first. preemptible: never, reclaim, capacity. grace, min_run, max_wait: 0 or more. max_wall: above 0, NULL for no limit. bill_lost_work: false refunds, at settlement, what an attempt spent since its last checkpoint if the platform ended it and its job goes back to the queue: after preemption for another organisation, a drain, a reclaim, a resize, or the loss of its node, device or agent. What the program itself ended is billed, whatever its exit code. set_lost_work sets it for one of these outcomes. price_factor: 0 to 1000 with at most 3 decimals; jobs submitted to the tier pay list prices times this, rounded up to a micro-credit.
+rank: 0 to 1000, low goes first. preemptible: never, reclaim, capacity. grace, min_run, max_wait: 0 or more. max_wall: above 0; the longest that a job may run, and the wall limit of jobs that name none. bill_lost_work: false refunds, at settlement, what an attempt spent since its last checkpoint if the platform ended it and its job goes back to the queue: after preemption for another organisation, a drain, a reclaim, a resize, or the loss of its node, device or agent. What the program itself ended is billed, whatever its exit code. set_lost_work sets it for one of these outcomes. price_factor: 0 to 1000 with at most 3 decimals; jobs submitted to the tier pay list prices times this, rounded up to a micro-credit. open: true, every account may use the tier; false, those to which grant_tier grants it; NULL: as before, and a new tier is open.
 Errors: 22023.';
+
+CREATE FUNCTION gpucredit.grant_tier(org text, account text, tier text)
+RETURNS void
+LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS 'MODULE_PATHNAME', 'gpucredit_grant_tier';
+COMMENT ON FUNCTION gpucredit.grant_tier(text, text, text) IS
+'Setup: lets an account and all below it use a tier that is not open to all, such as production_inference or premium_training. A repeated call changes nothing. Waiting jobs that lacked the grant may start with the next cycle.
+Errors: UC001 no such account; UC402 no such tier; 22023.';
+
+CREATE FUNCTION gpucredit.revoke_tier(org text, account text, tier text)
+RETURNS void
+LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS 'MODULE_PATHNAME', 'gpucredit_revoke_tier';
+COMMENT ON FUNCTION gpucredit.revoke_tier(text, text, text) IS
+'Setup: withdraws what grant_tier granted to exactly this account; a grant of an account above stays. A missing grant is no error. New submissions are denied as tier_not_granted. Waiting jobs keep their holds and do not start; a job that would need a new hold waits as unfunded. Attempts that run go on to their end.
+Errors: UC001 no such account; UC402 no such tier; 22023.';
+
+CREATE TYPE gpucredit.tiers_for_result AS (tier text, rank int, open boolean,
+	allowed boolean, granted_to text, granted_at timestamptz);
+COMMENT ON TYPE gpucredit.tiers_for_result IS
+'A tier, and whether an account may use it.';
+
+CREATE FUNCTION gpucredit.tiers_for(org text, account text DEFAULT '')
+RETURNS SETOF gpucredit.tiers_for_result
+LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+SET jit = off
+BEGIN ATOMIC
+	SELECT gpucredit_internal.require_account(tiers_for.org, tiers_for.account);
+	SELECT t.tier, t.rank, t.open, t.open OR g.tier IS NOT NULL, g.account,
+		g.granted_at
+	FROM gpucredit.tier t
+		LEFT JOIN LATERAL (SELECT g.* FROM gpucredit.tier_grant g
+			WHERE g.org = tiers_for.org AND g.tier = t.tier
+				AND (g.account IN ('', tiers_for.account)
+					OR starts_with(tiers_for.account, g.account || '/'))
+			ORDER BY length(g.account) DESC LIMIT 1) g ON true
+	ORDER BY t.rank, t.tier;
+END;
+COMMENT ON FUNCTION gpucredit.tiers_for(text, text) IS
+'Setup: the tiers, most urgent first, and which of them an account may use.
+Result: open: the tier is open to all. allowed: the account may use it. granted_to: the nearest account on its path to which the tier is granted, and granted_at, when; NULL: it is granted to none.
+Errors: UC001 no such account.';
 
 /* Nodes */
 

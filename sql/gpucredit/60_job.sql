@@ -82,6 +82,10 @@ CREATE TABLE gpucredit.job (
 CREATE INDEX job_queue ON gpucredit.job (pool, org, account, submitted_at, job)
 	INCLUDE (request_class, tier, priority, waits_from, not_before, hold, attempt, cache)
 	WHERE state = 'queued';
+/* counts those that hold no credit (src/job/submission.c) */
+CREATE INDEX job_unpaid ON gpucredit.job (org) WHERE state = 'queued'
+	AND '0'::gpucredit.credits OPERATOR(gpucredit.=) ALL (offer_prices)
+	AND '0'::gpucredit.credits OPERATOR(gpucredit.=) resources;
 CREATE INDEX job_unfunded ON gpucredit.job (pool) WHERE state = 'unfunded';
 CREATE INDEX job_open ON gpucredit.job (org, account) WHERE ended_at IS NULL;
 /* finds live attempts: the last of each job */
@@ -519,7 +523,7 @@ COMMENT ON FUNCTION gpucredit.reserve(text, text, text, text, interval, text,
 	text, text, text, int, bigint, bigint, interval, jsonb, jsonb) IS
 'Jobs: submits a job: holds its credit and queues it.
 key: the caller''s idempotency key, one for each job it wants. A repeated call under the key gets the stored answer, also a denial. request: text of type gpureq, such as "8xH100|A100@40GB". wall_limit: NULL for the tier''s max_wall, which it may not exceed. topology: any, node, nvlink, leaf. preemptible: NULL for the tier''s, or a more willing one. max_retries: how many failures are retried, 0 to 1000. cpu_milli (thousandths of a core), memory_mib: for the whole job. hold_window: how much time a hold covers, at least gpucredit.hold_window_min or the whole wall_limit. spec: a document for the agent; its words "checkpoint" and "image_wait" are reserved for heartbeat. The extension reads these words of spec: "checkpoint_every" (an interval or seconds), "checkpoint_bytes", "checkpoint_to" (heartbeat tells jobs to save below it) and "cache" (nodes that lately started jobs with the same text are preferred). options: {"priority": n, "prefer": "nvlink"|"leaf"|"node"}.
-Result: status granted, or denied (job NULL, held 0) with reason insufficient_credits, budget_exceeded, quota_exceeded, account_suspended, no_price or impossible_request (nothing in the pool could ever run it).
+Result: status granted, or denied (job NULL, held 0) with reason insufficient_credits, budget_exceeded, quota_exceeded (also if gpucredit.unpaid_queued_max jobs of the organisation wait that hold no credit, and this one would hold none), account_suspended, uncollected (the organisation owes for use that no credit covered; see write_off), tier_not_granted (the account may not use the tier; see grant_tier), no_price or impossible_request (nothing in the pool could ever run it).
 Errors: UC001 no such account; UC201 key used with other arguments; UC401 pool; UC402 tier or GPU type; UC202 rate limited; 22P02 request; 22003 the hold''s amount does not fit; 22023.';
 
 CREATE FUNCTION gpucredit.meter(org text, job bigint, attempt int,

@@ -943,7 +943,7 @@ BEGIN ATOMIC
 			('accrued bucket_slice budget budget_counter budget_slice claim_gpu
 				denial archive_batch eviction fair_usage hold_budget hold_part
 				lost_work node_cache node_key node_strike pool price quota_lock rate_limit seal seal_leaf
-				seal_pending seal_row spend_day spend_total tenant workload_mix
+				seal_pending seal_row spend_day spend_total tenant tier_builtin tier_custom tier_grant uncollected workload_mix
 				usage_horizon upkeep_position', ''),
 			('account', 'balance_low limits'),
 			('attempt_gpu', 'ended_at seen_at'),
@@ -980,7 +980,6 @@ BEGIN ATOMIC
 			('retry_rule_builtin retry_rule_custom',
 				'outcome exit_codes message advice'),
 			('spend_delta', 'at day'),
-			('tier_builtin tier_custom', 'max_wall'),
 			('usage', 'progress utilization'))
 				AS v (tables, columns)
 				CROSS JOIN LATERAL regexp_split_to_table(v.tables, E'\\s+')
@@ -1007,6 +1006,51 @@ BEGIN ATOMIC
 	WHERE (check_guards.tenant IS NULL OR r.org = check_guards.tenant)
 		AND NOT EXISTS (SELECT FROM gpucredit.account a
 			WHERE a.org = r.org AND a.account = r.account)
+	UNION ALL
+	SELECT 'owed_was_uncollected', o.org, format('account "%s"', o.account),
+		format('owes %s, and %s was written off, of its use %s is unpaid',
+			o.owed, o.written_off, o.unpaid)
+	FROM (SELECT o.org, o.account, sum(o.owed) AS owed,
+			sum(o.written_off) AS written_off, sum(o.unpaid) AS unpaid
+		FROM (SELECT u.org, u.account, u.owed::numeric AS owed,
+				u.written_off::numeric AS written_off, 0 AS unpaid
+			FROM gpucredit.uncollected u
+			UNION ALL
+			SELECT a.org, a.account, 0, 0, a.uncollected::numeric
+			FROM gpucredit.attempt a WHERE a.uncollected > '0'
+			UNION ALL
+			SELECT h.org, h.account, 0, 0, h.uncollected::numeric
+			FROM gpucredit.hold h WHERE h.uncollected > '0') o
+		WHERE check_guards.tenant IS NULL OR o.org = check_guards.tenant
+		GROUP BY o.org, o.account) o
+	WHERE o.owed < 0 OR o.written_off < 0
+		OR o.owed + o.written_off <> o.unpaid
+	UNION ALL
+	SELECT 'write_offs_are_audited', u.org, format('account "%s"', u.account),
+		format('%s was written off, by the audit log %s', u.written_off,
+			coalesce(w.amount, 0))
+	FROM gpucredit.uncollected u
+		LEFT JOIN (SELECT a.org, a.account,
+				sum((a.detail ->> 'amount')::numeric) AS amount
+			FROM gpucredit.audit a
+			WHERE a.operation = 'write_off' AND a.decision = 'written_off'
+				AND (check_guards.tenant IS NULL
+					OR a.org = check_guards.tenant)
+			GROUP BY a.org, a.account) w
+			ON w.org = u.org AND w.account = u.account
+	WHERE (check_guards.tenant IS NULL OR u.org = check_guards.tenant)
+		AND u.written_off::numeric > coalesce(w.amount, 0)
+		AND gpucredit_internal.kept_from('audit') IS NULL
+	UNION ALL
+	SELECT 'tier_grant_names_both', g.org, format('account "%s"', g.account),
+		format('tier "%s" is granted, but there is no such %s', g.tier,
+			CASE WHEN t.tier IS NULL THEN 'tier' ELSE 'account' END)
+	FROM gpucredit.tier_grant g
+		LEFT JOIN gpucredit.tier t ON t.tier = g.tier
+		LEFT JOIN gpucredit.account a ON a.org = g.org
+			AND a.account = g.account
+	WHERE (check_guards.tenant IS NULL OR g.org = check_guards.tenant)
+		AND (t.tier IS NULL OR a.account IS NULL)
 	UNION ALL
 	SELECT 'lost_work_has_tier', '', format('tier "%s"', l.tier),
 		format('after %s, but no such tier', l.outcome)

@@ -36,7 +36,8 @@ BEGIN ATOMIC
 				'remove_node', 'drain', 'resume', 'set_node_key',
 				'create_account', 'suspend_account', 'set_slices',
 				'set_alert', 'set_quota', 'set_budget', 'set_rate_limit',
-				'bind_tenant', 'unbind_tenant', 'heartbeat')
+				'bind_tenant', 'unbind_tenant', 'heartbeat',
+				'grant_tier', 'revoke_tier')
 			AND a.decision NOT IN ('denied', 'unchanged'))
 	SELECT DISTINCT ON (t.kind, t.org, t.key) t.kind, t.org, t.key, t.value
 	FROM (
@@ -65,6 +66,20 @@ BEGIN ATOMIC
 				a.d ->> 'bill_lost_work',
 				coalesce(a.d -> 'price_factor', to_jsonb(1)))
 		FROM a WHERE a.operation = 'set_tier'
+		UNION ALL
+		/* a call that does not say whether a tier is open leaves it so */
+		SELECT 'tier open', a.org, a.audit, jsonb_build_array(a.d ->> 'tier'),
+			CASE WHEN (a.d ->> 'open')::boolean IS DISTINCT FROM coalesce(
+				(SELECT b.open FROM gpucredit.tier_builtin b
+				WHERE b.tier = a.d ->> 'tier'), true)
+				THEN jsonb_build_array(a.d ->> 'open') END
+		FROM a WHERE a.operation = 'set_tier' AND a.d ->> 'open' IS NOT NULL
+		UNION ALL
+		SELECT 'tier grant', a.org, a.audit,
+			jsonb_build_array(a.account, a.d ->> 'tier'),
+			CASE WHEN a.operation = 'grant_tier'
+				THEN jsonb_build_array(a.at) END
+		FROM a WHERE a.operation IN ('grant_tier', 'revoke_tier')
 		UNION ALL
 		SELECT 'lost work', a.org, a.audit,
 			jsonb_build_array(a.d ->> 'tier', a.d ->> 'outcome'),
@@ -186,6 +201,12 @@ BEGIN ATOMIC
 				t.bill_lost_work::text, t.price_factor)
 		FROM gpucredit.tier_custom t
 		UNION ALL
+		SELECT 'tier open', '', jsonb_build_array(t.tier),
+			jsonb_build_array(t.open::text)
+		FROM gpucredit.tier_custom t
+			LEFT JOIN gpucredit.tier_builtin b ON b.tier = t.tier
+		WHERE t.open <> coalesce(b.open, true)
+		UNION ALL
 		SELECT 'lost work', '', jsonb_build_array(l.tier, l.outcome),
 			jsonb_build_array(l.billed::text)
 		FROM gpucredit.lost_work l
@@ -252,6 +273,10 @@ BEGIN ATOMIC
 			jsonb_build_array(b.amount::numeric, b.hard::text,
 				gpucredit_internal.audited_text(b.alert_at::text), b.set_at)
 		FROM gpucredit.budget b
+		UNION ALL
+		SELECT 'tier grant', g.org, jsonb_build_array(g.account, g.tier),
+			jsonb_build_array(g.granted_at)
+		FROM gpucredit.tier_grant g
 		UNION ALL
 		SELECT 'rate limit', r.org, jsonb_build_array(r.account, r.operation),
 			jsonb_build_array(r.per_second, r.burst)

@@ -384,7 +384,7 @@ LANGUAGE c VOLATILE SECURITY DEFINER PARALLEL UNSAFE ROWS 1
 SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_end_tenant_transactions';
 COMMENT ON FUNCTION gpucredit.end_tenant_transactions() IS
-'Upkeep: ends sessions of tenants'' logins whose transaction in this database is open for longer than gpucredit.tenant_transaction_max. It audits and logs each. It spares superusers, members of another role of gpucredit, and logins that take on a tenant''s role by SET ROLE only. The background worker calls it every 5 s; maintain() does so too.
+'Upkeep: ends sessions of tenants'' logins whose transaction in this database is open for longer than gpucredit.tenant_transaction_max, or has kept another that is no tenant''s waiting for longer than gpucredit.tenant_block_max. It audits and logs each. It spares superusers, members of another role of gpucredit, and logins that take on a tenant''s role by SET ROLE only. The background worker calls it every 5 s; maintain() does so too.
 Result: end_tenant_transactions, how many.';
 
 CREATE FUNCTION gpucredit.maintain()

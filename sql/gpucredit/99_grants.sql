@@ -63,11 +63,12 @@ TO gpucredit_admin, gpucredit_operator, gpucredit_app, gpucredit_agent,
 GRANT EXECUTE ON FUNCTION			/* setting up, credits, repair */
 	gpucredit.create_account, gpucredit.suspend_account,
 	gpucredit.set_price, gpucredit.set_resource_price, gpucredit.create_pool, gpucredit.set_tier,
-	gpucredit.set_lost_work,
+	gpucredit.set_lost_work, gpucredit.grant_tier, gpucredit.revoke_tier,
 	gpucredit.set_budget, gpucredit.set_quota, gpucredit.set_rate_limit,
 	gpucredit.set_slices,
 	gpucredit.issue, gpucredit.revoke, gpucredit.transfer,
-	gpucredit.refund, gpucredit.refund_hold, gpucredit.rebuild
+	gpucredit.refund, gpucredit.refund_hold, gpucredit.write_off,
+	gpucredit.rebuild
 TO gpucredit_admin;
 
 GRANT EXECUTE ON FUNCTION gpucredit.uninstall
@@ -79,7 +80,7 @@ TO gpucredit_admin, gpucredit_operator;
 GRANT EXECUTE ON FUNCTION			/* balances */
 	gpucredit.balance, gpucredit.buckets, gpucredit.buckets_for,
 	gpucredit.job_buckets, gpucredit.budgets, gpucredit.denials,
-	gpucredit.statement, gpucredit.invoice
+	gpucredit.statement, gpucredit.invoice, gpucredit.tiers_for
 TO gpucredit_admin, gpucredit_app, gpucredit_auditor;
 
 GRANT EXECUTE ON FUNCTION			/* spend, which the report page shows */
@@ -199,7 +200,7 @@ GRANT EXECUTE ON FUNCTION
 	gpucredit.statement, gpucredit.usage_by, gpucredit.top_spenders,
 	gpucredit.top_jobs, gpucredit.invoice, gpucredit.buckets_for,
 	gpucredit.job_buckets, gpucredit.history, gpucredit.explain,
-	gpucredit.queue
+	gpucredit.queue, gpucredit.tiers_for
 TO gpucredit_tenant;
 
 GRANT SELECT ON gpucredit.jobs, gpucredit.price, gpucredit.prices,

@@ -10,6 +10,13 @@
  * a transaction older than gpucredit.tenant_transaction_max ends.  This
  * concerns tenants only: gpucredit_internal.is_tenant_login() decides.
  *
+ * A tenant's transaction also keeps the rows that its calls have locked: its
+ * job's, or a bucket's, which the settlement of every job of the organisation
+ * needs.  So a session ends, too, once it has kept one that is no tenant's
+ * waiting for gpucredit.tenant_block_max, directly or by way of another's wait.
+ * A prepared transaction has no session that could be ended, so a tenant may
+ * prepare none (api/tenant.c).
+ *
  * The age is by the real clock, under any gpucredit.clock, as for sessions.
  *
  * Locks: none.
@@ -34,14 +41,29 @@
 PG_FUNCTION_INFO_V1(gpucredit_end_tenant_transactions);
 PG_FUNCTION_INFO_V1(gpucredit_set_login_timeout);
 
-SQL_STATEMENT(old_ones, SPI_OK_SELECT, "interval",
+/* the first wait of more than a moment in a chain of waits is found each time */
+SQL_STATEMENT(old_ones, SPI_OK_SELECT, "interval, interval",
+			  "WITH RECURSIVE waits (pid) AS MATERIALIZED ("
+			  "  SELECT w.pid FROM pg_catalog.pg_stat_activity w"
+			  "   WHERE $2 > '0' AND w.wait_event_type = 'Lock'"
+			  "   AND w.datname = pg_catalog.current_database()"
+			  "   AND NOT gpucredit_internal.is_tenant_login(w.usesysid)"
+			  "   AND EXISTS (SELECT FROM pg_catalog.pg_locks l"
+			  "    WHERE l.pid = w.pid AND NOT l.granted AND l.waitstart"
+			  "     < pg_catalog.clock_timestamp() - $2)"
+			  "  UNION SELECT b.pid FROM waits w CROSS JOIN LATERAL"
+			  "   pg_catalog.unnest(pg_catalog.pg_blocking_pids(w.pid))"
+			  "   AS b (pid))"
 			  "SELECT a.pid, a.usename::text, a.state,"
 			  " pg_catalog.floor(EXTRACT(epoch FROM"
 			  "  pg_catalog.clock_timestamp() - a.xact_start))::bigint"
 			  " FROM pg_catalog.pg_stat_activity a"
 			  " WHERE a.datname = pg_catalog.current_database()"
 			  " AND a.backend_type = 'client backend'"
-			  " AND a.xact_start < pg_catalog.clock_timestamp() - $1"
+			  " AND ($1 > '0' AND a.xact_start"
+			  "   < pg_catalog.clock_timestamp() - $1"
+			  "  OR a.xact_start < pg_catalog.clock_timestamp() - $2"
+			  "   AND a.pid = ANY (ARRAY(SELECT w.pid FROM waits w)))"
 			  " AND gpucredit_internal.is_tenant_login(a.usesysid)"
 			  " ORDER BY a.pid");
 
@@ -81,15 +103,17 @@ gpucredit_end_tenant_transactions(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	int64		longest = SettingTenantTransactionMax();
+	int64		blocks = SettingTenantBlockMax();
 	int64		ended = 0;
 
 	InitMaterializedSRF(fcinfo, 0);
-	if (longest > 0)
+	if (longest > 0 || blocks > 0)
 	{
 		SqlResult	sessions;
 
 		SqlConnect();
-		sessions = SqlRead(&old_ones, VALUES(DurationValue(longest)));
+		sessions = SqlRead(&old_ones, VALUES(DurationValue(longest),
+											 DurationValue(blocks)));
 		for (uint64 i = 0; i < sessions.n; i++)
 			ended += end_session(sessions, i);
 		SqlFinish();

@@ -41,11 +41,14 @@
 	X(set_rate_limit, NOBODY, QUIET) \
 	X(create_pool, NOBODY, WAKES) \
 	X(set_tier, NOBODY, WAKES) \
+	X(grant_tier, ACCOUNT, WAKES) \
+	X(revoke_tier, ACCOUNT, QUIET) \
 	X(set_retry_rule, NOBODY, QUIET) \
 	X(set_lost_work, NOBODY, QUIET) \
 	X(issue, ACCOUNT, WAKES) \
 	X(revoke, BUCKET, QUIET) \
 	X(transfer, ACCOUNT, WAKES) \
+	X(write_off, ACCOUNT, WAKES) \
 	X(refund, JOB, WAKES) \
 	X(refund_hold, HOLD, WAKES) \
 	X(expire_credits, NOBODY, QUIET) \

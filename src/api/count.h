@@ -20,8 +20,9 @@
 
 #define COUNT_REASONS \
 	"insufficient_credits", "budget_exceeded", "quota_exceeded", \
-	"account_suspended", "no_price", "impossible_request", "other"
-#define COUNT_DENIALS	7
+	"account_suspended", "no_price", "impossible_request", \
+	"tier_not_granted", "uncollected", "other"
+#define COUNT_DENIALS	9
 
 /* Why credit is uncollected: the run passed its wall limit, or not. */
 #define COUNT_UNPAID	1

@@ -28,6 +28,7 @@
 #include "util/not_found.h"
 #include "api/tenant.h"
 #include "miscadmin.h"
+#include "storage/proc.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/inval.h"
@@ -64,11 +65,13 @@ static bool passing;			/* read in parallel mode: valid for one */
 static TimestampTz passing_for; /* of the client's statements, and there */
 static int	nbindings;
 static Binding *bindings;
+static LocalTransactionId tenant_called = InvalidLocalTransactionId;
 static MemoryContext kept = NULL;
 static Oid	kept_table = InvalidOid;
 
 static void roles_changed(Datum arg, int cacheid, uint32 hashvalue);
 static void table_changed(Datum arg, Oid relid);
+static void refuse_prepare(XactEvent event, void *arg);
 static bool caller_is_tenant(void);
 static bool is_bound(const char *org, const char *account);
 static bool is_bound_in(const char *org);
@@ -87,6 +90,24 @@ TenantInit(void)
 	CacheRegisterSyscacheCallback(AUTHOID, roles_changed, (Datum) 0);
 	CacheRegisterSyscacheCallback(AUTHMEMROLEMEM, roles_changed, (Datum) 0);
 	CacheRegisterRelcacheCallback(table_changed, (Datum) 0);
+	RegisterXactCallback(refuse_prepare, NULL);
+}
+
+/*
+ * A tenant prepares no transaction that may have locked something: nobody could
+ * end it, and agents would wait for it.
+ */
+static void
+refuse_prepare(XactEvent event, void *arg)
+{
+	if (event == XACT_EVENT_PRE_PREPARE &&
+		tenant_called == MyLocalTransactionId)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("a tenant may not prepare a transaction"),
+				 errdetail("A call of gpucredit in it may have locked what "
+						   "others wait for."),
+				 errhint("Commit the transaction.")));
 }
 
 static void
@@ -117,6 +138,7 @@ TenantCheckCall(ApiFunction entry, ApiSubject kind, FunctionCallInfo fcinfo)
 
 	if (!caller_is_tenant())
 		return;
+	tenant_called = MyLocalTransactionId;
 	if ((MAY_CALL & (UINT64CONST(1) << entry)) == 0)
 		refuse_call(ApiName(entry));
 	org = name_arg(fcinfo, 0);

@@ -109,6 +109,8 @@ typedef struct DecideRequestClass
 	int64_t		memory_mib;		/* of the whole job, 0: none */
 	bool		spot_ok;		/* may be preempted, so may use spot nodes */
 	int64_t		wall_limit;		/* microseconds, > 0; DECIDE_NEVER: none */
+	bool		unpaid;			/* holds no credit: nothing is reserved for
+								 * its jobs, and nobody leaves for them */
 	bool		apart;			/* does not share findings with equal
 								 * requests: its reason is found at its own
 								 * turn */

@@ -26,8 +26,9 @@ typedef struct Tier
 {
 	int32		rank;
 	Preemptible preemptible;
-	int64		max_wall;		/* microseconds; -1: no limit */
+	int64		max_wall;		/* microseconds */
 	int32		price_factor;	/* thousandths of list prices */
+	bool		open;			/* to all; else see tier_grant.h */
 } Tier;
 
 #define FACTOR_ONE		1000	/* the list price */

@@ -25,24 +25,27 @@ const char *const PreemptibleNames[3] = {"never", "reclaim", "capacity"};
 /* the view gpucredit.tier, in order of precedence */
 #define TIER_READ(table) \
 	"SELECT t.rank, t.preemptible, t.max_wall," \
-	" (t.price_factor * 1000)::int" \
+	" (t.price_factor * 1000)::int, t.open" \
 	" FROM gpucredit." table " t WHERE t.tier = $1"
 SQL_STATEMENT(tier_custom, SPI_OK_SELECT, "text", TIER_READ("tier_custom"));
 SQL_STATEMENT(tier_builtin, SPI_OK_SELECT, "text", TIER_READ("tier_builtin"));
 SQL_STATEMENT(tier_upsert, SPI_OK_INSERT,
 			  "text, int, text, boolean, interval, interval, interval,"
-			  " interval, boolean, numeric",
+			  " interval, boolean, numeric, boolean",
 			  "INSERT INTO gpucredit.tier_custom (tier, rank, preemptible,"
 			  " can_preempt, grace, min_run, max_wall, max_wait,"
-			  " bill_lost_work, price_factor)"
-			  " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
+			  " bill_lost_work, price_factor, open)"
+			  " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, COALESCE($11,"
+			  "  (SELECT t.open FROM gpucredit.tier t WHERE t.tier = $1),"
+			  "  true))"
 			  " ON CONFLICT (tier) DO UPDATE SET rank = EXCLUDED.rank,"
 			  " preemptible = EXCLUDED.preemptible,"
 			  " can_preempt = EXCLUDED.can_preempt, grace = EXCLUDED.grace,"
 			  " min_run = EXCLUDED.min_run, max_wall = EXCLUDED.max_wall,"
 			  " max_wait = EXCLUDED.max_wait,"
 			  " bill_lost_work = EXCLUDED.bill_lost_work,"
-			  " price_factor = EXCLUDED.price_factor");
+			  " price_factor = EXCLUDED.price_factor,"
+			  " open = EXCLUDED.open");
 
 static Credits parse_price_factor(FunctionCallInfo fcinfo, int n);
 
@@ -69,8 +72,9 @@ TierRead(const char *name, Tier *tier)
 											  "preemptible",
 											  PreemptibleNames,
 											  lengthof(PreemptibleNames));
-	tier->max_wall = SqlIsNull(row, 0, 3) ? -1 : SqlDuration(row, 0, 3);
+	tier->max_wall = SqlDuration(row, 0, 3);
 	tier->price_factor = SqlInt4(row, 0, 4);
+	tier->open = SqlBool(row, 0, 5);
 }
 
 /*
@@ -106,11 +110,12 @@ call_set_tier(PG_FUNCTION_ARGS)
 			  BoolValue(ArgBool(fcinfo, 3, "can_preempt")),
 			  DurationValue(ArgDuration(fcinfo, 4, "grace", true)),
 			  DurationValue(ArgDuration(fcinfo, 5, "min_run", true)),
-			  PG_ARGISNULL(6) ? NullValue() :
 			  DurationValue(ArgDuration(fcinfo, 6, "max_wall", false)),
 			  DurationValue(ArgDuration(fcinfo, 7, "max_wait", true)),
 			  BoolValue(ArgBool(fcinfo, 8, "bill_lost_work")),
-			  NumericValue(parse_price_factor(fcinfo, 9)));
+			  NumericValue(parse_price_factor(fcinfo, 9)),
+			  PG_ARGISNULL(10) ? NullValue() :
+			  BoolValue(ArgBool(fcinfo, 10, "open")));
 
 	SqlConnect();
 	(void) SqlRun(&tier_upsert, args);

@@ -18,8 +18,10 @@
 
 #include "util/clock.h"
 #include "util/sql.h"
+#include "inventory/tier_grant.h"
 #include "job/fund.h"
 #include "job/job.h"
+#include "ledger/uncollected.h"
 #include "utils/guc.h"
 #include "utils/timestamp.h"
 #include "audit/audit.h"
@@ -87,7 +89,8 @@ fund_one(const char *org, int64 id, int32 kind, const void *context)
 
 /*
  * Take a new hold for a locked job at today's prices, and note it in the job.
- * Not LEDGER_DONE: the account has no credit for it, or is suspended. If none
+ * Not LEDGER_DONE: the account has no credit for it, is suspended, or may no
+ * longer use the tier. If none
  * of its types has a price or a node any more, the job keeps its old offers.
  * locked: what HoldsLockForNext() locked. A caller that waits without it first
  * looks whether there is credit.
@@ -106,12 +109,18 @@ JobOpenHold(Job *job, const char *operation, const LockedBuckets *locked,
 		.operation = operation, .job = job->job, .trace = job->trace};
 
 	OffersRenew(job, NodesCached(job->pool), ClockNow());
-	if (AccountSuspended(&path) || !OffersHoldAnew(job, &amount))
+	if (AccountSuspended(&path) || !TierAllowed(&path, job->tier) ||
+		!OffersHoldAnew(job, &amount))
 	{
 		*at = ClockNow();
 		return LEDGER_SHORT;
 	}
 	purpose = JobPurpose(job);
+	if (UncollectedDenies(&path, &purpose, amount, ClockNow()))
+	{
+		*at = ClockNow();
+		return LEDGER_SHORT;
+	}
 	if (wait && locked == NULL &&
 		LedgerAvailable(&path, &purpose, ClockNow()) < amount)
 	{

@@ -23,6 +23,7 @@
 #include "util/log.h"
 #include "util/settings.h"
 #include "job/hold_extension.h"
+#include "ledger/uncollected.h"
 #include "ledger/ledger.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -136,6 +137,14 @@ ExtendHold(Attempt *attempt, bool wait)
 	path = AccountParse(hold.org, hold.account);
 	audit.reason = "account_suspended";
 	if (!AccountSuspended(&path))
+	{
+		if (windows > 1 &&
+			UncollectedDenies(&path, &purpose, amount, audit.at))
+			amount = extension(attempt, windows = 1);
+		audit.reason = UncollectedDenies(&path, &purpose, amount, audit.at) ?
+			UNCOLLECTED_REASON : NULL;
+	}
+	if (audit.reason == NULL)
 	{
 		status = HoldExtend(&hold, &path, &purpose, &cause, amount, wait,
 							&audit.at);

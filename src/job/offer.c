@@ -316,6 +316,9 @@ OffersRequest(const Job *job, const NodeSet *set)
 		.spot_ok = job->preemptible != PREEMPTIBLE_NEVER,
 		.wall_limit = job->wall_limit < 0 ? DECIDE_NEVER : job->wall_limit
 	};
+	Credits		amount;
+
+	request.unpaid = OffersHoldAnew(job, &amount) && amount == 0;
 
 	for (int i = 0; i < job->offers.n; i++)
 	{

@@ -21,6 +21,7 @@
 #include "util/subtransaction.h"
 #include "api/api.h"
 #include "job/submission.h"
+#include "ledger/uncollected.h"
 #include "shmem/wake.h"
 #include "types/duration.h"
 
@@ -102,6 +103,9 @@ fund(ReserveCall *asking)
 
 	cause.job = job->job = SqlNext("job_job_seq");
 	purpose = JobPurpose(job);
+	if (UncollectedDenies(&asking->submission.path, &purpose, OffersHold(job),
+						  asking->at))
+		return UNCOLLECTED_REASON;
 	purpose.first = asking->request.first;
 	asking->opening = HoldAsk(&asking->submission.path, &purpose, &cause,
 							  OffersHold(job), 0, true, &asking->hold);

@@ -542,7 +542,9 @@ CollectTell(const Job *job, const Attempt *attempt,
 		attempt->attempt, attempt->hold, settlement->unpaid, uncollected,
 		settlement->at, job->trace};
 
-	if (uncollected > 0)
+	if (uncollected < 0)
+		UncollectedLess(job->org, job->account, -uncollected);
+	else if (uncollected > 0)
 		UncollectedReport(&owed);
 }
 

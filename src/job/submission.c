@@ -14,19 +14,37 @@
 #include "util/clock.h"
 #include "util/errors.h"
 #include "util/settings.h"
+#include "util/sql.h"
+#include "inventory/tier_grant.h"
 #include "job/submission.h"
 #include "types/clip.h"
 #include "utils/builtins.h"
 #include "utils/numeric.h"
 
-#define DEFAULT_WINDOW	USECS_PER_HOUR	/* of a tier without max_wall */
+/*
+ * A job that names no wall limit gets its tier's.  Where that is longer than
+ * LONG_WALL, it is held for in windows: nobody has the credit for a month of a
+ * service at once.
+ */
+#define DEFAULT_WINDOW	USECS_PER_HOUR
+#define LONG_WALL		USECS_PER_DAY
 #define MOST_RETRIES	1000
 
 static bool is_whole(Numeric value, int32 rounded);
 static void take_options(Submission *submission);
 static void take_cache(Submission *submission);
-static void apply_tier(Submission *submission);
+static bool apply_tier(Submission *submission);
 static void check_window(const Job *job);
+static bool unpaid_queue_full(const Job *job);
+
+/* as the index job_unpaid says */
+SQL_STATEMENT(unpaid_count, SPI_OK_SELECT, "text, int",
+			  "SELECT pg_catalog.count(*) FROM (SELECT 1 FROM gpucredit.job j"
+			  " WHERE j.org = $1 AND j.state = 'queued'"
+			  " AND '0'::gpucredit.credits"
+			  "  OPERATOR(gpucredit.=) ALL (j.offer_prices)"
+			  " AND '0'::gpucredit.credits OPERATOR(gpucredit.=) j.resources"
+			  " LIMIT $2) u");
 
 /*
  * The arguments, and their fingerprint.
@@ -156,9 +174,9 @@ take_cache(Submission *submission)
 }
 
 /*
- * Apply the tier's defaults and limits.
+ * Apply the tier's defaults and limits.  False: it is not open to all.
  */
-static void
+static bool
 apply_tier(Submission *submission)
 {
 	Job		   *job = &submission->job;
@@ -178,7 +196,7 @@ apply_tier(Submission *submission)
 				 errhint("Leave it out, or choose another tier.")));
 	if (submission->tier_wall)
 		job->wall_limit = tier.max_wall;
-	else if (tier.max_wall >= 0 && job->wall_limit > tier.max_wall)
+	else if (job->wall_limit > tier.max_wall)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("\"wall_limit\" is longer than the tier allows"),
@@ -186,9 +204,11 @@ apply_tier(Submission *submission)
 						   ClipForMessage(job->tier),
 						   (long long) (tier.max_wall / USECS_PER_SEC)),
 				 errhint("Ask for less, or choose another tier.")));
-	if (job->wall_limit < 0 && job->hold_window < 0)
+	if (submission->tier_wall && job->wall_limit > LONG_WALL &&
+		job->hold_window < 0)
 		job->hold_window = Max(DEFAULT_WINDOW, SettingHoldWindowMin());
 	check_window(job);
+	return tier.open;
 }
 
 /*
@@ -223,24 +243,43 @@ SubmissionCheck(Submission *submission, const NodeSet *supposed)
 	bool		suspended = AccountSuspended(&submission->path);
 	const NodeSet *set;
 	const char *reason;
+	bool		open = apply_tier(submission);
 	DecideRequestClass request;
 	QuotaRequest quota;
 
-	apply_tier(submission);
 	set = supposed ? supposed : NodesCached(job->pool);
 	reason = OffersMake(job, set, ClockNow());
 	if (suspended)
 		return "account_suspended";
+	if (!open && !TierGranted(&submission->path, job->tier))
+		return TIER_NOT_GRANTED;
 	if (reason != NULL)
 		return reason;
 	request = OffersRequest(job, set);
 	if (supposed ? !NodesCouldRun(set, &request) :
 		!PoolCouldRun(job->pool, set, &request))
 		return "impossible_request";
+	if (request.unpaid && supposed == NULL && unpaid_queue_full(job))
+		return "quota_exceeded";
 	quota = (QuotaRequest)
 	{
 		job->request->min_gpus, job->request->share_milli, job->offers.n,
 			job->offers.types
 	};
 	return QuotaCheck(&submission->path, &quota, supposed != NULL);
+}
+
+/*
+ * Do as many jobs of the organisation wait without holding any credit as may?
+ * Whoever waits for nothing but a turn could otherwise fill the queue that each
+ * cycle reads.  Of several at once a few more may pass.
+ */
+static bool
+unpaid_queue_full(const Job *job)
+{
+	int32		most = SettingUnpaidQueuedMax();
+
+	return SqlInt8(SqlRun(&unpaid_count,
+						  VALUES(TextValue(job->org), Int4Value(most))), 0, 1)
+		>= most;
 }

@@ -44,7 +44,9 @@ static bool account_exists(const char *org, const char *account,
 
 SQL_STATEMENT(account_read, SPI_OK_SELECT, "text, text[]",
 			  "SELECT p.account, a.suspended, a.slices > 1,"
-			  " a.balance_low IS NOT NULL, a.limits FROM " PATH_LEVELS(2)
+			  " a.balance_low IS NOT NULL, a.limits,"
+			  " (SELECT gpucredit.sum(u.owed) FROM gpucredit.uncollected u"
+			  "  WHERE u.org = $1) FROM " PATH_LEVELS(2)
 			  " CROSS JOIN LATERAL (SELECT a.suspended, a.slices,"
 			  "  a.balance_low, a.limits FROM gpucredit.account a"
 			  "  WHERE a.org = $1 AND a.account = p.account OFFSET 0) a");
@@ -100,7 +102,7 @@ refuse_path(const char *account, const char *why)
 /*
  * Is the account, or one above it, suspended? UC001 if it does not exist. Also
  * reads into the path what the next calls need: slices, a balance threshold,
- * limits.
+ * limits, and what is uncollected.
  */
 bool
 AccountSuspended(AccountPath *path)
@@ -110,6 +112,7 @@ AccountSuspended(AccountPath *path)
 							  TextArrayValue(path->accounts, path->n));
 
 	path->sliced = path->watched = false;
+	path->owed = 0;
 	memset(path->limits, 0, sizeof(path->limits));
 	path->looked_at = ClockSteady();
 	SqlEach(&account_read, args, false, see, &look);
@@ -136,6 +139,7 @@ see(void *context, const Datum *values, const bool *nulls)
 	look->suspended |= DatumGetBool(values[1]);
 	path->sliced |= DatumGetBool(values[2]);
 	path->watched |= DatumGetBool(values[3]);
+	path->owed = nulls[5] ? 0 : DatumGetCredits(values[5]);
 	if (!nulls[4])
 		path->limits[level] = DatumGetJsonbPCopy(values[4]);
 	return true;

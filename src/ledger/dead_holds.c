@@ -37,6 +37,17 @@ SQL_STATEMENT(path_available, SPI_OK_SELECT,
 			  "    AND s.org = $1 AND s.bucket = b.bucket), 0)), 0),"
 			  "  9223372036854.775807)::gpucredit.credits"
 			  " FROM gpucredit.bucket b WHERE" MAY_PAY);
+SQL_STATEMENT(dead_held, SPI_OK_SELECT, MAY_PAY_TYPES,
+			  "SELECT LEAST(COALESCE(pg_catalog.sum("
+			  "  p.held::pg_catalog.numeric), 0),"
+			  "  9223372036854.775807)::gpucredit.credits"
+			  " FROM gpucredit.hold h JOIN gpucredit.hold_part p"
+			  "  ON p.org = $1 AND p.hold = h.hold"
+			  " JOIN gpucredit.bucket b ON b.org = $1"
+			  "  AND b.bucket = p.bucket"
+			  " WHERE h.org = $1 AND h.closed_at IS NULL"
+			  " AND h.expires_at IS NOT NULL AND h.expires_at <= $3"
+			  " AND" MAY_PAY);
 SQL_STATEMENT(dead_lock, SPI_OK_SELECT, "text, timestamptz",
 			  "SELECT h.hold FROM gpucredit.hold h WHERE h.org = $1"
 			  " AND h.closed_at IS NULL AND h.expires_at IS NOT NULL"
@@ -235,6 +246,20 @@ LedgerAvailable(const AccountPath *path, const Purpose *purpose,
 	Values		args = MayPayArgs(path, purpose, at);
 
 	return SqlCredits(SqlRun(&path_available, &args), 0, 1);
+}
+
+/*
+ * What dead holds of the organisation hold of what an account could draw.  No
+ * sweep has returned it yet, and it is available all the same.
+ */
+Credits
+LedgerHeldByDead(const AccountPath *path, const Purpose *purpose,
+				 TimestampTz at)
+{
+	Values		args = MayPayArgs(path, purpose, at);
+
+	return any_dead(path->org) ?
+		SqlCredits(SqlRun(&dead_held, &args), 0, 1) : 0;
 }
 
 /*

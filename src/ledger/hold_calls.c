@@ -142,7 +142,8 @@ ask_hold(FunctionCallInfo fcinfo, bool leased)
 		return SqlFinishRow(result);
 	asking.at = ClockNow();
 	reason = AccountSuspended(&path) ? "account_suspended" :
-		open_hold(&asking, &path);
+		UncollectedDenies(&path, &(Purpose){0}, asking.amount, asking.at) ?
+		UNCOLLECTED_REASON : open_hold(&asking, &path);
 	if (reason != NULL)
 		deny(&asking, reason);
 	return SqlFinishRow(RowReturn(fcinfo, &asking.row));
@@ -458,6 +459,8 @@ extend(Hold *hold, Credits amount, TimestampTz *at)
 		return "account_suspended";
 	if (amount == 0 || hold->expires_at <= *at)
 		return NULL;
+	if (UncollectedDenies(&path, &purpose, amount, *at))
+		return UNCOLLECTED_REASON;
 	status = HoldExtend(hold, &path, &purpose, &cause, amount, true, at);
 	return status == LEDGER_DONE ? NULL : LedgerReason(status);
 }

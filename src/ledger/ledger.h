@@ -30,6 +30,8 @@ typedef struct AccountPath
 	bool		leased;			/* for a lease: only hard budgets count it */
 	bool		looked;			/* the fields below are known */
 	bool		watched;		/* one of them has a balance threshold */
+	Credits		owed;			/* what the organisation's use cost and nobody
+								 * paid (uncollected.h) */
 	Jsonb	   *limits[ACCOUNT_MAX_LEVELS + 1]; /* NULL: none */
 	TimestampTz looked_at;		/* of ClockSteady() */
 } AccountPath;
@@ -175,5 +177,7 @@ extern LockedBuckets HoldsLockForNext(const Hold *holds, int n,
 									  const Purpose *purpose);
 extern Credits LedgerAvailable(const AccountPath *path,
 							   const Purpose *purpose, TimestampTz at);
+extern Credits LedgerHeldByDead(const AccountPath *path,
+								const Purpose *purpose, TimestampTz at);
 
 #endif							/* GPUCREDIT_LEDGER_H */

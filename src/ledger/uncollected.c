@@ -6,7 +6,16 @@
  * The books have no entry for it, as nobody has paid. It is a column of the
  * attempt's settlement, or of the hold, and verify() adds it to the bill.
  *
- * Locks: none that is waited for.
+ * What an account owes in this way is also a row of gpucredit.uncollected, with
+ * what an administrator wrote off (write_off.c): both together are what its
+ * attempts and holds did not pay.  An organisation whose accounts
+ * owe more than gpucredit.uncollected_max together holds no more credit, unless
+ * what it has covers the debt as well: so overrunning one hold after another
+ * buys nothing.  It is the whole organisation's, or a tenant would use the next
+ * of its accounts.  Time past a wall limit within gpucredit.stop_grace is the
+ * platform's, and nobody owes it.
+ *
+ * Locks: the account's row of gpucredit.uncollected, last of all.
  *
  *-------------------------------------------------------------------------
  */
@@ -14,6 +23,7 @@
 
 #include "util/clock.h"
 #include "util/log.h"
+#include "util/settings.h"
 #include "util/sql.h"
 #include "api/count.h"
 #include "ledger/uncollected.h"
@@ -28,6 +38,79 @@ SQL_STATEMENT(uncollected_alert, SPI_OK_SELECT,
 			  "  'kind', 'uncollected', 'org', $1, 'account', $3, 'job', $4,"
 			  "  'attempt', $5, 'hold', $6, 'reason', $7,"
 			  "  'uncollected', $8::pg_catalog.numeric)))");
+
+SQL_STATEMENT(owed_more, SPI_OK_INSERT,
+			  "text, text, gpucredit.credits, timestamptz",
+			  "INSERT INTO gpucredit.uncollected AS u (org, account, owed,"
+			  " since) VALUES ($1, $2, $3, $4) ON CONFLICT (org, account)"
+			  " DO UPDATE SET owed = u.owed OPERATOR(gpucredit.+)"
+			  "  EXCLUDED.owed, since = CASE WHEN"
+			  "  u.owed OPERATOR(gpucredit.=) '0' THEN EXCLUDED.since"
+			  "  ELSE u.since END");
+/* what was written off before is collected last */
+SQL_STATEMENT(owed_less, SPI_OK_UPDATE, "text, text, gpucredit.credits",
+			  "UPDATE gpucredit.uncollected u SET owed ="
+			  " GREATEST(u.owed OPERATOR(gpucredit.-) $3, '0'),"
+			  " written_off = u.written_off OPERATOR(gpucredit.-)"
+			  " GREATEST($3 OPERATOR(gpucredit.-) u.owed, '0')"
+			  " WHERE u.org = $1 AND u.account = $2");
+SQL_STATEMENT(owed_forgiven, SPI_OK_UPDATE, "text, text, gpucredit.credits",
+			  "UPDATE gpucredit.uncollected u SET"
+			  " owed = u.owed OPERATOR(gpucredit.-) $3,"
+			  " written_off = u.written_off OPERATOR(gpucredit.+) $3"
+			  " WHERE u.org = $1 AND u.account = $2");
+SQL_STATEMENT(owed_none, SPI_OK_DELETE, "text, text",
+			  "DELETE FROM gpucredit.uncollected u WHERE u.org = $1"
+			  " AND u.account = $2 AND u.owed OPERATOR(gpucredit.=) '0'"
+			  " AND u.written_off OPERATOR(gpucredit.=) '0'");
+
+/*
+ * Does what an organisation owes forbid it to hold an amount?  The path is as
+ * AccountSuspended() saw it.
+ */
+bool
+UncollectedDenies(const AccountPath *path, const Purpose *purpose,
+				  Credits amount, TimestampTz at)
+{
+	Credits		most = SettingUncollectedMax();
+
+	int128		missing;
+
+	if (path->owed == 0 || most < 0 || path->owed <= most)
+		return false;
+	missing = (int128) amount + path->owed -
+		LedgerAvailable(path, purpose, at);
+	return missing > 0 && missing > LedgerHeldByDead(path, purpose, at);
+}
+
+/*
+ * An account owes less: a part was collected after all.
+ */
+void
+UncollectedLess(const char *org, const char *account, Credits amount)
+{
+	Values	   *args = VALUES(TextValue(org), TextValue(account));
+
+	if (amount <= 0)
+		return;
+	ValuesAdd(args, CreditsValue(amount));
+	(void) SqlRun(&owed_less, args);
+	args->n--;
+	(void) SqlRun(&owed_none, args);
+}
+
+/*
+ * An account owes less: a part was written off.
+ */
+void
+UncollectedForgive(const char *org, const char *account, Credits amount)
+{
+	Values	   *args = VALUES(TextValue(org), TextValue(account));
+
+	ValuesAdd(args, CreditsValue(amount));
+	if (amount > 0)
+		(void) SqlRun(&owed_forgiven, args);
+}
 
 /*
  * Report an unpaid amount.
@@ -52,6 +135,9 @@ UncollectedReport(const Uncollected *owed)
 	ValuesAdd(args, Int8Value(owed->hold), TextValue(owed->reason),
 			  CreditsValue(owed->amount));
 	(void) SqlRun(&uncollected_alert, args);
+	(void) SqlRun(&owed_more,
+				  VALUES(TextValue(owed->org), TextValue(owed->account),
+						 CreditsValue(owed->amount), TimeValue(owed->at)));
 
 	line = LogBegin("credit_uncollected");
 	LogText(line, "org", owed->org);

@@ -23,6 +23,15 @@ typedef struct Uncollected
 	Trace		trace;
 } Uncollected;
 
+/* Why a call is denied. */
+#define UNCOLLECTED_REASON	"uncollected"
+
+extern bool UncollectedDenies(const AccountPath *path, const Purpose *purpose,
+							  Credits amount, TimestampTz at);
+extern void UncollectedLess(const char *org, const char *account,
+							Credits amount);
+extern void UncollectedForgive(const char *org, const char *account,
+							   Credits amount);
 extern void UncollectedReport(const Uncollected *owed);
 
 #endif							/* GPUCREDIT_UNCOLLECTED_H */

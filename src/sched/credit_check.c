@@ -15,8 +15,10 @@
 #include "util/clock.h"
 #include "util/sql.h"
 #include "catalog/pg_type.h"
+#include "inventory/tier_grant.h"
 #include "job/fund.h"
 #include "job/job.h"
+#include "ledger/uncollected.h"
 #include "miscadmin.h"
 #include "sched/sched.h"
 #include "utils/array.h"
@@ -418,6 +420,7 @@ foresee(SchedCycle *cycle, SqlResult rows, uint64 i, HTAB *counted)
 {
 	AccountPath path;
 	Job			job;
+	Purpose		purpose;
 	NextHold	next = {.job = &job};
 
 	RequestRead(rows, i, &job);
@@ -429,7 +432,11 @@ foresee(SchedCycle *cycle, SqlResult rows, uint64 i, HTAB *counted)
 	job.priority = SqlInt4(rows, i, 5);
 	OffersRenew(&job, cycle->set, cycle->now);
 	path = AccountParse(job.org, job.account);
-	if (AccountSuspended(&path) || !OffersHoldAnew(&job, &next.amount))
+	if (AccountSuspended(&path) || !TierAllowed(&path, job.tier) ||
+		!OffersHoldAnew(&job, &next.amount))
+		return false;
+	purpose = JobPurpose(&job);
+	if (UncollectedDenies(&path, &purpose, next.amount, cycle->now))
 		return false;
 	check_load(cycle, &next, 1);
 	if (!check_hold(&next, counted))

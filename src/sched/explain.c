@@ -19,6 +19,7 @@
 #include "util/sql.h"
 #include "api/tenant.h"
 #include "job/job.h"
+#include "ledger/uncollected.h"
 #include "sched/explain.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
@@ -68,12 +69,20 @@ SQL_STATEMENT(attempt_read, SPI_OK_SELECT, "text, bigint, int",
 			  " FROM gpucredit.attempt_gpu g WHERE g.org = $1 AND g.job = $2"
 			  " AND g.attempt = $3");
 
+SQL_STATEMENT(tier_closed, SPI_OK_SELECT, "text, text[], text",
+			  "SELECT 1 FROM gpucredit.tier t WHERE t.tier = $3"
+			  " AND NOT t.open AND NOT EXISTS ("
+			  "SELECT FROM gpucredit.tier_grant g WHERE g.org = $1"
+			  " AND g.account = ANY ($2) AND g.tier = $3)");
+
 static void explain_credit(ReturnSetInfo *rsinfo, Job *job,
 						   const Credits *held);
 static void put_state(ReturnSetInfo *rsinfo, SqlResult row, const char *org,
 					  int64 id);
 static void put_account(ReturnSetInfo *rsinfo, const char *org,
 						const char *account, bool held);
+static bool put_tier(ReturnSetInfo *rsinfo, const Job *job);
+static void put_debt(ReturnSetInfo *rsinfo, const Job *job, Credits wanted);
 static bool put_fence_wait(ReturnSetInfo *rsinfo, const char *org, int64 id);
 static bool put_quotas(ReturnSetInfo *rsinfo, const Job *job);
 
@@ -117,6 +126,7 @@ gpucredit_explain(PG_FUNCTION_ARGS)
 				   "it need not wait to be tried again" :
 				   psprintf("it failed, and is tried again at %s",
 							ExplainTime(not_before)));
+		free_to_go &= put_tier(rsinfo, &job);
 		free_to_go &= put_fence_wait(rsinfo, org, id);
 		free_to_go &= put_quotas(rsinfo, &job);
 		if (free_to_go && strcmp(state, "queued") == 0)
@@ -124,6 +134,26 @@ gpucredit_explain(PG_FUNCTION_ARGS)
 	}
 	SqlFinish();
 	return (Datum) 0;
+}
+
+/*
+ * May its account use its tier?  Nothing is said of a tier that it may use.
+ */
+static bool
+put_tier(ReturnSetInfo *rsinfo, const Job *job)
+{
+	AccountPath path = AccountParse(job->org, job->account);
+	SqlResult	row = SqlRead(&tier_closed,
+							  VALUES(TextValue(job->org),
+									 TextArrayValue(path.accounts, path.n),
+									 TextValue(job->tier)));
+
+	if (row.n == 0)
+		return true;
+	ExplainPut(rsinfo, "tier", false,
+			   psprintf("tier \"%s\" is no longer granted to its account",
+						job->tier));
+	return false;
 }
 
 /*
@@ -337,6 +367,7 @@ explain_credit(ReturnSetInfo *rsinfo, Job *job, const Credits *held)
 				   "more credits wanted than there can be, at the prices of now");
 		return;
 	}
+	put_debt(rsinfo, job, wanted);
 	if (wanted == 0)
 	{
 		ExplainPut(rsinfo, "credit", true,
@@ -361,6 +392,24 @@ explain_credit(ReturnSetInfo *rsinfo, Job *job, const Credits *held)
 						budgets ? first : "a budget says no"));
 	if (!enough)
 		put_rules(rsinfo, rows);
+}
+
+/*
+ * What its organisation owes, if that keeps it from a hold.
+ */
+static void
+put_debt(ReturnSetInfo *rsinfo, const Job *job, Credits wanted)
+{
+	AccountPath path = AccountParse(job->org, job->account);
+	Purpose		purpose = JobPurpose(job);
+
+	(void) AccountSuspended(&path);
+	if (UncollectedDenies(&path, &purpose, wanted, ClockNow()))
+		ExplainPut(rsinfo, "debt", false,
+				   psprintf("its organisation owes %s for use that no credit "
+							"covered: credit must cover that as well, or "
+							"write_off() forgive it",
+							CreditsToCString(path.owed)));
 }
 
 /*

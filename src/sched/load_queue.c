@@ -71,12 +71,28 @@ SQL_STATEMENT(requests_read, SPI_OK_SELECT, "text[], bigint[], bytea[]",
 			  " JOIN gpucredit.job j ON j.org = u.org AND j.job = u.job"
 			  " WHERE j.request_class = u.request_class");
 
+/* A tier that is not open, granted to an account and all below it. */
+typedef struct TierGrant
+{
+	const char *org;
+	const char *account;
+	const char *tier;
+} TierGrant;
+
+SQL_STATEMENT(grants_read, SPI_OK_SELECT, "text[]",
+			  "SELECT g.org, g.account, g.tier FROM gpucredit.tier_grant g"
+			  " WHERE g.org = ANY ($1)");
+
 static void read_queue(QueueLoading *loading);
 static bool add_job(void *context, const Datum *values, const bool *nulls);
 static void make_room(QueueLoading *loading);
 static int32 find_requests(QueueLoading *loading, Datum digest, int32 job);
 static void load_requests(QueueLoading *loading);
 static void drop_unknown(SchedCycle *cycle, const bool *known);
+static void drop_not_granted(SchedCycle *cycle);
+static int	compare_grants(const void *a, const void *b);
+static bool is_granted(const TierGrant *grants, int n, const AccountName *name,
+					   const char *tier);
 
 /*
  * Load the queue.
@@ -98,6 +114,7 @@ QueueLoad(SchedCycle *cycle)
 	cycle->input.jobs = cycle->jobs;
 	load_requests(&loading);
 	hash_destroy(loading.requests);
+	drop_not_granted(cycle);
 }
 
 /*
@@ -293,6 +310,94 @@ drop_unknown(SchedCycle *cycle, const bool *known)
 	}
 	CycleDrop(cycle, drop);
 	pfree(drop);
+}
+
+/*
+ * Leave out jobs whose account may not use their tier any more.  They keep
+ * their holds and their places, and start once the tier is granted again.  The
+ * grants are read only if a job of a closed tier waits.
+ */
+static void
+drop_not_granted(SchedCycle *cycle)
+{
+	int32		n_jobs = cycle->input.n_jobs;
+	bool	   *drop = palloc0(sizeof(bool) * (n_jobs + 1));
+	const char **orgs = palloc(sizeof(char *) * (n_jobs + 1));
+	int			n = 0;
+	SqlResult	rows;
+	TierGrant  *grants;
+
+	for (int32 j = 0; j < n_jobs; j++)
+	{
+		if (cycle->tier_closed[cycle->jobs[j].tier] &&
+			(n == 0 || strcmp(orgs[n - 1], cycle->jobs[j].org) != 0))
+			orgs[n++] = cycle->jobs[j].org;
+	}
+	if (n == 0)
+		return;
+	rows = CycleRead(cycle, &grants_read, VALUES(TextArrayValue(orgs, n)));
+	grants = palloc_extended(sizeof(TierGrant) * (rows.n + 1), MCXT_ALLOC_HUGE);
+	for (uint64 i = 0; i < rows.n; i++)
+		grants[i] = (TierGrant)
+	{
+		SqlText(rows, i, 1), SqlText(rows, i, 2), SqlText(rows, i, 3)
+	};
+	qsort(grants, rows.n, sizeof(TierGrant), compare_grants);
+	for (int32 j = 0; j < n_jobs; j++)
+	{
+		const DecideJob *job = &cycle->jobs[j];
+
+		CHECK_FOR_INTERRUPTS();
+		/* jobs come by account: most are like the one before */
+		if (j > 0 && job->account == cycle->jobs[j - 1].account &&
+			job->tier == cycle->jobs[j - 1].tier)
+			drop[j] = drop[j - 1];
+		else
+			drop[j] = cycle->tier_closed[job->tier] &&
+				!is_granted(grants, (int) rows.n,
+							&cycle->account_names[job->account],
+							cycle->tier_names[job->tier]);
+	}
+	CycleDrop(cycle, drop);
+	pfree(drop);
+	SqlFree(&rows);
+}
+
+static int
+compare_grants(const void *a, const void *b)
+{
+	const TierGrant *x = a;
+	const TierGrant *y = b;
+	int			order = strcmp(x->org, y->org);
+
+	if (order == 0)
+		order = strcmp(x->account, y->account);
+	return order != 0 ? order : strcmp(x->tier, y->tier);
+}
+
+/*
+ * Is a tier granted to an account, or to one above it?
+ */
+static bool
+is_granted(const TierGrant *grants, int n, const AccountName *name,
+		   const char *tier)
+{
+	char	   *path = pstrdup(name->path);
+	TierGrant	key = {name->org, path, tier};
+	bool		found = false;
+
+	for (;;)
+	{
+		char	   *slash = strrchr(path, '/');
+
+		found = bsearch(&key, grants, n, sizeof(TierGrant),
+						compare_grants) != NULL;
+		if (found || *path == '\0')
+			break;
+		*(slash != NULL ? slash : path) = '\0';
+	}
+	pfree(path);
+	return found;
 }
 
 /*

@@ -26,6 +26,7 @@
 #include "util/not_found.h"
 #include "util/sql.h"
 #include "api/api.h"
+#include "inventory/tier_grant.h"
 #include "miscadmin.h"
 #include "request/request.h"
 #include "sched/sched_quota.h"
@@ -183,6 +184,7 @@ lock_job(const PlacedCall *call, TimestampTz *submitted_at)
 	SqlResult	row;
 	char	   *pool;
 	Job			job;
+	AccountPath path;
 
 	row = SqlRun(&job_pool,
 				 VALUES(TextValue(call->org), Int8Value(call->job)));
@@ -195,6 +197,10 @@ lock_job(const PlacedCall *call, TimestampTz *submitted_at)
 		NotFoundJob(call->job);
 	if (strcmp(job.state, "queued") != 0)
 		refuse_state(&job);
+	path = AccountParse(job.org, job.account);
+	if (!TierAllowed(&path, job.tier))
+		refuse(call, "Its account may no longer use its tier.",
+			   "Grant it with gpucredit.grant_tier().");
 	return pool;
 }
 

@@ -81,6 +81,7 @@ typedef struct SchedCycle
 	int32		max_requests;	/* allocated requests */
 	DecideTier *tiers;			/* input.tiers, writable */
 	const char **tier_names;
+	bool	   *tier_closed;	/* by tier: only for those it is granted to */
 	int			max_tiers;
 	DecideAccount *accounts;	/* input.accounts, writable */
 	AccountName *account_names;

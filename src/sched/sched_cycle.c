@@ -174,7 +174,7 @@ typedef struct AccountEntry
 
 SQL_STATEMENT(tiers_read, SPI_OK_SELECT, "",
 			  "SELECT t.tier, t.rank, t.can_preempt, t.grace, t.min_run,"
-			  " t.max_wait FROM gpucredit.tier t");
+			  " t.max_wait, t.open FROM gpucredit.tier t");
 /* most have the weight 1, which is not stored */
 SQL_STATEMENT(weights_read, SPI_OK_SELECT, "text[]",
 			  "SELECT a.org, a.account, a.weight FROM gpucredit.account a"
@@ -258,6 +258,7 @@ load_tiers(SchedCycle *cycle, const PoolPolicy *policy)
 	cycle->max_tiers = (int) rows.n + 16;
 	cycle->tiers = palloc(sizeof(DecideTier) * cycle->max_tiers);
 	cycle->tier_names = palloc(sizeof(char *) * cycle->max_tiers);
+	cycle->tier_closed = palloc(sizeof(bool) * cycle->max_tiers);
 	for (uint64 i = 0; i < rows.n; i++)
 	{
 		DecideTier *tier = add_tier(cycle, SqlText(rows, i, 1));
@@ -267,6 +268,7 @@ load_tiers(SchedCycle *cycle, const PoolPolicy *policy)
 		tier->grace = SqlDuration(rows, i, 4);
 		tier->min_run = SqlDuration(rows, i, 5);
 		tier->max_wait = SqlDuration(rows, i, 6);
+		cycle->tier_closed[i] = !SqlBool(rows, i, 7);
 	}
 	SqlFree(&rows);
 	for (int i = 0; i < policy->n_shares; i++)
@@ -289,8 +291,11 @@ add_tier(SchedCycle *cycle, const char *name)
 								sizeof(DecideTier) * cycle->max_tiers);
 		cycle->tier_names = repalloc(cycle->tier_names,
 									 sizeof(char *) * cycle->max_tiers);
+		cycle->tier_closed = repalloc(cycle->tier_closed,
+									  sizeof(bool) * cycle->max_tiers);
 	}
 	cycle->tier_names[n] = name;
+	cycle->tier_closed[n] = false;
 	memset(&cycle->tiers[n], 0, sizeof(DecideTier));
 	return &cycle->tiers[n];
 }

@@ -35,6 +35,7 @@ static int	retry_backoff;
 static int	retry_backoff_max;
 static int	denial_window;
 static int	max_starts;
+static int	unpaid_queued_max;
 static int	claim_timeout;
 static int	elastic_idle_delay;
 static int	usage_halflife;
@@ -47,6 +48,8 @@ static int	audit_retention;
 static bool meter_durable;
 static int	tenant_idle_timeout;
 static int	tenant_transaction_max;
+static int	tenant_block_max;
+static int	uncollected_max;
 static int	upkeep_time;
 
 static void
@@ -105,6 +108,12 @@ define_tenant_limits(void)
 				   "transaction_timeout, unless the login has one. 0 "
 				   "switches all of this off.",
 				   &tenant_transaction_max, 300, 0);
+	define_seconds("gpucredit.tenant_block_max",
+				   "How long a tenant's transaction may keep others waiting "
+				   "before its session is ended.",
+				   "Others are agents, applications and all that are no "
+				   "tenants. The background worker and maintain() end it. 0 "
+				   "switches this off.", &tenant_block_max, 2, 0);
 }
 
 /* How long a call of upkeep works. */
@@ -164,6 +173,34 @@ define_holds(void)
 				   "Nobody else can use the devices meanwhile. A longer "
 				   "delay is the platform's. An attempt that never starts "
 				   "is not billed.", &startup_max, 300, 0);
+}
+
+/* How many jobs may wait that hold no credit. */
+static void
+define_unpaid(void)
+{
+	DefineCustomIntVariable("gpucredit.unpaid_queued_max",
+							"The most jobs of an organisation that wait and "
+							"hold no credit.",
+							"Such jobs ask for no GPUs, or for GPUs of price "
+							"0. More are denied as quota_exceeded. A quota's "
+							"max_queued counts all jobs that wait.",
+							&unpaid_queued_max, 200, 0, 1000000, PGC_SUSET, 0,
+							NULL, NULL, NULL);
+}
+
+/* How much an organisation may owe. */
+static void
+define_uncollected(void)
+{
+	DefineCustomIntVariable("gpucredit.uncollected_max",
+							"How many credits an organisation may owe for use "
+							"that no credit covered.",
+							"If it owes more, it holds no more credit until "
+							"its credit covers that debt as well, or "
+							"write_off() forgives it. -1: any amount.",
+							&uncollected_max, 0, -1, INT_MAX, PGC_SUSET, 0,
+							NULL, NULL, NULL);
 }
 
 /* When attempts must save. */
@@ -285,6 +322,8 @@ SettingsInit(void)
 							PGC_SUSET, 0, NULL, NULL, NULL);
 	define_telling();
 	define_depth();
+	define_unpaid();
+	define_uncollected();
 	define_retentions();
 	define_tenant_limits();
 	define_upkeep();
@@ -379,6 +418,25 @@ int64
 SettingCheckpointBandwidth(void)
 {
 	return (int64) checkpoint_bandwidth;
+}
+
+/* In credits' smallest unit; below 0: any amount. */
+int64
+SettingUncollectedMax(void)
+{
+	return (int64) uncollected_max * INT64CONST(1000000);
+}
+
+int32
+SettingUnpaidQueuedMax(void)
+{
+	return unpaid_queued_max;
+}
+
+int64
+SettingTenantBlockMax(void)
+{
+	return (int64) tenant_block_max * USECS_PER_SEC;
 }
 
 int64

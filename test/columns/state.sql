@@ -35,7 +35,11 @@ SELECT set_price('H100', 3.6), set_price('H100', 3, spot => true),
 	set_price('H100', 4, effective_at => '2030-02-01'), set_price('H100', 3.5, 'f'),
 	set_price('T4', 0.36), set_price('T4', 0.5);
 SELECT set_tier('cheap', 5, 'capacity', false, bill_lost_work => false),
-	set_tier('interactive', 3, 'capacity', false);
+	set_tier('interactive', 3, 'capacity', false),
+	set_tier('closed', 6, 'capacity', false, open => false);
+SELECT grant_tier('bell', '', 'premium_training'), grant_tier('bell', 'r', 'closed'),
+	grant_tier('acme', 'vision', 'production_inference'), grant_tier('acme', 'lab', 'closed'),
+	revoke_tier('acme', 'lab', 'closed');
 SELECT set_lost_work('standard_training', 'preempted', false);
 SELECT set_retry_rule('mine', 'transient', 10, 'failed', '[3,9]', 'flaky', 'again');
 SELECT register_node('default', 'h' || i, 'H100', 8, 81559, 128000, 1048576,
@@ -206,6 +210,9 @@ SELECT reclaim('h3', '10 min');
 SELECT capture('acme', (hold('acme', 'vision', 'last', 1, '1 day')).hold, 'ca-9', 0.5, false, true);
 SELECT set_budget('acme', 'lab', 600, 'week', true, '{0.5}');
 SELECT set_slices('acme', 'lab', 2), set_slices('acme', 'lab', 1);
+-- owed, of which a part is written off
+SELECT capture('acme', (hold('acme', 'lab', 'owed', 1, '1 day')).hold, 'ca-owed', 5000, true, true);
+SELECT write_off('acme', 'lab', 'wo-1', 'goodwill', 10);
 SELECT suspend_account('bell', 'r', true);
 SELECT hold('bell', '', 'hb-s' || i, 1, '1 day') FROM generate_series(1, 3) i;
 SELECT settle('acme', 1, attempt, 'completed', '19 min') FROM job WHERE org = 'acme' AND job = 1;

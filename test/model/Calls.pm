@@ -36,6 +36,14 @@ our %calls = (
 	suspend_account => [
 		['*'], [qw(org account suspended:boolean)],
 		\&Model::Credit::suspend_account ],
+	grant_tier => [
+		['*'], [qw(org account tier)], \&Model::Job::grant_tier ],
+	revoke_tier => [
+		['*'], [qw(org account tier)], \&Model::Job::revoke_tier ],
+	write_off => [
+		[qw(written_off owed replayed)],
+		[qw(org account key reason amount:numeric)],
+		\&Model::Credit::write_off ],
 	set_budget => [
 		['*'], [qw(org account amount:numeric period hard:boolean)],
 		\&Model::Credit::set_budget ],

@@ -47,6 +47,8 @@ my $query = join(', ',
 		"c.account || '|' || c.period || '|' || "
 		  . us('c.period_start'),
 		'c.reserved', 'c.spent'),
+	lines('u.account', 'gpucredit.uncollected u WHERE u.org = $1',
+		"'''' || u.account || ''''", 'u.owed', 'u.written_off'),
 	'(SELECT max(e.entry) FROM gpucredit.entry e WHERE e.org = $1)',
 	lines('a.n',
 		'unnest($2::text[]) WITH ORDINALITY a (account, n),'
@@ -80,7 +82,7 @@ sub take
 	my ($row) = @{ $statement->fetchall_arrayref };
 	my %seen;
 
-	@seen{qw(all_buckets holds jobs counters entry balance buckets budgets)} =
+	@seen{qw(all_buckets holds jobs counters owed entry balance buckets budgets)} =
 	  map { $_ // '' } @$row;
 	return { %seen, org => $org, accounts => $accounts, all => $all };
 }
@@ -96,6 +98,7 @@ sub compare
 		holds    => [ Model::Figures::holds($m, $org, $seen->{all}) ],
 		jobs     => [ Model::Figures::jobs($m, $org) ],
 		counters => [ Model::Figures::counters($m, $org) ],
+		owed     => [ Model::Figures::owed($m, $org) ],
 		balance  => [ map { Model::Figures::balance($m, $org, $_) } @accounts ],
 		buckets  => [ map { Model::Figures::buckets($m, $org, $_) } @accounts ],
 		budgets  => [ map { Model::Figures::budgets($m, $org, $_) } @accounts ]);

@@ -96,6 +96,15 @@ sub take_claims
 		} or $d->fail('it is told to leave as the rules are',
 			"job $job of $org, $reason: $@");
 	}
+	foreach (@{ $d->{dbh}->selectall_arrayref('SELECT org, job FROM gpucredit.claim') })
+	{
+		my ($org, $id) = @$_;
+		my $job = $m->{job}{$org}{$id};
+
+		$d->fail('whom others leave for holds credit', "job $id of $org")
+		  if $job->{state} eq 'queued' && Model::Job::is_unpaid($job);
+		$d->{calls}{'claims'}++;
+	}
 	foreach (grep { $_->[0] =~ /^(preempt|resize|move)$/ } @$rows)
 	{
 		$d->fail("a directive for job $_->[2] of $_->[1]", "action $_->[0]")
@@ -122,6 +131,7 @@ sub left_waiting
 	my $m = $d->{m};
 	my @waiting = grep {
 		$_->{state} eq 'queued' && ($_->{not_before} // 0) <= $m->{now}
+		  && Model::Job::may_use_tier($m, $_)
 	} map { values %$_ } values %{ $m->{job} };
 	my @may = grep { keys %{ $_->{may} } }
 	  map { { job => $_, may => Model::Job::may_start($m, $_) } } @waiting;

@@ -177,6 +177,39 @@ our %throw = (
 			? (account => pick(@suspended), suspended => 0)
 			: (account => account($d), suspended => chance(0.6) ? 1 : 0) };
 	},
+	grant_tier => sub {
+		my ($d) = @_;
+
+		return { org => $d->{org}, account => account($d),
+			tier => pick(qw(production_inference production_inference
+				premium_training standard_training)) };
+	},
+	revoke_tier => sub {
+		my ($d) = @_;
+		my $grants = $d->{m}{grant}{ $d->{org} };
+		my @granted = map {
+			my $account = $_;
+
+			map { [ $account, $_ ] }
+			  grep { $grants->{$account}{$_} } sort keys %{ $grants->{$account} }
+		} sort keys %$grants;
+		my ($account, $tier) = @{ @granted && chance(0.8) ? pick(@granted)
+			: [ account($d), 'premium_training' ] };
+
+		return { org => $d->{org}, account => $account, tier => $tier };
+	},
+	write_off => sub {
+		my ($d) = @_;
+		my $owed = $d->{m}{owed}{ $d->{org} };
+		my @owing = grep { $owed->{$_}{owed} } sort keys %$owed;
+		my $account = @owing && chance(0.9) ? pick(@owing) : account($d);
+
+		return undef unless @owing || chance(0.2);
+		return { org => $d->{org}, account => $account, key => $d->new_key,
+			reason => pick('goodwill', 'disputed'),
+			amount => chance(0.4) ? undef
+			: part_of($owed->{$account} ? $owed->{$account}{owed} : 0) };
+	},
 	set_budget => sub {
 		my ($d) = @_;
 

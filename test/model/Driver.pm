@@ -35,7 +35,8 @@ my %weight = (
 	refund       => 3,  transfer        => 3,  set_budget     => 2,
 	refund_hold  => 2,  suspend_account => 1,  revoke         => 1,
 	set_slices   => 1,  set_quota       => 3,  set_price      => 0.6,
-	create_account => 0.5,
+	create_account => 0.5, grant_tier => 0.7, revoke_tier   => 0.4,
+	write_off => 1,
 	reap_holds   => 0.5, expire_credits => 1,  maintain       => 0.2,
 	check_nodes  => 0.5, heartbeat      => 3,  drain          => 0.5,
 	reclaim      => 0.5, resume         => 1,  register_node  => 0.2,
@@ -61,6 +62,9 @@ sub new
 	srand($seed);
 	$self->{m}{now} = (1_893_456_000 + 86_400 * ($seed % 700)) * 1_000_000;
 	$self->{m}{pool} = $self->{pool};
+	$self->{m}{debt_limit} = pick(0, 0, 2, 50, -1);
+	$self->{m}{owed_max} = $self->{m}{debt_limit} * 1_000_000;
+	$self->{m}{unpaid_max} = pick(1, 3, 1000);
 	$self->set_up;
 	return $self;
 }
@@ -74,7 +78,9 @@ sub set_up
 
 	$dbh->do("SET $_") foreach
 	  "gpucredit.clock = '" . when_text($self->{m}{now}) . "'",
-	  'timezone = UTC', 'client_min_messages = warning';
+	  'timezone = UTC', 'client_min_messages = warning',
+	  "gpucredit.uncollected_max = $self->{m}{debt_limit}",
+	  "gpucredit.unpaid_queued_max = $self->{m}{unpaid_max}";
 	$dbh->do("SELECT gpucredit.create_pool('floor')");
 	foreach my $type (qw(A100 A100 A100 H100 H100 X9 spot))
 	{
@@ -99,7 +105,7 @@ sub set_up
 	$dbh->do("SELECT gpucredit.set_tier('scratch', 5, 'capacity', false,"
 		  . ' bill_lost_work => false)');
 	$dbh->do("SELECT gpucredit.set_tier('endless', 6, 'capacity', false,"
-		  . ' max_wall => NULL)');
+		  . " max_wall => '10000 h')");
 	return;
 }
 
@@ -136,6 +142,8 @@ sub new_org
 	$self->{org} = $org;
 	$self->call('create_account', { org => $org, account => $_, weight => 1 })
 	  foreach '', 'a', 'b', 'a/x', 'a/x/deep';
+	$self->call('grant_tier', { org => $org, account => '', tier => $_ })
+	  foreach grep { chance(0.5) } qw(production_inference premium_training);
 	return;
 }
 

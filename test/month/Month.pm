@@ -130,6 +130,8 @@ sub _set_up
 	foreach my $org (qw(alpha beta gamma delta))
 	{
 		$wire->call('SELECT gpucredit.create_account(?)', $org);
+		$wire->call('SELECT gpucredit.grant_tier(?, ?, ?)', $org, '', $_)
+		  foreach qw(production_inference premium_training);
 		$wire->call('SELECT gpucredit.create_account(?, ?)', $org, $_)
 		  foreach qw(one two);
 		$wire->call('SELECT gpucredit.issue(?, ?, ?, ?)',

@@ -110,6 +110,7 @@ sub setup_world
 		$sql .= "SELECT gpucredit.create_account('$org', '$_');\n"
 		  foreach @accounts;
 		$sql .= qq{
+			SELECT gpucredit.grant_tier('$org', '', 'premium_training');
 			SELECT gpucredit.issue('$org', '', 'start', 200);
 			SELECT gpucredit.issue('$org', 'vision', 'start promo', 20, 'promo',
 				valid_for => '10 days');

@@ -40,13 +40,18 @@ INSERT INTO interface (name, arguments, result, volatility, roles) VALUES
 	'void', 'v', 'admin'),
 ('create_pool', 'pool text, policy jsonb DEFAULT ''{}''',
 	'void', 'v', 'admin'),
-('set_tier', 'tier text, rank int, preemptible text, can_preempt boolean, grace interval DEFAULT ''00:02:00'', min_run interval DEFAULT ''00:10:00'', max_wall interval DEFAULT ''24:00:00'', max_wait interval DEFAULT ''24:00:00'', bill_lost_work boolean DEFAULT true, price_factor numeric DEFAULT 1',
+('set_tier', 'tier text, rank int, preemptible text, can_preempt boolean, grace interval DEFAULT ''00:02:00'', min_run interval DEFAULT ''00:10:00'', max_wall interval DEFAULT ''24:00:00'', max_wait interval DEFAULT ''24:00:00'', bill_lost_work boolean DEFAULT true, price_factor numeric DEFAULT 1, open boolean DEFAULT NULL',
 	'void', 'v', 'admin'),
+('grant_tier', 'org text, account text, tier text', 'void', 'v', 'admin'),
+('revoke_tier', 'org text, account text, tier text', 'void', 'v', 'admin'),
+('tiers_for', 'org text, account text DEFAULT ''''', 'SETOF tier text, rank int, open boolean, allowed boolean, granted_to text, granted_at timestamptz', 's', 'admin app auditor tenant'),
 ('set_lost_work', 'tier text, outcome text, billed boolean', 'void', 'v', 'admin'),
 -- tenants
 ('bind_tenant', 'role name, org text, account text DEFAULT ''''', 'void', 'v', 'admin'),
 ('unbind_tenant', 'role name, org text, account text DEFAULT ''''', 'void', 'v', 'admin'),
 -- credits
+('write_off', 'org text, account text, key text, reason text, amount numeric DEFAULT NULL',
+	'written_off numeric, owed numeric, replayed boolean', 'v', 'admin'),
 ('issue', 'org text, account text, key text, amount numeric, kind text DEFAULT ''paid'', expires_at timestamptz DEFAULT NULL, effective_at timestamptz DEFAULT NULL, priority int DEFAULT 100, policy jsonb DEFAULT ''{}'', memo text DEFAULT NULL, valid_for interval DEFAULT NULL',
 	'bucket bigint, replayed boolean', 'v', 'admin'),
 ('revoke', 'org text, bucket bigint, key text, reason text',
@@ -307,10 +312,10 @@ ORDER BY n;
 SELECT ok(obj_description(f.oid, 'pg_proc') ~ ('\m' || reason || '\M'),
 	format('%s says that it may deny as %s', name, reason))
 FROM public_function f JOIN (VALUES
-	('hold', '{insufficient_credits,budget_exceeded,account_suspended}'::text[]),
-	('extend_hold', '{insufficient_credits,budget_exceeded,account_suspended}'),
+	('hold', '{insufficient_credits,budget_exceeded,account_suspended,uncollected}'::text[]),
+	('extend_hold', '{insufficient_credits,budget_exceeded,account_suspended,uncollected}'),
 	('transfer', '{insufficient_credits,account_suspended}'),
-	('reserve', '{insufficient_credits,budget_exceeded,quota_exceeded,account_suspended,no_price,impossible_request}'))
+	('reserve', '{insufficient_credits,budget_exceeded,quota_exceeded,account_suspended,tier_not_granted,uncollected,no_price,impossible_request}'))
 	d (name, reasons) USING (name), unnest(reasons) reason
 ORDER BY f.n, reason;
 

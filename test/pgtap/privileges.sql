@@ -31,9 +31,9 @@ INSERT INTO listed VALUES
 ('function', '',
 	'hold_leased require_account require_job require_organisation'),
 ('function', 'admin',
-	'bind_tenant create_account create_pool issue rebuild refund refund_hold revoke set_budget
+	'bind_tenant create_account create_pool grant_tier issue rebuild refund refund_hold revoke revoke_tier set_budget
 		set_lost_work set_price set_quota set_rate_limit set_resource_price set_slices set_tier suspend_account transfer
-		unbind_tenant uninstall'),
+		unbind_tenant uninstall write_off'),
 ('function', 'admin agent',
 	'checkpoint log_put meter meter_batch part_ended checkpoint_loaded'),
 ('function', 'admin agent app tenant',
@@ -47,7 +47,7 @@ INSERT INTO listed VALUES
 ('function', 'admin app auditor operator tenant',
 	'explain history report_html top_jobs top_spenders usage_by'),
 ('function', 'admin app auditor tenant',
-	'balance buckets buckets_for budgets invoice job_buckets statement'),
+	'balance buckets buckets_for budgets invoice job_buckets statement tiers_for'),
 ('function', 'admin app operator tenant',
 	'cancel log_get log_wish'),
 ('function', 'admin app tenant',
@@ -122,7 +122,7 @@ INSERT INTO listed VALUES
 	'accrued attempt_part audit bucket bucket_slice budget budget_counter budget_log budget_slice claim claim_gpu closing denial
 		eviction fair_usage hold_budget hold_part log_wish lost_work node_cache node_key node_strike quota quota_lock rate_limit request reservation
 		retry_rule_builtin retry_rule_custom seal seal_leaf seal_pending seal_row spend_day spend_delta
-		spend_total tenant tier_builtin tier_custom workload_mix upkeep_position usage usage_horizon'),
+		spend_total tenant tier_builtin tier_custom tier_grant uncollected workload_mix upkeep_position usage usage_horizon'),
 ('table', 'admin auditor operator',
 	'attempt_gpu checkpoint archive_batch directive node pool'),
 ('table', 'admin auditor operator tenant',
@@ -132,7 +132,7 @@ INSERT INTO listed VALUES
 ('sequence', '',
 	'alert_alert_seq audit_audit_seq bucket_bucket_seq entry_entry_seq hold_hold_seq job_job_seq'),
 ('type', 'admin agent app auditor operator tenant',
-	'gpucredit.burn_rate_result gpucredit.recent_events_result gpucredit.queue_reasons_result
+	'gpucredit.burn_rate_result gpucredit.tiers_for_result gpucredit.recent_events_result gpucredit.queue_reasons_result
 		gpucredit.queue_result gpucredit.report_bucket gpucredit.report_owner gpucredit.report_scope'),
 ('type', '',
 	'gpucredit_report.report_hours_line gpucredit_report.report_line gpucredit_report.report_share
@@ -152,7 +152,7 @@ INSERT INTO listed VALUES
 		gpucredit.checkpoint_loaded_result gpucredit.revoke_result gpucredit.seal_audit_result
 		gpucredit.settle_result gpucredit.statement_result gpucredit.sweep_result
 		gpucredit.top_jobs_result gpucredit.top_spenders_result gpucredit.transfer_result gpucredit.uninstall_result
-		gpucredit.usage_by_result gpucredit.verify_audit_result gpucredit.verify_result');
+		gpucredit.usage_by_result gpucredit.write_off_result gpucredit.verify_audit_result gpucredit.verify_result');
 
 CREATE TEMP VIEW role AS
 	SELECT r.oid, coalesce(substring(r.rolname, '^gpucredit_(?!test_)(.*)$'),

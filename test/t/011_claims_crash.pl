@@ -33,7 +33,8 @@ new_database($node, 'credit');
 at('00:00');
 query($node, 'credit', q{
 	SELECT gpucredit.set_price('T4', 1);
-	SELECT gpucredit.create_account(org), gpucredit.issue(org, '', 'i', 100000)
+	SELECT gpucredit.create_account(org),
+		gpucredit.grant_tier(org, '', 'premium_training'), gpucredit.issue(org, '', 'i', 100000)
 	FROM unnest('{acme,bell}'::text[]) org});
 
 # Sets the instant that later sessions see.

@@ -64,6 +64,7 @@ my @listed = (
 	[ 'claim_gpu', 'cpu_milli|memory_mib|gpu_memory_mib', '.*', 'kept free until the job starts; the cycle that starts it counts anew' ],
 	[ 'directive', '\(row\)|.*', '.*', 'what an agent is told; cycles and upkeep tell it again' ],
 	[ 'eviction', '\(row\)|at|why', '.*', 'which victims leave for which claim, until the next cycle' ],
+	[ 'uncollected', 'since', '.*', 'an instant to show' ],
 	[ 'seal_row', 'entries', 'flip', 'the number of an entry that was removed by age' ],
 );
 

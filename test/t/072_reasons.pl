@@ -36,7 +36,7 @@ $dbh->do(
 	SELECT gpucredit.set_tier('low', 9, 'capacity', false, min_run => '5 min', max_wait => '10 d');
 	SELECT gpucredit.set_tier('high', 1, 'reclaim', true, max_wait => '10 d');
 	SELECT gpucredit.set_tier('firm', 9, 'never', false, max_wait => '10 d');
-	SELECT gpucredit.set_tier('open', 9, 'capacity', false, min_run => '0', max_wall => NULL, max_wait => '10 d');
+	SELECT gpucredit.set_tier('open', 9, 'capacity', false, min_run => '0', max_wall => '240 h', max_wait => '10 d');
 	SELECT gpucredit.create_account(o), gpucredit.issue(o, '', 'i', 1000000)
 	FROM unnest('{ra,rb}'::text[]) o;
 	SELECT gpucredit.create_account(o, a)

@@ -31,6 +31,7 @@ new_database($node, 'credit');
 query(
 	$node, 'credit', q{
 	SELECT gpucredit.create_account('acme');
+	SELECT gpucredit.grant_tier('acme', '', 'production_inference');
 	SELECT gpucredit.register_node('default', 'n1', 'T4', 4, 16384)});
 is( metric('preloaded') . ' ' . metric('devices_registered'),
 	'0 4', 'gauges without preload');

@@ -244,7 +244,8 @@ new_database($node, 'worked');
 ok(appears(qr/event=scheduler_started database="worked"/), 'the worker starts');
 query(
 	$node, 'worked', q{
-	SELECT gpucredit.create_account('acme'), gpucredit.issue('acme', '', 'i', 100),
+	SELECT gpucredit.create_account('acme'), gpucredit.grant_tier('acme', '', 'premium_training'),
+		gpucredit.issue('acme', '', 'i', 100),
 		gpucredit.set_price('T4', 1), gpucredit.create_pool('bad'),
 		gpucredit.register_node('bad', 'b1', 'T4', 4, 16384);
 	CREATE FUNCTION public.fail() RETURNS trigger LANGUAGE plpgsql AS

@@ -669,9 +669,11 @@ reservation_make(Cycle *cycle, int32_t job)
 static bool
 may_reserve(const Cycle *cycle, int32_t job)
 {
-	int64_t		limit = cycle->input->requests
-		[cycle->input->jobs[job].request].wall_limit;
+	const DecideRequestClass *request = DecideJobRequest(cycle, job);
+	int64_t		limit = request->wall_limit;
 
+	if (request->unpaid)
+		return false;
 	if (class_floor(cycle, DecideClassOf(cycle, job), limit) ==
 		DECIDE_NEVER)
 		return false;

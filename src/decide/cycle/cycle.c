@@ -65,7 +65,8 @@ same_class(const DecideRequestClass *a, const DecideRequestClass *b)
 		a->share != b->share || a->n_offers != b->n_offers ||
 		a->topology != b->topology || a->prefer != b->prefer ||
 		a->cpu_milli != b->cpu_milli || a->memory_mib != b->memory_mib ||
-		a->spot_ok != b->spot_ok || a->apart || b->apart)
+		a->spot_ok != b->spot_ok || a->unpaid != b->unpaid ||
+		a->apart || b->apart)
 		return false;
 	for (i = 0; i < a->n_offers && a->offers != b->offers; i++)
 	{

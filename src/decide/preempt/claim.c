@@ -413,6 +413,8 @@ has_rights(const Cycle *cycle, int32_t job)
 	const ClaimState *claims = cycle->claims;
 	const DecideTier *tier = &input->tiers[input->jobs[job].tier];
 
+	if (DecideJobRequest(cycle, job)->unpaid)
+		return false;
 	return claims->elastic ||
 		(claims->least > INT32_MIN &&
 		 (input->policy.reclaim || input->policy.consolidate ||

@@ -63,6 +63,8 @@ sub start
 	  || $start->{gpus} > $max
 	  || ($max && $start->{share} != $share)
 	  || ($max && !defined $job->{offers}{ $start->{gpu_type} });
+	die "its account may not use tier $job->{tier}\n"
+	  unless Model::Job::may_use_tier($m, $job);
 	my $passed = Model::Job::passed_by($m, $job, $start);
 
 	die "it passes $passed\n" if defined $passed;
@@ -202,6 +204,8 @@ sub extend
 	{
 		my $amount = extension($job, $attempt, $windows);
 
+		next
+		  if $m->debt_denies(@$job{qw(org account)}, $amount, $job);
 		next if $late && credits($attempt->{held} + $amount) ne $held;
 		next if $m->draw($attempt->{hold}, $amount, $job);
 		$attempt->{extension_denied} = 0;
@@ -209,7 +213,10 @@ sub extend
 		return;
 	}
 	die "there is credit for all windows that passed\n"
-	  if $late && ref $m->find_credit(@$job{qw(org account)},
+	  if $late
+	  && !$m->debt_denies(@$job{qw(org account)},
+		extension($job, $attempt, $late + 1), $job)
+	  && ref $m->find_credit(@$job{qw(org account)},
 		extension($job, $attempt, $late + 1), $attempt->{hold}, $job);
 	return;
 }
@@ -499,6 +506,8 @@ sub settle
 	my ($released, $lapsed) = $m->close_hold($attempt->{hold});
 	my $refunded = 0;
 
+	$attempt->{uncollected} = $cost - $billed;
+	$m->owe(@$job{qw(org account)}, $attempt->{uncollected});
 	if ($retry && $billed && platform_lost($in, $attempt, $outcome)
 		&& !lost_is_billed($m, $job->{tier}, $outcome))
 	{
@@ -580,6 +589,8 @@ sub late_word
 	$attempt->{by_agent} = 1;
 	@{ $attempt->{settled} }[ 1, 7 ] =
 	  (credits($attempt->{billed}), credits($cost - $paid - $drawn));
+	$m->owe(@$job{qw(org account)}, $cost - $paid - $drawn - $attempt->{uncollected});
+	$attempt->{uncollected} = $cost - $paid - $drawn;
 	return [ @{ $attempt->{settled} }, 0 ] unless $finishes;
 	$job->{state} = $attempt->{outcome} = 'completed';
 	delete $job->{not_before};

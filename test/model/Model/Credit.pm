@@ -300,6 +300,8 @@ sub hold
 			$hold->{leased} = $in->{leased};
 			my $reason = $m->suspended($org, $in->{account})
 			  ? 'account_suspended'
+			  : $m->debt_denies($org, $in->{account}, $amount)
+			  ? 'uncollected'
 			  : $m->draw($hold, $amount);
 
 			return [ undef, 'denied', $reason, credits(0), undef ]
@@ -309,6 +311,33 @@ sub hold
 				$hold->{id}, 'granted', undef, credits($amount),
 				$hold->{expires_at}
 			];
+		});
+}
+
+sub write_off
+{
+	my ($m, $in) = @_;
+	my $org = name($in->{org});
+	my $key = name($in->{key});
+
+	path($in->{account});
+	my $amount = defined $in->{amount} ? amount($in->{amount}) : undef;
+
+	return keyed(
+		$m,
+		'write_off',
+		$org, $key,
+		[ $in->{account}, $in->{reason}, $amount ],
+		sub {
+			$m->require_account($org, $in->{account});
+			my $owed = $m->{owed}{$org}{ $in->{account} };
+			my $all  = $owed ? $owed->{owed} : 0;
+
+			$amount //= $all;
+			refuse('22023') if $amount > $all;
+			$owed->{owed} -= $amount if $owed;
+			$owed->{written_off} += $amount if $owed;
+			return [ credits($amount), credits($all - $amount) ];
 		});
 }
 

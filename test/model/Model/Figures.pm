@@ -55,6 +55,16 @@ sub holds
 	} sort { $a->{id} <=> $b->{id} } @holds;
 }
 
+# What accounts owe, and what was written off.
+sub owed
+{
+	my ($m, $org) = @_;
+	my $owed = $m->{owed}{$org};
+
+	return map { line("'$_'", map { credits($_) } @{ $owed->{$_} }{qw(owed written_off)}) }
+	  sort keys %$owed;
+}
+
 # Jobs that are not over.
 sub jobs
 {

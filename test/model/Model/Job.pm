@@ -16,19 +16,72 @@ use constant {
 };
 
 my %max_wall = (
-	production_inference => undef,
+	production_inference => 720 * HOUR,
 	premium_training  => 24 * HOUR,
 	interactive       => 12 * HOUR,
 	standard_training => 24 * HOUR,
 	batch_inference   => 2 * HOUR,
 	scratch           => 24 * HOUR,
-	endless           => undef);
+	endless           => 10_000 * HOUR);
 
 sub is_tier
 {
 	my ($tier) = @_;
 
 	return exists $max_wall{$tier};
+}
+
+# Tiers that are open only to those they are granted to.
+my %closed = map { $_ => 1 } qw(production_inference premium_training);
+
+sub grant_tier
+{
+	my ($m, $in, undef, $revoke) = @_;
+	my $org = name($in->{org});
+
+	path($in->{account});
+	my $tier = name($in->{tier});
+
+	$m->require_account($org, $in->{account});
+	refuse('UC402') unless is_tier($tier);
+	$m->{grant}{$org}{ $in->{account} }{$tier} = !$revoke;
+	return [''];
+}
+
+sub revoke_tier
+{
+	my ($m, $in, $new) = @_;
+
+	return grant_tier($m, $in, $new, 1);
+}
+
+# May a job's account, or one above it, use its tier?
+sub may_use_tier
+{
+	my ($m, $job) = @_;
+
+	return !$closed{ $job->{tier} }
+	  || grep { $m->{grant}{ $job->{org} }{$_}{ $job->{tier} } }
+	  path($job->{account});
+}
+
+# Does a job hold no credit?
+sub is_unpaid
+{
+	my ($job) = @_;
+
+	return first_hold($job) == 0;
+}
+
+# Do as many jobs of the organisation wait whose prices are 0 as may?
+sub too_many_unpaid
+{
+	my ($m, $job) = @_;
+	my $n = grep {
+		$_->{state} eq 'queued' && !grep { $_->[0] } values %{ $_->{offers} }
+	} values %{ $m->{job}{ $job->{org} } };
+
+	return is_unpaid($job) && $n >= $m->{unpaid_max};
 }
 
 # Sets the price of a type in the pool.
@@ -283,6 +336,7 @@ sub reserve
 				submitted   => $m->{now} };
 			my $reason = admit($m, $job);
 
+			$reason = 'tier_not_granted' unless may_use_tier($m, $job);
 			$reason = 'account_suspended' if $suspended;
 			$reason ||= fund($m, $job, $new);
 			return [ undef, 'denied', $reason, credits(0) ] if $reason;
@@ -301,10 +355,9 @@ sub admit
 	refuse('UC402') unless is_tier($job->{tier});
 	my $max = $max_wall{ $job->{tier} };
 
-	refuse('22023')
-	  if defined $max && defined $job->{wall} && $job->{wall} > $max;
+	refuse('22023') if defined $job->{wall} && $job->{wall} > $max;
+	$job->{window} //= HOUR if !defined $job->{wall} && $max > 24 * HOUR;
 	$job->{wall} //= $max;
-	$job->{window} //= HOUR unless defined $job->{wall};
 	refuse('22023')
 	  if defined $job->{window}
 	  && $job->{window} < WINDOW_MIN
@@ -318,6 +371,7 @@ sub admit
 	  if !grep { $job->{request}{min} <= ($devices->{$_} // 0) }
 	  keys %{ $job->{offers} } and $job->{request}{min};
 	return is_too_large($m, $job) || queue_is_full($m, $job)
+	  || too_many_unpaid($m, $job)
 	  ? 'quota_exceeded' : undef;
 }
 
@@ -328,7 +382,9 @@ sub fund
 	my $hold = $m->new_hold($job->{org}, $job->{account}, $new->{holds}[0]);
 
 	$hold->{job} = $job->{id};
-	my $reason = $m->draw($hold, first_hold($job), $job);
+	my @asked = (@$job{qw(org account)}, first_hold($job), $job);
+	my $reason = $m->debt_denies(@asked) ? 'uncollected'
+	  : $m->draw($hold, first_hold($job), $job);
 
 	return $reason if $reason;
 	shift @{ $new->{holds} };
@@ -343,7 +399,8 @@ sub requeue
 	my ($m, $job, $new) = @_;
 	my $offers = offers($m, $job->{request});
 
-	return 'unfunded' if $m->suspended($job->{org}, $job->{account});
+	return 'unfunded'
+	  if $m->suspended($job->{org}, $job->{account}) || !may_use_tier($m, $job);
 	my $before = $job->{offers};
 
 	$job->{offers} = $offers if ref $offers;
@@ -408,9 +465,11 @@ sub affordable
 	my ($m, $job) = @_;
 	my ($org, $account) = @$job{qw(org account)};
 
-	return 0 if $m->suspended($org, $account);
+	return 0 if $m->suspended($org, $account) || !may_use_tier($m, $job);
 	my $offers = offers($m, $job->{request});
 	my %probe  = (%$job, offers => ref $offers ? $offers : $job->{offers});
+
+	return 0 if $m->debt_denies($org, $account, first_hold(\%probe), \%probe);
 
 	return ref $m->find_credit($org, $account, first_hold(\%probe), undef,
 		\%probe);

@@ -22,6 +22,8 @@ sub new
 			account => {},
 			bucket  => {},
 			hold    => {},
+			owed    => {},
+			owed_max => 0,
 			budget  => Model::Budget->new },
 		$class);
 }
@@ -189,6 +191,47 @@ sub kept_of
 	$sum += $_->{held} + $_->{spent}
 	  foreach grep { $_->{bucket} == $bucket } @parts;
 	return $sum;
+}
+
+# What is owed
+
+# Use of an account that no credit covered; below 0: some of it was collected.
+sub owe
+{
+	my ($self, $org, $account, $amount) = @_;
+	my $owed = $self->{owed}{$org}{$account} ||= { owed => 0, written_off => 0 };
+
+	$owed->{owed} += $amount;
+	if ($owed->{owed} < 0)
+	{
+		$owed->{written_off} += $owed->{owed};
+		$owed->{owed} = 0;
+	}
+	die "more was collected than was owed\n" if $owed->{written_off} < 0;
+	delete $self->{owed}{$org}{$account}
+	  unless $owed->{owed} || $owed->{written_off};
+	return;
+}
+
+# Does what the organisation owes keep an account from holding an amount?
+# Credit that dead holds hold is there, but no policy's cap counts here.
+sub debt_denies
+{
+	my ($self, $org, $account, $amount, $job) = @_;
+	my $left = 0;
+
+	$left -= $_->{owed} foreach values %{ $self->{owed}{$org} };
+	return 0
+	  if $left == 0 || $self->{owed_max} < 0 || -$left <= $self->{owed_max};
+	my @pays = grep { $self->active($_) && may_pay($_, $job) }
+	  $self->burning($org, path($account));
+	my %pays = map { $_->{id} => 1 } @pays;
+
+	$left += $_->{available} foreach @pays;
+	$left += $_->{held}
+	  foreach grep { $pays{ $_->{bucket}{id} } }
+	  map { @{ $_->{parts} } } $self->dead_holds($org);
+	return $left < $amount;
 }
 
 # Holds

@@ -17,6 +17,7 @@ use Time::HiRes qw(time);
 # The public interface as the demo calls it.
 my %SQL = (
     create_account => q{SELECT gpucredit.create_account($1, $2)},
+    grant_tier => q{SELECT gpucredit.grant_tier($1, '', $2)},
     set_price      => q{SELECT gpucredit.set_price($1, $2)},
     register_node  => q{SELECT gpucredit.register_node('default', $1, $2, $3,
         $4, $5, $6, leaf => $7)},

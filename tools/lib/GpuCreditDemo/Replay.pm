@@ -66,6 +66,12 @@ sub set_up
     $db->set_epoch($plan->{epoch});
     $db->set_clock(0);
     $db->call('create_account', @$_) for @{ $plan->{accounts} };
+    my %orgs = map { $_->[0] => 1 } @{ $plan->{accounts} };
+    for my $org (sort keys %orgs)
+    {
+        $db->call('grant_tier', $org, $_)
+            for qw(production_inference premium_training);
+    }
     $db->call('set_price', @$_) for @{ $plan->{prices} };
     for my $tier (@{ $plan->{tiers} })
     {

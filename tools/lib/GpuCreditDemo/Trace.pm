@@ -242,6 +242,7 @@ sub _tiers
 {
     my $max = 200 * DAY;
     return [
+        [ 'production_inference', 0, 'never', 'true',  $max ],
         [ 'premium_training',  1, 'reclaim',  'true',  $max ],
         [ 'standard_training', 2, 'capacity', 'false', $max ],
         [ 'batch_inference',   3, 'capacity', 'false', $max ],

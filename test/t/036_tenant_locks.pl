@@ -1,0 +1,106 @@
+# 036_tenant_locks.pl: a tenant that leaves a transaction open does not keep its
+# agent, or an application, waiting
+#
+# A tenant settles, cancels or holds in a transaction that it leaves open, and so
+# keeps the rows that the settlement of its jobs needs.  The worker ends its
+# session after gpucredit.tenant_block_max.  A tenant that keeps nobody waiting is
+# left alone.
+#
+# Alone: it measures waits of seconds
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+use GpuCredit;
+use Test::More;
+use Time::HiRes qw(time);
+
+my $node = new_node('locks', "shared_preload_libraries = 'gpucredit'",
+	"gpucredit.database = 'credit'", 'max_prepared_transactions = 5',
+	'gpucredit.tenant_block_max = 1', 'gpucredit.node_suspect = 0', 'gpucredit.node_lost = 0',
+	'gpucredit.heartbeat_timeout = 0');
+
+new_database($node, 'credit');
+query($node, 'credit', q{
+	CREATE ROLE tenant LOGIN IN ROLE gpucredit_tenant;
+	CREATE ROLE agent LOGIN IN ROLE gpucredit_agent;
+	CREATE ROLE app LOGIN IN ROLE gpucredit_app;
+	SELECT gpucredit.create_account('acme'), gpucredit.issue('acme', '', 'i', 1000),
+		gpucredit.set_price('T4', 1), gpucredit.register_node('default', 'n1', 'T4', 4, 16384);
+	SELECT gpucredit.bind_tenant('tenant', 'acme')});
+my $agent = connect_to($node, 'credit', user => 'agent');
+my $app   = connect_to($node, 'credit', user => 'app');
+
+# What the tenant does in a transaction that it leaves open, with a running job;
+# its agent then reports the end.
+foreach my $case (
+	[ 'settles', q{SELECT gpucredit.settle('acme', ?, 1, 'failed')}, 1 ],
+	[ 'cancels', q{SELECT gpucredit.cancel('acme', ?, 'c' || ?)}, 2 ],
+	[ 'holds',   q{SELECT gpucredit.hold('acme', '', 'h' || ?, 1, '1 h')}, 1 ])
+{
+	my ($name, $call, $n) = @$case;
+	my $job    = start($name);
+	my $tenant = leave_open($call, ($job) x $n);
+	my $begun  = time;
+
+	my ($over) = $agent->selectrow_array(
+		q{SELECT over FROM gpucredit.part_ended('acme', ?, 1, 'n1', 'completed', elapsed => '1 s')},
+		undef, $job);
+	cmp_ok(time - $begun, '<', 30, "$name: the agent's report waits for seconds only");
+	is($over, 1, "$name: and settles the attempt");
+	is(query($node, 'credit', 'SELECT count(*) FROM gpucredit.devices_taken'), 0,
+		"$name: its GPUs are free");
+	ok(!eval { $tenant->do('SELECT 1'); 1 }, "$name: the tenant's session has ended");
+}
+
+# An application waits no longer.
+my $tenant = leave_open(q{SELECT gpucredit.hold('acme', '', 'again', 1, '1 h')});
+my $begun  = time;
+is($app->selectrow_array(q{SELECT status FROM gpucredit.hold('acme', '', 'app', 1, '1 h')}),
+	'granted', 'an application gets its hold');
+cmp_ok(time - $begun, '<', 30, 'within seconds');
+is(query($node, 'credit', q{SELECT count(*) FROM gpucredit.audit
+		WHERE operation = 'end_tenant_transactions' AND detail ->> 'role' = 'tenant'}),
+	4, 'each is audited');
+
+# Nobody waits: the transaction stays open, also past two looks of the worker.
+$tenant = leave_open(q{SELECT gpucredit.hold('acme', '', 'alone', 1, '1 h')});
+sleep(11);
+ok(eval { $tenant->commit; 1 }, 'a tenant whom nobody waits for commits');
+
+# What no session holds cannot be ended, so a tenant prepares nothing.
+$tenant = leave_open(q{SELECT gpucredit.hold('acme', '', 'prepared', 1, '1 h')});
+ok(!eval { $tenant->do(q{PREPARE TRANSACTION 'for ever'}); 1 }, 'a tenant prepares no call');
+is($tenant->state, '0A000', 'and learns why');
+is(query($node, 'credit', 'SELECT count(*) FROM pg_prepared_xacts'), 0, 'nothing is left of it');
+
+verify_empty($node, 'credit');
+$node->stop;
+done_testing();
+
+# A job that runs on the node.
+sub start
+{
+	my ($key) = @_;
+	my $job = query($node, 'credit',
+		qq{SELECT job FROM gpucredit.reserve('acme', '', '$key', '4xT4', '1 h')});
+
+	$node->poll_query_until('credit',
+		qq{SELECT state = 'active' FROM gpucredit.job WHERE job = $job});
+	$agent->do(q{SELECT gpucredit.meter('acme', ?, 1, '0')}, undef, $job);
+	return $job;
+}
+
+# A session of the tenant that has made a call, without its timeouts.
+sub leave_open
+{
+	my ($call, @args) = @_;
+	my $dbh = connect_to($node, 'credit', user => 'tenant');
+
+	$dbh->do('SET idle_in_transaction_session_timeout = 0');
+	$dbh->do('SET statement_timeout = 0');
+	$dbh->begin_work;
+	$dbh->do($call, undef, @args);
+	return $dbh;
+}
