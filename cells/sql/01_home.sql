@@ -77,7 +77,7 @@ BEGIN ATOMIC
 		AND c.relname NOT IN ('spend_delta', 'spend_total', 'spend_day', 'usage',
 			'accrued', 'fair_usage', 'denial', 'closing', 'audit', 'alert',
 			'node_cache', 'node_strike', 'eviction', 'reservation', 'claim', 'claim_gpu',
-			'attempt_gpu', 'directive')
+			'attempt_gpu', 'attempt_watch', 'directive')
 	ORDER BY c.relname;
 END;
 COMMENT ON FUNCTION gpucredit_cells.guarded_tables() IS

@@ -141,7 +141,7 @@ LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT CASE
 		WHEN name IN ('reap_holds', 'check_nodes', 'end_tenant_transactions', 'seal_audit',
-			'maintain', 'check_books', 'expire_credits')
+			'maintain', 'upkeep', 'check_books', 'expire_credits')
 		THEN 'SELECT r.task, pg_catalog.sum(r.affected)::bigint FROM %s r GROUP BY r.task ORDER BY r.task'
 		WHEN name IN ('install_jobs', 'remove_jobs')
 		THEN 'SELECT pg_catalog.sum(r)::int FROM %s r'

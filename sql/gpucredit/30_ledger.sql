@@ -175,6 +175,9 @@ CREATE INDEX hold_open ON gpucredit.hold (org, account)
 	WHERE closed_at IS NULL;
 CREATE INDEX hold_mortal ON gpucredit.hold (org, expires_at)
 	WHERE closed_at IS NULL AND expires_at IS NOT NULL;
+/* sweeps find dead holds of all organisations, the oldest first */
+CREATE INDEX hold_due ON gpucredit.hold (expires_at)
+	WHERE closed_at IS NULL AND expires_at IS NOT NULL;
 COMMENT ON TABLE gpucredit.hold IS
 'Credit set aside: drawn = held + captured + refunded + released + lapsed. refunded was captured before';
 COMMENT ON COLUMN gpucredit.hold.org IS 'The organisation.';

@@ -269,6 +269,30 @@ COMMENT ON COLUMN gpucredit.attempt.checkpoint_digest IS 'What verify() compares
 COMMENT ON COLUMN gpucredit.attempt.late_uncollected IS 'Credits that the late report added to uncollected; below 0: they were collected after all; NULL: none.';
 COMMENT ON COLUMN gpucredit.attempt.ended_by IS 'Who ended it: agent, admin, app or server; NULL: not settled.';
 
+/*
+ * A cycle that starts an attempt adds its row. Only sweeps change and delete it
+ * (src/job/attempt_watch.c), so nothing else waits for it.
+ */
+CREATE TABLE gpucredit.attempt_watch (
+	org text COLLATE "C" NOT NULL,
+	job bigint NOT NULL,
+	attempt int NOT NULL,
+	check_at timestamptz NOT NULL,
+	overdue_since timestamptz,
+	CONSTRAINT attempt_watch_pkey PRIMARY KEY (org, job, attempt)
+) WITH (fillfactor = 70);
+CREATE INDEX attempt_watch_due ON gpucredit.attempt_watch (check_at);
+CREATE INDEX attempt_watch_overdue ON gpucredit.attempt_watch (overdue_since)
+	WHERE overdue_since IS NOT NULL;
+SELECT pg_catalog.pg_extension_config_dump('gpucredit.attempt_watch', '');
+COMMENT ON TABLE gpucredit.attempt_watch IS
+'When a sweep checks a live attempt next; rows of attempts that have ended go with the next check';
+COMMENT ON COLUMN gpucredit.attempt_watch.org IS 'The organisation.';
+COMMENT ON COLUMN gpucredit.attempt_watch.job IS 'The job''s number.';
+COMMENT ON COLUMN gpucredit.attempt_watch.attempt IS 'Which run of the job, from 1.';
+COMMENT ON COLUMN gpucredit.attempt_watch.check_at IS 'The earliest instant at which the attempt can be overdue, as far as the last check could know.';
+COMMENT ON COLUMN gpucredit.attempt_watch.overdue_since IS 'Since when it is overdue and not settled; NULL: it is not.';
+
 CREATE TABLE gpucredit.attempt_gpu (
 	org text COLLATE "C" NOT NULL,
 	job bigint NOT NULL,
@@ -373,6 +397,9 @@ CREATE TABLE gpucredit.directive (
 	CONSTRAINT directive_pkey PRIMARY KEY (org, job, attempt, cause),
 	CONSTRAINT directive_action CHECK (action IN ('checkpoint', 'stop'))
 );
+/* sweeps find attempts that had to stop (src/job/attempt_watch.c) */
+CREATE INDEX directive_due ON gpucredit.directive
+	((CASE WHEN action = 'stop' THEN given_at ELSE deadline END));
 /* attempts that wait for their turn to save */
 CREATE INDEX directive_turn ON gpucredit.directive (starts_at)
 	WHERE cause = 'reclaim' AND told_at IS NULL;

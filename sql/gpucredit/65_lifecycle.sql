@@ -225,7 +225,7 @@ COMMENT ON FUNCTION gpucredit.reap_holds() IS
 'Upkeep: releases callers'' holds past their ttl. Settles attempts that were told to stop gpucredit.stop_grace ago and did not, as cancelled, preempted, timeout, or failed if they were stuck. Settles attempts silent for gpucredit.heartbeat_timeout at what was last metered. Silence counts from the last heartbeat, or from the start before the first one, and never from before the server came up.
 A silent attempt has failed with message "not heard from for ...". Retry rules decide on its job (the built-in ones retry within max_retries). If a node of it is silent too, it is node_lost, and if it was told to leave, preempted; neither counts as a failure. Its devices stay fenced until its agents report it gone, or gpucredit.node_lost has passed. If an agent later reports completed before another attempt began, the job ends as completed and is billed for what it ran. Any other late report gets the stored settlement; what it claims beyond that is audited (decision late) and never billed.
 Last it queues jobs that wait for credit where there is some, as cycles do. It waits for their rows for up to 50 ms each and 100 ms a call, because next to busy callers a cycle always finds them locked.
-A call handles at most 1000 of each, in half a second, and leaves what other transactions have locked to the next call.
+Holds and attempts are handled by age over all organisations, for gpucredit.upkeep_time. A lock that is not free within 10 ms leaves that one item to the next call.
 Result: release_holds, settle_silent, settle_overdue, fund_jobs (queued), and skipped: how many were locked.';
 
 CREATE FUNCTION gpucredit.check_nodes() RETURNS SETOF gpucredit.sweep_result
@@ -236,7 +236,7 @@ AS 'MODULE_PATHNAME', 'gpucredit_check_nodes';
 COMMENT ON FUNCTION gpucredit.check_nodes() IS
 'Upkeep: settles attempts whose nodes fail, at what was last metered. Attempts on nodes silent for gpucredit.node_lost, or with an unhealthy device, end as node_lost; those on reclaimed nodes that are gone end as preempted. Their jobs are requeued, and no failure is counted. Silence counts from the last heartbeat, and never from before the server came up.
 Nothing depends on this call: no work is placed on a silent node, and its devices stay fenced while its agent may still work.
-A call handles at most 1000, in half a second, and leaves what other transactions have locked to the next call.
+A call handles at most 1000 of each, by age over all organisations, for gpucredit.upkeep_time. A lock that is not free within 10 ms leaves that one item to the next call.
 Result: settle_node_lost, settle_device_failed, settle_reclaimed, and skipped: how many were locked.';
 
 /*

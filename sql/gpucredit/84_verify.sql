@@ -83,6 +83,11 @@ BEGIN ATOMIC
 		('active_job_has_live_attempt', (CASE j.state WHEN 'active' THEN 1
 			ELSE 0 END) <> coalesce(n.live, 0)
 			OR n.live_last <> j.attempt),
+		/* sweeps find it by this row */
+		('live_attempt_is_watched', n.live > 0 AND NOT EXISTS (
+			SELECT FROM gpucredit.attempt_watch w
+			WHERE w.org = j.org AND w.job = j.job
+				AND w.attempt = n.live_last)),
 		('job_is_sound', NOT gpucredit_internal.job_is_sound(j.state, j.ended_at)),
 		('ask_is_of_its_job', j.request_class <> gpucredit_internal.request_digest(j.request, j.topology, j.prefer,
 				j.preemptible, j.cpu_milli, j.memory_mib, j.wall_limit,
@@ -947,6 +952,7 @@ BEGIN ATOMIC
 				usage_horizon upkeep_position', ''),
 			('account', 'balance_low limits'),
 			('attempt_gpu', 'ended_at seen_at'),
+			('attempt_watch', 'overdue_since'),
 			('attempt_part', 'exit_code message log_uri elapsed'),
 			('log_wish', 'answered_at first_byte body written dropped over
 				message'),

@@ -101,6 +101,13 @@ BEGIN ATOMIC
 	FROM wrong w
 	WHERE t.org = repair.tenant AND t.account = w.account
 		AND t.day = w.day;
+	INSERT INTO gpucredit.attempt_watch (org, job, attempt, check_at)
+	SELECT a.org, a.job, a.attempt, gpucredit.now()
+	FROM gpucredit.job j
+		JOIN gpucredit.attempt a ON a.org = j.org AND a.job = j.job
+			AND a.attempt = j.attempt
+	WHERE j.org = repair.tenant AND j.state = 'active' AND a.ended_at IS NULL
+	ON CONFLICT DO NOTHING;
 END;
 COMMENT ON FUNCTION gpucredit_internal.repair(text, gpucredit.difference[],
 	gpucredit.difference[], gpucredit.difference[]) IS

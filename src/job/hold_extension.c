@@ -22,6 +22,7 @@
 #include "common/int.h"
 #include "util/log.h"
 #include "util/settings.h"
+#include "job/attempt_watch.h"
 #include "job/hold_extension.h"
 #include "ledger/uncollected.h"
 #include "ledger/ledger.h"
@@ -174,7 +175,10 @@ ExtendHold(Attempt *attempt, bool wait)
 	AuditCredits(&audit, "amount", amount);
 	AuditWrite(&audit);
 	if (attempt->extension_denied)
+	{
+		WatchSoon(attempt);
 		log_starved(&audit, amount);
+	}
 }
 
 /*

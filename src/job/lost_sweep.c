@@ -32,6 +32,7 @@
 #include "util/log.h"
 #include "util/settings.h"
 #include "api/api.h"
+#include "job/attempt_watch.h"
 #include "job/device.h"
 #include "job/fund.h"
 #include "job/settlement.h"
@@ -46,11 +47,20 @@ API_FUNCTION(check_nodes);
 /* Attempts and nodes not heard of since then are silent; DT_NOBEGIN: none. */
 typedef struct Silence
 {
+	TimestampTz up;				/* when the server came up */
 	TimestampTz attempts;
 	TimestampTz nodes;
 	bool		reachable;		/* attempts that had to stop had time to
 								 * report it */
 } Silence;
+
+/* How many attempts were settled, and which are silent. */
+typedef struct Overdue
+{
+	Silence		since;
+	int64		silent;
+	int64		unstopped;
+} Overdue;
 
 /* Attempts left on nodes that are gone, and how they end. */
 typedef struct Leftover
@@ -70,22 +80,18 @@ SQL_STATEMENT(up_since, SPI_OK_SELECT, "",
 SQL_STATEMENT(dead_holds, SPI_OK_SELECT, "timestamptz",
 			  "SELECT h.org, h.hold, 0 FROM gpucredit.hold h"
 			  " WHERE h.closed_at IS NULL AND h.expires_at IS NOT NULL"
-			  " AND h.expires_at <= $1" SWEEP_IN_TURN("h.org", "h.hold"));
-SQL_STATEMENT(silent_attempts, SPI_OK_SELECT, "timestamptz",
-			  "SELECT a.org, a.job, a.attempt" LIVE_ATTEMPTS
-			  " AND COALESCE(a.heard_at, a.started_at) <= $1"
-			  SWEEP_IN_TURN("a.org", "a.job"));
-#define ATTEMPTS_ON(nodes) \
-	"SELECT l.org, l.job, l.attempt FROM" \
-	" (SELECT DISTINCT g.org, g.job, g.attempt" \
-	"  FROM gpucredit.node n JOIN gpucredit.attempt_gpu g" \
-	"   ON g.pool = n.pool AND g.node = n.node" \
-	"  WHERE " nodes " AND NOT g.free" \
-	"  AND g.ended_at IS NULL) l" SWEEP_IN_TURN("l.org", "l.job")
+			  " AND h.expires_at <= $1 ORDER BY h.expires_at LIMIT 10000");
+#define ATTEMPTS_ON(since) \
+	"SELECT g.org, g.job, g.attempt" \
+	" FROM gpucredit.node n JOIN gpucredit.attempt_gpu g" \
+	"  ON g.pool = n.pool AND g.node = n.node" \
+	" WHERE " since " <= $1 AND NOT g.free AND g.ended_at IS NULL" \
+	" GROUP BY g.org, g.job, g.attempt" \
+	" ORDER BY pg_catalog.min(" since "), g.org, g.job LIMIT 10000"
 SQL_STATEMENT(lost_attempts, SPI_OK_SELECT, "timestamptz",
-			  ATTEMPTS_ON("n.heard_at <= $1"));
+			  ATTEMPTS_ON("n.heard_at"));
 SQL_STATEMENT(gone_attempts, SPI_OK_SELECT, "timestamptz",
-			  ATTEMPTS_ON("n.reclaim_at <= $1"));
+			  ATTEMPTS_ON("n.reclaim_at"));
 #define ATTEMPT_IS_ON(nodes) \
 	"SELECT EXISTS (SELECT FROM gpucredit.attempt_gpu g" \
 	" JOIN gpucredit.node n ON n.node = g.node WHERE g.org = $1" \
@@ -103,31 +109,12 @@ SQL_STATEMENT(lost_nodes, SPI_OK_SELECT, "timestamptz, timestamptz",
 			  " WHERE n.heard_at <= $1 AND NOT g.free AND g.ended_at >= $2"
 			  " GROUP BY n.pool, n.node ORDER BY n.node LIMIT 100");
 
-/*
- * Candidates; each is checked again under its locks. $1: told to stop by then;
- * $2: the same by the server's clock; $3: no progress since; $4:
- * gpucredit.stop_grace; $5: gpucredit.progress_timeout.
- */
-SQL_STATEMENT(stop_timeout_attempts, SPI_OK_SELECT,
-			  "timestamptz, timestamptz, timestamptz, interval, interval",
-			  "SELECT a.org, a.job, a.attempt" LIVE_ATTEMPTS
-			  " AND (a.running_at + a.wall_limit <= $2"
-			  "  OR a.ends_by <= $1"
-			  "  OR a.elapsed - a.overhead - $4 >= a.wall_limit"
-			  "  OR (a.progress_at <= $3"
-			  "   AND a.heard_at >= a.progress_at + $5)"
-			  "  OR (a.extension_denied AND gpucredit_internal.bill(a.per_hour, 1,"
-			  "   1000, GREATEST(a.elapsed - $4, '0'), a.held)"
-			  "   OPERATOR(gpucredit.=) a.held)"
-			  "  OR EXISTS (SELECT FROM gpucredit.directive d"
-			  "   WHERE d.org = a.org AND d.job = a.job"
-			  "   AND d.attempt = a.attempt AND CASE WHEN d.action = 'stop'"
-			  "    THEN d.given_at ELSE d.deadline END <= $1))"
-			  SWEEP_IN_TURN("a.org", "a.job"));
-
-static SqlResult overdue_attempts(TimestampTz now);
+static void settle_watched(Sweep *sweep, Overdue *overdue);
 static SweepResult settle_overdue(const char *org, int64 id, int32 number,
 								  const void *context);
+static bool settle_silent(Job *job, Attempt *attempt,
+						  const Silence *since);
+static bool settle_unstopped(Job *job, Attempt *attempt);
 static void log_lost(TimestampTz silent, TimestampTz now);
 static Silence silence(void);
 static TimestampTz silent_since(TimestampTz now, TimestampTz up, int64 lost);
@@ -136,8 +123,6 @@ static bool is_on(SqlStatement *nodes, const char *org, int64 job,
 				  int32 number, TimestampTz at);
 static SweepResult release_hold(const char *org, int64 id, int32 number,
 								const void *context);
-static SweepResult settle_silent(const char *org, int64 id, int32 number,
-								 const void *context);
 static SweepResult settle_leftover(const char *org, int64 id, int32 number,
 								   const void *context);
 static void put_task(FunctionCallInfo fcinfo, const char *task,
@@ -147,31 +132,24 @@ Datum
 call_reap_holds(PG_FUNCTION_ARGS)
 {
 	Sweep		sweep;
-	Silence		since;
+	Overdue		overdue = {0};
 	TimestampTz now = ClockNow();
 	int64		released;
-	int64		settled = 0;
-	int64		overdue = 0;
 	int64		funded;
 
 	InitMaterializedSRF(fcinfo, 0);
 	SqlConnect();
 	sweep = SweepBegin();
-	since = silence();
+	overdue.since = silence();
 	released = SweepRun(&sweep, run_at(&dead_holds, now),
 						release_hold, NULL);
-	if (since.attempts != DT_NOBEGIN)
-		settled = SweepRun(&sweep, run_at(&silent_attempts, since.attempts),
-						   settle_silent, &since);
-	if (since.reachable)
-		overdue = SweepRun(&sweep, overdue_attempts(now),
-						   settle_overdue, NULL);
+	settle_watched(&sweep, &overdue);
 	funded = FundSwept(&sweep);
 	if (released > 0 || funded > 0)
 		WakeAll();
 	put_task(fcinfo, "release_holds", released);
-	put_task(fcinfo, "settle_silent", settled);
-	put_task(fcinfo, "settle_overdue", overdue);
+	put_task(fcinfo, "settle_silent", overdue.silent);
+	put_task(fcinfo, "settle_overdue", overdue.unstopped);
 	put_task(fcinfo, "fund_jobs", funded);
 	put_task(fcinfo, "skipped", sweep.skipped);
 	SqlFinish();
@@ -250,7 +228,7 @@ silence(void)
 
 	return (Silence)
 	{
-		silent_since(now, up, SettingHeartbeatTimeout()),
+		up, silent_since(now, up, SettingHeartbeatTimeout()),
 			silent_since(now, up, SettingNodeLost()),
 			up <= ClockAdd(now, -SettingStopGrace())
 	};
@@ -301,42 +279,6 @@ release_hold(const char *org, int64 id, int32 number, const void *context)
 }
 
 /*
- * Settle one silent attempt, unless it was heard of in between.
- */
-static SweepResult
-settle_silent(const char *org, int64 id, int32 number, const void *context)
-{
-	const Silence *since = context;
-	Settlement	settlement = {.elapsed = -1, .reason = NOT_HEARD_FROM};
-	TimestampTz heard;
-	Attempt		attempt;
-	Job			job;
-
-	if (!JobLock(org, id, false, &job))
-		return SWEEP_BUSY;
-	if (!AttemptLockLive(org, id, number, &attempt))
-		return SWEEP_IDLE;
-	heard = attempt.heard_at != DT_NOBEGIN ? attempt.heard_at :
-		attempt.started_at;
-	if (heard > since->attempts)
-		return SWEEP_IDLE;
-	settlement.message = psprintf("not heard from for %lld s",
-								  (long long) ((ClockNow() - heard) /
-											   USECS_PER_SEC));
-	if (is_on(&is_lost, org, id, number, since->nodes))
-		settlement.outcome = NODE_LOST;
-	else if (job.cancelled)
-		settlement.outcome = CANCELLED;
-	else if (ClockAdd(heard,
-					  SettingHeartbeatTimeout()) >= AttemptWallEnd(&attempt))
-		settlement.outcome = TIMEOUT;
-	else
-		settlement.outcome = attempt.directed ? PREEMPTED : FAILED;
-	AttemptSettle(&job, &attempt, &settlement);
-	return SWEEP_DONE;
-}
-
-/*
  * Settle one attempt with a lost or reclaimed node.
  */
 static SweepResult
@@ -368,43 +310,92 @@ put_task(FunctionCallInfo fcinfo, const char *task, int64 affected)
 }
 
 /*
- * Attempts that may be overdue.
+ * Settle attempts that are silent, or had to stop.
  */
-static SqlResult
-overdue_attempts(TimestampTz now)
+static void
+settle_watched(Sweep *sweep, Overdue *overdue)
 {
-	TimestampTz ordered_at = ClockAdd(now, -SettingStopGrace());
+	WatchRule	rule = {ClockNow(), overdue->since.up,
+	overdue->since.attempts, overdue->since.reachable};
+	int64		checked = WATCH_MOST;
 
-	return SqlRun(&stop_timeout_attempts,
-				  VALUES(TimeValue(ordered_at),
-						 TimeValue(ClockAdd(ordered_at, -SettingClockSkew())),
-						 SettingProgressTimeout() == 0 ? NullValue() :
-						 TimeValue(ClockAdd(ClockAdd(ordered_at,
-													 -SettingStopGrace()),
-											-SettingProgressTimeout())),
-						 DurationValue(SettingStopGrace()),
-						 DurationValue(SettingProgressTimeout())));
+	for (bool first = true; checked == WATCH_MOST && SweepGoesOn(sweep);
+		 first = false)
+	{
+		SqlResult	rows = WatchOverdue(&rule, first, &checked);
+
+		(void) SweepRun(sweep, rows, settle_overdue, overdue);
+		SqlFree(&rows);
+	}
+	if (rule.reachable)
+		(void) SweepRun(sweep, WatchDirected(&rule), settle_overdue, overdue);
 }
 
 /*
- * Settle one attempt, if it is overdue.
+ * Settle one attempt if it is silent, or had to stop.
  */
 static SweepResult
 settle_overdue(const char *org, int64 id, int32 number, const void *context)
 {
-	Settlement	settlement = {.elapsed = -1};
+	Overdue    *overdue = unconstify(void *, context);
 	Attempt		attempt;
 	Job			job;
 
 	if (!JobLock(org, id, false, &job))
 		return SWEEP_BUSY;
 	if (!AttemptLockLive(org, id, number, &attempt))
-		return SWEEP_BUSY;
-	if (!StopReasonSince(&attempt, ClockNow(), SettingStopGrace(),
-						 &settlement))
 		return SWEEP_IDLE;
-	if (job.cancelled)
-		settlement.outcome = CANCELLED;
-	AttemptSettle(&job, &attempt, &settlement);
+	if (settle_silent(&job, &attempt, &overdue->since))
+		overdue->silent++;
+	else if (overdue->since.reachable && settle_unstopped(&job, &attempt))
+		overdue->unstopped++;
+	else
+		return SWEEP_IDLE;
 	return SWEEP_DONE;
+}
+
+/*
+ * Settle a locked attempt, unless it was heard of.
+ */
+static bool
+settle_silent(Job *job, Attempt *attempt, const Silence *since)
+{
+	Settlement	settlement = {.elapsed = -1, .reason = NOT_HEARD_FROM};
+	TimestampTz heard = attempt->heard_at != DT_NOBEGIN ?
+		attempt->heard_at : attempt->started_at;
+
+	if (since->attempts == DT_NOBEGIN || heard > since->attempts)
+		return false;
+	settlement.message = psprintf("not heard from for %lld s",
+								  (long long) ((ClockNow() - heard) /
+											   USECS_PER_SEC));
+	if (is_on(&is_lost, attempt->org, attempt->job, attempt->attempt,
+			  since->nodes))
+		settlement.outcome = NODE_LOST;
+	else if (job->cancelled)
+		settlement.outcome = CANCELLED;
+	else if (ClockAdd(heard,
+					  SettingHeartbeatTimeout()) >= AttemptWallEnd(attempt))
+		settlement.outcome = TIMEOUT;
+	else
+		settlement.outcome = attempt->directed ? PREEMPTED : FAILED;
+	AttemptSettle(job, attempt, &settlement);
+	return true;
+}
+
+/*
+ * Settle a locked attempt, if it had gpucredit.stop_grace to stop.
+ */
+static bool
+settle_unstopped(Job *job, Attempt *attempt)
+{
+	Settlement	settlement = {.elapsed = -1};
+
+	if (!StopReasonSince(attempt, ClockNow(), SettingStopGrace(),
+						 &settlement))
+		return false;
+	if (job->cancelled)
+		settlement.outcome = CANCELLED;
+	AttemptSettle(job, attempt, &settlement);
+	return true;
 }

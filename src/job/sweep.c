@@ -4,10 +4,15 @@
  *		Upkeep, one item after the other; a failed item stops no other.
  *
  * Each item has its own subtransaction. The sweeps run with a lock_timeout of
- * 10 ms. If a row is locked, or its data raises an error, the item is undone,
- * and its organisation is left for the next sweep. A sweep begins no item once
- * half of deadlock_timeout has passed since the first, and waits for a row a
- * quarter of it at most. So a session that waits for the sweep's locks never
+ * 10 ms. If a row is locked, or its data raises an error, the item is undone
+ * and left for the next sweep. The other items of its organisation probably
+ * need the same lock, so they come after those of all other organisations, in
+ * an order that begins at a random one: no organisation keeps another waiting,
+ * and none of its items keeps the others from their turn.
+ *
+ * A sweep begins no item once gpucredit.upkeep_time or half of
+ * deadlock_timeout has passed since the first, and waits for a row a quarter
+ * of the latter at most. So a session that waits for the sweep's locks never
  * sees a deadlock in the sweep's own wait. The first item always runs, however
  * long its search took.
  *
@@ -17,6 +22,7 @@
 
 #include "util/clock.h"
 #include "util/log.h"
+#include "util/settings.h"
 #include "util/subtransaction.h"
 #include "job/sweep.h"
 #include "miscadmin.h"
@@ -26,8 +32,7 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
-#define SWEEP_MOST		1000	/* things a call */
-#define SWEEP_MOST_MS	500
+#define SWEEP_MOST		1000	/* things a run */
 #define SWEEP_WAIT_MS	10		/* for one row */
 
 /* A step of a sweep, and what came of it. */
@@ -41,6 +46,8 @@ typedef struct Step
 	SweepResult result;
 } Step;
 
+static bool run_item(Sweep *sweep, SqlResult rows, uint64 i, SweepStep step,
+					 const void *context, MemoryContext each);
 static bool is_stuck(const Sweep *sweep, const char *org);
 static void leave(Sweep *sweep, const char *org);
 static SweepResult try_step(SweepStep step, const char *org, int64 id,
@@ -57,7 +64,7 @@ static bool goes_on(const ErrorData *error);
 Sweep
 SweepBegin(void)
 {
-	Sweep		sweep = {.memory = CurrentMemoryContext};
+	Sweep		sweep = {.memory = CurrentMemoryContext,.begun = ClockSteady()};
 
 	PreventCommandIfReadOnly("upkeep");
 	SweepWait(SWEEP_WAIT_MS);
@@ -84,7 +91,19 @@ SweepWait(int ms)
 int64
 SweepRun(Sweep *sweep, SqlResult rows, SweepStep step, const void *context)
 {
-	return SweepRunFor(sweep, SWEEP_MOST_MS, rows, step, context);
+	return SweepRunFor(sweep, SettingUpkeepTime(), rows, step, context);
+}
+
+/*
+ * May the sweep search for further items?
+ */
+bool
+SweepGoesOn(const Sweep *sweep)
+{
+	TimestampTz until = sweep->until != 0 ? sweep->until :
+		TimestampTzPlusMilliseconds(sweep->begun, SettingUpkeepTime());
+
+	return ClockSteady() < until;
 }
 
 /*
@@ -100,51 +119,61 @@ SweepRunFor(Sweep *sweep, int ms, SqlResult rows, SweepStep step,
 	MemoryContext each = AllocSetContextCreate(CurrentMemoryContext,
 											   "gpucredit sweep",
 											   ALLOCSET_DEFAULT_SIZES);
-	MemoryContext before = CurrentMemoryContext;
+	uint64	   *later = palloc(sizeof(uint64) * (rows.n + 1));
+	uint64		nlater = 0;
+	uint64		first;
 
 	if (rows.n > 0 && sweep->until == 0)
 		sweep->until = TimestampTzPlusMilliseconds(now,
-												   Min(SWEEP_MOST_MS,
+												   Min(SettingUpkeepTime(),
 													   DeadlockTimeout / 2));
 	until = Min(until, sweep->until);
-	for (uint64 i = 0; i < rows.n; i++)
+	for (uint64 i = 0; i < rows.n && done < SWEEP_MOST && now < until; i++)
 	{
-		char	   *org = SqlText(rows, i, 1);
-		bool		stuck = false;
-
-		CHECK_FOR_INTERRUPTS();
-		if (done >= SWEEP_MOST || now >= until)
-			break;
-		if (is_stuck(sweep, org))
-		{
-			sweep->skipped++;
-			continue;
-		}
-		MemoryContextSwitchTo(each);
-		switch (try_step(step, org, SqlInt8(rows, i, 2),
-						 SqlInt4(rows, i, 3), context, &stuck))
-		{
-			case SWEEP_DONE:
-				done++;
-				break;
-			case SWEEP_BUSY:
-				sweep->skipped++;
-				break;
-			case SWEEP_IDLE:
-				break;
-		}
-		if (stuck)
-			leave(sweep, org);
-		MemoryContextSwitchTo(before);
-		MemoryContextReset(each);
+		if (is_stuck(sweep, SqlText(rows, i, 1)))
+			later[nlater++] = i;
+		else
+			done += run_item(sweep, rows, i, step, context, each);
 		now = ClockSteady();
 	}
+	first = nlater == 0 ? 0 : (uint64) now % nlater;
+	for (uint64 i = 0; i < nlater && done < SWEEP_MOST && now < until; i++)
+	{
+		done += run_item(sweep, rows, later[(first + i) % nlater], step,
+						 context, each);
+		now = ClockSteady();
+	}
+	pfree(later);
 	MemoryContextDelete(each);
 	return done;
 }
 
 /*
- * Was an organisation left for the next sweep?
+ * Do one row. True: it is done.
+ */
+static bool
+run_item(Sweep *sweep, SqlResult rows, uint64 i, SweepStep step,
+		 const void *context, MemoryContext each)
+{
+	const char *org = SqlText(rows, i, 1);
+	MemoryContext before = MemoryContextSwitchTo(each);
+	bool		stuck = false;
+	SweepResult result;
+
+	CHECK_FOR_INTERRUPTS();
+	result = try_step(step, org, SqlInt8(rows, i, 2), SqlInt4(rows, i, 3),
+					  context, &stuck);
+	if (result == SWEEP_BUSY)
+		sweep->skipped++;
+	if (stuck && !is_stuck(sweep, org))
+		leave(sweep, org);
+	MemoryContextSwitchTo(before);
+	MemoryContextReset(each);
+	return result == SWEEP_DONE;
+}
+
+/*
+ * Was a lock of the organisation not free in this sweep?
  */
 static bool
 is_stuck(const Sweep *sweep, const char *org)
@@ -158,7 +187,7 @@ is_stuck(const Sweep *sweep, const char *org)
 }
 
 /*
- * Leave an organisation for the next sweep.
+ * Have the organisation's other items come last.
  */
 static void
 leave(Sweep *sweep, const char *org)
@@ -190,8 +219,8 @@ SweepOnce(SweepStep step, const char *org, int64 id, int32 number,
 }
 
 /*
- * Do one item, whole or not at all. stuck: leave its organisation for the next
- * sweep.
+ * Do one item, whole or not at all. stuck: other items of its organisation
+ * should come last.
  */
 static SweepResult
 try_step(SweepStep step, const char *org, int64 id, int32 number,

@@ -24,11 +24,12 @@ typedef SweepResult (*SweepStep) (const char *org, int64 id, int32 number,
 
 typedef struct Sweep
 {
-	TimestampTz until;			/* of ClockSteady(); 0 before the first thing */
+	TimestampTz begun;			/* of ClockSteady() */
+	TimestampTz until;			/* 0 before the first thing */
 	MemoryContext memory;		/* for what outlives a thing */
 	int64		skipped;
 	int			nstuck;
-	const char **stuck;			/* organisations left for the next sweep */
+	const char **stuck;			/* organisations of which a lock was not free */
 } Sweep;
 
 /* Rows of the organisations in turn, so that each is served. */
@@ -40,6 +41,7 @@ extern Sweep SweepBegin(void);
 extern void SweepWait(int ms);
 extern SweepResult SweepOnce(SweepStep step, const char *org, int64 id,
 							 int32 number, const void *context);
+extern bool SweepGoesOn(const Sweep *sweep);
 extern int64 SweepRun(Sweep *sweep, SqlResult rows, SweepStep step,
 					  const void *context);
 extern int64 SweepRunFor(Sweep *sweep, int ms, SqlResult rows, SweepStep step,

@@ -60,6 +60,8 @@ my @listed = (
 	[ 'attempt_gpu', 'expected_end|seen_at|ended_at|free', '.*', 'what an agent reports of processes, and an estimate' ],
 	[ 'attempt_gpu', 'cpu_milli|memory_mib|gpu_memory_mib|limit_end|saved_at|preemptible|min_gpus|max_gpus', '.*', 'of an attempt that is over: terms_are_attempts checks the others' ],
 	[ 'attempt_part', 'turn', '.*', 'in which order parts were reported' ],
+	[ 'attempt_watch', '\(row\)|.*', '.*', 'when a sweep checks an attempt; live_attempt_is_watched says that each live one has a row' ],
+	[ 'spend_delta', 'at', '.*', 'how late folding is' ],
 	[ 'claim', 'turn|until|gpu_type', '.*', 'the order of claims, and when the next cycle looks again' ],
 	[ 'claim_gpu', 'cpu_milli|memory_mib|gpu_memory_mib', '.*', 'kept free until the job starts; the cycle that starts it counts anew' ],
 	[ 'directive', '\(row\)|.*', '.*', 'what an agent is told; cycles and upkeep tell it again' ],
