@@ -2,6 +2,7 @@
 #
 # All processes of a cell are stopped (SIGSTOP): it takes connections and
 # statements, and answers nothing.
+# Alone: it measures how long a cell is silent
 # Packages: postgresql-N-plproxy
 use strict;
 use warnings;
