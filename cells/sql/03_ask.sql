@@ -167,7 +167,7 @@ BEGIN
 		EXECUTE is_busy INTO busy USING link;
 		EXIT WHEN busy = 0;
 		IF clock_timestamp() > until THEN
-			RAISE EXCEPTION 'cell "%" gives no answer for %', substr(link, 17), patience
+			RAISE EXCEPTION 'cell "%" has not answered for %', substr(link, 17), patience
 				USING ERRCODE = 'connection_failure',
 				DETAIL = 'Whether the cell carries the statement out is not known here.',
 				HINT = 'See whether it hangs. Call again with the same key, with more patience if the cell has much to do.';

@@ -80,7 +80,7 @@ DECLARE
 		WHERE r.is_there OR r.cells = 1);
 BEGIN
 	IF known IS NULL THEN
-		RAISE EXCEPTION 'nothing says in which cell the new node is'
+		RAISE EXCEPTION 'the cell of the new node is not known'
 			USING ERRCODE = 'UC703',
 			DETAIL = 'Neither the node nor its pool is in the directory.',
 			HINT = 'Call gpucredit_cells.set_location() first.';

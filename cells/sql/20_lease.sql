@@ -305,7 +305,7 @@ DECLARE
 BEGIN
 	SELECT s.cell INTO result FROM gpucredit_cells.self s;
 	IF NOT FOUND THEN
-		RAISE EXCEPTION 'this database is no cell'
+		RAISE EXCEPTION 'this database is not a cell'
 			USING ERRCODE = 'UC710',
 			DETAIL = 'It is a router, or was not named yet.',
 			HINT = 'Call it in the organisation''s home.';

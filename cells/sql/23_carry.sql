@@ -59,7 +59,7 @@ BEGIN
 						= (m->>'amount')::numeric));
 	END IF;
 	IF well_formed IS NOT TRUE THEN
-		RAISE EXCEPTION 'this is no message of a cell'
+		RAISE EXCEPTION 'this is not a message of a cell'
 			USING ERRCODE = 'invalid_parameter_value',
 			DETAIL = 'A field of it is missing or malformed.',
 			HINT = 'Only carry() calls this function.';

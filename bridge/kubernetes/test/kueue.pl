@@ -143,6 +143,7 @@ runs_to_its_end('small', 'long', 'more credit lets it run again');
 # cancelled in the database: it is switched off
 make_workload($k, 'acme', 'cancelled', sleep => 1000, count => 2);
 is_running('acme', 'cancelled', 2);
+verify_empty($k->{server}, 'credit', 'verify() is empty while a workload runs');
 sql($k, qq{SELECT gpucredit.cancel('acme', (SELECT job $last), 'c1')});
 is_check('acme', 'cancelled', qr/^(?:Rejected: cancelled|Pending: )/, 'a job that is cancelled takes its workload along');
 wait_for('its pods go', 20, sub { !grep { $_->{status}{phase} eq 'Running' } pods_of($k, 'acme', 'cancelled') });

@@ -78,6 +78,7 @@ wait_for('and its job', 20, sub { sql($k, q{SELECT state FROM gpucredit.jobs ORD
 make_pod($k, 'acme', 'cancelled', sleep => 1000);
 wait_for('it runs', 20, sub { phase($k, 'acme', 'cancelled') eq 'Running' });
 wait_for('and is metered', 20, sub { sql($k, q{SELECT state FROM gpucredit.jobs ORDER BY job DESC LIMIT 1}) eq 'running' });
+verify_empty($k->{server}, 'credit', 'verify() is empty while it runs');
 sql($k, q{SELECT gpucredit.cancel('acme', (SELECT max(job) FROM gpucredit.jobs WHERE org = 'acme'), 'c1')});
 wait_for('a job that is cancelled takes its pod along', 30, sub { phase($k, 'acme', 'cancelled') eq 'Gone' })
   or diag(bridge_log($k));

@@ -94,7 +94,9 @@ is(query("SELECT count(*) FROM gpucredit.job j JOIN gpucredit.attempt a USING (o
 my $again = user_job('acme', 'middle', '--exclusive', '--begin=now+3', '--requeue');
 done("wait_until eval '! is_held $again'", 'a job has its credit set aside, and is to begin later');
 sh('slurm_kill bridge');
-done("wait_for $again RUNNING; sleep 1.5; as_user scontrol requeue $again", 'there is no bridge, and its user has it run again');
+done("wait_for $again RUNNING", 'there is no bridge, and the job runs');
+is(query('SELECT count(*) FROM gpucredit.verify()'), '0', 'verify() is empty while it runs');
+done("sleep 1.5; as_user scontrol requeue $again", 'its user has it run again');
 done('wait_until eval "ls $SLURM_DIR/records/*:0"', 'slurmctld leaves a record');
 sh('slurm_start bridge');
 completed($again, 'the second run ends');
@@ -113,7 +115,9 @@ is(scalar sh('grep -c "event=bill_differs\|event=not_billed" $SLURM_DIR/bridge.l
 # Clocks
 sh('slurm_skew n1 +200s; slurm_skew n2 -200s; for node in n1 n2; do slurm_kill agent-$node; slurm_start agent-$node; done');
 my $skewed = job('acme', 'gang', '--nodes=2', $one);
-completed($skewed, 'a gang runs on nodes whose clocks are 400 s apart');
+done("wait_for $skewed RUNNING", 'a gang begins on nodes whose clocks are 400 s apart');
+is(query('SELECT count(*) FROM gpucredit.verify()'), '0', 'verify() is empty while it runs');
+completed($skewed, 'it runs to its end');
 books('its bill is right, as are the others');
 
 # Other devices than credit was set aside for, from the next look on
