@@ -38,8 +38,8 @@
 
 LocalAttempt *attempts;
 
-static void take_intent(LocalAttempt *attempt, const json_t * intent);
-static void look(LocalAttempt *attempt, AttemptLook look_foreign);
+static void read_intent(LocalAttempt *attempt, const json_t * intent);
+static void advance_stage(LocalAttempt *attempt, AttemptLook look_foreign);
 static bool keeper_lives(LocalAttempt *attempt, int *lock);
 static Contain contain_of(const LocalAttempt *attempt);
 static void recover(LocalAttempt *attempt);
@@ -101,7 +101,7 @@ AttemptOpen(const char *name)
 		return NULL;
 	}
 	attempt->on_disk = true;
-	take_intent(attempt, intent);
+	read_intent(attempt, intent);
 	json_decref(intent);
 	attempt->stop_reason = FileGet(attempt->dir, "told", NULL);
 	attempt->phase = FileThere(attempt->dir, "settled") ? PHASE_SETTLED :
@@ -174,7 +174,7 @@ AttemptImage(const json_t * intent)
  * Read the intent of an attempt.  One from before the last boot is lost.
  */
 static void
-take_intent(LocalAttempt *attempt, const json_t * intent)
+read_intent(LocalAttempt *attempt, const json_t * intent)
 {
 	const		json_t *nodes = json_object_get(intent, "nodes");
 	const char *boot = json_string_value(json_object_get(intent, "boot_id"));
@@ -227,12 +227,12 @@ AttemptFind(const char *org, int64_t job, int number)
 }
 
 void
-AttemptsLook(AttemptLook look_foreign)
+AttemptsAdvance(AttemptLook look_foreign)
 {
 	for (LocalAttempt *a = attempts; a != NULL; a = a->next)
 	{
 		if (a->phase == PHASE_RUNS && !a->resumes && a->pull == 0)
-			look(a, look_foreign);
+			advance_stage(a, look_foreign);
 		else if (a->cgroup_left)
 			remove_cgroup(a);
 	}
@@ -242,7 +242,7 @@ AttemptsLook(AttemptLook look_foreign)
  * Move an attempt on to the stage that its folder shows.
  */
 static void
-look(LocalAttempt *attempt, AttemptLook look_foreign)
+advance_stage(LocalAttempt *attempt, AttemptLook look_foreign)
 {
 	int			lock;
 

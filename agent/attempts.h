@@ -131,7 +131,7 @@ extern const char *AttemptImage(const json_t * intent);
 /* checks an attempt that another scheduler starts */
 typedef void (*AttemptLook) (LocalAttempt *attempt);
 
-extern void AttemptsLook(AttemptLook look_foreign);
+extern void AttemptsAdvance(AttemptLook look_foreign);
 extern void AttemptsMakeRoom(void);
 extern bool AttemptHolds(const LocalAttempt *attempt);
 extern bool AttemptFits(uint64_t gpus, int share);

@@ -48,7 +48,7 @@ static const char folder_script[] =
 "find . -xdev -type f -print0 | LC_ALL=C sort -z | xargs -0 -r sha256sum |"
 " sha256sum && du -sb .";
 
-static void take_newest(LocalAttempt *attempt);
+static void digest_newest(LocalAttempt *attempt);
 static bool digest_begin(LocalAttempt *attempt, const char *path);
 static void run_digest(const LocalAttempt *attempt, const char *path, int out)
 			__attribute__((noreturn));
@@ -59,13 +59,13 @@ static void printable(char *text);
  * See whether jobs have saved a checkpoint.
  */
 void
-CheckpointsLook(void)
+CheckpointsDigest(void)
 {
 	for (LocalAttempt *a = attempts; a != NULL; a = a->next)
 	{
 		if (a->phase != PHASE_SETTLED && a->digest.pid == 0 &&
 			!a->digest.ready && !a->resumes)
-			take_newest(a);
+			digest_newest(a);
 	}
 }
 
@@ -73,7 +73,7 @@ CheckpointsLook(void)
  * Digest the newest checkpoint, if it is new.
  */
 static void
-take_newest(LocalAttempt *attempt)
+digest_newest(LocalAttempt *attempt)
 {
 	struct stat st;
 	char	   *line;

@@ -10,7 +10,7 @@
 
 #include "attempts.h"
 
-extern void CheckpointsLook(void);
+extern void CheckpointsDigest(void);
 extern bool CheckpointVerify(LocalAttempt *attempt, const char *uri);
 extern bool CheckpointChildGone(pid_t pid, int status);
 extern void CheckpointEnd(LocalAttempt *attempt);

@@ -41,11 +41,11 @@ static PGresult * kept;			/* of the call in flight */
 static int	connects;
 
 static void set_stage(DbStage next);
-static void give_up(const char *why);
+static void drop_connection(const char *why);
 static void connect_begin(void);
 static void connect_go_on(void);
 static void listens(PGresult * result, void *context);
-static void take_answer(void);
+static void read_answer(void);
 static void answered(PGresult * result);
 
 /*
@@ -84,7 +84,7 @@ DbCall(const char *sql, int n, const char *const *values, DbAnswer answer,
 	if (!PQsendQueryParams(conn, sql, n, NULL, values, NULL, NULL, 0))
 	{
 		set_stage(DB_CALLING);
-		give_up("call_not_sent");
+		drop_connection("call_not_sent");
 		return;
 	}
 	set_stage(DB_CALLING);
@@ -139,20 +139,20 @@ DbWork(void)
 			if (late)
 			{
 				HostsNext();
-				give_up("connect_timeout");
+				drop_connection("connect_timeout");
 			}
 			else
 				connect_go_on();
 			break;
 		case DB_IDLE:
 			if (!PQconsumeInput(conn))
-				give_up("connection_lost");
+				drop_connection("connection_lost");
 			break;
 		case DB_CALLING:
 			if (late)
-				give_up("call_timeout");
+				drop_connection("call_timeout");
 			else
-				take_answer();
+				read_answer();
 			break;
 	}
 }
@@ -163,7 +163,7 @@ DbWork(void)
 void
 DbReadOnly(void)
 {
-	give_up("read_only");
+	drop_connection("read_only");
 }
 
 static void
@@ -177,7 +177,7 @@ set_stage(DbStage next)
  * End the connection; a call in flight gets no answer.
  */
 static void
-give_up(const char *why)
+drop_connection(const char *why)
 {
 	static const struct linger at_once = {1, 0};
 	bool		calling = stage == DB_CALLING;
@@ -206,7 +206,7 @@ connect_begin(void)
 	conn = HostsConnect(database);
 	wants = PGRES_POLLING_WRITING;
 	if (conn == NULL || PQstatus(conn) == CONNECTION_BAD)
-		give_up("connect_failed");
+		drop_connection("connect_failed");
 }
 
 /*
@@ -217,7 +217,7 @@ connect_go_on(void)
 {
 	wants = PQconnectPoll(conn);
 	if (wants == PGRES_POLLING_FAILED)
-		give_up("connect_failed");
+		drop_connection("connect_failed");
 	else if (wants == PGRES_POLLING_OK)
 	{
 		PQsetnonblocking(conn, 1);
@@ -263,13 +263,13 @@ DbNotified(void)
  * Read the answer; deliver it once complete.
  */
 static void
-take_answer(void)
+read_answer(void)
 {
 	PGresult   *result;
 
 	if (!PQconsumeInput(conn))
 	{
-		give_up("connection_lost");
+		drop_connection("connection_lost");
 		return;
 	}
 	while (!PQisBusy(conn))
@@ -282,7 +282,7 @@ take_answer(void)
 			if (PQstatus(conn) == CONNECTION_BAD)
 			{
 				PQclear(result);
-				give_up("connection_lost");
+				drop_connection("connection_lost");
 				return;
 			}
 			set_stage(DB_IDLE);

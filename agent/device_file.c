@@ -29,13 +29,13 @@ static ino_t read_inode;
 static void read_file(const char *path);
 static bool read_line(char *line, Device *device);
 static bool read_word(const char *word, Device *device);
-static void take_seen(int number, const Device *found);
+static void update_device(int number, const Device *found);
 
 /*
  * Read the file if it changed.
  */
 void
-DeviceFileLook(const char *path)
+DeviceFileRead(const char *path)
 {
 	struct stat st;
 
@@ -104,7 +104,7 @@ read_file(const char *path)
 			if (strcmp(found[f].uuid, DeviceNumber(i)->uuid) == 0)
 				seen = &found[f];
 		}
-		take_seen(i, seen);
+		update_device(i, seen);
 	}
 }
 
@@ -163,7 +163,7 @@ read_word(const char *word, Device *device)
  * Set a device to what the file says now; NULL: it is missing there.
  */
 static void
-take_seen(int number, const Device *found)
+update_device(int number, const Device *found)
 {
 	Device	   *device = DeviceNumber(number);
 	size_t		heard = strlen(device->xids);

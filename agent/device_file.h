@@ -8,6 +8,6 @@
 #ifndef GPUCREDIT_AGENT_DEVICE_FILE_H
 #define GPUCREDIT_AGENT_DEVICE_FILE_H
 
-extern void DeviceFileLook(const char *path);
+extern void DeviceFileRead(const char *path);
 
 #endif							/* GPUCREDIT_AGENT_DEVICE_FILE_H */

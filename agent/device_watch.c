@@ -14,7 +14,7 @@
 #include "util.h"
 
 static bool by_nvml(void);
-static void look_at_file(void);
+static void check_file(void);
 
 /*
  * At the start: find the devices.
@@ -25,19 +25,19 @@ DevicesStart(const char *configuration)
 	if (by_nvml())
 		NvmlStart(configuration);
 	else
-		look_at_file();
+		check_file();
 }
 
 /*
  * See whether anything changed.
  */
 void
-DevicesLook(void)
+DevicesCheck(void)
 {
 	if (by_nvml())
-		NvmlLook();
+		NvmlRead();
 	else
-		look_at_file();
+		check_file();
 }
 
 static bool
@@ -55,7 +55,7 @@ DevicesAsk(void)
 {
 	if (by_nvml())
 		return NvmlAsk();
-	look_at_file();
+	check_file();
 	return 0;
 }
 
@@ -74,12 +74,12 @@ DevicesUntilResetChanged(void)
 }
 
 static void
-look_at_file(void)
+check_file(void)
 {
 	if (*config.devices == '\0')
 		return;
 	if (strncmp(config.devices, "file:", 5) != 0)
 		Die("devices is \"file:PATH\", \"nvml\" or empty, not \"%s\"",
 			config.devices);
-	DeviceFileLook(config.devices + 5);
+	DeviceFileRead(config.devices + 5);
 }

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 
 extern void DevicesStart(const char *configuration);
-extern void DevicesLook(void);
+extern void DevicesCheck(void);
 extern int	DevicesAsk(void);
 extern int	DevicesAnswered(void);
 extern void DevicesUntilResetChanged(void);

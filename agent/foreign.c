@@ -66,7 +66,7 @@ static bool put_at(int run, const char *name, int64_t ns, const char *more);
 static bool put_missed(int records, const char *token, int n, char **argv,
 					   bool over);
 static bool adopt(int records, const char *token, int n, const char *name);
-static void look_for(LocalAttempt *attempt);
+static void search_run(LocalAttempt *attempt);
 static bool run_program(LocalAttempt *attempt, const char *token,
 						const char *word, const char *ms, const char *folder);
 static bool find_run(LocalAttempt *attempt);
@@ -270,7 +270,7 @@ put_at(int run, const char *name, int64_t ns, const char *more)
  * instead of a keeper's.
  */
 void
-ForeignLook(LocalAttempt *attempt)
+ForeignAdvance(LocalAttempt *attempt)
 {
 	int			records = folder();
 	int			run = -1;
@@ -287,7 +287,7 @@ ForeignLook(LocalAttempt *attempt)
 		AttemptGone(attempt);
 	}
 	else
-		look_for(attempt);
+		search_run(attempt);
 	if (run >= 0)
 		close(run);
 	if (records >= 0)
@@ -298,7 +298,7 @@ ForeignLook(LocalAttempt *attempt)
  * Nobody reported its begin: have the program ask the other scheduler.
  */
 static void
-look_for(LocalAttempt *attempt)
+search_run(LocalAttempt *attempt)
 {
 	int64_t		since = attempt->stop_ns != 0 ? attempt->stop_ns :
 		attempt->gone_ns;
@@ -421,7 +421,7 @@ follow(LocalAttempt *attempt, int run)
  * attempt's.
  */
 bool
-ForeignTell(LocalAttempt *attempt, const char *line)
+ForeignStop(LocalAttempt *attempt, const char *line)
 {
 	char		word[16];
 	char		ms[32] = "";

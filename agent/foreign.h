@@ -12,7 +12,7 @@
 
 extern void ForeignRun(int argc, char **argv)
 			__attribute__((noreturn));
-extern void ForeignLook(LocalAttempt *attempt);
-extern bool ForeignTell(LocalAttempt *attempt, const char *line);
+extern void ForeignAdvance(LocalAttempt *attempt);
+extern bool ForeignStop(LocalAttempt *attempt, const char *line);
 
 #endif							/* GPUCREDIT_AGENT_FOREIGN_H */

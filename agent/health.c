@@ -71,9 +71,9 @@ static void set_hold(int number, DeviceHold how);
 static void hold(int number, DeviceHold how, int xid);
 static void release(int number, const char *why);
 static void write_down(int number);
-static bool look(int number);
+static bool check_hold(int number);
 static bool check(LocalAttempt *attempt);
-static void take_xid(int number, int code);
+static void record_xid(int number, int code);
 static bool serves(int number);
 static bool silent(const Device *device);
 static bool clean(const Device *device);
@@ -87,7 +87,7 @@ static bool left_behind(const LocalAttempt *attempt, int number);
 void
 HealthStart(void)
 {
-	static const DeviceListener listener = {.is_new = load, .xid = take_xid};
+	static const DeviceListener listener = {.is_new = load, .xid = record_xid};
 
 	DevicesListen(&listener);
 }
@@ -229,12 +229,12 @@ write_down(int number)
  * report to the database at once.
  */
 bool
-HealthLook(void)
+HealthCheck(void)
 {
 	bool		news = false;
 
 	for (int i = 0; i < DeviceCount(); i++)
-		news |= look(i);
+		news |= check_hold(i);
 	for (LocalAttempt *a = attempts; a != NULL; a = a->next)
 	{
 		if (a->phase == PHASE_GONE && !a->checked)
@@ -248,7 +248,7 @@ HealthLook(void)
  * service, or came back.
  */
 static bool
-look(int number)
+check_hold(int number)
 {
 	Health	   *health = &healths[number];
 	const Device *device = DeviceNumber(number);
@@ -346,7 +346,7 @@ HealthAllows(uint64_t gpus)
  * The driver reported an error: note it for the attempts that have the device.
  */
 static void
-take_xid(int number, int code)
+record_xid(int number, int code)
 {
 	XidAction	action = XidActionOf(code);
 	const char *uuid = DeviceNumber(number)->uuid;

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 extern void HealthStart(void);
-extern bool HealthLook(void);
+extern bool HealthCheck(void);
 extern bool HealthAllows(uint64_t gpus);
 extern uint64_t HealthSet(void);
 extern void HealthReset(const char *uuid) __attribute__((noreturn));

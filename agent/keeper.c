@@ -49,12 +49,12 @@ static int	wait_ms(const Keeper *keeper);
 static void reap(Keeper *keeper);
 static void program_ended(Keeper *keeper, int status);
 static int	exit_code(Keeper *keeper, int status);
-static void take_lines(Keeper *keeper, int *fd, char *buffer, size_t size,
+static void read_lines(Keeper *keeper, int *fd, char *buffer, size_t size,
 					   size_t *used, void (*take) (Keeper *, char *));
-static void take_word(Keeper *keeper, char *line);
+static void obey_command(Keeper *keeper, char *line);
 static void signal_save(Keeper *keeper);
-static void take_message(Keeper *keeper, char *line);
-static void look_at_clocks(Keeper *keeper);
+static void parse_message(Keeper *keeper, char *line);
+static void check_clocks(Keeper *keeper);
 static bool fenced(const Keeper *keeper);
 static void freeze(Keeper *keeper);
 static void thaw(Keeper *keeper);
@@ -157,15 +157,15 @@ keep(Keeper *keeper)
 		keeper->state->seen_ns = MonotonicNs();
 		JobLogPump(&keeper->logs[0]);
 		JobLogPump(&keeper->logs[1]);
-		take_lines(keeper, &keeper->messages, keeper->message,
-				   sizeof(keeper->message), &keeper->nmessage, take_message);
+		read_lines(keeper, &keeper->messages, keeper->message,
+				   sizeof(keeper->message), &keeper->nmessage, parse_message);
 		(void) ProgramFailed(keeper);
 		reap(keeper);
-		take_lines(keeper, &keeper->control, keeper->words,
-				   sizeof(keeper->words), &keeper->nwords, take_word);
+		read_lines(keeper, &keeper->control, keeper->words,
+				   sizeof(keeper->words), &keeper->nwords, obey_command);
 		if (keeper->ended && !ContainPopulated(&keeper->contain))
 			break;
-		look_at_clocks(keeper);
+		check_clocks(keeper);
 	}
 	JobLogPump(&keeper->logs[0]);
 	JobLogPump(&keeper->logs[1]);
@@ -262,7 +262,7 @@ exit_code(Keeper *keeper, int status)
  * Read what is there and take each whole line; drop one too long.
  */
 static void
-take_lines(Keeper *keeper, int *fd, char *buffer, size_t size, size_t *used,
+read_lines(Keeper *keeper, int *fd, char *buffer, size_t size, size_t *used,
 		   void (*take) (Keeper *, char *))
 {
 	for (int i = 0; i < 16 && *fd >= 0; i++)
@@ -299,7 +299,7 @@ take_lines(Keeper *keeper, int *fd, char *buffer, size_t size, size_t *used,
  * restart.
  */
 static void
-take_word(Keeper *keeper, char *line)
+obey_command(Keeper *keeper, char *line)
 {
 	int64_t		now = MonotonicNs();
 	long long	ms;
@@ -350,7 +350,7 @@ signal_save(Keeper *keeper)
  * the newest is kept for the agent.
  */
 static void
-take_message(Keeper *keeper, char *line)
+parse_message(Keeper *keeper, char *line)
 {
 	long long	number;
 	int			at = 0;
@@ -385,7 +385,7 @@ KeeperWriteCheckpoint(Keeper *keeper)
  * Timed work: signals of a deadline, the fence, leftover processes.
  */
 static void
-look_at_clocks(Keeper *keeper)
+check_clocks(Keeper *keeper)
 {
 	int64_t		now = MonotonicNs();
 

@@ -73,9 +73,9 @@ static void prove_cgroup(void);
 static void open_signals(void);
 static void open_pokes(void);
 static void turn(void);
-static void take_signals(void);
+static void handle_signals(void);
 static void drain(int fd);
-static void take_pokes(void);
+static void read_pokes(void);
 static void obey_pokes(void);
 
 int
@@ -267,17 +267,17 @@ turn(void)
 	fds[4].fd = DbFd(&fds[4].events);
 	if (poll(fds, 5, wait < LOOK_MS ? wait : LOOK_MS) < 0 && errno != EINTR)
 		Die("could not wait: %s", strerror(errno));
-	take_signals();
+	handle_signals();
 	drain(watches);
-	take_pokes();
-	DevicesLook();
-	AttemptsLook(ForeignLook);
+	read_pokes();
+	DevicesCheck();
+	AttemptsAdvance(ForeignAdvance);
 	PullExpire();
 	AttemptsForget();
 	TrashCollect();
-	CheckpointsLook();
+	CheckpointsDigest();
 	DbWork();
-	if (HealthLook())
+	if (HealthCheck())
 		BeatSoon();
 	poked |= DbNotified();
 	obey_pokes();
@@ -289,7 +289,7 @@ turn(void)
  * Handle signals: a child ended, or the agent must end.
  */
 static void
-take_signals(void)
+handle_signals(void)
 {
 	struct signalfd_siginfo info;
 	int			status;
@@ -321,7 +321,7 @@ drain(int fd)
  * Any datagram means "ask now".
  */
 static void
-take_pokes(void)
+read_pokes(void)
 {
 	char		waste[64];
 

@@ -108,11 +108,11 @@ static void enter(int index);
 static void leave(void);
 static void open_gpu(int index);
 static bool open_events(NvmlGpu *gpu);
-static void take_events(int index);
-static void see(int index);
+static void write_events(int index);
+static void write_state(int index);
 static int	used_mib(NvmlDevice device, long long *used);
-static void see_all(void);
-static void take_words(void);
+static void write_states(void);
+static void read_commands(void);
 
 /*
  * Run until the agent closes the pipe.
@@ -147,18 +147,18 @@ NvmlRun(int nskips, char **skips)
 		if (!skipped)
 			open_gpu(i);
 	}
-	see_all();
+	write_states();
 	printf("ready\n");
 	for (;;)
 	{
 		if (MonotonicNs() >= due_ns)
 		{
-			see_all();
+			write_states();
 			due_ns = MonotonicNs() + config.device_poll_ms * NS_PER_MS;
 		}
 		for (int i = 0; i < ngpus; i++)
-			take_events(i);
-		take_words();
+			write_events(i);
+		read_commands();
 	}
 }
 
@@ -297,7 +297,7 @@ open_events(NvmlGpu *gpu)
  * next "sight" says that it is lost.
  */
 static void
-take_events(int index)
+write_events(int index)
 {
 	NvmlGpu    *gpu = &gpus[index];
 
@@ -314,7 +314,7 @@ take_events(int index)
 		if (code != NVML_OK)
 		{
 			gpu->set = NULL;
-			see(index);
+			write_state(index);
 			return;
 		}
 		if ((event.type & NVML_EVENT_XID) != 0)
@@ -328,7 +328,7 @@ take_events(int index)
  * Write the state of a GPU.
  */
 static void
-see(int index)
+write_state(int index)
 {
 	NvmlDevice	device = gpus[index].device;
 	NvmlUtilization utilization;
@@ -396,10 +396,10 @@ used_mib(NvmlDevice device, long long *used)
 }
 
 static void
-see_all(void)
+write_states(void)
 {
 	for (int i = 0; i < ngpus; i++)
-		see(i);
+		write_state(i);
 }
 
 /*
@@ -407,7 +407,7 @@ see_all(void)
  * a job's end the agent then knows of the error that ended it.
  */
 static void
-take_words(void)
+read_commands(void)
 {
 	static char words[256];
 	static size_t used;
@@ -429,8 +429,8 @@ take_words(void)
 		if (sscanf(words, "look %d", &number) == 1)
 		{
 			for (int i = 0; i < ngpus; i++)
-				take_events(i);
-			see_all();
+				write_events(i);
+			write_states();
 			printf("done %d\n", number);
 		}
 		used -= end + 1 - words;

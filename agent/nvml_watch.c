@@ -72,18 +72,18 @@ static void write_inventory(void);
 static void spawn(void);
 static void run_child(int in, int out, int shared) __attribute__((noreturn));
 static void drop_child(void);
-static void look_at_hang(void);
-static void look_at_time(void);
+static void check_hang(void);
+static void check_restart(void);
 static bool any_to_retry(void);
 static void read_lines(void);
-static void take_line(char *line);
-static void take_gpu(char *line);
+static void parse_line(char *line);
+static void parse_gpu(char *line);
 static void know(int number, int index, int minor, long long memory,
 				 bool events);
-static void take_newcomers(void);
-static void take_ready(void);
-static void take_sight(const char *line);
-static void take_xid(const char *line);
+static void number_new_gpus(void);
+static void parse_ready(void);
+static void parse_state(const char *line);
+static void parse_xid(const char *line);
 static int	number_of(int index);
 
 /*
@@ -108,7 +108,7 @@ NvmlStart(const char *path)
 		struct pollfd in = {from_child, POLLIN, 0};
 
 		(void) poll(&in, 1, 100);
-		NvmlLook();
+		NvmlRead();
 		if (*failure != '\0' && DeviceCount() == 0)
 			Die("devices = nvml: %s", failure);
 	}
@@ -327,11 +327,11 @@ NvmlChildGone(pid_t pid)
  * Read what the process wrote, and see whether it hangs.
  */
 void
-NvmlLook(void)
+NvmlRead(void)
 {
 	read_lines();
-	look_at_hang();
-	look_at_time();
+	check_hang();
+	check_restart();
 }
 
 /*
@@ -359,7 +359,7 @@ read_lines(void)
 		while ((end = strchr(line, '\n')) != NULL)
 		{
 			*end = '\0';
-			take_line(line);
+			parse_line(line);
 			line = end + 1;
 		}
 		nlines -= line - lines;
@@ -373,7 +373,7 @@ read_lines(void)
  * If a call does not return, go on without that GPU.
  */
 static void
-look_at_hang(void)
+check_hang(void)
 {
 	int64_t		since;
 	int64_t		limit = config.nvml_timeout_ms * NS_PER_MS;
@@ -407,7 +407,7 @@ look_at_hang(void)
  * Start another process, if it is time.
  */
 static void
-look_at_time(void)
+check_restart(void)
 {
 	int64_t		now = MonotonicNs();
 
@@ -453,18 +453,18 @@ any_to_retry(void)
  * A line of the process.  Log a failure only if it is not the last one again.
  */
 static void
-take_line(char *line)
+parse_line(char *line)
 {
 	int			number;
 
 	if (strncmp(line, "gpu ", 4) == 0)
-		take_gpu(line);
+		parse_gpu(line);
 	else if (strncmp(line, "sight ", 6) == 0)
-		take_sight(line);
+		parse_state(line);
 	else if (strncmp(line, "xid ", 4) == 0)
-		take_xid(line);
+		parse_xid(line);
 	else if (strcmp(line, "ready") == 0)
-		take_ready();
+		parse_ready();
 	else if (sscanf(line, "done %d", &number) == 1)
 		answered = number;
 	else if (strncmp(line, "none ", 5) == 0)
@@ -481,7 +481,7 @@ take_line(char *line)
  * A GPU.  A new one gets its number once all GPUs are known.
  */
 static void
-take_gpu(char *line)
+parse_gpu(char *line)
 {
 	int			index;
 	int			minor;
@@ -522,7 +522,7 @@ know(int number, int index, int minor, long long memory, bool events)
  * boot.
  */
 static void
-take_newcomers(void)
+number_new_gpus(void)
 {
 	for (int n = 0; n < nnewcomers; n++)
 	{
@@ -544,7 +544,7 @@ take_newcomers(void)
 			snprintf(DeviceNumber(number)->uuid, sizeof(uuid), "%s", uuid);
 			DeviceIsNew(number);
 		}
-		take_gpu(newcomers[n]);
+		parse_gpu(newcomers[n]);
 		free(newcomers[n]);
 	}
 	nnewcomers = 0;
@@ -555,9 +555,9 @@ take_newcomers(void)
  * ordered not to open it.
  */
 static void
-take_ready(void)
+parse_ready(void)
 {
-	take_newcomers();
+	number_new_gpus();
 	for (int i = 0; i < DeviceCount(); i++)
 	{
 		Device	   *device = DeviceNumber(i);
@@ -579,7 +579,7 @@ take_ready(void)
  * stands for one.
  */
 static void
-take_sight(const char *line)
+parse_state(const char *line)
 {
 	int			index;
 	char		how[16];
@@ -614,7 +614,7 @@ take_sight(const char *line)
 }
 
 static void
-take_xid(const char *line)
+parse_xid(const char *line)
 {
 	int			index;
 	int			code;

@@ -12,7 +12,7 @@
 #include <sys/types.h>
 
 extern void NvmlStart(const char *configuration);
-extern void NvmlLook(void);
+extern void NvmlRead(void);
 extern int	NvmlFd(void);
 extern int	NvmlAsk(void);
 extern int	NvmlAnswered(void);

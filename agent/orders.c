@@ -571,7 +571,7 @@ command_keeper(LocalAttempt *attempt, const char *format,...)
 	len = vsnprintf(line, sizeof(line), format, args);
 	va_end(args);
 	if (attempt->foreign != NULL)
-		return ForeignTell(attempt, line);
+		return ForeignStop(attempt, line);
 	return attempt->control >= 0 && write(attempt->control, line, len) == len;
 }
 

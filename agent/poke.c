@@ -56,7 +56,7 @@ static bool forward(PGconn * conn, const char *node);
 static bool read_places(PGconn * conn);
 static PokeAddress *find(const char *node);
 static int	compare(const void *a, const void *b);
-static void look_up(PokeAddress *place);
+static void resolve_name(PokeAddress *place);
 static void send_to(PokeAddress *place);
 
 /*
@@ -228,7 +228,7 @@ compare(const void *a, const void *b)
  * Look a name up once; do not repeat a failed lookup.
  */
 static void
-look_up(PokeAddress *place)
+resolve_name(PokeAddress *place)
 {
 	struct addrinfo hints = {.ai_socktype = SOCK_DGRAM};
 	struct addrinfo *found;
@@ -260,7 +260,7 @@ static void
 send_to(PokeAddress *place)
 {
 	if (!place->looked_up)
-		look_up(place);
+		resolve_name(place);
 	if (place->len > 0)
 		(void) sendto(sockets[place->to.ss_family == AF_INET6], "", 1,
 					  MSG_NOSIGNAL, (struct sockaddr *) &place->to,

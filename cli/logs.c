@@ -57,11 +57,11 @@ static int	status = CLI_DONE;
 static bool said_waits;
 static bool said_silent;
 
-static void take_options(Logs *logs, LogStream *streams, int argc,
-						 char **argv);
+static void parse_options(Logs *logs, LogStream *streams, int argc,
+						  char **argv);
 static void show_attempt(Logs *logs, LogStream *streams);
 static bool step(Logs *logs, LogStream *s);
-static bool take_answer(const Logs *logs, LogStream *s, PGresult * row,
+static bool print_piece(const Logs *logs, LogStream *s, PGresult * row,
 						bool fresh);
 static void not_yet(Logs *logs, LogStream *s, const char *state);
 static bool next_attempt(Logs *logs);
@@ -77,7 +77,7 @@ CliLogs(int argc, char **argv)
 	};
 	Logs		logs = {.tail = -1};
 
-	take_options(&logs, streams, argc, argv);
+	parse_options(&logs, streams, argc, argv);
 	do
 		show_attempt(&logs, streams);
 	while (logs.follow && logs.any_attempt && next_attempt(&logs));
@@ -88,7 +88,7 @@ CliLogs(int argc, char **argv)
  * Parse the command line; an unknown word ends the command.
  */
 static void
-take_options(Logs *logs, LogStream *streams, int argc, char **argv)
+parse_options(Logs *logs, LogStream *streams, int argc, char **argv)
 {
 	static const struct option options[] = {
 		{"attempt", required_argument, NULL, 'a'},
@@ -195,7 +195,7 @@ step(Logs *logs, LogStream *s)
 		logs->node = CliFormat("%s", PQgetvalue(row, 0, 2));
 	}
 	if (came)
-		came = take_answer(logs, s, row, s->asked != 0);
+		came = print_piece(logs, s, row, s->asked != 0);
 	else
 	{
 		if (s->since == 0)
@@ -215,7 +215,7 @@ step(Logs *logs, LogStream *s)
  * Print a piece.  fresh: the node was asked just now.
  */
 static bool
-take_answer(const Logs *logs, LogStream *s, PGresult * row, bool fresh)
+print_piece(const Logs *logs, LogStream *s, PGresult * row, bool fresh)
 {
 	int64_t		first = strtoll(PQgetvalue(row, 0, 3), NULL, 10);
 	bool		over = strcmp(PQgetvalue(row, 0, 7), "t") == 0;

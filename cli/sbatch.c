@@ -71,10 +71,10 @@ static const struct option options[] = {
 	{NULL, 0, NULL, 0}
 };
 
-static void take_option(StoredSubmission *s, int option, const char *value,
-						const char *where);
-static void take_size(StoredSubmission *s, int option, const char *value,
-					  const char *where);
+static void parse_text_option(StoredSubmission *s, int option, const char *value,
+							  const char *where);
+static void parse_size_option(StoredSubmission *s, int option, const char *value,
+							  const char *where);
 static void set_text(char **text, const char *value);
 static void set_number(int64_t *number, int64_t value);
 static int64_t whole(const char *text, const char *option,
@@ -115,7 +115,7 @@ SubmissionOptions(StoredSubmission *submission, int argc, char **argv,
 		if (option == '?')
 			Fail(CLI_USAGE, "%s: option \"%s\" is not supported", where,
 				 argv[optind - 1]);
-		take_option(submission, option, optarg, where);
+		parse_text_option(submission, option, optarg, where);
 	}
 	return optind;
 }
@@ -218,8 +218,8 @@ split_words(char *line, char **words, const char *where)
  * Options with a text; the others have sizes.
  */
 static void
-take_option(StoredSubmission *s, int option, const char *value,
-			const char *where)
+parse_text_option(StoredSubmission *s, int option, const char *value,
+				  const char *where)
 {
 	char	  **text = NULL;
 
@@ -282,7 +282,7 @@ take_option(StoredSubmission *s, int option, const char *value,
 			s->parsable = true;
 			return;
 		default:
-			take_size(s, option, value, where);
+			parse_size_option(s, option, value, where);
 			return;
 	}
 	set_text(text, value);
@@ -292,8 +292,8 @@ take_option(StoredSubmission *s, int option, const char *value,
  * Options with a number.
  */
 static void
-take_size(StoredSubmission *s, int option, const char *value,
-		  const char *where)
+parse_size_option(StoredSubmission *s, int option, const char *value,
+				  const char *where)
 {
 	switch (option)
 	{

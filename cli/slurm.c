@@ -80,7 +80,7 @@ typedef struct FormatField
 	bool		right;
 } FormatField;
 
-static void take_options(Squeue *q, int argc, char **argv);
+static void parse_options(Squeue *q, int argc, char **argv);
 static int	read_format(const char *format, FormatField *fields_of, int most);
 static int	field_of(char letter);
 static char *job_list(const char *text);
@@ -102,7 +102,7 @@ CliSqueue(int argc, char **argv)
 	const char *values[6];
 	PGresult   *result;
 
-	take_options(&q, argc, argv);
+	parse_options(&q, argc, argv);
 	n = read_format(q.format, format, 64);
 	sql = CliFormat("SELECT j.job");
 	for (int i = 0; i < n; i++)
@@ -146,7 +146,7 @@ CliSqueue(int argc, char **argv)
  * Parse the command line; an unknown word ends the command.
  */
 static void
-take_options(Squeue *q, int argc, char **argv)
+parse_options(Squeue *q, int argc, char **argv)
 {
 	static const struct option options[] = {
 		{"account", required_argument, NULL, 'A'},

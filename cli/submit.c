@@ -44,7 +44,7 @@ static int	print(const StoredSubmission *s, PGresult * result);
 static void begin(PendingSubmission *pending, const char *const *values,
 				  int n);
 static char *state_folder(void);
-static bool take_file(PendingSubmission *pending);
+static bool lock_key_file(PendingSubmission *pending);
 static void new_key(char *key, size_t size);
 
 /* the text for a job, without --parsable */
@@ -240,7 +240,7 @@ begin(PendingSubmission *pending, const char *const *values, int n)
 	{
 		pending->path = CliFormat("%s/%016llx-%d", folder,
 								  (unsigned long long) hash, i);
-		if (take_file(pending))
+		if (lock_key_file(pending))
 		{
 			free(folder);
 			return;
@@ -254,7 +254,7 @@ begin(PendingSubmission *pending, const char *const *values, int n)
  * Lock the file; if this returns true, the key is on disk.
  */
 static bool
-take_file(PendingSubmission *pending)
+lock_key_file(PendingSubmission *pending)
 {
 	struct stat st;
 	ssize_t		n;

@@ -33,7 +33,7 @@ static void admit_new(KubeWorkload *workload);
 static json_t * updates_of(const KubeWorkload *workload, json_t * names);
 static void set_check(KubeWorkload *workload, const char *state,
 					  const char *message, json_t * updates);
-static void took_answer(long status, json_t * body, void *context);
+static void check_answer(long status, json_t * body, void *context);
 static json_t * now_text(void);
 
 /*
@@ -266,13 +266,13 @@ set_check(KubeWorkload *workload, const char *state, const char *message,
 					  workload->uid, "resourceVersion",
 					  DocumentGet(workload->object, "metadata",
 								  "resourceVersion"), "status",
-					  "admissionChecks", checks), took_answer, workload);
+					  "admissionChecks", checks), check_answer, workload);
 	free(path);
 }
 
 /* after 409 and 404 the watch brings the newer state */
 static void
-took_answer(long status, json_t * body, void *context)
+check_answer(long status, json_t * body, void *context)
 {
 	KubeWorkload *workload = context;
 

@@ -51,7 +51,7 @@ static struct timespec token_time;
 static ApiTransfer *prepare(const char *method, const char *path,
 							ApiAnswer answer, void *context);
 static void read_token(void);
-static size_t take(char *data, size_t size, size_t n, void *context);
+static size_t receive_data(char *data, size_t size, size_t n, void *context);
 static void launch(ApiTransfer *transfer);
 static void finish(ApiTransfer *transfer, CURLcode result);
 
@@ -124,7 +124,7 @@ prepare(const char *method, const char *path, ApiAnswer answer, void *context)
 	curl_easy_setopt(transfer->easy, CURLOPT_TCP_KEEPALIVE, 1L);
 	curl_easy_setopt(transfer->easy, CURLOPT_USERAGENT,
 					 "gpucredit-bridge/" BRIDGE_VERSION);
-	curl_easy_setopt(transfer->easy, CURLOPT_WRITEFUNCTION, take);
+	curl_easy_setopt(transfer->easy, CURLOPT_WRITEFUNCTION, receive_data);
 	curl_easy_setopt(transfer->easy, CURLOPT_WRITEDATA, transfer);
 	curl_easy_setopt(transfer->easy, CURLOPT_PRIVATE, transfer);
 	if (*kube.ca_file != '\0')
@@ -175,7 +175,7 @@ read_token(void)
  * Data arrived.
  */
 static size_t
-take(char *data, size_t size, size_t n, void *context)
+receive_data(char *data, size_t size, size_t n, void *context)
 {
 	ApiTransfer *transfer = context;
 	size_t		len = size * n;

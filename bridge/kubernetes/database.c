@@ -37,10 +37,10 @@ static void call(KubeJob *job, const char *sql, int n,
 static bool answered(KubeJob *job, PGresult * result);
 static bool waits_to_start(const KubeJob *job);
 static void load(void);
-static void look_for(const char *space, const char *key, TextArray *orgs,
-					 TextArray *keys);
-static void took_load(PGresult * result, void *context);
-static void take_row(PGresult * result, int row);
+static void add_key_to_load(const char *space, const char *key, TextArray *orgs,
+							TextArray *keys);
+static void read_load(PGresult * result, void *context);
+static void read_row(PGresult * result, int row);
 static KubeWorkload *workload_of(const char *uid, const char *key);
 static bool can_adopt(const KubePod *pod);
 static int	pods_listed(json_t * uids, bool open, KubePod **pods);
@@ -48,19 +48,19 @@ static int	pods_paid(const char *uid, const char *id, int most,
 					  KubePod **pods);
 static void meet(KubeJob *job, PGresult * result, int row);
 static void resume(KubeJob *job, PGresult * result, int row);
-static bool settle_some(void);
+static bool settle_next(void);
 static void settle(KubeJob *job);
 static const char *outcome_of(KubeJob *job, char *elapsed, size_t room,
 							  char *code);
 static void settled(PGresult * result, void *context);
-static bool cancel_some(void);
+static bool cancel_next(void);
 static void cancelled(PGresult * result, void *context);
-static bool place_some(void);
+static bool place_next(void);
 static void placed(PGresult * result, void *context);
-static bool reserve_some(void);
+static bool reserve_next(void);
 static void reserve(KubeJob *job);
 static void reserved(PGresult * result, void *context);
-static bool meter_some(void);
+static bool meter_due(void);
 static void metered(PGresult * result, void *context);
 static char *spec_of(const KubeJob *job);
 static char *key_with(const KubeJob *job, const char *what);
@@ -83,9 +83,9 @@ DatabaseReconcile(void)
 		return;
 	if (!loaded || now >= load_ns)
 		load();
-	else if (!NodesCall() && !settle_some() && !cancel_some() &&
-			 !place_some() && !meter_some())
-		reserve_some();
+	else if (!NodesCall() && !settle_next() && !cancel_next() &&
+			 !place_next() && !meter_due())
+		reserve_next();
 }
 
 /*
@@ -204,7 +204,7 @@ load(void)
 
 		if (pod->job == NULL || waits_to_start(pod->job) ||
 			(pod->job->id == NULL && pod->job->tries == 0))
-			look_for(pod->space, pod->uid, &orgs, &keys);
+			add_key_to_load(pod->space, pod->uid, &orgs, &keys);
 	}
 	for (int i = 0; i < WorkloadCount(); i++)
 	{
@@ -215,12 +215,12 @@ load(void)
 			WorkloadCheck(workload) == NULL)
 			continue;
 		key = WorkloadKey(workload);
-		look_for(workload->space, key, &orgs, &keys);
+		add_key_to_load(workload->space, key, &orgs, &keys);
 		free(key);
 	}
 	values[1] = TextsOf(&orgs);
 	values[2] = TextsOf(&keys);
-	DbCall(JOBS_OF_POOL, 3, values, took_load, NULL);
+	DbCall(JOBS_OF_POOL, 3, values, read_load, NULL);
 	TextsFree(&orgs);
 	TextsFree(&keys);
 }
@@ -229,7 +229,7 @@ load(void)
  * Have load() search for a key of this namespace.
  */
 static void
-look_for(const char *space, const char *key, TextArray *orgs, TextArray *keys)
+add_key_to_load(const char *space, const char *key, TextArray *orgs, TextArray *keys)
 {
 	KubeSpace  *payer = SpaceFind(space);
 
@@ -243,7 +243,7 @@ look_for(const char *space, const char *key, TextArray *orgs, TextArray *keys)
  * Take the rows of load().
  */
 static void
-took_load(PGresult * result, void *context)
+read_load(PGresult * result, void *context)
 {
 	(void) context;
 	if (pauses(result))
@@ -256,7 +256,7 @@ took_load(PGresult * result, void *context)
 		return;
 	}
 	for (int i = 0; i < PQntuples(result); i++)
-		take_row(result, i);
+		read_row(result, i);
 	if (!loaded)
 		LogLine("event=jobs_loaded jobs=%d pods=%d nodes=%d", PQntuples(result),
 				PodCount(), NodeCount());
@@ -268,7 +268,7 @@ took_load(PGresult * result, void *context)
  * Take one job as the database has it.
  */
 static void
-take_row(PGresult * result, int row)
+read_row(PGresult * result, int row)
 {
 	const char *org = DbField(result, row, "org");
 	const char *id = DbField(result, row, "job");
@@ -405,7 +405,7 @@ resume(KubeJob *job, PGresult * result, int row)
 	if (strcmp(state, "active") == 0)
 	{
 		TextSet(&job->chosen, DbField(result, row, "gpu_type"));
-		PlaceTake(job, shares == NULL ? "" : shares);
+		PlaceRead(job, shares == NULL ? "" : shares);
 		JobBegin(job, ran == NULL ? 0 : strtod(ran, NULL) * NS_PER_S);
 	}
 	else if (queued && PlaceStands(job) &&
@@ -449,7 +449,7 @@ meet(KubeJob *job, PGresult * result, int row)
 /* Ends */
 
 static bool
-settle_some(void)
+settle_next(void)
 {
 	for (int i = 0; i < JobCount(); i++)
 		if (JobAt(i)->stage == KUBE_RUNS && !JobAt(i)->calling &&
@@ -552,7 +552,7 @@ settled(PGresult * result, void *context)
  * Cancel the next job that cannot go on.
  */
 static bool
-cancel_some(void)
+cancel_next(void)
 {
 	for (int i = 0; i < JobCount(); i++)
 	{
@@ -584,7 +584,7 @@ cancelled(PGresult * result, void *context)
 /* Starts */
 
 static bool
-place_some(void)
+place_next(void)
 {
 	for (int i = 0; i < JobCount(); i++)
 	{
@@ -668,7 +668,7 @@ placed(PGresult * result, void *context)
 /* Credit */
 
 static bool
-reserve_some(void)
+reserve_next(void)
 {
 	static int	turn;
 
@@ -761,7 +761,7 @@ reserved(PGresult * result, void *context)
  * Meter the attempts whose time has come, in one call.
  */
 static bool
-meter_some(void)
+meter_due(void)
 {
 	TextArray	orgs = {0};
 	TextArray	ids = {0};
@@ -805,7 +805,7 @@ meter_some(void)
 }
 
 /*
- * Obey the answers to meter_some().
+ * Obey the answers to meter_due().
  */
 static void
 metered(PGresult * result, void *context)

@@ -242,7 +242,7 @@ add_share(KubeJob *job, const char *node, uint64_t gpus)
  * Take the devices that the database has for a job: lines of node and set.
  */
 void
-PlaceTake(KubeJob *job, const char *shares)
+PlaceRead(KubeJob *job, const char *shares)
 {
 	char	   *copy = Dup(shares);
 	char	   *rest = copy;

@@ -12,7 +12,7 @@
 #include "texts.h"
 
 extern bool NodesCall(void);
-extern void PlaceTake(KubeJob *job, const char *shares);
+extern void PlaceRead(KubeJob *job, const char *shares);
 extern bool PlaceChoose(KubeJob *job, TextArray *nodes, TextArray *gpus,
 						const char **type);
 extern void PlaceForget(KubeJob *job);

@@ -26,7 +26,7 @@ static char *pod_path(const KubePod *pod);
 static void patch(KubePod *pod, json_t * metadata, json_t * spec);
 static void changed(long status, json_t * body, void *context);
 static void deleted(long status, json_t * body, void *context);
-static void took_event(long status, json_t * body, void *context);
+static void ignore_event_answer(long status, json_t * body, void *context);
 static json_t * without(json_t * list, const char *name, const char *what);
 
 /* is no call under way, and is the newest version known? */
@@ -149,7 +149,7 @@ PodReportReason(KubePod *pod, const char *reason, const char *status)
 					  strcmp(reason, "CreditEnds") == 0 ? "Normal" : "Warning",
 					  "source", "component", "gpucredit-bridge",
 					  "firstTimestamp", now, "lastTimestamp", now, "count", 1),
-			took_event, pod);
+			ignore_event_answer, pod);
 	free(path);
 	patch(pod, json_pack("{s:{s:s}}", "annotations", WORD("status"), status),
 		  NULL);
@@ -157,7 +157,7 @@ PodReportReason(KubePod *pod, const char *reason, const char *status)
 
 /* a lost event does no harm: the annotation has the same text */
 static void
-took_event(long status, json_t * body, void *context)
+ignore_event_answer(long status, json_t * body, void *context)
 {
 	KubePod    *pod = context;
 

@@ -27,7 +27,7 @@ static void listed(long status, json_t * body, void *context);
 static void note_gap(KubeWatch *watch, int64_t until);
 static void begin_stream(KubeWatch *watch);
 static bool streamed(const char *data, size_t len, void *context);
-static bool take_event(KubeWatch *watch, const char *text, size_t len);
+static bool apply_event(KubeWatch *watch, const char *text, size_t len);
 static void stream_ended(long status, json_t * body, void *context);
 static void pause_after_failure(KubeWatch *watch);
 static void remember(KubeWatch *watch, const char *version);
@@ -197,7 +197,7 @@ streamed(const char *data, size_t len, void *context)
 	while ((end = memchr(watch->line, '\n', watch->len)) != NULL)
 	{
 		size_t		n = end - watch->line;
-		bool		good = take_event(watch, watch->line, n);
+		bool		good = apply_event(watch, watch->line, n);
 
 		watch->len -= n + 1;
 		memmove(watch->line, end + 1, watch->len);
@@ -211,7 +211,7 @@ streamed(const char *data, size_t len, void *context)
  * Take an event; false: the stream cannot be used any longer.
  */
 static bool
-take_event(KubeWatch *watch, const char *text, size_t len)
+apply_event(KubeWatch *watch, const char *text, size_t len)
 {
 	json_t	   *event = json_loadb(text, len, 0, NULL);
 	json_t	   *object = json_object_get(event, "object");

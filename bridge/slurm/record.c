@@ -27,7 +27,7 @@
 #include "slurm.h"
 #include "util.h"
 
-static bool take_record(const char *line, SlurmJob *job);
+static bool parse_record(const char *line, SlurmJob *job);
 
 /*
  * slurmctld's user, in whose group the bridge is, writes there.
@@ -45,7 +45,7 @@ RecordsPrepare(void)
  * Show each record to "take", and remove those that are done with.
  */
 void
-RecordsLook(RecordTake take)
+RecordsRead(RecordTake take)
 {
 	DIR		   *dir = *slurm.records == '\0' ? NULL :
 		opendir(slurm.records);
@@ -57,7 +57,7 @@ RecordsLook(RecordTake take)
 		char	   *line = entry->d_name[0] == '.' ? NULL :
 			FileGet(dirfd(dir), entry->d_name, NULL);
 
-		if (line != NULL && (!take_record(line, &job) || take(&job)))
+		if (line != NULL && (!parse_record(line, &job) || take(&job)))
 			(void) unlinkat(dirfd(dir), entry->d_name, 0);
 		SlurmJobFree(&job);
 		free(line);
@@ -78,7 +78,7 @@ RecordDevices(const char *name)
 	SlurmJob	job = {.devices = -1};
 
 	if (line != NULL)
-		(void) take_record(line, &job);
+		(void) parse_record(line, &job);
 	SlurmJobFree(&job);
 	free(line);
 	if (dir >= 0)
@@ -90,7 +90,7 @@ RecordDevices(const char *name)
  * False: it is no record.
  */
 static bool
-take_record(const char *line, SlurmJob *job)
+parse_record(const char *line, SlurmJob *job)
 {
 	char		name[128];
 	char		id[64];

@@ -14,7 +14,7 @@
 typedef bool (*RecordTake) (SlurmJob *job);
 
 extern void RecordsPrepare(void);
-extern void RecordsLook(RecordTake take);
+extern void RecordsRead(RecordTake take);
 extern long RecordDevices(const char *name);
 
 #endif							/* GPUCREDIT_BRIDGE_SLURM_RECORD_H */

@@ -108,7 +108,7 @@ gpus_of(const char *tres, char *type)
  * How many devices it asks for.  A job may get more nodes than it must have.
  */
 static void
-take_request(const json_t * row, SlurmJob *job)
+parse_request(const json_t * row, SlurmJob *job)
 {
 	long		per_node = 0;
 
@@ -150,7 +150,7 @@ count_devices(const char *set)
  * has none, nor of one that is over.
  */
 static void
-take_devices(const json_t * row, SlurmJob *job)
+parse_devices(const json_t * row, SlurmJob *job)
 {
 	const		json_t *detail = json_object_get(row, "gres_detail");
 	size_t		i;
@@ -197,7 +197,7 @@ take_devices(const json_t * row, SlurmJob *job)
  * The numbers of "0-3,7%2" of an array that waits.
  */
 static void
-take_tasks(const json_t * row, SlurmJob *job)
+parse_tasks(const json_t * row, SlurmJob *job)
 {
 	const char *at = text(row, "array_task_string");
 	long long	array = number(row, "array_job_id", 0);
@@ -232,7 +232,7 @@ take_tasks(const json_t * row, SlurmJob *job)
  * Read a job's row; false: it is no job of the bridge.
  */
 bool
-SlurmJobTake(const json_t * row, SlurmJob *job)
+SlurmJobParse(const json_t * row, SlurmJob *job)
 {
 	memset(job, 0, sizeof(SlurmJob));
 	job->comment = text(row, "admin_comment");
@@ -264,9 +264,9 @@ SlurmJobTake(const json_t * row, SlurmJob *job)
 		job->state = SLURM_WAITS;
 	job->ran = *job->nodes != '\0' && strcmp(job->nodes, "None assigned") != 0 &&
 		job->start > 0 && job->end >= job->start;
-	take_request(row, job);
-	take_devices(row, job);
-	take_tasks(row, job);
+	parse_request(row, job);
+	parse_devices(row, job);
+	parse_tasks(row, job);
 	return true;
 }
 

@@ -50,7 +50,7 @@ typedef struct SlurmJob
 } SlurmJob;
 
 extern json_t * SlurmJobs(void);
-extern bool SlurmJobTake(const json_t * row, SlurmJob *job);
+extern bool SlurmJobParse(const json_t * row, SlurmJob *job);
 extern void SlurmJobTask(SlurmJob *job, int t);
 extern SlurmJob *SlurmJobCopy(const SlurmJob *job);
 extern void SlurmJobFree(SlurmJob *job);

@@ -101,19 +101,19 @@ static void sweep(void);
 static Run *run_of(const char *name);
 static int	by_name(const void *a, const void *b);
 static bool learn_states(void);
-static void look_each(const json_t * jobs, bool ended, bool there);
-static void look(const SlurmJob *job);
-static void look_alone(const SlurmJob *job);
+static void handle_jobs(const json_t * jobs, bool ended, bool there);
+static void handle_job(const SlurmJob *job);
+static void hold_unfunded(const SlurmJob *job);
 static void remember(Run *run, const SlurmJob *job);
-static void look_waiting(Run *run, const SlurmJob *job);
+static void handle_waiting(Run *run, const SlurmJob *job);
 static bool has_turn(Run *run);
 static char ask_quotas(const Run *run);
-static void look_running(Run *run, const SlurmJob *job);
-static void look_ended(Run *run, const SlurmJob *job);
+static void handle_running(Run *run, const SlurmJob *job);
+static void handle_ended(Run *run, const SlurmJob *job);
 static void end_forgotten(Run *run, const char *why);
-static bool look_record(SlurmJob *job);
+static bool handle_record(SlurmJob *job);
 static bool check_bill(const Run *run, const SlurmJob *job);
-static void name_anew(const SlurmJob *job);
+static void give_new_uuid(const SlurmJob *job);
 static bool is_taken(const SlurmJob *job);
 static bool renew(Run *run, const SlurmJob *job);
 static void send_back(const SlurmJob *job);
@@ -123,7 +123,7 @@ static char *request_of(const SlurmJob *job);
 static long largest_node(void);
 static bool has_code(const PGresult * result, const char *begins);
 static bool find_over(Run *run, const char *org);
-static void tell_why(const SlurmJob *job, const char *reason);
+static void set_admin_comment(const SlurmJob *job, const char *reason);
 static bool place(Run *run, const SlurmJob *job, const char *sets);
 static void place_anywhere(Run *run, const SlurmJob *job);
 static bool size_of(const Run *run, const SlurmJob *job, const char *nodes,
@@ -170,11 +170,11 @@ sweep(void)
 	/* no node can report an end either */
 	for (Run *run = runs; run != NULL && !there; run = run->next)
 		run->over_ns = 0;
-	look_each(jobs, true, there);
+	handle_jobs(jobs, true, there);
 	/* without an answer no job counts as gone */
 	if (there && jobs != NULL)
-		RecordsLook(look_record);
-	look_each(jobs, false, there);
+		RecordsRead(handle_record);
+	handle_jobs(jobs, false, there);
 	if (there && jobs != NULL)
 		forget_gone();
 	json_decref(answer);
@@ -185,7 +185,7 @@ sweep(void)
  * before the next job does: so it is billed even on nodes that are never idle.
  */
 static void
-look_each(const json_t * jobs, bool ended, bool there)
+handle_jobs(const json_t * jobs, bool ended, bool there)
 {
 	json_t	   *row;
 	size_t		i;
@@ -194,7 +194,7 @@ look_each(const json_t * jobs, bool ended, bool there)
 	{
 		SlurmJob	job;
 
-		if (!SlurmJobTake(row, &job))
+		if (!SlurmJobParse(row, &job))
 			continue;
 		for (int t = 0; t < job.n_tasks; t++)
 		{
@@ -203,9 +203,9 @@ look_each(const json_t * jobs, bool ended, bool there)
 			if ((job.state == SLURM_ENDED) != ended)
 				continue;
 			if (there)
-				look(&job);
+				handle_job(&job);
 			else
-				look_alone(&job);
+				hold_unfunded(&job);
 		}
 		SlurmJobFree(&job);
 	}
@@ -280,23 +280,23 @@ learn_states(void)
 }
 
 static void
-look(const SlurmJob *job)
+handle_job(const SlurmJob *job)
 {
 	Run		   *run = run_of(job->name);
 
 	if (job->state == SLURM_WAITS)
-		look_waiting(run, job);
+		handle_waiting(run, job);
 	else if (job->state == SLURM_RUNS)
-		look_running(run, job);
+		handle_running(run, job);
 	else
-		look_ended(run, job);
+		handle_ended(run, job);
 }
 
 /*
  * The database is away: hold the jobs that are not known to be funded.
  */
 static void
-look_alone(const SlurmJob *job)
+hold_unfunded(const SlurmJob *job)
 {
 	Run		   *run = run_of(job->name);
 
@@ -321,7 +321,7 @@ remember(Run *run, const SlurmJob *job)
  * it.
  */
 static void
-look_waiting(Run *run, const SlurmJob *job)
+handle_waiting(Run *run, const SlurmJob *job)
 {
 	bool		funded = run->job != 0 ? run->waits : fund(run, job);
 	long long	ended;
@@ -336,7 +336,7 @@ look_waiting(Run *run, const SlurmJob *job)
 	{
 		LogLine("event=over job=%s", job->id);
 		if (ended_at(run, &ended))
-			name_anew(job);
+			give_new_uuid(job);
 		else if (ended == 0)
 			CommandSlurm("scancel", job->id, NULL);
 	}
@@ -417,7 +417,7 @@ ask_quotas(const Run *run)
  * credit.
  */
 static void
-look_running(Run *run, const SlurmJob *job)
+handle_running(Run *run, const SlurmJob *job)
 {
 	bool		funded = run->job != 0 ? run->waits : fund(run, job);
 	long long	ended = 0;
@@ -533,7 +533,7 @@ ended_at(const Run *run, long long *at)
  * Handle a job whose name an ended run had.
  */
 static void
-name_anew(const SlurmJob *job)
+give_new_uuid(const SlurmJob *job)
 {
 	PGresult   *uuid = SqlCall("SELECT gen_random_uuid()", 0, NULL);
 	char	   *id = Format("JobId=%s", job->id);
@@ -553,7 +553,7 @@ name_anew(const SlurmJob *job)
  * Place a job that was over before a sweep saw it run.
  */
 static void
-look_ended(Run *run, const SlurmJob *job)
+handle_ended(Run *run, const SlurmJob *job)
 {
 	if (run->job == 0 && (!job->ran || !fund(run, job)))
 		return;
@@ -593,7 +593,7 @@ end_forgotten(Run *run, const char *why)
  * made, or never will be.
  */
 static bool
-look_record(SlurmJob *job)
+handle_record(SlurmJob *job)
 {
 	Run		   *run = run_of(job->name);
 	SlurmPayer	payer;
@@ -610,7 +610,7 @@ look_record(SlurmJob *job)
 		run->seen_ns = MonotonicNs();
 	if (run->open)
 	{
-		look_ended(run, job);
+		handle_ended(run, job);
 		return false;
 	}
 	if (run->job == 0 && PayerFind(job->account, &payer))
@@ -695,7 +695,7 @@ fund(Run *run, const SlurmJob *job)
 				run->tries++;
 				run->denied = true;
 				if (!again)
-					tell_why(job, PQgetvalue(result, 0, 2));
+					set_admin_comment(job, PQgetvalue(result, 0, 2));
 			}
 		}
 		else if (has_code(result, "UC201"))
@@ -707,8 +707,8 @@ fund(Run *run, const SlurmJob *job)
 		else if (has_code(result, "UC") || has_code(result, "22"))
 		{
 			run->denied = true;
-			tell_why(job, PQresultErrorField(result,
-											 PG_DIAG_MESSAGE_PRIMARY));
+			set_admin_comment(job, PQresultErrorField(result,
+													  PG_DIAG_MESSAGE_PRIMARY));
 		}
 		PQclear(result);
 		free(key);
@@ -800,7 +800,7 @@ find_over(Run *run, const char *org)
  * Set the job's admin comment, which "scontrol show job" prints.
  */
 static void
-tell_why(const SlurmJob *job, const char *reason)
+set_admin_comment(const SlurmJob *job, const char *reason)
 {
 	char	   *comment = Format("AdminComment=gpucredit:%s waits for: %s",
 								 job->uuid, reason);

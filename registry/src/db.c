@@ -33,7 +33,7 @@ static pthread_cond_t given_back = PTHREAD_COND_INITIALIZER;
 
 /* An idle connection, or a new one; waits while there are too many. */
 static Connection *
-take(void)
+acquire_connection(void)
 {
 	Connection *c;
 
@@ -57,7 +57,7 @@ take(void)
 
 /* Give a connection back; a broken one is closed. */
 static void
-give_back(Connection *c)
+release_connection(Connection *c)
 {
 	bool		good = c != NULL && PQstatus(c->conn) == CONNECTION_OK;
 
@@ -92,7 +92,7 @@ repeatable(const char *sqlstate)
 }
 
 static void
-tell(DbError *error, PGconn * conn, PGresult * result)
+report_error(DbError *error, PGconn * conn, PGresult * result)
 {
 	const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
 	const char *message = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
@@ -109,7 +109,7 @@ PGresult *
 db_call(DbError *error, const char *statement, int n,
 		const char *const *values, const int *lengths, const int *formats)
 {
-	Connection *c = take();
+	Connection *c = acquire_connection();
 	PGresult   *result = NULL;
 
 	for (int i = 0; c != NULL && i < TRIES; i++)
@@ -118,7 +118,7 @@ db_call(DbError *error, const char *statement, int n,
 							  formats, 0);
 		if (PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) > 0)
 			break;
-		tell(error, c->conn, result);
+		report_error(error, c->conn, result);
 		PQclear(result);
 		result = NULL;
 		if (!repeatable(error->sqlstate))
@@ -126,7 +126,7 @@ db_call(DbError *error, const char *statement, int n,
 	}
 	if (c == NULL)
 		db_error(error, "53200", "out of memory");
-	give_back(c);
+	release_connection(c);
 	return result;
 }
 

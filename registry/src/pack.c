@@ -75,7 +75,7 @@ new_pack(void)
  * not used again: the database condemns packs of a day without chunks.
  */
 Pack *
-pack_take(size_t size)
+pack_acquire(size_t size)
 {
 	Pack	   *pack;
 

@@ -26,7 +26,7 @@ typedef struct Pack
 	struct Pack *next;
 } Pack;
 
-extern Pack *pack_take(size_t size) MUST_USE;
+extern Pack *pack_acquire(size_t size) MUST_USE;
 extern bool pack_append(Pack *pack, const void *data, size_t size,
 						int32_t *first_byte) MUST_USE;
 extern bool pack_finish(Pack *pack) MUST_USE;

@@ -211,7 +211,7 @@ store_wanted(ChunkBatch *batch, const bool *wanted)
 			pack = NULL;
 		}
 		if (pack == NULL)
-			pack = pack_take(chunk->size);
+			pack = pack_acquire(chunk->size);
 		if (pack == NULL)
 			return false;
 		if (!pack_append(pack, batch->buffer + chunk->start, chunk->size,
@@ -247,8 +247,8 @@ ask_known(const ChunkBatch *batch, bool *wanted, const char *digests, DbError *e
  * must be appended now.
  */
 static bool
-tell_chunks(Receive *receive, ChunkBatch *batch, bool *wanted, const char *digests,
-			bool *again, DbError *error)
+report_chunks(Receive *receive, ChunkBatch *batch, bool *wanted, const char *digests,
+			  bool *again, DbError *error)
 {
 	const char *values[10];
 	char		upload[32];
@@ -314,7 +314,7 @@ wait_turn(Receive *receive, int64_t turn)
 
 /* Nothing more is stored. */
 static void
-give_up(Receive *receive, const DbError *why)
+stop_storing(Receive *receive, const DbError *why)
 {
 	pthread_mutex_lock(&receive->lock);
 	if (!receive->failed)
@@ -357,7 +357,7 @@ store_chunks(ChunkBatch *batch, DbError *error)
 			break;
 		}
 		good = wait_turn(receive, batch->turn) &&
-			tell_chunks(receive, batch, wanted, digests, &again, error);
+			report_chunks(receive, batch, wanted, digests, &again, error);
 	}
 	free(digests);
 	if (good && again)
@@ -378,7 +378,7 @@ store_batch(void *arg)
 
 	if (!store_chunks(batch, &error))
 	{
-		give_up(receive, &error);
+		stop_storing(receive, &error);
 		return NULL;
 	}
 	pthread_mutex_lock(&receive->lock);
@@ -458,7 +458,7 @@ fail(Receive *receive, DbError *error, const char *sqlstate, const char *why)
 {
 	(void) all_stored(receive, error);
 	db_error(error, sqlstate, why);
-	give_up(receive, error);
+	stop_storing(receive, error);
 	return false;
 }
 

@@ -222,7 +222,7 @@ sign_url(const S3Request *request, char *url)
 
 /* Take a part of the answer's body; of a refusal the beginning is enough. */
 static size_t
-take_body(char *data, size_t one, size_t size, void *arg)
+receive_body(char *data, size_t one, size_t size, void *arg)
 {
 	S3Attempt  *attempt = arg;
 	S3Request  *request = attempt->request;
@@ -263,7 +263,7 @@ keep_header(const char *line, size_t size, const char *name, char *value, size_t
 }
 
 static size_t
-take_header(char *line, size_t one, size_t size, void *arg)
+receive_header(char *line, size_t one, size_t size, void *arg)
 {
 	S3Request  *request = ((S3Attempt *) arg)->request;
 
@@ -276,7 +276,7 @@ take_header(char *line, size_t one, size_t size, void *arg)
 }
 
 static size_t
-give_body(char *buffer, size_t one, size_t max, void *arg)
+send_body(char *buffer, size_t one, size_t max, void *arg)
 {
 	S3Attempt  *attempt = arg;
 	size_t		n = attempt->request->body_size - attempt->given;
@@ -303,9 +303,9 @@ set_options(S3Attempt *attempt, const char *url, struct curl_slist *headers)
 	curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, 10L);
 	curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
 	curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, (long) options.idle);
-	curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, take_body);
+	curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, receive_body);
 	curl_easy_setopt(curl, CURLOPT_WRITEDATA, attempt);
-	curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, take_header);
+	curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, receive_header);
 	curl_easy_setopt(curl, CURLOPT_HEADERDATA, attempt);
 	if (strcmp(request->method, "HEAD") == 0)
 		curl_easy_setopt(curl, CURLOPT_NOBODY, 1L);
@@ -313,7 +313,7 @@ set_options(S3Attempt *attempt, const char *url, struct curl_slist *headers)
 	{
 		curl_easy_setopt(curl, CURLOPT_UPLOAD, 1L);
 		curl_easy_setopt(curl, CURLOPT_INFILESIZE_LARGE, (curl_off_t) request->body_size);
-		curl_easy_setopt(curl, CURLOPT_READFUNCTION, give_body);
+		curl_easy_setopt(curl, CURLOPT_READFUNCTION, send_body);
 		curl_easy_setopt(curl, CURLOPT_READDATA, attempt);
 	}
 	else
@@ -359,7 +359,7 @@ try_once(CURL * curl, S3Request *request, char *why, size_t max)
 
 /* An idle handle, with its connection, or a new one. */
 static Handle *
-take_handle(void)
+acquire_handle(void)
 {
 	Handle	   *handle;
 
@@ -378,7 +378,7 @@ take_handle(void)
 }
 
 static void
-give_handle_back(Handle *handle)
+release_handle(Handle *handle)
 {
 	pthread_mutex_lock(&lock);
 	handle->next = idle;
@@ -393,7 +393,7 @@ give_handle_back(Handle *handle)
 long
 s3_request(S3Request *request)
 {
-	Handle	   *handle = take_handle();
+	Handle	   *handle = acquire_handle();
 	unsigned int wait = FIRST_WAIT;
 	char		why[256] = "out of memory";
 	long		status = 0;
@@ -413,7 +413,7 @@ s3_request(S3Request *request)
 		}
 	}
 	if (handle != NULL)
-		give_handle_back(handle);
+		release_handle(handle);
 	if (status != 404 && (status < 200 || status >= 300))
 		say("S3: %s %s: %ld %s", request->method,
 			*request->key != '\0' ? request->key : "of a list", status, why);

@@ -166,7 +166,7 @@ stored_response(json_t * plan)
 
 /* Is the body of this method stored as it comes? */
 static bool
-takes_in(const char *method)
+is_upload(const char *method)
 {
 	return strcmp(method, "PUT") == 0 || strcmp(method, "PATCH") == 0;
 }
@@ -211,7 +211,7 @@ ask(struct MHD_Connection *connection, const char *method, HttpRequest *request,
 	values[1] = request->target;
 	values[2] = text != NULL ? text : "{}";
 	values[3] = request->body != NULL ? request->body :
-		request->collects || !takes_in(method) ? "" : NULL;
+		request->collects || !is_upload(method) ? "" : NULL;
 	result = db_call(error, "SELECT status, response_headers,"
 					 " encode(response_body, 'base64'), plan"
 					 " FROM gpucredit_registry.http($1::text, $2::text,"
@@ -397,7 +397,7 @@ handle(void *cls, struct MHD_Connection *connection, const char *url,
 	   void **con_cls)
 {
 	HttpRequest *request = *con_cls;
-	bool		put = takes_in(method);
+	bool		put = is_upload(method);
 
 	(void) cls;
 	(void) url;

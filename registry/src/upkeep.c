@@ -99,7 +99,7 @@ empty_pack(const char *number)
 	PGresult   *chunks = db_call(&error, "SELECT 0, 0, 0 UNION ALL SELECT * FROM"
 								 " gpucredit_registry.chunks_in($1::bigint)",
 								 1, &number, NULL, NULL);
-	Pack	   *pack = PQntuples(chunks) > 1 ? pack_take(PACK_MAX / 2) : NULL;
+	Pack	   *pack = PQntuples(chunks) > 1 ? pack_acquire(PACK_MAX / 2) : NULL;
 	int32_t    *first_bytes = calloc(PQntuples(chunks) + 1, sizeof(int32_t));
 	int64_t		to = pack != NULL ? pack->number : 0;
 	bool		good = false;
@@ -184,7 +184,7 @@ sweep_packs(const StoredPack *packs, size_t n)
 
 /* Go through all stored packs. */
 static bool
-look_at_packs(void)
+check_packs(void)
 {
 	size_t		n = 0;
 	StoredPack *packs = store_list(&n);
@@ -221,7 +221,7 @@ upkeep_round(bool thorough)
 		PQclear(result);
 	}
 	delete_packs();
-	return !thorough || look_at_packs();
+	return !thorough || check_packs();
 }
 
 /* Once a minute, for ever. */
@@ -272,7 +272,7 @@ chunk_is_good(StoreReader *reader, PGresult * chunks, int row)
 
 /* Look at chunks, in the order of their packs; *bad counts. */
 static bool
-look_at_chunks(StoreReader *reader, PGresult * chunks, int64_t *last, int *bad)
+check_chunks(StoreReader *reader, PGresult * chunks, int64_t *last, int *bad)
 {
 	for (int i = 1; i < PQntuples(chunks); i++)
 	{
@@ -324,7 +324,7 @@ upkeep_verify(void)
 			break;
 		}
 		n = PQntuples(chunks) - 1;
-		answers = look_at_chunks(&reader, chunks, &last, &bad);
+		answers = check_chunks(&reader, chunks, &last, &bad);
 		PQclear(chunks);
 		if (n == 0)
 			break;

@@ -105,8 +105,8 @@ static bool alone_too_large(const List *quotas, const QuotaRequest *request);
 static bool all_spare(const char *org, const char *const *accounts, int n);
 static void spare_by_place(const char *org, const char *const *accounts,
 						   int n, Sparing *sparing);
-static bool see_spare(void *context, const Datum *values, const bool *nulls);
-static bool see_place(void *context, const Datum *values, const bool *nulls);
+static bool count_up_quota(void *context, const Datum *values, const bool *nulls);
+static bool count_free_place(void *context, const Datum *values, const bool *nulls);
 static bool none_full(const AccountPath *path, const QuotaRequest *request,
 					  SqlResult quotas, int32 *spares);
 static SqlResult count_queued(const char *org, const char *account,
@@ -241,7 +241,7 @@ all_spare(const char *org, const char *const *accounts, int n)
 	{
 		SqlEachInTurn(&quotas_spare,
 					  VALUES(TextValue(org),
-							 TextArrayValue(accounts, n)), n, see_spare,
+							 TextArrayValue(accounts, n)), n, count_up_quota,
 					  &sparing);
 	}
 	return sparing.spared == n;
@@ -265,30 +265,30 @@ spare_by_place(const char *org, const char *const *accounts, int n,
 		if (place != NULL)
 		{
 			ValuesAdd(args, DatumValue(PointerGetDatum(place)));
-			SqlEach(&quota_spare_own, args, false, see_place, sparing);
+			SqlEach(&quota_spare_own, args, false, count_free_place, sparing);
 			args->n--;
 		}
 		if (sparing->found == i)
-			SqlEach(&quota_spare_place, args, false, see_place, sparing);
+			SqlEach(&quota_spare_place, args, false, count_free_place, sparing);
 		if (sparing->found > i)
 			PlaceNote(key, &sparing->place);
 	}
 }
 
 static bool
-see_place(void *context, const Datum *values, const bool *nulls)
+count_free_place(void *context, const Datum *values, const bool *nulls)
 {
 	Sparing    *sparing = context;
 
 	sparing->place = *(ItemPointer) DatumGetPointer(values[1]);
-	return see_spare(context, values, nulls);
+	return count_up_quota(context, values, nulls);
 }
 
 /*
  * The next quota, locked and counted up.  One without spare gets a full count.
  */
 static bool
-see_spare(void *context, const Datum *values, const bool *nulls)
+count_up_quota(void *context, const Datum *values, const bool *nulls)
 {
 	Sparing    *sparing = context;
 

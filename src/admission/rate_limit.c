@@ -38,7 +38,7 @@ SQL_STATEMENT(limit_delete, SPI_OK_DELETE, "text, text, text",
 			  "DELETE FROM gpucredit.rate_limit r"
 			  " WHERE r.org = $1 AND r.account = $2 AND r.operation = $3");
 
-static float8 take_rate(FunctionCallInfo fcinfo, int n);
+static float8 parse_rate(FunctionCallInfo fcinfo, int n);
 static void require_memory(void);
 
 Datum
@@ -48,7 +48,7 @@ call_set_rate_limit(PG_FUNCTION_ARGS)
 	char	   *account = ArgPath(fcinfo, 1, "account");
 	char	   *operation = ArgName(fcinfo, 2, "operation");
 	bool		remove = PG_ARGISNULL(3);
-	float8		per_second = remove ? 0 : take_rate(fcinfo, 3);
+	float8		per_second = remove ? 0 : parse_rate(fcinfo, 3);
 	int32		burst = remove ? 0 : ArgInt4(fcinfo, 4, "burst", 1,
 											 PG_INT32_MAX);
 	AccountPath path = AccountParse(org, account);
@@ -89,7 +89,7 @@ call_set_rate_limit(PG_FUNCTION_ARGS)
 }
 
 static float8
-take_rate(FunctionCallInfo fcinfo, int n)
+parse_rate(FunctionCallInfo fcinfo, int n)
 {
 	float8		rate = PG_GETARG_FLOAT8(n);
 

@@ -144,7 +144,7 @@ RateAdmits(ApiFunction entry, const char *org, const RateSubject *subject,
 					account_of(limits, subject), found);
 	for (int i = 0; i < n; i++)
 		levels[i] = found[i]->level;
-	refused = TokenBucketTake(levels, n, ClockNow(), &refusal->wait);
+	refused = TokenBucketDebit(levels, n, ClockNow(), &refusal->wait);
 	if (refused < 0)
 		return true;
 	refusal->account = found[refused]->account;

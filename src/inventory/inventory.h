@@ -106,7 +106,7 @@ typedef struct NodePool
 	const char *pool;
 } NodePool;
 
-extern void NodeTake(FunctionCallInfo fcinfo, GpuNode *node);
+extern void NodeParse(FunctionCallInfo fcinfo, GpuNode *node);
 extern char *NodeLockPool(const char *node, bool reshape);	/* UC401 */
 extern NodePool *NodesLock(const char **nodes, int *n); /* UC401 */
 extern void NodesReclaim(const char **nodes, int n, TimestampTz at);

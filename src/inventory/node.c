@@ -161,7 +161,7 @@ call_register_node(PG_FUNCTION_ARGS)
 	TimestampTz now;
 	uint64		n;
 
-	NodeTake(fcinfo, &node);
+	NodeParse(fcinfo, &node);
 	SqlConnect();
 	PoolLock(node.pool, true);
 	now = ClockNow();
@@ -214,7 +214,7 @@ change_node(const GpuNode *node, TimestampTz now)
  * The arguments of register_node.
  */
 void
-NodeTake(FunctionCallInfo fcinfo, GpuNode *node)
+NodeParse(FunctionCallInfo fcinfo, GpuNode *node)
 {
 	node->pool = ArgName(fcinfo, 0, "pool");
 	node->node = ArgName(fcinfo, 1, "node");

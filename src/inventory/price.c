@@ -59,7 +59,7 @@ typedef struct InForce
 
 static void record_price(AuditRow *audit, const char *type, const char *pool,
 						 bool spot, TimestampTz effective_at, Credits price);
-static bool see_price(void *context, const Datum *values, const bool *nulls);
+static bool compare_price(void *context, const Datum *values, const bool *nulls);
 static bool text_is(Datum value, const char *word);
 static int	compare_prices(const ListCell *a, const ListCell *b);
 
@@ -76,7 +76,7 @@ PricesRead(const char *pool, TimestampTz at, bool read_only, Price **prices)
 
 	SqlEach(&price_read,
 			VALUES(TextValue(pool),
-				   TimeValue(at)), read_only, see_price, &in_force);
+				   TimeValue(at)), read_only, compare_price, &in_force);
 	list_sort(in_force, compare_prices);
 	*prices = palloc(sizeof(Price) * Max(list_length(in_force), 1));
 	foreach(lc, in_force)
@@ -99,7 +99,7 @@ PricesRead(const char *pool, TimestampTz at, bool read_only, Price **prices)
  * highest revision.  To sort them costs a statement more than this loop.
  */
 static bool
-see_price(void *context, const Datum *values, const bool *nulls)
+compare_price(void *context, const Datum *values, const bool *nulls)
 {
 	List	  **in_force = context;
 	bool		own = !text_is(values[1], "");

@@ -119,7 +119,7 @@ AttemptTake(const Datum *values, Attempt *attempt)
 	Datum		value[lengthof(attempt_names)];
 	bool		null[lengthof(attempt_names)];
 
-	SqlTakeApart(&attempt_row, values[0], value, null);
+	SqlDeformRow(&attempt_row, values[0], value, null);
 	attempt->directed = DatumGetBool(values[1]);
 	attempt->org = TextDatumGetCString(value[0]);
 	attempt->job = DatumGetInt64(value[1]);

@@ -112,7 +112,7 @@ LateFinish(Job *job, Attempt *attempt, const Settlement *reported,
 		WakePool(job->pool);
 	}
 	audit_late(job, attempt, reported, stored, finishes, billed, &unused);
-	CollectTell(job, attempt, stored, stored->uncollected - uncollected);
+	ReportShortfall(job, attempt, stored, stored->uncollected - uncollected);
 	return true;
 }
 

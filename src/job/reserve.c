@@ -129,7 +129,7 @@ fund_at_once(void *context)
 
 	HoldWrite(asking->opening);
 	grant(asking);
-	return HoldTake(asking->opening);
+	return HoldDebit(asking->opening);
 }
 
 /*

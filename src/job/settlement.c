@@ -161,7 +161,7 @@ AttemptSettle(Job *job, Attempt *attempt, Settlement *settlement)
 	if (!settlement->requeue && attempt->directed)
 		JobDropClaim(job);
 	audit_settled(settlement, job, attempt);
-	CollectTell(job, attempt, settlement, settlement->uncollected);
+	ReportShortfall(job, attempt, settlement, settlement->uncollected);
 	AlertEnded(job, attempt, settlement);
 	WakePool(job->pool);
 }
@@ -535,8 +535,8 @@ CollectMissing(const Job *job, Hold *hold, const LockedBuckets *locked,
  * Report uncollected use.
  */
 void
-CollectTell(const Job *job, const Attempt *attempt,
-			const Settlement *settlement, Credits uncollected)
+ReportShortfall(const Job *job, const Attempt *attempt,
+				const Settlement *settlement, Credits uncollected)
 {
 	Uncollected owed = {job->org, job->account, attempt->job,
 		attempt->attempt, attempt->hold, settlement->unpaid, uncollected,

@@ -78,8 +78,8 @@ extern Credits CollectMissing(const Job *job, Hold *hold,
 							  const LockedBuckets *locked,
 							  const Cause *cause, Credits missing,
 							  Settlement *settlement);
-extern void CollectTell(const Job *job, const Attempt *attempt,
-						const Settlement *settlement, Credits uncollected);
+extern void ReportShortfall(const Job *job, const Attempt *attempt,
+							const Settlement *settlement, Credits uncollected);
 extern bool PartsOutcome(const Attempt *attempt, bool all,
 						 Settlement *settlement);
 

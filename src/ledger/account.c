@@ -38,7 +38,7 @@ typedef struct AccountLook
 
 static pg_attribute_noreturn() void refuse_path(const char *account,
 												const char *why);
-static bool see(void *context, const Datum *values, const bool *nulls);
+static bool read_level(void *context, const Datum *values, const bool *nulls);
 static bool account_exists(const char *org, const char *account,
 						   bool read_only);
 
@@ -115,7 +115,7 @@ AccountSuspended(AccountPath *path)
 	path->owed = 0;
 	memset(path->limits, 0, sizeof(path->limits));
 	path->looked_at = ClockSteady();
-	SqlEach(&account_read, args, false, see, &look);
+	SqlEach(&account_read, args, false, read_level, &look);
 	if (!look.exists)
 		NotFoundAccount(path->org, path->accounts[0]);
 	path->looked = true;
@@ -126,7 +126,7 @@ AccountSuspended(AccountPath *path)
  * A level of the path.
  */
 static bool
-see(void *context, const Datum *values, const bool *nulls)
+read_level(void *context, const Datum *values, const bool *nulls)
 {
 	AccountLook *look = context;
 	AccountPath *path = look->path;

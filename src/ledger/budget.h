@@ -86,11 +86,11 @@ extern bool BudgetOwn(const AccountPath *path, TimestampTz at,
 extern int	BudgetCountEach(BudgetSet *set, Credits amount, TimestampTz at);
 
 /* budget_take.c */
-extern bool BudgetLook(const AccountPath *path, Credits amount,
-					   BudgetSet *set);
+extern bool BudgetReadUnlocked(const AccountPath *path, Credits amount,
+							   BudgetSet *set);
 extern bool BudgetTryCount(const AccountPath *path, BudgetSet *set,
 						   Credits amount, TimestampTz at);
-extern void BudgetTake(const BudgetSet *set, Credits amount, TimestampTz at);
+extern void BudgetDebit(const BudgetSet *set, Credits amount, TimestampTz at);
 extern void BudgetShare(const BudgetSet *set, int64 hold, bool new,
 						Credits amount);
 extern void BudgetAlert(const BudgetSet *set, Credits amount, TimestampTz at);

@@ -117,7 +117,7 @@ BudgetCountLeased(Hold *hold, Credits captured)
 		return;
 	/* it is spent: no budget is asked */
 	(void) BudgetLock(&path, captured, true, &known, &set);
-	BudgetTake(&set, captured, at);
+	BudgetDebit(&set, captured, at);
 	BudgetShare(&set, hold->hold, false, captured);
 	hold->counted = true;
 }

@@ -51,7 +51,7 @@ PG_FUNCTION_INFO_V1(gpucredit_period_start);
 static TimestampTz period_start(const char *period, TimestampTz at);
 static void know_budget(const JsonbValue *values, BudgetCount *count);
 static void set_alerts(Datum *shares, BudgetCount *count);
-static bool see_budget(void *context, const Datum *values, const bool *nulls);
+static bool read_budget_row(void *context, const Datum *values, const bool *nulls);
 static int	compare_counts(const void *a, const void *b);
 
 /*
@@ -70,7 +70,7 @@ BudgetRead(const AccountPath *path, TimestampTz at, BudgetSet *set)
 	set->org = path->org;
 	set->n = 0;
 	set->counts = palloc(sizeof(BudgetCount) * looking.room);
-	SqlEach(&budgets_read, args, false, see_budget, &looking);
+	SqlEach(&budgets_read, args, false, read_budget_row, &looking);
 	qsort(set->counts, set->n, sizeof(BudgetCount), compare_counts);
 	return looking.counted;
 }
@@ -79,7 +79,7 @@ BudgetRead(const AccountPath *path, TimestampTz at, BudgetSet *set)
  * A budget, and its counter if it has one.
  */
 static bool
-see_budget(void *context, const Datum *values, const bool *nulls)
+read_budget_row(void *context, const Datum *values, const bool *nulls)
 {
 	BudgetLooking *looking = context;
 	BudgetSet  *set = looking->set;

@@ -195,7 +195,7 @@ CountLockSlice(const char *org, BudgetCount *count, Credits amount, bool wait)
  * Count an amount in a locked slice.
  */
 void
-CountTakeSlice(const char *org, const BudgetCount *count, Credits amount)
+CountDebitSlice(const char *org, const BudgetCount *count, Credits amount)
 {
 	Values		args = count_args(org, count);
 

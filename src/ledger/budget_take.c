@@ -75,12 +75,12 @@ typedef struct Counting
 } Counting;
 
 static uint64 path_key(const AccountPath *path);
-static bool said_no(uint64 key);
-static void note_said(uint64 key, bool no);
+static bool recently_denied(uint64 key);
+static void remember_answer(uint64 key, bool no);
 static void count_all(Counting *counting, TimestampTz at);
-static bool see_counted(void *context, const Datum *values,
-						const bool *nulls);
-static void take_counts(const BudgetSet *set, Credits amount);
+static bool read_counted(void *context, const Datum *values,
+						 const bool *nulls);
+static void add_to_counters(const BudgetSet *set, Credits amount);
 
 /*
  * Read the budgets on a path. False: the amount cannot be counted at once,
@@ -90,11 +90,11 @@ static void take_counts(const BudgetSet *set, Credits amount);
  * and they are locked before budgets.
  */
 bool
-BudgetLook(const AccountPath *path, Credits amount, BudgetSet *set)
+BudgetReadUnlocked(const AccountPath *path, Credits amount, BudgetSet *set)
 {
 	TimestampTz now = ClockNow();
 	bool		look = !BudgetKnown(path, now, set) ||
-		(set->n > 0 && said_no(path_key(path)));
+		(set->n > 0 && recently_denied(path_key(path)));
 
 	if (look && (!BudgetRead(path, now, set) || BudgetOver(set, amount)))
 		return false;
@@ -125,7 +125,7 @@ path_key(const AccountPath *path)
  * Did a path's budgets refuse the last time?
  */
 static bool
-said_no(uint64 key)
+recently_denied(uint64 key)
 {
 	return noes[key % MOST_SAID_NO] == key;
 }
@@ -134,11 +134,11 @@ said_no(uint64 key)
  * Remember whether they refused.
  */
 static void
-note_said(uint64 key, bool no)
+remember_answer(uint64 key, bool no)
 {
 	if (no)
 		noes[key % MOST_SAID_NO] = key;
-	else if (said_no(key))
+	else if (recently_denied(key))
 		noes[key % MOST_SAID_NO] = 0;
 }
 
@@ -167,7 +167,7 @@ BudgetTryCount(const AccountPath *path, BudgetSet *set, Credits amount,
 		count_all(&counting, at);
 	done = counting.counted == set->n && !counting.spread &&
 		!BudgetOver(set, amount);
-	note_said(path_key(path), !done);
+	remember_answer(path_key(path), !done);
 	return done;
 }
 
@@ -182,14 +182,14 @@ count_all(Counting *counting, TimestampTz at)
 
 	ValuesAdd(&args, CreditsValue(counting->amount), TimeValue(at));
 	SqlEachInTurn(set->n == 1 ? &count_take : &counts_take_each, &args,
-				  set->n, see_counted, counting);
+				  set->n, read_counted, counting);
 }
 
 /*
  * The next counter, with the amount in it.
  */
 static bool
-see_counted(void *context, const Datum *values, const bool *nulls)
+read_counted(void *context, const Datum *values, const bool *nulls)
 {
 	Counting   *counting = context;
 	BudgetCount *count = &counting->set->counts[counting->counted++];
@@ -221,12 +221,12 @@ BudgetShare(const BudgetSet *set, int64 hold, bool new, Credits amount)
  * of the call.
  */
 void
-BudgetTake(const BudgetSet *set, Credits amount, TimestampTz at)
+BudgetDebit(const BudgetSet *set, Credits amount, TimestampTz at)
 {
 	if (set->n == 0)
 		return;
 	BudgetCheckPeriods(set, at);
-	take_counts(set, amount);
+	add_to_counters(set, amount);
 	BudgetAlert(set, amount, at);
 	for (int i = 0; i < set->n; i++)
 	{
@@ -260,7 +260,7 @@ BudgetAlert(const BudgetSet *set, Credits amount, TimestampTz at)
  * locked alone.
  */
 static void
-take_counts(const BudgetSet *set, Credits amount)
+add_to_counters(const BudgetSet *set, Credits amount)
 {
 	BudgetSet	whole = {.org = set->org,
 		.counts = palloc(sizeof(BudgetCount) * set->n)};
@@ -270,7 +270,7 @@ take_counts(const BudgetSet *set, Credits amount)
 	for (int i = 0; i < set->n; i++)
 	{
 		if (set->counts[i].slice > 0)
-			CountTakeSlice(set->org, &set->counts[i], amount);
+			CountDebitSlice(set->org, &set->counts[i], amount);
 		else
 			whole.counts[whole.n++] = set->counts[i];
 		by_place &= set->counts[i].spread == 0;

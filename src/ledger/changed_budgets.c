@@ -48,9 +48,9 @@ typedef struct Own
 
 static uint64 key_of(const char *org, const BudgetCount *count);
 static Values args_of(const char *org, const BudgetCount *count);
-static bool see_locked(void *context, const Datum *values, const bool *nulls);
-static bool see_counted_at(void *context, const Datum *values,
-						   const bool *nulls);
+static bool read_locked(void *context, const Datum *values, const bool *nulls);
+static bool read_counted_at(void *context, const Datum *values,
+							const bool *nulls);
 
 /*
  * The budgets on a path, if this transaction has changed, and so locked, all
@@ -72,7 +72,7 @@ BudgetOwn(const AccountPath *path, TimestampTz at, BudgetSet *set)
 			return false;
 		args = args_of(set->org, count);
 		ValuesAdd(&args, DatumValue(PointerGetDatum(place)));
-		SqlEach(&count_own_lock, &args, false, see_locked, &own);
+		SqlEach(&count_own_lock, &args, false, read_locked, &own);
 		if (!own.found || count->spread > 0)
 			return false;
 	}
@@ -97,11 +97,11 @@ BudgetCountEach(BudgetSet *set, Credits amount, TimestampTz at)
 		if (place != NULL)
 		{
 			ValuesAdd(&args, DatumValue(PointerGetDatum(place)));
-			SqlEach(&count_own, &args, false, see_counted_at, &own);
+			SqlEach(&count_own, &args, false, read_counted_at, &own);
 			args.n--;
 		}
 		if (!own.found)
-			SqlEach(&count_by_key, &args, false, see_counted_at, &own);
+			SqlEach(&count_by_key, &args, false, read_counted_at, &own);
 		if (!own.found)
 			return i;
 		PlaceNote(key, &own.place);
@@ -128,7 +128,7 @@ args_of(const char *org, const BudgetCount *count)
 }
 
 static bool
-see_locked(void *context, const Datum *values, const bool *nulls)
+read_locked(void *context, const Datum *values, const bool *nulls)
 {
 	Own		   *own = context;
 
@@ -142,8 +142,8 @@ see_locked(void *context, const Datum *values, const bool *nulls)
 }
 
 static bool
-see_counted_at(void *context, const Datum *values, const bool *nulls)
+read_counted_at(void *context, const Datum *values, const bool *nulls)
 {
 	((Own *) context)->place = *(ItemPointer) DatumGetPointer(values[3]);
-	return see_locked(context, values, nulls);
+	return read_locked(context, values, nulls);
 }

@@ -77,9 +77,9 @@ SQL_STATEMENT(bucket_lock_free, SPI_OK_SELECT, "text, bigint",
 			  BUCKET_READ " SKIP LOCKED");
 
 static int	lock_parts(const Hold *hold, bool wait, HoldPart **parts);
-static Returned give_back(Hold *hold, const Cause *cause, HoldPart *parts,
-						  int n, Credits capture, Credits amount,
-						  TimestampTz at);
+static Returned return_parts(Hold *hold, const Cause *cause, HoldPart *parts,
+							 int n, Credits capture, Credits amount,
+							 TimestampTz at);
 static bool only_part(const Hold *hold, HoldPart *part);
 static bool lock_bucket(const Hold *hold, bool wait, HoldPart *part);
 static bool lock_place(const Hold *hold, HoldPart *parts, uint64 n,
@@ -115,7 +115,7 @@ HoldShrink(Hold *hold, const Cause *cause, Credits amount, bool wait,
 		return LEDGER_BUSY;
 	*at = ClockNow();
 	BudgetReturn(hold, &shares, 0, amount);
-	*returned = give_back(hold, cause, parts, n, 0, amount, *at);
+	*returned = return_parts(hold, cause, parts, n, 0, amount, *at);
 	HoldUpdate(hold);
 	return LEDGER_DONE;
 }
@@ -142,8 +142,8 @@ HoldSettle(Hold *hold, const Cause *cause, Credits captured, bool final,
 	*at = ClockNow();
 	BudgetReturn(hold, &shares, captured,
 				 final ? hold->held - captured : 0);
-	returned = give_back(hold, cause, parts, n, captured,
-						 final ? hold->held - captured : 0, *at);
+	returned = return_parts(hold, cause, parts, n, captured,
+							final ? hold->held - captured : 0, *at);
 	if (final)
 		hold->closed_at = *at;
 	HoldUpdate(hold);
@@ -198,7 +198,7 @@ HoldFrom(SqlResult rows, uint64 i, int column, Hold *hold)
 	Datum		value[lengthof(hold_names)];
 	bool		null[lengthof(hold_names)];
 
-	SqlTakeApart(&hold_row, SqlNotNull(rows, i, column), value, null);
+	SqlDeformRow(&hold_row, SqlNotNull(rows, i, column), value, null);
 	hold->account = TextDatumGetCString(value[0]);
 	hold->drawn = DatumGetCredits(value[1]);
 	hold->held = DatumGetCredits(value[2]);
@@ -356,8 +356,8 @@ compare_parts(const void *a, const void *b)
  * Spend the first parts, return the last, and post both.
  */
 static Returned
-give_back(Hold *hold, const Cause *cause, HoldPart *parts, int n,
-		  Credits capture, Credits amount, TimestampTz at)
+return_parts(Hold *hold, const Cause *cause, HoldPart *parts, int n,
+			 Credits capture, Credits amount, TimestampTz at)
 {
 	Posting		posting;
 	Returned	returned = HoldPartsDivide(hold, cause, parts, n, capture,

@@ -81,8 +81,8 @@ static void deny(HoldCall *asking, const char *reason);
 static void audit_asked(const HoldCall *asking, const char *reason);
 static Returned capture(Hold *hold, Credits *amount, bool final,
 						Uncollected *owed);
-static Returned give_back(Hold *hold, const Cause *cause, Credits amount,
-						  TimestampTz *at);
+static Returned release_part(Hold *hold, const Cause *cause, Credits amount,
+							 TimestampTz *at);
 static void refuse_unless(const Hold *hold, Credits amount, const char *hint);
 static void audit_settled(const Request *request, const Hold *hold,
 						  const char *decision, Credits captured, bool final,
@@ -181,7 +181,7 @@ open_at_once(void *context)
 
 	HoldWrite(asking->opening);
 	grant(asking);
-	return HoldTake(asking->opening);
+	return HoldDebit(asking->opening);
 }
 
 /*
@@ -313,7 +313,7 @@ call_release(PG_FUNCTION_ARGS)
 	lock_hold(org, id, &hold);
 	if (part)
 	{
-		returned = give_back(&hold, &cause, amount, &at);
+		returned = release_part(&hold, &cause, amount, &at);
 		audit_settled(&request, &hold, "released", 0, false, returned, NULL,
 					  at);
 	}
@@ -340,7 +340,7 @@ call_release(PG_FUNCTION_ARGS)
  * instant.
  */
 static Returned
-give_back(Hold *hold, const Cause *cause, Credits amount, TimestampTz *at)
+release_part(Hold *hold, const Cause *cause, Credits amount, TimestampTz *at)
 {
 	Returned	returned;
 

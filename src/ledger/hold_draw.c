@@ -163,8 +163,8 @@ static bool draw_own(HoldDraw *draw);
 static bool draw_first(HoldDraw *draw, const SelectedBucket *first);
 static Portal open_candidates(HoldDraw *draw, TimestampTz as_of);
 static void start(HoldDraw *draw);
-static bool see_all(HoldDraw *draw);
-static void take(HoldDraw *draw, SqlResult row, Credits missing);
+static bool is_held_by_others(HoldDraw *draw);
+static void draw_from_bucket(HoldDraw *draw, SqlResult row, Credits missing);
 static Credits most(HoldDraw *draw, SqlResult row, uint64 i, Credits missing);
 static void add_part(HoldDraw *draw, const HoldDrawPart *part);
 static bool lock_planned(const HoldDraw *draw, HoldDrawPart *part);
@@ -178,8 +178,8 @@ static bool select_first(const AccountPath *path, const Purpose *purpose,
 						 TimestampTz at, SelectedBucket *first);
 static bool select_own(const AccountPath *path, const Purpose *purpose,
 					   TimestampTz at, SelectedBucket *first);
-static bool see_own(void *context, const Datum *values, const bool *nulls);
-static bool see(void *context, const Datum *values, const bool *nulls);
+static bool read_own_bucket(void *context, const Datum *values, const bool *nulls);
+static bool read_first_bucket(void *context, const Datum *values, const bool *nulls);
 static bool may_pay(const selection * selection, const Datum *values,
 					const bool *nulls);
 static bool allows(Datum array, const char *const *names, int n);
@@ -207,7 +207,7 @@ LedgerDraw(HoldDraw *draw)
 		CHECK_FOR_INTERRUPTS();
 		if (row.n == 0)
 			break;
-		take(draw, row, missing);
+		draw_from_bucket(draw, row, missing);
 		SqlFree(&row);
 
 		/* an earlier bucket may have expired while this one was waited for */
@@ -217,7 +217,7 @@ LedgerDraw(HoldDraw *draw)
 	SPI_cursor_close(portal);
 	if (missing == 0)
 		return LEDGER_DONE;
-	return !draw->wait && see_all(draw) ? LEDGER_BUSY : LEDGER_SHORT;
+	return !draw->wait && is_held_by_others(draw) ? LEDGER_BUSY : LEDGER_SHORT;
 }
 
 /*
@@ -225,7 +225,7 @@ LedgerDraw(HoldDraw *draw)
  * has locked the missing part.
  */
 static bool
-see_all(HoldDraw *draw)
+is_held_by_others(HoldDraw *draw)
 {
 	Values		args = MayPayArgs(draw->path, draw->purpose, draw->at);
 	SqlResult	rows = SqlRun(&bucket_see, &args);
@@ -271,7 +271,7 @@ draw_own(HoldDraw *draw)
  * a cap or a near end? Then it is the draw's one part.
  */
 bool
-LedgerLook(HoldDraw *draw)
+LedgerFindOneBucket(HoldDraw *draw)
 {
 	SelectedBucket first;
 
@@ -377,15 +377,15 @@ LedgerLockPlanned(HoldDraw *draw)
  * from its end. Takes any free slice that has enough.
  */
 TakeStatus
-LedgerTakePlanned(HoldDraw *draw)
+LedgerDebitPlanned(HoldDraw *draw)
 {
 	HoldDrawPart *part = &draw->parts[0];
 
 	if (draw->nparts != 1 || part->slice == 0 ||
 		part->expires_at <= ClockAdd(draw->at, AT_ONCE_LASTS))
 		return TAKE_BUSY;
-	return LedgerTakeSlice(draw->path->org, part->bucket, part->spread,
-						   &part->slice, part->amount);
+	return LedgerDebitSlice(draw->path->org, part->bucket, part->spread,
+							&part->slice, part->amount);
 }
 
 /*
@@ -474,7 +474,7 @@ MayPayArgs(const AccountPath *path, const Purpose *purpose, TimestampTz at)
  * Take what a locked bucket has and may give.
  */
 static void
-take(HoldDraw *draw, SqlResult row, Credits missing)
+draw_from_bucket(HoldDraw *draw, SqlResult row, Credits missing)
 {
 	HoldDrawPart part = {.bucket = SqlInt8(row, 0, 1)};
 
@@ -612,7 +612,7 @@ select_first(const AccountPath *path, const Purpose *purpose, TimestampTz at,
 
 	SqlEach(&bucket_look,
 			VALUES(TextValue(path->org),
-				   TextArrayValue(path->accounts, path->n)), false, see,
+				   TextArrayValue(path->accounts, path->n)), false, read_first_bucket,
 			&selection);
 	*first = selection.first;
 	return selection.found;
@@ -645,7 +645,7 @@ select_own(const AccountPath *path, const Purpose *purpose,
 				   TextArrayValue(path->accounts, path->n),
 				   Int8ArrayValue(ends, n + 1),
 				   Int8ArrayValue(ends + 1, n + 1),
-				   ArrayValue(places, NULL, n, TIDOID)), false, see_own,
+				   ArrayValue(places, NULL, n, TIDOID)), false, read_own_bucket,
 			&selection);
 	if (selection.seen_own < n)
 	{
@@ -660,7 +660,7 @@ select_own(const AccountPath *path, const Purpose *purpose,
  * Receive a bucket, and count those at their locations.
  */
 static bool
-see_own(void *context, const Datum *values, const bool *nulls)
+read_own_bucket(void *context, const Datum *values, const bool *nulls)
 {
 	selection  *selection = context;
 
@@ -675,14 +675,14 @@ see_own(void *context, const Datum *values, const bool *nulls)
 			return true;
 		selection->seen_own++;
 	}
-	return !DatumGetBool(values[SEE_PAYS]) || see(context, values, nulls);
+	return !DatumGetBool(values[SEE_PAYS]) || read_first_bucket(context, values, nulls);
 }
 
 /*
  * Receive a bucket, and keep the first in burn order.
  */
 static bool
-see(void *context, const Datum *values, const bool *nulls)
+read_first_bucket(void *context, const Datum *values, const bool *nulls)
 {
 	selection  *selection = context;
 	SelectedBucket bucket = {

@@ -9,7 +9,7 @@
  *				policy caps what it gives, and it is far from its end.  Then the
  *				hold is written before anything is locked: its row and part, its
  *				entry, its shares of budgets, and what the caller writes with
- *				it.  Last, HoldTake() changes the budgets' counters and then the
+ *				it.  Last, HoldDebit() changes the budgets' counters and then the
  *				bucket, by the statements that lock them.  So whoever waits for
  *				them waits for these statements and a commit, no more.
  *	in a slice	Of an account with slices, one slice of each bucket is locked,
@@ -20,10 +20,10 @@
  *
  * The first two run in a subtransaction, which rolls back where a locked row
  * has less than the look said.  A caller that writes rows of its own with the
- * hold opens the first one itself: HoldWrite(), its rows, HoldTake().
+ * hold opens the first one itself: HoldWrite(), its rows, HoldDebit().
  *
  * At once, the instant is before the locks. That is as good as one after them:
- * HoldTake() requires enough credit in the bucket without what came in since,
+ * HoldDebit() requires enough credit in the bucket without what came in since,
  * and draws since then only left less.
  *
  * An extension at once writes its shares of budgets after it has counted in
@@ -46,7 +46,7 @@
 #include "ledger/post.h"
 #include "storage/proc.h"
 
-/* How long HoldTake() may wait before the instant is too old. */
+/* How long HoldDebit() may wait before the instant is too old. */
 #define AT_ONCE_WAITS	USECS_PER_SEC
 #define AT_ONCE_OF_TTL	10		/* and at most this part of the hold's ttl */
 
@@ -74,7 +74,7 @@ SQL_STATEMENT(hold_lease, SPI_OK_UPDATE, "text, bigint",
 			  "UPDATE gpucredit.hold h SET leased = true"
 			  " WHERE h.org = $1 AND h.hold = $2");
 
-static bool write_then_take(void *context);
+static bool write_then_debit(void *context);
 static int *subtransactions(void);
 static void lock_with_dead(HoldOpening *opening);
 static bool in_slice(HoldOpening *opening);
@@ -125,16 +125,16 @@ LedgerStatus
 HoldOpen(HoldOpening *opening, TimestampTz *at)
 {
 	if (HoldMayBeAtOnce(opening, at) &&
-		SubtransactionTry(write_then_take, opening, NULL))
+		SubtransactionTry(write_then_debit, opening, NULL))
 		return LEDGER_DONE;
 	return HoldLocked(opening, at);
 }
 
 static bool
-write_then_take(void *context)
+write_then_debit(void *context)
 {
 	HoldWrite(context);
-	return HoldTake(context);
+	return HoldDebit(context);
 }
 
 /*
@@ -188,7 +188,7 @@ HoldExtendMost(Hold *hold, const AccountPath *path, const Purpose *purpose,
 	}
 	if (draw->amount > 0)
 	{
-		BudgetTake(&opening.budgets, draw->amount, draw->at);
+		BudgetDebit(&opening.budgets, draw->amount, draw->at);
 		write_hold(&opening, false);
 		add_drawn(hold, draw->amount);
 		AlertDrawn(draw);
@@ -207,8 +207,8 @@ HoldMayBeAtOnce(HoldOpening *opening, TimestampTz *at)
 
 	if (!draw->wait || draw->purpose->locked != NULL || draw->path->sliced ||
 		draw->amount == 0 ||
-		*subtransactions() >= MOST_SUBTRANSACTIONS || !LedgerLook(draw) ||
-		!BudgetLook(draw->path, draw->amount, &opening->budgets))
+		*subtransactions() >= MOST_SUBTRANSACTIONS || !LedgerFindOneBucket(draw) ||
+		!BudgetReadUnlocked(draw->path, draw->amount, &opening->budgets))
 		return false;
 	/* no earlier than what was seen: budgets count what begins after them */
 	*at = draw->at = ClockAfter(draw->at);
@@ -219,7 +219,7 @@ HoldMayBeAtOnce(HoldOpening *opening, TimestampTz *at)
 }
 
 /*
- * Write a hold that HoldTake() then takes, in a subtransaction of the caller.
+ * Write a hold that HoldDebit() then takes, in a subtransaction of the caller.
  */
 void
 HoldWrite(HoldOpening *opening)
@@ -233,7 +233,7 @@ HoldWrite(HoldOpening *opening)
  * the caller rolls back.
  */
 bool
-HoldTake(HoldOpening *opening)
+HoldDebit(HoldOpening *opening)
 {
 	const HoldDraw *draw = &opening->draw;
 	const HoldDrawPart *part = &draw->parts[0];
@@ -248,8 +248,8 @@ HoldTake(HoldOpening *opening)
 		return false;
 	if (draw->hold != NULL)
 		BudgetShare(budgets, draw->hold->hold, false, draw->amount);
-	if (!LedgerTake(draw->path->org, part->bucket, draw->amount,
-					part->credited_total) ||
+	if (!LedgerDebit(draw->path->org, part->bucket, draw->amount,
+					 part->credited_total) ||
 		ClockNow() - draw->at > waits)
 		return false;
 	BudgetAlert(budgets, draw->amount, draw->at);
@@ -291,7 +291,7 @@ HoldLocked(HoldOpening *opening, TimestampTz *at)
 		status = lock_credit(opening);
 		if (status == LEDGER_DONE)
 		{
-			BudgetTake(&opening->budgets, draw->amount, draw->at);
+			BudgetDebit(&opening->budgets, draw->amount, draw->at);
 			write_hold(opening, false);
 		}
 	}
@@ -353,7 +353,7 @@ lock_then_write(void *context)
 	HoldOpening *opening = context;
 	HoldDraw   *draw = &opening->draw;
 	TakeStatus	taken = opening->budgets.n > 0 ? TAKE_BUSY :
-		LedgerTakePlanned(draw);
+		LedgerDebitPlanned(draw);
 
 	if (taken == TAKE_SHORT ||
 		(taken == TAKE_BUSY &&
@@ -365,7 +365,7 @@ lock_then_write(void *context)
 		draw->at = ClockAfter(draw->at);
 		DrawCheckTaken(draw);
 	}
-	BudgetTake(&opening->budgets, draw->amount, draw->at);
+	BudgetDebit(&opening->budgets, draw->amount, draw->at);
 	write_hold(opening, taken == TAKE_DONE);
 	return true;
 }

@@ -138,7 +138,7 @@ extern bool AccountSuspended(AccountPath *path);	/* UC001 */
 /*
  * hold_open.c.  HoldOpen() is all for a caller that writes nothing with the
  * hold.  Another caller asks HoldMayBeAtOnce(); if so, it calls HoldWrite(),
- * writes its rows, and calls HoldTake(), all in a subtransaction.  Where that
+ * writes its rows, and calls HoldDebit(), all in a subtransaction.  Where that
  * is refused, it calls HoldLocked() and writes its rows after that.
  */
 typedef struct HoldOpening HoldOpening;
@@ -149,7 +149,7 @@ extern HoldOpening *HoldAsk(const AccountPath *path, const Purpose *purpose,
 extern LedgerStatus HoldOpen(HoldOpening *opening, TimestampTz *at);
 extern bool HoldMayBeAtOnce(HoldOpening *opening, TimestampTz *at);
 extern void HoldWrite(HoldOpening *opening);
-extern bool HoldTake(HoldOpening *opening);
+extern bool HoldDebit(HoldOpening *opening);
 extern LedgerStatus HoldLocked(HoldOpening *opening, TimestampTz *at);
 extern LedgerStatus HoldExtend(Hold *hold, const AccountPath *path,
 							   const Purpose *purpose, const Cause *cause,

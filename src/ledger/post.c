@@ -280,7 +280,7 @@ LedgerCompartment(Compartment compartment)
  * closed or spread.
  */
 bool
-LedgerTake(const char *org, int64 bucket, Credits amount, Datum credited_total)
+LedgerDebit(const char *org, int64 bucket, Credits amount, Datum credited_total)
 {
 	return SqlRun(&bucket_take,
 				  VALUES(TextValue(org), Int8Value(bucket),
@@ -293,8 +293,8 @@ LedgerTake(const char *org, int64 bucket, Credits amount, Datum credited_total)
  * waits.
  */
 TakeStatus
-LedgerTakeSlice(const char *org, int64 bucket, int32 spread, int32 *slice,
-				Credits amount)
+LedgerDebitSlice(const char *org, int64 bucket, int32 spread, int32 *slice,
+				 Credits amount)
 {
 	SqlResult	row;
 

@@ -46,7 +46,7 @@ typedef struct Posting
 	Trace		trace;			/* the hold's trace; none: the session's */
 	int			n;
 	const Move *moves;
-	bool		taken;			/* LedgerTake() changes the bucket */
+	bool		taken;			/* LedgerDebit() changes the bucket */
 } Posting;
 
 /* What a new bucket is for; NULL where its policy does not limit it. */
@@ -90,10 +90,10 @@ extern void LedgerPost(const Posting *posting);
 extern const char *LedgerCompartment(Compartment compartment);
 extern void LedgerOpen(const Hold *hold, const Posting *posting,
 					   const BudgetSet *budgets);
-extern bool LedgerTake(const char *org, int64 bucket, Credits amount,
-					   Datum credited_total);
-extern TakeStatus LedgerTakeSlice(const char *org, int64 bucket, int32 spread,
-								  int32 *slice, Credits amount);
+extern bool LedgerDebit(const char *org, int64 bucket, Credits amount,
+						Datum credited_total);
+extern TakeStatus LedgerDebitSlice(const char *org, int64 bucket, int32 spread,
+								   int32 *slice, Credits amount);
 extern void LedgerClose(const char *org, int64 bucket, TimestampTz at);
 extern SqlResult LedgerSweep(Datum places, uint64 n, TimestampTz at);
 extern void LedgerSetSlices(const char *org, int64 bucket, int32 n);
@@ -122,7 +122,7 @@ typedef struct HoldDrawPart
 	int32		slices;			/* how many it may be spread over */
 	int32		spread;			/* how many it is spread over */
 	TimestampTz expires_at;
-	Datum		credited_total; /* numeric, as LedgerLook() saw it */
+	Datum		credited_total; /* numeric, as LedgerFindOneBucket() saw it */
 } HoldDrawPart;
 
 /* What to draw and for whom; LedgerDraw() fills in from where. */
@@ -142,10 +142,10 @@ typedef struct HoldDraw
 /* hold_draw.c */
 extern void LedgerQueue(const char *org, int64 bucket);
 extern LedgerStatus LedgerDraw(HoldDraw *draw);
-extern bool LedgerLook(HoldDraw *draw);
+extern bool LedgerFindOneBucket(HoldDraw *draw);
 extern void DrawCheckTaken(const HoldDraw *draw);
 extern bool LedgerPlanSlice(HoldDraw *draw, int64 hold);
-extern TakeStatus LedgerTakePlanned(HoldDraw *draw);
+extern TakeStatus LedgerDebitPlanned(HoldDraw *draw);
 extern bool LedgerLockPlanned(HoldDraw *draw);
 extern void LedgerEven(const HoldDraw *draw);
 extern LockedBuckets LedgerReclaim(const AccountPath *path,

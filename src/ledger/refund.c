@@ -53,7 +53,7 @@ SQL_STATEMENT(hold_refunded, SPI_OK_UPDATE,
 			  " refunded = h.refunded OPERATOR(gpucredit.+) $3"
 			  " WHERE h.org = $1 AND h.hold = $2");
 
-static Credits take_share(Share *share, Credits amount);
+static Credits allocate_share(Share *share, Credits amount);
 static void lock_budgets(const char *org, Share *shares, int n);
 static void aim(const char *org, Share *shares, int n, TimestampTz *at);
 static void aim_share(Share *share, SqlResult bucket);
@@ -74,7 +74,7 @@ HoldsRefund(Hold *holds, int n, const Cause *cause, Credits amount,
 	for (int i = 0; i < n && missing > 0; i++)
 	{
 		shares[nshares].hold = &holds[i];
-		missing -= take_share(&shares[nshares++], missing);
+		missing -= allocate_share(&shares[nshares++], missing);
 	}
 	Ensure(missing == 0 && nshares > 0, "A refund passes what was spent.");
 
@@ -101,7 +101,7 @@ HoldsRefund(Hold *holds, int n, const Cause *cause, Credits amount,
  * much.
  */
 static Credits
-take_share(Share *share, Credits amount)
+allocate_share(Share *share, Credits amount)
 {
 	SqlResult	rows = SqlRun(&parts_spent,
 							  VALUES(TextValue(share->hold->org),

@@ -91,8 +91,8 @@ static void alert_of_taken(const char *org, const char *account,
 static void log_budget(const char *org, const char *account,
 					   const char *period, TimestampTz at,
 					   const Credits *amount, bool hard);
-static Credits take_amount(FunctionCallInfo fcinfo);
-static char *take_period(FunctionCallInfo fcinfo);
+static Credits parse_amount(FunctionCallInfo fcinfo);
+static char *parse_period(FunctionCallInfo fcinfo);
 static void check_alerts(FunctionCallInfo fcinfo);
 static pg_attribute_noreturn() void refuse_alerts(const char *why);
 
@@ -102,8 +102,8 @@ call_set_budget(PG_FUNCTION_ARGS)
 	char	   *org = ArgName(fcinfo, 0, "org");
 	char	   *account = ArgPath(fcinfo, 1, "account");
 	bool		remove = PG_ARGISNULL(2);
-	Credits		amount = remove ? 0 : take_amount(fcinfo);
-	char	   *period = take_period(fcinfo);
+	Credits		amount = remove ? 0 : parse_amount(fcinfo);
+	char	   *period = parse_period(fcinfo);
 	bool		hard = ArgBool(fcinfo, 4, "hard");
 	AccountPath path = AccountParse(org, account);
 	AuditRow	audit = {.org = org, .account = account,
@@ -176,7 +176,7 @@ alert_of_taken(const char *org, const char *account, TimestampTz at)
  * What may be spent, 0 or more.
  */
 static Credits
-take_amount(FunctionCallInfo fcinfo)
+parse_amount(FunctionCallInfo fcinfo)
 {
 	Credits		amount = CreditsFromNumeric(PG_GETARG_NUMERIC(2), "amount");
 
@@ -193,7 +193,7 @@ take_amount(FunctionCallInfo fcinfo)
  * One of the periods there are.
  */
 static char *
-take_period(FunctionCallInfo fcinfo)
+parse_period(FunctionCallInfo fcinfo)
 {
 	char	   *period;
 

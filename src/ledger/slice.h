@@ -74,8 +74,8 @@ extern int32 SliceLockForReturn(const char *org, int64 bucket, int64 hold,
 extern bool CountLockSlices(const char *org, BudgetCount *count, bool wait);
 extern bool CountLockSlice(const char *org, BudgetCount *count,
 						   Credits amount, bool wait);
-extern void CountTakeSlice(const char *org, const BudgetCount *count,
-						   Credits amount);
+extern void CountDebitSlice(const char *org, const BudgetCount *count,
+							Credits amount);
 extern void CountEven(const char *org, const BudgetCount *count,
 					  Credits amount);
 extern bool SharesLockSlices(const Hold *hold, bool wait, HoldShares *shares);

@@ -276,7 +276,7 @@ add_nodes(FunctionCallInfo call, int32 count, Hypothetical *hypothetical)
 {
 	GpuNode		node;
 
-	NodeTake(call, &node);
+	NodeParse(call, &node);
 	if (hypothetical->nodes == NULL)
 		hypothetical->nodes = palloc(sizeof(GpuNode) * MOST);
 	for (int32 i = 1; i <= count; i++)

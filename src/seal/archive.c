@@ -111,10 +111,10 @@ typedef struct Batches
 } Batches;
 
 static TimestampTz horizon_of(SealKind kind);
-static Batches take_batches(const ArchivedUpTo *left, SealKind kind,
-							TimestampTz before, int64 most);
-static bool take_batch(const ArchivedUpTo *left, SealKind kind,
-					   const Seal *seal);
+static Batches choose_batches(const ArchivedUpTo *left, SealKind kind,
+							  TimestampTz before, int64 most);
+static bool choose_batch(const ArchivedUpTo *left, SealKind kind,
+						 const Seal *seal);
 static void remove_rows(SealKind kind, const Batches *batches,
 						int64 archive_batch, TimestampTz *until);
 static void write_archive_batch(SealKind kind, const Batches *batches,
@@ -141,7 +141,7 @@ gpucredit_archive(PG_FUNCTION_ARGS)
 	{
 		ArchivedUpTo left = ArchivedRead();
 
-		batches = take_batches(&left, kind, before, most);
+		batches = choose_batches(&left, kind, before, most);
 		if (batches.n > 0)
 		{
 			TimestampTz until = batches.last.sealed_at;
@@ -178,8 +178,8 @@ horizon_of(SealKind kind)
  * decides what remains of each.
  */
 static Batches
-take_batches(const ArchivedUpTo *left, SealKind kind, TimestampTz before,
-			 int64 most)
+choose_batches(const ArchivedUpTo *left, SealKind kind, TimestampTz before,
+			   int64 most)
 {
 	Batches		batches = {0};
 	SqlResult	rows = SealsBefore(left->to[kind], before, most);
@@ -195,7 +195,7 @@ take_batches(const ArchivedUpTo *left, SealKind kind, TimestampTz before,
 
 		CHECK_FOR_INTERRUPTS();
 		MemoryContextSwitchTo(each);
-		taken = take_batch(left, kind, &seal);
+		taken = choose_batch(left, kind, &seal);
 		MemoryContextSwitchTo(outer);
 		MemoryContextReset(each);
 		if (!taken)
@@ -214,7 +214,7 @@ take_batches(const ArchivedUpTo *left, SealKind kind, TimestampTz before,
  * are not the sealed ones, and stay.
  */
 static bool
-take_batch(const ArchivedUpTo *left, SealKind kind, const Seal *seal)
+choose_batch(const ArchivedUpTo *left, SealKind kind, const Seal *seal)
 {
 	SealKind	other = kind == SEAL_ENTRY ? SEAL_AUDIT : SEAL_ENTRY;
 	Leaves		leaves[SEAL_KINDS];

@@ -41,7 +41,7 @@ static Size directory_size(void);
 static void directory_start(void *memory, bool found);
 static void request_parts(void);
 static void start_parts(void);
-static int	take_number(void);
+static int	allocate_number(void);
 static int	find_number(Oid database);
 static bool database_gone(Oid database);
 
@@ -142,7 +142,7 @@ int
 SegmentDatabase(void)
 {
 	if (unlikely(my_database == DATABASE_UNKNOWN))
-		my_database = take_number();
+		my_database = allocate_number();
 	return my_database;
 }
 
@@ -157,7 +157,7 @@ SegmentDatabaseOid(int number)
  * before the lock.
  */
 static int
-take_number(void)
+allocate_number(void)
 {
 	Oid			gone[SEGMENT_DATABASES];
 	int			number = find_number(MyDatabaseId);

@@ -129,8 +129,8 @@ token_buckets_start(void *memory, bool found)
  * bucket with the longest wait, and that wait in seconds.
  */
 int
-TokenBucketTake(const TokenBucket *levels, int n, TimestampTz now,
-				double *wait)
+TokenBucketDebit(const TokenBucket *levels, int n, TimestampTz now,
+				 double *wait)
 {
 	bool		held[LOCKS] = {false};
 	TokenBucketState *buckets[TAKE_MAX];

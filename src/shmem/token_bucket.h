@@ -21,8 +21,8 @@ typedef struct TokenBucket
 } TokenBucket;
 
 extern void TokenBucketInit(void);
-extern int	TokenBucketTake(const TokenBucket *levels, int n, TimestampTz now,
-							double *wait);
+extern int	TokenBucketDebit(const TokenBucket *levels, int n, TimestampTz now,
+							 double *wait);
 extern uint64 TokenBucketForgotten(void);
 
 #endif							/* GPUCREDIT_TOKEN_BUCKET_H */

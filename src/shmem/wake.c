@@ -50,7 +50,7 @@ static Size listeners_size(void);
 static void listeners_start(void *memory, bool found);
 static void reset_listener(int number);
 static Listener *my_listener(void);
-static void add_to_tell(PoolSet pools);
+static void note_pool(PoolSet pools);
 static void at_transaction_end(XactEvent event, void *arg);
 static void at_subtransaction_end(SubXactEvent event, SubTransactionId mine,
 								  SubTransactionId parent, void *arg);
@@ -142,20 +142,20 @@ WakePoolSet(const char *pool)
 void
 WakePool(const char *pool)
 {
-	add_to_tell(WakePoolSet(pool));
+	note_pool(WakePoolSet(pool));
 }
 
 void
 WakeAll(void)
 {
-	add_to_tell(ALL_POOLS);
+	note_pool(ALL_POOLS);
 }
 
 /*
  * Note which subtransaction asks, for pools that are not noted yet.
  */
 static void
-add_to_tell(PoolSet pools)
+note_pool(PoolSet pools)
 {
 	SubTransactionId mine = GetCurrentSubTransactionId();
 
@@ -271,13 +271,13 @@ stop_listening(int code, Datum arg)
  * The pools woken since the last call.
  */
 PoolSet
-WakeTake(void)
+WakeCollect(void)
 {
 	return pg_atomic_exchange_u64(&my_listener()->pools, 0);
 }
 
 /*
- * Return pools that had no cycle: the next WakeTake() has them again.
+ * Return pools that had no cycle: the next WakeCollect() has them again.
  */
 void
 WakeKeep(PoolSet pools)

@@ -30,7 +30,7 @@ extern void WakeAll(void);
 
 /* For the worker alone. */
 extern bool WakeListen(void);
-extern PoolSet WakeTake(void);
+extern PoolSet WakeCollect(void);
 extern void WakeKeep(PoolSet pools);
 extern PoolSet WakePoolSet(const char *pool);
 extern void WakeCount(bool success, uint64 started, bool behind);

@@ -24,8 +24,8 @@
 
 #define SHA256_BYTES	32
 
-static char *take_text(FunctionCallInfo fcinfo, int n, const char *name,
-					   Size most, bool empty_ok);
+static char *parse_text(FunctionCallInfo fcinfo, int n, const char *name,
+						Size most, bool empty_ok);
 static char *plain(char *value, const char *name);
 static pg_attribute_noreturn() void refuse_null(const char *name);
 
@@ -33,8 +33,8 @@ static pg_attribute_noreturn() void refuse_null(const char *name);
  * A text argument that is not null, within a size.
  */
 static char *
-take_text(FunctionCallInfo fcinfo, int n, const char *name, Size most,
-		  bool empty_ok)
+parse_text(FunctionCallInfo fcinfo, int n, const char *name, Size most,
+		   bool empty_ok)
 {
 	Size		size;
 
@@ -95,7 +95,7 @@ ArgNotNull(FunctionCallInfo fcinfo, int n, const char *name)
 char *
 ArgName(FunctionCallInfo fcinfo, int n, const char *name)
 {
-	return plain(take_text(fcinfo, n, name, ARG_NAME_MAX, false), name);
+	return plain(parse_text(fcinfo, n, name, ARG_NAME_MAX, false), name);
 }
 
 /*
@@ -140,7 +140,7 @@ ArgNames(FunctionCallInfo fcinfo, int n, const char *name, int *count)
 char *
 ArgKey(FunctionCallInfo fcinfo, int n, const char *name)
 {
-	return take_text(fcinfo, n, name, ARG_NAME_MAX, false);
+	return parse_text(fcinfo, n, name, ARG_NAME_MAX, false);
 }
 
 char *
@@ -152,13 +152,13 @@ ArgNameOrNull(FunctionCallInfo fcinfo, int n, const char *name)
 char *
 ArgPath(FunctionCallInfo fcinfo, int n, const char *name)
 {
-	return plain(take_text(fcinfo, n, name, ARG_NAME_MAX, true), name);
+	return plain(parse_text(fcinfo, n, name, ARG_NAME_MAX, true), name);
 }
 
 char *
 ArgText(FunctionCallInfo fcinfo, int n, const char *name)
 {
-	return take_text(fcinfo, n, name, ARG_TEXT_MAX, true);
+	return parse_text(fcinfo, n, name, ARG_TEXT_MAX, true);
 }
 
 char *

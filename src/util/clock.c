@@ -40,7 +40,7 @@ typedef struct ClockSetting
 } ClockSetting;
 
 static bool check_clock(char **newval, void **extra, GucSource source);
-static bool take_kept(const char *kept, TimestampTz *instant);
+static bool parse_kept(const char *kept, TimestampTz *instant);
 static bool keep_instant(char **newval, TimestampTz instant);
 static void assign_clock(const char *newval, void *extra);
 static const char *show_clock(void);
@@ -125,7 +125,7 @@ check_clock(char **newval, void **extra, GucSource source)
 	ClockSetting setting = {false, 0};
 
 	setting.frozen = *newval != NULL && **newval != '\0';
-	if (setting.frozen && !take_kept(*newval, &setting.instant))
+	if (setting.frozen && !parse_kept(*newval, &setting.instant))
 	{
 		if (!parse_instant(*newval, &setting.instant))
 		{
@@ -150,7 +150,7 @@ check_clock(char **newval, void **extra, GucSource source)
  * value is a given text.
  */
 static bool
-take_kept(const char *kept, TimestampTz *instant)
+parse_kept(const char *kept, TimestampTz *instant)
 {
 	char	   *end;
 

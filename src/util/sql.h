@@ -139,7 +139,7 @@ typedef struct SqlWhole
 #define SQL_WHOLE(names, never_null) \
 	{names, lengthof(names), never_null, 0, {0}}
 
-extern void SqlTakeApart(SqlWhole *whole, Datum row, Datum *values,
+extern void SqlDeformRow(SqlWhole *whole, Datum row, Datum *values,
 						 bool *nulls);
 
 /* Columns count from 1; rows from 0.  The plain forms refuse a null. */

@@ -30,7 +30,7 @@ static void find_columns(SqlWhole *whole, const TypeCacheEntry *type);
  * The columns of a row, in the order of their names.  They point into the row.
  */
 void
-SqlTakeApart(SqlWhole *whole, Datum row, Datum *values, bool *nulls)
+SqlDeformRow(SqlWhole *whole, Datum row, Datum *values, bool *nulls)
 {
 	HeapTupleHeader header = DatumGetHeapTupleHeader(row);
 	TypeCacheEntry *type = lookup_type_cache(HeapTupleHeaderGetTypeId(header),

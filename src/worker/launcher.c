@@ -50,9 +50,9 @@ typedef struct Charge
 static List *charges = NIL;
 static MemoryContext charges_context = NULL;
 
-static void take_list(void);
+static void compare_workers(void);
 static Charge *find_charge(const char *database);
-static long look_after(Charge *charge);
+static long check_database(Charge *charge);
 static void mind_worker(Charge *charge, TimestampTz now);
 static void start_worker(Charge *charge, Oid database, TimestampTz now);
 static void log_no_room(const Charge *charge);
@@ -71,7 +71,7 @@ WorkerLauncherMain(Datum arg)
 											"gpucredit launcher",
 											ALLOCSET_DEFAULT_SIZES);
 	before_shmem_exit(end_workers, (Datum) 0);
-	take_list();
+	compare_workers();
 	while (!ShutdownRequestPending)
 	{
 		long		wait = WORKER_LOOK_MS * 5;
@@ -81,10 +81,10 @@ WorkerLauncherMain(Datum arg)
 		{
 			ConfigReloadPending = false;
 			ProcessConfigFile(PGC_SIGHUP);
-			take_list();
+			compare_workers();
 		}
 		foreach(cell, charges)
-			wait = Min(wait, look_after(lfirst(cell)));
+			wait = Min(wait, check_database(lfirst(cell)));
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT |
 						 WL_EXIT_ON_PM_DEATH, wait, PG_WAIT_EXTENSION);
 		ResetLatch(MyLatch);
@@ -97,7 +97,7 @@ WorkerLauncherMain(Datum arg)
  * Compare our workers with the setting.
  */
 static void
-take_list(void)
+compare_workers(void)
 {
 	MemoryContext scratch = AllocSetContextCreate(charges_context,
 												  "gpucredit databases",
@@ -147,7 +147,7 @@ find_charge(const char *database)
  * again.
  */
 static long
-look_after(Charge *charge)
+check_database(Charge *charge)
 {
 	TimestampTz now = ClockSteady();
 	Oid			database;

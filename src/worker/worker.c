@@ -105,7 +105,7 @@ static const struct
 };
 
 static void settle_in(Oid database);
-static void look_around(Driver *state);
+static void check_regularly(Driver *state);
 static long wait_ms(const Driver *state);
 static void round_of_cycles(Driver *state, PoolSet pools);
 static void again_soon(Driver *state, PoolSet pools);
@@ -134,11 +134,11 @@ WorkerMain(Datum arg)
 	{
 		TimestampTz now;
 
-		look_around(&state);
+		check_regularly(&state);
 		now = ClockSteady();
 		if (now >= state.next_sweep)
 			run_sweeps(&state);
-		woken |= WakeTake();	/* by our sweeps, too */
+		woken |= WakeCollect(); /* by our sweeps, too */
 		woken |= FailingDue(state.failing, now);
 		if (now >= state.next_full)
 			woken = ALL_POOLS;
@@ -188,7 +188,7 @@ settle_in(Oid database)
  * The regular checks: signals, settings, room for others.
  */
 static void
-look_around(Driver *state)
+check_regularly(Driver *state)
 {
 	CHECK_FOR_INTERRUPTS();
 	if (ConfigReloadPending)
