@@ -16,8 +16,8 @@ typedef struct WatchRule
 	TimestampTz now;
 	TimestampTz up;				/* when the server came up; DT_NOBEGIN: the
 								 * clock is frozen */
-	TimestampTz silent;			/* not heard of since then; DT_NOBEGIN: none is
-								 * silent */
+	TimestampTz silent;			/* not heard of since then; DT_NOBEGIN: none
+								 * is silent */
 	bool		reachable;		/* attempts that had to stop had time to
 								 * report it */
 } WatchRule;

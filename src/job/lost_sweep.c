@@ -316,7 +316,7 @@ static void
 settle_watched(Sweep *sweep, Overdue *overdue)
 {
 	WatchRule	rule = {ClockNow(), overdue->since.up,
-	overdue->since.attempts, overdue->since.reachable};
+		overdue->since.attempts, overdue->since.reachable};
 	int64		checked = WATCH_MOST;
 
 	for (bool first = true; checked == WATCH_MOST && SweepGoesOn(sweep);

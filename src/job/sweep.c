@@ -64,7 +64,7 @@ static bool goes_on(const ErrorData *error);
 Sweep
 SweepBegin(void)
 {
-	Sweep		sweep = {.memory = CurrentMemoryContext,.begun = ClockSteady()};
+	Sweep		sweep = {.memory = CurrentMemoryContext, .begun = ClockSteady()};
 
 	PreventCommandIfReadOnly("upkeep");
 	SweepWait(SWEEP_WAIT_MS);
