@@ -24,7 +24,7 @@
 #include "shmem/segment.h"
 #include "types/clip.h"
 
-API_FUNCTION(set_rate_limit);
+API_FUNCTION(gpucredit_set_rate_limit, set_rate_limit);
 
 SQL_STATEMENT(limit_upsert, SPI_OK_INSERT,
 			  "text, text, text, float8, int",

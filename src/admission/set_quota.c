@@ -20,7 +20,7 @@
 #include "types/clip.h"
 #include "types/gpureq.h"
 
-API_FUNCTION(set_quota);
+API_FUNCTION(gpucredit_set_quota, set_quota);
 
 SQL_STATEMENT(quota_upsert, SPI_OK_INSERT, "text, text, text, int, int, int",
 			  "INSERT INTO gpucredit.quota (org, account, gpu_type,"

@@ -3,11 +3,11 @@
  * api.h
  *		The checks and counts around every call.
  *
- * A file with an entry point writes API_FUNCTION(issue) where others write
- * PG_FUNCTION_INFO_V1(gpucredit_issue), and calls the function itself
- * call_issue().  The SQL function is still gpucredit_issue: ApiCall() around
- * call_issue(), for tenants, rate limits, counters and waking the scheduler.
- * Each entry point stands once in the list below.
+ * The file of a public function writes API_FUNCTION(gpucredit_issue, issue)
+ * where others write PG_FUNCTION_INFO_V1(gpucredit_issue), and calls the
+ * function itself call_issue(). SQL calls gpucredit_issue(), which the macro
+ * defines: ApiCall() around call_issue(), for tenants, rate limits, counters and
+ * waking the scheduler. Each entry point stands once in the list below.
  *
  *-------------------------------------------------------------------------
  */
@@ -117,11 +117,12 @@ typedef enum ApiSubject
 	API_SUBJECT_BUCKET
 } ApiSubject;
 
-#define API_FUNCTION(name) \
+/* Where SQL enters C; see above. */
+#define API_FUNCTION(entry, name) \
 extern Datum call_##name(PG_FUNCTION_ARGS); \
-PG_FUNCTION_INFO_V1(gpucredit_##name); \
+PG_FUNCTION_INFO_V1(entry); \
 Datum \
-gpucredit_##name(PG_FUNCTION_ARGS) \
+entry(PG_FUNCTION_ARGS) \
 { \
 	return ApiCall(API_##name, call_##name, fcinfo); \
 } \

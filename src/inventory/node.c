@@ -26,9 +26,9 @@
 #include "types/clip.h"
 #include "types/gpureq.h"
 
-API_FUNCTION(register_node);
-API_FUNCTION(drain);
-API_FUNCTION(remove_node);
+API_FUNCTION(gpucredit_register_node, register_node);
+API_FUNCTION(gpucredit_drain, drain);
+API_FUNCTION(gpucredit_remove_node, remove_node);
 
 /* What attempts hold on a node, if they live or are not fenced yet. */
 typedef struct Taken

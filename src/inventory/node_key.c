@@ -21,7 +21,7 @@
 #include "api/api.h"
 #include "utils/builtins.h"
 
-API_FUNCTION(set_node_key);
+API_FUNCTION(gpucredit_set_node_key, set_node_key);
 
 SQL_STATEMENT(node_exists, SPI_OK_SELECT, "text",
 			  "SELECT 1 FROM gpucredit.node n WHERE n.node = $1");

@@ -23,7 +23,7 @@
 #include "inventory/inventory.h"
 #include "types/clip.h"
 
-API_FUNCTION(create_pool);
+API_FUNCTION(gpucredit_create_pool, create_pool);
 
 #define DEFAULT_POOL	"default"
 

@@ -20,8 +20,8 @@
 #include "types/gpureq.h"
 #include "utils/builtins.h"
 
-API_FUNCTION(set_price);
-API_FUNCTION(set_resource_price);
+API_FUNCTION(gpucredit_set_price, set_price);
+API_FUNCTION(gpucredit_set_resource_price, set_resource_price);
 
 SQL_STATEMENT(price_last, SPI_OK_SELECT, "text, text, boolean, timestamptz",
 			  "SELECT p.revision, p.per_gpu_hour FROM gpucredit.price p"

@@ -16,7 +16,7 @@
 #include "inventory/inventory.h"
 #include "types/clip.h"
 
-API_FUNCTION(set_tier);
+API_FUNCTION(gpucredit_set_tier, set_tier);
 
 #define FACTOR_MOST		INT64CONST(1000000000)	/* 1000, as credits */
 

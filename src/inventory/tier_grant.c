@@ -25,8 +25,8 @@
 #include "api/api.h"
 #include "inventory/tier_grant.h"
 
-API_FUNCTION(grant_tier);
-API_FUNCTION(revoke_tier);
+API_FUNCTION(gpucredit_grant_tier, grant_tier);
+API_FUNCTION(gpucredit_revoke_tier, revoke_tier);
 
 SQL_STATEMENT(grant_insert, SPI_OK_INSERT, "text, text, text, timestamptz",
 			  "INSERT INTO gpucredit.tier_grant (org, account, tier,"

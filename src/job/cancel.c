@@ -23,7 +23,7 @@
 #include "job/job.h"
 #include "request/request.h"
 
-API_FUNCTION(cancel);
+API_FUNCTION(gpucredit_cancel, cancel);
 
 SQL_STATEMENT(job_cancelled, SPI_OK_UPDATE, "text, bigint",
 			  "UPDATE gpucredit.job j SET cancelled = true"

@@ -25,7 +25,7 @@
 #include "lib/stringinfo.h"
 
 
-API_FUNCTION(checkpoint);
+API_FUNCTION(gpucredit_checkpoint, checkpoint);
 
 SQL_STATEMENT(checkpoint_last, SPI_OK_SELECT, "text, bigint, int",
 			  "SELECT c.step, c.elapsed FROM gpucredit.checkpoint c"

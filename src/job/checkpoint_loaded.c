@@ -22,7 +22,7 @@
 #include "job/checkpoint.h"
 #include "job/job.h"
 
-API_FUNCTION(checkpoint_loaded);
+API_FUNCTION(gpucredit_checkpoint_loaded, checkpoint_loaded);
 
 #define CHECKPOINT_COLUMNS \
 	"c.attempt, c.step, c.uri, c.sha256, c.size_bytes"

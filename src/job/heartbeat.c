@@ -48,7 +48,7 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 
-API_FUNCTION(heartbeat);
+API_FUNCTION(gpucredit_heartbeat, heartbeat);
 
 /* One heartbeat: the report, and the node's present state. */
 typedef struct NodeBeat

@@ -35,8 +35,8 @@
 #include "shmem/notify.h"
 #include "types/clip.h"
 
-API_FUNCTION(log_wish);
-API_FUNCTION(log_put);
+API_FUNCTION(gpucredit_log_wish, log_wish);
+API_FUNCTION(gpucredit_log_put, log_put);
 PG_FUNCTION_INFO_V1(gpucredit_log_get);
 
 /* Which piece, and what is known of who has it. */

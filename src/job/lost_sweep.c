@@ -41,8 +41,8 @@
 #include "job/hold_extension.h"
 #include "job/stop_reason.h"
 
-API_FUNCTION(reap_holds);
-API_FUNCTION(check_nodes);
+API_FUNCTION(gpucredit_reap_holds, reap_holds);
+API_FUNCTION(gpucredit_check_nodes, check_nodes);
 
 /* Attempts and nodes not heard of since then are silent; DT_NOBEGIN: none. */
 typedef struct Silence

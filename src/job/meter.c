@@ -28,7 +28,7 @@
 #include "job/meter.h"
 #include "types/duration.h"
 
-API_FUNCTION(meter);
+API_FUNCTION(gpucredit_meter, meter);
 
 /* One heartbeat's arguments. */
 typedef struct Heartbeat

@@ -33,7 +33,7 @@
 #include "types/duration.h"
 #include "utils/memutils.h"
 
-API_FUNCTION(meter_batch);
+API_FUNCTION(gpucredit_meter_batch, meter_batch);
 
 /* What a statement is about, and where its rows go. */
 typedef struct Pass

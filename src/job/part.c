@@ -32,7 +32,7 @@
 #include "shmem/wake.h"
 #include "types/clip.h"
 
-API_FUNCTION(part_ended);
+API_FUNCTION(gpucredit_part_ended, part_ended);
 
 /* A node's report, and its part among the others. */
 typedef struct Part

@@ -39,9 +39,9 @@
 #include "miscadmin.h"
 #include "utils/array.h"
 
-API_FUNCTION(reclaim);
-API_FUNCTION(reclaim_nodes);
-API_FUNCTION(resume);
+API_FUNCTION(gpucredit_reclaim, reclaim);
+API_FUNCTION(gpucredit_reclaim_nodes, reclaim_nodes);
+API_FUNCTION(gpucredit_resume, resume);
 
 /*
  * What must leave, with what is known of its checkpoints: how much the last

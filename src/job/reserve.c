@@ -25,7 +25,7 @@
 #include "shmem/wake.h"
 #include "types/duration.h"
 
-API_FUNCTION(reserve);
+API_FUNCTION(gpucredit_reserve, reserve);
 
 #define DEFAULT_RETRIES	3		/* as sql/gpucredit/60_job.sql declares */
 

@@ -30,7 +30,7 @@
 #define PATTERN_BYTES	256
 #define MESSAGE_CHARS	"4096"
 
-API_FUNCTION(set_retry_rule);
+API_FUNCTION(gpucredit_set_retry_rule, set_retry_rule);
 
 static const char *const classes[] = {"transient", "permanent"};
 static const char *const failures[] = {"failed", "out_of_memory"};

@@ -31,7 +31,7 @@
 #include "job/settlement.h"
 #include "job/strike.h"
 
-API_FUNCTION(settle);
+API_FUNCTION(gpucredit_settle, settle);
 
 /* when the node that is silent longest was heard of */
 SQL_STATEMENT(nodes_heard, SPI_OK_SELECT, "text, bigint, int",

@@ -89,7 +89,7 @@ SQL_STATEMENT(parts_ended, SPI_OK_SELECT, "text, bigint, int",
 			  " AND p.job = $2 AND p.attempt = $3"
 			  " ORDER BY p.outcome = 'completed', p.turn LIMIT 1");
 
-API_FUNCTION(set_lost_work);
+API_FUNCTION(gpucredit_set_lost_work, set_lost_work);
 
 /* outcomes by which the platform may lose work */
 static const char *const outcomes[] = {

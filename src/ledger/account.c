@@ -23,8 +23,8 @@
 #include "types/clip.h"
 #include "utils/builtins.h"
 
-API_FUNCTION(create_account);
-API_FUNCTION(suspend_account);
+API_FUNCTION(gpucredit_create_account, create_account);
+API_FUNCTION(gpucredit_suspend_account, suspend_account);
 PG_FUNCTION_INFO_V1(gpucredit_require_account);
 PG_FUNCTION_INFO_V1(gpucredit_require_organisation);
 

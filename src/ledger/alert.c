@@ -47,7 +47,7 @@
 #include "util/path.h"
 #include "utils/date.h"
 
-API_FUNCTION(set_alert);
+API_FUNCTION(gpucredit_set_alert, set_alert);
 PG_FUNCTION_INFO_V1(gpucredit_take_alert);
 PG_FUNCTION_INFO_V1(gpucredit_notify_alert);
 PG_FUNCTION_INFO_V1(gpucredit_notify_number);

@@ -23,7 +23,7 @@
 #include "ledger/slice.h"
 #include "miscadmin.h"
 
-API_FUNCTION(expire_credits);
+API_FUNCTION(gpucredit_expire_credits, expire_credits);
 
 #define EXPIRE_MOST	10000		/* buckets a call */
 

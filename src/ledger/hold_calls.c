@@ -34,9 +34,9 @@
 #include "utils/builtins.h"
 #include "util/args.h"
 
-API_FUNCTION(hold);
-API_FUNCTION(capture);
-API_FUNCTION(release);
+API_FUNCTION(gpucredit_hold, hold);
+API_FUNCTION(gpucredit_capture, capture);
+API_FUNCTION(gpucredit_release, release);
 PG_FUNCTION_INFO_V1(gpucredit_hold_leased);
 
 /* The hint for a call that comes too late. */
@@ -55,7 +55,7 @@ typedef struct HoldCall
 	Values		row;			/* the result */
 } HoldCall;
 
-API_FUNCTION(extend_hold);
+API_FUNCTION(gpucredit_extend_hold, extend_hold);
 
 SQL_STATEMENT(hold_end, SPI_OK_UPDATE,
 			  "text, bigint, timestamptz, gpucredit.credits",

@@ -19,7 +19,7 @@
 #include "utils/builtins.h"
 #include "utils/numeric.h"
 
-API_FUNCTION(issue);
+API_FUNCTION(gpucredit_issue, issue);
 
 #define POLICY_MAX_NAMES	64
 

@@ -18,8 +18,8 @@
 #include "ledger/refund.h"
 #include "request/request.h"
 
-API_FUNCTION(refund);
-API_FUNCTION(refund_hold);
+API_FUNCTION(gpucredit_refund, refund);
+API_FUNCTION(gpucredit_refund_hold, refund_hold);
 
 /* A call of refund or refund_hold. */
 typedef struct Refund

@@ -23,7 +23,7 @@
 #include "ledger/slice.h"
 #include "request/request.h"
 
-API_FUNCTION(revoke);
+API_FUNCTION(gpucredit_revoke, revoke);
 
 /* A bucket's row, as locked. */
 typedef struct RevokedBucket

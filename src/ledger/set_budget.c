@@ -28,7 +28,7 @@
 #include "types/clip.h"
 #include "utils/array.h"
 
-API_FUNCTION(set_budget);
+API_FUNCTION(gpucredit_set_budget, set_budget);
 
 #define MOST_ALERTS			16
 #define MOST_ALERT_SHARE	INT64CONST(10000000)	/* 10, in millionths */

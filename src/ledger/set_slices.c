@@ -22,7 +22,7 @@
 #include "ledger/slice.h"
 #include "miscadmin.h"
 
-API_FUNCTION(set_slices);
+API_FUNCTION(gpucredit_set_slices, set_slices);
 
 SQL_STATEMENT(account_set, SPI_OK_UPDATE, "text, text, int",
 			  "UPDATE gpucredit.account a SET slices = $3"

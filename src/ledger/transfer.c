@@ -27,7 +27,7 @@
 #include "ledger/post.h"
 #include "request/request.h"
 
-API_FUNCTION(transfer);
+API_FUNCTION(gpucredit_transfer, transfer);
 
 typedef struct Transfer
 {

@@ -24,7 +24,7 @@
 #include "request/request.h"
 #include "shmem/wake.h"
 
-API_FUNCTION(write_off);
+API_FUNCTION(gpucredit_write_off, write_off);
 
 SQL_STATEMENT(owed_lock, SPI_OK_SELECT, "text, text",
 			  "SELECT u.owed FROM gpucredit.uncollected u"

@@ -31,7 +31,7 @@
 #include "types/gpuset.h"
 #include "utils/memutils.h"
 
-API_FUNCTION(place);
+API_FUNCTION(gpucredit_place, place);
 
 static void decide_and_lock(SchedCycle *cycle);
 static bool lock_decided(SchedCycle *cycle);

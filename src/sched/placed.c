@@ -34,7 +34,7 @@
 #include "types/gpuset.h"
 #include "utils/array.h"
 
-API_FUNCTION(placed);
+API_FUNCTION(gpucredit_placed, placed);
 
 #define QUOTA_TRIES		200
 #define QUOTA_PAUSE		10000	/* microseconds */

@@ -24,7 +24,7 @@
 #include "shmem/notify.h"
 #include "utils/memutils.h"
 
-API_FUNCTION(seal_audit);
+API_FUNCTION(gpucredit_seal_audit, seal_audit);
 
 #define BATCH_ROWS		8192	/* of each kind, at most */
 #define MOST_BATCHES	64		/* batches per call */
