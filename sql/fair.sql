@@ -120,7 +120,7 @@ SELECT * FROM verify();
 -- Ageing: a tier whose jobs wait an hour at most
 SELECT create_pool('fs-ages') \g /dev/null
 SELECT register_node('fs-ages', 'fs-ages-1', 'Fair', 1, 80000) \g /dev/null
-SELECT set_tier('patient', 9, 'capacity', false, max_wait => '1 hour'),
+SELECT set_tier('patient', 9, 'capacity', false, max_wait => '1 hour', ages_to => 0),
 	set_tier('urgent', 1, 'never', false) \g /dev/null
 SELECT pg_temp.ask('fs-ages', 'fa', '', 'block', 1, $$tier => 'urgent'$$) AS block \gset
 SELECT count(*) FROM place('fs-ages');
@@ -131,6 +131,11 @@ SELECT outcome FROM settle('fa', :block, 1, 'completed');
 -- the job has not waited longer than max_wait yet
 SELECT org FROM plan('fs-ages') WHERE action = 'start';
 CALL pg_temp.tick('1 us');
+-- aged, it passes no tier of a rank at which another can preempt, unless its tier says so
+BEGIN;
+SELECT set_tier('patient', 9, 'capacity', false, max_wait => '1 hour') \g /dev/null
+SELECT org FROM plan('fs-ages') WHERE action = 'start';
+ROLLBACK;
 SELECT org FROM place('fs-ages');
 SELECT state, waits_from, waited FROM job WHERE org = 'fb' AND job = :old;
 -- a preempted job keeps the time it has waited

@@ -42,6 +42,7 @@ CREATE TABLE gpucredit.tier_builtin (
 	bill_lost_work boolean NOT NULL,
 	price_factor numeric(7, 3) NOT NULL DEFAULT 1,
 	open boolean NOT NULL,
+	ages_to int,
 	CONSTRAINT tier_builtin_pkey PRIMARY KEY (tier)
 );
 COMMENT ON TABLE gpucredit.tier_builtin IS 'The tiers that every installation has';
@@ -52,10 +53,11 @@ COMMENT ON COLUMN gpucredit.tier_builtin.can_preempt IS 'True: its jobs may pree
 COMMENT ON COLUMN gpucredit.tier_builtin.grace IS 'How long a preempted job has to save.';
 COMMENT ON COLUMN gpucredit.tier_builtin.min_run IS 'How long a job runs before it may be preempted.';
 COMMENT ON COLUMN gpucredit.tier_builtin.max_wall IS 'The longest wall limit, also for jobs that name none.';
-COMMENT ON COLUMN gpucredit.tier_builtin.max_wait IS 'Jobs that have waited longer go first.';
+COMMENT ON COLUMN gpucredit.tier_builtin.max_wait IS 'Jobs that have waited longer go before the others of their rank.';
 COMMENT ON COLUMN gpucredit.tier_builtin.bill_lost_work IS 'True: work that the platform lost is billed.';
 COMMENT ON COLUMN gpucredit.tier_builtin.price_factor IS 'Its jobs pay list prices times this.';
 COMMENT ON COLUMN gpucredit.tier_builtin.open IS 'True: every account may use it; false: those that grant_tier names, and all below them.';
+COMMENT ON COLUMN gpucredit.tier_builtin.ages_to IS 'Its jobs past max_wait go before all of this rank and higher; NULL: they pass no tier that can preempt.';
 
 INSERT INTO gpucredit.tier_builtin (tier, rank, preemptible, can_preempt, grace,
 	min_run, max_wall, max_wait, bill_lost_work, open) VALUES
@@ -80,10 +82,11 @@ COMMENT ON COLUMN gpucredit.tier_custom.can_preempt IS 'True: its jobs may preem
 COMMENT ON COLUMN gpucredit.tier_custom.grace IS 'How long a preempted job has to save.';
 COMMENT ON COLUMN gpucredit.tier_custom.min_run IS 'How long a job runs before it may be preempted.';
 COMMENT ON COLUMN gpucredit.tier_custom.max_wall IS 'The longest wall limit, also for jobs that name none.';
-COMMENT ON COLUMN gpucredit.tier_custom.max_wait IS 'Jobs that have waited longer go first.';
+COMMENT ON COLUMN gpucredit.tier_custom.max_wait IS 'Jobs that have waited longer go before the others of their rank.';
 COMMENT ON COLUMN gpucredit.tier_custom.bill_lost_work IS 'True: work that the platform lost is billed.';
 COMMENT ON COLUMN gpucredit.tier_custom.price_factor IS 'Its jobs pay list prices times this.';
 COMMENT ON COLUMN gpucredit.tier_custom.open IS 'True: every account may use it; false: those that grant_tier names, and all below them.';
+COMMENT ON COLUMN gpucredit.tier_custom.ages_to IS 'Its jobs past max_wait go before all of this rank and higher; NULL: they pass no tier that can preempt.';
 
 CREATE VIEW gpucredit.tier AS
 	SELECT * FROM gpucredit.tier_custom
@@ -100,10 +103,11 @@ COMMENT ON COLUMN gpucredit.tier.can_preempt IS 'True: its jobs may preempt othe
 COMMENT ON COLUMN gpucredit.tier.grace IS 'How long a preempted job has to save.';
 COMMENT ON COLUMN gpucredit.tier.min_run IS 'How long a job runs before it may be preempted.';
 COMMENT ON COLUMN gpucredit.tier.max_wall IS 'The longest wall limit, also for jobs that name none.';
-COMMENT ON COLUMN gpucredit.tier.max_wait IS 'Jobs that have waited longer go first.';
+COMMENT ON COLUMN gpucredit.tier.max_wait IS 'Jobs that have waited longer go before the others of their rank.';
 COMMENT ON COLUMN gpucredit.tier.bill_lost_work IS 'True: work that the platform lost is billed.';
 COMMENT ON COLUMN gpucredit.tier.price_factor IS 'Its jobs pay list prices times this.';
 COMMENT ON COLUMN gpucredit.tier.open IS 'True: every account may use it; false: those that grant_tier names, and all below them.';
+COMMENT ON COLUMN gpucredit.tier.ages_to IS 'Its jobs past max_wait go before all of this rank and higher; NULL: they pass no tier that can preempt.';
 
 /*
  * Who may use a tier that is not open to all.  A grant holds for the account
@@ -277,14 +281,14 @@ CREATE FUNCTION gpucredit.set_tier(tier text, rank int, preemptible text,
 	can_preempt boolean, grace interval DEFAULT '2 min',
 	min_run interval DEFAULT '10 min', max_wall interval DEFAULT '24 h',
 	max_wait interval DEFAULT '24 h', bill_lost_work boolean DEFAULT true,
-	price_factor numeric DEFAULT 1, open boolean DEFAULT NULL)
+	price_factor numeric DEFAULT 1, open boolean DEFAULT NULL, ages_to int DEFAULT NULL)
 RETURNS void
 LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_set_tier';
 COMMENT ON FUNCTION gpucredit.set_tier(text, int, text, boolean, interval,
-	interval, interval, interval, boolean, numeric, boolean) IS
+	interval, interval, interval, boolean, numeric, boolean, int) IS
 'Setup: creates or replaces a tier; built-in tiers can be replaced too.
-rank: 0 to 1000, low goes first. preemptible: never, reclaim, capacity. grace, min_run, max_wait: 0 or more. max_wall: above 0; the longest that a job may run, and the wall limit of jobs that name none. bill_lost_work: false refunds, at settlement, what an attempt spent since its last checkpoint if the platform ended it and its job goes back to the queue: after preemption for another organisation, a drain, a reclaim, a resize, or the loss of its node, device or agent. What the program itself ended is billed, whatever its exit code. set_lost_work sets it for one of these outcomes. price_factor: 0 to 1000 with at most 3 decimals; jobs submitted to the tier pay list prices times this, rounded up to a micro-credit. open: true, every account may use the tier; false, those to which grant_tier grants it; NULL: as before, and a new tier is open.
+rank: 0 to 1000, low goes first. preemptible: never, reclaim, capacity. grace, min_run, max_wait: 0 or more. max_wall: above 0; the longest that a job may run, and the wall limit of jobs that name none. bill_lost_work: false refunds, at settlement, what an attempt spent since its last checkpoint if the platform ended it and its job goes back to the queue: after preemption for another organisation, a drain, a reclaim, a resize, or the loss of its node, device or agent. What the program itself ended is billed, whatever its exit code. set_lost_work sets it for one of these outcomes. price_factor: 0 to 1000 with at most 3 decimals; jobs submitted to the tier pay list prices times this, rounded up to a micro-credit. open: true, every account may use the tier; false, those to which grant_tier grants it; NULL: as before, and a new tier is open. ages_to: 0 to 1000; jobs that have waited longer than max_wait go before the others of their rank, and before all jobs of this rank and higher. NULL: before all ranks above the highest, below their own, of a tier that can preempt; so a job that waits is not in the way of one that could evict it.
 Errors: 22023.';
 
 CREATE FUNCTION gpucredit.grant_tier(org text, account text, tier text)

@@ -254,7 +254,7 @@ SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_reservations';
 COMMENT ON FUNCTION gpucredit.reservations(text) IS
 'Scheduling: shows what a cycle of the pool would now reserve for jobs that cannot start. It changes nothing.
-Result: a row per node of each reservation, in the order of the queue. share: thousandths of a GPU. expected_at: when the job is expected to start. latest_at: when it starts if everything before it takes as long as it may; NULL if something has no limit.
+Result: a row per node of each reservation, in the order of the queue. share: thousandths of a GPU. expected_at: when the job is expected to start, by how long earlier jobs of the accounts and tiers ran. latest_at: when it starts if all that holds its devices runs up to its wall limit. A job that comes later, but before it in the order of the queue, may move both.
 Errors: UC401 no such pool; 22023.';
 
 CREATE TYPE gpucredit.fair_share_result AS (org text, account text,

@@ -948,7 +948,7 @@ BEGIN ATOMIC
 			('accrued bucket_slice budget budget_counter budget_slice claim_gpu
 				denial archive_batch eviction fair_usage hold_budget hold_part
 				lost_work node_cache node_key node_strike pool price quota_lock rate_limit seal seal_leaf
-				seal_pending seal_row spend_day spend_total tenant tier_builtin tier_custom tier_grant uncollected workload_mix
+				seal_pending seal_row spend_day spend_total tenant tier_grant uncollected workload_mix
 				usage_horizon upkeep_position', ''),
 			('account', 'balance_low limits'),
 			('attempt_gpu', 'ended_at seen_at'),
@@ -986,6 +986,7 @@ BEGIN ATOMIC
 			('retry_rule_builtin retry_rule_custom',
 				'outcome exit_codes message advice'),
 			('spend_delta', 'at day'),
+			('tier_builtin tier_custom', 'ages_to'),
 			('usage', 'progress utilization'))
 				AS v (tables, columns)
 				CROSS JOIN LATERAL regexp_split_to_table(v.tables, E'\\s+')

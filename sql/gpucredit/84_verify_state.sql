@@ -64,7 +64,7 @@ BEGIN ATOMIC
 				justify_interval((a.d ->> 'max_wall')::interval),
 				justify_interval((a.d ->> 'max_wait')::interval),
 				a.d ->> 'bill_lost_work',
-				coalesce(a.d -> 'price_factor', to_jsonb(1)))
+				coalesce(a.d -> 'price_factor', to_jsonb(1)), a.d -> 'ages_to')
 		FROM a WHERE a.operation = 'set_tier'
 		UNION ALL
 		/* a call that does not say whether a tier is open leaves it so */
@@ -198,7 +198,7 @@ BEGIN ATOMIC
 			jsonb_build_array(t.rank, t.preemptible, t.can_preempt::text,
 				justify_interval(t.grace), justify_interval(t.min_run),
 				justify_interval(t.max_wall), justify_interval(t.max_wait),
-				t.bill_lost_work::text, t.price_factor)
+				t.bill_lost_work::text, t.price_factor, t.ages_to)
 		FROM gpucredit.tier_custom t
 		UNION ALL
 		SELECT 'tier open', '', jsonb_build_array(t.tier),

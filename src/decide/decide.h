@@ -125,6 +125,8 @@ typedef struct DecideTier
 	int64_t		min_run;		/* microseconds before which nobody is evicted */
 	int64_t		max_wait;		/* microseconds until a job is aged, or
 								 * DECIDE_NEVER */
+	int32_t		ages_to;		/* aged jobs go before tiers of this rank and
+								 * higher; at most its own rank counts */
 	int32_t		share_ppm;		/* millionths of the pool's devices that are
 								 * guaranteed to it; 0: none */
 	int64_t		live;			/* device-thousandths running now */
@@ -181,7 +183,9 @@ typedef struct DecideJob
 	int64_t		aged_at;		/* when it becomes aged, or DECIDE_NEVER */
 	int64_t		order_run;		/* learnt run time in microseconds, for
 								 * DECIDE_ORDER_SHORTEST */
-	int64_t		expected_run;	/* microseconds; 0: up to its limit */
+	int64_t		expected_run;	/* microseconds to plan for; 0: its limit */
+	int64_t		likely_run;		/* learnt, in microseconds; 0: its limit.  It
+								 * is reported, and decides nothing */
 	int32_t		cache;			/* key of the cache it wants on a node, > 0;
 								 * 0: none */
 	int64_t		id;
@@ -248,7 +252,9 @@ typedef struct DecideRunning
 	bool		over;			/* it ended, but is not fenced yet */
 	int64_t		started;		/* microseconds */
 	int64_t		saved_at;		/* last checkpoint, else the start */
-	int64_t		expected_end;	/* at most limit_end */
+	int64_t		expected_end;	/* to plan for; at most limit_end */
+	int64_t		likely_end;		/* as learnt.  It is reported, and decides
+								 * nothing */
 	int64_t		limit_end;		/* at the latest, or DECIDE_NEVER */
 	int32_t		request;		/* index of its request; -1: not loaded, as it
 								 * neither grows nor moves */
@@ -386,7 +392,7 @@ typedef struct DecideReservation
 	int32_t		job;			/* index into the input's jobs */
 	int32_t		type;			/* GPU type, or DECIDE_NO_TYPE */
 	int32_t		gpus;			/* in all */
-	int64_t		at;				/* if running jobs end as expected */
+	int64_t		at;				/* if running jobs end as planned for */
 	int64_t		limit_at;		/* if all holders of its devices run up to
 								 * their limits, or DECIDE_NEVER */
 	int32_t		after;			/* number of starts decided before it */
@@ -514,6 +520,23 @@ typedef struct DecideResult
  */
 extern const char *DecideRun(const DecideInput *input,
 							 const DecideArena *arena, DecideResult *result);
+
+/*
+ * When each reservation of a result is expected to begin, by what is likely of
+ * the jobs before it: from now on, and not after its at.  Sets *at to an
+ * instant for each and returns NULL, or says what is wrong.
+ */
+extern const char *DecideExpectedStarts(const DecideInput *input,
+										const DecideResult *result,
+										const DecideArena *arena,
+										int64_t **at);
+
+/*
+ * A tier's ages_to where nothing else is set: no tier that may preempt it is
+ * passed.
+ */
+extern int32_t DecideAgesTo(const DecideTier *tiers, int32_t n_tiers,
+							int32_t tier);
 
 /*
  * Find a job's turn in the queue, from 1, and the number of turns.  Nothing

@@ -31,13 +31,13 @@ SQL_STATEMENT(tier_custom, SPI_OK_SELECT, "text", TIER_READ("tier_custom"));
 SQL_STATEMENT(tier_builtin, SPI_OK_SELECT, "text", TIER_READ("tier_builtin"));
 SQL_STATEMENT(tier_upsert, SPI_OK_INSERT,
 			  "text, int, text, boolean, interval, interval, interval,"
-			  " interval, boolean, numeric, boolean",
+			  " interval, boolean, numeric, boolean, int",
 			  "INSERT INTO gpucredit.tier_custom (tier, rank, preemptible,"
 			  " can_preempt, grace, min_run, max_wall, max_wait,"
-			  " bill_lost_work, price_factor, open)"
+			  " bill_lost_work, price_factor, open, ages_to)"
 			  " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, COALESCE($11,"
 			  "  (SELECT t.open FROM gpucredit.tier t WHERE t.tier = $1),"
-			  "  true))"
+			  "  true), $12)"
 			  " ON CONFLICT (tier) DO UPDATE SET rank = EXCLUDED.rank,"
 			  " preemptible = EXCLUDED.preemptible,"
 			  " can_preempt = EXCLUDED.can_preempt, grace = EXCLUDED.grace,"
@@ -45,7 +45,7 @@ SQL_STATEMENT(tier_upsert, SPI_OK_INSERT,
 			  " max_wait = EXCLUDED.max_wait,"
 			  " bill_lost_work = EXCLUDED.bill_lost_work,"
 			  " price_factor = EXCLUDED.price_factor,"
-			  " open = EXCLUDED.open");
+			  " open = EXCLUDED.open, ages_to = EXCLUDED.ages_to");
 
 static Credits parse_price_factor(FunctionCallInfo fcinfo, int n);
 
@@ -115,7 +115,9 @@ call_set_tier(PG_FUNCTION_ARGS)
 			  BoolValue(ArgBool(fcinfo, 8, "bill_lost_work")),
 			  NumericValue(parse_price_factor(fcinfo, 9)),
 			  PG_ARGISNULL(10) ? NullValue() :
-			  BoolValue(ArgBool(fcinfo, 10, "open")));
+			  BoolValue(ArgBool(fcinfo, 10, "open")),
+			  PG_ARGISNULL(11) ? NullValue() :
+			  Int4Value(ArgInt4(fcinfo, 11, "ages_to", 0, 1000)));
 
 	SqlConnect();
 	(void) SqlRun(&tier_upsert, args);

@@ -368,8 +368,8 @@ insert_devices(const SchedCycle *cycle)
 			small[n + p] = start->share;
 			small[2 * n + p] = START_QUEUED(cycle, i)->asked->min_gpus;
 			small[3 * n + p] = START_QUEUED(cycle, i)->asked->max_gpus;
-			times[p] = end_after(cycle, start, job->expected_run > 0 ?
-								 job->expected_run : wall_limit);
+			times[p] = end_after(cycle, start, job->likely_run > 0 ?
+								 job->likely_run : wall_limit);
 			times[n + p] = end_after(cycle, start, wall_limit);
 			sets[p] = GpuSetGetDatum(part->devices);
 		}

@@ -487,7 +487,7 @@ put_order(ReturnSetInfo *rsinfo, const SchedCycle *cycle, int32 index)
 						aged ? psprintf("aged since %s",
 										ExplainTime(job->aged_at)) :
 						job->aged_at == DECIDE_NEVER ? "it does not age" :
-						psprintf("aged, and first, from %s on",
+						psprintf("aged, and first of its rank, from %s on",
 								 ExplainTime(job->aged_at)), job->priority));
 }
 
@@ -507,7 +507,8 @@ put_reservation(ReturnSetInfo *rsinfo, const SchedCycle *cycle, int32 index)
 				   psprintf("%s, expected start %s, by limit %s",
 							CycleNodes(cycle,
 									   &cycle->result.reserved_parts[r->first_part],
-									   r->n_parts), ExplainTime(r->at),
+									   r->n_parts),
+							ExplainTime(cycle->expected_at[i]),
 							ExplainTime(r->limit_at)));
 		return;
 	}

@@ -199,7 +199,6 @@ set_limit(const SchedCycle *cycle, int64 wall_limit, int32 index,
 	requests[input->n_requests] = requests[job->request];
 	requests[input->n_requests].wall_limit = wall_limit;
 	job->request = input->n_requests++;
-	job->expected_run = Min(job->expected_run, wall_limit);
 	input->jobs = jobs;
 	input->requests = requests;
 }

@@ -27,9 +27,10 @@
  *
  * No table keeps this sample: an index over completed jobs by account and
  * tier gives it, so a settlement writes nothing that others wait for.  It is
- * read only for jobs that a decision starts, reserves or claims devices for.
- * If it changes their estimates, the cycle decides again.  A pool that orders
- * by run time reads it for all jobs, before the first decision.
+ * read after a decision, for the jobs that this starts, reserves or claims
+ * devices for: it decides nothing, but says when jobs are expected to start
+ * and end.  A pool that orders by run time reads it for all jobs, before the
+ * first decision.
  */
 
 #define ALL_OF_IT	1000000		/* millionths of the wall limit */
@@ -126,7 +127,7 @@ ratios_open(SchedCycle *cycle)
  * A part of a wall limit, at least a second; 0: all of it.
  */
 static int64
-expected_run(int64 wall_limit, int32 ratio)
+likely_run(int64 wall_limit, int32 ratio)
 {
 	int64		run;
 
@@ -138,40 +139,32 @@ expected_run(int64 wall_limit, int32 ratio)
 }
 
 /*
- * Set the expected runs of all jobs by known ratios.  False: some changed.
+ * Set the likely runs of all jobs by known ratios.
  */
-static bool
-expect_all(SchedCycle *cycle)
+static void
+estimate_all(SchedCycle *cycle)
 {
-	bool		known = true;
-
 	for (int32 j = 0; j < cycle->input.n_jobs; j++)
 	{
 		DecideJob  *job = &cycle->jobs[j];
-		int32		ratio = *ratio_of(cycle, job);
-		int64		run = expected_run(cycle->requests[job->request].wall_limit, ratio);
 
-		if (run != job->expected_run)
-			known = false;
-		job->expected_run = run;
+		job->likely_run = likely_run(cycle->requests[job->request].wall_limit,
+									 *ratio_of(cycle, job));
 	}
-	return known;
 }
 
 /*
- * Estimate how long the jobs of a decision run.  False: the decision was made
- * with other estimates.
+ * Estimate how long the jobs of a decision run.
  */
-bool
+void
 RuntimeEstimateLoad(SchedCycle *cycle)
 {
 	const DecideResult *result = &cycle->result;
 	int32	   *pairs;
 	int			n = 0;
-	bool		known = true;
 
 	if (result->n_timed == 0)
-		return true;
+		return;
 	ratios_open(cycle);
 	pairs = palloc(sizeof(int32) * result->n_timed);
 	for (int i = 0; i < result->n_timed; i++)
@@ -179,10 +172,9 @@ RuntimeEstimateLoad(SchedCycle *cycle)
 	if (n > 0)
 	{
 		read_ratios(cycle, pairs, n);
-		known = expect_all(cycle);
+		estimate_all(cycle);
 	}
 	pfree(pairs);
-	return known;
 }
 
 /*
@@ -205,12 +197,12 @@ RuntimeEstimateOrder(SchedCycle *cycle)
 	if (n > 0)
 		read_ratios(cycle, pairs, n);
 	pfree(pairs);
-	(void) expect_all(cycle);
+	estimate_all(cycle);
 	for (int32 j = 0; j < cycle->input.n_jobs; j++)
 	{
 		DecideJob  *job = &cycle->jobs[j];
 
-		job->order_run = job->expected_run > 0 ? job->expected_run :
+		job->order_run = job->likely_run > 0 ? job->likely_run :
 			cycle->requests[job->request].wall_limit;
 	}
 }

@@ -8,9 +8,11 @@
  * number of organisations.  Only the attempts told to leave are read
  * separately.
  *
- * An attempt that outruns its expected time is expected to run twice as long,
- * and so on, up to its limit.  One that outruns even that, or a leaving one
- * past its deadline, is expected to be gone within CYCLE_SOON.
+ * A cycle plans as if attempts ran up to their limits.  Beside that stands
+ * what is likely, as learnt when they started: an attempt that outruns this is
+ * expected to run twice as long, and so on, up to its limit.  One that outruns
+ * even its limit, or a leaving one past its deadline, is expected to be gone
+ * within CYCLE_SOON.
  *
  *-------------------------------------------------------------------------
  */
@@ -165,7 +167,7 @@ add_row(void *context, const Datum *values, const bool *nulls)
 	if (!nulls[17])
 	{
 		row->running.leaving = row->running.over = true;
-		row->running.expected_end =
+		row->running.expected_end = row->running.likely_end =
 			Max(ClockAdd(ended, SettingNodeLost()), loading->cycle->now);
 	}
 	row->running.limit_end = Max(row->running.limit_end,
@@ -225,9 +227,10 @@ read_attempt(RunningLoading *loading, const Datum *values, const bool *nulls,
 			.saved_at = DatumGetTimestampTz(values[14]),
 			.limit_end = DatumGetTimestampTz(values[16])
 	};
-	running->expected_end = RunningExpectEnd(cycle->now, running->started,
-											 DatumGetTimestampTz(values[15]),
-											 running->limit_end);
+	running->likely_end = RunningExpectEnd(cycle->now, running->started,
+										   DatumGetTimestampTz(values[15]),
+										   running->limit_end);
+	running->expected_end = Max(running->limit_end, cycle->now + CYCLE_SOON);
 	pfree(preemptible);
 }
 
@@ -366,6 +369,8 @@ load_leaving(SchedCycle *cycle)
 			running->expected_end =
 				Min(running->expected_end,
 					Max(SqlTime(rows, i, 4), cycle->now + CYCLE_SOON));
+			running->likely_end = Min(running->likely_end,
+									  running->expected_end);
 		}
 		pfree(org);
 	}

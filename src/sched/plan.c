@@ -32,6 +32,7 @@ static void close_nodes(const SchedCycle *cycle);
 static void decide(SchedCycle *cycle);
 static void set_apart(SchedCycle *cycle);
 static bool load_missing(SchedCycle *cycle);
+static void expect_starts(SchedCycle *cycle);
 static void put_reserved(ReturnSetInfo *rsinfo, const SchedCycle *cycle);
 
 Datum
@@ -104,6 +105,7 @@ CycleDecideAll(SchedCycle *cycle)
 		decide(cycle);
 		again = load_missing(cycle);
 	}
+	expect_starts(cycle);
 }
 
 /*
@@ -115,9 +117,23 @@ load_missing(SchedCycle *cycle)
 {
 	bool		all_quotas = SchedQuotasCounted(cycle);
 	bool		all_paid = all_quotas && CreditCheckMoves(cycle);
-	bool		all_estimated = all_paid && RuntimeEstimateLoad(cycle);
 
-	return !all_estimated;
+	return !all_paid;
+}
+
+/*
+ * Estimate when what is reserved begins.
+ */
+static void
+expect_starts(SchedCycle *cycle)
+{
+	DecideArena arena = ArenaOf(cycle->decided);
+	const char *problem;
+
+	RuntimeEstimateLoad(cycle);
+	problem = DecideExpectedStarts(&cycle->input, &cycle->result, &arena,
+								   &cycle->expected_at);
+	Ensure(problem == NULL, "Expected starts could not be estimated.");
 }
 
 /*
@@ -235,7 +251,7 @@ put_reserved(ReturnSetInfo *rsinfo, const SchedCycle *cycle)
 						  Int4Value(cycle->requests[job->request].share),
 						  TextValue(r->type == DECIDE_NO_TYPE ? NULL :
 									cycle->set->types.names[r->type]),
-						  TimeValueOrNull(r->at),
+						  TimeValueOrNull(cycle->expected_at[i]),
 						  TimeValueOrNull(r->limit_at)));
 		}
 	}

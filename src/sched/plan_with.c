@@ -431,6 +431,8 @@ put_wait(ReturnSetInfo *rsinfo, const SchedCycle *cycle, const DecideJob *job,
 			  cycle->result.held[job - cycle->jobs] != DECIDE_NOT_HELD ?
 			  TextValue("quota") :
 			  TextValue(DecideReasonName(cycle->result.waits[job->request].reason)),
-			  reserved != NULL ? TimeValueOrNull(reserved->at) : NullValue());
+			  reserved != NULL ?
+			  TimeValueOrNull(cycle->expected_at[reserved - cycle->result.reservations]) :
+			  NullValue());
 	RowPut(rsinfo, row);
 }

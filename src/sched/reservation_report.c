@@ -189,6 +189,8 @@ SQL_STATEMENT(previous_insert, SPI_OK_INSERT,
 			  "   WITH ORDINALITY AS g (n, node, gpus, i) GROUP BY g.n) p"
 			  "  ON p.n = u.n");
 
+static int64 expected_at(const SchedCycle *cycle,
+						 const DecideReservation *reservation);
 static const DecideReservation *find_reservation(const SchedCycle *cycle,
 												 const char *org, int64 job);
 static void forget(const SchedCycle *cycle, const PreviousRow **old, int n);
@@ -214,8 +216,8 @@ ReservationsReport(const SchedCycle *cycle)
 													  previous->job);
 
 		CHECK_FOR_INTERRUPTS();
-		if (r != NULL && r->at <= previous->at + MOVED &&
-			r->at >= previous->at - MOVED &&
+		if (r != NULL && expected_at(cycle, r) <= previous->at + MOVED &&
+			expected_at(cycle, r) >= previous->at - MOVED &&
 			strcmp(previous->nodes,
 				   CycleNodes(cycle, &result->reserved_parts[r->first_part],
 							  r->n_parts)) == 0)
@@ -226,6 +228,15 @@ ReservationsReport(const SchedCycle *cycle)
 	if (n > 0)
 		forget(cycle, old, n);
 	return write_reservations(cycle, known) || n > 0;
+}
+
+/*
+ * When a reservation is expected to begin.
+ */
+static int64
+expected_at(const SchedCycle *cycle, const DecideReservation *reservation)
+{
+	return cycle->expected_at[reservation - cycle->result.reservations];
 }
 
 static const DecideReservation *
@@ -292,7 +303,7 @@ write_reservations(const SchedCycle *cycle, const bool *known)
 		texts[2 * room + n] = r->type == DECIDE_NO_TYPE ? NULL :
 			cycle->set->types.names[r->type];
 		jobs[n] = job->id;
-		times[n] = r->at;
+		times[n] = expected_at(cycle, r);
 		row->org = job->org;
 		row->account = cycle->queued[r->job].account;
 		row->operation = "place";
@@ -304,7 +315,7 @@ write_reservations(const SchedCycle *cycle, const bool *known)
 		AuditText(row, "nodes", texts[room + n]);
 		AuditText(row, "gpu_type", texts[2 * room + n]);
 		AuditInt8(row, "gpus", r->gpus);
-		AuditTime(row, "expected_start", r->at);
+		AuditTime(row, "expected_start", times[n]);
 		if (r->limit_at != DECIDE_NEVER)
 			AuditTime(row, "start_by_limit", r->limit_at);
 		AuditInt8(row, "turn", i + 1);

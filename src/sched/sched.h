@@ -75,6 +75,8 @@ typedef struct SchedCycle
 	DecideInput input;
 	DecideResult result;
 	MemoryContext decided;		/* the result's */
+	int64	   *expected_at;	/* by reservation: when it is expected to
+								 * begin */
 	DecideJob  *jobs;			/* input.jobs, writable */
 	Queued	   *queued;			/* by job */
 	DecideRequestClass *requests;	/* input.requests, writable */
@@ -160,7 +162,7 @@ extern void WorkloadMixCount(const SchedCycle *cycle);
 extern int32 CacheIndex(SchedCycle *cycle, const char *org, const char *cache);
 extern void CacheAffinityLoad(SchedCycle *cycle);
 extern void CacheAffinityNote(const SchedCycle *cycle);
-extern bool RuntimeEstimateLoad(SchedCycle *cycle);
+extern void RuntimeEstimateLoad(SchedCycle *cycle);
 extern void RuntimeEstimateOrder(SchedCycle *cycle);
 
 /* usage.c */

@@ -174,7 +174,7 @@ typedef struct AccountEntry
 
 SQL_STATEMENT(tiers_read, SPI_OK_SELECT, "",
 			  "SELECT t.tier, t.rank, t.can_preempt, t.grace, t.min_run,"
-			  " t.max_wait, t.open FROM gpucredit.tier t");
+			  " t.max_wait, t.open, t.ages_to FROM gpucredit.tier t");
 /* most have the weight 1, which is not stored */
 SQL_STATEMENT(weights_read, SPI_OK_SELECT, "text[]",
 			  "SELECT a.org, a.account, a.weight FROM gpucredit.account a"
@@ -269,8 +269,15 @@ load_tiers(SchedCycle *cycle, const PoolPolicy *policy)
 		tier->min_run = SqlDuration(rows, i, 5);
 		tier->max_wait = SqlDuration(rows, i, 6);
 		cycle->tier_closed[i] = !SqlBool(rows, i, 7);
+		tier->ages_to = SqlIsNull(rows, i, 8) ? -1 : SqlInt4(rows, i, 8);
 	}
 	SqlFree(&rows);
+	for (int i = 0; i < cycle->input.n_tiers; i++)
+	{
+		if (cycle->tiers[i].ages_to < 0)
+			cycle->tiers[i].ages_to = DecideAgesTo(cycle->tiers,
+												   cycle->input.n_tiers, i);
+	}
 	for (int i = 0; i < policy->n_shares; i++)
 		cycle->tiers[TierIndex(cycle, policy->shares[i].tier)].share_ppm =
 			policy->shares[i].ppm;

@@ -58,7 +58,7 @@ gpucredit_queue_plan(PG_FUNCTION_ARGS)
 	for (int32 i = 0; i < cycle.input.n_jobs; i++)
 		at[i] = DECIDE_NEVER;
 	for (int32 i = 0; i < cycle.result.n_reservations; i++)
-		at[cycle.result.reservations[i].job] = cycle.result.reservations[i].at;
+		at[cycle.result.reservations[i].job] = cycle.expected_at[i];
 	for (int32 i = 0; i < cycle.input.n_jobs; i++)
 	{
 		CHECK_FOR_INTERRUPTS();

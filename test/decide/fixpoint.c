@@ -281,6 +281,7 @@ random_policy(World *world, uint64_t *seed)
 		tier->grace = SECOND * random_below(seed, 4) * 20;
 		tier->min_run = SECOND * random_below(seed, 200);
 		tier->max_wait = SECOND * random_below(seed, 3000);
+		tier->ages_to = random_below(seed, 4);
 		if (random_below(seed, 6) == 0)
 			tier->share_ppm = random_below(seed, 500000);
 	}

@@ -125,20 +125,14 @@ expected_run(const Sim *sim, const MsrJob *job)
 }
 
 /*
- * When a running job is expected to end: doubled when outrun, at most its
- * limit.
+ * When a running job is over at the latest.
  */
 static int64_t
-expected_end(const Sim *sim, const MsrJob *job)
+limit_end(const Sim *sim, const MsrJob *job)
 {
-	int64_t		run = expected_run(sim, job);
 	int64_t		limit = job->started + job->wall;
 
-	run = run < SECOND ? SECOND : run;
-	while (job->started + run <= sim->now && run < job->wall)
-		run *= 2;
-	run = job->started + run < limit ? job->started + run : limit;
-	return run > sim->now ? run : sim->now + SECOND;
+	return limit > sim->now ? limit : sim->now + SECOND;
 }
 
 /*
@@ -180,7 +174,6 @@ msr_waiting(Sim *sim, bool one, const DecideAccount *accounts,
 								DECIDE_NEVER :
 								job->submitted + max_wait,
 								.order_run = expected_run(sim, job),
-								.expected_run = expected_run(sim, job),
 								.org = accounts[one ? 0 : job->tenant].name};
 	}
 	input->requests = requests;
@@ -219,12 +212,10 @@ msr_running(Sim *sim, bool one, const DecideAccount *accounts,
 									   .n_parts = job->n_parts,
 									   .started = job->started,
 									   .saved_at = job->started,
-									   .expected_end = expected_end(sim, job),
-									   .limit_end = job->started + job->wall,
+									   .expected_end = limit_end(sim, job),
+									   .limit_end = limit_end(sim, job),
 									   .request = -1,
 									   .submitted = job->submitted};
-		if (running[i].limit_end < running[i].expected_end)
-			running[i].limit_end = running[i].expected_end;
 		memcpy(parts + input->n_running_parts, job->parts,
 			   sizeof(DecidePart) * (size_t) job->n_parts);
 		input->n_running_parts += job->n_parts;

@@ -255,8 +255,25 @@ fair_first(const OracleQueue *queue, const bool *jobs, bool own)
 	return best;
 }
 
+static bool
+is_aged(const World *world, int job)
+{
+	return world->now > world->jobs[job].aged_at;
+}
+
 /*
- * The aged job that became aged first.
+ * The lowest rank that an aged job passes.
+ */
+static int
+passes(const World *world, int job)
+{
+	const DecideTier *tier = &world->tiers[world->jobs[job].tier];
+
+	return tier->ages_to < tier->rank ? tier->ages_to : tier->rank;
+}
+
+/*
+ * Of the aged jobs that pass the lowest rank the one that became aged first.
  */
 static int
 aged_first(const OracleQueue *queue)
@@ -270,14 +287,19 @@ aged_first(const OracleQueue *queue)
 	{
 		const DecideJob *job = &world->jobs[i];
 		int64_t		due = job->submitted + world->tiers[job->tier].max_wait;
+		bool		before = best < 0;
 
-		if (queue->gone[i] || world->now <= job->aged_at)
+		if (queue->gone[i] || !is_aged(world, i))
 			continue;
-		if (best < 0 || due < since ||
-			(due == since &&
-			 (strcmp(job->org, world->jobs[best].org) < 0 ||
-			  (strcmp(job->org, world->jobs[best].org) == 0 &&
-			   job->id < world->jobs[best].id))))
+		if (!before && passes(world, i) != passes(world, best))
+			before = passes(world, i) < passes(world, best);
+		else if (!before && due != since)
+			before = due < since;
+		else if (!before && strcmp(job->org, world->jobs[best].org) != 0)
+			before = strcmp(job->org, world->jobs[best].org) < 0;
+		else if (!before)
+			before = job->id < world->jobs[best].id;
+		if (before)
 		{
 			best = i;
 			since = due;
@@ -317,19 +339,21 @@ oracle_next(OracleQueue *queue)
 	const World *world = queue->world;
 	bool	   *jobs = calloc((size_t) world->n_jobs + 1, sizeof(bool));
 	bool	   *heads = calloc((size_t) world->n_jobs + 1, sizeof(bool));
-	int			job = aged_first(queue);
+	int			aged = aged_first(queue);
+	int			job = -1;
 	bool		found = false;
 	int64_t		rank = INT64_MAX;
 	int			t;
 	int			i;
 
 	/* the tiers of the lowest rank that have a first job within their share */
-	for (t = 0; t < world->n_tiers && job < 0; t++)
+	for (t = 0; t < world->n_tiers; t++)
 	{
 		int			first;
 
 		for (i = 0; i < world->n_jobs; i++)
-			jobs[i] = !queue->gone[i] && world->jobs[i].tier == t;
+			jobs[i] = !queue->gone[i] && !is_aged(world, i) &&
+				world->jobs[i].tier == t;
 		first = world->tiers[t].share_ppm > 0 ?
 			fair_first(queue, jobs, true) : -1;
 		if (first < 0 || !within_share(queue, first) ||
@@ -345,13 +369,16 @@ oracle_next(OracleQueue *queue)
 		job = fair_first(queue, heads, false);
 	for (i = 0; i < world->n_jobs && !found; i++)
 	{
-		if (!queue->gone[i] && world->tiers[world->jobs[i].tier].rank < rank)
+		if (!queue->gone[i] && !is_aged(world, i) &&
+			world->tiers[world->jobs[i].tier].rank < rank)
 			rank = world->tiers[world->jobs[i].tier].rank;
 	}
 	for (i = 0; i < world->n_jobs; i++)
-		jobs[i] = !queue->gone[i] &&
+		jobs[i] = !queue->gone[i] && !is_aged(world, i) &&
 			world->tiers[world->jobs[i].tier].rank == rank;
-	if (job < 0)
+	if (aged >= 0 && passes(world, aged) <= rank)
+		job = aged;
+	else if (job < 0)
 		job = fair_first(queue, jobs, true);
 	if (job >= 0)
 		queue->gone[job] = true;

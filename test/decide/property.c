@@ -141,6 +141,7 @@ random_rules(World *world, uint64_t *seed)
 
 		tier->rank = random_below(seed, 3);
 		tier->max_wait = random_below(seed, 4);
+		tier->ages_to = random_below(seed, 4);
 		if (random_below(seed, 4) == 0)
 			tier->share_ppm = random_below(seed, 400000);
 		if (random_below(seed, 2) == 0)

@@ -71,6 +71,11 @@ tier_word(World *world, char *name, char *word, char *value)
 		tier->can_preempt = strcmp(value, "yes") == 0;
 		return true;
 	}
+	if (strcmp(word, "ages_to") == 0 && strcmp(value, "default") == 0)
+	{
+		tier->ages_to = DecideAgesTo(world->tiers, world->n_tiers, index);
+		return true;
+	}
 	if (!number_parse(value, &n))
 		return false;
 	if (strcmp(word, "rank") == 0)
@@ -81,6 +86,8 @@ tier_word(World *world, char *name, char *word, char *value)
 		tier->min_run = n;
 	else if (strcmp(word, "max_wait") == 0)
 		tier->max_wait = n;
+	else if (strcmp(word, "ages_to") == 0)
+		tier->ages_to = (int32_t) n;
 	else if (strcmp(word, "share") == 0)
 		tier->share_ppm = (int32_t) n;
 	else if (strcmp(word, "live") == 0)

@@ -40,7 +40,7 @@ INSERT INTO interface (name, arguments, result, volatility, roles) VALUES
 	'void', 'v', 'admin'),
 ('create_pool', 'pool text, policy jsonb DEFAULT ''{}''',
 	'void', 'v', 'admin'),
-('set_tier', 'tier text, rank int, preemptible text, can_preempt boolean, grace interval DEFAULT ''00:02:00'', min_run interval DEFAULT ''00:10:00'', max_wall interval DEFAULT ''24:00:00'', max_wait interval DEFAULT ''24:00:00'', bill_lost_work boolean DEFAULT true, price_factor numeric DEFAULT 1, open boolean DEFAULT NULL',
+('set_tier', 'tier text, rank int, preemptible text, can_preempt boolean, grace interval DEFAULT ''00:02:00'', min_run interval DEFAULT ''00:10:00'', max_wall interval DEFAULT ''24:00:00'', max_wait interval DEFAULT ''24:00:00'', bill_lost_work boolean DEFAULT true, price_factor numeric DEFAULT 1, open boolean DEFAULT NULL, ages_to int DEFAULT NULL',
 	'void', 'v', 'admin'),
 ('grant_tier', 'org text, account text, tier text', 'void', 'v', 'admin'),
 ('revoke_tier', 'org text, account text, tier text', 'void', 'v', 'admin'),

@@ -155,6 +155,10 @@ extern void DecideQueueCharge(Queue *queue, int32_t account, int32_t tier,
 							  int32_t type, int64_t milli);
 extern void DecideQueueBlock(Queue *queue, int32_t request);
 
+/* aged.c */
+extern bool DecideAgedSort(Queue *queue, const DecideArena *arena);
+extern int32_t DecideAgedNext(Queue *queue, int32_t rank);
+
 /* quota.c */
 extern void DecideQuotaTake(Cycle *cycle, int32_t account, int32_t type,
 							int64_t milli, int32_t jobs, bool reserved);
@@ -222,6 +226,18 @@ DecideJobAged(const DecideInput *input, int32_t job)
 {
 	DecideAssert(job >= 0 && job < input->n_jobs);
 	return input->jobs[job].aged_at < input->now;
+}
+
+/*
+ * The lowest rank whose jobs an aged job goes before: its own, or less.
+ */
+static inline int32_t
+DecideAgedRank(const DecideInput *input, int32_t job)
+{
+	const DecideTier *tier = &input->tiers[input->jobs[job].tier];
+
+	DecideAssert(job >= 0 && job < input->n_jobs);
+	return tier->ages_to < tier->rank ? tier->ages_to : tier->rank;
 }
 
 /*

@@ -2,11 +2,11 @@
  * queue.c
  *	  Whose turn it is: a queue that learns of each start.
  *
- * Aged jobs go first, by the instant at which they became so, organisation,
- * job.  Then tiers with a guaranteed share of the pool, while use and first
- * job stay within it; then all tiers by rank.  Within these the trees decide:
- * accounts by fair share, which each start changes, then priority, submit
- * time, organisation, job.
+ * Tiers with a guaranteed share of the pool go first, while use and first job
+ * stay within it; then all tiers by rank.  Before a rank go the aged jobs that
+ * may, by the instant at which they became so, organisation, job.  Within a
+ * rank the trees decide: accounts by fair share, which each start changes,
+ * then priority, submit time, organisation, job.
  *
  * A job has one turn in a cycle.  The caller blocks a request that could not start
  * a job; its other jobs then have no turn.
@@ -590,40 +590,6 @@ trees_begin(const DecideInput *input, const DecideArena *arena,
 }
 
 /*
- * When a job became aged.
- */
-static int64_t
-aged_since(const DecideInput *input, const DecideJob *job)
-{
-	int64_t		wait = input->tiers[job->tier].max_wait;
-
-	if (job->submitted > 0 && wait > INT64_MAX - job->submitted)
-		return INT64_MAX;
-	return job->submitted + wait;
-}
-
-/*
- * Compare two aged jobs.
- */
-static int
-compare_aged(const void *context, int32_t a, int32_t b)
-{
-	const Queue *queue = context;
-	const DecideJob *x = &queue->input->jobs[a];
-	const DecideJob *y = &queue->input->jobs[b];
-	int64_t		since_x = aged_since(queue->input, x);
-	int64_t		since_y = aged_since(queue->input, y);
-	int32_t		org_x = queue->tree.use.org[x->account];
-	int32_t		org_y = queue->tree.use.org[y->account];
-
-	if (since_x != since_y)
-		return since_x < since_y ? -1 : 1;
-	if (org_x != org_y)
-		return org_x < org_y ? -1 : 1;
-	return x->id < y->id ? -1 : x->id > y->id;
-}
-
-/*
  * Compare two tiers by rank.
  */
 static int
@@ -693,7 +659,7 @@ jobs_sort(Queue *queue, const DecideArena *arena, const int32_t *held,
 	}
 	sort_by(input, others, spare, *n_others, false, count, input->n_requests);
 	sort_by(input, spare, others, *n_others, true, count, input->n_accounts);
-	return DecideSort(arena, queue->aged, queue->n_aged, compare_aged, queue);
+	return DecideAgedSort(queue, arena);
 }
 
 /*
@@ -875,10 +841,11 @@ DecideQueueOpen(const DecideInput *input, const DecideArena *arena,
 
 /*
  * The first job of the tiers below their guaranteed share: of the lowest
- * rank, then by fair share.  -1: no such job stays within the share.
+ * rank, then by fair share; *rank is that.  -1: no such job stays within the
+ * share.
  */
 static int32_t
-share_turn(Queue *queue)
+share_turn(Queue *queue, int32_t *rank)
 {
 	const DecideInput *input = queue->input;
 	const TierQueue *best = NULL;
@@ -906,6 +873,7 @@ share_turn(Queue *queue)
 		{
 			best = share;
 			first = job;
+			*rank = input->tiers[share->tier].rank;
 		}
 	}
 	return first;
@@ -917,24 +885,25 @@ share_turn(Queue *queue)
 int32_t
 DecideQueueNext(Queue *queue)
 {
+	int32_t		rank = INT32_MAX;
 	int32_t		job;
+	int32_t		aged;
 
 	DecideAssert(queue->next_aged <= queue->n_aged);
 	DecideAssert(queue->first_rank <= queue->n_ranks);
-	while (queue->next_aged < queue->n_aged)
-	{
-		job = queue->aged[queue->next_aged++];
-		if (!queue->blocked[queue->input->jobs[job].request])
-			return job;
-	}
-	job = share_turn(queue);
+	job = share_turn(queue, &rank);
 	while (job < 0 && queue->first_rank < queue->n_ranks)
 	{
 		job = tree_first(&queue->tree,
 						 queue->ranks[queue->first_rank]);
 		if (job < 0)
 			queue->first_rank++;
+		else
+			rank = queue->input->tiers[queue->input->jobs[job].tier].rank;
 	}
+	aged = DecideAgedNext(queue, rank);
+	if (aged >= 0)
+		return aged;
 	if (job >= 0)
 		tree_take(&queue->tree, job);
 	return job;

@@ -115,18 +115,27 @@ learn(Sim *sim, const SimJob *job)
 }
 
 /*
- * When a running job is expected to end: doubled when outrun, at most at its
+ * When a running job is over at the latest.
+ */
+static int64_t
+limit_end(const Sim *sim, const SimJob *job)
+{
+	int64_t		limit = job->leaving ? job->ends : job->started + job->wall;
+
+	return limit > sim->now + SECOND ? limit : sim->now + SECOND;
+}
+
+/*
+ * When a running job is likely to end: doubled when outrun, at most at its
  * limit.
  */
 static int64_t
-expected_end(const Sim *sim, const SimJob *job)
+likely_end(const Sim *sim, const SimJob *job)
 {
-	int64_t		limit = job->started + job->wall;
-	int64_t		run = job->expected_run > 0 ? job->expected_run : job->wall;
+	int64_t		limit = limit_end(sim, job);
+	int64_t		run = job->likely_run > 0 ? job->likely_run : job->wall;
 	int64_t		end;
 
-	if (job->leaving)
-		return job->ends > sim->now ? job->ends : sim->now + SECOND;
 	while (job->started + run <= sim->now && job->started + run < limit)
 		run *= 2;
 	end = job->started + run < limit ? job->started + run : limit;
@@ -204,7 +213,7 @@ load_waiting(Sim *sim, Arena *arena, const DecideAccount *accounts,
 		jobs[i] = (DecideJob){
 			.request = i, .tier = job->tier, .account = account,
 			.submitted = job->submitted, .aged_at = aged_at(sim, job),
-			.order_run = run > 0 ? run : job->wall, .expected_run = run,
+			.order_run = run > 0 ? run : job->wall, .likely_run = run,
 			.id = sim->queue[i], .org = accounts[account].name
 		};
 	}
@@ -243,8 +252,6 @@ load_running(Sim *sim, Arena *arena, const DecideAccount *accounts,
 	{
 		const SimJob *job = &sim->trace->jobs[sim->running[i]];
 		int32_t		account = sim->policy->one_account ? 0 : job->tenant;
-		int64_t		end = expected_end(sim, job);
-		int64_t		limit = job->started + job->wall;
 
 		running[i] = (DecideRunning){
 			.org = accounts[account].name, .id = sim->running[i],
@@ -254,8 +261,10 @@ load_running(Sim *sim, Arena *arena, const DecideAccount *accounts,
 			.first_part = n, .n_parts = job->n_parts,
 			.preemptible = tiers[job->tier].preemptible,
 			.leaving = job->leaving, .started = job->started,
-			.saved_at = saved_at(sim, job, sim->now), .expected_end = end,
-			.limit_end = limit > end ? limit : end, .request = -1,
+			.saved_at = saved_at(sim, job, sim->now),
+			.expected_end = limit_end(sim, job),
+			.likely_end = likely_end(sim, job),
+			.limit_end = limit_end(sim, job), .request = -1,
 			.submitted = job->submitted
 		};
 		if (job->leaving)
@@ -430,6 +439,8 @@ load(Sim *sim, Arena *arena, DecideInput *input)
 			.grace = 120 * SECOND, .min_run = policy->min_run,
 			.max_wait = policy->max_wait
 		};
+	for (i = 0; i < SIM_TIERS; i++)
+		loaded[i].ages_to = DecideAgesTo(loaded, SIM_TIERS, i);
 	for (i = 0; i < SIM_TYPES; i++)
 		weights[i].weight = 1000;
 	for (i = 0; i < sim->n_running; i++)
@@ -496,7 +507,7 @@ apply_starts(Sim *sim, const DecideResult *result)
 		SimJob	   *job = &sim->trace->jobs[index];
 		SimTenant  *tenant = &sim->trace->tenants[job->tenant];
 
-		job->expected_run = estimate(sim, job);
+		job->likely_run = estimate(sim, job);
 		job->waited += sim->now - job->queued_at;
 		job->started = sim->now;
 		if (job->first_start < 0)
@@ -578,7 +589,8 @@ apply_promises(Sim *sim, const DecideResult *result)
  * each waiting job gets.
  */
 static void
-note_reservations(Sim *sim, const DecideResult *result)
+note_reservations(Sim *sim, const DecideResult *result,
+				  const int64_t *expected)
 {
 	int32_t		i;
 
@@ -598,7 +610,7 @@ note_reservations(Sim *sim, const DecideResult *result)
 		if (job->promised == DECIDE_NEVER)
 			job->promised = made->limit_at;
 		if (job->expected == DECIDE_NEVER)
-			job->expected = made->at;
+			job->expected = expected[i];
 	}
 }
 
@@ -611,16 +623,19 @@ cycle(Sim *sim, Arena *arena)
 	DecideArena memory = {arena_alloc, NULL, arena};
 	DecideInput input;
 	DecideResult result;
+	int64_t    *expected = NULL;
 	const char *error;
 
 	load(sim, arena, &input);
 	error = DecideRun(&input, &memory, &result);
 	if (error == NULL && sim->verify)
 		error = DecideCheck(&input, &result, &memory, NULL);
+	if (error == NULL)
+		error = DecideExpectedStarts(&input, &result, &memory, &expected);
 	if (error != NULL)
 		SimDie("%s: the decision core says: %s", sim->trace->file, error);
 	sim->cycles++;
-	note_reservations(sim, &result);
+	note_reservations(sim, &result, expected);
 	apply_promises(sim, &result);
 	apply_starts(sim, &result);
 	arena_reset(arena);

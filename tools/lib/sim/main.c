@@ -37,7 +37,7 @@ static const char *const usage =
 "                        given several times (fifo, easy, sjf, installed)\n"
 "  Settings of every policy that is not fifo, easy or sjf:\n"
 "  --order fair|shortest   --packing pack|spread|fgd   --reclaim   --no-reclaim\n"
-"  --no-learning           runs are estimated by wall limits alone\n"
+"  --no-learning           nothing is learnt of how long jobs run\n"
 "  --one-account           no fair share\n"
 "  --depth N               reservations (gpucredit.backfill_depth)\n"
 "  --max-wait HOURS        of all tiers; 0: no job ages\n"

@@ -37,7 +37,7 @@ typedef struct SimJob
 	int64_t		ends;			/* when the present attempt is over */
 	int64_t		done;			/* work saved by earlier attempts, as a part of
 								 * its run in millionths */
-	int64_t		expected_run;	/* as estimated when the attempt started */
+	int64_t		likely_run;		/* as learnt when the attempt started */
 	int64_t		promised;		/* first latest_at; DECIDE_NEVER: none yet */
 	int64_t		expected;		/* first expected start; DECIDE_NEVER: none */
 	int64_t		waited;			/* all its waiting together */

@@ -1,0 +1,216 @@
+/*
+ * expected_start.c
+ *	  When reserved jobs are expected to start.
+ *
+ * Reservations are made as if everything used its whole wall limit, so that
+ * what is promised holds.  Most jobs end before that.  A reservation is
+ * expected to begin once the last holder of its devices is likely to be over,
+ * and never later than promised.  Each reservation counts for those after it.
+ */
+#include <string.h>
+
+#include "decide/core/fit.h"
+
+/* Something that has part of a node until it is over. */
+typedef struct Holder
+{
+	int64_t		limit;			/* over by then, as reservations assume */
+	int64_t		likely;			/* likely to be over by then */
+	const DecidePart *part;
+	int32_t		next;			/* of the same node, -1: none */
+} Holder;
+
+typedef struct Holders
+{
+	const DecideInput *input;
+	int32_t    *first;			/* by node, -1: none */
+	bool	   *reserved;		/* by node */
+	Holder	   *items;
+	int32_t		n;
+} Holders;
+
+/*
+ * Note what has some parts, on nodes where anything is reserved.
+ */
+static void
+holders_add(Holders *holders, const DecidePart *parts, int32_t n,
+			int64_t limit, int64_t likely)
+{
+	int32_t		i;
+
+	for (i = 0; i < n; i++)
+	{
+		Holder	   *holder = &holders->items[holders->n];
+
+		if (!holders->reserved[parts[i].node])
+			continue;
+		holder->limit = limit;
+		holder->likely = likely < limit ? likely : limit;
+		holder->part = &parts[i];
+		holder->next = holders->first[parts[i].node];
+		holders->first[parts[i].node] = holders->n++;
+	}
+}
+
+/*
+ * How long a job is likely to run.
+ */
+static int64_t
+likely_run(const DecideInput *input, int32_t job)
+{
+	int64_t		limit = DecideJobRun(input, job);
+	int64_t		run = input->jobs[job].likely_run;
+
+	return run > 0 && run < limit ? run : limit;
+}
+
+/*
+ * Note a job that begins now, or will have what it is promised.
+ */
+static void
+job_add(Holders *holders, int32_t job, const DecidePart *parts, int32_t n)
+{
+	const DecideInput *input = holders->input;
+
+	holders_add(holders, parts, n, DecideStartEnd(input, job, true),
+				DecideEndAfter(input, likely_run(input, job)));
+}
+
+/*
+ * Note what runs.  An evicted job leaves within its grace.
+ */
+static bool
+running_add(Holders *holders, const DecideResult *result,
+			const DecideArena *arena)
+{
+	const DecideInput *input = holders->input;
+	bool	   *leaves = DecideAlloc(arena, input->n_running, sizeof(bool));
+	int32_t		i;
+
+	if (leaves == NULL)
+		return false;
+	memset(leaves, 0, (size_t) input->n_running * sizeof(bool));
+	for (i = 0; i < result->n_evictions; i++)
+		leaves[result->evictions[i].running] = true;
+	for (i = 0; i < input->n_running; i++)
+	{
+		const DecideRunning *running = &input->running[i];
+		int64_t		limit = running->expected_end;
+		int64_t		gone = DecideEndAfter(input,
+										  input->tiers[running->tier].grace);
+
+		if (limit <= input->now)
+			limit = DecideTimeAdd(input->now, 1);
+		if (leaves[i] && gone < limit)
+			limit = gone;
+		holders_add(holders, &input->running_parts[running->first_part],
+					running->n_parts, limit, running->likely_end);
+	}
+	return true;
+}
+
+/*
+ * When a reserved part is likely to be free.
+ */
+static int64_t
+part_likely(const Holders *holders, const DecideReservation *reservation,
+			const DecidePart *part)
+{
+	bool		beside = part->devices == 0 || part->cpu_milli > 0 ||
+		part->memory_mib > 0;
+	int64_t		at = holders->input->now;
+	int32_t		i;
+
+	for (i = holders->first[part->node]; i >= 0; i = holders->items[i].next)
+	{
+		const Holder *holder = &holders->items[i];
+
+		if (holder->limit <= reservation->at && holder->likely > at &&
+			(beside || (holder->part->devices & part->devices) != 0))
+			at = holder->likely;
+	}
+	return at;
+}
+
+/*
+ * Note everything that begins now or is promised.
+ */
+static void
+decided_add(Holders *holders, const DecideResult *result)
+{
+	const DecideInput *input = holders->input;
+	int32_t		i;
+
+	for (i = 0; i < result->n_starts; i++)
+		job_add(holders, result->starts[i].job,
+				&result->parts[result->starts[i].first_part],
+				result->starts[i].n_parts);
+	for (i = 0; i < input->n_claims; i++)
+	{
+		if (input->claims[i].job >= 0)
+			job_add(holders, input->claims[i].job,
+					&input->claim_parts[input->claims[i].first_part],
+					input->claims[i].n_parts);
+	}
+	for (i = 0; i < result->n_promises; i++)
+	{
+		if (result->promises[i].job >= 0)
+			job_add(holders, result->promises[i].job,
+					&result->promise_parts[result->promises[i].first_part],
+					result->promises[i].n_parts);
+	}
+}
+
+/*
+ * When each reservation of a result is expected to begin.
+ */
+const char *
+DecideExpectedStarts(const DecideInput *input, const DecideResult *result,
+					 const DecideArena *arena, int64_t **at)
+{
+	Holders		holders = {.input = input};
+	int64_t		room = (int64_t) input->n_running_parts + result->n_parts +
+		input->n_claim_parts + result->n_promise_parts +
+		result->n_reserved_parts;
+	int32_t		i;
+	int32_t		p;
+
+	DecideAssert(input != NULL && result != NULL);
+	DecideAssert(arena != NULL && at != NULL);
+	*at = DecideAlloc(arena, result->n_reservations, sizeof(int64_t));
+	if (*at == NULL)
+		return "out of memory";
+	if (result->n_reservations == 0)
+		return NULL;
+	holders.first = DecideAlloc(arena, input->n_nodes, sizeof(int32_t));
+	holders.reserved = DecideAlloc(arena, input->n_nodes, sizeof(bool));
+	holders.items = DecideAlloc(arena, room, sizeof(Holder));
+	if (holders.first == NULL || holders.reserved == NULL ||
+		holders.items == NULL)
+		return "out of memory";
+	memset(holders.first, 0xFF, (size_t) input->n_nodes * sizeof(int32_t));
+	memset(holders.reserved, 0, (size_t) input->n_nodes * sizeof(bool));
+	for (p = 0; p < result->n_reserved_parts; p++)
+		holders.reserved[result->reserved_parts[p].node] = true;
+	if (!running_add(&holders, result, arena))
+		return "out of memory";
+	decided_add(&holders, result);
+	for (i = 0; i < result->n_reservations; i++)
+	{
+		const DecideReservation *r = &result->reservations[i];
+		const DecidePart *parts = &result->reserved_parts[r->first_part];
+		int64_t		begins = input->now;
+
+		for (p = 0; p < r->n_parts; p++)
+		{
+			int64_t		free = part_likely(&holders, r, &parts[p]);
+
+			begins = free > begins ? free : begins;
+		}
+		(*at)[i] = begins < r->at ? begins : r->at;
+		holders_add(&holders, parts, r->n_parts,
+					DecideTimeAdd(r->at, DecideJobRun(input, r->job)),
+					DecideTimeAdd((*at)[i], likely_run(input, r->job)));
+	}
+	return NULL;
+}
