@@ -25,7 +25,28 @@ reservation_find(const DecideResult *result, int job)
 }
 
 /*
- * reserve JOB [at=TIME] [limit=TIME] WORD...: words as for a start.
+ * When a reservation is expected to begin.
+ */
+static int64_t
+likely_begin(const World *world, const DecideResult *result,
+			 const DecideReservation *reservation)
+{
+	DecideInput input = world_input(world);
+	Pool		pool;
+	DecideArena arena;
+	int64_t    *at;
+	int64_t		begin = -1;
+
+	pool_init(&pool);
+	arena = pool_arena(&pool);
+	if (DecideExpectedStarts(&input, result, &arena, &at) == NULL)
+		begin = at[reservation - result->reservations];
+	pool_free(&pool);
+	return begin;
+}
+
+/*
+ * reserve JOB [at=TIME] [limit=TIME] [likely=TIME] WORD...: words as for a start.
  */
 char *
 expect_reserve(const World *world, const DecideResult *result, char *rest)
@@ -54,6 +75,16 @@ expect_reserve(const World *world, const DecideResult *result, char *rest)
 		int64_t		time;
 		char	   *error;
 
+		if (strncmp(word, "likely=", 7) == 0)
+		{
+			int64_t		begin = likely_begin(world, result, r);
+
+			if (!time_parse(value + 1, &time))
+				return format("bad time \"%s\"", word);
+			if (time != begin)
+				return format("%s is likely at %" PRId64, name, begin);
+			continue;
+		}
 		if (limit || strncmp(word, "at=", 3) == 0)
 		{
 			if (!time_parse(value + 1, &time))

@@ -351,6 +351,7 @@ world_permute(const World *world, uint64_t *seed, World *other,
 		job->aged_at = old->aged_at;
 		job->order_run = old->order_run;
 		job->expected_run = old->expected_run;
+		job->likely_run = old->likely_run;
 		if (old->cache > 0)
 			job->cache = 1 + labels[old->cache % 1000];
 	}

@@ -177,6 +177,8 @@ running_word(World *world, DecideRunning *running, char *word)
 		return time_parse(value, &running->saved_at);
 	if (strcmp(word, "ends") == 0)
 		return time_parse(value, &running->expected_end);
+	if (strcmp(word, "likely") == 0)
+		return time_parse(value, &running->likely_end);
 	if (strcmp(word, "limit") == 0)
 		return time_parse(value, &running->limit_end);
 	if (strcmp(word, "priority") == 0)
@@ -243,6 +245,8 @@ running_line(World *world, char *line)
 	}
 	if (!saved)
 		running->saved_at = running->started;
+	if (running->likely_end == 0)
+		running->likely_end = running->expected_end;
 	if (running->limit_end == DECIDE_NEVER)
 		running->limit_end = running->expected_end;
 	else if (running->expected_end > running->limit_end)

@@ -266,6 +266,7 @@ job_line(World *world, char *line)
 		job->aged_at = like.aged_at;
 		job->order_run = like.order_run;
 		job->expected_run = like.expected_run;
+		job->likely_run = like.likely_run;
 		job->cache = like.cache;
 	}
 	return NULL;

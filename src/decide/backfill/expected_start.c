@@ -4,51 +4,51 @@
  *
  * Reservations are made as if everything used its whole wall limit, so that
  * what is promised holds.  Most jobs end before that.  A reservation is
- * expected to begin once the last holder of its devices is likely to be over,
+ * expected to begin once the last end of its devices is likely to be over,
  * and never later than promised.  Each reservation counts for those after it.
  */
 #include <string.h>
 
 #include "decide/core/fit.h"
 
-/* Something that has part of a node until it is over. */
-typedef struct Holder
+/* Something that has part of a node, and when it is over. */
+typedef struct LikelyEnd
 {
 	int64_t		limit;			/* over by then, as reservations assume */
 	int64_t		likely;			/* likely to be over by then */
 	const DecidePart *part;
 	int32_t		next;			/* of the same node, -1: none */
-} Holder;
+} LikelyEnd;
 
-typedef struct Holders
+typedef struct LikelyEnds
 {
 	const DecideInput *input;
 	int32_t    *first;			/* by node, -1: none */
 	bool	   *reserved;		/* by node */
-	Holder	   *items;
+	LikelyEnd  *items;
 	int32_t		n;
-} Holders;
+} LikelyEnds;
 
 /*
  * Note what has some parts, on nodes where anything is reserved.
  */
 static void
-holders_add(Holders *holders, const DecidePart *parts, int32_t n,
-			int64_t limit, int64_t likely)
+ends_note(LikelyEnds *ends, const DecidePart *parts, int32_t n,
+		  int64_t limit, int64_t likely)
 {
 	int32_t		i;
 
 	for (i = 0; i < n; i++)
 	{
-		Holder	   *holder = &holders->items[holders->n];
+		LikelyEnd  *end = &ends->items[ends->n];
 
-		if (!holders->reserved[parts[i].node])
+		if (!ends->reserved[parts[i].node])
 			continue;
-		holder->limit = limit;
-		holder->likely = likely < limit ? likely : limit;
-		holder->part = &parts[i];
-		holder->next = holders->first[parts[i].node];
-		holders->first[parts[i].node] = holders->n++;
+		end->limit = limit;
+		end->likely = likely < limit ? likely : limit;
+		end->part = &parts[i];
+		end->next = ends->first[parts[i].node];
+		ends->first[parts[i].node] = ends->n++;
 	}
 }
 
@@ -68,22 +68,22 @@ likely_run(const DecideInput *input, int32_t job)
  * Note a job that begins now, or will have what it is promised.
  */
 static void
-job_add(Holders *holders, int32_t job, const DecidePart *parts, int32_t n)
+job_add(LikelyEnds *ends, int32_t job, const DecidePart *parts, int32_t n)
 {
-	const DecideInput *input = holders->input;
+	const DecideInput *input = ends->input;
 
-	holders_add(holders, parts, n, DecideStartEnd(input, job, true),
-				DecideEndAfter(input, likely_run(input, job)));
+	ends_note(ends, parts, n, DecideStartEnd(input, job, true),
+			  DecideEndAfter(input, likely_run(input, job)));
 }
 
 /*
  * Note what runs.  An evicted job leaves within its grace.
  */
 static bool
-running_add(Holders *holders, const DecideResult *result,
+running_add(LikelyEnds *ends, const DecideResult *result,
 			const DecideArena *arena)
 {
-	const DecideInput *input = holders->input;
+	const DecideInput *input = ends->input;
 	bool	   *leaves = DecideAlloc(arena, input->n_running, sizeof(bool));
 	int32_t		i;
 
@@ -103,8 +103,8 @@ running_add(Holders *holders, const DecideResult *result,
 			limit = DecideTimeAdd(input->now, 1);
 		if (leaves[i] && gone < limit)
 			limit = gone;
-		holders_add(holders, &input->running_parts[running->first_part],
-					running->n_parts, limit, running->likely_end);
+		ends_note(ends, &input->running_parts[running->first_part],
+				  running->n_parts, limit, running->likely_end);
 	}
 	return true;
 }
@@ -113,21 +113,21 @@ running_add(Holders *holders, const DecideResult *result,
  * When a reserved part is likely to be free.
  */
 static int64_t
-part_likely(const Holders *holders, const DecideReservation *reservation,
+part_likely(const LikelyEnds *ends, const DecideReservation *reservation,
 			const DecidePart *part)
 {
 	bool		beside = part->devices == 0 || part->cpu_milli > 0 ||
 		part->memory_mib > 0;
-	int64_t		at = holders->input->now;
+	int64_t		at = ends->input->now;
 	int32_t		i;
 
-	for (i = holders->first[part->node]; i >= 0; i = holders->items[i].next)
+	for (i = ends->first[part->node]; i >= 0; i = ends->items[i].next)
 	{
-		const Holder *holder = &holders->items[i];
+		const LikelyEnd *end = &ends->items[i];
 
-		if (holder->limit <= reservation->at && holder->likely > at &&
-			(beside || (holder->part->devices & part->devices) != 0))
-			at = holder->likely;
+		if (end->limit <= reservation->at && end->likely > at &&
+			(beside || (end->part->devices & part->devices) != 0))
+			at = end->likely;
 	}
 	return at;
 }
@@ -136,26 +136,26 @@ part_likely(const Holders *holders, const DecideReservation *reservation,
  * Note everything that begins now or is promised.
  */
 static void
-decided_add(Holders *holders, const DecideResult *result)
+decided_add(LikelyEnds *ends, const DecideResult *result)
 {
-	const DecideInput *input = holders->input;
+	const DecideInput *input = ends->input;
 	int32_t		i;
 
 	for (i = 0; i < result->n_starts; i++)
-		job_add(holders, result->starts[i].job,
+		job_add(ends, result->starts[i].job,
 				&result->parts[result->starts[i].first_part],
 				result->starts[i].n_parts);
 	for (i = 0; i < input->n_claims; i++)
 	{
 		if (input->claims[i].job >= 0)
-			job_add(holders, input->claims[i].job,
+			job_add(ends, input->claims[i].job,
 					&input->claim_parts[input->claims[i].first_part],
 					input->claims[i].n_parts);
 	}
 	for (i = 0; i < result->n_promises; i++)
 	{
 		if (result->promises[i].job >= 0)
-			job_add(holders, result->promises[i].job,
+			job_add(ends, result->promises[i].job,
 					&result->promise_parts[result->promises[i].first_part],
 					result->promises[i].n_parts);
 	}
@@ -168,33 +168,34 @@ const char *
 DecideExpectedStarts(const DecideInput *input, const DecideResult *result,
 					 const DecideArena *arena, int64_t **at)
 {
-	Holders		holders = {.input = input};
-	int64_t		room = (int64_t) input->n_running_parts + result->n_parts +
-		input->n_claim_parts + result->n_promise_parts +
-		result->n_reserved_parts;
+	LikelyEnds	ends = {.input = input};
+	int64_t		room;
 	int32_t		i;
 	int32_t		p;
 
 	DecideAssert(input != NULL && result != NULL);
 	DecideAssert(arena != NULL && at != NULL);
+	room = (int64_t) input->n_running_parts + result->n_parts +
+		input->n_claim_parts + result->n_promise_parts +
+		result->n_reserved_parts;
 	*at = DecideAlloc(arena, result->n_reservations, sizeof(int64_t));
 	if (*at == NULL)
 		return "out of memory";
 	if (result->n_reservations == 0)
 		return NULL;
-	holders.first = DecideAlloc(arena, input->n_nodes, sizeof(int32_t));
-	holders.reserved = DecideAlloc(arena, input->n_nodes, sizeof(bool));
-	holders.items = DecideAlloc(arena, room, sizeof(Holder));
-	if (holders.first == NULL || holders.reserved == NULL ||
-		holders.items == NULL)
+	ends.first = DecideAlloc(arena, input->n_nodes, sizeof(int32_t));
+	ends.reserved = DecideAlloc(arena, input->n_nodes, sizeof(bool));
+	ends.items = DecideAlloc(arena, room, sizeof(LikelyEnd));
+	if (ends.first == NULL || ends.reserved == NULL ||
+		ends.items == NULL)
 		return "out of memory";
-	memset(holders.first, 0xFF, (size_t) input->n_nodes * sizeof(int32_t));
-	memset(holders.reserved, 0, (size_t) input->n_nodes * sizeof(bool));
+	memset(ends.first, 0xFF, (size_t) input->n_nodes * sizeof(int32_t));
+	memset(ends.reserved, 0, (size_t) input->n_nodes * sizeof(bool));
 	for (p = 0; p < result->n_reserved_parts; p++)
-		holders.reserved[result->reserved_parts[p].node] = true;
-	if (!running_add(&holders, result, arena))
+		ends.reserved[result->reserved_parts[p].node] = true;
+	if (!running_add(&ends, result, arena))
 		return "out of memory";
-	decided_add(&holders, result);
+	decided_add(&ends, result);
 	for (i = 0; i < result->n_reservations; i++)
 	{
 		const DecideReservation *r = &result->reservations[i];
@@ -203,14 +204,14 @@ DecideExpectedStarts(const DecideInput *input, const DecideResult *result,
 
 		for (p = 0; p < r->n_parts; p++)
 		{
-			int64_t		free = part_likely(&holders, r, &parts[p]);
+			int64_t		free = part_likely(&ends, r, &parts[p]);
 
 			begins = free > begins ? free : begins;
 		}
 		(*at)[i] = begins < r->at ? begins : r->at;
-		holders_add(&holders, parts, r->n_parts,
-					DecideTimeAdd(r->at, DecideJobRun(input, r->job)),
-					DecideTimeAdd((*at)[i], likely_run(input, r->job)));
+		ends_note(&ends, parts, r->n_parts,
+				  DecideTimeAdd(r->at, DecideJobRun(input, r->job)),
+				  DecideTimeAdd((*at)[i], likely_run(input, r->job)));
 	}
 	return NULL;
 }
