@@ -250,12 +250,17 @@ LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT t.name, t.schedule,
 		'SET TRANSACTION ISOLATION LEVEL READ COMMITTED;'
-		' SELECT * FROM gpucredit.' || t.name || '()'
-	FROM (VALUES ('maintain', '* * * * *'), ('expire_credits', '* * * * *'),
-		('reap_holds', '* * * * *'), ('check_nodes', '* * * * *'),
-		('seal_audit', '* * * * *'), ('check_books', '43 2 * * *'))
-		AS t (name, schedule)
-	WHERE to_regprocedure('gpucredit.' || t.name || '()') IS NOT NULL
+		' SELECT * FROM gpucredit.' || t.call
+	FROM (SELECT u.name, '* * * * *', format('upkeep(%L)', u.name)
+			FROM unnest('{fold_spend,raise_alerts,fold_denials,forget,forget_usage,depart_entries,depart_audits}'::text[]) AS u (name)
+		UNION ALL
+		SELECT u.name, u.schedule, u.name || '()'
+		FROM (VALUES ('expire_credits', '* * * * *'),
+			('reap_holds', '* * * * *'), ('check_nodes', '* * * * *'),
+			('seal_audit', '* * * * *'),
+			('end_tenant_transactions', '* * * * *'),
+			('check_books', '43 2 * * *')) AS u (name, schedule))
+		AS t (name, schedule, call)
 	UNION ALL
 	SELECT 'prune_log', '17 3 * * *',
 		'DELETE FROM cron.job_run_details d'
@@ -407,7 +412,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit.install_jobs() IS
-'Upkeep: schedules the upkeep with pg_cron, as the owner of the extension. Each minute: maintain, reap_holds, check_nodes, expire_credits and seal_audit. Once a day: check_books, and the deletion of their run logs older than 3 days. Another call restores changed jobs; call it after cron.host, the port or a database''s name changed. Call remove_jobs before DROP EXTENSION gpucredit. Warns if cron.use_background_workers is on, as one slow job then holds up all others.
+'Upkeep: schedules the upkeep with pg_cron, as the owner of the extension. Each minute, a job each: the tasks of upkeep(), and reap_holds, check_nodes, expire_credits, seal_audit and end_tenant_transactions. Once a day: check_books, and the deletion of their run logs older than 3 days. Another call restores changed jobs; call it after cron.host, the port or a database''s name changed. Call remove_jobs before DROP EXTENSION gpucredit. Warns if cron.use_background_workers is on, as one slow job then holds up all others.
 Result: the number of jobs; view gpucredit.cron_status shows their runs.
 Errors: 55000 pg_cron is not loaded, not created, or in another database; the hint is the SQL to run there.';
 

@@ -53,3 +53,14 @@ END
 $$;
 COMMENT ON FUNCTION gpucredit_internal.set_upkeep_position(text, text[]) IS
 'Upkeep: notes where a task stopped; NULL: at its end.';
+
+/* gpucredit.now() loads the library, which makes the setting known. */
+CREATE FUNCTION gpucredit_internal.upkeep_until(share numeric)
+RETURNS timestamptz
+LANGUAGE sql VOLATILE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT CASE WHEN gpucredit.now() IS NOT NULL THEN clock_timestamp()
+		+ current_setting('gpucredit.upkeep_time')::interval * upkeep_until.share END;
+END;
+COMMENT ON FUNCTION gpucredit_internal.upkeep_until(numeric) IS
+'Upkeep: the instant of the server''s clock at which a share of gpucredit.upkeep_time has passed.';

@@ -542,12 +542,12 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 AS $$
 DECLARE
 	at timestamptz := gpucredit.now();
-	began timestamptz := clock_timestamp();
-	allowed interval := current_setting('gpucredit.upkeep_time');
+	most_of_it CONSTANT timestamptz := gpucredit_internal.upkeep_until(0.7);
+	all_of_it CONSTANT timestamptz := gpucredit_internal.upkeep_until(1);
 	n bigint;
 BEGIN
-	n := gpucredit_internal.raise_account_alerts(at, began + allowed * 0.75);
-	RETURN n + gpucredit_internal.raise_expiry_alerts(at, began + allowed);
+	n := gpucredit_internal.raise_account_alerts(at, most_of_it);
+	RETURN n + gpucredit_internal.raise_expiry_alerts(at, all_of_it);
 END
 $$;
 COMMENT ON FUNCTION gpucredit_internal.raise_alerts() IS

@@ -229,8 +229,7 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET plan_cache_mode = force_generic_plan
 AS $$
 DECLARE
-	until timestamptz := clock_timestamp()
-		+ current_setting('gpucredit.upkeep_time')::interval * 0.75;
+	until timestamptz := gpucredit_internal.upkeep_until(0.75);
 	most CONSTANT int := 5000;
 	place tid := '(0,0)';
 	rows tid[];
@@ -391,31 +390,113 @@ LANGUAGE c VOLATILE SECURITY DEFINER PARALLEL UNSAFE ROWS 1
 SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_end_tenant_transactions';
 COMMENT ON FUNCTION gpucredit.end_tenant_transactions() IS
-'Upkeep: ends sessions of tenants'' logins whose transaction in this database is open for longer than gpucredit.tenant_transaction_max, or has kept another that is no tenant''s waiting for longer than gpucredit.tenant_block_max. It audits and logs each. It spares superusers, members of another role of gpucredit, and logins that take on a tenant''s role by SET ROLE only. The background worker calls it every 5 s; maintain() does so too.
+'Upkeep: ends sessions of tenants'' logins whose transaction in this database is open for longer than gpucredit.tenant_transaction_max, or has kept another that is no tenant''s waiting for longer than gpucredit.tenant_block_max. It audits and logs each. It spares superusers, members of another role of gpucredit, and logins that take on a tenant''s role by SET ROLE only. The upkeep worker calls it every 5 s; install_jobs() schedules it, and maintain() calls it too.
 Result: end_tenant_transactions, how many.';
+
+/*
+ * Calls what handles a number of rows again and again, until it finds less, or
+ * gpucredit.upkeep_time has passed.
+ */
+CREATE FUNCTION gpucredit_internal.forget_rows()
+RETURNS SETOF gpucredit.maintain_result
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE ROWS 4
+AS $$
+DECLARE
+	until timestamptz := gpucredit_internal.upkeep_until(0.75);
+	most CONSTANT int := 2000;
+	tasks text[];
+	counts bigint[];
+	total bigint[];
+BEGIN
+	LOOP
+		SELECT array_agg(f.task), array_agg(f.affected) INTO tasks, counts
+		FROM gpucredit_internal.forget(most) f;
+		total := ARRAY(SELECT c.n + coalesce(t.n, 0)
+			FROM unnest(counts) WITH ORDINALITY AS c (n, i)
+				LEFT JOIN unnest(total) WITH ORDINALITY AS t (n, i) USING (i)
+			ORDER BY i);
+		EXIT WHEN most > ALL (counts) OR clock_timestamp() >= until;
+	END LOOP;
+	RETURN QUERY SELECT u.task, u.n FROM unnest(tasks, total) AS u (task, n);
+END
+$$;
+COMMENT ON FUNCTION gpucredit_internal.forget_rows() IS
+'upkeep: deletes rows that nothing reads any more, for gpucredit.upkeep_time at most; returns how many of each kind.';
+
+CREATE FUNCTION gpucredit_internal.depart_rows(kind text) RETURNS bigint
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+AS $$
+DECLARE
+	until timestamptz := gpucredit_internal.upkeep_until(0.5);
+	n bigint;
+	total bigint := 0;
+BEGIN
+	LOOP
+		n := gpucredit_internal.archive(kind, 4);
+		total := total + n;
+		EXIT WHEN n = 0 OR clock_timestamp() >= until;
+	END LOOP;
+	RETURN total;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_internal.depart_rows(text) IS
+'upkeep: removes entries (kind entry) or audit rows (audit) past their retention, for gpucredit.upkeep_time at most; returns how many.';
+
+/* The tasks of upkeep(), in the order in which maintain() calls them. */
+CREATE FUNCTION gpucredit_internal.upkeep_tasks() RETURNS text[]
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT '{fold_spend,raise_alerts,fold_denials,forget,forget_usage,depart_entries,depart_audits}'::text[];
+END;
+COMMENT ON FUNCTION gpucredit_internal.upkeep_tasks() IS
+'upkeep: its tasks.';
+
+CREATE FUNCTION gpucredit.upkeep(task text)
+RETURNS SETOF gpucredit.maintain_result
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER PARALLEL UNSAFE ROWS 4
+SET search_path = pg_catalog, pg_temp
+SET jit = off
+AS $$
+BEGIN
+	IF task IS NULL OR task <> ALL (gpucredit_internal.upkeep_tasks()) THEN
+		RAISE EXCEPTION 'there is no task of upkeep %',
+				coalesce('"' || gpucredit_internal.clip_for_message(task) || '"', 'NULL')
+			USING ERRCODE = 'invalid_parameter_value',
+			HINT = 'The tasks are: ' || array_to_string(
+				gpucredit_internal.upkeep_tasks(), ', ') || '.';
+	END IF;
+	IF task = 'forget' THEN
+		RETURN QUERY SELECT f.task, f.affected
+			FROM gpucredit_internal.forget_rows() f;
+		RETURN;
+	END IF;
+	RETURN NEXT ROW(task, CASE task
+		WHEN 'fold_spend' THEN gpucredit_internal.fold_spend()
+		WHEN 'raise_alerts' THEN gpucredit_internal.raise_alerts()
+		WHEN 'fold_denials' THEN gpucredit_internal.fold_denials(10000)
+		WHEN 'forget_usage' THEN gpucredit_internal.forget_usage(10000)
+		WHEN 'depart_entries' THEN gpucredit_internal.depart_rows('entry')
+		WHEN 'depart_audits' THEN gpucredit_internal.depart_rows('audit') END);
+END
+$$;
+COMMENT ON FUNCTION gpucredit.upkeep(text) IS
+'Upkeep: does one task, for gpucredit.upkeep_time at most; the next call resumes where it stopped. It waits for nobody, and two calls at once do no harm. install_jobs() schedules each task.
+task: fold_spend (adds settled spend to the totals), raise_alerts (those that no call has raised), fold_denials (audits how often the same was denied), forget (deletes old days of spend, keys past gpucredit.key_retention other than those of payments, directives of ended attempts, old requests for output), forget_usage, depart_entries, depart_audits (remove usage rows, entries and audit rows past their retention, not above READ COMMITTED).
+Result: each part of the task, and how many rows it handled.
+Errors: 22023 no such task.';
 
 CREATE FUNCTION gpucredit.maintain()
 RETURNS SETOF gpucredit.maintain_result
-LANGUAGE sql VOLATILE SECURITY DEFINER PARALLEL UNSAFE ROWS 10
+LANGUAGE sql VOLATILE SECURITY DEFINER PARALLEL UNSAFE ROWS 11
 SET search_path = pg_catalog, pg_temp
 SET jit = off
 BEGIN ATOMIC
-	SELECT 'fold_spend', gpucredit_internal.fold_spend()
-	UNION ALL
-	SELECT 'raise_alerts', gpucredit_internal.raise_alerts()
-	UNION ALL
-	SELECT 'fold_denials', gpucredit_internal.fold_denials(10000)
-	UNION ALL
-	SELECT * FROM gpucredit_internal.forget(10000)
-	UNION ALL
-	SELECT 'forget_usage', gpucredit_internal.forget_usage(10000)
-	UNION ALL
-	SELECT 'depart_entries', gpucredit_internal.archive('entry', 16)
-	UNION ALL
-	SELECT 'depart_audits', gpucredit_internal.archive('audit', 16)
+	SELECT u.*
+	FROM unnest(gpucredit_internal.upkeep_tasks()) WITH ORDINALITY AS t (task, i)
+		CROSS JOIN LATERAL gpucredit.upkeep(t.task) u
 	UNION ALL
 	SELECT * FROM gpucredit.end_tenant_transactions();
 END;
 COMMENT ON FUNCTION gpucredit.maintain() IS
-'Upkeep: does the regular upkeep; call it every minute. It folds recorded spend and counted denials, and raises due alerts. It deletes old days of spend, keys past gpucredit.key_retention other than those of payments, directives of ended attempts and old requests for output. It removes usage rows, entries and audit rows past their retention (not above READ COMMITTED). It ends tenants'' transactions that are open too long. Folding and raising alerts work for gpucredit.upkeep_time each, and the next call resumes where they stopped. A call takes at most 10,000 rows of each other task, and 16 batches of entries and audit rows. Call again while any affected is 10000 or more. It waits for nobody.
+'Upkeep: calls upkeep() for each task in turn, in one transaction, then ends tenants'' transactions that are open too long. Where there is much to do, call the tasks one by one instead, as install_jobs() has pg_cron do: the call is as long as all of them together. It waits for nobody.
 Result: each task, and how many rows it handled.';

@@ -61,6 +61,7 @@ BEGIN ATOMIC
 		('low_balance_credits', 'gauge', 'What is available to the lowest of them.'),
 		('seal_unsealed', 'gauge', 'Entries and audit rows not sealed yet.'),
 		('seal_stalled_seconds', 'gauge', 'How long sealing has waited for an old transaction.'),
+		('upkeep_lag_seconds', 'gauge', 'How old the oldest thing is that a task of upkeep should have done.'),
 		('cron_job_age_seconds', 'gauge', 'Time since a pg_cron job last ended; of one that is due each minute and never has, since the server started.'),
 		('cron_job_ok', 'gauge', 'Whether a pg_cron job succeeded the last time.');
 END;
@@ -279,6 +280,12 @@ BEGIN ATOMIC
 			AS v (name, labels, value)
 		WHERE (metric_samples.families IS NULL
 			OR metric_samples.families && '{seal_unsealed,seal_stalled_seconds}')
+		UNION ALL
+		SELECT 'upkeep_lag_seconds', jsonb_build_object('task', l.task),
+			coalesce(extract(epoch FROM l.lag), 0)
+		FROM clock, LATERAL gpucredit_internal.upkeep_lags(clock.at) l
+		WHERE (metric_samples.families IS NULL
+			OR metric_samples.families && '{upkeep_lag_seconds}')
 		UNION ALL
 		SELECT g.* FROM gpucredit_internal.cron_gauges() g
 		WHERE (metric_samples.families IS NULL

@@ -125,7 +125,8 @@ TO gpucredit_admin, gpucredit_operator, gpucredit_auditor;
 GRANT EXECUTE ON FUNCTION			/* nodes, upkeep */
 	gpucredit.register_node, gpucredit.set_node_key, gpucredit.drain, gpucredit.resume,
 	gpucredit.reclaim(text, interval), gpucredit.reclaim(text[], interval),
-	gpucredit.remove_node, gpucredit.expire_credits, gpucredit.maintain
+	gpucredit.remove_node, gpucredit.expire_credits, gpucredit.maintain,
+	gpucredit.upkeep
 TO gpucredit_admin, gpucredit_operator;
 
 GRANT EXECUTE ON FUNCTION			/* failures, and their sweeps */
@@ -134,7 +135,8 @@ GRANT EXECUTE ON FUNCTION			/* failures, and their sweeps */
 	gpucredit.install_jobs, gpucredit.remove_jobs, gpucredit.check_books
 TO gpucredit_admin, gpucredit_operator;
 
-GRANT EXECUTE ON FUNCTION gpucredit_internal.cron_jobs, gpucredit_internal.seal_waits
+GRANT EXECUTE ON FUNCTION gpucredit_internal.cron_jobs, gpucredit_internal.seal_waits,
+	gpucredit_internal.upkeep_lags
 TO gpucredit_admin, gpucredit_operator, gpucredit_auditor;
 
 GRANT EXECUTE ON FUNCTION gpucredit.verify
@@ -174,7 +176,7 @@ GRANT SELECT ON gpucredit.alert TO gpucredit_app;
 GRANT SELECT ON gpucredit.pool, gpucredit.node, gpucredit.nodes,
 	gpucredit.attempt, gpucredit.attempts,
 	gpucredit.attempt_gpu, gpucredit.directive, gpucredit.checkpoint,
-	gpucredit.retry_rule, gpucredit.cron_status, gpucredit.seals,
+	gpucredit.retry_rule, gpucredit.cron_status, gpucredit.upkeep_lag, gpucredit.seals,
 	gpucredit.seal_status, gpucredit.archive_batch, gpucredit.node_capacity, gpucredit.capacity,
 	gpucredit.queue_depth
 TO gpucredit_operator;

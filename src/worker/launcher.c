@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * launcher.c
- *		The launcher: each database of gpucredit.database has its worker.
+ *		The launcher: each database of gpucredit.database has its workers, one
+ *		that schedules and one that does the upkeep.
  *
  * It belongs to no database and reads only pg_database.  If a database does
  * not exist, or allows no connections, the launcher waits for it in silence.
@@ -37,9 +38,17 @@
 #define LATE_MS			60000	/* the longest pause */
 #define LONG_LIFE_MS	10000	/* a worker that ran so long was fine */
 
+/* What a worker does. */
+typedef struct Duty
+{
+	const char *type;
+	const char *function;
+} Duty;
+
 typedef struct Charge
 {
 	char	   *database;
+	const Duty *duty;
 	BackgroundWorkerHandle *worker; /* NULL: none */
 	bool		wanted;			/* still in gpucredit.database */
 	TimestampTz begun;
@@ -47,11 +56,17 @@ typedef struct Charge
 	int			delay_ms;
 } Charge;
 
+static const Duty duties[] = {
+	{"gpucredit scheduler", "WorkerMain"},
+	{"gpucredit upkeep", "UpkeepWorkerMain"}
+};
+
 static List *charges = NIL;
 static MemoryContext charges_context = NULL;
 
 static void compare_workers(void);
-static Charge *find_charge(const char *database);
+static void want(const char *database, const Duty *duty);
+static Charge *find_charge(const char *database, const Duty *duty);
 static long check_database(Charge *charge);
 static void mind_worker(Charge *charge, TimestampTz now);
 static void start_worker(Charge *charge, Oid database, TimestampTz now);
@@ -109,26 +124,37 @@ compare_workers(void)
 	MemoryContextSwitchTo(charges_context);
 	foreach(cell, charges)
 		((Charge *) lfirst(cell))->wanted = false;
-	foreach(cell, names)
+	/* each database is scheduled before any gets its upkeep */
+	for (int i = 0; i < (int) lengthof(duties); i++)
 	{
-		const char *name = lfirst(cell);
-		Charge	   *charge = find_charge(name);
-
-		if (charge == NULL)
-		{
-			charge = palloc0(sizeof(Charge));
-			charge->database = pstrdup(name);
-			charge->delay_ms = SOON_MS;
-			charges = lappend(charges, charge);
-		}
-		charge->wanted = true;
+		foreach(cell, names)
+			want(lfirst(cell), &duties[i]);
 	}
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(scratch);
 }
 
+/*
+ * A database is to have a worker of a kind.
+ */
+static void
+want(const char *database, const Duty *duty)
+{
+	Charge	   *charge = find_charge(database, duty);
+
+	if (charge == NULL)
+	{
+		charge = palloc0(sizeof(Charge));
+		charge->database = pstrdup(database);
+		charge->duty = duty;
+		charge->delay_ms = SOON_MS;
+		charges = lappend(charges, charge);
+	}
+	charge->wanted = true;
+}
+
 static Charge *
-find_charge(const char *database)
+find_charge(const char *database, const Duty *duty)
 {
 	ListCell   *cell;
 
@@ -136,7 +162,7 @@ find_charge(const char *database)
 	{
 		Charge	   *charge = lfirst(cell);
 
-		if (strcmp(charge->database, database) == 0)
+		if (charge->duty == duty && strcmp(charge->database, database) == 0)
 			return charge;
 	}
 	return NULL;
@@ -198,14 +224,14 @@ start_worker(Charge *charge, Oid database, TimestampTz now)
 		.bgw_start_time = BgWorkerStart_RecoveryFinished,
 		.bgw_restart_time = BGW_NEVER_RESTART,
 		.bgw_library_name = "gpucredit",
-		.bgw_function_name = "WorkerMain",
-		.bgw_type = "gpucredit scheduler",
 		.bgw_main_arg = ObjectIdGetDatum(database),
 		.bgw_notify_pid = MyProcPid
 	};
 	MemoryContext old = MemoryContextSwitchTo(charges_context);
 
-	snprintf(worker.bgw_name, BGW_MAXLEN, "gpucredit scheduler of %s",
+	strlcpy(worker.bgw_function_name, charge->duty->function, BGW_MAXLEN);
+	strlcpy(worker.bgw_type, charge->duty->type, BGW_MAXLEN);
+	snprintf(worker.bgw_name, BGW_MAXLEN, "%s of %s", charge->duty->type,
 			 charge->database);
 	charge->begun = now;
 	if (!RegisterDynamicBackgroundWorker(&worker, &charge->worker))
@@ -225,7 +251,8 @@ start_worker(Charge *charge, Oid database, TimestampTz now)
 static void
 log_no_room(const Charge *charge)
 {
-	StringInfo	line = LogBegin("scheduler_no_slot");
+	StringInfo	line = LogBegin(charge->duty == &duties[0] ?
+								"scheduler_no_slot" : "upkeep_no_slot");
 
 	LogText(line, "database", charge->database);
 	LogText(line, "increase", "max_worker_processes");

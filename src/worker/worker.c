@@ -10,11 +10,8 @@
  * half of the time.  A cycle is one transaction that calls gpucredit.place(),
  * nothing else.  So another caller does no harm: the second one gets "busy".
  *
- * Every 5 s the worker runs check_nodes(), reap_holds() and
- * end_tenant_transactions(), a transaction each, so that lost jobs are queued
- * again soon.  After a sweep that ended something it runs another, after a
- * pause as long as the sweep: each has half a second, and a large pool needs
- * longer.
+ * Upkeep runs in a worker of its own (upkeep_worker.c): a sweep that has much
+ * to do keeps no cycle waiting.
  *
  * ClockSteady() says what is due: if the server's clock were set back by an
  * hour, there would be no cycle for so long.
@@ -49,13 +46,11 @@
 #include "utils/timestamp.h"
 
 #define BUSY_MS				20	/* a cycle answered "busy" */
-#define SWEEP_MS			5000
 
 typedef struct Driver
 {
 	MemoryContext context;		/* reset each round */
 	TimestampTz next_full;		/* when all pools are due */
-	TimestampTz next_sweep;
 	TimestampTz not_before;		/* no cycle before that */
 	bool		behind;			/* some had no cycle in the last round */
 	List	   *failing;
@@ -64,8 +59,7 @@ typedef struct Driver
 typedef enum CycleEnd
 {
 	CYCLE_DONE,
-	CYCLE_MORE,					/* it started as many as allowed, or there may
-								 * be more to sweep */
+	CYCLE_MORE,					/* it started as many as allowed */
 	CYCLE_BUSY,
 	CYCLE_RETRY,				/* 40001, 40P01, a few times in a row */
 	CYCLE_FAILED
@@ -83,27 +77,6 @@ SQL_STATEMENT(cycle_run, SPI_OK_SELECT, "text",
 			  "  false)"
 			  " FROM gpucredit.place($1) r");
 
-/*
- * Sweeps, by names that no pool has; they start nothing, and may have ended
- * much.
- */
-#define SWEEP(name) \
-	"SELECT 0::bigint, false, $1 <> '' AND COALESCE(pg_catalog.bool_or(" \
-	"  s.affected > 0 AND s.task <> 'skipped'), false)" \
-	" FROM gpucredit." name "() s"
-SQL_STATEMENT(nodes_sweep, SPI_OK_SELECT, "text", SWEEP("check_nodes"));
-SQL_STATEMENT(holds_sweep, SPI_OK_SELECT, "text", SWEEP("reap_holds"));
-SQL_STATEMENT(tenants_sweep, SPI_OK_SELECT, "text",
-			  SWEEP("end_tenant_transactions"));
-static const struct
-{
-	const char *name;
-	SqlStatement *statement;
-}			sweeps[] = {
-	{"\001check_nodes", &nodes_sweep}, {"\001reap_holds", &holds_sweep},
-	{"\001end_tenant_transactions", &tenants_sweep}
-};
-
 static void settle_in(Oid database);
 static void check_regularly(Driver *state);
 static long wait_ms(const Driver *state);
@@ -111,11 +84,7 @@ static void round_of_cycles(Driver *state, PoolSet pools);
 static void again_soon(Driver *state, PoolSet pools);
 static void note_end(Driver *state, const char *pool, CycleEnd end);
 static CycleEnd load_pools(const Driver *state, List **pools);
-static void run_sweeps(Driver *state);
-static CycleEnd run_cycle(const Driver *state, SqlStatement *statement,
-						  const char *pool);
-static CycleEnd failed(const Driver *state, const char *pool,
-					   MemoryContext context);
+static CycleEnd run_cycle(const Driver *state, const char *pool);
 
 void
 WorkerMain(Datum arg)
@@ -136,9 +105,7 @@ WorkerMain(Datum arg)
 
 		check_regularly(&state);
 		now = ClockSteady();
-		if (now >= state.next_sweep)
-			run_sweeps(&state);
-		woken |= WakeCollect(); /* by our sweeps, too */
+		woken |= WakeCollect();
 		woken |= FailingDue(state.failing, now);
 		if (now >= state.next_full)
 			woken = ALL_POOLS;
@@ -156,26 +123,12 @@ WorkerMain(Datum arg)
 }
 
 /*
- * Connect, and reset settings that a session default might spoil.
+ * Connect, and be the one that cycles wake.
  */
 static void
 settle_in(Oid database)
 {
-	static const char *const settings[][2] = {
-		{"search_path", "pg_catalog, pg_temp"},
-		{"default_transaction_isolation", "read committed"},
-		{"default_transaction_read_only", "off"},
-		{"default_transaction_deferrable", "off"},
-		{"statement_timeout", "0"},
-		{"lock_timeout", "0"},
-		{"idle_in_transaction_session_timeout", "0"},
-		{"application_name", "gpucredit scheduler"}
-	};
-
-	BackgroundWorkerInitializeConnectionByOid(database, InvalidOid, 0);
-	for (int i = 0; i < (int) lengthof(settings); i++)
-		SetConfigOption(settings[i][0], settings[i][1], PGC_SUSET,
-						PGC_S_OVERRIDE);
+	WorkersConnect(database, "gpucredit scheduler");
 	StartTransactionCommand();
 	if (!WakeListen())
 		proc_exit(0);
@@ -210,7 +163,6 @@ wait_ms(const Driver *state)
 	TimestampTz next = state->not_before > now ? state->not_before :
 		state->next_full;
 
-	next = Min(next, state->next_sweep);
 	return Max(1, Min(TimestampDifferenceMilliseconds(now, next),
 					  WORKER_LOOK_MS));
 }
@@ -242,7 +194,7 @@ round_of_cycles(Driver *state, PoolSet woken)
 		if ((woken & WakePoolSet(pool)) != 0 &&
 			FailingMayTry(state->failing, pool, begun))
 		{
-			end = run_cycle(state, &cycle_run, pool);
+			end = run_cycle(state, pool);
 			note_end(state, pool, end);
 		}
 		behind |= end != CYCLE_DONE && end != CYCLE_MORE;
@@ -255,38 +207,6 @@ round_of_cycles(Driver *state, PoolSet woken)
 	pgstat_report_stat(false);
 	pgstat_report_activity(STATE_IDLE, NULL);
 	state->not_before = Max(state->not_before, ClockSteady() + longest);
-}
-
-/*
- * Run the sweeps that are due.
- */
-static void
-run_sweeps(Driver *state)
-{
-	TimestampTz begun = ClockSteady();
-	MemoryContext old = MemoryContextSwitchTo(state->context);
-	TimestampTz now;
-	bool		more = false;
-
-	for (int i = 0; i < (int) lengthof(sweeps); i++)
-	{
-		CycleEnd	end;
-
-		if (!FailingMayTry(state->failing, sweeps[i].name, begun))
-			continue;
-		end = run_cycle(state, sweeps[i].statement, sweeps[i].name);
-		more |= end == CYCLE_MORE;
-		note_end(state, sweeps[i].name, end);
-	}
-	now = ClockSteady();
-	state->next_sweep = more ?
-		TimestampTzPlusMilliseconds(now, Max(BUSY_MS,
-											 TimestampDifferenceMilliseconds(begun, now))) :
-		TimestampTzPlusMilliseconds(begun, SWEEP_MS);
-	MemoryContextSwitchTo(old);
-	MemoryContextReset(state->context);
-	pgstat_report_stat(false);
-	pgstat_report_activity(STATE_IDLE, NULL);
 }
 
 /*
@@ -310,9 +230,8 @@ note_end(Driver *state, const char *pool, CycleEnd end)
 	{
 		case CYCLE_RETRY:
 			state->failing = FailingRetried(state->failing, pool);
-			if (*pool != SWEEP_MARK)
-				again_soon(state, *pool == '\0' ? ALL_POOLS :
-						   WakePoolSet(pool));
+			again_soon(state, *pool == '\0' ? ALL_POOLS :
+					   WakePoolSet(pool));
 			return;
 		case CYCLE_FAILED:
 			state->failing = FailingFailed(state->failing, pool);
@@ -322,8 +241,7 @@ note_end(Driver *state, const char *pool, CycleEnd end)
 			again_soon(state, WakePoolSet(pool));
 			break;
 		case CYCLE_MORE:
-			if (*pool != SWEEP_MARK)
-				WakeKeep(WakePoolSet(pool));
+			WakeKeep(WakePoolSet(pool));
 			break;
 		case CYCLE_DONE:
 			break;
@@ -360,7 +278,8 @@ load_pools(const Driver *state, List **pools)
 	PG_CATCH();
 	{
 		*pools = NIL;
-		end = failed(state, "", context);
+		MemoryContextSwitchTo(context);
+		end = WorkersAbort(state->failing, "") ? CYCLE_RETRY : CYCLE_FAILED;
 	}
 	PG_END_TRY();
 	MemoryContextSwitchTo(context);
@@ -368,24 +287,23 @@ load_pools(const Driver *state, List **pools)
 }
 
 /*
- * Run one cycle of a pool, or one sweep, in its own transaction.
+ * Run one cycle of a pool, in its own transaction.
  */
 static CycleEnd
-run_cycle(const Driver *state, SqlStatement *statement, const char *pool)
+run_cycle(const Driver *state, const char *pool)
 {
 	MemoryContext context = CurrentMemoryContext;
 	volatile CycleEnd end = CYCLE_DONE;
 
-	pgstat_report_activity(STATE_RUNNING, statement == &cycle_run ?
-						   psprintf("SELECT gpucredit.place(%s)", pool) :
-						   psprintf("SELECT gpucredit.%s()", pool + 1));
+	pgstat_report_activity(STATE_RUNNING,
+						   psprintf("SELECT gpucredit.place(%s)", pool));
 	PG_TRY();
 	{
 		uint64		started = 0;
 
 		if (OwnerBegin())
 		{
-			SqlResult	row = SqlRun(statement, VALUES(TextValue(pool)));
+			SqlResult	row = SqlRun(&cycle_run, VALUES(TextValue(pool)));
 
 			started = SqlInt8(row, 0, 1);
 			if (SqlBool(row, 0, 2))
@@ -395,35 +313,15 @@ run_cycle(const Driver *state, SqlStatement *statement, const char *pool)
 			SqlFinish();
 		}
 		OwnerFinish();
-		if (end != CYCLE_BUSY && statement == &cycle_run)
+		if (end != CYCLE_BUSY)
 			WakeCount(true, started, state->behind);
 	}
 	PG_CATCH();
 	{
-		end = failed(state, pool, context);
+		MemoryContextSwitchTo(context);
+		end = WorkersAbort(state->failing, pool) ? CYCLE_RETRY : CYCLE_FAILED;
 	}
 	PG_END_TRY();
 	MemoryContextSwitchTo(context);
 	return end;
-}
-
-/*
- * After an error: abort, and log it unless it is a rare concurrency error.
- */
-static CycleEnd
-failed(const Driver *state, const char *pool, MemoryContext context)
-{
-	int			code = geterrcode();
-	bool		retry = (code == ERRCODE_T_R_SERIALIZATION_FAILURE ||
-						 code == ERRCODE_T_R_DEADLOCK_DETECTED) &&
-		FailingMayRetry(state->failing, pool);
-
-	MemoryContextSwitchTo(context);
-	HOLD_INTERRUPTS();
-	if (!retry)
-		EmitErrorReport();
-	AbortOutOfAnyTransaction();
-	FlushErrorState();
-	RESUME_INTERRUPTS();
-	return retry ? CYCLE_RETRY : CYCLE_FAILED;
 }

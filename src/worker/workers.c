@@ -5,8 +5,8 @@
  *		workers' log lines.
  *
  * gpucredit.database names the databases that are scheduled.  A launcher
- * (launcher.c), which belongs to no database, keeps one worker for each of
- * them (worker.c).  They run on a primary only: the launcher starts when
+ * (launcher.c), which belongs to no database, keeps two workers for each of
+ * them: one schedules (worker.c), the other does the upkeep (upkeep_worker.c).  They run on a primary only: the launcher starts when
  * recovery ends, which a standby's promotion does, too.
  *
  *-------------------------------------------------------------------------
@@ -15,8 +15,10 @@
 
 #include <limits.h>
 
+#include "access/xact.h"
 #include "commands/dbcommands.h"
 #include "util/log.h"
+#include "worker/failing.h"
 #include "worker/workers.h"
 #include "miscadmin.h"
 #include "postmaster/bgworker.h"
@@ -111,6 +113,50 @@ check_databases(char **newval, void **extra, GucSource source)
 	list_free(names);
 	free(copy);
 	return valid;
+}
+
+/*
+ * Connect, and reset settings that a session default might spoil.
+ */
+void
+WorkersConnect(Oid database, const char *name)
+{
+	const char *const settings[][2] = {
+		{"search_path", "pg_catalog, pg_temp"},
+		{"default_transaction_isolation", "read committed"},
+		{"default_transaction_read_only", "off"},
+		{"default_transaction_deferrable", "off"},
+		{"statement_timeout", "0"},
+		{"lock_timeout", "0"},
+		{"idle_in_transaction_session_timeout", "0"},
+		{"application_name", name}
+	};
+
+	BackgroundWorkerInitializeConnectionByOid(database, InvalidOid, 0);
+	for (int i = 0; i < (int) lengthof(settings); i++)
+		SetConfigOption(settings[i][0], settings[i][1], PGC_SUSET,
+						PGC_S_OVERRIDE);
+}
+
+/*
+ * After an error: abort, and log it unless it is a rare concurrency error.
+ * True: try again at once.
+ */
+bool
+WorkersAbort(List *failing, const char *name)
+{
+	int			code = geterrcode();
+	bool		retry = (code == ERRCODE_T_R_SERIALIZATION_FAILURE ||
+						 code == ERRCODE_T_R_DEADLOCK_DETECTED) &&
+		FailingMayRetry(failing, name);
+
+	HOLD_INTERRUPTS();
+	if (!retry)
+		EmitErrorReport();
+	AbortOutOfAnyTransaction();
+	FlushErrorState();
+	RESUME_INTERRUPTS();
+	return retry;
 }
 
 /*

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * workers.h
- *		The background workers that run scheduling cycles.
+ *		The background workers that run scheduling cycles and upkeep.
  *
  *-------------------------------------------------------------------------
  */
@@ -17,8 +17,11 @@ extern void WorkersInit(void);
 extern List *WorkersDatabases(void);
 extern int	WorkersIntervalMs(void);
 extern void WorkersLogLife(void);
+extern void WorkersConnect(Oid database, const char *name);
+extern bool WorkersAbort(List *failing, const char *name);
 
 extern PGDLLEXPORT void WorkerLauncherMain(Datum arg);
 extern PGDLLEXPORT void WorkerMain(Datum arg);
+extern PGDLLEXPORT void UpkeepWorkerMain(Datum arg);
 
 #endif							/* GPUCREDIT_WORKERS_H */

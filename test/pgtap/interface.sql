@@ -206,6 +206,7 @@ INSERT INTO interface (name, arguments, result, volatility, roles) VALUES
 ('check_nodes', '', 'SETOF task text, affected bigint', 'v', 'admin operator'),
 ('end_tenant_transactions', '', 'SETOF task text, affected bigint', 'v', 'admin operator'),
 ('maintain', '', 'SETOF task text, affected bigint', 'v', 'admin operator'),
+('upkeep', 'task text', 'SETOF task text, affected bigint', 'v', 'admin operator'),
 ('check_books', '', 'SETOF task text, affected bigint', 'v', 'admin operator'),
 ('install_jobs', '', 'int', 'v', 'admin operator'),
 ('remove_jobs', '', 'int', 'v', 'admin operator'),
@@ -346,7 +347,8 @@ FROM roles r LEFT JOIN pg_proc p
 	AND has_function_privilege(r.oid, p.oid, 'EXECUTE')
 	AND p.oid <> ALL (SELECT oid FROM public_function)
 	AND p.oid::regproc::text NOT IN ('gpucredit_internal.may_read',		-- what policies ask
-		'gpucredit_internal.cron_jobs', 'gpucredit_internal.seal_waits')	-- and views
+		'gpucredit_internal.cron_jobs', 'gpucredit_internal.seal_waits',
+		'gpucredit_internal.upkeep_lags')	-- and views
 	AND (p.prosecdef OR p.proname ~ '_sound$' OR NOT p.proargtypes::oid[] || p.prorettype && ARRAY[
 		'gpucredit.credits', 'gpucredit.gpureq', 'gpucredit.gpuset']::regtype[]::oid[])
 GROUP BY r.rolname ORDER BY r.rolname;
@@ -358,7 +360,7 @@ FROM (VALUES
 	('gpucredit_agent', NULL),
 	('gpucredit_app', 'alert jobs price prices tier'),
 	('gpucredit_tenant', 'account accounts alert attempt attempts entries entry hold holds job jobs price prices tier'),
-	('gpucredit_operator', 'archive_batch attempt attempt_gpu attempts capacity checkpoint cron_status directive jobs metrics node node_capacity nodes pool price prices queue_depth retry_rule seal_status seals tier'))
+	('gpucredit_operator', 'archive_batch attempt attempt_gpu attempts capacity checkpoint cron_status directive jobs metrics node node_capacity nodes pool price prices queue_depth retry_rule seal_status seals tier upkeep_lag'))
 	expected (role, tables)
 	JOIN roles r ON r.rolname = expected.role
 	LEFT JOIN pg_class c ON c.relnamespace = 'gpucredit'::regnamespace

@@ -58,11 +58,11 @@ INSERT INTO listed VALUES
 	'queue'),
 ('function', 'admin auditor operator',
 	'burn_rate capacity_advice cluster_map cron_jobs demand fair_share recent_events plan_with
-		queue_reasons reservations seal_waits verify'),
+		queue_reasons reservations seal_waits upkeep_lags verify'),
 ('function', 'admin auditor operator pg_monitor',
 	'metric_samples metrics_text'),
 ('function', 'admin operator',
-	'check_books check_nodes drain end_tenant_transactions expire_credits install_jobs maintain reap_holds
+	'upkeep check_books check_nodes drain end_tenant_transactions expire_credits install_jobs maintain reap_holds
 		reclaim register_node remove_jobs remove_node resume seal_audit set_alert set_node_key set_retry_rule'),
 ('internal', '',		-- of reports and screens
 	'html node_blocks queue_plan queued_jobs report_about report_ahead report_balance report_bin_name
@@ -80,14 +80,14 @@ INSERT INTO listed VALUES
 		bucket_fit buckets_at budget_room_at budgets_at check_accounts check_bills check_buckets check_budgets check_claims
 		balances_recovered builtin_digest check_archive_batches check_devices check_guards check_history check_holds check_jobs check_seals check_settings check_shares check_slices
 		check_told check_traces clip_for_message cluster_gauges counters credits_combine credits_deserialize credits_serialize
-		closings_digest cron_gauges cron_job_name cron_job_of cron_tasks dead_held demand_parts archive archive_batch_digest entry_by_bucket entry_by_part fold_denials fold_spend
+		closings_digest cron_gauges cron_job_name cron_job_of cron_tasks dead_held demand_parts archive archive_batch_digest entry_by_bucket entry_by_part fold_denials fold_spend depart_rows forget_rows upkeep_tasks
 		forget forget_usage high_spend hold_difference is_below
 		job_is_sound kept_from kind_rank limits_difference lock_chain lock_name log_finding metric_families metric_labels micros
 		money_gauges notify_nodes is_tenant_login limit_tenant_logins
 		offer_types part_difference period_start queue_gauges raise_alert raise_alerts raise_job_alert refuse_change row_check take_alert
 		notify_alert notify_number tenant_timeouts
 		quota_is_sound raise_account_alerts raise_expiry_alerts repair require_amount require_cron require_kept require_report require_role require_sense require_slots
-		run_end set_login_timeout set_upkeep_position settings_found settings_told slice_is_sound spend_day_difference spend_difference spend_line unschedule upkeep_position usage_words utc_day utc_midnight write_audit'),
+		run_end set_login_timeout set_upkeep_position settings_found settings_told slice_is_sound spend_day_difference spend_difference spend_line unschedule upkeep_position upkeep_until usage_words utc_day utc_midnight write_audit'),
 ('internal', 'admin agent app auditor operator tenant',
 	'avg bill credits_accum credits_accum_inv credits_add credits_avg credits_cmp
 		credits_eq credits_ge credits_gt credits_hash credits_hash_extended credits_in
@@ -111,7 +111,7 @@ INSERT INTO listed VALUES
 ('view', 'admin auditor',
 	'bucket_whole budget_counter_whole closing_net devices_taken job_wait'),
 ('view', 'admin auditor operator',
-	'capacity cron_status node_capacity nodes queue_depth retry_rule seal_status seals'),
+	'capacity cron_status node_capacity nodes queue_depth retry_rule seal_status seals upkeep_lag'),
 ('view', 'admin auditor operator pg_monitor',
 	'metrics'),
 ('table', 'admin app auditor operator tenant',

@@ -70,14 +70,14 @@ my $put_back = query(
 	UPDATE cron.job SET schedule = '0 0 1 1 *', active = false
 	WHERE jobname LIKE 'gpucredit reap_holds %';
 	UPDATE cron.job SET command = 'SELECT 1'
-	WHERE jobname LIKE 'gpucredit maintain %';
+	WHERE jobname LIKE 'gpucredit fold_spend %';
 	UPDATE cron.job SET nodename = 'elsewhere', nodeport = 1
 	WHERE jobname LIKE 'gpucredit check_nodes %';
 	UPDATE cron.job SET database = 'postgres'
 	WHERE jobname LIKE 'gpucredit expire_credits %';
 	UPDATE cron.job SET username = 'boss'
 	WHERE jobname LIKE 'gpucredit seal_audit %';
-	SELECT cron.schedule_in_database('gpucredit maintain passing',
+	SELECT cron.schedule_in_database('gpucredit fold_spend passing',
 		'* * * * *', 'SELECT 1', 'passing') \g /dev/null
 	SELECT cron.schedule('gpucredit gone credit', '* * * * *', 'SELECT 1')
 	\g /dev/null
@@ -85,7 +85,7 @@ my $put_back = query(
 	COMMIT});
 is($put_back, $jobs, 'and again');
 is(all_jobs(), "$as_set_up\n" .
-	join('|', 'gpucredit maintain passing', '* * * * *', 'SELECT 1',
+	join('|', 'gpucredit fold_spend passing', '* * * * *', 'SELECT 1',
 		$node->host, $node->port, qw(passing postgres t)),
 	'all are back as they were, no more and no fewer');
 query($node, 'credit', 'DROP DATABASE passing');
@@ -104,18 +104,18 @@ is( query(
 		CASE r.status WHEN 'succeeded' THEN r.at END
 	FROM cron.job j,
 		(VALUES (1, 'reap_holds', 'failed', NULL),
-			(2, 'maintain', 'succeeded', now() - interval '1 h'),
-			(3, 'maintain', 'running', now() - interval '30 min'),
+			(2, 'fold_spend', 'succeeded', now() - interval '1 h'),
+			(3, 'fold_spend', 'running', now() - interval '30 min'),
 			(4, 'check_books', 'failed', NULL)) AS r (n, task, status, at)
 	WHERE j.jobname = 'gpucredit ' || r.task || ' credit';
 	SELECT split_part(m.labels ->> 'cron_job', ' ', 2),
 		CASE substring(m.name FROM 'ok|age') WHEN 'ok' THEN m.value::text
 			WHEN 'age' THEN (m.value >= 3600)::text END
 	FROM gpucredit.metrics m WHERE m.name LIKE 'gpucredit_cron_job_%'
-		AND m.labels ->> 'cron_job' ~ 'reap|maintain|seal|books'
+		AND m.labels ->> 'cron_job' ~ 'reap|fold_spend|seal|books'
 	ORDER BY 1, m.name;
 	ROLLBACK}),
-	"check_books|0\nmaintain|true\nmaintain|1\nreap_holds|false\nreap_holds|0\nseal_audit|false",
+	"check_books|0\nfold_spend|true\nfold_spend|1\nreap_holds|false\nreap_holds|0\nseal_audit|false",
 	'what fails, hangs or never ran is seen in the metrics');
 
 # The SQL in the hint sets up another database's jobs as it is, whatever they

@@ -386,9 +386,9 @@ my $launcher = $node->safe_psql('postgres',
 );
 $node->safe_psql('postgres', "SELECT pg_terminate_backend($launcher)");
 ok(poll("SELECT count(*) FILTER (WHERE backend_type = 'gpucredit launcher'
-		AND pid <> $launcher) = 1 AND count(*) = 3
+		AND pid <> $launcher) = 1 AND count(*) = 5
 	FROM pg_stat_activity WHERE backend_type LIKE 'gpucredit %'"),
-	'the launcher comes back, with one worker a database');
+	'the launcher comes back, with two workers a database');
 starts('relaunched', 'which schedule');
 
 # The server crashes.

@@ -38,7 +38,7 @@ is($err, '', 'nothing is complained about');
 is(scalar(() = $out =~ /^Minute \d of 2: \d+\.\d submissions/mg), 2, 'each minute is printed');
 foreach my $call ('reserve, hot', 'reserve, big', 'reserve, small', 'settle, hot',
 	'start, small', 'heartbeat', 'meter_batch', 'balance of an organisation, hot',
-	'upkeep: maintain', 'upkeep: seal_audit', 'report: burn_rate\(\)', 'scrape of metrics')
+	'upkeep: fold_spend', 'upkeep: raise_alerts', 'upkeep: reap_holds', 'upkeep: seal_audit', 'report: burn_rate\(\)', 'scrape of metrics')
 {
 	like($out, qr/^  $call +[1-9]\d* +\d/m, "calls are measured: $call");
 }
