@@ -25,9 +25,9 @@ BEGIN ATOMIC
 				'0')::numeric AS spent,
 			coalesce(sum(e.amount) FILTER (WHERE e.source = 'spent'),
 				'0')::numeric AS refunded
-		FROM gpucredit.entry e
-		WHERE e.org = ANY (spend_line.orgs)
-			AND gpucredit_internal.is_below(e.account, spend_line.top)
+		FROM unnest(spend_line.orgs) AS o (org)
+			JOIN gpucredit.entry e ON e.org = o.org
+		WHERE gpucredit_internal.is_below(e.account, spend_line.top)
 			AND 'spent' IN (e.source, e.target)
 			AND e.at >= coalesce(spend_line.since, '-infinity')
 			AND e.at < coalesce(spend_line.until, 'infinity')
@@ -35,8 +35,9 @@ BEGIN ATOMIC
 		UNION ALL
 		SELECT n.org, n.account, n.job, n.hold, NULL, sum(n.billed)::numeric,
 			sum(n.refunded)::numeric
-		FROM gpucredit.closing_net n
-		WHERE n.org = ANY (spend_line.orgs) AND spend_line.since IS NULL
+		FROM unnest(spend_line.orgs) AS o (org)
+			JOIN gpucredit.closing_net n ON n.org = o.org
+		WHERE spend_line.since IS NULL
 			AND gpucredit_internal.is_below(n.account, spend_line.top)
 			AND (n.billed > '0' OR n.refunded > '0')
 		GROUP BY n.org, n.account, n.job, n.hold) e
