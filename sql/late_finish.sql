@@ -184,6 +184,25 @@ RESET gpucredit.heartbeat_timeout;
 SELECT outcome, elapsed, billed, refunded, uncollected FROM gpucredit.attempt WHERE org = 'late' AND job = pg_temp.job('lost');
 SELECT * FROM gpucredit.verify('late');
 
+-- On one node part_ended is settle: an agent that is slow to end a program which
+-- the server has ended says so by it, and the time until then is paid.
+SET gpucredit.clock = '2028-02-04 03:00+00';
+SELECT status FROM gpucredit.reserve('late', '', 'slow', '1xLATE-A', '2 h', pool => 'late');
+SELECT pg_temp.place();
+SELECT action FROM gpucredit.meter('late', pg_temp.job('slow'), 1, '0');
+SELECT job_state FROM gpucredit.cancel('late', pg_temp.job('slow'), 'c slow');
+SET gpucredit.clock = '2028-02-04 03:05+00';
+SELECT action FROM gpucredit.meter('late', pg_temp.job('slow'), 1, '5 min');
+SELECT affected FROM gpucredit.reap_holds() WHERE task = 'settle_overdue';
+SELECT outcome, elapsed, billed FROM gpucredit.attempt WHERE org = 'late' AND job = pg_temp.job('slow');
+SET gpucredit.clock = '2028-02-04 03:15+00';
+SELECT node AS n FROM gpucredit.attempt_gpu WHERE org = 'late' AND job = pg_temp.job('slow') \gset
+SELECT replayed FROM gpucredit.part_ended('late', pg_temp.job('slow'), 1, :'n', 'cancelled', 137, NULL, '15 min');
+SELECT replayed FROM gpucredit.part_ended('late', pg_temp.job('slow'), 1, :'n', 'cancelled', 137, NULL, '16 min');
+SELECT outcome, elapsed, billed, uncollected FROM gpucredit.attempt WHERE org = 'late' AND job = pg_temp.job('slow');
+SELECT free FROM gpucredit.attempt_gpu WHERE org = 'late' AND job = pg_temp.job('slow');
+SELECT * FROM gpucredit.verify('late');
+
 -- On a clock that goes on, the holds that a settlement closes end at different
 -- instants, and the books are right all the same.
 RESET gpucredit.clock;

@@ -323,6 +323,19 @@ ROLLBACK;
 SELECT unbind_tenant('ri_tenant', 'rd');
 SELECT * FROM verify();
 
+-- A share whose memory floor keeps a whole device counts as a device, so that
+-- its account leaves others what they are entitled to.
+SELECT create_pool('rw', '{"reclaim": true}'), register_node('rw', 'rw-1', 'RiA', 8, 80000),
+	create_account('rw'), create_account('rx') \g /dev/null
+SELECT count(issue(org, '', 'paid', 1000)) FROM unnest('{rw,rx}'::text[]) org \g /dev/null
+SELECT count(*) FROM generate_series(1, 8) n, reserve('rw', '', 'whole ' || n, '0.1xRiA@80000MiB', '2 h', pool => 'rw')
+WHERE status = 'granted';
+SELECT count(*) FROM place('rw') WHERE action = 'start';
+SELECT pg_temp.at('2036-01-01 03:20+00') \g /dev/null
+SELECT status FROM reserve('rx', '', 'entitled', '4xRiA', '1 h', pool => 'rw');
+SELECT action, count(*) FROM place('rw') GROUP BY action ORDER BY action;
+SELECT * FROM verify();
+
 -- (end)
 SELECT unbind_tenant('ri_tenant', 'ri');
 DROP ROLE ri_tenant;

@@ -86,6 +86,9 @@ typedef struct DecideOffer
 	int32_t		type;
 	int64_t		min_memory;		/* bytes; 0: any */
 	bool		tied;			/* it costs the same as the offer before it */
+	int32_t		counted;		/* thousandths that a device of the type
+								 * counts in use, where its memory floor keeps
+								 * more than its share; 0: the share */
 } DecideOffer;
 
 /*
@@ -243,6 +246,7 @@ typedef struct DecideRunning
 	int32_t		type;			/* or DECIDE_NO_TYPE */
 	int32_t		gpus;			/* in all */
 	int32_t		share;			/* thousandths of each device */
+	int32_t		counted;		/* as in DecideOffer */
 	int32_t		min_gpus;		/* of its request */
 	int32_t		max_gpus;
 	int32_t		first_part;		/* index into the input's running_parts */
@@ -312,6 +316,7 @@ typedef struct DecideClaim
 	int32_t		type;			/* GPU type, or DECIDE_NO_TYPE */
 	int32_t		gpus;			/* in all */
 	int32_t		share;
+	int32_t		counted;		/* as in DecideOffer */
 	int32_t		first_part;		/* index into the input's claim_parts */
 	int32_t		n_parts;
 } DecideClaim;

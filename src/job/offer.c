@@ -333,7 +333,8 @@ OffersRequest(const Job *job, const NodeSet *set)
 			continue;
 		offers[request.n_offers++] = (DecideOffer)
 		{
-			type, job->offers.memory[i], tied
+			type, job->offers.memory[i], tied,
+				dearest_share(job, set, type, job->offers.memory[i])
 		};
 	}
 	return request;

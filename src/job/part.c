@@ -26,6 +26,7 @@
 #include "api/count.h"
 #include "api/api.h"
 #include "job/meter.h"
+#include "job/late_finish.h"
 #include "job/part.h"
 #include "job/settlement.h"
 #include "job/strike.h"
@@ -102,8 +103,7 @@ static void find_part(Part *part);
 static void report_part(Part *part, Job *job, Attempt *attempt);
 static bool all_gone(const Part *part);
 static bool stops_rest(const Part *part, const Attempt *attempt);
-static void audit_late(const Part *part, const Job *job,
-					   const Attempt *attempt);
+static bool report_late(const Part *part, Job *job, Attempt *attempt);
 static void write_part(const Part *part, TimestampTz now);
 static void audit_part(const Part *part, const Job *job, TimestampTz now);
 static Datum put_result(FunctionCallInfo fcinfo, const Part *part,
@@ -127,12 +127,12 @@ call_part_ended(PG_FUNCTION_ARGS)
 		AttemptRefuseUnknown(part.job, part.number);
 	find_part(&part);
 	replayed = part.before || attempt.ended_at != DT_NOBEGIN;
-	if (replayed)
-		CountReplay();
 	if (attempt.ended_at != DT_NOBEGIN)
-		audit_late(&part, &job, &attempt);
+		replayed = !report_late(&part, &job, &attempt);
 	else if (!part.before)
 		report_part(&part, &job, &attempt);
+	if (replayed)
+		CountReplay();
 	return SqlFinishRow(put_result(fcinfo, &part, replayed));
 }
 
@@ -241,19 +241,26 @@ stops_rest(const Part *part, const Attempt *attempt)
 }
 
 /*
- * The attempt is over. The report still frees the part's devices, and its
- * claim is evidence.
+ * The attempt is over.  The report still frees the part's devices.  On one node
+ * it says how long the attempt had them, and counts as a late settlement
+ * (late_finish.c).  Of a gang it is evidence.  False: it changes no bill.
  */
-static void
-audit_late(const Part *part, const Job *job, const Attempt *attempt)
+static bool
+report_late(const Part *part, Job *job, Attempt *attempt)
 {
+	Settlement	stored = {0};
+
 	if (!part->reported.by_agent)
-		return;
+		return false;
 	if (PartGone(part->org, part->job, part->number, part->node, ClockNow()))
 		WakePool(job->pool);
+	if (part->nodes == 1 &&
+		LateFinish(job, attempt, &part->reported, &stored))
+		return true;
 	AttemptLateReport(attempt, "part_ended",
 					  OutcomeNames[part->reported.outcome],
 					  part->reported.elapsed, true);
+	return false;
 }
 
 /*

@@ -483,7 +483,7 @@ workload_ask(const SchedCycle *cycle, const GpuReq *request)
 			taken[t] = true;
 			offers[class.n_offers++] = (DecideOffer)
 			{
-				t, alternative->min_memory, false
+				t, alternative->min_memory, false, 0
 			};
 		}
 	}

@@ -664,6 +664,9 @@ read_claim_part(SchedCycle *cycle, SqlResult rows, uint64 i, ClaimRows *claims)
 		part->gpu_memory_mib =
 			DecideShareMemory(cycle->set->nodes[part->node].gpu_memory_mib,
 							  row->claim.share, SqlInt8(rows, i, 16));
+	if (part->node >= 0 && row->claim.share < DECIDE_WHOLE)
+		row->claim.counted = OffersShare(row->claim.share, part->gpu_memory_mib,
+										 cycle->set->nodes[part->node].gpu_memory_mib);
 	row->claim.gpus += part->gpus;
 	row->claim.n_parts++;
 	healthy = DatumGetGpuSet(SqlDatum(rows, i, 12, &isnull));

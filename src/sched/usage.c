@@ -136,13 +136,16 @@ add_running(SchedCycle *cycle)
 
 	for (int32 i = 0; i < cycle->input.n_running; i++)
 	{
-		const DecideRunning *running = &cycle->input.running[i];
+		DecideRunning *running = &cycle->running[i];
 		DecideAccount *account = &cycle->accounts[running->account];
-		int64		milli = (int64) running->gpus * billed_share(cycle, running);
-		int64		rate = weighted(cycle, running->type, milli);
+		int64		milli;
+		int64		rate;
 
+		running->counted = billed_share(cycle, running);
 		if (running->over)
 			continue;
+		milli = (int64) running->gpus * running->counted;
+		rate = weighted(cycle, running->type, milli);
 		account->live = plus(account->live, rate);
 		account->usage = plus(account->usage,
 							  DecidePastUsage(rate,

@@ -82,7 +82,7 @@ runs_at(const AgedJob *job, int64_t now)
 static void
 line_world(AgedLine *line, World *world)
 {
-	DecideOffer offer = {0, 0, false};
+	DecideOffer offer = {0};
 	int			aged = 0;
 	int			tier;
 	int			i;

@@ -40,7 +40,7 @@ org_of(const char *name)
 static void
 random_taken(World *world, uint64_t *seed)
 {
-	DecideOffer offer = {0, 0, false};
+	DecideOffer offer = {0};
 	int64_t		id = 1;
 	int			i;
 	int			n;

@@ -197,7 +197,7 @@ expect_order(const World *world, const DecideResult *result, char *rest)
 static char *
 expect_feasible(World *world, char *rest, bool expected)
 {
-	DecideOffer offers[WORLD_MAX_OFFERS];
+	DecideOffer offers[WORLD_MAX_OFFERS] = {{0}};
 	DecideRequestClass request = {0};
 	DecideJob	job = {0};
 	Pool		pool;

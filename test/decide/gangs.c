@@ -214,7 +214,7 @@ classes_split(World *world)
 	for (i = 0; i < world->n_jobs; i++)
 	{
 		DecideRequestClass request = world->requests[world->jobs[i].request];
-		DecideOffer offers[WORLD_MAX_OFFERS];
+		DecideOffer offers[WORLD_MAX_OFFERS] = {{0}};
 
 		for (j = 0; j < request.n_offers; j++)
 		{

@@ -110,7 +110,7 @@ random_run(World *world, uint64_t *seed, int64_t id, int wanted, int more)
 static void
 random_wait(World *world, uint64_t *seed, int64_t id)
 {
-	DecideOffer offer = {0, 0, false};
+	DecideOffer offer = {0};
 	DecideRequestClass request = {
 		.share = DECIDE_WHOLE, .n_offers = 1, .offers = &offer,
 		.spot_ok = true, .wall_limit = DECIDE_NEVER

@@ -124,7 +124,7 @@ static void
 job_comes(Play *play, int gpus, DecideTopology topology, int longest)
 {
 	World	   *world = &play->world;
-	DecideOffer offer = {0, 0, false};
+	DecideOffer offer = {0};
 	DecideRequestClass request = {
 		.min_gpus = gpus, .max_gpus = gpus, .share = DECIDE_WHOLE,
 		.n_offers = 1, .offers = &offer, .topology = topology,

@@ -417,7 +417,7 @@ aged_line(int n_aged, int *reserved, bool *starts)
 	DecideResult result;
 	Pool		pool;
 	DecideArena arena;
-	DecideOffer offer = {0, 0, false};
+	DecideOffer offer = {0};
 	DecideRequestClass both = {
 		.min_gpus = 2, .max_gpus = 2, .share = DECIDE_WHOLE, .n_offers = 1,
 		.offers = &offer, .wall_limit = 10

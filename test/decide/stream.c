@@ -76,7 +76,7 @@ stream_world(const Stream *stream, World *world)
 	for (i = 0; i < stream->n; i++)
 	{
 		const StreamJob *job = &stream->jobs[i];
-		DecideOffer offer = {type, 0, false};
+		DecideOffer offer = {.type = type};
 		DecideRequestClass request = {
 			.min_gpus = job->gpus, .max_gpus = job->gpus, .share = job->share,
 			.n_offers = 1, .offers = &offer, .topology = job->topology,

@@ -51,6 +51,36 @@ check_worth(const DecideInput *input, int32_t type, int64_t gpus,
 }
 
 /*
+ * The thousandths of a device that a job's share counts, with its memory floor.
+ */
+static int64_t
+check_counted(const DecideRequestClass *request, int32_t type)
+{
+	int32_t		i;
+
+	for (i = 0; i < request->n_offers; i++)
+	{
+		if (request->offers[i].type == type && request->share < 1000)
+			return request->offers[i].counted > request->share ?
+				request->offers[i].counted : request->share;
+	}
+	return request->share;
+}
+
+static int64_t
+check_running_counted(const DecideRunning *r)
+{
+	return r->counted > r->share ? r->counted : r->share;
+}
+
+static int64_t
+promised_counted(const DecideInput *input, const DecidePromise *p)
+{
+	return p->job < 0 ? check_running_counted(&input->running[p->running]) :
+		check_counted(&input->requests[input->jobs[p->job].request], p->type);
+}
+
+/*
  * The most devices an elastic job could grow to, if it may, within quotas
  * that nothing else uses.
  */
@@ -95,7 +125,7 @@ check_asked(const CheckDemand *wants, int32_t job)
 								request->offers[0].type,
 								request->min_gpus,
 								request->max_gpus),
-					request->share);
+					check_counted(request, request->offers[0].type));
 }
 
 /*
@@ -111,7 +141,8 @@ check_useful(const CheckDemand *wants, const DecideRunning *r)
 	return check_worth(wants->input, r->type, grows ?
 					   check_range(wants, r->account, r->type,
 								   r->gpus,
-								   r->max_gpus) : r->gpus, r->share);
+								   r->max_gpus) : r->gpus,
+					   check_running_counted(r));
 }
 
 /*
@@ -193,7 +224,7 @@ book_all(const Books *books, const DecideResult *result)
 	{
 		const DecideRunning *r = &input->running[i];
 		int64_t		amount = check_worth(input, r->type, r->gpus,
-										 r->share);
+										 check_running_counted(r));
 
 		book(books, &books->demand, r->account,
 			 check_useful(&books->wants, r));
@@ -209,7 +240,7 @@ book_all(const Books *books, const DecideResult *result)
 	{
 		const DecideClaim *c = &input->claims[i];
 		int64_t		amount = check_worth(input, c->type, c->gpus,
-										 c->share);
+										 c->counted > 0 ? c->counted : c->share);
 
 		if (c->job < 0 && !c->running)
 			book(books, &books->demand, c->account, amount);
@@ -221,7 +252,9 @@ book_all(const Books *books, const DecideResult *result)
 		const DecideStart *s = &result->starts[i];
 
 		book(books, &books->giver, input->jobs[s->job].account,
-			 check_worth(input, s->type, s->gpus, s->share));
+			 check_worth(input, s->type, s->gpus,
+						 check_counted(&input->requests[input->jobs[s->job].request],
+									   s->type)));
 	}
 	for (i = 0; i < result->n_promises; i++)
 	{
@@ -229,7 +262,8 @@ book_all(const Books *books, const DecideResult *result)
 
 		if (p->job >= 0)
 			book(books, &books->giver, input->jobs[p->job].account,
-				 check_worth(input, p->type, p->gpus, p->share));
+				 check_worth(input, p->type, p->gpus,
+							 promised_counted(input, p)));
 	}
 }
 
@@ -446,7 +480,8 @@ deal_after(Books *books, const DecideResult *result, int32_t after,
 				 check_worth(input, s->type,
 							 check_range(&books->wants,
 										 job->account, s->type, s->gpus,
-										 input->requests[job->request].max_gpus), s->share) -
+										 input->requests[job->request].max_gpus),
+							 check_counted(&input->requests[job->request], s->type)) -
 				 check_asked(&books->wants, s->job));
 	}
 	for (i = 0; i < input->n_accounts; i++)
@@ -481,7 +516,7 @@ largest_given(const DecideInput *input, const DecideResult *result,
 	{
 		const DecideRunning *r = &input->running[result->evictions[e].running];
 		int64_t		given = check_worth(input, r->type, r->gpus,
-										r->share);
+										check_running_counted(r));
 
 		if (result->evictions[e].why == DECIDE_WHY_ENTITLEMENT &&
 			given > largest && (own ? r->account == account :
@@ -582,7 +617,8 @@ left_with(const Books *books, const DecideResult *result, int32_t leader,
 		const DecidePromise *p = &result->promises[i];
 
 		if (p->job < 0 && p->running == running)
-			return check_worth(books->input, p->type, p->gpus, p->share);
+			return check_worth(books->input, p->type, p->gpus,
+							   promised_counted(books->input, p));
 	}
 	return 0;
 }
@@ -601,7 +637,7 @@ book_leaving(Books *books, const DecideResult *result, int32_t index)
 		int32_t		running = result->evictions[e].running;
 		const DecideRunning *r = &books->input->running[running];
 		int64_t		given = check_worth(books->input, r->type, r->gpus,
-										r->share);
+										check_running_counted(r));
 
 		book(books, &books->taker, r->account, -given);
 		if (result->evictions[e].why != DECIDE_WHY_MOVE)
@@ -624,7 +660,7 @@ walk(Books *books, const DecideResult *result)
 	{
 		const DecidePromise *p = &result->promises[i];
 		int64_t		taken = check_worth(input, p->type, p->gpus,
-										p->share);
+										promised_counted(input, p));
 
 		if (p->after < books->after || p->after > result->n_starts)
 			return "a promise came after starts that were not there";

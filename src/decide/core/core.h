@@ -514,4 +514,34 @@ DecideUsage(const DecideInput *input, int32_t type, int64_t gpus,
 	return (int64_t) ((__int128) gpus * share * weight / DECIDE_WHOLE);
 }
 
+/*
+ * The thousandths of each device that a job of this request counts in use, with
+ * a type.  Who keeps a device's memory from others keeps the device, and counts
+ * so for entitlements.
+ */
+static inline int32_t
+DecideCounted(const DecideRequestClass *request, int32_t type)
+{
+	int32_t		i;
+
+	for (i = 0; i < request->n_offers && request->share < DECIDE_WHOLE; i++)
+	{
+		if (request->offers[i].type == type && request->offers[i].counted > 0)
+			return request->offers[i].counted;
+	}
+	return request->share;
+}
+
+static inline int32_t
+DecideRunningCounted(const DecideRunning *running)
+{
+	return running->counted > 0 ? running->counted : running->share;
+}
+
+static inline int32_t
+DecideClaimCounted(const DecideClaim *claim)
+{
+	return claim->counted > 0 ? claim->counted : claim->share;
+}
+
 #endif							/* DECIDE_CORE_H */

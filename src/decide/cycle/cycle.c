@@ -70,6 +70,8 @@ same_class(const DecideRequestClass *a, const DecideRequestClass *b)
 		return false;
 	for (i = 0; i < a->n_offers && a->offers != b->offers; i++)
 	{
+		if (a->offers[i].counted != b->offers[i].counted)
+			return false;
 		if (a->offers[i].type != b->offers[i].type ||
 			a->offers[i].min_memory != b->offers[i].min_memory ||
 			a->offers[i].tied != b->offers[i].tied)
@@ -187,7 +189,8 @@ job_charge(Cycle *cycle, int32_t job, int32_t type, int32_t gpus)
 	const DecideJob *j = &input->jobs[job];
 
 	DecideQueueCharge(cycle->queue, j->account, j->tier, type,
-					  (int64_t) gpus * input->requests[j->request].share);
+					  (int64_t) gpus *
+					  DecideCounted(&input->requests[j->request], type));
 }
 
 /*
@@ -207,7 +210,7 @@ claims_charge(Cycle *cycle)
 			job_charge(cycle, claim->job, claim->type, claim->gpus);
 		else if (!claim->running)
 			DecideQueueCharge(cycle->queue, claim->account, -1, claim->type,
-							  (int64_t) claim->gpus * claim->share);
+							  (int64_t) claim->gpus * DecideClaimCounted(claim));
 	}
 }
 

@@ -101,11 +101,13 @@ apply_use(const DecideInput *input, const DecideResult *result,
 		const DecideStart *start = &result->starts[i];
 		const DecideJob *job = &input->jobs[start->job];
 		int64_t    *live = &accounts[job->account].live;
+		int32_t		counted = DecideCounted(&input->requests[job->request],
+											start->type);
 		int64_t		used = start->type == DECIDE_NO_TYPE ? 0 :
-			DecideUsage(input, start->type, start->gpus, start->share);
+			DecideUsage(input, start->type, start->gpus, counted);
 
 		*live = used > INT64_MAX - *live ? INT64_MAX : *live + used;
-		tiers[job->tier].live += (int64_t) start->gpus * start->share;
+		tiers[job->tier].live += (int64_t) start->gpus * counted;
 		for (p = start->first_part; p < start->first_part + start->n_parts;
 			 p++)
 			node_take(&nodes[result->parts[p].node], &result->parts[p],
@@ -200,7 +202,9 @@ apply_running(const DecideInput *input, const DecideResult *result,
 			.org = job->org, .id = job->id, .attempt = INT32_MAX,
 				.account = job->account, .tier = job->tier,
 				.type = start->type, .gpus = start->gpus,
-				.share = start->share, .min_gpus = request->min_gpus,
+				.share = start->share,
+				.counted = DecideCounted(request, start->type),
+				.min_gpus = request->min_gpus,
 				.max_gpus = request->max_gpus,
 				.first_part = input->n_running_parts + start->first_part,
 				.n_parts = start->n_parts, .started = input->now,
@@ -269,6 +273,9 @@ apply_claims(const DecideInput *input, const DecideResult *result,
 				.account = job != NULL ? job->account : running->account,
 				.type = promise->type, .gpus = promise->gpus,
 				.share = promise->share,
+				.counted = job != NULL ?
+				DecideCounted(&input->requests[job->request], promise->type) :
+				DecideRunningCounted(running),
 				.first_part = input->n_claim_parts + promise->first_part,
 				.n_parts = promise->n_parts
 		};

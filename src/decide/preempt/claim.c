@@ -501,7 +501,8 @@ DecideClaimsStarted(Cycle *cycle, const DecideStart *start)
 	if (cycle->claims != NULL && cycle->claims->loaded)
 		DecideEntitleUse(cycle, cycle->input->jobs[start->job].account,
 						 DecideUsage(cycle->input, start->type, start->gpus,
-									 start->share));
+									 DecideCounted(DecideJobRequest(cycle, start->job),
+												   start->type)));
 }
 
 /*
@@ -556,7 +557,8 @@ search_for_job(Cycle *cycle, int32_t job, const DecideOffer *offer)
 	search->rank = tier->rank;
 	search->preempts = tier->can_preempt;
 	search->amount = offer == NULL ? 0 :
-		DecideUsage(input, offer->type, request->min_gpus, request->share);
+		DecideUsage(input, offer->type, request->min_gpus,
+					DecideCounted(request, offer->type));
 }
 
 /*
@@ -571,7 +573,8 @@ DecideReservationYields(const Cycle *cycle, int32_t job,
 	const DecideInput *input = cycle->input;
 	int32_t		account = input->jobs[job].account;
 	int64_t		amount = DecideUsage(input, made->type, made->gpus,
-									 DecideJobRequest(cycle, job)->share);
+									 DecideCounted(DecideJobRequest(cycle, job),
+												   made->type));
 
 	DecideAssert(job >= 0 && job < cycle->input->n_jobs);
 	DecideAssert(made->job == job);

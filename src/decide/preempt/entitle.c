@@ -148,7 +148,8 @@ running_amount(const Cycle *cycle, const DecideRunning *running)
 		(running->request >= 0 || running->leaving))
 		gpus = useful(cycle, running->account, running->type, gpus,
 					  running->max_gpus);
-	return DecideUsage(cycle->input, running->type, gpus, running->share);
+	return DecideUsage(cycle->input, running->type, gpus,
+					   DecideRunningCounted(running));
 }
 
 /*
@@ -165,7 +166,8 @@ job_amount(const Cycle *cycle, const DecideJob *job)
 	type = request->offers[0].type;
 	return DecideUsage(cycle->input, type,
 					   useful(cycle, job->account, type, request->min_gpus,
-							  request->max_gpus), request->share);
+							  request->max_gpus),
+					   DecideCounted(request, type));
 }
 
 /*
@@ -187,7 +189,7 @@ count(Cycle *cycle, int64_t *demand, int64_t *demand_own)
 		if (!running->leaving)
 			add_up(input, entitle->used_own, entitle->used, running->account,
 				   DecideUsage(input, running->type, running->gpus,
-							   running->share));
+							   DecideRunningCounted(running)));
 	}
 	for (i = 0; i < input->n_jobs; i++)
 	{
@@ -200,7 +202,7 @@ count(Cycle *cycle, int64_t *demand, int64_t *demand_own)
 	{
 		const DecideClaim *claim = &input->claims[i];
 		int64_t		amount = DecideUsage(input, claim->type, claim->gpus,
-										 claim->share);
+										 DecideClaimCounted(claim));
 
 		if (claim->job < 0 && !claim->running)
 			add_up(input, demand_own, demand, claim->account, amount);
@@ -360,7 +362,8 @@ DecideEntitleLoad(Cycle *cycle)
 
 		DecideEntitleUse(cycle, cycle->input->jobs[start->job].account,
 						 DecideUsage(cycle->input, start->type, start->gpus,
-									 start->share));
+									 DecideCounted(DecideJobRequest(cycle, start->job),
+												   start->type)));
 	}
 	return true;
 }
@@ -392,7 +395,7 @@ DecideEntitleShrink(Cycle *cycle, const DecideRunning *running, int32_t gpus)
 	DecideAssert(running->account >= 0 && running->account < cycle->input->n_accounts);
 	add_up(cycle->input, entitle->giving_own, entitle->giving,
 		   running->account, DecideUsage(cycle->input, running->type, gpus,
-										 running->share));
+										 DecideRunningCounted(running)));
 }
 
 /*

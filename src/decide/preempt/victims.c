@@ -258,7 +258,7 @@ list_running(Cycle *cycle)
 					.rank = rank,
 					.lost = running_lost(input, running),
 					.amount = DecideUsage(input, running->type, running->gpus,
-										  running->share)
+										  DecideRunningCounted(running))
 			};
 		}
 		if (!DecideElasticMayShrink(input, running) ||
