@@ -267,7 +267,10 @@ BEGIN ATOMIC
 	FROM gpucredit.job j
 		LEFT JOIN (SELECT DISTINCT a.org, a.job, a.at FROM gpucredit.audit a
 			WHERE a.job IS NOT NULL AND (check_history.tenant IS NULL
-					OR a.org = check_history.tenant)) b
+					OR a.org = check_history.tenant)
+				/* a submission, a start or an order to stop ends no job */
+				AND a.operation <> 'reserve'
+				AND a.decision NOT IN ('start', 'stopping')) b
 			ON b.org = j.org AND b.job = j.job AND b.at = j.ended_at
 		CROSS JOIN kept k
 	WHERE (check_history.tenant IS NULL OR j.org = check_history.tenant)

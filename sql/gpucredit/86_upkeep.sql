@@ -462,6 +462,7 @@ BEGIN
 		RAISE EXCEPTION 'there is no task of upkeep %',
 				coalesce('"' || gpucredit_internal.clip_for_message(task) || '"', 'NULL')
 			USING ERRCODE = 'invalid_parameter_value',
+			DETAIL = 'Each task of upkeep is called by its name.',
 			HINT = 'The tasks are: ' || array_to_string(
 				gpucredit_internal.upkeep_tasks(), ', ') || '.';
 	END IF;

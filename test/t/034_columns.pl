@@ -50,7 +50,7 @@ my @listed = (
 	[ 'attempt', 'is_foreign', '.*', 'whether its pool was another scheduler\'s when it began' ],
 	[ 'attempt', 'logged', '.*', 'when the next usage row is due' ],
 	[ 'attempt', 'trace', '.*', 'names the caller\'s trace; trace_is_of_job checks those of jobs that have one' ],
-	[ 'attempt', 'surplus|held', 'down', 'of an attempt that is over; settlement_is_of_its_hold bounds held' ],
+	[ 'attempt', 'ends_by', 'another|later|null', 'of an attempt that is over, or not before its wall limit; terms_are_attempts checks the others' ],
 	[ 'attempt', 'usage_charged', '.*', 'its use for fair share; fair_usage_is_charged bounds what counts of it' ],
 	[ 'hold', 'sliced', '.*', 'where released credit goes first; no figure depends on it' ],
 	[ 'hold', 'trace', 'another', 'names the caller\'s trace' ],
