@@ -171,6 +171,7 @@ like(join("\n", lines()), qr/^gpucredit event=reclaim_storm pool="spot" leaving=
 # the waiting job.
 $dbh->do(q{SELECT gpucredit.create_pool('full')});
 $dbh->do(q{SELECT gpucredit.register_node('full', 'f1', 'T4', 4, 16384)});
+$dbh->do(q{SELECT gpucredit.grant_tier('acme', '', 'premium_training')});
 one(q{SELECT status FROM gpucredit.reserve('acme', '', 'stays', '4xT4', '2 h',
 	'standard_training', 'full')});
 is(one(q{SELECT node FROM gpucredit.place('full')}), 'f1', 'a job has a whole node');
