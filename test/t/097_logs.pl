@@ -170,7 +170,6 @@ like(join("\n", lines()), qr/^gpucredit event=reclaim_storm pool="spot" leaving=
 # Victims that did not leave claimed devices are logged once, with the trace of
 # the waiting job.
 $dbh->do(q{SELECT gpucredit.create_pool('full')});
-$dbh->do(q{SELECT gpucredit.grant_tier('acme', '', 'premium_training')});
 $dbh->do(q{SELECT gpucredit.register_node('full', 'f1', 'T4', 4, 16384)});
 $dbh->do(q{SELECT gpucredit.grant_tier('acme', '', 'premium_training')});
 one(q{SELECT status FROM gpucredit.reserve('acme', '', 'stays', '4xT4', '2 h',
