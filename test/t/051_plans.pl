@@ -140,7 +140,7 @@ $dbh->do('SET seq_page_cost = 10');	# as if the tables were ten times as long
 $dbh->do('SET gpucredit.stop_grace = 0');	# the server has just come up
 foreach my $call (
 	[ 'job_active', q{SELECT used > 0 OR held > 0 FROM gpucredit.balance('bell')} ],
-	[ 'job_active', 'SELECT count(*) FROM gpucredit.reap_holds()' ],
+	[ 'attempt_watch_due', 'SELECT count(*) FROM gpucredit.reap_holds()' ],
 	[ 'job_active', q{SELECT count(*) FROM gpucredit.explain('bell', (SELECT max(job)
 		FROM gpucredit.job))} ],
 	[ 'job_active', q{SELECT count(*) FROM gpucredit.queue('live')} ],
