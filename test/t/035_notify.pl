@@ -141,7 +141,7 @@ query($node, 'credit', q{
 	SELECT gpucredit.set_price('T4', 1), gpucredit.register_node('default', 'n1', 'T4', 1, 15360);
 	SELECT gpucredit.create_account('acme', 'l'), gpucredit.set_budget('acme', 'l', 10, alert_at => '{0.5}')});
 my $workers = workers();
-like($workers, qr/\A\d+ \d+\z/, 'the worker and its launcher are there');
+like($workers, qr/\A\d+ \d+ \d+\z/, 'two workers and their launcher are there');
 my $owner = connect_to($node, 'credit');
 $owner->begin_work;
 $owner->do(q{SELECT gpucredit.hold('acme', 'l', 'hl', 6, '1 h')});
@@ -154,7 +154,7 @@ ok(eval { $owner->commit }, 'with the lock table full a hold that raised an aler
 $filler->do('SELECT pg_advisory_unlock_all()');
 like(PostgreSQL::Test::Utils::slurp_file($node->logfile), qr/ERROR:  out of shared memory/,
 	'cycles failed meanwhile');
-is(workers(), $workers, 'the worker and its launcher have outlived it');
+is(workers(), $workers, 'the workers and their launcher have outlived it');
 is(query($node, 'credit', q{SELECT count(*) FROM gpucredit.alert WHERE account = 'l'}), 1,
 	'the alert is there');
 is(dropped(), 7, 'its notification was dropped, and counted');
@@ -212,7 +212,7 @@ verify_empty($node, 'credit');
 $node->stop;
 done_testing();
 
-# The processes of the worker and its launcher.
+# The processes of the launcher and its workers.
 sub workers
 {
 	return query($node, 'credit', q{SELECT string_agg(pid::text, ' ' ORDER BY pid)

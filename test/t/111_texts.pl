@@ -45,7 +45,7 @@ my %text = map { $_ => 1 } qw(
   cancel.reason checkpoint.uri drain.reason issue.memo refund.reason
   part_ended.log_uri part_ended.message refund_hold.reason revoke.reason
   set_retry_rule.advice settle.log_uri log_put.message
-  settle.message);
+  settle.message write_off.reason);
 # Keys are the caller's own, and as long as names.
 my %key = map { ($_ => 1) } qw(empty), '10 MB', '10 MB squeezed', 'cut at 255';
 # Texts with a grammar of their own.
