@@ -203,7 +203,7 @@ is($cells->at_router('SELECT gpucredit.key_space()'), 'admin', 'whose keys a cal
 
 # What the first cell sets stands in the audit log of each, whatever it is
 $cells->at_router($_) foreach
-  q{SELECT gpucredit.set_tier('night', 9, 'capacity', false, max_wall => NULL, grace => '90 s', price_factor => 0.5)},
+  q{SELECT gpucredit.set_tier('night', 9, 'capacity', false, max_wall => '30 h', grace => '90 s', price_factor => 0.5)},
   q{SELECT gpucredit.set_tier('night', 8, 'capacity', false, grace => '1 day 2 h')},
   q{SELECT gpucredit.set_retry_rule('flaky', 'transient', exit_codes => '[7,9)', message => repeat('long', 60), advice => 'again')},
   q{SELECT gpucredit.set_retry_rule('gone', 'permanent', advice => 'none')},
