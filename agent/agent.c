@@ -27,6 +27,11 @@ int64_t		incarnation;
 Lease	   *lease;
 const char *containment = "none";
 
+/* how often and how long an agent waits for another one's lock */
+#define LOCK_TRIES		50
+#define LOCK_PAUSE_US	100000
+
+static bool lock_soon(int lock);
 static void count_start(int state);
 
 /*
@@ -44,7 +49,7 @@ AgentOpen(void)
 	if (state < 0)
 		Die("could not open %s: %s", config.state, strerror(errno));
 	lock = openat(state, "agent.lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-	if (lock < 0 || flock(lock, LOCK_EX | LOCK_NB) != 0)
+	if (lock < 0 || !lock_soon(lock))
 		Die("another agent has %s", config.state);
 	mkdirat(state, "run", 0711);
 	run_dir = openat(state, "run", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -55,6 +60,23 @@ AgentOpen(void)
 	count_start(state);
 	TrashOpen(state);
 	close(state);
+}
+
+/*
+ * Lock a file, which another process may have for a moment yet: a child that an
+ * agent forked just before it was killed has the agent's lock until it closes
+ * or executes something.
+ */
+static bool
+lock_soon(int lock)
+{
+	for (int i = 0; flock(lock, LOCK_EX | LOCK_NB) != 0; i++)
+	{
+		if (i >= LOCK_TRIES || (errno != EWOULDBLOCK && errno != EINTR))
+			return false;
+		(void) usleep(LOCK_PAUSE_US);
+	}
+	return true;
 }
 
 /*
