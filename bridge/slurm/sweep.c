@@ -113,7 +113,7 @@ static void handle_ended(Run *run, const SlurmJob *job);
 static void end_forgotten(Run *run, const char *why);
 static bool handle_record(SlurmJob *job);
 static bool check_bill(const Run *run, const SlurmJob *job);
-static void give_new_uuid(const SlurmJob *job);
+static void replace_uuid(const SlurmJob *job);
 static bool is_taken(const SlurmJob *job);
 static bool renew(Run *run, const SlurmJob *job);
 static void send_back(const SlurmJob *job);
@@ -336,7 +336,7 @@ handle_waiting(Run *run, const SlurmJob *job)
 	{
 		LogLine("event=over job=%s", job->id);
 		if (ended_at(run, &ended))
-			give_new_uuid(job);
+			replace_uuid(job);
 		else if (ended == 0)
 			CommandSlurm("scancel", job->id, NULL);
 	}
@@ -530,10 +530,11 @@ ended_at(const Run *run, long long *at)
 }
 
 /*
- * Handle a job whose name an ended run had.
+ * Give a job another UUID, because a run that has ended had the same one: each
+ * run is known to the database by its own.
  */
 static void
-give_new_uuid(const SlurmJob *job)
+replace_uuid(const SlurmJob *job)
 {
 	PGresult   *uuid = SqlCall("SELECT gen_random_uuid()", 0, NULL);
 	char	   *id = Format("JobId=%s", job->id);

@@ -41,7 +41,10 @@
 PG_FUNCTION_INFO_V1(gpucredit_end_tenant_transactions);
 PG_FUNCTION_INFO_V1(gpucredit_set_login_timeout);
 
-/* the first wait of more than a moment in a chain of waits is found each time */
+/*
+ * Whoever waits for longer than $2 is found first, and then all that he waits
+ * for, directly or by way of others.
+ */
 SQL_STATEMENT(old_ones, SPI_OK_SELECT, "interval, interval",
 			  "WITH RECURSIVE waits (pid) AS MATERIALIZED ("
 			  "  SELECT w.pid FROM pg_catalog.pg_stat_activity w"

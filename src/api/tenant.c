@@ -94,8 +94,9 @@ TenantInit(void)
 }
 
 /*
- * A tenant prepares no transaction that may have locked something: nobody could
- * end it, and agents would wait for it.
+ * Refuse to prepare a transaction in which a tenant called a function of
+ * gpucredit. It may have locked something for which agents wait, and a prepared
+ * transaction has no session that end_tenant_transactions() could end.
  */
 static void
 refuse_prepare(XactEvent event, void *arg)

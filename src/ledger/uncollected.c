@@ -11,9 +11,9 @@
  * attempts and holds did not pay.  An organisation whose accounts
  * owe more than gpucredit.uncollected_max together holds no more credit, unless
  * what it has covers the debt as well: so overrunning one hold after another
- * buys nothing.  It is the whole organisation's, or a tenant would use the next
- * of its accounts.  Time past a wall limit within gpucredit.stop_grace is the
- * platform's, and nobody owes it.
+ * buys nothing.  The debt counts for the whole organisation, because a tenant
+ * could otherwise go on with the next of its accounts.  Time past a wall limit
+ * within gpucredit.stop_grace is the platform's, and nobody owes it.
  *
  * Locks: the account's row of gpucredit.uncollected, last of all.
  *
@@ -73,7 +73,6 @@ UncollectedDenies(const AccountPath *path, const Purpose *purpose,
 				  Credits amount, TimestampTz at)
 {
 	Credits		most = SettingUncollectedMax();
-
 	int128		missing;
 
 	if (path->owed == 0 || most < 0 || path->owed <= most)
@@ -103,13 +102,12 @@ UncollectedLess(const char *org, const char *account, Credits amount)
  * An account owes less: a part was written off.
  */
 void
-UncollectedForgive(const char *org, const char *account, Credits amount)
+UncollectedWriteOff(const char *org, const char *account, Credits amount)
 {
-	Values	   *args = VALUES(TextValue(org), TextValue(account));
-
-	ValuesAdd(args, CreditsValue(amount));
 	if (amount > 0)
-		(void) SqlRun(&owed_forgiven, args);
+		(void) SqlRun(&owed_forgiven,
+					  VALUES(TextValue(org), TextValue(account),
+							 CreditsValue(amount)));
 }
 
 /*

@@ -30,8 +30,8 @@ extern bool UncollectedDenies(const AccountPath *path, const Purpose *purpose,
 							  Credits amount, TimestampTz at);
 extern void UncollectedLess(const char *org, const char *account,
 							Credits amount);
-extern void UncollectedForgive(const char *org, const char *account,
-							   Credits amount);
+extern void UncollectedWriteOff(const char *org, const char *account,
+								Credits amount);
 extern void UncollectedReport(const Uncollected *owed);
 
 #endif							/* GPUCREDIT_UNCOLLECTED_H */

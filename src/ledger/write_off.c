@@ -68,7 +68,7 @@ call_write_off(PG_FUNCTION_ARGS)
 						   CreditsToCString(owed)),
 				 errhint("Write off at most that, or leave the amount out. "
 						 "What accounts below it owe is written off there.")));
-	UncollectedForgive(org, account, amount);
+	UncollectedWriteOff(org, account, amount);
 	audit.at = ClockNow();
 	AuditCredits(&audit, "amount", amount);
 	AuditCredits(&audit, "owed", owed - amount);
