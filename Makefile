@@ -12,9 +12,9 @@
 
 # The table of contents.  A stage lives in src/<stage>/*.c,
 # sql/gpucredit/NN_<stage>.sql (the install script's piece), sql/<stage>.sql
-# and expected/<stage>.out; decide is C alone, in rooms, grants SQL alone.
-STAGES = util types shmem api audit request ledger admission inventory \
-	job decide sched worker observe seal grants
+# and expected/<stage>.out; decide is C alone; grants is SQL alone.
+STAGES = util types shmem api audit request account limits ledger \
+	inventory job decide sched worker observe seal grants
 
 # the ledger and scheduler, and the report page, which only reads
 LEDGER = gpucredit
@@ -39,7 +39,7 @@ RELEASES = $(patsubst sql/releases/upgrade-%.sql,%,\
 UPGRADES = $(patsubst %,$(LEDGER)--%--$(EXTVERSION).sql,$(RELEASES))
 DATA_built = $(SCRIPT_SQL) $(REPORT_SQL) $(UPGRADES)
 
-SOURCES = $(sort $(wildcard src/*/*.c src/decide/*/*.c)) src/gpucredit.c
+SOURCES = $(sort $(wildcard src/*/*.c src/*/*/*.c)) src/gpucredit.c
 OBJS = $(SOURCES:.c=.o)
 
 # Each stage's regression test may use the stages before; other tests run last.

@@ -82,7 +82,7 @@ CREATE TABLE gpucredit.job (
 CREATE INDEX job_queue ON gpucredit.job (pool, org, account, submitted_at, job)
 	INCLUDE (request_class, tier, priority, waits_from, not_before, hold, attempt, cache)
 	WHERE state = 'queued';
-/* counts those that hold no credit (src/job/submission.c) */
+/* counts those that hold no credit (src/job/submit/submission.c) */
 CREATE INDEX job_unpaid ON gpucredit.job (org) WHERE state = 'queued'
 	AND '0'::gpucredit.credits OPERATOR(gpucredit.=) ALL (offer_prices)
 	AND '0'::gpucredit.credits OPERATOR(gpucredit.=) resources;

@@ -9,7 +9,7 @@
  * bucket, by the first call that finds it, or by maintain().  A low balance is
  * raised when the balance falls below the threshold, and again when it has
  * recovered and falls once more, but once a minute at most.  Jobs that end badly or leave their devices
- * idle raise alerts too (src/job/job_alert.c).
+ * idle raise alerts too (src/job/end/job_alert.c).
  */
 CREATE FUNCTION gpucredit.set_alert(org text, account text,
 	balance_low numeric DEFAULT NULL) RETURNS void

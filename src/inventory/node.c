@@ -105,7 +105,7 @@ SQL_STATEMENT(node_fences_anew, SPI_OK_UPDATE, "text, text, timestamptz",
 			  " FROM gpucredit.node n WHERE n.node = $2 AND n.tells_running"
 			  " AND g.pool = $1 AND g.node = $2 AND NOT g.free"
 			  " AND g.ended_at IS NOT NULL");
-/* requests it could not start, src/job/strike.c */
+/* requests it could not start, src/job/end/strike.c */
 SQL_STATEMENT(strikes_forget, SPI_OK_DELETE, "text",
 			  "DELETE FROM gpucredit.node_strike s WHERE s.node = $1");
 SQL_STATEMENT(node_delete, SPI_OK_DELETE, "text",

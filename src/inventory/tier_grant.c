@@ -8,7 +8,7 @@
  * by the accounts to which it is granted, and by all below them.
  *
  * The right is checked where a job asks for credit: at its submission, and at
- * each later hold.  A cycle checks it again (sched/load_queue.c), so that a job
+ * each later hold.  A cycle checks it again (sched/load/load_queue.c), so that a job
  * that still has its hold does not start once the grant is gone.  An attempt
  * that runs goes on as it began.
  *

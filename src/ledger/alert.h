@@ -8,7 +8,7 @@
 #ifndef GPUCREDIT_ALERT_H
 #define GPUCREDIT_ALERT_H
 
-#include "ledger/budget.h"
+#include "limits/budget.h"
 #include "ledger/post.h"
 
 extern void AlertBudget(const char *org, const BudgetCount *count,

@@ -41,7 +41,7 @@
 #include "util/sql.h"
 #include "util/subtransaction.h"
 #include "ledger/alert.h"
-#include "ledger/budget.h"
+#include "limits/budget.h"
 #include "ledger/hold_part.h"
 #include "ledger/post.h"
 #include "storage/proc.h"

@@ -18,7 +18,7 @@
 #include "util/clock.h"
 #include "util/sql.h"
 #include "api/api.h"
-#include "ledger/limits.h"
+#include "limits/limits.h"
 #include "ledger/slice.h"
 #include "miscadmin.h"
 

@@ -30,7 +30,7 @@
 #ifndef GPUCREDIT_SLICE_H
 #define GPUCREDIT_SLICE_H
 
-#include "ledger/budget.h"
+#include "limits/budget.h"
 #include "ledger/post.h"
 
 #define MOST_SLICES		64

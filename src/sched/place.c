@@ -25,7 +25,7 @@
 #include "util/settings.h"
 #include "util/sql.h"
 #include "api/api.h"
-#include "job/reclaim.h"
+#include "job/run/reclaim.h"
 #include "miscadmin.h"
 #include "sched/sched.h"
 #include "types/gpuset.h"

@@ -29,7 +29,7 @@
 #include "inventory/tier_grant.h"
 #include "miscadmin.h"
 #include "request/request.h"
-#include "sched/sched_quota.h"
+#include "sched/load/sched_quota.h"
 #include "types/clip.h"
 #include "types/gpuset.h"
 #include "utils/array.h"

@@ -66,7 +66,7 @@ my %alerts  = map { $_ => 1 } slurp_file("$root/monitoring/alerts.yml") =~ /aler
 my %told    = map { $_ => 1 } $text =~ /^\| (Gpucredit\w+) \|/mg;
 my %events;
 
-foreach my $file (glob("$root/src/*/*.c"))
+foreach my $file (glob("$root/src/*/*.c $root/src/*/*/*.c"))
 {
 	my $code = slurp_file($file);
 

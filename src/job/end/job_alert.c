@@ -1,0 +1,119 @@
+/*-------------------------------------------------------------------------
+ *
+ * job_alert.c
+ *		Alerts about jobs: one ended badly, or leaves its devices idle.
+ *
+ * The call that settles an attempt raises the alert, in its transaction.
+ * Neither a repeated settle nor a late finish raises one. The heartbeat that
+ * finds an attempt idle for gpucredit.progress_timeout raises that alert, and
+ * counts again from there. An account gets at most gpucredit.job_alerts an
+ * hour: each takes one of the hour's numbers
+ * (gpucredit_internal.raise_job_alert()).
+ *
+ * Locks: none that is waited for.  AlertIdle(): the attempt is locked.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "util/clock.h"
+#include "util/settings.h"
+#include "util/sql.h"
+#include "job/end/job_alert.h"
+
+/* a notification has room for 8,000 bytes */
+#define ADVICE_CHARS	"1000"
+
+SQL_STATEMENT(ended_alert, SPI_OK_SELECT,
+			  "text, timestamptz, text, int, bigint, int, text, text, int,"
+			  " text",
+			  "SELECT gpucredit_internal.raise_job_alert($1, $2, $3, $4,"
+			  " pg_catalog.jsonb_strip_nulls(pg_catalog.jsonb_build_object("
+			  "  'kind', 'job', 'org', $1, 'account', $3, 'job', $5,"
+			  "  'attempt', $6, 'reason', $7, 'job_state', $8,"
+			  "  'exit_code', $9,"
+			  "  'advice', pg_catalog.left($10, " ADVICE_CHARS "))))");
+SQL_STATEMENT(idle_alert, SPI_OK_SELECT,
+			  "text, timestamptz, int, bigint, int, interval, real",
+			  "SELECT gpucredit_internal.raise_job_alert($1, $2, a.account, $3,"
+			  " pg_catalog.jsonb_build_object("
+			  "  'kind', 'job', 'org', $1, 'account', a.account, 'job', $4,"
+			  "  'attempt', $5, 'reason', 'idle', 'idle_s',"
+			  "  pg_catalog.trunc(EXTRACT(epoch FROM $6)),"
+			  "  'utilization', $7))"
+			  " FROM gpucredit.attempt a"
+			  " WHERE a.org = $1 AND a.job = $4 AND a.attempt = $5");
+SQL_STATEMENT(idle_anew, SPI_OK_UPDATE, "text, bigint, int, timestamptz",
+			  "UPDATE gpucredit.attempt a SET idle_since = $4"
+			  " WHERE a.org = $1 AND a.job = $2 AND a.attempt = $3");
+
+static const char *what_happened(const Attempt *attempt,
+								 const Settlement *settlement);
+
+/*
+ * Alert a job's owner that an attempt ended badly.
+ */
+void
+AlertEnded(const Job *job, const Attempt *attempt,
+		   const Settlement *settlement)
+{
+	const char *reason = what_happened(attempt, settlement);
+
+	if (reason == NULL || SettingJobAlerts() == 0)
+		return;
+	(void) SqlRun(&ended_alert,
+				  VALUES(TextValue(job->org), TimeValue(settlement->at),
+						 TextValue(job->account),
+						 Int4Value(SettingJobAlerts()),
+						 Int8Value(attempt->job), Int4Value(attempt->attempt),
+						 TextValue(reason), TextValue(settlement->job_state),
+						 settlement->has_exit_code ?
+						 Int4Value(settlement->exit_code) : NullValue(),
+						 TextValue(settlement->advice)));
+}
+
+/*
+ * The alert's text; NULL: no alert.  A retried failure needs none, and the
+ * caller of cancel knows.
+ */
+static const char *
+what_happened(const Attempt *attempt, const Settlement *settlement)
+{
+	if (strcmp(settlement->job_state, "cancelled") == 0)
+		return NULL;
+	switch (settlement->outcome)
+	{
+		case OUT_OF_MEMORY:
+		case TIMEOUT:
+		case NODE_LOST:
+			return OutcomeNames[settlement->outcome];
+		case FAILED:
+			if (attempt->heard_at >= AttemptStuckAt(attempt))
+				return "stuck";
+			return settlement->requeue ? NULL : OutcomeNames[FAILED];
+		default:
+			return NULL;
+	}
+}
+
+/*
+ * Alert a job's owner if its agent reports near-idle devices for
+ * gpucredit.progress_timeout, whatever the progress.
+ */
+void
+AlertIdle(Attempt *attempt, TimestampTz now)
+{
+	if (attempt->idle_since == DT_NOBEGIN || SettingProgressTimeout() == 0 ||
+		attempt->gpus == 0 ||
+		now < ClockAdd(attempt->idle_since, SettingProgressTimeout()))
+		return;
+	(void) SqlRun(&idle_alert,
+				  VALUES(TextValue(attempt->org), TimeValue(now),
+						 Int4Value(SettingJobAlerts()),
+						 Int8Value(attempt->job), Int4Value(attempt->attempt),
+						 DurationValue(now - attempt->idle_since),
+						 DatumValue(Float4GetDatum(attempt->utilization))));
+
+	attempt->idle_since = now;
+	(void) SqlRun(&idle_anew, VALUES(ATTEMPT_KEY(attempt), TimeValue(now)));
+}

@@ -1,0 +1,17 @@
+/*-------------------------------------------------------------------------
+ *
+ * job_alert.h
+ *		Alerts about a job, to its owner.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_JOB_ALERT_H
+#define GPUCREDIT_JOB_ALERT_H
+
+#include "job/end/settlement.h"
+
+extern void AlertEnded(const Job *job, const Attempt *attempt,
+					   const Settlement *settlement);
+extern void AlertIdle(Attempt *attempt, TimestampTz now);
+
+#endif							/* GPUCREDIT_JOB_ALERT_H */

@@ -1,0 +1,624 @@
+/*-------------------------------------------------------------------------
+ *
+ * settlement.c
+ *		The end of an attempt, exactly once.
+ *
+ * The bill is the attempt's price per hour x elapsed, rounded once. elapsed
+ * begins when the devices are taken, and does not end at the wall limit. If
+ * the hold does not cover the bill, the missing amount is drawn first, as
+ * meter draws: from the same buckets, within the budgets, but as much as there
+ * is. What is still missing is uncollected. The rest of the hold returns to
+ * its buckets. The end of the attempt frees its devices. If the platform lost
+ * work that is not billed, what the job must do again is refunded. Then the
+ * job is over, or is queued under a new hold. All of it is one transaction.
+ *
+ * An attempt that its agent did not end may still run. Its devices are free
+ * once a heartbeat of the node does not name it, or gpucredit.node_lost has
+ * passed and the node is heard of.
+ *
+ * The caller has locked the job, then the attempt. Locks: hold, budgets,
+ * buckets in burn order; those of a new hold or an extension together with
+ * those of the old.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "audit/audit.h"
+#include "util/args.h"
+#include "util/clock.h"
+#include "util/errors.h"
+#include "util/settings.h"
+#include "util/sql.h"
+#include "job/run/checkpoint.h"
+#include "job/end/job_alert.h"
+#include "job/end/stop_reason.h"
+#include "job/end/retry.h"
+#include "job/end/strike.h"
+#include "job/end/settlement.h"
+#include "ledger/refund.h"
+#include "shmem/wake.h"
+#include "job/hold_extension.h"
+#include "ledger/uncollected.h"
+#include "api/api.h"
+#include "inventory/inventory.h"
+
+SQL_STATEMENT(attempt_end, SPI_OK_UPDATE,
+			  "text, bigint, int, interval, timestamptz, text,"
+			  " gpucredit.credits, gpucredit.credits, gpucredit.credits,"
+			  " gpucredit.credits, text, timestamptz, int, text, text,"
+			  " timestamptz, gpucredit.credits, gpucredit.credits, text,"
+			  " interval",
+			  "UPDATE gpucredit.attempt a SET elapsed = $4, ended_at = $5,"
+			  " outcome = $6, billed = $7, released = $8, lapsed = $9,"
+			  " refunded = $10, job_state = $11, retry_at = $12,"
+			  " exit_code = $13, message = $14, log_uri = $15,"
+			  " skewed_at = $16, held = $17, uncollected = $18,"
+			  " ended_by = $19, surplus = '0', needs_cycle = true,"
+			  " overhead = $20"
+			  " WHERE a.org = $1 AND a.job = $2 AND a.attempt = $3");
+SQL_STATEMENT(devices_free, SPI_OK_UPDATE,
+			  "text, bigint, int, timestamptz, boolean",
+			  "UPDATE gpucredit.attempt_gpu g SET ended_at = $4, free = $5"
+			  " OR EXISTS (SELECT FROM gpucredit.attempt_part p"
+			  "  WHERE p.org = $1 AND p.job = $2 AND p.attempt = $3"
+			  "  AND p.node = g.node AND p.gone)"
+			  " WHERE g.org = $1 AND g.job = $2 AND g.attempt = $3");
+SQL_STATEMENT(directives_end, SPI_OK_DELETE, "text, bigint, int",
+			  "DELETE FROM gpucredit.directive d"
+			  " WHERE d.org = $1 AND d.job = $2 AND d.attempt = $3");
+SQL_STATEMENT(stored_read, SPI_OK_SELECT, "text, bigint, int",
+			  "SELECT a.outcome, a.billed, a.released, a.lapsed, a.refunded,"
+			  " a.job_state, a.retry_at, COALESCE(a.uncollected, '0')"
+			  " FROM gpucredit.attempt a"
+			  " WHERE a.org = $1 AND a.job = $2 AND a.attempt = $3");
+
+const char *const OutcomeNames[OUTCOMES] = {
+	"completed", "failed", "out_of_memory", "timeout", "preempted",
+	"cancelled", "node_lost", "resized", "not_started"
+};
+
+/* What a shell reports of a process that a signal ended. */
+#define EXIT_SIGKILL	137
+#define EXIT_SIGTERM	143
+
+SQL_STATEMENT(parts_ended, SPI_OK_SELECT, "text, bigint, int",
+			  "SELECT p.outcome, p.exit_code, p.message, p.node, p.rank,"
+			  " p.log_uri, pg_catalog.max(p.elapsed) OVER ()"
+			  " FROM gpucredit.attempt_part p WHERE p.org = $1"
+			  " AND p.job = $2 AND p.attempt = $3"
+			  " ORDER BY p.outcome = 'completed', p.turn LIMIT 1");
+
+API_FUNCTION(gpucredit_set_lost_work, set_lost_work);
+
+/* outcomes by which the platform may lose work */
+static const char *const outcomes[] = {
+	"failed", "preempted", "node_lost", "resized"
+};
+
+SQL_STATEMENT(billed_read, SPI_OK_SELECT, "text, text",
+			  "SELECT COALESCE((SELECT l.billed FROM gpucredit.lost_work l"
+			  "  WHERE l.tier = $1 AND l.outcome = $2),"
+			  " (SELECT t.bill_lost_work FROM gpucredit.tier t"
+			  "  WHERE t.tier = $1))");
+SQL_STATEMENT(billed_upsert, SPI_OK_INSERT, "text, text, boolean",
+			  "INSERT INTO gpucredit.lost_work (tier, outcome, billed)"
+			  " VALUES ($1, $2, $3) ON CONFLICT (tier, outcome)"
+			  " DO UPDATE SET billed = EXCLUDED.billed");
+SQL_STATEMENT(billed_delete, SPI_OK_DELETE, "text, text",
+			  "DELETE FROM gpucredit.lost_work l"
+			  " WHERE l.tier = $1 AND l.outcome = $2");
+
+SQL_STATEMENT(platform_directs, SPI_OK_SELECT, "text, bigint, int",
+			  "SELECT EXISTS (SELECT FROM gpucredit.directive d"
+			  " WHERE d.org = $1 AND d.job = $2 AND d.attempt = $3"
+			  " AND NOT d.own AND (d.cause IN ('claim', 'reclaim')"
+			  "  OR d.cause LIKE 'drain/%' OR d.cause LIKE 'boot/%'"
+			  "  OR d.cause LIKE 'device/%'))");
+
+static bool lost_work_is_billed(const char *tier, Outcome outcome);
+static bool platform_did_not_start(const Settlement *settlement);
+static bool platform_lost(const Settlement *settlement,
+						  const Attempt *attempt);
+static void cut_elapsed(Settlement *settlement, Attempt *attempt);
+static void see_signal(Settlement *settlement, const Job *job,
+					   const Attempt *attempt);
+static void what_next(Settlement *settlement, const Job *job);
+static int64 backoff(const Settlement *settlement, const Job *job);
+static void move_money(Settlement *settlement, Job *job, Attempt *attempt);
+static void refund_lost(Settlement *settlement, const Job *job,
+						const Attempt *attempt, Hold *hold);
+static void end_attempt(const Settlement *settlement, const Attempt *attempt);
+static void free_devices(const Settlement *settlement,
+						 const Attempt *attempt);
+static void audit_settled(const Settlement *settlement, const Job *job,
+						  const Attempt *attempt);
+
+/*
+ * Settle an attempt that lives.
+ */
+void
+AttemptSettle(Job *job, Attempt *attempt, Settlement *settlement)
+{
+	settlement->retry_at = DT_NOBEGIN;
+	if (attempt->directed && settlement->node == NULL &&
+		(settlement->outcome == COMPLETED || settlement->outcome == FAILED))
+		(void) PartsOutcome(attempt, false, settlement);
+	cut_elapsed(settlement, attempt);
+	settlement->cost = AttemptCost(attempt, attempt->elapsed);
+	see_signal(settlement, job, attempt);
+	what_next(settlement, job);
+	move_money(settlement, job, attempt);
+	if (settlement->requeue)
+		settlement->retry_at = ClockAdd(settlement->at,
+										backoff(settlement, job));
+	end_attempt(settlement, attempt);
+	free_devices(settlement, attempt);
+	AttemptLogUsage(attempt, settlement->billed, settlement->at);
+	JobSetState(job, settlement->job_state, job->hold, settlement->failures,
+				settlement->requeue ? settlement->retry_at : DT_NOBEGIN,
+				settlement->requeue ? DT_NOBEGIN : settlement->at);
+	if (!settlement->requeue && attempt->directed)
+		JobDropClaim(job);
+	audit_settled(settlement, job, attempt);
+	ReportShortfall(job, attempt, settlement, settlement->uncollected);
+	AlertEnded(job, attempt, settlement);
+	WakePool(job->pool);
+}
+
+/*
+ * What an earlier call settled.
+ */
+void
+AttemptSettled(const Attempt *attempt, Settlement *settlement)
+{
+	SqlResult	row = SqlRun(&stored_read, VALUES(ATTEMPT_KEY(attempt)));
+
+	settlement->outcome = (Outcome) ArgWord(SqlText(row, 0, 1), "outcome",
+											OutcomeNames, OUTCOMES);
+	settlement->billed = SqlCredits(row, 0, 2);
+	settlement->returned.released = SqlCredits(row, 0, 3);
+	settlement->returned.lapsed = SqlCredits(row, 0, 4);
+	settlement->refunded = SqlCredits(row, 0, 5);
+	settlement->job_state = SqlText(row, 0, 6);
+	settlement->retry_at = SqlTimeOr(row, 0, 7, DT_NOBEGIN);
+	settlement->uncollected = SqlCredits(row, 0, 8);
+}
+
+/*
+ * The final elapsed time: the reported one, at least the metered one, and at
+ * most what the server saw pass. If this is the agent's first report, or the
+ * owner ends an attempt before it, the devices have waited for it until now.
+ *
+ * The time before the start was computed at the first report, and includes how
+ * long that report was on its way. If the agent's last report leaves less time
+ * for it, it was less: otherwise an attempt would be billed for longer than it
+ * had its devices. The time that the server estimates for an owner who ends an
+ * attempt tells nothing about its start.
+ */
+static void
+cut_elapsed(Settlement *settlement, Attempt *attempt)
+{
+	TimestampTz now = ClockNow();
+	int64		most = Max(now - attempt->started_at, 0) + SettingClockSkew();
+	int64		startup = AttemptStartup(attempt, settlement->elapsed,
+										 settlement->seen_until != 0 ?
+										 settlement->seen_until : now);
+	int64		had;
+
+	if (attempt->running && settlement->seen_until == 0)
+		attempt->overhead = Min(attempt->overhead, startup);
+	else if (!attempt->running && !platform_did_not_start(settlement))
+		attempt->overhead = startup;
+	had = AttemptHad(attempt, Max(settlement->elapsed, 0));
+	if (had > most)
+	{
+		if (attempt->skewed_at == DT_NOBEGIN)
+			attempt->skewed_at = now;
+		had = most;
+	}
+	attempt->elapsed = Max(attempt->elapsed, had) + settlement->fence;
+	attempt->overhead += settlement->fence;
+}
+
+/*
+ * Whether an attempt of which no agent was heard did not start for reasons of
+ * the platform: its node could not start it, was lost, or never reported. An
+ * image that cannot be fetched was chosen by the submitter.
+ */
+static bool
+platform_did_not_start(const Settlement *settlement)
+{
+	if (settlement->outcome == NOT_STARTED)
+		return !ImageIsAtFault(settlement->message);
+	return settlement->outcome == NODE_LOST || settlement->ended_by == NULL;
+}
+
+/*
+ * If a directed stop ended the process by its signal, the outcome is the
+ * stop's reason and no failure of the job, unless it was stuck. After a
+ * directive to save, SIGTERM may also mean that it leaves.
+ */
+static void
+see_signal(Settlement *settlement, const Job *job, const Attempt *attempt)
+{
+	Settlement	stop = {.message = settlement->message};
+
+	if (settlement->outcome != FAILED || !settlement->has_exit_code ||
+		(settlement->exit_code != EXIT_SIGTERM &&
+		 settlement->exit_code != EXIT_SIGKILL))
+		return;
+	if (!StopReasonSince(attempt, ClockNow(), 0, &stop))
+	{
+		if (settlement->exit_code == EXIT_SIGKILL ||
+			!(attempt->directed || attempt->extension_denied))
+			return;
+		stop.outcome = PREEMPTED;
+	}
+	else if (stop.reason != NULL && strcmp(stop.reason, PART_FAILED) == 0)
+		return;					/* that failure is why the other parts had to
+								 * stop */
+	settlement->message = stop.message;
+	settlement->reason = stop.outcome == TIMEOUT || stop.outcome == FAILED ?
+		stop.reason : "made_to_leave";
+	settlement->outcome = job->cancelled ? CANCELLED : stop.outcome;
+}
+
+/*
+ * Is the job over, or does it go back to the queue?
+ */
+static void
+what_next(Settlement *settlement, const Job *job)
+{
+	static const char *const last_state[OUTCOMES] = {
+		"completed", "failed", "failed", "timeout", NULL, "cancelled", NULL,
+		NULL, NULL
+	};
+
+	settlement->failures = job->failures;
+	settlement->job_state = last_state[settlement->outcome];
+	settlement->requeue = settlement->job_state == NULL;
+	if (settlement->outcome == FAILED || settlement->outcome == OUT_OF_MEMORY)
+	{
+		RetryRule	rule = RetryMatch(settlement);
+
+		settlement->rule = rule.rule;
+		settlement->advice = rule.advice;
+		settlement->requeue = !rule.permanent &&
+			job->failures < job->max_retries;
+		if (settlement->requeue || settlement->outcome == FAILED)
+			settlement->failures++;
+	}
+	if (job->cancelled && settlement->outcome != COMPLETED)
+	{
+		settlement->requeue = false;
+		settlement->job_state = "cancelled";
+	}
+}
+
+/*
+ * How long the job waits before it is tried again.
+ */
+static int64
+backoff(const Settlement *settlement, const Job *job)
+{
+	if (settlement->outcome == NOT_STARTED)
+		return RetryBackoff(RetryNotStarted(job) + 1);
+	return settlement->failures > job->failures ?
+		RetryBackoff(settlement->failures) : 0;
+}
+
+/*
+ * Collect the missing amount, spend the bill, release the rest, and hold again
+ * for a job that goes on.
+ */
+static void
+move_money(Settlement *settlement, Job *job, Attempt *attempt)
+{
+	Cause		cause = {"settle", attempt->job, attempt->attempt};
+	LockedBuckets locked;
+	Credits		missing;
+	Hold		hold;
+
+	if (!HoldLock(job->org, attempt->hold, true, &hold))
+		Ensure(false, "An attempt has no hold.");
+	missing = settlement->cost - hold.held;
+	if (settlement->requeue || missing > 0)
+	{
+		Purpose		purpose = JobPurpose(job);
+
+		locked = HoldsLockForNext(&hold, 1, &purpose);
+	}
+	if (missing > 0)
+		(void) CollectMissing(job, &hold, &locked, &cause, missing,
+							  settlement);
+	settlement->billed = Min(settlement->cost, hold.held);
+	settlement->uncollected = settlement->cost - settlement->billed;
+	attempt->held = Max(attempt->held, settlement->billed);
+	settlement->returned = HoldSettle(&hold, &cause, settlement->billed, true,
+									  &settlement->at);
+	settlement->closed_at = settlement->at;
+	refund_lost(settlement, job, attempt, &hold);
+	if (!settlement->requeue)
+		return;
+	settlement->job_state =
+		JobOpenHold(job, "requeue", &locked, true,
+					&settlement->at) == LEDGER_DONE ?
+		"queued" : "unfunded";
+}
+
+/*
+ * Refund what was spent on lost work: the time since the last checkpoint, if
+ * the platform lost it and the tier does not bill it. All of it if a node of a
+ * gang could not start its part. Nothing if the job's owner or its program
+ * ended the attempt, or work would be free.
+ */
+static void
+refund_lost(Settlement *settlement, const Job *job, const Attempt *attempt,
+			Hold *hold)
+{
+	Cause		cause = {"refund", attempt->job, attempt->attempt};
+	Attempt		saved = *attempt;
+	Credits		lost;
+	Returned	back;
+
+	if (settlement->billed == 0 || SettledByApp(settlement))
+		return;
+	if (settlement->outcome == NOT_STARTED &&
+		!ImageIsAtFault(settlement->message))
+		saved.elapsed = 0;
+	else if (settlement->requeue && platform_lost(settlement, attempt) &&
+			 !lost_work_is_billed(job->tier, settlement->outcome))
+		saved.elapsed = Min(CheckpointElapsed(attempt), attempt->elapsed);
+	else
+		return;
+	lost = settlement->billed - AttemptBill(&saved);
+	if (lost == 0)
+		return;
+	back = HoldsRefund(hold, 1, &cause, lost, &settlement->at);
+	settlement->refunded = back.released;
+	settlement->returned.lapsed += back.lapsed;
+}
+
+/*
+ * Whether the platform ended an attempt: its node, device or agent was lost,
+ * or a cycle or an operator wanted its devices. An outcome alone proves
+ * nothing, because an agent derives it from how the program ended. A job that
+ * another job of its own organisation evicted was ended by its organisation.
+ */
+static bool
+platform_lost(const Settlement *settlement, const Attempt *attempt)
+{
+	switch (settlement->outcome)
+	{
+		case NODE_LOST:
+			return true;
+		case FAILED:
+			return settlement->reason != NULL &&
+				strcmp(settlement->reason, NOT_HEARD_FROM) == 0;
+		case PREEMPTED:
+		case RESIZED:
+			if (settlement->reason != NULL &&
+				strcmp(settlement->reason, NODE_RECLAIMED) == 0)
+				return true;
+			return attempt->directed &&
+				SqlBool(SqlRun(&platform_directs,
+							   VALUES(ATTEMPT_KEY(attempt))), 0, 1);
+		default:
+			return false;
+	}
+}
+
+/*
+ * Store the settlement in the attempt's row.
+ */
+static void
+end_attempt(const Settlement *settlement, const Attempt *attempt)
+{
+	Ensure(SqlRun(&attempt_end,
+				  VALUES(ATTEMPT_KEY(attempt), DurationValue(attempt->elapsed),
+						 TimeValue(settlement->at),
+						 TextValue(OutcomeNames[settlement->outcome]),
+						 CreditsValue(settlement->billed),
+						 CreditsValue(settlement->returned.released),
+						 CreditsValue(settlement->returned.lapsed),
+						 CreditsValue(settlement->refunded),
+						 TextValue(settlement->job_state),
+						 TimeValueOrNull(settlement->retry_at),
+						 settlement->has_exit_code ?
+						 Int4Value(settlement->exit_code) : NullValue(),
+						 TextValue(settlement->message),
+						 TextValue(settlement->log_uri),
+						 TimeValueOrNull(attempt->skewed_at),
+						 CreditsValue(attempt->held),
+						 CreditsValue(settlement->uncollected),
+						 TextValue(settlement->ended_by ?
+								   settlement->ended_by :
+								   ENDED_BY_SERVER),
+						 DurationValue(attempt->overhead))).n == 1,
+		   "An attempt is missing.");
+}
+
+/*
+ * Free the devices, or leave them to fencing if no agent reported the end of
+ * its part.
+ */
+static void
+free_devices(const Settlement *settlement, const Attempt *attempt)
+{
+	(void) SqlRun(&devices_free,
+				  VALUES(ATTEMPT_KEY(attempt), TimeValue(settlement->at),
+						 BoolValue(settlement->by_agent)));
+	if (!attempt->directed)
+		return;
+	(void) SqlRun(&directives_end, VALUES(ATTEMPT_KEY(attempt)));
+}
+
+/*
+ * Audit it, with claimed time that is not billed.
+ */
+static void
+audit_settled(const Settlement *settlement, const Job *job,
+			  const Attempt *attempt)
+{
+	AuditRow	audit = {.org = job->org, .account = job->account,
+		.operation = "settle", .decision = OutcomeNames[settlement->outcome],
+		.job = attempt->job, .attempt = attempt->attempt,
+		.hold = attempt->hold, .at = settlement->at, .trace = job->trace};
+
+	audit.reason = settlement->reason;
+	if (AttemptHad(attempt, settlement->elapsed) > attempt->elapsed)
+	{
+		audit.reason = "elapsed_cut";
+		AuditInt8(&audit, "claimed_us", settlement->elapsed);
+	}
+	AuditInt8(&audit, "elapsed_us", attempt->elapsed);
+	if (attempt->overhead > 0)
+		AuditInt8(&audit, "overhead_us", attempt->overhead);
+	AuditCredits(&audit, "billed", settlement->billed);
+	AuditCredits(&audit, "released", settlement->returned.released);
+	AuditCredits(&audit, "lapsed", settlement->returned.lapsed);
+	if (settlement->refunded > 0)
+		AuditCredits(&audit, "refunded", settlement->refunded);
+	if (settlement->uncollected > 0)
+	{
+		AuditCredits(&audit, "uncollected", settlement->uncollected);
+		AuditText(&audit, "unpaid", settlement->unpaid);
+	}
+	AuditText(&audit, "job_state", settlement->job_state);
+	AuditText(&audit, "ended_by", settlement->ended_by ?
+			  settlement->ended_by : ENDED_BY_SERVER);
+	if (settlement->retry_at != DT_NOBEGIN)
+		AuditTime(&audit, "retry_at", settlement->retry_at);
+	if (settlement->closed_at != settlement->at)
+		AuditTime(&audit, "closed_at", settlement->closed_at);
+	if (settlement->has_exit_code)
+		AuditInt8(&audit, "exit_code", settlement->exit_code);
+	AuditText(&audit, "message", settlement->message);
+	AuditText(&audit, "log_uri", settlement->log_uri);
+	if (settlement->node != NULL)
+	{
+		AuditText(&audit, "node", settlement->node);
+		AuditInt8(&audit, "rank", settlement->rank);
+	}
+	AuditText(&audit, "rule", settlement->rule);
+	AuditText(&audit, "advice", settlement->advice);
+	AuditWrite(&audit);
+}
+
+/*
+ * Draw the missing amount into a locked, open hold, as much as there is;
+ * return it.
+ */
+Credits
+CollectMissing(const Job *job, Hold *hold, const LockedBuckets *locked,
+			   const Cause *cause, Credits missing, Settlement *settlement)
+{
+	AccountPath path = AccountParse(hold->org, hold->account);
+	Purpose		purpose = JobPurpose(job);
+	LedgerStatus status;
+	Credits		drawn;
+
+	purpose.locked = locked;
+	if (AccountSuspended(&path))
+	{
+		settlement->unpaid = "account_suspended";
+		return 0;
+	}
+	drawn = HoldExtendMost(hold, &path, &purpose, cause, missing, &status);
+	if (drawn < missing)
+		settlement->unpaid = LedgerReason(status);
+	return drawn;
+}
+
+/*
+ * Report uncollected use.
+ */
+void
+ReportShortfall(const Job *job, const Attempt *attempt,
+				const Settlement *settlement, Credits uncollected)
+{
+	Uncollected owed = {job->org, job->account, attempt->job,
+		attempt->attempt, attempt->hold, settlement->unpaid, uncollected,
+		settlement->at, job->trace};
+
+	if (uncollected < 0)
+		UncollectedLess(job->org, job->account, -uncollected);
+	else if (uncollected > 0)
+		UncollectedReport(&owed);
+}
+
+/*
+ * How an attempt ended, by its parts' reports. all: every part reported. Else
+ * only a part that did not complete counts; false: there is none.
+ */
+bool
+PartsOutcome(const Attempt *attempt, bool all, Settlement *settlement)
+{
+	SqlResult	row = SqlRun(&parts_ended, VALUES(ATTEMPT_KEY(attempt)));
+
+	if (row.n == 0 || (!all && strcmp(SqlText(row, 0, 1),
+									  OutcomeNames[COMPLETED]) == 0))
+		return false;
+	settlement->outcome = (Outcome) ArgWord(SqlText(row, 0, 1), "outcome",
+											OutcomeNames, OUTCOMES);
+	settlement->has_exit_code = !SqlIsNull(row, 0, 2);
+	if (settlement->has_exit_code)
+		settlement->exit_code = SqlInt4(row, 0, 2);
+	settlement->message = SqlText(row, 0, 3);
+	settlement->node = SqlText(row, 0, 4);
+	settlement->rank = SqlInt4(row, 0, 5);
+	settlement->log_uri = SqlText(row, 0, 6);
+	if (!SqlIsNull(row, 0, 7))
+		settlement->elapsed = Max(settlement->elapsed,
+								  SqlDuration(row, 0, 7));
+	return true;
+}
+
+/*
+ * Does a job pay for lost work? set_lost_work says so for tier and outcome,
+ * else set_tier for the tier.
+ */
+static bool
+lost_work_is_billed(const char *tier, Outcome outcome)
+{
+	SqlResult	row = SqlRun(&billed_read,
+							 VALUES(TextValue(tier),
+									TextValue(OutcomeNames[outcome])));
+
+	Ensure(!SqlIsNull(row, 0, 1), "A job's tier is missing.");
+	return SqlBool(row, 0, 1);
+}
+
+Datum
+call_set_lost_work(PG_FUNCTION_ARGS)
+{
+	char	   *name = ArgName(fcinfo, 0, "tier");
+	char	   *outcome = ArgName(fcinfo, 1, "outcome");
+	bool		remove = PG_ARGISNULL(2);
+	AuditRow	audit = {.operation = "set_lost_work",
+		.decision = remove ? "removed" : "set"};
+	Values	   *args;
+	Tier		tier;
+
+	(void) ArgWord(outcome, "outcome", outcomes, lengthof(outcomes));
+	SqlConnect();
+	TierRead(name, &tier);
+	args = VALUES(TextValue(name), TextValue(outcome));
+	if (remove)
+	{
+		if (SqlRun(&billed_delete, args).n == 0)
+			audit.decision = "unchanged";
+	}
+	else
+	{
+		ValuesAdd(args, BoolValue(PG_GETARG_BOOL(2)));
+		(void) SqlRun(&billed_upsert, args);
+		AuditText(&audit, "billed", PG_GETARG_BOOL(2) ? "true" : "false");
+	}
+	AuditText(&audit, "tier", name);
+	AuditText(&audit, "outcome", outcome);
+	AuditWrite(&audit);
+	SqlFinish();
+	PG_RETURN_VOID();
+}

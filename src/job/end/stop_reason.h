@@ -1,0 +1,16 @@
+/*-------------------------------------------------------------------------
+ *
+ * stop_reason.h
+ *		Since when an attempt must stop, and why.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_STOP_REASON_H
+#define GPUCREDIT_STOP_REASON_H
+
+#include "job/end/settlement.h"
+
+extern bool StopReasonSince(const Attempt *attempt, TimestampTz now,
+							int64 ago, Settlement *settlement);
+
+#endif							/* GPUCREDIT_STOP_REASON_H */

@@ -1,0 +1,228 @@
+/*-------------------------------------------------------------------------
+ *
+ * answer.c
+ *		The answer to a live attempt: continue, checkpoint, stop.
+ *
+ * heartbeat and meter give the same answer, from the attempt's row and its
+ * directives, which are read only if there are any. The clock alone shows
+ * missing progress and time limits, so no sweep need have run. One thing is
+ * written: that the agent got a directive which could otherwise be taken back
+ * (for a claim, or a due turn to save).
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "util/clock.h"
+#include "util/settings.h"
+#include "job/hold_extension.h"
+#include "job/run/meter.h"
+
+/*
+ * The directive to obey: stop before checkpoint, a due turn before a later
+ * one, then the one with the nearest deadline. The nearest deadline of all
+ * directives counts.
+ */
+SQL_STATEMENT(directive_read, SPI_OK_SELECT,
+			  "text, bigint, int, timestamptz",
+			  "SELECT d.action, d.reason,"
+			  " pg_catalog.min(d.deadline) OVER (),"
+			  " d.cause = 'reclaim' AND d.told_at IS NULL"
+			  " FROM gpucredit.directive d"
+			  " WHERE d.org = $1 AND d.job = $2 AND d.attempt = $3"
+			  " AND (d.cause <> 'claim' OR d.told_at IS NOT NULL)"
+			  " ORDER BY d.action = 'stop' DESC,"
+			  " d.cause = 'reclaim' AND d.told_at IS NULL, d.deadline, d.cause"
+			  " LIMIT 1");
+
+/* skip a directive that a cycle is just taking back or planning again */
+SQL_STATEMENT(directive_tell, SPI_OK_UPDATE,
+			  "text, bigint, int, timestamptz",
+			  "UPDATE gpucredit.directive d SET told_at = $4"
+			  " FROM (SELECT f.ctid AS tid FROM gpucredit.directive f"
+			  "  WHERE f.org = $1 AND f.job = $2 AND f.attempt = $3"
+			  "  AND (f.cause = 'claim' OR f.cause = 'reclaim'"
+			  "   AND f.starts_at <= $4) AND f.told_at IS NULL"
+			  "  FOR UPDATE SKIP LOCKED) s WHERE d.ctid = s.tid");
+
+static void obey_directive(const Attempt *attempt, TimestampTz now,
+						   MeterAnswer *answer);
+static void note_save(const Attempt *attempt, TimestampTz now,
+					  MeterAnswer *answer);
+static void note_stuck(const Attempt *attempt, TimestampTz now,
+					   MeterAnswer *answer);
+static void stop_now(MeterAnswer *answer, const char *reason, TimestampTz now);
+static void limit_time(MeterAnswer *answer, TimestampTz now, int64 left);
+static bool save_is_due(const Attempt *attempt, TimestampTz now);
+static bool limit_is_near(const Attempt *attempt, TimestampTz now);
+
+/*
+ * May a live attempt go on, and until when?
+ */
+MeterAnswer
+AnswerLive(const Attempt *attempt, TimestampTz now)
+{
+	MeterAnswer answer = {"continue", NULL, AttemptBill(attempt),
+		attempt->held, DT_NOEND, -1, false};
+	int64		funded = ExtendFundedFor(attempt);
+	bool		wall_first = attempt->wall_limit >= 0 &&
+		attempt->wall_limit <= funded;
+	int64		most = wall_first ? attempt->wall_limit : funded;
+	TimestampTz wall_end = AttemptWallEnd(attempt);
+
+	if (attempt->directed)
+		obey_directive(attempt, now, &answer);
+	if (strcmp(answer.action, "stop") == 0)
+		return answer;
+	if (AttemptRan(attempt) >= most)
+	{
+		stop_now(&answer, wall_first ? "wall_limit" : "low_funds", now);
+		return answer;
+	}
+	if (now >= wall_end)
+	{
+		stop_now(&answer, "wall_limit", now);
+		return answer;
+	}
+	note_stuck(attempt, now, &answer);
+	if (strcmp(answer.action, "stop") == 0)
+		return answer;
+	if (strcmp(answer.action, "continue") == 0 && !wall_first &&
+		attempt->extension_denied && ExtendIsDue(attempt))
+	{
+		answer.action = "checkpoint";
+		answer.reason = "low_funds";
+	}
+	if (most < PG_INT64_MAX)
+		limit_time(&answer, now, most - AttemptRan(attempt));
+	if (attempt->ends_by != DT_NOEND)
+		limit_time(&answer, now, attempt->ends_by - now);
+	answer.save = strcmp(answer.action, "checkpoint") == 0;
+	if (strcmp(answer.action, "continue") == 0)
+		note_save(attempt, now, &answer);
+	return answer;
+}
+
+/*
+ * Must the attempt save now, and go on?
+ */
+static void
+note_save(const Attempt *attempt, TimestampTz now, MeterAnswer *answer)
+{
+	bool		near = limit_is_near(attempt, now);
+
+	answer->save = near || save_is_due(attempt, now);
+	if (!answer->save ||
+		!(attempt->save_asked || (near && attempt->saved_at != DT_NOBEGIN)))
+		return;
+	answer->action = "checkpoint";
+	answer->reason = near ? "wall_limit" : "periodic";
+}
+
+/*
+ * Is the wall limit at most gpucredit.save_ahead away, and nothing saved since
+ * it came that near? Only for attempts that save, and may run longer than
+ * that. The attempt has run on since its last heartbeat.
+ */
+static bool
+limit_is_near(const Attempt *attempt, TimestampTz now)
+{
+	int64		ahead = SettingSaveAhead();
+	TimestampTz end = attempt->ends_by;
+
+	if (ahead == 0 || !attempt->running ||
+		(attempt->save_every <= 0 && attempt->saved_at == DT_NOBEGIN))
+		return false;
+	if (attempt->wall_limit > ahead)
+		end = Min(end, ClockAdd(attempt->heard_at, attempt->wall_limit -
+								AttemptRan(attempt)));
+	return end != DT_NOEND && now >= ClockAdd(end, -ahead) &&
+		(attempt->saved_at == DT_NOBEGIN ||
+		 attempt->saved_at < ClockAdd(end, -ahead));
+}
+
+/*
+ * Apply the directive. A checkpoint past its deadline is a stop. One whose
+ * turn is later lets the attempt go on until then.
+ */
+static void
+obey_directive(const Attempt *attempt, TimestampTz now, MeterAnswer *answer)
+{
+	SqlResult	row;
+	TimestampTz deadline;
+	Values	   *args = VALUES(ATTEMPT_KEY(attempt), TimeValue(now));
+
+	(void) SqlRun(&directive_tell, args);
+	row = SqlRun(&directive_read, args);
+	if (row.n == 0)
+		return;
+	deadline = SqlTimeOr(row, 0, 3, DT_NOEND);
+	answer->reason = SqlText(row, 0, 2);
+	if (deadline <= now || strcmp(SqlText(row, 0, 1), "stop") == 0)
+	{
+		stop_now(answer, answer->reason, now);
+		return;
+	}
+	if (!SqlBool(row, 0, 4))
+		answer->action = SqlText(row, 0, 1);
+	if (deadline != DT_NOEND)
+		limit_time(answer, now, deadline - now);
+}
+
+/*
+ * No progress for gpucredit.progress_timeout: save, and gpucredit.stop_grace
+ * later stop.
+ */
+static void
+note_stuck(const Attempt *attempt, TimestampTz now, MeterAnswer *answer)
+{
+	TimestampTz stuck_at = AttemptStuckAt(attempt);
+	TimestampTz stop_at = ClockAdd(stuck_at, SettingStopGrace());
+
+	if (now < stuck_at)
+		return;
+	if (now >= stop_at)
+	{
+		stop_now(answer, "stuck", now);
+		return;
+	}
+	if (strcmp(answer->action, "checkpoint") != 0 ||
+		stop_at < answer->deadline)
+		answer->reason = "stuck";
+	answer->action = "checkpoint";
+	limit_time(answer, now, stop_at - now);
+}
+
+static void
+stop_now(MeterAnswer *answer, const char *reason, TimestampTz now)
+{
+	answer->action = "stop";
+	answer->reason = reason;
+	answer->deadline = now;
+	answer->time_left = 0;
+}
+
+/*
+ * Cut the time left to this.
+ */
+static void
+limit_time(MeterAnswer *answer, TimestampTz now, int64 left)
+{
+	if (answer->time_left >= 0 && answer->time_left <= left)
+		return;
+	answer->time_left = left;
+	answer->deadline = ClockAdd(now, left);
+}
+
+/*
+ * Has it run as long as it should between two checkpoints?
+ */
+static bool
+save_is_due(const Attempt *attempt, TimestampTz now)
+{
+	TimestampTz since = attempt->saved_at != DT_NOBEGIN ?
+		attempt->saved_at : attempt->running_at;
+
+	return attempt->save_every > 0 && since != DT_NOBEGIN &&
+		now >= ClockAdd(since, attempt->save_every);
+}

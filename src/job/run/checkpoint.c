@@ -1,0 +1,187 @@
+/*-------------------------------------------------------------------------
+ *
+ * checkpoint.c
+ *		An attempt's checkpoints, and the work each one saves.
+ *
+ * A checkpoint saves the time metered before its report.  The attempt's row is
+ * locked, so that a settlement sees all of it or none.
+ *
+ * Locks: attempt, then the rows of its devices.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <ctype.h>
+
+#include "util/args.h"
+#include "util/clock.h"
+#include "util/errors.h"
+#include "util/sql.h"
+#include "util/not_found.h"
+#include "api/api.h"
+#include "job/run/checkpoint.h"
+#include "job/job.h"
+#include "lib/stringinfo.h"
+
+
+API_FUNCTION(gpucredit_checkpoint, checkpoint);
+
+SQL_STATEMENT(checkpoint_last, SPI_OK_SELECT, "text, bigint, int",
+			  "SELECT c.step, c.elapsed FROM gpucredit.checkpoint c"
+			  " WHERE c.org = $1 AND c.job = $2 AND c.attempt = $3"
+			  " ORDER BY c.step DESC LIMIT 1");
+SQL_STATEMENT(checkpoint_same, SPI_OK_SELECT,
+			  "text, bigint, int, bigint, text, bytea, bigint",
+			  "SELECT c.uri = $5 AND c.sha256 = $6 AND c.size_bytes = $7"
+			  " FROM gpucredit.checkpoint c WHERE c.org = $1 AND c.job = $2"
+			  " AND c.attempt = $3 AND c.step = $4");
+/* verify() finds a row that changed by the digest in its attempt's row */
+SQL_STATEMENT(checkpoint_insert, SPI_OK_UPDATE,
+			  "text, bigint, int, bigint, text, bytea, bigint, timestamptz,"
+			  " interval",
+			  "WITH c AS (INSERT INTO gpucredit.checkpoint AS n (org, job,"
+			  " attempt, step, uri, sha256, size_bytes, at, elapsed)"
+			  " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) RETURNING"
+			  " pg_catalog.hash_record_extended(ROW(n.step, n.uri, n.sha256,"
+			  " n.size_bytes, n.at, n.elapsed), 0) AS hash)"
+			  " UPDATE gpucredit.attempt a SET saved_at = $8,"
+			  " checkpoint_digest ="
+			  " a.checkpoint_digest OPERATOR(pg_catalog.#) c.hash FROM c"
+			  " WHERE a.org = $1 AND a.job = $2 AND a.attempt = $3");
+SQL_STATEMENT(devices_saved, SPI_OK_UPDATE,
+			  "text, bigint, int, timestamptz",
+			  "UPDATE gpucredit.attempt_gpu g SET saved_at = $4"
+			  " WHERE g.org = $1 AND g.job = $2 AND g.attempt = $3");
+SQL_STATEMENT(job_exists, SPI_OK_SELECT, "text, bigint",
+			  "SELECT 1 FROM gpucredit.job j"
+			  " WHERE j.org = $1 AND j.job = $2");
+
+static void check_step(const Attempt *attempt, int64 step);
+
+Datum
+call_checkpoint(PG_FUNCTION_ARGS)
+{
+	char	   *org = ArgName(fcinfo, 0, "org");
+	int64		job = ArgInt8(fcinfo, 1, "job", PG_INT64_MIN, PG_INT64_MAX);
+	int32		number = ArgInt4(fcinfo, 2, "attempt", PG_INT32_MIN,
+								 PG_INT32_MAX);
+	int64		step = ArgInt8(fcinfo, 3, "step", 0, PG_INT64_MAX);
+	char	   *uri = ArgText(fcinfo, 4, "uri");
+	bytea	   *sha256 = ArgSha256(fcinfo, 5, "sha256");
+	int64		size = ArgInt8(fcinfo, 6, "size_bytes", 0, PG_INT64_MAX);
+	Attempt		attempt;
+	Values	   *args;
+	SqlResult	row;
+
+	if (*uri == '\0')
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("\"uri\" is empty"),
+				 errdetail("The next attempt must be able to find the "
+						   "checkpoint."),
+				 errhint("Pass the location of the checkpoint.")));
+	SqlConnect();
+	CheckpointLockAttempt(org, job, number, &attempt);
+	args = VALUES(ATTEMPT_KEY(&attempt), Int8Value(step), TextValue(uri),
+				  DatumValue(PointerGetDatum(sha256)), Int8Value(size));
+	row = SqlRun(&checkpoint_same, args);
+	if (row.n == 0 || !SqlBool(row, 0, 1))
+	{
+		TimestampTz now = ClockNow();
+
+		check_step(&attempt, step);
+		ValuesAdd(args, TimeValue(now), DurationValue(attempt.elapsed));
+		(void) SqlRun(&checkpoint_insert, args);
+		/* the next one counts from it, and so does what a victim loses */
+		(void) SqlRun(&devices_saved,
+					  VALUES(ATTEMPT_KEY(&attempt), TimeValue(now)));
+	}
+	SqlFinish();
+	PG_RETURN_VOID();
+}
+
+/*
+ * How much of an attempt's run its last checkpoint saves; 0: there is none.
+ */
+int64
+CheckpointElapsed(const Attempt *attempt)
+{
+	SqlResult	row = SqlRun(&checkpoint_last, VALUES(ATTEMPT_KEY(attempt)));
+
+	return row.n == 0 ? 0 : SqlDuration(row, 0, 2);
+}
+
+/*
+ * Where an attempt saves: below the prefix of its spec or of its pool's
+ * policy; NULL: neither has one. An organisation's name cannot lead out of its
+ * own folder.
+ */
+char *
+CheckpointPath(const char *prefix, const Attempt *attempt)
+{
+	StringInfoData path;
+	size_t		length = prefix == NULL ? 0 : strlen(prefix);
+
+	if (prefix == NULL)
+		return NULL;
+	while (length > 1 && prefix[length - 1] == '/')
+		length--;
+	initStringInfo(&path);
+	appendBinaryStringInfo(&path, prefix, (int) length);
+	appendStringInfoChar(&path, '/');
+	for (const char *p = attempt->org; *p != '\0'; p++)
+	{
+		if (isalnum((unsigned char) *p) || *p == '-' || *p == '_' ||
+			(*p == '.' && p > attempt->org))
+			appendStringInfoChar(&path, *p);
+		else
+			appendStringInfo(&path, "%%%02X", (unsigned char) *p);
+	}
+	appendStringInfo(&path, "/%lld/%d", (long long) attempt->job,
+					 attempt->attempt);
+	return path.data;
+}
+
+/*
+ * Lock an attempt, or raise what is wrong with its key.
+ */
+void
+CheckpointLockAttempt(const char *org, int64 job, int32 number,
+					  Attempt *attempt)
+{
+	if (AttemptLock(org, job, number, attempt))
+		return;
+	if (SqlRun(&job_exists, VALUES(TextValue(org), Int8Value(job))).n == 0)
+		NotFoundJob(job);
+	AttemptRefuseUnknown(job, number);
+}
+
+/*
+ * A new checkpoint needs a live attempt and a later step.
+ */
+static void
+check_step(const Attempt *attempt, int64 step)
+{
+	SqlResult	row;
+
+	if (attempt->ended_at != DT_NOBEGIN)
+		ereport(ERROR,
+				(errcode(ERRCODE_GPUCREDIT_BAD_STATE),
+				 errmsg("attempt %d of job %lld is over", attempt->attempt,
+						(long long) attempt->job),
+				 errdetail("It ended as %s, and its job may have started "
+						   "again from an earlier checkpoint.", attempt->outcome),
+				 errhint("Report checkpoints while the attempt runs.")));
+	row = SqlRun(&checkpoint_last, VALUES(ATTEMPT_KEY(attempt)));
+	if (row.n > 0 && SqlInt8(row, 0, 1) >= step)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("\"step\" is not above the last one of attempt %d of "
+						"job %lld", attempt->attempt,
+						(long long) attempt->job),
+				 errdetail("Its last checkpoint is of step %lld.",
+						   (long long) SqlInt8(row, 0, 1)),
+				 errhint("Pass a higher step; a repeated step must have the "
+						 "same values.")));
+}

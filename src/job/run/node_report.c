@@ -1,0 +1,228 @@
+/*-------------------------------------------------------------------------
+ *
+ * node_report.c
+ *		An agent's report about its node and itself.
+ *
+ * A new boot_id means that the machine was restarted, and whatever ran there
+ * is gone. incarnation counts the agent's starts: of two agents of one machine
+ * the older is refused, and ends. address, version and devices (their UUIDs,
+ * in order) are for readers. logs: the agent serves jobs' output (log_wish.c).
+ * poke: the port where it takes datagrams.  containment: what holds a job's
+ * processes together: cgroup, cgroup_no_memory (nothing limits their memory) or
+ * none.  pulling: attempts that wait for their image. Unknown words are dropped, so an
+ * agent may be newer than the server.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "util/args.h"
+#include "util/errors.h"
+#include "util/json_value.h"
+#include "decide/decide.h"
+#include "job/run/node_report.h"
+#include "job/job.h"
+#include "types/clip.h"
+#include "types/control.h"
+
+static const char *const known[] = {"address", "boot_id", "containment",
+"devices", "incarnation", "logs", "poke", "pulling", "version"};
+
+#define MOST_PULLING	1000	/* attempts that a report names */
+
+static JsonbValue *find(const Jsonb *json, const char *word);
+static char *text_of(const JsonbValue *value);
+static bool is_name(const JsonbValue *value);
+static void check_names(JsonbValue *value, const char *word, int most,
+						const char *hint);
+static Jsonb *known_words(const Jsonb *json);
+static pg_attribute_noreturn() void refuse(const char *word,
+										   const char *hint);
+static pg_attribute_noreturn() void refuse_older(const char *node,
+												 const char *why,
+												 const char *hint);
+
+/*
+ * The argument "about", checked.
+ */
+About
+AboutTake(FunctionCallInfo fcinfo, int n)
+{
+	static const char *const names[] = {"address", "boot_id", "containment",
+	"poke", "version"};
+	Jsonb	   *json;
+	JsonbValue *value;
+	int64		number;
+
+	if (PG_ARGISNULL(n))
+		return (About)
+	{
+		.incarnation = -1
+	};
+	json = ArgObject(fcinfo, n, "about");
+	for (int i = 0; i < (int) lengthof(names); i++)
+	{
+		value = find(json, names[i]);
+		if (value != NULL && !is_name(value))
+			refuse(names[i], "Write a text of 1 to 255 bytes without control "
+				   "characters.");
+	}
+	value = find(json, "incarnation");
+	if (value != NULL && !JsonWhole(value, &number))
+		refuse("incarnation", "Write a whole number that grows with each "
+			   "start of the agent.");
+	value = find(json, "logs");
+	if (value != NULL && value->type != jbvBool)
+		refuse("logs", "Write true if the agent serves jobs' output.");
+	value = find(json, "devices");
+	if (value != NULL)
+		check_names(value, "devices", DECIDE_MAX_DEVICES, "Write an array of one "
+					"UUID per device, in their order, for 64 devices at most.");
+	value = find(json, "pulling");
+	if (value != NULL)
+		check_names(value, "pulling", MOST_PULLING, "Write an array of "
+					"'org/job/attempt', of 1000 attempts at most.");
+	return AboutOf(known_words(json));
+}
+
+/*
+ * The report, of a checked object; NULL: none.
+ */
+About
+AboutOf(Jsonb *json)
+{
+	About		about = {json, NULL, NULL, -1};
+	JsonbValue *value;
+
+	if (json == NULL)
+		return about;
+	about.boot_id = text_of(find(json, "boot_id"));
+	about.address = text_of(find(json, "address"));
+	value = find(json, "incarnation");
+	if (value != NULL)
+		(void) JsonWhole(value, &about.incarnation);
+	return about;
+}
+
+/*
+ * Refuse an agent older than the last one. True: the machine was restarted
+ * since. boot_before: the boot_id before that.
+ */
+bool
+AboutFollows(const char *node, const About *reported, const About *before,
+			 const char *boot_before)
+{
+	bool		rebooted = reported->boot_id != NULL &&
+		before->boot_id != NULL &&
+		strcmp(reported->boot_id, before->boot_id) != 0;
+
+	if (rebooted && boot_before != NULL &&
+		strcmp(reported->boot_id, boot_before) == 0)
+		refuse_older(node, "The machine was restarted after that "
+					 "\"boot_id\", or two machines use one name.",
+					 "Give each machine a node of its own.");
+	if (!rebooted && reported->incarnation >= 0 &&
+		reported->incarnation < before->incarnation)
+		refuse_older(node,
+					 "An agent with a higher \"incarnation\" speaks for the "
+					 "node.", "End this agent, but not the jobs that it runs.");
+	return rebooted;
+}
+
+static JsonbValue *
+find(const Jsonb *json, const char *word)
+{
+	return getKeyJsonValueFromContainer((JsonbContainer *) &json->root, word,
+										(int) strlen(word), NULL);
+}
+
+static char *
+text_of(const JsonbValue *value)
+{
+	return value == NULL ? NULL :
+		pnstrdup(value->val.string.val, value->val.string.len);
+}
+
+/*
+ * A text that can be shown as it is.
+ */
+static bool
+is_name(const JsonbValue *value)
+{
+	int			size;
+	pg_wchar	code;
+
+	return value->type == jbvString && value->val.string.len > 0 &&
+		value->val.string.len <= ARG_NAME_MAX &&
+		ControlCharIn(value->val.string.val, value->val.string.len, &size,
+					  &code) == NULL;
+}
+
+/*
+ * Refuse what is not an array of names, or has more than the most.
+ */
+static void
+check_names(JsonbValue *value, const char *word, int most, const char *hint)
+{
+	JsonbIterator *it;
+	JsonbIteratorToken token;
+	JsonbValue	v;
+	int			n = 0;
+
+	if (value->type != jbvBinary ||
+		!JsonContainerIsArray(value->val.binary.data))
+		refuse(word, hint);
+	it = JsonbIteratorInit(value->val.binary.data);
+	while ((token = JsonbIteratorNext(&it, &v, true)) != WJB_DONE)
+	{
+		if (token == WJB_ELEM && (!is_name(&v) || ++n > most))
+			refuse(word, hint);
+	}
+}
+
+/*
+ * The object without the words that are not known.
+ */
+static Jsonb *
+known_words(const Jsonb *json)
+{
+	JsonbParseState *state = NULL;
+	JsonbValue *result;
+
+	(void) pushJsonbValue(&state, WJB_BEGIN_OBJECT, NULL);
+	for (int i = 0; i < (int) lengthof(known); i++)
+	{
+		JsonbValue *value = find(json, known[i]);
+		JsonbValue	key = {.type = jbvString};
+
+		if (value == NULL)
+			continue;
+		key.val.string.val = unconstify(char *, known[i]);
+		key.val.string.len = (int) strlen(known[i]);
+		(void) pushJsonbValue(&state, WJB_KEY, &key);
+		(void) pushJsonbValue(&state, WJB_VALUE, value);
+	}
+	result = pushJsonbValue(&state, WJB_END_OBJECT, NULL);
+	return JsonbValueToJsonb(result);
+}
+
+static void
+refuse(const char *word, const char *hint)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("bad value of \"%s\" in \"about\"", word),
+			 errdetail("The word does not accept this value."),
+			 errhint("%s", hint)));
+}
+
+static void
+refuse_older(const char *node, const char *why, const char *hint)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_GPUCREDIT_BAD_STATE),
+			 errmsg("another agent speaks for node \"%s\"",
+					ClipForMessage(node)),
+			 errdetail("%s", why),
+			 errhint("%s", hint)));
+}

@@ -1,0 +1,355 @@
+/*-------------------------------------------------------------------------
+ *
+ * part.c
+ *		part_ended: a node says how its part of an attempt ended.
+ *
+ * Each node of a gang reports its own processes, as its agent does not know
+ * the others'. A failed part stops the others at once. The last report settles
+ * the attempt: completed if all parts completed, else as the first that did
+ * not, which is the cause. A repeated report changes nothing.
+ *
+ * If a node never reports, the attempt ends as any other that nobody settles:
+ * with its node (node_lost), or gpucredit.stop_grace after a directive to
+ * stop. Nodes whose parts ended are not fenced then.
+ *
+ * Locks: a node that could not start it, job, attempt, the part's devices; for
+ * the last part, as settlement.c says.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "util/args.h"
+#include "util/clock.h"
+#include "util/errors.h"
+#include "util/not_found.h"
+#include "api/count.h"
+#include "api/api.h"
+#include "job/run/meter.h"
+#include "job/end/late_finish.h"
+#include "job/run/part.h"
+#include "job/end/settlement.h"
+#include "job/end/strike.h"
+#include "shmem/wake.h"
+#include "types/clip.h"
+
+API_FUNCTION(gpucredit_part_ended, part_ended);
+
+/* A node's report, and its part among the others. */
+typedef struct Part
+{
+	char	   *org;
+	int64		job;
+	int32		number;
+	char	   *node;
+	Settlement	reported;
+	int32		rank;			/* of the node, by name, from 0 */
+	int32		nodes;			/* of the attempt */
+	int32		ended;			/* parts with a report, including this one */
+	bool		before;			/* this part had a report already */
+} Part;
+
+#define OF_ATTEMPT(alias) \
+	alias ".org = $1 AND " alias ".job = $2 AND " alias ".attempt = $3"
+SQL_STATEMENT(part_read, SPI_OK_SELECT, "text, bigint, int, text",
+			  "SELECT pg_catalog.count(*)::int,"
+			  " (pg_catalog.max(n.rank) FILTER (WHERE n.node = $4))::int,"
+			  " pg_catalog.count(p.node)::int,"
+			  " COALESCE(pg_catalog.bool_or(p.node = $4), false)"
+			  " FROM (SELECT g.node, pg_catalog.row_number()"
+			  "   OVER (ORDER BY g.node) - 1 AS rank"
+			  "  FROM gpucredit.attempt_gpu g WHERE " OF_ATTEMPT("g") ") n"
+			  " LEFT JOIN gpucredit.attempt_part p ON " OF_ATTEMPT("p")
+			  "  AND p.node = n.node");
+SQL_STATEMENT(part_insert, SPI_OK_INSERT,
+			  "text, bigint, int, text, int, int, text, int, text, text,"
+			  " interval, boolean, timestamptz",
+			  "INSERT INTO gpucredit.attempt_part (org, job, attempt, node,"
+			  " turn, rank, outcome, exit_code, message, log_uri, elapsed,"
+			  " gone, at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,"
+			  " $11, $12, $13)");
+/*
+ * Each part changes the row that all lock. So a call with an older snapshot
+ * gets 40001: it would miss earlier reports, and that its own is the last.
+ */
+SQL_STATEMENT(part_heard, SPI_OK_UPDATE, "text, bigint, int, timestamptz",
+			  "UPDATE gpucredit.attempt a SET heard_at = $4"
+			  " WHERE " OF_ATTEMPT("a"));
+/* the first part that did not complete is the cause */
+SQL_STATEMENT(parts_gone, SPI_OK_SELECT, "text, bigint, int",
+			  "SELECT pg_catalog.bool_and(p.gone)"
+			  " FROM gpucredit.attempt_part p WHERE " OF_ATTEMPT("p"));
+SQL_STATEMENT(parts_waited_for, SPI_OK_SELECT, "text, bigint, int",
+			  "SELECT ARRAY(SELECT g.node FROM gpucredit.attempt_gpu g"
+			  " WHERE " OF_ATTEMPT("g") " AND g.ended_at IS NULL"
+			  " AND NOT EXISTS (SELECT FROM gpucredit.attempt_part p"
+			  "  WHERE " OF_ATTEMPT("p") " AND p.node = g.node)"
+			  " ORDER BY g.node)");
+SQL_STATEMENT(rest_tell, SPI_OK_INSERT,
+			  "text, bigint, int, text, timestamptz",
+			  "INSERT INTO gpucredit.directive (org, job, attempt, cause,"
+			  " action, reason, given_at)"
+			  " VALUES ($1, $2, $3, 'part/' || $4, 'stop', '" PART_FAILED "',"
+			  "  $5)"
+			  " ON CONFLICT (org, job, attempt, cause) DO NOTHING");
+SQL_STATEMENT(part_gone, SPI_OK_UPDATE,
+			  "text, bigint, int, text, timestamptz",
+			  "UPDATE gpucredit.attempt_gpu g SET free = true, seen_at = $5"
+			  " WHERE " OF_ATTEMPT("g") " AND g.node = $4 AND NOT g.free"
+			  " AND g.ended_at IS NOT NULL");
+
+static void take_part(FunctionCallInfo fcinfo, Part *part);
+static void find_part(Part *part);
+static void report_part(Part *part, Job *job, Attempt *attempt);
+static bool all_gone(const Part *part);
+static bool stops_rest(const Part *part, const Attempt *attempt);
+static bool report_late(const Part *part, Job *job, Attempt *attempt);
+static void write_part(const Part *part, TimestampTz now);
+static void audit_part(const Part *part, const Job *job, TimestampTz now);
+static Datum put_result(FunctionCallInfo fcinfo, const Part *part,
+						bool replayed);
+
+Datum
+call_part_ended(PG_FUNCTION_ARGS)
+{
+	Part		part = {0};
+	Attempt		attempt;
+	Job			job;
+	bool		replayed;
+
+	take_part(fcinfo, &part);
+	SqlConnect();
+	if (part.reported.outcome == NOT_STARTED)
+		StrikeLock(part.node);
+	if (!JobLock(part.org, part.job, true, &job))
+		NotFoundJob(part.job);
+	if (!AttemptLock(part.org, part.job, part.number, &attempt))
+		AttemptRefuseUnknown(part.job, part.number);
+	find_part(&part);
+	replayed = part.before || attempt.ended_at != DT_NOBEGIN;
+	if (attempt.ended_at != DT_NOBEGIN)
+		replayed = !report_late(&part, &job, &attempt);
+	else if (!part.before)
+		report_part(&part, &job, &attempt);
+	if (replayed)
+		CountReplay();
+	return SqlFinishRow(put_result(fcinfo, &part, replayed));
+}
+
+/*
+ * The arguments.
+ */
+static void
+take_part(FunctionCallInfo fcinfo, Part *part)
+{
+	part->org = ArgName(fcinfo, 0, "org");
+	part->job = ArgInt8(fcinfo, 1, "job", PG_INT64_MIN, PG_INT64_MAX);
+	part->number = ArgInt4(fcinfo, 2, "attempt", PG_INT32_MIN, PG_INT32_MAX);
+	part->node = ArgName(fcinfo, 3, "node");
+	SettlementTake(fcinfo, 4, 7, 5, 8, &part->reported);
+}
+
+/*
+ * Where the part stands among those of the attempt.
+ */
+static void
+find_part(Part *part)
+{
+	SqlResult	row;
+
+	row = SqlRun(&part_read,
+				 VALUES(TextValue(part->org), Int8Value(part->job),
+						Int4Value(part->number), TextValue(part->node)));
+	if (SqlIsNull(row, 0, 2))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("node \"%s\" has no part of attempt %d of job %lld",
+						ClipForMessage(part->node), part->number,
+						(long long) part->job),
+				 errdetail("The attempt has no devices there."),
+				 errhint("Pass one of the nodes that gpucredit.heartbeat() "
+						 "returned for it.")));
+	part->nodes = SqlInt4(row, 0, 1);
+	part->rank = SqlInt4(row, 0, 2);
+	part->ended = SqlInt4(row, 0, 3);
+	part->before = SqlBool(row, 0, 4);
+}
+
+/*
+ * A part of a live attempt has ended.
+ */
+static void
+report_part(Part *part, Job *job, Attempt *attempt)
+{
+	TimestampTz now = ClockNow();
+
+	part->ended++;
+	write_part(part, now);
+	if (part->nodes > 1)
+		audit_part(part, job, now);
+	if (part->reported.outcome == NOT_STARTED && !attempt->directed)
+		StrikeCount(attempt, part->node, &part->reported, now);
+	if (part->ended < part->nodes)
+	{
+		if (!stops_rest(part, attempt))
+			return;
+		(void) SqlRun(&rest_tell,
+					  VALUES(TextValue(part->org), Int8Value(part->job),
+							 Int4Value(part->number), TextValue(part->node),
+							 TimeValue(now)));
+		return;
+	}
+	(void) PartsOutcome(attempt, true, &part->reported);
+	part->reported.by_agent = all_gone(part);
+	AttemptSettle(job, attempt, &part->reported);
+}
+
+/*
+ * Did agents say so of all parts?
+ */
+static bool
+all_gone(const Part *part)
+{
+	return SqlBool(SqlRun(&parts_gone,
+						  VALUES(TextValue(part->org), Int8Value(part->job),
+								 Int4Value(part->number))), 0, 1);
+}
+
+/*
+ * Must the others stop? At once after a failure. A part that left as directed
+ * leaves the others their given time.
+ */
+static bool
+stops_rest(const Part *part, const Attempt *attempt)
+{
+	MeterAnswer answer;
+
+	switch (part->reported.outcome)
+	{
+		case COMPLETED:
+			return false;
+		case PREEMPTED:
+		case CANCELLED:
+		case TIMEOUT:
+		case RESIZED:
+			answer = AnswerLive(attempt, ClockNow());
+			return answer.reason == NULL ||
+				strcmp(answer.reason, "periodic") == 0;
+		default:
+			return true;
+	}
+}
+
+/*
+ * The attempt is over.  The report still frees the part's devices.  On one node
+ * it says how long the attempt had them, and counts as a late settlement
+ * (late_finish.c).  Of a gang it is evidence.  False: it changes no bill.
+ */
+static bool
+report_late(const Part *part, Job *job, Attempt *attempt)
+{
+	Settlement	stored = {0};
+
+	if (!part->reported.by_agent)
+		return false;
+	if (PartGone(part->org, part->job, part->number, part->node, ClockNow()))
+		WakePool(job->pool);
+	if (part->nodes == 1 &&
+		LateFinish(job, attempt, &part->reported, &stored))
+		return true;
+	AttemptLateReport(attempt, "part_ended",
+					  OutcomeNames[part->reported.outcome],
+					  part->reported.elapsed, true);
+	return false;
+}
+
+/*
+ * The processes of an attempt that is over are gone from a node; true: its
+ * devices were not free yet.
+ */
+bool
+PartGone(const char *org, int64 job, int32 attempt, const char *node,
+		 TimestampTz now)
+{
+	return SqlRun(&part_gone,
+				  VALUES(TextValue(org), Int8Value(job), Int4Value(attempt),
+						 TextValue(node), TimeValue(now))).n > 0;
+}
+
+/*
+ * Store a part's report.
+ */
+static void
+write_part(const Part *part, TimestampTz now)
+{
+	(void) SqlRun(&part_insert,
+				  VALUES(TextValue(part->org), Int8Value(part->job),
+						 Int4Value(part->number), TextValue(part->node),
+						 Int4Value(part->ended), Int4Value(part->rank),
+						 TextValue(OutcomeNames[part->reported.outcome]),
+						 part->reported.has_exit_code ?
+						 Int4Value(part->reported.exit_code) : NullValue(),
+						 TextValue(part->reported.message),
+						 TextValue(part->reported.log_uri),
+						 part->reported.elapsed >= 0 ?
+						 DurationValue(part->reported.elapsed) : NullValue(),
+						 BoolValue(part->reported.by_agent), TimeValue(now)));
+	(void) SqlRun(&part_heard,
+				  VALUES(TextValue(part->org), Int8Value(part->job),
+						 Int4Value(part->number), TimeValue(now)));
+}
+
+/*
+ * Audit the node.
+ */
+static void
+audit_part(const Part *part, const Job *job, TimestampTz now)
+{
+	AuditRow	audit = {.org = part->org, .account = job->account,
+		.operation = "part_ended",
+		.decision = OutcomeNames[part->reported.outcome], .job = part->job,
+		.attempt = part->number, .at = now, .trace = job->trace};
+
+	AuditText(&audit, "node", part->node);
+	AuditInt8(&audit, "rank", part->rank);
+	if (part->reported.has_exit_code)
+		AuditInt8(&audit, "exit_code", part->reported.exit_code);
+	AuditText(&audit, "message", part->reported.message);
+	AuditText(&audit, "log_uri", part->reported.log_uri);
+	if (part->reported.elapsed >= 0)
+		AuditInt8(&audit, "elapsed_us", part->reported.elapsed);
+	if (part->reported.by_agent)
+		AuditNumber(&audit, "gone", "true");
+	AuditWrite(&audit);
+}
+
+/*
+ * How the attempt stands now.
+ */
+static Datum
+put_result(FunctionCallInfo fcinfo, const Part *part, bool replayed)
+{
+	Datum		waits_for;
+	Settlement	settled = {0};
+	Attempt		attempt;
+	bool		over;
+	bool		isnull;
+	Values	   *args = VALUES(TextValue(part->org), Int8Value(part->job),
+							  Int4Value(part->number));
+
+	if (!AttemptRead(part->org, part->job, part->number, &attempt))
+		Ensure(false, "An attempt is missing.");
+	over = attempt.ended_at != DT_NOBEGIN;
+	if (over)
+		AttemptSettled(&attempt, &settled);
+	waits_for = SqlDatum(SqlRun(&parts_waited_for, args), 0, 1, &isnull);
+	return RowReturn(fcinfo,
+					 VALUES(BoolValue(over),
+							TextValue(over ? OutcomeNames[settled.outcome] :
+									  NULL),
+							over ? NumericValue(settled.billed) : NullValue(),
+							TextValue(over ? settled.job_state : NULL),
+							TimeValueOrNull(over ? settled.retry_at :
+											DT_NOBEGIN), DatumValue(waits_for),
+							BoolValue(replayed)));
+}

@@ -1,0 +1,251 @@
+/*-------------------------------------------------------------------------
+ *
+ * reserve.c
+ *		Submission: check, hold, queue, in one transaction.
+ *
+ * Account, tier, prices and what the pool could run are read before the first
+ * lock on money. The job's number is taken before its hold, which stores it.
+ *
+ * Locks: request key, quotas with max_queued, dead holds if short, budgets,
+ * buckets.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "audit/audit.h"
+#include "util/args.h"
+#include "util/clock.h"
+#include "util/errors.h"
+#include "util/sql.h"
+#include "util/subtransaction.h"
+#include "api/api.h"
+#include "job/submit/submission.h"
+#include "ledger/uncollected.h"
+#include "shmem/wake.h"
+#include "types/duration.h"
+
+API_FUNCTION(gpucredit_reserve, reserve);
+
+#define DEFAULT_RETRIES	3		/* as sql/gpucredit/60_job.sql declares */
+
+SQL_STATEMENT(job_insert, SPI_OK_INSERT,
+			  "text, bigint, text, text, text, gpucredit.gpureq, text, text,"
+			  " int, bigint, bigint, interval, interval, int, jsonb, jsonb,"
+			  " text[], bigint[], gpucredit.credits[], gpucredit.credits[],"
+			  " bigint, timestamptz, text, text, interval, text, int,"
+			  " gpucredit.credits",
+			  "INSERT INTO gpucredit.job (org, job, account, pool, tier,"
+			  " request, topology, preemptible, priority, cpu_milli,"
+			  " memory_mib, wall_limit, hold_window, max_retries, spec,"
+			  " options, offer_types, offer_memory, offer_prices,"
+			  " offer_spot_prices, state, hold, submitted_at, prefer, cache,"
+			  " save_every, waits_from, traceparent, price_factor, resources,"
+			  " request_class)"
+			  " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,"
+			  " $13, $14, $15, $16, $17, $18, $19, $20, 'queued', $21, $22,"
+			  " $23, $24, $25, $22, $26, $27, $28,"
+			  " gpucredit_internal.request_digest($6, $7, $23,"
+			  " $8, $10, $11, $12, $13, $17, $18, $19, $20, $28))");
+
+/* A submission, and its result. */
+typedef struct ReserveCall
+{
+	Request		request;
+	Submission	submission;
+	HoldOpening *opening;
+	Hold		hold;
+	TimestampTz at;				/* of the decision */
+	Values		row;
+} ReserveCall;
+
+static const char *fund(ReserveCall *asking);
+static bool fund_at_once(void *context);
+static void grant(ReserveCall *asking);
+static void deny(ReserveCall *asking, const char *reason);
+static void insert_job(const Submission *submission, TimestampTz at);
+static void audit_asked(const ReserveCall *asking, const char *reason);
+static void add_asked(AuditRow *audit, const Submission *submission);
+
+Datum
+call_reserve(PG_FUNCTION_ARGS)
+{
+	ReserveCall asking = {0};
+	const char *reason;
+	Datum		result;
+
+	SubmissionTake(fcinfo, &asking.submission, &asking.request);
+	SqlConnect();
+	if (RequestBegin(&asking.request, &result))
+		return SqlFinishRow(result);
+
+	reason = SubmissionCheck(&asking.submission, NULL);
+	asking.at = ClockNow();
+	if (reason == NULL)
+		reason = fund(&asking);
+	if (reason == NULL)
+		WakePool(asking.submission.job.pool);
+	else
+		deny(&asking, reason);
+	return SqlFinishRow(RowReturn(fcinfo, &asking.row));
+}
+
+/*
+ * Hold the credit, and queue the job with it: NULL, or why it is denied.
+ */
+static const char *
+fund(ReserveCall *asking)
+{
+	Job		   *job = &asking->submission.job;
+	Cause		cause = {"reserve", 0, 0};
+	Purpose		purpose;
+	LedgerStatus status;
+
+	cause.job = job->job = SqlNext("job_job_seq");
+	purpose = JobPurpose(job);
+	if (UncollectedDenies(&asking->submission.path, &purpose, OffersHold(job),
+						  asking->at))
+		return UNCOLLECTED_REASON;
+	purpose.first = asking->request.first;
+	asking->opening = HoldAsk(&asking->submission.path, &purpose, &cause,
+							  OffersHold(job), 0, true, &asking->hold);
+	if (HoldMayBeAtOnce(asking->opening, &asking->at) &&
+		SubtransactionTry(fund_at_once, asking, NULL))
+		return NULL;
+	status = HoldLocked(asking->opening, &asking->at);
+	if (status != LEDGER_DONE)
+		return LedgerReason(status);
+	grant(asking);
+	return NULL;
+}
+
+/*
+ * Write the hold, the job and the answer before the credit is locked.
+ */
+static bool
+fund_at_once(void *context)
+{
+	ReserveCall *asking = context;
+
+	HoldWrite(asking->opening);
+	grant(asking);
+	return HoldDebit(asking->opening);
+}
+
+/*
+ * Queue the job under its hold; store the result, and audit it.
+ */
+static void
+grant(ReserveCall *asking)
+{
+	Job		   *job = &asking->submission.job;
+
+	asking->row = *VALUES(Int8Value(job->job), TextValue("granted"),
+						  NullValue(), NumericValue(asking->hold.drawn),
+						  BoolValue(false));
+	RequestStore(&asking->request, &asking->row);
+
+	job->hold = asking->hold.hold;
+	insert_job(&asking->submission, asking->at);
+	audit_asked(asking, NULL);
+}
+
+static void
+deny(ReserveCall *asking, const char *reason)
+{
+	asking->row = *VALUES(NullValue(), TextValue("denied"), TextValue(reason),
+						  NumericValue(0), BoolValue(false));
+	RequestStore(&asking->request, &asking->row);
+	audit_asked(asking, reason);
+}
+
+/*
+ * Queue the job.
+ */
+static void
+insert_job(const Submission *submission, TimestampTz at)
+{
+	const Job  *job = &submission->job;
+
+	(void) SqlRun(&job_insert,
+				  VALUES(TextValue(job->org), Int8Value(job->job),
+						 TextValue(job->account), TextValue(job->pool),
+						 TextValue(job->tier),
+						 DatumValue(GpuReqPGetDatum(job->request)),
+						 TextValue(TopologyNames[job->topology]),
+						 TextValue(PreemptibleNames[job->preemptible]),
+						 Int4Value(job->priority), Int8Value(job->cpu_milli),
+						 Int8Value(job->memory_mib),
+						 DurationValueOrNull(job->wall_limit),
+						 DurationValueOrNull(job->hold_window),
+						 Int4Value(job->max_retries),
+						 JsonValue(submission->spec),
+						 JsonValue(submission->options),
+						 TextArrayValue(job->offers.types, job->offers.n),
+						 Int8ArrayValue(job->offers.memory, job->offers.n),
+						 CreditsArrayValue(job->offers.prices, job->offers.n),
+						 CreditsArrayValue(job->offers.spot_prices,
+										   job->offers.n),
+						 Int8Value(job->hold), TimeValue(at),
+						 TextValue(job->prefer == DECIDE_TOPOLOGY_ANY ? NULL :
+								   TopologyNames[job->prefer]),
+						 TextValue(submission->cache),
+						 DurationValueOrNull(submission->save.every),
+						 TextValue(TraceParent()),
+						 Int4Value(job->price_factor),
+						 CreditsValue(job->resources)));
+}
+
+/*
+ * reason: why it is denied; NULL: it is granted.
+ */
+static void
+audit_asked(const ReserveCall *asking, const char *reason)
+{
+	const Job  *job = &asking->submission.job;
+	AuditRow	audit = {.org = job->org, .account = job->account,
+		.operation = "reserve", .decision = reason ? "denied" : "granted",
+		.reason = reason, .at = asking->at};
+
+	if (reason == NULL)
+	{
+		audit.hold = job->hold;
+		audit.job = job->job;
+	}
+	add_asked(&audit, &asking->submission);
+	AuditCredits(&audit, "amount", reason ? 0 : asking->hold.drawn);
+	AuditDecision(&audit, asking->request.key);
+}
+
+/*
+ * The arguments that are not defaults.  Only the agent reads the spec, which
+ * is stored with the job.
+ */
+static void
+add_asked(AuditRow *audit, const Submission *submission)
+{
+	const Job  *job = &submission->job;
+
+	AuditText(audit, "request", GpuReqToCString(job->request));
+	AuditText(audit, "tier", job->tier);
+	AuditText(audit, "pool", job->pool);
+	if (job->wall_limit >= 0)
+		AuditInt8(audit, "wall_limit_us", job->wall_limit);
+	if (job->hold_window >= 0)
+		AuditInt8(audit, "hold_window_us", job->hold_window);
+	if (job->topology != DECIDE_TOPOLOGY_ANY)
+		AuditText(audit, "topology", TopologyNames[job->topology]);
+	AuditText(audit, "preemptible", PreemptibleNames[job->preemptible]);
+	if (job->price_factor != 1000)
+		AuditInt8(audit, "price_factor_milli", job->price_factor);
+	if (job->max_retries != DEFAULT_RETRIES)
+		AuditInt8(audit, "max_retries", job->max_retries);
+	if (job->cpu_milli > 0)
+		AuditInt8(audit, "cpu_milli", job->cpu_milli);
+	if (job->memory_mib > 0)
+		AuditInt8(audit, "memory_mib", job->memory_mib);
+	if (JB_ROOT_COUNT(submission->options) > 0)
+		AuditNumber(audit, "options",
+					JsonbToCString(NULL, &submission->options->root,
+								   VARSIZE(submission->options)));
+}

@@ -1,0 +1,285 @@
+/*-------------------------------------------------------------------------
+ *
+ * submission.c
+ *		A submission: its arguments, and whether it may be queued.
+ *
+ * reserve() queues it; plan_with() only supposes it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "limits/quota_check.h"
+#include "util/args.h"
+#include "util/clock.h"
+#include "util/errors.h"
+#include "util/settings.h"
+#include "util/sql.h"
+#include "inventory/tier_grant.h"
+#include "job/submit/submission.h"
+#include "types/clip.h"
+#include "utils/builtins.h"
+#include "utils/numeric.h"
+
+/*
+ * A job that names no wall limit gets its tier's.  Where that is longer than
+ * LONG_WALL, it is held for in windows: nobody has the credit for a month of a
+ * service at once.
+ */
+#define DEFAULT_WINDOW	USECS_PER_HOUR
+#define LONG_WALL		USECS_PER_DAY
+#define MOST_RETRIES	1000
+
+static bool is_whole(Numeric value, int32 rounded);
+static void take_options(Submission *submission);
+static void take_cache(Submission *submission);
+static bool apply_tier(Submission *submission);
+static void check_window(const Job *job);
+static bool unpaid_queue_full(const Job *job);
+
+/* as the index job_unpaid says */
+SQL_STATEMENT(unpaid_count, SPI_OK_SELECT, "text, int",
+			  "SELECT pg_catalog.count(*) FROM (SELECT 1 FROM gpucredit.job j"
+			  " WHERE j.org = $1 AND j.state = 'queued'"
+			  " AND '0'::gpucredit.credits"
+			  "  OPERATOR(gpucredit.=) ALL (j.offer_prices)"
+			  " AND '0'::gpucredit.credits OPERATOR(gpucredit.=) j.resources"
+			  " LIMIT $2) u");
+
+/*
+ * The arguments, and their fingerprint.
+ */
+void
+SubmissionTake(FunctionCallInfo fcinfo, Submission *submission,
+			   Request *request)
+{
+	Job		   *job = &submission->job;
+	char	   *word;
+
+	job->org = ArgName(fcinfo, 0, "org");
+	job->account = ArgPath(fcinfo, 1, "account");
+	submission->path = AccountParse(job->org, job->account);
+	RequestInit(request, fcinfo, "reserve", job->org,
+				ArgKey(fcinfo, 2, "key"));
+	RequestText(request, job->account);
+	job->request = GpuReqParse(ArgText(fcinfo, 3, "request"));
+	RequestText(request, GpuReqToCString(job->request));
+
+	job->wall_limit = ArgDurationOr(fcinfo, 4, "wall_limit", false, -1);
+	submission->tier_wall = job->wall_limit < 0;
+	RequestInt8(request, job->wall_limit);
+	RequestText(request, job->tier = ArgName(fcinfo, 5, "tier"));
+	RequestText(request, job->pool = ArgName(fcinfo, 6, "pool"));
+	RequestText(request, word = ArgName(fcinfo, 7, "topology"));
+	job->topology = (DecideTopology) ArgWord(word, "topology", TopologyNames,
+											 lengthof(TopologyNames));
+	RequestText(request, word = ArgNameOrNull(fcinfo, 8, "preemptible"));
+	submission->tier_preemptible = word == NULL;
+	if (word != NULL)
+		job->preemptible = (Preemptible) ArgWord(word, "preemptible",
+												 PreemptibleNames,
+												 lengthof(PreemptibleNames));
+	RequestInt8(request, job->max_retries =
+				ArgInt4(fcinfo, 9, "max_retries", 0, MOST_RETRIES));
+	RequestInt8(request, job->cpu_milli =
+				ArgInt8(fcinfo, 10, "cpu_milli", 0, INT64CONST(1) << 40));
+	RequestInt8(request, job->memory_mib =
+				ArgInt8(fcinfo, 11, "memory_mib", 0, INT64CONST(1) << 40));
+	RequestInt8(request, job->hold_window =
+				ArgDurationOr(fcinfo, 12, "hold_window", false, -1));
+	RequestJson(request, submission->spec = ArgObject(fcinfo, 13, "spec"));
+	submission->save = SpecRead(submission->spec);
+	RequestJson(request, submission->options =
+				ArgObject(fcinfo, 14, "options"));
+	take_options(submission);
+	take_cache(submission);
+}
+
+/* A fraction was rounded. */
+static bool
+is_whole(Numeric value, int32 rounded)
+{
+	return DatumGetBool(DirectFunctionCall2(numeric_eq,
+											NumericGetDatum(value),
+											NumericGetDatum
+											(int64_to_numeric(rounded))));
+}
+
+/*
+ * {"priority": n, "prefer": word}.
+ */
+static void
+take_options(Submission *submission)
+{
+	JsonbIterator *it = JsonbIteratorInit(&submission->options->root);
+	JsonbIteratorToken token;
+	JsonbValue	v;
+
+	while ((token = JsonbIteratorNext(&it, &v, true)) != WJB_DONE)
+	{
+		char	   *word;
+
+		if (token != WJB_KEY)
+			continue;
+		word = pnstrdup(v.val.string.val, v.val.string.len);
+		(void) JsonbIteratorNext(&it, &v, true);
+		if (strcmp(word, "priority") == 0 && v.type == jbvNumeric)
+		{
+			bool		bad = false;
+
+			submission->job.priority = numeric_int4_opt_error(v.val.numeric,
+															  &bad);
+			if (!bad && is_whole(v.val.numeric, submission->job.priority))
+				continue;
+		}
+		else if (strcmp(word, "prefer") == 0 && v.type == jbvString)
+		{
+			/* all of the words but the first, "any" */
+			submission->job.prefer = (DecideTopology)
+				(1 + ArgWord(pnstrdup(v.val.string.val, v.val.string.len),
+							 "prefer", TopologyNames + 1,
+							 lengthof(TopologyNames) - 1));
+			continue;
+		}
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("bad word \"%s\" in \"options\"",
+						ClipForMessage(word)),
+				 errdetail("The word is unknown, or it does not accept this "
+						   "value."),
+				 errhint("Words are priority (an integer) and prefer "
+						 "(nvlink, leaf, node).")));
+	}
+}
+
+/*
+ * {"cache": key}: data that the job wants on its node.
+ */
+static void
+take_cache(Submission *submission)
+{
+	JsonbValue	v;
+
+	if (getKeyJsonValueFromContainer(&submission->spec->root, "cache", 5,
+									 &v) == NULL)
+		return;
+	if (v.type != jbvString || v.val.string.len == 0 ||
+		v.val.string.len > ARG_NAME_MAX)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("bad \"cache\" in \"spec\""),
+				 errdetail("A cache key is a string of 1 to 255 bytes."),
+				 errhint("Pass a string, or leave it out.")));
+	submission->cache = pnstrdup(v.val.string.val, v.val.string.len);
+}
+
+/*
+ * Apply the tier's defaults and limits.  False: it is not open to all.
+ */
+static bool
+apply_tier(Submission *submission)
+{
+	Job		   *job = &submission->job;
+	Tier		tier;
+
+	TierRead(job->tier, &tier);
+	job->price_factor = tier.price_factor;
+	if (submission->tier_preemptible)
+		job->preemptible = tier.preemptible;
+	else if (job->preemptible < tier.preemptible)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("\"preemptible\" is less willing than the tier"),
+				 errdetail("Jobs of tier \"%s\" are preemptible \"%s\".",
+						   ClipForMessage(job->tier),
+						   PreemptibleNames[tier.preemptible]),
+				 errhint("Leave it out, or choose another tier.")));
+	if (submission->tier_wall)
+		job->wall_limit = tier.max_wall;
+	else if (job->wall_limit > tier.max_wall)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("\"wall_limit\" is longer than the tier allows"),
+				 errdetail("Jobs of tier \"%s\" run %lld seconds at most.",
+						   ClipForMessage(job->tier),
+						   (long long) (tier.max_wall / USECS_PER_SEC)),
+				 errhint("Ask for less, or choose another tier.")));
+	if (submission->tier_wall && job->wall_limit > LONG_WALL &&
+		job->hold_window < 0)
+		job->hold_window = Max(DEFAULT_WINDOW, SettingHoldWindowMin());
+	check_window(job);
+	return tier.open;
+}
+
+/*
+ * A hold covers a run up to its next heartbeat, or all of it.
+ */
+static void
+check_window(const Job *job)
+{
+	int64		least = SettingHoldWindowMin();
+
+	if (job->hold_window < 0 || job->hold_window >= least ||
+		(job->wall_limit >= 0 && job->wall_limit <= job->hold_window))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("\"hold_window\" is too short"),
+			 errdetail("It is %lld microseconds; gpucredit.hold_window_min is "
+					   "%lld seconds.", (long long) job->hold_window,
+					   (long long) (least / USECS_PER_SEC)),
+			 errhint("Hold for at least that long, or leave it out to hold "
+					 "for the whole wall limit.")));
+}
+
+/*
+ * Check all that needs no money: NULL, or why it is denied. supposed: other
+ * nodes than the pool's; then nothing is locked or counted.
+ */
+const char *
+SubmissionCheck(Submission *submission, const NodeSet *supposed)
+{
+	Job		   *job = &submission->job;
+	bool		suspended = AccountSuspended(&submission->path);
+	const NodeSet *set;
+	const char *reason;
+	bool		open = apply_tier(submission);
+	DecideRequestClass request;
+	QuotaRequest quota;
+
+	set = supposed ? supposed : NodesCached(job->pool);
+	reason = OffersMake(job, set, ClockNow());
+	if (suspended)
+		return "account_suspended";
+	if (!open && !TierGranted(&submission->path, job->tier))
+		return TIER_NOT_GRANTED;
+	if (reason != NULL)
+		return reason;
+	request = OffersRequest(job, set);
+	if (supposed ? !NodesCouldRun(set, &request) :
+		!PoolCouldRun(job->pool, set, &request))
+		return "impossible_request";
+	if (request.unpaid && supposed == NULL && unpaid_queue_full(job))
+		return "quota_exceeded";
+	quota = (QuotaRequest)
+	{
+		job->request->min_gpus, job->request->share_milli, job->offers.n,
+			job->offers.types
+	};
+	return QuotaCheck(&submission->path, &quota, supposed != NULL);
+}
+
+/*
+ * Do as many jobs of the organisation wait without holding any credit as may?
+ * Whoever waits for nothing but a turn could otherwise fill the queue that each
+ * cycle reads.  Of several at once a few more may pass.
+ */
+static bool
+unpaid_queue_full(const Job *job)
+{
+	int32		most = SettingUnpaidQueuedMax();
+
+	return SqlInt8(SqlRun(&unpaid_count,
+						  VALUES(TextValue(job->org), Int4Value(most))), 0, 1)
+		>= most;
+}

@@ -1,0 +1,387 @@
+/*-------------------------------------------------------------------------
+ *
+ * quota_check.c
+ *		May this job be submitted?
+ *
+ * A request that alone passes the device limit, with every type it accepts, is
+ * denied; so is one with as many queued jobs as allowed.  Devices
+ * in use and running jobs are the scheduler's matter: the job waits.
+ *
+ * The quota's row is locked and the jobs are counted after, so that two
+ * submissions at once cannot both be the last.
+ *
+ * Far below the limit no count is needed. A count of queued jobs also counts
+ * live ones; only a submission, with the quota's row, can queue more. So half
+ * of the room between the live jobs and the limit goes into the row as spare:
+ * as many submissions may follow without a count. It is only half, and nothing
+ * near the limit, since submissions may have been under way when the quota was
+ * set. A quota of one type has no spare: the types a job accepts may change.
+ *
+ * Locks: quotas with max_queued, leaf to root; before dead holds, budgets and
+ * buckets.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "limits/quota_check.h"
+#include "limits/limits.h"
+#include "utils/numeric.h"
+#include "util/row_location.h"
+#include "util/sql.h"
+
+/* A quota on a path, from its account's row. */
+typedef struct Quota
+{
+	const char *account;
+	const char *gpu_type;		/* "": any */
+	int32		max_gpus;		/* -1: no limit */
+	bool		limited;		/* it has a max_queued */
+} Quota;
+
+/* quota_check.c */
+#define SPARE_LEAST		64		/* a smaller spare is not worth a note */
+
+#define QUEUE_LIMITS \
+	"SELECT q.account, q.gpu_type, q.max_queued" \
+	" FROM gpucredit.quota q" \
+	" WHERE q.org = $1 AND q.account = ANY ($2)" \
+	" AND q.max_queued IS NOT NULL AND (q.gpu_type = '' OR $3)" \
+	" ORDER BY pg_catalog.length(q.account) DESC, q.gpu_type"
+SQL_STATEMENT(quotas_look, SPI_OK_SELECT, "text, text[], boolean",
+			  QUEUE_LIMITS);
+SQL_STATEMENT(quotas_lock, SPI_OK_SELECT, "text, text[], boolean",
+			  QUEUE_LIMITS " FOR NO KEY UPDATE");
+/* in turn: each is found, locked and changed before the next */
+SQL_STATEMENT(quotas_spare, SPI_OK_UPDATE_RETURNING,
+			  "text, text[], int[], int",
+			  "UPDATE gpucredit.quota q SET cycle = q.cycle + 1,"
+			  " spare = CASE WHEN q.spare > 0 THEN q.spare - 1 ELSE 0 END"
+			  " FROM (SELECT pg_catalog.unnest($3) AS n) u"
+			  " WHERE u.n = $4 AND q.org = $1 AND q.account = ($2)[u.n]"
+			  " AND q.gpu_type = '' RETURNING q.spare");
+/* one, which returns its location; and one by its noted location */
+#define QUOTA_SPARE(also) \
+	"UPDATE gpucredit.quota q SET cycle = q.cycle + 1," \
+	" spare = CASE WHEN q.spare > 0 THEN q.spare - 1 ELSE 0 END" \
+	" WHERE q.org = $1 AND q.account = $2 AND q.gpu_type = ''" also \
+	" RETURNING q.spare, q.ctid"
+SQL_STATEMENT(quota_spare_place, SPI_OK_UPDATE_RETURNING, "text, text",
+			  QUOTA_SPARE(""));
+SQL_STATEMENT(quota_spare_own, SPI_OK_UPDATE_RETURNING, "text, text, tid",
+			  QUOTA_SPARE(" AND q.ctid = $3"));
+SQL_STATEMENT(quotas_count, SPI_OK_UPDATE, "text, text[], text[], int[]",
+			  "UPDATE gpucredit.quota q"
+			  " SET cycle = q.cycle + 1, spare = u.spare"
+			  " FROM ROWS FROM (pg_catalog.unnest($2),"
+			  "  pg_catalog.unnest($3), pg_catalog.unnest($4))"
+			  "  AS u (account, gpu_type, spare)"
+			  " WHERE q.org = $1 AND q.account = u.account"
+			  " AND q.gpu_type = u.gpu_type");
+#define QUEUED \
+	"SELECT pg_catalog.count(*) FILTER (" \
+	"  WHERE j.state IN ('queued', 'unfunded'))," \
+	" pg_catalog.count(*) FROM gpucredit.job j" \
+	" WHERE j.org = $1 AND j.ended_at IS NULL" \
+	" AND ($2 = '' OR $2 = ANY (j.offer_types))"
+SQL_STATEMENT(queued_all, SPI_OK_SELECT, "text, text", QUEUED);
+/* below an account: its path and paths that begin with it and a slash */
+SQL_STATEMENT(queued_below, SPI_OK_SELECT, "text, text, text",
+			  QUEUED " AND j.account >= $3 AND j.account < $3 || '0'"
+			  " AND (j.account = $3 OR j.account >= $3 || '/')");
+
+/* Quotas during the count. */
+typedef struct Sparing
+{
+	int			found;
+	int			spared;			/* the first so many */
+	ItemPointerData place;		/* of the last one found */
+} Sparing;
+
+static bool queue_full(const AccountPath *path, const List *quotas,
+					   const QuotaRequest *request, bool supposed);
+static List *quotas_of(const AccountPath *path);
+static bool alone_too_large(const List *quotas, const QuotaRequest *request);
+static bool all_spare(const char *org, const char *const *accounts, int n);
+static void spare_by_place(const char *org, const char *const *accounts,
+						   int n, Sparing *sparing);
+static bool count_up_quota(void *context, const Datum *values, const bool *nulls);
+static bool count_free_place(void *context, const Datum *values, const bool *nulls);
+static bool none_full(const AccountPath *path, const QuotaRequest *request,
+					  SqlResult quotas, int32 *spares);
+static SqlResult count_queued(const char *org, const char *account,
+							  const char *gpu_type);
+static int32 spare_of(int32 max_queued, int64 open);
+static void count_up(const AccountPath *path, SqlResult quotas,
+					 const int32 *spares);
+static bool accepts(const QuotaRequest *request, const char *gpu_type);
+
+/*
+ * NULL, or why the quotas on a path deny a submission.  supposed: a
+ * hypothetical submission.
+ */
+const char *
+QuotaCheck(const AccountPath *path, const QuotaRequest *request, bool supposed)
+{
+	List	   *quotas = quotas_of(path);
+
+	if (quotas != NIL && (alone_too_large(quotas, request) ||
+						  queue_full(path, quotas, request, supposed)))
+		return "quota_exceeded";
+	return NULL;
+}
+
+/*
+ * The quotas on a path, leaf to root.
+ */
+static List *
+quotas_of(const AccountPath *path)
+{
+	List	   *quotas = NIL;
+	ListCell   *lc;
+
+	for (int level = 0; level < path->n; level++)
+	{
+		foreach(lc, AccountLimitsOf(path, level, LIMIT_QUOTAS))
+		{
+			const JsonbValue *values = lfirst(lc);
+			Quota	   *quota = palloc(sizeof(Quota));
+
+			quota->account = path->accounts[level];
+			quota->gpu_type = pnstrdup(values[0].val.string.val,
+									   values[0].val.string.len);
+			quota->max_gpus = values[1].type == jbvNull ? -1 :
+				numeric_int4_opt_error(values[1].val.numeric, NULL);
+			quota->limited = values[2].val.boolean;
+			quotas = lappend(quotas, quota);
+		}
+	}
+	return quotas;
+}
+
+/*
+ * Does the request, with each of its types, pass some quota all alone?
+ */
+static bool
+alone_too_large(const List *quotas, const QuotaRequest *request)
+{
+	int64		needed = (int64) request->min_gpus * request->share;
+	bool		fits = request->ntypes == 0;
+	ListCell   *lc;
+
+	for (int t = 0; t < request->ntypes && !fits; t++)
+	{
+		fits = true;
+		foreach(lc, quotas)
+		{
+			const Quota *quota = lfirst(lc);
+
+			if (quota->max_gpus >= 0 &&
+				(*quota->gpu_type == '\0' ||
+				 strcmp(quota->gpu_type, request->gpu_types[t]) == 0) &&
+				needed > (int64) quota->max_gpus * 1000)
+				fits = false;
+		}
+	}
+	return !fits;
+}
+
+/*
+ * Are as many jobs queued as allowed?  If not, count one more in the locked
+ * rows, and no others.  A quota set since stays as it is: its place in the
+ * lock order may be before them.
+ */
+static bool
+queue_full(const AccountPath *path, const List *quotas,
+		   const QuotaRequest *request, bool supposed)
+{
+	const char **limited = palloc(sizeof(char *) * list_length(quotas));
+	int			n = 0;
+	bool		typed = false;
+	SqlResult	rows;
+	int32	   *spares;
+	ListCell   *lc;
+
+	foreach(lc, quotas)
+	{
+		const Quota *quota = lfirst(lc);
+
+		if (!quota->limited)
+			continue;
+		typed |= *quota->gpu_type != '\0';
+		limited[n++] = quota->account;
+	}
+	if (n == 0)
+		return false;
+	if (!supposed && !typed && all_spare(path->org, limited, n))
+		return false;
+	rows = SqlRun(supposed ? &quotas_look : &quotas_lock,
+				  VALUES(TextValue(path->org), TextArrayValue(limited, n),
+						 BoolValue(typed)));
+	spares = palloc(sizeof(int32) * (rows.n + 1));
+	if (!none_full(path, request, rows, spares))
+		return true;
+	if (!supposed)
+		count_up(path, rows, spares);
+	return false;
+}
+
+/*
+ * Lock quotas of any type, leaf to root, and count a submission in each.
+ * False: one has no spare left, or was removed; those after it are left alone.
+ */
+static bool
+all_spare(const char *org, const char *const *accounts, int n)
+{
+	Sparing		sparing = {0};
+
+	if (PlacesAreKept())
+		spare_by_place(org, accounts, n, &sparing);
+	else
+	{
+		SqlEachInTurn(&quotas_spare,
+					  VALUES(TextValue(org),
+							 TextArrayValue(accounts, n)), n, count_up_quota,
+					  &sparing);
+	}
+	return sparing.spared == n;
+}
+
+/*
+ * The same with a statement for each, which starts at the quota's noted
+ * location.
+ */
+static void
+spare_by_place(const char *org, const char *const *accounts, int n,
+			   Sparing *sparing)
+{
+	for (int i = 0; i < n && sparing->spared == i; i++)
+	{
+		const char *names[] = {"quota", org, accounts[i]};
+		uint64		key = PlaceKey(names, lengthof(names), 0);
+		ItemPointer place = PlaceFind(key);
+		Values	   *args = VALUES(TextValue(org), TextValue(accounts[i]));
+
+		if (place != NULL)
+		{
+			ValuesAdd(args, DatumValue(PointerGetDatum(place)));
+			SqlEach(&quota_spare_own, args, false, count_free_place, sparing);
+			args->n--;
+		}
+		if (sparing->found == i)
+			SqlEach(&quota_spare_place, args, false, count_free_place, sparing);
+		if (sparing->found > i)
+			PlaceNote(key, &sparing->place);
+	}
+}
+
+static bool
+count_free_place(void *context, const Datum *values, const bool *nulls)
+{
+	Sparing    *sparing = context;
+
+	sparing->place = *(ItemPointer) DatumGetPointer(values[1]);
+	return count_up_quota(context, values, nulls);
+}
+
+/*
+ * The next quota, locked and counted up.  One without spare gets a full count.
+ */
+static bool
+count_up_quota(void *context, const Datum *values, const bool *nulls)
+{
+	Sparing    *sparing = context;
+
+	sparing->found++;
+	if (DatumGetInt32(values[0]) == 0)
+		return false;
+	sparing->spared++;
+	return true;
+}
+
+/*
+ * Is the limit of each of some quotas above the queued jobs?  Returns how many
+ * more may follow without a count.
+ */
+static bool
+none_full(const AccountPath *path, const QuotaRequest *request,
+		  SqlResult quotas,
+		  int32 *spares)
+{
+	for (uint64 i = 0; i < quotas.n; i++)
+	{
+		char	   *type = SqlText(quotas, i, 2);
+		int32		max_queued = SqlInt4(quotas, i, 3);
+		SqlResult	row;
+
+		spares[i] = 0;
+		if (!accepts(request, type))
+			continue;
+		row = count_queued(path->org, SqlText(quotas, i, 1), type);
+		if (SqlInt8(row, 0, 1) >= max_queued)
+			return false;
+		if (*type == '\0')
+			spares[i] = spare_of(max_queued, SqlInt8(row, 0, 2));
+	}
+	return true;
+}
+
+/*
+ * How many jobs of an account and below are queued, and how many live.
+ */
+static SqlResult
+count_queued(const char *org, const char *account, const char *gpu_type)
+{
+	Values	   *args = VALUES(TextValue(org), TextValue(gpu_type));
+
+	if (*account == '\0')
+		return SqlRun(&queued_all, args);
+	ValuesAdd(args, TextValue(account));
+	return SqlRun(&queued_below, args);
+}
+
+/*
+ * How many submissions may follow this one without a count, with so many live
+ * jobs before it.
+ */
+static int32
+spare_of(int32 max_queued, int64 open)
+{
+	int64		spare = (max_queued - 1 - open) / 2;
+
+	return spare < SPARE_LEAST ? 0 : (int32) spare;
+}
+
+/*
+ * Count a submission in the locked rows.
+ */
+static void
+count_up(const AccountPath *path, SqlResult quotas, const int32 *spares)
+{
+	const char **accounts = palloc(sizeof(char *) * (quotas.n + 1));
+	const char **types = palloc(sizeof(char *) * (quotas.n + 1));
+
+	for (uint64 i = 0; i < quotas.n; i++)
+	{
+		accounts[i] = SqlText(quotas, i, 1);
+		types[i] = SqlText(quotas, i, 2);
+	}
+	(void) SqlRun(&quotas_count,
+				  VALUES(TextValue(path->org),
+						 TextArrayValue(accounts, quotas.n),
+						 TextArrayValue(types, quotas.n),
+						 Int4ArrayValue(spares, quotas.n)));
+}
+
+static bool
+accepts(const QuotaRequest *request, const char *gpu_type)
+{
+	if (*gpu_type == '\0')
+		return true;
+	for (int t = 0; t < request->ntypes; t++)
+	{
+		if (strcmp(request->gpu_types[t], gpu_type) == 0)
+			return true;
+	}
+	return false;
+}

@@ -1,0 +1,468 @@
+/*-------------------------------------------------------------------------
+ *
+ * explain.c
+ *		explain: why a job waits, or what became of it, check by check.
+ *
+ * The job's own rows come first: state, account, credit, backoff, an earlier
+ * attempt, quotas.  For a queued job, the next cycle is then planned
+ * (explain_cycle.c).  explain_leave.c explains who leaves for whom.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "util/args.h"
+#include "util/clock.h"
+#include "util/compat.h"
+#include "util/errors.h"
+#include "util/not_found.h"
+#include "util/sql.h"
+#include "api/tenant.h"
+#include "job/job.h"
+#include "ledger/uncollected.h"
+#include "sched/explain/explain.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+
+PG_FUNCTION_INFO_V1(gpucredit_explain);
+
+SQL_STATEMENT(job_read, SPI_OK_SELECT, "text, bigint",
+			  "SELECT j.account, j.pool, j.state, j.submitted_at,"
+			  " j.not_before, j.ended_at, j.attempt, h.held, j.tier,"
+			  REQUEST_COLUMNS
+			  " FROM gpucredit.job j LEFT JOIN gpucredit.hold h"
+			  " ON h.org = j.org AND h.hold = j.hold"
+			  " WHERE j.org = $1 AND j.job = $2");
+SQL_STATEMENT(suspended_read, SPI_OK_SELECT, "text, text",
+			  "SELECT a.account FROM gpucredit.account a"
+			  " WHERE a.org = $1 AND a.suspended AND (a.account = ''"
+			  "  OR a.account = $2"
+			  "  OR pg_catalog.starts_with($2, a.account || '/'))"
+			  " ORDER BY pg_catalog.length(a.account) LIMIT 1");
+SQL_STATEMENT(quotas_read, SPI_OK_SELECT, "text, text, bigint",
+			  "SELECT q.account, NULLIF(q.gpu_type, ''), q.max_gpus,"
+			  " q.max_running, pg_catalog.count(a.job)::int,"
+			  " COALESCE(pg_catalog.sum(a.gpus::bigint * a.share), 0)::bigint"
+			  " FROM gpucredit.quota q LEFT JOIN (SELECT a.*" LIVE_ATTEMPTS
+			  " AND j.org = $1) a ON (q.account = '' OR a.account = q.account"
+			  "  OR pg_catalog.starts_with(a.account, q.account || '/'))"
+			  " AND (q.gpu_type = '' OR a.gpu_type = q.gpu_type)"
+			  " WHERE q.org = $1 AND (q.account = '' OR q.account = $2"
+			  "  OR pg_catalog.starts_with($2, q.account || '/'))"
+			  " AND (q.max_gpus IS NOT NULL OR q.max_running IS NOT NULL)"
+			  " AND (q.gpu_type = '' OR q.gpu_type = ANY ((SELECT"
+			  "   j.offer_types FROM gpucredit.job j"
+			  "  WHERE j.org = $1 AND j.job = $3)::text[]))"
+			  " GROUP BY q.account, q.gpu_type, q.max_gpus, q.max_running"
+			  " ORDER BY pg_catalog.length(q.account), q.account, q.gpu_type");
+SQL_STATEMENT(attempt_read, SPI_OK_SELECT, "text, bigint, int",
+			  "SELECT pg_catalog.min(g.started_at),"
+			  " pg_catalog.min(g.expected_end), pg_catalog.min(g.limit_end),"
+			  " pg_catalog.string_agg(g.node || g.gpus::text, ' '"
+			  "  ORDER BY g.node),"
+			  " (SELECT s.state FROM gpucredit.jobs s"
+			  "  WHERE s.org = $1 AND s.job = $2),"
+			  " pg_catalog.string_agg(g.node, ', ' ORDER BY g.node)"
+			  "  FILTER (WHERE EXISTS (SELECT FROM gpucredit.node n"
+			  "   WHERE n.node = g.node AND n.about -> 'pulling'"
+			  "   ? pg_catalog.concat_ws('/', $1, $2, $3)))"
+			  " FROM gpucredit.attempt_gpu g WHERE g.org = $1 AND g.job = $2"
+			  " AND g.attempt = $3");
+
+SQL_STATEMENT(tier_closed, SPI_OK_SELECT, "text, text[], text",
+			  "SELECT 1 FROM gpucredit.tier t WHERE t.tier = $3"
+			  " AND NOT t.open AND NOT EXISTS ("
+			  "SELECT FROM gpucredit.tier_grant g WHERE g.org = $1"
+			  " AND g.account = ANY ($2) AND g.tier = $3)");
+
+static void explain_credit(ReturnSetInfo *rsinfo, Job *job,
+						   const Credits *held);
+static void put_state(ReturnSetInfo *rsinfo, SqlResult row, const char *org,
+					  int64 id);
+static void put_account(ReturnSetInfo *rsinfo, const char *org,
+						const char *account, bool held);
+static bool put_tier(ReturnSetInfo *rsinfo, const Job *job);
+static void put_debt(ReturnSetInfo *rsinfo, const Job *job, Credits wanted);
+static bool put_fence_wait(ReturnSetInfo *rsinfo, const char *org, int64 id);
+static bool put_quotas(ReturnSetInfo *rsinfo, const Job *job);
+
+Datum
+gpucredit_explain(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	char	   *org = ArgName(fcinfo, 0, "org");
+	int64		id = ArgInt8(fcinfo, 1, "job", PG_INT64_MIN, PG_INT64_MAX);
+	SqlResult	row;
+	Job			job = {0};
+	char	   *state;
+	char	   *account;
+	Credits		held;
+	TimestampTz not_before;
+	bool		free_to_go;
+
+	TenantCheckJob(org, id);
+	InitMaterializedSRF(fcinfo, 0);
+	SqlConnect();
+	row = SqlRead(&job_read, VALUES(TextValue(org), Int8Value(id)));
+	if (row.n == 0)
+		NotFoundJob(id);
+	RequestRead(row, 0, &job);
+	job.org = org;
+	job.job = id;
+	job.account = account = SqlText(row, 0, 1);
+	job.pool = SqlText(row, 0, 2);
+	job.tier = SqlText(row, 0, 9);
+	state = SqlText(row, 0, 3);
+	held = SqlIsNull(row, 0, 8) ? 0 : SqlCredits(row, 0, 8);
+	put_state(rsinfo, row, org, id);
+	if (strcmp(state, "queued") == 0 || strcmp(state, "unfunded") == 0)
+	{
+		put_account(rsinfo, org, account, strcmp(state, "queued") == 0);
+		explain_credit(rsinfo, &job,
+					   strcmp(state, "queued") == 0 ? &held : NULL);
+		not_before = SqlTimeOr(row, 0, 5, DT_NOBEGIN);
+		free_to_go = not_before <= ClockNow();
+		ExplainPut(rsinfo, "backoff", free_to_go, free_to_go ?
+				   "it need not wait to be tried again" :
+				   psprintf("it failed, and is tried again at %s",
+							ExplainTime(not_before)));
+		free_to_go &= put_tier(rsinfo, &job);
+		free_to_go &= put_fence_wait(rsinfo, org, id);
+		free_to_go &= put_quotas(rsinfo, &job);
+		if (free_to_go && strcmp(state, "queued") == 0)
+			ExplainCycle(rsinfo, &job);
+	}
+	SqlFinish();
+	return (Datum) 0;
+}
+
+/*
+ * May its account use its tier?  Nothing is said of a tier that it may use.
+ */
+static bool
+put_tier(ReturnSetInfo *rsinfo, const Job *job)
+{
+	AccountPath path = AccountParse(job->org, job->account);
+	SqlResult	row = SqlRead(&tier_closed,
+							  VALUES(TextValue(job->org),
+									 TextArrayValue(path.accounts, path.n),
+									 TextValue(job->tier)));
+
+	if (row.n == 0)
+		return true;
+	ExplainPut(rsinfo, "tier", false,
+			   psprintf("tier \"%s\" is no longer granted to its account",
+						job->tier));
+	return false;
+}
+
+/*
+ * The job's state.
+ */
+static void
+put_state(ReturnSetInfo *rsinfo, SqlResult row, const char *org, int64 id)
+{
+	char	   *state = SqlText(row, 0, 3);
+	int32		attempt = SqlInt4(row, 0, 7);
+	SqlResult	live;
+	TimestampTz started;
+	TimestampTz expected;
+	TimestampTz limit;
+
+	if (strcmp(state, "queued") == 0)
+		ExplainPut(rsinfo, "state", true,
+				   psprintf("queued, submitted at %s, %d "
+							"attempts so far",
+							ExplainTime(SqlTime(row, 0,
+												4)),
+							attempt));
+	else if (strcmp(state, "unfunded") == 0)
+		ExplainPut(rsinfo, "state", false,
+				   "unfunded: it waits for credit before it "
+				   "is queued again, which happens by itself");
+	else if (strcmp(state, "active") == 0)
+	{
+		live = SqlRead(&attempt_read,
+					   VALUES(TextValue(org), Int8Value(id),
+							  Int4Value(attempt)));
+		started = SqlTime(live, 0, 1);
+		limit = SqlTime(live, 0, 3);
+		expected = RunningExpectEnd(ClockNow(), started,
+									SqlTime(live, 0, 2), limit);
+		ExplainPut(rsinfo, "state", true,
+				   psprintf("%s: attempt %d has %s since %s, expected to end at "
+							"%s, at the latest at %s", SqlText(live, 0, 5),
+							attempt, SqlText(live, 0, 4), ExplainTime(started),
+							ExplainTime(expected),
+							ExplainTime(Max(limit, expected))));
+		if (!SqlIsNull(live, 0, 6))
+			ExplainPut(rsinfo, "image", false,
+					   psprintf("its image is being pulled on %s; it pays for "
+								"its devices meanwhile", SqlText(live, 0, 6)));
+		ExplainLeaving(rsinfo, org, id, attempt);
+	}
+	else
+		ExplainPut(rsinfo, "state", false,
+				   psprintf("%s at %s, after %d attempts: it will not run again",
+							state, ExplainTime(SqlTime(row, 0, 6)), attempt));
+}
+
+/*
+ * May its account begin new work?  A hold that the job has may be used.
+ */
+static void
+put_account(ReturnSetInfo *rsinfo, const char *org, const char *account,
+			bool held)
+{
+	SqlResult	rows = SqlRead(&suspended_read,
+							   VALUES(TextValue(org), TextValue(account)));
+
+	ExplainPut(rsinfo, "account", rows.n == 0 || held, rows.n == 0 ?
+			   "not suspended" :
+			   psprintf("account \"%s\" is suspended: no new credit is held below "
+						"it until suspend_account() ends that%s",
+						SqlText(rows, 0, 1), held ?
+						"; what is held for this job it may still use" : ""));
+}
+
+/*
+ * Whether an earlier attempt is over.  False: it may still run somewhere.
+ */
+static bool
+put_fence_wait(ReturnSetInfo *rsinfo, const char *org, int64 id)
+{
+	char	   *nodes = FenceWaitNodes(org, id, ClockNow());
+
+	if (nodes == NULL)
+		return true;
+	ExplainPut(rsinfo, "earlier attempt", false,
+			   psprintf("it may still run on %s: until a heartbeat comes without "
+						"it, or node_lost has passed, it does not start again",
+						nodes));
+	return false;
+}
+
+/*
+ * Each quota that it waits under.  A quota of one type counts only if the job
+ * was offered that type.  False: a quota holds the job back, whatever type it
+ * gets.
+ */
+static bool
+put_quotas(ReturnSetInfo *rsinfo, const Job *job)
+{
+	const GpuReq *request = job->request;
+	SqlResult	rows;
+	bool		all = true;
+
+	rows = SqlRead(&quotas_read,
+				   VALUES(TextValue(job->org), TextValue(job->account),
+						  Int8Value(job->job)));
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		char	   *type = SqlText(rows, i, 2);
+		int64		used = SqlInt8(rows, i, 6);
+		int32		running = SqlInt4(rows, i, 5);
+		int64		wanted = (int64) request->min_gpus * request->share_milli;
+		bool		gpus = SqlIsNull(rows, i, 3) || wanted == 0 ||
+			used + wanted <= (int64) SqlInt4(rows, i, 3) * DECIDE_WHOLE;
+		bool		jobs = SqlIsNull(rows, i, 4) ||
+			running < SqlInt4(rows, i, 4);
+		StringInfoData detail;
+
+		initStringInfo(&detail);
+		appendStringInfo(&detail, "account \"%s\", %s:", SqlText(rows, i, 1),
+						 type != NULL ? type : "any type");
+		if (!SqlIsNull(rows, i, 3))
+			appendStringInfo(&detail, " %lld thousandths of GPUs wanted, "
+							 "%lld in use of %lld", (long long) wanted,
+							 (long long) used,
+							 (long long) SqlInt4(rows, i, 3) * DECIDE_WHOLE);
+		if (!SqlIsNull(rows, i, 4))
+			appendStringInfo(&detail, "%s %d jobs run of %d",
+							 SqlIsNull(rows, i, 3) ? "" : ";", running,
+							 SqlInt4(rows, i, 4));
+		if (!gpus || !jobs)
+			appendStringInfo(&detail, ": %s%s",
+							 (gpus || wanted <= (int64) SqlInt4(rows, i, 3) *
+							  DECIDE_WHOLE) &&
+							 (jobs || SqlInt4(rows, i, 4) > 0) ?
+							 "one that counts in it must end first, or "
+							 "set_quota() allow more" :
+							 "set_quota() must allow more",
+							 type != NULL && job->offers.n > 1 ?
+							 "; what follows is of the other types it accepts" :
+							 "");
+		ExplainPut(rsinfo, "quota", gpus && jobs, detail.data);
+		if ((!gpus || !jobs) && type == NULL)
+			all = false;
+	}
+	if (rows.n == 0)
+		ExplainPut(rsinfo, "quota", true, "no quota limits what it uses");
+	return all;
+}
+
+/*
+ * A job's credit: its hold, or what its next hold needs, and which budget or
+ * which bucket's policy refuses it.
+ */
+
+SQL_STATEMENT(budgets_read, SPI_OK_SELECT,
+			  "text, text, gpucredit.credits, timestamptz",
+			  "SELECT b.account, b.period, b.amount::text, b.reserved::text,"
+			  " b.spent::text, b.remaining::text, b.remaining >= $3::numeric,"
+			  " b.amount - b.spent >= $3::numeric, b.amount >= $3::numeric"
+			  " FROM gpucredit_internal.budgets_at($1, $2, $4) b WHERE b.hard");
+
+/* grouped by the policy that limits them, unlimited ones first */
+SQL_STATEMENT(buckets_read, SPI_OK_SELECT,
+			  "text, text, text[], text, text, bigint, gpucredit.credits",
+			  "SELECT g.rule, g.available::text, g.most::text,"
+			  " COALESCE(pg_catalog.sum(g.available) FILTER ("
+			  "  WHERE g.rule IS DISTINCT FROM 'not_yet_active')"
+			  "  OVER (), 0)::text,"
+			  " pg_catalog.sum(g.most) OVER ()::text,"
+			  " pg_catalog.sum(g.most) OVER () >= $7::numeric"
+			  " FROM (SELECT COALESCE(f.why, CASE WHEN f.most < f.available"
+			  "   THEN 'max_per_job, max_share' END) AS rule,"
+			  "  pg_catalog.sum(f.available) AS available,"
+			  "  pg_catalog.sum(f.most) AS most"
+			  "  FROM gpucredit_internal.bucket_fit($1, $2, $3, $4, $5, $6, NULL,"
+			  "   $7::numeric) f"
+			  "  WHERE f.available > 0 AND (f.why IN ('gpu_types', 'tiers',"
+			  "   'pools', 'max_per_job', 'max_share', 'not_yet_active')"
+			  "   OR f.why IS NULL) GROUP BY 1) g"
+			  " ORDER BY g.rule NULLS FIRST");
+
+static bool put_budgets(ReturnSetInfo *rsinfo, const Job *job,
+						Credits wanted);
+static void put_rules(ReturnSetInfo *rsinfo, SqlResult rows);
+
+/*
+ * Is the job paid?  held: its hold; NULL: it waits for credit.
+ */
+static void
+explain_credit(ReturnSetInfo *rsinfo, Job *job, const Credits *held)
+{
+	SqlResult	rows;
+	Credits		wanted;
+	const char *first = "a cycle takes them once those of its account that "
+		"wait longer have theirs";
+	const char *available;
+	const char *payable;
+	bool		budgets;
+	bool		enough;
+
+	if (held != NULL)
+	{
+		ExplainPut(rsinfo, "credit", true,
+				   psprintf("%s credits are held for it",
+							CreditsToCString(*held)));
+		return;
+	}
+	/* its next hold uses the prices at that time */
+	OffersRenew(job, NodesCached(job->pool), ClockNow());
+	if (!OffersHoldAnew(job, &wanted))
+	{
+		ExplainPut(rsinfo, "credit", false,
+				   "more credits wanted than there can be, at the prices of now");
+		return;
+	}
+	put_debt(rsinfo, job, wanted);
+	if (wanted == 0)
+	{
+		ExplainPut(rsinfo, "credit", true,
+				   psprintf("it costs nothing: %s", first));
+		return;
+	}
+	budgets = put_budgets(rsinfo, job, wanted);
+	rows = SqlRead(&buckets_read,
+				   VALUES(TextValue(job->org), TextValue(job->account),
+						  TextArrayValue(job->offers.types, job->offers.n),
+						  TextValue(job->tier), TextValue(job->pool),
+						  Int8Value(job->job), CreditsValue(wanted)));
+	available = rows.n > 0 ? SqlText(rows, 0, 4) : "0.000000";
+	payable = rows.n > 0 ? SqlText(rows, 0, 5) : "0.000000";
+	enough = rows.n > 0 && SqlBool(rows, 0, 6);
+	ExplainPut(rsinfo, "credit", enough,
+			   psprintf("%s credits wanted, %s available to its account%s: %s",
+						CreditsToCString(wanted), available,
+						strcmp(available, payable) == 0 ? "" :
+						psprintf(", of which %s may pay for it", payable),
+						!enough ? "issue or transfer credits" :
+						budgets ? first : "a budget says no"));
+	if (!enough)
+		put_rules(rsinfo, rows);
+}
+
+/*
+ * What its organisation owes, if that keeps it from a hold.
+ */
+static void
+put_debt(ReturnSetInfo *rsinfo, const Job *job, Credits wanted)
+{
+	AccountPath path = AccountParse(job->org, job->account);
+	Purpose		purpose = JobPurpose(job);
+
+	(void) AccountSuspended(&path);
+	if (UncollectedDenies(&path, &purpose, wanted, ClockNow()))
+		ExplainPut(rsinfo, "debt", false,
+				   psprintf("its organisation owes %s for use that no credit "
+							"covered: credit must cover that as well, or "
+							"write_off() forgive it",
+							CreditsToCString(path.owed)));
+}
+
+/*
+ * Each hard budget on its account's path.  False: one refuses.
+ */
+static bool
+put_budgets(ReturnSetInfo *rsinfo, const Job *job, Credits wanted)
+{
+	SqlResult	rows;
+	bool		all = true;
+
+	rows = SqlRead(&budgets_read,
+				   VALUES(TextValue(job->org), TextValue(job->account),
+						  CreditsValue(wanted), TimeValue(ClockNow())));
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		const char *period = SqlText(rows, i, 2);
+		bool		leaves = SqlBool(rows, i, 7);
+		const char *change = "";
+
+		if (!leaves)
+			change = psprintf(": set_budget() must allow more%s%s",
+							  SqlBool(rows, i, 8) ?
+							  ", or what is reserved come back" : "",
+							  strcmp(period, "none") == 0 ||
+							  !SqlBool(rows, i, 9) ? "" :
+							  psprintf(", or the next %s begin", period));
+		ExplainPut(rsinfo, "budget", leaves,
+				   psprintf("account \"%s\", %s: %s credits wanted, %s left "
+							"of %s (%s reserved, %s spent)%s",
+							SqlText(rows, i, 1),
+							strcmp(period, "none") == 0 ? "no period" : period,
+							CreditsToCString(wanted), SqlText(rows, i, 6),
+							SqlText(rows, i, 3), SqlText(rows, i, 4),
+							SqlText(rows, i, 5), change));
+		all &= leaves;
+	}
+	return all;
+}
+
+/*
+ * Credit that is there, but not for such a job, or not as much.
+ */
+static void
+put_rules(ReturnSetInfo *rsinfo, SqlResult rows)
+{
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		if (!SqlIsNull(rows, i, 1))
+			ExplainPut(rsinfo, "bucket rule", false,
+					   psprintf("%s: of %s credits so limited %s pay for it; "
+								"job_buckets() names them",
+								SqlText(rows, i, 1), SqlText(rows, i, 2),
+								SqlText(rows, i, 3)));
+	}
+}

@@ -1,0 +1,672 @@
+/*-------------------------------------------------------------------------
+ *
+ * explain_leave.c
+ *		What explain reports of leaving: for what a running job must leave,
+ *		why possible victims do not leave yet, and devices not known to be
+ *		free.
+ *
+ * It does not name the job for which another leaves: that is another tenant's
+ * matter.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "util/compat.h"
+#include "util/errors.h"
+#include "util/sql.h"
+#include "api/tenant.h"
+#include "miscadmin.h"
+#include "port/pg_bitutils.h"
+#include "sched/explain/explain.h"
+#include "utils/memutils.h"
+
+/*
+ * What would happen to a job without some others?
+ *
+ * explain tries its advice: the cycle is decided again without what is left
+ * out.  This changes nothing, also not the cycle's own decision.
+ */
+
+static void take_running(const SchedCycle *cycle, const Counterfactual *change,
+						 DecideInput *input);
+static void give_back(const SchedCycle *cycle, const DecideRunning *running,
+					  DecideNode *nodes);
+static int32 take_jobs(const SchedCycle *cycle, const Counterfactual *change,
+					   int32 index, DecideInput *input);
+static void set_limit(const SchedCycle *cycle, int64 wall_limit, int32 index,
+					  DecideInput *input);
+static WouldBe read_result(const DecideResult *result, int32 index);
+static int	compare_times(const void *a, const void *b);
+
+/*
+ * Decide again, for one job.
+ */
+WouldBe
+ExplainCounterfactual(const SchedCycle *cycle, int32 index,
+					  const Counterfactual *change)
+{
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext,
+												  "gpucredit without",
+												  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(context);
+	DecideArena arena = ArenaOf(context);
+	DecideInput input = cycle->input;
+	DecideResult result;
+	const char *problem;
+	WouldBe		would;
+
+	CHECK_FOR_INTERRUPTS();
+	if (change->running != NULL)
+		take_running(cycle, change, &input);
+	if (change->claims)
+		input.n_claims = 0;
+	if (change->quotas)
+		input.n_quotas = 0;
+	if (change->deeper)
+		input.policy.backfill_depth++;
+	if (change->jobs != NULL || change->others)
+		index = take_jobs(cycle, change, index, &input);
+	if (change->wall_limit > 0)
+		set_limit(cycle, change->wall_limit, index, &input);
+	problem = DecideRun(&input, &arena, &result);
+	Ensure(problem == NULL, problem);
+	would = read_result(&result, index);
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(context);
+	return would;
+}
+
+/*
+ * Leave out running attempts.
+ */
+static void
+take_running(const SchedCycle *cycle, const Counterfactual *change,
+			 DecideInput *input)
+{
+	DecideNode *nodes = MemoryContextAllocHuge(CurrentMemoryContext,
+											   sizeof(DecideNode) *
+											   (input->n_nodes + 1));
+	DecideRunning *rest = MemoryContextAllocHuge(CurrentMemoryContext,
+												 sizeof(DecideRunning) *
+												 (input->n_running + 1));
+	int32		n = 0;
+
+	memcpy(nodes, input->nodes, sizeof(DecideNode) * input->n_nodes);
+	for (int32 i = 0; i < input->n_running; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (change->running[i])
+			give_back(cycle, &input->running[i], nodes);
+		else
+			rest[n++] = input->running[i];
+	}
+	input->nodes = nodes;
+	input->running = rest;
+	input->n_running = n;
+}
+
+/*
+ * Give the nodes back what an attempt has.
+ */
+static void
+give_back(const SchedCycle *cycle, const DecideRunning *running,
+		  DecideNode *nodes)
+{
+	for (int32 p = 0; p < running->n_parts; p++)
+	{
+		const DecidePart *part =
+		&cycle->running_parts[running->first_part + p];
+		DecideNode *node = &nodes[part->node];
+
+		for (int d = 0; d < node->gpus; d++)
+		{
+			if (((part->devices >> d) & 1) == 0)
+				continue;
+			node->device_left[d] = Min(node->device_left[d] + running->share,
+									   DECIDE_WHOLE);
+			node->gpu_memory_used[d] -= part->gpu_memory_mib;
+		}
+		if (node->cpu_milli > 0)
+			node->cpu_left += part->cpu_milli;
+		if (node->memory_mib > 0)
+			node->memory_left += part->memory_mib;
+	}
+}
+
+/*
+ * Leave out other waiting jobs, with their claims; returns the job's new
+ * index.
+ */
+static int32
+take_jobs(const SchedCycle *cycle, const Counterfactual *change, int32 index,
+		  DecideInput *input)
+{
+	DecideJob  *jobs = MemoryContextAllocHuge(CurrentMemoryContext,
+											  sizeof(DecideJob) *
+											  (input->n_jobs + 1));
+	int32	   *moved = MemoryContextAllocHuge(CurrentMemoryContext,
+											   sizeof(int32) *
+											   (input->n_jobs + 1));
+	DecideClaim *claims = palloc(sizeof(DecideClaim) * (input->n_claims + 1));
+	int32		n = 0;
+	int32		n_claims = 0;
+
+	for (int32 i = 0; i < input->n_jobs; i++)
+	{
+		moved[i] = -1;
+		if (i != index && (change->others || change->jobs[i]))
+			continue;
+		moved[i] = n;
+		jobs[n++] = cycle->jobs[i];
+	}
+	for (int32 i = 0; i < input->n_claims; i++)
+	{
+		DecideClaim claim = input->claims[i];
+
+		if (claim.job >= 0 && moved[claim.job] < 0)
+			continue;
+		if (claim.job >= 0)
+			claim.job = moved[claim.job];
+		claims[n_claims++] = claim;
+	}
+	input->jobs = jobs;
+	input->n_jobs = n;
+	input->claims = claims;
+	input->n_claims = n_claims;
+	input->n_previous = 0;
+	return moved[index];
+}
+
+/*
+ * Give the job another wall limit.
+ */
+static void
+set_limit(const SchedCycle *cycle, int64 wall_limit, int32 index,
+		  DecideInput *input)
+{
+	DecideJob  *jobs = MemoryContextAllocHuge(CurrentMemoryContext,
+											  sizeof(DecideJob) *
+											  input->n_jobs);
+	DecideRequestClass *requests = MemoryContextAllocHuge(CurrentMemoryContext,
+														  sizeof(DecideRequestClass) *
+														  (input->n_requests + 1));
+	DecideJob  *job = &jobs[index];
+
+	memcpy(jobs, input->jobs, sizeof(DecideJob) * input->n_jobs);
+	memcpy(requests, input->requests,
+		   sizeof(DecideRequestClass) * input->n_requests);
+	requests[input->n_requests] = requests[job->request];
+	requests[input->n_requests].wall_limit = wall_limit;
+	job->request = input->n_requests++;
+	input->jobs = jobs;
+	input->requests = requests;
+}
+
+static WouldBe
+read_result(const DecideResult *result, int32 index)
+{
+	WouldBe		would = {0};
+
+	for (int32 i = 0; i < result->n_starts; i++)
+		would.starts |= result->starts[i].job == index;
+	for (int32 i = 0; i < result->n_promises; i++)
+		would.promised |= result->promises[i].job == index;
+	for (int32 i = 0; i < result->n_reservations; i++)
+		would.reserved |= result->reservations[i].job == index;
+	return would;
+}
+
+/*
+ * The longest wall limit with which a job would start now, before what is
+ * reserved; 0: there is none.  Only begins of reservations or claims separate
+ * limits with different results, and a job that starts with a longer limit
+ * starts with a shorter one.
+ */
+int64
+ExplainShorter(const SchedCycle *cycle, int32 index)
+{
+	const DecideResult *result = &cycle->result;
+	int64		limit = cycle->requests[cycle->jobs[index].request].wall_limit;
+	int64	   *times = palloc(sizeof(int64) * (result->n_reservations +
+												cycle->input.n_running + 1));
+	int32		n = 0;
+	int32		low = 0;
+	int32		high;
+
+	for (int32 i = 0; i < result->n_reservations; i++)
+		times[n++] = result->reservations[i].at - cycle->input.now;
+	for (int32 i = 0; i < cycle->input.n_running; i++)
+	{
+		if (cycle->running[i].leaving)
+			times[n++] = cycle->running[i].expected_end - cycle->input.now;
+	}
+	qsort(times, n, sizeof(int64), compare_times);
+	while (low < n && times[low] <= 0)
+		low++;
+	while (n > low && times[n - 1] >= limit)
+		n--;
+	times += low;
+	n -= low;
+	for (low = 0, high = n; low < high;)
+	{
+		int32		middle = low + (high - low) / 2;
+
+		if (ExplainCounterfactual(cycle, index, &(Counterfactual){.wall_limit =
+																	times[middle]}).starts)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low > 0 ? times[low - 1] : 0;
+}
+
+static int
+compare_times(const void *a, const void *b)
+{
+	int64		x = *(const int64 *) a;
+	int64		y = *(const int64 *) b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* a cause names the node after a slash */
+SQL_STATEMENT(previous_read, SPI_OK_SELECT, "text, bigint, int",
+			  "SELECT pg_catalog.split_part(d.cause, '/', 1),"
+			  " pg_catalog.substr(d.cause,"
+			  "  pg_catalog.strpos(d.cause, '/') + 1),"
+			  " d.given_at, d.action = 'stop', d.deadline, e.why,"
+			  " d.told_at IS NOT NULL, d.starts_at, d.saved_by,"
+			  " CASE WHEN a.saved_at >= COALESCE("
+			  "  LEAST(d.told_at, d.starts_at), d.given_at)"
+			  "  THEN a.saved_at END,"
+			  " j.spec ->> 'checkpoint_bytes' IS NOT NULL"
+			  "  OR EXISTS (SELECT FROM gpucredit.checkpoint c"
+			  "   WHERE c.org = d.org AND c.job = d.job"
+			  "   AND c.bad_at IS NULL)"
+			  " FROM gpucredit.directive d JOIN gpucredit.job j"
+			  "  ON j.org = d.org AND j.job = d.job"
+			  " JOIN gpucredit.attempt a ON a.org = d.org"
+			  "  AND a.job = d.job AND a.attempt = d.attempt"
+			  " LEFT JOIN gpucredit.eviction e"
+			  "  ON e.org = d.org AND e.job = d.job"
+			  "  AND e.attempt = d.attempt AND d.cause = 'claim'"
+			  " WHERE d.org = $1 AND d.job = $2 AND d.attempt = $3"
+			  " ORDER BY d.deadline, d.cause");
+
+/* The running attempts on the job's possible nodes that could be evicted for
+ * it. */
+typedef struct Victims
+{
+	int			ready;			/* could leave now */
+	bool	   *is_ready;		/* by running job */
+	bool		entitled;		/* some of them by entitlement */
+	int			young;			/* waiting for their tier's min_run */
+	TimestampTz first;			/* when the first of those is ready, and the
+								 * last */
+	TimestampTz last;
+	int			leaving;		/* leaving already */
+} Victims;
+
+static const char *cause_text(SqlResult rows, uint64 i);
+static const char *claim_text(const char *why, bool notified);
+static const char *turn_text(SqlResult rows, uint64 i);
+static bool accepts(const DecideRequestClass *request, int32 type);
+static bool serves(const SchedCycle *cycle, const DecideRequestClass *request,
+				   const DecideRunning *running);
+static const char *ready_text(const SchedCycle *cycle, int32 index,
+							  const Victims *victims);
+static const char *how_many(int n);
+static bool has_right(const SchedCycle *cycle, const DecideJob *job,
+					  const DecideRunning *running);
+static int32 kept_devices(const SchedCycle *cycle,
+						  const DecideRunning *running);
+static Victims count_victims(const SchedCycle *cycle, const DecideJob *job);
+
+/*
+ * The directives of a live attempt, a row each.
+ */
+void
+ExplainLeaving(ReturnSetInfo *rsinfo, const char *org, int64 job,
+			   int32 attempt)
+{
+	SqlResult	rows = SqlRead(&previous_read,
+							   VALUES(TextValue(org), Int8Value(job),
+									  Int4Value(attempt)));
+
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		bool		stop = SqlBool(rows, i, 4) || SqlIsNull(rows, i, 5);
+
+		ExplainPut(rsinfo, "leaving", false,
+				   psprintf("told at %s to %s: %s",
+							ExplainTime(SqlTime(rows, i, 3)),
+							stop ? "stop" :
+							psprintf("save and be gone by %s",
+									 ExplainTime(SqlTime(rows, i, 5))),
+							cause_text(rows, i)));
+	}
+}
+
+/*
+ * The cause of its leaving.
+ */
+static const char *
+cause_text(SqlResult rows, uint64 i)
+{
+	const char *cause = SqlText(rows, i, 1);
+	const char *node = SqlText(rows, i, 2);
+
+	if (strcmp(cause, "drain") == 0)
+		return psprintf("node %s is drained", node);
+	if (strcmp(cause, "device") == 0)
+		return psprintf("a device of node %s failed", node);
+	if (strcmp(cause, "reclaim") == 0)
+		return psprintf("a node it runs on is reclaimed by its provider; %s",
+						turn_text(rows, i));
+	if (strcmp(cause, "cancel") == 0)
+		return "it was cancelled";
+	return claim_text(SqlText(rows, i, 6), SqlBool(rows, i, 7));
+}
+
+/*
+ * Its claim.
+ */
+static const char *
+claim_text(const char *why, bool notified)
+{
+	static const char *const whys[][2] = {
+		{"tier", "its devices are promised to a job of a more important tier"},
+		{"entitlement",
+		"its devices are promised to an account that has less than it is entitled to"},
+		{"move", "it goes on elsewhere, where devices are promised to it"},
+		{"shrink",
+		"it goes on with fewer devices, the others are promised to a job ahead of it"},
+		{"grow", "it goes on with more devices"}
+	};
+	const char *text = "the claim it was for is over";
+
+	for (int w = 0; why != NULL && w < (int) lengthof(whys); w++)
+	{
+		if (strcmp(why, whys[w][0]) == 0)
+			text = whys[w][1];
+	}
+	return psprintf("%s%s", text, notified ? "" :
+					"; its agent does not know yet");
+}
+
+/*
+ * Whether its work will be saved before its node is taken back.
+ */
+static const char *
+turn_text(SqlResult rows, uint64 i)
+{
+	const char *turn = SqlIsNull(rows, i, 8) ? "now" :
+		psprintf("at %s", ExplainTime(SqlTime(rows, i, 8)));
+	bool		notified = SqlBool(rows, i, 7);
+
+	if (!SqlIsNull(rows, i, 10))
+		return psprintf("it has saved at %s, since it was told",
+						ExplainTime(SqlTime(rows, i, 10)));
+	if (!SqlIsNull(rows, i, 9))
+		return psprintf("its turn to save comes %s, and it %s to be through "
+						"by %s", turn, notified ? "is promised" :
+						"will then be promised",
+						ExplainTime(SqlTime(rows, i, 9)));
+	return psprintf("its turn to save comes %s, without a promise to be "
+					"through by then: %s", turn, SqlBool(rows, i, 11) ?
+					"no time or bandwidth is left for it" :
+					"neither an earlier checkpoint nor \"checkpoint_bytes\" "
+					"in its spec tells how much it writes");
+}
+
+/*
+ * Why a job without a claim does not make others leave, though it has the
+ * right.  Jobs without that right get no row.
+ */
+void
+ExplainPreemption(ReturnSetInfo *rsinfo, const SchedCycle *cycle, int32 index)
+{
+	const DecideJob *job = &cycle->jobs[index];
+	const DecideTier *tier = &cycle->tiers[job->tier];
+	Victims		victims;
+	StringInfoData detail;
+
+	if (!tier->can_preempt && !cycle->input.policy.reclaim)
+		return;
+	victims = count_victims(cycle, job);
+	initStringInfo(&detail);
+	if (victims.ready + victims.young + victims.leaving == 0)
+		appendStringInfoString(&detail, "nothing that runs on what it accepts "
+							   "may be made to leave for it");
+	if (victims.ready > 0)
+		appendStringInfo(&detail, "%s might be made to leave now: %s",
+						 how_many(victims.ready),
+						 ready_text(cycle, index, &victims));
+	if (victims.young > 0)
+		appendStringInfo(&detail, "%s%s might be made to leave, "
+						 "but not before their tier's min_run is over: from "
+						 "%s on, all of them from %s on",
+						 detail.len > 0 ? "; " : "", how_many(victims.young),
+						 ExplainTime(victims.first),
+						 ExplainTime(victims.last));
+	if (victims.leaving > 0)
+		appendStringInfo(&detail, "%s%s are leaving already",
+						 detail.len > 0 ? "; " : "",
+						 how_many(victims.leaving));
+	ExplainPut(rsinfo, "preemption", false, detail.data);
+}
+
+/*
+ * A tenant does not learn how many jobs run beside it.
+ */
+static const char *
+how_many(int n)
+{
+	return TenantCalls() ? "running jobs" : psprintf("%d running jobs", n);
+}
+
+/*
+ * Why possible victims stay now.
+ */
+static const char *
+ready_text(const SchedCycle *cycle, int32 index, const Victims *victims)
+{
+	const DecideResult *result = &cycle->result;
+	bool	   *jobs = MemoryContextAllocExtended(CurrentMemoryContext,
+												  sizeof(bool) *
+												  (cycle->input.n_jobs + 1),
+												  MCXT_ALLOC_HUGE |
+												  MCXT_ALLOC_ZERO);
+	bool		others = false;
+	WouldBe		would;
+
+	if (!ExplainCounterfactual(cycle, index,
+							   &(Counterfactual){.running = victims->is_ready,
+												   .others = true, .claims = true,
+												   .quotas = true}).starts)
+		return "not enough for it even if all of them did";
+	for (int i = 0; i < result->n_reservations; i++)
+	{
+		if (result->reservations[i].job != index)
+			others = jobs[result->reservations[i].job] = true;
+	}
+	if (others)
+	{
+		would = ExplainCounterfactual(cycle, index,
+									  &(Counterfactual){.jobs = jobs});
+		if (would.starts || would.promised)
+			return "what is reserved for other jobs is in the way";
+	}
+	would = ExplainCounterfactual(cycle, index,
+								  &(Counterfactual){.claims = true,
+													  .others = true});
+	if (would.starts || would.promised)
+		return "what is promised to other jobs, or given to those ahead of "
+			"it, is in the way";
+	return victims->entitled ?
+		"its account would have more than it is entitled to, or theirs "
+		"have no more than that" :
+		"no set of them was found that makes room for it";
+}
+
+/*
+ * Acceptable devices on which nothing is known to run, but which no heartbeat
+ * has reported free.
+ */
+void
+ExplainKept(ReturnSetInfo *rsinfo, const SchedCycle *cycle, int32 index)
+{
+	const DecideRequestClass *request = &cycle->requests[cycle->jobs[index].request];
+	int64		devices = 0;
+	TimestampTz last = DT_NOBEGIN;
+
+	for (int32 i = 0; i < cycle->input.n_running; i++)
+	{
+		const DecideRunning *running = &cycle->running[i];
+		int32		kept;
+
+		CHECK_FOR_INTERRUPTS();
+		if (!running->over || !accepts(request, running->type))
+			continue;
+		kept = kept_devices(cycle, running);
+		devices += kept;
+		if (kept > 0)
+			last = Max(last, running->expected_end);
+	}
+	if (devices > 0)
+		ExplainPut(rsinfo, "kept", false,
+				   psprintf("%lld devices are kept from all: what ran there is "
+							"over, but its node has not told that it is gone; "
+							"they are given out when it does, or from %s on",
+							(long long) devices, ExplainTime(last)));
+}
+
+/*
+ * Devices kept by an attempt that is over.  On nodes without new work, or out
+ * of service, they are not kept by the attempt.
+ */
+static int32
+kept_devices(const SchedCycle *cycle, const DecideRunning *running)
+{
+	int32		kept = 0;
+
+	for (int32 p = 0; p < running->n_parts; p++)
+	{
+		const DecidePart *part =
+		&cycle->running_parts[running->first_part + p];
+		const DecideNode *node = &cycle->set->nodes[part->node];
+
+		if (node->schedulable)
+			kept += pg_popcount64(part->devices & node->usable);
+	}
+	return kept;
+}
+
+/*
+ * Find which attempts could be evicted for a job, and when.
+ */
+static Victims
+count_victims(const SchedCycle *cycle, const DecideJob *job)
+{
+	const DecideRequestClass *request = &cycle->requests[job->request];
+	Victims		victims = {.first = DT_NOEND, .last = DT_NOBEGIN};
+
+	victims.is_ready = MemoryContextAllocExtended(CurrentMemoryContext,
+												  sizeof(bool) *
+												  (cycle->input.n_running + 1),
+												  MCXT_ALLOC_HUGE |
+												  MCXT_ALLOC_ZERO);
+	for (int32 i = 0; i < cycle->input.n_running; i++)
+	{
+		const DecideRunning *running = &cycle->running[i];
+		TimestampTz from = ClockAdd(running->started,
+									cycle->tiers[running->tier].min_run);
+
+		CHECK_FOR_INTERRUPTS();
+		if (running->over || !serves(cycle, request, running) ||
+			!has_right(cycle, job, running))
+			continue;
+		if (running->leaving)
+			victims.leaving++;
+		else if (from <= cycle->now && running->started < cycle->now)
+		{
+			victims.ready++;
+			victims.is_ready[i] = true;
+			victims.entitled |= !cycle->tiers[job->tier].can_preempt ||
+				cycle->tiers[job->tier].rank >=
+				cycle->tiers[running->tier].rank;
+		}
+		else
+		{
+			victims.young++;
+			victims.first = Min(victims.first, from);
+			victims.last = Max(victims.last, from);
+		}
+	}
+	return victims;
+}
+
+/*
+ * Has a running job something that a request could use?
+ */
+static bool
+serves(const SchedCycle *cycle, const DecideRequestClass *request,
+	   const DecideRunning *running)
+{
+	int64		floor = 0;
+	bool		any = false;
+
+	if (!accepts(request, running->type))
+		return false;
+	for (int32 o = 0; o < request->n_offers && request->max_gpus > 0; o++)
+	{
+		if (request->offers[o].type == running->type)
+			floor = request->offers[o].min_memory;
+	}
+	for (int32 p = 0; p < running->n_parts && !any; p++)
+	{
+		const DecidePart *part =
+		&cycle->running_parts[running->first_part + p];
+		const DecideNode *node = &cycle->set->nodes[part->node];
+
+		any = node->schedulable && (request->spot_ok || !node->spot) &&
+			(floor == 0 || node->gpu_memory_mib >= (floor - 1) / (1 << 20) +
+			 1);
+	}
+	return any;
+}
+
+/*
+ * Does a request accept a type?  A request without GPUs accepts all nodes.
+ */
+static bool
+accepts(const DecideRequestClass *request, int32 type)
+{
+	if (request->max_gpus == 0)
+		return true;
+	for (int32 o = 0; o < request->n_offers; o++)
+	{
+		if (request->offers[o].type == type)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * May a job make a running one leave, by tier, or by entitlement if that one
+ * is not more important?
+ */
+static bool
+has_right(const SchedCycle *cycle, const DecideJob *job,
+		  const DecideRunning *running)
+{
+	const DecideTier *tier = &cycle->tiers[job->tier];
+
+	return running->preemptible == DECIDE_PREEMPT_CAPACITY &&
+		((tier->can_preempt &&
+		  tier->rank < cycle->tiers[running->tier].rank) ||
+		 (cycle->input.policy.reclaim &&
+		  tier->rank <= cycle->tiers[running->tier].rank &&
+		  job->account != running->account));
+}

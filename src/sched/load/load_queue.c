@@ -1,0 +1,536 @@
+/*-------------------------------------------------------------------------
+ *
+ * load_queue.c
+ *		The jobs that may start now.
+ *
+ * Of each waiting job only what distinguishes it is read, from a covering
+ * index, by account and submission.  A digest stands for its request
+ * (job/submit/request_digest.c), and only the first job of each digest is read
+ * whole.  So a cycle costs an index entry for each job, and a row for each
+ * kind of request.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "util/clock.h"
+#include "util/errors.h"
+#include "util/sql.h"
+#include "catalog/pg_type.h"
+#include "miscadmin.h"
+#include "sched/sched.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/hsearch.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+#define DIGEST_BYTES	16
+#define MOST_JOBS		(PG_INT32_MAX / 2)
+
+typedef struct RequestEntry
+{
+	char		digest[DIGEST_BYTES];	/* key */
+	int32		request;
+} RequestEntry;
+
+/* The first job of a request. */
+typedef struct RequestJob
+{
+	const char *org;
+	int64		job;
+	Datum		digest;
+} RequestJob;
+
+/* The state while rows arrive. */
+typedef struct QueueLoading
+{
+	SchedCycle *cycle;
+	int32		size;			/* allocated jobs */
+	int32		n_requests;
+	int32		max_requests;
+	RequestJob *firsts;			/* by request */
+	HTAB	   *requests;
+	int32		account;		/* of the row before, -1 at first */
+	int32		tier;
+} QueueLoading;
+
+SQL_STATEMENT(queue_read, SPI_OK_SELECT, "text, timestamptz",
+			  "SELECT j.org, j.account, j.submitted_at, j.job, j.request_class,"
+			  " j.tier, j.priority, j.waits_from, j.hold, j.attempt, j.cache"
+			  " FROM gpucredit.job j"
+			  " WHERE j.pool = $1 AND j.state = 'queued'"
+			  " AND (j.not_before IS NULL OR j.not_before <= $2)");
+SQL_STATEMENT(requests_read, SPI_OK_SELECT, "text[], bigint[], bytea[]",
+			  "SELECT u.n, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,"
+			  REQUEST_COLUMNS
+			  " FROM ROWS FROM (pg_catalog.unnest($1),"
+			  "  pg_catalog.unnest($2), pg_catalog.unnest($3))"
+			  "  WITH ORDINALITY AS u (org, job, request_class, n)"
+			  " JOIN gpucredit.job j ON j.org = u.org AND j.job = u.job"
+			  " WHERE j.request_class = u.request_class");
+
+/* A tier that is not open, granted to an account and all below it. */
+typedef struct TierGrant
+{
+	const char *org;
+	const char *account;
+	const char *tier;
+} TierGrant;
+
+SQL_STATEMENT(grants_read, SPI_OK_SELECT, "text[]",
+			  "SELECT g.org, g.account, g.tier FROM gpucredit.tier_grant g"
+			  " WHERE g.org = ANY ($1)");
+
+static void read_queue(QueueLoading *loading);
+static bool add_job(void *context, const Datum *values, const bool *nulls);
+static void make_room(QueueLoading *loading);
+static int32 find_requests(QueueLoading *loading, Datum digest, int32 job);
+static void load_requests(QueueLoading *loading);
+static void drop_unknown(SchedCycle *cycle, const bool *known);
+static void drop_not_granted(SchedCycle *cycle);
+static int	compare_grants(const void *a, const void *b);
+static bool is_granted(const TierGrant *grants, int n, const AccountName *name,
+					   const char *tier);
+
+/*
+ * Load the queue.
+ */
+void
+QueueLoad(SchedCycle *cycle)
+{
+	HASHCTL		control = {.keysize = DIGEST_BYTES,
+		.entrysize = sizeof(RequestEntry), .hcxt = CurrentMemoryContext};
+	QueueLoading loading = {.cycle = cycle, .size = 256, .max_requests = 64,
+		.account = -1, .tier = -1};
+
+	cycle->jobs = palloc(sizeof(DecideJob) * loading.size);
+	cycle->queued = palloc(sizeof(Queued) * loading.size);
+	loading.firsts = palloc(sizeof(RequestJob) * loading.max_requests);
+	loading.requests = hash_create("gpucredit requests", 256, &control,
+								   HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	read_queue(&loading);
+	cycle->input.jobs = cycle->jobs;
+	load_requests(&loading);
+	hash_destroy(loading.requests);
+	drop_not_granted(cycle);
+}
+
+/*
+ * Read the queue by its index.  If most jobs wait, or few pages are known to
+ * be all-visible (after a restore, or fast growth since VACUUM), the planner
+ * would prefer the table itself.  That takes longer, and gives no order.
+ */
+static void
+read_queue(QueueLoading *loading)
+{
+	static const char *const off[] = {
+		"enable_seqscan", "enable_bitmapscan"
+	};
+	int			level = NewGUCNestLevel();
+	Values	   *args = VALUES(TextValue(loading->cycle->pool),
+							  TimeValue(loading->cycle->now));
+
+	for (int i = 0; i < (int) lengthof(off); i++)
+		(void) set_config_option(off[i], "off", PGC_USERSET, PGC_S_SESSION,
+								 GUC_ACTION_SAVE, true, 0, false);
+	SqlEach(&queue_read, args, loading->cycle->read_only, add_job, loading);
+	AtEOXact_GUC(true, level);
+}
+
+/*
+ * One row.
+ */
+static bool
+add_job(void *context, const Datum *values, const bool *nulls)
+{
+	QueueLoading *loading = context;
+	SchedCycle *cycle = loading->cycle;
+	int32		n = cycle->input.n_jobs;
+	const AccountName *name;
+	DecideJob  *job;
+	Queued	   *queued;
+
+	if (n == loading->size)
+		make_room(loading);
+	loading->account = AccountOfRow(cycle, loading->account, values[0],
+									values[1]);
+	loading->tier = TierOfRow(cycle, loading->tier, values[5]);
+	name = &cycle->account_names[loading->account];
+	job = &cycle->jobs[n];
+	*job = (DecideJob)
+	{
+		.tier = loading->tier,
+			.account = loading->account,
+			.priority = DatumGetInt32(values[6]),
+			.submitted = DatumGetTimestampTz(values[2]),
+			.id = DatumGetInt64(values[3]),
+			.org = name->org
+	};
+	Ensure(!nulls[7], "A waiting job has no waits_from.");
+	job->aged_at = CycleAgedAt(cycle, job->tier,
+							   DatumGetTimestampTz(values[7]));
+	job->request = find_requests(loading, values[4], n);
+	queued = &cycle->queued[n];
+	*queued = (Queued)
+	{
+		.account = name->path,
+			.hold = DatumGetInt64(values[8]),
+			.attempt = DatumGetInt32(values[9]),
+			.waits_from = DatumGetTimestampTz(values[7]),
+			.cache = nulls[10] ? NULL : TextDatumGetCString(values[10])
+	};
+	if (queued->cache != NULL)
+		job->cache = CacheIndex(cycle, job->org, queued->cache);
+	cycle->input.n_jobs++;
+	return true;
+}
+
+/*
+ * Double the allocated jobs.
+ */
+static void
+make_room(QueueLoading *loading)
+{
+	SchedCycle *cycle = loading->cycle;
+
+	if (loading->size > MOST_JOBS)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("too many jobs wait in pool \"%s\"", cycle->pool),
+				 errdetail("A cycle decides on %d at most.", MOST_JOBS),
+				 errhint("Submit to several pools.")));
+	loading->size *= 2;
+	cycle->jobs = repalloc_huge(cycle->jobs,
+								sizeof(DecideJob) * loading->size);
+	cycle->queued = repalloc_huge(cycle->queued,
+								  sizeof(Queued) * loading->size);
+}
+
+/*
+ * The request of a digest, a new one if there is none.
+ */
+static int32
+find_requests(QueueLoading *loading, Datum digest, int32 job)
+{
+	bytea	   *bytes = DatumGetByteaPP(digest);
+	RequestEntry *entry;
+	bool		found;
+
+	Ensure(VARSIZE_ANY_EXHDR(bytes) == DIGEST_BYTES,
+		   "The digest of a job is of the wrong length.");
+	entry = hash_search(loading->requests, VARDATA_ANY(bytes), HASH_ENTER,
+						&found);
+	if (found)
+		return entry->request;
+	if (loading->n_requests == loading->max_requests)
+	{
+		loading->max_requests *= 2;
+		loading->firsts = repalloc_huge(loading->firsts, sizeof(RequestJob) *
+										loading->max_requests);
+	}
+	entry->request = loading->n_requests++;
+	loading->firsts[entry->request] = (RequestJob)
+	{
+		.org = loading->cycle->jobs[job].org,
+			.job = loading->cycle->jobs[job].id,
+			.digest = PointerGetDatum(DatumGetByteaPCopy(digest))
+	};
+	return entry->request;
+}
+
+/*
+ * Read the request of each digest's first job.  If another transaction
+ * changed that job since, all jobs of this request wait for the next cycle.
+ */
+static void
+load_requests(QueueLoading *loading)
+{
+	SchedCycle *cycle = loading->cycle;
+	int			n = loading->n_requests;
+	const char **orgs = palloc(sizeof(char *) * (n + 1));
+	int64	   *jobs = palloc(sizeof(int64) * (n + 1));
+	Datum	   *digests = palloc(sizeof(Datum) * (n + 1));
+	QueuedRequest *asked = palloc(sizeof(QueuedRequest) * (n + 1));
+	bool	   *known = palloc0(sizeof(bool) * (n + 1));
+	SqlResult	rows;
+
+	cycle->max_requests = Max(n, 16);
+	cycle->requests = palloc(sizeof(DecideRequestClass) * cycle->max_requests);
+	cycle->input.requests = cycle->requests;
+	cycle->input.n_requests = n;
+	if (n == 0)
+		return;
+	for (int a = 0; a < n; a++)
+	{
+		orgs[a] = loading->firsts[a].org;
+		jobs[a] = loading->firsts[a].job;
+		digests[a] = loading->firsts[a].digest;
+	}
+	rows = CycleRead(cycle, &requests_read,
+					 VALUES(TextArrayValue(orgs, n), Int8ArrayValue(jobs, n),
+							ArrayValue(digests, NULL, n, BYTEAOID)));
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		int64		a = SqlInt8(rows, i, 1) - 1;
+		Job			job;
+
+		CHECK_FOR_INTERRUPTS();
+		RequestRead(rows, i, &job);
+		QueuedRequestOf(&asked[a], &job);
+		cycle->requests[a] = OffersRequest(&job, cycle->set);
+		known[a] = true;
+	}
+	for (int32 j = 0; j < cycle->input.n_jobs; j++)
+		cycle->queued[j].asked = &asked[cycle->jobs[j].request];
+	if (rows.n < (uint64) n)
+		drop_unknown(cycle, known);
+	SqlFree(&rows);
+}
+
+/*
+ * Leave out jobs whose request is unknown, and give that request some valid
+ * content.
+ */
+static void
+drop_unknown(SchedCycle *cycle, const bool *known)
+{
+	bool	   *drop = palloc(sizeof(bool) * (cycle->input.n_jobs + 1));
+
+	for (int32 j = 0; j < cycle->input.n_jobs; j++)
+		drop[j] = !known[cycle->jobs[j].request];
+	for (int32 a = 0; a < cycle->input.n_requests; a++)
+	{
+		if (!known[a])
+			cycle->requests[a] = (DecideRequestClass)
+		{
+			.share = DECIDE_WHOLE, .wall_limit = DECIDE_NEVER
+		};
+	}
+	CycleDrop(cycle, drop);
+	pfree(drop);
+}
+
+/*
+ * Leave out jobs whose account may not use their tier any more.  They keep
+ * their holds and their places, and start once the tier is granted again.  The
+ * grants are read only if a job of a closed tier waits.
+ */
+static void
+drop_not_granted(SchedCycle *cycle)
+{
+	int32		n_jobs = cycle->input.n_jobs;
+	bool	   *drop = palloc0(sizeof(bool) * (n_jobs + 1));
+	const char **orgs = palloc(sizeof(char *) * (n_jobs + 1));
+	int			n = 0;
+	SqlResult	rows;
+	TierGrant  *grants;
+
+	for (int32 j = 0; j < n_jobs; j++)
+	{
+		if (cycle->tier_closed[cycle->jobs[j].tier] &&
+			(n == 0 || strcmp(orgs[n - 1], cycle->jobs[j].org) != 0))
+			orgs[n++] = cycle->jobs[j].org;
+	}
+	if (n == 0)
+		return;
+	rows = CycleRead(cycle, &grants_read, VALUES(TextArrayValue(orgs, n)));
+	grants = palloc_extended(sizeof(TierGrant) * (rows.n + 1), MCXT_ALLOC_HUGE);
+	for (uint64 i = 0; i < rows.n; i++)
+		grants[i] = (TierGrant)
+	{
+		SqlText(rows, i, 1), SqlText(rows, i, 2), SqlText(rows, i, 3)
+	};
+	qsort(grants, rows.n, sizeof(TierGrant), compare_grants);
+	for (int32 j = 0; j < n_jobs; j++)
+	{
+		const DecideJob *job = &cycle->jobs[j];
+
+		CHECK_FOR_INTERRUPTS();
+		/* jobs come by account: most are like the one before */
+		if (j > 0 && job->account == cycle->jobs[j - 1].account &&
+			job->tier == cycle->jobs[j - 1].tier)
+			drop[j] = drop[j - 1];
+		else
+			drop[j] = cycle->tier_closed[job->tier] &&
+				!is_granted(grants, (int) rows.n,
+							&cycle->account_names[job->account],
+							cycle->tier_names[job->tier]);
+	}
+	CycleDrop(cycle, drop);
+	pfree(drop);
+	SqlFree(&rows);
+}
+
+static int
+compare_grants(const void *a, const void *b)
+{
+	const TierGrant *x = a;
+	const TierGrant *y = b;
+	int			order = strcmp(x->org, y->org);
+
+	if (order == 0)
+		order = strcmp(x->account, y->account);
+	return order != 0 ? order : strcmp(x->tier, y->tier);
+}
+
+/*
+ * Is a tier granted to an account, or to one above it?
+ */
+static bool
+is_granted(const TierGrant *grants, int n, const AccountName *name,
+		   const char *tier)
+{
+	char	   *path = pstrdup(name->path);
+	TierGrant	key = {name->org, path, tier};
+	bool		found = false;
+
+	for (;;)
+	{
+		char	   *slash = strrchr(path, '/');
+
+		found = bsearch(&key, grants, n, sizeof(TierGrant),
+						compare_grants) != NULL;
+		if (found || *path == '\0')
+			break;
+		*(slash != NULL ? slash : path) = '\0';
+	}
+	pfree(path);
+	return found;
+}
+
+/*
+ * Requests of running jobs that may move or grow, and devices that were idle
+ * long enough to grow into.
+ *
+ * This is read only if some job could use it: jobs with a range of devices,
+ * and, if the pool consolidates, all that may be preempted for capacity.  A
+ * device is idle since its last attempt was gone and its node was registered.
+ * After a fence it is idle since the fence ended; for a fence that has run
+ * out, since now.
+ */
+
+SQL_STATEMENT(elastic_read, SPI_OK_SELECT, "text[], bigint[]",
+			  "SELECT u.n, j.priority, j.submitted_at, NULL, NULL, NULL,"
+			  " NULL, NULL, NULL," REQUEST_COLUMNS
+			  " FROM ROWS FROM (pg_catalog.unnest($1),"
+			  " pg_catalog.unnest($2)) WITH ORDINALITY AS u (org, job, n)"
+			  " JOIN gpucredit.job j ON j.org = u.org AND j.job = u.job");
+SQL_STATEMENT(freed_read, SPI_OK_SELECT, "text, timestamptz",
+			  "SELECT g.node, g.gpus FROM gpucredit.attempt_gpu g"
+			  " WHERE g.pool = $1 AND g.free"
+			  " AND GREATEST(g.ended_at, g.seen_at) > $2"
+			  " UNION ALL"
+			  " SELECT g.node, g.gpus FROM gpucredit.attempt_gpu g"
+			  " WHERE g.pool = $1 AND NOT g.free AND g.ended_at IS NOT NULL");
+SQL_STATEMENT(new_nodes, SPI_OK_SELECT, "text, timestamptz",
+			  "SELECT n.node FROM gpucredit.node n"
+			  " WHERE n.pool = $1 AND n.registered_at > $2");
+
+static void load_elastic(SchedCycle *cycle, const int32 *which, int n);
+static void load_idle(SchedCycle *cycle);
+
+/*
+ * Load this for running jobs, after they are loaded.
+ */
+void
+ElasticLoad(SchedCycle *cycle)
+{
+	int32	   *which = palloc(sizeof(int32) * (cycle->input.n_running + 1));
+	bool		growing = false;
+	int			n = 0;
+
+	for (int32 r = 0; r < cycle->input.n_running; r++)
+	{
+		const DecideRunning *running = &cycle->running[r];
+		bool		elastic = running->min_gpus < running->max_gpus;
+
+		if (running->over || running->leaving)
+			continue;
+		if (elastic || (cycle->input.policy.consolidate &&
+						running->preemptible == DECIDE_PREEMPT_CAPACITY))
+			which[n++] = r;
+		growing |= elastic && running->gpus < running->max_gpus &&
+			cycle->input.policy.elastic_idle_delay != DECIDE_NEVER;
+	}
+	if (n > 0)
+		load_elastic(cycle, which, n);
+	if (growing)
+		load_idle(cycle);
+	pfree(which);
+}
+
+/*
+ * Load the requests of some running jobs.
+ */
+static void
+load_elastic(SchedCycle *cycle, const int32 *which, int n)
+{
+	const char **orgs = palloc(sizeof(char *) * n);
+	int64	   *jobs = palloc(sizeof(int64) * n);
+	SqlResult	rows;
+
+	for (int i = 0; i < n; i++)
+	{
+		orgs[i] = cycle->running[which[i]].org;
+		jobs[i] = cycle->running[which[i]].id;
+	}
+	rows = CycleRead(cycle, &elastic_read,
+					 VALUES(TextArrayValue(orgs, n), Int8ArrayValue(jobs, n)));
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		DecideRunning *running =
+		&cycle->running[which[SqlInt8(rows, i, 1) - 1]];
+		DecideRequestClass request;
+		Job			job;
+
+		CHECK_FOR_INTERRUPTS();
+		RequestRead(rows, i, &job);
+		request = OffersRequest(&job, cycle->set);
+		running->priority = SqlInt4(rows, i, 2);
+		running->submitted = SqlTime(rows, i, 3);
+		running->request = CycleAddRequest(cycle, &request);
+	}
+	SqlFree(&rows);
+}
+
+/*
+ * Load which devices have been idle for elastic_idle_delay.
+ */
+static void
+load_idle(SchedCycle *cycle)
+{
+	Values	   *args;
+	SqlResult	rows;
+
+	for (int32 i = 0; i < cycle->set->n; i++)
+		cycle->set->nodes[i].idle = cycle->set->nodes[i].usable;
+	args = VALUES(TextValue(cycle->pool),
+				  TimeValue(ClockAdd(cycle->now,
+									 -cycle->input.policy.elastic_idle_delay)));
+	rows = CycleRead(cycle, &freed_read, args);
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		char	   *name = SqlText(rows, i, 1);
+		int32		node = NodeIndex(cycle->set, name);
+		bool		isnull;
+
+		CHECK_FOR_INTERRUPTS();
+		pfree(name);
+		if (node >= 0)
+			cycle->set->nodes[node].idle &=
+				~DatumGetGpuSet(SqlDatum(rows, i, 2, &isnull));
+	}
+	SqlFree(&rows);
+	rows = CycleRead(cycle, &new_nodes, args);
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		int32		node = NodeIndex(cycle->set, SqlText(rows, i, 1));
+
+		if (node >= 0)
+			cycle->set->nodes[node].idle = 0;
+	}
+	SqlFree(&rows);
+	HypotheticalAreNew(cycle);
+}

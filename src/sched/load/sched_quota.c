@@ -1,0 +1,809 @@
+/*-------------------------------------------------------------------------
+ *
+ * sched_quota.c
+ *		Quotas on devices and running jobs, in a scheduling cycle.
+ *
+ * The decision core gets the quotas and their use, and keeps them.  A job
+ * gets fewer devices, or another type, or is held back and blocks nobody.
+ * Then the cycle counts what its decision adds to each quota, and locks the
+ * turns of these before it applies the decision.  Under a quota locked
+ * elsewhere nothing starts in this cycle.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "util/errors.h"
+#include "util/sql.h"
+#include "miscadmin.h"
+#include "sched/load/sched_quota.h"
+#include "utils/hsearch.h"
+
+/*
+ * The loaded quotas that count an account.
+ */
+
+static void add_own(const SchedCycle *cycle, const char *org,
+					const char *account,
+					SchedQuotaEntry *entry);
+
+/*
+ * An account's data; empty for a new one.
+ */
+static SchedQuotaEntry *
+entry_of(const SchedCycle *cycle, const char *org, const char *account)
+{
+	AccountName key = {org, account};
+	bool		found;
+	SchedQuotaEntry *entry = hash_search(cycle->quota_ids, &key, HASH_FIND,
+										 NULL);
+
+	if (entry != NULL)
+		return entry;
+	key = (AccountName)
+	{
+		pstrdup(org), pstrdup(account)
+	};
+	entry = hash_search(cycle->quota_ids, &key, HASH_ENTER, &found);
+	entry->first = entry->n_own = entry->n_over = 0;
+	entry->over = NULL;
+	return entry;
+}
+
+/*
+ * The quotas that count an account, its own first, then those of the accounts
+ * above.
+ */
+SchedQuotaList
+SchedQuotasOver(const SchedCycle *cycle, const char *org, const char *account)
+{
+	SchedQuotaEntry *entry = entry_of(cycle, org, account);
+
+	if (entry->over == NULL)
+	{
+		char	   *path = pstrdup(account);
+
+		entry->over = palloc(sizeof(SchedQuota *) * Max(entry->n_own, 1));
+		add_own(cycle, org, path, entry);
+		while (*path != '\0')
+		{
+			char	   *slash = strrchr(path, '/');
+
+			*(slash != NULL ? slash : path) = '\0';
+			add_own(cycle, org, path, entry);
+		}
+		pfree(path);
+	}
+	return (SchedQuotaList)
+	{
+		entry->n_over, entry->over
+	};
+}
+
+/*
+ * Add an account's own quotas to a list.
+ */
+static void
+add_own(const SchedCycle *cycle, const char *org, const char *account,
+		SchedQuotaEntry *entry)
+{
+	AccountName key = {org, account};
+	const SchedQuotaEntry *own = hash_search(cycle->quota_ids, &key, HASH_FIND,
+											 NULL);
+
+	if (own == NULL || own->n_own == 0)
+		return;
+	entry->over = repalloc(entry->over, sizeof(SchedQuota *) *
+						   (entry->n_over + own->n_own));
+	for (int32 l = 0; l < own->n_own; l++)
+		entry->over[entry->n_over++] = &cycle->quotas[own->first + l];
+}
+
+/*
+ * Does a quota count a device of this type (NULL: of none, or whatever it
+ * is)?
+ */
+bool
+SchedQuotaConcerns(const SchedQuota *limit, const char *gpu_type)
+{
+	return *limit->gpu_type == '\0' ||
+		(gpu_type != NULL && strcmp(limit->gpu_type, gpu_type) == 0);
+}
+
+/*
+ * Claims of other pools under quotas.
+ *
+ * A claim makes others leave, so its job must still be allowed when they have
+ * left.  It counts in each pool from its making, as if its job had the
+ * devices; for a job that grows, the additional ones count.
+ */
+
+/* a claim past its time is over, even before its pool ends it */
+SQL_STATEMENT(promised_read, SPI_OK_SELECT, "text, text[], timestamptz",
+			  "SELECT c.org, c.job, c.attempt, c.account, c.gpu_type,"
+			  " c.share, (SELECT pg_catalog.sum(gpucredit.gpu_count(g.gpus))"
+			  "  FROM gpucredit.claim_gpu g WHERE g.pool = c.pool"
+			  "  AND g.org = c.org AND g.job = c.job)::bigint"
+			  " FROM gpucredit.claim c WHERE c.pool <> $1 AND c.org = ANY ($2)"
+			  " AND c.until > $3");
+SQL_STATEMENT(has_read, SPI_OK_SELECT, "text[], bigint[], int[]",
+			  "SELECT u.n, a.gpus FROM ROWS FROM (pg_catalog.unnest($1),"
+			  " pg_catalog.unnest($2), pg_catalog.unnest($3))"
+			  " WITH ORDINALITY AS u (org, job, attempt, n)"
+			  " JOIN gpucredit.attempt a ON a.org = u.org AND a.job = u.job"
+			  "  AND a.attempt = u.attempt WHERE a.ended_at IS NULL");
+
+static int64 *read_has(const SchedCycle *cycle, SqlResult claims);
+
+/*
+ * Count the claims of these organisations' jobs in other pools.
+ */
+static void
+count_elsewhere(const SchedCycle *cycle, const char *const *orgs, int n)
+{
+	SqlResult	claims;
+	int64	   *has;
+
+	claims = CycleRead(cycle, &promised_read,
+					   VALUES(TextValue(cycle->pool), TextArrayValue(orgs, n),
+							  TimeValue(cycle->now)));
+	if (claims.n == 0)
+		return;
+	has = read_has(cycle, claims);
+	for (uint64 i = 0; i < claims.n; i++)
+	{
+		char	   *type = SqlText(claims, i, 5);
+		int64		more = SqlInt8(claims, i, 7) - Max(has[i], 0);
+		SchedQuotaList over = SchedQuotasOver(cycle, SqlText(claims, i, 1),
+											  SqlText(claims, i, 4));
+
+		CHECK_FOR_INTERRUPTS();
+		for (int l = 0; l < over.n; l++)
+		{
+			if (!SchedQuotaConcerns(over.quotas[l], type))
+				continue;
+			over.quotas[l]->elsewhere += has[i] < 0;
+			over.quotas[l]->elsewhere_milli += Max(more, 0) *
+				SqlInt4(claims, i, 6);
+		}
+	}
+	SqlFree(&claims);
+}
+
+/*
+ * Read how many devices the jobs of claims have now; -1: not running.
+ */
+static int64 *
+read_has(const SchedCycle *cycle, SqlResult claims)
+{
+	const char **orgs = palloc(sizeof(char *) * claims.n);
+	int64	   *jobs = palloc(sizeof(int64) * claims.n);
+	int32	   *attempts = palloc(sizeof(int32) * claims.n);
+	int64	   *has = palloc(sizeof(int64) * claims.n);
+	SqlResult	rows;
+
+	for (uint64 i = 0; i < claims.n; i++)
+	{
+		orgs[i] = SqlText(claims, i, 1);
+		jobs[i] = SqlInt8(claims, i, 2);
+		attempts[i] = SqlInt4(claims, i, 3);
+		has[i] = -1;
+	}
+	rows = CycleRead(cycle, &has_read,
+					 VALUES(TextArrayValue(orgs, (int) claims.n),
+							Int8ArrayValue(jobs, (int) claims.n),
+							Int4ArrayValue(attempts, (int) claims.n)));
+	for (uint64 i = 0; i < rows.n; i++)
+		has[SqlInt8(rows, i, 1) - 1] = SqlInt4(rows, i, 2);
+	SqlFree(&rows);
+	return has;
+}
+
+/*
+ * Which quotas on devices and running jobs exist, their use, and which
+ * accounts they count.
+ *
+ * The turns of quotas under which a decision starts jobs are locked before it
+ * is applied, and limits and use are read again.  So two pools cannot both
+ * start the last job allowed.  If a turn is locked elsewhere, by another
+ * pool's cycle or by set_quota, the jobs under it wait a cycle.  Submissions
+ * lock the quota itself, not its turn.  A cycle that starts nothing locks and
+ * writes nothing.
+ *
+ * An account's quotas are found by name, never by a scan of all: each account
+ * may have some.
+ *
+ * Locks: turns of quotas, without waiting.
+ */
+
+#define LIMITS(orgs) \
+	"SELECT q.org, q.account, q.gpu_type, q.max_gpus, q.max_running" \
+	" FROM gpucredit.quota q" \
+	" WHERE (q.max_gpus IS NOT NULL OR q.max_running IS NOT NULL)" \
+	" AND q.org IN (SELECT j.org FROM gpucredit.job j" \
+	"  WHERE j.pool = $1 AND j.state = 'queued'" orgs ")" \
+	" ORDER BY q.org, pg_catalog.length(q.account) DESC, q.account," \
+	"  q.gpu_type"
+
+SQL_STATEMENT(quotas_read, SPI_OK_SELECT, "text", LIMITS(""));
+/* for plan, also those of hypothetical jobs and of jobs queued first */
+SQL_STATEMENT(quotas_look, SPI_OK_SELECT, "text, text[]",
+			  LIMITS(" UNION SELECT j.org FROM gpucredit.job j"
+					 "  WHERE j.pool = $1 AND j.state = 'unfunded'"
+					 " UNION SELECT pg_catalog.unnest($2)"));
+/* and those of running jobs that could grow */
+SQL_STATEMENT(quotas_growing, SPI_OK_SELECT, "text, text[], text[]",
+			  LIMITS(" UNION SELECT j.org FROM gpucredit.job j"
+					 "  WHERE j.pool = $1 AND j.state = 'unfunded'"
+					 " UNION SELECT pg_catalog.unnest($2)"
+					 " UNION SELECT pg_catalog.unnest($3)"));
+#define KEYS \
+	" FROM ROWS FROM (pg_catalog.unnest($1), pg_catalog.unnest($2)," \
+	"  pg_catalog.unnest($3)) AS u (org, account, gpu_type)"
+SQL_STATEMENT(quotas_lock, SPI_OK_SELECT, "text[], text[], text[]",
+			  "SELECT t.org, t.account, t.gpu_type" KEYS
+			  " JOIN gpucredit.quota_lock t ON t.org = u.org"
+			  "  AND t.account = u.account AND t.gpu_type = u.gpu_type"
+			  " FOR NO KEY UPDATE OF t SKIP LOCKED");
+SQL_STATEMENT(quotas_again, SPI_OK_SELECT, "text[], text[], text[]",
+			  "SELECT q.org, q.account, q.gpu_type, q.max_gpus, q.max_running"
+			  KEYS " JOIN gpucredit.quota q ON q.org = u.org"
+			  "  AND q.account = u.account AND q.gpu_type = u.gpu_type"
+			  " WHERE q.max_gpus IS NOT NULL OR q.max_running IS NOT NULL");
+SQL_STATEMENT(quotas_used, SPI_OK_SELECT, "text[]",
+			  "SELECT a.org, a.account, a.gpu_type, pg_catalog.count(*),"
+			  " pg_catalog.sum(a.gpus::bigint * a.share)::bigint"
+			  LIVE_ATTEMPTS " AND j.org = ANY ($1)"
+			  " GROUP BY a.org, a.account, a.gpu_type");
+
+static bool read_limits(const SchedCycle *cycle, SqlResult rows, bool locked);
+static void arg_keys(Values *args, SchedQuota *const *quotas, int n);
+static bool is_wanted(const SchedQuota *limit);
+static bool count_again(SchedCycle *cycle);
+static void note_limits(SchedCycle *cycle, SqlResult rows);
+static SchedQuota *find_limit(const SchedCycle *cycle, SqlResult rows,
+							  uint64 i);
+static void count_used(SchedCycle *cycle);
+
+/*
+ * Read and count the quotas of the pool's queued jobs.
+ */
+void
+SchedQuotasLoad(SchedCycle *cycle)
+{
+	SqlResult	rows;
+	Values	   *args = VALUES(TextValue(cycle->pool));
+
+	if (cycle->read_only)
+	{
+		HypotheticalOrgs(cycle, args);
+		rows = SqlRead(&quotas_look, args);
+	}
+	else
+		rows = SqlRun(&quotas_read, args);
+	if (rows.n == 0)
+		return;
+	note_limits(cycle, rows);
+	read_limits(cycle, rows, false);
+	count_used(cycle);
+}
+
+/*
+ * Read the quotas again with those of all jobs that could grow, once some job
+ * is to grow.  True: there are more.
+ */
+static bool
+load_growing(SchedCycle *cycle)
+{
+	const char **orgs;
+	int			n = 0;
+	bool		grows = false;
+	Values	   *args;
+	SqlResult	rows;
+
+	for (int p = 0; p < cycle->result.n_promises && !grows; p++)
+		grows = cycle->result.promises[p].why == DECIDE_WHY_GROW;
+	if (!grows || cycle->quotas_growing)
+		return false;
+	cycle->quotas_growing = true;
+	orgs = palloc(sizeof(char *) * cycle->input.n_running);
+	for (int32 r = 0; r < cycle->input.n_running; r++)
+	{
+		if (cycle->running[r].request >= 0 &&
+			cycle->running[r].gpus < cycle->running[r].max_gpus)
+			orgs[n++] = cycle->running[r].org;
+	}
+	args = VALUES(TextValue(cycle->pool));
+	HypotheticalOrgs(cycle, args);
+	ValuesAdd(args, TextArrayValue(orgs, n));
+	rows = CycleRead(cycle, &quotas_growing, args);
+	if (rows.n == 0)
+		return false;
+	note_limits(cycle, rows);
+	read_limits(cycle, rows, false);
+	count_used(cycle);
+	return true;
+}
+
+/*
+ * Lock the turns of the quotas under which a decision starts or promises
+ * something (SchedQuotasCounted()).  False: one is locked elsewhere, or its
+ * quota changed; the cycle must then decide again.
+ */
+bool
+SchedQuotasLock(SchedCycle *cycle)
+{
+	SchedQuota **wanted = palloc_extended(sizeof(SchedQuota *) *
+										  (cycle->n_quotas + 1),
+										  MCXT_ALLOC_HUGE);
+	int			n = 0;
+	Values		args = {0};
+	SqlResult	turns;
+	bool		same;
+
+	for (int l = 0; l < cycle->n_quotas; l++)
+	{
+		if (!is_wanted(&cycle->quotas[l]))
+			continue;
+		cycle->quotas[l].busy = true;
+		wanted[n++] = &cycle->quotas[l];
+	}
+	if (n == 0)
+		return true;
+	arg_keys(&args, wanted, n);
+	turns = SqlRun(&quotas_lock, &args);
+	same = turns.n == (uint64) n;
+	for (n = 0; n < (int) turns.n; n++)
+		wanted[n] = find_limit(cycle, turns, n);
+	args.n = 0;
+	arg_keys(&args, wanted, n);
+	/* limits are read after the turns are locked: set_quota locks them, too */
+	same &= read_limits(cycle, SqlRun(&quotas_again, &args), true);
+	for (int l = 0; l < n; l++)
+		same &= !wanted[l]->busy;
+	return count_again(cycle) && same;
+}
+
+/*
+ * Parameters: arrays of organisations, accounts and GPU types.
+ */
+static void
+arg_keys(Values *args, SchedQuota *const *quotas, int n)
+{
+	const char **texts = palloc_extended(sizeof(char *) * (n + 1),
+										 MCXT_ALLOC_HUGE);
+
+	for (int l = 0; l < n; l++)
+		texts[l] = quotas[l]->org;
+	ValuesAdd(args, TextArrayValue(texts, n));
+	for (int l = 0; l < n; l++)
+		texts[l] = quotas[l]->account;
+	ValuesAdd(args, TextArrayValue(texts, n));
+	for (int l = 0; l < n; l++)
+		texts[l] = quotas[l]->gpu_type;
+	ValuesAdd(args, TextArrayValue(texts, n));
+	pfree(texts);
+}
+
+/*
+ * Must the decision lock this quota still?
+ */
+static bool
+is_wanted(const SchedQuota *limit)
+{
+	return !limit->locked && (limit->new_running > 0 || limit->new_milli > 0);
+}
+
+/*
+ * Count use again after some quotas are locked.  False: it changed.
+ */
+static bool
+count_again(SchedCycle *cycle)
+{
+	Size		size = sizeof(SchedQuota) * cycle->n_quotas;
+	SchedQuota *before = palloc_extended(size, MCXT_ALLOC_HUGE);
+	bool		same = true;
+
+	memcpy(before, cycle->quotas, size);
+	for (int l = 0; l < cycle->n_quotas; l++)
+		cycle->quotas[l].running = cycle->quotas[l].used_milli =
+			cycle->quotas[l].elsewhere = cycle->quotas[l].elsewhere_milli = 0;
+	count_used(cycle);
+	for (int l = 0; l < cycle->n_quotas; l++)
+		same &= before[l].running == cycle->quotas[l].running &&
+			before[l].used_milli == cycle->quotas[l].used_milli &&
+			before[l].elsewhere == cycle->quotas[l].elsewhere &&
+			before[l].elsewhere_milli == cycle->quotas[l].elsewhere_milli;
+	pfree(before);
+	return same;
+}
+
+/*
+ * Read limits: first all, then again those whose turns are locked.  False:
+ * one changed.
+ */
+static bool
+read_limits(const SchedCycle *cycle, SqlResult rows, bool locked)
+{
+	bool		same = true;
+
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		SchedQuota *limit = find_limit(cycle, rows, i);
+		int64		max_milli = SqlIsNull(rows, i, 4) ? -1 :
+			(int64) SqlInt4(rows, i, 4) * DECIDE_WHOLE;
+		int64		max_running = SqlIsNull(rows, i, 5) ? -1 :
+			SqlInt4(rows, i, 5);
+
+		CHECK_FOR_INTERRUPTS();
+		same &= limit->max_milli == max_milli &&
+			limit->max_running == max_running;
+		limit->max_milli = max_milli;
+		limit->max_running = max_running;
+		limit->locked = locked;
+		limit->busy = false;
+	}
+	return same;
+}
+
+/*
+ * Add quotas, sorted by account.
+ */
+static void
+note_limits(SchedCycle *cycle, SqlResult rows)
+{
+	SchedQuotaEntry *entry = NULL;
+
+	cycle->n_quotas = (int) rows.n;
+	cycle->quotas = MemoryContextAllocExtended(CurrentMemoryContext,
+											   sizeof(SchedQuota) * rows.n,
+											   MCXT_ALLOC_HUGE |
+											   MCXT_ALLOC_ZERO);
+	cycle->quota_ids = AccountTable("gpucredit quotas",
+									sizeof(SchedQuotaEntry));
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		SchedQuota *limit = &cycle->quotas[i];
+
+		CHECK_FOR_INTERRUPTS();
+		limit->org = SqlText(rows, i, 1);
+		limit->account = SqlText(rows, i, 2);
+		limit->gpu_type = SqlText(rows, i, 3);
+		if (entry == NULL || strcmp(entry->key.path, limit->account) != 0 ||
+			strcmp(entry->key.org, limit->org) != 0)
+		{
+			entry = entry_of(cycle, limit->org, limit->account);
+			entry->first = (int32) i;
+		}
+		entry->n_own++;
+	}
+}
+
+/*
+ * The quota that a row is about, among those read first.
+ */
+static SchedQuota *
+find_limit(const SchedCycle *cycle, SqlResult rows, uint64 i)
+{
+	char	   *org = SqlText(rows, i, 1);
+	char	   *account = SqlText(rows, i, 2);
+	char	   *type = SqlText(rows, i, 3);
+	const SchedQuotaEntry *entry = entry_of(cycle, org, account);
+	int32		l = entry->first;
+
+	while (l < entry->first + entry->n_own &&
+		   strcmp(cycle->quotas[l].gpu_type, type) != 0)
+		l++;
+	Ensure(l < entry->first + entry->n_own, "A quota is missing.");
+	pfree(org);
+	pfree(account);
+	pfree(type);
+	return &cycle->quotas[l];
+}
+
+/*
+ * Count live attempts under each quota, and other pools' claims.
+ */
+static void
+count_used(SchedCycle *cycle)
+{
+	const char **orgs = palloc_extended(sizeof(char *) * cycle->n_quotas,
+										MCXT_ALLOC_HUGE);
+	int			n = 0;
+	Values	   *args;
+	SqlResult	rows;
+
+	/* quotas are sorted by organisation */
+	for (int l = 0; l < cycle->n_quotas; l++)
+	{
+		if (n == 0 || strcmp(orgs[n - 1], cycle->quotas[l].org) != 0)
+			orgs[n++] = cycle->quotas[l].org;
+	}
+	args = VALUES(TextArrayValue(orgs, n));
+	rows = cycle->read_only ? SqlRead(&quotas_used, args) :
+		SqlRun(&quotas_used, args);
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		char	   *type = SqlText(rows, i, 3);
+		SchedQuotaList over = SchedQuotasOver(cycle, SqlText(rows, i, 1),
+											  SqlText(rows, i, 2));
+
+		CHECK_FOR_INTERRUPTS();
+		for (int l = 0; l < over.n; l++)
+		{
+			if (!SchedQuotaConcerns(over.quotas[l], type))
+				continue;
+			over.quotas[l]->running += SqlInt8(rows, i, 4);
+			over.quotas[l]->used_milli += SqlInt8(rows, i, 5);
+		}
+	}
+	SqlFree(&rows);
+	count_elsewhere(cycle, orgs, n);
+}
+
+SQL_STATEMENT(quotas_count, SPI_OK_UPDATE, "text[], text[], text[]",
+			  "UPDATE gpucredit.quota_lock t SET turn = t.turn + 1"
+			  " FROM ROWS FROM (pg_catalog.unnest($1),"
+			  "  pg_catalog.unnest($2), pg_catalog.unnest($3))"
+			  "  AS u (org, account, gpu_type)"
+			  " WHERE t.org = u.org AND t.account = u.account"
+			  " AND t.gpu_type = u.gpu_type");
+
+static bool quota_of(const SchedCycle *cycle, const SchedQuota *limit,
+					 DecideQuota *quota);
+static void count_claims(SchedCycle *cycle);
+static int64 claim_milli(const SchedCycle *cycle, const DecideClaim *claim);
+static int32 gpus_of(const SchedCycle *cycle, const DecideClaim *claim);
+static SchedQuotaList quotas_over(const SchedCycle *cycle, int32 account);
+static void count_new(const SchedCycle *cycle, int32 account, int32 type,
+					  int64 milli, int jobs);
+static const char *type_name(const SchedCycle *cycle, int32 type);
+
+/*
+ * Give the decision the quotas that count its jobs.
+ */
+void
+SchedQuotasGive(SchedCycle *cycle)
+{
+	DecideQuota *quotas;
+
+	cycle->input.n_quotas = 0;
+	if (cycle->n_quotas == 0)
+		return;
+	quotas = MemoryContextAllocHuge(cycle->decided, sizeof(DecideQuota) *
+									cycle->n_quotas);
+	for (int l = 0; l < cycle->n_quotas; l++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (quota_of(cycle, &cycle->quotas[l],
+					 &quotas[cycle->input.n_quotas]))
+			cycle->input.n_quotas++;
+	}
+	cycle->input.quotas = quotas;
+}
+
+/*
+ * A quota for the decision.  False: it counts no account of the cycle.  Under
+ * a busy one nothing starts, of any type.
+ */
+static bool
+quota_of(const SchedCycle *cycle, const SchedQuota *limit, DecideQuota *quota)
+{
+	*quota = (DecideQuota)
+	{
+		.account = AccountFind(cycle, limit->org, limit->account),
+			.type = DECIDE_ANY_TYPE,
+			.used_milli = limit->used_milli + limit->elsewhere_milli,
+			.running = limit->running + limit->elsewhere
+	};
+	if (quota->account < 0 || limit->busy)
+		return quota->account >= 0;
+	quota->max_milli = limit->max_milli;
+	quota->max_running = limit->max_running;
+	if (*limit->gpu_type != '\0')
+		quota->type = NameFind(&cycle->set->types, limit->gpu_type);
+	return *limit->gpu_type == '\0' || quota->type >= 0;
+}
+
+/*
+ * Count what a decision adds to each quota.  False: it lacked the quotas of a
+ * job that grows, which are now loaded.
+ */
+bool
+SchedQuotasCounted(SchedCycle *cycle)
+{
+	if (load_growing(cycle))
+		return false;
+	for (int l = 0; l < cycle->n_quotas; l++)
+		cycle->quotas[l].new_milli = cycle->quotas[l].new_running =
+			cycle->quotas[l].claimed_milli = cycle->quotas[l].claimed = 0;
+	if (cycle->n_quotas == 0)
+		return true;
+	count_claims(cycle);
+	for (int s = 0; s < cycle->result.n_starts; s++)
+	{
+		const DecideStart *start = &cycle->result.starts[s];
+
+		CHECK_FOR_INTERRUPTS();
+		count_new(cycle, cycle->jobs[start->job].account, start->type,
+				  (int64) start->gpus * start->share, 1);
+	}
+	for (int p = 0; p < cycle->result.n_promises; p++)
+	{
+		const DecidePromise *promise = &cycle->result.promises[p];
+		const DecideRunning *running = promise->job >= 0 ? NULL :
+			&cycle->running[promise->running];
+
+		if (running == NULL)
+			count_new(cycle, cycle->jobs[promise->job].account, promise->type,
+					  (int64) promise->gpus * promise->share, 1);
+		else if (promise->gpus > running->gpus)
+			count_new(cycle, running->account, promise->type,
+					  (int64) (promise->gpus - running->gpus) *
+					  promise->share, 0);
+	}
+	return true;
+}
+
+/*
+ * Count a claim of an earlier cycle that does not start now as use.
+ */
+static void
+count_claims(SchedCycle *cycle)
+{
+	bool	   *starts = palloc0(sizeof(bool) * (cycle->input.n_jobs + 1));
+
+	for (int s = 0; s < cycle->result.n_starts; s++)
+		starts[cycle->result.starts[s].job] = true;
+	for (int c = 0; c < cycle->input.n_claims; c++)
+	{
+		const DecideClaim *claim = &cycle->claims[c];
+
+		if (claim->job < 0 || !starts[claim->job])
+			SchedQuotasCountClaim(cycle, claim);
+	}
+	pfree(starts);
+}
+
+/*
+ * Count a claim under its job's quotas, beside earlier ones.  For a running
+ * job, only its additional devices count.
+ */
+void
+SchedQuotasCountClaim(const SchedCycle *cycle, const DecideClaim *claim)
+{
+	int64		milli = claim_milli(cycle, claim);
+	SchedQuotaList over = {0};
+
+	if (cycle->n_quotas > 0 && (milli > 0 || !claim->running))
+		over = quotas_over(cycle, claim->account);
+	for (int l = 0; l < over.n; l++)
+	{
+		SchedQuota *limit = over.quotas[l];
+
+		if (!SchedQuotaConcerns(limit, type_name(cycle, claim->type)))
+			continue;
+		limit->claimed += !claim->running;
+		limit->claimed_milli += milli;
+	}
+}
+
+/*
+ * Do quotas still allow a claim, beside what runs and the claims counted
+ * before?
+ */
+bool
+SchedQuotasAllowClaim(const SchedCycle *cycle, const DecideClaim *claim)
+{
+	int64		milli = claim_milli(cycle, claim);
+	SchedQuotaList over = {0};
+
+	if (cycle->n_quotas > 0)
+		over = quotas_over(cycle, claim->account);
+	for (int l = 0; l < over.n; l++)
+	{
+		const SchedQuota *limit = over.quotas[l];
+
+		if (SchedQuotaConcerns(limit, type_name(cycle, claim->type)) &&
+			((milli > 0 && limit->max_milli >= 0 && limit->used_milli +
+			  limit->elsewhere_milli + limit->claimed_milli + milli >
+			  limit->max_milli) ||
+			 (limit->max_running >= 0 && limit->running + limit->elsewhere +
+			  limit->claimed >= limit->max_running)))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * A claim's devices beyond what its job has, in thousandths.
+ */
+static int64
+claim_milli(const SchedCycle *cycle, const DecideClaim *claim)
+{
+	int32		has = claim->running ? gpus_of(cycle, claim) : 0;
+
+	return (int64) Max(claim->gpus - has, 0) * claim->share;
+}
+
+/*
+ * How many devices a running job with a claim has.
+ */
+static int32
+gpus_of(const SchedCycle *cycle, const DecideClaim *claim)
+{
+	for (int32 r = 0; r < cycle->input.n_running; r++)
+	{
+		const DecideRunning *running = &cycle->running[r];
+
+		if (running->id == claim->id && !running->over &&
+			strcmp(running->org, claim->org) == 0)
+			return running->gpus;
+	}
+	return claim->gpus;
+}
+
+/*
+ * Count up the turns of the quotas under which this cycle starts or promises
+ * something.  A cycle with an older snapshot then fails to lock them.
+ */
+void
+SchedQuotasCount(const SchedCycle *cycle)
+{
+	const char **texts = palloc(sizeof(char *) * 3 * (cycle->n_quotas + 1));
+	int			n = 0;
+	Values		args = {0};
+
+	for (int l = 0; l < cycle->n_quotas; l++)
+	{
+		const SchedQuota *limit = &cycle->quotas[l];
+
+		if (limit->new_running == 0 && limit->new_milli == 0)
+			continue;
+		texts[n] = limit->org;
+		texts[cycle->n_quotas + n] = limit->account;
+		texts[2 * cycle->n_quotas + n++] = limit->gpu_type;
+	}
+	if (n == 0)
+		return;
+	for (int column = 0; column < 3; column++)
+		ValuesAdd(&args, TextArrayValue(texts + column * cycle->n_quotas, n));
+	(void) SqlRun(&quotas_count, &args);
+}
+
+/*
+ * The quotas that count an account.
+ */
+static SchedQuotaList
+quotas_over(const SchedCycle *cycle, int32 account)
+{
+	return SchedQuotasOver(cycle, cycle->account_names[account].org,
+						   cycle->account_names[account].path);
+}
+
+/*
+ * Add to all quotas that count an account and a type.
+ */
+static void
+count_new(const SchedCycle *cycle, int32 account, int32 type, int64 milli,
+		  int jobs)
+{
+	SchedQuotaList over = quotas_over(cycle, account);
+
+	for (int l = 0; l < over.n; l++)
+	{
+		if (!SchedQuotaConcerns(over.quotas[l], type_name(cycle, type)))
+			continue;
+		over.quotas[l]->new_running += jobs;
+		over.quotas[l]->new_milli += milli;
+	}
+}
+
+/*
+ * A GPU type's name; NULL for no GPUs.
+ */
+static const char *
+type_name(const SchedCycle *cycle, int32 type)
+{
+	return type == DECIDE_NO_TYPE ? NULL : cycle->set->types.names[type];
+}
