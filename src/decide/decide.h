@@ -151,18 +151,34 @@ typedef struct DecideAccount
 								 * weight / 1000 */
 } DecideAccount;
 
+/* What a quota limits. */
+typedef enum DecideLimited
+{
+	DECIDE_LIMITED_JOBS = 0,
+	DECIDE_LIMITED_DEVICES,		/* thousandths, as DecideOffer.counted */
+	DECIDE_LIMITED_CPU,			/* thousandths of a core */
+	DECIDE_LIMITED_MEMORY		/* MiB of the host's memory */
+} DecideLimited;
+
+#define DECIDE_LIMITED		4	/* so many of them */
+
+/* How much of each a job, or several, use. */
+typedef struct DecideUse
+{
+	int64_t		of[DECIDE_LIMITED];
+} DecideUse;
+
 /*
- * The most that an account with all below it may have, in all pools.  Use
+ * The most that an account with all below it may have, in all pools.  used
  * counts neither claims nor waiting jobs.
  */
 typedef struct DecideQuota
 {
 	int32_t		account;		/* index of the account */
-	int32_t		type;			/* the type it counts, or DECIDE_ANY_TYPE */
-	int64_t		max_milli;		/* device-thousandths; -1: no limit */
-	int64_t		max_running;	/* jobs; -1: no limit */
-	int64_t		used_milli;		/* device-thousandths in use */
-	int64_t		running;		/* jobs that run */
+	int32_t		type;			/* it counts jobs with devices of this type, or
+								 * DECIDE_ANY_TYPE */
+	DecideUse	most;			/* -1: no limit */
+	DecideUse	used;
 } DecideQuota;
 
 /* The weight of a GPU type in usage; types beyond the list weigh 1000. */

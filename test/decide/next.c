@@ -200,6 +200,11 @@ start_run(const World *world, const DecideResult *result,
 	running->type = start->type;
 	running->gpus = start->gpus;
 	running->share = start->share;
+	for (i = 0; i < request->n_offers; i++)
+	{
+		if (request->offers[i].type == start->type)
+			running->counted = request->offers[i].counted;
+	}
 	running->min_gpus = request->min_gpus;
 	running->max_gpus = request->max_gpus;
 	running->started = running->saved_at = world->now;
@@ -220,7 +225,7 @@ start_run(const World *world, const DecideResult *result,
 		start->share * weight / 1000;
 	next->tiers[running->tier].live += (int64_t) start->gpus * start->share;
 	quotas_count(next, running->account, start->type,
-				 (int64_t) start->gpus * start->share, 1);
+				 running_use(next, running), 1);
 }
 
 /*
@@ -309,8 +314,8 @@ run_ended(const World *world, const DecideRunning *run, World *left)
 		milli * weight / 1000 : account->live;
 	left->tiers[run->tier].live -= milli < left->tiers[run->tier].live ?
 		milli : left->tiers[run->tier].live;
-	quotas_count(left, (int) (account - left->accounts), run->type, -milli,
-				 -1);
+	quotas_count(left, (int) (account - left->accounts), run->type,
+				 running_use(world, run), -1);
 }
 
 /*

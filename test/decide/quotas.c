@@ -12,12 +12,24 @@
 #include "world.h"
 
 /*
- * Count devices of a type, or stop counting them.
+ * A sum, or the largest number if it is too large.
+ */
+static int64_t
+sum_capped(int64_t a, int64_t b)
+{
+	int64_t		sum;
+
+	return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
+}
+
+/*
+ * Count what jobs with devices of a type use, or (sign -1) stop counting it.
  */
 void
-quotas_count(World *world, int account, int type, int64_t milli, int jobs)
+quotas_count(World *world, int account, int type, DecideUse use, int sign)
 {
 	int			i;
+	int			l;
 
 	for (; account >= 0; account = world->accounts[account].parent)
 	{
@@ -28,10 +40,34 @@ quotas_count(World *world, int account, int type, int64_t milli, int jobs)
 			if (quota->account != account ||
 				(quota->type != DECIDE_ANY_TYPE && quota->type != type))
 				continue;
-			quota->used_milli += milli;
-			quota->running += jobs;
+			for (l = 0; l < DECIDE_LIMITED; l++)
+				quota->used.of[l] = sum_capped(quota->used.of[l],
+											   sign * use.of[l]);
 		}
 	}
+}
+
+/*
+ * What a running job uses.
+ */
+DecideUse
+running_use(const World *world, const DecideRunning *running)
+{
+	DecideUse	use = {{1, 0, 0, 0}};
+	int			i;
+
+	use.of[DECIDE_LIMITED_DEVICES] = (int64_t) running->gpus *
+		(running->counted > 0 ? running->counted : running->share);
+	for (i = running->first_part; i < running->first_part + running->n_parts;
+		 i++)
+	{
+		use.of[DECIDE_LIMITED_CPU] = sum_capped(use.of[DECIDE_LIMITED_CPU],
+												world->parts[i].cpu_milli);
+		use.of[DECIDE_LIMITED_MEMORY] =
+			sum_capped(use.of[DECIDE_LIMITED_MEMORY],
+					   world->parts[i].memory_mib);
+	}
+	return use;
 }
 
 /*
@@ -42,6 +78,7 @@ world_quota(World *world, int account, int type)
 {
 	DecideQuota *quota;
 	int			i;
+	int			l;
 	int			above;
 
 	if (world->n_quotas == world->quotas_capacity)
@@ -53,11 +90,12 @@ world_quota(World *world, int account, int type)
 	quota = &world->quotas[world->n_quotas++];
 	*quota = (DecideQuota)
 	{
-		account, type, -1, -1, 0, 0
+		.account = account,.type = type,.most = {{-1, -1, -1, -1}}
 	};
 	for (i = 0; i < world->n_running; i++)
 	{
 		const DecideRunning *running = &world->running[i];
+		DecideUse	use = running_use(world, running);
 
 		above = running->account;
 		while (above >= 0 && above != account)
@@ -65,8 +103,8 @@ world_quota(World *world, int account, int type)
 		if (above < 0 || running->over ||
 			(type != DECIDE_ANY_TYPE && type != running->type))
 			continue;
-		quota->used_milli += (int64_t) running->gpus * running->share;
-		quota->running++;
+		for (l = 0; l < DECIDE_LIMITED; l++)
+			quota->used.of[l] = sum_capped(quota->used.of[l], use.of[l]);
 	}
 	return quota;
 }
@@ -93,10 +131,8 @@ quotas_copy(const World *world, uint64_t *seed, const int *new_type,
 										 old->type < 0 || new_type == NULL ?
 										 old->type : new_type[old->type]);
 
-		quota->max_milli = old->max_milli;
-		quota->max_running = old->max_running;
-		quota->used_milli = old->used_milli;
-		quota->running = old->running;
+		quota->most = old->most;
+		quota->used = old->used;
 	}
 	free(order);
 }
@@ -117,26 +153,40 @@ random_quotas(World *world, uint64_t *seed)
 										 DECIDE_ANY_TYPE :
 										 random_below(seed, 2));
 
+		int64_t    *used = quota->used.of;
+		int64_t    *most = quota->most.of;
+		int			l;
+
 		if (random_below(seed, 5) == 0)
 		{
-			quota->used_milli += 1000 * random_below(seed, 3);
-			quota->running += random_below(seed, 3);
+			used[DECIDE_LIMITED_DEVICES] += 1000 * random_below(seed, 3);
+			used[DECIDE_LIMITED_JOBS] += random_below(seed, 3);
+			used[DECIDE_LIMITED_CPU] += random_below(seed, 50);
 		}
 		if (random_below(seed, 4) > 0)
-			quota->max_milli = 1000 * (quota->used_milli / 1000 +
-									   random_below(seed, 8) - 1);
-		if (quota->max_milli < 0 || random_below(seed, 3) == 0)
-			quota->max_running = quota->running + random_below(seed, 5) - 1;
-		if (quota->max_running < -1)
-			quota->max_running = 0;
-		if (quota->max_milli < -1)
-			quota->max_milli = 0;
+			most[DECIDE_LIMITED_DEVICES] = 1000 *
+				(used[DECIDE_LIMITED_DEVICES] / 1000 +
+				 random_below(seed, 8) - 1);
+		if (most[DECIDE_LIMITED_DEVICES] < 0 || random_below(seed, 3) == 0)
+			most[DECIDE_LIMITED_JOBS] = used[DECIDE_LIMITED_JOBS] +
+				random_below(seed, 5) - 1;
+		if (random_below(seed, 4) == 0)
+			most[DECIDE_LIMITED_CPU] = used[DECIDE_LIMITED_CPU] +
+				random_below(seed, 200);
+		if (random_below(seed, 4) == 0)
+			most[DECIDE_LIMITED_MEMORY] = used[DECIDE_LIMITED_MEMORY] +
+				random_below(seed, 200);
+		for (l = 0; l < DECIDE_LIMITED; l++)
+		{
+			if (most[l] < -1)
+				most[l] = 0;
+		}
 	}
 }
 
 /*
- * quota ACCOUNT [TYPE] gpus=4 running=2: what the lines before it run is in
- * use, and the devices of used= elsewhere.
+ * quota ACCOUNT [TYPE] gpus=4 running=2 cpu=8000 memory=65536: what the lines
+ * before it run is in use, and the devices of used= elsewhere.
  */
 char *
 quota_line(World *world, char *line)
@@ -157,11 +207,17 @@ quota_line(World *world, char *line)
 	for (; word != NULL; word = strtok(NULL, " "))
 	{
 		if (strncmp(word, "gpus=", 5) == 0)
-			quota->max_milli = atoll(word + 5) * DECIDE_WHOLE;
+			quota->most.of[DECIDE_LIMITED_DEVICES] = atoll(word + 5) *
+				DECIDE_WHOLE;
 		else if (strncmp(word, "running=", 8) == 0)
-			quota->max_running = atoll(word + 8);
+			quota->most.of[DECIDE_LIMITED_JOBS] = atoll(word + 8);
+		else if (strncmp(word, "cpu=", 4) == 0)
+			quota->most.of[DECIDE_LIMITED_CPU] = atoll(word + 4);
+		else if (strncmp(word, "memory=", 7) == 0)
+			quota->most.of[DECIDE_LIMITED_MEMORY] = atoll(word + 7);
 		else if (strncmp(word, "used=", 5) == 0)
-			quota->used_milli += atoll(word + 5) * DECIDE_WHOLE;
+			quota->used.of[DECIDE_LIMITED_DEVICES] += atoll(word + 5) *
+				DECIDE_WHOLE;
 		else
 			return format("bad word \"%s\" of a quota", word);
 	}

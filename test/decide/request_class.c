@@ -91,6 +91,36 @@ offers_all(const World *world, DecideRequestClass *class, DecideOffer *offers)
 		offers[i].type = j;
 		offers[i].min_memory = 0;
 		offers[i].tied = false;
+		offers[i].counted = 0;
+	}
+}
+
+/*
+ * What each offer of a share counts in use, as OffersRequest() finds it: its
+ * memory floor as a part of the memory of the smallest device that has it.
+ */
+static void
+offers_count(const World *world, DecideRequestClass *class)
+{
+	DecideOffer *offers = (DecideOffer *) class->offers;
+	int			i;
+	int			n;
+
+	for (i = 0; i < class->n_offers && class->share < DECIDE_WHOLE; i++)
+	{
+		int64_t		floor = (offers[i].min_memory + 1048575) >> 20;
+
+		offers[i].counted = class->share;
+		for (n = 0; n < world->n_nodes; n++)
+		{
+			int64_t		has = world->nodes[n].gpu_memory_mib;
+
+			if (world->nodes[n].type == offers[i].type && floor > 0 &&
+				has >= floor && (floor * DECIDE_WHOLE + has - 1) / has >
+				offers[i].counted)
+				offers[i].counted = (int32_t)
+					((floor * DECIDE_WHOLE + has - 1) / has);
+		}
 	}
 }
 
@@ -115,6 +145,7 @@ offers_parse(World *world, char *text, DecideRequestClass *class,
 		text += offer->tied;
 		floor = strchr(text, '@');
 		offer->min_memory = 0;
+		offer->counted = 0;
 		if (floor != NULL)
 		{
 			char	   *unit;
@@ -262,6 +293,7 @@ request_parse(World *world, char *words, DecideRequestClass *class,
 		offers_all(world, class, offers);
 	else
 		error = offers_parse(world, types, class, offers);
+	offers_count(world, class);
 	while (error == NULL && (word = strtok(NULL, " ")) != NULL)
 	{
 		if (!request_word(world, class, job, word))

@@ -121,6 +121,14 @@ part_word(World *world, DecideRunning *running, int64_t gpu_memory,
 	part->gpu_memory_mib = running->share == DECIDE_WHOLE ? 0 :
 		gpu_memory > 0 ? gpu_memory :
 		share_memory(&world->nodes[i], running->share);
+	if (gpu_memory > 0 && running->share < DECIDE_WHOLE)
+	{
+		int64_t		has = world->nodes[i].gpu_memory_mib;
+		int64_t		kept = (gpu_memory * DECIDE_WHOLE + has - 1) / has;
+
+		running->counted = kept > running->share ? (int32_t) kept :
+			running->share;
+	}
 	if (brace == NULL && *rest != '\0')
 		free((char *) rest);
 	running->gpus += part->gpus;

@@ -186,8 +186,9 @@ extern char *expect_unreserved(const World *world,
 							   const DecideResult *result, char *rest);
 
 /* quotas.c */
-extern void quotas_count(World *world, int account, int type, int64_t milli,
-						 int jobs);
+extern void quotas_count(World *world, int account, int type, DecideUse use,
+						 int sign);
+extern DecideUse running_use(const World *world, const DecideRunning *running);
 extern DecideQuota *world_quota(World *world, int account, int type);
 extern void quotas_copy(const World *world, uint64_t *seed,
 						const int *new_type, World *other);

@@ -692,9 +692,10 @@ reservation_count(Cycle *cycle, int32_t job)
 	const DecideReservation *made =
 	&result->reservations[result->n_reservations - 1];
 	const DecideJob *j = &cycle->input->jobs[job];
+	DecideUse	use = DecideJobUse(&cycle->input->requests[j->request],
+								   made->type, made->gpus);
 
-	DecideQuotaTake(cycle, j->account, made->type, (int64_t) made->gpus *
-					cycle->input->requests[j->request].share, 1, true);
+	DecideQuotaAdd(cycle, j->account, made->type, &use, true);
 	if (DecideJobAged(cycle->input, job))
 		cycle->n_aged++;
 	else

@@ -204,10 +204,8 @@ start_error(const DecideInput *input, const DecideResult *result,
 /* Sums under one quota. */
 typedef struct Sum
 {
-	int64_t		milli;
-	int64_t		running;
-	bool		more;			/* the result adds devices */
-	bool		more_jobs;		/* the result adds jobs */
+	DecideUse	used;
+	bool		more[DECIDE_LIMITED];	/* the result adds some of it */
 } Sum;
 
 typedef struct QuotaSums
@@ -252,14 +250,15 @@ own_quotas(const QuotaSums *sums, int32_t account)
 }
 
 /*
- * Add devices of a type to all quotas that count them.
+ * Add what jobs with devices of a type use to all quotas that count them.
  */
 static void
-sum_add(const QuotaSums *sums, int32_t account, int32_t type, int64_t milli,
-		int32_t jobs, bool more)
+sum_add(const QuotaSums *sums, int32_t account, int32_t type, DecideUse use,
+		bool more)
 {
 	const DecideInput *input = sums->input;
 	int32_t		i;
+	int			l;
 
 	for (; account >= 0; account = input->accounts[account].parent)
 	{
@@ -267,16 +266,70 @@ sum_add(const QuotaSums *sums, int32_t account, int32_t type, int64_t milli,
 			 input->quotas[sums->order[i]].account == account; i++)
 		{
 			int32_t		q = sums->order[i];
+			Sum		   *sum = &sums->sums[q];
 
 			if (input->quotas[q].type != DECIDE_ANY_TYPE &&
 				input->quotas[q].type != type)
 				continue;
-			sums->sums[q].milli += milli;
-			sums->sums[q].running += jobs;
-			sums->sums[q].more |= more && milli > 0;
-			sums->sums[q].more_jobs |= more && jobs > 0;
+			for (l = 0; l < DECIDE_LIMITED; l++)
+			{
+				if (sum->used.of[l] > INT64_MAX - use.of[l])
+					sum->used.of[l] = INT64_MAX;
+				else
+					sum->used.of[l] += use.of[l];
+				sum->more[l] |= more && use.of[l] > 0;
+			}
 		}
 	}
+}
+
+/*
+ * What a job of a class uses, computed apart from the code that decides.
+ */
+static DecideUse
+job_use(const DecideRequestClass *request, int32_t type, int32_t gpus)
+{
+	DecideUse	use;
+
+	use.of[DECIDE_LIMITED_JOBS] = 1;
+	use.of[DECIDE_LIMITED_DEVICES] = (int64_t) gpus *
+		DecideCheckCounted(request, type);
+	use.of[DECIDE_LIMITED_CPU] = request->cpu_milli;
+	use.of[DECIDE_LIMITED_MEMORY] = request->memory_mib;
+	return use;
+}
+
+/*
+ * What the job of a claim uses: the sums over its parts.
+ */
+static DecideUse
+claim_use(const DecideInput *input, const DecideClaim *claim)
+{
+	DecideUse	use = {{1, 0, 0, 0}};
+	int32_t		p;
+
+	use.of[DECIDE_LIMITED_DEVICES] = (int64_t) claim->gpus *
+		(claim->counted > 0 ? claim->counted : claim->share);
+	for (p = 0; p < claim->n_parts; p++)
+	{
+		const DecidePart *part = &input->claim_parts[claim->first_part + p];
+
+		use.of[DECIDE_LIMITED_CPU] += part->cpu_milli;
+		use.of[DECIDE_LIMITED_MEMORY] += part->memory_mib;
+	}
+	return use;
+}
+
+/*
+ * What a running job that grows adds: devices only.
+ */
+static DecideUse
+grown_use(int64_t gpus, int32_t counted, int32_t share)
+{
+	DecideUse	use = {{0}};
+
+	use.of[DECIDE_LIMITED_DEVICES] = gpus * (counted > 0 ? counted : share);
+	return use;
 }
 
 /*
@@ -314,9 +367,12 @@ sum_claims(const QuotaSums *sums, const DecideResult *result,
 		}
 		if (claim->running)
 			gpus -= r < input->n_running ? input->running[r].gpus : gpus;
-		if (gpus > 0 || !claim->running)
-			sum_add(sums, claim->account, claim->type, gpus * claim->share,
-					!claim->running, false);
+		if (!claim->running)
+			sum_add(sums, claim->account, claim->type, claim_use(input, claim),
+					false);
+		else if (gpus > 0)
+			sum_add(sums, claim->account, claim->type,
+					grown_use(gpus, claim->counted, claim->share), false);
 	}
 	return true;
 }
@@ -333,9 +389,11 @@ sum_result(const QuotaSums *sums, const DecideResult *result)
 	for (i = 0; i < result->n_starts; i++)
 	{
 		const DecideStart *s = &result->starts[i];
+		const DecideJob *job = &input->jobs[s->job];
 
-		sum_add(sums, input->jobs[s->job].account, s->type,
-				(int64_t) s->gpus * s->share, 1, true);
+		sum_add(sums, job->account, s->type,
+				job_use(&input->requests[job->request], s->type, s->gpus),
+				true);
 	}
 	for (i = 0; i < result->n_promises; i++)
 	{
@@ -345,22 +403,25 @@ sum_result(const QuotaSums *sums, const DecideResult *result)
 
 		if (running == NULL)
 			sum_add(sums, input->jobs[p->job].account, p->type,
-					(int64_t) p->gpus * p->share, 1, true);
+					job_use(&input->requests[input->jobs[p->job].request],
+							p->type, p->gpus), true);
 		else if (p->gpus > running->gpus)
 			sum_add(sums, running->account, p->type,
-					(int64_t) (p->gpus - running->gpus) * p->share, 0, true);
+					grown_use(p->gpus - running->gpus, running->counted,
+							  running->share), true);
 	}
 }
 
 /*
- * Would a job with this much of a type keep all its quotas?
+ * Would a job that uses this, with devices of a type, keep all its quotas?
  */
 static bool
 has_capacity(const QuotaSums *sums, int32_t account, int32_t type,
-			 int64_t milli)
+			 DecideUse use)
 {
 	const DecideInput *input = sums->input;
 	int32_t		i;
+	int			l;
 
 	for (; account >= 0; account = input->accounts[account].parent)
 	{
@@ -372,11 +433,12 @@ has_capacity(const QuotaSums *sums, int32_t account, int32_t type,
 
 			if (quota->type != DECIDE_ANY_TYPE && quota->type != type)
 				continue;
-			if ((quota->max_running >= 0 &&
-				 sum->running + 1 > quota->max_running) ||
-				(quota->max_milli >= 0 && milli > 0 &&
-				 sum->milli + milli > quota->max_milli))
-				return false;
+			for (l = 0; l < DECIDE_LIMITED; l++)
+			{
+				if (quota->most.of[l] >= 0 && use.of[l] > 0 &&
+					use.of[l] > quota->most.of[l] - sum->used.of[l])
+					return false;
+			}
 		}
 	}
 	return true;
@@ -389,14 +451,17 @@ static bool
 is_wronged(const QuotaSums *sums, const DecideJob *job)
 {
 	const DecideRequestClass *request = &sums->input->requests[job->request];
-	int64_t		milli = (int64_t) request->min_gpus * request->share;
 	int32_t		i;
 
 	if (request->max_gpus == 0)
-		return has_capacity(sums, job->account, DECIDE_NO_TYPE, 0);
+		return has_capacity(sums, job->account, DECIDE_NO_TYPE,
+							job_use(request, DECIDE_NO_TYPE, 0));
 	for (i = 0; i < request->n_offers; i++)
 	{
-		if (has_capacity(sums, job->account, request->offers[i].type, milli))
+		int32_t		type = request->offers[i].type;
+
+		if (has_capacity(sums, job->account, type,
+						 job_use(request, type, request->min_gpus)))
 			return true;
 	}
 	return false;
@@ -409,17 +474,19 @@ static bool
 is_passed(const QuotaSums *sums)
 {
 	int32_t		i;
+	int			l;
 
 	for (i = 0; i < sums->input->n_quotas; i++)
 	{
 		const DecideQuota *quota = &sums->input->quotas[i];
 		const Sum  *sum = &sums->sums[i];
 
-		if ((sum->more_jobs && quota->max_running >= 0 &&
-			 sum->running > quota->max_running) ||
-			(sum->more && quota->max_milli >= 0 &&
-			 sum->milli > quota->max_milli))
-			return true;
+		for (l = 0; l < DECIDE_LIMITED; l++)
+		{
+			if (sum->more[l] && quota->most.of[l] >= 0 &&
+				sum->used.of[l] > quota->most.of[l])
+				return true;
+		}
 	}
 	return false;
 }
@@ -445,8 +512,7 @@ quotas_error(const DecideInput *input, const DecideResult *result,
 		sums.order[i] = i;
 		sums.sums[i] = (Sum)
 		{
-			.milli = input->quotas[i].used_milli,
-				.running = input->quotas[i].running
+			.used = input->quotas[i].used
 		};
 	}
 	if (!DecideSort(arena, sums.order, input->n_quotas, compare_quotas,
@@ -472,8 +538,9 @@ quotas_error(const DecideInput *input, const DecideResult *result,
 
 		if (result->held[r->job] != DECIDE_NOT_HELD)
 			return "a job has a reservation that quotas hold back";
-		sum_add(&sums, job->account, r->type, (int64_t) r->gpus *
-				input->requests[job->request].share, 1, true);
+		sum_add(&sums, job->account, r->type,
+				job_use(&input->requests[job->request], r->type, r->gpus),
+				true);
 	}
 	/* after max_starts, later turns were not looked at */
 	return result->n_starts < input->max_starts && is_passed(&sums) ?

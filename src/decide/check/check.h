@@ -19,6 +19,8 @@ extern const char *DecideCheckReserved(const DecideInput *input,
 									   const DecideArena *arena);
 
 /* check_entitle.c */
+extern int64_t DecideCheckCounted(const DecideRequestClass *request,
+								  int32_t type);
 extern const char *DecideCheckEntitled(const DecideInput *input,
 									   const DecideResult *result,
 									   const DecideArena *arena);

@@ -53,8 +53,8 @@ check_worth(const DecideInput *input, int32_t type, int64_t gpus,
 /*
  * The thousandths of a device that a job's share counts, with its memory floor.
  */
-static int64_t
-check_counted(const DecideRequestClass *request, int32_t type)
+int64_t
+DecideCheckCounted(const DecideRequestClass *request, int32_t type)
 {
 	int32_t		i;
 
@@ -77,7 +77,7 @@ static int64_t
 promised_counted(const DecideInput *input, const DecidePromise *p)
 {
 	return p->job < 0 ? check_running_counted(&input->running[p->running]) :
-		check_counted(&input->requests[input->jobs[p->job].request], p->type);
+		DecideCheckCounted(&input->requests[input->jobs[p->job].request], p->type);
 }
 
 /*
@@ -100,11 +100,12 @@ check_range(const CheckDemand *wants, int32_t account, int32_t type,
 			 q = wants->next_quota[q])
 		{
 			const DecideQuota *quota = &input->quotas[q];
+			int64_t		limit = quota->most.of[DECIDE_LIMITED_DEVICES];
 
-			if (quota->max_milli >= 0 && (quota->type == type ||
-										  quota->type == DECIDE_ANY_TYPE) &&
-				most > quota->max_milli / 1000)
-				most = (int32_t) (quota->max_milli / 1000);
+			if (limit >= 0 && (quota->type == type ||
+							   quota->type == DECIDE_ANY_TYPE) &&
+				most > limit / 1000)
+				most = (int32_t) (limit / 1000);
 		}
 	}
 	return most > has ? most : has;
@@ -125,7 +126,7 @@ check_asked(const CheckDemand *wants, int32_t job)
 								request->offers[0].type,
 								request->min_gpus,
 								request->max_gpus),
-					check_counted(request, request->offers[0].type));
+					DecideCheckCounted(request, request->offers[0].type));
 }
 
 /*
@@ -253,7 +254,7 @@ book_all(const Books *books, const DecideResult *result)
 
 		book(books, &books->giver, input->jobs[s->job].account,
 			 check_worth(input, s->type, s->gpus,
-						 check_counted(&input->requests[input->jobs[s->job].request],
+						 DecideCheckCounted(&input->requests[input->jobs[s->job].request],
 									   s->type)));
 	}
 	for (i = 0; i < result->n_promises; i++)
@@ -481,7 +482,7 @@ deal_after(Books *books, const DecideResult *result, int32_t after,
 							 check_range(&books->wants,
 										 job->account, s->type, s->gpus,
 										 input->requests[job->request].max_gpus),
-							 check_counted(&input->requests[job->request], s->type)) -
+							 DecideCheckCounted(&input->requests[job->request], s->type)) -
 				 check_asked(&books->wants, s->job));
 	}
 	for (i = 0; i < input->n_accounts; i++)

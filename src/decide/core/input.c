@@ -270,13 +270,17 @@ job_error(const DecideInput *input, const DecideJob *job)
 static const char *
 quota_error(const DecideInput *input, const DecideQuota *quota)
 {
+	int			i;
+
 	if (quota->account < 0 || quota->account >= input->n_accounts)
 		return "a quota names an account that is not there";
 	if (quota->type < 0 && quota->type != DECIDE_ANY_TYPE)
 		return "a quota is of no type";
-	if (quota->max_milli < -1 || quota->max_running < -1 ||
-		quota->used_milli < 0 || quota->running < 0)
-		return "a quota allows or counts less than nothing";
+	for (i = 0; i < DECIDE_LIMITED; i++)
+	{
+		if (quota->most.of[i] < -1 || quota->used.of[i] < 0)
+			return "a quota allows or counts less than nothing";
+	}
 	return NULL;
 }
 

@@ -411,10 +411,12 @@ job_serve(Cycle *cycle, int32_t job)
 	if (outcome == OUTCOME_STARTED)
 	{
 		const DecideStart *start = &result->starts[result->n_starts - 1];
+		const DecideJob *j = &cycle->input->jobs[job];
+		DecideUse	use = DecideJobUse(&cycle->input->requests[j->request],
+									   start->type, start->gpus);
 
 		job_charge(cycle, job, start->type, start->gpus);
-		DecideQuotaTake(cycle, cycle->input->jobs[job].account, start->type,
-						(int64_t) start->gpus * start->share, 1, false);
+		DecideQuotaAdd(cycle, j->account, start->type, &use, false);
 		DecideClaimsStarted(cycle, start);
 		return true;
 	}

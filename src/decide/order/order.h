@@ -135,10 +135,8 @@ typedef struct Quotas
 {
 	QuotaChains chains;
 	bool	   *any;			/* by account: some quota counts it */
-	int64_t    *milli;			/* by quota: in use, claimed, and started */
-	int64_t    *running;
-	int64_t    *reserved_milli; /* beside these, reserved */
-	int64_t    *reserved_running;
+	DecideUse  *used;			/* by quota: in use, claimed, and started */
+	DecideUse  *reserved;		/* beside these, reserved */
 	int32_t    *most;			/* scratch: by each offer of a request */
 	QuotaFilter **filters;		/* by class; NULL: not yet */
 	DecideWait *waits;			/* by request: why the rest that quotas left
@@ -160,10 +158,9 @@ extern bool DecideAgedSort(Queue *queue, const DecideArena *arena);
 extern int32_t DecideAgedNext(Queue *queue, int32_t rank);
 
 /* quota.c */
-extern void DecideQuotaTake(Cycle *cycle, int32_t account, int32_t type,
-							int64_t milli, int32_t jobs, bool reserved);
-extern bool DecideQuotaKept(const Cycle *cycle, int32_t account,
-							int32_t type);
+extern void DecideQuotaAdd(Cycle *cycle, int32_t account, int32_t type,
+						   const DecideUse *use, bool reserved);
+extern bool DecideQuotaKept(const Cycle *cycle, const DecideClaim *claim);
 extern int32_t DecideQuotaMore(const Cycle *cycle,
 							   const DecideRunning *running);
 extern int32_t DecideQuotaEver(const Cycle *cycle, int32_t account,

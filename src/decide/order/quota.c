@@ -3,7 +3,8 @@
  *	  The most that an account with all below it may have.
  *
  * A quota counts running jobs in all pools, claims, and this cycle's starts,
- * of its account and all below it.  Within a round that only grows, so what a
+ * of its account and all below it: jobs, devices, cpu and memory.  Nobody is
+ * kept from starting by a limit on something that he does not use.  Within a round that only grows, so what a
  * quota once forbids stays forbidden.  Jobs with no quota left are not
  * queued.  Others lose at their turn the offers that no quota is left for.
  * Reservations count only among themselves: they are for later, and starts
@@ -74,21 +75,35 @@ next_over(const Cycle *cycle, int32_t type, int32_t *account, int32_t quota)
  * Add to all quotas that count an account.
  */
 void
-DecideQuotaTake(Cycle *cycle, int32_t account, int32_t type, int64_t milli,
-				int32_t jobs, bool reserved)
+DecideQuotaAdd(Cycle *cycle, int32_t account, int32_t type,
+			   const DecideUse *use, bool reserved)
 {
 	Quotas	   *quotas = cycle->quotas;
 	int32_t		q = -1;
 
 	DecideAssert(account >= 0 && account < cycle->input->n_accounts);
-	DecideAssert(milli >= 0 && jobs >= 0);
 	if (quotas == NULL || !quotas->any[account])
 		return;
 	while ((q = next_over(cycle, type, &account, q)) >= 0)
+		DecideUseAdd(reserved ? &quotas->reserved[q] : &quotas->used[q], use);
+}
+
+/*
+ * Does a quota allow something beside what is used?
+ */
+static bool
+use_fits(const DecideQuota *quota, const DecideUse *used,
+		 const DecideUse *more)
+{
+	int			i;
+
+	for (i = 0; i < DECIDE_LIMITED; i++)
 	{
-		(reserved ? quotas->reserved_milli : quotas->milli)[q] += milli;
-		(reserved ? quotas->reserved_running : quotas->running)[q] += jobs;
+		if (quota->most.of[i] >= 0 && more->of[i] > 0 &&
+			more->of[i] > quota->most.of[i] - used->of[i])
+			return false;
 	}
+	return true;
 }
 
 /*
@@ -102,54 +117,57 @@ quota_most(const Cycle *cycle, const DecideJob *job,
 {
 	const Quotas *quotas = cycle->quotas;
 	int32_t		account = job->account;
+	DecideUse	least = DecideJobUse(request, type, request->min_gpus);
+	int32_t		counted = DecideCounted(request, type);
 	int64_t		most = request->max_gpus;
 	int32_t		q = -1;
 
 	while ((q = next_over(cycle, type, &account, q)) >= 0)
 	{
 		const DecideQuota *quota = &cycle->input->quotas[q];
-		int64_t		running = quotas->running[q];
-		int64_t		capacity = quota->max_milli - quotas->milli[q];
+		DecideUse	used = quotas->used[q];
+		int64_t		left;
 
 		if (reserving)
-		{
-			running += quotas->reserved_running[q];
-			capacity -= quotas->reserved_milli[q];
-		}
-		if (quota->max_running >= 0 && running >= quota->max_running)
+			DecideUseAdd(&used, &quotas->reserved[q]);
+		if (!use_fits(quota, &used, &least))
 			return -1;
-		if (quota->max_milli < 0 || request->max_gpus == 0)
-			continue;			/* it takes no devices */
-		if (capacity < 0)
-			return -1;
-		if (capacity / request->share < most)
-			most = capacity / request->share;
+		if (request->max_gpus == 0 || quota->most.of[DECIDE_LIMITED_DEVICES] < 0)
+			continue;
+		left = quota->most.of[DECIDE_LIMITED_DEVICES] -
+			used.of[DECIDE_LIMITED_DEVICES];
+		if (left / counted < most)
+			most = left / counted;
 	}
 	return most < request->min_gpus ? -1 : (int32_t) most;
 }
 
 /*
- * Are all quotas kept that count an account's devices of a type?
+ * Are all quotas kept that count a claim?  Its use is already added to them.
  */
 bool
-DecideQuotaKept(const Cycle *cycle, int32_t account, int32_t type)
+DecideQuotaKept(const Cycle *cycle, const DecideClaim *claim)
 {
 	const Quotas *quotas = cycle->quotas;
+	DecideUse	use = DecideClaimUse(cycle->input, claim);
+	int32_t		account = claim->account;
 	int32_t		q = -1;
+	int			i;
 
 	DecideAssert(account >= 0 && account < cycle->input->n_accounts);
-	DecideAssert(type != DECIDE_ANY_TYPE);
+	DecideAssert(claim->type != DECIDE_ANY_TYPE);
 	if (quotas == NULL || !quotas->any[account])
 		return true;
-	while ((q = next_over(cycle, type, &account, q)) >= 0)
+	while ((q = next_over(cycle, claim->type, &account, q)) >= 0)
 	{
 		const DecideQuota *quota = &cycle->input->quotas[q];
 
-		if ((quota->max_running >= 0 &&
-			 quotas->running[q] > quota->max_running) ||
-			(quota->max_milli >= 0 && type != DECIDE_NO_TYPE &&
-			 quotas->milli[q] > quota->max_milli))
-			return false;
+		for (i = 0; i < DECIDE_LIMITED; i++)
+		{
+			if (quota->most.of[i] >= 0 && use.of[i] > 0 &&
+				quotas->used[q].of[i] > quota->most.of[i])
+				return false;
+		}
 	}
 	return true;
 }
@@ -162,6 +180,7 @@ DecideQuotaMore(const Cycle *cycle, const DecideRunning *running)
 {
 	int32_t		account = running->account;
 	int64_t		more = running->max_gpus - running->gpus;
+	int32_t		counted = DecideRunningCounted(running);
 	int32_t		q = -1;
 
 	DecideAssert(running->type >= 0);
@@ -170,13 +189,15 @@ DecideQuotaMore(const Cycle *cycle, const DecideRunning *running)
 		return running->max_gpus;
 	while ((q = next_over(cycle, running->type, &account, q)) >= 0)
 	{
-		const DecideQuota *quota = &cycle->input->quotas[q];
-		int64_t		capacity = quota->max_milli - cycle->quotas->milli[q];
+		int64_t		most =
+			cycle->input->quotas[q].most.of[DECIDE_LIMITED_DEVICES];
+		int64_t		left = most -
+			cycle->quotas->used[q].of[DECIDE_LIMITED_DEVICES];
 
-		if (quota->max_milli < 0)
+		if (most < 0)
 			continue;
-		if (capacity / running->share < more)
-			more = capacity < 0 ? 0 : capacity / running->share;
+		if (left / counted < more)
+			more = left < 0 ? 0 : left / counted;
 	}
 	return running->gpus + (int32_t) more;
 }
@@ -197,9 +218,11 @@ DecideQuotaEver(const Cycle *cycle, int32_t account, int32_t type,
 		return most;
 	while ((q = next_over(cycle, type, &account, q)) >= 0)
 	{
-		int64_t		ever = cycle->input->quotas[q].max_milli / DECIDE_WHOLE;
+		int64_t		limit =
+			cycle->input->quotas[q].most.of[DECIDE_LIMITED_DEVICES];
+		int64_t		ever = limit / DECIDE_WHOLE;
 
-		if (cycle->input->quotas[q].max_milli >= 0 && ever < most)
+		if (limit >= 0 && ever < most)
 			most = ever > least ? (int32_t) ever : least;
 	}
 	return most;
@@ -237,15 +260,19 @@ count_claims(Cycle *cycle)
 	for (i = 0; i < input->n_claims; i++)
 	{
 		const DecideClaim *claim = &input->claims[i];
-		int64_t		more = claim->gpus;
+		DecideUse	use;
 
 		if (!cycle->quotas->any[claim->account])
 			continue;
+		use = DecideClaimUse(input, claim);
 		if (claim->running)
-			more -= gpus_now(input, claim);
-		if (more > 0 || !claim->running)
-			DecideQuotaTake(cycle, claim->account, claim->type,
-							more * claim->share, !claim->running, false);
+		{
+			int32_t		more = claim->gpus - gpus_now(input, claim);
+
+			use = DecideGrowthUse(more > 0 ? more : 0,
+								  DecideClaimCounted(claim));
+		}
+		DecideQuotaAdd(cycle, claim->account, claim->type, &use, false);
 	}
 }
 
@@ -327,7 +354,6 @@ DecideQuotasBegin(Cycle *cycle)
 {
 	const DecideInput *input = cycle->input;
 	const DecideArena *arena = cycle->arena;
-	size_t		size = (size_t) input->n_quotas * sizeof(int64_t);
 	Quotas	   *quotas;
 	int32_t		offers = 0;
 	int32_t		i;
@@ -346,27 +372,18 @@ DecideQuotasBegin(Cycle *cycle)
 			offers = input->requests[i].n_offers;
 	}
 	quotas->any = DecideAlloc(arena, input->n_accounts, sizeof(bool));
-	quotas->milli = DecideAlloc(arena, input->n_quotas, sizeof(int64_t));
-	quotas->running = DecideAlloc(arena, input->n_quotas, sizeof(int64_t));
-	quotas->reserved_milli = DecideAlloc(arena, input->n_quotas,
-										 sizeof(int64_t));
-	quotas->reserved_running = DecideAlloc(arena, input->n_quotas,
-										   sizeof(int64_t));
+	quotas->used = DecideAlloc(arena, input->n_quotas, sizeof(DecideUse));
+	quotas->reserved = DecideAlloc(arena, input->n_quotas, sizeof(DecideUse));
 	quotas->most = DecideAlloc(arena, offers, sizeof(int32_t));
 	cycle->result->held = DecideAlloc(arena, input->n_jobs, sizeof(int32_t));
 	if (!quota_chain(input, arena, &quotas->chains) ||
-		quotas->any == NULL || quotas->milli == NULL ||
-		quotas->running == NULL || quotas->reserved_milli == NULL ||
-		quotas->reserved_running == NULL || quotas->most == NULL ||
+		quotas->any == NULL || quotas->used == NULL ||
+		quotas->reserved == NULL || quotas->most == NULL ||
 		cycle->result->held == NULL)
 		return false;
 	for (i = 0; i < input->n_quotas; i++)
-	{
-		quotas->milli[i] = input->quotas[i].used_milli;
-		quotas->running[i] = input->quotas[i].running;
-	}
-	memset(quotas->reserved_milli, 0, size);
-	memset(quotas->reserved_running, 0, size);
+		quotas->used[i] = input->quotas[i].used;
+	memset(quotas->reserved, 0, (size_t) input->n_quotas * sizeof(DecideUse));
 	note_any(input, quotas);
 	cycle->quotas = quotas;
 	count_claims(cycle);
@@ -529,17 +546,18 @@ DecideQuotasApply(const DecideInput *input, const DecideResult *result,
 	for (i = 0; i < result->n_starts; i++)
 	{
 		const DecideStart *start = &result->starts[i];
-		int32_t		account = input->jobs[start->job].account;
+		const DecideJob *job = &input->jobs[start->job];
+		DecideUse	use = DecideJobUse(&input->requests[job->request],
+									   start->type, start->gpus);
+		int32_t		account = job->account;
 		int32_t		q;
 
 		for (; account >= 0; account = input->accounts[account].parent)
 		{
 			for (q = chains.first[account]; q >= 0; q = chains.next[q])
 			{
-				if (!quota_counts(&quotas[q], start->type))
-					continue;
-				quotas[q].used_milli += (int64_t) start->gpus * start->share;
-				quotas[q].running++;
+				if (quota_counts(&quotas[q], start->type))
+					DecideUseAdd(&quotas[q].used, &use);
 			}
 		}
 	}

@@ -383,7 +383,7 @@ claims_restore(Cycle *cycle)
 			cycle->promised[claim->job] = true;
 		if (claim->job >= 0 && cycle->result->n_starts < input->max_starts &&
 			claim_suits(cycle, claim) && !claim_is_new(input, claim) &&
-			DecideQuotaKept(cycle, claim->account, claim->type))
+			DecideQuotaKept(cycle, claim))
 		{
 			if (!claim_start(cycle, claim))
 				return false;
@@ -661,6 +661,8 @@ claim_with_offer(Cycle *cycle, int32_t job, const DecideOffer *offer,
 	uint64_t	changes = cycle->claims->entitle.changes;
 	bool		might;
 	Plan	   *plan;
+	int32_t		type = offer != NULL ? offer->type : DECIDE_NO_TYPE;
+	DecideUse	use;
 
 	search_for_job(cycle, job, offer);
 	if (search->range.n == 0)
@@ -694,10 +696,8 @@ claim_with_offer(Cycle *cycle, int32_t job, const DecideOffer *offer,
 	if (plan == NULL || !claim_add(cycle, plan))
 		return false;
 	cycle->passes = INT32_MAX;
-	DecideQuotaTake(cycle, cycle->input->jobs[job].account,
-					offer != NULL ? offer->type : DECIDE_NO_TYPE,
-					(int64_t) search->request->min_gpus * search->request->share, 1,
-					false);
+	use = DecideJobUse(search->request, type, search->request->min_gpus);
+	DecideQuotaAdd(cycle, cycle->input->jobs[job].account, type, &use, false);
 	return true;
 }
 

@@ -182,10 +182,10 @@ grower_note(Cycle *cycle, int32_t index, int64_t more)
 {
 	const DecideRunning *running = &cycle->input->running[index];
 	ClaimState *claims = cycle->claims;
+	DecideUse	use = DecideGrowthUse(more, DecideRunningCounted(running));
 	int32_t		e;
 
-	DecideQuotaTake(cycle, running->account, running->type,
-					more * running->share, 0, false);
+	DecideQuotaAdd(cycle, running->account, running->type, &use, false);
 	if (!claims->loaded)
 		return;
 	DecideEntitleUse(cycle, running->account,
