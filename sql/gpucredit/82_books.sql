@@ -277,7 +277,8 @@ BEGIN ATOMIC
 					OR b.org = limits_difference.tenant
 				GROUP BY b.org, b.account) b
 			FULL JOIN (SELECT q.org, q.account, jsonb_agg(jsonb_build_array(
-					q.gpu_type, q.max_gpus, q.max_queued IS NOT NULL)
+					q.gpu_type, q.max_gpus, q.max_queued IS NOT NULL,
+					q.max_cpu_milli, q.max_memory_mib)
 					ORDER BY q.gpu_type) AS quotas
 				FROM gpucredit.quota q
 				WHERE limits_difference.tenant IS NULL

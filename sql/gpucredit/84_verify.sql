@@ -171,12 +171,13 @@ BEGIN ATOMIC
 			OR d.saved_by < d.starts_at)
 	UNION ALL
 	SELECT 'quota_is_sound', q.org, format('quota of account "%s"', q.account),
-		format('devices %s, running %s, queued %s, spare %s', q.max_gpus,
-			q.max_running, q.max_queued, q.spare)
+		format('devices %s, running %s, queued %s, spare %s, cpu %s, memory %s',
+			q.max_gpus, q.max_running, q.max_queued, q.spare, q.max_cpu_milli,
+			q.max_memory_mib)
 	FROM gpucredit.quota q
 	WHERE (check_jobs.tenant IS NULL OR q.org = check_jobs.tenant)
 		AND NOT gpucredit_internal.quota_is_sound(q.max_gpus, q.max_running,
-			q.max_queued, q.spare)
+			q.max_queued, q.spare, q.max_cpu_milli, q.max_memory_mib)
 	UNION ALL
 	SELECT 'quota_has_its_turn', coalesce(q.org, t.org),
 		format('quota of account "%s"', coalesce(q.account, t.account)),
@@ -980,7 +981,7 @@ BEGIN ATOMIC
 				ended_at waits_from traceparent'),
 			('node', 'nvlink_domain leaf draining drain_deadline reclaim_at about
 				boot_before'),
-			('quota', 'max_gpus max_running max_queued'),
+			('quota', 'max_gpus max_running max_queued max_cpu_milli max_memory_mib'),
 			('request', 'result digest'),
 			('reservation', 'gpu_type'),
 			('retry_rule_builtin retry_rule_custom',

@@ -157,8 +157,8 @@ BEGIN ATOMIC
 		SELECT 'quota', a.org, a.audit,
 			jsonb_build_array(a.account, coalesce(a.d ->> 'gpu_type', '')),
 			CASE WHEN a.decision <> 'removed' THEN jsonb_build_array(
-				a.d -> 'max_gpus', a.d -> 'max_running', a.d -> 'max_queued')
-				END
+				a.d -> 'max_gpus', a.d -> 'max_running', a.d -> 'max_queued',
+				a.d -> 'max_cpu_milli', a.d -> 'max_memory_mib') END
 		FROM a WHERE a.operation = 'set_quota'
 		UNION ALL
 		SELECT 'budget', a.org, a.audit,
@@ -266,7 +266,8 @@ BEGIN ATOMIC
 		FROM gpucredit.account a WHERE a.balance_low IS NOT NULL
 		UNION ALL
 		SELECT 'quota', q.org, jsonb_build_array(q.account, q.gpu_type),
-			jsonb_build_array(q.max_gpus, q.max_running, q.max_queued)
+			jsonb_build_array(q.max_gpus, q.max_running, q.max_queued,
+				q.max_cpu_milli, q.max_memory_mib)
 		FROM gpucredit.quota q
 		UNION ALL
 		SELECT 'budget', b.org, jsonb_build_array(b.account, b.period),

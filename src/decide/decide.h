@@ -154,8 +154,8 @@ typedef struct DecideAccount
 /* What a quota limits. */
 typedef enum DecideLimited
 {
-	DECIDE_LIMITED_JOBS = 0,
-	DECIDE_LIMITED_DEVICES,		/* thousandths, as DecideOffer.counted */
+	DECIDE_LIMITED_DEVICES = 0, /* thousandths, as DecideOffer.counted */
+	DECIDE_LIMITED_JOBS,
 	DECIDE_LIMITED_CPU,			/* thousandths of a core */
 	DECIDE_LIMITED_MEMORY		/* MiB of the host's memory */
 } DecideLimited;
@@ -576,6 +576,16 @@ extern const char *DecideTurn(const DecideInput *input,
 extern const char *DecideFeasible(const DecideNode *nodes, int32_t n_nodes,
 								  const DecideRequestClass *request,
 								  const DecideArena *arena, bool *feasible);
+
+/* What jobs use of that which quotas limit (core/use.c). */
+extern DecideUse DecideJobUse(const DecideRequestClass *request, int32_t type,
+							  int32_t gpus);
+extern DecideUse DecideGrowthUse(int64_t gpus, int32_t counted);
+extern DecideUse DecideClaimUse(const DecidePart *parts,
+								const DecideClaim *claim, int32_t has);
+extern void DecideUseAdd(DecideUse *sum, const DecideUse *more);
+extern int	DecideUseOver(const DecideUse *most, const DecideUse *used,
+						  const DecideUse *more);
 
 /*
  * Shares take memory of their device.  DecideShareFloor: the floor in MiB of

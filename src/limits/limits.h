@@ -15,7 +15,8 @@
 typedef enum LimitKind
 {
 	LIMIT_BUDGETS,				/* period, amount, hard, slices, alert_at */
-	LIMIT_QUOTAS				/* gpu_type, max_gpus, is there a max_queued */
+	LIMIT_QUOTAS				/* gpu_type, max_gpus, is there a max_queued,
+								 * max_cpu_milli, max_memory_mib */
 } LimitKind;
 
 extern void AccountLimitsLock(const char *org, const char *account);

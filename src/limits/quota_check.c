@@ -3,9 +3,9 @@
  * quota_check.c
  *		May this job be submitted?
  *
- * A request that alone passes the device limit, with every type it accepts, is
- * denied; so is one with as many queued jobs as allowed.  Devices
- * in use and running jobs are the scheduler's matter: the job waits.
+ * A request that alone passes the limits on devices, cpu or memory, with every
+ * type it accepts, is denied; so is one with as many queued jobs as allowed.
+ * What is in use is the scheduler's matter: the job waits.
  *
  * The quota's row is locked and the jobs are counted after, so that two
  * submissions at once cannot both be the last.
@@ -26,6 +26,7 @@
 
 #include "limits/quota_check.h"
 #include "limits/limits.h"
+#include "utils/fmgrprotos.h"
 #include "utils/numeric.h"
 #include "util/row_location.h"
 #include "util/sql.h"
@@ -35,7 +36,9 @@ typedef struct Quota
 {
 	const char *account;
 	const char *gpu_type;		/* "": any */
-	int32		max_gpus;		/* -1: no limit */
+	int64		max_gpus;		/* -1: no limit, like the next two */
+	int64		max_cpu_milli;
+	int64		max_memory_mib;
 	bool		limited;		/* it has a max_queued */
 } Quota;
 
@@ -101,7 +104,10 @@ typedef struct Sparing
 static bool queue_full(const AccountPath *path, const List *quotas,
 					   const QuotaRequest *request, bool supposed);
 static List *quotas_of(const AccountPath *path);
+static int64 amount_of(const JsonbValue *value);
 static bool alone_too_large(const List *quotas, const QuotaRequest *request);
+static bool type_fits(const List *quotas, const QuotaRequest *request,
+					  const char *gpu_type, int64 milli);
 static bool all_spare(const char *org, const char *const *accounts, int n);
 static void spare_by_place(const char *org, const char *const *accounts,
 						   int n, Sparing *sparing);
@@ -132,6 +138,17 @@ QuotaCheck(const AccountPath *path, const QuotaRequest *request, bool supposed)
 }
 
 /*
+ * A limit in an account's row; -1: there is none.
+ */
+static int64
+amount_of(const JsonbValue *value)
+{
+	return value->type == jbvNull ? -1 :
+		DatumGetInt64(DirectFunctionCall1(numeric_int8,
+										  NumericGetDatum(value->val.numeric)));
+}
+
+/*
  * The quotas on a path, leaf to root.
  */
 static List *
@@ -150,9 +167,10 @@ quotas_of(const AccountPath *path)
 			quota->account = path->accounts[level];
 			quota->gpu_type = pnstrdup(values[0].val.string.val,
 									   values[0].val.string.len);
-			quota->max_gpus = values[1].type == jbvNull ? -1 :
-				numeric_int4_opt_error(values[1].val.numeric, NULL);
+			quota->max_gpus = amount_of(&values[1]);
 			quota->limited = values[2].val.boolean;
+			quota->max_cpu_milli = amount_of(&values[3]);
+			quota->max_memory_mib = amount_of(&values[4]);
 			quotas = lappend(quotas, quota);
 		}
 	}
@@ -165,25 +183,40 @@ quotas_of(const AccountPath *path)
 static bool
 alone_too_large(const List *quotas, const QuotaRequest *request)
 {
-	int64		needed = (int64) request->min_gpus * request->share;
-	bool		fits = request->ntypes == 0;
-	ListCell   *lc;
+	bool		fits = request->ntypes == 0 &&
+		type_fits(quotas, request, NULL, 0);
 
 	for (int t = 0; t < request->ntypes && !fits; t++)
-	{
-		fits = true;
-		foreach(lc, quotas)
-		{
-			const Quota *quota = lfirst(lc);
-
-			if (quota->max_gpus >= 0 &&
-				(*quota->gpu_type == '\0' ||
-				 strcmp(quota->gpu_type, request->gpu_types[t]) == 0) &&
-				needed > (int64) quota->max_gpus * 1000)
-				fits = false;
-		}
-	}
+		fits = type_fits(quotas, request, request->gpu_types[t],
+						 request->milli[t]);
 	return !fits;
+}
+
+/*
+ * Does a request keep within the quotas that count its devices of a type (NULL:
+ * it has none), if nothing else runs?
+ */
+static bool
+type_fits(const List *quotas, const QuotaRequest *request,
+		  const char *gpu_type, int64 milli)
+{
+	ListCell   *lc;
+
+	foreach(lc, quotas)
+	{
+		const Quota *quota = lfirst(lc);
+
+		if (*quota->gpu_type != '\0' &&
+			(gpu_type == NULL || strcmp(quota->gpu_type, gpu_type) != 0))
+			continue;
+		if ((quota->max_gpus >= 0 && milli > quota->max_gpus * 1000) ||
+			(quota->max_cpu_milli >= 0 &&
+			 request->cpu_milli > quota->max_cpu_milli) ||
+			(quota->max_memory_mib >= 0 &&
+			 request->memory_mib > quota->max_memory_mib))
+			return false;
+	}
+	return true;
 }
 
 /*

@@ -13,10 +13,13 @@
 /* The data of a submission that quotas check. */
 typedef struct QuotaRequest
 {
-	int32		min_gpus;
-	int32		share;			/* thousandths of each */
 	int			ntypes;
-	const char *const *gpu_types;
+	const char *const *gpu_types;	/* that it accepts; none: it takes no
+									 * devices */
+	const int64 *milli;			/* by type: thousandths of devices that it
+								 * uses at least */
+	int64		cpu_milli;
+	int64		memory_mib;
 } QuotaRequest;
 
 extern const char *QuotaCheck(const AccountPath *path,

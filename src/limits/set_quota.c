@@ -22,14 +22,17 @@
 
 API_FUNCTION(gpucredit_set_quota, set_quota);
 
-SQL_STATEMENT(quota_upsert, SPI_OK_INSERT, "text, text, text, int, int, int",
+SQL_STATEMENT(quota_upsert, SPI_OK_INSERT,
+			  "text, text, text, int, int, int, bigint, bigint",
 			  "INSERT INTO gpucredit.quota (org, account, gpu_type,"
-			  " max_gpus, max_running, max_queued)"
-			  " VALUES ($1, $2, $3, $4, $5, $6)"
+			  " max_gpus, max_running, max_queued, max_cpu_milli,"
+			  " max_memory_mib) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)"
 			  " ON CONFLICT (org, account, gpu_type) DO UPDATE"
 			  " SET max_gpus = EXCLUDED.max_gpus,"
 			  " max_running = EXCLUDED.max_running,"
-			  " max_queued = EXCLUDED.max_queued, spare = 0");
+			  " max_queued = EXCLUDED.max_queued,"
+			  " max_cpu_milli = EXCLUDED.max_cpu_milli,"
+			  " max_memory_mib = EXCLUDED.max_memory_mib, spare = 0");
 SQL_STATEMENT(quota_delete, SPI_OK_DELETE, "text, text, text",
 			  "DELETE FROM gpucredit.quota q WHERE q.org = $1"
 			  " AND q.account = $2 AND q.gpu_type = $3");
@@ -41,6 +44,18 @@ SQL_STATEMENT(turn_delete, SPI_OK_DELETE, "text, text, text",
 			  "DELETE FROM gpucredit.quota_lock t WHERE t.org = $1"
 			  " AND t.account = $2 AND t.gpu_type = $3");
 
+/* The limits, in the order of the arguments. */
+static const struct
+{
+	const char *name;
+	bool		wide;			/* bigint */
+}			limits[] = {
+	{"max_gpus", false}, {"max_running", false}, {"max_queued", false},
+	{"max_cpu_milli", true}, {"max_memory_mib", true}
+};
+
+#define FIRST_LIMIT		3
+
 Datum
 call_set_quota(PG_FUNCTION_ARGS)
 {
@@ -48,12 +63,15 @@ call_set_quota(PG_FUNCTION_ARGS)
 	char	   *account = ArgPath(fcinfo, 1, "account");
 	char	   *type = ArgNameOrNull(fcinfo, 2, "gpu_type");
 	AccountPath path = AccountParse(org, account);
-	bool		remove = PG_ARGISNULL(3) && PG_ARGISNULL(4) && PG_ARGISNULL(5);
+	bool		remove = true;
 	AuditRow	audit = {.org = org, .account = account,
-		.operation = "set_quota", .decision = remove ? "removed" : "set"};
-	static const char *const names[] = {"max_gpus", "max_running",
-	"max_queued"};
+		.operation = "set_quota", .decision = "removed"};
 	Values	   *key;
+
+	for (int i = 0; i < (int) lengthof(limits); i++)
+		remove &= PG_ARGISNULL(FIRST_LIMIT + i);
+	if (!remove)
+		audit.decision = "set";
 
 	if (type != NULL && !GpuTypeNameValid(type, strlen(type)))
 		ereport(ERROR,
@@ -73,12 +91,17 @@ call_set_quota(PG_FUNCTION_ARGS)
 	{
 		Values		args = *key;
 
-		for (int i = 3; i < 6; i++)
+		for (int i = 0; i < (int) lengthof(limits); i++)
 		{
-			ValuesAdd(&args, fcinfo->args[i]);
-			if (!PG_ARGISNULL(i))
-				AuditInt8(&audit, names[i - 3],
-						  ArgInt4(fcinfo, i, names[i - 3], 0, PG_INT32_MAX));
+			int			arg = FIRST_LIMIT + i;
+			const char *name = limits[i].name;
+
+			ValuesAdd(&args, fcinfo->args[arg]);
+			if (PG_ARGISNULL(arg))
+				continue;
+			AuditInt8(&audit, name, limits[i].wide ?
+					  ArgInt8(fcinfo, arg, name, 0, PG_INT64_MAX) :
+					  ArgInt4(fcinfo, arg, name, 0, PG_INT32_MAX));
 		}
 		(void) SqlRun(&quota_upsert, &args);
 	}

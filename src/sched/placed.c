@@ -433,21 +433,19 @@ check_quotas(const SchedCycle *cycle)
 	for (int l = 0; l < cycle->n_quotas; l++)
 	{
 		const SchedQuota *limit = &cycle->quotas[l];
-		bool		gpus = limit->max_milli < 0 || limit->new_milli == 0 ||
-			limit->used_milli + limit->elsewhere_milli + limit->new_milli <=
-			limit->max_milli;
-		bool		jobs = limit->max_running < 0 ||
-			limit->new_running == 0 || limit->running + limit->elsewhere +
-			limit->new_running <= limit->max_running;
+		DecideUse	used = limit->used;
+		int			over;
 
-		if (!gpus || !jobs)
+		DecideUseAdd(&used, &limit->elsewhere);
+		over = DecideUseOver(&limit->most, &used, &limit->starting);
+		if (over >= 0)
 			ereport(ERROR,
 					(errcode(ERRCODE_GPUCREDIT_BAD_STATE),
 					 errmsg("a quota allows no more"),
 					 errdetail("The quota of account \"%s\" on %s of type "
 							   "\"%s\" is used up.",
 							   ClipForMessage(limit->account),
-							   gpus ? "running jobs" : "devices",
+							   SchedLimitedNames[over],
 							   *limit->gpu_type == '\0' ? "*" :
 							   ClipForMessage(limit->gpu_type)),
 					 errhint("Have the job wait until another one that "

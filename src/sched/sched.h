@@ -181,8 +181,10 @@ extern bool SchedQuotasLock(SchedCycle *cycle);
 extern void SchedQuotasGive(SchedCycle *cycle);
 extern bool SchedQuotasCounted(SchedCycle *cycle);
 extern void SchedQuotasCountClaim(const SchedCycle *cycle,
+								  const DecidePart *parts,
 								  const DecideClaim *claim);
 extern bool SchedQuotasAllowClaim(const SchedCycle *cycle,
+								  const DecidePart *parts,
 								  const DecideClaim *claim);
 extern void SchedQuotasCount(const SchedCycle *cycle);
 

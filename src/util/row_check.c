@@ -131,7 +131,8 @@ gpucredit_counts_are_sound(PG_FUNCTION_ARGS)
 }
 
 /*
- * (max_gpus, max_running, max_queued, each may be NULL, spare)
+ * (max_gpus, max_running, max_queued, spare, max_cpu_milli, max_memory_mib; all
+ * but spare may be NULL)
  */
 Datum
 gpucredit_quota_is_sound(PG_FUNCTION_ARGS)
@@ -139,6 +140,11 @@ gpucredit_quota_is_sound(PG_FUNCTION_ARGS)
 	for (int i = 0; i < 4; i++)
 	{
 		if (!PG_ARGISNULL(i) && PG_GETARG_INT32(i) < 0)
+			PG_RETURN_BOOL(false);
+	}
+	for (int i = 4; i < 6; i++)
+	{
+		if (!PG_ARGISNULL(i) && PG_GETARG_INT64(i) < 0)
 			PG_RETURN_BOOL(false);
 	}
 	PG_RETURN_BOOL(true);

@@ -53,7 +53,7 @@ quotas_count(World *world, int account, int type, DecideUse use, int sign)
 DecideUse
 running_use(const World *world, const DecideRunning *running)
 {
-	DecideUse	use = {{1, 0, 0, 0}};
+	DecideUse	use = {.of[DECIDE_LIMITED_JOBS] = 1};
 	int			i;
 
 	use.of[DECIDE_LIMITED_DEVICES] = (int64_t) running->gpus *

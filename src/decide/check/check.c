@@ -305,7 +305,7 @@ job_use(const DecideRequestClass *request, int32_t type, int32_t gpus)
 static DecideUse
 claim_use(const DecideInput *input, const DecideClaim *claim)
 {
-	DecideUse	use = {{1, 0, 0, 0}};
+	DecideUse	use = {.of[DECIDE_LIMITED_JOBS] = 1};
 	int32_t		p;
 
 	use.of[DECIDE_LIMITED_DEVICES] = (int64_t) claim->gpus *

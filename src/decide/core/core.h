@@ -532,50 +532,6 @@ DecideCounted(const DecideRequestClass *request, int32_t type)
 	return request->share;
 }
 
-/*
- * Add what somebody uses.  A sum that is too large stays the largest number,
- * which no quota allows.
- */
-static inline void
-DecideUseAdd(DecideUse *sum, const DecideUse *more)
-{
-	int			i;
-
-	for (i = 0; i < DECIDE_LIMITED; i++)
-	{
-		if (__builtin_add_overflow(sum->of[i], more->of[i], &sum->of[i]))
-			sum->of[i] = INT64_MAX;
-	}
-}
-
-/*
- * What a job of this request uses of quotas with so many devices of a type.
- */
-static inline DecideUse
-DecideJobUse(const DecideRequestClass *request, int32_t type, int32_t gpus)
-{
-	DecideUse	use = {{0}};
-
-	use.of[DECIDE_LIMITED_JOBS] = 1;
-	use.of[DECIDE_LIMITED_DEVICES] = (int64_t) gpus *
-		DecideCounted(request, type);
-	use.of[DECIDE_LIMITED_CPU] = request->cpu_milli;
-	use.of[DECIDE_LIMITED_MEMORY] = request->memory_mib;
-	return use;
-}
-
-/*
- * What a running job that grows adds: devices only.
- */
-static inline DecideUse
-DecideGrowthUse(int64_t gpus, int32_t counted)
-{
-	DecideUse	use = {{0}};
-
-	use.of[DECIDE_LIMITED_DEVICES] = gpus * counted;
-	return use;
-}
-
 static inline int32_t
 DecideRunningCounted(const DecideRunning *running)
 {
@@ -586,29 +542,6 @@ static inline int32_t
 DecideClaimCounted(const DecideClaim *claim)
 {
 	return claim->counted > 0 ? claim->counted : claim->share;
-}
-
-/*
- * What the job of a claim will use.
- */
-static inline DecideUse
-DecideClaimUse(const DecideInput *input, const DecideClaim *claim)
-{
-	DecideUse	use = {{0}};
-	int32_t		p;
-
-	use.of[DECIDE_LIMITED_JOBS] = 1;
-	use.of[DECIDE_LIMITED_DEVICES] = (int64_t) claim->gpus *
-		DecideClaimCounted(claim);
-	for (p = claim->first_part; p < claim->first_part + claim->n_parts; p++)
-	{
-		DecideUse	part = {{0}};
-
-		part.of[DECIDE_LIMITED_CPU] = input->claim_parts[p].cpu_milli;
-		part.of[DECIDE_LIMITED_MEMORY] = input->claim_parts[p].memory_mib;
-		DecideUseAdd(&use, &part);
-	}
-	return use;
 }
 
 #endif							/* DECIDE_CORE_H */

@@ -89,24 +89,6 @@ DecideQuotaAdd(Cycle *cycle, int32_t account, int32_t type,
 }
 
 /*
- * Does a quota allow something beside what is used?
- */
-static bool
-use_fits(const DecideQuota *quota, const DecideUse *used,
-		 const DecideUse *more)
-{
-	int			i;
-
-	for (i = 0; i < DECIDE_LIMITED; i++)
-	{
-		if (quota->most.of[i] >= 0 && more->of[i] > 0 &&
-			more->of[i] > quota->most.of[i] - used->of[i])
-			return false;
-	}
-	return true;
-}
-
-/*
  * The most devices of a type that quotas leave a job, up to its request; -1:
  * it may not start.
  */
@@ -130,7 +112,7 @@ quota_most(const Cycle *cycle, const DecideJob *job,
 
 		if (reserving)
 			DecideUseAdd(&used, &quotas->reserved[q]);
-		if (!use_fits(quota, &used, &least))
+		if (DecideUseOver(&quota->most, &used, &least) >= 0)
 			return -1;
 		if (request->max_gpus == 0 || quota->most.of[DECIDE_LIMITED_DEVICES] < 0)
 			continue;
@@ -149,7 +131,7 @@ bool
 DecideQuotaKept(const Cycle *cycle, const DecideClaim *claim)
 {
 	const Quotas *quotas = cycle->quotas;
-	DecideUse	use = DecideClaimUse(cycle->input, claim);
+	DecideUse	use = DecideClaimUse(cycle->input->claim_parts, claim, 0);
 	int32_t		account = claim->account;
 	int32_t		q = -1;
 	int			i;
@@ -264,14 +246,8 @@ count_claims(Cycle *cycle)
 
 		if (!cycle->quotas->any[claim->account])
 			continue;
-		use = DecideClaimUse(input, claim);
-		if (claim->running)
-		{
-			int32_t		more = claim->gpus - gpus_now(input, claim);
-
-			use = DecideGrowthUse(more > 0 ? more : 0,
-								  DecideClaimCounted(claim));
-		}
+		use = DecideClaimUse(input->claim_parts, claim, claim->running ?
+							 gpus_now(input, claim) : 0);
 		DecideQuotaAdd(cycle, claim->account, claim->type, &use, false);
 	}
 }

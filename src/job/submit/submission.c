@@ -35,6 +35,8 @@ static void take_options(Submission *submission);
 static void take_cache(Submission *submission);
 static bool apply_tier(Submission *submission);
 static void check_window(const Job *job);
+static QuotaRequest quota_request(const Job *job, const NodeSet *set,
+								  const DecideRequestClass *request);
 static bool unpaid_queue_full(const Job *job);
 
 /* as the index job_unpaid says */
@@ -261,12 +263,37 @@ SubmissionCheck(Submission *submission, const NodeSet *supposed)
 		return "impossible_request";
 	if (request.unpaid && supposed == NULL && unpaid_queue_full(job))
 		return "quota_exceeded";
-	quota = (QuotaRequest)
-	{
-		job->request->min_gpus, job->request->share_milli, job->offers.n,
-			job->offers.types
-	};
+	quota = quota_request(job, set, &request);
 	return QuotaCheck(&submission->path, &quota, supposed != NULL);
+}
+
+/*
+ * What quotas check of a job. A type of which the pool has no node counts with
+ * the job's own share.
+ */
+static QuotaRequest
+quota_request(const Job *job, const NodeSet *set,
+			  const DecideRequestClass *request)
+{
+	int64	   *milli = palloc(sizeof(int64) * (job->offers.n + 1));
+
+	for (int t = 0; t < job->offers.n; t++)
+	{
+		int32		type = NameFind(&set->types, job->offers.types[t]);
+
+		milli[t] = type < 0 ?
+			(int64) request->min_gpus * request->share :
+			DecideJobUse(request, type,
+						 request->min_gpus).of[DECIDE_LIMITED_DEVICES];
+	}
+	return (QuotaRequest)
+	{
+		.ntypes = job->offers.n,
+			.gpu_types = job->offers.types,
+			.milli = milli,
+			.cpu_milli = job->cpu_milli,
+			.memory_mib = job->memory_mib
+	};
 }
 
 /*

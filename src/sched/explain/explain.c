@@ -21,6 +21,7 @@
 #include "job/job.h"
 #include "ledger/uncollected.h"
 #include "sched/explain/explain.h"
+#include "sched/load/sched_quota.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
@@ -40,20 +41,24 @@ SQL_STATEMENT(suspended_read, SPI_OK_SELECT, "text, text",
 			  "  OR pg_catalog.starts_with($2, a.account || '/'))"
 			  " ORDER BY pg_catalog.length(a.account) LIMIT 1");
 SQL_STATEMENT(quotas_read, SPI_OK_SELECT, "text, text, bigint",
-			  "SELECT q.account, NULLIF(q.gpu_type, ''), q.max_gpus,"
-			  " q.max_running, pg_catalog.count(a.job)::int,"
-			  " COALESCE(pg_catalog.sum(a.gpus::bigint * a.share), 0)::bigint"
-			  " FROM gpucredit.quota q LEFT JOIN (SELECT a.*" LIVE_ATTEMPTS
+			  "SELECT q.account, NULLIF(q.gpu_type, ''), q.max_running,"
+			  " q.max_gpus, q.max_cpu_milli, q.max_memory_mib,"
+			  " pg_catalog.count(a.job),"
+			  " COALESCE(pg_catalog.sum(a.gpus::bigint * a.billed_share), 0)::bigint,"
+			  " COALESCE(pg_catalog.sum(a.cpu_milli), 0)::bigint,"
+			  " COALESCE(pg_catalog.sum(a.memory_mib), 0)::bigint"
+			  " FROM gpucredit.quota q LEFT JOIN (SELECT a.*, j.cpu_milli,"
+			  "  j.memory_mib" LIVE_ATTEMPTS
 			  " AND j.org = $1) a ON (q.account = '' OR a.account = q.account"
 			  "  OR pg_catalog.starts_with(a.account, q.account || '/'))"
 			  " AND (q.gpu_type = '' OR a.gpu_type = q.gpu_type)"
 			  " WHERE q.org = $1 AND (q.account = '' OR q.account = $2"
 			  "  OR pg_catalog.starts_with($2, q.account || '/'))"
-			  " AND (q.max_gpus IS NOT NULL OR q.max_running IS NOT NULL)"
+			  " AND " QUOTA_OF_RUNNING
 			  " AND (q.gpu_type = '' OR q.gpu_type = ANY ((SELECT"
 			  "   j.offer_types FROM gpucredit.job j"
 			  "  WHERE j.org = $1 AND j.job = $3)::text[]))"
-			  " GROUP BY q.account, q.gpu_type, q.max_gpus, q.max_running"
+			  " GROUP BY q.org, q.account, q.gpu_type"
 			  " ORDER BY pg_catalog.length(q.account), q.account, q.gpu_type");
 SQL_STATEMENT(attempt_read, SPI_OK_SELECT, "text, bigint, int",
 			  "SELECT pg_catalog.min(g.started_at),"
@@ -84,6 +89,8 @@ static void put_account(ReturnSetInfo *rsinfo, const char *org,
 static bool put_tier(ReturnSetInfo *rsinfo, const Job *job);
 static void put_debt(ReturnSetInfo *rsinfo, const Job *job, Credits wanted);
 static bool put_fence_wait(ReturnSetInfo *rsinfo, const char *org, int64 id);
+static DecideUse quota_most(SqlResult rows, uint64 i);
+static DecideUse quota_used(SqlResult rows, uint64 i);
 static bool put_quotas(ReturnSetInfo *rsinfo, const Job *job);
 
 Datum
@@ -243,6 +250,37 @@ put_fence_wait(ReturnSetInfo *rsinfo, const char *org, int64 id)
 }
 
 /*
+ * The limits of a quota, and what is used of it, from a row of quotas_read.
+ */
+static DecideUse
+quota_most(SqlResult rows, uint64 i)
+{
+	DecideUse	most;
+
+	most.of[DECIDE_LIMITED_JOBS] = SqlIsNull(rows, i, 3) ? -1 :
+		SqlInt4(rows, i, 3);
+	most.of[DECIDE_LIMITED_DEVICES] = SqlIsNull(rows, i, 4) ? -1 :
+		(int64) SqlInt4(rows, i, 4) * DECIDE_WHOLE;
+	most.of[DECIDE_LIMITED_CPU] = SqlIsNull(rows, i, 5) ? -1 :
+		SqlInt8(rows, i, 5);
+	most.of[DECIDE_LIMITED_MEMORY] = SqlIsNull(rows, i, 6) ? -1 :
+		SqlInt8(rows, i, 6);
+	return most;
+}
+
+static DecideUse
+quota_used(SqlResult rows, uint64 i)
+{
+	DecideUse	used;
+
+	used.of[DECIDE_LIMITED_JOBS] = SqlInt8(rows, i, 7);
+	used.of[DECIDE_LIMITED_DEVICES] = SqlInt8(rows, i, 8);
+	used.of[DECIDE_LIMITED_CPU] = SqlInt8(rows, i, 9);
+	used.of[DECIDE_LIMITED_MEMORY] = SqlInt8(rows, i, 10);
+	return used;
+}
+
+/*
  * Each quota that it waits under.  A quota of one type counts only if the job
  * was offered that type.  False: a quota holds the job back, whatever type it
  * gets.
@@ -250,7 +288,8 @@ put_fence_wait(ReturnSetInfo *rsinfo, const char *org, int64 id)
 static bool
 put_quotas(ReturnSetInfo *rsinfo, const Job *job)
 {
-	const GpuReq *request = job->request;
+	const NodeSet *set = NodesCached(job->pool);
+	DecideRequestClass request = OffersRequest(job, set);
 	SqlResult	rows;
 	bool		all = true;
 
@@ -260,40 +299,33 @@ put_quotas(ReturnSetInfo *rsinfo, const Job *job)
 	for (uint64 i = 0; i < rows.n; i++)
 	{
 		char	   *type = SqlText(rows, i, 2);
-		int64		used = SqlInt8(rows, i, 6);
-		int32		running = SqlInt4(rows, i, 5);
-		int64		wanted = (int64) request->min_gpus * request->share_milli;
-		bool		gpus = SqlIsNull(rows, i, 3) || wanted == 0 ||
-			used + wanted <= (int64) SqlInt4(rows, i, 3) * DECIDE_WHOLE;
-		bool		jobs = SqlIsNull(rows, i, 4) ||
-			running < SqlInt4(rows, i, 4);
+		DecideUse	none = {{0}};
+		DecideUse	most = quota_most(rows, i);
+		DecideUse	used = quota_used(rows, i);
+		DecideUse	more = SchedQuotaLeast(set, type != NULL ? type : "",
+										   &request);
+		bool		over = DecideUseOver(&most, &used, &more) >= 0;
 		StringInfoData detail;
 
 		initStringInfo(&detail);
 		appendStringInfo(&detail, "account \"%s\", %s:", SqlText(rows, i, 1),
 						 type != NULL ? type : "any type");
-		if (!SqlIsNull(rows, i, 3))
-			appendStringInfo(&detail, " %lld thousandths of GPUs wanted, "
-							 "%lld in use of %lld", (long long) wanted,
-							 (long long) used,
-							 (long long) SqlInt4(rows, i, 3) * DECIDE_WHOLE);
-		if (!SqlIsNull(rows, i, 4))
-			appendStringInfo(&detail, "%s %d jobs run of %d",
-							 SqlIsNull(rows, i, 3) ? "" : ";", running,
-							 SqlInt4(rows, i, 4));
-		if (!gpus || !jobs)
+		for (int l = 0; l < DECIDE_LIMITED; l++)
+		{
+			if (most.of[l] >= 0)
+				SchedQuotaText(&detail, l, &more, &used, NULL, &most);
+		}
+		if (over)
 			appendStringInfo(&detail, ": %s%s",
-							 (gpus || wanted <= (int64) SqlInt4(rows, i, 3) *
-							  DECIDE_WHOLE) &&
-							 (jobs || SqlInt4(rows, i, 4) > 0) ?
+							 DecideUseOver(&most, &none, &more) < 0 ?
 							 "one that counts in it must end first, or "
 							 "set_quota() allow more" :
 							 "set_quota() must allow more",
 							 type != NULL && job->offers.n > 1 ?
 							 "; what follows is of the other types it accepts" :
 							 "");
-		ExplainPut(rsinfo, "quota", gpus && jobs, detail.data);
-		if ((!gpus || !jobs) && type == NULL)
+		ExplainPut(rsinfo, "quota", !over, detail.data);
+		if (over && type == NULL)
 			all = false;
 	}
 	if (rows.n == 0)

@@ -31,7 +31,7 @@
 static bool concerns(const SchedCycle *cycle, const SchedQuota *limit,
 					 const DecideRequestClass *request);
 static bool put_over(ReturnSetInfo *rsinfo, const SchedQuota *limit,
-					 int64 milli, const char *rest);
+					 DecideUse more, const char *rest);
 
 /*
  * The quotas that would let the job start if nothing else did.  False: there
@@ -41,7 +41,6 @@ static bool
 explain_beside(ReturnSetInfo *rsinfo, const SchedCycle *cycle, const Job *job)
 {
 	DecideRequestClass request = OffersRequest(job, cycle->set);
-	int64		milli = (int64) request.min_gpus * request.share;
 	SchedQuotaList over = {0};
 	bool		any = false;
 
@@ -52,7 +51,9 @@ explain_beside(ReturnSetInfo *rsinfo, const SchedCycle *cycle, const Job *job)
 		const SchedQuota *limit = over.quotas[l];
 
 		if (concerns(cycle, limit, &request))
-			any |= put_over(rsinfo, limit, milli,
+			any |= put_over(rsinfo, limit,
+							SchedQuotaLeast(cycle->set, limit->gpu_type,
+											&request),
 							*limit->gpu_type != '\0' && request.n_offers > 1 ?
 							": what follows is of the other types it accepts" :
 							"");
@@ -80,38 +81,31 @@ concerns(const SchedCycle *cycle, const SchedQuota *limit,
  * beside new starts and claims.  Other quotas give no row: false.
  */
 static bool
-put_over(ReturnSetInfo *rsinfo, const SchedQuota *limit, int64 milli,
+put_over(ReturnSetInfo *rsinfo, const SchedQuota *limit, DecideUse more,
 		 const char *rest)
 {
-	int64		gpus = limit->max_milli - limit->used_milli - milli;
-	int64		gpus_soon = limit->claimed_milli + limit->elsewhere_milli +
-		limit->new_milli;
-	int64		jobs = limit->max_running - limit->running - 1;
-	int64		jobs_soon = limit->claimed + limit->elsewhere +
-		limit->new_running;
-	bool		few_gpus = limit->max_milli >= 0 && milli > 0 && gpus >= 0 &&
-		gpus < gpus_soon;
-	bool		few_jobs = limit->max_running >= 0 && jobs >= 0 &&
-		jobs < jobs_soon;
+	DecideUse	soon = limit->claimed;
 	StringInfoData detail;
+	bool		any = false;
 
-	if (!few_gpus && !few_jobs)
-		return false;
+	DecideUseAdd(&soon, &limit->elsewhere);
+	DecideUseAdd(&soon, &limit->starting);
 	initStringInfo(&detail);
 	appendStringInfo(&detail, "account \"%s\", %s:", limit->account,
 					 *limit->gpu_type != '\0' ? limit->gpu_type :
 					 "any type");
-	if (few_gpus)
-		appendStringInfo(&detail, " %lld thousandths of GPUs wanted, "
-						 "%lld in use and %lld about to be, of %lld",
-						 (long long) milli, (long long) limit->used_milli,
-						 (long long) gpus_soon,
-						 (long long) limit->max_milli);
-	if (few_jobs)
-		appendStringInfo(&detail, "%s %lld jobs run and %lld are about to, "
-						 "of %lld", few_gpus ? ";" : "",
-						 (long long) limit->running, (long long) jobs_soon,
-						 (long long) limit->max_running);
+	for (int l = 0; l < DECIDE_LIMITED; l++)
+	{
+		int64		left = limit->most.of[l] - limit->used.of[l] - more.of[l];
+
+		if (limit->most.of[l] < 0 || more.of[l] == 0 || left < 0 ||
+			left >= soon.of[l])
+			continue;
+		SchedQuotaText(&detail, l, &more, &limit->used, &soon, &limit->most);
+		any = true;
+	}
+	if (!any)
+		return false;
 	appendStringInfoString(&detail, rest);
 	ExplainPut(rsinfo, "quota", false, detail.data);
 	return true;

@@ -772,10 +772,10 @@ find_disallowed(const SchedCycle *cycle, ClaimRows *claims)
 		ClaimRow   *row = made[i];
 
 		if (row->dead == NULL && row->running < 0 &&
-			!SchedQuotasAllowClaim(cycle, &row->claim))
+			!SchedQuotasAllowClaim(cycle, claims->parts, &row->claim))
 			row->dead = "quota";
 		if (row->dead == NULL)
-			SchedQuotasCountClaim(cycle, &row->claim);
+			SchedQuotasCountClaim(cycle, claims->parts, &row->claim);
 	}
 }
 

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * sched_quota.c
- *		Quotas on devices and running jobs, in a scheduling cycle.
+ *		Quotas on running jobs, devices, cpu and memory, in a scheduling cycle.
  *
  * The decision core gets the quotas and their use, and keeps them.  A job
  * gets fewer devices, or another type, or is held back and blocks nobody.
@@ -100,6 +100,67 @@ add_own(const SchedCycle *cycle, const char *org, const char *account,
 }
 
 /*
+ * The least that a job uses of a quota on this GPU type ('': any), over the
+ * types that it accepts.
+ */
+DecideUse
+SchedQuotaLeast(const NodeSet *set, const char *gpu_type,
+				const DecideRequestClass *request)
+{
+	DecideUse	least = DecideJobUse(request, DECIDE_NO_TYPE,
+									 request->min_gpus);
+	bool		found = false;
+
+	for (int o = 0; o < request->n_offers; o++)
+	{
+		int32		type = request->offers[o].type;
+		DecideUse	use = DecideJobUse(request, type, request->min_gpus);
+
+		if (*gpu_type != '\0' &&
+			strcmp(gpu_type, set->types.names[type]) != 0)
+			continue;
+		if (!found || use.of[DECIDE_LIMITED_DEVICES] <
+			least.of[DECIDE_LIMITED_DEVICES])
+			least = use;
+		found = true;
+	}
+	return least;
+}
+
+/* What messages call that which a quota limits. */
+const char *const SchedLimitedNames[DECIDE_LIMITED] = {
+	"devices", "running jobs", "cpu", "memory"
+};
+
+/*
+ * One limit of a quota in explain's words: what is wanted, in use, about to be
+ * used (soon; NULL: not told), and allowed.
+ */
+void
+SchedQuotaText(StringInfo text, int limited, const DecideUse *more,
+			   const DecideUse *used, const DecideUse *soon,
+			   const DecideUse *most)
+{
+	static const char *const units[DECIDE_LIMITED] = {
+		"thousandths of GPUs", "jobs", "thousandths of cores", "MiB of memory"
+	};
+
+	if (text->len > 0 && text->data[text->len - 1] != ':')
+		appendStringInfoChar(text, ';');
+	if (limited == DECIDE_LIMITED_JOBS)
+		appendStringInfo(text, " %lld jobs run", (long long) used->of[limited]);
+	else
+		appendStringInfo(text, " %lld %s wanted, %lld in use",
+						 (long long) more->of[limited], units[limited],
+						 (long long) used->of[limited]);
+	if (soon != NULL)
+		appendStringInfo(text, limited == DECIDE_LIMITED_JOBS ?
+						 " and %lld are about to," : " and %lld about to be,",
+						 (long long) soon->of[limited]);
+	appendStringInfo(text, " of %lld", (long long) most->of[limited]);
+}
+
+/*
  * Does a quota count a device of this type (NULL: of none, or whatever it
  * is)?
  */
@@ -121,11 +182,18 @@ SchedQuotaConcerns(const SchedQuota *limit, const char *gpu_type)
 /* a claim past its time is over, even before its pool ends it */
 SQL_STATEMENT(promised_read, SPI_OK_SELECT, "text, text[], timestamptz",
 			  "SELECT c.org, c.job, c.attempt, c.account, c.gpu_type,"
-			  " c.share, (SELECT pg_catalog.sum(gpucredit.gpu_count(g.gpus))"
-			  "  FROM gpucredit.claim_gpu g WHERE g.pool = c.pool"
-			  "  AND g.org = c.org AND g.job = c.job)::bigint"
-			  " FROM gpucredit.claim c WHERE c.pool <> $1 AND c.org = ANY ($2)"
-			  " AND c.until > $3");
+			  " CASE WHEN c.share < 1000 THEN GREATEST(c.share, g.kept)"
+			  "  ELSE c.share END, g.gpus, g.cpu_milli, g.memory_mib"
+			  " FROM gpucredit.claim c CROSS JOIN LATERAL (SELECT"
+			  "  pg_catalog.sum(gpucredit.gpu_count(g.gpus))::bigint AS gpus,"
+			  "  pg_catalog.sum(g.cpu_milli)::bigint AS cpu_milli,"
+			  "  pg_catalog.sum(g.memory_mib)::bigint AS memory_mib,"
+			  "  pg_catalog.max(pg_catalog.ceil(1000.0 * g.gpu_memory_mib"
+			  "   / n.gpu_memory_mib))::int AS kept"
+			  "  FROM gpucredit.claim_gpu g JOIN gpucredit.node n"
+			  "   ON n.pool = g.pool AND n.node = g.node WHERE g.pool = c.pool"
+			  "  AND g.org = c.org AND g.job = c.job) g"
+			  " WHERE c.pool <> $1 AND c.org = ANY ($2) AND c.until > $3");
 SQL_STATEMENT(has_read, SPI_OK_SELECT, "text[], bigint[], int[]",
 			  "SELECT u.n, a.gpus FROM ROWS FROM (pg_catalog.unnest($1),"
 			  " pg_catalog.unnest($2), pg_catalog.unnest($3))"
@@ -154,17 +222,22 @@ count_elsewhere(const SchedCycle *cycle, const char *const *orgs, int n)
 	{
 		char	   *type = SqlText(claims, i, 5);
 		int64		more = SqlInt8(claims, i, 7) - Max(has[i], 0);
+		DecideUse	use = DecideGrowthUse(Max(more, 0),
+										  SqlInt4(claims, i, 6));
 		SchedQuotaList over = SchedQuotasOver(cycle, SqlText(claims, i, 1),
 											  SqlText(claims, i, 4));
 
 		CHECK_FOR_INTERRUPTS();
+		if (has[i] < 0)
+		{
+			use.of[DECIDE_LIMITED_JOBS] = 1;
+			use.of[DECIDE_LIMITED_CPU] = SqlInt8(claims, i, 8);
+			use.of[DECIDE_LIMITED_MEMORY] = SqlInt8(claims, i, 9);
+		}
 		for (int l = 0; l < over.n; l++)
 		{
-			if (!SchedQuotaConcerns(over.quotas[l], type))
-				continue;
-			over.quotas[l]->elsewhere += has[i] < 0;
-			over.quotas[l]->elsewhere_milli += Max(more, 0) *
-				SqlInt4(claims, i, 6);
+			if (SchedQuotaConcerns(over.quotas[l], type))
+				DecideUseAdd(&over.quotas[l]->elsewhere, &use);
 		}
 	}
 	SqlFree(&claims);
@@ -200,8 +273,7 @@ read_has(const SchedCycle *cycle, SqlResult claims)
 }
 
 /*
- * Which quotas on devices and running jobs exist, their use, and which
- * accounts they count.
+ * Which quotas on what runs exist, their use, and which accounts they count.
  *
  * The turns of quotas under which a decision starts jobs are locked before it
  * is applied, and limits and use are read again.  So two pools cannot both
@@ -217,9 +289,9 @@ read_has(const SchedCycle *cycle, SqlResult claims)
  */
 
 #define LIMITS(orgs) \
-	"SELECT q.org, q.account, q.gpu_type, q.max_gpus, q.max_running" \
-	" FROM gpucredit.quota q" \
-	" WHERE (q.max_gpus IS NOT NULL OR q.max_running IS NOT NULL)" \
+	"SELECT q.org, q.account, q.gpu_type, q.max_running, q.max_gpus," \
+	" q.max_cpu_milli, q.max_memory_mib FROM gpucredit.quota q" \
+	" WHERE " QUOTA_OF_RUNNING \
 	" AND q.org IN (SELECT j.org FROM gpucredit.job j" \
 	"  WHERE j.pool = $1 AND j.state = 'queued'" orgs ")" \
 	" ORDER BY q.org, pg_catalog.length(q.account) DESC, q.account," \
@@ -246,13 +318,16 @@ SQL_STATEMENT(quotas_lock, SPI_OK_SELECT, "text[], text[], text[]",
 			  "  AND t.account = u.account AND t.gpu_type = u.gpu_type"
 			  " FOR NO KEY UPDATE OF t SKIP LOCKED");
 SQL_STATEMENT(quotas_again, SPI_OK_SELECT, "text[], text[], text[]",
-			  "SELECT q.org, q.account, q.gpu_type, q.max_gpus, q.max_running"
+			  "SELECT q.org, q.account, q.gpu_type, q.max_running, q.max_gpus,"
+			  " q.max_cpu_milli, q.max_memory_mib"
 			  KEYS " JOIN gpucredit.quota q ON q.org = u.org"
 			  "  AND q.account = u.account AND q.gpu_type = u.gpu_type"
-			  " WHERE q.max_gpus IS NOT NULL OR q.max_running IS NOT NULL");
+			  " WHERE " QUOTA_OF_RUNNING);
 SQL_STATEMENT(quotas_used, SPI_OK_SELECT, "text[]",
 			  "SELECT a.org, a.account, a.gpu_type, pg_catalog.count(*),"
-			  " pg_catalog.sum(a.gpus::bigint * a.share)::bigint"
+			  " pg_catalog.sum(a.gpus::bigint * a.billed_share)::bigint,"
+			  " pg_catalog.sum(j.cpu_milli)::bigint,"
+			  " pg_catalog.sum(j.memory_mib)::bigint"
 			  LIVE_ATTEMPTS " AND j.org = ANY ($1)"
 			  " GROUP BY a.org, a.account, a.gpu_type");
 
@@ -386,12 +461,32 @@ arg_keys(Values *args, SchedQuota *const *quotas, int n)
 }
 
 /*
+ * Does the decision start or promise something that the quota counts?
+ */
+static bool
+starts_any(const SchedQuota *limit)
+{
+	for (int i = 0; i < DECIDE_LIMITED; i++)
+	{
+		if (limit->starting.of[i] > 0)
+			return true;
+	}
+	return false;
+}
+
+/*
  * Must the decision lock this quota still?
  */
 static bool
 is_wanted(const SchedQuota *limit)
 {
-	return !limit->locked && (limit->new_running > 0 || limit->new_milli > 0);
+	return !limit->locked && starts_any(limit);
+}
+
+static bool
+same_use(const DecideUse *a, const DecideUse *b)
+{
+	return memcmp(a, b, sizeof(DecideUse)) == 0;
 }
 
 /*
@@ -406,14 +501,11 @@ count_again(SchedCycle *cycle)
 
 	memcpy(before, cycle->quotas, size);
 	for (int l = 0; l < cycle->n_quotas; l++)
-		cycle->quotas[l].running = cycle->quotas[l].used_milli =
-			cycle->quotas[l].elsewhere = cycle->quotas[l].elsewhere_milli = 0;
+		cycle->quotas[l].used = cycle->quotas[l].elsewhere = (DecideUse) {{0}};
 	count_used(cycle);
 	for (int l = 0; l < cycle->n_quotas; l++)
-		same &= before[l].running == cycle->quotas[l].running &&
-			before[l].used_milli == cycle->quotas[l].used_milli &&
-			before[l].elsewhere == cycle->quotas[l].elsewhere &&
-			before[l].elsewhere_milli == cycle->quotas[l].elsewhere_milli;
+		same &= same_use(&before[l].used, &cycle->quotas[l].used) &&
+			same_use(&before[l].elsewhere, &cycle->quotas[l].elsewhere);
 	pfree(before);
 	return same;
 }
@@ -430,16 +522,19 @@ read_limits(const SchedCycle *cycle, SqlResult rows, bool locked)
 	for (uint64 i = 0; i < rows.n; i++)
 	{
 		SchedQuota *limit = find_limit(cycle, rows, i);
-		int64		max_milli = SqlIsNull(rows, i, 4) ? -1 :
-			(int64) SqlInt4(rows, i, 4) * DECIDE_WHOLE;
-		int64		max_running = SqlIsNull(rows, i, 5) ? -1 :
-			SqlInt4(rows, i, 5);
+		DecideUse	most;
 
 		CHECK_FOR_INTERRUPTS();
-		same &= limit->max_milli == max_milli &&
-			limit->max_running == max_running;
-		limit->max_milli = max_milli;
-		limit->max_running = max_running;
+		most.of[DECIDE_LIMITED_JOBS] = SqlIsNull(rows, i, 4) ? -1 :
+			SqlInt4(rows, i, 4);
+		most.of[DECIDE_LIMITED_DEVICES] = SqlIsNull(rows, i, 5) ? -1 :
+			(int64) SqlInt4(rows, i, 5) * DECIDE_WHOLE;
+		most.of[DECIDE_LIMITED_CPU] = SqlIsNull(rows, i, 6) ? -1 :
+			SqlInt8(rows, i, 6);
+		most.of[DECIDE_LIMITED_MEMORY] = SqlIsNull(rows, i, 7) ? -1 :
+			SqlInt8(rows, i, 7);
+		same &= same_use(&limit->most, &most);
+		limit->most = most;
 		limit->locked = locked;
 		limit->busy = false;
 	}
@@ -527,14 +622,17 @@ count_used(SchedCycle *cycle)
 		char	   *type = SqlText(rows, i, 3);
 		SchedQuotaList over = SchedQuotasOver(cycle, SqlText(rows, i, 1),
 											  SqlText(rows, i, 2));
+		DecideUse	use;
 
 		CHECK_FOR_INTERRUPTS();
+		use.of[DECIDE_LIMITED_JOBS] = SqlInt8(rows, i, 4);
+		use.of[DECIDE_LIMITED_DEVICES] = SqlInt8(rows, i, 5);
+		use.of[DECIDE_LIMITED_CPU] = SqlInt8(rows, i, 6);
+		use.of[DECIDE_LIMITED_MEMORY] = SqlInt8(rows, i, 7);
 		for (int l = 0; l < over.n; l++)
 		{
-			if (!SchedQuotaConcerns(over.quotas[l], type))
-				continue;
-			over.quotas[l]->running += SqlInt8(rows, i, 4);
-			over.quotas[l]->used_milli += SqlInt8(rows, i, 5);
+			if (SchedQuotaConcerns(over.quotas[l], type))
+				DecideUseAdd(&over.quotas[l]->used, &use);
 		}
 	}
 	SqlFree(&rows);
@@ -552,11 +650,14 @@ SQL_STATEMENT(quotas_count, SPI_OK_UPDATE, "text[], text[], text[]",
 static bool quota_of(const SchedCycle *cycle, const SchedQuota *limit,
 					 DecideQuota *quota);
 static void count_claims(SchedCycle *cycle);
-static int64 claim_milli(const SchedCycle *cycle, const DecideClaim *claim);
+static DecideUse claim_use(const SchedCycle *cycle, const DecidePart *parts,
+						   const DecideClaim *claim);
 static int32 gpus_of(const SchedCycle *cycle, const DecideClaim *claim);
 static SchedQuotaList quotas_over(const SchedCycle *cycle, int32 account);
+static void count_start(const SchedCycle *cycle, int32 job, int32 type,
+						int32 gpus);
 static void count_new(const SchedCycle *cycle, int32 account, int32 type,
-					  int64 milli, int jobs);
+					  DecideUse use);
 static const char *type_name(const SchedCycle *cycle, int32 type);
 
 /*
@@ -593,13 +694,12 @@ quota_of(const SchedCycle *cycle, const SchedQuota *limit, DecideQuota *quota)
 	{
 		.account = AccountFind(cycle, limit->org, limit->account),
 			.type = DECIDE_ANY_TYPE,
-			.used_milli = limit->used_milli + limit->elsewhere_milli,
-			.running = limit->running + limit->elsewhere
+			.used = limit->used
 	};
+	DecideUseAdd(&quota->used, &limit->elsewhere);
 	if (quota->account < 0 || limit->busy)
 		return quota->account >= 0;
-	quota->max_milli = limit->max_milli;
-	quota->max_running = limit->max_running;
+	quota->most = limit->most;
 	if (*limit->gpu_type != '\0')
 		quota->type = NameFind(&cycle->set->types, limit->gpu_type);
 	return *limit->gpu_type == '\0' || quota->type >= 0;
@@ -615,8 +715,8 @@ SchedQuotasCounted(SchedCycle *cycle)
 	if (load_growing(cycle))
 		return false;
 	for (int l = 0; l < cycle->n_quotas; l++)
-		cycle->quotas[l].new_milli = cycle->quotas[l].new_running =
-			cycle->quotas[l].claimed_milli = cycle->quotas[l].claimed = 0;
+		cycle->quotas[l].starting = cycle->quotas[l].claimed =
+			(DecideUse) {{0}};
 	if (cycle->n_quotas == 0)
 		return true;
 	count_claims(cycle);
@@ -625,8 +725,7 @@ SchedQuotasCounted(SchedCycle *cycle)
 		const DecideStart *start = &cycle->result.starts[s];
 
 		CHECK_FOR_INTERRUPTS();
-		count_new(cycle, cycle->jobs[start->job].account, start->type,
-				  (int64) start->gpus * start->share, 1);
+		count_start(cycle, start->job, start->type, start->gpus);
 	}
 	for (int p = 0; p < cycle->result.n_promises; p++)
 	{
@@ -635,12 +734,12 @@ SchedQuotasCounted(SchedCycle *cycle)
 			&cycle->running[promise->running];
 
 		if (running == NULL)
-			count_new(cycle, cycle->jobs[promise->job].account, promise->type,
-					  (int64) promise->gpus * promise->share, 1);
+			count_start(cycle, promise->job, promise->type, promise->gpus);
 		else if (promise->gpus > running->gpus)
 			count_new(cycle, running->account, promise->type,
-					  (int64) (promise->gpus - running->gpus) *
-					  promise->share, 0);
+					  DecideGrowthUse(promise->gpus - running->gpus,
+									  running->counted > 0 ?
+									  running->counted : running->share));
 	}
 	return true;
 }
@@ -660,7 +759,7 @@ count_claims(SchedCycle *cycle)
 		const DecideClaim *claim = &cycle->claims[c];
 
 		if (claim->job < 0 || !starts[claim->job])
-			SchedQuotasCountClaim(cycle, claim);
+			SchedQuotasCountClaim(cycle, cycle->input.claim_parts, claim);
 	}
 	pfree(starts);
 }
@@ -670,21 +769,20 @@ count_claims(SchedCycle *cycle)
  * job, only its additional devices count.
  */
 void
-SchedQuotasCountClaim(const SchedCycle *cycle, const DecideClaim *claim)
+SchedQuotasCountClaim(const SchedCycle *cycle, const DecidePart *parts,
+					  const DecideClaim *claim)
 {
-	int64		milli = claim_milli(cycle, claim);
+	DecideUse	use = claim_use(cycle, parts, claim);
 	SchedQuotaList over = {0};
 
-	if (cycle->n_quotas > 0 && (milli > 0 || !claim->running))
+	if (cycle->n_quotas > 0)
 		over = quotas_over(cycle, claim->account);
 	for (int l = 0; l < over.n; l++)
 	{
 		SchedQuota *limit = over.quotas[l];
 
-		if (!SchedQuotaConcerns(limit, type_name(cycle, claim->type)))
-			continue;
-		limit->claimed += !claim->running;
-		limit->claimed_milli += milli;
+		if (SchedQuotaConcerns(limit, type_name(cycle, claim->type)))
+			DecideUseAdd(&limit->claimed, &use);
 	}
 }
 
@@ -693,9 +791,10 @@ SchedQuotasCountClaim(const SchedCycle *cycle, const DecideClaim *claim)
  * before?
  */
 bool
-SchedQuotasAllowClaim(const SchedCycle *cycle, const DecideClaim *claim)
+SchedQuotasAllowClaim(const SchedCycle *cycle, const DecidePart *parts,
+					  const DecideClaim *claim)
 {
-	int64		milli = claim_milli(cycle, claim);
+	DecideUse	use = claim_use(cycle, parts, claim);
 	SchedQuotaList over = {0};
 
 	if (cycle->n_quotas > 0)
@@ -703,27 +802,27 @@ SchedQuotasAllowClaim(const SchedCycle *cycle, const DecideClaim *claim)
 	for (int l = 0; l < over.n; l++)
 	{
 		const SchedQuota *limit = over.quotas[l];
+		DecideUse	used = limit->used;
 
-		if (SchedQuotaConcerns(limit, type_name(cycle, claim->type)) &&
-			((milli > 0 && limit->max_milli >= 0 && limit->used_milli +
-			  limit->elsewhere_milli + limit->claimed_milli + milli >
-			  limit->max_milli) ||
-			 (limit->max_running >= 0 && limit->running + limit->elsewhere +
-			  limit->claimed >= limit->max_running)))
+		if (!SchedQuotaConcerns(limit, type_name(cycle, claim->type)))
+			continue;
+		DecideUseAdd(&used, &limit->elsewhere);
+		DecideUseAdd(&used, &limit->claimed);
+		if (DecideUseOver(&limit->most, &used, &use) >= 0)
 			return false;
 	}
 	return true;
 }
 
 /*
- * A claim's devices beyond what its job has, in thousandths.
+ * What a claim adds to what its job uses now.
  */
-static int64
-claim_milli(const SchedCycle *cycle, const DecideClaim *claim)
+static DecideUse
+claim_use(const SchedCycle *cycle, const DecidePart *parts,
+		  const DecideClaim *claim)
 {
-	int32		has = claim->running ? gpus_of(cycle, claim) : 0;
-
-	return (int64) Max(claim->gpus - has, 0) * claim->share;
+	return DecideClaimUse(parts, claim,
+						  claim->running ? gpus_of(cycle, claim) : 0);
 }
 
 /*
@@ -758,7 +857,7 @@ SchedQuotasCount(const SchedCycle *cycle)
 	{
 		const SchedQuota *limit = &cycle->quotas[l];
 
-		if (limit->new_running == 0 && limit->new_milli == 0)
+		if (!starts_any(limit))
 			continue;
 		texts[n] = limit->org;
 		texts[cycle->n_quotas + n] = limit->account;
@@ -782,20 +881,30 @@ quotas_over(const SchedCycle *cycle, int32 account)
 }
 
 /*
+ * Add a job that starts, or is promised its start.
+ */
+static void
+count_start(const SchedCycle *cycle, int32 job, int32 type, int32 gpus)
+{
+	const DecideRequestClass *request =
+		&cycle->input.requests[cycle->jobs[job].request];
+
+	count_new(cycle, cycle->jobs[job].account, type,
+			  DecideJobUse(request, type, gpus));
+}
+
+/*
  * Add to all quotas that count an account and a type.
  */
 static void
-count_new(const SchedCycle *cycle, int32 account, int32 type, int64 milli,
-		  int jobs)
+count_new(const SchedCycle *cycle, int32 account, int32 type, DecideUse use)
 {
 	SchedQuotaList over = quotas_over(cycle, account);
 
 	for (int l = 0; l < over.n; l++)
 	{
-		if (!SchedQuotaConcerns(over.quotas[l], type_name(cycle, type)))
-			continue;
-		over.quotas[l]->new_running += jobs;
-		over.quotas[l]->new_milli += milli;
+		if (SchedQuotaConcerns(over.quotas[l], type_name(cycle, type)))
+			DecideUseAdd(&over.quotas[l]->starting, &use);
 	}
 }
 

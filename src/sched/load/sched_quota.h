@@ -10,7 +10,7 @@
 
 #include "sched/sched.h"
 
-/* A quota on devices or running jobs, and the use under it. */
+/* A quota on what runs, and the use under it. */
 struct SchedQuota
 {
 	const char *org;
@@ -18,17 +18,17 @@ struct SchedQuota
 	const char *gpu_type;		/* '': any */
 	bool		locked;			/* by this cycle */
 	bool		busy;			/* locked elsewhere */
-	int64		max_milli;		/* thousandths of devices; -1: no limit */
-	int64		max_running;	/* -1: no limit */
-	int64		used_milli;
-	int64		running;
-	int64		elsewhere_milli;	/* claimed by other pools */
-	int64		elsewhere;
-	int64		claimed_milli;	/* claimed, and not started by this decision */
-	int64		claimed;
-	int64		new_milli;		/* by the starts of this decision */
-	int64		new_running;
+	DecideUse	most;			/* -1: no limit */
+	DecideUse	used;			/* by attempts that live, in all pools */
+	DecideUse	elsewhere;		/* claimed by other pools */
+	DecideUse	claimed;		/* claimed, and not started by this decision */
+	DecideUse	starting;		/* by the starts of this decision */
 };
+
+/* Quotas on what runs, named q in a statement; others limit what waits. */
+#define QUOTA_OF_RUNNING \
+	"(q.max_gpus IS NOT NULL OR q.max_running IS NOT NULL" \
+	" OR q.max_cpu_milli IS NOT NULL OR q.max_memory_mib IS NOT NULL)"
 
 /* The quotas that count an account. */
 typedef struct SchedQuotaList
@@ -51,6 +51,12 @@ typedef struct SchedQuotaEntry
 extern SchedQuotaList SchedQuotasOver(const SchedCycle *cycle, const char *org,
 									  const char *account);
 extern bool SchedQuotaConcerns(const SchedQuota *limit, const char *gpu_type);
+extern DecideUse SchedQuotaLeast(const NodeSet *set, const char *gpu_type,
+								 const DecideRequestClass *request);
+extern const char *const SchedLimitedNames[DECIDE_LIMITED];
+extern void SchedQuotaText(StringInfo text, int limited, const DecideUse *more,
+						   const DecideUse *used, const DecideUse *soon,
+						   const DecideUse *most);
 
 
 
