@@ -144,6 +144,43 @@ SELECT job = :none AS none, gpus FROM place('adm');
 SELECT set_quota('adm', ''), set_quota('adm', 'lab', 'AdmH') \g /dev/null
 SELECT node, gpus FROM place('adm');
 
+-- Quotas on cpu and memory, also of jobs without devices: a request that alone
+-- passes one is denied, what more wants to run waits, and explain says for what.
+-- max_gpus counts a share as the part of the device's memory that its floor keeps.
+SELECT create_account('cm'), create_account('cm', 'p'), issue('cm', '', 'i', 1000),
+	create_pool('cm'), register_node('cm', 'cm-1', 'AdmA', 8, 40000, 64000, 640000) \g /dev/null
+SELECT set_quota('cm', '', max_cpu_milli => 16000, max_memory_mib => 100000),
+	set_quota('cm', 'p', 'AdmA', max_gpus => 1) \g /dev/null
+SELECT k, status, reason FROM unnest('{0,0,1xAdmA,1xAdmA}'::text[], '{16001,16000,1000,1000}'::int[],
+	'{0,0,100001,100000}'::int[], '{cpu,full,memory,small}'::text[]) AS u (request, cpu, memory, k),
+	LATERAL reserve('cm', '', k, request, '1 h', pool => 'cm', cpu_milli => cpu, memory_mib => memory);
+SELECT r.key, p.action FROM place('cm') p JOIN request r ON r.org = p.org AND r.operation = 'reserve'
+	AND r.result[1]::bigint = p.job;
+SELECT q.passes, q.detail FROM request r, explain('cm', r.result[1]::bigint) q
+WHERE r.org = 'cm' AND r.key = 'small' AND r.operation = 'reserve' AND q.check_name = 'quota';
+SELECT count(settle(org, job, attempt, 'completed', '1 min')) FROM attempt WHERE org = 'cm' AND ended_at IS NULL;
+SELECT count(*) FROM place('cm');
+SELECT r.status, r.reason FROM reserve('cm', 'p', 'kept', '0.001xAdmA@40000MiB', '1 h', pool => 'cm') r;
+SELECT count(*) FROM generate_series(1, 3) n, reserve('cm', 'p', 'half ' || n, '0.001xAdmA@20000MiB', '1 h', pool => 'cm')
+WHERE status = 'granted';
+SELECT count(*) FROM place('cm');
+SELECT billed_share FROM attempt WHERE org = 'cm' AND ended_at IS NULL ORDER BY job;
+SELECT DISTINCT q.passes, q.detail FROM job j, explain('cm', j.job) q
+WHERE j.org = 'cm' AND j.state = 'queued' AND q.check_name = 'quota' AND NOT q.passes;
+SELECT count(settle(org, job, attempt, 'completed', '1 min')) FROM attempt WHERE org = 'cm' AND ended_at IS NULL;
+SELECT count(*) FROM place('cm');
+SELECT billed_share FROM attempt WHERE org = 'cm' AND ended_at IS NULL ORDER BY job;
+-- a second pool counts what the first has started
+SELECT create_pool('cm2'), register_node('cm2', 'cm2-1', 'AdmA', 8, 40000, 64000, 640000) \g /dev/null
+SELECT status FROM reserve('cm', '', 'first', '0', '1 h', pool => 'cm', cpu_milli => 9000);
+SELECT status FROM reserve('cm', '', 'second', '0', '1 h', pool => 'cm2', cpu_milli => 9000);
+SELECT (SELECT count(*) FROM place('cm')) AS first, (SELECT count(*) FROM place('cm2')) AS second;
+SELECT * FROM verify('cm');
+UPDATE quota SET max_cpu_milli = -1 WHERE org = 'cm' AND account = '';
+SELECT invariant, detail FROM verify('cm');
+SELECT set_quota('cm', '', max_cpu_milli => 16000) \g /dev/null
+SELECT set_quota('cm', '', max_cpu_milli => -1);
+
 -- far from max_queued, calls do not count the queue each time; near it they
 -- count to the last job
 SELECT create_account('far'), issue('far', '', 'i', 1000000),
@@ -211,5 +248,6 @@ SELECT status, reason FROM hold('look', '', 'fourth', 4, '1 h');
 
 SELECT * FROM verify('look');
 SELECT * FROM verify('adm');
+SELECT * FROM verify('cm');
 SELECT * FROM verify('far');
 SELECT * FROM verify('turn');
