@@ -175,8 +175,8 @@ typedef struct DecideUse
 typedef struct DecideQuota
 {
 	int32_t		account;		/* index of the account */
-	int32_t		type;			/* it counts jobs with devices of this type, or
-								 * DECIDE_ANY_TYPE */
+	int32_t		type;			/* it counts jobs with devices of this type,
+								 * or DECIDE_ANY_TYPE */
 	DecideUse	most;			/* -1: no limit */
 	DecideUse	used;
 } DecideQuota;

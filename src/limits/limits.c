@@ -63,7 +63,7 @@ static const struct
 }			kinds[] = {
 	[LIMIT_BUDGETS] = {"budgets", {TEXT, AMOUNT, YES_OR_NO, AMOUNT, AMOUNTS}},
 	[LIMIT_QUOTAS] = {"quotas", {TEXT, AMOUNT_OR_NULL, YES_OR_NO,
-			AMOUNT_OR_NULL, AMOUNT_OR_NULL}}
+	AMOUNT_OR_NULL, AMOUNT_OR_NULL}}
 };
 
 static JsonbContainer *array_of(const JsonbValue *value);

@@ -90,7 +90,12 @@ world_quota(World *world, int account, int type)
 	quota = &world->quotas[world->n_quotas++];
 	*quota = (DecideQuota)
 	{
-		.account = account,.type = type,.most = {{-1, -1, -1, -1}}
+		.account = account, .type = type,.most =
+		{
+			{
+				-1, -1, -1, -1
+			}
+		}
 	};
 	for (i = 0; i < world->n_running; i++)
 	{

@@ -223,9 +223,9 @@ sub end_some
 
 sub quota
 {
-	$dbh->do('SELECT gpucredit.set_quota(?, ?, ?, ?, ?)', undef, pick('ra', 'rb'),
+	$dbh->do('SELECT gpucredit.set_quota(?, ?, ?, ?, ?, max_cpu_milli => ?)', undef, pick('ra', 'rb'),
 		pick('', 'x', 'y'), pick(undef, 'RA'), pick(undef, 0, 1, 2, 3),
-		pick(undef, 1, 2));
+		pick(undef, 1, 2), pick(undef, undef, 1000, 8000));
 	return;
 }
 
@@ -682,15 +682,29 @@ sub judge_quota
 {
 	my ($job, $row) = @_;
 	my ($account, $type) = $row->{detail} =~ /^account "(.*?)", (.*?):/;
-	my ($use) = rows(q{SELECT count(*) AS jobs, coalesce(sum(a.gpus * a.share), 0) AS milli
-		FROM gpucredit.attempt a WHERE a.org = ? AND a.ended_at IS NULL AND (? = '' OR a.account = ?)
+	my ($use) = rows(q{SELECT count(*) AS jobs, coalesce(sum(a.gpus * a.billed_share), 0) AS milli,
+			coalesce(sum(j.cpu_milli), 0) AS cpu, coalesce(sum(j.memory_mib), 0) AS memory
+		FROM gpucredit.attempt a JOIN gpucredit.job j USING (org, job)
+		WHERE a.org = ? AND a.ended_at IS NULL AND (? = '' OR a.account = ?)
 		AND (? = 'any type' OR a.gpu_type = ?)}, $job->{org}, $account, $account, $type, $type);
+	# a share counts as the part of the smallest device that its floor keeps
+	my ($one) = rows(q{SELECT coalesce(min(CASE WHEN share = 1000 THEN 1000 ELSE greatest(share, (
+			SELECT max(ceil(1000.0 * o.floor / n.gpu_memory_mib)) FROM gpucredit.node n
+			WHERE n.pool = ? AND n.gpu_type = o.type AND o.floor BETWEEN 1 AND n.gpu_memory_mib)) END), 1000) AS milli
+		FROM gpucredit.job j, LATERAL (SELECT gpucredit.gpureq_share(j.request) AS share) s,
+			LATERAL (SELECT t AS type, ceil(m / 1048576.0) AS floor FROM unnest(j.offer_types, j.offer_memory) u (t, m)) o
+		WHERE j.org = ? AND j.job = ? AND ? IN ('any type', o.type)}, $pool, @$job{qw(org job)}, $type);
 
 	if ($row->{detail} =~ /(\d+) thousandths of GPUs wanted, (\d+) in use of (\d+)/)
 	{
-		judged($job, $row, 'quota: gpus', $1 == $job->{wants} * $job->{share} && $2 == $use->{milli},
-			"$use->{milli} in use");
+		judged($job, $row, 'quota: gpus', $1 == $job->{wants} * $one->{milli} && $2 == $use->{milli},
+			"$one->{milli} a device, $use->{milli} in use");
 		judged($job, $row, 'quota: passes', $1 + $2 <= $3) if $row->{passes} && $1 > 0;
+	}
+	if ($row->{detail} =~ /(\d+) thousandths of cores wanted, (\d+) in use of (\d+)/)
+	{
+		judged($job, $row, 'quota: cpu', $1 == $job->{cpu_milli} && $2 == $use->{cpu}, "$use->{cpu} in use");
+		judged($job, $row, 'quota: cpu passes', $1 + $2 <= $3) if $row->{passes} && $1 > 0;
 	}
 	judged($job, $row, 'quota: jobs', $1 == $use->{jobs}, "$use->{jobs} run")
 	  if $row->{detail} =~ /(\d+) jobs run of/;

@@ -255,7 +255,7 @@ book_all(const Books *books, const DecideResult *result)
 		book(books, &books->giver, input->jobs[s->job].account,
 			 check_worth(input, s->type, s->gpus,
 						 DecideCheckCounted(&input->requests[input->jobs[s->job].request],
-									   s->type)));
+											s->type)));
 	}
 	for (i = 0; i < result->n_promises; i++)
 	{

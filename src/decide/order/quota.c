@@ -172,7 +172,7 @@ DecideQuotaMore(const Cycle *cycle, const DecideRunning *running)
 	while ((q = next_over(cycle, running->type, &account, q)) >= 0)
 	{
 		int64_t		most =
-			cycle->input->quotas[q].most.of[DECIDE_LIMITED_DEVICES];
+		cycle->input->quotas[q].most.of[DECIDE_LIMITED_DEVICES];
 		int64_t		left = most -
 			cycle->quotas->used[q].of[DECIDE_LIMITED_DEVICES];
 
@@ -201,7 +201,7 @@ DecideQuotaEver(const Cycle *cycle, int32_t account, int32_t type,
 	while ((q = next_over(cycle, type, &account, q)) >= 0)
 	{
 		int64_t		limit =
-			cycle->input->quotas[q].most.of[DECIDE_LIMITED_DEVICES];
+		cycle->input->quotas[q].most.of[DECIDE_LIMITED_DEVICES];
 		int64_t		ever = limit / DECIDE_WHOLE;
 
 		if (limit >= 0 && ever < most)

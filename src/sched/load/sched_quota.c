@@ -501,7 +501,12 @@ count_again(SchedCycle *cycle)
 
 	memcpy(before, cycle->quotas, size);
 	for (int l = 0; l < cycle->n_quotas; l++)
-		cycle->quotas[l].used = cycle->quotas[l].elsewhere = (DecideUse) {{0}};
+		cycle->quotas[l].used = cycle->quotas[l].elsewhere = (DecideUse)
+	{
+		{
+			0
+		}
+	};
 	count_used(cycle);
 	for (int l = 0; l < cycle->n_quotas; l++)
 		same &= same_use(&before[l].used, &cycle->quotas[l].used) &&
@@ -716,7 +721,12 @@ SchedQuotasCounted(SchedCycle *cycle)
 		return false;
 	for (int l = 0; l < cycle->n_quotas; l++)
 		cycle->quotas[l].starting = cycle->quotas[l].claimed =
-			(DecideUse) {{0}};
+			(DecideUse)
+	{
+		{
+			0
+		}
+	};
 	if (cycle->n_quotas == 0)
 		return true;
 	count_claims(cycle);
@@ -887,7 +897,7 @@ static void
 count_start(const SchedCycle *cycle, int32 job, int32 type, int32 gpus)
 {
 	const DecideRequestClass *request =
-		&cycle->input.requests[cycle->jobs[job].request];
+	&cycle->input.requests[cycle->jobs[job].request];
 
 	count_new(cycle, cycle->jobs[job].account, type,
 			  DecideJobUse(request, type, gpus));
