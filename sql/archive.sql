@@ -37,6 +37,7 @@ SELECT meter('acme', 1, 1, '0'), meter('acme', 2, 1, '0') \g /dev/null
 SELECT pg_temp.at('2027-01-01 01:00') \g /dev/null
 SELECT settle('acme', 1, 1, 'completed', '1 hour'), refund('acme', 1, 'r1', 1, 'sorry') \g /dev/null
 SELECT settle('acme', 2, 1, 'node_lost', '1 hour') \g /dev/null
+SELECT reap_holds() \g /dev/null
 SELECT pg_temp.at('2027-01-09 00:00') \g /dev/null
 SELECT affected FROM expire_credits();
 SELECT task, affected > 0 AS some FROM seal_audit();

@@ -349,7 +349,7 @@ SET gpucredit.clock = '2027-01-01 01:00+00';
 SELECT status, reason, held FROM gpucredit.hold('le-dead', '', 'h2', 5, '1 h');
 SELECT memo, available, held FROM pg_temp.buckets('le-dead');
 
--- An account without any bucket is short of credit as well.
+-- An account without any bucket is short of credit, and no dead hold helps it.
 DO $$
 BEGIN
 	PERFORM gpucredit.create_account('le-dead', 'poor');
@@ -361,6 +361,20 @@ FROM gpucredit.transfer('le-dead', 'poor', '', 't1', 1);
 SELECT account, held, closed_at FROM gpucredit.hold
 WHERE org = 'le-dead' ORDER BY hold;
 SELECT * FROM gpucredit.verify('le-dead');
+-- A call releases the oldest dead holds, and only as many as it needs.
+DO $$
+BEGIN
+	PERFORM gpucredit.create_account('le-dead-some');
+	PERFORM gpucredit.issue('le-dead-some', '', 'i', 40);
+	PERFORM gpucredit.hold('le-dead-some', '', 'h' || i, 10, i * interval '1 h')
+	FROM unnest('{3,1,2,4}'::int[]) i;
+END $$;
+SET gpucredit.clock = '2027-01-01 12:00+00';
+SELECT status, held FROM gpucredit.hold('le-dead-some', '', 'needs two', 12, '1 h');
+SELECT expires_at, held, closed_at IS NOT NULL AS released FROM gpucredit.hold
+WHERE org = 'le-dead-some' ORDER BY expires_at;
+SELECT available, held FROM gpucredit.balance('le-dead-some');
+SELECT * FROM gpucredit.verify('le-dead-some');
 
 -- Compartments: issued = available + held + spent + expired + revoked + moved,
 -- in the tables and in every answer.

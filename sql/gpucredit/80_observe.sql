@@ -69,6 +69,23 @@ END;
 COMMENT ON FUNCTION gpucredit_internal.dead_held(text, timestamptz) IS
 'What dead holds still hold, by bucket.';
 
+/*
+ * Account by account, because a kept plan would read all buckets of the
+ * organisation.
+ */
+CREATE FUNCTION gpucredit_internal.path_buckets(org text, account text)
+RETURNS SETOF gpucredit.bucket_whole
+LANGUAGE sql STABLE PARALLEL SAFE ROWS 10
+BEGIN ATOMIC
+	SELECT b.*
+	FROM unnest(gpucredit_internal.account_path(path_buckets.account)) AS p (account)
+		CROSS JOIN LATERAL (SELECT b.* FROM gpucredit.bucket_whole b
+			WHERE b.org = path_buckets.org AND b.account = p.account
+			OFFSET 0) b;
+END;
+COMMENT ON FUNCTION gpucredit_internal.path_buckets(text, text) IS
+'The buckets of an account and of those above it, slices included.';
+
 /* A bucket's availability as a balance. */
 CREATE FUNCTION gpucredit_internal.balance_of(room numeric, held numeric,
 	used numeric, spent numeric, kinds text[], expiries timestamptz[], amounts numeric[])
@@ -162,10 +179,8 @@ LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
 	WITH b AS MATERIALIZED (
 		SELECT b.bucket, b.kind, b.expires_at, b.available
-		FROM gpucredit.bucket_whole b
-		WHERE b.org = balance_now.org
-			AND b.account = ANY (gpucredit_internal.account_path(balance_now.account))
-			AND b.closed_at IS NULL AND b.effective_at <= balance_now.at
+		FROM gpucredit_internal.path_buckets(balance_now.org, balance_now.account) b
+		WHERE b.closed_at IS NULL AND b.effective_at <= balance_now.at
 			AND coalesce(b.expires_at > balance_now.at, true))
 	SELECT r.*
 	FROM (SELECT array_agg(p.kind) AS kinds,
@@ -264,10 +279,8 @@ BEGIN ATOMIC
 		SELECT b.*, coalesce(d.held, '0') AS dead,
 			b.available + coalesce(d.held, '0') AS free,
 			coalesce(b.expires_at <= buckets_at.at, false) AS over
-		FROM gpucredit.bucket_whole b
-			LEFT JOIN dead d ON d.bucket = b.bucket
-		WHERE b.org = buckets_at.org
-			AND b.account = ANY (gpucredit_internal.account_path(buckets_at.account)))
+		FROM gpucredit_internal.path_buckets(buckets_at.org, buckets_at.account) b
+			LEFT JOIN dead d ON d.bucket = b.bucket)
 	SELECT b.bucket, b.account, b.kind, b.priority, b.effective_at,
 		b.expires_at, b.issued::numeric,
 		(CASE WHEN b.closed_at IS NULL AND NOT b.over

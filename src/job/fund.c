@@ -88,12 +88,25 @@ fund_one(const char *org, int64 id, int32 kind, const void *context)
 }
 
 /*
+ * Renew a job's offers; returns how much its next hold will be. 0: it has no
+ * offer for which there is a price.
+ */
+Credits
+JobNextHold(Job *job)
+{
+	Credits		amount;
+
+	OffersRenew(job, NodesCached(job->pool), ClockNow());
+	return OffersHoldAnew(job, &amount) ? amount : 0;
+}
+
+/*
  * Take a new hold for a locked job at today's prices, and note it in the job.
  * Not LEDGER_DONE: the account has no credit for it, is suspended, or may no
  * longer use the tier. If none
  * of its types has a price or a node any more, the job keeps its old offers.
- * locked: what HoldsLockForNext() locked. A caller that waits without it first
- * looks whether there is credit.
+ * locked: what HoldsLockForNext() locked; the caller has called JobNextHold(). A
+ * caller that waits without it first looks whether there is credit.
  */
 LedgerStatus
 JobOpenHold(Job *job, const char *operation, const LockedBuckets *locked,
@@ -108,7 +121,8 @@ JobOpenHold(Job *job, const char *operation, const LockedBuckets *locked,
 	AuditRow	audit = {.org = job->org, .account = job->account,
 		.operation = operation, .job = job->job, .trace = job->trace};
 
-	OffersRenew(job, NodesCached(job->pool), ClockNow());
+	if (locked == NULL)
+		OffersRenew(job, NodesCached(job->pool), ClockNow());
 	if (AccountSuspended(&path) || !TierAllowed(&path, job->tier) ||
 		!OffersHoldAnew(job, &amount))
 	{

@@ -101,6 +101,7 @@ extern SaveSpec SpecRead(const Jsonb *spec);
 extern void JobTraces(AuditRow *rows, int n);
 
 /* fund.c */
+extern Credits JobNextHold(Job *job);
 extern LedgerStatus JobOpenHold(Job *job, const char *operation,
 								const LockedBuckets *locked, bool wait,
 								TimestampTz *at);

@@ -59,9 +59,10 @@ SQL_STATEMENT(alert_raise, SPI_OK_SELECT,
 			  "SELECT gpucredit_internal.raise_alert($1, $2, $3, 'budget', $4, $5,"
 			  " $6::pg_catalog.numeric, 0, $7::pg_catalog.jsonb)");
 SQL_STATEMENT(watched_any, SPI_OK_SELECT, "text, text[]",
-			  "SELECT 1 FROM gpucredit.account a WHERE a.org = $1"
-			  " AND a.account = ANY ($2) AND a.balance_low IS NOT NULL"
-			  " LIMIT 1");
+			  "SELECT 1 FROM " PATH_LEVELS(2) " CROSS JOIN LATERAL (SELECT"
+			  "  FROM gpucredit.account a WHERE a.org = $1"
+			  "  AND a.account = p.account AND a.balance_low IS NOT NULL"
+			  "  OFFSET 0) a LIMIT 1");
 SQL_STATEMENT(alert_balances, SPI_OK_SELECT,
 			  "text, text[], timestamptz, bigint[], bigint[]",
 			  "SELECT gpucredit_internal.alert_balances(ARRAY[$1], $2, $3,"

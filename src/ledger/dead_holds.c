@@ -4,10 +4,12 @@
  *		The credit of holds past their ttl is free, whether or not a sweep
  *		has released them.
  *
- * A call that would be short of credit releases its organisation's dead holds
- * before it draws.  It looks without locks first, since nearly always there
- * is none.  All the buckets that it and the draw after it will need are then
- * locked at once, so that burn order holds over both.
+ * A call that would be short of credit releases dead holds of its organisation
+ * before it draws: the oldest first, and only as many as give it what it lacks.
+ * A call that a budget keeps from drawing releases all of them, because each
+ * may count in that budget.  It looks without locks first, since nearly always
+ * there is none.  All the buckets that it and the draw after it will need are
+ * then locked at once, so that burn order holds over both.
  *
  * Locks: dead holds by id, then budgets leaf to root, then buckets in burn
  * order.
@@ -36,43 +38,69 @@ SQL_STATEMENT(path_available, SPI_OK_SELECT,
 			  "    FROM gpucredit.bucket_slice s WHERE b.spread > 0"
 			  "    AND s.org = $1 AND s.bucket = b.bucket), 0)), 0),"
 			  "  9223372036854.775807)::gpucredit.credits"
-			  " FROM gpucredit.bucket b WHERE" MAY_PAY);
-SQL_STATEMENT(dead_held, SPI_OK_SELECT, MAY_PAY_TYPES,
-			  "SELECT LEAST(COALESCE(pg_catalog.sum("
-			  "  p.held::pg_catalog.numeric), 0),"
-			  "  9223372036854.775807)::gpucredit.credits"
-			  " FROM gpucredit.hold h JOIN gpucredit.hold_part p"
-			  "  ON p.org = $1 AND p.hold = h.hold"
-			  " JOIN gpucredit.bucket b ON b.org = $1"
-			  "  AND b.bucket = p.bucket"
-			  " WHERE h.org = $1 AND h.closed_at IS NULL"
-			  " AND h.expires_at IS NOT NULL AND h.expires_at <= $3"
-			  " AND" MAY_PAY);
-SQL_STATEMENT(dead_lock, SPI_OK_SELECT, "text, timestamptz",
+			  " FROM" PATH_BUCKETS " WHERE" MAY_PAY);
+/* the oldest first, each with what it holds of what an account could draw */
+SQL_STATEMENT(dead_paying, SPI_OK_SELECT, MAY_PAY_TYPES,
+			  "SELECT h.hold, s.held"
+			  " FROM (SELECT h.hold FROM gpucredit.hold h WHERE h.org = $1"
+			  "  AND h.closed_at IS NULL AND h.expires_at IS NOT NULL"
+			  "  AND h.expires_at <= $3 ORDER BY h.expires_at OFFSET 0) h"
+			  " CROSS JOIN LATERAL (SELECT COALESCE(gpucredit.sum(p.held), '0')"
+			  "   AS held FROM gpucredit.hold_part p WHERE p.org = $1"
+			  "  AND p.hold = h.hold AND (SELECT true FROM gpucredit.bucket b"
+			  "   WHERE b.org = $1 AND b.bucket = p.bucket"
+			  "   AND b.account = ANY ($2) AND" PAYS ") OFFSET 0) s");
+SQL_STATEMENT(dead_all, SPI_OK_SELECT, "text, timestamptz",
 			  "SELECT h.hold FROM gpucredit.hold h WHERE h.org = $1"
 			  " AND h.closed_at IS NULL AND h.expires_at IS NOT NULL"
-			  " AND h.expires_at <= $2 ORDER BY h.hold FOR NO KEY UPDATE");
-SQL_STATEMENT(dead_lock_free, SPI_OK_SELECT, "text, timestamptz",
-			  "SELECT h.hold FROM gpucredit.hold h WHERE h.org = $1"
-			  " AND h.closed_at IS NULL AND h.expires_at IS NOT NULL"
-			  " AND h.expires_at <= $2 ORDER BY h.hold"
-			  " FOR NO KEY UPDATE SKIP LOCKED");
-SQL_STATEMENT(bucket_lock_all, SPI_OK_SELECT,
+			  " AND h.expires_at <= $2 ORDER BY h.expires_at");
+#define DEAD_LOCK \
+	"SELECT FROM gpucredit.hold h WHERE h.org = $1 AND h.hold = $2" \
+	" AND h.closed_at IS NULL AND h.expires_at <= $3 FOR NO KEY UPDATE"
+SQL_STATEMENT(dead_lock, SPI_OK_SELECT, "text, bigint, timestamptz",
+			  DEAD_LOCK);
+SQL_STATEMENT(dead_lock_free, SPI_OK_SELECT, "text, bigint, timestamptz",
+			  DEAD_LOCK " SKIP LOCKED");
+SQL_STATEMENT(buckets_find, SPI_OK_SELECT,
 			  "text, text[], timestamptz, bigint[], bigint",
-			  "SELECT b.bucket, b.spread FROM gpucredit.bucket b"
-			  " WHERE b.org = $1"
-			  " AND (b.account = ANY ($2) AND b.closed_at IS NULL"
-			  "  AND (b.available OPERATOR(gpucredit.>) '0'"
-			  "   OR b.spread > 0)"
-			  "  AND b.effective_at <= $3"
-			  "  AND (b.expires_at IS NULL OR b.expires_at > $3)"
-			  " OR b.bucket IN (SELECT p.bucket FROM gpucredit.hold_part p"
-			  "  WHERE p.org = $1 AND p.hold = ANY ($4)"
-			  "  AND p.held OPERATOR(gpucredit.>) '0')"
-			  " OR b.bucket = $5)"
-			  " ORDER BY" BURN_ORDER " FOR NO KEY UPDATE OF b");
+			  "SELECT b.bucket FROM (SELECT o.bucket FROM " PATH_LEVELS(2)
+			  "  CROSS JOIN LATERAL (SELECT b.bucket FROM gpucredit.bucket b"
+			  "   WHERE b.org = $1 AND b.account = p.account"
+			  "   AND b.closed_at IS NULL"
+			  "   AND (b.available OPERATOR(gpucredit.>) '0'"
+			  "    OR b.spread > 0)"
+			  "   AND b.effective_at <= $3"
+			  "   AND (b.expires_at IS NULL OR b.expires_at > $3) OFFSET 0) o"
+			  " UNION SELECT p.bucket"
+			  "  FROM (SELECT pg_catalog.unnest($4) AS hold) h"
+			  "  CROSS JOIN LATERAL (SELECT p.bucket FROM gpucredit.hold_part p"
+			  "   WHERE p.org = $1 AND p.hold = h.hold"
+			  "   AND p.held OPERATOR(gpucredit.>) '0' OFFSET 0) p"
+			  " UNION SELECT $5 WHERE $5 <> 0) k"
+			  " CROSS JOIN LATERAL (SELECT b.* FROM gpucredit.bucket b"
+			  "  WHERE b.org = $1 AND b.bucket = k.bucket OFFSET 0) b"
+			  " ORDER BY" BURN_ORDER);
+SQL_STATEMENT(bucket_lock, SPI_OK_SELECT, "text, bigint",
+			  "SELECT b.spread FROM gpucredit.bucket b"
+			  " WHERE b.org = $1 AND b.bucket = $2 FOR NO KEY UPDATE");
+
+/* Dead holds that a call releases. */
+typedef struct DeadHolds
+{
+	int			n;
+	int			size;
+	int64	   *ids;
+	Credits		missing;		/* what the call lacks without them */
+} DeadHolds;
 
 static bool any_dead(const char *org);
+static void find_dead(const AccountPath *path, const Purpose *purpose,
+					  Credits missing, TimestampTz at, DeadHolds *dead);
+static bool choose_dead(void *context, const Datum *values,
+						const bool *nulls);
+static int	compare_ids(const void *a, const void *b);
+static bool lock_dead(const char *org, int64 id, bool wait, TimestampTz at);
+static bool add_dead(void *context, const Datum *values, const bool *nulls);
 static LockedBuckets reclaim(const AccountPath *path, const Purpose *purpose,
 							 Credits amount, const Hold *also, int nalso,
 							 int64 bucket);
@@ -106,15 +134,16 @@ LedgerReclaimFor(const AccountPath *path, int64 bucket)
 
 /*
  * Before a call closes locked holds of one account, and then opens or extends
- * one: release dead holds, and lock together the budgets and buckets of both
- * steps.
+ * one by an amount: release dead holds if it is short without them, and lock
+ * together the budgets and buckets of both steps.
  */
 LockedBuckets
-HoldsLockForNext(const Hold *holds, int n, const Purpose *purpose)
+HoldsLockForNext(const Hold *holds, int n, const Purpose *purpose,
+				 Credits amount)
 {
 	AccountPath path = AccountParse(holds[0].org, holds[0].account);
 
-	return reclaim(&path, purpose, PG_INT64_MAX, holds, n, 0);
+	return reclaim(&path, purpose, amount, holds, n, 0);
 }
 
 /*
@@ -131,12 +160,15 @@ LedgerReclaimFree(const char *org)
 
 	if (!any_dead(org))
 		return false;
-	rows = SqlRun(&dead_lock_free, VALUES(TextValue(org), TimeValue(now)));
+	rows = SqlRun(&dead_all, VALUES(TextValue(org), TimeValue(now)));
 	for (uint64 i = 0; i < rows.n; i++)
 	{
+		int64		id = SqlInt8(rows, i, 1);
+
 		CHECK_FOR_INTERRUPTS();
-		any |= HoldReap(org, SqlInt8(rows, i, 1), false);
+		any |= lock_dead(org, id, false, now) && HoldReap(org, id, false);
 	}
+	SqlFree(&rows);
 	return any;
 }
 
@@ -149,39 +181,38 @@ reclaim(const AccountPath *path, const Purpose *purpose, Credits amount,
 		const Hold *also, int nalso, int64 bucket)
 {
 	TimestampTz now = ClockNow();
-	int64	   *ids;
-	int			dead = 0;
-	LockedBuckets locked = {-1, NULL, NULL};
-	SqlResult	rows = {0};
 
-	if (any_dead(path->org) &&
-		(LedgerAvailable(path, purpose, now) < amount ||
-		 BudgetShort(path, amount, now)))
+	/* a hold of these may be dead, and is locked: then wait for no other */
+	bool		wait = nalso == 0 || also->job != 0;
+	DeadHolds	dead = {0};
+	int64	   *ids;
+	int			n = 0;
+	LockedBuckets locked = {-1, NULL, NULL};
+
+	if (any_dead(path->org))
+		find_dead(path, purpose, bucket != 0 ||
+				  BudgetShort(path, amount, now) ? PG_INT64_MAX :
+				  amount - LedgerAvailable(path, purpose, now), now, &dead);
+	ids = palloc(sizeof(int64) * (dead.n + nalso + 1));
+	for (int i = 0; i < dead.n; i++)
 	{
-		/* this hold may be dead, and is locked: then wait for no other */
-		rows = SqlRun(nalso > 0 && also->job == 0 ? &dead_lock_free :
-					  &dead_lock,
-					  VALUES(TextValue(path->org), TimeValue(now)));
+		CHECK_FOR_INTERRUPTS();
+		if ((nalso == 0 || dead.ids[i] != also->hold) &&
+			lock_dead(path->org, dead.ids[i], wait, now))
+			ids[n++] = dead.ids[i];
 	}
-	ids = palloc(sizeof(int64) * (rows.n + nalso + 1));
-	for (uint64 i = 0; i < rows.n; i++)
-	{
-		ids[dead] = SqlInt8(rows, i, 1);
-		if (nalso == 0 || ids[dead] != also->hold)
-			dead++;
-	}
+	dead.n = n;
 	for (int i = 0; i < nalso; i++)
-		ids[dead + i] = also[i].hold;
-	if (dead > 0 || nalso > 0)
+		ids[n++] = also[i].hold;
+	if (n > 0)
 	{
-		int			n = dead + nalso;
 		BudgetSet  *budgets = palloc0(sizeof(BudgetSet));
 
 		BudgetLockUnion(path, ids, n, now, budgets);
 		locked = lock_buckets(path, ids, n, bucket, now);
 		locked.budgets = budgets;
 	}
-	for (int i = 0; i < dead; i++)
+	for (int i = 0; i < dead.n; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
 		(void) HoldReap(path->org, ids[i], true);
@@ -190,38 +221,105 @@ reclaim(const AccountPath *path, const Purpose *purpose, Credits amount,
 }
 
 /*
+ * Find, without locks, dead holds that hold so much of what an account could
+ * draw, or all of the organisation (missing PG_INT64_MAX), by number.
+ */
+static void
+find_dead(const AccountPath *path, const Purpose *purpose, Credits missing,
+		  TimestampTz at, DeadHolds *dead)
+{
+	Values		args = MayPayArgs(path, purpose, at);
+
+	dead->missing = missing;
+	dead->size = 16;
+	dead->ids = palloc(sizeof(int64) * dead->size);
+	if (missing == PG_INT64_MAX)
+		SqlEach(&dead_all, VALUES(TextValue(path->org), TimeValue(at)), false,
+				add_dead, dead);
+	else if (missing > 0)
+		SqlEach(&dead_paying, &args, false, choose_dead, dead);
+	qsort(dead->ids, dead->n, sizeof(int64), compare_ids);
+}
+
+/*
+ * Choose a hold if it holds anything that helps, until that is enough.
+ */
+static bool
+choose_dead(void *context, const Datum *values, const bool *nulls)
+{
+	DeadHolds  *dead = context;
+	Credits		held = DatumGetCredits(values[1]);
+
+	if (held > 0)
+		(void) add_dead(context, values, nulls);
+	dead->missing -= Min(held, dead->missing);
+	return dead->missing > 0;
+}
+
+static bool
+add_dead(void *context, const Datum *values, const bool *nulls)
+{
+	DeadHolds  *dead = context;
+
+	if (dead->n == dead->size)
+		dead->ids = repalloc(dead->ids, sizeof(int64) * (dead->size *= 2));
+	dead->ids[dead->n++] = DatumGetInt64(values[0]);
+	return true;
+}
+
+static int
+compare_ids(const void *a, const void *b)
+{
+	int64		one = *(const int64 *) a;
+	int64		other = *(const int64 *) b;
+
+	return (one > other) - (one < other);
+}
+
+/*
+ * Lock a hold if it still is dead and open.  False: it is not, or (with wait =
+ * false) another transaction has it.
+ */
+static bool
+lock_dead(const char *org, int64 id, bool wait, TimestampTz at)
+{
+	return SqlRun(wait ? &dead_lock : &dead_lock_free,
+				  VALUES(TextValue(org), Int8Value(id), TimeValue(at))).n > 0;
+}
+
+/*
  * Lock the buckets an account could draw from, those of some holds, and (0:
- * none) one more, each with its slices.
+ * none) one more, each with its slices.  They are found first, since burn order
+ * is of columns that never change, and then locked one after the other.
  */
 static LockedBuckets
 lock_buckets(const AccountPath *path, const int64 *holds, int n,
 			 int64 bucket, TimestampTz at)
 {
-	LockedBuckets locked = {0, palloc(sizeof(int64) * 8), NULL};
-	int			size = 8;
-	Portal		portal;
+	LockedBuckets locked = {0, NULL, NULL};
+	SqlResult	found;
 
-	portal = SqlCursor(&bucket_lock_all,
-					   VALUES(TextValue(path->org),
-							  TextArrayValue(path->accounts, path->n),
-							  TimeValue(at), Int8ArrayValue(holds, n),
-							  Int8Value(bucket)));
-	while (true)
+	found = SqlRun(&buckets_find,
+				   VALUES(TextValue(path->org),
+						  TextArrayValue(path->accounts, path->n),
+						  TimeValue(at), Int8ArrayValue(holds, n),
+						  Int8Value(bucket)));
+	locked.ids = palloc(sizeof(int64) * Max(found.n, 1));
+	for (uint64 i = 0; i < found.n; i++)
 	{
-		SqlResult	row = SqlFetch(portal);
+		int64		id = SqlInt8(found, i, 1);
+		SqlResult	row = SqlRun(&bucket_lock, VALUES(TextValue(path->org),
+													  Int8Value(id)));
 		Credits		available;
 
 		CHECK_FOR_INTERRUPTS();
 		if (row.n == 0)
-			break;
-		if (locked.n == size)
-			locked.ids = repalloc(locked.ids, sizeof(int64) * (size *= 2));
-		locked.ids[locked.n++] = SqlInt8(row, 0, 1);
-		(void) SlicesLock(path->org, SqlInt8(row, 0, 1), SqlInt4(row, 0, 2),
-						  true, &available);
+			continue;
+		locked.ids[locked.n++] = id;
+		(void) SlicesLock(path->org, id, SqlInt4(row, 0, 1), true, &available);
 		SqlFree(&row);
 	}
-	SPI_cursor_close(portal);
+	SqlFree(&found);
 	return locked;
 }
 
@@ -257,9 +355,13 @@ LedgerHeldByDead(const AccountPath *path, const Purpose *purpose,
 				 TimestampTz at)
 {
 	Values		args = MayPayArgs(path, purpose, at);
+	DeadHolds	dead = {.missing = PG_INT64_MAX, .size = 16,
+		.ids = palloc(sizeof(int64) * 16)};
 
-	return any_dead(path->org) ?
-		SqlCredits(SqlRun(&dead_held, &args), 0, 1) : 0;
+	if (!any_dead(path->org))
+		return 0;
+	SqlEach(&dead_paying, &args, false, choose_dead, &dead);
+	return PG_INT64_MAX - dead.missing;
 }
 
 /*

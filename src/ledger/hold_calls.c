@@ -516,7 +516,7 @@ capture_overrun(Hold *hold, const Cause *cause, Credits *amount, bool final,
 	owed->reason = "account_suspended";
 	if (missing > 0)
 	{
-		locked = HoldsLockForNext(hold, 1, &purpose);
+		locked = HoldsLockForNext(hold, 1, &purpose, missing);
 		purpose.locked = &locked;
 		if (!AccountSuspended(&path) &&
 			HoldExtendMost(hold, &path, &purpose, cause, missing,

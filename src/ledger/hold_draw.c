@@ -53,7 +53,7 @@
 	"SELECT b.bucket, b.available, b.expires_at, b.max_per_job," \
 	" b.max_share, b.slices, b.spread"
 #define CANDIDATES \
-	" FROM gpucredit.bucket b WHERE" MAY_PAY \
+	" FROM" PATH_BUCKETS " WHERE" MAY_PAY \
 	" AND (b.available OPERATOR(gpucredit.>) '0' OR b.spread > 0)" \
 	" ORDER BY" BURN_ORDER
 
@@ -88,10 +88,11 @@ SQL_STATEMENT(slice_lock_free, SPI_OK_SELECT,
 SQL_STATEMENT(job_drawn, SPI_OK_SELECT, "text, bigint, bigint",
 			  "SELECT COALESCE(gpucredit.sum("
 			  "  p.held OPERATOR(gpucredit.+) p.spent), '0')"
-			  " FROM gpucredit.hold h JOIN gpucredit.hold_part p"
-			  "  ON p.org = h.org AND p.hold = h.hold"
-			  " WHERE h.org = $1 AND h.job = $2 AND p.org = $1"
-			  "  AND p.bucket = $3");
+			  " FROM (SELECT h.hold FROM gpucredit.hold h"
+			  "  WHERE h.org = $1 AND h.job = $2 OFFSET 0) h"
+			  " CROSS JOIN LATERAL (SELECT p.held, p.spent"
+			  "  FROM gpucredit.hold_part p WHERE p.org = $1"
+			  "  AND p.hold = h.hold AND p.bucket = $3 OFFSET 0) p");
 SQL_STATEMENT(hold_drawn, SPI_OK_SELECT, "text, bigint, bigint",
 			  "SELECT COALESCE(gpucredit.sum("
 			  "  p.held OPERATOR(gpucredit.+) p.spent), '0')"
@@ -112,8 +113,9 @@ enum
 	" b.priority, b.kind, b.account, b.gpu_types, b.tiers, b.pools," \
 	" b.max_per_job, b.max_share, b.slices, b.spread, b.credited_total"
 SQL_STATEMENT(bucket_look, SPI_OK_SELECT, "text, text[]",
-			  LOOK " FROM gpucredit.bucket b WHERE b.org = $1"
-			  " AND b.account = ANY ($2) AND b.closed_at IS NULL");
+			  LOOK " FROM " PATH_LEVELS(2) " CROSS JOIN LATERAL (SELECT b.*"
+			  "  FROM gpucredit.bucket b WHERE b.org = $1"
+			  "  AND b.account = p.account AND b.closed_at IS NULL OFFSET 0) b");
 /*
  * the buckets between this transaction's own ones, and those by their
  * locations

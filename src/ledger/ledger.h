@@ -174,7 +174,8 @@ extern void HoldsShrink(Shrinking *all, int n);
 /* dead_holds.c */
 extern bool HoldReap(const char *org, int64 id, bool wait);
 extern LockedBuckets HoldsLockForNext(const Hold *holds, int n,
-									  const Purpose *purpose);
+									  const Purpose *purpose,
+									  Credits amount);
 extern Credits LedgerAvailable(const AccountPath *path,
 							   const Purpose *purpose, TimestampTz at);
 extern Credits LedgerHeldByDead(const AccountPath *path,

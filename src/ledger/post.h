@@ -154,12 +154,16 @@ extern void LedgerReclaimFor(const AccountPath *path, int64 bucket);
 extern bool LedgerReclaimFree(const char *org);
 
 /*
- * Which buckets may pay: on the path, active, and allowed by their policy.
+ * Which buckets may pay: on the path ($2), active, and allowed by their policy.
  * Plain holds draw only from buckets without gpu_types, tiers and pools; $4
  * NULL: whatever their policy.
  */
-#define MAY_PAY \
-	" b.org = $1 AND b.account = ANY ($2) AND b.closed_at IS NULL" \
+#define PATH_BUCKETS \
+	" ROWS FROM (pg_catalog.unnest($2)) WITH ORDINALITY AS p (account, n)" \
+	" JOIN gpucredit.bucket b ON b.account = p.account"
+#define MAY_PAY " b.org = $1 AND" SEARCH_EACH("p.n") " AND" PAYS
+#define PAYS \
+	" b.closed_at IS NULL" \
 	" AND b.effective_at <= $3" \
 	" AND (b.expires_at IS NULL OR b.expires_at > $3)" \
 	" AND CASE WHEN $4 IS NULL THEN true" \

@@ -43,9 +43,11 @@ SQL_STATEMENT(parts_spent, SPI_OK_SELECT, "text, bigint",
 			  " ORDER BY p.part DESC");
 SQL_STATEMENT(buckets_lock, SPI_OK_SELECT, "text, bigint[]",
 			  "SELECT b.bucket, b.expires_at, b.closed_at IS NOT NULL,"
-			  " b.spread FROM gpucredit.bucket b"
-			  " WHERE b.org = $1 AND b.bucket = ANY ($2)"
-			  " ORDER BY" BURN_ORDER " FOR NO KEY UPDATE");
+			  " b.spread FROM ROWS FROM (pg_catalog.unnest($2))"
+			  "  WITH ORDINALITY AS u (bucket, n)"
+			  " JOIN gpucredit.bucket b ON b.bucket = u.bucket"
+			  " WHERE b.org = $1 AND" SEARCH_EACH("u.n")
+			  " ORDER BY" BURN_ORDER " FOR NO KEY UPDATE OF b");
 SQL_STATEMENT(hold_refunded, SPI_OK_UPDATE,
 			  "text, bigint, gpucredit.credits",
 			  "UPDATE gpucredit.hold h SET"

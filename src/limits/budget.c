@@ -27,11 +27,13 @@
 #include "utils/timestamp.h"
 
 #define BUDGETS_LOCK \
-	"SELECT b.account, b.period FROM gpucredit.budget b" \
-	" WHERE b.org = $1 AND b.account = ANY ($2)" \
+	"SELECT b.account, b.period FROM ROWS FROM (pg_catalog.unnest($2))" \
+	"  WITH ORDINALITY AS p (account, n)" \
+	" JOIN gpucredit.budget b ON b.account = p.account" \
+	" WHERE b.org = $1 AND" SEARCH_EACH("p.n") \
 	" ORDER BY pg_catalog.length(b.account) DESC, b.account," \
 	" b.period COLLATE pg_catalog.\"C\"" \
-	" FOR NO KEY UPDATE"
+	" FOR NO KEY UPDATE OF b"
 SQL_STATEMENT(budgets_lock, SPI_OK_SELECT, "text, text[]", BUDGETS_LOCK);
 SQL_STATEMENT(budgets_lock_free, SPI_OK_SELECT, "text, text[]",
 			  BUDGETS_LOCK " SKIP LOCKED");
@@ -42,7 +44,7 @@ SQL_STATEMENT(budgets_lock_free, SPI_OK_SELECT, "text, text[]",
 	"  AS u (account, period, period_start, n)" \
 	" JOIN gpucredit." table " c ON c.account = u.account" \
 	"  AND c.period = u.period AND c.period_start = u.period_start" \
-	" WHERE c.org = $1"
+	" WHERE c.org = $1 AND" SEARCH_EACH("u.n")
 SQL_STATEMENT(counts_read, SPI_OK_SELECT, COUNTS_TYPES,
 			  COUNTS_READ("budget_counter_whole", "0"));
 SQL_STATEMENT(counts_lock, SPI_OK_SELECT, COUNTS_TYPES,
@@ -62,29 +64,29 @@ SQL_STATEMENT(counts_make, SPI_OK_INSERT, COUNTS_TYPES,
 			  " FROM ROWS FROM (pg_catalog.unnest($2),"
 			  "  pg_catalog.unnest($3), pg_catalog.unnest($4))"
 			  "  AS u (account, period, period_start)"
-			  " WHERE NOT EXISTS (SELECT FROM gpucredit.budget_counter c"
+			  " WHERE (SELECT true FROM gpucredit.budget_counter c"
 			  "  WHERE c.org = $1 AND c.account = u.account"
 			  "  AND c.period = u.period AND c.period_start = u.period_start)"
+			  "  IS NULL"
 			  " ORDER BY pg_catalog.length(u.account) DESC, u.account,"
 			  "  u.period COLLATE pg_catalog.\"C\", u.period_start"
 			  " ON CONFLICT (org, account, period, period_start)"
 			  " DO NOTHING");
-SQL_STATEMENT(counts_lock_union, SPI_OK_SELECT,
+/* which counters the present budgets of a path and some holds count in */
+SQL_STATEMENT(counts_find, SPI_OK_SELECT,
 			  "text, text[], bigint[], timestamptz",
-			  "SELECT c.account, c.period, c.period_start, c.spread"
-			  " FROM gpucredit.budget_counter c WHERE c.org = $1"
-			  " AND (EXISTS (SELECT FROM gpucredit.budget b"
-			  "  WHERE b.org = $1 AND b.account = ANY ($2)"
-			  "  AND b.account = c.account AND b.period = c.period"
-			  "  AND gpucredit_internal.period_start(b.period, $4) = c.period_start)"
-			  " OR EXISTS (SELECT FROM gpucredit.hold_budget h"
-			  "  WHERE h.org = $1 AND h.hold = ANY ($3)"
-			  "  AND h.account = c.account AND h.period = c.period"
-			  "  AND h.period_start = c.period_start))"
-			  " ORDER BY" BUDGET_ORDER " FOR NO KEY UPDATE OF c");
-SQL_STATEMENT(counts_any, SPI_OK_SELECT, "text",
-			  "SELECT 1 FROM gpucredit.budget_counter c WHERE c.org = $1"
-			  " ORDER BY c.account, c.period, c.period_start LIMIT 1");
+			  "SELECT c.account, c.period, c.period_start FROM ("
+			  "SELECT b.account, b.period, gpucredit_internal.period_start("
+			  "  b.period, $4) AS period_start FROM " PATH_LEVELS(2)
+			  "  CROSS JOIN LATERAL (SELECT b.account, b.period"
+			  "   FROM gpucredit.budget b WHERE b.org = $1"
+			  "   AND b.account = p.account OFFSET 0) b"
+			  " UNION SELECT s.account, s.period, s.period_start"
+			  "  FROM (SELECT pg_catalog.unnest($3) AS hold) h"
+			  "  CROSS JOIN LATERAL (SELECT s.account, s.period,"
+			  "   s.period_start FROM gpucredit.hold_budget s"
+			  "   WHERE s.org = $1 AND s.hold = h.hold OFFSET 0) s) c"
+			  " ORDER BY" BUDGET_ORDER);
 
 static void keep_locked(BudgetSet *set);
 static bool read_counts(SqlStatement *statement, BudgetSet *set);
@@ -370,41 +372,44 @@ void
 BudgetLockUnion(const AccountPath *path, const int64 *holds, int n,
 				TimestampTz at, BudgetSet *set)
 {
-	Values	   *args;
+	BudgetSet	all = {.org = path->org};
+	SqlResult	found;
+	Values		args;
 	Portal		portal;
+	SqlResult	row;
 
 	if (!BudgetRead(path, at, set))
 		(void) BudgetMakeCounts(path, true, set);
 	for (int i = 0; i < set->n; i++)
 		set->counts[i].locked = false;
-	args = VALUES(TextValue(path->org));
-	if (SqlRun(&counts_any, args).n == 0)
+	found = SqlRun(&counts_find,
+				   VALUES(TextValue(path->org),
+						  TextArrayValue(path->accounts, path->n),
+						  Int8ArrayValue(holds, n), TimeValue(at)));
+	all.counts = palloc0(sizeof(BudgetCount) * (found.n + 1));
+	for (; all.n < (int) found.n; all.n++)
 	{
-		keep_locked(set);
-		return;
+		all.counts[all.n].account = SqlText(found, all.n, 1);
+		all.counts[all.n].period = SqlText(found, all.n, 2);
+		all.counts[all.n].period_start = SqlTime(found, all.n, 3);
 	}
-	ValuesAdd(args, TextArrayValue(path->accounts, path->n),
-			  Int8ArrayValue(holds, n), TimeValue(at));
-	portal = SqlCursor(&counts_lock_union, args);
-	while (true)
+	SqlFree(&found);
+
+	/* one snapshot: a counter that is made while this call waits is another's */
+	args = BudgetKeys(&all);
+	portal = SqlCursor(&counts_lock, &args);
+	while (all.n > 0 && (row = SqlFetch(portal)).n > 0)
 	{
-		SqlResult	row = SqlFetch(portal);
-		BudgetCount count = {0};
+		BudgetCount *count = read_count(&all, row, 0);
 
 		CHECK_FOR_INTERRUPTS();
-		if (row.n == 0)
-			break;
-		count.account = SqlText(row, 0, 1);
-		count.period = SqlText(row, 0, 2);
-		count.period_start = SqlTime(row, 0, 3);
-		count.spread = SqlInt4(row, 0, 4);
 		SqlFree(&row);
-		(void) CountLockSlices(path->org, &count, true);
+		(void) CountLockSlices(path->org, count, true);
 		for (int i = 0; i < set->n; i++)
 			set->counts[i].locked |= set->counts[i].period_start ==
-				count.period_start &&
-				strcmp(set->counts[i].account, count.account) == 0 &&
-				strcmp(set->counts[i].period, count.period) == 0;
+				count->period_start &&
+				strcmp(set->counts[i].account, count->account) == 0 &&
+				strcmp(set->counts[i].period, count->period) == 0;
 	}
 	SPI_cursor_close(portal);
 

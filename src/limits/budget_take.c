@@ -39,8 +39,10 @@ SQL_STATEMENT(counts_take_each, SPI_OK_UPDATE_RETURNING, COUNT_TYPES,
 						 " WHERE u.n = $8 AND", "u.n"));
 #define COUNTS_OF_SET \
 	" ROWS FROM (pg_catalog.unnest($2), pg_catalog.unnest($3)," \
-	"  pg_catalog.unnest($4)) AS u (account, period, period_start)" \
-	" WHERE c.org = $1 AND c.account = u.account" \
+	"  pg_catalog.unnest($4)) WITH ORDINALITY" \
+	"  AS u (account, period, period_start, n)" \
+	" WHERE" SEARCH_EACH("u.n") \
+	" AND c.org = $1 AND c.account = u.account" \
 	" AND c.period = u.period AND c.period_start = u.period_start"
 SQL_STATEMENT(counts_take, SPI_OK_UPDATE,
 			  COUNTS_TYPES ", gpucredit.credits",

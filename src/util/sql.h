@@ -42,6 +42,16 @@ typedef struct Values
 	NullableDatum values[VALUES_MAX];
 } Values;
 
+/*
+ * Written in the WHERE of a statement that joins the elements of its arrays to
+ * a table.  n: the column of WITH ORDINALITY.  It is always true.  The planner
+ * supposes that an array has ten elements, and then often that reading all rows
+ * of an organisation costs less than ten searches.  A kept plan lasts when the
+ * organisation has grown to fifty thousand rows.  The range makes the planner
+ * expect one element, so that it searches an index for each.
+ */
+#define SEARCH_EACH(n) " " n " BETWEEN 1 AND 1000000"
+
 #define ValuesAdd(values, ...) ValuesAppend(values, VALUES(__VA_ARGS__))
 #define VALUES(...) \
 	(&(Values) \

@@ -164,7 +164,7 @@ move_money(Job *job, Attempt *attempt, bool finishes, Settlement *stored,
 		n = 2;
 	}
 	if (missing > 0)
-		locked = HoldsLockForNext(holds, n, &purpose);
+		locked = HoldsLockForNext(holds, n, &purpose, missing);
 	if (n == 2)
 		*unused = HoldSettle(&holds[1], &release, 0, true, &stored->at);
 	stored->closed_at = stored->at;

@@ -319,15 +319,20 @@ move_money(Settlement *settlement, Job *job, Attempt *attempt)
 	LockedBuckets locked;
 	Credits		missing;
 	Hold		hold;
+	Job			next = *job;
 
 	if (!HoldLock(job->org, attempt->hold, true, &hold))
 		Ensure(false, "An attempt has no hold.");
-	missing = settlement->cost - hold.held;
+	missing = Max(settlement->cost - hold.held, 0);
 	if (settlement->requeue || missing > 0)
 	{
 		Purpose		purpose = JobPurpose(job);
+		Credits		amount = missing;
 
-		locked = HoldsLockForNext(&hold, 1, &purpose);
+		if (settlement->requeue &&
+			!CreditsTryAdd(missing, JobNextHold(&next), &amount))
+			amount = CREDITS_MAX;
+		locked = HoldsLockForNext(&hold, 1, &purpose, amount);
 	}
 	if (missing > 0)
 		(void) CollectMissing(job, &hold, &locked, &cause, missing,
@@ -341,6 +346,8 @@ move_money(Settlement *settlement, Job *job, Attempt *attempt)
 	refund_lost(settlement, job, attempt, &hold);
 	if (!settlement->requeue)
 		return;
+	job->offers = next.offers;
+	job->resources = next.resources;
 	settlement->job_state =
 		JobOpenHold(job, "requeue", &locked, true,
 					&settlement->at) == LEDGER_DONE ?

@@ -34,12 +34,11 @@ SQL_STATEMENT(job_read, SPI_OK_SELECT, "text, bigint",
 			  " FROM gpucredit.job j LEFT JOIN gpucredit.hold h"
 			  " ON h.org = j.org AND h.hold = j.hold"
 			  " WHERE j.org = $1 AND j.job = $2");
-SQL_STATEMENT(suspended_read, SPI_OK_SELECT, "text, text",
-			  "SELECT a.account FROM gpucredit.account a"
-			  " WHERE a.org = $1 AND a.suspended AND (a.account = ''"
-			  "  OR a.account = $2"
-			  "  OR pg_catalog.starts_with($2, a.account || '/'))"
-			  " ORDER BY pg_catalog.length(a.account) LIMIT 1");
+SQL_STATEMENT(suspended_read, SPI_OK_SELECT, "text, text[]",
+			  "SELECT p.account FROM " PATH_LEVELS(2) " CROSS JOIN LATERAL ("
+			  "  SELECT FROM gpucredit.account a WHERE a.org = $1"
+			  "  AND a.account = p.account AND a.suspended OFFSET 0) a"
+			  " ORDER BY pg_catalog.length(p.account) LIMIT 1");
 SQL_STATEMENT(quotas_read, SPI_OK_SELECT, "text, text, bigint",
 			  "SELECT q.account, NULLIF(q.gpu_type, ''), q.max_running,"
 			  " q.max_gpus, q.max_cpu_milli, q.max_memory_mib,"
@@ -221,8 +220,10 @@ static void
 put_account(ReturnSetInfo *rsinfo, const char *org, const char *account,
 			bool held)
 {
+	AccountPath path = AccountParse(org, account);
 	SqlResult	rows = SqlRead(&suspended_read,
-							   VALUES(TextValue(org), TextValue(account)));
+							   VALUES(TextValue(org),
+									  TextArrayValue(path.accounts, path.n)));
 
 	ExplainPut(rsinfo, "account", rows.n == 0 || held, rows.n == 0 ?
 			   "not suspended" :
