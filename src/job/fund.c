@@ -4,7 +4,7 @@
  *		Jobs that wait for credit get their next holds.
  *
  * Each cycle tries the jobs of its pool without waiting
- * (sched/apply/credit_check.c). Beside clients that never pause, a cycle may find
+ * (sched/apply/fund_waiting.c). Beside clients that never pause, a cycle may find
  * their bucket's row locked each time. So the sweep waits for each row,
  * FUND_WAIT_MS at most. It keeps its locks until it commits, so it begins no
  * job after FUND_MOST_MS. It runs last in its call, and waits for no row if

@@ -35,6 +35,7 @@
 	"   ORDER BY c.n," UNFUNDED_TURNS ", c.submitted_at, c.job LIMIT $1) u) c" \
 	" JOIN gpucredit.job j ON j.org = c.org AND j.job = c.job" \
 	" ORDER BY c.turn," UNFUNDED_TURNS
+#define UNFUNDED_OF_POOL " AND k.pool = $3"
 
 extern bool FundWaitingJob(const char *org, int64 id, bool wait);
 extern int64 FundSwept(Sweep *sweep);

@@ -11,7 +11,7 @@
  * dates its writes after all locks: so an end that it loaded is never later
  * than the next start on the same device.
  *
- * Locks: the pool's row, without waiting; then as credit_check.c, apply.c and
+ * Locks: the pool's row, without waiting; then as fund_waiting.c, apply.c and
  * dead_holds.c say, all without waiting.
  *
  *-------------------------------------------------------------------------

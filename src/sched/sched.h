@@ -18,6 +18,9 @@
 /* A leaving attempt should be over within this. */
 #define CYCLE_SOON	USECS_PER_SEC
 
+/* days for which statistics of started jobs count */
+#define LEARN_DAYS	"7"
+
 /* What jobs of one request share, needed only for starts. */
 typedef struct QueuedRequest
 {
@@ -131,39 +134,55 @@ extern int64 CycleAgedAt(const SchedCycle *cycle, int32 tier,
 extern void CycleDrop(SchedCycle *cycle, const bool *drop);
 extern int32 CycleAddRequest(SchedCycle *cycle,
 							 const DecideRequestClass *request);
+
+/* request_row.c */
+extern void RequestRead(SqlResult rows, uint64 i, Job *job);
+extern void QueuedRequestOf(QueuedRequest *asked, const Job *job);
+
+/* account_index.c */
 extern void ShareBegin(SchedCycle *cycle);
+extern struct HTAB *AccountTable(const char *what, Size entry);
 extern void ShareLoad(SchedCycle *cycle);
 extern int32 TierIndex(SchedCycle *cycle, const char *name);
 extern int32 AccountIndex(SchedCycle *cycle, const char *org,
 						  const char *path);
 extern int32 AccountFind(const SchedCycle *cycle, const char *org,
 						 const char *path);
-extern struct HTAB *AccountTable(const char *what, Size entry);
-extern int32 TierOfRow(SchedCycle *cycle, int32 before, Datum tier);
 extern int32 AccountOfRow(SchedCycle *cycle, int32 before, Datum org,
 						  Datum path);
+extern int32 TierOfRow(SchedCycle *cycle, int32 before, Datum tier);
 extern bool TextIs(Datum value, const char *what);
-extern void RequestRead(SqlResult rows, uint64 i, Job *job);
-extern void QueuedRequestOf(QueuedRequest *asked, const Job *job);
 
 /* load_running.c */
 extern void RunningLoad(SchedCycle *cycle);
+extern int32 RunningFind(const SchedCycle *cycle, const char *org, int64 job,
+						 int32 attempt);
+extern int32 RunningFindAny(const SchedCycle *cycle, const char *org,
+							int64 job, int32 attempt);
 extern int64 RunningExpectEnd(int64 now, int64 started, int64 expected,
 							  int64 limit);
+
+/* load_claims.c */
 extern void ClaimsLoad(SchedCycle *cycle);
 
 /* load_queue.c */
 extern void QueueLoad(SchedCycle *cycle);
+
+/* load_elastic.c */
 extern void ElasticLoad(SchedCycle *cycle);
 
-/* job_history.c */
-extern void WorkloadMixLoad(SchedCycle *cycle);
-extern void WorkloadMixCount(const SchedCycle *cycle);
+/* run_estimate.c */
+extern void RuntimeEstimateLoad(SchedCycle *cycle);
+extern void RuntimeEstimateOrder(SchedCycle *cycle);
+
+/* cache_affinity.c */
 extern int32 CacheIndex(SchedCycle *cycle, const char *org, const char *cache);
 extern void CacheAffinityLoad(SchedCycle *cycle);
 extern void CacheAffinityNote(const SchedCycle *cycle);
-extern void RuntimeEstimateLoad(SchedCycle *cycle);
-extern void RuntimeEstimateOrder(SchedCycle *cycle);
+
+/* workload_mix.c */
+extern void WorkloadMixLoad(SchedCycle *cycle);
+extern void WorkloadMixCount(const SchedCycle *cycle);
 
 /* usage.c */
 extern void UsageLoad(SchedCycle *cycle);
@@ -188,9 +207,13 @@ extern bool SchedQuotasAllowClaim(const SchedCycle *cycle,
 								  const DecideClaim *claim);
 extern void SchedQuotasCount(const SchedCycle *cycle);
 
-/* credit_check.c */
+/* fund_waiting.c */
 extern void FundWaiting(const char *pool);
+
+/* fund_foresee.c */
 extern void FundForesee(SchedCycle *cycle);
+
+/* credit_moves.c */
 extern bool CreditCheckMoves(SchedCycle *cycle);
 
 /* fence_wait.c */
@@ -198,10 +221,13 @@ extern uint64 FencesEnd(const SchedCycle *cycle);
 extern void FenceWaitHoldBack(SchedCycle *cycle);
 extern char *FenceWaitNodes(const char *org, int64 job, TimestampTz now);
 
-/* plan.c */
+/* load_cycle.c */
+extern void CycleLoad(SchedCycle *cycle);
+
+/* pool_cycle.c */
+extern void CyclePlan(SchedCycle *cycle);
 extern void CycleBegin(SchedCycle *cycle, int32 max_starts);
 extern void CycleDecideAll(SchedCycle *cycle);
-extern void CyclePlan(SchedCycle *cycle);
 extern void CyclePutStarts(ReturnSetInfo *rsinfo, const SchedCycle *cycle);
 
 /* apply.c */
@@ -214,15 +240,21 @@ extern Credits CycleHeldFor(const SchedCycle *cycle,
 							const DecideStart *start, Credits price);
 extern char *CycleNodes(const SchedCycle *cycle, const DecidePart *parts,
 						int n);
+
+/* hold_excess.c */
 extern void HoldExcessReturn(const char *pool);
 
 /* apply_claims.c */
 extern bool ClaimsLock(SchedCycle *cycle);
 extern void ClaimsApply(SchedCycle *cycle);
+
+/* claim_report.c */
 extern void ClaimsPut(const SchedCycle *cycle, ReturnSetInfo *rsinfo);
 
 /* reservation_report.c */
-extern void PreviousLoad(SchedCycle *cycle);
 extern bool ReservationsReport(const SchedCycle *cycle);
+
+/* previous_reservations.c */
+extern void PreviousLoad(SchedCycle *cycle);
 
 #endif							/* GPUCREDIT_SCHED_H */

@@ -11,7 +11,7 @@
  *
  * A directive tells a victim to save, and to be gone after its tier's grace.
  * It is removed again if the claim ends before the victim's agent was told
- * (load_running.c).
+ * (load_claims.c).
  *
  * Locks: job rows, without waiting.
  *
@@ -19,208 +19,12 @@
  */
 #include "postgres.h"
 
-#include "util/args.h"
+#include "sched/sched.h"
 #include "util/clock.h"
-#include "util/errors.h"
 #include "util/settings.h"
 #include "util/sql.h"
-#include "audit/audit.h"
-#include "catalog/pg_type.h"
-#include "miscadmin.h"
-#include "sched/sched.h"
+#include "sched/apply/claim_report.h"
 #include "types/gpuset.h"
-#include "utils/array.h"
-#include "utils/builtins.h"
-
-/* The job of a promise. */
-typedef struct ClaimOwner
-{
-	const char *org;
-	int64		job;
-	int32		attempt;		/* the last one */
-	const char *account;
-} ClaimOwner;
-
-/*
- * Reports of new claims: to the audit log, and to the cycle's caller.
- *
- * Each tenant reads its own audit log, so a victim's row does not name the
- * claim's job.
- */
-
-static void audit_claims(const SchedCycle *cycle);
-static void audit_evictions(const SchedCycle *cycle);
-static void put_part(const SchedCycle *cycle, ReturnSetInfo *rsinfo,
-					 const char *action, const char *org, int64 job,
-					 int32 attempt, const DecidePart *part, int32 share,
-					 int32 type, DecideWhy why);
-
-/*
- * The claim's job.
- */
-static ClaimOwner
-claim_owner(const SchedCycle *cycle, const DecidePromise *promise)
-{
-	ClaimOwner	owner;
-
-	if (promise->job >= 0)
-	{
-		const DecideJob *job = &cycle->jobs[promise->job];
-
-		owner = (ClaimOwner)
-		{
-			job->org, job->id, cycle->queued[promise->job].attempt,
-				cycle->queued[promise->job].account
-		};
-	}
-	else
-	{
-		const DecideRunning *running = &cycle->running[promise->running];
-
-		owner = (ClaimOwner)
-		{
-			running->org, running->id, running->attempt,
-				cycle->account_names[running->account].path
-		};
-	}
-	return owner;
-}
-
-/*
- * Audit new claims.
- */
-static void
-claims_audit(const SchedCycle *cycle)
-{
-	audit_claims(cycle);
-	audit_evictions(cycle);
-}
-
-/*
- * A row of the audit log per claim.
- */
-static void
-audit_claims(const SchedCycle *cycle)
-{
-	int			n = cycle->result.n_promises;
-	AuditRow   *rows = palloc0(sizeof(AuditRow) * n);
-
-	for (int i = 0; i < n; i++)
-	{
-		const DecidePromise *promise = &cycle->result.promises[i];
-		ClaimOwner	owner = claim_owner(cycle, promise);
-		AuditRow   *row = &rows[i];
-
-		CHECK_FOR_INTERRUPTS();
-		row->org = owner.org;
-		row->account = owner.account;
-		row->operation = "place";
-		row->decision = "claim";
-		row->reason = DecideWhyName(promise->why);
-		row->job = owner.job;
-		row->at = cycle->now;
-		AuditText(row, "nodes",
-				  CycleNodes(cycle, &cycle->result.promise_parts
-							 [promise->first_part], promise->n_parts));
-		AuditInt8(row, "gpus", promise->gpus);
-		AuditInt8(row, "share", promise->share);
-		AuditInt8(row, "evictions", promise->n_evictions);
-	}
-	JobTraces(rows, n);
-	AuditWriteMany(rows, n);
-}
-
-/*
- * An audit row per victim.  It does not name the claim's job, which may be
- * another tenant's.
- */
-static void
-audit_evictions(const SchedCycle *cycle)
-{
-	int			n = cycle->result.n_evictions;
-	AuditRow   *rows = palloc0(sizeof(AuditRow) * (n + 1));
-
-	for (int i = 0; i < n; i++)
-	{
-		const DecideEviction *eviction = &cycle->result.evictions[i];
-		const DecideRunning *running = &cycle->running[eviction->running];
-		AuditRow   *row = &rows[i];
-
-		CHECK_FOR_INTERRUPTS();
-		row->org = running->org;
-		row->account = cycle->account_names[running->account].path;
-		row->operation = "place";
-		row->decision = eviction->why == DECIDE_WHY_MOVE ? "move" :
-			eviction->why == DECIDE_WHY_TIER ||
-			eviction->why == DECIDE_WHY_ENTITLEMENT ? "preempt" : "resize";
-		row->reason = DecideWhyName(eviction->why);
-		row->job = running->id;
-		row->attempt = running->attempt;
-		row->at = cycle->now;
-		AuditInt8(row, "grace_us", cycle->tiers[running->tier].grace);
-		AuditInt8(row, "unsaved_us", cycle->now - running->saved_at);
-	}
-	JobTraces(rows, n);
-	AuditWriteMany(rows, n);
-}
-
-/*
- * A row per node of each new claim and of each victim.
- */
-void
-ClaimsPut(const SchedCycle *cycle, ReturnSetInfo *rsinfo)
-{
-	for (int i = 0; i < cycle->result.n_promises; i++)
-	{
-		const DecidePromise *promise = &cycle->result.promises[i];
-		ClaimOwner	owner = claim_owner(cycle, promise);
-		const char *action = promise->job >= 0 ? "claim" :
-			promise->why == DECIDE_WHY_MOVE ? "move" : "resize";
-
-		for (int p = 0; p < promise->n_parts; p++)
-			put_part(cycle, rsinfo, action, owner.org, owner.job,
-					 owner.attempt + 1,
-					 &cycle->result.promise_parts[promise->first_part + p],
-					 promise->share, promise->type, promise->why);
-		for (int e = 0; e < promise->n_evictions; e++)
-		{
-			const DecideEviction *eviction =
-			&cycle->result.evictions[promise->first_eviction + e];
-			const DecideRunning *running = &cycle->running[eviction->running];
-
-			if (eviction->why != DECIDE_WHY_TIER &&
-				eviction->why != DECIDE_WHY_ENTITLEMENT)
-				continue;
-			for (int p = 0; p < running->n_parts; p++)
-				put_part(cycle, rsinfo, "preempt", running->org, running->id,
-						 running->attempt,
-						 &cycle->running_parts[running->first_part + p],
-						 running->share, running->type, eviction->why);
-		}
-	}
-}
-
-/*
- * One row of the result.
- */
-static void
-put_part(const SchedCycle *cycle, ReturnSetInfo *rsinfo, const char *action,
-		 const char *org, int64 job, int32 attempt, const DecidePart *part,
-		 int32 share, int32 type, DecideWhy why)
-{
-	Values	   *row = VALUES(TextValue(action), TextValue(org), Int8Value(job),
-							 Int4Value(attempt),
-							 TextValue(cycle->set->nodes[part->node].name),
-							 DatumValue(GpuSetGetDatum(part->devices)),
-							 Int4Value(share),
-							 TextValue(type == DECIDE_NO_TYPE ? NULL :
-									   cycle->set->types.names[type]),
-							 NullValue(), TextValue(DecideWhyName(why)));
-
-	if (cycle->hypothetical != NULL)
-		ValuesAdd(row, NullValue());	/* expected_at of plan_with */
-	RowPut(rsinfo, row);
-}
 
 SQL_STATEMENT(victims_lock, SPI_OK_SELECT, "text[], bigint[], int[]",
 			  "SELECT u.n FROM ROWS FROM (pg_catalog.unnest($1),"
@@ -414,7 +218,7 @@ ClaimsApply(SchedCycle *cycle)
 		insert_evictions(cycle);
 		insert_directives(cycle);
 	}
-	claims_audit(cycle);
+	ClaimsAudit(cycle);
 }
 
 /*
@@ -466,7 +270,7 @@ insert_claims(const SchedCycle *cycle)
 	for (int i = 0; i < n; i++)
 	{
 		const DecidePromise *promise = &cycle->result.promises[i];
-		ClaimOwner	owner = claim_owner(cycle, promise);
+		ClaimOwner	owner = ClaimOwnerOf(cycle, promise);
 
 		texts[i] = owner.org;
 		texts[n + i] = owner.account;
@@ -502,7 +306,7 @@ insert_parts(const SchedCycle *cycle)
 	for (int i = 0; i < cycle->result.n_promises; i++)
 	{
 		const DecidePromise *promise = &cycle->result.promises[i];
-		ClaimOwner	owner = claim_owner(cycle, promise);
+		ClaimOwner	owner = ClaimOwnerOf(cycle, promise);
 		const DecideRequestClass *request = &cycle->requests[promise->job >= 0 ?
 															 cycle->jobs[promise->job].request :
 															 cycle->running[promise->running].request];
@@ -546,7 +350,7 @@ insert_evictions(const SchedCycle *cycle)
 	for (int i = 0; i < cycle->result.n_promises; i++)
 	{
 		const DecidePromise *promise = &cycle->result.promises[i];
-		ClaimOwner	owner = claim_owner(cycle, promise);
+		ClaimOwner	owner = ClaimOwnerOf(cycle, promise);
 
 		for (int e = promise->first_eviction;
 			 e < promise->first_eviction + promise->n_evictions; e++)
@@ -631,7 +435,7 @@ note_own(const SchedCycle *cycle)
 	for (int i = 0; i < cycle->result.n_promises; i++)
 	{
 		const DecidePromise *promise = &cycle->result.promises[i];
-		ClaimOwner	owner = claim_owner(cycle, promise);
+		ClaimOwner	owner = ClaimOwnerOf(cycle, promise);
 
 		for (int e = promise->first_eviction;
 			 e < promise->first_eviction + promise->n_evictions; e++)

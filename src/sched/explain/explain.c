@@ -14,16 +14,12 @@
 #include "util/args.h"
 #include "util/clock.h"
 #include "util/compat.h"
-#include "util/errors.h"
 #include "util/not_found.h"
 #include "util/sql.h"
 #include "api/tenant.h"
 #include "job/job.h"
-#include "ledger/uncollected.h"
 #include "sched/explain/explain.h"
 #include "sched/load/sched_quota.h"
-#include "utils/builtins.h"
-#include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(gpucredit_explain);
 
@@ -79,14 +75,11 @@ SQL_STATEMENT(tier_closed, SPI_OK_SELECT, "text, text[], text",
 			  "SELECT FROM gpucredit.tier_grant g WHERE g.org = $1"
 			  " AND g.account = ANY ($2) AND g.tier = $3)");
 
-static void explain_credit(ReturnSetInfo *rsinfo, Job *job,
-						   const Credits *held);
 static void put_state(ReturnSetInfo *rsinfo, SqlResult row, const char *org,
 					  int64 id);
 static void put_account(ReturnSetInfo *rsinfo, const char *org,
 						const char *account, bool held);
 static bool put_tier(ReturnSetInfo *rsinfo, const Job *job);
-static void put_debt(ReturnSetInfo *rsinfo, const Job *job, Credits wanted);
 static bool put_fence_wait(ReturnSetInfo *rsinfo, const char *org, int64 id);
 static DecideUse quota_most(SqlResult rows, uint64 i);
 static DecideUse quota_used(SqlResult rows, uint64 i);
@@ -124,8 +117,8 @@ gpucredit_explain(PG_FUNCTION_ARGS)
 	if (strcmp(state, "queued") == 0 || strcmp(state, "unfunded") == 0)
 	{
 		put_account(rsinfo, org, account, strcmp(state, "queued") == 0);
-		explain_credit(rsinfo, &job,
-					   strcmp(state, "queued") == 0 ? &held : NULL);
+		ExplainCredit(rsinfo, &job,
+					  strcmp(state, "queued") == 0 ? &held : NULL);
 		not_before = SqlTimeOr(row, 0, 5, DT_NOBEGIN);
 		free_to_go = not_before <= ClockNow();
 		ExplainPut(rsinfo, "backoff", free_to_go, free_to_go ?
@@ -332,170 +325,4 @@ put_quotas(ReturnSetInfo *rsinfo, const Job *job)
 	if (rows.n == 0)
 		ExplainPut(rsinfo, "quota", true, "no quota limits what it uses");
 	return all;
-}
-
-/*
- * A job's credit: its hold, or what its next hold needs, and which budget or
- * which bucket's policy refuses it.
- */
-
-SQL_STATEMENT(budgets_read, SPI_OK_SELECT,
-			  "text, text, gpucredit.credits, timestamptz",
-			  "SELECT b.account, b.period, b.amount::text, b.reserved::text,"
-			  " b.spent::text, b.remaining::text, b.remaining >= $3::numeric,"
-			  " b.amount - b.spent >= $3::numeric, b.amount >= $3::numeric"
-			  " FROM gpucredit_internal.budgets_at($1, $2, $4) b WHERE b.hard");
-
-/* grouped by the policy that limits them, unlimited ones first */
-SQL_STATEMENT(buckets_read, SPI_OK_SELECT,
-			  "text, text, text[], text, text, bigint, gpucredit.credits",
-			  "SELECT g.rule, g.available::text, g.most::text,"
-			  " COALESCE(pg_catalog.sum(g.available) FILTER ("
-			  "  WHERE g.rule IS DISTINCT FROM 'not_yet_active')"
-			  "  OVER (), 0)::text,"
-			  " pg_catalog.sum(g.most) OVER ()::text,"
-			  " pg_catalog.sum(g.most) OVER () >= $7::numeric"
-			  " FROM (SELECT COALESCE(f.why, CASE WHEN f.most < f.available"
-			  "   THEN 'max_per_job, max_share' END) AS rule,"
-			  "  pg_catalog.sum(f.available) AS available,"
-			  "  pg_catalog.sum(f.most) AS most"
-			  "  FROM gpucredit_internal.bucket_fit($1, $2, $3, $4, $5, $6, NULL,"
-			  "   $7::numeric) f"
-			  "  WHERE f.available > 0 AND (f.why IN ('gpu_types', 'tiers',"
-			  "   'pools', 'max_per_job', 'max_share', 'not_yet_active')"
-			  "   OR f.why IS NULL) GROUP BY 1) g"
-			  " ORDER BY g.rule NULLS FIRST");
-
-static bool put_budgets(ReturnSetInfo *rsinfo, const Job *job,
-						Credits wanted);
-static void put_rules(ReturnSetInfo *rsinfo, SqlResult rows);
-
-/*
- * Is the job paid?  held: its hold; NULL: it waits for credit.
- */
-static void
-explain_credit(ReturnSetInfo *rsinfo, Job *job, const Credits *held)
-{
-	SqlResult	rows;
-	Credits		wanted;
-	const char *first = "a cycle takes them once those of its account that "
-		"wait longer have theirs";
-	const char *available;
-	const char *payable;
-	bool		budgets;
-	bool		enough;
-
-	if (held != NULL)
-	{
-		ExplainPut(rsinfo, "credit", true,
-				   psprintf("%s credits are held for it",
-							CreditsToCString(*held)));
-		return;
-	}
-	/* its next hold uses the prices at that time */
-	OffersRenew(job, NodesCached(job->pool), ClockNow());
-	if (!OffersHoldAnew(job, &wanted))
-	{
-		ExplainPut(rsinfo, "credit", false,
-				   "more credits wanted than there can be, at the prices of now");
-		return;
-	}
-	put_debt(rsinfo, job, wanted);
-	if (wanted == 0)
-	{
-		ExplainPut(rsinfo, "credit", true,
-				   psprintf("it costs nothing: %s", first));
-		return;
-	}
-	budgets = put_budgets(rsinfo, job, wanted);
-	rows = SqlRead(&buckets_read,
-				   VALUES(TextValue(job->org), TextValue(job->account),
-						  TextArrayValue(job->offers.types, job->offers.n),
-						  TextValue(job->tier), TextValue(job->pool),
-						  Int8Value(job->job), CreditsValue(wanted)));
-	available = rows.n > 0 ? SqlText(rows, 0, 4) : "0.000000";
-	payable = rows.n > 0 ? SqlText(rows, 0, 5) : "0.000000";
-	enough = rows.n > 0 && SqlBool(rows, 0, 6);
-	ExplainPut(rsinfo, "credit", enough,
-			   psprintf("%s credits wanted, %s available to its account%s: %s",
-						CreditsToCString(wanted), available,
-						strcmp(available, payable) == 0 ? "" :
-						psprintf(", of which %s may pay for it", payable),
-						!enough ? "issue or transfer credits" :
-						budgets ? first : "a budget says no"));
-	if (!enough)
-		put_rules(rsinfo, rows);
-}
-
-/*
- * What its organisation owes, if that keeps it from a hold.
- */
-static void
-put_debt(ReturnSetInfo *rsinfo, const Job *job, Credits wanted)
-{
-	AccountPath path = AccountParse(job->org, job->account);
-	Purpose		purpose = JobPurpose(job);
-
-	(void) AccountSuspended(&path);
-	if (UncollectedDenies(&path, &purpose, wanted, ClockNow()))
-		ExplainPut(rsinfo, "debt", false,
-				   psprintf("its organisation owes %s for use that no credit "
-							"covered: credit must cover that as well, or "
-							"write_off() forgive it",
-							CreditsToCString(path.owed)));
-}
-
-/*
- * Each hard budget on its account's path.  False: one refuses.
- */
-static bool
-put_budgets(ReturnSetInfo *rsinfo, const Job *job, Credits wanted)
-{
-	SqlResult	rows;
-	bool		all = true;
-
-	rows = SqlRead(&budgets_read,
-				   VALUES(TextValue(job->org), TextValue(job->account),
-						  CreditsValue(wanted), TimeValue(ClockNow())));
-	for (uint64 i = 0; i < rows.n; i++)
-	{
-		const char *period = SqlText(rows, i, 2);
-		bool		leaves = SqlBool(rows, i, 7);
-		const char *change = "";
-
-		if (!leaves)
-			change = psprintf(": set_budget() must allow more%s%s",
-							  SqlBool(rows, i, 8) ?
-							  ", or what is reserved come back" : "",
-							  strcmp(period, "none") == 0 ||
-							  !SqlBool(rows, i, 9) ? "" :
-							  psprintf(", or the next %s begin", period));
-		ExplainPut(rsinfo, "budget", leaves,
-				   psprintf("account \"%s\", %s: %s credits wanted, %s left "
-							"of %s (%s reserved, %s spent)%s",
-							SqlText(rows, i, 1),
-							strcmp(period, "none") == 0 ? "no period" : period,
-							CreditsToCString(wanted), SqlText(rows, i, 6),
-							SqlText(rows, i, 3), SqlText(rows, i, 4),
-							SqlText(rows, i, 5), change));
-		all &= leaves;
-	}
-	return all;
-}
-
-/*
- * Credit that is there, but not for such a job, or not as much.
- */
-static void
-put_rules(ReturnSetInfo *rsinfo, SqlResult rows)
-{
-	for (uint64 i = 0; i < rows.n; i++)
-	{
-		if (!SqlIsNull(rows, i, 1))
-			ExplainPut(rsinfo, "bucket rule", false,
-					   psprintf("%s: of %s credits so limited %s pay for it; "
-								"job_buckets() names them",
-								SqlText(rows, i, 1), SqlText(rows, i, 2),
-								SqlText(rows, i, 3)));
-	}
 }

@@ -31,19 +31,13 @@ typedef struct WouldBe
 	bool		reserved;
 } WouldBe;
 
-extern WouldBe ExplainCounterfactual(const SchedCycle *cycle, int32 index,
-									 const Counterfactual *change);
-extern int64 ExplainShorter(const SchedCycle *cycle, int32 index);
-
 /* explain_row.c */
 extern void ExplainPut(ReturnSetInfo *rsinfo, const char *check, bool passes,
 					   const char *detail);
 extern const char *ExplainTime(TimestampTz at);
 
-
 /* explain_cycle.c */
 extern void ExplainCycle(ReturnSetInfo *rsinfo, const Job *job);
-
 
 /* explain_leave.c */
 extern void ExplainLeaving(ReturnSetInfo *rsinfo, const char *org, int64 job,
@@ -52,5 +46,18 @@ extern void ExplainKept(ReturnSetInfo *rsinfo, const SchedCycle *cycle,
 						int32 index);
 extern void ExplainPreemption(ReturnSetInfo *rsinfo, const SchedCycle *cycle,
 							  int32 index);
+
+/* counterfactual.c */
+extern WouldBe ExplainCounterfactual(const SchedCycle *cycle, int32 index,
+									 const Counterfactual *change);
+extern int64 ExplainShorter(const SchedCycle *cycle, int32 index);
+
+/* explain_quota.c */
+extern bool ExplainQuotasBeside(ReturnSetInfo *rsinfo,
+								const SchedCycle *cycle, const Job *job);
+
+/* explain_credit.c */
+extern void ExplainCredit(ReturnSetInfo *rsinfo, Job *job,
+						  const Credits *held);
 
 #endif							/* GPUCREDIT_EXPLAIN_H */

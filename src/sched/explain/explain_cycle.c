@@ -11,105 +11,12 @@
  */
 #include "postgres.h"
 
-#include "util/compat.h"
 #include "util/errors.h"
-#include "util/settings.h"
 #include "util/sql.h"
 #include "api/tenant.h"
 #include "sched/explain/explain.h"
-#include "sched/load/sched_quota.h"
 #include "types/duration.h"
 #include "utils/memutils.h"
-
-/*
- * Quotas used up by other starts and claims.
- *
- * explain.c reports what runs; here come this cycle's starts, and the claims
- * of this pool and of others.
- */
-
-static bool concerns(const SchedCycle *cycle, const SchedQuota *limit,
-					 const DecideRequestClass *request);
-static bool put_over(ReturnSetInfo *rsinfo, const SchedQuota *limit,
-					 DecideUse more, const char *rest);
-
-/*
- * The quotas that would let the job start if nothing else did.  False: there
- * are none.
- */
-static bool
-explain_beside(ReturnSetInfo *rsinfo, const SchedCycle *cycle, const Job *job)
-{
-	DecideRequestClass request = OffersRequest(job, cycle->set);
-	SchedQuotaList over = {0};
-	bool		any = false;
-
-	if (cycle->n_quotas > 0)
-		over = SchedQuotasOver(cycle, job->org, job->account);
-	for (int l = 0; l < over.n; l++)
-	{
-		const SchedQuota *limit = over.quotas[l];
-
-		if (concerns(cycle, limit, &request))
-			any |= put_over(rsinfo, limit,
-							SchedQuotaLeast(cycle->set, limit->gpu_type,
-											&request),
-							*limit->gpu_type != '\0' && request.n_offers > 1 ?
-							": what follows is of the other types it accepts" :
-							"");
-	}
-	return any;
-}
-
-/*
- * Does the job accept devices that the quota counts?
- */
-static bool
-concerns(const SchedCycle *cycle, const SchedQuota *limit,
-		 const DecideRequestClass *request)
-{
-	bool		any = SchedQuotaConcerns(limit, NULL);
-
-	for (int o = 0; o < request->n_offers && !any; o++)
-		any = SchedQuotaConcerns(limit,
-								 cycle->set->types.names[request->offers[o].type]);
-	return any;
-}
-
-/*
- * A quota that allows one more job of this size beside what runs, but not
- * beside new starts and claims.  Other quotas give no row: false.
- */
-static bool
-put_over(ReturnSetInfo *rsinfo, const SchedQuota *limit, DecideUse more,
-		 const char *rest)
-{
-	DecideUse	soon = limit->claimed;
-	StringInfoData detail;
-	bool		any = false;
-
-	DecideUseAdd(&soon, &limit->elsewhere);
-	DecideUseAdd(&soon, &limit->starting);
-	initStringInfo(&detail);
-	appendStringInfo(&detail, "account \"%s\", %s:", limit->account,
-					 *limit->gpu_type != '\0' ? limit->gpu_type :
-					 "any type");
-	for (int l = 0; l < DECIDE_LIMITED; l++)
-	{
-		int64		left = limit->most.of[l] - limit->used.of[l] - more.of[l];
-
-		if (limit->most.of[l] < 0 || more.of[l] == 0 || left < 0 ||
-			left >= soon.of[l])
-			continue;
-		SchedQuotaText(&detail, l, &more, &limit->used, &soon, &limit->most);
-		any = true;
-	}
-	if (!any)
-		return false;
-	appendStringInfoString(&detail, rest);
-	ExplainPut(rsinfo, "quota", false, detail.data);
-	return true;
-}
 
 SQL_STATEMENT(claim_read, SPI_OK_SELECT, "text, text, bigint",
 			  "SELECT c.until FROM gpucredit.claim c"
@@ -199,7 +106,7 @@ ExplainCycle(ReturnSetInfo *rsinfo, const Job *job)
 	index = cycle.asked_index;
 	if (index < 0 || is_held(&cycle, index))
 	{
-		bool		beside = explain_beside(rsinfo, &cycle, job);
+		bool		beside = ExplainQuotasBeside(rsinfo, &cycle, job);
 
 		ExplainPut(rsinfo, "turn", false, beside ?
 				   "the tenant's quotas hold it back, beside what else of it "
@@ -210,7 +117,7 @@ ExplainCycle(ReturnSetInfo *rsinfo, const Job *job)
 	put_order(rsinfo, &cycle, index);
 	if (put_start(rsinfo, &cycle, index) || put_claim(rsinfo, &cycle, index))
 		return;
-	(void) explain_beside(rsinfo, &cycle, job);
+	(void) ExplainQuotasBeside(rsinfo, &cycle, job);
 	if (cycle.result.waits[cycle.jobs[index].request].reason ==
 		DECIDE_ENOUGH_STARTED)
 	{

@@ -3,11 +3,21 @@
  * sched_quota.c
  *		Quotas on running jobs, devices, cpu and memory, in a scheduling cycle.
  *
- * The decision core gets the quotas and their use, and keeps them.  A job
- * gets fewer devices, or another type, or is held back and blocks nobody.
- * Then the cycle counts what its decision adds to each quota, and locks the
- * turns of these before it applies the decision.  Under a quota locked
- * elsewhere nothing starts in this cycle.
+ * A cycle reads which quotas exist, their use, and which accounts they count,
+ * and hands them to the decision core, which keeps them.  A job gets fewer
+ * devices, or another type, or is held back and blocks nobody.
+ *
+ * Then the cycle counts what its decision adds to each quota, locks the turns
+ * of the quotas under which it starts jobs, and reads limits and use again,
+ * before it applies the decision.  So two pools cannot both start the last job
+ * allowed.  If a turn is locked elsewhere, by another pool's cycle or by
+ * set_quota, the jobs under it wait a cycle.  Submissions lock the quota
+ * itself, not its turn.  A cycle that starts nothing locks and writes nothing.
+ *
+ * An account's quotas are found by name, never by a scan of all: each account
+ * may have some.
+ *
+ * Locks: turns of quotas, without waiting.
  *
  *-------------------------------------------------------------------------
  */
@@ -17,276 +27,6 @@
 #include "util/sql.h"
 #include "miscadmin.h"
 #include "sched/load/sched_quota.h"
-#include "utils/hsearch.h"
-
-/*
- * The loaded quotas that count an account.
- */
-
-static void add_own(const SchedCycle *cycle, const char *org,
-					const char *account,
-					SchedQuotaEntry *entry);
-
-/*
- * An account's data; empty for a new one.
- */
-static SchedQuotaEntry *
-entry_of(const SchedCycle *cycle, const char *org, const char *account)
-{
-	AccountName key = {org, account};
-	bool		found;
-	SchedQuotaEntry *entry = hash_search(cycle->quota_ids, &key, HASH_FIND,
-										 NULL);
-
-	if (entry != NULL)
-		return entry;
-	key = (AccountName)
-	{
-		pstrdup(org), pstrdup(account)
-	};
-	entry = hash_search(cycle->quota_ids, &key, HASH_ENTER, &found);
-	entry->first = entry->n_own = entry->n_over = 0;
-	entry->over = NULL;
-	return entry;
-}
-
-/*
- * The quotas that count an account, its own first, then those of the accounts
- * above.
- */
-SchedQuotaList
-SchedQuotasOver(const SchedCycle *cycle, const char *org, const char *account)
-{
-	SchedQuotaEntry *entry = entry_of(cycle, org, account);
-
-	if (entry->over == NULL)
-	{
-		char	   *path = pstrdup(account);
-
-		entry->over = palloc(sizeof(SchedQuota *) * Max(entry->n_own, 1));
-		add_own(cycle, org, path, entry);
-		while (*path != '\0')
-		{
-			char	   *slash = strrchr(path, '/');
-
-			*(slash != NULL ? slash : path) = '\0';
-			add_own(cycle, org, path, entry);
-		}
-		pfree(path);
-	}
-	return (SchedQuotaList)
-	{
-		entry->n_over, entry->over
-	};
-}
-
-/*
- * Add an account's own quotas to a list.
- */
-static void
-add_own(const SchedCycle *cycle, const char *org, const char *account,
-		SchedQuotaEntry *entry)
-{
-	AccountName key = {org, account};
-	const SchedQuotaEntry *own = hash_search(cycle->quota_ids, &key, HASH_FIND,
-											 NULL);
-
-	if (own == NULL || own->n_own == 0)
-		return;
-	entry->over = repalloc(entry->over, sizeof(SchedQuota *) *
-						   (entry->n_over + own->n_own));
-	for (int32 l = 0; l < own->n_own; l++)
-		entry->over[entry->n_over++] = &cycle->quotas[own->first + l];
-}
-
-/*
- * The least that a job uses of a quota on this GPU type ('': any), over the
- * types that it accepts.
- */
-DecideUse
-SchedQuotaLeast(const NodeSet *set, const char *gpu_type,
-				const DecideRequestClass *request)
-{
-	DecideUse	least = DecideJobUse(request, DECIDE_NO_TYPE,
-									 request->min_gpus);
-	bool		found = false;
-
-	for (int o = 0; o < request->n_offers; o++)
-	{
-		int32		type = request->offers[o].type;
-		DecideUse	use = DecideJobUse(request, type, request->min_gpus);
-
-		if (*gpu_type != '\0' &&
-			strcmp(gpu_type, set->types.names[type]) != 0)
-			continue;
-		if (!found || use.of[DECIDE_LIMITED_DEVICES] <
-			least.of[DECIDE_LIMITED_DEVICES])
-			least = use;
-		found = true;
-	}
-	return least;
-}
-
-/* What messages call that which a quota limits. */
-const char *const SchedLimitedNames[DECIDE_LIMITED] = {
-	"devices", "running jobs", "cpu", "memory"
-};
-
-/*
- * One limit of a quota in explain's words: what is wanted, in use, about to be
- * used (soon; NULL: not told), and allowed.
- */
-void
-SchedQuotaText(StringInfo text, int limited, const DecideUse *more,
-			   const DecideUse *used, const DecideUse *soon,
-			   const DecideUse *most)
-{
-	static const char *const units[DECIDE_LIMITED] = {
-		"thousandths of GPUs", "jobs", "thousandths of cores", "MiB of memory"
-	};
-
-	if (text->len > 0 && text->data[text->len - 1] != ':')
-		appendStringInfoChar(text, ';');
-	if (limited == DECIDE_LIMITED_JOBS)
-		appendStringInfo(text, " %lld jobs run", (long long) used->of[limited]);
-	else
-		appendStringInfo(text, " %lld %s wanted, %lld in use",
-						 (long long) more->of[limited], units[limited],
-						 (long long) used->of[limited]);
-	if (soon != NULL)
-		appendStringInfo(text, limited == DECIDE_LIMITED_JOBS ?
-						 " and %lld are about to," : " and %lld about to be,",
-						 (long long) soon->of[limited]);
-	appendStringInfo(text, " of %lld", (long long) most->of[limited]);
-}
-
-/*
- * Does a quota count a device of this type (NULL: of none, or whatever it
- * is)?
- */
-bool
-SchedQuotaConcerns(const SchedQuota *limit, const char *gpu_type)
-{
-	return *limit->gpu_type == '\0' ||
-		(gpu_type != NULL && strcmp(limit->gpu_type, gpu_type) == 0);
-}
-
-/*
- * Claims of other pools under quotas.
- *
- * A claim makes others leave, so its job must still be allowed when they have
- * left.  It counts in each pool from its making, as if its job had the
- * devices; for a job that grows, the additional ones count.
- */
-
-/* a claim past its time is over, even before its pool ends it */
-SQL_STATEMENT(promised_read, SPI_OK_SELECT, "text, text[], timestamptz",
-			  "SELECT c.org, c.job, c.attempt, c.account, c.gpu_type,"
-			  " CASE WHEN c.share < 1000 THEN GREATEST(c.share, g.kept)"
-			  "  ELSE c.share END, g.gpus, g.cpu_milli, g.memory_mib"
-			  " FROM gpucredit.claim c CROSS JOIN LATERAL (SELECT"
-			  "  pg_catalog.sum(gpucredit.gpu_count(g.gpus))::bigint AS gpus,"
-			  "  pg_catalog.sum(g.cpu_milli)::bigint AS cpu_milli,"
-			  "  pg_catalog.sum(g.memory_mib)::bigint AS memory_mib,"
-			  "  pg_catalog.max(pg_catalog.ceil(1000.0 * g.gpu_memory_mib"
-			  "   / n.gpu_memory_mib))::int AS kept"
-			  "  FROM gpucredit.claim_gpu g JOIN gpucredit.node n"
-			  "   ON n.pool = g.pool AND n.node = g.node WHERE g.pool = c.pool"
-			  "  AND g.org = c.org AND g.job = c.job) g"
-			  " WHERE c.pool <> $1 AND c.org = ANY ($2) AND c.until > $3");
-SQL_STATEMENT(has_read, SPI_OK_SELECT, "text[], bigint[], int[]",
-			  "SELECT u.n, a.gpus FROM ROWS FROM (pg_catalog.unnest($1),"
-			  " pg_catalog.unnest($2), pg_catalog.unnest($3))"
-			  " WITH ORDINALITY AS u (org, job, attempt, n)"
-			  " JOIN gpucredit.attempt a ON a.org = u.org AND a.job = u.job"
-			  "  AND a.attempt = u.attempt WHERE a.ended_at IS NULL");
-
-static int64 *read_has(const SchedCycle *cycle, SqlResult claims);
-
-/*
- * Count the claims of these organisations' jobs in other pools.
- */
-static void
-count_elsewhere(const SchedCycle *cycle, const char *const *orgs, int n)
-{
-	SqlResult	claims;
-	int64	   *has;
-
-	claims = CycleRead(cycle, &promised_read,
-					   VALUES(TextValue(cycle->pool), TextArrayValue(orgs, n),
-							  TimeValue(cycle->now)));
-	if (claims.n == 0)
-		return;
-	has = read_has(cycle, claims);
-	for (uint64 i = 0; i < claims.n; i++)
-	{
-		char	   *type = SqlText(claims, i, 5);
-		int64		more = SqlInt8(claims, i, 7) - Max(has[i], 0);
-		DecideUse	use = DecideGrowthUse(Max(more, 0),
-										  SqlInt4(claims, i, 6));
-		SchedQuotaList over = SchedQuotasOver(cycle, SqlText(claims, i, 1),
-											  SqlText(claims, i, 4));
-
-		CHECK_FOR_INTERRUPTS();
-		if (has[i] < 0)
-		{
-			use.of[DECIDE_LIMITED_JOBS] = 1;
-			use.of[DECIDE_LIMITED_CPU] = SqlInt8(claims, i, 8);
-			use.of[DECIDE_LIMITED_MEMORY] = SqlInt8(claims, i, 9);
-		}
-		for (int l = 0; l < over.n; l++)
-		{
-			if (SchedQuotaConcerns(over.quotas[l], type))
-				DecideUseAdd(&over.quotas[l]->elsewhere, &use);
-		}
-	}
-	SqlFree(&claims);
-}
-
-/*
- * Read how many devices the jobs of claims have now; -1: not running.
- */
-static int64 *
-read_has(const SchedCycle *cycle, SqlResult claims)
-{
-	const char **orgs = palloc(sizeof(char *) * claims.n);
-	int64	   *jobs = palloc(sizeof(int64) * claims.n);
-	int32	   *attempts = palloc(sizeof(int32) * claims.n);
-	int64	   *has = palloc(sizeof(int64) * claims.n);
-	SqlResult	rows;
-
-	for (uint64 i = 0; i < claims.n; i++)
-	{
-		orgs[i] = SqlText(claims, i, 1);
-		jobs[i] = SqlInt8(claims, i, 2);
-		attempts[i] = SqlInt4(claims, i, 3);
-		has[i] = -1;
-	}
-	rows = CycleRead(cycle, &has_read,
-					 VALUES(TextArrayValue(orgs, (int) claims.n),
-							Int8ArrayValue(jobs, (int) claims.n),
-							Int4ArrayValue(attempts, (int) claims.n)));
-	for (uint64 i = 0; i < rows.n; i++)
-		has[SqlInt8(rows, i, 1) - 1] = SqlInt4(rows, i, 2);
-	SqlFree(&rows);
-	return has;
-}
-
-/*
- * Which quotas on what runs exist, their use, and which accounts they count.
- *
- * The turns of quotas under which a decision starts jobs are locked before it
- * is applied, and limits and use are read again.  So two pools cannot both
- * start the last job allowed.  If a turn is locked elsewhere, by another
- * pool's cycle or by set_quota, the jobs under it wait a cycle.  Submissions
- * lock the quota itself, not its turn.  A cycle that starts nothing locks and
- * writes nothing.
- *
- * An account's quotas are found by name, never by a scan of all: each account
- * may have some.
- *
- * Locks: turns of quotas, without waiting.
- */
 
 #define LIMITS(orgs) \
 	"SELECT q.org, q.account, q.gpu_type, q.max_running, q.max_gpus," \
@@ -572,7 +312,7 @@ note_limits(SchedCycle *cycle, SqlResult rows)
 		if (entry == NULL || strcmp(entry->key.path, limit->account) != 0 ||
 			strcmp(entry->key.org, limit->org) != 0)
 		{
-			entry = entry_of(cycle, limit->org, limit->account);
+			entry = SchedQuotaEntryOf(cycle, limit->org, limit->account);
 			entry->first = (int32) i;
 		}
 		entry->n_own++;
@@ -588,7 +328,7 @@ find_limit(const SchedCycle *cycle, SqlResult rows, uint64 i)
 	char	   *org = SqlText(rows, i, 1);
 	char	   *account = SqlText(rows, i, 2);
 	char	   *type = SqlText(rows, i, 3);
-	const SchedQuotaEntry *entry = entry_of(cycle, org, account);
+	const SchedQuotaEntry *entry = SchedQuotaEntryOf(cycle, org, account);
 	int32		l = entry->first;
 
 	while (l < entry->first + entry->n_own &&
@@ -641,7 +381,7 @@ count_used(SchedCycle *cycle)
 		}
 	}
 	SqlFree(&rows);
-	count_elsewhere(cycle, orgs, n);
+	SchedQuotasCountElsewhere(cycle, orgs, n);
 }
 
 SQL_STATEMENT(quotas_count, SPI_OK_UPDATE, "text[], text[], text[]",

@@ -48,6 +48,8 @@ typedef struct SchedQuotaEntry
 	int			n_over;
 } SchedQuotaEntry;
 
+/* quota_list.c */
+extern SchedQuotaEntry *SchedQuotaEntryOf(const SchedCycle *cycle, const char *org, const char *account);
 extern SchedQuotaList SchedQuotasOver(const SchedCycle *cycle, const char *org,
 									  const char *account);
 extern bool SchedQuotaConcerns(const SchedQuota *limit, const char *gpu_type);
@@ -58,6 +60,7 @@ extern void SchedQuotaText(StringInfo text, int limited, const DecideUse *more,
 						   const DecideUse *used, const DecideUse *soon,
 						   const DecideUse *most);
 
-
+/* quota_claims.c */
+extern void SchedQuotasCountElsewhere(const SchedCycle *cycle, const char *const *orgs, int n);
 
 #endif							/* GPUCREDIT_SCHED_QUOTA_H */

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * wait_reason.c
+ * queue_plan.c
  *		Why jobs wait, in a few words, as a cycle would find out now.
  *
  * One table has the words of each reason for all callers.

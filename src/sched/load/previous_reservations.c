@@ -1,0 +1,150 @@
+/*-------------------------------------------------------------------------
+ *
+ * previous_reservations.c
+ *		The previous reservations, which this cycle makes again.
+ *
+ * They are hints, used only if nothing is earlier.  Reservations of started
+ * jobs or lost nodes are left out.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type.h"
+#include "port/pg_bitutils.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "util/sql.h"
+#include "miscadmin.h"
+#include "sched/sched.h"
+
+SQL_STATEMENT(previous_read, SPI_OK_SELECT, "text",
+			  "SELECT r.org, r.job, r.at, r.nodes, r.gpu_type, r.on_nodes,"
+			  " r.gpus FROM gpucredit.reservation r WHERE r.pool = $1"
+			  " ORDER BY r.job, r.org");
+
+static bool add_parts(SchedCycle *cycle, SqlResult rows, uint64 i,
+					  DecidePreviousReservation *previous, int *room);
+static void find_jobs(SchedCycle *cycle, DecidePreviousReservation *previous);
+
+/*
+ * Load them, after nodes and queue.
+ */
+void
+PreviousLoad(SchedCycle *cycle)
+{
+	SqlResult	rows;
+	DecidePreviousReservation *previous;
+	int			room = 0;
+
+	rows = CycleRead(cycle, &previous_read, VALUES(TextValue(cycle->pool)));
+	if (rows.n == 0)
+		return;
+	cycle->previous = palloc(sizeof(PreviousRow) * rows.n);
+	previous = palloc0(sizeof(DecidePreviousReservation) * rows.n);
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		char	   *type = SqlText(rows, i, 5);
+
+		CHECK_FOR_INTERRUPTS();
+		cycle->previous[i] = (PreviousRow)
+		{
+			SqlText(rows, i, 1), SqlInt8(rows, i, 2), SqlTime(rows, i, 3),
+				SqlText(rows, i, 4)
+		};
+		previous[i].job = -1;
+		previous[i].type = type == NULL ? DECIDE_NO_TYPE :
+			NameFind(&cycle->set->types, type);
+		if (!add_parts(cycle, rows, i, &previous[i], &room))
+			previous[i].n_parts = 0;
+	}
+	cycle->n_previous = (int) rows.n;
+	SqlFree(&rows);
+	find_jobs(cycle, previous);
+	cycle->input.previous = cycle->input_previous = previous;
+	cycle->input.previous_parts = cycle->previous_parts;
+}
+
+/*
+ * Read the devices of a reservation.  False: a node is gone.
+ */
+static bool
+add_parts(SchedCycle *cycle, SqlResult rows, uint64 i,
+		  DecidePreviousReservation *previous, int *room)
+{
+	bool		isnull;
+	ArrayType  *nodes = DatumGetArrayTypeP(SqlDatum(rows, i, 6, &isnull));
+	ArrayType  *sets = DatumGetArrayTypeP(SqlDatum(rows, i, 7, &isnull));
+	Datum	   *names;
+	Datum	   *gpus;
+	int			n;
+	int			n_sets;
+
+	deconstruct_array(nodes, TEXTOID, -1, false, TYPALIGN_INT, &names, NULL,
+					  &n);
+	deconstruct_array(sets, ARR_ELEMTYPE(sets), 8, true, TYPALIGN_DOUBLE,
+					  &gpus, NULL, &n_sets);
+	if (n == 0 || n != n_sets)
+		return false;
+	if (cycle->input.n_previous_parts + n > *room)
+	{
+		*room = (*room + n) * 2;
+		cycle->previous_parts = cycle->previous_parts == NULL ?
+			palloc(sizeof(DecidePart) * *room) :
+			repalloc(cycle->previous_parts, sizeof(DecidePart) * *room);
+	}
+	previous->first_part = cycle->input.n_previous_parts;
+	previous->n_parts = n;
+	for (int p = 0; p < n; p++)
+	{
+		GpuSet		devices = DatumGetGpuSet(gpus[p]);
+		DecidePart *part = &cycle->previous_parts[cycle->input.n_previous_parts++];
+
+		*part = (DecidePart)
+		{
+			.node = NodeIndex(cycle->set, TextDatumGetCString(names[p])),
+				.gpus = pg_popcount64(devices), .devices = devices
+		};
+		previous->gpus += part->gpus;
+		if (part->node < 0)
+		{
+			cycle->input.n_previous_parts = previous->first_part;
+			return false;
+		}
+	}
+	return true;
+}
+
+/*
+ * Find their jobs in the queue, and leave out the others.
+ */
+static void
+find_jobs(SchedCycle *cycle, DecidePreviousReservation *previous)
+{
+	for (int32 j = 0; j < cycle->input.n_jobs; j++)
+	{
+		const DecideJob *job = &cycle->jobs[j];
+		int			low = 0;
+		int			high = cycle->n_previous;
+
+		while (low < high)
+		{
+			int			middle = low + (high - low) / 2;
+
+			if (cycle->previous[middle].job < job->id ||
+				(cycle->previous[middle].job == job->id &&
+				 strcmp(cycle->previous[middle].org, job->org) < 0))
+				low = middle + 1;
+			else
+				high = middle;
+		}
+		if (low < cycle->n_previous && cycle->previous[low].job == job->id &&
+			strcmp(cycle->previous[low].org, job->org) == 0)
+			previous[low].job = j;
+	}
+	for (int i = 0; i < cycle->n_previous; i++)
+	{
+		if (previous[i].job >= 0 && previous[i].n_parts > 0)
+			previous[cycle->input.n_previous++] = previous[i];
+	}
+}
