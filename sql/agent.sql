@@ -512,7 +512,9 @@ SELECT gpucredit.set_node_key(:'node', NULL);
 SELECT node = :'first' AS first FROM pg_temp.wish('wide');
 SELECT l.node = g.node AS named, l.state FROM gpucredit.attempt_gpu g, gpucredit.log_wish('ag', g.job, node => g.node) l
 WHERE g.org = 'ag' AND g.job = pg_temp.job('wide') ORDER BY g.node;
+\set VERBOSITY sqlstate
 SELECT gpucredit.log_wish('ag', pg_temp.job('log'), node => 'no such');
+\set VERBOSITY default
 -- the newest 16 wishes of a job are kept; each ends after a minute; silent
 -- nodes get none
 SELECT pg_temp.later('1 s');

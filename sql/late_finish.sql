@@ -203,6 +203,43 @@ SELECT outcome, elapsed, billed, uncollected FROM gpucredit.attempt WHERE org = 
 SELECT free FROM gpucredit.attempt_gpu WHERE org = 'late' AND job = pg_temp.job('slow');
 SELECT * FROM gpucredit.verify('late');
 
+-- The parts of a gang end after its owner ended it: the last report bills the
+-- time for which each node kept its devices, once, weighted by these.
+SET gpucredit.clock = '2028-02-04 04:00+00';
+SELECT gpucredit.create_pool('late-gang'), gpucredit.set_price('LATE-G', 36, 'late-gang'),
+	gpucredit.register_node('late-gang', 'lg-1', 'LATE-G', 4, 40960),
+	gpucredit.register_node('late-gang', 'lg-2', 'LATE-G', 2, 40960) \g /dev/null
+SELECT status FROM gpucredit.reserve('late', '', 'gang', '6xLATE-G', '2 h', pool => 'late-gang');
+SELECT count(*) FROM gpucredit.place('late-gang');
+SELECT action FROM gpucredit.meter('late', pg_temp.job('gang'), 1, '0');
+SET gpucredit.clock = '2028-02-04 04:10+00';
+SET ROLE gpucredit_app;
+SELECT outcome, billed FROM gpucredit.settle('late', (SELECT job FROM gpucredit.jobs WHERE pool = 'late-gang'), 1, 'cancelled');
+RESET ROLE;
+SET gpucredit.clock = '2028-02-04 04:16+00';
+SELECT over, billed, replayed FROM gpucredit.part_ended('late', pg_temp.job('gang'), 1, 'lg-1', 'failed', 137, NULL, '13 min');
+SELECT over, billed, replayed FROM gpucredit.part_ended('late', pg_temp.job('gang'), 1, 'lg-1', 'failed', 137, NULL, '16 min');
+SELECT over, billed, replayed FROM gpucredit.part_ended('late', pg_temp.job('gang'), 1, 'lg-2', 'failed', 137, NULL, '16 min');
+SELECT over, billed, replayed FROM gpucredit.part_ended('late', pg_temp.job('gang'), 1, 'lg-2', 'failed', 137, NULL, '16 min');
+-- 10 min of 6 devices, 3 min more of 4, 6 min more of 2
+SELECT outcome, elapsed, billed, uncollected, late_elapsed, billed = 0.6 * (10 * 6 + 3 * 4 + 6 * 2) AS as_kept
+FROM gpucredit.attempt WHERE org = 'late' AND job = pg_temp.job('gang');
+SELECT node, free FROM gpucredit.attempt_gpu WHERE org = 'late' AND job = pg_temp.job('gang') ORDER BY node;
+SELECT * FROM gpucredit.verify('late');
+-- The server ended a gang that was not heard of; it had completed. No part claims
+-- more than the time that passed.
+SELECT status FROM gpucredit.reserve('late', '', 'unheard', '6xLATE-G', '2 h', pool => 'late-gang');
+SELECT count(*) FROM gpucredit.place('late-gang');
+SELECT action FROM gpucredit.meter('late', pg_temp.job('unheard'), 1, '0');
+SET gpucredit.clock = '2028-02-04 04:26+00';
+SELECT sum(affected) > 0 AS ended FROM gpucredit.reap_holds();
+SELECT state FROM gpucredit.jobs WHERE org = 'late' AND job = pg_temp.job('unheard');
+SELECT over, outcome, job_state FROM gpucredit.part_ended('late', pg_temp.job('unheard'), 1, 'lg-2', 'completed', 0, NULL, '9 min');
+SELECT over, outcome, job_state FROM gpucredit.part_ended('late', pg_temp.job('unheard'), 1, 'lg-1', 'completed', 0, NULL, '9 days');
+SELECT state, open_holds FROM pg_temp.state('unheard');
+SELECT outcome, elapsed, billed FROM gpucredit.attempt WHERE org = 'late' AND job = pg_temp.job('unheard');
+SELECT * FROM gpucredit.verify('late');
+
 -- On a clock that goes on, the holds that a settlement closes end at different
 -- instants, and the books are right all the same.
 RESET gpucredit.clock;

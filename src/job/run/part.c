@@ -12,6 +12,10 @@
  * with its node (node_lost), or gpucredit.stop_grace after a directive to
  * stop. Nodes whose parts ended are not fenced then.
  *
+ * Parts may end after their attempt was ended by its owner or by the server.
+ * Their reports are stored all the same, and the last one is a late settlement
+ * (late_finish.c). It bills the time for which each node kept its devices.
+ *
  * Locks: a node that could not start it, job, attempt, the part's devices; for
  * the last part, as settlement.c says.
  *
@@ -23,6 +27,7 @@
 #include "util/clock.h"
 #include "util/errors.h"
 #include "util/not_found.h"
+#include "util/settings.h"
 #include "api/count.h"
 #include "api/api.h"
 #include "job/run/meter.h"
@@ -73,7 +78,8 @@ SQL_STATEMENT(part_insert, SPI_OK_INSERT,
  * gets 40001: it would miss earlier reports, and that its own is the last.
  */
 SQL_STATEMENT(part_heard, SPI_OK_UPDATE, "text, bigint, int, timestamptz",
-			  "UPDATE gpucredit.attempt a SET heard_at = $4"
+			  "UPDATE gpucredit.attempt a SET heard_at = CASE"
+			  "  WHEN a.ended_at IS NULL THEN $4 ELSE a.heard_at END"
 			  " WHERE " OF_ATTEMPT("a"));
 /* the first part that did not complete is the cause */
 SQL_STATEMENT(parts_gone, SPI_OK_SELECT, "text, bigint, int",
@@ -85,6 +91,12 @@ SQL_STATEMENT(parts_waited_for, SPI_OK_SELECT, "text, bigint, int",
 			  " AND NOT EXISTS (SELECT FROM gpucredit.attempt_part p"
 			  "  WHERE " OF_ATTEMPT("p") " AND p.node = g.node)"
 			  " ORDER BY g.node)");
+SQL_STATEMENT(parts_late, SPI_OK_SELECT, "text, bigint, int",
+			  "SELECT COALESCE(p.elapsed, '0'), p.at,"
+			  " gpucredit.gpu_count(g.gpus)"
+			  " FROM gpucredit.attempt_gpu g JOIN gpucredit.attempt_part p"
+			  "  ON " OF_ATTEMPT("p") " AND p.node = g.node"
+			  " WHERE " OF_ATTEMPT("g"));
 SQL_STATEMENT(rest_tell, SPI_OK_INSERT,
 			  "text, bigint, int, text, timestamptz",
 			  "INSERT INTO gpucredit.directive (org, job, attempt, cause,"
@@ -103,7 +115,9 @@ static void find_part(Part *part);
 static void report_part(Part *part, Job *job, Attempt *attempt);
 static bool all_gone(const Part *part);
 static bool stops_rest(const Part *part, const Attempt *attempt);
-static bool report_late(const Part *part, Job *job, Attempt *attempt);
+static bool report_late(Part *part, Job *job, Attempt *attempt);
+static bool report_late_part(Part *part, Job *job, Attempt *attempt);
+static int64 late_ran(const Part *part, const Attempt *attempt);
 static void write_part(const Part *part, TimestampTz now);
 static void audit_part(const Part *part, const Job *job, TimestampTz now);
 static Datum put_result(FunctionCallInfo fcinfo, const Part *part,
@@ -241,12 +255,11 @@ stops_rest(const Part *part, const Attempt *attempt)
 }
 
 /*
- * The attempt is over.  The report still frees the part's devices.  On one node
- * it says how long the attempt had them, and counts as a late settlement
- * (late_finish.c).  Of a gang it is evidence.  False: it changes no bill.
+ * The attempt is over.  The report still frees the part's devices, and says how
+ * long they were kept.  False: it is known, or nothing follows from it.
  */
 static bool
-report_late(const Part *part, Job *job, Attempt *attempt)
+report_late(Part *part, Job *job, Attempt *attempt)
 {
 	Settlement	stored = {0};
 
@@ -254,13 +267,58 @@ report_late(const Part *part, Job *job, Attempt *attempt)
 		return false;
 	if (PartGone(part->org, part->job, part->number, part->node, ClockNow()))
 		WakePool(job->pool);
-	if (part->nodes == 1 &&
-		LateFinish(job, attempt, &part->reported, &stored))
+	if (part->nodes == 1 ?
+		LateFinish(job, attempt, &part->reported, &stored) :
+		!part->before && report_late_part(part, job, attempt))
 		return true;
 	AttemptLateReport(attempt, "part_ended",
 					  OutcomeNames[part->reported.outcome],
 					  part->reported.elapsed, true);
 	return false;
+}
+
+/*
+ * Store the report of a gang's part.  The last one settles late.
+ */
+static bool
+report_late_part(Part *part, Job *job, Attempt *attempt)
+{
+	Settlement	stored = {0};
+	TimestampTz now = ClockNow();
+
+	part->ended++;
+	write_part(part, now);
+	audit_part(part, job, now);
+	if (part->ended < part->nodes || !all_gone(part))
+		return true;
+	(void) PartsOutcome(attempt, true, &part->reported);
+	part->reported.elapsed = late_ran(part, attempt);
+	(void) LateFinish(job, attempt, &part->reported, &stored);
+	return true;
+}
+
+/*
+ * For how long an attempt ran whose parts ended after it: for as long as it was
+ * settled, and the time after that of each node, weighted by the node's devices.
+ * Nobody else could use these, but those of the other nodes.
+ */
+static int64
+late_ran(const Part *part, const Attempt *attempt)
+{
+	SqlResult	rows = SqlRun(&parts_late, VALUES(ATTEMPT_KEY(attempt)));
+	int128		kept = 0;
+
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		int64		most = SqlTime(rows, i, 2) - attempt->started_at +
+			SettingClockSkew();
+		int64		had = Min(AttemptHad(attempt, SqlDuration(rows, i, 1)),
+							  most);
+
+		kept += (int128) Max(had - attempt->elapsed, 0) * SqlInt4(rows, i, 3);
+	}
+	return AttemptRan(attempt) +
+		(int64) ((kept + attempt->gpus - 1) / Max(attempt->gpus, 1));
 }
 
 /*
