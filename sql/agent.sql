@@ -514,7 +514,7 @@ SELECT l.node = g.node AS named, l.state FROM gpucredit.attempt_gpu g, gpucredit
 WHERE g.org = 'ag' AND g.job = pg_temp.job('wide') ORDER BY g.node;
 \set VERBOSITY sqlstate
 SELECT gpucredit.log_wish('ag', pg_temp.job('log'), node => 'no such');
-\set VERBOSITY default
+\set VERBOSITY terse
 -- the newest 16 wishes of a job are kept; each ends after a minute; silent
 -- nodes get none
 SELECT pg_temp.later('1 s');

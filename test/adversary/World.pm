@@ -200,8 +200,15 @@ sub _pass
 	{
 		$next = $instant if $instant > $now && $instant < $next;
 	}
+
+	# A report that waits for the attackers' transaction is tried again here, where
+	# an agent's would wait in the server and be billed for it, which a clock that
+	# stands still does not show (test/t/036_tenant_locks.pl does).
+	my %waits = map { ("$_->{org}/$_->{job}/$_->{attempt}" => 1) }
+	  grep { ($_->{retry} // 0) > $now } values %{ $self->{procs} };
+
 	$self->{cost}{$_} += $self->{kept}{$_} * ($next - $now) / HOUR
-	  foreach keys %{ $self->{kept} };
+	  foreach grep { !$waits{$_} } keys %{ $self->{kept} };
 	$self->{now} = $next;
 	return;
 }

@@ -47,8 +47,14 @@ foreach my $case (
 	my ($over) = $agent->selectrow_array(
 		q{SELECT over FROM gpucredit.part_ended('acme', ?, 1, 'n1', 'completed', elapsed => '1 s')},
 		undef, $job);
-	cmp_ok(time - $begun, '<', 30, "$name: the agent's report waits for seconds only");
+	my $waited = time - $begun;
+
+	cmp_ok($waited, '<', 30, "$name: the agent's report waits for seconds only");
 	is($over, 1, "$name: and settles the attempt");
+
+	# four devices at 1 an hour each, which nobody else could have until then
+	my ($paid) = query($node, 'credit', qq{SELECT billed * 900 FROM gpucredit.attempt WHERE job = $job});
+	cmp_ok($paid, '>', .5 + ($waited < 6 ? $waited : 6), "$name: and the seconds for which it waited are billed");
 	is(query($node, 'credit', 'SELECT count(*) FROM gpucredit.devices_taken'), 0,
 		"$name: its GPUs are free");
 	ok(!eval { $tenant->do('SELECT 1'); 1 }, "$name: the tenant's session has ended");

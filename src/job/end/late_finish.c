@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * late_finish.c
- *		An agent's word on an attempt that ended without it.
+ *		What is billed of an attempt after it ended.
  *
  * The server may have ended a silent attempt and queued its job again. If the
  * agent then reports that the attempt completed, and no other attempt has
@@ -14,9 +14,13 @@
  * stands, and the time after it is billed: nobody else could use the devices.
  * Time for which a silent agent or a lost node kept them is not.
  *
- * Both bills go into the attempt's old hold: it is opened again, the
- * difference is drawn and spent, and it is closed. This happens once, for the
- * agent's first report.
+ * An agent's report may wait while a transaction of the job's organisation has
+ * the rows that the settlement needs. Nobody else can use the devices until the
+ * report is through, so that time is billed, too (LateWait()).
+ *
+ * All these bills go into the attempt's old hold: it is opened again, the
+ * difference is drawn and spent, and it is closed. This happens once for an
+ * attempt: for the agent's first report, or for the wait of its settlement.
  *
  * Locks: job and attempt are locked; the attempt's hold, the job's new one,
  * budgets, buckets in burn order; the job's claim.
@@ -39,15 +43,26 @@ SQL_STATEMENT(ended_read, SPI_OK_SELECT, "text, bigint, int",
 SQL_STATEMENT(attempt_mend, SPI_OK_UPDATE,
 			  "text, bigint, int, interval, text, gpucredit.credits,"
 			  " gpucredit.credits, gpucredit.credits, text, timestamptz, int,"
-			  " text, text, timestamptz, interval, gpucredit.credits",
+			  " text, text, timestamptz, interval, gpucredit.credits, interval",
 			  "UPDATE gpucredit.attempt a SET elapsed = $4, outcome = $5,"
 			  " billed = $6, held = $7, uncollected = $8, job_state = $9,"
 			  " retry_at = $10, exit_code = COALESCE($11, a.exit_code),"
 			  " message = COALESCE($12, a.message),"
 			  " log_uri = COALESCE($13, a.log_uri), ended_by = 'agent',"
-			  " late_at = $14, late_elapsed = $15, late_uncollected = $16"
+			  " late_at = $14, late_elapsed = $15, late_uncollected = $16,"
+			  " overhead = $17"
 			  " WHERE a.org = $1 AND a.job = $2 AND a.attempt = $3");
 
+/*
+ * A shorter wait is that of any busy server, and is not billed. A tenant's
+ * transaction keeps others waiting for gpucredit.tenant_block_max, and until the
+ * worker looks (worker/upkeep_worker.c); a longer wait has other causes.
+ */
+#define LEAST_WAIT		(INT64CONST(1000) * 1000)
+#define WORKER_LOOKS	(INT64CONST(5000) * 1000)
+
+static void bill_late(Job *job, Attempt *attempt, const Settlement *reported,
+					  Settlement *stored, bool finishes, int64 before);
 static bool ended_by_agent(const Attempt *attempt, bool *pays);
 static void move_money(Job *job, Attempt *attempt, bool finishes,
 					   Settlement *stored, Returned *unused);
@@ -60,19 +75,19 @@ static void audit_late(const Job *job, const Attempt *attempt,
 					   const Returned *unused);
 
 /*
- * Take an agent's settlement of a locked attempt that is over.  False: it
- * changes nothing.  Else *stored is the settlement as it now is.
+ * An agent settles a locked attempt that is over, in a report that began at an
+ * instant.  False: it changes nothing.  Else *stored is the settlement as it now
+ * is.
  */
 bool
-LateFinish(Job *job, Attempt *attempt, const Settlement *reported,
-		   Settlement *stored)
+LateFinish(Job *job, Attempt *attempt, TimestampTz begun,
+		   const Settlement *reported, Settlement *stored)
 {
 	bool		pays;
 	bool		finishes;
-	Returned	unused = {0, 0};
+	int64		most;
+	int64		had;
 	Attempt		before = *attempt;
-	Credits		billed;
-	Credits		uncollected;
 
 	if (ended_by_agent(attempt, &pays))
 		return false;
@@ -80,18 +95,70 @@ LateFinish(Job *job, Attempt *attempt, const Settlement *reported,
 		job->attempt == attempt->attempt &&
 		(strcmp(job->state, "queued") == 0 ||
 		 strcmp(job->state, "unfunded") == 0);
+	most = ClockNow() - attempt->started_at + SettingClockSkew();
+	had = Min(AttemptHad(attempt, Max(reported->elapsed, 0)), most);
 	attempt->elapsed = Max(before.elapsed,
-						   Min(AttemptHad(attempt, Max(reported->elapsed, 0)),
-							   ClockNow() - attempt->started_at +
-							   SettingClockSkew()));
+						   Min(had + ReportWaited(begun), most));
 	if (!finishes && (!pays || attempt->elapsed == before.elapsed))
 	{
 		*attempt = before;
 		return false;
 	}
 	AttemptSettled(attempt, stored);
-	billed = stored->billed;
-	uncollected = stored->uncollected;
+	bill_late(job, attempt, reported, stored, finishes, before.elapsed);
+	return true;
+}
+
+/*
+ * How long a report that began at an instant has waited, as far as the account
+ * pays for it.
+ */
+int64
+ReportWaited(TimestampTz begun)
+{
+	int64		waited = ClockNow() - begun;
+	int64		most = SettingTenantBlockMax() > 0 ?
+		SettingTenantBlockMax() + WORKER_LOOKS : SettingStartupMax();
+
+	return waited < LEAST_WAIT ? 0 : Min(waited, most);
+}
+
+/*
+ * Bill the time for which an agent's report waited, once it has settled the
+ * attempt. *stored becomes the settlement as it now is.
+ */
+void
+LateWait(Job *job, TimestampTz begun, int32 number, Settlement *stored)
+{
+	int64		waited = ReportWaited(begun);
+	Attempt		attempt;
+	int64		before;
+	Settlement	reported = {.elapsed = -1};
+
+	if (waited == 0 || stored->cost == 0)
+		return;
+	if (!AttemptRead(job->org, job->job, number, &attempt))
+		Ensure(false, "An attempt is missing.");
+	before = attempt.elapsed;
+	attempt.elapsed = Max(before, Min(before + waited, ClockNow() -
+									  attempt.started_at + SettingClockSkew()));
+	attempt.overhead += attempt.elapsed - before;
+	AttemptSettled(&attempt, stored);
+	bill_late(job, &attempt, &reported, stored, false, before);
+}
+
+/*
+ * Bill an attempt for as long as it has had its devices now. Before, it was for
+ * so long.
+ */
+static void
+bill_late(Job *job, Attempt *attempt, const Settlement *reported,
+		  Settlement *stored, bool finishes, int64 before)
+{
+	Credits		billed = stored->billed;
+	Credits		uncollected = stored->uncollected;
+	Returned	unused = {0, 0};
+
 	stored->cost = AttemptCost(attempt, attempt->elapsed);
 	stored->unpaid = NULL;
 	move_money(job, attempt, finishes, stored, &unused);
@@ -101,7 +168,7 @@ LateFinish(Job *job, Attempt *attempt, const Settlement *reported,
 		stored->job_state = "completed";
 		stored->retry_at = DT_NOBEGIN;
 	}
-	write_attempt(attempt, reported, stored, attempt->elapsed - before.elapsed,
+	write_attempt(attempt, reported, stored, attempt->elapsed - before,
 				  stored->uncollected - uncollected);
 	AttemptLogUsage(attempt, stored->billed, stored->at);
 	if (finishes)
@@ -113,7 +180,6 @@ LateFinish(Job *job, Attempt *attempt, const Settlement *reported,
 	}
 	audit_late(job, attempt, reported, stored, finishes, billed, &unused);
 	ReportShortfall(job, attempt, stored, stored->uncollected - uncollected);
-	return true;
 }
 
 /*
@@ -203,7 +269,8 @@ write_attempt(const Attempt *attempt, const Settlement *reported,
 						 TextValue(reported->message),
 						 TextValue(reported->log_uri), TimeValue(stored->at),
 						 DurationValue(ran_on),
-						 CreditsValue(uncollected))).n == 1,
+						 CreditsValue(uncollected),
+						 DurationValue(attempt->overhead))).n == 1,
 		   "An attempt is missing.");
 }
 
@@ -221,7 +288,8 @@ audit_late(const Job *job, const Attempt *attempt, const Settlement *reported,
 		.job = attempt->job, .attempt = attempt->attempt,
 		.hold = attempt->hold, .at = stored->at, .trace = job->trace};
 
-	if (AttemptHad(attempt, reported->elapsed) > attempt->elapsed)
+	if (reported->elapsed >= 0 &&
+		AttemptHad(attempt, reported->elapsed) > attempt->elapsed)
 		AuditInt8(&audit, "claimed_us", reported->elapsed);
 	AuditInt8(&audit, "elapsed_us", attempt->elapsed);
 	AuditCredits(&audit, "billed", stored->billed);

@@ -40,7 +40,8 @@ SQL_STATEMENT(nodes_heard, SPI_OK_SELECT, "text, bigint, int",
 			  "  ON n.pool = g.pool AND n.node = g.node"
 			  " WHERE g.org = $1 AND g.job = $2 AND g.attempt = $3");
 
-static bool settle_again(Job *job, Attempt *attempt, Settlement *settlement);
+static bool settle_again(Job *job, Attempt *attempt, TimestampTz begun,
+						 Settlement *settlement);
 static void estimate_owner_end(const Attempt *attempt, Settlement *settlement);
 
 Datum
@@ -54,6 +55,7 @@ call_settle(PG_FUNCTION_ARGS)
 	Job			job;
 	Attempt		attempt;
 	char	   *node = NULL;
+	TimestampTz begun = ClockNow();
 	bool		replayed = false;
 
 	SettlementTake(fcinfo, 3, 4, 5, 7, &settlement);
@@ -65,7 +67,7 @@ call_settle(PG_FUNCTION_ARGS)
 	if (!AttemptLock(org, id, number, &attempt))
 		AttemptRefuseUnknown(id, number);
 	if (attempt.ended_at != DT_NOBEGIN)
-		replayed = settle_again(&job, &attempt, &settlement);
+		replayed = settle_again(&job, &attempt, begun, &settlement);
 	else
 	{
 		if (node != NULL)
@@ -73,6 +75,8 @@ call_settle(PG_FUNCTION_ARGS)
 		if (SettledByApp(&settlement))
 			estimate_owner_end(&attempt, &settlement);
 		AttemptSettle(&job, &attempt, &settlement);
+		if (settlement.by_agent)
+			LateWait(&job, begun, number, &settlement);
 	}
 
 	return SqlFinishRow(RowReturn(fcinfo,
@@ -122,11 +126,12 @@ SettlementTake(FunctionCallInfo fcinfo, int outcome, int elapsed,
  * report is evidence.
  */
 static bool
-settle_again(Job *job, Attempt *attempt, Settlement *settlement)
+settle_again(Job *job, Attempt *attempt, TimestampTz begun,
+			 Settlement *settlement)
 {
 	Settlement	reported = *settlement;
 
-	if (reported.by_agent && LateFinish(job, attempt, &reported, settlement))
+	if (reported.by_agent && LateFinish(job, attempt, begun, &reported, settlement))
 		return false;
 	CountReplay();
 	if (reported.by_agent)
