@@ -16,14 +16,7 @@
  * order, and others may pass them.  An aged job is promised to wait no longer
  * than the jobs ahead of it may run, one after the other.  A firm reservation
  * of the first of them suffices for that.
- */
-#include <string.h>
-
-#include "decide/backfill/backfill.h"
-
-#define DECIDE_OUT_OF_MEMORY	INT64_MIN
-
-/*
+ *
  * The earliest time at which a request could start, as expected.
  *
  * A host gains capacity at its ends, and at the expected ends and the starts
@@ -40,6 +33,11 @@
  * end.  Only in scopes with a sufficient bound the changed hosts are computed
  * in full.
  */
+#include <string.h>
+
+#include "decide/backfill/backfill.h"
+
+#define DECIDE_OUT_OF_MEMORY	INT64_MIN
 
 /* One search. */
 typedef struct Quest

@@ -25,4 +25,14 @@ extern const char *DecideCheckEntitled(const DecideInput *input,
 									   const DecideResult *result,
 									   const DecideArena *arena);
 
+/* check_order.c */
+extern const char *DecideCheckOrder(const DecideInput *input,
+									const DecideResult *result,
+									const DecideArena *arena, int32_t *where);
+
+/* check_quotas.c */
+extern const char *DecideCheckQuotas(const DecideInput *input,
+									 const DecideResult *result,
+									 const DecideArena *arena);
+
 #endif							/* DECIDE_CHECK_H */

@@ -5,17 +5,15 @@
  *
  * Each eviction must be allowed, for an existing claim, and happen once.
  * What nodes give is checked first.
- */
-#include <string.h>
-
-#include "decide/check/check.h"
-
-/*
+ *
  * Will nodes have what claims promise of them?
  *
  * All that nodes give, to starts, old claims and new claims, is compared with
  * what they have after all evicted jobs left: node by node, device by device.
  */
+#include <string.h>
+
+#include "decide/check/check.h"
 
 typedef __int128 Wide;
 

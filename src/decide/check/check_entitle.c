@@ -16,16 +16,14 @@
  *
  * Entitlements depend on demand, and jobs that started before they were
  * computed demand what they got: a promise says how many.
- */
-#include <string.h>
-
-#include "decide/check/check.h"
-
-/*
+ *
  * Demand of jobs for the check of entitlements.
  *
  * Where the pool lets jobs grow, an elastic job demands the most it may have.
  */
+#include <string.h>
+
+#include "decide/check/check.h"
 
 typedef __int128 Wide;
 

@@ -305,6 +305,8 @@ typedef int (*DecideCompareFn) (const void *context, int32_t a, int32_t b);
 extern void *DecideAlloc(const DecideArena *arena, int64_t n, size_t size);
 extern void *DecideGrow(const DecideArena *arena, void *items, int32_t n,
 						int32_t *capacity, size_t size);
+
+/* sort.c */
 extern bool DecideSort(const DecideArena *arena, int32_t *items, int32_t n,
 					   DecideCompareFn compare, const void *context);
 extern void DecideSortKeys(uint64_t *keys, uint64_t *spare, int32_t n);
@@ -322,6 +324,8 @@ extern bool DecideTimelineStart(Cycle *cycle, int32_t start,
 								const DecidePart *part);
 extern bool DecideTimelineHold(Cycle *cycle, const Reservation *hold);
 extern bool DecideTimelineOpen(Cycle *cycle, int64_t wall_limit);
+
+/* availability.c */
 extern void DecideAvailabilityAt(const Cycle *cycle, int32_t host, int64_t at,
 								 int64_t wall_limit, Host *seen);
 extern uint64_t DecideAvailabilityReserved(const Cycle *cycle, int32_t host);
@@ -543,5 +547,10 @@ DecideClaimCounted(const DecideClaim *claim)
 {
 	return claim->counted > 0 ? claim->counted : claim->share;
 }
+
+/* timeline.c: for availability.c alone */
+extern void DecideHostTouch(Cycle *cycle, int32_t index);
+extern void DecideHostShow(Cycle *cycle, int32_t index);
+extern void DecideAvailabilityShowHost(Cycle *cycle, int32_t index);
 
 #endif							/* DECIDE_CORE_H */

@@ -12,4 +12,10 @@ extern const char *DecideRound(const DecideInput *input,
 							   const DecideArena *arena, DecideResult *result,
 							   bool *over);
 
+/* apply_result.c */
+extern bool DecideResultApply(const DecideInput *input,
+							  const DecideResult *result,
+							  const DecideArena *arena, int32_t made_before,
+							  int32_t *job_now, DecideInput *next);
+
 #endif							/* DECIDE_CYCLE_H */

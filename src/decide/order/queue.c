@@ -24,101 +24,8 @@
  */
 #include <string.h>
 
+#include "decide/order/heap.h"
 #include "decide/order/order.h"
-
-typedef struct HeapKind
-{
-	bool		(*before) (void *context, int32_t a, int32_t b);
-	void		(*moved) (void *context, int32_t item, int32_t at);
-} HeapKind;
-
-/*
- * Heaps of numbers, in an order that the caller gives.
- *
- * The first item is before all others.  moved() tells each item its position,
- * so that the caller can find an item that changes or goes.
- */
-
-/*
- * Put an item at a position, and tell it.
- */
-static void
-put(const HeapKind *kind, void *context, int32_t *items, int32_t at,
-	int32_t item)
-{
-	items[at] = item;
-	kind->moved(context, item, at);
-}
-
-/*
- * Move an item down until none below is before it.
- */
-static void
-sink(const HeapKind *kind, void *context, int32_t *items, int32_t n,
-	 int32_t at, int32_t item)
-{
-	for (;;)
-	{
-		int64_t		child = 2 * (int64_t) at + 1;
-
-		if (child >= n)
-			break;
-		if (child + 1 < n &&
-			kind->before(context, items[child + 1], items[child]))
-			child++;
-		if (!kind->before(context, items[child], item))
-			break;
-		put(kind, context, items, at, items[child]);
-		at = (int32_t) child;
-	}
-	put(kind, context, items, at, item);
-}
-
-/*
- * Restore the order of a heap after the item at a position changed.
- */
-static void
-heap_fix(const HeapKind *kind, void *context, int32_t *items, int32_t n,
-		 int32_t at)
-{
-	int32_t		item = items[at];
-
-	while (at > 0 && kind->before(context, item, items[(at - 1) / 2]))
-	{
-		put(kind, context, items, at, items[(at - 1) / 2]);
-		at = (at - 1) / 2;
-	}
-	sink(kind, context, items, n, at, item);
-}
-
-/*
- * Make a heap of n items in any order.
- */
-static void
-heap_build(const HeapKind *kind, void *context, int32_t *items,
-		   int32_t n)
-{
-	int32_t		at;
-
-	for (at = 0; at < n; at++)
-		kind->moved(context, items[at], at);
-	for (at = n / 2 - 1; at >= 0; at--)
-		sink(kind, context, items, n, at, items[at]);
-}
-
-/*
- * Remove the item at a position of a heap of n.
- */
-static void
-heap_remove(const HeapKind *kind, void *context, int32_t *items,
-			int32_t n, int32_t at)
-{
-	kind->moved(context, items[at], -1);
-	if (at == n - 1)
-		return;
-	put(kind, context, items, at, items[n - 1]);
-	heap_fix(kind, context, items, n - 1, at);
-}
 
 static void line_moved(void *context, int32_t line, int32_t at);
 static bool line_before(void *context, int32_t a, int32_t b);
@@ -262,10 +169,10 @@ node_fix(FairshareTree *tree, int32_t index)
 		return;
 	parent = &tree->nodes[node->parent];
 	if (node->n > 0)
-		heap_fix(&node_heap, tree, parent->heap, parent->n, node->at);
+		DecideHeapFix(&node_heap, tree, parent->heap, parent->n, node->at);
 	else
-		heap_remove(&node_heap, tree, parent->heap, parent->n--,
-					node->at);
+		DecideHeapRemove(&node_heap, tree, parent->heap, parent->n--,
+						 node->at);
 }
 
 /*
@@ -281,9 +188,9 @@ line_fix(FairshareTree *tree, int32_t index)
 	if (line->at < 0)
 		return;
 	if (line->next < line->end)
-		heap_fix(&line_heap, tree, leaf->heap, leaf->n, line->at);
+		DecideHeapFix(&line_heap, tree, leaf->heap, leaf->n, line->at);
 	else
-		heap_remove(&line_heap, tree, leaf->heap, leaf->n--, line->at);
+		DecideHeapRemove(&line_heap, tree, leaf->heap, leaf->n--, line->at);
 	for (node = line->leaf; node >= 0; node = tree->nodes[node].parent)
 		node_fix(tree, node);
 }
@@ -546,8 +453,8 @@ trees_ready(FairshareTree *tree, const DecideArena *arena)
 	}
 	/* children have higher numbers than their parents */
 	for (i = tree->n_nodes - 1; i >= 0; i--)
-		heap_build(tree->nodes[i].leaf ? &line_heap : &node_heap,
-				   tree, tree->nodes[i].heap, tree->nodes[i].n);
+		DecideHeapBuild(tree->nodes[i].leaf ? &line_heap : &node_heap,
+						tree, tree->nodes[i].heap, tree->nodes[i].n);
 	return true;
 }
 

@@ -9,6 +9,13 @@
  * queued.  Others lose at their turn the offers that no quota is left for.
  * Reservations count only among themselves: they are for later, and starts
  * come first.
+ *
+ * A turn where quotas leave a job part of its request.
+ *
+ * Offers count whose types have enough quota left, and a range is cut to that
+ * many devices.  Jobs of a class with the same rest share a class of their
+ * own, so hosts are not looked at more often.  What failed for the whole
+ * class fails for its part.
  */
 #include <string.h>
 
@@ -366,15 +373,6 @@ DecideQuotasBegin(Cycle *cycle)
 	hold_back(cycle);
 	return true;
 }
-
-/*
- * A turn where quotas leave a job part of its request.
- *
- * Offers count whose types have enough quota left, and a range is cut to that
- * many devices.  Jobs of a class with the same rest share a class of their
- * own, so hosts are not looked at more often.  What failed for the whole
- * class fails for its part.
- */
 
 /*
  * Make the rest of a class for the key in the scratch.  NULL: out of memory.

@@ -11,10 +11,7 @@
  * thousandths of what the host has, so that large and small hosts fill alike.
  * Shares go onto the device with the most left.  Of equally used hosts the
  * one with the most left wins, then the cheapest for the pool.
- */
-#include "decide/place/place.h"
-
-/*
+ *
  * Policy fgd: a job goes where typical jobs lose least.
  *
  * After "Beware of Fragmentation" (Weng et al., USENIX ATC 2023).  If a host
@@ -40,6 +37,7 @@
  * docs/scheduling.md says how they were found, and how little depends on
  * them.
  */
+#include "decide/place/place.h"
 
 typedef __int128 Wide;
 

@@ -19,12 +19,17 @@ extern int32_t DecideSingleScan(const Cycle *cycle,
 								const DecideOffer *offer, int32_t count,
 								int32_t cache);
 
+/* cached_host.c */
+extern void DecideCachedMark(Cycle *cycle, int32_t cache, bool holds);
+
 /* gang.c */
 extern bool DecideScopeNext(const Cycle *cycle, const TypeRange *range,
 							DecideTopology topology, Scope *scope);
 extern Plan *DecideGangFind(Cycle *cycle, const DecideRequestClass *request,
 							const DecideOffer *offer, int32_t count);
 extern bool DecideGangPrepare(Cycle *cycle);
+
+/* largest_range.c */
 extern int32_t DecideRangeLargest(Cycle *cycle,
 								  const DecideRequestClass *request,
 								  const DecideOffer *offer);
@@ -55,7 +60,6 @@ extern int64_t DecideFitPart(const Cycle *cycle, const Host *host,
 
 /* single.c */
 extern bool DecideSinglePrepare(Cycle *cycle);
-extern void DecideCachedMark(Cycle *cycle, int32_t cache, bool holds);
 extern bool DecideSingleFind(Cycle *cycle, RequestState *state,
 							 const DecideRequestClass *request,
 							 const DecideOffer *offers,
@@ -78,5 +82,17 @@ DecideSingleOffers(const Cycle *cycle, const DecideRequestClass *request,
 		n++;
 	return n;
 }
+
+/* start.c: for previous.c alone */
+extern bool DecideStartOn(Cycle *cycle, int32_t job, int32_t type,
+						  int32_t gpus, const int32_t *hosts,
+						  const DecidePart *parts, int32_t n_parts);
+
+/* previous.c */
+extern bool DecidePreviousPrepare(Cycle *cycle);
+extern PlaceOutcome DecidePreviousTry(Cycle *cycle, int32_t job,
+									  const DecideRequestClass *request,
+									  const DecideOffer *offers,
+									  int32_t n_offers);
 
 #endif							/* DECIDE_PLACE_H */

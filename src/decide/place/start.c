@@ -169,9 +169,9 @@ parts_fit(const Cycle *cycle, const DecideRequestClass *request, int32_t gpus,
  * Start a job on these free parts of these hosts, or reserve them.  False:
  * out of memory.
  */
-static bool
-start_on(Cycle *cycle, int32_t job, int32_t type, int32_t gpus,
-		 const int32_t *hosts, const DecidePart *parts, int32_t n_parts)
+bool
+DecideStartOn(Cycle *cycle, int32_t job, int32_t type, int32_t gpus,
+			  const int32_t *hosts, const DecidePart *parts, int32_t n_parts)
 {
 	const DecideRequestClass *request = &cycle->input->requests[cycle->input->jobs[job].request];
 	DecideResult *result = cycle->result;
@@ -224,8 +224,8 @@ start_add(Cycle *cycle, int32_t job, const DecideOffer *offer,
 	if (parts == NULL ||
 		!DecideStartParts(cycle, request, count, plan, parts))
 		return false;
-	return start_on(cycle, job, offer != NULL ? offer->type :
-					DECIDE_NO_TYPE, count, plan->hosts, parts, plan->n);
+	return DecideStartOn(cycle, job, offer != NULL ? offer->type :
+						 DECIDE_NO_TYPE, count, plan->hosts, parts, plan->n);
 }
 
 /*
@@ -331,135 +331,6 @@ start_range(Cycle *cycle, int32_t job, const DecideRequestClass *request,
 }
 
 /*
- * Previous reservations are made again.
- *
- * Every cycle reserves again, and placement could find other devices that are
- * as good at the same time.  The job that had those devices would then have
- * to wait for others.  So a job keeps its previous reservation where that is
- * possible as early as any other, and starts on just that once it is free.
- *
- * Nothing let in behind a reservation gets in its way.  So a reservation
- * moves later only for late ends, for jobs that come before it in the queue,
- * and for jobs that start earlier than reserved.
- */
-
-/*
- * Find the previous reservations by job.  False: out of memory.
- */
-static bool
-previous_prepare(Cycle *cycle)
-{
-	const DecideInput *input = cycle->input;
-	int32_t		i;
-
-	if (input->n_previous == 0)
-		return true;
-	cycle->previous = DecideAlloc(cycle->arena, input->n_jobs,
-								  sizeof(DecidePreviousReservation *));
-	cycle->previous_host = DecideAlloc(cycle->arena, cycle->n_hosts,
-									   sizeof(int32_t));
-	if (cycle->previous == NULL || cycle->previous_host == NULL)
-		return false;
-	memset(cycle->previous, 0,
-		   (size_t) input->n_jobs * sizeof(DecidePreviousReservation *));
-	for (i = 0; i < cycle->n_hosts; i++)
-		cycle->previous_host[cycle->hosts[i].node] = i;
-	for (i = 0; i < input->n_previous; i++)
-		cycle->previous[input->previous[i].job] = &input->previous[i];
-	return DecideHostsGroup(cycle);
-}
-
-/*
- * The offer among these that the previous reservation used, or NULL.
- */
-static const DecideOffer *
-offer_reserved(const DecidePreviousReservation *previous,
-			   const DecideOffer *offers,
-			   int32_t n_offers)
-{
-	int32_t		i;
-
-	for (i = 0; i < n_offers; i++)
-	{
-		if (offers[i].type == previous->type)
-			return &offers[i];
-	}
-	return NULL;
-}
-
-/*
- * Can the job have a part on its host as it is now?
- */
-static bool
-part_suits(const Cycle *cycle, const DecideRequestClass *request,
-		   const DecideOffer *offer, const DecidePart *part,
-		   const Host *first)
-{
-	const Host *host = &cycle->hosts[cycle->previous_host[part->node]];
-
-	return DecideFitAllowed(host, request, offer) &&
-		DecideHostHas(host, part, request->share) &&
-		(host == first || (request->topology != DECIDE_TOPOLOGY_NODE &&
-						   (request->topology != DECIDE_TOPOLOGY_NVLINK ||
-							host->domain == first->domain) &&
-						   (request->topology != DECIDE_TOPOLOGY_LEAF ||
-							host->leaf == first->leaf)));
-}
-
-/*
- * Start a job on its previous reservation, or reserve that again, if its
- * devices are free and one of these offers (NULL: without GPUs) allows them.
- * A range of sizes takes what there is instead.
- */
-static PlaceOutcome
-previous_try(Cycle *cycle, int32_t job, const DecideRequestClass *request,
-			 const DecideOffer *offers, int32_t n_offers)
-{
-	const DecidePreviousReservation *previous = cycle->previous == NULL ?
-		NULL : cycle->previous[job];
-	const DecideOffer *offer = NULL;
-	const Host *first;
-	DecidePart *parts;
-	int32_t    *hosts;
-	int32_t		i;
-
-	if (previous == NULL || previous->gpus != request->min_gpus ||
-		request->min_gpus != request->max_gpus)
-		return OUTCOME_NO_FIT;
-	if (offers != NULL)
-		offer = offer_reserved(previous, offers, n_offers);
-	if ((offer == NULL) != (request->max_gpus == 0))
-		return OUTCOME_NO_FIT;
-	parts = DecideAlloc(cycle->arena, previous->n_parts, sizeof(DecidePart));
-	hosts = DecideAlloc(cycle->arena, previous->n_parts, sizeof(int32_t));
-	if (parts == NULL || hosts == NULL)
-		return OUTCOME_OUT_OF_MEMORY;
-	first = &cycle->hosts[cycle->previous_host
-						  [cycle->input->previous_parts[previous->first_part].node]];
-	for (i = 0; i < previous->n_parts; i++)
-	{
-		const DecidePart *was = &cycle->input->previous_parts
-			[previous->first_part + i];
-
-		parts[i] = *was;
-		hosts[i] = cycle->previous_host[was->node];
-		parts[i].cpu_milli = previous->gpus == 0 ? request->cpu_milli :
-			DecideFitSplit(request->cpu_milli, was->gpus, previous->gpus);
-		parts[i].memory_mib = previous->gpus == 0 ? request->memory_mib :
-			DecideFitSplit(request->memory_mib, was->gpus, previous->gpus);
-		parts[i].gpu_memory_mib =
-			DecideShareTakes(&cycle->hosts[hosts[i]], request);
-		if (!part_suits(cycle, request, offer, &parts[i], first) ||
-			(i > 0 && hosts[i] <= hosts[i - 1]))
-			return OUTCOME_NO_FIT;
-	}
-	return start_on(cycle, job, previous->type, previous->gpus, hosts,
-					parts,
-					previous->n_parts) ?
-		OUTCOME_STARTED : OUTCOME_OUT_OF_MEMORY;
-}
-
-/*
  * Start a job, or reserve that, with competing offers, or with one offer for
  * a range (NULL: without GPUs).
  */
@@ -473,7 +344,7 @@ DecideTryOffers(Cycle *cycle, RequestState *state, int32_t job,
 	DecideAssert(job >= 0 && job < cycle->input->n_jobs);
 	DecideAssert(n_offers > 0);
 	DecideAssert(offers != NULL || request->max_gpus == 0);
-	outcome = previous_try(cycle, job, request, offers, n_offers);
+	outcome = DecidePreviousTry(cycle, job, request, offers, n_offers);
 	if (outcome != OUTCOME_NO_FIT)
 		return outcome;
 	return request->max_gpus == request->min_gpus ?
@@ -488,5 +359,5 @@ bool
 DecidePlacePrepare(Cycle *cycle)
 {
 	DecideAssert(cycle->previous == NULL);
-	return DecideSinglePrepare(cycle) && previous_prepare(cycle);
+	return DecideSinglePrepare(cycle) && DecidePreviousPrepare(cycle);
 }

@@ -180,7 +180,7 @@ extern void DecideSearchFor(Cycle *cycle, const DecideRequestClass *request,
 extern void DecideVictimsGiveUp(Cycle *cycle);
 extern bool DecideVictimsFind(Cycle *cycle);
 
-/* make_room.c */
+/* promise.c, shrink.c, defragment.c */
 extern DecidePromise *DecidePromiseAdd(Cycle *cycle,
 									   const DecideRequestClass *request,
 									   int32_t count, Plan *plan);

@@ -8,6 +8,22 @@
  * entitlements take from others.  Then jobs grow into devices that were idle
  * for elastic_idle_delay and are in no claim or reservation.  The order is by
  * tier, then accounts below their entitlements, then start.
+ *
+ * Elastic jobs grow to their accounts' entitlements, at the expense of
+ * accounts with more.
+ *
+ * A waiting job takes what its account is entitled to.  A running elastic job
+ * with less than it asked for does the same, by the same right and from the
+ * same jobs: those as important or less.  Other elastic jobs give devices
+ * before anybody is evicted.  A tier's right to preempt plays no part.
+ *
+ * The job leaves together with its victims, and goes on when all promised
+ * devices are free.  A restart costs, so it takes as many devices at once as
+ * it can get.  It takes free devices first; if more would not help, it waits
+ * until these have been idle long enough.
+ *
+ * Nothing goes back and forth: the account stays within its entitlement, so
+ * nobody may take from it.
  */
 #include <string.h>
 
@@ -231,24 +247,6 @@ grower_promise(Cycle *cycle, int32_t index,
 					cycle->result->promise_parts[promise->first_part + i]);
 	return true;
 }
-
-/*
- * Elastic jobs grow to their accounts' entitlements, at the expense of
- * accounts with more.
- *
- * A waiting job takes what its account is entitled to.  A running elastic job
- * with less than it asked for does the same, by the same right and from the
- * same jobs: those as important or less.  Other elastic jobs give devices
- * before anybody is evicted.  A tier's right to preempt plays no part.
- *
- * The job leaves together with its victims, and goes on when all promised
- * devices are free.  A restart costs, so it takes as many devices at once as
- * it can get.  It takes free devices first; if more would not help, it waits
- * until these have been idle long enough.
- *
- * Nothing goes back and forth: the account stays within its entitlement, so
- * nobody may take from it.
- */
 
 /*
  * Has the account of a running job more than its entitlement, so that it may

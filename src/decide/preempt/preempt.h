@@ -15,4 +15,10 @@ extern int32_t DecideReservationYields(const Cycle *cycle, int32_t job,
 extern bool DecideClaimTry(Cycle *cycle, int32_t job, bool *made);
 extern bool DecideClaimsEnd(Cycle *cycle);
 
+/* promise.c */
+extern DecidePromise *DecidePromiseNew(Cycle *cycle);
+extern bool DecidePromisePart(Cycle *cycle, const DecidePart *part);
+extern bool DecideEvictionAdd(Cycle *cycle, int32_t running, DecideWhy why);
+extern bool DecideEvictionsAddChosen(Cycle *cycle, DecideWhy *why);
+
 #endif							/* DECIDE_PREEMPT_H */

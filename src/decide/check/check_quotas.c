@@ -1,0 +1,359 @@
+/*
+ * check_quotas.c
+ *	  Are all quotas kept, and is no job held back without reason?
+ *
+ * Running jobs are added to claims, and to what the result starts, promises
+ * and lets grow.  No quota that counts something new may be exceeded, also
+ * not with reservations.  A job that is held back could not start.  Growth
+ * adds devices and no job; a job without devices adds no devices.  So a quota
+ * that was exceeded before may stay so, if nothing of its kind is added.
+ */
+#include <string.h>
+
+#include "decide/check/check.h"
+
+/* Sums under one quota. */
+typedef struct Sum
+{
+	DecideUse	used;
+	bool		more[DECIDE_LIMITED];	/* the result adds some of it */
+} Sum;
+
+typedef struct QuotaSums
+{
+	const DecideInput *input;
+	int32_t    *order;			/* quotas by account */
+	Sum		   *sums;			/* by quota */
+} QuotaSums;
+
+/*
+ * Compare two quotas by account.
+ */
+static int
+compare_quotas(const void *context, int32_t a, int32_t b)
+{
+	const DecideQuota *quotas = context;
+
+	if (quotas[a].account != quotas[b].account)
+		return quotas[a].account < quotas[b].account ? -1 : 1;
+	return a < b ? -1 : a > b;
+}
+
+/*
+ * Where an account's own quotas begin in the order.
+ */
+static int32_t
+own_quotas(const QuotaSums *sums, int32_t account)
+{
+	int32_t		low = 0;
+	int32_t		high = sums->input->n_quotas;
+
+	while (low < high)
+	{
+		int32_t		middle = low + (high - low) / 2;
+
+		if (sums->input->quotas[sums->order[middle]].account < account)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/*
+ * Add what jobs with devices of a type use to all quotas that count them.
+ */
+static void
+sum_add(const QuotaSums *sums, int32_t account, int32_t type, DecideUse use,
+		bool more)
+{
+	const DecideInput *input = sums->input;
+	int32_t		i;
+	int			l;
+
+	for (; account >= 0; account = input->accounts[account].parent)
+	{
+		for (i = own_quotas(sums, account); i < input->n_quotas &&
+			 input->quotas[sums->order[i]].account == account; i++)
+		{
+			int32_t		q = sums->order[i];
+			Sum		   *sum = &sums->sums[q];
+
+			if (input->quotas[q].type != DECIDE_ANY_TYPE &&
+				input->quotas[q].type != type)
+				continue;
+			for (l = 0; l < DECIDE_LIMITED; l++)
+			{
+				if (sum->used.of[l] > INT64_MAX - use.of[l])
+					sum->used.of[l] = INT64_MAX;
+				else
+					sum->used.of[l] += use.of[l];
+				sum->more[l] |= more && use.of[l] > 0;
+			}
+		}
+	}
+}
+
+/*
+ * What a job of a class uses, computed apart from the code that decides.
+ */
+static DecideUse
+job_use(const DecideRequestClass *request, int32_t type, int32_t gpus)
+{
+	DecideUse	use;
+
+	use.of[DECIDE_LIMITED_JOBS] = 1;
+	use.of[DECIDE_LIMITED_DEVICES] = (int64_t) gpus *
+		DecideCheckCounted(request, type);
+	use.of[DECIDE_LIMITED_CPU] = request->cpu_milli;
+	use.of[DECIDE_LIMITED_MEMORY] = request->memory_mib;
+	return use;
+}
+
+/*
+ * What the job of a claim uses: the sums over its parts.
+ */
+static DecideUse
+claim_use(const DecideInput *input, const DecideClaim *claim)
+{
+	DecideUse	use = {.of[DECIDE_LIMITED_JOBS] = 1};
+	int32_t		p;
+
+	use.of[DECIDE_LIMITED_DEVICES] = (int64_t) claim->gpus *
+		(claim->counted > 0 ? claim->counted : claim->share);
+	for (p = 0; p < claim->n_parts; p++)
+	{
+		const DecidePart *part = &input->claim_parts[claim->first_part + p];
+
+		use.of[DECIDE_LIMITED_CPU] += part->cpu_milli;
+		use.of[DECIDE_LIMITED_MEMORY] += part->memory_mib;
+	}
+	return use;
+}
+
+/*
+ * What a running job that grows adds: devices only.
+ */
+static DecideUse
+grown_use(int64_t gpus, int32_t counted, int32_t share)
+{
+	DecideUse	use = {{0}};
+
+	use.of[DECIDE_LIMITED_DEVICES] = gpus * (counted > 0 ? counted : share);
+	return use;
+}
+
+/*
+ * Add claims that do not start, beyond what runs.  False: out of memory.
+ */
+static bool
+sum_claims(const QuotaSums *sums, const DecideResult *result,
+		   const DecideArena *arena)
+{
+	const DecideInput *input = sums->input;
+	bool	   *starts = DecideAlloc(arena, input->n_jobs, sizeof(bool));
+	int32_t		i;
+	int32_t		r;
+
+	if (starts == NULL)
+		return false;
+	if (input->n_jobs > 0)
+		memset(starts, 0, (size_t) input->n_jobs * sizeof(bool));
+	for (i = 0; i < result->n_starts; i++)
+		starts[result->starts[i].job] = true;
+	for (i = 0; i < input->n_claims; i++)
+	{
+		const DecideClaim *claim = &input->claims[i];
+		int64_t		gpus = claim->gpus;
+
+		if (claim->job >= 0 && starts[claim->job])
+			continue;
+		for (r = 0; claim->running && r < input->n_running; r++)
+		{
+			const DecideRunning *running = &input->running[r];
+
+			if (running->id == claim->id && !running->over &&
+				strcmp(running->org, claim->org) == 0)
+				break;
+		}
+		if (claim->running)
+			gpus -= r < input->n_running ? input->running[r].gpus : gpus;
+		if (!claim->running)
+			sum_add(sums, claim->account, claim->type, claim_use(input, claim),
+					false);
+		else if (gpus > 0)
+			sum_add(sums, claim->account, claim->type,
+					grown_use(gpus, claim->counted, claim->share), false);
+	}
+	return true;
+}
+
+/*
+ * Add what the result starts, promises, and lets grow.
+ */
+static void
+sum_result(const QuotaSums *sums, const DecideResult *result)
+{
+	const DecideInput *input = sums->input;
+	int32_t		i;
+
+	for (i = 0; i < result->n_starts; i++)
+	{
+		const DecideStart *s = &result->starts[i];
+		const DecideJob *job = &input->jobs[s->job];
+
+		sum_add(sums, job->account, s->type,
+				job_use(&input->requests[job->request], s->type, s->gpus),
+				true);
+	}
+	for (i = 0; i < result->n_promises; i++)
+	{
+		const DecidePromise *p = &result->promises[i];
+		const DecideRunning *running = p->job >= 0 ? NULL :
+			&input->running[p->running];
+
+		if (running == NULL)
+			sum_add(sums, input->jobs[p->job].account, p->type,
+					job_use(&input->requests[input->jobs[p->job].request],
+							p->type, p->gpus), true);
+		else if (p->gpus > running->gpus)
+			sum_add(sums, running->account, p->type,
+					grown_use(p->gpus - running->gpus, running->counted,
+							  running->share), true);
+	}
+}
+
+/*
+ * Would a job that uses this, with devices of a type, keep all its quotas?
+ */
+static bool
+has_capacity(const QuotaSums *sums, int32_t account, int32_t type,
+			 DecideUse use)
+{
+	const DecideInput *input = sums->input;
+	int32_t		i;
+	int			l;
+
+	for (; account >= 0; account = input->accounts[account].parent)
+	{
+		for (i = own_quotas(sums, account); i < input->n_quotas &&
+			 input->quotas[sums->order[i]].account == account; i++)
+		{
+			const DecideQuota *quota = &input->quotas[sums->order[i]];
+			const Sum  *sum = &sums->sums[sums->order[i]];
+
+			if (quota->type != DECIDE_ANY_TYPE && quota->type != type)
+				continue;
+			for (l = 0; l < DECIDE_LIMITED; l++)
+			{
+				if (quota->most.of[l] >= 0 && use.of[l] > 0 &&
+					use.of[l] > quota->most.of[l] - sum->used.of[l])
+					return false;
+			}
+		}
+	}
+	return true;
+}
+
+/*
+ * Could a job start that is reported as held back?
+ */
+static bool
+is_wronged(const QuotaSums *sums, const DecideJob *job)
+{
+	const DecideRequestClass *request = &sums->input->requests[job->request];
+	int32_t		i;
+
+	if (request->max_gpus == 0)
+		return has_capacity(sums, job->account, DECIDE_NO_TYPE,
+							job_use(request, DECIDE_NO_TYPE, 0));
+	for (i = 0; i < request->n_offers; i++)
+	{
+		int32_t		type = request->offers[i].type;
+
+		if (has_capacity(sums, job->account, type,
+						 job_use(request, type, request->min_gpus)))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Is a quota exceeded to which something was added?
+ */
+static bool
+is_passed(const QuotaSums *sums)
+{
+	int32_t		i;
+	int			l;
+
+	for (i = 0; i < sums->input->n_quotas; i++)
+	{
+		const DecideQuota *quota = &sums->input->quotas[i];
+		const Sum  *sum = &sums->sums[i];
+
+		for (l = 0; l < DECIDE_LIMITED; l++)
+		{
+			if (sum->more[l] && quota->most.of[l] >= 0 &&
+				sum->used.of[l] > quota->most.of[l])
+				return true;
+		}
+	}
+	return false;
+}
+
+/*
+ * Verify that quotas are kept, and hold back no other jobs.
+ */
+const char *
+DecideCheckQuotas(const DecideInput *input, const DecideResult *result,
+				  const DecideArena *arena)
+{
+	QuotaSums	sums = {.input = input};
+	int32_t		i;
+
+	if (input->n_quotas == 0)
+		return NULL;
+	sums.order = DecideAlloc(arena, input->n_quotas, sizeof(int32_t));
+	sums.sums = DecideAlloc(arena, input->n_quotas, sizeof(Sum));
+	if (sums.order == NULL || sums.sums == NULL)
+		return "out of memory";
+	for (i = 0; i < input->n_quotas; i++)
+	{
+		sums.order[i] = i;
+		sums.sums[i] = (Sum)
+		{
+			.used = input->quotas[i].used
+		};
+	}
+	if (!DecideSort(arena, sums.order, input->n_quotas, compare_quotas,
+					input->quotas))
+		return "out of memory";
+	if (!sum_claims(&sums, result, arena))
+		return "out of memory";
+	sum_result(&sums, result);
+	if (is_passed(&sums))
+		return "a quota is passed";
+	if (input->n_jobs > 0 && result->held == NULL)
+		return "it is not said whom quotas hold back";
+	for (i = 0; i < input->n_jobs; i++)
+	{
+		if (result->held[i] != DECIDE_NOT_HELD &&
+			is_wronged(&sums, &input->jobs[i]))
+			return "a job is held back that its quotas leave something";
+	}
+	for (i = 0; i < result->n_reservations; i++)
+	{
+		const DecideReservation *r = &result->reservations[i];
+		const DecideJob *job = &input->jobs[r->job];
+
+		if (result->held[r->job] != DECIDE_NOT_HELD)
+			return "a job has a reservation that quotas hold back";
+		sum_add(&sums, job->account, r->type,
+				job_use(&input->requests[job->request], r->type, r->gpus),
+				true);
+	}
+	/* after max_starts, later turns were not looked at */
+	return result->n_starts < input->max_starts && is_passed(&sums) ?
+		"a quota is passed by what is reserved" : NULL;
+}

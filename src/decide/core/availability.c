@@ -1,0 +1,389 @@
+/*
+ * availability.c
+ *	  What a job sees of a host: what is free there for as long as it may
+ *	  stay.
+ *
+ * A job sees a host from an instant until its wall limit has passed: the
+ * least that the host has left at that instant and at the start of each hold
+ * before its limit.
+ *
+ * At the start of a hold, everything decided before the hold ends as
+ * expected.  Later decisions end at their limits, as they were let in only on
+ * that condition.  A later hold that starts at the same instant does not
+ * count: its turn comes after this one.
+ *
+ * Only hosts with holds look different to different jobs.  cycle->hosts shows
+ * them as the job at its turn sees them; truth keeps what is really free.  So
+ * placement knows nothing of holds.
+ *
+ * What is left beside each hold of a host, and the least up to each, is
+ * computed once and kept until the host changes.  For a job with another
+ * limit it is looked up at the last hold before that limit.  Jobs see the
+ * same if no hold starts between their limits.
+ */
+
+#include "decide/core/fit.h"
+
+/*
+ * Give back part of a host, or take it (sign -1).
+ */
+static void
+left_give(const Host *host, Remaining *left, const DecidePart *part,
+		  int32_t share,
+		  int sign)
+{
+	uint64_t	rest;
+
+	for (rest = part->devices; rest != 0; rest &= rest - 1)
+	{
+		int			i = __builtin_ctzll(rest);
+		int32_t		amount = left->devices[i] + sign * share;
+
+		left->devices[i] = (uint16_t) (amount < 0 ? 0 :
+									   amount > DECIDE_WHOLE ? DECIDE_WHOLE :
+									   amount);
+		left->gpu_memory_used[i] -= sign * part->gpu_memory_mib;
+	}
+	if (host->cpu_milli > 0)
+		left->cpu += sign * part->cpu_milli;
+	if (host->memory_mib > 0)
+		left->memory += sign * part->memory_mib;
+}
+
+/*
+ * The lesser of what is left on a host at two times.
+ */
+static void
+left_lesser(const Host *host, Remaining *left, const Remaining *other)
+{
+	int			d;
+
+	for (d = 0; d < host->gpus; d++)
+	{
+		if (other->devices[d] < left->devices[d])
+			left->devices[d] = other->devices[d];
+		if (other->gpu_memory_used[d] > left->gpu_memory_used[d])
+			left->gpu_memory_used[d] = other->gpu_memory_used[d];
+	}
+	if (other->cpu < left->cpu)
+		left->cpu = other->cpu;
+	if (other->memory < left->memory)
+		left->memory = other->memory;
+}
+
+/*
+ * All that is free on a host now; below 0 if the node gave more than it has.
+ */
+static void
+left_now(const Host *host, Remaining *left)
+{
+	int			d;
+
+	for (d = 0; d < host->gpus; d++)
+	{
+		left->devices[d] = host->left[d];
+		left->gpu_memory_used[d] = host->gpu_memory_used[d];
+	}
+	left->cpu = host->cpu_left - host->cpu_over;
+	left->memory = host->memory_left - host->memory_over;
+}
+
+/*
+ * What a host is expected to have left at a later instant.
+ */
+static void
+left_at(const Cycle *cycle, int32_t index, int64_t at, Remaining *left)
+{
+	const Timeline *timeline = cycle->timeline;
+	const Host *host = DecideAvailabilityNow(cycle, index);
+	int32_t		i;
+
+	left_now(host, left);
+	for (i = timeline->first_end[index]; i >= 0; i = timeline->ends[i].next)
+	{
+		const End  *end = &timeline->ends[i];
+
+		if (end->at <= at)
+			left_give(host, left, &end->part, end->share, 1);
+	}
+	for (i = timeline->first_hold[index]; i >= 0;
+		 i = timeline->holds[i].next)
+	{
+		const Reservation *hold = &timeline->holds[i];
+
+		if (hold->from <= at && hold->until > at)
+			left_give(host, left, &hold->part, hold->share, -1);
+	}
+}
+
+/*
+ * Ignore what a hold does not use: others may have it.
+ */
+static void
+left_unasked(const Host *host, const Reservation *hold, Remaining *left)
+{
+	int			d;
+
+	for (d = 0; d < host->gpus; d++)
+	{
+		if (((hold->part.devices >> d) & 1) == 0)
+		{
+			left->devices[d] = DECIDE_WHOLE;
+			left->gpu_memory_used[d] = 0;
+		}
+	}
+	if (hold->part.cpu_milli == 0)
+		left->cpu = INT64_MAX;
+	if (hold->part.memory_mib == 0)
+		left->memory = INT64_MAX;
+}
+
+/*
+ * What a host has left beside a hold when that starts.
+ */
+static void
+left_beside(const Cycle *cycle, int32_t index, int32_t beside, Remaining *left)
+{
+	const Timeline *timeline = cycle->timeline;
+	const Reservation *mine = &timeline->holds[beside];
+	const Host *host = DecideAvailabilityNow(cycle, index);
+	int32_t		i;
+
+	left_now(host, left);
+	for (i = timeline->first_end[index]; i >= 0; i = timeline->ends[i].next)
+	{
+		const End  *end = &timeline->ends[i];
+
+		if ((end->start >= mine->after ? end->limit : end->at) <= mine->from)
+			left_give(host, left, &end->part, end->share, 1);
+	}
+	for (i = timeline->first_hold[index]; i >= 0;
+		 i = timeline->holds[i].next)
+	{
+		const Reservation *hold = &timeline->holds[i];
+
+		if (i == beside ||
+			(i < beside && hold->from <= mine->from &&
+			 hold->until > mine->from) ||
+			(i > beside && hold->from < mine->from &&
+			 hold->limit > mine->from))
+			left_give(host, left, &hold->part, hold->share, -1);
+	}
+	left_unasked(host, mine, left);
+}
+
+/*
+ * How many of a host's holds start by an instant.
+ */
+static int32_t
+besides_until(const HostView *view, int64_t at)
+{
+	int32_t		low = 0;
+	int32_t		high = view->n;
+
+	while (low < high)
+	{
+		int32_t		middle = low + (high - low) / 2;
+
+		if (view->besides[middle].from <= at)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/*
+ * Compute what is left beside each hold of a host, if the host changed since.
+ */
+static const HostView *
+view_of(const Cycle *cycle, int32_t index)
+{
+	const Timeline *timeline = cycle->timeline;
+	HostView   *view = &timeline->views[index];
+	const Host *host = DecideAvailabilityNow(cycle, index);
+	Remaining	least;
+	int32_t		i;
+
+	if (view->fresh)
+		return view;
+	left_now(host, &least);
+	for (i = 0; i < view->n; i++)
+	{
+		RemainingAt *beside = &view->besides[i];
+
+		beside->from = timeline->holds[view->order[i]].from;
+		left_beside(cycle, index, view->order[i], &beside->left);
+		if (beside->from > cycle->input->now)
+			left_lesser(host, &least, &beside->left);
+		beside->least = least;
+	}
+	view->fresh = true;
+	return view;
+}
+
+/*
+ * What a host has for a job that starts at an instant and may stay for
+ * wall_limit.
+ */
+void
+DecideAvailabilityAt(const Cycle *cycle, int32_t index, int64_t at,
+					 int64_t wall_limit, Host *seen)
+{
+	const Host *host = DecideAvailabilityNow(cycle, index);
+	const HostView *view = view_of(cycle, index);
+	int64_t		last = DecideTimeAdd(at, wall_limit) - 1;
+	int32_t		n = besides_until(view, last);
+	const Remaining *left;
+	Remaining	least;
+	int			d;
+
+	DecideAssert(index >= 0 && index < cycle->n_hosts);
+	DecideAssert(at >= cycle->input->now);
+	DecideAssert(cycle->timeline != NULL && wall_limit > 0);
+	if (at == cycle->input->now && n > 0)
+		left = &view->besides[n - 1].least;
+	else
+	{
+		if (at == cycle->input->now)
+			left_now(host, &least);
+		else
+			left_at(cycle, index, at, &least);
+		while (n > 0 && view->besides[n - 1].from > at)
+			left_lesser(host, &least, &view->besides[--n].left);
+		left = &least;
+	}
+	*seen = *host;
+	for (d = 0; d < host->gpus; d++)
+	{
+		seen->left[d] = left->devices[d];
+		seen->gpu_memory_used[d] = left->gpu_memory_used[d];
+	}
+	seen->cpu_left = seen->cpu_over = 0;
+	seen->memory_left = seen->memory_over = 0;
+	DecideHostAddCapacity(seen, left->cpu, left->memory);
+	DecideHostDerive(seen);
+}
+
+/*
+ * The devices of a host whose reservations start too early for the job at its
+ * turn.  A search for an entitlement passes reservations that yield to it.
+ */
+uint64_t
+DecideAvailabilityReserved(const Cycle *cycle, int32_t host)
+{
+	const Timeline *timeline = cycle->timeline;
+	int32_t		rank = cycle->passes;
+	uint64_t	kept = 0;
+	int64_t		last;
+	int32_t		i;
+
+	DecideAssert(host >= 0 && host < cycle->n_hosts);
+	DecideAssert(cycle->claims != NULL);
+	if (timeline == NULL)
+		return 0;
+	last = DecideTimeAdd(cycle->input->now, timeline->shown);
+	for (i = timeline->first_hold[host]; i >= 0; i = timeline->holds[i].next)
+	{
+		const Reservation *hold = &timeline->holds[i];
+
+		if (hold->from > cycle->input->now && hold->from < last &&
+			hold->yields < rank)
+			kept |= hold->part.devices;
+	}
+	return kept;
+}
+
+/*
+ * How many holds of all hosts start before the limit of a job that starts
+ * now.
+ */
+static int32_t
+holds_seen(const Cycle *cycle, int64_t wall_limit)
+{
+	const Timeline *timeline = cycle->timeline;
+	int64_t		last = DecideTimeAdd(cycle->input->now, wall_limit);
+	int32_t		low = 0;
+	int32_t		high = timeline->n_holds;
+
+	while (low < high)
+	{
+		int32_t		middle = low + (high - low) / 2;
+
+		if (timeline->holds[timeline->by_from[middle]].from < last)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/*
+ * Do jobs with these two wall limits see the same?
+ */
+bool
+DecideAvailabilityAlike(const Cycle *cycle, int64_t a, int64_t b)
+{
+	DecideAssert(a >= 0);
+	DecideAssert(b >= 0);
+	return a == b || cycle->timeline == NULL ||
+		holds_seen(cycle, a) == holds_seen(cycle, b);
+}
+
+/*
+ * Show the held hosts as jobs with this wall limit see them.
+ */
+void
+DecideAvailabilityShow(Cycle *cycle, int64_t wall_limit)
+{
+	Timeline   *timeline = cycle->timeline;
+	bool		alike;
+	int32_t		i;
+
+	DecideAssert(wall_limit > 0);
+	DecideAssert(!cycle->reserving);
+	if (timeline == NULL)
+		return;
+	alike = DecideAvailabilityAlike(cycle, timeline->shown, wall_limit);
+	timeline->shown = wall_limit;
+	for (i = 0; i < timeline->n_held && !alike; i++)
+		DecideHostShow(cycle, timeline->held[i]);
+}
+
+/*
+ * Take a part off a host.
+ */
+void
+DecideHostTake(Cycle *cycle, int32_t index, const DecidePart *part,
+			   int32_t share)
+{
+	Host	   *host = DecideHostTruth(cycle, index);
+	uint64_t	rest;
+
+	DecideAssert(index >= 0 && index < cycle->n_hosts);
+	DecideAssert(share >= 0 && share <= DECIDE_WHOLE);
+	DecideAssert((part->devices & ~cycle->hosts[index].usable) == 0);
+	for (rest = part->devices; rest != 0; rest &= rest - 1)
+	{
+		int			i = __builtin_ctzll(rest);
+
+		if ((host->free >> i) & 1)
+			host->n_free--;
+		host->left[i] = (uint16_t) (host->left[i] - share);
+		host->gpu_memory_used[i] += part->gpu_memory_mib;
+		host->free &= ~(UINT64_C(1) << i);
+		if (host->left[i] > 0)
+			host->partial |= UINT64_C(1) << i;
+		else
+			host->partial &= ~(UINT64_C(1) << i);
+	}
+	if (host->cpu_milli > 0)
+		host->cpu_left -= part->cpu_milli;
+	if (host->memory_mib > 0)
+		host->memory_left -= part->memory_mib;
+	host->n_usable = DecideFitUsable(host, host->n_free, host->cpu_left,
+									 host->memory_left);
+	if (host != &cycle->hosts[index])
+		DecideAvailabilityShowHost(cycle, index);
+	DecideHostTouch(cycle, index);
+}

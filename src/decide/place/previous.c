@@ -1,0 +1,132 @@
+/*
+ * previous.c
+ *	  Previous reservations are made again.
+ *
+ * Every cycle reserves again, and placement could find other devices that are
+ * as good at the same time.  The job that had those devices would then have
+ * to wait for others.  So a job keeps its previous reservation where that is
+ * possible as early as any other, and starts on just that once it is free.
+ *
+ * Nothing let in behind a reservation gets in its way.  So a reservation
+ * moves later only for late ends, for jobs that come before it in the queue,
+ * and for jobs that start earlier than reserved.
+ */
+#include <string.h>
+
+#include "decide/place/place.h"
+
+/*
+ * Find the previous reservations by job.  False: out of memory.
+ */
+bool
+DecidePreviousPrepare(Cycle *cycle)
+{
+	const DecideInput *input = cycle->input;
+	int32_t		i;
+
+	if (input->n_previous == 0)
+		return true;
+	cycle->previous = DecideAlloc(cycle->arena, input->n_jobs,
+								  sizeof(DecidePreviousReservation *));
+	cycle->previous_host = DecideAlloc(cycle->arena, cycle->n_hosts,
+									   sizeof(int32_t));
+	if (cycle->previous == NULL || cycle->previous_host == NULL)
+		return false;
+	memset(cycle->previous, 0,
+		   (size_t) input->n_jobs * sizeof(DecidePreviousReservation *));
+	for (i = 0; i < cycle->n_hosts; i++)
+		cycle->previous_host[cycle->hosts[i].node] = i;
+	for (i = 0; i < input->n_previous; i++)
+		cycle->previous[input->previous[i].job] = &input->previous[i];
+	return DecideHostsGroup(cycle);
+}
+
+/*
+ * The offer among these that the previous reservation used, or NULL.
+ */
+static const DecideOffer *
+offer_reserved(const DecidePreviousReservation *previous,
+			   const DecideOffer *offers,
+			   int32_t n_offers)
+{
+	int32_t		i;
+
+	for (i = 0; i < n_offers; i++)
+	{
+		if (offers[i].type == previous->type)
+			return &offers[i];
+	}
+	return NULL;
+}
+
+/*
+ * Can the job have a part on its host as it is now?
+ */
+static bool
+part_suits(const Cycle *cycle, const DecideRequestClass *request,
+		   const DecideOffer *offer, const DecidePart *part,
+		   const Host *first)
+{
+	const Host *host = &cycle->hosts[cycle->previous_host[part->node]];
+
+	return DecideFitAllowed(host, request, offer) &&
+		DecideHostHas(host, part, request->share) &&
+		(host == first || (request->topology != DECIDE_TOPOLOGY_NODE &&
+						   (request->topology != DECIDE_TOPOLOGY_NVLINK ||
+							host->domain == first->domain) &&
+						   (request->topology != DECIDE_TOPOLOGY_LEAF ||
+							host->leaf == first->leaf)));
+}
+
+/*
+ * Start a job on its previous reservation, or reserve that again, if its
+ * devices are free and one of these offers (NULL: without GPUs) allows them.
+ * A range of sizes takes what there is instead.
+ */
+PlaceOutcome
+DecidePreviousTry(Cycle *cycle, int32_t job, const DecideRequestClass *request,
+				  const DecideOffer *offers, int32_t n_offers)
+{
+	const DecidePreviousReservation *previous = cycle->previous == NULL ?
+		NULL : cycle->previous[job];
+	const DecideOffer *offer = NULL;
+	const Host *first;
+	DecidePart *parts;
+	int32_t    *hosts;
+	int32_t		i;
+
+	if (previous == NULL || previous->gpus != request->min_gpus ||
+		request->min_gpus != request->max_gpus)
+		return OUTCOME_NO_FIT;
+	if (offers != NULL)
+		offer = offer_reserved(previous, offers, n_offers);
+	if ((offer == NULL) != (request->max_gpus == 0))
+		return OUTCOME_NO_FIT;
+	parts = DecideAlloc(cycle->arena, previous->n_parts, sizeof(DecidePart));
+	hosts = DecideAlloc(cycle->arena, previous->n_parts, sizeof(int32_t));
+	if (parts == NULL || hosts == NULL)
+		return OUTCOME_OUT_OF_MEMORY;
+	first = &cycle->hosts[cycle->previous_host
+						  [cycle->input->previous_parts[previous->first_part].node]];
+	for (i = 0; i < previous->n_parts; i++)
+	{
+		const DecidePart *was = &cycle->input->previous_parts
+			[previous->first_part + i];
+
+		parts[i] = *was;
+		hosts[i] = cycle->previous_host[was->node];
+		parts[i].cpu_milli = previous->gpus == 0 ? request->cpu_milli :
+			DecideFitSplit(request->cpu_milli, was->gpus, previous->gpus);
+		parts[i].memory_mib = previous->gpus == 0 ? request->memory_mib :
+			DecideFitSplit(request->memory_mib, was->gpus, previous->gpus);
+		parts[i].gpu_memory_mib =
+			DecideShareTakes(&cycle->hosts[hosts[i]], request);
+		if (!part_suits(cycle, request, offer, &parts[i], first) ||
+			(i > 0 && hosts[i] <= hosts[i - 1]))
+			return OUTCOME_NO_FIT;
+	}
+	return DecideStartOn(cycle, job, previous->type, previous->gpus, hosts,
+						 parts,
+						 previous->n_parts) ?
+		OUTCOME_STARTED : OUTCOME_OUT_OF_MEMORY;
+}
