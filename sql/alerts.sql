@@ -230,7 +230,7 @@ SELECT * FROM pg_temp.news();
 -- a call that finds too many rows to add up leaves the alert to maintain
 SELECT pg_temp.at('2032-06-02 00:00+00') \g /dev/null
 SELECT maintain() \g /dev/null
-INSERT INTO spend_delta SELECT 'al', 'ops', '0', '2032-06-02' FROM generate_series(1, 201);
+INSERT INTO account_delta (org, account, spent, day, at) SELECT 'al', 'ops', '0', '2032-06-02', '2032-06-02' FROM generate_series(1, 201);
 SELECT pg_temp.spend('lab/eve', 'g', 20);
 SELECT * FROM pg_temp.news();
 SELECT maintain() \g /dev/null

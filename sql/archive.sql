@@ -255,7 +255,7 @@ SELECT * FROM pg_temp.page_is_wrong('2028-05-20');
 -- rebuild repairs wrong sums from closings alone
 BEGIN;
 UPDATE bucket SET spent = spent + '1', available = available - '1' WHERE bucket = 1;
-UPDATE spend_total SET spent = spent + 1 WHERE org = 'acme' AND account = 'a';
+UPDATE account_total SET spent = spent + 1 WHERE org = 'acme' AND account = 'a';
 SELECT invariant, subject, detail FROM verify() ORDER BY 1, 2, 3;
 SELECT * FROM rebuild('acme');
 SELECT * FROM verify();

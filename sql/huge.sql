@@ -37,7 +37,7 @@ SELECT available, held, spent FROM balance('hu', 'a');
 SELECT count(*) FROM maintain() WHERE task = 'fold_spend' AND affected > 0;
 SELECT count(*) FROM expire_credits();
 SELECT available, held, spent FROM balance('hu', 'a');
-SELECT account, spent FROM spend_total WHERE org = 'hu';
+SELECT account, spent FROM account_total WHERE org = 'hu';
 SELECT item, spent, refunded, net FROM usage_by('hu', '', NULL, NULL, 'account');
 SELECT account, spent FROM top_spenders('hu', 3, '2035-01-01');
 SELECT sum(amount) FROM invoice('hu', '2036-01-01');

@@ -298,10 +298,10 @@ SELECT pg_temp.after($$UPDATE hold_part SET bucket = 4 WHERE hold = 2$$);
 SELECT pg_temp.after($$DELETE FROM hold WHERE hold = 2$$);
 
 \echo === spend
-SELECT pg_temp.after($$UPDATE spend_delta SET spent = '1'
+SELECT pg_temp.after($$UPDATE account_delta SET spent = '1'
 	WHERE account = 'vision'$$);
-SELECT pg_temp.after($$DELETE FROM spend_delta$$);
-SELECT pg_temp.after($$INSERT INTO spend_total
+SELECT pg_temp.after($$DELETE FROM account_delta$$);
+SELECT pg_temp.after($$INSERT INTO account_total
 	VALUES ('acme', 'nobody', '3')$$);
 
 \echo === accounts
@@ -514,10 +514,10 @@ SELECT * FROM verify('nobody');
 --
 -- Upkeep
 --
-SELECT org, account, spent FROM spend_delta ORDER BY org, account, spent;
+SELECT org, account, spent FROM account_delta ORDER BY org, account, spent;
 SELECT pg_temp.at('2026-01-12 00:00+00') \g /dev/null
 SELECT * FROM maintain();
-SELECT * FROM spend_total ORDER BY org, account;
+SELECT * FROM account_total ORDER BY org, account;
 SELECT b.spent FROM balance('acme') b;
 -- a key lives for gpucredit.key_retention, not longer, but a payment's for ever
 SELECT org, key FROM request ORDER BY org, key;

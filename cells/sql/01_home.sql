@@ -74,7 +74,7 @@ BEGIN ATOMIC
 	WHERE c.relnamespace = (SELECT n.oid FROM pg_namespace n
 			WHERE n.nspname = 'gpucredit')
 		AND c.relkind = 'r' AND c.relpersistence = 'p'
-		AND c.relname NOT IN ('spend_delta', 'spend_total', 'spend_day', 'usage',
+		AND c.relname NOT IN ('account_delta', 'account_total', 'spend_day', 'usage',
 			'accrued', 'fair_usage', 'denial', 'closing', 'audit', 'alert',
 			'node_cache', 'node_strike', 'eviction', 'reservation', 'claim', 'claim_gpu',
 			'attempt_gpu', 'attempt_watch', 'directive')

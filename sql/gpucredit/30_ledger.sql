@@ -286,38 +286,49 @@ ALTER TABLE gpucredit.entry
 	ENABLE ALWAYS TRIGGER entry_sound_new;
 
 /*
- * An account's own spend, less refunds: the totals, and the deltas that upkeep
- * has not folded into them yet.  Deltas keep settlements from waiting for one
- * row.
+ * What an account and all below it hold, have spent, and have used of what they
+ * hold: the totals, and the changes of single accounts that upkeep has not
+ * folded into them yet.  So a balance reads a row of its account, however many
+ * accounts, holds and jobs are below it.  Changes keep calls from waiting for
+ * one row.  What is used counts as usage rows log it (attempt.used).
  */
-CREATE TABLE gpucredit.spend_total (
+CREATE TABLE gpucredit.account_total (
 	org text COLLATE "C" NOT NULL,
 	account text COLLATE "C" NOT NULL,
-	spent numeric(38, 6) NOT NULL,	/* the sum over buckets may exceed credits */
-	CONSTRAINT spend_total_pkey PRIMARY KEY (org, account)
-);
-COMMENT ON TABLE gpucredit.spend_total IS
-'Settled spend of each account, without what is in spend_delta';
-COMMENT ON COLUMN gpucredit.spend_total.org IS 'The organisation.';
-COMMENT ON COLUMN gpucredit.spend_total.account IS 'A path below the organisation; '''' is the organisation itself.';
-COMMENT ON COLUMN gpucredit.spend_total.spent IS 'Credits spent less refunded, ever.';
+	/* sums over buckets may exceed credits */
+	spent numeric(38, 6) NOT NULL DEFAULT 0,
+	held numeric(38, 6) NOT NULL DEFAULT 0,
+	used numeric(38, 6) NOT NULL DEFAULT 0,
+	CONSTRAINT account_total_pkey PRIMARY KEY (org, account)
+) WITH (fillfactor = 50);
+COMMENT ON TABLE gpucredit.account_total IS
+'What each account and all below it hold, use and have spent, without what is in account_delta';
+COMMENT ON COLUMN gpucredit.account_total.org IS 'The organisation.';
+COMMENT ON COLUMN gpucredit.account_total.account IS 'An account, with all below it.';
+COMMENT ON COLUMN gpucredit.account_total.spent IS 'Credits spent less refunded, ever.';
+COMMENT ON COLUMN gpucredit.account_total.held IS 'Credits in open holds, dead ones included.';
+COMMENT ON COLUMN gpucredit.account_total.used IS 'Credits that running attempts had cost at their last usage rows.';
 
-CREATE TABLE gpucredit.spend_delta (
+CREATE TABLE gpucredit.account_delta (
 	org text COLLATE "C" NOT NULL,
 	account text COLLATE "C" NOT NULL,
-	spent gpucredit.credits NOT NULL,
-	day date,					/* UTC; NULL: a repair, which has no day */
-	at timestamptz				/* when it was spent; NULL: a repair */
+	spent gpucredit.credits NOT NULL DEFAULT '0',
+	day date,					/* UTC; NULL: nothing was spent */
+	at timestamptz NOT NULL,
+	held gpucredit.credits NOT NULL DEFAULT '0',
+	used gpucredit.credits NOT NULL DEFAULT '0'
 );
-CREATE INDEX spend_delta_day ON gpucredit.spend_delta (org, day);
-ALTER TABLE gpucredit.spend_delta REPLICA IDENTITY FULL;	/* it has no key */
-COMMENT ON TABLE gpucredit.spend_delta IS
-'Settled spend not yet folded into spend_total and spend_day';
-COMMENT ON COLUMN gpucredit.spend_delta.org IS 'The organisation.';
-COMMENT ON COLUMN gpucredit.spend_delta.account IS 'A path below the organisation; '''' is the organisation itself.';
-COMMENT ON COLUMN gpucredit.spend_delta.spent IS 'Credits spent less refunded, not added to the totals yet.';
-COMMENT ON COLUMN gpucredit.spend_delta.day IS 'The UTC day; NULL: a repair, which has no day.';
-COMMENT ON COLUMN gpucredit.spend_delta.at IS 'When it was spent; NULL: a repair.';
+CREATE INDEX account_delta_day ON gpucredit.account_delta (org, day);
+ALTER TABLE gpucredit.account_delta REPLICA IDENTITY FULL;	/* it has no key */
+COMMENT ON TABLE gpucredit.account_delta IS
+'Changes of what single accounts hold, use and have spent, not yet folded into account_total and spend_day';
+COMMENT ON COLUMN gpucredit.account_delta.org IS 'The organisation.';
+COMMENT ON COLUMN gpucredit.account_delta.account IS 'A path below the organisation; '''' is the organisation itself.';
+COMMENT ON COLUMN gpucredit.account_delta.spent IS 'Credits spent less refunded.';
+COMMENT ON COLUMN gpucredit.account_delta.day IS 'The UTC day on which they were spent; NULL: nothing was spent.';
+COMMENT ON COLUMN gpucredit.account_delta.at IS 'When the change was made.';
+COMMENT ON COLUMN gpucredit.account_delta.held IS 'Credits that came into holds; below 0: that left them.';
+COMMENT ON COLUMN gpucredit.account_delta.used IS 'Credits by which the logged cost of a running attempt grew; below 0: the attempt ended.';
 
 /* Recent days only: upkeep deletes days that no average needs any more. */
 CREATE TABLE gpucredit.spend_day (
@@ -329,7 +340,7 @@ CREATE TABLE gpucredit.spend_day (
 );
 CREATE INDEX spend_day_day ON gpucredit.spend_day (day, org, account);
 COMMENT ON TABLE gpucredit.spend_day IS
-'What an account and all below it spent on each recent day, without what is in spend_delta';
+'What an account and all below it spent on each recent day, without what is in account_delta';
 COMMENT ON COLUMN gpucredit.spend_day.org IS 'The organisation.';
 COMMENT ON COLUMN gpucredit.spend_day.account IS 'An account, with all below it.';
 COMMENT ON COLUMN gpucredit.spend_day.day IS 'The UTC day.';
@@ -340,8 +351,8 @@ DECLARE
 	name text;
 BEGIN
 	FOREACH name IN ARRAY ARRAY['account', 'bucket', 'bucket_bucket_seq', 'hold',
-	'hold_hold_seq', 'hold_part', 'entry', 'entry_entry_seq', 'spend_total',
-	'spend_delta', 'spend_day']
+	'hold_hold_seq', 'hold_part', 'entry', 'entry_entry_seq', 'account_total',
+	'account_delta', 'spend_day']
 	LOOP
 		PERFORM pg_catalog.pg_extension_config_dump(
 			('gpucredit.' || name)::regclass, '');

@@ -203,6 +203,7 @@ CREATE TABLE gpucredit.attempt (
 	usage_digest bigint NOT NULL DEFAULT 0,
 	accrued_digest bigint NOT NULL DEFAULT 0,
 	checkpoint_digest bigint NOT NULL DEFAULT 0,
+	used gpucredit.credits NOT NULL DEFAULT '0',	/* see account_total */
 	CONSTRAINT attempt_pkey PRIMARY KEY (org, job, attempt)
 ) WITH (fillfactor = 50);
 CREATE INDEX attempt_needs_cycle ON gpucredit.attempt (pool) WHERE needs_cycle;
@@ -264,6 +265,7 @@ COMMENT ON COLUMN gpucredit.attempt.uncollected IS 'What it cost and no credit c
 COMMENT ON COLUMN gpucredit.attempt.late_at IS 'When a late report changed its settlement; NULL: none did.';
 COMMENT ON COLUMN gpucredit.attempt.late_elapsed IS 'How much run time the late report added; NULL: none.';
 COMMENT ON COLUMN gpucredit.attempt.usage_digest IS 'What verify() compares its usage rows with.';
+COMMENT ON COLUMN gpucredit.attempt.used IS 'What it had cost at its last usage row, and counts as used in account_total; 0 once it is over.';
 COMMENT ON COLUMN gpucredit.attempt.accrued_digest IS 'What verify() compares its rows of accrued with.';
 COMMENT ON COLUMN gpucredit.attempt.checkpoint_digest IS 'What verify() compares its checkpoints with.';
 COMMENT ON COLUMN gpucredit.attempt.late_uncollected IS 'Credits that the late report added to uncollected; below 0: they were collected after all; NULL: none.';

@@ -173,6 +173,43 @@ COMMENT ON FUNCTION gpucredit.budgets(text, text) IS
 'Credit: the budgets on an account''s path, nearest first, with what is left of the present period.
 Errors: UC001 no such account; 22023.';
 
+/*
+ * The running jobs at and below an account are read only if they are few.  Each
+ * arm is a range of the index job_active.
+ */
+CREATE FUNCTION gpucredit_internal.used_by_few(org text, account text)
+RETURNS TABLE (used numeric)
+LANGUAGE sql STABLE PARALLEL SAFE ROWS 1
+BEGIN ATOMIC
+	WITH few AS MATERIALIZED (
+		SELECT * FROM (SELECT j.job, j.attempt FROM gpucredit.job j
+			WHERE j.org = used_by_few.org AND j.state = 'active'
+				AND j.account = used_by_few.account
+			ORDER BY j.account LIMIT 101) own
+		UNION ALL
+		SELECT * FROM (SELECT j.job, j.attempt FROM gpucredit.job j
+			WHERE used_by_few.account <> '' AND j.org = used_by_few.org
+				AND j.state = 'active'
+				AND j.account > (used_by_few.account || '/') COLLATE "C"
+				AND j.account < (used_by_few.account || '0') COLLATE "C"
+			ORDER BY j.account LIMIT 101) below
+		UNION ALL
+		SELECT * FROM (SELECT j.job, j.attempt FROM gpucredit.job j
+			WHERE used_by_few.account = '' AND j.org = used_by_few.org
+				AND j.state = 'active' AND j.account > ''
+			ORDER BY j.account LIMIT 101) below)
+	SELECT coalesce(sum(gpucredit_internal.bill(a.per_hour, 1, 1000, a.elapsed,
+		a.held)::numeric), 0.000000)
+	FROM (SELECT f.* FROM few f WHERE (SELECT count(*) FROM few) <= 100) f
+		CROSS JOIN LATERAL (SELECT t.per_hour, t.elapsed, t.held
+			FROM gpucredit.attempt t
+			WHERE t.org = used_by_few.org AND t.job = f.job
+				AND t.attempt = f.attempt OFFSET 0) a
+	HAVING (SELECT count(*) FROM few) <= 100;
+END;
+COMMENT ON FUNCTION gpucredit_internal.used_by_few(text, text) IS
+'What running jobs at and below an account have cost by their last heartbeats; no row: more than 100 jobs run.';
+
 CREATE FUNCTION gpucredit_internal.balance_now(org text, account text,
 	at timestamptz) RETURNS SETOF gpucredit.balance_result
 LANGUAGE sql STABLE PARALLEL SAFE
@@ -192,31 +229,26 @@ BEGIN ATOMIC
 			FROM gpucredit_internal.dead_held(balance_now.org, balance_now.at) d
 				JOIN b ON b.bucket = d.bucket) p (kind, expires_at, amount)
 		) b,
-	(SELECT sum(h.held::numeric) AS held FROM gpucredit.hold h
-		WHERE h.org = balance_now.org
-			AND gpucredit_internal.is_below(h.account, balance_now.account)
-			AND h.closed_at IS NULL
-			AND coalesce(h.expires_at > balance_now.at, true)) h,
-	(SELECT sum(gpucredit_internal.bill(a.per_hour, 1, 1000,
-			a.elapsed, a.held)::numeric) AS used
-		FROM gpucredit.job j
-			CROSS JOIN LATERAL (SELECT t.* FROM gpucredit.attempt t
-				WHERE t.org = j.org AND t.job = j.job
-					AND t.attempt = j.attempt OFFSET 0) a
-		WHERE j.org = balance_now.org AND j.state = 'active'
-			AND gpucredit_internal.is_below(j.account, balance_now.account)) a,
-	(SELECT sum(s.spent) AS spent
-		FROM (SELECT t.spent FROM gpucredit.spend_total t
-			WHERE t.org = balance_now.org
-				AND gpucredit_internal.is_below(t.account, balance_now.account)
+	(SELECT sum(s.spent) AS spent, sum(s.held) AS held, sum(s.used) AS used
+		FROM (SELECT t.spent, t.held, t.used FROM gpucredit.account_total t
+			WHERE t.org = balance_now.org AND t.account = balance_now.account
 			UNION ALL
-			SELECT d.spent::numeric FROM gpucredit.spend_delta d
+			SELECT d.spent::numeric, d.held::numeric, d.used::numeric
+			FROM gpucredit.account_delta d
 			WHERE d.org = balance_now.org
-				AND gpucredit_internal.is_below(d.account, balance_now.account)) s) s,
+				AND gpucredit_internal.is_below(d.account, balance_now.account)
+			UNION ALL
+			SELECT 0, - h.held::numeric, 0 FROM gpucredit.hold h
+			WHERE h.org = balance_now.org AND h.closed_at IS NULL
+				AND h.expires_at <= balance_now.at
+				AND gpucredit_internal.is_below(h.account, balance_now.account)) s) s,
+	(SELECT max(f.used) AS used
+		FROM gpucredit_internal.used_by_few(balance_now.org, balance_now.account) f) f,
 	(SELECT min(u.remaining) AS room
 		FROM gpucredit_internal.budgets_at(balance_now.org, balance_now.account,
 			balance_now.at) u WHERE u.hard) u,
-	LATERAL gpucredit_internal.balance_of(u.room, h.held, a.used, s.spent, b.kinds,
+	LATERAL gpucredit_internal.balance_of(u.room, s.held,
+		coalesce(f.used, s.used), s.spent, b.kinds,
 		b.expiries, b.amounts) r;
 END;
 COMMENT ON FUNCTION gpucredit_internal.balance_now(text, text, timestamptz) IS
@@ -254,7 +286,7 @@ $$;
 COMMENT ON FUNCTION gpucredit.balance(text, text, timestamptz) IS
 'Credit: an account''s credit.
 account: '''' for the organisation. as_of: a past instant, whose figures are computed from the entries; NULL or not past: now.
-Result, in credits. available: in active buckets of the account and its ancestors. spendable: that, at most what the tightest hard budget on the path leaves. held: by the account and all below it; used: the metered part of held; spent: settled, less refunds. promo + granted + paid = available. Then when the next of it expires, and how much. Expiries and dead holds count at once, booked or not.
+Result, in credits. available: in active buckets of the account and its ancestors. spendable: that, at most what the tightest hard budget on the path leaves. held: by the account and all below it; used: the metered part of held (where more than 100 jobs run, as logged each gpucredit.usage_interval); spent: settled, less refunds. promo + granted + paid = available. Then when the next of it expires, and how much. Expiries and dead holds count at once, booked or not.
 Errors: UC001 no such account; 22023, also for an as_of before what is kept.';
 
 /* Buckets */

@@ -176,44 +176,84 @@ END;
 COMMENT ON FUNCTION gpucredit_internal.hold_difference(text) IS
 'Holds whose figures differ from their entries; found NULL: the hold is missing.';
 
-/*
- * The spend of accounts by the entries, with the newest entry, and as
- * recorded.
- */
-CREATE FUNCTION gpucredit_internal.spend_difference(tenant text)
-RETURNS TABLE (org text, account text, found numeric, expected numeric)
+/* Running attempts whose used figure differs from their last usage row. */
+CREATE FUNCTION gpucredit_internal.used_difference(tenant text)
+RETURNS TABLE (org text, job bigint, attempt int, found gpucredit.credits,
+	expected gpucredit.credits)
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
-	SELECT coalesce(s.org, e.org), coalesce(s.account, e.account),
-		coalesce(s.spent, 0.000000), coalesce(e.spent, 0.000000)
-	FROM (SELECT s.org, s.account, sum(s.spent) AS spent
-			FROM (SELECT t.org, t.account, t.spent
-					FROM gpucredit.spend_total t
-				UNION ALL SELECT d.org, d.account, d.spent::numeric
-					FROM gpucredit.spend_delta d) s
-			WHERE spend_difference.tenant IS NULL
-				OR s.org = spend_difference.tenant
-			GROUP BY s.org, s.account) s
-		FULL JOIN (SELECT e.org, e.account, sum(e.spent) AS spent
-			FROM (SELECT e.org, e.account, sum(CASE 'spent'
-					WHEN e.target THEN e.amount
-					ELSE - e.amount END)::numeric AS spent
-				FROM gpucredit.entry e
-				WHERE 'spent' IN (e.source, e.target)
-					AND (spend_difference.tenant IS NULL
-						OR e.org = spend_difference.tenant)
-				GROUP BY e.org, e.account, e.bucket	/* one delta always fits */
-				UNION ALL
-				SELECT n.org, n.account, n.spent::numeric
-				FROM gpucredit.closing_net n
-				WHERE spend_difference.tenant IS NULL
-					OR n.org = spend_difference.tenant) e
-			GROUP BY e.org, e.account) e
-			ON e.org = s.org AND e.account = s.account
-	WHERE coalesce(s.spent, 0) <> coalesce(e.spent, 0);
+	SELECT a.org, a.job, a.attempt, a.used, u.billed
+	FROM gpucredit.attempt a
+		LEFT JOIN LATERAL (SELECT u.billed FROM gpucredit.usage u
+			WHERE a.ended_at IS NULL AND u.org = a.org AND u.job = a.job
+				AND u.attempt = a.attempt
+			ORDER BY u.at DESC, u.elapsed DESC LIMIT 1) l ON true
+		CROSS JOIN LATERAL (SELECT coalesce(l.billed, '0') AS billed) u
+	WHERE (a.ended_at IS NULL OR a.used <> '0')
+		AND (used_difference.tenant IS NULL OR a.org = used_difference.tenant)
+		AND a.used <> u.billed;
 END;
-COMMENT ON FUNCTION gpucredit_internal.spend_difference(text) IS
-'Accounts whose recorded spend differs from the entries.';
+COMMENT ON FUNCTION gpucredit_internal.used_difference(text) IS
+'Attempts whose used figure differs from their last usage row, or from 0 if they are over.';
+
+/*
+ * What accounts and all below them hold and have spent by their entries, and
+ * use by their running attempts, and what is recorded.
+ */
+CREATE FUNCTION gpucredit_internal.total_difference(tenant text)
+RETURNS TABLE (org text, account text, what text, found numeric,
+	expected numeric)
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+	WITH own AS (
+		SELECT d.org, d.account, coalesce(sum(d.spent), 0) AS spent,
+			coalesce(sum(d.held), 0) AS held, sum(d.used) AS used
+		FROM (SELECT e.org, e.account, sum(CASE 'spent'
+					WHEN e.target THEN e.amount
+					WHEN e.source THEN - e.amount END)::numeric AS spent,
+					sum(CASE 'held' WHEN e.target THEN e.amount
+						WHEN e.source THEN - e.amount END)::numeric AS held,
+					0 AS used
+				FROM gpucredit.entry e
+				WHERE total_difference.tenant IS NULL
+					OR e.org = total_difference.tenant
+				GROUP BY e.org, e.account, e.bucket
+			UNION ALL
+			SELECT n.org, n.account, n.spent::numeric, n.held::numeric, 0
+			FROM gpucredit.closing_net n
+			WHERE total_difference.tenant IS NULL
+				OR n.org = total_difference.tenant
+			UNION ALL
+			SELECT a.org, a.account, 0, 0, a.used::numeric
+			FROM gpucredit.attempt a
+			WHERE a.ended_at IS NULL AND (total_difference.tenant IS NULL
+				OR a.org = total_difference.tenant)
+			UNION ALL
+			SELECT d.org, d.account, - d.spent::numeric, - d.held::numeric,
+				- d.used::numeric
+			FROM gpucredit.account_delta d
+			WHERE total_difference.tenant IS NULL
+				OR d.org = total_difference.tenant) d
+		GROUP BY d.org, d.account),
+	expected AS (
+		SELECT o.org, p.account, sum(o.spent) AS spent, sum(o.held) AS held,
+			sum(o.used) AS used
+		FROM own o,
+			unnest(gpucredit_internal.account_path(o.account)) AS p (account)
+		GROUP BY o.org, p.account)
+	SELECT coalesce(t.org, e.org), coalesce(t.account, e.account), c.what,
+		coalesce(c.found, 0.000000), coalesce(c.expected, 0.000000)
+	FROM (SELECT * FROM gpucredit.account_total t
+			WHERE total_difference.tenant IS NULL
+				OR t.org = total_difference.tenant) t
+		FULL JOIN expected e ON e.org = t.org AND e.account = t.account
+		CROSS JOIN LATERAL (VALUES ('spent', t.spent, e.spent),
+			('held', t.held, e.held), ('used', t.used, e.used))
+			AS c (what, found, expected)
+	WHERE coalesce(c.found, 0) <> coalesce(c.expected, 0);
+END;
+COMMENT ON FUNCTION gpucredit_internal.total_difference(text) IS
+'Accounts whose totals, unfolded changes aside, differ from entries and attempts.';
 
 /*
  * Each kept day is compared with the entries of that day less its unfolded
@@ -241,7 +281,7 @@ BEGIN ATOMIC
 				GROUP BY e.org, e.account, e.bucket, 3
 				UNION ALL
 				SELECT d.org, d.account, d.day, - d.spent::numeric
-				FROM gpucredit.spend_delta d
+				FROM gpucredit.account_delta d
 				WHERE d.day IS NOT NULL
 					AND (spend_day_difference.tenant IS NULL
 						OR d.org = spend_day_difference.tenant)) x,
@@ -385,9 +425,15 @@ BEGIN ATOMIC
 			GROUP BY d.org, d.bucket) e
 			ON e.org = b.org AND e.bucket = b.bucket
 	UNION ALL
-	SELECT 'spend_is_its_entries', s.org, format('account "%s"', s.account),
+	SELECT CASE s.what WHEN 'spent' THEN 'spend_is_its_entries'
+			WHEN 'held' THEN 'held_is_its_entries' ELSE 'used_is_its_attempts' END,
+		s.org, format('account "%s"', s.account),
 		format('expected %s, found %s', s.expected, s.found)
-	FROM gpucredit_internal.spend_difference(check_buckets.tenant) s
+	FROM gpucredit_internal.total_difference(check_buckets.tenant) s
+	UNION ALL
+	SELECT 'used_is_logged', u.org, format('job %s attempt %s', u.job, u.attempt),
+		format('expected %s, found %s', u.expected, u.found)
+	FROM gpucredit_internal.used_difference(check_buckets.tenant) u
 	UNION ALL
 	SELECT 'spend_day_is_its_entries', s.org,
 		format('account "%s" on %s', s.account, s.day),

@@ -22,10 +22,10 @@ BEGIN ATOMIC
 			FROM gpucredit.closing c WHERE c.hold = 0
 		UNION ALL SELECT j.org, j.account, 'job' FROM gpucredit.job j
 		UNION ALL SELECT a.org, a.account, 'attempt' FROM gpucredit.attempt a
-		UNION ALL SELECT t.org, t.account, 'spend_total'
-			FROM gpucredit.spend_total t
-		UNION ALL SELECT d.org, d.account, 'spend_delta'
-			FROM gpucredit.spend_delta d
+		UNION ALL SELECT t.org, t.account, 'account_total'
+			FROM gpucredit.account_total t
+		UNION ALL SELECT d.org, d.account, 'account_delta'
+			FROM gpucredit.account_delta d
 		UNION ALL SELECT d.org, d.account, 'spend_day'
 			FROM gpucredit.spend_day d
 		UNION ALL SELECT a.org, a.account, 'alert' FROM gpucredit.alert a
@@ -949,7 +949,7 @@ BEGIN ATOMIC
 			('accrued bucket_slice budget budget_counter budget_slice claim_gpu
 				denial archive_batch eviction fair_usage hold_budget hold_part
 				lost_work node_cache node_key node_strike pool price quota_lock rate_limit seal seal_leaf
-				seal_pending seal_row spend_day spend_total tenant tier_grant uncollected workload_mix
+				seal_pending seal_row spend_day account_total tenant tier_grant uncollected workload_mix
 				usage_horizon upkeep_position', ''),
 			('account', 'balance_low limits'),
 			('attempt_gpu', 'ended_at seen_at'),
@@ -986,7 +986,7 @@ BEGIN ATOMIC
 			('reservation', 'gpu_type'),
 			('retry_rule_builtin retry_rule_custom',
 				'outcome exit_codes message advice'),
-			('spend_delta', 'at day'),
+			('account_delta', 'day'),
 			('tier_builtin tier_custom', 'ages_to'),
 			('usage', 'progress utilization'))
 				AS v (tables, columns)

@@ -302,8 +302,8 @@ BEGIN ATOMIC
 		SELECT o.org, d.account, d.day, d.spent
 		FROM unnest(high_spend.tenants) AS o (org)
 			CROSS JOIN LATERAL (SELECT d.account, d.day, d.spent
-				FROM gpucredit.spend_delta d
-				WHERE d.org = o.org
+				FROM gpucredit.account_delta d
+				WHERE d.org = o.org AND d.day IS NOT NULL
 				LIMIT coalesce(high_spend.most + 1, 0)) d),
 	runs AS MATERIALIZED (
 		SELECT r.job FROM unnest(high_spend.tenants) AS o (org)

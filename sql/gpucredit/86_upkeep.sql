@@ -92,9 +92,18 @@ BEGIN ATOMIC
 	DELETE FROM gpucredit.bucket_slice s
 	USING unnest(repair.buckets) AS d
 	WHERE s.org = repair.tenant AND s.bucket = d.bucket;
-	INSERT INTO gpucredit.spend_delta (org, account, spent)
-	SELECT s.org, s.account, (s.expected - s.found)::gpucredit.credits
-	FROM gpucredit_internal.spend_difference(repair.tenant) s;
+	UPDATE gpucredit.attempt a SET used = d.expected
+	FROM gpucredit_internal.used_difference(repair.tenant) d
+	WHERE a.org = d.org AND a.job = d.job AND a.attempt = d.attempt;
+	INSERT INTO gpucredit.account_total AS t (org, account, spent, held, used)
+	SELECT d.org, d.account,
+		coalesce(sum(d.expected - d.found) FILTER (WHERE d.what = 'spent'), 0),
+		coalesce(sum(d.expected - d.found) FILTER (WHERE d.what = 'held'), 0),
+		coalesce(sum(d.expected - d.found) FILTER (WHERE d.what = 'used'), 0)
+	FROM gpucredit_internal.total_difference(repair.tenant) d
+	GROUP BY d.org, d.account
+	ON CONFLICT (org, account) DO UPDATE SET spent = t.spent + excluded.spent,
+		held = t.held + excluded.held, used = t.used + excluded.used;
 	WITH wrong AS MATERIALIZED (
 		SELECT s.* FROM gpucredit_internal.spend_day_difference(repair.tenant) s)
 	UPDATE gpucredit.spend_day t SET spent = w.expected
@@ -164,7 +173,7 @@ BEGIN
 				'what', 'limits', 'was', r.found, 'is_now', r.expected));
 	END LOOP;
 	/* a concurrent fold would change days under repair */
-	LOCK TABLE gpucredit.spend_total IN SHARE UPDATE EXCLUSIVE MODE;
+	LOCK TABLE gpucredit.account_total IN SHARE UPDATE EXCLUSIVE MODE;
 	/* the owner of a job's hold may wait for dead ones */
 	PERFORM FROM gpucredit.hold h WHERE h.org = rebuild.org
 		ORDER BY h.job IS NULL, h.hold FOR NO KEY UPDATE;
@@ -187,9 +196,13 @@ BEGIN
 			NULL AS account
 		FROM unnest(buckets || holds || parts) AS d
 		UNION ALL
-		SELECT s.org, NULL, NULL, NULL, 'spent', s.found, s.expected,
+		SELECT s.org, NULL, NULL, NULL, s.what, s.found, s.expected,
 			s.account
-		FROM gpucredit_internal.spend_difference(rebuild.org) s
+		FROM gpucredit_internal.total_difference(rebuild.org) s
+		UNION ALL
+		SELECT u.org, NULL, NULL, NULL, format('used by job %s attempt %s', u.job,
+			u.attempt), u.found::numeric, u.expected::numeric, NULL
+		FROM gpucredit_internal.used_difference(rebuild.org) u
 		UNION ALL
 		SELECT s.org, NULL, NULL, NULL, format('spent on %s', s.day),
 			s.found, s.expected, s.account
@@ -237,33 +250,39 @@ DECLARE
 	accounts text[];
 	days date[];
 	amounts numeric[];
+	holds numeric[];
+	uses numeric[];
 	total bigint := 0;
 BEGIN
 	BEGIN
-		LOCK TABLE gpucredit.spend_total IN SHARE UPDATE EXCLUSIVE MODE NOWAIT;
+		LOCK TABLE gpucredit.account_total IN SHARE UPDATE EXCLUSIVE MODE NOWAIT;
 	EXCEPTION WHEN lock_not_available THEN
 		RETURN 0;
 	END;
 	LOOP
-		rows := ARRAY(SELECT s.ctid FROM gpucredit.spend_delta s
+		rows := ARRAY(SELECT s.ctid FROM gpucredit.account_delta s
 			WHERE s.ctid > place LIMIT most FOR UPDATE SKIP LOCKED);
 		EXIT WHEN rows = '{}';
 		place := rows[cardinality(rows)];
 		WITH gone AS (
-			DELETE FROM gpucredit.spend_delta d WHERE d.ctid = ANY (rows)
-			RETURNING d.org, d.account, d.day, d.spent)
+			DELETE FROM gpucredit.account_delta d WHERE d.ctid = ANY (rows)
+			RETURNING d.org, d.account, d.day, d.spent, d.held, d.used)
 		SELECT array_agg(g.org), array_agg(g.account), array_agg(g.day),
-			array_agg(g.spent), total + coalesce(sum(g.n), 0)
-		INTO orgs, accounts, days, amounts, total
+			array_agg(g.spent), array_agg(g.held), array_agg(g.used),
+			total + coalesce(sum(g.n), 0)
+		INTO orgs, accounts, days, amounts, holds, uses, total
 		FROM (SELECT g.org, g.account, g.day, sum(g.spent::numeric) AS spent,
+				sum(g.held::numeric) AS held, sum(g.used::numeric) AS used,
 				count(*) AS n
 			FROM gone g GROUP BY g.org, g.account, g.day) g;
-		INSERT INTO gpucredit.spend_total AS t (org, account, spent)
-		SELECT a.org, a.account, sum(a.spent)
-		FROM unnest(orgs, accounts, amounts) AS a (org, account, spent)
-		GROUP BY a.org, a.account
-		ON CONFLICT (org, account)
-		DO UPDATE SET spent = t.spent + excluded.spent;
+		INSERT INTO gpucredit.account_total AS t (org, account, spent, held, used)
+		SELECT a.org, p.account, sum(a.spent), sum(a.held), sum(a.used)
+		FROM unnest(orgs, accounts, amounts, holds, uses)
+				AS a (org, account, spent, held, used),
+			unnest(gpucredit_internal.account_path(a.account)) AS p (account)
+		GROUP BY a.org, p.account
+		ON CONFLICT (org, account) DO UPDATE SET spent = t.spent + excluded.spent,
+			held = t.held + excluded.held, used = t.used + excluded.used;
 		INSERT INTO gpucredit.spend_day AS t (org, account, day, spent)
 		SELECT a.org, p.account, a.day, sum(a.spent)
 		FROM unnest(orgs, accounts, days, amounts) AS a (org, account, day, spent),
@@ -278,7 +297,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_internal.fold_spend() IS
-'maintain: folds rows of spend_delta into the totals and the days of each account on the path, as many as fit gpucredit.upkeep_time; returns how many.';
+'upkeep: folds rows of account_delta into the totals and the days of each account on the path, as many as fit gpucredit.upkeep_time; returns how many.';
 
 /* Writes the number of repeated denials to the audit log. */
 CREATE FUNCTION gpucredit_internal.fold_denials(most int) RETURNS bigint

@@ -2,7 +2,7 @@
  * 86_upkeep_lag.sql: how late each task of upkeep is.
  *
  * The age of the oldest thing that a task has not done. Each is one probe of an
- * index, but for spend_delta, which is as large as folding is late.
+ * index, but for account_delta, which is as large as folding is late.
  */
 CREATE FUNCTION gpucredit_internal.upkeep_lags(at timestamptz)
 RETURNS TABLE (task text, lag interval)
@@ -12,7 +12,7 @@ SET jit = off
 BEGIN ATOMIC
 	SELECT l.task, greatest(upkeep_lags.at - l.since, '0'::interval)
 	FROM (VALUES
-		('fold_spend', (SELECT min(d.at) FROM gpucredit.spend_delta d)),
+		('fold_spend', (SELECT min(d.at) FROM gpucredit.account_delta d)),
 		('seal_audit', (SELECT a.at FROM gpucredit.audit a
 			WHERE a.audit > coalesce((SELECT s.audit_to FROM gpucredit.seal s
 				ORDER BY s.batch DESC LIMIT 1), 0)

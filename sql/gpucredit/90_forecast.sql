@@ -100,7 +100,7 @@ BEGIN ATOMIC
 				AND a.account = v.account),
 	used AS (		/* without the accounts below */
 		SELECT d.org, d.account, d.day, d.spent::numeric AS spent
-		FROM t JOIN gpucredit.spend_delta d ON d.day BETWEEN t.first AND t.today
+		FROM t JOIN gpucredit.account_delta d ON d.day BETWEEN t.first AND t.today
 		WHERE d.org IN (SELECT o.org FROM told o)
 		UNION ALL
 		SELECT x.org, x.account, v.day, v.spent

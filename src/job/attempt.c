@@ -36,15 +36,24 @@ SQL_STATEMENT(attempt_lock_live, SPI_OK_SELECT, "text, bigint, int",
 #define USAGE_HASH \
 	"pg_catalog.hash_record_extended(ROW(n.at, n.elapsed," \
 	" n.billed::pg_catalog.numeric, n.progress, n.utilization), 0)"
+/* what counts as used by an attempt; when it has ended, its bill is spent */
+#define USED(billed) \
+	"CASE WHEN a.ended_at IS NULL THEN " billed " ELSE '0' END"
 SQL_STATEMENT(usage_insert, SPI_OK_UPDATE,
 			  "text, bigint, int, timestamptz, interval, gpucredit.credits,"
 			  " bigint, real",
 			  "WITH u AS (INSERT INTO gpucredit.usage AS n (org, job, attempt,"
 			  " at, elapsed, billed, progress, utilization)"
 			  " VALUES ($1, $2, $3, $4, $5, $6, $7, $8)"
-			  " RETURNING " USAGE_HASH " AS hash)"
+			  " RETURNING " USAGE_HASH " AS hash), d AS ("
+			  " INSERT INTO gpucredit.account_delta (org, account, used, at)"
+			  " SELECT a.org, a.account, " USED("$6")
+			  "  OPERATOR(gpucredit.-) a.used, $4 FROM gpucredit.attempt a"
+			  " WHERE a.org = $1 AND a.job = $2 AND a.attempt = $3"
+			  " AND a.used OPERATOR(gpucredit.<>) " USED("$6") ")"
 			  " UPDATE gpucredit.attempt a SET usage_digest ="
-			  " a.usage_digest OPERATOR(pg_catalog.#) u.hash FROM u"
+			  " a.usage_digest OPERATOR(pg_catalog.#) u.hash,"
+			  " used = " USED("$6") " FROM u"
 			  " WHERE a.org = $1 AND a.job = $2 AND a.attempt = $3");
 SQL_STATEMENT(usages_insert, SPI_OK_UPDATE,
 			  "text[], bigint[], int[], timestamptz, interval[],"
@@ -55,14 +64,23 @@ SQL_STATEMENT(usages_insert, SPI_OK_UPDATE,
 			  " pg_catalog.unnest($3), $4, pg_catalog.unnest($5),"
 			  " pg_catalog.unnest($6), pg_catalog.unnest($7),"
 			  " pg_catalog.unnest($8)"
-			  " RETURNING n.org, n.job, n.attempt, " USAGE_HASH " AS hash)"
+			  " RETURNING n.org, n.job, n.attempt, n.billed, " USAGE_HASH
+			  "  AS hash),"
+			  " l AS MATERIALIZED (SELECT u.org, u.hash, k.tid, k.account,"
+			  "  k.used AS was, k.now FROM u CROSS JOIN LATERAL"
+			  "  (SELECT a.ctid AS tid, a.account, a.used, " USED("u.billed")
+			  "    AS now FROM gpucredit.attempt a"
+			  "   WHERE a.org = u.org AND a.job = u.job"
+			  "   AND a.attempt = u.attempt OFFSET 0) k),"
+			  " d AS (INSERT INTO gpucredit.account_delta (org, account,"
+			  "  used, at) SELECT s.org, s.account, s.used, $4 FROM ("
+			  "   SELECT l.org, l.account, gpucredit.sum(l.now"
+			  "    OPERATOR(gpucredit.-) l.was) AS used FROM l"
+			  "   GROUP BY l.org, l.account) s"
+			  "  WHERE s.used OPERATOR(gpucredit.<>) '0')"
 			  " UPDATE gpucredit.attempt a SET usage_digest ="
-			  " a.usage_digest OPERATOR(pg_catalog.#) l.hash"
-			  " FROM (SELECT u.hash, k.tid FROM u CROSS JOIN LATERAL"
-			  "  (SELECT t.ctid AS tid FROM gpucredit.attempt t"
-			  "   WHERE t.org = u.org AND t.job = u.job"
-			  "   AND t.attempt = u.attempt OFFSET 0) k OFFSET 0) l"
-			  " WHERE a.ctid = l.tid");
+			  " a.usage_digest OPERATOR(pg_catalog.#) l.hash, used = l.now"
+			  " FROM l WHERE a.ctid = l.tid");
 
 static const char *const attempt_names[] = {
 	"org", "job", "attempt", "hold", "gpus", "per_hour", "overhead",

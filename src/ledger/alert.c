@@ -108,8 +108,9 @@ SQL_STATEMENT(days_read, SPI_OK_SELECT, "text, text[], date, date",
 			  "  AND d.account = p.account AND d.day >= $3 AND d.day <= $4"
 			  "  OFFSET 0) s");
 SQL_STATEMENT(deltas_read, SPI_OK_SELECT, "text, int",
-			  "SELECT d.account, d.day, d.spent FROM gpucredit.spend_delta d"
-			  " WHERE d.org = $1 ORDER BY d.day LIMIT $2");
+			  "SELECT d.account, d.day, d.spent FROM gpucredit.account_delta d"
+			  " WHERE d.org = $1 AND d.day IS NOT NULL"
+			  " ORDER BY d.day LIMIT $2");
 SQL_STATEMENT(alert_spend, SPI_OK_SELECT, "text, text[], timestamptz, int",
 			  "SELECT gpucredit_internal.alert_spend(ARRAY[$1], $2, $3, $4)");
 

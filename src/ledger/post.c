@@ -45,12 +45,25 @@ static const char *const compartment_name[COMPARTMENTS] = {
 	"INSERT INTO gpucredit.entry (org, at, account, operation, hold, job," \
 	" attempt, trace, bucket, source, target, amount, part)" \
 	" VALUES ($1, $2, $3, $4, $5, $6, $7, $8, " values ")"
+#define ONE_MOVE "$9, $10, $11, $12, $13"
+#define TWO_MOVES ONE_MOVE "), ($1, $2, $3, $4, $5, $6, $7, $8," \
+	" $14, $15, $16, $17, $18"
+/* with what they change in account_total */
+#define DELTA_TYPES ", gpucredit.credits, gpucredit.credits"
+#define DELTA_INSERT(spent, held) \
+	"WITH d AS (INSERT INTO gpucredit.account_delta (org, account, spent," \
+	" held, at, day) VALUES ($1, $3, " spent ", " held ", $2, CASE" \
+	" WHEN " spent " OPERATOR(gpucredit.<>) '0' THEN" \
+	"  pg_catalog.timezone('UTC', $2)::pg_catalog.date END)) "
 SQL_STATEMENT(entry_insert, SPI_OK_INSERT, ENTRY_TYPES,
-			  ENTRY_INSERT("$9, $10, $11, $12, $13"));
+			  ENTRY_INSERT(ONE_MOVE));
 SQL_STATEMENT(entries_insert, SPI_OK_INSERT, ENTRY_TYPES MOVE_TYPES,
-			  ENTRY_INSERT("$9, $10, $11, $12, $13),"
-						   " ($1, $2, $3, $4, $5, $6, $7, $8,"
-						   " $14, $15, $16, $17, $18"));
+			  ENTRY_INSERT(TWO_MOVES));
+SQL_STATEMENT(entry_insert_counted, SPI_OK_INSERT, ENTRY_TYPES DELTA_TYPES,
+			  DELTA_INSERT("$14", "$15") ENTRY_INSERT(ONE_MOVE));
+SQL_STATEMENT(entries_insert_counted, SPI_OK_INSERT,
+			  ENTRY_TYPES MOVE_TYPES DELTA_TYPES,
+			  DELTA_INSERT("$19", "$20") ENTRY_INSERT(TWO_MOVES));
 #define ADD(column, n) \
 	#column " = s." #column " OPERATOR(gpucredit.+) $" #n
 SQL_STATEMENT(slice_add, SPI_OK_UPDATE,
@@ -97,7 +110,9 @@ SQL_STATEMENT(hold_insert, SPI_OK_INSERT, HOLD_TYPES, HOLD_INSERT);
 	"WITH h AS (" HOLD_INSERT "), p AS (" \
 	" INSERT INTO gpucredit.hold_part" \
 	" (org, hold, part, bucket, drawn, held)" \
-	" VALUES ($1, $2, 1, $11, $5, $5))" shares HOLD_ENTRY
+	" VALUES ($1, $2, 1, $11, $5, $5)), d AS (" \
+	" INSERT INTO gpucredit.account_delta (org, account, held, at)" \
+	" VALUES ($1, $3, $5, $7))" shares HOLD_ENTRY
 SQL_STATEMENT(hold_insert_whole, SPI_OK_INSERT,
 			  HOLD_TYPES ", bigint, text, int", HOLD_WHOLE(""));
 /* and its shares of budgets */
@@ -215,12 +230,7 @@ static int	n_own = 0;
 static int	oldest = 0;
 static LocalTransactionId own_in = InvalidLocalTransactionId;
 
-SQL_STATEMENT(spend_insert, SPI_OK_INSERT,
-			  "text, text, gpucredit.credits, timestamptz",
-			  "INSERT INTO gpucredit.spend_delta (org, account, spent, day, at)"
-			  " VALUES ($1, $2, $3, pg_catalog.timezone('UTC',"
-			  "  $4)::pg_catalog.date, $4)");
-
+static Credits change_of(const Move *move, Compartment compartment);
 static void insert_entries(const Posting *posting, int first, int n);
 static void add_to_bucket(const Posting *posting, int first);
 static void insert_part(const Posting *posting, const Move *move);
@@ -349,11 +359,26 @@ LedgerOpen(const Hold *hold, const Posting *posting, const BudgetSet *budgets)
 }
 
 /*
- * Append entries of one move, or two.
+ * By how much a move changes a compartment.
+ */
+static Credits
+change_of(const Move *move, Compartment compartment)
+{
+	if (move->source == move->target)
+		return 0;
+	return move->target == compartment ? move->amount :
+		move->source == compartment ? -move->amount : 0;
+}
+
+/*
+ * Append entries of one move, or two, with what they change in the account's
+ * total.
  */
 static void
 insert_entries(const Posting *posting, int first, int n)
 {
+	Credits		spent = 0;
+	Credits		held = 0;
 	Values	   *args = VALUES(TextValue(posting->org), TimeValue(posting->at),
 							  TextValue(posting->account),
 							  TextValue(posting->cause->operation),
@@ -371,8 +396,17 @@ insert_entries(const Posting *posting, int first, int n)
 				  TextValue(compartment_name[move->source]),
 				  TextValue(compartment_name[move->target]),
 				  CreditsValue(move->amount), Int4ValueOrNull(move->part));
+		spent = CreditsAdd(spent, change_of(move, SPENT));
+		held = CreditsAdd(held, change_of(move, HELD));
 	}
-	(void) SqlRun(n == 1 ? &entry_insert : &entries_insert, args);
+	if (spent == 0 && held == 0)
+	{
+		(void) SqlRun(n == 1 ? &entry_insert : &entries_insert, args);
+		return;
+	}
+	ValuesAdd(args, CreditsValue(spent), CreditsValue(held));
+	(void) SqlRun(n == 1 ? &entry_insert_counted : &entries_insert_counted,
+				  args);
 }
 
 /*
@@ -650,14 +684,12 @@ compare_own(const void *a, const void *b)
 }
 
 /*
- * Record what a hold's account has spent at an instant; below 0: a refund.
+ * Count what a hold's account has spent at an instant, after its entries are
+ * written, and raise the alert that is due; below 0: a refund.
  */
 void
 SpendAdd(const Hold *hold, Credits spent, TimestampTz at)
 {
-	(void) SqlRun(&spend_insert,
-				  VALUES(TextValue(hold->org), TextValue(hold->account),
-						 CreditsValue(spent), TimeValue(at)));
 	CountSpend(spent);
 	if (spent > 0)
 		AlertSpend(hold->org, hold->account, at);

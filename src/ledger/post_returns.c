@@ -19,7 +19,8 @@
 SQL_STATEMENT(entries_insert, SPI_OK_INSERT,
 			  "timestamptz, text, text[], text[], bigint[], text[],"
 			  " gpucredit.credits[], bigint[], int[], bigint[], int[], uuid[]",
-			  "INSERT INTO gpucredit.entry (org, at, account, bucket, source,"
+			  "WITH e AS (INSERT INTO gpucredit.entry"
+			  " (org, at, account, bucket, source,"
 			  " target, amount, operation, hold, part, job, attempt, trace)"
 			  " SELECT u.org, $1, u.account, u.bucket, 'held', u.target,"
 			  " u.amount, $2, u.hold, u.part, NULLIF(u.job, 0),"
@@ -31,7 +32,10 @@ SQL_STATEMENT(entries_insert, SPI_OK_INSERT,
 			  "  pg_catalog.unnest($10), pg_catalog.unnest($11),"
 			  "  pg_catalog.unnest($12))"
 			  "  AS u (org, account, bucket, target, amount, hold, part,"
-			  "  job, attempt, trace)");
+			  "  job, attempt, trace) RETURNING org, account, amount)"
+			  " INSERT INTO gpucredit.account_delta (org, account, held, at)"
+			  " SELECT e.org, e.account, OPERATOR(gpucredit.-)"
+			  "  gpucredit.sum(e.amount), $1 FROM e GROUP BY e.org, e.account");
 SQL_STATEMENT(parts_return, SPI_OK_UPDATE,
 			  "text[], bigint[], int[], gpucredit.credits[],"
 			  " gpucredit.credits[]",

@@ -403,7 +403,7 @@ WHERE c.relnamespace = 'gpucredit'::regnamespace AND c.relkind = 'v'
 	AND (SELECT bool_or(has_table_privilege(r.oid, c.oid, 'SELECT')) FROM roles r WHERE r.short IN ('app', 'operator', 'tenant'));
 -- and each readable table with amounts has such a view, with its columns'
 -- names.
-SELECT is(string_agg(t.relname || '.' || a.attname, ' ' ORDER BY t.relname, a.attnum), 'attempt.surplus job.offer_prices job.offer_spot_prices job.resources',
+SELECT is(string_agg(t.relname || '.' || a.attname, ' ' ORDER BY t.relname, a.attnum), 'attempt.surplus attempt.used job.offer_prices job.offer_spot_prices job.resources',
 	'amounts of tables that programs read, and no view has')
 FROM pg_class t JOIN pg_attribute a ON a.attrelid = t.oid AND a.attnum > 0
 	LEFT JOIN pg_class v ON v.relnamespace = t.relnamespace AND v.relkind = 'v'

@@ -84,10 +84,10 @@ INSERT INTO listed VALUES
 		forget forget_usage high_spend hold_difference is_below
 		job_is_sound kept_from kind_rank limits_difference lock_chain lock_name log_finding metric_families metric_labels micros
 		money_gauges notify_nodes is_tenant_login limit_tenant_logins
-		offer_types part_difference period_start queue_gauges raise_alert raise_alerts raise_job_alert refuse_change row_check take_alert
+		offer_types part_difference path_buckets period_start queue_gauges raise_alert raise_alerts raise_job_alert refuse_change row_check take_alert
 		notify_alert notify_number tenant_timeouts
 		quota_is_sound raise_account_alerts raise_expiry_alerts repair require_amount require_cron require_kept require_report require_role require_sense require_slots
-		run_end set_login_timeout set_upkeep_position settings_found settings_told slice_is_sound spend_day_difference spend_difference spend_line unschedule upkeep_position upkeep_until usage_words utc_day utc_midnight write_audit'),
+		run_end set_login_timeout set_upkeep_position settings_found settings_told slice_is_sound spend_day_difference spend_line total_difference unschedule upkeep_position upkeep_until usage_words used_by_few used_difference utc_day utc_midnight write_audit'),
 ('internal', 'admin agent app auditor operator tenant',
 	'avg bill credits_accum credits_accum_inv credits_add credits_avg credits_cmp
 		credits_eq credits_ge credits_gt credits_hash credits_hash_extended credits_in
@@ -121,8 +121,8 @@ INSERT INTO listed VALUES
 ('table', 'admin auditor',
 	'accrued attempt_part attempt_watch audit bucket bucket_slice budget budget_counter budget_log budget_slice claim claim_gpu closing denial
 		eviction fair_usage hold_budget hold_part log_wish lost_work node_cache node_key node_strike quota quota_lock rate_limit request reservation
-		retry_rule_builtin retry_rule_custom seal seal_leaf seal_pending seal_row spend_day spend_delta
-		spend_total tenant tier_builtin tier_custom tier_grant uncollected workload_mix upkeep_position usage usage_horizon'),
+		retry_rule_builtin retry_rule_custom seal seal_leaf seal_pending seal_row spend_day account_delta
+		account_total tenant tier_builtin tier_custom tier_grant uncollected workload_mix upkeep_position usage usage_horizon'),
 ('table', 'admin auditor operator',
 	'attempt_gpu checkpoint archive_batch directive node pool'),
 ('table', 'admin auditor operator tenant',

@@ -181,7 +181,7 @@ is( query($node, $db, $spent),
 	sprintf('%.6f', $before + 3),
 	'what was spent meanwhile is there too');
 $dbh->begin_work;
-$dbh->selectall_arrayref(q{SELECT * FROM gpucredit.spend_delta
+$dbh->selectall_arrayref(q{SELECT * FROM gpucredit.account_delta
 	WHERE org = 'o1' FOR UPDATE});
 query($node, $db, q{SELECT gpucredit.hold('o2', '', 'm3', 3, '1 h');
 	SELECT gpucredit.capture('o2', (SELECT max(hold) FROM gpucredit.hold
@@ -189,7 +189,7 @@ query($node, $db, q{SELECT gpucredit.hold('o2', '', 'm3', 3, '1 h');
 is( query($node, $db, q{SET statement_timeout = '2min';
 		SELECT affected FROM gpucredit.maintain()
 		WHERE task = 'fold_spend'}),
-	1, 'deltas that are locked are left, others folded');
+	2, 'deltas that are locked are left, others folded');
 $dbh->rollback;
 
 # An open call makes rebuild of its own organisation wait, but not of others.

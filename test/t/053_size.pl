@@ -164,6 +164,8 @@ sub measure
 		$count->('capture', "SELECT gpucredit.capture('$org', $hold, '$key t', 0.5)");
 		$count->('refund', "SELECT gpucredit.refund_hold('$org', $hold, '$key r', 0.25, 'test')");
 		$dbh->do("SELECT gpucredit.upkeep('fold_spend')");
+		$count->('balance', "SELECT gpucredit.balance('$org', '')");
+		$count->('balance of a user', "SELECT gpucredit.balance('$org', '$account')");
 		$count->('budgets', "SELECT gpucredit.budgets('$org', '$account')");
 		$count->('buckets', "SELECT gpucredit.buckets('$org', '$account')");
 	}

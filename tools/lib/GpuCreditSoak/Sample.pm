@@ -11,7 +11,7 @@ use GpuCreditSoak::Db;
 use Time::HiRes qw(time);
 
 # Tables whose updates should stay on their page, and whose dead rows matter.
-my @tables = qw(job attempt bucket hold budget_counter node spend_delta account);
+my @tables = qw(job attempt bucket hold budget_counter node account_delta account);
 
 sub new
 {
@@ -109,7 +109,7 @@ sub _lags
 {
 	my ($self) = @_;
 	my %lag = (
-		'unfolded spend, rows' => $self->_value('SELECT count(*) FROM gpucredit.spend_delta'),
+		'unfolded spend, rows' => $self->_value('SELECT count(*) FROM gpucredit.account_delta'),
 		'unsealed rows' => $self->_value(
 			'SELECT entries_unsealed + audits_unsealed FROM gpucredit.seal_status'),
 		'oldest unsealed row, s' => $self->_value(q{

@@ -91,7 +91,7 @@ SET available = b.available - n.spent, spent = b.spent + n.spent
 FROM (SELECT p.org, gpucredit.sum('2'::gpucredit.credits) AS spent
 	FROM past p GROUP BY p.org) n
 WHERE b.org = n.org;
-INSERT INTO gpucredit.spend_total (org, account, spent)
+INSERT INTO gpucredit.account_total (org, account, spent)
 SELECT p.org, p.account, gpucredit.sum('2'::gpucredit.credits)
 FROM past p GROUP BY p.org, p.account;
 SELECT setval('gpucredit.hold_hold_seq', max(hold)),

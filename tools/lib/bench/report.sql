@@ -102,7 +102,7 @@ SET available = b.available - n.spent, spent = b.spent + n.spent
 FROM (SELECT p.org, gpucredit.sum(p.spent) AS spent
 	FROM past p GROUP BY p.org) n
 WHERE b.org = n.org;
-INSERT INTO gpucredit.spend_delta (org, account, spent, day)
+INSERT INTO gpucredit.account_delta (org, account, spent, day)
 SELECT p.org, p.account, gpucredit.sum(p.spent),
 	((p.at + p.elapsed) AT TIME ZONE 'UTC')::date
 FROM past p GROUP BY p.org, p.account, 4;
