@@ -14,12 +14,11 @@
 #include "util/args.h"
 #include "util/clock.h"
 #include "util/compat.h"
-#include "util/errors.h"
 #include "util/sql.h"
 #include "util/not_found.h"
 #include "api/tenant.h"
 #include "api/api.h"
-#include "ledger/ledger.h"
+#include "account/account.h"
 #include "types/clip.h"
 #include "utils/builtins.h"
 

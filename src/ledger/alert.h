@@ -11,13 +11,14 @@
 #include "limits/budget.h"
 #include "ledger/post.h"
 
-extern void AlertBudget(const char *org, const BudgetCount *count,
-						Credits before, Credits after, TimestampTz at);
+/* alert.c */
 extern void AlertBalance(const AccountPath *path, TimestampTz at);
 extern void AlertBalanceDrawn(const AccountPath *path, const HoldDraw *draw);
 extern void AlertBalanceDebited(const AccountPath *path, TimestampTz at,
 								int64 bucket, Credits amount);
 extern void AlertDrawn(const HoldDraw *draw);
+
+/* spend_alert.c */
 extern void AlertSpend(const char *org, const char *account, TimestampTz at);
 
 #endif							/* GPUCREDIT_ALERT_H */

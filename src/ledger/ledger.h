@@ -12,36 +12,8 @@
 #ifndef GPUCREDIT_LEDGER_H
 #define GPUCREDIT_LEDGER_H
 
-#include "util/trace.h"
-#include "datatype/timestamp.h"
-#include "types/credits.h"
-#include "utils/jsonb.h"
-
-#define ACCOUNT_MAX_LEVELS	8
-
-/* An account and its ancestors, leaf first; the last one is ''. */
-typedef struct AccountPath
-{
-	const char *org;
-	int			n;
-	const char *accounts[ACCOUNT_MAX_LEVELS + 1];
-	/* as AccountSuspended() saw */
-	bool		sliced;			/* one of them is */
-	bool		leased;			/* for a lease: only hard budgets count it */
-	bool		looked;			/* the fields below are known */
-	bool		watched;		/* one of them has a balance threshold */
-	Credits		owed;			/* what the organisation's use cost and nobody
-								 * paid (uncollected.h) */
-	Jsonb	   *limits[ACCOUNT_MAX_LEVELS + 1]; /* NULL: none */
-	TimestampTz looked_at;		/* of ClockSteady() */
-} AccountPath;
-
-/*
- * A path's levels as rows "p", to look up a few rows at each level. Join
- * LATERAL with OFFSET 0. With "= ANY" a generic plan assumes ten elements, and
- * reads all accounts of an organisation with a few dozen.
- */
-#define PATH_LEVELS(n) "(SELECT pg_catalog.unnest($" #n ") AS account) p"
+#include "account/account.h"
+#include "account/hold.h"
 
 /* What credit is drawn for; buckets' policies look at it. */
 typedef struct Purpose
@@ -68,36 +40,6 @@ typedef struct LockedBuckets
 	int64	   *ids;
 	struct BudgetSet *budgets;	/* the path's, locked as well */
 } LockedBuckets;
-
-typedef enum LedgerStatus
-{
-	LEDGER_DONE,
-	LEDGER_SHORT,				/* not enough credit */
-	LEDGER_OVER_BUDGET,			/* a hard budget would be passed */
-	LEDGER_BUSY					/* a row is locked, and wait was false */
-} LedgerStatus;
-
-/* A hold's row, as locked. */
-typedef struct Hold
-{
-	const char *org;
-	int64		hold;
-	char	   *account;
-	int64		job;			/* 0: a caller's own */
-	Credits		drawn;
-	Credits		held;
-	Credits		captured;
-	Credits		released;
-	Credits		lapsed;
-	TimestampTz expires_at;		/* DT_NOEND: never */
-	TimestampTz closed_at;		/* DT_NOBEGIN: open */
-	bool		sliced;			/* what returns goes to slices */
-	Trace		trace;			/* of all its entries */
-	bool		counted;		/* in budgets, or was */
-	bool		leased;			/* spent elsewhere */
-} Hold;
-
-#define HoldIsOpen(h)	((h)->closed_at == DT_NOBEGIN)
 
 /* What giving back came to. */
 typedef struct Returned
@@ -130,10 +72,6 @@ typedef struct Shrinking
 
 /* hold.c */
 extern const char *LedgerReason(LedgerStatus status);
-
-/* account.c */
-extern AccountPath AccountParse(const char *org, const char *account);
-extern bool AccountSuspended(AccountPath *path);	/* UC001 */
 
 /*
  * hold_open.c.  HoldOpen() is all for a caller that writes nothing with the

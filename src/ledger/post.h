@@ -14,6 +14,7 @@
 #define GPUCREDIT_POST_H
 
 #include "util/sql.h"
+#include "ledger/ledger.h"
 #include "limits/budget.h"
 #include "storage/itemptr.h"
 #include "utils/jsonb.h"

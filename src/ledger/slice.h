@@ -30,18 +30,8 @@
 #ifndef GPUCREDIT_SLICE_H
 #define GPUCREDIT_SLICE_H
 
-#include "limits/budget.h"
+#include "limits/budget_slice.h"
 #include "ledger/post.h"
-
-#define MOST_SLICES		64
-#define SLICE_WORTH		4
-
-/* Which of n slices a hold belongs to; 0: there are none. */
-static inline int32
-SliceOf(int64 hold, int32 n)
-{
-	return n == 0 ? 0 : (int32) (hold % n) + 1;
-}
 
 /*
  * A free slice "s" of a bucket that had an amount when the statement began,
@@ -57,30 +47,10 @@ SliceOf(int64 hold, int32 n)
 	" ORDER BY ($4 + s.slice - $3) % $4 LIMIT 1" \
 	" FOR NO KEY UPDATE SKIP LOCKED"
 
-/* Are slices of this share worth their rows? */
-static inline bool
-SlicesWorth(Credits share, Credits amount, int32 spread)
-{
-	return spread > 0 ? share >= amount : share / SLICE_WORTH >= amount;
-}
-
 /* slice.c */
 extern bool SlicesLock(const char *org, int64 bucket, int32 spread, bool wait,
 					   Credits *available);
 extern int32 SliceLockForReturn(const char *org, int64 bucket, int64 hold,
 								int32 spread, bool wait, bool *closed);
-
-/* budget_slice.c */
-extern bool CountLockSlices(const char *org, BudgetCount *count, bool wait);
-extern bool CountLockSlice(const char *org, BudgetCount *count,
-						   Credits amount, bool wait);
-extern void CountDebitSlice(const char *org, const BudgetCount *count,
-							Credits amount);
-extern void CountEven(const char *org, const BudgetCount *count,
-					  Credits amount);
-extern bool SharesLockSlices(const Hold *hold, bool wait, HoldShares *shares);
-extern void ShareReturnSlice(const char *org, const HoldShare *share);
-extern void BudgetFold(const char *org, const char *account,
-					   const char *period, bool all);
 
 #endif							/* GPUCREDIT_SLICE_H */

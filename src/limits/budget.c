@@ -17,14 +17,10 @@
  */
 #include "postgres.h"
 
-#include "catalog/pg_type.h"
 #include "util/clock.h"
-#include "util/errors.h"
 #include "util/sql.h"
-#include "ledger/slice.h"
+#include "limits/budget_slice.h"
 #include "miscadmin.h"
-#include "utils/array.h"
-#include "utils/timestamp.h"
 
 #define BUDGETS_LOCK \
 	"SELECT b.account, b.period FROM ROWS FROM (pg_catalog.unnest($2))" \

@@ -9,7 +9,8 @@
 #define GPUCREDIT_BUDGET_H
 
 #include "util/sql.h"
-#include "ledger/ledger.h"
+#include "account/account.h"
+#include "account/hold.h"
 
 /* One budget's counter, locked. */
 typedef struct BudgetCount
@@ -115,5 +116,9 @@ extern void BudgetRefund(const Hold *hold, HoldShares *shares,
 #define BUDGET_ORDER \
 	" pg_catalog.length(c.account) DESC, c.account," \
 	" c.period COLLATE pg_catalog.\"C\", c.period_start"
+
+/* budget_alert.c */
+extern void AlertBudget(const char *org, const BudgetCount *count,
+						Credits before, Credits after, TimestampTz at);
 
 #endif							/* GPUCREDIT_BUDGET_H */

@@ -19,7 +19,7 @@
 
 #include "util/errors.h"
 #include "util/sql.h"
-#include "ledger/slice.h"
+#include "limits/budget_slice.h"
 #include "util/clock.h"
 
 #define SHARES_READ \

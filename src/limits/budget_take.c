@@ -17,8 +17,7 @@
 #include "util/errors.h"
 #include "common/hashfn.h"
 #include "util/row_location.h"
-#include "ledger/alert.h"
-#include "ledger/slice.h"
+#include "limits/budget_slice.h"
 #include "util/sql.h"
 #include "limits/budget.h"
 

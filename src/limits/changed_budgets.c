@@ -12,7 +12,6 @@
  */
 #include "postgres.h"
 
-#include "catalog/pg_type.h"
 #include "util/row_location.h"
 #include "util/sql.h"
 #include "limits/budget.h"

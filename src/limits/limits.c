@@ -17,7 +17,6 @@
 #include "postgres.h"
 
 #include "util/clock.h"
-#include "util/errors.h"
 #include "util/sql.h"
 #include "limits/limits.h"
 

@@ -8,7 +8,7 @@
 #ifndef GPUCREDIT_LIMITS_H
 #define GPUCREDIT_LIMITS_H
 
-#include "ledger/ledger.h"
+#include "account/account.h"
 #include "nodes/pg_list.h"
 
 /* The copied fields of a budget, and of a quota, in their order. */

@@ -8,7 +8,7 @@
 #ifndef GPUCREDIT_QUOTA_CHECK_H
 #define GPUCREDIT_QUOTA_CHECK_H
 
-#include "ledger/ledger.h"
+#include "account/account.h"
 
 /* The data of a submission that quotas check. */
 typedef struct QuotaRequest

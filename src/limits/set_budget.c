@@ -24,7 +24,7 @@
 #include "util/sql.h"
 #include "api/api.h"
 #include "limits/limits.h"
-#include "ledger/slice.h"
+#include "limits/budget_slice.h"
 #include "types/clip.h"
 #include "utils/array.h"
 

@@ -12,10 +12,9 @@
 
 #include "audit/audit.h"
 #include "util/args.h"
-#include "util/clock.h"
 #include "util/sql.h"
 #include "api/api.h"
-#include "ledger/ledger.h"
+#include "account/account.h"
 #include "limits/limits.h"
 #include "types/clip.h"
 #include "types/gpureq.h"

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * rate_limit.c
+ * set_rate_limit.c
  *		set_rate_limit(): how often an account may call.
  *
  * This writes a row; api/rate.c applies it from the commit on.  Without our
@@ -16,11 +16,10 @@
 
 #include "audit/audit.h"
 #include "util/args.h"
-#include "util/clock.h"
 #include "util/sql.h"
 #include "api/api.h"
 #include "api/rate.h"
-#include "ledger/ledger.h"
+#include "account/account.h"
 #include "shmem/segment.h"
 #include "types/clip.h"
 
