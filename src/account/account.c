@@ -6,6 +6,8 @@
  * Calls that move credit only read an account's row: they neither lock it nor
  * wait for its changes.
  *
+ * SQL functions here: require_organisation.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -12,6 +12,8 @@
  * Each backend keeps the bindings of the last tenant it saw.  It reads them
  * again when the table, a role or a membership changes.
  *
+ * SQL functions here: may_read.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

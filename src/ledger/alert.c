@@ -19,6 +19,8 @@
  * end, or whose alert this session saw raised; at a settlement, the last days
  * (AlertSpend()).
  *
+ * SQL functions here: notify_number.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -18,6 +18,8 @@
  * have locked: a call that waits for these with a hold of its own locked could
  * deadlock.
  *
+ * SQL functions here: hold_leased.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -8,6 +8,8 @@
  * accounts' rows, if those were just read (limits.c).  Once the counters are
  * locked, budget.c reads again what counts.
  *
+ * SQL functions here: period_start.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

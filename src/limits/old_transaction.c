@@ -21,6 +21,8 @@
  *
  * Locks: none.
  *
+ * SQL functions here: end_tenant_transactions, set_login_timeout.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

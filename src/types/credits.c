@@ -8,6 +8,8 @@
  * and send it (see 10_types.sql).  The binary form is that int64 in network
  * order.
  *
+ * SQL functions here: bill, bill_within.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

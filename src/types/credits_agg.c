@@ -9,6 +9,9 @@
  * windows; its parts combine, so it serves parallel plans. A state that has
  * seen no amount gives NULL.
  *
+ * SQL functions here: credits_accum, credits_accum_inv, credits_combine,
+ * credits_serialize, credits_deserialize, credits_sum, credits_avg.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

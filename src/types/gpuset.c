@@ -8,6 +8,8 @@
  * device that the other lacks is the greater.  The binary form is the mask in
  * network order.
  *
+ * SQL functions here: gpu_count.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -8,6 +8,8 @@
  * AppendOnlyDelete(), of one table, for old rows whose totals are written
  * down.  No setting and no SQL function can do this.
  *
+ * SQL functions here: refuse_change.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

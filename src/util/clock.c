@@ -12,6 +12,8 @@
  * abbreviations.  So the setting's value carries its instant: '@', the instant
  * in microseconds, and the given text.  SHOW prints the text only.
  *
+ * SQL functions here: now.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -5,6 +5,8 @@
  *
  * Locks: one advisory lock, until the end of the transaction.
  *
+ * SQL functions here: lock_name.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -10,6 +10,8 @@
  * also hold for a superuser's UPDATE.  verify() checks jobs and quotas, which
  * are not money.
  *
+ * SQL functions here: job_is_sound, slice_is_sound, quota_is_sound.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -12,6 +12,8 @@
  * reserve takes 49 % more (208 to 310 us), and a settle 43 % (382 to 545 us).
  * The target "hot" (0.6 of a bare update, measured 0.65) needs it.
  *
+ * SQL functions here: row_check.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -6,13 +6,7 @@
  * shrinks, so what failed once fails again.  A request that could not start a
  * job is passed over, and an offer that did not fit is not tried again.  If no
  * single host can take a request, only gangs are tried.
- */
-#include <string.h>
-
-#include "decide/backfill/backfill.h"
-#include "decide/cycle/cycle.h"
-
-/*
+ *
  * Equivalence classes: requests that differ only in their wall limit.
  *
  * Without reservations they fit in the same places.  Behind reservations a
@@ -21,6 +15,10 @@
  * reason.  Likewise a longer limit has no earlier reservation than a shorter
  * one.
  */
+#include <string.h>
+
+#include "decide/backfill/backfill.h"
+#include "decide/cycle/cycle.h"
 
 /*
  * Mix a number into a hash.

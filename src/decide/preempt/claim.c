@@ -3,24 +3,29 @@
  *	  Claims: devices promised to a job before their holders leave.
  *
  * A job that cannot start gets a claim if running jobs can leave for it: they
- * go on elsewhere or with fewer devices (make_room.c), or return to the queue
+ * go on elsewhere or with fewer devices (shrink.c, defragment.c), or return to the queue
  * (victims_search.c).  After a failed search, jobs of the same account and
  * tier with the same request and at least the same limit are not tried again,
  * until some claim is made.  Then all that failed get another turn, so that
  * another cycle at the same instant decides nothing.
+ *
+ * What the leaving jobs of a claim still have, and give back for it.
+ *
+ * The claim takes only the rest from the free devices.  The parts of all
+ * leaving jobs are sorted by claim and host, so that each is looked at once.
+ *
+ * Claims of earlier cycles, before the queue.
+ *
+ * A claim whose devices are all free becomes a start on them, if its quotas
+ * are kept.  Other claims are kept out of everybody's reach.  A claim that no
+ * longer fits its job's request starts nothing, and keeps its devices until
+ * it ends.
  */
 #include <string.h>
 
 #include "decide/preempt/claim_state.h"
 
 typedef struct Leavers Leavers;
-
-/*
- * What the leaving jobs of a claim still have, and give back for it.
- *
- * The claim takes only the rest from the free devices.  The parts of all
- * leaving jobs are sorted by claim and host, so that each is looked at once.
- */
 
 /* Part of a running job that leaves for a claim. */
 typedef struct Leaver
@@ -202,15 +207,6 @@ leavers_of(Cycle *cycle, Leavers *leavers, int32_t claim, int32_t host)
 	}
 	return high > low ? &leavers->leaving : NULL;
 }
-
-/*
- * Claims of earlier cycles, before the queue.
- *
- * A claim whose devices are all free becomes a start on them, if its quotas
- * are kept.  Other claims are kept out of everybody's reach.  A claim that no
- * longer fits its job's request starts nothing, and keeps its devices until
- * it ends.
- */
 
 /*
  * Compare two claims by when they were made, then by their jobs.

@@ -6,17 +6,15 @@
  * told to leave yet.  Tiers and entitlements say for whom it leaves.  The
  * cheapest is of the least important tier, then loses the least work since
  * its last checkpoint, then started last.
- */
-#include <string.h>
-
-#include "decide/preempt/claim_state.h"
-
-/*
+ *
  * Room made by candidates.
  *
  * A search releases the devices of candidates, and counts the scopes that
  * then have enough room.
  */
+#include <string.h>
+
+#include "decide/preempt/claim_state.h"
 
 /*
  * Release all that a candidate has, or take it again.

@@ -2,12 +2,7 @@
  * victims_search.c
  *	  The cheapest running jobs to evict: on one host, or for a gang on
  *	  several.
- */
-#include <string.h>
-
-#include "decide/preempt/claim_state.h"
-
-/*
+ *
  * The cheapest set of victims on one host.
  *
  * Every set of a host's candidates is tried, the cheapest first.  Sets that
@@ -16,7 +11,23 @@
  * leave, it may take from others.  A host with too many candidates for that
  * (shares; never with 8 whole devices) takes the cheapest until there is
  * room, then spares those it does not need.
+ *
+ * Victims for a gang that no single host can take.
+ *
+ * Within each place that the topology allows, only the least important tiers
+ * needed leave.  Hosts with the most possible capacity are cleared first,
+ * then those with the least loss, until the gang has room.  Then unneeded
+ * victims are spared, the dearest first.  So a gang gets few hosts, whole.
+ * The cheapest place wins; a gang that may be anywhere gets one NVLink
+ * domain, or one leaf, if that takes no more important victims.
+ *
+ * If that fails, victims of the gang's own organisation leave first.  Trying
+ * sets of victims found nothing more for the msr trace's gangs in pools of 62
+ * to 1,213 hosts, and spared 0.5 % of the victims.
  */
+#include <string.h>
+
+#include "decide/preempt/claim_state.h"
 
 #define HOST_STEPS	4096		/* per host */
 
@@ -427,21 +438,6 @@ victims_on_host(Cycle *cycle)
 	DecideShrinkFillBack(cycle);
 	return true;
 }
-
-/*
- * Victims for a gang that no single host can take.
- *
- * Within each place that the topology allows, only the least important tiers
- * needed leave.  Hosts with the most possible capacity are cleared first,
- * then those with the least loss, until the gang has room.  Then unneeded
- * victims are spared, the dearest first.  So a gang gets few hosts, whole.
- * The cheapest place wins; a gang that may be anywhere gets one NVLink
- * domain, or one leaf, if that takes no more important victims.
- *
- * If that fails, victims of the gang's own organisation leave first.  Trying
- * sets of victims found nothing more for the msr trace's gangs in pools of 62
- * to 1,213 hosts, and spared 0.5 % of the victims.
- */
 
 #define INDEX_MASK	UINT64_C(0xFFFFFF)
 #define MOST_LOST	UINT32_MAX	/* device-seconds that fit in a key */

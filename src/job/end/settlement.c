@@ -30,7 +30,7 @@
 #include "util/errors.h"
 #include "util/settings.h"
 #include "util/sql.h"
-#include "job/run/checkpoint.h"
+#include "job/checkpoint.h"
 #include "job/end/job_alert.h"
 #include "job/end/stop_reason.h"
 #include "job/end/retry.h"
@@ -38,10 +38,7 @@
 #include "job/end/settlement.h"
 #include "ledger/refund.h"
 #include "shmem/wake.h"
-#include "job/hold_extension.h"
 #include "ledger/uncollected.h"
-#include "api/api.h"
-#include "inventory/inventory.h"
 
 SQL_STATEMENT(attempt_end, SPI_OK_UPDATE,
 			  "text, bigint, int, interval, timestamptz, text,"
@@ -89,26 +86,6 @@ SQL_STATEMENT(parts_ended, SPI_OK_SELECT, "text, bigint, int",
 			  " AND p.job = $2 AND p.attempt = $3"
 			  " ORDER BY p.outcome = 'completed', p.turn LIMIT 1");
 
-API_FUNCTION(gpucredit_set_lost_work, set_lost_work);
-
-/* outcomes by which the platform may lose work */
-static const char *const outcomes[] = {
-	"failed", "preempted", "node_lost", "resized"
-};
-
-SQL_STATEMENT(billed_read, SPI_OK_SELECT, "text, text",
-			  "SELECT COALESCE((SELECT l.billed FROM gpucredit.lost_work l"
-			  "  WHERE l.tier = $1 AND l.outcome = $2),"
-			  " (SELECT t.bill_lost_work FROM gpucredit.tier t"
-			  "  WHERE t.tier = $1))");
-SQL_STATEMENT(billed_upsert, SPI_OK_INSERT, "text, text, boolean",
-			  "INSERT INTO gpucredit.lost_work (tier, outcome, billed)"
-			  " VALUES ($1, $2, $3) ON CONFLICT (tier, outcome)"
-			  " DO UPDATE SET billed = EXCLUDED.billed");
-SQL_STATEMENT(billed_delete, SPI_OK_DELETE, "text, text",
-			  "DELETE FROM gpucredit.lost_work l"
-			  " WHERE l.tier = $1 AND l.outcome = $2");
-
 SQL_STATEMENT(platform_directs, SPI_OK_SELECT, "text, bigint, int",
 			  "SELECT EXISTS (SELECT FROM gpucredit.directive d"
 			  " WHERE d.org = $1 AND d.job = $2 AND d.attempt = $3"
@@ -116,7 +93,6 @@ SQL_STATEMENT(platform_directs, SPI_OK_SELECT, "text, bigint, int",
 			  "  OR d.cause LIKE 'drain/%' OR d.cause LIKE 'boot/%'"
 			  "  OR d.cause LIKE 'device/%'))");
 
-static bool lost_work_is_billed(const char *tier, Outcome outcome);
 static bool platform_did_not_start(const Settlement *settlement);
 static bool platform_lost(const Settlement *settlement,
 						  const Attempt *attempt);
@@ -375,7 +351,7 @@ refund_lost(Settlement *settlement, const Job *job, const Attempt *attempt,
 		!ImageIsAtFault(settlement->message))
 		saved.elapsed = 0;
 	else if (settlement->requeue && platform_lost(settlement, attempt) &&
-			 !lost_work_is_billed(job->tier, settlement->outcome))
+			 !LostWorkIsBilled(job->tier, settlement->outcome))
 		saved.elapsed = Min(CheckpointElapsed(attempt), attempt->elapsed);
 	else
 		return;
@@ -580,52 +556,4 @@ PartsOutcome(const Attempt *attempt, bool all, Settlement *settlement)
 		settlement->elapsed = Max(settlement->elapsed,
 								  SqlDuration(row, 0, 7));
 	return true;
-}
-
-/*
- * Does a job pay for lost work? set_lost_work says so for tier and outcome,
- * else set_tier for the tier.
- */
-static bool
-lost_work_is_billed(const char *tier, Outcome outcome)
-{
-	SqlResult	row = SqlRun(&billed_read,
-							 VALUES(TextValue(tier),
-									TextValue(OutcomeNames[outcome])));
-
-	Ensure(!SqlIsNull(row, 0, 1), "A job's tier is missing.");
-	return SqlBool(row, 0, 1);
-}
-
-Datum
-call_set_lost_work(PG_FUNCTION_ARGS)
-{
-	char	   *name = ArgName(fcinfo, 0, "tier");
-	char	   *outcome = ArgName(fcinfo, 1, "outcome");
-	bool		remove = PG_ARGISNULL(2);
-	AuditRow	audit = {.operation = "set_lost_work",
-		.decision = remove ? "removed" : "set"};
-	Values	   *args;
-	Tier		tier;
-
-	(void) ArgWord(outcome, "outcome", outcomes, lengthof(outcomes));
-	SqlConnect();
-	TierRead(name, &tier);
-	args = VALUES(TextValue(name), TextValue(outcome));
-	if (remove)
-	{
-		if (SqlRun(&billed_delete, args).n == 0)
-			audit.decision = "unchanged";
-	}
-	else
-	{
-		ValuesAdd(args, BoolValue(PG_GETARG_BOOL(2)));
-		(void) SqlRun(&billed_upsert, args);
-		AuditText(&audit, "billed", PG_GETARG_BOOL(2) ? "true" : "false");
-	}
-	AuditText(&audit, "tier", name);
-	AuditText(&audit, "outcome", outcome);
-	AuditWrite(&audit);
-	SqlFinish();
-	PG_RETURN_VOID();
 }

@@ -83,4 +83,7 @@ extern void ReportShortfall(const Job *job, const Attempt *attempt,
 extern bool PartsOutcome(const Attempt *attempt, bool all,
 						 Settlement *settlement);
 
+/* set_lost_work.c */
+extern bool LostWorkIsBilled(const char *tier, Outcome outcome);
+
 #endif							/* GPUCREDIT_SETTLEMENT_H */

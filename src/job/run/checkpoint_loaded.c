@@ -19,7 +19,7 @@
 #include "util/errors.h"
 #include "util/sql.h"
 #include "api/api.h"
-#include "job/run/checkpoint.h"
+#include "job/checkpoint.h"
 #include "job/job.h"
 
 API_FUNCTION(gpucredit_checkpoint_loaded, checkpoint_loaded);

@@ -34,7 +34,7 @@
 #include "util/not_found.h"
 #include "api/api.h"
 #include "job/run/node_report.h"
-#include "job/run/checkpoint.h"
+#include "job/checkpoint.h"
 #include "job/end/device.h"
 #include "job/run/log_wish.h"
 #include "job/run/meter.h"

@@ -20,7 +20,7 @@
 #include "util/sql.h"
 #include "util/not_found.h"
 #include "api/api.h"
-#include "job/run/checkpoint.h"
+#include "job/checkpoint.h"
 #include "job/job.h"
 #include "lib/stringinfo.h"
 
