@@ -4,8 +4,10 @@
  *		The options of sbatch, from the command line and from a script.
  *
  * A line "#SBATCH ..." of a script, before its first command, has the same
- * options; the command line wins.  An unknown option ends the command: a job
- * must not run without what its script asks for.
+ * options; the command line wins, as it is read after the script, and of an
+ * option that is repeated the last counts.  An unknown option ends the command: a
+ * job must not run without what its script asks for.  Options that change nothing
+ * of what runs are read with a warning.
  *
  *-------------------------------------------------------------------------
  */
@@ -15,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "cli.h"
 #include "submission.h"
@@ -28,13 +31,14 @@ enum
 	OPT_CPUS_PER_GPU, OPT_MEM, OPT_MEM_PER_GPU, OPT_MEM_PER_CPU, OPT_EXPORT,
 	OPT_REQUEUE, OPT_NO_REQUEUE, OPT_PARSABLE, OPT_WRAP, OPT_REQUEST,
 	OPT_TOPOLOGY, OPT_HOLD_WINDOW, OPT_CHECKPOINT_EVERY, OPT_CHECKPOINT_SIGNAL, OPT_MAX_RETRIES,
-	OPT_KEY, OPT_IMAGE, OPT_LAUNCH
+	OPT_KEY, OPT_IMAGE, OPT_LAUNCH, OPT_WITHOUT_EFFECT
 };
 
 static const struct option options[] = {
 	{"account", required_argument, NULL, 'A'},
 	{"array", required_argument, NULL, 'a'},
 	{"chdir", required_argument, NULL, 'D'},
+	{"comment", required_argument, NULL, OPT_WITHOUT_EFFECT},
 	{"cpus-per-gpu", required_argument, NULL, OPT_CPUS_PER_GPU},
 	{"cpus-per-task", required_argument, NULL, 'c'},
 	{"error", required_argument, NULL, 'e'},
@@ -43,20 +47,24 @@ static const struct option options[] = {
 	{"gpus-per-node", required_argument, NULL, OPT_GPUS_PER_NODE},
 	{"gpus-per-task", required_argument, NULL, OPT_GPUS_PER_TASK},
 	{"gres", required_argument, NULL, OPT_GRES},
+	{"hold", no_argument, NULL, 'H'},
 	{"job-name", required_argument, NULL, 'J'},
 	{"mem", required_argument, NULL, OPT_MEM},
 	{"mem-per-cpu", required_argument, NULL, OPT_MEM_PER_CPU},
 	{"mem-per-gpu", required_argument, NULL, OPT_MEM_PER_GPU},
+	{"nice", optional_argument, NULL, OPT_WITHOUT_EFFECT},
 	{"no-requeue", no_argument, NULL, OPT_NO_REQUEUE},
 	{"nodes", required_argument, NULL, 'N'},
 	{"ntasks", required_argument, NULL, 'n'},
 	{"ntasks-per-node", required_argument, NULL, OPT_NTASKS_PER_NODE},
+	{"open-mode", required_argument, NULL, OPT_WITHOUT_EFFECT},
 	{"output", required_argument, NULL, 'o'},
 	{"parsable", no_argument, NULL, OPT_PARSABLE},
 	{"partition", required_argument, NULL, 'p'},
 	{"qos", required_argument, NULL, 'q'},
 	{"requeue", no_argument, NULL, OPT_REQUEUE},
 	{"time", required_argument, NULL, 't'},
+	{"wckey", required_argument, NULL, OPT_WITHOUT_EFFECT},
 	{"wrap", required_argument, NULL, OPT_WRAP},
 	/* the end of the table */
 	{"checkpoint-every", required_argument, NULL, OPT_CHECKPOINT_EVERY},
@@ -76,7 +84,6 @@ static void parse_text_option(StoredSubmission *s, int option, const char *value
 static void parse_size_option(StoredSubmission *s, int option, const char *value,
 							  const char *where);
 static void set_text(char **text, const char *value);
-static void set_number(int64_t *number, int64_t value);
 static int64_t whole(const char *text, const char *option,
 					 const char *where);
 static int64_t typed_count(StoredSubmission *s, const char *value,
@@ -95,19 +102,19 @@ SubmissionInit(StoredSubmission *submission)
 }
 
 /*
- * Read options; return the index of the first word after them.  The first
- * value stands, as the command line is read first.
+ * Read options; return the index of the first word after them.
  */
 int
 SubmissionOptions(StoredSubmission *submission, int argc, char **argv,
 				  const char *where)
 {
 	int			option;
+	int			index = 0;
 
 	optind = 0;
 	opterr = 0;
-	while ((option = getopt_long(argc, argv, "+:A:a:D:c:e:G:J:N:n:o:p:q:t:",
-								 options, NULL)) != -1)
+	while ((option = getopt_long(argc, argv, "+:A:a:D:c:e:G:HJ:N:n:o:p:q:t:",
+								 options, &index)) != -1)
 	{
 		if (option == ':')
 			Fail(CLI_USAGE, "%s: option \"%s\" takes a value", where,
@@ -115,6 +122,16 @@ SubmissionOptions(StoredSubmission *submission, int argc, char **argv,
 		if (option == '?')
 			Fail(CLI_USAGE, "%s: option \"%s\" is not supported", where,
 				 argv[optind - 1]);
+		if (option == 'H')
+			Fail(CLI_USAGE, "%s: option \"--hold\" is not supported; submit the"
+				 " job when it may start", where);
+		if (option == OPT_WITHOUT_EFFECT)
+		{
+			if (submission->warns)
+				fprintf(stderr, "gpucredit: %s: option \"--%s\" has no effect\n",
+						where, options[index].name);
+			continue;
+		}
 		parse_text_option(submission, option, optarg, where);
 	}
 	return optind;
@@ -298,12 +315,10 @@ parse_size_option(StoredSubmission *s, int option, const char *value,
 	switch (option)
 	{
 		case 'a':
-			if (s->array == NULL)
-				s->array = array_indexes(value, where);
+			s->array = array_indexes(value, where);
 			break;
 		case 'G':
-			if (s->gpus < 0)
-				s->gpus = typed_count(s, value, where);
+			s->gpus = typed_count(s, value, where);
 			break;
 		case OPT_GRES:
 			if (strncmp(value, "gpu", 3) != 0 ||
@@ -313,70 +328,55 @@ parse_size_option(StoredSubmission *s, int option, const char *value,
 			value = value[3] == '\0' ? "1" : value + 4;
 			/* FALLTHROUGH */
 		case OPT_GPUS_PER_NODE:
-			if (s->gpus_per_node < 0)
-				s->gpus_per_node = typed_count(s, value, where);
+			s->gpus_per_node = typed_count(s, value, where);
 			break;
 		case OPT_GPUS_PER_TASK:
-			set_number(&s->gpus_per_task, typed_count(s, value, where));
+			s->gpus_per_task = typed_count(s, value, where);
 			break;
 		case 'N':
-			set_number(&s->nodes, whole(value, "--nodes", where));
+			s->nodes = whole(value, "--nodes", where);
 			break;
 		case 'n':
-			set_number(&s->tasks, whole(value, "--ntasks", where));
+			s->tasks = whole(value, "--ntasks", where);
 			break;
 		case OPT_NTASKS_PER_NODE:
-			if (whole(value, "--ntasks-per-node", where) != 1)
-				Fail(CLI_USAGE, "%s: one task a node is started, which starts"
-					 " its own", where);
+			s->tasks_per_node = whole(value, "--ntasks-per-node", where);
 			break;
 		case 'c':
-			set_number(&s->cpus_per_task, whole(value, "--cpus-per-task",
-												where));
+			s->cpus_per_task = whole(value, "--cpus-per-task", where);
 			break;
 		case OPT_CPUS_PER_GPU:
-			set_number(&s->cpus_per_gpu, whole(value, "--cpus-per-gpu",
-											   where));
+			s->cpus_per_gpu = whole(value, "--cpus-per-gpu", where);
 			break;
 		case OPT_MEM:
-			set_number(&s->memory_mib, mebibytes(value, where));
+			s->memory_mib = mebibytes(value, where);
 			break;
 		case OPT_MEM_PER_GPU:
-			set_number(&s->memory_per_gpu_mib, mebibytes(value, where));
+			s->memory_per_gpu_mib = mebibytes(value, where);
 			break;
 		case OPT_MEM_PER_CPU:
-			set_number(&s->memory_per_cpu_mib, mebibytes(value, where));
+			s->memory_per_cpu_mib = mebibytes(value, where);
 			break;
 		case 't':
-			set_number(&s->seconds, time_limit(value, where));
+			s->seconds = time_limit(value, where);
 			break;
 		case OPT_NO_REQUEUE:
 			value = "0";
 			/* FALLTHROUGH */
 		case OPT_MAX_RETRIES:
-			if (s->retries < 0)
-				s->retries = CliNumber(value, 0, 1000, "--max-retries");
+			s->retries = CliNumber(value, 0, 1000, "--max-retries");
 			break;
 		case OPT_REQUEUE:
-			if (s->retries < 0)
-				s->retries = 3;
+			s->retries = 3;
 			break;
 	}
 }
 
-/* the first value stands */
 static void
 set_text(char **text, const char *value)
 {
-	if (*text == NULL)
-		*text = CliFormat("%s", value);
-}
-
-static void
-set_number(int64_t *number, int64_t value)
-{
-	if (*number == 0)
-		*number = value;
+	free(*text);
+	*text = CliFormat("%s", value);
 }
 
 static int64_t
@@ -416,7 +416,7 @@ typed_count(StoredSubmission *s, const char *value, const char *where)
 }
 
 /*
- * Memory: MiB, or with K, M, G, T.
+ * Memory: MiB, or with K, M, G, T, and a B after it or not.
  */
 static int64_t
 mebibytes(const char *text, const char *where)
@@ -431,6 +431,8 @@ mebibytes(const char *text, const char *where)
 		*end == 'G' || *end == 'g' ? 1024 :
 		*end == 'T' || *end == 't' ? 1024 * 1024 :
 		*end == 'K' || *end == 'k' ? 1 / 1024.0 : -1;
+	if (*end != '\0' && (end[1] == 'B' || end[1] == 'b'))
+		end++;
 	if (end == text || errno != 0 || number < 0 || factor < 0 ||
 		(*end != '\0' && end[1] != '\0') || number * factor > 1e12)
 		Fail(CLI_USAGE, "%s: \"%s\" is no amount of memory, as 64G", where,
@@ -439,7 +441,8 @@ mebibytes(const char *text, const char *where)
 }
 
 /*
- * Minutes, MM:SS, HH:MM:SS, D-HH, D-HH:MM or D-HH:MM:SS, as seconds.
+ * Minutes, MM:SS, HH:MM:SS, D-HH, D-HH:MM or D-HH:MM:SS, as seconds.  0,
+ * UNLIMITED and INFINITE are 0: as long as the tier allows.
  */
 static int64_t
 time_limit(const char *text, const char *where)
@@ -452,6 +455,9 @@ time_limit(const char *text, const char *where)
 	int64_t		seconds;
 	bool		good = true;
 
+	if (strcmp(text, "0") == 0 || strcasecmp(text, "UNLIMITED") == 0 ||
+		strcasecmp(text, "INFINITE") == 0)
+		return 0;
 	if (dash != NULL)
 		days = CliNumber(CliFormat("%.*s", (int) (dash - text), text), 0,
 						 36500, "the days of --time");

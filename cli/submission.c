@@ -5,7 +5,8 @@
  *
  * Slurm counts per node, task and GPU; reserve() takes the whole job's.  The
  * scheduler decides how many nodes a job gets: --nodes multiplies counts per
- * node, and --nodes=1 keeps the job on one.
+ * node, and a job of one node stays on one.  As in Slurm, a job has a task a node
+ * unless it says otherwise, and a task has one cpu.
  *
  *-------------------------------------------------------------------------
  */
@@ -26,6 +27,7 @@ static const char *const carried[] = {
 extern char **environ;
 
 static int64_t nodes_of(const StoredSubmission *s);
+static int64_t tasks_of(const StoredSubmission *s);
 static int64_t cpus_of(const StoredSubmission *s);
 static json_t * environment(const StoredSubmission *s);
 static void carry(json_t * env, const char *name);
@@ -33,7 +35,27 @@ static void carry(json_t * env, const char *name);
 static int64_t
 nodes_of(const StoredSubmission *s)
 {
+	if (s->nodes == 0 && s->tasks > 0 && s->tasks_per_node > 0)
+		return (s->tasks + s->tasks_per_node - 1) / s->tasks_per_node;
 	return s->nodes > 0 ? s->nodes : 1;
+}
+
+static int64_t
+tasks_of(const StoredSubmission *s)
+{
+	if (s->tasks > 0)
+		return s->tasks;
+	return nodes_of(s) * (s->tasks_per_node > 0 ? s->tasks_per_node : 1);
+}
+
+/*
+ * Must its GPUs be on one node?  Those of --gpus alone may be anywhere.
+ */
+bool
+SubmissionOnOneNode(const StoredSubmission *s)
+{
+	return nodes_of(s) == 1 && SubmissionGpus(s) > 1 &&
+		(s->nodes == 1 || (s->gpus < 0 && s->gpus_per_node > 0));
 }
 
 int64_t
@@ -43,7 +65,7 @@ SubmissionGpus(const StoredSubmission *s)
 		return s->gpus;
 	if (s->gpus_per_node >= 0)
 		return s->gpus_per_node * nodes_of(s);
-	return s->gpus_per_task * (s->tasks > 0 ? s->tasks : 1);
+	return s->gpus_per_task * tasks_of(s);
 }
 
 static int64_t
@@ -51,7 +73,10 @@ cpus_of(const StoredSubmission *s)
 {
 	if (s->cpus_per_gpu > 0)
 		return s->cpus_per_gpu * SubmissionGpus(s);
-	return s->cpus_per_task * (s->tasks > 0 ? s->tasks : nodes_of(s));
+	if (s->cpus_per_task == 0 && s->tasks == 0 && s->tasks_per_node == 0 &&
+		s->memory_per_cpu_mib == 0)
+		return 0;				/* it does not say */
+	return tasks_of(s) * (s->cpus_per_task > 0 ? s->cpus_per_task : 1);
 }
 
 int64_t

@@ -38,6 +38,7 @@ typedef struct StoredSubmission
 	int64_t		gpus_per_task;
 	int64_t		nodes;
 	int64_t		tasks;
+	int64_t		tasks_per_node;
 	int64_t		cpus_per_task;
 	int64_t		cpus_per_gpu;
 	int64_t		memory_mib;		/* per node */
@@ -47,6 +48,7 @@ typedef struct StoredSubmission
 	int64_t		retries;		/* -1: no option */
 	char	   *array;			/* the indexes, as text of a bigint array */
 	bool		parsable;
+	bool		warns;			/* of options without effect */
 
 	/* the program */
 	char	   *script;			/* its text */
@@ -61,6 +63,7 @@ extern int	SubmissionOptions(StoredSubmission *submission, int argc,
 extern void SubmissionScript(StoredSubmission *submission, const char *path);
 
 extern char *SubmissionRequest(const StoredSubmission *submission);
+extern bool SubmissionOnOneNode(const StoredSubmission *submission);
 extern int64_t SubmissionGpus(const StoredSubmission *submission);
 extern int64_t SubmissionCpuMilli(const StoredSubmission *submission);
 extern int64_t SubmissionMemoryMib(const StoredSubmission *submission);

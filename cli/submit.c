@@ -100,16 +100,19 @@ CliSubmit(int argc, char **argv)
 static void
 read_submission(StoredSubmission *s, int argc, char **argv)
 {
-	int			at = SubmissionOptions(s, argc, argv,
-									   as_sbatch ? "sbatch" : "submit");
+	const char *where = as_sbatch ? "sbatch" : "submit";
+	int			at = SubmissionOptions(s, argc, argv, where);
+	bool		wrapped = s->wrap != NULL;
 
-	if (as_sbatch && at >= argc && s->wrap == NULL)
+	/* a script's options come before those of the command line */
+	SubmissionInit(s);
+	s->warns = true;
+	if (as_sbatch && at >= argc && !wrapped)
 		SubmissionScript(s, "-");
-	else if (s->wrap != NULL)
+	else if (wrapped)
 	{
 		if (at < argc)
 			Fail(CLI_USAGE, "--wrap goes with no script");
-		s->script = CliFormat("#!/bin/sh\n%s\n", s->wrap);
 	}
 	else
 	{
@@ -117,6 +120,12 @@ read_submission(StoredSubmission *s, int argc, char **argv)
 			Fail(CLI_USAGE, "usage: gpucredit submit [OPTION...] SCRIPT"
 				 " [ARGUMENT...]");
 		SubmissionScript(s, argv[at]);
+	}
+	(void) SubmissionOptions(s, argc, argv, where);
+	if (wrapped)
+		s->script = CliFormat("#!/bin/sh\n%s\n", s->wrap);
+	else if (at < argc)
+	{
 		if (s->name == NULL && strcmp(argv[at], "-") != 0)
 		{
 			const char *slash = strrchr(argv[at], '/');
@@ -138,8 +147,6 @@ static void
 call_parameters(const StoredSubmission *s, const char *key,
 				const char **values)
 {
-	int64_t		gpus = SubmissionGpus(s);
-
 	values[0] = CliOrg();
 	values[1] = s->account != NULL ? s->account :
 		cli_account != NULL ? cli_account : "";
@@ -150,7 +157,7 @@ call_parameters(const StoredSubmission *s, const char *key,
 	values[5] = s->tier != NULL ? s->tier : "standard_training";
 	values[6] = s->pool != NULL ? s->pool : "default";
 	values[7] = s->topology != NULL ? s->topology :
-		s->nodes == 1 && gpus > 1 ? "node" : "any";
+		SubmissionOnOneNode(s) ? "node" : "any";
 	values[8] = CliFormat("%lld", (long long) (s->retries < 0 ? 3 :
 											   s->retries));
 	values[9] = CliFormat("{%lld,%lld}", (long long) SubmissionCpuMilli(s),

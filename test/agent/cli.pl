@@ -62,10 +62,41 @@ is(query($server, 'credit',
 gpucredit('cancel', $job);
 wait_for_state($cluster, $job, 'cancelled');
 
+# Counts mean what they mean in Slurm, and the last of an option that is repeated
+# counts. A job of one node stays on one.
+query($server, 'credit', q{SELECT gpucredit.create_pool('wide'), gpucredit.set_price('T4', 0.0001, 'wide'),
+	gpucredit.register_node('wide', 'w1', 'T4', 8, 16384, 64000, 512000),
+	gpucredit.register_node('wide', 'w2', 'T4', 8, 16384, 64000, 512000)});
+foreach my $case (
+	[ '--gres=gpu:4',                                       '4x*', 0,  0,     'node', 'default' ],
+	[ '--gpus=4',                                           '4x*', 0,  0,     'any',  'default' ],
+	[ '-N 2 --gres=gpu:T4:3',                               '6xT4', 0, 0,     'any',  'default' ],
+	[ '-N 2 --ntasks-per-node=1 --gpus-per-task=2',         '4x*', 2,  0,     'any',  'default' ],
+	[ '-n 8 --ntasks-per-node=4 --gres=gpu:2 -c 3',         '4x*', 24, 0,     'any',  'default' ],
+	[ '-n 15 --mem-per-cpu=2048',                           '0',   15, 30720, 'any',  'default' ],
+	[ '-G 1 --mem=32GB --mem=1G --mem=32gb',                '1x*', 0,  32768, 'any',  'default' ],
+	[ '-G 1 --time=5 --time=0',                             '1x*', 0,  0,     'any',  'default' ],
+	[ '-G 1 -t UNLIMITED',                                  '1x*', 0,  0,     'any',  'default' ],
+	[ '-t 5 -G 1 -t 10 --no-requeue --requeue',             '1x*', 0,  0,     'any',  '00:10:00' ],
+	[ '-G 1 --comment=x --nice --nice=5 --wckey=w --open-mode=append', '1x*', 0, 0, 'any', 'default' ])
+{
+	my ($options, @expected) = @$case;
+
+	($status, $out, $err) = gpucredit('submit', '--parsable', '-p', 'wide', '--key', "case $options",
+		write_script('case.sh', "#!/bin/sh\n#SBATCH $options\ntrue\n"));
+	chomp($job = $out);
+	is(query($server, 'credit', "SELECT concat_ws(' ', request, cpu_milli / 1000, memory_mib, topology,
+			CASE WHEN wall_limit = (SELECT max_wall FROM gpucredit.tier t WHERE t.tier = j.tier) THEN 'default' ELSE wall_limit::text END)
+			FROM gpucredit.job j WHERE job = '0$job'"), "@expected", "asks as in Slurm: $options") or diag($err);
+	is($err, join('', map { qq{gpucredit: $folder/case.sh:2: option "--$_" has no effect\n} } $options =~ /--(comment|nice|wckey|open-mode)/g),
+		'and says what it leaves out');
+	gpucredit('cancel', $job);
+}
+
 # An unknown option is refused with its line number, and no job is made.
 my $before = jobs();
 foreach my $line ('--mail-user=me', '-C a100', '--gres=fpga:1', '--time=soon',
-	'--mem=lots', '--array=5-1', '-N 0', 'train', '--gpus', '"--mem=1G', '--launch=per_hour')
+	'--mem=lots', '--mem=32BG', '--hold', '--array=5-1', '-N 0', 'train', '--gpus', '"--mem=1G', '--launch=per_hour')
 {
 	my $bad = write_script('bad.sh', "#!/bin/sh\n#SBATCH $line\ntrue\n");
 
