@@ -349,7 +349,7 @@ SET gpucredit.clock = '2027-01-01 01:00+00';
 SELECT status, reason, held FROM gpucredit.hold('le-dead', '', 'h2', 5, '1 h');
 SELECT memo, available, held FROM pg_temp.buckets('le-dead');
 
--- An account without any bucket is short of credit, and no dead hold helps it.
+-- An account without any bucket is short of credit as well.
 DO $$
 BEGIN
 	PERFORM gpucredit.create_account('le-dead', 'poor');

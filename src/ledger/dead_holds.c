@@ -7,9 +7,10 @@
  * A call that would be short of credit releases dead holds of its organisation
  * before it draws: the oldest first, and only as many as give it what it lacks.
  * A call that a budget keeps from drawing releases all of them, because each
- * may count in that budget.  It looks without locks first, since nearly always
- * there is none.  All the buckets that it and the draw after it will need are
- * then locked at once, so that burn order holds over both.
+ * may count in that budget; so does one that draws as much as there is.  It
+ * looks without locks first, since nearly always there is none.  All the
+ * buckets that it and the draw after it will need are then locked at once, so
+ * that burn order holds over both.
  *
  * Locks: dead holds by id, then budgets leaf to root, then buckets in burn
  * order.
@@ -135,7 +136,8 @@ LedgerReclaimFor(const AccountPath *path, int64 bucket)
 /*
  * Before a call closes locked holds of one account, and then opens or extends
  * one by an amount: release dead holds if it is short without them, and lock
- * together the budgets and buckets of both steps.
+ * together the budgets and buckets of both steps.  For a draw of as much as there
+ * is, which policies may cap, the amount is PG_INT64_MAX: all are released.
  */
 LockedBuckets
 HoldsLockForNext(const Hold *holds, int n, const Purpose *purpose,
@@ -190,9 +192,14 @@ reclaim(const AccountPath *path, const Purpose *purpose, Credits amount,
 	LockedBuckets locked = {-1, NULL, NULL};
 
 	if (any_dead(path->org))
-		find_dead(path, purpose, bucket != 0 ||
-				  BudgetShort(path, amount, now) ? PG_INT64_MAX :
-				  amount - LedgerAvailable(path, purpose, now), now, &dead);
+	{
+		Credits		missing = amount - LedgerAvailable(path, purpose, now);
+
+		if (bucket != 0 || amount == PG_INT64_MAX ||
+			(purpose->any && missing > 0) || BudgetShort(path, amount, now))
+			missing = PG_INT64_MAX;
+		find_dead(path, purpose, missing, now, &dead);
+	}
 	ids = palloc(sizeof(int64) * (dead.n + nalso + 1));
 	for (int i = 0; i < dead.n; i++)
 	{

@@ -518,7 +518,7 @@ capture_overrun(Hold *hold, const Cause *cause, Credits *amount, bool final,
 	owed->reason = "account_suspended";
 	if (missing > 0)
 	{
-		locked = HoldsLockForNext(hold, 1, &purpose, missing);
+		locked = HoldsLockForNext(hold, 1, &purpose, PG_INT64_MAX);
 		purpose.locked = &locked;
 		if (!AccountSuspended(&path) &&
 			HoldExtendMost(hold, &path, &purpose, cause, missing,

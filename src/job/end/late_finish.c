@@ -230,7 +230,7 @@ move_money(Job *job, Attempt *attempt, bool finishes, Settlement *stored,
 		n = 2;
 	}
 	if (missing > 0)
-		locked = HoldsLockForNext(holds, n, &purpose, missing);
+		locked = HoldsLockForNext(holds, n, &purpose, PG_INT64_MAX);
 	if (n == 2)
 		*unused = HoldSettle(&holds[1], &release, 0, true, &stored->at);
 	stored->closed_at = stored->at;

@@ -303,12 +303,10 @@ move_money(Settlement *settlement, Job *job, Attempt *attempt)
 	if (settlement->requeue || missing > 0)
 	{
 		Purpose		purpose = JobPurpose(job);
-		Credits		amount = missing;
+		Credits		amount = settlement->requeue ? JobNextHold(&next) : 0;
 
-		if (settlement->requeue &&
-			!CreditsTryAdd(missing, JobNextHold(&next), &amount))
-			amount = CREDITS_MAX;
-		locked = HoldsLockForNext(&hold, 1, &purpose, amount);
+		locked = HoldsLockForNext(&hold, 1, &purpose,
+								  missing > 0 ? PG_INT64_MAX : amount);
 	}
 	if (missing > 0)
 		(void) CollectMissing(job, &hold, &locked, &cause, missing,
