@@ -91,9 +91,10 @@ SET available = b.available - n.spent, spent = b.spent + n.spent
 FROM (SELECT p.org, gpucredit.sum('2'::gpucredit.credits) AS spent
 	FROM past p GROUP BY p.org) n
 WHERE b.org = n.org;
-INSERT INTO gpucredit.account_total (org, account, spent)
-SELECT p.org, p.account, gpucredit.sum('2'::gpucredit.credits)
+INSERT INTO gpucredit.account_delta (org, account, spent, at)
+SELECT p.org, p.account, gpucredit.sum('2'::gpucredit.credits), gpucredit.now()
 FROM past p GROUP BY p.org, p.account;
+SELECT count(*) FROM gpucredit.upkeep('fold_spend');
 SELECT setval('gpucredit.hold_hold_seq', max(hold)),
 	setval('gpucredit.job_job_seq', max(hold)) FROM past;
 

@@ -102,9 +102,9 @@ SET available = b.available - n.spent, spent = b.spent + n.spent
 FROM (SELECT p.org, gpucredit.sum(p.spent) AS spent
 	FROM past p GROUP BY p.org) n
 WHERE b.org = n.org;
-INSERT INTO gpucredit.account_delta (org, account, spent, day)
+INSERT INTO gpucredit.account_delta (org, account, spent, day, at)
 SELECT p.org, p.account, gpucredit.sum(p.spent),
-	((p.at + p.elapsed) AT TIME ZONE 'UTC')::date
+	((p.at + p.elapsed) AT TIME ZONE 'UTC')::date, max(p.at + p.elapsed)
 FROM past p GROUP BY p.org, p.account, 4;
 SELECT setval('gpucredit.hold_hold_seq', max(id)),
 	setval('gpucredit.job_job_seq', max(id)) FROM past;
