@@ -8,6 +8,8 @@ SET timezone = 'UTC';
 SET datestyle = 'ISO';
 SET intervalstyle = 'postgres';
 SET gpucredit.clock = '2027-01-01 00:00+00';
+-- evictions cost nothing here, so that nobody waits for them
+SET gpucredit.restart_cost = 0;
 \set VERBOSITY sqlstate
 \pset null '-'
 

@@ -321,6 +321,10 @@ CREATE TABLE gpucredit.attempt_gpu (
 	saved_at timestamptz NOT NULL,	/* last checkpoint, else the start */
 	expected_end timestamptz NOT NULL,	/* as expected at the start */
 	limit_end timestamptz NOT NULL,		/* infinity: no wall limit */
+	aged boolean NOT NULL DEFAULT false,	/* its job was aged when it started */
+	/* earlier attempts of the job that were preempted, and the time that they lost */
+	evictions int NOT NULL DEFAULT 0,
+	redone interval NOT NULL DEFAULT '0',
 	CONSTRAINT attempt_gpu_pkey PRIMARY KEY (org, job, attempt, node)
 );
 CREATE INDEX attempt_gpu_taken ON gpucredit.attempt_gpu (pool, node)
@@ -352,6 +356,9 @@ COMMENT ON COLUMN gpucredit.attempt_gpu.started_at IS 'When the attempt started.
 COMMENT ON COLUMN gpucredit.attempt_gpu.saved_at IS 'When it last saved, else when it started.';
 COMMENT ON COLUMN gpucredit.attempt_gpu.expected_end IS 'The end that was expected at its start.';
 COMMENT ON COLUMN gpucredit.attempt_gpu.limit_end IS 'When its wall limit ends it; infinity: no limit.';
+COMMENT ON COLUMN gpucredit.attempt_gpu.aged IS 'True: its job had waited longer than its tier''s max_wait when it started.';
+COMMENT ON COLUMN gpucredit.attempt_gpu.evictions IS 'How many earlier attempts of the job were preempted.';
+COMMENT ON COLUMN gpucredit.attempt_gpu.redone IS 'How long these had run since their last checkpoints.';
 
 /*
  * A fence may outlive its need: it goes when its node gets new work or reports

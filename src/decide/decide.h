@@ -26,6 +26,7 @@
 #define DECIDE_NOT_HELD		(-1)	/* no quota keeps the job from starting */
 #define DECIDE_NEVER		INT64_MAX	/* an instant that does not come */
 #define DECIDE_WEIGHT_ONE	1000000 /* an account's weight of 1 */
+#define DECIDE_MOST_RECLAIMED	3	/* evictions of a job for entitlements */
 #define DECIDE_MOST_AGED	256 /* aged jobs that have reservations */
 
 /*
@@ -205,6 +206,7 @@ typedef struct DecideJob
 	int64_t		expected_run;	/* microseconds to plan for; 0: its limit */
 	int64_t		likely_run;		/* learnt, in microseconds; 0: its limit.  It
 								 * is reported, and decides nothing */
+	int64_t		waits_from;		/* since when it waits */
 	int32_t		cache;			/* key of the cache it wants on a node, > 0;
 								 * 0: none */
 	int64_t		id;
@@ -235,6 +237,9 @@ typedef struct DecidePolicy
 								 * from accounts with more; victims' jobs are
 								 * as important or less */
 	bool		consolidate;	/* running jobs move to make room for a gang */
+	int64_t		restart_cost;	/* microseconds of each device that an
+								 * eviction for an entitlement costs beside
+								 * what it loses; 0: evictions cost nothing */
 	int64_t		elastic_idle_delay; /* microseconds until an elastic job grows
 									 * into idle devices, or DECIDE_NEVER */
 	int32_t		backfill_depth; /* reservations beside those of aged jobs */
@@ -272,6 +277,10 @@ typedef struct DecideRunning
 	bool		over;			/* it ended, but is not fenced yet */
 	int64_t		started;		/* microseconds */
 	int64_t		saved_at;		/* last checkpoint, else the start */
+	int32_t		evictions;		/* how often its job was evicted before */
+	int64_t		redone;			/* microseconds of work that these evictions
+								 * threw away */
+	bool		aged;			/* its job was aged when it started */
 	int64_t		expected_end;	/* to plan for; at most limit_end */
 	int64_t		likely_end;		/* as learnt.  It is reported, and decides
 								 * nothing */

@@ -132,6 +132,7 @@ set_defaults(PoolPolicy *policy)
 	memset(policy, 0, sizeof(PoolPolicy));
 	policy->decide.fair_horizon = SettingFairHorizon();
 	policy->decide.backfill_depth = SettingBackfillDepth();
+	policy->decide.restart_cost = SettingRestartCost();
 	policy->decide.elastic_idle_delay = SettingElasticIdleDelay() == 0 ?
 		DECIDE_NEVER :
 		SettingElasticIdleDelay();

@@ -38,6 +38,7 @@ static int	max_starts;
 static int	unpaid_queued_max;
 static int	claim_timeout;
 static int	elastic_idle_delay;
+static int	restart_cost;
 static int	usage_halflife;
 static int	fair_horizon;
 static int	backfill_depth;
@@ -299,6 +300,13 @@ SettingsInit(void)
 				   "How long devices must be idle before an elastic job grows "
 				   "into them.",
 				   "0 switches growing off.", &elastic_idle_delay, 5 * 60, 0);
+	define_seconds("gpucredit.restart_cost",
+				   "How much device-time an eviction for an account's "
+				   "entitlement costs, beside the work that is lost.",
+				   "A waiting job has others evicted once it has waited ten "
+				   "times what that costs, or a hundred times where its "
+				   "account has half of its entitlement. 0: evictions cost "
+				   "nothing, and happen at once.", &restart_cost, 10 * 60, 0);
 	define_backoff();
 	DefineCustomIntVariable("gpucredit.usage_halflife",
 							"How long until past use counts half in fair "
@@ -473,6 +481,12 @@ int64
 SettingElasticIdleDelay(void)
 {
 	return (int64) elastic_idle_delay * USECS_PER_SEC;
+}
+
+int64
+SettingRestartCost(void)
+{
+	return (int64) restart_cost * USECS_PER_SEC;
 }
 
 int

@@ -34,6 +34,7 @@ extern int64 SettingRetryBackoffMax(void);
 extern int64 SettingDenialWindow(void);
 extern int64 SettingClaimTimeout(void);
 extern int64 SettingElasticIdleDelay(void);
+extern int64 SettingRestartCost(void);
 extern int	SettingMaxStarts(void);
 extern int	SettingJobAlerts(void);
 extern int64 SettingUsageHalflife(void);

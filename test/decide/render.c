@@ -352,6 +352,7 @@ world_permute(const World *world, uint64_t *seed, World *other,
 		job->order_run = old->order_run;
 		job->expected_run = old->expected_run;
 		job->likely_run = old->likely_run;
+		job->waits_from = old->waits_from;
 		if (old->cache > 0)
 			job->cache = 1 + labels[old->cache % 1000];
 	}

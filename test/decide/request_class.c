@@ -217,6 +217,8 @@ request_word(World *world, DecideRequestClass *class, DecideJob *job,
 		return time_parse(value, &job->expected_run);
 	if (strcmp(word, "likely") == 0)
 		return time_parse(value, &job->likely_run);
+	if (strcmp(word, "waits") == 0)
+		return time_parse(value, &job->waits_from);
 	if (!number_parse(value, &n))
 		return false;
 	if (strcmp(word, "priority") == 0)

@@ -166,6 +166,11 @@ running_word(World *world, DecideRunning *running, char *word)
 		running->over = *word == 'o';
 		return true;
 	}
+	if (strcmp(word, "aged") == 0)
+	{
+		running->aged = true;
+		return true;
+	}
 	for (i = 0; i < 3; i++)
 	{
 		if (strcmp(word, willing[i]) == 0)
@@ -189,7 +194,11 @@ running_word(World *world, DecideRunning *running, char *word)
 		return time_parse(value, &running->likely_end);
 	if (strcmp(word, "limit") == 0)
 		return time_parse(value, &running->limit_end);
-	if (strcmp(word, "priority") == 0)
+	if (strcmp(word, "redone") == 0)
+		return time_parse(value, &running->redone);
+	if (strcmp(word, "evictions") == 0)
+		running->evictions = atoi(value);
+	else if (strcmp(word, "priority") == 0)
 		running->priority = atoi(value);
 	else if (strcmp(word, "submit") == 0)
 		running->submitted = atoll(value);

@@ -267,6 +267,7 @@ job_line(World *world, char *line)
 		job->order_run = like.order_run;
 		job->expected_run = like.expected_run;
 		job->likely_run = like.likely_run;
+		job->waits_from = like.waits_from;
 		job->cache = like.cache;
 	}
 	return NULL;

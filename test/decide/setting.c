@@ -45,6 +45,8 @@ policy_word(World *world, char *name, char *word, char *value)
 	}
 	if (strcmp(word, "elastic_idle_delay") == 0)
 		return time_parse(value, &world->policy.elastic_idle_delay);
+	if (strcmp(word, "restart_cost") == 0)
+		return time_parse(value, &world->policy.restart_cost);
 	if (!number_parse(value, &n))
 		return false;
 	if (strcmp(word, "fair_horizon") == 0)

@@ -105,6 +105,20 @@ cmp_ok($installed{fair_days}, '>=', 0.9, '... and tenants have their share on ni
 is($learnt{mean}, $unlearnt{mean}, 'what is learnt of run times keeps nobody waiting: reservations and those who pass them go by wall limits');
 like(slurp_file("$folder/plot.svg"), qr{<svg.*polyline.*</svg>}s, '--plot draws the replay');
 
+# Sixteen days at 95 % and at 105 % load: eight tenants, quiet and busy days,
+# jobs of 1 to 32 GPUs, a tier that may preempt others.
+foreach my $load ('0.95', '1.05')
+{
+	my %without = simulated("made:16:$load", 'installed', qw(--nodes 16 --no-reclaim));
+	my %with    = simulated("made:16:$load", 'installed', qw(--nodes 16 --reclaim));
+
+	cmp_ok($with{reclaims}, '<=', 0.1, "reclaim at load $load: at most one job in ten is evicted for an entitlement");
+	cmp_ok($with{most_reclaims}, '<=', 3, '... none of them more than three times');
+	cmp_ok($with{lost}, '<=', $without{lost} + 0.005, '... at most 0.5 % of all work is lost by that');
+	cmp_ok($with{unfairness}, '<', $without{unfairness}, '... tenants are nearer to their shares than without reclaim');
+	cmp_ok($with{gangs}, '<=', 1.15 * $without{gangs}, '... and gangs wait at most 15 % longer than without');
+}
+
 my $node = new_node('sim', 'jit = off', 'fsync = off');
 
 new_database($node, 'credit');

@@ -293,6 +293,8 @@ typedef struct Cycle
 	int32_t		passes;			/* a search of this rank for an entitlement
 								 * passes reservations that yield to it;
 								 * INT32_MAX: none does */
+	int32_t    *postponed;		/* jobs beyond their entitlements, in turn */
+	int32_t		n_postponed;
 	bool	   *on_claim;		/* by job: it started on its claim; NULL:
 								 * there are no claims */
 	int32_t		n_before;		/* starts before the first failed turn; -1:

@@ -451,6 +451,43 @@ job_turn(Cycle *cycle, int32_t job)
 }
 
 /*
+ * The rank in whose place a job has its turn.
+ */
+static int32_t
+turn_rank(const DecideInput *input, int32_t job)
+{
+	return DecideJobAged(input, job) ? DecideAgedRank(input, job) :
+		input->tiers[input->jobs[job].tier].rank;
+}
+
+/*
+ * Give the postponed jobs of ranks below this their turns.  Their accounts
+ * have their entitlements already: with reclaim such a job would be evicted as
+ * soon as it may, for a job of its rank, or a more important one, whose account
+ * has less.  So it has its turn after all of those.  False: out of memory.
+ */
+static bool
+postponed_try(Cycle *cycle, int32_t below)
+{
+	int32_t		kept = 0;
+	int32_t		i;
+
+	for (i = 0; i < cycle->n_postponed; i++)
+	{
+		int32_t		job = cycle->postponed[i];
+
+		if (i % 256 == 0)
+			DecidePoll(cycle->arena);
+		if (cycle->input->tiers[cycle->input->jobs[job].tier].rank >= below)
+			cycle->postponed[kept++] = job;
+		else if (!job_turn(cycle, job))
+			return false;
+	}
+	cycle->n_postponed = kept;
+	return true;
+}
+
+/*
  * Give every job its turn, in order.  False: out of memory.
  */
 static bool
@@ -460,14 +497,29 @@ jobs_try(Cycle *cycle)
 	int32_t		job;
 
 	claims_charge(cycle);
-	while ((job = DecideQueueNext(cycle->queue)) >= 0)
+	if (cycle->input->policy.reclaim)
 	{
-		if (turns++ % 256 == 0)
-			DecidePoll(cycle->arena);
-		if (!job_turn(cycle, job))
+		cycle->postponed = DecideAlloc(cycle->arena, cycle->input->n_jobs,
+									   sizeof(int32_t));
+		if (cycle->postponed == NULL)
 			return false;
 	}
-	return true;
+	while ((job = DecideQueueNext(cycle->queue)) >= 0)
+	{
+		bool		beyond = false;
+
+		if (turns++ % 256 == 0)
+			DecidePoll(cycle->arena);
+		if (cycle->input->policy.reclaim &&
+			(!postponed_try(cycle, turn_rank(cycle->input, job)) ||
+			 !DecideClaimBeyond(cycle, job, &beyond)))
+			return false;
+		if (beyond)
+			cycle->postponed[cycle->n_postponed++] = job;
+		else if (!job_turn(cycle, job))
+			return false;
+	}
+	return postponed_try(cycle, INT32_MAX);
 }
 
 /*

@@ -456,7 +456,8 @@ DecideClaimsBegin(Cycle *cycle)
 
 	DecideAssert(cycle->claims == NULL);
 	DecideAssert(cycle->result->n_starts == 0);
-	if (input->n_claims == 0 && input->n_running == 0)
+	if (input->n_claims == 0 && input->n_running == 0 &&
+		!input->policy.reclaim)
 		return true;
 	claims = DecideAlloc(cycle->arena, 1, sizeof(ClaimState));
 	if (claims == NULL)
@@ -537,6 +538,38 @@ tried_entry(const Cycle *cycle, int32_t job)
 }
 
 /*
+ * What evictions for a job's entitlement may cost, in device-thousandth-
+ * seconds: a tenth of what it waited for, where its account has no more than
+ * half of what it is entitled to, else a hundredth.  So the nearer
+ * an account is to its entitlement, the more it waits for others to end, for
+ * whose devices it is first in turn.
+ */
+static int64_t
+reclaim_budget(const Cycle *cycle, int32_t job)
+{
+	const DecideInput *input = cycle->input;
+	const Entitle *entitle = &cycle->claims->entitle;
+	const DecideRequestClass *request = DecideJobRequest(cycle, job);
+	int32_t		account = input->jobs[job].account;
+	int64_t		waited = input->now - input->jobs[job].waits_from;
+	int64_t		divisor = 100;
+	__int128	budget;
+
+	if (input->policy.restart_cost == 0)
+		return INT64_MAX;
+	for (; account >= 0; account = input->accounts[account].parent)
+	{
+		if (entitle->used[account] <= entitle->due[account] / 2)
+			divisor = 10;
+	}
+	if (waited <= 0)
+		return 0;
+	budget = (__int128) (waited / 1000000) * request->min_gpus *
+		request->share / divisor;
+	return budget > INT64_MAX / 2 ? INT64_MAX / 2 : (int64_t) budget;
+}
+
+/*
  * Begin a search for a job with one offer.
  */
 static void
@@ -555,6 +588,7 @@ search_for_job(Cycle *cycle, int32_t job, const DecideOffer *offer)
 	search->amount = offer == NULL ? 0 :
 		DecideUsage(input, offer->type, request->min_gpus,
 					DecideCounted(request, offer->type));
+	search->budget = reclaim_budget(cycle, job);
 }
 
 /*
@@ -576,8 +610,57 @@ DecideReservationYields(const Cycle *cycle, int32_t job,
 	DecideAssert(made->job == job);
 	return cycle->claims == NULL || !cycle->claims->loaded ||
 		!input->policy.reclaim || DecideJobAged(input, job) ||
-		DecideEntitleWithin(cycle, account, amount, -1) ? INT32_MIN :
+		DecideEntitleWithin(cycle, account,
+							cycle->input->policy.restart_cost > 0 ? 1 :
+							amount, -1) ? INT32_MIN :
 		input->tiers[input->jobs[job].tier].rank;
+}
+
+/*
+ * Whether a job's account, or one above it, has what it is entitled to
+ * already.  A job of one that has less may take it beyond that: a large job
+ * would never start otherwise.  Aged jobs go before all others of their rank,
+ * and keep what they get.  False: out of memory.
+ */
+bool
+DecideClaimBeyond(Cycle *cycle, int32_t job, bool *beyond)
+{
+	const DecideInput *input = cycle->input;
+
+	DecideAssert(job >= 0 && job < input->n_jobs);
+	DecideAssert(input->policy.reclaim && beyond != NULL);
+	*beyond = false;
+	if (DecideJobRequest(cycle, job)->min_gpus == 0 ||
+		DecideJobAged(input, job) || cycle->promised[job])
+		return true;
+	if (!DecideClaimsLoad(cycle))
+		return false;
+	*beyond = !DecideEntitleWithin(cycle, input->jobs[job].account, 1, -1);
+	return true;
+}
+
+/*
+ * Whether the chosen victims that leave for an entitlement cost no more than
+ * the search may spend.
+ */
+static bool
+affordable(const Cycle *cycle)
+{
+	const ClaimState *claims = cycle->claims;
+	int64_t		left = claims->search.budget;
+	int32_t		i;
+
+	for (i = 0; i < claims->n_chosen; i++)
+	{
+		const Candidate *candidate = &claims->candidates[claims->chosen[i]];
+
+		if (DecideVictimWhy(cycle, candidate) != DECIDE_WHY_ENTITLEMENT)
+			continue;
+		if (candidate->price > left)
+			return false;
+		left -= candidate->price;
+	}
+	return true;
 }
 
 /*
@@ -592,6 +675,11 @@ find_entitled(Cycle *cycle)
 
 	if (!DecideVictimsFind(cycle))
 		return false;
+	if (!affordable(cycle))
+	{
+		DecideVictimsGiveUp(cycle);
+		return false;
+	}
 	if (claims->n_given == 0)
 		return true;
 	claims->search.shrinking = true;

@@ -16,6 +16,8 @@ typedef struct Candidate
 	int64_t		lost;			/* device-thousandth-seconds of work since its
 								 * last checkpoint */
 	int64_t		amount;			/* what it counts in usage */
+	int64_t		price;			/* what its eviction for an entitlement costs:
+								 * device-thousandth-seconds */
 	bool		given;			/* released, in the current search */
 	bool		gone;			/* told to leave, in this cycle */
 } Candidate;
@@ -94,6 +96,8 @@ typedef struct Search
 								 * less than its entitlement */
 	int32_t		above;			/* victims' ranks must be above it */
 	int64_t		amount;			/* what it will add to usage */
+	int64_t		budget;			/* what evictions for the entitlement may
+								 * cost, in device-thousandth-seconds */
 } Search;
 
 typedef struct ClaimState
@@ -223,6 +227,33 @@ DecideRunningSettled(const DecideInput *input, const DecideRunning *running)
 	return !running->leaving && !running->over && running->account >= 0 &&
 		input->now > running->started &&
 		input->now - running->started >= input->tiers[running->tier].min_run;
+}
+
+/*
+ * Whether a running job may be made to leave for an account's entitlement.  A
+ * job that was evicted before keeps what it has for its tier's min_run, four
+ * times as long for each eviction, and four times what it lost; and it leaves
+ * at most DECIDE_MOST_RECLAIMED times.  One that was aged when it started keeps
+ * what it has for its tier's max_wait: it went before jobs within their
+ * entitlements, and would go before them again.
+ */
+static inline bool
+DecideReclaimable(const DecideInput *input, const DecideRunning *running)
+{
+	const DecideTier *tier = &input->tiers[running->tier];
+	int64_t		keeps = tier->min_run;
+	int32_t		i;
+
+	DecideAssert(running->evictions >= 0 && running->redone >= 0);
+	if (running->evictions >= DECIDE_MOST_RECLAIMED)
+		return false;
+	for (i = 0; i < running->evictions && keeps < DECIDE_NEVER / 8; i++)
+		keeps *= 4;
+	keeps = DecideTimeAdd(keeps, running->redone < DECIDE_NEVER / 8 ?
+						  running->redone * 4 : DECIDE_NEVER / 2);
+	if (running->aged && keeps < tier->max_wait)
+		keeps = tier->max_wait;
+	return input->now - running->started >= keeps;
 }
 
 #endif							/* DECIDE_CLAIM_STATE_H */

@@ -91,8 +91,12 @@ DecideSearchUpdate(Cycle *cycle, int32_t host)
 
 /*
  * The work a running job would lose: device-thousandth-seconds since its last
- * checkpoint.
+ * checkpoint.  A job that was evicted before counts an hour more for the first
+ * time, and twice as much for each further one: each eviction makes the next
+ * one dearer.
  */
+#define EVICTED_SECONDS	INT64_C(3600)
+
 static int64_t
 running_lost(const DecideInput *input, const DecideRunning *running)
 {
@@ -100,9 +104,32 @@ running_lost(const DecideInput *input, const DecideRunning *running)
 		running->saved_at : running->started;
 	int64_t		seconds = input->now > since ?
 		(input->now - since) / 1000000 : 0;
-	__int128	lost = (__int128) running->gpus * running->share * seconds;
+	int32_t		evictions = running->evictions < 10 ? running->evictions : 10;
+	__int128	lost;
+
+	seconds += EVICTED_SECONDS * ((INT64_C(1) << evictions) - 1);
+	lost = (__int128) running->gpus * running->share * seconds;
 
 	return lost > INT64_MAX / 1024 ? INT64_MAX / 1024 : (int64_t) lost;
+}
+
+/*
+ * What it costs to evict a running job for another account's entitlement: what
+ * is lost, at most an hour's work, and a restart.
+ */
+static int64_t
+running_price(const DecideInput *input, const DecideRunning *running)
+{
+	int64_t		since = running->saved_at > running->started ?
+		running->saved_at : running->started;
+	int64_t		seconds = input->now > since ?
+		(input->now - since) / 1000000 : 0;
+	int32_t		evictions = running->evictions < 10 ? running->evictions : 10;
+
+	seconds = seconds < 3600 ? seconds : 3600;
+	seconds += input->policy.restart_cost / 1000000 +
+		EVICTED_SECONDS * ((INT64_C(1) << evictions) - 1);
+	return (int64_t) running->gpus * running->share * seconds;
 }
 
 /*
@@ -255,6 +282,7 @@ list_running(Cycle *cycle)
 				.running = order[i],
 					.rank = rank,
 					.lost = running_lost(input, running),
+					.price = running_price(input, running),
 					.amount = DecideUsage(input, running->type, running->gpus,
 										  DecideRunningCounted(running))
 			};

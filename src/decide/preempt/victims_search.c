@@ -62,6 +62,8 @@ victim_may(const Cycle *cycle, const Candidate *candidate,
 	if (*why == DECIDE_WHY_MOVE)
 		return search->rank <= candidate->rank && running->request >= 0;
 	return input->policy.reclaim && search->rank <= candidate->rank &&
+		candidate->price <= search->budget &&
+		DecideReclaimable(input, running) &&
 		DecideEntitleMay(cycle, search->account, search->amount,
 						 running->account, candidate->amount);
 }
@@ -766,6 +768,7 @@ DecideSearchFor(Cycle *cycle, const DecideRequestClass *request,
 	search->whole = offer != NULL && request->share == DECIDE_WHOLE;
 	search->count = search->whole ? request->min_gpus : 1;
 	search->above = INT32_MIN;
+	search->budget = INT64_MAX;
 	search->no_victims = search->no_shrinks = false;
 	search->moving = search->under = false;
 	cycle->passes = INT32_MAX;

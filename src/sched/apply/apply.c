@@ -81,26 +81,36 @@ SQL_STATEMENT(attempts_insert, SPI_OK_INSERT,
 SQL_STATEMENT(devices_insert, SPI_OK_INSERT,
 			  "text, text[], bigint[], int[], text[], gpucredit.gpuset[],"
 			  " int[], bigint[], bigint[], int[], int[], timestamptz,"
-			  " timestamptz[], timestamptz[], bigint[]",
+			  " timestamptz[], timestamptz[], bigint[], int[]",
 			  "INSERT INTO gpucredit.attempt_gpu (org, job, attempt, node,"
 			  " pool, gpus, share, cpu_milli, memory_mib, account, tier,"
 			  " preemptible, min_gpus, max_gpus, started_at, saved_at,"
-			  " expected_end, limit_end, gpu_memory_mib)"
+			  " expected_end, limit_end, gpu_memory_mib, aged, evictions,"
+			  " redone)"
 			  " SELECT u.org, u.job, u.attempt, u.node, $1, u.gpus, u.share,"
 			  " u.cpu_milli, u.memory_mib, j.account, j.tier,"
 			  " j.preemptible, u.min_gpus, u.max_gpus, $12, $12,"
-			  " u.expected_end, u.limit_end, u.gpu_memory_mib"
+			  " u.expected_end, u.limit_end, u.gpu_memory_mib, u.aged > 0,"
+			  " e.evictions, e.redone"
 			  " FROM ROWS FROM (pg_catalog.unnest($2),"
 			  "  pg_catalog.unnest($3), pg_catalog.unnest($4),"
 			  "  pg_catalog.unnest($5), pg_catalog.unnest($6),"
 			  "  pg_catalog.unnest($7), pg_catalog.unnest($8),"
 			  "  pg_catalog.unnest($9), pg_catalog.unnest($10),"
 			  "  pg_catalog.unnest($11), pg_catalog.unnest($13),"
-			  "  pg_catalog.unnest($14), pg_catalog.unnest($15))"
+			  "  pg_catalog.unnest($14), pg_catalog.unnest($15),"
+			  "  pg_catalog.unnest($16))"
 			  " AS u (org, job, attempt, node, gpus, share, cpu_milli,"
 			  "  memory_mib, min_gpus, max_gpus, expected_end, limit_end,"
-			  "  gpu_memory_mib)"
-			  " JOIN gpucredit.job j ON j.org = u.org AND j.job = u.job");
+			  "  gpu_memory_mib, aged)"
+			  " JOIN gpucredit.job j ON j.org = u.org AND j.job = u.job"
+			  " CROSS JOIN LATERAL (SELECT"
+			  "  pg_catalog.count(*)::int AS evictions,"
+			  "  COALESCE(pg_catalog.sum(GREATEST('0', a.ended_at"
+			  "   - COALESCE(a.saved_at, a.started_at))), '0') AS redone"
+			  "  FROM gpucredit.attempt a WHERE u.attempt > 1"
+			  "  AND a.org = u.org AND a.job = u.job"
+			  "  AND a.outcome = 'preempted' AND a.ended_by <> 'app') e");
 
 static void start_jobs(const SchedCycle *cycle);
 static void insert_attempts(const SchedCycle *cycle);
@@ -337,7 +347,7 @@ insert_devices(const SchedCycle *cycle)
 	int			n = cycle->result.n_parts;
 	const char **texts = palloc(sizeof(char *) * 2 * n);
 	int64	   *numbers = palloc(sizeof(int64) * 4 * n);
-	int32	   *small = palloc(sizeof(int32) * 4 * n);
+	int32	   *small = palloc(sizeof(int32) * 5 * n);
 	TimestampTz *times = palloc(sizeof(TimestampTz) * 2 * n);
 	Datum	   *sets = palloc(sizeof(Datum) * n);
 
@@ -363,6 +373,7 @@ insert_devices(const SchedCycle *cycle)
 			small[n + p] = start->share;
 			small[2 * n + p] = START_QUEUED(cycle, i)->asked->min_gpus;
 			small[3 * n + p] = START_QUEUED(cycle, i)->asked->max_gpus;
+			small[4 * n + p] = cycle->now > job->aged_at;
 			times[p] = end_after(cycle, start, job->likely_run > 0 ?
 								 job->likely_run : wall_limit);
 			times[n + p] = end_after(cycle, start, wall_limit);
@@ -383,7 +394,8 @@ insert_devices(const SchedCycle *cycle)
 						 TimeValue(ClockAdd(cycle->now, -cycle->ran)),
 						 TimeArrayValue(times, n),
 						 TimeArrayValue(times + n, n),
-						 Int8ArrayValue(numbers + 3 * n, n)));
+						 Int8ArrayValue(numbers + 3 * n, n),
+						 Int4ArrayValue(small + 4 * n, n)));
 }
 
 /*

@@ -130,6 +130,7 @@ add_job(SchedCycle *cycle, SqlResult rows, uint64 i, const Job *job)
 			.priority = job->priority,
 			.submitted = SqlTime(rows, i, 6)
 	};
+	cycle->jobs[n].waits_from = waits_from;
 	cycle->jobs[n].aged_at = CycleAgedAt(cycle, cycle->jobs[n].tier,
 										 waits_from);
 	if (cycle->queued[n].cache != NULL)

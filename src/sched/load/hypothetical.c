@@ -88,6 +88,7 @@ add_job(SchedCycle *cycle, const Submission *submission, int32 request,
 			.submitted = cycle->now + ordinal
 	};
 	job->aged_at = CycleAgedAt(cycle, job->tier, job->submitted);
+	job->waits_from = job->submitted;
 	if (submission->cache != NULL)
 		job->cache = CacheIndex(cycle, from->org, submission->cache);
 	*queued = (Queued)

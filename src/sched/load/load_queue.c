@@ -167,6 +167,7 @@ add_job(void *context, const Datum *values, const bool *nulls)
 	Ensure(!nulls[7], "A waiting job has no waits_from.");
 	job->aged_at = CycleAgedAt(cycle, job->tier,
 							   DatumGetTimestampTz(values[7]));
+	job->waits_from = DatumGetTimestampTz(values[7]);
 	job->request = find_requests(loading, values[4], n);
 	queued = &cycle->queued[n];
 	*queued = (Queued)

@@ -20,6 +20,7 @@
 
 #include "util/args.h"
 #include "util/clock.h"
+#include "types/duration.h"
 #include "util/settings.h"
 #include "util/sql.h"
 #include "miscadmin.h"
@@ -56,7 +57,7 @@ SQL_STATEMENT(running_read, SPI_OK_SELECT, "text",
 			  " g.share, g.cpu_milli, g.memory_mib, g.tier, g.preemptible,"
 			  " g.min_gpus, g.max_gpus, g.started_at, g.saved_at,"
 			  " g.expected_end, g.limit_end, g.ended_at, g.seen_at,"
-			  " g.gpu_memory_mib"
+			  " g.gpu_memory_mib, g.aged, g.evictions, g.redone"
 			  " FROM gpucredit.attempt_gpu g"
 			  " WHERE g.pool = $1 AND NOT g.free");
 
@@ -215,7 +216,10 @@ read_attempt(RunningLoading *loading, const Datum *values, const bool *nulls,
 					lengthof(PreemptibleNames)),
 			.started = DatumGetTimestampTz(values[13]),
 			.saved_at = DatumGetTimestampTz(values[14]),
-			.limit_end = DatumGetTimestampTz(values[16])
+			.limit_end = DatumGetTimestampTz(values[16]),
+			.aged = DatumGetBool(values[20]),
+			.evictions = DatumGetInt32(values[21]),
+			.redone = DurationFromInterval(DatumGetIntervalP(values[22]), NULL)
 	};
 	running->likely_end = RunningExpectEnd(cycle->now, running->started,
 										   DatumGetTimestampTz(values[15]),

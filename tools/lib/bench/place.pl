@@ -43,6 +43,8 @@ if ($mode eq 'fill')
 }
 elsif ($mode eq 'reclaim')
 {
+	# nobody waits for evictions that cost nothing
+	$dbh->do('SET gpucredit.restart_cost = 0');
 	$place->execute('default');		# prepares statements
 	$place->fetchall_arrayref;
 	my ($rows, $took) = cycle();

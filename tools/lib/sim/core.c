@@ -214,6 +214,7 @@ load_waiting(Sim *sim, Arena *arena, const DecideAccount *accounts,
 			.request = i, .tier = job->tier, .account = account,
 			.submitted = job->submitted, .aged_at = aged_at(sim, job),
 			.order_run = run > 0 ? run : job->wall, .likely_run = run,
+			.waits_from = job->queued_at,
 			.id = sim->queue[i], .org = accounts[account].name
 		};
 	}
@@ -262,6 +263,8 @@ load_running(Sim *sim, Arena *arena, const DecideAccount *accounts,
 			.preemptible = tiers[job->tier].preemptible,
 			.leaving = job->leaving, .started = job->started,
 			.saved_at = saved_at(sim, job, sim->now),
+			.evictions = job->evictions, .redone = job->lost / job->gpus,
+			.aged = job->was_aged,
 			.expected_end = limit_end(sim, job),
 			.likely_end = likely_end(sim, job),
 			.limit_end = limit_end(sim, job), .request = -1,
@@ -457,6 +460,7 @@ load(Sim *sim, Arena *arena, DecideInput *input)
 	input->policy = (DecidePolicy){
 		.order = policy->order, .packing = policy->packing,
 		.fair_horizon = policy->fair_horizon, .reclaim = policy->reclaim,
+		.restart_cost = policy->restart_cost,
 		.elastic_idle_delay = DECIDE_NEVER, .backfill_depth = policy->depth
 	};
 	input->types = weights;
@@ -508,6 +512,7 @@ apply_starts(Sim *sim, const DecideResult *result)
 		SimTenant  *tenant = &sim->trace->tenants[job->tenant];
 
 		job->likely_run = estimate(sim, job);
+		job->was_aged = sim->now > aged_at(sim, job);
 		job->waited += sim->now - job->queued_at;
 		job->started = sim->now;
 		if (job->first_start < 0)
@@ -576,6 +581,8 @@ apply_promises(Sim *sim, const DecideResult *result)
 
 			victim->leaving = true;
 			victim->for_job = job;
+			victim->reclaimed = result->evictions
+				[promise->first_eviction + e].why == DECIDE_WHY_ENTITLEMENT;
 			if (leaves < victim->ends)
 				victim->ends = leaves;
 			else
@@ -668,6 +675,7 @@ requeue(Sim *sim, int32_t index)
 	job->done += (int64_t) ((__int128) (saved - job->started) * MILLION /
 							job->run[job->type]);
 	job->evictions++;
+	job->reclaims += job->reclaimed;
 	job->leaving = false;
 	job->started = -1;
 	job->queued_at = sim->now;
@@ -773,7 +781,8 @@ next_instant(const Sim *sim)
 	}
 	for (i = 0; i < sim->n_queue; i++)
 	{
-		int64_t		aged = aged_at(sim, &trace->jobs[sim->queue[i]]);
+		const SimJob *job = &trace->jobs[sim->queue[i]];
+		int64_t		aged = aged_at(sim, job);
 
 		if (aged > sim->now && aged < until)
 			until = aged;

@@ -20,6 +20,8 @@ static const char *const usage =
 "\n"
 "TRACE is a list with a heading (job, tenant, submit, gpus, run or TYPE_s,\n"
 "wall, tier), or a file in Standard Workload Format. Times are seconds.\n"
+"made:DAYS:LOAD[:SEED] is a trace that is made up: eight tenants ask for LOAD\n"
+"times what the cluster has, over so many days.\n"
 "\n"
 "The cluster:\n"
 "  --nodes N             nodes (32)\n"
@@ -42,6 +44,8 @@ static const char *const usage =
 "  --depth N               reservations (gpucredit.backfill_depth)\n"
 "  --max-wait HOURS        of all tiers; 0: no job ages\n"
 "  --min-run MINUTES       before which no job is evicted (10)\n"
+"  --restart-cost MINUTES  what an eviction for an entitlement costs beside lost\n"
+"                        work (10; gpucredit.restart_cost)\n"
 "  --halflife HOURS        gpucredit.usage_halflife (168)\n"
 "  --save-every MINUTES    between a job's checkpoints (60); 0: it never saves\n"
 "\n"
@@ -126,7 +130,7 @@ named_policy(const char *name)
 {
 	SimPolicy	policy = {
 		.name = name, .kind = SIM_CORE, .order = DECIDE_ORDER_FAIR,
-		.packing = DECIDE_PACKING_PACK, .learn = true, .depth = 32,
+		.restart_cost = 600 * SECOND, .packing = DECIDE_PACKING_PACK, .learn = true, .depth = 32,
 		.max_wait = DAY, .min_run = 600 * SECOND, .halflife = 7 * DAY,
 		.fair_horizon = 3600, .save_every = HOUR, .leave_time = 30 * SECOND
 	};
@@ -204,6 +208,7 @@ static const struct option options_known[] = {
 	{"depth", required_argument, NULL, 'd'},
 	{"max-wait", required_argument, NULL, 'W'},
 	{"min-run", required_argument, NULL, 'm'},
+	{"restart-cost", required_argument, NULL, 'D'},
 	{"halflife", required_argument, NULL, 'H'},
 	{"save-every", required_argument, NULL, 'S'},
 	{"plot", required_argument, NULL, 'l'},
@@ -261,6 +266,10 @@ set_policy(SimPolicy *policy, int option, const char *value)
 			return true;
 		case 'm':
 			policy->min_run = (int64_t) (number(value, "min-run") * 60 * SECOND);
+			return true;
+		case 'D':
+			policy->restart_cost = (int64_t) (number(value, "restart-cost") *
+											  60 * SECOND);
 			return true;
 		case 'H':
 			policy->halflife = (int64_t) (number(value, "halflife") * HOUR);
@@ -435,6 +444,17 @@ build_cluster(Sim *sim, const Options *options)
 	}
 }
 
+static int64_t
+cluster_devices(const Options *options)
+{
+	int64_t		devices = 0;
+	int			i;
+
+	for (i = 0; i < options->n_nodes; i++)
+		devices += (int64_t) options->nodes[i].nodes * options->nodes[i].gpus;
+	return devices;
+}
+
 static SimOutcome
 replay(SimTrace *trace, const Options *options, const SimPolicy *policy,
 	   struct SimPlot *plot)
@@ -496,12 +516,13 @@ static void
 print_values(const char *name, const SimOutcome *out)
 {
 	printf("policy=%s mean=%.4f p95=%.4f longest=%.4f slowdown=%.4f"
-		   " utilisation=%.4f evictions=%.4f most_evictions=%d lost=%.5f"
+		   " utilisation=%.4f evictions=%.4f most_evictions=%d"
+		   " reclaims=%.4f most_reclaims=%d lost=%.5f"
 		   " gangs=%.4f unfairness=%.4f fair_days=%.4f tenant_days=%ld"
 		   " promised=%ld broken=%ld worst_break=%.4f seconds=%.3f\n", name,
 		   out->mean_wait, out->p95_wait, out->longest_wait, out->slowdown,
-		   out->utilisation, out->evictions, out->most_evictions, out->lost,
-		   out->gang_wait, out->unfairness, out->fair_days,
+		   out->utilisation, out->evictions, out->most_evictions, out->reclaims,
+		   out->most_reclaims, out->lost, out->gang_wait, out->unfairness, out->fair_days,
 		   (long) out->tenant_days, (long) out->promised, (long) out->broken,
 		   out->worst_break, out->seconds);
 }
@@ -529,11 +550,13 @@ int
 main(int argc, char **argv)
 {
 	Options		options = read_options(argc, argv);
-	SimTrace   *trace = SimTraceRead(argv[optind]);
+	SimTrace   *trace = SimTraceMake(argv[optind], cluster_devices(&options));
 	struct SimPlot *plot = options.plot != NULL ? SimPlotOpen(options.plot) :
 		NULL;
 	int			i;
 
+	if (trace == NULL)
+		trace = SimTraceRead(argv[optind]);
 	if (options.first > 0)
 		SimTraceLimit(trace, options.first);
 	SimTraceCompress(trace, options.compress);

@@ -164,6 +164,9 @@ measure_job(const SimJob *job, SimOutcome *out, int32_t *gangs, double *lost)
 	out->evictions += job->evictions;
 	if (job->evictions > out->most_evictions)
 		out->most_evictions = job->evictions;
+	out->reclaims += job->reclaims;
+	if (job->reclaims > out->most_reclaims)
+		out->most_reclaims = job->reclaims;
 	*lost += (double) job->lost;
 	if (job->gpus >= SIM_GANG)
 	{
@@ -209,6 +212,7 @@ SimMeasure(const Sim *sim)
 	out.mean_wait /= n;
 	out.slowdown /= n;
 	out.evictions /= n;
+	out.reclaims /= n;
 	out.p95_wait = waits[(int32_t) ((double) n * 0.95) < n ?
 						 (int32_t) ((double) n * 0.95) : n - 1];
 	out.longest_wait = waits[n - 1];

@@ -46,8 +46,11 @@ typedef struct SimJob
 	int32_t		type;
 	int32_t		attempt;
 	int32_t		evictions;
+	int32_t		reclaims;		/* of these, for an account's entitlement */
+	bool		reclaimed;		/* it leaves for that now */
 	int32_t		n_parts;
 	DecidePart *parts;
+	bool		was_aged;		/* it was aged when its attempt started */
 	bool		leaving;		/* it is told to leave, and saves */
 	DecidePart *reserved;		/* devices that the last cycle reserved for it */
 	int32_t		n_reserved;
@@ -117,6 +120,7 @@ typedef struct SimPolicy
 	int32_t		depth;
 	int64_t		max_wait;
 	int64_t		min_run;
+	int64_t		restart_cost;	/* gpucredit.restart_cost */
 	int64_t		halflife;
 	int64_t		fair_horizon;	/* seconds */
 	int64_t		save_every;		/* between a job's checkpoints; DECIDE_NEVER:
@@ -135,6 +139,8 @@ typedef struct SimOutcome
 	double		utilisation;	/* until the last submission */
 	double		evictions;		/* per job */
 	int32_t		most_evictions;
+	double		reclaims;		/* evictions for an entitlement, per job */
+	int32_t		most_reclaims;
 	double		lost;			/* part of the GPU time that was work done
 								 * twice */
 	double		gang_wait;		/* mean; negative: there is no gang */
@@ -186,6 +192,9 @@ extern void SimTraceStretchWalls(SimTrace *trace, double least, double most,
 								 uint64_t seed);
 extern void SimTraceCompress(SimTrace *trace, double factor);
 extern void SimTraceReset(SimTrace *trace);
+
+/* trace_made.c */
+extern SimTrace *SimTraceMake(const char *name, int64_t devices);
 
 /* yardstick.c */
 extern void SimYardstick(Sim *sim);

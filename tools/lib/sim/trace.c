@@ -383,7 +383,7 @@ SimTraceReset(SimTrace *trace)
 		free(job->reserved);
 		job->parts = job->reserved = NULL;
 		job->n_reserved = 0;
-		job->n_parts = job->attempt = job->evictions = 0;
+		job->n_parts = job->attempt = job->evictions = job->reclaims = 0;
 		job->first_start = job->started = -1;
 		job->promised = job->expected = DECIDE_NEVER;
 		job->done = job->waited = job->lost = job->ends = 0;
