@@ -478,6 +478,8 @@ postponed_try(Cycle *cycle, int32_t below)
 
 		if (i % 256 == 0)
 			DecidePoll(cycle->arena);
+		if (cycle->queue->blocked[cycle->input->jobs[job].request])
+			continue;
 		if (cycle->input->tiers[cycle->input->jobs[job].tier].rank >= below)
 			cycle->postponed[kept++] = job;
 		else if (!job_turn(cycle, job))
@@ -514,6 +516,8 @@ jobs_try(Cycle *cycle)
 			(!postponed_try(cycle, turn_rank(cycle->input, job)) ||
 			 !DecideClaimBeyond(cycle, job, &beyond)))
 			return false;
+		if (cycle->queue->blocked[cycle->input->jobs[job].request])
+			continue;			/* since its turn came, by a postponed job */
 		if (beyond)
 			cycle->postponed[cycle->n_postponed++] = job;
 		else if (!job_turn(cycle, job))
