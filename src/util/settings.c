@@ -306,7 +306,7 @@ SettingsInit(void)
 				   "A waiting job has others evicted once it has waited ten "
 				   "times what that costs, or a hundred times where its "
 				   "account has half of its entitlement. 0: evictions cost "
-				   "nothing, and happen at once.", &restart_cost, 10 * 60, 0);
+				   "nothing, and happen at once.", &restart_cost, 0, 0);
 	define_backoff();
 	DefineCustomIntVariable("gpucredit.usage_halflife",
 							"How long until past use counts half in fair "

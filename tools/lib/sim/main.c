@@ -45,7 +45,7 @@ static const char *const usage =
 "  --max-wait HOURS        of all tiers; 0: no job ages\n"
 "  --min-run MINUTES       before which no job is evicted (10)\n"
 "  --restart-cost MINUTES  what an eviction for an entitlement costs beside lost\n"
-"                        work (10; gpucredit.restart_cost)\n"
+"                        work (0: evictions are at once; gpucredit.restart_cost)\n"
 "  --halflife HOURS        gpucredit.usage_halflife (168)\n"
 "  --save-every MINUTES    between a job's checkpoints (60); 0: it never saves\n"
 "\n"
@@ -130,7 +130,7 @@ named_policy(const char *name)
 {
 	SimPolicy	policy = {
 		.name = name, .kind = SIM_CORE, .order = DECIDE_ORDER_FAIR,
-		.restart_cost = 600 * SECOND, .packing = DECIDE_PACKING_PACK, .learn = true, .depth = 32,
+		.restart_cost = 0, .packing = DECIDE_PACKING_PACK, .learn = true, .depth = 32,
 		.max_wait = DAY, .min_run = 600 * SECOND, .halflife = 7 * DAY,
 		.fair_horizon = 3600, .save_every = HOUR, .leave_time = 30 * SECOND
 	};
