@@ -34,14 +34,14 @@ typedef struct Spending
 	DateADT		first;			/* day of any */
 } Spending;
 
-typedef struct SpendLook
+typedef struct SpendSums
 {
 	const AccountPath *path;
 	DateADT		today;
 	Spending   *of;				/* each account of the path */
 	bool		past;			/* there is a day before this one */
 	int			deltas;
-} SpendLook;
+} SpendSums;
 
 SQL_STATEMENT(days_read, SPI_OK_SELECT, "text, text[], date, date",
 			  "SELECT s.account, s.day, s.spent FROM " PATH_LEVELS(2)
@@ -57,9 +57,9 @@ SQL_STATEMENT(alert_spend, SPI_OK_SELECT, "text, text[], timestamptz, int",
 			  "SELECT gpucredit_internal.alert_spend(ARRAY[$1], $2, $3, $4)");
 
 static bool might_be_dear(const AccountPath *path, TimestampTz at);
-static bool see_day(void *context, const Datum *values, const bool *nulls);
-static bool see_delta(void *context, const Datum *values, const bool *nulls);
-static void add(SpendLook *look, int level, DateADT day, double spent);
+static bool add_day_spent(void *context, const Datum *values, const bool *nulls);
+static bool add_unfolded_spent(void *context, const Datum *values, const bool *nulls);
+static void add(SpendSums *sums, int level, DateADT day, double spent);
 
 /*
  * Alert if an account on a path spent unusually much today.
@@ -82,32 +82,32 @@ AlertSpend(const char *org, const char *account, TimestampTz at)
 static bool
 might_be_dear(const AccountPath *path, TimestampTz at)
 {
-	SpendLook	look = {.path = path};
+	SpendSums	sums = {.path = path};
 
-	look.today = (DateADT) (at / USECS_PER_DAY);
-	if (at < look.today * USECS_PER_DAY)
-		look.today--;
-	look.of = palloc0(sizeof(Spending) * path->n);
+	sums.today = (DateADT) (at / USECS_PER_DAY);
+	if (at < sums.today * USECS_PER_DAY)
+		sums.today--;
+	sums.of = palloc0(sizeof(Spending) * path->n);
 	for (int level = 0; level < path->n; level++)
-		look.of[level].first = look.today;
+		sums.of[level].first = sums.today;
 
 	SqlEach(&days_read,
 			VALUES(TextValue(path->org),
 				   TextArrayValue(path->accounts, path->n),
-				   DatumValue(DateADTGetDatum(look.today - DAYS)),
-				   DatumValue(DateADTGetDatum(look.today))), false, see_day,
-			&look);
+				   DatumValue(DateADTGetDatum(sums.today - DAYS)),
+				   DatumValue(DateADTGetDatum(sums.today))), false, add_day_spent,
+			&sums);
 	SqlEach(&deltas_read,
 			VALUES(TextValue(path->org),
-				   Int4Value(DELTAS_MOST + 1)), false, see_delta, &look);
-	if (!look.past || look.deltas > DELTAS_MOST)
+				   Int4Value(DELTAS_MOST + 1)), false, add_unfolded_spent, &sums);
+	if (!sums.past || sums.deltas > DELTAS_MOST)
 		return false;
 
 	for (int level = 0; level < path->n; level++)
 	{
-		const Spending *of = &look.of[level];
+		const Spending *of = &sums.of[level];
 		double		slack = of->most * SLACK;
-		int32		days = look.today - of->first;
+		int32		days = sums.today - of->first;
 
 		if (days > 0 && of->past > -slack &&
 			(of->today + slack) * days > (of->past - slack) * DEAR)
@@ -120,18 +120,18 @@ might_be_dear(const AccountPath *path, TimestampTz at)
  * A folded day of an account and all below it.
  */
 static bool
-see_day(void *context, const Datum *values, const bool *nulls)
+add_day_spent(void *context, const Datum *values, const bool *nulls)
 {
-	SpendLook  *look = context;
+	SpendSums  *sums = context;
 	char	   *account = TextDatumGetCString(values[0]);
 	double		spent = DatumGetFloat8(DirectFunctionCall1(numeric_float8_no_overflow,
 														   values[2]));
 
-	look->past |= DatumGetDateADT(values[1]) < look->today;
-	for (int level = 0; level < look->path->n; level++)
+	sums->past |= DatumGetDateADT(values[1]) < sums->today;
+	for (int level = 0; level < sums->path->n; level++)
 	{
-		if (strcmp(look->path->accounts[level], account) == 0)
-			add(look, level, DatumGetDateADT(values[1]), spent);
+		if (strcmp(sums->path->accounts[level], account) == 0)
+			add(sums, level, DatumGetDateADT(values[1]), spent);
 	}
 	return true;
 }
@@ -141,37 +141,37 @@ see_day(void *context, const Datum *values, const bool *nulls)
  * row says whether anything was spent before today.
  */
 static bool
-see_delta(void *context, const Datum *values, const bool *nulls)
+add_unfolded_spent(void *context, const Datum *values, const bool *nulls)
 {
-	SpendLook  *look = context;
+	SpendSums  *sums = context;
 	bool		dated = !nulls[1];	/* a repair is of no day */
 	char	   *account;
 	double		spent;
 
-	if (dated && DatumGetDateADT(values[1]) < look->today)
-		look->past = true;
-	if (!look->past || ++look->deltas > DELTAS_MOST)
+	if (dated && DatumGetDateADT(values[1]) < sums->today)
+		sums->past = true;
+	if (!sums->past || ++sums->deltas > DELTAS_MOST)
 		return false;
 	if (!dated)
 		return true;
 	account = TextDatumGetCString(values[0]);
 	spent = (double) DatumGetCredits(values[2]) / MICRO;
-	for (int level = 0; level < look->path->n; level++)
+	for (int level = 0; level < sums->path->n; level++)
 	{
-		if (PathIsBelow(account, look->path->accounts[level]))
-			add(look, level, DatumGetDateADT(values[1]), spent);
+		if (PathIsBelow(account, sums->path->accounts[level]))
+			add(sums, level, DatumGetDateADT(values[1]), spent);
 	}
 	return true;
 }
 
 static void
-add(SpendLook *look, int level, DateADT day, double spent)
+add(SpendSums *sums, int level, DateADT day, double spent)
 {
-	Spending   *of = &look->of[level];
+	Spending   *of = &sums->of[level];
 
-	if (day < look->today - DAYS || day > look->today)
+	if (day < sums->today - DAYS || day > sums->today)
 		return;
-	if (day == look->today)
+	if (day == sums->today)
 		of->today += spent;
 	else
 		of->past += spent;

@@ -118,6 +118,11 @@ foreach my $load ('0.95', '1.05')
 	cmp_ok($with{lost}, '<=', $without{lost} + 0.005, '... at most 0.5 % of all work is lost by that');
 	cmp_ok($with{unfairness}, '<', $without{unfairness}, '... tenants are nearer to their shares than without reclaim');
 	cmp_ok($with{gangs}, '<=', 1.15 * $without{gangs}, '... and gangs wait at most 15 % longer than without');
+
+	my %at_once = simulated("made:16:$load", 'installed', qw(--nodes 16 --reclaim));
+
+	cmp_ok($at_once{most_reclaims}, '<=', 3, '... and where evictions have no price, no job is evicted for it more than three times, either');
+	cmp_ok($at_once{reclaims}, '<=', 0.3, '... and at most three jobs in ten');
 }
 
 my $node = new_node('sim', 'jit = off', 'fsync = off');

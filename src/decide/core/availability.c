@@ -25,12 +25,13 @@
 #include "decide/core/fit.h"
 
 /*
- * Give back part of a host, or take it (sign -1).
+ * Add what a part has to what remains of its host (sign 1), or subtract it
+ * (sign -1).
  */
 static void
-left_give(const Host *host, Remaining *left, const DecidePart *part,
-		  int32_t share,
-		  int sign)
+adjust_remaining(const Host *host, Remaining *left, const DecidePart *part,
+				 int32_t share,
+				 int sign)
 {
 	uint64_t	rest;
 
@@ -104,7 +105,7 @@ left_at(const Cycle *cycle, int32_t index, int64_t at, Remaining *left)
 		const End  *end = &timeline->ends[i];
 
 		if (end->at <= at)
-			left_give(host, left, &end->part, end->share, 1);
+			adjust_remaining(host, left, &end->part, end->share, 1);
 	}
 	for (i = timeline->first_hold[index]; i >= 0;
 		 i = timeline->holds[i].next)
@@ -112,7 +113,7 @@ left_at(const Cycle *cycle, int32_t index, int64_t at, Remaining *left)
 		const Reservation *hold = &timeline->holds[i];
 
 		if (hold->from <= at && hold->until > at)
-			left_give(host, left, &hold->part, hold->share, -1);
+			adjust_remaining(host, left, &hold->part, hold->share, -1);
 	}
 }
 
@@ -155,7 +156,7 @@ left_beside(const Cycle *cycle, int32_t index, int32_t beside, Remaining *left)
 		const End  *end = &timeline->ends[i];
 
 		if ((end->start >= mine->after ? end->limit : end->at) <= mine->from)
-			left_give(host, left, &end->part, end->share, 1);
+			adjust_remaining(host, left, &end->part, end->share, 1);
 	}
 	for (i = timeline->first_hold[index]; i >= 0;
 		 i = timeline->holds[i].next)
@@ -167,7 +168,7 @@ left_beside(const Cycle *cycle, int32_t index, int32_t beside, Remaining *left)
 			 hold->until > mine->from) ||
 			(i > beside && hold->from < mine->from &&
 			 hold->limit > mine->from))
-			left_give(host, left, &hold->part, hold->share, -1);
+			adjust_remaining(host, left, &hold->part, hold->share, -1);
 	}
 	left_unasked(host, mine, left);
 }
@@ -299,7 +300,7 @@ DecideAvailabilityReserved(const Cycle *cycle, int32_t host)
  * now.
  */
 static int32_t
-holds_seen(const Cycle *cycle, int64_t wall_limit)
+count_holds_before_limit(const Cycle *cycle, int64_t wall_limit)
 {
 	const Timeline *timeline = cycle->timeline;
 	int64_t		last = DecideTimeAdd(cycle->input->now, wall_limit);
@@ -319,7 +320,7 @@ holds_seen(const Cycle *cycle, int64_t wall_limit)
 }
 
 /*
- * Do jobs with these two wall limits see the same?
+ * Is the same available to jobs with these two wall limits?
  */
 bool
 DecideAvailabilityAlike(const Cycle *cycle, int64_t a, int64_t b)
@@ -327,7 +328,7 @@ DecideAvailabilityAlike(const Cycle *cycle, int64_t a, int64_t b)
 	DecideAssert(a >= 0);
 	DecideAssert(b >= 0);
 	return a == b || cycle->timeline == NULL ||
-		holds_seen(cycle, a) == holds_seen(cycle, b);
+		count_holds_before_limit(cycle, a) == count_holds_before_limit(cycle, b);
 }
 
 /*
@@ -351,11 +352,11 @@ DecideAvailabilityShow(Cycle *cycle, int64_t wall_limit)
 }
 
 /*
- * Take a part off a host.
+ * Allocate a part to a job: its host has so much less.
  */
 void
-DecideHostTake(Cycle *cycle, int32_t index, const DecidePart *part,
-			   int32_t share)
+DecideHostAllocate(Cycle *cycle, int32_t index, const DecidePart *part,
+				   int32_t share)
 {
 	Host	   *host = DecideHostTruth(cycle, index);
 	uint64_t	rest;

@@ -333,8 +333,8 @@ extern void DecideAvailabilityAt(const Cycle *cycle, int32_t host, int64_t at,
 extern uint64_t DecideAvailabilityReserved(const Cycle *cycle, int32_t host);
 extern bool DecideAvailabilityAlike(const Cycle *cycle, int64_t a, int64_t b);
 extern void DecideAvailabilityShow(Cycle *cycle, int64_t wall_limit);
-extern void DecideHostTake(Cycle *cycle, int32_t host, const DecidePart *part,
-						   int32_t share);
+extern void DecideHostAllocate(Cycle *cycle, int32_t host, const DecidePart *part,
+							   int32_t share);
 
 /* trial_release.c */
 extern void DecideHostRelease(Cycle *cycle, int32_t index,

@@ -131,5 +131,5 @@ DecideHostPromise(Cycle *cycle, int32_t index, const DecidePart *part,
 	if (host->memory_mib > 0)
 		host->memory_left = less(host->memory_left,
 								 part->memory_mib - leaving->memory_mib);
-	DecideHostTake(cycle, index, &nothing, 0);
+	DecideHostAllocate(cycle, index, &nothing, 0);
 }

@@ -37,10 +37,10 @@ copied(const DecideArena *arena, const void *items, int32_t n, int32_t more,
 }
 
 /*
- * Take a start's part off a node.
+ * Allocate a start's part: its node has so much less.
  */
 static void
-node_take(DecideNode *node, const DecidePart *part, int32_t share)
+allocate_part(DecideNode *node, const DecidePart *part, int32_t share)
 {
 	uint64_t	rest;
 
@@ -91,8 +91,8 @@ apply_use(const DecideInput *input, const DecideResult *result,
 		tiers[job->tier].live += (int64_t) start->gpus * counted;
 		for (p = start->first_part; p < start->first_part + start->n_parts;
 			 p++)
-			node_take(&nodes[result->parts[p].node], &result->parts[p],
-					  start->share);
+			allocate_part(&nodes[result->parts[p].node], &result->parts[p],
+						  start->share);
 	}
 	next->nodes = nodes;
 	next->accounts = accounts;

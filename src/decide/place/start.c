@@ -204,7 +204,7 @@ DecideStartOn(Cycle *cycle, int32_t job, int32_t type, int32_t gpus,
 		result->parts[result->n_parts++] = parts[i];
 		if (!DecideTimelineStart(cycle, result->n_starts - 1, &parts[i]))
 			return false;
-		DecideHostTake(cycle, hosts[i], &parts[i], start->share);
+		DecideHostAllocate(cycle, hosts[i], &parts[i], start->share);
 	}
 	return true;
 }

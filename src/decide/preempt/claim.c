@@ -343,8 +343,8 @@ claim_start(Cycle *cycle, const DecideClaim *claim)
 		if (result->parts == NULL)
 			return false;
 		result->parts[result->n_parts++] = *part;
-		DecideHostTake(cycle, cycle->claims->host_of[part->node], part,
-					   claim->share);
+		DecideHostAllocate(cycle, cycle->claims->host_of[part->node], part,
+						   claim->share);
 	}
 	return true;
 }

@@ -82,8 +82,8 @@ movers_place(Cycle *cycle, int32_t leader)
 			promise->type = running->type;
 		}
 		for (p = 0; p < plan->n; p++)
-			DecideHostTake(cycle, plan->hosts[p], &claims->parts[p],
-						   request.share);
+			DecideHostAllocate(cycle, plan->hosts[p], &claims->parts[p],
+							   request.share);
 	}
 	return true;
 }

@@ -16,10 +16,10 @@
 #include "sched/explain/explain.h"
 #include "utils/memutils.h"
 
-static void take_running(const SchedCycle *cycle, const Counterfactual *change,
-						 DecideInput *input);
-static void give_back(const SchedCycle *cycle, const DecideRunning *running,
-					  DecideNode *nodes);
+static void remove_running(const SchedCycle *cycle, const Counterfactual *change,
+						   DecideInput *input);
+static void release_devices(const SchedCycle *cycle, const DecideRunning *running,
+							DecideNode *nodes);
 static int32 take_jobs(const SchedCycle *cycle, const Counterfactual *change,
 					   int32 index, DecideInput *input);
 static void set_limit(const SchedCycle *cycle, int64 wall_limit, int32 index,
@@ -46,7 +46,7 @@ ExplainCounterfactual(const SchedCycle *cycle, int32 index,
 
 	CHECK_FOR_INTERRUPTS();
 	if (change->running != NULL)
-		take_running(cycle, change, &input);
+		remove_running(cycle, change, &input);
 	if (change->claims)
 		input.n_claims = 0;
 	if (change->quotas)
@@ -69,8 +69,8 @@ ExplainCounterfactual(const SchedCycle *cycle, int32 index,
  * Leave out running attempts.
  */
 static void
-take_running(const SchedCycle *cycle, const Counterfactual *change,
-			 DecideInput *input)
+remove_running(const SchedCycle *cycle, const Counterfactual *change,
+			   DecideInput *input)
 {
 	DecideNode *nodes = MemoryContextAllocHuge(CurrentMemoryContext,
 											   sizeof(DecideNode) *
@@ -85,7 +85,7 @@ take_running(const SchedCycle *cycle, const Counterfactual *change,
 	{
 		CHECK_FOR_INTERRUPTS();
 		if (change->running[i])
-			give_back(cycle, &input->running[i], nodes);
+			release_devices(cycle, &input->running[i], nodes);
 		else
 			rest[n++] = input->running[i];
 	}
@@ -95,11 +95,12 @@ take_running(const SchedCycle *cycle, const Counterfactual *change,
 }
 
 /*
- * Give the nodes back what an attempt has.
+ * Release what an attempt has on its nodes: devices, their memory, cpu and main
+ * memory.
  */
 static void
-give_back(const SchedCycle *cycle, const DecideRunning *running,
-		  DecideNode *nodes)
+release_devices(const SchedCycle *cycle, const DecideRunning *running,
+				DecideNode *nodes)
 {
 	for (int32 p = 0; p < running->n_parts; p++)
 	{
