@@ -332,6 +332,55 @@ DecideAvailabilityAlike(const Cycle *cycle, int64_t a, int64_t b)
 }
 
 /*
+ * Move a host to the head of the list of changed ones.
+ */
+void
+DecideHostTouch(Cycle *cycle, int32_t index)
+{
+	Host	   *host = &cycle->hosts[index];
+
+	host->changed = ++cycle->changes;
+	if (cycle->latest == index)
+		return;
+	if (host->newer >= 0)
+		cycle->hosts[host->newer].older = host->older;
+	if (host->older >= 0)
+		cycle->hosts[host->older].newer = host->newer;
+	host->newer = -1;
+	host->older = cycle->latest;
+	if (cycle->latest >= 0)
+		cycle->hosts[cycle->latest].newer = index;
+	cycle->latest = index;
+}
+
+/*
+ * Show a held host as the job at its turn sees it.
+ */
+static void
+show_host(Cycle *cycle, int32_t index)
+{
+	Host	   *host = &cycle->hosts[index];
+	Host		seen;
+
+	DecideAvailabilityAt(cycle, index, cycle->input->now,
+						 cycle->timeline->shown, &seen);
+	seen.changed = host->changed;
+	seen.newer = host->newer;
+	seen.older = host->older;
+	*host = seen;
+}
+
+/*
+ * A held host changed: show it again.
+ */
+void
+DecideAvailabilityShowHost(Cycle *cycle, int32_t index)
+{
+	cycle->timeline->views[index].fresh = false;
+	show_host(cycle, index);
+}
+
+/*
  * Show the held hosts as jobs with this wall limit see them.
  */
 void
@@ -348,7 +397,7 @@ DecideAvailabilityShow(Cycle *cycle, int64_t wall_limit)
 	alike = DecideAvailabilityAlike(cycle, timeline->shown, wall_limit);
 	timeline->shown = wall_limit;
 	for (i = 0; i < timeline->n_held && !alike; i++)
-		DecideHostShow(cycle, timeline->held[i]);
+		show_host(cycle, timeline->held[i]);
 }
 
 /*

@@ -328,6 +328,8 @@ extern bool DecideTimelineHold(Cycle *cycle, const Reservation *hold);
 extern bool DecideTimelineOpen(Cycle *cycle, int64_t wall_limit);
 
 /* availability.c */
+extern void DecideHostTouch(Cycle *cycle, int32_t index);
+extern void DecideAvailabilityShowHost(Cycle *cycle, int32_t index);
 extern void DecideAvailabilityAt(const Cycle *cycle, int32_t host, int64_t at,
 								 int64_t wall_limit, Host *seen);
 extern uint64_t DecideAvailabilityReserved(const Cycle *cycle, int32_t host);
@@ -549,10 +551,5 @@ DecideClaimCounted(const DecideClaim *claim)
 {
 	return claim->counted > 0 ? claim->counted : claim->share;
 }
-
-/* timeline.c: for availability.c alone */
-extern void DecideHostTouch(Cycle *cycle, int32_t index);
-extern void DecideHostShow(Cycle *cycle, int32_t index);
-extern void DecideAvailabilityShowHost(Cycle *cycle, int32_t index);
 
 #endif							/* DECIDE_CORE_H */

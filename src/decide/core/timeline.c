@@ -203,55 +203,6 @@ compare_until(const void *context, int32_t a, int32_t b)
 }
 
 /*
- * Move a host to the head of the list of changed ones.
- */
-void
-DecideHostTouch(Cycle *cycle, int32_t index)
-{
-	Host	   *host = &cycle->hosts[index];
-
-	host->changed = ++cycle->changes;
-	if (cycle->latest == index)
-		return;
-	if (host->newer >= 0)
-		cycle->hosts[host->newer].older = host->older;
-	if (host->older >= 0)
-		cycle->hosts[host->older].newer = host->newer;
-	host->newer = -1;
-	host->older = cycle->latest;
-	if (cycle->latest >= 0)
-		cycle->hosts[cycle->latest].newer = index;
-	cycle->latest = index;
-}
-
-/*
- * Show a held host as the job at its turn sees it.
- */
-void
-DecideHostShow(Cycle *cycle, int32_t index)
-{
-	Host	   *host = &cycle->hosts[index];
-	Host		seen;
-
-	DecideAvailabilityAt(cycle, index, cycle->input->now,
-						 cycle->timeline->shown, &seen);
-	seen.changed = host->changed;
-	seen.newer = host->newer;
-	seen.older = host->older;
-	*host = seen;
-}
-
-/*
- * A held host changed: show it again.
- */
-void
-DecideAvailabilityShowHost(Cycle *cycle, int32_t index)
-{
-	cycle->timeline->views[index].fresh = false;
-	DecideHostShow(cycle, index);
-}
-
-/*
  * Reserve part of a host.  False: out of memory.
  */
 bool

@@ -83,7 +83,7 @@ DecideSingleOffers(const Cycle *cycle, const DecideRequestClass *request,
 	return n;
 }
 
-/* start.c: for previous.c alone */
+/* start_on.c */
 extern bool DecideStartOn(Cycle *cycle, int32_t job, int32_t type,
 						  int32_t gpus, const int32_t *hosts,
 						  const DecidePart *parts, int32_t n_parts);

@@ -118,17 +118,6 @@ competitors(const Cycle *cycle, const DecideOffer *offer)
 }
 
 /*
- * Is one host a better choice than the other?
- */
-bool
-DecideChoiceBetter(const Choice *a, const Choice *b)
-{
-	if (DecideFitLess(a->key, b->key) || DecideFitLess(b->key, a->key))
-		return DecideFitLess(a->key, b->key);
-	return a->near != b->near ? a->near < b->near : a->host < b->host;
-}
-
-/*
  * The best host that takes all of count devices now, from a look at each.
  */
 static Choice

@@ -19,6 +19,17 @@ typedef struct Choice
 
 #define CHOICE_NONE	((Choice) {-1, FIT_NONE, 0})
 
+/*
+ * Is one host a better choice than the other?
+ */
+static inline bool
+DecideChoiceBetter(const Choice *a, const Choice *b)
+{
+	if (DecideFitLess(a->key, b->key) || DecideFitLess(b->key, a->key))
+		return DecideFitLess(a->key, b->key);
+	return a->near != b->near ? a->near < b->near : a->host < b->host;
+}
+
 /* Ranges of by_near: hosts of one type below one leaf, and of one domain
  * there. */
 struct Near
@@ -48,7 +59,6 @@ struct NearTree
 };
 
 /* single.c */
-extern bool DecideChoiceBetter(const Choice *a, const Choice *b);
 
 /* near.c */
 extern bool DecideNearPrepare(Cycle *cycle);
