@@ -187,7 +187,7 @@ BEGIN ATOMIC
 		LEFT JOIN LATERAL (SELECT u.billed FROM gpucredit.usage u
 			WHERE a.ended_at IS NULL AND u.org = a.org AND u.job = a.job
 				AND u.attempt = a.attempt
-			ORDER BY u.at DESC, u.elapsed DESC LIMIT 1) l ON true
+			ORDER BY u.elapsed DESC, u.at DESC LIMIT 1) l ON true
 		CROSS JOIN LATERAL (SELECT coalesce(l.billed, '0') AS billed) u
 	WHERE (a.ended_at IS NULL OR a.used <> '0')
 		AND (used_difference.tenant IS NULL OR a.org = used_difference.tenant)
