@@ -69,6 +69,15 @@ SELECT count(*) FROM meter_batch(ARRAY(SELECT org FROM attempt WHERE org = 'sums
 	ARRAY(SELECT interval '20 min' FROM attempt WHERE org = 'sums' AND ended_at IS NULL)) WHERE action = 'continue';
 SELECT account, used FROM account_delta WHERE org = 'sums' AND used > '0' ORDER BY 1, 2;
 SELECT * FROM verify();
+-- a heartbeat that waited for an attempt's row has an earlier instant than the one
+-- before it, and tells of more
+SET gpucredit.clock = '2030-01-01 00:40+00';
+SELECT count(meter(org, job, attempt, '26 min')) FROM attempt WHERE org = 'sums' AND ended_at IS NULL;
+SET gpucredit.clock = '2030-01-01 00:39+00';
+SELECT count(meter(org, job, attempt, '32 min')) FROM attempt WHERE org = 'sums' AND ended_at IS NULL;
+SELECT u.at, u.elapsed, count(*) FROM usage u WHERE u.org = 'sums' AND u.at >= '2030-01-01 00:39+00' GROUP BY 1, 2 ORDER BY 2;
+SELECT * FROM verify();
+SET gpucredit.clock = '2030-01-01 00:40+00';
 -- verify finds sums that were changed past the functions, and rebuild mends them
 BEGIN;
 UPDATE account_total SET held = held + 1 WHERE org = 'sums' AND account = 'lab';
