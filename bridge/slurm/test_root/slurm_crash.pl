@@ -130,7 +130,8 @@ is(join(' ', grep { query("SELECT sum(a.billed::numeric) >= 0.018 FROM gpucredit
 
 # A number that is given out again, as that job runs; elsewhere, because slurmd
 # runs no Prolog for a number that it knows
-sh('scontrol reconfigure; cp -a $SLURM_DIR/ctld $SLURM_DIR/ctld.before');
+# slurmctld saves its last number a little after it was asked to
+sh('touch $SLURM_DIR/asked; scontrol reconfigure; for i in $(seq 100); do [ $SLURM_DIR/ctld/job_state -nt $SLURM_DIR/asked ] && break; sleep 0.1; done; cp -a $SLURM_DIR/ctld $SLURM_DIR/ctld.before');
 my $first = job('acme', 'endless', $one, '--nodelist=n1');
 done("wait_for $first RUNNING", 'a job runs');
 done('wait_until one_runs', 'as the database knows');
