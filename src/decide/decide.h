@@ -27,6 +27,8 @@
 #define DECIDE_NEVER		INT64_MAX	/* an instant that does not come */
 #define DECIDE_WEIGHT_ONE	1000000 /* an account's weight of 1 */
 #define DECIDE_MOST_RECLAIMED	3	/* evictions of a job for entitlements */
+#define DECIDE_MOST_REDONE	INT64_C(3600000000) /* lost work that spares a
+												 * job, in microseconds */
 #define DECIDE_MOST_AGED	256 /* aged jobs that have reservations */
 
 /*

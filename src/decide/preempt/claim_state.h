@@ -232,8 +232,9 @@ DecideRunningSettled(const DecideInput *input, const DecideRunning *running)
 /*
  * Whether a running job may be made to leave for an account's entitlement.  A
  * job that was evicted before keeps what it has for its tier's min_run, four
- * times as long for each eviction, and four times what it lost; and it leaves
- * at most DECIDE_MOST_RECLAIMED times.  One that was aged when it started keeps
+ * times as long for each eviction, and four times what it lost, of which an hour
+ * counts at most, as who does not save loses more by choice; and it leaves at most
+ * DECIDE_MOST_RECLAIMED times.  One that was aged when it started keeps
  * what it has for its tier's max_wait: it went before jobs within their
  * entitlements, and would go before them again.
  */
@@ -249,8 +250,8 @@ DecideReclaimable(const DecideInput *input, const DecideRunning *running)
 		return false;
 	for (i = 0; i < running->evictions && keeps < DECIDE_NEVER / 8; i++)
 		keeps *= 4;
-	keeps = DecideTimeAdd(keeps, running->redone < DECIDE_NEVER / 8 ?
-						  running->redone * 4 : DECIDE_NEVER / 2);
+	keeps = DecideTimeAdd(keeps, 4 * (running->redone < DECIDE_MOST_REDONE ?
+									  running->redone : DECIDE_MOST_REDONE));
 	if (running->aged && keeps < tier->max_wait)
 		keeps = tier->max_wait;
 	return input->now - running->started >= keeps;
