@@ -626,6 +626,27 @@ BEGIN ATOMIC
 					<> least(extract(epoch FROM a.wall_limit),
 						extract(epoch FROM a.ends_by - t.started_at)) END)
 	UNION ALL
+	/* an attempt that was reported late since may have counted otherwise then */
+	SELECT 'spared_as_evicted', t.org, format('job %s attempt %s node "%s"',
+			t.job, t.attempt, t.node),
+		format('evicted %s times before, %s lost; its attempts say %s to %s times, %s to %s',
+			t.evictions, t.redone, e.least, e.most, e.least_redone,
+			e.most_redone)
+	FROM taken t
+		CROSS JOIN LATERAL (SELECT count(*) FILTER (WHERE p.sure) AS least,
+				count(*) AS most,
+				coalesce(sum(p.redone) FILTER (WHERE p.sure), '0') AS least_redone,
+				coalesce(sum(p.redone), '0') AS most_redone
+			FROM (SELECT greatest('0', a.ended_at
+						- coalesce(a.saved_at, a.started_at)) AS redone,
+					a.late_at < t.started_at OR a.late_at IS NULL AS sure
+				FROM gpucredit.attempt a
+				WHERE a.org = t.org AND a.job = t.job AND a.attempt < t.attempt
+					AND a.outcome = 'preempted' AND a.ended_by <> 'app') p) e
+	WHERE (check_devices.tenant IS NULL OR t.org = check_devices.tenant)
+		AND (t.evictions NOT BETWEEN e.least AND e.most
+			OR t.redone NOT BETWEEN e.least_redone AND e.most_redone)
+	UNION ALL
 	SELECT 'node_not_overdrawn', min(t.org), format('node "%s"', t.node),
 		format('cpu %s of %s, memory %s of %s', sum(t.cpu_milli),
 			n.cpu_milli, sum(t.memory_mib), n.memory_mib)

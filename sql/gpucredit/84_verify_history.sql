@@ -153,6 +153,16 @@ BEGIN ATOMIC
 			(a.detail ->> 'elapsed_us')::numeric, a.detail ->> 'job_state')
 			END
 	UNION ALL
+	SELECT 'aged_as_started', g.org,
+		format('job %s attempt %s node "%s"', g.job, g.attempt, g.node),
+		format('aged is %s, it started with %s', g.aged, a.detail)
+	FROM gpucredit.attempt_gpu g
+		JOIN gpucredit.audit a ON a.org = g.org AND a.job = g.job
+			AND a.attempt = g.attempt AND a.operation IN ('place', 'placed')
+			AND a.decision = 'start'
+	WHERE (check_history.tenant IS NULL OR g.org = check_history.tenant)
+		AND g.aged <> (a.detail ? 'aged')
+	UNION ALL
 	/* devices by node, as the start named them; placed() names them in any order */
 	SELECT 'devices_are_as_started', t.org,
 		format('job %s attempt %s', t.job, t.attempt),

@@ -58,7 +58,7 @@ my @listed = (
 	[ 'bucket', 'credited_total', 'up|another', 'a mark that only grows; one that is too high makes a call look again' ],
 	[ 'attempt', 'usage_digest', '.*', 'of an attempt whose usage rows were removed by age' ],
 	[ 'attempt_gpu', 'expected_end|seen_at|ended_at|free', '.*', 'what an agent reports of processes, and an estimate' ],
-	[ 'attempt_gpu', 'aged|evictions|redone', '.*', 'for how long reclaim spares a running attempt: a copy made at its start' ],
+	[ 'attempt_gpu', 'evictions|redone', '.*', 'of an attempt that is over: spared_as_evicted checks the others' ],
 	[ 'attempt_gpu', 'cpu_milli|memory_mib|gpu_memory_mib|limit_end|saved_at|preemptible|min_gpus|max_gpus', '.*', 'of an attempt that is over: terms_are_attempts checks the others' ],
 	[ 'attempt_part', 'turn', '.*', 'in which order parts were reported' ],
 	[ 'attempt_watch', '\(row\)|.*', '.*', 'when a sweep checks an attempt; live_attempt_is_watched says that each live one has a row' ],
