@@ -3,10 +3,10 @@
  * alarm.c
  *		A time limit for a step of a statement.
  *
- * From PostgreSQL 16 on dblink_connect() waits for ever on a server that takes
- * a connection and says nothing: connect_timeout does not cover that.  An
- * alarm cancels the statement (57014) once its time is over.  The function
- * that sets the alarm catches that and clears it.
+ * From PostgreSQL 16 on dblink_connect() waits for ever for a server that
+ * accepts the connection and never answers: connect_timeout does not cover that
+ * case.  An alarm cancels the statement (57014) once its time is over.  The
+ * PL/pgSQL function that sets the alarm catches the error and clears the alarm.
  *
  *-------------------------------------------------------------------------
  */

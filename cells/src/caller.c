@@ -1,23 +1,24 @@
 /*-------------------------------------------------------------------------
  *
  * caller.c
- *		As whom a router calls the cells.
+ *		As whom a router calls the cells: reconnect() and was_introduced().
  *
  * A backend of a router has one connection to each cell, which it opens as
  * role gpucredit_router.  PL/Proxy's functions in schema gpucredit_proxy use
  * it, and no login may call these or has any right on the foreign server: the
  * functions of this extension run them with their owner's rights.  Before the
- * first call of a caller, the router tells the cell who calls, by
- * gpucredit_cells.act_as(login, role).  The cell checks that and sets the
- * role, which the connection keeps.  So the names come from the router's
+ * first call of a caller, the router introduces him: it calls
+ * gpucredit_cells.act_as(login, role) in the cell.  The cell checks both names
+ * and sets the role, which the connection keeps.  So the names come from the router's
  * session and from no argument, and every other right is the cell's to check.
  *
  * A router's superuser is no superuser in a cell: it calls as gpucredit_admin.
  *
- * This file remembers who the cell takes each connection for.  A call that
- * did not end well leaves that in doubt, because PL/Proxy may open another
- * connection for the next one.  So does a change of the server or its mapping.
- * A connection that a cell closed by itself comes back as gpucredit_router,
+ * This file remembers as whom each connection was introduced.  After a call
+ * that failed this is unknown, because PL/Proxy may open another connection for
+ * the next call.  It is unknown, too, after a change of the foreign server or of
+ * its user mapping, and the caller is then introduced again.
+ * If a cell closes a connection, PL/Proxy opens a new one as gpucredit_router,
  * which may do nothing: the call fails with 42501, and try_again() asks
  * was_introduced() and repeats it.
  *
@@ -101,8 +102,9 @@ CallerLeave(Caller caller)
 }
 
 /*
- * reconnect(number): introduces the caller again after a call that failed, so
- * that PL/Proxy's words about the connection that it dropped reach nobody.
+ * reconnect(number): introduces the caller again after a call that failed.
+ * PL/Proxy then reports the dropped connection to this function, and not to the
+ * caller's next call.
  */
 Datum
 gpucredit_cells_reconnect(PG_FUNCTION_ARGS)
@@ -112,8 +114,8 @@ gpucredit_cells_reconnect(PG_FUNCTION_ARGS)
 }
 
 /*
- * was_introduced(number): did the last call rely on an earlier introduction?
- * Null stands for all cells.
+ * was_introduced(number): whether the last call of a cell relied on an
+ * introduction by an earlier call.  Null stands for all cells.
  */
 Datum
 gpucredit_cells_was_introduced(PG_FUNCTION_ARGS)

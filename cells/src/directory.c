@@ -1,12 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * directory.c
- *		Where a router sends a call, and which callers it accepts.
+ *		Where a router sends a call, and which callers it accepts: home_of(),
+ *		location_of() and check_caller().
  *
  * A router connects to a cell as the current user.  gpucredit knows its caller
  * as the login, or the role that it set, also inside a function that is
  * SECURITY DEFINER.  In such a function the two differ, and a router refuses
- * the call: the cell would take the function's owner for the caller.
+ * the call: the cell would run it with the rights of the function's owner.
  *
  *-------------------------------------------------------------------------
  */
@@ -94,8 +95,8 @@ gpucredit_cells_home_of(PG_FUNCTION_ARGS)
 }
 
 /*
- * location_of(kind, name): the number of its cell; null: the directory has
- * none.
+ * location_of(kind, name): the number of the cell that has this pool, node or
+ * other thing; null if the directory does not know it.
  */
 Datum
 gpucredit_cells_location_of(PG_FUNCTION_ARGS)
@@ -132,7 +133,8 @@ require_caller(void)
 }
 
 /*
- * A cell's number.  It never changes, so that of the last one is remembered.
+ * The number of a cell by its name.  It never changes, so the number of the cell
+ * that was looked up last is kept.
  */
 static Datum
 number_of(Datum cell)

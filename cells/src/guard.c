@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * guard.c
- *		No row of an organisation changes in a cell that is not its home.
+ *		guard(), at_home() and lock_moving(): no row of an organisation
+ *		changes in a cell that is not its home.
  *
  * guard() is a trigger on every table of gpucredit that has a column org.  The
  * first row of an organisation that a transaction changes takes the
@@ -11,7 +12,8 @@
  * transaction that read "home" has ended, and none begins.
  *
  * Locks: the organisation's, shared and without waiting, so it needs no place
- * in the lock order.  No function of SQL can take it.
+ * in the lock order.  It has a lock class of its own (util/lock_class.h), which
+ * SQL's pg_advisory_lock() cannot reach.
  *
  *-------------------------------------------------------------------------
  */
@@ -54,7 +56,7 @@ static const char *state_of(const char *org, int64 *epoch);
 static void refuse(const char *org, const char *state);
 
 /*
- * The trigger: BEFORE INSERT, AFTER UPDATE OR DELETE, for each row.
+ * guard(): the trigger, for each row BEFORE INSERT and AFTER UPDATE OR DELETE.
  */
 Datum
 gpucredit_cells_guard(PG_FUNCTION_ARGS)

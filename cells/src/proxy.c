@@ -5,8 +5,9 @@
  *
  * No login may call those: the calls of a router do, as the caller that its
  * session has (caller.c).  remote() is the body of the functions of schema
- * gpucredit_remote, which routes in PL/pgSQL call.  Each calls the function of
- * the same name and arguments in schema gpucredit_proxy.
+ * gpucredit_remote, which routes in PL/pgSQL call; remote_all() is that of those
+ * which call all cells.  Each calls the function of the same name and arguments
+ * in schema gpucredit_proxy.
  *
  *-------------------------------------------------------------------------
  */
@@ -38,7 +39,7 @@ static void rewrite_notice(void *arg);
 static const char *after(const char *text, const char *word);
 static void keep_rows(FunctionCallInfo remote, ReturnSetInfo *into);
 
-/* Of one cell: the first argument is its number. */
+/* remote(number, ...): calls the cell of that number. */
 Datum
 gpucredit_cells_remote(PG_FUNCTION_ARGS)
 {
@@ -51,7 +52,7 @@ gpucredit_cells_remote(PG_FUNCTION_ARGS)
 	return call_same(fcinfo, PG_GETARG_INT32(0));
 }
 
-/* Of all cells. */
+/* remote_all(...): calls all cells; the result has the rows of each. */
 Datum
 gpucredit_cells_remote_all(PG_FUNCTION_ARGS)
 {

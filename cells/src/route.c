@@ -7,13 +7,14 @@
  * organisation's home and calls the function of the same name in schema
  * gpucredit_proxy, which PL/Proxy runs there.  It calls without the executor,
  * which would cost as much as PL/Proxy.  Other routes are bodies in PL/pgSQL
- * (sql/11_make_router.sql), which call through remote.c.
+ * (sql/11_make_router.sql), which call through proxy.c.
  *
- * Each try is a subtransaction, which ends with the try, whatever the error
- * is.  After an error of a cell try_again() decides: it waits where the
- * organisation moves, and else raises the error as the cell did.  A statement
- * that is cancelled here ends at once: whether the cell carried the call out
- * is not known, and the same call again, with the same key, tells.
+ * Each try is a subtransaction of its own, so that an error of the cell ends
+ * only the try.  The SQL function try_again() then decides: while the
+ * organisation moves, it waits and asks for another try; any other error it
+ * raises as the cell did.  A statement that is cancelled here ends at once, and
+ * it is unknown whether the cell carried the call out.  The caller learns it by
+ * repeating the call with the same key.
  *
  *-------------------------------------------------------------------------
  */

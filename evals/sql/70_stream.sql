@@ -142,20 +142,20 @@ COMMENT ON FUNCTION gpucredit_eval.sampled(text, text, text) IS
 Errors: UC601 no such stream; 22023.';
 
 /* A signal begins.  Every login may listen, so what it hears is the event's number. */
-CREATE FUNCTION gpucredit_eval.tell_drift(org text, stream text, t bigint, z numeric)
+CREATE FUNCTION gpucredit_eval.report_drift(org text, stream text, t bigint, z numeric)
 RETURNS void
 LANGUAGE plpgsql VOLATILE
 AS $$
 BEGIN
 	PERFORM gpucredit_internal.notify_number('gpucredit_eval_drift',
 		gpucredit_eval.record(s.org, 'drift', NULL, jsonb_build_object('stream', s.stream,
-			't', tell_drift.t, 'z', tell_drift.z, 'mu', s.mu)))
+			't', report_drift.t, 'z', report_drift.z, 'mu', s.mu)))
 	FROM gpucredit_eval.stream s
-	WHERE s.org = tell_drift.org AND s.stream = tell_drift.stream;
+	WHERE s.org = report_drift.org AND s.stream = report_drift.stream;
 END
 $$;
-COMMENT ON FUNCTION gpucredit_eval.tell_drift(text, text, bigint, numeric) IS
-'Internal: records a signal that begins, and tells those who listen.';
+COMMENT ON FUNCTION gpucredit_eval.report_drift(text, text, bigint, numeric) IS
+'Internal: records that a signal began, and notifies those who listen.';
 
 CREATE FUNCTION gpucredit_eval.observe(org text, stream text, request text, score numeric,
 	at timestamptz DEFAULT NULL, OUT z numeric, OUT lower numeric, OUT upper numeric,

@@ -17,7 +17,7 @@
 #define MAX_WEIGHT			1000000
 #define MAX_TOKENS			1000000000
 
-PGDLLEXPORT PG_FUNCTION_INFO_V1(gpucredit_eval_check_usage);
+PG_FUNCTION_INFO_V1(gpucredit_eval_check_usage);
 
 static bool read_check(JsonbContainer *check, bool *pass, Datum *score,
 					   Datum *weight);

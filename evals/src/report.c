@@ -3,20 +3,20 @@
  * report.c
  *		A worker reports what the model answered to a leased case.
  *
- * The usual report, the first of its case, is two statements: the lease takes
- * the cost of the call, then the result is inserted.  The lease's row is what
- * two reports of one lease wait for; the result's key is what reports of two
- * leases of one case meet at.  Calls that failed and reports that come again
- * are report_else()'s matter, in SQL.
+ * The usual report is the first of its case and runs two statements: one adds
+ * the cost of the call to the lease, the other inserts the result.  Two reports
+ * of one lease wait for each other at the lease's row.  Reports of two leases
+ * of one case conflict at the result's key, and the second inserts nothing.
+ * Calls that failed and repeated reports go to the SQL function report_else().
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include "catalog/pg_type.h"
 #include "checks.h"
 #include "lib/stringinfo.h"
-#include "statement.h"
+#include "types/entry.h"
+#include "util/args.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 
@@ -30,12 +30,9 @@ enum
 
 #define LEASE_KEY(args)	args[ORG], args[RUN], args[CASE], args[ATTEMPT]
 
-enum
-{
-	ACTION, SCORE, COST, REPLAYED, NCOLUMNS
-};
+#define NCOLUMNS	4			/* action, score, cost, replayed */
 
-PGDLLEXPORT PG_FUNCTION_INFO_V1(gpucredit_eval_report);
+PG_FUNCTION_INFO_V1(gpucredit_eval_report);
 
 /*
  * A call costs at most what was set aside for it, and just that if its usage
@@ -45,55 +42,51 @@ PGDLLEXPORT PG_FUNCTION_INFO_V1(gpucredit_eval_report);
 #define PASSES	"(CASE WHEN m.threshold IS NULL THEN $7 ELSE $8 >= m.threshold END)"
 #define JUDGES	"m.judged AND " PASSES
 
-STATEMENT(take_cost,
-		  "UPDATE gpucredit_eval.lease m"
-		  " SET called = true, error = NULL, finishes = NOT (" JUDGES "),"
-		  "  cost = m.cost + " CALL_COST ","
-		  "  open_max = CASE WHEN " JUDGES " THEN m.open_max - m.call_max ELSE 0 END,"
-		  "  state = CASE WHEN " JUDGES " THEN m.state ELSE 'closed' END"
-		  " FROM gpucredit_eval.run u"
-		  " WHERE m.org = $1 AND m.run = $2 AND m.\"case\" = $3 AND m.attempt = $4"
-		  "  AND m.state IN ('open', 'lost') AND NOT m.called AND NOT m.accounted"
-		  "  AND u.org = $1 AND u.run = $2"
-		  " RETURNING " CALL_COST ", " PASSES ", " JUDGES ","
-		  "  CASE WHEN NOT " PASSES " THEN 0 WHEN m.judged THEN NULL"
-		  "   WHEN m.threshold IS NULL THEN 1 ELSE $8 END,"
-		  "  gpucredit_eval.token_cost(u.model_terms, $5, $6) > m.call_max,"
-		  "  NOT (" JUDGES ") AND gpucredit_eval.account_due(u)",
-		  TEXTOID, INT8OID, INT8OID, INT4OID, NUMERICOID, NUMERICOID, BOOLOID,
-		  NUMERICOID);
+SQL_STATEMENT(charge_lease, SPI_OK_UPDATE_RETURNING,
+			  "text, bigint, bigint, integer, numeric, numeric, boolean, numeric",
+			  "UPDATE gpucredit_eval.lease m"
+			  " SET called = true, error = NULL, finishes = NOT (" JUDGES "),"
+			  "  cost = m.cost + " CALL_COST ","
+			  "  open_max = CASE WHEN " JUDGES " THEN m.open_max - m.call_max ELSE 0 END,"
+			  "  state = CASE WHEN " JUDGES " THEN m.state ELSE 'closed' END"
+			  " FROM gpucredit_eval.run u"
+			  " WHERE m.org = $1 AND m.run = $2 AND m.\"case\" = $3 AND m.attempt = $4"
+			  "  AND m.state IN ('open', 'lost') AND NOT m.called AND NOT m.accounted"
+			  "  AND u.org = $1 AND u.run = $2"
+			  " RETURNING " CALL_COST ", " PASSES ", " JUDGES ","
+			  "  CASE WHEN NOT " PASSES " THEN 0 WHEN m.judged THEN NULL"
+			  "   WHEN m.threshold IS NULL THEN 1 ELSE $8 END,"
+			  "  gpucredit_eval.token_cost(u.model_terms, $5, $6) > m.call_max,"
+			  "  NOT (" JUDGES ") AND gpucredit_eval.account_due(u)");
 
-STATEMENT(keep_result,
-		  "INSERT INTO gpucredit_eval.result"
-		  " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, NULL, $10, $11, gpucredit.now())"
-		  " ON CONFLICT DO NOTHING",
-		  TEXTOID, INT8OID, INT8OID, INT4OID, BYTEAOID, JSONBOID, JSONBOID,
-		  BYTEAOID, BOOLOID, NUMERICOID, NUMERICOID);
+SQL_STATEMENT(insert_result, SPI_OK_INSERT,
+			  "text, bigint, bigint, integer, bytea, jsonb, jsonb, bytea, boolean, numeric, numeric",
+			  "INSERT INTO gpucredit_eval.result"
+			  " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, NULL, $10, $11, gpucredit.now())"
+			  " ON CONFLICT DO NOTHING");
 
 /* call_cost() records a cost above what was set aside. */
-STATEMENT(record_cost,
-		  "SELECT gpucredit_eval.call_cost(u, u.model_terms, $5, m.call_max, m.\"case\")"
-		  " FROM gpucredit_eval.lease m"
-		  "  JOIN gpucredit_eval.run u ON u.org = m.org AND u.run = m.run"
-		  " WHERE m.org = $1 AND m.run = $2 AND m.\"case\" = $3 AND m.attempt = $4",
-		  TEXTOID, INT8OID, INT8OID, INT4OID, JSONBOID);
+SQL_STATEMENT(record_cost, SPI_OK_SELECT,
+			  "text, bigint, bigint, integer, jsonb",
+			  "SELECT gpucredit_eval.call_cost(u, u.model_terms, $5, m.call_max, m.\"case\")"
+			  " FROM gpucredit_eval.lease m"
+			  "  JOIN gpucredit_eval.run u ON u.org = m.org AND u.run = m.run"
+			  " WHERE m.org = $1 AND m.run = $2 AND m.\"case\" = $3 AND m.attempt = $4");
 
-STATEMENT(account,
-		  "SELECT gpucredit_eval.account_if_free($1, $2)",
-		  TEXTOID, INT8OID);
+SQL_STATEMENT(account, SPI_OK_SELECT,
+			  "text, bigint",
+			  "SELECT gpucredit_eval.account_if_free($1, $2)");
 
-STATEMENT(report_else,
-		  "SELECT r.action, r.score, r.cost, r.replayed"
-		  " FROM gpucredit_eval.report_else($1, $2, $3, $4, $5, $6, $7, $8, $9) r",
-		  TEXTOID, INT8OID, INT8OID, INT4OID, BOOLOID, JSONBOID, JSONBOID,
-		  BYTEAOID, BOOLOID);
+SQL_STATEMENT(report_else, SPI_OK_SELECT,
+			  "text, bigint, bigint, integer, boolean, jsonb, jsonb, bytea, boolean",
+			  "SELECT r.action, r.score, r.cost, r.replayed"
+			  " FROM gpucredit_eval.report_else($1, $2, $3, $4, $5, $6, $7, $8, $9) r");
 
 static bool report_first(const NullableDatum *args, Jsonb *checks, Usage usage,
-						 Datum digest, MemoryContext context,
-						 NullableDatum *row, bool *charged);
-static void report_other(const NullableDatum *args, Datum digest, bool charged,
-						 MemoryContext context, NullableDatum *row);
-static Datum digest_of(const NullableDatum *args);
+						 NullableDatum digest, Values *row, bool *charged);
+static SqlResult report_other(const NullableDatum *args, NullableDatum digest,
+							  bool charged);
+static NullableDatum digest_of(const NullableDatum *args);
 
 static inline Jsonb *
 jsonb_of(NullableDatum value)
@@ -101,14 +94,32 @@ jsonb_of(NullableDatum value)
 	return value.isnull ? NULL : DatumGetJsonbP(value.value);
 }
 
+/* A column of the first row, which may be null. */
+static inline NullableDatum
+column_value(SqlResult result, int column)
+{
+	NullableDatum value;
+
+	value.value = SqlDatum(result, 0, column, &value.isnull);
+	return value;
+}
+
+/* A column of the first row, where null counts as false. */
+static inline bool
+is_true(SqlResult result, int column)
+{
+	NullableDatum value = column_value(result, column);
+
+	return !value.isnull && DatumGetBool(value.value);
+}
+
 Datum
 gpucredit_eval_report(PG_FUNCTION_ARGS)
 {
 	NullableDatum *args = fcinfo->args;
-	MemoryContext context = CurrentMemoryContext;
-	NullableDatum row[NCOLUMNS];
+	Values		row = {0};
 	Usage		usage = UsageRead(jsonb_of(args[USAGE]));
-	Datum		digest;
+	NullableDatum digest;
 	bool		charged = false;
 	int			bytes = args[OUTPUT].isnull ? 0 :
 		VARSIZE_ANY_EXHDR(PG_GETARG_BYTEA_PP(OUTPUT));
@@ -120,76 +131,75 @@ gpucredit_eval_report(PG_FUNCTION_ARGS)
 				 errdetail("It has %d bytes.", bytes),
 				 errhint("Correct the argument and call again.")));
 	digest = digest_of(args);
-	SPI_connect();
+	SqlConnect();
 	if (args[OUTPUT].isnull ||
-		!report_first(args, jsonb_of(args[CHECKS]), usage, digest, context,
-					  row, &charged))
-		report_other(args, digest, charged, context, row);
-	SPI_finish();
-	return RowOf(fcinfo, row);
+		!report_first(args, jsonb_of(args[CHECKS]), usage, digest, &row,
+					  &charged))
+	{
+		SqlResult	result = report_other(args, digest, charged);
+
+		for (int column = 1; column <= NCOLUMNS; column++)
+			ValuesAdd(&row, column_value(result, column));
+	}
+	PG_RETURN_DATUM(SqlFinishRow(RowReturn(fcinfo, &row)));
 }
 
 /*
- * The first report of a case; false: it is not, or the lease has ended.
- * charged: the lease has taken its cost all the same.
+ * Charges the lease and inserts the result of a case that nobody has reported
+ * yet.  False if somebody has, or if the lease has ended; charged then says
+ * whether the lease has been charged all the same.
  */
 static bool
-report_first(const NullableDatum *args, Jsonb *json, Usage usage, Datum digest,
-			 MemoryContext context, NullableDatum *row, bool *charged)
+report_first(const NullableDatum *args, Jsonb *json, Usage usage,
+			 NullableDatum digest, Values *row, bool *charged)
 {
 	Checks		checks = ChecksRead(json);
+	SqlResult	lease = SqlRun(&charge_lease,
+							   VALUES(LEASE_KEY(args), usage.tokens_in,
+									  usage.tokens_out,
+									  BoolValue(checks.passed),
+									  DatumValue(checks.score)));
+	NullableDatum cost;
 	NullableDatum passed;
+	NullableDatum score;
 	bool		judged;
-	bool		over;
-	bool		due;
 
-	if (StatementRun(&take_cost, VALUES(LEASE_KEY(args),
-										usage.tokens_in, usage.tokens_out,
-										ValueOf(BoolGetDatum(checks.passed)),
-										ValueOf(checks.score))) == 0)
+	if (lease.n == 0)
 		return false;
 	*charged = true;
-	row[COST] = StatementKept(context, 1);
-	passed = StatementValue(0, 2);
-	judged = DatumGetBool(StatementValue(0, 3).value);
-	row[SCORE] = StatementKept(context, 4);
-	over = DatumGetBool(StatementValue(0, 5).value);	/* null is false */
-	due = DatumGetBool(StatementValue(0, 6).value);
-	if (over)
-		StatementRun(&record_cost, VALUES(LEASE_KEY(args),
-										  args[USAGE]));
-	if (StatementRun(&keep_result, VALUES(LEASE_KEY(args),
-										  args[OUTPUT], args[CHECKS], args[USAGE],
-										  ValueOf(digest), passed,
-										  row[SCORE], row[COST])) == 0)
+	cost = column_value(lease, 1);
+	passed = column_value(lease, 2);
+	judged = SqlBool(lease, 0, 3);
+	score = column_value(lease, 4);
+	if (is_true(lease, 5))
+		SqlRun(&record_cost, VALUES(LEASE_KEY(args), args[USAGE]));
+	if (SqlRun(&insert_result,
+			   VALUES(LEASE_KEY(args), args[OUTPUT], args[CHECKS], args[USAGE],
+					  digest, passed, score, cost)).n == 0)
 		return false;
-	if (due)
-		StatementRun(&account, args);
-	MemoryContextSwitchTo(context);
-	row[ACTION] = ValueOf(CStringGetTextDatum(judged ? "judge" : "done"));
-	row[REPLAYED] = ValueOf(BoolGetDatum(false));
+	if (is_true(lease, 6))
+		SqlRun(&account, VALUES(args[ORG], args[RUN]));
+	ValuesAdd(row, TextValue(judged ? "judge" : "done"), score, cost,
+			  BoolValue(false));
 	return true;
 }
 
 /*
- * A call that failed, or a report that comes again.
+ * Reports a call that failed, or a case that was reported before.
  */
-static void
-report_other(const NullableDatum *args, Datum digest, bool charged,
-			 MemoryContext context, NullableDatum *row)
+static SqlResult
+report_other(const NullableDatum *args, NullableDatum digest, bool charged)
 {
-	StatementRun(&report_else, VALUES(LEASE_KEY(args),
-									  ValueOf(BoolGetDatum(args[OUTPUT].isnull)),
-									  args[CHECKS], args[USAGE], ValueOf(digest),
-									  ValueOf(BoolGetDatum(charged))));
-	for (int i = 0; i < NCOLUMNS; i++)
-		row[i] = StatementKept(context, i + 1);
+	return SqlRun(&report_else,
+				  VALUES(LEASE_KEY(args), BoolValue(args[OUTPUT].isnull),
+						 args[CHECKS], args[USAGE], digest,
+						 BoolValue(charged)));
 }
 
 /*
  * A digest of what was reported, to tell the same report from another.
  */
-static Datum
+static NullableDatum
 digest_of(const NullableDatum *args)
 {
 	StringInfoData all;
@@ -210,5 +220,6 @@ digest_of(const NullableDatum *args)
 		}
 	}
 	SET_VARSIZE(all.data, all.len);
-	return DirectFunctionCall1(sha256_bytea, PointerGetDatum(all.data));
+	return DatumValue(DirectFunctionCall1(sha256_bytea,
+										  PointerGetDatum(all.data)));
 }

@@ -16,14 +16,12 @@
 #include "postgres.h"
 
 #include "common/jsonapi.h"
-#include "fmgr.h"
-#include "funcapi.h"
 #include "mb/pg_wchar.h"
+#include "types/entry.h"
+#include "util/args.h"
 #include "utils/builtins.h"
 
-PG_MODULE_MAGIC;
-
-PGDLLEXPORT PG_FUNCTION_INFO_V1(gpucredit_eval_parse_verdict);
+PG_FUNCTION_INFO_V1(gpucredit_eval_parse_verdict);
 
 #define MAX_BYTES	(1024 * 1024)
 #define MAX_DEPTH	32
@@ -61,24 +59,15 @@ gpucredit_eval_parse_verdict(PG_FUNCTION_ARGS)
 	char	   *text = VARDATA_ANY(raw);
 	int			len = VARSIZE_ANY_EXHDR(raw);
 	Verdict		verdict = {0};
-	TupleDesc	desc;
-	Datum		values[3];
-	bool		nulls[3] = {false};
 	bool		parsed;
 
-	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("parse_verdict returns one row of three columns")));
 	parsed = len <= MAX_BYTES &&
 		pg_verify_mbstr(PG_UTF8, text, len, true) &&
 		read_verdict(text, len, &verdict);
-	values[0] = Int32GetDatum(parsed ? verdict.score : 1);
-	nulls[1] = !parsed;
-	values[1] = parsed ? CStringGetTextDatum(verdict.reason) : (Datum) 0;
-	values[2] = BoolGetDatum(parsed);
-	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc),
-													  values, nulls)));
+	return RowReturnRecord(fcinfo,
+						   VALUES(Int4Value(parsed ? verdict.score : 1),
+								  TextValue(parsed ? verdict.reason : NULL),
+								  BoolValue(parsed)));
 }
 
 CALLBACK

@@ -176,7 +176,7 @@ like($xml, qr{<testsuite name="gates" tests="2" failures="1" errors="0" skipped=
 like($xml, qr{<testsuite name="json" tests="20" failures="1" errors="0" skipped="0">}, 'and a suite per task');
 
 # models of the registry; held-out sets
-$node->safe_psql('eval', q{CREATE EXTENSION gpucredit_registry});
+$node->safe_psql('eval', q{CREATE EXTENSION gpucredit_registry CASCADE});
 q_(q{SELECT gpucredit_registry.create_model('acme', 'nlp', 'bot', 'm1');
 	SELECT gpucredit_registry.commit('acme', 1, 'main', '[{"path": "a", "content": "YQ=="}]', 'v1');
 	SELECT gpucredit_registry.commit('acme', 1, 'next', '[{"path": "a", "content": "Yg=="}]', 'v2');

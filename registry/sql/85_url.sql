@@ -3,36 +3,27 @@
  */
 
 /*
- * Keys of signed URLs, as the two blocks of HMAC-SHA256 (RFC 2104): the key
- * with its inner and outer pad, so that a signature is two digests.
+ * The keys of signed URLs. Whoever has a signed URL may use it until it expires.
  */
 CREATE TABLE gpucredit_registry.url_key (
 	url_key integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-	inner_block bytea NOT NULL CHECK (octet_length(inner_block) = 64),
-	outer_block bytea NOT NULL CHECK (octet_length(outer_block) = 64),
+	secret bytea NOT NULL CHECK (octet_length(secret) = 32),
 	created_at timestamptz NOT NULL
 );
 COMMENT ON TABLE gpucredit_registry.url_key IS
 'Keys that sign upload and download URLs; the last one signs, all of an hour verify';
 
+/*
+ * The bodies of this function and the next are parsed when they are created, so
+ * that they call the functions of pgcrypto in whichever schema that is.
+ */
 CREATE FUNCTION gpucredit_registry.new_url_key() RETURNS void
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+LANGUAGE sql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-	secret bytea := sha256((gen_random_uuid()::text || gen_random_uuid())::bytea)
-		|| decode(repeat('00', 32), 'hex');
-	inner_pad bytea := secret;
-	outer_pad bytea := secret;
-BEGIN
-	FOR i IN 0 .. 63 LOOP
-		inner_pad := set_byte(inner_pad, i, get_byte(secret, i) # 54);
-		outer_pad := set_byte(outer_pad, i, get_byte(secret, i) # 92);
-	END LOOP;
-	INSERT INTO gpucredit_registry.url_key (inner_block, outer_block, created_at)
-	VALUES (inner_pad, outer_pad, gpucredit.now());
-END
-$$;
+BEGIN ATOMIC
+	INSERT INTO gpucredit_registry.url_key (secret, created_at)
+	VALUES (gen_random_bytes(32), gpucredit.now());
+END;
 COMMENT ON FUNCTION gpucredit_registry.new_url_key() IS
 'Upkeep: URLs are signed with a new key from now on; those that are out stay good for their hour.';
 
@@ -40,8 +31,7 @@ CREATE FUNCTION gpucredit_registry.hmac(k gpucredit_registry.url_key, message te
 RETURNS text
 LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
-	SELECT encode(sha256((k).outer_block || sha256((k).inner_block
-		|| convert_to(hmac.message, 'UTF8'))), 'hex');
+	SELECT encode(hmac(convert_to(hmac.message, 'UTF8'), (k).secret, 'sha256'::text), 'hex');
 END;
 COMMENT ON FUNCTION gpucredit_registry.hmac(gpucredit_registry.url_key, text) IS
 'Internal: HMAC-SHA256 of a message, in hex.';

@@ -29,7 +29,7 @@ typedef struct Connection
 static Connection *idle = NULL;
 static int	open_connections = 0;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t given_back = PTHREAD_COND_INITIALIZER;
+static pthread_cond_t released = PTHREAD_COND_INITIALIZER;
 
 /* An idle connection, or a new one; waits while there are too many. */
 static Connection *
@@ -39,7 +39,7 @@ acquire_connection(void)
 
 	pthread_mutex_lock(&lock);
 	while (idle == NULL && open_connections >= options.connections)
-		pthread_cond_wait(&given_back, &lock);
+		pthread_cond_wait(&released, &lock);
 	c = idle;
 	if (c != NULL)
 		idle = c->next;
@@ -69,7 +69,7 @@ release_connection(Connection *c)
 	}
 	else
 		open_connections--;
-	pthread_cond_signal(&given_back);
+	pthread_cond_signal(&released);
 	pthread_mutex_unlock(&lock);
 	if (!good && c != NULL)
 	{

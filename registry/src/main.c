@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <string.h>
 
+#include "log.h"
 #include "options.h"
 #include "serve.h"
 #include "store.h"
@@ -47,11 +48,11 @@ main(int argc, char **argv)
 	daemon = serve();
 	if (daemon == NULL)
 	{
-		say("could not listen on %s:%d", options.address, options.port);
+		log_message("could not listen on %s:%d", options.address, options.port);
 		return 1;
 	}
 	upkeep_start();
-	say("listens on %s:%d", options.address, options.port);
+	log_message("listens on %s:%d", options.address, options.port);
 	sigwait(&signals, &which);
 	MHD_stop_daemon(daemon);
 	return 0;

@@ -1,14 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * options.c
- *		The daemon's options, and its log.
+ *		The daemon's options.
  *
  *-------------------------------------------------------------------------
  */
 #include "options.h"
 
 #include <getopt.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,18 +16,6 @@ Options		options = {
 	.database = "", .store = "store", .s3_endpoint = "", .address = "127.0.0.1", .port = 8085,
 	.connections = 16, .grace = "24 hours", .idle = 30
 };
-
-void
-say(const char *format,...)
-{
-	va_list		args;
-	char		line[1024];
-
-	va_start(args, format);
-	vsnprintf(line, sizeof(line), format, args);
-	va_end(args);
-	fprintf(stderr, "registryd: %s\n", line);
-}
 
 /* Print the usage to standard error. */
 void

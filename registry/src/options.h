@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * options.h
- *		The daemon's options, and its log.
+ *		The daemon's options.
  *
  *-------------------------------------------------------------------------
  */
@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* marks a result that the caller may ignore */
+/* The compiler warns where a result with this mark is ignored. */
 #define MUST_USE __attribute__((warn_unused_result))
 
 typedef struct Options
@@ -27,8 +27,6 @@ typedef struct Options
 } Options;
 
 extern Options options;
-extern void say(const char *format,...) __attribute__((format(printf, 1, 2)));
-
 extern bool options_parse(int argc, char **argv, const char **command);
 extern void usage(bool wrong);
 

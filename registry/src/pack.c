@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "db.h"
+#include "log.h"
 #include "options.h"
 #include "store.h"
 
@@ -40,7 +41,7 @@ new_number(void)
 	if (result != NULL)
 		number = strtoll(PQgetvalue(result, 0, 0), NULL, 10);
 	else
-		say("could not get a pack's number: %s", error.message);
+		log_message("could not get a pack's number: %s", error.message);
 	PQclear(result);
 	return number;
 }
@@ -65,7 +66,7 @@ new_pack(void)
 	if (pack->fd >= 0)
 		return pack;
 	if (pack->number >= 0)
-		say("could not make pack %" PRId64 ": %s", pack->number, strerror(errno));
+		log_message("could not make pack %" PRId64 ": %s", pack->number, strerror(errno));
 	free(pack);
 	return NULL;
 }
@@ -108,8 +109,8 @@ pack_append(Pack *pack, const void *data, size_t size, int32_t *first_byte)
 			continue;
 		if (n <= 0)
 		{
-			say("could not write pack %" PRId64 ": %s", pack->number,
-				strerror(errno));
+			log_message("could not write pack %" PRId64 ": %s", pack->number,
+						strerror(errno));
 			return false;
 		}
 		done += n;

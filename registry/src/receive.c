@@ -48,7 +48,7 @@ typedef struct ChunkBatch
 	int64_t		turn;			/* the receive's batches before it */
 	bool		is_storing;		/* a thread does */
 	pthread_t	thread;
-	int64_t		told;			/* where in the part the buffer begins */
+	int64_t		reported;		/* bytes of the part before the buffer */
 	size_t		filled;			/* bytes in the buffer */
 	size_t		cut;			/* where its last chunk ends */
 	bool		last;			/* of the request */
@@ -69,8 +69,8 @@ struct Receive
 	ChunkBatch *batch;			/* the one that comes in */
 
 	pthread_mutex_t lock;		/* guards what follows */
-	pthread_cond_t told_one;
-	int64_t		turn;			/* batches that were told */
+	pthread_cond_t one_reported;
+	int64_t		turn;			/* batches that were reported */
 	bool		failed;			/* nothing more is stored: why */
 	DbError		why;
 };
@@ -123,15 +123,15 @@ receive_begin(json_t * plan, DbError *error)
 		return NULL;
 	}
 	pthread_mutex_init(&receive->lock, NULL);
-	pthread_cond_init(&receive->told_one, NULL);
-	receive->batch->told = json_integer_value(json_object_get(plan, "from"));
+	pthread_cond_init(&receive->one_reported, NULL);
+	receive->batch->reported = json_integer_value(json_object_get(plan, "from"));
 	receive->plan = json_incref(plan);
 	if (getrandom(&receive->writer, sizeof(receive->writer), 0) < 0)
 		receive->writer = (int64_t) (intptr_t) receive;
 	receive->whole = EVP_MD_CTX_new();
 	EVP_DigestInit_ex(receive->whole, EVP_sha256(), NULL);
 	part_values(receive, values, upload, part);
-	sprintf(from, "%" PRId64, receive->batch->told);
+	sprintf(from, "%" PRId64, receive->batch->reported);
 	sprintf(writer, "%" PRId64, receive->writer);
 	values[3] = from;
 	values[4] = writer;
@@ -261,7 +261,7 @@ report_chunks(Receive *receive, ChunkBatch *batch, bool *wanted, const char *dig
 	PGresult   *result;
 
 	part_values(receive, values, upload, part);
-	sprintf(from, "%" PRId64, batch->told);
+	sprintf(from, "%" PRId64, batch->reported);
 	sprintf(writer, "%" PRId64, receive->writer);
 	values[3] = from;
 	values[4] = writer;
@@ -298,7 +298,7 @@ report_chunks(Receive *receive, ChunkBatch *batch, bool *wanted, const char *dig
 	return true;
 }
 
-/* Waits until all batches before were told; false if one was not. */
+/* Wait until all earlier batches are reported; false if one failed. */
 static bool
 wait_turn(Receive *receive, int64_t turn)
 {
@@ -306,7 +306,7 @@ wait_turn(Receive *receive, int64_t turn)
 
 	pthread_mutex_lock(&receive->lock);
 	while (receive->turn < turn && !receive->failed)
-		pthread_cond_wait(&receive->told_one, &receive->lock);
+		pthread_cond_wait(&receive->one_reported, &receive->lock);
 	failed = receive->failed;
 	pthread_mutex_unlock(&receive->lock);
 	return !failed;
@@ -320,11 +320,11 @@ stop_storing(Receive *receive, const DbError *why)
 	if (!receive->failed)
 		receive->why = *why;
 	receive->failed = true;
-	pthread_cond_broadcast(&receive->told_one);
+	pthread_cond_broadcast(&receive->one_reported);
 	pthread_mutex_unlock(&receive->lock);
 }
 
-/* All chunks of a batch are stored and told. */
+/* Store all chunks of a batch and report them to the database. */
 static bool
 store_chunks(ChunkBatch *batch, DbError *error)
 {
@@ -383,7 +383,7 @@ store_batch(void *arg)
 	}
 	pthread_mutex_lock(&receive->lock);
 	receive->turn++;
-	pthread_cond_broadcast(&receive->told_one);
+	pthread_cond_broadcast(&receive->one_reported);
 	pthread_mutex_unlock(&receive->lock);
 	return NULL;
 }
@@ -431,7 +431,7 @@ flush(Receive *receive, bool last, DbError *error)
 		db_error(error, "53200", "out of memory");
 		return false;
 	}
-	next->told = batch->told + batch->cut;
+	next->reported = batch->reported + batch->cut;
 	next->filled = batch->filled - batch->cut;
 	memcpy(next->buffer, batch->buffer + batch->cut, next->filled);
 	batch->last = last;
@@ -543,7 +543,7 @@ receive_free(Receive *receive)
 	(void) (flush(receive, true, &error) && all_stored(receive, &error));
 	for (int i = 0; i < BATCHES; i++)
 		free(receive->batches[i]);
-	pthread_cond_destroy(&receive->told_one);
+	pthread_cond_destroy(&receive->one_reported);
 	pthread_mutex_destroy(&receive->lock);
 	EVP_MD_CTX_free(receive->whole);
 	json_decref(receive->plan);

@@ -23,6 +23,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "log.h"
+
 #define TRIES		6			/* 3 seconds in all, if each fails at once */
 #define FIRST_WAIT	100000		/* microseconds; then twice as long */
 #define URL_LIFE	900			/* seconds */
@@ -80,7 +82,7 @@ parse_place(void)
 	if (slash == name || slash - name >= (ptrdiff_t) sizeof(bucket) ||
 		!is_plain(name) || name[strlen(name) - 1] == '/')
 	{
-		say("\"%s\" is no s3://BUCKET[/PREFIX]", options.store);
+		log_message("\"%s\" is no s3://BUCKET[/PREFIX]", options.store);
 		return false;
 	}
 	memcpy(bucket, name, slash - name);
@@ -92,7 +94,7 @@ parse_place(void)
 		 strncmp(options.s3_endpoint, "https://", 8) != 0) ||
 		*host == '\0' || strpbrk(host, "/?#@") != NULL)
 	{
-		say("--s3-endpoint=\"%s\" is no http(s)://HOST[:PORT]", options.s3_endpoint);
+		log_message("--s3-endpoint=\"%s\" is no http(s)://HOST[:PORT]", options.s3_endpoint);
 		return false;
 	}
 	return true;
@@ -110,7 +112,7 @@ s3_open(void)
 		return false;
 	if (access_key == NULL || secret_key == NULL || strlen(secret_key) > 200)
 	{
-		say("a store in S3 needs AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY");
+		log_message("a store in S3 needs AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY");
 		return false;
 	}
 	if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
@@ -415,7 +417,7 @@ s3_request(S3Request *request)
 	if (handle != NULL)
 		release_handle(handle);
 	if (status != 404 && (status < 200 || status >= 300))
-		say("S3: %s %s: %ld %s", request->method,
-			*request->key != '\0' ? request->key : "of a list", status, why);
+		log_message("S3: %s %s: %ld %s", request->method,
+					*request->key != '\0' ? request->key : "of a list", status, why);
 	return status;
 }

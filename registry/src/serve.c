@@ -22,6 +22,7 @@
 #include "chunk.h"
 #include "db.h"
 #include "finish.h"
+#include "log.h"
 #include "options.h"
 #include "piece.h"
 #include "receive.h"
@@ -84,17 +85,19 @@ respond_error(struct MHD_Connection *connection, const DbError *error)
 								 "internal error" : error->message,
 								 "sqlstate", error->sqlstate);
 	char	   *text = json_dumps(body, JSON_COMPACT);
-	struct MHD_Response *response =
-	MHD_create_response_from_buffer(strlen(text), text,
-									MHD_RESPMEM_MUST_FREE);
+	struct MHD_Response *response = text == NULL ? NULL :
+		MHD_create_response_from_buffer(strlen(text), text,
+										MHD_RESPMEM_MUST_FREE);
 
 	if (status >= 500)
-		say("%s: %s", error->sqlstate, error->message);
+		log_message("%s: %s", error->sqlstate, error->message);
 	json_decref(body);
-	MHD_add_response_header(response, "Content-Type", "application/json");
+	if (response != NULL)
+		MHD_add_response_header(response, "Content-Type", "application/json");
 	return respond(connection, status, NULL, response);
 }
 
+/* Queue a response; without one, as there is no memory, cut the client off. */
 static enum MHD_Result
 respond(struct MHD_Connection *connection, int status, json_t * headers,
 		struct MHD_Response *response)
@@ -103,6 +106,8 @@ respond(struct MHD_Connection *connection, int status, json_t * headers,
 	json_t	   *value;
 	enum MHD_Result result;
 
+	if (response == NULL)
+		return MHD_NO;
 	json_object_foreach(headers, name, value)
 		MHD_add_response_header(response, name, json_string_value(value));
 	result = MHD_queue_response(connection, status, response);
@@ -151,12 +156,17 @@ send_end(void *cls)
 	free(sending);
 }
 
-/* The bytes that a plan names; none if it has only their number. */
+/*
+ * The response to a plan that names stored bytes; for a HEAD the plan has only
+ * their number.  NULL without memory.
+ */
 static struct MHD_Response *
 stored_response(json_t * plan)
 {
 	Sending    *sending = calloc(1, sizeof(Sending));
 
+	if (sending == NULL)
+		return NULL;
 	sending->plan = json_incref(plan);
 	pieces_init(&sending->pieces, json_object_get(plan, "send"));
 	return MHD_create_response_from_callback(
@@ -228,7 +238,7 @@ json_column(PGresult * result, int column)
 		json_loads(PQgetvalue(result, 0, column), 0, NULL);
 }
 
-/* The answer's own body. */
+/* The response with a body that the database wrote; NULL without memory. */
 static struct MHD_Response *
 body_response(PGresult * result)
 {
@@ -248,10 +258,12 @@ body_response(PGresult * result)
 	json_array_append_new(list, json_string(base64));
 	pieces_init(&pieces, list);
 	body = malloc(room);
-	for (ssize_t n = 1; n > 0; size += n > 0 ? n : 0)
+	for (ssize_t n = 1; body != NULL && n > 0; size += n > 0 ? n : 0)
 		n = pieces_read(&pieces, body + size, room - size);
 	pieces_end(&pieces);
 	json_decref(list);
+	if (body == NULL)
+		return NULL;
 	return MHD_create_response_from_buffer(size, body, MHD_RESPMEM_MUST_FREE);
 }
 
@@ -402,6 +414,8 @@ handle(void *cls, struct MHD_Connection *connection, const char *url,
 	(void) cls;
 	(void) url;
 	(void) version;
+	if (request == NULL)
+		return MHD_NO;			/* begin_request() had no memory */
 	if (!request->begun)
 	{
 		request->begun = true;
@@ -428,9 +442,12 @@ handle(void *cls, struct MHD_Connection *connection, const char *url,
 		answer(connection, method, request);
 }
 
-/* The target as it came, before anything is decoded. */
+/*
+ * Called with the first line of a request.  Keeps the target as it came: a
+ * signature is of the encoded path, and libmicrohttpd decodes it afterwards.
+ */
 static void *
-note_target(void *cls, const char *uri, struct MHD_Connection *connection)
+begin_request(void *cls, const char *uri, struct MHD_Connection *connection)
 {
 	HttpRequest *request = calloc(1, sizeof(HttpRequest));
 
@@ -438,13 +455,18 @@ note_target(void *cls, const char *uri, struct MHD_Connection *connection)
 	(void) connection;
 	if (request != NULL)
 		request->target = strdup(uri);
+	if (request != NULL && request->target == NULL)
+	{
+		free(request);
+		request = NULL;
+	}
 	return request;
 }
 
 /* Clean up after a request, however it ended. */
 static void
-forget(void *cls, struct MHD_Connection *connection, void **con_cls,
-	   enum MHD_RequestTerminationCode code)
+free_request(void *cls, struct MHD_Connection *connection, void **con_cls,
+			 enum MHD_RequestTerminationCode code)
 {
 	HttpRequest *request = *con_cls;
 
@@ -471,15 +493,15 @@ serve(void)
 
 	if (inet_pton(AF_INET, options.address, &address.sin_addr) != 1)
 	{
-		say("\"%s\" is no address", options.address);
+		log_message("\"%s\" is no address", options.address);
 		return NULL;
 	}
 	return MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD |
 							MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL,
 							0, NULL, NULL, handle, NULL,
 							MHD_OPTION_SOCK_ADDR, (struct sockaddr *) &address,
-							MHD_OPTION_URI_LOG_CALLBACK, note_target, NULL,
-							MHD_OPTION_NOTIFY_COMPLETED, forget, NULL,
+							MHD_OPTION_URI_LOG_CALLBACK, begin_request, NULL,
+							MHD_OPTION_NOTIFY_COMPLETED, free_request, NULL,
 							MHD_OPTION_CONNECTION_TIMEOUT,
 							(unsigned int) options.idle,
 							MHD_OPTION_CONNECTION_MEMORY_LIMIT,

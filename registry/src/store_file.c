@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "log.h"
 #include "store.h"
 
 static int	folder = -1;
@@ -22,12 +23,12 @@ file_open(void)
 {
 	if (mkdir(options.store, 0700) != 0 && errno != EEXIST)
 	{
-		say("could not make folder %s: %s", options.store, strerror(errno));
+		log_message("could not make folder %s: %s", options.store, strerror(errno));
 		return false;
 	}
 	folder = open(options.store, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (folder < 0)
-		say("could not open folder %s: %s", options.store, strerror(errno));
+		log_message("could not open folder %s: %s", options.store, strerror(errno));
 	return folder >= 0;
 }
 
@@ -68,7 +69,7 @@ file_put(int64_t number, int fd, size_t size)
 	(void) size;
 	if (fdatasync(fd) == 0)
 		return true;
-	say("could not sync pack %" PRId64 ": %s", number, strerror(errno));
+	log_message("could not sync pack %" PRId64 ": %s", number, strerror(errno));
 	return false;
 }
 
@@ -85,7 +86,7 @@ file_read(int64_t number, int64_t at, void *buffer, size_t size)
 	fd = openat(folder, path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 	{
-		say("could not open pack %s: %s", path, strerror(errno));
+		log_message("could not open pack %s: %s", path, strerror(errno));
 		return -1;
 	}
 	while (done < size && n > 0)
@@ -97,7 +98,7 @@ file_read(int64_t number, int64_t at, void *buffer, size_t size)
 			n = 1;
 	}
 	if (n < 0)
-		say("could not read pack %s: %s", path, strerror(errno));
+		log_message("could not read pack %s: %s", path, strerror(errno));
 	close(fd);
 	return n < 0 ? -1 : (ssize_t) done;
 }
@@ -110,7 +111,7 @@ file_delete(int64_t number)
 	store_path(number, path);
 	if (unlinkat(folder, path, 0) == 0 || errno == ENOENT)
 		return true;
-	say("could not delete pack %s: %s", path, strerror(errno));
+	log_message("could not delete pack %s: %s", path, strerror(errno));
 	return false;
 }
 

@@ -20,6 +20,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "log.h"
 #include "s3.h"
 #include "store.h"
 
@@ -69,7 +70,7 @@ put_bytes(const char *path, const char *bytes, size_t size)
 	hex[2 * MD5_SIZE + 2] = '\0';
 	if (strcmp(request.etag, hex) == 0 || strncmp(request.encryption, "aws:kms", 7) == 0)
 		return true;
-	say("S3: PUT %s: the ETag is %s, not %s", path, request.etag, hex);
+	log_message("S3: PUT %s: the ETag is %s, not %s", path, request.etag, hex);
 	return false;
 }
 
@@ -83,7 +84,7 @@ s3_put(int64_t number, int fd, size_t size)
 
 	if (bytes == MAP_FAILED)
 	{
-		say("could not read pack %" PRId64 ": %s", number, strerror(errno));
+		log_message("could not read pack %" PRId64 ": %s", number, strerror(errno));
 		return false;
 	}
 	store_path(number, path);
@@ -115,8 +116,8 @@ s3_read(int64_t number, int64_t at, void *buffer, size_t size)
 		first == at && last - first + 1 == (int64_t) request.got &&
 		(request.got == size || last + 1 == all))
 		return request.got;
-	say("S3: GET %s: %zu bytes from byte %" PRId64 ": %ld, %zu bytes, \"%s\"", path,
-		size, at, status, request.got, request.range);
+	log_message("S3: GET %s: %zu bytes from byte %" PRId64 ": %ld, %zu bytes, \"%s\"", path,
+				size, at, status, request.got, request.range);
 	errno = status == 206 || status == 416 ||
 		(status == 404 && strcmp(request.refusal, "NoSuchBucket") != 0) ? EIO : ENOTCONN;
 	return -1;

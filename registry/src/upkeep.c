@@ -19,6 +19,7 @@
 
 #include "chunk.h"
 #include "db.h"
+#include "log.h"
 #include "options.h"
 #include "pack.h"
 #include "store.h"
@@ -176,8 +177,8 @@ sweep_packs(const StoredPack *packs, size_t n)
 		if (time(NULL) - packs[i].changed >= SWEEP_AGE &&
 			!pack_is_known(packs[i].number))
 		{
-			say("pack %" PRId64 " is unknown to the database: deleted",
-				packs[i].number);
+			log_message("pack %" PRId64 " is unknown to the database: deleted",
+						packs[i].number);
 			(void) store->delete(packs[i].number);
 		}
 }
@@ -214,7 +215,7 @@ upkeep_round(bool thorough)
 						 0, NULL, NULL, NULL);
 		if (result == NULL)
 		{
-			say("collect: %s", error.message);
+			log_message("collect: %s", error.message);
 			return false;
 		}
 		more = PQgetvalue(result, 0, 0)[0] == 't';
@@ -245,7 +246,7 @@ upkeep_start(void)
 	if (pthread_create(&thread, NULL, upkeep, NULL) == 0)
 		pthread_detach(thread);
 	else
-		say("could not start upkeep: nothing is collected");
+		log_message("could not start upkeep: nothing is collected");
 }
 
 /* Is a chunk in its pack, with its digest?  ENOTCONN: it cannot be asked. */
@@ -319,7 +320,7 @@ upkeep_verify(void)
 						 1, values, NULL, NULL);
 		if (chunks == NULL)
 		{
-			say("%s", error.message);
+			log_message("%s", error.message);
 			bad++;
 			break;
 		}
@@ -331,7 +332,7 @@ upkeep_verify(void)
 	}
 	if (!answers)
 	{
-		say("the store cannot be asked: not all chunks were read");
+		log_message("the store cannot be asked: not all chunks were read");
 		bad++;
 	}
 	store_read_end(&reader);

@@ -71,6 +71,7 @@ extern bool CallerIsSuperuser(void);
 /* Result rows. */
 extern TupleDesc RowType(FunctionCallInfo fcinfo);
 extern Datum RowReturn(FunctionCallInfo fcinfo, const Values *row);
+extern Datum RowReturnRecord(FunctionCallInfo fcinfo, const Values *row);
 extern void RowPut(ReturnSetInfo *rsinfo, const Values *row);
 
 #endif							/* GPUCREDIT_ARGS_H */

@@ -54,6 +54,20 @@ RowReturn(FunctionCallInfo fcinfo, const Values *row)
 }
 
 /*
+ * The same for a function whose row type is that of its OUT arguments and has
+ * no name.  It takes longer: the type is made anew at each call.
+ */
+Datum
+RowReturnRecord(FunctionCallInfo fcinfo, const Values *row)
+{
+	TupleDesc	tupdesc = BlessTupleDesc(RowType(fcinfo));
+	Columns		columns = columns_of(row, tupdesc);
+
+	return HeapTupleGetDatum(heap_form_tuple(tupdesc, columns.values,
+											 columns.nulls));
+}
+
+/*
  * Add a finished row to a materialised result.
  */
 void

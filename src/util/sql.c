@@ -35,7 +35,6 @@
 
 #include "access/xact.h"
 #include "catalog/namespace.h"
-#include "catalog/pg_type.h"
 #include "executor/tuptable.h"
 #include "jit/jit.h"
 #include "miscadmin.h"
@@ -44,11 +43,9 @@
 #include "parser/parse_type.h"
 #include "storage/proc.h"
 #include "tcop/dest.h"
-#include "types/duration.h"
 #include "util/compat.h"
 #include "util/errors.h"
 #include "util/sql.h"
-#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/inval.h"
@@ -103,7 +100,6 @@ static PlannedStmt *plan_query(Query *query, const char *text, int options,
 							   ParamListInfo params);
 static void prepare(SqlStatement *statement);
 static void retire(SPIPlanPtr plan);
-static Oid	credits_type(void);
 static void make_ready(SqlStatement *statement, Values *args);
 static void expect(SqlStatement *statement, int rc);
 static void refuse(int rc, const SqlStatement *statement)
@@ -291,249 +287,6 @@ SqlFree(SqlResult *result)
 }
 
 /*
- * More values, where not all are known at once.
- */
-void
-ValuesAppend(Values *values, const Values *more)
-{
-	Ensure(values->n + more->n <= VALUES_MAX,
-		   "A statement or a row has too many values.");
-	for (int i = 0; i < more->n; i++)
-		values->values[values->n++] = more->values[i];
-}
-
-/*
- * The values themselves; sql.h says which stand for null.
- */
-NullableDatum
-DatumValue(Datum value)
-{
-	return (NullableDatum)
-	{
-		value, false
-	};
-}
-
-NullableDatum
-NullValue(void)
-{
-	return (NullableDatum)
-	{
-		(Datum) 0, true
-	};
-}
-
-NullableDatum
-TextValue(const char *value)
-{
-	return value == NULL ? NullValue() : DatumValue(CStringGetTextDatum(value));
-}
-
-NullableDatum
-JsonValue(Jsonb *value)
-{
-	return value == NULL ? NullValue() : DatumValue(JsonbPGetDatum(value));
-}
-
-NullableDatum
-Int8ValueOrNull(int64 value)
-{
-	return value == 0 ? NullValue() : Int8Value(value);
-}
-
-NullableDatum
-Int4ValueOrNull(int32 value)
-{
-	return value == 0 ? NullValue() : Int4Value(value);
-}
-
-NullableDatum
-TimeValueOrNull(TimestampTz value)
-{
-	return TIMESTAMP_NOT_FINITE(value) ? NullValue() : TimeValue(value);
-}
-
-NullableDatum
-DurationValueOrNull(int64 microseconds)
-{
-	return microseconds < 0 ? NullValue() : DurationValue(microseconds);
-}
-
-/*
- * Credits as results have them.
- */
-NullableDatum
-NumericValue(Credits value)
-{
-	return DatumValue(NumericGetDatum(CreditsToNumeric(value)));
-}
-
-NullableDatum
-DurationValue(int64 microseconds)
-{
-	return DatumValue(IntervalPGetDatum(DurationToInterval(microseconds)));
-}
-
-/*
- * An array of one dimension; nulls NULL: without nulls.
- */
-NullableDatum
-ArrayValue(Datum *elems, bool *nulls, int n, Oid type)
-{
-	int			lower = 1;
-	int16		len;
-	bool		byval;
-	char		align;
-
-	get_typlenbyvalalign(type, &len, &byval, &align);
-	return DatumValue(PointerGetDatum(construct_md_array(elems, nulls, 1, &n,
-														 &lower, type, len, byval,
-														 align)));
-}
-
-NullableDatum
-TextArrayValue(const char *const *values, int n)
-{
-	Datum	   *elems = palloc(sizeof(Datum) * Max(n, 1));
-	bool	   *nulls = palloc(sizeof(bool) * Max(n, 1));
-
-	for (int i = 0; i < n; i++)
-	{
-		nulls[i] = values[i] == NULL;
-		elems[i] = nulls[i] ? (Datum) 0 : CStringGetTextDatum(values[i]);
-	}
-	return ArrayValue(elems, nulls, n, TEXTOID);
-}
-
-/*
- * An array of a type that is passed as an int64.
- */
-static NullableDatum
-int64_array(const int64 *values, int n, Oid type)
-{
-	Datum	   *elems = palloc(sizeof(Datum) * Max(n, 1));
-
-	for (int i = 0; i < n; i++)
-		elems[i] = Int64GetDatum(values[i]);
-	return ArrayValue(elems, NULL, n, type);
-}
-
-NullableDatum
-Int8ArrayValue(const int64 *values, int n)
-{
-	return int64_array(values, n, INT8OID);
-}
-
-NullableDatum
-Int4ArrayValue(const int32 *values, int n)
-{
-	Datum	   *elems = palloc(sizeof(Datum) * Max(n, 1));
-
-	for (int i = 0; i < n; i++)
-		elems[i] = Int32GetDatum(values[i]);
-	return ArrayValue(elems, NULL, n, INT4OID);
-}
-
-NullableDatum
-TimeArrayValue(const TimestampTz *values, int n)
-{
-	return int64_array(values, n, TIMESTAMPTZOID);
-}
-
-NullableDatum
-CreditsArrayValue(const Credits *values, int n)
-{
-	return int64_array(values, n, credits_type());
-}
-
-/*
- * Columns of a result.  A statement that always returns a row can only lack it
- * if another user's trigger removed it.
- */
-Datum
-SqlDatum(SqlResult result, uint64 row, int column, bool *isnull)
-{
-	EnsureStored(result.table != NULL && row < result.table->numvals,
-				 "A row that was written or read is not there.");
-	return SPI_getbinval(result.table->vals[row], result.table->tupdesc,
-						 column, isnull);
-}
-
-bool
-SqlIsNull(SqlResult result, uint64 row, int column)
-{
-	bool		isnull;
-
-	(void) SqlDatum(result, row, column, &isnull);
-	return isnull;
-}
-
-Datum
-SqlNotNull(SqlResult result, uint64 row, int column)
-{
-	bool		isnull;
-	Datum		value = SqlDatum(result, row, column, &isnull);
-
-	Ensure(!isnull, "A column that is never null is null.");
-	return value;
-}
-
-int64
-SqlInt8(SqlResult result, uint64 row, int column)
-{
-	return DatumGetInt64(SqlNotNull(result, row, column));
-}
-
-int32
-SqlInt4(SqlResult result, uint64 row, int column)
-{
-	return DatumGetInt32(SqlNotNull(result, row, column));
-}
-
-bool
-SqlBool(SqlResult result, uint64 row, int column)
-{
-	return DatumGetBool(SqlNotNull(result, row, column));
-}
-
-Credits
-SqlCredits(SqlResult result, uint64 row, int column)
-{
-	return DatumGetCredits(SqlNotNull(result, row, column));
-}
-
-int64
-SqlDuration(SqlResult result, uint64 row, int column)
-{
-	return DurationFromInterval(DatumGetIntervalP(SqlNotNull(result, row,
-															 column)), NULL);
-}
-
-TimestampTz
-SqlTime(SqlResult result, uint64 row, int column)
-{
-	return DatumGetTimestampTz(SqlNotNull(result, row, column));
-}
-
-TimestampTz
-SqlTimeOr(SqlResult result, uint64 row, int column, TimestampTz otherwise)
-{
-	bool		isnull;
-	Datum		value = SqlDatum(result, row, column, &isnull);
-
-	return isnull ? otherwise : DatumGetTimestampTz(value);
-}
-
-char *
-SqlText(SqlResult result, uint64 row, int column)
-{
-	bool		isnull;
-	Datum		value = SqlDatum(result, row, column, &isnull);
-
-	return isnull ? NULL : TextDatumGetCString(value);
-}
-
-/*
  * Receive a row.
  */
 static bool
@@ -691,6 +444,17 @@ forget_plans(Datum arg, int cacheid, uint32 hashvalue)
 }
 
 /*
+ * A number that counts up when a schema was created, changed or dropped.
+ * Whoever keeps the OID of an object of ours looks it up again when the number
+ * differs from the one of the last time.
+ */
+uint64
+SqlGeneration(void)
+{
+	return generation;
+}
+
+/*
  * Plan a query.  Our own are planned as they run: at first, and after a change
  * of what they depend on.
  */
@@ -716,25 +480,6 @@ SqlTypeOid(const char *name)
 	int32		typmod;
 
 	parseTypeString(name, &oid, &typmod, false);
-	return oid;
-}
-
-/*
- * The OID of credits, looked up once.
- */
-static Oid
-credits_type(void)
-{
-	static Oid	oid = InvalidOid;
-	static uint64 as_of = 0;
-
-	if (as_of != generation)
-	{
-		uint64		now = generation;	/* it may move on in between */
-
-		oid = SqlTypeOid("gpucredit.credits");
-		as_of = now;
-	}
 	return oid;
 }
 

@@ -125,6 +125,7 @@ extern int64 SqlNext(const char *sequence);
 
 extern void SqlInit(void);
 extern Oid	SqlTypeOid(const char *name);
+extern uint64 SqlGeneration(void);
 
 /* columns count from 0; false: stop after this row */
 typedef bool (*SqlRowFunction) (void *context, const Datum *values,

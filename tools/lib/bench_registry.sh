@@ -41,7 +41,7 @@ registry_start()
 		PG_CONFIG="$GC_PG_CONFIG" DESTDIR="$GC_WORK/pg" >"$GC_WORK/setup.log" 2>&1 ||
 		gc_die "the build of the registry failed"
 	bench_database registry -v orgs=1 -v projects=1
-	bench_sql -c 'CREATE EXTENSION gpucredit_registry' \
+	bench_sql -c 'CREATE EXTENSION gpucredit_registry CASCADE' \
 		-c 'CREATE ROLE registryd LOGIN IN ROLE gpucredit_registry_daemon' \
 		-c "SELECT gpucredit_registry.create_model('0', '', 'm', 'm')" >"$GC_WORK/setup.log"
 	REGISTRY_TOKEN=$(bench_sql -c "SELECT gpucredit_registry.issue_token('0', '')")
