@@ -73,6 +73,13 @@ JobAt(int i)
 	return jobs[i];
 }
 
+/*----------
+ * The order of jobs in the search tree:
+ *
+ * 1. number of the job, as text;
+ * 2. organisation.
+ *----------
+ */
 static int
 by_number(const void *a, const void *b)
 {

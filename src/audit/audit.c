@@ -383,8 +383,12 @@ add_member(AuditRow *row, const char *name)
 	return &detail->members[at].value;
 }
 
-/*
- * In jsonb's order of keys: shorter ones first.
+/*----------
+ * The order of keys in jsonb:
+ *
+ * 1. length of the key, the shortest first;
+ * 2. bytes of the key.
+ *----------
  */
 static int
 compare_names(const JsonbValue *a, const JsonbValue *b)

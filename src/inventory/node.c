@@ -438,6 +438,13 @@ compare_nodes(const void *a, const void *b)
 	return strcmp(((const NodePool *) a)->node, ((const NodePool *) b)->node);
 }
 
+/*----------
+ * The order in which pools and their nodes are locked:
+ *
+ * 1. pool;
+ * 2. node.
+ *----------
+ */
 static int
 compare_pools(const void *a, const void *b)
 {

@@ -94,9 +94,15 @@ PricesRead(const char *pool, TimestampTz at, bool read_only, Price **prices)
 	return n;
 }
 
-/*
- * A pool's own price comes before the general one, then the latest, then the
- * highest revision.  To sort them costs a statement more than this loop.
+/*----------
+ * Keeps the price that is in force of those for one GPU type, spot or not.
+ * It is a loop, as sorting costs a statement more than this.  What decides
+ * is:
+ *
+ * 1. a price of the pool comes before one of all pools;
+ * 2. start of validity, the latest first;
+ * 3. revision, the highest first.
+ *----------
  */
 static bool
 compare_price(void *context, const Datum *values, const bool *nulls)
@@ -143,8 +149,12 @@ text_is(Datum value, const char *word)
 	return size == strlen(word) && memcmp(data, word, size) == 0;
 }
 
-/*
- * By type, the spot price last.
+/*----------
+ * The order in which prices are returned:
+ *
+ * 1. GPU type;
+ * 2. the usual price, then the spot price.
+ *----------
  */
 static int
 compare_prices(const ListCell *a, const ListCell *b)

@@ -260,6 +260,13 @@ find_price(const Price *prices, int n, const char *type)
 	return NULL;
 }
 
+/*----------
+ * The order in which GPU types are offered:
+ *
+ * 1. price of a device hour, the lowest first;
+ * 2. name of the type.
+ *----------
+ */
 static int
 compare_prices(const void *a, const void *b)
 {

@@ -772,6 +772,17 @@ kind_rank(Datum kind)
 	return strcmp(word, "promo") == 0 ? 1 : strcmp(word, "grant") == 0 ? 2 : 3;
 }
 
+/*----------
+ * BURN_ORDER in C, for buckets of one path of accounts:
+ *
+ * 1. priority, the lowest number first;
+ * 2. expiry, the earliest first;
+ * 3. kind: promo, grant, purchase;
+ * 4. depth of the account, the lowest account first;
+ * 5. start of validity, the earliest first;
+ * 6. number of the bucket.
+ *----------
+ */
 static int
 compare_selected(const SelectedBucket *one, const SelectedBucket *other)
 {

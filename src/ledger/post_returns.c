@@ -234,6 +234,13 @@ change_buckets(Return *list, int n)
 		   "A bucket is missing.");
 }
 
+/*----------
+ * The order of returned credits by the bucket that gets them:
+ *
+ * 1. bucket;
+ * 2. organisation.
+ *----------
+ */
 static int
 compare_buckets(const void *a, const void *b)
 {

@@ -115,8 +115,12 @@ read_budget_row(void *context, const Datum *values, const bool *nulls)
 	return true;
 }
 
-/*
- * BUDGET_ORDER on one path, where the longer account is the lower one.
+/*----------
+ * BUDGET_ORDER in C, for budgets of one path of accounts:
+ *
+ * 1. the lowest account, which has the longest path, comes first;
+ * 2. period, by name.
+ *----------
  */
 static int
 compare_counts(const void *a, const void *b)

@@ -97,8 +97,12 @@ use_of(const OracleQueue *queue, const Thing *thing)
 	return use;
 }
 
-/*
- * Compare weight over use: below 0, a has more; no use is more than anything.
+/*----------
+ * Which of two accounts is served first:
+ *
+ * 1. an account without use;
+ * 2. weight over use, the highest first.
+ *----------
  */
 static int
 compare_things(const OracleQueue *queue, const Thing *a, const Thing *b)

@@ -45,6 +45,13 @@ write_time(int64_t size, int64_t bandwidth)
 	return time > INT64_MAX ? INT64_MAX : (int64_t) time;
 }
 
+/*----------
+ * The order of checkpoints that must be written before a deadline:
+ *
+ * 1. deadline;
+ * 2. number of the job.
+ *----------
+ */
 static bool
 before(const RescueJob *a, const RescueJob *b)
 {

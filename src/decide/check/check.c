@@ -190,8 +190,12 @@ start_error(const DecideInput *input, const DecideResult *result,
 	return NULL;
 }
 
-/*
- * Compare two parts by node.
+/*----------
+ * The order that puts the parts of one node side by side:
+ *
+ * 1. node;
+ * 2. place in the array.
+ *----------
  */
 static int
 compare_node(const void *context, int32_t a, int32_t b)

@@ -60,8 +60,12 @@ items_add(const DecideArena *arena, Items *items, const DecidePart *parts,
 	return true;
 }
 
-/*
- * Compare two items by node.
+/*----------
+ * The order that puts what is on one node side by side:
+ *
+ * 1. node;
+ * 2. place in the array.
+ *----------
  */
 static int
 compare_items(const void *context, int32_t a, int32_t b)

@@ -410,8 +410,12 @@ deal_to(Books *books, int32_t account)
 	deal_below(books, account, books->due.all[account]);
 }
 
-/*
- * Compare two jobs by when quotas began to hold them back.
+/*----------
+ * The order in which quotas began to hold jobs back:
+ *
+ * 1. moment at which a quota first refused the job;
+ * 2. number of the job in the input.
+ *----------
  */
 static int
 compare_held(const void *context, int32_t a, int32_t b)

@@ -23,8 +23,14 @@ typedef struct Starts
 	int32_t		n;
 } Starts;
 
-/*
- * Compare two jobs by account, tier and request.
+/*----------
+ * The order that puts jobs side by side of which only their own order
+ * decides:
+ *
+ * 1. account;
+ * 2. tier;
+ * 3. request.
+ *----------
  */
 static int
 compare_kind(const DecideJob *x, const DecideJob *y)
@@ -36,8 +42,15 @@ compare_kind(const DecideJob *x, const DecideJob *y)
 	return x->request < y->request ? -1 : x->request > y->request;
 }
 
-/*
- * Does one job go before another of its kind?
+/*----------
+ * Whether a job must be started before another of its kind.  What decides is:
+ *
+ * 1. aged jobs come first;
+ * 2. priority of jobs that are not aged, the highest first;
+ * 3. with policy "shortest", expected run time of jobs that are not aged;
+ * 4. time of submission;
+ * 5. number of the job.
+ *----------
  */
 static bool
 goes_before(const DecideInput *input, const DecideJob *x, const DecideJob *y)
@@ -57,8 +70,13 @@ goes_before(const DecideInput *input, const DecideJob *x, const DecideJob *y)
 	return x->id < y->id;
 }
 
-/*
- * Compare two starts by kind, the last of each kind first.
+/*----------
+ * The order in which starts are checked:
+ *
+ * 1. kind (compare_kind());
+ * 2. place in the queue (goes_before()), the last first;
+ * 3. place in the result.
+ *----------
  */
 static int
 compare_starts(const void *context, int32_t a, int32_t b)

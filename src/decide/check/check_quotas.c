@@ -26,8 +26,12 @@ typedef struct QuotaSums
 	Sum		   *sums;			/* by quota */
 } QuotaSums;
 
-/*
- * Compare two quotas by account.
+/*----------
+ * The order that puts the quotas of one account side by side:
+ *
+ * 1. account;
+ * 2. place in the array.
+ *----------
  */
 static int
 compare_quotas(const void *context, int32_t a, int32_t b)

@@ -22,8 +22,12 @@ compare_name(const void *context, int32_t a, int32_t b)
 	return strcmp(nodes[a].name, nodes[b].name);
 }
 
-/*
- * Compare two hosts by type, then by name.
+/*----------
+ * The order of hosts in a pool without topology:
+ *
+ * 1. GPU type;
+ * 2. name, by which hosts are numbered.
+ *----------
  */
 static int
 compare_type(const void *context, int32_t a, int32_t b)
@@ -35,8 +39,14 @@ compare_type(const void *context, int32_t a, int32_t b)
 	return a < b ? -1 : 1;
 }
 
-/*
- * Compare two hosts by type, domain, leaf, then name.
+/*----------
+ * The order that puts the hosts of one NVLink domain side by side:
+ *
+ * 1. GPU type;
+ * 2. domain;
+ * 3. leaf;
+ * 4. name, by which hosts are numbered.
+ *----------
  */
 static int
 compare_domain(const void *context, int32_t a, int32_t b)
@@ -52,8 +62,14 @@ compare_domain(const void *context, int32_t a, int32_t b)
 	return a < b ? -1 : 1;
 }
 
-/*
- * Compare two hosts by type, leaf, domain, then name.
+/*----------
+ * The order that puts the hosts of one leaf side by side:
+ *
+ * 1. GPU type;
+ * 2. leaf;
+ * 3. domain;
+ * 4. name, by which hosts are numbered.
+ *----------
  */
 static int
 compare_leaf(const void *context, int32_t a, int32_t b)
@@ -69,8 +85,12 @@ compare_leaf(const void *context, int32_t a, int32_t b)
 	return a < b ? -1 : 1;
 }
 
-/*
- * Compare two hosts by the label of their domain, then by name.
+/*----------
+ * The order by which domains are numbered:
+ *
+ * 1. label of the domain;
+ * 2. name of the host, by which hosts are numbered.
+ *----------
  */
 static int
 compare_domain_label(const void *context, int32_t a, int32_t b)
@@ -82,8 +102,12 @@ compare_domain_label(const void *context, int32_t a, int32_t b)
 	return a < b ? -1 : 1;
 }
 
-/*
- * Compare two hosts by the label of their leaf, then by name.
+/*----------
+ * The order by which leaves are numbered:
+ *
+ * 1. label of the leaf;
+ * 2. name of the host, by which hosts are numbered.
+ *----------
  */
 static int
 compare_leaf_label(const void *context, int32_t a, int32_t b)

@@ -21,8 +21,14 @@ aged_since(const DecideInput *input, const DecideJob *job)
 	return job->submitted + wait;
 }
 
-/*
- * Compare two aged jobs.
+/*----------
+ * The order of aged jobs, whose account does not matter:
+ *
+ * 1. rank of the tier;
+ * 2. when the job became aged;
+ * 3. organisation, by name;
+ * 4. number of the job.
+ *----------
  */
 static int
 compare_aged(const void *context, int32_t a, int32_t b)

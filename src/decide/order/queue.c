@@ -35,8 +35,14 @@ static bool node_before(void *context, int32_t a, int32_t b);
 static const HeapKind line_heap = {line_before, line_moved};
 static const HeapKind node_heap = {node_before, node_moved};
 
-/*
- * The order of the jobs of one account: below 0, a is first.
+/*----------
+ * The order of the jobs of one account in one tier:
+ *
+ * 1. priority, the highest first;
+ * 2. with policy "shortest", expected run time, the shortest first;
+ * 3. time of submission;
+ * 4. number of the job.
+ *----------
  */
 static int
 compare_own(const void *context, int32_t a, int32_t b)
@@ -55,8 +61,13 @@ compare_own(const void *context, int32_t a, int32_t b)
 	return x->id < y->id ? -1 : x->id > y->id;
 }
 
-/*
- * The order of jobs whose accounts are equal.
+/*----------
+ * The order of jobs whose accounts have equal shares:
+ *
+ * 1. time of submission;
+ * 2. organisation, by name;
+ * 3. number of the job.
+ *----------
  */
 static int
 job_compare(const FairUse *use, int32_t a, int32_t b)
@@ -112,8 +123,15 @@ node_share(const FairshareTree *tree, const FairshareNode *node)
 		DecideFairOf(&tree->use, node->account);
 }
 
-/*
- * Is node a, with all below it, before node b of the same level?
+/*----------
+ * Whether node a, with all accounts and jobs below it, comes before node b of
+ * the same level.  What decides is:
+ *
+ * 1. weight over use of the two nodes (DecideFairCompare());
+ * 2. the same of the child that is first in each, and so on downwards.  A
+ *    node without children counts as one without use;
+ * 3. the order of the first job of each (job_compare()).
+ *----------
  */
 static bool
 node_before(void *context, int32_t a, int32_t b)

@@ -10,8 +10,12 @@
 
 #include "decide/place/single.h"
 
-/*
- * Compare two entries by cache, then host.
+/*----------
+ * The order for the binary search of caches on hosts:
+ *
+ * 1. cache;
+ * 2. host.
+ *----------
  */
 static int
 compare_cached(const void *context, int32_t a, int32_t b)

@@ -159,11 +159,18 @@ plan_add(Cycle *cycle, const GangRequest *gang, Plan *plan, int32_t host,
 	plan->cache_misses += cycle->holds != NULL && !cycle->holds[host];
 }
 
-/*
- * Which of two plans is better: below 0, the first.  Fewest domains, leaves
- * and hosts come first; a preference moves its count to the front.  Then come
- * the policy, the fewest free devices left on the hosts used, the least
- * capacity left, and the most hosts with the job's cache.
+/*----------
+ * The better plan of two for a gang comes first:
+ *
+ * 1. the count that the job prefers to be low: leaves or hosts;
+ * 2. fewest NVLink domains;
+ * 3. fewest leaves of the network;
+ * 4. fewest hosts;
+ * 5. least usable devices lost in the pool, as the policy counts them;
+ * 6. fewest devices left free on the hosts of the plan;
+ * 7. least capacity left in the domain or leaf;
+ * 8. fewest hosts without the job's cache.
+ *----------
  */
 static int
 plan_compare(const Plan *a, const Plan *b, DecideTopology prefer)

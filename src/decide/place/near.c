@@ -17,8 +17,14 @@
 
 #include "decide/place/single.h"
 
-/*
- * Compare two hosts by type, leaf, domain, then name.
+/*----------
+ * The order that puts hosts which are near each other side by side:
+ *
+ * 1. GPU type;
+ * 2. leaf of the network;
+ * 3. NVLink domain;
+ * 4. name, by which hosts are numbered.
+ *----------
  */
 static int
 compare_near(const void *context, int32_t a, int32_t b)

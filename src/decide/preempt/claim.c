@@ -44,8 +44,12 @@ struct Leavers
 	Leaving		leaving;		/* for the last claim and host asked for */
 };
 
-/*
- * Compare two claims by their jobs.
+/*----------
+ * The order for the binary search of claims by their job:
+ *
+ * 1. number of the job: it decides nearly always;
+ * 2. organisation.
+ *----------
  */
 static int
 compare_jobs(const void *context, int32_t a, int32_t b)
@@ -58,8 +62,12 @@ compare_jobs(const void *context, int32_t a, int32_t b)
 	return strcmp(x->org, y->org);
 }
 
-/*
- * Compare two parts by claim and host.
+/*----------
+ * The order for the binary search of what leaves for a claim:
+ *
+ * 1. claim;
+ * 2. host.
+ *----------
  */
 static int
 compare_leavers(const void *context, int32_t a, int32_t b)
@@ -208,8 +216,14 @@ leavers_of(Cycle *cycle, Leavers *leavers, int32_t claim, int32_t host)
 	return high > low ? &leavers->leaving : NULL;
 }
 
-/*
- * Compare two claims by when they were made, then by their jobs.
+/*----------
+ * The order in which claims are served:
+ *
+ * 1. instant of the cycle that made the claim;
+ * 2. its turn in that cycle;
+ * 3. organisation, by name;
+ * 4. number of the job.
+ *----------
  */
 static int
 compare_claims(const void *context, int32_t a, int32_t b)

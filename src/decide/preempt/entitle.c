@@ -31,8 +31,12 @@ typedef struct Sharer
 	int64_t		demand;
 } Sharer;
 
-/*
- * Compare two sharers by the level at which they are full.
+/*----------
+ * The order in which sharers have enough while a common level rises:
+ *
+ * 1. demand over weight, the lowest first;
+ * 2. place in the array.
+ *----------
  */
 static int
 compare_sharers(const void *context, int32_t a, int32_t b)
@@ -227,8 +231,12 @@ depth_of(const DecideInput *input, int32_t account)
 	return depth;
 }
 
-/*
- * Compare two accounts by parent: the organisations first.
+/*----------
+ * The order that puts the children of an account side by side:
+ *
+ * 1. parent, where organisations have none and come first;
+ * 2. number of the account.
+ *----------
  */
 static int
 compare_parent(const void *context, int32_t a, int32_t b)

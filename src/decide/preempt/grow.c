@@ -43,8 +43,15 @@ is_due(const Cycle *cycle, const DecideRunning *running)
 										running->share), -1);
 }
 
-/*
- * Compare two running jobs by their turns to grow.
+/*----------
+ * The order in which running elastic jobs get more devices:
+ *
+ * 1. rank of the tier;
+ * 2. jobs whose account would still be within its entitlement;
+ * 3. start, the earliest first;
+ * 4. organisation, by name;
+ * 5. number of the job.
+ *----------
  */
 static int
 compare_growers(const void *context, int32_t a, int32_t b)

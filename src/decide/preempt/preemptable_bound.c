@@ -80,8 +80,12 @@ some_within(const Cycle *cycle, Some some, int64_t beyond)
 	return some;
 }
 
-/*
- * Order accounts by depth, the deepest first.
+/*----------
+ * The order in which accounts are summed up into their parents:
+ *
+ * 1. depth in the tree, the deepest first;
+ * 2. number of the account.
+ *----------
  */
 static int
 compare_depth(const void *context, int32_t a, int32_t b)

@@ -259,6 +259,13 @@ give_turns(Rescue *plan)
 	}
 }
 
+/*----------
+ * The order of checkpoints that must be written before a deadline:
+ *
+ * 1. deadline, the earliest first;
+ * 2. by_name().
+ *----------
+ */
 static int
 by_deadline(const void *context, int32_t a, int32_t b)
 {
@@ -271,8 +278,14 @@ by_deadline(const void *context, int32_t a, int32_t b)
 	return by_name(ja, jb);
 }
 
-/*
- * Sort by loss per second of writing, then by loss, the largest first.
+/*----------
+ * The order of checkpoints if not all can be written in time:
+ *
+ * 1. work at risk for each second of writing, the most first;
+ * 2. work at risk, the most first;
+ * 3. time of writing, the shortest first;
+ * 4. by_name().
+ *----------
  */
 static int
 by_loss(const void *context, int32_t a, int32_t b)
@@ -292,6 +305,14 @@ by_loss(const void *context, int32_t a, int32_t b)
 	return by_name(ja, jb);
 }
 
+/*----------
+ * The order that separates equal jobs:
+ *
+ * 1. organisation;
+ * 2. number of the job;
+ * 3. number of the attempt.
+ *----------
+ */
 static int
 by_name(const RescueJob *a, const RescueJob *b)
 {

@@ -132,8 +132,15 @@ running_price(const DecideInput *input, const DecideRunning *running)
 	return (int64_t) running->gpus * running->share * seconds;
 }
 
-/*
- * Compare two candidates by what their leaving costs.
+/*----------
+ * The order in which victims are tried, the cheapest first:
+ *
+ * 1. rank of the tier, the least important first;
+ * 2. work lost since the last checkpoint;
+ * 3. start, the latest first;
+ * 4. organisation, by name;
+ * 5. number of the job.
+ *----------
  */
 static int
 compare_candidates(const void *context, int32_t a, int32_t b)

@@ -154,8 +154,16 @@ victims_cost(const Cycle *cycle, const int32_t *chosen, int32_t n)
 	return cost;
 }
 
-/*
- * Which of two costs is lower: below 0, the first.
+/*----------
+ * The cheaper set of victims of two comes first:
+ *
+ * 1. rank of its most important victim, the less important the better;
+ * 2. work lost since the last checkpoints;
+ * 3. number of victims;
+ * 4. start of its oldest victim, the later the better;
+ * 5. devices that elastic jobs give up without leaving;
+ * 6. devices of all victims.
+ *----------
  */
 static int
 cost_compare(const Cost *a, const Cost *b)

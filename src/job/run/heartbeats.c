@@ -168,9 +168,13 @@ count_beats(Beats *beats)
 	beats->counting = sorted;
 }
 
-/*
- * By key, then the largest elapsed first, then the order given: the first
- * counts.
+/*----------
+ * The order of heartbeats, of which only the first of each attempt counts:
+ *
+ * 1. attempt (compare_keys());
+ * 2. elapsed time, the longest first;
+ * 3. place in the argument.
+ *----------
  */
 static int
 compare_beats(const void *a, const void *b)
@@ -186,6 +190,14 @@ compare_beats(const void *a, const void *b)
 	return (ba > bb) - (ba < bb);
 }
 
+/*----------
+ * The order of attempts, in which their rows are locked, too:
+ *
+ * 1. organisation;
+ * 2. number of the job;
+ * 3. number of the attempt.
+ *----------
+ */
 static int
 compare_keys(const AttemptBeat *a, const AttemptBeat *b)
 {

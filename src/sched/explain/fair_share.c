@@ -199,6 +199,13 @@ stand(SchedCycle *cycle, SqlResult waiting)
 	return standings;
 }
 
+/*----------
+ * The order in which fair_share() returns accounts:
+ *
+ * 1. organisation;
+ * 2. path of the account.
+ *----------
+ */
 static int
 compare_names(const void *a, const void *b, void *arg)
 {

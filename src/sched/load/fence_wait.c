@@ -126,6 +126,14 @@ FenceWaitNodes(const char *org, int64 job, TimestampTz now)
 								  TimeValue(now), Int8Value(job))), 0, 1);
 }
 
+/*----------
+ * The order for the binary search of waiting jobs:
+ *
+ * 1. number of the job: it decides nearly always, as numbers come from one
+ *    sequence;
+ * 2. organisation.
+ *----------
+ */
 static int
 compare_keys(const void *a, const void *b)
 {

@@ -332,8 +332,13 @@ find_disallowed(const SchedCycle *cycle, ClaimRows *claims)
 	}
 }
 
-/*
- * By time of making; rows are sorted by job and organisation.
+/*----------
+ * The order in which claims were made:
+ *
+ * 1. instant of the cycle that made the claim;
+ * 2. its turn in that cycle;
+ * 3. place in the array, which is sorted by job and organisation.
+ *----------
  */
 static int
 compare_made(const void *a, const void *b)

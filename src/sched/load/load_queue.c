@@ -360,6 +360,14 @@ drop_not_granted(SchedCycle *cycle)
 	SqlFree(&rows);
 }
 
+/*----------
+ * The order for the binary search of grants of tiers:
+ *
+ * 1. organisation;
+ * 2. account;
+ * 3. tier.
+ *----------
+ */
 static int
 compare_grants(const void *a, const void *b)
 {

@@ -280,9 +280,14 @@ take_off(DecideNode *node, const RunningRow *row)
 		node->memory_left -= part->memory_mib;
 }
 
-/*
- * By job and attempt, whose numbers rarely coincide in two organisations,
- * then by organisation; parts by node.
+/*----------
+ * The order of running attempts and, within an attempt, of its parts:
+ *
+ * 1. number of the job: it decides nearly always;
+ * 2. number of the attempt;
+ * 3. organisation;
+ * 4. node of the part.
+ *----------
  */
 static int
 compare_attempts(const void *a, const void *b)

@@ -229,6 +229,13 @@ swf_job(SimTrace *trace, char **fields)
 	return job;
 }
 
+/*----------
+ * The order of the jobs of a trace:
+ *
+ * 1. time of submission;
+ * 2. place in the file, which "type" still has here.
+ *----------
+ */
 static int
 compare_submitted(const void *a, const void *b)
 {

@@ -61,6 +61,13 @@ compare_limit_end(const void *a, const void *b)
 	return ends_x < ends_y ? -1 : ends_x > ends_y;
 }
 
+/*----------
+ * The order of the yardstick that starts the shortest job first:
+ *
+ * 1. wall limit, the shortest first;
+ * 2. number of the job in the trace.
+ *----------
+ */
 static int
 compare_wall(const void *a, const void *b)
 {
