@@ -28,7 +28,7 @@ static void beaten(PGresult * result, void *context);
 static int	by_name(const void *a, const void *b);
 static char *running_on(const char *node);
 static KubeShare *share_of(KubeJob *job, const char *node);
-static uint64_t taken_on(const KubeNode *node);
+static uint64_t devices_used_on(const KubeNode *node);
 
 /*
  * Make the next call about nodes, if any: register a new node, or remove one
@@ -47,7 +47,7 @@ NodesCall(void)
 		const char *values[] = {kube.pool, node->name, node->type, gpus, mib};
 
 		if (node->registered != node->gone || now < node->again_ns ||
-			(node->gone && taken_on(node) != 0))
+			(node->gone && devices_used_on(node) != 0))
 			continue;
 		snprintf(gpus, sizeof(gpus), "%ld", node->gpus);
 		snprintf(mib, sizeof(mib), "%ld", node->gpu_mib);
@@ -201,7 +201,7 @@ share_of(KubeJob *job, const char *node)
 }
 
 static uint64_t
-taken_on(const KubeNode *node)
+devices_used_on(const KubeNode *node)
 {
 	uint64_t	taken = 0;
 
@@ -273,7 +273,7 @@ PlaceChoose(KubeJob *job, TextArray *nodes, TextArray *gpus,
 	for (int i = 0; i < job->n && fits && job->n_shares >= 0; i++)
 	{
 		KubeNode   *node = NodeFind(job->pods[i]->node);
-		uint64_t	taken = node == NULL ? 0 : taken_on(node);
+		uint64_t	taken = node == NULL ? 0 : devices_used_on(node);
 		uint64_t	mine = 0;
 		long		left = job->pods[i]->request.gpus;
 

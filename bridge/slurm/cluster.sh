@@ -320,7 +320,7 @@ wait_settled() { wait_until no_open_job; }
 
 # What the nodes saw: a line "NAME SECONDS" of each run, the longest of a gang.
 # What slurmctld forgot before it told the name is called by its folder.
-seen()
+run_times()
 {
 	perl -e '
 		my %seen;
@@ -338,7 +338,7 @@ seen()
 # Each bill against that; fails where one is more than a second off.
 bills()
 {
-	seen >"$GC_WORK/seen"
+	run_times >"$GC_WORK/seen"
 	sql -c "SELECT j.spec ->> 'foreign', j.org, a.gpus, sum(a.billed::numeric),
 		j.spec ->> 'foreign_job'
 		FROM gpucredit.job j JOIN gpucredit.attempt a USING (org, job)

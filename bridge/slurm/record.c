@@ -42,10 +42,10 @@ RecordsPrepare(void)
 }
 
 /*
- * Show each record to "take", and remove those that are done with.
+ * Show each record to "handle", and remove those that are done with.
  */
 void
-RecordsRead(RecordTake take)
+RecordsRead(RecordHandler handle)
 {
 	DIR		   *dir = *slurm.records == '\0' ? NULL :
 		opendir(slurm.records);
@@ -57,7 +57,7 @@ RecordsRead(RecordTake take)
 		char	   *line = entry->d_name[0] == '.' ? NULL :
 			FileGet(dirfd(dir), entry->d_name, NULL);
 
-		if (line != NULL && (!parse_record(line, &job) || take(&job)))
+		if (line != NULL && (!parse_record(line, &job) || handle(&job)))
 			(void) unlinkat(dirfd(dir), entry->d_name, 0);
 		SlurmJobFree(&job);
 		free(line);

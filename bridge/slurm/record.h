@@ -11,10 +11,10 @@
 #include "slurm_job.h"
 
 /* True: the record is done with. */
-typedef bool (*RecordTake) (SlurmJob *job);
+typedef bool (*RecordHandler) (SlurmJob *job);
 
 extern void RecordsPrepare(void);
-extern void RecordsRead(RecordTake take);
+extern void RecordsRead(RecordHandler handle);
 extern long RecordDevices(const char *name);
 
 #endif							/* GPUCREDIT_BRIDGE_SLURM_RECORD_H */

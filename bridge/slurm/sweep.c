@@ -114,7 +114,7 @@ static void end_forgotten(Run *run, const char *why);
 static bool handle_record(SlurmJob *job);
 static bool check_bill(const Run *run, const SlurmJob *job);
 static void replace_uuid(const SlurmJob *job);
-static bool is_taken(const SlurmJob *job);
+static bool devices_are_used(const SlurmJob *job);
 static bool renew(Run *run, const SlurmJob *job);
 static void send_back(const SlurmJob *job);
 static bool ended_at(const Run *run, long long *at);
@@ -426,7 +426,7 @@ handle_running(Run *run, const SlurmJob *job)
 	if (funded)
 	{
 		remember(run, job);
-		if (place(run, job, job->gpus) || is_taken(job) || renew(run, job))
+		if (place(run, job, job->gpus) || devices_are_used(job) || renew(run, job))
 			run->refused_ns = 0;
 		else if (run->refused_ns == 0)
 			run->refused_ns = MonotonicNs();
@@ -448,7 +448,7 @@ handle_running(Run *run, const SlurmJob *job)
  * node's agent has not reported that yet.
  */
 static bool
-is_taken(const SlurmJob *job)
+devices_are_used(const SlurmJob *job)
 {
 	char	   *nodes = SlurmNodes(job->nodes);
 	const char *values[] = {nodes, job->gpus};

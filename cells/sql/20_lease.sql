@@ -266,7 +266,7 @@ CREATE TRIGGER cells_leased AFTER UPDATE ON gpucredit.hold FOR EACH ROW
  * A reserve that lacks credit reports how much home still has.  Only denials
  * write rows to denial, so no other call pays for it.
  */
-CREATE FUNCTION gpucredit_cells.tell_home_credit() RETURNS trigger
+CREATE FUNCTION gpucredit_cells.report_home_credit() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
@@ -291,10 +291,10 @@ BEGIN
 	RETURN NULL;
 END
 $$;
-COMMENT ON FUNCTION gpucredit_cells.tell_home_credit() IS
+COMMENT ON FUNCTION gpucredit_cells.report_home_credit() IS
 'Trigger: a denial for want of credit reports what home had, as last known.';
 CREATE TRIGGER cells_home_credit AFTER INSERT ON gpucredit.denial
-	FOR EACH ROW EXECUTE FUNCTION gpucredit_cells.tell_home_credit();
+	FOR EACH ROW EXECUTE FUNCTION gpucredit_cells.report_home_credit();
 
 CREATE FUNCTION gpucredit_cells.here() RETURNS text
 LANGUAGE plpgsql STABLE PARALLEL UNSAFE

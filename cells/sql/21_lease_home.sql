@@ -352,7 +352,7 @@ COMMENT ON FUNCTION gpucredit_cells.adopt(jsonb) IS
 'Internal: a row for a lease that this cell granted before it was restored.';
 
 /* Takes the other cell's report of a lease, and answers with what is known here. */
-CREATE FUNCTION gpucredit_cells.take_report(m jsonb) RETURNS jsonb
+CREATE FUNCTION gpucredit_cells.accept_report(m jsonb) RETURNS jsonb
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -400,7 +400,7 @@ BEGIN
 		'home', gpucredit_cells.home_credit_of(o.org, o.account));
 END
 $$;
-COMMENT ON FUNCTION gpucredit_cells.take_report(jsonb) IS
+COMMENT ON FUNCTION gpucredit_cells.accept_report(jsonb) IS
 'Internal: takes the other cell''s report of a lease, unless a later one was taken.
 Errors: UC713 the lease has other terms here.';
 

@@ -150,7 +150,7 @@ COMMENT ON FUNCTION gpucredit_cells.require_guest(text, text, bigint) IS
  * has one that this cell had before it was restored: home knows how much of it
  * was spent, and the rest goes back.
  */
-CREATE FUNCTION gpucredit_cells.take_grant(m jsonb) RETURNS jsonb
+CREATE FUNCTION gpucredit_cells.accept_lease(m jsonb) RETURNS jsonb
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 SET gpucredit.key_space = 'gpucredit_cells'
@@ -190,7 +190,7 @@ BEGIN
 	RETURN gpucredit_cells.speak(l);
 END
 $$;
-COMMENT ON FUNCTION gpucredit_cells.take_grant(jsonb) IS
+COMMENT ON FUNCTION gpucredit_cells.accept_lease(jsonb) IS
 'Internal: takes a lease from home, once, and answers with its report.';
 
 CREATE FUNCTION gpucredit_cells.keep_home_credit(l gpucredit_cells.lease_in,
@@ -210,7 +210,7 @@ COMMENT ON FUNCTION gpucredit_cells.keep_home_credit(gpucredit_cells.lease_in,
 	jsonb) IS
 'Internal: stores what home still has, by its own account.';
 
-CREATE FUNCTION gpucredit_cells.take_recall(m jsonb) RETURNS jsonb
+CREATE FUNCTION gpucredit_cells.accept_recall(m jsonb) RETURNS jsonb
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -226,7 +226,7 @@ BEGIN
 	RETURN jsonb_build_object('known', FOUND);
 END
 $$;
-COMMENT ON FUNCTION gpucredit_cells.take_recall(jsonb) IS
+COMMENT ON FUNCTION gpucredit_cells.accept_recall(jsonb) IS
 'Internal: home recalls the unused part of a lease.';
 
 /*
@@ -234,7 +234,7 @@ COMMENT ON FUNCTION gpucredit_cells.take_recall(jsonb) IS
  * cell ever reported, the cell was restored.  Then the lost spend counts on
  * top of what it books from now on, and nothing more is reserved on the lease.
  */
-CREATE FUNCTION gpucredit_cells.take_answer(answer jsonb) RETURNS void
+CREATE FUNCTION gpucredit_cells.accept_answer(answer jsonb) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -286,7 +286,7 @@ BEGIN
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION gpucredit_cells.take_answer(jsonb) IS
+COMMENT ON FUNCTION gpucredit_cells.accept_answer(jsonb) IS
 'Internal: takes home''s answer to a report.';
 
 /* transfer() copies the memo, so the memo shows the lease of any credit. */
@@ -318,7 +318,7 @@ CREATE TRIGGER cells_skip_alert BEFORE INSERT ON gpucredit.alert FOR EACH ROW
 	EXECUTE FUNCTION gpucredit_cells.skip_alert();
 
 /* A refund may come after the last report. */
-CREATE FUNCTION gpucredit_cells.tell_refund() RETURNS trigger
+CREATE FUNCTION gpucredit_cells.report_refund() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
@@ -331,11 +331,11 @@ BEGIN
 	RETURN NULL;
 END
 $$;
-COMMENT ON FUNCTION gpucredit_cells.tell_refund() IS
+COMMENT ON FUNCTION gpucredit_cells.report_refund() IS
 'Trigger: a refund of leased credit makes the lease''s next report due.';
 /* only a refund sets the column, so no other statement pays for it */
 CREATE TRIGGER cells_refund AFTER UPDATE OF refunded ON gpucredit.hold
-	FOR EACH ROW EXECUTE FUNCTION gpucredit_cells.tell_refund();
+	FOR EACH ROW EXECUTE FUNCTION gpucredit_cells.report_refund();
 
 CREATE FUNCTION gpucredit_cells.speak_all(cell text) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE

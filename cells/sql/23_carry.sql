@@ -83,9 +83,9 @@ AS $$
 BEGIN
 	PERFORM gpucredit_cells.require_message(message);
 	CASE message->>'kind'
-		WHEN 'grant' THEN RETURN gpucredit_cells.take_grant(message);
-		WHEN 'report' THEN RETURN gpucredit_cells.take_report(message);
-		WHEN 'recall' THEN RETURN gpucredit_cells.take_recall(message);
+		WHEN 'grant' THEN RETURN gpucredit_cells.accept_lease(message);
+		WHEN 'report' THEN RETURN gpucredit_cells.accept_report(message);
+		WHEN 'recall' THEN RETURN gpucredit_cells.accept_recall(message);
 		ELSE
 			PERFORM gpucredit_cells.resend_all(message->>'from');
 			RETURN jsonb_build_object('homes', coalesce((SELECT jsonb_object_agg(r.org, r.epoch)
@@ -136,9 +136,9 @@ BEGIN
 	WHERE o.cell = m.cell AND o.org = m.org AND o.lease = m.lease
 		AND o.kind = m.kind AND o.n = m.n;
 	IF m.kind = 'report' THEN
-		PERFORM gpucredit_cells.take_answer(answer);
+		PERFORM gpucredit_cells.accept_answer(answer);
 	ELSIF m.kind = 'grant' AND (answer->>'n')::bigint > 0 THEN
-		PERFORM gpucredit_cells.take_report(answer);
+		PERFORM gpucredit_cells.accept_report(answer);
 	ELSIF m.kind = 'resend' THEN
 		PERFORM gpucredit_cells.stop_moved(m.cell, answer->'homes');
 	END IF;
@@ -240,7 +240,7 @@ $$;
 COMMENT ON FUNCTION gpucredit_cells.send(text, int, interval) IS
 'Internal: sends messages to one cell, and changes nothing here.';
 
-CREATE FUNCTION gpucredit_cells.take_answers(s gpucredit_cells.sending)
+CREATE FUNCTION gpucredit_cells.accept_answers(s gpucredit_cells.sending)
 RETURNS gpucredit_cells.carry_result
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
@@ -283,7 +283,7 @@ BEGIN
 	RETURN result;
 END
 $$;
-COMMENT ON FUNCTION gpucredit_cells.take_answers(gpucredit_cells.sending) IS
+COMMENT ON FUNCTION gpucredit_cells.accept_answers(gpucredit_cells.sending) IS
 'Internal: takes a cell''s answers, and writes new messages to it.';
 
 CREATE FUNCTION gpucredit_cells.carry(max int DEFAULT 100,
@@ -321,7 +321,7 @@ BEGIN
 	PERFORM gpucredit.expire_credits();
 	FOREACH one IN ARRAY all_sent
 	LOOP
-		RETURN NEXT gpucredit_cells.take_answers(one);
+		RETURN NEXT gpucredit_cells.accept_answers(one);
 	END LOOP;
 END
 $$;

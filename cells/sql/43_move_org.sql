@@ -101,7 +101,7 @@ COMMENT ON FUNCTION gpucredit_cells.begin_move(text, text, text) IS
  * The new cell begins a transaction, and copies while the organisation works.
  * The result is for hand_over(), or null: it has all of it already.
  */
-CREATE FUNCTION gpucredit_cells.begin_taking(m gpucredit_cells.move, OUT horizon text, OUT why text)
+CREATE FUNCTION gpucredit_cells.begin_copy(m gpucredit_cells.move, OUT horizon text, OUT why text)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -112,17 +112,17 @@ BEGIN
 	PERFORM gpucredit_cells.hang_up(m.target);
 	PERFORM gpucredit_cells.ask(m.target, 'BEGIN');
 	horizon := gpucredit_cells.ask(m.target, format(
-		'SELECT gpucredit_cells.take_ahead(%L, %L, %s)', m.org, m.source, m.epoch));
+		'SELECT gpucredit_cells.receive_ahead(%L, %L, %s)', m.org, m.source, m.epoch));
 EXCEPTION WHEN OTHERS THEN
 	IF m.frozen_at IS NULL AND SQLSTATE ~ '^(08|57)' THEN
 		PERFORM gpucredit_cells.hang_up(m.target);
 		RAISE;					/* call again */
 	END IF;
 	GET STACKED DIAGNOSTICS why = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL;
-	why := gpucredit_cells.give_up(m, why || '. ' || detail, m.frozen_at IS NOT NULL);
+	why := gpucredit_cells.abandon_move(m, why || '. ' || detail, m.frozen_at IS NOT NULL);
 END
 $$;
-COMMENT ON FUNCTION gpucredit_cells.begin_taking(gpucredit_cells.move) IS
+COMMENT ON FUNCTION gpucredit_cells.begin_copy(gpucredit_cells.move) IS
 'Internal: has the new cell copy the organisation in a transaction that stays open; or why it did not.';
 
 /*
@@ -145,13 +145,13 @@ BEGIN
 	PERFORM gpucredit_cells.ask(m.source, format(
 		'SELECT gpucredit_cells.hold_still(%L)::text', m.org), brief);
 	PERFORM gpucredit_cells.ask(m.target, format(
-		'SELECT gpucredit_cells.take_in(%L, %L, %s, %L)', m.org, m.source, m.epoch, horizon), brief);
+		'SELECT gpucredit_cells.receive_changes(%L, %L, %s, %L)', m.org, m.source, m.epoch, horizon), brief);
 	committing := true;
 	PERFORM gpucredit_cells.ask(m.target, 'COMMIT', brief);
 	RETURN NULL;
 EXCEPTION WHEN OTHERS THEN
 	GET STACKED DIAGNOSTICS why = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL;
-	RETURN gpucredit_cells.give_up(m, why || '. ' || detail, committing);
+	RETURN gpucredit_cells.abandon_move(m, why || '. ' || detail, committing);
 END
 $$;
 COMMENT ON FUNCTION gpucredit_cells.hand_over(gpucredit_cells.move, text) IS
@@ -162,7 +162,7 @@ COMMENT ON FUNCTION gpucredit_cells.hand_over(gpucredit_cells.move, text) IS
  * transaction cannot end well, even where that cell hangs: nobody is left who
  * would commit it.
  */
-CREATE FUNCTION gpucredit_cells.give_up(m gpucredit_cells.move, why text,
+CREATE FUNCTION gpucredit_cells.abandon_move(m gpucredit_cells.move, why text,
 	in_doubt boolean) RETURNS text
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
@@ -186,7 +186,7 @@ BEGIN
 	RETURN why;
 END
 $$;
-COMMENT ON FUNCTION gpucredit_cells.give_up(gpucredit_cells.move, text, boolean) IS
+COMMENT ON FUNCTION gpucredit_cells.abandon_move(gpucredit_cells.move, text, boolean) IS
 'Internal: lets the organisation work where it was, unless the new cell has it after all; null then. in_doubt: a commit may have been lost.';
 
 CREATE PROCEDURE gpucredit_cells.move_org(org text, cell text, key text)
@@ -210,7 +210,7 @@ BEGIN
 		COMMIT;
 	END IF;
 	IF m.step = 'copied' THEN
-		SELECT t.horizon, t.why INTO horizon, why FROM gpucredit_cells.begin_taking(m) t;
+		SELECT t.horizon, t.why INTO horizon, why FROM gpucredit_cells.begin_copy(m) t;
 		IF horizon <> 'here' THEN
 			m := gpucredit_cells.note_step(m, 'copied');
 			COMMIT;

@@ -30,7 +30,7 @@ my %may = (
 	'recall carry carry_until carry_for' => [qw(admin app operator)],
 	'verify_cells cell_sums' => [qw(admin auditor operator)],
 	'receive books' => ['peer'],
-	'standing admit lock_moving set_moving hold_still close_out copy_ahead take_ahead take_in analyze_moved'
+	'standing admit lock_moving set_moving hold_still close_out copy_ahead receive_ahead receive_changes analyze_moved'
 	  . ' require_sound forget_incoming sealed_to removed_until moved_tables closings rows_of digest_sum digest'
 	  . ' digests changing total booked' => ['mover']);
 my %of;

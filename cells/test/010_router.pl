@@ -161,22 +161,22 @@ is(app(), '', 'the right one, and the cell answers');
 # notices, and another cell than home
 query($cells->{b}, 'credit', q{SELECT gpucredit_cells.lease('acme', 'alice', 'a', 'lease', 20, '1 hour')});
 query($cells->{b}, 'credit', q{SELECT gpucredit_cells.carry()}) foreach 1, 2;
-sub said
+sub answer_and_notices
 {
 	my ($cell, $sql) = @_;
 	my ($status, $answer, $words) = $router->psql('credit', "SET gpucredit_cells.at = '$cell'; $sql");
 
 	return "$answer $words";
 }
-like(said('a', q{SELECT status FROM gpucredit.hold('acme', 'alice', 'there', 15, '1 hour')}), qr/^granted/,
+like(answer_and_notices('a', q{SELECT status FROM gpucredit.hold('acme', 'alice', 'there', 15, '1 hour')}), qr/^granted/,
 	'a session spends what is leased to another cell');
-like(said('a', q{SELECT reason FROM gpucredit.hold('acme', 'alice', 'more', 500, '1 hour')}),
+like(answer_and_notices('a', q{SELECT reason FROM gpucredit.hold('acme', 'alice', 'more', 500, '1 hour')}),
 	qr/^insufficient_credits .*NOTICE:  account "alice" had \d+\.000000 credits at home\nDETAIL:  Cell "b" said so at .*\nHINT:  Call gpucredit_cells\.lease\(\) there\./s,
 	'a notice of the cell arrives unchanged');
-like(said('a', q{SELECT gpucredit.create_account('zork')}), qr/this cell is not the home of organisation "zork"/,
+like(answer_and_notices('a', q{SELECT gpucredit.create_account('zork')}), qr/this cell is not the home of organisation "zork"/,
 	'a cell where the organisation is not refuses');
-like(said('x', q{SELECT gpucredit.balance('acme')}), qr/cell "x" is not in this router's directory/, 'there must be such a cell');
-like(said('', q{SELECT status FROM gpucredit.hold('acme', 'alice', 'home', 100, '1 hour')}), qr/^granted/, 'without the setting it is home again');
+like(answer_and_notices('x', q{SELECT gpucredit.balance('acme')}), qr/cell "x" is not in this router's directory/, 'there must be such a cell');
+like(answer_and_notices('', q{SELECT status FROM gpucredit.hold('acme', 'alice', 'home', 100, '1 hour')}), qr/^granted/, 'without the setting it is home again');
 query($cells->{b}, 'credit', q{SELECT gpucredit_cells.recall('acme', lease) FROM gpucredit_cells.lease_out});
 
 # a second router follows the first

@@ -149,15 +149,15 @@ my $changes = new_organisation();
 $cells->at_router("SELECT gpucredit.set_quota('$changes', '', NULL, 8)");
 my $taker = connect_to($cells->{b}, 'credit');
 $taker->begin_work;
-my ($horizon) = $taker->selectrow_array("SELECT gpucredit_cells.take_ahead('$changes', 'a', 1000)");
+my ($horizon) = $taker->selectrow_array("SELECT gpucredit_cells.receive_ahead('$changes', 'a', 1000)");
 $cells->at_router($_) foreach "SELECT gpucredit.set_quota('$changes', 'x', NULL, 32)",
   "SELECT gpucredit.issue('$changes', '', 'later', 1), gpucredit.hold('$changes', 'x', 'later hold', 2, '1 hour')";
 $cells->at_router("SELECT gpucredit.set_quota('$changes', '', NULL, NULL)");
 $taker->do($_) foreach 'SAVEPOINT before', $spoils;
-eval { $taker->do("SELECT gpucredit_cells.take_in('$changes', 'a', 1000, '$horizon')") };
+eval { $taker->do("SELECT gpucredit_cells.receive_changes('$changes', 'a', 1000, '$horizon')") };
 is($taker->state, 'XX001', 'a row that is stored otherwise is found in the freeze');
 $taker->do($_) foreach 'ROLLBACK TO before', q{SELECT gpucredit_cells.hang_up('a')};
-is($taker->selectrow_array("SELECT gpucredit_cells.take_in('$changes', 'a', 1000, '$horizon')"),
+is($taker->selectrow_array("SELECT gpucredit_cells.receive_changes('$changes', 'a', 1000, '$horizon')"),
 	'taken', 'rows that are new, changed and gone are compared');
 is($taker->selectrow_array("SELECT count(*) FROM gpucredit.verify('$changes')"), 0, 'they are sound');
 is(join(' ', @{ $taker->selectcol_arrayref(

@@ -102,7 +102,7 @@ halt('gamma', 'resident',       'DEFERRED');
 
 # The new cell hangs before a move begins, in the freeze, and as it commits.
 begin_move($_, '60 s') foreach qw(beta gamma);
-wait_for_halt($_) foreach '%take_in%', 'COMMIT';
+wait_for_halt($_) foreach '%receive_changes%', 'COMMIT';
 hang('b');
 begin_move('delta', '5 s');
 like(answer_of('delta'), qr/^08...$/, 'the new cell hangs before a move: told in time');

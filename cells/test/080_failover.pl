@@ -64,7 +64,7 @@ query($standby, 'credit', 'ALTER SYSTEM RESET synchronous_standby_names');
 $standby->reload;
 $cells->{a} = $standby;
 $cells->at_router(sprintf q{SELECT gpucredit_cells.set_cell('a', 'region a', '%s', 'a fails over')}, $cells->dsn('a'));
-$cells->tell_cells($_) foreach qw(a b);
+$cells->send_cell_table($_) foreach qw(a b);
 
 is($cells->at_router(qq{SELECT count(*) FROM generate_series(1, $told) i,
 	LATERAL gpucredit.issue('acme', '', 'more ' || i, 1) WHERE replayed}), $told,

@@ -159,7 +159,7 @@ COMMENT ON FUNCTION gpucredit_eval.bounds_of(gpucredit_eval.run, jsonb, gpucredi
 'Internal: what the calls for a case may cost at most, and which samples the judge still owes.';
 
 /* A case that failed too often has no score: it counts 0, and as an error. */
-CREATE FUNCTION gpucredit_eval.give_up(r gpucredit_eval.run, l gpucredit_eval.lease)
+CREATE FUNCTION gpucredit_eval.abandon_lease(r gpucredit_eval.run, l gpucredit_eval.lease)
 RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -174,7 +174,7 @@ BEGIN
 	WHERE o.score IS NULL;
 END
 $$;
-COMMENT ON FUNCTION gpucredit_eval.give_up(gpucredit_eval.run, gpucredit_eval.lease) IS
+COMMENT ON FUNCTION gpucredit_eval.abandon_lease(gpucredit_eval.run, gpucredit_eval.lease) IS
 'Internal: a case whose attempts are used up gets the score 0 and an error.';
 
 /*
@@ -268,7 +268,7 @@ BEGIN
 			SELECT * INTO o FROM gpucredit_eval.result res
 			WHERE res.org = r.org AND res.run = r.run AND res."case" = c."case";
 			IF o.score IS NULL AND l.attempt >= (document ->> 'max_attempts')::integer THEN
-				PERFORM gpucredit_eval.give_up(r, l);
+				PERFORM gpucredit_eval.abandon_lease(r, l);
 				r.finished := r.finished + 1;
 				o.score := 0;
 			ELSIF o.score IS NULL THEN

@@ -259,15 +259,15 @@ COMMENT ON FUNCTION gpucredit_registry.set_verdict(gpucredit_registry.scan, text
 'Internal: keeps a scan''s verdict, restricts its version or lifts the restriction, and alerts the owner.';
 
 /* Fails a scan that nobody finished: a version that kills its scanners is not read. */
-CREATE FUNCTION gpucredit_registry.give_up_scan(s gpucredit_registry.scan, detail jsonb)
+CREATE FUNCTION gpucredit_registry.fail_scan(s gpucredit_registry.scan, detail jsonb)
 RETURNS void
 LANGUAGE sql VOLATILE
 BEGIN ATOMIC
 	SELECT gpucredit_registry.set_verdict(s, 'failed', jsonb_strip_nulls(jsonb_build_object(
 		'reason', 'no scanner finished in three claims', 'unfinished', true,
-		'last', give_up_scan.detail)));
+		'last', fail_scan.detail)));
 END;
-COMMENT ON FUNCTION gpucredit_registry.give_up_scan(gpucredit_registry.scan, jsonb) IS
+COMMENT ON FUNCTION gpucredit_registry.fail_scan(gpucredit_registry.scan, jsonb) IS
 'Internal: fails a scan that was claimed three times and never finished.';
 
 /* The files that its scanner must check, and where it gets their bytes. */
@@ -318,7 +318,7 @@ BEGIN
 		ORDER BY o.created_at, o.org, o.version, o.scanner
 		LIMIT 100 FOR UPDATE SKIP LOCKED
 	LOOP
-		PERFORM gpucredit_registry.give_up_scan(s, NULL);
+		PERFORM gpucredit_registry.fail_scan(s, NULL);
 	END LOOP;
 	FOR s IN
 		SELECT o.* FROM gpucredit_registry.scan o
@@ -379,7 +379,7 @@ BEGIN
 	END IF;
 	report_scan.replayed := false;
 	IF report_scan.verdict = 'crashed' AND s.verdict IS NULL AND s.claims >= 3 THEN
-		PERFORM gpucredit_registry.give_up_scan(s, report_scan.detail);
+		PERFORM gpucredit_registry.fail_scan(s, report_scan.detail);
 		report_scan.status := 'failed';
 	ELSIF report_scan.verdict IN ('crashed', 'error') AND s.verdict IS NULL THEN
 		/* an error that is not the files' fault does not count */

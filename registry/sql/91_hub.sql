@@ -269,7 +269,7 @@ BEGIN
 	RETURN gpucredit_registry.json_response(jsonb_build_object('files',
 		(SELECT coalesce(jsonb_agg(jsonb_build_object('path', f -> 'path', 'shouldIgnore', false,
 			'uploadMode', CASE WHEN coalesce(f ->> 'size', '') ~ '^[0-9]{1,6}$'
-					AND gpucredit_registry.looks_like_text(f ->> 'sample')
+					AND gpucredit_registry.has_no_zero_byte(f ->> 'sample')
 				THEN 'regular' ELSE 'lfs' END) ORDER BY o.n), '[]')
 		FROM jsonb_array_elements(b -> 'files') WITH ORDINALITY AS o (f, n))));
 END
@@ -277,7 +277,7 @@ $$;
 COMMENT ON FUNCTION gpucredit_registry.hub_preupload(gpucredit_registry.http_request, gpucredit_registry.model) IS
 'Internal: POST .../preupload/REV.';
 
-CREATE FUNCTION gpucredit_registry.looks_like_text(sample text) RETURNS boolean
+CREATE FUNCTION gpucredit_registry.has_no_zero_byte(sample text) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -288,7 +288,7 @@ EXCEPTION WHEN invalid_parameter_value THEN
 	RETURN false;
 END
 $$;
-COMMENT ON FUNCTION gpucredit_registry.looks_like_text(text) IS
+COMMENT ON FUNCTION gpucredit_registry.has_no_zero_byte(text) IS
 'Internal: has a file''s beginning, in base64, no zero byte?';
 
 /* One JSON object a line: a header, then files. */

@@ -1193,7 +1193,7 @@ BEGIN
 		ORDER BY 1, 2, 3, 4;
 	RETURN QUERY SELECT c.* FROM gpucredit_internal.check_traces(verify.org) c
 		ORDER BY 1, 2, 3, 4;
-	RETURN QUERY SELECT c.* FROM gpucredit_internal.check_told(verify.org) c
+	RETURN QUERY SELECT c.* FROM gpucredit_internal.check_audited_terms(verify.org) c
 		ORDER BY 1, 2, 3, 4;
 	RETURN QUERY SELECT c.* FROM gpucredit_internal.check_settings(verify.org) c
 		ORDER BY 1, 2, 3, 4;

@@ -6,7 +6,7 @@
  * removed (85_archive.sql), so decisions as old as the newest removed row are
  * not checked.
  */
-CREATE FUNCTION gpucredit_internal.check_told(tenant text)
+CREATE FUNCTION gpucredit_internal.check_audited_terms(tenant text)
 RETURNS SETOF gpucredit.verify_result
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -14,12 +14,12 @@ BEGIN ATOMIC
 		SELECT a.org, a.audit, a.at, a.operation, a.account, a.bucket,
 			a.detail
 		FROM gpucredit.audit a
-		WHERE (check_told.tenant IS NULL OR a.org = check_told.tenant)
+		WHERE (check_audited_terms.tenant IS NULL OR a.org = check_audited_terms.tenant)
 			AND a.operation IN ('issue', 'transfer', 'revoke', 'set_slices')
 			AND a.decision <> 'denied'),
 	b AS NOT MATERIALIZED (
 		SELECT * FROM gpucredit.bucket b
-		WHERE check_told.tenant IS NULL OR b.org = check_told.tenant),
+		WHERE check_audited_terms.tenant IS NULL OR b.org = check_audited_terms.tenant),
 	kept AS (SELECT gpucredit_internal.kept_from('audit') AS after)
 	/* release 0.1.0 wrote the kind only */
 	SELECT 'bucket_is_as_issued', b.org, format('bucket %s', b.bucket),
@@ -90,8 +90,8 @@ BEGIN ATOMIC
 			h.n, h.first)
 	FROM (SELECT h.org, h.account, count(*) AS n, min(h.hold) AS first
 			FROM gpucredit.hold h
-			WHERE h.sliced AND (check_told.tenant IS NULL
-				OR h.org = check_told.tenant)
+			WHERE h.sliced AND (check_audited_terms.tenant IS NULL
+				OR h.org = check_audited_terms.tenant)
 			GROUP BY h.org, h.account) h
 		CROSS JOIN kept k
 	WHERE k.after IS NULL
@@ -119,7 +119,7 @@ BEGIN ATOMIC
 			FROM ROWS FROM (unnest(r.on_nodes), unnest(r.gpus))
 				WITH ORDINALITY AS u (node, gpus, n)) p
 		CROSS JOIN kept k
-	WHERE (check_told.tenant IS NULL OR r.org = check_told.tenant)
+	WHERE (check_audited_terms.tenant IS NULL OR r.org = check_audited_terms.tenant)
 		AND ((j.pool = r.pool AND p.nodes = r.nodes) IS NOT TRUE
 			OR (coalesce(r.told_at > k.after, true) AND NOT EXISTS (
 				SELECT FROM gpucredit.audit a
@@ -130,5 +130,5 @@ BEGIN ATOMIC
 						r.gpu_type
 					AND (a.detail ->> 'expected_start')::timestamptz = r.at)));
 END;
-COMMENT ON FUNCTION gpucredit_internal.check_told(text) IS
+COMMENT ON FUNCTION gpucredit_internal.check_audited_terms(text) IS
 'verify: the terms of buckets, and reservations, match the audit log.';

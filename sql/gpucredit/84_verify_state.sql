@@ -22,7 +22,7 @@ COMMENT ON FUNCTION gpucredit_internal.audited_text(text) IS
 'Internal: a text as the audit log has it: as it is, or the size and digest of a long one.';
 
 /* What was set last, from the audit log: value NULL means removed. */
-CREATE FUNCTION gpucredit_internal.settings_told(tenant text)
+CREATE FUNCTION gpucredit_internal.audited_settings(tenant text)
 RETURNS TABLE (kind text, org text, key jsonb, value jsonb)
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -30,7 +30,7 @@ BEGIN ATOMIC
 		SELECT a.org, a.audit, a.at, a.operation, a.decision, a.reason,
 			a.account, a.detail AS d
 		FROM gpucredit.audit a
-		WHERE (settings_told.tenant IS NULL OR a.org = settings_told.tenant)
+		WHERE (audited_settings.tenant IS NULL OR a.org = audited_settings.tenant)
 			AND a.operation IN ('set_price', 'set_resource_price', 'set_tier', 'set_lost_work',
 				'set_retry_rule', 'create_pool', 'register_node',
 				'remove_node', 'drain', 'resume', 'set_node_key',
@@ -179,7 +179,7 @@ BEGIN ATOMIC
 		FROM a WHERE a.operation IN ('bind_tenant', 'unbind_tenant')) t
 	ORDER BY t.kind, t.org, t.key, t.audit DESC;
 END;
-COMMENT ON FUNCTION gpucredit_internal.settings_told(text) IS
+COMMENT ON FUNCTION gpucredit_internal.audited_settings(text) IS
 'Internal: what administrators set last, by the audit log. value NULL: they removed it.';
 
 /* The same from the tables.  Both are written alike, column by column. */
@@ -320,7 +320,7 @@ BEGIN ATOMIC
 			coalesce(t.value::text, CASE WHEN t.kind IS NULL THEN 'nothing'
 				ELSE 'removed' END))
 	FROM gpucredit_internal.settings_found(check_settings.tenant) f
-		FULL JOIN gpucredit_internal.settings_told(check_settings.tenant) t
+		FULL JOIN gpucredit_internal.audited_settings(check_settings.tenant) t
 			ON t.kind = f.kind AND t.org = f.org AND t.key = f.key
 		CROSS JOIN (SELECT gpucredit_internal.kept_from('audit') AS after) k
 	WHERE f.value IS DISTINCT FROM t.value

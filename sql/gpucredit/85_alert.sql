@@ -20,10 +20,10 @@ COMMENT ON FUNCTION gpucredit.set_alert(text, text, numeric) IS
 balance_low: credits, above 0, compared with what the account has available; NULL: no alert.
 Errors: UC001 no such account; 22003, 22023.';
 
-CREATE FUNCTION gpucredit_internal.take_alert(name text) RETURNS boolean
+CREATE FUNCTION gpucredit_internal.lock_alert(name text) RETURNS boolean
 LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'gpucredit_take_alert';
-COMMENT ON FUNCTION gpucredit_internal.take_alert(text) IS
+COMMENT ON FUNCTION gpucredit_internal.lock_alert(text) IS
 'Internal: locks an alert until the transaction ends, by a hash of its name; false if another transaction has it.';
 
 CREATE FUNCTION gpucredit_internal.notify_alert(detail text) RETURNS boolean
@@ -65,7 +65,7 @@ BEGIN ATOMIC
 					AND o.period_start = raise_alert.period_start
 					AND o.threshold = raise_alert.threshold
 					AND o.bucket = raise_alert.bucket)
-			AND gpucredit_internal.take_alert(concat_ws('|', raise_alert.tenant,
+			AND gpucredit_internal.lock_alert(concat_ws('|', raise_alert.tenant,
 				raise_alert.account, raise_alert.kind, raise_alert.period,
 				extract(epoch FROM raise_alert.period_start),
 				raise_alert.threshold, raise_alert.bucket))

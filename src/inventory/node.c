@@ -138,8 +138,8 @@ SQL_STATEMENT(drain_untell, SPI_OK_DELETE, "text, text",
 static void change_node(const GpuNode *node, TimestampTz now);
 static void check_change(const GpuNode *node, SqlResult was,
 						 TimestampTz fenced_since);
-static Taken taken_on(const char *pool, const char *node,
-					  int64 gpu_memory_mib, TimestampTz fenced_since);
+static Taken devices_used_on(const char *pool, const char *node,
+							 int64 gpu_memory_mib, TimestampTz fenced_since);
 static TimestampTz fences_since(TimestampTz now);
 static void end_fences(const char *pool, const char *node,
 					   TimestampTz fenced_since, TimestampTz now);
@@ -252,8 +252,8 @@ check_change(const GpuNode *node, SqlResult was, TimestampTz fenced_since)
 	if (strcmp(SqlText(was, 0, 1), node->pool) != 0)
 		refuse_state(node->node, "It belongs to another pool.",
 					 "Remove it there first.");
-	taken = taken_on(node->pool, node->node, node->gpu_memory_mib,
-					 fenced_since);
+	taken = devices_used_on(node->pool, node->node, node->gpu_memory_mib,
+							fenced_since);
 	if (taken.attempts == 0)
 		return;
 	if (strcmp(SqlText(was, 0, 2), node->gpu_type) != 0 ||
@@ -276,8 +276,8 @@ check_change(const GpuNode *node, SqlResult was, TimestampTz fenced_since)
  * those not fenced yet.
  */
 static Taken
-taken_on(const char *pool, const char *node, int64 gpu_memory_mib,
-		 TimestampTz fenced_since)
+devices_used_on(const char *pool, const char *node, int64 gpu_memory_mib,
+				TimestampTz fenced_since)
 {
 	Taken		taken = {0};
 	int64		memory[DECIDE_MAX_DEVICES] = {0};
@@ -519,7 +519,7 @@ call_remove_node(PG_FUNCTION_ARGS)
 	pool = NodeLockPool(node, true);
 	now = ClockNow();
 	fenced_since = fences_since(now);
-	if (taken_on(pool, node, 0, fenced_since).attempts > 0)
+	if (devices_used_on(pool, node, 0, fenced_since).attempts > 0)
 		refuse_state(node, "Attempts run on it, or may still run there.",
 					 "Drain it, and wait until they are gone.");
 	end_fences(pool, node, fenced_since, now);

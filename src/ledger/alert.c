@@ -76,7 +76,7 @@ static void check_balances(const AccountPath *path, TimestampTz at,
 static uint64 expiry_key(const HoldDraw *draw, const HoldDrawPart *part);
 
 /*
- * take_alert(name): claims an alert for this transaction. False: another
+ * lock_alert(name): claims an alert for this transaction. False: another
  * transaction has it, or one whose name has the same hash.
  */
 Datum

@@ -307,7 +307,7 @@ draw_first(HoldDraw *draw, const SelectedBucket *first)
  * Credit taken at once has not expired, unless the call waited that long.
  */
 void
-DrawCheckTaken(const HoldDraw *draw)
+DrawCheckUnexpired(const HoldDraw *draw)
 {
 	if (draw->parts[0].expires_at <= draw->at)
 		ereport(ERROR,

@@ -363,7 +363,7 @@ lock_then_write(void *context)
 	if (taken == TAKE_DONE)
 	{
 		draw->at = ClockAfter(draw->at);
-		DrawCheckTaken(draw);
+		DrawCheckUnexpired(draw);
 	}
 	BudgetDebit(&opening->budgets, draw->amount, draw->at);
 	write_hold(opening, taken == TAKE_DONE);

@@ -144,7 +144,7 @@ typedef struct HoldDraw
 extern void LedgerQueue(const char *org, int64 bucket);
 extern LedgerStatus LedgerDraw(HoldDraw *draw);
 extern bool LedgerFindOneBucket(HoldDraw *draw);
-extern void DrawCheckTaken(const HoldDraw *draw);
+extern void DrawCheckUnexpired(const HoldDraw *draw);
 extern bool LedgerPlanSlice(HoldDraw *draw, int64 hold);
 extern TakeStatus LedgerDebitPlanned(HoldDraw *draw);
 extern bool LedgerLockPlanned(HoldDraw *draw);

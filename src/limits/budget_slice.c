@@ -128,8 +128,8 @@ static Values count_args(const char *org, const BudgetCount *count);
 static void change_slice(Values *args, int32 slice, Credits reserved,
 						 Credits spent);
 static void touch_budget(const char *org, const BudgetCount *count);
-static bool room_left(const char *org, const BudgetCount *count,
-					  Credits taken, int32 *slices, Credits *room);
+static bool headroom(const char *org, const BudgetCount *count,
+					 Credits taken, int32 *slices, Credits *room);
 static int	lock_share(const Hold *hold, HoldShare *share, int32 spread,
 					   bool wait);
 
@@ -235,7 +235,7 @@ CountEven(const char *org, const BudgetCount *count, Credits amount)
 	Credits		room = 0;
 	Credits		taken = CreditsAdd(CreditsAdd(count->reserved, count->spent),
 								   amount);
-	bool		known = room_left(org, count, taken, &slices, &room);
+	bool		known = headroom(org, count, taken, &slices, &room);
 
 	if (count->spread > 0)
 		slices = count->spread;
@@ -279,8 +279,8 @@ touch_budget(const char *org, const BudgetCount *count)
  * transaction has the budget's row.
  */
 static bool
-room_left(const char *org, const BudgetCount *count, Credits taken,
-		  int32 *slices, Credits *room)
+headroom(const char *org, const BudgetCount *count, Credits taken,
+		 int32 *slices, Credits *room)
 {
 	Credits		most = PG_INT64_MAX / 4;
 	BudgetCount now = *count;

@@ -182,8 +182,8 @@ count_all(Counting *counting, TimestampTz at)
 	Values		args = BudgetKeys(set);
 
 	ValuesAdd(&args, CreditsValue(counting->amount), TimeValue(at));
-	SqlEachInTurn(set->n == 1 ? &count_take : &counts_take_each, &args,
-				  set->n, read_counted, counting);
+	SqlUpdateInOrder(set->n == 1 ? &count_take : &counts_take_each, &args,
+					 set->n, read_counted, counting);
 }
 
 /*

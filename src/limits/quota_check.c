@@ -272,10 +272,10 @@ all_spare(const char *org, const char *const *accounts, int n)
 		spare_by_place(org, accounts, n, &sparing);
 	else
 	{
-		SqlEachInTurn(&quotas_spare,
-					  VALUES(TextValue(org),
-							 TextArrayValue(accounts, n)), n, count_up_quota,
-					  &sparing);
+		SqlUpdateInOrder(&quotas_spare,
+						 VALUES(TextValue(org),
+								TextArrayValue(accounts, n)), n, count_up_quota,
+						 &sparing);
 	}
 	return sparing.spared == n;
 }

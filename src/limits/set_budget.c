@@ -86,8 +86,8 @@ SQL_STATEMENT(budget_logged, SPI_OK_UPDATE, "text, text, text",
 SQL_STATEMENT(alert_budgets, SPI_OK_SELECT, "text, text, timestamptz",
 			  "SELECT gpucredit_internal.alert_budgets(ARRAY[$1], $2, $3)");
 
-static void alert_of_taken(const char *org, const char *account,
-						   TimestampTz at);
+static void alert_passed_thresholds(const char *org, const char *account,
+									TimestampTz at);
 static void log_budget(const char *org, const char *account,
 					   const char *period, TimestampTz at,
 					   const Credits *amount, bool hard);
@@ -132,7 +132,7 @@ call_set_budget(PG_FUNCTION_ARGS)
 		(void) SqlRun(&budget_upsert, args);
 		log_budget(org, account, period, audit.at, &amount, hard);
 		BudgetFold(org, account, period, false);
-		alert_of_taken(org, account, audit.at);
+		alert_passed_thresholds(org, account, audit.at);
 	}
 	AccountLimitsKeep(org, account);
 	AuditArgs(&audit, fcinfo);
@@ -164,7 +164,7 @@ log_budget(const char *org, const char *account, const char *period,
  * Alert for thresholds that are already passed: no later call passes them.
  */
 static void
-alert_of_taken(const char *org, const char *account, TimestampTz at)
+alert_passed_thresholds(const char *org, const char *account, TimestampTz at)
 {
 	if (IsolationIsSerializable())
 		return;

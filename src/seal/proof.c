@@ -26,8 +26,8 @@ static int	index_of(const Leaves *leaves, int64 id);
 static Datum digests_datum(const Digest *digests, int n);
 static pg_attribute_noreturn() void refuse(const char *kind, int64 id,
 										   bool there);
-static pg_attribute_noreturn() void refuse_left(const char *kind, int64 id,
-												int64 batch);
+static pg_attribute_noreturn() void refuse_removed(const char *kind, int64 id,
+												   int64 batch);
 
 Datum
 gpucredit_audit_proof(PG_FUNCTION_ARGS)
@@ -54,7 +54,7 @@ gpucredit_audit_proof(PG_FUNCTION_ARGS)
 			BatchLeaves(&left, &seal, leaves);
 	} while (ArchivedMore(&left));
 	if (leaf == NULL && sealed && ArchivedHas(&left, kind, &seal))
-		refuse_left(SealKindNames[kind], id, seal.batch);
+		refuse_removed(SealKindNames[kind], id, seal.batch);
 	if (leaf == NULL || !sealed)
 		refuse(SealKindNames[kind], id, leaf != NULL);
 	index = index_of(&leaves[kind], id);
@@ -118,7 +118,7 @@ refuse(const char *kind, int64 id, bool there)
 }
 
 static void
-refuse_left(const char *kind, int64 id, int64 batch)
+refuse_removed(const char *kind, int64 id, int64 batch)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),

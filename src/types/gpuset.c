@@ -247,7 +247,7 @@ gpucredit_gpuset_to_array(PG_FUNCTION_ARGS)
 	Datum		devices[GPUSET_MAX_DEVICES];
 	int			n = 0;
 
-	for (; !GpuSetIsEmpty(set); set = GpuSetRest(set))
+	for (; !GpuSetIsEmpty(set); set = GpuSetWithoutFirst(set))
 		devices[n++] = Int32GetDatum(GpuSetFirst(set));
 	PG_RETURN_ARRAYTYPE_P(construct_array(devices, n, INT4OID, sizeof(int32),
 										  true, TYPALIGN_INT));

@@ -39,7 +39,7 @@ typedef uint64_t GpuSet;
 /* The lowest device of a set that is not empty. */
 #define GpuSetFirst(s)				((int) __builtin_ctzll(s))
 /* The set without its lowest device. */
-#define GpuSetRest(s)				((s) & ((s) - 1))
+#define GpuSetWithoutFirst(s)				((s) & ((s) - 1))
 /* Devices 0 .. n-1, n from 0 to 64. */
 #define GpuSetFirstN(n) \
 	((n) >= GPUSET_MAX_DEVICES ? ~GPUSET_EMPTY : GpuSetSingle(n) - 1)

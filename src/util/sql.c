@@ -23,7 +23,7 @@
  * hands each row in the executor's memory to a function, which must not run
  * statements.
  *
- * SqlEachInTurn() also sets the order in which a statement locks and changes
+ * SqlUpdateInOrder() also sets the order in which a statement locks and changes
  * rows, which a join's plan does not. The statement picks rows by a number, a
  * parameter that counts up with each row. If the plan reaches a row before its
  * turn, it skips the row without a lock, and the statement runs again from
@@ -337,8 +337,8 @@ SqlEach(SqlStatement *statement, Values *args, bool read_only,
  * stops.
  */
 void
-SqlEachInTurn(SqlStatement *statement, Values *args, int n,
-			  SqlRowFunction function, void *context)
+SqlUpdateInOrder(SqlStatement *statement, Values *args, int n,
+				 SqlRowFunction function, void *context)
 {
 	int32	   *numbers = palloc(sizeof(int32) * n);
 	int32		turn = 1;

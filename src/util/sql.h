@@ -133,8 +133,8 @@ typedef bool (*SqlRowFunction) (void *context, const Datum *values,
 
 extern void SqlEach(SqlStatement *statement, Values *args, bool read_only,
 					SqlRowFunction function, void *context);
-extern void SqlEachInTurn(SqlStatement *statement, Values *args, int n,
-						  SqlRowFunction function, void *context);
+extern void SqlUpdateInOrder(SqlStatement *statement, Values *args, int n,
+							 SqlRowFunction function, void *context);
 
 /* sql_whole.c: columns of a table's row that came as one value */
 typedef struct SqlWhole

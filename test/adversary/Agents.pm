@@ -64,7 +64,7 @@ sub _heartbeat
 
 		$proc = $self->_start($key, $row) if $row->{action} eq 'start' && !$proc;
 		next unless $proc;
-		$self->_tell($proc, $row) if $row->{action} =~ /^(?:stop|checkpoint)$/;
+		$self->_order($proc, $row) if $row->{action} =~ /^(?:stop|checkpoint)$/;
 		$self->_save($proc) if $row->{save} && $proc->{program}{save};
 	}
 	return;
@@ -116,7 +116,7 @@ sub _meter
 
 		$proc->{deadline} = $self->{now} + int($row->{time_left} * SECOND + 0.5)
 		  if defined $row->{time_left};
-		$self->_tell($proc, $row) if $row->{action} =~ /^(?:stop|checkpoint)$/;
+		$self->_order($proc, $row) if $row->{action} =~ /^(?:stop|checkpoint)$/;
 	}
 	return;
 }
@@ -133,7 +133,7 @@ sub _waited
 }
 
 # The program is told to save or to leave.
-sub _tell
+sub _order
 {
 	my ($self, $proc, $row) = @_;
 	my $reason = $row->{reason} // '';

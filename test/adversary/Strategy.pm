@@ -196,7 +196,7 @@ sub needed
 	{
 		my $name = $arg->{name};
 
-		next if ($arg->{given} //= [ grep { $functions->{$_}{gives}{$name} && !takes($functions->{$_}, $name) }
+		next if ($arg->{given} //= [ grep { $functions->{$_}{gives}{$name} && !has_argument($functions->{$_}, $name) }
 			  sort keys %$functions ]) && !@{ $arg->{given} };
 		foreach my $earlier (@$genes)
 		{
@@ -208,7 +208,7 @@ sub needed
 	return;
 }
 
-sub takes
+sub has_argument
 {
 	my ($function, $name) = @_;
 

@@ -177,7 +177,7 @@ sub _play
 		}
 		$self->_session_timeout;
 		$self->_agents;
-		$self->_look;
+		$self->_charge;
 		$self->_pass($end, @genes ? $ready : (), @due ? $due[0][0] : ());
 	}
 	$self->_finish;
@@ -216,7 +216,7 @@ sub _pass
 # What an hour costs of what the attackers keep from others at this instant: the
 # devices whose attempts are not over and freed, each by the larger of its share
 # and its part of the memory, and cpu and memory if they have a price.
-sub _look
+sub _charge
 {
 	my ($self) = @_;
 	my $rows = $self->_ask(
@@ -510,7 +510,7 @@ sub _finish
 				AND state NOT IN ('completed', 'failed', 'cancelled', 'timeout')}, $mine)
 		  if $turn == 1;
 		$self->_agents;
-		$self->_look;
+		$self->_charge;
 		last unless %{ $self->{kept} } || grep { !$_->{honest} } values %{ $self->{procs} };
 		$self->_pass($self->{now} + 2 * MINUTE);
 	}

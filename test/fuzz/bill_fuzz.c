@@ -35,7 +35,7 @@ static void big_multiply(Big *big, uint64_t factor);
 static bool big_divide(const Big *num, uint64_t den, CreditsRounding rounding,
 					   uint64_t *quotient);
 static uint64_t magnitude(int64_t value);
-static int64_t take(const uint8_t **data, size_t *size, int bytes);
+static int64_t next_value(const uint8_t **data, size_t *size, int bytes);
 
 /*
  * One input: a selector of widths, then the numbers.
@@ -43,12 +43,12 @@ static int64_t take(const uint8_t **data, size_t *size, int bytes);
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	int			widths = (int) take(&data, &size, 1);
-	int64_t		a = take(&data, &size, widths & 1 ? 8 : 4);
-	int64_t		b = take(&data, &size, widths & 2 ? 8 : 5);
-	int64_t		c = take(&data, &size, widths & 4 ? 8 : 3);
-	int32_t		gpus = (int32_t) take(&data, &size, widths & 8 ? 4 : 1);
-	int32_t		share = (int32_t) take(&data, &size, widths & 16 ? 4 : 2);
+	int			widths = (int) next_value(&data, &size, 1);
+	int64_t		a = next_value(&data, &size, widths & 1 ? 8 : 4);
+	int64_t		b = next_value(&data, &size, widths & 2 ? 8 : 5);
+	int64_t		c = next_value(&data, &size, widths & 4 ? 8 : 3);
+	int32_t		gpus = (int32_t) next_value(&data, &size, widths & 8 ? 4 : 1);
+	int32_t		share = (int32_t) next_value(&data, &size, widths & 16 ? 4 : 2);
 
 	check_ratio(a, b, c);
 	check_ratio(a, b, MICROSECONDS_PER_HOUR);
@@ -233,9 +233,9 @@ magnitude(int64_t value)
 	return value < 0 ? -(uint64_t) value : (uint64_t) value;
 }
 
-/* take: the next bytes as a number, lowest first; zeros past the end. */
+/* The next bytes as a number, lowest first; zeros past the end. */
 static int64_t
-take(const uint8_t **data, size_t *size, int bytes)
+next_value(const uint8_t **data, size_t *size, int bytes)
 {
 	uint64_t	value = 0;
 

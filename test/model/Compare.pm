@@ -73,7 +73,7 @@ my $query = join(', ',
 
 # The state of an organisation, with the figures of these accounts; all holds,
 # or only open ones.
-sub take
+sub read_state
 {
 	my ($dbh, $org, $accounts, $all) = @_;
 	my $statement = $dbh->prepare_cached("SELECT $query");

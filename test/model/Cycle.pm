@@ -12,24 +12,24 @@ use Exporter 'import';
 use Model::Attempt;
 use Model::Job;
 
-our @EXPORT = qw(take_cycle take_funded take_sweep);
+our @EXPORT = qw(apply_cycle apply_funded apply_sweep);
 
 use constant WHOLE => 1000;
 
 # What a cycle decided: jobs that got credit again, jobs that start.
-sub take_cycle
+sub apply_cycle
 {
 	my ($d, $rows) = @_;
 
-	take_funded($d, 1);
-	take_starts($d, $rows);
-	take_claims($d, $rows);
-	left_waiting($d);
+	apply_funded($d, 1);
+	apply_starts($d, $rows);
+	apply_claims($d, $rows);
+	check_waiting($d);
 	return;
 }
 
 # Jobs that got credit again: all that could, unless the cycle ran out of time.
-sub take_funded
+sub apply_funded
 {
 	my ($d, $all) = @_;
 	my $m = $d->{m};
@@ -72,7 +72,7 @@ sub behind
 
 # Attempts that the scheduler told to leave, and those it spared: one already
 # told is never told again.
-sub take_claims
+sub apply_claims
 {
 	my ($d, $rows) = @_;
 	my $m = $d->{m};
@@ -90,7 +90,7 @@ sub take_claims
 		next if !$attempt || $attempt->{outcome};
 		$stands{"$org|$job"} = 1;
 		eval {
-			Model::Node::tell_claim($m, $attempt, $reason, $deadline);
+			Model::Node::direct_claim($m, $attempt, $reason, $deadline);
 			$attempt->{directives}{claim}{own} = $own;
 			1;
 		} or $d->fail('it is told to leave as the rules are',
@@ -125,7 +125,7 @@ sub take_claims
 
 # If exactly one job waits, without backoff or quota, and no device is claimed,
 # the job fits on no node.
-sub left_waiting
+sub check_waiting
 {
 	my ($d) = @_;
 	my $m = $d->{m};
@@ -169,7 +169,7 @@ sub devices_in
 # What a sweep ended, in its order.  The model checks that each had to end so,
 # and computes the credit.  Nothing else that had to end is left, unless the
 # sweep ran out of time.
-sub take_sweep
+sub apply_sweep
 {
 	my ($d, $how, $all) = @_;
 	my $m = $d->{m};
@@ -217,7 +217,7 @@ sub take_sweep
 }
 
 # Rows of one job are its nodes; jobs start in the order of their rows.
-sub take_starts
+sub apply_starts
 {
 	my ($d, $rows) = @_;
 	my (%start, @order);

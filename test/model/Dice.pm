@@ -12,7 +12,7 @@ use Exporter 'import';
 use List::Util 'sum0';
 use Model::Value qw(credits HOUR DAY);
 
-our @EXPORT = qw(%throw pick chance between some_amount live_attempts);
+our @EXPORT = qw(%throw pick chance between random_amount live_attempts);
 
 sub pick
 {
@@ -34,7 +34,7 @@ sub between
 }
 
 # An amount as callers write it.
-sub some_amount
+sub random_amount
 {
 	my ($most) = @_;
 
@@ -52,7 +52,7 @@ sub part_of
 	return credits(between($n > 0 ? 1 : 0, $n > 0 ? $n : 1));
 }
 
-sub some_span
+sub random_span
 {
 	my ($most) = @_;
 
@@ -214,7 +214,7 @@ our %throw = (
 		my ($d) = @_;
 
 		return { org => $d->{org}, account => account($d),
-			amount => chance(0.3) ? undef : some_amount(2500),
+			amount => chance(0.3) ? undef : random_amount(2500),
 			period => pick(qw(none day week month quarter year)),
 			hard => chance(0.7) ? 1 : 0 };
 	},
@@ -237,7 +237,7 @@ our %throw = (
 		my ($d) = @_;
 
 		return { gpu_type => pick(qw(A100 A100 H100)), pool => $d->{pool},
-			per_gpu_hour => chance(0.05) ? 0 : some_amount(5),
+			per_gpu_hour => chance(0.05) ? 0 : random_amount(5),
 			spot => chance(0.4) ? 1 : 0 };
 	},
 	register_node => sub {
@@ -259,7 +259,7 @@ our %throw = (
 		my ($d) = @_;
 
 		return { node => pick(by_name($d))->{name},
-			notice => chance(0.1) ? '0 microseconds' : some_span(HOUR) };
+			notice => chance(0.1) ? '0 microseconds' : random_span(HOUR) };
 	},
 	resume => sub {
 		my ($d) = @_;
@@ -276,7 +276,7 @@ our %throw = (
 	issue => sub {
 		my ($d) = @_;
 		my $now = $d->{m}{now};
-		my %a = (base($d), amount => some_amount(pick(100, 1500)),
+		my %a = (base($d), amount => random_amount(pick(100, 1500)),
 			kind => pick(qw(paid promo grant)), priority => pick(10, 100, 100),
 			policy => pick('{}', '{}', '{}', '{"gpu_types": ["A100"]}',
 				'{"gpu_types": ["H100", "A100"]}', '{"max_share": 0.5}',
@@ -289,7 +289,7 @@ our %throw = (
 		return undef if $d->buckets > 45;
 		$a{effective_at} = $now + between(-1, 2) * HOUR if chance(0.2);
 		$a{expires_at} = $now + between(-4, 1500) * HOUR / 4 if chance(0.4);
-		$a{valid_for} = some_span(9 * DAY)
+		$a{valid_for} = random_span(9 * DAY)
 		  if chance($a{expires_at} ? 0.03 : 0.3);
 		return \%a;
 	},
@@ -299,7 +299,7 @@ our %throw = (
 		return undef if $d->buckets > 55;
 		return { org => $d->{org}, from_account => account($d),
 			to_account => account($d), key => $d->new_key,
-			amount => some_amount(pick(20, 200)) };
+			amount => random_amount(pick(20, 200)) };
 	},
 	revoke => sub {
 		my ($d) = @_;
@@ -312,8 +312,8 @@ our %throw = (
 	hold => sub {
 		my ($d) = @_;
 
-		return { base($d), amount => some_amount(pick(5, 50, 400)),
-			ttl => some_span(pick(3 * HOUR, 2 * DAY, 20 * DAY)) };
+		return { base($d), amount => random_amount(pick(5, 50, 400)),
+			ttl => random_span(pick(3 * HOUR, 2 * DAY, 20 * DAY)) };
 	},
 	capture => sub {
 		my ($d) = @_;
@@ -354,12 +354,12 @@ our %throw = (
 		return { base($d), pool => $d->{pool},
 			request => pick(qw(1xH100 1xA100 2xA100 1xH100|A100 3xA100|H100
 				2-4xA100 1-6xH100 2-8xA100 0.46xA100 0 2x* 1xT4|A100 1xT4 1xX9 1xX9|H100 99xA100)),
-			wall_limit => chance(0.2) ? undef : some_span(20 * HOUR),
+			wall_limit => chance(0.2) ? undef : random_span(20 * HOUR),
 			tier => pick(qw(standard_training standard_training
 				batch_inference interactive scratch scratch scratch endless
 				premium_training production_inference)),
 			max_retries => between(0, 3),
-			hold_window => chance(0.5) ? undef : some_span(3 * HOUR) };
+			hold_window => chance(0.5) ? undef : random_span(3 * HOUR) };
 	},
 	cancel => sub {
 		my ($d) = @_;

@@ -119,12 +119,12 @@ sub run
 		$self->new_org if $self->{n} % ORG_LIVES == 0;
 		$self->pass_time;
 		$self->{org} = chance(0.85) ? $self->{orgs}[-1] : pick(@{ $self->{orgs} });
-		my ($name, $a) = $self->some_call;
+		my ($name, $a) = $self->random_call;
 
 		$self->call($name, $a);
-		$self->look_back if $self->{n} % LOOK_BACK == 0;
+		$self->check_past if $self->{n} % LOOK_BACK == 0;
 	}
-	$self->look_at($_, all => 1) foreach @{ $self->{orgs} };
+	$self->compare_all($_, all => 1) foreach @{ $self->{orgs} };
 	my $broken = $self->{dbh}
 	  ->selectall_arrayref('SELECT * FROM gpucredit.verify() LIMIT 5');
 
@@ -215,7 +215,7 @@ sub past_figures
 
 # A past balance equals the model's at that time; a statement ends with what is
 # available now.
-sub look_back
+sub check_past
 {
 	my ($self) = @_;
 	my ($m, $dbh) = @$self{qw(m dbh)};
@@ -250,7 +250,7 @@ sub look_back
 }
 
 # A call by weight, with arguments.
-sub some_call
+sub random_call
 {
 	my ($self) = @_;
 
@@ -297,7 +297,7 @@ sub call
 	my $org = $a->{org} // '';
 
 	$org = $self->{org} unless $m->{account}{$org} || $name eq 'create_account';
-	my @seen = map { $self->see($_, $a) } $self->touched($name, $org, $rows);
+	my @seen = map { $self->read_state($_, $a) } $self->touched($name, $org, $rows);
 
 	$self->{reaped} = 0;
 	$self->reap_as($_) foreach $state ? () : @seen;
@@ -306,16 +306,16 @@ sub call
 	if ($name eq 'place')
 	{
 		$self->fail('place succeeds', $state) if $state;
-		take_cycle($self, $rows);
+		apply_cycle($self, $rows);
 	}
 	else
 	{
 		if ($name eq 'reap_holds')
 		{
-			take_sweep($self, \&Model::Attempt::overdue, $took < SWEEP_TIME);
-			take_funded($self, $took < FUND_TIME);
+			apply_sweep($self, \&Model::Attempt::overdue, $took < SWEEP_TIME);
+			apply_funded($self, $took < FUND_TIME);
 		}
-		take_sweep($self, \&Model::Attempt::gone, $took < SWEEP_TIME)
+		apply_sweep($self, \&Model::Attempt::gone, $took < SWEEP_TIME)
 		  if $name eq 'check_nodes';
 		$outcome = $self->judge($name, $a, $rows, $state, $seen[0]);
 	}
@@ -380,7 +380,7 @@ sub touched
 
 # The state of an organisation, and the figures of the account that a call
 # named.
-sub see
+sub read_state
 {
 	my ($self, $org, $a) = @_;
 	my $known = $self->{m}{account}{$org};
@@ -389,7 +389,7 @@ sub see
 	  : defined $account && $known->{$account} ? ($account)
 	  : $known && %$known ? (pick(sort keys %$known)) : ();
 
-	return Compare::take($self->{dbh}, $org, \@accounts);
+	return Compare::read_state($self->{dbh}, $org, \@accounts);
 }
 
 # Releases in the model the dead holds that the server has released.
@@ -461,11 +461,11 @@ sub check
 }
 
 # All of an organisation, all its holds included.
-sub look_at
+sub compare_all
 {
 	my ($self, $org, %options) = @_;
 	my @accounts = sort keys %{ $self->{m}{account}{$org} };
-	my $seen = Compare::take($self->{dbh}, $org, \@accounts, $options{all});
+	my $seen = Compare::read_state($self->{dbh}, $org, \@accounts, $options{all});
 	my @differences = Compare::compare($self->{m}, $seen);
 
 	$self->fail("the same in $org at the end", @differences) if @differences;

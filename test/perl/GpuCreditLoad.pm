@@ -235,7 +235,7 @@ sub call
 }
 
 # Rows of a query; none if the connection is gone.
-sub look
+sub rows_or_none
 {
 	my ($client, $sql, @args) = @_;
 
@@ -343,7 +343,7 @@ sub live
 {
 	my ($client, $most) = @_;
 
-	return look($client, q{
+	return rows_or_none($client, q{
 		SELECT org, job, attempt, elapsed + random() * '15 min'::interval
 		FROM gpucredit.attempt WHERE ended_at IS NULL
 		ORDER BY random() LIMIT ?}, $most);
@@ -411,7 +411,7 @@ sub do_reclaim
 sub do_revoke
 {
 	my ($client) = @_;
-	my ($used) = look($client, q{
+	my ($used) = rows_or_none($client, q{
 		SELECT org, bucket FROM gpucredit.bucket
 		WHERE held > '0' AND closed_at IS NULL AND memo IS NOT NULL
 		ORDER BY random() LIMIT 1});
@@ -436,7 +436,7 @@ sub do_transfer
 sub do_refund
 {
 	my ($client) = @_;
-	my ($job) = look($client, q{
+	my ($job) = rows_or_none($client, q{
 		SELECT org, job, (sum(billed)::numeric / 3)::numeric(20, 6)
 		FROM gpucredit.attempt WHERE billed > '0.000010'
 		GROUP BY org, job ORDER BY random() LIMIT 1}) or return 1;

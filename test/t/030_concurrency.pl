@@ -57,7 +57,7 @@ sub burst
 	my ($db, $isolation) = @_;
 	my $start = time + 2;
 	my %count;
-	my @pids = in_parallel(20, sub { reserve_some($db, $isolation, $start,
+	my @pids = in_parallel(20, sub { reserve_repeatedly($db, $isolation, $start,
 				$_[0], 50) });
 
 	is(wait_for_children(@pids), 0, "$isolation: every client went on to its end");
@@ -70,7 +70,7 @@ sub burst
 
 # One client makes so many reservations, and repeats each after 40001.  No lock
 # waits are involved.
-sub reserve_some
+sub reserve_repeatedly
 {
 	my ($db, $isolation, $start, $number, $n) = @_;
 	my $dbh = connect_to($node, $db);

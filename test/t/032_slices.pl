@@ -55,7 +55,7 @@ sub client
 }
 
 # Takes holds until no micro-credit is left: each size until it is denied.
-sub take_all
+sub hold_all
 {
 	my ($db, $isolation, $number, @sizes) = @_;
 	my $dbh  = client($db, $isolation);
@@ -149,7 +149,7 @@ foreach my $isolation ('read committed', 'repeatable read', 'serializable')
 			SELECT gpucredit.set_budget('hot', '', 400.000001, 'none'),
 				gpucredit.set_budget('hot', 'a', 900, 'day', hard => false)});
 		my @pids = in_parallel($clients,
-			sub { take_all($db, $isolation, $_[0], 1, 0.03, 0.000001) });
+			sub { hold_all($db, $isolation, $_[0], 1, 0.03, 0.000001) });
 		my @slicer = in_parallel(1, sub { keep_slicing($db, $isolation) });
 
 		is(wait_for_children(@pids), 0, "$name: every client went on to its end");

@@ -43,13 +43,13 @@ query($node, 'credit', q{
 
 my $listener = connect_to($node, 'credit');
 $listener->do("LISTEN $_") foreach qw(gpucredit_alert gpucredit_node gpucredit_seal);
-is_deeply([ raise_all(), sort map { $_->[0] } told() ],
+is_deeply([ raise_all(), sort map { $_->[0] } notifications() ],
 	[ qw(granted 1 t), qw(gpucredit_alert gpucredit_seal) ],
 	'listeners are told of an alert and of a seal');
-is_deeply([ start_and_cancel('gang', '2xT4'), sort map { "$_->[0] $_->[2]" } told() ],
+is_deeply([ start_and_cancel('gang', '2xT4'), sort map { "$_->[0] $_->[2]" } notifications() ],
 	[ 'stopping', ('gpucredit_node n1') x 2, ('gpucredit_node n2') x 2 ],
 	'each node hears of a start and of a cancellation');
-is_deeply([ start_and_cancel('none', '1xT4', 'ROLLBACK'), told() ], ['stopping'],
+is_deeply([ start_and_cancel('none', '1xT4', 'ROLLBACK'), notifications() ], ['stopping'],
 	'not of one that is rolled back');
 is(dropped(), 0, 'nothing was dropped');
 
@@ -85,15 +85,15 @@ is(query($node, 'credit', q{BEGIN; SELECT status FROM gpucredit.hold('acme', '',
 # Room again.
 $holder->commit;
 $holder->do('UNLISTEN *');
-told();
-is_deeply([ raise_all(), sort map { $_->[0] } told() ],
+notifications();
+is_deeply([ raise_all(), sort map { $_->[0] } notifications() ],
 	[ qw(granted 1 t), qw(gpucredit_alert gpucredit_seal) ],
 	'when there is room listeners are told');
 is(dropped(), 4, 'and nothing is dropped');
 
 # With notifications off, nobody is notified and nothing counted.
 query($node, 'credit', 'ALTER DATABASE credit SET gpucredit.notify_queue_limit = 0');
-is_deeply([ raise_all(), told() ], [qw(granted 1 t)], 'with a limit of 0 nobody is told');
+is_deeply([ raise_all(), notifications() ], [qw(granted 1 t)], 'with a limit of 0 nobody is told');
 is(dropped(), 4, 'which is no loss');
 query($node, 'credit', 'ALTER DATABASE credit RESET gpucredit.notify_queue_limit');
 
@@ -131,8 +131,8 @@ is(log_lines('queue_busy'), 2, 'the log says why');
 sleep(1);
 query($node, 'credit', q{SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'});
 is(wait_for_children($stuck), 0, 'the other ends');
-told();
-is_deeply([ raise_all(), sort map { $_->[0] } told() ],
+notifications();
+is_deeply([ raise_all(), sort map { $_->[0] } notifications() ],
 	[ qw(granted 1 t), qw(gpucredit_alert gpucredit_seal) ],
 	'then listeners are told');
 
@@ -269,7 +269,7 @@ sub wait_for_stuck
 }
 
 # What the listener has received since.
-sub told
+sub notifications
 {
 	my @all;
 

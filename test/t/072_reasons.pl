@@ -135,7 +135,7 @@ sub world
 	$clock += pick(1, 10, 30);
 	at($clock);
 	beat();
-	end_some();
+	end_random_attempts();
 	submit("w$number-b$_") foreach 1 .. 2 + int rand 5;
 	quota() if rand() < .4;
 	disturb();
@@ -206,7 +206,7 @@ sub place
 
 # Some attempts end, reported by their agent, or by the application, which
 # fences their devices.
-sub end_some
+sub end_random_attempts
 {
 	foreach my $row (rows(q{SELECT org, job, attempt FROM gpucredit.attempt
 		WHERE pool = ? AND ended_at IS NULL ORDER BY job}, $pool))
@@ -524,7 +524,7 @@ sub no_quotas
 }
 
 # Removes other waiting jobs that match.
-sub cancel_rest
+sub cancel_others
 {
 	my ($which, $job) = @_;
 
@@ -542,7 +542,7 @@ sub alone
 	no_quotas();
 	$dbh->do(q{DELETE FROM gpucredit.claim_gpu WHERE pool = ?}, undef, $pool);
 	$dbh->do(q{DELETE FROM gpucredit.claim WHERE pool = ?}, undef, $pool);
-	cancel_rest('true', $job);
+	cancel_others('true', $job);
 	$dbh->do(q{UPDATE gpucredit.attempt_gpu SET free = true
 		WHERE pool = ? AND ended_at IS NOT NULL}, undef, $pool);
 	return;
@@ -617,7 +617,7 @@ sub only_served
 		SELECT org, job FROM gpucredit.reservations(?)
 		UNION SELECT org, job FROM gpucredit.plan(?) WHERE action IN ('start', 'claim')
 		UNION SELECT org, job FROM gpucredit.claim}, undef, $pool, $pool);
-	cancel_rest('(org, job) NOT IN (SELECT b.org, b.job FROM had b)', $job);
+	cancel_others('(org, job) NOT IN (SELECT b.org, b.job FROM had b)', $job);
 	return;
 }
 
@@ -743,7 +743,7 @@ sub judge_preemption
 	judged($job, $row, 'preemption: ' . substr($why, 0, 30), ($why =~ /^not enough/ ? !$enough : $enough),
 		($enough ? 'enough' : 'not enough') . ' where they are gone');
 	judged($job, $row, 'preemption: reserved', scalar undone(sub {
-				cancel_rest('(org, job) IN (SELECT r.org, r.job FROM gpucredit.reservations(pool) r)', $job);
+				cancel_others('(org, job) IN (SELECT r.org, r.job FROM gpucredit.reservations(pool) r)', $job);
 				planned($job, '^(start|claim)$') }), 'neither start nor claim without')
 	  if $why =~ /^what is reserved/;
 	return;
@@ -757,6 +757,6 @@ sub alone_but_kept
 	no_quotas();
 	$dbh->do(q{DELETE FROM gpucredit.claim_gpu WHERE pool = ?}, undef, $pool);
 	$dbh->do(q{DELETE FROM gpucredit.claim WHERE pool = ?}, undef, $pool);
-	cancel_rest('true', $job);
+	cancel_others('true', $job);
 	return;
 }

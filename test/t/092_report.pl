@@ -39,7 +39,7 @@ foreach my $name (sort keys %page)
 {
 	foreach my $width (360, 1100, $name eq 'all' ? 850 : ())
 	{
-		look_at($name, $width, $_) for 'light', 'dark';
+		check_page($name, $width, $_) for 'light', 'dark';
 	}
 }
 print_it($_) foreach qw(acme all);
@@ -133,7 +133,7 @@ sub ledger
 }
 
 # Opens a page in a frame of a width, and checks what was measured in it.
-sub look_at
+sub check_page
 {
 	my ($name, $width, $scheme) = @_;
 	my $what   = "$name, $width pixels, $scheme";

@@ -214,14 +214,14 @@ foreach my $call (q{cancel('red', %s, 'k')}, q{history('red', %s)}, q{explain('r
 	{
 		foreach my $one ([ $theirs, \@theirs, $foreign{red} ], [ $nobody, \@nobody, 987654321 ])
 		{
-			my %before = looks($red);
+			my %before = table_reads($red);
 			my $start  = time;
 
 			eval { $red->do($one->[0]) };
 			push @{ $one->[1] }, time - $start;
 			$words{ $red->state . ' ' . ($red->errstr =~ s/\bjob $one->[2]\b/job N/gr) } = 1;
 			$red->do('ROLLBACK TO s');
-			my %after = looks($red);
+			my %after = table_reads($red);
 			# the first turns make plans
 			$work{ join(' ', map { "$_ " . ($after{$_} - ($before{$_} || 0)) } sort keys %after) } = 1
 			  if $turn > 10;
@@ -243,7 +243,7 @@ done_testing();
 END { stop_poolers(); }
 
 # How often the transaction has read each table of the extension.
-sub looks
+sub table_reads
 {
 	my ($dbh) = @_;
 

@@ -49,7 +49,7 @@ chmod 0600, "$conf/poke.conf";
 # The first job.
 is(run('systemctl enable --now gpucredit-agent gpucredit-poke 2>/dev/null; systemctl is-active gpucredit-agent gpucredit-jobs gpucredit-poke'),
 	"active\nactive\nactive", 'the units run')
-  or give_up();
+  or print_units_and_exit();
 my $first = submit('', 'echo began; sleep 2');
 ends($first, 'completed');
 my ($billed, $elapsed) = split / /, row($first, q{billed || ' ' || date_part('epoch', elapsed)});
@@ -136,7 +136,7 @@ diag(run('journalctl -b -u "gpucredit*" -o short-monotonic | tail -n 60'))
 done_testing();
 
 # Nothing else can hold: say what the units said.
-sub give_up
+sub print_units_and_exit
 {
 	diag(run('journalctl -b -u "gpucredit-[ajp]*" -o cat; find /sys/fs/cgroup/gpucredit.slice -maxdepth 2 -type d'));
 	done_testing();

@@ -311,7 +311,7 @@ gc_build_kept()
 		--exclude='*.d' --exclude='*.so' --exclude=/.build-flags \
 		--exclude='/gpucredit--*.sql' --exclude='/gpucredit_report--*.sql' \
 		--exclude=/results --exclude=/log --exclude='/test/*/build' \
-		--exclude='/tmp_check*' --exclude=node_modules \
+		--exclude='/tmp_check*' --exclude=node_modules --exclude=/evals/core \
 		--filter=':- .gitignore' "$GC_ROOT/" "$dir/src/"
 	chmod -R a+rX "$dir"
 	[ "$(id -u)" != 0 ] || chown -R "$GC_USER" "$dir"

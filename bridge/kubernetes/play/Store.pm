@@ -65,7 +65,7 @@ sub keep_in
 		my ($plural, $type, $object) = @$kept;
 
 		$self->{version} = $object->{metadata}{resourceVersion};
-		$self->take($plural, $object, $type, $json->encode($object));
+		$self->record_change($plural, $object, $type, $json->encode($object));
 	}
 	$keep->autoflush(1);
 	print $keep "\n";			# ends what was half written
@@ -147,12 +147,12 @@ sub put
 	my $text = $json->encode($object);
 
 	print { $self->{keep} } qq(["$plural","$type",$text]\n) if $self->{keep};
-	$self->{on_change}->($plural, $self->take($plural, $object, $type, $text));
+	$self->{on_change}->($plural, $self->record_change($plural, $object, $type, $text));
 	return $object;
 }
 
 # A change as watches get it: [version, type, object, text].
-sub take
+sub record_change
 {
 	my ($self, $plural, $object, $type, $text) = @_;
 	my $key = key($object);

@@ -47,7 +47,7 @@ sub start_assets
 		"--initial-cluster=default=http://127.0.0.1:$peer");
 	start_server($k);
 	GpuCreditKubernetes::api($k, 'POST', '/api/v1/namespaces', { metadata => { name => 'gpucredit' } });
-	give_rights($k);
+	grant_rights($k);
 	start_kubelets($k, $home);
 	@{ $k->{settings} }{qw(ca_file token_file)} = ("$folder/tls.crt", "$folder/token");
 	return;
@@ -107,7 +107,7 @@ sub start_server
 }
 
 # The rules of docs/kubernetes.md, for the bridge's token.
-sub give_rights
+sub grant_rights
 {
 	my ($k) = @_;
 	my $group = 'rbac.authorization.k8s.io';

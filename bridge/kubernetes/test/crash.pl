@@ -24,7 +24,7 @@ $k->{settings}{lease_s} = 2;
 $k->{settings}{report_late_s} = 5;		# the default, as in a burst much is late
 srand(7);
 
-sub make_some
+sub make_four_pods
 {
 	foreach (1 .. 4)
 	{
@@ -50,18 +50,18 @@ sub delete_one
 start_bridge($k);
 foreach my $turn (1 .. $kills)
 {
-	make_some();
+	make_four_pods();
 	sleep rand(2.5);
 	kill_bridge($k);
 	delete_one();
 	sleep rand(0.5);
 	start_bridge($k);
-	make_some();
+	make_four_pods();
 	sleep rand(2.5);
 	kill_server($k->{server});
 	sleep rand(0.5);
 	$k->{server}->start;
-	make_some();
+	make_four_pods();
 	sleep rand(2);
 	delete_one();
 	kill_apiserver($k, rand(0.5));

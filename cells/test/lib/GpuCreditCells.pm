@@ -56,7 +56,7 @@ sub new
 	}
 	foreach my $name (@names)
 	{
-		$self->tell_cells($name);
+		$self->send_cell_table($name);
 		query($self->{$name}, 'credit', "SELECT gpucredit_cells.join_cells('$name')");
 	}
 	query($self->{ $names[0] }, 'credit', 'SELECT gpucredit_cells.publish_rules()');
@@ -110,7 +110,7 @@ sub dsn
 }
 
 # Gives a cell the router's table of cells.
-sub tell_cells
+sub send_cell_table
 {
 	my ($self, $name) = @_;
 	my $rows = $self->at_router(

@@ -124,7 +124,7 @@ sub run
 		$self->{calls}{$name}++ if $step->($self, $name);
 		shift @{ $self->{last} } while @{ $self->{last} } > 12;
 	}
-	$self->look($_, 1) foreach @cells;
+	$self->compare_with_model($_, 1) foreach @cells;
 	return $self->{calls};
 }
 
@@ -157,7 +157,7 @@ sub do_call
 	$a->{key} //= 'k' . ++$self->{keys};
 	$self->{last}[-1] .= ' ' . $self->where($cell, call_text($self->{dbh}{$cell}, $name, $a));
 	my ($rows, $state) = $self->ask($cell, $name, $a);
-	my $seen = $self->see($cell);
+	my $seen = $self->read_state($cell);
 	my $row  = $rows && $rows->[0];
 	my $ids = new_buckets($seen, $known);
 	my %moved = map { $_->{id} => $_->{moved} } values %$known;
@@ -173,7 +173,7 @@ sub do_call
 	  if ($wanted // $error) ne ($found // $state);
 	Leases::follow_credit($m, $a, \%moved, $ids)
 	  if $name eq 'transfer' && $row;
-	$self->{leases}->tell_refund($cell, $m->{hold}{ +ORG }{ $a->{hold} })
+	$self->{leases}->report_refund($cell, $m->{hold}{ +ORG }{ $a->{hold} })
 	  if $name eq 'refund_hold' && $row;
 	$self->compare($cell, $seen);
 	return 1;
@@ -203,7 +203,7 @@ sub arguments
 	{
 		return {
 			account  => pick(@accounts),
-			amount   => some_amount(900),
+			amount   => random_amount(900),
 			kind     => pick(qw(paid paid promo grant)),
 			priority => pick(100, 100, 50),
 			policy   => pick('{}', '{}', '{"max_share":0.5}', '{"max_per_job":100}',
@@ -212,10 +212,10 @@ sub arguments
 			: between(1, 40_000) * 1_000_000 . ' microseconds' };
 	}
 	return { account => pick(@accounts), period => pick(qw(none day)), hard => chance(0.5) ? 1 : 0,
-		amount => chance(0.3) ? undef : some_amount(3000) }
+		amount => chance(0.3) ? undef : random_amount(3000) }
 	  if $name eq 'set_budget';
 	return unless @known;
-	return { account => pick(@known), amount => some_amount(60),
+	return { account => pick(@known), amount => random_amount(60),
 		ttl => between(1, chance(0.7) ? 6000 : 200_000) * 1_000_000 . ' microseconds' }
 	  if $name eq 'hold';
 	if ($name eq 'transfer')
@@ -223,7 +223,7 @@ sub arguments
 		my ($from, $to) = (pick(@known), pick(@known));
 
 		return if $from eq $to || keys %{ $m->{bucket}{ +ORG } } > 400;
-		return { from_account => $from, to_account => $to, amount => some_amount(20) };
+		return { from_account => $from, to_account => $to, amount => random_amount(20) };
 	}
 	if ($name eq 'revoke')
 	{
@@ -263,13 +263,13 @@ sub do_lease
 	my ($self) = @_;
 	my %a = (org => ORG, home => 'c0', there => pick(qw(c1 c2)),
 		account => pick(@accounts), ttl => between(30, 9000) * 1_000_000);
-	my $amount = some_amount(chance(0.9) ? 300 : 3000);
+	my $amount = random_amount(chance(0.9) ? 300 : 3000);
 	my $dbh = $self->{dbh}{c0};
 	my $key = 'k' . ++$self->{keys};
 	my ($id, $status, $reason) = $dbh->selectrow_array(
 		'SELECT lease, status, reason FROM gpucredit_cells.lease(?, ?, ?, ?, ?, ?)',
 		undef, @a{qw(org account there)}, $key, $amount, "$a{ttl} microseconds");
-	my $seen = $self->see('c0');
+	my $seen = $self->read_state('c0');
 
 	$self->granted(\%a, $id, $key, amount($amount), $status, $reason);
 	$self->compare('c0', $seen);
@@ -309,7 +309,7 @@ sub do_recall
 
 	$self->{dbh}{c0}->do('SELECT gpucredit_cells.recall(?, ?)', undef, ORG, $lease->{id});
 	$self->{leases}->post('c0', $lease->{there}, $lease, 'recall');
-	$self->look('c0');
+	$self->compare_with_model('c0');
 	return 1;
 }
 
@@ -321,7 +321,7 @@ sub do_set_policy
 
 	$self->set_policy($there, chance(0.3) ? (undef) x 3
 		: ($minimum, $minimum + between(0, 200), between(30, 9000) * 1_000_000));
-	$self->look('c0');
+	$self->compare_with_model('c0');
 	return 1;
 }
 
@@ -351,7 +351,7 @@ sub do_write_messages
 	$self->{last}[-1] .= " $cell to $peer";
 	$dbh->do('SELECT gpucredit.expire_credits()');
 	$dbh->do('SELECT gpucredit_cells.write_messages(?)', undef, $peer);
-	my $seen = $self->see($cell);
+	my $seen = $self->read_state($cell);
 
 	$self->{leases}->write_messages($cell, $peer);
 	if (my $policy = $self->{policy}{$peer})
@@ -427,7 +427,7 @@ sub do_deliver
 	my $known = $self->m($cell)->{bucket}{ +ORG } || {};
 	my ($text) = $self->{dbh}{$cell}
 	  ->selectrow_array('SELECT gpucredit_cells.receive(?)', undef, $copy->{text});
-	my $seen = $self->see($cell);
+	my $seen = $self->read_state($cell);
 	my $said = $self->{leases}->receive($lease, $copy,
 		{   key     => 'k' . ++$self->{keys},
 			buckets => new_buckets($seen, $known) });
@@ -459,7 +459,7 @@ sub do_answer
 		'SELECT gpucredit_cells.sent(ROW(?, ?, ?, ?, ?, ?, now(), 0, NULL)::gpucredit_cells.outbox, ?)',
 		undef, $copy->{to}, $copy->{lease}{org}, $copy->{lease}{id}, $copy->{kind}, $copy->{body}{n},
 		$copy->{text}, $copy->{answer}{text});
-	my $seen = $self->see($cell);
+	my $seen = $self->read_state($cell);
 
 	$self->{leases}->sent($cell, $copy->{to}, $copy->{lease}, $copy->{kind},
 		$copy->{body}, $copy->{answer}{said});
@@ -469,12 +469,12 @@ sub do_answer
 
 # Comparing
 
-sub see
+sub read_state
 {
 	my ($self, $cell, $all) = @_;
 	my $m = $self->m($cell);
 	my @known = grep { $m->{account}{ +ORG }{$_} } @accounts;
-	my $seen = Compare::take($self->{dbh}{$cell}, ORG,
+	my $seen = Compare::read_state($self->{dbh}{$cell}, ORG,
 		$all ? \@known : [ @known ? pick(@known) : () ], $all);
 	my %open = map { /^(\d+) / ? ($1 => 1) : () } split(/\n/, $seen->{holds});
 
@@ -542,11 +542,11 @@ sub compare
 	return;
 }
 
-sub look
+sub compare_with_model
 {
 	my ($self, $cell, $all) = @_;
 
-	return $self->compare($cell, $self->see($cell, $all));
+	return $self->compare($cell, $self->read_state($cell, $all));
 }
 
 sub where

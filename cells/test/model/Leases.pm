@@ -147,7 +147,7 @@ sub post_grant
 	return $self->post($lease->{home}, $lease->{there}, $lease, 'grant');
 }
 
-sub take_report
+sub accept_report
 {
 	my ($self, $lease, $report) = @_;
 	my $out = $lease->{out};
@@ -196,7 +196,7 @@ sub apply_report
 		Model::Ledger::sum($hold, 'held'));
 	if ($back > 0)
 	{
-		$m->give_back($hold, $back);
+		$m->return_credit($hold, $back);
 		$out->{given} += $back;
 	}
 	if ($out->{spent} + $out->{returned} < $lease->{amount})
@@ -269,7 +269,7 @@ sub speak
 }
 
 # ids: of the buckets that the server made of it, if it came in time.
-sub take_grant
+sub accept_lease
 {
 	my ($self, $lease, $ids) = @_;
 	my $m = $self->{cell}{ $lease->{there} }{m};
@@ -304,7 +304,7 @@ sub take_grant
 	return $self->speak($lease);
 }
 
-sub take_recall
+sub accept_recall
 {
 	my ($self, $lease, $key) = @_;
 
@@ -320,7 +320,7 @@ sub take_recall
 	return {};
 }
 
-sub take_answer
+sub accept_answer
 {
 	my ($self, $lease, $answer) = @_;
 	my $in = $lease->{in};
@@ -336,7 +336,7 @@ sub take_answer
 }
 
 # A refund in a cell: the leases of its credit have a report due.
-sub tell_refund
+sub report_refund
 {
 	my ($self, $cell, $hold) = @_;
 	my %of = map { ($_->{bucket}{lease} // '') => 1 } @{ $hold->{parts} };
@@ -361,9 +361,9 @@ sub receive
 		$self->resend_all($copy->{to}, $copy->{from});
 		return {};
 	}
-	return $kind eq 'grant' ? $self->take_grant($lease, $new->{buckets})
-	  : $kind eq 'report' ? $self->take_report($lease, $body)
-	  : $self->take_recall($lease, $new->{key});
+	return $kind eq 'grant' ? $self->accept_lease($lease, $new->{buckets})
+	  : $kind eq 'report' ? $self->accept_report($lease, $body)
+	  : $self->accept_recall($lease, $new->{key});
 }
 
 sub sent
@@ -374,8 +374,8 @@ sub sent
 
 	delete $outbox->{"$lease->{id} $kind"}
 	  if $waits && $waits->{n} == $body->{n};
-	$self->take_answer($lease, $answer) if $kind eq 'report';
-	$self->take_report($lease, $answer) if $kind eq 'grant' && $answer->{n};
+	$self->accept_answer($lease, $answer) if $kind eq 'report';
+	$self->accept_report($lease, $answer) if $kind eq 'grant' && $answer->{n};
 	return;
 }
 

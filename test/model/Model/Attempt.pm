@@ -82,7 +82,7 @@ sub start
 	$attempt->{rate} = per_hour($attempt->{price}, $start->{gpus}, $share);
 	$attempt->{held} = cost($attempt->{rate}, 1, 1000,
 		Model::Job::held_time($job), 1);
-	$m->give_back($job->{hold},
+	$m->return_credit($job->{hold},
 		Model::Ledger::sum($job->{hold}, 'held') - $attempt->{held});
 	$job->{state} = 'active';
 	delete $job->{not_before};
@@ -301,7 +301,7 @@ sub answer
 	my $why    = 'low_funds';
 	my $end    = $funded;
 
-	my ($told, $leave_by) = Model::Node::told($m, $attempt);
+	my ($told, $leave_by) = Model::Node::obeys($m, $attempt);
 
 	return [ 'stop', 'cancelled', @known, $m->{now}, 0 ] if $job->{cancelled};
 	return [ 'stop', $told, @known, $m->{now}, 0 ]

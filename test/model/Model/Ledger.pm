@@ -359,7 +359,7 @@ sub capture
 }
 
 # Gives credit back, last drawn first: what was released, what lapsed.
-sub give_back
+sub return_credit
 {
 	my ($self, $hold, $amount) = @_;
 	my %back = (available => 0, expired => 0, revoked => 0);
@@ -384,7 +384,7 @@ sub give_back
 sub close_hold
 {
 	my ($self, $hold) = @_;
-	my @back = $self->give_back($hold, sum($hold, 'held'));
+	my @back = $self->return_credit($hold, sum($hold, 'held'));
 
 	$hold->{closed_at} = $self->{now};
 	return @back;

@@ -85,7 +85,7 @@ sub reclaim
 	my $node   = find_node($m, $in->{node});
 
 	$node->{reclaim_at} = $m->{now} + $notice;
-	tell_leaving($m);
+	direct_reclaim($m);
 	return [''];
 }
 
@@ -101,7 +101,7 @@ sub resume
 		delete $attempt->{directives}{reclaim}
 		  unless defined leaves_at($m, $attempt);
 	}
-	tell_leaving($m);
+	direct_reclaim($m);
 	return [''];
 }
 
@@ -117,7 +117,7 @@ sub leaves_at
 
 # Who is on a node that is taken leaves by then; who should have left stays
 # told so.
-sub tell_leaving
+sub direct_reclaim
 {
 	my ($m) = @_;
 
@@ -133,7 +133,7 @@ sub tell_leaving
 }
 
 # A directive of the scheduler's, and that it still stands.
-sub tell_claim
+sub direct_claim
 {
 	my ($m, $attempt, $reason, $deadline) = @_;
 	my $known = $attempt->{directives}{claim};
@@ -152,7 +152,7 @@ sub tell_claim
 
 # What an attempt is to obey now: the reason, and by when; nothing, if it was
 # told nothing.
-sub told
+sub obeys
 {
 	my ($m, $attempt) = @_;
 	my $directives = $attempt->{directives};

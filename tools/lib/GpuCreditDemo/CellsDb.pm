@@ -26,7 +26,7 @@ sub new
     } keys %{ $opt{cells} } };
     $self->{names}    = [ sort keys %{ $opt{cells} } ];
     $self->{on_clock} = $opt{on_clock};
-    $self->_tell_all($_, $self->{settings}{$_}) for keys %{ $self->{settings} };
+    $self->_set_in_cells($_, $self->{settings}{$_}) for keys %{ $self->{settings} };
     return $self;
 }
 
@@ -35,11 +35,11 @@ sub set
 {
     my ($self, $name, $value) = @_;
     $self->SUPER::set($name, $value);
-    $self->_tell_all($name, $value) if $self->{cells};
+    $self->_set_in_cells($name, $value) if $self->{cells};
     return;
 }
 
-sub _tell_all
+sub _set_in_cells
 {
     my ($self, $name, $value) = @_;
     for my $dbh (values %{ $self->{cells} })
@@ -60,7 +60,7 @@ sub set_clock
     my ($self, $second) = @_;
     return if defined $self->{clock} && $self->{clock} == $second;
     $self->SUPER::set_clock($second);
-    $self->_tell_all('gpucredit.clock', $self->timestamp($second));
+    $self->_set_in_cells('gpucredit.clock', $self->timestamp($second));
     $self->{on_clock}->($self, $second) if $self->{on_clock};
     return;
 }

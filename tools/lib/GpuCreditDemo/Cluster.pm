@@ -30,9 +30,9 @@ sub new
     }, $class;
 }
 
-# An attempt gets devices, told by the rows of place().  Returns what is wrong
+# Allocates the devices of an attempt as the rows of place() say.  Returns what is wrong
 # with them, a text each.
-sub take
+sub allocate
 {
     my ($self, $now, $rows) = @_;
     my @wrong;
@@ -58,7 +58,7 @@ sub take
 }
 
 # An attempt is over.
-sub give_back
+sub release_devices
 {
     my ($self, $now, $rows) = @_;
     for my $row (@$rows)

@@ -47,7 +47,7 @@ sub start
     $self->{running}{"$job->{org}/$job->{id}"} = $attempt;
     $self->{attempts}++;
     push @{ $self->{misplaced} }, map { "$job->{org} job $job->{id}: $_" }
-        $self->{cluster}->take($now, $rows);
+        $self->{cluster}->allocate($now, $rows);
     $self->_by_plan($attempt);
     my $answer = $self->{db}
         ->call('meter', @{$attempt}{qw(org id attempt)}, '0 s');
@@ -134,7 +134,7 @@ sub _settle
     my $rows = $self->{db}->call('settle', @call);
     $attempt->{over} = 1;
     delete $self->{running}{"$job->{org}/$job->{id}"};
-    $self->{cluster}->give_back($now, $attempt->{rows});
+    $self->{cluster}->release_devices($now, $attempt->{rows});
     $self->{cluster}->used($attempt->{type}, $attempt->{milli}, $elapsed);
     return if !$rows;
 

@@ -58,7 +58,7 @@ sub _play
         replay => $replay, unicode => scalar $locale =~ /utf-?8/i);
     my $good = $report->print_all;
     $good = 0 if $file && !_write_page($db, $file);
-    _look_around($plan, $db, $replay) if $keep;
+    _stop_to_browse($plan, $db, $replay) if $keep;
     $db->disconnect;
     return $good ? 0 : 1;
 }
@@ -81,7 +81,7 @@ sub _write_page
 }
 
 # Leaves the cluster as it is at this second, and prints what to look at.
-sub _look_around
+sub _stop_to_browse
 {
     my ($plan, $db, $replay) = @_;
     my $org  = $plan->{accounts}[0][0];

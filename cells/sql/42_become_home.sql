@@ -1,5 +1,5 @@
 /*
- * 42_take.sql: how a cell becomes the home of an organisation.
+ * 42_become_home.sql: how a cell becomes the home of an organisation.
  *
  * One transaction of the new cell takes everything.  While the organisation
  * works, it stores and compares all rows from before the oldest transaction of
@@ -83,7 +83,7 @@ COMMENT ON FUNCTION gpucredit_cells.bring_nodes(text, text) IS
 'Internal: rows of pools and nodes that an organisation''s jobs name.';
 
 /* Gives copied rows, from a number on, numbers of this cell in their order. */
-CREATE FUNCTION gpucredit_cells.number_anew(org text, relation text, above bigint)
+CREATE FUNCTION gpucredit_cells.renumber_rows(org text, relation text, above bigint)
 RETURNS text
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
@@ -111,7 +111,7 @@ BEGIN
 	RETURN answer;
 END
 $$;
-COMMENT ON FUNCTION gpucredit_cells.number_anew(text, text, bigint) IS
+COMMENT ON FUNCTION gpucredit_cells.renumber_rows(text, text, bigint) IS
 'Internal: entries or audit rows that came get numbers of this cell; returns the digest of what is stored.';
 
 /* A reference to a number that was not copied becomes one to the number before. */
@@ -317,7 +317,7 @@ BEGIN
 		IF copied ? one.name THEN
 			ours := ours || jsonb_build_object(one.name, gpucredit_cells.pull(source, org,
 				one.name, 'gpucredit_cells.incoming_' || one.name, which));
-			PERFORM gpucredit_cells.require_same(one.name, gpucredit_cells.number_anew(org,
+			PERFORM gpucredit_cells.require_same(one.name, gpucredit_cells.renumber_rows(org,
 				one.name, (copied ->> one.name)::bigint), ours ->> one.name);
 			CONTINUE;
 		END IF;
@@ -385,10 +385,10 @@ COMMENT ON FUNCTION gpucredit_cells.require_sound(text) IS
 'Internal: raises XX001 with what verify() finds.';
 
 /*
- * Takes everything while the organisation works; take_in() ends the
+ * Takes everything while the organisation works; receive_changes() ends the
  * transaction.  The rehearsal is undone.
  */
-CREATE FUNCTION gpucredit_cells.take_ahead(org text, source text, epoch bigint) RETURNS text
+CREATE FUNCTION gpucredit_cells.receive_ahead(org text, source text, epoch bigint) RETURNS text
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 SET session_replication_role = replica
@@ -400,7 +400,7 @@ BEGIN
 	/* another attempt has ended then */
 	PERFORM gpucredit_cells.lock_moving(org);
 	IF EXISTS (SELECT FROM gpucredit_cells.resident r
-		WHERE r.org = take_ahead.org AND r.epoch = take_ahead.epoch AND r.state = 'home')
+		WHERE r.org = receive_ahead.org AND r.epoch = receive_ahead.epoch AND r.state = 'home')
 	THEN
 		RETURN 'here';
 	END IF;
@@ -412,7 +412,7 @@ BEGIN
 		format('NOT %s', gpucredit_cells.changing(m.name, horizon, '{}')))
 	FROM gpucredit_cells.moved_tables() m
 	WHERE m.name NOT IN ('entry', 'audit', 'closing');
-	PERFORM gpucredit_cells.require_same(r, gpucredit_cells.number_anew(org, r, 0),
+	PERFORM gpucredit_cells.require_same(r, gpucredit_cells.renumber_rows(org, r, 0),
 		gpucredit_cells.digest(org, 'incoming_' || r))
 	FROM unnest('{entry,audit}'::text[]) r;
 	PERFORM gpucredit_cells.bring_closings(org, source);
@@ -427,12 +427,12 @@ BEGIN
 	RETURN horizon;
 END
 $$;
-COMMENT ON FUNCTION gpucredit_cells.take_ahead(text, text, bigint) IS
+COMMENT ON FUNCTION gpucredit_cells.receive_ahead(text, text, bigint) IS
 'Internal, in the new cell: stores, compares and verifies an organisation''s rows while it works. Result: the transaction of the old cell from which on changes have to follow; "here": it has come already.
 Errors: XX001 rows differ, or verify() finds something; 55000 this cell keeps rows for longer.';
 
 /* Takes the rest in the freeze, or fails. */
-CREATE FUNCTION gpucredit_cells.take_in(org text, source text, epoch bigint, horizon text)
+CREATE FUNCTION gpucredit_cells.receive_changes(org text, source text, epoch bigint, horizon text)
 RETURNS text
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -444,10 +444,10 @@ BEGIN
 	PERFORM gpucredit_cells.catch_up(org, source, horizon);
 	PERFORM gpucredit_cells.hang_up(source);
 	PERFORM gpucredit_cells.pass_numbers(r.name, r.last)
-	FROM (SELECT 'bucket_bucket_seq' AS name, (SELECT max(t.bucket) FROM gpucredit.bucket t WHERE t.org = take_in.org) AS last
-		UNION ALL SELECT 'hold_hold_seq', (SELECT max(t.hold) FROM gpucredit.hold t WHERE t.org = take_in.org)
-		UNION ALL SELECT 'job_job_seq', (SELECT max(t.job) FROM gpucredit.job t WHERE t.org = take_in.org)
-		UNION ALL SELECT 'alert_alert_seq', (SELECT max(t.alert) FROM gpucredit.alert t WHERE t.org = take_in.org)) r
+	FROM (SELECT 'bucket_bucket_seq' AS name, (SELECT max(t.bucket) FROM gpucredit.bucket t WHERE t.org = receive_changes.org) AS last
+		UNION ALL SELECT 'hold_hold_seq', (SELECT max(t.hold) FROM gpucredit.hold t WHERE t.org = receive_changes.org)
+		UNION ALL SELECT 'job_job_seq', (SELECT max(t.job) FROM gpucredit.job t WHERE t.org = receive_changes.org)
+		UNION ALL SELECT 'alert_alert_seq', (SELECT max(t.alert) FROM gpucredit.alert t WHERE t.org = receive_changes.org)) r
 	WHERE r.last IS NOT NULL;
 	INSERT INTO gpucredit_cells.resident AS r VALUES (org, epoch, 'home')
 	ON CONFLICT ON CONSTRAINT resident_pkey
@@ -455,8 +455,8 @@ BEGIN
 	RETURN 'taken';
 END
 $$;
-COMMENT ON FUNCTION gpucredit_cells.take_in(text, text, bigint, text) IS
-'Internal, in the new cell, after take_ahead(): takes what changed since the horizon; this cell is the home when the transaction commits.
+COMMENT ON FUNCTION gpucredit_cells.receive_changes(text, text, bigint, text) IS
+'Internal, in the new cell, after receive_ahead(): takes what changed since the horizon; this cell is the home when the transaction commits.
 Errors: XX001 rows differ.';
 
 /* New numbers of this cell are above the copied ones. */
