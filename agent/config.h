@@ -20,6 +20,7 @@ typedef struct Config
 	char	   *nvml_library;
 	char	   *cgroup;			/* the folder of the attempts' cgroups */
 	char	   *keeper;			/* gpucredit-keeper */
+	char	   *steps;			/* the folder of srun and what serves it */
 	char	   *isolation;		/* plain or bwrap */
 	char	   *seccomp;		/* filter jobs' system calls: yes or no */
 	char	   *node_key;		/* a file with the node's key; empty: none */

@@ -127,6 +127,7 @@ AttemptEnding(const LocalAttempt *attempt, Ending *ending)
 		{"preempted", "preempted"}, {"moved", "preempted"},
 		{"drain", "preempted"}, {"reclaim", "preempted"},
 		{"low_funds", "preempted"}, {"part_failed", "failed"},
+		{"script_ended", "completed"},
 	};
 	char	   *line = attempt->unwritten != NULL ? Dup(attempt->unwritten) :
 		FileGet(attempt->dir, "exit", NULL);

@@ -4,8 +4,10 @@
  *		An attempt's place among its nodes, and its processes on this one.
  *
  * A job's spec may have "launch": "per_node", the default, is one process on
- * each node, which torchrun multiplies; "per_gpu" is one for each GPU.  The
- * variables are those of torchrun and of Slurm.
+ * each node, which torchrun multiplies; "per_gpu" is one for each GPU.  "once",
+ * which sbatch asks for, is one process on the first node; the other nodes run
+ * what it starts there by srun (step_serve.c).  The variables are those of
+ * torchrun and of Slurm.
  *
  * All nodes take MASTER_PORT from the numbers of job and attempt, as agents do
  * not talk to each other.  The first node tries it: if it is taken, the attempt
@@ -20,6 +22,7 @@
 #include <unistd.h>
 
 #include "gang.h"
+#include "slurm_environment.h"
 #include "util.h"
 
 #define FIRST_PORT	20000
@@ -59,9 +62,10 @@ GangPutArguments(Writer *writer, const Launch *launch)
 	int			rank = 0;
 
 	if (how != NULL && (name == NULL || (strcmp(name, "per_node") != 0 &&
-										 strcmp(name, "per_gpu") != 0)))
+										 strcmp(name, "per_gpu") != 0 &&
+										 strcmp(name, "once") != 0)))
 		StartRefuse(writer, EXIT_EXITED, 127,
-					"\"launch\" is per_node or per_gpu");
+					"\"launch\" is once, per_node or per_gpu");
 	if (!per_gpu(launch))
 		return;
 	for (int node = 0; node < launch->attempt->rank; node++)
@@ -72,6 +76,27 @@ GangPutArguments(Writer *writer, const Launch *launch)
 	StartPut(writer, "arg", "gpucredit");
 	StartPut(writer, "arg", "%d", processes(launch, launch->attempt->rank));
 	StartPut(writer, "arg", "%d", rank);
+}
+
+/*
+ * Whether the program runs on the attempt's first node alone.
+ */
+bool
+GangRunsOnce(const Launch *launch)
+{
+	const char *how = json_string_value(json_object_get(launch->spec,
+														"launch"));
+
+	return how != NULL && strcmp(how, "once") == 0;
+}
+
+/*
+ * Whether this node runs only what the program on the first node starts here.
+ */
+bool
+GangServesSteps(const Launch *launch)
+{
+	return GangRunsOnce(launch) && launch->attempt->rank > 0;
 }
 
 static bool
@@ -127,6 +152,12 @@ GangPutEnvironment(Writer *writer, const Launch *launch)
 	}
 	StartPut(writer, "env", "MASTER_ADDR=%s", master == NULL ? "" : master);
 	StartPut(writer, "env", "MASTER_PORT=%d", port);
+	if (GangRunsOnce(launch))
+	{
+		SlurmPutEnvironment(writer, launch, list);
+		free(list);
+		return;
+	}
 	StartPut(writer, "env", "NNODES=%d", attempt->nodes);
 	StartPut(writer, "env", "NODE_RANK=%d", attempt->rank);
 	StartPut(writer, "env", "WORLD_SIZE=%d", all);

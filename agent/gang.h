@@ -11,6 +11,8 @@
 #include "launch.h"
 #include "start_file.h"
 
+extern bool GangRunsOnce(const Launch *launch);
+extern bool GangServesSteps(const Launch *launch);
 extern void GangPutArguments(Writer *writer, const Launch *launch);
 extern void GangPutEnvironment(Writer *writer, const Launch *launch);
 

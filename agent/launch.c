@@ -27,10 +27,12 @@
 #include "contain.h"
 #include "device_filter.h"
 #include "devices.h"
+#include "file_pattern.h"
 #include "gang.h"
 #include "launch.h"
 #include "run_podman.h"
 #include "seccomp.h"
+#include "slurm_environment.h"
 #include "start_file.h"
 #include "util.h"
 
@@ -43,7 +45,7 @@ static void bind_device(Writer *writer, const char *path);
 static void put_program(Writer *writer, const Launch *launch);
 static void put_texts(Writer *writer, const char *key, const json_t * texts);
 static void put_files(Writer *writer, const Launch *launch);
-static char *file_name(const Launch *launch, const char *pattern);
+static void put_path_and_home(Writer *writer, const Launch *launch);
 static void put_environment(Writer *writer, const Launch *launch);
 static char *list_devices(uint64_t gpus, bool paths);
 static void write_script(Writer *writer, const Launch *launch,
@@ -91,6 +93,8 @@ LaunchWriteStart(const LocalAttempt *attempt, const json_t * intent)
 		StartRefuse(&writer, EXIT_NOT_STARTED, errno, "no cgroup: %s",
 					strerror(errno));
 	make_work(&writer, &launch);
+	if (GangRunsOnce(&launch))
+		SlurmPutStepFiles(&writer, &launch);
 	StartPut(&writer, "tag", "%s", attempt->tag);
 	StartPut(&writer, "cgroup", "%s", attempt->cgroup);
 	StartPut(&writer, "lease", "%s/lease", config.state);
@@ -334,7 +338,13 @@ put_program(Writer *writer, const Launch *launch)
 														   "script"));
 
 	GangPutArguments(writer, launch);
-	if (script != NULL)
+	if (GangServesSteps(launch))
+	{
+		StartPut(writer, "arg", "%s/gpucredit-step", config.steps);
+		StartPut(writer, "arg", "serve");
+		StartPut(writer, "arg", "%s", config.address);
+	}
+	else if (script != NULL)
 	{
 		write_script(writer, launch, script);
 		StartPut(writer, "arg", "%s/script", launch->work);
@@ -400,6 +410,8 @@ put_files(Writer *writer, const Launch *launch)
 	const char *error = json_string_value(json_object_get(launch->spec,
 														  "error"));
 
+	if (GangServesSteps(launch))
+		return;					/* its output is that of the script */
 	if (output != NULL)
 		put_file(writer, launch, "output", output);
 	if (error != NULL || output != NULL)
@@ -414,7 +426,7 @@ static void
 put_file(Writer *writer, const Launch *launch, const char *key,
 		 const char *pattern)
 {
-	char	   *name = file_name(launch, pattern);
+	char	   *name = FilePattern(launch, pattern);
 
 	if (*name == '/')
 		StartPut(writer, key, "%s", name);
@@ -425,57 +437,29 @@ put_file(Writer *writer, const Launch *launch, const char *key,
 }
 
 /*
- * A name with sbatch's patterns: %j or %A the job, %a its index in an array,
- * %x its name, %N this node, %t its rank, %% a percent sign.
+ * PATH, in front of which the commands for steps stand, and HOME: that of the
+ * submitter where this node has such a folder.
  */
-static char *
-file_name(const Launch *launch, const char *pattern)
+static void
+put_path_and_home(Writer *writer, const Launch *launch)
 {
 	const		json_t *env = json_object_get(launch->spec, "env");
-	const char *index = json_string_value(json_object_get(env,
-														  "SLURM_ARRAY_TASK_ID"));
-	const char *job = json_string_value(json_object_get(launch->spec,
-														"name"));
-	char	   *name;
-	size_t		len;
-	FILE	   *out = open_memstream(&name, &len);
+	const char *path = json_string_value(json_object_get(env, "PATH"));
+	const char *home = json_string_value(json_object_get(env, "HOME"));
+	struct stat st;
 
-	if (out == NULL)
-		Die("out of memory");
-	for (const char *at = pattern; *at != '\0'; at++)
-	{
-		if (*at != '%' || at[1] == '\0')
-		{
-			fputc(*at, out);
-			continue;
-		}
-		switch (*++at)
-		{
-			case 'j':
-			case 'A':
-				fprintf(out, "%lld", (long long) launch->attempt->job);
-				break;
-			case 'a':
-				fputs(index == NULL ? "" : index, out);
-				break;
-			case 'x':
-				fputs(job == NULL ? "" : job, out);
-				break;
-			case 'N':
-				fputs(config.node, out);
-				break;
-			case 't':
-				fprintf(out, "%d", launch->attempt->rank);
-				break;
-			case '%':
-				fputc('%', out);
-				break;
-			default:
-				fprintf(out, "%%%c", *at);
-		}
-	}
-	fclose(out);
-	return name;
+	if (path == NULL && launch->image == NULL)
+		path = "/usr/local/bin:/usr/bin:/bin";
+	if (path != NULL && GangRunsOnce(launch) && launch->image == NULL)
+		StartPut(writer, "env", "PATH=%s:%s", config.steps, path);
+	else if (path != NULL)
+		StartPut(writer, "env", "PATH=%s", path);
+	if (home == NULL || *home != '/' ||
+		(launch->image == NULL && (stat(home, &st) != 0 ||
+								   !S_ISDIR(st.st_mode))))
+		home = launch->user.home != NULL && launch->image == NULL ?
+			launch->user.home : launch->work;
+	StartPut(writer, "env", "HOME=%s", home);
 }
 
 /*
@@ -494,10 +478,7 @@ put_environment(Writer *writer, const Launch *launch)
 	const char *name;
 	json_t	   *value;
 
-	if (launch->image == NULL)
-		StartPut(writer, "env", "PATH=/usr/local/bin:/usr/bin:/bin");
-	StartPut(writer, "env", "HOME=%s", launch->user.home != NULL &&
-			 launch->image == NULL ? launch->user.home : launch->work);
+	put_path_and_home(writer, launch);
 	json_object_foreach((json_t *) env, name, value)
 	{
 		const char *text = json_string_value(value);
@@ -508,7 +489,8 @@ put_environment(Writer *writer, const Launch *launch)
 		else if (launch->image != NULL && strchr(text, '\n') != NULL)
 			StartRefuse(writer, EXIT_EXITED, 127,
 						"\"env\" has a line break, which podman takes none of");
-		else if (strncmp(name, "GPUCREDIT_", 10) != 0)
+		else if (strncmp(name, "GPUCREDIT_", 10) != 0 &&
+				 strcmp(name, "PATH") != 0 && strcmp(name, "HOME") != 0)
 			StartPut(writer, "env", "%s=%s", name, text);
 	}
 	StartPut(writer, "env", "GPUCREDIT_ATTEMPT=%s", launch->attempt->tag);

@@ -291,8 +291,10 @@ parse_text_option(StoredSubmission *s, int option, const char *value,
 			text = &s->key;
 			break;
 		case OPT_LAUNCH:
-			if (strcmp(value, "per_node") != 0 && strcmp(value, "per_gpu") != 0)
-				Fail(CLI_USAGE, "%s: --launch is per_node or per_gpu", where);
+			if (strcmp(value, "per_node") != 0 &&
+				strcmp(value, "per_gpu") != 0 && strcmp(value, "once") != 0)
+				Fail(CLI_USAGE, "%s: --launch is once, per_node or per_gpu",
+					 where);
 			text = &s->launch;
 			break;
 		case OPT_PARSABLE:

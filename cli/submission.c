@@ -31,6 +31,10 @@ static int64_t tasks_of(const StoredSubmission *s);
 static int64_t cpus_of(const StoredSubmission *s);
 static json_t * environment(const StoredSubmission *s);
 static void carry(json_t * env, const char *name);
+static void put_slurm_variables(const StoredSubmission *s, json_t * env,
+								const char *here);
+static void put_variable(json_t * env, const char *name, const char *value);
+static void put_count(json_t * env, const char *name, int64_t count);
 
 static int64_t
 nodes_of(const StoredSubmission *s)
@@ -115,6 +119,7 @@ char *
 SubmissionSpec(const StoredSubmission *s)
 {
 	json_t	   *spec = json_object();
+	json_t	   *env;
 	json_t	   *args = json_array();
 	char	   *here = getcwd(NULL, 0);
 	char	   *text;
@@ -126,14 +131,18 @@ SubmissionSpec(const StoredSubmission *s)
 		json_object_set_new(spec, "args", args);
 	if (s->image != NULL)
 		json_object_set_new(spec, "image", json_string(s->image));
-	if (s->launch != NULL)
-		json_object_set_new(spec, "launch", json_string(s->launch));
+	/* an image has no srun, so there each node has its own process */
+	if (s->launch != NULL || s->image == NULL)
+		json_object_set_new(spec, "launch", json_string(s->launch != NULL ?
+														s->launch : "once"));
 	/* this folder is hardly in an image */
 	if (s->workdir != NULL || s->image == NULL)
 		json_object_set_new(spec, "workdir",
 							json_string(s->workdir != NULL ? s->workdir :
 										here == NULL ? "/" : here));
-	json_object_set_new(spec, "env", environment(s));
+	env = environment(s);
+	put_slurm_variables(s, env, here);
+	json_object_set_new(spec, "env", env);
 	if (s->name != NULL)
 		json_object_set_new(spec, "name", json_string(s->name));
 	if (s->output != NULL)
@@ -205,4 +214,47 @@ carry(json_t * env, const char *name)
 
 	if (value != NULL)
 		json_object_set_new(env, name, json_string(value));
+}
+
+/*
+ * What Slurm tells a script of its submission.  The agent adds what depends on
+ * the nodes that the job gets.
+ */
+static void
+put_slurm_variables(const StoredSubmission *s, json_t * env, const char *here)
+{
+	char		host[256] = "";
+
+	if (gethostname(host, sizeof(host) - 1) != 0)
+		host[0] = '\0';
+	put_variable(env, "SLURM_SUBMIT_DIR", here);
+	put_variable(env, "SLURM_SUBMIT_HOST", *host == '\0' ? NULL : host);
+	put_variable(env, "SLURM_JOB_NAME", s->name);
+	put_variable(env, "SLURM_JOB_PARTITION", s->pool != NULL ? s->pool :
+				 "default");
+	put_variable(env, "SLURM_JOB_QOS", s->tier != NULL ? s->tier :
+				 "standard_training");
+	put_variable(env, "SLURM_JOB_ACCOUNT", s->account != NULL ? s->account :
+				 cli_account);
+	if (s->tasks > 0 || s->tasks_per_node > 0)
+		put_count(env, "SLURM_NTASKS", tasks_of(s));
+	put_count(env, "SLURM_NTASKS_PER_NODE", s->tasks_per_node);
+	put_count(env, "SLURM_CPUS_PER_TASK", s->cpus_per_task);
+	put_count(env, "SLURM_GPUS_PER_TASK", s->gpus_per_task);
+}
+
+static void
+put_variable(json_t * env, const char *name, const char *value)
+{
+	if (value != NULL)
+		json_object_set_new(env, name, json_string(value));
+}
+
+/* one that is 0 was not asked for */
+static void
+put_count(json_t * env, const char *name, int64_t count)
+{
+	if (count > 0)
+		json_object_set_new(env, name,
+							json_string(CliFormat("%lld", (long long) count)));
 }

@@ -158,7 +158,7 @@ call_parameters(const StoredSubmission *s, const char *key,
 	values[6] = s->pool != NULL ? s->pool : "default";
 	values[7] = s->topology != NULL ? s->topology :
 		SubmissionOnOneNode(s) ? "node" : "any";
-	values[8] = CliFormat("%lld", (long long) (s->retries < 0 ? 3 :
+	values[8] = CliFormat("%lld", (long long) (s->retries < 0 ? 0 :
 											   s->retries));
 	values[9] = CliFormat("{%lld,%lld}", (long long) SubmissionCpuMilli(s),
 						  (long long) SubmissionMemoryMib(s));

@@ -409,6 +409,8 @@ SELECT * FROM gpucredit.reap_holds();
 SELECT pg_temp.key(a.job, a.org), a.outcome, a.elapsed, a.billed, a.message, a.job_state, j.failures
 FROM gpucredit.attempt a JOIN gpucredit.job j USING (org, job)
 WHERE a.org = 'lc' AND job IN (pg_temp.job('mute'), pg_temp.job('told'), pg_temp.job('given up')) ORDER BY job;
+-- an agent that fell silent is no failure of the program: it is tried again though max_retries is 0
+SELECT job_state FROM gpucredit.cancel('lc', pg_temp.job('mute'), 'mute again');
 SELECT replayed FROM gpucredit.cancel('lc', pg_temp.job('told'), 'kt');
 
 --

@@ -62,6 +62,25 @@ COMMENT ON COLUMN gpucredit.node_strike.attempt IS 'Which run of the job, from 1
 COMMENT ON COLUMN gpucredit.node_strike.at IS 'When the node could not start it.';
 
 /*
+ * What the keys of job steps are derived from (heartbeat).  Each installation
+ * makes its own, so a dump has none.
+ */
+CREATE TABLE gpucredit.step_secret (
+	one boolean NOT NULL DEFAULT true,
+	secret bytea NOT NULL,
+	CONSTRAINT step_secret_pkey PRIMARY KEY (one),
+	CONSTRAINT step_secret_one CHECK (one)
+);
+INSERT INTO gpucredit.step_secret (secret)
+SELECT pg_catalog.sha256(pg_catalog.convert_to(
+	pg_catalog.gen_random_uuid()::text || pg_catalog.gen_random_uuid()::text,
+	'UTF8'));
+COMMENT ON TABLE gpucredit.step_secret IS
+'What the keys are derived from by which the nodes of a job know each other''s steps';
+COMMENT ON COLUMN gpucredit.step_secret.one IS 'Always true: there is one row.';
+COMMENT ON COLUMN gpucredit.step_secret.secret IS 'Random bytes, made when the extension was created.';
+
+/*
  * Output on its way from a node to a caller.  The table is unlogged, because a
  * caller can ask again after a crash.
  */
@@ -105,6 +124,7 @@ COMMENT ON COLUMN gpucredit.log_wish.over IS 'True: nothing follows the body; NU
 COMMENT ON COLUMN gpucredit.log_wish.message IS 'The agent''s message, such as where else the output goes; NULL: none.';
 
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.node_key', '');
+SELECT pg_catalog.pg_extension_config_dump('gpucredit.step_secret', 'WHERE false');
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.attempt_part', '');
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.node_strike', '');
 

@@ -163,6 +163,7 @@ GRANT USAGE ON SCHEMA gpucredit TO pg_monitor;
 
 GRANT SELECT ON ALL TABLES IN SCHEMA gpucredit
 TO gpucredit_admin, gpucredit_auditor;
+REVOKE ALL ON gpucredit.step_secret FROM gpucredit_admin, gpucredit_auditor;
 
 GRANT SELECT ON gpucredit.metrics TO gpucredit_operator, pg_monitor;
 

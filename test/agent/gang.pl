@@ -67,7 +67,7 @@ exit 9}, launch => 'per_gpu', no_lock => 1, args => ', max_retries => 0');
 }
 $job = submit($cluster, '1xT4', 'true', launch => 'per_hour', args => ', max_retries => 0');
 wait_for_state($cluster, $job, 'failed');
-like(job_row($cluster, $job, 'message'), qr/"launch" is per_node or per_gpu/, 'another word is refused');
+like(job_row($cluster, $job, 'message'), qr/"launch" is once, per_node or per_gpu/, 'another word is refused');
 
 # The port is taken: a job on one node has the next, a gang is started again
 # with another.

@@ -146,6 +146,7 @@ sub start_agent
 			"devices = file:$n->{folder}/devices",
 			"cgroup = $cgroup",
 			'keeper = ' . ($n->{keeper} || "$build/gpucredit-keeper"),
+			"steps = $build/steps",
 			"heartbeat_ms = " . ($n->{heartbeat_ms} || 200),
 			"meter_ms = " . ($n->{meter_ms} || 500),
 			"stop_grace_ms = " . ($n->{stop_grace_ms} || 1000),

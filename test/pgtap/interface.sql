@@ -367,7 +367,8 @@ FROM (VALUES
 		AND c.relkind IN ('r', 'p', 'v', 'm')
 		AND has_table_privilege(r.oid, c.oid, 'SELECT')
 GROUP BY r.rolname, expected.tables ORDER BY r.rolname;
-SELECT is(string_agg(c.relname, ' '), NULL,
+-- nobody needs the secret that the keys of steps are derived from
+SELECT is(string_agg(c.relname, ' '), 'step_secret',
 	format('what %s may not read', r.rolname))
 FROM roles r LEFT JOIN pg_class c ON c.relnamespace = 'gpucredit'::regnamespace
 	AND c.relkind IN ('r', 'p', 'v', 'm')

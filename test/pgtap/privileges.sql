@@ -118,11 +118,14 @@ INSERT INTO listed VALUES
 	'price'),
 ('table', 'admin app auditor tenant',
 	'alert'),
+('table', '',
+	'step_secret'),
 ('table', 'admin auditor',
-	'accrued attempt_part attempt_watch audit bucket bucket_slice budget budget_counter budget_log budget_slice claim claim_gpu closing denial
-		eviction fair_usage hold_budget hold_part log_wish lost_work node_cache node_key node_strike quota quota_lock rate_limit request reservation
-		retry_rule_builtin retry_rule_custom seal seal_leaf seal_pending seal_row spend_day account_delta
-		account_total tenant tier_builtin tier_custom tier_grant uncollected workload_mix upkeep_position usage usage_horizon'),
+	'account_delta account_total accrued attempt_part attempt_watch audit bucket bucket_slice budget budget_counter budget_log
+		budget_slice claim claim_gpu closing denial eviction fair_usage hold_budget hold_part log_wish lost_work node_cache node_key
+		node_strike quota quota_lock rate_limit request reservation retry_rule_builtin retry_rule_custom seal seal_leaf seal_pending
+		seal_row spend_day tenant tier_builtin tier_custom tier_grant uncollected upkeep_position usage usage_horizon
+		workload_mix'),
 ('table', 'admin auditor operator',
 	'attempt_gpu checkpoint archive_batch directive node pool'),
 ('table', 'admin auditor operator tenant',

@@ -21,6 +21,7 @@ use Test::More;
 my @listed = (
 	[ 'alert', '.*', '.*', 'tells somebody; nothing is decided by it' ],
 	[ 'denial', '.*', '.*', 'counts refusals, which change nothing' ],
+	[ 'step_secret', '.*', '.*', 'keys are derived from it; those of later attempts from another one as well' ],
 	[ 'workload_mix', '.*', '.*', 'statistics that packing prefers by' ],
 	[ 'node_cache', '.*', '.*', 'a preference among equally good nodes' ],
 	[ 'node_strike', '.*', '.*', 'how often a node lately could not start something; the drain that follows is audited' ],

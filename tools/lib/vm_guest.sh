@@ -47,7 +47,7 @@ exec >/dev/ttyS1 2>&1 </dev/null
 stty -F /dev/ttyS1 raw
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C
 export GC_AGENT_BIN=$PWD/agent HOME=/root
-ln -sf /usr/sbin/gpucredit-agent /usr/lib/gpucredit/gpucredit-keeper agent
+ln -sf /usr/sbin/gpucredit-agent /usr/lib/gpucredit/gpucredit-keeper /usr/lib/gpucredit/steps agent
 ln -sf /usr/bin/gpucredit cli
 dpkg -i ../postgresql-15-*.deb ../gpucredit-agent_*.deb ../gpucredit-client_*.deb \
 	../gpucredit-slurm-commands_*.deb >/tmp/dpkg.log 2>&1 || cat /tmp/dpkg.log

@@ -114,6 +114,7 @@ static SweepResult settle_overdue(const char *org, int64 id, int32 number,
 								  const void *context);
 static bool settle_silent(Job *job, Attempt *attempt,
 						  const Silence *since);
+static bool script_completed(const Attempt *attempt);
 static bool settle_unstopped(Job *job, Attempt *attempt);
 static void log_lost(TimestampTz silent, TimestampTz now);
 static Silence silence(void);
@@ -369,8 +370,10 @@ settle_silent(Job *job, Attempt *attempt, const Silence *since)
 	settlement.message = psprintf("not heard from for %lld s",
 								  (long long) ((ClockNow() - heard) /
 											   USECS_PER_SEC));
-	if (is_on(&is_lost, attempt->org, attempt->job, attempt->attempt,
-			  since->nodes))
+	if (script_completed(attempt))
+		settlement.outcome = COMPLETED;
+	else if (is_on(&is_lost, attempt->org, attempt->job, attempt->attempt,
+				   since->nodes))
 		settlement.outcome = NODE_LOST;
 	else if (job->cancelled)
 		settlement.outcome = CANCELLED;
@@ -381,6 +384,20 @@ settle_silent(Job *job, Attempt *attempt, const Silence *since)
 		settlement.outcome = attempt->directed ? PREEMPTED : FAILED;
 	AttemptSettle(job, attempt, &settlement);
 	return true;
+}
+
+/*
+ * Whether nothing is left of the attempt but what its script started on other
+ * nodes.
+ */
+static bool
+script_completed(const Attempt *attempt)
+{
+	Settlement	stop = {0};
+
+	return attempt->directed &&
+		StopReasonSince(attempt, ClockNow(), 0, &stop) &&
+		stop.outcome == COMPLETED;
 }
 
 /*

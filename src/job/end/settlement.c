@@ -40,6 +40,9 @@
 #include "shmem/wake.h"
 #include "ledger/uncollected.h"
 
+/* how often a job is tried again whose agent fell silent, at least */
+#define PLATFORM_RETRIES	3
+
 SQL_STATEMENT(attempt_end, SPI_OK_UPDATE,
 			  "text, bigint, int, interval, timestamptz, text,"
 			  " gpucredit.credits, gpucredit.credits, gpucredit.credits,"
@@ -79,12 +82,20 @@ const char *const OutcomeNames[OUTCOMES] = {
 #define EXIT_SIGKILL	137
 #define EXIT_SIGTERM	143
 
+/* what ends after the script of a job that has one is no cause */
 SQL_STATEMENT(parts_ended, SPI_OK_SELECT, "text, bigint, int",
 			  "SELECT p.outcome, p.exit_code, p.message, p.node, p.rank,"
 			  " p.log_uri, pg_catalog.max(p.elapsed) OVER ()"
 			  " FROM gpucredit.attempt_part p WHERE p.org = $1"
 			  " AND p.job = $2 AND p.attempt = $3"
-			  " ORDER BY p.outcome = 'completed', p.turn LIMIT 1");
+			  " ORDER BY p.outcome = 'completed' OR EXISTS"
+			  "  (SELECT FROM gpucredit.directive d"
+			  "   JOIN gpucredit.attempt_part f ON f.org = d.org"
+			  "    AND f.job = d.job AND f.attempt = d.attempt"
+			  "   WHERE d.org = $1 AND d.job = $2 AND d.attempt = $3"
+			  "   AND d.reason = '" SCRIPT_ENDED "' AND f.rank = 0"
+			  "   AND f.turn < p.turn),"
+			  " p.outcome <> 'completed', p.turn LIMIT 1");
 
 SQL_STATEMENT(platform_directs, SPI_OK_SELECT, "text, bigint, int",
 			  "SELECT EXISTS (SELECT FROM gpucredit.directive d"
@@ -99,6 +110,7 @@ static bool platform_lost(const Settlement *settlement,
 static void cut_elapsed(Settlement *settlement, Attempt *attempt);
 static void see_signal(Settlement *settlement, const Job *job,
 					   const Attempt *attempt);
+static bool of_platform(const Settlement *settlement);
 static void what_next(Settlement *settlement, const Job *job);
 static int64 backoff(const Settlement *settlement, const Job *job);
 static void move_money(Settlement *settlement, Job *job, Attempt *attempt);
@@ -241,6 +253,17 @@ see_signal(Settlement *settlement, const Job *job, const Attempt *attempt)
 }
 
 /*
+ * Whether an attempt failed only because its agent fell silent.  The job is
+ * tried again then, also where its program's own failures are not.
+ */
+static bool
+of_platform(const Settlement *settlement)
+{
+	return settlement->ended_by == NULL && settlement->reason != NULL &&
+		strcmp(settlement->reason, NOT_HEARD_FROM) == 0;
+}
+
+/*
  * Is the job over, or does it go back to the queue?
  */
 static void
@@ -261,7 +284,9 @@ what_next(Settlement *settlement, const Job *job)
 		settlement->rule = rule.rule;
 		settlement->advice = rule.advice;
 		settlement->requeue = !rule.permanent &&
-			job->failures < job->max_retries;
+			job->failures < (of_platform(settlement) ?
+							 Max(job->max_retries, PLATFORM_RETRIES) :
+							 job->max_retries);
 		if (settlement->requeue || settlement->outcome == FAILED)
 			settlement->failures++;
 	}

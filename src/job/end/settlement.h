@@ -20,6 +20,8 @@ typedef enum Outcome
 
 #define OUTCOMES	9
 #define PART_FAILED		"part_failed"	/* the reason of the other parts */
+#define SCRIPT_ENDED	"script_ended"	/* the same, of a script on the first
+										 * node */
 #define NOT_HEARD_FROM	"not_heard_from"
 #define NODE_RECLAIMED	"reclaimed"
 

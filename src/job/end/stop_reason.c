@@ -47,6 +47,8 @@ StopReasonSince(const Attempt *attempt, TimestampTz now, int64 ago,
 			settlement->outcome = RESIZED;
 		else if (strcmp(settlement->reason, PART_FAILED) == 0)
 			settlement->outcome = FAILED;
+		else if (strcmp(settlement->reason, SCRIPT_ENDED) == 0)
+			settlement->outcome = COMPLETED;
 		else if (strcmp(settlement->reason, NODE_REBOOTED) == 0)
 			settlement->outcome = NODE_LOST;
 		return true;

@@ -144,6 +144,17 @@ SQL_STATEMENT(parts_begun, SPI_OK_UPDATE,
 	" WHERE c.org = a.org AND c.job = a.job AND c.attempt < a.attempt" \
 	" AND c.bad_at IS NULL" \
 	" ORDER BY c.attempt DESC, c.step DESC LIMIT 1), '{}')"
+/*
+ * The secret that the nodes of a gang share whose script runs on the first one
+ * alone: the others run what that script starts there (agent/step_serve.c).
+ */
+#define STEP_KEY \
+	"CASE WHEN p.nodes IS NOT NULL AND j.spec ->> 'launch' = 'once' THEN" \
+	" (SELECT pg_catalog.jsonb_build_object('step_key', pg_catalog.encode(" \
+	"  pg_catalog.sha256(s.secret || pg_catalog.convert_to(" \
+	"  pg_catalog.jsonb_build_array(a.org, a.job, a.attempt, a.started_at)" \
+	"  ::text, 'UTF8')), 'hex')) FROM gpucredit.step_secret s)" \
+	" ELSE '{}' END"
 /* the part of the job's cpu and memory for its GPUs on this node */
 #define HERE(whole) \
 	"((" whole " * GREATEST(gpucredit.gpu_count(g.gpus), 1)" \
@@ -156,7 +167,7 @@ SQL_STATEMENT(node_work, SPI_OK_SELECT, "text, text, text",
 			  "SELECT" ATTEMPT_COLUMNS ", g.gpus, g.share,"
 			  " CASE WHEN a.running_at IS NULL"
 			  "  OR p.nodes IS NOT NULL AND g.seen_at IS NULL"
-			  "  THEN " OWN_SPEC " || " RESUME_FROM
+			  "  THEN " OWN_SPEC " || " RESUME_FROM " || " STEP_KEY
 			  " ELSE " OWN_SPEC " END,"
 			  " j.traceparent, COALESCE(p.nodes, ARRAY[g.node]),"
 			  " p.nodes IS NOT NULL AND g.seen_at IS NULL,"

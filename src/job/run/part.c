@@ -8,6 +8,10 @@
  * the attempt: completed if all parts completed, else as the first that did
  * not, which is the cause. A repeated report changes nothing.
  *
+ * Of a job whose spec says "launch": "once", the first node runs the script, and
+ * the others what it starts there.  So once the script has completed, the others
+ * have to stop, and have completed as well.
+ *
  * If a node never reports, the attempt ends as any other that nobody settles:
  * with its node (node_lost), or gpucredit.stop_grace after a directive to
  * stop. Nodes whose parts ended are not fenced then.
@@ -104,6 +108,14 @@ SQL_STATEMENT(rest_tell, SPI_OK_INSERT,
 			  " action, reason, given_at)"
 			  " VALUES ($1, $2, $3, 'part/' || $4, 'stop', '" PART_FAILED "',"
 			  "  $5)"
+			  " ON CONFLICT (org, job, attempt, cause) DO NOTHING");
+SQL_STATEMENT(rest_release, SPI_OK_INSERT,
+			  "text, bigint, int, text, timestamptz",
+			  "INSERT INTO gpucredit.directive (org, job, attempt, cause,"
+			  " action, reason, given_at)"
+			  " SELECT $1, $2, $3, 'part/' || $4, 'stop', '" SCRIPT_ENDED "',"
+			  "  $5 FROM gpucredit.job j WHERE j.org = $1 AND j.job = $2"
+			  "  AND j.spec ->> 'launch' = 'once'"
 			  " ON CONFLICT (org, job, attempt, cause) DO NOTHING");
 SQL_STATEMENT(part_gone, SPI_OK_UPDATE,
 			  "text, bigint, int, text, timestamptz",
@@ -207,9 +219,11 @@ report_part(Part *part, Job *job, Attempt *attempt)
 		StrikeCount(attempt, part->node, &part->reported, now);
 	if (part->ended < part->nodes)
 	{
-		if (!stops_rest(part, attempt))
+		bool		completed = part->reported.outcome == COMPLETED;
+
+		if (completed ? part->rank > 0 : !stops_rest(part, attempt))
 			return;
-		(void) SqlRun(&rest_tell,
+		(void) SqlRun(completed ? &rest_release : &rest_tell,
 					  VALUES(TextValue(part->org), Int8Value(part->job),
 							 Int4Value(part->number), TextValue(part->node),
 							 TimeValue(now)));

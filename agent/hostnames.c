@@ -1,0 +1,96 @@
+/*-------------------------------------------------------------------------
+ *
+ * hostnames.c
+ *		scontrol show hostnames: the nodes of a list, one a line.
+ *
+ * Scripts ask for them to find their first node.  Other commands of scontrol are
+ * those of the command line, which needs the database.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "srun.h"
+#include "util.h"
+
+static void print_names(const char *before, const char *list);
+
+/*
+ * scontrol show hostnames [LIST]
+ */
+int
+SrunHostnames(int argc, char **argv)
+{
+	const char *list = argc > 3 ? argv[3] : getenv("SLURM_JOB_NODELIST");
+	const char *from;
+	int			depth = 0;
+
+	if (argc < 3 || strncmp(argv[1], "show", 4) != 0 ||
+		strncmp(argv[2], "hostname", 8) != 0)
+	{
+		fputs("scontrol: inside a job there is \"scontrol show hostnames"
+			  " [LIST]\" alone\n", stderr);
+		return 1;
+	}
+	if (list == NULL)
+	{
+		fputs("scontrol: error: host list is empty\n", stderr);
+		return 1;
+	}
+	from = list;
+	for (const char *at = list;; at++)
+	{
+		char	   *one;
+
+		depth += (*at == '[') - (*at == ']');
+		if (*at != '\0' && (*at != ',' || depth > 0))
+			continue;
+		one = Format("%.*s", (int) (at - from), from);
+		if (*one != '\0')
+			print_names("", one);
+		free(one);
+		from = at + 1;
+		if (*at == '\0')
+			return 0;
+	}
+}
+
+/*
+ * "rack[1-2]n[01-03,7]": every name that the brackets stand for.
+ */
+static void
+print_names(const char *before, const char *list)
+{
+	const char *open = strchr(list, '[');
+	const char *close = open == NULL ? NULL : strchr(open, ']');
+
+	if (close == NULL)
+	{
+		printf("%s%s\n", before, list);
+		return;
+	}
+	for (const char *at = open + 1; at < close;)
+	{
+		char	   *end;
+		int			width = (int) strspn(at, "0123456789");
+		long		first = strtol(at, &end, 10);
+		long		last = first;
+
+		if (*end == '-')
+			last = strtol(end + 1, &end, 10);
+		for (long n = first; n <= last && n - first < 100000; n++)
+		{
+			char	   *start = Format("%s%.*s%0*ld", before,
+									   (int) (open - list), list, width, n);
+
+			print_names(start, close + 1);
+			free(start);
+		}
+		if (end == at)
+			return;
+		at = *end == ',' ? end + 1 : end;
+	}
+}

@@ -1,0 +1,41 @@
+/*-------------------------------------------------------------------------
+ *
+ * step_main.c
+ *		gpucredit-step: the commands of a job's script that start steps.
+ *
+ *	srun ...					(srun.c)
+ *	scontrol show hostnames		(hostnames.c)
+ *	gpucredit-step serve ADDRESS	(step_server.c)
+ *
+ * The name of the call selects the command.  The program links nothing but the C
+ * library, and has no connection to the database.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "srun.h"
+#include "step_serve.h"
+#include "util.h"
+
+int
+main(int argc, char **argv)
+{
+	const char *slash = strrchr(argv[0], '/');
+	const char *name = slash == NULL ? argv[0] : slash + 1;
+
+	if (strcmp(name, "srun") == 0)
+		return SrunMain(argc, argv);
+	if (strcmp(name, "scontrol") == 0)
+		return SrunHostnames(argc, argv);
+	if (argc == 3 && strcmp(argv[1], "serve") == 0)
+		StepServer(argv[2]);
+	if (argc == 2 && strcmp(argv[1], "--version") == 0)
+	{
+		puts("gpucredit-step " AGENT_VERSION);
+		return 0;
+	}
+	Die("usage: gpucredit-step serve ADDRESS, or --version; it is srun and"
+		" scontrol by those names");
+}
