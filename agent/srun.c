@@ -72,9 +72,9 @@ static const struct option options[] = {
 static int	number(const char *text, const char *option, int least);
 static int	first_number(const char *text, const char *option);
 static int	device_count(const char *text, const char *option);
-static void take_option(Srun *srun, int option, const char *value);
-static void take_text_option(Srun *srun, int option, const char *value);
-static void take_environment(Srun *srun);
+static void parse_option(Srun *srun, int option, const char *value);
+static void parse_text_option(Srun *srun, int option, const char *value);
+static void read_environment(Srun *srun);
 static void refuse(const char *word)
 			__attribute__((noreturn));
 static void usage(void)
@@ -90,7 +90,7 @@ SrunMain(int argc, char **argv)
 	int			option;
 
 	opterr = 0;
-	take_environment(&srun);
+	read_environment(&srun);
 	while ((option = getopt_long(argc, argv, "+:n:N:c:G:o:e:i:lD:J:Kw:x:r:m:QhVu"
 								 "vW:t:p:A:O", options, NULL)) != -1)
 	{
@@ -98,7 +98,7 @@ SrunMain(int argc, char **argv)
 			StepFail("option \"%s\" takes a value", argv[optind - 1]);
 		if (option == '?')
 			refuse(argv[optind - 1]);
-		take_option(&srun, option, optarg);
+		parse_option(&srun, option, optarg);
 	}
 	if (optind >= argc)
 		StepFail("No command given to execute.");
@@ -119,7 +119,7 @@ SrunMain(int argc, char **argv)
  * What sbatch's options mean for steps as well.
  */
 static void
-take_environment(Srun *srun)
+read_environment(Srun *srun)
 {
 	const char *gpus_per_task = getenv("SLURM_GPUS_PER_TASK");
 	const char *tasks_per_node = getenv("SLURM_NTASKS_PER_NODE");
@@ -141,7 +141,7 @@ take_environment(Srun *srun)
  * Options that say where tasks run, and how many.
  */
 static void
-take_option(Srun *srun, int option, const char *value)
+parse_option(Srun *srun, int option, const char *value)
 {
 	StepAsk    *ask = &srun->ask;
 
@@ -214,7 +214,7 @@ take_option(Srun *srun, int option, const char *value)
 			puts("gpucredit-step " AGENT_VERSION);
 			exit(0);
 		default:
-			take_text_option(srun, option, value);
+			parse_text_option(srun, option, value);
 	}
 }
 
@@ -222,7 +222,7 @@ take_option(Srun *srun, int option, const char *value)
  * Options with a text.  Those that are not here say what the job has decided.
  */
 static void
-take_text_option(Srun *srun, int option, const char *value)
+parse_text_option(Srun *srun, int option, const char *value)
 {
 	switch (option)
 	{
