@@ -186,7 +186,7 @@ DECLARE
 	numbers int[];
 	epochs bigint[];
 BEGIN
-	/* many rows, few organisations */
+	/* The rows are many and of few organisations, so each home is looked up once. */
 	SELECT pg_catalog.array_agg(o.org), pg_catalog.array_agg(h.number),
 		pg_catalog.array_agg(h.epoch)
 	INTO orgs, numbers, epochs

@@ -327,7 +327,7 @@ BEGIN
 				|| CASE WHEN one.only_grows THEN '' ELSE ' of '
 				|| gpucredit_cells.total(org, one.name) END);
 		EXCEPTION WHEN unique_violation THEN
-			NULL;			/* a row deleted there had the key of a new one */
+			NULL;			/* the new row has the key of one that was deleted in the old cell */
 		END;
 	END LOOP;
 	ours := ours || jsonb_build_object('booked', gpucredit_cells.booked(org));

@@ -187,8 +187,9 @@ CREATE TYPE gpucredit_eval.judge_result AS (
 );
 
 /*
- * "{"score": 1..5, "reason": ..}" and nothing else, but for white space and
- * one fence around it; all else is the score 1.
+ * Reads the verdict of a judge, which is the JSON object {"score": 1..5,
+ * "reason": "..."} and nothing else. White space and one Markdown fence may stand
+ * around it. Any other text counts as the score 1.
  */
 CREATE FUNCTION gpucredit_eval.parse_verdict(raw bytea, OUT score integer, OUT reason text,
 	OUT parsed boolean)

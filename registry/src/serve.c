@@ -76,7 +76,11 @@ status_of(const char *sqlstate)
 	return 500;
 }
 
-/* A refusal of the daemon's own calls; faults of the server stay in the log. */
+/*
+ * Answer that a call of the daemon to the database failed.  The client gets the
+ * message of an error that is his; that of a fault of the server only goes into
+ * the log.
+ */
 static enum MHD_Result
 respond_error(struct MHD_Connection *connection, const DbError *error)
 {

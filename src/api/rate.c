@@ -210,7 +210,8 @@ forget_all(void)
 }
 
 /*
- * The limits of an organisation, read if not kept.
+ * The rate limits of an organisation: those that this session has kept in
+ * memory, or else those that are now read from the table and kept.
  */
 static OrgLimits *
 limits_of(const char *org, const RateSubject *subject)

@@ -82,7 +82,8 @@ gpucredit_html(PG_FUNCTION_ARGS)
 }
 
 /*
- * A character that is not ASCII.
+ * Writes a character that is not ASCII as a numeric reference.  One that could
+ * change the direction of the text around it is replaced.
  */
 static void
 put_reference(StringInfo page, pg_wchar c)
