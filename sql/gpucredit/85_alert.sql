@@ -115,7 +115,9 @@ COMMENT ON FUNCTION gpucredit_internal.raise_job_alert(text, timestamptz, text, 
  * Budgets: thresholds that the present period has passed.  This function and
  * those below work on many organisations at once. Each finds the rows of an
  * organisation by an index whatever the statistics say (LATERAL ... OFFSET 0),
- * and leaves out the alerts that exist before it calls raise_alert().
+ * and leaves out the alerts that exist before it calls raise_alert().  What is
+ * asked of some accounts and what is asked of all stand in two branches of a
+ * UNION ALL: a kept plan of "account IS NULL OR account = ..." reads all.
  */
 CREATE FUNCTION gpucredit_internal.alert_budgets(tenants text[], account text,
 	at timestamptz) RETURNS bigint
@@ -132,9 +134,10 @@ BEGIN ATOMIC
 			(c.reserved + c.spent)::numeric AS taken
 		FROM unnest(alert_budgets.tenants) AS o (org)
 			CROSS JOIN LATERAL (SELECT b.* FROM gpucredit.budget b
-				WHERE b.org = o.org AND (alert_budgets.account IS NULL
-					OR b.account = alert_budgets.account)
-				OFFSET 0) b
+				WHERE b.org = o.org AND alert_budgets.account IS NULL
+				UNION ALL
+				SELECT b.* FROM gpucredit.budget b
+				WHERE b.org = o.org AND b.account = alert_budgets.account) b
 			CROSS JOIN LATERAL (SELECT c.*
 				FROM gpucredit.budget_counter_whole c
 				WHERE c.org = b.org AND c.account = b.account
@@ -170,9 +173,13 @@ BEGIN ATOMIC
 			CROSS JOIN LATERAL (SELECT a.* FROM gpucredit.alert a
 				WHERE a.org = o.org AND a.kind = 'balance'
 					AND a.recovered_at IS NULL
-					AND (balances_recovered.accounts IS NULL
-						OR a.account = ANY (balances_recovered.accounts))
-				OFFSET 0) a
+					AND balances_recovered.accounts IS NULL
+				UNION ALL
+				SELECT a.* FROM unnest(balances_recovered.accounts) AS p (account)
+					CROSS JOIN LATERAL (SELECT a.* FROM gpucredit.alert a
+						WHERE a.org = o.org AND a.account = p.account
+							AND a.kind = 'balance' AND a.recovered_at IS NULL
+						OFFSET 0) a) a
 		WHERE current_setting('transaction_isolation') = 'read committed'),
 	balance AS MATERIALIZED (
 		SELECT l.org, l.account, b.available + coalesce((
@@ -221,17 +228,25 @@ BEGIN ATOMIC
 	FROM (SELECT a.org, a.account, a.balance_low::numeric AS balance_low,
 			b.available
 		FROM unnest(alert_balances.tenants) AS o (org)
-			CROSS JOIN LATERAL (SELECT a.* FROM gpucredit.account a
+			CROSS JOIN LATERAL (SELECT a.org, a.account, a.balance_low
+				FROM gpucredit.account a
 				WHERE a.org = o.org AND a.balance_low IS NOT NULL
-					AND (alert_balances.accounts IS NULL
-						OR a.account = ANY (alert_balances.accounts))
-					AND NOT EXISTS (SELECT FROM gpucredit.alert r
-						WHERE r.org = a.org AND r.account = a.account
-							AND r.kind = 'balance' AND r.recovered_at IS NULL
-							AND r.threshold = a.balance_low::numeric OFFSET 0)
-				OFFSET 0) a
+					AND alert_balances.accounts IS NULL
+				UNION ALL
+				SELECT a.org, a.account, a.balance_low
+				FROM (SELECT p.account
+						FROM unnest(alert_balances.accounts) AS p (account)
+						ORDER BY p.account COLLATE "C") p
+					CROSS JOIN LATERAL (SELECT a.* FROM gpucredit.account a
+						WHERE a.org = o.org AND a.account = p.account
+							AND a.balance_low IS NOT NULL OFFSET 0) a) a
 			CROSS JOIN LATERAL gpucredit_internal.balance_now(a.org, a.account,
-				alert_balances.at) b) l
+				alert_balances.at) b
+		WHERE NOT EXISTS (SELECT FROM gpucredit.alert r
+			WHERE r.org = a.org AND r.account = a.account
+				AND r.kind = 'balance' AND r.recovered_at IS NULL
+				AND r.threshold = a.balance_low::numeric OFFSET 0)
+		OFFSET 0) l
 	WHERE l.available < l.balance_low;
 END;
 COMMENT ON FUNCTION gpucredit_internal.alert_balances(text[], text[], timestamptz,

@@ -83,11 +83,18 @@ SQL_STATEMENT(budget_logged, SPI_OK_UPDATE, "text, text, text",
 			  "  FROM gpucredit.budget_log b WHERE b.org = $1"
 			  "  AND b.account = $2 AND b.period = $3)");
 
+/* a counter that has nothing raises no alert: most budgets are new */
+SQL_STATEMENT(count_taken, SPI_OK_SELECT, "text, text, text, timestamptz",
+			  "SELECT 1 FROM gpucredit.budget_counter c WHERE c.org = $1"
+			  " AND c.account = $2 AND c.period = $3 AND c.period_start ="
+			  "  gpucredit_internal.period_start($3, $4)"
+			  " AND (c.reserved OPERATOR(gpucredit.<>) '0'"
+			  "  OR c.spent OPERATOR(gpucredit.<>) '0')");
 SQL_STATEMENT(alert_budgets, SPI_OK_SELECT, "text, text, timestamptz",
 			  "SELECT gpucredit_internal.alert_budgets(ARRAY[$1], $2, $3)");
 
 static void alert_passed_thresholds(const char *org, const char *account,
-									TimestampTz at);
+									const char *period, TimestampTz at);
 static void log_budget(const char *org, const char *account,
 					   const char *period, TimestampTz at,
 					   const Credits *amount, bool hard);
@@ -132,7 +139,7 @@ call_set_budget(PG_FUNCTION_ARGS)
 		(void) SqlRun(&budget_upsert, args);
 		log_budget(org, account, period, audit.at, &amount, hard);
 		BudgetFold(org, account, period, false);
-		alert_passed_thresholds(org, account, audit.at);
+		alert_passed_thresholds(org, account, period, audit.at);
 	}
 	AccountLimitsKeep(org, account);
 	AuditArgs(&audit, fcinfo);
@@ -164,9 +171,13 @@ log_budget(const char *org, const char *account, const char *period,
  * Alert for thresholds that are already passed: no later call passes them.
  */
 static void
-alert_passed_thresholds(const char *org, const char *account, TimestampTz at)
+alert_passed_thresholds(const char *org, const char *account,
+						const char *period, TimestampTz at)
 {
-	if (IsolationIsSerializable())
+	if (IsolationIsSerializable() ||
+		SqlRun(&count_taken,
+			   VALUES(TextValue(org), TextValue(account), TextValue(period),
+					  TimeValue(at))).n == 0)
 		return;
 	(void) SqlRun(&alert_budgets,
 				  VALUES(TextValue(org), TextValue(account), TimeValue(at)));

@@ -45,6 +45,7 @@ query($node, 'size', "SELECT gpucredit.upkeep('fold_spend')");
 # transaction
 query($node, 'size', 'VACUUM gpucredit.bucket');
 
+in_one_transaction();
 compare('statistics of when it was small');
 query($node, 'size', q{
 	SET allow_system_table_mods = on;
@@ -76,6 +77,7 @@ sub fill
 			FROM generate_series(1, $n) o",
 		"SELECT count(gpucredit.issue('$name' || o, 'p' || p || '/u' || u,
 			'promo ' || p || ' ' || u, 0.01, 'promo')) $user",
+		"SELECT count(gpucredit.set_alert('$name' || o, 'p' || p || '/u' || u, 0.005)) $user",
 		"SELECT count(gpucredit.set_budget('$name' || o, '', 1000000000))
 			FROM generate_series(1, $n) o",
 		"SELECT count(gpucredit.set_budget('$name' || o, 'p' || p, 100000000)) $each",
@@ -102,6 +104,40 @@ sub run
 	query($node, 'size', qq{
 		SELECT count(gpucredit.meter(org, job, attempt, '1 s'))
 		FROM gpucredit.attempt WHERE org = '$org'});
+	return;
+}
+
+# What a call that sets something costs does not grow with the calls that its
+# transaction has made before.
+sub in_one_transaction
+{
+	my $dbh = connect_to($node, 'size');
+	my %set = (
+		create_account => "gpucredit.create_account('large1', 'p2/new' || u)",
+		set_alert => "gpucredit.set_alert('large1', 'p2/u' || u, 0.004)",
+		set_budget => "gpucredit.set_budget('large1', 'p2/u' || u, 77, 'year')",
+		set_quota => "gpucredit.set_quota('large1', 'p2/u' || u, NULL, 8)",
+		issue => "gpucredit.issue('large1', 'p2/u' || u, 'more ' || u, 1)");
+
+	foreach my $call (sort keys %set)
+	{
+		my $of = sub { "SELECT count($set{$call}) FROM generate_series($_[0], $_[1]) u" };
+		my $others = $of->(1, $USERS) =~ s/'p2/'p' || p || '/r;
+		my $tenth = $USERS / 10;
+		my ($first, $last);
+
+		$others =~ s/'more '/'more ' || p || ' '/;
+		$dbh->begin_work;
+		$dbh->do($of->(1, $tenth));		# plans what it needs
+		$first = buffers($dbh, $of->($tenth + 1, 2 * $tenth));
+		$dbh->do("$others, generate_series(3, $PROJECTS) p");
+		$last = buffers($dbh, $of->(2 * $tenth + 1, 3 * $tenth));
+		$dbh->rollback;
+		cmp_ok($last, '<=', $MOST * $first,
+			"$call: $tenth calls after as many as there are accounts use at most $MOST times the $first buffers of the first");
+	}
+	$dbh->disconnect;
+	query($node, 'size', 'VACUUM');	# what was rolled back
 	return;
 }
 
@@ -142,8 +178,9 @@ sub measure
 		};
 		my ($job, $hold);
 
-		$dbh->do("SELECT gpucredit.create_account('$org', 'p1/$key'),
-			gpucredit.set_budget('$org', 'p1/$key', 1000)");
+		$dbh->do("SELECT gpucredit.create_account('$org', 'p1/$key')");
+		$count->('set_budget', "SELECT gpucredit.set_budget('$org', 'p1/$key', 1000)");
+		$count->('set_budget, passed at once', "SELECT gpucredit.set_budget('$org', '', 1, 'year', false)");
 		$count->('reserve, first of its account', "SELECT gpucredit.reserve('$org', 'p1/$key', '$key a',
 			'1xT4', '1 hour', pool => 'waiting')");
 		$dbh->do("SELECT gpucredit.reserve('$org', '$account', '$key b', '1xT4', '1 hour', pool => 'waiting')");
