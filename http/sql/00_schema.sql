@@ -1,0 +1,20 @@
+/*
+ * 00_schema.sql: the schema, and the role that the daemon logs in as;
+ * sql/companion/common.sql follows.
+ */
+CREATE SCHEMA gpucredit_http;
+COMMENT ON SCHEMA gpucredit_http IS
+'HTTP interface of gpucredit: tokens of database roles, and requests that are answered with the rights of such a role';
+
+/*
+ * The daemon's login.  It inherits nothing, so by itself it can only check a
+ * token.  Everything else it does as the role that the token belongs to, by
+ * SET LOCAL ROLE, for one transaction.
+ */
+DO $$
+BEGIN
+	CREATE ROLE gpucredit_gateway LOGIN NOINHERIT;
+EXCEPTION WHEN duplicate_object OR unique_violation THEN
+	NULL;			/* roles belong to the cluster: another database may have made it */
+END
+$$;

@@ -1,0 +1,93 @@
+/*
+ * 40_route.sql: which function answers which address below /v1.
+ *
+ * A part of the path in braces is the argument of that name; the query and the
+ * body hold the others.  An address whose function has an argument "limit" is a
+ * list: "cursor" is the column whose last value is the next page's "after".
+ */
+CREATE FUNCTION gpucredit_http.routes()
+RETURNS TABLE (method text, path text, function text, cursor text, summary text)
+LANGUAGE sql IMMUTABLE ROWS 40
+BEGIN ATOMIC
+	VALUES
+	('GET', '/v1/me', 'http.me', NULL::text, 'Who calls'),
+	('GET', '/v1/tokens', 'http.tokens', NULL, 'Tokens'),
+	('POST', '/v1/tokens', 'http.issue_token', NULL, 'Issue a token'),
+	('DELETE', '/v1/tokens/{token}', 'http.revoke_token', NULL, 'Revoke a token'),
+	('GET', '/v1/accounts', 'http.accounts', NULL, 'Accounts of an organisation'),
+	('GET', '/v1/balance', 'balance', NULL, 'The balance of an account'),
+	('GET', '/v1/buckets', 'buckets', NULL, 'Credit, bucket by bucket'),
+	('GET', '/v1/budgets', 'budgets', NULL, 'Budgets and what they have left'),
+	('GET', '/v1/statement', 'statement', NULL, 'Entries of an account'),
+	('GET', '/v1/invoices/{month}', 'invoice', NULL, 'What an organisation owes for a month'),
+	('GET', '/v1/usage', 'usage_by', NULL, 'Use, by account, tier or another column'),
+	('GET', '/v1/denials', 'denials', NULL, 'What was denied, and why'),
+	('GET', '/v1/alerts', 'http.alerts', 'alert', 'Alerts'),
+	('GET', '/v1/prices', 'http.prices', NULL, 'Prices'),
+	('GET', '/v1/tiers', 'tiers_for', NULL, 'Tiers that an account may use'),
+	('GET', '/v1/jobs', 'http.jobs', 'job', 'Jobs, newest first'),
+	('POST', '/v1/jobs', 'reserve', NULL, 'Submit a job'),
+	('GET', '/v1/jobs/{job}', 'http.job', NULL, 'A job'),
+	('POST', '/v1/jobs/{job}/cancel', 'cancel', NULL, 'Cancel a job'),
+	('GET', '/v1/jobs/{job}/attempts', 'http.attempts', NULL, 'A job''s attempts and their bills'),
+	('GET', '/v1/jobs/{job}/history', 'history', NULL, 'What was decided about a job'),
+	('GET', '/v1/jobs/{job}/explain', 'explain', NULL, 'Why a job waits'),
+	('GET', '/v1/jobs/{job}/logs', 'log_get', NULL, 'A piece of a job''s output'),
+	('POST', '/v1/jobs/{job}/logs', 'log_wish', NULL, 'Have a piece of a job''s output fetched'),
+	('GET', '/v1/jobs/{job}/buckets', 'job_buckets', NULL, 'Which credit a job spends'),
+	('POST', '/v1/holds', 'hold', NULL, 'Hold credit'),
+	('POST', '/v1/holds/{hold}/extend', 'extend_hold', NULL, 'Hold more credit'),
+	('POST', '/v1/holds/{hold}/capture', 'capture', NULL, 'Spend held credit'),
+	('POST', '/v1/holds/{hold}/release', 'release', NULL, 'Give held credit back'),
+	('GET', '/v1/queue', 'queue', NULL, 'What waits in a pool'),
+	('GET', '/v1/fair_share', 'fair_share', NULL, 'Shares of a pool'),
+	('GET', '/v1/capacity', 'capacity_advice', NULL, 'How many GPUs a pool needs'),
+	('GET', '/v1/plan', 'plan', NULL, 'What the next scheduling cycle would start'),
+	('GET', '/v1/nodes', 'http.nodes', NULL, 'Nodes'),
+	('POST', '/v1/nodes/{node}/drain', 'drain', NULL, 'Let no more jobs start on a node'),
+	('POST', '/v1/nodes/{node}/resume', 'resume', NULL, 'Let jobs start on a node again'),
+	('GET', '/v1/audit', 'http.audit', 'audit', 'The audit log');
+END;
+COMMENT ON FUNCTION gpucredit_http.routes() IS
+'Internal: the addresses of the API, each with the function that answers it.';
+
+/* The route of a request, and the arguments that its path holds. */
+CREATE FUNCTION gpucredit_http.find_route(method text, path text[],
+	OUT function text, OUT cursor text, OUT arguments jsonb, OUT allowed text[])
+LANGUAGE plpgsql IMMUTABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	r record;
+	words text[];
+	fits boolean;
+	in_path jsonb;
+BEGIN
+	FOR r IN
+		SELECT t.method, t.path, t.function, t.cursor FROM gpucredit_http.routes() t
+		WHERE split_part(t.path, '/', 3) = find_route.path[2]
+	LOOP
+		words := string_to_array(substr(r.path, 2), '/');
+		fits := cardinality(words) = cardinality(find_route.path);
+		in_path := '{}';
+		FOR i IN 3 .. cardinality(words) LOOP
+			EXIT WHEN NOT fits;
+			IF words[i] LIKE '{%' THEN
+				in_path := in_path || jsonb_build_object(trim(BOTH '{}' FROM words[i]),
+					find_route.path[i]);
+			ELSE
+				fits := words[i] = find_route.path[i];
+			END IF;
+		END LOOP;
+		CONTINUE WHEN NOT fits;
+		find_route.allowed := find_route.allowed || r.method;
+		IF r.method = find_route.method THEN
+			find_route.function := r.function;
+			find_route.cursor := r.cursor;
+			find_route.arguments := in_path;
+		END IF;
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_http.find_route(text, text[]) IS
+'Internal: the function that answers a request, the arguments in its path, and the methods that this address has.';

@@ -1,0 +1,162 @@
+/*-------------------------------------------------------------------------
+ *
+ * client.c
+ *		Clients' connections, and the time that each may take.
+ *
+ * The library ends connections on which nothing moves.  A client that sends a
+ * byte now and then would keep its connection for ever, and some hundred of
+ * those all connections.  So each connection has a deadline by which its
+ * request must have come whole, and one by which its answer must have been
+ * read; a thread ends those that are past it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "client.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#include "options.h"
+#include "request.h"
+
+typedef struct Client
+{
+	int			socket;
+	ClientState state;
+	int64_t		since_us;		/* when it entered that state */
+	struct Client *previous;
+	struct Client *next;
+} Client;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t stopped = PTHREAD_COND_INITIALIZER;
+static Client *all = NULL;
+static int	open_now = 0;
+static bool stopping = false;
+static pthread_t thread;
+
+/* A connection has come. */
+static void
+client_begin(struct MHD_Connection *connection, void **context)
+{
+	const union MHD_ConnectionInfo *info =
+	MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+	Client	   *client = calloc(1, sizeof(Client));
+
+	*context = client;
+	if (client == NULL || info == NULL)
+		return;
+	client->socket = info->connect_fd;
+	client->state = CLIENT_SENDS;
+	client->since_us = now_us();
+	pthread_mutex_lock(&lock);
+	client->next = all;
+	if (all != NULL)
+		all->previous = client;
+	all = client;
+	open_now++;
+	pthread_mutex_unlock(&lock);
+}
+
+static void
+client_end(Client *client)
+{
+	pthread_mutex_lock(&lock);
+	if (client->previous != NULL)
+		client->previous->next = client->next;
+	else if (all == client)
+		all = client->next;
+	if (client->next != NULL)
+		client->next->previous = client->previous;
+	open_now--;
+	pthread_mutex_unlock(&lock);
+	free(client);
+}
+
+void
+client_notify(void *cls, struct MHD_Connection *connection, void **context,
+			  enum MHD_ConnectionNotificationCode code)
+{
+	(void) cls;
+	if (code == MHD_CONNECTION_NOTIFY_STARTED)
+		client_begin(connection, context);
+	else if (*context != NULL)
+		client_end(*context);
+}
+
+void
+client_enter(struct MHD_Connection *connection, ClientState state)
+{
+	const union MHD_ConnectionInfo *info =
+	MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+	Client	   *client = info != NULL ? info->socket_context : NULL;
+
+	if (client == NULL)
+		return;
+	pthread_mutex_lock(&lock);
+	client->state = state;
+	client->since_us = now_us();
+	pthread_mutex_unlock(&lock);
+}
+
+static bool
+is_late(const Client *client, int64_t now)
+{
+	int64_t		seconds = (now - client->since_us) / 1000000;
+
+	return (client->state == CLIENT_SENDS && seconds >= options.receive_s) ||
+		(client->state == CLIENT_READS && seconds >= options.send_s);
+}
+
+/* End connections that are late, every second. */
+static void *
+watch_clients(void *unused)
+{
+	struct timespec until;
+
+	(void) unused;
+	pthread_mutex_lock(&lock);
+	while (!stopping)
+	{
+		int64_t		now = now_us();
+
+		/* the library notices, and closes it */
+		for (Client *client = all; client != NULL; client = client->next)
+			if (is_late(client, now))
+				shutdown(client->socket, SHUT_RDWR);
+		clock_gettime(CLOCK_REALTIME, &until);
+		until.tv_sec++;
+		pthread_cond_timedwait(&stopped, &lock, &until);
+	}
+	pthread_mutex_unlock(&lock);
+	return NULL;
+}
+
+bool
+clients_start(void)
+{
+	return pthread_create(&thread, NULL, watch_clients, NULL) == 0;
+}
+
+void
+clients_stop(void)
+{
+	pthread_mutex_lock(&lock);
+	stopping = true;
+	pthread_cond_signal(&stopped);
+	pthread_mutex_unlock(&lock);
+	pthread_join(thread, NULL);
+}
+
+int
+clients_open(void)
+{
+	int			n;
+
+	pthread_mutex_lock(&lock);
+	n = open_now;
+	pthread_mutex_unlock(&lock);
+	return n;
+}

@@ -1,0 +1,33 @@
+/*-------------------------------------------------------------------------
+ *
+ * client.h
+ *		Clients' connections, and the time that each may take.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef HTTP_CLIENT_H
+#define HTTP_CLIENT_H
+
+#include <microhttpd.h>
+#include <stdbool.h>
+
+typedef enum ClientState
+{
+	CLIENT_SENDS,				/* a request is coming, or the next one is awaited */
+	CLIENT_WAITS,				/* for its answer */
+	CLIENT_READS				/* its answer */
+} ClientState;
+
+extern bool clients_start(void);
+extern void clients_stop(void);
+
+/* What MHD calls when a connection comes or goes. */
+extern void client_notify(void *cls, struct MHD_Connection *connection, void **context,
+						  enum MHD_ConnectionNotificationCode code);
+
+/* The connection is in another state, from now on. */
+extern void client_enter(struct MHD_Connection *connection, ClientState state);
+
+extern int	clients_open(void);
+
+#endif							/* HTTP_CLIENT_H */

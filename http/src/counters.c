@@ -1,0 +1,78 @@
+/*-------------------------------------------------------------------------
+ *
+ * counters.c
+ *		What the daemon counts, as Prometheus reads it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "counters.h"
+
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "client.h"
+#include "worker.h"
+
+static const int bounds_ms[] = {1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10000, 30000};
+
+#define NBOUNDS	(sizeof(bounds_ms) / sizeof(bounds_ms[0]))
+
+static atomic_ullong answered[6];	/* by the status' first digit */
+static atomic_ullong within[NBOUNDS + 1];	/* by the time that it took */
+static atomic_ullong total_us;
+
+void
+count_answer(const WebRequest *request)
+{
+	int64_t		us = now_us() - request->started_us;
+	int			class = request->status / 100;
+	size_t		i = 0;
+
+	atomic_fetch_add(&answered[class >= 1 && class <= 5 ? class : 0], 1);
+	while (i < NBOUNDS && us > (int64_t) bounds_ms[i] * 1000)
+		i++;
+	atomic_fetch_add(&within[i], 1);
+	atomic_fetch_add(&total_us, (unsigned long long) us);
+}
+
+char *
+counters_text(void)
+{
+	char	   *text = NULL;
+	size_t		size = 0;
+	FILE	   *out = open_memstream(&text, &size);
+	unsigned long long sum = 0;
+
+	if (out == NULL)
+		return NULL;
+	fputs("# HELP gpucreditd_requests_total Requests answered, by the status' class.\n"
+		  "# TYPE gpucreditd_requests_total counter\n", out);
+	for (int i = 2; i <= 5; i++)
+		fprintf(out, "gpucreditd_requests_total{status=\"%dxx\"} %llu\n", i,
+				(unsigned long long) atomic_load(&answered[i]));
+	fputs("# HELP gpucreditd_request_seconds Time from a request's headers to its answer.\n"
+		  "# TYPE gpucreditd_request_seconds histogram\n", out);
+	for (size_t i = 0; i < NBOUNDS; i++)
+	{
+		sum += atomic_load(&within[i]);
+		fprintf(out, "gpucreditd_request_seconds_bucket{le=\"%g\"} %llu\n", bounds_ms[i] / 1000.0, sum);
+	}
+	sum += atomic_load(&within[NBOUNDS]);
+	fprintf(out, "gpucreditd_request_seconds_bucket{le=\"+Inf\"} %llu\n"
+			"gpucreditd_request_seconds_count %llu\n"
+			"gpucreditd_request_seconds_sum %.6f\n", sum, sum,
+			(double) atomic_load(&total_us) / 1e6);
+	fprintf(out, "# HELP gpucreditd_waiting_requests Requests that wait for a worker.\n"
+			"# TYPE gpucreditd_waiting_requests gauge\n"
+			"gpucreditd_waiting_requests %d\n", workers_waiting());
+	fprintf(out, "# HELP gpucreditd_connections Clients' connections.\n"
+			"# TYPE gpucreditd_connections gauge\n"
+			"gpucreditd_connections %d\n", clients_open());
+	fprintf(out, "# HELP gpucreditd_database_up Whether the last request reached the database.\n"
+			"# TYPE gpucreditd_database_up gauge\n"
+			"gpucreditd_database_up %d\n", workers_ready());
+	fclose(out);
+	return text;
+}

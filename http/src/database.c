@@ -1,0 +1,296 @@
+/*-------------------------------------------------------------------------
+ *
+ * database.c
+ *		Has a request answered by the database.
+ *
+ * A request is one transaction of two statements, sent at once: the first makes
+ * the session act as the token's role until the transaction ends, the second
+ * answers with that role's rights.  The transaction is the implicit one of a
+ * pipeline, so an error undoes all of it, and nothing of the role outlives it.
+ *
+ * A request that failed because of another transaction is repeated.  One whose
+ * connection broke is not: nobody knows whether it took effect.  The client
+ * repeats it, with the same key.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "database.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "options.h"
+#include "problem.h"
+
+#define TRIES	5
+
+static const char *const enter_sql =
+"SELECT gpucredit_http.enter($1::pg_catalog.text, $2::pg_catalog.text)";
+
+static const char *const answer_sql =
+"SELECT a.status, a.type, a.content, a.allow FROM gpucredit_http.answer("
+"$1::pg_catalog.text,"
+" ARRAY(SELECT pg_catalog.jsonb_array_elements_text($2::pg_catalog.jsonb)),"
+" $3::pg_catalog.jsonb, $4::pg_catalog.text, $5::pg_catalog.text) a";
+
+/* Prepare a session; false if a statement failed. */
+static bool
+prepare_session(PGconn *connection)
+{
+	char		settings[512];
+	PGresult   *result;
+	bool		good;
+
+	snprintf(settings, sizeof(settings),
+			 "SET TimeZone = 'UTC'; SET DateStyle = 'ISO'; SET IntervalStyle = 'iso_8601';"
+			 "SET client_encoding = 'UTF8'; SET client_min_messages = 'error';"
+			 "SET search_path = pg_catalog, pg_temp; SET statement_timeout = '%ds';"
+			 "SET idle_in_transaction_session_timeout = '%ds'; SET lock_timeout = '%ds'",
+			 options.statement_s, options.statement_s, options.statement_s);
+	result = PQexec(connection, settings);
+	good = PQresultStatus(result) == PGRES_COMMAND_OK;
+	PQclear(result);
+	if (!good)
+		return false;
+	result = PQprepare(connection, "enter", enter_sql, 0, NULL);
+	good = PQresultStatus(result) == PGRES_COMMAND_OK;
+	PQclear(result);
+	if (!good)
+		return false;
+	result = PQprepare(connection, "answer", answer_sql, 0, NULL);
+	good = PQresultStatus(result) == PGRES_COMMAND_OK;
+	PQclear(result);
+	return good && PQenterPipelineMode(connection) == 1;
+}
+
+/* A connection that works, as far as one can know; false if there is none. */
+static bool
+connect_if_needed(PGconn **connection)
+{
+	static const char *const words[] = {
+		"dbname", "fallback_application_name", "connect_timeout", "keepalives_idle",
+		"tcp_user_timeout", NULL
+	};
+	const char *values[] = {options.database, "gpucreditd", "10", "10", "30000", NULL};
+
+	/* a server that has stopped meanwhile has closed it */
+	if (*connection != NULL && PQconsumeInput(*connection) == 1 &&
+		PQstatus(*connection) == CONNECTION_OK)
+		return true;
+	PQfinish(*connection);
+	*connection = PQconnectdbParams(words, values, 1);
+	if (PQstatus(*connection) == CONNECTION_OK && prepare_session(*connection))
+		return true;
+	log_line("no connection to the database: %s", PQerrorMessage(*connection));
+	PQfinish(*connection);
+	*connection = NULL;
+	return false;
+}
+
+static void
+answer_unreachable(WebRequest *request)
+{
+	problem_answer(request, 503, "the database does not answer",
+				   "The request may have taken effect, or not.",
+				   "Repeat it with the same Idempotency-Key.");
+}
+
+/*
+ * Read what a pipeline answers, up to its end.  The last result with rows and
+ * the first error are kept; false if the connection broke.
+ */
+static bool
+read_pipeline(PGconn *connection, PGresult **rows, PGresult **error)
+{
+	int			nothing = 0;
+
+	*rows = *error = NULL;
+	while (nothing < 2)
+	{
+		PGresult   *result = PQgetResult(connection);
+		ExecStatusType status = PQresultStatus(result);
+
+		nothing = result == NULL ? nothing + 1 : 0;
+		if (status == PGRES_PIPELINE_SYNC)
+		{
+			PQclear(result);
+			return true;
+		}
+		if (status == PGRES_TUPLES_OK)
+		{
+			PQclear(*rows);
+			*rows = result;
+		}
+		else if (status == PGRES_FATAL_ERROR && *error == NULL)
+			*error = result;
+		else
+			PQclear(result);
+		if (PQstatus(connection) != CONNECTION_OK)
+			return false;
+	}
+	return false;
+}
+
+static bool
+may_repeat(const PGresult *error)
+{
+	const char *sqlstate = PQresultErrorField(error, PG_DIAG_SQLSTATE);
+
+	return sqlstate != NULL && strncmp(sqlstate, "40", 2) == 0;
+}
+
+/*
+ * Run a request's transaction; all of it, or only the check of its token.
+ * False if the connection broke.
+ */
+static bool
+run_transaction(PGconn *connection, const WebRequest *request, bool whole,
+				PGresult **rows, PGresult **error)
+{
+	const char *who[] = {
+		request->token, request->traceparent != NULL ? request->traceparent : ""
+	};
+	const char *what[] = {
+		request->method, request->path, request->query, request->key, request->body
+	};
+
+	return PQsendQueryPrepared(connection, "enter", 2, who, NULL, NULL, 0) == 1 &&
+		(!whole || PQsendQueryPrepared(connection, "answer", 5, what, NULL, NULL, 0) == 1) &&
+		PQpipelineSync(connection) == 1 &&
+		read_pipeline(connection, rows, error);
+}
+
+/* A tag of the content, by which a client asks whether it has changed. */
+static void
+make_etag(char *etag, size_t room, const char *content, size_t size)
+{
+	uint64_t	a = UINT64_C(14695981039346656037);
+	uint64_t	b = UINT64_C(0x9E3779B97F4A7C15);
+
+	for (size_t i = 0; i < size; i++)
+	{
+		a = (a ^ (unsigned char) content[i]) * UINT64_C(1099511628211);
+		b = (b ^ a) * UINT64_C(0xFF51AFD7ED558CCD);
+		b ^= b >> 29;
+	}
+	snprintf(etag, room, "\"%016" PRIx64 "%016" PRIx64 "\"", a, b);
+}
+
+/* Answer with content that is copied; a GET gets a tag, and 304 if it has it. */
+static void
+answer_content(WebRequest *request, int status, const char *type, const char *content,
+			   size_t size)
+{
+	const char *known = MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND,
+													"If-None-Match");
+	char		etag[64] = "";
+
+	if (strcmp(request->method, "GET") == 0 && status == 200)
+		make_etag(etag, sizeof(etag), content, size);
+	if (etag[0] != '\0' && known != NULL && strstr(known, etag) != NULL)
+	{
+		status = 304;
+		size = 0;
+	}
+	request->status = status;
+	request->response = MHD_create_response_from_buffer(size, (void *) content,
+														MHD_RESPMEM_MUST_COPY);
+	MHD_add_response_header(request->response, "Content-Type", type);
+	MHD_add_response_header(request->response, "Cache-Control", "no-store");
+	if (etag[0] != '\0')
+		MHD_add_response_header(request->response, "ETag", etag);
+}
+
+/* The database's answer: a status, a type, the content, the allowed methods. */
+static void
+answer_with_row(WebRequest *request, const PGresult *row)
+{
+	int			status = atoi(PQgetvalue(row, 0, 0));
+	const char *content = PQgetvalue(row, 0, 2);
+
+	if (status == 404)
+		problem_answer(request, 404, "there is no such address", NULL,
+					   "GET /v1/openapi.json lists the addresses.");
+	else if (status == 405)
+	{
+		problem_answer(request, 405, "this address has other methods", PQgetvalue(row, 0, 3), NULL);
+		MHD_add_response_header(request->response, "Allow", PQgetvalue(row, 0, 3));
+	}
+	else if (status >= 400)
+		problem_denied(request, status, content);
+	else
+		answer_content(request, status, PQgetvalue(row, 0, 1), content,
+					   (size_t) PQgetlength(row, 0, 2));
+}
+
+/* Run a request's transaction, and repeat it where others were in its way. */
+static bool
+run_repeated(PGconn **connection, WebRequest *request, bool whole, PGresult **rows,
+			 PGresult **error)
+{
+	for (int i = 0; i < TRIES; i++)
+	{
+		if (!connect_if_needed(connection))
+			return false;
+		if (!run_transaction(*connection, request, whole, rows, error))
+		{
+			PQclear(*rows);
+			PQclear(*error);
+			PQfinish(*connection);
+			*connection = NULL;
+			return false;
+		}
+		if (*error == NULL || !may_repeat(*error) || i == TRIES - 1)
+			return true;
+		PQclear(*rows);
+		PQclear(*error);
+	}
+	return false;
+}
+
+void
+database_answer(PGconn **connection, WebRequest *request)
+{
+	PGresult   *rows = NULL;
+	PGresult   *error = NULL;
+
+	if (!run_repeated(connection, request, true, &rows, &error))
+	{
+		answer_unreachable(request);
+		return;
+	}
+	if (error != NULL)
+		problem_from_database(request, error);
+	else if (PQntuples(rows) == 1 && PQnfields(rows) == 4)
+		answer_with_row(request, rows);
+	else
+		problem_answer(request, 500, "internal error", NULL, NULL);
+	PQclear(rows);
+	PQclear(error);
+}
+
+bool
+database_check_token(PGconn **connection, WebRequest *request)
+{
+	PGresult   *rows = NULL;
+	PGresult   *error = NULL;
+
+	if (!run_repeated(connection, request, false, &rows, &error))
+	{
+		answer_unreachable(request);
+		return false;
+	}
+	if (error != NULL)
+		problem_from_database(request, error);
+	PQclear(rows);
+	PQclear(error);
+	return request->response == NULL;
+}
+
+bool
+database_ready(PGconn **connection)
+{
+	return connect_if_needed(connection);
+}

@@ -1,0 +1,143 @@
+/*-------------------------------------------------------------------------
+ *
+ * options.c
+ *		The daemon's options, and its log.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "options.h"
+
+#include <getopt.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+WebOptions		options = {
+	.database = "user=gpucredit_gateway", .address = "127.0.0.1", .port = 8086,
+	.workers = 8, .waiting = 1000, .connections = 2000, .per_address = 100,
+	.receive_s = 30, .send_s = 300, .statement_s = 30, .body_max = 4 * 1024 * 1024
+};
+
+void
+log_line(const char *format,...)
+{
+	va_list		args;
+	char		line[1024];
+
+	va_start(args, format);
+	vsnprintf(line, sizeof(line), format, args);
+	va_end(args);
+	fprintf(stderr, "gpucreditd: %s\n", line);
+}
+
+/* Print the usage: to standard error if the options were wrong. */
+void
+options_usage(bool wrong)
+{
+	fputs("usage: gpucreditd [OPTION]...\n"
+		  "answers gpucredit's HTTP interface, each request with the rights of the\n"
+		  "database role that its token belongs to\n"
+		  "  -d, --database=CONNINFO    libpq's (user=gpucredit_gateway)\n"
+		  "  -a, --address=ADDRESS      to listen on (127.0.0.1)\n"
+		  "  -p, --port=PORT            (8086)\n"
+		  "  -w, --workers=N            requests at once, and connections to the\n"
+		  "                             database (8)\n"
+		  "  -q, --waiting=N            requests that may wait for a worker (1000)\n"
+		  "  -c, --connections=N        of clients, at most (2000)\n"
+		  "      --per-address=N        of those, from one address (100)\n"
+		  "      --receive=SECONDS      in which a request must have come (30)\n"
+		  "      --send=SECONDS         in which an answer must have been read (300)\n"
+		  "      --statement=SECONDS    that a call to the database may last (30)\n"
+		  "      --body-max=BYTES       of a request's body (4194304)\n",
+		  wrong ? stderr : stdout);
+}
+
+/* A whole number from 1 to the largest; 0 for anything else. */
+static int
+parse_number(const char *text, int largest)
+{
+	char	   *end;
+	long		number = strtol(text, &end, 10);
+
+	return *text != '\0' && *end == '\0' && number >= 1 && number <= largest ? (int) number : 0;
+}
+
+enum
+{
+	PER_ADDRESS = 256,
+	RECEIVE,
+	SEND,
+	STATEMENT,
+	BODY_MAX
+};
+
+/* Store one option; false if it is not understood. */
+static bool
+option_store(int option, const char *value)
+{
+	switch (option)
+	{
+		case 'd':
+			options.database = value;
+			return true;
+		case 'a':
+			options.address = value;
+			return true;
+		case 'p':
+			return (options.port = parse_number(value, 65535)) > 0;
+		case 'w':
+			return (options.workers = parse_number(value, 1000)) > 0;
+		case 'q':
+			return (options.waiting = parse_number(value, 1000000)) > 0;
+		case 'c':
+			return (options.connections = parse_number(value, 100000)) > 0;
+		case PER_ADDRESS:
+			return (options.per_address = parse_number(value, 100000)) > 0;
+		case RECEIVE:
+			return (options.receive_s = parse_number(value, 3600)) > 0;
+		case SEND:
+			return (options.send_s = parse_number(value, 86400)) > 0;
+		case STATEMENT:
+			return (options.statement_s = parse_number(value, 3600)) > 0;
+		case BODY_MAX:
+			return (options.body_max = (size_t) parse_number(value, 256 * 1024 * 1024)) > 0;
+		default:
+			return false;
+	}
+}
+
+/* Read the command line; false if it is not understood. */
+bool
+options_parse(int argc, char **argv)
+{
+	static const struct option longopts[] = {
+		{"database", required_argument, NULL, 'd'},
+		{"address", required_argument, NULL, 'a'},
+		{"port", required_argument, NULL, 'p'},
+		{"workers", required_argument, NULL, 'w'},
+		{"waiting", required_argument, NULL, 'q'},
+		{"connections", required_argument, NULL, 'c'},
+		{"per-address", required_argument, NULL, PER_ADDRESS},
+		{"receive", required_argument, NULL, RECEIVE},
+		{"send", required_argument, NULL, SEND},
+		{"statement", required_argument, NULL, STATEMENT},
+		{"body-max", required_argument, NULL, BODY_MAX},
+		{"help", no_argument, NULL, 'h'},
+		{NULL, 0, NULL, 0}
+	};
+	int			option;
+
+	while ((option = getopt_long(argc, argv, "d:a:p:w:q:c:h", longopts, NULL)) != -1)
+	{
+		if (option == 'h')
+		{
+			options_usage(false);
+			exit(0);
+		}
+		if (!option_store(option, optarg))
+			return false;
+	}
+	return optind == argc;
+}

@@ -1,0 +1,279 @@
+/*-------------------------------------------------------------------------
+ *
+ * request.c
+ *		One HTTP request, from its first header to its answer.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "request.h"
+
+#include <ctype.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "options.h"
+#include "problem.h"
+
+int64_t
+now_us(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t) now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+WebRequest *
+request_new(const char *target)
+{
+	WebRequest    *request = calloc(1, sizeof(WebRequest));
+
+	if (request != NULL && (request->target = strdup(target)) == NULL)
+	{
+		free(request);
+		request = NULL;
+	}
+	return request;
+}
+
+void
+request_free(WebRequest *request)
+{
+	if (request->response != NULL)
+		MHD_destroy_response(request->response);
+	free(request->target);
+	free(request->method);
+	free(request->path);
+	free(request->query);
+	free(request->token);
+	free(request->key);
+	free(request->traceparent);
+	free(request->body);
+	free(request);
+}
+
+/* Headers that say where a body ends. */
+typedef struct Framing
+{
+	int			lengths;
+	int			encodings;
+	int			hosts;
+	bool		chunked;		/* the only encoding that is known here */
+	const char *length;
+	bool		conflict;		/* two lengths that differ */
+} Framing;
+
+/* Note a header that says where the body ends, or to whom the request goes. */
+static enum MHD_Result
+add_framing(void *cls, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+	Framing    *framing = cls;
+
+	(void) kind;
+	if (strcasecmp(name, "Content-Length") == 0)
+	{
+		framing->conflict = framing->conflict || value == NULL ||
+			(framing->length != NULL && strcmp(framing->length, value) != 0) ||
+			value[0] == '\0' || value[strspn(value, "0123456789")] != '\0';
+		framing->length = value;
+		framing->lengths++;
+	}
+	else if (strcasecmp(name, "Transfer-Encoding") == 0)
+	{
+		framing->encodings++;
+		framing->chunked = value != NULL && strcasecmp(value, "chunked") == 0;
+	}
+	else if (strcasecmp(name, "Host") == 0)
+		framing->hosts++;
+	return MHD_YES;
+}
+
+/*
+ * Refuse a request whose end two servers could find at different places: what
+ * one takes for a body would be another one's next request.
+ */
+static bool
+check_framing(WebRequest *request, struct MHD_Connection *connection)
+{
+	Framing		framing = {0};
+
+	MHD_get_connection_values(connection, MHD_HEADER_KIND, add_framing, &framing);
+	if (framing.conflict || framing.lengths > 1 ||
+		(framing.lengths > 0 && framing.encodings > 0) || framing.encodings > 1 ||
+		(framing.encodings == 1 && !framing.chunked) || framing.hosts != 1)
+	{
+		problem_answer(request, 400, "the request's end is not certain",
+					   "It has no Host or several, two lengths, a length and an encoding, or an unknown encoding.",
+					   "Send one Host, and one Content-Length or \"Transfer-Encoding: chunked\".");
+		MHD_add_response_header(request->response, "Connection", "close");
+		return false;
+	}
+	if (framing.length != NULL && (strlen(framing.length) > 12 ||
+								   (size_t) atoll(framing.length) > options.body_max))
+	{
+		problem_answer(request, 413, "the body is too large", NULL, NULL);
+		return false;
+	}
+	return true;
+}
+
+static int
+hex_value(char c)
+{
+	return isdigit((unsigned char) c) ? c - '0' :
+		isxdigit((unsigned char) c) ? tolower((unsigned char) c) - 'a' + 10 : -1;
+}
+
+/* One word of the path, decoded, as JSON; NULL if it is malformed. */
+static json_t *
+decode_word(const char *word, size_t size)
+{
+	char	   *text = malloc(size + 1);
+	size_t		n = 0;
+	json_t	   *value = NULL;
+	bool		good = text != NULL;
+
+	for (size_t i = 0; good && i < size; i++)
+	{
+		char		c = word[i];
+
+		if (c == '%')
+		{
+			int			high = i + 2 < size ? hex_value(word[i + 1]) : -1;
+			int			low = i + 2 < size ? hex_value(word[i + 2]) : -1;
+
+			good = high >= 0 && low >= 0;
+			c = (char) (high * 16 + low);
+			i += 2;
+		}
+		good = good && c != '\0';
+		text[n++] = c;
+	}
+	if (good)
+		value = json_stringn(text, n);
+	free(text);
+	return value;
+}
+
+/* The words of a path, as a JSON array; NULL if it is malformed. */
+static char *
+parse_path(const char *target)
+{
+	json_t	   *words = json_array();
+	const char *end = target + strcspn(target, "?");
+	char	   *text = NULL;
+	bool		good = *target == '/';
+
+	for (const char *word = target; good && word < end;)
+	{
+		size_t		size = strcspn(++word, "/?");
+
+		good = json_array_append_new(words, decode_word(word, size)) == 0;
+		word += size;
+	}
+	if (good)
+		text = json_dumps(words, JSON_COMPACT);
+	json_decref(words);
+	return text;
+}
+
+/* An argument of the query; one that is repeated becomes an array. */
+static enum MHD_Result
+add_argument(void *cls, enum MHD_ValueKind kind, const char *name, size_t name_size,
+			 const char *value, size_t value_size)
+{
+	json_t	   *query = *(json_t **) cls;
+	json_t	   *one = value != NULL ? json_stringn(value, value_size) : json_string("");
+	json_t	   *old;
+
+	(void) kind;
+	if (one == NULL || memchr(name, '\0', name_size) != NULL ||
+		(value != NULL && memchr(value, '\0', value_size) != NULL))
+	{
+		json_decref(one);
+		json_decref(query);
+		*(json_t **) cls = NULL;
+		return MHD_NO;
+	}
+	old = json_object_get(query, name);
+	if (old == NULL)
+		json_object_set_new(query, name, one);
+	else if (json_is_array(old))
+		json_array_append_new(old, one);
+	else
+		json_object_set_new(query, name, json_pack("[O, o]", old, one));
+	return MHD_YES;
+}
+
+/* The arguments of a query, as a JSON object; NULL if one is no UTF-8. */
+static char *
+parse_query(struct MHD_Connection *connection)
+{
+	json_t	   *query = json_object();
+	char	   *text;
+
+	MHD_get_connection_values_n(connection, MHD_GET_ARGUMENT_KIND, add_argument, &query);
+	text = query != NULL ? json_dumps(query, JSON_COMPACT) : NULL;
+	json_decref(query);
+	return text;
+}
+
+/* A copy of a header's value, or NULL. */
+static char *
+copy_header(struct MHD_Connection *connection, const char *name)
+{
+	const char *value = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
+
+	return value != NULL ? strdup(value) : NULL;
+}
+
+/* The secret of "Authorization: Bearer SECRET", or NULL. */
+static char *
+copy_token(struct MHD_Connection *connection)
+{
+	const char *value = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Authorization");
+
+	if (value == NULL || strncasecmp(value, "Bearer ", 7) != 0)
+		return NULL;
+	value += 7;
+	return strdup(value + strspn(value, " "));
+}
+
+bool
+request_parse(WebRequest *request, struct MHD_Connection *connection, const char *method)
+{
+	request->connection = connection;
+	request->started_us = now_us();
+	request->method = strdup(method);
+	if (!check_framing(request, connection))
+		return false;
+	request->path = parse_path(request->target);
+	request->query = parse_query(connection);
+	request->token = copy_token(connection);
+	request->key = copy_header(connection, "Idempotency-Key");
+	request->traceparent = copy_header(connection, "Traceparent");
+	if (request->method == NULL || request->path == NULL || request->query == NULL)
+	{
+		problem_answer(request, 400, "the address is malformed",
+					   "Its words are UTF-8 without NUL, and what follows a % is two hexadecimal digits.",
+					   NULL);
+		return false;
+	}
+	return true;
+}
+
+bool
+request_add_body(WebRequest *request, const char *data, size_t size)
+{
+	char	   *more = realloc(request->body, request->body_size + size + 1);
+
+	if (more == NULL)
+		return false;
+	memcpy(more + request->body_size, data, size);
+	request->body = more;
+	request->body_size += size;
+	request->body[request->body_size] = '\0';
+	return true;
+}
