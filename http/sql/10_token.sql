@@ -222,7 +222,7 @@ COMMENT ON FUNCTION gpucredit_http.begin(text) IS
  * the rights of the token''s role, and with scope read it can change nothing.
  */
 CREATE FUNCTION gpucredit_http.enter(secret text, traceparent text DEFAULT '')
-RETURNS void
+RETURNS name
 LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
@@ -237,7 +237,8 @@ BEGIN
 		PERFORM pg_catalog.set_config('transaction_read_only', 'on', true);
 	END IF;
 	PERFORM pg_catalog.set_config('role', who.role, true);
+	RETURN who.role;
 END
 $$;
 COMMENT ON FUNCTION gpucredit_http.enter(text, text) IS
-'Gateway: makes the rest of the transaction act as the token''s role, within its scope, under the request''s W3C traceparent (empty for none). Errors: 28000 the token is not good; 22023 the traceparent.';
+'Gateway: makes the rest of the transaction act as the token''s role, within its scope, under the request''s W3C traceparent (empty for none). Result: the role. Errors: 28000 the token is not good; 22023 the traceparent.';

@@ -28,11 +28,11 @@ typedef struct Client
 	int64_t		since_us;		/* when it entered that state */
 	struct Client *previous;
 	struct Client *next;
-} Client;
+}			Client;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t stopped = PTHREAD_COND_INITIALIZER;
-static Client *all = NULL;
+static Client * all = NULL;
 static int	open_now = 0;
 static bool stopping = false;
 static pthread_t thread;
@@ -61,7 +61,7 @@ client_begin(struct MHD_Connection *connection, void **context)
 }
 
 static void
-client_end(Client *client)
+client_end(Client * client)
 {
 	pthread_mutex_lock(&lock);
 	if (client->previous != NULL)
@@ -102,7 +102,7 @@ client_enter(struct MHD_Connection *connection, ClientState state)
 }
 
 static bool
-is_late(const Client *client, int64_t now)
+is_late(const Client * client, int64_t now)
 {
 	int64_t		seconds = (now - client->since_us) / 1000000;
 
@@ -123,7 +123,7 @@ watch_clients(void *unused)
 		int64_t		now = now_us();
 
 		/* the library notices, and closes it */
-		for (Client *client = all; client != NULL; client = client->next)
+		for (Client * client = all; client != NULL; client = client->next)
 			if (is_late(client, now))
 				shutdown(client->socket, SHUT_RDWR);
 		clock_gettime(CLOCK_REALTIME, &until);

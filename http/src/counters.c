@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "client.h"
+#include "queue.h"
 #include "worker.h"
 
 static const int bounds_ms[] = {1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10000, 30000};
@@ -24,7 +25,7 @@ static atomic_ullong within[NBOUNDS + 1];	/* by the time that it took */
 static atomic_ullong total_us;
 
 void
-count_answer(const WebRequest *request)
+count_answer(const WebRequest * request)
 {
 	int64_t		us = now_us() - request->started_us;
 	int			class = request->status / 100;
@@ -66,7 +67,7 @@ counters_text(void)
 			(double) atomic_load(&total_us) / 1e6);
 	fprintf(out, "# HELP gpucreditd_waiting_requests Requests that wait for a worker.\n"
 			"# TYPE gpucreditd_waiting_requests gauge\n"
-			"gpucreditd_waiting_requests %d\n", workers_waiting());
+			"gpucreditd_waiting_requests %d\n", queue_length());
 	fprintf(out, "# HELP gpucreditd_connections Clients' connections.\n"
 			"# TYPE gpucreditd_connections gauge\n"
 			"gpucreditd_connections %d\n", clients_open());

@@ -37,7 +37,7 @@ static const char *const answer_sql =
 
 /* Prepare a session; false if a statement failed. */
 static bool
-prepare_session(PGconn *connection)
+prepare_session(PGconn * connection)
 {
 	char		settings[512];
 	PGresult   *result;
@@ -67,7 +67,7 @@ prepare_session(PGconn *connection)
 
 /* A connection that works, as far as one can know; false if there is none. */
 static bool
-connect_if_needed(PGconn **connection)
+connect_if_needed(PGconn * *connection)
 {
 	static const char *const words[] = {
 		"dbname", "fallback_application_name", "connect_timeout", "keepalives_idle",
@@ -90,7 +90,7 @@ connect_if_needed(PGconn **connection)
 }
 
 static void
-answer_unreachable(WebRequest *request)
+answer_unreachable(WebRequest * request)
 {
 	problem_answer(request, 503, "the database does not answer",
 				   "The request may have taken effect, or not.",
@@ -98,11 +98,12 @@ answer_unreachable(WebRequest *request)
 }
 
 /*
- * Read what a pipeline answers, up to its end.  The last result with rows and
- * the first error are kept; false if the connection broke.
+ * Read what a pipeline answers, up to its end.  The role that the request acts
+ * as, the answer's row and the first error are kept; false if the connection
+ * broke.
  */
 static bool
-read_pipeline(PGconn *connection, PGresult **rows, PGresult **error)
+read_pipeline(PGconn * connection, WebRequest * request, PGresult * *rows, PGresult * *error)
 {
 	int			nothing = 0;
 
@@ -118,7 +119,13 @@ read_pipeline(PGconn *connection, PGresult **rows, PGresult **error)
 			PQclear(result);
 			return true;
 		}
-		if (status == PGRES_TUPLES_OK)
+		if (status == PGRES_TUPLES_OK && PQnfields(result) == 1)
+		{
+			if (request->role == NULL)
+				request->role = strdup(PQgetvalue(result, 0, 0));
+			PQclear(result);
+		}
+		else if (status == PGRES_TUPLES_OK)
 		{
 			PQclear(*rows);
 			*rows = result;
@@ -134,7 +141,7 @@ read_pipeline(PGconn *connection, PGresult **rows, PGresult **error)
 }
 
 static bool
-may_repeat(const PGresult *error)
+may_repeat(const PGresult * error)
 {
 	const char *sqlstate = PQresultErrorField(error, PG_DIAG_SQLSTATE);
 
@@ -146,8 +153,8 @@ may_repeat(const PGresult *error)
  * False if the connection broke.
  */
 static bool
-run_transaction(PGconn *connection, const WebRequest *request, bool whole,
-				PGresult **rows, PGresult **error)
+run_transaction(PGconn * connection, WebRequest * request, bool whole,
+				PGresult * *rows, PGresult * *error)
 {
 	const char *who[] = {
 		request->token, request->traceparent != NULL ? request->traceparent : ""
@@ -159,7 +166,7 @@ run_transaction(PGconn *connection, const WebRequest *request, bool whole,
 	return PQsendQueryPrepared(connection, "enter", 2, who, NULL, NULL, 0) == 1 &&
 		(!whole || PQsendQueryPrepared(connection, "answer", 5, what, NULL, NULL, 0) == 1) &&
 		PQpipelineSync(connection) == 1 &&
-		read_pipeline(connection, rows, error);
+		read_pipeline(connection, request, rows, error);
 }
 
 /* A tag of the content, by which a client asks whether it has changed. */
@@ -180,7 +187,7 @@ make_etag(char *etag, size_t room, const char *content, size_t size)
 
 /* Answer with content that is copied; a GET gets a tag, and 304 if it has it. */
 static void
-answer_content(WebRequest *request, int status, const char *type, const char *content,
+answer_content(WebRequest * request, int status, const char *type, const char *content,
 			   size_t size)
 {
 	const char *known = MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND,
@@ -205,7 +212,7 @@ answer_content(WebRequest *request, int status, const char *type, const char *co
 
 /* The database's answer: a status, a type, the content, the allowed methods. */
 static void
-answer_with_row(WebRequest *request, const PGresult *row)
+answer_with_row(WebRequest * request, const PGresult * row)
 {
 	int			status = atoi(PQgetvalue(row, 0, 0));
 	const char *content = PQgetvalue(row, 0, 2);
@@ -227,8 +234,8 @@ answer_with_row(WebRequest *request, const PGresult *row)
 
 /* Run a request's transaction, and repeat it where others were in its way. */
 static bool
-run_repeated(PGconn **connection, WebRequest *request, bool whole, PGresult **rows,
-			 PGresult **error)
+run_repeated(PGconn * *connection, WebRequest * request, bool whole, PGresult * *rows,
+			 PGresult * *error)
 {
 	for (int i = 0; i < TRIES; i++)
 	{
@@ -251,7 +258,7 @@ run_repeated(PGconn **connection, WebRequest *request, bool whole, PGresult **ro
 }
 
 void
-database_answer(PGconn **connection, WebRequest *request)
+database_answer(PGconn * *connection, WebRequest * request)
 {
 	PGresult   *rows = NULL;
 	PGresult   *error = NULL;
@@ -263,7 +270,7 @@ database_answer(PGconn **connection, WebRequest *request)
 	}
 	if (error != NULL)
 		problem_from_database(request, error);
-	else if (PQntuples(rows) == 1 && PQnfields(rows) == 4)
+	else if (rows != NULL && PQntuples(rows) == 1)
 		answer_with_row(request, rows);
 	else
 		problem_answer(request, 500, "internal error", NULL, NULL);
@@ -272,7 +279,7 @@ database_answer(PGconn **connection, WebRequest *request)
 }
 
 bool
-database_check_token(PGconn **connection, WebRequest *request)
+database_check_token(PGconn * *connection, WebRequest * request)
 {
 	PGresult   *rows = NULL;
 	PGresult   *error = NULL;
@@ -290,7 +297,7 @@ database_check_token(PGconn **connection, WebRequest *request)
 }
 
 bool
-database_ready(PGconn **connection)
+database_ready(PGconn * *connection)
 {
 	return connect_if_needed(connection);
 }

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-WebOptions		options = {
+WebOptions	options = {
 	.database = "user=gpucredit_gateway", .address = "127.0.0.1", .port = 8086,
 	.workers = 8, .waiting = 1000, .connections = 2000, .per_address = 100,
 	.receive_s = 30, .send_s = 300, .statement_s = 30, .body_max = 4 * 1024 * 1024

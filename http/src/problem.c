@@ -62,7 +62,7 @@ add_retry_after(struct MHD_Response *response, const char *hint)
 
 /* Make the answer of a problem document, which is used up. */
 static void
-answer_with(WebRequest *request, int status, json_t * document)
+answer_with(WebRequest * request, int status, json_t * document)
 {
 	char	   *hint = json_string_value(json_object_get(document, "hint")) == NULL ? NULL :
 		strdup(json_string_value(json_object_get(document, "hint")));
@@ -113,14 +113,14 @@ document_new(int status, const char *sqlstate, const char *title,
 }
 
 void
-problem_answer(WebRequest *request, int status, const char *title, const char *detail,
+problem_answer(WebRequest * request, int status, const char *title, const char *detail,
 			   const char *hint)
 {
 	answer_with(request, status, document_new(status, NULL, title, detail, hint));
 }
 
 void
-problem_from_database(WebRequest *request, const PGresult *result)
+problem_from_database(WebRequest * request, const PGresult * result)
 {
 	const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
 	const char *message = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
@@ -141,7 +141,7 @@ problem_from_database(WebRequest *request, const PGresult *result)
 }
 
 void
-problem_denied(WebRequest *request, int status, const char *result)
+problem_denied(WebRequest * request, int status, const char *result)
 {
 	json_t	   *denied = json_loads(result, 0, NULL);
 	const char *reason = json_string_value(json_object_get(denied, "reason"));

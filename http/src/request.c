@@ -28,7 +28,7 @@ now_us(void)
 WebRequest *
 request_new(const char *target)
 {
-	WebRequest    *request = calloc(1, sizeof(WebRequest));
+	WebRequest *request = calloc(1, sizeof(WebRequest));
 
 	if (request != NULL && (request->target = strdup(target)) == NULL)
 	{
@@ -39,7 +39,7 @@ request_new(const char *target)
 }
 
 void
-request_free(WebRequest *request)
+request_free(WebRequest * request)
 {
 	if (request->response != NULL)
 		MHD_destroy_response(request->response);
@@ -50,6 +50,7 @@ request_free(WebRequest *request)
 	free(request->token);
 	free(request->key);
 	free(request->traceparent);
+	free(request->role);
 	free(request->body);
 	free(request);
 }
@@ -63,7 +64,7 @@ typedef struct Framing
 	bool		chunked;		/* the only encoding that is known here */
 	const char *length;
 	bool		conflict;		/* two lengths that differ */
-} Framing;
+}			Framing;
 
 /* Note a header that says where the body ends, or to whom the request goes. */
 static enum MHD_Result
@@ -95,7 +96,7 @@ add_framing(void *cls, enum MHD_ValueKind kind, const char *name, const char *va
  * one takes for a body would be another one's next request.
  */
 static bool
-check_framing(WebRequest *request, struct MHD_Connection *connection)
+check_framing(WebRequest * request, struct MHD_Connection *connection)
 {
 	Framing		framing = {0};
 
@@ -184,7 +185,7 @@ static enum MHD_Result
 add_argument(void *cls, enum MHD_ValueKind kind, const char *name, size_t name_size,
 			 const char *value, size_t value_size)
 {
-	json_t	   *query = *(json_t **) cls;
+	json_t	   *query = *(json_t * *) cls;
 	json_t	   *one = value != NULL ? json_stringn(value, value_size) : json_string("");
 	json_t	   *old;
 
@@ -194,7 +195,7 @@ add_argument(void *cls, enum MHD_ValueKind kind, const char *name, size_t name_s
 	{
 		json_decref(one);
 		json_decref(query);
-		*(json_t **) cls = NULL;
+		*(json_t * *) cls = NULL;
 		return MHD_NO;
 	}
 	old = json_object_get(query, name);
@@ -242,7 +243,7 @@ copy_token(struct MHD_Connection *connection)
 }
 
 bool
-request_parse(WebRequest *request, struct MHD_Connection *connection, const char *method)
+request_parse(WebRequest * request, struct MHD_Connection *connection, const char *method)
 {
 	request->connection = connection;
 	request->started_us = now_us();
@@ -265,7 +266,7 @@ request_parse(WebRequest *request, struct MHD_Connection *connection, const char
 }
 
 bool
-request_add_body(WebRequest *request, const char *data, size_t size)
+request_add_body(WebRequest * request, const char *data, size_t size)
 {
 	char	   *more = realloc(request->body, request->body_size + size + 1);
 

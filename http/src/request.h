@@ -33,6 +33,7 @@ typedef struct WebRequest
 	char	   *token;			/* the secret of the header Authorization; or NULL */
 	char	   *key;			/* of the header Idempotency-Key; or NULL */
 	char	   *traceparent;	/* of that header; or NULL */
+	char	   *role;			/* that it acted as; NULL: not known */
 	char	   *body;
 	size_t		body_size;
 	int64_t		started_us;		/* when its headers had come */

@@ -29,7 +29,7 @@
 
 /* Send the answer, which is made. */
 static enum MHD_Result
-send_answer(WebRequest *request)
+send_answer(WebRequest * request)
 {
 	struct MHD_Response *response = request->response;
 	enum MHD_Result result;
@@ -44,7 +44,7 @@ send_answer(WebRequest *request)
 }
 
 static void
-answer_text(WebRequest *request, int status, const char *type, char *text)
+answer_text(WebRequest * request, int status, const char *type, char *text)
 {
 	request->status = status;
 	request->response = MHD_create_response_from_buffer(strlen(text), text, MHD_RESPMEM_MUST_FREE);
@@ -54,7 +54,7 @@ answer_text(WebRequest *request, int status, const char *type, char *text)
 
 /* Requests that need neither a token nor the database; false for all others. */
 static bool
-answer_at_once(WebRequest *request)
+answer_at_once(WebRequest * request)
 {
 	bool		ready = workers_ready();
 
@@ -85,7 +85,7 @@ has_long_body(struct MHD_Connection *connection)
 
 /* The headers have come. */
 static enum MHD_Result
-begin_request(WebRequest *request, struct MHD_Connection *connection, const char *method)
+begin_request(WebRequest * request, struct MHD_Connection *connection, const char *method)
 {
 	if (!request_parse(request, connection, method) || answer_at_once(request))
 		return send_answer(request);
@@ -108,7 +108,7 @@ begin_request(WebRequest *request, struct MHD_Connection *connection, const char
 
 /* A piece of the body has come; past the limit it is not kept. */
 static enum MHD_Result
-add_body(WebRequest *request, const char *data, size_t *size)
+add_body(WebRequest * request, const char *data, size_t *size)
 {
 	size_t		n = *size;
 
@@ -124,7 +124,7 @@ add_body(WebRequest *request, const char *data, size_t *size)
 
 /* All of the request has come.  One whose body is not whole is not answered. */
 static enum MHD_Result
-end_request(WebRequest *request)
+end_request(WebRequest * request)
 {
 	const char *length = MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND,
 													 "Content-Length");
@@ -147,7 +147,7 @@ static enum MHD_Result
 handle(void *cls, struct MHD_Connection *connection, const char *url, const char *method,
 	   const char *version, const char *data, size_t *size, void **context)
 {
-	WebRequest    *request = *context;
+	WebRequest *request = *context;
 
 	(void) cls;
 	(void) url;

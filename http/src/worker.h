@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * worker.h
- *		Threads that have requests answered, and the queue before them.
+ *		Threads that have requests answered.
  *
  *-------------------------------------------------------------------------
  */
@@ -23,7 +23,5 @@ extern void workers_stop(void);
 
 /* Does the database answer? */
 extern bool workers_ready(void);
-
-extern int	workers_waiting(void);
 
 #endif							/* HTTP_WORKER_H */

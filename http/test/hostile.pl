@@ -93,6 +93,33 @@ for my $socket (@slow)
 cmp_ok($served, '>=', 5, 'while 200 clients send a byte now and then, others are served');
 is($cut, 200, 'clients whose request does not come are cut off');
 
+# Slow calls of one role: others overtake them
+my $other = token($node, 'eve');
+my @tokens = map { token($node, 'ann', 'read') } 1 .. 12;
+call($_, 'GET', '/v1/me') for @tokens;
+my $locker = connect_to($node, 'web');
+$locker->do('BEGIN');
+$locker->do('LOCK TABLE gpucredit.account IN ACCESS EXCLUSIVE MODE');
+my @blocked = map {
+	my $socket = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => daemon_port());
+	$socket->syswrite("GET /v1/balance?org=acme&account=nlp HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer $_\r\n\r\n");
+	$socket;
+} (@tokens) x 4;
+sleep 1;
+$begun = time;
+is(call($other, 'GET', '/v1/me')->{status}, 200, 'while 48 calls of one role wait for a lock, another role is served');
+cmp_ok(time - $begun, '<', 5, 'at once');
+$locker->do('ROLLBACK');
+my $answered = 0;
+foreach my $socket (@blocked)
+{
+	my $answer;
+
+	$answered++ if $socket->sysread($answer, 4096) && $answer =~ /^HTTP\/1\.1 200 /;
+}
+is($answered, 48,
+	'and all 48 are answered when the lock is gone');
+
 # Many: random pieces of requests, most of them wrong
 srand(38);
 my @pieces = ('GET ', 'POST ', '/v1/jobs', '/v1/me', '/v1/call/', 'reserve', '%', '%00', '../', '?', '&', '=', 'org=acme',

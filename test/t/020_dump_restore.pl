@@ -200,6 +200,7 @@ sub state_of
 		SELECT c.relname FROM pg_class c
 		WHERE c.relnamespace = 'gpucredit'::regnamespace
 			AND c.relkind IN ('r', 'p') AND c.relpersistence = 'p'
+			AND c.relname <> 'step_secret'	-- each installation makes its own
 		ORDER BY 1});
 	my @sequences = split /\n/, query($cluster, $db, q{
 		SELECT c.relname FROM pg_class c
