@@ -159,6 +159,7 @@ sub play
 	foreach my $table (@{ $owner->selectall_arrayref(q{
 		SELECT relname, relkind FROM pg_class
 		WHERE relnamespace = 'gpucredit'::regnamespace AND relkind IN ('r', 'v')
+			AND relname <> 'step_secret'
 		ORDER BY 1}) })
 	{
 		eval { $reader->do("TABLE gpucredit.$table->[0]"); 1 }
