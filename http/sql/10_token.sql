@@ -60,9 +60,9 @@ COMMENT ON FUNCTION gpucredit_http.is_admin(name) IS
 'Internal: whether a role is a superuser or a member of gpucredit_admin.';
 
 /*
- * May requests act as this role?  A superuser's rights are for no network
- * client, nor is a role that policies do not bind, and the gateway itself would
- * go round in a circle.
+ * May requests act as this role?  No network client gets the rights of a
+ * superuser or of a role that row-level security does not bind.  The gateway's
+ * own role is no caller: it may check tokens, which callers must not.
  */
 CREATE FUNCTION gpucredit_http.may_serve(role name) RETURNS boolean
 LANGUAGE sql STABLE
@@ -105,6 +105,13 @@ BEGIN
 	THEN
 		PERFORM gpucredit_http.refuse('a token''s label has at most 255 bytes and no control characters',
 			'It is shown in lists.');
+	ELSIF (SELECT count(*) FROM gpucredit_http.token t
+			WHERE t.role = owner AND (t.created_at > gpucredit.now() - interval '1 day'
+				OR (t.revoked_at IS NULL AND t.expires_at > gpucredit.now()))) >= 1000
+	THEN
+		PERFORM gpucredit_http.refuse('the role has 1,000 tokens',
+			'Tokens that are good are counted, and those that were made within a day.',
+			'Revoke those that nobody uses, and keep a token for longer than one request.');
 	ELSIF NOT gpucredit_http.may_serve(owner) THEN
 		PERFORM gpucredit_http.refuse('no request may act as this role',
 			format('"%s" does not exist, or has SUPERUSER, BYPASSRLS, CREATEROLE, CREATEDB or REPLICATION, or is the gateway''s own login.',
@@ -127,7 +134,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_http.issue_token(name, text, interval, text) IS
-'Tokens: makes a token with which HTTP requests act as a role: the caller''s own if none is named. Only members of gpucredit_admin name another. The scope is the most that it can do: read; submit (jobs, and their end); spend (holds, too); admin (all that the role may). It is good for ttl. The secret is shown this once; the database keeps its digest. Each call makes another token.
+'Tokens: makes a token with which HTTP requests act as a role: the caller''s own if none is named. Only members of gpucredit_admin name another. The scope is the most that it can do: read; submit (jobs, and their end); spend (holds, too); admin (all that the role may). It is good for ttl. The secret is shown this once; the database keeps its digest. Each call makes another token; a role has at most 1,000 that are good or were made within a day.
 Result: its number, by which it is listed and revoked, the secret, and when it ends. Errors: 42501 another role''s, by nobody of gpucredit_admin; 22023.';
 
 CREATE FUNCTION gpucredit_http.tokens(role name DEFAULT NULL)

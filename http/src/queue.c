@@ -10,8 +10,8 @@
  *
  * Which role a token belongs to is known to the database alone.  The queue
  * remembers it from earlier requests; until then a token counts as a role of its
- * own.  A wrong memory could only make a request wait: rights do not depend on
- * it.
+ * own.  What it remembers decides only who waits, never what
+ * a request may do.
  *
  * The queue is bounded, since a request that waits long is repeated by its
  * client and then waits twice.
@@ -22,6 +22,7 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/random.h>
 
 #include "options.h"
 
@@ -43,12 +44,17 @@ static uint64_t *at_work = NULL;	/* the group that each worker works for;
 									 * 0: none */
 static int	nworkers = 0;
 static Known known[REMEMBERED];
+static uint64_t secret_start;
 
-/* FNV-1a, and never 0. */
+/*
+ * FNV-1a, and never 0.  It begins at a number that nobody outside knows:
+ * otherwise a client could send, as its token, a text whose hash is that of
+ * another role, and use up that role's share.
+ */
 static uint64_t
 hash_text(const char *text)
 {
-	uint64_t	hash = UINT64_C(14695981039346656037);
+	uint64_t	hash = secret_start;
 
 	for (; *text != '\0'; text++)
 		hash = (hash ^ (unsigned char) *text) * UINT64_C(1099511628211);
@@ -88,6 +94,8 @@ waiting_of(uint64_t group)
 bool
 queue_init(int workers)
 {
+	if (getrandom(&secret_start, sizeof(secret_start), 0) != sizeof(secret_start))
+		return false;
 	nworkers = workers;
 	at_work = calloc((size_t) workers, sizeof(uint64_t));
 	return at_work != NULL;

@@ -10,7 +10,7 @@
 
 #include "request.h"
 
-/* Prepare for so many workers; false without memory. */
+/* Prepare for so many workers; false if memory or random bytes are lacking. */
 extern bool queue_init(int workers);
 
 /* Suspend a request's connection and add the request; false if it is full. */

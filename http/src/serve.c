@@ -27,7 +27,7 @@
 #define CONNECTION_MEMORY	(64 * 1024)
 #define POLLING_THREADS	2
 
-/* Send the answer, which is made. */
+/* Send the answer that was made for a request. */
 static enum MHD_Result
 send_answer(WebRequest * request)
 {
@@ -72,7 +72,7 @@ answer_at_once(WebRequest * request)
 	return true;
 }
 
-/* Is the request's body longer than is read before its token is checked? */
+/* Must the token be checked before the body is read, because the body is long? */
 static bool
 has_long_body(struct MHD_Connection *connection)
 {
@@ -106,7 +106,7 @@ begin_request(WebRequest * request, struct MHD_Connection *connection, const cha
 	return MHD_YES;
 }
 
-/* A piece of the body has come; past the limit it is not kept. */
+/* Keep a piece of the body that has come; what is beyond the limit is dropped. */
 static enum MHD_Result
 add_body(WebRequest * request, const char *data, size_t *size)
 {

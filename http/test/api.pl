@@ -150,6 +150,8 @@ is(scalar(grep { $_->{role} ne 'eve' } @{ call($token{eve}, 'GET', '/v1/tokens')
 unlike(call($token{aud}, 'GET', '/v1/tokens')->{content}, qr/gpc_|sha/, 'an auditor sees all tokens and no secret');
 status_is(call($token{ann}, 'DELETE', "/v1/tokens/$answer->{json}{token}"), 200, 'its owner revokes it');
 status_is(call($answer->{json}{secret}, 'GET', '/v1/me'), 401, 'and it is good no more');
+$node->safe_psql('web', q{SELECT count(gpucredit_http.issue_token('aud')) FROM generate_series(1, 999)});
+status_is(call($token{aud}, 'POST', '/v1/tokens', { scope => 'read' }), 422, 'a role cannot fill the table with tokens');
 my $short = token($node, 'ann', 'read', '1 s');
 sleep 2;
 status_is(call($short, 'GET', '/v1/me'), 401, 'a token ends');
