@@ -208,6 +208,18 @@ SELECT outcome FROM settle('fo', pg_temp.id('own'), 1, 'completed', '0');
 SELECT org, account, live, used > 0 AS used FROM fair_share('fo') ORDER BY org, account;
 SELECT spent, jobs FROM top_spenders('fp', 1, '2035-01-01');
 SELECT * FROM invoice('fp', '2035-01-01');
+-- Two starts on one device, told late, may overlap: what the other scheduler
+-- says is billed. That stays so where the pool is placed by place() later on.
+SELECT * FROM pg_temp.ask('fp', 'turn 1', '1xFoB');
+SELECT * FROM pg_temp.ask('fp', 'turn 2', '1xFoB');
+SET gpucredit.clock = '2035-01-02 03:00+00';
+SELECT attempt FROM placed('fp', pg_temp.id('turn 1'), 'turn 1 p', '{fo-3}', '{"{2}"}', 'FoB', '10 min');
+SELECT outcome, billed FROM settle('fp', pg_temp.id('turn 1'), 1, 'completed', '10 min');
+SELECT attempt FROM placed('fp', pg_temp.id('turn 2'), 'turn 2 p', '{fo-3}', '{"{2}"}', 'FoB', '10 min');
+SELECT outcome, billed FROM settle('fp', pg_temp.id('turn 2'), 1, 'completed', '10 min');
+SELECT create_pool('fo', '{}') \g /dev/null
+SELECT * FROM verify();
+SELECT create_pool('fo', '{"placed_by": "foreign"}') \g /dev/null
 SELECT count(cancel('fo', pg_temp.id(k), 'cancel ' || k)) FROM unnest('{broke,in vain,guest}'::text[]) k;
 SELECT remove_node(n) FROM unnest('{fo-1,fo-2,fo-3,own-1}'::text[]) n \g /dev/null
 SELECT * FROM verify();

@@ -28,7 +28,7 @@ is(q_(q{SELECT t, z FROM gpucredit_eval.stream_state('acme', 'chat')}), '2|0.809
 my $listener = connect_to($node, 'eval');
 $listener->do('LISTEN gpucredit_eval_drift');
 q_(sprintf($observe, 'chat', "bad$_", 0.2)) foreach 1 .. 3;
-is(join(' ', @{ $listener->pg_notifies || [] }[0, 2]),
+is(join(' ', (next_notification($listener))[0, 2]),
 	'gpucredit_eval_drift ' . q_(q{SELECT event FROM gpucredit_eval.event WHERE operation = 'drift'}),
 	'any login may hear of it, and hears the number of the event alone');
 is(q_(q{SELECT signal FROM gpucredit_eval.stream_state('acme', 'chat')}), 't', 'bad scores signal');

@@ -103,7 +103,7 @@ is(report($run, $cases[2][0] + 2, 1, 'x', undef), 'done|0.001|f', 'and takes nea
 my $listener = connect_to($node, 'eval');
 $listener->do('LISTEN gpucredit_eval_paused');
 is(scalar lease($run, 1), 0, 'nothing fits');
-is(join(' ', @{ $listener->pg_notifies || [] }[0, 2]), 'gpucredit_eval_paused '
+is(join(' ', (next_notification($listener))[0, 2]), 'gpucredit_eval_paused '
 	  . q_(q{SELECT event FROM gpucredit_eval.event WHERE operation = 'pause_run' AND org = 'acme'}),
 	'with a notification, which any login may hear: only the number of the event');
 $listener->disconnect;

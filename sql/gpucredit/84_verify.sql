@@ -542,9 +542,9 @@ BEGIN ATOMIC
 			WHERE h.at IS NOT NULL AND (check_devices.tenant IS NULL
 				OR a.node IN (SELECT g.node FROM g))
 				/* another scheduler may tell late when it began */
-				AND NOT EXISTS (SELECT FROM gpucredit.pool p
-					WHERE p.pool = a.pool
-						AND p.policy->>'placed_by' = 'foreign')) e
+				AND NOT EXISTS (SELECT FROM gpucredit.attempt f
+					WHERE f.org = a.org AND f.job = a.job
+						AND f.attempt = a.attempt AND f.is_foreign)) e
 		WINDOW w AS (PARTITION BY e.node, e.device ORDER BY e.at, e.share
 			ROWS UNBOUNDED PRECEDING)) i
 	WHERE i.given > 1000 AND i.share > 0

@@ -73,7 +73,7 @@ use Test::More;
 
 our @EXPORT = qw(
   new_node new_database query query_fails sqlstate_of verify_empty
-  slurp_checkout connect_to in_parallel wait_for_children kill_server
+  slurp_checkout connect_to next_notification in_parallel wait_for_children kill_server
 );
 
 # Starts a server with defaults fit for tests.  Further arguments are lines of
@@ -155,6 +155,26 @@ sub connect_to
 			PrintError          => 0,
 			AutoInactiveDestroy => 1,
 			pg_enable_utf8      => 0 });
+}
+
+# The next notification that a connection of DBI's receives: its channel, the
+# sender's process and the payload; nothing if none comes in time.  A committed
+# notification arrives a moment after the sender's COMMIT has returned.
+sub next_notification
+{
+	my ($dbh) = @_;
+	my $until = time + $PostgreSQL::Test::Utils::timeout_default;
+
+	for (;;)
+	{
+		my $one   = $dbh->pg_notifies;
+		my $ready = '';
+
+		return @$one if $one;
+		return if time >= $until;
+		vec($ready, $dbh->{pg_socket}, 1) = 1;
+		select($ready, undef, undef, 1);
+	}
 }
 
 # Forks so many processes, each of which calls the function with its number,

@@ -77,7 +77,7 @@ $dbh->commit;
 is($dbh->pg_notifies, undef, 'what was rolled back to a savepoint is not told');
 $dbh->do(q{SELECT gpucredit.set_budget('acme', '', 200, alert_at => '{0.01}')});
 $dbh->do(q{SELECT gpucredit.hold('acme', '', 'h3', 3, '1 hour')});
-like($dbh->pg_notifies->[2], qr/"kind": ?"budget"/, 'what was committed is');
+like((next_notification($dbh))[2], qr/"kind": ?"budget"/, 'what was committed is');
 $dbh->disconnect;
 verify_empty($node, 'credit');
 $node->stop;
