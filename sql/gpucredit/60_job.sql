@@ -76,12 +76,33 @@ CREATE TABLE gpucredit.job (
 	waits_from timestamptz,
 	waited interval NOT NULL DEFAULT '0',	/* its wait until it last left the queue */
 	traceparent text,			/* of its submission, for its agents */
+	name text COLLATE "C",		/* options.name */
+	array_key text COLLATE "C",	/* options.array */
+	task bigint,				/* options.task */
+	at_most int,				/* options.at_most */
+	after text COLLATE "C",		/* what it still waits for (src/job/dependency.c) */
+	held_by text,				/* owner or operator; NULL: nobody */
+	deadline timestamptz,		/* options.deadline */
+	/* after and held_by are NULL; the queue's index has it */
+	eligible boolean NOT NULL DEFAULT true,
 	CONSTRAINT job_pkey PRIMARY KEY (org, job)
 ) WITH (fillfactor = 70);
 /* a cycle reads no more of a waiting job */
 CREATE INDEX job_queue ON gpucredit.job (pool, org, account, submitted_at, job)
-	INCLUDE (request_class, tier, priority, waits_from, not_before, hold, attempt, cache)
+	INCLUDE (request_class, tier, priority, waits_from, not_before, hold, attempt, cache,
+		eligible, array_key, at_most, deadline)
 	WHERE state = 'queued';
+/* those that a cycle looks at beside the queue: they wait for other jobs */
+CREATE INDEX job_after ON gpucredit.job (pool, org, job)
+	WHERE state = 'queued' AND after IS NOT NULL;
+/* the state of an array, without a look at each of its jobs */
+CREATE INDEX job_array ON gpucredit.job (org, account, array_key, state, job)
+	WHERE array_key IS NOT NULL;
+CREATE INDEX job_task ON gpucredit.job (org, account, array_key, task, job)
+	WHERE array_key IS NOT NULL;
+/* jobs of one name run one after the other if they ask for it */
+CREATE INDEX job_name ON gpucredit.job (org, account, name, job)
+	WHERE name IS NOT NULL AND ended_at IS NULL;
 /* counts those that hold no credit (src/job/submit/submission.c) */
 CREATE INDEX job_unpaid ON gpucredit.job (org) WHERE state = 'queued'
 	AND '0'::gpucredit.credits OPERATOR(gpucredit.=) ALL (offer_prices)
@@ -133,6 +154,14 @@ COMMENT ON COLUMN gpucredit.job.ended_at IS 'When it ended; NULL: not yet.';
 COMMENT ON COLUMN gpucredit.job.waits_from IS 'Since when it waits; NULL: it does not wait.';
 COMMENT ON COLUMN gpucredit.job.waited IS 'How long it had waited when it last left the queue.';
 COMMENT ON COLUMN gpucredit.job.traceparent IS 'The W3C trace it was submitted with; NULL: none.';
+COMMENT ON COLUMN gpucredit.job.name IS 'Its name; NULL: none.';
+COMMENT ON COLUMN gpucredit.job.array_key IS 'The array that it belongs to, together with its account; NULL: none.';
+COMMENT ON COLUMN gpucredit.job.task IS 'Its number within the array; NULL: none.';
+COMMENT ON COLUMN gpucredit.job.at_most IS 'It starts only while fewer jobs of its array run in its pool; NULL: no limit.';
+COMMENT ON COLUMN gpucredit.job.after IS 'The other jobs that it waits for; NULL: none, or a cycle has seen that they are where they must be.';
+COMMENT ON COLUMN gpucredit.job.held_by IS 'Who keeps it from starting: owner or operator; NULL: nobody.';
+COMMENT ON COLUMN gpucredit.job.deadline IS 'When it must have ended at the latest; it is cancelled when its limit would reach beyond it; NULL: none.';
+COMMENT ON COLUMN gpucredit.job.eligible IS 'False: it waits for other jobs, or is held.';
 
 /*
  * Each declaration here slows every heartbeat.  So there are no CHECKs, which

@@ -93,6 +93,16 @@ BEGIN ATOMIC
 				j.preemptible, j.cpu_milli, j.memory_mib, j.wall_limit,
 				j.hold_window, j.offer_types, j.offer_memory, j.offer_prices,
 				j.offer_spot_prices, j.resources)),
+		/* a cycle looks for what it waits for only if it has not begun */
+		('eligible_is_derived', j.eligible <> (j.after IS NULL
+				AND j.held_by IS NULL)
+			OR j.held_by NOT IN ('owner', 'operator')
+			OR (j.after IS NOT NULL AND (j.attempt > 0
+				OR j.options ->> 'after' IS NULL))),
+		('options_are_columns', (j.array_key, j.task, j.at_most)
+			IS DISTINCT FROM (j.options ->> 'array',
+				(j.options ->> 'task')::numeric::bigint,
+				(j.options ->> 'at_most')::numeric::int)),
 		('attempts_in_sequence', j.attempt <> coalesce(n.attempts, 0)
 			OR j.attempt <> coalesce(n.last, 0)))
 		AS w (invariant, broken)
@@ -999,7 +1009,8 @@ BEGIN ATOMIC
 			('entry', 'hold part job attempt trace'),
 			('hold', 'job expires_at closed_at trace uncollected'),
 			('job', 'prefer wall_limit hold_window cache save_every not_before
-				ended_at waits_from traceparent'),
+				ended_at waits_from traceparent name array_key task at_most after
+				held_by deadline'),
 			('node', 'nvlink_domain leaf draining drain_deadline reclaim_at about
 				boot_before'),
 			('quota', 'max_gpus max_running max_queued max_cpu_milli max_memory_mib'),

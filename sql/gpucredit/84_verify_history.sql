@@ -265,7 +265,9 @@ BEGIN ATOMIC
 			AND t.attempt = j.attempt
 	WHERE (check_history.tenant IS NULL OR j.org = check_history.tenant)
 		AND (j.failures > j.attempt
-			OR (j.state = 'queued' AND j.not_before IS DISTINCT FROM t.retry_at)
+			OR (j.state = 'queued' AND j.not_before IS DISTINCT FROM t.retry_at
+				/* the begin that it was submitted with */
+				AND (j.attempt = 0 AND j.options ? 'begin') IS NOT TRUE)
 			OR (j.state = 'active' AND j.not_before IS NOT NULL)
 			OR (j.state IN ('completed', 'failed', 'timeout')
 				AND (j.ended_at IN (t.ended_at, t.late_at)

@@ -219,6 +219,10 @@ BEGIN ATOMIC
 				AND a.suspended AND gpucredit_internal.is_below(j.account, a.account))
 				THEN 'account suspended'
 			WHEN j.state = 'unfunded' THEN 'no credit or budget'
+			WHEN j.held_by = 'owner' THEN 'held by its owner'
+			WHEN j.held_by IS NOT NULL THEN 'held by an operator'
+			WHEN j.not_before > queued_jobs.at AND j.attempt = 0
+				THEN 'begins later, as it asked'
 			WHEN j.not_before > queued_jobs.at THEN 'backs off after a failure'
 			ELSE 'an earlier attempt may still run' END), t.expected_at
 	FROM gpucredit.job j

@@ -98,18 +98,22 @@ static void
 carry_out(SchedCycle *cycle)
 {
 	bool		changed;
+	uint64		released;
+	uint64		ended;
 
 	cycle->now = ClockAfter(cycle->now);
 	SchedQuotasCount(cycle);
+	released = DependentsRelease(cycle);
 	CycleApply(cycle);
 	ClaimsApply(cycle);
 	changed = ReservationsReport(cycle);
 	HoldExcessReturn(cycle->pool);
+	ended = SetAsideEnd(cycle);
 	UsageCharge(cycle);
 	if (has_leaving(cycle))
 		ReclaimPlanAnew(cycle->pool, cycle->now);
 	if (cycle->result.n_starts > 0 || cycle->result.n_promises > 0 ||
-		cycle->claims_ended || changed)
+		cycle->claims_ended || changed || released > 0 || ended > 0)
 		PoolCount(cycle->pool);
 }
 

@@ -42,8 +42,49 @@ typedef struct Queued
 	TimestampTz waits_from;		/* its submission, moved so that it waited
 								 * without a break */
 	const char *cache;			/* the cache it wants; NULL: none */
+	const char *array;			/* the array whose at_most counts, or NULL */
+	int32		at_most;
+	TimestampTz deadline;		/* DT_NOEND: none */
+	bool		released;		/* what it waited for holds since this cycle */
 	const QueuedRequest *asked;
 } Queued;
+
+/* Whether what a job waits for holds. */
+typedef enum DependencyState
+{
+	DEPENDENCY_WAITS,
+	DEPENDENCY_HOLDS,
+	DEPENDENCY_NEVER			/* it can never hold */
+} DependencyState;
+
+/* A job that waits for others (load/dependency_state.c). */
+typedef struct DependentJob
+{
+	const char *org;
+	const char *account;
+	const char *name;			/* NULL: none */
+	int64		job;
+	const char *after;			/* as job.after */
+	bool		kills;			/* it is cancelled if that can never hold */
+	TimestampTz deadline;		/* DT_NOEND: none */
+	DependencyState state;		/* the result */
+} DependentJob;
+
+/* Why a job that is eligible otherwise takes no part in a cycle. */
+typedef enum SetAsideReason
+{
+	SET_ASIDE_ARRAY,			/* as many of its array run as may */
+	SET_ASIDE_DEADLINE,			/* its limit reaches beyond its deadline */
+	SET_ASIDE_NEVER				/* what it waits for can never hold */
+} SetAsideReason;
+
+typedef struct SetAside
+{
+	const char *org;
+	int64		job;
+	SetAsideReason reason;
+	bool		ends;			/* the cycle cancels it */
+} SetAside;
 
 typedef struct SchedQuota SchedQuota;
 
@@ -108,6 +149,11 @@ typedef struct SchedCycle
 	SchedQuota *quotas;			/* by organisation and account */
 	struct HTAB *quota_ids;
 	bool		quotas_growing; /* quotas of jobs that could grow are loaded */
+	int			n_dependents;	/* jobs that wait for others */
+	DependentJob *dependents;	/* by organisation and number */
+	int			n_set_aside;
+	int			max_set_aside;
+	SetAside   *set_aside;
 } SchedCycle;
 
 /* The price of a start. */
@@ -167,6 +213,22 @@ extern void ClaimsLoad(SchedCycle *cycle);
 
 /* load_queue.c */
 extern void QueueLoad(SchedCycle *cycle);
+
+/* dependency_state.c */
+extern void DependencyJudge(const SchedCycle *cycle, DependentJob *jobs,
+							int n);
+
+/* load_dependents.c */
+extern void DependentsLoad(SchedCycle *cycle);
+extern uint64 DependentsRelease(const SchedCycle *cycle);
+
+/* set_aside.c */
+extern void SetAsideAdd(SchedCycle *cycle, const char *org, int64 job,
+						SetAsideReason reason, bool ends);
+extern const SetAside *SetAsideFind(const SchedCycle *cycle, const char *org,
+									int64 job);
+extern void SetAsideLoad(SchedCycle *cycle);
+extern uint64 SetAsideEnd(const SchedCycle *cycle);
 
 /* load_elastic.c */
 extern void ElasticLoad(SchedCycle *cycle);

@@ -34,17 +34,22 @@ SQL_STATEMENT(job_insert, SPI_OK_INSERT,
 			  " int, bigint, bigint, interval, interval, int, jsonb, jsonb,"
 			  " text[], bigint[], gpucredit.credits[], gpucredit.credits[],"
 			  " bigint, timestamptz, text, text, interval, text, int,"
-			  " gpucredit.credits",
+			  " gpucredit.credits, text, timestamptz, timestamptz",
 			  "INSERT INTO gpucredit.job (org, job, account, pool, tier,"
 			  " request, topology, preemptible, priority, cpu_milli,"
 			  " memory_mib, wall_limit, hold_window, max_retries, spec,"
 			  " options, offer_types, offer_memory, offer_prices,"
 			  " offer_spot_prices, state, hold, submitted_at, prefer, cache,"
 			  " save_every, waits_from, traceparent, price_factor, resources,"
-			  " request_class)"
+			  " after, not_before, deadline, name, array_key, task, at_most,"
+			  " held_by, eligible, request_class)"
 			  " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,"
 			  " $13, $14, $15, $16, $17, $18, $19, $20, 'queued', $21, $22,"
-			  " $23, $24, $25, $22, $26, $27, $28,"
+			  " $23, $24, $25, GREATEST($22, $30), $26, $27, $28, $29, $30, $31,"
+			  " $16 ->> 'name', $16 ->> 'array', ($16 ->> 'task')::numeric::bigint,"
+			  " ($16 ->> 'at_most')::numeric::int,"
+			  " CASE WHEN ($16 ->> 'hold')::boolean THEN 'owner' END,"
+			  " $29 IS NULL AND NOT COALESCE(($16 ->> 'hold')::boolean, false),"
 			  " gpucredit_internal.request_digest($6, $7, $23,"
 			  " $8, $10, $11, $12, $13, $17, $18, $19, $20, $28))");
 
@@ -79,6 +84,7 @@ call_reserve(PG_FUNCTION_ARGS)
 	if (RequestBegin(&asking.request, &result))
 		return SqlFinishRow(result);
 
+	SubmissionResolve(&asking.submission);
 	reason = SubmissionCheck(&asking.submission, NULL);
 	asking.at = ClockNow();
 	if (reason == NULL)
@@ -166,6 +172,7 @@ static void
 insert_job(const Submission *submission, TimestampTz at)
 {
 	const Job  *job = &submission->job;
+	const JobOptions *wishes = &submission->wishes;
 
 	(void) SqlRun(&job_insert,
 				  VALUES(TextValue(job->org), Int8Value(job->job),
@@ -193,7 +200,12 @@ insert_job(const Submission *submission, TimestampTz at)
 						 DurationValueOrNull(submission->save.every),
 						 TextValue(TraceParent()),
 						 Int4Value(job->price_factor),
-						 CreditsValue(job->resources)));
+						 CreditsValue(job->resources),
+						 TextValue(wishes->after == NULL ? NULL :
+								   DependencyToCString(wishes->after)),
+						 TimeValueOrNull(wishes->begin > at ? wishes->begin :
+										 DT_NOBEGIN),
+						 TimeValueOrNull(wishes->deadline)));
 }
 
 /*

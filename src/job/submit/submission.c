@@ -18,8 +18,6 @@
 #include "inventory/tier_grant.h"
 #include "job/submit/submission.h"
 #include "types/clip.h"
-#include "utils/builtins.h"
-#include "utils/numeric.h"
 
 /*
  * A job that names no wall limit gets its tier's.  Where that is longer than
@@ -30,8 +28,6 @@
 #define LONG_WALL		USECS_PER_DAY
 #define MOST_RETRIES	1000
 
-static bool is_whole(Numeric value, int32 rounded);
-static void take_options(Submission *submission);
 static void take_cache(Submission *submission);
 static bool apply_tier(Submission *submission);
 static void check_window(const Job *job);
@@ -93,65 +89,8 @@ SubmissionTake(FunctionCallInfo fcinfo, Submission *submission,
 	submission->save = SpecRead(submission->spec);
 	RequestJson(request, submission->options =
 				ArgObject(fcinfo, 14, "options"));
-	take_options(submission);
+	SubmissionOptions(submission);
 	take_cache(submission);
-}
-
-/* A fraction was rounded. */
-static bool
-is_whole(Numeric value, int32 rounded)
-{
-	return DatumGetBool(DirectFunctionCall2(numeric_eq,
-											NumericGetDatum(value),
-											NumericGetDatum
-											(int64_to_numeric(rounded))));
-}
-
-/*
- * {"priority": n, "prefer": word}.
- */
-static void
-take_options(Submission *submission)
-{
-	JsonbIterator *it = JsonbIteratorInit(&submission->options->root);
-	JsonbIteratorToken token;
-	JsonbValue	v;
-
-	while ((token = JsonbIteratorNext(&it, &v, true)) != WJB_DONE)
-	{
-		char	   *word;
-
-		if (token != WJB_KEY)
-			continue;
-		word = pnstrdup(v.val.string.val, v.val.string.len);
-		(void) JsonbIteratorNext(&it, &v, true);
-		if (strcmp(word, "priority") == 0 && v.type == jbvNumeric)
-		{
-			bool		bad = false;
-
-			submission->job.priority = numeric_int4_opt_error(v.val.numeric,
-															  &bad);
-			if (!bad && is_whole(v.val.numeric, submission->job.priority))
-				continue;
-		}
-		else if (strcmp(word, "prefer") == 0 && v.type == jbvString)
-		{
-			/* all of the words but the first, "any" */
-			submission->job.prefer = (DecideTopology)
-				(1 + ArgWord(pnstrdup(v.val.string.val, v.val.string.len),
-							 "prefer", TopologyNames + 1,
-							 lengthof(TopologyNames) - 1));
-			continue;
-		}
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("bad word \"%s\" in \"options\"",
-						ClipForMessage(word)),
-				 errdetail("The word is unknown, or it does not accept this "
-						   "value."),
-				 errhint("Words are priority (an integer) and prefer "
-						 "(nvlink, leaf, node).")));
-	}
 }
 
 /*

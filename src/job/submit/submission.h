@@ -8,8 +8,20 @@
 #ifndef GPUCREDIT_SUBMISSION_H
 #define GPUCREDIT_SUBMISSION_H
 
+#include "job/dependency.h"
 #include "job/job.h"
 #include "request/request.h"
+
+/* What options say beside the job's own fields. */
+typedef struct JobOptions
+{
+	Dependency *after;			/* NULL: none */
+	const char *array;			/* NULL: none */
+	int64		task;			/* -1: none */
+	TimestampTz begin;			/* DT_NOBEGIN: none */
+	TimestampTz deadline;		/* DT_NOEND: none */
+	bool		hold;
+} JobOptions;
 
 /* What a submission has beyond the job itself. */
 typedef struct Submission
@@ -20,6 +32,7 @@ typedef struct Submission
 	Jsonb	   *options;
 	char	   *cache;			/* NULL: none */
 	SaveSpec	save;
+	JobOptions	wishes;
 	bool		tier_preemptible;	/* preemptible was not given */
 	bool		tier_wall;		/* wall_limit was not given */
 } Submission;
@@ -28,5 +41,11 @@ extern void SubmissionTake(FunctionCallInfo fcinfo, Submission *submission,
 						   Request *request);
 extern const char *SubmissionCheck(Submission *submission,
 								   const NodeSet *supposed);
+
+/* options.c */
+extern void SubmissionOptions(Submission *submission);
+
+/* dependency_check.c */
+extern void SubmissionResolve(Submission *submission);
 
 #endif							/* GPUCREDIT_SUBMISSION_H */

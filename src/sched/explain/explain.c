@@ -26,7 +26,7 @@ PG_FUNCTION_INFO_V1(gpucredit_explain);
 SQL_STATEMENT(job_read, SPI_OK_SELECT, "text, bigint",
 			  "SELECT j.account, j.pool, j.state, j.submitted_at,"
 			  " j.not_before, j.ended_at, j.attempt, h.held, j.tier,"
-			  REQUEST_COLUMNS
+			  REQUEST_COLUMNS ", j.held_by, j.after, j.name, j.deadline"
 			  " FROM gpucredit.job j LEFT JOIN gpucredit.hold h"
 			  " ON h.org = j.org AND h.hold = j.hold"
 			  " WHERE j.org = $1 AND j.job = $2");
@@ -121,10 +121,18 @@ gpucredit_explain(PG_FUNCTION_ARGS)
 					  strcmp(state, "queued") == 0 ? &held : NULL);
 		not_before = SqlTimeOr(row, 0, 5, DT_NOBEGIN);
 		free_to_go = not_before <= ClockNow();
-		ExplainPut(rsinfo, "backoff", free_to_go, free_to_go ?
-				   "it need not wait to be tried again" :
-				   psprintf("it failed, and is tried again at %s",
-							ExplainTime(not_before)));
+		if (!free_to_go && SqlInt4(row, 0, 7) == 0)
+			ExplainPut(rsinfo, "begin", false,
+					   psprintf("it asked to begin at %s at the earliest",
+								ExplainTime(not_before)));
+		else
+			ExplainPut(rsinfo, "backoff", free_to_go, free_to_go ?
+					   "it need not wait to be tried again" :
+					   psprintf("it failed, and is tried again at %s",
+								ExplainTime(not_before)));
+		free_to_go &= ExplainHeld(rsinfo, SqlText(row, 0, 24));
+		free_to_go &= ExplainAfter(rsinfo, &job, SqlText(row, 0, 25),
+								   SqlText(row, 0, 26));
 		free_to_go &= put_tier(rsinfo, &job);
 		free_to_go &= put_fence_wait(rsinfo, org, id);
 		free_to_go &= put_quotas(rsinfo, &job);

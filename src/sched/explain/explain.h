@@ -60,4 +60,11 @@ extern bool ExplainQuotasBeside(ReturnSetInfo *rsinfo,
 extern void ExplainCredit(ReturnSetInfo *rsinfo, Job *job,
 						  const Credits *held);
 
+/* explain_after.c */
+extern bool ExplainHeld(ReturnSetInfo *rsinfo, const char *held_by);
+extern bool ExplainAfter(ReturnSetInfo *rsinfo, const Job *job,
+						 const char *after, const char *name);
+extern bool ExplainSetAside(ReturnSetInfo *rsinfo, const SchedCycle *cycle,
+							const Job *job);
+
 #endif							/* GPUCREDIT_EXPLAIN_H */

@@ -103,6 +103,8 @@ ExplainCycle(ReturnSetInfo *rsinfo, const Job *job)
 				   "another scheduler says when and where it starts");
 		return;
 	}
+	if (ExplainSetAside(rsinfo, &cycle, job))
+		return;
 	index = cycle.asked_index;
 	if (index < 0 || is_held(&cycle, index))
 	{

@@ -36,7 +36,14 @@ static const char *const words[] = {
 	[DECIDE_ENOUGH_STARTED] = "a later cycle's turn"
 };
 
+static const char *const set_aside_words[] = {
+	[SET_ASIDE_ARRAY] = "as many of its array run as may",
+	[SET_ASIDE_DEADLINE] = "cannot end by its deadline",
+	[SET_ASIDE_NEVER] = "what it waits for can never hold"
+};
+
 static const char **words_of_jobs(const SchedCycle *cycle);
+static void put_others(ReturnSetInfo *rsinfo, const SchedCycle *cycle);
 
 /*
  * A row for each job of a cycle.
@@ -68,8 +75,35 @@ gpucredit_queue_plan(PG_FUNCTION_ARGS)
 					  at[i] == DECIDE_NEVER ? NullValue() :
 					  TimeValueOrNull(at[i])));
 	}
+	put_others(rsinfo, &cycle);
 	SqlFinish();
 	return (Datum) 0;
+}
+
+/*
+ * Jobs that take no part in the cycle, whatever is free.
+ */
+static void
+put_others(ReturnSetInfo *rsinfo, const SchedCycle *cycle)
+{
+	for (int i = 0; i < cycle->n_set_aside; i++)
+	{
+		const SetAside *aside = &cycle->set_aside[i];
+
+		RowPut(rsinfo,
+			   VALUES(TextValue(aside->org), Int8Value(aside->job),
+					  TextValue(set_aside_words[aside->reason]),
+					  NullValue()));
+	}
+	for (int i = 0; i < cycle->n_dependents; i++)
+	{
+		const DependentJob *job = &cycle->dependents[i];
+
+		if (job->state == DEPENDENCY_WAITS && job->deadline > cycle->now)
+			RowPut(rsinfo, VALUES(TextValue(job->org), Int8Value(job->job),
+								  TextValue("waits for other jobs"),
+								  NullValue()));
+	}
 }
 
 /*

@@ -118,6 +118,7 @@ add_job(SchedCycle *cycle, SqlResult rows, uint64 i, const Job *job)
 			.attempt = SqlInt4(rows, i, 8),
 			.waits_from = waits_from,
 			.cache = SqlText(rows, i, 9),
+			.deadline = DT_NOEND,
 			.asked = asked
 	};
 	cycle->jobs[n] = (DecideJob)

@@ -95,6 +95,7 @@ add_job(SchedCycle *cycle, const Submission *submission, int32 request,
 	{
 		.account = from->account,
 			.cache = submission->cache,
+			.deadline = DT_NOEND,
 			.asked = asked
 	};
 }

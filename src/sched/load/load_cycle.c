@@ -30,6 +30,8 @@ CycleLoad(SchedCycle *cycle)
 	if (cycle->read_only)
 		FundForesee(cycle);
 	HypotheticalJobs(cycle);
+	if (!cycle->foreign)
+		SetAsideLoad(cycle);
 	WorkloadMixLoad(cycle);
 	CacheAffinityLoad(cycle);
 	ClaimsLoad(cycle);

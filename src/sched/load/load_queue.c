@@ -52,12 +52,22 @@ typedef struct QueueLoading
 	int32		tier;
 } QueueLoading;
 
-SQL_STATEMENT(queue_read, SPI_OK_SELECT, "text, timestamptz",
-			  "SELECT j.org, j.account, j.submitted_at, j.job, j.request_class,"
-			  " j.tier, j.priority, j.waits_from, j.hold, j.attempt, j.cache"
-			  " FROM gpucredit.job j"
+#define QUEUE_COLUMNS \
+	"SELECT j.org, j.account, j.submitted_at, j.job, j.request_class," \
+	" j.tier, j.priority, j.waits_from, j.hold, j.attempt, j.cache," \
+	" j.array_key, j.at_most, j.deadline FROM "
+/* in a pool that another scheduler places, that decides who waits for whom */
+SQL_STATEMENT(queue_read, SPI_OK_SELECT, "text, timestamptz, boolean",
+			  QUEUE_COLUMNS "gpucredit.job j"
 			  " WHERE j.pool = $1 AND j.state = 'queued'"
-			  " AND (j.not_before IS NULL OR j.not_before <= $2)");
+			  " AND (j.not_before IS NULL OR j.not_before <= $2)"
+			  " AND (j.eligible OR $3)");
+SQL_STATEMENT(released_read, SPI_OK_SELECT, "text[], bigint[]",
+			  QUEUE_COLUMNS "ROWS FROM (pg_catalog.unnest($1),"
+			  "  pg_catalog.unnest($2)) WITH ORDINALITY AS u (org, job, n)"
+			  " JOIN gpucredit.job j ON j.org = u.org AND j.job = u.job"
+			  " WHERE j.state = 'queued' AND j.held_by IS NULL"
+			  " AND " SEARCH_EACH("u.n"));
 SQL_STATEMENT(requests_read, SPI_OK_SELECT, "text[], bigint[], bytea[]",
 			  "SELECT u.n, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,"
 			  REQUEST_COLUMNS
@@ -80,6 +90,7 @@ SQL_STATEMENT(grants_read, SPI_OK_SELECT, "text[]",
 			  " WHERE g.org = ANY ($1)");
 
 static void read_queue(QueueLoading *loading);
+static void read_released(QueueLoading *loading);
 static bool add_job(void *context, const Datum *values, const bool *nulls);
 static void make_room(QueueLoading *loading);
 static int32 find_requests(QueueLoading *loading, Datum digest, int32 job);
@@ -107,6 +118,8 @@ QueueLoad(SchedCycle *cycle)
 	loading.requests = hash_create("gpucredit requests", 256, &control,
 								   HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	read_queue(&loading);
+	if (!cycle->foreign)
+		read_released(&loading);
 	cycle->input.jobs = cycle->jobs;
 	load_requests(&loading);
 	hash_destroy(loading.requests);
@@ -126,13 +139,52 @@ read_queue(QueueLoading *loading)
 	};
 	int			level = NewGUCNestLevel();
 	Values	   *args = VALUES(TextValue(loading->cycle->pool),
-							  TimeValue(loading->cycle->now));
+							  TimeValue(loading->cycle->now),
+							  BoolValue(loading->cycle->foreign));
 
 	for (int i = 0; i < (int) lengthof(off); i++)
 		(void) set_config_option(off[i], "off", PGC_USERSET, PGC_S_SESSION,
 								 GUC_ACTION_SAVE, true, 0, false);
 	SqlEach(&queue_read, args, loading->cycle->read_only, add_job, loading);
 	AtEOXact_GUC(true, level);
+}
+
+/*
+ * Add the jobs for which what they waited for holds now.  Their wait begins
+ * with this cycle: time in which a job could not start does not make it aged.
+ */
+static void
+read_released(QueueLoading *loading)
+{
+	SchedCycle *cycle = loading->cycle;
+	int32		first = cycle->input.n_jobs;
+	const char **orgs;
+	int64	   *jobs;
+	int			n = 0;
+
+	DependentsLoad(cycle);
+	orgs = palloc(sizeof(char *) * (cycle->n_dependents + 1));
+	jobs = palloc(sizeof(int64) * (cycle->n_dependents + 1));
+	for (int i = 0; i < cycle->n_dependents; i++)
+	{
+		if (cycle->dependents[i].state != DEPENDENCY_HOLDS)
+			continue;
+		orgs[n] = cycle->dependents[i].org;
+		jobs[n++] = cycle->dependents[i].job;
+	}
+	if (n == 0)
+		return;
+	SqlEach(&released_read, VALUES(TextArrayValue(orgs, n),
+								   Int8ArrayValue(jobs, n)),
+			cycle->read_only, add_job, loading);
+	for (int32 j = first; j < cycle->input.n_jobs; j++)
+	{
+		cycle->queued[j].released = true;
+		cycle->queued[j].waits_from = cycle->now;
+		cycle->jobs[j].waits_from = cycle->now;
+		cycle->jobs[j].aged_at = CycleAgedAt(cycle, cycle->jobs[j].tier,
+											 cycle->now);
+	}
 }
 
 /*
@@ -176,7 +228,10 @@ add_job(void *context, const Datum *values, const bool *nulls)
 			.hold = DatumGetInt64(values[8]),
 			.attempt = DatumGetInt32(values[9]),
 			.waits_from = DatumGetTimestampTz(values[7]),
-			.cache = nulls[10] ? NULL : TextDatumGetCString(values[10])
+			.cache = nulls[10] ? NULL : TextDatumGetCString(values[10]),
+			.array = nulls[12] ? NULL : TextDatumGetCString(values[11]),
+			.at_most = nulls[12] ? 0 : DatumGetInt32(values[12]),
+			.deadline = nulls[13] ? DT_NOEND : DatumGetTimestampTz(values[13])
 	};
 	if (queued->cache != NULL)
 		job->cache = CacheIndex(cycle, job->org, queued->cache);

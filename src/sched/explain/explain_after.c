@@ -1,0 +1,90 @@
+/*-------------------------------------------------------------------------
+ *
+ * explain_after.c
+ *		Why a job may not start whatever is free: it is held, it waits for
+ *		other jobs, its array has its number, or its deadline is too near.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "job/dependency.h"
+#include "sched/explain/explain.h"
+#include "util/clock.h"
+#include "util/errors.h"
+#include "utils/timestamp.h"
+
+/*
+ * Whether somebody holds it.  Nothing is said of a job that nobody holds.
+ */
+bool
+ExplainHeld(ReturnSetInfo *rsinfo, const char *held_by)
+{
+	if (held_by == NULL)
+		return true;
+	ExplainPut(rsinfo, "hold", false, strcmp(held_by, "owner") == 0 ?
+			   "its owner holds it, until job_release() ends that" :
+			   "an operator holds it, until an operator ends that");
+	return false;
+}
+
+/*
+ * What it waits for, a row a term.  False: it does not hold.
+ */
+bool
+ExplainAfter(ReturnSetInfo *rsinfo, const Job *job, const char *after,
+			 const char *name)
+{
+	SchedCycle	cycle = {.read_only = true, .now = ClockNow()};
+	DependentJob one = {.org = job->org, .account = job->account,
+		.name = name, .job = job->job, .after = after,
+	.deadline = DT_NOEND};
+	Dependency	dependency;
+
+	if (after == NULL)
+		return true;
+	Ensure(DependencyParse(after, &dependency) == NULL,
+		   "A job has a malformed dependency.");
+	for (int t = 0; t < dependency.n; t++)
+	{
+		DependentJob term = one;
+
+		term.after = DependencyTermText(&dependency.terms[t]);
+		DependencyJudge(&cycle, &term, 1);
+		ExplainPut(rsinfo, "dependency", term.state == DEPENDENCY_HOLDS,
+				   psprintf("%s %s", term.after,
+							term.state == DEPENDENCY_HOLDS ? "holds" :
+							term.state == DEPENDENCY_WAITS ?
+							"does not hold yet" : "can never hold"));
+	}
+	DependencyJudge(&cycle, &one, 1);
+	if (one.state == DEPENDENCY_NEVER)
+		ExplainPut(rsinfo, "dependency", false, "it will never start: cancel it, "
+				   "or submit with \"kill_on_invalid_dep\" in options, which lets the next "
+				   "cycle cancel it");
+	else if (one.state == DEPENDENCY_WAITS)
+		ExplainPut(rsinfo, "dependency", false, dependency.any ?
+				   "it starts once one of these holds" :
+				   "it starts once all of these hold");
+	return one.state == DEPENDENCY_HOLDS;
+}
+
+/*
+ * Why the next cycle leaves it out.
+ */
+bool
+ExplainSetAside(ReturnSetInfo *rsinfo, const SchedCycle *cycle,
+				const Job *job)
+{
+	const SetAside *aside = SetAsideFind(cycle, job->org, job->job);
+
+	if (aside == NULL)
+		return false;
+	if (aside->reason == SET_ASIDE_ARRAY)
+		ExplainPut(rsinfo, "array", false, "as many jobs of its array run, or come "
+				   "before it, as \"at_most\" in its options lets run at once");
+	else
+		ExplainPut(rsinfo, "deadline", false, "its limit reaches beyond its "
+				   "deadline: the next cycle cancels it");
+	return true;
+}
