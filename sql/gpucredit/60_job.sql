@@ -83,7 +83,10 @@ CREATE TABLE gpucredit.job (
 	after text COLLATE "C",		/* what it still waits for (src/job/dependency.c) */
 	held_by text,				/* owner or operator; NULL: nobody */
 	deadline timestamptz,		/* options.deadline */
-	/* after and held_by are NULL; the queue's index has it */
+	/*
+	 * False: it waits for other jobs, is held, or was submitted with a begin. The
+	 * cycle that finds none of these any longer sets it (load_dependents.c).
+	 */
 	eligible boolean NOT NULL DEFAULT true,
 	CONSTRAINT job_pkey PRIMARY KEY (org, job)
 ) WITH (fillfactor = 70);
@@ -92,9 +95,9 @@ CREATE INDEX job_queue ON gpucredit.job (pool, org, account, submitted_at, job)
 	INCLUDE (request_class, tier, priority, waits_from, not_before, hold, attempt, cache,
 		eligible, array_key, at_most, deadline)
 	WHERE state = 'queued';
-/* those that a cycle looks at beside the queue: they wait for other jobs */
-CREATE INDEX job_after ON gpucredit.job (pool, org, job)
-	WHERE state = 'queued' AND after IS NOT NULL;
+/* those that a cycle reads beside the queue */
+CREATE INDEX job_not_eligible ON gpucredit.job (pool, org, job)
+	WHERE state = 'queued' AND NOT eligible;
 /* the state of an array, without a look at each of its jobs */
 CREATE INDEX job_array ON gpucredit.job (org, account, array_key, state, job)
 	WHERE array_key IS NOT NULL;
@@ -161,7 +164,7 @@ COMMENT ON COLUMN gpucredit.job.at_most IS 'It starts only while fewer jobs of i
 COMMENT ON COLUMN gpucredit.job.after IS 'The other jobs that it waits for; NULL: none, or a cycle has seen that they are where they must be.';
 COMMENT ON COLUMN gpucredit.job.held_by IS 'Who keeps it from starting: owner or operator; NULL: nobody.';
 COMMENT ON COLUMN gpucredit.job.deadline IS 'When it must have ended at the latest; it is cancelled when its limit would reach beyond it; NULL: none.';
-COMMENT ON COLUMN gpucredit.job.eligible IS 'False: it waits for other jobs, or is held.';
+COMMENT ON COLUMN gpucredit.job.eligible IS 'False: it waits for other jobs or for its begin, or is held, or no cycle has noted yet that none of these is so any longer.';
 
 /*
  * Each declaration here slows every heartbeat.  So there are no CHECKs, which
@@ -573,6 +576,10 @@ COMMENT ON TYPE gpucredit.settle_result IS
 CREATE TYPE gpucredit.cancel_result AS (job_state text, replayed boolean);
 COMMENT ON TYPE gpucredit.cancel_result IS
 'The state of a job once it is cancelled.';
+CREATE TYPE gpucredit.hold_job_result AS (job_state text, held_by text,
+	replayed boolean);
+COMMENT ON TYPE gpucredit.hold_job_result IS
+'The state of a waiting job, and who keeps it from starting.';
 
 CREATE FUNCTION gpucredit.reserve(org text, account text, key text,
 	request text, wall_limit interval DEFAULT NULL,
@@ -587,9 +594,9 @@ AS 'MODULE_PATHNAME', 'gpucredit_reserve';
 COMMENT ON FUNCTION gpucredit.reserve(text, text, text, text, interval, text,
 	text, text, text, int, bigint, bigint, interval, jsonb, jsonb) IS
 'Jobs: submits a job: holds its credit and queues it.
-key: the caller''s idempotency key, one for each job it wants. A repeated call under the key gets the stored answer, also a denial. request: text of type gpureq, such as "8xH100|A100@40GB". wall_limit: NULL for the tier''s max_wall, which it may not exceed. topology: any, node, nvlink, leaf. preemptible: NULL for the tier''s, or a more willing one. max_retries: how many failures are retried, 0 to 1000. cpu_milli (thousandths of a core), memory_mib: for the whole job. hold_window: how much time a hold covers, at least gpucredit.hold_window_min or the whole wall_limit. spec: a document for the agent; its words "checkpoint" and "image_wait" are reserved for heartbeat. The extension reads these words of spec: "checkpoint_every" (an interval or seconds), "checkpoint_bytes", "checkpoint_to" (heartbeat tells jobs to save below it) and "cache" (nodes that lately started jobs with the same text are preferred). options: {"priority": n, "prefer": "nvlink"|"leaf"|"node"}.
+key: the caller''s idempotency key, one for each job it wants. A repeated call under the key gets the stored answer, also a denial. request: text of type gpureq, such as "8xH100|A100@40GB". wall_limit: NULL for the tier''s max_wall, which it may not exceed. topology: any, node, nvlink, leaf. preemptible: NULL for the tier''s, or a more willing one. max_retries: how many failures are retried, 0 to 1000. cpu_milli (thousandths of a core), memory_mib: for the whole job. hold_window: how much time a hold covers, at least gpucredit.hold_window_min or the whole wall_limit. spec: a document for the agent; its words "checkpoint" and "image_wait" are reserved for heartbeat. The extension reads these words of spec: "checkpoint_every" (an interval or seconds), "checkpoint_bytes", "checkpoint_to" (heartbeat tells jobs to save below it) and "cache" (nodes that lately started jobs with the same text are preferred). options: {"priority": n, "prefer": "nvlink"|"leaf"|"node"}, and when it may start: {"after": "afterok:12:13,afterany:14"} waits for other jobs that the caller may see, written as Slurm''s --dependency (after, afterany, afterok, afternotok, aftercorr, singleton; "," for all, "?" for any; 12_3 and 12_* for a task and for all tasks of job 12''s array), {"kill_on_invalid_dep": true} cancels it once that can never hold, {"hold": true} holds it until release_job(), {"begin": instant} and {"deadline": instant} say when it starts at the earliest and ends at the latest (else it is cancelled), {"array": key, "task": n, "at_most": n} make it a task of an array of its account, of which so many run at once in a pool. {"name": text, "labels": {key: text}} are for people and reports. A job that could not start because of after, begin, hold or at_most pays the prices in force once it may (see release_job).
 Result: status granted, or denied (job NULL, held 0) with reason insufficient_credits, budget_exceeded, quota_exceeded (also if gpucredit.unpaid_queued_max jobs of the organisation wait that hold no credit, and this one would hold none), account_suspended, uncollected (the organisation owes for use that no credit covered; see write_off), tier_not_granted (the account may not use the tier; see grant_tier), no_price or impossible_request (nothing in the pool could ever run it).
-Errors: UC001 no such account; UC201 key used with other arguments; UC401 pool; UC402 tier or GPU type; UC202 rate limited; 22P02 request; 22003 the hold''s amount does not fit; 22023.';
+Errors: UC001 no such account; UC201 key used with other arguments; UC301 a job or task that "after" names does not exist; UC401 pool; UC402 tier or GPU type; UC202 rate limited; 22P02 request; 22003 the hold''s amount does not fit; 22007 or 22008 an instant that is none; 22023.';
 
 CREATE FUNCTION gpucredit.meter(org text, job bigint, attempt int,
 	elapsed interval, progress bigint DEFAULT NULL,
@@ -638,6 +645,24 @@ COMMENT ON FUNCTION gpucredit.cancel(text, bigint, text, text) IS
 'Jobs: cancels a job. A waiting job ends now. A running job is told to stop, and ends when its agent settles it. A job that is over stays as it is.
 Result: the job''s state after the call.
 Errors: UC301 no such job; UC201 key used with other arguments; UC202 rate limited; 22023.';
+
+CREATE FUNCTION gpucredit.hold_job(org text, job bigint, key text,
+	reason text DEFAULT NULL) RETURNS gpucredit.hold_job_result
+LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS 'MODULE_PATHNAME', 'gpucredit_hold_job';
+COMMENT ON FUNCTION gpucredit.hold_job(text, bigint, text, text) IS
+'Jobs: keeps a waiting job from starting until release_job(). Its credit stays held. What an operator or administrator holds, only an operator or administrator releases; a job that its owner holds becomes theirs.
+Result: the job''s state, and who holds it after the call: owner or operator.
+Errors: UC301 no such job; UC303 the job runs or is over; UC201 key used with other arguments; UC202 rate limited; 22023.';
+
+CREATE FUNCTION gpucredit.release_job(org text, job bigint, key text,
+	reason text DEFAULT NULL) RETURNS gpucredit.hold_job_result
+LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS 'MODULE_PATHNAME', 'gpucredit_release_job';
+COMMENT ON FUNCTION gpucredit.release_job(text, bigint, text, text) IS
+'Jobs: ends what hold_job(), or "hold" in options of reserve(), began. A job that nobody holds stays as it is. The job takes part in the next cycle, at the prices of that instant: if prices have changed since its credit was held, if that was on an earlier day (UTC), or if a bucket of it has expired, the cycle gives the hold back and opens another one. Without credit for that the job is unfunded. Time in which it was held does not count as waiting.
+Result: the job''s state; held_by is NULL.
+Errors: UC301 no such job; UC303 the job runs or is over, or an operator holds it and the caller is none; UC201 key used with other arguments; UC202 rate limited; 22023.';
 
 CREATE FUNCTION gpucredit.heartbeat(node text,
 	healthy gpucredit.gpuset DEFAULT NULL, running text[] DEFAULT NULL,

@@ -93,14 +93,17 @@ BEGIN ATOMIC
 				j.preemptible, j.cpu_milli, j.memory_mib, j.wall_limit,
 				j.hold_window, j.offer_types, j.offer_memory, j.offer_prices,
 				j.offer_spot_prices, j.resources)),
-		/* a cycle looks for what it waits for only if it has not begun */
-		('eligible_is_derived', j.eligible <> (j.after IS NULL
-				AND j.held_by IS NULL)
+		/* what waits for other jobs has not begun */
+		('eligible_is_derived', (j.eligible AND (j.after IS NOT NULL
+				OR j.held_by IS NOT NULL))
+			OR (j.state = 'active' AND NOT j.eligible)
 			OR j.held_by NOT IN ('owner', 'operator')
 			OR (j.after IS NOT NULL AND (j.attempt > 0
 				OR j.options ->> 'after' IS NULL))),
-		('options_are_columns', (j.array_key, j.task, j.at_most)
-			IS DISTINCT FROM (j.options ->> 'array',
+		('options_are_columns', (j.name, j.deadline IS NULL, j.array_key, j.task,
+				j.at_most)
+			IS DISTINCT FROM (j.options ->> 'name',
+				(j.options ->> 'deadline') IS NULL, j.options ->> 'array',
 				(j.options ->> 'task')::numeric::bigint,
 				(j.options ->> 'at_most')::numeric::int)),
 		('attempts_in_sequence', j.attempt <> coalesce(n.attempts, 0)

@@ -97,7 +97,8 @@ GRANT EXECUTE ON FUNCTION			/* holds; submitting */
 	gpucredit.release, gpucredit.reserve
 TO gpucredit_admin, gpucredit_app;
 
-GRANT EXECUTE ON FUNCTION gpucredit.cancel
+GRANT EXECUTE ON FUNCTION
+	gpucredit.cancel, gpucredit.hold_job, gpucredit.release_job
 TO gpucredit_admin, gpucredit_operator, gpucredit_app;
 
 GRANT EXECUTE ON FUNCTION gpucredit.log_wish, gpucredit.log_get
@@ -199,6 +200,7 @@ TO gpucredit_admin, gpucredit_operator, gpucredit_app, gpucredit_agent,
 GRANT EXECUTE ON FUNCTION
 	gpucredit.hold, gpucredit.extend_hold, gpucredit.capture,
 	gpucredit.release, gpucredit.reserve, gpucredit.settle, gpucredit.cancel,
+	gpucredit.hold_job, gpucredit.release_job,
 	gpucredit.balance, gpucredit.buckets, gpucredit.budgets,
 	gpucredit.statement, gpucredit.usage_by, gpucredit.top_spenders,
 	gpucredit.top_jobs, gpucredit.invoice, gpucredit.buckets_for,

@@ -62,6 +62,8 @@
 	X(settle, JOB, QUIET) \
 	X(part_ended, JOB, QUIET) \
 	X(cancel, JOB, WAKES) \
+	X(hold_job, JOB, QUIET) \
+	X(release_job, JOB, WAKES) \
 	X(checkpoint, JOB, QUIET) \
 	X(checkpoint_loaded, JOB, QUIET) \
 	X(log_wish, JOB, QUIET) \
@@ -106,7 +108,8 @@ typedef enum ApiFunction
 	((entry) == API_hold || (entry) == API_extend_hold || \
 	 (entry) == API_capture || (entry) == API_release || \
 	 (entry) == API_reserve || (entry) == API_settle || \
-	 (entry) == API_cancel || (entry) == API_log_wish)
+	 (entry) == API_cancel || (entry) == API_hold_job || \
+	 (entry) == API_release_job || (entry) == API_log_wish)
 
 typedef enum ApiSubject
 {

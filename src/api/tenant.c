@@ -50,7 +50,7 @@ typedef struct Binding
 #define MAY_CALL \
 	(BIT(hold) | BIT(extend_hold) | BIT(capture) | BIT(release) | \
 	 BIT(reserve) | BIT(settle) | \
-	 BIT(cancel) | BIT(meter) | BIT(checkpoint) | BIT(log_wish))
+	 BIT(cancel) | BIT(hold_job) | BIT(release_job) | BIT(meter) | BIT(checkpoint) | BIT(log_wish))
 #define BIT(name)	(UINT64CONST(1) << API_##name)
 
 SQL_STATEMENT(bindings_read, SPI_OK_SELECT, "oid",

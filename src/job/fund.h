@@ -14,7 +14,7 @@
  * The first job of each account, then the second of each. If there are more
  * than are tried at once ($1), the first of each kind go before the second,
  * and accounts take turns ($2). kind: the first job with the same request; if
- * it finds no credit, none of its kind does.
+ * it finds no credit, none of its kind does. Held jobs wait without credit.
  */
 #define UNFUNDED_MOST	1000
 #define UNFUNDED_TURNS \
@@ -29,7 +29,7 @@
 	"     k.submitted_at, pg_catalog.first_value(k.job) OVER w AS first," \
 	"     pg_catalog.row_number() OVER w AS n" \
 	"    FROM gpucredit.job k" \
-	"    WHERE k.state = 'unfunded'" of_pool \
+	"    WHERE k.state = 'unfunded' AND k.held_by IS NULL" of_pool \
 	"    WINDOW w AS (PARTITION BY k.org, k.account, k.pool, k.tier, k.request_class" \
 	"     ORDER BY k.submitted_at, k.job)) c" \
 	"   ORDER BY c.n," UNFUNDED_TURNS ", c.submitted_at, c.job LIMIT $1) u) c" \

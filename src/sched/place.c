@@ -62,6 +62,7 @@ call_place(PG_FUNCTION_ARGS)
 	carry_out(&cycle);
 	CyclePutStarts(rsinfo, &cycle);
 	ClaimsPut(&cycle, rsinfo);
+	SetAsidePut(rsinfo, &cycle);
 	SqlFinish();
 	return (Datum) 0;
 }
@@ -100,6 +101,7 @@ carry_out(SchedCycle *cycle)
 	bool		changed;
 	uint64		released;
 	uint64		ended;
+	uint64		reheld;
 
 	cycle->now = ClockAfter(cycle->now);
 	SchedQuotasCount(cycle);
@@ -109,11 +111,13 @@ carry_out(SchedCycle *cycle)
 	changed = ReservationsReport(cycle);
 	HoldExcessReturn(cycle->pool);
 	ended = SetAsideEnd(cycle);
+	reheld = ReholdApply(cycle);
 	UsageCharge(cycle);
 	if (has_leaving(cycle))
 		ReclaimPlanAnew(cycle->pool, cycle->now);
 	if (cycle->result.n_starts > 0 || cycle->result.n_promises > 0 ||
-		cycle->claims_ended || changed || released > 0 || ended > 0)
+		cycle->claims_ended || changed || released > 0 || ended > 0 ||
+		reheld > 0)
 		PoolCount(cycle->pool);
 }
 

@@ -55,6 +55,9 @@ typedef struct PlacedCall
 SQL_STATEMENT(job_pool, SPI_OK_SELECT, "text, bigint",
 			  "SELECT j.pool, j.submitted_at FROM gpucredit.job j"
 			  " WHERE j.org = $1 AND j.job = $2");
+SQL_STATEMENT(waits_read, SPI_OK_SELECT, "text, bigint",
+			  "SELECT j.held_by, j.after FROM gpucredit.job j"
+			  " WHERE j.org = $1 AND j.job = $2");
 SQL_STATEMENT(holder_read, SPI_OK_SELECT,
 			  "text, text, gpucredit.gpuset",
 			  "SELECT d.org, d.job, d.attempt FROM gpucredit.devices_taken d"
@@ -68,6 +71,8 @@ static Datum *take_sets(FunctionCallInfo fcinfo, int n);
 static char *lock_job(const PlacedCall *call, TimestampTz *submitted_at);
 static void refuse_state(const Job *job);
 static int32 find_job(const SchedCycle *cycle, const PlacedCall *call);
+static pg_attribute_noreturn() void refuse_waiting(const SchedCycle *cycle,
+												   const PlacedCall *call);
 static void decide(SchedCycle *cycle, const PlacedCall *call);
 static void take_part(const SchedCycle *cycle, const PlacedCall *call, int i);
 static void check_device_free(const SchedCycle *cycle,
@@ -103,6 +108,7 @@ call_placed(PG_FUNCTION_ARGS)
 	/* it cannot have run before it was submitted */
 	cycle.ran = Max(Min(call.ran, cycle.now - submitted_at), 0);
 	SchedQuotasCount(&cycle);
+	(void) DependentsRelease(&cycle);
 	CycleApply(&cycle);
 	HoldExcessReturn(cycle.pool);
 	PoolCount(cycle.pool);
@@ -242,6 +248,38 @@ find_job(const SchedCycle *cycle, const PlacedCall *call)
 			strcmp(cycle->jobs[i].org, call->org) == 0)
 			return i;
 	}
+	refuse_waiting(cycle, call);
+}
+
+/*
+ * The job may not start, whoever places it.
+ */
+static void
+refuse_waiting(const SchedCycle *cycle, const PlacedCall *call)
+{
+	const SetAside *aside = SetAsideFind(cycle, call->org, call->job);
+	SqlResult	row;
+
+	if (aside != NULL && aside->reason == SET_ASIDE_PRICE)
+		refuse(call, "Its hold is older than the prices that it has to pay.",
+			   "Repeat the call after the next gpucredit.place(), which opens "
+			   "its hold anew.");
+	if (aside != NULL)
+		refuse(call, aside->reason == SET_ASIDE_ARRAY ?
+			   "As many of its array run as may run at once." :
+			   aside->reason == SET_ASIDE_DEADLINE ?
+			   "Its limit reaches beyond its deadline." :
+			   "What it waits for can never hold.",
+			   "Look at gpucredit.explain().");
+	row = SqlRun(&waits_read,
+				 VALUES(TextValue(call->org), Int8Value(call->job)));
+	if (!SqlIsNull(row, 0, 1))
+		refuse(call, "It is held.",
+			   "Release it with gpucredit.release_job().");
+	if (!SqlIsNull(row, 0, 2))
+		refuse(call, psprintf("It waits for other jobs: %s.",
+							  SqlText(row, 0, 2)),
+			   "Repeat the call once they are where they must be.");
 	refuse(call, "It waits to be tried again, or an earlier attempt may "
 		   "still run.", "Look at gpucredit.explain(), and repeat the call "
 		   "when it may start.");

@@ -14,8 +14,6 @@
 
 PG_FUNCTION_INFO_V1(gpucredit_plan);
 
-static void put_set_aside(ReturnSetInfo *rsinfo, const SchedCycle *cycle);
-
 Datum
 gpucredit_plan(PG_FUNCTION_ARGS)
 {
@@ -27,31 +25,7 @@ gpucredit_plan(PG_FUNCTION_ARGS)
 	CyclePlan(&cycle);
 	CyclePutStarts(rsinfo, &cycle);
 	ClaimsPut(&cycle, rsinfo);
-	put_set_aside(rsinfo, &cycle);
+	SetAsidePut(rsinfo, &cycle);
 	SqlFinish();
 	return (Datum) 0;
-}
-
-/*
- * A row for each job that the cycle cancels, or that waits for what can never
- * hold.
- */
-static void
-put_set_aside(ReturnSetInfo *rsinfo, const SchedCycle *cycle)
-{
-	for (int i = 0; i < cycle->n_set_aside; i++)
-	{
-		const SetAside *aside = &cycle->set_aside[i];
-		Values	   *row;
-
-		if (aside->reason == SET_ASIDE_ARRAY)
-			continue;
-		row = VALUES(TextValue(aside->ends ? "cancel" : "never"),
-					 TextValue(aside->org), Int8Value(aside->job));
-		for (int c = 0; c < 6; c++)
-			ValuesAdd(row, NullValue());
-		ValuesAdd(row, TextValue(aside->reason == SET_ASIDE_DEADLINE ?
-								 "deadline" : "dependency"));
-		RowPut(rsinfo, row);
-	}
 }

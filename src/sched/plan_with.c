@@ -78,6 +78,7 @@ static pg_attribute_noreturn() void refuse_value(const char *word,
 static void put_denied(ReturnSetInfo *rsinfo,
 					   const Hypothetical *hypothetical);
 static void put_waiting(ReturnSetInfo *rsinfo, const SchedCycle *cycle);
+static void put_set_aside(ReturnSetInfo *rsinfo, const SchedCycle *cycle);
 static void put_wait(ReturnSetInfo *rsinfo, const SchedCycle *cycle,
 					 const DecideJob *job, const DecideReservation *reserved,
 					 const DecidePart *part);
@@ -121,7 +122,9 @@ gpucredit_plan_with(PG_FUNCTION_ARGS)
 	CyclePlan(&cycle);
 	CyclePutStarts(rsinfo, &cycle);
 	ClaimsPut(&cycle, rsinfo);
+	SetAsidePut(rsinfo, &cycle);
 	put_waiting(rsinfo, &cycle);
+	put_set_aside(rsinfo, &cycle);
 	put_denied(rsinfo, &hypothetical);
 	SqlFinish();
 	return (Datum) 0;
@@ -400,6 +403,38 @@ put_waiting(ReturnSetInfo *rsinfo, const SchedCycle *cycle)
 		CHECK_FOR_INTERRUPTS();
 		if (!reported[i] && cycle->jobs[i].id < 0)
 			put_wait(rsinfo, cycle, &cycle->jobs[i], NULL, NULL);
+	}
+}
+
+/*
+ * A row for each hypothetical job that may not start whatever is free.
+ */
+static void
+put_set_aside(ReturnSetInfo *rsinfo, const SchedCycle *cycle)
+{
+	static const char *const reasons[] = {
+		[SET_ASIDE_ARRAY] = "array",
+		[SET_ASIDE_DEADLINE] = "deadline",
+		[SET_ASIDE_NEVER] = "dependency that can never hold",
+		[SET_ASIDE_PRICE] = "price",
+		[SET_ASIDE_DEPENDENCY] = "dependency",
+		[SET_ASIDE_BEGIN] = "begin",
+		[SET_ASIDE_HELD] = "hold"
+	};
+
+	for (int i = 0; i < cycle->n_set_aside; i++)
+	{
+		const SetAside *aside = &cycle->set_aside[i];
+		Values	   *row;
+
+		if (aside->job >= 0 || aside->ends)
+			continue;
+		row = VALUES(TextValue("wait"), TextValue(aside->org),
+					 Int8Value(aside->job), Int4Value(1));
+		for (int c = 4; c < 9; c++)
+			ValuesAdd(row, NullValue());
+		ValuesAdd(row, TextValue(reasons[aside->reason]), NullValue());
+		RowPut(rsinfo, row);
 	}
 }
 

@@ -45,7 +45,7 @@ typedef struct Queued
 	const char *array;			/* the array whose at_most counts, or NULL */
 	int32		at_most;
 	TimestampTz deadline;		/* DT_NOEND: none */
-	bool		released;		/* what it waited for holds since this cycle */
+	bool		released;		/* it is eligible since this cycle */
 	const QueuedRequest *asked;
 } Queued;
 
@@ -57,14 +57,14 @@ typedef enum DependencyState
 	DEPENDENCY_NEVER			/* it can never hold */
 } DependencyState;
 
-/* A job that waits for others (load/dependency_state.c). */
+/* A job that is not eligible (load/load_dependents.c). */
 typedef struct DependentJob
 {
 	const char *org;
 	const char *account;
 	const char *name;			/* NULL: none */
 	int64		job;
-	const char *after;			/* as job.after */
+	const char *after;			/* as job.after; NULL: it waits for no job */
 	bool		kills;			/* it is cancelled if that can never hold */
 	TimestampTz deadline;		/* DT_NOEND: none */
 	DependencyState state;		/* the result */
@@ -75,7 +75,12 @@ typedef enum SetAsideReason
 {
 	SET_ASIDE_ARRAY,			/* as many of its array run as may */
 	SET_ASIDE_DEADLINE,			/* its limit reaches beyond its deadline */
-	SET_ASIDE_NEVER				/* what it waits for can never hold */
+	SET_ASIDE_NEVER,			/* what it waits for can never hold */
+	SET_ASIDE_PRICE,			/* it gets another hold first (apply/rehold.c) */
+	/* hypothetical jobs: */
+	SET_ASIDE_DEPENDENCY,		/* what it waits for does not hold yet */
+	SET_ASIDE_BEGIN,			/* it asks to begin later */
+	SET_ASIDE_HELD				/* it asks to be held */
 } SetAsideReason;
 
 typedef struct SetAside
@@ -149,7 +154,7 @@ typedef struct SchedCycle
 	SchedQuota *quotas;			/* by organisation and account */
 	struct HTAB *quota_ids;
 	bool		quotas_growing; /* quotas of jobs that could grow are loaded */
-	int			n_dependents;	/* jobs that wait for others */
+	int			n_dependents;	/* jobs that are not eligible */
 	DependentJob *dependents;	/* by organisation and number */
 	int			n_set_aside;
 	int			max_set_aside;
@@ -227,8 +232,14 @@ extern void SetAsideAdd(SchedCycle *cycle, const char *org, int64 job,
 						SetAsideReason reason, bool ends);
 extern const SetAside *SetAsideFind(const SchedCycle *cycle, const char *org,
 									int64 job);
+extern const SetAside *SetAsideLast(const SchedCycle *cycle, int64 job);
 extern void SetAsideLoad(SchedCycle *cycle);
 extern uint64 SetAsideEnd(const SchedCycle *cycle);
+extern void SetAsidePut(ReturnSetInfo *rsinfo, const SchedCycle *cycle);
+
+/* rehold.c */
+extern void ReholdFind(SchedCycle *cycle, bool *drop);
+extern uint64 ReholdApply(const SchedCycle *cycle);
 
 /* load_elastic.c */
 extern void ElasticLoad(SchedCycle *cycle);

@@ -122,8 +122,8 @@ check_times(const Submission *submission)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("\"begin\" in \"options\" is too late"),
-				 errdetail("A job keeps its price, and its credit is held, for "
-						   "366 days at most before it begins."),
+				 errdetail("The credit of a job is held for 366 days at most "
+						   "before it begins."),
 				 errhint("Submit the job later.")));
 	if (wishes->deadline != DT_NOEND && (wishes->deadline <= now ||
 										 wishes->deadline <= wishes->begin))

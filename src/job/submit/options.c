@@ -166,7 +166,11 @@ read_kill(Submission *submission, const JsonbValue *value)
 static bool
 read_name(Submission *submission, const JsonbValue *value)
 {
-	return is_text(value, ARG_NAME_MAX);
+	if (!is_text(value, ARG_NAME_MAX))
+		return false;
+	submission->wishes.name = pnstrdup(value->val.string.val,
+									   value->val.string.len);
+	return true;
 }
 
 static bool
@@ -191,7 +195,10 @@ read_at_most(Submission *submission, const JsonbValue *value)
 {
 	int64		most;
 
-	return JsonWhole(value, &most) && most >= 1 && most <= AT_MOST_MOST;
+	if (!JsonWhole(value, &most) || most < 1 || most > AT_MOST_MOST)
+		return false;
+	submission->wishes.at_most = (int32) most;
+	return true;
 }
 
 static bool
@@ -289,8 +296,7 @@ check_together(const Submission *submission)
 
 	if (wishes->array == NULL && wishes->task >= 0)
 		word = "task", needs = "array";
-	else if (wishes->array == NULL &&
-			 getKeyJsonValueFromContainer(root, "at_most", 7, NULL) != NULL)
+	else if (wishes->array == NULL && wishes->at_most > 0)
 		word = "at_most", needs = "array";
 	else if (wishes->after == NULL &&
 			 getKeyJsonValueFromContainer(root, "kill_on_invalid_dep", 19,
@@ -299,7 +305,7 @@ check_together(const Submission *submission)
 	for (int i = 0; wishes->after != NULL && i < wishes->after->n; i++)
 	{
 		if (wishes->after->terms[i].kind == AFTER_SINGLETON &&
-			getKeyJsonValueFromContainer(root, "name", 4, NULL) == NULL)
+			wishes->name == NULL)
 			word = "after", needs = "name";
 		else if (wishes->after->terms[i].kind == AFTER_CORRESPONDING &&
 				 wishes->task < 0)

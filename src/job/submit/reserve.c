@@ -49,7 +49,8 @@ SQL_STATEMENT(job_insert, SPI_OK_INSERT,
 			  " $16 ->> 'name', $16 ->> 'array', ($16 ->> 'task')::numeric::bigint,"
 			  " ($16 ->> 'at_most')::numeric::int,"
 			  " CASE WHEN ($16 ->> 'hold')::boolean THEN 'owner' END,"
-			  " $29 IS NULL AND NOT COALESCE(($16 ->> 'hold')::boolean, false),"
+			  " $29 IS NULL AND $30 IS NULL"
+			  "  AND NOT COALESCE(($16 ->> 'hold')::boolean, false),"
 			  " gpucredit_internal.request_digest($6, $7, $23,"
 			  " $8, $10, $11, $12, $13, $17, $18, $19, $20, $28))");
 

@@ -16,8 +16,10 @@
 typedef struct JobOptions
 {
 	Dependency *after;			/* NULL: none */
+	const char *name;			/* NULL: none */
 	const char *array;			/* NULL: none */
 	int64		task;			/* -1: none */
+	int32		at_most;		/* 0: no limit */
 	TimestampTz begin;			/* DT_NOBEGIN: none */
 	TimestampTz deadline;		/* DT_NOEND: none */
 	bool		hold;

@@ -29,10 +29,11 @@ SQL_STATEMENT(jobs_lock, SPI_OK_SELECT, "text[], bigint[], bigint[]",
 			  " WITH ORDINALITY AS u (org, job, hold, n)"
 			  " JOIN gpucredit.job j ON j.org = u.org AND j.job = u.job"
 			  " WHERE j.state = 'queued' AND j.hold = u.hold"
+			  " AND j.held_by IS NULL"
 			  " FOR NO KEY UPDATE OF j SKIP LOCKED");
 SQL_STATEMENT(jobs_start, SPI_OK_UPDATE, "text[], bigint[], timestamptz",
 			  "UPDATE gpucredit.job j SET state = 'active',"
-			  " attempt = j.attempt + 1, not_before = NULL,"
+			  " attempt = j.attempt + 1, not_before = NULL, eligible = true,"
 			  " waited = GREATEST($3 - j.waits_from, j.waited),"
 			  " waits_from = NULL"
 			  " FROM ROWS FROM (pg_catalog.unnest($1),"

@@ -23,7 +23,7 @@ ExplainHeld(ReturnSetInfo *rsinfo, const char *held_by)
 	if (held_by == NULL)
 		return true;
 	ExplainPut(rsinfo, "hold", false, strcmp(held_by, "owner") == 0 ?
-			   "its owner holds it, until job_release() ends that" :
+			   "its owner holds it, until release_job() ends that" :
 			   "an operator holds it, until an operator ends that");
 	return false;
 }
@@ -80,7 +80,10 @@ ExplainSetAside(ReturnSetInfo *rsinfo, const SchedCycle *cycle,
 
 	if (aside == NULL)
 		return false;
-	if (aside->reason == SET_ASIDE_ARRAY)
+	if (aside->reason == SET_ASIDE_PRICE)
+		ExplainPut(rsinfo, "price", false, "the next cycle opens its hold anew, "
+				   "at today's prices; then it may start");
+	else if (aside->reason == SET_ASIDE_ARRAY)
 		ExplainPut(rsinfo, "array", false, "as many jobs of its array run, or come "
 				   "before it, as \"at_most\" in its options lets run at once");
 	else

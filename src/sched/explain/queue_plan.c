@@ -39,7 +39,8 @@ static const char *const words[] = {
 static const char *const set_aside_words[] = {
 	[SET_ASIDE_ARRAY] = "as many of its array run as may",
 	[SET_ASIDE_DEADLINE] = "cannot end by its deadline",
-	[SET_ASIDE_NEVER] = "what it waits for can never hold"
+	[SET_ASIDE_NEVER] = "what it waits for can never hold",
+	[SET_ASIDE_PRICE] = "its hold is opened anew at today's prices"
 };
 
 static const char **words_of_jobs(const SchedCycle *cycle);

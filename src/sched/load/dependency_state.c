@@ -152,13 +152,16 @@ DependencyJudge(const SchedCycle *cycle, DependentJob *jobs, int n)
 }
 
 /*
- * The dependency of a job, which reserve() has written.
+ * The dependency of a job, which reserve() has written.  Without one all of
+ * its terms hold, as there are none.
  */
 static Dependency
 parse(const DependentJob *job)
 {
-	Dependency	dependency;
+	Dependency	dependency = {0};
 
+	if (job->after == NULL)
+		return dependency;
 	Ensure(DependencyParse(job->after, &dependency) == NULL,
 		   "A job has a malformed dependency.");
 	return dependency;

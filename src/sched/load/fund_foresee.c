@@ -25,7 +25,8 @@ SQL_STATEMENT(unfunded_look, SPI_OK_SELECT,
 			  UNFUNDED(" j.org, j.account, j.job, j.tier, j.priority,"
 					   " j.submitted_at, CASE WHEN j.not_before > $4 THEN"
 					   " NULL ELSE j.waited END, j.attempt, j.cache,"
-					   REQUEST_COLUMNS ", c.kind", UNFUNDED_OF_POOL));
+					   REQUEST_COLUMNS ", c.kind, j.array_key, j.at_most,"
+					   " j.deadline", UNFUNDED_OF_POOL));
 
 static bool foresee(SchedCycle *cycle, SqlResult rows, uint64 i,
 					HTAB *counted);
@@ -118,7 +119,11 @@ add_job(SchedCycle *cycle, SqlResult rows, uint64 i, const Job *job)
 			.attempt = SqlInt4(rows, i, 8),
 			.waits_from = waits_from,
 			.cache = SqlText(rows, i, 9),
-			.deadline = DT_NOEND,
+			.array = SqlIsNull(rows, i, LOOK_KIND + 2) ? NULL :
+			SqlText(rows, i, LOOK_KIND + 1),
+			.at_most = SqlIsNull(rows, i, LOOK_KIND + 2) ? 0 :
+			SqlInt4(rows, i, LOOK_KIND + 2),
+			.deadline = SqlTimeOr(rows, i, LOOK_KIND + 3, DT_NOEND),
 			.asked = asked
 	};
 	cycle->jobs[n] = (DecideJob)

@@ -7,6 +7,7 @@
  */
 #include "postgres.h"
 
+#include "util/clock.h"
 #include "util/errors.h"
 #include "util/sql.h"
 #include "job/submit/submission.h"
@@ -19,6 +20,8 @@ SQL_STATEMENT(node_known, SPI_OK_SELECT, "text[]",
 			  "SELECT n.node FROM gpucredit.node n WHERE n.node = ANY ($1)"
 			  " LIMIT 1");
 
+static bool set_aside(SchedCycle *cycle, const Submission *submission,
+					  int32 ordinal, bool is_copy);
 static pg_attribute_noreturn() void refuse_node(const char *node);
 
 /*
@@ -95,7 +98,10 @@ add_job(SchedCycle *cycle, const Submission *submission, int32 request,
 	{
 		.account = from->account,
 			.cache = submission->cache,
-			.deadline = DT_NOEND,
+			.array = submission->wishes.at_most > 0 ?
+			submission->wishes.array : NULL,
+			.at_most = submission->wishes.at_most,
+			.deadline = submission->wishes.deadline,
 			.asked = asked
 	};
 }
@@ -123,16 +129,18 @@ HypotheticalJobs(SchedCycle *cycle)
 	for (int i = 0; i < hypothetical->n_jobs; i++)
 	{
 		Submission *submission = &hypothetical->jobs[i];
+		bool		copied = i > 0 &&
+			submission->job.request == hypothetical->jobs[i - 1].job.request;
 
 		CHECK_FOR_INTERRUPTS();
-		if (i > 0 && submission->job.request == hypothetical->jobs[i -
-																   1].job.request)
+		if (copied)
 		{
 			*submission = hypothetical->jobs[i - 1];
 			hypothetical->denied[i] = hypothetical->denied[i - 1];
 		}
 		else
 		{
+			SubmissionResolve(submission);
 			hypothetical->denied[i] = SubmissionCheck(submission, cycle->set);
 			if (hypothetical->denied[i] == NULL)
 			{
@@ -144,9 +152,52 @@ HypotheticalJobs(SchedCycle *cycle)
 				QueuedRequestOf(asked, &submission->job);
 			}
 		}
-		if (hypothetical->denied[i] == NULL)
+		if (hypothetical->denied[i] == NULL &&
+			!set_aside(cycle, submission, i + 1, copied))
 			add_job(cycle, submission, request, asked, i + 1);
 	}
+}
+
+/*
+ * Set a hypothetical job aside that would not be eligible.  A copy has the fate
+ * of the one before it.
+ */
+static bool
+set_aside(SchedCycle *cycle, const Submission *submission, int32 ordinal,
+		  bool is_copy)
+{
+	const JobOptions *wishes = &submission->wishes;
+	SetAsideReason reason;
+	DependentJob one = {.org = submission->job.org,
+		.account = submission->job.account, .name = wishes->name,
+	/* all jobs that exist come before it */
+	.job = PG_INT64_MAX, .deadline = DT_NOEND, .state = DEPENDENCY_HOLDS};
+
+	if (is_copy)
+	{
+		const SetAside *before = SetAsideLast(cycle, -(ordinal - 1));
+
+		if (before != NULL)
+			SetAsideAdd(cycle, submission->job.org, -ordinal, before->reason,
+						false);
+		return before != NULL;
+	}
+	if (wishes->after != NULL)
+	{
+		one.after = DependencyToCString(wishes->after);
+		DependencyJudge(cycle, &one, 1);
+	}
+	if (wishes->hold)
+		reason = SET_ASIDE_HELD;
+	else if (wishes->begin > ClockNow())
+		reason = SET_ASIDE_BEGIN;
+	else if (one.state == DEPENDENCY_HOLDS)
+		return false;
+	else
+		reason = one.state == DEPENDENCY_NEVER ? SET_ASIDE_NEVER :
+			SET_ASIDE_DEPENDENCY;
+	SetAsideAdd(cycle, submission->job.org, -ordinal, reason, false);
+	return true;
 }
 
 /*

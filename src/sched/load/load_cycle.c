@@ -30,8 +30,7 @@ CycleLoad(SchedCycle *cycle)
 	if (cycle->read_only)
 		FundForesee(cycle);
 	HypotheticalJobs(cycle);
-	if (!cycle->foreign)
-		SetAsideLoad(cycle);
+	SetAsideLoad(cycle);
 	WorkloadMixLoad(cycle);
 	CacheAffinityLoad(cycle);
 	ClaimsLoad(cycle);

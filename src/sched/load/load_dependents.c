@@ -1,12 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * load_dependents.c
- *		Jobs that wait for other jobs.
+ *		Jobs that are not eligible: they wait for other jobs, for the instant at
+ *		which they asked to begin, or were held.
  *
  * They stand in an index of their own, so a pool without such jobs pays for
- * one empty search.  A job whose dependency holds takes part in the cycle that
- * sees it (load_queue.c), and that cycle notes it: the job is never asked
- * again, whatever becomes of the others or of itself.
+ * one empty search.  A job that may start takes part in the cycle that finds
+ * that (load_queue.c), and that cycle notes it: what the job waited for is
+ * never read again, whatever becomes of it or of the job.
  *
  * Locks: jobs, without waiting.
  *
@@ -26,25 +27,26 @@ SQL_STATEMENT(dependents_read, SPI_OK_SELECT, "text, timestamptz",
 			  " (j.options ->> 'kill_on_invalid_dep')::boolean IS TRUE,"
 			  " j.deadline FROM gpucredit.job j"
 			  " WHERE j.pool = $1 AND j.state = 'queued'"
-			  " AND j.after IS NOT NULL AND j.held_by IS NULL"
+			  " AND NOT j.eligible AND j.held_by IS NULL"
 			  " AND (j.not_before IS NULL OR j.not_before <= $2)"
 			  " ORDER BY j.org, j.job");
 SQL_STATEMENT(dependents_release, SPI_OK_UPDATE_RETURNING,
 			  "text[], bigint[], timestamptz",
 			  "UPDATE gpucredit.job j SET after = NULL, eligible = true,"
-			  " waits_from = GREATEST($3, j.waits_from)"
+			  " waits_from = $3 - j.waited"
 			  " FROM (SELECT u.n, k.org, k.job, k.after, k.account"
 			  "  FROM ROWS FROM (pg_catalog.unnest($1),"
 			  "   pg_catalog.unnest($2)) WITH ORDINALITY AS u (org, job, n)"
 			  "  JOIN gpucredit.job k ON k.org = u.org AND k.job = u.job"
-			  "  WHERE k.state = 'queued' AND k.after IS NOT NULL"
+			  "  WHERE k.state = 'queued' AND NOT k.eligible"
 			  "  AND k.held_by IS NULL AND " SEARCH_EACH("u.n")
 			  "  FOR NO KEY UPDATE OF k SKIP LOCKED) o"
 			  " WHERE j.org = o.org AND j.job = o.job"
 			  " RETURNING o.n, o.after, o.account");
 
 /*
- * Load the jobs that wait for others, and whether what they wait for holds.
+ * Load the jobs that are not eligible and that nobody holds, and whether what
+ * they wait for holds.
  */
 void
 DependentsLoad(SchedCycle *cycle)
@@ -91,8 +93,8 @@ DependentsLoad(SchedCycle *cycle)
 }
 
 /*
- * Note that jobs of the cycle wait for others no more; returns how many.  Of
- * those that do not start a locked one is asked again by the next cycle.
+ * Note that jobs of the cycle are eligible; returns how many.  The next cycle
+ * notes it of a job that is locked.
  */
 uint64
 DependentsRelease(const SchedCycle *cycle)

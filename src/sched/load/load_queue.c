@@ -56,12 +56,11 @@ typedef struct QueueLoading
 	"SELECT j.org, j.account, j.submitted_at, j.job, j.request_class," \
 	" j.tier, j.priority, j.waits_from, j.hold, j.attempt, j.cache," \
 	" j.array_key, j.at_most, j.deadline FROM "
-/* in a pool that another scheduler places, that decides who waits for whom */
-SQL_STATEMENT(queue_read, SPI_OK_SELECT, "text, timestamptz, boolean",
+SQL_STATEMENT(queue_read, SPI_OK_SELECT, "text, timestamptz",
 			  QUEUE_COLUMNS "gpucredit.job j"
 			  " WHERE j.pool = $1 AND j.state = 'queued'"
 			  " AND (j.not_before IS NULL OR j.not_before <= $2)"
-			  " AND (j.eligible OR $3)");
+			  " AND j.eligible");
 SQL_STATEMENT(released_read, SPI_OK_SELECT, "text[], bigint[]",
 			  QUEUE_COLUMNS "ROWS FROM (pg_catalog.unnest($1),"
 			  "  pg_catalog.unnest($2)) WITH ORDINALITY AS u (org, job, n)"
@@ -118,8 +117,7 @@ QueueLoad(SchedCycle *cycle)
 	loading.requests = hash_create("gpucredit requests", 256, &control,
 								   HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	read_queue(&loading);
-	if (!cycle->foreign)
-		read_released(&loading);
+	read_released(&loading);
 	cycle->input.jobs = cycle->jobs;
 	load_requests(&loading);
 	hash_destroy(loading.requests);
@@ -139,8 +137,7 @@ read_queue(QueueLoading *loading)
 	};
 	int			level = NewGUCNestLevel();
 	Values	   *args = VALUES(TextValue(loading->cycle->pool),
-							  TimeValue(loading->cycle->now),
-							  BoolValue(loading->cycle->foreign));
+							  TimeValue(loading->cycle->now));
 
 	for (int i = 0; i < (int) lengthof(off); i++)
 		(void) set_config_option(off[i], "off", PGC_USERSET, PGC_S_SESSION,
@@ -150,8 +147,9 @@ read_queue(QueueLoading *loading)
 }
 
 /*
- * Add the jobs for which what they waited for holds now.  Their wait begins
- * with this cycle: time in which a job could not start does not make it aged.
+ * Add the jobs that may start since this cycle: what they waited for holds, or
+ * nobody holds them any longer.  Time in which a job could not start does not
+ * make it aged.
  */
 static void
 read_released(QueueLoading *loading)

@@ -6,7 +6,8 @@
  * Of an array with "at_most", as many jobs take part as may run beside those
  * that do, by priority, submission and number.  The others neither start nor
  * have a reservation.  An array's limit counts in one pool, whose lock the
- * cycle has, so two cycles never start one too many.
+ * cycle has, so two cycles never start one too many.  Where another scheduler
+ * places, it chooses which of an array start, up to "at_most".
  *
  * A job whose limit would reach beyond its deadline is cancelled, and so is one
  * that waits for what can never hold, if it asked for that.
@@ -20,6 +21,7 @@
 #include "audit/audit.h"
 #include "miscadmin.h"
 #include "sched/sched.h"
+#include "util/args.h"
 #include "util/clock.h"
 #include "util/errors.h"
 #include "util/sql.h"
@@ -90,6 +92,18 @@ SetAsideFind(const SchedCycle *cycle, const char *org, int64 job)
 }
 
 /*
+ * What was set aside last, if it is this job; else NULL.
+ */
+const SetAside *
+SetAsideLast(const SchedCycle *cycle, int64 job)
+{
+	const SetAside *last = cycle->n_set_aside > 0 ?
+		&cycle->set_aside[cycle->n_set_aside - 1] : NULL;
+
+	return last != NULL && last->job == job ? last : NULL;
+}
+
+/*
  * Leave out the jobs that may not start whatever is free.
  */
 void
@@ -104,6 +118,7 @@ SetAsideLoad(SchedCycle *cycle)
 									  MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
 	check_deadlines(cycle, drop);
 	limit_arrays(cycle, drop);
+	ReholdFind(cycle, drop);
 	CycleDrop(cycle, drop);
 	pfree(drop);
 }
@@ -155,7 +170,7 @@ limit_arrays(SchedCycle *cycle, bool *drop)
 		if (i == 0 || compare_arrays(&members[i - 1], &members[i],
 									 cycle) != 0)
 			running = active[++array];
-		if (running++ < queued->at_most)
+		if ((cycle->foreign ? running : running++) < queued->at_most)
 			continue;
 		drop[members[i]] = true;
 		SetAsideAdd(cycle, cycle->jobs[members[i]].org,
@@ -239,13 +254,15 @@ SetAsideEnd(const SchedCycle *cycle)
 	uint64		ended = 0;
 	int			tried = 0;
 
-	for (int i = 0; i < cycle->n_set_aside && tried < END_MOST; i++)
+	for (int i = 0; i < cycle->n_set_aside; i++)
 	{
-		if (!cycle->set_aside[i].ends)
+		SetAside   *aside = &cycle->set_aside[i];
+
+		if (!aside->ends)
 			continue;
 		CHECK_FOR_INTERRUPTS();
-		tried++;
-		ended += end_one(cycle, &cycle->set_aside[i]);
+		aside->ends = tried++ < END_MOST && end_one(cycle, aside);
+		ended += aside->ends;
 	}
 	return ended;
 }
@@ -285,4 +302,29 @@ end_one(const SchedCycle *cycle, const SetAside *aside)
 	JobDropClaim(&job);
 	AuditWrite(&audit);
 	return true;
+}
+
+/*
+ * A row for each job that the cycle cancels.
+ */
+void
+SetAsidePut(ReturnSetInfo *rsinfo, const SchedCycle *cycle)
+{
+	for (int i = 0; i < cycle->n_set_aside; i++)
+	{
+		const SetAside *aside = &cycle->set_aside[i];
+		Values	   *row;
+
+		if (!aside->ends)
+			continue;
+		row = VALUES(TextValue("cancel"), TextValue(aside->org),
+					 Int8Value(aside->job));
+		for (int c = 3; c < 9; c++)
+			ValuesAdd(row, NullValue());
+		ValuesAdd(row, TextValue(aside->reason == SET_ASIDE_DEADLINE ?
+								 "deadline" : "dependency"));
+		if (cycle->hypothetical != NULL)
+			ValuesAdd(row, NullValue());
+		RowPut(rsinfo, row);
+	}
 }
