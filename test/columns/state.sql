@@ -117,6 +117,9 @@ SELECT part_ended('bell', job, attempt, min(node), 'completed', 0, elapsed => '4
 	log_uri => 's3://p')
 FROM attempt_gpu WHERE org = 'bell' AND job = id_of('bell', 'gang-1') GROUP BY job, attempt;
 SELECT reserve('acme', 'vision', 'q-' || i, '8xH100', '5 h') FROM generate_series(1, 3) i;
+SELECT reserve('acme', 'vision', 'held-q', '8xH100', '5 h', options => '{"hold": true,
+	"after": "afterok:1", "name": "eval", "array": "sweep", "task": 1, "at_most": 1,
+	"deadline": "2031-01-01 00:00+00"}');
 SELECT reserve('acme', 'vision', 'cancel-q', '8xH100', '5 h'),
 	reserve('acme', 'vision', 'deny-q', '999xH100', '5 h');
 SELECT cancel('acme', id_of('acme', 'cancel-q'), 'cq-1', 'no need'),

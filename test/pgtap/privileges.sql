@@ -49,7 +49,7 @@ INSERT INTO listed VALUES
 ('function', 'admin app auditor tenant',
 	'balance buckets buckets_for budgets invoice job_buckets statement tiers_for'),
 ('function', 'admin app operator tenant',
-	'cancel log_get log_wish'),
+	'cancel hold_job log_get log_wish release_job'),
 ('function', 'admin app tenant',
 	'capture extend_hold hold release reserve'),
 ('function', 'admin auditor',
@@ -147,7 +147,7 @@ INSERT INTO listed VALUES
 		gpucredit.credits gpucredit.cron_status_result gpucredit.demand_result
 		gpucredit.denials_result gpucredit.difference gpucredit.expire_credits_result
 		gpucredit.explain_result gpucredit.fair_share_result gpucredit.gpureq gpucredit.gpuset
-		gpucredit.heartbeat_result gpucredit.history_result gpucredit.hold_result
+		gpucredit.heartbeat_result gpucredit.history_result gpucredit.hold_job_result gpucredit.hold_result
 		gpucredit.invoice_result gpucredit.issue_result gpucredit.log_result gpucredit.maintain_result
 		gpucredit.meter_batch_result gpucredit.meter_result gpucredit.metrics_result gpucredit.part_ended_result
 		gpucredit.place_result gpucredit.placed_result gpucredit.plan_with_result gpucredit.poke_addresses_result gpucredit.rebuild_result gpucredit.refund_result

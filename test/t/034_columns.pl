@@ -42,6 +42,8 @@ my @listed = (
 	[ 'job', 'waited|waits_from', '.*', 'ageing, which orders jobs of one tier' ],
 	[ 'job', 'spec|save_every', '.*', 'a document for its agent' ],
 	[ 'job', 'not_before', 'another', 'of a job that is over' ],
+	[ 'job', 'after|held_by|deadline', '.*', 'what its owner or an operator makes it wait for; the audit log has the submission and each hold' ],
+	[ 'job', 'eligible', 'flip', 'of a job that waits for nothing: the next cycle notes that; of a job that is over' ],
 	[ 'request', '\(row\)', 'delete', 'the oldest key of its organisation: keys leave by age, the oldest first; a payment\'s key that is older than all of those; the key of placed(), which is not audited', qr/\b(cx-10|for-3|paid-1|pl-3)\b/ ],
 	[ 'job', 'failures', '.*', 'how often it may yet be retried' ],
 	[ 'job', 'cancelled', '.*', 'of a job that is over' ],
