@@ -324,6 +324,15 @@ SELECT action, job, reason FROM plan_with('dp', pg_temp.numbers('{"jobs": [
 	ORDER BY job DESC;
 SELECT job_state FROM cancel('dp', pg_temp.id('real'), 'stop real');
 
+-- What jobs with a label have cost
+SELECT pg_temp.at('2036-01-02 05:10+00'), pg_temp.ask('l1', '{"labels": {"model": "llama", "team": "x"}}'),
+	pg_temp.ask('l2', '{"labels": {"model": "gpt"}}'), pg_temp.ask('l3'), pg_temp.go();
+SELECT pg_temp.at('2036-01-02 05:40+00'), count(settle('dp', pg_temp.id(k), 1, 'completed', '30 min'))
+	FROM unnest(ARRAY['l1', 'l2', 'l3']) k;
+SELECT item, spent, gpu_hours, jobs FROM usage_by('dp', 'a', '2036-01-02 05:10+00', by => 'label:model,tier');
+SELECT item, spent, keys FROM usage_by('dp', 'a', '2036-01-02 05:10+00', by => 'label:team');
+SELECT pg_temp.try($$(SELECT count(*) FROM usage_by('dp', by => 'label:'))$$);
+
 -- Words that are refused
 SELECT v, pg_temp.ask('refused', v) FROM (VALUES
 	('{"after": "afterok"}'), ('{"after": ""}'), ('{"after": "afterok:x"}'), ('{"after": "afterok:1,afterany:1?afterok:1"}'),

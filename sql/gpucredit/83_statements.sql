@@ -140,12 +140,13 @@ DECLARE
 	known CONSTANT text[] := '{organisation,account,project,user,tier,pool,gpu_type,type,day,job}';
 	words text[] := regexp_split_to_array(btrim(by, ' '), ' *, *');
 BEGIN
-	PERFORM gpucredit_internal.require_sense('by', by, words <@ known
+	PERFORM gpucredit_internal.require_sense('by', by, (SELECT bool_and(w = ANY (known)
+				OR w ~ '^label:.{1,63}$') FROM unnest(words) AS u (w))
 			AND cardinality(words) = (SELECT count(DISTINCT w)
 				FROM unnest(words) AS u (w)),
 		'is unknown', 'Pass one or several, with commas between, of '
 		'organisation, account, project, user, tier, pool, gpu_type (or type),'
-		' day, job; each once.');
+		' day, job, label:KEY; each once.');
 	RETURN words;
 END
 $$;
@@ -181,10 +182,12 @@ BEGIN ATOMIC
 	SELECT gpucredit_internal.require_kept('since', usage_by.since),
 		gpucredit_internal.require_kept('until', usage_by.until);
 	WITH w AS MATERIALIZED (
-		SELECT gpucredit_internal.usage_words(usage_by.by) AS words),
+		SELECT u.words, array_to_string(u.words, ',') ~ '(^|,)label:' AS labels
+		FROM (SELECT gpucredit_internal.usage_words(usage_by.by) AS words
+			OFFSET 0) u),
 	g AS (
 		SELECT w.words, k.organisation, k.account, k.project, k.user, k.tier,
-			k.pool, k.gpu_type, k.day, k.job, sum(l.spent) AS spent,
+			k.pool, k.gpu_type, k.day, k.job, k.labels, sum(l.spent) AS spent,
 			sum(l.refunded) AS refunded, sum(l.net) AS net,
 			round(coalesce(sum(l.gpu_hours), 0), 6) AS gpu_hours,
 			count(DISTINCT l.job) AS jobs, sum(l.accrued) AS accrued
@@ -208,9 +211,14 @@ BEGIN ATOMIC
 				CASE WHEN w.words && '{gpu_type,type}' THEN l.gpu_type END
 					AS gpu_type,
 				CASE WHEN 'day' = ANY (w.words) THEN l.day END AS day,
-				CASE WHEN 'job' = ANY (w.words) THEN l.job END AS job) k
+				CASE WHEN 'job' = ANY (w.words) THEN l.job END AS job,
+				CASE WHEN w.labels THEN (SELECT jsonb_object_agg(u.word,
+						j.options #>> ARRAY['labels', substr(u.word, 7)])
+					FROM gpucredit.job j CROSS JOIN unnest(w.words) AS u (word)
+					WHERE j.org = l.org AND j.job = l.job
+						AND starts_with(u.word, 'label:')) END AS labels) k
 		WHERE usage_by.org IS NOT NULL OR gpucredit_internal.may_read(l.org, l.account)
-		GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
+		GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)
 	SELECT CASE cardinality(g.words) WHEN 1 THEN i.items[1]
 			ELSE array_to_string(i.items, ', ', '-') END,
 		g.spent, g.refunded, g.net, g.gpu_hours, g.jobs, g.accrued, i.keys
@@ -221,7 +229,9 @@ BEGIN ATOMIC
 			jsonb_object_agg(w.word, CASE w.word WHEN 'job'
 				THEN to_jsonb(g.job) ELSE to_jsonb(v.value) END) AS keys
 			FROM unnest(g.words) WITH ORDINALITY AS w (word, n)
-				CROSS JOIN LATERAL (SELECT CASE w.word
+				CROSS JOIN LATERAL (SELECT CASE
+					WHEN starts_with(w.word, 'label:') THEN g.labels ->> w.word
+					ELSE CASE w.word
 					WHEN 'organisation' THEN g.organisation
 					WHEN 'account' THEN g.account
 					WHEN 'project' THEN g.project
@@ -230,14 +240,14 @@ BEGIN ATOMIC
 					WHEN 'pool' THEN g.pool
 					WHEN 'day' THEN to_char(g.day, 'YYYY-MM-DD')
 					WHEN 'job' THEN g.job::text
-					ELSE g.gpu_type END AS value) v) i
+					ELSE g.gpu_type END END AS value) v) i
 	ORDER BY i.rank COLLATE "C";
 END;
 COMMENT ON FUNCTION gpucredit.usage_by(text, text, timestamptz, timestamptz,
 	text) IS
 'Reports: what an account and all below it spent in [since, until), NULL for no bound.
-org: NULL for all organisations that the caller may see. by: one or more, separated by commas, of organisation, account, project (first part of an account''s path), user (its second), tier, pool, gpu_type (or type), day (UTC), job. Use of a running attempt counts when it is logged, every gpucredit.usage_interval; in a time that is not over, as metered now. A refund counts when it is given. Usage that was removed counts at the end of its UTC day.
-Result, a row per item: spent, refunded, net = spent - refunded, in credits; GPU-hours used; how many jobs; accrued: the part of spent not settled in that time; the values by word. item is NULL for callers'' own holds, which have no job, tier, pool or GPU type, and for accounts without a project or user.
+org: NULL for all organisations that the caller may see. by: one or more, separated by commas, of organisation, account, project (first part of an account''s path), user (its second), tier, pool, gpu_type (or type), day (UTC), job, label:KEY (what options.labels of its job has under that key). Use of a running attempt counts when it is logged, every gpucredit.usage_interval; in a time that is not over, as metered now. A refund counts when it is given. Usage that was removed counts at the end of its UTC day.
+Result, a row per item: spent, refunded, net = spent - refunded, in credits; GPU-hours used; how many jobs; accrued: the part of spent not settled in that time; the values by word. item is NULL for callers'' own holds, which have no job, tier, pool or GPU type, and for accounts without a project or user, or jobs without the label.
 Errors: UC001 no such account; 42501 a tenant bound to nothing; 22023, also for a since or until before what is kept.';
 
 CREATE TYPE gpucredit.top_spenders_result AS (rank bigint, account text,

@@ -126,7 +126,7 @@ ReholdApply(const SchedCycle *cycle)
 		tried++;
 		done += rehold_one(cycle, &cycle->set_aside[i]);
 	}
-	if (tried > 0)
+	if (done > 0)
 		WakePool(cycle->pool);
 	return done;
 }
@@ -141,7 +141,7 @@ rehold_one(const SchedCycle *cycle, const SetAside *aside)
 	Values	   *args = VALUES(TextValue(aside->org), Int8Value(aside->job));
 	Cause		cause = {"place", aside->job, 0};
 	AuditRow	audit = {.org = aside->org, .operation = "place",
-	.decision = "eligible", .job = aside->job};
+	.decision = "repriced", .job = aside->job};
 	SqlResult	row = SqlRun(&rehold_lock, args);
 	Job			job;
 	Hold		hold;
