@@ -141,7 +141,7 @@ rehold_one(const SchedCycle *cycle, const SetAside *aside)
 	Values	   *args = VALUES(TextValue(aside->org), Int8Value(aside->job));
 	Cause		cause = {"place", aside->job, 0};
 	AuditRow	audit = {.org = aside->org, .operation = "place",
-	.decision = "repriced", .job = aside->job};
+		.decision = "repriced", .job = aside->job};
 	SqlResult	row = SqlRun(&rehold_lock, args);
 	Job			job;
 	Hold		hold;

@@ -38,7 +38,7 @@ ExplainAfter(ReturnSetInfo *rsinfo, const Job *job, const char *after,
 	SchedCycle	cycle = {.read_only = true, .now = ClockNow()};
 	DependentJob one = {.org = job->org, .account = job->account,
 		.name = name, .job = job->job, .after = after,
-	.deadline = DT_NOEND};
+		.deadline = DT_NOEND};
 	Dependency	dependency;
 
 	if (after == NULL)

@@ -187,7 +187,7 @@ note_named(Judging *judging)
 		{
 			NamedKey	key = {.job = dependency.terms[t].job,
 				.org = judging->orgs[i],
-			.array = dependency.terms[t].scope == DEPENDENCY_ARRAY};
+				.array = dependency.terms[t].scope == DEPENDENCY_ARRAY};
 			bool		known;
 			Named	   *named;
 
@@ -392,7 +392,7 @@ static DependencyState
 judge_term(const Judging *judging, int i, const DependencyTerm *term)
 {
 	NamedKey	key = {.job = term->job, .org = judging->orgs[i],
-	.array = term->scope == DEPENDENCY_ARRAY};
+		.array = term->scope == DEPENDENCY_ARRAY};
 	const Named *named;
 
 	if (term->kind == AFTER_SINGLETON)

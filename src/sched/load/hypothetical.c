@@ -170,8 +170,8 @@ set_aside(SchedCycle *cycle, const Submission *submission, int32 ordinal,
 	SetAsideReason reason;
 	DependentJob one = {.org = submission->job.org,
 		.account = submission->job.account, .name = wishes->name,
-	/* all jobs that exist come before it */
-	.job = PG_INT64_MAX, .deadline = DT_NOEND, .state = DEPENDENCY_HOLDS};
+		/* all jobs that exist come before it */
+		.job = PG_INT64_MAX, .deadline = DT_NOEND, .state = DEPENDENCY_HOLDS};
 
 	if (is_copy)
 	{

@@ -281,7 +281,7 @@ end_one(const SchedCycle *cycle, const SetAside *aside)
 	AuditRow	audit = {.org = aside->org, .operation = "cancel",
 		.decision = "cancelled", .job = aside->job,
 		.reason = aside->reason == SET_ASIDE_DEADLINE ? "deadline" :
-	"dependency"};
+		"dependency"};
 
 	if (SqlRun(&ending_lock,
 			   VALUES(TextValue(aside->org), Int8Value(aside->job),
