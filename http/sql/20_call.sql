@@ -27,7 +27,7 @@ BEGIN
 		WHEN NOT changes OR name IN ('gpucredit.now', 'gpucredit.metric_samples',
 			'gpucredit.metrics_text', 'gpucredit.audit_proof', 'gpucredit.verify_audit') THEN 'read'
 		WHEN name IN ('gpucredit.reserve', 'gpucredit.cancel', 'gpucredit.settle',
-			'gpucredit.log_wish') THEN 'submit'
+			'gpucredit.hold_job', 'gpucredit.release_job', 'gpucredit.log_wish') THEN 'submit'
 		WHEN name IN ('gpucredit.hold', 'gpucredit.extend_hold', 'gpucredit.capture',
 			'gpucredit.release') THEN 'spend'
 		ELSE 'admin' END;

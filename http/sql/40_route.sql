@@ -29,6 +29,8 @@ BEGIN ATOMIC
 	('POST', '/v1/jobs', 'reserve', NULL, 'Submit a job'),
 	('GET', '/v1/jobs/{job}', 'http.job', NULL, 'A job'),
 	('POST', '/v1/jobs/{job}/cancel', 'cancel', NULL, 'Cancel a job'),
+	('POST', '/v1/jobs/{job}/hold', 'hold_job', NULL, 'Keep a waiting job from starting'),
+	('POST', '/v1/jobs/{job}/release', 'release_job', NULL, 'Let a held job start'),
 	('GET', '/v1/jobs/{job}/attempts', 'http.attempts', NULL, 'A job''s attempts and their bills'),
 	('GET', '/v1/jobs/{job}/history', 'history', NULL, 'What was decided about a job'),
 	('GET', '/v1/jobs/{job}/explain', 'explain', NULL, 'Why a job waits'),
