@@ -80,7 +80,7 @@ CREATE TABLE gpucredit.job (
 	array_key text COLLATE "C",	/* options.array */
 	task bigint,				/* options.task */
 	at_most int,				/* options.at_most */
-	after text COLLATE "C",		/* what it still waits for (src/job/dependency.c) */
+	after text COLLATE "C",		/* what it still waits for (src/types/dependency_parse.c) */
 	held_by text,				/* owner or operator; NULL: nobody */
 	deadline timestamptz,		/* options.deadline */
 	/*

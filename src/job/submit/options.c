@@ -4,7 +4,7 @@
  *		The members of a submission's options.
  *
  *	priority, prefer		order within the account; a preferred topology
- *	after					what it waits for (job/dependency.c)
+ *	after					what it waits for (types/dependency_parse.c)
  *	kill_on_invalid_dep		it is cancelled once that can never hold
  *	name					for people, and for the dependency singleton
  *	array, task, at_most	an array of jobs of one account: its key, the job's

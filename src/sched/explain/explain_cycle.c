@@ -97,14 +97,14 @@ ExplainCycle(ReturnSetInfo *rsinfo, const Job *job)
 	int32		index;
 
 	CyclePlan(&cycle);
+	if (ExplainSetAside(rsinfo, &cycle, job))
+		return;
 	if (cycle.foreign)
 	{
 		ExplainPut(rsinfo, "placed_by", true, "its credit is set aside; "
 				   "another scheduler says when and where it starts");
 		return;
 	}
-	if (ExplainSetAside(rsinfo, &cycle, job))
-		return;
 	index = cycle.asked_index;
 	if (index < 0 || is_held(&cycle, index))
 	{
