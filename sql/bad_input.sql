@@ -1001,6 +1001,7 @@ INSERT INTO bad (fn, arg, value, expected) VALUES
 	('reserve', 'options', $$'{"deadline": "-infinity"}'$$, '22023'),
 	('reserve', 'options', $$'{"deadline": "294276-12-31 23:59:59+00"}'$$, '00000'),
 	('reserve', 'options', $$'{"hold": 1}'$$, '22023'),
+	('reserve', 'options', $$jsonb_build_object('labels', jsonb_build_object('a', U&'\009b2J'))$$, '22023'),
 	('reserve', 'options', $$'{"labels": "a"}'$$, '22023'),
 	('reserve', 'options', $$'{"labels": {"a,b": "c"}}'$$, '22023'),
 	('reserve', 'options', $$'{"labels": {"": "c"}}'$$, '22023'),

@@ -21,6 +21,7 @@
 #include "job/submit/submission.h"
 #include "mb/pg_wchar.h"
 #include "types/clip.h"
+#include "types/control.h"
 #include "util/args.h"
 #include "util/json_value.h"
 #include "utils/builtins.h"
@@ -254,17 +255,13 @@ read_labels(Submission *submission, const JsonbValue *value)
 static bool
 is_text(const JsonbValue *value, int most)
 {
-	if (value->type != jbvString || value->val.string.len == 0 ||
-		value->val.string.len > most)
-		return false;
-	for (int i = 0; i < value->val.string.len; i++)
-	{
-		unsigned char c = (unsigned char) value->val.string.val[i];
+	int			size;
+	pg_wchar	code;
 
-		if (c < ' ' || c == 0x7f)
-			return false;
-	}
-	return true;
+	return value->type == jbvString && value->val.string.len > 0 &&
+		value->val.string.len <= most &&
+		ControlCharIn(value->val.string.val, value->val.string.len, &size,
+					  &code) == NULL;
 }
 
 /*
