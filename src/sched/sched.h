@@ -67,6 +67,7 @@ typedef struct DependentJob
 	const char *after;			/* as job.after; NULL: it waits for no job */
 	bool		kills;			/* it is cancelled if that can never hold */
 	TimestampTz deadline;		/* DT_NOEND: none */
+	bool		left_out;		/* a later cycle judges it */
 	DependencyState state;		/* the result */
 } DependentJob;
 

@@ -28,6 +28,9 @@
 #include "utils/hsearch.h"
 #include "utils/timestamp.h"
 
+/* terms of an organisation's jobs that one cycle judges */
+#define TERMS_MOST		20000
+
 /* A job that others name, alone or for its array. */
 typedef struct NamedKey
 {
@@ -107,6 +110,8 @@ SQL_STATEMENT(names_read, SPI_OK_SELECT, "text[], text[], text[]",
 			  "  WITH ORDINALITY AS u (org, account, name, n)");
 
 static void note_named(Judging *judging);
+static void note_org(Judging *judging, int first, int n);
+static int	note_job(Judging *judging, int i);
 static void note_waiting(Judging *judging);
 static void note_one(Judging *judging, int32 org, int64 job);
 static int32 find_org(const Judging *judging, const char *org);
@@ -147,7 +152,8 @@ DependencyJudge(const SchedCycle *cycle, DependentJob *jobs, int n)
 	read_named(&judging, true);
 	read_names(&judging);
 	for (int i = 0; i < n; i++)
-		jobs[i].state = judge(&judging, i);
+		jobs[i].state = jobs[i].left_out ? DEPENDENCY_WAITS :
+			judge(&judging, i);
 	hash_destroy(judging.named);
 }
 
@@ -168,43 +174,81 @@ parse(const DependentJob *job)
 }
 
 /*
- * Note each job, array and name that is waited for.
+ * Note each job, array and name that is waited for, by organisation.
  */
 static void
 note_named(Judging *judging)
 {
+	int			first = 0;
+
 	for (int i = 0; i < judging->n; i++)
 	{
-		const DependentJob *job = &judging->jobs[i];
-		Dependency	dependency = parse(job);
-		bool		singleton = false;
+		if (i == 0 || strcmp(judging->jobs[i].org,
+							 judging->jobs[i - 1].org) != 0)
+			judging->org_names[judging->n_orgs++] = judging->jobs[i].org;
+		judging->orgs[i] = judging->n_orgs - 1;
+		if (i + 1 < judging->n && strcmp(judging->jobs[i].org,
+										 judging->jobs[i + 1].org) == 0)
+			continue;
+		note_org(judging, first, i + 1 - first);
+		first = i + 1;
+	}
+}
+
+/*
+ * Note what jobs of one organisation wait for.  If they name more than
+ * TERMS_MOST, they take turns, so that no tenant makes cycles long: each cycle
+ * begins at another job, by its instant.
+ */
+static void
+note_org(Judging *judging, int first, int n)
+{
+	int			turn = (int) ((uint64) (judging->cycle->now / USECS_PER_SEC) %
+							  n);
+	int			terms = 0;
+
+	for (int k = 0; k < n; k++)
+	{
+		int			i = first + (turn + k) % n;
 
 		CHECK_FOR_INTERRUPTS();
-		if (i == 0 || strcmp(job->org, judging->jobs[i - 1].org) != 0)
-			judging->org_names[judging->n_orgs++] = job->org;
-		judging->orgs[i] = judging->n_orgs - 1;
-		for (int t = 0; t < dependency.n; t++)
-		{
-			NamedKey	key = {.job = dependency.terms[t].job,
-				.org = judging->orgs[i],
-				.array = dependency.terms[t].scope == DEPENDENCY_ARRAY};
-			bool		known;
-			Named	   *named;
-
-			singleton |= dependency.terms[t].kind == AFTER_SINGLETON;
-			if (dependency.terms[t].kind == AFTER_SINGLETON)
-				continue;
-			named = hash_search(judging->named, &key, HASH_ENTER, &known);
-			if (!known)
-				memset((char *) named + sizeof(NamedKey), 0,
-					   sizeof(Named) - sizeof(NamedKey));
-		}
-		if (singleton)
-			judging->singletons[judging->n_singletons++] = (SingletonJob)
-		{
-			job, judging->orgs[i], PG_INT64_MAX
-		};
+		judging->jobs[i].left_out = terms >= TERMS_MOST;
+		if (!judging->jobs[i].left_out)
+			terms += note_job(judging, i);
 	}
+}
+
+/*
+ * Note what one job waits for; returns how many terms that are.
+ */
+static int
+note_job(Judging *judging, int i)
+{
+	Dependency	dependency = parse(&judging->jobs[i]);
+	bool		singleton = false;
+
+	for (int t = 0; t < dependency.n; t++)
+	{
+		NamedKey	key = {.job = dependency.terms[t].job,
+			.org = judging->orgs[i],
+			.array = dependency.terms[t].scope == DEPENDENCY_ARRAY};
+		bool		known;
+		Named	   *named;
+
+		singleton |= dependency.terms[t].kind == AFTER_SINGLETON;
+		if (dependency.terms[t].kind == AFTER_SINGLETON)
+			continue;
+		named = hash_search(judging->named, &key, HASH_ENTER, &known);
+		if (!known)
+			memset((char *) named + sizeof(NamedKey), 0,
+				   sizeof(Named) - sizeof(NamedKey));
+	}
+	if (singleton)
+		judging->singletons[judging->n_singletons++] = (SingletonJob)
+	{
+		&judging->jobs[i], judging->orgs[i], PG_INT64_MAX
+	};
+	return dependency.n;
 }
 
 /*
