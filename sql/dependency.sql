@@ -285,7 +285,8 @@ SELECT per_gpu_hour FROM attempt WHERE job = pg_temp.id('x2');
 SELECT pg_temp.finish('x2');
 -- Credit that expired while a hold kept it is gone; without other credit the job
 -- is unfunded.  A held job gets none.
-SELECT create_account('dp2'), count(issue('dp2', '', 'promo', 4, 'promo', '2036-01-02 04:00+00')) \g /dev/null
+SELECT create_account('dp2') \g /dev/null
+SELECT count(issue('dp2', '', 'promo', 4, 'promo', '2036-01-02 04:00+00')) \g /dev/null
 SELECT job AS promo, status, held FROM reserve('dp2', '', 'j', '1xDpA', '1 hour', pool => 'dp', options => '{"hold": true}') \gset
 SELECT :'status', :held;
 SELECT pg_temp.at('2036-01-02 05:00+00'), job_state FROM release_job('dp2', :promo, 'r6');
@@ -327,7 +328,8 @@ SELECT job_state FROM cancel('dp', pg_temp.id('real'), 'stop real');
 -- What jobs with a label have cost
 SELECT pg_temp.at('2036-01-02 05:10+00'), pg_temp.ask('l1', '{"labels": {"model": "llama", "team": "x"}}'),
 	pg_temp.ask('l2', '{"labels": {"model": "gpt"}}'), pg_temp.ask('l3'), pg_temp.go();
-SELECT pg_temp.at('2036-01-02 05:40+00'), count(settle('dp', pg_temp.id(k), 1, 'completed', '30 min'))
+SELECT pg_temp.at('2036-01-02 05:40+00');
+SELECT count(settle('dp', pg_temp.id(k), 1, 'completed', '30 min'))
 	FROM unnest(ARRAY['l1', 'l2', 'l3']) k;
 SELECT item, spent, gpu_hours, jobs FROM usage_by('dp', 'a', '2036-01-02 05:10+00', by => 'label:model,tier');
 SELECT item, spent, keys FROM usage_by('dp', 'a', '2036-01-02 05:10+00', by => 'label:team');
