@@ -58,6 +58,10 @@ SubmissionResolve(Submission *submission)
 	check_times(submission);
 }
 
+/*
+ * Check one condition: its job exists, and it belongs to an array if the
+ * condition refers to one.
+ */
 static void
 resolve_term(const Submission *submission, DependencyTerm *term)
 {

@@ -64,6 +64,9 @@ call_release_job(PG_FUNCTION_ARGS)
 	return change_hold(fcinfo, false);
 }
 
+/*
+ * Hold or release a job, and write the audit row.
+ */
 static Datum
 change_hold(FunctionCallInfo fcinfo, bool held)
 {

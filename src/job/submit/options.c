@@ -137,6 +137,10 @@ read_prefer(Submission *submission, const JsonbValue *value)
 	return true;
 }
 
+/*
+ * "afterok:12:13"; whether its jobs exist is checked later, as a repeated call
+ * does not need them (dependency_check.c).
+ */
 static bool
 read_after(Submission *submission, const JsonbValue *value)
 {

@@ -432,6 +432,9 @@ judge(const Judging *judging, int i)
 		DEPENDENCY_WAITS;
 }
 
+/*
+ * One condition.
+ */
 static DependencyState
 judge_term(const Judging *judging, int i, const DependencyTerm *term)
 {
@@ -450,6 +453,9 @@ judge_term(const Judging *judging, int i, const DependencyTerm *term)
 	return judge_job(judging, named, term);
 }
 
+/*
+ * A condition of one job.
+ */
 static DependencyState
 judge_job(const Judging *judging, const Named *named,
 		  const DependencyTerm *term)

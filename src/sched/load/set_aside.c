@@ -123,6 +123,9 @@ SetAsideLoad(SchedCycle *cycle)
 	pfree(drop);
 }
 
+/*
+ * Leave out the jobs that could not end by their deadline, which end.
+ */
 static void
 check_deadlines(SchedCycle *cycle, bool *drop)
 {
