@@ -448,3 +448,8 @@ SELECT * FROM verify('al');
 DELETE FROM alert WHERE org = 'al' AND account = 'nobody';
 SELECT * FROM rebuild('al');
 SELECT * FROM verify('al');
+-- the same of a day's use
+UPDATE spend_day SET used = '1' WHERE org = 'al' AND account = 'lab' AND day = '2032-08-01';
+SELECT * FROM verify('al');
+SELECT * FROM rebuild('al');
+SELECT * FROM verify('al');

@@ -125,6 +125,15 @@ SELECT pg_temp.at((timestamptz '2031-01-29 12:00+00' + n * interval '1 h')::text
 FROM generate_series(14, 59) n \g /dev/null
 SELECT maintain() \g /dev/null
 SELECT * FROM pg_temp.alerts();
+-- alerts and burn_rate() read sums by account and day, so they read no job
+BEGIN;
+CREATE TEMP VIEW scans AS SELECT sum(coalesce(seq_scan, 0) + coalesce(idx_scan, 0)) AS n FROM pg_stat_xact_user_tables
+WHERE schemaname = 'gpucredit' AND relname IN ('job', 'attempt', 'usage', 'accrued', 'entry');
+SELECT n AS before FROM scans \gset
+SELECT count(*) FROM upkeep('raise_alerts');
+SELECT org, available, held, per_day FROM burn_rate();
+SELECT n - :before AS scans FROM scans;
+ROLLBACK;
 -- January's last usage was logged an hour before its end; the invoice is made
 -- a microsecond after it
 SELECT pg_temp.at('2031-02-01 00:00:00.000001+00') \g /dev/null
@@ -149,6 +158,10 @@ SELECT (SELECT sum(amount) FROM invoice('acme', '2031-01-01'))
 	+ (SELECT sum(amount) FROM invoice('acme', '2031-02-01')) AS invoiced, spent
 FROM balance('acme');
 SELECT day, elapsed, billed FROM accrued ORDER BY day;
+-- what accounts spent and used each day is what usage_by() computes from runs
+SELECT day, spent, used FROM spend_day WHERE org = 'acme' AND account = 'vision' ORDER BY day;
+SELECT count(*) FROM (SELECT to_char(day, 'YYYY-MM-DD'), spent + used FROM spend_day WHERE org = 'acme' AND account = 'vision'
+	EXCEPT ALL SELECT item, spent FROM usage_by('acme', 'vision', by => 'day')) d;
 SELECT * FROM pg_temp.differences();
 SELECT * FROM verify();
 

@@ -336,15 +336,17 @@ CREATE TABLE gpucredit.spend_day (
 	account text COLLATE "C" NOT NULL,
 	day date NOT NULL,			/* UTC */
 	spent numeric(38, 6) NOT NULL,	/* below 0: more was refunded */
+	used numeric(38, 6) NOT NULL DEFAULT 0,	/* below 0: more ended */
 	CONSTRAINT spend_day_pkey PRIMARY KEY (org, account, day)
 );
 CREATE INDEX spend_day_day ON gpucredit.spend_day (day, org, account);
 COMMENT ON TABLE gpucredit.spend_day IS
-'What an account and all below it spent on each recent day, without what is in account_delta';
+'What an account and all below it spent and used on each recent day, without what is in account_delta';
 COMMENT ON COLUMN gpucredit.spend_day.org IS 'The organisation.';
 COMMENT ON COLUMN gpucredit.spend_day.account IS 'An account, with all below it.';
 COMMENT ON COLUMN gpucredit.spend_day.day IS 'The UTC day.';
 COMMENT ON COLUMN gpucredit.spend_day.spent IS 'Credits spent less refunded; below 0 where more was refunded.';
+COMMENT ON COLUMN gpucredit.spend_day.used IS 'Credits by which the logged cost of running attempts grew that day, less what attempts that ended had cost before. So spent + used is the use of the day.';
 
 DO $dump$
 DECLARE

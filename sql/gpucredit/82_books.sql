@@ -259,13 +259,19 @@ COMMENT ON FUNCTION gpucredit_internal.total_difference(text) IS
  * Each kept day is compared with the entries of that day less its unfolded
  * deltas.  Days that upkeep deleted, and days with removed entries, are not
  * compared.
+ *
+ * What attempts used on a day is the change of what they had accrued: each row
+ * of accrued adds its amount to its own day and takes it from the next one.  A
+ * running attempt adds what it has used to the day of its last usage row,
+ * which is the first day without such a row.
  */
 CREATE FUNCTION gpucredit_internal.spend_day_difference(tenant text)
-RETURNS TABLE (org text, account text, day date, found numeric,
+RETURNS TABLE (org text, account text, day date, what text, found numeric,
 	expected numeric)
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
-	SELECT s.org, s.account, s.day, s.spent, coalesce(e.spent, 0.000000)
+	SELECT s.org, s.account, s.day, 'spent', s.spent,
+		coalesce(e.spent, 0.000000)
 	FROM gpucredit.spend_day s
 		LEFT JOIN (SELECT x.org, p.account, x.day, sum(x.spent) AS spent
 			FROM (SELECT e.org, e.account,
@@ -293,10 +299,49 @@ BEGIN ATOMIC
 		AND s.spent <> coalesce(e.spent, 0)
 		AND coalesce(s.day > (gpucredit_internal.kept_from('entry')
 			AT TIME ZONE 'UTC')::date,
-			true);
+			true)
+	UNION ALL
+	SELECT s.org, s.account, s.day, 'used', s.used, coalesce(e.used, 0.000000)
+	FROM gpucredit.spend_day s
+		LEFT JOIN (SELECT x.org, p.account, x.day, sum(x.used) AS used
+			FROM (SELECT c.org, c.account, v.day,
+					sum(v.sign * c.billed::numeric) AS used
+				FROM gpucredit.accrued c
+					CROSS JOIN LATERAL (VALUES (c.day, 1), (c.day + 1, -1))
+						AS v (day, sign)
+				WHERE (spend_day_difference.tenant IS NULL
+						OR c.org = spend_day_difference.tenant)
+					AND c.day >= (SELECT min(d.day) - 1
+						FROM gpucredit.spend_day d)
+				GROUP BY c.org, c.account, v.day
+				UNION ALL
+				SELECT a.org, a.account, (u.at AT TIME ZONE 'UTC')::date,
+					sum(a.used::numeric)
+				FROM gpucredit.attempt a
+					CROSS JOIN LATERAL (SELECT u.at FROM gpucredit.usage u
+						WHERE u.org = a.org AND u.job = a.job
+							AND u.attempt = a.attempt
+						ORDER BY u.at DESC LIMIT 1) u
+				WHERE a.ended_at IS NULL AND a.used <> '0'
+					AND (spend_day_difference.tenant IS NULL
+						OR a.org = spend_day_difference.tenant)
+				GROUP BY 1, 2, 3
+				UNION ALL
+				SELECT d.org, d.account, (d.at AT TIME ZONE 'UTC')::date,
+					- sum(d.used::numeric)
+				FROM gpucredit.account_delta d
+				WHERE d.used <> '0' AND (spend_day_difference.tenant IS NULL
+					OR d.org = spend_day_difference.tenant)
+				GROUP BY 1, 2, 3) x,
+				unnest(gpucredit_internal.account_path(x.account)) AS p (account)
+			GROUP BY x.org, p.account, x.day) e
+			ON e.org = s.org AND e.account = s.account AND e.day = s.day
+	WHERE (spend_day_difference.tenant IS NULL
+			OR s.org = spend_day_difference.tenant)
+		AND s.used <> coalesce(e.used, 0);
 END;
 COMMENT ON FUNCTION gpucredit_internal.spend_day_difference(text) IS
-'Days of spend that differ from the entries.';
+'Days whose spend differs from the entries, or whose use from what attempts had accrued.';
 
 /* Accounts whose "limits" differ from their budgets and quotas. */
 CREATE FUNCTION gpucredit_internal.limits_difference(tenant text)
@@ -435,7 +480,8 @@ BEGIN ATOMIC
 		format('expected %s, found %s', u.expected, u.found)
 	FROM gpucredit_internal.used_difference(check_buckets.tenant) u
 	UNION ALL
-	SELECT 'spend_day_is_its_entries', s.org,
+	SELECT CASE s.what WHEN 'spent' THEN 'spend_day_is_its_entries'
+			ELSE 'use_day_is_accrued' END, s.org,
 		format('account "%s" on %s', s.account, s.day),
 		format('expected %s, found %s', s.expected, s.found)
 	FROM gpucredit_internal.spend_day_difference(check_buckets.tenant) s;

@@ -18,6 +18,16 @@ END;
 COMMENT ON FUNCTION gpucredit_internal.utc_day(timestamptz) IS
 'Internal: the UTC day of an instant.';
 
+CREATE FUNCTION gpucredit_internal.delta_day(day date, at timestamptz,
+	used numeric) RETURNS date
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT coalesce(delta_day.day, CASE WHEN delta_day.used <> 0
+		THEN (delta_day.at AT TIME ZONE 'UTC')::date END);
+END;
+COMMENT ON FUNCTION gpucredit_internal.delta_day(date, timestamptz, numeric) IS
+'Internal: the UTC day on which an unfolded change of an account was spent or used; NULL: it only changed what is held.';
+
 /* The last possible day has no end. */
 CREATE FUNCTION gpucredit_internal.utc_midnight(day date) RETURNS timestamptz
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE

@@ -297,42 +297,37 @@ COMMENT ON FUNCTION gpucredit_internal.alert_expiries(text[], bigint[], timestam
  * An expensive day: today's spend so far is above 130 % of the daily average
  * of the 30 days before, or of the days since the first spend among them.
  * Without earlier spend no day is expensive.  A day counts its use: settled
- * amounts, and the change of accruals.  Over several days only the accruals at
- * both ends matter, because those in between cancel out.
+ * amounts, and by how much the logged cost of running attempts grew.  Both are
+ * sums by account and day, so the function reads no attempt, except that of
+ * the job in settling: its settlement has spent what the attempt's row still
+ * counts as used.
  *
- * Unfolded deltas and running attempts count.  With more running attempts than
- * most, the function returns no account and leaves the check to maintain().
- * most NULL: no limit, and no deltas. src/ledger/alert.c checks settled
- * amounts first, to see whether this is worth calling.
+ * Unfolded deltas count.  With more of them than most, the function returns no
+ * account and leaves the check to upkeep.  most NULL: no deltas.
+ * src/ledger/spend_alert.c estimates first whether this is worth calling.
  *
- * accounts NULL: all accounts that spent something today, and those on the
- * paths of running jobs.
+ * accounts NULL: all accounts that spent or used something today.
  */
 CREATE FUNCTION gpucredit_internal.high_spend(tenants text[], accounts text[],
-	at timestamptz, most int)
+	at timestamptz, most int, settling bigint)
 RETURNS TABLE (org text, account text, spent numeric, average numeric)
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
 	WITH delta AS MATERIALIZED (
 		SELECT o.org, d.account, d.day, d.spent
 		FROM unnest(high_spend.tenants) AS o (org)
-			CROSS JOIN LATERAL (SELECT d.account, d.day, d.spent
+			CROSS JOIN LATERAL (SELECT d.account,
+					gpucredit_internal.delta_day(d.day, d.at, d.used::numeric) AS day,
+					d.spent::numeric + d.used::numeric AS spent
 				FROM gpucredit.account_delta d
-				WHERE d.org = o.org AND d.day IS NOT NULL
+				WHERE d.org = o.org AND (d.day IS NOT NULL OR d.used <> '0')
 				LIMIT coalesce(high_spend.most + 1, 0)) d),
-	runs AS MATERIALIZED (
-		SELECT r.job FROM unnest(high_spend.tenants) AS o (org)
-			CROSS JOIN LATERAL (SELECT j.job FROM gpucredit.job j
-				WHERE j.org = o.org AND j.state = 'active'
-				LIMIT coalesce(high_spend.most + 1, 0)) r),
 	t AS MATERIALIZED (
-		SELECT n.today, n.today - 30 AS first,
-			n.today::timestamp AT TIME ZONE 'UTC' AS today_at,
-			(n.today - 30)::timestamp AT TIME ZONE 'UTC' AS first_at
+		SELECT n.today, n.today - 30 AS first
 		FROM (SELECT gpucredit_internal.utc_day(greatest(high_spend.at,
 				'4700-01-01 00:00+00 BC')) AS today) n
-		WHERE coalesce((SELECT count(*) FROM delta d) <= high_spend.most
-			AND (SELECT count(*) FROM runs r) <= high_spend.most, true)),
+		WHERE coalesce((SELECT count(*) FROM delta d) <= high_spend.most,
+			true)),
 	asked AS MATERIALIZED (
 		SELECT o.org, a.account
 		FROM unnest(high_spend.tenants) AS o (org)
@@ -342,45 +337,22 @@ BEGIN ATOMIC
 		FROM t CROSS JOIN unnest(high_spend.tenants) AS o (org)
 			CROSS JOIN LATERAL (SELECT s.account FROM gpucredit.spend_day s
 				WHERE s.day = t.today AND s.org = o.org OFFSET 0) s
-		WHERE high_spend.accounts IS NULL
-		UNION
-		SELECT j.org, p.account
-		FROM (SELECT DISTINCT o.org, j.account
-			FROM unnest(high_spend.tenants) AS o (org)
-				CROSS JOIN LATERAL (SELECT j.account FROM gpucredit.job j
-					WHERE j.org = o.org AND j.state = 'active' OFFSET 0) j
-			WHERE high_spend.accounts IS NULL) j
-			CROSS JOIN LATERAL unnest(gpucredit_internal.account_path(j.account))
-				AS p (account)),
+		WHERE high_spend.accounts IS NULL),
 	used AS (		/* without the accounts below */
-		SELECT d.org, d.account, d.day, d.spent::numeric AS spent FROM delta d
+		SELECT d.org, d.account, d.day, d.spent FROM delta d
 		UNION ALL
-		SELECT x.org, x.account, v.day, v.spent
-		FROM t
-			CROSS JOIN LATERAL gpucredit_internal.accrued_at(high_spend.tenants,
-				ARRAY[t.first_at, t.today_at, 'infinity']) x
-			CROSS JOIN LATERAL (VALUES
-				(t.first_at, t.first, - x.billed),
-				(t.today_at, t.today - 1, x.billed),
-				(t.today_at, t.today, - x.billed),
-				('infinity', t.today, x.billed)) AS v (at, day, spent)
-		WHERE v.at = x.instant AND (x.instant < 'infinity' OR NOT EXISTS (
-			SELECT FROM gpucredit.attempt a
-				JOIN gpucredit.hold h ON h.org = a.org AND h.hold = a.hold
-			WHERE a.org = x.org AND a.job = x.job AND a.attempt = x.attempt
-				AND h.closed_at IS NOT NULL OFFSET 0))	/* just being settled */
-		UNION ALL
-		SELECT c.org, c.account, min(c.day), 0
+		SELECT a.org, a.account, t.today, - a.used::numeric
 		FROM t CROSS JOIN unnest(high_spend.tenants) AS o (org)
-			CROSS JOIN LATERAL (SELECT c.org, c.account, c.day
-				FROM gpucredit.accrued c
-				WHERE c.org = o.org AND c.day >= t.first AND c.day < t.today
-				OFFSET 0) c
-		GROUP BY c.org, c.account),
+			CROSS JOIN LATERAL (SELECT a.org, a.account, a.used
+				FROM gpucredit.attempt a
+				WHERE a.org = o.org AND a.job = high_spend.settling
+					AND a.ended_at IS NULL OFFSET 0) a
+		WHERE high_spend.settling IS NOT NULL),
 	spend AS (
 		SELECT k.org, k.account, s.day, s.spent
 		FROM t CROSS JOIN asked k
-			CROSS JOIN LATERAL (SELECT s.day, s.spent FROM gpucredit.spend_day s
+			CROSS JOIN LATERAL (SELECT s.day, s.spent + s.used AS spent
+				FROM gpucredit.spend_day s
 				WHERE s.org = k.org AND s.account = k.account
 					AND s.day >= t.first AND s.day <= t.today OFFSET 0) s
 		UNION ALL
@@ -401,11 +373,12 @@ BEGIN ATOMIC
 		GROUP BY s.org, s.account, t.today) a
 	WHERE a.past > 0 AND a.today * 10 * a.days > a.past * 13;
 END;
-COMMENT ON FUNCTION gpucredit_internal.high_spend(text[], text[], timestamptz, int) IS
+COMMENT ON FUNCTION gpucredit_internal.high_spend(text[], text[], timestamptz, int,
+	bigint) IS
 'Internal: the accounts of these organisations that, with all below them, spent today more than 130 % of their daily average of 30 days.';
 
 CREATE FUNCTION gpucredit_internal.alert_spend(tenants text[], accounts text[],
-	at timestamptz, most int) RETURNS bigint
+	at timestamptz, most int, settling bigint) RETURNS bigint
 LANGUAGE sql VOLATILE PARALLEL UNSAFE
 BEGIN ATOMIC
 	SELECT coalesce(sum(gpucredit_internal.raise_alert(h.org,
@@ -416,7 +389,8 @@ BEGIN ATOMIC
 			'day', gpucredit_internal.utc_day(alert_spend.at), 'spent', h.spent,
 			'average', round(h.average, 6)))), 0)
 	FROM (SELECT s.* FROM gpucredit_internal.high_spend(alert_spend.tenants,
-			alert_spend.accounts, alert_spend.at, alert_spend.most) s
+			alert_spend.accounts, alert_spend.at, alert_spend.most,
+			alert_spend.settling) s
 		WHERE NOT EXISTS (SELECT FROM gpucredit.alert a
 			WHERE a.org = s.org AND a.account = s.account AND a.kind = 'spend'
 				AND a.period = 'day'
@@ -425,7 +399,8 @@ BEGIN ATOMIC
 				AND a.threshold = 1.3 AND a.bucket = 0 OFFSET 0)
 		ORDER BY s.org, s.account COLLATE "C" DESC) h;	/* the deepest account first */
 END;
-COMMENT ON FUNCTION gpucredit_internal.alert_spend(text[], text[], timestamptz, int) IS
+COMMENT ON FUNCTION gpucredit_internal.alert_spend(text[], text[], timestamptz, int,
+	bigint) IS
 'Internal: raises alerts for expensive days; returns how many.';
 
 /*
@@ -533,7 +508,7 @@ BEGIN
 		END IF;
 		n := n + gpucredit_internal.alert_budgets(orgs, NULL, at)
 			+ gpucredit_internal.alert_balances(orgs, NULL, at)
-			+ gpucredit_internal.alert_spend(orgs, NULL, at, NULL);
+			+ gpucredit_internal.alert_spend(orgs, NULL, at, NULL, NULL);
 		place := orgs[cardinality(orgs)];
 		EXIT WHEN wrapped AND start <> '' AND place >= start;
 		IF clock_timestamp() >= until THEN

@@ -106,8 +106,12 @@ BEGIN ATOMIC
 		held = t.held + excluded.held, used = t.used + excluded.used;
 	WITH wrong AS MATERIALIZED (
 		SELECT s.* FROM gpucredit_internal.spend_day_difference(repair.tenant) s)
-	UPDATE gpucredit.spend_day t SET spent = w.expected
-	FROM wrong w
+	UPDATE gpucredit.spend_day t SET spent = coalesce(w.spent, t.spent),
+		used = coalesce(w.used, t.used)
+	FROM (SELECT w.account, w.day,
+			max(w.expected) FILTER (WHERE w.what = 'spent') AS spent,
+			max(w.expected) FILTER (WHERE w.what = 'used') AS used
+		FROM wrong w GROUP BY w.account, w.day) w
 	WHERE t.org = repair.tenant AND t.account = w.account
 		AND t.day = w.day;
 	INSERT INTO gpucredit.attempt_watch (org, job, attempt, check_at)
@@ -204,7 +208,7 @@ BEGIN
 			u.attempt), u.found::numeric, u.expected::numeric, NULL
 		FROM gpucredit_internal.used_difference(rebuild.org) u
 		UNION ALL
-		SELECT s.org, NULL, NULL, NULL, format('spent on %s', s.day),
+		SELECT s.org, NULL, NULL, NULL, format('%s on %s', s.what, s.day),
 			s.found, s.expected, s.account
 		FROM gpucredit_internal.spend_day_difference(rebuild.org) s
 		ORDER BY account, hold NULLS FIRST, part NULLS FIRST, bucket, what
@@ -266,15 +270,16 @@ BEGIN
 		place := rows[cardinality(rows)];
 		WITH gone AS (
 			DELETE FROM gpucredit.account_delta d WHERE d.ctid = ANY (rows)
-			RETURNING d.org, d.account, d.day, d.spent, d.held, d.used)
+			RETURNING d.org, d.account, d.day, d.at, d.spent, d.held, d.used)
 		SELECT array_agg(g.org), array_agg(g.account), array_agg(g.day),
 			array_agg(g.spent), array_agg(g.held), array_agg(g.used),
 			total + coalesce(sum(g.n), 0)
 		INTO orgs, accounts, days, amounts, holds, uses, total
-		FROM (SELECT g.org, g.account, g.day, sum(g.spent::numeric) AS spent,
-				sum(g.held::numeric) AS held, sum(g.used::numeric) AS used,
-				count(*) AS n
-			FROM gone g GROUP BY g.org, g.account, g.day) g;
+		FROM (SELECT g.org, g.account,
+				gpucredit_internal.delta_day(g.day, g.at, g.used::numeric) AS day,
+				sum(g.spent::numeric) AS spent, sum(g.held::numeric) AS held,
+				sum(g.used::numeric) AS used, count(*) AS n
+			FROM gone g GROUP BY 1, 2, 3) g;
 		INSERT INTO gpucredit.account_total AS t (org, account, spent, held, used)
 		SELECT a.org, p.account, sum(a.spent), sum(a.held), sum(a.used)
 		FROM unnest(orgs, accounts, amounts, holds, uses)
@@ -283,14 +288,16 @@ BEGIN
 		GROUP BY a.org, p.account
 		ON CONFLICT (org, account) DO UPDATE SET spent = t.spent + excluded.spent,
 			held = t.held + excluded.held, used = t.used + excluded.used;
-		INSERT INTO gpucredit.spend_day AS t (org, account, day, spent)
-		SELECT a.org, p.account, a.day, sum(a.spent)
-		FROM unnest(orgs, accounts, days, amounts) AS a (org, account, day, spent),
+		INSERT INTO gpucredit.spend_day AS t (org, account, day, spent, used)
+		SELECT a.org, p.account, a.day, sum(a.spent), sum(a.used)
+		FROM unnest(orgs, accounts, days, amounts, uses)
+				AS a (org, account, day, spent, used),
 			unnest(gpucredit_internal.account_path(a.account)) AS p (account)
 		WHERE a.day IS NOT NULL
 		GROUP BY a.org, p.account, a.day
 		ON CONFLICT (org, account, day)
-		DO UPDATE SET spent = t.spent + excluded.spent;
+		DO UPDATE SET spent = t.spent + excluded.spent,
+			used = t.used + excluded.used;
 		EXIT WHEN cardinality(rows) < most OR clock_timestamp() >= until;
 	END LOOP;
 	RETURN total;

@@ -54,28 +54,48 @@ END;
 COMMENT ON FUNCTION gpucredit_internal.report_credit(gpucredit.report_scope) IS
 'burn_rate, report_html: what active buckets have available now, by owner and expiry.';
 
-CREATE FUNCTION gpucredit_internal.report_held(scope gpucredit.report_scope)
+/*
+ * The totals of these accounts, unfolded deltas at and below them, less what
+ * dead holds there have.  No account is below another of them.
+ */
+CREATE FUNCTION gpucredit_internal.report_held(orgs text[], accounts text[],
+	at timestamptz)
 RETURNS TABLE (org text, held numeric)
 LANGUAGE sql STABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 SET jit = off
 BEGIN ATOMIC
-	SELECT h.org, sum(h.held::numeric)
-	FROM gpucredit.hold h
-	WHERE (scope.org IS NULL OR h.org = scope.org)
-		AND (NOT scope.narrow OR (h.org::text, h.account::text) IN (
-			SELECT v.org, v.account
-			FROM unnest(scope.orgs, scope.accounts) AS v (org, account)))
-		AND h.closed_at IS NULL AND coalesce(h.expires_at > scope.at, true)
-	GROUP BY h.org;
+	WITH top AS MATERIALIZED (
+		SELECT v.org, v.account
+		FROM unnest(report_held.orgs, report_held.accounts) AS v (org, account))
+	SELECT s.org, sum(s.held)
+	FROM (SELECT t.org, t.held
+		FROM top v JOIN gpucredit.account_total t ON t.org = v.org
+			AND t.account = v.account
+		UNION ALL
+		SELECT d.org, d.held::numeric
+		FROM gpucredit.account_delta d
+			CROSS JOIN LATERAL unnest(gpucredit_internal.account_path(d.account))
+				AS p (account)
+			JOIN top v ON v.org = d.org AND v.account = p.account
+		WHERE d.held <> '0'
+		UNION ALL
+		SELECT h.org, - h.held::numeric
+		FROM gpucredit.hold h
+			CROSS JOIN LATERAL unnest(gpucredit_internal.account_path(h.account))
+				AS p (account)
+			JOIN top v ON v.org = h.org AND v.account = p.account
+		WHERE h.closed_at IS NULL AND h.expires_at <= report_held.at) s
+	GROUP BY s.org;
 END;
-COMMENT ON FUNCTION gpucredit_internal.report_held(gpucredit.report_scope) IS
-'burn_rate, report_html: what open holds hold, by organisation.';
+COMMENT ON FUNCTION gpucredit_internal.report_held(text[], text[], timestamptz) IS
+'burn_rate, report_html: what these accounts and all below them hold, by organisation.';
 
 /*
  * Spend per day over the last 7 UTC days and today so far, or over the
  * account's age if it is younger, but at least one day.  It adds the days that
- * upkeep keeps, unfolded deltas, and what running attempts have accrued.
+ * upkeep keeps and unfolded deltas, and reads no job: what running attempts
+ * have cost counts as it is logged, each gpucredit.usage_interval.
  */
 CREATE FUNCTION gpucredit_internal.spend_rate(orgs text[], accounts text[],
 	at timestamptz)
@@ -87,7 +107,6 @@ SET jit = off
 BEGIN ATOMIC
 	WITH t AS MATERIALIZED (
 		SELECT d.today, d.today - 7 AS first,
-			gpucredit_internal.utc_midnight(d.today) AS today_at,
 			gpucredit_internal.utc_midnight(d.today - 7) AS first_at
 		FROM (SELECT gpucredit_internal.utc_day(greatest(spend_rate.at,
 			'4700-01-01 00:00+00 BC')) AS today) d),
@@ -99,23 +118,15 @@ BEGIN ATOMIC
 			JOIN gpucredit.account a ON a.org = v.org
 				AND a.account = v.account),
 	used AS (		/* without the accounts below */
-		SELECT d.org, d.account, d.day, d.spent::numeric AS spent
-		FROM t JOIN gpucredit.account_delta d ON d.day BETWEEN t.first AND t.today
-		WHERE d.org IN (SELECT o.org FROM told o)
-		UNION ALL
-		SELECT x.org, x.account, v.day, v.spent
-		FROM t
-			CROSS JOIN LATERAL gpucredit_internal.accrued_at(
-				ARRAY(SELECT DISTINCT o.org FROM told o),
-				ARRAY[t.first_at, t.today_at, 'infinity']) x
-			CROSS JOIN LATERAL (VALUES
-				(t.first_at, t.first, - x.billed),
-				(t.today_at, t.today - 1, x.billed),
-				(t.today_at, t.today, - x.billed),
-				('infinity', t.today, x.billed)) AS v (at, day, spent)
-		WHERE v.at = x.instant),
+		SELECT d.org, d.account, d.day, d.spent
+		FROM t CROSS JOIN LATERAL (SELECT d.org, d.account,
+				gpucredit_internal.delta_day(d.day, d.at, d.used::numeric) AS day,
+				d.spent::numeric + d.used::numeric AS spent
+			FROM gpucredit.account_delta d) d
+		WHERE d.day BETWEEN t.first AND t.today
+			AND d.org IN (SELECT o.org FROM told o)),
 	spend AS (
-		SELECT s.org, s.account, s.day, s.spent
+		SELECT s.org, s.account, s.day, s.spent + s.used AS spent
 		FROM t CROSS JOIN told o
 			JOIN gpucredit.spend_day s ON s.org = o.org
 				AND s.account = o.account AND s.day BETWEEN t.first AND t.today
@@ -215,7 +226,11 @@ BEGIN ATOMIC
 	FROM (SELECT DISTINCT top.org FROM top) t
 		LEFT JOIN pile p ON p.org = t.org AND p.account IS NULL
 		LEFT JOIN rate r ON r.org = t.org
-		LEFT JOIN gpucredit_internal.report_held(scope) h ON h.org = t.org
+		LEFT JOIN (SELECT h.*
+			FROM (SELECT array_agg(t.org) AS orgs, array_agg(t.account) AS accounts
+					FROM top t) t
+				CROSS JOIN LATERAL gpucredit_internal.report_held(t.orgs,
+					t.accounts, scope.at) h) h ON h.org = t.org
 	UNION ALL
 	SELECT p.org, p.account, p.available, NULL, NULL, p.expiries, p.amounts,
 		NULL

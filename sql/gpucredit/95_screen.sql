@@ -313,7 +313,7 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION gpucredit.burn_rate(int) IS
 E'Screens: the organisations whose credit runs out first, at most so many (1 to 1000); for \\watch.
-Result, in credits: available in active buckets; held; spent a day in the last 7 days; days left until the credit is used up or expired at that rate, NULL: not within ten years.
+Result, in credits: available in active buckets; held; spent a day in the last 7 days, running jobs included as logged each gpucredit.usage_interval; days left until the credit is used up or expired at that rate, NULL: not within ten years.
 Errors: 22023.';
 
 CREATE TYPE gpucredit.recent_events_result AS (what text, reason text,

@@ -19,6 +19,7 @@ extern void AlertBalanceDebited(const AccountPath *path, TimestampTz at,
 extern void AlertDrawn(const HoldDraw *draw);
 
 /* spend_alert.c */
-extern void AlertSpend(const char *org, const char *account, TimestampTz at);
+extern void AlertSpend(const char *org, const char *account, TimestampTz at,
+					   int64 settling);
 
 #endif							/* GPUCREDIT_ALERT_H */

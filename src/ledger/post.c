@@ -692,5 +692,5 @@ SpendAdd(const Hold *hold, Credits spent, TimestampTz at)
 {
 	CountSpend(spent);
 	if (spent > 0)
-		AlertSpend(hold->org, hold->account, at);
+		AlertSpend(hold->org, hold->account, at, hold->job);
 }

@@ -6,7 +6,8 @@
  * gpucredit_internal.high_spend() says what an expensive day is, and adds up
  * exactly. Nearly no day is one, and each settlement asks. So AlertSpend()
  * first adds up the same rows in floating point, and asks only if the day may
- * be one.
+ * be one.  It leaves out what running attempts used since the last folding:
+ * upkeep raises an alert that this would have raised.
  *
  *-------------------------------------------------------------------------
  */
@@ -44,17 +45,20 @@ typedef struct SpendSums
 } SpendSums;
 
 SQL_STATEMENT(days_read, SPI_OK_SELECT, "text, text[], date, date",
-			  "SELECT s.account, s.day, s.spent FROM " PATH_LEVELS(2)
-			  ", LATERAL (SELECT d.account, d.day, d.spent"
-			  "  FROM gpucredit.spend_day d WHERE d.org = $1"
+			  "SELECT s.account, s.day,"
+			  " s.spent OPERATOR(pg_catalog.+) s.used FROM " PATH_LEVELS(2)
+			  ", LATERAL (SELECT d.account, d.day, d.spent,"
+			  "  d.used FROM gpucredit.spend_day d WHERE d.org = $1"
 			  "  AND d.account = p.account AND d.day >= $3 AND d.day <= $4"
 			  "  OFFSET 0) s");
 SQL_STATEMENT(deltas_read, SPI_OK_SELECT, "text, int",
 			  "SELECT d.account, d.day, d.spent FROM gpucredit.account_delta d"
 			  " WHERE d.org = $1 AND d.day IS NOT NULL"
 			  " ORDER BY d.day LIMIT $2");
-SQL_STATEMENT(alert_spend, SPI_OK_SELECT, "text, text[], timestamptz, int",
-			  "SELECT gpucredit_internal.alert_spend(ARRAY[$1], $2, $3, $4)");
+SQL_STATEMENT(alert_spend, SPI_OK_SELECT,
+			  "text, text[], timestamptz, int, bigint",
+			  "SELECT gpucredit_internal.alert_spend(ARRAY[$1], $2, $3, $4,"
+			  " $5)");
 
 static bool might_be_dear(const AccountPath *path, TimestampTz at);
 static bool add_day_spent(void *context, const Datum *values, const bool *nulls);
@@ -62,10 +66,12 @@ static bool add_unfolded_spent(void *context, const Datum *values, const bool *n
 static void add(SpendSums *sums, int level, DateADT day, double spent);
 
 /*
- * Alert if an account on a path spent unusually much today.
+ * Alert if an account on a path spent unusually much today.  settling: the job
+ * whose attempt is being settled, 0 if none is.
  */
 void
-AlertSpend(const char *org, const char *account, TimestampTz at)
+AlertSpend(const char *org, const char *account, TimestampTz at,
+		   int64 settling)
 {
 	AccountPath path = AccountParse(org, account);
 
@@ -73,7 +79,8 @@ AlertSpend(const char *org, const char *account, TimestampTz at)
 		return;
 	(void) SqlRun(&alert_spend,
 				  VALUES(TextValue(org), TextArrayValue(path.accounts, path.n),
-						 TimeValue(at), Int4Value(DELTAS_MOST)));
+						 TimeValue(at), Int4Value(DELTAS_MOST),
+						 Int8ValueOrNull(settling)));
 }
 
 /*
