@@ -75,7 +75,8 @@ BEGIN ATOMIC
 			WHERE n.nspname = 'gpucredit')
 		AND c.relkind = 'r' AND c.relpersistence = 'p'
 		AND c.relname NOT IN ('account_delta', 'account_total', 'spend_day', 'usage',
-			'accrued', 'fair_usage', 'denial', 'closing', 'audit', 'alert',
+			'accrued', 'fair_usage', 'denial', 'closing', 'audit', 'alert', 'event',
+			'event_pending',
 			'node_cache', 'node_strike', 'eviction', 'reservation', 'claim', 'claim_gpu',
 			'attempt_gpu', 'attempt_watch', 'directive')
 	ORDER BY c.relname;

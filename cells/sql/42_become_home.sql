@@ -447,6 +447,7 @@ BEGIN
 	FROM (SELECT 'bucket_bucket_seq' AS name, (SELECT max(t.bucket) FROM gpucredit.bucket t WHERE t.org = receive_changes.org) AS last
 		UNION ALL SELECT 'hold_hold_seq', (SELECT max(t.hold) FROM gpucredit.hold t WHERE t.org = receive_changes.org)
 		UNION ALL SELECT 'job_job_seq', (SELECT max(t.job) FROM gpucredit.job t WHERE t.org = receive_changes.org)
+		UNION ALL SELECT 'event_event_seq', (SELECT max(t.event) FROM gpucredit.event t WHERE t.org = receive_changes.org)
 		UNION ALL SELECT 'alert_alert_seq', (SELECT max(t.alert) FROM gpucredit.alert t WHERE t.org = receive_changes.org)) r
 	WHERE r.last IS NOT NULL;
 	INSERT INTO gpucredit_cells.resident AS r VALUES (org, epoch, 'home')

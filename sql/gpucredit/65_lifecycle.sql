@@ -252,7 +252,7 @@ BEGIN ATOMIC
 		'SET TRANSACTION ISOLATION LEVEL READ COMMITTED;'
 		' SELECT * FROM gpucredit.' || t.call
 	FROM (SELECT u.name, '* * * * *', format('upkeep(%L)', u.name)
-			FROM unnest('{fold_spend,raise_alerts,fold_denials,forget,forget_usage,depart_entries,depart_audits}'::text[]) AS u (name)
+			FROM unnest('{fold_spend,raise_alerts,fold_denials,forget,forget_usage,number_events,forget_events,depart_entries,depart_audits}'::text[]) AS u (name)
 		UNION ALL
 		SELECT u.name, u.schedule, u.name || '()'
 		FROM (VALUES ('expire_credits', '* * * * *'),

@@ -71,7 +71,21 @@ BEGIN ATOMIC
 				raise_alert.threshold, raise_alert.bucket))
 		ON CONFLICT (org, account, kind, period, period_start, threshold,
 			bucket) DO NOTHING
-		RETURNING a.alert, a.detail)
+		RETURNING a.alert, a.detail),
+	event AS (
+		INSERT INTO gpucredit.event_pending (org, at, kind, account, job, detail)
+		SELECT raise_alert.tenant, raise_alert.at,
+			CASE raise_alert.kind WHEN 'budget' THEN 'budget.threshold'
+				WHEN 'balance' THEN 'balance.low'
+				WHEN 'expiry' THEN 'credit.expiring'
+				WHEN 'spend' THEN 'spend.high'
+				ELSE raise_alert.kind || '.alert' END,
+			raise_alert.account,
+			CASE WHEN jsonb_typeof(made.detail -> 'job') = 'number'
+				THEN (made.detail ->> 'job')::bigint END,
+			made.detail - '{org,account,job}'::text[]
+				|| jsonb_build_object('alert', made.alert)
+		FROM made)
 	SELECT count(gpucredit_internal.notify_alert((CASE
 			WHEN EXISTS (SELECT FROM gpucredit.tenant)
 			THEN jsonb_build_object('alert', made.alert)

@@ -472,7 +472,7 @@ COMMENT ON FUNCTION gpucredit_internal.depart_rows(text) IS
 CREATE FUNCTION gpucredit_internal.upkeep_tasks() RETURNS text[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
-	SELECT '{fold_spend,raise_alerts,fold_denials,forget,forget_usage,depart_entries,depart_audits}'::text[];
+	SELECT '{fold_spend,raise_alerts,fold_denials,forget,forget_usage,number_events,forget_events,depart_entries,depart_audits}'::text[];
 END;
 COMMENT ON FUNCTION gpucredit_internal.upkeep_tasks() IS
 'upkeep: its tasks.';
@@ -502,13 +502,15 @@ BEGIN
 		WHEN 'raise_alerts' THEN gpucredit_internal.raise_alerts()
 		WHEN 'fold_denials' THEN gpucredit_internal.fold_denials(10000)
 		WHEN 'forget_usage' THEN gpucredit_internal.forget_usage(10000)
+		WHEN 'number_events' THEN gpucredit_internal.number_events(10000)
+		WHEN 'forget_events' THEN gpucredit_internal.forget_events(10000)
 		WHEN 'depart_entries' THEN gpucredit_internal.depart_rows('entry')
 		WHEN 'depart_audits' THEN gpucredit_internal.depart_rows('audit') END);
 END
 $$;
 COMMENT ON FUNCTION gpucredit.upkeep(text) IS
 'Upkeep: does one task, for gpucredit.upkeep_time at most; the next call resumes where it stopped. It waits for nobody, and two calls at once do no harm. install_jobs() schedules each task.
-task: fold_spend (adds settled spend to the totals), raise_alerts (those that no call has raised), fold_denials (audits how often the same was denied), forget (deletes old days of spend, keys past gpucredit.key_retention other than those of payments, directives of ended attempts, old requests for output), forget_usage, depart_entries, depart_audits (remove usage rows, entries and audit rows past their retention, not above READ COMMITTED).
+task: fold_spend (adds settled spend to the totals), raise_alerts (those that no call has raised), fold_denials (audits how often the same was denied), forget (deletes old days of spend, keys past gpucredit.key_retention other than those of payments, directives of ended attempts, old requests for output), number_events (moves committed events into the feed), forget_usage, forget_events, depart_entries, depart_audits (remove usage rows, events, entries and audit rows past their retention, not above READ COMMITTED).
 Result: each part of the task, and how many rows it handled.
 Errors: 22023 no such task.';
 

@@ -156,6 +156,11 @@ TO gpucredit_admin, gpucredit_operator, gpucredit_auditor;
 GRANT EXECUTE ON FUNCTION gpucredit.history, gpucredit.explain
 TO gpucredit_admin, gpucredit_operator, gpucredit_app, gpucredit_auditor;
 
+GRANT EXECUTE ON FUNCTION gpucredit.events
+TO gpucredit_admin, gpucredit_operator, gpucredit_app, gpucredit_auditor,
+	gpucredit_tenant;
+GRANT SELECT ON gpucredit.event TO gpucredit_operator, gpucredit_app;
+
 GRANT EXECUTE ON FUNCTION gpucredit.metric_samples, gpucredit.metrics_text
 TO gpucredit_admin, gpucredit_operator, gpucredit_auditor, pg_monitor;
 GRANT USAGE ON SCHEMA gpucredit TO pg_monitor;
@@ -217,7 +222,7 @@ DO $tenant$
 DECLARE
 	name text;
 BEGIN
-	FOREACH name IN ARRAY ARRAY['account', 'alert', 'attempt', 'entry', 'hold',
+	FOREACH name IN ARRAY ARRAY['account', 'alert', 'attempt', 'entry', 'event', 'hold',
 		'job']
 	LOOP
 		EXECUTE format('ALTER TABLE gpucredit.%I ENABLE ROW LEVEL SECURITY',

@@ -20,6 +20,7 @@
 
 #include "access/xact.h"
 #include "audit/audit.h"
+#include "audit/event.h"
 #include "util/args.h"
 #include "util/clock.h"
 #include "util/compat.h"
@@ -104,6 +105,8 @@ static void arg_session(Values *args);
 static Datum client_addr(void);
 static Jsonb *detail_json(const AuditDetail *detail);
 static void arg_details(Values *args, const AuditRow *rows, int n);
+static void write_event(const AuditRow *row);
+static const char *job_state_of(const AuditRow *row);
 static AuditDetail *detail_of(AuditRow *row);
 static JsonbValue *add_member(AuditRow *row, const char *name);
 static int	compare_names(const JsonbValue *a, const JsonbValue *b);
@@ -132,6 +135,39 @@ AuditWrite(AuditRow *row)
 	if (strcmp(row->decision, "denied") == 0)
 		CountDenial(row->reason);
 	(void) SqlRun(&audit_insert, &args);
+	write_event(row);
+}
+
+/*
+ * The event that the row's decision is, if it is one.
+ */
+static void
+write_event(const AuditRow *row)
+{
+	const char *kind = EventKind(row->operation, row->decision,
+								 job_state_of(row));
+
+	if (kind != NULL)
+		EventWrite(kind, row);
+}
+
+/*
+ * The member "job_state" of a row's detail; NULL: it has none.
+ */
+static const char *
+job_state_of(const AuditRow *row)
+{
+	JsonbValue	name = string_value("job_state");
+
+	for (int i = 0; row->detail != NULL && i < row->detail->n; i++)
+	{
+		const		Member *member = &row->detail->members[i];
+
+		if (compare_names(&member->name, &name) == 0)
+			return pnstrdup(member->value.val.string.val,
+							member->value.val.string.len);
+	}
+	return NULL;
 }
 
 /*
@@ -159,6 +195,7 @@ AuditDecision(AuditRow *row, const char *key)
 		AuditText(row, "key", key);
 		args = audit_args(row);
 		first = -SqlInt8(SqlRun(&audit_insert_denial, &args), 0, 1);
+		write_event(row);
 	}
 	args = (Values){0};
 	ValuesAdd(&args, TextValue(row->org), DatumValue(PointerGetDatum(kind)),
@@ -315,6 +352,8 @@ AuditWriteMany(AuditRow *rows, int n)
 	arg_session(args);
 	ValuesAdd(args, TraceArrayValue(traces, n));
 	(void) SqlRun(&audit_insert_many, args);
+	for (int i = 0; i < n; i++)
+		write_event(&rows[i]);
 }
 
 /*
@@ -498,6 +537,12 @@ detail_json(const AuditDetail *detail)
 		(void) pushJsonbValue(&state, WJB_VALUE, &detail->members[i].value);
 	}
 	return JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_OBJECT, NULL));
+}
+
+Jsonb *
+AuditDetailJson(const AuditRow *row)
+{
+	return detail_json(row->detail);
 }
 
 /*

@@ -46,6 +46,7 @@ extern void AuditNumber(AuditRow *row, const char *name, const char *value);
 extern void AuditInt8(AuditRow *row, const char *name, int64 value);
 extern void AuditCredits(AuditRow *row, const char *name, int64 value);
 
+extern Jsonb *AuditDetailJson(const AuditRow *row);
 extern void AuditMembers(AuditRow *row, Jsonb *object);
 
 /* arguments.c */

@@ -14,6 +14,7 @@
 
 #include <ctype.h>
 
+#include "audit/event.h"
 #include "util/args.h"
 #include "util/clock.h"
 #include "util/errors.h"
@@ -58,6 +59,8 @@ SQL_STATEMENT(job_exists, SPI_OK_SELECT, "text, bigint",
 			  " WHERE j.org = $1 AND j.job = $2");
 
 static void check_step(const Attempt *attempt, int64 step);
+static void write_saved(const Attempt *attempt, int64 step, int64 size,
+						TimestampTz now);
 
 Datum
 call_checkpoint(PG_FUNCTION_ARGS)
@@ -96,9 +99,25 @@ call_checkpoint(PG_FUNCTION_ARGS)
 		/* the next one counts from it, and so does what a victim loses */
 		(void) SqlRun(&devices_saved,
 					  VALUES(ATTEMPT_KEY(&attempt), TimeValue(now)));
+		write_saved(&attempt, step, size, now);
 	}
 	SqlFinish();
 	PG_RETURN_VOID();
+}
+
+/*
+ * The event of a new checkpoint.
+ */
+static void
+write_saved(const Attempt *attempt, int64 step, int64 size, TimestampTz now)
+{
+	AuditRow	event = {.org = attempt->org, .job = attempt->job,
+		.attempt = attempt->attempt, .at = now};
+
+	AuditInt8(&event, "step", step);
+	AuditInt8(&event, "size_bytes", size);
+	AuditInt8(&event, "elapsed_us", attempt->elapsed);
+	EventWrite("job.saved", &event);
 }
 
 /*

@@ -18,6 +18,7 @@ typedef enum LockClass
 	LOCK_ALERT,					/* key: the alert's name */
 	LOCK_CHAIN,					/* key: 0 */
 	LOCK_NAME,					/* key: a name's digest; for companions */
+	LOCK_EVENTS,				/* key: 0 */
 	LOCK_ORGANISATION = 26567	/* key: organisation; cells/src/guard.c */
 } LockClass;
 

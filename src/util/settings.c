@@ -44,6 +44,7 @@ static int	fair_horizon;
 static int	backfill_depth;
 static int	job_alerts;
 static int	usage_retention;
+static int	event_retention;
 static int	entry_retention;
 static int	audit_retention;
 static bool meter_durable;
@@ -76,6 +77,11 @@ define_retention(const char *name, const char *what, const char *more,
 static void
 define_retentions(void)
 {
+	DefineCustomIntVariable("gpucredit.event_retention",
+							"How long events of the feed are kept.",
+							"upkeep() then removes them. 0: for ever.",
+							&event_retention, 30 * 24 * 60, 0, INT_MAX / 1000,
+							PGC_SUSET, GUC_UNIT_MIN, NULL, NULL, NULL);
 	define_retention("gpucredit.usage_retention",
 					 "How long usage rows are kept.",
 					 "maintain() then removes those of ended attempts. 0: "
@@ -523,8 +529,14 @@ SettingFairHorizon(void)
 }
 
 /*
- * In these three, 0 means for ever.
+ * In these four, 0 means for ever.
  */
+int64
+SettingEventRetention(void)
+{
+	return event_retention * USECS_PER_MINUTE;
+}
+
 int64
 SettingUsageRetention(void)
 {

@@ -39,6 +39,7 @@ extern int	SettingMaxStarts(void);
 extern int	SettingJobAlerts(void);
 extern int64 SettingUsageHalflife(void);
 extern int64 SettingFairHorizon(void);
+extern int64 SettingEventRetention(void);
 extern int64 SettingUsageRetention(void);
 extern int64 SettingEntryRetention(void);
 extern int64 SettingAuditRetention(void);

@@ -63,6 +63,8 @@ TASK(raise_alerts_run, "upkeep('raise_alerts')");
 TASK(fold_denials_run, "upkeep('fold_denials')");
 TASK(forget_run, "upkeep('forget')");
 TASK(forget_usage_run, "upkeep('forget_usage')");
+TASK(number_events_run, "upkeep('number_events')");
+TASK(forget_events_run, "upkeep('forget_events')");
 TASK(depart_entries_run, "upkeep('depart_entries')");
 TASK(depart_audits_run, "upkeep('depart_audits')");
 
@@ -76,6 +78,8 @@ static Task tasks[] = {
 	{"\001fold_denials", &fold_denials_run, 30000, 0},
 	{"\001forget", &forget_run, 10000, 0},
 	{"\001forget_usage", &forget_usage_run, 60000, 0},
+	{"\001number_events", &number_events_run, 1000, 0},
+	{"\001forget_events", &forget_events_run, 60000, 0},
 	{"\001depart_entries", &depart_entries_run, 60000, 0},
 	{"\001depart_audits", &depart_audits_run, 60000, 0}
 };

@@ -20,6 +20,8 @@ use Test::More;
 # which rows, if not all
 my @listed = (
 	[ 'alert', '.*', '.*', 'tells somebody; nothing is decided by it' ],
+	[ 'event', '.*', '.*', 'tells somebody what the audit log has; nothing is decided by it' ],
+	[ 'event_pending', '.*', '.*', 'the same, before it is numbered' ],
 	[ 'denial', '.*', '.*', 'counts refusals, which change nothing' ],
 	[ 'step_secret', '.*', '.*', 'keys are derived from it; those of later attempts from another one as well' ],
 	[ 'workload_mix', '.*', '.*', 'statistics that packing prefers by' ],

@@ -27,6 +27,7 @@
  */
 #include "postgres.h"
 
+#include "audit/event.h"
 #include "util/args.h"
 #include "util/clock.h"
 #include "util/log.h"
@@ -193,7 +194,7 @@ call_check_nodes(PG_FUNCTION_ARGS)
 }
 
 /*
- * Log the lost nodes with their attempts.
+ * Log the lost nodes with their attempts, and write an event for each.
  */
 static void
 log_lost(TimestampTz silent, TimestampTz now)
@@ -204,6 +205,7 @@ log_lost(TimestampTz silent, TimestampTz now)
 	for (uint64 i = 0; i < rows.n; i++)
 	{
 		StringInfo	line = LogBegin("node_lost");
+		AuditRow	event = {.at = now};
 
 		LogText(line, "node", SqlText(rows, i, 2));
 		LogText(line, "pool", SqlText(rows, i, 1));
@@ -211,6 +213,11 @@ log_lost(TimestampTz silent, TimestampTz now)
 				  USECS_PER_SEC);
 		LogNumber(line, "attempts", SqlInt8(rows, i, 4));
 		LogAtCommit(line);
+		AuditText(&event, "node", SqlText(rows, i, 2));
+		AuditText(&event, "pool", SqlText(rows, i, 1));
+		AuditTime(&event, "heard_at", SqlTime(rows, i, 3));
+		AuditInt8(&event, "attempts", SqlInt8(rows, i, 4));
+		EventWrite("node.lost", &event);
 	}
 	SqlFree(&rows);
 }

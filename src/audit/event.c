@@ -1,0 +1,162 @@
+/*-------------------------------------------------------------------------
+ *
+ * event.c
+ *		The feed of events: what tenants and their programs hear of.
+ *
+ * An event is written into gpucredit.event_pending by the transaction that
+ * makes it happen, mostly together with the audit row of the same decision.
+ * It has no number yet: a number that a transaction takes before it commits
+ * would let a reader who remembers the greatest number miss an event that
+ * commits later.  number_events() moves events that have committed into
+ * gpucredit.event, in one transaction at a time, and numbers them there
+ * (16_event.sql).  So whoever commits late gets a later number, and no open
+ * transaction keeps the events of others waiting.
+ *
+ * Here is decided which decisions are events, and of which kind.  A heartbeat
+ * is none.
+ *
+ * Locks: forget_events takes LOCK_EVENTS, as number_events does; neither waits.
+ *
+ * SQL functions here: lock_events, forget_events.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "audit/event.h"
+#include "util/append_only.h"
+#include "util/args.h"
+#include "util/clock.h"
+#include "util/compat.h"
+#include "util/lock_class.h"
+#include "util/settings.h"
+#include "util/sql.h"
+
+PG_FUNCTION_INFO_V1(gpucredit_lock_events);
+PG_FUNCTION_INFO_V1(gpucredit_forget_events);
+
+SQL_STATEMENT(event_insert, SPI_OK_INSERT,
+			  "text, timestamptz, text, text, bigint, int, text, text, jsonb",
+			  "INSERT INTO gpucredit.event_pending (org, at, kind, account,"
+			  " job, attempt, decision, reason, detail)"
+			  " VALUES ($1, $2, $3, COALESCE($4, (SELECT j.account"
+			  "  FROM gpucredit.job j WHERE j.org = $1 AND j.job = $5), ''),"
+			  " $5, $6, $7, $8, $9)");
+SQL_STATEMENT(events_delete, SPI_OK_DELETE, "timestamptz, bigint",
+			  "DELETE FROM gpucredit.event e WHERE e.ctid = ANY (ARRAY("
+			  "SELECT o.ctid FROM (SELECT f.ctid, f.at FROM gpucredit.event f"
+			  "  ORDER BY f.event LIMIT $2) o WHERE o.at < $1))");
+
+/* decision NULL: each */
+static const struct
+{
+	const char *operation;
+	const char *decision;
+	const char *kind;
+}			kinds[] = {
+	{"reserve", "granted", "job.queued"},
+	{"reserve", "denied", "job.denied"},
+	{"place", "start", "job.started"},
+	{"place", "preempt", "job.preempted"},
+	{"place", "move", "job.preempted"},
+	{"place", "resize", "job.resized"},
+	{"part_ended", NULL, "job.part_ended"},
+	{"cancel", "cancelled", "job.ended"},
+	{"cancel", "stopping", "job.stopping"},
+	{"extend", "granted", "hold.grown"},
+	{"extend", "denied", "hold.denied"},
+	{"extend_hold", "granted", "hold.grown"},
+	{"extend_hold", "denied", "hold.denied"},
+	{"issue", "issued", "credit.issued"},
+	{"refund", "refunded", "credit.refunded"},
+	{"refund_hold", "refunded", "credit.refunded"},
+	{"revoke", "revoked", "credit.revoked"},
+	{"expire", "expired", "credit.expired"},
+	{"transfer", "granted", "credit.transferred"},
+	{"suspend_account", "suspended", "account.suspended"},
+	{"suspend_account", "lifted", "account.resumed"},
+	{"register_node", "registered", "node.registered"},
+	{"drain", "draining", "node.draining"},
+	{"resume", "resumed", "node.resumed"},
+	{"reclaim", "reclaimed", "node.reclaimed"},
+	{"remove_node", "removed", "node.removed"},
+	{"heartbeat", "device_failed", "node.device_failed"},
+	{"heartbeat", "device_back", "node.device_back"},
+	{"heartbeat", "rebooted", "node.rebooted"}
+};
+
+/*
+ * The kind of event that a decision is; NULL: it is none.  A settlement ends
+ * its job unless the job waits again.
+ */
+const char *
+EventKind(const char *operation, const char *decision, const char *job_state)
+{
+	if (strcmp(operation, "settle") == 0)
+	{
+		if (job_state == NULL || strcmp(decision, "late") == 0)
+			return NULL;
+		return strcmp(job_state, "queued") == 0 ||
+			strcmp(job_state, "unfunded") == 0 ? "job.requeued" : "job.ended";
+	}
+	for (int i = 0; i < (int) lengthof(kinds); i++)
+	{
+		if (strcmp(kinds[i].operation, operation) == 0 &&
+			(kinds[i].decision == NULL ||
+			 strcmp(kinds[i].decision, decision) == 0))
+			return kinds[i].kind;
+	}
+	return NULL;
+}
+
+/*
+ * Write an event with what an audit row has: mostly one that was just written.
+ * Where it names a job and no account, the account is the job's.
+ */
+void
+EventWrite(const char *kind, const AuditRow *row)
+{
+	Values	   *args = VALUES(TextValue(row->org ? row->org : ""),
+							  TimeValue(row->at), TextValue(kind),
+							  TextValue(row->account),
+							  Int8ValueOrNull(row->job),
+							  Int4ValueOrNull(row->attempt),
+							  TextValue(row->decision), TextValue(row->reason));
+
+	ValuesAdd(args, JsonValue(AuditDetailJson(row)));
+	(void) SqlRun(&event_insert, args);
+}
+
+/*
+ * lock_events(): claims the numbering of events for this transaction.  False:
+ * another transaction has it.
+ */
+Datum
+gpucredit_lock_events(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(LockClassTry(LOCK_EVENTS, 0));
+}
+
+/*
+ * forget_events(most): removes events past gpucredit.event_retention, the
+ * lowest numbers first; returns how many.
+ */
+Datum
+gpucredit_forget_events(PG_FUNCTION_ARGS)
+{
+	int64		most = ArgInt8(fcinfo, 0, "most", 1, PG_INT32_MAX);
+	int64		kept = SettingEventRetention();
+	uint64		n = 0;
+
+	/* an older snapshot does not see concurrent removals */
+	if (kept == 0 || IsolationUsesXactSnapshot() ||
+		!LockClassTry(LOCK_EVENTS, 0))
+		PG_RETURN_INT64(0);
+	SqlConnect();
+	n = AppendOnlyDelete("event", &events_delete,
+						 VALUES(TimeValue(ClockNow() - kept),
+								Int8Value(most)));
+	SqlFinish();
+	PG_RETURN_INT64((int64) n);
+}
