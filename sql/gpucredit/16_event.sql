@@ -178,7 +178,7 @@ CREATE FUNCTION gpucredit.events(after bigint DEFAULT 0, "limit" int DEFAULT 100
 	org text DEFAULT NULL, account text DEFAULT '', kinds text[] DEFAULT NULL,
 	job bigint DEFAULT NULL)
 RETURNS SETOF gpucredit.event
-LANGUAGE plpgsql STABLE PARALLEL SAFE
+LANGUAGE plpgsql STABLE SECURITY DEFINER PARALLEL RESTRICTED ROWS 100
 SET search_path = pg_catalog, pg_temp
 SET jit = off
 AS $$
@@ -194,6 +194,7 @@ BEGIN
 	IF org IS NULL THEN
 		RETURN QUERY SELECT e.* FROM gpucredit.event e
 			WHERE e.event > events.after
+				AND gpucredit_internal.may_read(e.org, e.account)
 				AND (events.account = '' OR e.account = events.account
 					OR starts_with(e.account, events.account || '/'))
 				AND (events.kinds IS NULL OR e.kind = ANY (events.kinds))
@@ -202,6 +203,7 @@ BEGIN
 	ELSE
 		RETURN QUERY SELECT e.* FROM gpucredit.event e
 			WHERE e.org = events.org AND e.event > events.after
+				AND gpucredit_internal.may_read(e.org, e.account)
 				AND (events.account = '' OR e.account = events.account
 					OR starts_with(e.account, events.account || '/'))
 				AND (events.kinds IS NULL OR e.kind = ANY (events.kinds))
@@ -211,6 +213,6 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit.events(bigint, int, text, text, text[], bigint) IS
-'Lists: what happened, in the order in which it became known. Remember the last event''s number and pass it as "after" to go on: nothing is missed, as no event with a lower number appears later. Events leave after gpucredit.event_retention. NOTIFY gpucredit_event says that there are new ones.
+'Reports: what happened, in the order in which it became known. Remember the last event''s number and pass it as "after" to go on: nothing is missed, as no event with a lower number appears later. Events leave after gpucredit.event_retention. NOTIFY gpucredit_event says that there are new ones.
 after: 0 for all that are kept. limit: 1 to 10,000. org: NULL for all that the caller may see. account: itself and all below. kinds: as job.queued, job.started, job.saved, job.ended; NULL for all. job: NULL for all.
 Result: rows of gpucredit.event. A tenant gets those of the accounts that it is bound to. Errors: 22023.';

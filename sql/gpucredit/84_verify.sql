@@ -952,7 +952,7 @@ BEGIN ATOMIC
 		'trigger missing, or not enabled ALWAYS'
 	FROM (SELECT 'append_only_is_guarded', t.name,
 			'gpucredit_internal.refuse_change'::regproc, ARRAY[58]
-		FROM unnest(ARRAY['accrued', 'audit', 'closing', 'archive_batch', 'entry',
+		FROM unnest(ARRAY['accrued', 'audit', 'closing', 'archive_batch', 'entry', 'event',
 			'seal', 'seal_leaf', 'seal_row', 'usage']) AS t (name)
 		UNION ALL
 		SELECT 'soundness_is_guarded', t.name,
@@ -998,6 +998,8 @@ BEGIN ATOMIC
 				log_uri usage_charged trace uncollected ended_by idle_since late_at
 				late_elapsed late_uncollected'),
 			('alert', 'recovered_at'),
+			('event', 'job attempt decision reason'),
+			('event_pending', 'job attempt decision reason detail'),
 			('audit', 'reason account bucket hold job attempt detail
 				application_name client_addr trace'),
 			('bucket', 'expires_at closed_at swept_at gpu_types tiers pools
@@ -1032,7 +1034,7 @@ BEGIN ATOMIC
 	UNION ALL
 	SELECT 'rows_are_kept_apart', '', format('table gpucredit.%s', t.name),
 		'row-level security off, or not by the policy for tenants'
-	FROM unnest(ARRAY['account', 'attempt', 'entry', 'hold', 'job'])
+	FROM unnest(ARRAY['account', 'alert', 'attempt', 'entry', 'event', 'hold', 'job'])
 		AS t (name)
 	WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_class c
 			JOIN pg_catalog.pg_policy p ON p.polrelid = c.oid

@@ -161,7 +161,7 @@ job_state_of(const AuditRow *row)
 
 	for (int i = 0; row->detail != NULL && i < row->detail->n; i++)
 	{
-		const		Member *member = &row->detail->members[i];
+		const Member *member = &row->detail->members[i];
 
 		if (compare_names(&member->name, &name) == 0)
 			return pnstrdup(member->value.val.string.val,

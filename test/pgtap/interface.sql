@@ -146,7 +146,7 @@ INSERT INTO interface (name, arguments, result, volatility, roles) VALUES
 ('recent_events', 'span interval DEFAULT ''00:01:00''',
 	'SETOF what text, reason text, jobs bigint, times bigint, latest timestamptz, org text, job bigint',
 	's', 'admin auditor operator'),
-('events', 'after bigint DEFAULT ''0'', "limit" int DEFAULT 100, org text DEFAULT NULL, account text DEFAULT '''', kinds text[] DEFAULT NULL, job bigint DEFAULT NULL',
+('events', 'after bigint DEFAULT 0, "limit" int DEFAULT 100, org text DEFAULT NULL, account text DEFAULT '''', kinds text[] DEFAULT NULL, job bigint DEFAULT NULL',
 	'SETOF org text, event bigint, at timestamptz, kind text, account text, job bigint, attempt int, decision text, reason text, detail jsonb',
 	's', 'admin app auditor operator tenant'),
 ('demand', 'pool text DEFAULT ''default'', since timestamptz DEFAULT NULL, until timestamptz DEFAULT NULL, step interval DEFAULT ''01:00:00''',
@@ -365,9 +365,9 @@ SELECT is(string_agg(c.relname, ' ' ORDER BY c.relname COLLATE "C"), expected.ta
 	format('what %s may read', r.rolname))
 FROM (VALUES
 	('gpucredit_agent', NULL),
-	('gpucredit_app', 'alert jobs price prices tier'),
-	('gpucredit_tenant', 'account accounts alert attempt attempts entries entry hold holds job jobs price prices tier'),
-	('gpucredit_operator', 'archive_batch attempt attempt_gpu attempts capacity checkpoint cron_status directive jobs metrics node node_capacity nodes pool price prices queue_depth retry_rule seal_status seals tier upkeep_lag'))
+	('gpucredit_app', 'alert event jobs price prices tier'),
+	('gpucredit_tenant', 'account accounts alert attempt attempts entries entry event hold holds job jobs price prices tier'),
+	('gpucredit_operator', 'archive_batch attempt attempt_gpu attempts capacity checkpoint cron_status directive event jobs metrics node node_capacity nodes pool price prices queue_depth retry_rule seal_status seals tier upkeep_lag'))
 	expected (role, tables)
 	JOIN roles r ON r.rolname = expected.role
 	LEFT JOIN pg_class c ON c.relnamespace = 'gpucredit'::regnamespace
