@@ -161,7 +161,7 @@ BEGIN
 		RETURN;
 	END IF;
 	FOR m IN SELECT * FROM gpucredit_eval.metrics(r) o WHERE o.score IS NOT NULL ORDER BY o.task LOOP
-		PERFORM gpucredit_registry.set_score((r).org, (r).registry_version,
+		PERFORM gpucredit_registry.record_score((r).org, (r).registry_version,
 			format('%s@%s', (r).config, (r).config_version),
 			left(regexp_replace(m.task, '[^A-Za-z0-9_.:@-]|^[^A-Za-z0-9]', 'x', 'g'), 63),
 			round(m.score, 6), jsonb_build_object('run', (r).run, 'n', m.n,

@@ -13,11 +13,12 @@ CREATE TABLE gpucredit_registry.upload (
 	object bytea CHECK (octet_length(object) = 32),	/* NULL: known at the end */
 	size bigint CHECK (size >= 0),
 	announced bytea CHECK (octet_length(announced) = 32),	/* at the end */
+	caller text COLLATE "C" NOT NULL,	/* who sends it */
 	part_size bigint NOT NULL CHECK (part_size > 0),
 	created_at timestamptz NOT NULL,
 	expires_at timestamptz NOT NULL,
 	CONSTRAINT upload_pkey PRIMARY KEY (org, upload),
-	CONSTRAINT upload_object UNIQUE (org, model, object),
+	CONSTRAINT upload_object UNIQUE (org, model, object, caller),
 	CONSTRAINT upload_told CHECK ((object IS NULL) = (size IS NULL)),
 	FOREIGN KEY (org, model) REFERENCES gpucredit_registry.model
 );
@@ -49,6 +50,23 @@ CREATE TABLE gpucredit_registry.upload_run (
 );
 COMMENT ON TABLE gpucredit_registry.upload_run IS
 'The chunks of a part as far as it is stored, in order';
+
+/*
+ * Who sent the bytes of an object.  A digest grants nothing: only who sent
+ * the bytes within the last 24 hours, or may read them somewhere, may commit
+ * them.
+ */
+CREATE TABLE gpucredit_registry.sender (
+	org text COLLATE "C" NOT NULL,
+	object bytea NOT NULL,
+	caller text COLLATE "C" NOT NULL,
+	sent_at timestamptz NOT NULL,
+	CONSTRAINT sender_pkey PRIMARY KEY (org, object, caller),
+	FOREIGN KEY (org, object) REFERENCES gpucredit_registry.possession ON DELETE CASCADE
+);
+CREATE INDEX sender_sent ON gpucredit_registry.sender (sent_at);
+COMMENT ON TABLE gpucredit_registry.sender IS
+'Which accounts sent the bytes of which objects to an organisation within a day';
 
 /* Blobs sent or mounted to an image repository, before a manifest names them. */
 CREATE TABLE gpucredit_registry.blob (
@@ -154,13 +172,14 @@ COMMENT ON FUNCTION gpucredit_registry.upload_denial(gpucredit_registry.model, b
 'Internal: NULL, or storage_quota, insufficient_credits or account_suspended.';
 
 CREATE FUNCTION gpucredit_registry.begin_upload(m gpucredit_registry.model,
-	sha256 bytea, size bigint, parts boolean)
+	sha256 bytea, size bigint, parts boolean, caller gpucredit_registry.caller)
 RETURNS gpucredit_registry.upload_result
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	r gpucredit_registry.upload_result;
+	sends text := gpucredit_registry.caller_name(begin_upload.caller);
 BEGIN
 	IF begin_upload.size IS NULL OR begin_upload.size NOT BETWEEN 0 AND 1::bigint << 42
 		OR coalesce(octet_length(begin_upload.sha256), 0) <> 32
@@ -169,7 +188,9 @@ BEGIN
 			format('The size is %s.', begin_upload.size));
 	END IF;
 	IF EXISTS (SELECT FROM gpucredit_registry.possession p
-		WHERE p.org = m.org AND p.object = begin_upload.sha256)
+			WHERE p.org = m.org AND p.object = begin_upload.sha256)
+		AND gpucredit_registry.may_use_object(m.org, begin_upload.sha256,
+			begin_upload.caller)
 	THEN
 		r.status := 'present';
 		r.received := begin_upload.size;
@@ -183,7 +204,8 @@ BEGIN
 	INTO r.upload, r.expires_at, r.received
 	FROM gpucredit_registry.upload u
 	WHERE u.org = m.org AND u.model = m.model AND u.object = begin_upload.sha256
-		AND u.size = begin_upload.size AND u.expires_at > gpucredit.now();
+		AND u.caller = sends AND u.size = begin_upload.size
+		AND u.expires_at > gpucredit.now();
 	IF FOUND THEN
 		r.status := 'open';
 		RETURN r;
@@ -199,11 +221,12 @@ BEGIN
 	/* an upload that ended without all its bytes is replaced */
 	PERFORM gpucredit_registry.drop_upload(u.org, u.upload)
 	FROM gpucredit_registry.upload u
-	WHERE u.org = m.org AND u.model = m.model AND u.object = begin_upload.sha256;
+	WHERE u.org = m.org AND u.model = m.model AND u.object = begin_upload.sha256
+		AND u.caller = sends;
 	r.expires_at := gpucredit.now() + interval '24 hours';
-	INSERT INTO gpucredit_registry.upload AS u (org, model, object, size, part_size,
-		created_at, expires_at)
-	VALUES (m.org, m.model, begin_upload.sha256, begin_upload.size,
+	INSERT INTO gpucredit_registry.upload AS u (org, model, object, caller, size,
+		part_size, created_at, expires_at)
+	VALUES (m.org, m.model, begin_upload.sha256, sends, begin_upload.size,
 		CASE WHEN begin_upload.parts THEN gpucredit_registry.part_bytes()
 			ELSE greatest(begin_upload.size, 1) END,
 		gpucredit.now(), r.expires_at)
@@ -217,21 +240,26 @@ BEGIN
 	RETURN r;
 END
 $$;
-COMMENT ON FUNCTION gpucredit_registry.begin_upload(gpucredit_registry.model, bytea, bigint, boolean) IS
-'Internal: opens an upload, or gives the one that is open.';
+COMMENT ON FUNCTION gpucredit_registry.begin_upload(gpucredit_registry.model, bytea, bigint, boolean, gpucredit_registry.caller) IS
+'Internal: opens an upload of a caller, or gives the one that he has open.';
 
 CREATE FUNCTION gpucredit_registry.start_upload(org text, model bigint,
 	sha256 bytea, size bigint) RETURNS gpucredit_registry.upload_result
-LANGUAGE sql VOLATILE SECURITY DEFINER
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
-BEGIN ATOMIC
-	SELECT u FROM gpucredit_registry.begin_upload(gpucredit_registry.own_model(
-		start_upload.org, start_upload.model), start_upload.sha256, start_upload.size, false) u;
-END;
+AS $$
+DECLARE
+	m gpucredit_registry.model :=
+		gpucredit_registry.own_model(start_upload.org, start_upload.model);
+BEGIN
+	RETURN gpucredit_registry.begin_upload(m, start_upload.sha256, start_upload.size,
+		false, (m.org, m.account, 'write')::gpucredit_registry.caller);
+END
+$$;
 COMMENT ON FUNCTION gpucredit_registry.start_upload(text, bigint, bytea, bigint) IS
 'Uploads: opens one for a file of a repository; the same file again gives the same upload.
 sha256: 32 bytes, of the whole file. size: bytes, at most 4 TiB.
-Result: status open; present, where the organisation has the bytes already; denied, with reason storage_quota, insufficient_credits or account_suspended. received: what is stored of it.
+Result: status open; present, where the repository''s account sent the bytes within a day or may read them somewhere; denied, with reason storage_quota, insufficient_credits or account_suspended. received: what is stored of it.
 Errors: UC501 no such repository; 22023.';
 
 /* Releases what an upload, or one part of it, has stored. */
@@ -516,6 +544,9 @@ BEGIN
 	WHERE r.org = u.org AND r.upload = u.upload;
 	PERFORM gpucredit_registry.make_object(u.object, all_chunks);
 	PERFORM gpucredit_registry.keep_upload(u, all_chunks);
+	INSERT INTO gpucredit_registry.sender
+	VALUES (u.org, u.object, u.caller, gpucredit.now())
+	ON CONFLICT ON CONSTRAINT sender_pkey DO UPDATE SET sent_at = excluded.sent_at;
 	INSERT INTO gpucredit_registry.blob SELECT u.org, u.model, u.object WHERE late
 	ON CONFLICT DO NOTHING;
 	PERFORM gpucredit_registry.record(u.org, 'upload', NULL, jsonb_build_object(

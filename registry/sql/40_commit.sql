@@ -85,10 +85,15 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
 	IF coalesce(octet_length(check_path.path), 0) NOT BETWEEN 1 AND 1024
-		OR check_path.path ~ '(^|/)(\.{0,2}|\.git)(/|$)|[\x01-\x1f\x7f\\]'
+		OR check_path.path ~ '(^|/)(\.{0,2}|\.[Gg][Ii][Tt]|[Gg][Ii][Tt]~[0-9]+)[. ]*(/|$)|[\x01-\x1f\x7f\\:]'
 	THEN
 		PERFORM gpucredit_registry.refuse(format('path "%s" is malformed', left(check_path.path, 64)),
-			'A path has 1 to 1,024 bytes, no empty part, ".", ".." or ".git", no backslash or control character.');
+			'A path has 1 to 1,024 bytes, no empty part, ".", ".." or ".git" in whatever case, no backslash, colon or control character.');
+	ELSIF getdatabaseencoding() = 'UTF8' AND check_path.path IS NOT NFC NORMALIZED THEN
+		PERFORM gpucredit_registry.refuse(format('path "%s" is not in Unicode''s form NFC',
+				left(check_path.path, 64)),
+			'A file system may take it for another path that looks the same.',
+			'Write accented letters as one character each.');
 	END IF;
 END
 $$;
@@ -133,27 +138,42 @@ $$;
 COMMENT ON FUNCTION gpucredit_registry.store_body(text, bytea) IS
 'Internal: keeps a small file, and gives its digest.';
 
-/* May these bytes enter a repository of org without being sent? */
+/*
+ * May these bytes enter a repository of org without being sent again?  Only
+ * the caller's own rights count: that others of his organisation have them
+ * gives him nothing, and he does not learn it.  Versions are looked at only
+ * in repositories that he may read.
+ */
 CREATE FUNCTION gpucredit_registry.may_use_object(org text, object bytea,
 	caller gpucredit_registry.caller) RETURNS boolean
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	RETURN EXISTS (SELECT FROM gpucredit_registry.possession p
-			WHERE p.org = may_use_object.org AND p.object = may_use_object.object)
-		OR EXISTS (SELECT FROM gpucredit_registry.possession p
-				JOIN gpucredit_registry.file f USING (org, object)
-				JOIN gpucredit_registry.version v USING (org, version)
-			WHERE p.object = may_use_object.object
-				AND gpucredit_registry.permission_of(v.org, v.model,
+	RETURN EXISTS (SELECT FROM gpucredit_registry.sender s
+			WHERE s.org = may_use_object.org AND s.object = may_use_object.object
+				AND s.sent_at > gpucredit.now() - interval '24 hours'
+				AND (s.caller = gpucredit_registry.caller_name(may_use_object.caller)
+					OR starts_with(s.caller, rtrim(gpucredit_registry.caller_name(
+						may_use_object.caller), '/') || '/')))
+		OR EXISTS (SELECT
+			FROM (SELECT DISTINCT v.org, v.model
+				FROM gpucredit_registry.possession p
+					JOIN gpucredit_registry.file f USING (org, object)
+					JOIN gpucredit_registry.version v USING (org, version)
+				WHERE p.object = may_use_object.object OFFSET 0) m
+			WHERE gpucredit_registry.permission_of(m.org, m.model,
 					may_use_object.caller) IS NOT NULL
-				AND gpucredit_registry.read_refusal(v, may_use_object.object,
-					may_use_object.caller) IS NULL);
+				AND EXISTS (SELECT FROM gpucredit_registry.file f
+					JOIN gpucredit_registry.version v USING (org, version)
+				WHERE f.org = m.org AND f.object = may_use_object.object
+					AND v.model = m.model
+					AND gpucredit_registry.read_refusal(v, may_use_object.object,
+						may_use_object.caller) IS NULL));
 END
 $$;
 COMMENT ON FUNCTION gpucredit_registry.may_use_object(text, bytea, gpucredit_registry.caller) IS
-'Internal: has the organisation these bytes, or may the caller read them somewhere?';
+'Internal: did the caller send these bytes within a day, or may he read them somewhere?';
 
 /* The version a name or an oid stands for. */
 CREATE FUNCTION gpucredit_registry.find_version(m gpucredit_registry.model, rev text)
@@ -224,6 +244,110 @@ $$;
 COMMENT ON FUNCTION gpucredit_registry.inline_body(jsonb) IS
 'Internal: the bytes of a file that came with a commit (22023).';
 
+/* In one order, so that commits of the same files do not wait for each other. */
+CREATE FUNCTION gpucredit_registry.store_bodies(operations jsonb) RETURNS void
+LANGUAGE sql VOLATILE
+BEGIN ATOMIC
+	INSERT INTO gpucredit_registry.chunk (sha256, size, body)
+	SELECT DISTINCT ON (sha256(b.body)) sha256(b.body), octet_length(b.body), b.body
+	FROM (SELECT gpucredit_registry.inline_body(e.o) AS body
+		FROM jsonb_array_elements(store_bodies.operations) AS e (o)
+		WHERE e.o ? 'content') b
+	ORDER BY sha256(b.body)
+	ON CONFLICT DO NOTHING;
+END;
+COMMENT ON FUNCTION gpucredit_registry.store_bodies(jsonb) IS
+'Internal: keeps the small files that came with a commit.';
+
+/*
+ * Why a commit may not add its bytes.  Those count that the organisation does
+ * not store yet: small files that came with the commit, and objects of others
+ * that it begins to keep.  A commit that only deletes is always allowed.
+ */
+CREATE FUNCTION gpucredit_registry.commit_denial(m gpucredit_registry.model,
+	operations jsonb) RETURNS text
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	added bigint;
+BEGIN
+	IF NOT EXISTS (SELECT FROM jsonb_array_elements(commit_denial.operations) AS e (o)
+		WHERE e.o ?| '{content,sha256}')
+	THEN
+		RETURN NULL;
+	END IF;
+	/* one after the other, so that together they stay within the quota */
+	PERFORM gpucredit_registry.lock_usage((m).org);
+	SELECT coalesce(sum(n.size), 0) INTO added
+	FROM (
+		SELECT sha256(b.body) AS object, octet_length(b.body)::bigint AS size
+		FROM (SELECT gpucredit_registry.inline_body(e.o) AS body
+			FROM jsonb_array_elements(commit_denial.operations) AS e (o)
+			WHERE e.o ? 'content') b
+		UNION
+		SELECT b.sha256, b.size
+		FROM jsonb_array_elements(commit_denial.operations) AS e (o)
+			JOIN gpucredit_registry.object b ON b.sha256
+				= CASE WHEN e.o ->> 'sha256' ~ '^[0-9a-f]{64}$'
+					THEN decode(e.o ->> 'sha256', 'hex') END) n
+	WHERE NOT EXISTS (SELECT FROM gpucredit_registry.possession p
+		WHERE p.org = (m).org AND p.object = n.object);
+	RETURN gpucredit_registry.upload_denial(m, added);
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.commit_denial(gpucredit_registry.model, jsonb) IS
+'Internal: NULL, or storage_quota, insufficient_credits or account_suspended.';
+
+/*
+ * A file is no folder, and no two paths differ in case alone.  Only paths that a
+ * commit writes can break that, so only they are looked up.
+ */
+CREATE FUNCTION gpucredit_registry.check_tree(org text, version bigint, paths text[])
+RETURNS void
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF EXISTS (
+			SELECT FROM unnest(check_tree.paths) AS p (path)
+				CROSS JOIN LATERAL (
+					SELECT FROM gpucredit_registry.file f
+					WHERE f.org = check_tree.org AND f.version = check_tree.version
+						AND f.path > p.path COLLATE "C" || '/'
+						AND f.path < p.path COLLATE "C" || '0' LIMIT 1) below
+			WHERE EXISTS (SELECT FROM gpucredit_registry.file f
+				WHERE f.org = check_tree.org AND f.version = check_tree.version
+					AND f.path = p.path))
+		OR EXISTS (
+			SELECT FROM (
+				SELECT DISTINCT array_to_string(w.words[:n], '/') AS path
+				FROM unnest(check_tree.paths) AS p (path),
+					string_to_array(p.path, '/') AS w (words),
+					generate_series(1, array_length(w.words, 1) - 1) AS n
+				WHERE EXISTS (SELECT FROM gpucredit_registry.file f
+					WHERE f.org = check_tree.org AND f.version = check_tree.version
+						AND f.path = p.path)) folder
+				JOIN gpucredit_registry.file f ON f.org = check_tree.org
+					AND f.version = check_tree.version AND f.path = folder.path)
+	THEN
+		PERFORM gpucredit_registry.refuse('a path is a file and a folder',
+			'The files of a version make a tree.');
+	END IF;
+	IF EXISTS (SELECT FROM unnest(check_tree.paths) AS p (path)
+			JOIN gpucredit_registry.file f ON lower(f.path) = lower(p.path) AND f.path <> p.path
+			JOIN gpucredit_registry.file g ON g.org = f.org AND g.version = f.version
+				AND g.path = p.path
+		WHERE f.org = check_tree.org AND f.version = check_tree.version)
+	THEN
+		PERFORM gpucredit_registry.refuse('two paths differ only in the case of letters',
+			'Some file systems can hold only one of them.', 'Rename one, or delete it.');
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.check_tree(text, bigint, text[]) IS
+'Internal: refuses paths of a version that a file system cannot hold together (22023).';
+
 /*
  * Applies the list in its order; a later entry wins.  Each is {"path", "op":
  * "delete"}, {"path", "op": "delete_folder"}, {"path", "content": BASE64} or
@@ -239,14 +363,6 @@ DECLARE
 	digest bytea;
 	inline boolean;
 BEGIN
-	/* in one order, so that commits of the same files do not wait for each other */
-	INSERT INTO gpucredit_registry.chunk (sha256, size, body)
-	SELECT DISTINCT ON (sha256(b.body)) sha256(b.body), octet_length(b.body), b.body
-	FROM (SELECT gpucredit_registry.inline_body(e.o) AS body
-		FROM jsonb_array_elements(apply_operations.operations) AS e (o)
-		WHERE e.o ? 'content') b
-	ORDER BY sha256(b.body)
-	ON CONFLICT DO NOTHING;
 	FOR o IN SELECT jsonb_array_elements(apply_operations.operations) LOOP
 		PERFORM gpucredit_registry.check_path(o ->> 'path');
 		IF o ->> 'op' LIKE 'delete%' THEN
@@ -270,7 +386,8 @@ BEGIN
 			THEN
 				RAISE EXCEPTION 'the bytes of "%" were not uploaded', left(o ->> 'path', 64)
 					USING ERRCODE = 'UC503',
-					DETAIL = format('The organisation has no object %s.', o ->> 'sha256'),
+					DETAIL = format('The caller sent no object %s within 24 hours, and may read none.',
+						o ->> 'sha256'),
 					HINT = 'Upload the file first, then commit.';
 			END IF;
 			PERFORM gpucredit_registry.possess(apply_operations.org, digest);
@@ -285,15 +402,10 @@ BEGIN
 		ON CONFLICT ON CONSTRAINT file_pkey DO UPDATE
 		SET object = excluded.object, size = excluded.size, lfs = excluded.lfs;
 	END LOOP;
-	/* a file is no folder */
-	IF EXISTS (SELECT FROM gpucredit_registry.file f JOIN gpucredit_registry.file g
-			ON g.org = f.org AND g.version = f.version
-				AND g.path > f.path || '/' AND g.path < f.path || '0'
-		WHERE f.org = apply_operations.org AND f.version = apply_operations.version)
-	THEN
-		PERFORM gpucredit_registry.refuse('a path is a file and a folder',
-			'The files of a version make a tree.');
-	END IF;
+	PERFORM gpucredit_registry.check_tree(apply_operations.org, apply_operations.version,
+		ARRAY(SELECT DISTINCT e.o ->> 'path'
+			FROM jsonb_array_elements(apply_operations.operations) AS e (o)
+			WHERE e.o ?| '{content,sha256}'));
 END
 $$;
 COMMENT ON FUNCTION gpucredit_registry.apply_operations(text, bigint, jsonb, gpucredit_registry.caller) IS
@@ -344,6 +456,21 @@ BEGIN
 				left(commit_as.parent, 64)),
 			HINT = 'Look at what is new, and commit on top of it.';
 	END IF;
+	r.replayed := false;
+	BEGIN
+		PERFORM gpucredit_registry.store_bodies(commit_as.operations);
+		r.reason := gpucredit_registry.commit_denial(m, commit_as.operations);
+		IF r.reason IS NOT NULL THEN
+			RAISE EXCEPTION 'denied';
+		END IF;
+	EXCEPTION WHEN raise_exception THEN
+		/* the bodies are not stored */
+		r.status := 'denied';
+		PERFORM gpucredit_registry.record((m).org, 'commit', commit_as.author,
+			jsonb_build_object('model', (m).model, 'ref', commit_as.ref, 'denied', r.reason));
+		PERFORM gpucredit_registry.request_end((m).org, commit_as.key, to_jsonb(r));
+		RETURN r;
+	END;
 	INSERT INTO gpucredit_registry.version AS v (org, model, oid, parent, title,
 		description, author, created_at)
 	VALUES ((m).org, (m).model, encode(substr(sha256(gen_random_uuid()::text::bytea), 1, 20), 'hex'),
@@ -382,7 +509,6 @@ BEGIN
 	r.status := CASE WHEN (SELECT v.quarantined_at FROM gpucredit_registry.version v
 			WHERE v.org = (m).org AND v.version = r.version) IS NULL
 		THEN 'committed' ELSE 'quarantined' END;
-	r.replayed := false;
 	PERFORM gpucredit_registry.record((m).org, 'commit', commit_as.author,
 		jsonb_build_object('model', (m).model, 'ref', commit_as.ref, 'version', r.version,
 			'oid', r.oid, 'status', r.status));
@@ -425,7 +551,7 @@ $$;
 COMMENT ON FUNCTION gpucredit_registry.commit(text, bigint, text, jsonb, text, text, jsonb, text, text) IS
 'Repositories: makes a new version of a repository and moves a ref to it, on behalf of its account.
 operations: an array of {"path", "content": BASE64}, {"path", "sha256": HEX} of bytes that were uploaded, {"path", "op": "delete"} or "delete_folder". parent: the oid that the ref must still be at; NULL: any. parents: what the version was made from, an array of {"org", "version", "kind"}.
-Result: status committed, or quarantined where a parent is.
+Result: status committed; quarantined where a parent is; denied, where bytes that it adds may not be stored, with reason storage_quota, insufficient_credits or account_suspended.
 Errors: UC501 no such repository, file or parent; UC503 bytes were not uploaded; UC505 a cycle; UC506 the ref has moved; UC201 key used with other arguments; 22023.';
 
 /*

@@ -138,7 +138,8 @@ CREATE FUNCTION gpucredit_registry.read_refusal(v gpucredit_registry.version,
 LANGUAGE sql STABLE
 BEGIN ATOMIC
 	SELECT CASE
-		WHEN (v).quarantined_at IS NOT NULL THEN 'quarantined'
+		WHEN (v).quarantined_at IS NOT NULL
+			OR gpucredit_registry.is_blocked(read_refusal.object) THEN 'quarantined'
 		WHEN (v).restricted_at IS NOT NULL THEN
 			CASE WHEN NOT gpucredit_registry.is_named((v).org, (v).model, read_refusal.caller)
 				OR NOT EXISTS (SELECT FROM gpucredit_registry.reader r
@@ -159,7 +160,7 @@ COMMENT ON FUNCTION gpucredit_registry.read_refusal(gpucredit_registry.version, 
 /*
  * An object of a repository may be read if one version that has it may be
  * read.  If no version of the repository has it, those of the organisation's
- * others count.
+ * others count that the caller may read.
  */
 CREATE FUNCTION gpucredit_registry.object_refusal(m gpucredit_registry.model,
 	object bytea, caller gpucredit_registry.caller, OUT refusal text,
@@ -177,11 +178,16 @@ BEGIN
 		ORDER BY k.model = (m).model DESC, k.version DESC
 	LOOP
 		EXIT WHEN v.model = (m).model AND o.model <> (m).model;
+		CONTINUE WHEN o.model <> (m).model AND gpucredit_registry.permission_of(o.org,
+			o.model, object_refusal.caller) IS NULL;
 		v := o;
 		refusal := gpucredit_registry.read_refusal(v, object_refusal.object,
 			object_refusal.caller);
 		EXIT WHEN refusal IS NULL;
 	END LOOP;
+	IF refusal IS NULL AND gpucredit_registry.is_blocked(object_refusal.object) THEN
+		refusal := 'quarantined';
+	END IF;
 END
 $$;
 COMMENT ON FUNCTION gpucredit_registry.object_refusal(gpucredit_registry.model, bytea, gpucredit_registry.caller) IS
@@ -193,12 +199,14 @@ LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	name text := (SELECT format('version %s of "%s/%s"', (v).oid, m.org, m.name)
-		FROM gpucredit_registry.model m WHERE m.org = (v).org AND m.model = (v).model);
+	name text := coalesce((SELECT format('version %s of "%s/%s"', (v).oid, m.org, m.name)
+		FROM gpucredit_registry.model m WHERE m.org = (v).org AND m.model = (v).model),
+		'the file');
 BEGIN
 	IF refuse_read.refusal = 'quarantined' THEN
 		RAISE EXCEPTION '% is in quarantine', name
-			USING ERRCODE = 'UC504', DETAIL = (v).quarantine_reason,
+			USING ERRCODE = 'UC504', DETAIL = coalesce((v).quarantine_reason,
+				'Its bytes are blocked, in whatever version they are.'),
 			HINT = 'Ask the operator, or use another version.', COLUMN = 'Quarantined';
 	ELSIF refuse_read.refusal = 'restricted' THEN
 		RAISE EXCEPTION '% is restricted', name

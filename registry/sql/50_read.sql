@@ -161,7 +161,7 @@ BEGIN
 		END IF;
 		PERFORM gpucredit_registry.alert_quota(open_read.org, 'egress_quota', used);
 	END IF;
-	IF gpucredit_registry.in_debt(open_read.org) THEN
+	IF gpucredit_registry.in_debt(open_read.org, open_read.model) THEN
 		open_read.reason := 'insufficient_credits';
 		RETURN;
 	END IF;

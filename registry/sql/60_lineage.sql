@@ -294,25 +294,29 @@ kind: fine_tune, adapter, quantized or merge.
 Errors: UC501 no such version, or the parent may not be read; UC505 it would be its own ancestor; 22023.';
 
 CREATE FUNCTION gpucredit_registry.quarantine(org text, version bigint, reason text,
-	key text, descendants boolean DEFAULT false, OUT quarantined bigint, OUT replayed boolean)
+	key text, descendants boolean DEFAULT false, files text[] DEFAULT NULL,
+	OUT quarantined bigint, OUT replayed boolean, OUT blocked bigint)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	kept jsonb;
+	named gpucredit_registry.version;
 BEGIN
 	IF coalesce(octet_length(quarantine.reason), 0) NOT BETWEEN 1 AND 1000 THEN
 		PERFORM gpucredit_registry.refuse('reason must have 1 to 1,000 bytes',
 			'Readers see the reason of the refusal.');
 	END IF;
 	kept := gpucredit_registry.request_begin(quarantine.org, quarantine.key, 'quarantine',
-		jsonb_build_array(quarantine.version, quarantine.reason, quarantine.descendants));
+		jsonb_build_array(quarantine.version, quarantine.reason, quarantine.descendants,
+			quarantine.files));
 	quarantine.replayed := kept IS NOT NULL;
 	IF quarantine.replayed THEN
-		quarantine.quarantined := kept;
+		quarantine.quarantined := kept -> 0;
+		quarantine.blocked := kept -> 1;
 		RETURN;
 	END IF;
-	PERFORM FROM gpucredit_registry.version v
+	SELECT * INTO named FROM gpucredit_registry.version v
 	WHERE v.org = quarantine.org AND v.version = quarantine.version FOR UPDATE;
 	IF NOT FOUND THEN
 		PERFORM gpucredit_registry.not_found(format('version %s of "%s"', quarantine.version,
@@ -331,13 +335,17 @@ BEGIN
 		PERFORM gpucredit_registry.record(quarantine.org, 'quarantine', NULL,
 			jsonb_build_object('version', quarantine.version, 'reason', quarantine.reason));
 	END IF;
+	quarantine.blocked := gpucredit_registry.block_files(named, quarantine.files,
+		quarantine.reason);
 	PERFORM gpucredit_registry.request_end(quarantine.org, quarantine.key,
-		to_jsonb(quarantine.quarantined));
+		jsonb_build_array(quarantine.quarantined, quarantine.blocked));
 END
 $$;
-COMMENT ON FUNCTION gpucredit_registry.quarantine(text, bigint, text, text, boolean) IS
-'Lineage: nobody may read the version any more or, with descendants, what was made from it. What is made from it later starts in quarantine. reason: shown to readers. Result: how many versions were put into quarantine by this call.
-Errors: 25001 with descendants above READ COMMITTED; UC501 no such version; UC201 key used with other arguments; 22023.';
+COMMENT ON FUNCTION gpucredit_registry.quarantine(text, bigint, text, text, boolean, text[]) IS
+'Lineage: nobody may read the version any more or, with descendants, what was made from it. What is made from it later starts in quarantine. Its files are blocked wherever their bytes were or will be committed.
+reason: shown to readers. files: the paths to block; NULL: its uploaded files, or an image''s manifest, but for those that an older version outside quarantine has; an empty array: none.
+Result: how many versions were put into quarantine by this call, and how many files were blocked.
+Errors: 25001 with descendants above READ COMMITTED; UC501 no such version or file; UC201 key used with other arguments; 22023.';
 
 CREATE FUNCTION gpucredit_registry.release_quarantine(org text, version bigint,
 	reason text, key text, descendants boolean DEFAULT false,
@@ -379,6 +387,7 @@ BEGIN
 		WHERE v.org = r.o AND v.version = r.v
 			AND (v.quarantined_at IS NOT NULL OR v.restricted_at IS NOT NULL);
 		IF FOUND THEN
+			DELETE FROM gpucredit_registry.blocked b WHERE b.org = r.o AND b.version = r.v;
 			UPDATE gpucredit_registry.scan s SET verdict = 'released'
 			WHERE s.org = r.o AND s.version = r.v AND s.verdict = 'failed';
 			release_quarantine.released := release_quarantine.released + 1;
@@ -391,5 +400,5 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_registry.release_quarantine(text, bigint, text, text, boolean) IS
-'Lineage: a version may be read again, and with descendants what was made from it; also one that failed a scan.
+'Lineage: a version may be read again, and with descendants what was made from it; also one that failed a scan. The files that its quarantine blocked are no longer blocked.
 Result: how many versions left quarantine, or their restriction. Errors: UC501 no such version; UC201 key used with other arguments; 22023.';

@@ -10,6 +10,7 @@ CREATE TABLE gpucredit_registry.score (
 	detail jsonb,
 	set_by text NOT NULL,
 	set_at timestamptz NOT NULL,
+	measured boolean NOT NULL DEFAULT false,	/* by an evaluation run, not stated */
 	CONSTRAINT score_pkey PRIMARY KEY (org, version, benchmark, metric),
 	FOREIGN KEY (org, version) REFERENCES gpucredit_registry.version
 );
@@ -17,7 +18,8 @@ COMMENT ON TABLE gpucredit_registry.score IS
 'What each version scored in which benchmark, by which metric';
 
 CREATE FUNCTION gpucredit_registry.set_score_as(v gpucredit_registry.version,
-	benchmark text, metric text, score numeric, detail jsonb, author text) RETURNS void
+	benchmark text, metric text, score numeric, detail jsonb, author text,
+	measured boolean) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -36,6 +38,19 @@ BEGIN
 		PERFORM gpucredit_registry.refuse('a score is -10^15 to 10^15 with 15 decimals, its detail has 64 kB at most',
 			format('The score is %s.', left(set_score_as.score::text, 64)));
 	END IF;
+	/* another call may be measuring it now */
+	PERFORM FROM gpucredit_registry.version o
+	WHERE o.org = (v).org AND o.version = (v).version FOR NO KEY UPDATE;
+	IF NOT set_score_as.measured AND EXISTS (SELECT FROM gpucredit_registry.score s
+		WHERE s.org = (v).org AND s.version = (v).version AND s.measured
+			AND s.benchmark = set_score_as.benchmark AND s.metric = set_score_as.metric)
+	THEN
+		RAISE EXCEPTION 'the score "%" of benchmark "%" was measured by an evaluation run',
+			set_score_as.metric, set_score_as.benchmark
+			USING ERRCODE = 'UC506',
+			DETAIL = 'What was measured is replaced only by another run.',
+			HINT = 'State your own score under another benchmark or metric.';
+	END IF;
 	IF set_score_as.score IS NULL THEN
 		DELETE FROM gpucredit_registry.score s
 		WHERE s.org = (v).org AND s.version = (v).version
@@ -43,20 +58,23 @@ BEGIN
 	ELSE
 		INSERT INTO gpucredit_registry.score AS s
 		VALUES ((v).org, (v).version, set_score_as.benchmark, set_score_as.metric,
-			set_score_as.score, set_score_as.detail, set_score_as.author, gpucredit.now())
+			set_score_as.score, set_score_as.detail, set_score_as.author, gpucredit.now(),
+			set_score_as.measured)
 		ON CONFLICT ON CONSTRAINT score_pkey DO UPDATE
 		SET score = excluded.score, detail = excluded.detail, set_by = excluded.set_by,
-			set_at = excluded.set_at
-		WHERE (s.score, s.detail) IS DISTINCT FROM (excluded.score, excluded.detail);
+			set_at = excluded.set_at, measured = excluded.measured
+		WHERE (s.score, s.detail, s.measured)
+			IS DISTINCT FROM (excluded.score, excluded.detail, excluded.measured);
 	END IF;
 	IF FOUND THEN
 		PERFORM gpucredit_registry.record((v).org, 'set_score', set_score_as.author,
 			jsonb_build_object('version', (v).version, 'benchmark', set_score_as.benchmark,
-				'metric', set_score_as.metric, 'score', set_score_as.score));
+				'metric', set_score_as.metric, 'score', set_score_as.score,
+				'measured', set_score_as.measured));
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION gpucredit_registry.set_score_as(gpucredit_registry.version, text, text, numeric, jsonb, text) IS
+COMMENT ON FUNCTION gpucredit_registry.set_score_as(gpucredit_registry.version, text, text, numeric, jsonb, text, boolean) IS
 'Internal: sets a score on behalf of somebody.';
 
 CREATE FUNCTION gpucredit_registry.set_score(org text, version bigint, benchmark text,
@@ -66,16 +84,30 @@ SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
 	SELECT gpucredit_registry.set_score_as(gpucredit_registry.own_version(set_score.org,
 			set_score.version), set_score.benchmark, set_score.metric, set_score.score,
-		set_score.detail, session_user);
+		set_score.detail, session_user, false);
 END;
 COMMENT ON FUNCTION gpucredit_registry.set_score(text, bigint, text, text, numeric, jsonb) IS
-'Scores: what a version scored in a benchmark; the last one stands, the same again changes nothing.
+'Scores: states what a version scored in a benchmark; the last one stands, the same again changes nothing. What an evaluation run measured stays.
 score: NULL: the score goes. detail: how it was measured, at most 64 kB.
-Errors: UC501 no such version; 22023.';
+Errors: UC501 no such version; UC506 an evaluation run measured it; 22023.';
+
+/* Granted to nobody: only extensions that measure call it. */
+CREATE FUNCTION gpucredit_registry.record_score(org text, version bigint, benchmark text,
+	metric text, score numeric, detail jsonb DEFAULT NULL) RETURNS void
+LANGUAGE sql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+	SELECT gpucredit_registry.set_score_as(v, record_score.benchmark, record_score.metric,
+		record_score.score, record_score.detail, session_user, true)
+	FROM gpucredit_registry.version v
+	WHERE v.org = record_score.org AND v.version = record_score.version;
+END;
+COMMENT ON FUNCTION gpucredit_registry.record_score(text, bigint, text, text, numeric, jsonb) IS
+'Internal: keeps what an evaluation run measured; it replaces what somebody stated. Errors: 22023.';
 
 CREATE FUNCTION gpucredit_registry.scores(org text, version bigint)
 RETURNS TABLE (benchmark text, metric text, score numeric, detail jsonb, set_by text,
-	set_at timestamptz)
+	set_at timestamptz, measured boolean)
 LANGUAGE plpgsql STABLE SECURITY DEFINER ROWS 10
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -83,12 +115,13 @@ DECLARE
 	v gpucredit_registry.version := gpucredit_registry.own_version(scores.org, scores.version);
 BEGIN
 	RETURN QUERY
-	SELECT s.benchmark, s.metric, s.score, s.detail, s.set_by, s.set_at
+	SELECT s.benchmark, s.metric, s.score, s.detail, s.set_by, s.set_at, s.measured
 	FROM gpucredit_registry.score s
 	WHERE s.org = v.org AND s.version = v.version
 	ORDER BY s.benchmark, s.metric;
 END
 $$;
 COMMENT ON FUNCTION gpucredit_registry.scores(text, bigint) IS
-'Scores: those of a version. Who may read the repository gets them by GET /api/models/ORG/NAME/scores/REV.
+'Scores: those of a version, and who set them. Who may read the repository gets them by GET /api/models/ORG/NAME/scores/REV.
+Result: measured: an evaluation run measured it; otherwise set_by stated it.
 Errors: UC501 no such version.';

@@ -3,9 +3,11 @@
  *
  * A day (UTC) is billed once, when it is over: byte-hours stored and bytes
  * sent, times the prices, rounded once to a micro-credit.  A GB has 10^9
- * bytes, a month 720 hours.  An organisation that cannot pay may not upload;
- * from the seventh unpaid day on nobody reads its files either.  Nothing is
- * deleted.
+ * bytes, a month 720 hours.  The account of a repository pays.  Bytes that
+ * several repositories of an organisation share are stored once, so accounts
+ * divide what is stored in proportion to the sizes of their files.  An account
+ * that cannot pay may not upload; from the seventh unpaid day on nobody reads
+ * its files either.  Nothing is deleted.
  */
 CREATE TABLE gpucredit_registry.price (
 	item text PRIMARY KEY CHECK (item IN ('storage', 'cold', 'egress')),
@@ -27,15 +29,18 @@ COMMENT ON FUNCTION gpucredit_registry.price_of(text) IS
 CREATE TABLE gpucredit_registry.bill (
 	org text COLLATE "C" NOT NULL,
 	day date NOT NULL,
+	account text COLLATE "C" NOT NULL,
 	byte_hours numeric NOT NULL,
 	cold_byte_hours numeric NOT NULL,
 	egress_bytes bigint NOT NULL,
 	amount numeric NOT NULL,
 	paid_at timestamptz,
-	CONSTRAINT bill_pkey PRIMARY KEY (org, day)
+	CONSTRAINT bill_pkey PRIMARY KEY (org, day, account)
 );
+CREATE INDEX bill_unpaid ON gpucredit_registry.bill (org, account, day)
+	WHERE paid_at IS NULL;
 COMMENT ON TABLE gpucredit_registry.bill IS
-'What each day cost an organisation; paid_at: when its credit was captured';
+'What each day cost an account; paid_at: when its credit was captured';
 
 CREATE FUNCTION gpucredit_registry.set_storage_price(item text, price numeric)
 RETURNS void
@@ -61,15 +66,38 @@ COMMENT ON FUNCTION gpucredit_registry.set_storage_price(text, numeric) IS
 'Prices: what days that are billed from now on cost.
 item: storage or cold (not read for 90 days), credits per GB-month; egress, credits per GB. Errors: 22023.';
 
-CREATE FUNCTION gpucredit_registry.in_debt(org text) RETURNS boolean
+CREATE FUNCTION gpucredit_registry.in_debt(org text, model bigint) RETURNS boolean
 LANGUAGE sql STABLE
 BEGIN ATOMIC
 	SELECT EXISTS (SELECT FROM gpucredit_registry.bill b
-		WHERE b.org = in_debt.org AND b.paid_at IS NULL
+			JOIN gpucredit_registry.model m ON m.org = b.org AND m.account = b.account
+		WHERE b.org = in_debt.org AND m.model = in_debt.model AND b.paid_at IS NULL
 			AND b.day < (gpucredit.now() AT TIME ZONE 'UTC')::date - 7);
 END;
-COMMENT ON FUNCTION gpucredit_registry.in_debt(text) IS
-'Internal: has an organisation a bill that is unpaid for 7 days?';
+COMMENT ON FUNCTION gpucredit_registry.in_debt(text, bigint) IS
+'Internal: has the account of a repository a bill that is unpaid for 7 days?';
+
+/* The bytes of the files of each account; what several have counts for each. */
+CREATE FUNCTION gpucredit_registry.account_bytes(org text)
+RETURNS TABLE (account text, bytes numeric)
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+	SELECT k.account, sum(b.size)
+	FROM (SELECT m.account, f.object
+			FROM gpucredit_registry.file f
+				JOIN gpucredit_registry.version v USING (org, version)
+				JOIN gpucredit_registry.model m USING (org, model)
+			WHERE f.org = account_bytes.org
+			UNION
+			SELECT m.account, l.object
+			FROM gpucredit_registry.blob l JOIN gpucredit_registry.model m USING (org, model)
+			WHERE l.org = account_bytes.org) k
+		JOIN gpucredit_registry.object b ON b.sha256 = k.object
+	WHERE b.size > 0
+	GROUP BY k.account;
+END;
+COMMENT ON FUNCTION gpucredit_registry.account_bytes(text) IS
+'Internal: how many bytes the files of each account of an organisation have.';
 
 /*
  * The share of the unique bytes of an organisation's objects that nobody read
@@ -93,16 +121,79 @@ END;
 COMMENT ON FUNCTION gpucredit_registry.cold_share(text, date) IS
 'Internal: which share of what an organisation stores is cold on a day.';
 
-CREATE FUNCTION gpucredit_registry.bill(org text, day date,
-	OUT amount numeric, OUT status text, OUT reason text)
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+/* Divides what an organisation stored and sent on a day among its accounts. */
+CREATE FUNCTION gpucredit_registry.make_bills(org text, day date) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	cold numeric := gpucredit_registry.cold_share(make_bills.org, make_bills.day);
+	hours numeric := coalesce((SELECT u.byte_seconds / 3600 FROM gpucredit_registry.usage u
+		WHERE u.org = make_bills.org AND u.day = make_bills.day), 0);
+BEGIN
+	INSERT INTO gpucredit_registry.bill
+	SELECT make_bills.org, make_bills.day, l.account, l.hours, l.cold_hours, l.sent, l.amount,
+		CASE l.amount WHEN 0 THEN gpucredit.now() END
+	FROM (
+		SELECT a.account, a.hours, a.cold_hours, a.sent,
+			round(((a.hours * gpucredit_registry.price_of('storage')
+				+ a.cold_hours * gpucredit_registry.price_of('cold')) / 720
+				+ a.sent * gpucredit_registry.price_of('egress')) / 1000000000, 6) AS amount
+		FROM (
+			SELECT w.account, hours * (1 - cold) * sum(w.share) AS hours,
+				hours * cold * sum(w.share) AS cold_hours, sum(w.sent)::bigint AS sent
+			FROM (
+				SELECT b.account, b.bytes / sum(b.bytes) OVER () AS share, 0 AS sent
+				FROM gpucredit_registry.account_bytes(make_bills.org) b
+				UNION ALL
+				/* where no account has files, the organisation pays */
+				SELECT '', (NOT EXISTS (SELECT FROM
+					gpucredit_registry.account_bytes(make_bills.org)))::integer, 0
+				UNION ALL
+				SELECT m.account, 0, e.bytes
+				FROM gpucredit_registry.egress e
+					JOIN gpucredit_registry.model m USING (org, model)
+				WHERE e.org = make_bills.org AND e.day = make_bills.day) w
+			GROUP BY w.account) a) l;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.make_bills(text, date) IS
+'Internal: the bills of an organisation''s accounts for a day.';
+
+CREATE FUNCTION gpucredit_registry.pay_bill(b gpucredit_registry.bill) RETURNS text
+LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 SET gpucredit.key_space = 'gpucredit_registry'
 AS $$
 DECLARE
-	b gpucredit_registry.bill;
-	share numeric;
 	h record;
+BEGIN
+	/* a denial is stored under its key, so each try has its own; the capture has the bill's */
+	SELECT * INTO h FROM gpucredit.hold((b).org, (b).account,
+		format('registry/hold/%s/%s', (b).day, gen_random_uuid()), (b).amount, '1 hour');
+	IF h.status = 'denied' THEN
+		RETURN h.reason;
+	END IF;
+	PERFORM gpucredit.capture((b).org, h.hold, format('registry/storage/%s/%s', (b).day,
+		encode(sha256(convert_to((b).account, 'UTF8')), 'hex')), (b).amount);
+	UPDATE gpucredit_registry.bill o SET paid_at = gpucredit.now()
+	WHERE o.org = (b).org AND o.day = (b).day AND o.account = (b).account;
+	PERFORM gpucredit_registry.record((b).org, 'bill', NULL, jsonb_build_object(
+		'day', (b).day, 'account', (b).account, 'amount', (b).amount));
+	RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.pay_bill(gpucredit_registry.bill) IS
+'Internal: charges an account for a day; NULL, or why it cannot pay.';
+
+CREATE FUNCTION gpucredit_registry.bill(org text, day date,
+	OUT amount numeric, OUT status text, OUT reason text)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	b gpucredit_registry.bill;
+	refusal text;
 BEGIN
 	PERFORM gpucredit_registry.check_account(bill.org, '');
 	IF bill.day IS NULL OR bill.day >= (gpucredit.now() AT TIME ZONE 'UTC')::date THEN
@@ -111,51 +202,32 @@ BEGIN
 	END IF;
 	/* bring usage up to now, so that the day's row is complete */
 	PERFORM gpucredit_registry.change_usage(bill.org, 0);
-	SELECT * INTO b FROM gpucredit_registry.bill o
-	WHERE o.org = bill.org AND o.day = bill.day FOR UPDATE;
-	IF NOT FOUND THEN
-		share := gpucredit_registry.cold_share(bill.org, bill.day);
-		SELECT u.byte_seconds * (1 - share) / 3600, u.byte_seconds * share / 3600
-		INTO b.byte_hours, b.cold_byte_hours
-		FROM gpucredit_registry.usage u
-		WHERE u.org = bill.org AND u.day = bill.day;
-		b.byte_hours := coalesce(b.byte_hours, 0);
-		b.cold_byte_hours := coalesce(b.cold_byte_hours, 0);
-		SELECT coalesce(sum(e.bytes), 0) INTO b.egress_bytes
-		FROM gpucredit_registry.egress e
-		WHERE e.org = bill.org AND e.day = bill.day;
-		b.amount := round(((b.byte_hours * gpucredit_registry.price_of('storage')
-				+ b.cold_byte_hours * gpucredit_registry.price_of('cold')) / 720
-			+ b.egress_bytes * gpucredit_registry.price_of('egress')) / 1000000000, 6);
-		INSERT INTO gpucredit_registry.bill
-		VALUES (bill.org, bill.day, b.byte_hours, b.cold_byte_hours, b.egress_bytes,
-			b.amount, CASE b.amount WHEN 0 THEN gpucredit.now() END)
-		RETURNING * INTO b;
+	IF NOT EXISTS (SELECT FROM gpucredit_registry.bill o
+		WHERE o.org = bill.org AND o.day = bill.day)
+	THEN
+		PERFORM gpucredit_registry.make_bills(bill.org, bill.day);
 	END IF;
-	bill.amount := b.amount;
+	bill.amount := 0;
 	bill.status := 'paid';
-	IF b.paid_at IS NOT NULL THEN
-		RETURN;
-	END IF;
-	/* a denial is stored under its key, so each try has its own; the capture has the day's */
-	SELECT * INTO h FROM gpucredit.hold(bill.org, '',
-		format('registry/hold/%s/%s', bill.day, gen_random_uuid()), b.amount, '1 hour');
-	IF h.status = 'denied' THEN
+	FOR b IN
+		SELECT * FROM gpucredit_registry.bill o
+		WHERE o.org = bill.org AND o.day = bill.day
+		ORDER BY o.account FOR UPDATE
+	LOOP
+		bill.amount := bill.amount + b.amount;
+		IF b.paid_at IS NULL THEN
+			refusal := gpucredit_registry.pay_bill(b);
+			bill.reason := coalesce(bill.reason, refusal);
+		END IF;
+	END LOOP;
+	IF bill.reason IS NOT NULL THEN
 		bill.status := 'denied';
-		bill.reason := h.reason;
-		RETURN;
 	END IF;
-	PERFORM gpucredit.capture(bill.org, h.hold, format('registry/storage/%s', bill.day),
-		b.amount);
-	UPDATE gpucredit_registry.bill o SET paid_at = gpucredit.now()
-	WHERE o.org = bill.org AND o.day = bill.day;
-	PERFORM gpucredit_registry.record(bill.org, 'bill', NULL,
-		jsonb_build_object('day', bill.day, 'amount', b.amount));
 END
 $$;
 COMMENT ON FUNCTION gpucredit_registry.bill(text, date) IS
-'Billing: charges an organisation for a day that is over, once; calling again pays what could not be paid.
-day: UTC. Result: the amount in credits; status paid, or denied with reason insufficient_credits, budget_exceeded or account_suspended: uploads are refused until it is paid, reading from the seventh day on.
+'Billing: charges the accounts of an organisation''s repositories for a day that is over, once; calling again charges those that could not pay.
+day: UTC. Result: the amount of all in credits; status paid, or denied, where an account could not pay, with reason insufficient_credits, budget_exceeded or account_suspended: its uploads are refused until it is paid, reading from the seventh day on.
 Errors: UC001 no such organisation; 22023 the day is not over.';
 
 CREATE FUNCTION gpucredit_registry.storage(org text, OUT logical bigint,

@@ -36,6 +36,8 @@ BEGIN
 	END LOOP;
 	DELETE FROM gpucredit_registry.download d
 	WHERE d.opened_at < instant - interval '1 day';
+	DELETE FROM gpucredit_registry.sender s
+	WHERE s.sent_at < instant - interval '1 day';
 	RETURN NEXT;
 
 	/* what was sent and never committed */

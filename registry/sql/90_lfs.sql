@@ -54,9 +54,7 @@ BEGIN
 		IF NOT EXISTS (SELECT FROM gpucredit_registry.version v
 				JOIN gpucredit_registry.file f USING (org, version)
 			WHERE v.org = (m).org AND v.model = (m).model AND f.object = digest)
-			AND NOT EXISTS (SELECT FROM gpucredit_registry.possession p
-				WHERE p.org = (m).org AND p.object = digest AND (r).caller IS NOT NULL
-					AND ((r).caller).org = p.org)
+			AND NOT gpucredit_registry.may_use_object((m).org, digest, (r).caller)
 		THEN
 			RETURN answer || '{"error": {"code": 404, "message": "object does not exist"}}';
 		END IF;
@@ -73,7 +71,7 @@ BEGIN
 				'expires_in', 3600)));
 	END IF;
 	parts := transfer = 'multipart' AND (o ->> 'size')::bigint > gpucredit_registry.part_bytes();
-	u := gpucredit_registry.begin_upload(m, digest, (o ->> 'size')::bigint, parts);
+	u := gpucredit_registry.begin_upload(m, digest, (o ->> 'size')::bigint, parts, (r).caller);
 	IF u.status = 'present' THEN
 		RETURN answer;
 	ELSIF u.status = 'denied' THEN
@@ -277,7 +275,14 @@ BEGIN
 	SELECT o.* INTO b FROM gpucredit_registry.possession p
 		JOIN gpucredit_registry.object o ON o.sha256 = p.object
 	WHERE p.org = lfs_get.org AND p.object = decode(lfs_get.oid, 'hex');
-	IF b.sha256 IS NULL THEN
+	/* the right to read may have ended since the URL was signed */
+	IF b.sha256 IS NULL
+		OR gpucredit_registry.permission_of(m.org, m.model, r.caller) IS NULL
+		OR NOT EXISTS (SELECT FROM gpucredit_registry.file f
+				JOIN gpucredit_registry.version v USING (org, version)
+			WHERE f.org = m.org AND f.object = b.sha256 AND v.model = m.model)
+			AND NOT gpucredit_registry.may_use_object(m.org, b.sha256, r.caller)
+	THEN
 		PERFORM gpucredit_registry.not_found('object ' || lfs_get.oid);
 	END IF;
 	seen := gpucredit_registry.object_refusal(m, b.sha256, r.caller);

@@ -50,6 +50,29 @@ END;
 COMMENT ON FUNCTION gpucredit_registry.http_key(gpucredit_registry.http_request) IS
 'Internal: the key of a request: its header Idempotency-Key, of its caller''s account alone; without the header a random one.';
 
+/* A commit that is denied answers with an error, and leaves nothing. */
+CREATE FUNCTION gpucredit_registry.commit_or_refuse(m gpucredit_registry.model, ref text,
+	operations jsonb, key text, parent text, parents jsonb,
+	caller gpucredit_registry.caller, author text, title text, description text)
+RETURNS gpucredit_registry.commit_result
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	c gpucredit_registry.commit_result := gpucredit_registry.commit_as(m, commit_or_refuse.ref,
+		operations, key, parent, parents, caller, author, title, description);
+BEGIN
+	IF c.status = 'denied' THEN
+		PERFORM gpucredit_registry.refuse_request(
+			CASE c.reason WHEN 'insufficient_credits' THEN 402 ELSE 403 END, c.reason,
+			'Ask the owner of the repository.');
+	END IF;
+	RETURN c;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.commit_or_refuse(gpucredit_registry.model, text, jsonb, text, text, jsonb, gpucredit_registry.caller, text, text, text) IS
+'Internal: commits on behalf of an HTTP client, or refuses the request (402, 403).';
+
 /* Only an organisation's own accounts make repositories in it. */
 CREATE FUNCTION gpucredit_registry.hub_create(r gpucredit_registry.http_request)
 RETURNS gpucredit_registry.http_response
@@ -76,7 +99,7 @@ BEGIN
 	SELECT * INTO m FROM gpucredit_registry.model o
 	WHERE o.org = owner AND o.model = made.model;
 	IF jsonb_typeof(b -> 'files') = 'array' AND jsonb_array_length(b -> 'files') > 0 THEN
-		PERFORM gpucredit_registry.commit_as(m, 'main',
+		PERFORM gpucredit_registry.commit_or_refuse(m, 'main',
 			(SELECT jsonb_agg(jsonb_build_object('path', f -> 'path', 'content', f -> 'content'))
 				FROM jsonb_array_elements(b -> 'files') f),
 			format('create/%s', m.model), NULL, '[]', (r).caller,
@@ -332,7 +355,7 @@ BEGIN
 			format('It has a header, and no lines but file, lfsFile, deletedFile, deletedFolder: "%s".',
 				left(unknown, 64)));
 	END IF;
-	c := gpucredit_registry.commit_as(m, rev, operations,
+	c := gpucredit_registry.commit_or_refuse(m, rev, operations,
 		gpucredit_registry.http_key(r),
 		header ->> 'parentCommit', coalesce(header -> 'parents', '[]'), (r).caller,
 		gpucredit_registry.caller_name((r).caller), header ->> 'summary', header ->> 'description');
@@ -435,11 +458,11 @@ BEGIN
 		b := gpucredit_registry.body_of(r);
 		PERFORM gpucredit_registry.set_score_as(v, b ->> 'benchmark', b ->> 'metric',
 			(b ->> 'score')::numeric, b -> 'detail',
-			gpucredit_registry.caller_name((r).caller));
+			gpucredit_registry.caller_name((r).caller), false);
 	END IF;
 	RETURN gpucredit_registry.json_response((SELECT coalesce(jsonb_agg(jsonb_build_object(
 			'benchmark', s.benchmark, 'metric', s.metric, 'score', s.score,
-			'detail', s.detail) ORDER BY s.benchmark, s.metric), '[]')
+			'detail', s.detail, 'set_by', s.set_by, 'measured', s.measured) ORDER BY s.benchmark, s.metric), '[]')
 		FROM gpucredit_registry.score s
 		WHERE s.org = v.org AND s.version = v.version));
 END

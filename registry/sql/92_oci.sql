@@ -203,8 +203,10 @@ BEGIN
 	IF reason IS NOT NULL THEN
 		PERFORM gpucredit_registry.refuse_request(403, reason, 'Ask the owner of the repository.');
 	END IF;
-	INSERT INTO gpucredit_registry.upload AS u (org, model, part_size, created_at, expires_at)
-	VALUES ((m).org, (m).model, 1::bigint << 42, gpucredit.now(),
+	INSERT INTO gpucredit_registry.upload AS u (org, model, caller, part_size, created_at,
+		expires_at)
+	VALUES ((m).org, (m).model, gpucredit_registry.caller_name((r).caller), 1::bigint << 42,
+		gpucredit.now(),
 		gpucredit.now() + interval '24 hours')
 	RETURNING u.upload INTO number;
 	INSERT INTO gpucredit_registry.upload_part VALUES ((m).org, number, 1);
@@ -343,7 +345,7 @@ BEGIN
 	WHERE o.org = (m).org AND o.model = (m).model FOR NO KEY UPDATE;
 	v := gpucredit_registry.find_version(m, 'sha256/' || hex);
 	IF v.version IS NULL THEN
-		PERFORM gpucredit_registry.commit_as(m, 'sha256/' || hex,
+		PERFORM gpucredit_registry.commit_or_refuse(m, 'sha256/' || hex,
 			jsonb_build_array(jsonb_build_object('path', 'manifest.json', 'content',
 				translate(encode((r).body, 'base64'), E'\n', '')))
 			|| (SELECT coalesce(jsonb_agg(jsonb_build_object(

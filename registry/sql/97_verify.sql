@@ -89,12 +89,13 @@ BEGIN ATOMIC
 			WHERE s.org = v.org AND s.version = v.version
 				AND coalesce(s.verdict, 'failed') = 'failed')
 	UNION ALL
-	SELECT b.org, 'bill_is_captured', format('day %s: %s billed', b.day, b.amount)
+	SELECT b.org, 'bill_is_captured', format('day %s, account "%s": %s billed', b.day, b.account,
+		b.amount)
 	FROM gpucredit_registry.bill b
 	WHERE b.paid_at IS NOT NULL AND b.amount > 0
 		AND NOT EXISTS (SELECT FROM gpucredit_registry.event v
 			WHERE v.org = b.org AND v.operation = 'bill'
-				AND v.detail ->> 'day' = b.day::text
+				AND v.detail ->> 'day' = b.day::text AND v.detail ->> 'account' = b.account
 				AND (v.detail ->> 'amount')::numeric = b.amount);
 END;
 COMMENT ON FUNCTION gpucredit_registry.verify() IS

@@ -63,6 +63,7 @@ TO gpucredit_admin, gpucredit_operator, gpucredit_app, gpucredit_auditor;
 
 GRANT EXECUTE ON FUNCTION gpucredit_registry.quarantine,
 	gpucredit_registry.release_quarantine, gpucredit_registry.rescan,
+	gpucredit_registry.block_objects, gpucredit_registry.unblock_objects,
 	gpucredit_registry.collect,
 	gpucredit_registry.new_url_key
 TO gpucredit_admin, gpucredit_operator;

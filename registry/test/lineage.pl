@@ -87,8 +87,8 @@ is(q_(sprintf(q{SELECT status FROM gpucredit_registry.commit('rival', (SELECT mo
 
 # Quarantine of a diamond, once; nobody reads.
 my $quarantine = "SELECT * FROM gpucredit_registry.quarantine('acme', $base, 'bad', 'q2', true)";
-is(q_($quarantine), '4|f', 'base and descendants go');
-is(q_($quarantine), '4|t', 'once');
+is(q_($quarantine), '4|f|0', 'base and descendants go');
+is(q_($quarantine), '4|t|0', 'once');
 fails(qq{SELECT gpucredit_registry.resolve('rival', (SELECT model FROM gpucredit_registry.version
 	WHERE version = $tip), 'main', 'w', 'account:rival/')}, 'UC504', 'a descendant is not read');
 is(q_("SELECT * FROM gpucredit_registry.release_quarantine('acme', $base, 'false alarm', 'r1', true)"),

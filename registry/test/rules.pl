@@ -1,0 +1,228 @@
+# rules.pl: what nobody gets round: digests, quotas, blocked bytes, scores, bills
+use strict;
+use warnings;
+use Digest::SHA 'sha256_hex';
+use FindBin;
+use MIME::Base64;
+use lib "$FindBin::RealBin/lib";
+use GpuCreditRegistry;
+use GpuCredit;
+use Test::More;
+
+my $node = registry_node('rules');
+daemon_start($node);
+
+my $owner = registry_token($node, 'acme');
+my $nlp   = registry_token($node, 'acme', 'nlp');
+my $guest = registry_token($node, 'acme', 'vision');
+my $rival = registry_token($node, 'rival');
+
+sub q_ { return query($node, 'reg', $_[0]) }
+sub fails { return query_fails($node, 'reg', @_) }
+
+# Asks for the upload or download of one object; the object of the answer.
+sub batch
+{
+	my ($token, $repo, $operation, $body) = @_;
+	my $answer = json_request('POST', "/$repo.git/info/lfs/objects/batch", $token,
+		{ operation => $operation,
+			objects => [ { oid => sha256_hex($body), size => length $body } ] });
+
+	return $answer->{json}{objects}[0];
+}
+
+# Sends a file's bytes where the repository takes them.
+sub send_bytes
+{
+	my ($token, $repo, $body) = @_;
+	my $object = batch($token, $repo, 'upload', $body);
+
+	return request('PUT', $object->{actions}{upload}{href}, content => $body)->{status};
+}
+
+sub commit
+{
+	my ($token, $repo, @lines) = @_;
+
+	return json_request('POST', "/api/models/$repo/commit/main", $token,
+		join "\n", map { JSON::PP::encode_json($_) } { key => 'header', value => {} }, @lines);
+}
+
+sub by_digest
+{
+	my ($path, $body) = @_;
+
+	return { key => 'lfsFile', value => { path => $path, algo => 'sha256', oid => sha256_hex($body) } };
+}
+
+sub inline
+{
+	my ($path, $body) = @_;
+
+	return { key => 'file', value => { path => $path, content => encode_base64($body, ''), encoding => 'base64' } };
+}
+
+my %model;
+foreach ([ 'secret', 'nlp' ], [ 'shared', 'nlp' ], [ 'own', 'vision' ])
+{
+	my ($name, $account) = @$_;
+
+	$model{$name} = q_("SELECT model FROM gpucredit_registry.create_model('acme', '$account', '$name', 'm$name')");
+}
+$model{rival} = q_(q{SELECT model FROM gpucredit_registry.create_model('rival', '', 'r', 'k')});
+q_("SELECT gpucredit_registry.grant_access('acme', $model{shared}, 'account:acme/vision', 'write')");
+
+# A digest grants nothing, inside an organisation either.
+my $weights = join '', map { chr(33 + ($_ * 7919) % 90) } 1 .. 70_000;
+is(send_bytes($nlp, 'acme/secret', $weights), 200, 'a file is sent');
+is(commit($nlp, 'acme/secret', by_digest('w', $weights))->{status}, 200, 'and committed by who sent it');
+foreach ([ 'acme/shared', 'a repository that a guest may write' ], [ 'acme/own', 'his own repository' ])
+{
+	my ($repo, $where) = @$_;
+
+	is(commit($guest, $repo, by_digest('w', $weights))->{status}, 422,
+		"$where does not take another repository's file by its digest");
+	ok(batch($guest, $repo, 'upload', $weights)->{actions}{upload}, "and $where asks for all of its bytes");
+	is(batch($guest, $repo, 'upload', 'unknown' x 10000)->{actions}{upload} ? 1 : 0, 1,
+		'as it does for what nobody has');
+	is_deeply(batch($guest, $repo, 'download', $weights)->{error},
+		batch($guest, $repo, 'download', 'unknown' x 10000)->{error},
+		"$where does not say that another repository has it");
+}
+is(batch($guest, 'acme/shared', 'upload', $weights)->{actions}{upload} ? 1 : 0, 1, 'an upload is open');
+is(q_(q{SELECT count(DISTINCT caller) FROM gpucredit_registry.upload}), '1', 'which is his alone');
+is(send_bytes($guest, 'acme/shared', $weights), 200, 'who has the bytes sends them');
+is(commit($guest, 'acme/shared', by_digest('w', $weights))->{status}, 200, 'and commits them');
+ok(!batch($guest, 'acme/own', 'upload', $weights)->{actions}, 'what he may read he need not send again');
+is(commit($owner, 'acme/own', by_digest('w', $weights))->{status}, 200,
+	'nor need the organisation, which may read all');
+
+# What was sent yesterday and never committed must be sent again.
+my $late = 'late' x 20000;
+is(send_bytes($nlp, 'acme/secret', $late), 200, 'another file is sent');
+q_(q{UPDATE gpucredit_registry.sender SET sent_at = sent_at - interval '25 hours'});
+is(commit($nlp, 'acme/secret', by_digest('late', $late))->{status}, 422, 'after a day it is too late');
+
+# A signed URL ends with the right to read.
+my $href = batch($guest, 'acme/shared', 'download', $weights)->{actions}{download}{href};
+is(request('GET', $href)->{status}, 200, 'a signed URL gives the bytes');
+q_("SELECT gpucredit_registry.revoke_access('acme', $model{shared}, 'account:acme/vision')");
+q_("SELECT gpucredit_registry.grant_access('acme', $model{shared}, 'account:acme/nlp/ann', 'write')");
+is(request('GET', $href)->{status}, 401, 'until the right is taken back') or diag explain request('GET', $href);
+
+# Every byte passes quota, credit and suspension.
+my $body = join '', map { chr(33 + ($_ * 104729) % 90) } 1 .. 200_000;
+q_(q{SELECT gpucredit_registry.set_storage_quota('acme', 400000)});
+my $before = q_(q{SELECT count(*) FROM gpucredit_registry.chunk});
+is(commit($owner, 'acme/own', inline('big', $body))->{status}, 403, 'a file within a commit passes the quota');
+is(q_(q{SELECT count(*) FROM gpucredit_registry.chunk}), $before, 'and a denied commit stores no byte');
+my $call = sprintf(q{SELECT status, reason, replayed FROM gpucredit_registry.commit('acme', %s, 'main',
+	'[{"path": "big", "content": "%s"}]', 'q1')}, $model{own}, encode_base64($body, ''));
+is(q_($call), 'denied|storage_quota|f', 'as by SQL');
+is(q_($call), 'denied|storage_quota|t', 'under the same key again the answer is the same');
+is(json_request('POST', '/api/repos/create', $owner, { name => 'withfiles', files =>
+			[ { path => 'big', content => encode_base64($body, '') } ] })->{status}, 403,
+	'nor does a new repository come with files beyond it');
+is(q_(q{SELECT count(*) FROM gpucredit_registry.model WHERE name = 'withfiles'}), '0', 'and it is not made');
+is(commit($owner, 'acme/own', inline('small', 'x' x 100))->{status}, 200, 'what fits is taken');
+q_(q{SELECT gpucredit_registry.set_storage_quota('acme', NULL)});
+
+q_("SELECT gpucredit_registry.grant_access('acme', $model{secret}, 'org:rival', 'read')");
+q_(q{SELECT gpucredit_registry.set_storage_quota('rival', 1000)});
+is(commit($rival, 'rival/r', by_digest('w', $weights))->{status}, 403,
+	'bytes that another organisation has stored count like new ones');
+q_(q{SELECT gpucredit_registry.set_storage_quota('rival', NULL)});
+q_("SELECT gpucredit.suspend_account('rival', '', true)");
+is(commit($rival, 'rival/r', inline('a', 'a'))->{status}, 403, 'a suspended organisation commits no byte');
+q_("SELECT gpucredit.suspend_account('rival', '', false)");
+q_(q{SELECT gpucredit.revoke(org, bucket, 'r', 'refunded') FROM gpucredit.bucket WHERE org = 'rival'});
+is(commit($rival, 'rival/r', inline('a', 'a'))->{status}, 402, 'nor one without credit');
+q_(q{SELECT gpucredit.issue('rival', '', 'i2', 1000)});
+is(commit($rival, 'rival/r', inline('a', 'a'), by_digest('w', $weights))->{status}, 200, 'with credit it does');
+q_(q{SELECT gpucredit.revoke('rival', max(bucket), 'r2', 'refunded') FROM gpucredit.bucket WHERE org = 'rival'});
+is(commit($rival, 'rival/r', { key => 'deletedFile', value => { path => 'a' } })->{status}, 200,
+	'who has none may still delete');
+q_(q{SELECT gpucredit.issue('rival', '', 'i3', 1000)});
+
+# Blocked bytes are blocked in whatever version they are.
+my $bad = q_(q{SELECT max(v.version) FROM gpucredit_registry.version v JOIN gpucredit_registry.model m USING (org, model)
+	WHERE m.name = 'secret'});
+my $read = sub { return request('GET', "/$_[1]/resolve/main/$_[2]", token => $_[0])->{status} };
+is($read->($rival, 'rival/r', 'w'), 200, 'a copy is read');
+is(q_("SELECT quarantined, blocked FROM gpucredit_registry.quarantine('acme', $bad, 'backdoor', 'b1')"),
+	'1|1', 'its source is put into quarantine');
+is($read->($nlp, 'acme/secret', 'w'), 403, 'so nobody reads it there');
+is($read->($rival, 'rival/r', 'w'), 403, 'nor its copy in another organisation');
+is($read->($owner, 'acme/own', 'w'), 403, 'nor in another repository');
+is($read->($owner, 'acme/own', 'small'), 200, 'whose other files are read');
+is(commit($owner, 'acme/own', by_digest('again', $weights))->{status}, 422, 'and no new commit takes it');
+is(batch($rival, 'rival/r', 'download', $weights)->{error}{message}, 'quarantined', 'git-lfs is told why');
+is(q_("SELECT released FROM gpucredit_registry.release_quarantine('acme', $bad, 'clean', 'b2')"), '1', 'released');
+is($read->($rival, 'rival/r', 'w'), 200, 'it is read everywhere again');
+
+# Nobody blocks another's file by a copy of it.
+my $copy = q_(q{SELECT max(v.version) FROM gpucredit_registry.version v WHERE v.org = 'rival'});
+is(q_("SELECT blocked FROM gpucredit_registry.quarantine('rival', $copy, 'malware', 'b3')"), '0',
+	'a file that an older version has is not blocked with its copy');
+is($read->($nlp, 'acme/secret', 'w'), 200, 'whose owner goes on reading it');
+is(q_("SELECT blocked FROM gpucredit_registry.quarantine('rival', $copy, 'malware', 'b4', files => '{w}')"), '1',
+	'unless the operator names it');
+is($read->($nlp, 'acme/secret', 'w'), 403, 'then it is blocked');
+fails("SELECT gpucredit_registry.quarantine('rival', $copy, 'x', 'b5', files => '{none}')", 'UC501', 'no such file');
+is(q_("SELECT gpucredit_registry.unblock_objects('{" . sha256_hex($weights) . "}', 'a mistake')"), '1', 'and unblocked');
+is($read->($nlp, 'acme/secret', 'w'), 200, 'it is read again');
+
+# A list of bytes that are known to be bad.
+is(q_("SELECT gpucredit_registry.block_objects('{" . sha256_hex($weights) . ',' . ('0' x 64) . "}', 'on a list')"), '2',
+	'a list of digests is blocked');
+is($read->($nlp, 'acme/secret', 'w'), 403, 'a file on it is not read');
+q_("SELECT gpucredit_registry.unblock_objects('{" . sha256_hex($weights) . "}', 'off the list')");
+fails("SELECT gpucredit_registry.block_objects('{xyz}', 'r')", '22023', 'no digest');
+foreach my $fn ("block_objects('{}', 'r')", "unblock_objects('{}', 'r')", "record_score('acme', 1, 'b', 'm', 1)")
+{
+	q_("CREATE ROLE t IN ROLE gpucredit_tenant; SELECT gpucredit.bind_tenant('t', 'acme')") if $fn =~ /^block/;
+	fails("SET ROLE t; SELECT gpucredit_registry.$fn", '42501', "a tenant may not call $fn");
+}
+
+# What was measured stays measured.
+q_("SELECT gpucredit_registry.set_score('acme', $bad, 'safety', 'rate', 0.9)");
+q_("SELECT gpucredit_registry.record_score('acme', $bad, 'safety', 'rate', 0.4)");
+is(q_("SELECT score, measured FROM gpucredit_registry.scores('acme', $bad)"), '0.4|t', 'a measured score replaces a stated one');
+fails("SELECT gpucredit_registry.set_score('acme', $bad, 'safety', 'rate', 0.99)", 'UC506', 'and is not replaced by a statement');
+fails("SELECT gpucredit_registry.set_score('acme', $bad, 'safety', 'rate', NULL)", 'UC506', 'nor removed');
+is(json_request('POST', '/api/models/acme/secret/scores/main', $nlp,
+		{ benchmark => 'safety', metric => 'rate', score => 1 })->{status}, 412, 'by HTTP either');
+is(json_request('GET', '/api/models/acme/secret/scores/main', $nlp)->{json}[0]{measured}, JSON::PP::true,
+	'and a reader sees that it was measured');
+
+# The account of a repository pays.
+q_(q{SELECT gpucredit_registry.set_storage_price('storage', 100000)});
+my $day = q_(q{SELECT (now() AT TIME ZONE 'UTC')::date});
+my $at = "SET gpucredit.clock = '@{[ q_(qq{SELECT date '$day' + 2}) ]}'; ";
+is(q_($at . "SELECT status FROM gpucredit_registry.bill('acme', '$day')"), 'paid', 'a day is billed');
+is(q_(q{SELECT string_agg(account, ' ' ORDER BY account) FROM gpucredit_registry.bill WHERE org = 'acme' AND amount > 0}),
+	'nlp vision', 'to the accounts whose repositories keep the bytes');
+is(q_(qq{SELECT sum(b.byte_hours + b.cold_byte_hours)::numeric(20, 2) = (u.byte_seconds / 3600)::numeric(20, 2)
+	FROM gpucredit_registry.bill b JOIN gpucredit_registry.usage u USING (org, day)
+	WHERE org = 'acme' AND day = '$day' GROUP BY u.byte_seconds}), 't', 'together what was stored, once');
+is(q_($at . "SELECT amount = (SELECT sum(amount) FROM gpucredit_registry.bill WHERE org = 'acme' AND day = '$day')
+	FROM gpucredit_registry.bill('acme', '$day')"), 't', 'billing again changes nothing');
+
+# Paths that a file system takes.
+foreach my $path ('.GIT/config', 'a/.Git', 'git~1', 'a/GIT~1/x', '.git./x', 'a:b', "e\x{301}")
+{
+	(my $shown = $path) =~ s/[^ -~]/?/g;
+	utf8::encode(my $bytes = $path);
+	is(request('POST', '/api/models/acme/own/commit/main', token => $owner,
+			content => qq({"key": "header", "value": {}}\n{"key": "file", "value": {"path": "$bytes", "content": ""}}))->{status},
+		400, "\"$shown\" is no path");
+}
+is(commit($owner, 'acme/own', inline('SMALL', 'x'))->{status}, 400, 'nor one that differs from another by case alone');
+is(commit($owner, 'acme/own', inline('d/e/f', 'x'))->{status}, 200, 'a file in folders');
+is(commit($owner, 'acme/own', inline('d/e', 'x'))->{status}, 400, 'a folder is no file');
+is(commit($owner, 'acme/own', inline('d/e/f/g', 'x'))->{status}, 400, 'nor a file a folder');
+is(commit($owner, 'acme/own', { key => 'deletedFolder', value => { path => 'd' } }, inline('d', 'x'))->{status}, 200,
+	'unless the other goes');
+
+registry_verify($node);
+done_testing();
