@@ -206,7 +206,9 @@ COMMENT ON FUNCTION gpucredit_registry.lfs_complete(gpucredit_registry.http_requ
 
 /*
  * Bytes of an object, all or a range; the daemon sends them and then reports
- * how many it sent.
+ * how many it sent.  A proxy asks first whether a client may have them ("check"
+ * and the method): that counts them as sent, so the bytes that it then fetches
+ * for its cache ("fetch") do not count.
  */
 CREATE FUNCTION gpucredit_registry.send_object(r gpucredit_registry.http_request,
 	m gpucredit_registry.model, version bigint, object bytea, size bigint,
@@ -219,12 +221,17 @@ DECLARE
 	etag text := format('"%s"', encode(object, 'hex'));
 	named text := CASE WHEN (r).caller IS NOT NULL
 		THEN gpucredit_registry.caller_name((r).caller) END;
+	wish text := coalesce((r).headers ->> 'x-registry-proxy', '');
 	d record;
 BEGIN
 	headers := '{"Accept-Ranges": "bytes", "Content-Type": "application/octet-stream"}'
 		|| jsonb_build_object('ETag', etag, 'X-Linked-ETag', etag,
 			'X-Linked-Size', size::text) || headers;
-	IF (r).headers ->> 'if-none-match' IN (etag, '*') THEN
+	IF wish = 'check HEAD' OR (starts_with(wish, 'check ')
+		AND (r).headers ->> 'if-none-match' IN (etag, '*'))
+	THEN
+		RETURN (204, headers, NULL, NULL)::gpucredit_registry.http_response;
+	ELSIF (r).headers ->> 'if-none-match' IN (etag, '*') THEN
 		RETURN (304, headers, NULL, NULL)::gpucredit_registry.http_response;
 	END IF;
 	wanted := gpucredit_registry.range_of(CASE
@@ -243,11 +250,21 @@ BEGIN
 			jsonb_build_object('length', wanted.last - wanted.first + 1)
 			)::gpucredit_registry.http_response;
 	END IF;
+	IF wish = 'fetch' THEN
+		RETURN (CASE WHEN wanted.partial THEN 206 ELSE 200 END, headers, NULL,
+			jsonb_build_object('length', wanted.last - wanted.first + 1, 'send',
+				gpucredit_registry.send_plan(object, wanted.first, wanted.last))
+			)::gpucredit_registry.http_response;
+	END IF;
 	d := gpucredit_registry.open_read((m).org, version, (m).model, object, named,
 		wanted.last - wanted.first + 1);
 	IF d.reason IS NOT NULL THEN
 		PERFORM gpucredit_registry.refuse_request(CASE d.reason WHEN 'egress_quota' THEN 429
 			ELSE 402 END, d.reason, 'Ask the owner of the repository.');
+	ELSIF starts_with(wish, 'check ') THEN
+		PERFORM gpucredit_registry.close_download((m).org, d.download,
+			wanted.last - wanted.first + 1);
+		RETURN (204, headers, NULL, NULL)::gpucredit_registry.http_response;
 	END IF;
 	RETURN (CASE WHEN wanted.partial THEN 206 ELSE 200 END, headers, NULL,
 		jsonb_build_object('length', wanted.last - wanted.first + 1, 'org', (m).org,

@@ -203,7 +203,10 @@ BEGIN
 				convert_from(a.body, 'UTF8')::jsonb ->> 'message');
 		END IF;
 	END;
-	status := a.status;
+	/* a proxy that checks a request knows only yes and no, and then asks why */
+	status := CASE WHEN a.status >= 300
+			AND starts_with(http.headers ->> 'x-registry-proxy', 'check ') THEN 403
+		ELSE a.status END;
 	response_headers := a.headers;
 	response_body := a.body;
 	plan := a.plan;

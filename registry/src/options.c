@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proxy.h"
+
 Options		options = {
 	.database = "", .store = "store", .s3_endpoint = "", .address = "127.0.0.1", .port = 8085,
 	.connections = 16, .grace = "24 hours", .idle = 30
@@ -35,7 +37,8 @@ usage(bool wrong)
 		  "  -p, --port=PORT          (8085)\n"
 		  "  -c, --connections=N      to the database, at most (16)\n"
 		  "  -g, --grace=INTERVAL     how long unused packs stay (24 hours)\n"
-		  "  -i, --idle=SECONDS       until a silent client is cut off (30)\n",
+		  "  -i, --idle=SECONDS       until a silent client is cut off (30)\n"
+		  "  -x, --proxy-secret=FILE  what the proxy with a cache proves itself by\n",
 		  wrong ? stderr : stdout);
 }
 
@@ -52,12 +55,13 @@ options_parse(int argc, char **argv, const char **command)
 		{"connections", required_argument, NULL, 'c'},
 		{"grace", required_argument, NULL, 'g'},
 		{"idle", required_argument, NULL, 'i'},
+		{"proxy-secret", required_argument, NULL, 'x'},
 		{"help", no_argument, NULL, 'h'},
 		{NULL, 0, NULL, 0}
 	};
 	int			c;
 
-	while ((c = getopt_long(argc, argv, "d:s:e:a:p:c:g:i:h", longopts, NULL)) != -1)
+	while ((c = getopt_long(argc, argv, "d:s:e:a:p:c:g:i:x:h", longopts, NULL)) != -1)
 	{
 		switch (c)
 		{
@@ -84,6 +88,14 @@ options_parse(int argc, char **argv, const char **command)
 				break;
 			case 'i':
 				options.idle = atoi(optarg);
+				break;
+			case 'x':
+				if (!proxy_load_secret(optarg))
+				{
+					fprintf(stderr, "registryd: the first line of \"%s\" is no"
+							" secret of 16 to 254 characters\n", optarg);
+					return false;
+				}
 				break;
 			case 'h':
 				usage(false);

@@ -25,6 +25,7 @@
 #include "log.h"
 #include "options.h"
 #include "piece.h"
+#include "proxy.h"
 #include "receive.h"
 
 #define BODY_MAX	(64 * 1024 * 1024)
@@ -196,8 +197,12 @@ add_header(void *cls, enum MHD_ValueKind kind, const char *name,
 		"if-none-match", "if-range", "range", "upload-offset",
 		"x-forwarded-proto"
 	};
+	char		wish[32];
 
 	(void) kind;
+	if (strcasecmp(name, "x-registry-proxy") == 0 && value != NULL &&
+		proxy_wish(value, wish, sizeof(wish)))
+		json_object_set_new(cls, "x-registry-proxy", json_string(wish));
 	for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++)
 		if (strcasecmp(name, wanted[i]) == 0 && value != NULL)
 			json_object_set_new(cls, wanted[i], json_string(value));

@@ -15,9 +15,11 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $node = registry_node('nginx');
-daemon_start($node);
+my $secret = '0123456789abcdef0123456789abcdef';
+my $dir    = PostgreSQL::Test::Utils::tempdir();
+append_to_file("$dir/secret", "$secret\n");
+daemon_start($node, '--proxy-secret', "$dir/secret");
 my $token = registry_token($node, 'acme');
-my $dir   = PostgreSQL::Test::Utils::tempdir();
 my $port  = PostgreSQL::Test::Cluster::get_free_port();
 my $url   = "https://127.0.0.1:$port";
 
@@ -27,6 +29,8 @@ my ($daemon) = daemon_url('') =~ m{//(.*)};
 $conf =~ s{127\.0\.0\.1:8085}{$daemon} or die;
 $conf =~ s{listen 443}{listen 127.0.0.1:$port} or die;
 $conf =~ s{/var/cache/nginx/registry}{$dir/cache} or die;
+append_to_file("$dir/secret.conf", "set \$registry_secret \"$secret\";\n");
+$conf =~ s{/etc/nginx/registry-secret.conf}{$dir/secret.conf} or die;
 $conf =~ s{/etc/ssl/\w+/models\.example\.(pem|key)}{$dir/$1}g;
 my @temp = map { "${_}_temp_path $dir/$_;" } qw(client_body proxy fastcgi uwsgi scgi);
 append_to_file("$dir/nginx.conf", "daemon off; pid $dir/pid; events {}
@@ -80,16 +84,45 @@ like($got->{head}, qr/^etag: "@{[ sha256_hex($content) ]}"/mi, 'and its digest')
 $got = curl('-r', '1000000-1000099', $pinned);
 is($got->{status}, 206, 'a range of it');
 ok($got->{content} eq substr($content, 1000000, 100), 'is cut from what is cached');
-is($node->safe_psql('reg', 'SELECT sum(bytes) FROM gpucredit_registry.egress'), '4000000',
-	'egress is what registryd sent');
+sub egress { return query($node, 'reg', 'SELECT sum(bytes) FROM gpucredit_registry.egress') }
+is(egress(), '8000100', 'egress is what clients got, from the cache or not');
+is(curl('-I', $pinned)->{status}, 200, 'HEAD is answered');
+is(egress(), '8000100', 'and is no egress');
+is(curl('-H', 'If-None-Match: "' . sha256_hex($content) . '"', $pinned)->{status}, 304, 'who has the file gets none');
+is(egress(), '8000100', 'which is no egress either');
+
+# Nobody but nginx speaks for it.
+foreach my $wish ('check GET', 'fetch', "fetch $secret", 'fetch 00000000000000000000000000000000')
+{
+	is(curl('-H', "X-Registry-Proxy: $wish", "$url/acme/m/resolve/$oid/w?")->{status}, 200, "a client that says \"$wish\" gets the file");
+}
+is(egress(), '24000100', 'and each time it counts');
+is(request('GET', "/acme/m/resolve/$oid/w", headers => { 'X-Registry-Proxy' => 'fetch ' . ('0' x 32) })->{status}, 200,
+	'a wrong secret at the daemon itself');
+is(egress(), '28000100', 'is none');
+
+# What is blocked, over a quota, or deleted is gone from the cache, too.
+$node->safe_psql('reg', q{SELECT gpucredit_registry.quarantine('acme', 1, 'backdoor', 'q1')});
+$got = curl($pinned);
+is($got->{status}, 403, 'a quarantined file is not served from the cache');
+like($got->{content}, qr/quarantine/, 'and the client learns why');
+is(egress(), '28000100', 'nor counted');
+$node->safe_psql('reg', q{SELECT gpucredit_registry.release_quarantine('acme', 1, 'clean', 'q2')});
+$node->safe_psql('reg', q{SELECT gpucredit_registry.set_storage_quota('acme', NULL, 30000000)});
+is(curl($pinned)->{status}, 429, 'an egress quota holds for the cache');
+is(curl('-r', '0-99', $pinned)->{status}, 206, 'what fits is sent');
+$node->safe_psql('reg', q{SELECT gpucredit_registry.set_storage_quota('acme', NULL, NULL)});
+like(curl($pinned)->{head}, qr/X-Cache-Status: HIT/i, 'and it is still in the cache');
 
 # A branch moves, a private file is somebody's: neither is cached.
 curl("$url/acme/m/resolve/main/w") for 1, 2;
-is($node->safe_psql('reg', 'SELECT sum(bytes) FROM gpucredit_registry.egress'), '12000000',
-	'a branch is fetched each time');
+is(egress(), '40000200', 'a branch is fetched each time');
 $node->safe_psql('reg', q{UPDATE gpucredit_registry.model SET visibility = 'private'});
 my @as = ('-H', "Authorization: Bearer $token");
-like(curl(@as, $pinned)->{head}, qr/X-Cache-Status: MISS/i, 'a private file is fetched') for 1, 2;
-is(curl('-H', 'Authorization: Bearer hf_other', $pinned)->{status}, 401, 'for nobody else');
+is(curl(@as, $pinned)->{status}, 200, 'a file that was public, and is private now, is read by its owner') for 1, 2;
+is(curl('-H', 'Authorization: Bearer hf_other', $pinned)->{status}, 401, 'and by nobody else');
+is(curl($pinned)->{status}, 401, 'without a token either');
+$node->safe_psql('reg', q{SELECT gpucredit_registry.delete_model('acme', 1, 'd')});
+is(curl(@as, $pinned)->{status}, 404, 'a deleted file is gone from the cache');
 registry_verify($node);
 done_testing();

@@ -1,0 +1,17 @@
+/*-------------------------------------------------------------------------
+ *
+ * proxy.h
+ *		What the proxy before the daemon asks on its own behalf.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef REGISTRY_PROXY_H
+#define REGISTRY_PROXY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+extern bool proxy_load_secret(const char *path);
+extern bool proxy_wish(const char *value, char *wish, size_t size);
+
+#endif							/* REGISTRY_PROXY_H */
