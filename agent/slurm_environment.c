@@ -61,6 +61,11 @@ SlurmPutEnvironment(Writer *writer, const Launch *launch, const char *nodes)
 	StartPut(writer, "env", "SLURM_GPUS_ON_NODE=%d",
 			 __builtin_popcountll(launch->gpus));
 	StartPut(writer, "env", "ENVIRONMENT=BATCH");
+	/* the first of an array has the array's number, which it did not know */
+	if (asked(launch, "SLURM_ARRAY_TASK_ID") != NULL &&
+		asked(launch, "SLURM_ARRAY_JOB_ID") == NULL)
+		StartPut(writer, "env", "SLURM_ARRAY_JOB_ID=%lld",
+				 (long long) launch->attempt->job);
 	put_numbers(writer, launch);
 	put_user(writer, launch);
 	StartPut(writer, "env", "GPUCREDIT_STEPS=%s/.steps", launch->work);

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "cli.h"
 
@@ -154,6 +155,37 @@ CliRefused(const PGresult * result)
 	if (hint != NULL)
 		fprintf(stderr, "%s\n", hint);
 	exit(CLI_REFUSED);
+}
+
+/*
+ * The same in one line of a command that goes on with other jobs.
+ */
+void
+CliPrintRefusal(const char *job, const PGresult * result)
+{
+	const char *message = PQresultErrorField(result,
+											 PG_DIAG_MESSAGE_PRIMARY);
+
+	fprintf(stderr, "%s: job %s: %s\n", cli_program, job,
+			message == NULL ? "no connection" : message);
+}
+
+/*
+ * A key that nobody has used: a random UUID.
+ */
+char *
+CliKey(void)
+{
+	unsigned char b[16];
+
+	if (getrandom(b, sizeof(b), 0) != (ssize_t) sizeof(b))
+		Fail(CLI_REFUSED, "no random numbers: %s", strerror(errno));
+	b[6] = (b[6] & 0x0f) | 0x40;
+	b[8] = (b[8] & 0x3f) | 0x80;
+	return CliFormat("%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-"
+					 "%02x%02x%02x%02x%02x%02x", b[0], b[1], b[2], b[3], b[4],
+					 b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13],
+					 b[14], b[15]);
 }
 
 /*

@@ -40,6 +40,8 @@ extern PGresult * CliTry(const char *sql, int n, const char *const *values);
 extern bool CliRetries(const PGresult * result);
 extern void CliRefused(const PGresult * result)
 			__attribute__((noreturn));
+extern void CliPrintRefusal(const char *job, const PGresult * result);
+extern char *CliKey(void);
 extern void CliTable(const PGresult * result, bool heading);
 
 extern int	CliSubmit(int argc, char **argv);
@@ -53,6 +55,9 @@ extern int	CliDrain(int argc, char **argv);
 extern int	CliResume(int argc, char **argv);
 extern int	CliTop(int argc, char **argv);
 extern int	CliVerify(int argc, char **argv);
+extern int	CliWait(int argc, char **argv);
+extern int	CliHold(int argc, char **argv);
+extern int	CliRelease(int argc, char **argv);
 extern int	CliSbatch(int argc, char **argv);
 extern int	CliSqueue(int argc, char **argv);
 extern int	CliScancel(int argc, char **argv);

@@ -94,11 +94,7 @@ CliCancel(int argc, char **argv)
 			printf("job %s: %s\n", argv[i], PQgetvalue(result, 0, 0));
 		else
 		{
-			const char *message = PQresultErrorField(result,
-													 PG_DIAG_MESSAGE_PRIMARY);
-
-			fprintf(stderr, "gpucredit: job %s: %s\n", argv[i],
-					message == NULL ? "no connection" : message);
+			CliPrintRefusal(argv[i], result);
 			status = CLI_REFUSED;
 		}
 		PQclear(result);

@@ -28,6 +28,8 @@ static const struct
 	{"submit", CliSubmit, "submit [OPTION...] SCRIPT [ARGUMENT...]"},
 	{"queue", CliQueue, "queue [JOB...]"},
 	{"cancel", CliCancel, "cancel JOB..."},
+	{"hold", CliHold, "hold JOB..."},
+	{"release", CliRelease, "release JOB..."},
 	{"logs", CliLogs, "logs [-f] [OPTION...] JOB"},
 	{"explain", CliExplain, "explain JOB"},
 	{"balance", CliBalance, "balance"},
@@ -36,6 +38,7 @@ static const struct
 	{"resume", CliResume, "resume NODE"},
 	{"top", CliTop, "top [-1] [POOL]"},
 	{"verify", CliVerify, "verify"},
+	{"wait", CliWait, "wait JOB..."},
 };
 
 /* Other names of this program, each a command. */

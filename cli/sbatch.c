@@ -25,22 +25,16 @@
 #define SCRIPT_MOST	(64 * 1024)
 #define WORDS_MOST	256
 
-enum
-{
-	OPT_GPUS_PER_NODE = 256, OPT_GPUS_PER_TASK, OPT_GRES, OPT_NTASKS_PER_NODE,
-	OPT_CPUS_PER_GPU, OPT_MEM, OPT_MEM_PER_GPU, OPT_MEM_PER_CPU, OPT_EXPORT,
-	OPT_REQUEUE, OPT_NO_REQUEUE, OPT_PARSABLE, OPT_WRAP, OPT_REQUEST,
-	OPT_TOPOLOGY, OPT_HOLD_WINDOW, OPT_CHECKPOINT_EVERY, OPT_CHECKPOINT_SIGNAL, OPT_MAX_RETRIES,
-	OPT_KEY, OPT_IMAGE, OPT_LAUNCH, OPT_WITHOUT_EFFECT
-};
-
 static const struct option options[] = {
 	{"account", required_argument, NULL, 'A'},
 	{"array", required_argument, NULL, 'a'},
+	{"begin", required_argument, NULL, 'b'},
 	{"chdir", required_argument, NULL, 'D'},
-	{"comment", required_argument, NULL, OPT_WITHOUT_EFFECT},
+	{"comment", required_argument, NULL, OPT_COMMENT},
 	{"cpus-per-gpu", required_argument, NULL, OPT_CPUS_PER_GPU},
 	{"cpus-per-task", required_argument, NULL, 'c'},
+	{"deadline", required_argument, NULL, OPT_DEADLINE},
+	{"dependency", required_argument, NULL, 'd'},
 	{"error", required_argument, NULL, 'e'},
 	{"export", required_argument, NULL, OPT_EXPORT},
 	{"gpus", required_argument, NULL, 'G'},
@@ -49,6 +43,7 @@ static const struct option options[] = {
 	{"gres", required_argument, NULL, OPT_GRES},
 	{"hold", no_argument, NULL, 'H'},
 	{"job-name", required_argument, NULL, 'J'},
+	{"kill-on-invalid-dep", required_argument, NULL, OPT_KILL},
 	{"mem", required_argument, NULL, OPT_MEM},
 	{"mem-per-cpu", required_argument, NULL, OPT_MEM_PER_CPU},
 	{"mem-per-gpu", required_argument, NULL, OPT_MEM_PER_GPU},
@@ -64,7 +59,8 @@ static const struct option options[] = {
 	{"qos", required_argument, NULL, 'q'},
 	{"requeue", no_argument, NULL, OPT_REQUEUE},
 	{"time", required_argument, NULL, 't'},
-	{"wckey", required_argument, NULL, OPT_WITHOUT_EFFECT},
+	{"wait", no_argument, NULL, 'W'},
+	{"wckey", required_argument, NULL, OPT_WCKEY},
 	{"wrap", required_argument, NULL, OPT_WRAP},
 	/* the end of the table */
 	{"checkpoint-every", required_argument, NULL, OPT_CHECKPOINT_EVERY},
@@ -72,6 +68,7 @@ static const struct option options[] = {
 	{"hold-window", required_argument, NULL, OPT_HOLD_WINDOW},
 	{"image", required_argument, NULL, OPT_IMAGE},
 	{"key", required_argument, NULL, OPT_KEY},
+	{"label", required_argument, NULL, OPT_LABEL},
 	{"launch", required_argument, NULL, OPT_LAUNCH},
 	{"max-retries", required_argument, NULL, OPT_MAX_RETRIES},
 	{"request", required_argument, NULL, OPT_REQUEST},
@@ -90,7 +87,6 @@ static int64_t typed_count(StoredSubmission *s, const char *value,
 						   const char *where);
 static int64_t mebibytes(const char *text, const char *where);
 static int64_t time_limit(const char *text, const char *where);
-static char *array_indexes(const char *text, const char *where);
 static int	split_words(char *line, char **words, const char *where);
 
 void
@@ -113,7 +109,7 @@ SubmissionOptions(StoredSubmission *submission, int argc, char **argv,
 
 	optind = 0;
 	opterr = 0;
-	while ((option = getopt_long(argc, argv, "+:A:a:D:c:e:G:HJ:N:n:o:p:q:t:",
+	while ((option = getopt_long(argc, argv, "+:A:a:b:D:c:d:e:G:HJ:N:n:o:p:q:t:W",
 								 options, &index)) != -1)
 	{
 		if (option == ':')
@@ -122,9 +118,6 @@ SubmissionOptions(StoredSubmission *submission, int argc, char **argv,
 		if (option == '?')
 			Fail(CLI_USAGE, "%s: option \"%s\" is not supported", where,
 				 argv[optind - 1]);
-		if (option == 'H')
-			Fail(CLI_USAGE, "%s: option \"--hold\" is not supported; submit the"
-				 " job when it may start", where);
 		if (option == OPT_WITHOUT_EFFECT)
 		{
 			if (submission->warns)
@@ -132,7 +125,8 @@ SubmissionOptions(StoredSubmission *submission, int argc, char **argv,
 						where, options[index].name);
 			continue;
 		}
-		parse_text_option(submission, option, optarg, where);
+		if (!SubmissionStartOption(submission, option, optarg, where))
+			parse_text_option(submission, option, optarg, where);
 	}
 	return optind;
 }
@@ -163,6 +157,13 @@ SubmissionScript(StoredSubmission *submission, const char *path)
 	if (strncmp(text, "#!", 2) != 0)
 		Fail(CLI_USAGE, "%s does not begin with #! and an interpreter",
 			 path);
+	if (strstr(text, "\r\n") != NULL)
+		Fail(CLI_USAGE, "%s has lines that end with CR LF, as Windows writes"
+			 " them, and no shell runs it; run: sed -i 's/\\r$//' %s", path,
+			 path);
+	if (text[2 + strspn(text + 2, " \t")] == '\n' ||
+		text[2 + strspn(text + 2, " \t")] == '\0')
+		Fail(CLI_USAGE, "%s names no interpreter after #!", path);
 	submission->script = text;
 	copy = CliFormat("%s", text);
 	for (line = copy; line != NULL && *line != '\0'; line = next)
@@ -317,7 +318,7 @@ parse_size_option(StoredSubmission *s, int option, const char *value,
 	switch (option)
 	{
 		case 'a':
-			s->array = array_indexes(value, where);
+			ArrayParse(&s->array, value, where);
 			break;
 		case 'G':
 			s->gpus = typed_count(s, value, where);
@@ -484,52 +485,4 @@ time_limit(const char *text, const char *where)
 		Fail(CLI_USAGE, "%s: \"%s\" is no time limit, as 1-12:00:00", where,
 			 text);
 	return seconds;
-}
-
-/*
- * "0-9", "1,3,5-7", "0-15:4", as the text of a bigint array.
- */
-static char *
-array_indexes(const char *text, const char *where)
-{
-	char	   *array = CliFormat("{");
-	const char *at = text;
-	int			n = 0;
-
-	for (;;)
-	{
-		char	   *end;
-		long		first = strtol(at, &end, 10);
-		long		last = first;
-		long		step = 1;
-
-		if (end != at && *end == '-')
-		{
-			at = end + 1;
-			last = strtol(at, &end, 10);
-		}
-		if (end != at && *end == ':')
-		{
-			at = end + 1;
-			step = strtol(at, &end, 10);
-		}
-		if (end == at || first < 0 || last < first || step < 1 ||
-			last > 4000000 || (*end != ',' && *end != '\0'))
-			Fail(CLI_USAGE, "%s: \"%s\" are no indexes, as 0-15 or 1,3,5",
-				 where, text);
-		for (long i = first; i <= last; i += step)
-		{
-			char	   *more;
-
-			if (n == 100000)
-				Fail(CLI_USAGE, "%s: more than 100000 jobs", where);
-			more = CliFormat("%s%s%ld", array, n++ > 0 ? "," : "", i);
-			free(array);
-			array = more;
-		}
-		if (*end == '\0')
-			break;
-		at = end + 1;
-	}
-	return CliFormat("%s}", array);
 }

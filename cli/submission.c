@@ -238,6 +238,15 @@ put_slurm_variables(const StoredSubmission *s, json_t * env, const char *here)
 				 cli_account);
 	if (s->tasks > 0 || s->tasks_per_node > 0)
 		put_count(env, "SLURM_NTASKS", tasks_of(s));
+	if (s->array.indexes != NULL)
+	{
+		put_count(env, "SLURM_ARRAY_TASK_COUNT", s->array.n);
+		put_variable(env, "SLURM_ARRAY_TASK_MIN",
+					 CliFormat("%lld", (long long) s->array.lowest));
+		put_variable(env, "SLURM_ARRAY_TASK_MAX",
+					 CliFormat("%lld", (long long) s->array.highest));
+		put_count(env, "SLURM_ARRAY_TASK_STEP", s->array.step);
+	}
 	put_count(env, "SLURM_NTASKS_PER_NODE", s->tasks_per_node);
 	put_count(env, "SLURM_CPUS_PER_TASK", s->cpus_per_task);
 	put_count(env, "SLURM_GPUS_PER_TASK", s->gpus_per_task);

@@ -17,15 +17,24 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "cli.h"
 #include "submission.h"
+#include "wait.h"
 
 #define TRY_SECONDS	60
+#define KEY_LENGTH	36
+
+/* The arguments of the call. */
+enum
+{
+	VALUE_ORG, VALUE_ACCOUNT, VALUE_KEY, VALUE_REQUEST, VALUE_WALL_LIMIT,
+	VALUE_TIER, VALUE_POOL, VALUE_TOPOLOGY, VALUE_RETRIES, VALUE_SIZES,
+	VALUE_HOLD_WINDOW, VALUE_SPEC, VALUE_OPTIONS, VALUE_INDEXES, VALUES
+};
 
 /* A submission in progress. */
 typedef struct PendingSubmission
@@ -33,26 +42,44 @@ typedef struct PendingSubmission
 	char	   *path;
 	int			fd;
 	char		key[64];
+	time_t		at;				/* its first try */
 	bool		again;			/* an earlier try lost its answer */
 } PendingSubmission;
 
+/* reserve() with the key, the spec and the options that are given */
+#define RESERVE(key, spec, options) \
+	"gpucredit.reserve($1, $2, " key ", $4, $5::interval, $6, $7, $8," \
+	" max_retries => $9::int, cpu_milli => ($10::bigint[])[1]," \
+	" memory_mib => ($10::bigint[])[2], hold_window => $11::interval," \
+	" spec => " spec ", options => " options ")"
+
+/* a task of an array: its key, its place in the array, its variables */
+#define TASK_KEY	"$3 || '-' || t.i"
+#define TASK_SPEC	"jsonb_set($12::jsonb, '{env,SLURM_ARRAY_TASK_ID}'," \
+	" to_jsonb(t.i::text))"
+#define TASK_OPTIONS "$13::jsonb || jsonb_build_object('array'," \
+	" encode(sha224(convert_to($3, 'UTF8')), 'hex'), 'task', t.i)"
+
 static void read_submission(StoredSubmission *s, int argc, char **argv);
+static void refuse_corresponding(const StoredSubmission *s);
 static void call_parameters(const StoredSubmission *s, const char *key,
 							const char **values);
-static PGresult * send(const char *const *values);
-static int	print(const StoredSubmission *s, PGresult * result);
+static void name_arrays(StoredSubmission *s);
+static PGresult * submit(const char *const *values);
+static PGresult * send(const char *sql, int n, const char *const *values);
+static int	print(const StoredSubmission *s, const PGresult * result);
+static int	wait_for_jobs(const PGresult * result);
 static void begin(PendingSubmission *pending, const char *const *values,
 				  int n);
 static char *state_folder(void);
 static bool lock_key_file(PendingSubmission *pending);
-static void new_key(char *key, size_t size);
 
 /* the text for a job, without --parsable */
 static bool as_sbatch;
 
 /*
- * sbatch: the same, but the script may come from standard input.  An array is
- * several jobs here, so it has no single number to print.
+ * sbatch: the same, but the script may come from standard input, and of an array
+ * its number alone is printed, which is that of its first job.
  */
 int
 CliSbatch(int argc, char **argv)
@@ -64,34 +91,44 @@ CliSbatch(int argc, char **argv)
 int
 CliSubmit(int argc, char **argv)
 {
-	enum
-	{
-	VALUES = 13};
 	StoredSubmission submission;
 	PendingSubmission pending = {.fd = -1};
 	const char *values[VALUES];
 	PGresult   *result;
+	int			status;
 
 	SubmissionInit(&submission);
 	read_submission(&submission, argc, argv);
 	call_parameters(&submission, NULL, values);
 	if (submission.key != NULL)
-		values[2] = submission.key;
+	{
+		values[VALUE_KEY] = submission.key;
+		pending.at = time(NULL);
+	}
 	else
 	{
 		begin(&pending, values, VALUES);
-		values[2] = pending.key;
+		values[VALUE_KEY] = pending.key;
 	}
+	name_arrays(&submission);
+	values[VALUE_OPTIONS] = SubmissionReserveOptions(&submission, pending.at);
 	if (pending.again)
 		fprintf(stderr, "gpucredit: the answer to this submission was lost;"
 				" it is made again under its key\n");
-	result = send(values);
+	result = submit(values);
 	/* after any answer, an equal submission is a new job */
 	if (pending.fd >= 0 && !CliRetries(result))
 		unlink(pending.path);
 	if (PQresultStatus(result) != PGRES_TUPLES_OK)
 		CliRefused(result);
-	return print(&submission, result);
+	status = print(&submission, result);
+	if (submission.waits)
+	{
+		int			code = wait_for_jobs(result);
+
+		status = code > status ? code : status;
+	}
+	return status;
 }
 
 /*
@@ -135,9 +172,24 @@ read_submission(StoredSubmission *s, int argc, char **argv)
 		s->nargs = argc - at - 1;
 		s->args = argv + at + 1;
 	}
-	if (as_sbatch && s->array != NULL)
-		Fail(CLI_USAGE, "an array is several jobs, which sbatch cannot tell;"
-			 " use: gpucredit submit");
+	if (s->name == NULL)
+		s->name = CliFormat("%s", wrapped ? "wrap" : "sbatch");
+	if (s->array.indexes == NULL && s->after != NULL)
+		refuse_corresponding(s);
+}
+
+/*
+ * aftercorr pairs tasks of two arrays.
+ */
+static void
+refuse_corresponding(const StoredSubmission *s)
+{
+	for (int i = 0; i < s->after->n; i++)
+	{
+		if (s->after->terms[i].kind == AFTER_CORRESPONDING)
+			Fail(CLI_USAGE, "the dependency aftercorr is for arrays alone; use"
+				 " afterok");
+	}
 }
 
 /*
@@ -147,51 +199,117 @@ static void
 call_parameters(const StoredSubmission *s, const char *key,
 				const char **values)
 {
-	values[0] = CliOrg();
-	values[1] = s->account != NULL ? s->account :
+	values[VALUE_ORG] = CliOrg();
+	values[VALUE_ACCOUNT] = s->account != NULL ? s->account :
 		cli_account != NULL ? cli_account : "";
-	values[2] = key;
-	values[3] = SubmissionRequest(s);
-	values[4] = s->seconds == 0 ? NULL :
+	values[VALUE_KEY] = key;
+	values[VALUE_REQUEST] = SubmissionRequest(s);
+	values[VALUE_WALL_LIMIT] = s->seconds == 0 ? NULL :
 		CliFormat("%lld seconds", (long long) s->seconds);
-	values[5] = s->tier != NULL ? s->tier : "standard_training";
-	values[6] = s->pool != NULL ? s->pool : "default";
-	values[7] = s->topology != NULL ? s->topology :
+	values[VALUE_TIER] = s->tier != NULL ? s->tier : "standard_training";
+	values[VALUE_POOL] = s->pool != NULL ? s->pool : "default";
+	values[VALUE_TOPOLOGY] = s->topology != NULL ? s->topology :
 		SubmissionOnOneNode(s) ? "node" : "any";
-	values[8] = CliFormat("%lld", (long long) (s->retries < 0 ? 0 :
-											   s->retries));
-	values[9] = CliFormat("{%lld,%lld}", (long long) SubmissionCpuMilli(s),
-						  (long long) SubmissionMemoryMib(s));
-	values[10] = s->hold_window;
-	values[11] = SubmissionSpec(s);
-	values[12] = s->array;
+	values[VALUE_RETRIES] = CliFormat("%lld", (long long) (s->retries < 0 ?
+														   0 : s->retries));
+	values[VALUE_SIZES] = CliFormat("{%lld,%lld}",
+									(long long) SubmissionCpuMilli(s),
+									(long long) SubmissionMemoryMib(s));
+	values[VALUE_HOLD_WINDOW] = s->hold_window;
+	values[VALUE_SPEC] = SubmissionSpec(s);
+	values[VALUE_OPTIONS] = SubmissionReserveOptions(s, 0);
+	values[VALUE_INDEXES] = s->array.indexes;
 }
 
 /*
- * Repeat the call until an answer comes.  An array is one statement: all of
- * its jobs or none.
+ * The number of an array is that of its first job.  So a condition of that job
+ * means the whole array, as in Slurm; 12_0 is its first job alone.
+ */
+static void
+name_arrays(StoredSubmission *s)
+{
+	Dependency *after = s->after;
+	char	   *jobs = CliFormat("{");
+	const char *values[2] = {CliOrg(), NULL};
+	PGresult   *arrays;
+
+	for (int i = 0; after != NULL && i < after->n; i++)
+	{
+		if (after->terms[i].scope == DEPENDENCY_JOB &&
+			after->terms[i].minutes == 0 && after->terms[i].job > 0 &&
+			after->terms[i].kind != AFTER_CORRESPONDING)
+			jobs = CliFormat("%s%s%lld", jobs, jobs[1] == '\0' ? "" : ",",
+							 (long long) after->terms[i].job);
+	}
+	if (jobs[1] == '\0')
+		return;
+	values[1] = CliFormat("%s}", jobs);
+	arrays = send("SELECT j.job FROM gpucredit.job j WHERE j.org = $1"
+				  " AND j.job = ANY ($2::bigint[]) AND j.array_key IS NOT NULL"
+				  " AND NOT EXISTS (SELECT FROM gpucredit.job k"
+				  "  WHERE k.org = $1 AND k.account = j.account"
+				  "  AND k.array_key = j.array_key AND k.job < j.job)", 2,
+				  values);
+	if (PQresultStatus(arrays) != PGRES_TUPLES_OK)
+		CliRefused(arrays);
+	for (int row = 0; row < PQntuples(arrays); row++)
+	{
+		int64_t		job = strtoll(PQgetvalue(arrays, row, 0), NULL, 10);
+
+		for (int i = 0; i < after->n; i++)
+		{
+			if (after->terms[i].job == job &&
+				after->terms[i].scope == DEPENDENCY_JOB &&
+				after->terms[i].minutes == 0 &&
+				after->terms[i].kind != AFTER_CORRESPONDING)
+				after->terms[i].scope = DEPENDENCY_ARRAY;
+		}
+	}
+	PQclear(arrays);
+}
+
+/*
+ * Submit one job, or an array.  An array is one statement: its first job is
+ * submitted before the others, as its number is that of the array, and none is
+ * submitted without it.
  */
 static PGresult *
-send(const char *const *values)
+submit(const char *const *values)
+{
+	if (values[VALUE_INDEXES] == NULL)
+		return send("SELECT NULL::bigint AS index, r.job, r.status, r.reason,"
+					" r.held, r.replayed FROM "
+					RESERVE("$3", "$12::jsonb", "$13::jsonb") " r"
+					" WHERE $14::text IS NULL", VALUES, values);
+	return send("WITH t AS MATERIALIZED (SELECT u.i, u.n"
+				"  FROM unnest($14::bigint[]) WITH ORDINALITY AS u (i, n)),"
+				" first AS MATERIALIZED (SELECT t.i, r.job, r.status,"
+				"  r.reason, r.held, r.replayed FROM (SELECT t.i FROM t"
+				"   WHERE t.n = 1) AS t CROSS JOIN LATERAL "
+				RESERVE(TASK_KEY, TASK_SPEC, TASK_OPTIONS) " r),"
+				" rest AS MATERIALIZED (SELECT t.i, r.job, r.status, r.reason,"
+				"  r.held, r.replayed FROM (SELECT t.i, f.job FROM first f"
+				"   CROSS JOIN t WHERE t.n > 1 AND f.job IS NOT NULL"
+				"   ORDER BY t.n OFFSET 0) AS t CROSS JOIN LATERAL "
+				RESERVE(TASK_KEY,
+						"jsonb_set(" TASK_SPEC ", '{env,SLURM_ARRAY_JOB_ID}',"
+						" to_jsonb(t.job::text))", TASK_OPTIONS) " r)"
+				" SELECT * FROM first UNION ALL SELECT * FROM rest"
+				" ORDER BY 1", VALUES, values);
+}
+
+/*
+ * Repeat a call until an answer comes.
+ */
+static PGresult *
+send(const char *sql, int n, const char *const *values)
 {
 	time_t		until = time(NULL) + TRY_SECONDS;
 	PGresult   *result;
 
 	for (;;)
 	{
-		result = CliTry("SELECT i.i AS index, r.job, r.status, r.reason,"
-						" r.held, r.replayed"
-						" FROM unnest(coalesce($13::bigint[], '{NULL}'))"
-						"  AS i (i) CROSS JOIN LATERAL gpucredit.reserve("
-						"$1, $2, $3 || coalesce('-' || i.i, ''), $4,"
-						" $5::interval, $6, $7, $8, max_retries => $9::int,"
-						" cpu_milli => ($10::bigint[])[1],"
-						" memory_mib => ($10::bigint[])[2],"
-						" hold_window => $11::interval,"
-						" spec => CASE WHEN i.i IS NULL THEN $12::jsonb"
-						"  ELSE jsonb_set($12::jsonb,"
-						"   '{env,SLURM_ARRAY_TASK_ID}', to_jsonb(i.i::text))"
-						" END) r", 13, values);
+		result = CliTry(sql, n, values);
 		if (!CliRetries(result) || time(NULL) >= until)
 			return result;
 		PQclear(result);
@@ -200,31 +318,54 @@ send(const char *const *values)
 }
 
 /*
- * Print the result of each job; a denied one sets the exit status.
+ * Print the result of each job; a denied one sets the exit status.  Of an array
+ * sbatch prints the number of its first job, which is that of the array.
  */
 static int
-print(const StoredSubmission *s, PGresult * result)
+print(const StoredSubmission *s, const PGresult * result)
 {
 	int			status = CLI_DONE;
 
 	for (int i = 0; i < PQntuples(result); i++)
 	{
+		const char *task = PQgetisnull(result, i, 0) ? "" :
+			CliFormat("task %s: ", PQgetvalue(result, i, 0));
+
 		if (strcmp(PQgetvalue(result, i, 2), "denied") == 0)
 		{
-			fprintf(stderr, "gpucredit: denied: %s\n",
+			fprintf(stderr, "gpucredit: %sdenied: %s\n", task,
 					PQgetvalue(result, i, 3));
 			status = CLI_REFUSED;
 		}
+		else if (as_sbatch && i > 0)
+			continue;
 		else if (s->parsable)
 			puts(PQgetvalue(result, i, 1));
 		else if (as_sbatch)
 			printf("Submitted batch job %s\n", PQgetvalue(result, i, 1));
 		else
-			printf("job %s, %s held\n", PQgetvalue(result, i, 1),
+			printf("%sjob %s, %s held\n", task, PQgetvalue(result, i, 1),
 				   PQgetvalue(result, i, 4));
 	}
-	PQclear(result);
+	fflush(stdout);
 	return status;
+}
+
+/*
+ * Wait until the jobs are over; returns the highest exit code.
+ */
+static int
+wait_for_jobs(const PGresult * result)
+{
+	int64_t    *jobs = CliAlloc(sizeof(int64_t) * (PQntuples(result) + 1));
+	int			n = 0;
+
+	for (int i = 0; i < PQntuples(result); i++)
+	{
+		if (!PQgetisnull(result, i, 1))
+			jobs[n++] = strtoll(PQgetvalue(result, i, 1), NULL, 10);
+	}
+	return WaitForJobs(jobs, n, false);
 }
 
 /*
@@ -264,6 +405,7 @@ static bool
 lock_key_file(PendingSubmission *pending)
 {
 	struct stat st;
+	char		line[96];
 	ssize_t		n;
 
 	pending->fd = open(pending->path, O_RDWR | O_CREAT | O_CLOEXEC |
@@ -277,18 +419,28 @@ lock_key_file(PendingSubmission *pending)
 		close(pending->fd);
 		return false;
 	}
-	n = read(pending->fd, pending->key, sizeof(pending->key) - 1);
-	pending->again = n == 36;
-	if (!pending->again)
+	n = pread(pending->fd, line, sizeof(line) - 1, 0);
+	line[n < 0 ? 0 : n] = '\0';
+	pending->again = n > KEY_LENGTH && line[KEY_LENGTH] == ' ' &&
+		line[n - 1] == '\n';
+	if (pending->again)
 	{
-		new_key(pending->key, sizeof(pending->key));
+		memcpy(pending->key, line, KEY_LENGTH);
+		pending->at = (time_t) strtoll(line + KEY_LENGTH, NULL, 10);
+	}
+	else
+	{
+		memcpy(pending->key, CliKey(), KEY_LENGTH + 1);
+		pending->at = time(NULL);
+		n = snprintf(line, sizeof(line), "%s %lld\n", pending->key,
+					 (long long) pending->at);
 		if (ftruncate(pending->fd, 0) != 0 ||
-			pwrite(pending->fd, pending->key, 36, 0) != 36 ||
+			pwrite(pending->fd, line, n, 0) != n ||
 			fsync(pending->fd) != 0)
 			Fail(CLI_REFUSED, "could not write %s: %s", pending->path,
 				 strerror(errno));
 	}
-	pending->key[36] = '\0';
+	pending->key[KEY_LENGTH] = '\0';
 	return true;
 }
 
@@ -318,20 +470,4 @@ state_folder(void)
 	if (mkdir(folder, 0700) != 0 && errno != EEXIST)
 		Fail(CLI_REFUSED, "could not make %s: %s", folder, strerror(errno));
 	return folder;
-}
-
-/* a random UUID */
-static void
-new_key(char *key, size_t size)
-{
-	unsigned char b[16];
-
-	if (getrandom(b, sizeof(b), 0) != (ssize_t) sizeof(b))
-		Fail(CLI_REFUSED, "no random numbers: %s", strerror(errno));
-	b[6] = (b[6] & 0x0f) | 0x40;
-	b[8] = (b[8] & 0x3f) | 0x80;
-	snprintf(key, size, "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-"
-			 "%02x%02x%02x%02x%02x%02x", b[0], b[1], b[2], b[3], b[4], b[5],
-			 b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14],
-			 b[15]);
 }

@@ -78,7 +78,7 @@ foreach my $case (
 	[ '-G 1 --time=5 --time=0',                             '1x*', 0,  0,     'any',  'default' ],
 	[ '-G 1 -t UNLIMITED',                                  '1x*', 0,  0,     'any',  'default' ],
 	[ '-t 5 -G 1 -t 10 --no-requeue --requeue',             '1x*', 0,  0,     'any',  '00:10:00' ],
-	[ '-G 1 --comment=x --nice --nice=5 --wckey=w --open-mode=append', '1x*', 0, 0, 'any', 'default' ])
+	[ '-G 1 --comment=x --nice --nice=5 --open-mode=append', '1x*', 0, 0, 'any', 'default' ])
 {
 	my ($options, @expected) = @$case;
 
@@ -88,7 +88,7 @@ foreach my $case (
 	is(query($server, 'credit', "SELECT concat_ws(' ', request, cpu_milli / 1000, memory_mib, topology,
 			CASE WHEN wall_limit = (SELECT max_wall FROM gpucredit.tier t WHERE t.tier = j.tier) THEN 'default' ELSE wall_limit::text END)
 			FROM gpucredit.job j WHERE job = '0$job'"), "@expected", "asks as in Slurm: $options") or diag($err);
-	is($err, join('', map { qq{gpucredit: $folder/case.sh:2: option "--$_" has no effect\n} } $options =~ /--(comment|nice|wckey|open-mode)/g),
+	is($err, join('', map { qq{gpucredit: $folder/case.sh:2: option "--$_" has no effect\n} } $options =~ /--(nice|open-mode)/g),
 		'and says what it leaves out');
 	gpucredit('cancel', $job);
 }
@@ -96,7 +96,8 @@ foreach my $case (
 # An unknown option is refused with its line number, and no job is made.
 my $before = jobs();
 foreach my $line ('--mail-user=me', '-C a100', '--gres=fpga:1', '--time=soon',
-	'--mem=lots', '--mem=32BG', '--hold', '--array=5-1', '-N 0', 'train', '--gpus', '"--mem=1G', '--launch=per_hour')
+	'--mem=lots', '--mem=32BG', '--array=5-1', '--array=1-3%0', '--array=1%', '--dependency=afterok', '-d afterok:x',
+	'-d afterok:1,afterany:2?afterok:3', '--begin=soon', '--begin=2030-02-30', '--deadline=25:00', '--label=x', '--kill-on-invalid-dep=maybe', '-N 0', 'train', '--gpus', '"--mem=1G', '--launch=per_hour')
 {
 	my $bad = write_script('bad.sh', "#!/bin/sh\n#SBATCH $line\ntrue\n");
 
@@ -104,7 +105,7 @@ foreach my $line ('--mail-user=me', '-C a100', '--gres=fpga:1', '--time=soon',
 	is($status, 2, "refused: $line");
 	like($err, qr/bad\.sh:2: /, 'its line is named') or diag($err);
 }
-foreach my $text ("true\n", "#!/bin/sh\n\0\n", '')
+foreach my $text ("true\n", "#!/bin/sh\n\0\n", '', "#!\n", "#!/bin/sh\r\ntrue\r\n")
 {
 	($status) = gpucredit('submit', write_script('bad.sh', $text));
 	is($status, 2, 'refused: what is no script');
@@ -126,6 +127,61 @@ wait_for_state($cluster, $_, 'failed') foreach @array;
 is(join(' ', map { job_row($cluster, $_, 'exit_code') } @array),
 	'1 2 3 7', 'each has its index');
 
+# sbatch prints the number of the array; its tasks know it, and its limit holds.
+($status, $out, $err) = slurm('sbatch', '--parsable', '-J', 'sweep', '-t', '1', '-G', '1', '--array=2-6:2%1', '-o', "$folder/%x-%A-%a", '--wrap',
+	'env | grep ^SLURM_ARRAY | sort; sleep 0.3');
+like($out, qr/^\d+\n$/, 'one number for the array') or diag($err);
+chomp(my $sweep = $out);
+my @tasks = split /\n/, query($server, 'credit', "SELECT job FROM gpucredit.job WHERE name = 'sweep' ORDER BY job");
+is($tasks[0], $sweep, 'which is that of its first job');
+is(query($server, 'credit', "SELECT string_agg(concat_ws('/', task, at_most), ' ' ORDER BY job) FROM gpucredit.job WHERE name = 'sweep'"),
+	'2/1 4/1 6/1', 'its tasks, one at a time');
+my ($after) = (slurm('sbatch', '--parsable', '-d', "afterok:$sweep", '--wrap', 'true'))[1] =~ /(\d+)/;
+is(query($server, 'credit', "SELECT after FROM gpucredit.job WHERE job = $after"), "afterok:${sweep}_*", 'what waits for its number waits for all of it');
+my ($second) = (slurm('sbatch', '--parsable', '-d', "afterok:${sweep}_4", '--wrap', 'true'))[1] =~ /(\d+)/;
+is(query($server, 'credit', "SELECT after FROM gpucredit.job WHERE job = $second"), "afterok:$tasks[1]", 'or for one task');
+wait_for_state($cluster, $after, 'completed');
+is(query($server, 'credit', "SELECT count(*) FROM gpucredit.attempt a, gpucredit.attempt b WHERE a.job = ANY ('{@{[join ',', @tasks]}}') AND b.job = ANY ('{@{[join ',', @tasks]}}')
+		AND a.job < b.job AND a.ended_at > b.started_at"), '0', 'no two of the tasks ran at once');
+is(query($server, 'credit', "SELECT a.started_at >= max(b.ended_at) FROM gpucredit.attempt a, gpucredit.attempt b WHERE a.job = $after AND b.job = ANY ('{@{[join ',', @tasks]}}') GROUP BY a.started_at"),
+	't', 'and what waited began after all of them');
+foreach my $task (2, 4, 6)
+{
+	is(slurp_file("$folder/sweep-$sweep-$task"), "SLURM_ARRAY_JOB_ID=$sweep\nSLURM_ARRAY_TASK_COUNT=3\nSLURM_ARRAY_TASK_ID=$task\n"
+		  . "SLURM_ARRAY_TASK_MAX=6\nSLURM_ARRAY_TASK_MIN=2\nSLURM_ARRAY_TASK_STEP=2\n", "what task $task knows");
+}
+
+# A job waits for others, for its begin or for its release; it has labels.
+my $parent = (gpucredit('submit', '--parsable', '--hold', '-J', 'parent', '--label', 'model=llama', '--comment', 'a try', '--wrap', 'exit 3'))[1] + 0;
+my $child = (gpucredit('submit', '--parsable', '-d', "afternotok:$parent", '--wrap', 'true'))[1] + 0;
+my $never_ok = (gpucredit('submit', '--parsable', '-d', "afterok:$parent", '--kill-on-invalid-dep=yes', '--wrap', 'true'))[1] + 0;
+my $tomorrow = (gpucredit('submit', '--parsable', '--begin=now+1day', '--deadline=now+3days', '-t', '1', '--wrap', 'true'))[1] + 0;
+place($cluster);
+is(query($server, 'credit', "SELECT string_agg(state, ' ' ORDER BY job) FROM gpucredit.job WHERE job IN ($parent, $child, $never_ok, $tomorrow)"),
+	'queued queued queued queued', 'none of them starts');
+is(query($server, 'credit', "SELECT options ->> 'labels' FROM gpucredit.job WHERE job = $parent"), '{"model": "llama", "comment": "a try"}', 'labels');
+is(query($server, 'credit', "SELECT not_before - submitted_at BETWEEN '23:59:50' AND '24:00:10' AND deadline - not_before = '2 days' FROM gpucredit.job WHERE job = $tomorrow"),
+	't', 'a day after the submission');
+($status, $out) = gpucredit('release', $parent);
+like($out, qr/^job $parent: queued$/, 'released');
+($status, $out) = while_placing(sub { gpucredit('wait', $parent, $child) });
+is($status, 3, 'wait returns the exit code');
+is($out, "job $parent: failed, exit code 3\njob $child: completed\n", 'and says how each ended');
+wait_for_state($cluster, $never_ok, 'cancelled');
+($status, $out) = gpucredit('hold', $tomorrow);
+is($out, "job $tomorrow: queued, held by its owner\n", 'held');
+($status, $out, $err) = gpucredit('hold', $parent);
+is("$status$out", '1', 'what is over is not held');
+like($err, qr/job $parent: job $parent does not wait/, 'and why');
+gpucredit('cancel', $tomorrow);
+($status, $out) = while_placing(sub { slurm('sbatch', '-W', '--parsable', '--wrap', 'exit 7') });
+is($status, 7, 'sbatch -W waits and returns the exit code');
+($status, $out) = while_placing(sub { gpucredit('submit', '--wait', '--wrap', 'kill -9 $$') });
+is($status, 137, 'so does submit --wait, 128 and the signal');
+($status, $out, $err) = gpucredit('submit', '-d', 'afterok:999999', '--wrap', 'true');
+like("$status $err", qr/^1 .*UC301/s, 'no such job');
+
+# An instant that counts from now stays the same where the answer was lost.
 # The answer is lost: the same submission again is the same job.
 my $blocker = connect_to($server, 'credit');
 $blocker->begin_work;
@@ -133,7 +189,7 @@ $blocker->do('LOCK TABLE gpucredit.request IN EXCLUSIVE MODE');
 my $pid = fork();
 if ($pid == 0)
 {
-	exec(cli(), 'submit', '--wrap', 'sleep 0.1 # lost') or POSIX::_exit(127);
+	exec(cli(), 'submit', '--begin=now+1', '--wrap', 'sleep 0.1 # lost') or POSIX::_exit(127);
 }
 wait_for('the call is under way', 10,
 	sub {
@@ -144,7 +200,8 @@ kill('KILL', $pid);
 waitpid($pid, 0);
 $blocker->commit;
 $blocker->disconnect;
-($status, $out, $err) = gpucredit('submit', '--parsable', '--wrap', 'sleep 0.1 # lost');
+sleep(2);
+($status, $out, $err) = gpucredit('submit', '--parsable', '--begin=now+1', '--wrap', 'sleep 0.1 # lost');
 is($status, 0, 'submitted again');
 is(query($server, 'credit',
 		"SELECT count(*) FROM gpucredit.job WHERE spec ->> 'script' LIKE '%# lost%'"),
@@ -204,7 +261,7 @@ is($status, 1, 'what is not there is');
 like($err, qr/^scancel: error: .*999999/, 'and which is said');
 ($status, $out, $err) = slurm_from("#!/bin/sh\ntrue # piped\n", 'sbatch');
 like($out, qr/^Submitted batch job (\d+)$/, 'a script from standard input') or diag($err);
-foreach my $bad ([ 'sbatch', '--mail-user=me', '--wrap', 'true' ], [ 'sbatch', '--array=1-2', '--wrap', 'true' ],
+foreach my $bad ([ 'sbatch', '--mail-user=me', '--wrap', 'true' ], [ 'sbatch', '--dependency=aftercorr:1', '--wrap', 'true' ],
 	[ 'squeue', '-o', '%N' ], [ 'squeue', '--start' ], [ 'squeue', '-j', 'x' ], [ 'squeue', $job ],
 	[ 'scancel', '-u', 'alice' ], [ 'scancel', 'x' ], ['scancel'])
 {
@@ -285,6 +342,30 @@ sub slurm_from
 
 	run [ cli() =~ s/gpucredit$/$command/r, @arguments ], '<', \$in, '>', \$out, '2>', \$err;
 	return ($? >> 8, $out, $err);
+}
+
+# Calls a function while another process runs cycles.
+sub while_placing
+{
+	my ($call) = @_;
+	my $pid = fork();
+
+	if ($pid == 0)
+	{
+		setpgrp();
+		while (1)
+		{
+			system('psql', '-Xqd', connection((getpwuid($>))[0]), '-o', '/dev/null', '-c', 'SELECT * FROM gpucredit.place()');
+			select(undef, undef, undef, 0.2);
+		}
+	}
+	local $SIG{ALRM} = sub { kill('KILL', -$pid); die "it did not end" };
+	alarm(60);
+	my @result = $call->();
+	alarm(0);
+	kill('KILL', -$pid);
+	waitpid($pid, 0);
+	return @result;
 }
 
 sub write_script

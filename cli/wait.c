@@ -1,0 +1,142 @@
+/*-------------------------------------------------------------------------
+ *
+ * wait.c
+ *		gpucredit wait: wait until jobs are over.
+ *
+ * The exit status is the highest exit code of the jobs' programs, 128 + the
+ * signal for one that was killed; 1 for a job that ended otherwise without
+ * having completed.  The command asks again each 0.2 to 2 seconds, and survives
+ * an absence of the database.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "wait.h"
+
+#define PATIENCE	600			/* seconds without a database */
+
+static char *job_array(const int64_t *jobs, int n);
+static PGresult * call(const char *const *values);
+static int	exit_status(const PGresult * result, bool prints);
+
+int
+CliWait(int argc, char **argv)
+{
+	int64_t    *jobs = CliAlloc(sizeof(int64_t) * argc);
+
+	if (argc < 2)
+		Fail(CLI_USAGE, "usage: gpucredit wait JOB...");
+	for (int i = 1; i < argc; i++)
+		jobs[i - 1] = CliNumber(argv[i], 1, INT64_MAX, "a job");
+	return WaitForJobs(jobs, argc - 1, true);
+}
+
+/*
+ * Wait until all are over; returns the exit status.  prints: a line for each.
+ */
+int
+WaitForJobs(const int64_t *jobs, int n, bool prints)
+{
+	const char *values[2] = {CliOrg(), job_array(jobs, n)};
+	useconds_t	pause = 200000;
+
+	if (n == 0)
+		return CLI_DONE;
+	for (;;)
+	{
+		PGresult   *result = call(values);
+		bool		over = true;
+
+		for (int i = 0; i < PQntuples(result); i++)
+		{
+			if (PQgetisnull(result, i, 1))
+				Fail(CLI_REFUSED, "job %s does not exist",
+					 PQgetvalue(result, i, 0));
+			over &= strcmp(PQgetvalue(result, i, 2), "t") == 0;
+		}
+		if (over)
+			return exit_status(result, prints);
+		PQclear(result);
+		usleep(pause);
+		pause = pause < 2000000 ? pause * 5 / 4 : pause;
+	}
+}
+
+/* the jobs as text of a bigint array */
+static char *
+job_array(const int64_t *jobs, int n)
+{
+	char	   *text;
+	size_t		size;
+	FILE	   *out = open_memstream(&text, &size);
+
+	if (out == NULL)
+		Fail(CLI_REFUSED, "out of memory");
+	fputc('{', out);
+	for (int i = 0; i < n; i++)
+		fprintf(out, "%s%lld", i == 0 ? "" : ",", (long long) jobs[i]);
+	fputc('}', out);
+	fclose(out);
+	return text;
+}
+
+/*
+ * Read the states of the jobs, once there is a database.
+ */
+static PGresult *
+call(const char *const *values)
+{
+	time_t		until = time(NULL) + PATIENCE;
+
+	for (;;)
+	{
+		PGresult   *result = CliTry("SELECT u.job, j.state,"
+									" j.ended_at IS NOT NULL, a.exit_code"
+									" FROM unnest($2::bigint[]) AS u (job)"
+									" LEFT JOIN gpucredit.jobs j"
+									"  ON j.org = $1 AND j.job = u.job"
+									" LEFT JOIN gpucredit.attempts a"
+									"  ON a.org = $1 AND a.job = j.job"
+									"  AND a.attempt = j.attempt"
+									" ORDER BY u.job", 2, values);
+
+		if (PQresultStatus(result) == PGRES_TUPLES_OK)
+			return result;
+		if (!CliRetries(result) || time(NULL) >= until)
+			CliRefused(result);
+		PQclear(result);
+		sleep(1);
+	}
+}
+
+/*
+ * The highest exit code of jobs that are over.
+ */
+static int
+exit_status(const PGresult * result, bool prints)
+{
+	int			status = CLI_DONE;
+
+	for (int i = 0; i < PQntuples(result); i++)
+	{
+		const char *state = PQgetvalue(result, i, 1);
+		int			code = atoi(PQgetvalue(result, i, 3));
+
+		if (strcmp(state, "completed") == 0)
+			code = 0;
+		else if (code <= 0 || code > 255)
+			code = 1;
+		if (prints)
+			printf("job %s: %s%s\n", PQgetvalue(result, i, 0), state,
+				   code > 1 ? CliFormat(", exit code %d", code) : "");
+		status = code > status ? code : status;
+	}
+	return status;
+}
