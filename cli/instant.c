@@ -287,7 +287,7 @@ static void
 normalize(struct tm *date)
 {
 	struct tm	noon = {.tm_year = date->tm_year, .tm_mon = date->tm_mon,
-	.tm_mday = date->tm_mday, .tm_hour = 12, .tm_isdst = -1};
+		.tm_mday = date->tm_mday, .tm_hour = 12, .tm_isdst = -1};
 
 	(void) mktime(&noon);
 	date->tm_year = noon.tm_year;
