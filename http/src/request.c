@@ -13,6 +13,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "../../lib/framing.h"
 #include "options.h"
 #include "problem.h"
 
@@ -55,55 +56,13 @@ request_free(WebRequest * request)
 	free(request);
 }
 
-/* Headers that say where a body ends. */
-typedef struct Framing
-{
-	int			lengths;
-	int			encodings;
-	int			hosts;
-	bool		chunked;		/* the only encoding that is known here */
-	const char *length;
-	bool		conflict;		/* two lengths that differ */
-}			Framing;
-
-/* Note a header that says where the body ends, or to whom the request goes. */
-static enum MHD_Result
-add_framing(void *cls, enum MHD_ValueKind kind, const char *name, const char *value)
-{
-	Framing    *framing = cls;
-
-	(void) kind;
-	if (strcasecmp(name, "Content-Length") == 0)
-	{
-		framing->conflict = framing->conflict || value == NULL ||
-			(framing->length != NULL && strcmp(framing->length, value) != 0) ||
-			value[0] == '\0' || value[strspn(value, "0123456789")] != '\0';
-		framing->length = value;
-		framing->lengths++;
-	}
-	else if (strcasecmp(name, "Transfer-Encoding") == 0)
-	{
-		framing->encodings++;
-		framing->chunked = value != NULL && strcasecmp(value, "chunked") == 0;
-	}
-	else if (strcasecmp(name, "Host") == 0)
-		framing->hosts++;
-	return MHD_YES;
-}
-
-/*
- * Refuse a request whose end two servers could find at different places: what
- * one takes for a body would be another one's next request.
- */
+/* Refuse a request whose end is not certain, or whose body is too large. */
 static bool
 check_framing(WebRequest * request, struct MHD_Connection *connection)
 {
-	Framing		framing = {0};
+	int64_t		size;
 
-	MHD_get_connection_values(connection, MHD_HEADER_KIND, add_framing, &framing);
-	if (framing.conflict || framing.lengths > 1 ||
-		(framing.lengths > 0 && framing.encodings > 0) || framing.encodings > 1 ||
-		(framing.encodings == 1 && !framing.chunked) || framing.hosts != 1)
+	if (!framing_is_certain(connection, &size))
 	{
 		problem_answer(request, 400, "the request's end is not certain",
 					   "It has no Host or several, two lengths, a length and an encoding, or an unknown encoding.",
@@ -111,8 +70,7 @@ check_framing(WebRequest * request, struct MHD_Connection *connection)
 		MHD_add_response_header(request->response, "Connection", "close");
 		return false;
 	}
-	if (framing.length != NULL && (strlen(framing.length) > 12 ||
-								   (size_t) atoll(framing.length) > options.body_max))
+	if (size > (int64_t) options.body_max)
 	{
 		problem_answer(request, 413, "the body is too large", NULL, NULL);
 		return false;

@@ -148,6 +148,16 @@ END;
 COMMENT ON FUNCTION gpucredit_registry.http_status(text) IS
 'Internal: the HTTP status of an error; NULL: it is no answer to a client.';
 
+CREATE FUNCTION gpucredit_registry.knows_token("authorization" text) RETURNS boolean
+LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+	SELECT coalesce((gpucredit_registry.caller_of(gpucredit_registry.token_of(
+		knows_token."authorization"))).org IS NOT NULL, false);
+END;
+COMMENT ON FUNCTION gpucredit_registry.knows_token(text) IS
+'Daemon: is the token of this header good? It is asked before a long body is read.';
+
 CREATE FUNCTION gpucredit_registry.http(method text, target text, headers jsonb,
 	body bytea, OUT status integer, OUT response_headers jsonb, OUT response_body bytea,
 	OUT plan jsonb)

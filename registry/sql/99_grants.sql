@@ -23,7 +23,8 @@ GRANT USAGE ON SCHEMA gpucredit_registry TO gpucredit_admin, gpucredit_operator,
 GRANT USAGE ON TYPE gpucredit_registry.upload_result, gpucredit_registry.commit_result
 TO gpucredit_admin, gpucredit_app, gpucredit_tenant;
 
-GRANT EXECUTE ON FUNCTION gpucredit_registry.http, gpucredit_registry.new_pack,
+GRANT EXECUTE ON FUNCTION gpucredit_registry.http, gpucredit_registry.knows_token,
+	gpucredit_registry.new_pack,
 	gpucredit_registry.begin_part, gpucredit_registry.known_chunks,
 	gpucredit_registry.store_chunks, gpucredit_registry.upload_pieces,
 	gpucredit_registry.finish_upload,

@@ -16,7 +16,7 @@
 
 Options		options = {
 	.database = "", .store = "store", .s3_endpoint = "", .address = "127.0.0.1", .port = 8085,
-	.connections = 16, .grace = "24 hours", .idle = 30
+	.connections = 16, .grace = "24 hours", .idle = 30, .per_address = 128
 };
 
 /* Print the usage to standard error. */
@@ -38,6 +38,7 @@ usage(bool wrong)
 		  "  -c, --connections=N      to the database, at most (16)\n"
 		  "  -g, --grace=INTERVAL     how long unused packs stay (24 hours)\n"
 		  "  -i, --idle=SECONDS       until a silent client is cut off (30)\n"
+		  "  -n, --per-address=N      connections of one address, at most (128)\n"
 		  "  -x, --proxy-secret=FILE  what the proxy with a cache proves itself by\n",
 		  wrong ? stderr : stdout);
 }
@@ -55,13 +56,14 @@ options_parse(int argc, char **argv, const char **command)
 		{"connections", required_argument, NULL, 'c'},
 		{"grace", required_argument, NULL, 'g'},
 		{"idle", required_argument, NULL, 'i'},
+		{"per-address", required_argument, NULL, 'n'},
 		{"proxy-secret", required_argument, NULL, 'x'},
 		{"help", no_argument, NULL, 'h'},
 		{NULL, 0, NULL, 0}
 	};
 	int			c;
 
-	while ((c = getopt_long(argc, argv, "d:s:e:a:p:c:g:i:x:h", longopts, NULL)) != -1)
+	while ((c = getopt_long(argc, argv, "d:s:e:a:p:c:g:i:n:x:h", longopts, NULL)) != -1)
 	{
 		switch (c)
 		{
@@ -89,6 +91,9 @@ options_parse(int argc, char **argv, const char **command)
 			case 'i':
 				options.idle = atoi(optarg);
 				break;
+			case 'n':
+				options.per_address = atoi(optarg);
+				break;
 			case 'x':
 				if (!proxy_load_secret(optarg))
 				{
@@ -106,7 +111,7 @@ options_parse(int argc, char **argv, const char **command)
 	}
 	*command = optind < argc ? argv[optind++] : "serve";
 	return optind == argc && options.connections > 0 && options.port > 0 &&
-		options.idle > 0 &&
+		options.idle > 0 && options.per_address > 0 &&
 		(strcmp(*command, "serve") == 0 || strcmp(*command, "upkeep") == 0 ||
 		 strcmp(*command, "verify") == 0);
 }

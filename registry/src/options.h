@@ -24,6 +24,7 @@ typedef struct Options
 	int			connections;	/* to the database, at most */
 	const char *grace;			/* how long condemned packs stay */
 	int			idle;			/* seconds until a silent client is cut off */
+	int			per_address;	/* connections of one */
 } Options;
 
 extern Options options;

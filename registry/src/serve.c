@@ -15,10 +15,12 @@
 #include <ctype.h>
 #include <inttypes.h>
 #include <netinet/in.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../lib/framing.h"
 #include "chunk.h"
 #include "db.h"
 #include "finish.h"
@@ -29,6 +31,8 @@
 #include "receive.h"
 
 #define BODY_MAX	(64 * 1024 * 1024)
+#define SHORT_BODY	(256 * 1024)	/* collected without looking at the token */
+#define COLLECTED_MAX	(256 * 1024 * 1024) /* by all requests together */
 #define SEND_BLOCK	(512 * 1024)
 
 typedef struct HttpRequest
@@ -391,24 +395,111 @@ end_put(struct MHD_Connection *connection, HttpRequest *request)
 	return respond(connection, request->status, request->headers, response);
 }
 
-/* Collect a body that is passed with its request; past the limit only count it. */
+/* Change how much is collected by all requests; false if it would be too much. */
+static bool
+collected_add(ssize_t change)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static size_t collected = 0;
+	bool		fits;
+
+	pthread_mutex_lock(&lock);
+	fits = change <= 0 || collected + change <= COLLECTED_MAX;
+	if (fits)
+		collected += change;
+	pthread_mutex_unlock(&lock);
+	return fits;
+}
+
+/*
+ * Collect a body that is passed with its request; past its limit, or that of
+ * all requests together, only count it.
+ */
 static bool
 collect(HttpRequest *request, const char *data, size_t size)
 {
 	char	   *more;
 
-	if (request->too_large || request->body_size + size > BODY_MAX)
+	if (request->too_large || request->body_size + size > BODY_MAX ||
+		!collected_add(size))
 	{
 		request->too_large = true;
 		return true;
 	}
 	more = realloc(request->body, request->body_size + size);
 	if (more == NULL)
+	{
+		collected_add(-(ssize_t) size);
 		return false;
+	}
 	memcpy(more + request->body_size, data, size);
 	request->body = more;
 	request->body_size += size;
 	return true;
+}
+
+/*
+ * Answer the headers of a request with an error, whose body is not read.  The
+ * connection ends with it.
+ */
+static enum MHD_Result
+refuse_headers(struct MHD_Connection *connection, int status, const char *message)
+{
+	json_t	   *body = json_pack("{s:s}", "error", message);
+	char	   *text = json_dumps(body, JSON_COMPACT);
+	struct MHD_Response *response = text == NULL ? NULL :
+		MHD_create_response_from_buffer(strlen(text), text, MHD_RESPMEM_MUST_FREE);
+
+	json_decref(body);
+	if (response != NULL)
+	{
+		MHD_add_response_header(response, "Content-Type", "application/json");
+		MHD_add_response_header(response, "Connection", "close");
+	}
+	return respond(connection, status, NULL, response);
+}
+
+/* May whoever sends this have a long body collected?  Only with a good token. */
+static bool
+may_send_long(struct MHD_Connection *connection, DbError *error)
+{
+	const char *values[] = {
+		MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Authorization")
+	};
+	PGresult   *result = db_call(error, "SELECT gpucredit_registry.knows_token($1::text)",
+								 1, values, NULL, NULL);
+	bool		may = result != NULL && strcmp(PQgetvalue(result, 0, 0), "t") == 0;
+
+	PQclear(result);
+	return may;
+}
+
+/* The headers of a request have come whose body is collected. */
+static enum MHD_Result
+begin_collecting(struct MHD_Connection *connection, int64_t size)
+{
+	DbError		error = {.sqlstate = ""};
+
+	if (size > BODY_MAX)
+		return refuse_headers(connection, 413, "the body is too large");
+	if (size >= 0 && size <= SHORT_BODY)
+		return MHD_YES;
+	if (!may_send_long(connection, &error))
+		return error.sqlstate[0] != '\0' ? respond_error(connection, &error) :
+			refuse_headers(connection, 401, "a body of more than 256 KiB needs a good token");
+	return MHD_YES;
+}
+
+/* The headers of a request have come. */
+static enum MHD_Result
+begin_body(struct MHD_Connection *connection, const char *method, HttpRequest *request)
+{
+	int64_t		size;
+
+	if (!framing_is_certain(connection, &size))
+		return refuse_headers(connection, 400, "it is not certain where the request ends");
+	return is_upload(method) ? begin_put(connection, method, request) :
+		begin_collecting(connection, size);
 }
 
 /* Called when headers came, for each piece of the body, and at its end. */
@@ -428,7 +519,7 @@ handle(void *cls, struct MHD_Connection *connection, const char *url,
 	if (!request->begun)
 	{
 		request->begun = true;
-		return put ? begin_put(connection, method, request) : MHD_YES;
+		return begin_body(connection, method, request);
 	}
 	if (*size > 0)
 	{
@@ -487,6 +578,7 @@ free_request(void *cls, struct MHD_Connection *connection, void **con_cls,
 	receive_free(request->receive);
 	json_decref(request->plan);
 	json_decref(request->headers);
+	collected_add(-(ssize_t) request->body_size);
 	free(request->body);
 	free(request->target);
 	free(request);
@@ -515,6 +607,9 @@ serve(void)
 							(unsigned int) options.idle,
 							MHD_OPTION_CONNECTION_MEMORY_LIMIT,
 							(size_t) (256 * 1024),
-							MHD_OPTION_CONNECTION_LIMIT, (unsigned int) 512,
+							MHD_OPTION_CONNECTION_LIMIT, (unsigned int) 1024,
+							MHD_OPTION_PER_IP_CONNECTION_LIMIT,
+							(unsigned int) options.per_address,
+							MHD_OPTION_THREAD_STACK_SIZE, (size_t) (256 * 1024),
 							MHD_OPTION_END);
 }

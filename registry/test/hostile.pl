@@ -69,6 +69,31 @@ sub action
 	)->{json}{objects}[0]{actions}{upload};
 }
 
+sub connection
+{
+	my ($port) = daemon_url('') =~ /:(\d+)/;
+
+	return IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $port) || die "could not connect: $!";
+}
+
+# The status that comes on a connection; '' where it is closed without one.
+sub answer_of
+{
+	my ($socket) = @_;
+	my $line = <$socket> // '';
+
+	return $line =~ m{^HTTP/1\.1 (\d+)} ? $1 : '';
+}
+
+sub slurp
+{
+	my ($path) = @_;
+
+	open(my $file, '<', $path) or die "could not read $path: $!";
+	local $/;
+	return scalar <$file>;
+}
+
 sub commit
 {
 	my (@lines) = @_;
@@ -222,5 +247,65 @@ my $whole = json_request('POST', '/rival/m.git/info/lfs/objects/batch', $rival,
 is(request('PUT', $whole->{href}, content => $large)->{status}, 200, 'another sends the same file whole');
 is($node->safe_psql('reg', q{SELECT "unique" FROM gpucredit_registry.storage('rival')}), length($large),
 	'and pays for it as if alone');
+# Nobody is kept out by strangers.
+{
+	my $size = sub { return (split ' ', slurp('/proc/' . daemon_pid() . '/statm'))[1] * 4096 };
+	my $before = $size->();
+	my @open;
+
+	# without a token, and with a wrong one, a long body is not read
+	foreach my $headers ('', "Authorization: Bearer hf_wrong\r\n")
+	{
+		foreach (1 .. 10)
+		{
+			my $socket = connection();
+			print $socket "POST /api/repos/create HTTP/1.1\r\nHost: x\r\n${headers}Content-Length: 60000000\r\n\r\n";
+			push @open, $socket;
+		}
+	}
+	is(answer_of($_), 401, 'a long body without a good token is refused by its headers') foreach @open;
+	cmp_ok($size->() - $before, '<', 32_000_000, 'and takes no memory');
+	@open = ();
+
+	# a request has one end
+	foreach (
+		[ "Content-Length: 4\r\nContent-Length: 5\r\n", 'two lengths' ],
+		[ "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n", 'a length and an encoding' ],
+		[ "Transfer-Encoding: gzip\r\n", 'an unknown encoding' ],
+		[ "Content-Length: 4, 4\r\n", 'a list of lengths' ])
+	{
+		my ($headers, $what) = @$_;
+		my $socket = connection();
+
+		print $socket "POST /api/repos/create HTTP/1.1\r\nHost: x\r\n$headers\r\nabcd";
+		like(answer_of($socket), qr/^400$|^$/, "$what: the request's end is not certain");
+	}
+	my $socket = connection();
+	print $socket "GET /api/models HTTP/1.1\r\n\r\n";
+	is(answer_of($socket), 400, 'a request names its host');
+
+	# an address has so many connections, and no more
+	my $refused = 0;
+	foreach (1 .. 200)
+	{
+		my $one = connection();
+
+		print $one 'G';
+		push @open, $one;
+	}
+	sleep(0.5);
+	foreach my $one (@open)
+	{
+		my $ready = '';
+
+		vec($ready, fileno($one), 1) = 1;
+		$refused++ if select($ready, undef, undef, 0);
+	}
+	cmp_ok($refused, '>=', 72, 'the 129th connection of an address is not taken');
+	@open = ();
+	sleep(0.5);
+	is(request('GET', '/api/models')->{status}, 200, 'then there is room again');
+}
+
 registry_verify($node);
 done_testing();

@@ -19,7 +19,7 @@ use PostgreSQL::Test::Utils;
 
 our @EXPORT = qw(
   registry_node registry_token daemon_start daemon_kill daemon_url
-  request json_request registry_verify upkeep daemon_packs daemon_store
+  request json_request registry_verify upkeep daemon_packs daemon_store daemon_pid
   keep_packs_in
 );
 
@@ -112,6 +112,8 @@ sub daemon_url
 }
 
 sub daemon_store { return $daemon{store} }
+
+sub daemon_pid { return $daemon{pid} }
 
 # The bytes of all packs.
 sub daemon_packs
