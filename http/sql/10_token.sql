@@ -226,17 +226,28 @@ COMMENT ON FUNCTION gpucredit_http.begin(text) IS
 
 /*
  * What a request does first, in its transaction: from here on the session has
- * the rights of the token''s role, and with scope read it can change nothing.
+ * the rights of the token's role, and with scope read it can change nothing.
+ * A request with a browser's cookie passes csrf, which is empty where it has no
+ * header X-CSRF-Token (15_session.sql).
  */
-CREATE FUNCTION gpucredit_http.enter(secret text, traceparent text DEFAULT '')
+CREATE FUNCTION gpucredit_http.enter(secret text, traceparent text DEFAULT '',
+	csrf text DEFAULT NULL, method text DEFAULT 'GET')
 RETURNS name
 LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
 	who record;
+	session pg_catalog.text := '';
 BEGIN
-	SELECT * INTO STRICT who FROM gpucredit_http.begin(enter.secret);
+	IF enter.csrf IS NULL THEN
+		SELECT * INTO STRICT who FROM gpucredit_http.begin(enter.secret);
+	ELSE
+		SELECT * INTO STRICT who
+		FROM gpucredit_http.begin_session(enter.secret, enter.csrf, enter.method);
+		session := who.session::pg_catalog.text;
+	END IF;
 	PERFORM pg_catalog.set_config('gpucredit_http.token', who.token::pg_catalog.text, true),
+		pg_catalog.set_config('gpucredit_http.session', session, true),
 		pg_catalog.set_config('gpucredit_http.scope', who.scope, true),
 		pg_catalog.set_config('gpucredit.traceparent',
 			coalesce(enter.traceparent, ''), true);
@@ -247,5 +258,5 @@ BEGIN
 	RETURN who.role;
 END
 $$;
-COMMENT ON FUNCTION gpucredit_http.enter(text, text) IS
-'Gateway: makes the rest of the transaction act as the token''s role, within its scope, under the request''s W3C traceparent (empty for none). Result: the role. Errors: 28000 the token is not good; 22023 the traceparent.';
+COMMENT ON FUNCTION gpucredit_http.enter(text, text, text, text) IS
+'Gateway: makes the rest of the transaction act as the token''s role, within its scope, under the request''s W3C traceparent (empty for none). csrf: NULL where the secret is a token, else it is a session''s, and this the request''s X-CSRF-Token. method: the request''s. Result: the role. Errors: 28000 the token or the session is not good; 42501 the request does not come from the console; 22023 the traceparent.';

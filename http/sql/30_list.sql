@@ -101,17 +101,22 @@ COMMENT ON FUNCTION gpucredit_http.prices(text) IS
 'Lists: what GPUs cost in a pool, or in all. Result: rows of gpucredit.prices.';
 
 CREATE FUNCTION gpucredit_http.audit(org text, after bigint DEFAULT NULL,
-	operation text DEFAULT NULL, "limit" integer DEFAULT 100)
+	operation text DEFAULT NULL, "limit" integer DEFAULT 100, job bigint DEFAULT NULL,
+	since timestamptz DEFAULT NULL, until timestamptz DEFAULT NULL, actor text DEFAULT NULL)
 RETURNS SETOF gpucredit.audit
 LANGUAGE sql STABLE
 BEGIN ATOMIC
 	SELECT a.* FROM gpucredit.audit a
 	WHERE a.org = audit.org AND (audit.after IS NULL OR a.audit < audit.after)
 		AND (audit.operation IS NULL OR a.operation = audit.operation)
+		AND (audit.job IS NULL OR a.job = audit.job)
+		AND (audit.since IS NULL OR a.at >= audit.since)
+		AND (audit.until IS NULL OR a.at < audit.until)
+		AND (audit.actor IS NULL OR a.actor = audit.actor)
 	ORDER BY a.audit DESC LIMIT least(audit."limit", 1001);
 END;
-COMMENT ON FUNCTION gpucredit_http.audit(text, bigint, text, integer) IS
-'Lists: the audit log of an organisation, newest first. "after" is the last row of the page before. Result: rows of gpucredit.audit.';
+COMMENT ON FUNCTION gpucredit_http.audit(text, bigint, text, integer, bigint, timestamptz, timestamptz, text) IS
+'Lists: the audit log of an organisation, newest first; of one operation, job, actor, or of [since, until). "after" is the last row of the page before. Result: rows of gpucredit.audit.';
 
 /*
  * Accounts that the caller is bound to: where there is one, requests need not

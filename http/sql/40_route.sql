@@ -7,15 +7,18 @@
  */
 CREATE FUNCTION gpucredit_http.routes()
 RETURNS TABLE (method text, path text, function text, cursor text, summary text)
-LANGUAGE sql IMMUTABLE ROWS 40
+LANGUAGE sql IMMUTABLE ROWS 60
 BEGIN ATOMIC
 	VALUES
 	('GET', '/v1/me', 'http.me', NULL::text, 'Who calls'),
 	('GET', '/v1/tokens', 'http.tokens', NULL, 'Tokens'),
 	('POST', '/v1/tokens', 'http.issue_token', NULL, 'Issue a token'),
 	('DELETE', '/v1/tokens/{token}', 'http.revoke_token', NULL, 'Revoke a token'),
+	('GET', '/v1/sessions', 'http.sessions', NULL, 'Browsers that are signed in'),
+	('DELETE', '/v1/sessions/{session}', 'http.end_session', NULL, 'Sign a browser out'),
 	('GET', '/v1/accounts', 'http.accounts', NULL, 'Accounts of an organisation'),
 	('GET', '/v1/balance', 'balance', NULL, 'The balance of an account'),
+	('GET', '/v1/balance/over', 'http.balance_over', NULL, 'The balance of an account over time'),
 	('GET', '/v1/buckets', 'buckets', NULL, 'Credit, bucket by bucket'),
 	('GET', '/v1/budgets', 'budgets', NULL, 'Budgets and what they have left'),
 	('GET', '/v1/statement', 'statement', NULL, 'Entries of an account'),
@@ -31,6 +34,7 @@ BEGIN ATOMIC
 	('POST', '/v1/jobs/{job}/cancel', 'cancel', NULL, 'Cancel a job'),
 	('POST', '/v1/jobs/{job}/hold', 'hold_job', NULL, 'Keep a waiting job from starting'),
 	('POST', '/v1/jobs/{job}/release', 'release_job', NULL, 'Let a held job start'),
+	('GET', '/v1/jobs/{job}/submission', 'http.submission', NULL, 'What a job was submitted with'),
 	('GET', '/v1/jobs/{job}/attempts', 'http.attempts', NULL, 'A job''s attempts and their bills'),
 	('GET', '/v1/jobs/{job}/history', 'history', NULL, 'What was decided about a job'),
 	('GET', '/v1/jobs/{job}/explain', 'explain', NULL, 'Why a job waits'),
@@ -48,6 +52,28 @@ BEGIN ATOMIC
 	('GET', '/v1/nodes', 'http.nodes', NULL, 'Nodes'),
 	('POST', '/v1/nodes/{node}/drain', 'drain', NULL, 'Let no more jobs start on a node'),
 	('POST', '/v1/nodes/{node}/resume', 'resume', NULL, 'Let jobs start on a node again'),
+	('GET', '/v1/functions', 'http.functions', NULL, 'Functions that the caller may call'),
+	('GET', '/v1/organisations', 'http.organisations', NULL, 'Organisations and their credit'),
+	('GET', '/v1/burn', 'burn_rate', NULL, 'Whose credit runs out first'),
+	('GET', '/v1/expiring', 'http.expiring', NULL, 'Credit that expires soon'),
+	('GET', '/v1/debts', 'http.debts', NULL, 'Use that no credit covered'),
+	('GET', '/v1/quotas', 'http.quotas', NULL, 'Quotas and what is in use of them'),
+	('GET', '/v1/buckets/for', 'buckets_for', NULL, 'Which credit would pay for a request'),
+	('GET', '/v1/alerts/all', 'http.all_alerts', 'alert', 'Alerts of all organisations'),
+	('GET', '/v1/pools', 'http.pools', NULL, 'Pools'),
+	('GET', '/v1/devices', 'http.devices', NULL, 'Devices and who has them'),
+	('GET', '/v1/capacity/now', 'http.capacity', NULL, 'Devices in service, allocated and free'),
+	('GET', '/v1/demand', 'demand', NULL, 'Supply and demand of a pool over time'),
+	('GET', '/v1/reservations', 'reservations', NULL, 'Devices reserved for jobs that wait'),
+	('GET', '/v1/queue/reasons', 'queue_reasons', NULL, 'Why jobs wait'),
+	('GET', '/v1/recent', 'recent_events', NULL, 'What the scheduler did lately'),
+	('GET', '/v1/top_jobs', 'top_jobs', NULL, 'Jobs that spent most'),
+	('GET', '/v1/upkeep', 'http.upkeep', NULL, 'How late upkeep is'),
+	('GET', '/v1/verify', 'verify', NULL, 'Whether the books balance'),
+	('POST', '/v1/credits', 'issue', NULL, 'Issue credit'),
+	('POST', '/v1/jobs/{job}/refund', 'refund', NULL, 'Refund what a job cost'),
+	('POST', '/v1/prices', 'set_price', NULL, 'Set a price'),
+	('POST', '/v1/debts/write_off', 'write_off', NULL, 'Forgive a debt'),
 	('GET', '/v1/audit', 'http.audit', 'audit', 'The audit log');
 END;
 COMMENT ON FUNCTION gpucredit_http.routes() IS

@@ -11,7 +11,8 @@ REVOKE ALL ON ALL ROUTINES IN SCHEMA gpucredit_http FROM PUBLIC;
 GRANT USAGE ON SCHEMA gpucredit_http TO gpucredit_gateway, gpucredit_admin,
 	gpucredit_operator, gpucredit_app, gpucredit_agent, gpucredit_auditor, gpucredit_tenant;
 
-GRANT EXECUTE ON FUNCTION gpucredit_http.begin, gpucredit_http.enter TO gpucredit_gateway;
+GRANT EXECUTE ON FUNCTION gpucredit_http.begin, gpucredit_http.enter,
+	gpucredit_http.begin_session, gpucredit_http.session_answer TO gpucredit_gateway;
 
 /* What a request runs with the rights of its own role. */
 DO $$
@@ -21,7 +22,7 @@ BEGIN
 	FOR f IN
 		SELECT p.oid FROM pg_catalog.pg_proc p
 		WHERE p.pronamespace = 'gpucredit_http'::regnamespace
-			AND p.proname NOT IN ('begin', 'enter', 'record', 'request_begin', 'request_end',
+			AND p.proname NOT IN ('begin', 'enter', 'begin_session', 'session_answer', 'record', 'request_begin', 'request_end',
 				'check_account', 'refuse_change')
 	LOOP
 		EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO gpucredit_admin, gpucredit_operator,'
@@ -31,7 +32,8 @@ END
 $$;
 GRANT SELECT ON gpucredit_http.callable TO gpucredit_admin, gpucredit_operator,
 	gpucredit_app, gpucredit_agent, gpucredit_auditor, gpucredit_tenant;
-GRANT SELECT ON gpucredit_http.event, gpucredit_http.token TO gpucredit_admin, gpucredit_auditor;
+GRANT SELECT ON gpucredit_http.event, gpucredit_http.token,
+	gpucredit_http.session TO gpucredit_admin, gpucredit_auditor;
 
 /* All of it is in a dump. */
 DO $$

@@ -16,18 +16,24 @@
  */
 #include "database.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "etag.h"
 #include "options.h"
 #include "problem.h"
 
 #define TRIES	5
 
 static const char *const enter_sql =
-"SELECT gpucredit_http.enter($1::pg_catalog.text, $2::pg_catalog.text)";
+"SELECT gpucredit_http.enter($1::pg_catalog.text, $2::pg_catalog.text,"
+" $3::pg_catalog.text, $4::pg_catalog.text)";
+
+static const char *const session_sql =
+"SELECT s.status, s.type, s.content, s.allow, s.cookie, s.max_age"
+" FROM gpucredit_http.session_answer($1::pg_catalog.text, $2::pg_catalog.text,"
+" $3::pg_catalog.text, $4::pg_catalog.text, $5::pg_catalog.jsonb) s";
 
 static const char *const answer_sql =
 "SELECT a.status, a.type, a.content, a.allow FROM gpucredit_http.answer("
@@ -39,6 +45,13 @@ static const char *const answer_sql =
 static bool
 prepare_session(PGconn * connection)
 {
+	static const struct
+	{
+		const char *name;
+		const char *sql;
+	}			statements[] = {
+		{"enter", enter_sql}, {"answer", answer_sql}, {"session", session_sql}
+	};
 	char		settings[512];
 	PGresult   *result;
 	bool		good;
@@ -52,16 +65,12 @@ prepare_session(PGconn * connection)
 	result = PQexec(connection, settings);
 	good = PQresultStatus(result) == PGRES_COMMAND_OK;
 	PQclear(result);
-	if (!good)
-		return false;
-	result = PQprepare(connection, "enter", enter_sql, 0, NULL);
-	good = PQresultStatus(result) == PGRES_COMMAND_OK;
-	PQclear(result);
-	if (!good)
-		return false;
-	result = PQprepare(connection, "answer", answer_sql, 0, NULL);
-	good = PQresultStatus(result) == PGRES_COMMAND_OK;
-	PQclear(result);
+	for (size_t i = 0; good && i < sizeof(statements) / sizeof(statements[0]); i++)
+	{
+		result = PQprepare(connection, statements[i].name, statements[i].sql, 0, NULL);
+		good = PQresultStatus(result) == PGRES_COMMAND_OK;
+		PQclear(result);
+	}
 	return good && PQenterPipelineMode(connection) == 1;
 }
 
@@ -157,32 +166,26 @@ run_transaction(PGconn * connection, WebRequest * request, bool whole,
 				PGresult * *rows, PGresult * *error)
 {
 	const char *who[] = {
-		request->token, request->traceparent != NULL ? request->traceparent : ""
+		request->token, request->traceparent != NULL ? request->traceparent : "",
+		request->csrf, request->method
 	};
 	const char *what[] = {
 		request->method, request->path, request->query, request->key, request->body
 	};
+	const char *session[] = {
+		request->method, request->token, request->csrf,
+		MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, "User-Agent"),
+		request->query
+	};
 
-	return PQsendQueryPrepared(connection, "enter", 2, who, NULL, NULL, 0) == 1 &&
+	if (whole && request->is_session)
+		return PQsendQueryPrepared(connection, "session", 5, session, NULL, NULL, 0) == 1 &&
+			PQpipelineSync(connection) == 1 &&
+			read_pipeline(connection, request, rows, error);
+	return PQsendQueryPrepared(connection, "enter", 4, who, NULL, NULL, 0) == 1 &&
 		(!whole || PQsendQueryPrepared(connection, "answer", 5, what, NULL, NULL, 0) == 1) &&
 		PQpipelineSync(connection) == 1 &&
 		read_pipeline(connection, request, rows, error);
-}
-
-/* A tag of the content, by which a client asks whether it has changed. */
-static void
-make_etag(char *etag, size_t room, const char *content, size_t size)
-{
-	uint64_t	a = UINT64_C(14695981039346656037);
-	uint64_t	b = UINT64_C(0x9E3779B97F4A7C15);
-
-	for (size_t i = 0; i < size; i++)
-	{
-		a = (a ^ (unsigned char) content[i]) * UINT64_C(1099511628211);
-		b = (b ^ a) * UINT64_C(0xFF51AFD7ED558CCD);
-		b ^= b >> 29;
-	}
-	snprintf(etag, room, "\"%016" PRIx64 "%016" PRIx64 "\"", a, b);
 }
 
 /* Answer with content that is copied; a GET gets a tag, and 304 if it has it. */
@@ -192,10 +195,10 @@ answer_content(WebRequest * request, int status, const char *type, const char *c
 {
 	const char *known = MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND,
 													"If-None-Match");
-	char		etag[64] = "";
+	char		etag[ETAG_SIZE] = "";
 
 	if (strcmp(request->method, "GET") == 0 && status == 200)
-		make_etag(etag, sizeof(etag), content, size);
+		etag_make(etag, content, size);
 	if (etag[0] != '\0' && known != NULL && strstr(known, etag) != NULL)
 	{
 		status = 304;
@@ -210,7 +213,24 @@ answer_content(WebRequest * request, int status, const char *type, const char *c
 		MHD_add_response_header(request->response, "ETag", etag);
 }
 
-/* The database's answer: a status, a type, the content, the allowed methods. */
+/* The cookie of a session that has begun or ended, if the answer has one. */
+static void
+add_cookie(WebRequest * request, const PGresult * row)
+{
+	char		cookie[512];
+
+	if (PQnfields(row) < 6 || PQgetisnull(row, 0, 4))
+		return;
+	snprintf(cookie, sizeof(cookie), "%s=%.128s; Path=/; HttpOnly; SameSite=Strict; Max-Age=%d%s",
+			 request_cookie(request), PQgetvalue(row, 0, 4), atoi(PQgetvalue(row, 0, 5)),
+			 request->is_secure ? "; Secure" : "");
+	MHD_add_response_header(request->response, "Set-Cookie", cookie);
+}
+
+/*
+ * The database's answer: a status, a type, the content, the allowed methods,
+ * and perhaps a cookie.
+ */
 static void
 answer_with_row(WebRequest * request, const PGresult * row)
 {
@@ -230,6 +250,7 @@ answer_with_row(WebRequest * request, const PGresult * row)
 	else
 		answer_content(request, status, PQgetvalue(row, 0, 1), content,
 					   (size_t) PQgetlength(row, 0, 2));
+	add_cookie(request, row);
 }
 
 /* Run a request's transaction, and repeat it where others were in its way. */

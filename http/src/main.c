@@ -13,6 +13,7 @@
 #include <signal.h>
 
 #include "client.h"
+#include "console.h"
 #include "options.h"
 #include "serve.h"
 #include "worker.h"
@@ -28,6 +29,12 @@ main(int argc, char **argv)
 	{
 		options_usage(true);
 		return 2;
+	}
+
+	if (options.console != NULL && !console_load(options.console))
+	{
+		log_line("\"%s\" has no index.html; make -C http console makes it", options.console);
+		return 1;
 	}
 
 	/* threads inherit the mask, so only this one gets the signals */

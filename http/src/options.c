@@ -47,6 +47,7 @@ options_usage(bool wrong)
 		  "  -q, --waiting=N            requests that may wait for a worker (1000)\n"
 		  "  -c, --connections=N        of clients, at most (2000)\n"
 		  "      --per-address=N        of those, from one address (100)\n"
+		  "      --console=FOLDER       the console's files, served below /console/\n"
 		  "      --receive=SECONDS      in which a request must have come (30)\n"
 		  "      --send=SECONDS         in which an answer must have been read (300)\n"
 		  "      --statement=SECONDS    that a call to the database may last (30)\n"
@@ -70,7 +71,8 @@ enum
 	RECEIVE,
 	SEND,
 	STATEMENT,
-	BODY_MAX
+	BODY_MAX,
+	CONSOLE
 };
 
 /* Store one option; false if it is not understood. */
@@ -103,6 +105,9 @@ option_store(int option, const char *value)
 			return (options.statement_s = parse_number(value, 3600)) > 0;
 		case BODY_MAX:
 			return (options.body_max = (size_t) parse_number(value, 256 * 1024 * 1024)) > 0;
+		case CONSOLE:
+			options.console = value;
+			return true;
 		default:
 			return false;
 	}
@@ -124,6 +129,7 @@ options_parse(int argc, char **argv)
 		{"send", required_argument, NULL, SEND},
 		{"statement", required_argument, NULL, STATEMENT},
 		{"body-max", required_argument, NULL, BODY_MAX},
+		{"console", required_argument, NULL, CONSOLE},
 		{"help", no_argument, NULL, 'h'},
 		{NULL, 0, NULL, 0}
 	};

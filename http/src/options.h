@@ -24,6 +24,7 @@ typedef struct WebOptions
 	int			send_s;			/* an answer has been read within that time */
 	int			statement_s;	/* a call to the database may last that long */
 	size_t		body_max;		/* bytes of a request's body */
+	const char *console;		/* the folder of the console's files; NULL: none */
 } WebOptions;
 
 extern WebOptions options;

@@ -49,6 +49,7 @@ request_free(WebRequest * request)
 	free(request->path);
 	free(request->query);
 	free(request->token);
+	free(request->csrf);
 	free(request->key);
 	free(request->traceparent);
 	free(request->role);
@@ -200,6 +201,64 @@ copy_token(struct MHD_Connection *connection)
 	return strdup(value + strspn(value, " "));
 }
 
+/*
+ * Over TLS a browser is told that nobody but this host may set the cookie, and
+ * that it is sent by TLS alone.
+ */
+const char *
+request_cookie(const WebRequest * request)
+{
+	return request->is_secure ? "__Host-gpucredit" : "gpucredit_session";
+}
+
+/* The secret of a request: that of its header, else that of a cookie. */
+static void
+find_secret(WebRequest * request, struct MHD_Connection *connection)
+{
+	const char *scheme = MHD_lookup_connection_value(connection, MHD_HEADER_KIND,
+													 "X-Forwarded-Proto");
+	const char *cookie;
+
+	request->is_secure = scheme != NULL && strcasecmp(scheme, "https") == 0;
+	request->token = copy_token(connection);
+	cookie = MHD_lookup_connection_value(connection, MHD_COOKIE_KIND, request_cookie(request));
+	if (request->token == NULL && cookie != NULL)
+	{
+		request->token = strdup(cookie);
+		request->csrf = copy_header(connection, "X-CSRF-Token");
+		if (request->csrf == NULL)
+			request->csrf = strdup("");
+	}
+}
+
+/*
+ * Refuse what a page of another site makes a browser send.  A browser names
+ * the page's origin in each request that may change something.
+ */
+static bool
+check_origin(WebRequest * request, struct MHD_Connection *connection)
+{
+	const char *origin = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Origin");
+	const char *host = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Host");
+	bool		changes = strcmp(request->method, "GET") != 0 &&
+		strcmp(request->method, "HEAD") != 0;
+	bool		same = false;
+
+	if (request->csrf == NULL && !(request->is_session && origin != NULL))
+		return true;
+	if (origin == NULL)
+		same = !changes;
+	else if (strncasecmp(origin, "https://", 8) == 0)
+		same = strcasecmp(origin + 8, host) == 0;
+	else if (strncasecmp(origin, "http://", 7) == 0)
+		same = !request->is_secure && strcasecmp(origin + 7, host) == 0;
+	if (!same)
+		problem_answer(request, 403, "the request comes from another site",
+					   "Its Origin is not the address that it was sent to.",
+					   "Use the console at its own address, or a token in place of a cookie.");
+	return same;
+}
+
 bool
 request_parse(WebRequest * request, struct MHD_Connection *connection, const char *method)
 {
@@ -210,7 +269,7 @@ request_parse(WebRequest * request, struct MHD_Connection *connection, const cha
 		return false;
 	request->path = parse_path(request->target);
 	request->query = parse_query(connection);
-	request->token = copy_token(connection);
+	find_secret(request, connection);
 	request->key = copy_header(connection, "Idempotency-Key");
 	request->traceparent = copy_header(connection, "Traceparent");
 	if (request->method == NULL || request->path == NULL || request->query == NULL)
@@ -220,7 +279,8 @@ request_parse(WebRequest * request, struct MHD_Connection *connection, const cha
 					   NULL);
 		return false;
 	}
-	return true;
+	request->is_session = strcmp(request->path, "[\"v1\",\"session\"]") == 0;
+	return check_origin(request, connection);
 }
 
 bool

@@ -31,6 +31,10 @@ typedef struct WebRequest
 	char	   *path;			/* the words of the path, decoded: a JSON array */
 	char	   *query;			/* its arguments: a JSON object */
 	char	   *token;			/* the secret of the header Authorization; or NULL */
+	char	   *csrf;			/* NULL: token is a token; else it is a cookie's
+								 * session, and this the header X-CSRF-Token */
+	bool		is_secure;		/* it came to the proxy by TLS */
+	bool		is_session;		/* its address is that of the session itself */
 	char	   *key;			/* of the header Idempotency-Key; or NULL */
 	char	   *traceparent;	/* of that header; or NULL */
 	char	   *role;			/* that it acted as; NULL: not known */
@@ -51,6 +55,9 @@ extern bool request_parse(WebRequest *request, struct MHD_Connection *connection
 
 /* Add a piece of the body; false if there is no memory for it. */
 extern bool request_add_body(WebRequest *request, const char *data, size_t size);
+
+/* The name of the cookie that holds a session. */
+extern const char *request_cookie(const WebRequest *request);
 
 extern int64_t now_us(void);
 

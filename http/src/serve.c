@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "client.h"
+#include "console.h"
 #include "counters.h"
 #include "options.h"
 #include "problem.h"
@@ -58,6 +59,8 @@ answer_at_once(WebRequest * request)
 {
 	bool		ready = workers_ready();
 
+	if (console_answer(request))
+		return true;
 	if (strcmp(request->method, "GET") != 0)
 		return false;
 	if (strcmp(request->target, "/healthz") == 0)
