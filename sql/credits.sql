@@ -345,7 +345,7 @@ WHERE org = 'delta';
 SELECT invariant, detail FROM verify();
 ROLLBACK;
 
--- one call takes 10,000 buckets
+-- one call takes 10,000 buckets, in four steps
 WITH b AS (
 	INSERT INTO bucket (org, account, kind, priority, effective_at,
 		expires_at, policy, created_at, issued, available, credited_total)
@@ -356,11 +356,14 @@ INSERT INTO entry (org, at, account, bucket, source, target, amount, operation)
 SELECT 'delta', '2026-08-01', '', b.bucket, 'issued', 'available', '0.000001',
 	'issue' FROM b;
 SELECT pg_temp.at('2026-08-03 00:00+00') \g /dev/null
+-- however long it takes
+SET gpucredit.upkeep_time = '1min';
 SELECT * FROM expire_credits();
 SELECT * FROM expire_credits();
 SELECT * FROM expire_credits();
 SELECT detail FROM audit WHERE operation = 'expire' ORDER BY audit DESC
-LIMIT 2;
+LIMIT 5;
+RESET gpucredit.upkeep_time;
 SELECT * FROM verify();
 
 --

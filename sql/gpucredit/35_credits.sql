@@ -108,5 +108,5 @@ RETURNS gpucredit.expire_credits_result
 LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_expire_credits';
 COMMENT ON FUNCTION gpucredit.expire_credits() IS
-'Upkeep: books the unused credit of expired buckets. No balance changes, and the call waits for nobody. Handles at most 10,000 buckets; call again while affected is 10000.
+'Upkeep: books the unused credit of expired buckets. No balance changes, and the call waits for nobody. It works for gpucredit.upkeep_time, on 10,000 buckets at most; call again until affected is 0.
 Result: how many buckets it booked.';

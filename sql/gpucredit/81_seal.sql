@@ -122,7 +122,7 @@ LANGUAGE c VOLATILE SECURITY DEFINER PARALLEL UNSAFE ROWS 2
 SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_seal_audit';
 COMMENT ON FUNCTION gpucredit.seal_audit() IS
-'Audit: seals the entries and audit rows of ended transactions. A call seals at most 64 batches of at most 8,192 of each, each batch with a Merkle root, chained by SHA-256. It slows and blocks nobody. Rows numbered below those of an open transaction wait for it, at most until the next call after its end. NOTIFY gpucredit_seal publishes the last seal.
+'Audit: seals the entries and audit rows of ended transactions. A call works for gpucredit.upkeep_time, on 64 batches of at most 8,192 of each at most; the next call goes on. Each batch has a Merkle root, and is chained by SHA-256. It slows and blocks nobody. Rows numbered below those of an open transaction wait for it, at most until the next call after its end. NOTIFY gpucredit_seal publishes the last seal.
 Result: how many entries and audit rows were sealed; no row if another call is at work.
 Errors: 25001 at REPEATABLE READ and up.';
 

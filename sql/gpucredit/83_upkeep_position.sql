@@ -14,10 +14,10 @@ CREATE UNLOGGED TABLE gpucredit.upkeep_position (
 COMMENT ON TABLE gpucredit.upkeep_position IS
 'Where tasks of upkeep stopped that did not reach their end in their last call';
 COMMENT ON COLUMN gpucredit.upkeep_position.task IS 'The task.';
-COMMENT ON COLUMN gpucredit.upkeep_position.place IS 'The last key that it handled.';
+COMMENT ON COLUMN gpucredit.upkeep_position.place IS 'The last key that it handled; of alerts_raised: since when alerts of all organisations were looked for.';
 
 CREATE FUNCTION gpucredit_internal.upkeep_position(task text) RETURNS text[]
-LANGUAGE sql STABLE PARALLEL UNSAFE
+LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT p.place FROM gpucredit.upkeep_position p
 	WHERE p.task = upkeep_position.task;

@@ -494,9 +494,11 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET plan_cache_mode = force_generic_plan
 AS $$
 DECLARE
-	start CONSTANT text := coalesce(
-		(gpucredit_internal.upkeep_position('account_alerts'))[1], '');
+	stopped CONSTANT text[] := gpucredit_internal.upkeep_position('account_alerts');
+	start CONSTANT text := coalesce(stopped[1], '');
 	place text := start;
+	/* when this pass over the organisations began */
+	pass timestamptz := coalesce(stopped[2]::timestamptz, at);
 	wrapped boolean := start = '';
 	most int := 16;
 	orgs text[];
@@ -516,6 +518,9 @@ BEGIN
 		SELECT array_agg(x.org ORDER BY x.org) INTO orgs FROM next x;
 		IF orgs IS NULL THEN
 			EXIT WHEN wrapped OR clock_timestamp() >= until;
+			PERFORM gpucredit_internal.set_upkeep_position('alerts_raised',
+				ARRAY[pass::text]);
+			pass := at;
 			wrapped := true;
 			place := '';
 			CONTINUE;
@@ -527,13 +532,15 @@ BEGIN
 		EXIT WHEN wrapped AND start <> '' AND place >= start;
 		IF clock_timestamp() >= until THEN
 			PERFORM gpucredit_internal.set_upkeep_position('account_alerts',
-				ARRAY[place]);
+				ARRAY[place, pass::text]);
 			RETURN n;
 		END IF;
 		IF clock_timestamp() - began < (until - began) / 8 THEN
 			most := least(most * 2, 512);
 		END IF;
 	END LOOP;
+	PERFORM gpucredit_internal.set_upkeep_position('alerts_raised',
+		ARRAY[CASE WHEN orgs IS NULL AND NOT wrapped THEN pass ELSE at END::text]);
 	PERFORM gpucredit_internal.set_upkeep_position('account_alerts', NULL);
 	RETURN n;
 END

@@ -449,7 +449,8 @@ $$;
 COMMENT ON FUNCTION gpucredit_internal.forget_rows() IS
 'upkeep: deletes rows that nothing reads any more, for gpucredit.upkeep_time at most; returns how many of each kind.';
 
-CREATE FUNCTION gpucredit_internal.depart_rows(kind text) RETURNS bigint
+/* The same of the tasks whose parts say how many rows they handled. */
+CREATE FUNCTION gpucredit_internal.upkeep_rows(task text) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 AS $$
 DECLARE
@@ -458,15 +459,21 @@ DECLARE
 	total bigint := 0;
 BEGIN
 	LOOP
-		n := gpucredit_internal.archive(kind, 4);
+		n := CASE task
+			WHEN 'fold_denials' THEN gpucredit_internal.fold_denials(2000)
+			WHEN 'forget_usage' THEN gpucredit_internal.forget_usage(2000)
+			WHEN 'forget_events' THEN gpucredit_internal.forget_events(2000)
+			WHEN 'depart_entries' THEN gpucredit_internal.archive('entry', 4)
+			WHEN 'depart_audits' THEN gpucredit_internal.archive('audit', 4)
+			END;
 		total := total + n;
 		EXIT WHEN n = 0 OR clock_timestamp() >= until;
 	END LOOP;
 	RETURN total;
 END
 $$;
-COMMENT ON FUNCTION gpucredit_internal.depart_rows(text) IS
-'upkeep: removes entries (kind entry) or audit rows (audit) past their retention, for gpucredit.upkeep_time at most; returns how many.';
+COMMENT ON FUNCTION gpucredit_internal.upkeep_rows(text) IS
+'upkeep: does fold_denials, forget_usage, forget_events, depart_entries or depart_audits, for gpucredit.upkeep_time at most; returns how many rows it handled.';
 
 /* The tasks of upkeep(), in the order in which maintain() calls them. */
 CREATE FUNCTION gpucredit_internal.upkeep_tasks() RETURNS text[]
@@ -500,12 +507,8 @@ BEGIN
 	RETURN NEXT ROW(task, CASE task
 		WHEN 'fold_spend' THEN gpucredit_internal.fold_spend()
 		WHEN 'raise_alerts' THEN gpucredit_internal.raise_alerts()
-		WHEN 'fold_denials' THEN gpucredit_internal.fold_denials(10000)
-		WHEN 'forget_usage' THEN gpucredit_internal.forget_usage(10000)
 		WHEN 'number_events' THEN gpucredit_internal.number_events(10000)
-		WHEN 'forget_events' THEN gpucredit_internal.forget_events(10000)
-		WHEN 'depart_entries' THEN gpucredit_internal.depart_rows('entry')
-		WHEN 'depart_audits' THEN gpucredit_internal.depart_rows('audit') END);
+		ELSE gpucredit_internal.upkeep_rows(task) END);
 END
 $$;
 COMMENT ON FUNCTION gpucredit.upkeep(text) IS

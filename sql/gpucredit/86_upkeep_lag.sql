@@ -2,11 +2,35 @@
  * 86_upkeep_lag.sql: how late each task of upkeep is.
  *
  * The age of the oldest thing that a task has not done. Each is one probe of an
- * index, but for account_delta, which is as large as folding is late.
+ * index, except those of account_delta and denial, which are as large as folding
+ * is late, and that of the nodes, which reads them all.  Usage rows of attempts
+ * that still run stay, so the oldest rows are looked at, a thousand at most.
  */
+CREATE FUNCTION gpucredit_internal.next_departure(kind text)
+RETURNS timestamptz
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT s.sealed_at + k.kept
+	FROM (SELECT CASE WHEN r.kept > '0' THEN greatest(r.kept,
+				CASE next_departure.kind WHEN 'entry' THEN '40 days'::interval
+				ELSE greatest(
+					current_setting('gpucredit.key_retention')::interval,
+					current_setting('gpucredit.denial_window')::interval)
+					+ '1 day'::interval END) END AS kept
+			FROM (SELECT current_setting('gpucredit.' || next_departure.kind
+				|| '_retention')::interval AS kept) r) k
+		CROSS JOIN LATERAL (SELECT s.sealed_at FROM gpucredit.seal s
+			WHERE s.batch > coalesce((SELECT max(d.batch_to)
+				FROM gpucredit.archive_batch d
+				WHERE d.kind = next_departure.kind), 0)
+			ORDER BY s.batch LIMIT 1) s;
+END;
+COMMENT ON FUNCTION gpucredit_internal.next_departure(text) IS
+'upkeep_lag: when the next sealed batch of entries (kind entry) or audit rows (audit) should leave; NULL: none should.';
+
 CREATE FUNCTION gpucredit_internal.upkeep_lags(at timestamptz)
 RETURNS TABLE (task text, lag interval)
-LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE ROWS 7
+LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE ROWS 13
 SET search_path = pg_catalog, pg_temp
 SET jit = off
 BEGIN ATOMIC
@@ -28,7 +52,38 @@ BEGIN ATOMIC
 				AND b.swept_at IS NULL)),
 		('forget_requests', (SELECT min(r.created_at)
 				+ current_setting('gpucredit.key_retention')::interval
-			FROM gpucredit.request r WHERE NOT r.lasting)))
+			FROM gpucredit.request r WHERE NOT r.lasting)),
+		/* a standby has no unlogged table */
+		('raise_alerts', CASE WHEN NOT pg_is_in_recovery() THEN
+			(gpucredit_internal.upkeep_position('alerts_raised'))[1]::timestamptz
+			END),
+		('fold_denials', (SELECT min(d.at)
+				+ current_setting('gpucredit.denial_window')::interval
+			FROM gpucredit.denial d)),
+		('forget_usage', (SELECT min(greatest(u.at, a.ended_at)) + k.kept
+			FROM (SELECT current_setting('gpucredit.usage_retention')::interval)
+					AS k (kept)
+				CROSS JOIN LATERAL (SELECT u.* FROM gpucredit.usage u
+					WHERE k.kept > '0' AND u.at < upkeep_lags.at - k.kept
+					ORDER BY u.at LIMIT 1000) u
+				CROSS JOIN LATERAL (SELECT a.ended_at FROM gpucredit.attempt a
+					WHERE a.org = u.org AND a.job = u.job
+						AND a.attempt = u.attempt
+						AND a.ended_at < upkeep_lags.at - k.kept OFFSET 0) a
+			GROUP BY k.kept)),
+		('depart_entries', gpucredit_internal.next_departure('entry')),
+		('depart_audits', gpucredit_internal.next_departure('audit')),
+		('check_nodes', (SELECT min(n.since)
+			FROM (SELECT m.pool, m.node, least(m.reclaim_at,
+					CASE WHEN k.lost > '0' THEN greatest(m.heard_at,
+						pg_postmaster_start_time()) + k.lost END) AS since
+				FROM (SELECT current_setting('gpucredit.node_lost')::interval)
+						AS k (lost)
+					CROSS JOIN gpucredit.node m) n
+			WHERE n.since <= upkeep_lags.at
+				AND EXISTS (SELECT FROM gpucredit.attempt_gpu g
+					WHERE g.pool = n.pool AND g.node = n.node AND NOT g.free
+						AND g.ended_at IS NULL OFFSET 0))))
 		AS l (task, since);
 END;
 COMMENT ON FUNCTION gpucredit_internal.upkeep_lags(timestamptz) IS
@@ -38,6 +93,6 @@ CREATE VIEW gpucredit.upkeep_lag AS
 	SELECT l.task, coalesce(l.lag, '0'::interval) AS lag
 	FROM gpucredit_internal.upkeep_lags(gpucredit.now()) l;
 COMMENT ON VIEW gpucredit.upkeep_lag IS
-'How late each task of upkeep is: the age of the oldest thing that it should have done. No figure is wrong meanwhile';
-COMMENT ON COLUMN gpucredit.upkeep_lag.task IS 'fold_spend, seal_audit, settle_overdue and release_holds (reap_holds), expire_credits, forget_requests (upkeep(''forget'')).';
+'How late each task of upkeep is: the age of the oldest thing that it should have done, for raise_alerts since when no organisation''s alerts were raised. No figure is wrong meanwhile';
+COMMENT ON COLUMN gpucredit.upkeep_lag.task IS 'fold_spend, seal_audit, settle_overdue and release_holds (reap_holds), expire_credits, forget_requests (upkeep(''forget'')), raise_alerts, fold_denials, forget_usage, depart_entries, depart_audits, check_nodes.';
 COMMENT ON COLUMN gpucredit.upkeep_lag.lag IS 'How late it is; 0: it is not.';

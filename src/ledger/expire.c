@@ -8,6 +8,8 @@
  * it expire at once. swept_at says that it had its sweep, and takes it out of
  * the index of due buckets. A bucket with slices is put together first.
  *
+ * A call ends after gpucredit.upkeep_time, and the next one goes on.
+ *
  * Locks: buckets, each with its slices, without waiting: a busy one is left
  * for next time.
  *
@@ -18,14 +20,17 @@
 #include "audit/audit.h"
 #include "util/args.h"
 #include "util/clock.h"
+#include "util/settings.h"
 #include "util/sql.h"
 #include "api/api.h"
 #include "ledger/slice.h"
 #include "miscadmin.h"
+#include "utils/timestamp.h"
 
 API_FUNCTION(gpucredit_expire_credits, expire_credits);
 
 #define EXPIRE_MOST	10000		/* buckets a call */
+#define EXPIRE_STEP	2500		/* buckets a statement */
 
 SQL_STATEMENT(bucket_due, SPI_OK_SELECT, "timestamptz, bigint",
 			  "SELECT pg_catalog.count(*), pg_catalog.array_agg(d.place)"
@@ -41,43 +46,54 @@ SQL_STATEMENT(bucket_spread, SPI_OK_SELECT, "timestamptz, bigint",
 			  " ORDER BY b.expires_at LIMIT $2"
 			  " FOR NO KEY UPDATE SKIP LOCKED");
 
-static void fold_spread(TimestampTz now);
+static void fold_spread(TimestampTz now, TimestampTz until);
 static void audit_swept(SqlResult sums, TimestampTz at);
 
 Datum
 call_expire_credits(PG_FUNCTION_ARGS)
 {
-	SqlResult	due;
+	TimestampTz until = TimestampTzPlusMilliseconds(ClockSteady(),
+													SettingUpkeepTime());
 	int64		n;
+	int64		total = 0;
 
 	SqlConnect();
-	fold_spread(ClockNow());
-	due = SqlRun(&bucket_due,
-				 VALUES(TimeValue(ClockNow()), Int8Value(EXPIRE_MOST)));
-	n = SqlInt8(due, 0, 1);
-	if (n > 0)
+	fold_spread(ClockNow(), until);
+	do
 	{
-		TimestampTz at = ClockNow();
-		bool		isnull;
+		SqlResult	due = SqlRun(&bucket_due,
+								 VALUES(TimeValue(ClockNow()),
+										Int8Value(EXPIRE_STEP)));
 
-		audit_swept(LedgerSweep(SqlDatum(due, 0, 2, &isnull), n, at), at);
-	}
+		CHECK_FOR_INTERRUPTS();
+		n = SqlInt8(due, 0, 1);
+		if (n > 0)
+		{
+			TimestampTz at = ClockNow();
+			bool		isnull;
+
+			audit_swept(LedgerSweep(SqlDatum(due, 0, 2, &isnull), n, at), at);
+		}
+		total += n;
+	} while (n == EXPIRE_STEP && total < EXPIRE_MOST &&
+			 ClockSteady() < until);
 	return SqlFinishRow(RowReturn(fcinfo,
 								  VALUES(TextValue("expire_credits"),
-										 Int8Value(n))));
+										 Int8Value(total))));
 }
 
 /*
- * Put together the due buckets that have slices.
+ * Put together the due buckets that have slices, one at least, and others until
+ * an instant of ClockSteady().
  */
 static void
-fold_spread(TimestampTz now)
+fold_spread(TimestampTz now, TimestampTz until)
 {
 	SqlResult	due;
 
 	due = SqlRun(&bucket_spread,
 				 VALUES(TimeValue(now), Int8Value(EXPIRE_MOST)));
-	for (uint64 i = 0; i < due.n; i++)
+	for (uint64 i = 0; i < due.n && (i == 0 || ClockSteady() < until); i++)
 	{
 		char	   *org = SqlText(due, i, 1);
 		int64		bucket = SqlInt8(due, i, 2);

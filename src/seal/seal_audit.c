@@ -7,6 +7,9 @@
  * seal_row keeps the ids of its rows and the first bytes of their leaves'
  * digests, only to name a row that changed: the root alone decides.
  *
+ * A call ends after gpucredit.upkeep_time, or MOST_BATCHES; the next one goes
+ * on.
+ *
  * Locks: the chain, against another call; that one finds nothing to do.
  *
  *-------------------------------------------------------------------------
@@ -17,12 +20,14 @@
 #include "util/args.h"
 #include "util/clock.h"
 #include "util/errors.h"
+#include "util/settings.h"
 #include "api/api.h"
 #include "miscadmin.h"
 #include "seal/seal.h"
 #include "seal/row_digest.h"
 #include "shmem/notify.h"
 #include "utils/memutils.h"
+#include "utils/timestamp.h"
 
 API_FUNCTION(gpucredit_seal_audit, seal_audit);
 
@@ -45,6 +50,7 @@ SQL_STATEMENT(seal_text, SPI_OK_SELECT, "bigint, bytea",
 			  "SELECT pg_catalog.json_build_object('batch', $1, 'seal',"
 			  " pg_catalog.encode($2, 'hex'))::text");
 
+static bool may_seal(int batches, TimestampTz until);
 static void require_read_committed(void);
 static bool seal_batch(Seal *last, const Horizon *horizon,
 					   int64 sealed[SEAL_KINDS]);
@@ -59,6 +65,8 @@ call_seal_audit(PG_FUNCTION_ARGS)
 	MemoryContext each;
 	MemoryContext before = CurrentMemoryContext;
 	Horizon		horizon;
+	TimestampTz until = TimestampTzPlusMilliseconds(ClockSteady(),
+													SettingUpkeepTime());
 	int			batches = 0;
 
 	InitMaterializedSRF(fcinfo, 0);
@@ -72,12 +80,12 @@ call_seal_audit(PG_FUNCTION_ARGS)
 		bool		any = SealLast(&last);
 		Digest		first = last.seal;
 
-		while (batches < MOST_BATCHES && HorizonDecided(&horizon))
+		while (may_seal(batches, until) && HorizonDecided(&horizon))
 		{
 			bool		more = true;
 			int			before_round = batches;
 
-			while (more && batches < MOST_BATCHES)
+			while (more && may_seal(batches, until))
 			{
 				MemoryContextSwitchTo(each);
 				more = seal_batch(&last, &horizon, sealed);
@@ -104,6 +112,15 @@ call_seal_audit(PG_FUNCTION_ARGS)
 	}
 	SqlFinish();
 	return (Datum) 0;
+}
+
+/*
+ * May a call that sealed so many batches seal another one?
+ */
+static bool
+may_seal(int batches, TimestampTz until)
+{
+	return batches == 0 || (batches < MOST_BATCHES && ClockSteady() < until);
 }
 
 /*
