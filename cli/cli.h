@@ -8,6 +8,7 @@
 #ifndef GPUCREDIT_CLI_H
 #define GPUCREDIT_CLI_H
 
+#include <jansson.h>
 #include <libpq-fe.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -42,6 +43,11 @@ extern void CliRefused(const PGresult * result)
 			__attribute__((noreturn));
 extern void CliPrintRefusal(const char *job, const PGresult * result);
 extern char *CliKey(void);
+extern bool CliFlag(int *argc, char **argv, const char *word);
+extern json_t * CliJsonRow(const PGresult * result, int row);
+extern json_t * CliJsonRows(const PGresult * result);
+extern void CliPrintJson(json_t * document);
+extern void CliShow(const PGresult * result, bool json);
 extern void CliTable(const PGresult * result, bool heading);
 
 extern int	CliSubmit(int argc, char **argv);
@@ -55,6 +61,7 @@ extern int	CliDrain(int argc, char **argv);
 extern int	CliResume(int argc, char **argv);
 extern int	CliTop(int argc, char **argv);
 extern int	CliVerify(int argc, char **argv);
+extern int	CliJob(int argc, char **argv);
 extern int	CliWait(int argc, char **argv);
 extern int	CliHold(int argc, char **argv);
 extern int	CliRelease(int argc, char **argv);

@@ -18,7 +18,7 @@
 
 static void want_arguments(int argc, int least, int most, const char *use);
 static char *job_array(int argc, char **argv);
-static void show(const char *sql, int n, const char *const *values);
+static void show(const char *sql, int n, const char *const *values, bool json);
 
 static void
 want_arguments(int argc, int least, int most, const char *use)
@@ -45,11 +45,11 @@ job_array(int argc, char **argv)
 }
 
 static void
-show(const char *sql, int n, const char *const *values)
+show(const char *sql, int n, const char *const *values, bool json)
 {
 	PGresult   *result = CliCall(sql, n, values);
 
-	CliTable(result, true);
+	CliShow(result, json);
 	PQclear(result);
 }
 
@@ -59,17 +59,19 @@ show(const char *sql, int n, const char *const *values)
 int
 CliQueue(int argc, char **argv)
 {
+	bool		json = CliFlag(&argc, argv, "--json");
 	const char *values[3] = {CliOrg(), cli_account, job_array(argc, argv)};
 
 	show("SELECT j.job, j.account, j.state, j.request, j.tier,"
 		 " date_trunc('second', coalesce(j.elapsed, '0'))::text AS ran,"
-		 " coalesce(j.held, 0) AS held, coalesce(j.used, 0) AS used,"
+		 " coalesce(j.held, 0) AS held,"
+		 " coalesce(j.used, 0) + coalesce(j.billed, 0) AS used,"
 		 " to_char(j.submitted_at, 'YYYY-MM-DD HH24:MI:SS') AS submitted"
 		 " FROM gpucredit.jobs j WHERE j.org = $1"
 		 " AND ($2::text IS NULL OR j.account = $2"
 		 "  OR starts_with(j.account, $2 || '/') OR $2 = '')"
 		 " AND CASE WHEN $3::bigint[] IS NULL THEN j.ended_at IS NULL"
-		 "  ELSE j.job = ANY ($3::bigint[]) END ORDER BY j.job", 3, values);
+		 "  ELSE j.job = ANY ($3::bigint[]) END ORDER BY j.job", 3, values, json);
 	return CLI_DONE;
 }
 
@@ -106,39 +108,41 @@ CliCancel(int argc, char **argv)
 int
 CliExplain(int argc, char **argv)
 {
+	bool		json = CliFlag(&argc, argv, "--json");
 	const char *values[2] = {CliOrg(), argc > 1 ? argv[1] : NULL};
 
-	want_arguments(argc, 1, 1, "explain JOB");
+	want_arguments(argc, 1, 1, "explain [--json] JOB");
 	(void) CliNumber(argv[1], 1, INT64_MAX, "a job");
 	show("SELECT check_name AS check, CASE passes WHEN true THEN 'yes'"
 		 " WHEN false THEN 'no' ELSE '' END AS passes, detail"
-		 " FROM gpucredit.explain($1, $2::bigint)", 2, values);
+		 " FROM gpucredit.explain($1, $2::bigint)", 2, values, json);
 	return CLI_DONE;
 }
 
 int
 CliBalance(int argc, char **argv)
 {
+	bool		json = CliFlag(&argc, argv, "--json");
 	const char *values[2] = {CliOrg(), cli_account == NULL ? "" : cli_account};
 
-	(void) argv;
 	want_arguments(argc, 0, 0, "balance");
 	show("SELECT available, spendable, held, used, spent,"
 		 " coalesce(to_char(next_expiry_at, 'YYYY-MM-DD HH24:MI'), '') AS"
-		 " next_expiry FROM gpucredit.balance($1, $2)", 2, values);
+		 " next_expiry FROM gpucredit.balance($1, $2)", 2, values, json);
 	return CLI_DONE;
 }
 
 int
 CliNodes(int argc, char **argv)
 {
-	(void) argv;
+	bool		json = CliFlag(&argc, argv, "--json");
+
 	want_arguments(argc, 0, 0, "nodes");
 	show("SELECT n.pool, n.node, n.gpu_type, n.gpus,"
 		 " gpucredit.gpu_count(n.healthy) AS healthy, n.state,"
 		 " date_trunc('second', gpucredit.now() - n.heard_at)::text AS silent,"
 		 " coalesce(n.reason, '') AS reason"
-		 " FROM gpucredit.nodes n ORDER BY n.pool, n.node", 0, NULL);
+		 " FROM gpucredit.nodes n ORDER BY n.pool, n.node", 0, NULL, json);
 	return CLI_DONE;
 }
 

@@ -19,26 +19,53 @@
 
 #include "cli.h"
 
-static const struct
+/* A command, how it is called, and what it does. */
+typedef struct Command
 {
 	const char *name;
 	int			(*run) (int argc, char **argv);
 	const char *use;
-}			commands[] = {
-	{"submit", CliSubmit, "submit [OPTION...] SCRIPT [ARGUMENT...]"},
-	{"queue", CliQueue, "queue [JOB...]"},
-	{"cancel", CliCancel, "cancel JOB..."},
-	{"hold", CliHold, "hold JOB..."},
-	{"release", CliRelease, "release JOB..."},
-	{"logs", CliLogs, "logs [-f] [OPTION...] JOB"},
-	{"explain", CliExplain, "explain JOB"},
-	{"balance", CliBalance, "balance"},
-	{"nodes", CliNodes, "nodes"},
-	{"drain", CliDrain, "drain NODE REASON"},
-	{"resume", CliResume, "resume NODE"},
-	{"top", CliTop, "top [-1] [POOL]"},
-	{"verify", CliVerify, "verify"},
-	{"wait", CliWait, "wait JOB..."},
+	const char *does;
+} Command;
+
+static const Command commands[] = {
+	{"submit", CliSubmit, "submit [OPTION...] SCRIPT [ARGUMENT...]",
+		"Submits a script as a job. #SBATCH lines before its first command are"
+		" options\nas well. The options are those of sbatch; man gpucredit lists"
+	" them."},
+	{"job", CliJob, "job [--json] [--history] JOB...",
+		"Prints what is known of a job: its request, nodes and devices, exit code,"
+		" cost,\nuse of its devices, why it waits or how it ended, and with"
+	" --history all that\nhappened to it."},
+	{"queue", CliQueue, "queue [--json] [JOB...]",
+	"Lists the jobs that are not over, or those named in any state."},
+	{"cancel", CliCancel, "cancel JOB...",
+	"Cancels jobs; a running one ends by the ordinary stop."},
+	{"hold", CliHold, "hold JOB...",
+	"Keeps waiting jobs from starting. Their credit stays set aside."},
+	{"release", CliRelease, "release JOB...",
+	"Lets held jobs start again, at the prices then in force."},
+	{"wait", CliWait, "wait JOB...",
+		"Waits until the jobs are over. The exit status is their highest exit"
+	" code."},
+	{"logs", CliLogs, "logs [-f] [OPTION...] JOB",
+		"Prints a job's output from its node. -f follows it; --stdout, --stderr,"
+		" --from BYTE,\n--tail BYTES, --attempt N and --node NODE choose what is"
+	" printed."},
+	{"explain", CliExplain, "explain [--json] JOB",
+	"Says why a job waits, or how it ended and what to do about that."},
+	{"balance", CliBalance, "balance [--json]",
+	"Prints the credit of the account."},
+	{"nodes", CliNodes, "nodes [--json]",
+	"Lists the nodes; for operators."},
+	{"drain", CliDrain, "drain NODE REASON",
+	"Starts nothing new on a node; for operators."},
+	{"resume", CliResume, "resume NODE",
+	"Ends a drain; for operators."},
+	{"top", CliTop, "top [-1] [POOL]",
+	"Shows the pool's map and queue each second; -1: once."},
+	{"verify", CliVerify, "verify",
+	"Checks the books. No output means that all is well."},
 };
 
 /* Other names of this program, each a command. */
@@ -111,6 +138,12 @@ main(int argc, char **argv)
 		{
 			int			skipped = optind;
 
+			if (skipped + 1 < argc && strcmp(argv[skipped + 1], "--help") == 0)
+			{
+				printf("usage: gpucredit %s\n%s\n", commands[i].use,
+					   commands[i].does);
+				return CLI_DONE;
+			}
 			optind = 0;
 			return commands[i].run(argc - skipped, argv + skipped);
 		}

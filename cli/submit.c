@@ -244,9 +244,9 @@ name_arrays(StoredSubmission *s)
 	if (jobs[1] == '\0')
 		return;
 	values[1] = CliFormat("%s}", jobs);
-	arrays = send("SELECT j.job FROM gpucredit.job j WHERE j.org = $1"
+	arrays = send("SELECT j.job FROM gpucredit.jobs j WHERE j.org = $1"
 				  " AND j.job = ANY ($2::bigint[]) AND j.array_key IS NOT NULL"
-				  " AND NOT EXISTS (SELECT FROM gpucredit.job k"
+				  " AND NOT EXISTS (SELECT FROM gpucredit.jobs k"
 				  "  WHERE k.org = $1 AND k.account = j.account"
 				  "  AND k.array_key = j.array_key AND k.job < j.job)", 2,
 				  values);

@@ -532,7 +532,15 @@ CREATE VIEW gpucredit.jobs WITH (security_barrier) AS
 			a.elapsed, a.held) END::numeric AS used,
 		j.submitted_at, j.not_before, a.started_at, j.ended_at,
 		substr(j.traceparent, 4, 32) AS trace, a.progress, a.utilization,
-		a.log_uri AS log
+		a.log_uri AS log,
+		j.name, j.array_key, j.task, j.at_most, j.after, j.held_by, j.deadline,
+		j.options -> 'labels' AS labels, j.wall_limit, a.per_gpu_hour::numeric AS per_gpu_hour,
+		a.outcome, a.exit_code, a.message,
+		(SELECT sum(k.billed::numeric - coalesce(k.refunded::numeric, 0)) FROM gpucredit.attempt k
+			WHERE k.org = j.org AND k.job = j.job) AS billed,
+		(SELECT string_agg(g.node || g.gpus::text, ' ' ORDER BY g.node)
+			FROM gpucredit.attempt_gpu g WHERE g.org = j.org AND g.job = j.job
+				AND g.attempt = j.attempt) AS nodes
 	FROM gpucredit.job j
 		LEFT JOIN gpucredit.attempt a ON a.org = j.org AND a.job = j.job
 			AND a.attempt = j.attempt
@@ -563,6 +571,21 @@ COMMENT ON COLUMN gpucredit.jobs.trace IS 'The W3C trace it belongs to; NULL: no
 COMMENT ON COLUMN gpucredit.jobs.progress IS 'A growing count, as the agent last reported it; NULL: not reported.';
 COMMENT ON COLUMN gpucredit.jobs.utilization IS 'How busy its devices are, 0 to 1, as last reported; NULL: not reported.';
 COMMENT ON COLUMN gpucredit.jobs.log IS 'Where the agent keeps its last attempt''s log; NULL: not reported yet.';
+COMMENT ON COLUMN gpucredit.jobs.name IS 'Its name; NULL: none.';
+COMMENT ON COLUMN gpucredit.jobs.array_key IS 'The array that it belongs to, together with its account; NULL: none.';
+COMMENT ON COLUMN gpucredit.jobs.task IS 'Its number within the array; NULL: none.';
+COMMENT ON COLUMN gpucredit.jobs.at_most IS 'It starts only while fewer jobs of its array run in its pool; NULL: no limit.';
+COMMENT ON COLUMN gpucredit.jobs.after IS 'The other jobs that it still waits for; NULL: none.';
+COMMENT ON COLUMN gpucredit.jobs.held_by IS 'Who keeps it from starting: owner or operator; NULL: nobody.';
+COMMENT ON COLUMN gpucredit.jobs.deadline IS 'When it must have ended at the latest; NULL: none.';
+COMMENT ON COLUMN gpucredit.jobs.labels IS 'Its labels, keys and values, for reports; NULL: none.';
+COMMENT ON COLUMN gpucredit.jobs.wall_limit IS 'How long an attempt may run; NULL: no limit.';
+COMMENT ON COLUMN gpucredit.jobs.per_gpu_hour IS 'The price of its last attempt, in credits per GPU and hour; NULL: it has not started.';
+COMMENT ON COLUMN gpucredit.jobs.outcome IS 'How its last attempt ended; NULL: it has not ended.';
+COMMENT ON COLUMN gpucredit.jobs.exit_code IS 'The exit code of its program in its last attempt, 128 + the signal that killed it; NULL: not reported.';
+COMMENT ON COLUMN gpucredit.jobs.message IS 'What was reported of the end of its last attempt; NULL: nothing.';
+COMMENT ON COLUMN gpucredit.jobs.billed IS 'Credits that all of its attempts were billed, less what their settlements refunded; NULL: none has ended.';
+COMMENT ON COLUMN gpucredit.jobs.nodes IS 'The nodes and devices of its last attempt; NULL: it has none.';
 
 CREATE FUNCTION gpucredit_internal.require_job(org text, job bigint) RETURNS void
 LANGUAGE c STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp

@@ -8,6 +8,7 @@ use lib "$FindBin::RealBin/../perl";
 use GpuCredit;
 use GpuCreditAgent;
 use IPC::Run 'run';
+use JSON::PP;
 use POSIX ();
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -180,6 +181,32 @@ is($status, 7, 'sbatch -W waits and returns the exit code');
 is($status, 137, 'so does submit --wait, 128 and the signal');
 ($status, $out, $err) = gpucredit('submit', '-d', 'afterok:999999', '--wrap', 'true');
 like("$status $err", qr/^1 .*UC301/s, 'no such job');
+
+# One command says what became of a job: its end, the cause, its cost and its use.
+my $oom = (gpucredit('submit', '--parsable', '-t', '5', '-G', '2', '-J', 'big', '--wrap', 'echo "CUDA out of memory. Tried to allocate 2 GiB" >&2; exit 1'))[1] + 0;
+wait_for_state($cluster, $oom, 'failed');
+($status, $out, $err) = gpucredit('job', '--history', $oom);
+is($status, 0, 'job') or diag($err);
+like($out, qr/^$_$/m, "it says: $_")
+  foreach "job             $oom", 'name            big', 'state           failed', 'exit_code       1', 'nodes           n1\{0-1\}', 'request         2x\*',
+  'message         (.*\n +)*CUDA out of memory.*', 'billed          \d+\.\d*[1-9]\d*', 'gpu_hours       0\.\d+';
+like($out, qr/^advice +f +The GPU's memory was too small/m, 'what to do about it');
+like($out, qr/^last attempt +f +attempt 1 on n1\{0-1\} ended as \w+ after .*, exit code 1, billed \d/m, 'how it ended');
+like($out, qr/^History\n.* reserve granted .*\n(.*\n)*.* settle /m, 'and all that happened');
+my $document = JSON::PP->new->decode((gpucredit('job', '--json', $oom))[1]);
+is("$document->{job} $document->{exit_code} $document->{nodes}", "$oom 1 n1{0-1}", 'the same as JSON');
+is($document->{explain}[0]{check}, 'state', 'with its checks');
+like((gpucredit('explain', $oom))[1], qr/advice .*memory was too small/, 'explain says it as well');
+is(JSON::PP->new->decode((gpucredit('queue', '--json', $oom))[1])->[0]{state}, 'failed', 'the queue as JSON');
+like(JSON::PP->new->decode((gpucredit('balance', '--json'))[1])->[0]{available}, qr/^\d+\.\d{6}$/, 'the balance as JSON, to the last digit');
+($status, $out, $err) = gpucredit('job', 999999);
+is("$status$err", "1gpucredit: job 999999 does not exist\n", 'no such job');
+foreach my $command (qw(submit job queue cancel hold release wait logs explain balance nodes drain resume top verify))
+{
+	($status, $out, $err) = gpucredit($command, '--help');
+	is("$status$err", '0', "$command --help");
+	like($out, qr/^usage: gpucredit $command\b.*\n.+/, 'says what it does');
+}
 
 # An instant that counts from now stays the same where the answer was lost.
 # The answer is lost: the same submission again is the same job.

@@ -114,6 +114,8 @@ gpucredit_explain(PG_FUNCTION_ARGS)
 	state = SqlText(row, 0, 3);
 	held = SqlIsNull(row, 0, 8) ? 0 : SqlCredits(row, 0, 8);
 	put_state(rsinfo, row, org, id);
+	if (strcmp(state, "active") != 0 && SqlInt4(row, 0, 7) > 0)
+		ExplainEnd(rsinfo, org, id, SqlInt4(row, 0, 7));
 	if (strcmp(state, "queued") == 0 || strcmp(state, "unfunded") == 0)
 	{
 		put_account(rsinfo, org, account, strcmp(state, "queued") == 0);

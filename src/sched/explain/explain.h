@@ -39,6 +39,10 @@ extern const char *ExplainTime(TimestampTz at);
 /* explain_cycle.c */
 extern void ExplainCycle(ReturnSetInfo *rsinfo, const Job *job);
 
+/* explain_end.c */
+extern void ExplainEnd(ReturnSetInfo *rsinfo, const char *org, int64 job,
+					   int32 attempt);
+
 /* explain_leave.c */
 extern void ExplainLeaving(ReturnSetInfo *rsinfo, const char *org, int64 job,
 						   int32 attempt);
