@@ -19,10 +19,12 @@ CREATE TABLE gpucredit_registry.model (
 	deleted_at timestamptz,
 	tags text[] NOT NULL DEFAULT '{}',	/* "tag=value", for one index */
 	words tsvector NOT NULL DEFAULT '',
+	fields jsonb NOT NULL DEFAULT '{}',	/* of the card */
+	facets text[] NOT NULL DEFAULT '{}',	/* tags, license:... that it states */
 	CONSTRAINT model_pkey PRIMARY KEY (org, model),
 	CONSTRAINT model_number UNIQUE (model)		/* the order of search */
 );
-CREATE INDEX model_find ON gpucredit_registry.model USING gin (tags, words);
+CREATE INDEX model_find ON gpucredit_registry.model USING gin (tags, words, facets);
 CREATE UNIQUE INDEX model_name ON gpucredit_registry.model (org, kind, name)
 	WHERE deleted_at IS NULL;
 COMMENT ON TABLE gpucredit_registry.model IS
@@ -51,6 +53,7 @@ CREATE TABLE gpucredit_registry.token (
 	scope text NOT NULL CHECK (scope IN ('read', 'write')),
 	created_at timestamptz NOT NULL,
 	expires_at timestamptz NOT NULL,
+	token bigint GENERATED ALWAYS AS IDENTITY,
 	CONSTRAINT token_pkey PRIMARY KEY (org, sha256)
 );
 COMMENT ON TABLE gpucredit_registry.token IS
@@ -310,6 +313,54 @@ COMMENT ON FUNCTION gpucredit_registry.issue_token(text, text, text, interval) I
 'Rights: makes a token, with which clients act as an account. It is shown this once; the database keeps its digest.
 scope: read or write. ttl: how long it is good, 1 second to 10 years.
 Errors: UC001 no such account; 22023.';
+
+CREATE FUNCTION gpucredit_registry.tokens(org text, account text DEFAULT '')
+RETURNS TABLE (token bigint, of_account text, scope text, created_at timestamptz,
+	expires_at timestamptz)
+LANGUAGE plpgsql STABLE SECURITY DEFINER ROWS 10
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	PERFORM gpucredit_registry.check_account(tokens.org, tokens.account);
+	RETURN QUERY
+	SELECT t.token, t.account, t.scope, t.created_at, t.expires_at
+	FROM gpucredit_registry.token t
+	WHERE t.org = tokens.org AND t.expires_at > gpucredit.now()
+		AND (tokens.account IN ('', t.account) OR starts_with(t.account, tokens.account || '/'))
+	ORDER BY t.token;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.tokens(text, text) IS
+'Rights: the tokens of an account and all below it that are good, without their secrets.
+Errors: UC001 no such account.';
+
+CREATE FUNCTION gpucredit_registry.revoke_token(org text, token bigint) RETURNS boolean
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	t gpucredit_registry.token;
+BEGIN
+	SELECT * INTO t FROM gpucredit_registry.token o
+	WHERE o.org = revoke_token.org AND o.token = revoke_token.token;
+	IF NOT FOUND THEN
+		RETURN false;
+	END IF;
+	BEGIN
+		PERFORM gpucredit_registry.check_account(t.org, t.account);
+	EXCEPTION WHEN SQLSTATE 'UC001' THEN
+		RETURN false;			/* of another account: as if it were not there */
+	END;
+	DELETE FROM gpucredit_registry.token o
+	WHERE o.org = t.org AND o.token = t.token;
+	PERFORM gpucredit_registry.record(t.org, 'revoke_token', NULL, jsonb_build_object(
+		'account', t.account, 'scope', t.scope, 'token', t.token));
+	RETURN true;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.revoke_token(text, bigint) IS
+'Rights: ends a token at once; its number is in tokens().
+Result: false where the account and those below it have no such token.';
 
 CREATE FUNCTION gpucredit_registry.caller_of(token text)
 RETURNS gpucredit_registry.caller

@@ -33,6 +33,7 @@ CREATE TABLE gpucredit_registry.ref (
 	ref text COLLATE "C" NOT NULL
 		CHECK (ref ~ '^[A-Za-z0-9][A-Za-z0-9._/-]{0,199}$' AND ref !~ '\.\.|//|/$'),
 	version bigint NOT NULL,
+	tag boolean NOT NULL DEFAULT false,	/* commits do not move it */
 	CONSTRAINT ref_pkey PRIMARY KEY (org, model, ref),
 	FOREIGN KEY (org, version) REFERENCES gpucredit_registry.version
 );
@@ -411,6 +412,34 @@ $$;
 COMMENT ON FUNCTION gpucredit_registry.apply_operations(text, bigint, jsonb, gpucredit_registry.caller) IS
 'Internal: changes the list of files of a version that is being made.';
 
+/*
+ * The base models that a card states are parents of a version that changes the
+ * card, where the registry has them and the caller may read them.
+ */
+CREATE FUNCTION gpucredit_registry.card_parents(org text, model bigint, operations jsonb,
+	caller gpucredit_registry.caller) RETURNS jsonb
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+	SELECT coalesce(jsonb_agg(jsonb_build_object('org', p.org, 'version', r.version,
+		'kind', CASE m.fields #>> '{base_model_relation,0}' WHEN 'adapter' THEN 'adapter'
+			WHEN 'quantized' THEN 'quantized' WHEN 'merge' THEN 'merge' ELSE 'fine_tune' END)),
+		'[]')
+	FROM gpucredit_registry.model m,
+		jsonb_array_elements_text(coalesce(m.fields -> 'base_model', '[]')) AS b (name)
+		JOIN gpucredit_registry.model p ON p.org = split_part(b.name, '/', 1)
+			AND p.name = split_part(b.name, '/', 2) AND p.kind = 'model'
+			AND p.deleted_at IS NULL
+		JOIN gpucredit_registry.ref r ON r.org = p.org AND r.model = p.model
+			AND r.ref = 'main'
+	WHERE m.org = card_parents.org AND m.model = card_parents.model AND m.kind = 'model'
+		AND p.model <> m.model
+		AND EXISTS (SELECT FROM jsonb_array_elements(card_parents.operations) e
+			WHERE e ->> 'path' = 'README.md')
+		AND gpucredit_registry.permission_of(p.org, p.model, card_parents.caller) IS NOT NULL;
+END;
+COMMENT ON FUNCTION gpucredit_registry.card_parents(text, bigint, jsonb, gpucredit_registry.caller) IS
+'Internal: the versions that a repository''s card says it was made from.';
+
 CREATE FUNCTION gpucredit_registry.commit_as(m gpucredit_registry.model, ref text,
 	operations jsonb, key text, parent text, parents jsonb,
 	caller gpucredit_registry.caller, author text, title text, description text)
@@ -448,6 +477,12 @@ BEGIN
 		PERFORM gpucredit_registry.not_found(format('repository %s of "%s"', (m).model, (m).org));
 	END IF;
 	PERFORM gpucredit_registry.check_movable(m, commit_as.ref);
+	IF EXISTS (SELECT FROM gpucredit_registry.ref o WHERE o.org = (m).org
+		AND o.model = (m).model AND o.ref = commit_as.ref AND o.tag)
+	THEN
+		PERFORM gpucredit_registry.refuse(format('ref "%s" is a tag', commit_as.ref),
+			'A tag stays at its version.', 'Commit to a branch.');
+	END IF;
 	head := gpucredit_registry.find_version(m, commit_as.ref);
 	IF commit_as.parent IS NOT NULL AND (head).oid IS DISTINCT FROM commit_as.parent THEN
 		RAISE EXCEPTION 'ref "%" has moved', commit_as.ref
@@ -491,12 +526,6 @@ BEGIN
 			WHERE f.org = v.org AND f.version = v.version))::text, 'UTF8')), 1, 20), 'hex')
 	WHERE v.org = (m).org AND v.version = r.version
 	RETURNING v.oid INTO r.oid;
-	PERFORM gpucredit_registry.add_parents((m).org, r.version, (head).version,
-		commit_as.parents, commit_as.caller);
-	PERFORM gpucredit_registry.request_scans((m).org, r.version);
-	INSERT INTO gpucredit_registry.ref
-	VALUES ((m).org, (m).model, commit_as.ref, r.version)
-	ON CONFLICT ON CONSTRAINT ref_pkey DO UPDATE SET version = excluded.version;
 	UPDATE gpucredit_registry.model o
 	SET card = (SELECT left(convert_from(k.body, 'UTF8'), 100000)
 		FROM gpucredit_registry.file f
@@ -506,6 +535,13 @@ BEGIN
 	WHERE o.org = (m).org AND o.model = (m).model AND commit_as.ref = 'main'
 		AND EXISTS (SELECT FROM jsonb_array_elements(commit_as.operations) e
 			WHERE e ->> 'path' = 'README.md');
+	PERFORM gpucredit_registry.add_parents((m).org, r.version, (head).version,
+		commit_as.parents || gpucredit_registry.card_parents((m).org, (m).model,
+			commit_as.operations, commit_as.caller), commit_as.caller);
+	PERFORM gpucredit_registry.request_scans((m).org, r.version);
+	INSERT INTO gpucredit_registry.ref
+	VALUES ((m).org, (m).model, commit_as.ref, r.version)
+	ON CONFLICT ON CONSTRAINT ref_pkey DO UPDATE SET version = excluded.version;
 	r.status := CASE WHEN (SELECT v.quarantined_at FROM gpucredit_registry.version v
 			WHERE v.org = (m).org AND v.version = r.version) IS NULL
 		THEN 'committed' ELSE 'quarantined' END;

@@ -11,11 +11,13 @@ AS $$
 BEGIN
 	NEW.words := setweight(to_tsvector('simple', translate(NEW.name, '._-', '   ')), 'A')
 		|| to_tsvector('simple', left(coalesce(NEW.card, ''), 100000));
+	NEW.fields := gpucredit_registry.card_fields(NEW.card);
+	NEW.facets := gpucredit_registry.card_facets(NEW.fields);
 	RETURN NEW;
 END
 $$;
 COMMENT ON FUNCTION gpucredit_registry.set_words() IS
-'Internal: what full text finds a repository by: its name and its card.';
+'Internal: what searches find a repository by: its name, its card, and the fields of the card.';
 CREATE TRIGGER model_words BEFORE INSERT OR UPDATE OF name, card ON gpucredit_registry.model
 FOR EACH ROW EXECUTE FUNCTION gpucredit_registry.set_words();
 
@@ -50,6 +52,22 @@ COMMENT ON FUNCTION gpucredit_registry.set_tag(text, bigint, text, text) IS
 'Search: gives a repository a tag, or takes it away.
 value: NULL: the tag goes. Errors: UC501 no such repository; 22023.';
 
+CREATE FUNCTION gpucredit_registry.sort_key(m gpucredit_registry.model, sort text)
+RETURNS numeric
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+	SELECT CASE sort_key.sort
+		WHEN 'created' THEN extract(epoch FROM (m).created_at)
+		WHEN 'modified' THEN extract(epoch FROM coalesce((
+			SELECT max(v.created_at) FROM gpucredit_registry.version v
+			WHERE v.org = (m).org AND v.model = (m).model), (m).created_at))
+		WHEN 'downloads' THEN coalesce((SELECT sum(e.downloads)
+			FROM gpucredit_registry.egress e
+			WHERE e.org = (m).org AND e.model = (m).model), 0) END;
+END;
+COMMENT ON FUNCTION gpucredit_registry.sort_key(gpucredit_registry.model, text) IS
+'Internal: what a repository is sorted by.';
+
 /*
  * The query itself filters what the caller may see, so that a page is full.
  * Each call is planned for its words and tags: an index finds rare ones; for
@@ -57,7 +75,8 @@ value: NULL: the tag goes. Errors: UC501 no such repository; 22023.';
  */
 CREATE FUNCTION gpucredit_registry.search(caller text, query text DEFAULT NULL,
 	tags jsonb DEFAULT '{}', after bigint DEFAULT NULL, n integer DEFAULT 20,
-	in_org text DEFAULT NULL, of_kind text DEFAULT NULL)
+	in_org text DEFAULT NULL, of_kind text DEFAULT NULL, facets text[] DEFAULT '{}',
+	sort text DEFAULT NULL, ascending boolean DEFAULT false, skip bigint DEFAULT 0)
 RETURNS TABLE (org text, model bigint, name text, kind text, visibility text, license text,
 	has_tags text[])
 LANGUAGE plpgsql STABLE SECURITY DEFINER ROWS 20
@@ -70,29 +89,42 @@ DECLARE
 BEGIN
 	IF jsonb_typeof(search.tags) IS DISTINCT FROM 'object'
 		OR coalesce(search.n, 0) NOT BETWEEN 1 AND 1000
+		OR coalesce(search.sort, 'created') NOT IN ('created', 'modified', 'downloads', 'name')
+		OR search.facets IS NULL OR coalesce(search.skip, -1) NOT BETWEEN 0 AND 1000000
 	THEN
-		PERFORM gpucredit_registry.refuse('tags is an object, n is 1 to 1,000',
-			format('n is %s.', search.n));
+		PERFORM gpucredit_registry.refuse('tags is an object, n is 1 to 1,000, sort is created, modified, downloads or name, skip is 0 to 1,000,000',
+			format('n is %s, sort is "%s".', search.n, left(search.sort, 64)));
 	END IF;
 	wanted := ARRAY(SELECT t.key || '=' || t.value FROM jsonb_each_text(search.tags) t);
 	RETURN QUERY
 	SELECT m.org, m.model, m.name, m.kind, m.visibility, m.license, m.tags
 	FROM gpucredit_registry.model m
 	WHERE (wanted = '{}' OR m.tags @> wanted)
-		AND (found_words IS NULL OR m.words @@ found_words)
+		AND (search.facets = '{}' OR m.facets @> search.facets)
+		AND (found_words IS NULL OR m.words @@ found_words
+			OR strpos(lower(m.name), lower(search.query)) > 0)
 		AND (search.after IS NULL OR m.model < search.after)
 		AND (search.in_org IS NULL OR m.org = search.in_org)
 		AND (search.of_kind IS NULL OR m.kind = search.of_kind)
 		AND m.deleted_at IS NULL
 		AND (m.visibility = 'public'
 			OR gpucredit_registry.permission_of(m.org, m.model, c) IS NOT NULL)
-	ORDER BY m.model DESC
+	/* a key that is not asked for is a constant, which the plan leaves out */
+	ORDER BY
+		CASE WHEN search.sort = 'name' AND search.ascending THEN m.name END,
+		CASE WHEN search.sort = 'name' AND NOT search.ascending THEN m.name END DESC,
+		CASE WHEN search.sort <> 'name' AND search.ascending
+			THEN gpucredit_registry.sort_key(m, search.sort) END,
+		CASE WHEN search.sort <> 'name' AND NOT search.ascending
+			THEN gpucredit_registry.sort_key(m, search.sort) END DESC,
+		m.model DESC
+	OFFSET search.skip
 	LIMIT search.n;
 END
 $$;
-COMMENT ON FUNCTION gpucredit_registry.search(text, text, jsonb, bigint, integer, text, text) IS
-'Search: repositories that a caller may read, newest first, by words of name and card, and by tags.
-caller: account:ORG/PATH; NULL: nobody known. query: words, "phrases", -without, or. tags: {"tag": "value"}, all of which a repository has. after: the last model of the page before. n: 1 to 1,000. in_org, of_kind: only those of an organisation, only model or dataset.
+COMMENT ON FUNCTION gpucredit_registry.search(text, text, jsonb, bigint, integer, text, text, text[], text, boolean, bigint) IS
+'Search: repositories that a caller may read, newest first, by words of name and card, a part of the name, and by tags.
+caller: account:ORG/PATH; NULL: nobody known. query: words, "phrases", -without, or. tags: {"tag": "value"}, all of which a repository has. after: the last model of the page before. n: 1 to 1,000. in_org, of_kind: only those of an organisation, only model or dataset. facets: what the card must state, as "text-generation", "license:mit", "dataset:NAME", "base_model:ORG/NAME". sort: created, modified, downloads or name, of all that is found; NULL: the newest first, found page by page. ascending: the least first. skip: so many of them are left out.
 Errors: 22023.';
 
 CREATE FUNCTION gpucredit_registry.popular(since timestamptz, n integer DEFAULT 100)

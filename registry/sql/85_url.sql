@@ -99,15 +99,18 @@ COMMENT ON FUNCTION gpucredit_registry.url_decode(text) IS
 CREATE FUNCTION gpucredit_registry.query_of(query text) RETURNS jsonb
 LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
-	SELECT coalesce(jsonb_object_agg(
-		gpucredit_registry.url_decode(replace(split_part(p.word, '=', 1), '+', ' ')),
-		gpucredit_registry.url_decode(replace(substr(p.word,
-			length(split_part(p.word, '=', 1)) + 2), '+', ' '))), '{}')
-	FROM regexp_split_to_table(coalesce(query_of.query, ''), '&') AS p (word)
-	WHERE p.word <> '';
+	SELECT coalesce(jsonb_object_agg(q.name, q.value), '{}')
+	FROM (
+		SELECT gpucredit_registry.url_decode(replace(split_part(p.word, '=', 1), '+', ' ')) AS name,
+			string_agg(gpucredit_registry.url_decode(replace(substr(p.word,
+				length(split_part(p.word, '=', 1)) + 2), '+', ' ')), ',' ORDER BY p.n) AS value
+		FROM regexp_split_to_table(coalesce(query_of.query, ''), '&')
+			WITH ORDINALITY AS p (word, n)
+		WHERE p.word <> ''
+		GROUP BY 1) q;
 END;
 COMMENT ON FUNCTION gpucredit_registry.query_of(text) IS
-'Internal: a query string as an object.';
+'Internal: a query string as an object; the values of a repeated name are separated by commas.';
 
 /* "Bearer TOKEN", or "Basic" with the token for a password, as git sends it. */
 CREATE FUNCTION gpucredit_registry.token_of(authorization text) RETURNS text

@@ -234,6 +234,11 @@ BEGIN
 	ELSIF (r).headers ->> 'if-none-match' IN (etag, '*') THEN
 		RETURN (304, headers, NULL, NULL)::gpucredit_registry.http_response;
 	END IF;
+	/* clients ask for the first byte to learn the size, also of an empty file */
+	IF size = 0 AND (r).headers ->> 'range' ~ '^bytes=0-' THEN
+		r.headers := (r).headers - 'range';
+		headers := headers || '{"Content-Range": "bytes */0"}';
+	END IF;
 	wanted := gpucredit_registry.range_of(CASE
 		WHEN coalesce((r).headers ->> 'if-range', etag) = etag THEN (r).headers ->> 'range' END,
 		size);

@@ -142,7 +142,13 @@ BEGIN ATOMIC
 			WHERE e.org = (m).org AND e.model = (m).model),
 		'sha', (v).oid, 'createdAt', (m).created_at,
 		'lastModified', coalesce((v).created_at, (m).created_at),
-		'tags', to_jsonb((m).tags), 'cardData', jsonb_strip_nulls(jsonb_build_object('license', (m).license)),
+		'tags', to_jsonb((m).tags || (m).facets),
+		'pipeline_tag', (m).fields #> '{pipeline_tag,0}',
+		'library_name', (m).fields #> '{library_name,0}',
+		'cardData', jsonb_strip_nulls(jsonb_build_object('license', (m).license))
+			|| (SELECT coalesce(jsonb_object_agg(f.key, CASE jsonb_array_length(f.value)
+				WHEN 1 THEN f.value -> 0 ELSE f.value END), '{}')
+				FROM jsonb_each((m).fields) f),
 		'siblings', (SELECT coalesce(jsonb_agg(jsonb_build_object('rfilename', f.path)
 				ORDER BY f.path), '[]')
 			FROM gpucredit_registry.file f
@@ -350,6 +356,15 @@ BEGIN
 	EXCEPTION WHEN data_exception OR statement_too_complex OR program_limit_exceeded THEN
 		PERFORM gpucredit_registry.refuse_request(400, 'the body is no JSON, one object a line', SQLERRM);
 	END;
+	IF coalesce((r).query ->> 'create_pr', '0') NOT IN ('0', 'false') THEN
+		PERFORM gpucredit_registry.refuse_request(501, 'there are no pull requests here',
+			'Make a branch, and commit to it.');
+	END IF;
+	rev := CASE rev WHEN 'HEAD' THEN 'main' ELSE rev END;
+	IF rev <> 'main' AND (gpucredit_registry.find_version(m, rev)).version IS NULL THEN
+		PERFORM gpucredit_registry.check_ref(rev);
+		PERFORM gpucredit_registry.no_revision(m, rev);
+	END IF;
 	IF header IS NULL OR unknown IS NOT NULL THEN
 		PERFORM gpucredit_registry.refuse_request(422, 'the commit is malformed',
 			format('It has a header, and no lines but file, lfsFile, deletedFile, deletedFolder: "%s".',
@@ -366,7 +381,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_registry.hub_commit(gpucredit_registry.http_request, gpucredit_registry.model, text) IS
-'Internal: POST .../commit/REV.';
+'Internal: POST .../commit/REV, a branch that exists, or main.';
 
 CREATE FUNCTION gpucredit_registry.hub_commits(r gpucredit_registry.http_request,
 	m gpucredit_registry.model, rev text) RETURNS gpucredit_registry.http_response
@@ -375,27 +390,87 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	v gpucredit_registry.version := gpucredit_registry.find_version(m, rev);
+	size integer := least(greatest(coalesce(substring((r).query ->> 'limit'
+		FROM '^[0-9]{1,4}$')::integer, 1000), 1), 1000);
+	page integer := coalesce(substring((r).query ->> 'p' FROM '^[0-9]{1,6}$')::integer, 0);
+	list jsonb;
+	total bigint;
 BEGIN
 	IF v.version IS NULL THEN
 		PERFORM gpucredit_registry.no_revision(m, rev);
 	END IF;
-	RETURN gpucredit_registry.json_response((
-		WITH RECURSIVE back AS (
-			SELECT o.*, 1 AS n FROM gpucredit_registry.version o
-			WHERE o.org = v.org AND o.version = v.version
-			UNION ALL
-			SELECT o.*, b.n + 1 FROM back b JOIN gpucredit_registry.version o
-				ON o.org = b.org AND o.version = b.parent
-			WHERE b.n < 1000)
-		SELECT jsonb_agg(jsonb_build_object('id', b.oid, 'title', b.title,
+	WITH RECURSIVE back AS (
+		SELECT o.*, 1 AS n FROM gpucredit_registry.version o
+		WHERE o.org = v.org AND o.version = v.version
+		UNION ALL
+		SELECT o.*, b.n + 1 FROM back b JOIN gpucredit_registry.version o
+			ON o.org = b.org AND o.version = b.parent)
+	SELECT coalesce(jsonb_agg(jsonb_build_object('id', b.oid, 'title', b.title,
 			'message', coalesce(b.description, ''), 'date', b.created_at,
 			'authors', jsonb_build_array(jsonb_build_object('user', b.author, 'avatar', '')))
-			ORDER BY b.n)
-		FROM back b));
+			ORDER BY b.n) FILTER (WHERE b.n > page * size AND b.n <= (page + 1) * size), '[]'),
+		count(*)
+	INTO list, total
+	FROM back b;
+	RETURN gpucredit_registry.json_response(list, 200, jsonb_build_object('X-Total-Count',
+			total::text) || CASE WHEN (page + 1) * size < total THEN jsonb_build_object('Link',
+				format('<%s%s?limit=%s&p=%s>; rel="next"', (r).base, (r).path, size, page + 1))
+			ELSE '{}' END);
 END
 $$;
 COMMENT ON FUNCTION gpucredit_registry.hub_commits(gpucredit_registry.http_request, gpucredit_registry.model, text) IS
-'Internal: GET .../commits/REV: the last 1,000.';
+'Internal: GET .../commits/REV, by pages (limit, p), and how many there are.';
+
+CREATE FUNCTION gpucredit_registry.delete_ref(r gpucredit_registry.http_request,
+	m gpucredit_registry.model, name text, tag boolean)
+RETURNS gpucredit_registry.http_response
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	DELETE FROM gpucredit_registry.ref o
+	WHERE o.org = (m).org AND o.model = (m).model AND o.ref = delete_ref.name
+		AND o.tag = delete_ref.tag AND o.ref <> 'main';
+	IF NOT FOUND THEN
+		PERFORM gpucredit_registry.no_revision(m, delete_ref.name);
+	END IF;
+	PERFORM gpucredit_registry.record((m).org, 'delete_ref',
+		gpucredit_registry.caller_name((r).caller),
+		jsonb_build_object('model', (m).model, 'ref', delete_ref.name));
+	RETURN gpucredit_registry.json_response('{}');
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.delete_ref(gpucredit_registry.http_request, gpucredit_registry.model, text, boolean) IS
+'Internal: deletes a branch, but not main, or a tag. The caller has locked the repository.';
+
+CREATE FUNCTION gpucredit_registry.make_ref(r gpucredit_registry.http_request,
+	m gpucredit_registry.model, name text, rev text, tag boolean, overwrite boolean)
+RETURNS gpucredit_registry.http_response
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	v gpucredit_registry.version := gpucredit_registry.find_version(m, make_ref.rev);
+BEGIN
+	IF v.version IS NULL THEN
+		PERFORM gpucredit_registry.no_revision(m, make_ref.rev);
+	END IF;
+	INSERT INTO gpucredit_registry.ref AS o
+	VALUES (v.org, v.model, make_ref.name, v.version, make_ref.tag)
+	ON CONFLICT ON CONSTRAINT ref_pkey DO UPDATE SET version = excluded.version
+	WHERE o.tag = excluded.tag AND (make_ref.overwrite OR o.version = excluded.version);
+	IF NOT FOUND THEN
+		PERFORM gpucredit_registry.refuse_request(409, format('ref "%s" exists', make_ref.name),
+			'Pass overwrite, or choose another name.');
+	END IF;
+	PERFORM gpucredit_registry.record((m).org, 'set_ref',
+		gpucredit_registry.caller_name((r).caller), jsonb_build_object('model', (m).model,
+			'ref', make_ref.name, 'version', v.version, 'tag', make_ref.tag));
+	RETURN gpucredit_registry.json_response('{}', 201);
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.make_ref(gpucredit_registry.http_request, gpucredit_registry.model, text, text, boolean, boolean) IS
+'Internal: makes a branch or a tag at a revision. The caller has locked the repository.';
 
 CREATE FUNCTION gpucredit_registry.hub_branch(r gpucredit_registry.http_request,
 	m gpucredit_registry.model, name text) RETURNS gpucredit_registry.http_response
@@ -404,42 +479,129 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	b jsonb := CASE WHEN octet_length((r).body) > 0 THEN gpucredit_registry.body_of(r) ELSE '{}' END;
-	v gpucredit_registry.version;
+	overwrite boolean := coalesce((b ->> 'overwrite')::boolean, false);
+	exists boolean;
 BEGIN
 	PERFORM gpucredit_registry.check_ref(name);
 	PERFORM FROM gpucredit_registry.model o
 	WHERE o.org = (m).org AND o.model = (m).model FOR NO KEY UPDATE;
 	PERFORM gpucredit_registry.check_movable(m, name);
 	IF (r).method = 'DELETE' THEN
-		DELETE FROM gpucredit_registry.ref o
-		WHERE o.org = (m).org AND o.model = (m).model AND o.ref = name AND name <> 'main';
-		IF NOT FOUND THEN
-			PERFORM gpucredit_registry.no_revision(m, name);
+		RETURN gpucredit_registry.delete_ref(r, m, name, false);
+	END IF;
+	exists := EXISTS (SELECT FROM gpucredit_registry.ref o
+		WHERE o.org = (m).org AND o.model = (m).model AND o.ref = name);
+	IF coalesce((b ->> 'emptyBranch')::boolean, false) THEN
+		IF exists THEN
+			PERFORM gpucredit_registry.refuse_request(409, format('ref "%s" exists', name),
+				'Delete it, or choose another name.');
 		END IF;
-		PERFORM gpucredit_registry.record((m).org, 'delete_ref',
-			gpucredit_registry.caller_name((r).caller),
-			jsonb_build_object('model', (m).model, 'ref', name));
-		RETURN gpucredit_registry.json_response('{}');
+		PERFORM gpucredit_registry.commit_or_refuse(m, name, '[]',
+			gpucredit_registry.http_key(r), NULL, '[]', (r).caller,
+			gpucredit_registry.caller_name((r).caller), 'empty branch', NULL);
+		RETURN gpucredit_registry.json_response('{}', 201);
+	ELSIF exists AND overwrite AND b ->> 'startingPoint' IS NULL THEN
+		RETURN gpucredit_registry.json_response('{}', 201);
 	END IF;
-	v := gpucredit_registry.find_version(m, coalesce(b ->> 'startingPoint', 'main'));
-	IF v.version IS NULL THEN
-		PERFORM gpucredit_registry.no_revision(m, coalesce(b ->> 'startingPoint', 'main'));
-	END IF;
-	INSERT INTO gpucredit_registry.ref AS o VALUES (v.org, v.model, name, v.version)
-	ON CONFLICT ON CONSTRAINT ref_pkey DO UPDATE SET version = excluded.version
-	WHERE (b ->> 'overwrite')::boolean IS TRUE OR o.version = excluded.version;
-	IF NOT FOUND THEN
-		PERFORM gpucredit_registry.refuse_request(409, format('ref "%s" exists', name),
-			'Pass overwrite, or choose another name.');
-	END IF;
-	PERFORM gpucredit_registry.record((m).org, 'set_ref',
-		gpucredit_registry.caller_name((r).caller),
-		jsonb_build_object('model', (m).model, 'ref', name, 'version', v.version));
-	RETURN gpucredit_registry.json_response('{}', 201);
+	RETURN gpucredit_registry.make_ref(r, m, name, coalesce(b ->> 'startingPoint', 'main'),
+		false, overwrite);
 END
 $$;
 COMMENT ON FUNCTION gpucredit_registry.hub_branch(gpucredit_registry.http_request, gpucredit_registry.model, text) IS
-'Internal: POST and DELETE .../branch/NAME and .../tag/NAME.';
+'Internal: POST and DELETE .../branch/NAME.';
+
+/* POST .../tag/REVISION with {"tag": NAME}, DELETE .../tag/NAME. */
+CREATE FUNCTION gpucredit_registry.hub_tag(r gpucredit_registry.http_request,
+	m gpucredit_registry.model, word text) RETURNS gpucredit_registry.http_response
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	name text := CASE (r).method WHEN 'DELETE' THEN word
+		ELSE gpucredit_registry.body_of(r) ->> 'tag' END;
+BEGIN
+	PERFORM gpucredit_registry.check_ref(name);
+	PERFORM FROM gpucredit_registry.model o
+	WHERE o.org = (m).org AND o.model = (m).model FOR NO KEY UPDATE;
+	PERFORM gpucredit_registry.check_movable(m, name);
+	IF (r).method = 'DELETE' THEN
+		RETURN gpucredit_registry.delete_ref(r, m, name, true);
+	END IF;
+	RETURN gpucredit_registry.make_ref(r, m, name, word, true, false);
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.hub_tag(gpucredit_registry.http_request, gpucredit_registry.model, text) IS
+'Internal: POST and DELETE .../tag/WORD.';
+
+/* PUT .../settings: whether a repository is private. */
+CREATE FUNCTION gpucredit_registry.hub_settings(r gpucredit_registry.http_request,
+	m gpucredit_registry.model) RETURNS gpucredit_registry.http_response
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	b jsonb;
+	shown text;
+BEGIN
+	IF (r).body IS NULL THEN
+		RETURN (200, '{}', NULL, '{"collect": true}')::gpucredit_registry.http_response;
+	END IF;
+	b := gpucredit_registry.body_of(r);
+	shown := coalesce(b ->> 'visibility', CASE b ->> 'private' WHEN 'true' THEN 'private'
+		WHEN 'false' THEN 'public' END);
+	IF coalesce(shown, '') NOT IN ('private', 'public')
+		OR b - '{private,visibility}'::text[] <> '{}'
+	THEN
+		PERFORM gpucredit_registry.refuse_request(501, 'the only settings here are private and visibility',
+			'Access is granted by gpucredit_registry.grant_access().');
+	END IF;
+	UPDATE gpucredit_registry.model o SET visibility = shown
+	WHERE o.org = (m).org AND o.model = (m).model;
+	PERFORM gpucredit_registry.record((m).org, 'set_visibility',
+		gpucredit_registry.caller_name((r).caller),
+		jsonb_build_object('model', (m).model, 'visibility', shown));
+	RETURN gpucredit_registry.json_response(jsonb_build_object('private',
+		shown = 'private'));
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.hub_settings(gpucredit_registry.http_request, gpucredit_registry.model) IS
+'Internal: PUT .../settings.';
+
+/* POST /api/repos/move: another name in the same organisation. */
+CREATE FUNCTION gpucredit_registry.hub_move(r gpucredit_registry.http_request)
+RETURNS gpucredit_registry.http_response
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	b jsonb := gpucredit_registry.body_of(r);
+	m gpucredit_registry.model := gpucredit_registry.require_model(
+		split_part(b ->> 'fromRepo', '/', 1), split_part(b ->> 'fromRepo', '/', 2),
+		coalesce(b ->> 'type', 'model'), (r).caller, 'admin');
+	new_name text := split_part(b ->> 'toRepo', '/', 2);
+BEGIN
+	IF split_part(b ->> 'toRepo', '/', 1) <> m.org THEN
+		PERFORM gpucredit_registry.refuse_request(501, 'a repository stays in its organisation',
+			'Push it to the other one.');
+	ELSIF new_name !~ '^[A-Za-z0-9][A-Za-z0-9._-]{0,95}$' OR new_name ~ '\.\.|\.git$' THEN
+		PERFORM gpucredit_registry.refuse_request(400, format('repository name "%s" is malformed',
+			left(new_name, 64)), 'A name has 1 to 96 letters, digits, ".", "_" or "-".');
+	END IF;
+	BEGIN
+		UPDATE gpucredit_registry.model o SET name = new_name
+		WHERE o.org = m.org AND o.model = m.model;
+	EXCEPTION WHEN unique_violation THEN
+		PERFORM gpucredit_registry.refuse_request(409, format('"%s" exists', b ->> 'toRepo'),
+			'Choose another name.');
+	END;
+	PERFORM gpucredit_registry.record(m.org, 'move_model',
+		gpucredit_registry.caller_name((r).caller),
+		jsonb_build_object('model', m.model, 'from', m.name, 'to', new_name));
+	RETURN gpucredit_registry.json_response('{}');
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.hub_move(gpucredit_registry.http_request) IS
+'Internal: POST /api/repos/move.';
 
 /* The Hub has no endpoint for scores; this is the registry's own. */
 CREATE FUNCTION gpucredit_registry.hub_scores(r gpucredit_registry.http_request,
@@ -470,17 +632,28 @@ $$;
 COMMENT ON FUNCTION gpucredit_registry.hub_scores(gpucredit_registry.http_request, gpucredit_registry.model, text) IS
 'Internal: GET .../scores/REV, and POST of {"benchmark", "metric", "score", "detail"}.';
 
+CREATE FUNCTION gpucredit_registry.ref_list(m gpucredit_registry.model, tags boolean)
+RETURNS jsonb
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+	SELECT coalesce(jsonb_agg(jsonb_build_object('name', o.ref, 'ref',
+		CASE WHEN o.tag THEN 'refs/tags/' ELSE 'refs/heads/' END || o.ref, 'targetCommit', v.oid)
+		ORDER BY o.ref), '[]')
+	FROM gpucredit_registry.ref o
+		JOIN gpucredit_registry.version v USING (org, version)
+	WHERE o.org = (m).org AND o.model = (m).model AND o.tag = ref_list.tags;
+END;
+COMMENT ON FUNCTION gpucredit_registry.ref_list(gpucredit_registry.model, boolean) IS
+'Internal: the branches or the tags of a repository.';
+
 CREATE FUNCTION gpucredit_registry.hub_refs(r gpucredit_registry.http_request,
 	m gpucredit_registry.model) RETURNS gpucredit_registry.http_response
 LANGUAGE sql STABLE
 BEGIN ATOMIC
 	SELECT gpucredit_registry.json_response(jsonb_build_object('converts', '[]'::jsonb,
-		'tags', '[]'::jsonb, 'branches', (SELECT coalesce(jsonb_agg(jsonb_build_object(
-				'name', o.ref, 'ref', 'refs/heads/' || o.ref, 'targetCommit', v.oid)
-				ORDER BY o.ref), '[]')
-			FROM gpucredit_registry.ref o
-				JOIN gpucredit_registry.version v USING (org, version)
-			WHERE o.org = (m).org AND o.model = (m).model)));
+		'tags', t.list, 'branches', b.list))
+	FROM gpucredit_registry.ref_list(m, true) AS t (list),
+		gpucredit_registry.ref_list(m, false) AS b (list);
 END;
 COMMENT ON FUNCTION gpucredit_registry.hub_refs(gpucredit_registry.http_request, gpucredit_registry.model) IS
 'Internal: GET .../refs.';
@@ -507,38 +680,77 @@ $$;
 COMMENT ON FUNCTION gpucredit_registry.hub_resolve(gpucredit_registry.http_request, gpucredit_registry.model, text, text) IS
 'Internal: GET and HEAD REPOSITORY/resolve/REV/PATH.';
 
-/* By words, and by tags as filter=tag=value,...; the next page is linked. */
+/* A query string of these values. */
+CREATE FUNCTION gpucredit_registry.query_string(query jsonb) RETURNS text
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT string_agg(gpucredit_registry.url_encode(q.key) || '='
+		|| gpucredit_registry.url_encode(q.value), '&' ORDER BY q.key)
+	FROM jsonb_each_text(query_string.query) q;
+END;
+COMMENT ON FUNCTION gpucredit_registry.query_string(jsonb) IS
+'Internal: a query string of an object.';
+
+/* What a search filters by: words of the query that name facets, and tags. */
+CREATE FUNCTION gpucredit_registry.search_filters(query jsonb, OUT facets text[],
+	OUT tags jsonb)
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT coalesce(array_agg(DISTINCT f.prefix || w.word) FILTER (WHERE w.word NOT LIKE '%=%'), '{}'),
+		coalesce(jsonb_object_agg(split_part(w.word, '=', 1),
+			substr(w.word, length(split_part(w.word, '=', 1)) + 2))
+			FILTER (WHERE w.word LIKE '%=%'), '{}')
+	FROM (VALUES ('filter', ''), ('tags', ''), ('pipeline_tag', ''), ('library', ''),
+			('language', ''), ('trained_dataset', 'dataset:')) AS f (name, prefix),
+		regexp_split_to_table(search_filters.query ->> f.name, ',') AS w (word)
+	WHERE w.word <> '';
+END;
+COMMENT ON FUNCTION gpucredit_registry.search_filters(jsonb) IS
+'Internal: the facets and the tags that a query string asks for.';
+
+/* By words, tags and facets, sorted; the next page is linked. */
 CREATE FUNCTION gpucredit_registry.hub_search(r gpucredit_registry.http_request,
 	kind text) RETURNS gpucredit_registry.http_response
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	page integer := least(greatest(coalesce(substring((r).query ->> 'limit'
+	q jsonb := (r).query;
+	page integer := least(greatest(coalesce(substring(q ->> 'limit'
 		FROM '^[0-9]{1,4}$')::integer, 20), 1), 1000);
-	after bigint := substring((r).query ->> 'cursor' FROM '^[0-9]{1,18}$')::bigint;
-	tags jsonb := (SELECT coalesce(jsonb_object_agg(split_part(t, '=', 1),
-			substr(t, length(split_part(t, '=', 1)) + 2)), '{}')
-		FROM regexp_split_to_table((r).query ->> 'filter', ',') t WHERE t LIKE '%=%');
+	at bigint := substring(q ->> 'cursor' FROM '^[0-9]{1,18}$')::bigint;
+	filters record := gpucredit_registry.search_filters(q);
+	order_by text := CASE q ->> 'sort' WHEN 'createdAt' THEN 'created' WHEN 'created_at' THEN 'created'
+		WHEN 'lastModified' THEN 'modified' WHEN 'last_modified' THEN 'modified'
+		WHEN 'downloads' THEN 'downloads' WHEN 'id' THEN 'name' END;
+	unknown text := CASE WHEN q ? 'sort' AND order_by IS NULL THEN 'sort'
+		WHEN q ? 'inference_provider' THEN 'inference_provider' WHEN q ? 'apps' THEN 'apps' END;
 	list jsonb;
 	n integer;
 	last bigint;
 BEGIN
+	IF unknown IS NOT NULL THEN
+		PERFORM gpucredit_registry.refuse_request(400,
+			format('nothing is known here of %s=%s', unknown, left(q ->> unknown, 64)),
+			'Sort by createdAt, lastModified, downloads or id.');
+	END IF;
 	SELECT coalesce(jsonb_agg(gpucredit_registry.hub_model(r, m,
-			gpucredit_registry.find_version(m, 'main')) ORDER BY m.model DESC), '[]'),
+			gpucredit_registry.find_version(m, 'main')) ORDER BY s.n), '[]'),
 		count(*), min(m.model)
 	INTO list, n, last
 	FROM gpucredit_registry.search(gpucredit_registry.caller_name((r).caller),
-			(r).query ->> 'search', tags, after, page, (r).query ->> 'author',
-			hub_search.kind) s
+			q ->> 'search', filters.tags, CASE WHEN order_by IS NULL THEN at END, page,
+			q ->> 'author', hub_search.kind, filters.facets, order_by,
+			coalesce(q ->> 'direction', '-1') = '1',
+			CASE WHEN order_by IS NULL THEN 0 ELSE least(coalesce(at, 0), 1000000) END)
+			WITH ORDINALITY AS s (org, model, name, kind, visibility, license, has_tags, n)
 		JOIN gpucredit_registry.model m USING (org, model);
 	RETURN gpucredit_registry.json_response(list, 200, CASE WHEN n = page THEN
-		jsonb_build_object('Link', format('<%s%s?limit=%s&search=%s&filter=%s&cursor=%s>; rel="next"',
-			(r).base, (r).path, page,
-			gpucredit_registry.url_encode(coalesce((r).query ->> 'search', '')),
-			gpucredit_registry.url_encode(coalesce((r).query ->> 'filter', '')), last))
+		jsonb_build_object('Link', format('<%s%s?%s>; rel="next"', (r).base, (r).path,
+			gpucredit_registry.query_string(q || jsonb_build_object('limit', page::text,
+				'cursor', (CASE WHEN order_by IS NULL THEN last ELSE coalesce(at, 0) + page END)::text))))
 		ELSE '{}' END);
 END
 $$;
 COMMENT ON FUNCTION gpucredit_registry.hub_search(gpucredit_registry.http_request, text) IS
-'Internal: GET /api/models?search=...&filter=tag=value.';
+'Internal: GET /api/models?search=...&filter=...';

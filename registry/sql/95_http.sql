@@ -27,7 +27,8 @@ DECLARE
 	m gpucredit_registry.model;
 BEGIN
 	m := gpucredit_registry.require_model(repo_route.org, repo_route.name, repo_route.kind,
-		(r).caller, CASE WHEN route IN ('POST commit', 'POST branch', 'DELETE branch',
+		(r).caller, CASE WHEN route = 'PUT settings' THEN 'admin'
+			WHEN route IN ('POST commit', 'POST branch', 'DELETE branch',
 			'POST tag', 'DELETE tag', 'POST preupload', 'POST scores') THEN 'write' ELSE 'read' END);
 	CASE
 		WHEN route = 'GET ' AND words IS NULL THEN
@@ -48,10 +49,17 @@ BEGIN
 			RETURN gpucredit_registry.hub_scores(r, m, words[2]);
 		WHEN route = 'GET refs' THEN
 			RETURN gpucredit_registry.hub_refs(r, m);
-		WHEN route ~ '^(POST|DELETE) (branch|tag)$' AND words[2] IS NOT NULL THEN
+		WHEN route ~ '^(POST|DELETE) branch$' AND words[2] IS NOT NULL THEN
 			RETURN gpucredit_registry.hub_branch(r, m, array_to_string(words[2:], '/'));
+		WHEN route ~ '^(POST|DELETE) tag$' AND words[2] IS NOT NULL THEN
+			RETURN gpucredit_registry.hub_tag(r, m, array_to_string(words[2:], '/'));
+		WHEN route = 'PUT settings' THEN
+			RETURN gpucredit_registry.hub_settings(r, m);
 		ELSE
-			PERFORM gpucredit_registry.refuse_request(404, 'no such endpoint', 'See the README.');
+			PERFORM gpucredit_registry.refuse_request(
+				CASE WHEN words IS NULL THEN 404 ELSE 501 END,
+				concat_ws(' ', 'there is no', (r).method, 'of', quote_ident(left(words[1], 64)),
+					'of a repository here'), 'The README says what there is.');
 	END CASE;
 END
 $$;
@@ -101,11 +109,16 @@ BEGIN
 			RETURN gpucredit_registry.hub_create(r);
 		ELSIF (r).method = 'DELETE' AND words[2:3] = '{repos,delete}' THEN
 			RETURN gpucredit_registry.hub_delete(r);
+		ELSIF (r).method = 'POST' AND words[2:3] = '{repos,move}' THEN
+			RETURN gpucredit_registry.hub_move(r);
 		ELSIF (r).method = 'GET' AND words[2] IN ('models', 'datasets') AND words[3] IS NULL THEN
 			RETURN gpucredit_registry.hub_search(r, rtrim(words[2], 's'));
 		ELSIF words[2] IN ('models', 'datasets') AND words[4] IS NOT NULL THEN
 			RETURN gpucredit_registry.repo_route(r, rtrim(words[2], 's'), words[3], words[4],
 				nullif(words[5:], '{}'));
+		ELSIF words[2] IN ('spaces', 'collections', 'jobs', 'scheduled-jobs', 'buckets', 'papers') THEN
+			PERFORM gpucredit_registry.refuse_request(501, format('there are no %s here', words[2]),
+				'There are models, datasets and images.');
 		END IF;
 	ELSE
 		IF words[1] = 'datasets' THEN

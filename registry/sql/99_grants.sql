@@ -38,7 +38,8 @@ TO gpucredit_registry_daemon;
 GRANT EXECUTE ON FUNCTION gpucredit_registry.create_model,
 	gpucredit_registry.delete_model, gpucredit_registry.set_tag,
 	gpucredit_registry.overlap, gpucredit_registry.grant_access, gpucredit_registry.revoke_access,
-	gpucredit_registry.issue_token, gpucredit_registry.start_upload,
+	gpucredit_registry.issue_token, gpucredit_registry.tokens, gpucredit_registry.revoke_token,
+	gpucredit_registry.start_upload,
 	gpucredit_registry.commit, gpucredit_registry.add_parent, gpucredit_registry.storage,
 	gpucredit_registry.find_revision, gpucredit_registry.protect_ref,
 	gpucredit_registry.set_score, gpucredit_registry.scores

@@ -480,8 +480,6 @@ begin_collecting(struct MHD_Connection *connection, int64_t size)
 {
 	DbError		error = {.sqlstate = ""};
 
-	if (size > BODY_MAX)
-		return refuse_headers(connection, 413, "the body is too large");
 	if (size >= 0 && size <= SHORT_BODY)
 		return MHD_YES;
 	if (!may_send_long(connection, &error))

@@ -85,6 +85,115 @@ OUT
 my $unique = query($node, 'reg', q{SELECT "unique" FROM gpucredit_registry.storage('acme')});
 cmp_ok($unique, '<', 40_000_000 + 2 * 400_000, 'the fine-tune stores little more than its change');
 
+# Each function of the Hub's client works, or is refused by name.
+append_to_file("$dir/all.mjs", <<'JS');
+import * as hub from "@huggingface/hub";
+import { readdirSync, readFileSync } from "fs";
+import { join } from "path";
+const [hubUrl, accessToken, cacheDir] = process.argv.slice(2);
+const to = { accessToken, hubUrl };
+const repo = (name, type = "model") => ({ repo: { type, name }, ...to });
+const say = (...words) => console.log(words.join(" "));
+const all = async (list, field = "name") => { const got = []; for await (const e of list) got.push(e[field]); return got.join("|"); };
+const refused = async (what, call) => { try { await call(); say(what, "accepted"); } catch (e) { say(what, e.statusCode ?? e.message); } };
+const card = (fields) => ({ path: "README.md", content: new Blob([`---\n${fields}\n---\n# A model\n`]) });
+const upload = (name, fields, files = []) => hub.uploadFiles({ ...repo(name), files: [card(fields), ...files] });
+
+await hub.createRepo(repo("acme/llama-7b"));
+await upload("acme/llama-7b", "license: mit\nlibrary_name: transformers\npipeline_tag: text-generation\ntags:\n- pytorch\n- llama # family\nlanguage: [en, \"de\"]\ndatasets:\n- acme/web",
+	[{ path: "pkg/__init__.py", content: new Blob([]) }, { path: "w.bin", content: new Blob(["w".repeat(2_000_000)]) }]);
+await hub.createRepo(repo("acme/llama-chat"));
+await upload("acme/llama-chat", "base_model: acme/llama-7b\nbase_model_relation: adapter\npipeline_tag: text-generation");
+await hub.createRepo(repo("acme/whisper"));
+await upload("acme/whisper", "pipeline_tag: automatic-speech-recognition");
+const search = (search, more = {}) => all(hub.listModels({ ...to, search, ...more }));
+say("owner", await search({ owner: "acme", query: "llam" }));
+say("part of a name", await search({ query: "hispe" }));
+say("tag", await search({ tags: ["pytorch"] }), "two", await search({ tags: ["pytorch", "license:mit"] }), "none", await search({ tags: ["pytorch", "gguf"] }));
+say("task", await search({ task: "text-generation" }));
+say("sorted", await search({ owner: "acme", query: "llama" }, { sort: "id" }));
+say("limited", await search({ owner: "acme", task: "text-generation" }, { limit: 1 }));
+await refused("sort by likes", () => search({}, { sort: "likes" }));
+await refused("apps", () => search({ apps: ["x"] }));
+const info = await hub.modelInfo({ name: "acme/llama-7b", ...to, additionalFields: ["cardData", "tags", "library_name"] });
+say("info", info.task, info.library_name, info.cardData.license, info.tags.join("|"));
+say("commits", await hub.countCommits(repo("acme/llama-7b")), await all(hub.listCommits({ ...repo("acme/llama-7b"), batchSize: 1 }), "title"));
+await hub.createBranch({ ...repo("acme/llama-7b"), branch: "dev" });
+await hub.createBranch({ ...repo("acme/llama-7b"), branch: "blank", empty: true });
+say("empty branch", "<" + await all(hub.listFiles({ ...repo("acme/llama-7b"), revision: "blank" }), "path") + ">");
+await refused("branch that exists", () => hub.createBranch({ ...repo("acme/llama-7b"), branch: "dev", revision: "blank" }));
+await hub.uploadFile({ ...repo("acme/llama-7b"), branch: "HEAD", file: { path: "h", content: new Blob(["h"]) } });
+say("HEAD is main", await hub.fileExists({ ...repo("acme/llama-7b"), path: "h" }));
+await refused("branch with a typo", () => hub.uploadFile({ ...repo("acme/llama-7b"), branch: "devv", file: { path: "x", content: new Blob(["x"]) } }));
+await refused("pull request", () => hub.uploadFile({ ...repo("acme/llama-7b"), isPullRequest: true, file: { path: "x", content: new Blob(["x"]) } }));
+await hub.deleteBranch({ ...repo("acme/llama-7b"), branch: "blank" });
+const call = (method, path, body) => fetch(hubUrl + "/api/" + path, { method, headers: { authorization: "Bearer " + accessToken }, body: body && JSON.stringify(body) });
+say("tag", (await call("POST", "models/acme/llama-7b/tag/main", { tag: "v1" })).status, (await call("POST", "models/acme/llama-7b/tag/main", { tag: "dev" })).status);
+await hub.deleteFile({ ...repo("acme/llama-7b"), path: "h" });
+await refused("commit to a tag", () => hub.uploadFile({ ...repo("acme/llama-7b"), branch: "v1", file: { path: "x", content: new Blob(["x"]) } }));
+const refs = await (await call("GET", "models/acme/llama-7b/refs")).json();
+say("refs", refs.branches.map((b) => b.name).join("|"), refs.tags.map((t) => t.ref).join("|"));
+say("tag stays", await hub.fileExists({ ...repo("acme/llama-7b"), path: "h", revision: "v1" }), await hub.fileExists({ ...repo("acme/llama-7b"), path: "h" }));
+say("untag", (await call("DELETE", "models/acme/llama-7b/tag/v1")).status, (await call("DELETE", "models/acme/llama-7b/tag/dev")).status);
+const paths = await hub.pathsInfo({ ...repo("acme/llama-7b"), paths: ["pkg/__init__.py", "w.bin", "none"] });
+say("paths", paths.map((p) => p.path + ":" + p.size).join("|"));
+say("empty file", (await hub.fileDownloadInfo({ ...repo("acme/llama-7b"), path: "pkg/__init__.py" })).size);
+const snapshot = await hub.snapshotDownload({ ...repo("acme/llama-7b"), cacheDir });
+say("snapshot", readdirSync(snapshot).sort().join("|"), readFileSync(join(snapshot, "pkg/__init__.py")).length, readFileSync(join(snapshot, "w.bin")).length);
+await hub.createRepo(repo("acme/web", "dataset"));
+say("datasets", await all(hub.listDatasets(to)), (await hub.datasetInfo({ name: "acme/web", ...to })).name);
+say("exists", await hub.repoExists(repo("acme/web", "dataset")), await hub.repoExists(repo("acme/none")));
+await hub.checkRepoAccess(repo("acme/web", "dataset"));
+say("settings", (await call("PUT", "models/acme/whisper/settings", { private: false })).status, (await call("PUT", "models/acme/whisper/settings", { gated: "auto" })).status, (await hub.modelInfo({ name: "acme/whisper", hubUrl })).private);
+say("move", (await call("POST", "repos/move", { fromRepo: "acme/whisper", toRepo: "acme/whisper-2", type: "model" })).status, (await call("POST", "repos/move", { fromRepo: "acme/whisper-2", toRepo: "acme/llama-7b" })).status, await hub.repoExists(repo("acme/whisper-2")));
+await hub.deleteRepo(repo("acme/web", "dataset"));
+say("deleted", await hub.repoExists(repo("acme/web", "dataset")));
+await refused("spaces", () => all(hub.listSpaces(to)));
+await refused("collections", () => all(hub.listCollections(to)));
+await refused("jobs", () => hub.listJobs({ ...to, namespace: "acme" }));
+await refused("bucket", () => hub.createRepo({ ...to, repo: { type: "bucket", name: "acme/b" } }));
+say("discussions", (await call("GET", "models/acme/llama-7b/discussions")).status);
+JS
+is(runs('all functions of the Hub\'s client', 'node', "$dir/all.mjs", $url, $token, "$dir/cache")
+	  =~ s/^Downloading .*\n//mgr, <<'OUT', 'each does what it says, or is refused');
+owner acme/llama-chat|acme/llama-7b
+part of a name acme/whisper
+tag acme/llama-7b two acme/llama-7b none 
+task acme/llama-chat|acme/llama-7b
+sorted acme/llama-chat|acme/llama-7b
+limited acme/llama-chat
+sort by likes 400
+apps 400
+info text-generation transformers mit dataset:acme/web|de|en|license:mit|llama|pytorch|text-generation|transformers
+commits 1 Add 3 files
+empty branch <>
+branch that exists 409
+HEAD is main true
+branch with a typo 404
+pull request 501
+tag 201 409
+commit to a tag 400
+refs dev|main refs/tags/v1
+tag stays true false
+untag 200 404
+paths pkg/__init__.py:0|w.bin:2000000
+empty file 0
+snapshot README.md|pkg|w.bin 0 2000000
+datasets acme/web acme/web
+exists true false
+settings 200 501 false
+move 200 409 true
+deleted false
+spaces 501
+collections 501
+jobs 501
+bucket 501
+discussions 501
+OUT
+is(query($node, 'reg', q{SELECT e.kind FROM gpucredit_registry.edge e
+	JOIN gpucredit_registry.version v ON v.version = e.child JOIN gpucredit_registry.model m USING (org, model)
+	WHERE m.name = 'llama-chat'}), 'adapter', 'a base model that a card states is an edge of lineage');
+
 # git-lfs, with the token in the URL, as git asks for it
 my $lfs = "http://x:$token@" . ($url =~ s{http://}{}r) . '/acme/base.git/info/lfs';
 runs('a repository of git', 'git', 'init', '-q', "$dir/git");

@@ -224,5 +224,17 @@ is(commit($owner, 'acme/own', inline('d/e/f/g', 'x'))->{status}, 400, 'nor a fil
 is(commit($owner, 'acme/own', { key => 'deletedFolder', value => { path => 'd' } }, inline('d', 'x'))->{status}, 200,
 	'unless the other goes');
 
+# A token ends when somebody of its account says so.
+my ($number) = split /\n/, q_(q{SELECT token FROM gpucredit_registry.tokens('acme', 'vision')});
+is(q_(q{SELECT string_agg(of_account || ' ' || scope, ', ' ORDER BY token) FROM gpucredit_registry.tokens('acme')}),
+	' write, nlp write, vision write', 'tokens are listed, without secrets');
+is(q_("SELECT gpucredit_registry.revoke_token('rival', $number)"), 'f', 'another organisation ends none');
+q_("CREATE ROLE ann LOGIN IN ROLE gpucredit_tenant; SELECT gpucredit.bind_tenant('ann', 'acme', 'nlp')");
+is(q_("SET ROLE ann; SELECT gpucredit_registry.revoke_token('acme', $number)"), 'f', 'nor another account');
+is(json_request('GET', '/api/whoami-v2', $guest)->{status}, 200, 'until then it is good');
+is(q_("SELECT gpucredit_registry.revoke_token('acme', $number)"), 't', 'its own does');
+is(json_request('GET', '/api/whoami-v2', $guest)->{status}, 401, 'at once');
+is(q_("SELECT gpucredit_registry.revoke_token('acme', $number)"), 'f', 'once');
+
 registry_verify($node);
 done_testing();
