@@ -122,6 +122,41 @@ $$;
 COMMENT ON FUNCTION gpucredit_eval.acts_as(text, text) IS
 'Internal: may the session act as an account?';
 
+/* A superuser is a member of every role, but no application or tenant for that. */
+CREATE FUNCTION gpucredit_eval.caller_is(VARIADIC roles text[]) RETURNS boolean
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+	SELECT current_setting('is_superuser') <> 'on' AND EXISTS (
+		SELECT FROM unnest(roles) q WHERE pg_has_role(gpucredit_eval.caller(), q::name, 'MEMBER'));
+END;
+COMMENT ON FUNCTION gpucredit_eval.caller_is(text[]) IS
+'Internal: is the caller a member of one of these roles, and no superuser?';
+
+CREATE FUNCTION gpucredit_eval.caller_administers() RETURNS boolean
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+	SELECT current_setting('is_superuser') = 'on'
+		OR pg_has_role(gpucredit_eval.caller(), 'gpucredit_admin', 'MEMBER');
+END;
+COMMENT ON FUNCTION gpucredit_eval.caller_administers() IS
+'Internal: is the caller an administrator?';
+
+/* Raises an error unless the caller may act as some account of the organisation. */
+CREATE FUNCTION gpucredit_eval.check_member(org text) RETURNS void
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF NOT EXISTS (SELECT FROM gpucredit.accounts a WHERE a.org = check_member.org
+		AND gpucredit_eval.acts_as(a.org, a.account))
+	THEN
+		PERFORM gpucredit_eval.check_account(check_member.org, '');
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.check_member(text) IS
+'Internal: raises UC001 unless the organisation exists and the caller may act as one of its accounts.';
+
 /* An account belongs to another if it is that one or below it. */
 CREATE FUNCTION gpucredit_eval.is_below(account text, above text) RETURNS boolean
 LANGUAGE sql IMMUTABLE
@@ -260,6 +295,42 @@ principal: an account of the organisation. permission: run; read: see cases, too
 Errors: UC601 no such set; 22023.';
 
 /*
+ * A check of a type that no worker knows would fail every answer, and whoever
+ * wrote it would learn that from a run.
+ */
+CREATE FUNCTION gpucredit_eval.check_types(name text, checks jsonb) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	wrong jsonb;
+BEGIN
+	SELECT k INTO wrong FROM jsonb_array_elements(
+		CASE jsonb_typeof(check_types.checks) WHEN 'array' THEN check_types.checks ELSE '[]' END) k
+	WHERE coalesce(regexp_replace(k ->> 'type', '^not-', ''), '')
+		<> ALL ('{equals,contains,regex,starts-with,is-json,exact_match}'::text[])
+	LIMIT 1;
+	IF FOUND THEN
+		PERFORM gpucredit_eval.refuse(format('case "%s" has a check of unknown type "%s"',
+				left(check_types.name, 64), left(coalesce(wrong ->> 'type', wrong::text), 64)),
+			'A type is equals, contains, regex, starts-with, is-json or exact_match, or one of these after "not-".');
+	END IF;
+	SELECT k INTO wrong FROM jsonb_array_elements(
+		CASE jsonb_typeof(check_types.checks) WHEN 'array' THEN check_types.checks ELSE '[]' END) k
+	WHERE k ? 'weight' AND NOT coalesce(jsonb_typeof(k -> 'weight') = 'number'
+		AND (k ->> 'weight')::numeric BETWEEN 0 AND 1000000, false)
+	LIMIT 1;
+	IF FOUND THEN
+		PERFORM gpucredit_eval.refuse(format('case "%s" has a check of weight %s',
+				left(check_types.name, 64), left((wrong -> 'weight')::text, 64)),
+			'A weight is a number from 0 to 1,000,000.');
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.check_types(text, jsonb) IS
+'Internal: refuses checks whose type workers do not know, or whose weight is none (22023).';
+
+/*
  * Fills an input case with defaults.  Without a name the case is named by its
  * content.
  */
@@ -294,6 +365,7 @@ BEGIN
 	END IF;
 	SELECT coalesce(array_agg(t), '{}') INTO c.tags
 	FROM jsonb_array_elements_text(coalesce(nullif(d -> 'tags', 'null'), '[]')) t;
+	PERFORM gpucredit_eval.check_types(c.name, c.checks);
 	IF octet_length(c.name) NOT BETWEEN 1 AND 255 OR octet_length(c.task) NOT BETWEEN 1 AND 255
 		OR octet_length(c.rubric) > 8192 OR octet_length(c.source) > 8192
 		OR octet_length(c.input::text) > 1048576 OR octet_length(c.expected::text) > 1048576

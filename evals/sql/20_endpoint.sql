@@ -13,6 +13,7 @@ CREATE TABLE gpucredit_eval.endpoint (
 	secret text,			/* the environment variable with the key, where workers run */
 	model text,				/* the model's name in requests; NULL: as in the run */
 	serves_registry boolean NOT NULL,
+	many_models boolean NOT NULL,	/* it tells models apart by their names */
 	turn_at timestamptz NOT NULL DEFAULT '-infinity',	/* of the next request */
 	CONSTRAINT endpoint_pkey PRIMARY KEY (org, endpoint)
 );
@@ -21,7 +22,8 @@ COMMENT ON TABLE gpucredit_eval.endpoint IS
 
 CREATE FUNCTION gpucredit_eval.set_endpoint(org text, name text, url text,
 	price_in numeric, price_out numeric, max_rps numeric, secret text DEFAULT NULL,
-	model text DEFAULT NULL, serves_registry boolean DEFAULT false) RETURNS void
+	model text DEFAULT NULL, serves_registry boolean DEFAULT false,
+	many_models boolean DEFAULT false) RETURNS void
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -38,7 +40,7 @@ BEGIN
 		OR NOT coalesce(set_endpoint.price_out BETWEEN 0 AND 1000000, true)
 		OR NOT coalesce(set_endpoint.max_rps BETWEEN 0.001 AND 1000000, true)
 		OR (set_endpoint.price_in IS NULL) <> (set_endpoint.price_out IS NULL)
-		OR set_endpoint.serves_registry IS NULL
+		OR set_endpoint.serves_registry IS NULL OR set_endpoint.many_models IS NULL
 	THEN
 		PERFORM gpucredit_eval.refuse('prices are both set or both NULL, 0 to 1,000,000 credits a million tokens; max_rps is 0.001 to 1,000,000',
 			format('They are %s, %s and %s.', set_endpoint.price_in, set_endpoint.price_out,
@@ -53,20 +55,21 @@ BEGIN
 	INSERT INTO gpucredit_eval.endpoint
 	VALUES (set_endpoint.org, set_endpoint.name, set_endpoint.url, set_endpoint.price_in,
 		set_endpoint.price_out, set_endpoint.max_rps, set_endpoint.secret,
-		set_endpoint.model, set_endpoint.serves_registry)
+		set_endpoint.model, set_endpoint.serves_registry, set_endpoint.many_models)
 	ON CONFLICT ON CONSTRAINT endpoint_pkey DO UPDATE
 	SET url = excluded.url, price_in = excluded.price_in, price_out = excluded.price_out,
 		max_rps = excluded.max_rps, secret = excluded.secret, model = excluded.model,
-		serves_registry = excluded.serves_registry;
+		serves_registry = excluded.serves_registry, many_models = excluded.many_models;
 	PERFORM gpucredit_eval.record(set_endpoint.org, 'set_endpoint', NULL,
 		jsonb_build_object('endpoint', set_endpoint.name, 'url', set_endpoint.url,
 			'price_in', set_endpoint.price_in, 'price_out', set_endpoint.price_out,
-			'max_rps', set_endpoint.max_rps, 'serves_registry', set_endpoint.serves_registry));
+			'max_rps', set_endpoint.max_rps, 'serves_registry', set_endpoint.serves_registry,
+			'many_models', set_endpoint.many_models));
 END
 $$;
-COMMENT ON FUNCTION gpucredit_eval.set_endpoint(text, text, text, numeric, numeric, numeric, text, text, boolean) IS
+COMMENT ON FUNCTION gpucredit_eval.set_endpoint(text, text, text, numeric, numeric, numeric, text, text, boolean, boolean) IS
 'Endpoints: says where a model or judge answers /v1/chat/completions, and what it costs; calling again changes it for later runs.
-price_in, price_out: credits per million tokens, NULL: not known, so that runs are denied. max_rps: requests a second of all workers together. secret: the environment variable that has its key where workers run. model: what requests call the model. serves_registry: it serves versions of the registry, from there alone.
+price_in, price_out: credits per million tokens, NULL: not known, so that runs are denied. max_rps: requests a second of all workers together. secret: the environment variable that has its key where workers run. model: what requests call the model. serves_registry: it serves versions of the registry, from there alone. many_models: it tells models apart by the name in a request; without it, all names at one address are one model, which does not judge itself.
 Errors: UC001 no such organisation; 22023.';
 
 CREATE FUNCTION gpucredit_eval.require_endpoint(org text, name text)
@@ -100,6 +103,22 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION gpucredit_eval.endpoint_terms(gpucredit_eval.endpoint, text) IS
 'Internal: what a run keeps of an endpoint.';
+
+/*
+ * Two addresses are one server if they differ only in what workers ignore: the
+ * case of the host, the scheme's own port, and the end of the path.
+ */
+CREATE FUNCTION gpucredit_eval.server_of(url text) RETURNS text
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT regexp_replace(regexp_replace(regexp_replace(regexp_replace(
+		lower(substring(url from '^[^/]*//[^/]*'))
+			|| coalesce(substring(url from '^[^/]*//[^/]*(/.*)$'), ''),
+		'^(http://[^/]*):80(?=/|$)|^(https://[^/]*):443(?=/|$)', '\1\2'),
+		'/+$', ''), '/chat/completions$', ''), '(/v1)?/*$', '');
+END;
+COMMENT ON FUNCTION gpucredit_eval.server_of(text) IS
+'Internal: an address, without differences that mean nothing.';
 
 /*
  * Each request takes 1/max_rps seconds of the endpoint's time. An idle

@@ -14,11 +14,22 @@ CREATE TABLE gpucredit_eval.config (
 	digest bytea NOT NULL,
 	measure bytea NOT NULL,			/* digest of all but the gates and limits */
 	created_at timestamptz NOT NULL,
+	created_by text COLLATE "C" NOT NULL,	/* the role; its labels do not calibrate the judge */
 	CONSTRAINT config_pkey PRIMARY KEY (org, config, version)
 );
 CREATE UNIQUE INDEX config_digest ON gpucredit_eval.config (org, config, digest);
 COMMENT ON TABLE gpucredit_eval.config IS
 'Versions of configs: sets, model parameters, template, judge, gates';
+
+/* Whose a config's name is.  The row is locked while a version is made. */
+CREATE TABLE gpucredit_eval.config_name (
+	org text COLLATE "C" NOT NULL,
+	config text COLLATE "C" NOT NULL,
+	account text COLLATE "C" NOT NULL,
+	CONSTRAINT config_name_pkey PRIMARY KEY (org, config)
+);
+COMMENT ON TABLE gpucredit_eval.config_name IS
+'The account that each config belongs to';
 
 /* The default gates, by kind. */
 CREATE FUNCTION gpucredit_eval.absolute_of(kind text) RETURNS numeric
@@ -52,6 +63,13 @@ BEGIN
 			format('It is %s.', left(d::text, 200)));
 	END IF;
 	blocking := coalesce((d ->> 'blocking')::boolean, true);
+	IF kind = 'safety' AND gpucredit_eval.number_in('a gate', d, 'absolute', 0, 1, 1)
+		< gpucredit_eval.absolute_of('safety')
+	THEN
+		PERFORM gpucredit_eval.refuse(format('gate "%s" is of kind safety, and its threshold is below %s',
+				left(d ->> 'task', 64), gpucredit_eval.absolute_of('safety')),
+			'No config lowers what is demanded of safety.');
+	END IF;
 	IF kind = 'safety' AND NOT blocking THEN
 		PERFORM gpucredit_eval.refuse(format('gate "%s" is of kind safety', left(d ->> 'task', 64)),
 			'Safety always blocks.');
@@ -74,6 +92,7 @@ AS $$
 DECLARE
 	d jsonb := read_judge.document;
 	samples numeric;
+	e gpucredit_eval.endpoint;
 BEGIN
 	IF coalesce(jsonb_typeof(d), 'null') = 'null' THEN
 		RETURN 'null';
@@ -93,8 +112,8 @@ BEGIN
 		PERFORM gpucredit_eval.refuse('a judge has an endpoint and the exact version of its model; its template has at most 64 KiB',
 			'Another version is another judge.');
 	END IF;
-	PERFORM gpucredit_eval.require_endpoint(read_judge.org, d ->> 'endpoint');
-	RETURN jsonb_build_object('endpoint', d ->> 'endpoint', 'model', d ->> 'model',
+	e := gpucredit_eval.require_endpoint(read_judge.org, d ->> 'endpoint');
+	RETURN jsonb_build_object('endpoint', d ->> 'endpoint', 'model', d ->> 'model', 'url', e.url,
 		'template', d ->> 'template', 'samples', samples,
 		'max_tokens', gpucredit_eval.number_in('the judge', d, 'max_tokens', 1, 1000000, 256),
 		'max_response_bytes', gpucredit_eval.number_in('the judge', d, 'max_response_bytes',
@@ -134,6 +153,10 @@ BEGIN
 				'A set is named "set" or "set@version".');
 		END IF;
 		s := gpucredit_eval.require_set(read_sets.org, parts[1], 'run');
+		IF s.kind = 'held_out' THEN
+			/* its template, judge and serving script meet the cases */
+			PERFORM gpucredit_eval.require_set(s.org, s.set, 'curate');
+		END IF;
 		v := gpucredit_eval.find_version(s, parts[2]::integer);
 		IF jsonb_path_exists(sets, '$[*].set ? (@ == $s)', jsonb_build_object('s', s.set)) THEN
 			PERFORM gpucredit_eval.refuse(format('set "%s" is named twice', s.set),
@@ -148,6 +171,94 @@ $$;
 COMMENT ON FUNCTION gpucredit_eval.read_sets(text, jsonb) IS
 'Internal: the sets of a config with their versions. Errors: UC601 no such set or version; 22023.';
 
+/*
+ * Parameters of requests that no config may have: they multiply what a call
+ * costs, or replace what the harness sends itself.
+ */
+CREATE FUNCTION gpucredit_eval.refused_parameters() RETURNS text[]
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT '{n,best_of,num_return_sequences,num_beams,use_beam_search,candidate_count,prediction,
+		max_tokens,max_completion_tokens,max_output_tokens,max_new_tokens,max_length,num_predict,n_predict,
+		model,messages,prompt,input,stream,stream_options,temperature,seed,top_p,stop,response_format,
+		echo,store,service_tier,modalities,audio,web_search_options,
+		tools,tool_choice,functions,function_call,parallel_tool_calls}'::text[];
+END;
+COMMENT ON FUNCTION gpucredit_eval.refused_parameters() IS
+'Internal: parameters of requests that multiply the cost of a call, or that the harness sends itself.';
+
+/* Parameters that change an answer, and not what it may cost. */
+CREATE FUNCTION gpucredit_eval.known_parameters() RETURNS text[]
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT '{frequency_penalty,presence_penalty,repetition_penalty,logit_bias,logprobs,top_logprobs,
+		top_k,min_p,typical_p,reasoning_effort,verbosity,user,safety_identifier}'::text[];
+END;
+COMMENT ON FUNCTION gpucredit_eval.known_parameters() IS
+'Internal: parameters of requests that every caller may configure.';
+
+CREATE FUNCTION gpucredit_eval.check_parameters(parameters jsonb) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	name text;
+BEGIN
+	IF coalesce(jsonb_typeof(check_parameters.parameters), 'null') = 'null' THEN
+		RETURN;
+	END IF;
+	IF jsonb_typeof(check_parameters.parameters) <> 'object' THEN
+		PERFORM gpucredit_eval.refuse('"parameters" of "model" is no object',
+			'They are sent with each request.');
+	END IF;
+	SELECT k INTO name FROM jsonb_object_keys(check_parameters.parameters) k
+	WHERE lower(k) = ANY (gpucredit_eval.refused_parameters()) ORDER BY k LIMIT 1;
+	IF FOUND THEN
+		PERFORM gpucredit_eval.refuse(format('parameter "%s" is not allowed', name),
+			'It multiplies what a call costs, or it is sent by the harness itself.',
+			'"max_tokens" of "model" bounds an answer; see set_config() for what else "model" may have.');
+	END IF;
+	SELECT k INTO name FROM jsonb_object_keys(check_parameters.parameters) k
+	WHERE k <> ALL (gpucredit_eval.known_parameters()) ORDER BY k LIMIT 1;
+	IF FOUND AND NOT gpucredit_eval.caller_administers() THEN
+		RAISE EXCEPTION 'parameter "%" is not known', left(name, 64)
+			USING ERRCODE = 'insufficient_privilege',
+			DETAIL = format('It may change what a call costs. Known are: %s.',
+				array_to_string(gpucredit_eval.known_parameters(), ', ')),
+			HINT = 'Leave it out, or let a member of gpucredit_admin make the config.';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.check_parameters(jsonb) IS
+'Internal: refuses parameters that may multiply what a call costs (22023), and unknown ones of callers who are no administrators (42501).';
+
+/* What serves a version of the registry under a production gate, or null. */
+CREATE FUNCTION gpucredit_eval.read_serving(org text, document jsonb) RETURNS jsonb
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	d jsonb := read_serving.document;
+	e gpucredit_eval.endpoint;
+BEGIN
+	IF coalesce(jsonb_typeof(d), 'null') = 'null' THEN
+		RETURN 'null';
+	END IF;
+	PERFORM gpucredit_eval.check_words('"serving" of a config', d, '{endpoint,gpu}');
+	IF octet_length(d::text) > 65536 THEN
+		PERFORM gpucredit_eval.refuse('"serving" of a config has more than 64 KiB',
+			'It names an endpoint, and the GPU job that serves it.');
+	END IF;
+	e := gpucredit_eval.require_endpoint(read_serving.org, d ->> 'endpoint');
+	IF coalesce(jsonb_typeof(d -> 'gpu'), 'null') <> 'null' THEN
+		PERFORM gpucredit_eval.check_words('"gpu" of "serving"', d -> 'gpu', '{request,wall_limit,spec}');
+	END IF;
+	RETURN jsonb_build_object('endpoint', e.endpoint, 'gpu', d -> 'gpu');
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.read_serving(text, jsonb) IS
+'Internal: what serves versions under a production gate. Errors: UC601 no such endpoint; 22023.';
+
 CREATE FUNCTION gpucredit_eval.read_config(org text, document jsonb) RETURNS jsonb
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -158,10 +269,11 @@ DECLARE
 	gates jsonb;
 BEGIN
 	PERFORM gpucredit_eval.check_words('a config', d,
-		'{sets,model,template,judge,gates,max_errors,max_attempts}');
+		'{sets,model,template,judge,gates,serving,max_errors,max_attempts}');
 	model := coalesce(nullif(d -> 'model', 'null'), '{}');
 	PERFORM gpucredit_eval.check_words('"model" of a config', model,
 		'{temperature,seed,max_tokens,max_input_tokens,top_p,stop,response_format,parameters}');
+	PERFORM gpucredit_eval.check_parameters(model -> 'parameters');
 	IF coalesce(jsonb_typeof(d -> 'template'), 'null') NOT IN ('null', 'string')
 		OR octet_length(d ->> 'template') > 65536 OR octet_length(model::text) > 65536
 	THEN
@@ -188,6 +300,7 @@ BEGIN
 				'max_input_tokens', 1, 100000000, NULL)),
 		'template', d ->> 'template',
 		'judge', gpucredit_eval.read_judge(read_config.org, d -> 'judge'),
+		'serving', gpucredit_eval.read_serving(read_config.org, d -> 'serving'),
 		'gates', gates,
 		'max_errors', gpucredit_eval.number_in('a config', d, 'max_errors', 0, 1000000, 0),
 		'max_attempts', gpucredit_eval.number_in('a config', d, 'max_attempts', 1, 10, 3));
@@ -216,10 +329,11 @@ BEGIN
 		whole := gpucredit_eval.read_config(set_config.org, set_config.document);
 		print := sha256(convert_to(whole::text, 'UTF8'));
 		/* versions of one name are made one after the other */
-		PERFORM gpucredit_internal.lock_name(format('gpucredit_eval.config %s/%s',
-			set_config.org, set_config.name));
-		SELECT c.account INTO owner FROM gpucredit_eval.config c
-		WHERE c.org = set_config.org AND c.config = set_config.name LIMIT 1;
+		INSERT INTO gpucredit_eval.config_name
+		VALUES (set_config.org, set_config.name, set_config.account)
+		ON CONFLICT DO NOTHING;
+		SELECT c.account INTO STRICT owner FROM gpucredit_eval.config_name c
+		WHERE c.org = set_config.org AND c.config = set_config.name FOR NO KEY UPDATE;
 		IF owner <> set_config.account THEN
 			PERFORM gpucredit_eval.not_found(format('config "%s/%s"', set_config.org,
 				set_config.name));
@@ -231,7 +345,7 @@ BEGIN
 			SELECT set_config.org, set_config.name, coalesce(max(c.version), 0) + 1,
 				set_config.account, whole, print,
 				sha256(convert_to((whole - '{gates,max_errors,max_attempts}'::text[])::text, 'UTF8')),
-				gpucredit.now()
+				gpucredit.now(), gpucredit_eval.caller()
 			FROM gpucredit_eval.config c
 			WHERE c.org = set_config.org AND c.config = set_config.name
 			RETURNING config.version INTO set_config.version;
@@ -247,9 +361,10 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_eval.set_config(text, text, jsonb, text, text) IS
-'Configs: pins what runs do: {"sets": ["set@version", ..], "model": {"max_tokens", "temperature", ..}, "template", "judge": {"endpoint", "model", "samples", ..}, "gates": [{"task", "kind", "absolute", "relative", "mode", "blocking"}], "max_errors", "max_attempts"}. Equal documents are one version.
+'Configs: pins what runs do: {"sets": ["set@version", ..], "model": {"max_tokens", "temperature", ..}, "template", "judge": {"endpoint", "model", "samples", ..}, "gates": [{"task", "kind", "absolute", "relative", "mode", "blocking"}], "serving": {"endpoint", "gpu": {"request", "wall_limit", "spec"}}, "max_errors", "max_attempts"}. Equal documents are one version.
+A gate of kind safety has a threshold of 0.95 at least. "serving" says what serves a version of the registry under a production gate. "parameters" of "model" may have what does not change the cost of a call; parameters that are not known need a member of gpucredit_admin. A config with a held-out set takes the permission to curate that set. max_errors: failed cases that a gate allows, at most one in twenty of a task, and none of a production gate.
 account: whose config it is; it and all below may run it.
-Result: the version, its SHA-256 in hex. Errors: UC001 no such account; UC201 key used with other arguments; UC601 no such set, version or endpoint; 22023.';
+Result: the version, its SHA-256 in hex. Errors: UC001 no such account; UC201 key used with other arguments; UC601 no such set, version or endpoint; 42501 a parameter that is not known; 22023.';
 
 /* A config by "name" or "name@version", which the account may run. */
 CREATE FUNCTION gpucredit_eval.require_config(org text, name text, account text)

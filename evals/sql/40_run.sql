@@ -47,8 +47,13 @@ CREATE TABLE gpucredit_eval.run (
 	accounted_at timestamptz NOT NULL DEFAULT '-infinity',
 	state text NOT NULL DEFAULT 'running'
 		CHECK (state IN ('running', 'paused', 'finished', 'cancelled')),
+	started_by text COLLATE "C" NOT NULL,	/* the role; a release gate says who may */
 	started_at timestamptz NOT NULL,
 	ended_at timestamptz,
+	held_out boolean NOT NULL,		/* some of its cases are */
+	whole_max numeric NOT NULL,		/* of a held-out run: all cases, once, at their dearest */
+	padding numeric NOT NULL DEFAULT 0,		/* in spent, beyond what leases cost */
+	problem text CHECK (problem IN ('over_bound')),		/* what stopped it */
 	CONSTRAINT run_pkey PRIMARY KEY (org, run),
 	CONSTRAINT run_money CHECK (set_aside >= 0 AND spent >= 0 AND captured >= 0
 		AND captured <= cap),
@@ -92,6 +97,7 @@ CREATE TABLE gpucredit_eval.lease (
 	max_cost numeric NOT NULL,		/* what was set aside for all of it */
 	open_max numeric NOT NULL,		/* for what is not yet reported */
 	cost numeric NOT NULL DEFAULT 0,	/* of what is reported */
+	leased_by text COLLATE "C" NOT NULL,	/* the role, which alone reports it */
 	error text,
 	accounted boolean NOT NULL DEFAULT false,	/* its cost is in run.spent */
 	finishes boolean NOT NULL DEFAULT false,	/* the case was finished by it */
@@ -103,6 +109,25 @@ CREATE INDEX lease_to_account ON gpucredit_eval.lease (org, run)
 WHERE state IN ('retry', 'closed') AND NOT accounted;
 COMMENT ON TABLE gpucredit_eval.lease IS
 'Who works on which case until when; retry: to be leased again; lost: its worker was silent';
+
+/*
+ * Calls of which an endpoint reported more than was set aside.  The first ends
+ * the run: either its bounds are wrong, or the endpoint's figures.
+ */
+CREATE TABLE gpucredit_eval.overrun (
+	org text COLLATE "C" NOT NULL,
+	run bigint NOT NULL,
+	overrun bigint GENERATED ALWAYS AS IDENTITY,
+	"case" bigint NOT NULL,
+	endpoint text NOT NULL,
+	usage jsonb NOT NULL,
+	cost numeric NOT NULL,
+	bound numeric NOT NULL,
+	reported_at timestamptz NOT NULL,
+	CONSTRAINT overrun_pkey PRIMARY KEY (org, run, overrun)
+);
+COMMENT ON TABLE gpucredit_eval.overrun IS
+'Calls of which an endpoint reported more than they could cost; each stops its run';
 
 CREATE TABLE gpucredit_eval.result (
 	org text COLLATE "C" NOT NULL,
@@ -154,14 +179,18 @@ COMMENT ON FUNCTION gpucredit_eval.token_cost(jsonb, numeric, numeric) IS
 
 /*
  * No text has more tokens than bytes, and a chat's frame has fewer than this.
- * A template that repeats its variables must declare max_input_tokens.
+ * A template that repeats its variables must declare max_input_tokens.  What is
+ * declared counts for no less than a token of each 16 bytes, and workers send no
+ * prompt that is longer than 16 bytes for each token declared.
  */
-CREATE FUNCTION gpucredit_eval.most_tokens(declared numeric, bytes bigint) RETURNS numeric
+CREATE FUNCTION gpucredit_eval.most_tokens(declared numeric, bytes bigint, shortest bigint)
+RETURNS numeric
 LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
-	SELECT coalesce(declared, bytes + 256);
+	SELECT CASE WHEN declared IS NULL THEN bytes + 256
+		ELSE greatest(declared, ceil(shortest / 16.0)) END;
 END;
-COMMENT ON FUNCTION gpucredit_eval.most_tokens(numeric, bigint) IS
+COMMENT ON FUNCTION gpucredit_eval.most_tokens(numeric, bigint, bigint) IS
 'Internal: how many tokens a prompt may have.';
 
 /* The run, if the session may act as its account.  Agents see all. */
@@ -260,7 +289,8 @@ COMMENT ON FUNCTION gpucredit_eval.find_subject(text, text, text) IS
 'Internal: the endpoint, and the version of the registry, that a model''s name stands for. Errors: UC601, UC602, 22023.';
 
 /*
- * A judge may not judge itself or a model of its lineage.
+ * A judge may not judge itself or a model of its lineage.  Its endpoint must
+ * still have the address that the config names, as it was calibrated there.
  */
 CREATE FUNCTION gpucredit_eval.check_judge(org text, s gpucredit_eval.subject, judge jsonb)
 RETURNS void
@@ -269,10 +299,21 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	j gpucredit_eval.subject;
+	em gpucredit_eval.endpoint := gpucredit_eval.require_endpoint(check_judge.org, (s).endpoint);
+	ej gpucredit_eval.endpoint := gpucredit_eval.require_endpoint(check_judge.org,
+		check_judge.judge ->> 'endpoint');
 	kin boolean;
 BEGIN
-	kin := check_judge.judge ->> 'endpoint' = (s).endpoint
-		AND ((s).registry_version IS NULL OR check_judge.judge ->> 'model' = (s).name);
+	IF ej.url <> check_judge.judge ->> 'url' THEN
+		PERFORM gpucredit_eval.wrong_state(format('endpoint "%s" of the judge has another address than the config',
+				ej.endpoint),
+			'Another address is another judge.', 'Call set_config() again, and calibrate the judge.');
+	END IF;
+	/* names of one address tell models apart only where the server heeds them */
+	kin := gpucredit_eval.server_of(em.url) = gpucredit_eval.server_of(ej.url)
+		AND (NOT (em.many_models AND ej.many_models OR em.serves_registry AND ej.serves_registry
+				AND (s).registry_version IS NOT NULL)
+			OR check_judge.judge ->> 'model' = coalesce(em.model, (s).name));
 	IF NOT kin AND (s).registry_version IS NOT NULL AND check_judge.judge ->> 'model' LIKE '%@%' THEN
 		j := gpucredit_eval.find_subject(check_judge.org, check_judge.judge ->> 'model',
 			check_judge.judge ->> 'endpoint');
@@ -290,7 +331,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_eval.check_judge(text, gpucredit_eval.subject, jsonb) IS
-'Internal: refuses a judge that is the model under test or of its lineage (22023).';
+'Internal: refuses a judge that is the model under test or of its lineage (22023), and one whose endpoint has moved (UC602).';
 
 /*
  * Held-out sets: only for production gates of registry versions, a limited
@@ -307,7 +348,7 @@ DECLARE
 	runs bigint;
 BEGIN
 	FOR g IN
-		SELECT o.set, o.runs_per_month, v.version, v.tasks
+		SELECT o.set, o.runs_per_month, o.versions, v.version, v.tasks
 		FROM jsonb_array_elements((config).document -> 'sets') e
 			JOIN gpucredit_eval.golden_set o ON o.org = check_held_out.org AND o.set = e ->> 'set'
 			JOIN gpucredit_eval.set_version v ON v.org = o.org AND v.set = o.set
@@ -318,6 +359,12 @@ BEGIN
 		IF check_held_out.purpose <> 'production_gate' OR (s).registry_version IS NULL THEN
 			PERFORM gpucredit_eval.held_out(format('set "%s/%s" is held out', check_held_out.org, g.set),
 				'Use purpose production_gate, and a version of the registry as model.');
+		END IF;
+		IF g.version < g.versions THEN
+			PERFORM gpucredit_eval.held_out(format('version %s of set "%s/%s" is not its newest', g.version,
+					check_held_out.org, g.set),
+				'Two versions that differ by a few cases would show the results of these. Make a config of version '
+				|| g.versions || '.');
 		END IF;
 		SELECT t.key AS task, t.value::integer AS n INTO few
 		FROM jsonb_each_text(g.tasks) t WHERE t.value::integer < 20 LIMIT 1;
@@ -330,7 +377,7 @@ BEGIN
 		WHERE o.org = check_held_out.org AND o.set = g.set FOR NO KEY UPDATE;
 		SELECT count(DISTINCT r.run) INTO runs
 		FROM gpucredit_eval.run_set rs JOIN gpucredit_eval.run r USING (org, run)
-		WHERE rs.org = check_held_out.org AND rs.set = g.set AND r.source IS NULL
+		WHERE rs.org = check_held_out.org AND rs.set = g.set
 			AND r.started_at >= date_trunc('month', gpucredit.now(), 'UTC');
 		IF runs >= g.runs_per_month THEN
 			RETURN false;
@@ -443,16 +490,72 @@ $$;
 COMMENT ON FUNCTION gpucredit_eval.deny_run(text, text, text) IS
 'Internal: records that a run is denied.';
 
-CREATE FUNCTION gpucredit_eval.start_run(org text, account text, key text, config text,
-	model text, purpose text DEFAULT 'gate', cap numeric DEFAULT 5,
-	baseline bigint DEFAULT NULL, options jsonb DEFAULT '{}')
+/*
+ * What serves the model: under a production gate what the config says, as whoever
+ * starts the run would else choose what is measured.
+ */
+CREATE FUNCTION gpucredit_eval.serving_of(c gpucredit_eval.config, purpose text, options jsonb)
+RETURNS jsonb
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF serving_of.purpose <> 'production_gate' THEN
+		RETURN serving_of.options;
+	END IF;
+	IF serving_of.options ?| '{endpoint,gpu}' THEN
+		PERFORM gpucredit_eval.refuse('options of a production gate name no endpoint and no GPU job',
+			'Whoever starts it does not choose what is measured.',
+			'Let "serving" of the config say what serves the version.');
+	END IF;
+	RETURN serving_of.options || coalesce(nullif((c).document -> 'serving', 'null'), '{}');
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.serving_of(gpucredit_eval.config, text, jsonb) IS
+'Internal: the options of a run, with what serves its model (22023).';
+
+/*
+ * What all cases of a run cost once, each at its dearest.
+ */
+CREATE FUNCTION gpucredit_eval.whole_cost(c gpucredit_eval.config, model_terms jsonb,
+	judge_terms jsonb) RETURNS numeric
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	r gpucredit_eval.run;
+	total numeric;
+BEGIN
+	r.org := (c).org;
+	r.model_terms := whole_cost.model_terms;
+	r.judge_terms := whole_cost.judge_terms;
+	SELECT sum(b.call_max + cardinality(b.samples) * b.sample_max) INTO total
+	FROM jsonb_array_elements((c).document -> 'sets') e
+		JOIN gpucredit_eval.set_version v ON v.org = (c).org AND v.set = e ->> 'set'
+			AND v.version = (e ->> 'version')::integer
+		JOIN gpucredit_eval.golden_case k ON k.org = v.org AND k.set = v.set
+			AND gpucredit_eval.in_version(k, v)
+		CROSS JOIN LATERAL gpucredit_eval.bounds_of(r, (c).document, k, false) b;
+	RETURN total;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.whole_cost(gpucredit_eval.config, jsonb, jsonb) IS
+'Internal: what all cases of a config cost at most, if each is asked once.';
+
+/* starter: whoever asked for the run, which is not always who calls. */
+CREATE FUNCTION gpucredit_eval.start_run_for(starter text, org text, account text, key text,
+	config text, model text, purpose text, cap numeric, baseline bigint, options jsonb)
 RETURNS gpucredit_eval.run_result
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 SET gpucredit.key_space = 'gpucredit_eval'
 AS $$
 DECLARE
 	kept jsonb;
+	serving jsonb;
+	whole numeric := 0;
+	hidden boolean;
+	compared bigint := start_run_for.baseline;
 	c gpucredit_eval.config;
 	s gpucredit_eval.subject;
 	judge jsonb;
@@ -465,115 +568,145 @@ DECLARE
 	ncases integer;
 	number bigint;
 BEGIN
-	PERFORM gpucredit_eval.check_account(start_run.org, start_run.account);
-	IF coalesce(start_run.purpose, '') NOT IN ('development', 'gate', 'production_gate',
+	PERFORM gpucredit_eval.check_account(start_run_for.org, start_run_for.account);
+	IF coalesce(start_run_for.purpose, '') NOT IN ('development', 'gate', 'production_gate',
 			'nightly', 'calibration')
-		OR start_run.cap IS NULL OR start_run.cap <> round(start_run.cap, 6)
-		OR start_run.cap <= 0 OR start_run.model IS NULL
+		OR start_run_for.cap IS NULL OR start_run_for.cap <> round(start_run_for.cap, 6)
+		OR start_run_for.cap <= 0 OR start_run_for.model IS NULL
 	THEN
 		PERFORM gpucredit_eval.refuse('purpose is development, gate, production_gate, nightly or calibration; cap is positive and has at most 6 decimals',
-			format('They are "%s" and %s.', left(start_run.purpose, 64), start_run.cap));
+			format('They are "%s" and %s.', left(start_run_for.purpose, 64), start_run_for.cap));
 	END IF;
-	PERFORM gpucredit_eval.check_words('options', start_run.options, '{endpoint,ttl,gpu}');
-	kept := gpucredit_eval.request_begin(start_run.org, start_run.key, 'start_run',
-		jsonb_build_array(start_run.account, start_run.config, start_run.model,
-			start_run.purpose, trim_scale(start_run.cap), start_run.baseline, start_run.options));
+	PERFORM gpucredit_eval.check_words('options', start_run_for.options, '{endpoint,ttl,gpu}');
+	kept := gpucredit_eval.request_begin(start_run_for.org, start_run_for.key, 'start_run',
+		jsonb_build_array(start_run_for.account, start_run_for.config, start_run_for.model,
+			start_run_for.purpose, trim_scale(start_run_for.cap), start_run_for.baseline, start_run_for.options));
 	IF kept IS NOT NULL THEN
 		RETURN gpucredit_eval.run_result(kept, true);
 	END IF;
 
 	/* the cases, and the endpoints */
-	c := gpucredit_eval.require_config(start_run.org, start_run.config, start_run.account);
+	c := gpucredit_eval.require_config(start_run_for.org, start_run_for.config, start_run_for.account);
+	serving := gpucredit_eval.serving_of(c, start_run_for.purpose, start_run_for.options);
 	FOR named IN SELECT e ->> 'set' FROM jsonb_array_elements(c.document -> 'sets') e LOOP
-		PERFORM gpucredit_eval.require_set(start_run.org, named, 'run', start_run.account);
+		PERFORM gpucredit_eval.require_set(start_run_for.org, named, 'run', start_run_for.account);
 	END LOOP;
-	s := gpucredit_eval.find_subject(start_run.org, start_run.model,
-		start_run.options ->> 'endpoint');
+	s := gpucredit_eval.find_subject(start_run_for.org, start_run_for.model,
+		serving ->> 'endpoint');
 	judge := nullif(c.document -> 'judge', 'null');
 	IF judge IS NOT NULL THEN
-		PERFORM gpucredit_eval.check_judge(start_run.org, s, judge);
+		PERFORM gpucredit_eval.check_judge(start_run_for.org, s, judge);
 		judge_terms := gpucredit_eval.endpoint_terms(gpucredit_eval.require_endpoint(
-			start_run.org, judge ->> 'endpoint'), judge ->> 'model')
+			start_run_for.org, judge ->> 'endpoint'), judge ->> 'model')
 			|| jsonb_build_object('model', judge -> 'model');
 	END IF;
 	SELECT sum(v.cases), coalesce(sum(v.judged), 0) AS judged INTO ncases, number
 	FROM jsonb_array_elements(c.document -> 'sets') e
-		JOIN gpucredit_eval.set_version v ON v.org = start_run.org AND v.set = e ->> 'set'
+		JOIN gpucredit_eval.set_version v ON v.org = start_run_for.org AND v.set = e ->> 'set'
 			AND v.version = (e ->> 'version')::integer;
 	IF number > 0 AND judge IS NULL THEN
 		PERFORM gpucredit_eval.refuse(format('%s cases have a rubric, and config "%s" has no judge',
 				number, c.config),
 			'A rubric is for a judge.', 'Configure a judge, or leave those sets out.');
 	END IF;
-	IF start_run.baseline IS NOT NULL THEN
-		PERFORM gpucredit_eval.require_run(start_run.org, start_run.baseline);
+	IF compared IS NOT NULL THEN
+		PERFORM gpucredit_eval.require_run(start_run_for.org, compared);
+	ELSIF s.registry_version IS NOT NULL AND start_run_for.purpose IN ('gate', 'production_gate') THEN
+		compared := gpucredit_eval.find_baseline(c, start_run_for.purpose, s.registry_model,
+			s.name, s.registry_version);
 	END IF;
-	IF start_run.options ? 'ttl' AND jsonb_typeof(start_run.options -> 'ttl') <> 'string' THEN
+	IF start_run_for.options ? 'ttl' AND jsonb_typeof(start_run_for.options -> 'ttl') <> 'string' THEN
 		PERFORM gpucredit_eval.refuse('"ttl" of options is an interval', 'For example "24 hours".');
 	END IF;
-	ttl := coalesce((start_run.options ->> 'ttl')::interval, '24 hours');
+	ttl := coalesce((start_run_for.options ->> 'ttl')::interval, '24 hours');
 	model_terms := gpucredit_eval.endpoint_terms(gpucredit_eval.require_endpoint(
-		start_run.org, s.endpoint), s.name);
+		start_run_for.org, s.endpoint), s.name);
 
 	/* who may not */
-	IF NOT gpucredit_eval.check_held_out(start_run.org, c, start_run.purpose, s) THEN
-		RETURN gpucredit_eval.deny_run(start_run.org, start_run.key, 'quota_exceeded');
+	SELECT coalesce(bool_or(o.kind = 'held_out'), false) INTO hidden
+	FROM jsonb_array_elements(c.document -> 'sets') e
+		JOIN gpucredit_eval.golden_set o ON o.org = start_run_for.org AND o.set = e ->> 'set';
+	IF NOT gpucredit_eval.check_held_out(start_run_for.org, c, start_run_for.purpose, s) THEN
+		RETURN gpucredit_eval.deny_run(start_run_for.org, start_run_for.key, 'quota_exceeded');
 	END IF;
 	IF model_terms ->> 'price_in' IS NULL
 		OR (judge IS NOT NULL AND judge_terms ->> 'price_in' IS NULL)
 	THEN
-		RETURN gpucredit_eval.deny_run(start_run.org, start_run.key, 'no_price');
+		RETURN gpucredit_eval.deny_run(start_run_for.org, start_run_for.key, 'no_price');
 	END IF;
-	IF start_run.purpose = 'production_gate' AND number > 0
-		AND gpucredit_eval.judge_status(start_run.org, judge) <> 'calibrated'
+	IF start_run_for.purpose = 'production_gate' AND number > 0
+		AND gpucredit_eval.judge_status(start_run_for.org, judge) <> 'calibrated'
 	THEN
-		RETURN gpucredit_eval.deny_run(start_run.org, start_run.key, 'not_calibrated');
+		RETURN gpucredit_eval.deny_run(start_run_for.org, start_run_for.key, 'not_calibrated');
 	END IF;
 
 	/* its GPUs, and the credit that is left for calls */
-	gpu := gpucredit_eval.reserve_gpu(start_run.org, start_run.account, start_run.key,
-		start_run.purpose, start_run.options -> 'gpu');
-	IF gpu.reason IS NULL AND gpu.held >= start_run.cap THEN
-		PERFORM gpucredit.cancel(start_run.org, gpu.job,
-			gpucredit_eval.ledger_key('cancel', start_run.key), 'over the cap');
+	gpu := gpucredit_eval.reserve_gpu(start_run_for.org, start_run_for.account, start_run_for.key,
+		start_run_for.purpose, serving -> 'gpu');
+	IF gpu.reason IS NULL AND gpu.held >= start_run_for.cap THEN
+		PERFORM gpucredit.cancel(start_run_for.org, gpu.job,
+			gpucredit_eval.ledger_key('cancel', start_run_for.key), 'over the cap');
 		gpu.reason := 'cap_exceeded';
 	END IF;
 	IF gpu.reason IS NOT NULL THEN
-		RETURN gpucredit_eval.deny_run(start_run.org, start_run.key, gpu.reason);
+		RETURN gpucredit_eval.deny_run(start_run_for.org, start_run_for.key, gpu.reason);
 	END IF;
-	SELECT * INTO h FROM gpucredit.hold(start_run.org, start_run.account,
-		gpucredit_eval.ledger_key('hold', start_run.key), start_run.cap - gpu.held, ttl);
+	IF hidden THEN
+		whole := gpucredit_eval.whole_cost(c, model_terms, judge_terms);
+		IF start_run_for.cap - gpu.held < whole THEN
+			PERFORM gpucredit_eval.held_out(format('a cap of %s does not suffice for all cases', start_run_for.cap),
+				format('Pass %s at least: a run that asks held-out cases one by one would show the result of each.',
+					ceil((whole + gpu.held) * 1000000) / 1000000));
+		END IF;
+	END IF;
+	SELECT * INTO h FROM gpucredit.hold(start_run_for.org, start_run_for.account,
+		gpucredit_eval.ledger_key('hold', start_run_for.key), start_run_for.cap - gpu.held, ttl);
 	IF h.status = 'denied' THEN
 		IF gpu.job IS NOT NULL THEN
-			PERFORM gpucredit.cancel(start_run.org, gpu.job,
-				gpucredit_eval.ledger_key('cancel', start_run.key), 'no credit for the run');
+			PERFORM gpucredit.cancel(start_run_for.org, gpu.job,
+				gpucredit_eval.ledger_key('cancel', start_run_for.key), 'no credit for the run');
 		END IF;
-		RETURN gpucredit_eval.deny_run(start_run.org, start_run.key, h.reason);
+		RETURN gpucredit_eval.deny_run(start_run_for.org, start_run_for.key, h.reason);
 	END IF;
 
 	INSERT INTO gpucredit_eval.run AS r (org, account, config, config_version, purpose, model,
 		model_terms, judge_terms, registry_model, registry_version, oid, baseline, cases, cap,
-		hold, deadline, gpu_job, gpu_held, started_at)
-	VALUES (start_run.org, start_run.account, c.config, c.version, start_run.purpose, s.name,
+		hold, deadline, gpu_job, gpu_held, started_by, started_at, held_out, whole_max)
+	VALUES (start_run_for.org, start_run_for.account, c.config, c.version, start_run_for.purpose, s.name,
 		model_terms, judge_terms, s.registry_model, s.registry_version, s.oid,
-		start_run.baseline, ncases, start_run.cap - gpu.held, h.hold, h.expires_at,
-		gpu.job, gpu.held, gpucredit.now())
+		compared, ncases, start_run_for.cap - gpu.held, h.hold, h.expires_at,
+		gpu.job, gpu.held, start_run_for.starter, gpucredit.now(), hidden, whole)
 	RETURNING r.run INTO number;
 	INSERT INTO gpucredit_eval.run_set
-	SELECT start_run.org, number, e.n, e.d ->> 'set', (e.d ->> 'version')::integer
+	SELECT start_run_for.org, number, e.n, e.d ->> 'set', (e.d ->> 'version')::integer
 	FROM jsonb_array_elements(c.document -> 'sets') WITH ORDINALITY e (d, n);
-	PERFORM gpucredit_eval.record(start_run.org, 'start_run', NULL,
-		jsonb_build_object('run', number, 'account', start_run.account, 'config', c.config,
-			'version', c.version, 'model', s.name, 'purpose', start_run.purpose,
-			'cap', start_run.cap, 'gpu_job', gpu.job));
-	RETURN gpucredit_eval.run_result(gpucredit_eval.request_end(start_run.org, start_run.key,
+	PERFORM gpucredit_eval.record(start_run_for.org, 'start_run', NULL,
+		jsonb_build_object('run', number, 'account', start_run_for.account, 'config', c.config,
+			'version', c.version, 'model', s.name, 'purpose', start_run_for.purpose,
+			'cap', start_run_for.cap, 'gpu_job', gpu.job, 'baseline', compared,
+			'starter', start_run_for.starter));
+	RETURN gpucredit_eval.run_result(gpucredit_eval.request_end(start_run_for.org, start_run_for.key,
 		jsonb_build_object('run', number, 'status', 'granted', 'held', h.held + gpu.held,
 			'cases', ncases)), false);
 END
 $$;
+COMMENT ON FUNCTION gpucredit_eval.start_run_for(text, text, text, text, text, text, text, numeric, bigint, jsonb) IS
+'Internal: starts a run for a role. Errors: as start_run.';
+
+CREATE FUNCTION gpucredit_eval.start_run(org text, account text, key text, config text,
+	model text, purpose text DEFAULT 'gate', cap numeric DEFAULT 5,
+	baseline bigint DEFAULT NULL, options jsonb DEFAULT '{}')
+RETURNS gpucredit_eval.run_result
+LANGUAGE sql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+	SELECT gpucredit_eval.start_run_for(gpucredit_eval.caller()::text, start_run.org, start_run.account,
+		start_run.key, start_run.config, start_run.model, start_run.purpose, start_run.cap,
+		start_run.baseline, start_run.options);
+END;
 COMMENT ON FUNCTION gpucredit_eval.start_run(text, text, text, text, text, text, numeric, bigint, jsonb) IS
 'Runs: starts one, and holds what it may cost at most. Workers lease its cases.
-config: "name" or "name@version". model: an endpoint, or "NAME@REVISION" of the registry. purpose: development, gate, production_gate, nightly, calibration. cap: credits. baseline: a run to compare with. options: {"endpoint": which serves the version, "ttl": how long the hold lives (24 hours), "gpu": {"request", "wall_limit", "spec"}: a job for own replicas, within the cap}.
+config: "name" or "name@version". model: an endpoint, or "NAME@REVISION" of the registry. purpose: development, gate, production_gate, nightly, calibration. cap: credits. baseline: a run to compare with; NULL: for a version of the registry, the newest run of the version at a ref that a release gate protects, measured in the same way. options: {"endpoint": which serves the version, "ttl": how long the hold lives (24 hours), "gpu": {"request", "wall_limit", "spec"}: a job for own replicas, within the cap}; of a production gate "serving" of its config says endpoint and GPU job. The cap of a run over held-out sets suffices for all of its cases.
 Result: status granted, or denied with a reason of gpucredit.hold or reserve, no_price, not_calibrated, quota_exceeded (held-out runs of the month), cap_exceeded (the GPU job alone is dearer).
 Errors: UC001 no such account; UC201 key used with other arguments; UC601 no such config, set, endpoint or run; UC602 in quarantine; UC604 held out; 22023.';
 

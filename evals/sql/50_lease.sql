@@ -35,6 +35,7 @@ SET gpucredit.key_space = 'gpucredit_eval'
 AS $$
 DECLARE
 	lost numeric;
+	step numeric := greatest(round((r).cap / 10, 6), 0.000001);
 BEGIN
 	/* nobody knows what lost calls cost: they count in full */
 	WITH gone AS (
@@ -45,13 +46,18 @@ BEGIN
 		RETURNING l.cost)
 	SELECT coalesce(sum(gone.cost), 0) INTO lost FROM gone;
 	r.spent := (r).spent + lost;
+	/* what a few held-out cases cost would show their answers */
+	IF (r).held_out AND end_run.state <> 'finished' THEN
+		r.padding := least(ceil((r).spent / step) * step, (r).cap) - (r).spent;
+		r.spent := (r).spent + (r).padding;
+	END IF;
 	r.set_aside := 0;
 	r.captured := gpucredit_eval.capture_spent(r, true);
 	r.state := end_run.state;
 	r.ended_at := gpucredit.now();
 	UPDATE gpucredit_eval.run o
 	SET spent = (r).spent, set_aside = 0, captured = (r).captured, state = (r).state,
-		ended_at = (r).ended_at
+		ended_at = (r).ended_at, padding = (r).padding, problem = (r).problem
 	WHERE o.org = (r).org AND o.run = (r).run;
 	IF (r).gpu_job IS NOT NULL THEN
 		PERFORM gpucredit.cancel((r).org, (r).gpu_job, format('eval/run/%s/cancel', (r).run),
@@ -61,7 +67,7 @@ BEGIN
 	PERFORM gpucredit_eval.publish_scores(r);
 	PERFORM gpucredit_eval.record((r).org, 'end_run', NULL,
 		jsonb_build_object('run', (r).run, 'state', (r).state, 'spent', (r).spent,
-			'captured', (r).captured, 'lost', nullif(lost, 0)));
+			'captured', (r).captured, 'lost', nullif(lost, 0), 'problem', (r).problem));
 	RETURN r;
 END
 $$;
@@ -94,13 +100,19 @@ BEGIN
 		r.spent := (r).spent + sums.cost;
 		r.set_aside := (r).set_aside - sums.max_cost;
 		r.finished := (r).finished + sums.finished;
-		IF (r).state IN ('running', 'paused') THEN
+		IF (r).state IN ('running', 'paused') AND NOT (r).held_out THEN
 			r.captured := gpucredit_eval.capture_spent(r, false);
 		END IF;
 		UPDATE gpucredit_eval.run o
 		SET spent = (r).spent, set_aside = (r).set_aside, finished = (r).finished,
 			captured = (r).captured, accounted_at = clock_timestamp()
 		WHERE o.org = (r).org AND o.run = (r).run;
+	END IF;
+	IF (r).state IN ('running', 'paused') AND EXISTS (SELECT FROM gpucredit_eval.overrun v
+		WHERE v.org = (r).org AND v.run = (r).run)
+	THEN
+		r.problem := 'over_bound';
+		RETURN gpucredit_eval.end_run(r, 'cancelled');
 	END IF;
 	IF (r).state IN ('running', 'paused') AND (r).finished = (r).cases
 		AND NOT EXISTS (SELECT FROM gpucredit_eval.lease l
@@ -113,7 +125,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_eval.account_for(gpucredit_eval.run) IS
-'Internal: takes the costs of closed leases over into a locked run, captures them, and ends the run that is finished.';
+'Internal: takes the costs of closed leases over into a locked run, captures them, and ends the run that is finished, or whose calls cost more than they could. Costs of held-out cases are captured at the end.';
 
 /* What a case may cost at most, and what its worker must call. */
 CREATE TYPE gpucredit_eval.bounds AS (call_max numeric, sample_max numeric, samples integer[]);
@@ -127,24 +139,30 @@ DECLARE
 	model jsonb := bounds_of.document -> 'model';
 	judge jsonb := bounds_of.document -> 'judge';
 	b gpucredit_eval.bounds;
+	asked bigint;		/* bytes */
 BEGIN
 	b.call_max := 0;
 	b.sample_max := 0;
 	b.samples := '{}';
 	IF NOT bounds_of.answered THEN
+		/* what requests have beside the prompt is read by the model, too */
+		asked := coalesce(octet_length(bounds_of.document ->> 'template'), 0)
+			+ octet_length((c).input::text)
+			+ coalesce(octet_length((model -> 'response_format')::text), 0)
+			+ coalesce(octet_length((model -> 'stop')::text), 0)
+			+ coalesce(octet_length((model -> 'parameters')::text), 0);
 		b.call_max := gpucredit_eval.token_cost((r).model_terms,
-			gpucredit_eval.most_tokens((model ->> 'max_input_tokens')::numeric,
-				coalesce(octet_length(bounds_of.document ->> 'template'), 0)
-				+ octet_length((c).input::text)),
+			gpucredit_eval.most_tokens((model ->> 'max_input_tokens')::numeric, asked, asked),
 			(model ->> 'max_tokens')::numeric);
 	END IF;
 	IF (c).rubric IS NOT NULL THEN
+		asked := octet_length((c).rubric) + octet_length((c).input::text)
+			+ coalesce(octet_length((c).expected::text), 0)
+			+ (judge ->> 'max_response_bytes')::integer;
 		b.sample_max := gpucredit_eval.token_cost((r).judge_terms,
 			gpucredit_eval.most_tokens((judge ->> 'max_input_tokens')::numeric,
-				coalesce(octet_length(judge ->> 'template'), 4096) + octet_length((c).rubric)
-				+ octet_length((c).input::text)
-				+ coalesce(octet_length((c).expected::text), 0)
-				+ (judge ->> 'max_response_bytes')::integer),
+				coalesce(octet_length(judge ->> 'template'), 4096) + asked,
+				coalesce(octet_length(judge ->> 'template'), 1024) + asked),
 			(judge ->> 'max_tokens')::numeric);
 		SELECT array_agg(n ORDER BY n) INTO b.samples
 		FROM generate_series(1, (judge ->> 'samples')::integer) n
@@ -210,6 +228,31 @@ END;
 COMMENT ON FUNCTION gpucredit_eval.next_cases(gpucredit_eval.run, integer) IS
 'Internal: which cases of a run are to be leased next.';
 
+/*
+ * Who measures is not who is measured: applications and tenants start production
+ * gates and calibrations, and workers, which are neither, carry them out.
+ */
+CREATE FUNCTION gpucredit_eval.check_measurer(r gpucredit_eval.run) RETURNS void
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF (r).purpose IN ('production_gate', 'calibration') AND (
+		gpucredit_eval.caller_is('gpucredit_app', 'gpucredit_tenant', 'gpucredit_agent')
+		AND NOT gpucredit_eval.caller_administers()
+		OR (r).started_by = gpucredit_eval.caller() AND current_setting('is_superuser') <> 'on')
+	THEN
+		RAISE EXCEPTION 'role "%" does not measure a run of purpose "%"', gpucredit_eval.caller(),
+			(r).purpose
+			USING ERRCODE = 'insufficient_privilege',
+			DETAIL = 'It started the run, or belongs to gpucredit_app, gpucredit_tenant or gpucredit_agent, whose members may own what is measured.',
+			HINT = 'Work on it as a login of gpucredit_eval_worker alone.';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.check_measurer(gpucredit_eval.run) IS
+'Internal: refuses workers that may own what a production gate or a calibration measures (42501).';
+
 CREATE FUNCTION gpucredit_eval.lease_cases(org text, run bigint, worker text, n integer,
 	ttl interval)
 RETURNS TABLE ("case" bigint, attempt integer, input jsonb, checks jsonb, parameters jsonb,
@@ -240,7 +283,9 @@ BEGIN
 			format('They are %s, %s and "%s".', lease_cases.n, lease_cases.ttl,
 				left(lease_cases.worker, 64)));
 	END IF;
-	r := gpucredit_eval.account_for(gpucredit_eval.lock_run(lease_cases.org, lease_cases.run));
+	r := gpucredit_eval.lock_run(lease_cases.org, lease_cases.run);
+	PERFORM gpucredit_eval.check_measurer(r);
+	r := gpucredit_eval.account_for(r);
 	IF r.state NOT IN ('running', 'paused') THEN
 		RETURN;
 	END IF;
@@ -303,10 +348,12 @@ BEGIN
 				'threshold', c.threshold, 'rubric', c.rubric,
 				'samples', to_jsonb(b.samples), 'tags', to_jsonb(c.tags),
 				'output', translate(encode(o.output, 'base64'), E'\n', '')));
-			INSERT INTO gpucredit_eval.lease
+			INSERT INTO gpucredit_eval.lease (org, run, "case", attempt, worker, state, expires_at,
+				judged, threshold, called, call_max, sample_max, max_cost, open_max, leased_by)
 			VALUES (r.org, r.run, "case", attempt, lease_cases.worker, 'open',
 				instant + lease_cases.ttl, c.rubric IS NOT NULL, c.threshold,
-				o.run IS NOT NULL, b.call_max, b.sample_max, max_cost, max_cost);
+				o.run IS NOT NULL, b.call_max, b.sample_max, max_cost, max_cost,
+				gpucredit_eval.caller());
 			leased := leased + 1;
 			RETURN NEXT;
 		END LOOP;
@@ -340,7 +387,8 @@ $$;
 COMMENT ON FUNCTION gpucredit_eval.lease_cases(text, bigint, text, integer, interval) IS
 'Workers: leases up to n cases of a run for a time. Their dearest outcome is set aside of the run''s cap; what does not fit is not leased, and a run that can lease nothing is paused, with a NOTIFY gpucredit_eval_paused that has the number of the row in table event. A worker calls it until run_state() says that the run has ended.
 Result: the case and attempt to report under; input and checks; parameters: expected, rubric, threshold, samples the judge owes, and output in base64 if the model has answered before: then only the judge is asked; max_cost: credits.
-Errors: UC601 no such run; 22023.';
+A production gate or calibration is measured by roles that are no application, tenant or agent of nodes, and did not start it.
+Errors: UC601 no such run; 42501 such a run, and a role that may own what it measures; 22023.';
 
 /*
  * A hold must outlive the leases that it pays for.  A hold that has ended
@@ -382,6 +430,7 @@ DECLARE
 	r gpucredit_eval.run;
 BEGIN
 	r := gpucredit_eval.require_run(run_spec.org, run_spec.run);
+	PERFORM gpucredit_eval.check_measurer(r);
 	RETURN (SELECT jsonb_build_object('run', r.run, 'purpose', r.purpose, 'account', r.account,
 			'config', r.config, 'version', r.config_version, 'oid', r.oid,
 			'endpoint', r.model_terms, 'judge_endpoint', r.judge_terms,
@@ -397,7 +446,7 @@ Errors: UC601 no such run.';
 
 CREATE FUNCTION gpucredit_eval.run_state(org text, run bigint, OUT state text, OUT cases integer,
 	OUT finished integer, OUT errors integer, OUT cap numeric, OUT spent numeric,
-	OUT set_aside numeric, OUT captured numeric, OUT gpu_job bigint)
+	OUT set_aside numeric, OUT captured numeric, OUT gpu_job bigint, OUT problem text)
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -408,8 +457,15 @@ BEGIN
 	run_state.state := r.state;
 	run_state.cases := r.cases;
 	run_state.cap := r.cap + r.gpu_held;
-	run_state.captured := r.captured;
 	run_state.gpu_job := r.gpu_job;
+	run_state.problem := r.problem;
+	IF r.held_out AND r.state <> 'finished' THEN
+		IF r.ended_at IS NOT NULL THEN
+			run_state.captured := r.captured;
+		END IF;
+		RETURN;
+	END IF;
+	run_state.captured := r.captured;
 	SELECT count(*) FILTER (WHERE o.score IS NOT NULL), count(o.error)
 	INTO run_state.finished, run_state.errors
 	FROM gpucredit_eval.result o WHERE o.org = r.org AND o.run = r.run;
@@ -422,7 +478,7 @@ END
 $$;
 COMMENT ON FUNCTION gpucredit_eval.run_state(text, bigint) IS
 'Runs: how far a run is, and what it has cost.
-Result: state running, paused (the cap is used up: see raise_cap), finished or cancelled; cases finished and those of them that failed; credits: the cap, spent, set aside for what is under way, captured; its GPU job.
+Result: state running, paused (the cap is used up: see raise_cap), finished or cancelled; cases finished and those of them that failed; credits: the cap, spent, set aside for what is under way, captured; its GPU job; problem: over_bound: an endpoint reported more than a call could cost, which overruns() lists, and the run was stopped. Of a run over held-out sets no figures are there until it is finished.
 Errors: UC601 no such run.';
 
 CREATE FUNCTION gpucredit_eval.raise_cap(org text, run bigint, key text, cap numeric,
@@ -452,6 +508,10 @@ BEGIN
 			PERFORM gpucredit_eval.refuse('the new cap is above the old one and has at most 6 decimals',
 				format('The old one is %s.', r.cap + r.gpu_held));
 		END IF;
+		IF r.held_out AND added < r.whole_max THEN
+			PERFORM gpucredit_eval.held_out(format('the cap of run %s is raised by less than all of its cases cost', r.run),
+				format('Raise it by %s at least: case by case it would show what each costs.', r.whole_max));
+		END IF;
 		IF gpucredit.now() < r.deadline THEN
 			SELECT * INTO h FROM gpucredit.extend_hold(r.org, r.hold,
 				gpucredit_eval.ledger_key('raise', raise_cap.key), added);
@@ -478,7 +538,30 @@ END
 $$;
 COMMENT ON FUNCTION gpucredit_eval.raise_cap(text, bigint, text, numeric) IS
 'Runs: lets a run cost more; a paused one goes on. cap: the new one, in credits, GPU job included.
-Result: status granted, or denied with a reason of gpucredit.extend_hold; what the hold then holds. Errors: UC201 key used with other arguments; UC601 no such run; UC602 it has ended; 22023.';
+Result: status granted, or denied with a reason of gpucredit.extend_hold; what the hold then holds. Errors: UC201 key used with other arguments; UC601 no such run; UC602 it has ended; UC604 a run over held-out sets, raised by less than all of its cases cost; 22023.';
+
+CREATE FUNCTION gpucredit_eval.overruns(org text, run bigint)
+RETURNS TABLE ("case" bigint, endpoint text, usage jsonb, cost numeric, bound numeric,
+	reported_at timestamptz)
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+	r gpucredit_eval.run := gpucredit_eval.require_run(overruns.org, overruns.run);
+BEGIN
+	RETURN QUERY
+	SELECT CASE WHEN NOT r.held_out THEN v."case" END, v.endpoint,
+		CASE WHEN NOT r.held_out THEN v.usage END, CASE WHEN NOT r.held_out THEN v.cost END,
+		CASE WHEN NOT r.held_out THEN v.bound END, v.reported_at
+	FROM gpucredit_eval.overrun v
+	WHERE v.org = r.org AND v.run = r.run ORDER BY v.overrun;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.overruns(text, bigint) IS
+'Runs: the calls of which an endpoint reported more than they could cost. The first stops its run; each costs what was set aside for it.
+Result: the case, endpoint and usage as it was reported; its cost and its bound, in credits; of a run over held-out sets only the endpoint and when it was.
+Errors: UC601 no such run.';
 
 CREATE FUNCTION gpucredit_eval.cancel_run(org text, run bigint, key text, OUT state text,
 	OUT replayed boolean)

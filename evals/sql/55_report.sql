@@ -14,7 +14,7 @@ COMMENT ON FUNCTION gpucredit_eval.check_usage(jsonb) IS
 
 /*
  * What a call cost, at most what was set aside: the cap holds whatever usage
- * an endpoint reports, and the run's owner sees the record.
+ * an endpoint reports.  The run's owner sees what was above it, and the run ends.
  */
 CREATE FUNCTION gpucredit_eval.call_cost(r gpucredit_eval.run, terms jsonb, usage jsonb,
 	bound numeric, "case" bigint) RETURNS numeric
@@ -30,6 +30,9 @@ BEGIN
 		(call_cost.usage ->> 'prompt_tokens')::numeric,
 		(call_cost.usage ->> 'completion_tokens')::numeric);
 	IF cost > call_cost.bound THEN
+		INSERT INTO gpucredit_eval.overrun (org, run, "case", endpoint, usage, cost, bound, reported_at)
+		VALUES ((r).org, (r).run, call_cost."case", call_cost.terms ->> 'endpoint', call_cost.usage,
+			cost, call_cost.bound, gpucredit.now());
 		PERFORM gpucredit_eval.record((r).org, 'cost_over_bound', NULL,
 			jsonb_build_object('run', (r).run, 'case', call_cost."case", 'cost', cost,
 				'bound', call_cost.bound, 'endpoint', call_cost.terms ->> 'endpoint'));
@@ -73,6 +76,39 @@ $$;
 COMMENT ON FUNCTION gpucredit_eval.account_if_free(text, bigint) IS
 'Internal: account_for(), unless that was just now or another call has the run locked.';
 
+/*
+ * The checks as they stand where what a worker reported differs from the case's
+ * own: types and weights are the case's, and what the library could decide is
+ * as it decided.  decided: of each check, NULL: the worker's word counts.  A
+ * check that could not be carried out fails its case.
+ */
+CREATE FUNCTION gpucredit_eval.settle_checks(org text, run bigint, "case" bigint, own jsonb,
+	reported jsonb, decided boolean[]) RETURNS jsonb
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	settled jsonb;
+	failed boolean := jsonb_path_exists(settle_checks.reported, '$[*].error');
+BEGIN
+	SELECT coalesce(jsonb_agg(p.r || jsonb_build_object('type', p.k -> 'type', 'weight', p.weight,
+			'pass', NOT failed AND (p.passes OR p.weight = 0),
+			'score', CASE WHEN p.passes AND NOT failed THEN 1 ELSE 0 END) ORDER BY p.i), '[]')
+	INTO settled
+	FROM (SELECT k.k, k.i, r.r, coalesce((k.k ->> 'weight')::numeric, 1) AS weight,
+			coalesce(settle_checks.decided[k.i], (r.r ->> 'pass')::boolean) AS passes
+		FROM jsonb_array_elements(settle_checks.own) WITH ORDINALITY k (k, i)
+			JOIN jsonb_array_elements(settle_checks.reported) WITH ORDINALITY r (r, i) USING (i)) p;
+	IF NOT failed THEN
+		PERFORM gpucredit_eval.record(settle_checks.org, 'checks_differ', NULL, jsonb_build_object(
+			'run', settle_checks.run, 'case', settle_checks."case"));
+	END IF;
+	RETURN settled;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.settle_checks(text, bigint, bigint, jsonb, jsonb, boolean[]) IS
+'Internal: the checks of a report, with the case''s own types and weights, and what the library decided.';
+
 CREATE TYPE gpucredit_eval.report_result AS (
 	action text,
 	score numeric,
@@ -87,9 +123,26 @@ SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_eval_report';
 COMMENT ON FUNCTION gpucredit_eval.report(text, bigint, bigint, integer, bytea, jsonb, jsonb) IS
 'Workers: reports what the model answered to a leased case. The first report of a case stands.
-output: at most 1 MiB; NULL: the call failed. checks: an array of {"pass", "score", "weight", ..}; without output {"error": why}. usage: {"prompt_tokens", "completion_tokens"}; NULL: not known, so that the call counts in full.
+output: at most 1 MiB; NULL: the call failed. checks: an array of {"type", "pass", "score", "weight", ..}, one for each check of the case in its order; the case''s own weights count, and equals, contains, starts-with, is-json without a schema and exact_match without a filter are decided again here: that stands, and a difference is recorded. Without output {"error": why}. usage: {"prompt_tokens", "completion_tokens"}; NULL: not known, so that the call counts in full.
 Result: action judge: ask the judge; done; retry: the case will be leased again. Its score, 0 to 1, once it has one; what the call cost, in credits.
-Errors: UC603 no such case or attempt; 22023.';
+Errors: UC603 no such case or attempt; 42501 another role leased it; 22023 also for checks that are not the case''s.';
+
+/* Who leased a case reports it: so a role that may not measure a run cannot. */
+CREATE FUNCTION gpucredit_eval.check_leaseholder(leased_by text) RETURNS void
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF check_leaseholder.leased_by <> gpucredit_eval.caller() THEN
+		RAISE EXCEPTION 'another role leased the case'
+			USING ERRCODE = 'insufficient_privilege',
+			DETAIL = format('It is "%s".', check_leaseholder.leased_by),
+			HINT = 'Let one role lease a case and report it.';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.check_leaseholder(text) IS
+'Internal: refuses a report by another role than the one that leased the case (42501).';
 
 /*
  * The report of a call that failed, one that comes again, or a second worker's.
@@ -128,6 +181,7 @@ BEGIN
 	END IF;
 	r := x.run;
 	l := x.lease;
+	PERFORM gpucredit_eval.check_leaseholder(l.leased_by);
 	SELECT * INTO o FROM gpucredit_eval.result n
 	WHERE n.org = r.org AND n.run = r.run AND n."case" = l."case";
 	judging := o.run IS NOT NULL AND o.score IS NULL
@@ -236,6 +290,11 @@ BEGIN
 			report_judge."case", report_judge.run, left(report_judge.org, 64), report_judge.sample
 			USING ERRCODE = 'UC603', DETAIL = 'Nobody reported an answer that a judge is to rate.',
 			HINT = 'Ask the judge where report() returned action "judge".';
+	END IF;
+	IF NOT EXISTS (SELECT FROM gpucredit_eval.lease m WHERE m.org = r.org AND m.run = r.run
+		AND m."case" = report_judge."case" AND m.leased_by = gpucredit_eval.caller())
+	THEN
+		PERFORM gpucredit_eval.check_leaseholder(l.leased_by);
 	END IF;
 	SELECT * INTO j FROM gpucredit_eval.judgement q
 	WHERE q.org = r.org AND q.run = r.run AND q."case" = report_judge."case"

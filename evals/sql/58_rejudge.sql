@@ -18,6 +18,7 @@ DECLARE
 	s gpucredit_eval.subject;
 	judge jsonb;
 	terms jsonb;
+	whole numeric := 0;
 	h record;
 	number bigint;
 	ready integer;
@@ -36,8 +37,8 @@ BEGIN
 	SELECT * INTO STRICT old FROM gpucredit_eval.config o
 	WHERE o.org = r.org AND o.config = r.config AND o.version = r.config_version;
 	judge := nullif(c.document -> 'judge', 'null');
-	IF c.document - '{judge,gates,max_errors,max_attempts}'::text[]
-		<> old.document - '{judge,gates,max_errors,max_attempts}'::text[] OR judge IS NULL
+	IF c.document - '{judge,gates,serving,max_errors,max_attempts}'::text[]
+		<> old.document - '{judge,gates,serving,max_errors,max_attempts}'::text[] OR judge IS NULL
 	THEN
 		PERFORM gpucredit_eval.refuse(format('config "%s@%s" differs from "%s@%s" by more than its judge',
 				c.config, c.version, old.config, old.version),
@@ -51,6 +52,10 @@ BEGIN
 	s.name := r.model;
 	s.registry_version := r.registry_version;
 	PERFORM gpucredit_eval.check_judge(r.org, s, judge);
+	/* to judge the same answers again by other rubrics tells about each: it counts as a run */
+	IF NOT gpucredit_eval.check_held_out(r.org, c, r.purpose, s) THEN
+		RETURN gpucredit_eval.deny_run(r.org, rejudge.key, 'quota_exceeded');
+	END IF;
 	terms := gpucredit_eval.endpoint_terms(gpucredit_eval.require_endpoint(r.org,
 		judge ->> 'endpoint'), judge ->> 'model') || jsonb_build_object('model', judge -> 'model');
 	IF terms ->> 'price_in' IS NULL THEN
@@ -59,6 +64,13 @@ BEGIN
 	IF r.purpose = 'production_gate' AND gpucredit_eval.judge_status(r.org, judge) <> 'calibrated' THEN
 		RETURN gpucredit_eval.deny_run(r.org, rejudge.key, 'not_calibrated');
 	END IF;
+	IF r.held_out THEN
+		whole := gpucredit_eval.whole_cost(c, '{"price_in": 0, "price_out": 0}', terms);
+		IF rejudge.cap < whole THEN
+			PERFORM gpucredit_eval.held_out(format('a cap of %s does not suffice for all cases', rejudge.cap),
+				format('Pass %s at least.', ceil(whole * 1000000) / 1000000));
+		END IF;
+	END IF;
 	SELECT * INTO h FROM gpucredit.hold(r.org, r.account,
 		gpucredit_eval.ledger_key('hold', rejudge.key), rejudge.cap, '24 hours');
 	IF h.status = 'denied' THEN
@@ -66,10 +78,10 @@ BEGIN
 	END IF;
 	INSERT INTO gpucredit_eval.run AS n (org, account, config, config_version, purpose, model,
 		model_terms, judge_terms, registry_model, registry_version, oid, source, cases, cap,
-		hold, deadline, gpu_held, started_at)
+		hold, deadline, gpu_held, started_by, started_at, held_out, whole_max)
 	VALUES (r.org, r.account, c.config, c.version, r.purpose, r.model, r.model_terms, terms,
 		r.registry_model, r.registry_version, r.oid, r.run, r.cases, rejudge.cap, h.hold,
-		h.expires_at, 0, gpucredit.now())
+		h.expires_at, 0, gpucredit_eval.caller(), gpucredit.now(), r.held_out, whole)
 	RETURNING n.run INTO number;
 	INSERT INTO gpucredit_eval.run_set
 	SELECT o.org, number, o.place, o.set, o.version FROM gpucredit_eval.run_set o

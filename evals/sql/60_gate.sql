@@ -38,6 +38,45 @@ END;
 COMMENT ON FUNCTION gpucredit_eval.mean_error(bigint, numeric, numeric, numeric, numeric, numeric) IS
 'Internal: the standard error of a weighted mean, from the sums of w, w s, w^2, w^2 s, w^2 s^2.';
 
+/* What the organisation demands of a task in all of its runs. */
+CREATE TABLE gpucredit_eval.task_floor (
+	org text COLLATE "C" NOT NULL,
+	task text COLLATE "C" NOT NULL,
+	absolute numeric NOT NULL CHECK (absolute BETWEEN 0 AND 1),
+	CONSTRAINT task_floor_pkey PRIMARY KEY (org, task)
+);
+COMMENT ON TABLE gpucredit_eval.task_floor IS
+'Scores that tasks must reach, whatever configs say';
+
+CREATE FUNCTION gpucredit_eval.set_floor(org text, task text, absolute numeric) RETURNS void
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	PERFORM gpucredit_eval.check_account(set_floor.org, '');
+	IF octet_length(coalesce(set_floor.task, '')) NOT BETWEEN 1 AND 255
+		OR NOT coalesce(set_floor.absolute BETWEEN 0 AND 1, true)
+	THEN
+		PERFORM gpucredit_eval.refuse('a floor is of a task, and from 0 to 1',
+			format('They are "%s" and %s.', left(set_floor.task, 64), set_floor.absolute));
+	END IF;
+	IF set_floor.absolute IS NULL THEN
+		DELETE FROM gpucredit_eval.task_floor f
+		WHERE f.org = set_floor.org AND f.task = set_floor.task;
+	ELSE
+		INSERT INTO gpucredit_eval.task_floor
+		VALUES (set_floor.org, set_floor.task, set_floor.absolute)
+		ON CONFLICT ON CONSTRAINT task_floor_pkey DO UPDATE SET absolute = excluded.absolute;
+	END IF;
+	PERFORM gpucredit_eval.record(set_floor.org, 'set_floor', NULL,
+		jsonb_build_object('task', set_floor.task, 'absolute', set_floor.absolute));
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.set_floor(text, text, numeric) IS
+'Gates: demands a score of a task in every gate of the organisation, which blocks. A config may demand more, never less. Only a caller who may act as the organisation may call it.
+absolute: 0 to 1; NULL ends it. It counts at once, for runs that have ended, too.
+Errors: UC001 no such organisation, or the caller may not act as it; 22023.';
+
 CREATE FUNCTION gpucredit_eval.run_cases(org text, run bigint)
 RETURNS TABLE (kind text, c gpucredit_eval.golden_case, o gpucredit_eval.result)
 LANGUAGE sql STABLE
@@ -142,9 +181,13 @@ DECLARE
 BEGIN
 	SELECT c.document INTO document FROM gpucredit_eval.config c
 	WHERE c.org = (r).org AND c.config = (r).config AND c.version = (r).config_version;
-	SELECT CASE WHEN (r).state IN ('paused', 'cancelled') THEN (r).state
+	SELECT CASE WHEN (r).problem IS NOT NULL THEN (r).problem
+		WHEN (r).state IN ('paused', 'cancelled') THEN (r).state
 		WHEN sum(m.unfinished) > 0 THEN 'unfinished'
-		WHEN sum(m.errors) > (document ->> 'max_errors')::numeric THEN 'errors' END
+		/* an error is no answer: no config makes a pass of many */
+		WHEN sum(m.errors) > CASE (r).purpose WHEN 'production_gate' THEN 0
+			ELSE (document ->> 'max_errors')::numeric END
+			OR bool_or(m.errors * 20 > m.n) THEN 'errors' END
 	INTO nothing FROM unnest(scores) m;
 	no_baseline := gpucredit_eval.why_no_baseline(r);
 	judge_status := CASE WHEN (r).purpose IN ('development', 'calibration') THEN 'calibrated'
@@ -160,17 +203,21 @@ BEGIN
 	measured AS (
 		SELECT coalesce(m.task, g.task) AS task, m.score, m.n, m.stderr, m.judged,
 			m.locked_n, m.locked_score, b.locked_score AS base_score,
-			coalesce((g.gate ->> 'absolute')::numeric, 0.85) AS absolute,
+			greatest(coalesce((g.gate ->> 'absolute')::numeric, 0.85), f.absolute) AS absolute,
 			coalesce((g.gate ->> 'relative')::numeric, 0.02) AS relative,
 			coalesce(g.gate ->> 'mode', 'ratio') AS mode,
-			coalesce((g.gate ->> 'blocking')::boolean, true) AS blocking
+			coalesce((g.gate ->> 'blocking')::boolean, true) OR f.task IS NOT NULL AS blocking,
+			coalesce(m.held_out, false) AND (r).state <> 'finished' AS hidden
 		FROM unnest(scores) m
 			FULL JOIN gates g ON g.task = m.task
+			LEFT JOIN gpucredit_eval.task_floor f ON f.org = (r).org
+				AND f.task = coalesce(m.task, g.task)
 			LEFT JOIN base b ON b.task = m.task),
 	reasoned AS (
 		SELECT d.*, CASE
 				WHEN d.n IS NULL THEN 'no_cases'
 				WHEN nothing IS NOT NULL THEN nothing
+				WHEN d.hidden THEN 'unfinished'
 				WHEN d.score IS NULL THEN 'no_weight'
 				WHEN d.judged > 0 AND judge_status <> 'calibrated' THEN judge_status
 				WHEN d.score < d.absolute THEN 'below_threshold'
@@ -181,7 +228,8 @@ BEGIN
 					ELSE d.base_score * (1 - d.relative) END THEN 'below_baseline'
 				ELSE 'passes' END AS reason
 		FROM measured d)
-	SELECT q.task, round(q.score, 6), q.n, round(q.stderr, 6), q.absolute,
+	SELECT q.task, CASE WHEN NOT q.hidden THEN round(q.score, 6) END, q.n,
+		CASE WHEN NOT q.hidden THEN round(q.stderr, 6) END, q.absolute,
 		CASE WHEN no_baseline IS NULL THEN round(q.base_score, 6) END,
 		CASE WHEN q.reason = 'passes' THEN true
 			WHEN q.reason IN ('below_threshold', 'below_baseline') THEN false END,
@@ -202,7 +250,8 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION gpucredit_eval.gate(text, bigint) IS
 'Gates: what each task scores and whether that lets the model ship.
-Result: score 0 to 1, of n cases, failed ones count 0; its standard error; the score it must reach; the baseline''s on locked sets; passes: NULL: inconclusive; reason: passes, below_threshold, below_baseline, or why nothing is decided: unfinished, paused, cancelled, errors, uncalibrated, lapsed, disagrees, baseline_differs, baseline_unfinished, no_cases, no_weight.
+Result: score 0 to 1, of n cases, failed ones count 0; its standard error; the score it must reach, which set_floor() may have raised; the baseline''s on locked sets; passes: NULL: inconclusive; reason: passes, below_threshold, below_baseline, or why nothing is decided: unfinished, paused, cancelled, over_bound, errors, uncalibrated, lapsed, disagrees, baseline_differs, baseline_unfinished, no_cases, no_weight.
+A task with held-out cases has no score until its run is finished.
 Errors: UC601 no such run.';
 
 CREATE FUNCTION gpucredit_eval.verdict_of(r gpucredit_eval.run) RETURNS text
@@ -240,7 +289,24 @@ DECLARE
 	ra gpucredit_eval.run := gpucredit_eval.require_run(compare.org, compare.a);
 	rb gpucredit_eval.run := gpucredit_eval.require_run(compare.org, compare.b);
 	hidden integer;
+	other text;
 BEGIN
+	/* pairs of a part of the cases would show one after the other */
+	SELECT s.set INTO other
+	FROM gpucredit_eval.run_set s
+		JOIN gpucredit_eval.golden_set g ON g.org = s.org AND g.set = s.set AND g.kind = 'held_out'
+	WHERE s.org = ra.org AND s.run IN (ra.run, rb.run)
+		AND (ra.state <> 'finished' OR rb.state <> 'finished'
+			OR 2 <> (SELECT count(*) FROM gpucredit_eval.run_set o
+				WHERE o.org = s.org AND o.run IN (ra.run, rb.run) AND o.set = s.set
+					AND o.version = s.version) AND ra.run <> rb.run)
+	LIMIT 1;
+	IF FOUND THEN
+		PERFORM gpucredit_eval.held_out(format('the runs have not both finished version %s of the held-out set "%s"',
+				(SELECT max(o.version) FROM gpucredit_eval.run_set o WHERE o.org = ra.org
+					AND o.run IN (ra.run, rb.run) AND o.set = other), other),
+			'Compare runs that have finished the same version of it.');
+	END IF;
 	WITH pairs AS (
 		SELECT (x.c).weight AS w, (x.o).score AS sa, y.score AS sb, x.kind
 		FROM gpucredit_eval.run_cases(ra.org, ra.run) x

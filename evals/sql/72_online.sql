@@ -92,6 +92,9 @@ BEGIN
 		gpucredit_eval.most_tokens((o.judge ->> 'max_input_tokens')::numeric,
 			coalesce(octet_length(o.judge ->> 'template'), 4096)
 			+ octet_length(start_observation.rubric) + octet_length(start_observation.input::text)
+			+ (o.judge ->> 'max_response_bytes')::integer,
+			coalesce(octet_length(o.judge ->> 'template'), 1024)
+			+ octet_length(start_observation.rubric) + octet_length(start_observation.input::text)
 			+ (o.judge ->> 'max_response_bytes')::integer),
 		(o.judge ->> 'max_tokens')::numeric);
 	start_observation.max_cost := (o.judge ->> 'samples')::integer * o.sample_max;

@@ -27,17 +27,44 @@ END;
 COMMENT ON FUNCTION gpucredit_eval.for_xml(text) IS
 'Internal: a text without characters that XML 1.0 does not have.';
 
+/* Who may run a set need not see its cases, which a run's results would show. */
+CREATE FUNCTION gpucredit_eval.readable_sets(r gpucredit_eval.run) RETURNS text[]
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	named text;
+	readable text[] := '{}';
+BEGIN
+	FOR named IN SELECT s.set FROM gpucredit_eval.run_set s
+		WHERE s.org = (r).org AND s.run = (r).run ORDER BY s.place
+	LOOP
+		BEGIN
+			PERFORM gpucredit_eval.require_set((r).org, named, 'read');
+			readable := readable || named;
+		EXCEPTION WHEN SQLSTATE 'UC601' THEN
+			CONTINUE;
+		END;
+	END LOOP;
+	RETURN readable;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.readable_sets(gpucredit_eval.run) IS
+'Internal: the sets of a run whose cases the session may see.';
+
 CREATE FUNCTION gpucredit_eval.results(org text, run bigint) RETURNS jsonb
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	r gpucredit_eval.run := gpucredit_eval.require_run(results.org, results.run);
+	hidden boolean := r.held_out AND r.state <> 'finished';
 	tasks jsonb;
 	cases jsonb;
 BEGIN
-	SELECT coalesce(jsonb_agg(to_jsonb(g) || jsonb_build_object('errors', m.errors,
-			'unfinished', m.unfinished) ORDER BY g.task), '[]') INTO tasks
+	SELECT coalesce(jsonb_agg(to_jsonb(g) || CASE WHEN NOT (hidden AND m.held_out) THEN
+			jsonb_build_object('errors', m.errors, 'unfinished', m.unfinished) ELSE '{}' END
+			ORDER BY g.task), '[]') INTO tasks
 	FROM gpucredit_eval.gate_rows(r) g
 		LEFT JOIN gpucredit_eval.metrics(r) m USING (task);
 	SELECT coalesce(jsonb_agg(jsonb_strip_nulls(jsonb_build_object('case', (x.c)."case",
@@ -57,17 +84,19 @@ BEGIN
 			ORDER BY s.place, (x.c).ordinal), '[]') INTO cases
 	FROM gpucredit_eval.run_cases(r.org, r.run) x
 		JOIN gpucredit_eval.run_set s ON s.org = r.org AND s.run = r.run AND s.set = (x.c).set
-	WHERE x.kind <> 'held_out';
+	WHERE x.kind <> 'held_out' AND (x.c).set = ANY (gpucredit_eval.readable_sets(r));
 	RETURN jsonb_build_object('run', r.run, 'org', r.org, 'account', r.account,
 		'config', r.config, 'version', r.config_version, 'model', r.model, 'oid', r.oid,
 		'purpose', r.purpose, 'state', r.state, 'verdict', gpucredit_eval.verdict_of(r),
-		'baseline', r.baseline, 'cap', r.cap + r.gpu_held, 'spent', r.spent,
-		'captured', r.captured, 'started_at', r.started_at, 'ended_at', r.ended_at,
+		'baseline', r.baseline, 'cap', r.cap + r.gpu_held,
+		'spent', CASE WHEN NOT hidden THEN r.spent END,
+		'captured', CASE WHEN NOT hidden OR r.ended_at IS NOT NULL THEN r.captured END,
+		'problem', r.problem, 'started_at', r.started_at, 'ended_at', r.ended_at,
 		'tasks', tasks, 'cases', cases);
 END
 $$;
 COMMENT ON FUNCTION gpucredit_eval.results(text, bigint) IS
-'Gates: all of a run as one document: its tasks, and its cases but for those that are held out.
+'Gates: all of a run as one document: its tasks, and its cases of the sets that the caller may read and that are not held out.
 Errors: UC601 no such run.';
 
 CREATE FUNCTION gpucredit_eval.junit(org text, run bigint) RETURNS xml
@@ -76,6 +105,7 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	r gpucredit_eval.run := gpucredit_eval.require_run(junit.org, junit.run);
+	readable text[] := gpucredit_eval.readable_sets(r);
 	suites xml;
 	gates xml;
 BEGIN
@@ -92,7 +122,7 @@ BEGIN
 		FROM gpucredit_eval.run_cases(r.org, r.run) x
 			JOIN gpucredit_eval.run_set s ON s.org = r.org AND s.run = r.run AND s.set = (x.c).set
 			JOIN gpucredit_eval.gate_rows(r) g ON g.task = (x.c).task
-		WHERE x.kind <> 'held_out'),
+		WHERE x.kind <> 'held_out' AND (x.c).set = ANY (readable)),
 	told AS (
 		SELECT c.*, c.error IS NOT NULL AS is_error, c.score IS NULL AS is_skipped,
 			c.error IS NULL AND c.score < c.threshold AS is_failure
@@ -135,5 +165,5 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_eval.junit(text, bigint) IS
-'Gates: a run as JUnit XML: a suite "gates" with a case per task, and a suite per task with its cases but for those that are held out.
+'Gates: a run as JUnit XML: a suite "gates" with a case per task, and a suite per task with its cases of the sets that the caller may read and that are not held out.
 Errors: UC601 no such run.';

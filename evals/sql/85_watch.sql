@@ -2,8 +2,11 @@
  * 85_watch.sql: runs for each new version in the registry.
  *
  * A watch names a ref.  start_watched() starts a run for the version that the
- * ref is at, once: until it ends the version is pending.  When a run of a
- * version ends, its scores go to the registry.
+ * ref is at, once: until it ends the version is pending.  A run that was denied
+ * is tried again, at once when there is credit.  A run is compared with the
+ * version at the ref that a release gate protects; where that was never measured
+ * on the same sets, it is measured first.  When a run of a version ends, its
+ * scores go to the registry.
  */
 CREATE TABLE gpucredit_eval.watch (
 	org text COLLATE "C" NOT NULL,
@@ -17,6 +20,9 @@ CREATE TABLE gpucredit_eval.watch (
 	version bigint,			/* the last version that a run was started for */
 	run bigint,				/* its run, or why there is none */
 	reason text,
+	set_by text COLLATE "C" NOT NULL,	/* the role, which starts the runs */
+	tries integer NOT NULL DEFAULT 0,	/* that were denied, for one version */
+	retry_at timestamptz NOT NULL DEFAULT '-infinity',
 	CONSTRAINT watch_pkey PRIMARY KEY (org, name, ref),
 	FOREIGN KEY (org, run) REFERENCES gpucredit_eval.run
 );
@@ -49,12 +55,15 @@ BEGIN
 					left(watch_ref.ref, 64), left(watch_ref.purpose, 64), watch_ref.cap));
 		END IF;
 		PERFORM gpucredit_eval.check_words('options', watch_ref.options, '{endpoint,ttl,gpu}');
-		INSERT INTO gpucredit_eval.watch AS w
+		INSERT INTO gpucredit_eval.watch AS w (org, name, ref, account, config, purpose, cap,
+			options, set_by)
 		VALUES (watch_ref.org, watch_ref.name, watch_ref.ref, watch_ref.account,
-			watch_ref.config, watch_ref.purpose, watch_ref.cap, watch_ref.options)
+			watch_ref.config, watch_ref.purpose, watch_ref.cap, watch_ref.options,
+			gpucredit_eval.caller())
 		ON CONFLICT ON CONSTRAINT watch_pkey DO UPDATE
 		SET config = excluded.config, purpose = excluded.purpose, cap = excluded.cap,
-			options = excluded.options, version = NULL, run = NULL, reason = NULL
+			options = excluded.options, version = NULL, run = NULL, reason = NULL,
+			set_by = excluded.set_by, tries = 0, retry_at = '-infinity'
 		WHERE w.account = excluded.account;
 		IF NOT FOUND THEN
 			PERFORM gpucredit_eval.not_found(format('watch of "%s@%s"', watch_ref.name, watch_ref.ref));
@@ -70,6 +79,76 @@ COMMENT ON FUNCTION gpucredit_eval.watch_ref(text, text, text, text, text, text,
 name, ref: a model of the registry and its branch. account: who pays. config: NULL ends the watch. purpose, cap, options: as start_run.
 Errors: UC001 no such account; UC601 no such config, or another account''s watch; 22023.';
 
+/*
+ * Starts the run of a watch for a version.  A try after a denial has a key of its
+ * own, as a denial is stored.
+ */
+CREATE FUNCTION gpucredit_eval.start_watch(w gpucredit_eval.watch, what text, version bigint,
+	revision text) RETURNS gpucredit_eval.run_result
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	RETURN gpucredit_eval.start_run_for((w).set_by, (w).org, (w).account,
+		format('%s/%s/%s/%s/%s/%s', start_watch.what, (w).name, (w).ref, start_watch.version,
+			left(encode(sha256(convert_to(jsonb_build_array((w).config, (w).purpose, (w).cap,
+				(w).options)::text, 'UTF8')), 'hex'), 12), (w).tries),
+		(w).config, (w).name || '@' || start_watch.revision, (w).purpose, (w).cap, NULL, (w).options);
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.start_watch(gpucredit_eval.watch, text, bigint, text) IS
+'Internal: starts the run of a watch for a version.';
+
+/*
+ * The version at the ref that a release gate of the watch's config protects, if
+ * it has to be measured before it can be compared with.
+ */
+CREATE FUNCTION gpucredit_eval.missing_baseline(w gpucredit_eval.watch, model bigint,
+	version bigint, OUT present bigint, OUT at text)
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	c gpucredit_eval.config;
+BEGIN
+	IF (w).purpose NOT IN ('gate', 'production_gate') THEN
+		RETURN;
+	END IF;
+	c := gpucredit_eval.require_config((w).org, (w).config, (w).account);
+	SELECT gpucredit_eval.version_at(g.org, g.model, (w).name, g.ref), g.ref
+	INTO missing_baseline.present, missing_baseline.at
+	FROM gpucredit_eval.release_gate g
+		JOIN gpucredit_eval.config gc ON gc.org = g.org AND gc.config = g.config
+			AND gc.version = g.config_version
+	WHERE g.org = (w).org AND g.model = missing_baseline.model AND gc.measure = c.measure
+	ORDER BY g.ref LIMIT 1;
+	IF missing_baseline.present IN (0, missing_baseline.version)
+		OR gpucredit_eval.find_baseline(c, (w).purpose, missing_baseline.model, (w).name,
+			missing_baseline.version) IS NOT NULL
+	THEN
+		missing_baseline.present := NULL;
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.missing_baseline(gpucredit_eval.watch, bigint, bigint) IS
+'Internal: the version that a watched one has to be compared with and that was not measured, or NULL.';
+
+/* Waiting for credit takes a look at the balance; other denials wait longer each time. */
+CREATE FUNCTION gpucredit_eval.watch_waits(w gpucredit_eval.watch) RETURNS boolean
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF (w).tries = 0 OR (w).retry_at <= gpucredit.now() THEN
+		RETURN false;
+	END IF;
+	RETURN (w).reason <> 'insufficient_credits' OR (w).cap > (
+		SELECT b.available FROM gpucredit.balance((w).org, (w).account) b);
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.watch_waits(gpucredit_eval.watch) IS
+'Internal: was a watch''s run denied, so that it is not yet time to try again?';
+
 CREATE FUNCTION gpucredit_eval.start_watched(org text)
 RETURNS TABLE (name text, ref text, version bigint, run bigint, reason text)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -80,6 +159,7 @@ DECLARE
 	w gpucredit_eval.watch;
 	v record;
 	s gpucredit_eval.run_result;
+	b record;
 	started bigint;
 	message text;
 	state text;
@@ -89,16 +169,26 @@ BEGIN
 		WHERE o.org = start_watched.org ORDER BY o.name, o.ref
 		FOR NO KEY UPDATE SKIP LOCKED
 	LOOP
+		name := w.name;
+		ref := w.ref;
 		/* a watch that fails does not stop the others */
 		BEGIN
 			SELECT * INTO v FROM gpucredit_registry.find_revision(w.org, w.name, w.ref);
-			CONTINUE WHEN v.version = w.version OR v.quarantined;
-			s := gpucredit_eval.start_run(w.org, w.account,
-				format('watch/%s/%s/%s/%s', w.name, w.ref, v.version,
-					left(encode(sha256(convert_to(jsonb_build_array(w.config, w.purpose, w.cap,
-						w.options)::text, 'UTF8')), 'hex'), 12)),
-				w.config, w.name || '@' || v.oid, w.purpose, w.cap, NULL, w.options);
-			started := v.version;
+			CONTINUE WHEN v.version = w.version OR v.quarantined OR gpucredit_eval.watch_waits(w);
+			SELECT * INTO b FROM gpucredit_eval.missing_baseline(w, v.model, v.version);
+			IF b.present IS NOT NULL THEN
+				s := gpucredit_eval.start_watch(w, 'baseline', b.present, b.at);
+				IF s.run IS NOT NULL AND NOT s.replayed THEN
+					version := b.present;
+					run := s.run;
+					reason := s.reason;
+					RETURN NEXT;
+				END IF;
+			END IF;
+			IF b.present IS NULL OR s.run IS NOT NULL THEN
+				s := gpucredit_eval.start_watch(w, 'watch', v.version, v.oid);
+			END IF;
+			started := CASE WHEN s.run IS NOT NULL THEN v.version END;
 			message := s.reason;
 		EXCEPTION WHEN OTHERS THEN
 			GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, state = RETURNED_SQLSTATE;
@@ -110,11 +200,12 @@ BEGIN
 			CONTINUE WHEN w.version IS NULL AND w.reason = message;
 		END;
 		UPDATE gpucredit_eval.watch o
-		SET version = x.version, run = x.run, reason = x.reason
-		FROM (SELECT started, s.run, message) x (version, run, reason)
+		SET version = started, run = s.run, reason = message,
+			tries = CASE WHEN s.status = 'denied' THEN o.tries + 1 ELSE 0 END,
+			retry_at = gpucredit.now() + CASE WHEN s.status = 'denied'
+				THEN least(interval '1 minute' * power(2, least(o.tries, 10)), interval '1 hour')
+				ELSE '0' END
 		WHERE o.org = w.org AND o.name = w.name AND o.ref = w.ref;
-		name := w.name;
-		ref := w.ref;
 		version := started;
 		run := s.run;
 		reason := message;
@@ -123,7 +214,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_eval.start_watched(text) IS
-'Workers: starts a run for each watched ref that has come to a version without one; a version is taken up once.
+'Workers: starts a run for each watched ref that has come to a version without one. Whoever set the watch is who started the run. A denied run is tried again: when the account has the cap, if credit was lacking, else after a minute and then after twice as long each time, up to an hour. Where a release gate of the same measure protects a ref, and the version there has no run to compare with, that version is measured first.
 Result: what was started; run NULL: it was denied, or could not start, with the reason.';
 
 CREATE FUNCTION gpucredit_eval.watched(org text, account text DEFAULT '')

@@ -13,7 +13,7 @@ BEGIN ATOMIC
 	SELECT r.org, 'spent_is_leases_cost', format('run %s: %s spent, leases cost %s', r.run, r.spent,
 		coalesce(s.spent, 0))
 	FROM gpucredit_eval.run r LEFT JOIN sums s USING (org, run)
-	WHERE r.spent <> coalesce(s.spent, 0)
+	WHERE r.spent <> coalesce(s.spent, 0) + r.padding
 	UNION ALL
 	SELECT r.org, 'set_aside_is_open_leases', format('run %s: %s set aside, leases %s', r.run,
 		r.set_aside, coalesce(s.set_aside, 0))

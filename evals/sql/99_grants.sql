@@ -1,6 +1,15 @@
 /*
- * 99_grants.sql: who may do what.  Workers are logins of gpucredit_agent.
+ * 99_grants.sql: who may do what.  Workers are logins of gpucredit_eval_worker, on
+ * machines that curators trust.  They are no agents of nodes, on which tenants'
+ * jobs run, and whoever starts runs is none of them.
  */
+DO $$
+BEGIN
+	CREATE ROLE gpucredit_eval_worker NOLOGIN;
+EXCEPTION WHEN duplicate_object OR unique_violation THEN
+	NULL;			/* roles belong to the cluster: another database may have made it */
+END
+$$;
 REVOKE ALL ON SCHEMA gpucredit_eval FROM PUBLIC;
 REVOKE ALL ON ALL TABLES IN SCHEMA gpucredit_eval FROM PUBLIC;
 REVOKE ALL ON ALL ROUTINES IN SCHEMA gpucredit_eval FROM PUBLIC;
@@ -8,11 +17,11 @@ REVOKE ALL ON TYPE gpucredit_eval.subject, gpucredit_eval.bounds, gpucredit_eval
 	gpucredit_eval.report_result, gpucredit_eval.judge_result
 FROM PUBLIC;
 GRANT USAGE ON SCHEMA gpucredit_eval TO gpucredit_admin, gpucredit_operator, gpucredit_app,
-	gpucredit_agent, gpucredit_auditor, gpucredit_tenant;
+	gpucredit_eval_worker, gpucredit_auditor, gpucredit_tenant;
 GRANT USAGE ON TYPE gpucredit_eval.run_result TO gpucredit_admin, gpucredit_app,
-	gpucredit_tenant, gpucredit_agent;
+	gpucredit_tenant, gpucredit_eval_worker;
 GRANT USAGE ON TYPE gpucredit_eval.report_result, gpucredit_eval.judge_result
-TO gpucredit_admin, gpucredit_agent;
+TO gpucredit_admin, gpucredit_eval_worker;
 
 GRANT EXECUTE ON FUNCTION gpucredit_eval.create_set, gpucredit_eval.grant_set,
 	gpucredit_eval.add_cases, gpucredit_eval.retire_cases, gpucredit_eval.freeze_set,
@@ -24,16 +33,22 @@ GRANT EXECUTE ON FUNCTION gpucredit_eval.create_set, gpucredit_eval.grant_set,
 	gpucredit_eval.watched
 TO gpucredit_admin, gpucredit_app, gpucredit_tenant;
 
+/* An application, as which CI may log in, does not say what must pass. */
+GRANT EXECUTE ON FUNCTION gpucredit_eval.set_release_gate, gpucredit_eval.set_floor
+TO gpucredit_admin, gpucredit_tenant;
+
 GRANT EXECUTE ON FUNCTION gpucredit_eval.gate, gpucredit_eval.verdict, gpucredit_eval.compare,
-	gpucredit_eval.results, gpucredit_eval.junit
+	gpucredit_eval.results, gpucredit_eval.junit, gpucredit_eval.overruns,
+	gpucredit_eval.release_gates
 TO gpucredit_admin, gpucredit_app, gpucredit_tenant, gpucredit_auditor;
 GRANT EXECUTE ON FUNCTION gpucredit_eval.run_state
-TO gpucredit_admin, gpucredit_app, gpucredit_tenant, gpucredit_auditor, gpucredit_agent;
+TO gpucredit_admin, gpucredit_app, gpucredit_tenant, gpucredit_auditor,
+	gpucredit_eval_worker;
 
 GRANT EXECUTE ON FUNCTION gpucredit_eval.lease_cases, gpucredit_eval.run_spec,
 	gpucredit_eval.report, gpucredit_eval.report_judge, gpucredit_eval.pace,
 	gpucredit_eval.start_watched, gpucredit_eval.finish_observation
-TO gpucredit_admin, gpucredit_agent;
+TO gpucredit_admin, gpucredit_eval_worker;
 
 GRANT EXECUTE ON FUNCTION gpucredit_eval.set_endpoint
 TO gpucredit_admin, gpucredit_operator;

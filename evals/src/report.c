@@ -3,8 +3,9 @@
  * report.c
  *		A worker reports what the model answered to a leased case.
  *
- * The usual report is the first of its case and runs two statements: one adds
- * the cost of the call to the lease, the other inserts the result.  Two reports
+ * The usual report is the first of its case and runs three statements: one reads
+ * the checks of the case, with which those of the report are compared, one adds
+ * the cost of the call to the lease, and one inserts the result.  Two reports
  * of one lease wait for each other at the lease's row.  Reports of two leases
  * of one case conflict at the result's key, and the second inserts nothing.
  * Calls that failed and repeated reports go to the SQL function report_else().
@@ -14,7 +15,9 @@
 #include "postgres.h"
 
 #include "checks.h"
+#include "catalog/pg_type.h"
 #include "lib/stringinfo.h"
+#include "recheck.h"
 #include "types/entry.h"
 #include "util/args.h"
 #include "utils/builtins.h"
@@ -42,6 +45,15 @@ PG_FUNCTION_INFO_V1(gpucredit_eval_report);
 #define PASSES	"(CASE WHEN m.threshold IS NULL THEN $7 ELSE $8 >= m.threshold END)"
 #define JUDGES	"m.judged AND " PASSES
 
+/* The case's own checks. */
+SQL_STATEMENT(read_checks, SPI_OK_SELECT, "text, bigint",
+			  "SELECT c.checks FROM gpucredit_eval.golden_case c"
+			  " WHERE c.org = $1 AND c.\"case\" = $2");
+
+SQL_STATEMENT(settle_checks, SPI_OK_SELECT,
+			  "text, bigint, bigint, jsonb, jsonb, boolean[]",
+			  "SELECT gpucredit_eval.settle_checks($1, $2, $3, $4, $5, $6)");
+
 SQL_STATEMENT(charge_lease, SPI_OK_UPDATE_RETURNING,
 			  "text, bigint, bigint, integer, numeric, numeric, boolean, numeric",
 			  "UPDATE gpucredit_eval.lease m"
@@ -52,6 +64,7 @@ SQL_STATEMENT(charge_lease, SPI_OK_UPDATE_RETURNING,
 			  " FROM gpucredit_eval.run u"
 			  " WHERE m.org = $1 AND m.run = $2 AND m.\"case\" = $3 AND m.attempt = $4"
 			  "  AND m.state IN ('open', 'lost') AND NOT m.called AND NOT m.accounted"
+			  "  AND m.leased_by = gpucredit_eval.caller()"
 			  "  AND u.org = $1 AND u.run = $2"
 			  " RETURNING " CALL_COST ", " PASSES ", " JUDGES ","
 			  "  CASE WHEN NOT " PASSES " THEN 0 WHEN m.judged THEN NULL"
@@ -82,8 +95,9 @@ SQL_STATEMENT(report_else, SPI_OK_SELECT,
 			  "SELECT r.action, r.score, r.cost, r.replayed"
 			  " FROM gpucredit_eval.report_else($1, $2, $3, $4, $5, $6, $7, $8, $9) r");
 
-static bool report_first(const NullableDatum *args, Jsonb *checks, Usage usage,
+static bool report_first(const NullableDatum *args, NullableDatum settled, Usage usage,
 						 NullableDatum digest, Values *row, bool *charged);
+static NullableDatum settle(const NullableDatum *args);
 static SqlResult report_other(const NullableDatum *args, NullableDatum digest,
 							  bool charged);
 static NullableDatum digest_of(const NullableDatum *args);
@@ -133,8 +147,7 @@ gpucredit_eval_report(PG_FUNCTION_ARGS)
 	digest = digest_of(args);
 	SqlConnect();
 	if (args[OUTPUT].isnull ||
-		!report_first(args, jsonb_of(args[CHECKS]), usage, digest, &row,
-					  &charged))
+		!report_first(args, settle(args), usage, digest, &row, &charged))
 	{
 		SqlResult	result = report_other(args, digest, charged);
 
@@ -150,10 +163,10 @@ gpucredit_eval_report(PG_FUNCTION_ARGS)
  * whether the lease has been charged all the same.
  */
 static bool
-report_first(const NullableDatum *args, Jsonb *json, Usage usage,
+report_first(const NullableDatum *args, NullableDatum settled, Usage usage,
 			 NullableDatum digest, Values *row, bool *charged)
 {
-	Checks		checks = ChecksRead(json);
+	Checks		checks = ChecksRead(jsonb_of(settled));
 	SqlResult	lease = SqlRun(&charge_lease,
 							   VALUES(LEASE_KEY(args), usage.tokens_in,
 									  usage.tokens_out,
@@ -174,7 +187,7 @@ report_first(const NullableDatum *args, Jsonb *json, Usage usage,
 	if (is_true(lease, 5))
 		SqlRun(&record_cost, VALUES(LEASE_KEY(args), args[USAGE]));
 	if (SqlRun(&insert_result,
-			   VALUES(LEASE_KEY(args), args[OUTPUT], args[CHECKS], args[USAGE],
+			   VALUES(LEASE_KEY(args), args[OUTPUT], settled, args[USAGE],
 					  digest, passed, score, cost)).n == 0)
 		return false;
 	if (is_true(lease, 6))
@@ -182,6 +195,43 @@ report_first(const NullableDatum *args, Jsonb *json, Usage usage,
 	ValuesAdd(row, TextValue(judged ? "judge" : "done"), score, cost,
 			  BoolValue(false));
 	return true;
+}
+
+/*
+ * The reported checks as they stand: as they came if they agree with the case's
+ * own, which is usual.  Of a case that is not there they are left to
+ * report_else().
+ */
+static NullableDatum
+settle(const NullableDatum *args)
+{
+	SqlResult	own = SqlRun(&read_checks, VALUES(args[ORG], args[CASE]));
+	Jsonb	   *checks;
+	Recheck		recheck;
+	Datum	   *decided;
+	bool	   *unknown;
+
+	(void) ChecksRead(jsonb_of(args[CHECKS]));	/* refuses what is no check */
+	if (own.n == 0)
+		return args[CHECKS];
+	checks = DatumGetJsonbP(SqlNotNull(own, 0, 1));
+	recheck = RecheckReport(checks, jsonb_of(args[CHECKS]),
+							DatumGetByteaPP(args[OUTPUT].value));
+	if (recheck.agrees)
+		return args[CHECKS];
+	decided = palloc(sizeof(Datum) * recheck.n);
+	unknown = palloc(sizeof(bool) * recheck.n);
+	for (int i = 0; i < recheck.n; i++)
+	{
+		decided[i] = BoolGetDatum(recheck.decisions[i] == CHECK_PASSES);
+		unknown[i] = recheck.decisions[i] == CHECK_UNDECIDED;
+	}
+	return column_value(SqlRun(&settle_checks,
+							   VALUES(args[ORG], args[RUN], args[CASE],
+									  DatumValue(JsonbPGetDatum(checks)),
+									  args[CHECKS],
+									  ArrayValue(decided, unknown, recheck.n,
+												 BOOLOID))), 1);
 }
 
 /*

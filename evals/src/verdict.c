@@ -16,6 +16,7 @@
 #include "postgres.h"
 
 #include "common/jsonapi.h"
+#include "json_depth.h"
 #include "mb/pg_wchar.h"
 #include "types/entry.h"
 #include "util/args.h"
@@ -24,7 +25,6 @@
 PG_FUNCTION_INFO_V1(gpucredit_eval_parse_verdict);
 
 #define MAX_BYTES	(1024 * 1024)
-#define MAX_DEPTH	32
 
 /* Callbacks return nothing before PostgreSQL 16. */
 #if PG_VERSION_NUM >= 160000
@@ -49,7 +49,6 @@ typedef struct Verdict
 static bool is_space(char c);
 static void trim(char **text, int *len);
 static void strip_fence(char **text, int *len);
-static bool is_too_deep(const char *text, int len);
 static bool read_verdict(char *text, int len, Verdict *verdict);
 
 Datum
@@ -144,7 +143,7 @@ read_verdict(char *text, int len, Verdict *verdict)
 
 	trim(&text, &len);
 	strip_fence(&text, &len);
-	if (is_too_deep(text, len))
+	if (JsonIsTooDeep(text, len))
 		return false;
 #if PG_VERSION_NUM >= 170000
 	lex = makeJsonLexContextCstringLen(NULL, text, len, PG_UTF8, true);
@@ -192,33 +191,4 @@ strip_fence(char **text, int *len)
 		*text += 4;
 		*len -= 4;
 	}
-}
-
-/*
- * Does it nest too deep to be parsed?  Strings are skipped; the parser checks
- * that they end.
- */
-static bool
-is_too_deep(const char *text, int len)
-{
-	int			depth = 0;
-	bool		in_string = false;
-
-	for (int i = 0; i < len; i++)
-	{
-		if (in_string && text[i] == '\\')
-			i++;
-		else if (text[i] == '"')
-			in_string = !in_string;
-		else if (in_string)
-			continue;
-		else if (text[i] == '{' || text[i] == '[')
-		{
-			if (++depth > MAX_DEPTH)
-				return true;
-		}
-		else if (text[i] == '}' || text[i] == ']')
-			depth--;
-	}
-	return false;
 }

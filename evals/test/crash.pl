@@ -14,7 +14,7 @@ my $cases = 300;
 sub q_ { return query($node, 'eval', $_[0]) }
 
 q_(q{SELECT gpucredit_eval.create_set('acme', 's', 'locked', 'k1')});
-add_cases($node, 'acme', 's', 'k2', map { { name => "c$_", input => "q$_", checks => [ {} ] } } 1 .. $cases);
+add_cases($node, 'acme', 's', 'k2', map { { name => "c$_", input => "q$_", checks => [ { type => 'regex' } ] } } 1 .. $cases);
 q_(q{SELECT gpucredit_eval.set_config('acme', 'c', '{"sets": ["s"], "max_attempts": 10,
 	"model": {"max_tokens": 100, "max_input_tokens": 100}}', 'k3');
 	SELECT gpucredit_eval.start_run('acme', 'nlp', 'k4', 'c', 'model', 'development', 1)});
@@ -37,7 +37,7 @@ my @workers = in_parallel(4, sub {
 			foreach my $row (@$rows)
 			{
 				$dbh->do(q{SELECT gpucredit_eval.report('acme', 1, ?, ?, convert_to('answer ' || ?, 'UTF8'),
-					'[{"pass": true}]', '{"prompt_tokens": 50, "completion_tokens": 10}')}, undef, @$row, $n);
+					'[{"type": "regex", "pass": true}]', '{"prompt_tokens": 50, "completion_tokens": 10}')}, undef, @$row, $n);
 				print $log "$row->[0]\n";		# the server said that it has it
 			}
 			return if !@$rows && $dbh->selectrow_array(q{SELECT state FROM gpucredit_eval.run_state('acme', 1)}) eq 'finished';
@@ -73,7 +73,7 @@ eval_verify($node);
 
 # a dump in the middle of a run
 my $next = q_(q{SELECT run FROM gpucredit_eval.start_run('acme', 'nlp', 'k5', 'c', 'model', 'development', 1)});
-q_(qq{SELECT gpucredit_eval.report('acme', $next, l."case", 1, 'x', '[{"pass": true}]', NULL)
+q_(qq{SELECT gpucredit_eval.report('acme', $next, l."case", 1, 'x', '[{"type": "regex", "pass": true}]', NULL)
 	FROM gpucredit_eval.lease_cases('acme', $next, 'w', 100, '1 h') l WHERE l."case" % 2 = 0});
 my $dump = PostgreSQL::Test::Utils::tempdir() . '/dump';
 $node->command_ok([ 'pg_dump', '-Fc', '-f', $dump, $node->connstr('eval') ], 'a dump');

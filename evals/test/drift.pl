@@ -13,7 +13,7 @@ sub q_ { return query($node, 'eval', $_[0]) }
 sub fails { return query_fails($node, 'eval', @_) }
 
 q_(q{SELECT gpucredit_eval.create_set('acme', 's', 'live', 'k1')});
-add_cases($node, 'acme', 's', 'k2', { input => 'q', checks => [ {} ] });
+add_cases($node, 'acme', 's', 'k2', { input => 'q', checks => [ { type => 'regex' } ] });
 q_(q{SELECT gpucredit_eval.set_config('acme', 'c', '{"sets": ["s"]}', 'k3');
 	SELECT gpucredit_eval.set_stream('acme', 'chat', 'c', 1000, 0.8, 0.1)});
 my $observe = q{SELECT z, lower, upper, signal FROM gpucredit_eval.observe('acme', '%s', '%s', %s)};

@@ -55,10 +55,11 @@ sub answer
 		{
 			my ($case, $attempt, $samples, $answered) = @$row;
 			my $is = $score->($dbh->selectrow_array($name, undef, $case));
-			my ($pass, $points) = $samples eq '[]' ? ($is ? 'true' : 'false', 0) : ('true', $is * 4 + 1);
+			my ($checks, $points) = $samples eq '[]' ? (sprintf('[{"type": "regex", "pass": %s}]', $is ? 'true' : 'false'), 0)
+			  : ('[]', $is * 4 + 1);
 
 			$dbh->do(q{SELECT gpucredit_eval.report('acme', ?, ?, ?, ?, ?, ?)}, undef, $run, $case, $attempt,
-				"answer $case" . '!' x ($case % 7), qq([{"pass": $pass}]), $usage) unless $answered;
+				"answer $case" . '!' x ($case % 7), $checks, $usage) unless $answered;
 			$dbh->do(q{SELECT gpucredit_eval.report_judge('acme', ?, ?, ?, ?, ?)}, undef, $run, $case, $_,
 				$judge || qq({"score": $points, "reason": "so"}), $usage) foreach @{ decode_json($samples) };
 		}
@@ -73,10 +74,10 @@ sub verdict { return q_("SELECT gpucredit_eval.verdict('acme', $_[0])") }
 # tasks with 20 cases each; a case's number decides whether it is right
 set('json', 'locked');
 add_cases($node, 'acme', 'json', 'c1', map { { name => sprintf('json %02d', $_), task => 'json', input => "q$_",
-	checks => [ { type => 'is-json' } ] } } 1 .. 20);
+	checks => [ { type => 'regex' } ] } } 1 .. 20);
 set('live', 'live');
 add_cases($node, 'acme', 'live', 'c2', map { { name => sprintf('safe %02d', $_), task => 'safety', input => "q$_",
-	checks => [ { type => 'equals' } ] } } 1 .. 20);
+	checks => [ { type => 'regex' } ] } } 1 .. 20);
 config('main', { sets => [ 'json', 'live' ], gates => [ { task => 'json' },
 	{ task => 'safety', kind => 'safety' } ] });
 my $right = sub { my ($n) = @_; return sub { my ($of) = $_[0] =~ /(\d+)$/; return $of <= $n ? 1 : 0 } };
@@ -119,8 +120,8 @@ like(gate($idle), qr/^json\|0.000000\|\|cancelled/, 'lost cases count 0');
 
 # weights: 3 of weight 1 right, 1 of weight 2 wrong: 3/5
 set('weighed', 'locked');
-add_cases($node, 'acme', 'weighed', 'c3', (map { { name => "w$_", input => "q$_", checks => [ {} ] } } 1 .. 3),
-	{ name => 'w9', input => 'q9', weight => 2, checks => [ {} ] });
+add_cases($node, 'acme', 'weighed', 'c3', (map { { name => "w$_", input => "q$_", checks => [ { type => 'regex' } ] } } 1 .. 3),
+	{ name => 'w9', input => 'q9', weight => 2, checks => [ { type => 'regex' } ] });
 config('weighed', { sets => ['weighed'] });
 is(gate(run('weighed', 'model', $right->(3))), 'default|0.600000|f|below_threshold', 'weights weigh');
 
@@ -133,18 +134,22 @@ config('open', { sets => ['open'], judge => $judge, gates => [ { task => 'open',
 my $judged = run('open', 'model', sub { $_[0] =~ /[02468]$/ ? 1 : 0.5 });
 is(gate($judged), 'open|0.750000||uncalibrated', 'a judge that is not calibrated decides nothing');
 is(verdict($judged), 'inconclusive', 'and that blocks');
+my $rated = run('open', 'model', sub { $_[0] =~ /[02468]$/ ? 1 : 0.5 }, purpose => 'calibration');
 my $name = q_(q{SELECT gpucredit_eval.judge_name(document -> 'judge') FROM gpucredit_eval.config WHERE config = 'open'});
-is($name, 'judge:j-1', 'a judge is its endpoint and model');
-q_("SELECT gpucredit_eval.label('acme', $judged, \"case\", rater, CASE WHEN c.name ~ '[02468]\$' THEN 5 ELSE 3 END)
+like($name, qr/^judge:j-1#[0-9a-f]{32}$/, 'a judge is its endpoint, model, address, template and limits');
+q_("SELECT gpucredit_eval.label('acme', $rated, \"case\", rater, CASE WHEN c.name ~ '[02468]\$' THEN 5 ELSE 3 END)
 	FROM gpucredit_eval.result JOIN gpucredit_eval.golden_case c USING (org, \"case\"), unnest('{ann,bob}'::text[]) rater
-	WHERE run = $judged AND c.name <> 'open 01'");
+	WHERE run = $rated AND c.name <> 'open 01'");
 is(q_("SELECT n, status FROM gpucredit_eval.calibrate('acme', '$name', '2020-01-01')"), '29|uncalibrated',
 	'29 answers are too few');
-q_("SELECT gpucredit_eval.label('acme', $judged, \"case\", 'ann', 1) FROM gpucredit_eval.golden_case WHERE name = 'open 01'");
+q_("SELECT gpucredit_eval.label('acme', $rated, \"case\", 'ann', 1) FROM gpucredit_eval.golden_case WHERE name = 'open 01'");
+is(q_("SELECT n, raters, status FROM gpucredit_eval.calibrate('acme', '$name', '2020-01-01')"), '29|2|uncalibrated',
+	'an answer that one person rated does not count');
+q_("SELECT gpucredit_eval.label('acme', $rated, \"case\", 'bob', 1) FROM gpucredit_eval.golden_case WHERE name = 'open 01'");
 is(q_("SELECT n, agreement, kappa, kappa_weighted, bias, status FROM gpucredit_eval.calibrate('acme', '$name', '2020-01-01')"),
 	'30|0.966667|0.935484|0.941176|0.066667|calibrated', 'agreement with people');
 is(verdict($judged), 'pass', 'then its run decides');
-is(q_("SELECT gpucredit_eval.label('acme', $judged, \"case\", 'ann', 1) FROM gpucredit_eval.golden_case WHERE name = 'open 01'"),
+is(q_("SELECT gpucredit_eval.label('acme', $rated, \"case\", 'ann', 1) FROM gpucredit_eval.golden_case WHERE name = 'open 01'"),
 	't', 'a label is given once');
 fails("SELECT gpucredit_eval.label('acme', $judged, 999999, 'ann', 1)", 'UC603', 'no such answer');
 fails("SELECT gpucredit_eval.label('acme', $judged, 1, 'ann', 6)", '22023', 'no such score');
@@ -184,43 +189,50 @@ q_(q{SELECT gpucredit_registry.create_model('acme', 'nlp', 'bot', 'm1');
 	SELECT gpucredit_eval.set_endpoint('acme', 'served', 'http://127.0.0.1:3', 1, 1, NULL, serves_registry => true)});
 set('secret', 'held_out');
 add_cases($node, 'acme', 'secret', 'c5', map { { name => sprintf('secret %02d', $_), task => 'secret', input => "hush $_",
-	checks => [ { type => 'equals' } ] } } 1 .. 20);
+	checks => [ { type => 'regex' } ] } } 1 .. 20);
 set('small', 'held_out');
 add_cases($node, 'acme', 'small', 'c6', map { { name => "small $_", task => 'few', input => "hush $_",
-	checks => [ { type => 'equals' } ] } } 1 .. 19);
-config('prod', { sets => [ 'json', 'secret' ] });
-config('small', { sets => ['small'] });
+	checks => [ { type => 'regex' } ] } } 1 .. 19);
+config('prod', { sets => [ 'json', 'secret' ], serving => { endpoint => 'served' } });
+config('unserved', { sets => [ 'json', 'secret' ], serving => { endpoint => 'model' } });
+config('small', { sets => ['small'], serving => { endpoint => 'served' } });
+config('points', { sets => ['json'], gates => [ { task => 'json', mode => 'points', relative => 0.05 } ], serving => { endpoint => 'served' } });
 my $served = '{"endpoint": "served"}';
 my $start = q{SELECT status FROM gpucredit_eval.start_run('acme', 'nlp', 'h%d', '%s', '%s', '%s', 1, NULL, '%s')};
 fails(sprintf($start, 1, 'prod', 'bot@main', 'gate', $served), 'UC604', 'a held-out set is for production gates');
-fails(sprintf($start, 1, 'prod', 'model', 'production_gate', '{}'), 'UC604', 'of versions in the registry');
-fails(sprintf($start, 1, 'prod', 'bot@main', 'production_gate', '{"endpoint": "model"}'), '22023',
+config('open_gate', { sets => [ 'json', 'secret' ] });
+fails(sprintf($start, 1, 'open_gate', 'model', 'production_gate', '{}'), 'UC604', 'of versions in the registry');
+fails(sprintf($start, 1, 'unserved', 'bot@main', 'production_gate', '{}'), '22023',
 	'that an endpoint of the registry serves');
-fails(sprintf($start, 1, 'prod', 'bot@none', 'production_gate', $served), 'UC501', 'that are there');
-fails(sprintf($start, 1, 'small', 'bot@main', 'production_gate', $served), 'UC604', 'in tasks of 20 cases at least');
-my $gated = run('prod', 'bot@main', sub { 1 }, purpose => 'production_gate', options => $served);
+fails(sprintf($start, 1, 'prod', 'bot@none', 'production_gate', '{}'), 'UC501', 'that are there');
+fails(sprintf($start, 1, 'small', 'bot@main', 'production_gate', '{}'), 'UC604', 'in tasks of 20 cases at least');
+my $gated = run('prod', 'bot@main', sub { 1 }, purpose => 'production_gate');
 is(verdict($gated), 'pass', 'a production gate');
 $results = q_("SELECT gpucredit_eval.results('acme', $gated)");
 unlike($results . q_("SELECT gpucredit_eval.junit('acme', $gated)"), qr/hush|secret \d/, 'no held-out case is in any document');
 like($results, qr/"task": "secret"/, 'but its task is');
 is(q_(q{SELECT count(*) FROM gpucredit_eval.event WHERE detail::text ~ 'hush'}), '0', 'nor in the event log');
 q_(q{UPDATE gpucredit_eval.golden_set SET runs_per_month = 1 WHERE set = 'secret'});
-is(run('prod', 'bot@main', sub { 1 }, purpose => 'production_gate', options => $served), 'quota_exceeded',
+is(run('prod', 'bot@main', sub { 1 }, purpose => 'production_gate'), 'quota_exceeded',
 	'only so many runs a month');
 
 # a protected ref moves by the verdict on that very version
 my $version = q_(q{SELECT version FROM gpucredit_registry.find_revision('acme', 'bot', 'main')});
 my $other = q_(q{SELECT version FROM gpucredit_registry.find_revision('acme', 'bot', 'next')});
 my $promote = q{SELECT status, reason, replayed FROM gpucredit_eval.promote('acme', 1, 'prod', %d, %d, '%s')};
+is(q_(sprintf($promote, $version, $gated, 'p0')), 'denied|no_release_gate|f', 'not before the organisation says what must pass');
+q_("SELECT gpucredit_eval.set_release_gate('acme', 1, 'prod', 'prod', 'gate 1')");
 is(q_(sprintf($promote, $other, $gated, 'p1')), 'denied|other_version|f', 'not another version');
 is(q_(sprintf($promote, $version, $base, 'p2')), 'denied|not_production_gate|f', 'not by another run');
 is(q_(sprintf($promote, $version, $gated, 'p3')), 'promoted||f', 'the version that passed');
 is(q_(sprintf($promote, $version, $gated, 'p3')), 'promoted||t', 'once');
 is(q_(q{SELECT version FROM gpucredit_registry.find_revision('acme', 'bot', 'prod')}), $version, 'is what "prod" is');
-my $failed = run('points', 'bot@next', sub { 0 }, purpose => 'production_gate', options => $served);
+my $failed = run('points', 'bot@next', sub { 0 }, purpose => 'production_gate');
+q_("SELECT gpucredit_eval.set_release_gate('acme', 1, 'prod', 'points', 'gate 2')");
 is(q_(sprintf($promote, $other, $failed, 'p4')), 'denied|block|f', 'a version that failed does not ship');
 q_("SELECT gpucredit_registry.quarantine('acme', $version, 'poison', 'q1')");
 fails(sprintf($start, 2, 'points', 'bot@main', 'gate', $served), 'UC602', 'a version in quarantine is not measured');
+q_("SELECT gpucredit_eval.set_release_gate('acme', 1, 'prod', 'prod', 'gate 3')");
 fails(sprintf($promote, $version, $gated, 'p5'), 'UC504', 'nor promoted');
 
 # a judge of the same lineage
@@ -239,7 +251,7 @@ like(q_(q{SELECT status FROM gpucredit_eval.watched('acme')}), qr/^pending\nrevi
 	'and is pending; what cannot start says why');
 answer($watched, sub { 1 });
 is(q_(q{SELECT status FROM gpucredit_eval.watched('acme') WHERE name = 'bot'}), 'pass', 'until its run has ended');
-is(q_("SELECT benchmark, metric, score, detail ->> 'n' FROM gpucredit_registry.scores('acme', $other)"), 'points@1|json|1.000000|20',
+is(q_("SELECT benchmark, metric, score, detail ->> 'n' FROM gpucredit_registry.scores('acme', $other)"), 'points@2|json|1.000000|20',
 	'its scores are in the registry');
 q_(q{SELECT gpucredit_registry.commit('acme', 1, 'next', '[]', 'v4')});
 isnt(q_(q{SELECT run FROM gpucredit_eval.start_watched('acme')}), $watched, 'the next push starts another');

@@ -24,7 +24,7 @@ q_(q{SELECT gpucredit_eval.set_config('acme', 'plain', '{"sets": ["plain"], "mod
 	{"max_tokens": 250, "max_input_tokens": 500}}', 'k5'),
 	gpucredit_eval.set_config('acme', 'judged', '{"sets": ["judged"], "model":
 	{"max_tokens": 250, "max_input_tokens": 500}, "judge": {"endpoint": "judge", "model": "j",
-	"max_input_tokens": 100, "max_tokens": 50}}', 'k6')});
+	"max_input_tokens": 100, "max_response_bytes": 100, "max_tokens": 50}}', 'k6')});
 
 sub run
 {
@@ -47,10 +47,11 @@ sub lease
 sub report
 {
 	my ($run, $case, $attempt, $output, $reported) = @_;
+	my $checks = $case <= 40 ? '[{"type": "contains", "pass": true}]' : '[]';		# those of "plain", and of "judged"
 
 	return q_(sprintf(q{SELECT action, trim_scale(cost), replayed FROM gpucredit_eval.report('acme', %d, %d, %d,
 		%s, '%s', %s)}, $run, $case, $attempt, defined $output ? "'$output'" : 'NULL',
-			defined $output ? '[{"pass": true}]' : '{"error": "503"}',
+			defined $output ? $checks : '{"error": "503"}',
 			$reported ? "'$reported'" : 'NULL'));
 }
 
@@ -92,10 +93,7 @@ is(state($run), 'running|0|0.003|0', 'the run waits for those under way');
 is(report($run, $cases[0][0], 1, 'x', $usage), 'done|0.0002|f', 'a report costs less than was set aside');
 is(scalar lease($run, 10), 1, 'so that another fits');
 is(report($run, $cases[1][0], 1, 'x', undef), 'done|0.001|f', 'an unknown usage counts in full');
-is(report($run, $cases[2][0], 1, 'x', '{"prompt_tokens": 9000000, "completion_tokens": 9}'), 'done|0.001|f',
-	'one that is larger than can be counts in full, too');
-is(q_(q{SELECT detail ->> 'bound' FROM gpucredit_eval.event WHERE operation = 'cost_over_bound'}) + 0, 0.001,
-	'and is recorded');
+is(report($run, $cases[2][0], 1, 'x', undef), 'done|0.001|f', 'each time');
 is(scalar lease($run, 10), 0, 'what is left does not suffice');
 is(report($run, $cases[2][0] + 1, 1, 'x', $usage), 'done|0.0002|f', 'the last case under way');
 is(scalar lease($run, 1), 1, 'a last one fits');
@@ -138,6 +136,45 @@ is(report($run, $cases[1][0], 1, 'x', $usage), 'done|0.0002|f', 'a late report t
 later(0);
 is(q_(qq{SELECT state FROM gpucredit_eval.cancel_run('acme', $run, 'x2')}), 'cancelled', 'cancelled');
 is(state($run), 'cancelled|0.0006|0|0.0006', 'each call counts once');
+
+# a usage beyond what a call can cost: the run is stopped, and its owner learns why
+$run = run('over', 'plain', '0.01');
+@cases = lease($run, 3);
+is(report($run, $cases[0][0], 1, 'x', '{"prompt_tokens": 9000000, "completion_tokens": 9}'), 'done|0.001|f',
+	'a usage that is larger than can be counts in full');
+is(q_(q{SELECT detail ->> 'bound' FROM gpucredit_eval.event WHERE operation = 'cost_over_bound'}) + 0, 0.001, 'is recorded');
+is(q_("SELECT state, problem, trim_scale(captured) FROM gpucredit_eval.run_state('acme', $run)"), 'cancelled|over_bound|0.003',
+	'and stops the run; calls under way count in full');
+is(q_("SELECT \"case\", endpoint, usage ->> 'prompt_tokens', trim_scale(cost), trim_scale(bound) FROM gpucredit_eval.overruns('acme', $run)"),
+	"$cases[0][0]|model|9000000|9.000018|0.001", 'its owner sees which call it was');
+is(q_("SELECT DISTINCT reason FROM gpucredit_eval.gate('acme', $run)"), 'over_bound', 'and why nothing is decided');
+is(scalar lease($run, 10), 0, 'no more cases are leased');
+
+# what is declared of a prompt is no less than a token of 16 bytes, and what is sent beside it counts
+q_(q{SELECT gpucredit_eval.create_set('acme', 'long', 'locked', 'k7')});
+add_cases($node, 'acme', 'long', 'k8', { name => 'l', input => 'x' x 158, checks => [ { type => 'regex' } ] });
+my @configs = ('{"max_tokens": 1, "max_input_tokens": 1}', '{"max_tokens": 1, "response_format": {"type": "json_object"}}',
+	'{"max_tokens": 1, "parameters": {"logit_bias": {"50256": -100}}}');
+foreach my $n (0 .. 2)
+{
+	q_(qq{SELECT gpucredit_eval.set_config('acme', 'long$n', '{"sets": ["long"], "model": $configs[$n]}', 'long$n')});
+	$run = run("run long$n", "long$n", 1);
+	is(q_("SELECT trim_scale(max_cost * 1000000) FROM gpucredit_eval.lease_cases('acme', $run, 'w', 1, '1 min')"),
+		(12, 160 + 256 + 23 + 2, 160 + 256 + 31 + 2)[$n], "what a call may cost: $configs[$n]");
+	q_("SELECT gpucredit_eval.cancel_run('acme', $run, 'x long$n')");
+}
+
+# parameters that multiply what a call costs
+q_('CREATE ROLE boss LOGIN IN ROLE gpucredit_admin; CREATE ROLE app LOGIN IN ROLE gpucredit_app');
+foreach my $parameters ('{"n": 100}', '{"N": 100}', '{"best_of": 5}', '{"max_completion_tokens": 100000}', '{"max_tokens": 9}', '{"stream": true}',
+	'{"messages": []}', '{"model": "gpt-9"}', '{"tools": []}', '[]', '"n"')
+{
+	fails(qq{SET ROLE $_; SELECT gpucredit_eval.set_config('acme', 'n', '{"sets": ["long"], "model": {"parameters": $parameters}}', 'n')},
+		'22023', "$_ may not send $parameters") foreach qw(app boss);
+}
+my $unknown = q{SET ROLE %s; SELECT version FROM gpucredit_eval.set_config('acme', 'n', '{"sets": ["long"], "model": {"parameters": {"turbo": true}}}', 'n')};
+fails(sprintf($unknown, 'app'), '42501', 'what an unknown parameter costs nobody knows');
+is(q_(sprintf($unknown, 'boss')), '1', 'an administrator may send it');
 
 # failures: three attempts, then the case has an error
 $run = run('r3', 'judged', '1');
@@ -233,7 +270,7 @@ later(0);
 is(wait_for_children(in_parallel(8, sub {
 	my ($n) = @_;
 
-	again(connect_to($node, 'eval'), q{SELECT gpucredit_eval.report('acme', ?, ?, ?, 'x', '[{"pass": true}]',
+	again(connect_to($node, 'eval'), q{SELECT gpucredit_eval.report('acme', ?, ?, ?, 'x', '[]',
 		'{"prompt_tokens": 100, "completion_tokens": 50}')}, $run, $raced, 1 + $n % 2);
 })), 0, 'eight reports of one case');
 is(q_("SELECT count(*), min(trim_scale(cost)), max(trim_scale(cost)) FROM gpucredit_eval.lease WHERE run = $run"),
@@ -271,7 +308,7 @@ foreach my $level ('read committed', 'repeatable read', 'serializable')
 			foreach my $row (@$rows)
 			{
 				next if rand() < 0.3;
-				again($dbh, q{SELECT gpucredit_eval.report('acme', ?, ?, ?, 'x', '[{"pass": true}]',
+				again($dbh, q{SELECT gpucredit_eval.report('acme', ?, ?, ?, 'x', '[{"type": "contains", "pass": true}]',
 					'{"prompt_tokens": 100, "completion_tokens": 50}')}, $run, @$row);
 			}
 			$idle = @$rows ? 0 : $idle + 1;

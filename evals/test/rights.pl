@@ -22,6 +22,7 @@ q_(q{CREATE ROLE nlp LOGIN IN ROLE gpucredit_tenant;
 	CREATE ROLE web LOGIN IN ROLE gpucredit_app;
 	CREATE ROLE ops LOGIN IN ROLE gpucredit_operator;
 	CREATE ROLE audit LOGIN IN ROLE gpucredit_auditor;
+	CREATE ROLE node LOGIN IN ROLE gpucredit_agent;
 	CREATE ROLE stranger LOGIN;
 	SELECT gpucredit.bind_tenant('nlp', 'acme', 'nlp'), gpucredit.bind_tenant('ann', 'acme', 'nlp/ann'),
 		gpucredit.bind_tenant('seer', 'acme', 'vision'), gpucredit.bind_tenant('rival', 'rival')});
@@ -43,7 +44,7 @@ fails(as('rival', sprintf($start, 'rival', '', 'r4')), 'UC601', 'by its own name
 fails(as('rival', q{SELECT gpucredit_eval.run_state('acme', 1)}), 'UC601', 'nor sees a run');
 fails(as('seer', "SELECT gpucredit_eval.$_"), 'UC601', "another team may not call $_")
   foreach q{run_state('acme', 1)}, q{gate('acme', 1)}, q{verdict('acme', 1)}, q{results('acme', 1)}, q{junit('acme', 1)},
-  q{compare('acme', 1, 1)}, q{cancel_run('acme', 1, 'x')}, q{raise_cap('acme', 1, 'x', 2)},
+  q{compare('acme', 1, 1)}, q{overruns('acme', 1)}, q{cancel_run('acme', 1, 'x')}, q{raise_cap('acme', 1, 'x', 2)},
   q{rejudge('acme', 1, 'ours', 'x', 1)}, q{label('acme', 1, 1, 'x', 1)}, q{promote('acme', 1, 'prod', 1, 1, 'x')},
   q{add_cases('acme', 'ours', '[]', 'x')}, q{retire_cases('acme', 'ours', '{}', 'x')},
   q{grant_set('acme', 'ours', 'vision', 'curate')}, q{watch_ref('acme', 'm', 'main', 'vision', 'ours')}, q{set_stream('acme', 's', 'ours', 1, 0.5, 0.1)};
@@ -75,19 +76,23 @@ fails(as('web', q{SELECT gpucredit_eval.cases('acme', 'hidden')}), 'UC604', 'nor
 my %calls = (
 	"lease_cases('acme', 1, 'w', 1, '1 min')"       => 'worker',
 	"run_spec('acme', 1)"                           => 'worker',
-	"report('acme', 1, 1, 1, '', '[]', NULL)"       => 'worker',
+	qq{report('acme', 1, 1, 1, '', '[{"type": "equals", "pass": false}]', NULL)} => 'worker',
 	"report_judge('acme', 1, 1, 1, '', NULL)"       => 'worker',
 	"pace('acme', 'model')"                         => 'worker',
 	"start_watched('acme')"                         => 'worker',
 	"finish_observation('acme', 's', 'r', NULL, NULL)" => 'worker',
 	"set_endpoint('acme', 'x', 'http://x', 1, 1, 1)" => 'ops',
+	"set_release_gate('acme', 1, 'prod', 'ours', 'x')" => 'nlp ann',
+	"set_floor('acme', 'task', 1)"                  => 'nlp ann',
+	"overruns('acme', 1)"                           => 'web audit nlp ann',
+	"release_gates('acme')"                         => 'web audit nlp ann',
 	"verify()"                                      => 'ops audit',
 	"gate('acme', 1)"                               => 'web audit nlp ann',
 	"run_state('acme', 1)"                          => 'web audit nlp ann worker',
 	"create_set('acme', 'n', 'live', 'n', 'nlp')"   => 'web nlp');
 foreach my $call (sort keys %calls)
 {
-	foreach my $role (qw(web ops audit worker nlp ann stranger))
+	foreach my $role (qw(web ops audit worker node nlp ann stranger))
 	{
 		my $may = grep { $_ eq $role } split / /, $calls{$call};
 		my $state = sqlstate_of($node, 'eval', as($role, "SELECT gpucredit_eval.$call"));

@@ -35,7 +35,9 @@ fails(q{SELECT gpucredit_eval.add_cases('acme', 'support', '[{"name": "a", "inpu
 fails(qq{SELECT gpucredit_eval.add_cases('acme', 'support', '[$_]', 'c3')}, '22023', "$_ is no case")
   foreach '1', '{}', '{"input": "x"}', '{"input": "x", "rubric": "y", "odd": 1}',
   '{"input": "x", "rubric": "y", "weight": -1}', '{"input": null, "rubric": "y"}',
-  '{"input": "x", "checks": {}}', '{"input": "x", "rubric": "y", "tags": "z"}';
+  '{"input": "x", "checks": {}}', '{"input": "x", "checks": [{}]}', '{"input": "x", "checks": [{"type": "equal", "value": "y"}]}',
+  '{"input": "x", "checks": [{"type": "not-not-equals"}]}', '{"input": "x", "checks": ["equals"]}',
+  '{"input": "x", "checks": [{"type": "equals", "weight": -1}]}', '{"input": "x", "checks": [{"type": "equals", "weight": "1"}]}', '{"input": "x", "rubric": "y", "tags": "z"}';
 is(q_(q{SELECT gpucredit_eval.retire_cases('acme', 'support', '{b}', 'r1')}), '1', 'a case is retired');
 is(q_(q{SELECT version, cases FROM gpucredit_eval.freeze_set('acme', 'support', 'f2')}), '2|2',
 	'the next version is without it');
@@ -86,21 +88,23 @@ is(q_(q{SELECT "case", attempt, trim_scale(max_cost) FROM gpucredit_eval.lease_c
 my $report = q{SELECT action, score, trim_scale(cost), replayed FROM gpucredit_eval.report('acme', 1,
 	%d, %d, '%s', '%s', '%s')};
 my $usage = '{"prompt_tokens": 10, "completion_tokens": 5}';
-is(q_(sprintf($report, 1, 1, '{}', '[{"pass": true}]', $usage)), 'done|1|0.00002|f', 'a case is reported');
-is(q_(sprintf($report, 1, 1, '{}', '[{"pass": true}]', $usage)), 'done|1|0.00002|t', 'once');
-is(q_(sprintf($report, 1, 1, '{x}', '[{"pass": false}]', $usage)), 'done|1|0.00002|t',
+is(q_(sprintf($report, 1, 1, '{}', '[{"type": "is-json", "pass": true}]', $usage)), 'done|1|0.00002|f', 'a case is reported');
+is(q_(sprintf($report, 1, 1, '{}', '[{"type": "is-json", "pass": true}]', $usage)), 'done|1|0.00002|t', 'once');
+is(q_(sprintf($report, 1, 1, '{x}', '[{"type": "is-json", "pass": false}]', $usage)), 'done|1|0.00002|t',
 	'a different second report changes nothing');
 is(q_(q{SELECT count(*) FROM gpucredit_eval.event WHERE operation = 'second_report'}), '1', 'and is recorded');
 is(q_(q{SELECT trim_scale(spent), trim_scale(captured) FROM gpucredit_eval.run_state('acme', 1)}), '0.00002|0.00002',
 	'what it cost is captured');
 fails(sprintf($report, 3, 1, '{}', '[]', $usage), 'UC603', 'a case that nobody leased');
 fails(sprintf($report, 2, 1, '{}', $_, $usage), '22023', "$_ are no checks")
-  foreach '{}', '[1]', '[{}]', '[{"pass": 1}]', '[{"pass": true, "score": 2}]', '[{"pass": true, "weight": -1}]';
-fails(sprintf($report, 2, 1, '{}', '[{"pass": true}]', $_), '22023', "$_ is no usage")
+  foreach '{}', '[1]', '[{}]', '[{"pass": 1}]', '[{"type": "is-json", "pass": true, "score": 2}]',
+  '[{"type": "is-json", "pass": true, "weight": -1}]', '[{"pass": true}]', '[]',
+  '[{"type": "is-json", "pass": true}, {"type": "is-json", "pass": true}]';
+fails(sprintf($report, 2, 1, '{}', '[{"type": "is-json", "pass": true}]', $_), '22023', "$_ is no usage")
   foreach '{}', '[]', '{"prompt_tokens": 1}', '{"prompt_tokens": -1, "completion_tokens": 0}',
   '{"prompt_tokens": 1.5, "completion_tokens": 0}', '{"prompt_tokens": "1", "completion_tokens": 0}',
   '{"prompt_tokens": 1e400, "completion_tokens": 0}';
-is(q_(sprintf($report, 2, 1, '{}', '[{"pass": true}, {"pass": false}]', $usage)), 'done|0|0.00002|f',
+is(q_(sprintf($report, 2, 1, 'no JSON', '[{"type": "is-json", "pass": false}]', $usage)), 'done|0|0.00002|f',
 	'a failed check scores 0');
 
 # the judge

@@ -1,9 +1,11 @@
 // endpoint.mjs: one call of an OpenAI-compatible endpoint
 //
 // A call that surely cost nothing is tried again here: 429, 503, a connection
-// that was refused.  A call that may have cost something is not, as only one
-// call is paid for: it throws Lost, and the case's next attempt pays again.
-// All else throws Refused.
+// that was never made, as its host has no address, is not there or refuses.  A
+// call that may have cost something is not, as only one call is paid for: it
+// throws Lost, and the case's next attempt pays again.  A call that cost nothing
+// and that would not do better throws Refused: a certificate that is not valid,
+// or status 401.
 import { setTimeout as sleep } from "node:timers/promises";
 
 const MAX_BYTES = 4 * 1024 * 1024;
@@ -11,6 +13,12 @@ const MAX_REDIRECTS = 3;
 const MOST_TOKENS = 1_000_000_000;
 const FIRST_WAIT = 500;
 const LONGEST_WAIT = 30_000;
+
+// What keeps a connection from being made, so that no request was sent.  A
+// connection that breaks later has other codes, or none.
+const UNREACHED = /^(ECONNREFUSED|ENOTFOUND|EAI_[A-Z]+|EHOSTUNREACH|ENETUNREACH|EADDRNOTAVAIL|UND_ERR_CONNECT_TIMEOUT)$/;
+const UNTRUSTED = new RegExp("^(CERT_.*|DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_.*|"
+	+ "HOSTNAME_MISMATCH|ERR_TLS_CERT_.*|ERR_TLS_HANDSHAKE_TIMEOUT|ERR_SSL_WRONG_VERSION_NUMBER|ERR_SSL_UNSUPPORTED_PROTOCOL|EPROTO)$");
 
 // The call may have been answered and billed, but no answer came.
 export class Lost extends Error {}
@@ -70,8 +78,13 @@ async function post(url, headers, body, timeout) {
 	} catch (error) {
 		if (error instanceof Refused)
 			throw error;
-		if (error.cause?.code === "ECONNREFUSED")
-			return { again: "the endpoint refuses connections" };
+		if (error.cause?.message === "bad port")
+			throw new Refused("no request is sent to a port of another protocol");
+		const codes = codesOf(error);
+		if (codes.length > 0 && codes.every((code) => UNREACHED.test(code)))
+			return { again: `the endpoint is not reached: ${codes[0]}` };
+		if (codes.length > 0 && codes.every((code) => UNTRUSTED.test(code)))
+			throw new Refused(`no TLS with the endpoint: ${codes[0]}`);
 		throw new Lost(signal.aborted ? `no answer within ${timeout} ms`
 			: `the connection broke: ${error.cause?.code ?? error.message}`);
 	}
@@ -82,6 +95,11 @@ async function post(url, headers, body, timeout) {
 	if (response.status !== 200)
 		throw new Refused(`status ${response.status}`);
 	return parseAnswer(text);
+}
+
+// The codes of what failed.  A host with several addresses fails once for each.
+function codesOf({ cause }) {
+	return (cause?.errors ?? [cause]).map((one) => one?.code).filter((code) => typeof code === "string");
 }
 
 // Redirects are followed only within the origin: another host would see the
@@ -109,7 +127,7 @@ async function readBody(response) {
 	for await (const part of response.body ?? []) {
 		size += part.length;
 		if (size > MAX_BYTES)
-			throw new Refused(`an answer of more than ${MAX_BYTES} bytes`);
+			throw new Lost(`an answer of more than ${MAX_BYTES} bytes`);
 		parts.push(part);
 	}
 	return Buffer.concat(parts).toString("utf8");
@@ -123,7 +141,7 @@ function parseAnswer(text) {
 	} catch {
 		throw new Lost("the answer is cut or no JSON");
 	}
-	const content = answer.choices?.[0]?.message?.content;
+	const content = answer?.choices?.[0]?.message?.content;
 	if (typeof content !== "string")
 		throw new Lost("the answer has no choices[0].message.content");
 	return { output: content, usage: usageOf(answer.usage) };

@@ -43,12 +43,16 @@ export function caseMessages(input, template) {
 	return [{ role: "user", content: typeof input === "string" ? input : JSON.stringify(input) }];
 }
 
-// Is the prompt no longer than template and input, for which credit is set
-// aside?
-export function promptFits(messages, input, template) {
-	const size = (value) => Buffer.byteLength(typeof value === "string" ? value : JSON.stringify(value));
+const BYTES_OF_TOKEN = 16;
 
-	return messages.reduce((sum, { content }) => sum + size(content), 0) <= size(template ?? "") + size(input);
+// Is the prompt no longer than what credit is set aside for: template and input,
+// or 16 bytes for each token that the config declares?
+export function promptFits(messages, input, template, declared) {
+	const size = (value) => Buffer.byteLength(typeof value === "string" ? value : JSON.stringify(value) ?? "");
+	const most = declared ? Math.max(declared * BYTES_OF_TOKEN, size(template ?? "") + size(input))
+		: size(template ?? "") + size(input);
+
+	return messages.reduce((sum, { content }) => sum + size(content), 0) <= most;
 }
 
 const JUDGE = `You grade one response by a rubric. Answer with one JSON object and nothing else: \

@@ -5,7 +5,7 @@
 import { hostname } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import { runChecks } from "./checks.mjs";
-import { chat, Lost, Refused } from "./endpoint.mjs";
+import { chat, Refused } from "./endpoint.mjs";
 import { Pacer } from "./pacer.mjs";
 import { caseMessages, judgeMessages, promptFits } from "./prompt.mjs";
 
@@ -112,9 +112,7 @@ export class Worker {
 	// The model's output and usage; without output, "checks" says why.
 	async ask(input, checks, deadline) {
 		try {
-			const messages = caseMessages(input, this.spec.template);
-			if (!this.spec.model.max_input_tokens && !promptFits(messages, input, this.spec.template))
-				throw new Refused("the template repeats its variables: declare max_input_tokens");
+			const messages = this.messages(input);
 			const until = checks.find(({ until }) => until)?.until;
 			const { output, usage } = await this.model(messages, deadline, until ? { stop: until.slice(0, 4) } : {});
 			if (Buffer.byteLength(output) > MOST_OUTPUT)
@@ -123,6 +121,17 @@ export class Worker {
 		} catch (error) {
 			return { usage: costOf(error), checks: { error: error.message } };
 		}
+	}
+
+	// The case's messages, which nothing has been paid for yet.
+	messages(input) {
+		const { template, model: { max_input_tokens: declared } } = this.spec;
+		const messages = beforeCall(() => caseMessages(input, template));
+
+		if (!promptFits(messages, input, template, declared))
+			throw new Refused(declared ? `the prompt is longer than ${declared} tokens of 16 bytes`
+				: "the template repeats its variables: declare max_input_tokens");
+		return messages;
 	}
 
 	// One sample of the judge; returns what failed, to be reported last.
@@ -180,8 +189,18 @@ function checked(checks, output, threshold) {
 	return results.some(({ error }) => error) ? results.map((one) => ({ ...one, pass, score: 0 })) : results;
 }
 
-// A lost call may have cost all that was set aside for it: its usage is NULL.
-// A call that failed before an answer could come cost nothing.
+// What fails before a call costs nothing.
+function beforeCall(work) {
+	try {
+		return work();
+	} catch (error) {
+		throw new Refused(error.message);
+	}
+}
+
+// Only a call that was refused surely cost nothing.  Any other, and one that
+// failed in a way that nobody foresaw, may have cost all that was set aside for
+// it: its usage is NULL.
 function costOf(error) {
-	return error instanceof Lost ? null : NOTHING;
+	return error instanceof Refused ? NOTHING : null;
 }

@@ -25,7 +25,7 @@ sub eval_node
 	$node->safe_psql('postgres', q{CREATE DATABASE eval ENCODING 'UTF8' TEMPLATE template0});
 	$node->safe_psql('eval', 'CREATE EXTENSION gpucredit_eval CASCADE');
 	$node->safe_psql('eval', q{
-		CREATE ROLE worker LOGIN IN ROLE gpucredit_agent;
+		CREATE ROLE worker LOGIN IN ROLE gpucredit_eval_worker;
 		SELECT gpucredit.create_account('acme'), gpucredit.create_account('rival');
 		SELECT gpucredit.create_account('acme', 'nlp'), gpucredit.create_account('acme', 'nlp/ann'),
 			gpucredit.create_account('acme', 'vision');

@@ -1,7 +1,11 @@
 // endpoint.test.mjs: what the client makes of an endpoint's faults
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { createServer } from "node:https";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { test } from "node:test";
 import { chat, Lost, Refused, retryAfter } from "../../cli/lib/endpoint.mjs";
 
@@ -42,12 +46,34 @@ test("a Retry-After past the deadline is not waited for", () =>
 	}));
 
 test("what may have been billed is not sent twice", () =>
-	withStub({ faults: ["500", "cut", "garbage", "silent"] }, async ({ call, stats }) => {
-		for (let n = 1; n <= 4; n++) {
+	withStub({ faults: ["500", "cut", "garbage", "silent", "null", "huge"] }, async ({ call, stats }) => {
+		for (let n = 1; n <= 6; n++) {
 			await assert.rejects(call({ timeout: 1000 }), Lost);
 			assert.equal((await stats()).requests, n);
 		}
 	}));
+
+test("a host without an address, and one that is not there, cost nothing", async () => {
+	for (const url of ["http://nowhere.invalid/v1/chat/completions", "http://127.0.0.1:1/v1/chat/completions"])
+		await assert.rejects(chat({ url, body: {}, deadline: Date.now() + 700 }), Refused);
+});
+
+test("TLS that fails costs nothing", () => withStub({}, async ({ origin }) => {
+	await assert.rejects(chat({ url: origin.replace("http:", "https:"), body: {}, deadline: Date.now() + 5000 }), Refused);
+	const folder = mkdtempSync(join(tmpdir(), "tls-"));
+	try {
+		execFileSync("openssl", ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=stub",
+			"-keyout", join(folder, "key"), "-out", join(folder, "cert")], { stdio: "ignore" });
+		const server = createServer({ key: readFileSync(join(folder, "key")), cert: readFileSync(join(folder, "cert")) });
+		server.listen(0, "127.0.0.1");
+		await once(server, "listening");
+		await assert.rejects(chat({ url: `https://127.0.0.1:${server.address().port}/v1`, body: {}, deadline: Date.now() + 5000 }),
+			(error) => error instanceof Refused && /no TLS/.test(error.message));
+		server.close();
+	} finally {
+		rmSync(folder, { recursive: true });
+	}
+}));
 
 test("a redirect within the host is followed, one to another is refused", () =>
 	withStub({}, async (other) => withStub({ faults: ["redirect:/elsewhere", "none", `redirect:${other.origin}/v1`] },

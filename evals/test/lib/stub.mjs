@@ -9,6 +9,8 @@
 //   429, 500, ...    that status; "429:2" with Retry-After: 2
 //   cut              half of the body, then the connection ends
 //   garbage          a body that is no JSON
+//   null             the body "null"
+//   huge             an answer of more than 4 MiB
 //   silent           no answer at all
 //   nousage          an answer without "usage"
 //   redirect:URL     307 to there
@@ -76,6 +78,10 @@ const server = createServer((request, response) => {
 			return null;
 		if (kind === "garbage")
 			return response.end("<html>");
+		if (kind === "null")
+			return response.end("null");
+		if (kind === "huge")
+			return reply(response, "x".repeat(5 * 1024 * 1024), fault);
 		if (kind === "redirect")
 			return response.writeHead(307, { location: rest.join(":") }).end();
 		if (/^\d+$/.test(kind))

@@ -21,7 +21,7 @@ FROM generate_series(1, 50) i,
 	LATERAL gpucredit_eval.lease_cases('0', 1, 'w' || i, 1000, '1 day') l;
 ALTER TABLE bench.todo ADD PRIMARY KEY (n);
 -- as workers do, each report in a transaction of its own
-SELECT format($$SELECT gpucredit_eval.report('0', %s, %s, 1, 'x', '[{"pass": true}]', NULL);$$, r.run, l."case")
+SELECT format($$SELECT gpucredit_eval.report('0', %s, %s, 1, 'x', '[{"type": "equals", "pass": true}]', NULL);$$, r.run, l."case")
 FROM (VALUES (2), (3)) r (run), generate_series(1, 5) i,
 	LATERAL gpucredit_eval.lease_cases('0', r.run, 'w' || i, 1000 - (r.run = 3 AND i = 5)::integer, '1 day') l \gexec
 SELECT * FROM gpucredit_eval.lease_cases('0', 2, 'w', 1, '1 day');

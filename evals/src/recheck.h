@@ -1,0 +1,30 @@
+/*-------------------------------------------------------------------------
+ *
+ * recheck.h
+ *		Compares a worker's reported checks with those of the case, and carries
+ *		those out again that the database can decide.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_EVAL_RECHECK_H
+#define GPUCREDIT_EVAL_RECHECK_H
+
+#include "utils/jsonb.h"
+
+typedef enum Decision
+{
+	CHECK_FAILS,
+	CHECK_PASSES,
+	CHECK_UNDECIDED				/* the worker's word counts */
+} Decision;
+
+typedef struct Recheck
+{
+	bool		agrees;			/* the report may be kept as it came */
+	int			n;
+	Decision   *decisions;		/* of each check */
+} Recheck;
+
+extern Recheck RecheckReport(Jsonb *own, Jsonb *reported, bytea *output);
+
+#endif							/* GPUCREDIT_EVAL_RECHECK_H */
