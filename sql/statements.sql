@@ -223,3 +223,16 @@ SELECT count(*) AS changed FROM ((SELECT at, bucket, operation, amount, availabl
 SELECT count(*) AS later FROM statement('once', '', '2026-06-03 00:00+00') s WHERE s.operation = 'expire';
 SELECT available FROM balance('once');
 SELECT * FROM verify();
+
+-- a report on many organisations reads the entries once, not once for each
+BEGIN;
+SELECT count(create_account('many' || i)), count(issue('many' || i, '', 'i', 10)) FROM generate_series(1, 150) i;
+SELECT sum(c.captured) FROM (SELECT i, h.hold FROM generate_series(1, 150) i, hold('many' || i, '', 'h', 1, '1 h') h) h,
+	capture('many' || h.i, h.hold, 'c', 0.5) c;
+CREATE TEMP VIEW scans AS SELECT coalesce(seq_scan, 0) + coalesce(idx_scan, 0) AS n
+FROM pg_stat_xact_user_tables WHERE relid = 'gpucredit.entry'::regclass;
+SELECT n AS before FROM scans \gset
+SELECT count(*), sum(net) FROM top_spenders(k => 1000) WHERE organisation LIKE 'many%';
+SELECT n - :before <= 2 AS once FROM scans;
+SELECT sum(net) FROM usage_by(NULL, by => 'organisation') WHERE item LIKE 'many%';
+ROLLBACK;

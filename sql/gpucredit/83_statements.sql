@@ -6,6 +6,11 @@
  * (83_accrued.sql). Refunds count in the span in which they happen; net is the
  * difference.  A hold serves one attempt, so an entry's hold gives its GPU
  * type; callers' own holds have no job, tier, pool or GPU type.
+ *
+ * The entries of a few organisations are found organisation by organisation.
+ * Those of many are read once by time, and a hash says which are wanted: the
+ * index on time is no help for a single organisation, and would be read again
+ * for each.
  */
 
 CREATE FUNCTION gpucredit_internal.spend_line(orgs text[], top text,
@@ -25,12 +30,22 @@ BEGIN ATOMIC
 				'0')::numeric AS spent,
 			coalesce(sum(e.amount) FILTER (WHERE e.source = 'spent'),
 				'0')::numeric AS refunded
-		FROM unnest(spend_line.orgs) AS o (org)
-			JOIN gpucredit.entry e ON e.org = o.org
+		FROM (SELECT e.* FROM unnest(spend_line.orgs) AS o (org)
+				CROSS JOIN LATERAL (SELECT e.* FROM gpucredit.entry e
+					WHERE e.org = o.org
+						AND e.at >= coalesce(spend_line.since, '-infinity')
+						AND e.at < coalesce(spend_line.until, 'infinity')
+					OFFSET 0) e
+			WHERE cardinality(spend_line.orgs) <= 100
+			UNION ALL
+			SELECT e.* FROM gpucredit.entry e
+			WHERE cardinality(spend_line.orgs) > 100
+				AND (e.org IN (SELECT o.org COLLATE "C"
+					FROM unnest(spend_line.orgs) AS o (org))) IS TRUE
+				AND e.at >= coalesce(spend_line.since, '-infinity')
+				AND e.at < coalesce(spend_line.until, 'infinity')) e
 		WHERE gpucredit_internal.is_below(e.account, spend_line.top)
 			AND 'spent' IN (e.source, e.target)
-			AND e.at >= coalesce(spend_line.since, '-infinity')
-			AND e.at < coalesce(spend_line.until, 'infinity')
 		GROUP BY e.org, e.account, e.job, e.hold, 5
 		UNION ALL
 		SELECT n.org, n.account, n.job, n.hold, NULL, sum(n.billed)::numeric,
