@@ -67,6 +67,9 @@ extern int	CliHold(int argc, char **argv);
 extern int	CliRelease(int argc, char **argv);
 extern int	CliSbatch(int argc, char **argv);
 extern int	CliSqueue(int argc, char **argv);
+extern int	CliSacct(int argc, char **argv);
+extern int	CliSeff(int argc, char **argv);
+extern int	CliScontrol(int argc, char **argv);
 extern int	CliScancel(int argc, char **argv);
 
 #endif							/* GPUCREDIT_CLI_H */

@@ -5,7 +5,7 @@
  *
  *	gpucredit [-d DATABASE] [-O ORG] [-A ACCOUNT] COMMAND [ARGUMENT...]
  *
- * Under the name sbatch, squeue or scancel it is that command (slurm.c).
+ * Under the name of one of Slurm's commands it is that command.
  *
  * It speaks SQL to the database under the caller's login, and has that login's
  * rights only.
@@ -74,7 +74,8 @@ static const struct
 	const char *name;
 	int			(*run) (int argc, char **argv);
 }			others[] = {
-	{"sbatch", CliSbatch}, {"scancel", CliScancel}, {"squeue", CliSqueue},
+	{"sacct", CliSacct}, {"sbatch", CliSbatch}, {"scancel", CliScancel},
+	{"scontrol", CliScontrol}, {"seff", CliSeff}, {"squeue", CliSqueue},
 };
 
 #define COMMANDS	(sizeof(commands) / sizeof(commands[0]))

@@ -103,6 +103,9 @@ CREATE INDEX job_array ON gpucredit.job (org, account, array_key, state, job)
 	WHERE array_key IS NOT NULL;
 CREATE INDEX job_task ON gpucredit.job (org, account, array_key, task, job)
 	WHERE array_key IS NOT NULL;
+/* the first job of an array, by whose number Slurm's commands name it */
+CREATE INDEX job_of_array ON gpucredit.job (org, account, array_key, job)
+	WHERE array_key IS NOT NULL;
 /* jobs of one name run one after the other if they ask for it */
 CREATE INDEX job_name ON gpucredit.job (org, account, name, job)
 	WHERE name IS NOT NULL AND ended_at IS NULL;

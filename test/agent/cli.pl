@@ -281,7 +281,7 @@ wait_for_state($cluster, $job, 'cancelled');
 ($status, $out) = slurm('squeue', '-h', '-j', $job, '-o', '%T');
 is("$status$out", '0', 'it is in the queue no more');
 ($status, $out) = slurm('squeue', '-h', '-t', 'all', '-j', "$job,$array[0]", '-o', '%i|%.3t|%5t|%r');
-is($out, "$array[0]|  F|F    |None\n$job| CA|CA   |None\n", 'but is known');
+is($out, join('', map { "$array[0]_$_|  F|F    |None\n" } 1, 2, 3, 7) . "$job| CA|CA   |None\n", 'but is known');
 is((slurm('scancel', $job))[0], 0, 'what is over is no error');
 ($status, $out, $err) = slurm('scancel', 999999);
 is($status, 1, 'what is not there is');
@@ -289,12 +289,38 @@ like($err, qr/^scancel: error: .*999999/, 'and which is said');
 ($status, $out, $err) = slurm_from("#!/bin/sh\ntrue # piped\n", 'sbatch');
 like($out, qr/^Submitted batch job (\d+)$/, 'a script from standard input') or diag($err);
 foreach my $bad ([ 'sbatch', '--mail-user=me', '--wrap', 'true' ], [ 'sbatch', '--dependency=aftercorr:1', '--wrap', 'true' ],
-	[ 'squeue', '-o', '%N' ], [ 'squeue', '--start' ], [ 'squeue', '-j', 'x' ], [ 'squeue', $job ],
-	[ 'scancel', '-u', 'alice' ], [ 'scancel', 'x' ], ['scancel'])
+	[ 'squeue', '-o', '%W' ], [ 'squeue', '--clusters=x' ], [ 'squeue', '-j', 'x' ], [ 'squeue', '-j', '1_[3' ], [ 'squeue', '-S', 'x' ], [ 'squeue', $job ],
+	[ 'scancel', '-s', 'USR1', $job ], [ 'scancel', 'x' ], ['scancel'], [ 'sacct', '-o', 'MaxRSS' ], [ 'sacct', '-S', 'soon' ],
+	[ 'scontrol', 'update', 'JobId=1' ], ['scontrol'], ['seff'])
 {
 	($status, $out, $err) = slurm(@$bad);
 	is("$status$out", '2', "refused: @$bad");
 	like($err, qr/^$bad->[0]: /, 'by its name');
+}
+
+# What Slurm's users ask of an array and of jobs that wait or are over.
+my $base = (slurm('sbatch', '--parsable', '-J', 'arr', '--array=1-4', '--hold', '-t', '5', '--comment', 'mine', '--wrap', 'true'))[1] + 0;
+is((slurm('squeue', '-h', '-j', $base, '-o', '%i %A %K %r %l %k'))[1],
+	join('', map { "${base}_$_ $base $_ JobHeldUser 00:05:00 mine\n" } 1 .. 4), 'an array by its number, each task with its own');
+is((slurm('squeue', '-h', '-n', 'arr', '-S', '-i', '-o', '%K'))[1], "4\n3\n2\n1\n", 'by name, in another order');
+is(scalar @{ JSON::PP->new->decode((slurm('squeue', '--json', '-j', "${base}_[2,4]"))[1]) }, 2, 'two tasks of it, as JSON');
+like((slurm('squeue', '-l', '-j', "${base}_2"))[1], qr/JOBID .* TIME_LIMI .*\n *${base}_2 .* PENDING .*\(JobHeldUser\)\n/, 'in long form');
+is((slurm('scancel', "${base}_2"))[0], 0, 'a task is cancelled');
+is((slurm('squeue', '-h', '-j', $base, '-o', '%K'))[1], "1\n3\n4\n", 'the others are there');
+like((slurm('scontrol', 'show', 'job', "${base}_3"))[1], qr/^JobId=\d+ ArrayJobId=$base ArrayTaskId=3 JobName=arr\n.*\n   JobState=PENDING Reason=JobHeldUser Dependency=\(null\)\n/, 'scontrol show job');
+like((slurm('scontrol', 'release', $base))[1], qr/^(job \d+: queued\n){3}/, 'the array is released');
+is((slurm('squeue', '-h', '-j', "${base}_3", '-o', '%r'))[1], "Resources\n", 'all of it');
+like((slurm('scontrol', 'hold', "${base}_[1,3]"))[1], qr/^(job \d+: queued, held by its owner\n){2}$/, 'and held again in part');
+is((slurm('scancel', '-n', 'arr', '-t', 'PD', '-u', 'alice'))[0], 0, 'cancelled by name, state and user');
+is((slurm('squeue', '-h', '-j', $base))[1], '', 'all of the array');
+is((slurm('sacct', '-n', '-P', '-X', '-j', "$oom,${base}_2", '-o', 'JobIDRaw,JobName%20,AllocGPUS,State,ExitCode,NodeList,Comment'))[1] =~ s/^\d+\|arr/N|arr/mr,
+	"$oom|big|2|FAILED|1:0|n1|\nN|arr|0|CANCELLED|0:0||mine\n", 'sacct');
+like((slurm('sacct'))[1], qr/^JobID +JobName .* Cost\n(.*\n)*$oom +big .* FAILED +1:0 +[\d.]+\n/, 'sacct of today');
+is(JSON::PP->new->decode((slurm('sacct', '--json', '-j', $oom, '-o', 'State'))[1])->[0]{State}, 'FAILED', 'sacct as JSON');
+like((slurm('seff', $oom))[1], qr/^Job ID: $oom\n.*\nState: FAILED \(exit code 1\)\nNodes: n1\nGPUs: 2\nWall-clock time: 00:00:0\d of 00:05:00\nGPU-hours: 0\.\d+\n.*\nCost: [\d.]+\n/, 'seff');
+foreach my $command (qw(squeue scancel sacct seff scontrol))
+{
+	like((slurm($command, '--help'))[1] . (slurm($command, '--help'))[2], qr/usage: $command/, "$command --help");
 }
 
 # What people look at.
@@ -309,6 +335,7 @@ wait_for_state($cluster, $never, 'running');
 like($out, qr/^ *check +passes +detail.*\bno\b/s, 'why a job waits');
 ($status, $out) = gpucredit('queue');
 like($out, qr/^ *$never .*running.*^ *$waits .*queued/ms, 'the queue');
+like((slurm('squeue', '--start', '-j', $waits))[1], qr/START_TIME.*\n *$waits .* \d{4}-\d\d-\d\dT/, 'when a job would start');
 gpucredit('cancel', $never, $waits);
 ($status, $out, $err) = gpucredit('cancel', '999999');
 is($status, 1, 'no such job');

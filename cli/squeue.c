@@ -1,11 +1,10 @@
 /*-------------------------------------------------------------------------
  *
- * slurm.c
- *		sbatch, squeue and scancel, for programs that submit jobs by them.
+ * squeue.c
+ *		squeue: the queue as Slurm lists it, for people and for programs.
  *
- * The name of the call selects the command.  An unknown option or format
- * letter ends it: a tool that got something else than it asked for would draw
- * wrong conclusions.
+ * An unknown option or format letter ends it: a tool that got something else than
+ * it asked for would draw wrong conclusions.
  *
  * A user is the last part of an account's path.
  *
@@ -17,9 +16,11 @@
 #include <string.h>
 
 #include "cli.h"
+#include "job_list.h"
 
 #define FORMAT	"%.18i %.9P %.8j %.8u %.2t %.10M %R"
-#define MOST	65536			/* bytes of a list of jobs */
+#define FORMAT_LONG	"%.18i %.9P %.8j %.8u %.8T %.10M %.9l %R"
+#define FORMAT_START	"%.18i %.9P %.8j %.8u %.2t %.19S %R"
 
 /* Each letter of a format: its heading, and its SQL about a job "j". */
 static const struct
@@ -28,36 +29,44 @@ static const struct
 	const char *heading;
 	const char *sql;
 }			fields[] = {
-	{'A', "JOBID", "j.job::text"},
+	{'A', "JOBID", "split_part(" SLURM_JOB_ID ", '_', 1)"},
+	{'E', "DEPENDENCY", "coalesce(j.after, " SLURM_NOTHING ")"},
+	{'F', "ARRAY_JOB_ID", "split_part(" SLURM_JOB_ID ", '_', 1)"},
+	{'K', "ARRAY_TASK_ID", "coalesce(j.task::text, 'N/A')"},
+	{'L', "TIME_LEFT", "coalesce(to_char(GREATEST(j.wall_limit -"
+	" coalesce(j.elapsed, '0'), '0'), 'HH24:MI:SS'), 'UNLIMITED')"},
 	{'M', "TIME", "s.ran"},
+	{'N', "NODELIST", SLURM_NODES},
 	{'P', "PARTITION", "j.pool"},
 	{'R', "NODELIST(REASON)", "CASE WHEN s.long = 'PENDING' THEN"
-		" '(' || CASE j.state WHEN 'unfunded' THEN 'AssocGrpBillingMinutes'"
-	" ELSE 'Resources' END || ')' ELSE '' END"},
-	{'S', "START_TIME", "coalesce(to_char(j.started_at, 'YYYY-MM-DD\"T\""
-	"HH24:MI:SS'), 'N/A')"},
+	" '(' || " SLURM_REASON " || ')' ELSE " SLURM_NODES " END"},
+	{'S', "START_TIME", "coalesce(to_char(coalesce(j.started_at,"
+	" q.expected_at), 'YYYY-MM-DD\"T\"HH24:MI:SS'), 'N/A')"},
 	{'T', "STATE", "s.long"},
 	{'V', "SUBMIT_TIME", "to_char(j.submitted_at, 'YYYY-MM-DD\"T\""
 	"HH24:MI:SS')"},
 	{'a', "ACCOUNT", "j.account"},
-	{'i', "JOBID", "j.job::text"},
-	{'j', "NAME", "(SELECT coalesce(k.spec ->> 'name', 'sbatch')"
-	" FROM gpucredit.job k WHERE k.org = j.org AND k.job = j.job)"},
+	{'b', "TRES_PER_NODE", "j.request"},
+	{'e', "END_TIME", "coalesce(to_char(coalesce(j.ended_at, j.started_at +"
+	" j.wall_limit), 'YYYY-MM-DD\"T\"HH24:MI:SS'), 'N/A')"},
+	{'i', "JOBID", SLURM_JOB_ID},
+	{'j', "NAME", "coalesce(j.name, 'sbatch')"},
+	{'k', "COMMENT", "coalesce(j.labels ->> 'comment', " SLURM_NOTHING ")"},
+	{'l', "TIME_LIMIT", "coalesce(to_char(j.wall_limit, 'HH24:MI:SS'),"
+	" 'UNLIMITED')"},
 	{'q', "QOS", "j.tier"},
-	{'r', "REASON", "CASE WHEN s.long <> 'PENDING' THEN 'None'"
-		" WHEN j.state = 'unfunded' THEN 'AssocGrpBillingMinutes'"
-	" ELSE 'Resources' END"},
+	{'r', "REASON", SLURM_REASON},
 	{'t', "ST", "s.short"},
 	{'u', "USER", "regexp_replace(j.account, '^.*/', '')"},
 };
 
-/* Slurm's words for states and endings */
-#define STATES \
-	" (VALUES ('queued', 'PENDING', 'PD'), ('unfunded', 'PENDING', 'PD')," \
-	" ('starting', 'CONFIGURING', 'CF'), ('running', 'RUNNING', 'R')," \
-	" ('stopping', 'COMPLETING', 'CG'), ('completed', 'COMPLETED', 'CD')," \
-	" ('failed', 'FAILED', 'F'), ('timeout', 'TIMEOUT', 'TO')," \
-	" ('cancelled', 'CANCELLED', 'CA')) AS w (state, long, short)"
+/* when those that wait are expected to start: a cycle's work for each pool */
+#define EXPECTED \
+	" LEFT JOIN (SELECT u.org, u.job, u.expected_at" \
+	"  FROM (SELECT DISTINCT p.pool FROM gpucredit.jobs p" \
+	"   WHERE p.org = $1 AND p.ended_at IS NULL) p" \
+	"  CROSS JOIN LATERAL gpucredit.queue(p.pool) u) q" \
+	"  ON q.org = j.org AND q.job = j.job"
 
 /* The options of squeue. */
 typedef struct Squeue
@@ -68,7 +77,12 @@ typedef struct Squeue
 	const char *account;
 	const char *user;
 	const char *pool;
+	const char *name;
+	const char *nodes;
+	const char *order;			/* SQL */
+	bool		start;			/* when will those that wait start? */
 	bool		heading;
+	bool		json;
 } Squeue;
 
 /* One field of a format, and the text before it. */
@@ -83,7 +97,7 @@ typedef struct FormatField
 static void parse_options(Squeue *q, int argc, char **argv);
 static int	read_format(const char *format, FormatField *fields_of, int most);
 static int	field_of(char letter);
-static char *job_list(const char *text);
+static const char *sort_order(const char *text);
 static void put_line(const FormatField *format, int n, const PGresult * result,
 					 int row, const char *rest);
 static void put_text(const FormatField *field, const char *text);
@@ -95,22 +109,24 @@ int
 CliSqueue(int argc, char **argv)
 {
 	Squeue		q = {.format = FORMAT, .heading = true,
-		.account = cli_account};
+		.account = cli_account, .order = "j.job"};
 	FormatField format[64];
 	int			n;
 	char	   *sql;
-	const char *values[6];
+	const char *values[9];
 	PGresult   *result;
 
 	parse_options(&q, argc, argv);
 	n = read_format(q.format, format, 64);
 	sql = CliFormat("SELECT j.job");
 	for (int i = 0; i < n; i++)
-		sql = CliFormat("%s, %s", sql, fields[format[i].which].sql);
+		sql = CliFormat("%s, %s AS \"%s\"", sql, fields[format[i].which].sql,
+						fields[format[i].which].heading);
 	sql = CliFormat("%s FROM gpucredit.jobs j"
 					" CROSS JOIN LATERAL (SELECT w.long, w.short,"
 					"  to_char(coalesce(j.elapsed, '0'), 'HH24:MI:SS') AS ran"
-					"  FROM" STATES " WHERE w.state = j.state) s"
+					"  FROM" SLURM_STATES " WHERE w.state = j.state) s"
+					"%s"
 					" WHERE j.org = $1 AND ($2::bigint[] IS NULL"
 					"  OR j.job = ANY ($2::bigint[]))"
 					" AND CASE WHEN $3::text IS NULL THEN j.ended_at IS NULL"
@@ -126,14 +142,29 @@ CliSqueue(int argc, char **argv)
 					"  (string_to_array($5, ',')))"
 					" AND ($6::text IS NULL"
 					"  OR j.pool = ANY (string_to_array($6, ',')))"
-					" ORDER BY j.job", sql);
+					" AND ($7::text IS NULL"
+					"  OR j.name = ANY (string_to_array($7, ',')))"
+					" AND ($8::text IS NULL OR string_to_array(" SLURM_NODES
+					"  , ',') && string_to_array($8, ','))"
+					" AND (NOT $9::boolean OR s.long = 'PENDING')"
+					" ORDER BY %s, j.job", sql, q.start ? EXPECTED :
+					" CROSS JOIN (SELECT NULL::timestamptz AS expected_at) q",
+					q.order);
 	values[0] = CliOrg();
 	values[1] = q.jobs;
 	values[2] = q.states;
 	values[3] = q.account;
 	values[4] = q.user;
 	values[5] = q.pool;
-	result = CliCall(sql, 6, values);
+	values[6] = q.name;
+	values[7] = q.nodes;
+	values[8] = q.start ? "t" : "f";
+	result = CliCall(sql, 9, values);
+	if (q.json)
+	{
+		CliPrintJson(CliJsonRows(result));
+		return CLI_DONE;
+	}
 	if (q.heading)
 		put_line(format, n, NULL, 0, format[n].before);
 	for (int row = 0; row < PQntuples(result); row++)
@@ -150,8 +181,17 @@ parse_options(Squeue *q, int argc, char **argv)
 {
 	static const struct option options[] = {
 		{"account", required_argument, NULL, 'A'},
+		{"all", no_argument, NULL, 'a'},
+		{"array", no_argument, NULL, 'r'},
 		{"format", required_argument, NULL, 'o'},
+		{"help", no_argument, NULL, 'H'},
 		{"jobs", required_argument, NULL, 'j'},
+		{"json", no_argument, NULL, 'J'},
+		{"long", no_argument, NULL, 'l'},
+		{"name", required_argument, NULL, 'n'},
+		{"nodelist", required_argument, NULL, 'w'},
+		{"sort", required_argument, NULL, 'S'},
+		{"start", no_argument, NULL, 's'},
 		{"me", no_argument, NULL, 'm'},
 		{"noheader", no_argument, NULL, 'h'},
 		{"partition", required_argument, NULL, 'p'},
@@ -162,7 +202,7 @@ parse_options(Squeue *q, int argc, char **argv)
 	int			option;
 
 	opterr = 0;
-	while ((option = getopt_long(argc, argv, "A:hj:o:p:t:u:", options,
+	while ((option = getopt_long(argc, argv, "A:ahj:ln:o:p:rS:t:u:w:", options,
 								 NULL)) != -1)
 	{
 		switch (option)
@@ -170,11 +210,39 @@ parse_options(Squeue *q, int argc, char **argv)
 			case 'A':
 				q->account = optarg;
 				break;
+			case 'H':
+				puts("usage: squeue [-l | -o FORMAT | --start | --json] [-h]"
+					 " [-j JOBS] [-A ACCOUNT]\n              [-u USERS]"
+					 " [-p PARTITIONS] [-t STATES] [-n NAMES] [-w NODES]"
+					 " [-S FIELD]");
+				exit(CLI_DONE);
+			case 'J':
+				q->json = true;
+				break;
+			case 'S':
+				q->order = sort_order(optarg);
+				break;
+			case 'a':
+			case 'r':
+				break;			/* each task has its line anyway */
 			case 'h':
 				q->heading = false;
 				break;
 			case 'j':
-				q->jobs = job_list(optarg);
+				q->jobs = JobListParse(optarg);
+				break;
+			case 'l':
+				q->format = FORMAT_LONG;
+				break;
+			case 'n':
+				q->name = optarg;
+				break;
+			case 's':
+				q->start = true;
+				q->format = FORMAT_START;
+				break;
+			case 'w':
+				q->nodes = optarg;
 				break;
 			case 'm':
 				break;			/* GPUCREDIT_ACCOUNT, as in all commands */
@@ -197,62 +265,6 @@ parse_options(Squeue *q, int argc, char **argv)
 	}
 	if (optind < argc)
 		Fail(CLI_USAGE, "\"%s\" is no option", argv[optind]);
-}
-
-/*
- * scancel: silent if the job was cancelled, or is over.
- */
-int
-CliScancel(int argc, char **argv)
-{
-	static const struct option options[] = {
-		{"quiet", no_argument, NULL, 'Q'},
-		{NULL, 0, NULL, 0}
-	};
-	bool		quiet = false;
-	int			status = CLI_DONE;
-	int			option;
-
-	opterr = 0;
-	while ((option = getopt_long(argc, argv, "Q", options, NULL)) != -1)
-	{
-		if (option != 'Q')
-			Fail(CLI_USAGE, "option \"%s\" is not supported",
-				 argv[optind - 1]);
-		quiet = true;
-	}
-	if (optind >= argc)
-		Fail(CLI_USAGE, "usage: scancel [-Q] JOB...");
-	for (int i = optind; i < argc; i++)
-		(void) CliNumber(argv[i], 1, INT64_MAX, "a job");
-	for (int i = optind; i < argc; i++)
-	{
-		char	   *key = CliFormat("gpucredit-cancel-%s", argv[i]);
-		const char *values[3] = {CliOrg(), argv[i], key};
-		PGresult   *result = CliTry("SELECT gpucredit.cancel($1, $2::bigint,"
-									" $3)", 3, values);
-
-		for (int try = 0; try < 3 && CliRetries(result); try++)
-		{
-			PQclear(result);
-			result = CliTry("SELECT gpucredit.cancel($1, $2::bigint, $3)", 3,
-							values);
-		}
-		if (PQresultStatus(result) != PGRES_TUPLES_OK)
-		{
-			const char *message = PQresultErrorField(result,
-													 PG_DIAG_MESSAGE_PRIMARY);
-
-			if (!quiet)
-				fprintf(stderr, "scancel: error: Kill job error on job id %s:"
-						" %s\n", argv[i],
-						message == NULL ? "no connection" : message);
-			status = CLI_REFUSED;
-		}
-		PQclear(result);
-		free(key);
-	}
-	return status;
 }
 
 /*
@@ -305,21 +317,32 @@ field_of(char letter)
 	return -1;
 }
 
-/* "1,2,3" as an array */
-static char *
-job_list(const char *text)
+/*
+ * "-i" or "u,-M": letters of a format, "-" for the other way round.
+ */
+static const char *
+sort_order(const char *text)
 {
 	char	   *copy = CliFormat("%s", text);
-	char	   *list = CliFormat("{%s}", text);
+	char	   *order = CliFormat("%s", "");
 	char	   *save = NULL;
 
-	if (strlen(text) > MOST || *text == '\0')
-		Fail(CLI_USAGE, "\"%.40s\" is not a list of job numbers", text);
 	for (char *word = strtok_r(copy, ",", &save); word != NULL;
 		 word = strtok_r(NULL, ",", &save))
-		(void) CliNumber(word, 1, INT64_MAX, "a job");
+	{
+		bool		down = *word == '-';
+		int			which;
+
+		word += *word == '-' || *word == '+';
+		which = field_of(*word);
+		if (which < 0 || word[1] != '\0')
+			Fail(CLI_USAGE, "\"%s\" of --sort is not supported", word);
+		order = CliFormat("%s%s%s%s", order, *order == '\0' ? "" : ", ",
+						  *word == 'i' || *word == 'A' ? "j.job" :
+						  fields[which].sql, down ? " DESC" : "");
+	}
 	free(copy);
-	return list;
+	return *order == '\0' ? "j.job" : order;
 }
 
 /* one line; result NULL: the headings */

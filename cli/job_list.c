@@ -1,0 +1,110 @@
+/*-------------------------------------------------------------------------
+ *
+ * job_list.c
+ *		Lists of jobs as Slurm writes them.
+ *
+ *	12				a job, or the whole array whose first job is 12
+ *	12_3, 12_[1,3-5]	tasks of the array of job 12
+ *	12_*			all of its tasks
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "job_list.h"
+#include "submission.h"
+
+static char *find_jobs(const char *job, const char *tasks, bool all);
+static char *parse_one(char *word);
+
+/*
+ * Their numbers, as text of a bigint array.  One that does not exist stays in the
+ * list, so that the call which gets it says so.
+ */
+char *
+JobListParse(const char *text)
+{
+	char	   *copy = CliFormat("%s", text);
+	char	   *list = CliFormat("{");
+	char	   *word = copy;
+	int			depth = 0;
+
+	if (*text == '\0')
+		Fail(CLI_USAGE, "\"%s\" is not a list of jobs", text);
+	for (char *at = copy;; at++)
+	{
+		bool		last = *at == '\0';
+
+		depth += *at == '[' ? 1 : *at == ']' ? -1 : 0;
+		if (!last && (*at != ',' || depth > 0))
+			continue;
+		*at = '\0';
+		list = CliFormat("%s%s%s", list, list[1] == '\0' ? "" : ",",
+						 parse_one(word));
+		if (last)
+			break;
+		word = at + 1;
+	}
+	free(copy);
+	return CliFormat("%s}", list);
+}
+
+/*
+ * One word of the list: the numbers of its jobs, with commas.
+ */
+static char *
+parse_one(char *word)
+{
+	char	   *task = strchr(word, '_');
+	size_t		length;
+	ArraySpec	tasks;
+
+	if (task != NULL)
+		*task++ = '\0';
+	(void) CliNumber(word, 1, INT64_MAX, "a job");
+	if (task == NULL)
+		return find_jobs(word, NULL, false);
+	if (strcmp(task, "*") == 0)
+		return find_jobs(word, NULL, true);
+	length = strlen(task);
+	if (*task == '[' && task[length - 1] == ']')
+	{
+		task[length - 1] = '\0';
+		task++;
+	}
+	ArrayParse(&tasks, task, "a list of jobs");
+	return find_jobs(word, tasks.indexes, true);
+}
+
+/*
+ * The job, or jobs of its array: all, those of some indexes, or, where the job
+ * is its first, all as well.
+ */
+static char *
+find_jobs(const char *job, const char *tasks, bool all)
+{
+	const char *values[4] = {CliOrg(), job, tasks, all ? "t" : "f"};
+	PGresult   *result;
+	char	   *list;
+
+	result = CliCall("SELECT string_agg(k.job::text, ',' ORDER BY k.job)"
+					 " FROM gpucredit.jobs j CROSS JOIN LATERAL ("
+					 "SELECT j.job WHERE NOT $4::boolean UNION"
+					 " SELECT k.job FROM gpucredit.jobs k WHERE k.org = $1"
+					 "  AND k.account = j.account AND k.array_key = j.array_key"
+					 "  AND CASE WHEN $3::bigint[] IS NOT NULL"
+					 "   THEN k.task = ANY ($3::bigint[])"
+					 "   ELSE $4::boolean OR NOT EXISTS (SELECT"
+					 "    FROM gpucredit.jobs f WHERE f.org = $1"
+					 "    AND f.account = j.account"
+					 "    AND f.array_key = j.array_key AND f.job < j.job) END"
+					 ") k WHERE j.org = $1 AND j.job = $2::bigint", 4, values);
+	list = PQgetisnull(result, 0, 0) ? CliFormat("%s", job) :
+		CliFormat("%s", PQgetvalue(result, 0, 0));
+	PQclear(result);
+	return list;
+}

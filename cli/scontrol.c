@@ -1,0 +1,109 @@
+/*-------------------------------------------------------------------------
+ *
+ * scontrol.c
+ *		scontrol: show jobs, hold and release them.
+ *
+ * Inside a job another scontrol stands first in the PATH, which knows the job's
+ * nodes (agent/hostnames.c).
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "job_list.h"
+
+#define USE	"usage: scontrol show job [JOBS] | hold JOBS | release JOBS"
+#define INSTANT(column)	"coalesce(to_char(" column ", 'YYYY-MM-DD\"T\"HH24:MI:SS'), 'Unknown')"
+
+static int	show_jobs(const char *list);
+static int	for_each(const char *list, int (*call) (int argc, char **argv));
+
+int
+CliScontrol(int argc, char **argv)
+{
+	if (argc == 2 && strcmp(argv[1], "--help") == 0)
+	{
+		puts(USE);
+		return CLI_DONE;
+	}
+	if (argc >= 3 && argc <= 4 && strcmp(argv[1], "show") == 0 &&
+		strncmp(argv[2], "job", 3) == 0)
+		return show_jobs(argc == 4 ? argv[3] : NULL);
+	if (argc == 3 && (strcmp(argv[1], "hold") == 0 ||
+					  strcmp(argv[1], "uhold") == 0))
+		return for_each(argv[2], CliHold);
+	if (argc == 3 && strcmp(argv[1], "release") == 0)
+		return for_each(argv[2], CliRelease);
+	Fail(CLI_USAGE, "%s", USE);
+}
+
+/*
+ * The job that a list names, as Slurm's tools parse it.
+ */
+static int
+show_jobs(const char *list)
+{
+	const char *values[2] = {CliOrg(), list == NULL ? NULL :
+	JobListParse(list)};
+	PGresult   *result;
+
+	result = CliCall("SELECT format(E'JobId=%s JobName=%s\\n"
+					 "   UserId=%s Account=%s QOS=%s\\n"
+					 "   JobState=%s Reason=%s Dependency=%s\\n"
+					 "   Requeue=1 Restarts=%s ExitCode=%s\\n"
+					 "   RunTime=%s TimeLimit=%s\\n"
+					 "   SubmitTime=%s EligibleTime=%s\\n"
+					 "   StartTime=%s EndTime=%s Deadline=%s\\n"
+					 "   Partition=%s NodeList=%s\\n"
+					 "   Gres=%s Cost=%s Comment=%s',"
+					 " concat_ws(' ', j.job, CASE WHEN j.task IS NOT NULL THEN"
+					 "  'ArrayJobId=' || split_part(" SLURM_JOB_ID ", '_', 1)"
+					 "  || ' ArrayTaskId=' || j.task END), j.name,"
+					 " regexp_replace(j.account, '^.*/', ''), j.account, j.tier,"
+					 " s.long, " SLURM_REASON ","
+					 " coalesce(j.after, " SLURM_NOTHING "), GREATEST(j.attempt - 1, 0),"
+					 " CASE WHEN j.exit_code > 128 THEN '0:' || j.exit_code - 128"
+					 "  ELSE coalesce(j.exit_code, 0) || ':0' END,"
+					 " to_char(coalesce(j.elapsed, '0'), 'HH24:MI:SS'),"
+					 " to_char(coalesce(j.wall_limit, '0'), 'HH24:MI:SS'),"
+					 " " INSTANT("j.submitted_at") ", "
+					 INSTANT("coalesce(j.not_before, j.submitted_at)") ", "
+					 INSTANT("j.started_at") ", " INSTANT("j.ended_at") ", "
+					 INSTANT("j.deadline") ", j.pool,"
+					 " coalesce(nullif(" SLURM_NODES ", ''), " SLURM_NOTHING "),"
+					 " j.request, coalesce(j.billed, 0) + coalesce(j.used, 0),"
+					 " j.labels ->> 'comment')"
+					 " FROM gpucredit.jobs j CROSS JOIN LATERAL (SELECT w.long"
+					 "  FROM" SLURM_STATES " WHERE w.state = j.state) s"
+					 " WHERE j.org = $1 AND CASE WHEN $2::bigint[] IS NULL"
+					 "  THEN j.ended_at IS NULL"
+					 "  ELSE j.job = ANY ($2::bigint[]) END ORDER BY j.job", 2,
+					 values);
+	for (int row = 0; row < PQntuples(result); row++)
+		printf("%s\n\n", PQgetvalue(result, row, 0));
+	if (PQntuples(result) == 0 && list != NULL)
+		Fail(CLI_REFUSED, "Invalid job id specified");
+	PQclear(result);
+	return CLI_DONE;
+}
+
+/*
+ * Make a command's call for each job of a list.
+ */
+static int
+for_each(const char *list, int (*call) (int argc, char **argv))
+{
+	char	   *jobs = JobListParse(list);
+	char	  **words = CliAlloc(sizeof(char *) * (strlen(jobs) + 2));
+	char	   *save = NULL;
+	int			n = 0;
+
+	words[n++] = (char *) cli_program;
+	for (char *word = strtok_r(jobs, "{},", &save); word != NULL;
+		 word = strtok_r(NULL, "{},", &save))
+		words[n++] = word;
+	return call(n, words);
+}
