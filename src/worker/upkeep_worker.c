@@ -7,7 +7,8 @@
  * after gpucredit.upkeep_time.  A task runs at its own pace.  If a call did
  * something, the next one comes sooner: after a pause as long as the call was,
  * so that no task takes more than half of a core, and its locks are free for
- * half of the time.  pg_cron may call the same functions at the same time:
+ * half of the time.  The tasks that give devices back to the queue pause for a
+ * quarter of that: until then GPUs are idle.  pg_cron may call the same functions at the same time:
  * none of them waits for another.
  *
  * A failed task is logged, and its next try waits (failing.c).  The worker acts
@@ -43,6 +44,8 @@ typedef struct Task
 	const char *name;			/* one that no pool has */
 	SqlStatement *statement;
 	int			every_ms;
+	int			pause;			/* after a call that did something, in percent
+								 * of its time */
 	TimestampTz next;			/* 0: now */
 } Task;
 
@@ -69,19 +72,19 @@ TASK(depart_entries_run, "upkeep('depart_entries')");
 TASK(depart_audits_run, "upkeep('depart_audits')");
 
 static Task tasks[] = {
-	{"\001check_nodes", &check_nodes_run, 5000, 0},
-	{"\001reap_holds", &reap_holds_run, 5000, 0},
-	{"\001end_tenant_transactions", &end_tenant_transactions_run, 5000, 0},
-	{"\001expire_credits", &expire_credits_run, 10000, 0},
-	{"\001fold_spend", &fold_spend_run, 5000, 0},
-	{"\001raise_alerts", &raise_alerts_run, 30000, 0},
-	{"\001fold_denials", &fold_denials_run, 30000, 0},
-	{"\001forget", &forget_run, 10000, 0},
-	{"\001forget_usage", &forget_usage_run, 60000, 0},
-	{"\001number_events", &number_events_run, 1000, 0},
-	{"\001forget_events", &forget_events_run, 60000, 0},
-	{"\001depart_entries", &depart_entries_run, 60000, 0},
-	{"\001depart_audits", &depart_audits_run, 60000, 0}
+	{"\001check_nodes", &check_nodes_run, 5000, 25, 0},
+	{"\001reap_holds", &reap_holds_run, 5000, 25, 0},
+	{"\001end_tenant_transactions", &end_tenant_transactions_run, 5000, 100, 0},
+	{"\001expire_credits", &expire_credits_run, 10000, 100, 0},
+	{"\001fold_spend", &fold_spend_run, 5000, 100, 0},
+	{"\001raise_alerts", &raise_alerts_run, 30000, 100, 0},
+	{"\001fold_denials", &fold_denials_run, 30000, 100, 0},
+	{"\001forget", &forget_run, 10000, 100, 0},
+	{"\001forget_usage", &forget_usage_run, 60000, 100, 0},
+	{"\001number_events", &number_events_run, 1000, 100, 0},
+	{"\001forget_events", &forget_events_run, 60000, 100, 0},
+	{"\001depart_entries", &depart_entries_run, 60000, 100, 0},
+	{"\001depart_audits", &depart_audits_run, 60000, 100, 0}
 };
 
 static long run_due(List **failing);
@@ -174,7 +177,8 @@ run_task(Task *task, List **failing)
 	}
 	now = ClockSteady();
 	task->next = did || retry ?
-		now + Max(now - begun, SHORTEST_PAUSE_MS * INT64CONST(1000)) :
+		now + Max((now - begun) * task->pause / 100,
+				  SHORTEST_PAUSE_MS * INT64CONST(1000)) :
 		TimestampTzPlusMilliseconds(begun, task->every_ms);
 }
 
