@@ -45,6 +45,7 @@ BEGIN ATOMIC
 	('POST', '/v1/holds/{hold}/extend', 'extend_hold', NULL, 'Hold more credit'),
 	('POST', '/v1/holds/{hold}/capture', 'capture', NULL, 'Spend held credit'),
 	('POST', '/v1/holds/{hold}/release', 'release', NULL, 'Give held credit back'),
+	('GET', '/v1/events', 'events', 'event', 'What happened, oldest first; as a stream with Accept: text/event-stream'),
 	('GET', '/v1/queue', 'queue', NULL, 'What waits in a pool'),
 	('GET', '/v1/fair_share', 'fair_share', NULL, 'Shares of a pool'),
 	('GET', '/v1/capacity', 'capacity_advice', NULL, 'How many GPUs a pool needs'),

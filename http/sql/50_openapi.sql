@@ -135,7 +135,8 @@ BEGIN ATOMIC
 		SELECT DISTINCT ON (c.short) c AS f, c.short
 		FROM gpucredit_http.callable c
 		WHERE has_function_privilege(c.function, 'EXECUTE')
-			AND c.short NOT IN ('http.begin', 'http.enter', 'http.begin_session', 'http.session_answer', 'http.answer', 'http.openapi')
+			AND c.short NOT IN ('http.begin', 'http.enter', 'http.begin_session', 'http.session_answer', 'http.answer', 'http.openapi',
+				'http.open_stream', 'http.stream_page', 'http.event_json')
 		ORDER BY c.short, c.function),
 	operation AS (
 		SELECT r.path, lower(r.method) AS method,

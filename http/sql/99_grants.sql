@@ -12,7 +12,9 @@ GRANT USAGE ON SCHEMA gpucredit_http TO gpucredit_gateway, gpucredit_admin,
 	gpucredit_operator, gpucredit_app, gpucredit_agent, gpucredit_auditor, gpucredit_tenant;
 
 GRANT EXECUTE ON FUNCTION gpucredit_http.begin, gpucredit_http.enter,
-	gpucredit_http.begin_session, gpucredit_http.session_answer TO gpucredit_gateway;
+	gpucredit_http.begin_session, gpucredit_http.session_answer,
+	gpucredit_http.number_events, gpucredit_http.feed, gpucredit_http.feed_end,
+	gpucredit_http.good_tokens TO gpucredit_gateway;
 
 /* What a request runs with the rights of its own role. */
 DO $$
@@ -22,7 +24,8 @@ BEGIN
 	FOR f IN
 		SELECT p.oid FROM pg_catalog.pg_proc p
 		WHERE p.pronamespace = 'gpucredit_http'::regnamespace
-			AND p.proname NOT IN ('begin', 'enter', 'begin_session', 'session_answer', 'record', 'request_begin', 'request_end',
+			AND p.proname NOT IN ('begin', 'enter', 'begin_session', 'session_answer', 'number_events',
+				'feed', 'feed_end', 'good_tokens', 'record', 'request_begin', 'request_end',
 				'check_account', 'refuse_change')
 	LOOP
 		EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO gpucredit_admin, gpucredit_operator,'

@@ -15,7 +15,8 @@ typedef enum ClientState
 {
 	CLIENT_SENDS,				/* a request is coming, or the next one is awaited */
 	CLIENT_WAITS,				/* for its answer */
-	CLIENT_READS				/* its answer */
+	CLIENT_READS,				/* its answer */
+	CLIENT_STAYS				/* for events (stream.c ends it) */
 } ClientState;
 
 extern bool clients_start(void);

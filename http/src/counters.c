@@ -14,6 +14,7 @@
 
 #include "client.h"
 #include "queue.h"
+#include "stream.h"
 #include "worker.h"
 
 static const int bounds_ms[] = {1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10000, 30000};
@@ -71,6 +72,9 @@ counters_text(void)
 	fprintf(out, "# HELP gpucreditd_connections Clients' connections.\n"
 			"# TYPE gpucreditd_connections gauge\n"
 			"gpucreditd_connections %d\n", clients_open());
+	fprintf(out, "# HELP gpucreditd_streams Clients that get events as they happen.\n"
+			"# TYPE gpucreditd_streams gauge\n"
+			"gpucreditd_streams %d\n", streams_count());
 	fprintf(out, "# HELP gpucreditd_database_up Whether the last request reached the database.\n"
 			"# TYPE gpucreditd_database_up gauge\n"
 			"gpucreditd_database_up %d\n", workers_ready());

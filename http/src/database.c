@@ -23,6 +23,7 @@
 #include "etag.h"
 #include "options.h"
 #include "problem.h"
+#include "stream.h"
 
 #define TRIES	5
 
@@ -41,17 +42,27 @@ static const char *const answer_sql =
 " ARRAY(SELECT pg_catalog.jsonb_array_elements_text($2::pg_catalog.jsonb)),"
 " $3::pg_catalog.jsonb, $4::pg_catalog.text, $5::pg_catalog.text) a";
 
-/* Prepare a session; false if a statement failed. */
-static bool
-prepare_session(PGconn * connection)
+static const char *const stream_sql =
+"SELECT s::pg_catalog.text, true FROM gpucredit_http.open_stream("
+"$1::pg_catalog.jsonb, NULLIF($2::pg_catalog.text, '')) s";
+
+static const char *const page_sql =
+"SELECT * FROM gpucredit_http.stream_page($1::pg_catalog.int8, $2::pg_catalog.text,"
+" $3::pg_catalog.text, $4::pg_catalog.text[], $5::pg_catalog.int8)";
+
+/* What a request's transaction does, mostly with the rights of its token's role. */
+typedef struct Work
 {
-	static const struct
-	{
-		const char *name;
-		const char *sql;
-	}			statements[] = {
-		{"enter", enter_sql}, {"answer", answer_sql}, {"session", session_sql}
-	};
+	const char *statement;
+	int			n;
+	const char *values[5];
+	bool		is_alone;		/* it checks the token itself */
+}			Work;
+
+/* Set what every session of the daemon has. */
+static bool
+set_session(PGconn * connection)
+{
 	char		settings[512];
 	PGresult   *result;
 	bool		good;
@@ -65,18 +76,34 @@ prepare_session(PGconn * connection)
 	result = PQexec(connection, settings);
 	good = PQresultStatus(result) == PGRES_COMMAND_OK;
 	PQclear(result);
-	for (size_t i = 0; good && i < sizeof(statements) / sizeof(statements[0]); i++)
-	{
-		result = PQprepare(connection, statements[i].name, statements[i].sql, 0, NULL);
-		good = PQresultStatus(result) == PGRES_COMMAND_OK;
-		PQclear(result);
-	}
-	return good && PQenterPipelineMode(connection) == 1;
+	return good;
 }
 
-/* A connection that works, as far as one can know; false if there is none. */
 static bool
-connect_if_needed(PGconn * *connection)
+prepare(PGconn * connection, const char *name, const char *statement)
+{
+	PGresult   *result = PQprepare(connection, name, statement, 0, NULL);
+	bool		good = PQresultStatus(result) == PGRES_COMMAND_OK;
+
+	PQclear(result);
+	return good;
+}
+
+/* Prepare a session that answers requests; false if a statement failed. */
+static bool
+prepare_session(PGconn * connection)
+{
+	return set_session(connection) && prepare(connection, "enter", enter_sql) &&
+		prepare(connection, "answer", answer_sql) &&
+		prepare(connection, "session", session_sql) &&
+		prepare(connection, "stream", stream_sql) &&
+		prepare(connection, "page", page_sql) &&
+		PQenterPipelineMode(connection) == 1;
+}
+
+/* A new connection to the database, in whatever state. */
+static PGconn *
+connect_to_database(void)
 {
 	static const char *const words[] = {
 		"dbname", "fallback_application_name", "connect_timeout", "keepalives_idle",
@@ -84,12 +111,31 @@ connect_if_needed(PGconn * *connection)
 	};
 	const char *values[] = {options.database, "gpucreditd", "10", "10", "30000", NULL};
 
+	return PQconnectdbParams(words, values, 1);
+}
+
+PGconn *
+database_connect(void)
+{
+	PGconn	   *connection = connect_to_database();
+
+	if (PQstatus(connection) == CONNECTION_OK && set_session(connection))
+		return connection;
+	log_line("no connection to the database: %s", PQerrorMessage(connection));
+	PQfinish(connection);
+	return NULL;
+}
+
+/* A connection that works, as far as one can know; false if there is none. */
+static bool
+connect_if_needed(PGconn * *connection)
+{
 	/* a server that has stopped meanwhile has closed it */
 	if (*connection != NULL && PQconsumeInput(*connection) == 1 &&
 		PQstatus(*connection) == CONNECTION_OK)
 		return true;
 	PQfinish(*connection);
-	*connection = PQconnectdbParams(words, values, 1);
+	*connection = connect_to_database();
 	if (PQstatus(*connection) == CONNECTION_OK && prepare_session(*connection))
 		return true;
 	log_line("no connection to the database: %s", PQerrorMessage(*connection));
@@ -158,32 +204,22 @@ may_repeat(const PGresult * error)
 }
 
 /*
- * Run a request's transaction; all of it, or only the check of its token.
+ * Run a request's transaction; without work, only the check of its token.
  * False if the connection broke.
  */
 static bool
-run_transaction(PGconn * connection, WebRequest * request, bool whole,
+run_transaction(PGconn * connection, WebRequest * request, const Work * work,
 				PGresult * *rows, PGresult * *error)
 {
 	const char *who[] = {
 		request->token, request->traceparent != NULL ? request->traceparent : "",
 		request->csrf, request->method
 	};
-	const char *what[] = {
-		request->method, request->path, request->query, request->key, request->body
-	};
-	const char *session[] = {
-		request->method, request->token, request->csrf,
-		MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, "User-Agent"),
-		request->query
-	};
 
-	if (whole && request->is_session)
-		return PQsendQueryPrepared(connection, "session", 5, session, NULL, NULL, 0) == 1 &&
-			PQpipelineSync(connection) == 1 &&
-			read_pipeline(connection, request, rows, error);
-	return PQsendQueryPrepared(connection, "enter", 4, who, NULL, NULL, 0) == 1 &&
-		(!whole || PQsendQueryPrepared(connection, "answer", 5, what, NULL, NULL, 0) == 1) &&
+	return ((work != NULL && work->is_alone) ||
+			PQsendQueryPrepared(connection, "enter", 4, who, NULL, NULL, 0) == 1) &&
+		(work == NULL || PQsendQueryPrepared(connection, work->statement, work->n, work->values,
+											 NULL, NULL, 0) == 1) &&
 		PQpipelineSync(connection) == 1 &&
 		read_pipeline(connection, request, rows, error);
 }
@@ -255,17 +291,18 @@ answer_with_row(WebRequest * request, const PGresult * row)
 
 /* Run a request's transaction, and repeat it where others were in its way. */
 static bool
-run_repeated(PGconn * *connection, WebRequest * request, bool whole, PGresult * *rows,
+run_repeated(PGconn * *connection, WebRequest * request, const Work * work, PGresult * *rows,
 			 PGresult * *error)
 {
 	for (int i = 0; i < TRIES; i++)
 	{
 		if (!connect_if_needed(connection))
 			return false;
-		if (!run_transaction(*connection, request, whole, rows, error))
+		if (!run_transaction(*connection, request, work, rows, error))
 		{
 			PQclear(*rows);
 			PQclear(*error);
+			*rows = *error = NULL;
 			PQfinish(*connection);
 			*connection = NULL;
 			return false;
@@ -274,6 +311,7 @@ run_repeated(PGconn * *connection, WebRequest * request, bool whole, PGresult * 
 			return true;
 		PQclear(*rows);
 		PQclear(*error);
+		*rows = *error = NULL;
 	}
 	return false;
 }
@@ -283,14 +321,37 @@ database_answer(PGconn * *connection, WebRequest * request)
 {
 	PGresult   *rows = NULL;
 	PGresult   *error = NULL;
+	Work		work = {"answer", 5, {
+		request->method, request->path, request->query, request->key, request->body
+	}, false};
 
-	if (!run_repeated(connection, request, true, &rows, &error))
+	if (request->is_stream)
+		work = (Work)
+	{
+		"stream", 2,
+		{
+			request->query, request->last_event
+		}, false
+	};
+	if (request->is_session)
+		work = (Work)
+	{
+		"session", 5,
+		{
+			request->method, request->token, request->csrf,
+			MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, "User-Agent"),
+			request->query
+		}, true
+	};
+	if (!run_repeated(connection, request, &work, &rows, &error))
 	{
 		answer_unreachable(request);
 		return;
 	}
 	if (error != NULL)
 		problem_from_database(request, error);
+	else if (rows != NULL && PQntuples(rows) == 1 && request->is_stream)
+		stream_open(request, PQgetvalue(rows, 0, 0));
 	else if (rows != NULL && PQntuples(rows) == 1)
 		answer_with_row(request, rows);
 	else
@@ -305,7 +366,7 @@ database_check_token(PGconn * *connection, WebRequest * request)
 	PGresult   *rows = NULL;
 	PGresult   *error = NULL;
 
-	if (!run_repeated(connection, request, false, &rows, &error))
+	if (!run_repeated(connection, request, NULL, &rows, &error))
 	{
 		answer_unreachable(request);
 		return false;
@@ -315,6 +376,20 @@ database_check_token(PGconn * *connection, WebRequest * request)
 	PQclear(rows);
 	PQclear(error);
 	return request->response == NULL;
+}
+
+bool
+database_stream_page(PGconn * *connection, const StreamPage * page, PGresult * *rows,
+					 PGresult * *error)
+{
+	WebRequest	request = {.token = page->token, .csrf = page->csrf, .method = "GET"};
+	Work		work = {"page", 5, {
+		page->after, page->org, page->account, page->kinds, page->job
+	}, false};
+	bool		reached = run_repeated(connection, &request, &work, rows, error);
+
+	free(request.role);
+	return reached;
 }
 
 bool

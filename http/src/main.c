@@ -14,6 +14,7 @@
 
 #include "client.h"
 #include "console.h"
+#include "follow.h"
 #include "options.h"
 #include "serve.h"
 #include "worker.h"
@@ -43,7 +44,7 @@ main(int argc, char **argv)
 	sigaddset(&signals, SIGTERM);
 	pthread_sigmask(SIG_BLOCK, &signals, NULL);
 	signal(SIGPIPE, SIG_IGN);
-	if (!workers_start() || !clients_start())
+	if (!workers_start() || !clients_start() || !follow_start())
 	{
 		log_line("could not start threads");
 		return 1;

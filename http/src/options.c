@@ -16,7 +16,7 @@
 
 WebOptions	options = {
 	.database = "user=gpucredit_gateway", .address = "127.0.0.1", .port = 8086,
-	.workers = 8, .waiting = 1000, .connections = 2000, .per_address = 100,
+	.workers = 8, .waiting = 1000, .connections = 2000, .per_address = 100, .streams = 1000,
 	.receive_s = 30, .send_s = 300, .statement_s = 30, .body_max = 4 * 1024 * 1024
 };
 
@@ -48,6 +48,8 @@ options_usage(bool wrong)
 		  "  -c, --connections=N        of clients, at most (2000)\n"
 		  "      --per-address=N        of those, from one address (100)\n"
 		  "      --console=FOLDER       the console's files, served below /console/\n"
+		  "      --streams=N            of events, open at once (1000); a quarter of them\n"
+		  "                             of one role\n"
 		  "      --receive=SECONDS      in which a request must have come (30)\n"
 		  "      --send=SECONDS         in which an answer must have been read (300)\n"
 		  "      --statement=SECONDS    that a call to the database may last (30)\n"
@@ -68,6 +70,7 @@ parse_number(const char *text, int largest)
 enum
 {
 	PER_ADDRESS = 256,
+	STREAMS,
 	RECEIVE,
 	SEND,
 	STATEMENT,
@@ -97,6 +100,8 @@ option_store(int option, const char *value)
 			return (options.connections = parse_number(value, 100000)) > 0;
 		case PER_ADDRESS:
 			return (options.per_address = parse_number(value, 100000)) > 0;
+		case STREAMS:
+			return (options.streams = parse_number(value, 100000)) > 0;
 		case RECEIVE:
 			return (options.receive_s = parse_number(value, 3600)) > 0;
 		case SEND:
@@ -125,6 +130,7 @@ options_parse(int argc, char **argv)
 		{"waiting", required_argument, NULL, 'q'},
 		{"connections", required_argument, NULL, 'c'},
 		{"per-address", required_argument, NULL, PER_ADDRESS},
+		{"streams", required_argument, NULL, STREAMS},
 		{"receive", required_argument, NULL, RECEIVE},
 		{"send", required_argument, NULL, SEND},
 		{"statement", required_argument, NULL, STATEMENT},

@@ -20,6 +20,7 @@ typedef struct WebOptions
 	int			waiting;		/* requests that may wait for a worker */
 	int			connections;	/* of clients */
 	int			per_address;	/* of those, from one address */
+	int			streams;		/* of events, at once */
 	int			receive_s;		/* a request has come within that time */
 	int			send_s;			/* an answer has been read within that time */
 	int			statement_s;	/* a call to the database may last that long */

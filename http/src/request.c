@@ -52,6 +52,7 @@ request_free(WebRequest * request)
 	free(request->csrf);
 	free(request->key);
 	free(request->traceparent);
+	free(request->last_event);
 	free(request->role);
 	free(request->body);
 	free(request);
@@ -259,6 +260,18 @@ check_origin(WebRequest * request, struct MHD_Connection *connection)
 	return same;
 }
 
+/* Does the client want a stream of events? */
+static bool
+wants_stream(const WebRequest * request, struct MHD_Connection *connection)
+{
+	const char *accept = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Accept");
+	size_t		path = strcspn(request->target, "?");
+
+	return request->method != NULL && strcmp(request->method, "GET") == 0 &&
+		path == strlen("/v1/events") && strncmp(request->target, "/v1/events", path) == 0 &&
+		accept != NULL && strstr(accept, "text/event-stream") != NULL;
+}
+
 bool
 request_parse(WebRequest * request, struct MHD_Connection *connection, const char *method)
 {
@@ -272,6 +285,8 @@ request_parse(WebRequest * request, struct MHD_Connection *connection, const cha
 	find_secret(request, connection);
 	request->key = copy_header(connection, "Idempotency-Key");
 	request->traceparent = copy_header(connection, "Traceparent");
+	request->last_event = copy_header(connection, "Last-Event-ID");
+	request->is_stream = wants_stream(request, connection);
 	if (request->method == NULL || request->path == NULL || request->query == NULL)
 	{
 		problem_answer(request, 400, "the address is malformed",

@@ -37,6 +37,8 @@ typedef struct WebRequest
 	bool		is_session;		/* its address is that of the session itself */
 	char	   *key;			/* of the header Idempotency-Key; or NULL */
 	char	   *traceparent;	/* of that header; or NULL */
+	char	   *last_event;		/* of the header Last-Event-ID; or NULL */
+	bool		is_stream;		/* it asks for events as they happen */
 	char	   *role;			/* that it acted as; NULL: not known */
 	char	   *body;
 	size_t		body_size;

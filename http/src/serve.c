@@ -19,13 +19,14 @@
 #include "client.h"
 #include "console.h"
 #include "counters.h"
+#include "follow.h"
 #include "options.h"
 #include "problem.h"
 #include "request.h"
 #include "worker.h"
 
 #define SHORT_BODY	16384
-#define CONNECTION_MEMORY	(64 * 1024)
+#define CONNECTION_MEMORY	(32 * 1024)	/* an open stream uses half of it */
 #define POLLING_THREADS	2
 
 /* Send the answer that was made for a request. */
@@ -37,7 +38,8 @@ send_answer(WebRequest * request)
 
 	request->response = NULL;
 	count_answer(request);
-	client_enter(request->connection, CLIENT_READS);
+	client_enter(request->connection, request->is_stream && request->status == 200 ?
+				 CLIENT_STAYS : CLIENT_READS);
 	MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
 	result = MHD_queue_response(request->connection, (unsigned int) request->status, response);
 	MHD_destroy_response(response);
@@ -233,5 +235,6 @@ serve_stop(struct MHD_Daemon *daemon)
 {
 	/* no suspended connection may be left */
 	workers_stop();
+	follow_stop();
 	MHD_stop_daemon(daemon);
 }

@@ -181,6 +181,7 @@ RETURNS SETOF gpucredit.event
 LANGUAGE plpgsql STABLE SECURITY DEFINER PARALLEL RESTRICTED ROWS 100
 SET search_path = pg_catalog, pg_temp
 SET jit = off
+SET enable_seqscan = off SET enable_bitmapscan = off	/* whatever the statistics say */
 AS $$
 BEGIN
 	IF after IS NULL OR account IS NULL OR "limit" IS NULL

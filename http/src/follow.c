@@ -1,0 +1,283 @@
+/*-------------------------------------------------------------------------
+ *
+ * follow.c
+ *		Reads the feed of events for the streams.
+ *
+ * Two threads, each with a connection.  One follows the feed: it has events
+ * that have committed numbered, reads them once for all streams, and checks
+ * the streams' tokens.  It looks each 100 ms while a stream is open, and at
+ * once when a NOTIFY says that another daemon or the upkeep worker has numbered
+ * some.  The other one reads pages for streams that are behind, each with the
+ * rights of the stream's token.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "follow.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "database.h"
+#include "options.h"
+#include "stream.h"
+
+#define LOOK_MS			100
+#define READ_ANYWAY_US	1000000 /* without a NOTIFY, which may be dropped */
+#define CHECK_US		30000000	/* tokens */
+#define PAGE			"500"
+
+typedef struct Follower
+{
+	PGconn	   *connection;
+	bool		knows;			/* up to where it has read */
+	int64_t		last;
+	int64_t		read_us;
+	int64_t		checked_us;
+	int64_t		looked_us;
+}			Follower;
+
+static pthread_t threads[2];
+static atomic_bool stopping = false;
+
+/* Run a statement; its rows, or NULL. */
+static PGresult *
+run(Follower * follower, const char *statement, int n, const char *const *values)
+{
+	PGresult   *result = PQexecParams(follower->connection, statement, n, NULL, values, NULL, NULL, 0);
+
+	if (PQresultStatus(result) == PGRES_TUPLES_OK)
+		return result;
+	log_line("events: %s", PQresultErrorMessage(result));
+	PQclear(result);
+	return NULL;
+}
+
+/* A single number that a statement answers; -1: it failed. */
+static int64_t
+run_number(Follower * follower, const char *statement)
+{
+	PGresult   *result = run(follower, statement, 0, NULL);
+	int64_t		number = result != NULL ? atoll(PQgetvalue(result, 0, 0)) : -1;
+
+	PQclear(result);
+	return number;
+}
+
+static bool
+connect_follower(Follower * follower)
+{
+	PGresult   *result;
+	bool		good;
+
+	if (follower->connection != NULL && PQstatus(follower->connection) == CONNECTION_OK)
+		return true;
+	follower->knows = false;
+	streams_lose();
+	PQfinish(follower->connection);
+	follower->connection = database_connect();
+	if (follower->connection == NULL)
+		return false;
+	result = PQexec(follower->connection, "LISTEN gpucredit_event");
+	good = PQresultStatus(result) == PGRES_COMMAND_OK;
+	PQclear(result);
+	return good;
+}
+
+/* Have any notifications come since the last call? */
+static bool
+was_notified(Follower * follower)
+{
+	bool		any = false;
+	PGnotify   *notify;
+
+	PQconsumeInput(follower->connection);
+	while ((notify = PQnotifies(follower->connection)) != NULL)
+	{
+		PQfreemem(notify);
+		any = true;
+	}
+	return any;
+}
+
+static StreamEvent
+event_of(const PGresult * rows, int i)
+{
+	return (StreamEvent)
+	{
+		.number = atoll(PQgetvalue(rows, i, 0)), .kind = PQgetvalue(rows, i, 1),
+		.org = PQgetvalue(rows, i, 2), .account = PQgetvalue(rows, i, 3),
+		.job = atoll(PQgetvalue(rows, i, 4)), .content = PQgetvalue(rows, i, 5)
+	};
+}
+
+/* Send what is new in the feed. */
+static void
+read_feed(Follower * follower)
+{
+	char		after[24];
+	const char *values[] = {after, PAGE};
+	int			n;
+
+	do
+	{
+		PGresult   *rows;
+
+		snprintf(after, sizeof(after), "%lld", (long long) follower->last);
+		rows = run(follower, "SELECT * FROM gpucredit_http.feed($1, $2)", 2, values);
+		n = PQntuples(rows);
+		for (int i = 0; i < n; i++)
+		{
+			StreamEvent event = event_of(rows, i);
+
+			streams_send(&event);
+			follower->last = event.number;
+		}
+		PQclear(rows);
+	} while (n == atoi(PAGE) && !atomic_load(&stopping));
+	follower->read_us = now_us();
+}
+
+/* End streams whose token is good no more. */
+static void
+check_tokens(Follower * follower)
+{
+	char	   *tokens = NULL;
+	char	   *sessions = NULL;
+	PGresult   *good = NULL;
+
+	if (streams_tokens(&tokens, &sessions))
+		good = run(follower, "SELECT * FROM gpucredit_http.good_tokens($1, $2)", 2,
+				   (const char *[])
+				   {
+					   tokens, sessions
+				   });
+	if (good != NULL)
+		streams_check(good);
+	PQclear(good);
+	free(tokens);
+	free(sessions);
+	follower->checked_us = now_us();
+}
+
+/* Follow the feed for a moment. */
+static void
+follow(Follower * follower)
+{
+	bool		notified = was_notified(follower);
+
+	if (!follower->knows)
+	{
+		follower->last = run_number(follower, "SELECT gpucredit_http.feed_end()");
+		follower->knows = follower->last >= 0;
+		if (!follower->knows)
+			return;
+		streams_follow(follower->last);
+	}
+	if (run_number(follower, "SELECT gpucredit_http.number_events()") > 0 || notified ||
+		now_us() - follower->read_us > READ_ANYWAY_US)
+		read_feed(follower);
+	if (now_us() - follower->checked_us > CHECK_US)
+		check_tokens(follower);
+}
+
+static void
+wait_a_moment(const Follower * follower, int ms)
+{
+	struct pollfd one = {.fd = -1, .events = POLLIN};
+
+	if (follower->connection != NULL)
+		one.fd = PQsocket(follower->connection);
+	poll(&one, 1, ms);
+}
+
+static void *
+follow_main(void *unused)
+{
+	Follower	follower = {0};
+
+	(void) unused;
+	while (!atomic_load(&stopping))
+	{
+		if (now_us() - follower.looked_us > 1000000)
+		{
+			streams_look_after();
+			follower.looked_us = now_us();
+		}
+		if (streams_count() == 0)
+		{
+			follower.knows = false;
+			streams_lose();
+			wait_a_moment(&(Follower)
+						  {
+							  0
+						  }, LOOK_MS);
+		}
+		else if (connect_follower(&follower))
+		{
+			follow(&follower);
+			wait_a_moment(&follower, LOOK_MS);
+		}
+		else
+			wait_a_moment(&(Follower)
+						  {
+							  0
+						  }, 500);
+	}
+	PQfinish(follower.connection);
+	return NULL;
+}
+
+/* Read pages for streams that are behind. */
+static void *
+page_main(void *unused)
+{
+	PGconn	   *connection = NULL;
+	StreamPage	page = {0};
+
+	(void) unused;
+	while (streams_next_page(&page))
+	{
+		PGresult   *rows = NULL;
+		PGresult   *error = NULL;
+
+		if (!database_stream_page(&connection, &page, &rows, &error))
+			streams_retry(&page);
+		else if (error == NULL && rows != NULL)
+			streams_add_page(&page, rows);
+		else
+		{
+			const char *sqlstate = PQresultErrorField(error, PG_DIAG_SQLSTATE);
+
+			log_line("events: %s", PQresultErrorMessage(error));
+			/* a token that is not good, or a role that may not read, ends it */
+			if (sqlstate == NULL || strncmp(sqlstate, "28", 2) == 0 || strncmp(sqlstate, "42", 2) == 0)
+				streams_end(&page);
+			else
+				streams_retry(&page);
+		}
+		PQclear(rows);
+		PQclear(error);
+	}
+	PQfinish(connection);
+	return NULL;
+}
+
+bool
+follow_start(void)
+{
+	return pthread_create(&threads[0], NULL, follow_main, NULL) == 0 &&
+		pthread_create(&threads[1], NULL, page_main, NULL) == 0;
+}
+
+void
+follow_stop(void)
+{
+	atomic_store(&stopping, true);
+	streams_stop();
+	pthread_join(threads[0], NULL);
+	pthread_join(threads[1], NULL);
+}

@@ -1,0 +1,716 @@
+/*-------------------------------------------------------------------------
+ *
+ * stream.c
+ *		Clients that stay, and get events as they happen.
+ *
+ * An open stream has no connection to the database, no thread, and no buffer
+ * while nothing is to be sent.  One thread reads the feed (follow.c), each event
+ * once, and sends it to the live streams whose role may read it and whose
+ * filters fit.  Another one reads pages of older events for streams that are
+ * behind: those that have just come, and those whose client reads more slowly
+ * than events come.  A stream becomes live when it has come as far as the feed
+ * has been read, so it misses none and gets none twice.
+ *
+ * A client that reads nothing is ended, and so is one whose token is no longer
+ * good, or whose role may read other events than when the stream began: it
+ * comes again with the number of its last event.
+ *
+ * One lock guards all streams.  Under it nothing waits.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "stream.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "options.h"
+#include "problem.h"
+
+#define BUFFER_MOST	(64 * 1024)	/* a stream with more is behind */
+#define BLOCK		2048		/* bytes that the library asks for at once */
+#define BEAT_US		15000000	/* a comment, after so long without an event */
+
+typedef struct Stream
+{
+	uint64_t	number;
+	struct MHD_Connection *connection;
+	int			socket;
+	bool		suspended;
+	bool		ended;
+	bool		live;			/* else it is behind */
+	bool		has_page;		/* a page is read for it */
+	int64_t		not_before_us;	/* the next page */
+	int64_t		after;			/* the last event that it has, or does not want */
+	int64_t		told;			/* the last number that the client knows */
+	int64_t		written_us;		/* when something was last put into the buffer */
+	int64_t		read_us;		/* when the client last took something */
+	char	   *buffer;
+	size_t		size;
+	size_t		sent;			/* bytes of the buffer */
+	char	   *token;			/* the secret, of a token or a session */
+	int64_t		token_number;
+	int64_t		session;		/* 0: none */
+	char	   *role;
+	json_t	   *rights;
+	bool		reads_all;
+	char	   *org;			/* filters; NULL: none */
+	char	   *account;
+	json_t	   *kinds;			/* NULL: all */
+	int64_t		job;			/* 0: all */
+	struct Stream *previous;
+	struct Stream *next;
+}			Stream;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t behind = PTHREAD_COND_INITIALIZER;
+static Stream * all = NULL;
+static int	count = 0;
+static uint64_t last_number = 0;
+static int64_t followed = -1;	/* the feed has been read up to here; -1: it is
+								 * not being read */
+static uint64_t asked = 0;		/* the last stream whose token was asked about */
+static bool stopping = false;
+
+/* Have the library ask for more, if it waits. */
+static void
+wake(Stream * stream)
+{
+	if (!stream->suspended)
+		return;
+	stream->suspended = false;
+	MHD_resume_connection(stream->connection);
+}
+
+static void
+end_stream(Stream * stream)
+{
+	stream->ended = true;
+	wake(stream);
+}
+
+/* Put text into a stream's buffer; false if it is full. */
+static bool
+put_text(Stream * stream, const char *text, size_t size)
+{
+	char	   *more;
+
+	if (stream->size - stream->sent + size > BUFFER_MOST && stream->size > stream->sent)
+		return false;
+	if (stream->sent > 0)
+	{
+		stream->size -= stream->sent;
+		memmove(stream->buffer, stream->buffer + stream->sent, stream->size);
+		stream->sent = 0;
+	}
+	more = realloc(stream->buffer, stream->size + size);
+	if (more == NULL)
+		return false;
+	if (stream->size == 0)
+		stream->read_us = now_us();
+	memcpy(more + stream->size, text, size);
+	stream->buffer = more;
+	stream->size += size;
+	stream->written_us = now_us();
+	wake(stream);
+	return true;
+}
+
+static bool
+put_event(Stream * stream, int64_t number, const char *kind, const char *content)
+{
+	char	   *text = NULL;
+	int			size = asprintf(&text, "id: %" PRId64 "\nevent: %s\ndata: %s\n\n", number, kind, content);
+	bool		good = size > 0 && put_text(stream, text, (size_t) size);
+
+	if (size > 0)
+		free(text);
+	if (good)
+		stream->told = number;
+	return good;
+}
+
+/* What the library calls for more bytes to send. */
+static ssize_t
+read_stream(void *cls, uint64_t position, char *buffer, size_t room)
+{
+	Stream	   *stream = cls;
+	size_t		n;
+
+	(void) position;
+	pthread_mutex_lock(&lock);
+	n = stream->size - stream->sent;
+	if (stream->ended || n == 0)
+	{
+		bool		ended = stream->ended;
+
+		if (!ended)
+		{
+			stream->suspended = true;
+			MHD_suspend_connection(stream->connection);
+			if (!stream->live)
+				pthread_cond_signal(&behind);
+		}
+		pthread_mutex_unlock(&lock);
+		return ended ? MHD_CONTENT_READER_END_OF_STREAM : 0;
+	}
+	if (n > room)
+		n = room;
+	memcpy(buffer, stream->buffer + stream->sent, n);
+	stream->sent += n;
+	stream->read_us = now_us();
+	if (!stream->live && stream->size - stream->sent < BUFFER_MOST / 2)
+		pthread_cond_signal(&behind);
+	if (stream->sent == stream->size)
+	{
+		free(stream->buffer);
+		stream->buffer = NULL;
+		stream->size = stream->sent = 0;
+	}
+	pthread_mutex_unlock(&lock);
+	return (ssize_t) n;
+}
+
+static void
+free_members(Stream * stream)
+{
+	free(stream->buffer);
+	free(stream->token);
+	free(stream->role);
+	free(stream->org);
+	free(stream->account);
+	json_decref(stream->rights);
+	json_decref(stream->kinds);
+	free(stream);
+}
+
+/* What the library calls when the client is gone. */
+static void
+free_stream(void *cls)
+{
+	Stream	   *stream = cls;
+
+	pthread_mutex_lock(&lock);
+	if (stream->previous != NULL)
+		stream->previous->next = stream->next;
+	else
+		all = stream->next;
+	if (stream->next != NULL)
+		stream->next->previous = stream->previous;
+	count--;
+	pthread_mutex_unlock(&lock);
+	free_members(stream);
+}
+
+static char *
+copy_member(const json_t * object, const char *name)
+{
+	const char *text = json_string_value(json_object_get(object, name));
+
+	return text != NULL ? strdup(text) : NULL;
+}
+
+/* A stream from what open_stream() said. */
+static Stream *
+stream_new(WebRequest * request, const json_t * opened)
+{
+	Stream	   *stream = calloc(1, sizeof(Stream));
+	json_t	   *after = json_object_get(opened, "after");
+	json_t	   *kinds = json_object_get(opened, "kinds");
+	const union MHD_ConnectionInfo *info =
+	MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+
+	if (stream == NULL)
+		return NULL;
+	stream->connection = request->connection;
+	stream->socket = info != NULL ? info->connect_fd : -1;
+	stream->after = json_integer_value(json_is_integer(after) ? after :
+									   json_object_get(opened, "last"));
+	stream->told = stream->after;
+	stream->token = strdup(request->token);
+	stream->token_number = json_integer_value(json_object_get(opened, "token"));
+	stream->session = json_integer_value(json_object_get(opened, "session"));
+	stream->role = copy_member(opened, "role");
+	stream->rights = json_incref(json_object_get(opened, "rights"));
+	stream->reads_all = json_is_true(json_object_get(stream->rights, "all"));
+	stream->org = copy_member(opened, "org");
+	stream->account = copy_member(opened, "account");
+	stream->kinds = json_is_array(kinds) ? json_incref(kinds) : NULL;
+	stream->job = json_integer_value(json_object_get(opened, "job"));
+	stream->written_us = stream->read_us = now_us();
+	return stream;
+}
+
+/*
+ * Has the client gone?  The library does not look at a connection that waits for
+ * an event.
+ */
+static bool
+is_gone(const Stream * stream)
+{
+	char		byte;
+	ssize_t		n = recv(stream->socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+
+	return n == 0 || (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
+}
+
+/* Add a stream to the others, if there is room for one more of its role. */
+static bool
+add_stream(Stream * stream)
+{
+	int			of_role = 0;
+	bool		accepted;
+
+	pthread_mutex_lock(&lock);
+	for (Stream * other = all; other != NULL; other = other->next)
+	{
+		if (strcmp(other->role, stream->role) != 0 || other->ended)
+			continue;
+		if (is_gone(other))
+			end_stream(other);
+		else
+			of_role++;
+	}
+	accepted = !stopping && count < options.streams && of_role < (options.streams + 3) / 4;
+	if (accepted)
+	{
+		stream->number = ++last_number;
+		stream->next = all;
+		if (all != NULL)
+			all->previous = stream;
+		all = stream;
+		count++;
+		/* what the client knows at once: the connection, and where it begins */
+		put_text(stream, ": gpucredit\n\n", 13);
+		pthread_cond_signal(&behind);
+	}
+	pthread_mutex_unlock(&lock);
+	return accepted;
+}
+
+void
+stream_open(WebRequest * request, const char *text)
+{
+	json_t	   *opened = json_loads(text, 0, NULL);
+	Stream	   *stream = stream_new(request, opened);
+
+	json_decref(opened);
+	if (stream == NULL || stream->token == NULL || stream->role == NULL || stream->account == NULL)
+	{
+		if (stream != NULL)
+			free_members(stream);
+		problem_answer(request, 500, "internal error", NULL, NULL);
+		return;
+	}
+	if (!add_stream(stream))
+	{
+		free_members(stream);
+		problem_answer(request, 429, "too many streams are open",
+					   "A role has a quarter of the daemon's streams.",
+					   "End one, or repeat the request later.");
+		return;
+	}
+	request->status = 200;
+	request->response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK, read_stream,
+														  stream, free_stream);
+	if (request->response == NULL)
+	{
+		free_stream(stream);
+		problem_answer(request, 500, "internal error", NULL, NULL);
+		return;
+	}
+	MHD_add_response_header(request->response, "Content-Type", "text/event-stream");
+	MHD_add_response_header(request->response, "Cache-Control", "no-store");
+	MHD_add_response_header(request->response, "X-Accel-Buffering", "no");
+}
+
+static bool
+is_below(const char *account, const char *ancestor)
+{
+	size_t		n = strlen(ancestor);
+
+	return n == 0 || (strncmp(account, ancestor, n) == 0 &&
+					  (account[n] == '\0' || account[n] == '/'));
+}
+
+/* May the stream's role read it?  As gpucredit_internal.may_read(). */
+static bool
+may_read(const Stream * stream, const StreamEvent * event)
+{
+	json_t	   *bound = json_object_get(stream->rights, "bound");
+	size_t		i;
+	json_t	   *one;
+
+	if (stream->reads_all)
+		return true;
+	json_array_foreach(bound, i, one)
+	{
+		const char *org = json_string_value(json_array_get(one, 0));
+		const char *account = json_string_value(json_array_get(one, 1));
+
+		if (org != NULL && account != NULL && strcmp(org, event->org) == 0 &&
+			is_below(event->account, account))
+			return true;
+	}
+	return false;
+}
+
+static bool
+wants(const Stream * stream, const StreamEvent * event)
+{
+	size_t		i;
+	json_t	   *kind;
+
+	if ((stream->org != NULL && strcmp(stream->org, event->org) != 0) ||
+		!is_below(event->account, stream->account) ||
+		(stream->job != 0 && stream->job != event->job))
+		return false;
+	if (stream->kinds == NULL)
+		return true;
+	json_array_foreach(stream->kinds, i, kind)
+		if (json_is_string(kind) && strcmp(json_string_value(kind), event->kind) == 0)
+		return true;
+	return false;
+}
+
+void
+streams_follow(int64_t number)
+{
+	pthread_mutex_lock(&lock);
+	followed = number;
+	pthread_mutex_unlock(&lock);
+}
+
+void
+streams_lose(void)
+{
+	pthread_mutex_lock(&lock);
+	followed = -1;
+	for (Stream * stream = all; stream != NULL; stream = stream->next)
+		stream->live = false;
+	pthread_mutex_unlock(&lock);
+}
+
+void
+streams_send(const StreamEvent * event)
+{
+	pthread_mutex_lock(&lock);
+	for (Stream * stream = all; stream != NULL; stream = stream->next)
+	{
+		if (!stream->live || stream->ended || event->number <= stream->after)
+			continue;
+		if (may_read(stream, event) && wants(stream, event) &&
+			!put_event(stream, event->number, event->kind, event->content))
+			stream->live = false;	/* it reads on from its last event */
+		else
+			stream->after = event->number;
+	}
+	followed = event->number;
+	pthread_mutex_unlock(&lock);
+}
+
+void
+streams_look_after(void)
+{
+	int64_t		now = now_us();
+	char		text[64];
+
+	pthread_mutex_lock(&lock);
+	for (Stream * stream = all; stream != NULL; stream = stream->next)
+	{
+		if (stream->suspended && is_gone(stream))
+			end_stream(stream);
+		else if (stream->size > stream->sent &&
+			now - stream->read_us > (int64_t) options.receive_s * 1000000)
+		{
+			/* the library notices, and closes it */
+			shutdown(stream->socket, SHUT_RDWR);
+			end_stream(stream);
+		}
+		else if (stream->size == stream->sent && now - stream->written_us > BEAT_US)
+		{
+			/* an id without data tells the client from where to go on, and no more */
+			if (stream->after > stream->told)
+				snprintf(text, sizeof(text), ": \nid: %" PRId64 "\n\n", stream->after);
+			else
+				snprintf(text, sizeof(text), ": \n\n");
+			stream->told = stream->after;
+			put_text(stream, text, strlen(text));
+		}
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+bool
+streams_tokens(char **tokens, char **sessions)
+{
+	size_t		size = 0;
+	FILE	   *token = open_memstream(tokens, &size);
+	FILE	   *session = open_memstream(sessions, &size);
+	const char *comma = "";
+
+	if (token == NULL || session == NULL)
+		return false;
+	fputc('{', token);
+	fputc('{', session);
+	pthread_mutex_lock(&lock);
+	asked = last_number;
+	for (const Stream * stream = all; stream != NULL; stream = stream->next)
+	{
+		if (stream->next != NULL && stream->next->token_number == stream->token_number &&
+			stream->next->session == stream->session)
+			continue;
+		fprintf(token, "%s%" PRId64, comma, stream->token_number);
+		fprintf(session, "%s%" PRId64, comma, stream->session);
+		comma = ",";
+	}
+	pthread_mutex_unlock(&lock);
+	fputc('}', token);
+	fputc('}', session);
+	fclose(token);
+	fclose(session);
+	return true;
+}
+
+void
+streams_check(const PGresult * good)
+{
+	json_t	   *tokens = json_object();
+	char		name[64];
+
+	for (int i = 0; i < PQntuples(good); i++)
+	{
+		snprintf(name, sizeof(name), "%s/%s", PQgetvalue(good, i, 0), PQgetvalue(good, i, 1));
+		json_object_set_new(tokens, name, json_loads(PQgetvalue(good, i, 2), 0, NULL));
+	}
+	pthread_mutex_lock(&lock);
+	for (Stream * stream = all; stream != NULL; stream = stream->next)
+	{
+		snprintf(name, sizeof(name), "%" PRId64 "/%" PRId64, stream->token_number, stream->session);
+		/* one that came since the question is asked about the next time */
+		if (stream->number <= asked &&
+			!json_equal(json_object_get(tokens, name), stream->rights))
+			end_stream(stream);
+	}
+	pthread_mutex_unlock(&lock);
+	json_decref(tokens);
+}
+
+/* An array of SQL of the texts of an array of JSON. */
+static char *
+sql_array(const json_t * texts)
+{
+	char	   *text = NULL;
+	size_t		size = 0;
+	FILE	   *out = open_memstream(&text, &size);
+	size_t		i;
+	json_t	   *one;
+
+	if (out == NULL)
+		return NULL;
+	fputc('{', out);
+	json_array_foreach(texts, i, one)
+	{
+		fputs(i > 0 ? ",\"" : "\"", out);
+		for (const char *c = json_is_string(one) ? json_string_value(one) : ""; *c != '\0'; c++)
+		{
+			if (*c == '"' || *c == '\\')
+				fputc('\\', out);
+			fputc(*c, out);
+		}
+		fputc('"', out);
+	}
+	fputc('}', out);
+	fclose(out);
+	return text;
+}
+
+/* Describe the page that a stream needs. */
+static void
+describe_page(Stream * stream, StreamPage * page)
+{
+	char		job[24];
+
+	stream->has_page = true;
+	snprintf(job, sizeof(job), "%" PRId64, stream->job);
+	snprintf(page->after, sizeof(page->after), "%" PRId64, stream->after);
+	page->stream = stream->number;
+	page->token = strdup(stream->token);
+	page->csrf = stream->session != 0 ? strdup("") : NULL;
+	page->org = stream->org != NULL ? strdup(stream->org) : NULL;
+	page->account = strdup(stream->account);
+	page->kinds = stream->kinds != NULL ? sql_array(stream->kinds) : NULL;
+	page->job = stream->job != 0 ? strdup(job) : NULL;
+}
+
+/*
+ * A stream that is behind, has nothing left to send, and is due.  The one that
+ * came first is last in the list; those that had a page have to wait a moment,
+ * so each has its turn.
+ */
+static Stream *
+find_behind(void)
+{
+	Stream	   *found = NULL;
+	int64_t		now = now_us();
+
+	for (Stream * stream = all; stream != NULL; stream = stream->next)
+		if (!stream->live && !stream->ended && !stream->has_page &&
+			stream->size - stream->sent < BUFFER_MOST / 2 && stream->not_before_us <= now &&
+			(found == NULL || stream->not_before_us <= found->not_before_us))
+			found = stream;
+	return found;
+}
+
+static bool
+any_behind(void)
+{
+	for (const Stream * stream = all; stream != NULL; stream = stream->next)
+		if (!stream->live && !stream->ended)
+			return true;
+	return false;
+}
+
+bool
+streams_next_page(StreamPage * page)
+{
+	Stream	   *stream;
+	struct timespec until;
+
+	pthread_mutex_lock(&lock);
+	while (!stopping && (stream = find_behind()) == NULL)
+	{
+		clock_gettime(CLOCK_REALTIME, &until);
+		until.tv_nsec += any_behind() ? 5000000 : 900000000;
+		until.tv_sec += until.tv_nsec / 1000000000;
+		until.tv_nsec %= 1000000000;
+		pthread_cond_timedwait(&behind, &lock, &until);
+	}
+	if (!stopping)
+		describe_page(stream, page);
+	pthread_mutex_unlock(&lock);
+	return !stopping;
+}
+
+static void
+free_page(StreamPage * page)
+{
+	free(page->token);
+	free(page->csrf);
+	free(page->org);
+	free(page->account);
+	free(page->kinds);
+	free(page->job);
+}
+
+/* The stream of a page, if it is still there. */
+static Stream *
+stream_of(const StreamPage * page)
+{
+	Stream	   *stream = all;
+
+	while (stream != NULL && stream->number != page->stream)
+		stream = stream->next;
+	if (stream != NULL)
+		stream->has_page = false;
+	return stream;
+}
+
+/* Put a page into a stream's buffer, as far as there is room. */
+static void
+put_page(Stream * stream, const PGresult * rows)
+{
+	int			n = PQntuples(rows) - 1;
+	char		text[64];
+
+	if (n < 0)
+		return;
+	if (strcmp(PQgetvalue(rows, n, 4), "t") == 0)
+	{
+		snprintf(text, sizeof(text), "event: gap\ndata: {\"after\":%" PRId64 "}\n\n", stream->after);
+		if (!put_text(stream, text, strlen(text)))
+			return;
+	}
+	for (int i = 0; i < n; i++)
+	{
+		int64_t		number = atoll(PQgetvalue(rows, i, 0));
+
+		if (!put_event(stream, number, PQgetvalue(rows, i, 1), PQgetvalue(rows, i, 2)))
+			return;
+		stream->after = number;
+	}
+	stream->after = atoll(PQgetvalue(rows, n, 0));
+	/* it has come as far as the feed, which from now on it follows */
+	stream->live = followed >= 0 && stream->after >= followed &&
+		strcmp(PQgetvalue(rows, n, 3), "t") != 0;
+}
+
+void
+streams_add_page(StreamPage * page, const PGresult * rows)
+{
+	Stream	   *stream;
+
+	pthread_mutex_lock(&lock);
+	stream = stream_of(page);
+	if (stream != NULL)
+	{
+		put_page(stream, rows);
+		stream->not_before_us = now_us() + 2000;
+	}
+	pthread_mutex_unlock(&lock);
+	free_page(page);
+}
+
+void
+streams_end(StreamPage * page)
+{
+	Stream	   *stream;
+
+	pthread_mutex_lock(&lock);
+	stream = stream_of(page);
+	if (stream != NULL)
+		end_stream(stream);
+	pthread_mutex_unlock(&lock);
+	free_page(page);
+}
+
+void
+streams_retry(StreamPage * page)
+{
+	Stream	   *stream;
+
+	pthread_mutex_lock(&lock);
+	stream = stream_of(page);
+	if (stream != NULL)
+		stream->not_before_us = now_us() + 500000;
+	pthread_mutex_unlock(&lock);
+	free_page(page);
+}
+
+int
+streams_count(void)
+{
+	int			n;
+
+	pthread_mutex_lock(&lock);
+	n = count;
+	pthread_mutex_unlock(&lock);
+	return n;
+}
+
+void
+streams_stop(void)
+{
+	pthread_mutex_lock(&lock);
+	stopping = true;
+	for (Stream * stream = all; stream != NULL; stream = stream->next)
+		end_stream(stream);
+	pthread_cond_broadcast(&behind);
+	pthread_mutex_unlock(&lock);
+}
