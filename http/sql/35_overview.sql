@@ -34,10 +34,23 @@ END;
 COMMENT ON FUNCTION gpucredit_http.organisations(text, integer) IS
 'Lists: organisations whose name contains a text, by name, with their credit. Result: at most so many rows; amounts as balance() has them.';
 
+CREATE TYPE gpucredit_http.quota AS (
+	account text,
+	gpu_type text,
+	max_gpus integer,
+	gpus numeric,
+	max_running integer,
+	running bigint,
+	max_queued integer,
+	queued bigint
+);
+REVOKE ALL ON TYPE gpucredit_http.quota FROM PUBLIC;
+COMMENT ON TYPE gpucredit_http.quota IS
+'What quotas() answers: the limits of an account and what is in use of them';
+
 /* Whoever may read an account's budgets may read its quotas. */
 CREATE FUNCTION gpucredit_http.quotas(org text, account text DEFAULT '')
-RETURNS TABLE (account text, gpu_type text, max_gpus integer, gpus numeric, max_running integer,
-	running bigint, max_queued integer, queued bigint)
+RETURNS SETOF gpucredit_http.quota
 LANGUAGE plpgsql STABLE SECURITY DEFINER ROWS 10
 SET search_path = pg_catalog, pg_temp
 AS $$

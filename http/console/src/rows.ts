@@ -1,0 +1,425 @@
+/*
+ * rows.ts: what the API answers, as GET /v1/openapi.json describes it.  The test
+ * compares each of these with that document.
+ */
+export interface List<T> {
+	data: T[];
+	truncated: boolean;
+	next: number | null;
+}
+
+export interface Me {
+	role: string;
+	scope: string;
+	token: number;
+	accounts: { org: string; account: string }[];
+}
+
+export interface Balance {
+	available: string;
+	spendable: string;
+	held: string;
+	used: string;
+	spent: string;
+	promo: string;
+	granted: string;
+	paid: string;
+	next_expiry_at: string | null;
+	next_expiry_amount: string | null;
+}
+
+export interface Bucket {
+	bucket: number;
+	account: string;
+	kind: string;
+	priority: number;
+	effective_at: string;
+	expires_at: string | null;
+	issued: string;
+	available: string;
+	held: string;
+	spent: string;
+	expired: string;
+	usable: boolean;
+	why: string | null;
+}
+
+export interface BalanceAt {
+	at: string;
+	available: string;
+}
+
+export interface Usage {
+	item: string | null;
+	spent: string;
+	refunded: string;
+	net: string;
+	gpu_hours: string;
+	jobs: number;
+	accrued: string;
+	keys: Record<string, string | null>;
+}
+
+export interface Job {
+	org: string;
+	job: number;
+	account: string;
+	pool: string;
+	tier: string;
+	request: string;
+	state: string;
+	attempt: number;
+	failures: number;
+	gpu_type: string | null;
+	gpus: number | null;
+	share: number | null;
+	elapsed: string | null;
+	held: string;
+	used: string | null;
+	submitted_at: string;
+	not_before: string | null;
+	started_at: string | null;
+	ended_at: string | null;
+	progress: number | null;
+	utilization: number | null;
+}
+
+export interface Attempt {
+	attempt: number;
+	gpu_type: string | null;
+	gpus: number;
+	share: number;
+	per_hour: string;
+	wall_limit: string | null;
+	started_at: string;
+	elapsed: string;
+	held: string;
+	ended_at: string | null;
+	outcome: string | null;
+	billed: string | null;
+	refunded: string | null;
+	exit_code: number | null;
+	message: string | null;
+	utilization: number | null;
+}
+
+export interface HistoryLine {
+	at: string;
+	what: string;
+	attempt: number | null;
+	detail: string;
+}
+
+export interface Check {
+	check_name: string;
+	passes: boolean;
+	detail: string;
+}
+
+export interface Submission {
+	account: string;
+	request: string;
+	wall_limit: string | null;
+	tier: string;
+	pool: string;
+	topology: string;
+	max_retries: number;
+	spec: Record<string, unknown>;
+	options: Record<string, unknown>;
+}
+
+export interface LogPiece {
+	state: string;
+	attempt: number | null;
+	node: string | null;
+	first_byte: number | null;
+	body: string | null;
+	written: number | null;
+	over: boolean | null;
+	message: string | null;
+}
+
+export interface Price {
+	gpu_type: string;
+	pool: string;
+	spot: boolean;
+	effective_at: string;
+	per_gpu_hour: string;
+	recorded_at: string;
+}
+
+export interface TierFor {
+	tier: string;
+	rank: number;
+	allowed: boolean;
+}
+
+export interface BucketFor {
+	bucket: number;
+	kind: string;
+	available: string;
+	pays: boolean;
+	why: string | null;
+	most: string | null;
+}
+
+export interface Budget {
+	account: string;
+	period: string;
+	period_start: string;
+	amount: string;
+	reserved: string;
+	spent: string;
+	remaining: string;
+	hard: boolean;
+}
+
+export interface Quota {
+	account: string;
+	gpu_type: string | null;
+	max_gpus: number | null;
+	gpus: string;
+	max_running: number | null;
+	running: number;
+	max_queued: number | null;
+	queued: number;
+}
+
+export interface Alert {
+	org: string;
+	alert: number;
+	at: string;
+	account: string;
+	kind: string;
+	threshold: string;
+	detail: Record<string, unknown>;
+}
+
+export interface Entry {
+	at: string;
+	entry: number | null;
+	bucket: number;
+	account: string | null;
+	operation: string;
+	source: string;
+	target: string;
+	amount: string;
+	job: number | null;
+	available: string;
+}
+
+export interface InvoiceLine {
+	line: number;
+	account: string;
+	tier: string | null;
+	gpu_type: string | null;
+	jobs: number;
+	gpu_hours: string;
+	spent: string;
+	refunded: string;
+	amount: string;
+	per_gpu_hour: string | null;
+}
+
+export interface Token {
+	token: number;
+	role: string;
+	scope: string;
+	label: string;
+	created_at: string;
+	expires_at: string;
+	used_at: string | null;
+	revoked_at: string | null;
+}
+
+export interface Browser {
+	session: number;
+	role: string;
+	token: number;
+	label: string;
+	created_at: string;
+	used_at: string;
+	expires_at: string;
+	here: boolean;
+}
+
+export interface Account {
+	org: string;
+	account: string;
+	suspended: boolean;
+}
+
+export interface Node {
+	node: string;
+	pool: string;
+	gpu_type: string;
+	gpus: number;
+	healthy: string;
+	spot: boolean;
+	state: string;
+	reason: string | null;
+	deadline: string | null;
+	heard_at: string | null;
+	takes_work: boolean;
+}
+
+export interface Device {
+	node: string;
+	gpu: number;
+	healthy: boolean;
+	org: string | null;
+	account: string | null;
+	job: number | null;
+	attempt: number | null;
+	share: number | null;
+	started_at: string | null;
+	ends_at: string | null;
+	fenced: boolean | null;
+}
+
+export interface Capacity {
+	pool: string;
+	gpu_type: string;
+	spot: boolean;
+	nodes: number;
+	in_service: number;
+	allocated: string;
+	free: number;
+	stranded: number;
+}
+
+export interface QueueRow {
+	org: string;
+	account: string;
+	job: number;
+	tier: string;
+	request: string;
+	waits: string;
+	reason: string;
+	expected_at: string | null;
+}
+
+export interface Reason {
+	reason: string;
+	tier: string;
+	jobs: number;
+	devices: string;
+	longest: string;
+}
+
+export interface Reservation {
+	org: string;
+	job: number;
+	node: string;
+	gpus: string;
+	gpu_type: string;
+	expected_at: string | null;
+	latest_at: string | null;
+}
+
+export interface Share {
+	org: string;
+	account: string;
+	weight: string;
+	live: string;
+	share: string;
+	used: string;
+	rank: number;
+}
+
+export interface Advice {
+	gpu_type: string;
+	supply: string;
+	allocated: string;
+	waiting: string;
+	busy_percent: string | null;
+	demand_percent: string | null;
+	stranded: number;
+	advice: string;
+	devices: number;
+	cost: string | null;
+}
+
+export interface DemandStep {
+	since: string;
+	gpu_type: string;
+	supply: string;
+	allocated: string;
+	waiting: string;
+	demand: string;
+}
+
+export interface Recent {
+	what: string;
+	reason: string | null;
+	jobs: number;
+	times: number;
+	latest: string;
+	org: string | null;
+	job: number | null;
+}
+
+export interface Lag {
+	task: string;
+	lag: string;
+}
+
+export interface Finding {
+	invariant: string;
+	org: string;
+	subject: string;
+	detail: string;
+}
+
+export interface Organisation {
+	org: string;
+	created_at: string;
+	suspended: boolean;
+	available: string;
+	spendable: string;
+	held: string;
+	spent: string;
+	next_expiry_at: string | null;
+	next_expiry_amount: string | null;
+}
+
+export interface Burn {
+	org: string;
+	available: string;
+	held: string;
+	per_day: string;
+	days_left: string | null;
+	runs_out: string | null;
+}
+
+export interface Expiring {
+	org: string;
+	account: string;
+	bucket: number;
+	kind: string;
+	expires_at: string;
+	available: string;
+	held: string;
+}
+
+export interface Debt {
+	org: string;
+	account: string;
+	owed: string;
+	since: string;
+}
+
+export interface Audit {
+	org: string;
+	audit: number;
+	at: string;
+	login: string;
+	actor: string;
+	operation: string;
+	decision: string;
+	reason: string | null;
+	account: string | null;
+	job: number | null;
+	detail: Record<string, unknown> | null;
+	client_addr: string | null;
+}
