@@ -50,6 +50,9 @@ CliJsonRows(const PGresult * result)
 	return rows;
 }
 
+/*
+ * One value.
+ */
 static json_t *
 json_value(const PGresult * result, int row, int column)
 {

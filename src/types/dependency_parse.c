@@ -50,7 +50,8 @@ DependencyParse(const char *text, Dependency *dependency)
 	char		separator = '\0';
 	const char *problem;
 
-	memset(dependency, 0, sizeof(Dependency));
+	dependency->any = false;
+	dependency->n = 0;
 	for (;;)
 	{
 		problem = parse_condition(&at, dependency);
@@ -89,7 +90,10 @@ parse_condition(const char **at, Dependency *dependency)
 		return "The condition singleton names no jobs.";
 	if (dependency->n == DEPENDENCY_MOST)
 		return "It names more than 64 jobs.";
-	dependency->terms[dependency->n++].kind = AFTER_SINGLETON;
+	dependency->terms[dependency->n++] = (DependencyTerm)
+	{
+		.kind = AFTER_SINGLETON
+	};
 	return NULL;
 }
 
@@ -109,7 +113,10 @@ parse_jobs(const char **at, DependencyKind kind, Dependency *dependency)
 		if (dependency->n == DEPENDENCY_MOST)
 			return "It names more than 64 jobs.";
 		(*at)++;
-		term->kind = kind;
+		*term = (DependencyTerm)
+		{
+			.kind = kind
+		};
 		problem = parse_term(at, term);
 		if (problem != NULL)
 			return problem;

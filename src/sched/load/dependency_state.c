@@ -11,7 +11,7 @@
  *	3. one statement reads the others, one the arrays, one the names.
  *
  * So ten thousand jobs that wait for one job, or each for the one before, cost
- * a few milliseconds a cycle.
+ * a cycle about as much as ten thousand that are queued.
  *
  * Locks: none.
  *
@@ -126,7 +126,7 @@ static DependencyState judge_job(const Judging *judging, const Named *named,
 static DependencyState judge_array(const Named *named, int64 before,
 								   DependencyKind kind);
 static DependencyState judge_singleton(const Judging *judging, int i);
-static Dependency parse(const DependentJob *job);
+static void parse(const DependentJob *job, Dependency *dependency);
 
 /*
  * Find out for each job whether what it waits for holds.  Jobs of one
@@ -161,16 +161,14 @@ DependencyJudge(const SchedCycle *cycle, DependentJob *jobs, int n)
  * The dependency of a job, which reserve() has written.  Without one all of
  * its terms hold, as there are none.
  */
-static Dependency
-parse(const DependentJob *job)
+static void
+parse(const DependentJob *job, Dependency *dependency)
 {
-	Dependency	dependency = {0};
-
-	if (job->after == NULL)
-		return dependency;
-	Ensure(DependencyParse(job->after, &dependency) == NULL,
+	dependency->any = false;
+	dependency->n = 0;
+	Ensure(job->after == NULL ||
+		   DependencyParse(job->after, dependency) == NULL,
 		   "A job has a malformed dependency.");
-	return dependency;
 }
 
 /*
@@ -224,9 +222,10 @@ note_org(Judging *judging, int first, int n)
 static int
 note_job(Judging *judging, int i)
 {
-	Dependency	dependency = parse(&judging->jobs[i]);
+	Dependency	dependency;
 	bool		singleton = false;
 
+	parse(&judging->jobs[i], &dependency);
 	for (int t = 0; t < dependency.n; t++)
 	{
 		NamedKey	key = {.job = dependency.terms[t].job,
@@ -415,10 +414,11 @@ compare_singletons(const void *a, const void *b)
 static DependencyState
 judge(const Judging *judging, int i)
 {
-	Dependency	dependency = parse(&judging->jobs[i]);
+	Dependency	dependency;
 	int			hold = 0;
 	int			never = 0;
 
+	parse(&judging->jobs[i], &dependency);
 	for (int t = 0; t < dependency.n; t++)
 	{
 		DependencyState state = judge_term(judging, i, &dependency.terms[t]);

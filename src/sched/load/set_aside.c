@@ -109,6 +109,7 @@ SetAsideLast(const SchedCycle *cycle, int64 job)
 void
 SetAsideLoad(SchedCycle *cycle)
 {
+	int			before = cycle->n_set_aside;
 	bool	   *drop;
 
 	if (cycle->input.n_jobs == 0)
@@ -119,7 +120,8 @@ SetAsideLoad(SchedCycle *cycle)
 	check_deadlines(cycle, drop);
 	limit_arrays(cycle, drop);
 	ReholdFind(cycle, drop);
-	CycleDrop(cycle, drop);
+	if (cycle->n_set_aside > before)
+		CycleDrop(cycle, drop);
 	pfree(drop);
 }
 
