@@ -453,3 +453,22 @@ UPDATE spend_day SET used = '1' WHERE org = 'al' AND account = 'lab' AND day = '
 SELECT * FROM verify('al');
 SELECT * FROM rebuild('al');
 SELECT * FROM verify('al');
+
+-- a balance is compared by kept plans: a function that is planned in each call
+-- made a hold below an alert take more than twenty times as long as another
+SELECT create_account('kept'), issue('kept', '', 'i', 1000), set_alert('kept', '', 1),
+	create_account('kept2'), issue('kept2', '', 'i', 1000) \g /dev/null
+CREATE FUNCTION pg_temp.fastest(org text) RETURNS float8 LANGUAGE plpgsql AS $$
+DECLARE
+	began timestamptz;
+	best float8;
+BEGIN
+	FOR round IN 1 .. 8 LOOP
+		began := clock_timestamp();
+		PERFORM gpucredit.hold(org, '', round || '/' || i, 1, '1 h') FROM generate_series(1, 10) i;
+		best := least(best, extract(epoch FROM clock_timestamp() - began));
+	END LOOP;
+	RETURN best;
+END $$;
+SELECT pg_temp.fastest('kept') < 10 * pg_temp.fastest('kept2') AS planned_once;
+SELECT * FROM verify('kept');

@@ -179,8 +179,12 @@ COMMENT ON FUNCTION gpucredit_internal.alert_budgets(text[], text, timestamptz) 
  */
 CREATE FUNCTION gpucredit_internal.balances_recovered(tenants text[], accounts text[],
 	at timestamptz, buckets bigint[], drawn bigint[], always boolean) RETURNS bigint
-LANGUAGE sql VOLATILE PARALLEL UNSAFE
-BEGIN ATOMIC
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET plan_cache_mode = force_generic_plan
+AS $$
+DECLARE
+	n bigint;
+BEGIN
 	WITH low AS MATERIALIZED (
 		SELECT a.org, a.alert, a.account, a.threshold
 		FROM unnest(balances_recovered.tenants) AS o (org)
@@ -218,19 +222,30 @@ BEGIN ATOMIC
 				AND (balances_recovered.always OR b.before >= l.threshold)
 			FOR NO KEY UPDATE OF o SKIP LOCKED))
 		RETURNING 1)
-	SELECT count(*) FROM ready;
-END;
+	SELECT count(*) INTO n FROM ready;
+	RETURN n;
+END
+$$;
 COMMENT ON FUNCTION gpucredit_internal.balances_recovered(text[], text[], timestamptz,
 	bigint[], bigint[], boolean) IS
 'Internal: lets alerts of low balances be raised again that have recovered; returns how many.';
 
-/* Balances of the given accounts, NULL for all of the organisations */
+/*
+ * Balances of the given accounts, NULL for all of the organisations.  Each call
+ * that draws credit below an account with an alert asks, so this and
+ * balances_recovered() are PL/pgSQL, which keeps plans: a function in SQL would
+ * be planned in each call, which costs some milliseconds.
+ */
 CREATE FUNCTION gpucredit_internal.alert_balances(tenants text[], accounts text[],
 	at timestamptz, buckets bigint[] DEFAULT '{}', drawn bigint[] DEFAULT '{}')
 RETURNS bigint
-LANGUAGE sql VOLATILE PARALLEL UNSAFE
-BEGIN ATOMIC
-	SELECT gpucredit_internal.balances_recovered(alert_balances.tenants,
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET plan_cache_mode = force_generic_plan
+AS $$
+DECLARE
+	n bigint;
+BEGIN
+	PERFORM gpucredit_internal.balances_recovered(alert_balances.tenants,
 		alert_balances.accounts, alert_balances.at, alert_balances.buckets,
 		alert_balances.drawn, false);
 	SELECT coalesce(sum(gpucredit_internal.raise_alert(l.org,
@@ -239,6 +254,7 @@ BEGIN ATOMIC
 		l.balance_low, 0, jsonb_build_object('kind', 'balance',
 			'org', l.org, 'account', l.account,
 			'threshold', l.balance_low, 'available', l.available))), 0)
+	INTO n
 	FROM (SELECT a.org, a.account, a.balance_low::numeric AS balance_low,
 			b.available
 		FROM unnest(alert_balances.tenants) AS o (org)
@@ -262,7 +278,9 @@ BEGIN ATOMIC
 				AND r.threshold = a.balance_low::numeric OFFSET 0)
 		OFFSET 0) l
 	WHERE l.available < l.balance_low;
-END;
+	RETURN n;
+END
+$$;
 COMMENT ON FUNCTION gpucredit_internal.alert_balances(text[], text[], timestamptz,
 	bigint[], bigint[]) IS
 'Internal: raises alerts for balances that have fallen below what set_alert set; returns how many. buckets, drawn: what the calling transaction has just drawn, in micro-credits.';

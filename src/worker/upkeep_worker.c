@@ -8,8 +8,8 @@
  * something, the next one comes sooner: after a pause as long as the call was,
  * so that no task takes more than half of a core, and its locks are free for
  * half of the time.  The tasks that give devices back to the queue pause for a
- * quarter of that: until then GPUs are idle.  pg_cron may call the same functions at the same time:
- * none of them waits for another.
+ * quarter of that: until then GPUs are idle.  pg_cron may call the same
+ * functions at the same time: none of them waits for another.
  *
  * A failed task is logged, and its next try waits (failing.c).  The worker acts
  * as the owner of the extension (owner.c).  ClockSteady() says what is due, as
