@@ -24,14 +24,11 @@ nodes_finish()
 # Ends keepers that still run, after a failure, and with each its job.
 end_keepers()
 {
-	local lock pid
+	local pid
 
-	for lock in "$GC_WORK"/n*/state/run/*/lock; do
-		[ -e "$lock" ] || continue
-		for pid in $(gc_run find /proc/[0-9]*/fd -lname "$lock" 2>/dev/null |
-			sed 's,^/proc/,,; s,/fd/.*,,' | sort -u); do
-			kill -9 "$pid" 2>/dev/null
-		done
+	for pid in $(gc_run find /proc/[0-9]*/fd -lname "$GC_WORK/n*/state/run/*/lock" 2>/dev/null |
+		sed 's,^/proc/,,; s,/fd/.*,,' | sort -u); do
+		kill -9 "$pid" 2>/dev/null
 	done
 }
 

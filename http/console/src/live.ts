@@ -1,11 +1,13 @@
 /*
- * live.ts: what an address answers, kept current while the page is visible.
+ * live.ts: what an address answers, kept current while the page is visible: when
+ * an event says that something happened, and now and then.
  *
  * All parts of the page that show the same address share one request. Each asks
  * with the tag of what it has, so nothing is sent that has not changed.
  */
 import { useEffect, useState } from 'preact/hooks';
 import { Problem, read } from './api';
+import { followEvents } from './events';
 
 export interface Live<T> {
 	data?: T;
@@ -25,6 +27,9 @@ interface Entry {
 }
 
 const entries = new Map<string, Entry>();
+
+/* how much longer a page waits before it asks again while it hears of events */
+let patience = 1;
 
 function schedule(path: string, entry: Entry, delay: number): void {
 	window.clearTimeout(entry.timer);
@@ -54,7 +59,7 @@ async function refresh(path: string, entry: Entry): Promise<void> {
 	}
 	entry.busy = false;
 	/* 0: only when it is asked for again */
-	if (entry.every > 0) schedule(path, entry, Math.min(entry.every * 2 ** entry.failures, 15000));
+	if (entry.every > 0) schedule(path, entry, entry.failures > 0 ? Math.min(entry.every * 2 ** entry.failures, 15000) : entry.every > 5000 ? entry.every : entry.every * patience);
 }
 
 document.addEventListener('visibilitychange', () => {
@@ -65,6 +70,31 @@ document.addEventListener('visibilitychange', () => {
 export function refreshAll(): void {
 	entries.forEach((entry, path) => {
 		if (entry.listeners.size > 0) void refresh(path, entry);
+	});
+}
+
+/* The addresses that are asked often anyway are asked at once, and once a second at most. */
+let due = 0;
+let last = 0;
+
+function happened(): void {
+	if (due !== 0) return;
+	due = window.setTimeout(
+		() => {
+			due = 0;
+			last = Date.now();
+			entries.forEach((entry, path) => {
+				if (entry.listeners.size > 0 && entry.every > 0 && entry.every <= 5000) void refresh(path, entry);
+			});
+		},
+		Math.max(100, last + 1000 - Date.now())
+	);
+}
+
+/* Follow the events until the function that it answers is called. */
+export function follow(): () => void {
+	return followEvents(happened, (isOpen) => {
+		patience = isOpen ? 4 : 1;
 	});
 }
 

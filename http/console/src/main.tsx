@@ -4,7 +4,7 @@
 import { render } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { findSession, Problem, read, signOut, whenSignedOut, type Session } from './api';
-import { forgetAll } from './live';
+import { follow, forgetAll } from './live';
 import { go, Link, to, usePlace } from './route';
 import { Ask, Empty, Form, Page, ProblemNote } from './parts';
 import { RoleContext, type Role } from './role';
@@ -133,6 +133,7 @@ function Frame(props: { role: Role; left: () => void }) {
 		if (place.words[0] === 'o') setLastOrg(place.words[1]);
 		if (place.words.length === 0) go(first, true);
 	}, [place.words.join('/'), first]);
+	useEffect(() => (role.may('events') ? follow() : undefined), [role]);
 	const leave = async (everywhere: boolean) => {
 		await signOut(everywhere);
 		props.left();

@@ -42,7 +42,7 @@ function Reserved(props: { rows: Reservation[] }) {
 
 export function QueuePage() {
 	const pool = usePool();
-	const queue = useLive<List<QueueRow>>(address('/v1/queue', { pool, most: 200 }), 2000);
+	const queue = useLive<List<QueueRow>>(address('/v1/queue', { pool, most: 60 }), 2000);
 	const reasons = useLive<List<Reason>>(address('/v1/queue/reasons', { pool }), 3000);
 	const reserved = useLive<List<Reservation>>(address('/v1/reservations', { pool }), 4000);
 	const shares = useLive<List<Share>>(address('/v1/fair_share', { pool }), 4000);

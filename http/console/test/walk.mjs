@@ -1,0 +1,346 @@
+/*
+ * walk.mjs: a person walks through the console in Chromium: every page and every
+ * form of a tenant, an operator, a finance person and an auditor, in light, dark
+ * and on a phone, with axe-core and without a script error.
+ *
+ * http/test/console.pl starts it with CONSOLE, the address, and TOKEN_ROLE, a
+ * token of each role.  It prints one line of JSON per assertion.
+ */
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { chromium } from 'playwright-core';
+
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+const site = process.env.CONSOLE;
+const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox', '--disable-dev-shm-usage'] });
+const faults = [];
+
+/* pages that axe-core has seen; they are the same for others */
+const examined = new Set();
+
+function ok(good, name, detail = '') {
+	console.log(JSON.stringify({ ok: Boolean(good), name, detail: good ? '' : String(detail).slice(0, 2000) }));
+}
+
+async function visitor(options = {}) {
+	const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, colorScheme: 'light', acceptDownloads: true, ...options });
+	const page = await context.newPage();
+
+	page.setDefaultTimeout(10000);
+	page.on('pageerror', (error) => faults.push(`${page.url()}: ${error.message}`));
+	page.on('console', (message) => {
+		/* a refused request is said on the page; a policy that is broken is not */
+		if (message.type() === 'error' && !/Failed to load resource/.test(message.text())) faults.push(`${page.url()}: ${message.text()}`);
+	});
+	return page;
+}
+
+/* The page's policy lets no test evaluate texts in it, so it is asked again and again from outside. */
+async function until(page, condition, argument) {
+	for (let i = 0; i < 100; i++) {
+		if (await page.evaluate(condition, argument)) return true;
+		await page.waitForTimeout(100);
+	}
+	throw new Error(`${page.url()}: it never came to pass that ${condition}`);
+}
+
+async function signIn(page, token) {
+	await page.goto(`${site}/console/`);
+	await page.fill('input[type=password]', token);
+	await page.click('button[type=submit]');
+	await page.waitForSelector('.frame main h1');
+}
+
+async function settled(page) {
+	await page.waitForSelector('main h1');
+	await until(page, () => !document.querySelector('main .loading'));
+}
+
+async function accessible(page, name, rules) {
+	await page.evaluate(axe);
+	const found = await page.evaluate(async (only) => (await window.axe.run(document, { resultTypes: ['violations'], ...(only ? { runOnly: only } : {}) })).violations
+		.filter((one) => one.impact === 'serious' || one.impact === 'critical')
+		.map((one) => `${one.id}: ${one.nodes.slice(0, 3).map((node) => node.html.slice(0, 160)).join(' | ')}`), rules);
+
+	ok(found.length === 0, `${name}: axe-core finds nothing serious`, found.join('\n'));
+}
+
+/* Each page that the navigation offers, as it is at once and on a phone. */
+async function everyPage(role, token, expected) {
+	const page = await visitor();
+
+	await signIn(page, token);
+	const names = await page.$$eval('.side nav a', (links) => links.map((link) => link.textContent));
+
+	ok(expected.join() === names.join(), `${role}: the navigation offers what the role may do`, names.join());
+	const places = await page.$$eval('.side nav a', (links) => links.map((link) => link.getAttribute('href')));
+
+	for (const [i, place] of places.entries()) {
+		await page.setViewportSize({ width: 1280, height: 900 });
+		await page.emulateMedia({ colorScheme: 'light' });
+		await page.goto(site + place);
+		await settled(page);
+		ok((await page.$$('main .problem')).length === 0, `${role}, ${names[i]}: the page has no error`, await page.textContent('main'));
+		if (!examined.has(names[i])) await accessible(page, `${role}, ${names[i]}`);
+		await page.emulateMedia({ colorScheme: 'dark' });
+		await page.setViewportSize({ width: 390, height: 844 });
+		if (!examined.has(names[i])) await accessible(page, `${role}, ${names[i]}, dark on a phone`, ['color-contrast', 'target-size', 'scrollable-region-focusable']);
+		const width = await page.evaluate(() => document.documentElement.scrollWidth);
+
+		examined.add(names[i]);
+
+		ok(width <= 390, `${role}, ${names[i]}: nothing is wider than a phone`, `${width} px`);
+	}
+	await page.setViewportSize({ width: 1280, height: 900 });
+	await page.emulateMedia({ colorScheme: 'light' });
+	return page;
+}
+
+async function gate() {
+	const page = await visitor();
+
+	await page.goto(`${site}/console/o/acme/jobs?state=running`);
+	await page.waitForSelector('input[type=password]');
+	await accessible(page, 'signing in');
+	await page.fill('input[type=password]', 'gpc_no_such_token');
+	await page.keyboard.press('Enter');
+	ok(/issue_token/.test(await page.textContent('.problem')), 'a token that is not good is refused with the hint of what to do');
+	await page.fill('input[type=password]', process.env.TOKEN_TOM);
+	await page.keyboard.press('Enter');
+	await page.waitForSelector('.frame main h1');
+	ok(page.url().endsWith('/console/o/acme/jobs?state=running'), 'whoever followed a link is at its page after signing in', page.url());
+	await settled(page);
+	await page.keyboard.press('Tab');
+	ok((await page.evaluate(() => document.activeElement.textContent)) === 'To the page', 'the first key press offers to skip the navigation');
+	ok(await page.evaluate(() => !document.cookie.includes('gps_')), 'no script reads the cookie');
+	await page.reload();
+	await settled(page);
+	const paint = await page.evaluate(() => performance.getEntriesByName('first-contentful-paint')[0].startTime);
+
+	ok(paint < 1000, 'the first paint comes within a second', `${paint} ms`);
+	console.log(JSON.stringify({ note: `first contentful paint ${Math.round(paint)} ms` }));
+	await page.click('.who button');
+	await page.click('dialog button[type=submit]');
+	await page.waitForSelector('input[type=password]');
+	await page.reload();
+	await page.waitForSelector('input[type=password]');
+	ok(true, 'whoever signed out is asked for a token again');
+}
+
+async function tenant() {
+	const page = await everyPage('tenant', process.env.TOKEN_TOM, ['Credit', 'Jobs', 'Submit', 'Usage', 'Statement', 'Budgets', 'Alerts', 'Prices', 'Tokens']);
+
+	await page.goto(`${site}/console/o/acme/credit`);
+	await settled(page);
+	ok(await page.waitForSelector('.chart canvas'), 'the burn chart is drawn');
+	ok(/\d+\.\d\d/.test(await page.textContent('dl.tiles')), 'the balance stands in numbers');
+
+	await page.goto(`${site}/console/o/acme/submit`);
+	/* a first suggestion comes with the prices */
+	await until(page, () => [...document.querySelectorAll('input')].some((one) => one.value === '1xH100'));
+	await page.getByLabel('Devices').fill('2xH100');
+	await page.getByLabel('Time limit').fill('90 min');
+	await page.getByLabel('Name', { exact: true }).fill('<img src=x onerror=alert(1)>');
+	await until(page, () => document.querySelector('.quote strong')?.textContent === '6.000000');
+	ok(true, 'the quote is there as one types');
+	await page.getByLabel('Devices').fill('2xNothing');
+	ok(/no price/.test(await page.textContent('form')), 'a type without a price is said before submitting');
+	await page.getByLabel('Devices').fill('900xH100');
+	await page.waitForSelector('.quote .warn');
+	ok(true, 'credit that does not suffice is said before submitting');
+	await page.click('button[type=submit]');
+	ok(/denied/.test(await page.textContent('.problem')), 'a denial says that it is one');
+	await page.getByLabel('Devices').fill('2xH100');
+	await page.click('button[type=submit]');
+	await page.click('.success a');
+	await page.waitForSelector('main .state');
+	const job = /jobs\/(\d+)/.exec(page.url())[1];
+
+	await settled(page);
+	ok(/<img src=x/.test(await page.textContent('h1')), 'a name with a tag in it is a text');
+	ok(await until(page, () => /Why it waits|Where it stands/.test(document.querySelector('main').textContent)), 'the page of the job says where it stands');
+	await accessible(page, 'tenant, a job');
+	await page.setViewportSize({ width: 390, height: 844 });
+	ok((await page.evaluate(() => document.documentElement.scrollWidth)) <= 390, 'a job\'s page is no wider than a phone');
+	await page.setViewportSize({ width: 1280, height: 900 });
+	await page.click('text=Cancel');
+	await page.waitForSelector('dialog[open]');
+	await accessible(page, 'tenant, a question');
+	await page.keyboard.press('Escape');
+	await page.waitForSelector('dialog', { state: 'detached' });
+	await page.click('button.danger');
+	await page.getByLabel('Reason').fill('not needed');
+	await page.click('dialog button[type=submit]');
+	await until(page, () => /cancelled/.test(document.querySelector('dl.facts')?.textContent ?? ''));
+	ok(true, 'a job is cancelled, and the page follows');
+	await page.click('text=Run again');
+	await until(page, () => [...document.querySelectorAll('input')].some((one) => one.value === '2xH100'));
+	ok(await until(page, () => [...document.querySelectorAll('input')].some((one) => one.value === '1 h 30 min')), `job ${job} is offered again as it was`);
+	await page.click('button[type=submit]');
+	await page.waitForSelector('.success a');
+	ok(true, 'and submitted again');
+
+	await page.goto(`${site}/console/o/acme/jobs/${process.env.JOB}`);
+	await until(page, () => /step 7 of 40/.test(document.querySelector('.log')?.textContent ?? ''));
+	ok(true, 'what a job prints is shown');
+
+	await page.goto(`${site}/console/o/acme/jobs`);
+	await page.waitForSelector('.row');
+	ok((await page.$$('.row')).length < 80, 'of many jobs only the rows in sight exist', (await page.$$('.row')).length);
+	for (let i = 0; i < 12 && /more come/.test(await page.textContent('main')); i++) {
+		await page.evaluate(() => document.querySelector('.list').scrollTo(0, 1e9));
+		await page.waitForTimeout(100);
+	}
+	await until(page, () => !/more come/.test(document.querySelector('main').textContent));
+	await page.evaluate(() => document.querySelector('.list').scrollTo(0, 1e9));
+	await until(page, (first) => [...document.querySelectorAll('.row b')].some((one) => one.textContent === first), process.env.FIRST_JOB);
+	ok(true, 'scrolling reaches the first of all jobs');
+	await page.click('.chips button:has-text("Cancelled")');
+	await until(page, () => document.querySelectorAll('.row').length > 0 && [...document.querySelectorAll('.row .state')].every((one) => one.textContent === 'cancelled'));
+	ok(page.url().includes('state=cancelled'), 'a filter is part of the address');
+
+	await page.goto(`${site}/console/o/acme/usage?by=gpu_type`);
+	await settled(page);
+	await page.waitForSelector('tbody tr');
+	const [file] = await Promise.all([page.waitForEvent('download'), page.click('button:has-text("CSV")')]);
+	const csv = readFileSync(await file.path(), 'utf8');
+
+	ok(/^gpu_type,spent,refunded,net,gpu_hours,jobs\r\nH100,\d+\.\d{6},/.test(csv), 'usage leaves as CSV, exactly', csv);
+
+	await page.goto(`${site}/console/tokens`);
+	await page.getByLabel('Label').fill('from the console');
+	await page.click('button:has-text("Issue the token")');
+	ok(/^gpc_[0-9a-f]{64}$/.test(await page.textContent('.secret')), 'a token\'s secret is shown once');
+	await page.reload();
+	await page.waitForSelector('tr:has-text("from the console")');
+	ok(!/gpc_[0-9a-f]/.test(await page.textContent('main')), 'and not again');
+	await page.click('tr:has-text("from the console") button');
+	await until(page, () => !/from the console/.test(document.querySelector('main').textContent));
+	ok(true, 'and it is revoked');
+	await page.goto(`${site}/console/o/rival/credit`);
+	await page.waitForSelector('.problem');
+	ok(!/100\.00/.test(await page.textContent('main')), 'another organisation\'s address shows an error and no credit');
+	await page.goto(`${site}/console/no/such/page`);
+	ok(/no such page/.test(await page.textContent('main')), 'an address that leads to nothing says so');
+	return page;
+}
+
+async function operator() {
+	const page = await everyPage('operator', process.env.TOKEN_OPS, ['Cluster', 'Queue', 'Nodes', 'Capacity', 'Upkeep', 'Prices', 'Tokens']);
+
+	await page.goto(`${site}/console/cluster`);
+	ok(await page.waitForSelector('.device.used'), 'devices show who has them');
+	await page.goto(`${site}/console/nodes`);
+	await page.click('tr:has-text("n1") button:has-text("Drain")');
+	await page.getByLabel('Reason').fill('a fan is loud');
+	await page.click('dialog button[type=submit]');
+	await page.waitForSelector('tr:has-text("n1"):has-text("a fan is loud")');
+	ok(true, 'a node is drained, and the page says why');
+	await page.click('tr:has-text("n1") button:has-text("Resume")');
+	await page.click('dialog button[type=submit]');
+	await page.waitForSelector('tr:has-text("n1") button:has-text("Drain")');
+	ok(true, 'and works again');
+	await page.goto(`${site}/console/upkeep`);
+	await page.waitForSelector('.success');
+	ok(/sum of its entries/.test(await page.textContent('main')), 'the books balance, as verify() says');
+}
+
+async function finance() {
+	const page = await everyPage('finance', process.env.TOKEN_ROOT_ADMIN, ['Cluster', 'Queue', 'Nodes', 'Capacity', 'Upkeep', 'Organisations', 'Owed and expiring', 'Prices', 'Audit', 'Tokens']);
+
+	await page.goto(`${site}/console/organisations`);
+	await page.getByLabel('Name').fill('new & <b>bold</b>');
+	await page.click('button:has-text("Add")');
+	await page.click('.success a');
+	await page.waitForSelector('h1:has-text("Issue and refund")');
+	ok(true, 'an organisation is added, and leads to its first credit');
+	const issue = async () => {
+		await page.getByLabel('Credits').first().fill('12.5');
+		await page.getByLabel('Reference').fill('invoice 4711');
+		await page.getByLabel('Reason').first().fill('first payment');
+		await page.click('button:has-text("Issue")');
+		return (await page.waitForSelector('.success')).textContent();
+	};
+
+	ok(/12\.500000/.test(await issue()), 'credit is issued with its reason');
+	await accessible(page, 'finance, issue and refund');
+	await page.reload();
+	ok(/before/.test(await issue()), 'the same reference issues nothing more, and says so');
+	await page.goto(`${site}/console/o/acme/money`);
+	const refund = page.locator('section:has(h2:has-text("Refund"))');
+
+	await refund.getByLabel('Job').fill(process.env.SETTLED);
+	await refund.getByLabel('Credits').fill('0.25');
+	await refund.getByLabel('Reason').fill('a node was slow');
+	await refund.locator('button[type=submit]:not([disabled])').click();
+	ok(/0\.250000/.test(await refund.locator('.success').textContent()), 'a job\'s cost is refunded in part');
+	await refund.getByLabel('Credits').fill('1000');
+	await refund.locator('button[type=submit]:not([disabled])').click();
+	ok((await refund.locator('.problem').textContent()).length > 40, 'more than it cost is refused with a hint');
+	await page.goto(`${site}/console/o/acme/limits?account=vision`);
+	await page.getByLabel('Credits').fill('40');
+	await page.click('button:has-text("Set the budget")');
+	await page.waitForSelector('.success');
+	await page.waitForSelector('.limit:has-text("40.00")');
+	ok(true, 'a budget is set and shown as a bar');
+	await page.goto(`${site}/console/prices`);
+	await page.getByLabel('GPU type').fill('L40S');
+	await page.getByLabel('Credits a GPU and hour').fill('1.2');
+	await page.click('button:has-text("Set the price")');
+	await page.waitForSelector('tr:has-text("L40S")');
+	ok(true, 'a price is set');
+	await page.goto(`${site}/console/books`);
+	await page.click('button:has-text("Write off")');
+	await page.getByLabel('Reason').fill('goodwill');
+	await page.click('dialog button[type=submit]');
+	await until(page, () => /Nobody owes/.test(document.querySelector('main').textContent));
+	ok(true, 'a debt is written off');
+}
+
+async function auditor() {
+	const page = await everyPage('auditor', process.env.TOKEN_AUD, ['Cluster', 'Queue', 'Capacity', 'Upkeep', 'Organisations', 'Owed and expiring', 'Prices', 'Audit', 'Tokens']);
+
+	await page.goto(`${site}/console/audit?org=acme`);
+	await page.getByLabel('Operation').fill('refund');
+	await page.click('button:has-text("Search")');
+	await page.waitForSelector('tbody tr:has-text("refund")');
+	ok(page.url().includes('operation=refund'), 'a search is part of the address');
+	ok(await until(page, () => /a node was slow/.test(document.querySelector('tbody').textContent)), 'and finds the reason that was given');
+	ok((await page.$$('main button.danger, main form button.main:not(:has-text("Search"))')).length === 0, 'an auditor is offered nothing that changes anything');
+	await page.goto(`${site}/console/organisations`);
+	await settled(page);
+	ok((await page.$$('button:has-text("Add")')).length === 0, 'an auditor is not offered to add an organisation');
+}
+
+/* What happens to a page when the token is revoked, and when the daemon is not there. */
+async function endings(page) {
+	await page.goto(`${site}/console/o/acme/credit`);
+	await settled(page);
+	await page.route('**/v1/**', (route) => route.abort());
+	await page.waitForSelector('.problem');
+	ok(/tries again/.test(await page.textContent('.problem')), 'while the daemon does not answer, the page says that it tries again');
+	await page.unroute('**/v1/**');
+	await page.waitForSelector('.problem', { state: 'detached', timeout: 30000 });
+	ok(true, 'and goes on when it answers');
+	await page.evaluate(async () => {
+		const csrf = (await (await fetch('/v1/session')).json()).csrf;
+
+		await fetch('/v1/session?everywhere=true', { method: 'DELETE', headers: { 'X-CSRF-Token': csrf } });
+	});
+	await page.waitForSelector('input[type=password]');
+	ok(!/\d\.\d{6}/.test(await page.textContent('body')), 'a session that is over leads to signing in, and leaves no credit on the page');
+}
+
+try {
+	await gate();
+	const page = await tenant();
+
+	await operator();
+	await finance();
+	await auditor();
+	await endings(page);
+	ok(faults.length === 0, 'no script failed, and the policy stopped nothing', faults.join('\n'));
+} catch (error) {
+	ok(false, 'the walk comes to its end', error.stack);
+}
+await browser.close();
