@@ -67,6 +67,7 @@ run_number(Follower * follower, const char *statement)
 	return number;
 }
 
+/* Connect, and listen, unless the connection works.  No stream is live without it. */
 static bool
 connect_follower(Follower * follower)
 {
@@ -194,6 +195,7 @@ wait_a_moment(const Follower * follower, int ms)
 	poll(&one, 1, ms);
 }
 
+/* The thread that follows the feed, as long as a stream is open. */
 static void *
 follow_main(void *unused)
 {

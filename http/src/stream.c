@@ -37,7 +37,7 @@
 #define BLOCK		2048		/* bytes that the library asks for at once */
 #define BEAT_US		15000000	/* a comment, after so long without an event */
 
-typedef struct Stream
+typedef struct HttpStream
 {
 	uint64_t	number;
 	struct MHD_Connection *connection;
@@ -64,13 +64,13 @@ typedef struct Stream
 	char	   *account;
 	json_t	   *kinds;			/* NULL: all */
 	int64_t		job;			/* 0: all */
-	struct Stream *previous;
-	struct Stream *next;
-}			Stream;
+	struct HttpStream *previous;
+	struct HttpStream *next;
+}			HttpStream;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t behind = PTHREAD_COND_INITIALIZER;
-static Stream * all = NULL;
+static HttpStream * all = NULL;
 static int	count = 0;
 static uint64_t last_number = 0;
 static int64_t followed = -1;	/* the feed has been read up to here; -1: it is
@@ -80,7 +80,7 @@ static bool stopping = false;
 
 /* Have the library ask for more, if it waits. */
 static void
-wake(Stream * stream)
+wake(HttpStream * stream)
 {
 	if (!stream->suspended)
 		return;
@@ -89,7 +89,7 @@ wake(Stream * stream)
 }
 
 static void
-end_stream(Stream * stream)
+end_stream(HttpStream * stream)
 {
 	stream->ended = true;
 	wake(stream);
@@ -97,7 +97,7 @@ end_stream(Stream * stream)
 
 /* Put text into a stream's buffer; false if it is full. */
 static bool
-put_text(Stream * stream, const char *text, size_t size)
+put_text(HttpStream * stream, const char *text, size_t size)
 {
 	char	   *more;
 
@@ -123,7 +123,7 @@ put_text(Stream * stream, const char *text, size_t size)
 }
 
 static bool
-put_event(Stream * stream, int64_t number, const char *kind, const char *content)
+put_event(HttpStream * stream, int64_t number, const char *kind, const char *content)
 {
 	char	   *text = NULL;
 	int			size = asprintf(&text, "id: %" PRId64 "\nevent: %s\ndata: %s\n\n", number, kind, content);
@@ -140,7 +140,7 @@ put_event(Stream * stream, int64_t number, const char *kind, const char *content
 static ssize_t
 read_stream(void *cls, uint64_t position, char *buffer, size_t room)
 {
-	Stream	   *stream = cls;
+	HttpStream	   *stream = cls;
 	size_t		n;
 
 	(void) position;
@@ -178,7 +178,7 @@ read_stream(void *cls, uint64_t position, char *buffer, size_t room)
 }
 
 static void
-free_members(Stream * stream)
+free_members(HttpStream * stream)
 {
 	free(stream->buffer);
 	free(stream->token);
@@ -194,7 +194,7 @@ free_members(Stream * stream)
 static void
 free_stream(void *cls)
 {
-	Stream	   *stream = cls;
+	HttpStream	   *stream = cls;
 
 	pthread_mutex_lock(&lock);
 	if (stream->previous != NULL)
@@ -217,10 +217,10 @@ copy_member(const json_t * object, const char *name)
 }
 
 /* A stream from what open_stream() said. */
-static Stream *
+static HttpStream *
 stream_new(WebRequest * request, const json_t * opened)
 {
-	Stream	   *stream = calloc(1, sizeof(Stream));
+	HttpStream	   *stream = calloc(1, sizeof(HttpStream));
 	json_t	   *after = json_object_get(opened, "after");
 	json_t	   *kinds = json_object_get(opened, "kinds");
 	const union MHD_ConnectionInfo *info =
@@ -252,7 +252,7 @@ stream_new(WebRequest * request, const json_t * opened)
  * an event.
  */
 static bool
-is_gone(const Stream * stream)
+is_gone(const HttpStream * stream)
 {
 	char		byte;
 	ssize_t		n = recv(stream->socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
@@ -262,13 +262,13 @@ is_gone(const Stream * stream)
 
 /* Add a stream to the others, if there is room for one more of its role. */
 static bool
-add_stream(Stream * stream)
+add_stream(HttpStream * stream)
 {
 	int			of_role = 0;
 	bool		accepted;
 
 	pthread_mutex_lock(&lock);
-	for (Stream * other = all; other != NULL; other = other->next)
+	for (HttpStream * other = all; other != NULL; other = other->next)
 	{
 		if (strcmp(other->role, stream->role) != 0 || other->ended)
 			continue;
@@ -298,7 +298,7 @@ void
 stream_open(WebRequest * request, const char *text)
 {
 	json_t	   *opened = json_loads(text, 0, NULL);
-	Stream	   *stream = stream_new(request, opened);
+	HttpStream	   *stream = stream_new(request, opened);
 
 	json_decref(opened);
 	if (stream == NULL || stream->token == NULL || stream->role == NULL || stream->account == NULL)
@@ -341,7 +341,7 @@ is_below(const char *account, const char *ancestor)
 
 /* May the stream's role read it?  As gpucredit_internal.may_read(). */
 static bool
-may_read(const Stream * stream, const StreamEvent * event)
+may_read(const HttpStream * stream, const StreamEvent * event)
 {
 	json_t	   *bound = json_object_get(stream->rights, "bound");
 	size_t		i;
@@ -361,8 +361,9 @@ may_read(const Stream * stream, const StreamEvent * event)
 	return false;
 }
 
+/* Do the stream's filters let it pass? */
 static bool
-wants(const Stream * stream, const StreamEvent * event)
+wants(const HttpStream * stream, const StreamEvent * event)
 {
 	size_t		i;
 	json_t	   *kind;
@@ -392,7 +393,7 @@ streams_lose(void)
 {
 	pthread_mutex_lock(&lock);
 	followed = -1;
-	for (Stream * stream = all; stream != NULL; stream = stream->next)
+	for (HttpStream * stream = all; stream != NULL; stream = stream->next)
 		stream->live = false;
 	pthread_mutex_unlock(&lock);
 }
@@ -401,7 +402,7 @@ void
 streams_send(const StreamEvent * event)
 {
 	pthread_mutex_lock(&lock);
-	for (Stream * stream = all; stream != NULL; stream = stream->next)
+	for (HttpStream * stream = all; stream != NULL; stream = stream->next)
 	{
 		if (!stream->live || stream->ended || event->number <= stream->after)
 			continue;
@@ -422,7 +423,7 @@ streams_look_after(void)
 	char		text[64];
 
 	pthread_mutex_lock(&lock);
-	for (Stream * stream = all; stream != NULL; stream = stream->next)
+	for (HttpStream * stream = all; stream != NULL; stream = stream->next)
 	{
 		if (stream->suspended && is_gone(stream))
 			end_stream(stream);
@@ -461,7 +462,7 @@ streams_tokens(char **tokens, char **sessions)
 	fputc('{', session);
 	pthread_mutex_lock(&lock);
 	asked = last_number;
-	for (const Stream * stream = all; stream != NULL; stream = stream->next)
+	for (const HttpStream * stream = all; stream != NULL; stream = stream->next)
 	{
 		if (stream->next != NULL && stream->next->token_number == stream->token_number &&
 			stream->next->session == stream->session)
@@ -490,7 +491,7 @@ streams_check(const PGresult * good)
 		json_object_set_new(tokens, name, json_loads(PQgetvalue(good, i, 2), 0, NULL));
 	}
 	pthread_mutex_lock(&lock);
-	for (Stream * stream = all; stream != NULL; stream = stream->next)
+	for (HttpStream * stream = all; stream != NULL; stream = stream->next)
 	{
 		snprintf(name, sizeof(name), "%" PRId64 "/%" PRId64, stream->token_number, stream->session);
 		/* one that came since the question is asked about the next time */
@@ -533,7 +534,7 @@ sql_array(const json_t * texts)
 
 /* Describe the page that a stream needs. */
 static void
-describe_page(Stream * stream, StreamPage * page)
+describe_page(HttpStream * stream, StreamPage * page)
 {
 	char		job[24];
 
@@ -554,13 +555,13 @@ describe_page(Stream * stream, StreamPage * page)
  * came first is last in the list; those that had a page have to wait a moment,
  * so each has its turn.
  */
-static Stream *
+static HttpStream *
 find_behind(void)
 {
-	Stream	   *found = NULL;
+	HttpStream	   *found = NULL;
 	int64_t		now = now_us();
 
-	for (Stream * stream = all; stream != NULL; stream = stream->next)
+	for (HttpStream * stream = all; stream != NULL; stream = stream->next)
 		if (!stream->live && !stream->ended && !stream->has_page &&
 			stream->size - stream->sent < BUFFER_MOST / 2 && stream->not_before_us <= now &&
 			(found == NULL || stream->not_before_us <= found->not_before_us))
@@ -571,7 +572,7 @@ find_behind(void)
 static bool
 any_behind(void)
 {
-	for (const Stream * stream = all; stream != NULL; stream = stream->next)
+	for (const HttpStream * stream = all; stream != NULL; stream = stream->next)
 		if (!stream->live && !stream->ended)
 			return true;
 	return false;
@@ -580,7 +581,7 @@ any_behind(void)
 bool
 streams_next_page(StreamPage * page)
 {
-	Stream	   *stream;
+	HttpStream	   *stream;
 	struct timespec until;
 
 	pthread_mutex_lock(&lock);
@@ -610,10 +611,10 @@ free_page(StreamPage * page)
 }
 
 /* The stream of a page, if it is still there. */
-static Stream *
+static HttpStream *
 stream_of(const StreamPage * page)
 {
-	Stream	   *stream = all;
+	HttpStream	   *stream = all;
 
 	while (stream != NULL && stream->number != page->stream)
 		stream = stream->next;
@@ -624,7 +625,7 @@ stream_of(const StreamPage * page)
 
 /* Put a page into a stream's buffer, as far as there is room. */
 static void
-put_page(Stream * stream, const PGresult * rows)
+put_page(HttpStream * stream, const PGresult * rows)
 {
 	int			n = PQntuples(rows) - 1;
 	char		text[64];
@@ -654,7 +655,7 @@ put_page(Stream * stream, const PGresult * rows)
 void
 streams_add_page(StreamPage * page, const PGresult * rows)
 {
-	Stream	   *stream;
+	HttpStream	   *stream;
 
 	pthread_mutex_lock(&lock);
 	stream = stream_of(page);
@@ -670,7 +671,7 @@ streams_add_page(StreamPage * page, const PGresult * rows)
 void
 streams_end(StreamPage * page)
 {
-	Stream	   *stream;
+	HttpStream	   *stream;
 
 	pthread_mutex_lock(&lock);
 	stream = stream_of(page);
@@ -683,7 +684,7 @@ streams_end(StreamPage * page)
 void
 streams_retry(StreamPage * page)
 {
-	Stream	   *stream;
+	HttpStream	   *stream;
 
 	pthread_mutex_lock(&lock);
 	stream = stream_of(page);
@@ -709,7 +710,7 @@ streams_stop(void)
 {
 	pthread_mutex_lock(&lock);
 	stopping = true;
-	for (Stream * stream = all; stream != NULL; stream = stream->next)
+	for (HttpStream * stream = all; stream != NULL; stream = stream->next)
 		end_stream(stream);
 	pthread_cond_broadcast(&behind);
 	pthread_mutex_unlock(&lock);
