@@ -117,28 +117,6 @@ $$;
 COMMENT ON FUNCTION gpucredit_registry.check_ref(text) IS
 'Internal: refuses what is no ref (22023).';
 
-/* A small file's body is a chunk in the table, and the whole of an object. */
-CREATE FUNCTION gpucredit_registry.store_body(org text, body bytea) RETURNS bytea
-LANGUAGE plpgsql VOLATILE
-SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-	digest bytea := sha256(store_body.body);
-	number bigint;
-BEGIN
-	INSERT INTO gpucredit_registry.chunk (sha256, size, body)
-	VALUES (digest, octet_length(store_body.body), store_body.body)
-	ON CONFLICT DO NOTHING;
-	SELECT c.chunk INTO STRICT number FROM gpucredit_registry.chunk c
-	WHERE c.sha256 = digest FOR KEY SHARE;
-	PERFORM gpucredit_registry.make_object(digest, ARRAY[number]);
-	PERFORM gpucredit_registry.possess(store_body.org, digest);
-	RETURN digest;
-END
-$$;
-COMMENT ON FUNCTION gpucredit_registry.store_body(text, bytea) IS
-'Internal: keeps a small file, and gives its digest.';
-
 /*
  * May these bytes enter a repository of org without being sent again?  Only
  * the caller's own rights count: that others of his organisation have them
@@ -245,18 +223,52 @@ $$;
 COMMENT ON FUNCTION gpucredit_registry.inline_body(jsonb) IS
 'Internal: the bytes of a file that came with a commit (22023).';
 
-/* In one order, so that commits of the same files do not wait for each other. */
+/*
+ * A small file's body is a chunk in the table, and the whole of an object.  Both
+ * are inserted in one order, so that commits of the same files do not wait for
+ * each other, and before the commit takes its organisation's turn: an upload
+ * that waits for the turn has inserted its object, too.
+ */
 CREATE FUNCTION gpucredit_registry.store_bodies(operations jsonb) RETURNS void
-LANGUAGE sql VOLATILE
-BEGIN ATOMIC
-	INSERT INTO gpucredit_registry.chunk (sha256, size, body)
-	SELECT DISTINCT ON (sha256(b.body)) sha256(b.body), octet_length(b.body), b.body
-	FROM (SELECT gpucredit_registry.inline_body(e.o) AS body
-		FROM jsonb_array_elements(store_bodies.operations) AS e (o)
-		WHERE e.o ? 'content') b
-	ORDER BY sha256(b.body)
-	ON CONFLICT DO NOTHING;
-END;
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	digests bytea[];
+BEGIN
+	/* again, where collect() deletes a chunk or an object that was there */
+	LOOP
+		WITH body AS MATERIALIZED (
+			SELECT gpucredit_registry.inline_body(e.o) AS body
+			FROM jsonb_array_elements(store_bodies.operations) AS e (o)
+			WHERE e.o ? 'content'),
+		stored AS (
+			INSERT INTO gpucredit_registry.chunk (sha256, size, body)
+			SELECT DISTINCT ON (sha256(b.body)) sha256(b.body), octet_length(b.body), b.body
+			FROM body b
+			ORDER BY sha256(b.body)
+			ON CONFLICT DO NOTHING)
+		SELECT coalesce(array_agg(DISTINCT sha256(b.body)), '{}') INTO digests FROM body b;
+		PERFORM FROM gpucredit_registry.chunk c
+		WHERE c.sha256 = ANY (digests)
+		ORDER BY c.chunk FOR KEY SHARE;
+		WITH made AS (
+			INSERT INTO gpucredit_registry.object
+			SELECT c.sha256, c.size, gpucredit.now(), CASE WHEN c.pack IS NULL THEN '{}'
+				ELSE int8multirange(int8range(c.chunk, c.chunk, '[]')) END
+			FROM gpucredit_registry.chunk c
+			WHERE c.sha256 = ANY (digests)
+			ORDER BY c.sha256
+			ON CONFLICT DO NOTHING
+			RETURNING sha256)
+		INSERT INTO gpucredit_registry.segment
+		SELECT m.sha256, 0, 0, ARRAY[c.chunk]
+		FROM made m JOIN gpucredit_registry.chunk c ON c.sha256 = m.sha256;
+		EXIT WHEN (SELECT count(*) FROM (SELECT FROM gpucredit_registry.object b
+			WHERE b.sha256 = ANY (digests) FOR KEY SHARE) l) = cardinality(digests);
+	END LOOP;
+END
+$$;
 COMMENT ON FUNCTION gpucredit_registry.store_bodies(jsonb) IS
 'Internal: keeps the small files that came with a commit.';
 
@@ -302,44 +314,43 @@ COMMENT ON FUNCTION gpucredit_registry.commit_denial(gpucredit_registry.model, j
 
 /*
  * A file is no folder, and no two paths differ in case alone.  Only paths that a
- * commit writes can break that, so only they are looked up.
+ * commit writes can be a file and a folder, so only they are looked up, each by
+ * the index: the planner knows nothing of the files of a version that is new.
  */
 CREATE FUNCTION gpucredit_registry.check_tree(org text, version bigint, paths text[])
 RETURNS void
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
+DECLARE
+	one text;
+	folder text;
+	broken boolean;
 BEGIN
-	IF EXISTS (
-			SELECT FROM unnest(check_tree.paths) AS p (path)
-				CROSS JOIN LATERAL (
-					SELECT FROM gpucredit_registry.file f
-					WHERE f.org = check_tree.org AND f.version = check_tree.version
-						AND f.path > p.path COLLATE "C" || '/'
-						AND f.path < p.path COLLATE "C" || '0' LIMIT 1) below
-			WHERE EXISTS (SELECT FROM gpucredit_registry.file f
+	FOREACH one IN ARRAY check_tree.paths LOOP
+		/* a later operation of the commit may have deleted it */
+		CONTINUE WHEN NOT EXISTS (SELECT FROM gpucredit_registry.file f
+			WHERE f.org = check_tree.org AND f.version = check_tree.version
+				AND f.path = one);
+		broken := EXISTS (SELECT FROM gpucredit_registry.file f
+			WHERE f.org = check_tree.org AND f.version = check_tree.version
+				AND f.path > one COLLATE "C" || '/'
+				AND f.path < one COLLATE "C" || '0');
+		folder := one;
+		WHILE NOT broken AND strpos(folder, '/') > 0 LOOP
+			folder := regexp_replace(folder, '/[^/]*$', '');
+			broken := EXISTS (SELECT FROM gpucredit_registry.file f
 				WHERE f.org = check_tree.org AND f.version = check_tree.version
-					AND f.path = p.path))
-		OR EXISTS (
-			SELECT FROM (
-				SELECT DISTINCT array_to_string(w.words[:n], '/') AS path
-				FROM unnest(check_tree.paths) AS p (path),
-					string_to_array(p.path, '/') AS w (words),
-					generate_series(1, array_length(w.words, 1) - 1) AS n
-				WHERE EXISTS (SELECT FROM gpucredit_registry.file f
-					WHERE f.org = check_tree.org AND f.version = check_tree.version
-						AND f.path = p.path)) folder
-				JOIN gpucredit_registry.file f ON f.org = check_tree.org
-					AND f.version = check_tree.version AND f.path = folder.path)
-	THEN
-		PERFORM gpucredit_registry.refuse('a path is a file and a folder',
-			'The files of a version make a tree.');
-	END IF;
-	IF EXISTS (SELECT FROM unnest(check_tree.paths) AS p (path)
-			JOIN gpucredit_registry.file f ON lower(f.path) = lower(p.path) AND f.path <> p.path
-			JOIN gpucredit_registry.file g ON g.org = f.org AND g.version = f.version
-				AND g.path = p.path
-		WHERE f.org = check_tree.org AND f.version = check_tree.version)
+					AND f.path = folder);
+		END LOOP;
+		IF broken THEN
+			PERFORM gpucredit_registry.refuse('a path is a file and a folder',
+				'The files of a version make a tree.');
+		END IF;
+	END LOOP;
+	IF EXISTS (SELECT FROM gpucredit_registry.file f
+		WHERE f.org = check_tree.org AND f.version = check_tree.version
+		GROUP BY lower(f.path) HAVING count(*) > 1)
 	THEN
 		PERFORM gpucredit_registry.refuse('two paths differ only in the case of letters',
 			'Some file systems can hold only one of them.', 'Rename one, or delete it.');
@@ -364,6 +375,10 @@ DECLARE
 	digest bytea;
 	inline boolean;
 BEGIN
+	PERFORM gpucredit_registry.possess_all(apply_operations.org, ARRAY(
+		SELECT DISTINCT sha256(gpucredit_registry.inline_body(e.o))
+		FROM jsonb_array_elements(apply_operations.operations) AS e (o)
+		WHERE e.o ? 'content' ORDER BY 1));
 	FOR o IN SELECT jsonb_array_elements(apply_operations.operations) LOOP
 		PERFORM gpucredit_registry.check_path(o ->> 'path');
 		IF o ->> 'op' LIKE 'delete%' THEN
@@ -378,8 +393,7 @@ BEGIN
 		END IF;
 		inline := o ? 'content';
 		IF inline THEN
-			digest := gpucredit_registry.store_body(apply_operations.org,
-				gpucredit_registry.inline_body(o));
+			digest := sha256(gpucredit_registry.inline_body(o));
 		ELSIF o ->> 'sha256' ~ '^[0-9a-f]{64}$' THEN
 			digest := decode(o ->> 'sha256', 'hex');
 			IF NOT gpucredit_registry.may_use_object(apply_operations.org, digest,

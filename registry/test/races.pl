@@ -106,7 +106,7 @@ foreach my $level (@levels)
 	my $collect = "$late; SELECT sum(affected) FROM gpucredit_registry.collect()";
 	my $body = lc($level);
 
-	q_("SELECT gpucredit_registry.store_body('acme', '$body')");
+	q_(store_body('acme', "$body"));
 	my $one = connect_to($node, 'reg');
 	$one->do('BEGIN');
 	$one->do("SET LOCAL gpucredit.clock = '2099-01-01 00:00+00'");
@@ -121,14 +121,14 @@ foreach my $level (@levels)
 	# the other way round: nobody waits for it
 	my $two = session($level);
 	$two->do(commit_sql('acme', $model, [ [ 'b', "two $body" ] ]));
-	q_("SELECT gpucredit_registry.store_body('rival', 'three $body')");
+	q_(store_body('rival', "three $body"));
 	$two->do(commit_sql('acme', $model, [ [ 'c', "four $body" ] ]));
 	is(q_($collect) > 0, 1, 'collect() passes what is being committed');
 	$two->do('COMMIT');
 	verified('and takes nothing of it');
 
 	# bytes that were sent a day ago, by their digest alone
-	q_("SELECT gpucredit_registry.store_body('acme', 'five $body')");
+	q_(store_body('acme', "five $body"));
 	$two->do("BEGIN ISOLATION LEVEL $level");
 	$two->do(sprintf(q{SELECT gpucredit_registry.commit('acme', %s, 'main', jsonb_build_array(
 		jsonb_build_object('path', 'd', 'sha256', encode(sha256('five %s'), 'hex'))), 'd%s')},

@@ -148,7 +148,7 @@ is(at('2027-06-23 01:00+00', sprintf($open, 'd.status')), 'granted', 'it is read
 # stay.
 query($node, 'reg', q{SELECT gpucredit_registry.create_model('rival', '', 'm', 'k')});
 query($node, 'reg', commit('rival', 2, 'c1', [ 'a', 'x', 450000 ]));
-at('2028-01-01 00:00+00', q{SELECT gpucredit_registry.store_body('acme', 'orphan')});
+at('2028-01-01 00:00+00', store_body('acme', 'orphan'));
 my $collect = q{SELECT string_agg(affected::text, ' ' ORDER BY task) FROM gpucredit_registry.collect()};
 is(at('2028-01-01 12:00+00', q{SELECT affected FROM gpucredit_registry.collect() WHERE task = 'objects'}),
 	'0', 'what was sent may be committed for a day');

@@ -20,7 +20,7 @@ use PostgreSQL::Test::Utils;
 our @EXPORT = qw(
   registry_node registry_token daemon_start daemon_kill daemon_url
   request json_request registry_verify upkeep daemon_packs daemon_store daemon_pid
-  keep_packs_in
+  keep_packs_in store_body
 );
 
 my %daemon;
@@ -122,6 +122,18 @@ sub daemon_packs
 
 	$bytes += -s foreach glob("$daemon{store}/*/*.pack");
 	return $bytes;
+}
+
+# SQL by which an organisation has sent a small file; the body has no quotes.
+sub store_body
+{
+	my ($org, $body) = @_;
+
+	return qq{SELECT gpucredit_registry.store_bodies(jsonb_build_array(jsonb_build_object('path', 'x', 'content',
+			translate(encode('$body', 'base64'), E'\\n', '')))),
+		gpucredit_registry.possess_all('$org', ARRAY[sha256('$body')]);
+		INSERT INTO gpucredit_registry.sender VALUES ('$org', sha256('$body'), 'account:$org/', gpucredit.now())
+		ON CONFLICT DO NOTHING};
 }
 
 # A round of upkeep, so many days from now.
