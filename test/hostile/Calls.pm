@@ -44,7 +44,7 @@ sub sql
 
 	return sprintf('SELECT * FROM gpucredit.%s(%s)',
 		$call->{fn},
-		join(', ', map { "$_->[0] => " . ($instead{ $_->[0] } // $_->[1]) }
+		join(', ', map { qq{"$_->[0]" => } . ($instead{ $_->[0] } // $_->[1]) }
 			  @{ $call->{args} }));
 }
 
