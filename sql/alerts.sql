@@ -463,12 +463,12 @@ DECLARE
 	began timestamptz;
 	best float8;
 BEGIN
-	FOR round IN 1 .. 8 LOOP
+	FOR round IN 1 .. 40 LOOP
 		began := clock_timestamp();
-		PERFORM gpucredit.hold(org, '', round || '/' || i, 1, '1 h') FROM generate_series(1, 10) i;
+		PERFORM gpucredit.hold(org, '', round || '/' || i, 1, '1 h') FROM generate_series(1, 4) i;
 		best := least(best, extract(epoch FROM clock_timestamp() - began));
 	END LOOP;
 	RETURN best;
 END $$;
-SELECT pg_temp.fastest('kept') < 10 * pg_temp.fastest('kept2') AS planned_once;
+SELECT pg_temp.fastest('kept') < 12 * pg_temp.fastest('kept2') AS planned_once;
 SELECT * FROM verify('kept');

@@ -443,6 +443,8 @@ CREATE FUNCTION gpucredit_internal.raise_expiry_alerts(at timestamptz,
 	until timestamptz) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET plan_cache_mode = force_generic_plan
+SET datestyle = 'ISO'		/* of the instants in its position */
+SET timezone = 'UTC'
 AS $$
 DECLARE
 	last CONSTANT timestamptz := least(at, '294276-12-24 23:59:59.999999+00')
@@ -510,6 +512,8 @@ CREATE FUNCTION gpucredit_internal.raise_account_alerts(at timestamptz,
 	until timestamptz) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET plan_cache_mode = force_generic_plan
+SET datestyle = 'ISO'		/* of the instants in its position */
+SET timezone = 'UTC'
 AS $$
 DECLARE
 	stopped CONSTANT text[] := gpucredit_internal.upkeep_position('account_alerts');
