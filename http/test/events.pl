@@ -159,8 +159,11 @@ sub receive_for
 my $load = fork() // die;
 if ($load == 0)
 {
+	my $test = getppid();
+
 	for my $n (1 .. 100000)
 	{
+		last if getppid() != $test;	# it died
 		system('psql', '-qAtX', '-h', $node->host, '-p', $node->port, '-d', 'web', '-o', '/dev/null', '-c',
 			"SELECT gpucredit.issue('acme', 'vision', 'load$n', 0.000001)");
 		sleep 0.01;
