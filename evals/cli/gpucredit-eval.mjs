@@ -5,6 +5,7 @@
 // on one run.  HELP below is the whole interface.
 import { createHash, randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
+import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { Database } from "./lib/database.mjs";
 import { fromLmEval } from "./lib/lm_eval.mjs";
@@ -47,7 +48,8 @@ const OPTIONS = Object.fromEntries([
 	...["freeze", "print", "no-work", "help"].map((name) => [name, { type: "boolean" }])]);
 
 const VERDICTS = { pass: 0, warn: 0, block: 1, inconclusive: 2 };
-const UNDECIDED = 2, USAGE = 64, FAILED = 70;
+const UNDECIDED = 2, USAGE = 64, FAILED = 70, STOPPED = 143;
+const LONGEST_STOP = 30_000;
 const FORMATS = { promptfoo: fromPromptfoo, "lm-eval": fromLmEval, "openai-evals": fromOpenAIEvals };
 
 class Usage extends Error {}
@@ -99,9 +101,8 @@ const commands = {
 		const number = (name) => options[name] === undefined ? {} : { [name]: Number(options[name]) };
 		const worker = new Worker(database, options.org, need(options, "run"),
 			{ ...number("concurrency"), ...number("ttl"), ...number("timeout") });
-		for (const signal of ["SIGINT", "SIGTERM"])
-			process.once(signal, () => worker.stop());
-		const state = await worker.work();
+		const ended = onStop(() => worker.stop());
+		const state = await worker.work().finally(ended);
 		if (state !== "finished")
 			process.stderr.write(`gpucredit-eval: run ${options.run} is ${state}${
 				state === "paused" ? ": its cap is used up, see raise_cap()" : ""}\n`);
@@ -110,18 +111,17 @@ const commands = {
 
 	async watch(database, options) {
 		const every = Number(options.every ?? 10);
-		let stopped = false;
-		for (const signal of ["SIGINT", "SIGTERM"])
-			process.once(signal, () => { stopped = true; });
+		const stopping = new AbortController();
+		onStop(() => stopping.abort());
 		do {
 			for (const { name, ref, run, reason } of await database.rows("start_watched", options.org)) {
 				print(`${name}@${ref}: ${run ? `run ${run}` : reason}`);
-				if (run)
+				if (run && !stopping.signal.aborted)
 					await commands.work(database, { ...options, run });
 			}
 			if (every)
-				await new Promise((resolve) => setTimeout(resolve, every * 1000));
-		} while (every && !stopped);
+				await sleep(every * 1000, null, { signal: stopping.signal }).catch(() => {});
+		} while (every && !stopping.signal.aborted);
 	},
 
 	async observe(database, options) {
@@ -160,6 +160,24 @@ const commands = {
 		print(JSON.stringify(formats[format](results), null, "\t"));
 	},
 };
+
+// Calls a function when the process is asked to end, which a second signal does at
+// once, and half a minute later the clock: leases that are not given back by then
+// end by themselves.  Returns a function that takes it back.
+function onStop(stop) {
+	let asked = false;
+	const handler = () => {
+		if (asked)
+			process.exit(STOPPED);
+		asked = true;
+		setTimeout(() => process.exit(STOPPED), LONGEST_STOP).unref();
+		stop();
+	};
+	const signals = ["SIGINT", "SIGTERM"];
+
+	signals.forEach((signal) => process.on(signal, handler));
+	return () => signals.forEach((signal) => process.off(signal, handler));
+}
 
 function print(text) {
 	process.stdout.write(`${text}\n`);

@@ -413,8 +413,9 @@ BEGIN
 	SELECT * INTO STRICT s FROM gpucredit_eval.golden_set g
 	WHERE g.org = s.org AND g.set = s.set FOR NO KEY UPDATE;
 	WITH given AS MATERIALIZED (
-		SELECT (gpucredit_eval.read_case(d)).*, n
-		FROM jsonb_array_elements(add_cases.cases) WITH ORDINALITY a (d, n)),
+		SELECT c.*, a.n
+		FROM jsonb_array_elements(add_cases.cases) WITH ORDINALITY a (d, n)
+			CROSS JOIN LATERAL gpucredit_eval.read_case(a.d) c),
 	named AS (
 		SELECT g.*, first_value(g.digest) OVER w AS first_digest,
 			row_number() OVER w AS repetition

@@ -101,6 +101,7 @@ CREATE TABLE gpucredit_eval.lease (
 	error text,
 	accounted boolean NOT NULL DEFAULT false,	/* its cost is in run.spent */
 	finishes boolean NOT NULL DEFAULT false,	/* the case was finished by it */
+	released boolean NOT NULL DEFAULT false,	/* its worker was stopped: it is no attempt */
 	CONSTRAINT lease_pkey PRIMARY KEY (org, run, "case", attempt)
 );
 CREATE INDEX lease_due ON gpucredit_eval.lease (org, run, expires_at)

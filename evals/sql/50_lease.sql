@@ -312,7 +312,10 @@ BEGIN
 			END IF;
 			SELECT * INTO o FROM gpucredit_eval.result res
 			WHERE res.org = r.org AND res.run = r.run AND res."case" = c."case";
-			IF o.score IS NULL AND l.attempt >= (document ->> 'max_attempts')::integer THEN
+			IF o.score IS NULL AND l.attempt >= (document ->> 'max_attempts')::integer
+				+ (SELECT count(*) FROM gpucredit_eval.lease m WHERE m.org = r.org AND m.run = r.run
+					AND m."case" = c."case" AND m.released)
+			THEN
 				PERFORM gpucredit_eval.abandon_lease(r, l);
 				r.finished := r.finished + 1;
 				o.score := 0;
@@ -421,6 +424,42 @@ END
 $$;
 COMMENT ON FUNCTION gpucredit_eval.extend_deadline(gpucredit_eval.run, timestamptz) IS
 'Internal: lets the hold of a locked run live until then, if it lives.';
+
+CREATE FUNCTION gpucredit_eval.release_case(org text, run bigint, "case" bigint,
+	attempt integer, sent boolean) RETURNS boolean
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	l gpucredit_eval.lease;
+BEGIN
+	SELECT * INTO l FROM gpucredit_eval.lease m
+	WHERE m.org = release_case.org AND m.run = release_case.run
+		AND m."case" = release_case."case" AND m.attempt = release_case.attempt
+	FOR NO KEY UPDATE;
+	IF NOT FOUND THEN
+		RAISE EXCEPTION 'run % of "%" has no attempt % of case %', release_case.run,
+			left(release_case.org, 64), release_case.attempt, release_case."case"
+			USING ERRCODE = 'UC603', DETAIL = 'Nobody leased it.',
+			HINT = 'Release what lease_cases() returned.';
+	END IF;
+	PERFORM gpucredit_eval.check_leaseholder(l.leased_by);
+	IF l.state <> 'open' OR l.accounted THEN
+		RETURN false;
+	END IF;
+	UPDATE gpucredit_eval.lease m
+	SET cost = m.cost + CASE WHEN release_case.sent IS FALSE THEN 0 ELSE m.open_max END,
+		open_max = 0, called = true, state = 'retry', released = true,
+		expires_at = gpucredit.now()
+	WHERE m.org = l.org AND m.run = l.run AND m."case" = l."case" AND m.attempt = l.attempt;
+	PERFORM gpucredit_eval.account_if_free(l.org, l.run);
+	RETURN true;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.release_case(text, bigint, bigint, integer, boolean) IS
+'Workers: gives a lease back that was not reported, as the worker is stopped. The case is leased again at once, and this was no attempt of it.
+sent: whether a request was sent that has no answer: then it counts in full, as it may have been billed.
+Result: whether the lease was still open. Errors: UC603 no such case or attempt; 42501 another role leased it.';
 
 CREATE FUNCTION gpucredit_eval.run_spec(org text, run bigint) RETURNS jsonb
 LANGUAGE plpgsql STABLE SECURITY DEFINER

@@ -4,28 +4,23 @@
  * Held-out cases are in the figures of their tasks alone.
  */
 CREATE FUNCTION gpucredit_eval.as_text(bytes bytea) RETURNS text
-LANGUAGE plpgsql IMMUTABLE
-SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-	RETURN convert_from(as_text.bytes, 'UTF8');
-EXCEPTION WHEN character_not_in_repertoire OR untranslatable_character
-	OR invalid_text_representation
-THEN
-	RETURN NULL;
-END
-$$;
+LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
+AS 'MODULE_PATHNAME', 'gpucredit_eval_as_text';
 COMMENT ON FUNCTION gpucredit_eval.as_text(bytea) IS
 'Internal: bytes as text, or NULL if they are none.';
 
-/* Replaces characters that XML cannot have by question marks. */
+/* As XML has it, in an attribute and between tags; what XML cannot have is a question mark. */
 CREATE FUNCTION gpucredit_eval.for_xml(value text) RETURNS text
 LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
-	SELECT regexp_replace(value, '[\x01-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]', '?', 'g');
+	SELECT CASE WHEN value !~ '[&<>"[:cntrl:]\ufffe\uffff]' THEN value
+		ELSE replace(replace(replace(replace(replace(replace(replace(
+			regexp_replace(value, '[\x01-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]', '?', 'g'),
+			'&', '&amp;'), '<', '&lt;'), '>', '&gt;'), '"', '&quot;'),
+			E'\t', '&#9;'), E'\n', '&#10;'), E'\r', '&#13;') END;
 END;
 COMMENT ON FUNCTION gpucredit_eval.for_xml(text) IS
-'Internal: a text without characters that XML 1.0 does not have.';
+'Internal: a text in XML 1.0, escaped, and without the characters that XML does not have.';
 
 /* Who may run a set need not see its cases, which a run's results would show. */
 CREATE FUNCTION gpucredit_eval.readable_sets(r gpucredit_eval.run) RETURNS text[]
@@ -58,6 +53,7 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	r gpucredit_eval.run := gpucredit_eval.require_run(results.org, results.run);
+	readable text[] := gpucredit_eval.readable_sets(r);
 	hidden boolean := r.held_out AND r.state <> 'finished';
 	tasks jsonb;
 	cases jsonb;
@@ -67,24 +63,26 @@ BEGIN
 			ORDER BY g.task), '[]') INTO tasks
 	FROM gpucredit_eval.gate_rows(r) g
 		LEFT JOIN gpucredit_eval.metrics(r) m USING (task);
+	WITH judged AS MATERIALIZED (
+		SELECT j."case", jsonb_agg(jsonb_build_object('sample', j.sample, 'score', j.score,
+			'parsed', j.parsed, 'reason', j.reason, 'cost', j.cost) ORDER BY j.sample) AS judgements
+		FROM gpucredit_eval.judgement j
+		WHERE j.org = r.org AND j.run = r.run GROUP BY j."case"),
+	shown AS (
+		SELECT x.c, x.o, s.place, gpucredit_eval.as_text((x.o).output) AS output
+		FROM gpucredit_eval.run_cases(r.org, r.run) x
+			JOIN gpucredit_eval.run_set s ON s.org = r.org AND s.run = r.run AND s.set = (x.c).set
+		WHERE x.kind <> 'held_out' AND (x.c).set = ANY (readable))
 	SELECT coalesce(jsonb_agg(jsonb_strip_nulls(jsonb_build_object('case', (x.c)."case",
 			'name', (x.c).name, 'task', (x.c).task, 'tags', to_jsonb((x.c).tags),
 			'weight', (x.c).weight, 'input', (x.c).input, 'expected', (x.c).expected,
-			'output', gpucredit_eval.as_text((x.o).output),
-			'output_base64', CASE WHEN gpucredit_eval.as_text((x.o).output) IS NULL
+			'output', x.output, 'output_base64', CASE WHEN x.output IS NULL
 				THEN encode((x.o).output, 'base64') END,
 			'checks', (x.o).checks, 'passed', (x.o).passed, 'score', (x.o).score,
 			'error', (x.o).error, 'attempt', (x.o).attempt, 'usage', (x.o).usage,
-			'cost', (x.o).cost,
-			'judgements', (SELECT jsonb_agg(jsonb_build_object('sample', j.sample,
-					'score', j.score, 'parsed', j.parsed, 'reason', j.reason,
-					'cost', j.cost) ORDER BY j.sample)
-				FROM gpucredit_eval.judgement j
-				WHERE j.org = r.org AND j.run = r.run AND j."case" = (x.c)."case")))
-			ORDER BY s.place, (x.c).ordinal), '[]') INTO cases
-	FROM gpucredit_eval.run_cases(r.org, r.run) x
-		JOIN gpucredit_eval.run_set s ON s.org = r.org AND s.run = r.run AND s.set = (x.c).set
-	WHERE x.kind <> 'held_out' AND (x.c).set = ANY (gpucredit_eval.readable_sets(r));
+			'cost', (x.o).cost, 'judgements', j.judgements))
+			ORDER BY x.place, (x.c).ordinal), '[]') INTO cases
+	FROM shown x LEFT JOIN judged j ON j."case" = (x.c)."case";
 	RETURN jsonb_build_object('run', r.run, 'org', r.org, 'account', r.account,
 		'config', r.config, 'version', r.config_version, 'model', r.model, 'oid', r.oid,
 		'purpose', r.purpose, 'state', r.state, 'verdict', gpucredit_eval.verdict_of(r),
@@ -99,69 +97,98 @@ COMMENT ON FUNCTION gpucredit_eval.results(text, bigint) IS
 'Gates: all of a run as one document: its tasks, and its cases of the sets that the caller may read and that are not held out.
 Errors: UC601 no such run.';
 
+/*
+ * What failed of a case, for people: each check with its type and what it looks
+ * for, what the judge said, what was expected, and the answer.
+ */
+CREATE FUNCTION gpucredit_eval.failure_text(c gpucredit_eval.golden_case,
+	o gpucredit_eval.result, reasons text) RETURNS text
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT concat_ws(E'\n',
+		(SELECT string_agg(concat_ws(' ', 'failed:', k.k ->> 'type',
+				left(coalesce(own.k ->> 'value', (own.k -> 'value')::text), 2000),
+				(own.k -> 'filter')::text, k.k ->> 'reason', k.k ->> 'error'), E'\n' ORDER BY k.i)
+		FROM jsonb_array_elements((o).checks) WITH ORDINALITY k (k, i)
+			LEFT JOIN jsonb_array_elements((c).checks) WITH ORDINALITY own (k, i) USING (i)
+		WHERE k.k -> 'pass' = 'false'),
+		'judge: ' || nullif(reasons, ''),
+		'expected: ' || left(coalesce((c).expected #>> '{}', (c).expected::text), 2000),
+		'output: ' || left(coalesce(gpucredit_eval.as_text((o).output), encode((o).output, 'base64')), 4000));
+END;
+COMMENT ON FUNCTION gpucredit_eval.failure_text(gpucredit_eval.golden_case, gpucredit_eval.result, text) IS
+'Internal: what failed of a case, with what was expected, and the answer.';
+
+CREATE FUNCTION gpucredit_eval.junit_suites(r gpucredit_eval.run, readable text[]) RETURNS text
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+	/* a case fails where its checks fail, or its score is below its task's gate */
+	WITH gates AS MATERIALIZED (SELECT g.task, g.threshold FROM gpucredit_eval.gate_rows(r) g),
+	judged AS MATERIALIZED (
+		SELECT j."case", string_agg(j.reason, E'\n' ORDER BY j.sample) AS reasons
+		FROM gpucredit_eval.judgement j
+		WHERE j.org = (r).org AND j.run = (r).run GROUP BY j."case"),
+	cases AS (
+		SELECT (x.c).task, (x.c).ordinal, s.place,
+			(x.o).error IS NOT NULL AS is_error, (x.o).score IS NULL AS is_skipped,
+			(x.o).error IS NULL AND (x.o).score < g.threshold AS is_failure,
+			format('<testcase classname="%s" name="%s"', gpucredit_eval.for_xml((x.c).task),
+				gpucredit_eval.for_xml((x.c).name)) AS head,
+			(x.o).error AS error, (x.o).score AS score,
+			CASE WHEN (x.o).error IS NULL AND (x.o).score < g.threshold THEN
+				gpucredit_eval.failure_text(x.c, x.o, j.reasons) END AS failure
+		FROM gpucredit_eval.run_cases((r).org, (r).run) x
+			JOIN gpucredit_eval.run_set s ON s.org = (r).org AND s.run = (r).run AND s.set = (x.c).set
+			JOIN gates g ON g.task = (x.c).task
+			LEFT JOIN judged j ON j."case" = (x.c)."case"
+		WHERE x.kind <> 'held_out' AND (x.c).set = ANY (readable)),
+	suites AS (
+		SELECT c.task, format('<testsuite name="%s" tests="%s" failures="%s" errors="%s" skipped="%s">%s</testsuite>',
+			gpucredit_eval.for_xml(c.task), count(*), count(*) FILTER (WHERE c.is_failure),
+			count(*) FILTER (WHERE c.is_error), count(*) FILTER (WHERE c.is_skipped),
+			string_agg(c.head || CASE
+				WHEN c.is_error THEN '><error message="' || gpucredit_eval.for_xml(c.error) || '"/></testcase>'
+				WHEN c.is_skipped THEN '><skipped/></testcase>'
+				WHEN c.is_failure THEN '><failure message="score ' || round(c.score, 6) || '">'
+					|| gpucredit_eval.for_xml(c.failure) || '</failure></testcase>'
+				ELSE '/>' END, '' ORDER BY c.place, c.ordinal)) AS suite
+		FROM cases c GROUP BY c.task)
+	SELECT coalesce(string_agg(t.suite, '' ORDER BY t.task), '') FROM suites t;
+END;
+COMMENT ON FUNCTION gpucredit_eval.junit_suites(gpucredit_eval.run, text[]) IS
+'Internal: a suite of JUnit XML for each task of a run, with its cases of the sets that may be read.';
+
+CREATE FUNCTION gpucredit_eval.junit_gates(r gpucredit_eval.run) RETURNS text
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+	SELECT format('<testsuite name="gates" tests="%s" failures="%s" errors="%s" skipped="%s">%s</testsuite>',
+		count(*), count(*) FILTER (WHERE g.passes IS FALSE AND g.blocking),
+		count(*) FILTER (WHERE g.passes IS NULL AND g.blocking),
+		count(*) FILTER (WHERE g.passes IS NOT TRUE AND NOT g.blocking),
+		string_agg(format('<testcase classname="gates" name="%s"%s', gpucredit_eval.for_xml(g.task),
+			CASE WHEN g.passes THEN '/>'
+				WHEN NOT g.blocking THEN format('><skipped message="%s"/></testcase>', g.reason)
+				WHEN g.passes IS NULL THEN format('><error message="%s"/></testcase>', g.reason)
+				ELSE format('><failure message="%s: score %s, threshold %s, baseline %s"/></testcase>',
+					g.reason, g.score, g.threshold, coalesce(g.baseline::text, 'none')) END),
+			'' ORDER BY g.task))
+	FROM gpucredit_eval.gate_rows(r) g;
+END;
+COMMENT ON FUNCTION gpucredit_eval.junit_gates(gpucredit_eval.run) IS
+'Internal: the suite of JUnit XML that has the gates of a run.';
+
 CREATE FUNCTION gpucredit_eval.junit(org text, run bigint) RETURNS xml
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	r gpucredit_eval.run := gpucredit_eval.require_run(junit.org, junit.run);
-	readable text[] := gpucredit_eval.readable_sets(r);
-	suites xml;
-	gates xml;
 BEGIN
-	/* a case fails where its checks fail, or its score is below its task's gate */
-	WITH cases AS (
-		SELECT (x.c).task, (x.c).name, (x.c).ordinal, s.place, (x.o).score, (x.o).error,
-			(x.o).passed, g.threshold,
-			(SELECT string_agg(j.reason, E'\n' ORDER BY j.sample)
-			FROM gpucredit_eval.judgement j
-			WHERE j.org = r.org AND j.run = r.run AND j."case" = (x.c)."case") AS reasons,
-			(SELECT string_agg(coalesce(k ->> 'reason', k ->> 'type', 'check') , E'\n')
-			FROM jsonb_array_elements((x.o).checks) k
-			WHERE k -> 'pass' = 'false') AS failed
-		FROM gpucredit_eval.run_cases(r.org, r.run) x
-			JOIN gpucredit_eval.run_set s ON s.org = r.org AND s.run = r.run AND s.set = (x.c).set
-			JOIN gpucredit_eval.gate_rows(r) g ON g.task = (x.c).task
-		WHERE x.kind <> 'held_out' AND (x.c).set = ANY (readable)),
-	told AS (
-		SELECT c.*, c.error IS NOT NULL AS is_error, c.score IS NULL AS is_skipped,
-			c.error IS NULL AND c.score < c.threshold AS is_failure
-		FROM cases c)
-	SELECT xmlagg(t.suite ORDER BY t.task) INTO suites
-	FROM (
-		SELECT c.task, xmlelement(name testsuite, xmlattributes(
-				gpucredit_eval.for_xml(c.task) AS name, count(*) AS tests,
-				count(*) FILTER (WHERE c.is_failure) AS failures,
-				count(*) FILTER (WHERE c.is_error) AS errors,
-				count(*) FILTER (WHERE c.is_skipped) AS skipped),
-			xmlagg(xmlelement(name testcase, xmlattributes(
-					gpucredit_eval.for_xml(c.task) AS classname,
-					gpucredit_eval.for_xml(c.name) AS name),
-				CASE WHEN c.is_error THEN xmlelement(name error,
-						xmlattributes(gpucredit_eval.for_xml(c.error) AS message))
-					WHEN c.is_skipped THEN xmlelement(name skipped)
-					WHEN c.is_failure THEN xmlelement(name failure, xmlattributes(
-						format('score %s', round(c.score, 6)) AS message),
-						gpucredit_eval.for_xml(coalesce(c.failed, c.reasons))) END)
-				ORDER BY c.place, c.ordinal)) AS suite
-		FROM told c GROUP BY c.task) t;
-	SELECT xmlelement(name testsuite, xmlattributes('gates' AS name, count(*) AS tests,
-			count(*) FILTER (WHERE g.passes IS FALSE AND g.blocking) AS failures,
-			count(*) FILTER (WHERE g.passes IS NULL AND g.blocking) AS errors,
-			count(*) FILTER (WHERE g.passes IS NOT TRUE AND NOT g.blocking) AS skipped),
-		xmlagg(xmlelement(name testcase, xmlattributes('gates' AS classname,
-				gpucredit_eval.for_xml(g.task) AS name),
-			CASE WHEN g.passes THEN NULL
-				WHEN NOT g.blocking THEN xmlelement(name skipped, xmlattributes(g.reason AS message))
-				WHEN g.passes IS NULL THEN xmlelement(name error, xmlattributes(g.reason AS message))
-				ELSE xmlelement(name failure, xmlattributes(
-					format('%s: score %s, threshold %s, baseline %s', g.reason, g.score,
-						g.threshold, coalesce(g.baseline::text, 'none')) AS message)) END)
-			ORDER BY g.task)) INTO gates
-	FROM gpucredit_eval.gate_rows(r) g;
-	RETURN xmlelement(name testsuites, xmlattributes(
-		gpucredit_eval.for_xml(format('%s@%s %s', r.config, r.config_version, r.model)) AS name),
-		gates, suites);
+	/* put together as text and parsed once: xmlagg() copies all for each case */
+	RETURN xmlparse(CONTENT format('<testsuites name="%s">%s%s</testsuites>',
+		gpucredit_eval.for_xml(format('%s@%s %s', r.config, r.config_version, r.model)),
+		gpucredit_eval.junit_gates(r),
+		gpucredit_eval.junit_suites(r, gpucredit_eval.readable_sets(r))));
 END
 $$;
 COMMENT ON FUNCTION gpucredit_eval.junit(text, bigint) IS

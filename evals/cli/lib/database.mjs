@@ -22,14 +22,23 @@ export class Database {
 	async rows(name, ...values) {
 		const text = `SELECT * FROM gpucredit_eval.${name}(${values.map((_, i) => `$${i + 1}`).join(", ")})`;
 		const end = Date.now() + this.patience;
+		let said = false;
 
 		for (let wait = 50; ; wait = Math.min(wait * 2, 2000)) {
 			try {
-				return (await this.pool.query({ name, text, values })).rows;
+				const { rows } = await this.pool.query({ name, text, values });
+				if (said)
+					process.stderr.write("gpucredit-eval: the database answers again\n");
+				return rows;
 			} catch (error) {
 				const lost = AGAIN.test(error.code ?? "") || /Connection terminated|timeout/.test(error.message);
 				if (!lost || Date.now() > end)
 					throw error;
+				if (!said && !/^40/.test(error.code ?? "")) {
+					said = true;
+					process.stderr.write(`gpucredit-eval: the database does not answer (${error.message}), trying again for ${
+						Math.ceil((end - Date.now()) / 1000)} s\n`);
+				}
 				await sleep(wait);
 			}
 		}

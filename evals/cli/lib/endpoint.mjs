@@ -23,6 +23,14 @@ const UNTRUSTED = new RegExp("^(CERT_.*|DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_
 // The call may have been answered and billed, but no answer came.
 export class Lost extends Error {}
 
+// The worker was stopped; sent: while a request was under way, which may be billed.
+export class Stopped extends Error {
+	constructor(sent) {
+		super("the worker was stopped");
+		this.sent = sent;
+	}
+}
+
 // The call cost nothing, and trying again now would not help.
 export class Refused extends Error {}
 
@@ -32,7 +40,8 @@ export class Refused extends Error {}
 //   secret    the name of the environment variable with the key, if one is needed
 //   body      model, messages, ...
 //   deadline  when to give up (ms since 1970); pace waits for the next slot
-export async function chat({ url, secret, body, deadline, timeout = 60_000, pace = async () => {} }) {
+//   stopping  aborted: no request is sent any more; ending: none is waited for
+export async function chat({ url, secret, body, deadline, timeout = 60_000, pace = async () => {}, stopping, ending }) {
 	const headers = { "content-type": "application/json" };
 
 	if (secret) {
@@ -41,16 +50,36 @@ export async function chat({ url, secret, body, deadline, timeout = 60_000, pace
 		headers.authorization = `Bearer ${process.env[secret]}`;
 	}
 	for (let tried = 0; ; tried++) {
-		await pace();
+		await unlessStopped(pace(), stopping);
 		const left = deadline - Date.now();
 		const answer = left <= 0 ? { again: "no time is left" }
-			: await post(url, headers, JSON.stringify(body), Math.min(timeout, left));
+			: await post(url, headers, JSON.stringify(body), Math.min(timeout, left), ending);
 		if (!answer.again)
 			return answer;
 		const wait = Math.max(answer.after ?? 0, backoff(tried));
 		if (Date.now() + wait >= deadline)
 			throw new Refused(answer.again);
-		await sleep(wait);
+		await unlessStopped(sleep(wait), stopping);
+	}
+}
+
+// Waits for a promise, but no longer than until the signal comes; sent: is a call
+// lost then?
+export async function unlessStopped(promise, stopping, sent = false) {
+	if (!stopping)
+		return promise;
+	let stop;
+
+	try {
+		return await Promise.race([promise, new Promise((_, reject) => {
+			stop = () => reject(new Stopped(sent));
+			if (stopping.aborted)
+				stop();
+			stopping.addEventListener("abort", stop);
+		})]);
+	} finally {
+		stopping.removeEventListener("abort", stop);
+		promise.catch(() => {});
 	}
 }
 
@@ -68,8 +97,9 @@ export function retryAfter(value, now = Date.now()) {
 	return Number.isFinite(ms) ? Math.max(0, ms) : 0;
 }
 
-async function post(url, headers, body, timeout) {
-	const signal = AbortSignal.timeout(timeout);
+async function post(url, headers, body, timeout, ending) {
+	const limit = AbortSignal.timeout(timeout);
+	const signal = ending ? anyOf(limit, ending) : limit;
 	let response, text;
 
 	try {
@@ -85,7 +115,9 @@ async function post(url, headers, body, timeout) {
 			return { again: `the endpoint is not reached: ${codes[0]}` };
 		if (codes.length > 0 && codes.every((code) => UNTRUSTED.test(code)))
 			throw new Refused(`no TLS with the endpoint: ${codes[0]}`);
-		throw new Lost(signal.aborted ? `no answer within ${timeout} ms`
+		if (ending?.aborted)
+			throw new Stopped(true);
+		throw new Lost(limit.aborted ? `no answer within ${timeout} ms`
 			: `the connection broke: ${error.cause?.code ?? error.message}`);
 	}
 	if (response.status === 429 || response.status === 503)
@@ -95,6 +127,18 @@ async function post(url, headers, body, timeout) {
 	if (response.status !== 200)
 		throw new Refused(`status ${response.status}`);
 	return parseAnswer(text);
+}
+
+// AbortSignal.any(), which Node 18 does not have.
+function anyOf(...signals) {
+	const either = new AbortController();
+
+	for (const signal of signals) {
+		if (signal.aborted)
+			either.abort();
+		signal.addEventListener("abort", () => either.abort(), { once: true, signal: either.signal });
+	}
+	return either.signal;
 }
 
 // The codes of what failed.  A host with several addresses fails once for each.

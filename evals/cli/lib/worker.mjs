@@ -1,23 +1,28 @@
 // worker.mjs: works on a run until it ends
 //
 // It keeps nothing: when it dies, other workers lease again what it has not
-// reported.
+// reported.  When it is stopped it gives its leases back: those whose request
+// was not sent cost nothing, and calls under way have GRACE to be answered.
 import { hostname } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
-import { runChecks } from "./checks.mjs";
-import { chat, Refused } from "./endpoint.mjs";
+import { chat, Refused, Stopped, unlessStopped } from "./endpoint.mjs";
 import { Pacer } from "./pacer.mjs";
-import { caseMessages, judgeMessages, promptFits } from "./prompt.mjs";
+import { promptFits } from "./prompt.mjs";
+import { Sandbox } from "./sandbox.mjs";
 
 const MOST_OUTPUT = 1024 * 1024;
 const NOTHING = { prompt_tokens: 0, completion_tokens: 0 };
 const IDLE = 200;
+const GRACE = 10_000;
 
 export class Worker {
-	constructor(database, org, run, { concurrency = 16, ttl = 120, timeout = 60 } = {}) {
-		Object.assign(this, { database, org, run, concurrency, ttl, timeout });
+	constructor(database, org, run, { concurrency = 16, ttl = 120, timeout = 60, grace = GRACE } = {}) {
+		Object.assign(this, { database, org, run, concurrency, ttl, timeout, grace });
 		this.name = `${hostname()}/${process.pid}`;
 		this.stopped = false;
+		this.stopping = new AbortController();	// no request is sent any more
+		this.ending = new AbortController();	// and none is waited for
+		this.sandbox = new Sandbox();
 	}
 
 	// Returns the run's state: finished, cancelled, paused, or running if it
@@ -27,12 +32,21 @@ export class Worker {
 		this.model = this.caller(this.spec.endpoint, this.spec.model);
 		this.judge = this.spec.judge && this.caller(this.spec.judge_endpoint, this.spec.judge);
 		this.concurrency = Math.min(this.concurrency, this.fitting());
-		await this.keepLeased();
+		try {
+			await this.keepLeased();
+		} finally {
+			clearTimeout(this.graceTimer);
+			this.sandbox.close();
+		}
 		return this.stopped ? "running" : (await this.state()).state;
 	}
 
 	stop() {
+		if (this.stopped)
+			return;
 		this.stopped = true;
+		this.stopping.abort();
+		this.graceTimer = setTimeout(() => this.ending.abort(), this.grace);
 	}
 
 	state() {
@@ -84,10 +98,22 @@ export class Worker {
 
 		return (messages, deadline, more = {}) => chat({ url: completions(terms.url), secret: terms.secret,
 			body: { ...fixed, ...more, messages }, deadline, timeout: this.timeout * 1000,
+			stopping: this.stopping.signal, ending: this.ending.signal,
 			pace: pacer ? () => pacer.next() : undefined });
 	}
 
-	async do({ case: number, attempt, input, checks, parameters }) {
+	// Works on a case; if it is stopped meanwhile, gives the lease back.
+	async do(one) {
+		try {
+			await this.measure(one);
+		} catch (error) {
+			if (!(error instanceof Stopped))
+				throw error;
+			await this.database.row("release_case", this.org, this.run, one.case, one.attempt, error.sent);
+		}
+	}
+
+	async measure({ case: number, attempt, input, checks, parameters }) {
 		const deadline = Date.now() + this.ttl * 900;
 		let output = parameters.output && Buffer.from(parameters.output, "base64").toString("utf8");
 
@@ -95,15 +121,27 @@ export class Worker {
 			const answer = await this.ask(input, checks, deadline);
 			const action = (await this.database.row("report", this.org, this.run, number, attempt,
 				answer.output === undefined ? null : Buffer.from(answer.output),
-				JSON.stringify(answer.checks ?? checked(checks, answer.output, parameters.threshold)),
+				JSON.stringify(answer.checks ?? await this.checked(checks, answer.output, parameters.threshold)),
 				answer.usage && JSON.stringify(answer.usage))).action;
 			if (action !== "judge")
 				return;
 			output = answer.output;
 		}
-		const messages = judgeMessages({ ...parameters, input, output, judge: this.spec.judge });
-		const failed = (await Promise.all((parameters.samples ?? [])
+		const samples = parameters.samples ?? [];
+		let messages;
+		try {
+			messages = await unlessStopped(this.sandbox.run("judgeMessages",
+				{ ...parameters, input, output, judge: this.spec.judge }), this.stopping.signal);
+		} catch (error) {		// the judge's template is at fault, each time
+			if (error instanceof Stopped)
+				throw error;
+			return samples.length && this.reportSample(number, samples[0], null, NOTHING);
+		}
+		const failed = (await Promise.all(samples
 			.map((sample) => this.sample(number, sample, messages, deadline)))).filter(Boolean);
+		const stopped = failed.find(({ error }) => error instanceof Stopped);
+		if (stopped)			// samples that were sent and not answered count in full
+			throw new Stopped(failed.some(({ usage }) => usage === null));
 		if (failed.length > 0)		// after all others, as it ends the lease
 			await this.reportSample(number, failed[0].sample, null,
 				failed.some(({ usage }) => usage === null) ? null : NOTHING);
@@ -112,26 +150,49 @@ export class Worker {
 	// The model's output and usage; without output, "checks" says why.
 	async ask(input, checks, deadline) {
 		try {
-			const messages = this.messages(input);
+			const messages = await this.messages(input);
 			const until = checks.find(({ until }) => until)?.until;
 			const { output, usage } = await this.model(messages, deadline, until ? { stop: until.slice(0, 4) } : {});
 			if (Buffer.byteLength(output) > MOST_OUTPUT)
 				return { usage, checks: { error: `an output of more than ${MOST_OUTPUT} bytes` } };
 			return { output, usage };
 		} catch (error) {
+			if (error instanceof Stopped)
+				throw error;
 			return { usage: costOf(error), checks: { error: error.message } };
 		}
 	}
 
 	// The case's messages, which nothing has been paid for yet.
-	messages(input) {
+	async messages(input) {
 		const { template, model: { max_input_tokens: declared } } = this.spec;
-		const messages = beforeCall(() => caseMessages(input, template));
+		let messages;
+
+		try {
+			messages = await unlessStopped(this.sandbox.run("caseMessages", { input, template }), this.stopping.signal);
+		} catch (error) {
+			if (error instanceof Stopped)
+				throw error;
+			throw new Refused(`the template fails: ${error.message}`);
+		}
 
 		if (!promptFits(messages, input, template, declared))
 			throw new Refused(declared ? `the prompt is longer than ${declared} tokens of 16 bytes`
 				: "the template repeats its variables: declare max_input_tokens");
 		return messages;
+	}
+
+	// The checks' results.  One that could not be decided fails the whole case.
+	async checked(checks, output, threshold) {
+		try {
+			const { results, pass } = await unlessStopped(this.sandbox.run("checks", { checks, output, threshold }),
+				this.ending.signal, true);
+			return results.some(({ error }) => error) ? results.map((one) => ({ ...one, pass, score: 0 })) : results;
+		} catch (error) {
+			if (error instanceof Stopped)
+				throw error;
+			return checks.map(({ type }) => ({ type, pass: false, score: 0, error: error.message }));
+		}
 	}
 
 	// One sample of the judge; returns what failed, to be reported last.
@@ -141,15 +202,16 @@ export class Worker {
 		try {
 			answer = await this.judge(messages, deadline, { seed: this.spec.judge.seed + sample - 1 });
 		} catch (error) {
-			return { sample, usage: costOf(error) };
+			return { sample, error, usage: costOf(error) };
 		}
 		await this.reportSample(number, sample, Buffer.from(answer.output), answer.usage);
 		return null;
 	}
 
 	// All samples of a judge for one answer: each text with its usage.
-	judgeAll({ judge, judge_endpoint: terms }, asked) {
-		const call = this.caller(terms, judge), messages = judgeMessages({ ...asked, judge });
+	async judgeAll({ judge, judge_endpoint: terms }, asked) {
+		const call = this.caller(terms, judge);
+		const messages = await this.sandbox.run("judgeMessages", { ...asked, judge }).finally(() => this.sandbox.close());
 		const deadline = Date.now() + this.ttl * 1000;
 
 		return Promise.all(Array.from({ length: judge.samples }, async (_, i) => {
@@ -182,25 +244,9 @@ export function completions(url) {
 	return base.endsWith("/v1") ? `${base}/chat/completions` : `${base}/v1/chat/completions`;
 }
 
-// A check that could not be decided fails the whole case.
-function checked(checks, output, threshold) {
-	const { results, pass } = runChecks(checks, output, threshold);
-
-	return results.some(({ error }) => error) ? results.map((one) => ({ ...one, pass, score: 0 })) : results;
-}
-
-// What fails before a call costs nothing.
-function beforeCall(work) {
-	try {
-		return work();
-	} catch (error) {
-		throw new Refused(error.message);
-	}
-}
-
 // Only a call that was refused surely cost nothing.  Any other, and one that
 // failed in a way that nobody foresaw, may have cost all that was set aside for
 // it: its usage is NULL.
 function costOf(error) {
-	return error instanceof Refused ? NOTHING : null;
+	return error instanceof Refused || error instanceof Stopped && !error.sent ? NOTHING : null;
 }
