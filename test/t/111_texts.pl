@@ -53,7 +53,7 @@ my %grammar = map { $_ => 1 } qw(
   audit_proof.kind buckets_for.request buckets_for.tier buckets_for.pool
   reserve.request set_retry_rule.message usage_by.by heartbeat.running
   meter_batch.org metric_samples.families demand.pool capacity_advice.pool
-  verify.org rebuild.org set_budget.period bind_tenant.role unbind_tenant.role
+  verify.org rebuild.org events.org events.account set_budget.period bind_tenant.role unbind_tenant.role
   fair_share.pool cluster_map.pool queue.pool queue_reasons.pool
   report_html.org);
 
