@@ -50,9 +50,7 @@ CliJsonRows(const PGresult * result)
 	return rows;
 }
 
-/*
- * One value.
- */
+/* One value, as the JSON that its type is; a new reference. */
 static json_t *
 json_value(const PGresult * result, int row, int column)
 {
