@@ -450,7 +450,8 @@ any_to_retry(void)
 }
 
 /*
- * A line of the process.  Log a failure only if it is not the last one again.
+ * Parse a line of the watching process.  A failure is logged once, until
+ * another one comes.
  */
 static void
 parse_line(char *line)

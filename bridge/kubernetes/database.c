@@ -89,7 +89,7 @@ DatabaseReconcile(void)
 }
 
 /*
- * Must the call be repeated later?
+ * Has the call failed in a way that repeating it later may mend?
  */
 static bool
 pauses(PGresult * result)

@@ -39,16 +39,17 @@
 #include "slurm_job.h"
 #include "util.h"
 
-#define GONE_NS			(60 * NS_PER_S) /* unknown to Slurm for so long:
-										 * cancel it */
-#define FORGOTTEN_NS	(10 * NS_PER_S) /* the same, while the database says
-										 * it runs */
-#define REFUSED_NS	(30 * NS_PER_S) /* it may run unplaced for so long */
+#define GONE_NS			(60 * NS_PER_S) /* a job that Slurm does not know for
+										 * so long is cancelled */
+#define FORGOTTEN_NS	(10 * NS_PER_S) /* and one that runs, as the database
+										 * says */
+#define REFUSED_NS	(30 * NS_PER_S) /* a run that cannot be placed goes on for
+									 * so long */
 #define DIFFERS_S	30			/* Slurm's seconds may differ from the nodes' */
 #define ANYWHERE_NS	(3 * NS_PER_S)	/* between two tries to place a run that
 									 * is over */
 #define QUOTA_NS	(3 * NS_PER_S)	/* between two looks at a job's quotas */
-#define TURN_NS		(10 * NS_PER_S) /* a released job may take to start */
+#define TURN_NS		(10 * NS_PER_S) /* a released job takes so long to start */
 #define LONGEST_PAUSE	(60 * NS_PER_S) /* between two tries to get credit */
 
 /* A run that the bridge knows. */

@@ -155,7 +155,7 @@ BEGIN
 	WITH gone AS (
 		DELETE FROM gpucredit.event_pending d
 		WHERE d.ctid = ANY (ARRAY(SELECT p.ctid FROM gpucredit.event_pending p
-			LIMIT most))
+			ORDER BY p.at, p.ctid LIMIT most))
 		RETURNING d.*, d.ctid AS place),
 	numbered AS (
 		INSERT INTO gpucredit.event AS e (org, at, kind, account, job, attempt,

@@ -255,6 +255,25 @@ END;
 COMMENT ON FUNCTION gpucredit_internal.total_difference(text) IS
 'Accounts whose totals, unfolded changes aside, differ from entries and attempts.';
 
+CREATE FUNCTION gpucredit_internal.clock_went_back(org text, job bigint,
+	attempt int, ended_at timestamptz) RETURNS boolean
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT coalesce(bool_or((w.at AT TIME ZONE 'UTC')::date
+		< (w.latest AT TIME ZONE 'UTC')::date), false)
+	FROM (SELECT v.at, max(v.at) OVER (ORDER BY v.elapsed, v.at
+				ROWS UNBOUNDED PRECEDING) AS latest
+			FROM (SELECT u.at, u.elapsed FROM gpucredit.usage u
+				WHERE u.org = clock_went_back.org
+					AND u.job = clock_went_back.job
+					AND u.attempt = clock_went_back.attempt
+				UNION ALL
+				SELECT clock_went_back.ended_at, '1000000 days'::interval) v
+			WHERE v.at IS NOT NULL) w;
+END;
+COMMENT ON FUNCTION gpucredit_internal.clock_went_back(text, bigint, int, timestamptz) IS
+'Internal: was something of an attempt recorded on an earlier day than what came before it?';
+
 /*
  * Each kept day is compared with the entries of that day less its unfolded
  * deltas.  Days that upkeep deleted, and days with removed entries, are not
@@ -263,7 +282,9 @@ COMMENT ON FUNCTION gpucredit_internal.total_difference(text) IS
  * What attempts used on a day is the change of what they had accrued: each row
  * of accrued adds its amount to its own day and takes it from the next one.  A
  * running attempt adds what it has used to the day of its last usage row,
- * which is the first day without such a row.
+ * which is the first day without such a row.  If the clock went back over a
+ * midnight while an attempt ran, the days of its accounts are not compared:
+ * their sum is, with account_total.
  */
 CREATE FUNCTION gpucredit_internal.spend_day_difference(tenant text)
 RETURNS TABLE (org text, account text, day date, what text, found numeric,
@@ -338,7 +359,12 @@ BEGIN ATOMIC
 			ON e.org = s.org AND e.account = s.account AND e.day = s.day
 	WHERE (spend_day_difference.tenant IS NULL
 			OR s.org = spend_day_difference.tenant)
-		AND s.used <> coalesce(e.used, 0);
+		AND s.used <> coalesce(e.used, 0)
+		AND NOT EXISTS (SELECT FROM gpucredit.attempt a
+			WHERE a.org = s.org AND (s.account IN ('', a.account)
+					OR starts_with(a.account, s.account || '/'))
+				AND gpucredit_internal.clock_went_back(a.org, a.job, a.attempt,
+					a.ended_at));
 END;
 COMMENT ON FUNCTION gpucredit_internal.spend_day_difference(text) IS
 'Days whose spend differs from the entries, or whose use from what attempts had accrued.';

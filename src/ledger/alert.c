@@ -191,7 +191,10 @@ AlertDrawn(const HoldDraw *draw)
 	}
 	if (n > 0)
 	{
-		/* nothing new: it was raised before, or maintain() raises it */
+		/*
+		 * If none is new, remember them: their alerts were raised before, or
+		 * maintain() raises them.
+		 */
 		if (SqlInt8(SqlRun(&alert_expiries,
 						   VALUES(TextValue(draw->path->org),
 								  Int8ArrayValue(buckets, n),

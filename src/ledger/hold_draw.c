@@ -149,7 +149,7 @@ typedef struct SelectedBucket
 	bool		own;			/* changed by this transaction */
 } SelectedBucket;
 
-/* The draw, and the first bucket so far. */
+/* What pays, and the bucket found so far that pays first. */
 typedef struct selection
 {
 	const Purpose *purpose;
@@ -158,7 +158,7 @@ typedef struct selection
 	SelectedBucket first;
 	int			n_own;
 	OwnBucket	own[OWN_MOST];
-	int			seen_own;		/* how many were at their noted locations */
+	int			seen_own;		/* how many of them were found where noted */
 }			selection;
 
 static bool draw_own(HoldDraw *draw);
@@ -223,8 +223,8 @@ LedgerDraw(HoldDraw *draw)
 }
 
 /*
- * Is it all there, by an unlocked look with the same caps? Then somebody else
- * has locked the missing part.
+ * Would a read without locks, with the same limits, find all that is missing?
+ * Then another transaction has locked it.
  */
 static bool
 is_held_by_others(HoldDraw *draw)

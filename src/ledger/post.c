@@ -212,7 +212,10 @@ SQL_STATEMENT(bucket_lend, SPI_OK_UPDATE, "text, bigint, int",
 	" credited_total = b.credited_total OPERATOR(pg_catalog.+) $10" \
 	" WHERE b.org = $1 AND b.bucket = $2"
 SQL_STATEMENT(bucket_add, SPI_OK_UPDATE, BUCKET_ADD_TYPES, BUCKET_ADD);
-/* the same with the row's new location; and by its noted location */
+/*
+ * The same, returning where the row's new version is; and one that finds the
+ * row by where it was noted to be.
+ */
 SQL_STATEMENT(bucket_add_told, SPI_OK_UPDATE_RETURNING, BUCKET_ADD_TYPES,
 			  BUCKET_ADD " RETURNING b.ctid");
 SQL_STATEMENT(bucket_add_own, SPI_OK_UPDATE_RETURNING,

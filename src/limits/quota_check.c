@@ -178,7 +178,8 @@ quotas_of(const AccountPath *path)
 }
 
 /*
- * Does the request, with each of its types, pass some quota all alone?
+ * Is the request above a quota even if nothing else runs, whichever of its GPU
+ * types it gets?
  */
 static bool
 alone_too_large(const List *quotas, const QuotaRequest *request)

@@ -135,7 +135,8 @@ ArgNames(FunctionCallInfo fcinfo, int n, const char *name, int *count)
 }
 
 /*
- * A caller's own token; nobody else ever sees it.
+ * An idempotency key.  It is its caller's own and is shown to nobody else, so
+ * it may have any characters.
  */
 char *
 ArgKey(FunctionCallInfo fcinfo, int n, const char *name)

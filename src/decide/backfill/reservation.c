@@ -114,7 +114,7 @@ scope_of(const Quest *quest, int32_t host)
 }
 
 /*
- * Mark a host for another look.
+ * A host has changed: what it offers is computed again when it is needed.
  */
 static void
 make_stale(Quest *quest, int32_t host)
@@ -228,7 +228,7 @@ host_grew(Quest *quest, int32_t host)
 }
 
 /*
- * Give back the devices of an end.
+ * The search has come to the end of a job: its devices are free from then on.
  */
 static void
 end_pass(Quest *quest, const End *end)
@@ -365,7 +365,7 @@ quest_walk(Quest *quest, int64_t floor, int64_t before)
 	int32_t		steps = 0;
 	int32_t		i;
 
-	/* before floor, only keep count */
+	/* ends before the floor free devices, but the answer is not earlier */
 	quest_pass(quest, earlier(floor, before) - 1);
 	for (;;)
 	{

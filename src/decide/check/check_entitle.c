@@ -1,7 +1,7 @@
 /*
  * check_entitle.c
- *	  Does no account take more than its entitlement, or from one with
- *	  less?  Shares no code with what made the result.
+ *	  Checks that no account took more than its entitlement, and none took
+ *	  from an account that has less.  Shares no code with what decided.
  *
  * Entitlements are computed again, by filling accounts that ask for less than
  * their part until there are none.  Each eviction for an entitlement is then

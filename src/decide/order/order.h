@@ -100,10 +100,10 @@ typedef struct ClassFloor
 typedef struct EquivalenceClass
 {
 	RequestState state;
-	int64_t		limit;			/* wall limit for which state holds */
-	bool		failed;			/* some job could not start; */
-	int64_t		shortest;		/* the shortest limit of those that could not */
-	bool		full;			/* no job can, whatever its limit */
+	int64_t		limit;			/* the wall limit that state is for */
+	bool		failed;			/* a job of the class could not start */
+	int64_t		shortest;		/* wall limit of such jobs; longer ones fail, too */
+	bool		full;			/* none can start, whatever its wall limit */
 	DecideWait	wait;			/* the reason */
 	ClassFloor *floors;
 	int32_t		n_floors;

@@ -685,10 +685,11 @@ DecideFitPart(const Cycle *cycle, const Host *host,
 }
 
 /*
- * How well a host that can take them suits whole devices, or none, by the
- * policy pack.  Whole devices: loss, then fewest free devices left.  None:
- * loss, then fewest free devices, then least cpu left (unlimited is the
- * most).
+ * The key of a host for a request of whole devices, or of none, under the
+ * policy "pack"; the host with the least key suits best.  It compares what
+ * the packing would lose, then how many devices would be left free and, for a
+ * request of no devices, how much cpu would be left, where a host without a
+ * limit of cpu comes last.
  */
 static FitKey
 pack_key(const Host *host, const DecideRequestClass *request, int32_t count)

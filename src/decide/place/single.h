@@ -30,8 +30,10 @@ DecideChoiceBetter(const Choice *a, const Choice *b)
 	return a->near != b->near ? a->near < b->near : a->host < b->host;
 }
 
-/* Ranges of by_near: hosts of one type below one leaf, and of one domain
- * there. */
+/*
+ * Where in by_near the hosts of one GPU type below one leaf switch are, and
+ * those of one NVLink domain below it.
+ */
 struct Near
 {
 	int32_t		leaf;			/* where the range begins */

@@ -221,9 +221,9 @@ grower_note(Cycle *cycle, int32_t index, int64_t more)
 }
 
 /*
- * Promise a running job all devices of a plan, and tell all who leave for it.
- * The plan was made with its own and the givers' devices released.  False:
- * out of memory.
+ * Reserve all devices of a plan for a running job that grows, and mark the
+ * jobs that must leave for it.  The plan counted as free the devices of the
+ * job itself and of those jobs.  Returns false if memory runs out.
  */
 static bool
 grower_promise(Cycle *cycle, int32_t index,

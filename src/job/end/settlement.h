@@ -40,9 +40,9 @@ typedef struct Settlement
 {
 	Outcome		outcome;
 	int64		elapsed;		/* -1: not reported */
-	TimestampTz seen_until;		/* by its owner; 0: until now */
-	int64		fence;			/* its devices stay fenced for so long */
-	bool		by_agent;		/* its processes are gone */
+	TimestampTz seen_until;		/* its owner saw it run; 0: until now */
+	int64		fence;			/* how long its devices stay fenced */
+	bool		by_agent;		/* its agent ended it: no process is left */
 	const char *ended_by;		/* who ended it; NULL: the server */
 	bool		has_exit_code;
 	int32		exit_code;

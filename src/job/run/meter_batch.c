@@ -215,7 +215,7 @@ beat_ordinary(const Beats *beats, TimestampTz now)
 }
 
 /*
- * Receive a changed attempt.
+ * Keep an attempt's new state, from a row that the statement returned.
  */
 static bool
 take_beaten(void *context, const Datum *values, const bool *nulls)

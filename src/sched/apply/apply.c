@@ -290,7 +290,7 @@ insert_attempts(const SchedCycle *cycle)
 		amounts[n + i] = CycleHeldFor(cycle, start, price.per_hour);
 		amounts[2 * n + i] = price.per_hour;
 	}
-	/* whoever reports a start late is a sign of life */
+	/* who reports a start late shows that the attempt lives */
 	Ensure(SqlRun(&attempts_insert,
 				  VALUES(TextArrayValue(texts, n), Int8ArrayValue(ids, n),
 						 Int4ArrayValue(numbers, n),

@@ -36,7 +36,8 @@ SQL_STATEMENT(end_read, SPI_OK_SELECT, "text, bigint, int",
 static char *end_text(SqlResult row, int32 attempt);
 
 /*
- * Rows of the last attempt.  Nothing is said of one that runs.
+ * Rows of the last attempt.  Nothing is said of one that runs.  How it ended
+ * does not keep a job back that is tried again, so there the checks pass.
  */
 void
 ExplainEnd(ReturnSetInfo *rsinfo, const char *org, int64 job, int32 attempt)
@@ -44,14 +45,16 @@ ExplainEnd(ReturnSetInfo *rsinfo, const char *org, int64 job, int32 attempt)
 	SqlResult	row = SqlRead(&end_read, VALUES(TextValue(org), Int8Value(job),
 												Int4Value(attempt)));
 	bool		good;
+	bool		again;
 
 	if (row.n == 0)
 		return;
 	good = strcmp(SqlText(row, 0, 1), "completed") == 0;
-	ExplainPut(rsinfo, "last attempt", good, end_text(row, attempt));
+	again = strcmp(SqlText(row, 0, 7), "queued") == 0 ||
+		strcmp(SqlText(row, 0, 7), "unfunded") == 0;
+	ExplainPut(rsinfo, "last attempt", good || again, end_text(row, attempt));
 	if (!good && strcmp(SqlText(row, 0, 1), "cancelled") != 0)
-		ExplainPut(rsinfo, "retry", strcmp(SqlText(row, 0, 7), "queued") == 0 ||
-				   strcmp(SqlText(row, 0, 7), "unfunded") == 0,
+		ExplainPut(rsinfo, "retry", again,
 				   psprintf("%s%s: %d failures so far, of which %d are tried "
 							"again; what the platform did to it does not count",
 							SqlIsNull(row, 0, 8) ? "no rule matches its end" :
@@ -59,7 +62,7 @@ ExplainEnd(ReturnSetInfo *rsinfo, const char *org, int64 job, int32 attempt)
 							SqlIsNull(row, 0, 8) ? "" : SqlText(row, 0, 8),
 							SqlInt4(row, 0, 12), SqlInt4(row, 0, 13)));
 	if (!good && !SqlIsNull(row, 0, 9))
-		ExplainPut(rsinfo, "advice", false, SqlText(row, 0, 9));
+		ExplainPut(rsinfo, "advice", again, SqlText(row, 0, 9));
 }
 
 /*

@@ -16,7 +16,7 @@ typedef struct Payer
 {
 	const char *name;			/* within its organisation */
 	Credits		left;
-	Credits		most;			/* the most a bucket gives, by its policy */
+	Credits		most;			/* that a bucket's policy lets it give */
 } Payer;
 
 typedef struct Payers
