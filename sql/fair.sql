@@ -226,3 +226,16 @@ SELECT org, account, started FROM pg_temp.cycle('fs-heavy');
 CALL pg_temp.tick('1 hour');
 SELECT org, account, share, used, rank FROM fair_share('fs-heavy') WHERE org <= 'fh2';
 SELECT sum(share::numeric) FROM fair_share('fs-heavy') WHERE account = '';
+-- An attempt whose image cannot be had counts as five minutes; another that ends
+-- at once as what it took
+SELECT create_pool('fs-image'), register_node('fs-image', 'fs-image-1', 'Fair', 2, 80000) \g /dev/null
+SELECT count(pg_temp.ask('fs-image', 'fh' || n, 'a', 'image')) FROM generate_series(1, 2) n;
+SELECT org, account, started FROM pg_temp.cycle('fs-image');
+SELECT s.outcome, s.billed, s.job_state FROM attempt a,
+	settle(a.org, a.job, a.attempt, CASE a.org WHEN 'fh1' THEN 'not_started' ELSE 'completed' END, '0',
+		message => CASE a.org WHEN 'fh1' THEN 'image: no such image' END) s
+WHERE a.pool = 'fs-image' ORDER BY a.org;
+SELECT FROM place('fs-image') \g /dev/null
+SELECT org, usage_charged FROM attempt WHERE pool = 'fs-image' AND attempt = 1 ORDER BY org;
+SELECT job_state FROM cancel('fh1', (SELECT job FROM attempt WHERE pool = 'fs-image' AND org = 'fh1'), 'no image');
+SELECT * FROM verify();

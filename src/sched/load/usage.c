@@ -26,9 +26,19 @@
 
 #define MOST_CHARGED	10000	/* per cycle; the next cycle charges the rest */
 
+/*
+ * An attempt whose image its node could not get ends at once, and costs nearly
+ * nothing.  Jobs with such an image, tried again and again, would have every
+ * turn before accounts that have used something, so it counts as five minutes.
+ */
 #define ENDED \
 	"SELECT a.org, a.account, a.job, a.attempt, a.gpu_type, a.gpus," \
-	" a.billed_share, a.started_at, a.ended_at FROM gpucredit.attempt a" \
+	" a.billed_share, CASE WHEN a.outcome = 'not_started'" \
+	"  AND pg_catalog.starts_with(a.message, 'image: ')" \
+	"  THEN LEAST(a.started_at, a.ended_at OPERATOR(pg_catalog.-)" \
+	"   '5 minutes'::pg_catalog.interval)" \
+	"  ELSE a.started_at END AS started_at, a.ended_at" \
+	" FROM gpucredit.attempt a" \
 	" WHERE a.pool = $1 AND a.needs_cycle AND a.ended_at IS NOT NULL"
 
 SQL_STATEMENT(ended_read, SPI_OK_SELECT, "text", ENDED);
