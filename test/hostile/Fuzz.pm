@@ -163,7 +163,8 @@ sub next_call
 		next if $named && $has_default && chance(0.4);
 		my $value = $self->value($name, $type);
 
-		push @args, $named && $name ne '' ? "$name => $value" : $value;
+		# a name may be a keyword
+		push @args, $named && $name ne '' ? qq{"$name" => $value} : $value;
 	}
 	return $named
 	  ? "SELECT * FROM $fn(" . join(', ', @args) . ')'
