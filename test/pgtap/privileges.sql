@@ -80,7 +80,7 @@ INSERT INTO listed VALUES
 		bucket_fit buckets_at budget_room_at budgets_at check_accounts check_bills check_buckets check_budgets check_claims
 		balances_recovered builtin_digest check_archive_batches check_devices check_guards check_history check_holds check_jobs check_seals check_settings check_shares check_slices
 		check_audited_terms check_traces clip_for_message cluster_gauges counters credits_combine credits_deserialize credits_serialize delta_day
-		closings_digest cron_gauges cron_job_name cron_job_of cron_tasks dead_held demand_parts archive archive_batch_digest entry_by_bucket entry_by_part event_detail fold_denials fold_spend forget_rows upkeep_rows upkeep_tasks
+		clock_went_back closings_digest cron_gauges cron_job_name cron_job_of cron_tasks dead_held demand_parts archive archive_batch_digest entry_by_bucket entry_by_part event_detail fold_denials fold_spend forget_rows upkeep_rows upkeep_tasks
 		forget forget_events forget_usage high_spend hold_difference is_below
 		job_is_sound kept_from kind_rank limits_difference lock_chain lock_events lock_name log_finding metric_families metric_labels micros
 		money_gauges notify_nodes number_events is_tenant_login limit_tenant_logins
