@@ -102,7 +102,8 @@ typedef struct EquivalenceClass
 	RequestState state;
 	int64_t		limit;			/* the wall limit that state is for */
 	bool		failed;			/* a job of the class could not start */
-	int64_t		shortest;		/* wall limit of such jobs; longer ones fail, too */
+	int64_t		shortest;		/* wall limit of such jobs; longer ones fail,
+								 * too */
 	bool		full;			/* none can start, whatever its wall limit */
 	DecideWait	wait;			/* the reason */
 	ClassFloor *floors;
