@@ -331,9 +331,9 @@ COMMENT ON FUNCTION gpucredit_registry.possess(text, bytea) IS
 'Internal: an organisation has an object from now on.';
 
 /*
- * An organisation has these objects, which exist and are locked.  One statement
- * for all of them: a row of usage that one transaction changes thousands of
- * times gets slower with each change.
+ * An organisation has these objects from now on, as by possess(), in a few
+ * statements for all of them: a row of usage that one transaction changes
+ * thousands of times gets slower with each change.
  */
 CREATE FUNCTION gpucredit_registry.possess_all(org text, objects bytea[]) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -347,6 +347,9 @@ BEGIN
 	IF possess_all.objects = '{}' THEN
 		RETURN;
 	END IF;
+	PERFORM FROM gpucredit_registry.object b
+	WHERE b.sha256 = ANY (possess_all.objects)
+	ORDER BY b.sha256 FOR KEY SHARE;
 	PERFORM FROM gpucredit_registry.chunk c
 	WHERE c.chunk IN (SELECT unnest(s.chunks) FROM gpucredit_registry.segment s
 		WHERE s.object = ANY (possess_all.objects))
@@ -360,15 +363,17 @@ BEGIN
 		ON CONFLICT DO NOTHING
 		RETURNING object)
 	SELECT coalesce(array_agg(h.object), '{}') INTO fresh FROM held h;
-	/* collect() may have deleted one that was there: then it is made again */
+	/*
+	 * Where collect() deleted a possession that was there, or an object that is
+	 * stored no more, possess() makes the one again and refuses the other.
+	 */
 	IF (SELECT count(*) FROM (SELECT FROM gpucredit_registry.possession p
 			WHERE p.org = possess_all.org AND p.object = ANY (possess_all.objects)
 			FOR KEY SHARE) l)
 		< (SELECT count(DISTINCT b) FROM unnest(possess_all.objects) b)
 	THEN
 		PERFORM gpucredit_registry.possess(possess_all.org, b.object)
-		FROM unnest(possess_all.objects) AS b (object)
-		WHERE b.object <> ALL (fresh);
+		FROM (SELECT unnest(possess_all.objects) EXCEPT SELECT unnest(fresh)) AS b (object);
 	END IF;
 	WITH wanted AS (
 		SELECT u.chunk, count(*)::integer AS uses

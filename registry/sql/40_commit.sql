@@ -229,26 +229,22 @@ COMMENT ON FUNCTION gpucredit_registry.inline_body(jsonb) IS
  * each other, and before the commit takes its organisation's turn: an upload
  * that waits for the turn has inserted its object, too.
  */
-CREATE FUNCTION gpucredit_registry.store_bodies(operations jsonb) RETURNS void
+CREATE FUNCTION gpucredit_registry.store_bodies(bodies bytea[]) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	digests bytea[];
+	digests bytea[] := ARRAY(SELECT DISTINCT sha256(b) FROM unnest(store_bodies.bodies) b
+		WHERE b IS NOT NULL);
 BEGIN
 	/* again, where collect() deletes a chunk or an object that was there */
 	LOOP
-		WITH body AS MATERIALIZED (
-			SELECT gpucredit_registry.inline_body(e.o) AS body
-			FROM jsonb_array_elements(store_bodies.operations) AS e (o)
-			WHERE e.o ? 'content'),
-		stored AS (
-			INSERT INTO gpucredit_registry.chunk (sha256, size, body)
-			SELECT DISTINCT ON (sha256(b.body)) sha256(b.body), octet_length(b.body), b.body
-			FROM body b
-			ORDER BY sha256(b.body)
-			ON CONFLICT DO NOTHING)
-		SELECT coalesce(array_agg(DISTINCT sha256(b.body)), '{}') INTO digests FROM body b;
+		INSERT INTO gpucredit_registry.chunk (sha256, size, body)
+		SELECT DISTINCT ON (sha256(b)) sha256(b), octet_length(b), b
+		FROM unnest(store_bodies.bodies) b
+		WHERE b IS NOT NULL
+		ORDER BY sha256(b)
+		ON CONFLICT DO NOTHING;
 		PERFORM FROM gpucredit_registry.chunk c
 		WHERE c.sha256 = ANY (digests)
 		ORDER BY c.chunk FOR KEY SHARE;
@@ -269,47 +265,79 @@ BEGIN
 	END LOOP;
 END
 $$;
-COMMENT ON FUNCTION gpucredit_registry.store_bodies(jsonb) IS
-'Internal: keeps the small files that came with a commit.';
+COMMENT ON FUNCTION gpucredit_registry.store_bodies(bytea[]) IS
+'Internal: keeps small files; NULL elements are left out.';
 
 /*
- * Why a commit may not add its bytes.  Those count that the organisation does
- * not store yet: small files that came with the commit, and objects of others
- * that it begins to keep.  A commit that only deletes is always allowed.
+ * The objects that a commit puts, an element for each of its operations; NULL
+ * for one that deletes, or is malformed.  Bytes that came with the commit are
+ * stored; others the caller must be allowed to use.  That is asked before
+ * anything else is said of them, so no answer depends on what others stored.
  */
-CREATE FUNCTION gpucredit_registry.commit_denial(m gpucredit_registry.model,
-	operations jsonb) RETURNS text
+CREATE FUNCTION gpucredit_registry.commit_objects(org text, operations jsonb,
+	caller gpucredit_registry.caller) RETURNS bytea[]
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	added bigint;
+	bodies bytea[];
+	objects bytea[];
+	o record;
 BEGIN
-	IF NOT EXISTS (SELECT FROM jsonb_array_elements(commit_denial.operations) AS e (o)
-		WHERE e.o ?| '{content,sha256}')
-	THEN
+	SELECT coalesce(array_agg(p.body ORDER BY p.n), '{}'),
+		coalesce(array_agg(CASE WHEN p.body IS NOT NULL THEN sha256(p.body)
+			WHEN p.o ->> 'sha256' ~ '^[0-9a-f]{64}$' THEN decode(p.o ->> 'sha256', 'hex') END
+			ORDER BY p.n), '{}')
+	INTO bodies, objects
+	FROM (SELECT e.o, e.n, gpucredit_registry.inline_body(e.o) AS body
+		FROM jsonb_array_elements(commit_objects.operations) WITH ORDINALITY AS e (o, n)) p;
+	FOR o IN
+		SELECT DISTINCT ON (d.object) d.object, commit_objects.operations -> (d.n - 1)::integer ->> 'path' AS path
+		FROM unnest(objects, bodies) WITH ORDINALITY AS d (object, body, n)
+		WHERE d.object IS NOT NULL AND d.body IS NULL
+		ORDER BY d.object, d.n
+	LOOP
+		IF NOT gpucredit_registry.may_use_object(commit_objects.org, o.object,
+			commit_objects.caller)
+		THEN
+			RAISE EXCEPTION 'the bytes of "%" were not uploaded', left(o.path, 64)
+				USING ERRCODE = 'UC503',
+				DETAIL = format('The caller sent no object %s within 24 hours, and may read none.',
+					encode(o.object, 'hex')),
+				HINT = 'Upload the file first, then commit.';
+		END IF;
+	END LOOP;
+	PERFORM gpucredit_registry.store_bodies(bodies);
+	RETURN objects;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.commit_objects(text, jsonb, gpucredit_registry.caller) IS
+'Internal: the objects that the operations of a commit put. Errors: UC503 bytes were not uploaded; 22023.';
+
+/*
+ * Why a commit may not add its objects.  Those count that the organisation does
+ * not store yet: small files that came with the commit, and objects of others
+ * that it begins to keep.  A commit that only deletes is always allowed.
+ */
+CREATE FUNCTION gpucredit_registry.commit_denial(m gpucredit_registry.model,
+	objects bytea[]) RETURNS text
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF array_remove(commit_denial.objects, NULL) = '{}' THEN
 		RETURN NULL;
 	END IF;
 	/* one after the other, so that together they stay within the quota */
 	PERFORM gpucredit_registry.lock_usage((m).org);
-	SELECT coalesce(sum(n.size), 0) INTO added
-	FROM (
-		SELECT sha256(b.body) AS object, octet_length(b.body)::bigint AS size
-		FROM (SELECT gpucredit_registry.inline_body(e.o) AS body
-			FROM jsonb_array_elements(commit_denial.operations) AS e (o)
-			WHERE e.o ? 'content') b
-		UNION
-		SELECT b.sha256, b.size
-		FROM jsonb_array_elements(commit_denial.operations) AS e (o)
-			JOIN gpucredit_registry.object b ON b.sha256
-				= CASE WHEN e.o ->> 'sha256' ~ '^[0-9a-f]{64}$'
-					THEN decode(e.o ->> 'sha256', 'hex') END) n
-	WHERE NOT EXISTS (SELECT FROM gpucredit_registry.possession p
-		WHERE p.org = (m).org AND p.object = n.object);
-	RETURN gpucredit_registry.upload_denial(m, added);
+	RETURN gpucredit_registry.upload_denial(m, (SELECT coalesce(sum(b.size), 0)
+		FROM gpucredit_registry.object b
+		WHERE b.sha256 = ANY (commit_denial.objects)
+			AND NOT EXISTS (SELECT FROM gpucredit_registry.possession p
+				WHERE p.org = (m).org AND p.object = b.sha256))::bigint);
 END
 $$;
-COMMENT ON FUNCTION gpucredit_registry.commit_denial(gpucredit_registry.model, jsonb) IS
+COMMENT ON FUNCTION gpucredit_registry.commit_denial(gpucredit_registry.model, bytea[]) IS
 'Internal: NULL, or storage_quota, insufficient_credits or account_suspended.';
 
 /*
@@ -350,7 +378,7 @@ BEGIN
 	END LOOP;
 	IF EXISTS (SELECT FROM gpucredit_registry.file f
 		WHERE f.org = check_tree.org AND f.version = check_tree.version
-		GROUP BY lower(f.path) HAVING count(*) > 1)
+		GROUP BY lower(f.path COLLATE "und-x-icu") HAVING count(*) > 1)
 	THEN
 		PERFORM gpucredit_registry.refuse('two paths differ only in the case of letters',
 			'Some file systems can hold only one of them.', 'Rename one, or delete it.');
@@ -366,54 +394,41 @@ COMMENT ON FUNCTION gpucredit_registry.check_tree(text, bigint, text[]) IS
  * {"path", "sha256": HEX}.
  */
 CREATE FUNCTION gpucredit_registry.apply_operations(org text, version bigint,
-	operations jsonb, caller gpucredit_registry.caller) RETURNS void
+	operations jsonb, objects bytea[]) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	o jsonb;
-	digest bytea;
-	inline boolean;
+	n bigint;
+	path text;
 BEGIN
 	PERFORM gpucredit_registry.possess_all(apply_operations.org, ARRAY(
-		SELECT DISTINCT sha256(gpucredit_registry.inline_body(e.o))
-		FROM jsonb_array_elements(apply_operations.operations) AS e (o)
-		WHERE e.o ? 'content' ORDER BY 1));
-	FOR o IN SELECT jsonb_array_elements(apply_operations.operations) LOOP
-		PERFORM gpucredit_registry.check_path(o ->> 'path');
+		SELECT DISTINCT d FROM unnest(apply_operations.objects) d WHERE d IS NOT NULL ORDER BY 1));
+	FOR o, n IN
+		SELECT e.o, e.n
+		FROM jsonb_array_elements(apply_operations.operations) WITH ORDINALITY AS e (o, n)
+		ORDER BY e.n
+	LOOP
+		path := o ->> 'path';
+		PERFORM gpucredit_registry.check_path(path);
 		IF o ->> 'op' LIKE 'delete%' THEN
 			DELETE FROM gpucredit_registry.file f
 			WHERE f.org = apply_operations.org AND f.version = apply_operations.version
 				AND (f.path = o ->> 'path' OR (o ->> 'op' = 'delete_folder'
 					AND starts_with(f.path, (o ->> 'path') || '/')));
 			IF NOT FOUND THEN
-				PERFORM gpucredit_registry.not_found(format('file "%s"', left(o ->> 'path', 96)));
+				PERFORM gpucredit_registry.not_found(format('file "%s"', left(path, 96)));
 			END IF;
 			CONTINUE;
-		END IF;
-		inline := o ? 'content';
-		IF inline THEN
-			digest := sha256(gpucredit_registry.inline_body(o));
-		ELSIF o ->> 'sha256' ~ '^[0-9a-f]{64}$' THEN
-			digest := decode(o ->> 'sha256', 'hex');
-			IF NOT gpucredit_registry.may_use_object(apply_operations.org, digest,
-				apply_operations.caller)
-			THEN
-				RAISE EXCEPTION 'the bytes of "%" were not uploaded', left(o ->> 'path', 64)
-					USING ERRCODE = 'UC503',
-					DETAIL = format('The caller sent no object %s within 24 hours, and may read none.',
-						o ->> 'sha256'),
-					HINT = 'Upload the file first, then commit.';
-			END IF;
-			PERFORM gpucredit_registry.possess(apply_operations.org, digest);
-		ELSE
+		ELSIF objects[n] IS NULL THEN
 			PERFORM gpucredit_registry.refuse(format('operation on "%s" is malformed',
-				left(o ->> 'path', 64)), 'It has content, a sha256 of 64 hex digits, or op delete.');
+				left(path, 64)), 'It has content, a sha256 of 64 hex digits, or op delete.');
 		END IF;
 		INSERT INTO gpucredit_registry.file
-		SELECT apply_operations.org, apply_operations.version, o ->> 'path', digest, b.size,
-			NOT inline
-		FROM gpucredit_registry.object b WHERE b.sha256 = digest
+		SELECT apply_operations.org, apply_operations.version, o ->> 'path', b.sha256, b.size,
+			NOT o ? 'content'
+		FROM gpucredit_registry.object b WHERE b.sha256 = objects[n]
 		ON CONFLICT ON CONSTRAINT file_pkey DO UPDATE
 		SET object = excluded.object, size = excluded.size, lfs = excluded.lfs;
 	END LOOP;
@@ -423,12 +438,12 @@ BEGIN
 			WHERE e.o ?| '{content,sha256}'));
 END
 $$;
-COMMENT ON FUNCTION gpucredit_registry.apply_operations(text, bigint, jsonb, gpucredit_registry.caller) IS
-'Internal: changes the list of files of a version that is being made.';
+COMMENT ON FUNCTION gpucredit_registry.apply_operations(text, bigint, jsonb, bytea[]) IS
+'Internal: changes the list of files of a version that is being made; objects: what each operation puts.';
 
 /*
- * The base models that a card states are parents of a version that changes the
- * card, where the registry has them and the caller may read them.
+ * The base models that a card states are parents of a version of "main" that
+ * changes the card, where the registry has them and the caller may read them.
  */
 CREATE FUNCTION gpucredit_registry.card_parents(org text, model bigint, operations jsonb,
 	caller gpucredit_registry.caller) RETURNS jsonb
@@ -465,6 +480,7 @@ DECLARE
 	r gpucredit_registry.commit_result;
 	head gpucredit_registry.version;
 	kept jsonb;
+	objects bytea[];
 BEGIN
 	PERFORM gpucredit_registry.check_ref(commit_as.ref);
 	IF jsonb_typeof(commit_as.operations) IS DISTINCT FROM 'array'
@@ -507,13 +523,14 @@ BEGIN
 	END IF;
 	r.replayed := false;
 	BEGIN
-		PERFORM gpucredit_registry.store_bodies(commit_as.operations);
-		r.reason := gpucredit_registry.commit_denial(m, commit_as.operations);
+		objects := gpucredit_registry.commit_objects((m).org, commit_as.operations,
+			commit_as.caller);
+		r.reason := gpucredit_registry.commit_denial(m, objects);
 		IF r.reason IS NOT NULL THEN
 			RAISE EXCEPTION 'denied';
 		END IF;
 	EXCEPTION WHEN raise_exception THEN
-		/* the bodies are not stored */
+		/* what it had stored is not stored any more */
 		r.status := 'denied';
 		PERFORM gpucredit_registry.record((m).org, 'commit', commit_as.author,
 			jsonb_build_object('model', (m).model, 'ref', commit_as.ref, 'denied', r.reason));
@@ -531,7 +548,7 @@ BEGIN
 	FROM gpucredit_registry.file f
 	WHERE f.org = (m).org AND f.version = (head).version;
 	PERFORM gpucredit_registry.apply_operations((m).org, r.version, commit_as.operations,
-		commit_as.caller);
+		objects);
 	UPDATE gpucredit_registry.version v
 	SET oid = encode(substr(sha256(convert_to(jsonb_build_array((m).org, (m).model, v.version,
 		(head).oid, v.title, v.description, v.author, v.created_at,
@@ -550,8 +567,9 @@ BEGIN
 		AND EXISTS (SELECT FROM jsonb_array_elements(commit_as.operations) e
 			WHERE e ->> 'path' = 'README.md');
 	PERFORM gpucredit_registry.add_parents((m).org, r.version, (head).version,
-		commit_as.parents || gpucredit_registry.card_parents((m).org, (m).model,
-			commit_as.operations, commit_as.caller), commit_as.caller);
+		commit_as.parents || CASE commit_as.ref WHEN 'main'
+			THEN gpucredit_registry.card_parents((m).org, (m).model, commit_as.operations,
+				commit_as.caller) ELSE '[]' END, commit_as.caller);
 	PERFORM gpucredit_registry.request_scans((m).org, r.version);
 	INSERT INTO gpucredit_registry.ref
 	VALUES ((m).org, (m).model, commit_as.ref, r.version)

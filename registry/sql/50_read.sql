@@ -56,6 +56,23 @@ $$;
 COMMENT ON FUNCTION gpucredit_registry.no_revision(gpucredit_registry.model, text) IS
 'Internal: raises UC501 for a revision.';
 
+CREATE FUNCTION gpucredit_registry.require_version(m gpucredit_registry.model, rev text)
+RETURNS gpucredit_registry.version
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	v gpucredit_registry.version := gpucredit_registry.find_version(m, require_version.rev);
+BEGIN
+	IF v.version IS NULL THEN
+		PERFORM gpucredit_registry.no_revision(m, require_version.rev);
+	END IF;
+	RETURN v;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.require_version(gpucredit_registry.model, text) IS
+'Internal: the version of a branch, tag or oid. Errors: UC501 there is none.';
+
 /* A version's file for a caller; a missing and a hidden one get the same error. */
 CREATE FUNCTION gpucredit_registry.require_file(m gpucredit_registry.model, rev text,
 	path text, caller gpucredit_registry.caller, OUT v gpucredit_registry.version,
@@ -64,10 +81,7 @@ LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	v := gpucredit_registry.find_version(m, require_file.rev);
-	IF (v).version IS NULL THEN
-		PERFORM gpucredit_registry.no_revision(m, require_file.rev);
-	END IF;
+	v := gpucredit_registry.require_version(m, require_file.rev);
 	SELECT o.* INTO f FROM gpucredit_registry.file o
 	WHERE o.org = (m).org AND o.version = (v).version AND o.path = require_file.path;
 	IF (f).path IS NULL THEN

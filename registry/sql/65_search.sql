@@ -10,7 +10,10 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
 	NEW.words := setweight(to_tsvector('simple', translate(NEW.name, '._-', '   ')), 'A')
-		|| to_tsvector('simple', left(coalesce(NEW.card, ''), 100000));
+		|| to_tsvector('simple', left(coalesce(NEW.card, ''), 100000))
+		/* each end of the name: what a part of it begins, an index finds */
+		|| array_to_tsvector(ARRAY(SELECT substr(lower(NEW.name), n)
+			FROM generate_series(1, greatest(length(NEW.name) - 2, 1)) n));
 	NEW.fields := gpucredit_registry.card_fields(NEW.card);
 	NEW.facets := gpucredit_registry.card_facets(NEW.fields);
 	RETURN NEW;
@@ -86,6 +89,7 @@ DECLARE
 	c gpucredit_registry.caller := gpucredit_registry.named_caller(search.caller);
 	wanted text[];
 	found_words tsquery := websearch_to_tsquery('simple', nullif(search.query, ''));
+	part text := substring(lower(search.query) FROM '^[a-z0-9._-]{3,96}$');
 BEGIN
 	IF jsonb_typeof(search.tags) IS DISTINCT FROM 'object'
 		OR coalesce(search.n, 0) NOT BETWEEN 1 AND 1000
@@ -95,14 +99,16 @@ BEGIN
 		PERFORM gpucredit_registry.refuse('tags is an object, n is 1 to 1,000, sort is created, modified, downloads or name, skip is 0 to 1,000,000',
 			format('n is %s, sort is "%s".', search.n, left(search.sort, 64)));
 	END IF;
+	IF part IS NOT NULL THEN
+		found_words := found_words || (quote_literal(part) || ':*')::tsquery;
+	END IF;
 	wanted := ARRAY(SELECT t.key || '=' || t.value FROM jsonb_each_text(search.tags) t);
 	RETURN QUERY
 	SELECT m.org, m.model, m.name, m.kind, m.visibility, m.license, m.tags
 	FROM gpucredit_registry.model m
 	WHERE (wanted = '{}' OR m.tags @> wanted)
 		AND (search.facets = '{}' OR m.facets @> search.facets)
-		AND (found_words IS NULL OR m.words @@ found_words
-			OR strpos(lower(m.name), lower(search.query)) > 0)
+		AND (found_words IS NULL OR m.words @@ found_words)
 		AND (search.after IS NULL OR m.model < search.after)
 		AND (search.in_org IS NULL OR m.org = search.in_org)
 		AND (search.of_kind IS NULL OR m.kind = search.of_kind)

@@ -221,13 +221,13 @@ DECLARE
 	etag text := format('"%s"', encode(object, 'hex'));
 	named text := CASE WHEN (r).caller IS NOT NULL
 		THEN gpucredit_registry.caller_name((r).caller) END;
-	wish text := coalesce((r).headers ->> 'x-registry-proxy', '');
+	action text := coalesce((r).headers ->> 'x-registry-proxy', '');
 	d record;
 BEGIN
 	headers := '{"Accept-Ranges": "bytes", "Content-Type": "application/octet-stream"}'
 		|| jsonb_build_object('ETag', etag, 'X-Linked-ETag', etag,
 			'X-Linked-Size', size::text) || headers;
-	IF wish = 'check HEAD' OR (starts_with(wish, 'check ')
+	IF action = 'check HEAD' OR (starts_with(action, 'check ')
 		AND (r).headers ->> 'if-none-match' IN (etag, '*'))
 	THEN
 		RETURN (204, headers, NULL, NULL)::gpucredit_registry.http_response;
@@ -255,7 +255,7 @@ BEGIN
 			jsonb_build_object('length', wanted.last - wanted.first + 1)
 			)::gpucredit_registry.http_response;
 	END IF;
-	IF wish = 'fetch' THEN
+	IF action = 'fetch' THEN
 		RETURN (CASE WHEN wanted.partial THEN 206 ELSE 200 END, headers, NULL,
 			jsonb_build_object('length', wanted.last - wanted.first + 1, 'send',
 				gpucredit_registry.send_plan(object, wanted.first, wanted.last))
@@ -266,7 +266,7 @@ BEGIN
 	IF d.reason IS NOT NULL THEN
 		PERFORM gpucredit_registry.refuse_request(CASE d.reason WHEN 'egress_quota' THEN 429
 			ELSE 402 END, d.reason, 'Ask the owner of the repository.');
-	ELSIF starts_with(wish, 'check ') THEN
+	ELSIF starts_with(action, 'check ') THEN
 		PERFORM gpucredit_registry.close_download((m).org, d.download,
 			wanted.last - wanted.first + 1);
 		RETURN (204, headers, NULL, NULL)::gpucredit_registry.http_response;

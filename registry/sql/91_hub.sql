@@ -214,7 +214,7 @@ LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	v gpucredit_registry.version := gpucredit_registry.find_version(m, rev);
+	v gpucredit_registry.version := gpucredit_registry.require_version(m, rev);
 	cursor_at text := coalesce((r).query ->> 'cursor', '');
 	page integer := least(greatest(coalesce(substring((r).query ->> 'limit'
 		FROM '^[0-9]{1,4}$')::integer, 1000), 1), 1000);
@@ -222,9 +222,6 @@ DECLARE
 	n integer;
 	last_path text;
 BEGIN
-	IF v.version IS NULL THEN
-		PERFORM gpucredit_registry.no_revision(m, rev);
-	END IF;
 	SELECT coalesce(jsonb_agg(e.entry ORDER BY e.path), '[]'), count(*), max(e.path)
 	INTO found_entries, n, last_path
 	FROM (SELECT t.path COLLATE "C" AS path, t.entry
@@ -263,11 +260,8 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	b jsonb := gpucredit_registry.body_of(r);
-	v gpucredit_registry.version := gpucredit_registry.find_version(m, rev);
+	v gpucredit_registry.version := gpucredit_registry.require_version(m, rev);
 BEGIN
-	IF v.version IS NULL THEN
-		PERFORM gpucredit_registry.no_revision(m, rev);
-	END IF;
 	IF jsonb_typeof(b -> 'paths') IS DISTINCT FROM 'array'
 		OR jsonb_array_length(b -> 'paths') > 1000
 	THEN
@@ -389,16 +383,13 @@ LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	v gpucredit_registry.version := gpucredit_registry.find_version(m, rev);
+	v gpucredit_registry.version := gpucredit_registry.require_version(m, rev);
 	size integer := least(greatest(coalesce(substring((r).query ->> 'limit'
 		FROM '^[0-9]{1,4}$')::integer, 1000), 1), 1000);
 	page integer := coalesce(substring((r).query ->> 'p' FROM '^[0-9]{1,6}$')::integer, 0);
 	list jsonb;
 	total bigint;
 BEGIN
-	IF v.version IS NULL THEN
-		PERFORM gpucredit_registry.no_revision(m, rev);
-	END IF;
 	WITH RECURSIVE back AS (
 		SELECT o.*, 1 AS n FROM gpucredit_registry.version o
 		WHERE o.org = v.org AND o.version = v.version
@@ -450,11 +441,8 @@ LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	v gpucredit_registry.version := gpucredit_registry.find_version(m, make_ref.rev);
+	v gpucredit_registry.version := gpucredit_registry.require_version(m, make_ref.rev);
 BEGIN
-	IF v.version IS NULL THEN
-		PERFORM gpucredit_registry.no_revision(m, make_ref.rev);
-	END IF;
 	INSERT INTO gpucredit_registry.ref AS o
 	VALUES (v.org, v.model, make_ref.name, v.version, make_ref.tag)
 	ON CONFLICT ON CONSTRAINT ref_pkey DO UPDATE SET version = excluded.version
@@ -611,11 +599,8 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	b jsonb;
-	v gpucredit_registry.version := gpucredit_registry.find_version(m, rev);
+	v gpucredit_registry.version := gpucredit_registry.require_version(m, rev);
 BEGIN
-	IF v.version IS NULL THEN
-		PERFORM gpucredit_registry.no_revision(m, rev);
-	END IF;
 	IF (r).method = 'POST' THEN
 		b := gpucredit_registry.body_of(r);
 		PERFORM gpucredit_registry.set_score_as(v, b ->> 'benchmark', b ->> 'metric',

@@ -7,7 +7,7 @@
  * whether it is allowed, and what it counts for ("check GET"), and it fetches
  * what the cache lacks without having it counted again ("fetch").  It proves
  * that it is the proxy by a secret that it shares with the daemon, in the
- * header X-Registry-Proxy, after the wish.  From anybody else the header is
+ * header X-Registry-Proxy, after the action.  From anybody else the header is
  * ignored.
  *
  *-------------------------------------------------------------------------
@@ -35,9 +35,9 @@ proxy_load_secret(const char *path)
 	return good && strlen(secret) >= SECRET_MIN;
 }
 
-/* The wish of a header's value, "WISH SECRET"; false if its secret is wrong. */
+/* The action of a header's value, "ACTION SECRET"; false if the secret is wrong. */
 bool
-proxy_wish(const char *value, char *wish, size_t size)
+proxy_parse(const char *value, char *action, size_t size)
 {
 	const char *end = strrchr(value, ' ');
 	size_t		length = strlen(secret);
@@ -45,7 +45,7 @@ proxy_wish(const char *value, char *wish, size_t size)
 	if (length == 0 || end == NULL || (size_t) (end - value) >= size ||
 		strlen(end + 1) != length || CRYPTO_memcmp(end + 1, secret, length) != 0)
 		return false;
-	memcpy(wish, value, end - value);
-	wish[end - value] = '\0';
+	memcpy(action, value, end - value);
+	action[end - value] = '\0';
 	return true;
 }

@@ -12,6 +12,6 @@
 #include <stddef.h>
 
 extern bool proxy_load_secret(const char *path);
-extern bool proxy_wish(const char *value, char *wish, size_t size);
+extern bool proxy_parse(const char *value, char *action, size_t size);
 
 #endif							/* REGISTRY_PROXY_H */

@@ -201,12 +201,12 @@ add_header(void *cls, enum MHD_ValueKind kind, const char *name,
 		"if-none-match", "if-range", "range", "upload-offset",
 		"x-forwarded-proto"
 	};
-	char		wish[32];
+	char		action[32];
 
 	(void) kind;
 	if (strcasecmp(name, "x-registry-proxy") == 0 && value != NULL &&
-		proxy_wish(value, wish, sizeof(wish)))
-		json_object_set_new(cls, "x-registry-proxy", json_string(wish));
+		proxy_parse(value, action, sizeof(action)))
+		json_object_set_new(cls, "x-registry-proxy", json_string(action));
 	for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++)
 		if (strcasecmp(name, wanted[i]) == 0 && value != NULL)
 			json_object_set_new(cls, wanted[i], json_string(value));
@@ -397,7 +397,7 @@ end_put(struct MHD_Connection *connection, HttpRequest *request)
 
 /* Change how much is collected by all requests; false if it would be too much. */
 static bool
-collected_add(ssize_t change)
+charge_collected(ssize_t change)
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	static size_t collected = 0;
@@ -421,7 +421,7 @@ collect(HttpRequest *request, const char *data, size_t size)
 	char	   *more;
 
 	if (request->too_large || request->body_size + size > BODY_MAX ||
-		!collected_add(size))
+		!charge_collected(size))
 	{
 		request->too_large = true;
 		return true;
@@ -429,7 +429,7 @@ collect(HttpRequest *request, const char *data, size_t size)
 	more = realloc(request->body, request->body_size + size);
 	if (more == NULL)
 	{
-		collected_add(-(ssize_t) size);
+		charge_collected(-(ssize_t) size);
 		return false;
 	}
 	memcpy(more + request->body_size, data, size);
@@ -576,7 +576,7 @@ free_request(void *cls, struct MHD_Connection *connection, void **con_cls,
 	receive_free(request->receive);
 	json_decref(request->plan);
 	json_decref(request->headers);
-	collected_add(-(ssize_t) request->body_size);
+	charge_collected(-(ssize_t) request->body_size);
 	free(request->body);
 	free(request->target);
 	free(request);

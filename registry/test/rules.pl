@@ -127,6 +127,13 @@ is(q_(q{SELECT count(*) FROM gpucredit_registry.model WHERE name = 'withfiles'})
 is(commit($owner, 'acme/own', inline('small', 'x' x 100))->{status}, 200, 'what fits is taken');
 q_(q{SELECT gpucredit_registry.set_storage_quota('acme', NULL)});
 
+# A full quota tells nobody what others have.
+q_(q{SELECT gpucredit_registry.set_storage_quota('rival', 1000)});
+is_deeply([ @{ commit($rival, 'rival/r', by_digest('w', $weights)) }{qw(status)} ],
+	[ @{ commit($rival, 'rival/r', by_digest('w', 'nobody has this' x 5000)) }{qw(status)} ],
+	'at a full quota a digest that another organisation has is answered like an unknown one');
+is(q_(q{SELECT count(*) FROM gpucredit_registry.event WHERE org = 'rival' AND detail ? 'denied'}), '0',
+	'and is not denied for its size');
 q_("SELECT gpucredit_registry.grant_access('acme', $model{secret}, 'org:rival', 'read')");
 q_(q{SELECT gpucredit_registry.set_storage_quota('rival', 1000)});
 is(commit($rival, 'rival/r', by_digest('w', $weights))->{status}, 403,
@@ -218,6 +225,7 @@ foreach my $path ('.GIT/config', 'a/.Git', 'git~1', 'a/GIT~1/x', '.git./x', 'a:b
 		400, "\"$shown\" is no path");
 }
 is(commit($owner, 'acme/own', inline('SMALL', 'x'))->{status}, 400, 'nor one that differs from another by case alone');
+is(commit($owner, 'acme/own', inline("\x{e9}", 'x'), inline("\x{c9}", 'x'))->{status}, 400, 'in whatever alphabet');
 is(commit($owner, 'acme/own', inline('d/e/f', 'x'))->{status}, 200, 'a file in folders');
 is(commit($owner, 'acme/own', inline('d/e', 'x'))->{status}, 400, 'a folder is no file');
 is(commit($owner, 'acme/own', inline('d/e/f/g', 'x'))->{status}, 400, 'nor a file a folder');

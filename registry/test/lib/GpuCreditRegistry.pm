@@ -129,8 +129,7 @@ sub store_body
 {
 	my ($org, $body) = @_;
 
-	return qq{SELECT gpucredit_registry.store_bodies(jsonb_build_array(jsonb_build_object('path', 'x', 'content',
-			translate(encode('$body', 'base64'), E'\\n', '')))),
+	return qq{SELECT gpucredit_registry.store_bodies(ARRAY['$body'::bytea]),
 		gpucredit_registry.possess_all('$org', ARRAY[sha256('$body')]);
 		INSERT INTO gpucredit_registry.sender VALUES ('$org', sha256('$body'), 'account:$org/', gpucredit.now())
 		ON CONFLICT DO NOTHING};
