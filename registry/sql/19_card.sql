@@ -60,7 +60,7 @@ $$;
 COMMENT ON FUNCTION gpucredit_registry.card_fields(text) IS
 'Internal: the fields at the beginning of a card, each with an array of values.';
 
-/* As the Hub's clients filter: "mit" is the license:mit of a card. */
+/* The words by which the Hub's clients filter; the licence "mit" is "license:mit". */
 CREATE FUNCTION gpucredit_registry.card_facets(fields jsonb) RETURNS text[]
 LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
