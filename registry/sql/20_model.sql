@@ -17,6 +17,7 @@ CREATE TABLE gpucredit_registry.model (
 	card text,
 	created_at timestamptz NOT NULL,
 	deleted_at timestamptz,
+	deleted_bytes bigint,		/* what its files had when it was deleted */
 	tags text[] NOT NULL DEFAULT '{}',	/* "tag=value", for one index */
 	words tsvector NOT NULL DEFAULT '',
 	fields jsonb NOT NULL DEFAULT '{}',	/* of the card */

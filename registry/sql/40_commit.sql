@@ -634,6 +634,7 @@ AS $$
 DECLARE
 	kept jsonb;
 	m gpucredit_registry.model;
+	kept_bytes bigint;
 	u bigint;
 BEGIN
 	kept := gpucredit_registry.request_begin(delete_model.org, delete_model.key, 'delete_model',
@@ -658,11 +659,17 @@ BEGIN
 	DELETE FROM gpucredit_registry.scan s
 	USING gpucredit_registry.version v
 	WHERE v.org = m.org AND v.model = m.model AND s.org = v.org AND s.version = v.version;
+	SELECT coalesce(sum(b.size), 0) INTO kept_bytes
+	FROM gpucredit_registry.object b
+	WHERE b.sha256 IN (SELECT f.object FROM gpucredit_registry.file f
+		JOIN gpucredit_registry.version v USING (org, version)
+		WHERE v.org = m.org AND v.model = m.model);
 	DELETE FROM gpucredit_registry.file f
 	USING gpucredit_registry.version v
 	WHERE v.org = m.org AND v.model = m.model AND f.org = v.org AND f.version = v.version;
 	UPDATE gpucredit_registry.model o
-	SET deleted_at = gpucredit.now(), visibility = 'private', card = NULL
+	SET deleted_at = gpucredit.now(), visibility = 'private', card = NULL,
+		deleted_bytes = kept_bytes
 	WHERE o.org = m.org AND o.model = m.model;
 	SELECT count(*) INTO delete_model.versions FROM gpucredit_registry.version v
 	WHERE v.org = m.org AND v.model = m.model;

@@ -344,7 +344,7 @@ $$;
 COMMENT ON FUNCTION gpucredit_registry.quarantine(text, bigint, text, text, boolean, text[]) IS
 'Lineage: nobody may read the version any more or, with descendants, what was made from it. What is made from it later starts in quarantine. Its files are blocked wherever their bytes were or will be committed.
 reason: shown to readers. files: the paths to block; NULL: its uploaded files, or an image''s manifest, but for those that an older version outside quarantine has; an empty array: none.
-Result: how many versions were put into quarantine by this call, and how many files were blocked.
+Result: how many versions were put into quarantine by this call, and how many files were blocked; 0 where an older version has them all, which then wants quarantine as well, or where files names none.
 Errors: 25001 with descendants above READ COMMITTED; UC501 no such version or file; UC201 key used with other arguments; 22023.';
 
 CREATE FUNCTION gpucredit_registry.release_quarantine(org text, version bigint,

@@ -77,27 +77,41 @@ END;
 COMMENT ON FUNCTION gpucredit_registry.in_debt(text, bigint) IS
 'Internal: has the account of a repository a bill that is unpaid for 7 days?';
 
-/* The bytes of the files of each account; what several have counts for each. */
-CREATE FUNCTION gpucredit_registry.account_bytes(org text)
+/*
+ * The bytes of the files that each account had on a day; what several have counts
+ * for each.  A repository that was deleted since counts with what it had, so
+ * nobody leaves his part of the bill to others by a deletion before it is made.
+ */
+CREATE FUNCTION gpucredit_registry.account_bytes(org text, day date)
 RETURNS TABLE (account text, bytes numeric)
 LANGUAGE sql STABLE
 BEGIN ATOMIC
-	SELECT k.account, sum(b.size)
-	FROM (SELECT m.account, f.object
-			FROM gpucredit_registry.file f
-				JOIN gpucredit_registry.version v USING (org, version)
-				JOIN gpucredit_registry.model m USING (org, model)
-			WHERE f.org = account_bytes.org
-			UNION
-			SELECT m.account, l.object
-			FROM gpucredit_registry.blob l JOIN gpucredit_registry.model m USING (org, model)
-			WHERE l.org = account_bytes.org) k
-		JOIN gpucredit_registry.object b ON b.sha256 = k.object
-	WHERE b.size > 0
-	GROUP BY k.account;
+	SELECT s.account, sum(s.size)
+	FROM (
+		SELECT k.account, b.size
+		FROM (SELECT m.account, f.object
+				FROM gpucredit_registry.file f
+					JOIN gpucredit_registry.version v USING (org, version)
+					JOIN gpucredit_registry.model m USING (org, model)
+				WHERE f.org = account_bytes.org
+					AND v.created_at < (account_bytes.day + 1)::timestamp AT TIME ZONE 'UTC'
+				UNION
+				SELECT m.account, l.object
+				FROM gpucredit_registry.blob l
+					JOIN gpucredit_registry.model m USING (org, model)
+				WHERE l.org = account_bytes.org) k
+			JOIN gpucredit_registry.object b ON b.sha256 = k.object
+		UNION ALL
+		SELECT m.account, m.deleted_bytes
+		FROM gpucredit_registry.model m
+		WHERE m.org = account_bytes.org
+			AND m.created_at < (account_bytes.day + 1)::timestamp AT TIME ZONE 'UTC'
+			AND m.deleted_at >= account_bytes.day::timestamp AT TIME ZONE 'UTC') s
+	WHERE s.size > 0
+	GROUP BY s.account;
 END;
-COMMENT ON FUNCTION gpucredit_registry.account_bytes(text) IS
-'Internal: how many bytes the files of each account of an organisation have.';
+COMMENT ON FUNCTION gpucredit_registry.account_bytes(text, date) IS
+'Internal: how many bytes the files of each account of an organisation had on a day (UTC).';
 
 /*
  * The share of the unique bytes of an organisation's objects that nobody read
@@ -144,11 +158,11 @@ BEGIN
 				hours * cold * sum(w.share) AS cold_hours, sum(w.sent)::bigint AS sent
 			FROM (
 				SELECT b.account, b.bytes / sum(b.bytes) OVER () AS share, 0 AS sent
-				FROM gpucredit_registry.account_bytes(make_bills.org) b
+				FROM gpucredit_registry.account_bytes(make_bills.org, make_bills.day) b
 				UNION ALL
 				/* where no account has files, the organisation pays */
 				SELECT '', (NOT EXISTS (SELECT FROM
-					gpucredit_registry.account_bytes(make_bills.org)))::integer, 0
+					gpucredit_registry.account_bytes(make_bills.org, make_bills.day)))::integer, 0
 				UNION ALL
 				SELECT m.account, 0, e.bytes
 				FROM gpucredit_registry.egress e

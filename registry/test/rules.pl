@@ -205,10 +205,14 @@ is(json_request('GET', '/api/models/acme/secret/scores/main', $nlp)->{json}[0]{m
 # The account of a repository pays.
 q_(q{SELECT gpucredit_registry.set_storage_price('storage', 100000)});
 my $day = q_(q{SELECT (now() AT TIME ZONE 'UTC')::date});
+my $gone = q_(q{SELECT model FROM gpucredit_registry.create_model('acme', 'nlp/ann', 'gone', 'gone1')});
+q_(sprintf(q{SELECT gpucredit_registry.commit('acme', %s, 'main', '[{"path": "x", "content": "%s"}]', 'gone3')}, $gone,
+	encode_base64('gone' x 50_000, '')));
+q_(qq{SET gpucredit.clock = '@{[ q_(qq{SELECT date '$day' + 1}) ]} 01:00+00'; SELECT gpucredit_registry.delete_model('acme', $gone, 'gone2')});
 my $at = "SET gpucredit.clock = '@{[ q_(qq{SELECT date '$day' + 2}) ]}'; ";
 is(q_($at . "SELECT status FROM gpucredit_registry.bill('acme', '$day')"), 'paid', 'a day is billed');
 is(q_(q{SELECT string_agg(account, ' ' ORDER BY account) FROM gpucredit_registry.bill WHERE org = 'acme' AND amount > 0}),
-	'nlp vision', 'to the accounts whose repositories keep the bytes');
+	'nlp nlp/ann vision', 'to the accounts whose repositories kept the bytes, also if they were deleted since');
 is(q_(qq{SELECT sum(b.byte_hours + b.cold_byte_hours)::numeric(20, 2) = (u.byte_seconds / 3600)::numeric(20, 2)
 	FROM gpucredit_registry.bill b JOIN gpucredit_registry.usage u USING (org, day)
 	WHERE org = 'acme' AND day = '$day' GROUP BY u.byte_seconds}), 't', 'together what was stored, once');
