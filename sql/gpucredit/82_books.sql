@@ -255,36 +255,106 @@ END;
 COMMENT ON FUNCTION gpucredit_internal.total_difference(text) IS
 'Accounts whose totals, unfolded changes aside, differ from entries and attempts.';
 
-CREATE FUNCTION gpucredit_internal.clock_went_back(org text, job bigint,
-	attempt int, ended_at timestamptz) RETURNS boolean
+/*
+ * What attempts used on a day is the change of what they had accrued: each row
+ * of accrued adds its amount to its own day and takes it from the next one.  A
+ * running attempt adds what it has used to the day of its last usage row,
+ * which is the first day without such a row.
+ *
+ * If something of an attempt is recorded at an earlier instant than what came
+ * before it, because a clock went back or a heartbeat waited for a lock, its use
+ * may count on another day: from the day of the earlier instant up to the day
+ * after the later one.  Such days of an account are compared by their sum, unless
+ * upkeep has deleted one of them.
+ */
+CREATE FUNCTION gpucredit_internal.use_day_difference(tenant text)
+RETURNS TABLE (org text, account text, day date, found numeric,
+	expected numeric)
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
-	SELECT coalesce(bool_or((w.at AT TIME ZONE 'UTC')::date
-		< (w.latest AT TIME ZONE 'UTC')::date), false)
-	FROM (SELECT v.at, max(v.at) OVER (ORDER BY v.elapsed, v.at
-				ROWS UNBOUNDED PRECEDING) AS latest
-			FROM (SELECT u.at, u.elapsed FROM gpucredit.usage u
-				WHERE u.org = clock_went_back.org
-					AND u.job = clock_went_back.job
-					AND u.attempt = clock_went_back.attempt
-				UNION ALL
-				SELECT clock_went_back.ended_at, '1000000 days'::interval) v
-			WHERE v.at IS NOT NULL) w;
+	WITH own AS (
+		SELECT c.org, c.account, v.day, v.sign * c.billed::numeric AS used
+		FROM gpucredit.accrued c
+			CROSS JOIN LATERAL (VALUES (c.day, 1), (c.day + 1, -1))
+				AS v (day, sign)
+		WHERE (use_day_difference.tenant IS NULL
+				OR c.org = use_day_difference.tenant)
+			AND c.day >= (SELECT min(d.day) - 1 FROM gpucredit.spend_day d)
+		UNION ALL
+		SELECT a.org, a.account, (u.at AT TIME ZONE 'UTC')::date,
+			a.used::numeric
+		FROM gpucredit.attempt a
+			CROSS JOIN LATERAL (SELECT u.at FROM gpucredit.usage u
+				WHERE u.org = a.org AND u.job = a.job
+					AND u.attempt = a.attempt
+				ORDER BY u.at DESC LIMIT 1) u
+		WHERE a.ended_at IS NULL AND a.used <> '0'
+			AND (use_day_difference.tenant IS NULL
+				OR a.org = use_day_difference.tenant)
+		UNION ALL
+		SELECT d.org, d.account, (d.at AT TIME ZONE 'UTC')::date,
+			- d.used::numeric
+		FROM gpucredit.account_delta d
+		WHERE d.used <> '0' AND (use_day_difference.tenant IS NULL
+			OR d.org = use_day_difference.tenant)),
+	expected AS (
+		SELECT x.org, p.account, x.day, sum(x.used) AS used
+		FROM (SELECT o.org, o.account, o.day, sum(o.used) AS used
+			FROM own o GROUP BY o.org, o.account, o.day) x,
+			unnest(gpucredit_internal.account_path(x.account)) AS p (account)
+		GROUP BY x.org, p.account, x.day),
+	wrong AS MATERIALIZED (
+		SELECT coalesce(s.org, e.org) AS org,
+			coalesce(s.account, e.account) AS account,
+			coalesce(s.day, e.day) AS day, s.used AS found,
+			coalesce(e.used, 0.000000) AS expected
+		FROM (SELECT d.org, d.account, d.day, d.used FROM gpucredit.spend_day d
+				WHERE use_day_difference.tenant IS NULL
+					OR d.org = use_day_difference.tenant) s
+			FULL JOIN expected e ON e.org = s.org AND e.account = s.account
+				AND e.day = s.day
+		WHERE coalesce(s.used, 0) <> coalesce(e.used, 0)),
+	repeated AS (		/* attempts in the order in which they were metered */
+		SELECT m.org, m.account, daterange((m.at AT TIME ZONE 'UTC')::date,
+				(m.latest AT TIME ZONE 'UTC')::date + 2) AS days
+		FROM (SELECT a.org, a.account, r.at, max(r.at) OVER (
+					PARTITION BY a.org, a.job, a.attempt
+					ORDER BY r.elapsed, r.at ROWS UNBOUNDED PRECEDING) AS latest
+			FROM gpucredit.attempt a
+				CROSS JOIN LATERAL (SELECT u.elapsed, u.at
+					FROM gpucredit.usage u
+					WHERE u.org = a.org AND u.job = a.job
+						AND u.attempt = a.attempt
+					UNION ALL
+					SELECT NULL, a.ended_at
+					WHERE a.ended_at IS NOT NULL) r
+			WHERE a.org IN (SELECT w.org FROM wrong w
+				WHERE w.found IS NOT NULL)) m
+		WHERE m.at < m.latest),
+	span AS (
+		SELECT r.org, r.account, d.days
+		FROM (SELECT r.org, p.account, range_agg(r.days) AS days
+			FROM repeated r,
+				unnest(gpucredit_internal.account_path(r.account)) AS p (account)
+			GROUP BY r.org, p.account) r
+			CROSS JOIN LATERAL unnest(r.days) AS d (days))
+	SELECT w.org, w.account, w.day, w.found, w.expected
+	FROM (SELECT w.*, s.days, sum(coalesce(w.found, 0) - w.expected) OVER (
+				PARTITION BY w.org, w.account, s.days) AS rest
+		FROM wrong w
+			LEFT JOIN span s ON s.org = w.org AND s.account = w.account
+				AND w.day <@ s.days) w
+	WHERE w.found IS NOT NULL
+		AND (w.days IS NULL OR (w.rest <> 0 AND lower(w.days)
+			>= (SELECT min(d.day) FROM gpucredit.spend_day d)));
 END;
-COMMENT ON FUNCTION gpucredit_internal.clock_went_back(text, bigint, int, timestamptz) IS
-'Internal: was something of an attempt recorded on an earlier day than what came before it?';
+COMMENT ON FUNCTION gpucredit_internal.use_day_difference(text) IS
+'Days whose recorded use differs from what attempts had accrued.';
 
 /*
  * Each kept day is compared with the entries of that day less its unfolded
  * deltas.  Days that upkeep deleted, and days with removed entries, are not
  * compared.
- *
- * What attempts used on a day is the change of what they had accrued: each row
- * of accrued adds its amount to its own day and takes it from the next one.  A
- * running attempt adds what it has used to the day of its last usage row,
- * which is the first day without such a row.  If the clock went back over a
- * midnight while an attempt ran, the days of its accounts are not compared:
- * their sum is, with account_total.
  */
 CREATE FUNCTION gpucredit_internal.spend_day_difference(tenant text)
 RETURNS TABLE (org text, account text, day date, what text, found numeric,
@@ -322,49 +392,8 @@ BEGIN ATOMIC
 			AT TIME ZONE 'UTC')::date,
 			true)
 	UNION ALL
-	SELECT s.org, s.account, s.day, 'used', s.used, coalesce(e.used, 0.000000)
-	FROM gpucredit.spend_day s
-		LEFT JOIN (SELECT x.org, p.account, x.day, sum(x.used) AS used
-			FROM (SELECT c.org, c.account, v.day,
-					sum(v.sign * c.billed::numeric) AS used
-				FROM gpucredit.accrued c
-					CROSS JOIN LATERAL (VALUES (c.day, 1), (c.day + 1, -1))
-						AS v (day, sign)
-				WHERE (spend_day_difference.tenant IS NULL
-						OR c.org = spend_day_difference.tenant)
-					AND c.day >= (SELECT min(d.day) - 1
-						FROM gpucredit.spend_day d)
-				GROUP BY c.org, c.account, v.day
-				UNION ALL
-				SELECT a.org, a.account, (u.at AT TIME ZONE 'UTC')::date,
-					sum(a.used::numeric)
-				FROM gpucredit.attempt a
-					CROSS JOIN LATERAL (SELECT u.at FROM gpucredit.usage u
-						WHERE u.org = a.org AND u.job = a.job
-							AND u.attempt = a.attempt
-						ORDER BY u.at DESC LIMIT 1) u
-				WHERE a.ended_at IS NULL AND a.used <> '0'
-					AND (spend_day_difference.tenant IS NULL
-						OR a.org = spend_day_difference.tenant)
-				GROUP BY 1, 2, 3
-				UNION ALL
-				SELECT d.org, d.account, (d.at AT TIME ZONE 'UTC')::date,
-					- sum(d.used::numeric)
-				FROM gpucredit.account_delta d
-				WHERE d.used <> '0' AND (spend_day_difference.tenant IS NULL
-					OR d.org = spend_day_difference.tenant)
-				GROUP BY 1, 2, 3) x,
-				unnest(gpucredit_internal.account_path(x.account)) AS p (account)
-			GROUP BY x.org, p.account, x.day) e
-			ON e.org = s.org AND e.account = s.account AND e.day = s.day
-	WHERE (spend_day_difference.tenant IS NULL
-			OR s.org = spend_day_difference.tenant)
-		AND s.used <> coalesce(e.used, 0)
-		AND NOT EXISTS (SELECT FROM gpucredit.attempt a
-			WHERE a.org = s.org AND (s.account IN ('', a.account)
-					OR starts_with(a.account, s.account || '/'))
-				AND gpucredit_internal.clock_went_back(a.org, a.job, a.attempt,
-					a.ended_at));
+	SELECT u.org, u.account, u.day, 'used', u.found, u.expected
+	FROM gpucredit_internal.use_day_difference(spend_day_difference.tenant) u;
 END;
 COMMENT ON FUNCTION gpucredit_internal.spend_day_difference(text) IS
 'Days whose spend differs from the entries, or whose use from what attempts had accrued.';

@@ -80,14 +80,14 @@ INSERT INTO listed VALUES
 		bucket_fit buckets_at budget_room_at budgets_at check_accounts check_bills check_buckets check_budgets check_claims
 		balances_recovered builtin_digest check_archive_batches check_devices check_guards check_history check_holds check_jobs check_seals check_settings check_shares check_slices
 		check_audited_terms check_traces clip_for_message cluster_gauges counters credits_combine credits_deserialize credits_serialize delta_day
-		clock_went_back closings_digest cron_gauges cron_job_name cron_job_of cron_tasks dead_held demand_parts archive archive_batch_digest entry_by_bucket entry_by_part event_detail fold_denials fold_spend forget_rows upkeep_rows upkeep_tasks
+		closings_digest cron_gauges cron_job_name cron_job_of cron_tasks dead_held demand_parts archive archive_batch_digest entry_by_bucket entry_by_part event_detail fold_denials fold_spend forget_rows upkeep_rows upkeep_tasks
 		forget forget_events forget_usage high_spend hold_difference is_below
 		job_is_sound kept_from kind_rank limits_difference lock_chain lock_events lock_name log_finding metric_families metric_labels micros
 		money_gauges notify_nodes number_events is_tenant_login limit_tenant_logins
 		offer_types part_difference path_buckets period_start queue_gauges raise_alert raise_alerts raise_job_alert refuse_change row_check lock_alert next_departure
 		notify_alert notify_number tenant_timeouts
 		quota_is_sound raise_account_alerts raise_expiry_alerts repair require_amount require_cron require_kept require_report require_role require_sense require_slots
-		run_end set_login_timeout set_upkeep_position settings_found audited_settings slice_is_sound spend_day_difference spend_line total_difference unschedule upkeep_position upkeep_until usage_words used_by_few used_difference utc_day utc_midnight write_audit write_event'),
+		run_end set_login_timeout set_upkeep_position settings_found audited_settings slice_is_sound spend_day_difference use_day_difference spend_line total_difference unschedule upkeep_position upkeep_until usage_words used_by_few used_difference utc_day utc_midnight write_audit write_event'),
 ('internal', 'admin agent app auditor operator tenant',
 	'avg bill credits_accum credits_accum_inv credits_add credits_avg credits_cmp
 		credits_eq credits_ge credits_gt credits_hash credits_hash_extended credits_in
