@@ -226,16 +226,16 @@ SELECT org, account, started FROM pg_temp.cycle('fs-heavy');
 CALL pg_temp.tick('1 hour');
 SELECT org, account, share, used, rank FROM fair_share('fs-heavy') WHERE org <= 'fh2';
 SELECT sum(share::numeric) FROM fair_share('fs-heavy') WHERE account = '';
--- An attempt whose image cannot be had counts as five minutes; another that ends
--- at once as what it took
-SELECT create_pool('fs-image'), register_node('fs-image', 'fs-image-1', 'Fair', 2, 80000) \g /dev/null
-SELECT count(pg_temp.ask('fs-image', 'fh' || n, 'a', 'image')) FROM generate_series(1, 2) n;
+-- An attempt whose image cannot be had counts as five minutes, whether it was not
+-- started or has failed; another that ends at once counts as what it took
+SELECT create_pool('fs-image'), register_node('fs-image', 'fs-image-1', 'Fair', 3, 80000) \g /dev/null
+SELECT count(pg_temp.ask('fs-image', 'fh' || n, 'a', 'image')) FROM generate_series(1, 3) n;
 SELECT org, account, started FROM pg_temp.cycle('fs-image');
 SELECT s.outcome, s.billed, s.job_state FROM attempt a,
-	settle(a.org, a.job, a.attempt, CASE a.org WHEN 'fh1' THEN 'not_started' ELSE 'completed' END, '0',
-		message => CASE a.org WHEN 'fh1' THEN 'image: no such image' END) s
+	settle(a.org, a.job, a.attempt, CASE a.org WHEN 'fh1' THEN 'not_started' WHEN 'fh2' THEN 'completed' ELSE 'failed' END, '0',
+		message => CASE WHEN a.org <> 'fh2' THEN 'image: no such image' END) s
 WHERE a.pool = 'fs-image' ORDER BY a.org;
 SELECT FROM place('fs-image') \g /dev/null
 SELECT org, usage_charged FROM attempt WHERE pool = 'fs-image' AND attempt = 1 ORDER BY org;
-SELECT job_state FROM cancel('fh1', (SELECT job FROM attempt WHERE pool = 'fs-image' AND org = 'fh1'), 'no image');
+SELECT c.job_state FROM job j, cancel(j.org, j.job, 'no image') c WHERE j.pool = 'fs-image' AND j.state = 'queued';
 SELECT * FROM verify();

@@ -30,10 +30,12 @@
  * An attempt whose image its node could not get ends at once, and costs nearly
  * nothing.  Jobs with such an image, tried again and again, would have every
  * turn before accounts that have used something, so it counts as five minutes.
+ * It has failed if there is no such image, and else was not started
+ * (agent/pull_image.c).
  */
 #define ENDED \
 	"SELECT a.org, a.account, a.job, a.attempt, a.gpu_type, a.gpus," \
-	" a.billed_share, CASE WHEN a.outcome = 'not_started'" \
+	" a.billed_share, CASE WHEN a.outcome IN ('not_started', 'failed')" \
 	"  AND pg_catalog.starts_with(a.message, 'image: ')" \
 	"  THEN LEAST(a.started_at, a.ended_at OPERATOR(pg_catalog.-)" \
 	"   '5 minutes'::pg_catalog.interval)" \
