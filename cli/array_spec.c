@@ -97,8 +97,8 @@ parse_range(const char **at, Range *range)
 		if (!parse_index(at, &range->step))
 			return false;
 	}
-	return range->last >= range->first && range->step >= 1 &&
-		range->last <= INDEX_MOST;
+	return range->last >= range->first && range->last <= INDEX_MOST &&
+		range->step >= 1 && range->step <= INDEX_MOST;
 }
 
 static bool

@@ -4,6 +4,7 @@
  *		Instants as sbatch's --begin and --deadline have them.
  *
  *	now, now+30 (seconds), now+2minutes, now+1hour, now+3days, now+1week
+ *	now-2days					of the past alone
  *	today, tomorrow, midnight, noon, fika (15:00), teatime (16:00)
  *	16:00, 16:00:30, 4:00pm		today, or tomorrow if that is over
  *	2030-01-20, 2030-01-20T12:34, 2030-01-20T12:34:56
@@ -33,7 +34,9 @@ typedef struct InstantParts
 	bool		has_time;
 } InstantParts;
 
-static bool parse_relative(const char *text, time_t now, time_t *instant);
+static bool parse_relative(const char *text, time_t now, bool past,
+						   time_t *instant);
+static bool parse_part(const char **at, InstantParts *parts);
 static bool parse_word(const char **at, InstantParts *parts);
 static bool parse_date(const char **at, InstantParts *parts);
 static bool parse_time(const char **at, InstantParts *parts);
@@ -42,17 +45,19 @@ static bool is_date(const InstantParts *parts);
 static void normalize(struct tm *date);
 
 /*
- * Parse an instant; false: the text is none.
+ * Parse an instant; false: the text is none.  A time without a day, or a day
+ * without a year, is the next one, as sbatch has it.  For sacct, which asks about
+ * the past, it is the one of today, or of this year.
  */
 bool
-InstantParse(const char *text, time_t now, time_t *instant)
+InstantParse(const char *text, time_t now, bool past, time_t *instant)
 {
 	InstantParts parts = {0};
 	const char *at = text;
 	struct tm	today;
 
 	if (strncasecmp(text, "now", 3) == 0)
-		return parse_relative(text + 3, now, instant);
+		return parse_relative(text + 3, now, past, instant);
 	localtime_r(&now, &today);
 	parts.tm = (struct tm)
 	{
@@ -63,8 +68,7 @@ InstantParse(const char *text, time_t now, time_t *instant)
 		return false;
 	while (*at != '\0')
 	{
-		if (!parse_word(&at, &parts) && !parse_date(&at, &parts) &&
-			!parse_time(&at, &parts))
+		if (!parse_part(&at, &parts))
 			return false;
 		if (*at == 'T' || *at == '-' || *at == ' ')
 			at++;
@@ -72,26 +76,54 @@ InstantParse(const char *text, time_t now, time_t *instant)
 	if (parts.has_date && !is_date(&parts))
 		return false;
 	*instant = mktime(&parts.tm);
-	if (*instant < now && !parts.has_date)
+	if (!past && *instant < now && !parts.has_date)
 	{
 		parts.tm.tm_mday++;
 		parts.tm.tm_isdst = -1;
 		*instant = mktime(&parts.tm);
 	}
-	else if (*instant < now - DAY_SECONDS && !parts.has_year)
+	else if (!past && *instant < now - DAY_SECONDS && !parts.has_year)
 	{
 		parts.tm.tm_year++;
 		parts.tm.tm_isdst = -1;
+		if (!is_date(&parts))
+			return false;		/* next year has no February 29 */
 		*instant = mktime(&parts.tm);
 	}
 	return *instant != (time_t) -1;
 }
 
 /*
- * After "now": nothing, or "+", a number and a unit; without a unit seconds.
+ * Parse a word, a date or a time.  Each is tried from the same character, and
+ * what does not fit leaves nothing behind.
  */
 static bool
-parse_relative(const char *text, time_t now, time_t *instant)
+parse_part(const char **at, InstantParts *parts)
+{
+	static bool (*const parsers[]) (const char **at, InstantParts *parts) = {
+		parse_word, parse_date, parse_time
+	};
+
+	for (size_t i = 0; i < sizeof(parsers) / sizeof(parsers[0]); i++)
+	{
+		const char *next = *at;
+		InstantParts more = *parts;
+
+		if (!parsers[i] (&next, &more))
+			continue;
+		*at = next;
+		*parts = more;
+		return true;
+	}
+	return false;
+}
+
+/*
+ * After "now": nothing, or "+", a number and a unit; without a unit seconds.  In
+ * the past "-" as well.
+ */
+static bool
+parse_relative(const char *text, time_t now, bool past, time_t *instant)
 {
 	static const struct
 	{
@@ -108,7 +140,8 @@ parse_relative(const char *text, time_t now, time_t *instant)
 	*instant = now;
 	if (*text == '\0')
 		return true;
-	if (*text != '+' || !isdigit((unsigned char) text[1]))
+	if ((*text != '+' && !(past && *text == '-')) ||
+		!isdigit((unsigned char) text[1]))
 		return false;
 	number = strtol(text + 1, &end, 10);
 	length = strlen(end);
@@ -119,8 +152,11 @@ parse_relative(const char *text, time_t now, time_t *instant)
 		if (length != strlen(units[i].name) ||
 			strncasecmp(end, units[i].name, length) != 0)
 			continue;
-		*instant = now + number * units[i].seconds;
-		return number <= 366L * DAY_SECONDS / units[i].seconds;
+		if (number > 366L * DAY_SECONDS / units[i].seconds)
+			return false;
+		number *= units[i].seconds;
+		*instant = *text == '-' ? now - number : now + number;
+		return true;
 	}
 	return false;
 }
@@ -183,7 +219,7 @@ parse_date(const char **at, InstantParts *parts)
 	{
 		if (!parse_digits(at, 4, 4, &year) || *(*at)++ != '-' ||
 			!parse_digits(at, 2, 2, &month) || *(*at)++ != '-' ||
-			!parse_digits(at, 2, 2, &day))
+			!parse_digits(at, 2, 2, &day) || isdigit((unsigned char) **at))
 			return false;
 	}
 	else if ((digits == 4 || digits == 6) && *next != ':')
@@ -203,7 +239,9 @@ parse_date(const char **at, InstantParts *parts)
 		if (**at == separator)
 		{
 			(*at)++;
-			if (!parse_digits(at, 2, 4, &year))
+			digits = strspn(*at, "0123456789");
+			if ((digits != 2 && digits != 4) ||
+				!parse_digits(at, 2, 4, &year))
 				return false;
 		}
 	}

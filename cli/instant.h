@@ -11,7 +11,8 @@
 #include <stdbool.h>
 #include <time.h>
 
-extern bool InstantParse(const char *text, time_t now, time_t *instant);
+extern bool InstantParse(const char *text, time_t now, bool past,
+						 time_t *instant);
 extern char *InstantPrint(time_t instant);
 
 #endif							/* GPUCREDIT_CLI_INSTANT_H */

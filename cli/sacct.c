@@ -217,14 +217,14 @@ parse_options(Sacct *sacct, int argc, char **argv)
 }
 
 /*
- * An instant as --begin has it, as text for the database.
+ * An instant of the past, as text for the database.
  */
 static const char *
 instant_option(const char *text, const char *option)
 {
 	time_t		instant;
 
-	if (!InstantParse(text, time(NULL), &instant))
+	if (!InstantParse(text, time(NULL), true, &instant))
 		Fail(CLI_USAGE, "\"%s\" of %s is no instant, as 2030-01-20T12:34:00",
 			 text, option);
 	return InstantPrint(instant);

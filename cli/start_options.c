@@ -26,6 +26,7 @@ static void set_label(StoredSubmission *s, const char *value,
 					  const char *where);
 static void put_label(StoredSubmission *s, const char *key,
 					  const char *value);
+static void set_member(json_t * object, const char *key, json_t * text);
 static char *dependency_text(const Dependency *after);
 static const char *instant_text(const char *option, time_t base);
 
@@ -76,7 +77,7 @@ set_instant(char **option, const char *name, const char *value,
 {
 	time_t		instant;
 
-	if (!InstantParse(value, time(NULL), &instant))
+	if (!InstantParse(value, time(NULL), false, &instant))
 		Fail(CLI_USAGE, "%s: \"%s\" of %s is no instant, as"
 			 " 2030-01-20T12:34:00, 16:00 or now+1hour", where, value, name);
 	free(*option);
@@ -129,7 +130,18 @@ put_label(StoredSubmission *s, const char *key, const char *value)
 		s->labels = json_object();
 	/* as Slurm has it, an empty comment is none */
 	if (*value != '\0')
-		json_object_set_new(s->labels, key, json_string(value));
+		set_member(s->labels, key, json_string(value));
+}
+
+/*
+ * Set a member to a text that somebody typed.  JSON knows UTF-8 alone, and a job
+ * must not lack a label because it is written otherwise.
+ */
+static void
+set_member(json_t * object, const char *key, json_t * text)
+{
+	if (text == NULL || json_object_set_new(object, key, text) != 0)
+		Fail(CLI_USAGE, "a label or the name is not UTF-8");
 }
 
 /*
@@ -157,7 +169,7 @@ SubmissionReserveOptions(const StoredSubmission *s, time_t base)
 	if (s->hold)
 		json_object_set_new(options, "hold", json_true());
 	if (s->name != NULL)
-		json_object_set_new(options, "name", json_string(s->name));
+		set_member(options, "name", json_string(s->name));
 	if (s->array.at_most > 0)
 		json_object_set_new(options, "at_most",
 							json_integer(s->array.at_most));
@@ -165,7 +177,7 @@ SubmissionReserveOptions(const StoredSubmission *s, time_t base)
 		json_object_set(options, "labels", s->labels);
 	text = json_dumps(options, JSON_COMPACT | JSON_SORT_KEYS);
 	if (text == NULL)
-		Fail(CLI_USAGE, "a label or the name is not UTF-8");
+		Fail(CLI_REFUSED, "out of memory");
 	json_decref(options);
 	return text;
 }
@@ -197,7 +209,7 @@ instant_text(const char *option, time_t base)
 {
 	time_t		instant;
 
-	if (base == 0 || !InstantParse(option, base, &instant))
+	if (base == 0 || !InstantParse(option, base, false, &instant))
 		return option;
 	return InstantPrint(instant);
 }

@@ -98,13 +98,13 @@ foreach my $case (
 my $before = jobs();
 foreach my $line ('--mail-user=me', '-C a100', '--gres=fpga:1', '--time=soon',
 	'--mem=lots', '--mem=32BG', '--array=5-1', '--array=1-3%0', '--array=1%', '--dependency=afterok', '-d afterok:x',
-	'-d afterok:1,afterany:2?afterok:3', '--begin=soon', '--begin=2030-02-30', '--deadline=25:00', '--label=x', '--kill-on-invalid-dep=maybe', '-N 0', 'train', '--gpus', '"--mem=1G', '--launch=per_hour')
+	'-d afterok:1,afterany:2?afterok:3', '--begin=soon', '--begin=2030-0116:00', '--begin=13/0116:00', '--begin=2030-01-201', '--begin=01/20/123', '--begin=now+9223372036854775807weeks', '--begin=now-1day', '--array=1-2:9223372036854775807', qq{--label=x=\xff}, qq{-J \xff}, '--begin=2030-02-30', '--deadline=25:00', '--label=x', '--kill-on-invalid-dep=maybe', '-N 0', 'train', '--gpus', '"--mem=1G', '--launch=per_hour')
 {
 	my $bad = write_script('bad.sh', "#!/bin/sh\n#SBATCH $line\ntrue\n");
 
 	($status, $out, $err) = gpucredit('submit', $bad);
 	is($status, 2, "refused: $line");
-	like($err, qr/bad\.sh:2: /, 'its line is named') or diag($err);
+	like($err, $line =~ /\xff/ ? qr/not UTF-8/ : qr/bad\.sh:2: /, 'and why, or its line is named') or diag($err);
 }
 foreach my $text ("true\n", "#!/bin/sh\n\0\n", '', "#!\n", "#!/bin/sh\r\ntrue\r\n")
 {
@@ -316,6 +316,8 @@ is((slurm('squeue', '-h', '-j', $base))[1], '', 'all of the array');
 is((slurm('sacct', '-n', '-P', '-X', '-j', "$oom,${base}_2", '-o', 'JobIDRaw,JobName%20,AllocGPUS,State,ExitCode,NodeList,Comment'))[1] =~ s/^\d+\|arr/N|arr/mr,
 	"$oom|big|2|FAILED|1:0|n1|\nN|arr|0|CANCELLED|0:0||mine\n", 'sacct');
 like((slurm('sacct'))[1], qr/^JobID +JobName .* Cost\n(.*\n)*$oom +big .* FAILED +1:0 +[\d.]+\n/, 'sacct of today');
+is(scalar(() = (slurm('sacct', '-n', '-S', $_))[1] =~ /^$oom /mg), 1, "sacct of the past: $_") foreach '00:00', 'midnight', 'now-1hour', POSIX::strftime('%m/%d', localtime);
+is((slurm('sacct', '-n', '-E', 'now-1day'))[1], '', 'which ends');
 is(JSON::PP->new->decode((slurm('sacct', '--json', '-j', $oom, '-o', 'State'))[1])->[0]{State}, 'FAILED', 'sacct as JSON');
 like((slurm('seff', $oom))[1], qr/^Job ID: $oom\n.*\nState: FAILED \(exit code 1\)\nNodes: n1\nGPUs: 2\nWall-clock time: 00:00:0\d of 00:05:00\nGPU-hours: 0\.\d+\n.*\nCost: [\d.]+\n/, 'seff');
 foreach my $command (qw(squeue scancel sacct seff scontrol))
