@@ -91,18 +91,20 @@ find_jobs(const char *job, const char *tasks, bool all)
 	PGresult   *result;
 	char	   *list;
 
-	result = CliCall("SELECT string_agg(k.job::text, ',' ORDER BY k.job)"
-					 " FROM gpucredit.jobs j CROSS JOIN LATERAL ("
-					 "SELECT j.job WHERE NOT $4::boolean UNION"
-					 " SELECT k.job FROM gpucredit.jobs k WHERE k.org = $1"
-					 "  AND k.account = j.account AND k.array_key = j.array_key"
-					 "  AND CASE WHEN $3::bigint[] IS NOT NULL"
-					 "   THEN k.task = ANY ($3::bigint[])"
-					 "   ELSE $4::boolean OR NOT EXISTS (SELECT"
-					 "    FROM gpucredit.jobs f WHERE f.org = $1"
-					 "    AND f.account = j.account"
-					 "    AND f.array_key = j.array_key AND f.job < j.job) END"
-					 ") k WHERE j.org = $1 AND j.job = $2::bigint", 4, values);
+	result = CliCall("WITH named AS MATERIALIZED (SELECT j.job, j.account,"
+					 "  j.array_key, $4::boolean OR j.job = (SELECT f.job"
+					 "   FROM gpucredit.jobs f WHERE f.org = $1"
+					 "   AND f.account = j.account AND f.array_key = j.array_key"
+					 "   ORDER BY f.job LIMIT 1) AS array_meant"
+					 "  FROM gpucredit.jobs j WHERE j.org = $1"
+					 "  AND j.job = $2::bigint)"
+					 " SELECT string_agg(u.job::text, ',' ORDER BY u.job)"
+					 " FROM (SELECT n.job FROM named n WHERE NOT $4::boolean"
+					 " UNION SELECT k.job FROM named n, gpucredit.jobs k"
+					 "  WHERE n.array_meant AND k.org = $1"
+					 "  AND k.account = n.account AND k.array_key = n.array_key"
+					 "  AND ($3::bigint[] IS NULL"
+					 "   OR k.task = ANY ($3::bigint[]))) u", 4, values);
 	list = PQgetisnull(result, 0, 0) ? CliFormat("%s", job) :
 		CliFormat("%s", PQgetvalue(result, 0, 0));
 	PQclear(result);

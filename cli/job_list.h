@@ -11,15 +11,27 @@
 extern char *JobListParse(const char *text);
 
 /*
- * The SQL of a job "j" of view jobs as Slurm numbers it: 12, or 12_3 for a task
- * of the array whose first job is 12.
+ * SQL that numbers jobs as Slurm does: 12, or 12_3 for a task of the array whose
+ * first job is 12.  A query selects its jobs in SLURM_FOUND(conditions), which
+ * finds the first job of each of their arrays once, however many tasks are listed,
+ * and reads them as "j" from SLURM_NUMBERED.
  */
+#define SLURM_FOUND(conditions) \
+	"WITH found AS MATERIALIZED (SELECT j.*, s.long, s.short" \
+	"  FROM gpucredit.jobs j CROSS JOIN LATERAL (SELECT w.long, w.short" \
+	"   FROM" SLURM_STATES " WHERE w.state = j.state) s WHERE " conditions "), " \
+	"arrays AS MATERIALIZED (SELECT a.account, a.array_key, (SELECT k.job" \
+	"   FROM gpucredit.jobs k WHERE k.org = $1 AND k.account = a.account" \
+	"   AND k.array_key = a.array_key ORDER BY k.job LIMIT 1) AS first" \
+	"  FROM (SELECT DISTINCT f.account, f.array_key FROM found f" \
+	"   WHERE f.task IS NOT NULL AND f.array_key IS NOT NULL) a) "
+#define SLURM_NUMBERED \
+	" (SELECT f.*, coalesce(a.first, f.job) AS array_job FROM found f" \
+	"  LEFT JOIN arrays a ON a.account = f.account AND f.task IS NOT NULL" \
+	"   AND a.array_key = f.array_key) j"
 #define SLURM_JOB_ID \
-	"CASE WHEN j.array_key IS NULL OR j.task IS NULL THEN j.job::text" \
-	" ELSE (SELECT k.job FROM gpucredit.jobs k WHERE k.org = j.org" \
-	"  AND k.account = j.account AND k.array_key = j.array_key" \
-	"  ORDER BY k.job LIMIT 1)::text" \
-	"  || '_' || j.task END"
+	"concat_ws('_', j.array_job, CASE WHEN j.array_key IS NOT NULL THEN" \
+	" j.task END)"
 
 /* Slurm's words for states and endings: state, long, short */
 #define SLURM_STATES \

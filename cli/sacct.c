@@ -51,12 +51,27 @@ static const struct
 	{"Reserved", LENGTH("coalesce(j.started_at, j.ended_at, gpucredit.now())"
 						" - j.submitted_at")},
 	{"Start", INSTANT("j.started_at")},
-	{"State", "s.long"},
+	{"State", "j.long"},
 	{"Submit", INSTANT("j.submitted_at")},
 	{"Timelimit", LENGTH("j.wall_limit")},
 	{"User", "regexp_replace(j.account, '^.*/', '')"},
 	{"WCKey", "j.labels ->> 'wckey'"},
 };
+
+/* The jobs that the options ask for. */
+#define FOUND SLURM_FOUND( \
+	"j.org = $1 AND ($2::bigint[] IS NULL OR j.job = ANY ($2::bigint[]))" \
+	" AND ($3::text IS NULL OR $3 = '' OR j.account = $3" \
+	"  OR starts_with(j.account, $3 || '/'))" \
+	" AND ($4::text IS NULL OR regexp_replace(j.account, '^.*/', '')" \
+	"  = ANY (string_to_array($4, ',')))" \
+	" AND ($5::text IS NULL OR ARRAY[s.long, s.short]" \
+	"  && string_to_array(upper($5), ','))" \
+	" AND ($2::bigint[] IS NOT NULL" \
+	"  OR coalesce(j.ended_at, gpucredit.now()) >= coalesce($6::timestamptz," \
+	"   date_trunc('day', gpucredit.now())))" \
+	" AND ($7::timestamptz IS NULL OR j.submitted_at <= $7)" \
+	" AND ($8::text IS NULL OR j.name = ANY (string_to_array($8, ',')))")
 
 /* The options of sacct. */
 typedef struct Sacct
@@ -94,28 +109,7 @@ CliSacct(int argc, char **argv)
 	values[5] = sacct.since;
 	values[6] = sacct.until;
 	values[7] = sacct.name;
-	result = CliCall(CliFormat("SELECT %s FROM gpucredit.jobs j"
-							   " CROSS JOIN LATERAL (SELECT w.long, w.short"
-							   "  FROM" SLURM_STATES
-							   "  WHERE w.state = j.state) s WHERE j.org = $1"
-							   " AND ($2::bigint[] IS NULL"
-							   "  OR j.job = ANY ($2::bigint[]))"
-							   " AND ($3::text IS NULL OR $3 = ''"
-							   "  OR j.account = $3"
-							   "  OR starts_with(j.account, $3 || '/'))"
-							   " AND ($4::text IS NULL"
-							   "  OR regexp_replace(j.account, '^.*/', '')"
-							   "  = ANY (string_to_array($4, ',')))"
-							   " AND ($5::text IS NULL OR ARRAY[s.long, s.short]"
-							   "  && string_to_array(upper($5), ','))"
-							   " AND ($2::bigint[] IS NOT NULL"
-							   "  OR coalesce(j.ended_at, gpucredit.now()) >="
-							   "  coalesce($6::timestamptz,"
-							   "   date_trunc('day', gpucredit.now())))"
-							   " AND ($7::timestamptz IS NULL"
-							   "  OR j.submitted_at <= $7)"
-							   " AND ($8::text IS NULL"
-							   "  OR j.name = ANY (string_to_array($8, ',')))"
+	result = CliCall(CliFormat(FOUND "SELECT %s FROM" SLURM_NUMBERED
 							   " ORDER BY j.job", field_list(sacct.format)), 8,
 					 values);
 	if (sacct.json)
@@ -277,20 +271,18 @@ CliSeff(int argc, char **argv)
 	jobs = JobListParse(argv[1]);
 	values[0] = CliOrg();
 	values[1] = jobs;
-	result = CliCall("SELECT format(E'Job ID: %s\\nUser/Account: %s\\n"
+	result = CliCall(SLURM_FOUND("j.org = $1 AND j.job = ANY ($2::bigint[])")
+					 "SELECT format(E'Job ID: %s\\nUser/Account: %s\\n"
 					 "State: %s%s\\nNodes: %s\\nGPUs: %s\\nWall-clock time: %s"
 					 " of %s\\nGPU-hours: %s\\nGPU Efficiency: %s\\nCost: %s',"
-					 " " SLURM_JOB_ID ", j.account, s.long,"
+					 " " SLURM_JOB_ID ", j.account, j.long,"
 					 " ' (exit code ' || j.exit_code || ')', " SLURM_NODES ","
 					 " j.gpus, " LENGTH("j.elapsed") ", " LENGTH("j.wall_limit")
 					 ", round((" GPU_HOURS ")::numeric, 3),"
 					 " coalesce(round(100 * j.utilization)"
 					 "  || '% (as last reported)', 'not reported'),"
 					 " coalesce(j.billed, 0) + coalesce(j.used, 0))"
-					 " FROM gpucredit.jobs j CROSS JOIN LATERAL (SELECT w.long"
-					 "  FROM" SLURM_STATES " WHERE w.state = j.state) s"
-					 " WHERE j.org = $1 AND j.job = ANY ($2::bigint[])"
-					 " ORDER BY j.job", 2, values);
+					 " FROM" SLURM_NUMBERED " ORDER BY j.job", 2, values);
 	for (int row = 0; row < PQntuples(result); row++)
 		printf("%s%s\n", row == 0 ? "" : "\n", PQgetvalue(result, row, 0));
 	if (PQntuples(result) == 0)

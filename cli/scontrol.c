@@ -50,7 +50,10 @@ show_jobs(const char *list)
 	JobListParse(list)};
 	PGresult   *result;
 
-	result = CliCall("SELECT format(E'JobId=%s JobName=%s\\n"
+	result = CliCall(SLURM_FOUND("j.org = $1 AND CASE WHEN $2::bigint[] IS NULL"
+								 "  THEN j.ended_at IS NULL"
+								 "  ELSE j.job = ANY ($2::bigint[]) END")
+					 "SELECT format(E'JobId=%s JobName=%s\\n"
 					 "   UserId=%s Account=%s QOS=%s\\n"
 					 "   JobState=%s Reason=%s Dependency=%s\\n"
 					 "   Requeue=1 Restarts=%s ExitCode=%s\\n"
@@ -60,10 +63,10 @@ show_jobs(const char *list)
 					 "   Partition=%s NodeList=%s\\n"
 					 "   Gres=%s Cost=%s Comment=%s',"
 					 " concat_ws(' ', j.job, CASE WHEN j.task IS NOT NULL THEN"
-					 "  'ArrayJobId=' || split_part(" SLURM_JOB_ID ", '_', 1)"
+					 "  'ArrayJobId=' || j.array_job"
 					 "  || ' ArrayTaskId=' || j.task END), j.name,"
 					 " regexp_replace(j.account, '^.*/', ''), j.account, j.tier,"
-					 " s.long, " SLURM_REASON ","
+					 " j.long, " SLURM_REASON ","
 					 " coalesce(j.after, " SLURM_NOTHING "), GREATEST(j.attempt - 1, 0),"
 					 " CASE WHEN j.exit_code > 128 THEN '0:' || j.exit_code - 128"
 					 "  ELSE coalesce(j.exit_code, 0) || ':0' END,"
@@ -76,12 +79,7 @@ show_jobs(const char *list)
 					 " coalesce(nullif(" SLURM_NODES ", ''), " SLURM_NOTHING "),"
 					 " j.request, coalesce(j.billed, 0) + coalesce(j.used, 0),"
 					 " j.labels ->> 'comment')"
-					 " FROM gpucredit.jobs j CROSS JOIN LATERAL (SELECT w.long"
-					 "  FROM" SLURM_STATES " WHERE w.state = j.state) s"
-					 " WHERE j.org = $1 AND CASE WHEN $2::bigint[] IS NULL"
-					 "  THEN j.ended_at IS NULL"
-					 "  ELSE j.job = ANY ($2::bigint[]) END ORDER BY j.job", 2,
-					 values);
+					 " FROM" SLURM_NUMBERED " ORDER BY j.job", 2, values);
 	for (int row = 0; row < PQntuples(result); row++)
 		printf("%s\n\n", PQgetvalue(result, row, 0));
 	if (PQntuples(result) == 0 && list != NULL)

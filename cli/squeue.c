@@ -29,20 +29,20 @@ static const struct
 	const char *heading;
 	const char *sql;
 }			fields[] = {
-	{'A', "JOBID", "split_part(" SLURM_JOB_ID ", '_', 1)"},
+	{'A', "JOBID", "j.array_job::text"},
 	{'E', "DEPENDENCY", "coalesce(j.after, " SLURM_NOTHING ")"},
-	{'F', "ARRAY_JOB_ID", "split_part(" SLURM_JOB_ID ", '_', 1)"},
+	{'F', "ARRAY_JOB_ID", "j.array_job::text"},
 	{'K', "ARRAY_TASK_ID", "coalesce(j.task::text, 'N/A')"},
 	{'L', "TIME_LEFT", "coalesce(to_char(GREATEST(j.wall_limit -"
 	" coalesce(j.elapsed, '0'), '0'), 'HH24:MI:SS'), 'UNLIMITED')"},
-	{'M', "TIME", "s.ran"},
+	{'M', "TIME", "to_char(coalesce(j.elapsed, '0'), 'HH24:MI:SS')"},
 	{'N', "NODELIST", SLURM_NODES},
 	{'P', "PARTITION", "j.pool"},
-	{'R', "NODELIST(REASON)", "CASE WHEN s.long = 'PENDING' THEN"
+	{'R', "NODELIST(REASON)", "CASE WHEN j.long = 'PENDING' THEN"
 	" '(' || " SLURM_REASON " || ')' ELSE " SLURM_NODES " END"},
 	{'S', "START_TIME", "coalesce(to_char(coalesce(j.started_at,"
 	" q.expected_at), 'YYYY-MM-DD\"T\"HH24:MI:SS'), 'N/A')"},
-	{'T', "STATE", "s.long"},
+	{'T', "STATE", "j.long"},
 	{'V', "SUBMIT_TIME", "to_char(j.submitted_at, 'YYYY-MM-DD\"T\""
 	"HH24:MI:SS')"},
 	{'a', "ACCOUNT", "j.account"},
@@ -56,7 +56,7 @@ static const struct
 	" 'UNLIMITED')"},
 	{'q', "QOS", "j.tier"},
 	{'r', "REASON", SLURM_REASON},
-	{'t', "ST", "s.short"},
+	{'t', "ST", "j.short"},
 	{'u', "USER", "regexp_replace(j.account, '^.*/', '')"},
 };
 
@@ -67,6 +67,24 @@ static const struct
 	"   WHERE p.org = $1 AND p.ended_at IS NULL) p" \
 	"  CROSS JOIN LATERAL gpucredit.queue(p.pool) u) q" \
 	"  ON q.org = j.org AND q.job = j.job"
+
+/* The jobs that the options ask for. */
+#define FOUND SLURM_FOUND( \
+	"j.org = $1 AND ($2::bigint[] IS NULL OR j.job = ANY ($2::bigint[]))" \
+	" AND CASE WHEN $3::text IS NULL THEN j.ended_at IS NULL" \
+	"  WHEN lower($3) = 'all' THEN $2::bigint[] IS NOT NULL" \
+	"   OR j.ended_at IS NULL" \
+	"   OR j.ended_at > gpucredit.now() - interval '5 min'" \
+	"  ELSE ARRAY[s.long, s.short] && string_to_array(upper($3), ',') END" \
+	" AND ($4::text IS NULL OR $4 = '' OR j.account = $4" \
+	"  OR starts_with(j.account, $4 || '/'))" \
+	" AND ($5::text IS NULL OR regexp_replace(j.account, '^.*/', '')" \
+	"  = ANY (string_to_array($5, ',')))" \
+	" AND ($6::text IS NULL OR j.pool = ANY (string_to_array($6, ',')))" \
+	" AND ($7::text IS NULL OR j.name = ANY (string_to_array($7, ',')))" \
+	" AND ($8::text IS NULL OR string_to_array(" SLURM_NODES ", ',')" \
+	"  && string_to_array($8, ','))" \
+	" AND (NOT $9::boolean OR s.long = 'PENDING')")
 
 /* The options of squeue. */
 typedef struct Squeue
@@ -122,32 +140,8 @@ CliSqueue(int argc, char **argv)
 	for (int i = 0; i < n; i++)
 		sql = CliFormat("%s, %s AS \"%s\"", sql, fields[format[i].which].sql,
 						fields[format[i].which].heading);
-	sql = CliFormat("%s FROM gpucredit.jobs j"
-					" CROSS JOIN LATERAL (SELECT w.long, w.short,"
-					"  to_char(coalesce(j.elapsed, '0'), 'HH24:MI:SS') AS ran"
-					"  FROM" SLURM_STATES " WHERE w.state = j.state) s"
-					"%s"
-					" WHERE j.org = $1 AND ($2::bigint[] IS NULL"
-					"  OR j.job = ANY ($2::bigint[]))"
-					" AND CASE WHEN $3::text IS NULL THEN j.ended_at IS NULL"
-					"  WHEN lower($3) = 'all' THEN $2::bigint[] IS NOT NULL"
-					"   OR j.ended_at IS NULL"
-					"   OR j.ended_at > gpucredit.now() - interval '5 min'"
-					"  ELSE ARRAY[s.long, s.short] &&"
-					"   string_to_array(upper($3), ',') END"
-					" AND ($4::text IS NULL OR $4 = '' OR j.account = $4"
-					"  OR starts_with(j.account, $4 || '/'))"
-					" AND ($5::text IS NULL OR"
-					"  regexp_replace(j.account, '^.*/', '') = ANY"
-					"  (string_to_array($5, ',')))"
-					" AND ($6::text IS NULL"
-					"  OR j.pool = ANY (string_to_array($6, ',')))"
-					" AND ($7::text IS NULL"
-					"  OR j.name = ANY (string_to_array($7, ',')))"
-					" AND ($8::text IS NULL OR string_to_array(" SLURM_NODES
-					"  , ',') && string_to_array($8, ','))"
-					" AND (NOT $9::boolean OR s.long = 'PENDING')"
-					" ORDER BY %s, j.job", sql, q.start ? EXPECTED :
+	sql = CliFormat(FOUND "%s FROM" SLURM_NUMBERED "%s ORDER BY %s, j.job", sql,
+					q.start ? EXPECTED :
 					" CROSS JOIN (SELECT NULL::timestamptz AS expected_at) q",
 					q.order);
 	values[0] = CliOrg();

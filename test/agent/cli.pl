@@ -320,6 +320,21 @@ is(scalar(() = (slurm('sacct', '-n', '-S', $_))[1] =~ /^$oom /mg), 1, "sacct of 
 is((slurm('sacct', '-n', '-E', 'now-1day'))[1], '', 'which ends');
 is(JSON::PP->new->decode((slurm('sacct', '--json', '-j', $oom, '-o', 'State'))[1])->[0]{State}, 'FAILED', 'sacct as JSON');
 like((slurm('seff', $oom))[1], qr/^Job ID: $oom\n.*\nState: FAILED \(exit code 1\)\nNodes: n1\nGPUs: 2\nWall-clock time: 00:00:0\d of 00:05:00\nGPU-hours: 0\.\d+\n.*\nCost: [\d.]+\n/, 'seff');
+{
+	# The first job of an array is searched once for the array, not for each task.
+	query($server, 'credit', q{SELECT gpucredit.issue('acme', '', 'paid for many', 10000000)});
+	my $large = (slurm('sbatch', '--parsable', '-J', 'large', '-G', '1', '--array=1-2000', '--hold', '-t', '0:01', '--wrap', 'true'))[1] + 0;
+	local $ENV{PGOPTIONS} = '-c statement_timeout=5s';
+
+	foreach my $list ([ 'squeue', '-h', '-j', $large, '-o', '%i' ], [ 'sacct', '-n', '-P', '-j', $large, '-o', 'JobID' ])
+	{
+		my @lines = split /\n/, (slurm(@$list))[1];
+
+		is(join(' ', @lines[0, -1]), "${large}_1 ${large}_2000", "$list->[0] of 2,000 tasks");
+	}
+	is(() = (slurm('scontrol', 'show', 'job', $large))[1] =~ /^JobId=\d+ ArrayJobId=$large /mg, 2000, 'scontrol, too');
+}
+is((slurm('scancel', '-n', 'large'))[0], 0, 'they are cancelled');
 foreach my $command (qw(squeue scancel sacct seff scontrol))
 {
 	like((slurm($command, '--help'))[1] . (slurm($command, '--help'))[2], qr/usage: $command/, "$command --help");
