@@ -12,7 +12,9 @@ const require = createRequire(import.meta.url);
 const Ajv = require("ajv");
 const addFormats = require("ajv-formats");
 const schemas = new Map();
+const MOST_SCHEMAS = 100;
 const MOST_WEIGHT = 1_000_000;
+const LONGEST_ERROR = 1000;
 
 // A function that says whether a document fits the schema.  Strict schemas,
 // which promptfoo wants, have no unknown or idle keyword.
@@ -25,10 +27,13 @@ export function compileSchema(schema, { strict = true, others = {} } = {}) {
 	return ajv.compile(schema);
 }
 
-// Runs meet the same few schemas again and again.
+// Runs meet the same few schemas again and again.  Many different ones would leave
+// no memory for a case that needs little.
 function fitsSchema(schema, document) {
 	const key = JSON.stringify(schema);
 
+	if (schemas.size >= MOST_SCHEMAS && !schemas.has(key))
+		schemas.clear();
 	if (!schemas.has(key))
 		schemas.set(key, compileSchema(typeof schema === "string" ? yaml.load(schema) : schema));
 	return schemas.get(key)(document);
@@ -100,7 +105,7 @@ export function runCheck(check, output) {
 		const passes = decide[baseOf(type)](check, output, baseOf(type) !== type);
 		return { type, pass: passes || weight === 0, score: passes ? 1 : 0, weight };
 	} catch (error) {
-		return { type, pass: false, score: 0, weight: 1, error: error.message };
+		return { type, pass: false, score: 0, weight: 1, error: error.message.slice(0, LONGEST_ERROR) };
 	}
 }
 

@@ -44,15 +44,21 @@ export function caseMessages(input, template) {
 }
 
 const BYTES_OF_TOKEN = 16;
+const size = (value) => Buffer.byteLength(typeof value === "string" ? value : JSON.stringify(value) ?? "");
 
-// Is the prompt no longer than what credit is set aside for: template and input,
-// or 16 bytes for each token that the config declares?
-export function promptFits(messages, input, template, declared) {
-	const size = (value) => Buffer.byteLength(typeof value === "string" ? value : JSON.stringify(value) ?? "");
-	const most = declared ? Math.max(declared * BYTES_OF_TOKEN, size(template ?? "") + size(input))
-		: size(template ?? "") + size(input);
+// Returns the messages, or throws an error if they are longer than what credit is
+// set aside for: the bytes that they are made of, or 16 bytes for each token that
+// the config declares.
+function fitting(messages, bytes, declared) {
+	if (messages.reduce((sum, { content }) => sum + size(content), 0) <= Math.max((declared ?? 0) * BYTES_OF_TOKEN, bytes))
+		return messages;
+	throw new Error(declared ? `the prompt is longer than ${declared} tokens of ${BYTES_OF_TOKEN} bytes`
+		: "the template repeats its variables: declare max_input_tokens");
+}
 
-	return messages.reduce((sum, { content }) => sum + size(content), 0) <= most;
+// The messages of a case that its lease has set credit aside for.
+export function casePrompt({ input, template, declared }) {
+	return fitting(caseMessages(input, template), size(template ?? "") + size(input), declared);
 }
 
 const JUDGE = `You grade one response by a rubric. Answer with one JSON object and nothing else: \
@@ -88,6 +94,17 @@ export function judgeMessages({ rubric, expected, input, output, judge }) {
 
 	return renderMessages(judge.template ?? JUDGE,
 		{ ...all, response: judge.template ? `${mark}\n${response}\n${mark}` : response });
+}
+
+// The lines with marks around a response are no part of a template or a case.
+const MARKS = 256;
+
+// The judge's messages that the lease has set credit aside for.
+export function judgePrompt(asked) {
+	const { rubric, expected, input, judge } = asked;
+
+	return fitting(judgeMessages(asked), size(judge.template ?? JUDGE) + size(rubric ?? "") + size(input)
+		+ size(expected ?? "") + judge.max_response_bytes + MARKS, judge.max_input_tokens);
 }
 
 // The first bytes of a text, without half a character.

@@ -1,24 +1,26 @@
 // sandbox_process.mjs: what sandbox.mjs starts, and sends tasks to
 //
 // The process has the memory that its command line says, and ends with its
-// parent: a thread watches that, as a task may keep the main thread busy.
+// parent: a thread watches that, as a task may keep the main thread busy.  What
+// it answers is short, as the parent has no such limit: a prompt is one that
+// credit is set aside for, and an error has 1,000 characters at most.
 import { Worker as Thread, isMainThread, workerData } from "node:worker_threads";
 import { runChecks } from "./checks.mjs";
-import { caseMessages, judgeMessages } from "./prompt.mjs";
+import { casePrompt, judgePrompt } from "./prompt.mjs";
 
 const WATCH = 1000;
 
 const tasks = {
 	checks: ({ checks, output, threshold }) => runChecks(checks, output, threshold),
-	caseMessages: ({ input, template }) => caseMessages(input, template),
-	judgeMessages: (asked) => judgeMessages(asked),
+	casePrompt,
+	judgePrompt,
 };
 
 function answer({ name, argument }) {
 	try {
 		return { value: tasks[name](argument) };
 	} catch (error) {
-		return { error: String(error?.message ?? error) };
+		return { error: String(error?.message ?? error).slice(0, 1000) };
 	}
 }
 

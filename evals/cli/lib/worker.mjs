@@ -7,13 +7,15 @@ import { hostname } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import { chat, Refused, Stopped, unlessStopped } from "./endpoint.mjs";
 import { Pacer } from "./pacer.mjs";
-import { promptFits } from "./prompt.mjs";
 import { Sandbox } from "./sandbox.mjs";
 
 const MOST_OUTPUT = 1024 * 1024;
 const NOTHING = { prompt_tokens: 0, completion_tokens: 0 };
 const IDLE = 200;
 const GRACE = 10_000;
+
+// SQLSTATEs of what a call cannot have as an argument: its value, or its size.
+const REFUSED = /^(22|54)/;
 
 export class Worker {
 	constructor(database, org, run, { concurrency = 16, ttl = 120, timeout = 60, grace = GRACE } = {}) {
@@ -119,18 +121,14 @@ export class Worker {
 
 		if (output === undefined) {
 			const answer = await this.ask(input, checks, deadline);
-			const action = (await this.database.row("report", this.org, this.run, number, attempt,
-				answer.output === undefined ? null : Buffer.from(answer.output),
-				JSON.stringify(answer.checks ?? await this.checked(checks, answer.output, parameters.threshold)),
-				answer.usage && JSON.stringify(answer.usage))).action;
-			if (action !== "judge")
+			if (await this.reportAnswer(number, attempt, answer, checks, parameters.threshold) !== "judge")
 				return;
 			output = answer.output;
 		}
 		const samples = parameters.samples ?? [];
 		let messages;
 		try {
-			messages = await unlessStopped(this.sandbox.run("judgeMessages",
+			messages = await unlessStopped(this.sandbox.run("judgePrompt",
 				{ ...parameters, input, output, judge: this.spec.judge }), this.stopping.signal);
 		} catch (error) {		// the judge's template is at fault, each time
 			if (error instanceof Stopped)
@@ -166,20 +164,33 @@ export class Worker {
 	// The case's messages, which nothing has been paid for yet.
 	async messages(input) {
 		const { template, model: { max_input_tokens: declared } } = this.spec;
-		let messages;
 
 		try {
-			messages = await unlessStopped(this.sandbox.run("caseMessages", { input, template }), this.stopping.signal);
+			return await unlessStopped(this.sandbox.run("casePrompt", { input, template, declared }), this.stopping.signal);
 		} catch (error) {
 			if (error instanceof Stopped)
 				throw error;
 			throw new Refused(`the template fails: ${error.message}`);
 		}
+	}
 
-		if (!promptFits(messages, input, template, declared))
-			throw new Refused(declared ? `the prompt is longer than ${declared} tokens of 16 bytes`
-				: "the template repeats its variables: declare max_input_tokens");
-		return messages;
+	// Reports what the model answered, and returns what to do next.  Where the
+	// database refuses the checks' results, for example as a case has too many, the
+	// case is at fault: it fails, and the worker goes on with others.
+	async reportAnswer(number, attempt, { output, usage, checks: why }, checks, threshold) {
+		const report = async (output, results) => (await this.database.row("report", this.org, this.run, number, attempt,
+			output === undefined ? null : Buffer.from(output), JSON.stringify(results),
+			usage && JSON.stringify(usage))).action;
+
+		if (output === undefined)
+			return report(output, why);
+		try {
+			return await report(output, await this.checked(checks, output, threshold));
+		} catch (error) {
+			if (!REFUSED.test(error.code ?? ""))
+				throw error;
+			return report(undefined, { error: `the report is refused: ${error.message}` });
+		}
 	}
 
 	// The checks' results.  One that could not be decided fails the whole case.
@@ -211,7 +222,7 @@ export class Worker {
 	// All samples of a judge for one answer: each text with its usage.
 	async judgeAll({ judge, judge_endpoint: terms }, asked) {
 		const call = this.caller(terms, judge);
-		const messages = await this.sandbox.run("judgeMessages", { ...asked, judge }).finally(() => this.sandbox.close());
+		const messages = await this.sandbox.run("judgePrompt", { ...asked, judge }).finally(() => this.sandbox.close());
 		const deadline = Date.now() + this.ttl * 1000;
 
 		return Promise.all(Array.from({ length: judge.samples }, async (_, i) => {

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Failed, Sandbox } from "../../cli/lib/sandbox.mjs";
+import { Worker } from "../../cli/lib/worker.mjs";
 
 async function withSandbox(options, use) {
 	const sandbox = new Sandbox(options);
@@ -33,16 +34,68 @@ test("one that no linear engine has is ended, and the next check is decided", ()
 test("templates that loop or grow without end fail", () =>
 	withSandbox({ ms: 1500, mebibytes: 64 }, async (sandbox) => {
 		const endless = "{% for a in range(100000) %}{% for b in range(100000) %}{% set c = a %}{% endfor %}{% endfor %}";
-		await assert.rejects(sandbox.run("caseMessages", { input: {}, template: endless }), Failed);
+		await assert.rejects(sandbox.run("casePrompt", { input: {}, template: endless }), Failed);
 		const growing = "{% for a in range(1000000000) %}{{ text }}{% endfor %}";
-		await assert.rejects(sandbox.run("caseMessages", { input: { text: "x".repeat(1000) }, template: growing }), Failed);
-		await assert.rejects(sandbox.run("judgeMessages", { rubric: "r", input: "i", output: "o",
+		await assert.rejects(sandbox.run("casePrompt", { input: { text: "x".repeat(1000) }, template: growing }), Failed);
+		await assert.rejects(sandbox.run("judgePrompt", { rubric: "r", input: "i", output: "o",
 			judge: { template: endless, max_response_bytes: 10 } }), Failed);
-		assert.deepEqual(await sandbox.run("caseMessages", { input: { text: "hello" }, template: "{{ text }}" }),
+		assert.deepEqual(await sandbox.run("casePrompt", { input: { text: "hello" }, template: "{{ text }}" }),
 			[{ role: "user", content: "hello" }]);
 	}));
 
 test("what a task throws is its own error", () => withSandbox({}, async (sandbox) => {
-	await assert.rejects(sandbox.run("caseMessages", { input: {}, template: "{% nonsense" }), Failed);
+	await assert.rejects(sandbox.run("casePrompt", { input: {}, template: "{% nonsense" }), Failed);
 	assert.equal((await sandbox.run("checks", regex("b", "abc"))).pass, true);
 }));
+
+test("no prompt is longer than what credit is set aside for, the judge's neither", () => withSandbox({}, async (sandbox) => {
+	const repeated = "{% for a in range(1000) %}{{ response }}{% endfor %}";
+	const asked = (judge) => ({ rubric: "r", input: "i", output: "o".repeat(4096), judge: { max_response_bytes: 4096, ...judge } });
+	await assert.rejects(sandbox.run("judgePrompt", asked({ template: repeated })), /repeats its variables/);
+	await assert.rejects(sandbox.run("judgePrompt", asked({ template: repeated, max_input_tokens: 1000 })), /longer than 1000 tokens/);
+	assert.equal((await sandbox.run("judgePrompt", asked({ template: repeated, max_input_tokens: 300_000 }))).length, 1);
+	assert.equal((await sandbox.run("judgePrompt", asked({}))).length, 1);
+	assert.equal((await sandbox.run("judgePrompt", asked({ template: "{{ question }}{{ rubric }}{{ mark }}{{ response }}" }))).length, 1);
+	await assert.rejects(sandbox.run("casePrompt", { input: { text: "long" }, template: "{{ text }}".repeat(9) + "{% for a in range(1000) %}{{ text }}{% endfor %}" }),
+		/repeats its variables/);
+}));
+
+test("errors are short, whatever a set has in them", () => withSandbox({}, async (sandbox) => {
+	const { results } = await sandbox.run("checks", { checks: [{ type: "is-json", value: { ["x".repeat(500_000)]: 1 } }], output: "{}" });
+	assert.ok(results[0].error.length <= 1000);
+	await assert.rejects(sandbox.run("casePrompt", { input: {}, template: `{{ "a"["${"y".repeat(100_000)}"]() }}` }), (error) => error.message.length <= 1000);
+}));
+
+test("the schemas of other cases use up no memory of this one", () => withSandbox({ mebibytes: 32, ms: 20_000 }, async (sandbox) => {
+	for (let i = 0; i < 1500; i++) {
+		const value = { type: "object", properties: Object.fromEntries(Array.from({ length: 20 }, (_, k) =>
+			[`f${i}_${k}`, { type: "string", maxLength: 50, pattern: "^[a-z]+$" }])) };
+		assert.equal((await sandbox.run("checks", { checks: [{ type: "is-json", value }], output: "{}" })).pass, true);
+	}
+}));
+
+test("a case whose report the database refuses fails, and its worker goes on", async () => {
+	const reported = [];
+	const database = { row(name, ...[, , number, , output, checks]) {
+		reported.push([name, number, output?.toString() ?? null, JSON.parse(checks)]);
+		if (output && number === 1)
+			throw Object.assign(new Error("checks is an array"), { code: "22023" });
+		if (output && number === 2)
+			throw Object.assign(new Error("the server is gone"), { code: "57P01" });
+		return { action: "done" };
+	} };
+	const worker = new Worker(database, "acme", 1);
+	const one = { attempt: 1, input: "q", checks: [{ type: "equals", value: "a" }], parameters: {} };
+
+	worker.spec = { model: {} };
+	worker.model = async () => ({ output: "a", usage: { prompt_tokens: 1, completion_tokens: 1 } });
+	try {
+		await worker.do({ ...one, case: 1 });
+		assert.deepEqual(reported.at(-1), ["report", 1, null, { error: "the report is refused: checks is an array" }]);
+		await assert.rejects(worker.do({ ...one, case: 2 }), /server is gone/);
+		await worker.do({ ...one, case: 3 });
+		assert.equal(reported.at(-1)[2], "a");
+	} finally {
+		worker.sandbox.close();
+	}
+});
