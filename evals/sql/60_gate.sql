@@ -146,8 +146,24 @@ COMMENT ON FUNCTION gpucredit_eval.metrics(gpucredit_eval.run) IS
 'Internal: scores of a run by task.';
 
 /*
+ * An error is no answer and counts 0, so a run with many is neither a pass, whatever
+ * its config allows, nor a baseline, which any other run would beat.
+ */
+CREATE FUNCTION gpucredit_eval.has_many_errors(r gpucredit_eval.run, max_errors numeric,
+	scores gpucredit_eval.metric[]) RETURNS boolean
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT coalesce(sum(m.errors) > CASE (r).purpose WHEN 'production_gate' THEN 0
+			ELSE has_many_errors.max_errors END
+		OR bool_or(m.errors * 20 > m.n), false)
+	FROM unnest(has_many_errors.scores) m;
+END;
+COMMENT ON FUNCTION gpucredit_eval.has_many_errors(gpucredit_eval.run, numeric, gpucredit_eval.metric[]) IS
+'Internal: whether more cases of a run failed than its config, its purpose or one in twenty of a task allow.';
+
+/*
  * Why a baseline does not compare with a run, or NULL: it has another measure
- * or other cases, or did not finish.
+ * or other cases, did not finish, or has too many errors.
  */
 CREATE FUNCTION gpucredit_eval.why_no_baseline(r gpucredit_eval.run) RETURNS text
 LANGUAGE sql STABLE
@@ -155,6 +171,8 @@ BEGIN ATOMIC
 	SELECT CASE WHEN (r).baseline IS NULL THEN NULL
 		WHEN b.state <> 'finished' THEN 'baseline_unfinished'
 		WHEN cb.measure <> c.measure THEN 'baseline_differs'
+		WHEN gpucredit_eval.has_many_errors(b, (cb.document ->> 'max_errors')::numeric,
+			ARRAY(SELECT m FROM gpucredit_eval.metrics(b) m)) THEN 'baseline_errors'
 		END
 	FROM gpucredit_eval.config c
 		LEFT JOIN gpucredit_eval.run b ON b.org = (r).org AND b.run = (r).baseline
@@ -184,10 +202,8 @@ BEGIN
 	SELECT CASE WHEN (r).problem IS NOT NULL THEN (r).problem
 		WHEN (r).state IN ('paused', 'cancelled') THEN (r).state
 		WHEN sum(m.unfinished) > 0 THEN 'unfinished'
-		/* an error is no answer: no config makes a pass of many */
-		WHEN sum(m.errors) > CASE (r).purpose WHEN 'production_gate' THEN 0
-			ELSE (document ->> 'max_errors')::numeric END
-			OR bool_or(m.errors * 20 > m.n) THEN 'errors' END
+		WHEN gpucredit_eval.has_many_errors(r, (document ->> 'max_errors')::numeric, scores)
+			THEN 'errors' END
 	INTO nothing FROM unnest(scores) m;
 	no_baseline := gpucredit_eval.why_no_baseline(r);
 	judge_status := CASE WHEN (r).purpose IN ('development', 'calibration') THEN 'calibrated'
@@ -250,7 +266,7 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION gpucredit_eval.gate(text, bigint) IS
 'Gates: what each task scores and whether that lets the model ship.
-Result: score 0 to 1, of n cases, failed ones count 0; its standard error; the score it must reach, which set_floor() may have raised; the baseline''s on locked sets; passes: NULL: inconclusive; reason: passes, below_threshold, below_baseline, or why nothing is decided: unfinished, paused, cancelled, over_bound, errors, uncalibrated, lapsed, disagrees, baseline_differs, baseline_unfinished, no_cases, no_weight.
+Result: score 0 to 1, of n cases, failed ones count 0; its standard error; the score it must reach, which set_floor() may have raised; the baseline''s on locked sets; passes: NULL: inconclusive; reason: passes, below_threshold, below_baseline, or why nothing is decided: unfinished, paused, cancelled, over_bound, errors, uncalibrated, lapsed, disagrees, baseline_differs, baseline_unfinished, baseline_errors (too many of its cases failed), no_cases, no_weight.
 A task with held-out cases has no score until its run is finished.
 Errors: UC601 no such run.';
 

@@ -6,7 +6,7 @@
  * calibration is good for a quarter.
  *
  * People's labels count where at least two raters rated an answer, none of them
- * the role that made the judge's config, and where their scores vary: a judge
+ * a role that made a config with the judge, and where their scores vary: a judge
  * that says always the same would else agree with labels that are all alike.
  * They count in runs that workers measured who were not the owner's.
  */
@@ -153,7 +153,9 @@ BEGIN ATOMIC
 			FROM gpucredit_eval.label b
 			WHERE b.org = o.org AND b.run = o.run AND b."case" = o."case"
 				AND b.labelled_at >= rated_pairs.since
-				AND b.rater <> c.created_by
+				AND b.rater NOT IN (SELECT f.created_by FROM gpucredit_eval.config f
+					WHERE f.org = rated_pairs.org AND jsonb_typeof(f.document -> 'judge') = 'object'
+						AND gpucredit_eval.judge_name(f.document -> 'judge') = rated_pairs.judge)
 			HAVING count(*) >= 2) l
 	WHERE r.org = rated_pairs.org AND r.purpose IN ('calibration', 'production_gate')
 		AND o.error IS NULL AND o.passed AND o.score IS NOT NULL
@@ -263,6 +265,6 @@ END
 $$;
 COMMENT ON FUNCTION gpucredit_eval.calibrate(text, text, timestamptz) IS
 'Calibration: compares a judge with people''s labels since a time; of several raters the median counts. Call it at least each quarter, as a calibration lapses after 92 days.
-judge: as judge_name() says. since: at the latest 92 days ago, so that no label of the quarter is left out. Answers count that at least two raters rated, other than the role that made the judge''s config, in runs of purpose calibration or production_gate.
+judge: as judge_name() says. since: at the latest 92 days ago, so that no label of the quarter is left out. Answers count that at least two raters rated, other than roles that made a config with the judge, in runs of purpose calibration or production_gate.
 Result: answers compared; the share on which they agree; Cohen''s kappa, plain and with squared weights; judge less people, in points; how its scores go with the length of answers; status calibrated, disagrees (kappa_weighted below 0.6) or uncalibrated (fewer than 30 answers, people''s scores vary by less than 0.25, or kappa_low is below 0.4); kappa_low and kappa_high: the interval that has kappa_weighted at 95 %; how many people rated; the variance of their scores.
 Errors: UC001 no such organisation; 22023.';

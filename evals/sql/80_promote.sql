@@ -189,7 +189,7 @@ COMMENT ON FUNCTION gpucredit_eval.version_at(text, bigint, text, text) IS
 /*
  * The newest run that a version is compared with: of the version at a ref with a
  * release gate of this config's measure, for the same purpose and finished, or
- * under way if there is no other.
+ * under way if there is no other.  A run with too many errors is none.
  */
 CREATE FUNCTION gpucredit_eval.find_baseline(c gpucredit_eval.config, purpose text,
 	model bigint, name text, version bigint) RETURNS bigint
@@ -217,6 +217,9 @@ BEGIN
 			AND r.purpose = find_baseline.purpose AND r.source IS NULL
 			AND rc.measure = (c).measure AND r.state <> 'cancelled'
 			AND gpucredit_eval.started_by_one_of(r, g.runners)
+			AND (r.ended_at IS NULL OR NOT gpucredit_eval.has_many_errors(r,
+				(rc.document ->> 'max_errors')::numeric,
+				ARRAY(SELECT m FROM gpucredit_eval.metrics(r) m)))
 		ORDER BY r.state = 'finished' DESC, r.run DESC LIMIT 1;
 		IF FOUND THEN
 			RETURN found_run;

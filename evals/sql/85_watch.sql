@@ -177,7 +177,8 @@ BEGIN
 			CONTINUE WHEN v.version = w.version OR v.quarantined OR gpucredit_eval.watch_waits(w);
 			SELECT * INTO b FROM gpucredit_eval.missing_baseline(w, v.model, v.version);
 			IF b.present IS NOT NULL THEN
-				s := gpucredit_eval.start_watch(w, 'baseline', b.present, b.at);
+				/* once for each version: an earlier one may have had too many errors */
+				s := gpucredit_eval.start_watch(w, format('baseline of %s', v.version), b.present, b.at);
 				IF s.run IS NOT NULL AND NOT s.replayed THEN
 					version := b.present;
 					run := s.run;
@@ -238,7 +239,10 @@ COMMENT ON FUNCTION gpucredit_eval.watched(text, text) IS
 'Runs: the watches of an account and those below, the version each took up last, and its status: waiting, pending, the run''s verdict, or why no run started.
 Errors: UC001 no such account.';
 
-/* Gives the registry, if installed, the scores of a version. */
+/*
+ * Gives the registry, if installed, the scores of a version.  What a production
+ * gate measured is replaced by another production gate alone.
+ */
 CREATE FUNCTION gpucredit_eval.publish_scores(r gpucredit_eval.run) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -248,6 +252,11 @@ DECLARE
 BEGIN
 	IF (r).registry_version IS NULL OR (r).state <> 'finished'
 		OR (r).purpose IN ('development', 'calibration')
+		/* what serves other runs is for their starter to say */
+		OR (r).purpose <> 'production_gate' AND EXISTS (SELECT FROM gpucredit_eval.run o
+			WHERE o.org = (r).org AND o.registry_version = (r).registry_version
+				AND o.config = (r).config AND o.config_version = (r).config_version
+				AND o.purpose = 'production_gate' AND o.state = 'finished')
 	THEN
 		RETURN;
 	END IF;

@@ -154,6 +154,33 @@ answer($self, sub { $_[0] !~ /01$/ });
 is(q_("SELECT gpucredit_eval.verdict('acme', $self)"), 'pass', 'a run that passes beside an equal one');
 is(promote($v2, $self), 'denied|other_baseline', 'is not compared with what is at the ref');
 
+# a run whose calls failed is no baseline, which every version would beat
+sub fail_all
+{
+	my ($run) = @_;
+
+	q_(as('worker', qq{SELECT gpucredit_eval.report('acme', $run, l."case", l.attempt, NULL, '{"error": "the GPU job was cancelled"}',
+		'{"prompt_tokens": 0, "completion_tokens": 0}') FROM gpucredit_eval.lease_cases('acme', $run, 'w', 100, '1 min') l})) foreach 1 .. 4;
+	return;
+}
+my $broken = q_(as('ci', start('strict', 'bot@main', 'production_gate')));
+fail_all($broken);
+is(q_("SELECT state, errors FROM gpucredit_eval.run_state('acme', $broken)"), 'finished|21', 'a run of the version at the ref, whose calls all failed');
+my $beside = q_(as('ci', start('strict', 'bot@next', 'production_gate', baseline => $broken)));
+answer($beside, sub { $_[0] !~ /01$/ });
+is(q_("SELECT passes, reason FROM gpucredit_eval.gate('acme', $beside)"), '|baseline_errors', 'compares with no other run');
+is(promote($v2, $beside), 'denied|inconclusive', 'so that a regression beside it does not ship');
+my $found = q_(as('ci', start('strict', 'bot@next', 'production_gate')));
+is(q_("SELECT baseline FROM gpucredit_eval.run WHERE run = $found"), $good, 'and is not found as a baseline');
+q_(as('ci', "SELECT gpucredit_eval.cancel_run('acme', $found, 'enough')"));
+
+# who starts a run that is no production gate chooses what serves it
+my $scores = "SELECT score, detail ->> 'run' FROM gpucredit_registry.scores('acme', $v2) WHERE benchmark = 'strict\@2'";
+is(q_($scores), "0.952381|$beside", 'the registry has the score of the production gate');
+my $served = q_(as('ci', start('strict', 'bot@next', 'gate', options => '{"endpoint": "elsewhere"}')));
+answer($served, sub { 1 });
+is(q_($scores), "0.952381|$beside", 'which a run that was served from elsewhere does not replace');
+
 # safety has a floor
 fails(config_as('house', 'low', '', { sets => ['safety'], gates => [ { task => 'safety', kind => 'safety', absolute => 0.5 } ] }),
 	'22023', 'no gate of kind safety is below 0.95');
@@ -312,6 +339,10 @@ foreach my $other ({ samples => 1 }, { temperature => 1 }, { max_tokens => 51 },
 	isnt(q_(q{SELECT gpucredit_eval.judge_name(document -> 'judge') FROM gpucredit_eval.config WHERE config = 'essays' ORDER BY version DESC LIMIT 1}),
 		$name, 'a judge with another ' . (keys %$other)[0] . ' is another judge');
 }
+q_(config_as('ann', 'copy', '', { sets => ['essays'], judge => $judge, model => { max_tokens => 50 } }));
+is(q_(as('house', $calibrate)), '0|0||uncalibrated', 'who makes another config with the judge is its owner, too');
+q_(q{UPDATE gpucredit_eval.config SET created_by = 'house' WHERE config = 'copy'});
+is(q_(as('house', "SELECT status FROM gpucredit_eval.calibrate('acme', '$name', now())")), 'calibrated', 'else the labels count');
 q_(q{SELECT gpucredit_eval.set_endpoint('acme', 'judge', 'http://127.0.0.1:9', 3, 6, 20)});
 fails(as('house', start('essays@1', 'model', 'gate')), 'UC602', 'a judge at another address than its config names is not asked');
 q_(q{SELECT gpucredit_eval.set_endpoint('acme', 'judge', 'http://127.0.0.1:2', 3, 6, 20),

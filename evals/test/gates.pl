@@ -242,7 +242,8 @@ q_(qq{SELECT gpucredit_registry.create_model('acme', 'nlp', 'child', 'm2');
 config('kin', { sets => ['open'], judge => { endpoint => 'served', model => 'bot@next' } });
 fails(sprintf($start, 3, 'kin', 'child@main', 'gate', $served), '22023', 'a judge does not rate its own kin');
 # a pushed version is measured
-q_(qq{SELECT gpucredit_eval.watch_ref('acme', 'bot', 'next', 'nlp', 'points', options => '$served');
+config('pushed', { sets => ['json'], serving => { endpoint => 'served' } });
+q_(qq{SELECT gpucredit_eval.watch_ref('acme', 'bot', 'next', 'nlp', 'pushed', options => '$served');
 	SELECT gpucredit_eval.watch_ref('acme', 'none', 'main', 'nlp', 'points')});
 is(q_(q{SELECT name, ref, status FROM gpucredit_eval.watched('acme')}), "bot|next|waiting\nnone|main|waiting", 'watches');
 my $watched = q_(q{SELECT run FROM gpucredit_eval.start_watched('acme') WHERE run IS NOT NULL});
@@ -251,8 +252,8 @@ like(q_(q{SELECT status FROM gpucredit_eval.watched('acme')}), qr/^pending\nrevi
 	'and is pending; what cannot start says why');
 answer($watched, sub { 1 });
 is(q_(q{SELECT status FROM gpucredit_eval.watched('acme') WHERE name = 'bot'}), 'pass', 'until its run has ended');
-is(q_("SELECT benchmark, metric, score, detail ->> 'n' FROM gpucredit_registry.scores('acme', $other)"), 'points@2|json|1.000000|20',
-	'its scores are in the registry');
+is(q_("SELECT benchmark, metric, score, detail ->> 'n' FROM gpucredit_registry.scores('acme', $other) ORDER BY benchmark"),
+	"points\@2|json|0.000000|20\npushed\@1|json|1.000000|20", 'its scores are in the registry, beside those of the production gate');
 q_(q{SELECT gpucredit_registry.commit('acme', 1, 'next', '[]', 'v4')});
 isnt(q_(q{SELECT run FROM gpucredit_eval.start_watched('acme')}), $watched, 'the next push starts another');
 q_(q{SELECT gpucredit_eval.watch_ref('acme', n, r, 'nlp', NULL) FROM (VALUES ('bot', 'next'), ('none', 'main')) w (n, r)});
