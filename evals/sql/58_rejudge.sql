@@ -22,6 +22,7 @@ DECLARE
 	h record;
 	number bigint;
 	ready integer;
+	named text;
 BEGIN
 	r := gpucredit_eval.require_run(rejudge.org, rejudge.run);
 	IF rejudge.cap IS NULL OR rejudge.cap <= 0 OR rejudge.cap <> round(rejudge.cap, 6) THEN
@@ -48,6 +49,11 @@ BEGIN
 		PERFORM gpucredit_eval.wrong_state(format('run %s is %s', r.run, r.state),
 			'Its answers are not complete.', 'Wait until it is finished.');
 	END IF;
+	FOR named IN SELECT o.set FROM gpucredit_eval.run_set o
+		WHERE o.org = r.org AND o.run = r.run ORDER BY o.place
+	LOOP
+		PERFORM gpucredit_eval.require_set(r.org, named, 'run', r.account);
+	END LOOP;
 	s.endpoint := r.model_terms ->> 'endpoint';
 	s.name := r.model;
 	s.registry_version := r.registry_version;
@@ -108,4 +114,4 @@ $$;
 COMMENT ON FUNCTION gpucredit_eval.rejudge(text, bigint, text, text, numeric) IS
 'Runs: makes a run that asks another judge about the stored answers of a finished one. Workers lease its cases.
 config: differs from the run''s by its judge and gates alone. cap: credits.
-Result: as start_run. Errors: UC201 key used with other arguments; UC601 no such run or config; UC602 the run has not finished; 22023.';
+Result: as start_run. Errors: UC201 key used with other arguments; UC601 no such run or config, or a set that the account may no longer run; UC602 the run has not finished; UC604 held-out cases, as start_run; 22023.';

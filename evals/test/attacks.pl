@@ -343,6 +343,66 @@ q_(config_as('ann', 'copy', '', { sets => ['essays'], judge => $judge, model => 
 is(q_(as('house', $calibrate)), '0|0||uncalibrated', 'who makes another config with the judge is its owner, too');
 q_(q{UPDATE gpucredit_eval.config SET created_by = 'house' WHERE config = 'copy'});
 is(q_(as('house', "SELECT status FROM gpucredit_eval.calibrate('acme', '$name', now())")), 'calibrated', 'else the labels count');
+
+# a held-out run that is judged again tells no more than the run itself
+q_(q{SELECT gpucredit_eval.create_set('acme', 'sealed', 'held_out', 'sealed', 'vision', 6)});
+add_cases($node, 'acme', 'sealed', 'sealed cases', map { { name => sprintf('sealed %02d', $_), task => 'sealed', input => "write $_",
+	rubric => 'good' } } 1 .. 20);
+q_("SELECT gpucredit_eval.grant_set('acme', 'sealed', 'nlp', 'run')");
+my $sealed = { sets => ['sealed'], judge => $judge, model => { max_tokens => 50 }, serving => { endpoint => 'served' } };
+q_(config_as('house', 'sealed', '', { %$sealed, max_attempts => 2 + $_ })) foreach 0, 1;
+
+# Reports up to n cases of a run that a judge rates, with the score of each.
+sub judge_cases
+{
+	my ($run, $points, $n) = @_;
+
+	foreach my $case (split /\n/, q_(as('worker', "SELECT \"case\" || '|' || attempt || '|' || (parameters ? 'output')::integer
+		FROM gpucredit_eval.lease_cases('acme', $run, 'w', $n, '1 min')")))
+	{
+		my ($number, $attempt, $answered) = split /\|/, $case;
+		q_(as('worker', qq{SELECT FROM gpucredit_eval.report('acme', $run, $number, $attempt, 'an essay', '[]', '$usage')})) unless $answered;
+		q_(as('worker', qq{SELECT gpucredit_eval.report_judge('acme', $run, $number, s, '{"score": $points, "reason": ""}', '$usage')
+			FROM generate_series(1, 3) s}));
+	}
+	return;
+}
+my $source = q_(as('nlp', start('sealed@1', 'bot@main', 'production_gate', cap => 5)));
+my $rejudge = "SELECT coalesce(run::text, reason) FROM gpucredit_eval.rejudge('acme', %d, 'sealed\@2', 'again %d', %s)";
+my $again = sub { return as('nlp', sprintf($rejudge, $source, ++$keys, $_[0] // 5)) };
+judge_cases($source, 5, 19);
+fails($again->(), 'UC602', 'a held-out run that has not ended is not judged again');
+judge_cases($source, 5, 1);
+is(q_(as('nlp', "SELECT state, finished FROM gpucredit_eval.run_state('acme', $source)")), 'finished|20', 'one that has finished');
+fails($again->(0.001), 'UC604', 'is not judged again with a cap for some of its cases');
+my $second = q_($again->());
+judge_cases($second, 3, 1);
+is(q_(as('nlp', "SELECT score, passes, reason FROM gpucredit_eval.gate('acme', $second)")), '||unfinished', 'meanwhile no score is told');
+is(q_(as('nlp', "SELECT finished, errors, spent, set_aside, captured FROM gpucredit_eval.run_state('acme', $second)")), '||||',
+	'nor how many cases are judged, and at what cost');
+is(q_(as('nlp', "SELECT jsonb_array_length(r -> 'cases') || ' ' || (r ->> 'spent' IS NULL) FROM gpucredit_eval.results('acme', $second) r")), '0 true',
+	'nor in the results');
+fails(as('nlp', "SELECT gpucredit_eval.raise_cap('acme', $second, 'a little', 5.0001)"), 'UC604', 'no cap is raised case by case');
+fails(as('nlp', "SELECT gpucredit_eval.compare('acme', $source, $second)"), 'UC604', 'nor is it compared');
+$spent = q_(q{SELECT spent FROM gpucredit.balance('acme', 'nlp')});
+q_(as('nlp', "SELECT gpucredit_eval.cancel_run('acme', $second, 'judged one')"));
+is(q_("SELECT spent - $spent FROM gpucredit.balance('acme', 'nlp')"), '0.500000', 'what one case cost is told in tenths of the cap');
+my $third = q_($again->());
+judge_cases($third, 3, 20);
+is(q_(as('nlp', "SELECT score, n FROM gpucredit_eval.gate('acme', $third)")), '0.500000|20', 'a whole task is told at the end');
+is(q_(as('nlp', "SELECT jsonb_array_length(gpucredit_eval.results('acme', $third) -> 'cases')")), '0', 'its cases are not');
+q_(as('house', q{SELECT gpucredit_eval.set_release_gate('acme', 1, 'other', 'sealed@2', 'g6')}));
+is(q_(as('house', "SELECT reason FROM gpucredit_eval.promote('acme', 1, 'other', $v1, $third, 'judged again')")), 'other_config',
+	'and no version ships as another judge was asked');
+q_("SELECT gpucredit_eval.grant_set('acme', 'sealed', 'nlp', NULL)");
+fails($again->(), 'UC601', 'an account that may no longer run the set judges none of its answers again');
+q_("SELECT gpucredit_eval.grant_set('acme', 'sealed', 'nlp', 'run')");
+q_(as('nlp', "SELECT gpucredit_eval.cancel_run('acme', $_, 'cancel $_')")) foreach map { q_($again->()) } 1 .. 3;
+is(q_($again->()), 'quota_exceeded', 'each time counts as a run of the month');
+q_(q{UPDATE gpucredit_eval.golden_set SET runs_per_month = 100 WHERE set = 'sealed'});
+add_cases($node, 'acme', 'sealed', 'sealed more', { name => 'sealed 21', task => 'sealed', input => 'write', rubric => 'good' });
+fails($again->(), 'UC604', 'answers to an older version of the set, which differs by one case, are not judged again');
+
 q_(q{SELECT gpucredit_eval.set_endpoint('acme', 'judge', 'http://127.0.0.1:9', 3, 6, 20)});
 fails(as('house', start('essays@1', 'model', 'gate')), 'UC602', 'a judge at another address than its config names is not asked');
 q_(q{SELECT gpucredit_eval.set_endpoint('acme', 'judge', 'http://127.0.0.1:2', 3, 6, 20),
