@@ -79,6 +79,7 @@ BEGIN ATOMIC
 				WHEN 'balance' THEN 'balance.low'
 				WHEN 'expiry' THEN 'credit.expiring'
 				WHEN 'spend' THEN 'spend.high'
+				WHEN 'webhook' THEN 'webhook.disabled'
 				ELSE raise_alert.kind || '.alert' END,
 			raise_alert.account,
 			CASE WHEN jsonb_typeof(made.detail -> 'job') = 'number'

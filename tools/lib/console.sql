@@ -3,7 +3,7 @@
  * tenants, people, prices, and two weeks of jobs, replayed by setting the clock.
  */
 CREATE EXTENSION gpucredit;
-CREATE EXTENSION gpucredit_http;
+CREATE EXTENSION gpucredit_http CASCADE;
 
 CREATE ROLE otto LOGIN IN ROLE gpucredit_operator;
 CREATE ROLE fiona LOGIN IN ROLE gpucredit_admin;
