@@ -389,10 +389,13 @@ RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
+DECLARE
+	w gpucredit_http.webhook;
+	page record;
 BEGIN
 	PERFORM gpucredit_http.check_webhook(change_webhook.url, change_webhook.kinds,
 		change_webhook.template, change_webhook.label);
-	PERFORM gpucredit_http.lock_webhook(change_webhook.org, change_webhook.webhook);
+	w := gpucredit_http.lock_webhook(change_webhook.org, change_webhook.webhook);
 	IF gpucredit_http.request_begin(change_webhook.org, change_webhook.key, 'change_webhook',
 		jsonb_build_object('webhook', change_webhook.webhook, 'url', change_webhook.url,
 			'kinds', to_jsonb(change_webhook.kinds), 'template', change_webhook.template,
@@ -400,11 +403,19 @@ BEGIN
 	THEN
 		RETURN false;
 	END IF;
-	UPDATE gpucredit_http.webhook w
+	IF w.disabled_at IS NULL AND w.kinds IS DISTINCT FROM change_webhook.kinds THEN
+		/* what has happened is chosen by the old kinds, and the rest by the new ones */
+		page := gpucredit_http.read_feed(w, gpucredit.now());
+		UPDATE gpucredit_http.webhook o
+		SET after = page.after, waiting = o.waiting + page.added,
+			due_at = greatest(gpucredit.now(), o.paused_until)
+		WHERE o.org = w.org AND o.webhook = w.webhook;
+	END IF;
+	UPDATE gpucredit_http.webhook o
 	SET url = change_webhook.url, kinds = change_webhook.kinds,
 		template = change_webhook.template, label = change_webhook.label,
 		role = gpucredit_http.caller()
-	WHERE w.org = change_webhook.org AND w.webhook = change_webhook.webhook;
+	WHERE o.org = w.org AND o.webhook = w.webhook;
 	PERFORM gpucredit_http.record(change_webhook.org, 'change_webhook', gpucredit_http.caller(),
 		jsonb_build_object('webhook', change_webhook.webhook,
 			'address', gpucredit_http.url_origin(change_webhook.url),

@@ -15,6 +15,7 @@
 #include "client.h"
 #include "queue.h"
 #include "stream.h"
+#include "webhook.h"
 #include "worker.h"
 
 static const int bounds_ms[] = {1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10000, 30000};
@@ -75,6 +76,14 @@ counters_text(void)
 	fprintf(out, "# HELP gpucreditd_streams Clients that get events as they happen.\n"
 			"# TYPE gpucreditd_streams gauge\n"
 			"gpucreditd_streams %d\n", streams_count());
+	fprintf(out, "# HELP gpucreditd_webhook_attempts_total Attempts to deliver an event to a webhook.\n"
+			"# TYPE gpucreditd_webhook_attempts_total counter\n"
+			"gpucreditd_webhook_attempts_total{result=\"succeeded\"} %llu\n"
+			"gpucreditd_webhook_attempts_total{result=\"failed\"} %llu\n",
+			webhooks_attempts(true), webhooks_attempts(false));
+	fprintf(out, "# HELP gpucreditd_webhooks_underway Attempts that have begun and not ended.\n"
+			"# TYPE gpucreditd_webhooks_underway gauge\n"
+			"gpucreditd_webhooks_underway %d\n", webhooks_underway());
 	fprintf(out, "# HELP gpucreditd_database_up Whether the last request reached the database.\n"
 			"# TYPE gpucreditd_database_up gauge\n"
 			"gpucreditd_database_up %d\n", workers_ready());

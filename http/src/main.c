@@ -17,6 +17,7 @@
 #include "follow.h"
 #include "options.h"
 #include "serve.h"
+#include "webhook.h"
 #include "worker.h"
 
 int
@@ -44,7 +45,8 @@ main(int argc, char **argv)
 	sigaddset(&signals, SIGTERM);
 	pthread_sigmask(SIG_BLOCK, &signals, NULL);
 	signal(SIGPIPE, SIG_IGN);
-	if (!workers_start() || !clients_start() || !follow_start())
+	if (!workers_start() || !clients_start() || !follow_start() ||
+		!webhooks_start())
 	{
 		log_line("could not start threads");
 		return 1;
@@ -57,6 +59,7 @@ main(int argc, char **argv)
 	}
 	log_line("listens on %s:%d", options.address, options.port);
 	sigwait(&signals, &which);
+	webhooks_stop();
 	serve_stop(daemon);
 	clients_stop();
 	return 0;

@@ -14,9 +14,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "network.h"
+
 WebOptions	options = {
 	.database = "user=gpucredit_gateway", .address = "127.0.0.1", .port = 8086,
 	.workers = 8, .waiting = 1000, .connections = 2000, .per_address = 100, .streams = 1000,
+	.webhooks = 32, .webhook_s = 15,
 	.receive_s = 30, .send_s = 300, .statement_s = 30, .body_max = 4 * 1024 * 1024
 };
 
@@ -50,6 +53,11 @@ options_usage(bool wrong)
 		  "      --console=FOLDER       the console's files, served below /console/\n"
 		  "      --streams=N            of events, open at once (1000); a quarter of them\n"
 		  "                             of one role\n"
+		  "      --webhooks=N           messages sent at once (32); 0: this daemon sends none\n"
+		  "      --webhook-timeout=SECONDS  in which a receiver must have answered (15)\n"
+		  "      --webhook-networks=ADDRESS/BITS,...  that are not public, and to which\n"
+		  "                             webhooks may be sent all the same, also by http://\n"
+		  "      --webhook-ca=FILE      of certificates that sign receivers' (the system's)\n"
 		  "      --receive=SECONDS      in which a request must have come (30)\n"
 		  "      --send=SECONDS         in which an answer must have been read (300)\n"
 		  "      --statement=SECONDS    that a call to the database may last (30)\n"
@@ -75,7 +83,11 @@ enum
 	SEND,
 	STATEMENT,
 	BODY_MAX,
-	CONSOLE
+	CONSOLE,
+	WEBHOOKS,
+	WEBHOOK_TIMEOUT,
+	WEBHOOK_NETWORKS,
+	WEBHOOK_CA
 };
 
 /* Store one option; false if it is not understood. */
@@ -110,6 +122,15 @@ option_store(int option, const char *value)
 			return (options.statement_s = parse_number(value, 3600)) > 0;
 		case BODY_MAX:
 			return (options.body_max = (size_t) parse_number(value, 256 * 1024 * 1024)) > 0;
+		case WEBHOOKS:
+			return (options.webhooks = parse_number(value, 1000)) > 0 || strcmp(value, "0") == 0;
+		case WEBHOOK_TIMEOUT:
+			return (options.webhook_s = parse_number(value, 300)) > 0;
+		case WEBHOOK_NETWORKS:
+			return networks_allow(value);
+		case WEBHOOK_CA:
+			options.webhook_ca = value;
+			return true;
 		case CONSOLE:
 			options.console = value;
 			return true;
@@ -136,6 +157,10 @@ options_parse(int argc, char **argv)
 		{"statement", required_argument, NULL, STATEMENT},
 		{"body-max", required_argument, NULL, BODY_MAX},
 		{"console", required_argument, NULL, CONSOLE},
+		{"webhooks", required_argument, NULL, WEBHOOKS},
+		{"webhook-timeout", required_argument, NULL, WEBHOOK_TIMEOUT},
+		{"webhook-networks", required_argument, NULL, WEBHOOK_NETWORKS},
+		{"webhook-ca", required_argument, NULL, WEBHOOK_CA},
 		{"help", no_argument, NULL, 'h'},
 		{NULL, 0, NULL, 0}
 	};

@@ -25,6 +25,10 @@ typedef struct WebOptions
 	int			send_s;			/* an answer has been read within that time */
 	int			statement_s;	/* a call to the database may last that long */
 	size_t		body_max;		/* bytes of a request's body */
+	int			webhooks;		/* sent at once; 0: this daemon sends none */
+	int			webhook_s;		/* a message is answered within that time */
+	const char *webhook_ca;		/* a file of certificates that sign receivers'; NULL: the
+								 * system's */
 	const char *console;		/* the folder of the console's files; NULL: none */
 } WebOptions;
 

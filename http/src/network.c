@@ -1,0 +1,193 @@
+/*-------------------------------------------------------------------------
+ *
+ * network.c
+ *		Which addresses webhooks may be sent to.
+ *
+ * A tenant chooses where a webhook leads, and the daemon's machine can reach
+ * what the tenant cannot.  So an address is judged when the daemon is about to
+ * connect to it: a name, or a number written in another way, has been resolved
+ * by then, and cannot change any more.
+ *
+ * All addresses are compared as IPv6 ones.  An IPv4 address, and one that is
+ * wrapped into IPv6 (::ffff:0:0/96, or NAT64's 64:ff9b::/96), is judged as the
+ * IPv4 address that it leads to.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "network.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ALLOWED_MOST	64
+
+typedef struct NetworkRange
+{
+	struct in6_addr address;
+	int			bits;
+}			NetworkRange;
+
+/* Of IPv4: 96 bits more, as ::ffff:ADDRESS. */
+static const struct
+{
+	const char *address;
+	int			bits;
+}			reserved[] = {
+	{"0.0.0.0", 8},				/* this host */
+	{"10.0.0.0", 8},			/* private */
+	{"100.64.0.0", 10},			/* a provider's own */
+	{"127.0.0.0", 8},			/* loopback */
+	{"169.254.0.0", 16},		/* link-local, and clouds' metadata */
+	{"172.16.0.0", 12},			/* private */
+	{"192.0.0.0", 24},			/* protocols' own */
+	{"192.0.2.0", 24},			/* documentation */
+	{"192.88.99.0", 24},		/* relays to IPv6 */
+	{"192.168.0.0", 16},		/* private */
+	{"198.18.0.0", 15},			/* benchmarks */
+	{"198.51.100.0", 24},		/* documentation */
+	{"203.0.113.0", 24},		/* documentation */
+	{"224.0.0.0", 4},			/* multicast */
+	{"240.0.0.0", 4},			/* reserved, and broadcast */
+	{"2001::", 23},				/* protocols' own, and Teredo */
+	{"2001:db8::", 32},			/* documentation */
+	{"2002::", 16},				/* 6to4, which wraps any IPv4 address */
+	{"3fff::", 20}				/* documentation */
+};
+
+static NetworkRange allowed[ALLOWED_MOST];
+static int	nallowed = 0;
+
+/* Read an address of either kind; the bits that stand before it, or -1. */
+static int
+parse_address(const char *text, struct in6_addr *address)
+{
+	struct in_addr four;
+
+	if (inet_pton(AF_INET6, text, address) == 1)
+		return 0;
+	if (inet_pton(AF_INET, text, &four) != 1)
+		return -1;
+	memset(address, 0, sizeof(*address));
+	address->s6_addr[10] = address->s6_addr[11] = 0xff;
+	memcpy(&address->s6_addr[12], &four, sizeof(four));
+	return 96;
+}
+
+/* Are the first bits of two addresses equal? */
+static bool
+is_within(const struct in6_addr *address, const struct in6_addr *network, int bits)
+{
+	int			bytes = bits / 8;
+	int			mask = 0xff00 >> (bits % 8) & 0xff;
+
+	return memcmp(address->s6_addr, network->s6_addr, (size_t) bytes) == 0 &&
+		(bits % 8 == 0 ||
+		 ((address->s6_addr[bytes] ^ network->s6_addr[bytes]) & mask) == 0);
+}
+
+/* The address that a socket's address leads to; false if it is none of IP. */
+static bool
+address_of(const struct sockaddr *socket_address, struct in6_addr *address)
+{
+	static const unsigned char nat64[12] = {0, 0x64, 0xff, 0x9b};
+
+	memset(address, 0, sizeof(*address));
+	if (socket_address->sa_family == AF_INET)
+	{
+		const struct sockaddr_in *four = (const struct sockaddr_in *) (const void *) socket_address;
+
+		address->s6_addr[10] = address->s6_addr[11] = 0xff;
+		memcpy(&address->s6_addr[12], &four->sin_addr, sizeof(four->sin_addr));
+		return true;
+	}
+	if (socket_address->sa_family != AF_INET6)
+		return false;
+	*address = ((const struct sockaddr_in6 *) (const void *) socket_address)->sin6_addr;
+	if (memcmp(address->s6_addr, nat64, sizeof(nat64)) == 0)
+	{
+		memset(address->s6_addr, 0, 10);
+		address->s6_addr[10] = address->s6_addr[11] = 0xff;
+	}
+	return true;
+}
+
+/* Add one network, as ADDRESS/BITS. */
+static bool
+allow_network(const char *text, size_t size)
+{
+	char		copy[64];
+	char	   *slash;
+	char	   *end;
+	long		bits;
+	int			before;
+	NetworkRange *range = &allowed[nallowed];
+
+	if (size >= sizeof(copy) || nallowed == ALLOWED_MOST)
+		return false;
+	memcpy(copy, text, size);
+	copy[size] = '\0';
+	slash = strchr(copy, '/');
+	if (slash == NULL)
+		return false;
+	*slash = '\0';
+	before = parse_address(copy, &range->address);
+	bits = strtol(slash + 1, &end, 10);
+	if (before < 0 || slash[1] < '0' || slash[1] > '9' || *end != '\0' || bits + before > 128)
+		return false;
+	range->bits = (int) bits + before;
+	nallowed++;
+	return true;
+}
+
+bool
+networks_allow(const char *list)
+{
+	while (*list != '\0')
+	{
+		size_t		size = strcspn(list, ",");
+
+		if (!allow_network(list, size))
+			return false;
+		list += size;
+		if (*list == ',' && *++list == '\0')
+			return false;
+	}
+	return true;
+}
+
+bool
+network_is_allowed(const struct sockaddr *address)
+{
+	struct in6_addr target;
+
+	if (!address_of(address, &target))
+		return false;
+	for (int i = 0; i < nallowed; i++)
+		if (is_within(&target, &allowed[i].address, allowed[i].bits))
+			return true;
+	return false;
+}
+
+bool
+network_is_public(const struct sockaddr *address)
+{
+	struct in6_addr target;
+
+	if (!address_of(address, &target))
+		return false;
+	/* of IPv6 what is assigned at all: 2000::/3 */
+	if (!IN6_IS_ADDR_V4MAPPED(&target) && (target.s6_addr[0] & 0xe0) != 0x20)
+		return false;
+	for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++)
+	{
+		struct in6_addr network;
+		int			before = parse_address(reserved[i].address, &network);
+
+		if (is_within(&target, &network, reserved[i].bits + before))
+			return false;
+	}
+	return true;
+}

@@ -1,0 +1,365 @@
+/*-------------------------------------------------------------------------
+ *
+ * webhook.c
+ *		The thread that delivers events to webhooks.
+ *
+ * What is sent, when, and with which signature, the database decides
+ * (66_delivery.sql).  The thread asks it for deliveries that are due, sends
+ * them at the same time (post.c), and reports what became of them.  A delivery
+ * is leased: if the daemon or its connection to the database dies, the lease
+ * ends and some daemon sends it again.  So several daemons share the work, and
+ * no message is lost, though one may come twice.
+ *
+ * A report that the database cannot keep at the moment, because it is away or
+ * because somebody is changing that webhook, is repeated.  It keeps no
+ * connection from the next messages.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "webhook.h"
+
+#include <jansson.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "database.h"
+#include "options.h"
+#include "post.h"
+#include "request.h"
+
+#define LOOK_MS			200
+#define IDLE_MS			2000	/* while no webhook is enabled */
+#define REPEAT_US		1000000	/* reports */
+#define FORGET_US		60000000
+#define REPORT_MOST		200		/* of one statement */
+#define UNREPORTED_MOST	10000
+#define PAGE			"1000"	/* events */
+
+typedef struct WebhookThread
+{
+	PGconn	   *connection;
+	WebhookPost *first;			/* has ended, and is to be reported */
+	WebhookPost *last;
+	int			unreported;
+	bool		is_due;			/* there may be something to claim at once */
+	bool		is_idle;		/* no webhook is enabled */
+	int64_t		claimed_us;
+	int64_t		reported_us;
+	int64_t		forgot_us;
+}			WebhookThread;
+
+static pthread_t thread;
+static bool started = false;
+static atomic_bool stopping = false;
+static atomic_ullong succeeded = 0;
+static atomic_ullong failed = 0;
+
+/* Run a statement; its rows, or NULL. */
+static PGresult *
+run(WebhookThread * self, const char *statement, int n, const char *const *values)
+{
+	PGresult   *result = PQexecParams(self->connection, statement, n, NULL, values, NULL, NULL, 0);
+
+	if (PQresultStatus(result) == PGRES_TUPLES_OK)
+		return result;
+	log_line("webhooks: %s", PQresultErrorMessage(result));
+	PQclear(result);
+	return NULL;
+}
+
+/* A number that a statement answers; 0: it failed. */
+static long long
+run_number(WebhookThread * self, const char *statement)
+{
+	PGresult   *result = run(self, statement, 0, NULL);
+	long long	number = result != NULL ? atoll(PQgetvalue(result, 0, 0)) : 0;
+
+	PQclear(result);
+	return number;
+}
+
+/* Connect unless the connection works. */
+static bool
+connect_thread(WebhookThread * self)
+{
+	PGresult   *result;
+	bool		good;
+
+	if (self->connection != NULL && PQstatus(self->connection) == CONNECTION_OK)
+		return true;
+	PQfinish(self->connection);
+	self->connection = database_connect();
+	if (self->connection == NULL)
+		return false;
+	result = PQexec(self->connection, "SET default_transaction_isolation = 'read committed'");
+	good = PQresultStatus(result) == PGRES_COMMAND_OK;
+	PQclear(result);
+	return good;
+}
+
+/* Keep a post until it is reported. */
+static void
+keep_post(WebhookThread * self, WebhookPost * post)
+{
+	post->next = NULL;
+	if (self->unreported >= UNREPORTED_MOST)
+	{
+		post_free(post);		/* its lease ends, and it is sent again */
+		return;
+	}
+	if (self->first == NULL)
+		self->first = post;
+	else
+		self->last->next = post;
+	self->last = post;
+	self->unreported++;
+}
+
+/* Collect the posts that have ended. */
+static void
+collect_ended(WebhookThread * self)
+{
+	WebhookPost *post;
+
+	while ((post = posts_next_ended()) != NULL)
+	{
+		atomic_fetch_add(post->problem[0] == '\0' ? &succeeded : &failed, 1);
+		self->reported_us = 0;
+		keep_post(self, post);
+	}
+}
+
+/* A post as report_deliveries() reads it. */
+static json_t *
+result_of(const WebhookPost * post)
+{
+	json_t	   *result = json_object();
+
+	json_object_set_new(result, "org", json_string(post->org));
+	json_object_set_new(result, "webhook", json_integer(atoll(post->webhook)));
+	json_object_set_new(result, "event", json_integer(atoll(post->event)));
+	json_object_set_new(result, "attempt", json_integer(atoll(post->attempt)));
+	if (post->status > 0)
+		json_object_set_new(result, "status", json_integer(post->status));
+	if (post->problem[0] != '\0')
+		json_object_set_new(result, "problem", json_string(post->problem));
+	if (post->retry_after > 0)
+		json_object_set_new(result, "retry_after", json_integer(post->retry_after));
+	return result;
+}
+
+/* Is a post among the rows of those that are to be reported again? */
+static bool
+is_listed(const WebhookPost * post, const PGresult * rows)
+{
+	for (int i = 0; i < PQntuples(rows); i++)
+		if (strcmp(PQgetvalue(rows, i, 0), post->org) == 0 &&
+			strcmp(PQgetvalue(rows, i, 1), post->webhook) == 0 &&
+			strcmp(PQgetvalue(rows, i, 2), post->event) == 0)
+			return true;
+	return false;
+}
+
+/*
+ * Report posts that have ended, those that have waited longest first; what the
+ * database cannot keep now goes to the end.
+ */
+static void
+report_ended(WebhookThread * self)
+{
+	json_t	   *results = json_array();
+	WebhookPost *post = self->first;
+	char	   *text;
+	int			n = 0;
+	PGresult   *again = NULL;
+
+	for (; post != NULL && n < REPORT_MOST; post = post->next, n++)
+		json_array_append_new(results, result_of(post));
+	text = json_dumps(results, JSON_COMPACT);
+	json_decref(results);
+	if (text != NULL)
+		again = run(self, "SELECT r.org, r.webhook, r.event"
+					" FROM gpucredit_http.report_deliveries($1::pg_catalog.jsonb) r",
+					1, (const char *const[])
+					{
+						text
+					});
+	free(text);
+	self->reported_us = now_us();
+	if (again == NULL)
+		return;
+	for (; n > 0; n--)
+	{
+		post = self->first;
+		self->first = post->next;
+		self->unreported--;
+		if (is_listed(post, again))
+			keep_post(self, post);
+		else
+		{
+			self->is_due = true;	/* the next event of its job, perhaps */
+			post_free(post);
+		}
+	}
+	PQclear(again);
+}
+
+/* A post of a row that claim_deliveries() answered; NULL without memory. */
+static WebhookPost *
+post_of(const PGresult * rows, int i)
+{
+	WebhookPost *post = calloc(1, sizeof(WebhookPost));
+
+	if (post == NULL)
+		return NULL;
+	post->org = strdup(PQgetvalue(rows, i, 0));
+	post->webhook = strdup(PQgetvalue(rows, i, 1));
+	post->event = strdup(PQgetvalue(rows, i, 2));
+	post->attempt = strdup(PQgetvalue(rows, i, 3));
+	post->url = strdup(PQgetvalue(rows, i, 4));
+	post->body = strdup(PQgetvalue(rows, i, 8));
+	if (post->org != NULL && post->webhook != NULL && post->event != NULL &&
+		post->attempt != NULL && post->url != NULL && post->body != NULL &&
+		post_add_header(post, "webhook-id", PQgetvalue(rows, i, 5)) &&
+		post_add_header(post, "webhook-timestamp", PQgetvalue(rows, i, 6)) &&
+		post_add_header(post, "webhook-signature", PQgetvalue(rows, i, 7)))
+		return post;
+	post_free(post);
+	return NULL;
+}
+
+/* Lease deliveries that are due, and begin to send them. */
+static void
+claim_due(WebhookThread * self)
+{
+	char		most[16];
+	char		per_org[16];
+	char		lease[16];
+	const char *values[] = {most, per_org, lease};
+	int			room = options.webhooks - posts_underway();
+	PGresult   *rows;
+	long long	noted;
+
+	run_number(self, "SELECT gpucredit_http.number_events()");
+	noted = run_number(self, "SELECT gpucredit_http.notice_events(" PAGE ")");
+	self->is_idle = noted < 0;
+	self->is_due = noted == atoi(PAGE);
+	self->claimed_us = now_us();
+	if (self->is_idle || room <= 0)
+		return;
+	snprintf(most, sizeof(most), "%d", room);
+	snprintf(per_org, sizeof(per_org), "%d", (options.webhooks + 3) / 4);
+	/* longer than an attempt and a report that waits for the database */
+	snprintf(lease, sizeof(lease), "%d s", options.webhook_s + options.statement_s + 5);
+	rows = run(self, "SELECT c.org, c.webhook, c.event, c.attempt, c.url, c.id, c.sent_at,"
+			   " c.signature, c.body FROM gpucredit_http.claim_deliveries("
+			   "$1::pg_catalog.int4, $2::pg_catalog.int4, $3::pg_catalog.interval) c", 3, values);
+	for (int i = 0; i < PQntuples(rows); i++)
+	{
+		WebhookPost *post = post_of(rows, i);
+
+		if (post != NULL)
+			post_send(post);
+	}
+	if (PQntuples(rows) == room)
+		self->is_due = true;
+	PQclear(rows);
+}
+
+/* One round: what has ended is reported, and what is due is sent. */
+static void
+work_round(WebhookThread * self)
+{
+	int64_t		now = now_us();
+
+	if (self->unreported > 0 && now - self->reported_us > REPEAT_US)
+		report_ended(self);
+	if (atomic_load(&stopping))
+		return;
+	if (now - self->claimed_us > (self->is_idle ? IDLE_MS : LOOK_MS) * 1000 ||
+		(self->is_due && posts_underway() < options.webhooks))
+		claim_due(self);
+	if (now - self->forgot_us > FORGET_US)
+	{
+		run_number(self, "SELECT gpucredit_http.forget_deliveries(10000)");
+		self->forgot_us = now;
+	}
+}
+
+/* Is nothing left to do before the end? */
+static bool
+is_finished(const WebhookThread * self)
+{
+	return posts_underway() == 0 && self->unreported == 0;
+}
+
+static void *
+webhook_main(void *unused)
+{
+	WebhookThread self = {0};
+	int64_t		until = 0;
+
+	(void) unused;
+	for (;;)
+	{
+		bool		connected;
+
+		if (atomic_load(&stopping))
+		{
+			if (until == 0)
+				until = now_us() + (options.webhook_s + 2) * (int64_t) 1000000;
+			if (is_finished(&self) || now_us() > until)
+				break;
+		}
+		collect_ended(&self);
+		connected = connect_thread(&self);
+		if (connected)
+			work_round(&self);
+		posts_wait(!connected ? 500 : self.is_due && posts_underway() < options.webhooks ? 0 :
+				   self.is_idle && posts_underway() == 0 ? IDLE_MS : LOOK_MS);
+	}
+	while (self.first != NULL)
+	{
+		WebhookPost *post = self.first;
+
+		self.first = post->next;
+		post_free(post);
+	}
+	PQfinish(self.connection);
+	return NULL;
+}
+
+bool
+webhooks_start(void)
+{
+	if (options.webhooks == 0)
+		return true;
+	started = posts_init() && pthread_create(&thread, NULL, webhook_main, NULL) == 0;
+	return started;
+}
+
+void
+webhooks_stop(void)
+{
+	if (!started)
+		return;
+	atomic_store(&stopping, true);
+	posts_wake();
+	pthread_join(thread, NULL);
+	posts_end();
+}
+
+unsigned long long
+webhooks_attempts(bool of_success)
+{
+	return atomic_load(of_success ? &succeeded : &failed);
+}
+
+int
+webhooks_underway(void)
+{
+	return posts_underway();
+}
