@@ -187,7 +187,7 @@ describe_failure(WebhookPost * post, CURLcode code)
 	else if (post->needs_tls)
 		snprintf(to, size, "http:// is for networks that the operator allows; use https://");
 	else if (code == CURLE_OPERATION_TIMEDOUT)
-		snprintf(to, size, "no answer within %d s", options.webhook_s);
+		snprintf(to, size, "it did not answer in time");
 	else
 		snprintf(to, size, "%s", curl_easy_strerror(code));
 }

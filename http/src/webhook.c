@@ -70,12 +70,12 @@ run(WebhookThread * self, const char *statement, int n, const char *const *value
 	return NULL;
 }
 
-/* A number that a statement answers; 0: it failed. */
+/* A number that a statement answers; -1: it failed. */
 static long long
 run_number(WebhookThread * self, const char *statement)
 {
 	PGresult   *result = run(self, statement, 0, NULL);
-	long long	number = result != NULL ? atoll(PQgetvalue(result, 0, 0)) : 0;
+	long long	number = result != NULL ? atoll(PQgetvalue(result, 0, 0)) : -1;
 
 	PQclear(result);
 	return number;

@@ -17,7 +17,7 @@ extern bool webhooks_start(void);
 extern void webhooks_stop(void);
 
 /* Attempts since the start: those that succeeded, and those that failed. */
-extern unsigned long long webhooks_attempts(bool succeeded);
+extern unsigned long long webhooks_attempts(bool of_success);
 
 /* Attempts that are underway. */
 extern int	webhooks_underway(void);
