@@ -22,7 +22,7 @@ sub receiver_start
 {
 	my ($folder, $address, %tls) = @_;
 	my $listener = IO::Socket::INET->new(LocalAddr => $address, LocalPort => 0, Listen => 128,
-		ReuseAddr => 1) or die "could not listen: $!";
+		ReuseAddr => 1, Timeout => 5) or die "could not listen: $!";
 	my $receiver = { log => "$folder/" . scalar(@receivers) . '.log', folder => $folder,
 		port => $listener->sockport, pid => fork() // die "could not fork: $!" };
 
