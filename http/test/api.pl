@@ -1,7 +1,7 @@
 # api.pl: what clients of the HTTP interface get: results, lists, denials,
 # errors, replays; and that it is what the token's role may, and no more
 #
-# Packages: libmicrohttpd-dev libjansson-dev libpq-dev libhttp-tiny-perl
+# Packages: libmicrohttpd-dev libjansson-dev libcurl4-openssl-dev libpq-dev libhttp-tiny-perl
 use strict;
 use warnings;
 use FindBin;

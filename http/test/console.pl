@@ -1,7 +1,7 @@
 # console.pl: people use the console in Chromium: every page and every form, what
 # axe-core finds, its size, and its types against the API's own description
 #
-# Packages: libmicrohttpd-dev libjansson-dev libpq-dev libhttp-tiny-perl node:nodejs npm:npm chromium:chromium
+# Packages: libmicrohttpd-dev libjansson-dev libcurl4-openssl-dev libpq-dev libhttp-tiny-perl node:nodejs npm:npm chromium:chromium
 use strict;
 use warnings;
 use FindBin;

@@ -2,7 +2,7 @@
 # is lost when a daemon or the database is killed, and what clients that read
 # slowly, or not at all, cost
 #
-# Packages: libmicrohttpd-dev libjansson-dev libpq-dev libhttp-tiny-perl
+# Packages: libmicrohttpd-dev libjansson-dev libcurl4-openssl-dev libpq-dev libhttp-tiny-perl
 use strict;
 use warnings;
 use FindBin;

@@ -1,7 +1,7 @@
 # hostile.pl: clients that mean harm: requests that two servers would read
 # differently, slow ones, huge ones, many at once; memory stays, others are served
 #
-# Packages: libmicrohttpd-dev libjansson-dev libpq-dev libhttp-tiny-perl
+# Packages: libmicrohttpd-dev libjansson-dev libcurl4-openssl-dev libpq-dev libhttp-tiny-perl
 use strict;
 use warnings;
 use FindBin;

@@ -1,7 +1,7 @@
 # session.pl: a browser's session: what it can do, when it ends, and what
 # another site, a thief of half of it or a former owner of the token cannot do
 #
-# Packages: libmicrohttpd-dev libjansson-dev libpq-dev libhttp-tiny-perl
+# Packages: libmicrohttpd-dev libjansson-dev libcurl4-openssl-dev libpq-dev libhttp-tiny-perl
 use strict;
 use warnings;
 use FindBin;
