@@ -434,7 +434,7 @@ LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	at timestamptz := gpucredit.now();
+	now_at timestamptz := gpucredit.now();
 	w gpucredit_http.webhook;
 	earlier jsonb;
 	chosen bigint[];
@@ -457,7 +457,7 @@ BEGIN
 			ORDER BY d.event LIMIT greatest(10000 - w.waiting, 0));
 	ELSE
 		INSERT INTO gpucredit_http.delivery (org, webhook, event, kind, job, state, due_at, ended_at)
-		SELECT w.org, w.webhook, e.event, e.kind, e.job, 'failed', 'infinity', at
+		SELECT w.org, w.webhook, e.event, e.kind, e.job, 'failed', 'infinity', now_at
 		FROM gpucredit.event e
 		WHERE e.org = w.org AND e.event = redeliver_webhook.event AND e.event <= w.after
 			AND gpucredit_http.is_below(e.account, w.account)
@@ -483,13 +483,13 @@ BEGIN
 	SET due_at = CASE WHEN d.job IS NOT NULL AND EXISTS (SELECT FROM gpucredit_http.delivery o
 				WHERE o.org = d.org AND o.webhook = d.webhook AND o.job = d.job
 					AND o.state = 'waiting' AND o.event < d.event) THEN 'infinity'
-			WHEN d.event = ANY (chosen) THEN at
+			WHEN d.event = ANY (chosen) THEN now_at
 			ELSE d.due_at END
 	WHERE d.org = w.org AND d.webhook = w.webhook AND d.state = 'waiting' AND NOT d.underway
 		AND (d.event = ANY (chosen) OR d.job IN (SELECT o.job FROM gpucredit_http.delivery o
 			WHERE o.org = w.org AND o.webhook = w.webhook AND o.event = ANY (chosen)));
 	UPDATE gpucredit_http.webhook o
-	SET waiting = o.waiting + n, due_at = least(o.due_at, greatest(at, o.paused_until))
+	SET waiting = o.waiting + n, due_at = least(o.due_at, greatest(now_at, o.paused_until))
 	WHERE o.org = w.org AND o.webhook = w.webhook;
 	PERFORM gpucredit_http.record(w.org, 'redeliver_webhook', gpucredit_http.caller(),
 		jsonb_build_object('webhook', w.webhook, 'event', redeliver_webhook.event,

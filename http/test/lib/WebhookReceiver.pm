@@ -99,7 +99,7 @@ sub serve
 		{
 			$client->sysread($bytes, 65536, length $bytes) or return;
 		}
-		$bytes =~ s/\A(\S+) (\S+) [^\r\n]*\r\n(.*?\r?\n?)\r\n//s or return;
+		$bytes =~ s/\A(\S+) (\S+) [^\r\n]*\r\n(.*?)\r\n\r\n//s or return;
 		my ($method, $path, $lines) = ($1, $2, $3);
 
 		$header{ lc $1 } = $2 while $lines =~ /^([\w-]+):[ \t]*([^\r\n]*)/mg;
@@ -159,8 +159,13 @@ sub received
 {
 	my ($receiver, $path) = @_;
 
-	open(my $log, '<', $receiver->{log}) or return;
-	return grep { !defined $path || $_->{path} eq $path } map { decode_json($_) } grep { /\n\z/ } <$log>;
+	my @requests;
+
+	if (open(my $log, '<', $receiver->{log}))
+	{
+		@requests = grep { !defined $path || $_->{path} eq $path } map { decode_json($_) } grep { /\n\z/ } <$log>;
+	}
+	return @requests;
 }
 
 # Waits until so many requests fit, or so many seconds; those that do.
