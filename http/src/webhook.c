@@ -296,6 +296,10 @@ is_finished(const WebhookThread * self)
 	return posts_underway() == 0 && self->unreported == 0;
 }
 
+/*
+ * The thread.  When the daemon ends, it waits for what is being sent, but not
+ * longer than a receiver may take.
+ */
 static void *
 webhook_main(void *unused)
 {

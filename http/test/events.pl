@@ -252,7 +252,7 @@ SKIP: {
 	submit('ann');
 	is(scalar(grep { has_queued($_) } @streams), $many, 'and each gets an event');
 	diag(sprintf('the last of them %.1f s after it', time - $start));
-	is(query($node, 'web', q{SELECT count(*) FROM pg_stat_activity WHERE usename = 'gpucredit_gateway'}), 10,
+	is(query($node, 'web', q{SELECT count(*) FROM pg_stat_activity WHERE usename = 'gpucredit_gateway'}), 11,
 		'with as many connections to the database as before');
 }
 verify_empty($node, 'web');

@@ -167,6 +167,9 @@ is(ref $got->{json}{payload}{custom_details}, 'HASH', 'the details are an object
 is(query($node, 'web', q{SELECT gpucredit_http.fill_template('{"a": "{reason} {x}", "b": ["{kind}"]}',
 		'{"reason": "{kind} <&\" {detail}", "kind": "k", "detail": {}}')}), '{"a": "{kind} <&\" {detail} {x}", "b": ["k"]}',
 	'what an event says is not read as a name');
+is(query($node, 'web', q{SELECT gpucredit_http.message_body('"slack"', jsonb_populate_record(NULL::gpucredit.event,
+		'{"org": "a", "event": 1, "at": "2030-01-01", "kind": "k.k", "account": "", "reason": "<!channel> &", "detail": {}}'))}),
+	'{"text": "k.k a: &lt;!channel&gt; &amp;"}', 'nobody calls a whole channel by a reason');
 foreach my $template ('x', [], { a => '{secret}' }, { a => 'x' x 9000 }, { a => '{summary}' x 17 })
 {
 	status_is(call($token{ann}, 'POST', '/v1/webhooks', { url => "$site/ok", key => 't' . ++$keys, template => $template }), 422,
@@ -327,7 +330,15 @@ is(join(' ', keys %{ { map { $_->{json}{type} => 1 } grep { ($_->{json}{data}{jo
 receiver_set($receiver, 'bad', 0);
 is(join(' ', map { $_->{json}{type} } wait_received($receiver, '/order', sub { ($_[0]{json}{data}{job} // 0) == $job && $_[0]{status} == 200 }, 2, 60)),
 	'job.queued job.ended', 'when it succeeds they follow');
+receiver_set($receiver, 'bad', $job);
+$node->safe_psql('web', qq{INSERT INTO gpucredit.event_pending (org, at, kind, account, job, detail)
+	SELECT 'acme', clock_timestamp(), 'load.made', 'nlp', $job, '{}' FROM generate_series(1, 3000)});
+is(wait_for("SELECT count(*) FROM gpucredit_http.delivery WHERE webhook = $order AND job = $job AND state = 'waiting'", 3000), 3000,
+	'three thousand events of a job wait behind one that fails');
+$fine = submit('ann');
+is(scalar(wait_received($receiver, '/order', sub { ($_[0]{json}{data}{job} // 0) == $fine }, 1)), 1, 'and keep no other job waiting');
 change('ann', $order, 'remove');
+all_holds('after a job that fails');
 
 # By hand
 change('ann', $ann, 'disable');
@@ -349,6 +360,35 @@ $answer = call($token{ann}, 'POST', "/v1/webhooks/$ann/redeliver", { key => 'aga
 my $answer2 = call($token{ann}, 'POST', "/v1/webhooks/$ann/redeliver", { key => 'again', event => $event });
 is($answer2->{json}, $answer->{json}, 'a repeated call answers the same');
 is(scalar(wait_received($receiver, '/ok', sub { $_[0]{json}{data}{event} == $event }, 4, 3)), 3, 'and has no second effect');
+
+# At each level of isolation, and twice at once
+foreach my $level ('READ COMMITTED', 'REPEATABLE READ', 'SERIALIZABLE')
+{
+	my $short = lc($level) =~ s/ .*//r;
+
+	is($node->safe_psql('web', qq{
+			BEGIN ISOLATION LEVEL $level;
+			CREATE TEMPORARY TABLE made AS SELECT * FROM gpucredit_http.set_webhook('acme', 'vision', '$short 1', '$site/ok');
+			SELECT gpucredit_http.change_webhook('acme', webhook, '$short 2', '$site/ok', '{job.ended}') FROM made;
+			SELECT gpucredit_http.redeliver_webhook('acme', webhook, '$short 3') FROM made;
+			SELECT gpucredit_http.disable_webhook('acme', webhook, '$short 4') FROM made;
+			SELECT gpucredit_http.enable_webhook('acme', webhook, '$short 5') FROM made;
+			SELECT gpucredit_http.remove_webhook('acme', webhook, '$short 6') FROM made;
+			COMMIT}), "t\n0\nt\nt\nt", "every call works at $level");
+}
+my @both = map { connect_to($node, 'web', user => 'ann') } 1, 2;
+my $make = "SELECT webhook, secret FROM gpucredit_http.set_webhook('acme', 'nlp', 'twin', '$site/ok')";
+$_->do('BEGIN') for @both;
+my ($made) = $both[0]->selectrow_array($make);
+$both[1]->do($make, { pg_async => 1 });
+sleep 0.3;
+ok(!$both[1]->pg_ready, 'a twin of a call waits for it');
+$both[0]->do('COMMIT');
+$both[1]->pg_result;
+$both[1]->do('COMMIT');
+is(query($node, 'web', "SELECT count(*) FROM gpucredit_http.webhook WHERE account = 'nlp' AND webhook >= $made"), 1, 'and makes no second webhook');
+change('ann', $made, 'remove');
+$_->disconnect for @both;
 
 # Whoever keeps his webhook locked keeps nobody else waiting
 my $locker = connect_to($node, 'web', user => 'ann');
@@ -406,7 +446,9 @@ if ($twin == 0)
 }
 my ($two) = set_webhook('ann', "$site/two", kinds => ['load.made']);
 $node->safe_psql('web', q{SELECT gpucredit_internal.write_event('load.made', 'acme', 'nlp') FROM generate_series(1, 300)});
+$begun = time;
 is(wait_for("SELECT count(*) FROM gpucredit_http.delivery WHERE webhook = $two AND state = 'delivered'", 300, 60), 300, 'two daemons deliver 300 events');
+diag(sprintf('300 events to one webhook, by two daemons: %.1f s', time - $begun));
 my %times;
 $times{ $_->{json}{data}{event} }++ for received($receiver, '/two');
 is(scalar(grep { $_ > 1 } values %times), 0, 'each of them once');
