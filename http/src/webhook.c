@@ -32,7 +32,8 @@
 
 #define LOOK_MS			200
 #define IDLE_MS			2000	/* while no webhook is enabled */
-#define REPEAT_US		1000000	/* reports */
+#define REPEAT_LEAST_MS	10		/* until a report is repeated */
+#define REPEAT_MOST_MS	1000
 #define FORGET_US		60000000
 #define REPORT_MOST		200		/* of one statement */
 #define UNREPORTED_MOST	10000
@@ -48,6 +49,7 @@ typedef struct WebhookThread
 	bool		is_idle;		/* no webhook is enabled */
 	int64_t		claimed_us;
 	int64_t		reported_us;
+	int			repeat_ms;		/* the pause until the next report; 0: none */
 	int64_t		forgot_us;
 }			WebhookThread;
 
@@ -127,7 +129,7 @@ collect_ended(WebhookThread * self)
 	while ((post = posts_next_ended()) != NULL)
 	{
 		atomic_fetch_add(post->problem[0] == '\0' ? &succeeded : &failed, 1);
-		self->reported_us = 0;
+		self->repeat_ms = 0;
 		keep_post(self, post);
 	}
 }
@@ -189,6 +191,9 @@ report_ended(WebhookThread * self)
 					});
 	free(text);
 	self->reported_us = now_us();
+	/* another daemon has the webhook for some milliseconds, a tenant for longer */
+	self->repeat_ms = self->repeat_ms == 0 ? REPEAT_LEAST_MS :
+		self->repeat_ms * 2 < REPEAT_MOST_MS ? self->repeat_ms * 2 : REPEAT_MOST_MS;
 	if (again == NULL)
 		return;
 	for (; n > 0; n--)
@@ -275,7 +280,7 @@ work_round(WebhookThread * self)
 {
 	int64_t		now = now_us();
 
-	if (self->unreported > 0 && now - self->reported_us > REPEAT_US)
+	if (self->unreported > 0 && now - self->reported_us >= self->repeat_ms * (int64_t) 1000)
 		report_ended(self);
 	if (atomic_load(&stopping))
 		return;
@@ -287,6 +292,17 @@ work_round(WebhookThread * self)
 		run_number(self, "SELECT gpucredit_http.forget_deliveries(10000)");
 		self->forgot_us = now;
 	}
+}
+
+/* How long to wait for an answer of a receiver before the next round. */
+static int
+pause_ms(const WebhookThread * self)
+{
+	int			ms = self->is_idle && posts_underway() == 0 ? IDLE_MS : LOOK_MS;
+
+	if (self->is_due && posts_underway() < options.webhooks)
+		return 0;
+	return self->unreported > 0 && self->repeat_ms < ms ? self->repeat_ms : ms;
 }
 
 /* Is nothing left to do before the end? */
@@ -322,8 +338,7 @@ webhook_main(void *unused)
 		connected = connect_thread(&self);
 		if (connected)
 			work_round(&self);
-		posts_wait(!connected ? 500 : self.is_due && posts_underway() < options.webhooks ? 0 :
-				   self.is_idle && posts_underway() == 0 ? IDLE_MS : LOOK_MS);
+		posts_wait(connected ? pause_ms(&self) : 500);
 	}
 	while (self.first != NULL)
 	{
