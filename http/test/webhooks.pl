@@ -27,11 +27,20 @@ my $inside = receiver_start($folder, '0.0.0.0');	# what only the daemon's machin
 my $site = "http://127.0.0.1:$receiver->{port}";
 my @options = ('--webhook-networks', '127.0.0.1/32', '--webhook-timeout', 2, '--statement', 5);
 my $keys = 0;
+my $twin;			# the process of a second daemon
 my @secrets;
 
 # no job starts, so a cancelled one ends at once
 $node->safe_psql('web', q{SELECT gpucredit.drain('n1', 'fan')});
 daemon_start($node, @options);
+
+END
+{
+	my $status = $?;
+
+	kill 'KILL', $twin if $twin;
+	$? = $status;
+}
 
 sub status_is
 {
@@ -438,7 +447,7 @@ all_holds('after the kills');
 
 # Two daemons share the work
 my $port2 = PostgreSQL::Test::Cluster::get_free_port();
-my $twin = fork() // die "could not fork: $!";
+$twin = fork() // die "could not fork: $!";
 if ($twin == 0)
 {
 	open(STDERR, '>>', "$folder/twin.log") && open(STDOUT, '>&', \*STDERR) or POSIX::_exit(1);
@@ -458,6 +467,7 @@ note($metrics =~ /(gpucreditd_webhook_attempts_total\{result="succeeded"\} \d+)/
 kill 'TERM', $twin;
 waitpid $twin, 0;
 is($?, 0, 'a daemon ends when it is asked to');
+undef $twin;
 change('ann', $two, 'remove');
 
 # Rights that are gone
