@@ -28,7 +28,11 @@
  * is due at once.
  *
  * An organisation that has many webhooks, or slow ones, has a part of the
- * daemon's connections and no more.
+ * daemon's connections, and no more than a third of what is left of them: so
+ * several such organisations leave some for others.  A claim reads much of the feed
+ * for one webhook of an organisation, and 20,000 events or a page more in all,
+ * however many webhooks begin far behind: so it ends in time, and the next one
+ * goes on.
  */
 
 /*
@@ -85,7 +89,7 @@ COMMENT ON FUNCTION gpucredit_http.notice_events(integer) IS
  * later ones waiting, so these do not count among the few.
  */
 CREATE FUNCTION gpucredit_http.read_feed(w gpucredit_http.webhook, at timestamptz,
-	OUT after bigint, OUT added integer, OUT has_more boolean)
+	OUT after bigint, OUT events integer, OUT added integer, OUT has_more boolean)
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_bitmapscan = off
@@ -94,9 +98,9 @@ DECLARE
 	most CONSTANT integer := 5000;
 	noted bigint;
 	last bigint;
-	n integer;
 BEGIN
 	read_feed.after := (w).after;
+	read_feed.events := 0;
 	read_feed.added := 0;
 	read_feed.has_more := false;
 	IF (w).waiting >= 10000 OR (SELECT count(*) FROM (
@@ -108,11 +112,11 @@ BEGIN
 	END IF;
 	/* asked first, so that all up to here can be read below */
 	SELECT f.event INTO noted FROM gpucredit_http.webhook_feed f;
-	SELECT count(*), max(s.event) INTO n, last
+	SELECT count(*), max(s.event) INTO read_feed.events, last
 	FROM (SELECT e.event FROM gpucredit.event e
 		WHERE e.org = (w).org AND e.event > (w).after ORDER BY e.event LIMIT most) s;
-	read_feed.has_more := n = most;
-	IF n > 0 THEN
+	read_feed.has_more := read_feed.events = most;
+	IF read_feed.events > 0 THEN
 		INSERT INTO gpucredit_http.delivery (org, webhook, event, kind, job, due_at)
 		SELECT (w).org, (w).webhook, c.event, c.kind, c.job,
 			CASE WHEN c.job IS NOT NULL AND (c.place > 1 OR EXISTS (
@@ -134,7 +138,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_http.read_feed(gpucredit_http.webhook, timestamptz) IS
-'Internal: adds deliveries of the next events of a locked webhook. Result: up to which event it has read, how many it added, and whether there may be more.';
+'Internal: adds deliveries of the next events of a locked webhook. Result: up to which event it has read, how many events that were, how many deliveries it added, and whether there may be more.';
 
 CREATE FUNCTION gpucredit_http.claim_deliveries(most integer, per_org integer, lease interval)
 RETURNS TABLE (org text, webhook bigint, event bigint, attempt integer, url text, id text,
@@ -150,6 +154,9 @@ DECLARE
 	page record;
 	busy record;			/* what is underway: of the organisation, of the webhook */
 	abreast integer;		/* so many at once */
+	share integer;			/* so many of the organisation at once */
+	events integer := 0;	/* that were read */
+	far_behind text[] := '{}';	/* organisations of which many were read */
 	room integer;
 	d gpucredit_http.delivery;
 	e gpucredit.event;
@@ -176,9 +183,20 @@ BEGIN
 		ORDER BY o.due_at LIMIT 200
 		FOR NO KEY UPDATE SKIP LOCKED
 	LOOP
-		EXIT WHEN claimed >= claim_deliveries.most;
+		EXIT WHEN claimed >= claim_deliveries.most OR events >= 20000;
 		IF NOT gpucredit_http.may_follow(w.role, w.org, w.account) THEN
 			PERFORM gpucredit_http.stop_webhook(w, 'rights');
+			CONTINUE;
+		END IF;
+		SELECT count(*) AS org, count(*) FILTER (WHERE o.webhook = w.webhook) AS webhook INTO busy
+		FROM gpucredit_http.delivery o WHERE o.org = w.org AND o.underway AND o.due_at > at;
+		share := least(claim_deliveries.per_org,
+			greatest((claim_deliveries.most - claimed) / 3, 1));
+		IF busy.org >= share OR w.org = ANY (far_behind) THEN
+			UPDATE gpucredit_http.webhook o
+			SET due_at = greatest(o.paused_until, at + CASE WHEN busy.org >= share
+				THEN interval '1 s' ELSE interval '100 ms' END)
+			WHERE o.org = w.org AND o.webhook = w.webhook;
 			CONTINUE;
 		END IF;
 		page := gpucredit_http.read_feed(w, at);
@@ -186,11 +204,13 @@ BEGIN
 			UPDATE gpucredit_http.webhook o SET waiting = o.waiting + page.added
 			WHERE o.org = w.org AND o.webhook = w.webhook;
 		END IF;
-		SELECT count(*) AS org, count(*) FILTER (WHERE o.webhook = w.webhook) AS webhook INTO busy
-		FROM gpucredit_http.delivery o WHERE o.org = w.org AND o.underway AND o.due_at > at;
+		events := events + page.events;
+		IF page.events >= 500 THEN
+			far_behind := far_behind || w.org;
+		END IF;
 		abreast := CASE WHEN w.failures >= 3 THEN 1 ELSE 4 END;
-		room := greatest(least(claim_deliveries.most - claimed,
-				claim_deliveries.per_org - busy.org, abreast - busy.webhook), 0);
+		room := greatest(least(claim_deliveries.most - claimed, share - busy.org,
+				abreast - busy.webhook), 0);
 		FOR d IN
 			UPDATE gpucredit_http.delivery o
 			SET underway = true, attempts = o.attempts + 1, due_at = at + claim_deliveries.lease,
@@ -227,7 +247,7 @@ BEGIN
 		UPDATE gpucredit_http.webhook o
 		SET after = page.after,
 			due_at = greatest(o.paused_until,
-				CASE WHEN busy.org >= claim_deliveries.per_org THEN at + interval '1 s' END,
+				CASE WHEN busy.org >= share THEN at + interval '1 s' END,
 				CASE WHEN page.has_more AND busy.webhook < abreast THEN at
 					ELSE coalesce((SELECT min(p.due_at) FROM gpucredit_http.delivery p
 						WHERE p.org = w.org AND p.webhook = w.webhook AND p.state = 'waiting'

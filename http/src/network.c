@@ -8,6 +8,10 @@
  * connect to it: a name, or a number written in another way, has been resolved
  * by then, and cannot change any more.
  *
+ * The daemon's own addresses are refused, too, although they may be public: a
+ * connection to one never leaves the machine, so it passes firewalls that stand
+ * before it.
+ *
  * All addresses are compared as IPv6 ones.  An IPv4 address, and one that is
  * wrapped into IPv6 (::ffff:0:0/96, or NAT64's 64:ff9b::/96), is judged as the
  * IPv4 address that it leads to.
@@ -17,6 +21,7 @@
 #include "network.h"
 
 #include <arpa/inet.h>
+#include <ifaddrs.h>
 #include <netinet/in.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -40,6 +45,7 @@ static const struct
 	{"10.0.0.0", 8},			/* private */
 	{"100.64.0.0", 10},			/* a provider's own */
 	{"127.0.0.0", 8},			/* loopback */
+	{"168.63.129.16", 32},		/* Azure's host, within its machines alone */
 	{"169.254.0.0", 16},		/* link-local, and clouds' metadata */
 	{"172.16.0.0", 12},			/* private */
 	{"192.0.0.0", 24},			/* protocols' own */
@@ -112,6 +118,26 @@ address_of(const struct sockaddr *socket_address, struct in6_addr *address)
 		address->s6_addr[10] = address->s6_addr[11] = 0xff;
 	}
 	return true;
+}
+
+/* Has this machine the address?  True also where that cannot be known. */
+static bool
+is_own(const struct in6_addr *target)
+{
+	struct ifaddrs *list = NULL;
+	bool		found = false;
+
+	if (getifaddrs(&list) != 0)
+		return true;
+	for (struct ifaddrs *one = list; one != NULL && !found; one = one->ifa_next)
+	{
+		struct in6_addr address;
+
+		found = one->ifa_addr != NULL && address_of(one->ifa_addr, &address) &&
+			IN6_ARE_ADDR_EQUAL(&address, target);
+	}
+	freeifaddrs(list);
+	return found;
 }
 
 /* Add one network, as ADDRESS/BITS. */
@@ -189,5 +215,5 @@ network_is_public(const struct sockaddr *address)
 		if (is_within(&target, &network, reserved[i].bits + before))
 			return false;
 	}
-	return true;
+	return !is_own(&target);
 }

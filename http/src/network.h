@@ -22,7 +22,8 @@ extern bool network_is_allowed(const struct sockaddr *address);
 
 /*
  * Is it an address of the public internet?  Private, link-local, loopback,
- * multicast, documentation and other reserved addresses are not.
+ * multicast, documentation and other reserved addresses are not, nor are those
+ * of this machine.
  */
 extern bool network_is_public(const struct sockaddr *address);
 

@@ -9,7 +9,8 @@
  * followed; only http and https are spoken; and an answer has a time and a
  * size, of which nothing but the status is kept.  What the daemon says of a
  * failure tells nothing of networks that the tenant may not reach: an address
- * that is not allowed is not tried.
+ * that is not allowed is not tried, and a name that leads to one fails as one
+ * that leads nowhere.
  *
  * A status that has come decides, even where the rest of the answer does not
  * come in time or is too long: the receiver has the message.
@@ -122,6 +123,8 @@ set_options(WebhookPost * post)
 	SET(CURLOPT_OPENSOCKETFUNCTION, open_socket);
 	SET(CURLOPT_OPENSOCKETDATA, post);
 	SET(CURLOPT_NOSIGNAL, 1L);
+	/* a name server that does not answer keeps a thread, but not this one */
+	SET(CURLOPT_QUICK_EXIT, 1L);
 	SET(CURLOPT_CONNECTTIMEOUT_MS, (long) CONNECT_MS);
 	SET(CURLOPT_TIMEOUT_MS, 1000L * options.webhook_s);
 	SET(CURLOPT_POST, 1L);
@@ -182,8 +185,9 @@ describe_failure(WebhookPost * post, CURLcode code)
 				 post->status);
 	else if (post->status > 0)
 		snprintf(to, size, "status %ld", post->status);
-	else if (post->is_refused)
-		snprintf(to, size, "its address is private, link-local or reserved, and not allowed here");
+	else if (post->is_refused || code == CURLE_COULDNT_RESOLVE_HOST)
+		snprintf(to, size, "it has no address, or one that is private, link-local or reserved,"
+				 " or this machine's, and not allowed here");
 	else if (post->needs_tls)
 		snprintf(to, size, "http:// is for networks that the operator allows; use https://");
 	else if (code == CURLE_OPERATION_TIMEDOUT)

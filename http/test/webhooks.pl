@@ -422,6 +422,69 @@ cmp_ok(time - $begun, '<', 2, 'twenty receivers of one organisation that hang ke
 change('eve', $_, 'remove') for @slow;
 all_holds('after slow ones');
 
+# Names, as a resolver answers that the owner of a name can have chosen
+daemon_stop();
+open(my $source, '>', "$folder/resolver.c") or die;
+print $source <<'EOT';
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <dlfcn.h>
+#include <ifaddrs.h>
+#include <netdb.h>
+#include <string.h>
+#include <unistd.h>
+
+int getaddrinfo(const char *node, const char *service, const struct addrinfo *hints, struct addrinfo **res)
+{
+	int (*real)(const char *, const char *, const struct addrinfo *, struct addrinfo **) = dlsym(RTLD_NEXT, "getaddrinfo");
+
+	if (node != NULL && strstr(node, ".slow") != NULL)
+		sleep(12);
+	if (node != NULL && strcmp(node, "inside.example") == 0)
+		node = "127.0.0.2";
+	return real(node, service, hints, res);
+}
+
+int getifaddrs(struct ifaddrs **list)
+{
+	int (*real)(struct ifaddrs **) = dlsym(RTLD_NEXT, "getifaddrs");
+	int rc = real(list);
+
+	for (struct ifaddrs *one = rc == 0 ? *list : NULL; one != NULL; one = one->ifa_next)
+		if (one->ifa_addr != NULL && one->ifa_addr->sa_family == AF_INET)
+			((struct sockaddr_in *) one->ifa_addr)->sin_addr.s_addr = inet_addr("8.8.4.4");
+	return rc;
+}
+EOT
+close($source);
+system('cc', '-shared', '-fPIC', '-o', "$folder/resolver.so", "$folder/resolver.c") == 0 or die 'cc failed';
+{
+	local $ENV{LD_PRELOAD} = "$folder/resolver.so";
+
+	daemon_start($node, @options);
+}
+my %named = map { $_ => (set_webhook('eve', $_))[0] } "http://inside.example:$port/", 'https://8.8.4.4/', map { "https://a$_.slow/" } 1 .. 12;
+submit('eve');
+sleep 2.5;
+$begun = time;
+$other = submit('bob');
+wait_received($receiver, '/bob', sub { ($_[0]{json}{data}{job} // 0) == $other }, 1);
+cmp_ok(time - $begun, '<', 3, 'names whose servers do not answer keep no other organisation waiting');
+foreach my $url ("http://inside.example:$port/", 'https://8.8.4.4/')
+{
+	my $sql = "SELECT count(*) FROM gpucredit_http.delivery WHERE webhook = $named{$url} AND problem LIKE '%private, link-local%'";
+
+	is(wait_for($sql, 1, 30), 1, $url =~ /inside/ ? 'a name that leads to a private address is refused'
+		: 'so is a public address of the daemon\'s own machine');
+}
+is(scalar(received($inside)), 0, 'and nothing was sent there');
+change('eve', $_, 'remove') for values %named;
+$begun = time;
+is(daemon_stop(), 0, 'a daemon that waits for names ends when it is asked to');
+cmp_ok(time - $begun, '<', 8, 'in time');
+daemon_start($node, @options);
+all_holds('after names');
+
 # Killed in the middle
 my ($kill) = set_webhook('ann', "$site/slow");
 my @jobs = map { submit('ann') } 1 .. 6;
@@ -480,8 +543,46 @@ my $count2 = received($receiver, '/bob');
 is($count2, $count, 'and was sent nothing more');
 is(query($node, 'web', "SELECT count(*) FROM gpucredit.alert WHERE org = 'acme' AND kind = 'webhook' AND detail ->> 'why' = 'rights'"), 1, 'with an alert');
 
-# A day, and a week, by the clock of the database
+# Organisations that want much at once, without a daemon
 daemon_stop();
+is($node->safe_psql('web', q{
+		BEGIN;
+		DO $$
+		DECLARE
+			w bigint;
+		BEGIN
+			PERFORM gpucredit_internal.write_event('load.made', 'rival', '') FROM generate_series(1, 6000);
+			WHILE EXISTS (SELECT FROM gpucredit.event_pending) LOOP
+				PERFORM gpucredit_http.number_events();
+			END LOOP;
+			FOR i IN 1 .. 15 LOOP
+				w := (gpucredit_http.set_webhook('rival', '', 'far' || i, 'https://example.com/')).webhook;
+				PERFORM gpucredit_http.enable_webhook('rival', w, 'far off' || i, 0);
+			END LOOP;
+		END $$;
+		SELECT count(*) FROM gpucredit_http.claim_deliveries(32, 8, '1 minute') WHERE org = 'rival';
+		SELECT count(*) <= 5000, max(webhook) - min(webhook) FROM gpucredit_http.delivery WHERE org = 'rival' AND state = 'waiting';
+		ROLLBACK}), "4\nt|0", 'fifteen webhooks that begin far behind have one page read at once');
+is($node->safe_psql('web', q{
+		BEGIN;
+		DO $$
+		BEGIN
+			FOR i IN 1 .. 4 LOOP
+				PERFORM gpucredit.create_account('hog' || i);
+				PERFORM gpucredit_http.set_webhook('hog' || i, '', 'hog' || n, 'https://example.com/') FROM generate_series(1, 4) n;
+				PERFORM gpucredit_internal.write_event('load.made', 'hog' || i, '') FROM generate_series(1, 20);
+			END LOOP;
+			WHILE EXISTS (SELECT FROM gpucredit.event_pending) LOOP
+				PERFORM gpucredit_http.number_events();
+			END LOOP;
+			PERFORM gpucredit_http.notice_events(1000);
+		END $$;
+		SELECT max(n), min(n) > 0, sum(n) <= 26 FROM (SELECT org, count(*) AS n
+			FROM gpucredit_http.claim_deliveries(32, 8, '1 minute') WHERE org LIKE 'hog%' GROUP BY org) c;
+		ROLLBACK}), '8|t|t', 'four organisations with slow receivers leave room for others');
+all_holds('after much at once');
+
+# A day, and a week, by the clock of the database
 foreach my $days (0, 9)
 {
 	my $simulated = $node->safe_psql('web', sprintf(q{
