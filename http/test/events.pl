@@ -199,6 +199,7 @@ is($node->safe_psql('web', q{SELECT count(*) FROM gpucredit.event WHERE kind = '
 is($node->safe_psql('web', 'SELECT count(*) FROM gpucredit.event_pending'), 0, 'none is left without a number');
 
 # Authorisation is checked again
+call($token{aud}, 'GET', '/v1/me') for 1 .. 40;		# each worker connects again
 my %until = (
 	revoked => stream(my $secret = token($node, 'ann')),
 	unbound => stream($token{bob}),
