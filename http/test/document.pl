@@ -1,0 +1,54 @@
+# document.pl: the examples of docs/http.md, run as they are printed, one after
+# the other in one shell; what each prints is what the page says
+#
+# Packages: libmicrohttpd-dev libjansson-dev libcurl4-openssl-dev libpq-dev libhttp-tiny-perl curl jq python3
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/lib";
+use GpuCreditHttp;
+use GpuCredit;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $page = slurp_checkout('docs/http.md');
+my $folder = PostgreSQL::Test::Utils::tempdir();
+my $node = http_node('document');
+my $token = token($node, 'ann');
+my $receiver = PostgreSQL::Test::Cluster::get_free_port();
+my (@wanted, @shell);
+
+# nothing starts, so that what waits is the same each time
+$node->safe_psql('web', q{SELECT gpucredit.drain('n1', 'maintenance')});
+daemon_start($node, '--webhook-networks', '127.0.0.1/32');
+
+my ($program) = $page =~ /^```python\n(.*?)^```/ms;
+append_to_file("$folder/receiver.py", $program);
+while ($page =~ /^```sh\n(.*?)^```\n```text\n(.*?)^```/gms)
+{
+	push @shell, $1;
+	push @wanted, $2;
+}
+cmp_ok(scalar(@shell), '>', 10, 'the page has examples');
+is(scalar(@shell), scalar(() = $page =~ /^```sh$/mg), 'each with what it prints');
+
+my $text = join("echo '<end>'\n", 'set -eu' . "\n", @shell, '');
+my $port = daemon_port();
+$text =~ s/127\.0\.0\.1:8086/127.0.0.1:$port/;
+$text =~ s/PORT=8099/PORT=$receiver/;
+$text =~ s/TOKEN=gpc_\.\.\./TOKEN=$token/;
+append_to_file("$folder/page.sh", $text);
+my $output = qx{cd $folder && timeout 120 bash page.sh 2>&1};
+is($?, 0, 'all of them succeed') || diag($output);
+my (undef, @got) = split /^<end>\n/m, $output, -1;
+foreach my $i (0 .. $#wanted)
+{
+	my $pattern = join('.*', map { quotemeta } split /\.\.\./, $wanted[$i], -1);
+	my ($first) = $shell[$i] =~ /^(?:api|body=|[a-z]+=)?(.*)/m;
+
+	like($got[$i] // '', qr/\A$pattern\z/s, 'as printed: ' . substr($first, 0, 70));
+}
+is(query($node, 'web', q{SELECT v FROM gpucredit_http.verify() v}), '', 'webhooks hold together');
+verify_empty($node, 'web');
+done_testing();
