@@ -107,9 +107,10 @@ export function minuteOf(at: number): string {
 export function instant(text: string | null | undefined): string {
 	if (!text) return '–';
 	const at = new Date(text);
-	const today = new Date().toDateString() === at.toDateString();
+	const now = new Date();
 
-	return today ? TIME.format(at) : `${SHORT_DAY.format(at)} ${MINUTE.format(at)}`;
+	if (now.toDateString() === at.toDateString()) return TIME.format(at);
+	return `${(now.getFullYear() === at.getFullYear() ? SHORT_DAY : DAY).format(at)} ${MINUTE.format(at)}`;
 }
 
 /* "in 3 days", "2 min ago" */
@@ -124,6 +125,14 @@ export function fromNow(text: string | null | undefined): string {
 		: `${Math.round(size / 86400)} days`;
 
 	return delta >= 0 ? `in ${words}` : `${words} ago`;
+}
+
+/* How many devices a set such as "{0-3,6}" has. */
+export function countSet(text: string): number {
+	let count = 0;
+
+	for (const [, first, last] of text.matchAll(/(\d+)(?:-(\d+))?/g)) count += Number(last ?? first) - Number(first) + 1;
+	return count;
 }
 
 export function accountName(account: string): string {

@@ -2,7 +2,7 @@
  * main.tsx: signs in, and chooses the page by its address.
  */
 import { render } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useErrorBoundary, useState } from 'preact/hooks';
 import { findSession, Problem, read, signOut, whenSignedOut, type Session } from './api';
 import { follow, forgetAll } from './live';
 import { go, Link, to, usePlace } from './route';
@@ -111,6 +111,10 @@ function Chosen(props: { words: string[]; role: Role }) {
 		case 'audit': return <AuditPage />;
 		case 'tokens': return <TokensPage />;
 	}
+	return <NotFound />;
+}
+
+function NotFound() {
 	return (
 		<Page title="There is no such page" name="Not found">
 			<Empty>
@@ -118,6 +122,16 @@ function Chosen(props: { words: string[]; role: Role }) {
 			</Empty>
 		</Page>
 	);
+}
+
+/* The page of an address, also where its query is none that the page can show, such as ?month=x. */
+function Checked(props: { words: string[]; query: string; role: Role }) {
+	const [error, reset] = useErrorBoundary((fault) => console.warn(fault));
+
+	useEffect(() => {
+		if (error) reset();
+	}, [props.words.join('/'), props.query]);
+	return error ? <NotFound /> : <Chosen words={props.words} role={props.role} />;
 }
 
 function Frame(props: { role: Role; left: () => void }) {
@@ -133,6 +147,12 @@ function Frame(props: { role: Role; left: () => void }) {
 		if (place.words[0] === 'o') setLastOrg(place.words[1]);
 		if (place.words.length === 0) go(first, true);
 	}, [place.words.join('/'), first]);
+	useEffect(() => {
+		/* on a phone the navigation is one line, of which only a part is in sight */
+		const link = document.querySelector<HTMLElement>('.side nav a[aria-current]');
+
+		if (link?.parentElement) link.parentElement.scrollLeft = link.offsetLeft - (link.parentElement.clientWidth - link.offsetWidth) / 2;
+	}, [place.words.join('/'), parts.length]);
 	useEffect(() => (role.may('events') ? follow() : undefined), [role]);
 	const leave = async (everywhere: boolean) => {
 		await signOut(everywhere);
@@ -183,7 +203,7 @@ function Frame(props: { role: Role; left: () => void }) {
 				</div>
 			</div>
 			<main id="page" tabIndex={-1}>
-				<Chosen words={place.words} role={role} />
+				<Checked words={place.words} query={place.query.toString()} role={role} />
 			</main>
 		</div>
 	);

@@ -85,6 +85,8 @@ async function everyPage(role, token, expected) {
 		await page.emulateMedia({ colorScheme: 'dark' });
 		await page.setViewportSize({ width: 390, height: 844 });
 		if (!examined.has(names[i])) await accessible(page, `${role}, ${names[i]}, dark on a phone`, ['color-contrast', 'target-size', 'scrollable-region-focusable']);
+		/* a chart is drawn anew in the frame after its page has become narrower */
+		await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
 		const width = await page.evaluate(() => document.documentElement.scrollWidth);
 
 		examined.add(names[i]);
@@ -113,7 +115,12 @@ async function gate() {
 	await page.keyboard.press('Tab');
 	ok((await page.evaluate(() => document.activeElement.textContent)) === 'To the page', 'the first key press offers to skip the navigation');
 	ok(await page.evaluate(() => !document.cookie.includes('gps_')), 'no script reads the cookie');
-	await page.reload();
+	for (const place of ['o/acme/statement?month=x', 'o/acme/usage?days=x']) {
+		await page.goto(`${site}/console/${place}`);
+		await settled(page);
+		ok(/no such page|does not exist|Usage/.test(await page.textContent('main')), `an address that nobody wrote is answered by a page: ${place}`, await page.textContent('main'));
+	}
+	await page.goto(`${site}/console/o/acme/jobs?state=running`);
 	await settled(page);
 	const paint = await page.evaluate(() => performance.getEntriesByName('first-contentful-paint')[0].startTime);
 
@@ -285,7 +292,7 @@ async function finance() {
 	ok(true, 'a budget is set and shown as a bar');
 	await page.goto(`${site}/console/prices`);
 	await page.getByLabel('GPU type').fill('L40S');
-	await page.getByLabel('Credits a GPU and hour').fill('1.2');
+	await page.getByLabel('Credits per GPU-hour').fill('1.2');
 	await page.click('button:has-text("Set the price")');
 	await page.waitForSelector('tr:has-text("L40S")');
 	ok(true, 'a price is set');

@@ -21,9 +21,11 @@ export function sentence(one: Alert): string {
 		case 'expiry':
 			return `Credit expires within ${short(credits(one.threshold))} days${detail.expires_at ? `, on ${dayOf(String(detail.expires_at))}` : ''}.`;
 		case 'spend':
-			return `Today costs ${short(credits(one.threshold))} times the average${detail.spent ? `: ${number('spent')}` : ''}.`;
+			return `${detail.spent ? `${number('spent')} credits were spent that day` : 'The spend of that day was'}, more than ${short(credits(one.threshold))} times the daily average.`;
 		case 'uncollected':
 			return 'Use was not covered by credit.';
+		case 'job':
+			return detail.reason === 'idle' ? 'The job leaves its devices idle.' : `The job ended: ${String(detail.reason ?? detail.job_state).replace(/_/g, ' ')}.`;
 		default:
 			return String(detail.message ?? detail.reason ?? detail.finding ?? one.kind).replace(/_/g, ' ');
 	}

@@ -20,14 +20,15 @@ export function AuditPage() {
 	const query = { org, job: value('job'), operation: value('operation'), actor: value('actor'), since: instantOf('since'), until: instantOf('until'), limit: 50 };
 	const path = org ? address('/v1/audit', query) : null;
 	const newest = useLive<List<Audit>>(path, 5000);
-	const [older, setOlder] = useState<Audit[]>([]);
+	/* all that is shown, once older rows were asked for: from then on it stands still, so that no row is left out between two pages */
+	const [kept, setKept] = useState<Audit[] | null>(null);
 	const [next, setNext] = useState<number | null | undefined>(undefined);
 	const [problem, setProblem] = useState<Problem | null>(null);
-	const rows = [...(newest.data?.data ?? []), ...older.filter((one) => !(newest.data?.data ?? []).some((other) => other.audit === one.audit))];
+	const rows = kept ?? newest.data?.data ?? [];
 	const after = next === undefined ? newest.data?.next : next;
 
 	useEffect(() => {
-		setOlder([]);
+		setKept(null);
 		setNext(undefined);
 	}, [path]);
 	return (
@@ -104,7 +105,7 @@ export function AuditPage() {
 												read<List<Audit>>(address('/v1/audit', { ...query, after })).then(
 													(answer) => {
 														if (!answer) return;
-														setOlder((old) => [...old, ...answer.value.data]);
+														setKept([...rows, ...answer.value.data]);
 														setNext(answer.value.next);
 													},
 													(error: unknown) => setProblem(error as Problem)

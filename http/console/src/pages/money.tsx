@@ -55,7 +55,7 @@ function Issue(props: { org: string }) {
 							</select>
 						)}
 					</Field>
-					<Field label="Good for days" help="empty: it never expires">{(id) => <input id={id} type="number" min="1" value={days} onInput={(event) => setDays(event.currentTarget.value)} />}</Field>
+					<Field label="Good for days" help="Leave it empty for credit that never expires.">{(id) => <input id={id} type="number" min="1" value={days} onInput={(event) => setDays(event.currentTarget.value)} />}</Field>
 					<Field label="Reason" wide help="stays with the credit and in the audit log">{(id) => <input id={id} required value={memo} onInput={(event) => setMemo(event.currentTarget.value)} />}</Field>
 				</div>
 			</Form>

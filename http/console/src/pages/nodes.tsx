@@ -3,6 +3,7 @@
  */
 import { useState } from 'preact/hooks';
 import { address, request } from '../api';
+import { countSet } from '../format';
 import { refreshAll, useLive } from '../live';
 import { Ask, Empty, Field, Form, Page, Shown, State, Table, When } from '../parts';
 import { useRole } from '../role';
@@ -30,8 +31,8 @@ function Drain(props: { node: Node }) {
 					beside={<button type="button" class="plain" onClick={close}>Leave it</button>}
 				>
 					<p>No job starts there any more. With a deadline, what runs there is told to save and leave by then.</p>
-					<Field label="Reason" help="people read it on this page">{(id) => <input id={id} required value={reason} onInput={(event) => setReason(event.currentTarget.value)} />}</Field>
-					<Field label="Hours until it must be empty" help="empty: jobs may run to their end">{(id) => <input id={id} type="number" min="0" step="any" value={hours} onInput={(event) => setHours(event.currentTarget.value)} />}</Field>
+					<Field label="Reason" help="People read it on this page.">{(id) => <input id={id} required value={reason} onInput={(event) => setReason(event.currentTarget.value)} />}</Field>
+					<Field label="Hours until it must be empty" help="Leave it empty to let jobs run to their end.">{(id) => <input id={id} type="number" min="0" step="any" value={hours} onInput={(event) => setHours(event.currentTarget.value)} />}</Field>
 				</Form>
 			)}
 		</Ask>
@@ -76,9 +77,9 @@ export function NodesPage() {
 								{ name: 'Node', head: true, cell: (row: Node) => row.node },
 								{ name: 'State', cell: (row) => <State of={row.state} /> },
 								{ name: 'Devices', cell: (row) => `${row.gpus} × ${row.gpu_type}${row.spot ? ', spot' : ''}` },
-								{ name: 'Healthy', cell: (row) => row.healthy },
-								{ name: 'Heard', cell: (row) => <When at={row.heard_at} relative /> },
-								{ name: 'Why', cell: (row) => <>{row.reason ?? ''}{row.deadline && <> empty <When at={row.deadline} relative /></>}</> },
+								{ name: 'Healthy devices', cell: (row) => (countSet(row.healthy) === row.gpus ? 'all' : <span class="warn">{countSet(row.healthy)} of {row.gpus}: {row.healthy}</span>) },
+								{ name: 'Last heartbeat', cell: (row) => <When at={row.heard_at} relative /> },
+								{ name: 'Why', cell: (row) => row.reason || row.deadline ? <>{row.reason}{row.deadline && <span class="muted"> must be empty <When at={row.deadline} relative /></span>}</> : '' },
 								...(role.may('drain', 'resume')
 									? [{ name: 'Change', cell: (row: Node) => (row.state === 'draining' ? <Resume node={row} /> : <Drain node={row} />) }]
 									: [])

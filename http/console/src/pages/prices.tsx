@@ -43,8 +43,8 @@ function NewPrice() {
 			>
 				<div class="fields">
 					<Field label="GPU type">{(id) => <input id={id} value={type} onInput={(event) => setType(event.currentTarget.value)} />}</Field>
-					<Field label="Credits a GPU and hour">{(id) => <input id={id} inputMode="decimal" value={price} onInput={(event) => setPrice(event.currentTarget.value)} />}</Field>
-					<Field label="From" help="empty: now">{(id) => <input id={id} type="datetime-local" value={from} onInput={(event) => setFrom(event.currentTarget.value)} />}</Field>
+					<Field label="Credits per GPU-hour">{(id) => <input id={id} inputMode="decimal" value={price} onInput={(event) => setPrice(event.currentTarget.value)} />}</Field>
+					<Field label="From" help="Leave it empty for now.">{(id) => <input id={id} type="datetime-local" value={from} onInput={(event) => setFrom(event.currentTarget.value)} />}</Field>
 				</div>
 			</Form>
 		</Section>
@@ -69,7 +69,7 @@ export function PricesPage() {
 							columns={[
 								{ name: 'GPU type', head: true, cell: (row: Price) => row.gpu_type + (row.spot ? ' (spot)' : '') },
 								{ name: 'Pool', cell: (row) => row.pool || 'every pool' },
-								{ name: 'A GPU and hour', number: true, cell: (row) => <Money of={row.per_gpu_hour} /> },
+								{ name: 'Per GPU-hour', number: true, cell: (row) => <Money of={row.per_gpu_hour} /> },
 								{ name: 'From', cell: (row) => dayOf(row.effective_at) },
 								{ name: 'In force', cell: (row) => (now.has(row) ? <b>now</b> : Date.parse(row.effective_at) > Date.now() ? 'later' : 'no more') }
 							]}

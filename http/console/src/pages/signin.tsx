@@ -17,7 +17,7 @@ export function SignIn(props: { done: (session: Session) => void }) {
 				<h1>gpucredit</h1>
 				<p class="muted">GPU credit and GPU jobs</p>
 				<Form label="Sign in" disabled={token.trim() === ''} send={async () => props.done(await signIn(token.trim()))}>
-					<Field label="Token" help="An administrator issues it: gpucredit_http.issue_token(). It begins with gpc_.">
+					<Field label="Token" help="Your administrator issues it with gpucredit_http.issue_token(). It begins with gpc_.">
 						{(id) => (
 							<input
 								id={id}

@@ -106,6 +106,14 @@ export function StatementPage(props: { org: string }) {
 									rows={entries.slice(0, shown)}
 									id={(row) => `${row.entry} ${row.bucket} ${row.at} ${row.operation}`}
 								/>
+								{list.truncated && (
+									<Empty>
+										<p>
+											The month has more entries than a page is sent. These, and their CSV, are its first {entries.length.toLocaleString('en')}: the later ones are missing.
+											<code>gpucredit.statement()</code> has all of them.
+										</p>
+									</Empty>
+								)}
 								<p class="actions">
 									<span class="muted">
 										{Math.min(entries.length, shown).toLocaleString('en')} of {entries.length.toLocaleString('en')}{list.truncated ? ' and more' : ''} entries.

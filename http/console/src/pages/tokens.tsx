@@ -55,7 +55,7 @@ function Issue() {
 					</Field>
 					<Field label="Days">{(id) => <input id={id} type="number" min="1" max="3660" value={days} onInput={(event) => setDays(event.currentTarget.value)} />}</Field>
 					{role.may('issue') && (
-						<Field label="Role" help="empty: yours">{(id) => <input id={id} value={owner} onInput={(event) => setOwner(event.currentTarget.value)} />}</Field>
+						<Field label="Role" help="Leave it empty for your own.">{(id) => <input id={id} value={owner} onInput={(event) => setOwner(event.currentTarget.value)} />}</Field>
 					)}
 				</div>
 			</Form>
