@@ -15,6 +15,7 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/queue.h>
 #include <sys/socket.h>
 #include <time.h>
 
@@ -23,16 +24,15 @@
 
 typedef struct Client
 {
+	LIST_ENTRY(Client) link;
 	int			socket;
 	ClientState state;
 	int64_t		since_us;		/* when it entered that state */
-	struct Client *previous;
-	struct Client *next;
 }			Client;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t stopped = PTHREAD_COND_INITIALIZER;
-static Client * all = NULL;
+static LIST_HEAD(, Client) all = LIST_HEAD_INITIALIZER(all);
 static int	open_now = 0;
 static bool stopping = false;
 static pthread_t thread;
@@ -43,19 +43,16 @@ client_begin(struct MHD_Connection *connection, void **context)
 {
 	const union MHD_ConnectionInfo *info =
 	MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-	Client	   *client = calloc(1, sizeof(Client));
+	Client	   *client = info != NULL ? calloc(1, sizeof(Client)) : NULL;
 
 	*context = client;
-	if (client == NULL || info == NULL)
+	if (client == NULL)
 		return;
 	client->socket = info->connect_fd;
 	client->state = CLIENT_SENDS;
 	client->since_us = now_us();
 	pthread_mutex_lock(&lock);
-	client->next = all;
-	if (all != NULL)
-		all->previous = client;
-	all = client;
+	LIST_INSERT_HEAD(&all, client, link);
 	open_now++;
 	pthread_mutex_unlock(&lock);
 }
@@ -64,12 +61,7 @@ static void
 client_end(Client * client)
 {
 	pthread_mutex_lock(&lock);
-	if (client->previous != NULL)
-		client->previous->next = client->next;
-	else if (all == client)
-		all = client->next;
-	if (client->next != NULL)
-		client->next->previous = client->previous;
+	LIST_REMOVE(client, link);
 	open_now--;
 	pthread_mutex_unlock(&lock);
 	free(client);
@@ -121,11 +113,12 @@ watch_clients(void *unused)
 	while (!stopping)
 	{
 		int64_t		now = now_us();
+		Client	   *client;
 
 		/* the library notices, and closes it */
-		for (Client * client = all; client != NULL; client = client->next)
+		LIST_FOREACH(client, &all, link)
 			if (is_late(client, now))
-				shutdown(client->socket, SHUT_RDWR);
+			shutdown(client->socket, SHUT_RDWR);
 		clock_gettime(CLOCK_REALTIME, &until);
 		until.tv_sec++;
 		pthread_cond_timedwait(&stopped, &lock, &until);

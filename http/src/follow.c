@@ -77,7 +77,7 @@ connect_follower(Follower * follower)
 	if (follower->connection != NULL && PQstatus(follower->connection) == CONNECTION_OK)
 		return true;
 	follower->knows = false;
-	streams_lose();
+	streams_feed_lost();
 	PQfinish(follower->connection);
 	follower->connection = database_connect();
 	if (follower->connection == NULL)
@@ -206,13 +206,14 @@ follow_main(void *unused)
 	{
 		if (now_us() - follower.looked_us > 1000000)
 		{
-			streams_look_after();
+			streams_end_stalled();
+			streams_send_keepalives();
 			follower.looked_us = now_us();
 		}
 		if (streams_count() == 0)
 		{
 			follower.knows = false;
-			streams_lose();
+			streams_feed_lost();
 			wait_a_moment(&(Follower)
 						  {
 							  0

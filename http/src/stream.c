@@ -28,17 +28,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 #include <sys/socket.h>
 
 #include "options.h"
 #include "problem.h"
 
-#define BUFFER_MOST	(64 * 1024)	/* a stream with more is behind */
+#define BUFFER_MOST	(64 * 1024) /* a stream with more is behind */
 #define BLOCK		2048		/* bytes that the library asks for at once */
-#define BEAT_US		15000000	/* a comment, after so long without an event */
+#define KEEPALIVE_US	15000000	/* a comment, after so long without an
+									 * event */
 
 typedef struct HttpStream
 {
+	LIST_ENTRY(HttpStream) link;
 	uint64_t	number;
 	struct MHD_Connection *connection;
 	int			socket;
@@ -47,8 +50,11 @@ typedef struct HttpStream
 	bool		live;			/* else it is behind */
 	bool		has_page;		/* a page is read for it */
 	int64_t		not_before_us;	/* the next page */
-	int64_t		after;			/* the last event that it has, or does not want */
-	int64_t		told;			/* the last number that the client knows */
+	int64_t		role_page_us;	/* when a page was last read for its role, or
+								 * its first stream came */
+	int64_t		after;			/* the last event that it has, or does not
+								 * want */
+	int64_t		sent_id;		/* the last number that was sent to the client */
 	int64_t		written_us;		/* when something was last put into the buffer */
 	int64_t		read_us;		/* when the client last took something */
 	char	   *buffer;
@@ -64,17 +70,15 @@ typedef struct HttpStream
 	char	   *account;
 	json_t	   *kinds;			/* NULL: all */
 	int64_t		job;			/* 0: all */
-	struct HttpStream *previous;
-	struct HttpStream *next;
 }			HttpStream;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t behind = PTHREAD_COND_INITIALIZER;
-static HttpStream * all = NULL;
+static LIST_HEAD(, HttpStream) all = LIST_HEAD_INITIALIZER(all);
 static int	count = 0;
 static uint64_t last_number = 0;
-static int64_t followed = -1;	/* the feed has been read up to here; -1: it is
-								 * not being read */
+static int64_t followed = -1;	/* the feed has been read up to here; -1: it
+								 * is not being read */
 static uint64_t asked = 0;		/* the last stream whose token was asked about */
 static bool stopping = false;
 
@@ -132,7 +136,7 @@ put_event(HttpStream * stream, int64_t number, const char *kind, const char *con
 	if (size > 0)
 		free(text);
 	if (good)
-		stream->told = number;
+		stream->sent_id = number;
 	return good;
 }
 
@@ -140,7 +144,7 @@ put_event(HttpStream * stream, int64_t number, const char *kind, const char *con
 static ssize_t
 read_stream(void *cls, uint64_t position, char *buffer, size_t room)
 {
-	HttpStream	   *stream = cls;
+	HttpStream *stream = cls;
 	size_t		n;
 
 	(void) position;
@@ -194,15 +198,10 @@ free_members(HttpStream * stream)
 static void
 free_stream(void *cls)
 {
-	HttpStream	   *stream = cls;
+	HttpStream *stream = cls;
 
 	pthread_mutex_lock(&lock);
-	if (stream->previous != NULL)
-		stream->previous->next = stream->next;
-	else
-		all = stream->next;
-	if (stream->next != NULL)
-		stream->next->previous = stream->previous;
+	LIST_REMOVE(stream, link);
 	count--;
 	pthread_mutex_unlock(&lock);
 	free_members(stream);
@@ -220,7 +219,7 @@ copy_member(const json_t * object, const char *name)
 static HttpStream *
 stream_new(WebRequest * request, const json_t * opened)
 {
-	HttpStream	   *stream = calloc(1, sizeof(HttpStream));
+	HttpStream *stream = calloc(1, sizeof(HttpStream));
 	json_t	   *after = json_object_get(opened, "after");
 	json_t	   *kinds = json_object_get(opened, "kinds");
 	const union MHD_ConnectionInfo *info =
@@ -232,7 +231,7 @@ stream_new(WebRequest * request, const json_t * opened)
 	stream->socket = info != NULL ? info->connect_fd : -1;
 	stream->after = json_integer_value(json_is_integer(after) ? after :
 									   json_object_get(opened, "last"));
-	stream->told = stream->after;
+	stream->sent_id = stream->after;
 	stream->token = strdup(request->token);
 	stream->token_number = json_integer_value(json_object_get(opened, "token"));
 	stream->session = json_integer_value(json_object_get(opened, "session"));
@@ -243,7 +242,7 @@ stream_new(WebRequest * request, const json_t * opened)
 	stream->account = copy_member(opened, "account");
 	stream->kinds = json_is_array(kinds) ? json_incref(kinds) : NULL;
 	stream->job = json_integer_value(json_object_get(opened, "job"));
-	stream->written_us = stream->read_us = now_us();
+	stream->written_us = stream->read_us = stream->role_page_us = now_us();
 	return stream;
 }
 
@@ -266,11 +265,15 @@ add_stream(HttpStream * stream)
 {
 	int			of_role = 0;
 	bool		accepted;
+	HttpStream *other;
 
 	pthread_mutex_lock(&lock);
-	for (HttpStream * other = all; other != NULL; other = other->next)
+	LIST_FOREACH(other, &all, link)
 	{
-		if (strcmp(other->role, stream->role) != 0 || other->ended)
+		if (strcmp(other->role, stream->role) != 0)
+			continue;
+		stream->role_page_us = other->role_page_us;
+		if (other->ended)
 			continue;
 		if (is_gone(other))
 			end_stream(other);
@@ -281,10 +284,7 @@ add_stream(HttpStream * stream)
 	if (accepted)
 	{
 		stream->number = ++last_number;
-		stream->next = all;
-		if (all != NULL)
-			all->previous = stream;
-		all = stream;
+		LIST_INSERT_HEAD(&all, stream, link);
 		count++;
 		/* what the client knows at once: the connection, and where it begins */
 		put_text(stream, ": gpucredit\n\n", 13);
@@ -298,7 +298,7 @@ void
 stream_open(WebRequest * request, const char *text)
 {
 	json_t	   *opened = json_loads(text, 0, NULL);
-	HttpStream	   *stream = stream_new(request, opened);
+	HttpStream *stream = stream_new(request, opened);
 
 	json_decref(opened);
 	if (stream == NULL || stream->token == NULL || stream->role == NULL || stream->account == NULL)
@@ -389,11 +389,13 @@ streams_follow(int64_t number)
 }
 
 void
-streams_lose(void)
+streams_feed_lost(void)
 {
+	HttpStream *stream;
+
 	pthread_mutex_lock(&lock);
 	followed = -1;
-	for (HttpStream * stream = all; stream != NULL; stream = stream->next)
+	LIST_FOREACH(stream, &all, link)
 		stream->live = false;
 	pthread_mutex_unlock(&lock);
 }
@@ -401,8 +403,10 @@ streams_lose(void)
 void
 streams_send(const StreamEvent * event)
 {
+	HttpStream *stream;
+
 	pthread_mutex_lock(&lock);
-	for (HttpStream * stream = all; stream != NULL; stream = stream->next)
+	LIST_FOREACH(stream, &all, link)
 	{
 		if (!stream->live || stream->ended || event->number <= stream->after)
 			continue;
@@ -417,33 +421,53 @@ streams_send(const StreamEvent * event)
 }
 
 void
-streams_look_after(void)
+streams_end_stalled(void)
 {
 	int64_t		now = now_us();
-	char		text[64];
+	HttpStream *stream;
 
 	pthread_mutex_lock(&lock);
-	for (HttpStream * stream = all; stream != NULL; stream = stream->next)
+	LIST_FOREACH(stream, &all, link)
 	{
+		if (stream->ended)
+			continue;
 		if (stream->suspended && is_gone(stream))
 			end_stream(stream);
 		else if (stream->size > stream->sent &&
-			now - stream->read_us > (int64_t) options.receive_s * 1000000)
+				 now - stream->read_us > (int64_t) options.receive_s * 1000000)
 		{
 			/* the library notices, and closes it */
 			shutdown(stream->socket, SHUT_RDWR);
 			end_stream(stream);
 		}
-		else if (stream->size == stream->sent && now - stream->written_us > BEAT_US)
-		{
-			/* an id without data tells the client from where to go on, and no more */
-			if (stream->after > stream->told)
-				snprintf(text, sizeof(text), ": \nid: %" PRId64 "\n\n", stream->after);
-			else
-				snprintf(text, sizeof(text), ": \n\n");
-			stream->told = stream->after;
-			put_text(stream, text, strlen(text));
-		}
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+void
+streams_send_keepalives(void)
+{
+	int64_t		now = now_us();
+	char		text[64];
+	HttpStream *stream;
+
+	pthread_mutex_lock(&lock);
+	LIST_FOREACH(stream, &all, link)
+	{
+		if (stream->ended || stream->size > stream->sent ||
+			now - stream->written_us <= KEEPALIVE_US)
+			continue;
+
+		/*
+		 * an id without data tells the client from where to go on, and no
+		 * more
+		 */
+		if (stream->after > stream->sent_id)
+			snprintf(text, sizeof(text), ": \nid: %" PRId64 "\n\n", stream->after);
+		else
+			snprintf(text, sizeof(text), ": \n\n");
+		if (put_text(stream, text, strlen(text)))
+			stream->sent_id = stream->after;
 	}
 	pthread_mutex_unlock(&lock);
 }
@@ -455,17 +479,24 @@ streams_tokens(char **tokens, char **sessions)
 	FILE	   *token = open_memstream(tokens, &size);
 	FILE	   *session = open_memstream(sessions, &size);
 	const char *comma = "";
+	const		HttpStream *stream;
+	const		HttpStream *next;
 
 	if (token == NULL || session == NULL)
+	{
+		if (token != NULL)
+			fclose(token);
 		return false;
+	}
 	fputc('{', token);
 	fputc('{', session);
 	pthread_mutex_lock(&lock);
 	asked = last_number;
-	for (const HttpStream * stream = all; stream != NULL; stream = stream->next)
+	LIST_FOREACH(stream, &all, link)
 	{
-		if (stream->next != NULL && stream->next->token_number == stream->token_number &&
-			stream->next->session == stream->session)
+		next = LIST_NEXT(stream, link);
+		if (next != NULL && next->token_number == stream->token_number &&
+			next->session == stream->session)
 			continue;
 		fprintf(token, "%s%" PRId64, comma, stream->token_number);
 		fprintf(session, "%s%" PRId64, comma, stream->session);
@@ -484,6 +515,7 @@ streams_check(const PGresult * good)
 {
 	json_t	   *tokens = json_object();
 	char		name[64];
+	HttpStream *stream;
 
 	for (int i = 0; i < PQntuples(good); i++)
 	{
@@ -491,7 +523,7 @@ streams_check(const PGresult * good)
 		json_object_set_new(tokens, name, json_loads(PQgetvalue(good, i, 2), 0, NULL));
 	}
 	pthread_mutex_lock(&lock);
-	for (HttpStream * stream = all; stream != NULL; stream = stream->next)
+	LIST_FOREACH(stream, &all, link)
 	{
 		snprintf(name, sizeof(name), "%" PRId64 "/%" PRId64, stream->token_number, stream->session);
 		/* one that came since the question is asked about the next time */
@@ -532,12 +564,19 @@ sql_array(const json_t * texts)
 	return text;
 }
 
-/* Describe the page that a stream needs. */
+/* Describe the page that a stream needs; its role is served now. */
 static void
 describe_page(HttpStream * stream, StreamPage * page)
 {
 	char		job[24];
+	int64_t		now = now_us();
+	HttpStream *other;
 
+	LIST_FOREACH(other, &all, link)
+	{
+		if (strcmp(other->role, stream->role) == 0)
+			other->role_page_us = now;
+	}
 	stream->has_page = true;
 	snprintf(job, sizeof(job), "%" PRId64, stream->job);
 	snprintf(page->after, sizeof(page->after), "%" PRId64, stream->after);
@@ -551,37 +590,52 @@ describe_page(HttpStream * stream, StreamPage * page)
 }
 
 /*
- * A stream that is behind, has nothing left to send, and is due.  The one that
- * came first is last in the list; those that had a page have to wait a moment,
- * so each has its turn.
+ * Whether stream a gets a page before stream b:
+ * 1. The one whose role has waited longer for a page, so that a role with many
+ *	  streams keeps no other role waiting.
+ * 2. The one that has waited longer itself.
  */
+static bool
+goes_before(const HttpStream * a, const HttpStream * b)
+{
+	if (a->role_page_us != b->role_page_us)
+		return a->role_page_us < b->role_page_us;
+	return a->not_before_us < b->not_before_us;
+}
+
+/* The next stream that is behind, has room for a page, and is due; or NULL. */
 static HttpStream *
 find_behind(void)
 {
-	HttpStream	   *found = NULL;
+	HttpStream *found = NULL;
 	int64_t		now = now_us();
+	HttpStream *stream;
 
-	for (HttpStream * stream = all; stream != NULL; stream = stream->next)
+	LIST_FOREACH(stream, &all, link)
+	{
 		if (!stream->live && !stream->ended && !stream->has_page &&
 			stream->size - stream->sent < BUFFER_MOST / 2 && stream->not_before_us <= now &&
-			(found == NULL || stream->not_before_us <= found->not_before_us))
+			(found == NULL || goes_before(stream, found)))
 			found = stream;
+	}
 	return found;
 }
 
 static bool
 any_behind(void)
 {
-	for (const HttpStream * stream = all; stream != NULL; stream = stream->next)
+	const		HttpStream *stream;
+
+	LIST_FOREACH(stream, &all, link)
 		if (!stream->live && !stream->ended)
-			return true;
+		return true;
 	return false;
 }
 
 bool
 streams_next_page(StreamPage * page)
 {
-	HttpStream	   *stream;
+	HttpStream *stream;
 	struct timespec until;
 
 	pthread_mutex_lock(&lock);
@@ -614,13 +668,16 @@ free_page(StreamPage * page)
 static HttpStream *
 stream_of(const StreamPage * page)
 {
-	HttpStream	   *stream = all;
+	HttpStream *stream;
 
-	while (stream != NULL && stream->number != page->stream)
-		stream = stream->next;
-	if (stream != NULL)
+	LIST_FOREACH(stream, &all, link)
+	{
+		if (stream->number != page->stream)
+			continue;
 		stream->has_page = false;
-	return stream;
+		return stream;
+	}
+	return NULL;
 }
 
 /* Put a page into a stream's buffer, as far as there is room. */
@@ -655,7 +712,7 @@ put_page(HttpStream * stream, const PGresult * rows)
 void
 streams_add_page(StreamPage * page, const PGresult * rows)
 {
-	HttpStream	   *stream;
+	HttpStream *stream;
 
 	pthread_mutex_lock(&lock);
 	stream = stream_of(page);
@@ -671,7 +728,7 @@ streams_add_page(StreamPage * page, const PGresult * rows)
 void
 streams_end(StreamPage * page)
 {
-	HttpStream	   *stream;
+	HttpStream *stream;
 
 	pthread_mutex_lock(&lock);
 	stream = stream_of(page);
@@ -684,7 +741,7 @@ streams_end(StreamPage * page)
 void
 streams_retry(StreamPage * page)
 {
-	HttpStream	   *stream;
+	HttpStream *stream;
 
 	pthread_mutex_lock(&lock);
 	stream = stream_of(page);
@@ -708,9 +765,11 @@ streams_count(void)
 void
 streams_stop(void)
 {
+	HttpStream *stream;
+
 	pthread_mutex_lock(&lock);
 	stopping = true;
-	for (HttpStream * stream = all; stream != NULL; stream = stream->next)
+	LIST_FOREACH(stream, &all, link)
 		end_stream(stream);
 	pthread_cond_broadcast(&behind);
 	pthread_mutex_unlock(&lock);

@@ -33,14 +33,20 @@ typedef struct StreamEvent
  */
 extern void streams_follow(int64_t number);
 
-/* Nobody reads the feed at the moment: no stream is live. */
-extern void streams_lose(void);
+/*
+ * For the same thread: it has stopped to read the feed, because no stream is
+ * open or the database is not reached.  No stream is live from then on.
+ */
+extern void streams_feed_lost(void);
 
 /* Send an event to the live streams that may read it and want it. */
 extern void streams_send(const StreamEvent *event);
 
-/* Send comments, and end streams that are not read. */
-extern void streams_look_after(void);
+/* End streams whose client has closed its connection, or reads nothing. */
+extern void streams_end_stalled(void);
+
+/* Send a comment to each stream to which nothing was sent for 15 seconds. */
+extern void streams_send_keepalives(void);
 
 /*
  * The tokens of all streams and their sessions (0: none), for a check, as
