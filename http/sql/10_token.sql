@@ -178,6 +178,7 @@ BEGIN
 	END IF;
 	UPDATE gpucredit_http.token t SET revoked_at = gpucredit.now(), revoked_by = caller
 	WHERE t.token = revoke_token.token;
+	PERFORM gpucredit_internal.notify_number('gpucredit_token', old.token);
 	PERFORM gpucredit_http.record('', 'revoke_token', caller,
 		jsonb_build_object('token', revoke_token.token, 'role', old.role));
 	RETURN true;

@@ -31,13 +31,13 @@ COMMENT ON COLUMN gpucredit_http.session.expires_at IS 'From when on it is good 
 COMMENT ON COLUMN gpucredit_http.session.ended_at IS 'When somebody signed out; NULL if nobody did.';
 
 CREATE FUNCTION gpucredit_http.session_limits(OUT idle interval, OUT absolute interval,
-	OUT per_token integer)
+	OUT per_token integer, OUT per_day integer)
 LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
-	SELECT '2 hours'::interval, '12 hours'::interval, 100;
+	SELECT '2 hours'::interval, '12 hours'::interval, 100, 1000;
 END;
 COMMENT ON FUNCTION gpucredit_http.session_limits() IS
-'Internal: how long a session lasts unused, how long at most, and how many of one token are good at once.';
+'Internal: how long a session lasts unused, how long at most, how many of one token are good at once, and how many of one token begin within a day.';
 
 /*
  * The secret of the header X-CSRF-Token.  It is made from the cookie's, so
@@ -129,6 +129,13 @@ BEGIN
 			JOIN gpucredit_http.token t ON t.token = b.token;
 		/* two that sign in at once are counted one after the other */
 		PERFORM FROM gpucredit_http.token t WHERE t.token = who.token FOR NO KEY UPDATE;
+		IF (SELECT s.created_at FROM gpucredit_http.session s WHERE s.token = who.token
+				ORDER BY s.session DESC OFFSET limits.per_day - 1 LIMIT 1) > at - interval '1 day'
+		THEN
+			PERFORM gpucredit_http.refuse('the token has begun 1,000 sessions within a day',
+				'Each session that begins is kept for a month and is on record.',
+				'Send the token itself with each request of a program, and keep a browser''s cookie.');
+		END IF;
 		DELETE FROM gpucredit_http.session s
 		WHERE s.token = who.token AND s.expires_at < at - interval '30 days';
 		UPDATE gpucredit_http.session s SET ended_at = at
@@ -161,6 +168,7 @@ BEGIN
 		WHERE t.token = s.token AND s.ended_at IS NULL AND t.role = who.role
 			AND (many OR s.session = who.session);
 		GET DIAGNOSTICS ended = ROW_COUNT;
+		PERFORM gpucredit_internal.notify_number('gpucredit_token', who.session);
 		session_answer.cookie := '';
 		session_answer.content := json_build_object('ended', ended);
 		PERFORM gpucredit_http.record('', 'sign_out', who.role,
@@ -177,7 +185,7 @@ END
 $$;
 COMMENT ON FUNCTION gpucredit_http.session_answer(text, text, text, text, jsonb) IS
 'Gateway: begins a session with a token (POST), shows it (GET), ends it, or with everywhere=true all of its role (DELETE). csrf is NULL for a request with a token, and for one with a cookie the header X-CSRF-Token or an empty text.
-Result: as answer(), and the cookie''s new value, empty to remove it, with its length in seconds. Errors: as begin() and begin_session().';
+Result: as answer(), and the cookie''s new value, empty to remove it, with its length in seconds. Errors: as begin() and begin_session(); 22023 the token has begun 1,000 sessions within a day.';
 
 CREATE FUNCTION gpucredit_http.sessions(role name DEFAULT NULL)
 RETURNS TABLE (session bigint, role name, token bigint, label text, created_at timestamptz,
@@ -224,6 +232,7 @@ BEGIN
 	END IF;
 	UPDATE gpucredit_http.session s SET ended_at = gpucredit.now()
 	WHERE s.session = end_session.session;
+	PERFORM gpucredit_internal.notify_number('gpucredit_token', end_session.session);
 	PERFORM gpucredit_http.record('', 'end_session', caller,
 		jsonb_build_object('session', end_session.session));
 	RETURN true;

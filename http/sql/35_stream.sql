@@ -4,7 +4,8 @@
  *
  * The daemon reads each event once, whoever listens, and sends it to those
  * whose role may read it.  Whether it may is decided here: stream_rights()
- * says it when a stream begins, and good_tokens() again each half minute.
+ * says it when a stream begins.  good_tokens() says it again each half minute,
+ * and at once when a token or a session has ended (NOTIFY gpucredit_token).
  */
 CREATE FUNCTION gpucredit_http.event_json(e gpucredit.event) RETURNS text
 LANGUAGE sql STABLE
@@ -107,9 +108,9 @@ COMMENT ON FUNCTION gpucredit_http.open_stream(jsonb, text) IS
 /*
  * Events after one, as a stream that is behind reads them.  A page reads 2,000
  * rows at most, so that a filter which nothing fits keeps no other stream
- * waiting, and gives some 60 kB, which a stream's buffer holds.  The last row has no content: it says up to which number the page
- * goes, whether there is more, and whether events may have left by age before
- * the first.
+ * waiting, and gives some 60 kB, which a stream's buffer holds.  The last row
+ * has no content: it says up to which number the page goes, whether there is
+ * more, and whether events may have left by age before the first.
  */
 CREATE FUNCTION gpucredit_http.stream_page(after bigint, org text, account text,
 	kinds text[], job bigint)
@@ -218,7 +219,8 @@ AS $$
 		AND gpucredit_http.stream_rights(t.role) IS NOT NULL
 		AND (a.session = 0 OR EXISTS (SELECT FROM gpucredit_http.session s
 			WHERE s.session = a.session AND s.token = a.token AND s.ended_at IS NULL
-				AND s.expires_at > gpucredit.now()))
+				AND s.expires_at > gpucredit.now()
+				AND s.used_at > gpucredit.now() - (gpucredit_http.session_limits()).idle))
 $$;
 COMMENT ON FUNCTION gpucredit_http.good_tokens(bigint[], bigint[]) IS
 'Gateway: those of some tokens, each with its session or 0, that are still good, and whose events their roles may read.';

@@ -48,7 +48,7 @@ static ConsoleFile * files = NULL;
 static ConsoleFile *
 find_file(const char *name, size_t length)
 {
-	for (ConsoleFile *file = files; file != NULL; file = file->next)
+	for (ConsoleFile * file = files; file != NULL; file = file->next)
 		if (strlen(file->name) == length && memcmp(file->name, name, length) == 0)
 			return file;
 	return NULL;
@@ -114,7 +114,7 @@ read_file(const char *path, const char *name, size_t size)
 static void
 find_packed(void)
 {
-	for (ConsoleFile *file = files; file != NULL; file = file->next)
+	for (ConsoleFile * file = files; file != NULL; file = file->next)
 	{
 		size_t		length = strlen(file->name);
 
@@ -133,7 +133,7 @@ console_load(const char *folder)
 {
 	char	   *copy = strdup(folder);
 	char	   *roots[] = {copy, NULL};
-	FTS		   *walk = copy != NULL ? fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR, NULL) : NULL;
+	FTS		   *walk = copy != NULL ? fts_open(roots, FTS_PHYSICAL | FTS_COMFOLLOW | FTS_NOCHDIR, NULL) : NULL;
 	FTSENT	   *entry;
 	bool		good = walk != NULL;
 
@@ -186,7 +186,7 @@ answer_file(WebRequest * request, const ConsoleFile * file)
 {
 	const char *known = MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND,
 													"If-None-Match");
-	const ConsoleFile *sent = file->packed != NULL && unpacks(request->connection) ?
+	const		ConsoleFile *sent = file->packed != NULL && unpacks(request->connection) ?
 		file->packed : file;
 	bool		has_it = known != NULL && strstr(known, sent->etag) != NULL;
 
@@ -210,7 +210,7 @@ console_answer(WebRequest * request)
 {
 	size_t		length = strcspn(request->target, "?");
 	const char *name = request->target + strlen(PREFIX);
-	const ConsoleFile *file;
+	const		ConsoleFile *file;
 
 	if (files == NULL)
 		return false;

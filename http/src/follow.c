@@ -7,7 +7,7 @@
  * that have committed numbered, reads them once for all streams, and checks
  * the streams' tokens.  It looks each 100 ms while a stream is open, and at
  * once when a NOTIFY says that another daemon or the upkeep worker has numbered
- * some.  The other one reads pages for streams that are behind, each with the
+ * some, or that a token or a session has ended.  The other one reads pages for streams that are behind, each with the
  * rights of the stream's token.
  *
  *-------------------------------------------------------------------------
@@ -25,9 +25,11 @@
 #include "options.h"
 #include "stream.h"
 
-#define LOOK_MS			100
+#define POLL_MS			100
 #define READ_ANYWAY_US	1000000 /* without a NOTIFY, which may be dropped */
-#define CHECK_US		30000000	/* tokens */
+#define CHECK_US		30000000	/* tokens, without a NOTIFY */
+#define CHECK_PAUSE_US	1000000 /* between two checks that a NOTIFY asks for */
+#define SWEEP_US		1000000 /* stalled streams, keep-alives */
 #define PAGE			"500"
 
 typedef struct Follower
@@ -37,7 +39,9 @@ typedef struct Follower
 	int64_t		last;
 	int64_t		read_us;
 	int64_t		checked_us;
-	int64_t		looked_us;
+	bool		has_events;		/* a NOTIFY has come since they were read */
+	bool		has_ends;		/* one of a token or a session has */
+	int64_t		swept_us;
 }			Follower;
 
 static pthread_t threads[2];
@@ -67,7 +71,10 @@ run_number(Follower * follower, const char *statement)
 	return number;
 }
 
-/* Connect, and listen, unless the connection works.  No stream is live without it. */
+/*
+ * Connect, and listen, unless the connection works.  No stream is live without
+ * it.  A standby does not let anybody listen, and is asked now and then.
+ */
 static bool
 connect_follower(Follower * follower)
 {
@@ -82,26 +89,27 @@ connect_follower(Follower * follower)
 	follower->connection = database_connect();
 	if (follower->connection == NULL)
 		return false;
-	result = PQexec(follower->connection, "LISTEN gpucredit_event");
+	result = PQexec(follower->connection, "LISTEN gpucredit_event; LISTEN gpucredit_token");
 	good = PQresultStatus(result) == PGRES_COMMAND_OK;
 	PQclear(result);
 	return good;
 }
 
-/* Have any notifications come since the last call? */
-static bool
-was_notified(Follower * follower)
+/* Note which notifications have come. */
+static void
+read_notifications(Follower * follower)
 {
-	bool		any = false;
 	PGnotify   *notify;
 
 	PQconsumeInput(follower->connection);
 	while ((notify = PQnotifies(follower->connection)) != NULL)
 	{
+		if (strcmp(notify->relname, "gpucredit_token") == 0)
+			follower->has_ends = true;
+		else
+			follower->has_events = true;
 		PQfreemem(notify);
-		any = true;
 	}
-	return any;
 }
 
 static StreamEvent
@@ -110,8 +118,8 @@ event_of(const PGresult * rows, int i)
 	return (StreamEvent)
 	{
 		.number = atoll(PQgetvalue(rows, i, 0)), .kind = PQgetvalue(rows, i, 1),
-		.org = PQgetvalue(rows, i, 2), .account = PQgetvalue(rows, i, 3),
-		.job = atoll(PQgetvalue(rows, i, 4)), .content = PQgetvalue(rows, i, 5)
+			.org = PQgetvalue(rows, i, 2), .account = PQgetvalue(rows, i, 3),
+			.job = atoll(PQgetvalue(rows, i, 4)), .content = PQgetvalue(rows, i, 5)
 	};
 }
 
@@ -123,6 +131,7 @@ read_feed(Follower * follower)
 	const char *values[] = {after, PAGE};
 	int			n;
 
+	follower->has_events = false;
 	do
 	{
 		PGresult   *rows;
@@ -150,12 +159,13 @@ check_tokens(Follower * follower)
 	char	   *sessions = NULL;
 	PGresult   *good = NULL;
 
+	follower->has_ends = false;
 	if (streams_tokens(&tokens, &sessions))
-		good = run(follower, "SELECT * FROM gpucredit_http.good_tokens($1, $2)", 2,
-				   (const char *[])
-				   {
-					   tokens, sessions
-				   });
+	{
+		const char *values[] = {tokens, sessions};
+
+		good = run(follower, "SELECT * FROM gpucredit_http.good_tokens($1, $2)", 2, values);
+	}
 	if (good != NULL)
 		streams_check(good);
 	PQclear(good);
@@ -168,8 +178,9 @@ check_tokens(Follower * follower)
 static void
 follow(Follower * follower)
 {
-	bool		notified = was_notified(follower);
+	int64_t		pause_us;
 
+	read_notifications(follower);
 	if (!follower->knows)
 	{
 		follower->last = run_number(follower, "SELECT gpucredit_http.feed_end()");
@@ -178,20 +189,23 @@ follow(Follower * follower)
 			return;
 		streams_follow(follower->last);
 	}
-	if (run_number(follower, "SELECT gpucredit_http.number_events()") > 0 || notified ||
+	if (run_number(follower, "SELECT gpucredit_http.number_events()") > 0 ||
+		follower->has_events ||
 		now_us() - follower->read_us > READ_ANYWAY_US)
 		read_feed(follower);
-	if (now_us() - follower->checked_us > CHECK_US)
+	pause_us = follower->has_ends ? CHECK_PAUSE_US : CHECK_US;
+	if (now_us() - follower->checked_us > pause_us)
 		check_tokens(follower);
 }
 
+/* Wait until something comes from the database, or until the time is over. */
 static void
-wait_a_moment(const Follower * follower, int ms)
+wait_a_moment(PGconn * connection, int ms)
 {
 	struct pollfd one = {.fd = -1, .events = POLLIN};
 
-	if (follower->connection != NULL)
-		one.fd = PQsocket(follower->connection);
+	if (connection != NULL)
+		one.fd = PQsocket(connection);
 	poll(&one, 1, ms);
 }
 
@@ -204,31 +218,25 @@ follow_main(void *unused)
 	(void) unused;
 	while (!atomic_load(&stopping))
 	{
-		if (now_us() - follower.looked_us > 1000000)
+		if (now_us() - follower.swept_us > SWEEP_US)
 		{
 			streams_end_stalled();
 			streams_send_keepalives();
-			follower.looked_us = now_us();
+			follower.swept_us = now_us();
 		}
 		if (streams_count() == 0)
 		{
 			follower.knows = false;
 			streams_feed_lost();
-			wait_a_moment(&(Follower)
-						  {
-							  0
-						  }, LOOK_MS);
+			wait_a_moment(NULL, POLL_MS);
 		}
 		else if (connect_follower(&follower))
 		{
 			follow(&follower);
-			wait_a_moment(&follower, LOOK_MS);
+			wait_a_moment(follower.connection, POLL_MS);
 		}
 		else
-			wait_a_moment(&(Follower)
-						  {
-							  0
-						  }, 500);
+			wait_a_moment(NULL, 500);
 	}
 	PQfinish(follower.connection);
 	return NULL;

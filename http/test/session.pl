@@ -7,6 +7,7 @@ use warnings;
 use FindBin;
 use lib "$FindBin::RealBin/lib";
 use GpuCreditHttp;
+use EventStream;
 use GpuCredit;
 use File::Path 'make_path';
 use PostgreSQL::Test::Utils;
@@ -139,6 +140,25 @@ is(visit($many[2], 'DELETE', '/v1/session?everywhere=true')->{status}, 200, 'als
 status_is(visit($_, 'GET', '/v1/me'), 401, 'all browsers of the role are signed out') foreach @many;
 status_is(visit($other, 'GET', '/v1/me'), 200, 'and none of another role');
 
+# Streams that are open when a session ends
+my %session = map { $_ => sign_in($token{ann}) } qw(out listed idle kept);
+my $revoked = token($node, 'ann');
+my %stream = (token => stream($revoked), map { $_ => stream($session{$_}{cookie}) } keys %session);
+visit($session{kept}, 'POST', '/v1/jobs', { request => '1xH100', wall_limit => 'PT1H', key => 'streamed' });
+is(scalar(grep { events_of($_, 1) > 0 } values %stream), 5, 'a session has a stream, as a token has');
+$node->safe_psql('web', "UPDATE gpucredit_http.session SET used_at = used_at - interval '2 hours 1 minute' WHERE session = $session{idle}{answer}{json}{session}");
+my $since = time;
+visit($session{out}, 'DELETE', '/v1/session');
+visit($session{kept}, 'DELETE', '/v1/sessions/' . $session{listed}{answer}{json}{session});
+$node->safe_psql('web', q{SELECT gpucredit_http.revoke_token((SELECT max(token) FROM gpucredit_http.tokens('ann')))});
+ok(is_ended($stream{out}, 5), 'its stream ends when somebody signs out');
+ok(is_ended($stream{listed}, 5), 'and when somebody signs that browser out');
+ok(is_ended($stream{idle}, 5), 'and when the session was not used for two hours');
+ok(is_ended($stream{token}, 5), 'a token\'s stream ends when it is revoked');
+cmp_ok(time - $since, '<', 5, 'at once');
+ok(!is_ended($stream{kept}, 0.1), 'another session\'s stream goes on');
+%stream = ();
+
 # Time and tokens
 $ann = sign_in($token{ann});
 $node->safe_psql('web', "UPDATE gpucredit_http.session SET used_at = used_at - interval '2 hours 1 minute' WHERE session = $ann->{answer}{json}{session}");
@@ -165,6 +185,12 @@ is(call($token{bob}, 'POST', '/v1/session', 'x' x 100_000, origin => $site)->{st
 is(query($node, 'web', q{SELECT count(*) FROM gpucredit_http.event WHERE operation = 'sign_in' AND caller = 'bob'}),
 	query($node, 'web', q{SELECT count(*) FROM gpucredit_http.session s JOIN gpucredit_http.token t USING (token) WHERE t.role = 'bob'}),
 	'and each is on record');
+my $busy = token($node, 'ann', 'read');
+$node->safe_psql('web', q{INSERT INTO gpucredit_http.session (sha256, token, label, created_at, used_at, expires_at, ended_at)
+	SELECT sha256(i::text::bytea), (SELECT max(token) FROM gpucredit_http.token), '', now(), now(), now(), now() FROM generate_series(1, 999) i});
+status_is(sign_in($busy)->{answer}, 200, 'a token begins a thousand sessions a day');
+status_is(sign_in($busy)->{answer}, 422, 'and no more, whatever became of them');
+status_is(sign_in(token($node, 'ann'))->{answer}, 200, 'another token of the role does');
 
 # Files
 my $page = call(undef, 'GET', '/console/');

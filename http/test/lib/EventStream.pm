@@ -13,7 +13,8 @@ use Time::HiRes 'time';
 
 our @EXPORT = qw(stream events_of is_ended stream_status);
 
-# A stream with a token, from an event on (undef: what happens from now on).
+# A stream with a token or a session's cookie, from an event on (undef: what
+# happens from now on).
 sub stream
 {
 	my ($token, $query, $last_event) = @_;
@@ -23,7 +24,7 @@ sub stream
 
 	# 1.0: the answer comes without chunks
 	$socket->syswrite(sprintf("GET /v1/events%s HTTP/1.0\r\nHost: x\r\nAccept: text/event-stream\r\n%s%s\r\n",
-			defined $query ? "?$query" : '', defined $token ? "Authorization: Bearer $token\r\n" : '',
+			defined $query ? "?$query" : '', !defined $token ? '' : $token =~ /=/ ? "Cookie: $token\r\n" : "Authorization: Bearer $token\r\n",
 			defined $last_event ? "Last-Event-ID: $last_event\r\n" : ''));
 	$socket->blocking(0);
 	more($stream, 10) until defined $stream->{head} || $stream->{ended};
