@@ -12,6 +12,9 @@ use GpuCreditHttp;
 use GpuCredit;
 use Test::More;
 
+# The longest name: of 255 bytes, and nothing in it where a line could break.
+use constant WIDE => 'W' x 255;
+
 my $console = "$FindBin::RealBin/../console";
 my $node = http_node('console', 'gpucredit.node_suspect = 0', 'gpucredit.node_lost = 0');
 
@@ -40,6 +43,7 @@ $node->safe_psql('web', q{
 	SELECT gpucredit.reserve('acme', 'vision', 'waits', '8xH100', '1 hour');
 	SELECT count(r) FROM generate_series(1, 450) i,
 		gpucredit.reserve('acme', 'vision', 'many ' || i, '1xH100', '20 s') r});
+wide($node);
 my %token = map { $_ => token($node, $_) } qw(tom ops aud root_admin);
 
 # Stands in for the node's agent, which serves what jobs print.
@@ -81,6 +85,8 @@ $ENV{HOME} = PostgreSQL::Test::Utils::tempdir();
 $ENV{ 'TOKEN_' . uc $_ } = $token{$_} foreach keys %token;
 $ENV{JOB} = query($node, 'web', q{SELECT job FROM gpucredit.job WHERE account = 'vision' ORDER BY job LIMIT 1});
 $ENV{SETTLED} = query($node, 'web', q{SELECT job FROM gpucredit.job WHERE account = 'nlp' ORDER BY job LIMIT 1});
+$ENV{WIDE} = WIDE;
+$ENV{WIDE_JOB} = query($node, 'web', q{SELECT min(job) FROM gpucredit.job WHERE pool = '} . WIDE . q{'});
 $ENV{FIRST_JOB} = query($node, 'web', q{SELECT min(job) FROM gpucredit.job WHERE org = 'acme'});
 open(my $walk, '-|', 'node', "$console/test/walk.mjs") or die "could not run node: $!";
 while (my $line = <$walk>)
@@ -99,6 +105,36 @@ is(query($node, 'web', q{SELECT string_agg(v::text, E'\n') FROM gpucredit.verify
 daemon_stop();
 $node->stop;
 done_testing();
+
+# An organisation, an account, a pool and a node with the longest names, twelve
+# types of GPU with names as long, and the largest amounts and texts.
+sub wide
+{
+	my ($node) = @_;
+	my $wide = WIDE;
+	my $type = 'W' x 61;
+
+	$node->safe_psql('web', qq{
+		SELECT set_config('gpucredit.clock', (clock_timestamp() - interval '3 hours')::text, false);
+		SELECT gpucredit.create_account('$wide'), gpucredit.create_account('$wide', '$wide'),
+			gpucredit.create_pool('$wide');
+		SELECT gpucredit.issue('$wide', '', 'i', 4000000000000, memo => repeat('W', 2000), valid_for => '10 days');
+		SELECT gpucredit.register_node('$wide', left('$wide', 253) || i, '$type' || i, 16, 2000000000),
+			gpucredit.set_price('$type' || i, 100000000 + i, pool => '$wide')
+		FROM generate_series(10, 21) i;
+		SELECT gpucredit.set_budget('$wide', '$wide', 3000000000000),
+			gpucredit.set_quota('$wide', '$wide', max_gpus => 1000000);
+		SELECT count(r) FROM generate_series(1, 3) n, generate_series(10, 21) i,
+			gpucredit.reserve('$wide', '$wide', n || ' ' || i, '16x' || '$type' || i, '20 hours', pool => '$wide',
+				spec => jsonb_build_object('name', '$wide', 'labels', jsonb_build_object('$type', '$wide'))) r;
+		SELECT gpucredit.place('$wide');
+		SELECT gpucredit.meter(org, job, 1, '0') FROM gpucredit.job WHERE pool = '$wide' AND state = 'starting';
+		SELECT gpucredit.drain(left('$wide', 253) || 10, repeat('W', 255))});
+	$node->safe_psql('web', qq{
+		SELECT gpucredit.heartbeat(node) FROM gpucredit.node;
+		SELECT gpucredit.meter(org, job, 1, '3 hours') FROM gpucredit.job WHERE pool = '$wide' AND state = 'running'});
+	return;
+}
 
 sub slurp
 {
