@@ -153,10 +153,11 @@ BEGIN
 		WHERE o.org = stream_page.org AND o.event > stream_page.after AND o.event <= upto
 		ORDER BY 2
 	LOOP
-		CONTINUE WHEN NOT (gpucredit_internal.may_read(one.org, one.account)
+		/* what costs least comes first */
+		CONTINUE WHEN NOT ((stream_page.kinds IS NULL OR one.kind = ANY (stream_page.kinds))
+			AND (stream_page.job IS NULL OR one.job = stream_page.job)
 			AND (stream_page.account = '' OR gpucredit_http.is_below(one.account, stream_page.account))
-			AND (stream_page.kinds IS NULL OR one.kind = ANY (stream_page.kinds))
-			AND (stream_page.job IS NULL OR one.job = stream_page.job));
+			AND gpucredit_internal.may_read(one.org, one.account));
 		stream_page.content := gpucredit_http.event_json(one);
 		n := n + 64 + octet_length(stream_page.content);
 		IF n > 60000 AND stream_page.event IS NOT NULL THEN

@@ -32,7 +32,7 @@ typedef struct Client
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t stopped = PTHREAD_COND_INITIALIZER;
-static LIST_HEAD(, Client) all = LIST_HEAD_INITIALIZER(all);
+static LIST_HEAD(Clients, Client) all = LIST_HEAD_INITIALIZER(all);
 static int	open_now = 0;
 static bool stopping = false;
 static pthread_t thread;

@@ -130,9 +130,12 @@ database_connect(void)
 static bool
 connect_if_needed(PGconn * *connection)
 {
-	/* a server that has stopped meanwhile has closed it */
+	/*
+	 * A server that has stopped meanwhile has closed it.  The first call reads
+	 * the server's last words, the second one the end.
+	 */
 	if (*connection != NULL && PQconsumeInput(*connection) == 1 &&
-		PQstatus(*connection) == CONNECTION_OK)
+		PQconsumeInput(*connection) == 1 && PQstatus(*connection) == CONNECTION_OK)
 		return true;
 	PQfinish(*connection);
 	*connection = connect_to_database();

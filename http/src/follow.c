@@ -7,8 +7,8 @@
  * that have committed numbered, reads them once for all streams, and checks
  * the streams' tokens.  It looks each 100 ms while a stream is open, and at
  * once when a NOTIFY says that another daemon or the upkeep worker has numbered
- * some, or that a token or a session has ended.  The other one reads pages for streams that are behind, each with the
- * rights of the stream's token.
+ * some, or that a token or a session has ended.  The other one reads pages for
+ * streams that are behind, each with the rights of the stream's token.
  *
  *-------------------------------------------------------------------------
  */

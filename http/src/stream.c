@@ -74,7 +74,7 @@ typedef struct HttpStream
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t behind = PTHREAD_COND_INITIALIZER;
-static LIST_HEAD(, HttpStream) all = LIST_HEAD_INITIALIZER(all);
+static LIST_HEAD(HttpStreams, HttpStream) all = LIST_HEAD_INITIALIZER(all);
 static int	count = 0;
 static uint64_t last_number = 0;
 static int64_t followed = -1;	/* the feed has been read up to here; -1: it
