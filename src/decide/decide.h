@@ -30,6 +30,10 @@
 #define DECIDE_MOST_REDONE	INT64_C(3600000000) /* lost work that spares a
 												 * job, in microseconds */
 #define DECIDE_MOST_AGED	256 /* aged jobs that have reservations */
+#define DECIDE_GUARANTEE_SLACK INT64_C(86400000000) /* microseconds by which a
+													 * guaranteed latest start
+													 * is later than twice the
+													 * wait by all limits */
 
 /*
  * Where memory comes from.  alloc returns aligned memory, or does not return,
@@ -350,7 +354,10 @@ typedef struct DecideClaim
 
 /*
  * A waiting job's reservation in the previous cycle.  Only node and devices
- * of its parts count; the parts are in order of the nodes' names.
+ * of its parts count; the parts are in order of the nodes' names.  A job that
+ * was guaranteed a latest start keeps a reservation that begins by then,
+ * whatever comes later, unless a node is lost or a more important job needs
+ * the devices.
  */
 typedef struct DecidePreviousReservation
 {
@@ -359,6 +366,11 @@ typedef struct DecidePreviousReservation
 	int32_t		gpus;			/* in all */
 	int32_t		first_part;		/* index into the input's previous_parts */
 	int32_t		n_parts;
+	int64_t		limit_at;		/* when it was to begin by all limits */
+	int64_t		latest;			/* the latest start that its job was
+								 * guaranteed; 0: none, or it is broken */
+	bool		due;			/* set by DecideRun alone: it is made again
+								 * before any job of its rank has its turn */
 } DecidePreviousReservation;
 
 typedef struct DecideInput
@@ -430,7 +442,32 @@ typedef struct DecideReservation
 	int32_t		after;			/* number of starts decided before it */
 	int32_t		first_part;		/* index into the result's reserved_parts */
 	int32_t		n_parts;
+	int64_t		latest;			/* the latest start that is guaranteed from
+								 * now on; 0: none */
 } DecideReservation;
+
+/* What broke a guarantee. */
+typedef enum DecideBreaker
+{
+	DECIDE_BROKEN_BY_NODE = 0,	/* a node or device of it is lost or drains */
+	DECIDE_BROKEN_BY_TIER,		/* a job of a more important tier */
+	DECIDE_BROKEN_BY_QUOTA,		/* its account's quota is used up */
+	DECIDE_BROKEN_BY_OVERDUE,	/* who has its devices runs past his limit */
+	DECIDE_BROKEN_BY_CHANGE		/* nodes, limits or settings were changed, or
+								 * another scheduler placed a job there */
+} DecideBreaker;
+
+/* A guaranteed latest start that can no longer be kept. */
+typedef struct DecideBroken
+{
+	int32_t		job;			/* index into the input's jobs */
+	int64_t		latest;			/* the latest start that was guaranteed */
+	DecideBreaker by;
+	int32_t		node;			/* of the input: the first one that is
+								 * concerned */
+	int32_t		tier;			/* of the input: that of the more important
+								 * job; -1: none */
+} DecideBroken;
 
 /*
  * Why the first unstarted job of a request waits, ordered by how near it came
@@ -539,6 +576,8 @@ typedef struct DecideResult
 								 * promises after which quotas held it back;
 								 * INT32_MAX: since its turn; or
 								 * DECIDE_NOT_HELD */
+	DecideBroken *broken;		/* guarantees that this cycle cannot keep */
+	int32_t		n_broken;
 	int32_t    *timed;			/* jobs whose expected run affected this, some
 								 * more than once */
 	int32_t		n_timed;
@@ -639,6 +678,9 @@ extern int64_t DecidePastUsage(int64_t rate, int64_t began, int64_t ended,
 extern const char *DecideCheck(const DecideInput *input,
 							   const DecideResult *result,
 							   const DecideArena *arena, int32_t *where);
+
+/* "node" for DECIDE_BROKEN_BY_NODE, and so on. */
+extern const char *DecideBreakerName(DecideBreaker by);
 
 /* "not_enough_gpus" for DECIDE_NOT_ENOUGH_GPUS, and so on. */
 extern const char *DecideReasonName(DecideReason reason);

@@ -160,7 +160,9 @@ line_previous(const AgedLine *line, DecideInput *input,
 			continue;
 		previous[input->n_previous++] = (DecidePreviousReservation)
 		{
-			i, 0, job->gpus, input->n_previous_parts, job->n_previous
+			.job = i, .gpus = job->gpus,
+				.first_part = input->n_previous_parts,
+				.n_parts = job->n_previous
 		};
 		for (p = 0; p < job->n_previous; p++)
 			parts[input->n_previous_parts++] = job->parts[p];

@@ -139,7 +139,9 @@ stream_previous(const Stream *stream, DecideInput *input,
 			continue;
 		previous[input->n_previous++] = (DecidePreviousReservation)
 		{
-			i, 0, job->gpus, input->n_previous_parts, job->n_parts
+			.job = i, .gpus = job->gpus,
+				.first_part = input->n_previous_parts,
+				.n_parts = job->n_parts
 		};
 		for (p = 0; p < job->n_parts; p++)
 			parts[input->n_previous_parts++] = job->parts[p];

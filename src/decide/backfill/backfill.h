@@ -9,6 +9,7 @@
 
 /* reservation.c */
 extern bool DecideReserve(Cycle *cycle, int32_t job, bool *more);
+extern bool DecideReserveAgain(Cycle *cycle, int32_t job, bool *reserved);
 extern PlaceOutcome DecideFreeButReserved(Cycle *cycle, int32_t job,
 										  int32_t *type);
 

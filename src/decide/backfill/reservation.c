@@ -672,6 +672,8 @@ may_reserve(const Cycle *cycle, int32_t job)
 
 	if (request->unpaid)
 		return false;
+	if (DecideJobGuaranteed(cycle, job))
+		return true;
 	if (class_floor(cycle, DecideClassOf(cycle, job), limit) ==
 		DECIDE_NEVER)
 		return false;
@@ -728,6 +730,91 @@ DecideReserve(Cycle *cycle, int32_t job, bool *more)
 		reservation_count(cycle, job);
 	cycle->filter = filter;
 	*more = may_reserve(cycle, job);
+	return outcome != OUTCOME_OUT_OF_MEMORY;
+}
+
+/*
+ * The first instant after this one at which anything changes on the hosts of a
+ * previous reservation.
+ */
+static int64_t
+next_change(const Cycle *cycle, const DecidePreviousReservation *previous,
+			int64_t after)
+{
+	const Timeline *timeline = cycle->timeline;
+	int64_t		next = DECIDE_NEVER;
+	int32_t		p;
+	int32_t		i;
+
+	for (p = previous->first_part;
+		 p < previous->first_part + previous->n_parts; p++)
+	{
+		int32_t		host = timeline->node_host
+		[cycle->input->previous_parts[p].node];
+
+		for (i = timeline->first_end[host]; i >= 0; i = timeline->ends[i].next)
+		{
+			if (timeline->ends[i].at > after && timeline->ends[i].at < next)
+				next = timeline->ends[i].at;
+		}
+		for (i = timeline->first_hold[host]; i >= 0;
+			 i = timeline->holds[i].next)
+		{
+			if (timeline->holds[i].until > after &&
+				timeline->holds[i].until < next)
+				next = timeline->holds[i].until;
+		}
+	}
+	return next;
+}
+
+/*
+ * Reserve the devices of a due reservation again, at the earliest time at
+ * which just these are there.  *reserved: that is by the guaranteed time.
+ * False: out of memory.
+ */
+bool
+DecideReserveAgain(Cycle *cycle, int32_t job, bool *reserved)
+{
+	const DecideRequestClass *request = DecideJobRequest(cycle, job);
+	const DecidePreviousReservation *previous = cycle->previous[job];
+	PlaceOutcome outcome = OUTCOME_NO_FIT;
+	int64_t		at;
+	int32_t		p;
+
+	*reserved = false;
+	if (!DecideTimelineOpen(cycle, request->wall_limit))
+		return false;
+	for (at = next_change(cycle, previous, cycle->input->now);
+		 at <= previous->latest && outcome == OUTCOME_NO_FIT;
+		 at = next_change(cycle, previous, at))
+	{
+		Cycle		future;
+
+		for (p = previous->first_part;
+			 p < previous->first_part + previous->n_parts; p++)
+		{
+			int32_t		host = cycle->timeline->node_host
+			[cycle->input->previous_parts[p].node];
+
+			DecideAvailabilityAt(cycle, host, at, request->wall_limit,
+								 &cycle->timeline->future[host]);
+		}
+		future = *cycle;
+		future.hosts = cycle->timeline->future;
+		future.reserving = true;
+		future.at = at;
+		outcome = DecidePreviousTry(&future, job, request,
+									request->max_gpus == 0 ? NULL :
+									request->offers, request->n_offers);
+		cycle->reservations_capacity = future.reservations_capacity;
+		cycle->reserved_capacity = future.reserved_capacity;
+	}
+	if (outcome == OUTCOME_STARTED && !reservation_hold(cycle, request))
+		outcome = OUTCOME_OUT_OF_MEMORY;
+	if (outcome == OUTCOME_STARTED)
+		reservation_count(cycle, job);
+	*reserved = outcome == OUTCOME_STARTED;
 	return outcome != OUTCOME_OUT_OF_MEMORY;
 }
 

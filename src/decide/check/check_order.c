@@ -6,7 +6,7 @@
  * the others can.  So a job that starts has no waiting one ahead of it.  Aged
  * jobs are ahead, by submit time; then the order is priority, run time (if
  * the policy says so), submit time, number.  Jobs with claims start on these
- * alone, and do not count here.
+ * alone, and do not count here, nor do jobs with a guaranteed latest start.
  *
  * Each job is looked at once, and only if something starts.
  */
@@ -153,6 +153,8 @@ DecideCheckOrder(const DecideInput *input, const DecideResult *result,
 		if (result->promises[i].job >= 0)
 			apart[result->promises[i].job] = true;
 	}
+	for (i = 0; i < input->n_previous; i++)
+		apart[input->previous[i].job] |= input->previous[i].latest > 0;
 	for (i = 0; i < result->n_starts; i++)
 	{
 		int32_t		job = result->starts[i].job;

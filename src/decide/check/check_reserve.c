@@ -111,7 +111,7 @@ compare_item(const void *context, int32_t a, int32_t b)
  */
 static const char *
 each_error(const DecideInput *input, const DecideResult *result,
-		   bool *decided)
+		   bool *decided, const bool *guaranteed)
 {
 	int32_t		next_part = 0;
 	int32_t		after = 0;
@@ -133,7 +133,8 @@ each_error(const DecideInput *input, const DecideResult *result,
 		if (decided[r->job])
 			return "a job has a reservation and starts, or has two";
 		decided[r->job] = true;
-		deep += input->jobs[r->job].aged_at >= input->now;
+		deep += input->jobs[r->job].aged_at >= input->now &&
+			!guaranteed[r->job];
 	}
 	if (deep > input->policy.backfill_depth)
 		return "more jobs have reservations than may";
@@ -314,6 +315,7 @@ DecideCheckReserved(const DecideInput *input, const DecideResult *result,
 					const DecideArena *arena)
 {
 	bool	   *decided;
+	bool	   *guaranteed;
 	bool	   *marked;
 	const char *error;
 	int32_t		i;
@@ -324,14 +326,18 @@ DecideCheckReserved(const DecideInput *input, const DecideResult *result,
 		return result->n_reserved_parts == 0 ? NULL :
 			"the reservations' parts overlap or leave a gap";
 	decided = DecideAlloc(arena, input->n_jobs, sizeof(bool));
+	guaranteed = DecideAlloc(arena, input->n_jobs, sizeof(bool));
 	marked = DecideAlloc(arena, input->n_nodes, sizeof(bool));
-	if (decided == NULL || marked == NULL)
+	if (decided == NULL || guaranteed == NULL || marked == NULL)
 		return "out of memory";
 	memset(decided, 0, (size_t) input->n_jobs * sizeof(bool));
 	memset(marked, 0, (size_t) input->n_nodes * sizeof(bool));
+	memset(guaranteed, 0, (size_t) input->n_jobs * sizeof(bool));
+	for (i = 0; i < input->n_previous; i++)
+		guaranteed[input->previous[i].job] = input->previous[i].latest > 0;
 	for (i = 0; i < result->n_starts; i++)
 		decided[result->starts[i].job] = true;
-	error = each_error(input, result, decided);
+	error = each_error(input, result, decided, guaranteed);
 	if (error != NULL)
 		return error;
 	for (i = 0; i < result->n_reserved_parts; i++)

@@ -273,6 +273,13 @@ typedef struct Cycle
 	const DecidePreviousReservation **previous; /* by job; NULL: there are no
 												 * previous reservations */
 	int32_t    *previous_host;	/* host of each node */
+	int32_t    *guaranteed;		/* by request: jobs with a guarantee that have
+								 * not had their turn; NULL: none was given */
+	int32_t    *due;			/* jobs whose reservations are due, in order */
+	int32_t		n_due;
+	int32_t		next_due;
+	bool	   *was_due;		/* by job: it has had its turn as one of
+								 * these; NULL: there are none */
 
 	DecideResult *result;
 	int32_t		starts_capacity;

@@ -343,16 +343,23 @@ job_waits(Cycle *cycle, int32_t job)
 {
 	bool		more;
 
+	int32_t		request = cycle->input->jobs[job].request;
+
 	if (cycle->n_before < 0)
 		cycle->n_before = cycle->result->n_starts;
 	job_explain(cycle, job);
 	if (!DecideReserve(cycle, job, &more))
 		return false;
+	if (cycle->guaranteed != NULL)
+	{
+		cycle->guaranteed[request] -= DecideJobGuaranteed(cycle, job);
+		more |= cycle->guaranteed[request] > 0;
+	}
 	if (cycle->filter == NULL &&
 		(cycle->may_claim == NULL ||
-		 !cycle->may_claim[cycle->input->jobs[job].request]) &&
+		 !cycle->may_claim[request]) &&
 		!more)
-		DecideQueueBlock(cycle->queue, cycle->input->jobs[job].request);
+		DecideQueueBlock(cycle->queue, request);
 	return true;
 }
 
@@ -384,6 +391,23 @@ job_may_start(const Cycle *cycle, int32_t job)
 }
 
 /*
+ * Count the job that just started.
+ */
+static void
+job_started(Cycle *cycle, int32_t job)
+{
+	const DecideResult *result = cycle->result;
+	const DecideStart *start = &result->starts[result->n_starts - 1];
+	const DecideJob *j = &cycle->input->jobs[job];
+	DecideUse	use = DecideJobUse(&cycle->input->requests[j->request],
+								   start->type, start->gpus);
+
+	job_charge(cycle, job, start->type, start->gpus);
+	DecideQuotaAdd(cycle, j->account, start->type, &use, false);
+	DecideClaimsStarted(cycle, start);
+}
+
+/*
  * Give a job its turn: to start, else to get a claim, else to get a reason
  * and a reservation.  Starts and claims count in fair share at once.  False:
  * out of memory.
@@ -408,14 +432,7 @@ job_serve(Cycle *cycle, int32_t job)
 		return false;
 	if (outcome == OUTCOME_STARTED)
 	{
-		const DecideStart *start = &result->starts[result->n_starts - 1];
-		const DecideJob *j = &cycle->input->jobs[job];
-		DecideUse	use = DecideJobUse(&cycle->input->requests[j->request],
-									   start->type, start->gpus);
-
-		job_charge(cycle, job, start->type, start->gpus);
-		DecideQuotaAdd(cycle, j->account, start->type, &use, false);
-		DecideClaimsStarted(cycle, start);
+		job_started(cycle, job);
 		return true;
 	}
 	if (!DecideClaimTry(cycle, job, &promised))
@@ -423,6 +440,100 @@ job_serve(Cycle *cycle, int32_t job)
 	if (promised)
 		promise_charge(cycle, job);
 	return promised || job_waits(cycle, job);
+}
+
+/*
+ * Give a job whose reservation is due its turn before the queue: it starts on
+ * just those devices, or gets a claim, or has them reserved again.  Where none
+ * of that is possible, it has its ordinary turn later.  False: out of memory.
+ */
+static bool
+due_turn(Cycle *cycle, int32_t job)
+{
+	const DecideRequestClass *request;
+	PlaceOutcome outcome = OUTCOME_NO_FIT;
+	bool		done = false;
+
+	if (!DecideQuotaFilter(cycle, job, false, &done))
+		return false;
+	if (done || (cycle->promised != NULL && cycle->promised[job]))
+		return true;
+	request = DecideJobRequest(cycle, job);
+	if (cycle->result->n_starts < cycle->input->max_starts)
+	{
+		DecideAvailabilityShow(cycle, request->wall_limit);
+		outcome = DecidePreviousTry(cycle, job, request, request->max_gpus == 0 ?
+									NULL : request->offers, request->n_offers);
+	}
+	if (outcome == OUTCOME_OUT_OF_MEMORY)
+		return false;
+	if (outcome == OUTCOME_STARTED)
+	{
+		job_started(cycle, job);
+		cycle->was_due[job] = true;
+		return true;
+	}
+	if (!DecideClaimTry(cycle, job, &done))
+		return false;
+	if (done)
+		promise_charge(cycle, job);
+	else
+	{
+		if (cycle->n_before < 0)
+			cycle->n_before = cycle->result->n_starts;
+		if (!DecideReserveAgain(cycle, job, &done))
+			return false;
+	}
+	cycle->was_due[job] = done;
+	if (done)
+		cycle->guaranteed[cycle->input->jobs[job].request]--;
+	return true;
+}
+
+/*
+ * Give the jobs whose reservations are due their turns, if a job of a rank
+ * that they go before is to have its turn.  False: out of memory.
+ */
+static bool
+due_try(Cycle *cycle, int32_t rank)
+{
+	while (cycle->next_due < cycle->n_due)
+	{
+		int32_t		job = cycle->due[cycle->next_due];
+		bool		fine;
+
+		if (DecideAgedRank(cycle->input, job) > rank)
+			return true;
+		cycle->next_due++;
+		fine = due_turn(cycle, job);
+		cycle->filter = NULL;
+		if (!fine)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Report why jobs with due reservations wait, where no other job of their
+ * request has its reason reported.
+ */
+static void
+due_explain(Cycle *cycle)
+{
+	const DecideResult *result = cycle->result;
+	int32_t		i;
+
+	for (i = 0; i < result->n_reservations && cycle->n_due > 0; i++)
+	{
+		int32_t		job = result->reservations[i].job;
+		DecideWait *wait = &result->waits[cycle->input->jobs[job].request];
+
+		if (wait->reason != DECIDE_NOT_WAITING)
+			continue;
+		wait->reason = DECIDE_RESERVED;
+		wait->job = job;
+		wait->type = result->reservations[i].type;
+	}
 }
 
 /*
@@ -435,7 +546,8 @@ job_turn(Cycle *cycle, int32_t job)
 	bool		held;
 	bool		served;
 
-	if (cycle->promised != NULL && cycle->promised[job])
+	if ((cycle->promised != NULL && cycle->promised[job]) ||
+		(cycle->was_due != NULL && cycle->was_due[job]))
 		return true;
 	if (!DecideQuotaFilter(cycle, job, false, &held))
 		return false;
@@ -448,16 +560,6 @@ job_turn(Cycle *cycle, int32_t job)
 	served = job_serve(cycle, job);
 	cycle->filter = NULL;
 	return served;
-}
-
-/*
- * The rank in whose place a job has its turn.
- */
-static int32_t
-turn_rank(const DecideInput *input, int32_t job)
-{
-	return DecideJobAged(input, job) ? DecideAgedRank(input, job) :
-		input->tiers[input->jobs[job].tier].rank;
 }
 
 /*
@@ -512,8 +614,10 @@ jobs_try(Cycle *cycle)
 
 		if (turns++ % 256 == 0)
 			DecidePoll(cycle->arena);
+		if (!due_try(cycle, DecideTurnRank(cycle->input, job)))
+			return false;
 		if (cycle->input->policy.reclaim &&
-			(!postponed_try(cycle, turn_rank(cycle->input, job)) ||
+			(!postponed_try(cycle, DecideTurnRank(cycle->input, job)) ||
 			 !DecideClaimBeyond(cycle, job, &beyond)))
 			return false;
 		if (cycle->queue->blocked[cycle->input->jobs[job].request])
@@ -523,7 +627,7 @@ jobs_try(Cycle *cycle)
 		else if (!job_turn(cycle, job))
 			return false;
 	}
-	return postponed_try(cycle, INT32_MAX);
+	return due_try(cycle, INT32_MAX) && postponed_try(cycle, INT32_MAX);
 }
 
 /*
@@ -542,7 +646,8 @@ cycle_prepare(Cycle *cycle)
 	if (cycle->result->waits == NULL ||
 		cycle->single.hosts == NULL || cycle->single.gpus == NULL)
 		return false;
-	if (!classes_find(cycle) || !DecidePlacePrepare(cycle))
+	if (!classes_find(cycle) || !DecidePlacePrepare(cycle) ||
+		!DecideDuePrepare(cycle))
 		return false;
 	for (i = 0; i < n; i++)
 	{
@@ -662,6 +767,7 @@ DecideRound(const DecideInput *input, const DecideArena *arena,
 	if (error == NULL)
 	{
 		filters_explain(&cycle);
+		due_explain(&cycle);
 		*over = round_is_over(&cycle);
 	}
 	return error;

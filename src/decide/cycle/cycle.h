@@ -12,6 +12,18 @@ extern const char *DecideRound(const DecideInput *input,
 							   const DecideArena *arena, DecideResult *result,
 							   bool *over);
 
+/* guarantee.c */
+extern bool DecideGuaranteesDue(const DecideInput *input,
+								const DecideResult *result,
+								const DecideArena *arena, int32_t tries,
+								DecideInput *next, bool *again);
+extern bool DecideGuaranteesNote(const DecideInput *input,
+								 const DecideArena *arena,
+								 DecideResult *result);
+
+/* due.c */
+extern bool DecideDuePrepare(Cycle *cycle);
+
 /* apply_result.c */
 extern bool DecideResultApply(const DecideInput *input,
 							  const DecideResult *result,

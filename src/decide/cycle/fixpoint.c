@@ -292,11 +292,11 @@ rounds_go(const DecideInput *first, const DecideArena *arena,
 }
 
 /*
- * Decide one cycle.
+ * Decide rounds until nothing is left, whatever was guaranteed before.
  */
-const char *
-DecideRun(const DecideInput *input, const DecideArena *arena,
-		  DecideResult *result)
+static const char *
+decide_once(const DecideInput *input, const DecideArena *arena,
+			DecideResult *result)
 {
 	bool		over = true;
 	const char *error = DecideRound(input, arena, result, &over);
@@ -309,6 +309,30 @@ DecideRun(const DecideInput *input, const DecideArena *arena,
 	}
 	if (error == NULL && !over)
 		error = rounds_go(input, arena, result);
+	return error;
+}
+
+/*
+ * Decide one cycle, again where guaranteed latest starts would be missed.
+ */
+const char *
+DecideRun(const DecideInput *input, const DecideArena *arena,
+		  DecideResult *result)
+{
+	DecideInput next = *input;
+	const char *error = decide_once(input, arena, result);
+	bool		again = true;
+	int32_t		tries;
+
+	for (tries = 0; error == NULL && again; tries++)
+	{
+		if (!DecideGuaranteesDue(input, result, arena, tries, &next, &again))
+			error = "out of memory";
+		else if (again)
+			error = decide_once(&next, arena, result);
+	}
+	if (error == NULL && !DecideGuaranteesNote(input, arena, result))
+		error = "out of memory";
 	if (error != NULL)
 		memset(result, 0, sizeof(*result));
 	return error;

@@ -227,6 +227,17 @@ DecideJobAged(const DecideInput *input, int32_t job)
 }
 
 /*
+ * Was a waiting job guaranteed a latest start that still holds?
+ */
+static inline bool
+DecideJobGuaranteed(const Cycle *cycle, int32_t job)
+{
+	DecideAssert(job >= 0 && job < cycle->input->n_jobs);
+	return cycle->previous != NULL && cycle->previous[job] != NULL &&
+		cycle->previous[job]->latest > 0;
+}
+
+/*
  * The lowest rank whose jobs an aged job goes before: its own, or less.
  */
 static inline int32_t
@@ -236,6 +247,16 @@ DecideAgedRank(const DecideInput *input, int32_t job)
 
 	DecideAssert(job >= 0 && job < input->n_jobs);
 	return tier->ages_to < tier->rank ? tier->ages_to : tier->rank;
+}
+
+/*
+ * The rank in whose place a job has its turn.
+ */
+static inline int32_t
+DecideTurnRank(const DecideInput *input, int32_t job)
+{
+	return DecideJobAged(input, job) ? DecideAgedRank(input, job) :
+		input->tiers[input->jobs[job].tier].rank;
 }
 
 /*

@@ -95,12 +95,16 @@ DecidePreviousTry(Cycle *cycle, int32_t job, const DecideRequestClass *request,
 	int32_t    *hosts;
 	int32_t		i;
 
-	if (previous == NULL || previous->gpus != request->min_gpus ||
-		request->min_gpus != request->max_gpus)
+	if (previous == NULL || (!previous->due &&
+							 (previous->gpus != request->min_gpus ||
+							  request->min_gpus != request->max_gpus)))
 		return OUTCOME_NO_FIT;
 	if (offers != NULL)
 		offer = offer_reserved(previous, offers, n_offers);
-	if ((offer == NULL) != (request->max_gpus == 0))
+	if ((offer == NULL) != (request->max_gpus == 0) ||
+		previous->gpus < request->min_gpus ||
+		previous->gpus > (offer == NULL ? 0 :
+						  DecideQuotaFilterMost(cycle, request, offer)))
 		return OUTCOME_NO_FIT;
 	parts = DecideAlloc(cycle->arena, previous->n_parts, sizeof(DecidePart));
 	hosts = DecideAlloc(cycle->arena, previous->n_parts, sizeof(int32_t));

@@ -356,7 +356,8 @@ load_previous(Sim *sim, Arena *arena, DecideInput *input)
 			continue;
 		previous[input->n_previous++] = (DecidePreviousReservation){
 			.job = i, .type = job->reserved_type, .gpus = job->gpus,
-			.first_part = n, .n_parts = job->n_reserved
+			.first_part = n, .n_parts = job->n_reserved,
+			.limit_at = job->reserved_at, .latest = job->guaranteed
 		};
 		memcpy(parts + n, job->reserved,
 			   sizeof(DecidePart) * (size_t) job->n_reserved);
@@ -614,8 +615,10 @@ note_reservations(Sim *sim, const DecideResult *result,
 			   sizeof(DecidePart) * (size_t) made->n_parts);
 		job->n_reserved = made->n_parts;
 		job->reserved_type = made->type;
-		if (job->promised == DECIDE_NEVER)
-			job->promised = made->limit_at;
+		job->reserved_at = made->limit_at;
+		job->guaranteed = made->latest;
+		if (job->promised == DECIDE_NEVER && made->latest > 0)
+			job->promised = made->latest;
 		if (job->expected == DECIDE_NEVER)
 			job->expected = expected[i];
 	}

@@ -55,6 +55,8 @@ typedef struct SimJob
 	DecidePart *reserved;		/* devices that the last cycle reserved for it */
 	int32_t		n_reserved;
 	int32_t		reserved_type;
+	int64_t		reserved_at;
+	int64_t		guaranteed;		/* the latest start that is guaranteed now */
 	int32_t		for_job;		/* the job that it leaves for */
 	bool		ended;
 } SimJob;
