@@ -49,7 +49,7 @@ SELECT count(*) FROM gpucredit.place('bf');
 SELECT pg_temp.ask('gang', '64xBF-A', '2 h', 'big');
 SELECT count(*) FROM gpucredit.place('bf');
 SELECT count(*) FROM gpucredit.plan('bf');
-SELECT pg_temp.key(job) AS job, attempt, node, gpus, share, gpu_type, expected_at, latest_at
+SELECT pg_temp.key(job) AS job, attempt, node, gpus, share, gpu_type, expected_at, latest_at, limit_at
 FROM gpucredit.reservations('bf') ORDER BY node LIMIT 1;
 CREATE TEMP TABLE stream (at timestamptz, started bigint, gang boolean);
 DO $$
@@ -124,11 +124,11 @@ SELECT expected_end - started_at AS expected, limit_end - started_at AS longest
 FROM gpucredit.attempt_gpu WHERE job = pg_temp.job('next');
 -- a job that outruns its estimate is expected to take twice as long
 SELECT pg_temp.ask('all', '64xBF-A', '1 h', 'big');
-SELECT expected_at, latest_at FROM gpucredit.reservations('bf') LIMIT 1;
+SELECT expected_at, limit_at FROM gpucredit.reservations('bf') LIMIT 1;
 SELECT set_config('gpucredit.clock', '2027-05-01 14:30+00', false);
-SELECT expected_at, latest_at FROM gpucredit.reservations('bf') LIMIT 1;
+SELECT expected_at, limit_at FROM gpucredit.reservations('bf') LIMIT 1;
 SELECT set_config('gpucredit.clock', '2027-05-01 17:00+00', false);
-SELECT expected_at, latest_at FROM gpucredit.reservations('bf') LIMIT 1;
+SELECT expected_at, limit_at FROM gpucredit.reservations('bf') LIMIT 1;
 SELECT * FROM gpucredit.verify('bf');
 
 -- fewer than five runs give no estimate; the latest twenty count, of the same
@@ -415,7 +415,29 @@ EXCEPTION WHEN SQLSTATE 'XX999' THEN
 	RETURN told;
 END $$;
 SELECT deed, pg_temp.heard_of(deed) FROM unnest(ARRAY['at = at + ''60 s''', 'at = at - interval ''60 s''',
-	'at = at + ''60.000001 s''', 'at = at - interval ''60.000001 s''', 'nodes = ''bh-2''']) deed;
+	'at = at + ''60.000001 s''', 'at = at - interval ''60.000001 s''', 'nodes = ''bh-2''',
+	'limit_at = limit_at - interval ''60 s''', 'limit_at = limit_at - interval ''60.000001 s''', 'latest_at = NULL']) deed;
+SELECT * FROM gpucredit.verify('bf');
+
+\echo === A start is guaranteed, and what breaks that is named
+-- what is stored is what callers see
+SELECT latest_at AS was FROM gpucredit.reservation WHERE org = 'bf' AND job = pg_temp.job('bh waits') \gset
+SELECT latest_at = :'was' AS shown FROM gpucredit.reservations('bh');
+SELECT detail ~ ', guaranteed by ' AS explained FROM pg_temp.why('bh waits', 'reservation');
+-- its node takes no new work any more
+SELECT gpucredit.drain('bh-1', 'it fails');
+SELECT count(*) FROM gpucredit.place('bh');
+SELECT decision, reason, (detail ->> 'latest_start')::timestamptz = :'was' AS of_it, detail ->> 'node' AS node
+FROM gpucredit.audit WHERE org = 'bf' AND job = pg_temp.job('bh waits') AND decision = 'guarantee_broken';
+SELECT count(*) FROM gpucredit.reservation WHERE pool = 'bh';
+SELECT passes, regexp_replace(detail, '\d{4}-\S+ \S+ ?', 'T ', 'g') AS detail FROM pg_temp.why('bh waits', 'guarantee');
+-- once that is known, no cycle writes it again
+SELECT count(*) FROM gpucredit.place('bh');
+SELECT count(*) FROM gpucredit.audit WHERE org = 'bf' AND decision = 'guarantee_broken';
+-- a node that comes back gives a new one
+SELECT gpucredit.resume('bh-1');
+SELECT count(*) FROM gpucredit.place('bh');
+SELECT latest_at >= :'was' AS new_one FROM gpucredit.reservation WHERE org = 'bf' AND job = pg_temp.job('bh waits');
 SELECT * FROM gpucredit.verify('bf');
 
 -- the test removes what it made

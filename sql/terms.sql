@@ -143,6 +143,10 @@ FROM (VALUES
 	($$gpu_type = 'TOLD-B'$$),
 	($$gpu_type = NULL$$),
 	($$told_at = told_at + interval '1 s'$$),
+	($$limit_at = limit_at - interval '1 us'$$),
+	($$limit_at = NULL$$),
+	($$latest_at = latest_at + interval '1 us'$$),
+	($$latest_at = NULL$$),
 	($$pool = 'default'$$),
 	($$job = 0$$)) AS d (deed);
 -- one cycle made the reservation, and it is no longer true for the next

@@ -135,7 +135,8 @@ $dump$;
 /*
  * Each cycle makes its reservations anew.  This table lets it reserve the same
  * devices again if no start is earlier, and keeps it from writing the same
- * audit row again.
+ * audit row again.  It also has the latest start that each job was guaranteed,
+ * which later cycles keep.
  */
 CREATE TABLE gpucredit.reservation (
 	org text COLLATE "C" NOT NULL,
@@ -148,7 +149,10 @@ CREATE TABLE gpucredit.reservation (
 	gpu_type text,				/* NULL: no GPUs */
 	on_nodes text[] NOT NULL,	/* by name */
 	gpus gpucredit.gpuset[] NOT NULL,
-	CONSTRAINT reservation_pkey PRIMARY KEY (pool, org, job)
+	limit_at timestamptz,		/* NULL: some wall limit before it is open */
+	latest_at timestamptz,		/* NULL: none is guaranteed */
+	CONSTRAINT reservation_pkey PRIMARY KEY (pool, org, job),
+	CONSTRAINT reservation_latest_check CHECK (latest_at >= limit_at)
 );
 COMMENT ON TABLE gpucredit.reservation IS
 'The last reservation of each waiting job, as the audit log has it';
@@ -161,6 +165,8 @@ COMMENT ON COLUMN gpucredit.reservation.told_at IS 'When a cycle last wrote it t
 COMMENT ON COLUMN gpucredit.reservation.gpu_type IS 'The type of the devices; NULL: none.';
 COMMENT ON COLUMN gpucredit.reservation.on_nodes IS 'The nodes, by name.';
 COMMENT ON COLUMN gpucredit.reservation.gpus IS 'The devices on each node.';
+COMMENT ON COLUMN gpucredit.reservation.limit_at IS 'When it starts if everything before it runs to its wall limit; NULL: that is not known.';
+COMMENT ON COLUMN gpucredit.reservation.latest_at IS 'The latest start that the job was guaranteed; NULL: none.';
 
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.reservation', '');
 
@@ -212,7 +218,7 @@ SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_explain';
 COMMENT ON FUNCTION gpucredit.explain(text, bigint) IS
 'Jobs: says why a job waits, or where it stands.
-Result: a row per check, in the order in which cycles make them: whether the job passes it, its figures, and what would have to change. state; last attempt: once it is over, how it ended, its exit code, its bill and what was reported of its end; retry: the rule by which it is tried again or not; advice: what the rule advises; leaving: what a running job was told to leave for, a row each, and for a reclaimed node when its turn to save comes and whether it is promised; account; credit; backoff; earlier attempt: not known to be gone; quota: a row each; order; turn; claim: devices promised to it, when they are expected to be free, and until when the claim lasts; quota again: used up by jobs that start now or are promised in any pool; type, gpu_memory, spot, topology, nodes, free, together, cpu, host_memory; reserved: with the longest wall limit that would start it now; kept: devices fenced until they are seen free; preemption: why it does not preempt yet, if it may; reservation: the expected start, and the latest. Checks after the first that fails in the pool are not shown. Free means that nobody has the device or a claim on it, whether or not it is reserved; what must come free, end or be shorter was tried. A tenant is not told how many other jobs wait or run.
+Result: a row per check, in the order in which cycles make them: whether the job passes it, its figures, and what would have to change. state; last attempt: once it is over, how it ended, its exit code, its bill and what was reported of its end; retry: the rule by which it is tried again or not; advice: what the rule advises; leaving: what a running job was told to leave for, a row each, and for a reclaimed node when its turn to save comes and whether it is promised; account; credit; backoff; guarantee: the last guaranteed start that was given up, and what broke it (a node, a job of a tier that may go before it, a quota, a job past its wall limit, or a change of nodes, limits or settings); earlier attempt: not known to be gone; quota: a row each; order; turn; claim: devices promised to it, when they are expected to be free, and until when the claim lasts; quota again: used up by jobs that start now or are promised in any pool; type, gpu_memory, spot, topology, nodes, free, together, cpu, host_memory; reserved: with the longest wall limit that would start it now; kept: devices fenced until they are seen free; preemption: why it does not preempt yet, if it may; reservation: the expected start, that by wall limits, and the latest one, which is guaranteed. Checks after the first that fails in the pool are not shown. Free means that nobody has the device or a claim on it, whether or not it is reserved; what must come free, end or be shorter was tried. A tenant is not told how many other jobs wait or run.
 Errors: UC301 no such job; 22023.';
 
 CREATE FUNCTION gpucredit.plan(pool text DEFAULT 'default')
@@ -243,7 +249,7 @@ Errors: UC401 no such pool; 22023 unknown word, bad value, or a node that exists
 
 CREATE TYPE gpucredit.reservation_result AS (org text, job bigint,
 	attempt int, node text, gpus gpucredit.gpuset, share int, gpu_type text,
-	expected_at timestamptz, latest_at timestamptz);
+	expected_at timestamptz, latest_at timestamptz, limit_at timestamptz);
 COMMENT ON TYPE gpucredit.reservation_result IS
 'The devices of one node that are reserved for a job, and from when.';
 
@@ -254,7 +260,7 @@ SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_reservations';
 COMMENT ON FUNCTION gpucredit.reservations(text) IS
 'Scheduling: shows what a cycle of the pool would now reserve for jobs that cannot start. It changes nothing.
-Result: a row per node of each reservation, in the order of the queue. share: thousandths of a GPU. expected_at: when the job is expected to start, by how long earlier jobs of the accounts and tiers ran. latest_at: when it starts if all that holds its devices runs up to its wall limit. A job that comes later, but before it in the order of the queue, may move both.
+Result: a row per node of each reservation, in the order of the queue. share: thousandths of a GPU. expected_at: when the job is expected to start, by how long earlier jobs of the accounts and tiers ran. latest_at: by when it is guaranteed to start; NULL: no start is guaranteed, as more than gpucredit.backfill_depth jobs wait with a guarantee, or a wall limit is open. limit_at: when it starts if all that holds its devices runs up to its wall limit. A job that comes later, but before it in the order of the queue, may move expected_at and limit_at, but not latest_at. Guaranteed are twice the wait until the first limit_at, and a day; what breaks a guarantee is written to the audit log (decision guarantee_broken), and explain shows it.
 Errors: UC401 no such pool; 22023.';
 
 CREATE TYPE gpucredit.fair_share_result AS (org text, account text,

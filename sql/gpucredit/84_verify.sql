@@ -1020,7 +1020,7 @@ BEGIN ATOMIC
 				boot_before'),
 			('quota', 'max_gpus max_running max_queued max_cpu_milli max_memory_mib'),
 			('request', 'result digest'),
-			('reservation', 'gpu_type'),
+			('reservation', 'gpu_type limit_at latest_at'),
 			('retry_rule_builtin retry_rule_custom',
 				'outcome exit_codes message advice'),
 			('account_delta', 'day'),

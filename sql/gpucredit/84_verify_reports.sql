@@ -104,9 +104,10 @@ BEGIN ATOMIC
 				AND gpucredit_internal.is_below(h.account, a.account))
 	UNION ALL
 	SELECT 'reservation_is_as_told', r.org, format('job %s', r.job),
-		format('in pool "%s" of %s (%s) from %s on, told at %s; %s',
+		format('in pool "%s" of %s (%s) from %s on, by limit %s, guaranteed by %s, told at %s; %s',
 			r.pool, r.nodes, coalesce(r.gpu_type, 'no GPUs'), r.at,
-			r.told_at, CASE WHEN j.job IS NULL THEN 'there is no such job'
+			coalesce(r.limit_at::text, 'never'),
+			coalesce(r.latest_at::text, 'never'), r.told_at, CASE WHEN j.job IS NULL THEN 'there is no such job'
 				WHEN j.pool <> r.pool THEN format('the job is in pool "%s"',
 					j.pool)
 				WHEN p.nodes IS DISTINCT FROM r.nodes
@@ -128,6 +129,10 @@ BEGIN ATOMIC
 					AND a.detail ->> 'nodes' = r.nodes
 					AND a.detail ->> 'gpu_type' IS NOT DISTINCT FROM
 						r.gpu_type
+					AND (a.detail ->> 'start_by_limit')::timestamptz
+						IS NOT DISTINCT FROM r.limit_at
+					AND (a.detail ->> 'latest_start')::timestamptz
+						IS NOT DISTINCT FROM r.latest_at
 					AND (a.detail ->> 'expected_start')::timestamptz = r.at)));
 END;
 COMMENT ON FUNCTION gpucredit_internal.check_audited_terms(text) IS

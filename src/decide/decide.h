@@ -357,7 +357,8 @@ typedef struct DecideClaim
  * of its parts count; the parts are in order of the nodes' names.  A job that
  * was guaranteed a latest start keeps a reservation that begins by then,
  * whatever comes later, unless a node is lost or a more important job needs
- * the devices.
+ * the devices.  It has no parts if one of its nodes is no longer there; what is
+ * guaranteed holds all the same.
  */
 typedef struct DecidePreviousReservation
 {
@@ -464,7 +465,7 @@ typedef struct DecideBroken
 	int64_t		latest;			/* the latest start that was guaranteed */
 	DecideBreaker by;
 	int32_t		node;			/* of the input: the first one that is
-								 * concerned */
+								 * concerned; -1: it is no longer there */
 	int32_t		tier;			/* of the input: that of the more important
 								 * job; -1: none */
 } DecideBroken;
@@ -670,6 +671,7 @@ extern int64_t DecidePastUsage(int64_t rate, int64_t began, int64_t ended,
  * memory are not over-given.  Gangs are whole; types, memory floors,
  * topology, the spot rule and quotas hold.  Reservations, claims and
  * entitlements are correct; no job starts before an equal one ahead of it.
+ * Each guaranteed latest start is kept, or what broke it is named.
  *
  * The time depends on the result's size; if anything starts, each job is
  * looked at once.  Returns NULL, or what is wrong.  *where (may be NULL) is

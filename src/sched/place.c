@@ -108,6 +108,7 @@ carry_out(SchedCycle *cycle)
 	released = DependentsRelease(cycle);
 	CycleApply(cycle);
 	ClaimsApply(cycle);
+	GuaranteesReport(cycle);
 	changed = ReservationsReport(cycle);
 	HoldExcessReturn(cycle->pool);
 	ended = SetAsideEnd(cycle);

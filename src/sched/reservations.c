@@ -55,6 +55,8 @@ put_reserved(ReturnSetInfo *rsinfo, const SchedCycle *cycle)
 						  TextValue(r->type == DECIDE_NO_TYPE ? NULL :
 									cycle->set->types.names[r->type]),
 						  TimeValueOrNull(cycle->expected_at[i]),
+						  r->latest == 0 ? NullValue() :
+						  TimeValueOrNull(r->latest),
 						  TimeValueOrNull(r->limit_at)));
 		}
 	}

@@ -108,6 +108,9 @@ typedef struct PreviousRow
 	int64		job;
 	TimestampTz at;
 	const char *nodes;
+	int64		limit_at;		/* by all limits; DECIDE_NEVER: not known */
+	int64		latest;			/* guaranteed start; 0: none */
+	bool		put_off;		/* its job is queued, but not in this cycle */
 } PreviousRow;
 
 /* The state of a cycle. */
@@ -330,5 +333,9 @@ extern bool ReservationsReport(const SchedCycle *cycle);
 
 /* previous_reservations.c */
 extern void PreviousLoad(SchedCycle *cycle);
+extern void PreviousPutOff(SchedCycle *cycle, const DecideJob *job);
+
+/* guarantee_report.c */
+extern void GuaranteesReport(const SchedCycle *cycle);
 
 #endif							/* GPUCREDIT_SCHED_H */

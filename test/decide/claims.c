@@ -164,13 +164,17 @@ previous_permute(const World *world, uint64_t *seed, const int *new_type,
 	{
 		const DecidePreviousReservation *old = &world->previous[order[i]];
 		const DecideJob *job = &world->jobs[old->job];
+		DecidePreviousReservation *previous;
 
 		for (j = 0; other->jobs[j].id != job->id ||
 			 strcmp(other->jobs[j].org, job->org) != 0; j++)
 			 /* find it */ ;
-		world_previous(other, j, old->type >= 0 ? new_type[old->type] :
-					   old->type,
-					   &world->previous_parts[old->first_part], old->n_parts);
+		previous = world_previous(other, j, old->type >= 0 ?
+								  new_type[old->type] : old->type,
+								  &world->previous_parts[old->first_part],
+								  old->n_parts);
+		previous->limit_at = old->limit_at;
+		previous->latest = old->latest;
 		for (j = 0; j < old->n_parts; j++)
 		{
 			DecidePart *part = &other->previous_parts[other->n_previous_parts -

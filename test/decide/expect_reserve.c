@@ -46,7 +46,8 @@ likely_begin(const World *world, const DecideResult *result,
 }
 
 /*
- * reserve JOB [at=TIME] [limit=TIME] [likely=TIME] WORD...: words as for a start.
+ * reserve JOB [at=TIME] [limit=TIME] [likely=TIME] [latest=TIME] WORD...: words
+ * as for a start.
  */
 char *
 expect_reserve(const World *world, const DecideResult *result, char *rest)
@@ -83,6 +84,15 @@ expect_reserve(const World *world, const DecideResult *result, char *rest)
 				return format("bad time \"%s\"", word);
 			if (time != begin)
 				return format("%s is likely at %" PRId64, name, begin);
+			continue;
+		}
+		if (strncmp(word, "latest=", 7) == 0)
+		{
+			if (!time_parse(value + 1, &time))
+				return format("bad time \"%s\"", word);
+			if (time != r->latest)
+				return format("%s is guaranteed to start by %" PRId64, name,
+							  r->latest);
 			continue;
 		}
 		if (limit || strncmp(word, "at=", 3) == 0)

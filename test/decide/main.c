@@ -71,6 +71,7 @@ main(int argc, char **argv)
 	property_tests(&tap, n);
 	reserve_tests(&tap, n / 30);
 	stream_tests(&tap, n / 8);
+	guarantee_tests(&tap, n / 8);
 	aged_tests(&tap);
 	claims_property_tests(&tap, n / 4);
 	entitled_tests(&tap, n / 8);

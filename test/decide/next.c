@@ -288,9 +288,12 @@ world_next(const World *world, const DecideResult *result, World *next)
 	for (i = 0; i < result->n_reservations; i++)
 	{
 		const DecideReservation *r = &result->reservations[i];
-
+		DecidePreviousReservation *previous =
 		world_previous(next, job_now[r->job], r->type,
 					   &result->reserved_parts[r->first_part], r->n_parts);
+
+		previous->limit_at = r->limit_at;
+		previous->latest = r->latest;
 	}
 	free(job_now);
 }
@@ -331,9 +334,16 @@ world_without(const World *world, const bool *gone, World *left)
 	for (i = 0; i < world->n_jobs; i++)
 		(void) job_copy(world, &world->jobs[i], left);
 	for (i = 0; i < world->n_previous; i++)
-		world_previous(left, world->previous[i].job, world->previous[i].type,
-					   &world->previous_parts[world->previous[i].first_part],
-					   world->previous[i].n_parts);
+	{
+		const DecidePreviousReservation *old = &world->previous[i];
+		DecidePreviousReservation *previous =
+		world_previous(left, old->job, old->type,
+					   &world->previous_parts[old->first_part],
+					   old->n_parts);
+
+		previous->limit_at = old->limit_at;
+		previous->latest = old->latest;
+	}
 	for (i = 0; i < world->n_claims; i++)
 	{
 		const DecideClaim *old = &world->claims[i];

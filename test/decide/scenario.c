@@ -368,6 +368,8 @@ scenario_run(Tap *tap, Scenario *scenario, const char *vary)
 			error = claim_line(&world, line + 6);
 		else if (strncmp(line, "quota ", 6) == 0)
 			error = quota_line(&world, line + 6);
+		else if (strncmp(line, "previous ", 9) == 0)
+			error = previous_line(&world, line + 9);
 		else if (strncmp(line, "max_starts ", 11) == 0)
 			world.max_starts = atoi(line + 11);
 		else if (settings_line(&world, line, &error))

@@ -525,9 +525,9 @@ world_claim_part(World *world, DecideClaim *claim)
 }
 
 /*
- * Add a previous reservation of a job.
+ * Add a previous reservation of a job.  It guarantees nothing yet.
  */
-void
+DecidePreviousReservation *
 world_previous(World *world, int job, int type, const DecidePart *parts,
 			   int n_parts)
 {
@@ -556,6 +556,7 @@ world_previous(World *world, int job, int type, const DecidePart *parts,
 		};
 		previous->gpus += parts[i].gpus;
 	}
+	return previous;
 }
 
 /*

@@ -114,8 +114,10 @@ extern char *format(const char *form,...)
 extern DecideClaim *world_claim(World *world, const char *org, int64_t id);
 extern void world_leaves(DecideRunning *running, const char *org, int64_t id);
 extern DecidePart *world_claim_part(World *world, DecideClaim *claim);
-extern void world_previous(World *world, int job, int type,
-						   const DecidePart *parts, int n_parts);
+extern DecidePreviousReservation *world_previous(World *world, int job,
+												 int type,
+												 const DecidePart *parts,
+												 int n_parts);
 
 /* claims.c */
 extern void running_request(World *world, DecideRunning *running,
@@ -178,6 +180,12 @@ extern bool time_parse(const char *text, int64_t *time);
 extern int	job_find(const World *world, const char *name);
 extern char *start_word(const World *world, const DecidePart *parts,
 						const DecideStart *start, char *word, int *n_named);
+
+/* guarantees.c */
+extern char *previous_line(World *world, char *line);
+extern char *expect_broken(const World *world, const DecideResult *result,
+						   char *rest);
+extern void guarantee_tests(Tap *tap, int instances);
 
 /* expect_reserve.c */
 extern char *expect_reserve(const World *world, const DecideResult *result,

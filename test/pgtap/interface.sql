@@ -124,7 +124,7 @@ INSERT INTO interface (name, arguments, result, volatility, roles) VALUES
 	'SETOF action text, org text, job bigint, attempt int, node text, gpus gpucredit.gpuset, share int, gpu_type text, per_gpu_hour numeric, reason text, expected_at timestamptz',
 	's', 'admin auditor operator'),
 ('reservations', 'pool text DEFAULT ''default''',
-	'SETOF org text, job bigint, attempt int, node text, gpus gpucredit.gpuset, share int, gpu_type text, expected_at timestamptz, latest_at timestamptz',
+	'SETOF org text, job bigint, attempt int, node text, gpus gpucredit.gpuset, share int, gpu_type text, expected_at timestamptz, latest_at timestamptz, limit_at timestamptz',
 	's', 'admin auditor operator'),
 ('fair_share', 'pool text DEFAULT ''default''',
 	'SETOF org text, account text, weight numeric, decayed numeric, live numeric, share numeric, used numeric, rank int',

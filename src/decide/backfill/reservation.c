@@ -750,7 +750,7 @@ next_change(const Cycle *cycle, const DecidePreviousReservation *previous,
 		 p < previous->first_part + previous->n_parts; p++)
 	{
 		int32_t		host = timeline->node_host
-		[cycle->input->previous_parts[p].node];
+			[cycle->input->previous_parts[p].node];
 
 		for (i = timeline->first_end[host]; i >= 0; i = timeline->ends[i].next)
 		{
@@ -795,7 +795,7 @@ DecideReserveAgain(Cycle *cycle, int32_t job, bool *reserved)
 			 p < previous->first_part + previous->n_parts; p++)
 		{
 			int32_t		host = cycle->timeline->node_host
-			[cycle->input->previous_parts[p].node];
+				[cycle->input->previous_parts[p].node];
 
 			DecideAvailabilityAt(cycle, host, at, request->wall_limit,
 								 &cycle->timeline->future[host]);

@@ -446,6 +446,8 @@ DecideCheck(const DecideInput *input, const DecideResult *result,
 	if (error == NULL)
 		error = DecideCheckReserved(input, result, arena);
 	if (error == NULL)
+		error = DecideCheckGuarantees(input, result, arena);
+	if (error == NULL)
 		error = DecideCheckClaims(input, result, arena);
 	if (error == NULL)
 		error = DecideCheckEntitled(input, result, arena);

@@ -30,6 +30,11 @@ extern const char *DecideCheckOrder(const DecideInput *input,
 									const DecideResult *result,
 									const DecideArena *arena, int32_t *where);
 
+/* check_guarantee.c */
+extern const char *DecideCheckGuarantees(const DecideInput *input,
+										 const DecideResult *result,
+										 const DecideArena *arena);
+
 /* check_quotas.c */
 extern const char *DecideCheckQuotas(const DecideInput *input,
 									 const DecideResult *result,

@@ -125,7 +125,7 @@ previous_error(const DecideInput *input,
 
 	if (previous->job < 0 || previous->job >= input->n_jobs)
 		return "a reservation made before is of a job that is not there";
-	if (previous->n_parts < 1 || previous->first_part < 0 ||
+	if (previous->n_parts < 0 || previous->first_part < 0 ||
 		previous->first_part > input->n_previous_parts - previous->n_parts)
 		return "a reservation made before has no parts";
 	for (i = 0; i < previous->n_parts; i++)

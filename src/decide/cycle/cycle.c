@@ -405,6 +405,8 @@ job_started(Cycle *cycle, int32_t job)
 	job_charge(cycle, job, start->type, start->gpus);
 	DecideQuotaAdd(cycle, j->account, start->type, &use, false);
 	DecideClaimsStarted(cycle, start);
+	if (cycle->guaranteed != NULL)
+		cycle->guaranteed[j->request] -= DecideJobGuaranteed(cycle, job);
 }
 
 /*

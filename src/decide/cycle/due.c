@@ -13,8 +13,8 @@
 #include "decide/order/order.h"
 
 /*
- * Compare two jobs by the lowest rank that they go before, then by when their reservations
- * are to begin.
+ * Compare two jobs by the lowest rank that they go before, then by when their
+ * reservations are to begin.
  */
 static int
 compare_due(const void *context, int32_t a, int32_t b)
@@ -71,6 +71,14 @@ DecideDuePrepare(Cycle *cycle)
 			cycle->guaranteed[input->jobs[previous->job].request]++;
 		if (previous->due)
 			cycle->due[cycle->n_due++] = previous->job;
+	}
+	/* who has a claim has no turn */
+	for (i = 0; i < input->n_claims; i++)
+	{
+		int32_t		job = input->claims[i].job;
+
+		if (job >= 0 && DecideJobGuaranteed(cycle, job))
+			cycle->guaranteed[input->jobs[job].request]--;
 	}
 	return DecideSort(arena, cycle->due, cycle->n_due, compare_due, cycle);
 }

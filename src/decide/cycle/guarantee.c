@@ -12,9 +12,10 @@
  * not hold then, it decides again, and the reservations of the jobs concerned
  * are due: they are made again on the same devices before the jobs that an aged
  * job of their tier would go before.  If that breaks other guarantees, these
- * are due as well; the last time all are.  Then all hold, as the due reservations are made in
- * the order in which they begin: whatever had these devices before is over by
- * its limit, and whatever starts now on them is over before.
+ * are due as well; the last time all are.  Then all hold, as the due
+ * reservations are made in the order in which they begin: whatever had these
+ * devices before is over by its limit, and whatever starts now on them is over
+ * before.
  *
  * Jobs of more important tiers than those have their turns before, and may
  * break a guarantee: as installed, jobs of a tier that may preempt it.  Nothing
@@ -224,9 +225,13 @@ breaker_find(const DecideInput *input, const DecideResult *result,
 {
 	const DecidePart *parts = &input->previous_parts[previous->first_part];
 	DecideBroken broken = {previous->job, previous->latest,
-	DECIDE_BROKEN_BY_CHANGE, parts[0].node, -1};
+		DECIDE_BROKEN_BY_NODE, -1, -1};
 	int32_t		i;
 
+	if (previous->n_parts == 0)
+		return broken;
+	broken.by = DECIDE_BROKEN_BY_CHANGE;
+	broken.node = parts[0].node;
 	for (i = 0; i < previous->n_parts; i++)
 	{
 		const DecideNode *node = &input->nodes[parts[i].node];

@@ -95,9 +95,10 @@ DecidePreviousTry(Cycle *cycle, int32_t job, const DecideRequestClass *request,
 	int32_t    *hosts;
 	int32_t		i;
 
-	if (previous == NULL || (!previous->due &&
-							 (previous->gpus != request->min_gpus ||
-							  request->min_gpus != request->max_gpus)))
+	if (previous == NULL || previous->n_parts == 0 ||
+		(!previous->due &&
+		 (previous->gpus != request->min_gpus ||
+		  request->min_gpus != request->max_gpus)))
 		return OUTCOME_NO_FIT;
 	if (offers != NULL)
 		offer = offer_reserved(previous, offers, n_offers);

@@ -5,9 +5,13 @@
  *
  * Every cycle makes its reservations again, from the present state.  The table
  * has those last audited.  So the audit log gets a row when a reservation is
- * made, gets other devices, or moves by more than MOVED.  The next cycle
- * reserves the same devices if they are as early as any.  A cycle that changes
- * nothing writes nothing.
+ * made, gets other devices or another guaranteed start, or moves by more than
+ * MOVED.  The next cycle reserves the same devices if they are as early as any.
+ * A cycle that changes nothing writes nothing.
+ *
+ * A job keeps its row, and so what it was guaranteed, while it has a claim or is
+ * left out of a cycle: who locks it elsewhere, or lets a claim on it time out,
+ * takes nothing from it.
  *
  * Locks: rows that only cycles of this pool touch.
  *
@@ -30,19 +34,23 @@ SQL_STATEMENT(previous_delete, SPI_OK_DELETE, "text, text[], bigint[]",
 			  " WHERE r.org = u.org AND r.job = u.job AND r.pool = $1");
 SQL_STATEMENT(previous_insert, SPI_OK_INSERT,
 			  "text, text[], bigint[], timestamptz[], text[], timestamptz,"
-			  " text[], int[], text[], gpucredit.gpuset[]",
+			  " text[], timestamptz[], timestamptz[],"
+			  " int[], text[], gpucredit.gpuset[]",
 			  "INSERT INTO gpucredit.reservation (org, job, pool, at, nodes,"
-			  " told_at, gpu_type, on_nodes, gpus)"
+			  " told_at, gpu_type, limit_at, latest_at, on_nodes, gpus)"
 			  " SELECT u.org, u.job, $1, u.at, u.nodes, $6, u.gpu_type,"
-			  " p.nodes, p.gpus"
+			  " NULLIF(u.limit_at, 'infinity'),"
+			  " NULLIF(u.latest_at, 'infinity'), p.nodes, p.gpus"
 			  " FROM ROWS FROM (pg_catalog.unnest($2),"
 			  "  pg_catalog.unnest($3), pg_catalog.unnest($4),"
-			  "  pg_catalog.unnest($5), pg_catalog.unnest($7))"
-			  "  WITH ORDINALITY AS u (org, job, at, nodes, gpu_type, n)"
+			  "  pg_catalog.unnest($5), pg_catalog.unnest($7),"
+			  "  pg_catalog.unnest($8), pg_catalog.unnest($9))"
+			  "  WITH ORDINALITY AS u (org, job, at, nodes, gpu_type, limit_at,"
+			  "   latest_at, n)"
 			  " JOIN (SELECT g.n, pg_catalog.array_agg(g.node ORDER BY g.i)"
 			  "  AS nodes, pg_catalog.array_agg(g.gpus ORDER BY g.i) AS gpus"
-			  "  FROM ROWS FROM (pg_catalog.unnest($8),"
-			  "   pg_catalog.unnest($9), pg_catalog.unnest($10))"
+			  "  FROM ROWS FROM (pg_catalog.unnest($10),"
+			  "   pg_catalog.unnest($11), pg_catalog.unnest($12))"
 			  "   WITH ORDINALITY AS g (n, node, gpus, i) GROUP BY g.n) p"
 			  "  ON p.n = u.n");
 
@@ -50,8 +58,13 @@ static int64 expected_at(const SchedCycle *cycle,
 						 const DecideReservation *reservation);
 static const DecideReservation *find_reservation(const SchedCycle *cycle,
 												 const char *org, int64 job);
+static bool is_as_before(const SchedCycle *cycle, const PreviousRow *previous,
+						 const DecideReservation *r);
+static bool stays(const SchedCycle *cycle, const PreviousRow *previous);
 static void forget(const SchedCycle *cycle, const PreviousRow **old, int n);
 static bool write_reservations(const SchedCycle *cycle, const bool *known);
+static void audit_reservation(AuditRow *row, const SchedCycle *cycle, int i,
+							  const char *nodes);
 static void arg_parts(const SchedCycle *cycle, const bool *known,
 					  Values *args);
 
@@ -61,8 +74,9 @@ static void arg_parts(const SchedCycle *cycle, const bool *known,
 bool
 ReservationsReport(const SchedCycle *cycle)
 {
-	const DecideResult *result = &cycle->result;
-	bool	   *known = palloc0(sizeof(bool) * (result->n_reservations + 1));
+	const DecideReservation *made = cycle->result.reservations;
+	bool	   *known = palloc0(sizeof(bool) *
+								(cycle->result.n_reservations + 1));
 	const PreviousRow **old = palloc(sizeof(PreviousRow *) * (cycle->n_previous + 1));
 	int			n = 0;
 
@@ -73,13 +87,9 @@ ReservationsReport(const SchedCycle *cycle)
 													  previous->job);
 
 		CHECK_FOR_INTERRUPTS();
-		if (r != NULL && expected_at(cycle, r) <= previous->at + MOVED &&
-			expected_at(cycle, r) >= previous->at - MOVED &&
-			strcmp(previous->nodes,
-				   CycleNodes(cycle, &result->reserved_parts[r->first_part],
-							  r->n_parts)) == 0)
-			known[r - result->reservations] = true;
-		else
+		if (r != NULL && is_as_before(cycle, previous, r))
+			known[r - made] = true;
+		else if (r != NULL || !stays(cycle, previous))
 			old[n++] = previous;
 	}
 	if (n > 0)
@@ -94,6 +104,65 @@ static int64
 expected_at(const SchedCycle *cycle, const DecideReservation *reservation)
 {
 	return cycle->expected_at[reservation - cycle->result.reservations];
+}
+
+/*
+ * Are two instants at most MOVED apart, or both never?
+ */
+static bool
+is_near(int64 a, int64 b)
+{
+	if (a == DECIDE_NEVER || b == DECIDE_NEVER)
+		return a == b;
+	return a <= b + MOVED && a >= b - MOVED;
+}
+
+/*
+ * Does the last audit row still say what is reserved for the job?
+ */
+static bool
+is_as_before(const SchedCycle *cycle, const PreviousRow *previous,
+			 const DecideReservation *r)
+{
+	return is_near(expected_at(cycle, r), previous->at) &&
+		is_near(r->limit_at, previous->limit_at) &&
+		r->latest == previous->latest &&
+		strcmp(previous->nodes,
+			   CycleNodes(cycle, &cycle->result.reserved_parts[r->first_part],
+						  r->n_parts)) == 0;
+}
+
+/*
+ * Does a job without a reservation keep its row?
+ */
+static bool
+stays(const SchedCycle *cycle, const PreviousRow *previous)
+{
+	const DecideInput *input = &cycle->input;
+	const DecideResult *result = &cycle->result;
+	int32		job = -1;
+
+	if (previous->latest == 0 || previous->put_off)
+		return previous->latest > 0;
+	for (int i = 0; i < input->n_previous && job < 0; i++)
+	{
+		const DecideJob *other = &cycle->jobs[input->previous[i].job];
+
+		if (other->id == previous->job &&
+			strcmp(other->org, previous->org) == 0)
+			job = input->previous[i].job;
+	}
+	for (int i = 0; i < input->n_claims && job >= 0; i++)
+	{
+		if (input->claims[i].job == job)
+			return true;
+	}
+	for (int i = 0; i < result->n_promises && job >= 0; i++)
+	{
+		if (result->promises[i].job == job)
+			return true;
+	}
+	return false;
 }
 
 static const DecideReservation *
@@ -140,7 +209,7 @@ write_reservations(const SchedCycle *cycle, const bool *known)
 	int			room = result->n_reservations;
 	const char **texts = palloc(sizeof(char *) * 3 * (room + 1));
 	int64	   *jobs = palloc(sizeof(int64) * (room + 1));
-	TimestampTz *times = palloc(sizeof(TimestampTz) * (room + 1));
+	TimestampTz *times = palloc(sizeof(TimestampTz) * 3 * (room + 1));
 	AuditRow   *rows = palloc0(sizeof(AuditRow) * (room + 1));
 	Values	   *args;
 	int			n = 0;
@@ -149,7 +218,6 @@ write_reservations(const SchedCycle *cycle, const bool *known)
 	{
 		const DecideReservation *r = &result->reservations[i];
 		const DecideJob *job = &cycle->jobs[r->job];
-		AuditRow   *row = &rows[n];
 
 		if (known[i])
 			continue;
@@ -161,21 +229,9 @@ write_reservations(const SchedCycle *cycle, const bool *known)
 			cycle->set->types.names[r->type];
 		jobs[n] = job->id;
 		times[n] = expected_at(cycle, r);
-		row->org = job->org;
-		row->account = cycle->queued[r->job].account;
-		row->operation = "place";
-		row->decision = "reserve";
-		row->reason = DecideReasonName(result->waits[job->request].reason);
-		row->hold = cycle->queued[r->job].hold;
-		row->job = job->id;
-		row->at = cycle->now;
-		AuditText(row, "nodes", texts[room + n]);
-		AuditText(row, "gpu_type", texts[2 * room + n]);
-		AuditInt8(row, "gpus", r->gpus);
-		AuditTime(row, "expected_start", times[n]);
-		if (r->limit_at != DECIDE_NEVER)
-			AuditTime(row, "start_by_limit", r->limit_at);
-		AuditInt8(row, "turn", i + 1);
+		times[room + n] = r->limit_at;
+		times[2 * room + n] = r->latest == 0 ? DT_NOEND : r->latest;
+		audit_reservation(&rows[n], cycle, i, texts[room + n]);
 		n++;
 	}
 	if (n == 0)
@@ -183,12 +239,44 @@ write_reservations(const SchedCycle *cycle, const bool *known)
 	args = VALUES(TextValue(cycle->pool), TextArrayValue(texts, n),
 				  Int8ArrayValue(jobs, n), TimeArrayValue(times, n),
 				  TextArrayValue(texts + room, n), TimeValue(cycle->now),
-				  TextArrayValue(texts + 2 * room, n));
+				  TextArrayValue(texts + 2 * room, n),
+				  TimeArrayValue(times + room, n),
+				  TimeArrayValue(times + 2 * room, n));
 	arg_parts(cycle, known, args);
 	(void) SqlRun(&previous_insert, args);
 	JobTraces(rows, n);
 	AuditWriteMany(rows, n);
 	return true;
+}
+
+/*
+ * The audit row of a reservation.
+ */
+static void
+audit_reservation(AuditRow *row, const SchedCycle *cycle, int i,
+				  const char *nodes)
+{
+	const DecideReservation *r = &cycle->result.reservations[i];
+	const DecideJob *job = &cycle->jobs[r->job];
+
+	row->org = job->org;
+	row->account = cycle->queued[r->job].account;
+	row->operation = "place";
+	row->decision = "reserve";
+	row->reason = DecideReasonName(cycle->result.waits[job->request].reason);
+	row->hold = cycle->queued[r->job].hold;
+	row->job = job->id;
+	row->at = cycle->now;
+	AuditText(row, "nodes", nodes);
+	AuditText(row, "gpu_type", r->type == DECIDE_NO_TYPE ? NULL :
+			  cycle->set->types.names[r->type]);
+	AuditInt8(row, "gpus", r->gpus);
+	AuditTime(row, "expected_start", expected_at(cycle, r));
+	if (r->limit_at != DECIDE_NEVER)
+		AuditTime(row, "start_by_limit", r->limit_at);
+	if (r->latest > 0)
+		AuditTime(row, "latest_start", r->latest);
+	AuditInt8(row, "turn", i + 1);
 }
 
 /*

@@ -135,6 +135,7 @@ gpucredit_explain(PG_FUNCTION_ARGS)
 		free_to_go &= ExplainHeld(rsinfo, SqlText(row, 0, 24));
 		free_to_go &= ExplainAfter(rsinfo, &job, SqlText(row, 0, 25),
 								   SqlText(row, 0, 26));
+		ExplainBroken(rsinfo, &job);
 		free_to_go &= put_tier(rsinfo, &job);
 		free_to_go &= put_fence_wait(rsinfo, org, id);
 		free_to_go &= put_quotas(rsinfo, &job);

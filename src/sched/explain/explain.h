@@ -43,6 +43,9 @@ extern void ExplainCycle(ReturnSetInfo *rsinfo, const Job *job);
 extern void ExplainEnd(ReturnSetInfo *rsinfo, const char *org, int64 job,
 					   int32 attempt);
 
+/* explain_guarantee.c */
+extern void ExplainBroken(ReturnSetInfo *rsinfo, const Job *job);
+
 /* explain_leave.c */
 extern void ExplainLeaving(ReturnSetInfo *rsinfo, const char *org, int64 job,
 						   int32 attempt);

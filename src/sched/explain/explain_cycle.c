@@ -407,12 +407,14 @@ put_reservation(ReturnSetInfo *rsinfo, const SchedCycle *cycle, int32 index)
 		if (r->job != index)
 			continue;
 		ExplainPut(rsinfo, "reservation", true,
-				   psprintf("%s, expected start %s, by limit %s",
+				   psprintf("%s, expected start %s, by limit %s%s",
 							CycleNodes(cycle,
 									   &cycle->result.reserved_parts[r->first_part],
 									   r->n_parts),
 							ExplainTime(cycle->expected_at[i]),
-							ExplainTime(r->limit_at)));
+							ExplainTime(r->limit_at), r->latest == 0 ? "" :
+							psprintf(", guaranteed by %s",
+									 ExplainTime(r->latest))));
 		return;
 	}
 	ExplainPut(rsinfo, "reservation", false,

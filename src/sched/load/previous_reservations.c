@@ -3,8 +3,9 @@
  * previous_reservations.c
  *		The previous reservations, which this cycle makes again.
  *
- * They are hints, used only if nothing is earlier.  Reservations of started
- * jobs or lost nodes are left out.
+ * Their devices are hints, used only if nothing is earlier; the latest starts
+ * that they guarantee bind the cycle.  Reservations of started jobs are left
+ * out.  Of one on a node that is gone only the guarantee is loaded.
  *
  *-------------------------------------------------------------------------
  */
@@ -20,11 +21,13 @@
 
 SQL_STATEMENT(previous_read, SPI_OK_SELECT, "text",
 			  "SELECT r.org, r.job, r.at, r.nodes, r.gpu_type, r.on_nodes,"
-			  " r.gpus FROM gpucredit.reservation r WHERE r.pool = $1"
+			  " r.gpus, r.limit_at, r.latest_at"
+			  " FROM gpucredit.reservation r WHERE r.pool = $1"
 			  " ORDER BY r.job, r.org");
 
 static bool add_parts(SchedCycle *cycle, SqlResult rows, uint64 i,
 					  DecidePreviousReservation *previous, int *room);
+static int	find_row(const SchedCycle *cycle, const char *org, int64 job);
 static void find_jobs(SchedCycle *cycle, DecidePreviousReservation *previous);
 
 /*
@@ -50,13 +53,16 @@ PreviousLoad(SchedCycle *cycle)
 		cycle->previous[i] = (PreviousRow)
 		{
 			SqlText(rows, i, 1), SqlInt8(rows, i, 2), SqlTime(rows, i, 3),
-				SqlText(rows, i, 4)
+				SqlText(rows, i, 4), SqlTimeOr(rows, i, 8, DECIDE_NEVER),
+				SqlTimeOr(rows, i, 9, 0)
 		};
 		previous[i].job = -1;
 		previous[i].type = type == NULL ? DECIDE_NO_TYPE :
 			NameFind(&cycle->set->types, type);
+		previous[i].limit_at = cycle->previous[i].limit_at;
+		previous[i].latest = cycle->previous[i].latest;
 		if (!add_parts(cycle, rows, i, &previous[i], &room))
-			previous[i].n_parts = 0;
+			previous[i].n_parts = previous[i].gpus = 0;
 	}
 	cycle->n_previous = (int) rows.n;
 	SqlFree(&rows);
@@ -123,28 +129,52 @@ find_jobs(SchedCycle *cycle, DecidePreviousReservation *previous)
 {
 	for (int32 j = 0; j < cycle->input.n_jobs; j++)
 	{
-		const DecideJob *job = &cycle->jobs[j];
-		int			low = 0;
-		int			high = cycle->n_previous;
+		int			row = find_row(cycle, cycle->jobs[j].org,
+								   cycle->jobs[j].id);
 
-		while (low < high)
-		{
-			int			middle = low + (high - low) / 2;
-
-			if (cycle->previous[middle].job < job->id ||
-				(cycle->previous[middle].job == job->id &&
-				 strcmp(cycle->previous[middle].org, job->org) < 0))
-				low = middle + 1;
-			else
-				high = middle;
-		}
-		if (low < cycle->n_previous && cycle->previous[low].job == job->id &&
-			strcmp(cycle->previous[low].org, job->org) == 0)
-			previous[low].job = j;
+		if (row >= 0)
+			previous[row].job = j;
 	}
 	for (int i = 0; i < cycle->n_previous; i++)
 	{
-		if (previous[i].job >= 0 && previous[i].n_parts > 0)
+		if (previous[i].job >= 0 &&
+			(previous[i].n_parts > 0 || previous[i].latest > 0))
 			previous[cycle->input.n_previous++] = previous[i];
 	}
+}
+
+/*
+ * The row of a job's reservation, or -1.
+ */
+static int
+find_row(const SchedCycle *cycle, const char *org, int64 job)
+{
+	int			low = 0;
+	int			high = cycle->n_previous;
+
+	while (low < high)
+	{
+		int			middle = low + (high - low) / 2;
+
+		if (cycle->previous[middle].job < job ||
+			(cycle->previous[middle].job == job &&
+			 strcmp(cycle->previous[middle].org, org) < 0))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < cycle->n_previous && cycle->previous[low].job == job &&
+		strcmp(cycle->previous[low].org, org) == 0 ? low : -1;
+}
+
+/*
+ * A queued job is left out of this cycle: it keeps what it was guaranteed.
+ */
+void
+PreviousPutOff(SchedCycle *cycle, const DecideJob *job)
+{
+	int			row = find_row(cycle, job->org, job->id);
+
+	if (row >= 0)
+		cycle->previous[row].put_off = true;
 }

@@ -50,7 +50,10 @@ CycleDrop(SchedCycle *cycle, const bool *drop)
 	{
 		moved[i] = drop[i] ? -1 : kept;
 		if (drop[i])
+		{
+			PreviousPutOff(cycle, &cycle->jobs[i]);
 			continue;
+		}
 		cycle->jobs[kept] = cycle->jobs[i];
 		cycle->queued[kept++] = cycle->queued[i];
 	}

@@ -1,0 +1,181 @@
+/*
+ * check_guarantee.c
+ *	  Is each guaranteed latest start kept, or what broke it named?
+ *
+ * A guarantee is kept if the job starts, has a claim or gets one, or has a
+ * reservation that begins in time by all limits and carries the guarantee on.
+ * Otherwise it is named among the broken ones, once, with a reason that the
+ * input bears out.  Nothing else is named there, and no new guarantee is
+ * earlier than the reservation by which it is given.
+ */
+#include <string.h>
+
+#include "decide/check/check.h"
+
+/* What becomes of a job's guarantee. */
+typedef struct Fate
+{
+	bool		served;			/* the job starts, or has a claim */
+	const DecideReservation *reserved;
+	const DecideBroken *broken;
+	bool		before;			/* it had a guarantee before this cycle */
+} Fate;
+
+/*
+ * Note what the result does with each job, and which guarantees it calls
+ * broken.
+ */
+static const char *
+fates_note(const DecideInput *input, const DecideResult *result, Fate *fates)
+{
+	int32_t		i;
+
+	for (i = 0; i < result->n_starts; i++)
+		fates[result->starts[i].job].served = true;
+	for (i = 0; i < input->n_claims; i++)
+	{
+		if (input->claims[i].job >= 0)
+			fates[input->claims[i].job].served = true;
+	}
+	for (i = 0; i < result->n_promises; i++)
+	{
+		if (result->promises[i].job >= 0)
+			fates[result->promises[i].job].served = true;
+	}
+	for (i = 0; i < result->n_reservations; i++)
+		fates[result->reservations[i].job].reserved = &result->reservations[i];
+	for (i = 0; i < result->n_broken; i++)
+	{
+		const DecideBroken *broken = &result->broken[i];
+
+		if (broken->job < 0 || broken->job >= input->n_jobs)
+			return "a broken guarantee is of a job that is not there";
+		if (fates[broken->job].broken != NULL)
+			return "a guarantee is broken twice";
+		fates[broken->job].broken = broken;
+	}
+	return NULL;
+}
+
+/*
+ * Is a node of the reservation lost, or does it take no new work?
+ */
+static bool
+node_is_lost(const DecideInput *input,
+			 const DecidePreviousReservation *previous)
+{
+	int32_t		p;
+
+	for (p = 0; p < previous->n_parts; p++)
+	{
+		const DecidePart *part =
+		&input->previous_parts[previous->first_part + p];
+		const DecideNode *node = &input->nodes[part->node];
+
+		if (!node->schedulable || (part->devices & ~node->usable) != 0)
+			return true;
+	}
+	return previous->n_parts == 0;
+}
+
+/*
+ * Does the input bear out what is said to have broken a guarantee?
+ */
+static bool
+is_reason(const DecideInput *input, const DecideResult *result,
+		  const DecidePreviousReservation *previous,
+		  const DecideBroken *broken)
+{
+	const DecideTier *tier = &input->tiers[input->jobs[previous->job].tier];
+	int32_t		passes = tier->ages_to < tier->rank ? tier->ages_to :
+		tier->rank;
+	bool		overdue = false;
+	int32_t		i;
+
+	if ((broken->by == DECIDE_BROKEN_BY_NODE) !=
+		node_is_lost(input, previous))
+		return false;
+	switch (broken->by)
+	{
+		case DECIDE_BROKEN_BY_TIER:
+			return broken->tier >= 0 && broken->tier < input->n_tiers &&
+				input->tiers[broken->tier].rank < passes;
+		case DECIDE_BROKEN_BY_QUOTA:
+			return result->held != NULL &&
+				result->held[previous->job] != DECIDE_NOT_HELD;
+		case DECIDE_BROKEN_BY_OVERDUE:
+			for (i = 0; i < input->n_running; i++)
+				overdue |= input->running[i].limit_end <=
+					DecideTimeAdd(input->now, input->soon);
+			return overdue;
+		case DECIDE_BROKEN_BY_NODE:
+		case DECIDE_BROKEN_BY_CHANGE:
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Verify one guarantee.
+ */
+static const char *
+guarantee_error(const DecideInput *input, const DecideResult *result,
+				const DecidePreviousReservation *previous, const Fate *fate)
+{
+	bool		kept = fate->served ||
+		(fate->reserved != NULL &&
+		 fate->reserved->limit_at <= previous->latest);
+
+	if (!kept && fate->broken == NULL)
+		return "a guaranteed latest start is neither kept nor named as broken";
+	if (!kept)
+		return fate->broken->latest != previous->latest ?
+			"a broken guarantee is not the one that was given" :
+			is_reason(input, result, previous, fate->broken) ? NULL :
+			"a guarantee is broken by what did not happen";
+	if (fate->broken != NULL)
+		return "a guarantee that is kept is named as broken";
+	if (fate->reserved != NULL && fate->reserved->latest != previous->latest)
+		return "a guaranteed latest start is kept and not carried on";
+	return NULL;
+}
+
+/*
+ * Verify the guaranteed latest starts of a result.
+ */
+const char *
+DecideCheckGuarantees(const DecideInput *input, const DecideResult *result,
+					  const DecideArena *arena)
+{
+	Fate	   *fates = DecideAlloc(arena, input->n_jobs, sizeof(Fate));
+	const char *error;
+	int32_t		i;
+
+	if (fates == NULL)
+		return "out of memory";
+	memset(fates, 0, (size_t) input->n_jobs * sizeof(Fate));
+	error = fates_note(input, result, fates);
+	for (i = 0; i < input->n_previous && error == NULL; i++)
+	{
+		const DecidePreviousReservation *previous = &input->previous[i];
+
+		if (previous->latest == 0)
+			continue;
+		fates[previous->job].before = true;
+		error = guarantee_error(input, result, previous,
+								&fates[previous->job]);
+	}
+	for (i = 0; i < result->n_broken && error == NULL; i++)
+	{
+		if (!fates[result->broken[i].job].before)
+			error = "a guarantee is broken that was not given";
+	}
+	for (i = 0; i < result->n_reservations && error == NULL; i++)
+	{
+		const DecideReservation *r = &result->reservations[i];
+
+		if (r->latest != 0 && r->latest < r->limit_at)
+			error = "a latest start is guaranteed that is too early";
+	}
+	return error;
+}

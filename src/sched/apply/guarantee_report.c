@@ -1,0 +1,52 @@
+/*-------------------------------------------------------------------------
+ *
+ * guarantee_report.c
+ *		Audit rows of guaranteed latest starts that cannot be kept.
+ *
+ * A row is written when a cycle finds that a guarantee is broken, and says
+ * what broke it.  The job then has no guarantee any more, or a new one, so no
+ * cycle writes it again.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "audit/audit.h"
+#include "miscadmin.h"
+#include "sched/sched.h"
+
+/*
+ * Audit the guarantees that this cycle breaks.
+ */
+void
+GuaranteesReport(const SchedCycle *cycle)
+{
+	const DecideResult *result = &cycle->result;
+	AuditRow   *rows = palloc0(sizeof(AuditRow) * (result->n_broken + 1));
+
+	if (result->n_broken == 0)
+		return;
+	for (int i = 0; i < result->n_broken; i++)
+	{
+		const DecideBroken *broken = &result->broken[i];
+		const Queued *queued = &cycle->queued[broken->job];
+		AuditRow   *row = &rows[i];
+
+		CHECK_FOR_INTERRUPTS();
+		row->org = cycle->jobs[broken->job].org;
+		row->account = queued->account;
+		row->operation = "place";
+		row->decision = "guarantee_broken";
+		row->reason = DecideBreakerName(broken->by);
+		row->hold = queued->hold;
+		row->job = cycle->jobs[broken->job].id;
+		row->at = cycle->now;
+		AuditTime(row, "latest_start", broken->latest);
+		if (broken->node >= 0)
+			AuditText(row, "node", cycle->set->nodes[broken->node].name);
+		if (broken->tier >= 0)
+			AuditText(row, "tier", cycle->tier_names[broken->tier]);
+	}
+	JobTraces(rows, result->n_broken);
+	AuditWriteMany(rows, result->n_broken);
+}
