@@ -604,6 +604,19 @@ extern const char *DecideExpectedStarts(const DecideInput *input,
 										int64_t **at);
 
 /*
+ * When each waiting job is expected to start: by its reservation, as
+ * DecideExpectedStarts found, else by counting devices in the order of the
+ * queue.  Sets *at to an instant for each job, DECIDE_NEVER where it is not
+ * known: it starts now, is promised something, is held back, needs no devices,
+ * or the pool has too few.  Returns NULL, or says what is wrong.
+ */
+extern const char *DecideExpectedQueue(const DecideInput *input,
+									   const DecideResult *result,
+									   const DecideArena *arena,
+									   const int64_t *reserved_at,
+									   int64_t **at);
+
+/*
  * A tier's ages_to where nothing else is set: no tier that may preempt it is
  * passed.
  */

@@ -102,6 +102,22 @@ expect_starts(SchedCycle *cycle)
 }
 
 /*
+ * Estimate when each job starts, with a reservation or without one; by job,
+ * DECIDE_NEVER where that is not known.
+ */
+int64 *
+CycleExpectQueue(const SchedCycle *cycle)
+{
+	DecideArena arena = ArenaOf(cycle->decided);
+	int64	   *at;
+	const char *problem = DecideExpectedQueue(&cycle->input, &cycle->result,
+											  &arena, cycle->expected_at, &at);
+
+	Ensure(problem == NULL, "Expected starts could not be estimated.");
+	return at;
+}
+
+/*
  * Give the job asked for a request of its own, so that its own reason is
  * reported, and not that of an earlier job with the same request.
  */

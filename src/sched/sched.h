@@ -305,6 +305,7 @@ extern void CycleLoad(SchedCycle *cycle);
 extern void CyclePlan(SchedCycle *cycle);
 extern void CycleBegin(SchedCycle *cycle, int32 max_starts);
 extern void CycleDecideAll(SchedCycle *cycle);
+extern int64 *CycleExpectQueue(const SchedCycle *cycle);
 extern void CyclePutStarts(ReturnSetInfo *rsinfo, const SchedCycle *cycle);
 
 /* apply.c */

@@ -377,6 +377,8 @@ expect_check(World *world, const DecideResult *result, char *line)
 		return expect_wait(world, result, rest);
 	if (strcmp(line, "reserve") == 0)
 		return expect_reserve(world, result, rest);
+	if (strcmp(line, "likely") == 0)
+		return expect_likely(world, result, rest);
 	if (strcmp(line, "broken") == 0)
 		return expect_broken(world, result, rest);
 	if (strcmp(line, "unreserved") == 0)

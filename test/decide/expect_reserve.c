@@ -120,6 +120,43 @@ expect_reserve(const World *world, const DecideResult *result, char *rest)
 }
 
 /*
+ * likely JOB TIME|never ...: when each job is expected to start, with a
+ * reservation or without.
+ */
+char *
+expect_likely(const World *world, const DecideResult *result, char *rest)
+{
+	DecideInput input = world_input(world);
+	Pool		pool;
+	DecideArena arena;
+	int64_t    *reserved_at;
+	int64_t    *at = NULL;
+	char	   *why = NULL;
+	char	   *name;
+
+	pool_init(&pool);
+	arena = pool_arena(&pool);
+	if (DecideExpectedStarts(&input, result, &arena, &reserved_at) != NULL ||
+		DecideExpectedQueue(&input, result, &arena, reserved_at, &at) != NULL)
+		why = format("expected starts could not be computed");
+	for (name = strtok(rest, " "); name != NULL && why == NULL;
+		 name = strtok(NULL, " "))
+	{
+		char	   *word = strtok(NULL, " ");
+		int			job = job_find(world, name);
+		int64_t		time = DECIDE_NEVER;
+
+		if (job < 0 || word == NULL ||
+			(strcmp(word, "never") != 0 && !time_parse(word, &time)))
+			why = format("a job and a time are missing");
+		else if (at[job] != time)
+			why = format("%s is expected at %" PRId64, name, at[job]);
+	}
+	pool_free(&pool);
+	return why;
+}
+
+/*
  * unreserved JOB: it does not start, and nothing is reserved for it.
  */
 char *

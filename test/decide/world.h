@@ -190,6 +190,8 @@ extern void guarantee_tests(Tap *tap, int instances);
 /* expect_reserve.c */
 extern char *expect_reserve(const World *world, const DecideResult *result,
 							char *rest);
+extern char *expect_likely(const World *world, const DecideResult *result,
+						   char *rest);
 extern char *expect_unreserved(const World *world,
 							   const DecideResult *result, char *rest);
 

@@ -308,14 +308,15 @@ sub judge_queue
 	  : $failed           ? $words{ $failed->{check_name} }
 	  : $blocked          ? 'quota'
 	  :                     '-';
-	my ($reserved) = grep { $_->{check_name} eq 'reservation' && $_->{passes} } @{ $job->{rows} };
+	my ($reserved) = grep { $_->{check_name} eq 'reservation' } @{ $job->{rows} };
 	my $at = $told->{expected_at};
+	my $of_turn = $reserved && $reserved->{detail} !~ /quotas leave|nothing ran there|known to end/;
 
 	judged($job, undef, "queue: $told->{reason}", $told->{reason} =~ /^($expected)$/,
 		"queue() says \"$told->{reason}\", not \"$expected\"");
 	judged($job, undef, 'queue: expected_at', defined $at
-			? $reserved && $reserved->{detail} =~ /expected start \Q$at\E/
-			: !$reserved, 'queue() expects it at ' . ($at || 'no time'));
+			? !$of_turn || $reserved->{detail} =~ /expected start \Q$at\E/
+			: !$reserved || $reserved->{detail} !~ /expected start/, 'queue() expects it at ' . ($at || 'no time'));
 	return;
 }
 

@@ -103,6 +103,10 @@ cmp_ok($installed{mean}, '<=', 1.1 * $yardstick{mean}, 'as installed jobs wait a
 cmp_ok($installed{slowdown}, '<=', 0.2 * $yardstick{slowdown}, '... and short ones much less: a fifth of its mean slowdown');
 cmp_ok($installed{fair_days}, '>=', 0.9, '... and tenants have their share on nine of ten days');
 is($learnt{mean}, $unlearnt{mean}, 'what is learnt of run times keeps nobody waiting: reservations and those who pass them go by wall limits');
+cmp_ok($installed{promised}, '>', 0, '... some are guaranteed a latest start');
+is("$installed{broken} $installed{unnamed}", '0 0', '... and all of them start by then');
+cmp_ok($installed{expected}, '>', 0, '... each job that waits is expected to start at some time');
+cmp_ok($installed{expected_median}, '<=', 0.5 * $installed{mean} + 1, '... and half of these times are wrong by at most an hour and half the mean wait');
 like(slurp_file("$folder/plot.svg"), qr{<svg.*polyline.*</svg>}s, '--plot draws the replay');
 
 # Sixteen days at 95 % and at 105 % load: eight tenants, quiet and busy days,
@@ -117,6 +121,7 @@ foreach my $load ('0.95', '1.05')
 	cmp_ok($with{most_reclaims}, '<=', 3, '... none of them more than three times');
 	cmp_ok($with{lost}, '<=', $without{lost} + 0.005, '... at most 0.5 % of all work is lost by that');
 	cmp_ok($with{unfairness}, '<', $without{unfairness}, '... tenants are nearer to their shares than without reclaim');
+	is($with{unnamed} + $without{unnamed}, 0, '... no guaranteed start is missed unless what broke it is named');
 	cmp_ok($with{gangs}, '<=', 1.15 * $without{gangs}, '... and gangs wait at most 15 % longer than without');
 
 	my %at_once = simulated("made:16:$load", 'installed', qw(--nodes 16 --reclaim));

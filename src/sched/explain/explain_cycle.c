@@ -83,9 +83,11 @@ static bool decides(const SchedCycle *cycle);
 static const char *advise(const SchedCycle *cycle, int32 index);
 static void put_reservation(ReturnSetInfo *rsinfo, const SchedCycle *cycle,
 							int32 index);
+static const char *expected_text(const SchedCycle *cycle, int32 index);
 static int32 count_deep(const SchedCycle *cycle);
 static bool *passed_over(const SchedCycle *cycle);
-static const char *unreserved_text(const SchedCycle *cycle, int32 index);
+static const char *unreserved_text(const SchedCycle *cycle, int32 index,
+								   bool *by_turn);
 
 /*
  * Report what the next cycle would do with a job that may start.
@@ -400,6 +402,9 @@ put_order(ReturnSetInfo *rsinfo, const SchedCycle *cycle, int32 index)
 static void
 put_reservation(ReturnSetInfo *rsinfo, const SchedCycle *cycle, int32 index)
 {
+	bool		by_turn = false;
+	const char *why;
+
 	for (int i = 0; i < cycle->result.n_reservations; i++)
 	{
 		const DecideReservation *r = &cycle->result.reservations[i];
@@ -417,9 +422,23 @@ put_reservation(ReturnSetInfo *rsinfo, const SchedCycle *cycle, int32 index)
 									 ExplainTime(r->latest))));
 		return;
 	}
+	why = unreserved_text(cycle, index, &by_turn);
 	ExplainPut(rsinfo, "reservation", false,
-			   psprintf("nothing is reserved for it: %s",
-						unreserved_text(cycle, index)));
+			   psprintf("nothing is reserved for it: %s%s", why,
+						by_turn ? expected_text(cycle, index) : ""));
+}
+
+/*
+ * "; expected start ...": by those who go before it, if that is known.
+ */
+static const char *
+expected_text(const SchedCycle *cycle, int32 index)
+{
+	int64		at = CycleExpectQueue(cycle)[index];
+
+	return TIMESTAMP_NOT_FINITE(at) ? "" :
+		psprintf("; expected start %s, after those who go before it",
+				 ExplainTime(at));
 }
 
 /*
@@ -466,10 +485,11 @@ passed_over(const SchedCycle *cycle)
 }
 
 /*
- * Why a waiting job has no reservation.
+ * Why a waiting job has no reservation.  *by_turn: only that others go before
+ * it.
  */
 static const char *
-unreserved_text(const SchedCycle *cycle, int32 index)
+unreserved_text(const SchedCycle *cycle, int32 index, bool *by_turn)
 {
 	int32		n = cycle->input.n_running;
 	bool	   *gone = palloc(sizeof(bool) * (n + 1));
@@ -497,7 +517,10 @@ unreserved_text(const SchedCycle *cycle, int32 index)
 		would = ExplainCounterfactual(cycle, index,
 									  &(Counterfactual){.jobs = deeper.jobs});
 		if (would.starts || would.promised || would.reserved)
+		{
+			*by_turn = true;
 			return "jobs ahead of it that get nothing now are in its way";
+		}
 		deeper.quotas = true;
 		would = ExplainCounterfactual(cycle, index, &deeper);
 		if (!would.starts && !would.promised && !would.reserved)
@@ -505,6 +528,7 @@ unreserved_text(const SchedCycle *cycle, int32 index)
 		if (!deep || count_deep(cycle) < cycle->input.policy.backfill_depth)
 			return quotas_text;
 	}
+	*by_turn = true;
 	return psprintf("jobs ahead of it have as many reservations as "
 					"gpucredit.backfill_depth allows, which is %d",
 					cycle->input.policy.backfill_depth);

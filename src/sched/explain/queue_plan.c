@@ -61,12 +61,7 @@ gpucredit_queue_plan(PG_FUNCTION_ARGS)
 	SqlConnect();
 	CyclePlan(&cycle);
 	reasons = words_of_jobs(&cycle);
-	at = MemoryContextAllocHuge(CurrentMemoryContext, sizeof(int64) *
-								(cycle.input.n_jobs + 1));
-	for (int32 i = 0; i < cycle.input.n_jobs; i++)
-		at[i] = DECIDE_NEVER;
-	for (int32 i = 0; i < cycle.result.n_reservations; i++)
-		at[cycle.result.reservations[i].job] = cycle.expected_at[i];
+	at = CycleExpectQueue(&cycle);
 	for (int32 i = 0; i < cycle.input.n_jobs; i++)
 	{
 		CHECK_FOR_INTERRUPTS();

@@ -520,6 +520,8 @@ apply_starts(Sim *sim, const DecideResult *result)
 			job->first_start = sim->now;
 		job->type = begun->type;
 		job->attempt++;
+		job->n_reserved = 0;
+		job->guaranteed = 0;
 		job->n_parts = begun->n_parts;
 		free(job->parts);
 		job->parts = SimAlloc((size_t) begun->n_parts, sizeof(DecidePart));
@@ -594,7 +596,7 @@ apply_promises(Sim *sim, const DecideResult *result)
 
 /*
  * Keep what is reserved for the next cycle, and note the first promise that
- * each waiting job gets.
+ * each waiting job gets, and when it was first expected to start.
  */
 static void
 note_reservations(Sim *sim, const DecideResult *result,
@@ -602,8 +604,23 @@ note_reservations(Sim *sim, const DecideResult *result,
 {
 	int32_t		i;
 
+	for (i = 0; i < result->n_broken; i++)
+	{
+		SimJob	   *job = &sim->trace->jobs[sim->queue[result->broken[i].job]];
+
+		job->guaranteed = 0;
+		job->named = true;
+	}
 	for (i = 0; i < sim->n_queue; i++)
-		sim->trace->jobs[sim->queue[i]].n_reserved = 0;
+	{
+		SimJob	   *job = &sim->trace->jobs[sim->queue[i]];
+
+		/* who has a claim keeps what it was guaranteed */
+		if (job->guaranteed == 0)
+			job->n_reserved = 0;
+		if (job->expected == DECIDE_NEVER && job->first_start < 0)
+			job->expected = expected[i];
+	}
 	for (i = 0; i < result->n_reservations; i++)
 	{
 		const DecideReservation *made = &result->reservations[i];
@@ -619,8 +636,6 @@ note_reservations(Sim *sim, const DecideResult *result,
 		job->guaranteed = made->latest;
 		if (job->promised == DECIDE_NEVER && made->latest > 0)
 			job->promised = made->latest;
-		if (job->expected == DECIDE_NEVER)
-			job->expected = expected[i];
 	}
 }
 
@@ -633,6 +648,7 @@ cycle(Sim *sim, Arena *arena)
 	DecideArena memory = {arena_alloc, NULL, arena};
 	DecideInput input;
 	DecideResult result;
+	int64_t    *reserved_at = NULL;
 	int64_t    *expected = NULL;
 	const char *error;
 
@@ -641,7 +657,10 @@ cycle(Sim *sim, Arena *arena)
 	if (error == NULL && sim->verify)
 		error = DecideCheck(&input, &result, &memory, NULL);
 	if (error == NULL)
-		error = DecideExpectedStarts(&input, &result, &memory, &expected);
+		error = DecideExpectedStarts(&input, &result, &memory, &reserved_at);
+	if (error == NULL)
+		error = DecideExpectedQueue(&input, &result, &memory, reserved_at,
+									&expected);
 	if (error != NULL)
 		SimDie("%s: the decision core says: %s", sim->trace->file, error);
 	sim->cycles++;

@@ -492,10 +492,10 @@ replay(SimTrace *trace, const Options *options, const SimPolicy *policy,
 static void
 print_heading(void)
 {
-	printf("%-12s %8s %8s %8s %9s %6s %8s %5s %6s %8s %7s %6s %8s %6s\n",
-		   "policy", "mean h", "p95 h", "longest", "slowdown", "used",
+	printf("%-12s %8s %8s %8s %9s %6s %8s %5s %6s %8s %7s %6s %8s %6s %7s"
+		   " %7s\n", "policy", "mean h", "p95 h", "longest", "slowdown", "used",
 		   "evict/j", "most", "lost", "gangs h", "unfair", "fair", "promises",
-		   "broken");
+		   "broken", "off h", "off90 h");
 }
 
 static void
@@ -506,10 +506,11 @@ print_outcome(const char *name, const SimOutcome *out)
 	if (out->gang_wait >= 0)
 		snprintf(gangs, sizeof(gangs), "%.2f", out->gang_wait);
 	printf("%-12s %8.2f %8.2f %8.1f %9.1f %6.3f %8.3f %5d %6.3f %8s %7.3f"
-		   " %6.3f %8ld %6ld\n", name, out->mean_wait, out->p95_wait,
+		   " %6.3f %8ld %6ld %7.2f %7.2f\n", name, out->mean_wait, out->p95_wait,
 		   out->longest_wait, out->slowdown, out->utilisation, out->evictions,
 		   out->most_evictions, out->lost, gangs, out->unfairness,
-		   out->fair_days, (long) out->promised, (long) out->broken);
+		   out->fair_days, (long) out->promised, (long) out->broken,
+		   out->expected_median, out->expected_p90);
 }
 
 static void
@@ -519,12 +520,15 @@ print_values(const char *name, const SimOutcome *out)
 		   " utilisation=%.4f evictions=%.4f most_evictions=%d"
 		   " reclaims=%.4f most_reclaims=%d lost=%.5f"
 		   " gangs=%.4f unfairness=%.4f fair_days=%.4f tenant_days=%ld"
-		   " promised=%ld broken=%ld worst_break=%.4f seconds=%.3f\n", name,
+		   " promised=%ld broken=%ld unnamed=%ld worst_break=%.4f"
+		   " expected=%ld expected_median=%.4f expected_p90=%.4f"
+		   " seconds=%.3f\n", name,
 		   out->mean_wait, out->p95_wait, out->longest_wait, out->slowdown,
 		   out->utilisation, out->evictions, out->most_evictions, out->reclaims,
 		   out->most_reclaims, out->lost, out->gang_wait, out->unfairness, out->fair_days,
 		   (long) out->tenant_days, (long) out->promised, (long) out->broken,
-		   out->worst_break, out->seconds);
+		   (long) out->unnamed, out->worst_break, (long) out->expected,
+		   out->expected_median, out->expected_p90, out->seconds);
 }
 
 static void

@@ -180,9 +180,39 @@ measure_job(const SimJob *job, SimOutcome *out, int32_t *gangs, double *lost)
 
 		out->promised++;
 		out->broken += late > 0;
+		out->unnamed += late > 0 && !job->named;
 		if (late > out->worst_break)
 			out->worst_break = late;
 	}
+}
+
+/*
+ * How wrong the first expected starts were.
+ */
+static void
+measure_expected(const SimTrace *trace, double *errors, SimOutcome *out)
+{
+	int32_t		n = 0;
+	int32_t		i;
+
+	for (i = 0; i < trace->n_jobs; i++)
+	{
+		const SimJob *job = &trace->jobs[i];
+
+		if (job->first_start < 0 || job->expected == DECIDE_NEVER)
+			continue;
+		errors[n] = (double) (job->first_start - job->expected) /
+			(double) HOUR;
+		if (errors[n] < 0)
+			errors[n] = -errors[n];
+		n++;
+	}
+	out->expected = n;
+	if (n == 0)
+		return;
+	qsort(errors, (size_t) n, sizeof(double), compare_double);
+	out->expected_median = errors[n / 2];
+	out->expected_p90 = errors[(int32_t) ((double) n * 0.9)];
 }
 
 SimOutcome
@@ -224,6 +254,7 @@ SimMeasure(const Sim *sim)
 	out.fair_days = sim->days > 0 ? (double) sim->fair_days /
 		(double) sim->days : 1;
 	out.unfairness = sim->days > 0 ? sim->missing / (double) sim->days : 0;
+	measure_expected(trace, waits, &out);
 	free(waits);
 	return out;
 }

@@ -39,6 +39,7 @@ typedef struct SimJob
 								 * its run in millionths */
 	int64_t		likely_run;		/* as learnt when the attempt started */
 	int64_t		promised;		/* first latest_at; DECIDE_NEVER: none yet */
+	bool		named;			/* a cycle named what broke such a promise */
 	int64_t		expected;		/* first expected start; DECIDE_NEVER: none */
 	int64_t		waited;			/* all its waiting together */
 	int64_t		queued_at;		/* when its present wait began */
@@ -153,7 +154,12 @@ typedef struct SimOutcome
 	int64_t		tenant_days;
 	int64_t		promised;		/* jobs that were promised a latest start */
 	int64_t		broken;			/* those that started later */
+	int64_t		unnamed;		/* of these, without a cycle that named why */
 	double		worst_break;	/* by so many hours */
+	int64_t		expected;		/* jobs that waited and were expected to start
+								 * at some time */
+	double		expected_median;	/* by so many hours that was wrong */
+	double		expected_p90;
 	double		seconds;		/* how long the simulation took */
 } SimOutcome;
 

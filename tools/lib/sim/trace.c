@@ -390,6 +390,8 @@ SimTraceReset(SimTrace *trace)
 		free(job->reserved);
 		job->parts = job->reserved = NULL;
 		job->n_reserved = 0;
+		job->reserved_at = job->guaranteed = 0;
+		job->named = false;
 		job->n_parts = job->attempt = job->evictions = job->reclaims = 0;
 		job->first_start = job->started = -1;
 		job->promised = job->expected = DECIDE_NEVER;
