@@ -133,7 +133,7 @@ is_as_before(const SchedCycle *cycle, const PreviousRow *previous,
 }
 
 /*
- * Does a job without a reservation keep its row?
+ * Does a job without a reservation keep its row?  It does if it has a claim.
  */
 static bool
 stays(const SchedCycle *cycle, const PreviousRow *previous)
@@ -151,6 +151,11 @@ stays(const SchedCycle *cycle, const PreviousRow *previous)
 		if (other->id == previous->job &&
 			strcmp(other->org, previous->org) == 0)
 			job = input->previous[i].job;
+	}
+	for (int i = 0; i < result->n_starts && job >= 0; i++)
+	{
+		if (result->starts[i].job == job)
+			return false;
 	}
 	for (int i = 0; i < input->n_claims && job >= 0; i++)
 	{

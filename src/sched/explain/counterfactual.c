@@ -20,6 +20,7 @@ static void remove_running(const SchedCycle *cycle, const Counterfactual *change
 						   DecideInput *input);
 static void release_devices(const SchedCycle *cycle, const DecideRunning *running,
 							DecideNode *nodes);
+static void take_previous(DecideInput *input, const int32 *moved);
 static int32 take_jobs(const SchedCycle *cycle, const Counterfactual *change,
 					   int32 index, DecideInput *input);
 static void set_limit(const SchedCycle *cycle, int64 wall_limit, int32 index,
@@ -163,8 +164,28 @@ take_jobs(const SchedCycle *cycle, const Counterfactual *change, int32 index,
 	input->n_jobs = n;
 	input->claims = claims;
 	input->n_claims = n_claims;
-	input->n_previous = 0;
+	take_previous(input, moved);
 	return moved[index];
+}
+
+/*
+ * Leave out what was reserved for, and guaranteed to, jobs that are left out.
+ */
+static void
+take_previous(DecideInput *input, const int32 *moved)
+{
+	DecidePreviousReservation *previous =
+	palloc(sizeof(DecidePreviousReservation) * (input->n_previous + 1));
+	int32		n = 0;
+
+	for (int32 i = 0; i < input->n_previous; i++)
+	{
+		previous[n] = input->previous[i];
+		previous[n].job = moved[input->previous[i].job];
+		n += previous[n].job >= 0;
+	}
+	input->previous = previous;
+	input->n_previous = n;
 }
 
 /*
