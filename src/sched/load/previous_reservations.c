@@ -54,7 +54,7 @@ PreviousLoad(SchedCycle *cycle)
 		{
 			SqlText(rows, i, 1), SqlInt8(rows, i, 2), SqlTime(rows, i, 3),
 				SqlText(rows, i, 4), SqlTimeOr(rows, i, 8, DECIDE_NEVER),
-				SqlTimeOr(rows, i, 9, 0)
+				SqlTimeOr(rows, i, 9, 0), false
 		};
 		previous[i].job = -1;
 		previous[i].type = type == NULL ? DECIDE_NO_TYPE :
