@@ -3,7 +3,8 @@
  *	  Is each guaranteed latest start kept, or what broke it named?
  *
  * A guarantee is kept if the job starts, has a claim or gets one, or has a
- * reservation that begins in time by all limits and carries the guarantee on.
+ * reservation that begins in time by all limits and carries the guarantee on;
+ * also if nothing is reserved as max_starts was reached, until its time comes.
  * Otherwise it is named among the broken ones, once, with a reason that the
  * input bears out.  Nothing else is named there, and no new guarantee is
  * earlier than the reservation by which it is given.
@@ -124,7 +125,9 @@ guarantee_error(const DecideInput *input, const DecideResult *result,
 {
 	bool		kept = fate->served ||
 		(fate->reserved != NULL &&
-		 fate->reserved->limit_at <= previous->latest);
+		 fate->reserved->limit_at <= previous->latest) ||
+		(fate->reserved == NULL && result->n_starts >= input->max_starts &&
+		 previous->latest > input->now);
 
 	if (!kept && fate->broken == NULL)
 		return "a guaranteed latest start is neither kept nor named as broken";

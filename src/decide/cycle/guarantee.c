@@ -82,8 +82,23 @@ is_kept(const Outcomes *outcomes, const DecidePreviousReservation *previous)
 }
 
 /*
+ * Whether a job had no turn, as max_starts was reached.  A later cycle goes on,
+ * and its guarantee holds meanwhile.
+ */
+static bool
+is_put_off(const DecideInput *input, const DecideResult *result,
+		   const Outcomes *outcomes, const DecidePreviousReservation *previous)
+{
+	return result->n_starts >= input->max_starts &&
+		outcomes->reserved[previous->job] == NULL &&
+		previous->latest > input->now;
+}
+
+/*
  * Mark as due the reservations whose guarantees a result does not keep, or
- * all that have one.  *again: some became due.  False: out of memory.
+ * all that have one: in the last try, and where many jobs start, so that what
+ * had no turn is not given away.  *again: some became due.  False: out of
+ * memory.
  */
 bool
 DecideGuaranteesDue(const DecideInput *input, const DecideResult *result,
@@ -92,6 +107,8 @@ DecideGuaranteesDue(const DecideInput *input, const DecideResult *result,
 {
 	DecidePreviousReservation *previous;
 	Outcomes	outcomes;
+	bool		all = tries >= MOST_TRIES - 1 ||
+		result->n_starts >= input->max_starts;
 	int32_t		broken = 0;
 	int32_t		i;
 
@@ -117,7 +134,7 @@ DecideGuaranteesDue(const DecideInput *input, const DecideResult *result,
 	for (i = 0; i < input->n_previous; i++)
 	{
 		if (previous[i].due || previous[i].latest == 0 ||
-			(tries < MOST_TRIES - 1 && is_kept(&outcomes, &previous[i])))
+			(!all && is_kept(&outcomes, &previous[i])))
 			continue;
 		previous[i].due = true;
 		*again = true;
@@ -302,8 +319,11 @@ DecideGuaranteesNote(const DecideInput *input, const DecideArena *arena,
 		int32_t		job = previous->job;
 
 		if (!is_kept(&outcomes, previous))
-			result->broken[result->n_broken++] =
-				breaker_find(input, result, previous);
+		{
+			if (!is_put_off(input, result, &outcomes, previous))
+				result->broken[result->n_broken++] =
+					breaker_find(input, result, previous);
+		}
 		else if (previous->latest > 0 && outcomes.reserved[job] != NULL)
 		{
 			DecideReservation *kept = &result->reservations

@@ -9,9 +9,9 @@
  * MOVED.  The next cycle reserves the same devices if they are as early as any.
  * A cycle that changes nothing writes nothing.
  *
- * A job keeps its row, and so what it was guaranteed, while it has a claim or is
- * left out of a cycle: who locks it elsewhere, or lets a claim on it time out,
- * takes nothing from it.
+ * A job keeps its row, and so what it was guaranteed, while it has a claim, is
+ * left out of a cycle, or has no turn in it as enough jobs start: who locks it
+ * elsewhere, or lets its claim time out, takes nothing from it.
  *
  * Locks: rows that only cycles of this pool touch.
  *
@@ -133,7 +133,8 @@ is_as_before(const SchedCycle *cycle, const PreviousRow *previous,
 }
 
 /*
- * Does a job without a reservation keep its row?  It does if it has a claim.
+ * Does a job without a reservation keep its row?  It does while it waits and
+ * what it was guaranteed is not broken.
  */
 static bool
 stays(const SchedCycle *cycle, const PreviousRow *previous)
@@ -157,17 +158,12 @@ stays(const SchedCycle *cycle, const PreviousRow *previous)
 		if (result->starts[i].job == job)
 			return false;
 	}
-	for (int i = 0; i < input->n_claims && job >= 0; i++)
+	for (int i = 0; i < result->n_broken && job >= 0; i++)
 	{
-		if (input->claims[i].job == job)
-			return true;
+		if (result->broken[i].job == job)
+			return false;
 	}
-	for (int i = 0; i < result->n_promises && job >= 0; i++)
-	{
-		if (result->promises[i].job == job)
-			return true;
-	}
-	return false;
+	return job >= 0;
 }
 
 static const DecideReservation *
