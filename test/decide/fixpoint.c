@@ -334,35 +334,56 @@ random_pool(World *world, uint64_t *seed)
 }
 
 /*
- * Do waiting jobs keep exactly their reservations?
+ * Are two reservations of one job the same?
+ */
+static bool
+reservation_alike(const DecideResult *a, const DecideReservation *r,
+				  const DecideResult *b, const DecideReservation *s)
+{
+	int			p;
+
+	if (r->at != s->at || r->limit_at != s->limit_at || r->type != s->type ||
+		r->n_parts != s->n_parts)
+		return false;
+	for (p = 0; p < r->n_parts; p++)
+	{
+		const DecidePart *x = &a->reserved_parts[r->first_part + p];
+		const DecidePart *y = &b->reserved_parts[s->first_part + p];
+
+		if (x->node != y->node || x->devices != y->devices)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Do waiting jobs keep exactly their reservations?  Those that keep what was
+ * guaranteed are made in order of their times, so the order of all may differ.
  */
 static bool
 reserved_alike(const World *world, const DecideResult *a, const World *next,
 			   const DecideResult *b)
 {
 	int			i;
-	int			p;
+	int			k;
 
 	if (a->n_reservations != b->n_reservations)
 		return false;
 	for (i = 0; i < a->n_reservations; i++)
 	{
 		const DecideReservation *r = &a->reservations[i];
-		const DecideReservation *s = &b->reservations[i];
 
-		if (world->jobs[r->job].id != next->jobs[s->job].id ||
-			strcmp(world->jobs[r->job].org, next->jobs[s->job].org) != 0 ||
-			r->at != s->at || r->limit_at != s->limit_at ||
-			r->type != s->type || r->n_parts != s->n_parts)
-			return false;
-		for (p = 0; p < r->n_parts; p++)
+		for (k = 0; k < b->n_reservations; k++)
 		{
-			const DecidePart *x = &a->reserved_parts[r->first_part + p];
-			const DecidePart *y = &b->reserved_parts[s->first_part + p];
+			const DecideReservation *s = &b->reservations[k];
 
-			if (x->node != y->node || x->devices != y->devices)
-				return false;
+			if (world->jobs[r->job].id == next->jobs[s->job].id &&
+				strcmp(world->jobs[r->job].org, next->jobs[s->job].org) == 0)
+				break;
 		}
+		if (k == b->n_reservations ||
+			!reservation_alike(a, r, b, &b->reservations[k]))
+			return false;
 	}
 	return true;
 }
@@ -452,7 +473,15 @@ cycle_error(World *world, uint64_t *seed, Counts *counts)
 		why = format("DecideCheck: %s", error);
 	world_next(world, &result, &next);
 	if (why == NULL && result.n_starts < world->max_starts)
+	{
+		/*
+		 * As many jobs may start as before less those that did: where as many
+		 * would start as may, all guaranteed jobs go first.
+		 */
+		next.max_starts = world->max_starts - result.n_starts;
 		why = second_error(world, &result, &next);
+		next.max_starts = world->max_starts;
+	}
 	if (why == NULL)
 		why = again_permuted(world, text, seed);
 	if (why != NULL)

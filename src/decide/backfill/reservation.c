@@ -662,7 +662,8 @@ reservation_make(Cycle *cycle, int32_t job)
 }
 
 /*
- * May a job that cannot start have a reservation, as far as is known?
+ * May a job that cannot start have a reservation, as far as is known, whatever
+ * it was guaranteed?
  */
 static bool
 may_reserve(const Cycle *cycle, int32_t job)
@@ -672,8 +673,6 @@ may_reserve(const Cycle *cycle, int32_t job)
 
 	if (request->unpaid)
 		return false;
-	if (DecideJobGuaranteed(cycle, job))
-		return true;
 	if (class_floor(cycle, DecideClassOf(cycle, job), limit) ==
 		DECIDE_NEVER)
 		return false;
@@ -717,7 +716,8 @@ DecideReserve(Cycle *cycle, int32_t job, bool *more)
 	DecideAssert(job >= 0 && job < cycle->input->n_jobs);
 	DecideAssert(!cycle->reserving);
 	*more = may_reserve(cycle, job);
-	if (!*more)
+	if (!*more && (cycle->input->requests[cycle->input->jobs[job].request].unpaid ||
+				   !DecideJobGuaranteed(cycle, job)))
 		return true;
 	if (!DecideTimelineOpen(cycle, cycle->input->requests
 							[cycle->input->jobs[job].request].wall_limit))

@@ -272,28 +272,71 @@ apply_claims(const DecideInput *input, const DecideResult *result,
 }
 
 /*
+ * The reservation of a round that keeps what a job was guaranteed; NULL: there
+ * is none, or nothing was guaranteed.  reserved is by job.
+ */
+static const DecideReservation *
+guaranteed_reservation(const DecideReservation **reserved,
+					   const DecidePreviousReservation *previous)
+{
+	const DecideReservation *r = reserved[previous->job];
+
+	return r != NULL && previous->latest > 0 &&
+		r->limit_at <= previous->latest ? r : NULL;
+}
+
+/*
  * Keep the previous reservations of waiting jobs.  New reservations replace
  * them only in the last round; until then every job keeps its own if it can.
+ * But a job with a guarantee keeps the reservation that the round made for it,
+ * as what started may have the devices of the one before.
  */
 static bool
-apply_previous(const DecideInput *input, const DecideArena *arena,
-			   const int32_t *job_now, DecideInput *next)
+apply_previous(const DecideInput *input, const DecideResult *result,
+			   const DecideArena *arena, const int32_t *job_now,
+			   DecideInput *next)
 {
-	DecidePreviousReservation *previous = DecideAlloc(arena,
-													  input->n_previous, sizeof(DecidePreviousReservation));
+	DecidePreviousReservation *previous =
+		DecideAlloc(arena, input->n_previous, sizeof(DecidePreviousReservation));
+	DecidePart *parts = copied(arena, input->previous_parts,
+							   input->n_previous_parts,
+							   result->n_reserved_parts, sizeof(DecidePart));
+	const DecideReservation **reserved =
+		DecideAlloc(arena, input->n_jobs, sizeof(DecideReservation *));
 	int32_t		i;
 
-	if (previous == NULL)
+	if (previous == NULL || parts == NULL || reserved == NULL)
 		return false;
+	memset(reserved, 0, (size_t) input->n_jobs * sizeof(DecideReservation *));
+	for (i = 0; i < result->n_reservations; i++)
+		reserved[result->reservations[i].job] = &result->reservations[i];
+	if (result->n_reserved_parts > 0)
+		memcpy(parts + input->n_previous_parts, result->reserved_parts,
+			   (size_t) result->n_reserved_parts * sizeof(DecidePart));
 	next->n_previous = 0;
+	next->n_previous_parts = input->n_previous_parts +
+		result->n_reserved_parts;
 	for (i = 0; i < input->n_previous; i++)
 	{
+		DecidePreviousReservation *kept = &previous[next->n_previous];
+		const DecideReservation *now;
+
 		if (job_now[input->previous[i].job] < 0)
 			continue;
-		previous[next->n_previous] = input->previous[i];
-		previous[next->n_previous++].job = job_now[input->previous[i].job];
+		*kept = input->previous[i];
+		kept->job = job_now[kept->job];
+		next->n_previous++;
+		now = guaranteed_reservation(reserved, &input->previous[i]);
+		if (now == NULL)
+			continue;
+		kept->type = now->type;
+		kept->gpus = now->gpus;
+		kept->limit_at = now->limit_at;
+		kept->first_part = input->n_previous_parts + now->first_part;
+		kept->n_parts = now->n_parts;
 	}
 	next->previous = previous;
+	next->previous_parts = parts;
 	return true;
 }
 
@@ -343,6 +386,6 @@ DecideResultApply(const DecideInput *input, const DecideResult *result,
 		apply_jobs(input, result, arena, job_now, next) &&
 		apply_running(input, result, arena, next) &&
 		apply_claims(input, result, arena, job_now, made_before, next) &&
-		apply_previous(input, arena, job_now, next) &&
+		apply_previous(input, result, arena, job_now, next) &&
 		apply_cached(input, result, arena, next);
 }

@@ -489,6 +489,8 @@ due_turn(Cycle *cycle, int32_t job)
 	cycle->was_due[job] = done;
 	if (done)
 		cycle->guaranteed[cycle->input->jobs[job].request]--;
+	else
+		DecideClaimForget(cycle, job);
 	return true;
 }
 

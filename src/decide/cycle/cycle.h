@@ -17,6 +17,9 @@ extern bool DecideGuaranteesDue(const DecideInput *input,
 								const DecideResult *result,
 								const DecideArena *arena, int32_t tries,
 								DecideInput *next, bool *again);
+extern bool DecideGuaranteesDrop(DecideInput *input,
+								 const DecideResult *result,
+								 const DecideArena *arena, bool *over);
 extern bool DecideGuaranteesNote(const DecideInput *input,
 								 const DecideArena *arena,
 								 DecideResult *result);

@@ -10,12 +10,13 @@
  * reservations and reasons of the last one: another cycle at the same instant
  * decides nothing.
  *
- * A round is followed by another only if it starts a job, makes a claim or
- * evicts a running job.  Each job starts once, gets a claim once, and is
+ * A round is followed by another only if it starts a job, makes a claim,
+ * evicts a running job, or breaks a guarantee.  Each job starts once, gets a claim once, and is
  * evicted once, and jobs started at this instant are not evicted.  So there
- * are at most 2 x jobs + running rounds, usually two.  The last round decides
- * nothing, or nothing that concerns jobs that had turns before.  After
- * max_starts the rest waits for the next cycle.
+ * are at most 2 x jobs + running rounds, usually two, and one more for each
+ * guaranteed latest start that cannot be kept.  The last round decides nothing,
+ * or nothing that concerns jobs that had turns before.  After max_starts the
+ * rest waits for the next cycle.
  */
 #include <string.h>
 
@@ -109,15 +110,22 @@ promises_join(const DecideArena *arena, const int32_t *job_of, int32_t after,
 
 /*
  * Replace reservations and reasons by a round's, made after this many starts.
+ * The round keeps reservations of its own, as the next one loads them.  False:
+ * out of memory.
  */
-static void
-waits_take(const DecideInput *input, const int32_t *job_of, int32_t after,
-		   const DecideResult *round, DecideResult *all)
+static bool
+waits_take(const DecideInput *input, const DecideArena *arena,
+		   const int32_t *job_of, int32_t after, const DecideResult *round,
+		   DecideResult *all)
 {
 	int32_t		i;
 
 	all->waits = round->waits;
-	all->reservations = round->reservations;
+	all->reservations = joined(arena, round->reservations,
+							   round->n_reservations, NULL, 0,
+							   sizeof(DecideReservation));
+	if (all->reservations == NULL)
+		return false;
 	all->n_reservations = round->n_reservations;
 	all->reserved_parts = round->reserved_parts;
 	all->n_reserved_parts = round->n_reserved_parts;
@@ -131,6 +139,7 @@ waits_take(const DecideInput *input, const int32_t *job_of, int32_t after,
 		all->reservations[i].job = job_of[all->reservations[i].job];
 		all->reservations[i].after += after;
 	}
+	return true;
 }
 
 /*
@@ -242,8 +251,38 @@ timed_note(const DecideArena *arena, const DecideInput *input,
 }
 
 /*
- * Decide rounds until nothing is left.  *all is the decision so far, and
- * *input is what the next round loads.
+ * Decide one round, again where guaranteed latest starts would be missed.
+ * Where that was so, what starts may concern the others.  A guarantee that the
+ * last round cannot keep no longer affects the order, so another round
+ * follows, for which *input no longer has it.
+ */
+static const char *
+round_decide(DecideInput *input, const DecideArena *arena,
+			 DecideResult *round, bool *over)
+{
+	DecideInput next = *input;
+	const char *error = DecideRound(input, arena, round, over);
+	bool		again = true;
+	int32_t		tries;
+
+	for (tries = 0; error == NULL && again; tries++)
+	{
+		if (!DecideGuaranteesDue(input, round, arena, tries, &next, &again))
+			error = "out of memory";
+		else if (again)
+			error = DecideRound(&next, arena, round, over);
+	}
+	if (error != NULL || round->n_starts >= input->max_starts)
+		return error;
+	*over = *over && (next.previous == input->previous || round->n_starts == 0);
+	if (*over && !DecideGuaranteesDrop(input, round, arena, over))
+		error = "out of memory";
+	return error;
+}
+
+/*
+ * Decide rounds until nothing is left.  *all is the decision so far, which is
+ * the first round's, and *first is what that loaded.
  */
 static const char *
 rounds_go(const DecideInput *first, const DecideArena *arena,
@@ -277,29 +316,30 @@ rounds_go(const DecideInput *first, const DecideArena *arena,
 		}
 		input = next;
 		DecidePoll(arena);
-		error = DecideRound(&input, arena, &round, &over);
+		error = round_decide(&input, arena, &round, &over);
 		if (error != NULL)
 			return error;
 		let_in_note(&round);
 		held_join(&input, job_of, all->n_promises, &round, all);
 		if (!timed_note(arena, &input, job_of, &round, all) ||
 			!starts_join(arena, job_of, &round, all) ||
-			!promises_join(arena, job_of, after, &round, all))
+			!promises_join(arena, job_of, after, &round, all) ||
+			!waits_take(&input, arena, job_of, after, &round, all))
 			return "out of memory";
-		waits_take(&input, job_of, after, &round, all);
 	}
 	return NULL;
 }
 
 /*
- * Decide rounds until nothing is left, whatever was guaranteed before.
+ * Decide one cycle.
  */
-static const char *
-decide_once(const DecideInput *input, const DecideArena *arena,
-			DecideResult *result)
+const char *
+DecideRun(const DecideInput *input, const DecideArena *arena,
+		  DecideResult *result)
 {
+	DecideInput first = *input;
 	bool		over = true;
-	const char *error = DecideRound(input, arena, result, &over);
+	const char *error = round_decide(&first, arena, result, &over);
 
 	if (error == NULL)
 	{
@@ -308,29 +348,7 @@ decide_once(const DecideInput *input, const DecideArena *arena,
 			error = "out of memory";
 	}
 	if (error == NULL && !over)
-		error = rounds_go(input, arena, result);
-	return error;
-}
-
-/*
- * Decide one cycle, again where guaranteed latest starts would be missed.
- */
-const char *
-DecideRun(const DecideInput *input, const DecideArena *arena,
-		  DecideResult *result)
-{
-	DecideInput next = *input;
-	const char *error = decide_once(input, arena, result);
-	bool		again = true;
-	int32_t		tries;
-
-	for (tries = 0; error == NULL && again; tries++)
-	{
-		if (!DecideGuaranteesDue(input, result, arena, tries, &next, &again))
-			error = "out of memory";
-		else if (again)
-			error = decide_once(&next, arena, result);
-	}
+		error = rounds_go(&first, arena, result);
 	if (error == NULL && !DecideGuaranteesNote(input, arena, result))
 		error = "out of memory";
 	if (error != NULL)

@@ -8,7 +8,7 @@
  * in the queue which were not there before, that fair shares change, or that
  * a job ahead of it gets devices earlier which it would have had.
  *
- * A cycle first decides in the order of the queue alone.  If a guarantee does
+ * A round first decides in the order of the queue alone.  If a guarantee does
  * not hold then, it decides again, and the reservations of the jobs concerned
  * are due: they are made again on the same devices before the jobs that an aged
  * job of their tier would go before.  If that breaks other guarantees, these
@@ -36,7 +36,7 @@ typedef struct Outcomes
 } Outcomes;
 
 /*
- * Find out what a result does with each job.  False: out of memory.
+ * Find out what a round's result does with each job.  False: out of memory.
  */
 static bool
 outcomes_find(const DecideInput *input, const DecideResult *result,
@@ -144,6 +144,39 @@ DecideGuaranteesDue(const DecideInput *input, const DecideResult *result,
 }
 
 /*
+ * Remove the guarantees that a result does not keep from the input.  *over
+ * becomes false if there are any.  False: out of memory.
+ */
+bool
+DecideGuaranteesDrop(DecideInput *input, const DecideResult *result,
+					 const DecideArena *arena, bool *over)
+{
+	DecidePreviousReservation *previous;
+	Outcomes	outcomes;
+	int32_t		i;
+
+	for (i = 0; i < input->n_previous && input->previous[i].latest == 0; i++)
+		;
+	if (i == input->n_previous)
+		return true;
+	previous = DecideAlloc(arena, input->n_previous,
+						   sizeof(DecidePreviousReservation));
+	if (previous == NULL || !outcomes_find(input, result, arena, &outcomes))
+		return false;
+	memcpy(previous, input->previous,
+		   (size_t) input->n_previous * sizeof(DecidePreviousReservation));
+	for (i = 0; i < input->n_previous; i++)
+	{
+		if (is_kept(&outcomes, &previous[i]))
+			continue;
+		previous[i].latest = 0;
+		*over = false;
+	}
+	input->previous = previous;
+	return true;
+}
+
+/*
  * Whether two parts use the same devices, or one of them shares the other's
  * node by its cpu or memory.
  */
@@ -178,14 +211,13 @@ meets(const DecideInput *input, const DecidePreviousReservation *previous,
 }
 
 /*
- * The tier of a more important job that has, or will have, devices of a
- * previous reservation by this decision; -1: there is none.
+ * The tier of a job that goes before this rank and has, or will have, devices
+ * of a previous reservation by this decision; -1: there is none.
  */
 static int32_t
 tier_before(const DecideInput *input, const DecideResult *result,
-			const DecidePreviousReservation *previous)
+			int32_t rank, const DecidePreviousReservation *previous)
 {
-	int32_t		rank = DecideAgedRank(input, previous->job);
 	int32_t		i;
 
 	for (i = 0; i < result->n_starts; i++)
@@ -234,39 +266,39 @@ tier_before(const DecideInput *input, const DecideResult *result,
 }
 
 /*
- * Find what broke a guarantee.
+ * Whether a device of a previous reservation is lost, or takes no new work.
+ * *node is the first node concerned, -1 if one is no longer there.
  */
-static DecideBroken
-breaker_find(const DecideInput *input, const DecideResult *result,
-			 const DecidePreviousReservation *previous)
+static bool
+node_is_lost(const DecideInput *input,
+			 const DecidePreviousReservation *previous, int32_t *node)
 {
 	const DecidePart *parts = &input->previous_parts[previous->first_part];
-	DecideBroken broken = {previous->job, previous->latest,
-		DECIDE_BROKEN_BY_NODE, -1, -1};
 	int32_t		i;
 
-	if (previous->n_parts == 0)
-		return broken;
-	broken.by = DECIDE_BROKEN_BY_CHANGE;
-	broken.node = parts[0].node;
+	*node = previous->n_parts == 0 ? -1 : parts[0].node;
 	for (i = 0; i < previous->n_parts; i++)
 	{
-		const DecideNode *node = &input->nodes[parts[i].node];
+		const DecideNode *n = &input->nodes[parts[i].node];
 
-		if (node->schedulable && (parts[i].devices & ~node->usable) == 0)
+		if (n->schedulable && (parts[i].devices & ~n->usable) == 0)
 			continue;
-		broken.by = DECIDE_BROKEN_BY_NODE;
-		broken.node = parts[i].node;
-		return broken;
+		*node = parts[i].node;
+		return true;
 	}
-	broken.tier = tier_before(input, result, previous);
-	if (broken.tier >= 0)
-		broken.by = DECIDE_BROKEN_BY_TIER;
-	else if (result->held != NULL &&
-			 result->held[previous->job] != DECIDE_NOT_HELD)
-		broken.by = DECIDE_BROKEN_BY_QUOTA;
-	for (i = 0; i < input->n_running && broken.by == DECIDE_BROKEN_BY_CHANGE;
-		 i++)
+	return previous->n_parts == 0;
+}
+
+/*
+ * Whether a running job that has devices of a previous reservation runs past
+ * its limit.
+ */
+static bool
+is_overdue(const DecideInput *input, const DecidePreviousReservation *previous)
+{
+	int32_t		i;
+
+	for (i = 0; i < input->n_running; i++)
 	{
 		const DecideRunning *running = &input->running[i];
 
@@ -274,6 +306,76 @@ breaker_find(const DecideInput *input, const DecideResult *result,
 			!running->leaving &&
 			meets(input, previous, &input->running_parts[running->first_part],
 				  running->n_parts))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * List the previous reservations that may have moved one: those on the same
+ * devices, those on the devices of these, and so on.  *near gets their
+ * indexes, the first of which is the one itself.  Returns how many there are.
+ */
+static int32_t
+connected_find(const DecideInput *input, int32_t first, int32_t *near,
+			   bool *is_near)
+{
+	int32_t		n = 0;
+	int32_t		done;
+	int32_t		i;
+
+	memset(is_near, 0, (size_t) input->n_previous * sizeof(bool));
+	is_near[first] = true;
+	near[n++] = first;
+	for (done = 0; done < n; done++)
+	{
+		for (i = 0; i < input->n_previous; i++)
+		{
+			const DecidePreviousReservation *other = &input->previous[i];
+
+			if (is_near[i] ||
+				!meets(input, &input->previous[near[done]],
+					   &input->previous_parts[other->first_part],
+					   other->n_parts))
+				continue;
+			is_near[i] = true;
+			near[n++] = i;
+		}
+	}
+	return n;
+}
+
+/*
+ * Find what broke a guarantee: what happened to its own devices, or to those
+ * of a reservation that was moved by it and moved this one.  near and is_near
+ * have room for all previous reservations.
+ */
+static DecideBroken
+breaker_find(const DecideInput *input, const DecideResult *result,
+			 int32_t which, int32_t *near, bool *is_near)
+{
+	const DecidePreviousReservation *previous = &input->previous[which];
+	DecideBroken broken = {previous->job, previous->latest,
+		DECIDE_BROKEN_BY_NODE, -1, -1};
+	int32_t		rank = DecideAgedRank(input, previous->job);
+	int32_t		n;
+	int32_t		i;
+
+	if (node_is_lost(input, previous, &broken.node))
+		return broken;
+	n = connected_find(input, which, near, is_near);
+	for (i = 0; i < n && broken.tier < 0; i++)
+		broken.tier = tier_before(input, result, rank,
+								  &input->previous[near[i]]);
+	broken.by = DECIDE_BROKEN_BY_CHANGE;
+	if (broken.tier >= 0)
+		broken.by = DECIDE_BROKEN_BY_TIER;
+	else if (result->held != NULL &&
+			 result->held[previous->job] != DECIDE_NOT_HELD)
+		broken.by = DECIDE_BROKEN_BY_QUOTA;
+	for (i = 0; i < n && broken.by == DECIDE_BROKEN_BY_CHANGE; i++)
+	{
+		if (is_overdue(input, &input->previous[near[i]]))
 			broken.by = DECIDE_BROKEN_BY_OVERDUE;
 	}
 	return broken;
@@ -302,13 +404,15 @@ bool
 DecideGuaranteesNote(const DecideInput *input, const DecideArena *arena,
 					 DecideResult *result)
 {
+	int32_t    *near = DecideAlloc(arena, input->n_previous, sizeof(int32_t));
+	bool	   *is_near = DecideAlloc(arena, input->n_previous, sizeof(bool));
 	Outcomes	outcomes;
 	int32_t		n = 0;
 	int32_t		i;
 
 	result->broken = DecideAlloc(arena, input->n_previous,
 								 sizeof(DecideBroken));
-	if (result->broken == NULL ||
+	if (near == NULL || is_near == NULL || result->broken == NULL ||
 		!outcomes_find(input, result, arena, &outcomes))
 		return false;
 	for (i = 0; i < result->n_reservations; i++)
@@ -322,7 +426,7 @@ DecideGuaranteesNote(const DecideInput *input, const DecideArena *arena,
 		{
 			if (!is_put_off(input, result, &outcomes, previous))
 				result->broken[result->n_broken++] =
-					breaker_find(input, result, previous);
+					breaker_find(input, result, i, near, is_near);
 		}
 		else if (previous->latest > 0 && outcomes.reserved[job] != NULL)
 		{
