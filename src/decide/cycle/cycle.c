@@ -446,8 +446,8 @@ job_serve(Cycle *cycle, int32_t job)
 
 /*
  * Give a job whose reservation is due its turn before the queue: it starts on
- * just those devices, or gets a claim, or has them reserved again.  Where none
- * of that is possible, it has its ordinary turn later.  False: out of memory.
+ * just those devices, or has them reserved again.  Where neither is possible,
+ * it has its ordinary turn later.  False: out of memory.
  */
 static bool
 due_turn(Cycle *cycle, int32_t job)
@@ -475,22 +475,13 @@ due_turn(Cycle *cycle, int32_t job)
 		cycle->was_due[job] = true;
 		return true;
 	}
-	if (!DecideClaimTry(cycle, job, &done))
+	if (cycle->n_before < 0)
+		cycle->n_before = cycle->result->n_starts;
+	if (!DecideReserveAgain(cycle, job, &done))
 		return false;
-	if (done)
-		promise_charge(cycle, job);
-	else
-	{
-		if (cycle->n_before < 0)
-			cycle->n_before = cycle->result->n_starts;
-		if (!DecideReserveAgain(cycle, job, &done))
-			return false;
-	}
 	cycle->was_due[job] = done;
 	if (done)
 		cycle->guaranteed[cycle->input->jobs[job].request]--;
-	else
-		DecideClaimForget(cycle, job);
 	return true;
 }
 

@@ -26,12 +26,14 @@
 #include "decide/cycle/cycle.h"
 #include "decide/order/order.h"
 
-#define MOST_TRIES	3			/* in the last one all reservations are due */
+#define MOST_TRIES	4			/* in the last one all reservations are due,
+								 * in the one before those without a claim */
 
 /* What a result does with each job. */
 typedef struct Outcomes
 {
 	bool	   *served;			/* it starts, or has a claim */
+	bool	   *claims;			/* it has a claim */
 	const DecideReservation **reserved;
 } Outcomes;
 
@@ -46,23 +48,26 @@ outcomes_find(const DecideInput *input, const DecideResult *result,
 	int32_t		i;
 
 	outcomes->served = DecideAlloc(arena, n, sizeof(bool));
+	outcomes->claims = DecideAlloc(arena, n, sizeof(bool));
 	outcomes->reserved = DecideAlloc(arena, n, sizeof(DecideReservation *));
-	if (outcomes->served == NULL || outcomes->reserved == NULL)
+	if (outcomes->served == NULL || outcomes->claims == NULL ||
+		outcomes->reserved == NULL)
 		return false;
-	memset(outcomes->served, 0, (size_t) n * sizeof(bool));
+	memset(outcomes->claims, 0, (size_t) n * sizeof(bool));
 	memset(outcomes->reserved, 0, (size_t) n * sizeof(DecideReservation *));
-	for (i = 0; i < result->n_starts; i++)
-		outcomes->served[result->starts[i].job] = true;
 	for (i = 0; i < input->n_claims; i++)
 	{
 		if (input->claims[i].job >= 0)
-			outcomes->served[input->claims[i].job] = true;
+			outcomes->claims[input->claims[i].job] = true;
 	}
 	for (i = 0; i < result->n_promises; i++)
 	{
 		if (result->promises[i].job >= 0)
-			outcomes->served[result->promises[i].job] = true;
+			outcomes->claims[result->promises[i].job] = true;
 	}
+	memcpy(outcomes->served, outcomes->claims, (size_t) n * sizeof(bool));
+	for (i = 0; i < result->n_starts; i++)
+		outcomes->served[result->starts[i].job] = true;
 	for (i = 0; i < result->n_reservations; i++)
 		outcomes->reserved[result->reservations[i].job] =
 			&result->reservations[i];
@@ -96,7 +101,7 @@ is_put_off(const DecideInput *input, const DecideResult *result,
 
 /*
  * Mark as due the reservations whose guarantees a result does not keep, or
- * all that have one: in the last try, and where many jobs start, so that what
+ * all that have one: in the last tries, and where many jobs start, so that what
  * had no turn is not given away.  *again: some became due.  False: out of
  * memory.
  */
@@ -107,7 +112,7 @@ DecideGuaranteesDue(const DecideInput *input, const DecideResult *result,
 {
 	DecidePreviousReservation *previous;
 	Outcomes	outcomes;
-	bool		all = tries >= MOST_TRIES - 1 ||
+	bool		all = tries >= MOST_TRIES - 2 ||
 		result->n_starts >= input->max_starts;
 	int32_t		broken = 0;
 	int32_t		i;
@@ -134,7 +139,9 @@ DecideGuaranteesDue(const DecideInput *input, const DecideResult *result,
 	for (i = 0; i < input->n_previous; i++)
 	{
 		if (previous[i].due || previous[i].latest == 0 ||
-			(!all && is_kept(&outcomes, &previous[i])))
+			((!all || (outcomes.claims[previous[i].job] &&
+					   tries < MOST_TRIES - 1)) &&
+			 is_kept(&outcomes, &previous[i])))
 			continue;
 		previous[i].due = true;
 		*again = true;

@@ -840,20 +840,6 @@ DecideClaimTry(Cycle *cycle, int32_t job, bool *made)
 }
 
 /*
- * Forget that a job's search for a claim failed, as it has another turn in this
- * round: it may start then, and is not to get a claim after that.
- */
-void
-DecideClaimForget(Cycle *cycle, int32_t job)
-{
-	ClaimState *claims = cycle->claims;
-
-	if (claims != NULL && claims->loaded && claims->n_waiting > 0 &&
-		claims->waiting[claims->n_waiting - 1] == job)
-		claims->n_waiting--;
-}
-
-/*
  * Give jobs that failed more turns, as long as that leads to claims.  False:
  * out of memory.
  */

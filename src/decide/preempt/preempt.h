@@ -13,7 +13,6 @@ extern void DecideClaimsStarted(Cycle *cycle, const DecideStart *start);
 extern int32_t DecideReservationYields(const Cycle *cycle, int32_t job,
 									   const DecideReservation *made);
 extern bool DecideClaimBeyond(Cycle *cycle, int32_t job, bool *beyond);
-extern void DecideClaimForget(Cycle *cycle, int32_t job);
 extern bool DecideClaimTry(Cycle *cycle, int32_t job, bool *made);
 extern bool DecideClaimsEnd(Cycle *cycle);
 
