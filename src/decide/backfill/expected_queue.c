@@ -251,7 +251,7 @@ type_choose(const Expecting *e, const DecideRequestClass *request)
  * Take whole devices of a type: when the last of them is free.
  */
 static int64_t
-devices_take(Expecting *e, FreeTimes *times, int32_t n, int64_t run)
+devices_allocate(Expecting *e, FreeTimes *times, int32_t n, int64_t run)
 {
 	int64_t		begins = e->input->now;
 	int32_t		i;
@@ -282,11 +282,11 @@ devices_take(Expecting *e, FreeTimes *times, int32_t n, int64_t run)
  * Take a share of a device: of the one that shares fill up, or of another.
  */
 static int64_t
-share_take(Expecting *e, FreeTimes *times, int32_t share, int64_t run)
+share_allocate(Expecting *e, FreeTimes *times, int32_t share, int64_t run)
 {
 	if (times->shared_left < share)
 	{
-		times->shared_at = devices_take(e, times, 1, run);
+		times->shared_at = devices_allocate(e, times, 1, run);
 		times->shared_left = DECIDE_WHOLE;
 	}
 	times->shared_left -= share;
@@ -332,10 +332,10 @@ job_expect(Expecting *e, Queue *queue, int32_t job)
 	if (e->known[job])
 		return;
 	e->at[job] = request->share < DECIDE_WHOLE ?
-		share_take(e, &e->types[type], request->share,
-				   likely_run(input, job)) :
-		devices_take(e, &e->types[type], request->min_gpus,
-					 likely_run(input, job));
+		share_allocate(e, &e->types[type], request->share,
+					   likely_run(input, job)) :
+		devices_allocate(e, &e->types[type], request->min_gpus,
+						 likely_run(input, job));
 }
 
 /*

@@ -297,12 +297,12 @@ apply_previous(const DecideInput *input, const DecideResult *result,
 			   DecideInput *next)
 {
 	DecidePreviousReservation *previous =
-		DecideAlloc(arena, input->n_previous, sizeof(DecidePreviousReservation));
+	DecideAlloc(arena, input->n_previous, sizeof(DecidePreviousReservation));
 	DecidePart *parts = copied(arena, input->previous_parts,
 							   input->n_previous_parts,
 							   result->n_reserved_parts, sizeof(DecidePart));
 	const DecideReservation **reserved =
-		DecideAlloc(arena, input->n_jobs, sizeof(DecideReservation *));
+	DecideAlloc(arena, input->n_jobs, sizeof(DecideReservation *));
 	int32_t		i;
 
 	if (previous == NULL || parts == NULL || reserved == NULL)

@@ -20,7 +20,7 @@ static void remove_running(const SchedCycle *cycle, const Counterfactual *change
 						   DecideInput *input);
 static void release_devices(const SchedCycle *cycle, const DecideRunning *running,
 							DecideNode *nodes);
-static void take_previous(DecideInput *input, const int32 *moved);
+static void copy_previous(DecideInput *input, const int32 *moved);
 static int32 take_jobs(const SchedCycle *cycle, const Counterfactual *change,
 					   int32 index, DecideInput *input);
 static void set_limit(const SchedCycle *cycle, int64 wall_limit, int32 index,
@@ -164,7 +164,7 @@ take_jobs(const SchedCycle *cycle, const Counterfactual *change, int32 index,
 	input->n_jobs = n;
 	input->claims = claims;
 	input->n_claims = n_claims;
-	take_previous(input, moved);
+	copy_previous(input, moved);
 	return moved[index];
 }
 
@@ -172,7 +172,7 @@ take_jobs(const SchedCycle *cycle, const Counterfactual *change, int32 index,
  * Leave out what was reserved for, and guaranteed to, jobs that are left out.
  */
 static void
-take_previous(DecideInput *input, const int32 *moved)
+copy_previous(DecideInput *input, const int32 *moved)
 {
 	DecidePreviousReservation *previous =
 	palloc(sizeof(DecidePreviousReservation) * (input->n_previous + 1));
