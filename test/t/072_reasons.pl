@@ -641,17 +641,21 @@ sub judge_reservation
 	elsif ($text =~ /backfill_depth allows, which is (\d+)/)
 	{
 		my $depth = $1;
+		my ($reserved, $guaranteed) = $dbh->selectrow_array(
+			q{SELECT count(DISTINCT (org, job)), count(DISTINCT (org, job)) FILTER (WHERE latest_at IS NOT NULL)
+			FROM gpucredit.reservations(?)}, undef, $pool);
 
-		# one more is allowed, and only started jobs come before it
+		# Guaranteed jobs keep what is reserved for them where the setting is
+		# lower now.  One more is allowed, and only started jobs come before it.
 		my $one_more = undone(sub {
 				only_served($job);
-				$dbh->do('SET LOCAL gpucredit.backfill_depth = ' . ($depth + 1));
+				$dbh->do('SET LOCAL gpucredit.backfill_depth = ' . ($reserved + 1));
 				$has->() || (no_quotas(), $has->())[-1];
 			});
 
 		judged($job, $row, 'reservation: depth', $one_more
 			  && value('SHOW gpucredit.backfill_depth') == $depth
-			  && $depth == value(q{SELECT count(DISTINCT (org, job)) FROM gpucredit.reservations(?)}, $pool));
+			  && ($depth == $reserved || ($depth < $reserved && $guaranteed > 0)));
 	}
 	elsif ($text =~ /get nothing now are in its way/)
 	{
