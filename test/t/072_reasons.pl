@@ -254,7 +254,7 @@ sub judge
 		my $name = "$job->{org}/$job->{job}";
 		my @rows = rows('SELECT * FROM gpucredit.explain(?, ?)', @$job{qw(org job)});
 		my ($failed) = grep { !$_->{passes}
-			  && $_->{check_name} !~ /^(order|quota|preemption|reservation|kept)$/ } @rows;
+			  && $_->{check_name} !~ /^(order|quota|preemption|reservation|kept|guarantee)$/ } @rows;
 
 		$job->{rows} = \@rows;
 		judge_row($job, $_) foreach @rows;
@@ -336,6 +336,7 @@ sub judge_row
 		return;
 	}
 	return judge_preemption($job, $row) if $check eq 'preemption';
+	return judge_guarantee($job, $row) if $check eq 'guarantee';
 	return if $row->{passes};
 	judge_numbers($job, $row);
 	judge_advice($job, $row);
@@ -645,8 +646,8 @@ sub judge_reservation
 			q{SELECT count(DISTINCT (org, job)), count(DISTINCT (org, job)) FILTER (WHERE latest_at IS NOT NULL)
 			FROM gpucredit.reservations(?)}, undef, $pool);
 
-		# Guaranteed jobs keep what is reserved for them where the setting is
-		# lower now.  One more is allowed, and only started jobs come before it.
+		# Guaranteed jobs keep what is reserved for them where others come before
+		# them.  One more is allowed, and only started jobs come before it.
 		my $one_more = undone(sub {
 				only_served($job);
 				$dbh->do('SET LOCAL gpucredit.backfill_depth = ' . ($reserved + 1));
@@ -715,6 +716,45 @@ sub judge_quota
 	  if $row->{detail} =~ /(\d+) jobs run of/;
 	judged($job, $row, 'quota: one must end', $use->{jobs} > 0)
 	  if $row->{detail} =~ /one that counts in it must end/;
+	return;
+}
+
+# What is said to have broken a guarantee may do so.
+sub judge_guarantee
+{
+	my ($job, $row) = @_;
+	my ($kind, $true) = ('otherwise', 0);
+
+	if ($row->{detail} =~ /: devices of node (\S+), which were reserved/)
+	{
+		$kind = 'node';
+		$true = value(q{SELECT count(*) > 0 FROM gpucredit.node WHERE node = ? AND pool = ?}, $1, $pool);
+	}
+	elsif ($row->{detail} =~ /: a job of tier "(\w+)", which may go before it/)
+	{
+		$kind = 'tier';
+		$true = value(q{SELECT b.rank < o.rank FROM gpucredit.tier b, gpucredit.tier o WHERE b.tier = ? AND o.tier = ?},
+			$1, $job->{tier});
+	}
+	elsif ($row->{detail} =~ /: its tenant's quotas leave it nothing/)
+	{
+		$kind = 'quota';
+		$true = value(q{SELECT count(*) > 0 FROM gpucredit.quota WHERE org = ?}, $job->{org});
+	}
+	elsif ($row->{detail} =~ /runs past its wall limit/)
+	{
+		$kind = 'overdue';
+		$true = value(q{SELECT count(*) > 0 FROM gpucredit.attempt_gpu
+			WHERE pool = ? AND limit_end <= gpucredit.now() + interval '1 min'}, $pool);
+	}
+	elsif ($row->{detail} =~ /: nodes, limits or settings were changed/)
+	{
+		$kind = 'change';
+		$true = value(q{SELECT count(*) > 0 FROM gpucredit.nodes s JOIN gpucredit.node n USING (node)
+			WHERE n.pool = ? AND (NOT s.takes_work OR EXISTS (SELECT FROM generate_series(0, n.gpus - 1) d
+				WHERE NOT n.healthy OPERATOR(gpucredit.@>) d))}, $pool);
+	}
+	judged($job, $row, "guarantee: $kind", $true);
 	return;
 }
 

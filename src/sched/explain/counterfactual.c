@@ -52,8 +52,8 @@ ExplainCounterfactual(const SchedCycle *cycle, int32 index,
 		input.n_claims = 0;
 	if (change->quotas)
 		input.n_quotas = 0;
-	if (change->deeper)
-		input.policy.backfill_depth++;
+	if (change->depth > 0)
+		input.policy.backfill_depth = change->depth;
 	if (change->jobs != NULL || change->others)
 		index = take_jobs(cycle, change, index, &input);
 	if (change->wall_limit > 0)

@@ -442,7 +442,9 @@ expected_text(const SchedCycle *cycle, int32 index)
 }
 
 /*
- * The number of reservations that gpucredit.backfill_depth limits.
+ * The number of reservations that gpucredit.backfill_depth limits.  There may
+ * be more than that: a job that was guaranteed a start keeps its reservation
+ * where others come before it.
  */
 static int32
 count_deep(const SchedCycle *cycle)
@@ -494,7 +496,10 @@ unreserved_text(const SchedCycle *cycle, int32 index, bool *by_turn)
 	int32		n = cycle->input.n_running;
 	bool	   *gone = palloc(sizeof(bool) * (n + 1));
 	bool		deep = cycle->jobs[index].aged_at >= cycle->input.now;
-	Counterfactual deeper = {.deeper = true, .jobs = passed_over(cycle)};
+	int32		depth = cycle->input.policy.backfill_depth;
+	int32		n_deep = count_deep(cycle);
+	Counterfactual deeper = {.depth = Max(depth, n_deep) + 1,
+	.jobs = passed_over(cycle)};
 	const char *quotas_text = "its tenant's quotas leave it nothing beside "
 		"what is in use, starts or is reserved for others";
 	WouldBe		would;
@@ -525,11 +530,10 @@ unreserved_text(const SchedCycle *cycle, int32 index, bool *by_turn)
 		would = ExplainCounterfactual(cycle, index, &deeper);
 		if (!would.starts && !would.promised && !would.reserved)
 			return "of what is in its way not enough is known to end";
-		if (!deep || count_deep(cycle) < cycle->input.policy.backfill_depth)
+		if (!deep || n_deep < depth)
 			return quotas_text;
 	}
 	*by_turn = true;
 	return psprintf("jobs ahead of it have as many reservations as "
-					"gpucredit.backfill_depth allows, which is %d",
-					cycle->input.policy.backfill_depth);
+					"gpucredit.backfill_depth allows, which is %d", depth);
 }
