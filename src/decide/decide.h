@@ -30,9 +30,9 @@
 #define DECIDE_MOST_REDONE	INT64_C(3600000000) /* lost work that spares a
 												 * job, in microseconds */
 #define DECIDE_MOST_AGED	256 /* aged jobs that have reservations */
-#define DECIDE_GUARANTEE_SLACK INT64_C(86400000000) /* microseconds by which a
-													 * guaranteed latest start
-													 * is later than twice the
+#define DECIDE_GUARANTEE_SLACK INT64_C(172800000000)	/* microseconds by which
+													 * a guaranteed start is
+													 * later than twice the
 													 * wait by all limits */
 
 /*

@@ -390,9 +390,10 @@ breaker_find(const DecideInput *input, const DecideResult *result,
 
 /*
  * The latest start to guarantee to a job that would begin at an instant if
- * everything ran to its limit.  Twice that wait, and a day, leave the queue
+ * everything ran to its limit.  Twice that wait, and two days, leave the queue
  * room to change its order: without it each guarantee fixes the order, and
  * large jobs that a more important one put off wait for all that came since.
+ * With one day gangs that were evicted for entitlements waited too long.
  */
 static int64_t
 latest_of(const DecideInput *input, int64_t limit_at)
