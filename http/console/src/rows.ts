@@ -315,6 +315,7 @@ export interface Reservation {
 	gpu_type: string;
 	expected_at: string | null;
 	latest_at: string | null;
+	limit_at: string | null;
 }
 
 export interface Share {

@@ -12,12 +12,12 @@ import { PoolChoice, usePool } from './pool';
 /* When each reserved device is expected to be handed over, to scale. */
 function Reserved(props: { rows: Reservation[] }) {
 	const now = Date.now();
-	const end = Math.max(...props.rows.map((one) => Date.parse(one.latest_at ?? one.expected_at ?? '') || now), now + 60000);
+	const end = Math.max(...props.rows.map((one) => Date.parse(one.limit_at ?? one.expected_at ?? '') || now), now + 60000);
 	const x = (at: string | null) => Math.max(0, Math.min(1000, (1000 * ((Date.parse(at ?? '') || now) - now)) / (end - now)));
 
 	return (
 		<Table
-			caption="Reservations: the dark line is when the job is expected to start, its end when it starts at the latest"
+			caption="Reservations: the dark line is when the job is expected to start, its end when it starts if all that goes before runs to its wall limit"
 			shown
 			columns={[
 				{ name: 'Job', head: true, cell: (row: Reservation) => <Link href={to(['o', row.org, 'jobs', row.job])}>{row.org} {row.job}</Link> },
@@ -25,14 +25,15 @@ function Reserved(props: { rows: Reservation[] }) {
 				{
 					name: 'Until then', picture: true,
 					cell: (row) => (
-						<svg class="track" viewBox="0 0 1000 24" preserveAspectRatio="none" role="img" aria-label={`expected ${fromNow(row.expected_at)}, at the latest ${fromNow(row.latest_at)}`}>
-							<rect class="wait" x="0" y="8" width={x(row.latest_at)} height="8" />
+						<svg class="track" viewBox="0 0 1000 24" preserveAspectRatio="none" role="img" aria-label={`expected ${fromNow(row.expected_at)}, by wall limits ${fromNow(row.limit_at)}`}>
+							<rect class="wait" x="0" y="8" width={x(row.limit_at)} height="8" />
 							<rect class="run" x={Math.max(x(row.expected_at) - 4, 0)} y="2" width="8" height="20" />
 						</svg>
 					)
 				},
 				{ name: 'Expected', cell: (row) => <When at={row.expected_at} relative /> },
-				{ name: 'Latest', cell: (row) => <When at={row.latest_at} relative /> }
+				{ name: 'By limits', cell: (row) => <When at={row.limit_at} relative /> },
+				{ name: 'Guaranteed', cell: (row) => <When at={row.latest_at} relative /> }
 			]}
 			rows={props.rows}
 			id={(row) => `${row.org} ${row.job} ${row.node}`}
@@ -73,7 +74,7 @@ export function QueuePage() {
 					}
 				</Shown>
 			</Section>
-			<Section title="Waiting" lead="those with a reservation first, then by tier and waiting time">
+			<Section title="Waiting" lead="by expected start; then those whose start is not known, by tier and waiting time">
 				<Shown live={queue}>
 					{(list) =>
 						list.data.length === 0 ? (
