@@ -371,7 +371,8 @@ typedef struct DecidePreviousReservation
 	int64_t		latest;			/* the latest start that its job was
 								 * guaranteed; 0: none, or it is broken */
 	bool		due;			/* set by DecideRun alone: it is made again
-								 * before any job of its rank has its turn */
+								 * before the jobs have their turns that an
+								 * aged job of its tier goes before */
 } DecidePreviousReservation;
 
 typedef struct DecideInput
@@ -452,8 +453,9 @@ typedef enum DecideBreaker
 {
 	DECIDE_BROKEN_BY_NODE = 0,	/* a node or device of it is lost or drains */
 	DECIDE_BROKEN_BY_TIER,		/* a job of a more important tier */
-	DECIDE_BROKEN_BY_QUOTA,		/* its account's quota is used up */
-	DECIDE_BROKEN_BY_OVERDUE,	/* who has its devices runs past his limit */
+	DECIDE_BROKEN_BY_QUOTA,		/* quotas leave it nothing beside what is in
+								 * use or reserved */
+	DECIDE_BROKEN_BY_OVERDUE,	/* what has its devices runs past its limit */
 	DECIDE_BROKEN_BY_CHANGE		/* nodes, limits or settings were changed, or
 								 * another scheduler placed a job there */
 } DecideBreaker;
@@ -562,7 +564,8 @@ typedef struct DecideResult
 	DecidePart *parts;
 	int32_t		n_parts;
 	DecideWait *waits;			/* one per request */
-	DecideReservation *reservations;	/* in the order of the queue */
+	DecideReservation *reservations;	/* due ones first, then in the order of
+										 * the queue */
 	int32_t		n_reservations;
 	DecidePart *reserved_parts;
 	int32_t		n_reserved_parts;
@@ -577,6 +580,9 @@ typedef struct DecideResult
 								 * promises after which quotas held it back;
 								 * INT32_MAX: since its turn; or
 								 * DECIDE_NOT_HELD */
+	bool	   *held_beside;	/* by job, if there are quotas: nothing is
+								 * reserved for it, as they leave it nothing
+								 * beside what is in use or reserved */
 	DecideBroken *broken;		/* guarantees that this cycle cannot keep */
 	int32_t		n_broken;
 	int32_t    *timed;			/* jobs whose expected run affected this, some

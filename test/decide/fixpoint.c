@@ -7,7 +7,7 @@
  * previous reservations.  The result is applied as a load would see it
  * (next.c), and decided again: nothing may start, be promised or be evicted,
  * and reservations and reasons stay.  Then time passes, some jobs leave, and
- * the pool has its next cycle.
+ * the pool has its next cycle.  Before the last one all quotas are lowered.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -520,8 +520,10 @@ pool_error(uint64_t seed, bool quotas, Counts *counts)
 	random_pool(&world, &seed);
 	if (quotas)
 		random_quotas(&world, &seed);
-	for (i = 0; i < MOST_CYCLES && why == NULL; i++)
+	for (i = 0; i < MOST_CYCLES + quotas && why == NULL; i++)
 	{
+		if (i == MOST_CYCLES)
+			quotas_halve(&world);
 		why = cycle_error(&world, &seed, counts);
 		if (why != NULL)
 		{

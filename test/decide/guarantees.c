@@ -10,7 +10,8 @@
  * - DecideCheck finds each guarantee kept, or what broke it named.
  * - Where no node is lost, and no tier goes before another, none is broken.
  * - Where nodes are lost, only that breaks any, or a more important tier, and
- *   that only for jobs of the less important one.
+ *   that only for jobs of the less important one, or a quota that changes, and
+ *   that only for jobs of the tenant that has it.
  * - No job starts later than it was guaranteed, unless that was named.
  */
 #include <inttypes.h>
@@ -57,6 +58,7 @@ typedef struct House
 	int			depth;
 	bool		tiers;
 	bool		losses;
+	int			quota;			/* devices that tenant 1 may have; 0: any */
 	int64_t		now;
 	Guest		guests[JOBS];
 	long		kept;			/* guarantees that a cycle carried on */
@@ -181,6 +183,8 @@ house_random(House *house, uint64_t *seed)
 		guest->runs = random_below(seed, 2) == 0 ? guest->wall :
 			(1 + random_below(seed, (int) (guest->wall / HOUR))) * HOUR;
 	}
+	if (random_below(seed, 3) == 0)
+		house->quota = 1 + random_below(seed, total);
 }
 
 /*
@@ -289,6 +293,9 @@ house_world(const House *house, World *world)
 		else if (house->guests[i].stage == STAGE_WAITS)
 			guest_waits(house, world, i);
 	}
+	if (house->quota > 0)
+		world_quota(world, world_account(world, "t1"), DECIDE_ANY_TYPE)->most.of
+			[DECIDE_LIMITED_DEVICES] = (int64_t) house->quota * DECIDE_WHOLE;
 }
 
 /*
@@ -344,7 +351,9 @@ static bool
 may_break(const House *house, const Guest *guest, DecideBreaker by)
 {
 	return (by == DECIDE_BROKEN_BY_NODE && house->losses) ||
-		(by == DECIDE_BROKEN_BY_TIER && guest->tier == 1);
+		(by == DECIDE_BROKEN_BY_TIER && guest->tier == 1) ||
+		(by == DECIDE_BROKEN_BY_QUOTA && guest->tenant == 1 &&
+		 house->quota > 0);
 }
 
 /*
@@ -505,6 +514,8 @@ house_step(House *house, uint64_t *seed)
 	if (house->losses && random_below(seed, 60) == 0)
 		node_lose(house, random_below(seed, house->n_nodes),
 				  1 + random_below(seed, 2));
+	if (house->quota > 0 && random_below(seed, 20) == 0)
+		house->quota = 1 + random_below(seed, 2 * house->quota);
 	return true;
 }
 
@@ -541,8 +552,8 @@ guarantee_tests(Tap *tap, int instances)
 	}
 	free(house);
 	printf("# %ld guarantees carried on, %ld of them missed by the queue alone,"
-		   " %ld broken by lost nodes or more important tiers\n", kept, saved,
-		   broken);
+		   " %ld broken by lost nodes, more important tiers or quotas\n", kept,
+		   saved, broken);
 	tap_ok(tap, why == NULL, "guarantees: each is kept, or what broke it is "
 		   "named, and nothing else breaks one", why);
 	tap_ok(tap, why != NULL || (kept > instances && saved > instances / 20 &&

@@ -190,6 +190,25 @@ random_quotas(World *world, uint64_t *seed)
 }
 
 /*
+ * Halve all limits.
+ */
+void
+quotas_halve(World *world)
+{
+	int			i;
+	int			l;
+
+	for (i = 0; i < world->n_quotas; i++)
+	{
+		for (l = 0; l < DECIDE_LIMITED; l++)
+		{
+			if (world->quotas[i].most.of[l] > 0)
+				world->quotas[i].most.of[l] /= 2;
+		}
+	}
+}
+
+/*
  * quota ACCOUNT [TYPE] gpus=4 running=2 cpu=8000 memory=65536: what the lines
  * before it run is in use, and the devices of used= elsewhere.
  */

@@ -203,6 +203,7 @@ extern DecideQuota *world_quota(World *world, int account, int type);
 extern void quotas_copy(const World *world, uint64_t *seed,
 						const int *new_type, World *other);
 extern void random_quotas(World *world, uint64_t *seed);
+extern void quotas_halve(World *world);
 extern char *quota_line(World *world, char *line);
 extern char *expect_held(const World *world, const DecideResult *result,
 						 char *rest);

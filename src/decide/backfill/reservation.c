@@ -709,6 +709,8 @@ reservation_count(Cycle *cycle, int32_t job)
 bool
 DecideReserve(Cycle *cycle, int32_t job, bool *more)
 {
+	const DecideRequestClass *request =
+	&cycle->input->requests[cycle->input->jobs[job].request];
 	struct QuotaFilter *filter = cycle->filter;
 	PlaceOutcome outcome = OUTCOME_NO_FIT;
 	bool		held;
@@ -716,15 +718,15 @@ DecideReserve(Cycle *cycle, int32_t job, bool *more)
 	DecideAssert(job >= 0 && job < cycle->input->n_jobs);
 	DecideAssert(!cycle->reserving);
 	*more = may_reserve(cycle, job);
-	if (!*more && (cycle->input->requests[cycle->input->jobs[job].request].unpaid ||
-				   !DecideJobGuaranteed(cycle, job)))
+	if (!*more && (request->unpaid || !DecideJobGuaranteed(cycle, job)))
 		return true;
-	if (!DecideTimelineOpen(cycle, cycle->input->requests
-							[cycle->input->jobs[job].request].wall_limit))
+	if (!DecideTimelineOpen(cycle, request->wall_limit))
 		return false;
 	if (!DecideQuotaFilter(cycle, job, true, &held))
 		return false;
-	if (!held)
+	if (held)
+		cycle->result->held_beside[job] = true;
+	else
 		outcome = reservation_make(cycle, job);
 	if (outcome == OUTCOME_STARTED)
 		reservation_count(cycle, job);
@@ -769,47 +771,94 @@ next_change(const Cycle *cycle, const DecidePreviousReservation *previous,
 }
 
 /*
+ * Whether a previous reservation that is made again at an instant begins by
+ * the guaranteed time, also if what has its devices runs to its limit.
+ */
+static bool
+is_in_time(const Cycle *cycle, const DecidePreviousReservation *previous,
+		   const DecideRequestClass *request, int64_t at)
+{
+	int32_t		p;
+
+	for (p = previous->first_part;
+		 p < previous->first_part + previous->n_parts; p++)
+	{
+		DecidePart	part = cycle->input->previous_parts[p];
+
+		part.cpu_milli = request->cpu_milli;
+		part.memory_mib = request->memory_mib;
+		if (part_limit(cycle->timeline, &part, at) > previous->latest)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Try to reserve the devices of a previous reservation again at an instant.
+ */
+static PlaceOutcome
+again_try(Cycle *cycle, int32_t job, const DecideRequestClass *request,
+		  int64_t at)
+{
+	const DecidePreviousReservation *previous = cycle->previous[job];
+	Timeline   *timeline = cycle->timeline;
+	Cycle		future;
+	PlaceOutcome outcome;
+	int32_t		p;
+
+	for (p = previous->first_part;
+		 p < previous->first_part + previous->n_parts; p++)
+	{
+		int32_t		host =
+		timeline->node_host[cycle->input->previous_parts[p].node];
+
+		DecideAvailabilityAt(cycle, host, at, request->wall_limit,
+							 &timeline->future[host]);
+	}
+	future = *cycle;
+	future.hosts = timeline->future;
+	future.reserving = true;
+	future.at = at;
+	outcome = DecidePreviousTry(&future, job, request,
+								request->max_gpus == 0 ? NULL :
+								request->offers, request->n_offers);
+	cycle->reservations_capacity = future.reservations_capacity;
+	cycle->reserved_capacity = future.reserved_capacity;
+	return outcome;
+}
+
+/*
  * Reserve the devices of a due reservation again, at the earliest time at
- * which just these are there.  *reserved: that is by the guaranteed time.
- * False: out of memory.
+ * which just these are there.  *reserved: that is by the guaranteed time, and
+ * quotas allow it beside the others reserved.  False: out of memory.
  */
 bool
 DecideReserveAgain(Cycle *cycle, int32_t job, bool *reserved)
 {
-	const DecideRequestClass *request = DecideJobRequest(cycle, job);
 	const DecidePreviousReservation *previous = cycle->previous[job];
+	const DecideRequestClass *request =
+	&cycle->input->requests[cycle->input->jobs[job].request];
 	PlaceOutcome outcome = OUTCOME_NO_FIT;
+	bool		held;
 	int64_t		at;
-	int32_t		p;
 
 	*reserved = false;
-	if (!DecideTimelineOpen(cycle, request->wall_limit))
+	if (request->unpaid)
+		return true;
+	if (!DecideTimelineOpen(cycle, request->wall_limit) ||
+		!DecideQuotaFilter(cycle, job, true, &held))
 		return false;
-	for (at = next_change(cycle, previous, cycle->input->now);
-		 at <= previous->latest && outcome == OUTCOME_NO_FIT;
-		 at = next_change(cycle, previous, at))
+	if (held)
 	{
-		Cycle		future;
-
-		for (p = previous->first_part;
-			 p < previous->first_part + previous->n_parts; p++)
-		{
-			int32_t		host = cycle->timeline->node_host
-				[cycle->input->previous_parts[p].node];
-
-			DecideAvailabilityAt(cycle, host, at, request->wall_limit,
-								 &cycle->timeline->future[host]);
-		}
-		future = *cycle;
-		future.hosts = cycle->timeline->future;
-		future.reserving = true;
-		future.at = at;
-		outcome = DecidePreviousTry(&future, job, request,
-									request->max_gpus == 0 ? NULL :
-									request->offers, request->n_offers);
-		cycle->reservations_capacity = future.reservations_capacity;
-		cycle->reserved_capacity = future.reserved_capacity;
+		cycle->result->held_beside[job] = true;
+		return true;
 	}
+	request = DecideJobRequest(cycle, job);
+	for (at = next_change(cycle, previous, cycle->input->now);
+		 at <= previous->latest && outcome == OUTCOME_NO_FIT &&
+		 is_in_time(cycle, previous, request, at);
+		 at = next_change(cycle, previous, at))
+		outcome = again_try(cycle, job, request, at);
 	if (outcome == OUTCOME_STARTED && !reservation_hold(cycle, request))
 		outcome = OUTCOME_OUT_OF_MEMORY;
 	if (outcome == OUTCOME_STARTED)

@@ -103,7 +103,8 @@ is_reason(const DecideInput *input, const DecideResult *result,
 				input->tiers[broken->tier].rank < passes;
 		case DECIDE_BROKEN_BY_QUOTA:
 			return result->held != NULL &&
-				result->held[previous->job] != DECIDE_NOT_HELD;
+				(result->held[previous->job] != DECIDE_NOT_HELD ||
+				 result->held_beside[previous->job]);
 		case DECIDE_BROKEN_BY_OVERDUE:
 			for (i = 0; i < input->n_running; i++)
 				overdue |= input->running[i].limit_end <=

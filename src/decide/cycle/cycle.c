@@ -341,9 +341,8 @@ job_explain(Cycle *cycle, int32_t job)
 static bool
 job_waits(Cycle *cycle, int32_t job)
 {
-	bool		more;
-
 	int32_t		request = cycle->input->jobs[job].request;
+	bool		more;
 
 	if (cycle->n_before < 0)
 		cycle->n_before = cycle->result->n_starts;
@@ -356,9 +355,7 @@ job_waits(Cycle *cycle, int32_t job)
 		more |= cycle->guaranteed[request] > 0;
 	}
 	if (cycle->filter == NULL &&
-		(cycle->may_claim == NULL ||
-		 !cycle->may_claim[request]) &&
-		!more)
+		(cycle->may_claim == NULL || !cycle->may_claim[request]) && !more)
 		DecideQueueBlock(cycle->queue, request);
 	return true;
 }
@@ -454,11 +451,12 @@ due_turn(Cycle *cycle, int32_t job)
 {
 	const DecideRequestClass *request;
 	PlaceOutcome outcome = OUTCOME_NO_FIT;
-	bool		done = false;
+	bool		held;
+	bool		reserved;
 
-	if (!DecideQuotaFilter(cycle, job, false, &done))
+	if (!DecideQuotaFilter(cycle, job, false, &held))
 		return false;
-	if (done || (cycle->promised != NULL && cycle->promised[job]))
+	if (held || (cycle->promised != NULL && cycle->promised[job]))
 		return true;
 	request = DecideJobRequest(cycle, job);
 	if (cycle->result->n_starts < cycle->input->max_starts)
@@ -477,10 +475,10 @@ due_turn(Cycle *cycle, int32_t job)
 	}
 	if (cycle->n_before < 0)
 		cycle->n_before = cycle->result->n_starts;
-	if (!DecideReserveAgain(cycle, job, &done))
+	if (!DecideReserveAgain(cycle, job, &reserved))
 		return false;
-	cycle->was_due[job] = done;
-	if (done)
+	cycle->was_due[job] = reserved;
+	if (reserved)
 		cycle->guaranteed[cycle->input->jobs[job].request]--;
 	return true;
 }

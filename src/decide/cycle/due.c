@@ -14,7 +14,7 @@
 
 /*
  * Compare two jobs by the lowest rank that they go before, then by when their
- * reservations are to begin.
+ * reservations are to begin, then by number and organisation.
  */
 static int
 compare_due(const void *context, int32_t a, int32_t b)
@@ -26,16 +26,13 @@ compare_due(const void *context, int32_t a, int32_t b)
 	int64_t		at_b = cycle->previous[b]->limit_at;
 	const DecideJob *x = &cycle->input->jobs[a];
 	const DecideJob *y = &cycle->input->jobs[b];
-	int			order;
-
 	if (rank_a != rank_b)
 		return rank_a < rank_b ? -1 : 1;
 	if (at_a != at_b)
 		return at_a < at_b ? -1 : 1;
 	if (x->id != y->id)
 		return x->id < y->id ? -1 : 1;
-	order = strcmp(x->org, y->org);
-	return order;
+	return strcmp(x->org, y->org);
 }
 
 /*
@@ -72,7 +69,7 @@ DecideDuePrepare(Cycle *cycle)
 		if (previous->due)
 			cycle->due[cycle->n_due++] = previous->job;
 	}
-	/* who has a claim has no turn */
+	/* a job with a claim has no turn */
 	for (i = 0; i < input->n_claims; i++)
 	{
 		int32_t		job = input->claims[i].job;

@@ -11,12 +11,11 @@
  * decides nothing.
  *
  * A round is followed by another only if it starts a job, makes a claim,
- * evicts a running job, or breaks a guarantee.  Each job starts once, gets a claim once, and is
- * evicted once, and jobs started at this instant are not evicted.  So there
- * are at most 2 x jobs + running rounds, usually two, and one more for each
- * guaranteed latest start that cannot be kept.  The last round decides nothing,
- * or nothing that concerns jobs that had turns before.  After max_starts the
- * rest waits for the next cycle.
+ * evicts a running job, or breaks a guarantee.  Each job starts once, gets a
+ * claim once, is evicted once, and loses a guarantee once, and jobs started at
+ * this instant are not evicted.  So there are at most 3 x jobs + running rounds,
+ * usually two.  The last round decides nothing, or nothing that concerns jobs
+ * that had turns before.  After max_starts the rest waits for the next cycle.
  */
 #include <string.h>
 
@@ -144,7 +143,8 @@ waits_take(const DecideInput *input, const DecideArena *arena,
 
 /*
  * Note the jobs that quotas held back: before a round, after this many
- * promises, or at their turn in the last round.
+ * promises, or at their turn in the last round; and those that they held back
+ * beside what the last round reserved.
  */
 static void
 held_join(const DecideInput *input, const int32_t *job_of, int32_t made,
@@ -156,6 +156,7 @@ held_join(const DecideInput *input, const int32_t *job_of, int32_t made,
 	{
 		int32_t    *held = &all->held[job_of[i]];
 
+		all->held_beside[job_of[i]] = round->held_beside[i];
 		if (round->held[i] != 0)
 			*held = round->held[i];
 		else if (*held == DECIDE_NOT_HELD || *held == INT32_MAX)

@@ -378,7 +378,8 @@ breaker_find(const DecideInput *input, const DecideResult *result,
 	if (broken.tier >= 0)
 		broken.by = DECIDE_BROKEN_BY_TIER;
 	else if (result->held != NULL &&
-			 result->held[previous->job] != DECIDE_NOT_HELD)
+			 (result->held[previous->job] != DECIDE_NOT_HELD ||
+			  result->held_beside[previous->job]))
 		broken.by = DECIDE_BROKEN_BY_QUOTA;
 	for (i = 0; i < n && broken.by == DECIDE_BROKEN_BY_CHANGE; i++)
 	{

@@ -359,14 +359,18 @@ DecideQuotasBegin(Cycle *cycle)
 	quotas->reserved = DecideAlloc(arena, input->n_quotas, sizeof(DecideUse));
 	quotas->most = DecideAlloc(arena, offers, sizeof(int32_t));
 	cycle->result->held = DecideAlloc(arena, input->n_jobs, sizeof(int32_t));
+	cycle->result->held_beside = DecideAlloc(arena, input->n_jobs,
+											 sizeof(bool));
 	if (!quota_chain(input, arena, &quotas->chains) ||
 		quotas->any == NULL || quotas->used == NULL ||
 		quotas->reserved == NULL || quotas->most == NULL ||
-		cycle->result->held == NULL)
+		cycle->result->held == NULL || cycle->result->held_beside == NULL)
 		return false;
 	for (i = 0; i < input->n_quotas; i++)
 		quotas->used[i] = input->quotas[i].used;
 	memset(quotas->reserved, 0, (size_t) input->n_quotas * sizeof(DecideUse));
+	memset(cycle->result->held_beside, 0,
+		   (size_t) input->n_jobs * sizeof(bool));
 	note_any(input, quotas);
 	cycle->quotas = quotas;
 	count_claims(cycle);

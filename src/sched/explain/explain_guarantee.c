@@ -58,7 +58,8 @@ breaker_text(SqlResult row)
 		return psprintf("a job of tier \"%s\", which may go before it, has or "
 						"gets its devices", tier);
 	if (strcmp(reason, "quota") == 0)
-		return "its tenant's quotas leave it nothing";
+		return "its tenant's quotas leave it nothing beside what is in use, "
+			"starts or is reserved for others";
 	if (strcmp(reason, "overdue") == 0)
 		return psprintf("what has its devices%s runs past its wall limit",
 						node == NULL ? "" : psprintf(" on node %s", node));
