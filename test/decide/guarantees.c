@@ -13,6 +13,7 @@
  *   that only for jobs of the less important one, or a quota that changes, and
  *   that only for jobs of the tenant that has it.
  * - No job starts later than it was guaranteed, unless that was named.
+ * - DecideCheck reports a result whose guarantees are damaged.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -345,6 +346,80 @@ missed_alone(const World *world, DecideInput input)
 }
 
 /*
+ * Does DecideCheck report what is done to the guarantees that are broken?
+ * NULL, or what it does not report.
+ */
+static const char *
+broken_damage(const DecideInput *input, DecideResult *result,
+			  const DecideArena *arena)
+{
+	DecideBroken *broken = result->broken;
+	DecideBroken was;
+	const char *passes = NULL;
+
+	if (result->n_broken == 0)
+		return NULL;
+	was = *broken;
+	result->n_broken--;
+	if (DecideCheck(input, result, arena, NULL) == NULL)
+		passes = "DecideCheck passes a broken guarantee without its name";
+	result->n_broken++;
+	broken->latest++;
+	if (DecideCheck(input, result, arena, NULL) == NULL)
+		passes = "DecideCheck passes a broken guarantee that was not given";
+	*broken = was;
+	broken->by = was.by == DECIDE_BROKEN_BY_NODE ? DECIDE_BROKEN_BY_TIER :
+		DECIDE_BROKEN_BY_NODE;
+	if (DecideCheck(input, result, arena, NULL) == NULL)
+		passes = "DecideCheck passes what did not break a guarantee";
+	*broken = was;
+	return passes;
+}
+
+/*
+ * The same of the first guarantee that is carried on, and the first that
+ * there is.
+ */
+static const char *
+kept_damage(const DecideInput *input, DecideResult *result,
+			const DecideArena *arena)
+{
+	const char *passes = NULL;
+	bool		carried = false;
+	bool		any = false;
+	int			i;
+	int			k;
+
+	for (i = 0; i < result->n_reservations && !(carried && any); i++)
+	{
+		DecideReservation *r = &result->reservations[i];
+		int64_t		latest = r->latest;
+
+		if (latest == 0)
+			continue;
+		for (k = 0; k < input->n_previous && !carried; k++)
+		{
+			if (input->previous[k].job != r->job ||
+				input->previous[k].latest != latest)
+				continue;
+			carried = true;
+			r->latest = latest + HOUR;
+			if (DecideCheck(input, result, arena, NULL) == NULL)
+				passes = "DecideCheck passes a guarantee that is put off";
+		}
+		if (!any)
+		{
+			any = true;
+			r->latest = r->limit_at - 1;
+			if (DecideCheck(input, result, arena, NULL) == NULL)
+				passes = "DecideCheck passes a guarantee before its reservation";
+		}
+		r->latest = latest;
+	}
+	return passes;
+}
+
+/*
  * May this break a guarantee here?
  */
 static bool
@@ -426,6 +501,7 @@ house_cycle(House *house)
 	DecideInput input;
 	DecideResult result;
 	const char *error;
+	bool		decides;
 	char	   *why = NULL;
 
 	house_world(house, &world);
@@ -433,19 +509,24 @@ house_cycle(House *house)
 	arena = pool_arena(&pool);
 	input = world_input(&world);
 	error = DecideRun(&input, &arena, &result);
-	if (error == NULL)
+	decides = error == NULL;
+	if (decides)
 		error = DecideCheck(&input, &result, &arena, NULL);
+	if (error == NULL)
+		error = broken_damage(&input, &result, &arena);
+	if (error == NULL && house->now / HOUR % 8 == 0)
+		error = kept_damage(&input, &result, &arena);
 	if (error != NULL)
 		why = format("%s", error);
-	if (why == NULL)
+	else
 	{
 		house->saved += missed_alone(&world, input);
 		why = house_apply(house, &world, &result);
 	}
 	if (why != NULL)
 	{
-		char	   *decided = error != NULL ? format("nothing") :
-			world_render(&world, &result, NULL);
+		char	   *decided = decides ? world_render(&world, &result, NULL) :
+		format("nothing");
 		char	   *full = format("at %" PRId64 " h: %s\n%s",
 								  house->now / HOUR, why, decided);
 
