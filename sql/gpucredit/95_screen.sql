@@ -261,7 +261,7 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION gpucredit.queue(text, int) IS
 E'Screens: the waiting jobs of a pool, at most so many (1 to 1000), and why they wait; for \\watch. They come by expected start; then those whose start is not known, by tier and waiting time.
-Result: names as a screen shows them. waits: time in the queue so far. reason: what a cycle would find now; explain() says it in full. expected_at: when the cycle expects the job to start, by its reservation or else by those who go before it; NULL where that is not known: it starts now, has a promise, needs no GPU, or cannot run as the pool is. A tenant sees the jobs of its own accounts only, and nothing of other jobs or its place among them.
+Result: names as a screen shows them. waits: time in the queue so far. reason: what a cycle would find now; explain() says it in full. expected_at: when the cycle expects the job to start, by its reservation or else by those who go before it; NULL where that is not known: it starts now, has a promise, needs no GPU, is held back by a quota, or cannot run as the pool is. A tenant sees the jobs of its own accounts only, and nothing of other jobs or its place among them.
 Errors: UC401 no such pool; 22023.';
 
 CREATE TYPE gpucredit.queue_reasons_result AS (reason text, tier text,
