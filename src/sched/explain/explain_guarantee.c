@@ -19,12 +19,16 @@ SQL_STATEMENT(broken_read, SPI_OK_SELECT, "text, bigint",
 			  " a.detail ->> 'node', a.detail ->> 'tier'"
 			  " FROM gpucredit.audit a WHERE a.org = $1 AND a.job = $2"
 			  " AND a.operation = 'place' AND a.decision = 'guarantee_broken'"
+			  " AND a.at >= COALESCE((SELECT pg_catalog.max(t.ended_at)"
+			  "  FROM gpucredit.attempt t WHERE t.org = $1 AND t.job = $2),"
+			  "  '-infinity')"
 			  " ORDER BY a.audit DESC LIMIT 1");
 
 static const char *breaker_text(SqlResult row);
 
 /*
- * The last guarantee of a queued job that was broken, if any was.
+ * The last guarantee of a queued job that was broken, if any was since its last
+ * attempt.
  */
 void
 ExplainBroken(ReturnSetInfo *rsinfo, const Job *job)
