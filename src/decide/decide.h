@@ -580,9 +580,9 @@ typedef struct DecideResult
 								 * promises after which quotas held it back;
 								 * INT32_MAX: since its turn; or
 								 * DECIDE_NOT_HELD */
-	bool	   *held_beside;	/* by job, if there are quotas: nothing is
-								 * reserved for it, as they leave it nothing
-								 * beside what is in use or reserved */
+	bool	   *held_beside;	/* by job, if there are quotas: in some round
+								 * nothing was reserved for it, as they left it
+								 * nothing beside what was in use or reserved */
 	DecideBroken *broken;		/* guarantees that this cycle cannot keep */
 	int32_t		n_broken;
 	int32_t    *timed;			/* jobs whose expected run affected this, some

@@ -184,7 +184,12 @@ house_random(House *house, uint64_t *seed)
 		guest->runs = random_below(seed, 2) == 0 ? guest->wall :
 			(1 + random_below(seed, (int) (guest->wall / HOUR))) * HOUR;
 	}
-	if (random_below(seed, 3) == 0)
+
+	/*
+	 * With tiers a more important job may break a guarantee in one round, and
+	 * its quota hold it back in the next.
+	 */
+	if (random_below(seed, 3) == 0 && !house->tiers)
 		house->quota = 1 + random_below(seed, total);
 }
 

@@ -6,9 +6,7 @@
  * and lets grow.  No quota that counts something new may be exceeded, also
  * not with reservations.  A job that is held back could not start.  Growth
  * adds devices and no job; a job without devices adds no devices.  So a quota
- * that was exceeded before may stay so, if nothing of its kind is added.  A
- * guarantee that quotas break is of a job to which they leave nothing, beside
- * what is reserved for others.
+ * that was exceeded before may stay so, if nothing of its kind is added.
  */
 #include <string.h>
 
@@ -358,17 +356,6 @@ DecideCheckQuotas(const DecideInput *input, const DecideResult *result,
 		sum_add(&sums, job->account, r->type,
 				job_use(&input->requests[job->request], r->type, r->gpus),
 				true);
-	}
-	for (i = 0; i < result->n_broken; i++)
-	{
-		int32_t		job = result->broken[i].job;
-
-		if (job < 0 || job >= input->n_jobs)
-			return "a broken guarantee is of a job that is not there";
-		if (result->broken[i].by == DECIDE_BROKEN_BY_QUOTA &&
-			result->held[job] == DECIDE_NOT_HELD &&
-			is_wronged(&sums, &input->jobs[job]))
-			return "quotas break a guarantee of a job that they leave something";
 	}
 	/* after max_starts, later turns were not looked at */
 	return result->n_starts < input->max_starts && is_passed(&sums) ?

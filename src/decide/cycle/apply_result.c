@@ -286,10 +286,22 @@ guaranteed_reservation(const DecideReservation **reserved,
 }
 
 /*
+ * Did quotas leave a job nothing in a round?
+ */
+static bool
+is_held(const DecideResult *result, int32_t job)
+{
+	return result->held != NULL &&
+		(result->held[job] != DECIDE_NOT_HELD || result->held_beside[job]);
+}
+
+/*
  * Keep the previous reservations of waiting jobs.  New reservations replace
  * them only in the last round; until then every job keeps its own if it can.
  * But a job with a guarantee keeps the reservation that the round made for it,
- * as what started may have the devices of the one before.
+ * as what started may have the devices of the one before.  Where quotas left it
+ * nothing, others may have these devices, too: only what it was guaranteed is
+ * kept.
  */
 static bool
 apply_previous(const DecideInput *input, const DecideResult *result,
@@ -328,7 +340,11 @@ apply_previous(const DecideInput *input, const DecideResult *result,
 		next->n_previous++;
 		now = guaranteed_reservation(reserved, &input->previous[i]);
 		if (now == NULL)
+		{
+			if (is_held(result, input->previous[i].job))
+				kept->n_parts = kept->gpus = 0;
 			continue;
+		}
 		kept->type = now->type;
 		kept->gpus = now->gpus;
 		kept->limit_at = now->limit_at;

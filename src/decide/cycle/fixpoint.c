@@ -144,7 +144,7 @@ waits_take(const DecideInput *input, const DecideArena *arena,
 /*
  * Note the jobs that quotas held back: before a round, after this many
  * promises, or at their turn in the last round; and those that they held back
- * beside what the last round reserved.
+ * beside what was reserved, as that may have broken a guarantee.
  */
 static void
 held_join(const DecideInput *input, const int32_t *job_of, int32_t made,
@@ -156,7 +156,7 @@ held_join(const DecideInput *input, const int32_t *job_of, int32_t made,
 	{
 		int32_t    *held = &all->held[job_of[i]];
 
-		all->held_beside[job_of[i]] = round->held_beside[i];
+		all->held_beside[job_of[i]] |= round->held_beside[i];
 		if (round->held[i] != 0)
 			*held = round->held[i];
 		else if (*held == DECIDE_NOT_HELD || *held == INT32_MAX)
