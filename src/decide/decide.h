@@ -31,9 +31,9 @@
 												 * job, in microseconds */
 #define DECIDE_MOST_AGED	256 /* aged jobs that have reservations */
 #define DECIDE_GUARANTEE_SLACK INT64_C(172800000000)	/* microseconds by which
-													 * a guaranteed start is
-													 * later than twice the
-													 * wait by all limits */
+														 * a guaranteed start is
+														 * later than twice the
+														 * wait by all limits */
 
 /*
  * Where memory comes from.  alloc returns aligned memory, or does not return,
@@ -564,8 +564,8 @@ typedef struct DecideResult
 	DecidePart *parts;
 	int32_t		n_parts;
 	DecideWait *waits;			/* one per request */
-	DecideReservation *reservations;	/* due ones first, then in the order of
-										 * the queue */
+	DecideReservation *reservations;	/* due ones first, then in the order
+										 * of the queue */
 	int32_t		n_reservations;
 	DecidePart *reserved_parts;
 	int32_t		n_reserved_parts;
@@ -581,8 +581,9 @@ typedef struct DecideResult
 								 * INT32_MAX: since its turn; or
 								 * DECIDE_NOT_HELD */
 	bool	   *held_beside;	/* by job, if there are quotas: in some round
-								 * nothing was reserved for it, as they left it
-								 * nothing beside what was in use or reserved */
+								 * nothing was reserved for it, as they left
+								 * it nothing beside what was in use or
+								 * reserved */
 	DecideBroken *broken;		/* guarantees that this cycle cannot keep */
 	int32_t		n_broken;
 	int32_t    *timed;			/* jobs whose expected run affected this, some

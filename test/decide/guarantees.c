@@ -531,7 +531,7 @@ house_cycle(House *house)
 	if (why != NULL)
 	{
 		char	   *decided = decides ? world_render(&world, &result, NULL) :
-		format("nothing");
+			format("nothing");
 		char	   *full = format("at %" PRId64 " h: %s\n%s",
 								  house->now / HOUR, why, decided);
 

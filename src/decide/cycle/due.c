@@ -26,6 +26,7 @@ compare_due(const void *context, int32_t a, int32_t b)
 	int64_t		at_b = cycle->previous[b]->limit_at;
 	const DecideJob *x = &cycle->input->jobs[a];
 	const DecideJob *y = &cycle->input->jobs[b];
+
 	if (rank_a != rank_b)
 		return rank_a < rank_b ? -1 : 1;
 	if (at_a != at_b)

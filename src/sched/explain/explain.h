@@ -19,8 +19,8 @@ typedef struct Counterfactual
 	bool		others;			/* all other waiting jobs */
 	bool		claims;			/* all claims */
 	bool		quotas;
-	int32		depth;			/* allow so many reservations instead; 0: as many
-								 * as the setting says */
+	int32		depth;			/* allow so many reservations instead; 0: as
+								 * many as the setting says */
 	int64		wall_limit;		/* use this instead of the job's; 0: do not */
 } Counterfactual;
 

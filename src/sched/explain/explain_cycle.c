@@ -499,7 +499,7 @@ unreserved_text(const SchedCycle *cycle, int32 index, bool *by_turn)
 	int32		depth = cycle->input.policy.backfill_depth;
 	int32		n_deep = count_deep(cycle);
 	Counterfactual deeper = {.depth = Max(depth, n_deep) + 1,
-	.jobs = passed_over(cycle)};
+		.jobs = passed_over(cycle)};
 	const char *quotas_text = "its tenant's quotas leave it nothing beside "
 		"what is in use, starts or is reserved for others";
 	WouldBe		would;
