@@ -1,4 +1,4 @@
--- Fair share, ageing and guaranteed shares in the database; the order itself
+-- Fair share, ageing and shares of tiers in the database; the order itself
 -- has scenarios of its own (test/scenarios).
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS gpucredit CASCADE;
@@ -165,7 +165,7 @@ SELECT cancel('fa', :new, 'cn') \g /dev/null
 SELECT state, waits_from IS NULL AS "does not wait", waited FROM job WHERE org = 'fa' AND job = :new;
 SELECT * FROM verify();
 
--- A guaranteed share: a quarter of the pool for a lower tier
+-- A share: a lower tier goes first up to a quarter of the pool
 SELECT create_pool('fs-shares', '{"tier_share": {"patient": 0.25}}') \g /dev/null
 SELECT register_node('fs-shares', 'fs-shares-1', 'Fair', 8, 80000) \g /dev/null
 SELECT pg_temp.ask('fs-shares', 'fa', '', 'u', 9, $$tier => 'urgent'$$) > 0,

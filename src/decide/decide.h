@@ -137,8 +137,8 @@ typedef struct DecideTier
 								 * DECIDE_NEVER */
 	int32_t		ages_to;		/* aged jobs go before tiers of this rank and
 								 * higher; at most its own rank counts */
-	int32_t		share_ppm;		/* millionths of the pool's devices that are
-								 * guaranteed to it; 0: none */
+	int32_t		share_ppm;		/* millionths of the pool's devices up to
+								 * which its jobs go first; 0: none */
 	int64_t		live;			/* device-thousandths running now */
 } DecideTier;
 

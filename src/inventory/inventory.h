@@ -62,7 +62,7 @@ extern void PoolCount(const char *pool);
 
 /* policy.c */
 
-/* The part of the pool that a tier is guaranteed, in millionths. */
+/* The part of the pool up to which a tier's jobs go first, in millionths. */
 typedef struct TierShare
 {
 	const char *tier;

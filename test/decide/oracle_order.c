@@ -313,7 +313,7 @@ aged_first(const OracleQueue *queue)
 }
 
 /*
- * Does a tier stay within its guaranteed share if a job starts?
+ * Does a tier stay within its share of the pool if a job starts?
  */
 static bool
 within_share(const OracleQueue *queue, int job)

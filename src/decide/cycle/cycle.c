@@ -687,8 +687,7 @@ caches_came(const Cycle *cycle)
  * Do starts of this round concern jobs that failed before them?
  *
  * A start moves its account behind others, which concerns jobs with
- * reservations.  With guaranteed tiers, a start may exceed what is left of a
- * share.  Jobs may have searched for an entitlement in vain.  A job that
+ * reservations.  With shares of tiers, a start may exceed what is left of one.  Jobs may have searched for an entitlement in vain.  A job that
  * quotas held back at its turn stood before others until then.
  */
 static bool

@@ -66,7 +66,7 @@ typedef struct FairshareTree
 	bool	   *taken;			/* by job */
 } FairshareTree;
 
-/* A tier that is guaranteed a share, and the tree of its jobs. */
+/* A tier with a share of the pool, and the tree of its jobs. */
 typedef struct TierQueue
 {
 	int32_t		tier;
@@ -86,7 +86,7 @@ typedef struct Queue
 	TierQueue  *shares;			/* low rank first */
 	int32_t		n_shares;
 	int64_t    *tier_used;		/* device-thousandths, by tier */
-	int64_t    *tier_share;		/* guaranteed device-thousandths */
+	int64_t    *tier_share;		/* device-thousandths, by tier */
 	bool	   *blocked;		/* by request */
 } Queue;
 

@@ -2,8 +2,8 @@
  * queue.c
  *	  Whose turn it is: a queue that learns of each start.
  *
- * Tiers with a guaranteed share of the pool go first, while use and first job
- * stay within it; then all tiers by rank.  Before a rank go the aged jobs that
+ * Tiers with a share of the pool go first, while use and first job stay within
+ * it; then all tiers by rank.  Before a rank go the aged jobs that
  * may, by the instant at which they became so, organisation, job.  Within a
  * rank the trees decide: accounts by fair share, which each start changes,
  * then priority, submit time, organisation, job.
@@ -12,7 +12,7 @@
  * a job; its other jobs then have no turn.
  *
  * There is a tree for the tiers of each rank, and one for each tier with a
- * guaranteed share; a job taken leaves both.  Its leaves are accounts' own
+ * share; a job taken leaves both.  Its leaves are accounts' own
  * jobs, in lines: one for each request.  Each leaf keeps a heap of its lines,
  * each inner node a heap of its children.  A tree's first job is found by
  * going down its first children.
@@ -660,7 +660,7 @@ trees_add(Queue *queue, const DecideArena *arena, const int32_t *jobs,
 }
 
 /*
- * How many of the pool's healthy devices each tier is guaranteed, and uses.
+ * How many of the pool's healthy devices each tier's share is, and it uses.
  */
 static bool
 shares_begin(Queue *queue, const DecideArena *arena)
@@ -765,7 +765,7 @@ DecideQueueOpen(const DecideInput *input, const DecideArena *arena,
 }
 
 /*
- * The first job of the tiers below their guaranteed share: of the lowest
+ * The first job of the tiers that use less than their share: of the lowest
  * rank, then by fair share; *rank is that.  -1: no such job stays within the
  * share.
  */

@@ -103,7 +103,7 @@ ShareLoad(SchedCycle *cycle)
 }
 
 /*
- * Load all tiers, and their guaranteed shares.
+ * Load all tiers, and their shares of the pool.
  */
 static void
 load_tiers(SchedCycle *cycle, const PoolPolicy *policy)
