@@ -31,6 +31,50 @@ CREATE TABLE gpucredit_eval.config_name (
 COMMENT ON TABLE gpucredit_eval.config_name IS
 'The account that each config belongs to';
 
+/*
+ * A member of a document is given if it is there and not null.
+ */
+CREATE FUNCTION gpucredit_eval.is_present(value jsonb) RETURNS boolean
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT coalesce(jsonb_typeof(value), 'null') <> 'null';
+END;
+COMMENT ON FUNCTION gpucredit_eval.is_present(jsonb) IS
+'Internal: whether a value of a document is there and not null.';
+
+/* Of "name" or "name@version" both parts; NULL if the text is neither. */
+CREATE FUNCTION gpucredit_eval.parse_versioned_name(name text) RETURNS text[]
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT regexp_match(name, '^([^@]+)(?:@([1-9][0-9]{0,8}))?$');
+END;
+COMMENT ON FUNCTION gpucredit_eval.parse_versioned_name(text) IS
+'Internal: the name and the version of "name@version"; without a version that part is NULL.';
+
+/* Templates are of the model or of the judge. */
+CREATE FUNCTION gpucredit_eval.is_template(value jsonb) RETURNS boolean
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT NOT gpucredit_eval.is_present(value)
+		OR jsonb_typeof(value) = 'string' AND octet_length(value #>> '{}') <= 65536;
+END;
+COMMENT ON FUNCTION gpucredit_eval.is_template(jsonb) IS
+'Internal: whether the template of a config is a text of at most 64 KiB, or is not given.';
+
+/* Parameters that requests to models and to judges have in common, with their defaults. */
+CREATE FUNCTION gpucredit_eval.read_sampling(what text, document jsonb) RETURNS jsonb
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+	SELECT jsonb_build_object(
+		'temperature', gpucredit_eval.number_in(what, document, 'temperature', 0, 10, 0),
+		'seed', gpucredit_eval.number_in(what, document, 'seed', 0, 9007199254740991, 0),
+		'max_tokens', gpucredit_eval.number_in(what, document, 'max_tokens', 1, 1000000, 256),
+		'max_input_tokens', gpucredit_eval.number_in(what, document, 'max_input_tokens',
+			1, 100000000, NULL));
+END;
+COMMENT ON FUNCTION gpucredit_eval.read_sampling(text, jsonb) IS
+'Internal: temperature, seed and limits of requests, with their defaults. Errors: 22023.';
+
 /* The default gates, by kind. */
 CREATE FUNCTION gpucredit_eval.absolute_of(kind text) RETURNS numeric
 LANGUAGE sql IMMUTABLE
@@ -94,7 +138,7 @@ DECLARE
 	samples numeric;
 	e gpucredit_eval.endpoint;
 BEGIN
-	IF coalesce(jsonb_typeof(d), 'null') = 'null' THEN
+	IF NOT gpucredit_eval.is_present(d) THEN
 		RETURN 'null';
 	END IF;
 	PERFORM gpucredit_eval.check_words('the judge', d, '{endpoint,model,template,samples,'
@@ -106,8 +150,7 @@ BEGIN
 	END IF;
 	IF jsonb_typeof(d -> 'model') IS DISTINCT FROM 'string'
 		OR octet_length(d ->> 'model') NOT BETWEEN 1 AND 255
-		OR coalesce(jsonb_typeof(d -> 'template'), 'null') NOT IN ('null', 'string')
-		OR octet_length(d ->> 'template') > 65536
+		OR NOT gpucredit_eval.is_template(d -> 'template')
 	THEN
 		PERFORM gpucredit_eval.refuse('a judge has an endpoint and the exact version of its model; its template has at most 64 KiB',
 			'Another version is another judge.');
@@ -115,13 +158,8 @@ BEGIN
 	e := gpucredit_eval.require_endpoint(read_judge.org, d ->> 'endpoint');
 	RETURN jsonb_build_object('endpoint', d ->> 'endpoint', 'model', d ->> 'model', 'url', e.url,
 		'template', d ->> 'template', 'samples', samples,
-		'max_tokens', gpucredit_eval.number_in('the judge', d, 'max_tokens', 1, 1000000, 256),
 		'max_response_bytes', gpucredit_eval.number_in('the judge', d, 'max_response_bytes',
-			1, 1048576, 4096),
-		'max_input_tokens', gpucredit_eval.number_in('the judge', d, 'max_input_tokens',
-			1, 100000000, NULL),
-		'temperature', gpucredit_eval.number_in('the judge', d, 'temperature', 0, 10, 0),
-		'seed', gpucredit_eval.number_in('the judge', d, 'seed', 0, 9007199254740991, 0));
+			1, 1048576, 4096)) || gpucredit_eval.read_sampling('the judge', d);
 END
 $$;
 COMMENT ON FUNCTION gpucredit_eval.read_judge(text, jsonb) IS
@@ -147,7 +185,7 @@ BEGIN
 			'Each is "set", for its newest version, or "set@version".');
 	END IF;
 	FOR name IN SELECT jsonb_array_elements_text(read_sets.document) LOOP
-		parts := regexp_match(name, '^([^@]+)(?:@([1-9][0-9]{0,8}))?$');
+		parts := gpucredit_eval.parse_versioned_name(name);
 		IF parts IS NULL THEN
 			PERFORM gpucredit_eval.refuse(format('set "%s" is malformed', left(name, 96)),
 				'A set is named "set" or "set@version".');
@@ -204,7 +242,7 @@ AS $$
 DECLARE
 	name text;
 BEGIN
-	IF coalesce(jsonb_typeof(check_parameters.parameters), 'null') = 'null' THEN
+	IF NOT gpucredit_eval.is_present(check_parameters.parameters) THEN
 		RETURN;
 	END IF;
 	IF jsonb_typeof(check_parameters.parameters) <> 'object' THEN
@@ -241,7 +279,7 @@ DECLARE
 	d jsonb := read_serving.document;
 	e gpucredit_eval.endpoint;
 BEGIN
-	IF coalesce(jsonb_typeof(d), 'null') = 'null' THEN
+	IF NOT gpucredit_eval.is_present(d) THEN
 		RETURN 'null';
 	END IF;
 	PERFORM gpucredit_eval.check_words('"serving" of a config', d, '{endpoint,gpu}');
@@ -250,7 +288,7 @@ BEGIN
 			'It names an endpoint, and the GPU job that serves it.');
 	END IF;
 	e := gpucredit_eval.require_endpoint(read_serving.org, d ->> 'endpoint');
-	IF coalesce(jsonb_typeof(d -> 'gpu'), 'null') <> 'null' THEN
+	IF gpucredit_eval.is_present(d -> 'gpu') THEN
 		PERFORM gpucredit_eval.check_words('"gpu" of "serving"', d -> 'gpu', '{request,wall_limit,spec}');
 	END IF;
 	RETURN jsonb_build_object('endpoint', e.endpoint, 'gpu', d -> 'gpu');
@@ -274,9 +312,7 @@ BEGIN
 	PERFORM gpucredit_eval.check_words('"model" of a config', model,
 		'{temperature,seed,max_tokens,max_input_tokens,top_p,stop,response_format,parameters}');
 	PERFORM gpucredit_eval.check_parameters(model -> 'parameters');
-	IF coalesce(jsonb_typeof(d -> 'template'), 'null') NOT IN ('null', 'string')
-		OR octet_length(d ->> 'template') > 65536 OR octet_length(model::text) > 65536
-	THEN
+	IF NOT gpucredit_eval.is_template(d -> 'template') OR octet_length(model::text) > 65536 THEN
 		PERFORM gpucredit_eval.refuse('"template" and "model" of a config have at most 64 KiB',
 			'A template is Jinja; its variables are the case''s input.');
 	END IF;
@@ -291,13 +327,7 @@ BEGIN
 		PERFORM gpucredit_eval.refuse('a task has two gates', 'One gate says all about a task.');
 	END IF;
 	RETURN jsonb_build_object('sets', gpucredit_eval.read_sets(read_config.org, d -> 'sets'),
-		'model', model || jsonb_build_object(
-			'temperature', gpucredit_eval.number_in('"model"', model, 'temperature', 0, 10, 0),
-			'seed', gpucredit_eval.number_in('"model"', model, 'seed', 0, 9007199254740991, 0),
-			'max_tokens', gpucredit_eval.number_in('"model"', model, 'max_tokens',
-				1, 1000000, 256),
-			'max_input_tokens', gpucredit_eval.number_in('"model"', model,
-				'max_input_tokens', 1, 100000000, NULL)),
+		'model', model || gpucredit_eval.read_sampling('"model"', model),
 		'template', d ->> 'template',
 		'judge', gpucredit_eval.read_judge(read_config.org, d -> 'judge'),
 		'serving', gpucredit_eval.read_serving(read_config.org, d -> 'serving'),
@@ -373,7 +403,7 @@ LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	parts text[] := regexp_match(require_config.name, '^([^@]+)(?:@([1-9][0-9]{0,8}))?$');
+	parts text[] := gpucredit_eval.parse_versioned_name(require_config.name);
 	c gpucredit_eval.config;
 BEGIN
 	SELECT * INTO c FROM gpucredit_eval.config o

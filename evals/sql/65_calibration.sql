@@ -58,7 +58,7 @@ COMMENT ON FUNCTION gpucredit_eval.judge_name(jsonb) IS
 CREATE FUNCTION gpucredit_eval.judge_status(org text, judge jsonb) RETURNS text
 LANGUAGE sql STABLE
 BEGIN ATOMIC
-	SELECT CASE WHEN coalesce(jsonb_typeof(judge), 'null') = 'null' THEN 'calibrated'
+	SELECT CASE WHEN NOT gpucredit_eval.is_present(judge) THEN 'calibrated'
 		ELSE coalesce((SELECT CASE WHEN c.status = 'calibrated'
 					AND c.calibrated_at < gpucredit.now() - interval '92 days' THEN 'lapsed'
 				ELSE c.status END
