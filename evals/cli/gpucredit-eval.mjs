@@ -25,7 +25,8 @@ const HELP = `gpucredit-eval COMMAND [OPTION...]
         [--options JSON] [--key KEY] [--no-work]
   work --run N         works on a run until it ends; start as many as you like
         [--concurrency 16] [--ttl 120] [--timeout 60]      seconds a lease and a call may take
-  watch                starts a run for each version that is pushed to a watched ref, and works on it
+  watch                starts a run for each version that is pushed to a watched ref, and works on it:
+                       on one gate, and on one other run beside it
         [--every 10]                                       seconds between looks; 0: looks once
   observe              judges a request of production, if it is one in so many
         --stream NAME --request ID --input FILE --output FILE --rubric TEXT
@@ -112,16 +113,30 @@ const commands = {
 	async watch(database, options) {
 		const every = Number(options.every ?? 10);
 		const stopping = new AbortController();
+		const lines = { gates: Promise.resolve(), others: Promise.resolve() };	// a gate waits for no nightly run
+		let failure;
+		const work = async (run) => {
+			if (!stopping.signal.aborted)
+				await commands.work(database, { ...options, run });
+		};
+		const failed = (error) => {
+			failure ??= error;
+			stopping.abort();
+		};
 		onStop(() => stopping.abort());
 		do {
-			for (const { name, ref, run, reason } of await database.rows("start_watched", options.org)) {
+			for (const { name, ref, run, reason, purpose } of await database.rows("start_watched", options.org)) {
+				const line = /gate$/.test(purpose) ? "gates" : "others";
 				print(`${name}@${ref}: ${run ? `run ${run}` : reason}`);
-				if (run && !stopping.signal.aborted)
-					await commands.work(database, { ...options, run });
+				if (run)
+					lines[line] = lines[line].then(() => work(run)).catch(failed);
 			}
 			if (every)
 				await sleep(every * 1000, null, { signal: stopping.signal }).catch(() => {});
 		} while (every && !stopping.signal.aborted);
+		await Promise.all(Object.values(lines));
+		if (failure)
+			throw failure;
 	},
 
 	async observe(database, options) {

@@ -14,7 +14,13 @@ CREATE TABLE gpucredit_eval.endpoint (
 	model text,				/* the model's name in requests; NULL: as in the run */
 	serves_registry boolean NOT NULL,
 	many_models boolean NOT NULL,	/* it tells models apart by their names */
-	turn_at timestamptz NOT NULL DEFAULT '-infinity',	/* of the next request */
+	gate_share numeric NOT NULL,	/* of max_rps, for gates while other runs ask, too */
+	/* the turns of gates and of others: when the next one begins, and the last call of pace() */
+	gate_turn_at timestamptz NOT NULL DEFAULT '-infinity',
+	gate_asked_at timestamptz NOT NULL DEFAULT '-infinity',
+	other_turn_at timestamptz NOT NULL DEFAULT '-infinity',
+	other_asked_at timestamptz NOT NULL DEFAULT '-infinity',
+	whole_until timestamptz NOT NULL DEFAULT '-infinity',	/* till then one of both has all of max_rps */
 	CONSTRAINT endpoint_pkey PRIMARY KEY (org, endpoint)
 );
 COMMENT ON TABLE gpucredit_eval.endpoint IS
@@ -23,7 +29,7 @@ COMMENT ON TABLE gpucredit_eval.endpoint IS
 CREATE FUNCTION gpucredit_eval.set_endpoint(org text, name text, url text,
 	price_in numeric, price_out numeric, max_rps numeric, secret text DEFAULT NULL,
 	model text DEFAULT NULL, serves_registry boolean DEFAULT false,
-	many_models boolean DEFAULT false) RETURNS void
+	many_models boolean DEFAULT false, gate_share numeric DEFAULT 0.75) RETURNS void
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -40,11 +46,12 @@ BEGIN
 		OR NOT coalesce(set_endpoint.price_out BETWEEN 0 AND 1000000, true)
 		OR NOT coalesce(set_endpoint.max_rps BETWEEN 0.001 AND 1000000, true)
 		OR (set_endpoint.price_in IS NULL) <> (set_endpoint.price_out IS NULL)
+		OR NOT coalesce(set_endpoint.gate_share BETWEEN 0.1 AND 0.9, false)
 		OR set_endpoint.serves_registry IS NULL OR set_endpoint.many_models IS NULL
 	THEN
-		PERFORM gpucredit_eval.refuse('prices are both set or both NULL, 0 to 1,000,000 credits a million tokens; max_rps is 0.001 to 1,000,000',
-			format('They are %s, %s and %s.', set_endpoint.price_in, set_endpoint.price_out,
-				set_endpoint.max_rps));
+		PERFORM gpucredit_eval.refuse('prices are both set or both NULL, 0 to 1,000,000 credits a million tokens; max_rps is 0.001 to 1,000,000, gate_share 0.1 to 0.9',
+			format('They are %s, %s, %s and %s.', set_endpoint.price_in, set_endpoint.price_out,
+				set_endpoint.max_rps, set_endpoint.gate_share));
 	END IF;
 	IF NOT coalesce(set_endpoint.secret ~ '^[A-Za-z_][A-Za-z0-9_]{0,95}$', true)
 		OR octet_length(set_endpoint.model) NOT BETWEEN 1 AND 255
@@ -55,21 +62,23 @@ BEGIN
 	INSERT INTO gpucredit_eval.endpoint
 	VALUES (set_endpoint.org, set_endpoint.name, set_endpoint.url, set_endpoint.price_in,
 		set_endpoint.price_out, set_endpoint.max_rps, set_endpoint.secret,
-		set_endpoint.model, set_endpoint.serves_registry, set_endpoint.many_models)
+		set_endpoint.model, set_endpoint.serves_registry, set_endpoint.many_models,
+		set_endpoint.gate_share)
 	ON CONFLICT ON CONSTRAINT endpoint_pkey DO UPDATE
 	SET url = excluded.url, price_in = excluded.price_in, price_out = excluded.price_out,
 		max_rps = excluded.max_rps, secret = excluded.secret, model = excluded.model,
-		serves_registry = excluded.serves_registry, many_models = excluded.many_models;
+		serves_registry = excluded.serves_registry, many_models = excluded.many_models,
+		gate_share = excluded.gate_share;
 	PERFORM gpucredit_eval.record(set_endpoint.org, 'set_endpoint', NULL,
 		jsonb_build_object('endpoint', set_endpoint.name, 'url', set_endpoint.url,
 			'price_in', set_endpoint.price_in, 'price_out', set_endpoint.price_out,
 			'max_rps', set_endpoint.max_rps, 'serves_registry', set_endpoint.serves_registry,
-			'many_models', set_endpoint.many_models));
+			'many_models', set_endpoint.many_models, 'gate_share', set_endpoint.gate_share));
 END
 $$;
-COMMENT ON FUNCTION gpucredit_eval.set_endpoint(text, text, text, numeric, numeric, numeric, text, text, boolean, boolean) IS
+COMMENT ON FUNCTION gpucredit_eval.set_endpoint(text, text, text, numeric, numeric, numeric, text, text, boolean, boolean, numeric) IS
 'Endpoints: says where a model or judge answers /v1/chat/completions, and what it costs; calling again changes it for later runs.
-price_in, price_out: credits per million tokens, NULL: not known, so that runs are denied. max_rps: requests a second of all workers together. secret: the environment variable that has its key where workers run. model: what requests call the model. serves_registry: it serves versions of the registry, from there alone. many_models: it tells models apart by the name in a request; without it, all names at one address are one model, which does not judge itself.
+price_in, price_out: credits per million tokens, NULL: not known, so that runs are denied. max_rps: requests a second of all workers together. secret: the environment variable that has its key where workers run. model: what requests call the model. serves_registry: it serves versions of the registry, from there alone. many_models: it tells models apart by the name in a request; without it, all names at one address are one model, which does not judge itself. gate_share: the part of max_rps that is reserved for gates while other runs ask the endpoint, too; 0.1 to 0.9.
 Errors: UC001 no such organisation; 22023.';
 
 CREATE FUNCTION gpucredit_eval.require_endpoint(org text, name text)
@@ -99,7 +108,7 @@ LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
 	SELECT jsonb_build_object('endpoint', (e).endpoint, 'url', (e).url,
 		'price_in', (e).price_in, 'price_out', (e).price_out, 'max_rps', (e).max_rps,
-		'secret', (e).secret, 'model', coalesce((e).model, model));
+		'gate_share', (e).gate_share, 'secret', (e).secret, 'model', coalesce((e).model, model));
 END;
 COMMENT ON FUNCTION gpucredit_eval.endpoint_terms(gpucredit_eval.endpoint, text) IS
 'Internal: what a run keeps of an endpoint.';
@@ -121,17 +130,31 @@ COMMENT ON FUNCTION gpucredit_eval.server_of(text) IS
 'Internal: an address, without differences that mean nothing.';
 
 /*
- * Each request takes 1/max_rps seconds of the endpoint's time. An idle
- * endpoint does not save time up.
+ * Each request takes 1/max_rps seconds of the endpoint's time.  An idle endpoint
+ * does not save time up.
+ *
+ * Gates and other runs have a line of turns each.  While both ask, gates have
+ * gate_share of max_rps and the others the rest; who asks alone has all of it.
+ * Turns are assigned for a second ahead only, or for two requests of a slow
+ * endpoint, so that however many workers of a nightly run wait, a gate that comes
+ * has its share within that time.  Together the lines keep max_rps: a line that
+ * is assigned all of it begins after the other's end, and the other's next turn
+ * begins after whole_until.
  */
 CREATE FUNCTION gpucredit_eval.pace(org text, endpoint text, n integer DEFAULT 1,
-	OUT wait interval, OUT every interval)
+	run bigint DEFAULT NULL, OUT wait interval, OUT every interval, OUT granted integer)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	e gpucredit_eval.endpoint;
+	gates boolean;
+	alone boolean;
+	rate numeric;
+	ahead interval;
 	instant timestamptz;
+	first_turn timestamptz;
+	next_turn timestamptz;
 BEGIN
 	IF coalesce(pace.n, 0) NOT BETWEEN 1 AND 10000 THEN
 		PERFORM gpucredit_eval.refuse('n is 1 to 10,000', format('It is %s.', pace.n));
@@ -140,18 +163,33 @@ BEGIN
 	IF e.max_rps IS NULL THEN
 		pace.wait := '0';
 		pace.every := '0';
+		pace.granted := pace.n;
 		RETURN;
 	END IF;
+	gates := EXISTS (SELECT FROM gpucredit_eval.run r WHERE r.org = e.org AND r.run = pace.run
+		AND gpucredit_eval.is_gate(r.purpose));
 	SELECT * INTO STRICT e FROM gpucredit_eval.endpoint o
 	WHERE o.org = e.org AND o.endpoint = e.endpoint FOR NO KEY UPDATE;
 	instant := gpucredit.now();
-	pace.every := make_interval(secs => 1.0 / e.max_rps);
-	pace.wait := greatest(e.turn_at, instant) - instant;
+	ahead := greatest(interval '1 s', make_interval(secs => 2.0 / e.max_rps));
+	alone := CASE WHEN gates THEN e.other_asked_at ELSE e.gate_asked_at END < instant - 2 * ahead;
+	rate := e.max_rps * CASE WHEN alone THEN 1 WHEN gates THEN e.gate_share ELSE 1 - e.gate_share END;
+	first_turn := CASE WHEN alone THEN greatest(instant, e.gate_turn_at, e.other_turn_at)
+		ELSE greatest(instant, e.whole_until, CASE WHEN gates THEN e.gate_turn_at ELSE e.other_turn_at END) END;
+	pace.every := make_interval(secs => 1.0 / rate);
+	pace.wait := first_turn - instant;
+	pace.granted := least(pace.n, greatest(0, ceil(extract(epoch FROM ahead - pace.wait) * rate)));
+	next_turn := first_turn + pace.every * pace.granted;
 	UPDATE gpucredit_eval.endpoint o
-	SET turn_at = instant + pace.wait + pace.every * pace.n
+	SET gate_turn_at = CASE WHEN gates AND pace.granted > 0 THEN next_turn ELSE o.gate_turn_at END,
+		gate_asked_at = CASE WHEN gates THEN instant ELSE o.gate_asked_at END,
+		other_turn_at = CASE WHEN NOT gates AND pace.granted > 0 THEN next_turn ELSE o.other_turn_at END,
+		other_asked_at = CASE WHEN NOT gates THEN instant ELSE o.other_asked_at END,
+		whole_until = CASE WHEN alone AND pace.granted > 0 THEN next_turn ELSE o.whole_until END
 	WHERE o.org = e.org AND o.endpoint = e.endpoint;
 END
 $$;
-COMMENT ON FUNCTION gpucredit_eval.pace(text, text, integer) IS
-'Endpoints: takes turns for n requests, so that all workers together keep max_rps.
-Result: how long to wait before the first request, and how long from each to the next. Errors: UC601 no such endpoint; 22023.';
+COMMENT ON FUNCTION gpucredit_eval.pace(text, text, integer, bigint) IS
+'Endpoints: assigns turns to up to n requests, so that all workers together keep max_rps. Gates come first: while other runs ask the endpoint, too, gates have the part gate_share of max_rps; who asks alone has all of it.
+run: for which run the requests are; NULL: for none, which counts as no gate.
+Result: how long to wait before the first request, and how long from each to the next; how many requests have a turn, as turns are assigned for a second ahead: for the others call again after half of that time. Errors: UC601 no such endpoint; 22023.';

@@ -167,6 +167,15 @@ CREATE TABLE gpucredit_eval.judgement (
 COMMENT ON TABLE gpucredit_eval.judgement IS
 'What the judge answered, each sample; parsed: it was a verdict';
 
+/* Somebody waits for a gate, and nobody for a nightly run. */
+CREATE FUNCTION gpucredit_eval.is_gate(purpose text) RETURNS boolean
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT purpose IN ('gate', 'production_gate');
+END;
+COMMENT ON FUNCTION gpucredit_eval.is_gate(text) IS
+'Internal: whether runs of a purpose come before others.';
+
 /* What tokens cost, exactly; rounded only when a run's sum is captured. */
 CREATE FUNCTION gpucredit_eval.token_cost(terms jsonb, tokens_in numeric, tokens_out numeric)
 RETURNS numeric
@@ -612,7 +621,7 @@ BEGIN
 	END IF;
 	IF compared IS NOT NULL THEN
 		PERFORM gpucredit_eval.require_run(start_run_for.org, compared);
-	ELSIF s.registry_version IS NOT NULL AND start_run_for.purpose IN ('gate', 'production_gate') THEN
+	ELSIF s.registry_version IS NOT NULL AND gpucredit_eval.is_gate(start_run_for.purpose) THEN
 		compared := gpucredit_eval.find_baseline(c, start_run_for.purpose, s.registry_model,
 			s.name, s.registry_version);
 	END IF;
@@ -725,7 +734,7 @@ DECLARE
 	r record;
 BEGIN
 	reserve_gpu.held := 0;
-	IF coalesce(jsonb_typeof(reserve_gpu.gpu), 'null') = 'null' THEN
+	IF NOT gpucredit_eval.is_present(reserve_gpu.gpu) THEN
 		RETURN;
 	END IF;
 	PERFORM gpucredit_eval.check_words('"gpu" of options', reserve_gpu.gpu,
@@ -733,7 +742,7 @@ BEGIN
 	SELECT * INTO r FROM gpucredit.reserve(reserve_gpu.org, reserve_gpu.account,
 		gpucredit_eval.ledger_key('gpu', reserve_gpu.key), reserve_gpu.gpu ->> 'request',
 		(reserve_gpu.gpu ->> 'wall_limit')::interval, tier => 'batch_inference',
-		pool => CASE WHEN reserve_gpu.purpose IN ('gate', 'production_gate')
+		pool => CASE WHEN gpucredit_eval.is_gate(reserve_gpu.purpose)
 			THEN 'eval-gate' ELSE 'eval-nightly' END,
 		spec => coalesce(nullif(reserve_gpu.gpu -> 'spec', 'null'), '{}'));
 	reserve_gpu.job := r.job;

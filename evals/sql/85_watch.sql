@@ -111,7 +111,7 @@ AS $$
 DECLARE
 	c gpucredit_eval.config;
 BEGIN
-	IF (w).purpose NOT IN ('gate', 'production_gate') THEN
+	IF NOT gpucredit_eval.is_gate((w).purpose) THEN
 		RETURN;
 	END IF;
 	c := gpucredit_eval.require_config((w).org, (w).config, (w).account);
@@ -150,7 +150,7 @@ COMMENT ON FUNCTION gpucredit_eval.watch_waits(gpucredit_eval.watch) IS
 'Internal: was a watch''s run denied, so that it is not yet time to try again?';
 
 CREATE FUNCTION gpucredit_eval.start_watched(org text)
-RETURNS TABLE (name text, ref text, version bigint, run bigint, reason text)
+RETURNS TABLE (name text, ref text, version bigint, run bigint, reason text, purpose text)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -166,11 +166,13 @@ DECLARE
 BEGIN
 	FOR w IN
 		SELECT * FROM gpucredit_eval.watch o
-		WHERE o.org = start_watched.org ORDER BY o.name, o.ref
+		WHERE o.org = start_watched.org
+		ORDER BY gpucredit_eval.is_gate(o.purpose) DESC, o.name, o.ref
 		FOR NO KEY UPDATE SKIP LOCKED
 	LOOP
 		name := w.name;
 		ref := w.ref;
+		purpose := w.purpose;
 		/* a watch that fails does not stop the others */
 		BEGIN
 			SELECT * INTO v FROM gpucredit_registry.find_revision(w.org, w.name, w.ref);
@@ -216,7 +218,7 @@ END
 $$;
 COMMENT ON FUNCTION gpucredit_eval.start_watched(text) IS
 'Workers: starts a run for each watched ref that has come to a version without one. Whoever set the watch is who started the run. A denied run is tried again: when the account has the cap, if credit was lacking, else after a minute and then after twice as long each time, up to an hour. Where a release gate of the same measure protects a ref, and the version there has no run to compare with, that version is measured first.
-Result: what was started; run NULL: it was denied, or could not start, with the reason.';
+Result: what was started, gates first; run NULL: it was denied, or could not start, with the reason; the purpose of the watch.';
 
 CREATE FUNCTION gpucredit_eval.watched(org text, account text DEFAULT '')
 RETURNS TABLE (name text, ref text, version bigint, run bigint, status text)

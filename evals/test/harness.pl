@@ -187,6 +187,31 @@ $run = start_run('killed' => '--key', 'paced');
 ends_with($_, 0, 'a paced worker ends') foreach @worker;
 is(stub_stats('model')->{limited}, 0, 'a limit of 25 a second is not met at 20');
 
+# a watch works on a gate while a nightly run goes on, and at their endpoint the gate comes first
+q_(sprintf(q{CREATE EXTENSION gpucredit_registry CASCADE;
+	SELECT gpucredit_registry.create_model('acme', 'nlp', 'bot', 'm1');
+	SELECT gpucredit_registry.commit('acme', 1, 'main', '[{"path": "a", "content": "YQ=="}]', 'v1');
+	SELECT gpucredit_eval.set_endpoint('acme', 'served', '%s', 1, 2, 10, serves_registry => true)}, stub_url('model')));
+echoes('night', 600);
+my $options = '{"endpoint": "served"}';
+q_("SELECT gpucredit_eval.watch_ref('acme', 'bot', 'main', 'nlp', 'night', 'nightly', options => '$options'),
+	gpucredit_eval.watch_ref('acme', 'bot', 'next', 'nlp', 'plain', 'gate', options => '$options')");
+my $watch = start_command($node, 'watch', '--every', '1');
+$node->poll_query_until('eval', q{SELECT count(*) > 5 FROM gpucredit_eval.result JOIN gpucredit_eval.run USING (org, run)
+	WHERE purpose = 'nightly'}) or die "no nightly run\n";
+q_(q{SELECT gpucredit_registry.commit('acme', 1, 'next', '[{"path": "a", "content": "Yg=="}]', 'v2')});
+$node->poll_query_until('eval', q{SELECT state = 'finished' FROM gpucredit_eval.run WHERE config = 'plain' AND purpose = 'gate'
+	AND registry_version IS NOT NULL}) or die "no gate\n";
+is(q_(q{SELECT state FROM gpucredit_eval.run WHERE purpose = 'nightly'}), 'running', 'a gate is measured while a nightly run goes on');
+cmp_ok(q_(q{SELECT extract(epoch FROM ended_at - started_at) FROM gpucredit_eval.run WHERE config = 'plain' AND purpose = 'gate'
+	AND registry_version IS NOT NULL}), '<', 20, 'and waits for none of its 600 requests, which take a minute');
+kill 'TERM', $watch;
+ends_with($watch, 0, 'a watch that is stopped ends');
+is(q_(q{SELECT count(*) FROM gpucredit_eval.lease JOIN gpucredit_eval.run USING (org, run) WHERE purpose = 'nightly' AND lease.state = 'open'}),
+	'0', 'and gives its leases back');
+q_(q{SELECT gpucredit_eval.cancel_run('acme', run, 'night') FROM gpucredit_eval.run WHERE purpose = 'nightly';
+	SELECT gpucredit_eval.watch_ref('acme', 'bot', r, 'nlp', NULL) FROM unnest('{main,next}'::text[]) r});
+
 # requests of production
 q_(q{SELECT gpucredit_eval.set_stream('acme', 'chat', 'parity', 1, 0.9, 0.05)});
 foreach my $n (1 .. 2)

@@ -125,5 +125,52 @@ is(q_(q{SELECT held, spent FROM gpucredit.balance('acme', 'nlp')}), '0.000000|0.
 is(q_(q{SELECT task, score, n, passes, blocking, reason FROM gpucredit_eval.gate('acme', 1)}),
 	"json|0.500000|2|f|t|below_threshold\nopen|0.750000|1|f|f|below_threshold", 'the gate');
 is(q_(q{SELECT gpucredit_eval.verdict('acme', 1)}), 'block', 'the verdict');
+# An endpoint's turns: gates come before others, and both together keep max_rps
+q_(q{SELECT gpucredit_eval.set_endpoint('acme', 'slow', 'http://127.0.0.1:5', 1, 2, 10);
+	SELECT gpucredit_eval.set_config('acme', 'turns', '{"sets": ["support@1"], "judge": {"endpoint": "judge", "model": "j-1"}}', 'turns')});
+my ($nightly, $gate) = map { q_("SELECT run FROM gpucredit_eval.start_run('acme', 'nlp', 'turns $_', 'turns', 'slow', '$_', 1)") } qw(nightly gate);
+fails(q{SELECT gpucredit_eval.set_endpoint('acme', 'slow', 'http://127.0.0.1:5', 1, 2, 10, gate_share => 1)}, '22023', 'other runs have a share, too');
+
+# Asks for turns at a second; returns when the first begins, the time between two, and how many there are.
+sub turns
+{
+	my ($second, $run, $n) = @_;
+
+	return q_(sprintf(q{SET gpucredit.clock = '2030-01-01 00:00:%09.6fZ';
+		SELECT %s + extract(epoch FROM wait), extract(epoch FROM every), granted FROM gpucredit_eval.pace('acme', 'slow', %d, %s)},
+			$second, $second, $n, $run));
+}
+my @assigned;
+
+# The same, and keeps the turns.
+sub assign
+{
+	my ($second, $run, $n) = @_;
+	my ($first, $every, $granted) = split /\|/, turns($second, $run, $n);
+
+	push @assigned, map { [ $first + $every * $_, $run ] } 0 .. $granted - 1;
+	return ($first, $every, $granted);
+}
+is(join(' ', map { $_ + 0 } assign(0, $nightly, 10000)), '0 0.1 10', 'a nightly run alone has all of max_rps, for a second ahead');
+is((assign(0.1, $nightly, 10000))[2] + 0, 1, 'and no more, however many of its workers wait');
+is(join(' ', map { sprintf '%.3f', $_ } assign(0.2, $gate, 8)), '1.100 0.133 1.000', 'a gate that comes has the next turn after these');
+is(join(' ', map { sprintf '%.3f', $_ } assign(1, $nightly, 10000)), '1.100 0.400 3.000', 'from then on the nightly run has a quarter');
+is(join(' ', map { sprintf '%.3f', $_ } assign(1.1, $gate, 100)), '1.233 0.133 7.000', 'and the gate three quarters');
+is(join(' ', map { sprintf '%.3f', $_ } assign(4, $gate, 100)), '4.000 0.100 10.000', 'until the other asks no more');
+my ($seed, $second) = ($ENV{GC_SEED} || time, 10);
+note("GC_SEED=$seed");
+srand $seed;
+@assigned = ();
+while ($second < 40)
+{
+	$second += rand() < 0.1 ? 3 * rand() : 0.3 * rand();
+	assign($second, rand() < 0.5 ? $nightly : $gate, 1 + int rand 20);
+}
+my @at = sort { $a <=> $b } map { $_->[0] } @assigned;
+is(scalar(grep { $at[ $_ + 12 ] - $at[$_] < 0.999 } 0 .. $#at - 12), 0, 'no second has more than 10 turns, and one more of each line');
+cmp_ok(scalar(@at), '>', 100, 'of ' . @at);
+is(scalar(grep { my $line = $_; my @own = map { $_->[0] } grep { $_->[1] == $line } @assigned;
+	grep { $own[ $_ + 1 ] - $own[$_] < 0.0999 } 0 .. $#own - 1 } $nightly, $gate), 0, 'a line never goes faster than the endpoint');
+q_("SELECT gpucredit_eval.cancel_run('acme', $_, 'turns end $_')") foreach $nightly, $gate;
 eval_verify($node);
 done_testing();

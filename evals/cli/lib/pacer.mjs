@@ -1,11 +1,14 @@
 // pacer.mjs: limits an endpoint's requests a second, over all workers
 //
-// The database assigns turns.  Callers that wait at once take theirs in one
-// call, in the order in which they came.
+// The database assigns turns, for a short time ahead.  Callers that wait at once
+// take theirs in one call, in the order in which they came; those without a turn
+// ask again while others' turns are still to come.
 import { setTimeout as sleep } from "node:timers/promises";
 
+const SHORTEST_WAIT = 20;
+
 export class Pacer {
-	// take: (n) => { wait, every } in milliseconds
+	// take: (n) => { wait, every, granted }: milliseconds, and how many have a turn
 	constructor(take) {
 		this.take = take;
 		this.waiting = [];
@@ -23,12 +26,14 @@ export class Pacer {
 	async ask() {
 		this.asking = true;
 		while (this.waiting.length > 0) {
-			const callers = this.waiting.splice(0, this.waiting.length);
+			const asked = this.waiting.length;
 			try {
-				const { wait, every } = await this.take(callers.length);
-				callers.forEach(({ resolve }, i) => sleep(wait + i * every).then(resolve));
+				const { wait, every, granted } = await this.take(asked);
+				this.waiting.splice(0, granted).forEach(({ resolve }, i) => sleep(wait + i * every).then(resolve));
+				if (granted < asked)
+					await sleep(Math.max(SHORTEST_WAIT, (wait + granted * every) / 2));
 			} catch (error) {
-				callers.forEach(({ reject }) => reject(error));
+				this.waiting.splice(0, asked).forEach(({ reject }) => reject(error));
 			}
 		}
 		this.asking = false;

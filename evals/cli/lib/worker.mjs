@@ -55,11 +55,12 @@ export class Worker {
 		return this.database.row("run_state", this.org, this.run);
 	}
 
-	// How many cases may be under way, so that a slow endpoint has answered
-	// all of them before their leases end.
+	// How many cases may be under way, so that a slow endpoint, of which the run
+	// has only its share, has answered all of them before their leases end.
 	fitting() {
+		const shareOf = ({ gate_share }) => /gate$/.test(this.spec.purpose) ? gate_share : 1 - gate_share;
 		const slowest = Math.min(...[this.spec.endpoint, this.spec.judge_endpoint]
-			.map((terms) => terms?.max_rps ?? Infinity));
+			.map((terms) => terms?.max_rps ? terms.max_rps * shareOf(terms) : Infinity));
 		return Math.max(1, Math.floor(slowest * this.ttl / 2 / (1 + (this.spec.judge?.samples ?? 0))));
 	}
 
@@ -94,8 +95,8 @@ export class Worker {
 			...top_p === undefined ? {} : { top_p }, ...stop === undefined ? {} : { stop },
 			...response_format === undefined ? {} : { response_format } };
 		const pacer = terms.max_rps && new Pacer(async (n) => {
-			const { wait, every } = await this.database.row("pace", this.org, terms.endpoint, n);
-			return { wait: milliseconds(wait), every: milliseconds(every) };
+			const { wait, every, granted } = await this.database.row("pace", this.org, terms.endpoint, n, this.run ?? null);
+			return { wait: milliseconds(wait), every: milliseconds(every), granted };
 		});
 
 		return (messages, deadline, more = {}) => chat({ url: completions(terms.url), secret: terms.secret,
