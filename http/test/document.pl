@@ -1,7 +1,7 @@
 # document.pl: the examples of docs/http.md, run as they are printed, one after
 # the other in one shell; what each prints is what the page says
 #
-# Packages: libmicrohttpd-dev libjansson-dev libcurl4-openssl-dev libpq-dev libhttp-tiny-perl curl jq python3
+# Packages: libmicrohttpd-dev libjansson-dev libcurl4-openssl-dev libpq-dev libhttp-tiny-perl curl jq python3 node:nodejs npm:npm
 use strict;
 use warnings;
 use FindBin;
@@ -23,8 +23,12 @@ my (@wanted, @shell);
 $node->safe_psql('web', q{SELECT gpucredit.drain('n1', 'maintenance')});
 daemon_start($node, '--webhook-networks', '127.0.0.1/32');
 
-my ($program) = $page =~ /^```python\n(.*?)^```/ms;
-append_to_file("$folder/receiver.py", $program);
+foreach my $program (qw(receiver.py client.ts))
+{
+	my ($text) = $page =~ /ave (?:it|this) as `\Q$program\E`:\n```\w+\n(.*?)^```/ms;
+
+	append_to_file("$folder/$program", $text);
+}
 while ($page =~ /^```sh\n(.*?)^```\n```text\n(.*?)^```/gms)
 {
 	push @shell, $1;
@@ -39,7 +43,9 @@ $text =~ s/127\.0\.0\.1:8086/127.0.0.1:$port/;
 $text =~ s/PORT=8099/PORT=$receiver/;
 $text =~ s/TOKEN=gpc_\.\.\./TOKEN=$token/;
 append_to_file("$folder/page.sh", $text);
-my $output = qx{cd $folder && timeout 120 bash page.sh 2>&1};
+local $ENV{HOME} = $folder;			# npm's own files
+local $ENV{npm_config_update_notifier} = 'false';
+my $output = qx{cd $folder && timeout 400 bash page.sh 2>&1};
 is($?, 0, 'all of them succeed') || diag($output);
 my (undef, @got) = split /^<end>\n/m, $output, -1;
 foreach my $i (0 .. $#wanted)
