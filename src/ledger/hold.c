@@ -76,6 +76,14 @@ SQL_STATEMENT(bucket_lock, SPI_OK_SELECT, "text, bigint", BUCKET_READ);
 SQL_STATEMENT(bucket_lock_free, SPI_OK_SELECT, "text, bigint",
 			  BUCKET_READ " SKIP LOCKED");
 
+struct HoldCredit
+{
+	BudgetSet	leased;			/* budgets that do not count it, of a lease */
+	HoldShares	shares;
+	HoldPart   *parts;
+	int			n;
+};
+
 static int	lock_parts(const Hold *hold, bool wait, HoldPart **parts);
 static Returned return_parts(Hold *hold, const Cause *cause, HoldPart *parts,
 							 int n, Credits capture, Credits amount,
@@ -128,21 +136,47 @@ Returned
 HoldSettle(Hold *hold, const Cause *cause, Credits captured, bool final,
 		   TimestampTz *at)
 {
-	HoldPart   *parts;
-	HoldShares	shares;
-	Returned	returned;
-	int			n;
+	return HoldSettleLocked(hold, HoldLockCredit(hold), cause, captured, final,
+							at);
+}
 
-	if (hold->leased && captured > 0)
-		BudgetCountLeased(hold, captured);
-	(void) BudgetLockHold(hold, true, &shares);
-	n = lock_parts(hold, true, &parts);
-	Ensure(n >= 0 && captured <= hold->held,
+/*
+ * Lock what the settlement of a locked, open hold changes. Waits. A caller whose
+ * amount depends on how long it waited calls this, and then
+ * HoldSettleLocked().
+ */
+HoldCredit *
+HoldLockCredit(const Hold *hold)
+{
+	HoldCredit *credit = palloc0(sizeof(HoldCredit));
+
+	if (hold->leased)
+		BudgetLockLeased(hold, &credit->leased);
+	(void) BudgetLockHold(hold, true, &credit->shares);
+	credit->n = lock_parts(hold, true, &credit->parts);
+	return credit;
+}
+
+/*
+ * As HoldSettle(), after HoldLockCredit().
+ */
+Returned
+HoldSettleLocked(Hold *hold, HoldCredit *credit, const Cause *cause,
+				 Credits captured, bool final, TimestampTz *at)
+{
+	Returned	returned;
+
+	Ensure(credit->n >= 0 && captured <= hold->held,
 		   "A settlement passes what is held.");
 	*at = ClockNow();
-	BudgetReturn(hold, &shares, captured,
+	if (hold->leased && captured > 0)
+	{
+		BudgetCountLeased(hold, &credit->leased, captured, *at);
+		(void) BudgetLockHold(hold, true, &credit->shares);
+	}
+	BudgetReturn(hold, &credit->shares, captured,
 				 final ? hold->held - captured : 0);
-	returned = return_parts(hold, cause, parts, n, captured,
+	returned = return_parts(hold, cause, credit->parts, credit->n, captured,
 							final ? hold->held - captured : 0, *at);
 	if (final)
 		hold->closed_at = *at;

@@ -81,6 +81,9 @@ extern const char *LedgerReason(LedgerStatus status);
  */
 typedef struct HoldOpening HoldOpening;
 
+/* The budgets and buckets that a hold's settlement changes, locked. */
+typedef struct HoldCredit HoldCredit;
+
 extern HoldOpening *HoldAsk(const AccountPath *path, const Purpose *purpose,
 							const Cause *cause, Credits amount, int64 ttl,
 							bool wait, Hold *hold);
@@ -102,6 +105,10 @@ extern LedgerStatus HoldShrink(Hold *hold, const Cause *cause, Credits amount,
 							   TimestampTz *at);
 extern Returned HoldSettle(Hold *hold, const Cause *cause, Credits captured,
 						   bool final, TimestampTz *at);
+extern HoldCredit *HoldLockCredit(const Hold *hold);
+extern Returned HoldSettleLocked(Hold *hold, HoldCredit *credit,
+								 const Cause *cause, Credits captured,
+								 bool final, TimestampTz *at);
 extern LedgerStatus HoldTryRelease(Hold *hold, const Cause *cause,
 								   Returned *returned, TimestampTz *at);
 extern bool HoldLock(const char *org, int64 id, bool wait, Hold *hold);

@@ -105,7 +105,9 @@ extern void BudgetCheckPeriods(const BudgetSet *set, TimestampTz at);
 extern bool BudgetLockHold(const Hold *hold, bool wait, HoldShares *shares);
 extern void BudgetReturn(const Hold *hold, HoldShares *shares,
 						 Credits captured, Credits given_back);
-extern void BudgetCountLeased(Hold *hold, Credits captured);
+extern void BudgetLockLeased(const Hold *hold, BudgetSet *set);
+extern void BudgetCountLeased(Hold *hold, const BudgetSet *known,
+							  Credits captured, TimestampTz at);
 extern void BudgetRefund(const Hold *hold, HoldShares *shares,
 						 Credits amount);
 

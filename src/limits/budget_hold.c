@@ -100,23 +100,34 @@ BudgetLockHold(const Hold *hold, bool wait, HoldShares *shares)
 }
 
 /*
- * A locked hold behind a lease captures an amount: count it in the present
- * budgets that do not count it as held.  BudgetReturn() then makes it spent.
+ * Lock the budgets that count a locked hold behind a lease, and the present ones
+ * that do not: the set, which may be empty.
  */
 void
-BudgetCountLeased(Hold *hold, Credits captured)
+BudgetLockLeased(const Hold *hold, BudgetSet *set)
 {
 	AccountPath path = AccountParse(hold->org, hold->account);
-	TimestampTz at = ClockNow();
-	BudgetSet	known;
+
+	BudgetLockUnion(&path, &hold->hold, 1, ClockNow(), set);
+	drop_held(hold, set);
+}
+
+/*
+ * A locked hold behind a lease captures an amount: count it in the budgets that
+ * BudgetLockLeased() locked, which do not count it as held.  BudgetReturn() then
+ * makes it spent.
+ */
+void
+BudgetCountLeased(Hold *hold, const BudgetSet *known, Credits captured,
+				  TimestampTz at)
+{
+	AccountPath path = AccountParse(hold->org, hold->account);
 	BudgetSet	set;
 
-	BudgetLockUnion(&path, &hold->hold, 1, at, &known);
-	drop_held(hold, &known);
-	if (known.n == 0)
+	if (known->n == 0)
 		return;
 	/* it is spent: no budget is asked */
-	(void) BudgetLock(&path, captured, true, &known, &set);
+	(void) BudgetLock(&path, captured, true, known, &set);
 	BudgetDebit(&set, captured, at);
 	BudgetShare(&set, hold->hold, false, captured);
 	hold->counted = true;

@@ -13,8 +13,9 @@ use warnings;
 use FindBin;
 use lib "$FindBin::RealBin/../perl";
 use GpuCredit;
+use DBD::Pg qw(:async);
 use Test::More;
-use Time::HiRes qw(time);
+use Time::HiRes qw(sleep time);
 
 my $node = new_node('locks', "shared_preload_libraries = 'gpucredit'",
 	"gpucredit.database = 'credit'", 'max_prepared_transactions = 5',
@@ -74,6 +75,41 @@ is(query($node, 'credit', q{SELECT count(*) FROM gpucredit.audit
 $tenant = leave_open(q{SELECT gpucredit.hold('acme', '', 'alone', 1, '1 h')});
 sleep(11);
 ok(eval { $tenant->commit; 1 }, 'a tenant whom nobody waits for commits');
+
+# A report that has waited settles as any other: it locks all that it needs at
+# once.  Here it waits for the job's row while somebody has the bucket that comes
+# first in burn order; he then wants the one that the job's hold came from.
+{
+	my $job   = start('waits');
+	my $other = connect_to($node, 'credit');
+	my $row   = connect_to($node, 'credit');
+	my $error = '';
+
+	query($node, 'credit', q{SELECT gpucredit.issue('acme', '', 'first', 10, expires_at => now() + interval '1 day')});
+	$row->begin_work;
+	$row->do('SELECT FROM gpucredit.job WHERE job = ? FOR UPDATE', undef, $job);
+	$other->begin_work;
+	$other->do(q{SELECT gpucredit.hold('acme', '', 'of the first', 1, '1 h')});
+	$agent->do(q{SET statement_timeout = '60 s'});
+	my $report = $agent->prepare(
+		q{SELECT over FROM gpucredit.part_ended('acme', ?, 1, 'n1', 'completed', elapsed => '1 s')},
+		{ pg_async => PG_ASYNC });
+	$report->execute($job);
+	sleep(1.5);
+	$row->rollback;
+	$node->poll_query_until('credit', q{SELECT NOT EXISTS (SELECT FROM pg_stat_activity
+			WHERE usename = 'agent' AND state = 'active' AND wait_event_type IS NULL)});
+	eval { $other->do(q{SELECT gpucredit.hold('acme', '', 'of both', 20, '1 h')}); $other->commit; 1 }
+	  or $error .= $@;
+	eval { $report->pg_result; 1 } or $error .= $@;
+	is($error, '', 'a report that waited and a hold of several buckets do not lock each other out');
+	is(query($node, 'credit', qq{SELECT count(*) FROM gpucredit.attempt
+			WHERE job = $job AND outcome = 'completed' AND billed * 900 > 1}),
+		1, 'and what it waited is billed');
+	is(query($node, 'credit', qq{SELECT count(*) FROM gpucredit.audit
+			WHERE job = $job AND operation = 'settle' AND (detail ->> 'waited_us')::bigint > 1000000}),
+		1, 'the audit log says for how long it waited');
+}
 
 # What no session holds cannot be ended, so a tenant prepares nothing.
 $tenant = leave_open(q{SELECT gpucredit.hold('acme', '', 'prepared', 1, '1 h')});

@@ -14,13 +14,9 @@
  * stands, and the time after it is billed: nobody else could use the devices.
  * Time for which a silent agent or a lost node kept them is not.
  *
- * An agent's report may wait while a transaction of the job's organisation has
- * the rows that the settlement needs. Nobody else can use the devices until the
- * report is through, so that time is billed, too (LateWait()).
- *
  * All these bills go into the attempt's old hold: it is opened again, the
  * difference is drawn and spent, and it is closed. This happens once for an
- * attempt: for the agent's first report, or for the wait of its settlement.
+ * attempt, for the agent's first report.
  *
  * Locks: job and attempt are locked; the attempt's hold, the job's new one,
  * budgets, buckets in burn order; the job's claim.
@@ -53,14 +49,6 @@ SQL_STATEMENT(attempt_mend, SPI_OK_UPDATE,
 			  " overhead = $17"
 			  " WHERE a.org = $1 AND a.job = $2 AND a.attempt = $3");
 
-/*
- * A shorter wait is that of any busy server, and is not billed. A tenant's
- * transaction keeps others waiting for gpucredit.tenant_block_max, and until the
- * worker looks (worker/upkeep_worker.c); a longer wait has other causes.
- */
-#define LEAST_WAIT		(INT64CONST(1000) * 1000)
-#define WORKER_LOOKS	(INT64CONST(5000) * 1000)
-
 static void bill_late(Job *job, Attempt *attempt, const Settlement *reported,
 					  Settlement *stored, bool finishes, int64 before);
 static bool ended_by_agent(const Attempt *attempt, bool *pays);
@@ -75,13 +63,12 @@ static void audit_late(const Job *job, const Attempt *attempt,
 					   const Returned *unused);
 
 /*
- * An agent settles a locked attempt that is over, in a report that began at an
- * instant.  False: it changes nothing.  Else *stored is the settlement as it now
- * is.
+ * An agent settles a locked attempt that is over.  False: it changes nothing.
+ * Else *stored is the settlement as it now is.
  */
 bool
-LateFinish(Job *job, Attempt *attempt, TimestampTz begun,
-		   const Settlement *reported, Settlement *stored)
+LateFinish(Job *job, Attempt *attempt, const Settlement *reported,
+		   Settlement *stored)
 {
 	bool		pays;
 	bool		finishes;
@@ -98,7 +85,7 @@ LateFinish(Job *job, Attempt *attempt, TimestampTz begun,
 	most = ClockNow() - attempt->started_at + SettingClockSkew();
 	had = Min(AttemptHad(attempt, Max(reported->elapsed, 0)), most);
 	attempt->elapsed = Max(before.elapsed,
-						   Min(had + ReportWaited(begun), most));
+						   Min(had + ReportWaited(reported->begun), most));
 	if (!finishes && (!pays || attempt->elapsed == before.elapsed))
 	{
 		*attempt = before;
@@ -107,44 +94,6 @@ LateFinish(Job *job, Attempt *attempt, TimestampTz begun,
 	AttemptSettled(attempt, stored);
 	bill_late(job, attempt, reported, stored, finishes, before.elapsed);
 	return true;
-}
-
-/*
- * How long a report that began at an instant has waited, as far as the account
- * pays for it.
- */
-int64
-ReportWaited(TimestampTz begun)
-{
-	int64		waited = ClockNow() - begun;
-	int64		most = SettingTenantBlockMax() > 0 ?
-		SettingTenantBlockMax() + WORKER_LOOKS : SettingStartupMax();
-
-	return waited < LEAST_WAIT ? 0 : Min(waited, most);
-}
-
-/*
- * Bill the time for which an agent's report waited, once it has settled the
- * attempt. *stored becomes the settlement as it now is.
- */
-void
-LateWait(Job *job, TimestampTz begun, int32 number, Settlement *stored)
-{
-	int64		waited = ReportWaited(begun);
-	Attempt		attempt;
-	int64		before;
-	Settlement	reported = {.elapsed = -1};
-
-	if (waited == 0 || stored->cost == 0)
-		return;
-	if (!AttemptRead(job->org, job->job, number, &attempt))
-		Ensure(false, "An attempt is missing.");
-	before = attempt.elapsed;
-	attempt.elapsed = Max(before, Min(before + waited, ClockNow() -
-									  attempt.started_at + SettingClockSkew()));
-	attempt.overhead += attempt.elapsed - before;
-	AttemptSettled(&attempt, stored);
-	bill_late(job, &attempt, &reported, stored, false, before);
 }
 
 /*

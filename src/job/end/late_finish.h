@@ -10,10 +10,7 @@
 
 #include "job/end/settlement.h"
 
-extern int64 ReportWaited(TimestampTz begun);
-extern void LateWait(Job *job, TimestampTz begun, int32 number,
-					 Settlement *stored);
-extern bool LateFinish(Job *job, Attempt *attempt, TimestampTz begun,
+extern bool LateFinish(Job *job, Attempt *attempt,
 					   const Settlement *reported, Settlement *stored);
 
 #endif							/* GPUCREDIT_LATE_FINISH_H */

@@ -40,7 +40,7 @@ SQL_STATEMENT(nodes_heard, SPI_OK_SELECT, "text, bigint, int",
 			  "  ON n.pool = g.pool AND n.node = g.node"
 			  " WHERE g.org = $1 AND g.job = $2 AND g.attempt = $3");
 
-static bool settle_again(Job *job, Attempt *attempt, TimestampTz begun,
+static bool settle_again(Job *job, Attempt *attempt,
 						 Settlement *settlement);
 static void estimate_owner_end(const Attempt *attempt, Settlement *settlement);
 
@@ -55,7 +55,6 @@ call_settle(PG_FUNCTION_ARGS)
 	Job			job;
 	Attempt		attempt;
 	char	   *node = NULL;
-	TimestampTz begun = ClockNow();
 	bool		replayed = false;
 
 	SettlementTake(fcinfo, 3, 4, 5, 7, &settlement);
@@ -67,7 +66,7 @@ call_settle(PG_FUNCTION_ARGS)
 	if (!AttemptLock(org, id, number, &attempt))
 		AttemptRefuseUnknown(id, number);
 	if (attempt.ended_at != DT_NOBEGIN)
-		replayed = settle_again(&job, &attempt, begun, &settlement);
+		replayed = settle_again(&job, &attempt, &settlement);
 	else
 	{
 		if (node != NULL)
@@ -75,8 +74,6 @@ call_settle(PG_FUNCTION_ARGS)
 		if (SettledByApp(&settlement))
 			estimate_owner_end(&attempt, &settlement);
 		AttemptSettle(&job, &attempt, &settlement);
-		if (settlement.by_agent)
-			LateWait(&job, begun, number, &settlement);
 	}
 
 	return SqlFinishRow(RowReturn(fcinfo,
@@ -110,6 +107,7 @@ SettlementTake(FunctionCallInfo fcinfo, int outcome, int elapsed,
 		PG_GETARG_INT32(exit_code);
 	settlement->message = ArgTextOrNull(fcinfo, exit_code + 1, "message");
 	settlement->log_uri = ArgTextOrNull(fcinfo, log_uri, "log_uri");
+	settlement->begun = ClockNow();
 	settlement->by_agent = CallerHasRole("gpucredit_agent");
 	settlement->ended_by = settlement->by_agent ? ENDED_BY_AGENT :
 		CallerHasRole("gpucredit_admin") ? ENDED_BY_ADMIN : ENDED_BY_APP;
@@ -126,12 +124,11 @@ SettlementTake(FunctionCallInfo fcinfo, int outcome, int elapsed,
  * report is evidence.
  */
 static bool
-settle_again(Job *job, Attempt *attempt, TimestampTz begun,
-			 Settlement *settlement)
+settle_again(Job *job, Attempt *attempt, Settlement *settlement)
 {
 	Settlement	reported = *settlement;
 
-	if (reported.by_agent && LateFinish(job, attempt, begun, &reported, settlement))
+	if (reported.by_agent && LateFinish(job, attempt, &reported, settlement))
 		return false;
 	CountReplay();
 	if (reported.by_agent)

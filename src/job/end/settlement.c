@@ -104,6 +104,14 @@ SQL_STATEMENT(platform_directs, SPI_OK_SELECT, "text, bigint, int",
 			  "  OR d.cause LIKE 'drain/%' OR d.cause LIKE 'boot/%'"
 			  "  OR d.cause LIKE 'device/%'))");
 
+/*
+ * A shorter wait is that of any busy server, and is not billed. A tenant's
+ * transaction keeps others waiting for gpucredit.tenant_block_max, and until the
+ * worker looks (worker/upkeep_worker.c); a longer wait has other causes.
+ */
+#define LEAST_WAIT		(INT64CONST(1000) * 1000)
+#define WORKER_LOOKS	(INT64CONST(5000) * 1000)
+
 static bool platform_did_not_start(const Settlement *settlement);
 static bool platform_lost(const Settlement *settlement,
 						  const Attempt *attempt);
@@ -114,6 +122,7 @@ static bool of_platform(const Settlement *settlement);
 static void what_next(Settlement *settlement, const Job *job);
 static int64 backoff(const Settlement *settlement, const Job *job);
 static void move_money(Settlement *settlement, Job *job, Attempt *attempt);
+static void bill_wait(Settlement *settlement, Attempt *attempt);
 static void refund_lost(Settlement *settlement, const Job *job,
 						const Attempt *attempt, Hold *hold);
 static void end_attempt(const Settlement *settlement, const Attempt *attempt);
@@ -310,14 +319,18 @@ backoff(const Settlement *settlement, const Job *job)
 }
 
 /*
- * Collect the missing amount, spend the bill, release the rest, and hold again
- * for a job that goes on.
+ * Lock all that the settlement changes, in one step: whoever locked more after
+ * it had waited could have what another waits for. Then collect the missing
+ * amount, spend the bill, release the rest, and hold again for a job that goes
+ * on.
  */
 static void
 move_money(Settlement *settlement, Job *job, Attempt *attempt)
 {
 	Cause		cause = {"settle", attempt->job, attempt->attempt};
 	LockedBuckets locked;
+	HoldCredit *credit = NULL;
+	bool		locks_path;
 	Credits		missing;
 	Hold		hold;
 	Job			next = *job;
@@ -325,7 +338,8 @@ move_money(Settlement *settlement, Job *job, Attempt *attempt)
 	if (!HoldLock(job->org, attempt->hold, true, &hold))
 		Ensure(false, "An attempt has no hold.");
 	missing = Max(settlement->cost - hold.held, 0);
-	if (settlement->requeue || missing > 0)
+	locks_path = settlement->requeue || missing > 0;
+	if (locks_path)
 	{
 		Purpose		purpose = JobPurpose(job);
 		Credits		amount = settlement->requeue ? JobNextHold(&next) : 0;
@@ -333,14 +347,21 @@ move_money(Settlement *settlement, Job *job, Attempt *attempt)
 		locked = HoldsLockForNext(&hold, 1, &purpose,
 								  missing > 0 ? PG_INT64_MAX : amount);
 	}
+	else
+		credit = HoldLockCredit(&hold);
+	bill_wait(settlement, attempt);
+	missing = Max(settlement->cost - hold.held, 0);
 	if (missing > 0)
-		(void) CollectMissing(job, &hold, &locked, &cause, missing,
-							  settlement);
+		(void) CollectMissing(job, &hold, locks_path ? &locked : NULL, &cause,
+							  missing, settlement);
+	if (missing > 0 || credit == NULL)
+		credit = HoldLockCredit(&hold);
 	settlement->billed = Min(settlement->cost, hold.held);
 	settlement->uncollected = settlement->cost - settlement->billed;
 	attempt->held = Max(attempt->held, settlement->billed);
-	settlement->returned = HoldSettle(&hold, &cause, settlement->billed, true,
-									  &settlement->at);
+	settlement->returned = HoldSettleLocked(&hold, credit, &cause,
+											settlement->billed, true,
+											&settlement->at);
 	settlement->closed_at = settlement->at;
 	refund_lost(settlement, job, attempt, &hold);
 	if (!settlement->requeue)
@@ -354,10 +375,44 @@ move_money(Settlement *settlement, Job *job, Attempt *attempt)
 }
 
 /*
+ * Bill the time for which an agent's report of the end waited for locks. A
+ * tenant may have them in a transaction of its own, and until the report is
+ * through nobody else can use the devices.
+ */
+static void
+bill_wait(Settlement *settlement, Attempt *attempt)
+{
+	int64		most = ClockNow() - attempt->started_at + SettingClockSkew() -
+		attempt->elapsed;
+
+	if (!settlement->by_agent || settlement->cost == 0)
+		return;
+	settlement->waited = Max(Min(ReportWaited(settlement->begun), most), 0);
+	attempt->elapsed += settlement->waited;
+	attempt->overhead += settlement->waited;
+	settlement->cost = AttemptCost(attempt, attempt->elapsed);
+}
+
+/*
+ * How long a report that began at an instant has waited, as far as the account
+ * pays for it.
+ */
+int64
+ReportWaited(TimestampTz begun)
+{
+	int64		waited = ClockNow() - begun;
+	int64		most = SettingTenantBlockMax() > 0 ?
+		SettingTenantBlockMax() + WORKER_LOOKS : SettingStartupMax();
+
+	return waited < LEAST_WAIT ? 0 : Min(waited, most);
+}
+
+/*
  * Refund what was spent on lost work: the time since the last checkpoint, if
  * the platform lost it and the tier does not bill it. All of it if a node of a
  * gang could not start its part. Nothing if the job's owner or its program
- * ended the attempt, or work would be free.
+ * ended the attempt, or work would be free. Nothing either of the time for which
+ * the report waited for the tenant.
  */
 static void
 refund_lost(Settlement *settlement, const Job *job, const Attempt *attempt,
@@ -365,6 +420,7 @@ refund_lost(Settlement *settlement, const Job *job, const Attempt *attempt,
 {
 	Cause		cause = {"refund", attempt->job, attempt->attempt};
 	Attempt		saved = *attempt;
+	int64		ran = attempt->elapsed - settlement->waited;
 	Credits		lost;
 	Returned	back;
 
@@ -375,11 +431,12 @@ refund_lost(Settlement *settlement, const Job *job, const Attempt *attempt,
 		saved.elapsed = 0;
 	else if (settlement->requeue && platform_lost(settlement, attempt) &&
 			 !LostWorkIsBilled(job->tier, settlement->outcome))
-		saved.elapsed = Min(CheckpointElapsed(attempt), attempt->elapsed);
+		saved.elapsed = Min(CheckpointElapsed(attempt), ran);
 	else
 		return;
-	lost = settlement->billed - AttemptBill(&saved);
-	if (lost == 0)
+	lost = Min(settlement->billed, AttemptCost(attempt, ran)) -
+		AttemptBill(&saved);
+	if (lost <= 0)
 		return;
 	back = HoldsRefund(hold, 1, &cause, lost, &settlement->at);
 	settlement->refunded = back.released;
@@ -498,6 +555,8 @@ audit_settled(const Settlement *settlement, const Job *job,
 		AuditTime(&audit, "retry_at", settlement->retry_at);
 	if (settlement->closed_at != settlement->at)
 		AuditTime(&audit, "closed_at", settlement->closed_at);
+	if (settlement->waited > 0)
+		AuditInt8(&audit, "waited_us", settlement->waited);
 	if (settlement->has_exit_code)
 		AuditInt8(&audit, "exit_code", settlement->exit_code);
 	AuditText(&audit, "message", settlement->message);
@@ -513,8 +572,9 @@ audit_settled(const Settlement *settlement, const Job *job,
 }
 
 /*
- * Draw the missing amount into a locked, open hold, as much as there is;
- * return it.
+ * Draw the missing amount into a locked, open hold, as much as there is; return
+ * it. locked: what HoldsLockForNext() locked. NULL: it was not called, and it is
+ * too late to wait for locks; then all of the amount or nothing.
  */
 Credits
 CollectMissing(const Job *job, Hold *hold, const LockedBuckets *locked,
@@ -531,7 +591,14 @@ CollectMissing(const Job *job, Hold *hold, const LockedBuckets *locked,
 		settlement->unpaid = "account_suspended";
 		return 0;
 	}
-	drawn = HoldExtendMost(hold, &path, &purpose, cause, missing, &status);
+	if (locked != NULL)
+		drawn = HoldExtendMost(hold, &path, &purpose, cause, missing, &status);
+	else
+	{
+		status = HoldExtend(hold, &path, &purpose, cause, missing, false,
+							&settlement->at);
+		drawn = status == LEDGER_DONE ? missing : 0;
+	}
 	if (drawn < missing)
 		settlement->unpaid = LedgerReason(status);
 	return drawn;

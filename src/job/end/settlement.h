@@ -40,8 +40,10 @@ typedef struct Settlement
 {
 	Outcome		outcome;
 	int64		elapsed;		/* -1: not reported */
+	TimestampTz begun;			/* when the agent's report came; 0: none */
 	TimestampTz seen_until;		/* its owner saw it run; 0: until now */
 	int64		fence;			/* how long its devices stay fenced */
+	int64		waited;			/* for how long the report waited, as billed */
 	bool		by_agent;		/* its agent ended it: no process is left */
 	const char *ended_by;		/* who ended it; NULL: the server */
 	bool		has_exit_code;
@@ -75,6 +77,7 @@ extern void SettlementTake(FunctionCallInfo fcinfo, int outcome, int elapsed,
 						   Settlement *settlement);
 extern void AttemptSettle(Job *job, Attempt *attempt,
 						  Settlement *settlement);
+extern int64 ReportWaited(TimestampTz begun);
 extern void AttemptSettled(const Attempt *attempt, Settlement *settlement);
 extern Credits CollectMissing(const Job *job, Hold *hold,
 							  const LockedBuckets *locked,

@@ -51,7 +51,6 @@ typedef struct Part
 	int64		job;
 	int32		number;
 	char	   *node;
-	TimestampTz begun;			/* when the report came */
 	Settlement	reported;
 	int32		rank;			/* of the node, by name, from 0 */
 	int32		nodes;			/* of the attempt */
@@ -172,7 +171,6 @@ take_part(FunctionCallInfo fcinfo, Part *part)
 	part->org = ArgName(fcinfo, 0, "org");
 	part->job = ArgInt8(fcinfo, 1, "job", PG_INT64_MIN, PG_INT64_MAX);
 	part->number = ArgInt4(fcinfo, 2, "attempt", PG_INT32_MIN, PG_INT32_MAX);
-	part->begun = ClockNow();
 	part->node = ArgName(fcinfo, 3, "node");
 	SettlementTake(fcinfo, 4, 7, 5, 8, &part->reported);
 }
@@ -232,8 +230,6 @@ report_part(Part *part, Job *job, Attempt *attempt)
 	(void) PartsOutcome(attempt, true, &part->reported);
 	part->reported.by_agent = all_gone(part);
 	AttemptSettle(job, attempt, &part->reported);
-	if (part->reported.by_agent)
-		LateWait(job, part->begun, part->number, &part->reported);
 }
 
 /*
@@ -286,7 +282,7 @@ report_late(Part *part, Job *job, Attempt *attempt)
 	if (PartGone(part->org, part->job, part->number, part->node, ClockNow()))
 		WakePool(job->pool);
 	if (part->nodes == 1 ?
-		LateFinish(job, attempt, part->begun, &part->reported, &stored) :
+		LateFinish(job, attempt, &part->reported, &stored) :
 		!part->before && report_late_part(part, job, attempt))
 		return true;
 	AttemptLateReport(attempt, "part_ended",
@@ -311,7 +307,7 @@ report_late_part(Part *part, Job *job, Attempt *attempt)
 		return true;
 	(void) PartsOutcome(attempt, true, &part->reported);
 	part->reported.elapsed = late_ran(part, attempt);
-	(void) LateFinish(job, attempt, part->begun, &part->reported, &stored);
+	(void) LateFinish(job, attempt, &part->reported, &stored);
 	return true;
 }
 
