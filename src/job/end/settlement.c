@@ -116,10 +116,10 @@ static bool platform_did_not_start(const Settlement *settlement);
 static bool platform_lost(const Settlement *settlement,
 						  const Attempt *attempt);
 static void cut_elapsed(Settlement *settlement, Attempt *attempt);
-static void see_signal(Settlement *settlement, const Job *job,
-					   const Attempt *attempt);
+static void outcome_from_signal(Settlement *settlement, const Job *job,
+								const Attempt *attempt);
 static bool of_platform(const Settlement *settlement);
-static void what_next(Settlement *settlement, const Job *job);
+static void next_job_state(Settlement *settlement, const Job *job);
 static int64 backoff(const Settlement *settlement, const Job *job);
 static void move_money(Settlement *settlement, Job *job, Attempt *attempt);
 static void bill_wait(Settlement *settlement, Attempt *attempt);
@@ -143,8 +143,8 @@ AttemptSettle(Job *job, Attempt *attempt, Settlement *settlement)
 		(void) PartsOutcome(attempt, false, settlement);
 	cut_elapsed(settlement, attempt);
 	settlement->cost = AttemptCost(attempt, attempt->elapsed);
-	see_signal(settlement, job, attempt);
-	what_next(settlement, job);
+	outcome_from_signal(settlement, job, attempt);
+	next_job_state(settlement, job);
 	move_money(settlement, job, attempt);
 	if (settlement->requeue)
 		settlement->retry_at = ClockAdd(settlement->at,
@@ -237,7 +237,7 @@ platform_did_not_start(const Settlement *settlement)
  * directive to save, SIGTERM may also mean that it leaves.
  */
 static void
-see_signal(Settlement *settlement, const Job *job, const Attempt *attempt)
+outcome_from_signal(Settlement *settlement, const Job *job, const Attempt *attempt)
 {
 	Settlement	stop = {.message = settlement->message};
 
@@ -276,7 +276,7 @@ of_platform(const Settlement *settlement)
  * Is the job over, or does it go back to the queue?
  */
 static void
-what_next(Settlement *settlement, const Job *job)
+next_job_state(Settlement *settlement, const Job *job)
 {
 	static const char *const last_state[OUTCOMES] = {
 		"completed", "failed", "failed", "timeout", NULL, "cancelled", NULL,
@@ -385,7 +385,8 @@ bill_wait(Settlement *settlement, Attempt *attempt)
 	int64		most = ClockNow() - attempt->started_at + SettingClockSkew() -
 		attempt->elapsed;
 
-	if (!settlement->by_agent || settlement->cost == 0)
+	if (!settlement->by_agent || settlement->begun == 0 ||
+		settlement->cost == 0)
 		return;
 	settlement->waited = Max(Min(ReportWaited(settlement->begun), most), 0);
 	attempt->elapsed += settlement->waited;
