@@ -347,3 +347,20 @@ SELECT count(*) FROM job WHERE pool LIKE 'dp%' AND ended_at IS NULL AND org IN (
 SELECT * FROM verify();
 SELECT unbind_tenant('regress_dp_tenant', 'dp', 'a') \g /dev/null
 DROP ROLE regress_dp_tenant;
+-- However many jobs of an array are named, it is read once, and not job by job
+SELECT create_account('wide'), issue('wide', '', 'i', 1000), create_pool('wide'),
+	set_price('Wide', 1, 'wide'), register_node('wide', 'wide-1', 'Wide', 1, 1000) \g /dev/null
+SELECT count(r) FROM generate_series(1, 300) n, reserve('wide', '', 'w' || n, '1xWide', wall_limit => '1 hour', pool => 'wide',
+	options => '{"array": "w"}') r;
+SELECT count(c) FROM (SELECT job FROM job WHERE org = 'wide' ORDER BY job LIMIT 299) j, cancel('wide', j.job, 'c' || j.job) c;
+SELECT count(r) FROM reserve('wide', '', 'after', '1xWide', wall_limit => '1 hour', pool => 'wide',
+	options => jsonb_build_object('after', (SELECT 'afterany:' || string_agg(j.job || '_*', ':')
+		FROM (SELECT job FROM job WHERE org = 'wide' ORDER BY job LIMIT 64) j))) r;
+BEGIN;
+CREATE TEMP VIEW fetched AS SELECT coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0) AS n
+FROM pg_stat_xact_user_tables WHERE relid = 'gpucredit.job'::regclass;
+SELECT n AS before FROM fetched \gset
+SELECT count(*) FROM plan('wide');
+SELECT n - :before < 300 AS few FROM fetched;
+ROLLBACK;
+SELECT * FROM verify('wide');

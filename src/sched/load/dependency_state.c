@@ -30,6 +30,7 @@
 
 /* terms of an organisation's jobs that one cycle judges */
 #define TERMS_MOST		20000
+#define ARRAY_TERMS		8		/* what it costs to read an array, in terms */
 
 /* A job that others name, alone or for its array. */
 typedef struct NamedKey
@@ -78,12 +79,18 @@ typedef struct Judging
 	" FROM ROWS FROM (pg_catalog.unnest($1), pg_catalog.unnest($2))" \
 	"  WITH ORDINALITY AS u (org, job, n)" \
 	" JOIN gpucredit.job j ON j.org = u.org AND j.job = u.job"
+/*
+ * The lowest number of an array's jobs in a state.  It is found by one search of
+ * the index job_array: no other index has this order.  An equation would let
+ * the planner choose one that reads all jobs of the array or the account.
+ */
+#define LOWEST_IN(state, condition) \
+	"(SELECT m.job FROM gpucredit.job m WHERE m.org = k.org" \
+	" AND m.account = k.account AND m.array_key = k.array_key" \
+	" AND m.state >= '" state "' AND m.state <= '" state "'" condition \
+	" ORDER BY m.state, m.job LIMIT 1)"
 #define LOWEST(states) \
 	" LEAST(" states ", 9223372036854775807)"
-#define LOWEST_IN(state, condition) \
-	"(SELECT m.job FROM gpucredit.job m WHERE m.org = j.org" \
-	" AND m.account = j.account AND m.array_key = j.array_key" \
-	" AND m.state = '" state "'" condition " ORDER BY m.job LIMIT 1)"
 
 SQL_STATEMENT(named_read, SPI_OK_SELECT, "text[], bigint[]",
 			  "SELECT u.n, j.ended_at IS NULL, j.state = 'completed',"
@@ -92,14 +99,21 @@ SQL_STATEMENT(named_read, SPI_OK_SELECT, "text[], bigint[]",
 			  "   AND a.job = j.job AND a.attempt = 1)"
 			  "  ELSE j.ended_at END" EACH_NAMED
 			  " WHERE " SEARCH_EACH("u.n"));
+/* reads each array once, by however many of its jobs it is named */
 SQL_STATEMENT(arrays_read, SPI_OK_SELECT, "text[], bigint[]",
-			  "SELECT u.n,"
-			  LOWEST(LOWEST_IN("queued", " AND m.attempt = 0")) ","
+			  "SELECT pg_catalog.unnest(s.n), s.not_begun, s.not_ended,"
+			  " s.not_completed FROM (SELECT k.n,"
+			  LOWEST(LOWEST_IN("queued", " AND m.attempt = 0"))
+			  " AS not_begun,"
 			  LOWEST(LOWEST_IN("queued", "") "," LOWEST_IN("unfunded", "") ","
-					 LOWEST_IN("active", "")) ","
+					 LOWEST_IN("active", "")) " AS not_ended,"
 			  LOWEST(LOWEST_IN("failed", "") "," LOWEST_IN("timeout", "") ","
-					 LOWEST_IN("cancelled", "")) EACH_NAMED
-			  " WHERE " SEARCH_EACH("u.n"));
+					 LOWEST_IN("cancelled", "")) " AS not_completed"
+			  " FROM (SELECT j.org, j.account, j.array_key,"
+			  "  pg_catalog.array_agg(u.n) AS n" EACH_NAMED
+			  "  WHERE " SEARCH_EACH("u.n")
+			  "  GROUP BY j.org, j.account, j.array_key OFFSET 0) k"
+			  " OFFSET 0) s");
 SQL_STATEMENT(names_read, SPI_OK_SELECT, "text[], text[], text[]",
 			  "SELECT u.n, COALESCE((SELECT m.job FROM gpucredit.job m"
 			  "  WHERE m.org = u.org AND m.account = u.account"
@@ -196,12 +210,14 @@ note_named(Judging *judging)
 /*
  * Note what jobs of one organisation wait for.  If they name more than
  * TERMS_MOST, they take turns, so that no tenant makes cycles long: each cycle
- * begins at another job, by its instant.
+ * begins at another job.  The product is as good as random, so that cycles that
+ * follow each other begin far apart, and none of many jobs waits long.
  */
 static void
 note_org(Judging *judging, int first, int n)
 {
-	int			turn = (int) ((uint64) (judging->cycle->now / USECS_PER_SEC) %
+	uint64		second = (uint64) (judging->cycle->now / USECS_PER_SEC);
+	int			turn = (int) ((second * UINT64CONST(0x9E3779B97F4A7C15) >> 32) %
 							  n);
 	int			terms = 0;
 
@@ -217,13 +233,15 @@ note_org(Judging *judging, int first, int n)
 }
 
 /*
- * Note what one job waits for; returns how many terms that are.
+ * Note what one job waits for; returns how many terms that are, where an array
+ * that nothing has named before counts as ARRAY_TERMS.
  */
 static int
 note_job(Judging *judging, int i)
 {
 	Dependency	dependency;
 	bool		singleton = false;
+	int			terms = 0;
 
 	parse(&judging->jobs[i], &dependency);
 	for (int t = 0; t < dependency.n; t++)
@@ -234,10 +252,13 @@ note_job(Judging *judging, int i)
 		bool		known;
 		Named	   *named;
 
+		terms++;
 		singleton |= dependency.terms[t].kind == AFTER_SINGLETON;
 		if (dependency.terms[t].kind == AFTER_SINGLETON)
 			continue;
 		named = hash_search(judging->named, &key, HASH_ENTER, &known);
+		if (!known && key.array == 1)
+			terms += ARRAY_TERMS - 1;
 		if (!known)
 			memset((char *) named + sizeof(NamedKey), 0,
 				   sizeof(Named) - sizeof(NamedKey));
@@ -247,7 +268,7 @@ note_job(Judging *judging, int i)
 	{
 		&judging->jobs[i], judging->orgs[i], PG_INT64_MAX
 	};
-	return dependency.n;
+	return terms;
 }
 
 /*
