@@ -247,6 +247,34 @@ what: {"nodes": [..], "jobs": [..]}, at most 8 kB. A node has name, and the othe
 Result: the rows of place, and when a job would start: now, if it does. A supposed job has a negative number: -1 for the first, counting each of a "count". If it does not start now, action is wait, with why: a row for each node that would be reserved for it, with its expected start. One row without a node means that nothing would be reserved yet, because too many jobs come first (gpucredit.backfill_depth). A job that may not start whatever is free waits for hold, begin, dependency, array or deadline, as its options say. If reserve would deny it, action is denied, with the reason.
 Errors: UC401 no such pool; 22023 unknown word, bad value, or a node that exists; else as register_node and reserve.';
 
+CREATE TYPE gpucredit.quote_result AS (decision text, reason text,
+	held numeric, cost numeric, per_hour numeric, resources numeric,
+	price_factor numeric, discount numeric, wall_limit interval,
+	held_for interval, offers jsonb, buckets jsonb, payable numeric,
+	budget_left numeric, starts text, waits_for text,
+	expected_at timestamptz, latest_at timestamptz);
+COMMENT ON TYPE gpucredit.quote_result IS
+'What a job would cost, who would pay for it, and when it would start.';
+
+/* It is STABLE: it changes nothing, and runs on a standby, too. */
+CREATE FUNCTION gpucredit.quote(org text, account text, request text,
+	wall_limit interval DEFAULT NULL, tier text DEFAULT 'standard_training',
+	pool text DEFAULT 'default', topology text DEFAULT 'any',
+	preemptible text DEFAULT NULL, max_retries int DEFAULT 3,
+	cpu_milli bigint DEFAULT 0, memory_mib bigint DEFAULT 0,
+	hold_window interval DEFAULT NULL, spec jsonb DEFAULT '{}',
+	options jsonb DEFAULT '{}', plan boolean DEFAULT true)
+RETURNS gpucredit.quote_result
+LANGUAGE c STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS 'MODULE_PATHNAME', 'gpucredit_quote';
+COMMENT ON FUNCTION gpucredit.quote(text, text, text, interval, text, text,
+	text, text, int, bigint, bigint, interval, jsonb, jsonb, boolean) IS
+'Jobs: what reserve() would answer now to the same arguments, at which prices, and when the job would start. It changes nothing, waits for nobody, and its denials are recorded nowhere. It promises nothing: prices, credit and the queue may have changed when reserve() is called.
+Arguments: as reserve, without a key. plan: false leaves out when the job would start, for which a scheduling cycle of the pool is planned.
+Result, amounts in credits. decision: granted or denied, and reserve''s reason. held: what is held, or would be if the credit were there; NULL, as other prices, if no type can be offered. cost: what a run up to the wall limit costs at the dearest price. per_hour: the dearest price of an hour of the whole job; resources: the part of cpu and memory. price_factor: the tier''s; discount: by how much it lowers held. wall_limit, held_for: the run time that is allowed, and that held covers. offers: the types in the order in which they are tried, each with gpu_type, gpu_memory (bytes at least), list_per_gpu_hour (without the tier''s factor), per_gpu_hour, share (thousandths of each GPU that are paid), per_hour (of the whole job) and, for jobs that may run on spot nodes, spot_per_gpu_hour and spot_per_hour; buckets: those that pay, in that order, each with bucket, account, kind, expires_at and amount; amounts in both are texts. payable: the most that the account''s buckets would pay for such a job; budget_left: what the hard budgets on its path leave, NULL for none; both NULL if it is denied before its credit is looked for.
+starts, if it is granted and planned: now; soon (running jobs leave for it); later (devices would be reserved for it); waits (nothing would be reserved yet, or it asks to wait); never (its options contradict what is); elsewhere (another scheduler places in the pool). waits_for: what for, as explain and plan_with name it. expected_at: when it is expected to start, by how long earlier jobs ran; latest_at: if all that holds its devices runs up to its limits; jobs that come later, but before it in the order of the queue, may move both. For tenants both are rounded up: to a minute within an hour, to 15 minutes within a day, else to an hour.
+Errors: UC001 no such account; UC301 a job or task that "after" names does not exist; UC401 pool; UC402 tier or GPU type; UC202 rate limited; 22P02 request; 22003 the hold''s amount does not fit; 22007 or 22008 an instant that is none; 22023.';
+
 CREATE TYPE gpucredit.reservation_result AS (org text, job bigint,
 	attempt int, node text, gpus gpucredit.gpuset, share int, gpu_type text,
 	expected_at timestamptz, latest_at timestamptz, limit_at timestamptz);

@@ -94,7 +94,7 @@ TO gpucredit_admin, gpucredit_operator, gpucredit_auditor;
 
 GRANT EXECUTE ON FUNCTION			/* holds; submitting */
 	gpucredit.hold, gpucredit.extend_hold, gpucredit.capture,
-	gpucredit.release, gpucredit.reserve
+	gpucredit.release, gpucredit.reserve, gpucredit.quote
 TO gpucredit_admin, gpucredit_app;
 
 GRANT EXECUTE ON FUNCTION
@@ -204,7 +204,8 @@ TO gpucredit_admin, gpucredit_operator, gpucredit_app, gpucredit_agent,
 
 GRANT EXECUTE ON FUNCTION
 	gpucredit.hold, gpucredit.extend_hold, gpucredit.capture,
-	gpucredit.release, gpucredit.reserve, gpucredit.settle, gpucredit.cancel,
+	gpucredit.release, gpucredit.reserve, gpucredit.quote, gpucredit.settle,
+	gpucredit.cancel,
 	gpucredit.hold_job, gpucredit.release_job,
 	gpucredit.balance, gpucredit.buckets, gpucredit.budgets,
 	gpucredit.statement, gpucredit.usage_by, gpucredit.top_spenders,

@@ -57,6 +57,7 @@
 	X(capture, HOLD, WAKES) \
 	X(release, HOLD, WAKES) \
 	X(reserve, ACCOUNT, QUIET) \
+	X(quote, ACCOUNT, QUIET) \
 	X(meter, JOB, QUIET) \
 	X(meter_batch, NOBODY, QUIET) \
 	X(settle, JOB, QUIET) \
@@ -107,9 +108,10 @@ typedef enum ApiFunction
 #define API_LIMITED(entry) \
 	((entry) == API_hold || (entry) == API_extend_hold || \
 	 (entry) == API_capture || (entry) == API_release || \
-	 (entry) == API_reserve || (entry) == API_settle || \
-	 (entry) == API_cancel || (entry) == API_hold_job || \
-	 (entry) == API_release_job || (entry) == API_log_wish)
+	 (entry) == API_reserve || (entry) == API_quote || \
+	 (entry) == API_settle || (entry) == API_cancel || \
+	 (entry) == API_hold_job || (entry) == API_release_job || \
+	 (entry) == API_log_wish)
 
 typedef enum ApiSubject
 {

@@ -49,7 +49,7 @@ typedef struct Binding
 /* What a tenant may call, besides reading; it may call nothing else. */
 #define MAY_CALL \
 	(BIT(hold) | BIT(extend_hold) | BIT(capture) | BIT(release) | \
-	 BIT(reserve) | BIT(settle) | \
+	 BIT(reserve) | BIT(quote) | BIT(settle) | \
 	 BIT(cancel) | BIT(hold_job) | BIT(release_job) | BIT(meter) | BIT(checkpoint) | BIT(log_wish))
 #define BIT(name)	(UINT64CONST(1) << API_##name)
 

@@ -78,6 +78,7 @@ extern DecideRequestClass OffersRequest(const Job *job, const NodeSet *set);
 extern int32 OffersShare(int32 share, int64 floor_mib, int64 gpu_memory_mib);
 extern Credits OffersPerHour(Credits per_gpu_hour, int32 gpus, int32 share,
 							 Credits resources);
+extern Credits OffersDearest(const Job *job);
 extern int64 OffersHeldFor(int64 wall_limit, int64 hold_window);
 extern Credits OffersHold(const Job *job);
 extern bool OffersHoldAnew(const Job *job, Credits *amount);

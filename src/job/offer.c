@@ -44,7 +44,6 @@ static int32 dearest_share(const Job *job, const NodeSet *set, int32 type,
 static void price_resources(Job *job, const Price *prices, int n);
 static Credits times_factor(const Job *job, Credits price);
 static int64 held_for(const Job *job);
-static Credits dearest(const Job *job);
 static const Price *find_price(const Price *prices, int n, const char *type);
 static bool named(const GpuReq *request, const char *type);
 static int	compare_prices(const void *a, const void *b);
@@ -354,7 +353,7 @@ OffersRequest(const Job *job, const NodeSet *set)
 Credits
 OffersHold(const Job *job)
 {
-	return CreditsHoldExact(dearest(job), 1, SHARE_WHOLE, held_for(job));
+	return CreditsHoldExact(OffersDearest(job), 1, SHARE_WHOLE, held_for(job));
 }
 
 /*
@@ -364,16 +363,16 @@ OffersHold(const Job *job)
 bool
 OffersHoldAnew(const Job *job, Credits *amount)
 {
-	*amount = CreditsHoldWithin(dearest(job), 1, SHARE_WHOLE, held_for(job),
-								PG_INT64_MAX);
+	*amount = CreditsHoldWithin(OffersDearest(job), 1, SHARE_WHOLE,
+								held_for(job), PG_INT64_MAX);
 	return *amount < PG_INT64_MAX;
 }
 
 /*
  * The dearest price per hour that a job may have.
  */
-static Credits
-dearest(const Job *job)
+Credits
+OffersDearest(const Job *job)
 {
 	const Offers *offers = &job->offers;
 	Credits		most = job->resources;

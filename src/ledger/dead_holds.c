@@ -95,6 +95,9 @@ typedef struct DeadHolds
 } DeadHolds;
 
 static bool any_dead(const char *org);
+static void find_needed(const AccountPath *path, const Purpose *purpose,
+						Credits amount, bool all, TimestampTz at,
+						DeadHolds *dead);
 static void find_dead(const AccountPath *path, const Purpose *purpose,
 					  Credits missing, TimestampTz at, DeadHolds *dead);
 static bool choose_dead(void *context, const Datum *values,
@@ -191,15 +194,7 @@ reclaim(const AccountPath *path, const Purpose *purpose, Credits amount,
 	int			n = 0;
 	LockedBuckets locked = {-1, NULL, NULL};
 
-	if (any_dead(path->org))
-	{
-		Credits		missing = amount - LedgerAvailable(path, purpose, now);
-
-		if (bucket != 0 || amount == PG_INT64_MAX ||
-			(purpose->any && missing > 0) || BudgetShort(path, amount, now))
-			missing = PG_INT64_MAX;
-		find_dead(path, purpose, missing, now, &dead);
-	}
+	find_needed(path, purpose, amount, bucket != 0, now, &dead);
 	ids = palloc(sizeof(int64) * (dead.n + nalso + 1));
 	for (int i = 0; i < dead.n; i++)
 	{
@@ -225,6 +220,41 @@ reclaim(const AccountPath *path, const Purpose *purpose, Credits amount,
 		(void) HoldReap(path->org, ids[i], true);
 	}
 	return locked;
+}
+
+/*
+ * The dead holds that a draw would release before it locks any credit, by an
+ * unlocked look; returns how many.  all: all of the organisation's, which it
+ * releases if the draw is short after that.
+ */
+int
+LedgerDeadFor(const AccountPath *path, const Purpose *purpose, Credits amount,
+			  bool all, TimestampTz at, const int64 **ids)
+{
+	DeadHolds	dead = {0};
+
+	find_needed(path, purpose, amount, all, at, &dead);
+	*ids = dead.ids;
+	return dead.n;
+}
+
+/*
+ * Find, without locks, the dead holds that a draw of an amount needs, or all of
+ * the organisation.
+ */
+static void
+find_needed(const AccountPath *path, const Purpose *purpose, Credits amount,
+			bool all, TimestampTz at, DeadHolds *dead)
+{
+	Credits		missing;
+
+	if (!any_dead(path->org))
+		return;
+	missing = amount - LedgerAvailable(path, purpose, at);
+	if (all || amount == PG_INT64_MAX || (purpose->any && missing > 0) ||
+		BudgetShort(path, amount, at))
+		missing = PG_INT64_MAX;
+	find_dead(path, purpose, missing, at, dead);
 }
 
 /*

@@ -65,6 +65,15 @@ SQL_STATEMENT(bucket_see, SPI_OK_SELECT, MAY_PAY_TYPES,
 			  COLUMNS ", (SELECT gpucredit.sum(s.available)"
 			  "  FROM gpucredit.bucket_slice s WHERE b.spread > 0"
 			  "  AND s.org = $1 AND s.bucket = b.bucket)" CANDIDATES);
+/* with what dead holds would return to them */
+SQL_STATEMENT(bucket_plan, SPI_OK_SELECT, MAY_PAY_TYPES ", bigint[]",
+			  COLUMNS ", (SELECT gpucredit.sum(s.available)"
+			  "  FROM gpucredit.bucket_slice s WHERE b.spread > 0"
+			  "  AND s.org = $1 AND s.bucket = b.bucket),"
+			  " (SELECT gpucredit.sum(hp.held) FROM gpucredit.hold_part hp"
+			  "  WHERE hp.org = $1 AND hp.hold = ANY ($9)"
+			  "  AND hp.bucket = b.bucket)"
+			  " FROM" PATH_BUCKETS " WHERE" MAY_PAY " ORDER BY" BURN_ORDER);
 SQL_STATEMENT(slice_look, SPI_OK_SELECT, MAY_PAY_TYPES ", bigint",
 			  COLUMNS ", (SELECT s.available FROM gpucredit.bucket_slice s"
 			  "  WHERE b.spread > 0 AND s.org = $1 AND s.bucket = b.bucket"
@@ -316,6 +325,47 @@ DrawCheckUnexpired(const HoldDraw *draw)
 						(long long) draw->parts[0].bucket),
 				 errdetail("The call waited a day for it."),
 				 errhint("Retry the transaction.")));
+}
+
+/*
+ * Plan a draw by an unlocked look, with some dead holds released: its parts are
+ * those that LedgerDraw() would draw.  Returns the most that the buckets would
+ * pay, which is less than the draw if it is short.
+ */
+Credits
+LedgerPlan(HoldDraw *draw, const int64 *dead, int ndead)
+{
+	Credits		missing = draw->amount;
+	Credits		sum = 0;
+	Values		args;
+	SqlResult	rows;
+
+	start(draw);
+	args = MayPayArgs(draw->path, draw->purpose, draw->at);
+	ValuesAdd(&args, Int8ArrayValue(dead, ndead));
+	rows = SqlRun(&bucket_plan, &args);
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		HoldDrawPart part = {.bucket = SqlInt8(rows, i, 1)};
+		Credits		whole = SqlCredits(rows, i, 2);
+
+		CHECK_FOR_INTERRUPTS();
+		for (int column = 8; column <= 9; column++)
+		{
+			if (!SqlIsNull(rows, i, column))
+				whole = CreditsAdd(whole, SqlCredits(rows, i, column));
+		}
+		whole = Max(Min(most(draw, rows, i, PG_INT64_MAX), whole), 0);
+		if (!CreditsTryAdd(sum, whole, &sum))
+			sum = PG_INT64_MAX;
+		part.amount = Min(whole, missing);
+		if (part.amount == 0)
+			continue;
+		missing -= part.amount;
+		add_part(draw, &part);
+	}
+	SqlFree(&rows);
+	return sum;
 }
 
 /*

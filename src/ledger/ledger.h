@@ -48,6 +48,20 @@ typedef struct Returned
 	Credits		lapsed;			/* their bucket had expired or was revoked */
 } Returned;
 
+/* What would become of a new hold, as an unlocked look says. */
+typedef struct HoldForeseen
+{
+	LedgerStatus status;
+	Credits		payable;		/* the most that its account's buckets would
+								 * pay for it */
+	Credits		room;			/* what hard budgets leave; PG_INT64_MAX:
+								 * there is none */
+	int			n;				/* its parts, in the order drawn; none if it
+								 * is refused */
+	int64	   *buckets;
+	Credits    *amounts;
+} HoldForeseen;
+
 /* Who acts, for the entries. */
 typedef struct Cause
 {
@@ -125,5 +139,13 @@ extern Credits LedgerAvailable(const AccountPath *path,
 							   const Purpose *purpose, TimestampTz at);
 extern Credits LedgerHeldByDead(const AccountPath *path,
 								const Purpose *purpose, TimestampTz at);
+extern int	LedgerDeadFor(const AccountPath *path, const Purpose *purpose,
+						  Credits amount, bool all, TimestampTz at,
+						  const int64 **ids);
+
+/* hold_foresee.c */
+extern void HoldForesee(const AccountPath *path, const Purpose *purpose,
+						Credits amount, TimestampTz at,
+						HoldForeseen *foreseen);
 
 #endif							/* GPUCREDIT_LEDGER_H */

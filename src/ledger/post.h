@@ -145,6 +145,7 @@ extern void LedgerQueue(const char *org, int64 bucket);
 extern LedgerStatus LedgerDraw(HoldDraw *draw);
 extern bool LedgerFindOneBucket(HoldDraw *draw);
 extern void DrawCheckUnexpired(const HoldDraw *draw);
+extern Credits LedgerPlan(HoldDraw *draw, const int64 *dead, int ndead);
 extern bool LedgerPlanSlice(HoldDraw *draw, int64 hold);
 extern TakeStatus LedgerDebitPlanned(HoldDraw *draw);
 extern bool LedgerLockPlanned(HoldDraw *draw);

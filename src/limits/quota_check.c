@@ -45,16 +45,17 @@ typedef struct Quota
 /* quota_check.c */
 #define SPARE_LEAST		64		/* a smaller spare is not worth a note */
 
-#define QUEUE_LIMITS \
+#define QUEUE_LIMITS(also) \
 	"SELECT q.account, q.gpu_type, q.max_queued" \
 	" FROM gpucredit.quota q" \
 	" WHERE q.org = $1 AND q.account = ANY ($2)" \
-	" AND q.max_queued IS NOT NULL AND (q.gpu_type = '' OR $3)" \
+	" AND q.max_queued IS NOT NULL AND (q.gpu_type = '' OR $3)" also \
 	" ORDER BY pg_catalog.length(q.account) DESC, q.gpu_type"
+/* one that has spare is not full, and needs no count */
 SQL_STATEMENT(quotas_look, SPI_OK_SELECT, "text, text[], boolean",
-			  QUEUE_LIMITS);
+			  QUEUE_LIMITS(" AND q.spare = 0"));
 SQL_STATEMENT(quotas_lock, SPI_OK_SELECT, "text, text[], boolean",
-			  QUEUE_LIMITS " FOR NO KEY UPDATE");
+			  QUEUE_LIMITS("") " FOR NO KEY UPDATE");
 /* in turn: each is found, locked and changed before the next */
 SQL_STATEMENT(quotas_spare, SPI_OK_UPDATE_RETURNING,
 			  "text, text[], int[], int",

@@ -412,16 +412,6 @@ put_waiting(ReturnSetInfo *rsinfo, const SchedCycle *cycle)
 static void
 put_set_aside(ReturnSetInfo *rsinfo, const SchedCycle *cycle)
 {
-	static const char *const reasons[] = {
-		[SET_ASIDE_ARRAY] = "array",
-		[SET_ASIDE_DEADLINE] = "deadline",
-		[SET_ASIDE_NEVER] = "dependency that can never hold",
-		[SET_ASIDE_PRICE] = "price",
-		[SET_ASIDE_DEPENDENCY] = "dependency",
-		[SET_ASIDE_BEGIN] = "begin",
-		[SET_ASIDE_HELD] = "hold"
-	};
-
 	for (int i = 0; i < cycle->n_set_aside; i++)
 	{
 		const SetAside *aside = &cycle->set_aside[i];
@@ -433,7 +423,7 @@ put_set_aside(ReturnSetInfo *rsinfo, const SchedCycle *cycle)
 					 Int8Value(aside->job), Int4Value(1));
 		for (int c = 4; c < 9; c++)
 			ValuesAdd(row, NullValue());
-		ValuesAdd(row, TextValue(reasons[aside->reason]), NullValue());
+		ValuesAdd(row, TextValue(SetAsideName(aside->reason)), NullValue());
 		RowPut(rsinfo, row);
 	}
 }
@@ -462,10 +452,7 @@ put_wait(ReturnSetInfo *rsinfo, const SchedCycle *cycle, const DecideJob *job,
 			ValuesAdd(row, NullValue());
 	}
 	ValuesAdd(row, NullValue(),
-			  cycle->result.held != NULL &&
-			  cycle->result.held[job - cycle->jobs] != DECIDE_NOT_HELD ?
-			  TextValue("quota") :
-			  TextValue(DecideReasonName(cycle->result.waits[job->request].reason)),
+			  TextValue(CycleWaitReason(cycle, (int32) (job - cycle->jobs))),
 			  reserved != NULL ?
 			  TimeValueOrNull(cycle->expected_at[reserved - cycle->result.reservations]) :
 			  NullValue());

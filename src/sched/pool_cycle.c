@@ -208,3 +208,16 @@ CyclePutStarts(ReturnSetInfo *rsinfo, const SchedCycle *cycle)
 		}
 	}
 }
+
+/*
+ * Why a job of the queue does not start.
+ */
+const char *
+CycleWaitReason(const SchedCycle *cycle, int32 index)
+{
+	const DecideResult *result = &cycle->result;
+
+	if (result->held != NULL && result->held[index] != DECIDE_NOT_HELD)
+		return "quota";
+	return DecideReasonName(result->waits[cycle->jobs[index].request].reason);
+}

@@ -240,6 +240,7 @@ extern const SetAside *SetAsideLast(const SchedCycle *cycle, int64 job);
 extern void SetAsideLoad(SchedCycle *cycle);
 extern uint64 SetAsideEnd(const SchedCycle *cycle);
 extern void SetAsidePut(ReturnSetInfo *rsinfo, const SchedCycle *cycle);
+extern const char *SetAsideName(SetAsideReason reason);
 
 /* rehold.c */
 extern void ReholdFind(SchedCycle *cycle, bool *drop);
@@ -307,6 +308,7 @@ extern void CycleBegin(SchedCycle *cycle, int32 max_starts);
 extern void CycleDecideAll(SchedCycle *cycle);
 extern int64 *CycleExpectQueue(const SchedCycle *cycle);
 extern void CyclePutStarts(ReturnSetInfo *rsinfo, const SchedCycle *cycle);
+extern const char *CycleWaitReason(const SchedCycle *cycle, int32 index);
 
 /* apply.c */
 extern bool CycleLock(SchedCycle *cycle);

@@ -86,7 +86,7 @@ call_reserve(PG_FUNCTION_ARGS)
 		return SqlFinishRow(result);
 
 	SubmissionResolve(&asking.submission);
-	reason = SubmissionCheck(&asking.submission, NULL);
+	reason = SubmissionCheck(&asking.submission, NULL, true);
 	asking.at = ClockNow();
 	if (reason == NULL)
 		reason = fund(&asking);

@@ -3,7 +3,7 @@
  * submission.c
  *		A submission: its arguments, and whether it may be queued.
  *
- * reserve() queues it; plan_with() only supposes it.
+ * reserve() queues it; plan_with() and quote() only suppose it.
  *
  *-------------------------------------------------------------------------
  */
@@ -174,11 +174,13 @@ check_window(const Job *job)
 }
 
 /*
- * Check all that needs no money: NULL, or why it is denied. supposed: other
- * nodes than the pool's; then nothing is locked or counted.
+ * Check all that needs no money: NULL, or why it is denied.  supposed: other
+ * nodes than the pool's; NULL: the pool's.  counted: the submission is about to
+ * be queued, so quotas that limit the queue are locked, and count it.  Without
+ * that nothing is locked or written.
  */
 const char *
-SubmissionCheck(Submission *submission, const NodeSet *supposed)
+SubmissionCheck(Submission *submission, const NodeSet *supposed, bool counted)
 {
 	Job		   *job = &submission->job;
 	bool		suspended = AccountSuspended(&submission->path);
@@ -203,7 +205,7 @@ SubmissionCheck(Submission *submission, const NodeSet *supposed)
 	if (request.unpaid && supposed == NULL && unpaid_queue_full(job))
 		return "quota_exceeded";
 	quota = quota_request(job, set, &request);
-	return QuotaCheck(&submission->path, &quota, supposed != NULL);
+	return QuotaCheck(&submission->path, &quota, !counted);
 }
 
 /*

@@ -42,7 +42,7 @@ typedef struct Submission
 extern void SubmissionTake(FunctionCallInfo fcinfo, Submission *submission,
 						   Request *request);
 extern const char *SubmissionCheck(Submission *submission,
-								   const NodeSet *supposed);
+								   const NodeSet *supposed, bool counted);
 
 /* options.c */
 extern void SubmissionOptions(Submission *submission);

@@ -141,7 +141,8 @@ HypotheticalJobs(SchedCycle *cycle)
 		else
 		{
 			SubmissionResolve(submission);
-			hypothetical->denied[i] = SubmissionCheck(submission, cycle->set);
+			hypothetical->denied[i] = SubmissionCheck(submission, cycle->set,
+													  false);
 			if (hypothetical->denied[i] == NULL)
 			{
 				DecideRequestClass decided = OffersRequest(&submission->job,

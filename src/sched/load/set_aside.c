@@ -333,3 +333,22 @@ SetAsidePut(ReturnSetInfo *rsinfo, const SchedCycle *cycle)
 		RowPut(rsinfo, row);
 	}
 }
+
+/*
+ * Why a job was set aside, as plan_with() and quote() report it.
+ */
+const char *
+SetAsideName(SetAsideReason reason)
+{
+	static const char *const names[] = {
+		[SET_ASIDE_ARRAY] = "array",
+		[SET_ASIDE_DEADLINE] = "deadline",
+		[SET_ASIDE_NEVER] = "dependency that can never hold",
+		[SET_ASIDE_PRICE] = "price",
+		[SET_ASIDE_DEPENDENCY] = "dependency",
+		[SET_ASIDE_BEGIN] = "begin",
+		[SET_ASIDE_HELD] = "hold"
+	};
+
+	return names[reason];
+}

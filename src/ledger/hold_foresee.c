@@ -1,0 +1,87 @@
+/*-------------------------------------------------------------------------
+ *
+ * hold_foresee.c
+ *		Whether a new hold would be granted, and from which buckets.
+ *
+ * This looks at what hold_open.c locks, and locks and writes nothing.  If nobody
+ * else changes any credit in between, a hold that is opened after it has the
+ * same status and the same parts:
+ *
+ *	budgets		A hold that a budget refuses releases all dead holds of the
+ *				organisation.  So a budget counts no dead hold here.
+ *	buckets		First with the dead holds that the draw would release, then, if
+ *				it is short, with all of them, as hold_open.c tries it.
+ *
+ * Locks: none.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "ledger/post.h"
+
+SQL_STATEMENT(room_read, SPI_OK_SELECT, "text, text, timestamptz",
+			  "SELECT GREATEST(LEAST(pg_catalog.min(b.remaining),"
+			  "  9223372036854.775807), 0)::gpucredit.credits,"
+			  " pg_catalog.count(*)"
+			  " FROM gpucredit_internal.budgets_at($1, $2, $3) b WHERE b.hard");
+
+static Credits read_room(const AccountPath *path, TimestampTz at);
+static void set_parts(const HoldDraw *draw, HoldForeseen *foreseen);
+
+void
+HoldForesee(const AccountPath *path, const Purpose *purpose, Credits amount,
+			TimestampTz at, HoldForeseen *foreseen)
+{
+	HoldDraw	draw = {.path = path, .purpose = purpose, .amount = amount,
+		.wait = true};
+	const int64 *all;
+	const int64 *first;
+	int			n_all = LedgerDeadFor(path, purpose, amount, true, at, &all);
+	int			n_first;
+
+	*foreseen = (HoldForeseen)
+	{
+		.status = LEDGER_DONE, .room = read_room(path, at)
+	};
+	foreseen->payable = LedgerPlan(&draw, all, n_all);
+	if (amount > foreseen->room)
+		foreseen->status = LEDGER_OVER_BUDGET;
+	else if (amount > foreseen->payable)
+		foreseen->status = LEDGER_SHORT;
+	if (foreseen->status != LEDGER_DONE)
+		return;
+	/* if fewer dead holds are enough, other buckets may pay */
+	n_first = n_all == 0 ? 0 :
+		LedgerDeadFor(path, purpose, amount, false, at, &first);
+	if (n_first < n_all && LedgerPlan(&draw, first, n_first) < amount)
+		(void) LedgerPlan(&draw, all, n_all);
+	set_parts(&draw, foreseen);
+}
+
+/*
+ * What the hard budgets on a path leave.
+ */
+static Credits
+read_room(const AccountPath *path, TimestampTz at)
+{
+	SqlResult	row = SqlRun(&room_read,
+							 VALUES(TextValue(path->org),
+									TextValue(path->accounts[0]),
+									TimeValue(at)));
+
+	return SqlInt8(row, 0, 2) == 0 ? PG_INT64_MAX : SqlCredits(row, 0, 1);
+}
+
+static void
+set_parts(const HoldDraw *draw, HoldForeseen *foreseen)
+{
+	foreseen->n = draw->nparts;
+	foreseen->buckets = palloc(sizeof(int64) * (draw->nparts + 1));
+	foreseen->amounts = palloc(sizeof(Credits) * (draw->nparts + 1));
+	for (int i = 0; i < draw->nparts; i++)
+	{
+		foreseen->buckets[i] = draw->parts[i].bucket;
+		foreseen->amounts[i] = draw->parts[i].amount;
+	}
+}
