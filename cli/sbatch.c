@@ -58,6 +58,7 @@ static const struct option options[] = {
 	{"partition", required_argument, NULL, 'p'},
 	{"qos", required_argument, NULL, 'q'},
 	{"requeue", no_argument, NULL, OPT_REQUEUE},
+	{"test-only", no_argument, NULL, OPT_DRY_RUN},
 	{"time", required_argument, NULL, 't'},
 	{"wait", no_argument, NULL, 'W'},
 	{"wckey", required_argument, NULL, OPT_WCKEY},
@@ -65,8 +66,10 @@ static const struct option options[] = {
 	/* the end of the table */
 	{"checkpoint-every", required_argument, NULL, OPT_CHECKPOINT_EVERY},
 	{"checkpoint-signal", required_argument, NULL, OPT_CHECKPOINT_SIGNAL},
+	{"dry-run", no_argument, NULL, OPT_DRY_RUN},
 	{"hold-window", required_argument, NULL, OPT_HOLD_WINDOW},
 	{"image", required_argument, NULL, OPT_IMAGE},
+	{"json", no_argument, NULL, OPT_JSON},
 	{"key", required_argument, NULL, OPT_KEY},
 	{"label", required_argument, NULL, OPT_LABEL},
 	{"launch", required_argument, NULL, OPT_LAUNCH},
@@ -300,6 +303,12 @@ parse_text_option(StoredSubmission *s, int option, const char *value,
 			break;
 		case OPT_PARSABLE:
 			s->parsable = true;
+			return;
+		case OPT_DRY_RUN:
+			s->dry_run = true;
+			return;
+		case OPT_JSON:
+			s->json = true;
 			return;
 		default:
 			parse_size_option(s, option, value, where);

@@ -23,7 +23,7 @@ enum
 	OPT_REQUEUE, OPT_NO_REQUEUE, OPT_PARSABLE, OPT_WRAP, OPT_REQUEST,
 	OPT_TOPOLOGY, OPT_HOLD_WINDOW, OPT_CHECKPOINT_EVERY, OPT_CHECKPOINT_SIGNAL, OPT_MAX_RETRIES,
 	OPT_KEY, OPT_IMAGE, OPT_LAUNCH, OPT_DEADLINE, OPT_KILL, OPT_COMMENT,
-	OPT_LABEL, OPT_WCKEY, OPT_WITHOUT_EFFECT
+	OPT_LABEL, OPT_WCKEY, OPT_DRY_RUN, OPT_JSON, OPT_WITHOUT_EFFECT
 };
 
 /* The tasks of an array: "0-15:4%2". */
@@ -83,6 +83,8 @@ typedef struct StoredSubmission
 
 	bool		waits;			/* the command ends when the job does */
 	bool		parsable;
+	bool		dry_run;		/* nothing is submitted (quote.c) */
+	bool		json;			/* of a dry run */
 	bool		warns;			/* of options without effect */
 
 	/* the program */

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "quote.h"
 #include "submission.h"
 #include "wait.h"
 
@@ -65,6 +66,8 @@ static void refuse_corresponding(const StoredSubmission *s);
 static void call_parameters(const StoredSubmission *s, const char *key,
 							const char **values);
 static void name_arrays(StoredSubmission *s);
+static int	quote_submission(StoredSubmission *s,
+							 const char *const *values);
 static PGresult * submit(const char *const *values);
 static PGresult * send(const char *sql, int n, const char *const *values);
 static int	print(const StoredSubmission *s, const PGresult * result);
@@ -100,6 +103,10 @@ CliSubmit(int argc, char **argv)
 	SubmissionInit(&submission);
 	read_submission(&submission, argc, argv);
 	call_parameters(&submission, NULL, values);
+	if (submission.dry_run)
+		return quote_submission(&submission, values);
+	if (submission.json)
+		Fail(CLI_USAGE, "--json goes with --dry-run");
 	if (submission.key != NULL)
 	{
 		values[VALUE_KEY] = submission.key;
@@ -266,6 +273,38 @@ name_arrays(StoredSubmission *s)
 		}
 	}
 	PQclear(arrays);
+}
+
+/*
+ * Ask what the submission would cost, and when it would start.
+ */
+static int
+quote_submission(StoredSubmission *s, const char *const *values)
+{
+	const char *asked[QUOTE_VALUES] = {
+		[QUOTE_ORG] = values[VALUE_ORG],
+		[QUOTE_ACCOUNT] = values[VALUE_ACCOUNT],
+		[QUOTE_REQUEST] = values[VALUE_REQUEST],
+		[QUOTE_WALL_LIMIT] = values[VALUE_WALL_LIMIT],
+		[QUOTE_TIER] = values[VALUE_TIER],
+		[QUOTE_POOL] = values[VALUE_POOL],
+		[QUOTE_TOPOLOGY] = values[VALUE_TOPOLOGY],
+		[QUOTE_RETRIES] = values[VALUE_RETRIES],
+		[QUOTE_SIZES] = values[VALUE_SIZES],
+		[QUOTE_HOLD_WINDOW] = values[VALUE_HOLD_WINDOW],
+		[QUOTE_SPEC] = values[VALUE_SPEC],
+		[QUOTE_TASKS] = "1"
+	};
+
+	name_arrays(s);
+	asked[QUOTE_OPTIONS] = SubmissionReserveOptions(s, time(NULL));
+	if (s->array.indexes != NULL)
+	{
+		asked[QUOTE_TASK] = CliFormat("%lld", (long long) s->array.lowest);
+		asked[QUOTE_TASKS] = CliFormat("%lld", (long long) s->array.n);
+	}
+	return as_sbatch && !s->json ?
+		QuoteStart(asked, SubmissionCpuMilli(s)) : QuoteShow(asked, s->json);
 }
 
 /*

@@ -97,6 +97,16 @@ SELECT hold AS h FROM hold('rate', 'lab', 'l6', 1, '1 h') \gset
 SELECT released FROM release('rate', :h, 'r1');
 SELECT released FROM release('rate', :h, 'r1');
 
+-- Quotes have a limit of their own, and count for '*'.
+SELECT set_rate_limit('rate', 'lab', 'quote', 1, 1);
+SELECT decision FROM quote('rate', 'lab/eve', '1xRateG', '1 h', pool => 'rate', plan => false);
+SELECT decision FROM quote('rate', 'lab', '1xRateG', '1 h', pool => 'rate', plan => false);
+SELECT status FROM reserve('rate', 'lab', 'quoted', '1xRateG', '1 h', pool => 'rate');
+SELECT set_rate_limit('rate', 'lab', 'quote', NULL, NULL), set_rate_limit('rate', 'lab', '*', 1, 1) \g /dev/null
+SELECT decision FROM quote('rate', 'lab', '1xRateG', '1 h', pool => 'rate', plan => false);
+SELECT decision FROM quote('rate', 'lab', '1xRateG', '1 h', pool => 'rate', plan => false);
+SELECT set_rate_limit('rate', 'lab', '*', NULL, NULL) \g /dev/null
+
 -- What only agents and administrators call has no limit.
 SELECT set_rate_limit('rate', 'lab', 'meter', 1, 1);
 SELECT set_rate_limit('rate', 'lab', 'meter_batch', 1, 1);

@@ -30,6 +30,7 @@ BEGIN ATOMIC
 	('GET', '/v1/tiers', 'tiers_for', NULL, 'Tiers that an account may use'),
 	('GET', '/v1/jobs', 'http.jobs', 'job', 'Jobs, newest first'),
 	('POST', '/v1/jobs', 'reserve', NULL, 'Submit a job'),
+	('POST', '/v1/quote', 'quote', NULL, 'What a job would cost, and when it would start'),
 	('GET', '/v1/jobs/{job}', 'http.job', NULL, 'A job'),
 	('POST', '/v1/jobs/{job}/cancel', 'cancel', NULL, 'Cancel a job'),
 	('POST', '/v1/jobs/{job}/hold', 'hold_job', NULL, 'Keep a waiting job from starting'),

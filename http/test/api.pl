@@ -58,6 +58,23 @@ is(call($token{aud}, 'GET', '/v1/denials?org=acme')->{json}{data}[0]{reason}, 'i
 status_is(call($token{ann}, 'POST', '/v1/jobs', { request => '9xH100', wall_limit => 'PT1M', key => 'huge' }),
 	422, 'what no pool could ever run is unprocessable');
 
+# A quote is an answer, also of what would be denied, and is on no record
+my $reader = token($node, 'ann', 'read');
+my %counted = (denials => 'SELECT count(*) FROM gpucredit.denial', audit => 'SELECT count(*) FROM gpucredit.audit',
+	jobs => 'SELECT count(*) FROM gpucredit.job');
+my %before = map { $_ => query($node, 'web', $counted{$_}) } keys %counted;
+$answer = call($token{ann}, 'POST', '/v1/quote', \%job);
+status_is($answer, 200, 'a tenant asks what a job would cost');
+is("$answer->{json}{decision} $answer->{json}{held} $answer->{json}{buckets}[0]{amount} $answer->{json}{offers}[0]{per_gpu_hour}",
+	'granted 4.000000 4.000000 2.000000', 'with decimal texts for all amounts');
+$answer = call($token{ann}, 'POST', '/v1/quote', { request => '8xH100', wall_limit => 'PT20H', plan => JSON::PP::false });
+is("$answer->{status} $answer->{json}{decision} $answer->{json}{reason}", '200 denied insufficient_credits',
+	'what would be denied is an answer, too');
+status_is(call($reader, 'POST', '/v1/quote', \%job), 200, 'a token that may only read asks as well');
+status_is(call($token{$_}, 'POST', '/v1/quote', { %job, org => 'acme', account => 'nlp' }), 404, "$_ does not ask for ann")
+	for qw(eve bob);
+is_deeply({ map { $_ => query($node, 'web', $counted{$_}) } keys %counted }, \%before, 'nothing is written');
+
 # Lists
 call($token{ann}, 'POST', '/v1/jobs', { request => '1xH100', wall_limit => 'PT1M', key => "list $_" }) for 1 .. 7;
 $answer = call($token{ann}, 'GET', '/v1/jobs?limit=5');

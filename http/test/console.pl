@@ -158,7 +158,7 @@ sub types_agree
 	my %function = (
 		Balance => 'balance', Bucket => 'buckets', BalanceAt => 'http.balance_over', Usage => 'usage_by', Job => 'http.jobs',
 		Attempt => 'http.attempts', HistoryLine => 'history', Check => 'explain', Submission => 'http.submission',
-		LogPiece => 'log_get', Price => 'http.prices', TierFor => 'tiers_for', BucketFor => 'buckets_for',
+		LogPiece => 'log_get', Price => 'http.prices', TierFor => 'tiers_for', Quote => 'quote',
 		Budget => 'budgets', Quota => 'http.quotas', Alert => 'http.alerts', Entry => 'statement',
 		InvoiceLine => 'invoice', Token => 'http.tokens', Browser => 'http.sessions', Account => 'http.accounts',
 		Node => 'http.nodes', Device => 'http.devices', Capacity => 'http.capacity', QueueRow => 'queue',

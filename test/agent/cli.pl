@@ -152,6 +152,29 @@ foreach my $task (2, 4, 6)
 		  . "SLURM_ARRAY_TASK_MAX=6\nSLURM_ARRAY_TASK_MIN=2\nSLURM_ARRAY_TASK_STEP=2\n", "what task $task knows");
 }
 
+# A dry run says what it would cost and when it would start, and submits nothing.
+my $submitted = jobs();
+($status, $out, $err) = gpucredit('submit', '--dry-run', '-t', '30', '-G', 'T4:2', '--wrap', 'true');
+is($status, 0, 'a dry run') or diag($err);
+like($out, qr/^$_$/m, "it says: $_")
+  foreach 'decision +granted', 'held +\d+\.\d{6} for 00:30:00', 'cost +\d+\.\d{6} at most, in 00:30:00', 'per hour +\d+\.\d{6}',
+  'offer +T4 at \d+\.\d{6} per GPU and hour', 'pays +\d+\.\d{6} of bucket \d+ .*', 'can pay +\d+\.\d{6}', 'starts +now';
+($status, $out, $err) = gpucredit('submit', '--dry-run', '-t', '30', '-G', 'T4:1', '--array=1-3%2', '--wrap', 'true');
+like($out, qr/^held .*, \d+\.\d{6} for all 3 jobs$/m, 'of an array what all of its jobs would hold') or diag($err);
+($status, $out, $err) = gpucredit('submit', '--dry-run', '--json', '-t', '30', '-G', 'T4:1', '--array=1-3', '--wrap', 'true');
+my $quote = JSON::PP->new->decode($out);
+is("$quote->{decision} $quote->{jobs} $quote->{offers}[0]{gpu_type}", 'granted 3 T4', 'the same as JSON');
+($status, $out, $err) = gpucredit('submit', '--dry-run', '--gpus=T4:4000', '--wrap', 'true');
+is($status, 1, 'what would be denied has an exit status');
+like($out, qr/^decision +denied: impossible_request$/m, 'and a reason');
+($status, $out, $err) = slurm('sbatch', '--test-only', '-t', '30', '-G', 'T4:1', '-c', '1', '--wrap', 'true');
+is("$status$out", '0', 'sbatch --test-only');
+like($err, qr{^sbatch: Job 0 to start at \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d using 1 processors on nodes n/a in partition default$}, 'prints the start as Slurm does');
+($status, $out, $err) = slurm('sbatch', '--test-only', '--gpus=T4:4000', '--wrap', 'true');
+is("$status $err", "1 sbatch: error: allocation failure: impossible_request\n", 'or why there is none');
+is(jobs(), $submitted, 'none of them became a job');
+is(scalar(my @none = glob("$folder/state/gpucredit/pending/*")), 0, 'and none has a key');
+
 # A job waits for others, for its begin or for its release; it has labels.
 my $parent = (gpucredit('submit', '--parsable', '--hold', '-J', 'parent', '--label', 'model=llama', '--comment', 'a try', '--wrap', 'exit 3'))[1] + 0;
 my $child = (gpucredit('submit', '--parsable', '-d', "afternotok:$parent", '--wrap', 'true'))[1] + 0;

@@ -51,7 +51,7 @@ INSERT INTO listed VALUES
 ('function', 'admin app operator tenant',
 	'cancel hold_job log_get log_wish release_job'),
 ('function', 'admin app tenant',
-	'capture extend_hold hold release reserve'),
+	'capture extend_hold hold quote release reserve'),
 ('function', 'admin auditor',
 	'audit_before audit_proof verify_audit'),
 ('function', 'admin auditor operator tenant',
@@ -152,7 +152,7 @@ INSERT INTO listed VALUES
 		gpucredit.heartbeat_result gpucredit.history_result gpucredit.hold_job_result gpucredit.hold_result
 		gpucredit.invoice_result gpucredit.issue_result gpucredit.log_result gpucredit.maintain_result
 		gpucredit.meter_batch_result gpucredit.meter_result gpucredit.metrics_result gpucredit.part_ended_result
-		gpucredit.place_result gpucredit.placed_result gpucredit.plan_with_result gpucredit.poke_addresses_result gpucredit.rebuild_result gpucredit.refund_result
+		gpucredit.place_result gpucredit.placed_result gpucredit.plan_with_result gpucredit.poke_addresses_result gpucredit.quote_result gpucredit.rebuild_result gpucredit.refund_result
 		gpucredit.release_result gpucredit.reservation_result gpucredit.reserve_result
 		gpucredit.checkpoint_loaded_result gpucredit.revoke_result gpucredit.seal_audit_result
 		gpucredit.settle_result gpucredit.statement_result gpucredit.sweep_result

@@ -154,13 +154,23 @@ export interface TierFor {
 	allowed: boolean;
 }
 
-export interface BucketFor {
-	bucket: number;
-	kind: string;
-	available: string;
-	pays: boolean;
-	why: string | null;
-	most: string | null;
+export interface Quote {
+	decision: string;
+	reason: string | null;
+	held: string | null;
+	cost: string | null;
+	per_hour: string | null;
+	discount: string | null;
+	wall_limit: string | null;
+	held_for: string | null;
+	offers: { gpu_type: string; per_gpu_hour: string; per_hour: string }[];
+	buckets: { bucket: number; account: string; kind: string; expires_at?: string; amount: string }[];
+	payable: string | null;
+	budget_left: string | null;
+	starts: string | null;
+	waits_for: string | null;
+	expected_at: string | null;
+	latest_at: string | null;
 }
 
 export interface Budget {

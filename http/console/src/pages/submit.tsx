@@ -3,12 +3,13 @@
  */
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { address, newKey, Problem, request } from '../api';
-import { accountName, credits, duration, micro, moneyText, parseSpan, seconds, short } from '../format';
+import { accountName, credits, duration, instant, micro, moneyText, parseSpan } from '../format';
 import { refreshAll, useLive } from '../live';
-import { Field, Form, Money, Page, Section, Table } from '../parts';
+import { Field, Form, Money, Page, Section, Table, When } from '../parts';
+import { useQuote } from '../quote';
 import { useRole } from '../role';
 import { Link, to, usePlace } from '../route';
-import type { Account, BucketFor, List, Price, Submission, TierFor } from '../rows';
+import type { Account, List, Price, Quote, Submission, TierFor } from '../rows';
 import { useAccount } from './account';
 
 const FIRST_SCRIPT = `#!/bin/bash
@@ -92,15 +93,10 @@ export function SubmitPage(props: { org: string }) {
 	const parsed = parseRequest(devices);
 	const wall = body.wall_limit;
 	const each = parsed ? parsed.types.map((type) => ({ type, price: priceOf(prices.data?.data ?? [], type, pool) })) : [];
-	const unknown = each.find((one) => one.price === null);
-	const dearest = Math.max(0, ...each.map((one) => one.price ?? 0));
-	const hours = wall ? seconds(wall) / 3600 : null;
-	const amount = parsed && hours !== null && !unknown ? parsed.number * dearest * hours : null;
-	const payers = useLive<List<BucketFor>>(
-		role.may('buckets_for') && parsed && amount !== null ? address('/v1/buckets/for', { org: props.org, account, request: devices, tier, pool, amount: amount.toFixed(6) }) : null,
-		10000
-	);
-	const covered = (payers.data?.data ?? []).reduce((sum, one) => sum + (one.pays ? credits(one.most ?? one.available) : 0), 0);
+	const unknown = prices.data && each.find((one) => one.price === null);
+	const ready = parsed !== null && !unknown && (limit.trim() === '' || wall !== null);
+	/* the script changes no price, and is not sent as it is typed */
+	const { quote, problem } = useQuote(role.may('quote') && ready ? { ...body, spec: {} } : null, turn);
 
 	return (
 		<Page name="Submit a job" title="Submit a job" over={props.org}>
@@ -166,35 +162,75 @@ export function SubmitPage(props: { org: string }) {
 					</Field>
 				</div>
 				<div class="quote" aria-live="polite">
-					{amount === null || !parsed ? (
-						<p class="muted">Its price appears here once devices and a time limit are given.</p>
+					{problem ? (
+						<p class="warn">{problem.message}. {problem.hint}</p>
+					) : quote ? (
+						<QuoteLines quote={quote} />
 					) : (
-						<>
-							<p><strong><Money of={BigInt(Math.round(amount * 1e6))} /></strong> at most</p>
-							<p class="muted">
-								{parsed.number} × {short(dearest)} an hour × {duration(wall)}
-								{parsed.types.length > 1 && ', at the dearest of the types'}. It is held until the job ends; what is not used returns.
-							</p>
-							{payers.data && covered + 1e-6 < amount && <p class="warn">The credit that pays for it covers {short(covered)}. As it stands it would be denied.</p>}
-						</>
+						<p class="muted">Its price appears here once devices and a time limit are given.</p>
 					)}
 				</div>
 			</Form>
-			{payers.data && payers.data.data.length > 0 && (
+			{quote && quote.buckets.length > 0 && (
 				<Section title="What pays for it" lead="in this order">
 					<Table
 						caption="Buckets, in the order in which they are spent"
 						columns={[
-							{ name: 'Kind', head: true, cell: (row: BucketFor) => row.kind },
+							{ name: 'Kind', head: true, cell: (row: Quote['buckets'][number]) => row.kind },
 							{ name: 'Bucket', number: true, cell: (row) => row.bucket },
-							{ name: 'Available', number: true, cell: (row) => <Money of={row.available} /> },
-							{ name: 'Pays', cell: (row) => (row.pays ? 'yes' : `no: ${(row.why ?? '').replace(/_/g, ' ')}`) }
+							{ name: 'Account', cell: (row) => accountName(row.account) },
+							{ name: 'Expires', cell: (row) => <When at={row.expires_at} /> },
+							{ name: 'Pays', number: true, cell: (row) => <Money of={row.amount} /> }
 						]}
-						rows={payers.data.data.filter((one) => one.why !== 'empty' && one.why !== 'expired')}
+						rows={quote.buckets}
 						id={(row) => row.bucket}
 					/>
 				</Section>
 			)}
 		</Page>
 	);
+}
+
+/* What it costs, whether it would be granted, and when it would start. */
+function QuoteLines(props: { quote: Quote }) {
+	const { quote } = props;
+	const whole = quote.held === quote.cost || quote.cost === null;
+
+	return (
+		<>
+			{quote.held !== null && <p><strong><Money of={quote.held} /></strong> {whole ? 'at most' : `for the first ${duration(quote.held_for)}`}</p>}
+			<p class="muted">
+				{quote.per_hour !== null && <>{moneyText(micro(quote.per_hour))} an hour{quote.offers.length > 1 && ', on the dearest of its types'}. </>}
+				{!whole && <>{moneyText(micro(quote.cost))} if it runs for {duration(quote.wall_limit)}. </>}
+				{micro(quote.discount) > 0n && <>Its tier takes {moneyText(micro(quote.discount))} off. </>}
+				What is not used returns.
+			</p>
+			{quote.decision === 'denied' && (
+				<p class="warn">
+					As it stands it would be denied: {(quote.reason ?? '').replace(/_/g, ' ')}.
+					{quote.payable !== null && <> Its account could pay {moneyText(micro(quote.payable))}{quote.budget_left !== null && <>, and its budgets leave {moneyText(micro(quote.budget_left))}</>}.</>}
+				</p>
+			)}
+			{quote.starts !== null && <p class="muted">{startText(quote)}</p>}
+		</>
+	);
+}
+
+function startText(quote: Quote): string {
+	const reason = (quote.waits_for ?? '').replace(/_/g, ' ');
+
+	switch (quote.starts) {
+		case 'now':
+			return 'It would start now.';
+		case 'soon':
+			return `It would start by ${instant(quote.latest_at)}, when other jobs have left for it.`;
+		case 'later':
+			return `It would start at about ${instant(quote.expected_at)}${quote.latest_at ? `, at the latest at ${instant(quote.latest_at)}` : ''}.`;
+		case 'elsewhere':
+			return 'Another scheduler decides when it starts.';
+		case 'never':
+			return `It would never start: ${reason}.`;
+		default:
+			return `When it would start is not known yet: ${reason}.`;
+	}
 }
