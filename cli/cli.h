@@ -71,5 +71,6 @@ extern int	CliSacct(int argc, char **argv);
 extern int	CliSeff(int argc, char **argv);
 extern int	CliScontrol(int argc, char **argv);
 extern int	CliScancel(int argc, char **argv);
+extern int	CliSinfo(int argc, char **argv);
 
 #endif							/* GPUCREDIT_CLI_H */

@@ -75,7 +75,8 @@ static const struct
 	int			(*run) (int argc, char **argv);
 }			others[] = {
 	{"sacct", CliSacct}, {"sbatch", CliSbatch}, {"scancel", CliScancel},
-	{"scontrol", CliScontrol}, {"seff", CliSeff}, {"squeue", CliSqueue},
+	{"scontrol", CliScontrol}, {"seff", CliSeff}, {"sinfo", CliSinfo},
+	{"squeue", CliSqueue},
 };
 
 #define COMMANDS	(sizeof(commands) / sizeof(commands[0]))

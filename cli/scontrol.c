@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * scontrol.c
- *		scontrol: show jobs, hold and release them.
+ *		scontrol: show jobs and nodes, hold and release jobs.
  *
  * Inside a job another scontrol stands first in the PATH, which knows the job's
  * nodes (agent/hostnames.c).
@@ -14,11 +14,14 @@
 
 #include "cli.h"
 #include "job_list.h"
+#include "node_rows.h"
 
-#define USE	"usage: scontrol show job [JOBS] | hold JOBS | release JOBS"
+#define USE	"usage: scontrol show job [JOBS] | show node [NODES] | hold JOBS |" \
+	" release JOBS"
 #define INSTANT(column)	"coalesce(to_char(" column ", 'YYYY-MM-DD\"T\"HH24:MI:SS'), 'Unknown')"
 
 static int	show_jobs(const char *list);
+static int	show_nodes(const char *list);
 static int	for_each(const char *list, int (*call) (int argc, char **argv));
 
 int
@@ -32,6 +35,9 @@ CliScontrol(int argc, char **argv)
 	if (argc >= 3 && argc <= 4 && strcmp(argv[1], "show") == 0 &&
 		strncmp(argv[2], "job", 3) == 0)
 		return show_jobs(argc == 4 ? argv[3] : NULL);
+	if (argc >= 3 && argc <= 4 && strcmp(argv[1], "show") == 0 &&
+		strncmp(argv[2], "node", 4) == 0)
+		return show_nodes(argc == 4 ? argv[3] : NULL);
 	if (argc == 3 && (strcmp(argv[1], "hold") == 0 ||
 					  strcmp(argv[1], "uhold") == 0))
 		return for_each(argv[2], CliHold);
@@ -84,6 +90,46 @@ show_jobs(const char *list)
 		printf("%s\n\n", PQgetvalue(result, row, 0));
 	if (PQntuples(result) == 0 && list != NULL)
 		Fail(CLI_REFUSED, "Invalid job id specified");
+	PQclear(result);
+	return CLI_DONE;
+}
+
+/*
+ * Show nodes, named with commas between them, or all.
+ */
+static int
+show_nodes(const char *list)
+{
+	const char *values[1] = {list};
+	PGresult   *result;
+
+	result = CliCall("SELECT format(E'NodeName=%s CPUAlloc=%s CPUTot=%s\\n"
+					 "   AvailableFeatures=%s\\n"
+					 "   Gres=%s\\n"
+					 "   NodeAddr=%s Version=%s\\n"
+					 "   RealMemory=%s AllocMem=%s\\n"
+					 "   State=%s Partitions=%s\\n"
+					 "   CfgTRES=cpu=%s,mem=%sM,gres/gpu=%s\\n"
+					 "   AllocTRES=cpu=%s,mem=%sM,gres/gpu=%s\\n"
+					 "   Reason=%s LastHeard=%s',"
+					 " n.node, ceil(u.cpu_milli / 1000.0), n.cpu_milli / 1000,"
+					 " " SLURM_FEATURES ", " SLURM_GRES ","
+					 " coalesce(n.about ->> 'address', n.node),"
+					 " coalesce(n.about ->> 'version', " SLURM_NOTHING "),"
+					 " n.memory_mib, u.memory_mib, upper(w.long) || w.mark,"
+					 " n.pool, n.cpu_milli / 1000, n.memory_mib, n.gpus,"
+					 " ceil(u.cpu_milli / 1000.0), u.memory_mib,"
+					 " trim_scale(coalesce(c.allocated, 0)),"
+					 " coalesce(s.reason, " SLURM_NOTHING "), "
+					 INSTANT("s.heard_at") ")"
+					 " FROM" SLURM_NODE_ROWS
+					 " WHERE $1::text IS NULL"
+					 " OR n.node = ANY (string_to_array($1, ','))"
+					 " ORDER BY n.node", 1, values);
+	for (int row = 0; row < PQntuples(result); row++)
+		printf("%s\n\n", PQgetvalue(result, row, 0));
+	if (PQntuples(result) == 0 && list != NULL)
+		Fail(CLI_REFUSED, "Node %s not found", list);
 	PQclear(result);
 	return CLI_DONE;
 }

@@ -17,47 +17,44 @@
 
 #include "cli.h"
 #include "job_list.h"
+#include "slurm_format.h"
 
 #define FORMAT	"%.18i %.9P %.8j %.8u %.2t %.10M %R"
 #define FORMAT_LONG	"%.18i %.9P %.8j %.8u %.8T %.10M %.9l %R"
 #define FORMAT_START	"%.18i %.9P %.8j %.8u %.2t %.19S %R"
 
-/* Each letter of a format: its heading, and its SQL about a job "j". */
-static const struct
-{
-	char		letter;
-	const char *heading;
-	const char *sql;
-}			fields[] = {
-	{'A', "JOBID", "j.array_job::text"},
-	{'E', "DEPENDENCY", "coalesce(j.after, " SLURM_NOTHING ")"},
-	{'F', "ARRAY_JOB_ID", "j.array_job::text"},
-	{'K', "ARRAY_TASK_ID", "coalesce(j.task::text, 'N/A')"},
-	{'L', "TIME_LEFT", "coalesce(to_char(GREATEST(j.wall_limit -"
+/* The SQL is about a job "j". */
+static const SlurmField fields[] = {
+	{'A', false, "JOBID", "j.array_job::text"},
+	{'E', false, "DEPENDENCY", "coalesce(j.after, " SLURM_NOTHING ")"},
+	{'F', false, "ARRAY_JOB_ID", "j.array_job::text"},
+	{'K', false, "ARRAY_TASK_ID", "coalesce(j.task::text, 'N/A')"},
+	{'L', false, "TIME_LEFT", "coalesce(to_char(GREATEST(j.wall_limit -"
 	" coalesce(j.elapsed, '0'), '0'), 'HH24:MI:SS'), 'UNLIMITED')"},
-	{'M', "TIME", "to_char(coalesce(j.elapsed, '0'), 'HH24:MI:SS')"},
-	{'N', "NODELIST", SLURM_NODES},
-	{'P', "PARTITION", "j.pool"},
-	{'R', "NODELIST(REASON)", "CASE WHEN j.long = 'PENDING' THEN"
+	{'M', false, "TIME", "to_char(coalesce(j.elapsed, '0'), 'HH24:MI:SS')"},
+	{'N', false, "NODELIST", SLURM_NODES},
+	{'P', false, "PARTITION", "j.pool"},
+	{'R', false, "NODELIST(REASON)", "CASE WHEN j.long = 'PENDING' THEN"
 	" '(' || " SLURM_REASON " || ')' ELSE " SLURM_NODES " END"},
-	{'S', "START_TIME", "coalesce(to_char(coalesce(j.started_at,"
+	{'S', false, "START_TIME", "coalesce(to_char(coalesce(j.started_at,"
 	" q.expected_at), 'YYYY-MM-DD\"T\"HH24:MI:SS'), 'N/A')"},
-	{'T', "STATE", "j.long"},
-	{'V', "SUBMIT_TIME", "to_char(j.submitted_at, 'YYYY-MM-DD\"T\""
+	{'T', false, "STATE", "j.long"},
+	{'V', false, "SUBMIT_TIME", "to_char(j.submitted_at, 'YYYY-MM-DD\"T\""
 	"HH24:MI:SS')"},
-	{'a', "ACCOUNT", "j.account"},
-	{'b', "TRES_PER_NODE", "j.request"},
-	{'e', "END_TIME", "coalesce(to_char(coalesce(j.ended_at, j.started_at +"
+	{'a', false, "ACCOUNT", "j.account"},
+	{'b', false, "TRES_PER_NODE", "j.request"},
+	{'e', false, "END_TIME", "coalesce(to_char(coalesce(j.ended_at, j.started_at +"
 	" j.wall_limit), 'YYYY-MM-DD\"T\"HH24:MI:SS'), 'N/A')"},
-	{'i', "JOBID", SLURM_JOB_ID},
-	{'j', "NAME", "coalesce(j.name, 'sbatch')"},
-	{'k', "COMMENT", "coalesce(j.labels ->> 'comment', " SLURM_NOTHING ")"},
-	{'l', "TIME_LIMIT", "coalesce(to_char(j.wall_limit, 'HH24:MI:SS'),"
+	{'i', false, "JOBID", SLURM_JOB_ID},
+	{'j', false, "NAME", "coalesce(j.name, 'sbatch')"},
+	{'k', false, "COMMENT", "coalesce(j.labels ->> 'comment', " SLURM_NOTHING ")"},
+	{'l', false, "TIME_LIMIT", "coalesce(to_char(j.wall_limit, 'HH24:MI:SS'),"
 	" 'UNLIMITED')"},
-	{'q', "QOS", "j.tier"},
-	{'r', "REASON", SLURM_REASON},
-	{'t', "ST", "j.short"},
-	{'u', "USER", "regexp_replace(j.account, '^.*/', '')"},
+	{'q', false, "QOS", "j.tier"},
+	{'r', false, "REASON", SLURM_REASON},
+	{'t', false, "ST", "j.short"},
+	{'u', false, "USER", "regexp_replace(j.account, '^.*/', '')"},
+	{'\0', false, NULL, NULL}
 };
 
 /* when those that wait are expected to start: a cycle's work for each pool */
@@ -103,22 +100,8 @@ typedef struct Squeue
 	bool		json;
 } Squeue;
 
-/* One field of a format, and the text before it. */
-typedef struct FormatField
-{
-	char	   *before;
-	int			which;
-	int			width;			/* 0: as wide as its content */
-	bool		right;
-} FormatField;
-
 static void parse_options(Squeue *q, int argc, char **argv);
-static int	read_format(const char *format, FormatField *fields_of, int most);
-static int	field_of(char letter);
 static const char *sort_order(const char *text);
-static void put_line(const FormatField *format, int n, const PGresult * result,
-					 int row, const char *rest);
-static void put_text(const FormatField *field, const char *text);
 
 /*
  * squeue: one call, one line per job.
@@ -128,19 +111,16 @@ CliSqueue(int argc, char **argv)
 {
 	Squeue		q = {.format = FORMAT, .heading = true,
 		.account = cli_account, .order = "j.job"};
-	FormatField format[64];
-	int			n;
+	SlurmFormat format;
 	char	   *sql;
 	const char *values[9];
 	PGresult   *result;
 
 	parse_options(&q, argc, argv);
-	n = read_format(q.format, format, 64);
-	sql = CliFormat("SELECT j.job");
-	for (int i = 0; i < n; i++)
-		sql = CliFormat("%s, %s AS \"%s\"", sql, fields[format[i].which].sql,
-						fields[format[i].which].heading);
-	sql = CliFormat(FOUND "%s FROM" SLURM_NUMBERED "%s ORDER BY %s, j.job", sql,
+	SlurmFormatParse(fields, q.format, &format);
+	sql = SlurmFormatSelect(&format);
+	sql = CliFormat(FOUND "SELECT j.job%s%s FROM" SLURM_NUMBERED
+					"%s ORDER BY %s, j.job", format.n == 0 ? "" : ", ", sql,
 					q.start ? EXPECTED :
 					" CROSS JOIN (SELECT NULL::timestamptz AS expected_at) q",
 					q.order);
@@ -159,10 +139,7 @@ CliSqueue(int argc, char **argv)
 		CliPrintJson(CliJsonRows(result));
 		return CLI_DONE;
 	}
-	if (q.heading)
-		put_line(format, n, NULL, 0, format[n].before);
-	for (int row = 0; row < PQntuples(result); row++)
-		put_line(format, n, result, row, format[n].before);
+	SlurmFormatPrint(&format, result, 1, q.heading);
 	PQclear(result);
 	return CLI_DONE;
 }
@@ -262,56 +239,6 @@ parse_options(Squeue *q, int argc, char **argv)
 }
 
 /*
- * Parse a format: "%", maybe "." for right-aligned, maybe a width, a letter.
- * The text after the last field makes one more.
- */
-static int
-read_format(const char *format, FormatField *fields_of, int most)
-{
-	int			n = 0;
-	const char *text = format;
-
-	for (const char *at = format; *at != '\0';)
-	{
-		FormatField *field = &fields_of[n];
-
-		if (*at != '%')
-		{
-			at++;
-			continue;
-		}
-		if (n == most - 1)
-			Fail(CLI_USAGE, "the format is too long");
-		field->before = CliFormat("%.*s", (int) (at - text), text);
-		at++;
-		field->right = *at == '.';
-		at += field->right;
-		field->width = (int) strtol(at, (char **) &at, 10);
-		if (field->width < 0 || field->width > 1000)
-			Fail(CLI_USAGE, "a width of the format is not supported");
-		field->which = field_of(*at);
-		if (field->which < 0)
-			Fail(CLI_USAGE, "\"%%%c\" of the format is not supported",
-				 *at == '\0' ? ' ' : *at);
-		text = ++at;
-		n++;
-	}
-	fields_of[n].before = CliFormat("%s", text);
-	return n;
-}
-
-static int
-field_of(char letter)
-{
-	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
-	{
-		if (fields[i].letter == letter)
-			return (int) i;
-	}
-	return -1;
-}
-
-/*
  * "-i" or "u,-M": letters of a format, "-" for the other way round.
  */
 static const char *
@@ -325,43 +252,16 @@ sort_order(const char *text)
 		 word = strtok_r(NULL, ",", &save))
 	{
 		bool		down = *word == '-';
-		int			which;
+		const SlurmField *field;
 
 		word += *word == '-' || *word == '+';
-		which = field_of(*word);
-		if (which < 0 || word[1] != '\0')
+		field = SlurmFieldFind(fields, *word);
+		if (field == NULL || word[1] != '\0')
 			Fail(CLI_USAGE, "\"%s\" of --sort is not supported", word);
 		order = CliFormat("%s%s%s%s", order, *order == '\0' ? "" : ", ",
 						  *word == 'i' || *word == 'A' ? "j.job" :
-						  fields[which].sql, down ? " DESC" : "");
+						  field->sql, down ? " DESC" : "");
 	}
 	free(copy);
 	return *order == '\0' ? "j.job" : order;
-}
-
-/* one line; result NULL: the headings */
-static void
-put_line(const FormatField *format, int n, const PGresult * result, int row,
-		 const char *rest)
-{
-	for (int i = 0; i < n; i++)
-	{
-		fputs(format[i].before, stdout);
-		put_text(&format[i], result == NULL ?
-				 fields[format[i].which].heading :
-				 PQgetvalue(result, row, i + 1));
-	}
-	puts(rest);
-}
-
-/* cut longer values, as squeue does */
-static void
-put_text(const FormatField *field, const char *text)
-{
-	if (field->width == 0)
-		fputs(text, stdout);
-	else if (field->right)
-		printf("%*.*s", field->width, field->width, text);
-	else
-		printf("%-*.*s", field->width, field->width, text);
 }

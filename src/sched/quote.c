@@ -173,11 +173,14 @@ compute_prices(Quote *quote)
 	quote->cost = job->wall_limit < 0 ? PG_INT64_MAX :
 		CreditsHoldWithin(OffersDearest(job), 1, SHARE_WHOLE,
 						  job->wall_limit, PG_INT64_MAX);
-	list.price_factor = FACTOR_ONE;
-	(void) OffersMake(&list, NodesCached(job->pool), quote->at);
-	/* prices may have changed since the check */
-	if (list.offers.n != job->offers.n)
-		list = *job;
+	if (job->price_factor != FACTOR_ONE)
+	{
+		list.price_factor = FACTOR_ONE;
+		(void) OffersMake(&list, NodesCached(job->pool), quote->at);
+		/* prices may have changed since the check */
+		if (list.offers.n != job->offers.n)
+			list = *job;
+	}
 	quote->list = list.offers;
 	(void) OffersHoldAnew(&list, &quote->list_held);
 }

@@ -314,7 +314,7 @@ like($out, qr/^Submitted batch job (\d+)$/, 'a script from standard input') or d
 foreach my $bad ([ 'sbatch', '--mail-user=me', '--wrap', 'true' ], [ 'sbatch', '--dependency=aftercorr:1', '--wrap', 'true' ],
 	[ 'squeue', '-o', '%W' ], [ 'squeue', '--clusters=x' ], [ 'squeue', '-j', 'x' ], [ 'squeue', '-j', '1_[3' ], [ 'squeue', '-S', 'x' ], [ 'squeue', $job ],
 	[ 'scancel', '-s', 'USR1', $job ], [ 'scancel', 'x' ], ['scancel'], [ 'sacct', '-o', 'MaxRSS' ], [ 'sacct', '-S', 'soon' ],
-	[ 'scontrol', 'update', 'JobId=1' ], ['scontrol'], ['seff'])
+	[ 'scontrol', 'update', 'JobId=1' ], ['scontrol'], ['seff'], [ 'sinfo', '-o', '%Z' ], [ 'sinfo', '--clusters=x' ], [ 'sinfo', 'n1' ])
 {
 	($status, $out, $err) = slurm(@$bad);
 	is("$status$out", '2', "refused: @$bad");
@@ -358,7 +358,7 @@ like((slurm('seff', $oom))[1], qr/^Job ID: $oom\n.*\nState: FAILED \(exit code 1
 	is(() = (slurm('scontrol', 'show', 'job', $large))[1] =~ /^JobId=\d+ ArrayJobId=$large /mg, 2000, 'scontrol, too');
 }
 is((slurm('scancel', '-n', 'large'))[0], 0, 'they are cancelled');
-foreach my $command (qw(squeue scancel sacct seff scontrol))
+foreach my $command (qw(squeue scancel sacct scontrol seff sinfo))
 {
 	like((slurm($command, '--help'))[1] . (slurm($command, '--help'))[2], qr/usage: $command/, "$command --help");
 }
@@ -381,11 +381,25 @@ gpucredit('cancel', $never, $waits);
 is($status, 1, 'no such job');
 ($status, $out, $err) = gpucredit('nodes');
 is($status, 1, 'nodes are not a tenant\'s');
+foreach my $command ([ 'sinfo' ], [ 'scontrol', 'show', 'node' ])
+{
+	($status, $out, $err) = slurm(@$command);
+	is("$status$out", '1', "nor by @$command");
+}
 
 $ENV{GPUCREDIT_DATABASE} = connection((getpwuid($>))[0]);
 ($status, $out) = gpucredit('nodes');
 like($out, qr/n1 .*ready/, 'an operator sees them');
+is((slurm('sinfo', '-h', '-p', 'default', '-o', '%P %a %D %N %G'))[1], "default* up 1 n1 gpu:T4:4\n", 'sinfo');
+like((slurm('sinfo'))[1], qr/^PARTITION +AVAIL +TIMELIMIT +NODES +STATE NODELIST\n(.*\n)*wide +up +infinite +2 +\S+ w1,w2\n/, 'nodes that are alike stand in one line');
+is(scalar(split /\n/, (slurm('sinfo', '-h', '-N', '-p', 'wide'))[1]), 2, 'a line for each node');
+is((slurm('sinfo', '-h', '-p', 'none'))[1], '', 'no such pool');
+is(JSON::PP->new->decode((slurm('sinfo', '--json', '-n', 'n1', '-o', '%D %R'))[1])->[0]{PARTITION}, 'default', 'sinfo as JSON');
 ($status) = gpucredit('drain', 'n1', 'a new fan');
+like((slurm('sinfo', '-R'))[1], qr/^REASON .*\na new fan +1 +dr\w+ n1\n$/, 'which nodes drain, and why');
+like((slurm('scontrol', 'show', 'node', 'n1'))[1], qr/^NodeName=n1 CPUAlloc=\d+ CPUTot=\d+\n(.*\n)* +Gres=gpu:T4:4\n(.*\n)* +State=DRAIN\w+ Partitions=default\n(.*\n)* +Reason=a new fan LastHeard=\d/, 'scontrol show node');
+($status, $out, $err) = slurm('scontrol', 'show', 'node', 'none');
+is("$status$out$err", "1scontrol: Node none not found\n", 'no such node');
 ($status, $out) = gpucredit('top');
 like($out, qr/T4: 1 node/, 'the map');
 ($status) = gpucredit('resume', 'n1');
