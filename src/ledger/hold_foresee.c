@@ -36,7 +36,7 @@ HoldForesee(const AccountPath *path, const Purpose *purpose, Credits amount,
 	HoldDraw	draw = {.path = path, .purpose = purpose, .amount = amount,
 		.wait = true};
 	const int64 *all;
-	const int64 *first;
+	const int64 *first = NULL;
 	int			n_all = LedgerDeadFor(path, purpose, amount, true, at, &all);
 	int			n_first;
 
