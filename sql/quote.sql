@@ -32,13 +32,13 @@ BEGIN
 		gpucredit.set_quota('qu', '', max_queued => 10000);
 	PERFORM gpucredit.set_budget('qu', 'a/b', 60), gpucredit.set_budget('qu', 'a', 70, 'day'),
 		gpucredit.set_budget('qu', '', 10, 'year', hard => false);
-	PERFORM gpucredit.issue('qu', '', 'paid', 1000),
+	PERFORM gpucredit.issue('qu', '', 'paid', 300),
 		gpucredit.issue('qu', '', 'ends', 3, 'promo', expires_at => '2027-09-01 00:30+00', priority => 5),
 		gpucredit.issue('qu', '', 'later', 500, effective_at => '2027-09-02 00:00+00', priority => 1),
 		gpucredit.issue('qu', 'a', 'half', 20, 'promo', policy => '{"gpu_types": ["QU-A"], "max_share": 0.5}'),
 		gpucredit.issue('qu', 'a', 'some', 15, 'grant', policy => '{"max_per_job": 5, "tiers": ["standard_training", "qu-half"]}'),
 		gpucredit.issue('qu', 'a/b', 'own', 30, priority => 10),
-		gpucredit.issue('qu', 'sliced', 'own', 200, priority => 10),
+		gpucredit.issue('qu', 'sliced', 'own sliced', 200, priority => 10),
 		gpucredit.issue('qu-two', '', 'paid', 1000);
 	PERFORM gpucredit.set_slices('qu', 'sliced', 4);
 END $$;
@@ -56,16 +56,16 @@ SELECT * FROM gpucredit.quote('qu', '', '2xQU-A', '2 hours', 'qu-half', 'qu', cp
 -- types in the order in which they are tried; the hold is for the dearest, and
 -- a share pays for the memory that its floor keeps from others
 SELECT decision, held, cost, per_hour, discount, held_for, offers FROM gpucredit.quote('qu', '', '0.25x*@20GiB', '90 min', pool => 'qu', hold_window => '10 min', plan => false);
-SELECT decision, held, cost, per_hour, wall_limit, held_for, offers FROM gpucredit.quote('qu', '', '2-4xQU-B', tier => 'qu-urgent', pool => 'qu', plan => false);
+SELECT decision, held, cost, per_hour, wall_limit, held_for, offers FROM gpucredit.quote('qu', '', '2-4xQU-A', tier => 'qu-urgent', pool => 'qu', plan => false);
 SELECT decision, held, per_hour, resources, offers FROM gpucredit.quote('qu', '', '0', '1 h', pool => 'qu', cpu_milli => 8000, plan => false);
 -- each pool has its prices
 SELECT decision, reason, per_hour FROM gpucredit.quote('qu', '', '1xQU-A', '1 h', pool => 'qu-other');
 \x
 
 \echo === Who pays
-SELECT q.decision, q.held, q.payable, q.budget_left, b.kind, b.account, b.amount
+SELECT q.decision, q.held, q.payable, q.budget_left, b.b ->> 'kind' AS kind, b.b ->> 'account' AS account, b.b ->> 'amount' AS amount
 FROM gpucredit.quote('qu', 'a/b', '4xQU-A', '5 h', pool => 'qu', plan => false) q,
-	jsonb_to_recordset(q.buckets) WITH ORDINALITY AS b (bucket bigint, kind text, account text, amount numeric, n bigint) ORDER BY b.n;
+	jsonb_array_elements(q.buckets) WITH ORDINALITY AS b (b, n) ORDER BY b.n;
 -- and why it would be denied
 SELECT account, request, tier, q.decision, q.reason, q.held, q.payable, q.budget_left, q.starts
 FROM (VALUES ('a/b', '4xQU-A', 'standard_training'), ('a/b', '6xQU-A', 'standard_training'), ('a/c', '5xQU-B', 'standard_training'),
@@ -81,16 +81,16 @@ LANGUAGE sql AS $$
 -- and place then do, whose effects are rolled back.
 CREATE FUNCTION pg_temp.compare(n int, OUT quoted text, OUT reserved text, OUT kind text) LANGUAGE plpgsql AS $$
 DECLARE
-	account text := pg_temp.pick(n, 'account', '', '', 'a', 'a/b', 'a/b', 'a/c', 'sliced', 'off', 'none');
+	account text := pg_temp.pick(n, 'account', '', '', 'a', 'a/b', 'a/b', 'a/c', 'sliced', 'sliced', '', 'off', 'none');
 	request text := pg_temp.pick(n, 'request', '1xQU-A', '2xQU-A|QU-B', '0.5xQU-B', '0.5xQU-A@20GiB', '4xQU-B@60GB', '8x*', '2-6xQU-A', '2-6xQU-B',
 		'0', '1xQU-N', '1xQU-NONE', '3xQU-A@100GB', '12xQU-A');
-	wall interval := pg_temp.pick(n, 'wall', NULL, '20 min', '2 h', '7 h', '24 h', '48 h');
+	wall interval := pg_temp.pick(n, 'wall', '20 min', '2 h', '2 h', '7 h', '11 h', '11 h', '24 h', NULL, '48 h');
 	tier text := pg_temp.pick(n, 'tier', 'standard_training', 'standard_training', 'qu-half', 'qu-closed', 'qu-urgent', 'interactive');
 	topology text := pg_temp.pick(n, 'topology', 'any', 'any', 'node', 'nvlink');
-	preemptible text := pg_temp.pick(n, 'preemptible', NULL, NULL, NULL, 'capacity', 'never');
-	cpu bigint := pg_temp.pick(n, 'cpu', '0', '0', '4000', '200000')::bigint;
+	preemptible text := pg_temp.pick(n, 'preemptible', NULL, NULL, NULL, NULL, NULL, NULL, 'capacity', 'never');
+	cpu bigint := pg_temp.pick(n, 'cpu', '0', '0', '0', '4000', '4000', '200000')::bigint;
 	memory bigint := pg_temp.pick(n, 'memory', '0', '16384')::bigint;
-	hold_window interval := pg_temp.pick(n, 'window', NULL, NULL, '10 min', '1 us');
+	hold_window interval := pg_temp.pick(n, 'window', NULL, NULL, NULL, NULL, NULL, '10 min', '10 min', '1 us');
 	options jsonb := pg_temp.pick(n, 'options', '{}', '{}', '{"priority": 5}', '{"begin": "2027-09-03 00:00+00"}', '{"hold": true}', '{"prefer": "leaf"}');
 	q gpucredit.quote_result;
 	r gpucredit.reserve_result;
@@ -128,22 +128,22 @@ CREATE FUNCTION pg_temp.differences(first int, last int) RETURNS SETOF text LANG
 	FROM generate_series(first, last) n, LATERAL pg_temp.compare(n) c
 	WHERE c.quoted IS DISTINCT FROM c.reserved $$;
 -- in an idle pool
-SELECT pg_temp.differences(1, 80);
+SELECT pg_temp.differences(1, 120);
 -- with credit in holds that are dead and not released, and in one that is not;
 -- which bucket pays depends on which of them are released first
 SELECT count(gpucredit.hold('qu', h.account, 'dead ' || h.n, h.amount, h.ttl))
-FROM (VALUES (1, 'a/b', 30, '1 min'::interval), (2, '', 900, '2 min'), (3, 'sliced', 150, '3 min'), (4, '', 60, '1 day'), (5, 'a', 1, '4 min'))
+FROM (VALUES (1, 'a/b', 30, '1 min'::interval), (2, '', 250, '2 min'), (3, 'sliced', 150, '3 min'), (4, '', 60, '1 day'), (5, 'a', 1, '4 min'))
 	h (n, account, amount, ttl);
 SELECT set_config('gpucredit.clock', '2027-09-01 00:10+00', false);
-SELECT pg_temp.differences(81, 140);
+SELECT pg_temp.differences(121, 220);
 -- beside jobs that run and wait, and at the limit of a quota
 SELECT key, r.status, r.reason FROM (VALUES (1, '', 'fill', '6xQU-A', '4 h', '{}'::jsonb), (2, '', 'fill 2', '8xQU-B', '3 h', '{}'),
 	(3, 'a/c', 'wait', '4xQU-B', '1 h', '{"hold": true}'), (4, 'a/c', 'wait 2', '4xQU-B', '1 h', '{"hold": true}')) c (n, account, key, request, wall, options),
 	LATERAL gpucredit.reserve('qu', c.account, c.key, c.request, c.wall::interval, pool => 'qu', options => c.options) r ORDER BY n;
 SELECT count(*) FROM gpucredit.place('qu');
-SELECT pg_temp.differences(141, 220);
+SELECT pg_temp.differences(221, 320);
 -- all kinds of answers were among them
-SELECT c.kind, count(*) FROM generate_series(1, 220) n, LATERAL pg_temp.compare(n) c GROUP BY 1 ORDER BY 1;
+SELECT c.kind, count(*) FROM generate_series(1, 320) n, LATERAL pg_temp.compare(n) c GROUP BY 1 ORDER BY 1;
 
 \echo === When it would start
 SELECT request, tier, options, q.decision, q.starts, q.waits_for, q.expected_at, q.latest_at
@@ -179,7 +179,10 @@ SELECT gpucredit.bind_tenant('qu_tenant', 'qu', 'a');
 SELECT job AS foreign_job FROM gpucredit.jobs WHERE org = 'qu' AND account = '' ORDER BY 1 LIMIT 1 \gset
 -- an instant between full minutes
 SELECT set_config('gpucredit.clock', '2027-09-01 00:20:07.123+00', false);
-SELECT gpucredit.reserve('qu-two', '', 'short', '2xQU-A', '50 min 3 s', pool => 'qu') IS NOT NULL AS asked, (SELECT count(*) FROM gpucredit.place('qu')) AS placed;
+-- jobs that have run for their tier's min_run leave for a more important one
+SELECT q.starts, q.waits_for, q.latest_at FROM gpucredit.quote('qu', '', '8xQU-A', '1 h', 'qu-urgent', 'qu') q;
+SELECT r.status FROM gpucredit.reserve('qu-two', '', 'short', '2xQU-A', '50 min 3 s', pool => 'qu') r;
+SELECT count(*) FROM gpucredit.place('qu') WHERE action = 'start';
 SELECT q.starts, q.expected_at, q.latest_at FROM gpucredit.quote('qu', 'a', '2xQU-A', '1 h', pool => 'qu') q;
 SET ROLE qu_tenant;
 -- for its own accounts, and later instants only roughly
