@@ -88,6 +88,9 @@ QuoteStart(const char *const *values, int64_t cpu_milli)
 	return status;
 }
 
+/*
+ * Slurm's line about the start, or why the job would be denied.
+ */
 static int
 show_start(const PGresult * result, const char *pool, int64_t processors)
 {

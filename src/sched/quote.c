@@ -300,6 +300,9 @@ find_promise(Quote *quote, const SchedCycle *cycle, int32 index)
 	return false;
 }
 
+/*
+ * Are devices reserved for the job?
+ */
 static bool
 find_reservation(Quote *quote, const SchedCycle *cycle, int32 index)
 {
