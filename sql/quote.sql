@@ -52,7 +52,10 @@ CREATE VIEW pg_temp.state AS SELECT (SELECT count(*) FROM gpucredit.job) AS jobs
 
 \echo === Prices
 \x
-SELECT * FROM gpucredit.quote('qu', '', '2xQU-A', '2 hours', 'qu-half', 'qu', cpu_milli => 4000, memory_mib => 16384);
+SELECT decision, reason, held, cost, per_hour, resources, price_factor, discount, wall_limit, held_for, offers,
+	(SELECT jsonb_agg(b - 'bucket' ORDER BY n) FROM jsonb_array_elements(buckets) WITH ORDINALITY AS e (b, n)) AS buckets, payable, budget_left,
+	starts, waits_for, expected_at, latest_at
+FROM gpucredit.quote('qu', '', '2xQU-A', '2 hours', 'qu-half', 'qu', cpu_milli => 4000, memory_mib => 16384);
 -- types in the order in which they are tried; the hold is for the dearest, and
 -- a share pays for the memory that its floor keeps from others
 SELECT decision, held, cost, per_hour, discount, held_for, offers FROM gpucredit.quote('qu', '', '0.25x*@20GiB', '90 min', pool => 'qu', hold_window => '10 min', plan => false);
