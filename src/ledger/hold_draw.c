@@ -65,15 +65,27 @@ SQL_STATEMENT(bucket_see, SPI_OK_SELECT, MAY_PAY_TYPES,
 			  COLUMNS ", (SELECT gpucredit.sum(s.available)"
 			  "  FROM gpucredit.bucket_slice s WHERE b.spread > 0"
 			  "  AND s.org = $1 AND s.bucket = b.bucket)" CANDIDATES);
-/* with what dead holds would return to them */
+/*
+ * With what dead holds would return to them.  Each hold's parts are looked up by
+ * its number: with "= ANY" a plan may read all parts of the organisation for each
+ * bucket.
+ */
 SQL_STATEMENT(bucket_plan, SPI_OK_SELECT, MAY_PAY_TYPES ", bigint[]",
+			  "WITH returned AS MATERIALIZED ("
+			  "SELECT d.bucket, gpucredit.sum(d.held) AS held"
+			  " FROM (SELECT pg_catalog.unnest($9) AS hold) h"
+			  " CROSS JOIN LATERAL (SELECT d.bucket, d.held"
+			  "  FROM gpucredit.hold_part d WHERE d.org = $1"
+			  "  AND d.hold = h.hold OFFSET 0) d GROUP BY d.bucket) "
 			  COLUMNS ", (SELECT gpucredit.sum(s.available)"
 			  "  FROM gpucredit.bucket_slice s WHERE b.spread > 0"
-			  "  AND s.org = $1 AND s.bucket = b.bucket),"
-			  " (SELECT gpucredit.sum(hp.held) FROM gpucredit.hold_part hp"
-			  "  WHERE hp.org = $1 AND hp.hold = ANY ($9)"
-			  "  AND hp.bucket = b.bucket)"
-			  " FROM" PATH_BUCKETS " WHERE" MAY_PAY " ORDER BY" BURN_ORDER);
+			  "  AND s.org = $1 AND s.bucket = b.bucket), r.held"
+			  " FROM " PATH_LEVELS(2) " CROSS JOIN LATERAL (SELECT b.*"
+			  "  FROM gpucredit.bucket b WHERE b.org = $1"
+			  "  AND b.account = p.account AND b.closed_at IS NULL OFFSET 0) b"
+			  " LEFT JOIN returned r"
+			  "  ON r.bucket OPERATOR(pg_catalog.=) b.bucket"
+			  " WHERE" PAYS " ORDER BY" BURN_ORDER);
 SQL_STATEMENT(slice_look, SPI_OK_SELECT, MAY_PAY_TYPES ", bigint",
 			  COLUMNS ", (SELECT s.available FROM gpucredit.bucket_slice s"
 			  "  WHERE b.spread > 0 AND s.org = $1 AND s.bucket = b.bucket"

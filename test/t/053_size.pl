@@ -184,9 +184,10 @@ sub measure
 		$count->('reserve, first of its account', "SELECT gpucredit.reserve('$org', 'p1/$key', '$key a',
 			'1xT4', '1 hour', pool => 'waiting')");
 		$dbh->do("SELECT gpucredit.reserve('$org', '$account', '$key b', '1xT4', '1 hour', pool => 'waiting')");
-		$count->('quote', "SELECT gpucredit.quote('$org', '$account', '1xT4', '1 hour', pool => 'waiting', plan => false)");
 		$count->('reserve', "SELECT gpucredit.reserve('$org', '$account', '$key',
 			'1xT4', '1 hour', pool => 'waiting')");
+		$count->('quote', "SELECT gpucredit.quote('$org', '$account', '1xT4', '1 hour',
+			pool => 'waiting', plan => false)");
 		($job) = $dbh->selectrow_array("SELECT max(job) FROM gpucredit.job WHERE org = '$org' AND state = 'queued'");
 		$count->('explain', "SELECT * FROM gpucredit.explain('$org', $job)") if $round <= 4;
 		$count->('cancel, waiting', "SELECT gpucredit.cancel('$org', $job, '$key c')");
