@@ -214,4 +214,6 @@ SELECT count(gpucredit.cancel(j.org, j.job, 'end ' || j.job)) > 0 AS cancelled
 FROM gpucredit.jobs j WHERE j.org LIKE 'qu%' AND j.state IN ('queued', 'starting', 'running');
 SELECT count(gpucredit.settle(a.org, a.job, a.attempt, 'cancelled')) > 0 AS settled
 FROM gpucredit.attempt a WHERE a.org LIKE 'qu%' AND a.ended_at IS NULL;
+-- other tests list the tiers that are not open to all
+SELECT gpucredit.set_tier('qu-closed', 1, 'never', true, open => true);
 SELECT * FROM gpucredit.verify();
