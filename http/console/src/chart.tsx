@@ -30,7 +30,7 @@ function seriesOf(line: Line): uPlot.Series {
 		case 'bars':
 			return { ...base, width: 0, fill: () => color('--bar'), paths: uPlot.paths.bars?.({ size: [0.7, 60] }) };
 		case 'quiet':
-			return { ...base, stroke: () => color('--muted'), width: 1, dash: [2, 3] };
+			return { ...base, stroke: () => color('--muted'), width: 1, dash: [2, 3], paths: uPlot.paths.stepped?.({ align: 1 }) };
 		default:
 			return { ...base, paths: uPlot.paths.stepped?.({ align: 1 }) };
 	}
@@ -43,6 +43,7 @@ function drawLabels(u: uPlot, lines: Line[]): void {
 	const used: number[] = [];
 
 	ctx.save();
+	ctx.textBaseline = 'alphabetic';
 	ctx.font = `600 ${12 * ratio}px sans-serif`;
 	lines.forEach((line, i) => {
 		const last = line.values.reduce<number>((at, value, index) => (value !== null ? index : at), -1);
@@ -58,7 +59,7 @@ function drawLabels(u: uPlot, lines: Line[]): void {
 			return value === null || (u.valToPos(u.data[0][index + 1] ?? Infinity, 'x', true) < (right ? x - width : x)) || at > (right ? x : x + width) ? top : Math.min(top, u.valToPos(value, 'y', true));
 		}, u.valToPos(line.values[last] ?? 0, 'y', true)) - 6 * ratio;
 
-		y = Math.max(y, u.bbox.top + 8 * ratio);
+		y = Math.max(y, 12 * ratio);
 		while (used.some((other) => Math.abs(other - y) < 14 * ratio)) y -= 14 * ratio;
 		used.push(y);
 		ctx.fillStyle = color(line.look === 'forecast' ? '--warn' : line.look === 'quiet' ? '--muted' : '--bar');
@@ -89,7 +90,8 @@ export function Chart(props: { times: number[]; lines: Line[]; caption: string; 
 			{
 				width: element.clientWidth,
 				height: element.clientHeight,
-				padding: [18, 8, 0, 0],
+				/* the last time under the axis is as wide as that */
+				padding: [18, 22, 0, 0],
 				legend: { show: false },
 				cursor: { y: false, drag: { x: false, y: false }, points: { size: 6 } },
 				scales: { y: { range: (_, low, high) => [Math.min(0, low), high > 0 ? high * 1.08 : 1] } },

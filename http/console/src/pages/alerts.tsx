@@ -25,7 +25,8 @@ export function sentence(one: Alert): string {
 		case 'uncollected':
 			return 'Use was not covered by credit.';
 		case 'job':
-			return detail.reason === 'idle' ? 'The job leaves its devices idle.' : `The job ended: ${String(detail.reason ?? detail.job_state).replace(/_/g, ' ')}.`;
+			if (detail.reason === 'idle') return 'The job leaves its devices idle.';
+			return `${detail.reason === 'failed' ? 'The job failed' : `The job ended: ${String(detail.reason ?? detail.job_state).replace(/_/g, ' ')}`}${detail.exit_code == null ? '' : ` with exit code ${detail.exit_code}`}.`;
 		default:
 			return String(detail.message ?? detail.reason ?? detail.finding ?? one.kind).replace(/_/g, ' ');
 	}
@@ -37,10 +38,10 @@ export function AlertTable(props: { rows: Alert[]; org?: string }) {
 			caption="Alerts, newest first"
 			columns={[
 				{ name: 'Time', cell: (row: Alert) => <When at={row.at} /> },
-				{ name: 'Kind', head: true, cell: (row) => row.kind },
 				...(props.org === undefined ? [{ name: 'Organisation', cell: (row: Alert) => row.org }] : []),
 				{ name: 'Account', cell: (row) => row.account || row.org },
-				{ name: 'What', cell: (row) => sentence(row) },
+				{ name: 'What', head: true, cell: (row) => sentence(row) },
+				{ name: 'Kind', cell: (row) => row.kind },
 				{
 					name: 'Job',
 					cell: (row) => (row.detail.job ? <Link href={to(['o', row.org, 'jobs', String(row.detail.job)])}>{String(row.detail.job)}</Link> : '')

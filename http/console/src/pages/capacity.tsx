@@ -4,7 +4,7 @@
 import { useMemo } from 'preact/hooks';
 import { address } from '../api';
 import { Chart } from '../chart';
-import { credits, short } from '../format';
+import { credits, seconds, short } from '../format';
 import { useLive } from '../live';
 import { Bar, Chips, Empty, Money, Page, Section, Shown, Table, When } from '../parts';
 import { go, usePlace } from '../route';
@@ -14,17 +14,21 @@ import { PoolChoice, usePool } from './pool';
 
 const WORDS: Record<string, string> = { buy: 'buy', feed: 'add cpu or memory for', release: 'release', keep: 'keep as it is' };
 
-function OneType(props: { type: string; rows: DemandStep[] }) {
+function OneType(props: { type: string; rows: DemandStep[]; step: string }) {
 	const drawn = useMemo(() => {
 		const rows = props.rows.filter((one) => one.gpu_type === props.type);
 
+		const last = rows[rows.length - 1];
+
+		/* the last step is as wide as it has lasted */
+		if (last) rows.push({ ...last, since: new Date(Math.min(Date.now(), Date.parse(last.since) + 1000 * seconds(props.step))).toISOString() });
 		return {
 			times: rows.map((one) => Date.parse(one.since) / 1000),
 			supply: rows.map((one) => credits(one.supply)),
 			allocated: rows.map((one) => credits(one.allocated)),
 			demand: rows.map((one) => credits(one.demand))
 		};
-	}, [props.rows, props.type]);
+	}, [props.rows, props.type, props.step]);
 
 	return (
 		<Chart
@@ -83,7 +87,7 @@ export function CapacityPage() {
 				<Shown live={demand}>
 					{(list) => (
 						<>
-							<div class="two">{types.map((type) => <OneType key={type} type={type} rows={list.data} />)}</div>
+							<div class="two">{types.map((type) => <OneType key={type} type={type} rows={list.data} step={step} />)}</div>
 							<details>
 								<summary>In numbers</summary>
 								<Table

@@ -4,7 +4,7 @@
 import { useMemo } from 'preact/hooks';
 import { address } from '../api';
 import { Chart } from '../chart';
-import { accountName, credits, dayOf, fromNow, micro, moneyText, short } from '../format';
+import { credits, dayOf, fromNow, micro, moneyText, short } from '../format';
 import { useLive } from '../live';
 import { Empty, Money, Page, Section, Shown, Table, Tile, Tiles, When, Bar } from '../parts';
 import { useRole } from '../role';
@@ -178,7 +178,7 @@ export function CreditPage(props: { org: string }) {
 								caption="Buckets of credit, in the order in which they are spent"
 								columns={[
 									{ name: 'Kind', head: true, cell: (row: Bucket) => row.kind },
-									{ name: 'Belongs to', cell: (row) => accountName(row.account) },
+									{ name: 'Belongs to', cell: (row) => row.account || props.org },
 									{ name: 'Available', number: true, cell: (row) => <Money of={row.available} /> },
 									{ name: 'Held', number: true, cell: (row) => <Money of={row.held} /> },
 									{ name: 'Issued', number: true, cell: (row) => <Money of={row.issued} /> },
