@@ -37,18 +37,32 @@ static int	open_now = 0;
 static bool stopping = false;
 static pthread_t thread;
 
+int
+client_socket(struct MHD_Connection *connection)
+{
+	const union MHD_ConnectionInfo *info =
+	MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+
+	return info != NULL ? info->connect_fd : -1;
+}
+
+void
+client_cut(int socket)
+{
+	shutdown(socket, SHUT_RDWR);
+}
+
 /* A connection has come. */
 static void
 client_begin(struct MHD_Connection *connection, void **context)
 {
-	const union MHD_ConnectionInfo *info =
-	MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-	Client	   *client = info != NULL ? calloc(1, sizeof(Client)) : NULL;
+	int			socket = client_socket(connection);
+	Client	   *client = socket >= 0 ? calloc(1, sizeof(Client)) : NULL;
 
 	*context = client;
 	if (client == NULL)
 		return;
-	client->socket = info->connect_fd;
+	client->socket = socket;
 	client->state = CLIENT_SENDS;
 	client->since_us = now_us();
 	pthread_mutex_lock(&lock);
@@ -115,10 +129,9 @@ watch_clients(void *unused)
 		int64_t		now = now_us();
 		Client	   *client;
 
-		/* the library notices, and closes it */
 		LIST_FOREACH(client, &all, link)
 			if (is_late(client, now))
-			shutdown(client->socket, SHUT_RDWR);
+			client_cut(client->socket);
 		clock_gettime(CLOCK_REALTIME, &until);
 		until.tv_sec++;
 		pthread_cond_timedwait(&stopped, &lock, &until);

@@ -31,4 +31,10 @@ extern void client_enter(struct MHD_Connection *connection, ClientState state);
 
 extern int	clients_open(void);
 
+/* The socket of a connection, or -1. */
+extern int	client_socket(struct MHD_Connection *connection);
+
+/* Close a connection from outside: the library notices, and ends it. */
+extern void client_cut(int socket);
+
 #endif							/* HTTP_CLIENT_H */

@@ -31,6 +31,7 @@
 #include <sys/queue.h>
 #include <sys/socket.h>
 
+#include "client.h"
 #include "options.h"
 #include "problem.h"
 
@@ -222,13 +223,11 @@ stream_new(WebRequest * request, const json_t * opened)
 	HttpStream *stream = calloc(1, sizeof(HttpStream));
 	json_t	   *after = json_object_get(opened, "after");
 	json_t	   *kinds = json_object_get(opened, "kinds");
-	const union MHD_ConnectionInfo *info =
-	MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
 
 	if (stream == NULL)
 		return NULL;
 	stream->connection = request->connection;
-	stream->socket = info != NULL ? info->connect_fd : -1;
+	stream->socket = client_socket(request->connection);
 	stream->after = json_integer_value(json_is_integer(after) ? after :
 									   json_object_get(opened, "last"));
 	stream->sent_id = stream->after;
@@ -436,8 +435,7 @@ streams_end_stalled(void)
 		else if (stream->size > stream->sent &&
 				 now - stream->read_us > (int64_t) options.receive_s * 1000000)
 		{
-			/* the library notices, and closes it */
-			shutdown(stream->socket, SHUT_RDWR);
+			client_cut(stream->socket);
 			end_stream(stream);
 		}
 	}
