@@ -228,6 +228,20 @@ BEGIN
 					'the event has left the feed by age', NULL, true);
 				CONTINUE;
 			END IF;
+			BEGIN
+				claim_deliveries.id := gpucredit_http.message_id(e);
+				claim_deliveries.sent_at := extract(epoch FROM at)::bigint;
+				claim_deliveries.body := gpucredit_http.message_body(w.template, e);
+				claim_deliveries.signature := gpucredit_http.sign_message(w.org, w.webhook,
+					format('%s.%s.%s', claim_deliveries.id, claim_deliveries.sent_at,
+						claim_deliveries.body));
+			EXCEPTION WHEN OTHERS THEN		/* it is no reason to send others nothing */
+				RAISE LOG 'gpucredit_http: no message of event % for webhook %: %', d.event,
+					w.webhook, SQLERRM;
+				PERFORM gpucredit_http.end_attempt(w.org, w.webhook, d.event, d.attempts, NULL,
+					format('the message could not be made (%s)', SQLSTATE), NULL);
+				CONTINUE;
+			END;
 			claimed := claimed + 1;
 			busy.org := busy.org + 1;
 			busy.webhook := busy.webhook + 1;
@@ -236,12 +250,6 @@ BEGIN
 			claim_deliveries.event := d.event;
 			claim_deliveries.attempt := d.attempts;
 			claim_deliveries.url := w.url;
-			claim_deliveries.id := gpucredit_http.message_id(e);
-			claim_deliveries.sent_at := extract(epoch FROM at)::bigint;
-			claim_deliveries.body := gpucredit_http.message_body(w.template, e);
-			claim_deliveries.signature := gpucredit_http.sign_message(w.org, w.webhook,
-				format('%s.%s.%s', claim_deliveries.id, claim_deliveries.sent_at,
-					claim_deliveries.body));
 			RETURN NEXT;
 		END LOOP;
 		UPDATE gpucredit_http.webhook o
@@ -252,7 +260,7 @@ BEGIN
 					ELSE coalesce((SELECT min(p.due_at) FROM gpucredit_http.delivery p
 						WHERE p.org = w.org AND p.webhook = w.webhook AND p.state = 'waiting'
 							AND (p.underway OR busy.webhook < abreast)), 'infinity') END)
-		WHERE o.org = w.org AND o.webhook = w.webhook;
+		WHERE o.org = w.org AND o.webhook = w.webhook AND o.disabled_at IS NULL;
 	END LOOP;
 END
 $$;

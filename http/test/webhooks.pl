@@ -580,6 +580,25 @@ is($node->safe_psql('web', q{
 		SELECT max(n), min(n) > 0, sum(n) <= 26 FROM (SELECT org, count(*) AS n
 			FROM gpucredit_http.claim_deliveries(32, 8, '1 minute') WHERE org LIKE 'hog%' GROUP BY org) c;
 		ROLLBACK}), '8|t|t', 'four organisations with slow receivers leave room for others');
+is($node->safe_psql('web', q{
+		BEGIN;
+		CREATE OR REPLACE FUNCTION gpucredit_http.message_id(e gpucredit.event) RETURNS text LANGUAGE plpgsql AS $$
+		BEGIN
+			RETURN CASE WHEN (e).org = 'poison' THEN 1 / 0 ELSE 1 END;
+		END $$;
+		DO $$
+		BEGIN
+			PERFORM gpucredit.create_account(o), gpucredit_http.set_webhook(o, '', 'made ' || o, 'https://example.com/'),
+				gpucredit_internal.write_event('load.made', o, '') FROM unnest('{poison,sound}'::text[]) o;
+			WHILE EXISTS (SELECT FROM gpucredit.event_pending) LOOP
+				PERFORM gpucredit_http.number_events();
+			END LOOP;
+			PERFORM gpucredit_http.notice_events(1000);
+		END $$;
+		SELECT org, count(*) FROM gpucredit_http.claim_deliveries(32, 8, '1 minute') WHERE org IN ('poison', 'sound') GROUP BY org;
+		SELECT DISTINCT state, attempts, underway, problem FROM gpucredit_http.delivery WHERE org = 'poison' AND attempts > 0;
+		SELECT count(*) FROM gpucredit_http.verify();
+		ROLLBACK}), "sound|1\nwaiting|1|f|the message could not be made (22012)\n0", 'a message that cannot be made keeps no others from being sent');
 all_holds('after much at once');
 
 # A day, and a week, by the clock of the database
