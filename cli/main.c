@@ -106,6 +106,13 @@ main(int argc, char **argv)
 		if (strcmp(slash == NULL ? argv[0] : slash + 1, others[i].name) == 0)
 		{
 			cli_program = others[i].name;
+			if (argc > 1 && (strcmp(argv[1], "--version") == 0 ||
+							 strcmp(argv[1], "-V") == 0))
+			{
+				/* programs look for "slurm" and digits */
+				puts("gpucredit " CLI_VERSION " (for users of slurm 22.05)");
+				return CLI_DONE;
+			}
 			return others[i].run(argc, argv);
 		}
 	}

@@ -16,6 +16,7 @@ use Test::More;
 my $cluster = cluster('cli');
 my $server  = $cluster->{server};
 my $folder  = PostgreSQL::Test::Utils::tempdir_short();
+my ($release) = slurp_file("$FindBin::RealBin/../../gpucredit.control") =~ /^default_version = '(.*)'/m;
 my $n1      = add_node($cluster, 'n1', 4);
 
 query(
@@ -361,6 +362,10 @@ is((slurm('scancel', '-n', 'large'))[0], 0, 'they are cancelled');
 foreach my $command (qw(squeue scancel sacct scontrol seff sinfo))
 {
 	like((slurm($command, '--help'))[1] . (slurm($command, '--help'))[2], qr/usage: $command/, "$command --help");
+}
+foreach my $command (qw(sacct sbatch scancel scontrol seff sinfo squeue))
+{
+	is(join('', slurm($command, $_)), "0gpucredit $release (for users of slurm 22.05)\n", "$command $_") foreach '--version', '-V';
 }
 
 # What people look at.
