@@ -258,30 +258,51 @@ is_gone(const HttpStream * stream)
 	return n == 0 || (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
 }
 
+/*
+ * Is there room for one more stream of a role?  Streams whose client has gone
+ * are looked for only where there is none.
+ */
+static bool
+has_room(const char *role)
+{
+	int			most = (options.streams + 3) / 4;
+	int			of_role = 0;
+	HttpStream *stream;
+
+	LIST_FOREACH(stream, &all, link)
+		of_role += !stream->ended && strcmp(stream->role, role) == 0;
+	if (of_role >= most)
+	{
+		LIST_FOREACH(stream, &all, link)
+		{
+			if (stream->ended || strcmp(stream->role, role) != 0 || !is_gone(stream))
+				continue;
+			end_stream(stream);
+			of_role--;
+		}
+	}
+	return count < options.streams && of_role < most;
+}
+
 /* Add a stream to the others, if there is room for one more of its role. */
 static bool
 add_stream(HttpStream * stream)
 {
-	int			of_role = 0;
 	bool		accepted;
-	HttpStream *other;
+	const		HttpStream *other;
 
 	pthread_mutex_lock(&lock);
-	LIST_FOREACH(other, &all, link)
-	{
-		if (strcmp(other->role, stream->role) != 0)
-			continue;
-		stream->role_page_us = other->role_page_us;
-		if (other->ended)
-			continue;
-		if (is_gone(other))
-			end_stream(other);
-		else
-			of_role++;
-	}
-	accepted = !stopping && count < options.streams && of_role < (options.streams + 3) / 4;
+	accepted = !stopping && has_room(stream->role);
 	if (accepted)
 	{
+		LIST_FOREACH(other, &all, link)
+		{
+			if (strcmp(other->role, stream->role) == 0)
+			{
+				stream->role_page_us = other->role_page_us;
+				break;
+			}
+		}
 		stream->number = ++last_number;
 		LIST_INSERT_HEAD(&all, stream, link);
 		count++;
