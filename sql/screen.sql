@@ -58,6 +58,13 @@ SELECT * FROM gpucredit.cluster_map('sc', 40, 12);
 SELECT * FROM gpucredit.cluster_map('sc', 60, 10);
 SELECT count(*), max(length(map)) FROM gpucredit.cluster_map('sc', 41, 10);
 
+-- Numbers in names sort as numbers
+SELECT gpucredit.create_pool('sc-order');
+SELECT gpucredit.set_price('SC-D', 1, 'sc-order');
+SELECT gpucredit.register_node('sc-order', name, 'SC-D', 1, 40960)
+FROM unnest('{sc-n10,sc-n2,sc-n1-b12,sc-n1-b3,sc-n1,sc-n007,sc-n,SC-n3,4}'::text[]) name;
+SELECT map FROM gpucredit.cluster_map('sc-order', 40) WITH ORDINALITY AS m (map, line) WHERE map LIKE '%[.]%';
+
 -- The waiting jobs, and their reasons
 SET gpucredit.node_suspect = 0;
 SET gpucredit.node_lost = 0;

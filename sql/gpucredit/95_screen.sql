@@ -122,7 +122,15 @@ BEGIN ATOMIC
 					FROM top) AS legend
 			FROM b GROUP BY b.gpu_type) k),
 	cell AS (
-		SELECT b.gpu_type, b.node, CASE
+		/* by_number sorts n2 before n10: each number in a name is preceded by
+		 * how many digits it has */
+		SELECT b.gpu_type, b.node, (SELECT string_agg(CASE
+				WHEN p.part[1] ~ '^[0-9]' THEN
+					lpad(length(ltrim(p.part[1], '0'))::text, 4, '0')
+					|| ltrim(p.part[1], '0')
+				ELSE p.part[1] END, '' ORDER BY p.i)
+			FROM regexp_matches(b.node, '[0-9]+|[^0-9]+', 'g')
+				WITH ORDINALITY AS p (part, i)) COLLATE "C" AS by_number, CASE
 			WHEN k.named <= cluster_map.height
 				THEN rpad(gpucredit_internal.screen_name(b.node, 20), k.longest::int)
 					|| ' ' || rpad(b.opens || coalesce(b.block, '')
@@ -146,7 +154,7 @@ BEGIN ATOMIC
 		SELECT c.gpu_type, (c.n - 1) / greatest(1, c.per_line) AS row,
 			string_agg(c.text, '' ORDER BY c.n) AS text
 		FROM (SELECT c.*, row_number() OVER (PARTITION BY c.gpu_type
-				ORDER BY c.node) AS n FROM cell c) c
+				ORDER BY c.by_number, c.node) AS n FROM cell c) c
 		GROUP BY 1, 2
 		UNION ALL
 		SELECT k.gpu_type, -1, left(format('%s: %s nodes, %s of %s devices in'
@@ -187,7 +195,7 @@ BEGIN ATOMIC
 	ORDER BY p.part, p.n;
 END;
 COMMENT ON FUNCTION gpucredit.cluster_map(text, int, int) IS
-E'Screens: the nodes of a pool as a picture, for \\watch: blocks of devices by GPU type, organisations as letters.
+E'Screens: the nodes of a pool as a picture, for \\watch: blocks of devices by GPU type, organisations as letters. Nodes come by name, numbers in names as numbers: n2 before n10.
 width, height: of the screen, in characters; 40 to 1000 columns, 10 to 1000 lines. If the blocks do not fit, one character stands for a node.
 Result: lines of text, the legend last.
 Errors: UC401 no such pool; 22023.';
