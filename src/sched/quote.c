@@ -314,7 +314,8 @@ find_reservation(Quote *quote, const SchedCycle *cycle, int32 index)
 			continue;
 		quote->starts = "later";
 		quote->expected_at = cycle->expected_at[i];
-		quote->latest_at = reserved->limit_at;
+		quote->latest_at = reserved->latest > 0 ? reserved->latest :
+			DECIDE_NEVER;
 		return true;
 	}
 	return false;
