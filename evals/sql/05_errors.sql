@@ -60,9 +60,9 @@ BEGIN
 		PERFORM gpucredit_eval.refuse(format('%s is no object', check_words.what),
 			format('It is %s.', coalesce(jsonb_typeof(check_words.document), 'NULL')));
 	END IF;
-	SELECT k INTO unknown FROM jsonb_object_keys(check_words.document) k
-	WHERE k <> ALL (check_words.words) ORDER BY k LIMIT 1;
-	IF FOUND THEN
+	IF check_words.document - check_words.words <> '{}' THEN
+		SELECT min(k) INTO unknown
+		FROM jsonb_object_keys(check_words.document - check_words.words) k;
 		PERFORM gpucredit_eval.refuse(format('%s has an unknown word "%s"', check_words.what,
 				left(unknown, 64)),
 			format('It may have: %s.', array_to_string(check_words.words, ', ')));

@@ -294,97 +294,157 @@ COMMENT ON FUNCTION gpucredit_eval.grant_set(text, text, text, text) IS
 principal: an account of the organisation. permission: run; read: see cases, too; curate: add, retire and freeze, too; NULL: none.
 Errors: UC601 no such set; 22023.';
 
+/* What workers decide; "not-" negates a type. */
+CREATE FUNCTION gpucredit_eval.known_checks() RETURNS jsonb
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT '{"types": ["equals", "contains", "regex", "starts-with", "is-json", "exact_match",
+		"not-equals", "not-contains", "not-regex", "not-starts-with", "not-is-json",
+		"not-exact_match"]}'::jsonb;
+END;
+COMMENT ON FUNCTION gpucredit_eval.known_checks() IS
+'Internal: the types of checks, as the variable "types" of a JSON path.';
+
 /*
- * A check of a type that no worker knows would fail every answer, and whoever
- * wrote it would learn that from a run.
+ * Whether a check has a type that workers know, and a weight.  Whoever writes one
+ * of another type would else learn from a run that it fails every answer.
  */
-CREATE FUNCTION gpucredit_eval.check_types(name text, checks jsonb) RETURNS void
+CREATE FUNCTION gpucredit_eval.valid_checks(checks jsonb) RETURNS boolean
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT jsonb_array_length(checks) = jsonb_array_length(jsonb_path_query_array(checks,
+		'$[*] ? (@.type() == "object" && @.type.type() == "string" && @.type == $types[*]
+			&& (!exists(@.weight) || @.weight.type() == "number" && @.weight >= 0 && @.weight <= 1000000))',
+		gpucredit_eval.known_checks()));
+END;
+COMMENT ON FUNCTION gpucredit_eval.valid_checks(jsonb) IS
+'Internal: whether each check of an array has a type that workers know, and a weight from 0 to 1,000,000 if it has one.';
+
+/* Names the first check that is not valid. */
+CREATE FUNCTION gpucredit_eval.refuse_checks(name text, checks jsonb) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	wrong jsonb;
 BEGIN
-	SELECT k INTO wrong FROM jsonb_array_elements(
-		CASE jsonb_typeof(check_types.checks) WHEN 'array' THEN check_types.checks ELSE '[]' END) k
-	WHERE coalesce(regexp_replace(k ->> 'type', '^not-', ''), '')
-		<> ALL ('{equals,contains,regex,starts-with,is-json,exact_match}'::text[])
+	SELECT k INTO wrong FROM jsonb_array_elements(refuse_checks.checks) k
+	WHERE jsonb_typeof(k -> 'type') IS DISTINCT FROM 'string'
+		OR NOT gpucredit_eval.known_checks() -> 'types' ? (k ->> 'type')
 	LIMIT 1;
 	IF FOUND THEN
 		PERFORM gpucredit_eval.refuse(format('case "%s" has a check of unknown type "%s"',
-				left(check_types.name, 64), left(coalesce(wrong ->> 'type', wrong::text), 64)),
+				left(refuse_checks.name, 64), left(coalesce(wrong ->> 'type', wrong::text), 64)),
 			'A type is equals, contains, regex, starts-with, is-json or exact_match, or one of these after "not-".');
 	END IF;
-	SELECT k INTO wrong FROM jsonb_array_elements(
-		CASE jsonb_typeof(check_types.checks) WHEN 'array' THEN check_types.checks ELSE '[]' END) k
-	WHERE k ? 'weight' AND NOT coalesce(jsonb_typeof(k -> 'weight') = 'number'
-		AND (k ->> 'weight')::numeric BETWEEN 0 AND 1000000, false)
+	SELECT k INTO wrong FROM jsonb_array_elements(refuse_checks.checks) k
+	WHERE NOT gpucredit_eval.valid_checks(jsonb_build_array(k))
 	LIMIT 1;
-	IF FOUND THEN
-		PERFORM gpucredit_eval.refuse(format('case "%s" has a check of weight %s',
-				left(check_types.name, 64), left((wrong -> 'weight')::text, 64)),
-			'A weight is a number from 0 to 1,000,000.');
-	END IF;
+	PERFORM gpucredit_eval.refuse(format('case "%s" has a check of weight %s',
+			left(refuse_checks.name, 64), left((wrong -> 'weight')::text, 64)),
+		'A weight is a number from 0 to 1,000,000.');
 END
 $$;
-COMMENT ON FUNCTION gpucredit_eval.check_types(text, jsonb) IS
-'Internal: refuses checks whose type workers do not know, or whose weight is none (22023).';
+COMMENT ON FUNCTION gpucredit_eval.refuse_checks(text, jsonb) IS
+'Internal: says which check is not valid (22023).';
+
+/* Words that the document of a case may have. */
+CREATE FUNCTION gpucredit_eval.case_words() RETURNS text[]
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT '{name,task,input,expected,checks,rubric,threshold,weight,tags,source}'::text[];
+END;
+COMMENT ON FUNCTION gpucredit_eval.case_words() IS
+'Internal: what the document of a case may have.';
 
 /*
- * Fills an input case with defaults.  Without a name the case is named by its
- * content.
+ * Whether a document is a case, as check_case() decides it, in one expression:
+ * what this does not know for sure is left to check_case().
  */
-CREATE FUNCTION gpucredit_eval.read_case(document jsonb) RETURNS gpucredit_eval.golden_case
+CREATE FUNCTION gpucredit_eval.is_plain_case(d jsonb) RETURNS boolean
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT CASE WHEN jsonb_typeof(d) <> 'object' OR octet_length(d::text) > 1048576
+			OR jsonb_typeof(coalesce(d -> 'checks', '[]')) <> 'array'
+			OR jsonb_typeof(coalesce(d -> 'tags', '[]')) <> 'array' THEN false
+		ELSE d - gpucredit_eval.case_words() = '{}' AND jsonb_typeof(d -> 'input') <> 'null'
+			AND jsonb_path_match(d, '(!exists($.weight) || $.weight.type() == "number" && $.weight >= 0 && $.weight <= 1000000)
+				&& (!exists($.threshold) || $.threshold.type() == "number" && $.threshold >= 0 && $.threshold <= 1)')
+			AND octet_length(coalesce(d ->> 'name', '?')) BETWEEN 1 AND 255
+			AND octet_length(coalesce(d ->> 'task', '?')) BETWEEN 1 AND 255
+			AND octet_length(coalesce(d ->> 'rubric', '')) <= 8192
+			AND octet_length(coalesce(d ->> 'source', '')) <= 8192
+			AND gpucredit_eval.valid_checks(coalesce(d -> 'checks', '[]'))
+			AND (d -> 'checks' <> '[]' OR d ->> 'rubric' IS NOT NULL) END;
+END;
+COMMENT ON FUNCTION gpucredit_eval.is_plain_case(jsonb) IS
+'Internal: true if a document is a case; otherwise check_case() decides.';
+
+CREATE FUNCTION gpucredit_eval.check_case(document jsonb) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	c gpucredit_eval.golden_case;
-	d jsonb := read_case.document;
+	d jsonb := check_case.document;
+	named text;
+	checks jsonb;
 BEGIN
-	PERFORM gpucredit_eval.check_words('a case', d,
-		'{name,task,input,expected,checks,rubric,threshold,weight,tags,source}');
+	PERFORM gpucredit_eval.check_words('a case', d, gpucredit_eval.case_words());
+	named := left(coalesce(d ->> 'name', d ->> 'input'), 64);
+	checks := coalesce(nullif(d -> 'checks', 'null'), '[]');
 	IF coalesce(jsonb_typeof(d -> 'input'), 'null') = 'null' THEN
 		PERFORM gpucredit_eval.refuse('a case has no "input"', 'It is what the model is asked.');
 	END IF;
-	c.digest := sha256(convert_to((d - 'name')::text, 'UTF8'));
-	c.name := coalesce(d ->> 'name', left(encode(c.digest, 'hex'), 16));
-	c.task := coalesce(d ->> 'task', 'default');
-	c.input := d -> 'input';
-	c.expected := CASE WHEN jsonb_typeof(d -> 'expected') <> 'null' THEN d -> 'expected' END;
-	c.checks := coalesce(nullif(d -> 'checks', 'null'), '[]');
-	c.rubric := d ->> 'rubric';
-	c.threshold := gpucredit_eval.number_in('a case', d, 'threshold', 0, 1, NULL);
-	c.weight := gpucredit_eval.number_in('a case', d, 'weight', 0, 1000000, 1);
-	c.source := d ->> 'source';
-	IF jsonb_typeof(c.checks) <> 'array'
+	PERFORM gpucredit_eval.number_in('a case', d, 'threshold', 0, 1, NULL);
+	PERFORM gpucredit_eval.number_in('a case', d, 'weight', 0, 1000000, 1);
+	IF jsonb_typeof(checks) <> 'array'
 		OR coalesce(jsonb_typeof(d -> 'tags'), 'array') NOT IN ('array', 'null')
 	THEN
 		PERFORM gpucredit_eval.refuse('"checks" and "tags" of a case are arrays',
-			format('The case is "%s".', left(c.name, 64)));
+			format('The case is "%s".', named));
 	END IF;
-	SELECT coalesce(array_agg(t), '{}') INTO c.tags
-	FROM jsonb_array_elements_text(coalesce(nullif(d -> 'tags', 'null'), '[]')) t;
-	PERFORM gpucredit_eval.check_types(c.name, c.checks);
-	IF octet_length(c.name) NOT BETWEEN 1 AND 255 OR octet_length(c.task) NOT BETWEEN 1 AND 255
-		OR octet_length(c.rubric) > 8192 OR octet_length(c.source) > 8192
-		OR octet_length(c.input::text) > 1048576 OR octet_length(c.expected::text) > 1048576
-		OR octet_length(c.checks::text) > 1048576
+	IF NOT gpucredit_eval.valid_checks(checks) THEN
+		PERFORM gpucredit_eval.refuse_checks(named, checks);
+	END IF;
+	IF octet_length(d ->> 'name') NOT BETWEEN 1 AND 255 OR octet_length(d ->> 'task') NOT BETWEEN 1 AND 255
+		OR octet_length(d ->> 'rubric') > 8192 OR octet_length(d ->> 'source') > 8192
+		OR octet_length((d -> 'input')::text) > 1048576 OR octet_length((d -> 'expected')::text) > 1048576
+		OR octet_length(checks::text) > 1048576
 	THEN
-		PERFORM gpucredit_eval.refuse(format('case "%s" is too long', left(c.name, 64)),
+		PERFORM gpucredit_eval.refuse(format('case "%s" is too long', named),
 			'Names and tasks have 1 to 255 bytes, rubrics and sources 8 kB,'
 			' inputs, expected answers and checks 1 MiB.');
 	END IF;
-	IF c.checks = '[]' AND c.rubric IS NULL THEN
-		PERFORM gpucredit_eval.refuse(format('case "%s" has neither checks nor a rubric',
-				left(c.name, 64)),
+	IF checks = '[]' AND d ->> 'rubric' IS NULL THEN
+		PERFORM gpucredit_eval.refuse(format('case "%s" has neither checks nor a rubric', named),
 			'Nothing would tell a good answer from a bad one.');
 	END IF;
-	RETURN c;
 END
 $$;
-COMMENT ON FUNCTION gpucredit_eval.read_case(jsonb) IS
-'Internal: a case from a document. Errors: 22023.';
+COMMENT ON FUNCTION gpucredit_eval.check_case(jsonb) IS
+'Internal: refuses what is no case (22023).';
+
+/*
+ * The cases of documents that check_case() accepts, with their defaults.  Without a
+ * name a case is named by its content.
+ */
+CREATE FUNCTION gpucredit_eval.parse_cases(documents jsonb)
+RETURNS TABLE (n bigint, name text, task text, input jsonb, expected jsonb, checks jsonb,
+	rubric text, threshold numeric, weight numeric, tags text[], source text, digest bytea)
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT a.n, coalesce(a.d ->> 'name', left(encode(p.digest, 'hex'), 16)),
+		coalesce(a.d ->> 'task', 'default'), a.d -> 'input', nullif(a.d -> 'expected', 'null'),
+		coalesce(nullif(a.d -> 'checks', 'null'), '[]'), a.d ->> 'rubric',
+		(a.d ->> 'threshold')::numeric, coalesce((a.d ->> 'weight')::numeric, 1),
+		CASE jsonb_typeof(a.d -> 'tags') WHEN 'array'
+			THEN ARRAY(SELECT jsonb_array_elements_text(a.d -> 'tags')) ELSE '{}' END,
+		a.d ->> 'source', p.digest
+	FROM jsonb_array_elements(parse_cases.documents) WITH ORDINALITY a (d, n)
+		CROSS JOIN LATERAL (SELECT sha256(convert_to((a.d - 'name')::text, 'UTF8')) OFFSET 0) p (digest);
+END;
+COMMENT ON FUNCTION gpucredit_eval.parse_cases(jsonb) IS
+'Internal: cases from documents, numbered from 1.';
 
 CREATE FUNCTION gpucredit_eval.add_cases(org text, set text, cases jsonb, key text,
 	OUT added integer, OUT same integer)
@@ -412,10 +472,9 @@ BEGIN
 	END IF;
 	SELECT * INTO STRICT s FROM gpucredit_eval.golden_set g
 	WHERE g.org = s.org AND g.set = s.set FOR NO KEY UPDATE;
-	WITH given AS MATERIALIZED (
-		SELECT c.*, a.n
-		FROM jsonb_array_elements(add_cases.cases) WITH ORDINALITY a (d, n)
-			CROSS JOIN LATERAL gpucredit_eval.read_case(a.d) c),
+	PERFORM gpucredit_eval.check_case(d) FROM jsonb_array_elements(add_cases.cases) d
+	WHERE gpucredit_eval.is_plain_case(d) IS NOT TRUE;
+	WITH given AS MATERIALIZED (SELECT * FROM gpucredit_eval.parse_cases(add_cases.cases)),
 	named AS (
 		SELECT g.*, first_value(g.digest) OVER w AS first_digest,
 			row_number() OVER w AS repetition

@@ -45,7 +45,7 @@ sub within
 }
 
 q_(q{SELECT gpucredit_eval.create_set('acme', 'large', 'locked', 'k1')});
-within(2 * 2, "add_cases() of $n cases", qq{SELECT * FROM gpucredit_eval.add_cases('acme', 'large', (SELECT jsonb_agg(jsonb_build_object(
+within(2, "add_cases() of $n cases", qq{SELECT * FROM gpucredit_eval.add_cases('acme', 'large', (SELECT jsonb_agg(jsonb_build_object(
 	'name', 'case ' || i, 'task', 'task ' || i % 20, 'input', 'question ' || i, 'expected', 'answer ' || i,
 	'checks', jsonb_build_array(jsonb_build_object('type', 'regex', 'value', '^answer ' || i || '\$'), jsonb_build_object('type', 'contains', 'value', 'a'))))
 	FROM generate_series(1, $n) i), 'k2')});
