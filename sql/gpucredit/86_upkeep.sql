@@ -462,6 +462,7 @@ BEGIN
 		n := CASE task
 			WHEN 'fold_denials' THEN gpucredit_internal.fold_denials(2000)
 			WHEN 'forget_usage' THEN gpucredit_internal.forget_usage(2000)
+			WHEN 'number_events' THEN gpucredit_internal.number_events(2000)
 			WHEN 'forget_events' THEN gpucredit_internal.forget_events(2000)
 			WHEN 'depart_entries' THEN gpucredit_internal.archive('entry', 4)
 			WHEN 'depart_audits' THEN gpucredit_internal.archive('audit', 4)
@@ -473,7 +474,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_internal.upkeep_rows(text) IS
-'upkeep: does fold_denials, forget_usage, forget_events, depart_entries or depart_audits, for gpucredit.upkeep_time at most; returns how many rows it handled.';
+'upkeep: does fold_denials, forget_usage, number_events, forget_events, depart_entries or depart_audits, for gpucredit.upkeep_time at most; returns how many rows it handled.';
 
 /* The tasks of upkeep(), in the order in which maintain() calls them. */
 CREATE FUNCTION gpucredit_internal.upkeep_tasks() RETURNS text[]
@@ -507,7 +508,6 @@ BEGIN
 	RETURN NEXT ROW(task, CASE task
 		WHEN 'fold_spend' THEN gpucredit_internal.fold_spend()
 		WHEN 'raise_alerts' THEN gpucredit_internal.raise_alerts()
-		WHEN 'number_events' THEN gpucredit_internal.number_events(10000)
 		ELSE gpucredit_internal.upkeep_rows(task) END);
 END
 $$;

@@ -2,9 +2,10 @@
  * 86_upkeep_lag.sql: how late each task of upkeep is.
  *
  * The age of the oldest thing that a task has not done. Each is one probe of an
- * index, except those of account_delta and denial, which are as large as folding
- * is late, and that of the nodes, which reads them all.  Usage rows of attempts
- * that still run stay, so the oldest rows are looked at, a thousand at most.
+ * index, except those of account_delta, denial and event_pending, which are as
+ * large as their tasks are late, and that of the nodes, which reads them all.
+ * Usage rows of attempts that still run stay, so the oldest rows are looked at, a
+ * thousand at most.
  */
 CREATE FUNCTION gpucredit_internal.next_departure(kind text)
 RETURNS timestamptz
@@ -30,7 +31,7 @@ COMMENT ON FUNCTION gpucredit_internal.next_departure(text) IS
 
 CREATE FUNCTION gpucredit_internal.upkeep_lags(at timestamptz)
 RETURNS TABLE (task text, lag interval)
-LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE ROWS 13
+LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE ROWS 15
 SET search_path = pg_catalog, pg_temp
 SET jit = off
 BEGIN ATOMIC
@@ -71,6 +72,12 @@ BEGIN ATOMIC
 						AND a.attempt = u.attempt
 						AND a.ended_at < upkeep_lags.at - k.kept OFFSET 0) a
 			GROUP BY k.kept)),
+		('number_events', (SELECT min(p.at) FROM gpucredit.event_pending p)),
+		('forget_events', (SELECT e.at + k.kept
+			FROM (SELECT current_setting('gpucredit.event_retention')::interval)
+					AS k (kept)
+				CROSS JOIN LATERAL (SELECT o.at FROM gpucredit.event o
+					WHERE k.kept > '0' ORDER BY o.event LIMIT 1) e)),
 		('depart_entries', gpucredit_internal.next_departure('entry')),
 		('depart_audits', gpucredit_internal.next_departure('audit')),
 		('check_nodes', (SELECT min(n.since)
@@ -94,5 +101,5 @@ CREATE VIEW gpucredit.upkeep_lag AS
 	FROM gpucredit_internal.upkeep_lags(gpucredit.now()) l;
 COMMENT ON VIEW gpucredit.upkeep_lag IS
 'How late each task of upkeep is: the age of the oldest thing that it should have done, for raise_alerts since when no organisation''s alerts were raised. No figure is wrong meanwhile';
-COMMENT ON COLUMN gpucredit.upkeep_lag.task IS 'fold_spend, seal_audit, settle_overdue and release_holds (reap_holds), expire_credits, forget_requests (upkeep(''forget'')), raise_alerts, fold_denials, forget_usage, depart_entries, depart_audits, check_nodes.';
+COMMENT ON COLUMN gpucredit.upkeep_lag.task IS 'fold_spend, seal_audit, settle_overdue and release_holds (reap_holds), expire_credits, forget_requests (upkeep(''forget'')), raise_alerts, fold_denials, forget_usage, number_events, forget_events, depart_entries, depart_audits, check_nodes.';
 COMMENT ON COLUMN gpucredit.upkeep_lag.lag IS 'How late it is; 0: it is not.';

@@ -33,12 +33,17 @@ $dbh->do($_) foreach (
 		FROM generate_series(1, 100) i, LATERAL (SELECT set_config('gpucredit.clock', (timestamptz
 			'2030-01-01 00:00+00' + (100 * $_ + i) * interval '1 min')::text, false) OFFSET 0) c} } 0 .. 59),
 	q{SELECT gpucredit.settle('acme', 1, 1, 'completed', '6000 min')},
-	q{SET gpucredit.clock = '2030-03-01 00:00+00'});
+	q{SET gpucredit.clock = '2030-02-28 23:59+00'});
+
+one(q{SELECT affected FROM gpucredit.upkeep('number_events')}) while lag('number_events') > 0;
+$dbh->do(q{SELECT gpucredit_internal.write_event('model.kept', 'acme') FROM generate_series(1, 20000)});
+$dbh->do(q{SET gpucredit.clock = '2030-03-01 00:00+00'});
 
 my $removed = sub { return one(q{SELECT count(*) FROM gpucredit.usage}) };
 
 is($removed->() > 5000, 1, 'thousands of usage rows are past their retention');
 foreach my $task (
+	[ 'number_events', q{SELECT affected FROM gpucredit.upkeep('number_events')}, 20000, 'number_events' ],
 	[ 'expire_credits', 'SELECT affected FROM gpucredit.expire_credits()', 6000, 'expire_credits' ],
 	[ 'seal_audit', 'SELECT sum(affected) FROM gpucredit.seal_audit()', undef, 'seal_audit' ],
 	[ 'fold_denials', q{SELECT affected FROM gpucredit.upkeep('fold_denials')}, 6000, 'fold_denials' ],
