@@ -4,7 +4,8 @@
  *
  * A guarantee is kept if the job starts, has a claim or gets one, or has a
  * reservation that begins in time by all limits and carries the guarantee on;
- * also if nothing is reserved as max_starts was reached, until its time comes.
+ * also if nothing is reserved as max_starts was reached, until its time comes,
+ * or as a running job moves onto its devices, for half of the slack.
  * Otherwise it is named among the broken ones, once, with a reason that the
  * input bears out.  Nothing else is named there, and no new guarantee is
  * earlier than the reservation by which it is given.
@@ -80,6 +81,58 @@ node_is_lost(const DecideInput *input,
 }
 
 /*
+ * Does a part meet one of the previous reservation's?
+ */
+static bool
+is_met(const DecideInput *input, const DecidePreviousReservation *previous,
+	   const DecidePart *part)
+{
+	int32_t		p;
+
+	for (p = 0; p < previous->n_parts; p++)
+	{
+		const DecidePart *own =
+		&input->previous_parts[previous->first_part + p];
+
+		if (own->node == part->node &&
+			((own->devices & part->devices) != 0 || own->devices == 0 ||
+			 part->devices == 0))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Does a running job move onto devices of the previous reservation?
+ */
+static bool
+is_moved_onto(const DecideInput *input, const DecideResult *result,
+			  const DecidePreviousReservation *previous)
+{
+	bool		met = false;
+	int32_t		i;
+	int32_t		p;
+
+	for (i = 0; i < input->n_claims; i++)
+	{
+		const DecideClaim *claim = &input->claims[i];
+
+		for (p = 0; p < claim->n_parts && claim->job < 0 && claim->running; p++)
+			met |= is_met(input, previous,
+						  &input->claim_parts[claim->first_part + p]);
+	}
+	for (i = 0; i < result->n_promises; i++)
+	{
+		const DecidePromise *promise = &result->promises[i];
+
+		for (p = 0; p < promise->n_parts && promise->job < 0; p++)
+			met |= is_met(input, previous,
+						  &result->promise_parts[promise->first_part + p]);
+	}
+	return met;
+}
+
+/*
  * Does the input bear out what is said to have broken a guarantee?
  */
 static bool
@@ -128,7 +181,10 @@ guarantee_error(const DecideInput *input, const DecideResult *result,
 		(fate->reserved != NULL &&
 		 fate->reserved->limit_at <= previous->latest) ||
 		(fate->reserved == NULL && result->n_starts >= input->max_starts &&
-		 previous->latest > input->now);
+		 previous->latest > input->now) ||
+		(fate->reserved == NULL &&
+		 previous->latest > input->now + DECIDE_GUARANTEE_SLACK / 2 &&
+		 is_moved_onto(input, result, previous));
 
 	if (!kept && fate->broken == NULL)
 		return "a guaranteed latest start is neither kept nor named as broken";

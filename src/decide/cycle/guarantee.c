@@ -75,15 +75,91 @@ outcomes_find(const DecideInput *input, const DecideResult *result,
 }
 
 /*
+ * Whether two parts use the same devices, or one of them shares the other's
+ * node by its cpu or memory.
+ */
+static bool
+parts_meet(const DecidePart *a, const DecidePart *b)
+{
+	return a->node == b->node &&
+		((a->devices & b->devices) != 0 || a->devices == 0 ||
+		 b->devices == 0);
+}
+
+/*
+ * Whether any of some parts meets a part of a previous reservation.
+ */
+static bool
+meets(const DecideInput *input, const DecidePreviousReservation *previous,
+	  const DecidePart *parts, int32_t n)
+{
+	int32_t		i;
+	int32_t		p;
+
+	for (i = 0; i < n; i++)
+	{
+		for (p = 0; p < previous->n_parts; p++)
+		{
+			if (parts_meet(&parts[i], &input->previous_parts
+						   [previous->first_part + p]))
+				return true;
+		}
+	}
+	return false;
+}
+
+/*
+ * Whether a job has no reservation for now because a running job is moving
+ * onto its devices: until that has started there, nobody knows when it is over.
+ * A later cycle reserves them again.  If such a guarantee were due, a tenant
+ * could keep all devices: its next job would be in the way of whoever is
+ * entitled to some.
+ */
+static bool
+is_behind_move(const DecideInput *input, const DecideResult *result,
+			   const Outcomes *outcomes,
+			   const DecidePreviousReservation *previous)
+{
+	int32_t		i;
+
+	/* the later half of what a guarantee leaves is to make it due in time */
+	if (outcomes->reserved[previous->job] != NULL ||
+		previous->latest <= DecideTimeAdd(input->now,
+										  DECIDE_GUARANTEE_SLACK / 2))
+		return false;
+	for (i = 0; i < result->n_promises; i++)
+	{
+		const DecidePromise *promise = &result->promises[i];
+
+		if (promise->job < 0 &&
+			meets(input, previous, &result->promise_parts[promise->first_part],
+				  promise->n_parts))
+			return true;
+	}
+	for (i = 0; i < input->n_claims; i++)
+	{
+		const DecideClaim *claim = &input->claims[i];
+
+		if (claim->job < 0 && claim->running &&
+			meets(input, previous, &input->claim_parts[claim->first_part],
+				  claim->n_parts))
+			return true;
+	}
+	return false;
+}
+
+/*
  * Whether a result keeps what a job was guaranteed.
  */
 static bool
-is_kept(const Outcomes *outcomes, const DecidePreviousReservation *previous)
+is_kept(const DecideInput *input, const DecideResult *result,
+		const Outcomes *outcomes, const DecidePreviousReservation *previous)
 {
 	const DecideReservation *r = outcomes->reserved[previous->job];
 
 	return previous->latest == 0 || outcomes->served[previous->job] ||
-		(r != NULL && r->limit_at <= previous->latest);
+		(r != NULL && r->limit_at <= previous->latest) ||
+		is_behind_move(input, result, outcomes, previous);
 }
 
 /*
@@ -127,7 +203,7 @@ DecideGuaranteesDue(const DecideInput *input, const DecideResult *result,
 	/* one that is due already is broken by what goes before it */
 	for (i = 0; i < input->n_previous; i++)
 		broken += !next->previous[i].due &&
-			!is_kept(&outcomes, &input->previous[i]);
+			!is_kept(input, result, &outcomes, &input->previous[i]);
 	if (broken == 0)
 		return true;
 	previous = DecideAlloc(arena, input->n_previous,
@@ -141,7 +217,7 @@ DecideGuaranteesDue(const DecideInput *input, const DecideResult *result,
 		if (previous[i].due || previous[i].latest == 0 ||
 			((!all || (outcomes.claims[previous[i].job] &&
 					   tries < MOST_TRIES - 1)) &&
-			 is_kept(&outcomes, &previous[i])))
+			 is_kept(input, result, &outcomes, &previous[i])))
 			continue;
 		previous[i].due = true;
 		*again = true;
@@ -174,47 +250,13 @@ DecideGuaranteesDrop(DecideInput *input, const DecideResult *result,
 		   (size_t) input->n_previous * sizeof(DecidePreviousReservation));
 	for (i = 0; i < input->n_previous; i++)
 	{
-		if (is_kept(&outcomes, &previous[i]))
+		if (is_kept(input, result, &outcomes, &previous[i]))
 			continue;
 		previous[i].latest = 0;
 		*over = false;
 	}
 	input->previous = previous;
 	return true;
-}
-
-/*
- * Whether two parts use the same devices, or one of them shares the other's
- * node by its cpu or memory.
- */
-static bool
-parts_meet(const DecidePart *a, const DecidePart *b)
-{
-	return a->node == b->node &&
-		((a->devices & b->devices) != 0 || a->devices == 0 ||
-		 b->devices == 0);
-}
-
-/*
- * Whether any of some parts meets a part of a previous reservation.
- */
-static bool
-meets(const DecideInput *input, const DecidePreviousReservation *previous,
-	  const DecidePart *parts, int32_t n)
-{
-	int32_t		i;
-	int32_t		p;
-
-	for (i = 0; i < n; i++)
-	{
-		for (p = 0; p < previous->n_parts; p++)
-		{
-			if (parts_meet(&parts[i], &input->previous_parts
-						   [previous->first_part + p]))
-				return true;
-		}
-	}
-	return false;
 }
 
 /*
@@ -431,7 +473,7 @@ DecideGuaranteesNote(const DecideInput *input, const DecideArena *arena,
 		const DecidePreviousReservation *previous = &input->previous[i];
 		int32_t		job = previous->job;
 
-		if (!is_kept(&outcomes, previous))
+		if (!is_kept(input, result, &outcomes, previous))
 		{
 			if (!is_put_off(input, result, &outcomes, previous))
 				result->broken[result->n_broken++] =
