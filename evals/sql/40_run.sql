@@ -63,6 +63,7 @@ CREATE TABLE gpucredit_eval.run (
 	FOREIGN KEY (org, source) REFERENCES gpucredit_eval.run
 );
 CREATE INDEX run_started ON gpucredit_eval.run (org, purpose, started_at);
+CREATE INDEX run_open ON gpucredit_eval.run (org, run) WHERE state = 'running';
 COMMENT ON TABLE gpucredit_eval.run IS
 'Runs of a config against a model, what they may cost and what they have cost';
 

@@ -232,16 +232,26 @@ COMMENT ON FUNCTION gpucredit_eval.next_cases(gpucredit_eval.run, integer) IS
  * Who measures is not who is measured: applications and tenants start production
  * gates and calibrations, and workers, which are neither, carry them out.
  */
+CREATE FUNCTION gpucredit_eval.may_measure(r gpucredit_eval.run) RETURNS boolean
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	RETURN (r).purpose NOT IN ('production_gate', 'calibration') OR NOT (
+		gpucredit_eval.caller_is('gpucredit_app', 'gpucredit_tenant', 'gpucredit_agent')
+		AND NOT gpucredit_eval.caller_administers()
+		OR (r).started_by = gpucredit_eval.caller() AND current_setting('is_superuser') <> 'on');
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.may_measure(gpucredit_eval.run) IS
+'Internal: whether the session may measure a run: false if it may own what a production gate or a calibration measures.';
+
 CREATE FUNCTION gpucredit_eval.check_measurer(r gpucredit_eval.run) RETURNS void
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	IF (r).purpose IN ('production_gate', 'calibration') AND (
-		gpucredit_eval.caller_is('gpucredit_app', 'gpucredit_tenant', 'gpucredit_agent')
-		AND NOT gpucredit_eval.caller_administers()
-		OR (r).started_by = gpucredit_eval.caller() AND current_setting('is_superuser') <> 'on')
-	THEN
+	IF NOT gpucredit_eval.may_measure(r) THEN
 		RAISE EXCEPTION 'role "%" does not measure a run of purpose "%"', gpucredit_eval.caller(),
 			(r).purpose
 			USING ERRCODE = 'insufficient_privilege',
@@ -252,6 +262,23 @@ END
 $$;
 COMMENT ON FUNCTION gpucredit_eval.check_measurer(gpucredit_eval.run) IS
 'Internal: refuses workers that may own what a production gate or a calibration measures (42501).';
+
+CREATE FUNCTION gpucredit_eval.open_runs(org text)
+RETURNS TABLE (run bigint, purpose text)
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	RETURN QUERY
+	SELECT o.run, o.purpose FROM gpucredit_eval.run o
+	WHERE o.org = open_runs.org AND o.state = 'running'
+		AND gpucredit_eval.acts_as(o.org, o.account) AND gpucredit_eval.may_measure(o)
+	ORDER BY gpucredit_eval.is_gate(o.purpose) DESC, o.run LIMIT 1000;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.open_runs(text) IS
+'Workers: the runs of an organisation that go on and that the session may measure, for workers that are not told a number.
+Result: runs and their purposes, gates first, at most 1,000.';
 
 CREATE FUNCTION gpucredit_eval.lease_cases(org text, run bigint, worker text, n integer,
 	ttl interval)
@@ -370,7 +397,7 @@ BEGIN
 			r.state := 'paused';
 			moved := true;
 			/* every login may listen, so what it hears is the event's number */
-			PERFORM gpucredit_internal.notify_number('gpucredit_eval_paused',
+			PERFORM gpucredit_eval.notify_number('gpucredit_eval_paused',
 				gpucredit_eval.record(r.org, 'pause_run', NULL, jsonb_build_object('run', r.run,
 					'cap', r.cap, 'spent', r.spent, 'set_aside', r.set_aside, 'needs', max_cost)));
 		END IF;

@@ -147,7 +147,7 @@ RETURNS void
 LANGUAGE plpgsql VOLATILE
 AS $$
 BEGIN
-	PERFORM gpucredit_internal.notify_number('gpucredit_eval_drift',
+	PERFORM gpucredit_eval.notify_number('gpucredit_eval_drift',
 		gpucredit_eval.record(s.org, 'drift', NULL, jsonb_build_object('stream', s.stream,
 			't', report_drift.t, 'z', report_drift.z, 'mu', s.mu)))
 	FROM gpucredit_eval.stream s

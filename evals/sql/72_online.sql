@@ -2,8 +2,9 @@
  * 72_online.sql: requests of production, judged by a stream's config.
  *
  * The application hands a request in; one in "every" is granted, and what its
- * judge may cost at most is held.  A worker asks the judge and reports, which
- * captures the cost and observes the score.
+ * judge may cost at most is held.  Its row is inserted before that, so that the
+ * same request in another transaction waits, and finds the row.  A worker asks
+ * the judge and reports, which captures the cost and observes the score.
  */
 CREATE TABLE gpucredit_eval.online (
 	org text COLLATE "C" NOT NULL,
@@ -13,7 +14,7 @@ CREATE TABLE gpucredit_eval.online (
 	judge jsonb NOT NULL,
 	judge_terms jsonb NOT NULL,
 	sample_max numeric NOT NULL,
-	hold bigint NOT NULL,
+	hold bigint,					/* NULL only inside start_observation() */
 	started_at timestamptz NOT NULL,
 	cost numeric,					/* NULL: not yet reported */
 	score numeric,					/* NULL: the judge failed */
@@ -34,6 +35,7 @@ DECLARE
 	s gpucredit_eval.stream := gpucredit_eval.require_stream(start_observation.org,
 		start_observation.stream);
 	o gpucredit_eval.online;
+	old gpucredit_eval.online;
 	h record;
 BEGIN
 	start_observation.replayed := false;
@@ -58,59 +60,63 @@ BEGIN
 	END IF;
 	o.digest := sha256(start_observation.output || convert_to(jsonb_build_array(
 		start_observation.input, start_observation.rubric)::text, 'UTF8'));
-	/* a twin waits here */
-	PERFORM gpucredit_internal.lock_name(format('gpucredit_eval.online %s/%s/%s',
-		s.org, s.stream, start_observation.request));
-	DECLARE
-		old gpucredit_eval.online;
-	BEGIN
-		SELECT * INTO old FROM gpucredit_eval.online n
-		WHERE n.org = s.org AND n.stream = s.stream AND n.request = start_observation.request;
-		IF FOUND THEN
-			IF old.digest <> o.digest THEN
-				RAISE EXCEPTION 'request "%" was handed in with other content',
-					left(start_observation.request, 64)
-					USING ERRCODE = 'UC201', DETAIL = 'A request has one answer.',
-					HINT = 'Name each request of production differently.';
-			END IF;
-			start_observation.status := CASE WHEN old.cost IS NULL THEN 'granted' ELSE 'done' END;
-			start_observation.judge := old.judge;
-			start_observation.judge_endpoint := old.judge_terms;
-			start_observation.max_cost := (old.judge ->> 'samples')::integer * old.sample_max;
-			start_observation.replayed := true;
+	SELECT * INTO old FROM gpucredit_eval.online n
+	WHERE n.org = s.org AND n.stream = s.stream AND n.request = start_observation.request;
+	IF NOT FOUND THEN
+		o.judge_terms := gpucredit_eval.endpoint_terms(gpucredit_eval.require_endpoint(s.org,
+			o.judge ->> 'endpoint'), o.judge ->> 'model') || jsonb_build_object('model', o.judge -> 'model');
+		IF o.judge_terms ->> 'price_in' IS NULL THEN
+			start_observation.status := 'denied';
+			start_observation.reason := 'no_price';
 			RETURN;
 		END IF;
-	END;
-	o.judge_terms := gpucredit_eval.endpoint_terms(gpucredit_eval.require_endpoint(s.org,
-		o.judge ->> 'endpoint'), o.judge ->> 'model') || jsonb_build_object('model', o.judge -> 'model');
-	IF o.judge_terms ->> 'price_in' IS NULL THEN
-		start_observation.status := 'denied';
-		start_observation.reason := 'no_price';
-		RETURN;
-	END IF;
-	o.sample_max := gpucredit_eval.token_cost(o.judge_terms,
-		gpucredit_eval.most_tokens((o.judge ->> 'max_input_tokens')::numeric,
-			coalesce(octet_length(o.judge ->> 'template'), 4096)
-			+ octet_length(start_observation.rubric) + octet_length(start_observation.input::text)
-			+ (o.judge ->> 'max_response_bytes')::integer,
-			coalesce(octet_length(o.judge ->> 'template'), 1024)
-			+ octet_length(start_observation.rubric) + octet_length(start_observation.input::text)
-			+ (o.judge ->> 'max_response_bytes')::integer),
-		(o.judge ->> 'max_tokens')::numeric);
-	start_observation.max_cost := (o.judge ->> 'samples')::integer * o.sample_max;
-	/* a denial sticks to its key, and later there may be credit */
-	SELECT * INTO h FROM gpucredit.hold(s.org, s.account,
-		format('eval/observe/%s', gen_random_uuid()),
-		greatest(ceil(start_observation.max_cost * 1000000) / 1000000, 0.000001), '1 hour');
-	start_observation.status := h.status;
-	start_observation.reason := h.reason;
-	IF h.status = 'granted' THEN
+		o.sample_max := gpucredit_eval.token_cost(o.judge_terms,
+			gpucredit_eval.most_tokens((o.judge ->> 'max_input_tokens')::numeric,
+				coalesce(octet_length(o.judge ->> 'template'), 4096)
+				+ octet_length(start_observation.rubric) + octet_length(start_observation.input::text)
+				+ (o.judge ->> 'max_response_bytes')::integer,
+				coalesce(octet_length(o.judge ->> 'template'), 1024)
+				+ octet_length(start_observation.rubric) + octet_length(start_observation.input::text)
+				+ (o.judge ->> 'max_response_bytes')::integer),
+			(o.judge ->> 'max_tokens')::numeric);
+		start_observation.max_cost := (o.judge ->> 'samples')::integer * o.sample_max;
+		/* a twin waits here, until this one's row is committed or gone */
 		INSERT INTO gpucredit_eval.online
 		VALUES (s.org, s.stream, start_observation.request, o.digest, o.judge, o.judge_terms,
-			o.sample_max, h.hold, gpucredit.now());
-		start_observation.judge := o.judge;
-		start_observation.judge_endpoint := o.judge_terms;
+			o.sample_max, NULL, gpucredit.now())
+		ON CONFLICT DO NOTHING;
+		IF FOUND THEN
+			/* a denial sticks to its key, and later there may be credit */
+			SELECT * INTO h FROM gpucredit.hold(s.org, s.account,
+				format('eval/observe/%s', gen_random_uuid()),
+				greatest(ceil(start_observation.max_cost * 1000000) / 1000000, 0.000001), '1 hour');
+			start_observation.status := h.status;
+			start_observation.reason := h.reason;
+			IF h.status = 'granted' THEN
+				UPDATE gpucredit_eval.online n SET hold = h.hold
+				WHERE n.org = s.org AND n.stream = s.stream AND n.request = start_observation.request;
+				start_observation.judge := o.judge;
+				start_observation.judge_endpoint := o.judge_terms;
+			ELSE
+				DELETE FROM gpucredit_eval.online n
+				WHERE n.org = s.org AND n.stream = s.stream AND n.request = start_observation.request;
+			END IF;
+			RETURN;
+		END IF;
+		SELECT * INTO STRICT old FROM gpucredit_eval.online n
+		WHERE n.org = s.org AND n.stream = s.stream AND n.request = start_observation.request;
 	END IF;
+	IF old.digest <> o.digest THEN
+		RAISE EXCEPTION 'request "%" was handed in with other content',
+			left(start_observation.request, 64)
+			USING ERRCODE = 'UC201', DETAIL = 'A request has one answer.',
+			HINT = 'Name each request of production differently.';
+	END IF;
+	start_observation.status := CASE WHEN old.cost IS NULL THEN 'granted' ELSE 'done' END;
+	start_observation.judge := old.judge;
+	start_observation.judge_endpoint := old.judge_terms;
+	start_observation.max_cost := (old.judge ->> 'samples')::integer * old.sample_max;
+	start_observation.replayed := true;
 END
 $$;
 COMMENT ON FUNCTION gpucredit_eval.start_observation(text, text, text, jsonb, bytea, text) IS

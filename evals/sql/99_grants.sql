@@ -45,7 +45,7 @@ GRANT EXECUTE ON FUNCTION gpucredit_eval.run_state
 TO gpucredit_admin, gpucredit_app, gpucredit_tenant, gpucredit_auditor,
 	gpucredit_eval_worker;
 
-GRANT EXECUTE ON FUNCTION gpucredit_eval.lease_cases, gpucredit_eval.run_spec,
+GRANT EXECUTE ON FUNCTION gpucredit_eval.open_runs, gpucredit_eval.lease_cases, gpucredit_eval.run_spec,
 	gpucredit_eval.report, gpucredit_eval.report_judge, gpucredit_eval.release_case, gpucredit_eval.pace,
 	gpucredit_eval.start_watched, gpucredit_eval.finish_observation
 TO gpucredit_admin, gpucredit_eval_worker;

@@ -1,13 +1,14 @@
 # drift.pl: do production's scores drift?
 use strict;
 use warnings;
+use DBD::Pg qw(:async);
 use FindBin;
 use lib "$FindBin::RealBin/lib";
 use GpuCreditEval;
 use GpuCredit;
 use Test::More;
 
-my $node = eval_node('drift');
+my $node = eval_node('drift', 'max_prepared_transactions = 2');
 
 sub q_ { return query($node, 'eval', $_[0]) }
 sub fails { return query_fails($node, 'eval', @_) }
@@ -39,6 +40,21 @@ is(q_(q{SELECT signal FROM gpucredit_eval.stream_state('acme', 'chat')}), 'f', '
 q_('SET gpucredit.notify_queue_limit = 0; ' . sprintf($observe, 'chat', "worse$_", 0)) foreach 1 .. 5;
 $listener->do('SELECT 1');
 is($listener->pg_notifies, undef, 'where gpucredit sends no notification, as with a full queue, a signal is recorded all the same');
+q_(q{BEGIN;
+	SAVEPOINT a;
+	SELECT gpucredit_eval.notify_number('gpucredit_eval_drift', 1);
+	ROLLBACK TO a;
+	SAVEPOINT b;
+	SELECT gpucredit_eval.notify_number('gpucredit_eval_drift', 2);
+	RELEASE b;
+	COMMIT});
+is((next_notification($listener))[2], '2', 'what was rolled back to a savepoint is not notified of, what was released is');
+q_(q{BEGIN;
+	SELECT gpucredit_eval.notify_number('gpucredit_eval_drift', 3);
+	PREPARE TRANSACTION 'drifts';
+	COMMIT PREPARED 'drifts';
+	SELECT gpucredit_eval.notify_number('gpucredit_eval_drift', 4)});
+is((next_notification($listener))[2], '4', 'a transaction with a notification can be prepared, and sends none');
 $listener->disconnect;
 is(q_(q{SELECT count(*) FROM gpucredit_eval.event WHERE operation = 'drift'}), '2', 'the next signal is another');
 
@@ -90,6 +106,30 @@ q_(sprintf($hand_in, 'online', 'r3', 'x'));
 is(q_(sprintf($judged, 'r3', q{'{NULL,NULL,a}'}, q{ARRAY[NULL, NULL, NULL]::jsonb[]})) =~ s/\|.*//r, '', 'a judge that failed observes nothing');
 is(q_(q{SELECT t FROM gpucredit_eval.stream_state('acme', 'online')}), '1', 'one score is in the stream');
 fails(sprintf($hand_in, 'steady', 'r', 'x'), 'UC602', 'a config without a judge');
+
+# the same request in two transactions at once: the second waits for the first
+my ($first, $second) = map { connect_to($node, 'eval') } 1, 2;
+my $holds = q{SELECT count(*) FROM gpucredit.holds WHERE org = 'acme' AND closed_at IS NULL};
+
+foreach my $end ('commit', 'rollback')
+{
+	my $before = q_($holds);
+	$first->begin_work;
+	$first->do(sprintf($hand_in, 'online', "twin $end", 'x'));
+	my $twin = $second->prepare(sprintf($hand_in, 'online', "twin $end", 'x'), { pg_async => PG_ASYNC });
+	$twin->execute;
+	ok($node->poll_query_until('eval', "SELECT cardinality(pg_blocking_pids($second->{pg_pid})) > 0"),
+		'the same request in another transaction waits');
+	$first->$end;
+	$second->pg_result;
+	is($twin->fetchrow_arrayref->[2] ? 'found' : 'new', $end eq 'commit' ? 'found' : 'new', "and after $end it is handed in once");
+	is(q_($holds) - $before, 1, 'with one hold');
+	$twin->finish;
+}
+my $all = q_(q{SELECT hold FROM gpucredit.hold('acme', '', 'all of it', (SELECT available FROM gpucredit.balance('acme')), '1 hour')});
+is(q_(sprintf($hand_in, 'online', 'dear', 'x')), 'denied|insufficient_credits|f', 'what the account cannot pay is denied');
+q_("SELECT gpucredit.release('acme', $all, 'all of it again')");
+is(q_(sprintf($hand_in, 'online', 'dear', 'x')), 'granted||f', 'and granted when it can');
 
 # eight observers at once: each score counts once, in some order
 q_(q{SELECT gpucredit_eval.set_stream('acme', 'busy', 'c', 1, 0.5, 0.5)});

@@ -7,6 +7,7 @@ use FindBin;
 use lib "$FindBin::RealBin/lib";
 use GpuCreditEval;
 use GpuCredit;
+use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $node = eval_node('rights');
@@ -80,6 +81,7 @@ my %calls = (
 	"report_judge('acme', 1, 1, 1, '', NULL)"       => 'worker',
 	"pace('acme', 'model')"                         => 'worker',
 	"start_watched('acme')"                         => 'worker',
+	"open_runs('acme')"                             => 'worker',
 	"finish_observation('acme', 's', 'r', NULL, NULL)" => 'worker',
 	"set_endpoint('acme', 'x', 'http://x', 1, 1, 1)" => 'ops',
 	"set_release_gate('acme', 1, 'prod', 'ours', 'x')" => 'nlp ann',
@@ -167,5 +169,38 @@ is(q_(q{
 			~ '\mgpucredit\.(hold|extend_hold|capture|release|reserve|cancel|issue|revoke|transfer|refund|refund_hold|placed)\('
 		AND NOT coalesce(p.proconfig @> '{gpucredit.key_space=gpucredit_eval}', false)}),
 	'', 'every function that calls the ledger has the harness\'s keys');
+
+# it calls what the core and the registry let their callers call, and nothing else
+my $body = q{coalesce(nullif(p.prosrc, ''), pg_get_functiondef(p.oid))};
+is(q_(qq{SELECT string_agg(p.proname, ' ') FROM pg_proc p
+	WHERE p.pronamespace = 'gpucredit_eval'::regnamespace AND $body ~ 'gpucredit(_registry)?_internal'}), '',
+	'no function calls an internal function');
+is(q_(qq{WITH named AS (
+		SELECT DISTINCT m[1] AS schema, m[2] AS name
+		FROM pg_proc p CROSS JOIN LATERAL regexp_matches($body, '\\m(gpucredit|gpucredit_registry)\\.([a-z_]+)\\M(?!\\s*[,=])', 'g') m
+		WHERE p.pronamespace = 'gpucredit_eval'::regnamespace)
+	SELECT string_agg(n.schema || '.' || n.name, ' ')
+	FROM named n JOIN pg_namespace s ON s.nspname = n.schema
+	WHERE NOT EXISTS (SELECT FROM pg_settings o WHERE o.name = n.schema || '.' || n.name)
+		AND NOT EXISTS (SELECT FROM pg_proc f CROSS JOIN LATERAL aclexplode(f.proacl) a
+			WHERE f.pronamespace = s.oid AND f.proname = n.name AND a.grantee <> f.proowner)
+		AND NOT EXISTS (SELECT FROM pg_class v CROSS JOIN LATERAL aclexplode(v.relacl) a
+			WHERE v.relnamespace = s.oid AND v.relname = n.name AND v.relkind = 'v' AND a.grantee <> v.relowner)}), '',
+	'and what it calls of gpucredit and the registry is granted to roles');
+my $libraries = q_(q{SELECT setting FROM pg_config WHERE name = 'PKGLIBDIR'});
+my @wanted = symbols('gpucredit_eval', 'U');
+my %core = map { $_ => 1 } symbols('gpucredit', '[A-TV-Z]');
+
+# The symbols of a library that it has, or wants.
+sub symbols
+{
+	my ($library, $kind) = @_;
+
+	return map { (split)[-1] } grep { /^\S*\s+$kind / } `nm -D $libraries/$library.so`;
+}
+cmp_ok(scalar(@wanted), '>', 20, 'its library calls the server');
+cmp_ok(scalar(keys %core), '>', 100, 'the core\'s has functions');
+is(join(' ', grep { $core{$_} } @wanted), '', 'and nothing of the core\'s library');
+unlike(slurp_file("$libraries/gpucredit_eval.so"), qr/gpucredit_internal/, 'nor names an internal function in a statement');
 eval_verify($node);
 done_testing();

@@ -1,0 +1,13 @@
+/*-------------------------------------------------------------------------
+ *
+ * notify_number.h
+ *		Notifications at the commit, if the server's queue has room.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUCREDIT_EVAL_NOTIFY_NUMBER_H
+#define GPUCREDIT_EVAL_NOTIFY_NUMBER_H
+
+extern void NotifyNumberInit(void);
+
+#endif							/* GPUCREDIT_EVAL_NOTIFY_NUMBER_H */
