@@ -7,8 +7,11 @@ import { createHash, randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
+import { CiJob } from "./lib/ci.mjs";
+import { marker, runComment } from "./lib/comment.mjs";
 import { Database } from "./lib/database.mjs";
 import { fromLmEval } from "./lib/lm_eval.mjs";
+import { mask, oneLine, secretsIn } from "./lib/log.mjs";
 import { fromOpenAIEvals } from "./lib/openai_evals.mjs";
 import { fromPromptfoo } from "./lib/promptfoo.mjs";
 import { gateTable, lmEvalResults, promptfooResults } from "./lib/results.mjs";
@@ -23,8 +26,14 @@ const HELP = `gpucredit-eval COMMAND [OPTION...]
   run                  starts a run, works on it, prints its gate
         --account PATH --config NAME --model NAME [--purpose gate] [--cap 5] [--baseline RUN]
         [--options JSON] [--key KEY] [--no-work]
-  work --run N         works on a run until it ends; start as many as you like
+  work [--run N]       works on a run until it ends; start as many as you like. Without --run it works on
+                       all that are open, on one gate and on one other run at a time
         [--concurrency 16] [--ttl 120] [--timeout 60]      seconds a lease and a call may take
+        [--every 10]                                       seconds between looks; 0: looks once
+  ci                   a job of CI: starts a run, waits for it, writes junit.xml and comment.md, and posts the
+                       comment on the pull request (GITHUB_TOKEN) or merge request (GPUCREDIT_EVAL_GITLAB_TOKEN)
+        as run, without --no-work, and [--folder .] [--deadline 3600] [--every 5] [--worst 5] [--no-comment]
+        [--work]                                           asks models itself, as a login that may
   watch                starts a run for each version that is pushed to a watched ref, and works on it:
                        on one gate, and on one other run beside it
         [--every 10]                                       seconds between looks; 0: looks once
@@ -32,21 +41,23 @@ const HELP = `gpucredit-eval COMMAND [OPTION...]
         --stream NAME --request ID --input FILE --output FILE --rubric TEXT
   gate --run N         prints what each task scores and the verdict
   junit --run N        prints JUnit XML
+  comment --run N      prints the comment in Markdown [--worst 5]
+  cancel --run N       ends a run
   results --run N [--format promptfoo|lm-eval]             prints results as JSON
 
   --org NAME           the organisation; or GPUCREDIT_ORG
   --database URL       the database; or libpq's PG* variables
 
-observe exits with 1 where the stream is outside its limits. The exit code of run and gate is 0 for pass and warn, 1 for block, 2 for inconclusive and for
+observe exits with 1 where the stream is outside its limits. The exit code of run, ci and gate is 0 for pass and warn, 1 for block, 2 for inconclusive and for
 what was denied or not finished; 64 stands for a mistake in the call, 70 for an error.
 `;
 
 const OPTIONS = Object.fromEntries([
 	...["org", "database", "set", "kind", "task", "documents", "filter", "match", "account", "config", "model",
 		"purpose", "cap", "baseline", "options", "key", "run", "concurrency", "ttl", "timeout", "format", "every",
-		"stream", "request", "input", "output", "rubric"]
+		"stream", "request", "input", "output", "rubric", "folder", "deadline", "worst"]
 		.map((name) => [name, { type: "string" }]),
-	...["freeze", "print", "no-work", "help"].map((name) => [name, { type: "boolean" }])]);
+	...["freeze", "print", "no-work", "work", "no-comment", "help"].map((name) => [name, { type: "boolean" }])]);
 
 const VERDICTS = { pass: 0, warn: 0, block: 1, inconclusive: 2 };
 const UNDECIDED = 2, USAGE = 64, FAILED = 70, STOPPED = 143;
@@ -60,6 +71,15 @@ function need(options, name) {
 	if (options[name] === undefined)
 		throw new Usage(`--${name} is missing`);
 	return options[name];
+}
+
+// An option that is a number, 0 or more.
+function number(options, name, otherwise) {
+	const value = Number(options[name] ?? otherwise);
+
+	if (options[name] === "" || !(value >= 0 && value < Infinity))
+		throw new Usage(`--${name} is no number`);
+	return value;
 }
 
 const commands = {
@@ -99,9 +119,12 @@ const commands = {
 	},
 
 	async work(database, options) {
-		const number = (name) => options[name] === undefined ? {} : { [name]: Number(options[name]) };
-		const worker = new Worker(database, options.org, need(options, "run"),
-			{ ...number("concurrency"), ...number("ttl"), ...number("timeout") });
+		if (options.run === undefined)
+			return workOnAll(database, options, async () => (await database.rows("open_runs", options.org))
+				.map(({ run, purpose }) => ({ run, purpose, text: `run ${run}` })));
+		const given = (name) => options[name] === undefined ? {} : { [name]: Number(options[name]) };
+		const worker = new Worker(database, options.org, options.run,
+			{ ...given("concurrency"), ...given("ttl"), ...given("timeout") });
 		const ended = onStop(() => worker.stop());
 		const state = await worker.work().finally(ended);
 		if (state !== "finished")
@@ -111,32 +134,29 @@ const commands = {
 	},
 
 	async watch(database, options) {
-		const every = Number(options.every ?? 10);
-		const stopping = new AbortController();
-		const lines = { gates: Promise.resolve(), others: Promise.resolve() };	// a gate waits for no nightly run
-		let failure;
-		const work = async (run) => {
-			if (!stopping.signal.aborted)
-				await commands.work(database, { ...options, run });
-		};
-		const failed = (error) => {
-			failure ??= error;
-			stopping.abort();
-		};
-		onStop(() => stopping.abort());
-		do {
-			for (const { name, ref, run, reason, purpose } of await database.rows("start_watched", options.org)) {
-				const line = /gate$/.test(purpose) ? "gates" : "others";
-				print(`${name}@${ref}: ${run ? `run ${run}` : reason}`);
-				if (run)
-					lines[line] = lines[line].then(() => work(run)).catch(failed);
-			}
-			if (every)
-				await sleep(every * 1000, null, { signal: stopping.signal }).catch(() => {});
-		} while (every && !stopping.signal.aborted);
-		await Promise.all(Object.values(lines));
-		if (failure)
-			throw failure;
+		return workOnAll(database, options, async () => (await database.rows("start_watched", options.org))
+			.map(({ name, ref, run, reason, purpose }) => ({ run, purpose, text: `${name}@${ref}: ${run ? `run ${run}` : reason}` })));
+	},
+
+	async ci(database, options) {
+		["account", "config", "model"].forEach((name) => need(options, name));
+		const job = new CiJob(database, { ...options, deadline: number(options, "deadline", 3600),
+			every: number(options, "every", 5), worst: number(options, "worst", 5) });
+		const ended = onStop(() => job.stop());
+		const verdict = await job.run().finally(ended);
+		return verdict === undefined ? UNDECIDED : VERDICTS[verdict];
+	},
+
+	async comment(database, options) {
+		const args = [options.org, need(options, "run")], worst = number(options, "worst", 5);
+		const results = await database.value("results", ...args), { org, account, config, purpose } = results;
+		process.stdout.write(runComment({ results, state: await database.row("run_state", ...args), worst,
+			first: marker(org, account, config, purpose), secrets: secretsIn(process.env) }));
+	},
+
+	async cancel(database, options) {
+		const { state } = await database.row("cancel_run", options.org, need(options, "run"), options.key ?? randomUUID());
+		print(`run ${options.run} is ${state}`);
 	},
 
 	async observe(database, options) {
@@ -175,6 +195,44 @@ const commands = {
 		print(JSON.stringify(formats[format](results), null, "\t"));
 	},
 };
+
+// Works on the runs that a function finds, as it is asked again and again: on one
+// gate and on one other run at a time, so that a gate waits for no nightly run.  A
+// run that is found again is not begun again while it is under way.
+async function workOnAll(database, options, find) {
+	const every = number(options, "every", 10);
+	const stopping = new AbortController();
+	const lines = { gates: Promise.resolve(), others: Promise.resolve() };
+	const underWay = new Set();
+	let failure;
+	const work = async (run) => {
+		if (!stopping.signal.aborted)
+			await commands.work(database, { ...options, run });
+	};
+	const failed = (error) => {
+		failure ??= error;
+		stopping.abort();
+	};
+
+	onStop(() => stopping.abort());
+	do {
+		for (const { run, purpose, text } of await find()) {
+			const line = /gate$/.test(purpose) ? "gates" : "others";
+			if (underWay.has(run))
+				continue;
+			print(text);
+			if (!run)
+				continue;
+			underWay.add(run);
+			lines[line] = lines[line].then(() => work(run)).catch(failed).finally(() => underWay.delete(run));
+		}
+		if (every)
+			await sleep(every * 1000, null, { signal: stopping.signal }).catch(() => {});
+	} while (every && !stopping.signal.aborted);
+	await Promise.all(Object.values(lines));
+	if (failure)
+		throw failure;
+}
 
 // Calls a function when the process is asked to end, which a second signal does at
 // once, and half a minute later the clock: leases that are not given back by then
@@ -227,7 +285,8 @@ function parse(args) {
 main(process.argv.slice(2)).then((code) => {
 	process.exitCode = code;
 }, (error) => {
-	const more = [error.detail, error.hint].filter(Boolean).map((line) => `\n  ${line}`).join("");
-	process.stderr.write(`gpucredit-eval: ${error.message}${more}\n`);
+	const secrets = secretsIn(process.env);
+	const [message, ...more] = [error.message, error.detail, error.hint].filter(Boolean).map((one) => oneLine(mask(one, secrets)));
+	process.stderr.write(`gpucredit-eval: ${[message, ...more].join("\n  ")}\n`);
 	process.exitCode = error instanceof Usage ? USAGE : FAILED;
 });

@@ -5,6 +5,7 @@
 // for as long as the caller waits.
 import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
+import { oneLine } from "./log.mjs";
 
 const CONNECTIONS = 8;
 const AGAIN = /^(40001|40P01|08|57P0[123]|53300|ECONN|ENOENT|EPIPE)/;
@@ -36,7 +37,7 @@ export class Database {
 					throw error;
 				if (!said && !/^40/.test(error.code ?? "")) {
 					said = true;
-					process.stderr.write(`gpucredit-eval: the database does not answer (${error.message}), trying again for ${
+					process.stderr.write(`gpucredit-eval: the database does not answer (${oneLine(error.message)}), trying again for ${
 						Math.ceil((end - Date.now()) / 1000)} s\n`);
 				}
 				await sleep(wait);

@@ -1,11 +1,12 @@
 // results.mjs: a run's results, for people and for other programs
+import { oneLine } from "./log.mjs";
 
 // The gate as a table, and a last line with the verdict and the cost.
 export function gateTable(rows, state, verdict) {
 	const heads = ["task", "score", "n", "stderr", "threshold", "baseline", "passes", "gate", "reason"];
 	const lines = rows.map((row) => [row.task, row.score, row.n, row.stderr, row.threshold, row.baseline,
 		row.passes === null ? "?" : row.passes ? "yes" : "no", row.blocking ? "blocking" : "advisory", row.reason]
-		.map((value) => value === null ? "" : String(value)));
+		.map((value) => value === null ? "" : oneLine(value)));
 	const widths = heads.map((head, i) => Math.max(head.length, ...lines.map((line) => line[i].length)));
 	const draw = (line) => line.map((value, i) => value.padEnd(widths[i])).join("  ").trimEnd();
 
