@@ -37,7 +37,19 @@ while ($page =~ /^```sh\n(.*?)^```\n```text\n(.*?)^```/gms)
 cmp_ok(scalar(@shell), '>', 10, 'the page has examples');
 is(scalar(@shell), scalar(() = $page =~ /^```sh$/mg), 'each with what it prints');
 
-my $text = join("echo '<end>'\n", 'set -eu' . "\n", @shell, '');
+# the worker that numbers events is there; on a busy machine it takes longer than
+# the page allows for, so a pause of the page's ends when they have numbers
+$node->poll_query_until('web', 'SELECT NOT EXISTS (SELECT FROM gpucredit.event_pending)');
+my $psql  = join(' ', 'psql -XAtq -d web -h', $node->host, '-p', $node->port);
+my $pause = <<"END";
+sleep ()
+{
+	command sleep \$((\$1 * 2))
+	until [ "\$($psql -c 'SELECT count(*) FROM gpucredit.event_pending')" = 0 ]; do command sleep 0.2; done
+}
+END
+
+my $text = join("echo '<end>'\n", "set -eu\n$pause", @shell, '');
 my $port = daemon_port();
 $text =~ s/127\.0\.0\.1:8086/127.0.0.1:$port/;
 $text =~ s/PORT=8099/PORT=$receiver/;
