@@ -13,6 +13,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct option;
+
 /* exit statuses */
 #define CLI_DONE	0
 #define CLI_REFUSED	1			/* the database refused, or is away */
@@ -50,6 +52,12 @@ extern void CliPrintJson(json_t * document);
 extern void CliShow(const PGresult * result, bool json);
 extern void CliTable(const PGresult * result, bool heading);
 
+/* options.c */
+extern void CliHelp(const char *use, const struct option *options,
+					const char *letters);
+extern void CliBadOption(int option, char **argv)
+			__attribute__((noreturn));
+
 extern int	CliSubmit(int argc, char **argv);
 extern int	CliQueue(int argc, char **argv);
 extern int	CliCancel(int argc, char **argv);
@@ -72,5 +80,7 @@ extern int	CliSeff(int argc, char **argv);
 extern int	CliScontrol(int argc, char **argv);
 extern int	CliScancel(int argc, char **argv);
 extern int	CliSinfo(int argc, char **argv);
+extern int	CliSprio(int argc, char **argv);
+extern int	CliSshare(int argc, char **argv);
 
 #endif							/* GPUCREDIT_CLI_H */

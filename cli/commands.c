@@ -16,9 +16,18 @@
 
 #include "cli.h"
 
+/* what operators read of nodes */
+#define NODES \
+	"SELECT n.pool, n.node, n.gpu_type, n.gpus," \
+	" gpucredit.gpu_count(n.healthy) AS healthy, n.state," \
+	" date_trunc('second', gpucredit.now() - n.heard_at)::text AS silent," \
+	" coalesce(n.reason, '') AS reason FROM gpucredit.nodes n"
+
 static void want_arguments(int argc, int least, int most, const char *use);
 static char *job_array(int argc, char **argv);
 static void show(const char *sql, int n, const char *const *values, bool json);
+static void draw_top(const PGresult * map, const PGresult * queue, bool once);
+static void print_top(const PGresult * map, const PGresult * queue);
 
 static void
 want_arguments(int argc, int least, int most, const char *use)
@@ -75,36 +84,6 @@ CliQueue(int argc, char **argv)
 	return CLI_DONE;
 }
 
-/*
- * Cancel each job; its key is fixed, so a second try is the same call.
- */
-int
-CliCancel(int argc, char **argv)
-{
-	int			status = CLI_DONE;
-
-	want_arguments(argc, 1, -1, "cancel JOB...");
-	(void) job_array(argc, argv);
-	for (int i = 1; i < argc; i++)
-	{
-		char	   *key = CliFormat("gpucredit-cancel-%s", argv[i]);
-		const char *values[3] = {CliOrg(), argv[i], key};
-		PGresult   *result = CliTry("SELECT job_state FROM gpucredit.cancel("
-									"$1, $2::bigint, $3)", 3, values);
-
-		if (PQresultStatus(result) == PGRES_TUPLES_OK)
-			printf("job %s: %s\n", argv[i], PQgetvalue(result, 0, 0));
-		else
-		{
-			CliPrintRefusal(argv[i], result);
-			status = CLI_REFUSED;
-		}
-		PQclear(result);
-		free(key);
-	}
-	return status;
-}
-
 int
 CliExplain(int argc, char **argv)
 {
@@ -125,7 +104,7 @@ CliBalance(int argc, char **argv)
 	bool		json = CliFlag(&argc, argv, "--json");
 	const char *values[2] = {CliOrg(), cli_account == NULL ? "" : cli_account};
 
-	want_arguments(argc, 0, 0, "balance");
+	want_arguments(argc, 0, 0, "balance [--json]");
 	show("SELECT available, spendable, held, used, spent,"
 		 " coalesce(to_char(next_expiry_at, 'YYYY-MM-DD HH24:MI'), '') AS"
 		 " next_expiry FROM gpucredit.balance($1, $2)", 2, values, json);
@@ -137,69 +116,72 @@ CliNodes(int argc, char **argv)
 {
 	bool		json = CliFlag(&argc, argv, "--json");
 
-	want_arguments(argc, 0, 0, "nodes");
-	show("SELECT n.pool, n.node, n.gpu_type, n.gpus,"
-		 " gpucredit.gpu_count(n.healthy) AS healthy, n.state,"
-		 " date_trunc('second', gpucredit.now() - n.heard_at)::text AS silent,"
-		 " coalesce(n.reason, '') AS reason"
-		 " FROM gpucredit.nodes n ORDER BY n.pool, n.node", 0, NULL, json);
+	want_arguments(argc, 0, 0, "nodes [--json]");
+	show(NODES " ORDER BY n.pool, n.node", 0, NULL, json);
 	return CLI_DONE;
 }
 
 int
 CliDrain(int argc, char **argv)
 {
+	bool		json = CliFlag(&argc, argv, "--json");
 	const char *values[2] = {argc > 1 ? argv[1] : NULL,
 	argc > 2 ? argv[2] : NULL};
 
-	want_arguments(argc, 2, 2, "drain NODE REASON");
+	want_arguments(argc, 2, 2, "drain [--json] NODE REASON");
 	PQclear(CliCall("SELECT gpucredit.drain($1, $2)", 2, values));
+	if (json)
+		show(NODES " WHERE n.node = $1", 1, values, true);
 	return CLI_DONE;
 }
 
 int
 CliResume(int argc, char **argv)
 {
+	bool		json = CliFlag(&argc, argv, "--json");
 	const char *values[1] = {argc > 1 ? argv[1] : NULL};
 
-	want_arguments(argc, 1, 1, "resume NODE");
+	want_arguments(argc, 1, 1, "resume [--json] NODE");
 	PQclear(CliCall("SELECT gpucredit.resume($1)", 1, values));
+	if (json)
+		show(NODES " WHERE n.node = $1", 1, values, true);
 	return CLI_DONE;
 }
 
 /*
- * Silent when all is well, as the function is.
+ * Silent when all is well, as the function is; as JSON an empty list.
  */
 int
 CliVerify(int argc, char **argv)
 {
+	bool		json = CliFlag(&argc, argv, "--json");
 	PGresult   *result;
 	int			found;
 
-	(void) argv;
-	want_arguments(argc, 0, 0, "verify");
+	want_arguments(argc, 0, 0, "verify [--json]");
 	result = CliCall("SELECT * FROM gpucredit.verify()", 0, NULL);
 	found = PQntuples(result);
-	if (found > 0)
-		CliTable(result, true);
+	if (found > 0 || json)
+		CliShow(result, json);
 	PQclear(result);
 	return found > 0 ? CLI_REFUSED : CLI_DONE;
 }
 
 /*
- * Show the pool's map, waiting jobs and reasons, once a second; -1: once.
+ * Show the pool's map, waiting jobs and reasons, once a second; -1, --json: once.
  */
 int
 CliTop(int argc, char **argv)
 {
 	struct winsize window = {.ws_col = 80};
-	bool		once = !isatty(STDOUT_FILENO);
+	bool		json = CliFlag(&argc, argv, "--json");
+	bool		once = json || !isatty(STDOUT_FILENO);
 	int			option;
 
 	while ((option = getopt(argc, argv, "1")) != -1)
 	{
 		if (option != '1')
-			Fail(CLI_USAGE, "usage: gpucredit top [-1] [POOL]");
+			Fail(CLI_USAGE, "usage: gpucredit top [-1 | --json] [POOL]");
 		once = true;
 	}
 	(void) ioctl(STDOUT_FILENO, TIOCGWINSZ, &window);
@@ -211,20 +193,16 @@ CliTop(int argc, char **argv)
 		width};
 		PGresult   *map = CliCall("SELECT * FROM gpucredit.cluster_map("
 								  "$1, width => $2::int)", 2, values);
-		PGresult   *queue = CliCall("SELECT org, job, request, waits::text,"
+		PGresult   *queue = CliCall(json ? "SELECT * FROM gpucredit.queue($1)" :
+									"SELECT org, job, request, waits::text,"
 									" reason, coalesce(to_char(expected_at,"
 									" 'Mon DD HH24:MI'), '') AS expected"
 									" FROM gpucredit.queue($1)", 1, values);
 
-		if (!once)
-			fputs("\033[H\033[2J", stdout);
-		CliTable(map, false);
-		putchar('\n');
-		if (PQntuples(queue) > 0)
-			CliTable(queue, true);
+		if (json)
+			print_top(map, queue);
 		else
-			puts("nothing waits");
-		fflush(stdout);
+			draw_top(map, queue, once);
 		PQclear(map);
 		PQclear(queue);
 		free(width);
@@ -232,4 +210,37 @@ CliTop(int argc, char **argv)
 			return CLI_DONE;
 		sleep(1);
 	}
+}
+
+/*
+ * The map, and the queue below it; before the next, the screen is cleared.
+ */
+static void
+draw_top(const PGresult * map, const PGresult * queue, bool once)
+{
+	if (!once)
+		fputs("\033[H\033[2J", stdout);
+	CliTable(map, false);
+	putchar('\n');
+	if (PQntuples(queue) > 0)
+		CliTable(queue, true);
+	else
+		puts("nothing waits");
+	fflush(stdout);
+}
+
+/*
+ * Both as one document; the map is its lines.
+ */
+static void
+print_top(const PGresult * map, const PGresult * queue)
+{
+	json_t	   *document = json_object();
+	json_t	   *lines = json_array();
+
+	for (int row = 0; row < PQntuples(map); row++)
+		json_array_append_new(lines, json_string(PQgetvalue(map, row, 0)));
+	json_object_set_new(document, "map", lines);
+	json_object_set_new(document, "queue", CliJsonRows(queue));
+	CliPrintJson(document);
 }

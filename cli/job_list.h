@@ -10,6 +10,10 @@
 
 extern char *JobListParse(const char *text);
 
+/* filter_values.c */
+extern const char *StateListCheck(const char *text);
+extern const char *NodeListCheck(const char *text);
+
 /*
  * SQL that numbers jobs as Slurm does: 12, or 12_3 for a task of the array whose
  * first job is 12.  A query selects its jobs in SLURM_FOUND(conditions), which
@@ -55,6 +59,11 @@ extern char *JobListParse(const char *text);
 #define SLURM_NODES \
 	"coalesce(replace(regexp_replace(j.nodes, '\\{[^}]*\\}', '', 'g'), ' ', ',')," \
 	" '')"
+
+/* an interval as Slurm prints it: 02:03:04, or 1-02:03:04 with days */
+#define SLURM_LENGTH(length) \
+	"(coalesce(nullif(extract(day FROM justify_hours(" length "))::int, 0)" \
+	" || '-', '') || to_char(justify_hours(" length "), 'HH24:MI:SS'))"
 
 /* what Slurm prints where there is nothing */
 #define SLURM_NOTHING "('(' || 'null)')"

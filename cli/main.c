@@ -29,23 +29,21 @@ typedef struct Command
 } Command;
 
 static const Command commands[] = {
-	{"submit", CliSubmit, "submit [OPTION...] SCRIPT [ARGUMENT...]",
-		"Submits a script as a job. #SBATCH lines before its first command are"
-		" options\nas well. The options are those of sbatch; man gpucredit lists"
-	" them."},
+	/* its help is that of its options (sbatch.c) */
+	{"submit", CliSubmit, "submit [OPTION...] SCRIPT [ARGUMENT...]", NULL},
 	{"job", CliJob, "job [--json] [--history] JOB...",
 		"Prints what is known of a job: its request, nodes and devices, exit code,"
 		" cost,\nuse of its devices, why it waits or how it ended, and with"
 	" --history all that\nhappened to it."},
 	{"queue", CliQueue, "queue [--json] [JOB...]",
 	"Lists the jobs that are not over, or those named in any state."},
-	{"cancel", CliCancel, "cancel JOB...",
+	{"cancel", CliCancel, "cancel [--json] JOB...",
 	"Cancels jobs; a running one ends by the ordinary stop."},
-	{"hold", CliHold, "hold JOB...",
+	{"hold", CliHold, "hold [--json] JOB...",
 	"Keeps waiting jobs from starting. Their credit stays set aside."},
-	{"release", CliRelease, "release JOB...",
+	{"release", CliRelease, "release [--json] JOB...",
 	"Lets held jobs start again, at the prices then in force."},
-	{"wait", CliWait, "wait JOB...",
+	{"wait", CliWait, "wait [--json] JOB...",
 		"Waits until the jobs are over. The exit status is their highest exit"
 	" code."},
 	{"logs", CliLogs, "logs [-f] [OPTION...] JOB",
@@ -58,13 +56,13 @@ static const Command commands[] = {
 	"Prints the credit of the account."},
 	{"nodes", CliNodes, "nodes [--json]",
 	"Lists the nodes; for operators."},
-	{"drain", CliDrain, "drain NODE REASON",
+	{"drain", CliDrain, "drain [--json] NODE REASON",
 	"Starts nothing new on a node; for operators."},
-	{"resume", CliResume, "resume NODE",
+	{"resume", CliResume, "resume [--json] NODE",
 	"Ends a drain; for operators."},
-	{"top", CliTop, "top [-1] [POOL]",
-	"Shows the pool's map and queue each second; -1: once."},
-	{"verify", CliVerify, "verify",
+	{"top", CliTop, "top [-1 | --json] [POOL]",
+	"Shows the pool's map and queue each second; -1 and --json: once."},
+	{"verify", CliVerify, "verify [--json]",
 	"Checks the books. No output means that all is well."},
 };
 
@@ -76,7 +74,7 @@ static const struct
 }			others[] = {
 	{"sacct", CliSacct}, {"sbatch", CliSbatch}, {"scancel", CliScancel},
 	{"scontrol", CliScontrol}, {"seff", CliSeff}, {"sinfo", CliSinfo},
-	{"squeue", CliSqueue},
+	{"sprio", CliSprio}, {"squeue", CliSqueue}, {"sshare", CliSshare},
 };
 
 #define COMMANDS	(sizeof(commands) / sizeof(commands[0]))
@@ -147,7 +145,8 @@ main(int argc, char **argv)
 		{
 			int			skipped = optind;
 
-			if (skipped + 1 < argc && strcmp(argv[skipped + 1], "--help") == 0)
+			if (commands[i].does != NULL && skipped + 1 < argc &&
+				strcmp(argv[skipped + 1], "--help") == 0)
 			{
 				printf("usage: gpucredit %s\n%s\n", commands[i].use,
 					   commands[i].does);

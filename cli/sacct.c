@@ -12,24 +12,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <time.h>
 
 #include "cli.h"
+#include "field_list.h"
 #include "instant.h"
 #include "job_list.h"
 
+#define USE	"usage: sacct [-j JOBS] [-A ACCOUNT] [-u USERS] [-s STATES]" \
+	" [--name NAMES]\n             [-S INSTANT] [-E INSTANT] [-o FIELDS] [-n]" \
+	" [-X] [-p | -P | --json]\n       sacct --helpformat"
 #define FIELDS	"JobID,JobName,Partition,Account,AllocGPUS,State,ExitCode,Cost"
 #define INSTANT(column)	"coalesce(to_char(" column ", 'YYYY-MM-DD\"T\"HH24:MI:SS'), 'Unknown')"
-#define LENGTH(column) "to_char(coalesce(" column ", '0'), 'HH24:MI:SS')"
+#define LENGTH(column)	SLURM_LENGTH("coalesce(" column ", '0')")
 #define GPU_HOURS "j.gpus * j.share / 1000.0 * extract(epoch FROM j.elapsed) / 3600"
 
 /* Each field, and its SQL about a job "j". */
-static const struct
-{
-	const char *name;
-	const char *sql;
-}			fields[] = {
+static const NamedField fields[] = {
 	{"Account", "j.account"},
 	{"AllocGPUS", "coalesce(j.gpus, 0)::text"},
 	{"Comment", "j.labels ->> 'comment'"},
@@ -56,6 +55,7 @@ static const struct
 	{"Timelimit", LENGTH("j.wall_limit")},
 	{"User", "regexp_replace(j.account, '^.*/', '')"},
 	{"WCKey", "j.labels ->> 'wckey'"},
+	{NULL, NULL}
 };
 
 /* The jobs that the options ask for. */
@@ -85,13 +85,11 @@ typedef struct Sacct
 	const char *since;
 	const char *until;
 	bool		heading;
-	bool		parsable;
-	bool		json;
+	FieldListForm form;
 } Sacct;
 
 static void parse_options(Sacct *sacct, int argc, char **argv);
 static const char *instant_option(const char *text, const char *option);
-static char *field_list(const char *format);
 
 int
 CliSacct(int argc, char **argv)
@@ -110,20 +108,10 @@ CliSacct(int argc, char **argv)
 	values[6] = sacct.until;
 	values[7] = sacct.name;
 	result = CliCall(CliFormat(FOUND "SELECT %s FROM" SLURM_NUMBERED
-							   " ORDER BY j.job", field_list(sacct.format)), 8,
+							   " ORDER BY j.job",
+							   FieldListSelect(fields, sacct.format)), 8,
 					 values);
-	if (sacct.json)
-		CliPrintJson(CliJsonRows(result));
-	else if (!sacct.parsable)
-		CliTable(result, sacct.heading);
-	for (int row = sacct.heading ? -1 : 0;
-		 sacct.parsable && row < PQntuples(result); row++)
-	{
-		for (int c = 0; c < PQnfields(result); c++)
-			printf("%s%s", c == 0 ? "" : "|", row < 0 ?
-				   PQfname(result, c) : PQgetvalue(result, row, c));
-		putchar('\n');
-	}
+	FieldListPrint(result, sacct.form, sacct.heading);
 	PQclear(result);
 	return CLI_DONE;
 }
@@ -134,15 +122,18 @@ CliSacct(int argc, char **argv)
 static void
 parse_options(Sacct *sacct, int argc, char **argv)
 {
+	static const char letters[] = ":A:E:ehj:no:pPS:s:u:X";
 	static const struct option options[] = {
 		{"accounts", required_argument, NULL, 'A'},
 		{"allocations", no_argument, NULL, 'X'},
 		{"endtime", required_argument, NULL, 'E'},
 		{"format", required_argument, NULL, 'o'},
 		{"jobs", required_argument, NULL, 'j'},
+		{"helpformat", no_argument, NULL, 'e'},
 		{"json", no_argument, NULL, 'J'},
 		{"name", required_argument, NULL, 'm'},
 		{"noheader", no_argument, NULL, 'n'},
+		{"parsable", no_argument, NULL, 'p'},
 		{"parsable2", no_argument, NULL, 'P'},
 		{"starttime", required_argument, NULL, 'S'},
 		{"state", required_argument, NULL, 's'},
@@ -153,8 +144,7 @@ parse_options(Sacct *sacct, int argc, char **argv)
 	int			option;
 
 	opterr = 0;
-	while ((option = getopt_long(argc, argv, "A:E:j:hno:PS:s:u:X", options,
-								 NULL)) != -1)
+	while ((option = getopt_long(argc, argv, letters, options, NULL)) != -1)
 	{
 		switch (option)
 		{
@@ -165,23 +155,21 @@ parse_options(Sacct *sacct, int argc, char **argv)
 				sacct->until = instant_option(optarg, "--endtime");
 				break;
 			case 'J':
-				sacct->json = true;
+				sacct->form = FIELDS_JSON;
 				break;
 			case 'P':
-				sacct->parsable = true;
+				sacct->form = FIELDS_BARS;
 				break;
 			case 'S':
 				sacct->since = instant_option(optarg, "--starttime");
 				break;
 			case 'X':
 				break;			/* there are no other lines */
+			case 'e':
+				FieldListNames(fields);
+				exit(CLI_DONE);
 			case 'h':
-				puts("usage: sacct [-j JOBS] [-A ACCOUNT] [-u USERS]"
-					 " [-s STATES] [--name NAMES]\n"
-					 "             [-S INSTANT] [-E INSTANT] [-o FIELDS] [-n]"
-					 " [-P] [-X] [--json]\nFields:");
-				for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
-					puts(fields[i].name);
+				CliHelp(USE, options, letters);
 				exit(CLI_DONE);
 			case 'j':
 				sacct->jobs = JobListParse(optarg);
@@ -195,15 +183,17 @@ parse_options(Sacct *sacct, int argc, char **argv)
 			case 'o':
 				sacct->format = optarg;
 				break;
+			case 'p':
+				sacct->form = FIELDS_BARS_END;
+				break;
 			case 's':
-				sacct->states = optarg;
+				sacct->states = StateListCheck(optarg);
 				break;
 			case 'u':
 				sacct->user = optarg;
 				break;
 			default:
-				Fail(CLI_USAGE, "option \"%s\" is not supported",
-					 argv[optind - 1]);
+				CliBadOption(option, argv);
 		}
 	}
 	if (optind < argc)
@@ -225,38 +215,6 @@ instant_option(const char *text, const char *option)
 }
 
 /*
- * The columns of "JobID,State%20": Slurm's widths are read, and columns are as
- * wide as their content.
- */
-static char *
-field_list(const char *format)
-{
-	char	   *copy = CliFormat("%s", format);
-	char	   *list = CliFormat("%s", "");
-	char	   *save = NULL;
-
-	for (char *word = strtok_r(copy, ",", &save); word != NULL;
-		 word = strtok_r(NULL, ",", &save))
-	{
-		size_t		n = sizeof(fields) / sizeof(fields[0]);
-		size_t		i = 0;
-
-		word[strcspn(word, "%")] = '\0';
-		while (i < n && strcasecmp(word, fields[i].name) != 0)
-			i++;
-		if (i == n)
-			Fail(CLI_USAGE, "field \"%s\" is not supported; sacct --help lists"
-				 " those that are", word);
-		list = CliFormat("%s%s%s AS \"%s\"", list, *list == '\0' ? "" : ", ",
-						 fields[i].sql, fields[i].name);
-	}
-	free(copy);
-	if (*list == '\0')
-		Fail(CLI_USAGE, "the format has no fields");
-	return list;
-}
-
-/*
  * seff JOB: how much of what it held a job used.
  */
 int
@@ -266,8 +224,13 @@ CliSeff(int argc, char **argv)
 	const char *values[2];
 	PGresult   *result;
 
-	if (argc != 2 || strcmp(argv[1], "--help") == 0)
-		Fail(argc == 2 ? CLI_DONE : CLI_USAGE, "usage: seff JOB");
+	if (argc == 2 && strcmp(argv[1], "--help") == 0)
+	{
+		puts("usage: seff JOB");
+		return CLI_DONE;
+	}
+	if (argc != 2)
+		Fail(CLI_USAGE, "usage: seff JOB");
 	jobs = JobListParse(argv[1]);
 	values[0] = CliOrg();
 	values[1] = jobs;

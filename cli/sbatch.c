@@ -24,6 +24,11 @@
 
 #define SCRIPT_MOST	(64 * 1024)
 #define WORDS_MOST	256
+#define SBATCH_USE	"usage: sbatch [OPTION...] [SCRIPT [ARGUMENT...]]\n" \
+	"       sbatch [OPTION...] --wrap=COMMAND"
+#define SUBMIT_USE	"usage: gpucredit submit [OPTION...] SCRIPT [ARGUMENT...]\n" \
+	"Submits a script as a job. #SBATCH lines before its first command are" \
+	" options\nas well. man gpucredit says what they mean."
 
 static const struct option options[] = {
 	{"account", required_argument, NULL, 'A'},
@@ -41,6 +46,7 @@ static const struct option options[] = {
 	{"gpus-per-node", required_argument, NULL, OPT_GPUS_PER_NODE},
 	{"gpus-per-task", required_argument, NULL, OPT_GPUS_PER_TASK},
 	{"gres", required_argument, NULL, OPT_GRES},
+	{"help", no_argument, NULL, 'h'},
 	{"hold", no_argument, NULL, 'H'},
 	{"job-name", required_argument, NULL, 'J'},
 	{"kill-on-invalid-dep", required_argument, NULL, OPT_KILL},
@@ -79,6 +85,8 @@ static const struct option options[] = {
 	{NULL, 0, NULL, 0}
 };
 
+static const char letters[] = "+:A:a:b:D:c:d:e:G:hHJ:N:n:o:p:q:t:W";
+
 static void parse_text_option(StoredSubmission *s, int option, const char *value,
 							  const char *where);
 static void parse_size_option(StoredSubmission *s, int option, const char *value,
@@ -112,9 +120,15 @@ SubmissionOptions(StoredSubmission *submission, int argc, char **argv,
 
 	optind = 0;
 	opterr = 0;
-	while ((option = getopt_long(argc, argv, "+:A:a:b:D:c:d:e:G:HJ:N:n:o:p:q:t:W",
-								 options, &index)) != -1)
+	while ((option = getopt_long(argc, argv, letters, options,
+								 &index)) != -1)
 	{
+		if (option == 'h')
+		{
+			CliHelp(strcmp(cli_program, "sbatch") == 0 ? SBATCH_USE : SUBMIT_USE,
+					options, letters);
+			exit(CLI_DONE);
+		}
 		if (option == ':')
 			Fail(CLI_USAGE, "%s: option \"%s\" takes a value", where,
 				 argv[optind - 1]);
@@ -157,16 +171,7 @@ SubmissionScript(StoredSubmission *submission, const char *path)
 		Fail(CLI_USAGE, "%s is longer than %d bytes", path, SCRIPT_MOST);
 	if (strlen(text) != len)
 		Fail(CLI_USAGE, "%s is no text", path);
-	if (strncmp(text, "#!", 2) != 0)
-		Fail(CLI_USAGE, "%s does not begin with #! and an interpreter",
-			 path);
-	if (strstr(text, "\r\n") != NULL)
-		Fail(CLI_USAGE, "%s has lines that end with CR LF, as Windows writes"
-			 " them, and no shell runs it; run: sed -i 's/\\r$//' %s", path,
-			 path);
-	if (text[2 + strspn(text + 2, " \t")] == '\n' ||
-		text[2 + strspn(text + 2, " \t")] == '\0')
-		Fail(CLI_USAGE, "%s names no interpreter after #!", path);
+	InterpreterCheck(path, text);
 	submission->script = text;
 	copy = CliFormat("%s", text);
 	for (line = copy; line != NULL && *line != '\0'; line = next)

@@ -3,7 +3,9 @@
  * scancel.c
  *		scancel: cancel jobs, arrays and tasks, or those that a filter finds.
  *
- * It is silent if a job was cancelled, or is over.
+ * It is silent if a job was cancelled, or is over.  Which jobs a filter finds is
+ * limited by what the login may read, and each one is cancelled by a call that
+ * checks the login again.
  *
  *-------------------------------------------------------------------------
  */
@@ -16,13 +18,15 @@
 #include "cli.h"
 #include "job_list.h"
 
-#define USE	"usage: scancel [-Qi] [-u USERS] [-n NAMES] [-t STATES] [-A ACCOUNT]" \
-	" [-p PARTITIONS] [JOBS...]"
+#define USE	"usage: scancel [-Q | -v] [-i] [-u USERS | --me] [-n NAMES]" \
+	" [-t STATES] [-A ACCOUNT]\n               [-p PARTITIONS] [-q QOS]" \
+	" [-w NODES] [--wckey=KEYS] [JOBS...]"
 
 /* The options. */
 typedef struct Scancel
 {
 	bool		quiet;
+	bool		verbose;
 	bool		asks;
 	bool		filters;
 	char	   *jobs;			/* as a list; NULL: all that the filter finds */
@@ -31,11 +35,29 @@ typedef struct Scancel
 	const char *states;
 	const char *account;
 	const char *pool;
+	const char *tier;
+	const char *nodes;
+	const char *wckey;
+	const char *own;			/* this account alone */
 } Scancel;
 
+/* Options that the environment may have, under Slurm's names. */
+static const struct
+{
+	const char *variable;
+	int			option;
+}			variables[] = {
+	{"SCANCEL_ACCOUNT", 'A'}, {"SCANCEL_INTERACTIVE", 'i'},
+	{"SCANCEL_NAME", 'n'}, {"SCANCEL_PARTITION", 'p'}, {"SCANCEL_QOS", 'q'},
+	{"SCANCEL_STATE", 't'}, {"SCANCEL_USER", 'u'}, {"SCANCEL_VERBOSE", 'v'},
+	{"SCANCEL_WCKEY", 'W'},
+};
+
 static void parse_options(Scancel *s, int argc, char **argv);
+static bool set_option(Scancel *s, int option, const char *value);
+static void refuse_signal(char **argv);
 static PGresult * find_jobs(const Scancel *s);
-static bool confirm(const char *job, const char *name);
+static bool confirm(const PGresult * jobs, int row);
 static int	cancel_one(const Scancel *s, const char *job);
 
 int
@@ -49,11 +71,9 @@ CliScancel(int argc, char **argv)
 	jobs = find_jobs(&s);
 	for (int i = 0; i < PQntuples(jobs); i++)
 	{
-		const char *job = PQgetvalue(jobs, i, 0);
-
-		if (s.asks && !confirm(job, PQgetvalue(jobs, i, 1)))
+		if (s.asks && !confirm(jobs, i))
 			continue;
-		if (cancel_one(&s, job) != CLI_DONE)
+		if (cancel_one(&s, PQgetvalue(jobs, i, 0)) != CLI_DONE)
 			status = CLI_REFUSED;
 	}
 	PQclear(jobs);
@@ -61,60 +81,52 @@ CliScancel(int argc, char **argv)
 }
 
 /*
- * Parse the command line; an unknown word ends the command.
+ * Parse the environment and the command line, which wins; an unknown word ends
+ * the command.
  */
 static void
 parse_options(Scancel *s, int argc, char **argv)
 {
+	static const char letters[] = ":A:Qin:p:q:t:u:vw:";
 	static const struct option options[] = {
 		{"account", required_argument, NULL, 'A'},
 		{"help", no_argument, NULL, 'h'},
 		{"interactive", no_argument, NULL, 'i'},
 		{"jobname", required_argument, NULL, 'n'},
+		{"me", no_argument, NULL, 'm'},
 		{"name", required_argument, NULL, 'n'},
+		{"nodelist", required_argument, NULL, 'w'},
 		{"partition", required_argument, NULL, 'p'},
+		{"qos", required_argument, NULL, 'q'},
 		{"quiet", no_argument, NULL, 'Q'},
 		{"state", required_argument, NULL, 't'},
 		{"user", required_argument, NULL, 'u'},
+		{"verbose", no_argument, NULL, 'v'},
+		{"wckey", required_argument, NULL, 'W'},
 		{NULL, 0, NULL, 0}
 	};
 	int			option;
 
-	opterr = 0;
-	while ((option = getopt_long(argc, argv, "A:Qin:p:t:u:", options,
-								 NULL)) != -1)
+	for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++)
 	{
-		switch (option)
+		const char *value = getenv(variables[i].variable);
+
+		if (value != NULL)
+			(void) set_option(s, variables[i].option, value);
+	}
+	opterr = 0;
+	while ((option = getopt_long(argc, argv, letters, options, NULL)) != -1)
+	{
+		if (option == 'h')
 		{
-			case 'A':
-				s->account = optarg;
-				break;
-			case 'Q':
-				s->quiet = true;
-				continue;
-			case 'h':
-				puts(USE);
-				exit(CLI_DONE);
-			case 'i':
-				s->asks = true;
-				continue;
-			case 'n':
-				s->name = optarg;
-				break;
-			case 'p':
-				s->pool = optarg;
-				break;
-			case 't':
-				s->states = optarg;
-				break;
-			case 'u':
-				s->user = optarg;
-				break;
-			default:
-				Fail(CLI_USAGE, "option \"%s\" is not supported",
-					 argv[optind - 1]);
+			CliHelp(USE, options, letters);
+			exit(CLI_DONE);
 		}
-		s->filters = true;
+		if (!set_option(s, option, optarg))
+		{
+			refuse_signal(argv);
+			CliBadOption(option, argv);
+		}
 	}
 	if (optind >= argc && !s->filters)
 		Fail(CLI_USAGE, USE);
@@ -126,20 +138,91 @@ parse_options(Scancel *s, int argc, char **argv)
 }
 
 /*
+ * Set an option; false: it is none.
+ */
+static bool
+set_option(Scancel *s, int option, const char *value)
+{
+	switch (option)
+	{
+		case 'A':
+			s->account = value;
+			break;
+		case 'Q':
+			s->quiet = true;
+			return true;
+		case 'W':
+			s->wckey = value;
+			break;
+		case 'i':
+			s->asks = true;
+			return true;
+		case 'm':
+			if (cli_account == NULL || *cli_account == '\0')
+				Fail(CLI_USAGE, "--me means the account that GPUCREDIT_ACCOUNT"
+					 " names, and it names none");
+			s->own = cli_account;
+			break;
+		case 'n':
+			s->name = value;
+			break;
+		case 'p':
+			s->pool = value;
+			break;
+		case 'q':
+			s->tier = value;
+			break;
+		case 't':
+			s->states = StateListCheck(value);
+			break;
+		case 'u':
+			s->user = value;
+			break;
+		case 'v':
+			s->verbose = true;
+			return true;
+		case 'w':
+			s->nodes = NodeListCheck(value);
+			break;
+		default:
+			return false;
+	}
+	s->filters = true;
+	return true;
+}
+
+/*
+ * A job that gets another end than it was to get would be worse than none.
+ */
+static void
+refuse_signal(char **argv)
+{
+	const char *word = argv[optind - 1];
+
+	if (strncmp(word, "--", 2) == 0 ? strncmp(word, "--signal", 8) == 0 ||
+		strcmp(word, "--batch") == 0 || strcmp(word, "--full") == 0 :
+		optopt == 's' || optopt == 'b' || optopt == 'f')
+		Fail(CLI_USAGE, "a running job cannot be sent a signal; without"
+			 " --signal, --batch and --full scancel ends the job");
+}
+
+/*
  * The jobs that are meant.  Named ones without a filter are cancelled whatever
  * they are, so that one which does not exist is an error.
  */
 static PGresult *
 find_jobs(const Scancel *s)
 {
-	const char *values[8] = {CliOrg(), s->jobs, s->user, s->name, s->states,
+	const char *values[12] = {CliOrg(), s->jobs, s->user, s->name, s->states,
 		s->account != NULL ? s->account : cli_account, s->pool,
-	s->filters ? "t" : "f"};
+	s->filters ? "t" : "f", s->tier, s->nodes, s->wckey, s->own};
 
-	return CliCall("SELECT u.job, j.name FROM unnest($2::bigint[]) AS u (job)"
+	return CliCall("SELECT u.job, j.name, j.pool FROM unnest($2::bigint[])"
+				   "  AS u (job)"
 				   " LEFT JOIN gpucredit.jobs j ON j.org = $1 AND j.job = u.job"
 				   " WHERE NOT $8::boolean"
-				   " UNION ALL SELECT j.job, j.name FROM gpucredit.jobs j"
+				   " UNION ALL SELECT j.job, j.name, j.pool"
+				   " FROM gpucredit.jobs j"
 				   " CROSS JOIN LATERAL (SELECT w.long, w.short FROM"
 				   SLURM_STATES "  WHERE w.state = j.state) s"
 				   " WHERE $8::boolean AND j.org = $1 AND j.ended_at IS NULL"
@@ -154,20 +237,44 @@ find_jobs(const Scancel *s)
 				   "  OR starts_with(j.account, $6 || '/'))"
 				   " AND ($7::text IS NULL"
 				   "  OR j.pool = ANY (string_to_array($7, ',')))"
-				   " ORDER BY 1", 8, values);
+				   " AND ($9::text IS NULL"
+				   "  OR j.tier = ANY (string_to_array($9, ',')))"
+				   " AND ($10::text IS NULL OR string_to_array(" SLURM_NODES
+				   "  , ',') && string_to_array($10, ','))"
+				   " AND ($11::text IS NULL OR j.labels ->> 'wckey'"
+				   "  = ANY (string_to_array($11, ',')))"
+				   " AND ($12::text IS NULL OR j.account = $12)"
+				   " ORDER BY 1", 12, values);
 }
 
 /*
- * Ask whoever types; without an answer the job stays.
+ * Ask whoever types, again until the answer is one; without an answer the job
+ * stays.
  */
 static bool
-confirm(const char *job, const char *name)
+confirm(const PGresult * jobs, int row)
 {
-	char		answer[16] = "";
+	char	   *answer = NULL;
+	size_t		size = 0;
 
-	printf("Cancel job_id=%s name=%s [y/n]? ", job, name);
-	fflush(stdout);
-	return fgets(answer, sizeof(answer), stdin) != NULL && *answer == 'y';
+	for (;;)
+	{
+		printf("Cancel job_id=%s name=%s partition=%s [y/n]? ",
+			   PQgetvalue(jobs, row, 0), PQgetvalue(jobs, row, 1),
+			   PQgetvalue(jobs, row, 2));
+		fflush(stdout);
+		if (getline(&answer, &size, stdin) < 0 ||
+			strchr("nN", *answer) != NULL)
+		{
+			free(answer);
+			return false;
+		}
+		if (strchr("yY", *answer) != NULL)
+		{
+			free(answer);
+			return true;
+		}
+	}
 }
 
 /*
@@ -179,9 +286,12 @@ cancel_one(const Scancel *s, const char *job)
 	char	   *key = CliFormat("gpucredit-cancel-%s", job);
 	const char *values[3] = {CliOrg(), job, key};
 	const char *sql = "SELECT gpucredit.cancel($1, $2::bigint, $3)";
-	PGresult   *result = CliTry(sql, 3, values);
+	PGresult   *result;
 	int			status = CLI_DONE;
 
+	if (s->verbose)
+		fprintf(stderr, "scancel: Terminating job %s\n", job);
+	result = CliTry(sql, 3, values);
 	for (int try = 0; try < 3 && CliRetries(result); try++)
 	{
 		PQclear(result);

@@ -76,9 +76,9 @@ show_jobs(const char *list)
 					 " coalesce(j.after, " SLURM_NOTHING "), GREATEST(j.attempt - 1, 0),"
 					 " CASE WHEN j.exit_code > 128 THEN '0:' || j.exit_code - 128"
 					 "  ELSE coalesce(j.exit_code, 0) || ':0' END,"
-					 " to_char(coalesce(j.elapsed, '0'), 'HH24:MI:SS'),"
-					 " to_char(coalesce(j.wall_limit, '0'), 'HH24:MI:SS'),"
-					 " " INSTANT("j.submitted_at") ", "
+					 " " SLURM_LENGTH("coalesce(j.elapsed, '0')") ", "
+					 "coalesce(" SLURM_LENGTH("j.wall_limit")
+					 ", 'UNLIMITED'), " INSTANT("j.submitted_at") ", "
 					 INSTANT("coalesce(j.not_before, j.submitted_at)") ", "
 					 INSTANT("j.started_at") ", " INSTANT("j.ended_at") ", "
 					 INSTANT("j.deadline") ", j.pool,"

@@ -17,6 +17,8 @@
 #include "node_rows.h"
 #include "slurm_format.h"
 
+#define USE	"usage: sinfo [-N] [-l | -R | -s | -o FORMAT | --json] [-h]" \
+	" [-n NODES]\n             [-p PARTITIONS] [-t STATES]"
 #define FORMAT	"%9P %.5a %.10l %.6D %.6t %N"
 #define FORMAT_NODES	"%12N %.6D %.9P %6t"
 #define FORMAT_LONG	"%9P %.5a %.10l %.6D %.11T %N"
@@ -132,6 +134,7 @@ group_by(const SlurmFormat *format, bool by_node)
 static void
 parse_options(Sinfo *q, int argc, char **argv)
 {
+	static const char letters[] = ":NRahln:o:p:st:";
 	static const struct option options[] = {
 		{"Node", no_argument, NULL, 'N'},
 		{"all", no_argument, NULL, 'a'},
@@ -150,14 +153,12 @@ parse_options(Sinfo *q, int argc, char **argv)
 	int			option;
 
 	opterr = 0;
-	while ((option = getopt_long(argc, argv, "NRahln:o:p:st:", options,
-								 NULL)) != -1)
+	while ((option = getopt_long(argc, argv, letters, options, NULL)) != -1)
 	{
 		switch (option)
 		{
 			case 'H':
-				puts("usage: sinfo [-N] [-l | -R | -s | -o FORMAT | --json] [-h]"
-					 " [-n NODES]\n             [-p PARTITIONS] [-t STATES]");
+				CliHelp(USE, options, letters);
 				exit(CLI_DONE);
 			case 'J':
 				q->json = true;
@@ -178,7 +179,7 @@ parse_options(Sinfo *q, int argc, char **argv)
 				q->long_form = true;
 				break;
 			case 'n':
-				q->nodes = optarg;
+				q->nodes = NodeListCheck(optarg);
 				break;
 			case 'o':
 				q->format = optarg;
@@ -193,8 +194,7 @@ parse_options(Sinfo *q, int argc, char **argv)
 				q->states = optarg;
 				break;
 			default:
-				Fail(CLI_USAGE, "option \"%s\" is not supported",
-					 argv[optind - 1]);
+				CliBadOption(option, argv);
 		}
 	}
 	if (optind < argc)

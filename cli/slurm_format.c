@@ -1,19 +1,25 @@
 /*-------------------------------------------------------------------------
  *
  * slurm_format.c
- *		Formats of Slurm's lists: text with %[.][WIDTH]LETTER.
+ *		Formats of Slurm's lists: text with %[.][WIDTH]LETTER, and lists of
+ *		NAME[:[.][WIDTH][TEXT]].
  *
- * An unknown letter ends the command: a tool that got something else than it
+ * An unknown letter or name ends the command: a tool that got something else than it
  * asked for would draw wrong conclusions.
  *
  *-------------------------------------------------------------------------
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <strings.h>
 
 #include "cli.h"
 #include "slurm_format.h"
 
+#define NAMED_WIDTH	20
+
+static int	parse_width(const char **at);
 static void print_line(const SlurmFormat *format, const PGresult * result,
 					   int row, int first);
 static void print_text(const SlurmColumn *column, const char *text);
@@ -58,9 +64,7 @@ SlurmFormatParse(const SlurmField *fields, const char *text,
 		at++;
 		column->right = *at == '.';
 		at += column->right;
-		column->width = (int) strtol(at, (char **) &at, 10);
-		if (column->width < 0 || column->width > 1000)
-			Fail(CLI_USAGE, "a width of the format is not supported");
+		column->width = parse_width(&at);
 		column->field = SlurmFieldFind(fields, *at);
 		if (column->field == NULL)
 			Fail(CLI_USAGE, "\"%%%c\" of the format is not supported",
@@ -72,6 +76,67 @@ SlurmFormatParse(const SlurmField *fields, const char *text,
 	{
 		.before = CliFormat("%s", text)
 	};
+}
+
+/*
+ * Parse a list of names.  Without a width a field has 20 characters, and the text
+ * after the width comes after the field.
+ */
+void
+SlurmFormatParseNames(const SlurmField *fields, const SlurmFieldName *names,
+					  const char *text, SlurmFormat *format)
+{
+	char	   *copy = CliFormat("%s", text);
+	char	   *after = CliFormat("%s", "");
+	char	   *save = NULL;
+
+	format->n = 0;
+	for (char *word = strtok_r(copy, ",", &save); word != NULL;
+		 word = strtok_r(NULL, ",", &save))
+	{
+		SlurmColumn *column = &format->columns[format->n];
+		const SlurmFieldName *name = names;
+		char	   *colon = strchr(word, ':');
+		const char *at = "";
+
+		if (format->n++ == SLURM_FORMAT_MOST)
+			Fail(CLI_USAGE, "the format is too long");
+		if (colon != NULL)
+		{
+			*colon = '\0';
+			at = colon + 1;
+		}
+		while (name->name != NULL && strcasecmp(name->name, word) != 0)
+			name++;
+		if (name->name == NULL)
+			Fail(CLI_USAGE, "\"%s\" of the format is not supported", word);
+		column->before = after;
+		column->field = SlurmFieldFind(fields, name->letter);
+		column->right = *at == '.';
+		at += column->right;
+		column->width = parse_width(&at);
+		if (column->width == 0)
+			column->width = NAMED_WIDTH;
+		after = CliFormat("%s", at);
+	}
+	free(copy);
+	format->columns[format->n] = (SlurmColumn)
+	{
+		.before = after
+	};
+}
+
+/*
+ * A width, and go past it; 0: there is none.
+ */
+static int
+parse_width(const char **at)
+{
+	long		width = strtol(*at, (char **) at, 10);
+
+	if (width < 0 || width > 1000)
+		Fail(CLI_USAGE, "a width of the format is not supported");
+	return (int) width;
 }
 
 /*

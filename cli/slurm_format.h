@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * slurm_format.h
- *		Formats of Slurm's lists, such as "%.18i %P".
+ *		Formats of Slurm's lists, such as "%.18i %P" and "JobID:18,Partition".
  *
  *-------------------------------------------------------------------------
  */
@@ -22,6 +22,13 @@ typedef struct SlurmField
 	const char *sql;
 } SlurmField;
 
+/* The name of a letter.  A list ends with name NULL. */
+typedef struct SlurmFieldName
+{
+	const char *name;
+	char		letter;
+} SlurmFieldName;
+
 /* One field of a format, and the text before it. */
 typedef struct SlurmColumn
 {
@@ -41,6 +48,9 @@ extern const SlurmField *SlurmFieldFind(const SlurmField *fields,
 										char letter);
 extern void SlurmFormatParse(const SlurmField *fields, const char *text,
 							 SlurmFormat *format);
+extern void SlurmFormatParseNames(const SlurmField *fields,
+								  const SlurmFieldName *names,
+								  const char *text, SlurmFormat *format);
 extern char *SlurmFormatSelect(const SlurmFormat *format);
 extern void SlurmFormatPrint(const SlurmFormat *format,
 							 const PGresult * result, int first,

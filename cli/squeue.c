@@ -14,24 +14,32 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "cli.h"
 #include "job_list.h"
 #include "slurm_format.h"
 
+#define USE	"usage: squeue [-l | -o FORMAT | -O NAMES | --start | --json] [-h]\n" \
+	"              [-j JOBS] [-A ACCOUNT] [-u USERS] [-p PARTITIONS]\n" \
+	"              [-t STATES] [-n NAMES] [-w NODES] [-S FIELD]"
 #define FORMAT	"%.18i %.9P %.8j %.8u %.2t %.10M %R"
 #define FORMAT_LONG	"%.18i %.9P %.8j %.8u %.8T %.10M %.9l %R"
 #define FORMAT_START	"%.18i %.9P %.8j %.8u %.2t %.19S %R"
 
+/* NULL for a job without a limit; GREATEST passes over NULLs */
+#define LEFT \
+	"(CASE WHEN j.wall_limit IS NOT NULL THEN GREATEST(j.wall_limit" \
+	" - coalesce(j.elapsed, '0'), '0') END)"
+
 /* The SQL is about a job "j". */
 static const SlurmField fields[] = {
-	{'A', false, "JOBID", "j.array_job::text"},
+	{'A', false, "JOBID", "j.job::text"},
 	{'E', false, "DEPENDENCY", "coalesce(j.after, " SLURM_NOTHING ")"},
 	{'F', false, "ARRAY_JOB_ID", "j.array_job::text"},
 	{'K', false, "ARRAY_TASK_ID", "coalesce(j.task::text, 'N/A')"},
-	{'L', false, "TIME_LEFT", "coalesce(to_char(GREATEST(j.wall_limit -"
-	" coalesce(j.elapsed, '0'), '0'), 'HH24:MI:SS'), 'UNLIMITED')"},
-	{'M', false, "TIME", "to_char(coalesce(j.elapsed, '0'), 'HH24:MI:SS')"},
+	{'L', false, "TIME_LEFT", "coalesce(" SLURM_LENGTH(LEFT) ", 'UNLIMITED')"},
+	{'M', false, "TIME", SLURM_LENGTH("coalesce(j.elapsed, '0')")},
 	{'N', false, "NODELIST", SLURM_NODES},
 	{'P', false, "PARTITION", "j.pool"},
 	{'R', false, "NODELIST(REASON)", "CASE WHEN j.long = 'PENDING' THEN"
@@ -48,8 +56,7 @@ static const SlurmField fields[] = {
 	{'i', false, "JOBID", SLURM_JOB_ID},
 	{'j', false, "NAME", "coalesce(j.name, 'sbatch')"},
 	{'k', false, "COMMENT", "coalesce(j.labels ->> 'comment', " SLURM_NOTHING ")"},
-	{'l', false, "TIME_LIMIT", "coalesce(to_char(j.wall_limit, 'HH24:MI:SS'),"
-	" 'UNLIMITED')"},
+	{'l', false, "TIME_LIMIT", "coalesce(" SLURM_LENGTH("j.wall_limit") ", 'UNLIMITED')"},
 	{'q', false, "QOS", "j.tier"},
 	{'r', false, "REASON", SLURM_REASON},
 	{'t', false, "ST", "j.short"},
@@ -57,13 +64,27 @@ static const SlurmField fields[] = {
 	{'\0', false, NULL, NULL}
 };
 
-/* when those that wait are expected to start: a cycle's work for each pool */
+/* Names of the letters, for -O. */
+static const SlurmFieldName names[] = {
+	{"Account", 'a'}, {"ArrayJobID", 'F'}, {"ArrayTaskID", 'K'},
+	{"Comment", 'k'}, {"Dependency", 'E'}, {"EndTime", 'e'},
+	{"JobArrayID", 'F'}, {"JobID", 'A'}, {"Name", 'j'}, {"NodeList", 'N'},
+	{"Partition", 'P'}, {"QOS", 'q'}, {"Reason", 'r'}, {"ReasonList", 'R'},
+	{"StartTime", 'S'}, {"State", 'T'}, {"StateCompact", 't'},
+	{"SubmitTime", 'V'}, {"TimeLeft", 'L'}, {"TimeLimit", 'l'},
+	{"TimeUsed", 'M'}, {"tres-per-node", 'b'}, {"UserName", 'u'}, {NULL, 0}
+};
+
+/*
+ * When those that wait are expected to start: a cycle's work for each pool.  A
+ * screen's name of an organisation is cut after 23 characters.
+ */
 #define EXPECTED \
 	" LEFT JOIN (SELECT u.org, u.job, u.expected_at" \
 	"  FROM (SELECT DISTINCT p.pool FROM gpucredit.jobs p" \
 	"   WHERE p.org = $1 AND p.ended_at IS NULL) p" \
-	"  CROSS JOIN LATERAL gpucredit.queue(p.pool) u) q" \
-	"  ON q.org = j.org AND q.job = j.job"
+	"  CROSS JOIN LATERAL gpucredit.queue(p.pool, 1000) u) q" \
+	"  ON left(q.org, 23) = left(j.org, 23) AND q.job = j.job"
 
 /* The jobs that the options ask for. */
 #define FOUND SLURM_FOUND( \
@@ -87,6 +108,7 @@ static const SlurmField fields[] = {
 typedef struct Squeue
 {
 	const char *format;
+	const char *names;			/* a list instead of a format; NULL: none */
 	char	   *jobs;			/* a bigint array; NULL: all */
 	const char *states;			/* NULL: live jobs */
 	const char *account;
@@ -99,6 +121,29 @@ typedef struct Squeue
 	bool		heading;
 	bool		json;
 } Squeue;
+
+static const char letters[] = ":A:ahj:ln:O:o:p:rS:t:u:w:";
+static const struct option options[] = {
+	{"Format", required_argument, NULL, 'O'},
+	{"account", required_argument, NULL, 'A'},
+	{"all", no_argument, NULL, 'a'},
+	{"array", no_argument, NULL, 'r'},
+	{"format", required_argument, NULL, 'o'},
+	{"help", no_argument, NULL, 'H'},
+	{"jobs", required_argument, NULL, 'j'},
+	{"json", no_argument, NULL, 'J'},
+	{"long", no_argument, NULL, 'l'},
+	{"name", required_argument, NULL, 'n'},
+	{"nodelist", required_argument, NULL, 'w'},
+	{"sort", required_argument, NULL, 'S'},
+	{"start", no_argument, NULL, 's'},
+	{"me", no_argument, NULL, 'm'},
+	{"noheader", no_argument, NULL, 'h'},
+	{"partition", required_argument, NULL, 'p'},
+	{"states", required_argument, NULL, 't'},
+	{"user", required_argument, NULL, 'u'},
+	{NULL, 0, NULL, 0}
+};
 
 static void parse_options(Squeue *q, int argc, char **argv);
 static const char *sort_order(const char *text);
@@ -117,7 +162,10 @@ CliSqueue(int argc, char **argv)
 	PGresult   *result;
 
 	parse_options(&q, argc, argv);
-	SlurmFormatParse(fields, q.format, &format);
+	if (q.names != NULL)
+		SlurmFormatParseNames(fields, names, q.names, &format);
+	else
+		SlurmFormatParse(fields, q.format, &format);
 	sql = SlurmFormatSelect(&format);
 	sql = CliFormat(FOUND "SELECT j.job%s%s FROM" SLURM_NUMBERED
 					"%s ORDER BY %s, j.job", format.n == 0 ? "" : ", ", sql,
@@ -150,31 +198,10 @@ CliSqueue(int argc, char **argv)
 static void
 parse_options(Squeue *q, int argc, char **argv)
 {
-	static const struct option options[] = {
-		{"account", required_argument, NULL, 'A'},
-		{"all", no_argument, NULL, 'a'},
-		{"array", no_argument, NULL, 'r'},
-		{"format", required_argument, NULL, 'o'},
-		{"help", no_argument, NULL, 'H'},
-		{"jobs", required_argument, NULL, 'j'},
-		{"json", no_argument, NULL, 'J'},
-		{"long", no_argument, NULL, 'l'},
-		{"name", required_argument, NULL, 'n'},
-		{"nodelist", required_argument, NULL, 'w'},
-		{"sort", required_argument, NULL, 'S'},
-		{"start", no_argument, NULL, 's'},
-		{"me", no_argument, NULL, 'm'},
-		{"noheader", no_argument, NULL, 'h'},
-		{"partition", required_argument, NULL, 'p'},
-		{"states", required_argument, NULL, 't'},
-		{"user", required_argument, NULL, 'u'},
-		{NULL, 0, NULL, 0}
-	};
 	int			option;
 
 	opterr = 0;
-	while ((option = getopt_long(argc, argv, "A:ahj:ln:o:p:rS:t:u:w:", options,
-								 NULL)) != -1)
+	while ((option = getopt_long(argc, argv, letters, options, NULL)) != -1)
 	{
 		switch (option)
 		{
@@ -182,13 +209,13 @@ parse_options(Squeue *q, int argc, char **argv)
 				q->account = optarg;
 				break;
 			case 'H':
-				puts("usage: squeue [-l | -o FORMAT | --start | --json] [-h]"
-					 " [-j JOBS] [-A ACCOUNT]\n              [-u USERS]"
-					 " [-p PARTITIONS] [-t STATES] [-n NAMES] [-w NODES]"
-					 " [-S FIELD]");
+				CliHelp(USE, options, letters);
 				exit(CLI_DONE);
 			case 'J':
 				q->json = true;
+				break;
+			case 'O':
+				q->names = optarg;
 				break;
 			case 'S':
 				q->order = sort_order(optarg);
@@ -213,25 +240,26 @@ parse_options(Squeue *q, int argc, char **argv)
 				q->format = FORMAT_START;
 				break;
 			case 'w':
-				q->nodes = optarg;
+				q->nodes = NodeListCheck(optarg);
 				break;
 			case 'm':
 				break;			/* GPUCREDIT_ACCOUNT, as in all commands */
 			case 'o':
 				q->format = optarg;
+				q->names = NULL;
 				break;
 			case 'p':
 				q->pool = optarg;
 				break;
 			case 't':
-				q->states = optarg;
+				q->states = strcasecmp(optarg, "all") == 0 ? optarg :
+					StateListCheck(optarg);
 				break;
 			case 'u':
 				q->user = optarg;
 				break;
 			default:
-				Fail(CLI_USAGE, "option \"%s\" is not supported",
-					 argv[optind - 1]);
+				CliBadOption(option, argv);
 		}
 	}
 	if (optind < argc)

@@ -99,6 +99,10 @@ extern int	SubmissionOptions(StoredSubmission *submission, int argc,
 							  const char *where);
 extern void SubmissionScript(StoredSubmission *submission, const char *path);
 
+/* interpreter.c */
+extern void InterpreterCheck(const char *path, const char *script);
+extern void InterpreterWarn(const char *path, const char *script);
+
 /* array_spec.c */
 extern void ArrayParse(ArraySpec *array, const char *text, const char *where);
 

@@ -105,8 +105,6 @@ CliSubmit(int argc, char **argv)
 	call_parameters(&submission, NULL, values);
 	if (submission.dry_run)
 		return quote_submission(&submission, values);
-	if (submission.json)
-		Fail(CLI_USAGE, "--json goes with --dry-run");
 	if (submission.key != NULL)
 	{
 		values[VALUE_KEY] = submission.key;
@@ -183,6 +181,9 @@ read_submission(StoredSubmission *s, int argc, char **argv)
 		s->name = CliFormat("%s", wrapped ? "wrap" : "sbatch");
 	if (s->array.indexes == NULL && s->after != NULL)
 		refuse_corresponding(s);
+	/* an image has interpreters of its own */
+	if (!wrapped && s->image == NULL)
+		InterpreterWarn(as_sbatch && at >= argc ? "-" : argv[at], s->script);
 }
 
 /*
@@ -316,7 +317,7 @@ static PGresult *
 submit(const char *const *values)
 {
 	if (values[VALUE_INDEXES] == NULL)
-		return send("SELECT NULL::bigint AS index, r.job, r.status, r.reason,"
+		return send("SELECT NULL::bigint AS task, r.job, r.status, r.reason,"
 					" r.held, r.replayed FROM "
 					RESERVE("$3", "$12::jsonb", "$13::jsonb") " r"
 					" WHERE $14::text IS NULL", VALUES, values);
@@ -333,7 +334,8 @@ submit(const char *const *values)
 				RESERVE(TASK_KEY,
 						"jsonb_set(" TASK_SPEC ", '{env,SLURM_ARRAY_JOB_ID}',"
 						" to_jsonb(t.job::text))", TASK_OPTIONS) " r)"
-				" SELECT * FROM first UNION ALL SELECT * FROM rest"
+				" SELECT i AS task, job, status, reason, held, replayed"
+				" FROM (SELECT * FROM first UNION ALL SELECT * FROM rest) a"
 				" ORDER BY 1", VALUES, values);
 }
 
@@ -358,7 +360,8 @@ send(const char *sql, int n, const char *const *values)
 
 /*
  * Print the result of each job; a denied one sets the exit status.  Of an array
- * sbatch prints the number of its first job, which is that of the array.
+ * sbatch prints the number of its first job, which is that of the array.  As JSON
+ * each job is an object.
  */
 static int
 print(const StoredSubmission *s, const PGresult * result)
@@ -372,11 +375,12 @@ print(const StoredSubmission *s, const PGresult * result)
 
 		if (strcmp(PQgetvalue(result, i, 2), "denied") == 0)
 		{
-			fprintf(stderr, "gpucredit: %sdenied: %s\n", task,
-					PQgetvalue(result, i, 3));
+			if (!s->json)
+				fprintf(stderr, "gpucredit: %sdenied: %s\n", task,
+						PQgetvalue(result, i, 3));
 			status = CLI_REFUSED;
 		}
-		else if (as_sbatch && i > 0)
+		else if (s->json || (as_sbatch && i > 0))
 			continue;
 		else if (s->parsable)
 			puts(PQgetvalue(result, i, 1));
@@ -386,6 +390,8 @@ print(const StoredSubmission *s, const PGresult * result)
 			printf("%sjob %s, %s held\n", task, PQgetvalue(result, i, 1),
 				   PQgetvalue(result, i, 4));
 	}
+	if (s->json)
+		CliPrintJson(CliJsonRows(result));
 	fflush(stdout);
 	return status;
 }
@@ -404,7 +410,7 @@ wait_for_jobs(const PGresult * result)
 		if (!PQgetisnull(result, i, 1))
 			jobs[n++] = strtoll(PQgetvalue(result, i, 1), NULL, 10);
 	}
-	return WaitForJobs(jobs, n, false);
+	return WaitForJobs(jobs, n, WAIT_SILENT);
 }
 
 /*

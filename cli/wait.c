@@ -24,25 +24,27 @@
 
 static char *job_array(const int64_t *jobs, int n);
 static PGresult * call(const char *const *values);
-static int	exit_status(const PGresult * result, bool prints);
+static int	exit_status(const PGresult * result, WaitOutput output);
+static void print_json(const PGresult * result);
 
 int
 CliWait(int argc, char **argv)
 {
+	bool		json = CliFlag(&argc, argv, "--json");
 	int64_t    *jobs = CliAlloc(sizeof(int64_t) * argc);
 
 	if (argc < 2)
-		Fail(CLI_USAGE, "usage: gpucredit wait JOB...");
+		Fail(CLI_USAGE, "usage: gpucredit wait [--json] JOB...");
 	for (int i = 1; i < argc; i++)
 		jobs[i - 1] = CliNumber(argv[i], 1, INT64_MAX, "a job");
-	return WaitForJobs(jobs, argc - 1, true);
+	return WaitForJobs(jobs, argc - 1, json ? WAIT_JSON : WAIT_TEXT);
 }
 
 /*
- * Wait until all are over; returns the exit status.  prints: a line for each.
+ * Wait until all are over; returns the exit status.
  */
 int
-WaitForJobs(const int64_t *jobs, int n, bool prints)
+WaitForJobs(const int64_t *jobs, int n, WaitOutput output)
 {
 	const char *values[2] = {CliOrg(), job_array(jobs, n)};
 	useconds_t	pause = 200000;
@@ -62,7 +64,7 @@ WaitForJobs(const int64_t *jobs, int n, bool prints)
 			over &= strcmp(PQgetvalue(result, i, 2), "t") == 0;
 		}
 		if (over)
-			return exit_status(result, prints);
+			return exit_status(result, output);
 		PQclear(result);
 		usleep(pause);
 		pause = pause < 2000000 ? pause * 5 / 4 : pause;
@@ -98,7 +100,8 @@ call(const char *const *values)
 	for (;;)
 	{
 		PGresult   *result = CliTry("SELECT u.job, j.state,"
-									" j.ended_at IS NOT NULL, a.exit_code"
+									" j.ended_at IS NOT NULL AS over,"
+									" a.exit_code"
 									" FROM unnest($2::bigint[]) AS u (job)"
 									" LEFT JOIN gpucredit.jobs j"
 									"  ON j.org = $1 AND j.job = u.job"
@@ -120,10 +123,12 @@ call(const char *const *values)
  * The highest exit code of jobs that are over.
  */
 static int
-exit_status(const PGresult * result, bool prints)
+exit_status(const PGresult * result, WaitOutput output)
 {
 	int			status = CLI_DONE;
 
+	if (output == WAIT_JSON)
+		print_json(result);
 	for (int i = 0; i < PQntuples(result); i++)
 	{
 		const char *state = PQgetvalue(result, i, 1);
@@ -133,10 +138,25 @@ exit_status(const PGresult * result, bool prints)
 			code = 0;
 		else if (code <= 0 || code > 255)
 			code = 1;
-		if (prints)
+		if (output == WAIT_TEXT)
 			printf("job %s: %s%s\n", PQgetvalue(result, i, 0), state,
 				   code > 1 ? CliFormat(", exit code %d", code) : "");
 		status = code > status ? code : status;
 	}
 	return status;
+}
+
+/*
+ * Each job with its state and its program's exit code.
+ */
+static void
+print_json(const PGresult * result)
+{
+	json_t	   *rows = CliJsonRows(result);
+	size_t		i;
+	json_t	   *row;
+
+	json_array_foreach(rows, i, row)
+		json_object_del(row, "over");
+	CliPrintJson(rows);
 }

@@ -8,9 +8,14 @@
 #ifndef GPUCREDIT_CLI_WAIT_H
 #define GPUCREDIT_CLI_WAIT_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
-extern int	WaitForJobs(const int64_t *jobs, int n, bool prints);
+/* What is printed of jobs that are over. */
+typedef enum WaitOutput
+{
+	WAIT_SILENT, WAIT_TEXT, WAIT_JSON
+} WaitOutput;
+
+extern int	WaitForJobs(const int64_t *jobs, int n, WaitOutput output);
 
 #endif							/* GPUCREDIT_CLI_WAIT_H */

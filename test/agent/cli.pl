@@ -3,6 +3,7 @@
 
 use strict;
 use warnings;
+use Cwd 'realpath';
 use FindBin;
 use lib "$FindBin::RealBin/../perl";
 use GpuCredit;
@@ -112,7 +113,38 @@ foreach my $text ("true\n", "#!/bin/sh\n\0\n", '', "#!\n", "#!/bin/sh\r\ntrue\r\
 	($status) = gpucredit('submit', write_script('bad.sh', $text));
 	is($status, 2, 'refused: what is no script');
 }
+foreach my $case ([ '#!python3', '#!/usr/bin/env python3' ], [ '#!/usr/bin/env python3 -u', '#!/usr/bin/env -S python3 -u' ],
+	[ "\xef\xbb\xbf#!/bin/sh", q{sed -i '1s/^\xef\xbb\xbf//'} ])
+{
+	($status, $out, $err) = gpucredit('submit', write_script('bad.sh', "$case->[0]\ntrue\n"));
+	is("$status$out", '2', 'refused: a first line that runs nowhere');
+	like($err, qr/bad\.sh.*\Q$case->[1]\E/, 'with what is to be written or run');
+}
 is(jobs(), $before, 'none of them became a job');
+
+# An interpreter that this machine lacks may be on the nodes: a warning names it,
+# and where it is not, the job fails as in a shell.
+foreach my $case ([ '#! /no/such/python -u', '/no/such/python' ], [ '#!/usr/bin/env no-such-python', 'no-such-python' ],
+	[ '#!/usr/bin/env -S DEPTH=3 no-such-python -u', 'no-such-python' ])
+{
+	local $ENV{PATH} = '/usr/bin:/bin';
+	($status, $out, $err) = gpucredit('submit', '--parsable', '-t', '5', write_script('lost.py', "$case->[0]\n"));
+	chomp($job = $out);
+	is($status, 0, "submitted: $case->[0]");
+	like($err, qr/^gpucredit: \Q$folder\E\/lost\.py:1: .*"\Q$case->[1]\E".* on a node like it the job fails.*\n$/, 'with a warning that names it');
+	wait_for_state($cluster, $job, 'failed');
+	is(job_row($cluster, $job, 'exit_code'), '127', 'and it fails so');
+}
+chmod(0644, write_script('no-program', ''));
+($status, $out, $err) = gpucredit('submit', '--dry-run', '-t', '5', write_script('lost.py', "#!$folder/no-program\n"));
+like($err, qr/no-program": Permission denied; .* exit code 126\n$/, 'nor can it be a file that is no program');
+foreach my $quiet ([ '#!/usr/bin/env -S sh -e' ], [ '#!/usr/bin/env sh' ], [ '#!./sh' ], [ '#!/no/such/python', '--image', 'registry/image' ])
+{
+	my ($line, @options) = @$quiet;
+
+	($status, $out, $err) = gpucredit('submit', '--dry-run', '-t', '5', @options, write_script('found.py', "$line\n"));
+	is($err, '', "no warning: @$quiet");
+}
 
 # A process for each GPU.
 ($status, $out, $err) = gpucredit('submit', '--parsable', '--launch=per_gpu', '-t', '10', '--gpus=T4:2', '--output', "$folder/ranks", '--wrap', 'echo rank $RANK');
@@ -225,6 +257,31 @@ is(JSON::PP->new->decode((gpucredit('queue', '--json', $oom))[1])->[0]{state}, '
 like(JSON::PP->new->decode((gpucredit('balance', '--json'))[1])->[0]{available}, qr/^\d+\.\d{6}$/, 'the balance as JSON, to the last digit');
 ($status, $out, $err) = gpucredit('job', 999999);
 is("$status$err", "1gpucredit: job 999999 does not exist\n", 'no such job');
+
+# The same commands for programs.
+sub documents
+{
+	my @answer = gpucredit(@_);
+
+	return ($answer[0], JSON::PP->new->canonical->decode($answer[1]));
+}
+($status, $document) = documents('submit', '--json', '-t', '5', '-G', '1', '--hold', '--array=3-4', '--wrap', 'true');
+my @pair = map { $_->{job} } @$document;
+is(join(' ', map { "$_->{task} $_->{status}" . ($_->{held} > 0 && !$_->{replayed}) } @$document), '3 granted1 4 granted1', 'each task of an array as JSON');
+($status, $document) = documents('submit', '--json', '--gpus=T4:4000', '--wrap', 'true');
+is("$status $document->[0]{status} $document->[0]{reason} " . (defined $document->[0]{job} ? 'a job' : 'none'), '1 denied impossible_request none', 'a denial');
+foreach my $case ([ 'release', 'queued/' ], [ 'hold', 'queued/owner' ], [ 'cancel', 'cancelled/' ])
+{
+	my ($command, $becomes) = @$case;
+
+	($status, $document) = documents($command, '--json', @pair, 999999);
+	is(join(' ', $status, map { join('/', $_->{job}, $_->{state}, $_->{held_by} // '') } @$document[0, 1]), "1 $pair[0]/$becomes $pair[1]/$becomes", "$command --json");
+	is(join(' ', map { $document->[2]{$_} // '-' } qw(job state sqlstate)), '999999 - UC301', 'and what was refused');
+	like($document->[2]{error}, qr/999999/, 'with the message');
+}
+($status, $document) = documents('wait', '--json', $pair[0], $oom);
+is(join(' ', $status, map { join('/', $_->{job}, $_->{state}, $_->{exit_code} // '-', exists $_->{over}) } sort { $b->{job} <=> $a->{job} } @$document),
+	"1 $pair[0]/cancelled/-/ $oom/failed/1/", 'wait --json');
 foreach my $command (qw(submit job queue cancel hold release wait logs explain balance nodes drain resume top verify))
 {
 	($status, $out, $err) = gpucredit($command, '--help');
@@ -313,19 +370,29 @@ like($err, qr/^scancel: error: .*999999/, 'and which is said');
 ($status, $out, $err) = slurm_from("#!/bin/sh\ntrue # piped\n", 'sbatch');
 like($out, qr/^Submitted batch job (\d+)$/, 'a script from standard input') or diag($err);
 foreach my $bad ([ 'sbatch', '--mail-user=me', '--wrap', 'true' ], [ 'sbatch', '--dependency=aftercorr:1', '--wrap', 'true' ],
-	[ 'squeue', '-o', '%W' ], [ 'squeue', '--clusters=x' ], [ 'squeue', '-j', 'x' ], [ 'squeue', '-j', '1_[3' ], [ 'squeue', '-S', 'x' ], [ 'squeue', $job ],
+	[ 'squeue', '-o', '%W' ], [ 'squeue', '-O', 'Priority' ], [ 'squeue', '-O', 'JobID:-3' ], [ 'squeue', '--clusters=x' ], [ 'squeue', '-j', 'x' ], [ 'squeue', '-j', '1_[3' ], [ 'squeue', '-S', 'x' ], [ 'squeue', $job ],
 	[ 'scancel', '-s', 'USR1', $job ], [ 'scancel', 'x' ], ['scancel'], [ 'sacct', '-o', 'MaxRSS' ], [ 'sacct', '-S', 'soon' ],
+	[ 'scancel', '-b', $job ], [ 'scancel', '--signal=KILL', $job ], [ 'scancel', '-t', 'PENDNG' ], [ 'scancel', '-w', 'n[1-2]' ], [ 'scancel', '-u' ],
+	[ 'squeue', '-t', 'PD,RUNING' ], [ 'squeue', '-w', 'n[1-2]' ], [ 'sacct', '-s', 'OK' ], [ 'sprio', '-w' ], [ 'sprio', '-o', '%Y' ], [ 'sprio', '-j', 'x' ], [ 'sprio', $job ],
+	[ 'sshare', '-o', 'LevelFS' ], [ 'sshare', '-U' ], [ 'sshare', 'vision' ],
 	[ 'scontrol', 'update', 'JobId=1' ], ['scontrol'], ['seff'], [ 'sinfo', '-o', '%Z' ], [ 'sinfo', '--clusters=x' ], [ 'sinfo', 'n1' ])
 {
 	($status, $out, $err) = slurm(@$bad);
 	is("$status$out", '2', "refused: @$bad");
 	like($err, qr/^$bad->[0]: /, 'by its name');
 }
+like((slurm(@$_))[2], qr/^scancel: option "-z" is not supported$/, 'it names the letter') foreach [ 'scancel', '-z', $job ], [ 'scancel', '-Qz', $job ];
+like((slurm('scancel', '-u'))[2], qr/^scancel: option "-u" needs a value$/, 'or says what is missing');
 
 # What Slurm's users ask of an array and of jobs that wait or are over.
 my $base = (slurm('sbatch', '--parsable', '-J', 'arr', '--array=1-4', '--hold', '-t', '5', '--comment', 'mine', '--wrap', 'true'))[1] + 0;
-is((slurm('squeue', '-h', '-j', $base, '-o', '%i %A %K %r %l %k'))[1],
+is((slurm('squeue', '-h', '-j', $base, '-o', '%i %F %K %r %l %k'))[1],
 	join('', map { "${base}_$_ $base $_ JobHeldUser 00:05:00 mine\n" } 1 .. 4), 'an array by its number, each task with its own');
+my @numbers = split /\n/, (slurm('squeue', '-h', '-j', $base, '-o', '%A'))[1];
+is(join(' ', @numbers), query($server, 'credit', "SELECT string_agg(job::text, ' ' ORDER BY job) FROM gpucredit.job WHERE name = 'arr'"), '%A is a number of its own for each task');
+is((slurm('squeue', '-j', "${base}_3", '-O', 'JobID:.12|,JobArrayID:8,ArrayTaskID:3,State,TimeLimit:.9,UserName:4'))[1],
+	sprintf("%12s|%-8s%-3s%-20s%9s%-4s\n", 'JOBID', 'ARRAY_JO', 'ARR', 'STATE', 'TIME_LIMI', 'USER')
+	  . sprintf("%12s|%-8s%-3s%-20s%9s%-4s\n", $numbers[2], $base, 3, 'PENDING', '00:05:00', 'alic'), '-O: names with widths');
 is((slurm('squeue', '-h', '-n', 'arr', '-S', '-i', '-o', '%K'))[1], "4\n3\n2\n1\n", 'by name, in another order');
 is(scalar @{ JSON::PP->new->decode((slurm('squeue', '--json', '-j', "${base}_[2,4]"))[1]) }, 2, 'two tasks of it, as JSON');
 like((slurm('squeue', '-l', '-j', "${base}_2"))[1], qr/JOBID .* TIME_LIMI .*\n *${base}_2 .* PENDING .*\(JobHeldUser\)\n/, 'in long form');
@@ -343,6 +410,9 @@ like((slurm('sacct'))[1], qr/^JobID +JobName .* Cost\n(.*\n)*$oom +big .* FAILED
 is(scalar(() = (slurm('sacct', '-n', '-S', $_))[1] =~ /^$oom /mg), 1, "sacct of the past: $_") foreach '00:00', 'midnight', 'now-1hour', POSIX::strftime('%m/%d', localtime);
 is((slurm('sacct', '-n', '-E', 'now-1day'))[1], '', 'which ends');
 is(JSON::PP->new->decode((slurm('sacct', '--json', '-j', $oom, '-o', 'State'))[1])->[0]{State}, 'FAILED', 'sacct as JSON');
+is((slurm('sacct', '-n', '-p', '-j', $oom, '-o', 'JobID,State'))[1], "$oom|FAILED|\n", 'sacct -p has a bar at the end');
+is((slurm('sacct', '--helpformat'))[1] =~ s/\n/ /gr, 'Account AllocGPUS Comment Cost Elapsed ElapsedRaw End ExitCode GPUEff GPUHours JobID JobIDRaw JobName '
+	  . 'NodeList Partition QOS Reason Reserved Start State Submit Timelimit User WCKey ', 'and lists its fields');
 like((slurm('seff', $oom))[1], qr/^Job ID: $oom\n.*\nState: FAILED \(exit code 1\)\nNodes: n1\nGPUs: 2\nWall-clock time: 00:00:0\d of 00:05:00\nGPU-hours: 0\.\d+\n.*\nCost: [\d.]+\n/, 'seff');
 {
 	# The first job of an array is searched once for the array, not for each task.
@@ -359,11 +429,15 @@ like((slurm('seff', $oom))[1], qr/^Job ID: $oom\n.*\nState: FAILED \(exit code 1
 	is(() = (slurm('scontrol', 'show', 'job', $large))[1] =~ /^JobId=\d+ ArrayJobId=$large /mg, 2000, 'scontrol, too');
 }
 is((slurm('scancel', '-n', 'large'))[0], 0, 'they are cancelled');
-foreach my $command (qw(squeue scancel sacct scontrol seff sinfo))
+foreach my $command (qw(sbatch squeue scancel sacct scontrol seff sinfo sprio sshare))
 {
-	like((slurm($command, '--help'))[1] . (slurm($command, '--help'))[2], qr/usage: $command/, "$command --help");
+	like((slurm($command, '--help'))[1], qr/^usage: $command/, "$command --help");
 }
-foreach my $command (qw(sacct sbatch scancel scontrol seff sinfo squeue))
+foreach my $case ([ 'sbatch', '  -a, --array=VALUE' ], [ 'sbatch', '      --nice[=VALUE]' ], [ 'squeue', '      --json' ], [ 'scancel', '  -t, --state=VALUE' ])
+{
+	like((slurm($case->[0], '--help'))[1], qr/^\Q$case->[1]\E$/m, "it lists $case->[1]");
+}
+foreach my $command (qw(sacct sbatch scancel scontrol seff sinfo sprio squeue sshare))
 {
 	is(join('', slurm($command, $_)), "0gpucredit $release (for users of slurm 22.05)\n", "$command $_") foreach '--version', '-V';
 }
@@ -373,7 +447,7 @@ foreach my $command (qw(sacct sbatch scancel scontrol seff sinfo squeue))
 like($out, qr/^ *available +spendable/, 'a balance with its heading');
 ($status, $out) = gpucredit('queue', $array[0]);
 like($out, qr/\b$array[0]\b.*failed/, 'a job by its number');
-my $never = (gpucredit('submit', '--parsable', '-t', '5', '--gpus=T4:4', '--wrap', 'sleep 60'))[1] + 0;
+my $never = (gpucredit('submit', '--parsable', '-t', '5', '--gpus=T4:4', '--wrap', 'sleep 250'))[1] + 0;
 my $waits = (gpucredit('submit', '--parsable', '-t', '5', '--gpus=T4:4', '--wrap', 'true'))[1] + 0;
 wait_for_state($cluster, $never, 'running');
 ($status, $out) = gpucredit('explain', $waits);
@@ -381,12 +455,147 @@ like($out, qr/^ *check +passes +detail.*\bno\b/s, 'why a job waits');
 ($status, $out) = gpucredit('queue');
 like($out, qr/^ *$never .*running.*^ *$waits .*queued/ms, 'the queue');
 like((slurm('squeue', '--start', '-j', $waits))[1], qr/START_TIME.*\n *$waits .* \d{4}-\d\d-\d\dT/, 'when a job would start');
-gpucredit('cancel', $never, $waits);
+{
+	my ($bulk) = (slurm('sbatch', '--parsable', '-J', 'bulk', '-G', '4', '-t', '1', '--array=1-30', '--wrap', 'true'))[1] =~ /(\d+)/;
+	my @starts = split /\n/, (slurm('squeue', '-h', '--start', '-j', $bulk, '-o', '%S'))[1];
+
+	is(scalar(grep { /^\d{4}-/ } @starts), 30, 'of more jobs than a screen shows, too');
+	is((slurm('scancel', '-n', 'bulk'))[0], 0, 'they are cancelled');
+}
+
+# What decides when jobs wait: the tier goes first, and a tenant does not see its
+# place among others.
+my $sooner = (slurm('sbatch', '--parsable', '-q', 'standard_training', '-t', '2', '-G', '4', '-J', 'sooner', '--wckey', 'w1', '--wrap', 'true'))[1] + 0;
+my $later = (slurm('sbatch', '--parsable', '-q', 'interactive', '-t', '2', '-G', '4', '-J', 'later', '--wrap', 'true'))[1] + 0;
+my $day = (slurm('sbatch', '--parsable', '-t', '1-00:00:00', '-G', '4', '-J', 'day', '--hold', '--wrap', 'true'))[1] + 0;
+is((slurm('squeue', '-h', '-j', $day, '-o', '%l %L'))[1], "1-00:00:00 1-00:00:00\n", 'a day as Slurm writes it');
+($status, $out, $err) = slurm('sprio');
+is($status, 0, 'sprio') or diag($err);
+like($out, qr/^JOBID +PARTITION +USER +QOS +RANK +AGE +EXPECTED +REASON *\n/, 'without what others use');
+is(join(' ', map { (split)[0] } (split /\n/, $out)[1 .. 4]), "$waits $sooner $later $day", 'in the order of the starts');
+like($out, qr/^$later +default +alice +interactive +4 +00:00:\d\d +\d{4}-\d\d-\d\dT[\d:]+ +\S.*\n$day .* N\/A +held by its owner *$/m, 'with what decides it');
+is(scalar(split /\n/, (slurm('sprio', '-h', '-u', 'alice', '-p', 'default', '-j', "$later,$sooner"))[1]), 2, 'these jobs alone');
+$document = JSON::PP->new->decode((slurm('sprio', '-l', '--json'))[1]);
+is(join(' ', map { "$_->{JOBID}/$_->{QOS}/$_->{TURN}" } @$document[0 .. 2]), "$waits/standard_training/1 $sooner/standard_training/2 $later/interactive/3", 'in long form with their turns');
+like($document->[2]{ORDER}, qr/^tier "interactive" of rank 4, .*priority 0 within its account$/, 'and what gives them');
+($status, $out, $err) = slurm('sprio', '-j', $oom);
+is("$status$out$err", "1sprio: Unable to find jobs matching user/id(s) specified\n", 'what does not wait has no place');
+
+# Another's jobs: no option of a tenant finds them, and his number alone does not
+# help.
+{
+	local $ENV{GPUCREDIT_DATABASE} = connection((getpwuid($>))[0]);
+
+	query($server, 'credit', q{SELECT gpucredit.create_account('acme', 'vision/bob')});
+	gpucredit('-A', 'vision/bob', 'submit', '--key', 'bob', '-t', '2', '-G', '4', '-J', 'secret', '--wrap', 'true');
+}
+my $bobs = query($server, 'credit', q{SELECT job FROM gpucredit.job WHERE name = 'secret'});
+foreach my $account ('', 'vision', 'vision/bob')
+{
+	local $ENV{GPUCREDIT_ACCOUNT} = $account;
+
+	foreach my $list ([ 'squeue', '-h', '-u', 'bob' ], [ 'squeue', '-h', '-A', 'vision/bob' ], [ 'squeue', '-h', '--start', '-j', $bobs ],
+		[ 'sprio', '-h', '-u', 'bob' ], [ 'sprio', '-h', '-A', 'vision/bob' ], [ 'sacct', '-n', '-u', 'bob' ], [ 'sprio', '-h', '-l', '-j', $bobs ], [ 'sshare', '-n', '-u', 'bob' ], [ 'sshare', '-a' ])
+	{
+		is((slurm(@$list))[1], '', "for '$account' nothing of it: @$list");
+	}
+	unlike((slurm('sprio', '-l'))[1], qr/bob|secret|\b$bobs\b/, 'nor among all');
+	foreach my $attempt ([ 'scancel', '-u', 'bob' ], [ 'scancel', '-A', 'vision/bob' ], [ 'scancel', '-n', 'secret' ], [ 'scancel', '-u', 'bob', $bobs ], [ 'scancel', $bobs ])
+	{
+		slurm(@$attempt);
+		is(query($server, 'credit', "SELECT state FROM gpucredit.job WHERE job = $bobs"), 'queued', "it stays: @$attempt");
+	}
+}
+isnt((slurm('scancel', $bobs))[0], 0, 'and its number is an error');
+
+# Filters of scancel, and its questions.
+is((slurm_from("perhaps\nn\n", 'scancel', '-i', '-n', 'sooner'))[1], "Cancel job_id=$sooner name=sooner partition=default [y/n]? " x 2, 'asked until there is an answer');
+{
+	local $ENV{SCANCEL_INTERACTIVE} = '1';
+
+	is((slurm_from('', 'scancel', $sooner, $later))[0], 0, 'the environment asks, too');
+}
+slurm('scancel', '-q', 'interactive', '-t', 'RUNNING', $later);
+slurm('scancel', '--wckey', 'w2');
+slurm('scancel', '-w', 'n2');
+slurm('scancel', '--me', '-q', 'premium_training');
+{
+	local $ENV{SCANCEL_QOS} = 'interactive';
+
+	slurm('scancel', '-n', 'sooner');
+}
+is(query($server, 'credit', "SELECT string_agg(state, ' ' ORDER BY job) FROM gpucredit.jobs WHERE job IN ($never, $waits, $sooner, $later, $day)"),
+	'running queued queued queued queued', 'all of these find nothing');
+{
+	local $ENV{GPUCREDIT_ACCOUNT} = 'vision';
+
+	slurm('scancel', '--me');
+	is((slurm('squeue', '-h', '-j', $later, '-o', '%t'))[1], "PD\n", '--me is no account below mine');
+	local $ENV{GPUCREDIT_ACCOUNT} = '';
+	($status, $out, $err) = slurm('scancel', '--me');
+	is("$status$out", '2', 'and nobody without one');
+}
+is((slurm_from("y\n", 'scancel', '-i', '-q', 'interactive'))[0], 0, 'yes');
+is((slurm('squeue', '-h', '-j', $later))[1], '', 'by its tier');
+($status, $out, $err) = slurm('scancel', '-v', '--wckey', 'w1');
+is("$status$out$err", "0scancel: Terminating job $sooner\n", 'by its wckey, and what was done is said');
+gpucredit('hold', $waits);
+slurm('scancel', '-w', 'n1');
+wait_for_state($cluster, $never, 'cancelled');
+is((slurm('squeue', '-h', '-j', "$waits,$day", '-t', 'PD,R,CG,CF', '-o', '%j'))[1], "wrap\nday\n", 'by its node, and no other');
+is((slurm('scancel', '--me'))[0], 0, 'all of mine');
+wait_for('none of them is left', 30, sub { (slurm('squeue', '-h'))[1] eq '' });
+query($server, 'credit', "SELECT gpucredit.cancel('acme', $bobs, 'no longer')");
+
+# Shells complete commands, options and the numbers of jobs.
+my $one = (slurm('sbatch', '--parsable', '--hold', '--wrap', 'true'))[1] + 0;
+my $completion = "$FindBin::RealBin/../../cli/completion";
+# without "..", as zsh searches folders with it last
+my $tools = realpath(cli() =~ s{/gpucredit$}{}r);
+foreach my $case (
+	[ 'gpucredit', 'ca', 'cancel' ], [ 'gpucredit', '-O', 'acme', 'expl', 'explain' ], [ 'gpucredit', 'submit', '--check', '--checkpoint-every --checkpoint-signal' ],
+	[ 'gpucredit', 'cancel', '--j', '--json' ], [ 'gpucredit', 'logs', '--t', '--tail' ], [ 'gpucredit', 'cancel', '', $one ], [ 'gpucredit', '-O', '', '' ],
+	[ 'gpucredit', '-O', 'rival', 'cancel', '', '' ], [ 'scancel', '--q', '--qos --quiet' ], [ 'scancel', '', $one ], [ 'squeue', '-j', '', $one ], [ 'scontrol', 'show', 'j', 'job' ],
+	[ 'sshare', '--parsable', '--parsable --parsable2' ])
+{
+	my ($command, @words) = @$case;
+	my $expected = pop @words;
+	my $file = $command eq 'gpucredit' ? "$completion/gpucredit.bash" : "$folder/$command";
+
+	symlink("$completion/gpucredit.bash", $file) unless -e $file;
+	run [ 'bash', '--norc', '-c', '. "$1"; f=$(complete -p "$2" | sed "s/.*-F \([^ ]*\) .*/\1/"); shift 2; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); "$f" "$1"; echo "${COMPREPLY[*]}"',
+		'bash', $file, $command, "$tools/$command", @words ], '>', \$out, '2>', \$err;
+	is("$out$err", "$expected\n", "bash completes $command @words");
+}
+SKIP:
+{
+	skip('there is no zsh', 3) if system('command -v zsh >/dev/null') != 0;
+	mkdir("$folder/zsh");
+	symlink("$completion/gpucredit.zsh", "$folder/zsh/_gpucredit");
+	symlink("$completion/slurm.zsh", "$folder/zsh/_gpucredit_slurm");
+	foreach my $case ([ 'gpucredit canc', 'gpucredit cancel ' ], [ 'scancel --qu', 'scancel --quiet' ], [ 'gpucredit hold ', "gpucredit hold $one" ])
+	{
+		local $ENV{PATH} = "$tools:$ENV{PATH}";
+
+		run [ 'zsh', '-f', '-c', <<'ZSH', 'zsh', "$folder/zsh", $case->[0] ], '>', \$out, '2>', \$err;
+zmodload zsh/zpty
+zpty shell zsh -f -i
+zpty -w shell "PS1='at''once> '; fpath=($1 \$fpath); autoload -U compinit; compinit -u -D; show() { print -r -- \"<\$BUFFER>\"; zle kill-buffer; zle accept-line }; zle -N show; bindkey '^X' show"
+zpty -r shell text '*atonce> *'
+zpty -n -w shell "$2"$'\t\x18'
+zpty -r shell text '*<*>*'
+print -r -- "${text[(r)<,(r)>]}"
+zpty -d shell
+ZSH
+		like($out, qr/<\Q$case->[1]\E *>/, "zsh completes $case->[0]") or diag($err);
+	}
+}
+slurm('scancel', $one);
 ($status, $out, $err) = gpucredit('cancel', '999999');
 is($status, 1, 'no such job');
 ($status, $out, $err) = gpucredit('nodes');
 is($status, 1, 'nodes are not a tenant\'s');
-foreach my $command ([ 'sinfo' ], [ 'scontrol', 'show', 'node' ])
+foreach my $command ([ 'sinfo' ], [ 'scontrol', 'show', 'node' ], [ 'sshare' ], [ 'sshare', '-A', 'vision/alice' ])
 {
 	($status, $out, $err) = slurm(@$command);
 	is("$status$out", '1', "nor by @$command");
@@ -407,7 +616,39 @@ like((slurm('scontrol', 'show', 'node', 'n1'))[1], qr/^NodeName=n1 CPUAlloc=\d+ 
 is("$status$out$err", "1scontrol: Node none not found\n", 'no such node');
 ($status, $out) = gpucredit('top');
 like($out, qr/T4: 1 node/, 'the map');
-($status) = gpucredit('resume', 'n1');
+($status, $document) = documents('top', '--json');
+like(join("\n", @{ $document->{map} }, ref($document->{queue})), qr/T4: 1 node.*ARRAY$/s, 'as JSON, once');
+($status, $document) = documents('drain', '--json', 'n1', 'another fan');
+is("$document->[0]{node} $document->[0]{reason}", 'n1 another fan', 'drain --json');
+($status, $document) = documents('resume', '--json', 'n1');
+is("$document->[0]{node} $document->[0]{state} $document->[0]{reason}", 'n1 ready ', 'resume --json');
+
+# Shares and turns, for operators.
+($status, $out, $err) = slurm('sshare', '-a');
+like($out, qr/^Partition +Org +Account +User +RawShares +NormShares +RawUsage +EffectvUsage +FairShare\n(.*\n)*default +acme +vision\/alice +alice +1 +[01]\.\d{6} +\d+ +[01]\.\d{6} +[01]\.\d{6}\n/, 'sshare') or diag($err);
+my @shares = map { [ split /\|/ ] } split /\n/, (slurm('sshare', '-a', '-n', '-P', '--pool=default', '-o', 'Org,Account,RawShares,NormShares,FairShare,Rank,RawUsage,NormUsage'))[1];
+my ($alice) = grep { "$_->[0] $_->[1]" eq 'acme vision/alice' } @shares;
+is($alice->[2], '1', 'its weight');
+cmp_ok($alice->[6], '>', 0, 'she has used the pool');
+is(join(' ', map { $_->[4] } grep { $_->[5] == 1 } @shares) =~ s/ 1\.000000//gr, '1.000000', 'who goes first has the share 1');
+is(join(' ', sort { $a->[5] <=> $b->[5] } @shares), join(' ', sort { $b->[4] <=> $a->[4] || $a->[5] <=> $b->[5] } @shares), 'and the others less, in their order');
+is(eval(join('+', map { $_->[7] } grep { $_->[1] eq '' } @shares)), 1, 'organisations used all of it together');
+is(query($server, 'credit', "SELECT round(share, 6) || ' ' || rank || ' ' || round(decayed * 3600) FROM gpucredit.fair_share() WHERE org = 'acme' AND account = 'vision/alice'"),
+	"$alice->[3] $alice->[5] $alice->[6]", 'as fair_share() has it');
+{
+	local $ENV{GPUCREDIT_ACCOUNT} = '';
+
+	is((slurm('sshare', '-n', '-p', '-u', 'alice', '--pool=default', '-o', 'Account,User'))[1], "vision/alice|alice|\n", 'of a user, with a bar at the end');
+	is((slurm('sshare', '-n', '-P', '-A', 'vision', '--pool=default', '-o', 'account%30'))[1], "vision\nvision/alice\nvision/bob\n", 'of an account and those below it');
+	is(JSON::PP->new->decode((slurm('sshare', '--json', '-A', 'vision/bob', '--pool=default'))[1])->[0]{User}, 'bob', 'as JSON');
+}
+is((slurm('sshare', '-n', '--pool=none'))[1], '', 'no such pool');
+my $held = (slurm('sbatch', '--parsable', '--hold', '--wrap', 'true'))[1] + 0;
+$document = JSON::PP->new->decode((slurm('sprio', '--json', '-j', $held))[1]);
+like("$document->[0]{RANK} $document->[0]{FAIRSHARE} $document->[0]{REASON}", qr/^2 [01]\.\d{6} held by its owner$/, 'an operator sees the fair share in sprio');
+gpucredit('cancel', $held);
+($status, $document) = documents('verify', '--json');
+is($status . @$document, '00', 'nothing is found, as JSON');
 ($status, $out) = gpucredit('verify');
 is("$status$out", '0', 'the books are right, and nothing is said');
 
