@@ -126,6 +126,12 @@ foreach my $end ('commit', 'rollback')
 	is(q_($holds) - $before, 1, 'with one hold');
 	$twin->finish;
 }
+$second->do('BEGIN ISOLATION LEVEL REPEATABLE READ');
+$second->do('SELECT count(*) FROM gpucredit_eval.online');
+q_(sprintf($hand_in, 'online', 'seen later', 'x'));
+is(eval { $second->do(sprintf($hand_in, 'online', 'seen later', 'x')); 'none' } // $second->state, '40001',
+	'a transaction that cannot see the other\'s row has to be repeated');
+$second->do('ROLLBACK');
 my $all = q_(q{SELECT hold FROM gpucredit.hold('acme', '', 'all of it', (SELECT available FROM gpucredit.balance('acme')), '1 hour')});
 is(q_(sprintf($hand_in, 'online', 'dear', 'x')), 'denied|insufficient_credits|f', 'what the account cannot pay is denied');
 q_("SELECT gpucredit.release('acme', $all, 'all of it again')");
