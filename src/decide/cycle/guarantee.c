@@ -109,8 +109,8 @@ meets(const DecideInput *input, const DecidePreviousReservation *previous,
 }
 
 /*
- * Whether a job has no reservation for now because a running job is moving
- * onto its devices: until that has started there, nobody knows when it is over.
+ * Whether a job has no reservation because a running job is moving onto its
+ * devices: until that has started there, nobody knows when it is over.
  * A later cycle reserves them again.  If such a guarantee were due, a tenant
  * could keep all devices: its next job would be in the way of whoever is
  * entitled to some.
