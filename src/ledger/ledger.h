@@ -49,7 +49,7 @@ typedef struct Returned
 } Returned;
 
 /* What would become of a new hold, as an unlocked look says. */
-typedef struct HoldForeseen
+typedef struct HoldSimulation
 {
 	LedgerStatus status;
 	Credits		payable;		/* the most that its account's buckets would
@@ -60,7 +60,7 @@ typedef struct HoldForeseen
 								 * is refused */
 	int64	   *buckets;
 	Credits    *amounts;
-} HoldForeseen;
+} HoldSimulation;
 
 /* Who acts, for the entries. */
 typedef struct Cause
@@ -143,9 +143,9 @@ extern int	LedgerDeadFor(const AccountPath *path, const Purpose *purpose,
 						  Credits amount, bool all, TimestampTz at,
 						  const int64 **ids);
 
-/* hold_foresee.c */
-extern void HoldForesee(const AccountPath *path, const Purpose *purpose,
-						Credits amount, TimestampTz at,
-						HoldForeseen *foreseen);
+/* hold_simulate.c */
+extern void HoldSimulate(const AccountPath *path, const Purpose *purpose,
+						 Credits amount, TimestampTz at,
+						 HoldSimulation *simulation);
 
 #endif							/* GPUCREDIT_LEDGER_H */

@@ -4,8 +4,8 @@
  *		quote: what reserve() would answer, at which prices, and when the job
  *		would start.
  *
- * The arguments and the checks are reserve's own (job/submit).  Instead of a
- * hold that is opened, one is foreseen (ledger/hold_foresee.c).  The start is
+ * The arguments and the checks are reserve's own (job/submit).  Instead of
+ * opening a hold, it simulates one (ledger/hold_simulate.c).  The start is
  * that of a hypothetical job in a planned cycle, as in plan_with.
  *
  * A tenant chooses the arguments and may call as often as its rate limits allow.
@@ -83,8 +83,8 @@ typedef struct Quote
 								 * price */
 	Credits		list_held;		/* without the tier's factor */
 	Offers		list;			/* the offers without the tier's factor */
-	bool		foresaw;		/* the next is known */
-	HoldForeseen foreseen;
+	bool		simulated;		/* the next is known */
+	HoldSimulation simulation;
 	const char *starts;			/* NULL: not planned */
 	const char *waits_for;
 	TimestampTz expected_at;	/* DT_NOEND: not known */
@@ -93,7 +93,7 @@ typedef struct Quote
 
 static void parse_submission(FunctionCallInfo fcinfo, Submission *submission);
 static void compute_prices(Quote *quote);
-static const char *foresee_hold(Quote *quote);
+static const char *simulate_hold(Quote *quote);
 static void plan_start(Quote *quote);
 static void find_start(Quote *quote, const SchedCycle *cycle, int32 index);
 static bool find_promise(Quote *quote, const SchedCycle *cycle, int32 index);
@@ -121,7 +121,7 @@ call_quote(PG_FUNCTION_ARGS)
 	quote.at = ClockNow();
 	compute_prices(&quote);
 	if (quote.reason == NULL)
-		quote.reason = foresee_hold(&quote);
+		quote.reason = simulate_hold(&quote);
 	quote.expected_at = quote.latest_at = DT_NOEND;
 	if (quote.reason == NULL && plan)
 		plan_start(&quote);
@@ -186,10 +186,10 @@ compute_prices(Quote *quote)
 }
 
 /*
- * Foresee the hold: NULL, or why it would be denied.
+ * Simulate the hold; returns why it would be denied, or NULL.
  */
 static const char *
-foresee_hold(Quote *quote)
+simulate_hold(Quote *quote)
 {
 	Submission *submission = &quote->submission;
 	Purpose		purpose = JobPurpose(&submission->job);
@@ -197,11 +197,11 @@ foresee_hold(Quote *quote)
 	if (UncollectedDenies(&submission->path, &purpose, quote->held,
 						  quote->at))
 		return UNCOLLECTED_REASON;
-	HoldForesee(&submission->path, &purpose, quote->held, quote->at,
-				&quote->foreseen);
-	quote->foresaw = true;
-	return quote->foreseen.status == LEDGER_DONE ? NULL :
-		LedgerReason(quote->foreseen.status);
+	HoldSimulate(&submission->path, &purpose, quote->held, quote->at,
+				 &quote->simulation);
+	quote->simulated = true;
+	return quote->simulation.status == LEDGER_DONE ? NULL :
+		LedgerReason(quote->simulation.status);
 }
 
 /*
@@ -365,8 +365,8 @@ result_row(const Quote *quote)
 							  NullValue());
 
 	ValuesAdd(&row, offers_value(quote), buckets_value(quote),
-			  amount_or_null(quote->foresaw, quote->foreseen.payable),
-			  amount_or_null(quote->foresaw, quote->foreseen.room),
+			  amount_or_null(quote->simulated, quote->simulation.payable),
+			  amount_or_null(quote->simulated, quote->simulation.room),
 			  TextValue(quote->starts), TextValue(quote->waits_for),
 			  TimeValueOrNull(quote->expected_at),
 			  TimeValueOrNull(quote->latest_at));
@@ -420,13 +420,13 @@ offers_value(const Quote *quote)
 static NullableDatum
 buckets_value(const Quote *quote)
 {
-	const HoldForeseen *foreseen = &quote->foreseen;
+	const HoldSimulation *simulation = &quote->simulation;
 
 	return DatumValue(SqlNotNull(SqlRun(&buckets_json,
 										VALUES(TextValue(quote->submission.job.org),
-											   Int8ArrayValue(foreseen->buckets,
-															  foreseen->n),
-											   CreditsArrayValue(foreseen->amounts,
-																 foreseen->n))),
+											   Int8ArrayValue(simulation->buckets,
+															  simulation->n),
+											   CreditsArrayValue(simulation->amounts,
+																 simulation->n))),
 								 0, 1));
 }

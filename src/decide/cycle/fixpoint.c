@@ -113,9 +113,9 @@ promises_join(const DecideArena *arena, const int32_t *job_of, int32_t after,
  * out of memory.
  */
 static bool
-waits_take(const DecideInput *input, const DecideArena *arena,
-		   const int32_t *job_of, int32_t after, const DecideResult *round,
-		   DecideResult *all)
+waits_replace(const DecideInput *input, const DecideArena *arena,
+			  const int32_t *job_of, int32_t after, const DecideResult *round,
+			  DecideResult *all)
 {
 	int32_t		i;
 
@@ -325,7 +325,7 @@ rounds_go(const DecideInput *first, const DecideArena *arena,
 		if (!timed_note(arena, &input, job_of, &round, all) ||
 			!starts_join(arena, job_of, &round, all) ||
 			!promises_join(arena, job_of, after, &round, all) ||
-			!waits_take(&input, arena, job_of, after, &round, all))
+			!waits_replace(&input, arena, job_of, after, &round, all))
 			return "out of memory";
 	}
 	return NULL;

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * hold_foresee.c
+ * hold_simulate.c
  *		Whether a new hold would be granted, and from which buckets.
  *
  * This looks at what hold_open.c locks, and locks and writes nothing.  If nobody
@@ -27,11 +27,14 @@ SQL_STATEMENT(room_read, SPI_OK_SELECT, "text, text, timestamptz",
 			  " FROM gpucredit_internal.budgets_at($1, $2, $3) b WHERE b.hard");
 
 static Credits read_room(const AccountPath *path, TimestampTz at);
-static void set_parts(const HoldDraw *draw, HoldForeseen *foreseen);
+static void set_parts(const HoldDraw *draw, HoldSimulation *simulation);
 
+/*
+ * Simulate a new hold of an account at an instant.
+ */
 void
-HoldForesee(const AccountPath *path, const Purpose *purpose, Credits amount,
-			TimestampTz at, HoldForeseen *foreseen)
+HoldSimulate(const AccountPath *path, const Purpose *purpose, Credits amount,
+			 TimestampTz at, HoldSimulation *simulation)
 {
 	HoldDraw	draw = {.path = path, .purpose = purpose, .amount = amount,
 		.wait = true};
@@ -40,23 +43,23 @@ HoldForesee(const AccountPath *path, const Purpose *purpose, Credits amount,
 	int			n_all = LedgerDeadFor(path, purpose, amount, true, at, &all);
 	int			n_first;
 
-	*foreseen = (HoldForeseen)
+	*simulation = (HoldSimulation)
 	{
 		.status = LEDGER_DONE, .room = read_room(path, at)
 	};
-	foreseen->payable = LedgerPlan(&draw, all, n_all);
-	if (amount > foreseen->room)
-		foreseen->status = LEDGER_OVER_BUDGET;
-	else if (amount > foreseen->payable)
-		foreseen->status = LEDGER_SHORT;
-	if (foreseen->status != LEDGER_DONE)
+	simulation->payable = LedgerPlan(&draw, all, n_all);
+	if (amount > simulation->room)
+		simulation->status = LEDGER_OVER_BUDGET;
+	else if (amount > simulation->payable)
+		simulation->status = LEDGER_SHORT;
+	if (simulation->status != LEDGER_DONE)
 		return;
 	/* if fewer dead holds are enough, other buckets may pay */
 	n_first = n_all == 0 ? 0 :
 		LedgerDeadFor(path, purpose, amount, false, at, &first);
 	if (n_first < n_all && LedgerPlan(&draw, first, n_first) < amount)
 		(void) LedgerPlan(&draw, all, n_all);
-	set_parts(&draw, foreseen);
+	set_parts(&draw, simulation);
 }
 
 /*
@@ -73,15 +76,18 @@ read_room(const AccountPath *path, TimestampTz at)
 	return SqlInt8(row, 0, 2) == 0 ? PG_INT64_MAX : SqlCredits(row, 0, 1);
 }
 
+/*
+ * Copy what a planned draw would come from.
+ */
 static void
-set_parts(const HoldDraw *draw, HoldForeseen *foreseen)
+set_parts(const HoldDraw *draw, HoldSimulation *simulation)
 {
-	foreseen->n = draw->nparts;
-	foreseen->buckets = palloc(sizeof(int64) * (draw->nparts + 1));
-	foreseen->amounts = palloc(sizeof(Credits) * (draw->nparts + 1));
+	simulation->n = draw->nparts;
+	simulation->buckets = palloc(sizeof(int64) * (draw->nparts + 1));
+	simulation->amounts = palloc(sizeof(Credits) * (draw->nparts + 1));
 	for (int i = 0; i < draw->nparts; i++)
 	{
-		foreseen->buckets[i] = draw->parts[i].bucket;
-		foreseen->amounts[i] = draw->parts[i].amount;
+		simulation->buckets[i] = draw->parts[i].bucket;
+		simulation->amounts[i] = draw->parts[i].amount;
 	}
 }
