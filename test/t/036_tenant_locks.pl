@@ -20,7 +20,7 @@ use Time::HiRes qw(sleep time);
 my $node = new_node('locks', "shared_preload_libraries = 'gpucredit'",
 	"gpucredit.database = 'credit'", 'max_prepared_transactions = 5',
 	'gpucredit.tenant_block_max = 1', 'gpucredit.node_suspect = 0', 'gpucredit.node_lost = 0',
-	'gpucredit.heartbeat_timeout = 0');
+	'gpucredit.heartbeat_timeout = 0', 'gpucredit.hold_least = 0');
 
 new_database($node, 'credit');
 query($node, 'credit', q{
@@ -111,6 +111,25 @@ ok(eval { $tenant->commit; 1 }, 'a tenant whom nobody waits for commits');
 		1, 'the audit log says for how long it waited');
 }
 
+# What a report waited may cost more than the job's hold has: the rest is drawn.
+{
+	my $job    = start('beyond', '3 s');
+	my $row    = connect_to($node, 'credit');
+	my $report = $agent->prepare(
+		q{SELECT over FROM gpucredit.part_ended('acme', ?, 1, 'n1', 'completed', elapsed => '1 s')},
+		{ pg_async => PG_ASYNC });
+
+	$row->begin_work;
+	$row->do('SELECT FROM gpucredit.job WHERE job = ? FOR UPDATE', undef, $job);
+	$report->execute($job);
+	sleep(3);
+	$row->rollback;
+	$report->pg_result;
+	is(query($node, 'credit', qq{SELECT count(*) FROM gpucredit.attempt a JOIN gpucredit.hold h USING (org, hold)
+			WHERE a.job = $job AND a.billed * 900 > 3 AND a.uncollected = '0' AND h.drawn = h.captured}),
+		1, 'what a report waited is billed beyond what the job held');
+}
+
 # What no session holds cannot be ended, so a tenant prepares nothing.
 $tenant = leave_open(q{SELECT gpucredit.hold('acme', '', 'prepared', 1, '1 h')});
 ok(!eval { $tenant->do(q{PREPARE TRANSACTION 'for ever'}); 1 }, 'a tenant prepares no call');
@@ -124,9 +143,9 @@ done_testing();
 # A job that runs on the node.
 sub start
 {
-	my ($key) = @_;
+	my ($key, $limit) = (@_, '1 h');
 	my $job = query($node, 'credit',
-		qq{SELECT job FROM gpucredit.reserve('acme', '', '$key', '4xT4', '1 h')});
+		qq{SELECT job FROM gpucredit.reserve('acme', '', '$key', '4xT4', '$limit')});
 
 	$node->poll_query_until('credit',
 		qq{SELECT state = 'active' FROM gpucredit.job WHERE job = $job});
