@@ -306,14 +306,19 @@ COMMENT ON FUNCTION gpucredit_eval.known_checks() IS
 'Internal: the types of checks, as the variable "types" of a JSON path.';
 
 /*
- * Whether a check has a type that workers know, and a weight.  Whoever writes one
- * of another type would else learn from a run that it fails every answer.
+ * Whether each element of an array is a check: an object with a type that workers
+ * know, and with a valid weight if it has one.  A check of another type would fail
+ * every answer, and its author would learn that only from a run.
+ *
+ * That all elements are objects is asked in strict mode, as a filter of lax mode
+ * unwraps arrays: [[{...}]] would count as one check.
  */
 CREATE FUNCTION gpucredit_eval.valid_checks(checks jsonb) RETURNS boolean
 LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
-	SELECT jsonb_array_length(checks) = jsonb_array_length(jsonb_path_query_array(checks,
-		'$[*] ? (@.type() == "object" && @.type.type() == "string" && @.type == $types[*]
+	SELECT NOT jsonb_path_exists(checks, 'strict $[*] ? (@.type() != "object")')
+		AND jsonb_array_length(checks) = jsonb_array_length(jsonb_path_query_array(checks,
+		'$[*] ? (@.type.type() == "string" && @.type == $types[*]
 			&& (!exists(@.weight) || @.weight.type() == "number" && @.weight >= 0 && @.weight <= 1000000))',
 		gpucredit_eval.known_checks()));
 END;

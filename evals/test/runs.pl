@@ -37,7 +37,8 @@ fails(qq{SELECT gpucredit_eval.add_cases('acme', 'support', '[$_]', 'c3')}, '220
   '{"input": "x", "rubric": "y", "weight": -1}', '{"input": null, "rubric": "y"}',
   '{"input": "x", "checks": {}}', '{"input": "x", "checks": [{}]}', '{"input": "x", "checks": [{"type": "equal", "value": "y"}]}',
   '{"input": "x", "checks": [{"type": "not-not-equals"}]}', '{"input": "x", "checks": ["equals"]}',
-  '{"input": "x", "checks": [{"type": "equals", "weight": -1}]}', '{"input": "x", "checks": [{"type": "equals", "weight": "1"}]}', '{"input": "x", "rubric": "y", "tags": "z"}';
+  '{"input": "x", "checks": [{"type": "equals", "weight": -1}]}', '{"input": "x", "checks": [{"type": "equals", "weight": "1"}]}', '{"input": "x", "checks": [[{"type": "equals"}]]}',
+  '{"input": "x", "checks": [[{"type": "equals"}, {"type": "regex"}], []]}', '{"input": "x", "rubric": "y", "tags": "z"}';
 is(q_(q{SELECT gpucredit_eval.retire_cases('acme', 'support', '{b}', 'r1')}), '1', 'a case is retired');
 is(q_(q{SELECT version, cases FROM gpucredit_eval.freeze_set('acme', 'support', 'f2')}), '2|2',
 	'the next version is without it');
