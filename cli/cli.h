@@ -55,8 +55,10 @@ extern void CliTable(const PGresult * result, bool heading);
 /* options.c */
 extern void CliHelp(const char *use, const struct option *options,
 					const char *letters);
-extern void CliBadOption(int option, char **argv)
-			__attribute__((noreturn));
+extern int	CliNextOption(const char *use, const struct option *options,
+						  const char *letters, int argc, char **argv);
+extern void CliBadOption(int option, const struct option *options,
+						 char **argv) __attribute__((noreturn));
 
 extern int	CliSubmit(int argc, char **argv);
 extern int	CliQueue(int argc, char **argv);

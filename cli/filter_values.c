@@ -26,30 +26,66 @@ static const char *const states[] = {
 	"ST", "SUSPENDED", "S", "TIMEOUT", "TO"
 };
 
+/* Slurm's states of nodes; no node is here in one that SLURM_NODE_ROWS lacks */
+static const char *const node_states[] = {
+	"ALLOC", "ALLOCATED", "BLOCKED", "CLOUD", "COMP", "COMPLETING", "DOWN",
+	"DRAIN", "DRAINED", "DRAINING", "DRNG", "FAIL", "FAILING", "FUTR",
+	"FUTURE", "IDLE", "MAINT", "MIX", "MIXED", "NO_RESPOND", "NPC",
+	"PERFCTRS", "PLANNED", "POWERED_DOWN", "POWERING_DOWN", "POWERING_UP",
+	"POWER_DOWN", "POWER_UP", "REBOOT", "REBOOT_ISSUED", "REBOOT_REQUESTED",
+	"RESERVED", "RESUME", "RESV", "UNK", "UNKNOWN"
+};
+
+static void check_words(const char *text, const char *const *words, size_t n,
+						const char *what, const char *ours);
+
 /*
- * The list, if each of its words is a state.
+ * The list, if each of its words is a state of jobs.
  */
 const char *
 StateListCheck(const char *text)
 {
+	check_words(text, states, sizeof(states) / sizeof(states[0]), "job",
+				"PENDING, CONFIGURING, RUNNING, COMPLETING, COMPLETED,"
+				" FAILED, TIMEOUT and CANCELLED");
+	return text;
+}
+
+/*
+ * The list, if each of its words is a state of nodes.
+ */
+const char *
+NodeStateListCheck(const char *text)
+{
+	check_words(text, node_states,
+				sizeof(node_states) / sizeof(node_states[0]), "node",
+				"IDLE, MIXED, ALLOCATED, DRAIN, DRAINING, DRAINED and DOWN");
+	return text;
+}
+
+/*
+ * End the command at a word that is none of these, and at a list without words.
+ */
+static void
+check_words(const char *text, const char *const *words, size_t n,
+			const char *what, const char *ours)
+{
 	char	   *copy = CliFormat("%s", text);
 	char	   *save = NULL;
+	char	   *word = strtok_r(copy, ",", &save);
 
-	for (char *word = strtok_r(copy, ",", &save); word != NULL;
-		 word = strtok_r(NULL, ",", &save))
+	do
 	{
 		size_t		i = 0;
 
-		while (i < sizeof(states) / sizeof(states[0]) &&
-			   strcasecmp(word, states[i]) != 0)
+		while (i < n && (word == NULL || strcasecmp(word, words[i]) != 0))
 			i++;
-		if (i == sizeof(states) / sizeof(states[0]))
-			Fail(CLI_USAGE, "Invalid job state specified: %s; states are"
-				 " PENDING, CONFIGURING, RUNNING, COMPLETING, COMPLETED,"
-				 " FAILED, TIMEOUT and CANCELLED", word);
-	}
+		if (i == n)
+			Fail(CLI_USAGE, "Invalid %s state specified: %s; states are %s",
+				 what, word == NULL ? text : word, ours);
+		word = strtok_r(NULL, ",", &save);
+	} while (word != NULL);
 	free(copy);
-	return text;
 }
 
 /*

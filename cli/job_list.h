@@ -12,6 +12,7 @@ extern char *JobListParse(const char *text);
 
 /* filter_values.c */
 extern const char *StateListCheck(const char *text);
+extern const char *NodeStateListCheck(const char *text);
 extern const char *NodeListCheck(const char *text);
 
 /*
@@ -37,6 +38,32 @@ extern const char *NodeListCheck(const char *text);
 	"concat_ws('_', j.array_job, CASE WHEN j.array_key IS NOT NULL THEN" \
 	" j.task END)"
 
+/*
+ * SQL of filters: whether job "j" is of an account or one below it, and whether it
+ * is of one of several users, who are the last part of an account's path.  A
+ * parameter that is NULL finds all jobs.
+ */
+#define SLURM_OF_ACCOUNT(parameter) \
+	"(" parameter "::text IS NULL OR " parameter " = ''" \
+	" OR j.account = " parameter \
+	" OR starts_with(j.account, " parameter " || '/'))"
+#define SLURM_OF_USERS(parameter) \
+	"(" parameter "::text IS NULL OR regexp_replace(j.account, '^.*/', '')" \
+	" = ANY (string_to_array(" parameter ", ',')))"
+
+/*
+ * SQL that joins to jobs "j" of SLURM_FOUND what queue() shows of those that wait
+ * ("q"), with their places in the order of expected starts.  queue() plans a cycle
+ * for each pool.  It cuts names of organisations after 23 characters.
+ */
+#define SLURM_JOIN_QUEUE \
+	" LEFT JOIN (SELECT p.pool, u.org, u.job, u.waits, u.reason," \
+	"   u.expected_at, u.place FROM (SELECT DISTINCT f.pool FROM found f) p" \
+	"  CROSS JOIN LATERAL gpucredit.queue(p.pool, 1000) WITH ORDINALITY" \
+	"   AS u (org, account, job, tier, request, waits, reason, expected_at," \
+	"    place)) q ON q.pool = j.pool AND q.job = j.job" \
+	"  AND left(q.org, 23) = left(j.org, 23)"
+
 /* Slurm's words for states and endings: state, long, short */
 #define SLURM_STATES \
 	" (VALUES ('queued', 'PENDING', 'PD'), ('unfunded', 'PENDING', 'PD')," \
@@ -59,6 +86,11 @@ extern const char *NodeListCheck(const char *text);
 #define SLURM_NODES \
 	"coalesce(replace(regexp_replace(j.nodes, '\\{[^}]*\\}', '', 'g'), ' ', ',')," \
 	" '')"
+
+/* an instant as Slurm prints it, or another text where there is none */
+#define SLURM_INSTANT(instant, otherwise) \
+	"coalesce(to_char(" instant ", 'YYYY-MM-DD\"T\"HH24:MI:SS')," \
+	" '" otherwise "')"
 
 /* an interval as Slurm prints it: 02:03:04, or 1-02:03:04 with days */
 #define SLURM_LENGTH(length) \

@@ -23,7 +23,7 @@
 	" [--name NAMES]\n             [-S INSTANT] [-E INSTANT] [-o FIELDS] [-n]" \
 	" [-X] [-p | -P | --json]\n       sacct --helpformat"
 #define FIELDS	"JobID,JobName,Partition,Account,AllocGPUS,State,ExitCode,Cost"
-#define INSTANT(column)	"coalesce(to_char(" column ", 'YYYY-MM-DD\"T\"HH24:MI:SS'), 'Unknown')"
+#define INSTANT(instant)	SLURM_INSTANT(instant, "Unknown")
 #define LENGTH(column)	SLURM_LENGTH("coalesce(" column ", '0')")
 #define GPU_HOURS "j.gpus * j.share / 1000.0 * extract(epoch FROM j.elapsed) / 3600"
 
@@ -61,10 +61,7 @@ static const NamedField fields[] = {
 /* The jobs that the options ask for. */
 #define FOUND SLURM_FOUND( \
 	"j.org = $1 AND ($2::bigint[] IS NULL OR j.job = ANY ($2::bigint[]))" \
-	" AND ($3::text IS NULL OR $3 = '' OR j.account = $3" \
-	"  OR starts_with(j.account, $3 || '/'))" \
-	" AND ($4::text IS NULL OR regexp_replace(j.account, '^.*/', '')" \
-	"  = ANY (string_to_array($4, ',')))" \
+	" AND " SLURM_OF_ACCOUNT("$3") " AND " SLURM_OF_USERS("$4") \
 	" AND ($5::text IS NULL OR ARRAY[s.long, s.short]" \
 	"  && string_to_array(upper($5), ','))" \
 	" AND ($2::bigint[] IS NOT NULL" \
@@ -117,7 +114,7 @@ CliSacct(int argc, char **argv)
 }
 
 /*
- * Parse the command line; an unknown word ends the command.
+ * Parse the command line.
  */
 static void
 parse_options(Sacct *sacct, int argc, char **argv)
@@ -143,8 +140,7 @@ parse_options(Sacct *sacct, int argc, char **argv)
 	};
 	int			option;
 
-	opterr = 0;
-	while ((option = getopt_long(argc, argv, letters, options, NULL)) != -1)
+	while ((option = CliNextOption(USE, options, letters, argc, argv)) != -1)
 	{
 		switch (option)
 		{
@@ -168,9 +164,6 @@ parse_options(Sacct *sacct, int argc, char **argv)
 			case 'e':
 				FieldListNames(fields);
 				exit(CLI_DONE);
-			case 'h':
-				CliHelp(USE, options, letters);
-				exit(CLI_DONE);
 			case 'j':
 				sacct->jobs = JobListParse(optarg);
 				break;
@@ -192,12 +185,8 @@ parse_options(Sacct *sacct, int argc, char **argv)
 			case 'u':
 				sacct->user = optarg;
 				break;
-			default:
-				CliBadOption(option, argv);
 		}
 	}
-	if (optind < argc)
-		Fail(CLI_USAGE, "\"%s\" is no option", argv[optind]);
 }
 
 /*

@@ -125,7 +125,7 @@ parse_options(Scancel *s, int argc, char **argv)
 		if (!set_option(s, option, optarg))
 		{
 			refuse_signal(argv);
-			CliBadOption(option, argv);
+			CliBadOption(option, options, argv);
 		}
 	}
 	if (optind >= argc && !s->filters)
@@ -199,7 +199,8 @@ refuse_signal(char **argv)
 {
 	const char *word = argv[optind - 1];
 
-	if (strncmp(word, "--", 2) == 0 ? strncmp(word, "--signal", 8) == 0 ||
+	/* of an unknown name getopt_long() leaves no letter */
+	if (optopt == 0 ? strncmp(word, "--signal", 8) == 0 ||
 		strcmp(word, "--batch") == 0 || strcmp(word, "--full") == 0 :
 		optopt == 's' || optopt == 'b' || optopt == 'f')
 		Fail(CLI_USAGE, "a running job cannot be sent a signal; without"
@@ -227,14 +228,12 @@ find_jobs(const Scancel *s)
 				   SLURM_STATES "  WHERE w.state = j.state) s"
 				   " WHERE $8::boolean AND j.org = $1 AND j.ended_at IS NULL"
 				   " AND ($2::bigint[] IS NULL OR j.job = ANY ($2::bigint[]))"
-				   " AND ($3::text IS NULL OR regexp_replace(j.account,"
-				   "  '^.*/', '') = ANY (string_to_array($3, ',')))"
+				   " AND " SLURM_OF_USERS("$3")
 				   " AND ($4::text IS NULL"
 				   "  OR j.name = ANY (string_to_array($4, ',')))"
 				   " AND ($5::text IS NULL OR ARRAY[s.long, s.short] &&"
 				   "  string_to_array(upper($5), ','))"
-				   " AND ($6::text IS NULL OR $6 = '' OR j.account = $6"
-				   "  OR starts_with(j.account, $6 || '/'))"
+				   " AND " SLURM_OF_ACCOUNT("$6")
 				   " AND ($7::text IS NULL"
 				   "  OR j.pool = ANY (string_to_array($7, ',')))"
 				   " AND ($9::text IS NULL"

@@ -18,7 +18,7 @@
 
 #define USE	"usage: scontrol show job [JOBS] | show node [NODES] | hold JOBS |" \
 	" release JOBS"
-#define INSTANT(column)	"coalesce(to_char(" column ", 'YYYY-MM-DD\"T\"HH24:MI:SS'), 'Unknown')"
+#define INSTANT(instant)	SLURM_INSTANT(instant, "Unknown")
 
 static int	show_jobs(const char *list);
 static int	show_nodes(const char *list);

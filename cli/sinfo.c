@@ -70,7 +70,8 @@ static void parse_options(Sinfo *q, int argc, char **argv);
 static char *group_by(const SlurmFormat *format, bool by_node);
 
 /*
- * sinfo: one call, one line for nodes that are alike.
+ * sinfo: one call, one line for nodes that are alike.  As in Slurm, "drain" asks
+ * for draining nodes and for drained ones.
  */
 int
 CliSinfo(int argc, char **argv)
@@ -86,17 +87,18 @@ CliSinfo(int argc, char **argv)
 		q.format = q.by_node ? q.long_form ? FORMAT_NODES_LONG : FORMAT_NODES :
 			q.long_form ? FORMAT_LONG : FORMAT;
 	SlurmFormatParse(fields, q.format, &format);
-	sql = CliFormat("SELECT min(n.node)%s%s FROM" SLURM_NODE_ROWS
+	sql = CliFormat("SELECT %s FROM" SLURM_NODE_ROWS
 					" WHERE ($1::text IS NULL"
 					"  OR n.node = ANY (string_to_array($1, ',')))"
 					" AND ($2::text IS NULL"
 					"  OR n.pool = ANY (string_to_array($2, ',')))"
-					" AND ($3::text IS NULL OR ARRAY[w.long, w.short] &&"
+					" AND ($3::text IS NULL OR ARRAY[w.long, w.short,"
+					"   CASE WHEN w.long = 'draining' THEN 'drain' END] &&"
 					"  string_to_array(lower($3), ','))"
 					" AND (NOT $4::boolean OR s.reason IS NOT NULL)"
 					"%s HAVING count(*) > 0"
 					" ORDER BY min(n.pool), min(w.long), min(n.node)",
-					format.n == 0 ? "" : ", ", SlurmFormatSelect(&format),
+					SlurmFormatSelect(&format),
 					group_by(&format, q.by_node));
 	values[0] = q.nodes;
 	values[1] = q.pools;
@@ -106,7 +108,7 @@ CliSinfo(int argc, char **argv)
 	if (q.json)
 		CliPrintJson(CliJsonRows(result));
 	else
-		SlurmFormatPrint(&format, result, 1, q.heading);
+		SlurmFormatPrint(&format, result, 0, q.heading);
 	PQclear(result);
 	return CLI_DONE;
 }
@@ -123,13 +125,13 @@ group_by(const SlurmFormat *format, bool by_node)
 	{
 		if (!format->columns[i].field->counts)
 			sql = CliFormat("%s%s%d", sql, *sql == '\0' ? " GROUP BY " : ", ",
-							i + 2);
+							i + 1);
 	}
 	return sql;
 }
 
 /*
- * Parse the command line; an unknown word ends the command.
+ * Parse the command line.
  */
 static void
 parse_options(Sinfo *q, int argc, char **argv)
@@ -152,14 +154,10 @@ parse_options(Sinfo *q, int argc, char **argv)
 	};
 	int			option;
 
-	opterr = 0;
-	while ((option = getopt_long(argc, argv, letters, options, NULL)) != -1)
+	while ((option = CliNextOption(USE, options, letters, argc, argv)) != -1)
 	{
 		switch (option)
 		{
-			case 'H':
-				CliHelp(USE, options, letters);
-				exit(CLI_DONE);
 			case 'J':
 				q->json = true;
 				break;
@@ -191,12 +189,8 @@ parse_options(Sinfo *q, int argc, char **argv)
 				q->format = FORMAT_SUMMARY;
 				break;
 			case 't':
-				q->states = optarg;
+				q->states = NodeStateListCheck(optarg);
 				break;
-			default:
-				CliBadOption(option, argv);
 		}
 	}
-	if (optind < argc)
-		Fail(CLI_USAGE, "\"%s\" is no option", argv[optind]);
 }

@@ -26,10 +26,7 @@
 #define FOUND SLURM_FOUND( \
 	"j.org = $1 AND j.ended_at IS NULL AND s.long = 'PENDING'" \
 	" AND ($2::bigint[] IS NULL OR j.job = ANY ($2::bigint[]))" \
-	" AND ($3::text IS NULL OR $3 = '' OR j.account = $3" \
-	"  OR starts_with(j.account, $3 || '/'))" \
-	" AND ($4::text IS NULL OR regexp_replace(j.account, '^.*/', '')" \
-	"  = ANY (string_to_array($4, ',')))" \
+	" AND " SLURM_OF_ACCOUNT("$3") " AND " SLURM_OF_USERS("$4") \
 	" AND ($5::text IS NULL OR j.pool = ANY (string_to_array($5, ',')))")
 
 #define COLUMNS \
@@ -41,29 +38,21 @@
 #define COLUMN_FAIR	", f.factor AS \"FAIRSHARE\""
 
 #define COLUMNS_END \
-	", coalesce(to_char(q.expected_at, 'YYYY-MM-DD\"T\"HH24:MI:SS'), 'N/A')" \
-	" AS \"EXPECTED\", coalesce(q.reason, '') AS \"REASON\""
+	", " SLURM_INSTANT("q.expected_at", "N/A") " AS \"EXPECTED\"," \
+	" coalesce(q.reason, '') AS \"REASON\""
 
 /* as explain() says it: "turn 3 of 7: tier ..." */
 #define COLUMNS_LONG \
 	", substring(o.detail FROM '^turn ([0-9]+)')::int AS \"TURN\"," \
 	" coalesce(substring(o.detail FROM '^turn [^:]*: (.*)$'), '') AS \"ORDER\""
 
-/*
- * A screen's name of an organisation is cut after 23 characters.  The order of
- * queue()'s rows is that of the expected starts.
- */
 #define JOINS \
 	" FROM" SLURM_NUMBERED " LEFT JOIN gpucredit.tier t ON t.tier = j.tier" \
-	" LEFT JOIN (SELECT p.pool, u.org, u.job, u.waits, u.reason," \
-	"   u.expected_at, u.place FROM pools p CROSS JOIN LATERAL" \
-	"   gpucredit.queue(p.pool, 1000) WITH ORDINALITY AS u (org, account, job," \
-	"    tier, request, waits, reason, expected_at, place)) q" \
-	"  ON q.pool = j.pool AND q.job = j.job" \
-	"  AND left(q.org, 23) = left(j.org, 23)"
+	SLURM_JOIN_QUEUE
 
 #define JOIN_FAIR \
-	" LEFT JOIN" SLURM_FAIR_ROWS("pools") "f ON f.pool = j.pool" \
+	" LEFT JOIN" SLURM_FAIR_ROWS("(SELECT DISTINCT d.pool FROM found d)") \
+	"f ON f.pool = j.pool" \
 	" AND f.org = j.org AND f.account = j.account"
 
 #define JOIN_LONG \
@@ -100,8 +89,7 @@ CliSprio(int argc, char **argv)
 	values[2] = s.account;
 	values[3] = s.user;
 	values[4] = s.pool;
-	result = CliCall(CliFormat(FOUND ", pools AS (SELECT DISTINCT d.pool"
-							   " FROM found d) " COLUMNS "%s" COLUMNS_END "%s"
+	result = CliCall(CliFormat(FOUND COLUMNS "%s" COLUMNS_END "%s"
 							   JOINS "%s%s ORDER BY j.pool, q.place, t.rank,"
 							   " j.submitted_at, j.job",
 							   shares ? COLUMN_FAIR : "",
@@ -134,7 +122,7 @@ may_read_shares(void)
 }
 
 /*
- * Parse the command line; an unknown word ends the command.
+ * Parse the command line.
  */
 static void
 parse_options(Sprio *s, int argc, char **argv)
@@ -153,17 +141,13 @@ parse_options(Sprio *s, int argc, char **argv)
 	};
 	int			option;
 
-	opterr = 0;
-	while ((option = getopt_long(argc, argv, letters, options, NULL)) != -1)
+	while ((option = CliNextOption(USE, options, letters, argc, argv)) != -1)
 	{
 		switch (option)
 		{
 			case 'A':
 				s->account = optarg;
 				break;
-			case 'H':
-				CliHelp(USE, options, letters);
-				exit(CLI_DONE);
 			case 'J':
 				s->json = true;
 				break;
@@ -182,10 +166,6 @@ parse_options(Sprio *s, int argc, char **argv)
 			case 'u':
 				s->user = optarg;
 				break;
-			default:
-				CliBadOption(option, argv);
 		}
 	}
-	if (optind < argc)
-		Fail(CLI_USAGE, "\"%s\" is no option", argv[optind]);
 }

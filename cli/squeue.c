@@ -44,15 +44,14 @@ static const SlurmField fields[] = {
 	{'P', false, "PARTITION", "j.pool"},
 	{'R', false, "NODELIST(REASON)", "CASE WHEN j.long = 'PENDING' THEN"
 	" '(' || " SLURM_REASON " || ')' ELSE " SLURM_NODES " END"},
-	{'S', false, "START_TIME", "coalesce(to_char(coalesce(j.started_at,"
-	" q.expected_at), 'YYYY-MM-DD\"T\"HH24:MI:SS'), 'N/A')"},
+	{'S', false, "START_TIME",
+	SLURM_INSTANT("coalesce(j.started_at, q.expected_at)", "N/A")},
 	{'T', false, "STATE", "j.long"},
-	{'V', false, "SUBMIT_TIME", "to_char(j.submitted_at, 'YYYY-MM-DD\"T\""
-	"HH24:MI:SS')"},
+	{'V', false, "SUBMIT_TIME", SLURM_INSTANT("j.submitted_at", "N/A")},
 	{'a', false, "ACCOUNT", "j.account"},
 	{'b', false, "TRES_PER_NODE", "j.request"},
-	{'e', false, "END_TIME", "coalesce(to_char(coalesce(j.ended_at, j.started_at +"
-	" j.wall_limit), 'YYYY-MM-DD\"T\"HH24:MI:SS'), 'N/A')"},
+	{'e', false, "END_TIME",
+	SLURM_INSTANT("coalesce(j.ended_at, j.started_at + j.wall_limit)", "N/A")},
 	{'i', false, "JOBID", SLURM_JOB_ID},
 	{'j', false, "NAME", "coalesce(j.name, 'sbatch')"},
 	{'k', false, "COMMENT", "coalesce(j.labels ->> 'comment', " SLURM_NOTHING ")"},
@@ -75,17 +74,6 @@ static const SlurmFieldName names[] = {
 	{"TimeUsed", 'M'}, {"tres-per-node", 'b'}, {"UserName", 'u'}, {NULL, 0}
 };
 
-/*
- * When those that wait are expected to start: a cycle's work for each pool.  A
- * screen's name of an organisation is cut after 23 characters.
- */
-#define EXPECTED \
-	" LEFT JOIN (SELECT u.org, u.job, u.expected_at" \
-	"  FROM (SELECT DISTINCT p.pool FROM gpucredit.jobs p" \
-	"   WHERE p.org = $1 AND p.ended_at IS NULL) p" \
-	"  CROSS JOIN LATERAL gpucredit.queue(p.pool, 1000) u) q" \
-	"  ON left(q.org, 23) = left(j.org, 23) AND q.job = j.job"
-
 /* The jobs that the options ask for. */
 #define FOUND SLURM_FOUND( \
 	"j.org = $1 AND ($2::bigint[] IS NULL OR j.job = ANY ($2::bigint[]))" \
@@ -94,10 +82,7 @@ static const SlurmFieldName names[] = {
 	"   OR j.ended_at IS NULL" \
 	"   OR j.ended_at > gpucredit.now() - interval '5 min'" \
 	"  ELSE ARRAY[s.long, s.short] && string_to_array(upper($3), ',') END" \
-	" AND ($4::text IS NULL OR $4 = '' OR j.account = $4" \
-	"  OR starts_with(j.account, $4 || '/'))" \
-	" AND ($5::text IS NULL OR regexp_replace(j.account, '^.*/', '')" \
-	"  = ANY (string_to_array($5, ',')))" \
+	" AND " SLURM_OF_ACCOUNT("$4") " AND " SLURM_OF_USERS("$5") \
 	" AND ($6::text IS NULL OR j.pool = ANY (string_to_array($6, ',')))" \
 	" AND ($7::text IS NULL OR j.name = ANY (string_to_array($7, ',')))" \
 	" AND ($8::text IS NULL OR string_to_array(" SLURM_NODES ", ',')" \
@@ -169,7 +154,7 @@ CliSqueue(int argc, char **argv)
 	sql = SlurmFormatSelect(&format);
 	sql = CliFormat(FOUND "SELECT j.job%s%s FROM" SLURM_NUMBERED
 					"%s ORDER BY %s, j.job", format.n == 0 ? "" : ", ", sql,
-					q.start ? EXPECTED :
+					q.start ? SLURM_JOIN_QUEUE :
 					" CROSS JOIN (SELECT NULL::timestamptz AS expected_at) q",
 					q.order);
 	values[0] = CliOrg();
@@ -183,34 +168,28 @@ CliSqueue(int argc, char **argv)
 	values[8] = q.start ? "t" : "f";
 	result = CliCall(sql, 9, values);
 	if (q.json)
-	{
 		CliPrintJson(CliJsonRows(result));
-		return CLI_DONE;
-	}
-	SlurmFormatPrint(&format, result, 1, q.heading);
+	else
+		SlurmFormatPrint(&format, result, 1, q.heading);
 	PQclear(result);
 	return CLI_DONE;
 }
 
 /*
- * Parse the command line; an unknown word ends the command.
+ * Parse the command line.
  */
 static void
 parse_options(Squeue *q, int argc, char **argv)
 {
 	int			option;
 
-	opterr = 0;
-	while ((option = getopt_long(argc, argv, letters, options, NULL)) != -1)
+	while ((option = CliNextOption(USE, options, letters, argc, argv)) != -1)
 	{
 		switch (option)
 		{
 			case 'A':
 				q->account = optarg;
 				break;
-			case 'H':
-				CliHelp(USE, options, letters);
-				exit(CLI_DONE);
 			case 'J':
 				q->json = true;
 				break;
@@ -258,12 +237,8 @@ parse_options(Squeue *q, int argc, char **argv)
 			case 'u':
 				q->user = optarg;
 				break;
-			default:
-				CliBadOption(option, argv);
 		}
 	}
-	if (optind < argc)
-		Fail(CLI_USAGE, "\"%s\" is no option", argv[optind]);
 }
 
 /*

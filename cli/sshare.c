@@ -94,7 +94,7 @@ CliSshare(int argc, char **argv)
 }
 
 /*
- * Parse the command line; an unknown word ends the command.
+ * Parse the command line.
  */
 static void
 parse_options(Sshare *s, int argc, char **argv)
@@ -118,17 +118,13 @@ parse_options(Sshare *s, int argc, char **argv)
 	};
 	int			option;
 
-	opterr = 0;
-	while ((option = getopt_long(argc, argv, letters, options, NULL)) != -1)
+	while ((option = CliNextOption(USE, options, letters, argc, argv)) != -1)
 	{
 		switch (option)
 		{
 			case 'A':
 				s->accounts = optarg;
 				break;
-			case 'H':
-				CliHelp(USE, options, letters);
-				exit(CLI_DONE);
 			case 'J':
 				s->form = FIELDS_JSON;
 				break;
@@ -161,10 +157,6 @@ parse_options(Sshare *s, int argc, char **argv)
 			case 'u':
 				s->users = optarg;
 				break;
-			default:
-				CliBadOption(option, argv);
 		}
 	}
-	if (optind < argc)
-		Fail(CLI_USAGE, "\"%s\" is no option", argv[optind]);
 }

@@ -375,13 +375,18 @@ foreach my $bad ([ 'sbatch', '--mail-user=me', '--wrap', 'true' ], [ 'sbatch', '
 	[ 'scancel', '-b', $job ], [ 'scancel', '--signal=KILL', $job ], [ 'scancel', '-t', 'PENDNG' ], [ 'scancel', '-w', 'n[1-2]' ], [ 'scancel', '-u' ],
 	[ 'squeue', '-t', 'PD,RUNING' ], [ 'squeue', '-w', 'n[1-2]' ], [ 'sacct', '-s', 'OK' ], [ 'sprio', '-w' ], [ 'sprio', '-o', '%Y' ], [ 'sprio', '-j', 'x' ], [ 'sprio', $job ],
 	[ 'sshare', '-o', 'LevelFS' ], [ 'sshare', '-U' ], [ 'sshare', 'vision' ],
-	[ 'scontrol', 'update', 'JobId=1' ], ['scontrol'], ['seff'], [ 'sinfo', '-o', '%Z' ], [ 'sinfo', '--clusters=x' ], [ 'sinfo', 'n1' ])
+	[ 'scontrol', 'update', 'JobId=1' ], ['scontrol'], ['seff'], [ 'sinfo', '-o', '%Z' ], [ 'sinfo', '--clusters=x' ], [ 'sinfo', 'n1' ], [ 'sinfo', '-t', 'idel' ],
+	[ 'squeue', '-t', '' ], [ 'sacct', '-s', ',' ], [ 'scancel', '-t', '' ], [ 'sinfo', '-t', '' ])
 {
 	($status, $out, $err) = slurm(@$bad);
 	is("$status$out", '2', "refused: @$bad");
 	like($err, qr/^$bad->[0]: /, 'by its name');
 }
 like((slurm(@$_))[2], qr/^scancel: option "-z" is not supported$/, 'it names the letter') foreach [ 'scancel', '-z', $job ], [ 'scancel', '-Qz', $job ];
+like((slurm('squeue', '--all', $_))[2], qr/^squeue: option "-z" is not supported$/, "of $_ behind an option with a name, too") foreach '-zh', '-hz', '-z';
+like((slurm('squeue', $_))[2], qr/^squeue: option "$_" is not supported$/, "and $_") foreach '--all=x', '--zzz';
+like((slurm('squeue', $_))[2], qr/^squeue: option "$_" needs a value$/, "$_ alone") foreach '--user', '--us';
+like((slurm('scancel', '--quiet', '-sUSR1', $job))[2], qr/^scancel: a running job cannot be sent a signal; /, 'a signal behind an option with a name');
 like((slurm('scancel', '-u'))[2], qr/^scancel: option "-u" needs a value$/, 'or says what is missing');
 
 # What Slurm's users ask of an array and of jobs that wait or are over.
@@ -608,9 +613,17 @@ is((slurm('sinfo', '-h', '-p', 'default', '-o', '%P %a %D %N %G'))[1], "default*
 like((slurm('sinfo'))[1], qr/^PARTITION +AVAIL +TIMELIMIT +NODES +STATE NODELIST\n(.*\n)*wide +up +infinite +2 +\S+ w1,w2\n/, 'nodes that are alike stand in one line');
 is(scalar(split /\n/, (slurm('sinfo', '-h', '-N', '-p', 'wide'))[1]), 2, 'a line for each node');
 is((slurm('sinfo', '-h', '-p', 'none'))[1], '', 'no such pool');
-is(JSON::PP->new->decode((slurm('sinfo', '--json', '-n', 'n1', '-o', '%D %R'))[1])->[0]{PARTITION}, 'default', 'sinfo as JSON');
+is(join(' ', map { my $line = $_; map { "$_=$line->{$_}" } sort keys %$line } @{ JSON::PP->new->decode((slurm('sinfo', '--json', '-n', 'n1', '-o', '%D %R'))[1]) }),
+	'NODES=1 PARTITION=default', 'sinfo as JSON, with the fields of the format');
+is((slurm('sinfo', '-h', '-n', 'n1', '-o', 'a node'))[1], "a node\n", 'and a format without fields');
+my $stays = (gpucredit('-A', 'vision/alice', 'submit', '--parsable', '-t', '5', '-G', '1', '--wrap', 'sleep 250'))[1] + 0;
+wait_for_state($cluster, $stays, 'running');
 ($status) = gpucredit('drain', 'n1', 'a new fan');
 like((slurm('sinfo', '-R'))[1], qr/^REASON .*\na new fan +1 +dr\w+ n1\n$/, 'which nodes drain, and why');
+is((slurm('sinfo', '-h', '-t', $_, '-o', '%N'))[1], "n1\n", "sinfo -t $_") foreach 'drain', 'drng', 'MAINT,DRAINING';
+is((slurm('sinfo', '-h', '-t', 'drained', '-o', '%N'))[1], '', 'a node with a job is not drained yet');
+gpucredit('cancel', $stays);
+wait_for_state($cluster, $stays, 'cancelled');
 like((slurm('scontrol', 'show', 'node', 'n1'))[1], qr/^NodeName=n1 CPUAlloc=\d+ CPUTot=\d+\n(.*\n)* +Gres=gpu:T4:4\n(.*\n)* +State=DRAIN\w+ Partitions=default\n(.*\n)* +Reason=a new fan LastHeard=\d/, 'scontrol show node');
 ($status, $out, $err) = slurm('scontrol', 'show', 'node', 'none');
 is("$status$out$err", "1scontrol: Node none not found\n", 'no such node');
