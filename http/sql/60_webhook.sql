@@ -17,12 +17,15 @@
  * do not touch (webhook_feed, webhook_notice).
  *
  * Locks: webhook_feed, then webhooks in the order of their keys, then
- * deliveries of that webhook.
+ * deliveries of that webhook.  Calls that make webhooks of one account wait for
+ * each other: they insert the same ordinal.  The daemon alone writes
+ * webhook_feed, so no caller's transaction keeps another organisation waiting.
  */
 CREATE TABLE gpucredit_http.webhook (
 	org text COLLATE "C" NOT NULL,
 	webhook bigint GENERATED ALWAYS AS IDENTITY,
 	account text COLLATE "C" NOT NULL,
+	ordinal integer NOT NULL,
 	role name NOT NULL,
 	url text NOT NULL,
 	kinds text[],
@@ -41,6 +44,7 @@ CREATE TABLE gpucredit_http.webhook (
 	disabled_why text,
 	removed_at timestamptz,
 	CONSTRAINT webhook_pkey PRIMARY KEY (org, webhook),
+	CONSTRAINT webhook_ordinal UNIQUE (org, account, ordinal),
 	CONSTRAINT webhook_disabled CHECK ((disabled_at IS NULL) = (disabled_why IS NULL)
 		AND (disabled_at IS NULL OR (due_at = 'infinity' AND waiting = 0))
 		AND (removed_at IS NULL OR disabled_at IS NOT NULL)),
@@ -54,6 +58,7 @@ COMMENT ON TABLE gpucredit_http.webhook IS
 COMMENT ON COLUMN gpucredit_http.webhook.org IS 'The organisation; '''': events of no tenant, such as those of nodes.';
 COMMENT ON COLUMN gpucredit_http.webhook.webhook IS 'Its number.';
 COMMENT ON COLUMN gpucredit_http.webhook.account IS 'The account whose events are sent, with those of all accounts below it; '''': the organisation.';
+COMMENT ON COLUMN gpucredit_http.webhook.ordinal IS 'One more than the highest one that the account''s webhooks had when it was made, so that of two calls at once the later one counts the earlier one''s webhook.';
 COMMENT ON COLUMN gpucredit_http.webhook.role IS 'The role that set it last. It has that role''s rights.';
 COMMENT ON COLUMN gpucredit_http.webhook.url IS 'The address. It may hold a secret, as those of Slack do.';
 COMMENT ON COLUMN gpucredit_http.webhook.kinds IS 'Which kinds of events are sent; NULL: all.';
@@ -90,7 +95,7 @@ COMMENT ON COLUMN gpucredit_http.webhook_secret.generation IS '1 for its first k
 COMMENT ON COLUMN gpucredit_http.webhook_secret.secret IS 'The key of HMAC-SHA256.';
 COMMENT ON COLUMN gpucredit_http.webhook_secret.ends_at IS 'Until when it signs; infinity: until it is renewed.';
 
-/* The row is made with the first webhook, so that a restored one meets no other. */
+/* notice_events() makes the row, so that a restored one meets no other. */
 CREATE TABLE gpucredit_http.webhook_feed (
 	feed boolean NOT NULL DEFAULT true,
 	event bigint NOT NULL,
@@ -286,9 +291,9 @@ $$;
 COMMENT ON FUNCTION gpucredit_http.check_managed(text, text) IS
 'Internal: refuses an account that does not exist (UC001), or whose webhooks are not the caller''s (42501).';
 
-/* A webhook that the caller may change, locked. */
-CREATE FUNCTION gpucredit_http.lock_webhook(org text, webhook bigint)
-RETURNS gpucredit_http.webhook
+/* A webhook that the caller may change, locked; with "removed" also one that was removed. */
+CREATE FUNCTION gpucredit_http.lock_webhook(org text, webhook bigint,
+	removed boolean DEFAULT false) RETURNS gpucredit_http.webhook
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -298,7 +303,8 @@ DECLARE
 BEGIN
 	SELECT w.* INTO one FROM gpucredit_http.webhook w
 	WHERE w.org = lock_webhook.org AND w.webhook = lock_webhook.webhook
-		AND w.removed_at IS NULL AND gpucredit_http.may_manage(caller, w.org, w.account)
+		AND (w.removed_at IS NULL OR lock_webhook.removed)
+		AND gpucredit_http.may_manage(caller, w.org, w.account)
 	FOR NO KEY UPDATE;
 	IF NOT FOUND THEN
 		PERFORM gpucredit_http.raise('UC701', 'the webhook does not exist',
@@ -308,7 +314,7 @@ BEGIN
 	RETURN one;
 END
 $$;
-COMMENT ON FUNCTION gpucredit_http.lock_webhook(text, bigint) IS
+COMMENT ON FUNCTION gpucredit_http.lock_webhook(text, bigint, boolean) IS
 'Internal: a webhook that the caller may change, locked. Errors: UC701 no such webhook, or another''s.';
 
 /*
@@ -350,25 +356,26 @@ BEGIN
 		set_webhook.webhook := (earlier ->> 'webhook')::bigint;
 		RETURN;
 	END IF;
-	SELECT count(*) FILTER (WHERE w.removed_at IS NULL) AS kept,
-		count(*) FILTER (WHERE w.created_at > gpucredit.now() - interval '1 day') AS of_a_day
-	INTO made
-	FROM gpucredit_http.webhook w
-	WHERE w.org = set_webhook.org AND w.account = set_webhook.account;
-	IF made.kept >= 20 OR made.of_a_day >= 100 THEN
-		PERFORM gpucredit_http.refuse('the account has 20 webhooks, or 100 were made within a day',
-			'Each gets every event that it wants.', 'Change or remove one that nobody needs.');
-	END IF;
-	IF NOT EXISTS (SELECT FROM gpucredit_http.webhook_feed) THEN
-		INSERT INTO gpucredit_http.webhook_feed (event) VALUES (gpucredit_http.feed_end())
-		ON CONFLICT DO NOTHING;
-	END IF;
-	INSERT INTO gpucredit_http.webhook AS w (org, account, role, url, kinds, template, label,
-		created_at, after, due_at)
-	VALUES (set_webhook.org, set_webhook.account, gpucredit_http.caller(), set_webhook.url,
-		set_webhook.kinds, set_webhook.template, set_webhook.label, gpucredit.now(),
-		gpucredit_http.feed_end(), gpucredit.now())
-	RETURNING w.webhook INTO set_webhook.webhook;
+	LOOP
+		SELECT count(*) FILTER (WHERE w.removed_at IS NULL) AS kept,
+			count(*) FILTER (WHERE w.created_at > gpucredit.now() - interval '1 day') AS of_a_day,
+			coalesce(max(w.ordinal), 0) AS last
+		INTO made
+		FROM gpucredit_http.webhook w
+		WHERE w.org = set_webhook.org AND w.account = set_webhook.account;
+		IF made.kept >= 20 OR made.of_a_day >= 100 THEN
+			PERFORM gpucredit_http.refuse('the account has 20 webhooks, or 100 were made within a day',
+				'Each gets every event that it wants.', 'Change or remove one that nobody needs.');
+		END IF;
+		INSERT INTO gpucredit_http.webhook AS w (org, account, ordinal, role, url, kinds, template,
+			label, created_at, after, due_at)
+		VALUES (set_webhook.org, set_webhook.account, made.last + 1, gpucredit_http.caller(),
+			set_webhook.url, set_webhook.kinds, set_webhook.template, set_webhook.label,
+			gpucredit.now(), gpucredit_http.feed_end(), gpucredit.now())
+		ON CONFLICT ON CONSTRAINT webhook_ordinal DO NOTHING
+		RETURNING w.webhook INTO set_webhook.webhook;
+		EXIT WHEN FOUND;		/* else another call has made one, and it is counted now */
+	END LOOP;
 	set_webhook.secret := gpucredit_http.new_webhook_secret(set_webhook.org, set_webhook.webhook);
 	PERFORM gpucredit_http.record(set_webhook.org, 'set_webhook', gpucredit_http.caller(),
 		jsonb_build_object('webhook', set_webhook.webhook, 'account', set_webhook.account,
@@ -583,15 +590,10 @@ AS $$
 DECLARE
 	w gpucredit_http.webhook;
 BEGIN
-	/* a repetition finds it gone */
-	IF EXISTS (SELECT FROM gpucredit_http.webhook o
-			WHERE o.org = remove_webhook.org AND o.webhook = remove_webhook.webhook
-				AND o.removed_at IS NOT NULL
-				AND gpucredit_http.may_manage(gpucredit_http.caller(), o.org, o.account))
-	THEN
+	w := gpucredit_http.lock_webhook(remove_webhook.org, remove_webhook.webhook, removed => true);
+	IF w.removed_at IS NOT NULL THEN
 		RETURN false;
 	END IF;
-	w := gpucredit_http.lock_webhook(remove_webhook.org, remove_webhook.webhook);
 	PERFORM gpucredit_http.request_begin(remove_webhook.org, remove_webhook.key,
 		'remove_webhook', jsonb_build_object('webhook', remove_webhook.webhook));
 	IF w.disabled_at IS NULL THEN

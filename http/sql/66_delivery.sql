@@ -29,10 +29,14 @@
  *
  * An organisation that has many webhooks, or slow ones, has a part of the
  * daemon's connections, and no more than a third of what is left of them: so
- * several such organisations leave some for others.  A claim reads much of the feed
- * for one webhook of an organisation, and 20,000 events or a page more in all,
- * however many webhooks begin far behind: so it ends in time, and the next one
- * goes on.
+ * several such organisations leave some for others.  A delivery whose webhook
+ * is disabled, removed or sent its events again no longer has its lease, but the
+ * daemon is still sending it.  So the daemon passes how many messages it is
+ * sending of each organisation.
+ *
+ * A claim reads much of the feed for one webhook of an organisation, and 20,000
+ * events or a page more in all, however many webhooks begin far behind: so it
+ * ends in time, and the next one goes on.
  */
 
 /*
@@ -54,6 +58,9 @@ BEGIN
 		OR NOT EXISTS (SELECT FROM gpucredit_http.webhook w WHERE w.disabled_at IS NULL)
 	THEN
 		RETURN -1;
+	END IF;
+	IF NOT EXISTS (SELECT FROM gpucredit_http.webhook_feed) THEN
+		INSERT INTO gpucredit_http.webhook_feed (event) VALUES (0) ON CONFLICT DO NOTHING;
 	END IF;
 	SELECT f.event INTO begins FROM gpucredit_http.webhook_feed f
 	FOR NO KEY UPDATE SKIP LOCKED;
@@ -140,7 +147,8 @@ $$;
 COMMENT ON FUNCTION gpucredit_http.read_feed(gpucredit_http.webhook, timestamptz) IS
 'Internal: adds deliveries of the next events of a locked webhook. Result: up to which event it has read, how many events that were, how many deliveries it added, and whether there may be more.';
 
-CREATE FUNCTION gpucredit_http.claim_deliveries(most integer, per_org integer, lease interval)
+CREATE FUNCTION gpucredit_http.claim_deliveries(most integer, per_org integer, lease interval,
+	sending jsonb DEFAULT '{}')
 RETURNS TABLE (org text, webhook bigint, event bigint, attempt integer, url text, id text,
 	sent_at bigint, signature text, body text)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER ROWS 32
@@ -190,6 +198,7 @@ BEGIN
 		END IF;
 		SELECT count(*) AS org, count(*) FILTER (WHERE o.webhook = w.webhook) AS webhook INTO busy
 		FROM gpucredit_http.delivery o WHERE o.org = w.org AND o.underway AND o.due_at > at;
+		busy.org := greatest(busy.org, (claim_deliveries.sending ->> w.org)::bigint);
 		share := least(claim_deliveries.per_org,
 			greatest((claim_deliveries.most - claimed) / 3, 1));
 		IF busy.org >= share OR w.org = ANY (far_behind) THEN
@@ -252,6 +261,7 @@ BEGIN
 			claim_deliveries.url := w.url;
 			RETURN NEXT;
 		END LOOP;
+		claim_deliveries.sending := claim_deliveries.sending || jsonb_build_object(w.org, busy.org);
 		UPDATE gpucredit_http.webhook o
 		SET after = page.after,
 			due_at = greatest(o.paused_until,
@@ -264,8 +274,8 @@ BEGIN
 	END LOOP;
 END
 $$;
-COMMENT ON FUNCTION gpucredit_http.claim_deliveries(integer, integer, interval) IS
-'Gateway: leases at most so many deliveries that are due, of which an organisation has so many underway at most, for a time: what is not reported by then is sent again. Result: for each the webhook, the event, the number of the attempt, the address, and the message with its headers.';
+COMMENT ON FUNCTION gpucredit_http.claim_deliveries(integer, integer, interval, jsonb) IS
+'Gateway: leases at most so many deliveries that are due, of which an organisation has so many underway at most, for a time: what is not reported by then is sent again. sending: how many messages of each organisation the daemon is sending, as an object. Result: for each the webhook, the event, the number of the attempt, the address, and the message with its headers.';
 
 /*
  * What became of an attempt.  The webhook's row is locked.  A success counts
@@ -329,7 +339,10 @@ $$;
 COMMENT ON FUNCTION gpucredit_http.end_attempt(text, bigint, bigint, integer, integer, text, integer, boolean) IS
 'Internal: what became of an attempt of a delivery, whose webhook is locked. is_last: it is given up, whatever its age, and no failure of the receiver.';
 
-/* What an attempt means for its webhook, whose row is locked. */
+/*
+ * What an attempt means for its webhook, whose row is locked.  No pause is made
+ * shorter: an attempt that ends during one began before it.
+ */
 CREATE FUNCTION gpucredit_http.count_attempt(org text, webhook bigint, ok boolean,
 	status integer, retry_after integer, ended boolean) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -349,14 +362,15 @@ BEGIN
 				AND NOT o.underway AND o.due_at > at AND o.due_at < 'infinity';
 		END IF;
 		UPDATE gpucredit_http.webhook o
-		SET failures = 0, failing_since = NULL, delivered_at = at, paused_until = '-infinity',
-			due_at = at
+		SET failures = 0, failing_since = NULL, delivered_at = at,
+			paused_until = CASE WHEN w.paused_until > at THEN w.paused_until ELSE '-infinity' END,
+			due_at = greatest(at, w.paused_until)
 		WHERE o.org = w.org AND o.webhook = w.webhook;
 		RETURN;
 	END IF;
 	w.failing_since := CASE WHEN w.failing_since IS NULL
 			OR w.failed_at < at - interval '2 days' THEN at ELSE w.failing_since END;
-	w.paused_until := greatest('-infinity',
+	w.paused_until := greatest(w.paused_until,
 		CASE WHEN w.failures >= 2 THEN at + least(interval '5 s'
 			* power(2::double precision, least(w.failures - 2, 10)), interval '5 min') END,
 		CASE WHEN count_attempt.status IN (429, 503) THEN at + interval '1 s'

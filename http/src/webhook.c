@@ -30,7 +30,7 @@
 #include "post.h"
 #include "request.h"
 
-#define LOOK_MS			200
+#define POLL_MS			200
 #define IDLE_MS			2000	/* while no webhook is enabled */
 #define REPEAT_LEAST_MS	10		/* until a report is repeated */
 #define REPEAT_MOST_MS	1000
@@ -51,6 +51,7 @@ typedef struct WebhookThread
 	int64_t		reported_us;
 	int			repeat_ms;		/* the pause until the next report; 0: none */
 	int64_t		forgot_us;
+	json_t	   *sending;		/* of each organisation, how many posts */
 }			WebhookThread;
 
 static pthread_t thread;
@@ -120,6 +121,18 @@ keep_post(WebhookThread * self, WebhookPost * post)
 	self->unreported++;
 }
 
+/* Add to the number of posts of an organisation that are being sent. */
+static void
+count_sending(WebhookThread * self, const char *org, int more)
+{
+	json_int_t	n = json_integer_value(json_object_get(self->sending, org)) + more;
+
+	if (n > 0)
+		json_object_set_new(self->sending, org, json_integer(n));
+	else
+		json_object_del(self->sending, org);
+}
+
 /* Collect the posts that have ended. */
 static void
 collect_ended(WebhookThread * self)
@@ -130,6 +143,7 @@ collect_ended(WebhookThread * self)
 	{
 		atomic_fetch_add(post->problem[0] == '\0' ? &succeeded : &failed, 1);
 		self->repeat_ms = 0;
+		count_sending(self, post->org, -1);
 		keep_post(self, post);
 	}
 }
@@ -175,6 +189,7 @@ report_ended(WebhookThread * self)
 	json_t	   *results = json_array();
 	WebhookPost *post = self->first;
 	char	   *text;
+	const char *values[1];
 	int			n = 0;
 	PGresult   *again = NULL;
 
@@ -182,16 +197,14 @@ report_ended(WebhookThread * self)
 		json_array_append_new(results, result_of(post));
 	text = json_dumps(results, JSON_COMPACT);
 	json_decref(results);
+	values[0] = text;
 	if (text != NULL)
 		again = run(self, "SELECT r.org, r.webhook, r.event"
 					" FROM gpucredit_http.report_deliveries($1::pg_catalog.jsonb) r",
-					1, (const char *const[])
-					{
-						text
-					});
+					1, values);
 	free(text);
 	self->reported_us = now_us();
-	/* another daemon has the webhook for some milliseconds, a tenant for longer */
+	/* another daemon locks the webhook for milliseconds, a tenant for longer */
 	self->repeat_ms = self->repeat_ms == 0 ? REPEAT_LEAST_MS :
 		self->repeat_ms * 2 < REPEAT_MOST_MS ? self->repeat_ms * 2 : REPEAT_MOST_MS;
 	if (again == NULL)
@@ -243,7 +256,8 @@ claim_due(WebhookThread * self)
 	char		most[16];
 	char		per_org[16];
 	char		lease[16];
-	const char *values[] = {most, per_org, lease};
+	char	   *sending;
+	const char *values[] = {most, per_org, lease, NULL};
 	int			room = options.webhooks - posts_underway();
 	PGresult   *rows;
 	long long	noted;
@@ -255,19 +269,26 @@ claim_due(WebhookThread * self)
 	self->claimed_us = now_us();
 	if (self->is_idle || room <= 0)
 		return;
+	values[3] = sending = json_dumps(self->sending, JSON_COMPACT);
+	if (sending == NULL)
+		return;
 	snprintf(most, sizeof(most), "%d", room);
 	snprintf(per_org, sizeof(per_org), "%d", (options.webhooks + 3) / 4);
 	/* longer than an attempt and a report that waits for the database */
 	snprintf(lease, sizeof(lease), "%d s", options.webhook_s + options.statement_s + 5);
 	rows = run(self, "SELECT c.org, c.webhook, c.event, c.attempt, c.url, c.id, c.sent_at,"
 			   " c.signature, c.body FROM gpucredit_http.claim_deliveries("
-			   "$1::pg_catalog.int4, $2::pg_catalog.int4, $3::pg_catalog.interval) c", 3, values);
+			   "$1::pg_catalog.int4, $2::pg_catalog.int4, $3::pg_catalog.interval,"
+			   " $4::pg_catalog.jsonb) c", 4, values);
+	free(sending);
 	for (int i = 0; i < PQntuples(rows); i++)
 	{
 		WebhookPost *post = post_of(rows, i);
 
-		if (post != NULL)
-			post_send(post);
+		if (post == NULL)
+			continue;
+		count_sending(self, post->org, 1);
+		post_send(post);
 	}
 	if (PQntuples(rows) == room)
 		self->is_due = true;
@@ -284,7 +305,7 @@ work_round(WebhookThread * self)
 		report_ended(self);
 	if (atomic_load(&stopping))
 		return;
-	if (now - self->claimed_us > (self->is_idle ? IDLE_MS : LOOK_MS) * 1000 ||
+	if (now - self->claimed_us > (self->is_idle ? IDLE_MS : POLL_MS) * 1000 ||
 		(self->is_due && posts_underway() < options.webhooks))
 		claim_due(self);
 	if (now - self->forgot_us > FORGET_US)
@@ -298,7 +319,7 @@ work_round(WebhookThread * self)
 static int
 pause_ms(const WebhookThread * self)
 {
-	int			ms = self->is_idle && posts_underway() == 0 ? IDLE_MS : LOOK_MS;
+	int			ms = self->is_idle && posts_underway() == 0 ? IDLE_MS : POLL_MS;
 
 	if (self->is_due && posts_underway() < options.webhooks)
 		return 0;
@@ -319,7 +340,7 @@ is_finished(const WebhookThread * self)
 static void *
 webhook_main(void *unused)
 {
-	WebhookThread self = {0};
+	WebhookThread self = {.sending = json_object()};
 	int64_t		until = 0;
 
 	(void) unused;
@@ -347,6 +368,7 @@ webhook_main(void *unused)
 		self.first = post->next;
 		post_free(post);
 	}
+	json_decref(self.sending);
 	PQfinish(self.connection);
 	return NULL;
 }

@@ -121,6 +121,18 @@ sub all_holds
 	return is(query($node, 'web', 'SELECT v FROM gpucredit_http.verify() v'), '', "$name: nothing waits for ever, and all is counted");
 }
 
+# The first webhooks of a database, in transactions that stay open
+{
+	my %open = map { $_ => connect_to($node, 'web', user => $_) } qw(ann eve);
+
+	$_->do('BEGIN') for values %open;
+	$open{ann}->do("SELECT gpucredit_http.set_webhook('acme', 'nlp', 'open', '$site/open')");
+	$open{eve}->do("SET LOCAL statement_timeout = '5s'");
+	is(eval { $open{eve}->do("SELECT gpucredit_http.set_webhook('rival', '', 'open', '$site/open')") }, 1,
+		'the first webhook of a database, uncommitted, keeps no other organisation waiting') || diag($@);
+	$_->do('ROLLBACK'), $_->disconnect for values %open;
+}
+
 # Making one
 my $answer = call($token{ann}, 'POST', '/v1/webhooks', { url => "$site/ok", key => 'first', label => 'mine' });
 status_is($answer, 200, 'a tenant makes a webhook without naming its organisation');
@@ -400,8 +412,35 @@ $both[0]->do('COMMIT');
 $both[1]->pg_result;
 $both[1]->do('COMMIT');
 is(query($node, 'web', "SELECT count(*) FROM gpucredit_http.webhook WHERE account = 'nlp' AND webhook >= $made"), 1, 'and makes no second webhook');
-change('ann', $made, 'remove');
+my $remove = "SELECT gpucredit_http.remove_webhook('acme', $made, 'gone')";
+$_->do('BEGIN') for @both;
+is(($both[0]->selectrow_array($remove))[0], 1, 'a webhook is removed');
+my $twice = $both[1]->prepare($remove, { pg_async => 1 });
+$twice->execute;
+sleep 0.3;
+$both[0]->do('COMMIT');
+is(eval { $both[1]->pg_result && ($twice->fetchrow_array)[0] }, 0, 'a twin of the call finds it removed') || diag($@);
+$twice->finish;
+$both[1]->do('ROLLBACK');
+
+# Two calls that make the twentieth and the twenty-first webhook of an account
+$node->safe_psql('web', q{SELECT gpucredit_http.set_webhook('acme', 'nlp', 'limit' || n, 'https://example.com/', '{load.made}')
+	FROM generate_series((SELECT count(*) FROM gpucredit_http.webhook WHERE account = 'nlp' AND removed_at IS NULL), 18) n});
+foreach my $level ('READ COMMITTED', 'REPEATABLE READ', 'SERIALIZABLE')
+{
+	$_->do("BEGIN ISOLATION LEVEL $level"), $_->selectrow_array('SELECT count(*) FROM gpucredit_http.callable') for @both;
+	my ($last) = $both[0]->selectrow_array("SELECT webhook FROM gpucredit_http.set_webhook('acme', 'nlp', 'a $level', '$site/many')");
+	$both[1]->do("SELECT webhook FROM gpucredit_http.set_webhook('acme', 'nlp', 'b $level', '$site/many')", { pg_async => 1 });
+	sleep 0.3;
+	$both[0]->do('COMMIT');
+	ok(!eval { $both[1]->pg_result }, "of two webhooks at once only one is the account's twentieth at $level");
+	is($both[1]->state, $level eq 'READ COMMITTED' ? '22023' : '40001', 'and the other is refused');
+	$both[1]->do('ROLLBACK');
+	change('ann', $last, 'remove');
+}
 $_->disconnect for @both;
+$node->safe_psql('web', q{SELECT gpucredit_http.remove_webhook(org, webhook, 'unlimit' || webhook) FROM gpucredit_http.webhook
+	WHERE account = 'nlp' AND url = 'https://example.com/' AND removed_at IS NULL});
 
 # Whoever keeps his webhook locked keeps nobody else waiting
 my $locker = connect_to($node, 'web', user => 'ann');
@@ -422,6 +461,16 @@ my $begun = time;
 $other = submit('bob');
 wait_received($receiver, '/bob', sub { ($_[0]{json}{data}{job} // 0) == $other }, 1);
 cmp_ok(time - $begun, '<', 2, 'twenty receivers of one organisation that hang keep no other one waiting');
+my ($most_sending, $until) = (0, time + 4);
+while (time < $until)
+{
+	change('eve', $_, 'enable', after => 0) for @slow;
+	my ($sending) = HTTP::Tiny->new->get('http://127.0.0.1:' . daemon_port() . '/metrics/gpucreditd')->{content} =~ /^gpucreditd_webhooks_underway (\d+)/m;
+	$most_sending = $sending if $sending > $most_sending;
+}
+cmp_ok($most_sending, '>', 0, 'an organisation that has its events sent again and again is sent some');
+my $others = query($node, 'web', q{SELECT count(*) FROM gpucredit_http.delivery WHERE org <> 'rival' AND last_at > clock_timestamp() - interval '8 s'});
+cmp_ok($most_sending, '<=', 8 + $others, 'and has no more than a quarter of the daemon\'s connections');
 change('eve', $_, 'remove') for @slow;
 all_holds('after slow ones');
 
@@ -583,6 +632,27 @@ is($node->safe_psql('web', q{
 		SELECT max(n), min(n) > 0, sum(n) <= 26 FROM (SELECT org, count(*) AS n
 			FROM gpucredit_http.claim_deliveries(32, 8, '1 minute') WHERE org LIKE 'hog%' GROUP BY org) c;
 		ROLLBACK}), '8|t|t', 'four organisations with slow receivers leave room for others');
+is($node->safe_psql('web', q{
+		BEGIN;
+		CREATE TEMPORARY TABLE claimed AS SELECT NULL::bigint AS n, NULL::text AS org, NULL::bigint AS webhook, NULL::bigint AS event LIMIT 0;
+		DO $$
+		BEGIN
+			PERFORM gpucredit.create_account('patient'), gpucredit_http.set_webhook('patient', '', 'waits', 'https://example.com/');
+			PERFORM gpucredit_internal.write_event('load.made', 'patient', '') FROM generate_series(1, 4);
+			WHILE EXISTS (SELECT FROM gpucredit.event_pending) LOOP
+				PERFORM gpucredit_http.number_events();
+			END LOOP;
+			PERFORM gpucredit_http.notice_events(1000);
+			INSERT INTO claimed SELECT row_number() OVER (), c.org, c.webhook, c.event
+			FROM gpucredit_http.claim_deliveries(32, 8, '1 minute') c WHERE c.org = 'patient';
+			PERFORM gpucredit_http.report_deliveries(jsonb_build_array(jsonb_build_object('org', c.org, 'webhook', c.webhook,
+				'event', c.event, 'attempt', 1, 'status', s.status, 'retry_after', s.retry_after, 'problem', nullif(s.status, 200))))
+			FROM claimed c JOIN (VALUES (1, 429, 600), (2, 500, NULL), (3, 200, NULL)) s (n, status, retry_after) USING (n);
+		END $$;
+		SELECT count(*) FROM claimed;
+		SELECT paused_until > now() + interval '9 minutes', due_at >= paused_until FROM gpucredit_http.webhook WHERE org = 'patient';
+		SELECT count(*) FROM gpucredit_http.verify();
+		ROLLBACK}), "4\nt|t\n0", 'a pause that a receiver asks for is kept, however attempts end that began before it');
 is($node->safe_psql('web', q{
 		BEGIN;
 		CREATE OR REPLACE FUNCTION gpucredit_http.message_id(e gpucredit.event) RETURNS text LANGUAGE plpgsql AS $$
