@@ -161,7 +161,8 @@ allow_network(const char *text, size_t size)
 	*slash = '\0';
 	before = parse_address(copy, &range->address);
 	bits = strtol(slash + 1, &end, 10);
-	if (before < 0 || slash[1] < '0' || slash[1] > '9' || *end != '\0' || bits + before > 128)
+	if (before < 0 || slash[1] < '0' || slash[1] > '9' || *end != '\0' ||
+		bits > 128 - before)
 		return false;
 	range->bits = (int) bits + before;
 	nallowed++;

@@ -646,8 +646,10 @@ any_behind(void)
 	const		HttpStream *stream;
 
 	LIST_FOREACH(stream, &all, link)
+	{
 		if (!stream->live && !stream->ended)
-		return true;
+			return true;
+	}
 	return false;
 }
 

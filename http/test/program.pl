@@ -67,6 +67,12 @@ is(call(undef, 'GET', '/readyz')->{content}, "ok\n", 'and says that it has the d
 is(call(undef, 'GET', '/console/')->{content}, "<!doctype html>\n", 'and serves the console');
 is(daemon_stop(), 0, 'SIGTERM ends it with status 0, which starts it no more');
 is(system("$http/gpucreditd --no-such-option 2>/dev/null") >> 8, 2, 'an option that it does not know is status 2');
+foreach my $networks ('10.0.0.0', '10.0.0.0/', '10.0.0.0/33', '10.0.0.0/-1', '10.0.0.0/8,', ',10.0.0.0/8', '10.0.0.0/8,x/8', 'fd00::/129',
+	'10.0.0.0/9223372036854775807', '10.0.0.0/18446744073709551616')
+{
+	is(system("$http/gpucreditd --webhook-networks=$networks --no-such-option >$dir/usage 2>&1") >> 8, 2, "nor are networks understood: $networks");
+	unlike(slurp_file("$dir/usage"), qr/no-such-option/, 'and they are what is wrong');
+}
 like($unit, qr/^RestartPreventExitStatus=2$/m, 'and starts it no more either');
 
 # A password is in the environment, and in no command line.
