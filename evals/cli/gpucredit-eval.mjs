@@ -15,7 +15,7 @@ import { mask, oneLine, secretsIn } from "./lib/log.mjs";
 import { fromOpenAIEvals } from "./lib/openai_evals.mjs";
 import { fromPromptfoo } from "./lib/promptfoo.mjs";
 import { gateTable, lmEvalResults, promptfooResults } from "./lib/results.mjs";
-import { Worker } from "./lib/worker.mjs";
+import { isGate, Worker } from "./lib/worker.mjs";
 
 const HELP = `gpucredit-eval COMMAND [OPTION...]
 
@@ -62,6 +62,7 @@ const OPTIONS = Object.fromEntries([
 const VERDICTS = { pass: 0, warn: 0, block: 1, inconclusive: 2 };
 const UNDECIDED = 2, USAGE = 64, FAILED = 70, STOPPED = 143;
 const LONGEST_STOP = 30_000;
+const MOST_SECONDS = 1_000_000;
 const FORMATS = { promptfoo: fromPromptfoo, "lm-eval": fromLmEval, "openai-evals": fromOpenAIEvals };
 
 class Usage extends Error {}
@@ -73,12 +74,13 @@ function need(options, name) {
 	return options[name];
 }
 
-// An option that is a number, 0 or more.
+// An option that is a number.  Node's timers end at once where they are set to more
+// than 2^31 milliseconds.
 function number(options, name, otherwise) {
 	const value = Number(options[name] ?? otherwise);
 
-	if (options[name] === "" || !(value >= 0 && value < Infinity))
-		throw new Usage(`--${name} is no number`);
+	if (options[name] === "" || !(value >= 0 && value <= MOST_SECONDS))
+		throw new Usage(`--${name} is no number from 0 to ${MOST_SECONDS}`);
 	return value;
 }
 
@@ -198,26 +200,28 @@ const commands = {
 
 // Works on the runs that a function finds, as it is asked again and again: on one
 // gate and on one other run at a time, so that a gate waits for no nightly run.  A
-// run that is found again is not begun again while it is under way.
+// run that is found again is not begun again while it is under way.  A run that
+// fails with an error is tried again when it is found again, and others go on: one
+// tenant's run ends no other tenant's.
 async function workOnAll(database, options, find) {
 	const every = number(options, "every", 10);
 	const stopping = new AbortController();
 	const lines = { gates: Promise.resolve(), others: Promise.resolve() };
 	const underWay = new Set();
-	let failure;
+	let code = 0;
 	const work = async (run) => {
 		if (!stopping.signal.aborted)
 			await commands.work(database, { ...options, run });
 	};
 	const failed = (error) => {
-		failure ??= error;
-		stopping.abort();
+		printError(error);
+		code = FAILED;
 	};
 
 	onStop(() => stopping.abort());
 	do {
 		for (const { run, purpose, text } of await find()) {
-			const line = /gate$/.test(purpose) ? "gates" : "others";
+			const line = isGate(purpose) ? "gates" : "others";
 			if (underWay.has(run))
 				continue;
 			print(text);
@@ -230,8 +234,7 @@ async function workOnAll(database, options, find) {
 			await sleep(every * 1000, null, { signal: stopping.signal }).catch(() => {});
 	} while (every && !stopping.signal.aborted);
 	await Promise.all(Object.values(lines));
-	if (failure)
-		throw failure;
+	return every ? 0 : code;
 }
 
 // Calls a function when the process is asked to end, which a second signal does at
@@ -254,6 +257,12 @@ function onStop(stop) {
 
 function print(text) {
 	process.stdout.write(`${text}\n`);
+}
+
+function printError(error) {
+	const secrets = secretsIn(process.env);
+	const [message, ...more] = [error.message, error.detail, error.hint].filter(Boolean).map((one) => oneLine(mask(one, secrets)));
+	process.stderr.write(`gpucredit-eval: ${[message, ...more].join("\n  ")}\n`);
 }
 
 async function main(args) {
@@ -285,8 +294,6 @@ function parse(args) {
 main(process.argv.slice(2)).then((code) => {
 	process.exitCode = code;
 }, (error) => {
-	const secrets = secretsIn(process.env);
-	const [message, ...more] = [error.message, error.detail, error.hint].filter(Boolean).map((one) => oneLine(mask(one, secrets)));
-	process.stderr.write(`gpucredit-eval: ${[message, ...more].join("\n  ")}\n`);
+	printError(error);
 	process.exitCode = error instanceof Usage ? USAGE : FAILED;
 });

@@ -198,7 +198,7 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	g gpucredit_eval.release_gate;
-	found_run bigint;
+	candidate record;
 BEGIN
 	FOR g IN
 		SELECT o.* FROM gpucredit_eval.release_gate o
@@ -207,23 +207,27 @@ BEGIN
 		WHERE o.org = (c).org AND o.model = find_baseline.model AND gc.measure = (c).measure
 		ORDER BY o.ref
 	LOOP
-		SELECT r.run INTO found_run
-		FROM gpucredit_eval.run r
-			JOIN gpucredit_eval.config rc ON rc.org = r.org AND rc.config = r.config
-				AND rc.version = r.config_version
-		WHERE r.org = g.org AND r.registry_model = g.model
-			AND r.registry_version = gpucredit_eval.version_at(g.org, g.model, find_baseline.name, g.ref)
-			AND r.registry_version <> find_baseline.version
-			AND r.purpose = find_baseline.purpose AND r.source IS NULL
-			AND rc.measure = (c).measure AND r.state <> 'cancelled'
-			AND gpucredit_eval.started_by_one_of(r, g.runners)
-			AND (r.ended_at IS NULL OR NOT gpucredit_eval.has_many_errors(r,
-				(rc.document ->> 'max_errors')::numeric,
-				ARRAY(SELECT m FROM gpucredit_eval.metrics(r) m)))
-		ORDER BY r.state = 'finished' DESC, r.run DESC LIMIT 1;
-		IF FOUND THEN
-			RETURN found_run;
-		END IF;
+		/* scores are read of one candidate after the other, as they take longest */
+		FOR candidate IN
+			SELECT r AS run, (rc.document ->> 'max_errors')::numeric AS max_errors
+			FROM gpucredit_eval.run r
+				JOIN gpucredit_eval.config rc ON rc.org = r.org AND rc.config = r.config
+					AND rc.version = r.config_version
+			WHERE r.org = g.org AND r.registry_model = g.model
+				AND r.registry_version = gpucredit_eval.version_at(g.org, g.model, find_baseline.name, g.ref)
+				AND r.registry_version <> find_baseline.version
+				AND r.purpose = find_baseline.purpose AND r.source IS NULL
+				AND rc.measure = (c).measure AND r.state <> 'cancelled'
+				AND gpucredit_eval.started_by_one_of(r, g.runners)
+			ORDER BY r.state = 'finished' DESC, r.run DESC
+		LOOP
+			IF (candidate.run).ended_at IS NULL
+				OR NOT gpucredit_eval.has_many_errors(candidate.run, candidate.max_errors,
+					ARRAY(SELECT m FROM gpucredit_eval.metrics(candidate.run) m))
+			THEN
+				RETURN (candidate.run).run;
+			END IF;
+		END LOOP;
 	END LOOP;
 	RETURN NULL;
 END

@@ -117,6 +117,17 @@ is("$state $spent", 'paused t', 'it spent no more');
 q_("SELECT gpucredit_eval.raise_cap('acme', $run, 'more', 1)");
 is((command_result($node, 'work', '--run', $run))[0], 0, 'with a higher cap it goes on');
 
+# a worker of all open runs outlasts an error with one of them
+my ($failing, $other) = map { start_run('plain') } 1 .. 2;
+q_(qq{CREATE FUNCTION broken() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION \$\$it is broken\$\$; END';
+	CREATE TRIGGER broken BEFORE INSERT ON gpucredit_eval.result FOR EACH ROW WHEN (new.run = $failing) EXECUTE FUNCTION broken()});
+($code, undef, $err) = command_result($node, 'work', '--every', '0');
+is("$code " . ($err =~ /(it is broken)/)[0], '70 it is broken', 'an error with a run is reported');
+is(q_("SELECT string_agg(run || ' ' || state, ', ' ORDER BY run) FROM gpucredit_eval.run WHERE run IN ($failing, $other)"),
+	"$failing running, $other finished", 'and the run behind it is measured');
+q_("DROP TRIGGER broken ON gpucredit_eval.result; SELECT gpucredit_eval.cancel_run('acme', $failing, 'broken')");
+is((command_result($node, 'work', '--every', '1000001'))[0], 64, 'no timer is longer than Node has');
+
 # faults: a call that may have been billed counts, and is not repeated
 stub_stop('model');
 stub_start('model', faults => [ qw(429:1 cut 500 garbage nousage redirect:http://127.0.0.2:1/ none 503) ]);

@@ -77,14 +77,15 @@ export class CiJob {
 
 	// Asks models and judges itself, as a login that may.
 	async work() {
+		if (this.stopping.signal.aborted)
+			return this.cancel();
 		this.worker = new Worker(this.database, this.options.org, this.number);
 		const limit = setTimeout(() => this.worker.stop(), Number(this.options.deadline ?? DEADLINE) * 1000);
 		const state = await this.worker.work().finally(() => clearTimeout(limit));
 		const { endpoint, judge_endpoint: judge } = this.worker.spec;
 
 		this.secrets = secretsIn(this.env, [endpoint?.secret, judge?.secret]);
-		if (state === "running")
-			await this.cancel();
+		return state === "running" ? this.cancel() : undefined;
 	}
 
 	state() {

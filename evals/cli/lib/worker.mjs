@@ -17,6 +17,9 @@ const GRACE = 10_000;
 // SQLSTATEs of what a call cannot have as an argument: its value, or its size.
 const REFUSED = /^(22|54)/;
 
+// Somebody waits for a gate, and nobody for a nightly run.
+export const isGate = (purpose) => /gate$/.test(purpose);
+
 export class Worker {
 	constructor(database, org, run, { concurrency = 16, ttl = 120, timeout = 60, grace = GRACE } = {}) {
 		Object.assign(this, { database, org, run, concurrency, ttl, timeout, grace });
@@ -58,16 +61,28 @@ export class Worker {
 	// How many cases may be under way, so that a slow endpoint, of which the run
 	// has only its share, has answered all of them before their leases end.
 	fitting() {
-		const shareOf = ({ gate_share }) => /gate$/.test(this.spec.purpose) ? gate_share : 1 - gate_share;
+		const shareOf = ({ gate_share }) => isGate(this.spec.purpose) ? gate_share : 1 - gate_share;
 		const slowest = Math.min(...[this.spec.endpoint, this.spec.judge_endpoint]
 			.map((terms) => terms?.max_rps ? terms.max_rps * shareOf(terms) : Infinity));
 		return Math.max(1, Math.floor(slowest * this.ttl / 2 / (1 + (this.spec.judge?.samples ?? 0))));
 	}
 
-	// Leases cases, several at once, as others finish.
+	// Leases cases, several at once, as others finish.  An error with one of them
+	// stops the worker, and is thrown when the others are reported or given back.
 	async keepLeased() {
 		const busy = new Set();
 
+		try {
+			await this.leaseInto(busy);
+			await Promise.all(busy);
+		} catch (error) {
+			this.stop();
+			await Promise.allSettled(busy);
+			throw error;
+		}
+	}
+
+	async leaseInto(busy) {
 		while (!this.stopped) {
 			while (busy.size > this.concurrency * 3 / 4)
 				await Promise.race(busy);
@@ -85,7 +100,6 @@ export class Worker {
 			else
 				await sleep(IDLE);
 		}
-		await Promise.all(busy);
 	}
 
 	// A function that calls an endpoint with a role's parameters.

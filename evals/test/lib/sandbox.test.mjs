@@ -99,3 +99,34 @@ test("a case whose report the database refuses fails, and its worker goes on", a
 		worker.sandbox.close();
 	}
 });
+
+test("a worker that meets an error reports what is under way before it ends", async () => {
+	const reported = [];
+	let begin;
+	const begun = new Promise((resolve) => { begin = resolve; });
+	const cases = [1, 2].map((number) => ({ case: number, attempt: 1, input: `q${number}`, checks: [{ type: "equals", value: "a" }],
+		parameters: {} }));
+	const database = {
+		value: () => ({ purpose: "gate", endpoint: {}, model: {} }),
+		rows: () => cases.splice(0),
+		row(name, ...[, , number, , , checks]) {
+			if (name === "run_state")
+				return { state: "running" };
+			if (number === 1)
+				throw Object.assign(new Error("the server is gone"), { code: "57P01" });
+			reported.push([name, number, JSON.parse(checks)[0].pass]);
+			return { action: "done" };
+		},
+	};
+	const worker = new Worker(database, "acme", 1, { concurrency: 2 });
+
+	worker.caller = () => async ([{ content }]) => {
+		if (content === "q1")
+			await begun;
+		begin();
+		await new Promise((resolve) => { setTimeout(resolve, content === "q1" ? 0 : 300); });
+		return { output: "a", usage: { prompt_tokens: 1, completion_tokens: 1 } };
+	};
+	await assert.rejects(worker.work(), /server is gone/);
+	assert.deepEqual(reported, [["report", 2, true]]);
+});
