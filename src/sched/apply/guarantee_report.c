@@ -3,9 +3,9 @@
  * guarantee_report.c
  *		Audit rows of guaranteed latest starts that cannot be kept.
  *
- * A row is written when a cycle finds that a guarantee is broken, and says
- * what broke it.  The job then has no guarantee any more, or a new one, so no
- * cycle writes it again.
+ * A cycle writes a row when it finds that a guarantee is broken, and the row
+ * names what broke it.  The job then has no guarantee any more, or a new one,
+ * so no cycle writes the row again.
  *
  *-------------------------------------------------------------------------
  */
@@ -22,10 +22,11 @@ void
 GuaranteesReport(const SchedCycle *cycle)
 {
 	const DecideResult *result = &cycle->result;
-	AuditRow   *rows = palloc0(sizeof(AuditRow) * (result->n_broken + 1));
+	AuditRow   *rows;
 
 	if (result->n_broken == 0)
 		return;
+	rows = palloc0(sizeof(AuditRow) * result->n_broken);
 	for (int i = 0; i < result->n_broken; i++)
 	{
 		const DecideBroken *broken = &result->broken[i];

@@ -10,8 +10,9 @@
  * A cycle that changes nothing writes nothing.
  *
  * A job keeps its row, and so what it was guaranteed, while it has a claim, is
- * left out of a cycle, or has no turn in it as enough jobs start: who locks it
- * elsewhere, or lets its claim time out, takes nothing from it.
+ * left out of a cycle because another transaction has locked it, or has no turn
+ * because max_starts is reached.  So neither such a lock nor a claim that times
+ * out ends a guarantee.
  *
  * Locks: rows that only cycles of this pool touch.
  *
@@ -60,7 +61,7 @@ static const DecideReservation *find_reservation(const SchedCycle *cycle,
 												 const char *org, int64 job);
 static bool is_as_before(const SchedCycle *cycle, const PreviousRow *previous,
 						 const DecideReservation *r);
-static bool stays(const SchedCycle *cycle, const PreviousRow *previous);
+static bool keeps_row(const SchedCycle *cycle, const PreviousRow *previous);
 static void forget(const SchedCycle *cycle, const PreviousRow **old, int n);
 static bool write_reservations(const SchedCycle *cycle, const bool *known);
 static void audit_reservation(AuditRow *row, const SchedCycle *cycle, int i,
@@ -89,7 +90,7 @@ ReservationsReport(const SchedCycle *cycle)
 		CHECK_FOR_INTERRUPTS();
 		if (r != NULL && is_as_before(cycle, previous, r))
 			known[r - made] = true;
-		else if (r != NULL || !stays(cycle, previous))
+		else if (r != NULL || !keeps_row(cycle, previous))
 			old[n++] = previous;
 	}
 	if (n > 0)
@@ -107,7 +108,7 @@ expected_at(const SchedCycle *cycle, const DecideReservation *reservation)
 }
 
 /*
- * Are two instants at most MOVED apart, or both never?
+ * Whether two instants are at most MOVED apart, or both DECIDE_NEVER.
  */
 static bool
 is_near(int64 a, int64 b)
@@ -118,7 +119,7 @@ is_near(int64 a, int64 b)
 }
 
 /*
- * Does the last audit row still say what is reserved for the job?
+ * Whether the last audit row still reports what is reserved for the job.
  */
 static bool
 is_as_before(const SchedCycle *cycle, const PreviousRow *previous,
@@ -133,11 +134,11 @@ is_as_before(const SchedCycle *cycle, const PreviousRow *previous,
 }
 
 /*
- * Does a job without a reservation keep its row?  It does while it waits and
- * what it was guaranteed is not broken.
+ * Whether a job without a reservation keeps its row: it waits, and what it was
+ * guaranteed is not broken.
  */
 static bool
-stays(const SchedCycle *cycle, const PreviousRow *previous)
+keeps_row(const SchedCycle *cycle, const PreviousRow *previous)
 {
 	const DecideInput *input = &cycle->input;
 	const DecideResult *result = &cycle->result;
@@ -251,7 +252,7 @@ write_reservations(const SchedCycle *cycle, const bool *known)
 }
 
 /*
- * The audit row of a reservation.
+ * Fill the audit row of the i-th reservation.
  */
 static void
 audit_reservation(AuditRow *row, const SchedCycle *cycle, int i,

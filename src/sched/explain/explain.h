@@ -44,6 +44,11 @@ extern void ExplainCycle(ReturnSetInfo *rsinfo, const Job *job);
 extern void ExplainEnd(ReturnSetInfo *rsinfo, const char *org, int64 job,
 					   int32 attempt);
 
+/* why quotas leave a job nothing, as explain reports it */
+#define EXPLAIN_QUOTAS_LEAVE_NOTHING \
+	"its tenant's quotas leave it nothing beside what is in use, starts or is " \
+	"reserved for others"
+
 /* explain_guarantee.c */
 extern void ExplainBroken(ReturnSetInfo *rsinfo, const Job *job);
 

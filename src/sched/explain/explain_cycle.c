@@ -429,7 +429,8 @@ put_reservation(ReturnSetInfo *rsinfo, const SchedCycle *cycle, int32 index)
 }
 
 /*
- * "; expected start ...": by those who go before it, if that is known.
+ * The text "; expected start ..." of a job that others go before; empty if the
+ * start is not known.
  */
 static const char *
 expected_text(const SchedCycle *cycle, int32 index)
@@ -487,8 +488,8 @@ passed_over(const SchedCycle *cycle)
 }
 
 /*
- * Why a waiting job has no reservation.  *by_turn: only that others go before
- * it.
+ * Why a waiting job has no reservation.  *by_turn becomes true if the only
+ * reason is that other jobs go before it.
  */
 static const char *
 unreserved_text(const SchedCycle *cycle, int32 index, bool *by_turn)
@@ -500,8 +501,6 @@ unreserved_text(const SchedCycle *cycle, int32 index, bool *by_turn)
 	int32		n_deep = count_deep(cycle);
 	Counterfactual deeper = {.depth = Max(depth, n_deep) + 1,
 		.jobs = passed_over(cycle)};
-	const char *quotas_text = "its tenant's quotas leave it nothing beside "
-		"what is in use, starts or is reserved for others";
 	WouldBe		would;
 
 	for (int32 i = 0; i < n; i++)
@@ -518,7 +517,7 @@ unreserved_text(const SchedCycle *cycle, int32 index, bool *by_turn)
 		would = ExplainCounterfactual(cycle, index,
 									  &(Counterfactual){.quotas = true});
 		if (would.starts || would.promised || would.reserved)
-			return quotas_text;
+			return EXPLAIN_QUOTAS_LEAVE_NOTHING;
 		would = ExplainCounterfactual(cycle, index,
 									  &(Counterfactual){.jobs = deeper.jobs});
 		if (would.starts || would.promised || would.reserved)
@@ -531,7 +530,7 @@ unreserved_text(const SchedCycle *cycle, int32 index, bool *by_turn)
 		if (!would.starts && !would.promised && !would.reserved)
 			return "of what is in its way not enough is known to end";
 		if (!deep || n_deep < depth)
-			return quotas_text;
+			return EXPLAIN_QUOTAS_LEAVE_NOTHING;
 	}
 	*by_turn = true;
 	return psprintf("jobs ahead of it have as many reservations as "

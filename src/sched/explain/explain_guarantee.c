@@ -3,8 +3,8 @@
  * explain_guarantee.c
  *		What explain reports of a guaranteed latest start that was broken.
  *
- * The audit log has it.  What tenant's job needed the devices is not named:
- * that is another tenant's matter.
+ * It is read from the audit log.  The tenant whose job needed the devices is
+ * not named, as a tenant may not see what others run.
  *
  *-------------------------------------------------------------------------
  */
@@ -27,8 +27,8 @@ SQL_STATEMENT(broken_read, SPI_OK_SELECT, "text, bigint",
 static const char *breaker_text(SqlResult row);
 
 /*
- * The last guarantee of a queued job that was broken, if any was since its last
- * attempt.
+ * Report the last guarantee of a queued job that was broken, if any was since
+ * its last attempt.
  */
 void
 ExplainBroken(ReturnSetInfo *rsinfo, const Job *job)
@@ -45,7 +45,7 @@ ExplainBroken(ReturnSetInfo *rsinfo, const Job *job)
 }
 
 /*
- * What broke it.
+ * What broke the guarantee.
  */
 static const char *
 breaker_text(SqlResult row)
@@ -62,8 +62,7 @@ breaker_text(SqlResult row)
 		return psprintf("a job of tier \"%s\", which may go before it, has or "
 						"gets its devices", tier);
 	if (strcmp(reason, "quota") == 0)
-		return "its tenant's quotas leave it nothing beside what is in use, "
-			"starts or is reserved for others";
+		return EXPLAIN_QUOTAS_LEAVE_NOTHING;
 	if (strcmp(reason, "overdue") == 0)
 		return psprintf("what has its devices%s runs past its wall limit",
 						node == NULL ? "" : psprintf(" on node %s", node));

@@ -80,9 +80,10 @@ typedef struct Judging
 	"  WITH ORDINALITY AS u (org, job, n)" \
 	" JOIN gpucredit.job j ON j.org = u.org AND j.job = u.job"
 /*
- * The lowest number of an array's jobs in a state.  It is found by one search of
- * the index job_array: no other index has this order.  An equation would let
- * the planner choose one that reads all jobs of the array or the account.
+ * The lowest number of an array's jobs in a state.  One search of the index
+ * job_array finds it, as no other index has this order.  With "state =" the
+ * planner could choose an index by which it reads all jobs of the array or of
+ * the account.
  */
 #define LOWEST_IN(state, condition) \
 	"(SELECT m.job FROM gpucredit.job m WHERE m.org = k.org" \
@@ -99,7 +100,10 @@ SQL_STATEMENT(named_read, SPI_OK_SELECT, "text[], bigint[]",
 			  "   AND a.job = j.job AND a.attempt = 1)"
 			  "  ELSE j.ended_at END" EACH_NAMED
 			  " WHERE " SEARCH_EACH("u.n"));
-/* reads each array once, by however many of its jobs it is named */
+/*
+ * Reads each array once, however many of its jobs are named.  OFFSET 0 keeps
+ * the planner from merging the subqueries, which would search for each job.
+ */
 SQL_STATEMENT(arrays_read, SPI_OK_SELECT, "text[], bigint[]",
 			  "SELECT pg_catalog.unnest(s.n), s.not_begun, s.not_ended,"
 			  " s.not_completed FROM (SELECT k.n,"
@@ -210,8 +214,8 @@ note_named(Judging *judging)
 /*
  * Note what jobs of one organisation wait for.  If they name more than
  * TERMS_MOST, they take turns, so that no tenant makes cycles long: each cycle
- * begins at another job.  The product is as good as random, so that cycles that
- * follow each other begin far apart, and none of many jobs waits long.
+ * begins at another job.  The instant is hashed (Fibonacci hashing), so that
+ * cycles that follow each other begin far apart, and no job waits long.
  */
 static void
 note_org(Judging *judging, int first, int n)
@@ -257,11 +261,13 @@ note_job(Judging *judging, int i)
 		if (dependency.terms[t].kind == AFTER_SINGLETON)
 			continue;
 		named = hash_search(judging->named, &key, HASH_ENTER, &known);
-		if (!known && key.array == 1)
-			terms += ARRAY_TERMS - 1;
 		if (!known)
+		{
 			memset((char *) named + sizeof(NamedKey), 0,
 				   sizeof(Named) - sizeof(NamedKey));
+			if (key.array == 1)
+				terms += ARRAY_TERMS - 1;
+		}
 	}
 	if (singleton)
 		judging->singletons[judging->n_singletons++] = (SingletonJob)

@@ -30,8 +30,8 @@
  * An attempt whose image its node could not get ends at once, and costs nearly
  * nothing.  Jobs with such an image, tried again and again, would have every
  * turn before accounts that have used something, so it counts as five minutes.
- * It has failed if there is no such image, and else was not started
- * (agent/pull_image.c).
+ * Its outcome is "failed" if there is no such image, and "not_started" if it
+ * gave its devices back while the image was being pulled (agent/pull_image.c).
  */
 #define ENDED \
 	"SELECT a.org, a.account, a.job, a.attempt, a.gpu_type, a.gpus," \
