@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * framing.c
- *		Where an HTTP request ends, as its headers say.
+ *		Checks that the headers of an HTTP request define its end without
+ *		doubt.
  *
- * A request whose end two servers could find at different places is dangerous:
- * what one takes for a body would be another one's next request.
- *
+ * If two servers disagree where a request ends, an attacker can hide a second
+ * request in the body of the first (request smuggling).
  *-------------------------------------------------------------------------
  */
 #include "framing.h"
@@ -14,18 +14,22 @@
 #include <string.h>
 #include <strings.h>
 
-/* Headers that say where a body ends. */
+/*
+ * What the headers state about the end of the body and about the host. The
+ * integers count headers of each kind.
+ */
 typedef struct Framing
 {
 	int			lengths;
 	int			encodings;
 	int			hosts;
-	bool		chunked;		/* the only encoding that is known here */
+	bool		chunked;		/* the encoding is "chunked", the only one
+								 * that is supported */
 	const char *length;
-	bool		malformed;		/* a length that is no number */
+	bool		malformed;		/* a Content-Length is not a number */
 } Framing;
 
-/* Note a header that says where the body ends, or to whom the request goes. */
+/* Records a header if it defines the end of the body or the host. */
 static enum MHD_Result
 add_framing(void *cls, enum MHD_ValueKind kind, const char *name, const char *value)
 {
@@ -50,8 +54,9 @@ add_framing(void *cls, enum MHD_ValueKind kind, const char *name, const char *va
 }
 
 /*
- * Is it certain where the request ends, and to whom it goes?  Then *body_size
- * is how long its body is, or BODY_CHUNKED.
+ * Whether the headers define without doubt where the request ends, and name
+ * exactly one host. If so, *body_size becomes the length of the body, or
+ * BODY_CHUNKED.
  */
 bool
 framing_is_certain(struct MHD_Connection *connection, int64_t *body_size)

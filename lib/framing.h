@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * framing.h
- *		Where an HTTP request ends, as its headers say.
- *
+ *		Checks that the headers of an HTTP request define its end without
+ *		doubt.
  *-------------------------------------------------------------------------
  */
 #ifndef LIB_FRAMING_H

@@ -81,7 +81,9 @@ FROM unnest(ARRAY[format('heartbeat(%L)', :'node'),
 	format('meter_batch(''{ag,ag}'', ''{%s,%s}'', ''{1,1}'', ''{0,1 min}'')', :gang, :one),
 	format('checkpoint(''ag'', %s, 1, 1, ''u'', sha256(''c''), 1)', :one),
 	format('checkpoint_loaded(''ag'', %s, 1, 1, 1, sha256(''c''))', :one),
-	format('settle(''ag'', %s, 1, ''completed'', ''1 min'')', :one)]) WITH ORDINALITY c (call, n)
+	format('settle(''ag'', %s, 1, ''completed'', ''1 min'')', :one),
+	format('reclaim(%L, ''1 min'')', :'node'),
+	format('reclaim(ARRAY[%L, %L], ''1 min'')', :'node', :'first')]) WITH ORDINALITY c (call, n)
 ORDER BY n;
 SELECT elapsed, ended_at FROM gpucredit.attempt WHERE org = 'ag' AND job = :one;
 -- another user of the connection cannot read what proves the key
@@ -132,6 +134,19 @@ SELECT gpucredit.remove_node(:'node');
 SELECT count(gpucredit.set_node_key(n.node, NULL)) FROM gpucredit.node_key n;
 SELECT gpucredit.register_node('ag', :'node', 'AG-A', 4, 40960);
 SELECT pg_temp.say(NULL, format('heartbeat(%L)', :'node'));
+-- an agent reclaims its node, and never postpones what is known already; an
+-- operator may
+CREATE FUNCTION pg_temp.left(of text) RETURNS text LANGUAGE sql AS $$
+	SELECT state || ' ' || (deadline - current_setting('gpucredit.clock')::timestamptz) FROM gpucredit.nodes WHERE node = of
+$$;
+SELECT gpucredit.set_node_key(:'node', sha256('one key'));
+SELECT pg_temp.say('one key', format('reclaim(%L, ''2 min'')', :'node')), pg_temp.left(:'node');
+SELECT pg_temp.say('one key', format('reclaim(%L, ''10 min'')', :'node')), pg_temp.left(:'node');
+SELECT * FROM gpucredit.verify();
+SELECT pg_temp.say('one key', format('reclaim(ARRAY[%L], ''1 min'')', :'node')), pg_temp.left(:'node');
+SELECT gpucredit.reclaim(:'node', '5 min'), pg_temp.left(:'node');
+SELECT gpucredit.resume(:'node'), pg_temp.left(:'node');
+SELECT gpucredit.set_node_key(:'node', NULL);
 SELECT decision, detail FROM gpucredit.audit WHERE operation = 'set_node_key'
 ORDER BY audit DESC LIMIT 1;
 
@@ -532,6 +547,136 @@ SELECT count(*) FROM gpucredit.log_wish;
 SELECT pg_temp.later('60 s');
 SELECT affected FROM gpucredit.maintain() WHERE task = 'forget_logs';
 SELECT count(*) FROM gpucredit.log_wish;
+-- the head and the tail of what is over are kept; the node is asked for the rest
+CREATE FUNCTION pg_temp.keep(job_key text, node text, stream text, first_byte bigint, body text, written bigint, more text DEFAULT '')
+RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+	behind bigint;
+BEGIN
+	EXECUTE format('SELECT gpucredit.log_keep(''ag'', %s, 1, %L, %L, %s, %L, %s%s)', pg_temp.job(job_key), node, stream,
+		first_byte, convert_to(body, 'UTF8'), written, more) INTO behind;
+	RETURN behind;
+END $$;
+CREATE FUNCTION pg_temp.kept(from_byte bigint, stream text DEFAULT 'stdout')
+RETURNS TABLE (state text, first_byte bigint, bytes int, written bigint, over boolean, message text, uri text) LANGUAGE sql AS $$
+	SELECT l.state, l.first_byte, octet_length(l.body), l.written, l.over, l.message, l.uri
+	FROM gpucredit.log_get('ag', pg_temp.job('log'), from_byte, stream) l
+$$;
+BEGIN;
+SET LOCAL gpucredit.log_head = '128kB';
+SET LOCAL gpucredit.log_tail = '64kB';
+SELECT pg_temp.keep('log', :'node', 'stdout', 0, repeat('a', 65536), 1000000) AS next;
+SELECT pg_temp.keep('log', :'node', 'stdout', 0, repeat('x', 65536), 1000000) AS the_first_stands;
+SELECT pg_temp.keep('log', :'node', 'stdout', 65536, repeat('b', 65536), 1000000) AS next;
+SELECT pg_temp.keep('log', :'node', 'stdout', 131072, repeat('c', 65536), 1000000) AS no_part_of_either;
+SELECT pg_temp.keep('log', :'node', 'stdout', 917504, repeat('d', 65536), 1000000) AS next;
+SELECT pg_temp.keep('log', :'node', 'stdout', 983040, repeat('e', 16960), 1000000) AS next;
+SELECT pg_temp.keep('log', :'node', 'stderr', 0, '', 0) AS next;
+SELECT first_byte, bytes, convert_from(substring(body, 1, 1), 'UTF8') AS of FROM gpucredit.kept_log WHERE stream = 'stdout' ORDER BY 1;
+SELECT * FROM pg_temp.kept(0) UNION ALL SELECT * FROM pg_temp.kept(65535) UNION ALL SELECT * FROM pg_temp.kept(131071)
+UNION ALL SELECT * FROM pg_temp.kept(131072) UNION ALL SELECT * FROM pg_temp.kept(999999) UNION ALL SELECT * FROM pg_temp.kept(1000000)
+UNION ALL SELECT * FROM pg_temp.kept(9223372036854775807) UNION ALL SELECT * FROM pg_temp.kept(0, 'stderr');
+-- no request goes out for what is kept, and one for what is not
+SELECT state FROM pg_temp.wish('log', 70000) UNION ALL SELECT state FROM pg_temp.wish('log', 131072);
+SELECT from_byte FROM gpucredit.log_wish;
+-- the node has forgotten it: what is kept behind the gap comes
+SELECT pg_temp.put(NULL, 'log', 1, :'node', 131072, '', 0, ', 0, true, ''forgotten''') IS NOT NULL AS put;
+SELECT * FROM pg_temp.kept(131072);
+-- no more pieces of a stream than its head and tail have
+SELECT count(pg_temp.keep('log', :'node', 'stdout', 983041 + n, 'y', 1000000)) FROM generate_series(1, 50) n;
+SELECT count(*) FROM gpucredit.kept_log WHERE stream = 'stdout';
+SELECT count(*) FROM gpucredit.verify('ag');
+-- upkeep: by age, and the oldest above what an organisation may have
+SELECT affected FROM gpucredit.upkeep('forget') WHERE task = 'forget_output';
+SET LOCAL gpucredit.log_org_max = '1MB';
+INSERT INTO gpucredit.kept_log SELECT k.org, k.job, k.attempt, k.node, k.stream, 2000000 + n * 65536, convert_to(repeat('z', 65536), 'UTF8'), 65536, 9000000, 0, NULL, NULL,
+	k.kept_at + n * interval '1 s' FROM gpucredit.kept_log k, generate_series(1, 16) n WHERE k.stream = 'stderr';
+SELECT affected > 0 AS removed FROM gpucredit.upkeep('forget') WHERE task = 'forget_output';
+SELECT count(*), sum(bytes), min(first_byte) FROM gpucredit.kept_log;
+SELECT pg_temp.later('31 d');
+SELECT affected FROM gpucredit.upkeep('forget') WHERE task = 'forget_output';
+SELECT count(*) FROM gpucredit.kept_log;
+ROLLBACK;
+-- a site that keeps nothing, a stream that is elsewhere, a node without a part
+BEGIN;
+SET LOCAL gpucredit.log_head = 0;
+SET LOCAL gpucredit.log_tail = 0;
+SELECT pg_temp.keep('log', :'node', 'stdout', 0, 'abc', 3) AS next;
+SELECT count(*) FROM gpucredit.kept_log;
+ROLLBACK;
+BEGIN;
+SELECT pg_temp.keep('log', :'node', 'stdout', 0, '', 3, $$, 0, 'it is in a file'$$) AS next;
+SELECT pg_temp.keep('log', :'node', 'stderr', 0, '', 3, $$, 0, NULL, '/site/1'$$) AS next;
+UPDATE gpucredit.node SET about = '{}' WHERE node = :'node';
+SELECT * FROM pg_temp.kept(0) UNION ALL SELECT * FROM pg_temp.kept(0, 'stderr');
+UPDATE gpucredit.kept_log SET node = 'no such' WHERE stream = 'stdout';
+SELECT invariant FROM gpucredit.verify('ag') WHERE invariant LIKE 'kept%';
+ROLLBACK;
+-- a script and an environment that are too large for a spec are stored once for the account
+SELECT gpucredit.create_account('ag', 'mine'), gpucredit.create_account('ag', 'other') \g /dev/null
+SELECT encode(sha256(convert_to(repeat('#', 900000), 'UTF8')), 'hex') AS script,
+	encode(sha256(convert_to('{"A": "of the file", "B": "b"}', 'UTF8')), 'hex') AS env \gset
+BEGIN;
+SELECT gpucredit.store_file('ag', 'mine', repeat('#', 900000)) = :'script' AS its_digest;
+SELECT gpucredit.store_file('ag', 'mine', repeat('#', 900000)) = :'script' AS stored_once;
+SELECT gpucredit.store_file('ag', 'mine', '{"A": "of the file", "B": "b"}') = :'env' AS its_digest;
+SELECT account, bytes FROM gpucredit.stored_file ORDER BY bytes;
+SELECT jsonb_build_object('script_sha256', :'script', 'env_sha256', :'env', 'env', jsonb_build_object('A', 'own'), 'signal', jsonb_build_object('name', 'USR1', 'before', 60)) AS spec \gset
+SELECT count(r.job) FROM generate_series(1, 2) n, gpucredit.reserve('ag', 'mine', 'files-' || n, '1xAG-A', '1 h', pool => 'ag', spec => :'spec') r;
+SELECT status, replayed FROM gpucredit.reserve('ag', 'mine', 'files-1', '1xAG-A', '1 h', pool => 'ag', spec => :'spec');
+SELECT count(*) FROM pg_temp.place() WHERE job LIKE 'files-%';
+CREATE TEMP TABLE started ON COMMIT DROP AS
+SELECT n.node, h.* FROM gpucredit.node n, gpucredit.heartbeat(n.node, running => '{}') h
+WHERE n.pool = 'ag' AND h.job IN (pg_temp.job('files-1'), pg_temp.job('files-2'));
+SELECT action, length(spec ->> 'script'), spec -> 'env' AS env, spec -> 'wall_seconds' AS wall FROM started;
+SELECT job AS ran, node AS on_node FROM started ORDER BY job LIMIT 1 \gset
+SELECT gpucredit.meter('ag', :ran, 1, '0 s') \g /dev/null
+SELECT action, spec ? 'script' AS sent_again FROM gpucredit.heartbeat(:'on_node') WHERE job = :ran;
+SELECT * FROM gpucredit.verify('ag');
+-- what an unfinished job needs stays; the rest goes after an hour
+SELECT pg_temp.later('61 min');
+SELECT affected FROM gpucredit.upkeep('forget') WHERE task = 'forget_files';
+SELECT count(gpucredit.settle('ag', s.job, 1, 'completed', '1 s')) FROM started s;
+SELECT affected FROM gpucredit.upkeep('forget') WHERE task = 'forget_files';
+SELECT count(*) FROM gpucredit.stored_file;
+ROLLBACK;
+-- verify() finds a text that was changed, and one that a job lacks
+BEGIN;
+SELECT gpucredit.store_file('ag', 'mine', 'x') AS x \gset
+SELECT status FROM gpucredit.reserve('ag', 'mine', 'files-1', '1xAG-A', '1 h', pool => 'ag', spec => jsonb_build_object('script_sha256', :'x'));
+UPDATE gpucredit.stored_file SET body = 'y';
+SELECT invariant FROM gpucredit.verify('ag');
+DELETE FROM gpucredit.job_file;
+SELECT invariant FROM gpucredit.verify('ag') ORDER BY 1;
+ROLLBACK;
+-- only the account's own texts are there, for another account and another tenant of the organisation
+SELECT gpucredit.store_file('ag', 'mine', 'a secret') AS secret \gset
+SELECT gpucredit.reserve('ag', 'other', 'files-3', '1xAG-A', pool => 'ag', spec => jsonb_build_object('script_sha256', :'secret'));
+SELECT gpucredit.reserve('ag', 'other', 'files-3', '1xAG-A', pool => 'ag', spec => jsonb_build_object('script_sha256', repeat('0', 64)));
+SELECT gpucredit.reserve('ag', 'mine', 'files-3', '1xAG-A', pool => 'ag', spec => jsonb_build_object('env_sha256', :'secret'));
+SELECT gpucredit.store_file('ag', 'mine', '[1]') AS list \gset
+SELECT gpucredit.reserve('ag', 'mine', 'files-3', '1xAG-A', pool => 'ag', spec => jsonb_build_object('env_sha256', :'list'));
+SELECT gpucredit.reserve('ag', 'mine', 'files-3', '1xAG-A', pool => 'ag', spec => jsonb_build_object('script_sha256', :'secret', 'script', 'true'));
+SELECT gpucredit.reserve('ag', 'mine', 'files-3', '1xAG-A', pool => 'ag', spec => jsonb_build_object('env_sha256', :'list', 'env', 5));
+SELECT gpucredit.reserve('ag', 'mine', 'files-3', '1xAG-A', pool => 'ag', spec => '{"script_sha256": "../x"}');
+SELECT gpucredit.store_file('ag', 'mine', repeat('x', 1048577));
+CREATE ROLE ag_mine IN ROLE gpucredit_tenant;
+SELECT gpucredit.bind_tenant('ag_mine', 'ag', 'other');
+SET ROLE ag_mine;
+SELECT gpucredit.store_file('ag', 'mine', 'x');
+SELECT gpucredit.store_file('ag', 'none', 'x');
+SELECT gpucredit.store_file('ag', 'other', 'a secret') = :'secret' AS no_matter_who_else_has_it;
+TABLE gpucredit.stored_file;
+RESET ROLE;
+SELECT gpucredit.unbind_tenant('ag_mine', 'ag', 'other');
+DROP ROLE ag_mine;
+-- an organisation stores so much and no more
+BEGIN;
+SET LOCAL gpucredit.file_org_max = '1MB';
+SELECT count(gpucredit.store_file('ag', 'mine', 'text ' || n)) FROM generate_series(1, 125) n;
+SELECT gpucredit.store_file('ag', 'other', 'one more');
+ROLLBACK;
+DELETE FROM gpucredit.stored_file;
 -- the output of a job that is over can be read; another tenant's never
 SELECT count(w) FROM unnest('{ag-1,ag-2,ag-3}'::text[]) n, pg_temp.wished(n) w;
 SELECT outcome, job_state FROM gpucredit.settle('ag', pg_temp.job('log'), 1, 'completed', '1 s');
@@ -545,6 +690,8 @@ SET ROLE ag_tenant;
 SELECT gpucredit.log_wish('ag', :log);
 SELECT gpucredit.log_get('ag', :log);
 SELECT gpucredit.log_put('ag', :log, 1, 'ag-1', 'stdout', 0, 0, '', 0);
+SELECT gpucredit.log_keep('ag', :log, 1, 'ag-1', 'stdout', 0, '', 0);
+TABLE gpucredit.kept_log;
 RESET ROLE;
 SELECT gpucredit.unbind_tenant('ag_tenant', 'ag-other');
 SELECT gpucredit.bind_tenant('ag_tenant', 'ag');

@@ -422,6 +422,17 @@ SELECT create_account('alm', 'm' || n), issue('alm', 'm' || n, 'i' || n, 1 + n *
 FROM generate_series(1, 30) n \g /dev/null
 SELECT labels ->> 'org' AS org, count(*), min(value), max(value) FROM metric_samples('{low_balance_credits}') GROUP BY 1;
 SELECT value >= 23 AS all_of_them FROM metric_samples('{low_balances}');
+-- each is what balance() says: with the accounts above, slices and dead holds,
+-- without what has expired or is to come
+SELECT create_account('alm', 'm1/deep'), set_alert('alm', 'm1/deep', 1000), set_alert('alm', 'm1', 1000), set_slices('alm', 'm1', 4),
+	issue('alm', 'm1/deep', 'deep', 0.25) \g /dev/null
+SELECT hold('alm', 'm1/deep', 'dead', 0.5, '1 min') \g /dev/null
+SELECT hold('alm', 'm1/deep', 'alive', 0.25, '1 day') \g /dev/null
+SELECT issue('alm', 'm1/deep', 'soon', 7, valid_for => '1 min'),
+	issue('alm', 'm1/deep', 'later', 7, effective_at => gpucredit.now() + '1 day') \g /dev/null
+SELECT set_config('gpucredit.clock', (gpucredit.now() + '2 min')::text, true) \g /dev/null
+SELECT count(*), bool_and(m.value = b.available) AS as_balance, min(m.value) FILTER (WHERE m.labels ->> 'account' = 'm1/deep') AS deep
+FROM metric_samples('{low_balance_credits}') m, LATERAL balance(m.labels ->> 'org', m.labels ->> 'account') b;
 ROLLBACK;
 -- each family is computed only where it is asked for
 BEGIN;

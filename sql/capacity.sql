@@ -90,15 +90,12 @@ SELECT * FROM gpucredit.demand('cp', '2027-04-01 00:00+00',
 SELECT since, gpu_type, allocated, waiting FROM gpucredit.demand('cp',
 	'2027-04-01 00:30+00', '2027-04-01 04:30+00', '2 h');
 
--- Over the 4 hours 8.5 of 12 devices were allocated and 5.25 more were wanted:
--- 13.75 / 0.9 = 15.3, so 4 are missing. Of the second half's wait (8 + 13) / 2
--- counts, the first half had none. Of CP-B 0.5 / 0.7 = 0.7, so 3 of 4 are too
--- many
-SELECT * FROM gpucredit.capacity_advice('cp', '4 h');
-SELECT gpu_type, advice, devices
-FROM gpucredit.capacity_advice('cp', '4 h', '{0.1,0.999}');
-SELECT gpu_type, advice, devices
-FROM gpucredit.capacity_advice('cp', '4 h', '{0.05,1.1}');
+-- Over the 4 hours 8.5 of 12 devices were allocated and 5.25 more were wanted.
+-- Of the second half's wait (8 + 13) / 2 counts, the first half had none. No
+-- attempt is over, so it is not known how long jobs run, and nothing is advised
+SELECT gpu_type, supply, allocated, waiting, busy_percent, demand_percent, backlog_change, stranded
+FROM gpucredit.capacity_advice('cp', '4 h');
+SELECT gpu_type, advice, devices, cost, load, runs FROM gpucredit.capacity_advice('cp', '4 h');
 
 -- A wait ends: the job of six ends at 5:00. Of the two waiting jobs the one of
 -- five starts by its tier, after 2 hours; the one of eight waits on
@@ -147,8 +144,8 @@ WHERE gpu_type = 'CP-A';
 SELECT gpu_type, supply, advice FROM gpucredit.capacity_advice('cp');
 ROLLBACK;
 
--- A new type is judged from when it came: full for two hours, none of it can
--- be released. Other types are judged over the whole span
+-- A new type is judged from when it came: full for two hours. Other types are
+-- judged over the whole span
 DO $$
 BEGIN
 	PERFORM gpucredit.register_node('cp', 'cp-c1', 'CP-C', 2, 40960);
@@ -170,8 +167,77 @@ END $$;
 SELECT allocated, waiting, busy_percent, backlog_change, advice, devices
 FROM gpucredit.capacity_advice('cp', '4 h') WHERE gpu_type = 'CP-C';
 
+-- 80 devices of work an hour reach 64: every hour five jobs of 8 devices that
+-- run for two of their four hours. Jobs that wait are no demand of their own
+DO $$
+DECLARE
+	begins timestamptz := '2027-05-01 00:00+00';
+BEGIN
+	PERFORM set_config('gpucredit.clock', begins::text, false);
+	PERFORM gpucredit.create_pool('cw'), gpucredit.create_pool('ci'), gpucredit.create_pool('cn');
+	PERFORM gpucredit.set_price('CP-W', 1);
+	PERFORM gpucredit.create_account(o), gpucredit.issue(o, '', 'i', 1000000) FROM unnest('{cw,cx}'::text[]) o;
+	PERFORM gpucredit.register_node(p, p || n, 'CP-W', 8, 40960, cpu_milli => 8000)
+	FROM unnest('{cw,ci,cn}'::text[]) p, generate_series(1, 8) n;
+	FOR h IN 0 .. 24 LOOP
+		PERFORM set_config('gpucredit.clock', (begins + h * interval '1 h')::text, false);
+		PERFORM gpucredit.settle(a.org, a.job, a.attempt, 'completed', '2 h') FROM gpucredit.attempt a
+		WHERE a.pool = 'cw' AND a.ended_at IS NULL AND a.started_at <= begins + (h - 2) * interval '1 h';
+		PERFORM gpucredit.reserve('cw', '', 'w' || h || ' ' || n, '8xCP-W', '4 h', 'standard_training', 'cw',
+			cpu_milli => 8000) FROM generate_series(1, 5) n WHERE h < 24;
+		PERFORM count(*) FROM gpucredit.place('cw');
+	END LOOP;
+END $$;
+CREATE FUNCTION pg_temp.advice(pool text, period interval, wait_target interval DEFAULT NULL)
+RETURNS TABLE (supply numeric, load numeric, unproven numeric, needed bigint, advice text, devices bigint)
+LANGUAGE sql AS $$
+	SELECT a.supply, a.load, a.unproven, a.needed, a.advice, a.devices
+	FROM gpucredit.capacity_advice(pool, period, wait_target => wait_target) a
+$$;
+SELECT * FROM pg_temp.advice('cw', '1 day');
+SELECT needed_low < needed AND needed_high > needed AS interval, wait_p95, runs
+FROM gpucredit.capacity_advice('cw', '1 day');
+-- nobody waits on 80 devices; nobody is to wait, and nine in ten are to be used
+SELECT * FROM pg_temp.advice('cw', '1 day', '0 s');
+-- another tenant has run nothing: what it submits makes nobody buy, nor what it
+-- cancels
+SELECT count(gpucredit.reserve('cx', '', 'x' || n, '8xCP-W', '24 h', 'standard_training', 'cw')) FROM generate_series(1, 50) n;
+SET gpucredit.clock = '2027-05-02 00:00:01+00';
+SELECT * FROM pg_temp.advice('cw', '24 h 1 s');
+SELECT count(gpucredit.cancel(j.org, j.job, 'c' || j.job)) FROM gpucredit.job j WHERE j.org = 'cx';
+SELECT * FROM pg_temp.advice('cw', '24 h 1 s');
+-- who cancelled all that he ever submitted is expected to do so again
+SELECT count(gpucredit.reserve('cx', '', 'y' || n, '8xCP-W', '24 h', 'standard_training', 'cw')) FROM generate_series(1, 50) n;
+SET gpucredit.clock = '2027-05-02 00:00:02+00';
+SELECT * FROM pg_temp.advice('cw', '24 h 2 s');
+SELECT count(gpucredit.cancel(j.org, j.job, 'c' || j.job)) FROM gpucredit.job j WHERE j.org = 'cx' AND j.ended_at IS NULL;
+-- a node of which a job took the cpu: its devices need some, and that is cheaper
+SELECT gpucredit.register_node('cw', 'w9', 'CP-W', 8, 40960, cpu_milli => 8000) IS NOT NULL AS node;
+SELECT r.status FROM gpucredit.reserve('cx', '', 'cpu', '0', '1 h', 'standard_training', 'cw', cpu_milli => 8000) r;
+SELECT node FROM gpucredit.place('cw') WHERE action = 'start';
+SELECT supply, stranded, advice, devices FROM gpucredit.capacity_advice('cw', '24 h 2 s', '{0.7,1.05}');
+SELECT supply, stranded, advice, devices FROM gpucredit.capacity_advice('cw', '24 h 2 s');
+-- a pool that was idle all the time, and one in which nothing has run yet
+SELECT supply, advice, devices FROM pg_temp.advice('ci', '12 h');
+SELECT count(gpucredit.reserve('cw', '', 'n' || n, '8xCP-W', '24 h', 'standard_training', 'cn')) FROM generate_series(1, 100) n;
+SELECT count(DISTINCT job) FROM gpucredit.place('cn');
+SET gpucredit.clock = '2027-05-02 00:00:03+00';
+SELECT supply, advice, devices FROM pg_temp.advice('cn', '7 days');
+
+-- Jobs weigh by their device time: 4,000 jobs of one device and one second that
+-- all come at once, in 16 devices' work of two days, have no device bought,
+-- though nobody is to wait
+SELECT few.needed = most.needed AS same, most.needed, most.wait_p95
+FROM (SELECT array_agg(ARRAY[0, 8000, n * 3600e6, n * 3600e6, n * 3600e6 + 7200e6, 14400e6]::bigint[]) AS works
+		FROM generate_series(0, 47) n) long,
+	(SELECT array_agg(ARRAY[1, 1000, 100e6, 103e6, 104e6, 60e6]::bigint[]) AS works FROM generate_series(1, 4000)) short,
+	LATERAL gpucredit_internal.capacity_needed(long.works, 172800000000, 900, 0) few,
+	LATERAL gpucredit_internal.capacity_needed(long.works || short.works, 172800000000, 900, 0) most;
+
 -- A pool that does not exist
 SELECT * FROM gpucredit.demand('no such pool');
 SELECT * FROM gpucredit.capacity_advice('no such pool');
+SELECT * FROM gpucredit.capacity_advice('cp', wait_target => '-1 s');
+SELECT * FROM gpucredit.capacity_advice('cp', wait_target => '1 month');
 SELECT * FROM gpucredit.demand('cp', step => '0');
 SELECT * FROM gpucredit.verify();

@@ -78,6 +78,11 @@ SELECT gpucredit_internal.write_event('model', 'ev');
 SELECT gpucredit_internal.write_event('model.a', 'ev', 'lab', '[]');
 SELECT gpucredit_internal.write_event('model.a', NULL);
 
+SELECT gpucredit.publish_event('model.quarantined', 'ev', 'lab', '{"model": "m"}');
+SELECT gpucredit.publish_event('job.ended', 'ev', 'lab');
+SELECT gpucredit.publish_event('model.a', 'ev', 'none');
+SELECT kind, account, detail FROM pg_temp.news();
+
 -- What did not happen is not in it
 BEGIN;
 SELECT status FROM reserve('ev', 'lab', 'j5', '1xE1', wall_limit => '1 hour', pool => 'ev');

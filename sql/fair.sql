@@ -226,6 +226,14 @@ SELECT org, account, started FROM pg_temp.cycle('fs-heavy');
 CALL pg_temp.tick('1 hour');
 SELECT org, account, share, used, rank FROM fair_share('fs-heavy') WHERE org <= 'fh2';
 SELECT sum(share::numeric) FROM fair_share('fs-heavy') WHERE account = '';
+-- Page by page it has the same rows, and so has one organisation
+WITH w AS MATERIALIZED (SELECT f, f.org, f.account, row_number() OVER () AS n FROM fair_share('fs-heavy') f)
+SELECT count(*), bool_and((SELECT array_agg(p) FROM fair_share('fs-heavy', NULL, 5, w.org, w.account) p)
+	IS NOT DISTINCT FROM (SELECT array_agg(x.f ORDER BY x.n) FROM w x WHERE x.n BETWEEN w.n + 1 AND w.n + 5)) AS same
+FROM w;
+SELECT org, account, share, used, rank FROM fair_share('fs-heavy', org => 'fh2');
+SELECT org, account FROM fair_share('fs-heavy', most => 2);
+SELECT count(*) FROM fair_share('fs-heavy', org => 'no such');
 -- An attempt whose image cannot be had counts as five minutes, whether it was not
 -- started or has failed; another that ends at once counts as what it took
 SELECT create_pool('fs-image'), register_node('fs-image', 'fs-image-1', 'Fair', 3, 80000) \g /dev/null

@@ -147,3 +147,26 @@ SELECT hold AS hp2 FROM gpucredit.hold('hp', '', 'h2', 1, '1 h') \gset
 SET gpucredit.clock = '2028-03-02 04:00+00';
 SELECT gpucredit.release('hp', :hp2, 'r7', 1);
 SELECT * FROM gpucredit.verify('hp');
+
+-- a hold of nothing is for use that nobody asked credit for: it is granted
+-- without credit, in debt, and to a suspended account
+DO $$
+BEGIN
+	PERFORM gpucredit.create_account('hz');
+	PERFORM gpucredit.create_account('hz', 'a');
+END $$;
+SELECT hold AS hz, status, held FROM gpucredit.hold('hz', 'a', 'h', 0, '1 h') \gset
+SELECT :'status' AS status, :held AS held;
+SELECT captured, uncollected, replayed FROM gpucredit.capture('hz', :hz, 'c', 2.5, overrun => true);
+SELECT captured, uncollected, replayed FROM gpucredit.capture('hz', :hz, 'c', 2.5, overrun => true);
+SELECT account, owed FROM gpucredit.uncollected WHERE org = 'hz';
+SELECT gpucredit.issue('hz', '', 'i', 10) \g /dev/null
+SELECT hold AS hz FROM gpucredit.hold('hz', 'a', 'h2', 0, '1 h') \gset
+SELECT captured, uncollected FROM gpucredit.capture('hz', :hz, 'c2', 3, overrun => true);
+SELECT gpucredit.suspend_account('hz', 'a', true) \g /dev/null
+SELECT hold AS hz, status FROM gpucredit.hold('hz', 'a', 'h3', 0, '1 h') \gset
+SELECT status, reason FROM gpucredit.hold('hz', 'a', 'h4', 1, '1 h');
+SELECT captured, uncollected FROM gpucredit.capture('hz', :hz, 'c3', 3, overrun => true);
+SELECT gpucredit.hold('hz', 'a', 'h5', -1, '1 h');
+SELECT account, owed FROM gpucredit.uncollected WHERE org = 'hz';
+SELECT * FROM gpucredit.verify('hz');

@@ -149,6 +149,22 @@ SELECT gpucredit.set_retry_rule('lc big', NULL);
 SELECT gpucredit.set_retry_rule('no such', NULL);
 SELECT rule, class, priority FROM gpucredit.retry_rule
 WHERE rule IN ('out_of_memory', 'lc flaky', 'lc big');
+-- attempts that end alike in one statement, while the rules change
+CREATE FUNCTION pg_temp.end_alike(n int) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	id bigint := pg_temp.run('alike ' || n, ran => '0');
+	state text;
+BEGIN
+	SELECT s.job_state INTO state FROM gpucredit.settle('lc', id, 1, 'failed',
+		exit_code => 1, message => 'it ended alike') s;
+	PERFORM gpucredit.cancel('lc', id, 'c' || id);
+	RETURN state;
+END $$;
+SELECT pg_temp.end_alike(1) AS first, pg_temp.end_alike(2) AS second,
+	gpucredit.set_retry_rule('lc alike', 'permanent', message => 'ended alike') IS NOT NULL AS rule,
+	pg_temp.end_alike(3) AS third,
+	gpucredit.set_retry_rule('lc alike', NULL) IS NOT NULL AS no_rule,
+	pg_temp.end_alike(4) AS fourth;
 -- backoff doubles, and a transient failure ends within max_retries
 SELECT pg_temp.run('often', max_retries => 2) > 0;
 SELECT job_state, retry_at - gpucredit.now() AS retry_in

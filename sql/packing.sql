@@ -245,5 +245,42 @@ SELECT gpucredit.register_node('pk-back', 'pk-back-n1', 'PK-A', 1, 24574);
 SELECT gpucredit.register_node('pk-back', 'pk-back-n1', 'PK-A', 1, 24575);
 SELECT * FROM gpucredit.verify();
 
+-- a job's placement: nodes, excluded nodes, labels, GPUs on each node
+SELECT gpucredit.create_pool('pk-on');
+SELECT gpucredit.register_node('pk-on', 'pk-on-n' || n, 'PK-A', 2, 40960,
+	labels => l::jsonb)
+FROM (VALUES (1, '{}'), (2, '{"disk": "nvme", "ib": true}'),
+	(3, '{"disk": "sata"}'), (4, '{"disk": "nvme", "gen": 4}')) v (n, l);
+SELECT k, pg_temp.ask('pk-on', k, r, options => jsonb_build_object('placement', o::jsonb))
+FROM (VALUES ('named', '1xPK-A', '{"nodes": ["pk-on-n3", "no such"]}'),
+	('labelled', '1xPK-A', '{"labels": ["disk=nvme"], "exclude": ["pk-on-n4"]}'),
+	('either', '1xPK-A', '{"labels": [["gen=4", "gen=5"], "disk"]}'),
+	('each', '2xPK-A', '{"gpus_per_node": 1, "exclude": ["pk-on-n2"]}'),
+	('nowhere', '1xPK-A', '{"labels": ["disk=tape"]}'),
+	('too many', '6xPK-A', '{"labels": ["disk=nvme"]}'),
+	('no room', '8xPK-A', '{"gpus_per_node": 1}')) v (k, r, o);
+SELECT pg_temp.placed('pk-on') AS where_allowed;
+-- a label that leaves while a job waits: explain() says so; it comes back
+SELECT pg_temp.ask('pk-on', 'waits', '1xPK-A',
+	options => '{"placement": {"labels": ["ib=true"]}}');
+SELECT gpucredit.register_node('pk-on', 'pk-on-n2', 'PK-A', 2, 40960);
+SELECT count(*) AS not_allowed_anywhere FROM gpucredit.jobs j,
+	gpucredit.explain(j.org, j.job) e
+WHERE j.pool = 'pk-on' AND j.state = 'queued' AND NOT e.passes
+	AND e.check_name = 'placement';
+SELECT pg_temp.placed('pk-on') AS not_without_the_label;
+SELECT gpucredit.register_node('pk-on', 'pk-on-n2', 'PK-A', 2, 40960,
+	labels => '{"ib": true}');
+SELECT pg_temp.placed('pk-on') AS with_the_label;
+-- what is no placement
+SELECT pg_temp.ask('pk-on', 'bad', '3xPK-A', options => '{"placement": {"gpus_per_node": 2}}');
+SELECT pg_temp.ask('pk-on', 'bad', '1-2xPK-A', options => '{"placement": {"gpus_per_node": 1}}');
+SELECT pg_temp.ask('pk-on', 'bad', '1xPK-A', options => '{"placement": {"nodes": []}}');
+SELECT pg_temp.ask('pk-on', 'bad', '1xPK-A', options => '{"placement": {"nodes": "n1"}}');
+SELECT pg_temp.ask('pk-on', 'bad', '1xPK-A', options => '{"placement": {"rack": ["a"]}}');
+SELECT pg_temp.ask('pk-on', 'bad', '1xPK-A', options => jsonb_build_object('placement',
+	jsonb_build_object('exclude', (SELECT jsonb_agg(n::text) FROM generate_series(1, 65) n))));
+SELECT * FROM gpucredit.verify();
+
 SELECT gpucredit.create_pool('pk-bad', '{"packing": "tight"}');
 SELECT * FROM gpucredit.verify();

@@ -360,6 +360,14 @@ BEGIN;
 SET LOCAL gpucredit.clock = '2027-01-01 05:35+00';
 SELECT action, job FROM pg_temp.place('there');
 ROLLBACK;
+-- a promise past its time ends, its victim was not told and is spared: what a
+-- cycle makes of that is what is planned
+BEGIN;
+SET LOCAL gpucredit.clock = '2027-01-01 05:50+00';
+SELECT pg_temp.alive('here');
+SELECT p.action, pg_temp.key(p.org, p.job) AS job FROM gpucredit.plan('here') p;
+SELECT action, job FROM pg_temp.place('here');
+ROLLBACK;
 -- a quota set lower ends the promise: victims that were not told are spared,
 -- and nothing is kept for a job that may not start
 BEGIN;

@@ -40,6 +40,7 @@ SET ROLE te_vision;
 SELECT available, held FROM gpucredit.balance('te', 'vision');
 SELECT available FROM gpucredit.balance('te', 'vision/alice');
 SELECT job AS own_job, status FROM gpucredit.reserve('te', 'vision/alice', 'mine', '1xTE', '1 h', pool => 'te') \gset
+SELECT gpucredit.hold('te', 'vision', 'of nothing', 0, '1 h');
 SELECT hold AS own_hold, status FROM gpucredit.hold('te', 'vision', 'held', 2, '1 h') \gset
 SELECT captured, replayed FROM gpucredit.capture('te', :own_hold, 'cap', 1);
 SELECT count(*) FROM gpucredit.history('te', :own_job);
@@ -93,6 +94,52 @@ SELECT org, account FROM gpucredit.account ORDER BY 1, 2;
 SELECT count(*) FROM gpucredit.hold WHERE account <> 'vision' AND account <> 'vision/alice';
 SELECT count(*) FROM gpucredit.audit;
 SELECT org, account, kind FROM gpucredit.alert ORDER BY 1, 2;
+-- the schema for tools that reflect one shows each reader the same rows as the
+-- tables, also for a role that is bound to nothing
+RESET ROLE;
+CREATE FUNCTION pg_temp.seen(view text) RETURNS TABLE (org text, account text, n bigint) LANGUAGE plpgsql AS $$
+BEGIN
+	RETURN QUERY EXECUTE format('SELECT v.org, v.account, count(*) FROM gpucredit_views.%I v WHERE v.org LIKE %L GROUP BY 1, 2', view, 'te%');
+EXCEPTION WHEN insufficient_privilege THEN
+	RETURN QUERY SELECT NULL::text, 'refused', NULL::bigint;
+END $$;
+SET ROLE te_vision;
+SELECT view, s.org, s.account, s.n > 0 AS some
+FROM unnest('{accounts,alerts,attempts,balances,entries,events,holds,jobs}'::text[]) AS view
+	LEFT JOIN LATERAL pg_temp.seen(view) s ON true
+ORDER BY 1, 2, 3;
+SELECT org, account, available, held FROM gpucredit_views.balances ORDER BY 1, 2;
+SELECT b.available = f.available AND b.held = f.held AS same
+FROM gpucredit_views.balances b, gpucredit.balance(b.org, b.account) f;
+SELECT count(*) FROM gpucredit_views.nodes;
+SELECT count(*) FROM gpucredit_views.pools;
+SET ROLE te_nobody;
+SELECT view, s.account FROM unnest('{accounts,alerts,attempts,balances,entries,events,holds,jobs}'::text[]) AS view
+	JOIN LATERAL pg_temp.seen(view) s ON true;
+SET ROLE gpucredit_app;
+SELECT view, s.org, s.account, s.n > 0 AS some
+FROM unnest('{accounts,alerts,attempts,balances,entries,events,holds,jobs}'::text[]) AS view
+	LEFT JOIN LATERAL pg_temp.seen(view) s ON true
+WHERE s.account IN ('refused', 'speech') ORDER BY 1, 2, 3;
+SET ROLE gpucredit_agent;
+SELECT count(*) FROM gpucredit_views.jobs;
+RESET ROLE;
+-- a condition that notes what it is asked about is asked about no others' rows
+CREATE TEMP TABLE noted (account text);
+GRANT INSERT ON noted TO PUBLIC;
+CREATE FUNCTION pg_temp.note(text) RETURNS boolean LANGUAGE plpgsql COST 0.0001 AS $$
+BEGIN
+	INSERT INTO pg_temp.noted VALUES ($1);
+	RETURN true;
+END $$;
+SET ROLE te_vision;
+SELECT count(*) FROM gpucredit_views.accounts WHERE pg_temp.note('accounts: ' || account);
+SELECT count(*) FROM gpucredit_views.balances WHERE pg_temp.note('balances: ' || account);
+SELECT count(*) FROM gpucredit_views.jobs WHERE pg_temp.note('jobs: ' || account);
+SELECT count(*) > 0 AS some FROM gpucredit_views.alerts WHERE pg_temp.note('alerts: ' || account);
+RESET ROLE;
+SELECT DISTINCT account FROM noted ORDER BY 1;
+SET ROLE te_vision;
 SELECT job_state FROM gpucredit.cancel('te', :own_job, 'c');
 -- functions without an account answer for its own
 SELECT account, net FROM gpucredit.top_spenders('te', 5, NULL);

@@ -234,7 +234,7 @@ CREATE TEMP TABLE march AS SELECT u.* FROM usage_by('tardy', by => 'day') u;
 CREATE TEMP TABLE march_page AS
 SELECT gpucredit_report.report_lines(r) AS line FROM gpucredit_report.report_about('tardy', '2031-03-28 00:00+00', '2031-03-31 00:00+00') r;
 CREATE TEMP TABLE march_hours AS
-SELECT gpucredit_report.report_hours(r) AS line FROM gpucredit_report.report_about('tardy', '2031-03-28 00:00+00', '2031-03-31 00:00+00') r;
+SELECT gpucredit_report.report_hours(r, ARRAY(SELECT gpucredit_report.report_lines(r))) AS line FROM gpucredit_report.report_about('tardy', '2031-03-28 00:00+00', '2031-03-31 00:00+00') r;
 SELECT tier, jobs, gpu_hours, spent, refunded, accrued FROM issued WHERE line > 1 OR account = '';
 -- then their agents report
 SELECT pg_temp.at('2031-04-02 06:00+00') \g /dev/null
@@ -262,7 +262,7 @@ CREATE FUNCTION pg_temp.march_changes() RETURNS bigint LANGUAGE sql AS $$
 				FROM gpucredit_report.report_about('tardy', '2031-03-28 00:00+00', '2031-03-31 00:00+00') r) n)
 		UNION ALL
 		(SELECT to_jsonb(m) FROM march_hours m EXCEPT ALL SELECT to_jsonb(n)
-			FROM (SELECT gpucredit_report.report_hours(r) AS line
+			FROM (SELECT gpucredit_report.report_hours(r, ARRAY(SELECT gpucredit_report.report_lines(r))) AS line
 				FROM gpucredit_report.report_about('tardy', '2031-03-28 00:00+00', '2031-03-31 00:00+00') r) n)) d $$;
 SELECT pg_temp.march_changes();
 SELECT * FROM pg_temp.differences();

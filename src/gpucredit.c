@@ -22,6 +22,7 @@
 #include "util/trace.h"
 #include "worker/workers.h"
 #include "api/api.h"
+#include "job/run/open_session.h"
 #include "request/key_space.h"
 #include "shmem/token_bucket.h"
 #include "shmem/notify.h"
@@ -34,7 +35,8 @@ PG_MODULE_MAGIC;
 extern PGDLLEXPORT void _PG_init(void);
 
 /*
- * Called once per backend, or once in the postmaster when preloaded.
+ * Called when the library is loaded: by each backend at its first use, or once
+ * by the postmaster if shared_preload_libraries names it.
  */
 void
 _PG_init(void)
@@ -51,6 +53,7 @@ _PG_init(void)
 	NotifyInit();
 	ApiInit();
 	KeySpaceInit();
+	SessionsInit();
 	WorkersInit();
 	MarkGUCPrefixReserved("gpucredit");
 }

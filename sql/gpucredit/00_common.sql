@@ -10,9 +10,9 @@ COMMENT ON SCHEMA gpucredit IS
 'GPU credit ledger and GPU job scheduler: what you call and read';
 
 /*
- * Only gpucredit's own bodies, operators, casts, triggers, constraints and
- * views call these functions.  They know them by oid, so no role needs USAGE
- * here.
+ * Only gpucredit's own function bodies, operators, casts, triggers,
+ * constraints and views call the functions of this schema.  They refer to them
+ * by oid, so no role needs USAGE on it.
  */
 CREATE SCHEMA gpucredit_internal;
 COMMENT ON SCHEMA gpucredit_internal IS
@@ -60,7 +60,10 @@ AS 'MODULE_PATHNAME', 'gpucredit_lock_name';
 COMMENT ON FUNCTION gpucredit_internal.lock_name(text, boolean) IS
 'Internal: takes the lock of a name until the end of the transaction, for companion extensions. No login can take it otherwise. Result: false without "wait" where another transaction has it.';
 
-/* The guard of every append-only table, also against its owner. */
+/*
+ * The trigger function on every append-only table, which also stops the
+ * tables' owner.
+ */
 CREATE FUNCTION gpucredit_internal.refuse_change() RETURNS trigger
 LANGUAGE c VOLATILE
 AS 'MODULE_PATHNAME', 'gpucredit_refuse_change';

@@ -221,8 +221,9 @@ AS 'MODULE_PATHNAME', 'gpucredit_int2_to_credits';
 
 /*
  * An integer next to credits, as a literal or from a driver, means whole
- * credits: coalesce(billed, 0).  No cast rounds.  A double or numeric argument
- * does not become credits, because that would round it silently.
+ * credits, as in coalesce(billed, 0).  No cast rounds.  A double precision or
+ * numeric argument is not converted to credits implicitly, because that would
+ * round it silently.
  */
 CREATE CAST (numeric AS gpucredit.credits)
 	WITH FUNCTION gpucredit_internal.numeric_to_credits(numeric) AS ASSIGNMENT;
@@ -244,8 +245,6 @@ COMMENT ON FUNCTION gpucredit_internal.int4_to_credits(integer) IS
 'The number as whole credits.';
 COMMENT ON FUNCTION gpucredit_internal.int2_to_credits(smallint) IS
 'The number as whole credits.';
-
-
 
 CREATE FUNCTION gpucredit_internal.credits_smaller(gpucredit.credits, gpucredit.credits)
 RETURNS gpucredit.credits

@@ -22,7 +22,7 @@ CREATE TABLE gpucredit.event_pending (
 	reason text,
 	detail jsonb
 );
-ALTER TABLE gpucredit.event_pending REPLICA IDENTITY FULL;	/* it has no key */
+ALTER TABLE gpucredit.event_pending REPLICA IDENTITY FULL;	/* because it has no key */
 COMMENT ON TABLE gpucredit.event_pending IS
 'Events that have no number yet; number_events() moves them into table event';
 COMMENT ON COLUMN gpucredit.event_pending.org IS 'The organisation; '''': no tenant.';
@@ -32,7 +32,6 @@ COMMENT ON COLUMN gpucredit.event_pending.account IS 'The account it concerns; '
 COMMENT ON COLUMN gpucredit.event_pending.job IS 'The job; NULL: none.';
 COMMENT ON COLUMN gpucredit.event_pending.attempt IS 'The attempt; NULL: none.';
 COMMENT ON COLUMN gpucredit.event_pending.decision IS 'What was decided, as in the audit log; NULL: nothing was.';
-COMMENT ON COLUMN gpucredit.event_pending.reason IS 'Why; NULL: no reason given.';
 COMMENT ON COLUMN gpucredit.event_pending.detail IS 'The details; NULL: none.';
 
 CREATE TABLE gpucredit.event (
@@ -59,8 +58,7 @@ COMMENT ON COLUMN gpucredit.event.account IS 'The account it concerns; '''': the
 COMMENT ON COLUMN gpucredit.event.job IS 'The job; NULL: none.';
 COMMENT ON COLUMN gpucredit.event.attempt IS 'The attempt; NULL: none.';
 COMMENT ON COLUMN gpucredit.event.decision IS 'What was decided, as in the audit log; NULL: nothing was.';
-COMMENT ON COLUMN gpucredit.event.reason IS 'Why; NULL: no reason given.';
-COMMENT ON COLUMN gpucredit.event.detail IS 'The details of its kind.';
+COMMENT ON COLUMN gpucredit.event.detail IS 'The details of its kind; amounts are decimal texts.';
 
 CREATE TRIGGER event_append_only BEFORE UPDATE OR DELETE OR TRUNCATE
 	ON gpucredit.event
@@ -84,9 +82,9 @@ COMMENT ON FUNCTION gpucredit_internal.forget_events(int) IS
 'upkeep: removes at most so many events past gpucredit.event_retention; returns how many. 0 above READ COMMITTED, or while events are numbered.';
 
 /*
- * An event of a companion extension, which names its kind "thing.happened".
- * Listeners of the feed read the detail, so it holds what the owners of the
- * account may know.
+ * Writes an event of a companion extension, which names the kind as
+ * "thing.happened".  Whoever follows the feed can read the detail, so it may
+ * only contain what the owners of the account may know.
  */
 CREATE FUNCTION gpucredit_internal.write_event(kind text, org text,
 	account text DEFAULT '', detail jsonb DEFAULT '{}') RETURNS void
@@ -112,32 +110,65 @@ COMMENT ON FUNCTION gpucredit_internal.write_event(text, text, text, jsonb) IS
 'Internal, for companion extensions: writes an event into the feed, in the transaction that makes it happen. kind: two words, as model.quarantined. org: '''' for no tenant''s. account: whose owners may read it. detail: an object. Errors: 22023.';
 
 /*
- * What is known of an event beyond its columns.  Owners of a job read its
- * decisions in history() as well; of the rest they get what they may know
- * anyway.
+ * Publishes an event of a companion or of a program beside gpucredit.  Kinds
+ * of gpucredit's own events are refused, so that a follower of job.ended hears
+ * of nothing that gpucredit did not decide.
+ */
+CREATE FUNCTION gpucredit.publish_event(kind text, org text, account text DEFAULT '',
+	detail jsonb DEFAULT '{}') RETURNS void
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+SET jit = off
+AS $$
+BEGIN
+	IF split_part(publish_event.kind, '.', 1) IN ('account', 'balance', 'budget', 'credit',
+			'hold', 'job', 'node', 'spend', 'webhook')
+		OR split_part(publish_event.kind, '.', 2) = 'alert'
+	THEN
+		RAISE EXCEPTION 'kind "%" is of gpucredit''s own events', left(publish_event.kind, 64)
+			USING ERRCODE = 'invalid_parameter_value',
+			DETAIL = 'Who follows them hears of what gpucredit has decided, and of nothing else.',
+			HINT = 'Name the kind after the thing and what happened to it, as in model.quarantined.';
+	END IF;
+	PERFORM gpucredit_internal.require_account(publish_event.org, publish_event.account);
+	PERFORM gpucredit_internal.write_event(publish_event.kind, publish_event.org,
+		publish_event.account, publish_event.detail);
+END
+$$;
+COMMENT ON FUNCTION gpucredit.publish_event(text, text, text, jsonb) IS
+'Setup: writes an event into the feed, from which webhooks, streams and events() have it. It is there if and only if the calling transaction commits.
+kind: two words, as model.quarantined; none of gpucredit''s own. account: itself and those above may read it. detail: an object of at most 8 kB, of what they may know.
+Errors: UC001 no such account; 22023.';
+
+/*
+ * Returns the part of an audit row's detail that becomes the event's detail.
+ * Owners of a job can read the decisions on it in history() as well, so this
+ * shows nothing that they may not know.  Amounts are converted to texts,
+ * because most programs read a JSON number as floating point.
  */
 CREATE FUNCTION gpucredit_internal.event_detail(kind text, detail jsonb)
 RETURNS jsonb
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
-	SELECT coalesce(CASE
-		WHEN split_part(event_detail.kind, '.', 1) IN ('credit', 'account')
-			AND event_detail.kind <> 'credit.expiring'
-		THEN (SELECT jsonb_object_agg(d.key, d.value)
+	SELECT coalesce((SELECT jsonb_object_agg(d.key, CASE
+				WHEN jsonb_typeof(d.value) = 'number' AND d.value::text LIKE '%.%'
+				THEN to_jsonb(d.value::text) ELSE d.value END)
 			FROM jsonb_each(event_detail.detail) d
-			WHERE d.key IN ('amount', 'refunded', 'kind', 'expires_at', 'bucket',
-				'revoked', 'expired'))
-		ELSE event_detail.detail END, '{}');
+			WHERE split_part(event_detail.kind, '.', 1) NOT IN ('credit', 'account')
+				OR event_detail.kind = 'credit.expiring'
+				OR d.key IN ('amount', 'refunded', 'kind', 'expires_at', 'bucket',
+					'revoked', 'expired')), '{}');
 END;
 COMMENT ON FUNCTION gpucredit_internal.event_detail(text, jsonb) IS
-'Internal: the details of an event that its readers get.';
+'Internal: the details of an event that its readers get; amounts are decimal texts.';
 
 /*
- * Numbers what has committed.  The lock is kept until the commit is seen by
- * others, so rows appear in the order of their numbers.  Events of one job
- * keep their order: a later one is committed by a transaction that saw the
- * earlier one.  Above READ COMMITTED the snapshot could be older than the
- * lock, and nothing is done.
+ * Numbers the events that have been committed.  The lock is kept until this
+ * transaction's commit is visible to others, so events appear in the order of
+ * their numbers.  Events of one job keep their order, because a later one is
+ * committed by a transaction that has seen the earlier one.  Above READ
+ * COMMITTED the snapshot could be older than the lock, so the function does
+ * nothing then.
  */
 CREATE FUNCTION gpucredit_internal.number_events(most int) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -181,7 +212,7 @@ RETURNS SETOF gpucredit.event
 LANGUAGE plpgsql STABLE SECURITY DEFINER PARALLEL RESTRICTED ROWS 100
 SET search_path = pg_catalog, pg_temp
 SET jit = off
-SET enable_seqscan = off SET enable_bitmapscan = off	/* whatever the statistics say */
+SET enable_seqscan = off SET enable_bitmapscan = off	/* with any statistics */
 AS $$
 BEGIN
 	IF after IS NULL OR account IS NULL OR "limit" IS NULL

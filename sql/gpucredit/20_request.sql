@@ -18,24 +18,22 @@ CREATE TABLE gpucredit.request (
 	key text COLLATE "C" NOT NULL,
 	operation text NOT NULL,
 	fingerprint bytea NOT NULL,
-	result text[],				/* NULL only inside the call itself */
+	result text[],				/* NULL only until the call itself has finished */
 	created_at timestamptz NOT NULL,
 	lasting boolean NOT NULL GENERATED ALWAYS AS (operation NOT IN ('hold',
 		'extend_hold', 'capture', 'release', 'reserve', 'cancel', 'placed')) STORED,
-	digest bigint,				/* of all the others, once there is a result */
+	digest bigint,				/* of all other columns, once there is a result */
 	CONSTRAINT request_pkey PRIMARY KEY (org, space, key)
 ) WITH (fillfactor = 60);
-/* upkeep finds old keys with this */
+/* Upkeep finds expired keys with this index. */
 CREATE INDEX request_created ON gpucredit.request (created_at) WHERE NOT lasting;
 COMMENT ON TABLE gpucredit.request IS
 'Idempotency keys, each with the fingerprint of its arguments and its result; those of payments are kept for ever, others for gpucredit.key_retention';
-COMMENT ON COLUMN gpucredit.request.org IS 'The organisation.';
 COMMENT ON COLUMN gpucredit.request.space IS 'Whose key it is: tenant/NAME of the tenant''s role, admin, operator, agent, app, role/NAME of another role, or the name of a companion extension.';
 COMMENT ON COLUMN gpucredit.request.key IS 'The caller''s idempotency key.';
 COMMENT ON COLUMN gpucredit.request.operation IS 'The function.';
 COMMENT ON COLUMN gpucredit.request.fingerprint IS 'A digest of the arguments.';
 COMMENT ON COLUMN gpucredit.request.result IS 'What the call answered.';
-COMMENT ON COLUMN gpucredit.request.created_at IS 'When it was made.';
 COMMENT ON COLUMN gpucredit.request.lasting IS 'Whether the key never expires, as a payment''s does.';
 COMMENT ON COLUMN gpucredit.request.digest IS 'What verify() compares the other columns with.';
 

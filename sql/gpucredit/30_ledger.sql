@@ -14,8 +14,8 @@
  * are sealed, and rebuild() writes running sums as the entries have them.
  */
 /*
- * This trigger is on the tables that every hold writes, because each statement
- * would parse a CHECK again.
+ * The trigger on the tables that every hold writes.  It replaces CHECK
+ * constraints, which each statement would parse again.
  */
 CREATE FUNCTION gpucredit_internal.row_check() RETURNS trigger
 LANGUAGE c AS 'MODULE_PATHNAME', 'gpucredit_row_check';
@@ -23,8 +23,8 @@ COMMENT ON FUNCTION gpucredit_internal.row_check() IS
 'Internal: refuses impossible amounts in a bucket, hold, hold part, entry or budget counter (23514).';
 
 /*
- * The CHECKs of other busy tables call these, because a single function call
- * is parsed fast.
+ * Functions for the checks of other busy tables: PostgreSQL parses a single
+ * call quickly.
  */
 CREATE FUNCTION gpucredit_internal.slice_is_sound(lent gpucredit.credits,
 	available gpucredit.credits, held gpucredit.credits,
@@ -41,13 +41,13 @@ CREATE TABLE gpucredit.account (
 	account text COLLATE "C" NOT NULL,
 	weight numeric NOT NULL,
 	suspended boolean NOT NULL DEFAULT false,
-	slices int NOT NULL DEFAULT 1,	/* of its buckets and budgets */
+	slices int NOT NULL DEFAULT 1,	/* number of slices of its buckets and budgets */
 	created_at timestamptz NOT NULL,
-	balance_low gpucredit.credits,	/* alerts below that; NULL: never */
+	balance_low gpucredit.credits,	/* a lower balance raises an alert; NULL for none */
 	/*
-	 * Its budgets [period, amount, hard, slices, alert_at] and its quotas
-	 * [gpu_type, max_gpus, whether it has a max_queued].  They are copies of
-	 * their rows, so that a draw need not search for them.  NULL: none.
+	 * Copies of its budgets, [period, amount, hard, slices, alert_at], and of
+	 * its quotas, [gpu_type, max_gpus, whether there is a max_queued], so that
+	 * a draw need not look them up.  NULL if there are none.
 	 */
 	limits jsonb,
 	CONSTRAINT account_pkey PRIMARY KEY (org, account),
@@ -55,20 +55,18 @@ CREATE TABLE gpucredit.account (
 	CONSTRAINT account_weight CHECK (weight > 0),
 	CONSTRAINT account_slices CHECK (slices BETWEEN 1 AND 64)
 );
-/* few accounts have a threshold */
+/* There are few accounts with a threshold. */
 CREATE INDEX account_balance_low ON gpucredit.account (org, account)
 	WHERE balance_low IS NOT NULL;
-/* a cycle reads the weights that differ from 1 */
+/* Scheduling cycles read the weights that differ from 1. */
 CREATE INDEX account_weight ON gpucredit.account (org, account)
 	WHERE weight <> 1;
 COMMENT ON TABLE gpucredit.account IS
 'Organisations (account ''''), projects and users, as paths';
-COMMENT ON COLUMN gpucredit.account.org IS 'The organisation.';
 COMMENT ON COLUMN gpucredit.account.account IS 'A path, as vision/alice; '''' is the organisation itself.';
 COMMENT ON COLUMN gpucredit.account.weight IS 'Its weight among its siblings in fair share.';
 COMMENT ON COLUMN gpucredit.account.suspended IS 'True: the account and all below it may not hold or submit.';
 COMMENT ON COLUMN gpucredit.account.slices IS 'Over how many slices its buckets and budgets may be spread.';
-COMMENT ON COLUMN gpucredit.account.created_at IS 'When it was made.';
 COMMENT ON COLUMN gpucredit.account.balance_low IS 'An alert is raised when fewer credits are available; NULL: never.';
 COMMENT ON COLUMN gpucredit.account.limits IS 'A summary of its budgets and quotas; NULL: it has none.';
 
@@ -79,20 +77,19 @@ CREATE TABLE gpucredit.bucket (
 	kind text NOT NULL,
 	priority int NOT NULL,
 	effective_at timestamptz NOT NULL,
-	expires_at timestamptz,		/* NULL: never */
-	closed_at timestamptz,		/* revoked: credit that returns is revoked
-								 * too */
-	swept_at timestamptz,		/* the credit left at its expiry is booked */
-	/* what it pays for; NULL: anything */
+	expires_at timestamptz,		/* NULL if it never expires */
+	closed_at timestamptz,		/* when it was revoked; credit that returns is revoked as well */
+	swept_at timestamptz,		/* when a sweep booked the credit that was left at its expiry */
+	/* What the bucket pays for; NULL means anything. */
 	gpu_types text[],
 	tiers text[],
 	pools text[],
 	max_per_job gpucredit.credits,
 	max_share numeric,
-	policy jsonb NOT NULL,		/* as it was given */
+	policy jsonb NOT NULL,		/* the JSON from which the columns above were read */
 	memo text,
 	created_at timestamptz NOT NULL,
-	/* the compartments */
+	/* The credit in each compartment. */
 	issued gpucredit.credits NOT NULL DEFAULT '0',
 	available gpucredit.credits NOT NULL DEFAULT '0',
 	held gpucredit.credits NOT NULL DEFAULT '0',
@@ -100,20 +97,20 @@ CREATE TABLE gpucredit.bucket (
 	expired gpucredit.credits NOT NULL DEFAULT '0',
 	revoked gpucredit.credits NOT NULL DEFAULT '0',
 	moved gpucredit.credits NOT NULL DEFAULT '0',
-	/* a busy account has part of these figures in bucket_slice */
-	lent gpucredit.credits NOT NULL DEFAULT '0',	/* what is there */
+	/*
+	 * The bucket of a busy account keeps part of these figures in
+	 * bucket_slice.
+	 */
+	lent gpucredit.credits NOT NULL DEFAULT '0',	/* amount in the slices */
 	slices int NOT NULL DEFAULT 1,	/* how many slices it may have */
-	spread int NOT NULL DEFAULT 0,	/* how many slices it has; 0: none */
-	credited_total numeric(38, 6) NOT NULL DEFAULT 0,	/* all that ever came
-														 * into "available" */
+	spread int NOT NULL DEFAULT 0,	/* how many slices it has; 0 if it is not spread */
+	credited_total numeric(38, 6) NOT NULL DEFAULT 0,	/* all credit that ever became available */
 	CONSTRAINT bucket_pkey PRIMARY KEY (org, bucket)
 ) WITH (fillfactor = 50);
-/* no index has a column that calls change, so that updates stay HOT */
+/* No index has a column that calls change, so that updates stay HOT. */
 CREATE INDEX bucket_account ON gpucredit.bucket (org, account, bucket);
 COMMENT ON TABLE gpucredit.bucket IS
 'Credits issued at once, with their own expiry and policy; each amount is the sum of the bucket''s entries';
-COMMENT ON COLUMN gpucredit.bucket.org IS 'The organisation.';
-COMMENT ON COLUMN gpucredit.bucket.bucket IS 'The bucket''s number.';
 COMMENT ON COLUMN gpucredit.bucket.account IS 'The account that owns it; '''' is the organisation itself.';
 COMMENT ON COLUMN gpucredit.bucket.kind IS 'promo, grant or paid.';
 COMMENT ON COLUMN gpucredit.bucket.priority IS 'Low is spent first.';
@@ -128,12 +125,7 @@ COMMENT ON COLUMN gpucredit.bucket.max_per_job IS 'The most credits it pays for 
 COMMENT ON COLUMN gpucredit.bucket.max_share IS 'The largest part of one job''s cost that it pays; NULL: all.';
 COMMENT ON COLUMN gpucredit.bucket.policy IS 'What it pays for, as issue received it.';
 COMMENT ON COLUMN gpucredit.bucket.memo IS 'The issuer''s note; NULL: none.';
-COMMENT ON COLUMN gpucredit.bucket.created_at IS 'When it was made.';
 COMMENT ON COLUMN gpucredit.bucket.issued IS 'Credits that were ever issued into it.';
-COMMENT ON COLUMN gpucredit.bucket.available IS 'Credits that may be held.';
-COMMENT ON COLUMN gpucredit.bucket.held IS 'Credits that holds have set aside.';
-COMMENT ON COLUMN gpucredit.bucket.spent IS 'Credits spent, less refunds.';
-COMMENT ON COLUMN gpucredit.bucket.expired IS 'Credits unused when it expired.';
 COMMENT ON COLUMN gpucredit.bucket.revoked IS 'Credits that were taken back.';
 COMMENT ON COLUMN gpucredit.bucket.moved IS 'Credits that went to another bucket.';
 COMMENT ON COLUMN gpucredit.bucket.lent IS 'Credits lent to its slices.';
@@ -153,48 +145,44 @@ CREATE TABLE gpucredit.hold (
 	org text COLLATE "C" NOT NULL,
 	hold bigint GENERATED BY DEFAULT AS IDENTITY,
 	account text COLLATE "C" NOT NULL,
-	job bigint,					/* NULL: a caller's own */
+	job bigint,					/* NULL for a hold opened without a job */
 	drawn gpucredit.credits NOT NULL,
 	held gpucredit.credits NOT NULL,
-	captured gpucredit.credits NOT NULL DEFAULT '0',	/* less refunds */
+	captured gpucredit.credits NOT NULL DEFAULT '0',	/* captured less refunded amounts */
 	refunded gpucredit.credits NOT NULL DEFAULT '0',
 	released gpucredit.credits NOT NULL DEFAULT '0',
 	lapsed gpucredit.credits NOT NULL DEFAULT '0',
-	expires_at timestamptz,		/* of a caller's own */
+	expires_at timestamptz,		/* NULL for the hold of a job */
 	created_at timestamptz NOT NULL,
 	closed_at timestamptz,
-	sliced boolean NOT NULL DEFAULT false,	/* released credit goes to
-											 * slices */
-	trace uuid,					/* of its job, else of its caller */
-	counted boolean NOT NULL DEFAULT true,	/* hold_budget may have rows of it */
-	uncollected gpucredit.credits,	/* captures that no credit covered */
-	leased boolean NOT NULL DEFAULT false,	/* spent elsewhere; see budget_hold.c */
+	sliced boolean NOT NULL DEFAULT false,	/* whether released credit returns to slices */
+	trace uuid,					/* trace of its job, else of its caller */
+	counted boolean NOT NULL DEFAULT true,	/* whether hold_budget may have rows of it */
+	uncollected gpucredit.credits,	/* what captures cost and no credit covered */
+	leased boolean NOT NULL DEFAULT false,	/* spent by another cell; see budget_hold.c */
 	CONSTRAINT hold_pkey PRIMARY KEY (org, hold)
 ) WITH (fillfactor = 70);
 CREATE INDEX hold_open ON gpucredit.hold (org, account)
 	WHERE closed_at IS NULL;
 CREATE INDEX hold_mortal ON gpucredit.hold (org, expires_at)
 	WHERE closed_at IS NULL AND expires_at IS NOT NULL;
-/* sweeps find dead holds of all organisations, the oldest first */
+/*
+ * Sweeps find expired holds of all organisations with this index, the oldest
+ * first.
+ */
 CREATE INDEX hold_due ON gpucredit.hold (expires_at)
 	WHERE closed_at IS NULL AND expires_at IS NOT NULL;
 COMMENT ON TABLE gpucredit.hold IS
 'Credit set aside: drawn = held + captured + refunded + released + lapsed. refunded was captured before';
-COMMENT ON COLUMN gpucredit.hold.org IS 'The organisation.';
-COMMENT ON COLUMN gpucredit.hold.hold IS 'The hold''s number.';
 COMMENT ON COLUMN gpucredit.hold.account IS 'Whose hold it is.';
 COMMENT ON COLUMN gpucredit.hold.job IS 'The job; NULL: it is a caller''s own.';
 COMMENT ON COLUMN gpucredit.hold.drawn IS 'Credits that were ever set aside.';
 COMMENT ON COLUMN gpucredit.hold.held IS 'Credits set aside now.';
 COMMENT ON COLUMN gpucredit.hold.captured IS 'Credits spent, less refunds.';
-COMMENT ON COLUMN gpucredit.hold.refunded IS 'Credits spent and refunded.';
 COMMENT ON COLUMN gpucredit.hold.released IS 'Credits that went back unspent.';
-COMMENT ON COLUMN gpucredit.hold.lapsed IS 'Credits that returned to a bucket that had expired or was revoked.';
 COMMENT ON COLUMN gpucredit.hold.expires_at IS 'When a caller''s own hold dies; NULL: a job''s hold.';
-COMMENT ON COLUMN gpucredit.hold.created_at IS 'When it was made.';
 COMMENT ON COLUMN gpucredit.hold.closed_at IS 'When it was closed; NULL: it is open.';
 COMMENT ON COLUMN gpucredit.hold.sliced IS 'True: credit that returns goes to slices of the buckets.';
-COMMENT ON COLUMN gpucredit.hold.trace IS 'The W3C trace it belongs to; NULL: none.';
 COMMENT ON COLUMN gpucredit.hold.counted IS 'True: budgets may count it.';
 COMMENT ON COLUMN gpucredit.hold.uncollected IS 'Captures that no credit covered; NULL: none.';
 COMMENT ON COLUMN gpucredit.hold.leased IS 'True: its credit is leased to be spent in another database.';
@@ -210,7 +198,7 @@ ALTER TABLE gpucredit.hold
 CREATE TABLE gpucredit.hold_part (
 	org text COLLATE "C" NOT NULL,
 	hold bigint NOT NULL,
-	part int NOT NULL,			/* in the order drawn */
+	part int NOT NULL,			/* number of the part, in the order drawn */
 	bucket bigint NOT NULL,
 	drawn gpucredit.credits NOT NULL,
 	held gpucredit.credits NOT NULL,
@@ -222,14 +210,9 @@ CREATE TABLE gpucredit.hold_part (
 ) WITH (fillfactor = 70);
 COMMENT ON TABLE gpucredit.hold_part IS
 'How much of a hold came from which bucket, in burn order';
-COMMENT ON COLUMN gpucredit.hold_part.org IS 'The organisation.';
-COMMENT ON COLUMN gpucredit.hold_part.hold IS 'The hold''s number.';
 COMMENT ON COLUMN gpucredit.hold_part.part IS 'Its place in the order drawn, from 1.';
-COMMENT ON COLUMN gpucredit.hold_part.bucket IS 'The bucket''s number.';
 COMMENT ON COLUMN gpucredit.hold_part.drawn IS 'Credits that came from the bucket.';
 COMMENT ON COLUMN gpucredit.hold_part.held IS 'Credits set aside now.';
-COMMENT ON COLUMN gpucredit.hold_part.spent IS 'Credits spent, less refunds.';
-COMMENT ON COLUMN gpucredit.hold_part.refunded IS 'Credits spent and refunded.';
 COMMENT ON COLUMN gpucredit.hold_part.returned IS 'Credits that went back to the bucket.';
 COMMENT ON COLUMN gpucredit.hold_part.lapsed IS 'Credits that returned after the bucket had expired or was revoked.';
 
@@ -245,7 +228,7 @@ CREATE TABLE gpucredit.entry (
 	org text COLLATE "C" NOT NULL,
 	entry bigint GENERATED BY DEFAULT AS IDENTITY,
 	at timestamptz NOT NULL,
-	account text COLLATE "C" NOT NULL,	/* on whose behalf */
+	account text COLLATE "C" NOT NULL,	/* account on whose behalf it was made */
 	bucket bigint NOT NULL,
 	source text NOT NULL,
 	target text NOT NULL,
@@ -255,17 +238,15 @@ CREATE TABLE gpucredit.entry (
 	part int,
 	job bigint,
 	attempt int,
-	trace uuid,					/* of its hold, else of its caller */
-	/* entries are read by bucket, or by number alone (81_seal.sql) */
+	trace uuid,					/* trace of its hold, else of its caller */
+	/* Entries are read by bucket, or by number alone (81_seal.sql). */
 	CONSTRAINT entry_pkey PRIMARY KEY (org, bucket, entry)
 );
 COMMENT ON TABLE gpucredit.entry IS
 'Append-only: each row moves an amount of one bucket from one compartment to another';
-COMMENT ON COLUMN gpucredit.entry.org IS 'The organisation.';
 COMMENT ON COLUMN gpucredit.entry.entry IS 'Its number; later ones are higher.';
 COMMENT ON COLUMN gpucredit.entry.at IS 'When it was written.';
 COMMENT ON COLUMN gpucredit.entry.account IS 'The account on whose behalf credit moved.';
-COMMENT ON COLUMN gpucredit.entry.bucket IS 'The bucket''s number.';
 COMMENT ON COLUMN gpucredit.entry.source IS 'The compartment it leaves: issued, available, held, spent, expired, revoked or moved.';
 COMMENT ON COLUMN gpucredit.entry.target IS 'The compartment it comes to.';
 COMMENT ON COLUMN gpucredit.entry.amount IS 'Credits that moved.';
@@ -274,7 +255,6 @@ COMMENT ON COLUMN gpucredit.entry.hold IS 'The hold; NULL: none.';
 COMMENT ON COLUMN gpucredit.entry.part IS 'The part of the hold, from 1; NULL: no hold.';
 COMMENT ON COLUMN gpucredit.entry.job IS 'The job; NULL: none.';
 COMMENT ON COLUMN gpucredit.entry.attempt IS 'The attempt; NULL: none.';
-COMMENT ON COLUMN gpucredit.entry.trace IS 'The W3C trace it belongs to; NULL: none.';
 
 CREATE TRIGGER entry_append_only BEFORE UPDATE OR DELETE OR TRUNCATE
 	ON gpucredit.entry
@@ -286,16 +266,20 @@ ALTER TABLE gpucredit.entry
 	ENABLE ALWAYS TRIGGER entry_sound_new;
 
 /*
- * What an account and all below it hold, have spent, and have used of what they
- * hold: the totals, and the changes of single accounts that upkeep has not
- * folded into them yet.  So a balance reads a row of its account, however many
- * accounts, holds and jobs are below it.  Changes keep calls from waiting for
- * one row.  What is used counts as usage rows log it (attempt.used).
+ * What an account and all accounts below it hold, have spent, and have used of
+ * what they hold.  There are totals, and the changes of single accounts that
+ * upkeep has not added (folded) to the totals yet.  So a balance reads one row
+ * of its account, however many accounts, holds and jobs are below.  Changes
+ * are rows of their own so that calls need not wait for one row.  Use counts
+ * when usage rows log it (attempt.used).
  */
 CREATE TABLE gpucredit.account_total (
 	org text COLLATE "C" NOT NULL,
 	account text COLLATE "C" NOT NULL,
-	/* sums over buckets may exceed credits */
+	/*
+	 * These columns are numeric because sums over buckets may exceed the type
+	 * credits.
+	 */
 	spent numeric(38, 6) NOT NULL DEFAULT 0,
 	held numeric(38, 6) NOT NULL DEFAULT 0,
 	used numeric(38, 6) NOT NULL DEFAULT 0,
@@ -303,7 +287,6 @@ CREATE TABLE gpucredit.account_total (
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE gpucredit.account_total IS
 'What each account and all below it hold, use and have spent, without what is in account_delta';
-COMMENT ON COLUMN gpucredit.account_total.org IS 'The organisation.';
 COMMENT ON COLUMN gpucredit.account_total.account IS 'An account, with all below it.';
 COMMENT ON COLUMN gpucredit.account_total.spent IS 'Credits spent less refunded, ever.';
 COMMENT ON COLUMN gpucredit.account_total.held IS 'Credits in open holds, dead ones included.';
@@ -313,36 +296,33 @@ CREATE TABLE gpucredit.account_delta (
 	org text COLLATE "C" NOT NULL,
 	account text COLLATE "C" NOT NULL,
 	spent gpucredit.credits NOT NULL DEFAULT '0',
-	day date,					/* UTC; NULL: nothing was spent */
+	day date,					/* UTC day; NULL if nothing was spent */
 	at timestamptz NOT NULL,
 	held gpucredit.credits NOT NULL DEFAULT '0',
 	used gpucredit.credits NOT NULL DEFAULT '0'
 );
 CREATE INDEX account_delta_day ON gpucredit.account_delta (org, day);
-ALTER TABLE gpucredit.account_delta REPLICA IDENTITY FULL;	/* it has no key */
+ALTER TABLE gpucredit.account_delta REPLICA IDENTITY FULL;	/* because it has no key */
 COMMENT ON TABLE gpucredit.account_delta IS
 'Changes of what single accounts hold, use and have spent, not yet folded into account_total and spend_day';
-COMMENT ON COLUMN gpucredit.account_delta.org IS 'The organisation.';
-COMMENT ON COLUMN gpucredit.account_delta.account IS 'A path below the organisation; '''' is the organisation itself.';
 COMMENT ON COLUMN gpucredit.account_delta.spent IS 'Credits spent less refunded.';
 COMMENT ON COLUMN gpucredit.account_delta.day IS 'The UTC day on which they were spent; NULL: nothing was spent.';
 COMMENT ON COLUMN gpucredit.account_delta.at IS 'When the change was made.';
 COMMENT ON COLUMN gpucredit.account_delta.held IS 'Credits that came into holds; below 0: that left them.';
 COMMENT ON COLUMN gpucredit.account_delta.used IS 'Credits by which the logged cost of a running attempt grew; below 0: the attempt ended.';
 
-/* Recent days only: upkeep deletes days that no average needs any more. */
+/* Only recent days: upkeep deletes days that no average needs any more. */
 CREATE TABLE gpucredit.spend_day (
 	org text COLLATE "C" NOT NULL,
 	account text COLLATE "C" NOT NULL,
-	day date NOT NULL,			/* UTC */
-	spent numeric(38, 6) NOT NULL,	/* below 0: more was refunded */
-	used numeric(38, 6) NOT NULL DEFAULT 0,	/* below 0: more ended */
+	day date NOT NULL,			/* UTC day */
+	spent numeric(38, 6) NOT NULL,	/* negative if more was refunded than spent */
+	used numeric(38, 6) NOT NULL DEFAULT 0,	/* negative if the use of runs that were settled exceeds new use */
 	CONSTRAINT spend_day_pkey PRIMARY KEY (org, account, day)
 );
 CREATE INDEX spend_day_day ON gpucredit.spend_day (day, org, account);
 COMMENT ON TABLE gpucredit.spend_day IS
 'What an account and all below it spent and used on each recent day, without what is in account_delta';
-COMMENT ON COLUMN gpucredit.spend_day.org IS 'The organisation.';
 COMMENT ON COLUMN gpucredit.spend_day.account IS 'An account, with all below it.';
 COMMENT ON COLUMN gpucredit.spend_day.day IS 'The UTC day.';
 COMMENT ON COLUMN gpucredit.spend_day.spent IS 'Credits spent less refunded; below 0 where more was refunded.';
@@ -362,7 +342,7 @@ BEGIN
 END
 $dump$;
 
-/* Setting up */
+/* Functions that set up accounts */
 
 CREATE FUNCTION gpucredit.create_account(org text, account text DEFAULT '',
 	weight numeric DEFAULT 1) RETURNS void
@@ -381,7 +361,7 @@ COMMENT ON FUNCTION gpucredit.suspend_account(text, text, boolean) IS
 'Setup: suspends an account and all below it, or ends the suspension. A suspended account gets no new hold and no extension; its running jobs go on to the end of their holds.
 Errors: UC001 no such account; 22023.';
 
-/* Credits */
+/* Functions that issue and spend credit */
 
 CREATE TYPE gpucredit.issue_result AS (bucket bigint, replayed boolean);
 COMMENT ON TYPE gpucredit.issue_result IS
@@ -421,7 +401,7 @@ LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_hold';
 COMMENT ON FUNCTION gpucredit.hold(text, text, text, numeric, interval) IS
 'Holds: sets credit aside for a caller that has its own scheduler.
-amount: credits, above 0. ttl: how long the hold lives, above 0. After that the hold is dead: capture refuses it, and its credit counts as available.
+amount: credits, 0 or more. 0 sets nothing aside and is granted for every account: capture with overrun then bills use that nobody held credit for. Tenants pass more than 0. ttl: how long the hold lives, above 0. After that the hold is dead: capture refuses it, and its credit counts as available.
 Result: status granted, or denied with reason insufficient_credits, budget_exceeded, account_suspended or uncollected (hold NULL, held 0). uncollected: the organisation owes more than gpucredit.uncollected_max for use that no credit covered, and its credit does not cover the amount and that debt.
 Errors: UC001 no such account; UC201 key used with other arguments; UC202 rate limited; 22003, 22023.';
 
@@ -465,7 +445,10 @@ amount: credits, above 0, at most what is held; the hold stays open. NULL return
 Result: released, and lapsed, because the bucket had expired or was revoked. If upkeep already released a dead hold, released is the amount of then.
 Errors: UC003 no such hold, captured, or of a job, and with an amount also closed or past its ttl; UC201 key used with other arguments; UC202 rate limited; 22003; 22023, also more than is held.';
 
-/* For reading functions written in SQL. */
+/*
+ * For reading functions written in SQL: raises UC001 if there is no such
+ * account.
+ */
 CREATE FUNCTION gpucredit_internal.require_account(org text, account text)
 RETURNS void
 LANGUAGE c STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp

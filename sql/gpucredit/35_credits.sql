@@ -1,12 +1,12 @@
 /* 35_credits.sql: revoking, transferring, refunding and expiring credit. */
 
 /*
- * Sweeps read these indexes only.  Their columns swept_at and closed_at change
- * once in a bucket's life, so the bucket's other updates stay HOT.
+ * Only sweeps use these indexes.  Their columns swept_at and closed_at change
+ * once in a bucket's life, so other updates of the bucket stay HOT.
  */
 CREATE INDEX bucket_due ON gpucredit.bucket (expires_at, org, bucket)
 	WHERE expires_at IS NOT NULL AND closed_at IS NULL AND swept_at IS NULL;
-/* the holds of a job, one of each attempt */
+/* Finds the holds of a job; each attempt has one. */
 CREATE INDEX hold_job ON gpucredit.hold (org, job) WHERE job IS NOT NULL;
 
 CREATE TYPE gpucredit.revoke_result AS (revoked numeric, replayed boolean);
@@ -25,8 +25,8 @@ COMMENT ON TYPE gpucredit.expire_credits_result IS
 'What expire_credits() did, and to how many buckets.';
 
 /*
- * What accounts' use cost and no credit covered, less what was collected later:
- * owed, and what was written off.  Without either there is no row.
+ * What accounts have used and no credit covered, less what was collected later
+ * (owed), and what was written off.  An account without either has no row.
  */
 CREATE TABLE gpucredit.uncollected (
 	org text COLLATE "C" NOT NULL,
@@ -38,7 +38,6 @@ CREATE TABLE gpucredit.uncollected (
 ) WITH (fillfactor = 70);
 COMMENT ON TABLE gpucredit.uncollected IS
 'What accounts owe for use that no credit covered, less what was written off';
-COMMENT ON COLUMN gpucredit.uncollected.org IS 'The organisation.';
 COMMENT ON COLUMN gpucredit.uncollected.account IS 'The account whose use it was.';
 COMMENT ON COLUMN gpucredit.uncollected.owed IS 'Credits that it owes.';
 COMMENT ON COLUMN gpucredit.uncollected.written_off IS 'Credits that write_off forgave.';
@@ -82,6 +81,14 @@ COMMENT ON FUNCTION gpucredit.transfer(text, text, text, text, numeric) IS
 amount: credits, above 0; moved whole or not at all.
 Result: status granted, or denied with reason insufficient_credits or account_suspended (moved 0). Credit may enter a suspended account, but not leave it.
 Errors: UC001 no such account; UC201 key used with other arguments; 22003; 22023, also if both accounts are the same.';
+
+CREATE FUNCTION gpucredit_internal.allocate(org text, from_account text,
+	to_account text, key text, amount numeric)
+RETURNS gpucredit.transfer_result
+LANGUAGE c VOLATILE
+AS 'MODULE_PATHNAME', 'gpucredit_allocate';
+COMMENT ON FUNCTION gpucredit_internal.allocate(text, text, text, text, numeric) IS
+'Internal, for companion extensions: transfer() for a caller who may be a tenant, if it is bound to from_account. The extension has to have found that the caller may approve it.';
 
 CREATE FUNCTION gpucredit.refund(org text, job bigint, key text,
 	amount numeric, reason text) RETURNS gpucredit.refund_result

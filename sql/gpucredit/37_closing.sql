@@ -16,18 +16,20 @@
 CREATE TABLE gpucredit.archive_batch (
 	archive_batch bigint NOT NULL,
 	kind text NOT NULL,
-	batch_from bigint NOT NULL,		/* above this batch */
-	batch_to bigint NOT NULL,		/* up to this one */
+	batch_from bigint NOT NULL,		/* last batch before the removed ones */
+	batch_to bigint NOT NULL,		/* last removed batch */
 	rows bigint NOT NULL,
-	until timestamptz NOT NULL,		/* no removed row is later */
+	until timestamptz NOT NULL,		/* instant of the latest removed row */
 	at timestamptz NOT NULL,
-	closings bytea NOT NULL,		/* their digest */
-	previous bytea NOT NULL,		/* zeros before the first */
+	closings bytea NOT NULL,		/* digest of its closings */
+	previous bytea NOT NULL,		/* digest of the archive batch before; zeros for the first */
 	digest bytea NOT NULL,
 	CONSTRAINT archive_batch_pkey PRIMARY KEY (archive_batch),
 	CONSTRAINT archive_batch_kind CHECK (kind IN ('entry', 'audit')),
-	/* equal: it has the closings of an organisation that came from another
-	 * server, and no batch of this one */
+	/*
+	 * Both are equal for closings of an organisation that was moved here from
+	 * another server: such an archive batch covers no batch of this server.
+	 */
 	CONSTRAINT archive_batch_range CHECK (batch_from <= batch_to)
 );
 COMMENT ON TABLE gpucredit.archive_batch IS
@@ -43,7 +45,10 @@ COMMENT ON COLUMN gpucredit.archive_batch.closings IS 'A digest of the closings 
 COMMENT ON COLUMN gpucredit.archive_batch.previous IS 'The archive batch before; zeros before the first.';
 COMMENT ON COLUMN gpucredit.archive_batch.digest IS 'The digest of this archive batch and those before it.';
 
-/* hold, part 0: none.  Each amount is the sum over one kind of move. */
+/*
+ * hold and part are 0 for entries without a hold.  Each amount is the sum over
+ * entries of one source and target.
+ */
 CREATE TABLE gpucredit.closing (
 	org text COLLATE "C" NOT NULL,
 	archive_batch bigint NOT NULL,
@@ -56,17 +61,17 @@ CREATE TABLE gpucredit.closing (
 	entries int NOT NULL,
 	drawn_first timestamptz,
 	drawn_last timestamptz,
-	issued gpucredit.credits,		/* issued to available; NULL: none */
-	drawn gpucredit.credits,		/* available to held */
-	spent gpucredit.credits,		/* held to spent */
-	returned gpucredit.credits,		/* held to available */
+	issued gpucredit.credits,		/* from issued to available; NULL if none */
+	drawn gpucredit.credits,		/* from available to held */
+	spent gpucredit.credits,		/* from held to spent */
+	returned gpucredit.credits,		/* from held to available */
 	held_expired gpucredit.credits,
 	held_revoked gpucredit.credits,
-	refunded gpucredit.credits,		/* spent to available */
-	given_back gpucredit.credits,	/* of that, by a settlement, for lost work */
+	refunded gpucredit.credits,		/* from spent to available */
+	given_back gpucredit.credits,	/* the part of it that a settlement refunded for lost work */
 	spent_expired gpucredit.credits,
 	spent_revoked gpucredit.credits,
-	expired gpucredit.credits,		/* available to expired */
+	expired gpucredit.credits,		/* from available to expired */
 	revoked gpucredit.credits,
 	moved gpucredit.credits,
 	CONSTRAINT closing_pkey PRIMARY KEY (org, bucket, hold, part, account,
@@ -75,10 +80,7 @@ CREATE TABLE gpucredit.closing (
 CREATE INDEX closing_archive_batch ON gpucredit.closing (archive_batch);
 COMMENT ON TABLE gpucredit.closing IS
 'Append-only: the sums of removed entries, by hold part (hold 0: by bucket)';
-COMMENT ON COLUMN gpucredit.closing.org IS 'The organisation.';
 COMMENT ON COLUMN gpucredit.closing.archive_batch IS 'The archive batch that removed the entries.';
-COMMENT ON COLUMN gpucredit.closing.account IS 'A path below the organisation; '''' is the organisation itself.';
-COMMENT ON COLUMN gpucredit.closing.bucket IS 'The bucket''s number.';
 COMMENT ON COLUMN gpucredit.closing.hold IS 'The hold; 0: none.';
 COMMENT ON COLUMN gpucredit.closing.part IS 'The part of the hold; 0: no hold.';
 COMMENT ON COLUMN gpucredit.closing.job IS 'The job; NULL: none.';
@@ -109,11 +111,14 @@ CREATE TRIGGER closing_append_only BEFORE UPDATE OR DELETE OR TRUNCATE
 	FOR EACH STATEMENT EXECUTE FUNCTION gpucredit_internal.refuse_change();
 ALTER TABLE gpucredit.closing ENABLE ALWAYS TRIGGER closing_append_only;
 
-/* Usage is not sealed, so only the instant is recorded. */
+/*
+ * Usage is not sealed, so its removal is recorded only by the instant of the
+ * latest row.
+ */
 CREATE TABLE gpucredit.usage_horizon (
 	until timestamptz NOT NULL		/* all removed rows are earlier */
 );
-ALTER TABLE gpucredit.usage_horizon REPLICA IDENTITY FULL;	/* it has no key */
+ALTER TABLE gpucredit.usage_horizon REPLICA IDENTITY FULL;	/* because it has no key */
 COMMENT ON TABLE gpucredit.usage_horizon IS
 'Usage rows up to this instant may have been removed; no row: none was';
 COMMENT ON COLUMN gpucredit.usage_horizon.until IS 'Every removed row was metered before this instant.';
@@ -122,7 +127,7 @@ SELECT pg_catalog.pg_extension_config_dump('gpucredit.archive_batch', '');
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.closing', '');
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.usage_horizon', '');
 
-/* A closing's net effect on each compartment and on its hold part. */
+/* The net effect of a closing on each compartment and on its hold part. */
 CREATE VIEW gpucredit.closing_net AS
 	SELECT c.org, c.archive_batch, c.account, c.bucket, c.hold, c.part, c.job,
 		c.attempt, c.drawn_first, c.drawn_last, c.entries,
@@ -155,10 +160,7 @@ CREATE VIEW gpucredit.closing_net AS
 				+ coalesce(c.moved, '0') AS out) m;
 COMMENT ON VIEW gpucredit.closing_net IS
 'How much each closing changed the compartments of its bucket and its hold part';
-COMMENT ON COLUMN gpucredit.closing_net.org IS 'The organisation.';
 COMMENT ON COLUMN gpucredit.closing_net.archive_batch IS 'The archive batch that removed the entries.';
-COMMENT ON COLUMN gpucredit.closing_net.account IS 'A path below the organisation; '''' is the organisation itself.';
-COMMENT ON COLUMN gpucredit.closing_net.bucket IS 'The bucket''s number.';
 COMMENT ON COLUMN gpucredit.closing_net.hold IS 'The hold; 0: none.';
 COMMENT ON COLUMN gpucredit.closing_net.part IS 'The part of the hold; 0: no hold.';
 COMMENT ON COLUMN gpucredit.closing_net.job IS 'The job; NULL: none.';
@@ -175,14 +177,13 @@ COMMENT ON COLUMN gpucredit.closing_net.held IS 'Credits by which held changed.'
 COMMENT ON COLUMN gpucredit.closing_net.spent IS 'Credits by which spent changed.';
 COMMENT ON COLUMN gpucredit.closing_net.billed IS 'Credits that were spent, before refunds.';
 COMMENT ON COLUMN gpucredit.closing_net.refunded IS 'Credits that were spent and refunded.';
-COMMENT ON COLUMN gpucredit.closing_net.lapsed IS 'Credits that returned to a bucket that had expired or was revoked.';
 COMMENT ON COLUMN gpucredit.closing_net.expired IS 'Credits by which expired changed.';
 COMMENT ON COLUMN gpucredit.closing_net.revoked IS 'Credits by which revoked changed.';
 COMMENT ON COLUMN gpucredit.closing_net.moved IS 'Credits by which moved changed.';
 
 /*
- * The digest of an archive batch's closings does not depend on the session's
- * settings.
+ * The digest of an archive batch's closings.  It is computed from values whose
+ * text does not depend on the session's settings.
  */
 CREATE FUNCTION gpucredit_internal.closings_digest(archive_batch bigint) RETURNS bytea
 LANGUAGE sql STABLE PARALLEL SAFE
@@ -202,7 +203,10 @@ END;
 COMMENT ON FUNCTION gpucredit_internal.closings_digest(bigint) IS
 'The digest that an archive batch''s closings must have.';
 
-/* extract(epoch FROM at) would round far instants. */
+/*
+ * The instant in microseconds.  extract(epoch FROM at) alone would round
+ * distant instants.
+ */
 CREATE FUNCTION gpucredit_internal.micros(at timestamptz) RETURNS numeric
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -224,7 +228,7 @@ END;
 COMMENT ON FUNCTION gpucredit_internal.archive_batch_digest(gpucredit.archive_batch) IS
 'The digest that an archive batch must have: of the batch before, of its closings, and of itself.';
 
-/* The instant from which the past is complete. */
+/* The instant from which on all rows of a kind are still present. */
 CREATE FUNCTION gpucredit_internal.kept_from(kind text) RETURNS timestamptz
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC

@@ -11,10 +11,10 @@ CREATE TABLE gpucredit.budget (
 	account text COLLATE "C" NOT NULL,
 	period text NOT NULL,
 	amount gpucredit.credits NOT NULL,
-	hard boolean NOT NULL,		/* true: refuses; false: only alerts */
-	alert_at numeric[] NOT NULL,	/* shares of the amount */
+	hard boolean NOT NULL,		/* true if it refuses holds, false if it only alerts */
+	alert_at numeric[] NOT NULL,	/* thresholds, as fractions of the amount */
 	set_at timestamptz NOT NULL,
-	slices int NOT NULL DEFAULT 1,	/* how many slices it may have */
+	slices int NOT NULL DEFAULT 1,	/* number of slices it may have */
 	CONSTRAINT budget_pkey PRIMARY KEY (org, account, period),
 	CONSTRAINT budget_period CHECK (period IN ('none', 'day', 'week', 'month',
 		'quarter', 'year')),
@@ -22,9 +22,6 @@ CREATE TABLE gpucredit.budget (
 );
 COMMENT ON TABLE gpucredit.budget IS
 'Limits on what an account and all below it may reserve and spend in a period';
-COMMENT ON COLUMN gpucredit.budget.org IS 'The organisation.';
-COMMENT ON COLUMN gpucredit.budget.account IS 'A path below the organisation; '''' is the organisation itself.';
-COMMENT ON COLUMN gpucredit.budget.period IS 'none, day, week, month, quarter or year (UTC).';
 COMMENT ON COLUMN gpucredit.budget.amount IS 'Credits that may be held and spent in a period.';
 COMMENT ON COLUMN gpucredit.budget.hard IS 'True: the budget refuses; false: it only alerts.';
 COMMENT ON COLUMN gpucredit.budget.alert_at IS 'Shares of the amount that raise an alert.';
@@ -35,21 +32,16 @@ CREATE TABLE gpucredit.budget_counter (
 	org text COLLATE "C" NOT NULL,
 	account text COLLATE "C" NOT NULL,
 	period text NOT NULL,
-	period_start timestamptz NOT NULL,	/* -infinity of period none */
+	period_start timestamptz NOT NULL,	/* -infinity for period "none" */
 	reserved gpucredit.credits NOT NULL DEFAULT '0',
 	spent gpucredit.credits NOT NULL DEFAULT '0',
-	spread int NOT NULL DEFAULT 0,	/* how many rows of budget_slice it has */
-	made_at timestamptz NOT NULL DEFAULT '-infinity',	/* under its present budget */
+	spread int NOT NULL DEFAULT 0,	/* number of rows in budget_slice */
+	made_at timestamptz NOT NULL DEFAULT '-infinity',	/* when its budget was set */
 	CONSTRAINT budget_counter_pkey
 		PRIMARY KEY (org, account, period, period_start)
-) WITH (fillfactor = 10);		/* each row is updated all the time */
+) WITH (fillfactor = 10);		/* each row is updated very often */
 COMMENT ON TABLE gpucredit.budget_counter IS
 'What was reserved and spent against a budget in one period: the sums of hold_budget';
-COMMENT ON COLUMN gpucredit.budget_counter.org IS 'The organisation.';
-COMMENT ON COLUMN gpucredit.budget_counter.account IS 'A path below the organisation; '''' is the organisation itself.';
-COMMENT ON COLUMN gpucredit.budget_counter.period IS 'none, day, week, month, quarter or year (UTC).';
-COMMENT ON COLUMN gpucredit.budget_counter.period_start IS 'When the period began; -infinity where it is none.';
-COMMENT ON COLUMN gpucredit.budget_counter.reserved IS 'Credits of open holds that count here.';
 COMMENT ON COLUMN gpucredit.budget_counter.spent IS 'Credits spent in the period, less refunds.';
 COMMENT ON COLUMN gpucredit.budget_counter.spread IS 'Over how many slices it is spread; 0: none.';
 COMMENT ON COLUMN gpucredit.budget_counter.made_at IS 'Since when it counts for its present budget.';
@@ -75,11 +67,6 @@ CREATE TABLE gpucredit.hold_budget (
 ) WITH (fillfactor = 70);
 COMMENT ON TABLE gpucredit.hold_budget IS
 'Which budgets and periods a hold was counted in, and with how much';
-COMMENT ON COLUMN gpucredit.hold_budget.org IS 'The organisation.';
-COMMENT ON COLUMN gpucredit.hold_budget.hold IS 'The hold''s number.';
-COMMENT ON COLUMN gpucredit.hold_budget.account IS 'A path below the organisation; '''' is the organisation itself.';
-COMMENT ON COLUMN gpucredit.hold_budget.period IS 'none, day, week, month, quarter or year (UTC).';
-COMMENT ON COLUMN gpucredit.hold_budget.period_start IS 'When the period began; -infinity where it is none.';
 COMMENT ON COLUMN gpucredit.hold_budget.reserved IS 'Credits of the hold that count in the budget.';
 COMMENT ON COLUMN gpucredit.hold_budget.spent IS 'Credits of the hold that were spent, less refunds.';
 
@@ -91,23 +78,20 @@ ALTER TABLE gpucredit.hold_budget
 	ENABLE ALWAYS TRIGGER hold_budget_sound_new,
 	ENABLE ALWAYS TRIGGER hold_budget_sound;
 
-/* Each set_budget(), for past balances. */
+/* One row for each set_budget(), from which past balances are computed. */
 CREATE TABLE gpucredit.budget_log (
 	org text COLLATE "C" NOT NULL,
 	account text COLLATE "C" NOT NULL,
 	period text NOT NULL,
-	at timestamptz NOT NULL,	/* the last change of an instant stays */
-	amount gpucredit.credits,	/* NULL: the budget was removed */
+	at timestamptz NOT NULL,	/* of several changes at one instant the last is kept */
+	amount gpucredit.credits,	/* NULL if the budget was removed */
 	hard boolean NOT NULL,
-	is_new boolean NOT NULL,		/* no budget before: it counts from here */
-	entry bigint NOT NULL,		/* the last entry before it */
+	is_new boolean NOT NULL,		/* there was no budget before, so it counts from here */
+	entry bigint NOT NULL,		/* the last entry before the change */
 	CONSTRAINT budget_log_pkey PRIMARY KEY (org, account, period, at)
 );
 COMMENT ON TABLE gpucredit.budget_log IS
 'Every change of a budget';
-COMMENT ON COLUMN gpucredit.budget_log.org IS 'The organisation.';
-COMMENT ON COLUMN gpucredit.budget_log.account IS 'A path below the organisation; '''' is the organisation itself.';
-COMMENT ON COLUMN gpucredit.budget_log.period IS 'none, day, week, month, quarter or year (UTC).';
 COMMENT ON COLUMN gpucredit.budget_log.at IS 'When the budget was set or removed.';
 COMMENT ON COLUMN gpucredit.budget_log.amount IS 'Credits; NULL: the budget was removed.';
 COMMENT ON COLUMN gpucredit.budget_log.hard IS 'True: it refused; false: it only alerted.';
@@ -124,24 +108,22 @@ CREATE TABLE gpucredit.alert (
 	period_start timestamptz NOT NULL,
 	threshold numeric NOT NULL,
 	detail jsonb NOT NULL,
-	bucket bigint NOT NULL DEFAULT 0,	/* 0: of none */
+	bucket bigint NOT NULL DEFAULT 0,	/* 0 if the alert is about no bucket */
 	recovered_at timestamptz,
 	CONSTRAINT alert_pkey PRIMARY KEY (org, alert),
 	CONSTRAINT alert_once UNIQUE (org, account, kind, period, period_start,
 		threshold, bucket)
 );
-/* a balance alert is not raised again while one of these is there */
+/* A balance alert is not raised again while a row of this index exists. */
 CREATE INDEX alert_low ON gpucredit.alert (org, account)
 	WHERE kind = 'balance' AND recovered_at IS NULL;
 COMMENT ON TABLE gpucredit.alert IS
 'What an account''s owner should know, raised once per period and threshold, a low balance once until it has recovered, an expiry once per bucket. Of jobs, at most gpucredit.job_alerts an hour are raised. Each is also sent as NOTIFY gpucredit_alert: with its detail, or with its number alone once bind_tenant has bound a role';
-COMMENT ON COLUMN gpucredit.alert.org IS 'The organisation.';
 COMMENT ON COLUMN gpucredit.alert.alert IS 'Its number.';
 COMMENT ON COLUMN gpucredit.alert.at IS 'When it was raised.';
 COMMENT ON COLUMN gpucredit.alert.account IS 'Whose alert it is; '''' is the organisation itself.';
 COMMENT ON COLUMN gpucredit.alert.kind IS 'budget, balance, expiry, spend, uncollected, job, or webhook: one was disabled (gpucredit_http).';
 COMMENT ON COLUMN gpucredit.alert.period IS 'The budget''s period; of other kinds how often it is raised at most: minute, hour, day, or none for once.';
-COMMENT ON COLUMN gpucredit.alert.period_start IS 'When the period began; -infinity where it is none.';
 COMMENT ON COLUMN gpucredit.alert.threshold IS 'budget: a share of the amount; balance: credits; expiry: days; spend: times the average; job: its number within the hour; webhook: its number.';
 COMMENT ON COLUMN gpucredit.alert.detail IS 'The text that listeners receive.';
 COMMENT ON COLUMN gpucredit.alert.bucket IS 'The bucket that expires; 0: none.';
@@ -177,7 +159,7 @@ CREATE TYPE gpucredit.budgets_row AS (account text, period text,
 COMMENT ON TYPE gpucredit.budgets_row IS
 'A budget on an account''s path, in the period of this instant.';
 
-/* The start of an instant's period. */
+/* Returns the start of the period that contains an instant. */
 CREATE FUNCTION gpucredit_internal.period_start(period text, at timestamptz)
 RETURNS timestamptz
 LANGUAGE c STABLE STRICT PARALLEL SAFE

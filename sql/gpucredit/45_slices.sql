@@ -16,7 +16,7 @@
 CREATE TABLE gpucredit.bucket_slice (
 	org text COLLATE "C" NOT NULL,
 	bucket bigint NOT NULL,
-	slice int NOT NULL,			/* from 1 */
+	slice int NOT NULL,			/* numbered from 1 */
 	lent gpucredit.credits NOT NULL,
 	available gpucredit.credits NOT NULL,
 	held gpucredit.credits NOT NULL DEFAULT '0',
@@ -25,49 +25,41 @@ CREATE TABLE gpucredit.bucket_slice (
 	CONSTRAINT bucket_slice_pkey PRIMARY KEY (org, bucket, slice),
 	CONSTRAINT bucket_slice_sound CHECK (gpucredit_internal.slice_is_sound(lent,
 		available, held, spent, expired))
-) WITH (fillfactor = 10);		/* few rows, each updated all the time */
+) WITH (fillfactor = 10);		/* few rows, each updated very often */
 COMMENT ON TABLE gpucredit.bucket_slice IS
 'Slices of spread buckets: their figures add to those of the bucket''s row';
-COMMENT ON COLUMN gpucredit.bucket_slice.org IS 'The organisation.';
-COMMENT ON COLUMN gpucredit.bucket_slice.bucket IS 'The bucket''s number.';
 COMMENT ON COLUMN gpucredit.bucket_slice.slice IS 'The slice''s number, from 1.';
 COMMENT ON COLUMN gpucredit.bucket_slice.lent IS 'Credits lent to it.';
-COMMENT ON COLUMN gpucredit.bucket_slice.available IS 'Credits that may be held.';
-COMMENT ON COLUMN gpucredit.bucket_slice.held IS 'Credits that holds have set aside.';
-COMMENT ON COLUMN gpucredit.bucket_slice.spent IS 'Credits spent, less refunds.';
-COMMENT ON COLUMN gpucredit.bucket_slice.expired IS 'Credits unused when it expired.';
 
 CREATE TABLE gpucredit.budget_slice (
 	org text COLLATE "C" NOT NULL,
 	account text COLLATE "C" NOT NULL,
 	period text NOT NULL,
 	period_start timestamptz NOT NULL,
-	slice int NOT NULL,			/* from 1 */
+	slice int NOT NULL,			/* numbered from 1 */
 	reserved gpucredit.credits NOT NULL DEFAULT '0',
 	spent gpucredit.credits NOT NULL DEFAULT '0',
-	most gpucredit.credits NOT NULL,	/* the most that reserved + spent may be */
+	most gpucredit.credits NOT NULL,	/* upper limit of reserved + spent */
 	CONSTRAINT budget_slice_pkey
 		PRIMARY KEY (org, account, period, period_start, slice)
 ) WITH (fillfactor = 10);
 COMMENT ON TABLE gpucredit.budget_slice IS
 'Slices of spread budget counters: their figures add to those of the counter''s row';
-COMMENT ON COLUMN gpucredit.budget_slice.org IS 'The organisation.';
-COMMENT ON COLUMN gpucredit.budget_slice.account IS 'A path below the organisation; '''' is the organisation itself.';
-COMMENT ON COLUMN gpucredit.budget_slice.period IS 'none, day, week, month, quarter or year (UTC).';
-COMMENT ON COLUMN gpucredit.budget_slice.period_start IS 'When the period began; -infinity where it is none.';
 COMMENT ON COLUMN gpucredit.budget_slice.slice IS 'The slice''s number, from 1.';
-COMMENT ON COLUMN gpucredit.budget_slice.reserved IS 'Credits of open holds that count here.';
 COMMENT ON COLUMN gpucredit.budget_slice.spent IS 'Credits spent in the period, less refunds.';
 COMMENT ON COLUMN gpucredit.budget_slice.most IS 'The most that reserved and spent may come to together.';
 
-/* few rows, and a sweep folds them first */
+/*
+ * There are few such buckets.  A sweep that expires credit folds their slices
+ * first.
+ */
 CREATE INDEX bucket_spread ON gpucredit.bucket (expires_at)
 	WHERE spread > 0;
 
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.bucket_slice', '');
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.budget_slice', '');
 
-/* Buckets and counters, slices included. */
+/* Buckets and budget counters with the figures of their slices added. */
 CREATE VIEW gpucredit.bucket_whole AS
 	SELECT b.org, b.bucket, b.account, b.kind, b.priority, b.effective_at,
 		b.expires_at, b.closed_at, b.policy, b.issued,
@@ -84,8 +76,6 @@ CREATE VIEW gpucredit.bucket_whole AS
 		WHERE b.spread > 0 AND s.org = b.org AND s.bucket = b.bucket) s;
 COMMENT ON VIEW gpucredit.bucket_whole IS
 'Buckets, with the figures of their slices added';
-COMMENT ON COLUMN gpucredit.bucket_whole.org IS 'The organisation.';
-COMMENT ON COLUMN gpucredit.bucket_whole.bucket IS 'The bucket''s number.';
 COMMENT ON COLUMN gpucredit.bucket_whole.account IS 'The account that owns it; '''' is the organisation itself.';
 COMMENT ON COLUMN gpucredit.bucket_whole.kind IS 'promo, grant or paid.';
 COMMENT ON COLUMN gpucredit.bucket_whole.priority IS 'Low is spent first.';
@@ -94,10 +84,6 @@ COMMENT ON COLUMN gpucredit.bucket_whole.expires_at IS 'It pays until this insta
 COMMENT ON COLUMN gpucredit.bucket_whole.closed_at IS 'When it was revoked; NULL: it was not.';
 COMMENT ON COLUMN gpucredit.bucket_whole.policy IS 'What it pays for, as issue received it.';
 COMMENT ON COLUMN gpucredit.bucket_whole.issued IS 'Credits that were ever issued into it.';
-COMMENT ON COLUMN gpucredit.bucket_whole.available IS 'Credits that may be held.';
-COMMENT ON COLUMN gpucredit.bucket_whole.held IS 'Credits that holds have set aside.';
-COMMENT ON COLUMN gpucredit.bucket_whole.spent IS 'Credits spent, less refunds.';
-COMMENT ON COLUMN gpucredit.bucket_whole.expired IS 'Credits unused when it expired.';
 COMMENT ON COLUMN gpucredit.bucket_whole.revoked IS 'Credits that were taken back.';
 COMMENT ON COLUMN gpucredit.bucket_whole.moved IS 'Credits that went to another bucket.';
 COMMENT ON COLUMN gpucredit.bucket_whole.lent IS 'Credits lent to its slices, as the bucket''s row says.';
@@ -115,11 +101,6 @@ CREATE VIEW gpucredit.budget_counter_whole AS
 			AND s.period = c.period AND s.period_start = c.period_start) s;
 COMMENT ON VIEW gpucredit.budget_counter_whole IS
 'Budget counters, with the figures of their slices added';
-COMMENT ON COLUMN gpucredit.budget_counter_whole.org IS 'The organisation.';
-COMMENT ON COLUMN gpucredit.budget_counter_whole.account IS 'A path below the organisation; '''' is the organisation itself.';
-COMMENT ON COLUMN gpucredit.budget_counter_whole.period IS 'none, day, week, month, quarter or year (UTC).';
-COMMENT ON COLUMN gpucredit.budget_counter_whole.period_start IS 'When the period began; -infinity where it is none.';
-COMMENT ON COLUMN gpucredit.budget_counter_whole.reserved IS 'Credits of open holds that count here.';
 COMMENT ON COLUMN gpucredit.budget_counter_whole.spent IS 'Credits spent in the period, less refunds.';
 
 CREATE FUNCTION gpucredit.set_slices(org text, account text, n int)

@@ -12,7 +12,6 @@ CREATE TABLE gpucredit.tenant (
 );
 COMMENT ON TABLE gpucredit.tenant IS
 'Accounts that members of gpucredit_tenant see and spend, with all below them';
-COMMENT ON COLUMN gpucredit.tenant.org IS 'The organisation.';
 COMMENT ON COLUMN gpucredit.tenant.account IS 'The account that the role sees and spends, with all below it.';
 COMMENT ON COLUMN gpucredit.tenant.role IS 'The role.';
 
@@ -78,8 +77,9 @@ COMMENT ON FUNCTION gpucredit.unbind_tenant(name, text, text) IS
 Errors: UC001 no such account; 22023.';
 
 /*
- * Does the login serve one tenant only?  An application's login does not: it
- * has other roles as well, or takes on tenants' roles by SET ROLE (NOINHERIT).
+ * Whether the login serves one tenant only.  The login of an application does
+ * not: it has other roles as well, or acts as tenants' roles by SET ROLE
+ * (NOINHERIT).
  */
 CREATE FUNCTION gpucredit_internal.is_tenant_login(login oid) RETURNS boolean
 LANGUAGE sql STABLE PARALLEL SAFE
@@ -96,7 +96,10 @@ END;
 COMMENT ON FUNCTION gpucredit_internal.is_tenant_login(oid) IS
 'Internal: whether a role is a tenant''s login: it may log in, is no superuser, and is no member of another role of gpucredit.';
 
-/* Timeouts set in the server's files stay in force. */
+/*
+ * The timeouts that bind_tenant() gives a tenant's login.  Timeouts that are
+ * set in the server's configuration files stay in force.
+ */
 CREATE FUNCTION gpucredit_internal.tenant_timeouts()
 RETURNS TABLE (name text, value text)
 LANGUAGE sql STABLE PARALLEL SAFE ROWS 3
@@ -123,8 +126,9 @@ COMMENT ON FUNCTION gpucredit_internal.set_login_timeout(name, name, text, text)
 'Internal: ALTER ROLE login IN DATABASE database SET setting = value.';
 
 /*
- * bind_tenant() does not wait for a login that changes its own settings in an
- * open transaction.  It skips that login's timeouts, with a warning.
+ * Sets the timeouts of a tenant's logins.  If another session is changing a
+ * login's settings in an open transaction, bind_tenant() does not wait for it:
+ * it skips this login with a warning.
  */
 CREATE FUNCTION gpucredit_internal.limit_tenant_logins(role name) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE

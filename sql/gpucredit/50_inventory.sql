@@ -6,7 +6,7 @@
  */
 CREATE TABLE gpucredit.price (
 	gpu_type text COLLATE "C" NOT NULL,
-	pool text COLLATE "C" NOT NULL,		/* '': every pool */
+	pool text COLLATE "C" NOT NULL,		/* '' for all pools */
 	spot boolean NOT NULL,
 	effective_at timestamptz NOT NULL,
 	per_gpu_hour gpucredit.credits NOT NULL,
@@ -27,8 +27,8 @@ COMMENT ON COLUMN gpucredit.price.revision IS '0, or how often the price for thi
 COMMENT ON COLUMN gpucredit.price.recorded_at IS 'When it was set.';
 
 /*
- * The built-in tiers have a table of their own, so that a dump has only the
- * user's.
+ * The built-in tiers are in a table of their own, so that a dump only has
+ * those that users created.
  */
 CREATE TABLE gpucredit.tier_builtin (
 	tier text COLLATE "C" NOT NULL,
@@ -46,18 +46,6 @@ CREATE TABLE gpucredit.tier_builtin (
 	CONSTRAINT tier_builtin_pkey PRIMARY KEY (tier)
 );
 COMMENT ON TABLE gpucredit.tier_builtin IS 'The tiers that every installation has';
-COMMENT ON COLUMN gpucredit.tier_builtin.tier IS 'The tier''s name.';
-COMMENT ON COLUMN gpucredit.tier_builtin.rank IS 'Low goes first.';
-COMMENT ON COLUMN gpucredit.tier_builtin.preemptible IS 'What its jobs may be preempted for: never, reclaim or capacity.';
-COMMENT ON COLUMN gpucredit.tier_builtin.can_preempt IS 'True: its jobs may preempt others.';
-COMMENT ON COLUMN gpucredit.tier_builtin.grace IS 'How long a preempted job has to save.';
-COMMENT ON COLUMN gpucredit.tier_builtin.min_run IS 'How long a job runs before it may be preempted.';
-COMMENT ON COLUMN gpucredit.tier_builtin.max_wall IS 'The longest wall limit, also for jobs that name none.';
-COMMENT ON COLUMN gpucredit.tier_builtin.max_wait IS 'Jobs that have waited longer go before the others of their rank.';
-COMMENT ON COLUMN gpucredit.tier_builtin.bill_lost_work IS 'True: work that the platform lost is billed.';
-COMMENT ON COLUMN gpucredit.tier_builtin.price_factor IS 'Its jobs pay list prices times this.';
-COMMENT ON COLUMN gpucredit.tier_builtin.open IS 'True: every account may use it; false: those that grant_tier names, and all below them.';
-COMMENT ON COLUMN gpucredit.tier_builtin.ages_to IS 'Its jobs past max_wait go before all of this rank and higher; NULL: they pass no tier that can preempt.';
 
 INSERT INTO gpucredit.tier_builtin (tier, rank, preemptible, can_preempt, grace,
 	min_run, max_wall, max_wait, bill_lost_work, open) VALUES
@@ -75,18 +63,6 @@ CREATE TABLE gpucredit.tier_custom (
 );
 COMMENT ON TABLE gpucredit.tier_custom IS
 'Tiers set by set_tier; one with a built-in''s name replaces it';
-COMMENT ON COLUMN gpucredit.tier_custom.tier IS 'The tier''s name.';
-COMMENT ON COLUMN gpucredit.tier_custom.rank IS 'Low goes first.';
-COMMENT ON COLUMN gpucredit.tier_custom.preemptible IS 'What its jobs may be preempted for: never, reclaim or capacity.';
-COMMENT ON COLUMN gpucredit.tier_custom.can_preempt IS 'True: its jobs may preempt others.';
-COMMENT ON COLUMN gpucredit.tier_custom.grace IS 'How long a preempted job has to save.';
-COMMENT ON COLUMN gpucredit.tier_custom.min_run IS 'How long a job runs before it may be preempted.';
-COMMENT ON COLUMN gpucredit.tier_custom.max_wall IS 'The longest wall limit, also for jobs that name none.';
-COMMENT ON COLUMN gpucredit.tier_custom.max_wait IS 'Jobs that have waited longer go before the others of their rank.';
-COMMENT ON COLUMN gpucredit.tier_custom.bill_lost_work IS 'True: work that the platform lost is billed.';
-COMMENT ON COLUMN gpucredit.tier_custom.price_factor IS 'Its jobs pay list prices times this.';
-COMMENT ON COLUMN gpucredit.tier_custom.open IS 'True: every account may use it; false: those that grant_tier names, and all below them.';
-COMMENT ON COLUMN gpucredit.tier_custom.ages_to IS 'Its jobs past max_wait go before all of this rank and higher; NULL: they pass no tier that can preempt.';
 
 CREATE VIEW gpucredit.tier AS
 	SELECT * FROM gpucredit.tier_custom
@@ -96,22 +72,10 @@ CREATE VIEW gpucredit.tier AS
 		WHERE c.tier = b.tier);
 COMMENT ON VIEW gpucredit.tier IS
 'The tiers in force; low rank goes first';
-COMMENT ON COLUMN gpucredit.tier.tier IS 'The tier''s name.';
-COMMENT ON COLUMN gpucredit.tier.rank IS 'Low goes first.';
-COMMENT ON COLUMN gpucredit.tier.preemptible IS 'What its jobs may be preempted for: never, reclaim or capacity.';
-COMMENT ON COLUMN gpucredit.tier.can_preempt IS 'True: its jobs may preempt others.';
-COMMENT ON COLUMN gpucredit.tier.grace IS 'How long a preempted job has to save.';
-COMMENT ON COLUMN gpucredit.tier.min_run IS 'How long a job runs before it may be preempted.';
-COMMENT ON COLUMN gpucredit.tier.max_wall IS 'The longest wall limit, also for jobs that name none.';
-COMMENT ON COLUMN gpucredit.tier.max_wait IS 'Jobs that have waited longer go before the others of their rank.';
-COMMENT ON COLUMN gpucredit.tier.bill_lost_work IS 'True: work that the platform lost is billed.';
-COMMENT ON COLUMN gpucredit.tier.price_factor IS 'Its jobs pay list prices times this.';
-COMMENT ON COLUMN gpucredit.tier.open IS 'True: every account may use it; false: those that grant_tier names, and all below them.';
-COMMENT ON COLUMN gpucredit.tier.ages_to IS 'Its jobs past max_wait go before all of this rank and higher; NULL: they pass no tier that can preempt.';
 
 /*
- * Who may use a tier that is not open to all.  A grant holds for the account
- * and all below it.
+ * Which accounts may use a tier that is not open to all.  A grant also applies
+ * to all accounts below.
  */
 CREATE TABLE gpucredit.tier_grant (
 	org text COLLATE "C" NOT NULL,
@@ -122,30 +86,27 @@ CREATE TABLE gpucredit.tier_grant (
 );
 COMMENT ON TABLE gpucredit.tier_grant IS
 'Which accounts, with all below them, may use a tier that is not open to all';
-COMMENT ON COLUMN gpucredit.tier_grant.org IS 'The organisation.';
 COMMENT ON COLUMN gpucredit.tier_grant.account IS 'The account, which may use the tier with all below it.';
-COMMENT ON COLUMN gpucredit.tier_grant.tier IS 'The tier''s name.';
 COMMENT ON COLUMN gpucredit.tier_grant.granted_at IS 'When it was granted.';
 
 /*
- * The pool's row is its lock: each scheduling cycle and each change of the
- * pool's nodes increments cycle. The default pool's row is made with its first
- * node, so that a restored dump does not collide with it.
+ * The row of a pool is its lock: each scheduling cycle and each change of the
+ * pool's nodes increases cycle.  The row of the default pool is inserted with
+ * its first node, not by this script, so that it does not conflict with a
+ * restored dump.
  */
 CREATE TABLE gpucredit.pool (
 	pool text COLLATE "C" NOT NULL,
 	policy jsonb NOT NULL,
-	cycle bigint NOT NULL DEFAULT 0,	/* decisions and changes so far */
-	shape bigint NOT NULL DEFAULT 0,	/* changes with its set of nodes */
+	cycle bigint NOT NULL DEFAULT 0,	/* counts decisions and changes */
+	shape bigint NOT NULL DEFAULT 0,	/* a new number with each change of its nodes */
 	created_at timestamptz NOT NULL,
 	CONSTRAINT pool_pkey PRIMARY KEY (pool)
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE gpucredit.pool IS 'Sets of nodes scheduled together';
-COMMENT ON COLUMN gpucredit.pool.pool IS 'The pool''s name.';
 COMMENT ON COLUMN gpucredit.pool.policy IS 'How its cycles decide; create_pool sets it.';
 COMMENT ON COLUMN gpucredit.pool.cycle IS 'How many decisions and changes it has had.';
 COMMENT ON COLUMN gpucredit.pool.shape IS 'A number that changes whenever its set of nodes does.';
-COMMENT ON COLUMN gpucredit.pool.created_at IS 'When it was made.';
 
 CREATE TABLE gpucredit.node (
 	node text COLLATE "C" NOT NULL,
@@ -153,20 +114,20 @@ CREATE TABLE gpucredit.node (
 	gpu_type text COLLATE "C" NOT NULL,
 	gpus int NOT NULL,
 	gpu_memory_mib bigint NOT NULL,
-	cpu_milli bigint NOT NULL,	/* 0: not limited */
+	cpu_milli bigint NOT NULL,	/* 0 if not limited */
 	memory_mib bigint NOT NULL,
-	nvlink_domain text COLLATE "C",	/* NULL: a domain of its own */
-	leaf text COLLATE "C",			/* NULL: one of its own */
+	nvlink_domain text COLLATE "C",	/* NULL if it shares a domain with no other node */
+	leaf text COLLATE "C",			/* NULL if it shares a leaf switch with no other node */
 	spot boolean NOT NULL,
 	labels jsonb NOT NULL,
 	healthy gpucredit.gpuset NOT NULL,
 	tells_running boolean NOT NULL DEFAULT false,
 	heard_at timestamptz NOT NULL,
-	draining text,				/* the reason */
+	draining text,				/* reason of the drain */
 	drain_deadline timestamptz,
-	reclaim_at timestamptz,		/* its provider takes it back then */
+	reclaim_at timestamptz,		/* when its provider reclaims it */
 	registered_at timestamptz NOT NULL,
-	about jsonb,				/* as heartbeat last reported it */
+	about jsonb,				/* as the last heartbeat described it */
 	boot_before text,			/* the boot_id before the present one */
 	CONSTRAINT node_pkey PRIMARY KEY (node),
 	CONSTRAINT node_gpus CHECK (gpus BETWEEN 0 AND 64)
@@ -174,20 +135,15 @@ CREATE TABLE gpucredit.node (
 CREATE INDEX node_pool ON gpucredit.node (pool);
 COMMENT ON TABLE gpucredit.node IS
 'Machines with their devices, as registered and as last reported';
-COMMENT ON COLUMN gpucredit.node.node IS 'The node''s name.';
-COMMENT ON COLUMN gpucredit.node.pool IS 'The pool''s name.';
 COMMENT ON COLUMN gpucredit.node.gpu_type IS 'The type of its devices; '''' where it has none.';
-COMMENT ON COLUMN gpucredit.node.gpus IS 'How many devices it has.';
 COMMENT ON COLUMN gpucredit.node.gpu_memory_mib IS 'Memory of each device, in MiB.';
 COMMENT ON COLUMN gpucredit.node.cpu_milli IS 'Thousandths of a core; 0: not limited.';
 COMMENT ON COLUMN gpucredit.node.memory_mib IS 'Main memory, in MiB; 0: not limited.';
 COMMENT ON COLUMN gpucredit.node.nvlink_domain IS 'Its NVLink domain; NULL: a domain of its own.';
 COMMENT ON COLUMN gpucredit.node.leaf IS 'Its leaf switch; NULL: one of its own.';
-COMMENT ON COLUMN gpucredit.node.spot IS 'True: a spot node, which its provider may take back.';
 COMMENT ON COLUMN gpucredit.node.labels IS 'Labels, as register_node received them.';
 COMMENT ON COLUMN gpucredit.node.healthy IS 'The devices that work, numbered from 0.';
 COMMENT ON COLUMN gpucredit.node.tells_running IS 'True: its agent reports what it runs.';
-COMMENT ON COLUMN gpucredit.node.heard_at IS 'Its last heartbeat.';
 COMMENT ON COLUMN gpucredit.node.draining IS 'Why the node drains; NULL: it does not.';
 COMMENT ON COLUMN gpucredit.node.drain_deadline IS 'When everything that runs there must be gone; NULL: no deadline.';
 COMMENT ON COLUMN gpucredit.node.reclaim_at IS 'When its provider takes it back; NULL: it does not.';
@@ -195,7 +151,10 @@ COMMENT ON COLUMN gpucredit.node.registered_at IS 'When it was registered.';
 COMMENT ON COLUMN gpucredit.node.about IS 'Its agent''s last node report; NULL: none.';
 COMMENT ON COLUMN gpucredit.node.boot_before IS 'The boot_id before the present one; NULL: none.';
 
-/* A state follows the clock, whether or not a sweep has acted on it. */
+/*
+ * The states of nodes at the present instant, whether or not a sweep has acted
+ * on them.
+ */
 CREATE VIEW gpucredit.nodes AS
 	SELECT n.node, n.pool, n.gpu_type, n.gpus, n.healthy, n.spot,
 		CASE WHEN n.reclaim_at <= c.at THEN 'gone'
@@ -218,16 +177,10 @@ CREATE VIEW gpucredit.nodes AS
 		CROSS JOIN gpucredit.node n;
 COMMENT ON VIEW gpucredit.nodes IS
 'Nodes and their present state. ready; suspect: silent, gets no new work; draining; reclaimed: its provider takes it at deadline; lost: silent for gpucredit.node_lost; gone: its provider took it. With gpucredit.node_suspect 0, cycles start jobs on silent nodes too (takes_work)';
-COMMENT ON COLUMN gpucredit.nodes.node IS 'The node''s name.';
-COMMENT ON COLUMN gpucredit.nodes.pool IS 'The pool''s name.';
-COMMENT ON COLUMN gpucredit.nodes.gpu_type IS 'The GPU type.';
-COMMENT ON COLUMN gpucredit.nodes.gpus IS 'How many devices it has.';
 COMMENT ON COLUMN gpucredit.nodes.healthy IS 'The devices that work, numbered from 0.';
-COMMENT ON COLUMN gpucredit.nodes.spot IS 'True: a spot node, which its provider may take back.';
 COMMENT ON COLUMN gpucredit.nodes.state IS 'ready, suspect, draining, reclaimed, lost or gone.';
 COMMENT ON COLUMN gpucredit.nodes.reason IS 'Why the node drains; NULL: it does not, or its provider takes it back.';
 COMMENT ON COLUMN gpucredit.nodes.deadline IS 'When everything that runs there must be gone; NULL: no deadline.';
-COMMENT ON COLUMN gpucredit.nodes.heard_at IS 'Its last heartbeat.';
 COMMENT ON COLUMN gpucredit.nodes.takes_work IS 'True: cycles start jobs there.';
 COMMENT ON COLUMN gpucredit.nodes.containment IS 'What holds the processes of a job together there, as its agent says: cgroup; cgroup_no_memory: nothing limits a job''s memory; none: a process that hides may outlive its bill. NULL: not reported.';
 COMMENT ON COLUMN gpucredit.nodes.pulling IS 'How many attempts have devices there and wait for their image.';
@@ -245,7 +198,7 @@ BEGIN
 END
 $dump$;
 
-/* Setting up */
+/* Functions that set up prices, tiers and pools */
 
 CREATE FUNCTION gpucredit.set_price(gpu_type text, per_gpu_hour numeric,
 	pool text DEFAULT NULL, effective_at timestamptz DEFAULT NULL,
@@ -334,7 +287,7 @@ COMMENT ON FUNCTION gpucredit.tiers_for(text, text) IS
 Result: open: the tier is open to all. allowed: the account may use it. granted_to: the nearest account on its path to which the tier is granted, and granted_at, when; NULL: it is granted to none.
 Errors: UC001 no such account.';
 
-/* Nodes */
+/* Functions about nodes */
 
 CREATE FUNCTION gpucredit.register_node(pool text, node text, gpu_type text,
 	gpus int, gpu_memory_mib bigint, cpu_milli bigint DEFAULT 0,

@@ -17,18 +17,20 @@ CREATE FUNCTION gpucredit_internal.request_digest(request gpucredit.gpureq, topo
 	prefer text, preemptible text, cpu_milli bigint, memory_mib bigint,
 	wall_limit interval, hold_window interval, offer_types text[],
 	offer_memory bigint[], offer_prices gpucredit.credits[],
-	offer_spot_prices gpucredit.credits[], resources gpucredit.credits)
+	offer_spot_prices gpucredit.credits[], resources gpucredit.credits,
+	placement jsonb)
 RETURNS bytea
 LANGUAGE c IMMUTABLE PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_request_digest';
 COMMENT ON FUNCTION gpucredit_internal.request_digest(gpucredit.gpureq, text, text, text,
 	bigint, bigint, interval, interval, text[], bigint[], gpucredit.credits[],
-	gpucredit.credits[], gpucredit.credits) IS
+	gpucredit.credits[], gpucredit.credits, jsonb) IS
 'Internal: the request class in 16 bytes: equal exactly for jobs that ask the same of their pool.';
 
 /*
- * There are no CHECKs, because each statement that submits, starts or ends a
- * job would parse them again. verify() checks the same.
+ * The table has no CHECK constraints, because each statement that submits,
+ * starts or ends a job would parse them again.  verify() checks the same
+ * conditions.
  */
 CREATE TABLE gpucredit.job (
 	org text COLLATE "C" NOT NULL,
@@ -38,95 +40,107 @@ CREATE TABLE gpucredit.job (
 	tier text COLLATE "C" NOT NULL,
 	request gpucredit.gpureq NOT NULL,
 	topology text NOT NULL,
-	prefer text,				/* options.prefer */
+	prefer text,				/* copy of options.prefer */
 	preemptible text NOT NULL,
 	priority int NOT NULL,
 	cpu_milli bigint NOT NULL,
 	memory_mib bigint NOT NULL,
-	wall_limit interval,		/* NULL: none */
-	hold_window interval,		/* NULL: all of wall_limit is held */
+	wall_limit interval,		/* NULL if there is none */
+	hold_window interval,		/* NULL if all of wall_limit is held */
 	max_retries int NOT NULL,
 	spec jsonb NOT NULL,
-	cache text COLLATE "C",		/* spec.cache */
+	cache text COLLATE "C",		/* copy of spec.cache */
 	options jsonb NOT NULL,
-	save_every interval,		/* spec.checkpoint_every; 0: never */
-	/* its types, accepted and offered, in order of preference */
+	save_every interval,		/* copy of spec.checkpoint_every; 0 for never */
+	/* The accepted types that have an offer, in order of preference. */
 	offer_types text[] NOT NULL,
-	offer_memory bigint[] NOT NULL,		/* bytes of each GPU at least */
+	offer_memory bigint[] NOT NULL,		/* least memory of each GPU, in bytes */
 	offer_prices gpucredit.credits[] NOT NULL,
 	offer_spot_prices gpucredit.credits[] NOT NULL,
-	price_factor int NOT NULL,	/* its tier's at submission, in thousandths */
-	resources gpucredit.credits NOT NULL,	/* an hour of its cpu and memory */
+	price_factor int NOT NULL,	/* of its tier at submission, in thousandths */
+	resources gpucredit.credits NOT NULL,	/* price of an hour of its cpu and memory */
 	/*
-	 * Its request class (request_digest): cycles read this of each job, and then
-	 * one job per class.  It is no generated column, because statements would
-	 * parse that again.
+	 * The digest of its request class (request_digest).  A cycle reads only
+	 * this of each waiting job, and then the full request of one job per
+	 * class.  It is not a generated column, because each statement would parse
+	 * the expression again.
 	 */
 	request_class bytea NOT NULL,
-	/* active: its attempt says more */
+	/* If the state is 'active', the row of the attempt has the details. */
 	state text NOT NULL,
-	hold bigint NOT NULL,		/* the present one, or the last */
-	attempt int NOT NULL DEFAULT 0,		/* the last one */
+	hold bigint NOT NULL,		/* the present hold, or the last one */
+	attempt int NOT NULL DEFAULT 0,		/* number of the last attempt */
 	failures int NOT NULL DEFAULT 0,
-	cancelled boolean NOT NULL DEFAULT false,	/* cancel was called while it ran */
+	cancelled boolean NOT NULL DEFAULT false,	/* cancel() was called while it ran */
 	submitted_at timestamptz NOT NULL,
-	not_before timestamptz,		/* backoff */
+	not_before timestamptz,		/* backoff after a failure, or options.begin */
 	ended_at timestamptz,
-	/* when its wait began, counting earlier waits; NULL: it does not wait */
+	/*
+	 * When the present wait began, moved back by the length of earlier waits.
+	 * NULL if the job does not wait.
+	 */
 	waits_from timestamptz,
 	waited interval NOT NULL DEFAULT '0',	/* its wait until it last left the queue */
-	traceparent text,			/* of its submission, for its agents */
-	name text COLLATE "C",		/* options.name */
-	array_key text COLLATE "C",	/* options.array */
-	task bigint,				/* options.task */
-	at_most int,				/* options.at_most */
-	after text COLLATE "C",		/* what it still waits for (src/types/dependency_parse.c) */
-	held_by text,				/* owner or operator; NULL: nobody */
-	deadline timestamptz,		/* options.deadline */
+	traceparent text,			/* trace context of its submission, passed to its agents */
+	name text COLLATE "C",		/* copy of options.name */
+	array_key text COLLATE "C",	/* copy of options.array */
+	task bigint,				/* copy of options.task */
+	at_most int,				/* copy of options.at_most */
+	after text COLLATE "C",		/* dependencies it still waits for (dependency_parse.c) */
+	held_by text,				/* 'owner' or 'operator'; NULL if nobody holds it */
+	deadline timestamptz,		/* copy of options.deadline */
 	/*
-	 * False: it waits for other jobs, is held, or was submitted with a begin. The
-	 * cycle that finds none of these any longer sets it (load_dependents.c).
+	 * False while the job waits for other jobs, is held, or has a begin in the
+	 * future.  The cycle that finds that none of these applies any more sets
+	 * it to true (load_dependents.c).
 	 */
 	eligible boolean NOT NULL DEFAULT true,
 	CONSTRAINT job_pkey PRIMARY KEY (org, job)
 ) WITH (fillfactor = 70);
-/* a cycle reads no more of a waiting job */
+/* The only columns that a cycle reads of each waiting job. */
 CREATE INDEX job_queue ON gpucredit.job (pool, org, account, submitted_at, job)
 	INCLUDE (request_class, tier, priority, waits_from, not_before, hold, attempt, cache,
 		eligible, array_key, at_most, deadline)
 	WHERE state = 'queued';
-/* those that a cycle reads beside the queue */
+/*
+ * The waiting jobs that are not in job_queue's eligible part; a cycle reads
+ * them separately.
+ */
 CREATE INDEX job_not_eligible ON gpucredit.job (pool, org, job)
 	WHERE state = 'queued' AND NOT eligible;
-/* the state of an array, without a look at each of its jobs */
+/* Counts the states of an array's jobs without reading each job's row. */
 CREATE INDEX job_array ON gpucredit.job (org, account, array_key, state, job)
 	WHERE array_key IS NOT NULL;
 CREATE INDEX job_task ON gpucredit.job (org, account, array_key, task, job)
 	WHERE array_key IS NOT NULL;
-/* the first job of an array, by whose number Slurm's commands name it */
+/*
+ * Finds the first job of an array; Slurm's commands name the array by its
+ * number.
+ */
 CREATE INDEX job_of_array ON gpucredit.job (org, account, array_key, job)
 	WHERE array_key IS NOT NULL;
-/* jobs of one name run one after the other if they ask for it */
+/*
+ * Finds jobs of the same name, which run one after the other if they ask for
+ * it.
+ */
 CREATE INDEX job_name ON gpucredit.job (org, account, name, job)
 	WHERE name IS NOT NULL AND ended_at IS NULL;
-/* counts those that hold no credit (src/job/submit/submission.c) */
+/*
+ * Counts the waiting jobs that hold no credit (src/job/submit/submission.c).
+ */
 CREATE INDEX job_unpaid ON gpucredit.job (org) WHERE state = 'queued'
 	AND '0'::gpucredit.credits OPERATOR(gpucredit.=) ALL (offer_prices)
 	AND '0'::gpucredit.credits OPERATOR(gpucredit.=) resources;
 CREATE INDEX job_unfunded ON gpucredit.job (pool) WHERE state = 'unfunded';
 CREATE INDEX job_open ON gpucredit.job (org, account) WHERE ended_at IS NULL;
-/* finds live attempts: the last of each job */
+/* Finds live attempts, each of which is the last one of its job. */
 CREATE INDEX job_active ON gpucredit.job (org, account)
 	INCLUDE (job, attempt) WHERE state = 'active';
-/* the sample for the runtime estimate */
+/* Finds the completed jobs from which a job's run time is estimated. */
 CREATE INDEX job_completed ON gpucredit.job (org, account, tier,
 	ended_at DESC, job DESC)
 	WHERE state = 'completed' AND wall_limit IS NOT NULL;
 COMMENT ON TABLE gpucredit.job IS 'What tenants submitted';
-COMMENT ON COLUMN gpucredit.job.org IS 'The organisation.';
-COMMENT ON COLUMN gpucredit.job.job IS 'The job''s number.';
-COMMENT ON COLUMN gpucredit.job.account IS 'A path below the organisation; '''' is the organisation itself.';
-COMMENT ON COLUMN gpucredit.job.pool IS 'The pool''s name.';
 COMMENT ON COLUMN gpucredit.job.tier IS 'Its tier.';
 COMMENT ON COLUMN gpucredit.job.request IS 'The devices it asks for.';
 COMMENT ON COLUMN gpucredit.job.topology IS 'How close its devices must be: any, node, nvlink or leaf.';
@@ -136,7 +150,6 @@ COMMENT ON COLUMN gpucredit.job.priority IS 'options.priority, which orders jobs
 COMMENT ON COLUMN gpucredit.job.cpu_milli IS 'Thousandths of a core, for the whole job.';
 COMMENT ON COLUMN gpucredit.job.memory_mib IS 'Main memory for the whole job, in MiB.';
 COMMENT ON COLUMN gpucredit.job.wall_limit IS 'How long an attempt may run; NULL: no limit.';
-COMMENT ON COLUMN gpucredit.job.hold_window IS 'The time that a hold covers; NULL: the whole wall_limit.';
 COMMENT ON COLUMN gpucredit.job.max_retries IS 'How many failures are retried.';
 COMMENT ON COLUMN gpucredit.job.spec IS 'The document that its agent receives.';
 COMMENT ON COLUMN gpucredit.job.cache IS 'Its cache key: nodes that used it lately are preferred; NULL: none.';
@@ -170,11 +183,11 @@ COMMENT ON COLUMN gpucredit.job.deadline IS 'When it must have ended at the late
 COMMENT ON COLUMN gpucredit.job.eligible IS 'False: it waits for other jobs or for its begin, or is held, or no cycle has noted yet that none of these is so any longer.';
 
 /*
- * Each declaration here slows every heartbeat.  So there are no CHECKs, which
- * each statement would parse again; verify() checks the same. A heartbeat also
- * opens each index and compares its columns, so the only index beside the key
- * is on a column that is rarely set.  Live and completed attempts are found
- * through their jobs.
+ * Every declaration on this table slows down each heartbeat.  So there are no
+ * CHECK constraints, which each statement would parse again; verify() checks
+ * the same conditions.  A heartbeat also opens each index and compares its
+ * columns, so the only index besides the key is on a column that is rarely
+ * set.  Live and completed attempts are found through their jobs.
  */
 CREATE TABLE gpucredit.attempt (
 	org text COLLATE "C" NOT NULL,
@@ -184,36 +197,36 @@ CREATE TABLE gpucredit.attempt (
 	pool text COLLATE "C" NOT NULL,
 	tier text COLLATE "C" NOT NULL,
 	hold bigint NOT NULL,
-	gpu_type text,				/* NULL: no GPUs */
+	gpu_type text,				/* NULL if the job has no GPUs */
 	gpus int NOT NULL,
-	share int NOT NULL,			/* thousandths of a GPU each */
-	billed_share int NOT NULL,	/* of each GPU: share, or what its memory floor keeps */
+	share int NOT NULL,			/* of each GPU, in thousandths */
+	billed_share int NOT NULL,	/* of each GPU: share, or more if its memory floor needs more */
 	per_gpu_hour gpucredit.credits NOT NULL,
-	per_hour gpucredit.credits NOT NULL,	/* of all: GPUs, cpu, memory */
-	wall_limit interval,		/* as the job's */
-	hold_window interval,		/* as the job's */
-	save_every interval,		/* NULL: it is never told to save */
-	save_asked boolean NOT NULL,	/* the job's spec asked for it */
-	is_foreign boolean NOT NULL,	/* placed() made it */
+	per_hour gpucredit.credits NOT NULL,	/* for all its GPUs, cpu and memory */
+	wall_limit interval,		/* copy of the job's */
+	hold_window interval,		/* copy of the job's */
+	save_every interval,		/* NULL if it is never ordered to save */
+	save_asked boolean NOT NULL,	/* whether the job's spec asks for checkpoints */
+	is_foreign boolean NOT NULL,	/* whether placed() started it */
 	started_at timestamptz NOT NULL,
-	ends_by timestamptz,		/* backfilled: it must end by then */
-	held gpucredit.credits NOT NULL,	/* the bill never exceeds it */
-	surplus gpucredit.credits NOT NULL,	/* excess to return */
+	ends_by timestamptz,		/* for a backfilled attempt: its latest end */
+	held gpucredit.credits NOT NULL,	/* the hold; the bill never exceeds it */
+	surplus gpucredit.credits NOT NULL,	/* excess of the hold that is to be returned */
 	needs_cycle boolean NOT NULL DEFAULT false,	/* a cycle must return excess or count use */
-	logged interval NOT NULL DEFAULT '0',	/* elapsed of the last usage row */
-	skewed_at timestamptz,		/* when elapsed was first cut */
-	extension_denied boolean NOT NULL DEFAULT false,	/* an extension was denied */
+	logged interval NOT NULL DEFAULT '0',	/* elapsed in the last usage row */
+	skewed_at timestamptz,		/* when elapsed was first cut as implausible */
+	extension_denied boolean NOT NULL DEFAULT false,	/* whether an extension was denied */
 	saved_at timestamptz,		/* when its last checkpoint was reported */
-	/* a heartbeat changes these; none is indexed */
-	running_at timestamptz,		/* the first heartbeat */
+	/* Columns that a heartbeat changes; none is indexed. */
+	running_at timestamptz,		/* when its first heartbeat came */
 	heard_at timestamptz,
 	elapsed interval NOT NULL DEFAULT '0',
-	overhead interval NOT NULL DEFAULT '0',	/* of elapsed */
+	overhead interval NOT NULL DEFAULT '0',	/* the part of elapsed that was overhead */
 	progress bigint,
-	progress_at timestamptz,	/* when it last grew */
+	progress_at timestamptz,	/* when reported progress last grew */
 	utilization real,
 	idle_since timestamptz,		/* when it became idle or was last alerted */
-	/* the settlement, which later calls return */
+	/* The settlement, which later calls return. */
 	ended_at timestamptz,
 	outcome text,
 	billed gpucredit.credits,
@@ -225,44 +238,43 @@ CREATE TABLE gpucredit.attempt (
 	exit_code int,
 	message text,
 	log_uri text,
-	/* thousandths of devices x seconds x type weight / 1000, once it counts in fair_usage */
+	/*
+	 * The use that was added to fair_usage, in thousandths of devices x
+	 * seconds x type weight / 1000; NULL until it was added.
+	 */
 	usage_charged bigint,
-	trace uuid,					/* as the job's */
+	trace uuid,					/* copy of the job's */
 	uncollected gpucredit.credits,	/* what it cost and was not billed */
-	ended_by text,				/* who ended it: agent, app, server */
-	/* a late report: when it came and what it added */
+	ended_by text,				/* 'agent', 'app' or 'server' */
+	/* A late report: when it came and what it added. */
 	late_at timestamptz,
 	late_elapsed interval,
-	late_uncollected gpucredit.credits,	/* below 0: it was collected after all */
-	/* of its rows in usage, accrued and checkpoint: their hashes, XORed */
+	late_uncollected gpucredit.credits,	/* negative if the cost was collected after all */
+	/*
+	 * For each of the tables usage, accrued and checkpoint: the XOR of the
+	 * hashes of its rows of this attempt.
+	 */
 	usage_digest bigint NOT NULL DEFAULT 0,
 	accrued_digest bigint NOT NULL DEFAULT 0,
 	checkpoint_digest bigint NOT NULL DEFAULT 0,
-	used gpucredit.credits NOT NULL DEFAULT '0',	/* see account_total */
+	used gpucredit.credits NOT NULL DEFAULT '0',	/* use as logged, counted in account_total */
 	CONSTRAINT attempt_pkey PRIMARY KEY (org, job, attempt)
 ) WITH (fillfactor = 50);
 CREATE INDEX attempt_needs_cycle ON gpucredit.attempt (pool) WHERE needs_cycle;
+/* Finds what a pool ran recently (capacity_advice). */
+CREATE INDEX attempt_started ON gpucredit.attempt (pool, started_at);
 CREATE INDEX attempt_ended ON gpucredit.attempt (org, ended_at)
 	WHERE ended_at IS NOT NULL;
 CREATE INDEX attempt_late ON gpucredit.attempt (org, late_at)
 	WHERE late_at IS NOT NULL;
 COMMENT ON TABLE gpucredit.attempt IS
 'Runs of jobs: devices, price, cumulative elapsed time, settlement';
-COMMENT ON COLUMN gpucredit.attempt.org IS 'The organisation.';
-COMMENT ON COLUMN gpucredit.attempt.job IS 'The job''s number.';
-COMMENT ON COLUMN gpucredit.attempt.attempt IS 'Which run of the job, from 1.';
-COMMENT ON COLUMN gpucredit.attempt.account IS 'A path below the organisation; '''' is the organisation itself.';
-COMMENT ON COLUMN gpucredit.attempt.pool IS 'The pool''s name.';
-COMMENT ON COLUMN gpucredit.attempt.tier IS 'The tier''s name.';
 COMMENT ON COLUMN gpucredit.attempt.hold IS 'The hold that pays for it.';
 COMMENT ON COLUMN gpucredit.attempt.gpu_type IS 'The type of its devices; NULL: it has none.';
-COMMENT ON COLUMN gpucredit.attempt.gpus IS 'How many devices it has.';
-COMMENT ON COLUMN gpucredit.attempt.share IS 'Thousandths of each device.';
 COMMENT ON COLUMN gpucredit.attempt.per_gpu_hour IS 'Credits per device and hour, fixed for the attempt.';
 COMMENT ON COLUMN gpucredit.attempt.billed_share IS 'Thousandths of each device that are billed: share, or what its memory floor keeps from others if that is more.';
 COMMENT ON COLUMN gpucredit.attempt.per_hour IS 'What an hour costs: per_gpu_hour x gpus x billed_share, and the job''s cpu and memory, rounded up.';
 COMMENT ON COLUMN gpucredit.attempt.wall_limit IS 'How long it may run; NULL: no limit.';
-COMMENT ON COLUMN gpucredit.attempt.hold_window IS 'The time that a hold covers; NULL: the whole wall_limit.';
 COMMENT ON COLUMN gpucredit.attempt.save_every IS 'How often its agent is told to save; NULL: never.';
 COMMENT ON COLUMN gpucredit.attempt.save_asked IS 'True: the job''s spec asked for that interval.';
 COMMENT ON COLUMN gpucredit.attempt.is_foreign IS 'True: another scheduler placed it, and reports all of the time that it has its devices.';
@@ -291,11 +303,7 @@ COMMENT ON COLUMN gpucredit.attempt.lapsed IS 'Credits that returned to a bucket
 COMMENT ON COLUMN gpucredit.attempt.refunded IS 'Credits billed and refunded for lost work; NULL: not settled.';
 COMMENT ON COLUMN gpucredit.attempt.job_state IS 'The job''s state after the settlement; NULL: not settled.';
 COMMENT ON COLUMN gpucredit.attempt.retry_at IS 'When the job may start again; NULL: it does not.';
-COMMENT ON COLUMN gpucredit.attempt.exit_code IS 'The exit code of the job''s program; NULL: not reported.';
-COMMENT ON COLUMN gpucredit.attempt.message IS 'What was reported of the end, such as the last lines of the output; NULL: nothing.';
-COMMENT ON COLUMN gpucredit.attempt.log_uri IS 'Where the agent keeps the log; NULL: not reported.';
 COMMENT ON COLUMN gpucredit.attempt.usage_charged IS 'Its use for fair share: thousandths of devices x seconds x the type''s weight / 1000; NULL: not counted yet.';
-COMMENT ON COLUMN gpucredit.attempt.trace IS 'The W3C trace it belongs to; NULL: none.';
 COMMENT ON COLUMN gpucredit.attempt.uncollected IS 'What it cost and no credit covered; NULL: not settled.';
 COMMENT ON COLUMN gpucredit.attempt.late_at IS 'When a late report changed its settlement; NULL: none did.';
 COMMENT ON COLUMN gpucredit.attempt.late_elapsed IS 'How much run time the late report added; NULL: none.';
@@ -307,8 +315,9 @@ COMMENT ON COLUMN gpucredit.attempt.late_uncollected IS 'Credits that the late r
 COMMENT ON COLUMN gpucredit.attempt.ended_by IS 'Who ended it: agent, admin, app or server; NULL: not settled.';
 
 /*
- * A cycle that starts an attempt adds its row. Only sweeps change and delete it
- * (src/job/attempt_watch.c), so nothing else waits for it.
+ * The sweeps' list of attempts to check.  The cycle that starts an attempt
+ * inserts its row.  Only sweeps change and delete rows
+ * (src/job/attempt_watch.c), so no other call waits for them.
  */
 CREATE TABLE gpucredit.attempt_watch (
 	org text COLLATE "C" NOT NULL,
@@ -324,9 +333,6 @@ CREATE INDEX attempt_watch_overdue ON gpucredit.attempt_watch (overdue_since)
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.attempt_watch', '');
 COMMENT ON TABLE gpucredit.attempt_watch IS
 'When a sweep checks a live attempt next; rows of attempts that have ended go with the next check';
-COMMENT ON COLUMN gpucredit.attempt_watch.org IS 'The organisation.';
-COMMENT ON COLUMN gpucredit.attempt_watch.job IS 'The job''s number.';
-COMMENT ON COLUMN gpucredit.attempt_watch.attempt IS 'Which run of the job, from 1.';
 COMMENT ON COLUMN gpucredit.attempt_watch.check_at IS 'The earliest instant at which the attempt can be overdue, as far as the last check could know.';
 COMMENT ON COLUMN gpucredit.attempt_watch.overdue_since IS 'Since when it is overdue and not settled; NULL: it is not.';
 
@@ -340,24 +346,35 @@ CREATE TABLE gpucredit.attempt_gpu (
 	share int NOT NULL,
 	cpu_milli bigint NOT NULL,
 	memory_mib bigint NOT NULL,
-	/* a share's memory floor; 0: share x memory */
+	/*
+	 * Memory that each share keeps; 0 means the same fraction of the memory as
+	 * the share of the device.
+	 */
 	gpu_memory_mib bigint NOT NULL,
-	ended_at timestamptz,		/* ended, but not reported gone */
-	/* when the node reported a gang's part as running, or any part as gone */
+	ended_at timestamptz,		/* set if it has ended and is not reported gone */
+	/*
+	 * When the node reported that a gang's part runs, or that any part is
+	 * gone.
+	 */
 	seen_at timestamptz,
-	free boolean NOT NULL DEFAULT false,	/* others may use the devices */
-	/* cycles read these columns; they are equal in all rows of an attempt */
+	free boolean NOT NULL DEFAULT false,	/* whether others may use the devices */
+	/*
+	 * Columns for scheduling cycles; they are equal in all rows of an attempt.
+	 */
 	account text COLLATE "C" NOT NULL,
 	tier text COLLATE "C" NOT NULL,
 	preemptible text NOT NULL,
-	min_gpus int NOT NULL,		/* of the request */
+	min_gpus int NOT NULL,		/* of the job's request */
 	max_gpus int NOT NULL,
 	started_at timestamptz NOT NULL,
-	saved_at timestamptz NOT NULL,	/* last checkpoint, else the start */
-	expected_end timestamptz NOT NULL,	/* as expected at the start */
-	limit_end timestamptz NOT NULL,		/* infinity: no wall limit */
-	aged boolean NOT NULL DEFAULT false,	/* its job was aged when it started */
-	/* earlier attempts of the job that were preempted, and the time that they lost */
+	saved_at timestamptz NOT NULL,	/* instant of the last checkpoint, else of the start */
+	expected_end timestamptz NOT NULL,	/* as estimated at the start */
+	limit_end timestamptz NOT NULL,		/* infinity if there is no wall limit */
+	aged boolean NOT NULL DEFAULT false,	/* whether its job was aged when it started */
+	/*
+	 * Number of earlier attempts of the job that were preempted, and the work
+	 * they lost.
+	 */
 	evictions int NOT NULL DEFAULT 0,
 	redone interval NOT NULL DEFAULT '0',
 	CONSTRAINT attempt_gpu_pkey PRIMARY KEY (org, job, attempt, node)
@@ -369,20 +386,13 @@ CREATE INDEX attempt_gpu_freed
 	WHERE free;
 COMMENT ON TABLE gpucredit.attempt_gpu IS
 'Which devices of which nodes an attempt has, or had';
-COMMENT ON COLUMN gpucredit.attempt_gpu.org IS 'The organisation.';
-COMMENT ON COLUMN gpucredit.attempt_gpu.job IS 'The job''s number.';
-COMMENT ON COLUMN gpucredit.attempt_gpu.attempt IS 'Which run of the job, from 1.';
-COMMENT ON COLUMN gpucredit.attempt_gpu.node IS 'The node''s name.';
-COMMENT ON COLUMN gpucredit.attempt_gpu.pool IS 'The pool''s name.';
 COMMENT ON COLUMN gpucredit.attempt_gpu.gpus IS 'Its devices on the node, numbered from 0.';
-COMMENT ON COLUMN gpucredit.attempt_gpu.share IS 'Thousandths of each device.';
 COMMENT ON COLUMN gpucredit.attempt_gpu.cpu_milli IS 'Thousandths of a core that it has there.';
 COMMENT ON COLUMN gpucredit.attempt_gpu.gpu_memory_mib IS 'The memory floor of a share, in MiB per device; 0: share x memory.';
 COMMENT ON COLUMN gpucredit.attempt_gpu.memory_mib IS 'Main memory that it has there, in MiB.';
 COMMENT ON COLUMN gpucredit.attempt_gpu.ended_at IS 'When the attempt ended; NULL: it has not ended.';
 COMMENT ON COLUMN gpucredit.attempt_gpu.seen_at IS 'When the node last reported it as running or gone; NULL: not yet.';
 COMMENT ON COLUMN gpucredit.attempt_gpu.free IS 'True: others may use the devices.';
-COMMENT ON COLUMN gpucredit.attempt_gpu.account IS 'A path below the organisation; '''' is the organisation itself.';
 COMMENT ON COLUMN gpucredit.attempt_gpu.tier IS 'The job''s tier.';
 COMMENT ON COLUMN gpucredit.attempt_gpu.preemptible IS 'What the job may be preempted for: never, reclaim or capacity.';
 COMMENT ON COLUMN gpucredit.attempt_gpu.min_gpus IS 'The fewest devices that the job accepts.';
@@ -396,10 +406,11 @@ COMMENT ON COLUMN gpucredit.attempt_gpu.evictions IS 'How many earlier attempts 
 COMMENT ON COLUMN gpucredit.attempt_gpu.redone IS 'How long these had run since their last checkpoints.';
 
 /*
- * A fence may outlive its need: it goes when its node gets new work or reports
- * its processes.  Until then nobody uses its devices.
+ * The devices that live attempts have, and those fenced for ended ones.  A row
+ * of a fence may exist longer than the fence itself: it is deleted when its
+ * node gets new work or reports its processes.
  */
-CREATE VIEW gpucredit.devices_taken AS
+CREATE VIEW gpucredit.allocated_devices AS
 	SELECT g.org, g.job, g.attempt, g.node, g.pool, g.gpus, g.share,
 		g.cpu_milli, g.memory_mib, g.ended_at
 	FROM (SELECT gpucredit.now()
@@ -408,50 +419,41 @@ CREATE VIEW gpucredit.devices_taken AS
 		CROSS JOIN gpucredit.attempt_gpu g
 	WHERE NOT g.free AND (g.ended_at IS NULL
 		OR GREATEST(g.ended_at, g.seen_at) > c.since);
-COMMENT ON VIEW gpucredit.devices_taken IS
+COMMENT ON VIEW gpucredit.allocated_devices IS
 'Internal: devices of live attempts, and of ended ones that may still run';
-COMMENT ON COLUMN gpucredit.devices_taken.org IS 'The organisation.';
-COMMENT ON COLUMN gpucredit.devices_taken.job IS 'The job''s number.';
-COMMENT ON COLUMN gpucredit.devices_taken.attempt IS 'Which run of the job, from 1.';
-COMMENT ON COLUMN gpucredit.devices_taken.node IS 'The node''s name.';
-COMMENT ON COLUMN gpucredit.devices_taken.pool IS 'The pool''s name.';
-COMMENT ON COLUMN gpucredit.devices_taken.gpus IS 'Its devices on the node, numbered from 0.';
-COMMENT ON COLUMN gpucredit.devices_taken.share IS 'Thousandths of each device.';
-COMMENT ON COLUMN gpucredit.devices_taken.cpu_milli IS 'Thousandths of a core that it has there.';
-COMMENT ON COLUMN gpucredit.devices_taken.memory_mib IS 'Main memory that it has there, in MiB.';
-COMMENT ON COLUMN gpucredit.devices_taken.ended_at IS 'When the attempt ended; NULL: it has not ended.';
+COMMENT ON COLUMN gpucredit.allocated_devices.gpus IS 'Its devices on the node, numbered from 0.';
+COMMENT ON COLUMN gpucredit.allocated_devices.cpu_milli IS 'Thousandths of a core that it has there.';
+COMMENT ON COLUMN gpucredit.allocated_devices.memory_mib IS 'Main memory that it has there, in MiB.';
+COMMENT ON COLUMN gpucredit.allocated_devices.ended_at IS 'When the attempt ended; NULL: it has not ended.';
 
 /*
- * A directive is a row of its own, so that giving one never waits for the
- * attempt's agent.
+ * A directive is a row of its own, not a column of the attempt, so that
+ * inserting one never waits for the attempt's agent.
  */
 CREATE TABLE gpucredit.directive (
 	org text COLLATE "C" NOT NULL,
 	job bigint NOT NULL,
 	attempt int NOT NULL,
-	cause text NOT NULL,		/* cancel, claim, reclaim; boot, drain, device or part/node */
+	cause text NOT NULL,		/* such as cancel, or drain/NODE for one node */
 	action text NOT NULL,
 	reason text NOT NULL,
-	deadline timestamptz,		/* when checkpoint becomes stop */
+	deadline timestamptz,		/* when the action becomes 'stop' */
 	given_at timestamptz NOT NULL,
-	starts_at timestamptz,		/* its turn to save; NULL: at once */
-	saved_by timestamptz,		/* when its checkpoint is promised to be done */
-	told_at timestamptz,		/* when its agent got it, if it may be withdrawn */
-	own boolean NOT NULL DEFAULT false,	/* for a job of the same organisation */
+	starts_at timestamptz,		/* when it is its turn to save; NULL for at once */
+	saved_by timestamptz,		/* when its checkpoint should be finished */
+	told_at timestamptz,		/* when its agent received it, if it may be withdrawn */
+	own boolean NOT NULL DEFAULT false,	/* whether it is for a job of the same organisation */
 	CONSTRAINT directive_pkey PRIMARY KEY (org, job, attempt, cause),
 	CONSTRAINT directive_action CHECK (action IN ('checkpoint', 'stop'))
 );
-/* sweeps find attempts that had to stop (src/job/attempt_watch.c) */
+/* Sweeps find attempts that should have stopped (src/job/attempt_watch.c). */
 CREATE INDEX directive_due ON gpucredit.directive
 	((CASE WHEN action = 'stop' THEN given_at ELSE deadline END));
-/* attempts that wait for their turn to save */
+/* Finds attempts that wait for their turn to save. */
 CREATE INDEX directive_turn ON gpucredit.directive (starts_at)
 	WHERE cause = 'reclaim' AND told_at IS NULL;
 COMMENT ON TABLE gpucredit.directive IS
 'Orders to live attempts, one per cause; ignored once the attempt has ended';
-COMMENT ON COLUMN gpucredit.directive.org IS 'The organisation.';
-COMMENT ON COLUMN gpucredit.directive.job IS 'The job''s number.';
-COMMENT ON COLUMN gpucredit.directive.attempt IS 'Which run of the job, from 1.';
 COMMENT ON COLUMN gpucredit.directive.cause IS 'What caused it: cancel, claim, reclaim, boot, drain, device or part/node.';
 COMMENT ON COLUMN gpucredit.directive.action IS 'checkpoint: save and leave by the deadline; stop: leave at once.';
 COMMENT ON COLUMN gpucredit.directive.reason IS 'The reason that the agent receives.';
@@ -462,30 +464,31 @@ COMMENT ON COLUMN gpucredit.directive.saved_by IS 'When its checkpoint is promis
 COMMENT ON COLUMN gpucredit.directive.own IS 'True: another job of the same organisation claims its devices, so lost work is billed.';
 COMMENT ON COLUMN gpucredit.directive.told_at IS 'When its agent received it; NULL: not yet, or not recorded.';
 
-/* It needs no key: elapsed only grows, which excludes duplicates. */
+/*
+ * The number distinguishes rows of one attempt and one instant.  The table has
+ * a key for pg_repack and logical replication only.
+ */
 CREATE TABLE gpucredit.usage (
 	org text COLLATE "C" NOT NULL,
 	job bigint NOT NULL,
 	attempt int NOT NULL,
 	at timestamptz NOT NULL,
 	elapsed interval NOT NULL,
-	billed gpucredit.credits NOT NULL,	/* so far, in this attempt */
+	billed gpucredit.credits NOT NULL,	/* what the attempt has cost so far */
 	progress bigint,
-	utilization real
+	utilization real,
+	usage bigint GENERATED BY DEFAULT AS IDENTITY,
+	CONSTRAINT usage_pkey PRIMARY KEY (org, job, attempt, at, usage)
 );
-CREATE INDEX usage_attempt ON gpucredit.usage (org, job, attempt, at);
 CREATE INDEX usage_at ON gpucredit.usage (at);
-ALTER TABLE gpucredit.usage REPLICA IDENTITY FULL;	/* it has no key */
 COMMENT ON TABLE gpucredit.usage IS
 'Append-only: metered usage of attempts, one row per gpucredit.usage_interval and one at settlement';
-COMMENT ON COLUMN gpucredit.usage.org IS 'The organisation.';
-COMMENT ON COLUMN gpucredit.usage.job IS 'The job''s number.';
-COMMENT ON COLUMN gpucredit.usage.attempt IS 'Which run of the job, from 1.';
 COMMENT ON COLUMN gpucredit.usage.at IS 'When it was metered.';
 COMMENT ON COLUMN gpucredit.usage.elapsed IS 'How long the attempt had run.';
 COMMENT ON COLUMN gpucredit.usage.billed IS 'What the attempt had cost so far, in credits.';
 COMMENT ON COLUMN gpucredit.usage.progress IS 'A growing count, as the agent reported it; NULL: not reported.';
 COMMENT ON COLUMN gpucredit.usage.utilization IS 'How busy its devices were, 0 to 1, as reported; NULL: not reported.';
+COMMENT ON COLUMN gpucredit.usage.usage IS 'The row''s number.';
 
 CREATE TRIGGER usage_append_only BEFORE UPDATE OR DELETE OR TRUNCATE
 	ON gpucredit.usage
@@ -493,28 +496,24 @@ CREATE TRIGGER usage_append_only BEFORE UPDATE OR DELETE OR TRUNCATE
 ALTER TABLE gpucredit.usage ENABLE ALWAYS TRIGGER usage_append_only;
 
 /*
- * The first heartbeat or settlement that logs usage on a later day writes a
- * row for each midnight in between, with the figures of the previous usage
- * row.  These rows stay when usage is removed, so no past month's figures
- * depend on usage.
+ * What attempts had cost at each midnight.  The first heartbeat or settlement
+ * that logs usage on a later day writes a row for each midnight since the
+ * previous usage row, with the figures of that row.  These rows are kept when
+ * usage is removed, so no figure of a past month depends on usage.
  */
 CREATE TABLE gpucredit.accrued (
 	org text COLLATE "C" NOT NULL,
-	day date NOT NULL,			/* UTC */
+	day date NOT NULL,			/* UTC day */
 	job bigint NOT NULL,
 	attempt int NOT NULL,
 	account text COLLATE "C" NOT NULL,
 	elapsed interval NOT NULL,
-	billed gpucredit.credits NOT NULL,	/* so far, in this attempt */
+	billed gpucredit.credits NOT NULL,	/* what the attempt had cost so far */
 	CONSTRAINT accrued_pkey PRIMARY KEY (org, day, job, attempt)
 );
 COMMENT ON TABLE gpucredit.accrued IS
 'Append-only: what each attempt that ran past the end of a UTC day had cost by then, from its last usage row';
-COMMENT ON COLUMN gpucredit.accrued.org IS 'The organisation.';
 COMMENT ON COLUMN gpucredit.accrued.day IS 'The day that ended, in UTC.';
-COMMENT ON COLUMN gpucredit.accrued.job IS 'The job''s number.';
-COMMENT ON COLUMN gpucredit.accrued.attempt IS 'Which run of the job, from 1.';
-COMMENT ON COLUMN gpucredit.accrued.account IS 'A path below the organisation; '''' is the organisation itself.';
 COMMENT ON COLUMN gpucredit.accrued.elapsed IS 'How long the attempt had run by then.';
 COMMENT ON COLUMN gpucredit.accrued.billed IS 'What the attempt had cost so far, in credits.';
 
@@ -524,23 +523,20 @@ CREATE TRIGGER accrued_append_only BEFORE UPDATE OR DELETE OR TRUNCATE
 ALTER TABLE gpucredit.accrued ENABLE ALWAYS TRIGGER accrued_append_only;
 
 /*
- * The decayed use of a pool by accounts' own jobs, at an instant.  Running
- * attempts are not in it; they count by their devices. Only place() writes it,
- * under the pool's lock.
+ * The decayed use of a pool by the jobs of each account itself, at an instant.
+ * Running attempts are not included; a cycle counts the devices they have.
+ * Only place() writes this table, under the pool's lock.
  */
 CREATE TABLE gpucredit.fair_usage (
 	org text COLLATE "C" NOT NULL,
 	pool text COLLATE "C" NOT NULL,
 	account text COLLATE "C" NOT NULL,
-	usage bigint NOT NULL,		/* in units of attempt.usage_charged */
+	usage bigint NOT NULL,		/* in the unit of attempt.usage_charged */
 	at timestamptz NOT NULL,
 	CONSTRAINT fair_usage_pkey PRIMARY KEY (org, pool, account)
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE gpucredit.fair_usage IS
 'Decayed use of a pool by account, for fair share';
-COMMENT ON COLUMN gpucredit.fair_usage.org IS 'The organisation.';
-COMMENT ON COLUMN gpucredit.fair_usage.pool IS 'The pool''s name.';
-COMMENT ON COLUMN gpucredit.fair_usage.account IS 'A path below the organisation; '''' is the organisation itself.';
 COMMENT ON COLUMN gpucredit.fair_usage.usage IS 'Thousandths of devices x seconds x the type''s weight / 1000, decayed.';
 COMMENT ON COLUMN gpucredit.fair_usage.at IS 'The instant to which it is decayed.';
 
@@ -549,7 +545,7 @@ DECLARE
 	name text;
 BEGIN
 	FOREACH name IN ARRAY ARRAY['job', 'job_job_seq', 'attempt', 'attempt_gpu',
-	'directive', 'usage', 'accrued', 'fair_usage']
+	'directive', 'usage', 'usage_usage_seq', 'accrued', 'fair_usage']
 	LOOP
 		PERFORM pg_catalog.pg_extension_config_dump(
 			('gpucredit.' || name)::regclass, '');
@@ -597,7 +593,7 @@ AS 'MODULE_PATHNAME', 'gpucredit_reserve';
 COMMENT ON FUNCTION gpucredit.reserve(text, text, text, text, interval, text,
 	text, text, text, int, bigint, bigint, interval, jsonb, jsonb) IS
 'Jobs: submits a job: holds its credit and queues it.
-key: the caller''s idempotency key, one for each job it wants. A repeated call under the key gets the stored answer, also a denial. request: text of type gpureq, such as "8xH100|A100@40GB". wall_limit: NULL for the tier''s max_wall, which it may not exceed. topology: any, node, nvlink, leaf. preemptible: NULL for the tier''s, or a more willing one. max_retries: how many failures are retried, 0 to 1000. cpu_milli (thousandths of a core), memory_mib: for the whole job. hold_window: how much time a hold covers, at least gpucredit.hold_window_min or the whole wall_limit. spec: a document for the agent; its words "checkpoint" and "image_wait" are reserved for heartbeat. The extension reads these words of spec: "checkpoint_every" (an interval or seconds), "checkpoint_bytes", "checkpoint_to" (heartbeat tells jobs to save below it) and "cache" (nodes that lately started jobs with the same text are preferred). options: {"priority": n, "prefer": "nvlink"|"leaf"|"node"}, and when it may start: {"after": "afterok:12:13,afterany:14"} waits for other jobs that the caller may see, written as Slurm''s --dependency (after, afterany, afterok, afternotok, aftercorr, singleton; "," for all, "?" for any; 12_3 and 12_* for a task and for all tasks of job 12''s array), {"kill_on_invalid_dep": true} cancels it once that can never hold, {"hold": true} holds it until release_job(), {"begin": instant} and {"deadline": instant} say when it starts at the earliest and ends at the latest (else it is cancelled), {"array": key, "task": n, "at_most": n} make it a task of an array of its account, of which so many run at once in a pool. {"name": text, "labels": {key: text}} are for people and reports. A job that could not start because of after, begin, hold or at_most pays the prices in force once it may (see release_job).
+key: the caller''s idempotency key, one for each job it wants. A repeated call under the key gets the stored answer, also a denial. request: text of type gpureq, such as "8xH100|A100@40GB". wall_limit: NULL for the tier''s max_wall, which it may not exceed. topology: any, node, nvlink, leaf. preemptible: NULL for the tier''s, or a more willing one. max_retries: how many failures are retried, 0 to 1000. cpu_milli (thousandths of a core), memory_mib: for the whole job. hold_window: how much time a hold covers, at least gpucredit.hold_window_min or the whole wall_limit. spec: a document for the agent; its words "checkpoint" and "image_wait" are reserved for heartbeat. The extension reads these words of spec: "checkpoint_every" (an interval or seconds), "checkpoint_bytes", "checkpoint_to" (heartbeat tells jobs to save below it) and "cache" (nodes that lately started jobs with the same text are preferred). options: {"priority": n, "prefer": "nvlink"|"leaf"|"node"}, and when it may start: {"after": "afterok:12:13,afterany:14"} waits for other jobs that the caller may see, written as Slurm''s --dependency (after, afterany, afterok, afternotok, aftercorr, singleton; "," for all, "?" for any; 12_3 and 12_* for a task and for all tasks of job 12''s array), {"kill_on_invalid_dep": true} cancels it once that can never hold, {"hold": true} holds it until release_job(), {"begin": instant} and {"deadline": instant} say when it starts at the earliest and ends at the latest (else it is cancelled), {"array": key, "task": n, "at_most": n} make it a task of an array of its account, of which so many run at once in a pool. {"placement": {"nodes": [name], "exclude": [name], "labels": [label or list of alternatives], "gpus_per_node": n}} says on which nodes it may run: labels are those of register_node(), as "key" or "key=value". {"name": text, "labels": {key: text}} are for people and reports. A job that could not start because of after, begin, hold or at_most pays the prices in force once it may (see release_job).
 Result: status granted, or denied (job NULL, held 0) with reason insufficient_credits, budget_exceeded, quota_exceeded (also if gpucredit.unpaid_queued_max jobs of the organisation wait that hold no credit, and this one would hold none), account_suspended, uncollected (the organisation owes for use that no credit covered; see write_off), tier_not_granted (the account may not use the tier; see grant_tier), no_price or impossible_request (nothing in the pool could ever run it).
 Errors: UC001 no such account; UC201 key used with other arguments; UC301 a job or task that "after" names does not exist; UC401 pool; UC402 tier or GPU type; UC202 rate limited; 22P02 request; 22003 the hold''s amount does not fit; 22007 or 22008 an instant that is none; 22023.';
 
@@ -677,6 +673,6 @@ AS 'MODULE_PATHNAME', 'gpucredit_heartbeat';
 COMMENT ON FUNCTION gpucredit.heartbeat(text, gpucredit.gpuset, text[],
 	jsonb) IS
 'Agents: reports that a node lives, and asks what it should be doing.
-healthy: its healthy devices, NULL for all. running: what really runs there, as ''org/job/attempt''; NULL: not reported. about: the node report: {"boot_id": text, "incarnation": n, "address": text, "version": text, "devices": [UUID, ...], "logs": boolean, "poke": "HOST:PORT"}; unknown words are left out, NULL keeps the last report. A new boot_id means that the machine was restarted: what had begun there ends as node_lost at once, and nothing there is fenced. incarnation counts the agent''s starts: of two agents of one boot the older is refused. logs: the agent serves jobs'' output. poke: where the agent takes datagrams that mean: call now.
-Result: a row per attempt: start, continue, checkpoint or stop, with its devices and the reason. checkpoint: save. With reason periodic or wall_limit go on (for wall_limit the deadline is the limit), else leave by the deadline. start is repeated until the attempt is metered. On a node that reports running, the node''s part of a gang is repeated until running names it, even if other parts already run. spec: as submitted. If the job was saved before, start adds "checkpoint": {"attempt": 1, "step": 200, "uri": "..", "sha256": "..", "size_bytes": 4096}, with sha256 in hexadecimal. nodes: all nodes of the attempt, in the same order on each. addresses: theirs, from about; NULL if not reported. save_to: where this attempt saves: below spec''s "checkpoint_to", else the pool''s "checkpoints", by organisation, job and attempt; NULL: neither is set. traceparent: the gpucredit.traceparent of the job''s submission. Action log: somebody asked for output of an attempt that runs or ran there; log names the piece, and log_put() takes it. started_at: when the attempt was placed; a different value means that a restored database gave out the number again. cpu_milli, memory_mib: this node''s part of what the job asked for, NULL for none. account: the job''s. node_gpus: how many GPUs the attempt has on each of nodes.
+healthy: its healthy devices, NULL for all. running: what really runs there, as ''org/job/attempt''; NULL: not reported. about: the node report: {"boot_id": text, "incarnation": n, "address": text, "version": text, "devices": [UUID, ...], "logs": boolean, "poke": "HOST:PORT", "sessions": [DIGEST, ...]}; unknown words are left out, NULL keeps the last report. A new boot_id means that the machine was restarted: what had begun there ends as node_lost at once, and nothing there is fenced. incarnation counts the agent''s starts: of two agents of one boot the older is refused. logs: the agent serves jobs'' output. poke: where the agent takes datagrams that mean: call now. sessions: the agent serves sessions, and these are open.
+Result: a row per attempt: start, continue, checkpoint or stop, with its devices and the reason. checkpoint: save. With reason periodic or wall_limit go on (for wall_limit the deadline is the limit), else leave by the deadline. start is repeated until the attempt is metered. On a node that reports running, the node''s part of a gang is repeated until running names it, even if other parts already run. spec: as submitted. If the job was saved before, start adds "checkpoint": {"attempt": 1, "step": 200, "uri": "..", "sha256": "..", "size_bytes": 4096}, with sha256 in hexadecimal. nodes: all nodes of the attempt, in the same order on each. addresses: theirs, from about; NULL if not reported. save_to: where this attempt saves: below spec''s "checkpoint_to", else the pool''s "checkpoints", by organisation, job and attempt; NULL: neither is set. traceparent: the gpucredit.traceparent of the job''s submission. Action log: somebody asked for output of an attempt that runs or ran there; log names the piece, and log_put() takes it. Action session: somebody opened a terminal or forwards a port in an attempt that runs there; spec is {"digest": text, "kind": "terminal" or "forward", "port": n, "relay": text}, and it is repeated until about names the digest in sessions, for a minute. started_at: when the attempt was placed; a different value means that a restored database gave out the number again. cpu_milli, memory_mib: this node''s part of what the job asked for, NULL for none. account: the job''s. node_gpus: how many GPUs the attempt has on each of nodes.
 Errors: UC401 no such node; UC303 an older agent of the node, or one of an earlier boot; 42501 the node has a key and the caller did not prove it; 22023 a device the node does not have, or a malformed name or word.';

@@ -6,28 +6,22 @@
  */
 
 /*
- * The built-in rules have a table of their own, so that a dump has only the
- * user's.
+ * The built-in rules are in a table of their own, so that a dump only has
+ * those that users created.
  */
 CREATE TABLE gpucredit.retry_rule_builtin (
 	rule text COLLATE "C" NOT NULL,
-	priority int NOT NULL,		/* low goes first */
+	priority int NOT NULL,		/* the lowest is tried first */
 	class text NOT NULL,
-	outcome text,				/* NULL: any */
-	exit_codes int4range,		/* NULL: any, or none reported */
-	message text COLLATE "C",	/* a regular expression; NULL: any */
+	outcome text,				/* NULL for any */
+	exit_codes int4range,		/* NULL for any, including none */
+	message text COLLATE "C",	/* a regular expression; NULL for any */
 	advice text,
 	CONSTRAINT retry_rule_builtin_pkey PRIMARY KEY (rule)
 );
 COMMENT ON TABLE gpucredit.retry_rule_builtin IS
 'The retry rules that every installation has';
-COMMENT ON COLUMN gpucredit.retry_rule_builtin.rule IS 'Its name.';
-COMMENT ON COLUMN gpucredit.retry_rule_builtin.priority IS 'Of the rules that match, the lowest applies.';
-COMMENT ON COLUMN gpucredit.retry_rule_builtin.class IS 'transient: the job is retried; permanent: it ends.';
-COMMENT ON COLUMN gpucredit.retry_rule_builtin.outcome IS 'failed or out_of_memory; NULL: either.';
-COMMENT ON COLUMN gpucredit.retry_rule_builtin.exit_codes IS 'The exit codes it matches; NULL: any, or none reported.';
 COMMENT ON COLUMN gpucredit.retry_rule_builtin.message IS 'A regular expression for the message; NULL: any message.';
-COMMENT ON COLUMN gpucredit.retry_rule_builtin.advice IS 'Advice for the job''s owner; NULL: none.';
 
 INSERT INTO gpucredit.retry_rule_builtin VALUES
 	('out_of_memory', 1000, 'permanent', 'out_of_memory', NULL, NULL,
@@ -71,13 +65,7 @@ CREATE TABLE gpucredit.retry_rule_custom (
 );
 COMMENT ON TABLE gpucredit.retry_rule_custom IS
 'Retry rules set by set_retry_rule; one with a built-in''s name replaces it';
-COMMENT ON COLUMN gpucredit.retry_rule_custom.rule IS 'Its name.';
-COMMENT ON COLUMN gpucredit.retry_rule_custom.priority IS 'Of the rules that match, the lowest applies.';
-COMMENT ON COLUMN gpucredit.retry_rule_custom.class IS 'transient: the job is retried; permanent: it ends.';
-COMMENT ON COLUMN gpucredit.retry_rule_custom.outcome IS 'failed or out_of_memory; NULL: either.';
-COMMENT ON COLUMN gpucredit.retry_rule_custom.exit_codes IS 'The exit codes it matches; NULL: any, or none reported.';
 COMMENT ON COLUMN gpucredit.retry_rule_custom.message IS 'A regular expression for the message; NULL: any message.';
-COMMENT ON COLUMN gpucredit.retry_rule_custom.advice IS 'Advice for the job''s owner; NULL: none.';
 
 CREATE VIEW gpucredit.retry_rule AS
 	SELECT * FROM gpucredit.retry_rule_custom
@@ -87,13 +75,7 @@ CREATE VIEW gpucredit.retry_rule AS
 		WHERE c.rule = b.rule);
 COMMENT ON VIEW gpucredit.retry_rule IS
 'The retry rules in force: the first match, by priority and name, decides whether a failed attempt is retried';
-COMMENT ON COLUMN gpucredit.retry_rule.rule IS 'Its name.';
-COMMENT ON COLUMN gpucredit.retry_rule.priority IS 'Of the rules that match, the lowest applies.';
-COMMENT ON COLUMN gpucredit.retry_rule.class IS 'transient: the job is retried; permanent: it ends.';
-COMMENT ON COLUMN gpucredit.retry_rule.outcome IS 'failed or out_of_memory; NULL: either.';
-COMMENT ON COLUMN gpucredit.retry_rule.exit_codes IS 'The exit codes it matches; NULL: any, or none reported.';
 COMMENT ON COLUMN gpucredit.retry_rule.message IS 'A regular expression for the message; NULL: any message.';
-COMMENT ON COLUMN gpucredit.retry_rule.advice IS 'Advice for the job''s owner; NULL: none.';
 
 CREATE TABLE gpucredit.lost_work (
 	tier text COLLATE "C" NOT NULL,
@@ -105,7 +87,6 @@ CREATE TABLE gpucredit.lost_work (
 );
 COMMENT ON TABLE gpucredit.lost_work IS
 'Exceptions to bill_lost_work of a tier, by outcome';
-COMMENT ON COLUMN gpucredit.lost_work.tier IS 'The tier''s name.';
 COMMENT ON COLUMN gpucredit.lost_work.outcome IS 'The outcome that the exception is for.';
 COMMENT ON COLUMN gpucredit.lost_work.billed IS 'True: lost work is billed.';
 
@@ -118,8 +99,8 @@ CREATE TABLE gpucredit.checkpoint (
 	sha256 bytea NOT NULL,
 	size_bytes bigint NOT NULL,
 	at timestamptz NOT NULL,
-	elapsed interval NOT NULL,	/* what the attempt had metered by then */
-	bad_at timestamptz,			/* when it failed its digest */
+	elapsed interval NOT NULL,	/* elapsed of the attempt at the checkpoint */
+	bad_at timestamptz,			/* when its digest was found to be wrong */
 	CONSTRAINT checkpoint_pkey PRIMARY KEY (org, job, attempt, step),
 	CONSTRAINT checkpoint_sha256 CHECK (octet_length(sha256) = 32),
 	CONSTRAINT checkpoint_numbers CHECK (step >= 0 AND size_bytes >= 0
@@ -127,9 +108,6 @@ CREATE TABLE gpucredit.checkpoint (
 );
 COMMENT ON TABLE gpucredit.checkpoint IS
 'What attempts saved; a job''s next attempt starts from the last good checkpoint';
-COMMENT ON COLUMN gpucredit.checkpoint.org IS 'The organisation.';
-COMMENT ON COLUMN gpucredit.checkpoint.job IS 'The job''s number.';
-COMMENT ON COLUMN gpucredit.checkpoint.attempt IS 'Which run of the job, from 1.';
 COMMENT ON COLUMN gpucredit.checkpoint.step IS 'The job''s own count of its work.';
 COMMENT ON COLUMN gpucredit.checkpoint.uri IS 'Where it is saved.';
 COMMENT ON COLUMN gpucredit.checkpoint.sha256 IS 'The SHA-256 digest of what is saved.';
@@ -185,7 +163,7 @@ LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_reclaim';
 COMMENT ON FUNCTION gpucredit.reclaim(text, interval) IS
 'Nodes: says that a node''s provider takes it back (spot). Nothing new lands there, and what runs there is told to save and leave by the deadline. Then the node is gone (view nodes); check_nodes settles what is left there as preempted, and the jobs are requeued.
-notice: how long until then, 0 or more. Another call replaces it, and resume cancels it. Registering a gone node makes it a new one.
+notice: how long until then, 0 or more. Another call replaces it, and resume cancels it; an agent''s call never postpones it. An agent needs the key of its node, if that has one. Registering a gone node makes it a new one.
 If many attempts leave at once, they save in turns (table directive: starts_at), so that together they write at most gpucredit.checkpoint_bandwidth, and each at most 1 GB/s. saved_by: when the checkpoint is promised to be done; NULL: no promise. Attempts that lose most work per second of writing go first, as long as all promises can be kept. Each call and each cycle of the pool makes this plan again, until an attempt is told that its turn has come (told_at). The planned size is that of the job''s last checkpoint, else spec''s checkpoint_bytes; without either there is no promise.
 Errors: UC401 no such node; 22023.';
 
@@ -210,7 +188,9 @@ Errors: UC301 no such job; UC302 no such attempt, or no such checkpoint of an ea
 
 /*
  * Sweeps end each item in a subtransaction of its own, so that an item that
- * cannot be ended now stops no other.
+ * cannot be ended now does not stop the others. They set lock_timeout
+ * themselves, longer for the search than for an item; the clause SET restores
+ * the caller's value afterwards.
  */
 CREATE TYPE gpucredit.sweep_result AS (task text, affected bigint);
 COMMENT ON TYPE gpucredit.sweep_result IS
@@ -240,8 +220,9 @@ A call handles at most 1000 of each, by age over all organisations, for gpucredi
 Result: settle_node_lost, settle_device_failed, settle_reclaimed, and skipped: how many were locked.';
 
 /*
- * pg_cron runs the upkeep at READ COMMITTED, whatever the database's default,
- * because an older snapshot could not seal or remove later commits.
+ * pg_cron calls the tasks of upkeep at READ COMMITTED, whatever the database's
+ * default: with an older snapshot a task could neither seal nor remove what
+ * was committed later.
  */
 
 CREATE FUNCTION gpucredit_internal.cron_tasks()
@@ -258,9 +239,21 @@ BEGIN ATOMIC
 		FROM (VALUES ('expire_credits', '* * * * *'),
 			('reap_holds', '* * * * *'), ('check_nodes', '* * * * *'),
 			('seal_audit', '* * * * *'),
-			('end_tenant_transactions', '* * * * *'),
-			('check_books', '43 2 * * *')) AS u (name, schedule))
+			('end_tenant_transactions', '* * * * *')) AS u (name, schedule))
 		AS t (name, schedule, call)
+	UNION ALL
+	/*
+	 * Each range has a transaction of its own, so that no snapshot becomes
+	 * old.
+	 */
+	SELECT 'check_books', '43 2 * * *',
+		'DO $check$ DECLARE r pg_catalog.record; BEGIN'
+		' PERFORM pg_catalog.set_config(''default_transaction_isolation'','
+		' ''read committed'', false); COMMIT;'
+		' FOR r IN SELECT b.after, b.upto FROM gpucredit_internal.book_ranges() b LOOP'
+		' PERFORM gpucredit_internal.check_book_range(r.after, r.upto);'
+		' COMMIT; END LOOP;'
+		' PERFORM gpucredit_internal.check_seals_of_late(); END $check$'
 	UNION ALL
 	SELECT 'prune_log', '17 3 * * *',
 		'DELETE FROM cron.job_run_details d'
@@ -272,7 +265,7 @@ END;
 COMMENT ON FUNCTION gpucredit_internal.cron_tasks() IS
 'install_jobs: what runs when.';
 
-/* pg_cron keeps 63 bytes of a name. */
+/* The name of a pg_cron job, of which pg_cron keeps 63 bytes. */
 CREATE FUNCTION gpucredit_internal.cron_job_of(database text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -292,7 +285,7 @@ COMMENT ON FUNCTION gpucredit_internal.cron_job_name(text, text) IS
 'install_jobs: the name of a task''s job in pg_cron.';
 
 /*
- * Raises an error if pg_cron cannot be reached from this database; the hint is
+ * Raises an error if pg_cron cannot be called from this database.  The hint is
  * SQL that can be run as it is.
  */
 CREATE FUNCTION gpucredit_internal.require_cron(removing boolean) RETURNS void
@@ -341,9 +334,10 @@ COMMENT ON FUNCTION gpucredit_internal.require_cron(boolean) IS
 'install_jobs: raises 55000 if there is no pg_cron, and says what to run.';
 
 /*
- * Remove unwanted tasks: those that an upgrade dropped, and those of a dropped
- * or renamed database.  Also those that a new schedule would leave under
- * another cron.host or port, in another database, or as another user.
+ * Removes pg_cron jobs that are not wanted: those of tasks that an upgrade
+ * dropped, those of a dropped or renamed database, and those that would
+ * continue under another cron.host or port, in another database, or as another
+ * user.
  */
 CREATE FUNCTION gpucredit_internal.unschedule(keep text[]) RETURNS int
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE

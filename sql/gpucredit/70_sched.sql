@@ -12,23 +12,18 @@ CREATE TABLE gpucredit.claim (
 	attempt int NOT NULL,		/* the job's last attempt before the claim */
 	account text COLLATE "C" NOT NULL,
 	why text NOT NULL,
-	gpu_type text COLLATE "C",	/* NULL: no GPUs */
+	gpu_type text COLLATE "C",	/* NULL if the job has no GPUs */
 	share int NOT NULL,
 	made_at timestamptz NOT NULL,
-	turn int NOT NULL,			/* its order among claims of that instant */
+	turn int NOT NULL,			/* its order among claims of the same instant */
 	until timestamptz NOT NULL,
 	CONSTRAINT claim_pkey PRIMARY KEY (pool, org, job)
 );
 COMMENT ON TABLE gpucredit.claim IS
 'Claims: exact devices promised to a waiting job, or to a running job that moves there, while victims leave';
-COMMENT ON COLUMN gpucredit.claim.pool IS 'The pool''s name.';
-COMMENT ON COLUMN gpucredit.claim.org IS 'The organisation.';
-COMMENT ON COLUMN gpucredit.claim.job IS 'The job''s number.';
 COMMENT ON COLUMN gpucredit.claim.attempt IS 'The job''s last attempt before the claim.';
-COMMENT ON COLUMN gpucredit.claim.account IS 'A path below the organisation; '''' is the organisation itself.';
 COMMENT ON COLUMN gpucredit.claim.why IS 'Why victims leave: tier, entitlement, move, shrink or grow.';
 COMMENT ON COLUMN gpucredit.claim.gpu_type IS 'The type of the devices; NULL: none.';
-COMMENT ON COLUMN gpucredit.claim.share IS 'Thousandths of each device.';
 COMMENT ON COLUMN gpucredit.claim.made_at IS 'When it was made.';
 COMMENT ON COLUMN gpucredit.claim.turn IS 'Its order among claims made at the same instant.';
 COMMENT ON COLUMN gpucredit.claim.until IS 'When it ends, even if the devices are not free.';
@@ -46,10 +41,6 @@ CREATE TABLE gpucredit.claim_gpu (
 );
 COMMENT ON TABLE gpucredit.claim_gpu IS
 'The devices of a claim, a row per node';
-COMMENT ON COLUMN gpucredit.claim_gpu.pool IS 'The pool''s name.';
-COMMENT ON COLUMN gpucredit.claim_gpu.org IS 'The organisation.';
-COMMENT ON COLUMN gpucredit.claim_gpu.job IS 'The job''s number.';
-COMMENT ON COLUMN gpucredit.claim_gpu.node IS 'The node''s name.';
 COMMENT ON COLUMN gpucredit.claim_gpu.gpus IS 'Devices that are promised, numbered from 0.';
 COMMENT ON COLUMN gpucredit.claim_gpu.cpu_milli IS 'Thousandths of a core that are promised.';
 COMMENT ON COLUMN gpucredit.claim_gpu.gpu_memory_mib IS 'The memory floor of a share, in MiB per device; 0: share x memory.';
@@ -69,10 +60,6 @@ CREATE TABLE gpucredit.eviction (
 );
 COMMENT ON TABLE gpucredit.eviction IS
 'Attempts told to leave for a claim, as long as the claim stands';
-COMMENT ON COLUMN gpucredit.eviction.pool IS 'The pool''s name.';
-COMMENT ON COLUMN gpucredit.eviction.org IS 'The organisation.';
-COMMENT ON COLUMN gpucredit.eviction.job IS 'The job''s number.';
-COMMENT ON COLUMN gpucredit.eviction.attempt IS 'Which run of the job, from 1.';
 COMMENT ON COLUMN gpucredit.eviction.account IS 'The account of the evicted job.';
 COMMENT ON COLUMN gpucredit.eviction.for_org IS 'The organisation whose job gets the devices.';
 COMMENT ON COLUMN gpucredit.eviction.for_job IS 'The job that gets the devices.';
@@ -83,10 +70,13 @@ SELECT pg_catalog.pg_extension_config_dump('gpucredit.claim', '');
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.claim_gpu', '');
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.eviction', '');
 
-/* A pool's statistics of first starts; only its cycles write them. */
+/*
+ * How often each request was started first in a pool; only the pool's cycles
+ * write this table.
+ */
 CREATE TABLE gpucredit.workload_mix (
 	pool text COLLATE "C" NOT NULL,
-	day timestamptz NOT NULL,	/* UTC */
+	day timestamptz NOT NULL,	/* UTC day */
 	request gpucredit.gpureq NOT NULL,
 	cpu_milli bigint NOT NULL,	/* of the whole job */
 	memory_mib bigint NOT NULL,
@@ -96,7 +86,6 @@ CREATE TABLE gpucredit.workload_mix (
 );
 COMMENT ON TABLE gpucredit.workload_mix IS
 'How many jobs had their first start on each day, by request; kept for 7 days';
-COMMENT ON COLUMN gpucredit.workload_mix.pool IS 'The pool''s name.';
 COMMENT ON COLUMN gpucredit.workload_mix.day IS 'When the day began, in UTC.';
 COMMENT ON COLUMN gpucredit.workload_mix.request IS 'What jobs asked for.';
 COMMENT ON COLUMN gpucredit.workload_mix.cpu_milli IS 'Thousandths of a core, for the whole job.';
@@ -114,10 +103,7 @@ CREATE TABLE gpucredit.node_cache (
 CREATE INDEX node_cache_pool ON gpucredit.node_cache (pool, node);
 COMMENT ON TABLE gpucredit.node_cache IS
 'The last 32 cache keys of each node, from jobs that it started';
-COMMENT ON COLUMN gpucredit.node_cache.org IS 'The organisation.';
 COMMENT ON COLUMN gpucredit.node_cache.cache IS 'The cache key: spec.cache of the jobs.';
-COMMENT ON COLUMN gpucredit.node_cache.node IS 'The node''s name.';
-COMMENT ON COLUMN gpucredit.node_cache.pool IS 'The pool''s name.';
 COMMENT ON COLUMN gpucredit.node_cache.used_at IS 'When the last of them started there.';
 
 DO $dump$
@@ -133,32 +119,32 @@ END
 $dump$;
 
 /*
- * Each cycle makes its reservations anew.  This table lets it reserve the same
- * devices again if no start is earlier, and keeps it from writing the same
- * audit row again.  It also has the latest start that each job was guaranteed,
- * which later cycles keep.
+ * Each cycle decides its reservations anew.  From this table it knows the
+ * previous ones: it reserves the same devices again unless a job can start
+ * earlier, and it does not write the same audit row again.  The table also has
+ * the latest start that each job was guaranteed, which later cycles keep.
  */
 CREATE TABLE gpucredit.reservation (
 	org text COLLATE "C" NOT NULL,
 	job bigint NOT NULL,
 	pool text COLLATE "C" NOT NULL,
-	at timestamptz NOT NULL,	/* the expected start */
+	at timestamptz NOT NULL,	/* expected start */
 	nodes text NOT NULL,
 	told_at timestamptz NOT NULL,
-	/* the next cycle reserves the same unless a start is earlier */
-	gpu_type text,				/* NULL: no GPUs */
-	on_nodes text[] NOT NULL,	/* by name */
+	/*
+	 * What was reserved; the next cycle reserves the same unless a job can
+	 * start earlier.
+	 */
+	gpu_type text,				/* NULL if the job has no GPUs */
+	on_nodes text[] NOT NULL,	/* sorted by name */
 	gpus gpucredit.gpuset[] NOT NULL,
-	limit_at timestamptz,		/* NULL: some wall limit before it is open */
-	latest_at timestamptz,		/* NULL: none is guaranteed */
+	limit_at timestamptz,		/* NULL if a job that must end first has no wall limit */
+	latest_at timestamptz,		/* NULL if none is guaranteed */
 	CONSTRAINT reservation_pkey PRIMARY KEY (pool, org, job),
 	CONSTRAINT reservation_latest_check CHECK (latest_at >= limit_at)
 );
 COMMENT ON TABLE gpucredit.reservation IS
 'The last reservation of each waiting job, as the audit log has it';
-COMMENT ON COLUMN gpucredit.reservation.org IS 'The organisation.';
-COMMENT ON COLUMN gpucredit.reservation.job IS 'The job''s number.';
-COMMENT ON COLUMN gpucredit.reservation.pool IS 'The pool''s name.';
 COMMENT ON COLUMN gpucredit.reservation.at IS 'When it is expected to start.';
 COMMENT ON COLUMN gpucredit.reservation.nodes IS 'The nodes, as a text.';
 COMMENT ON COLUMN gpucredit.reservation.told_at IS 'When a cycle last wrote it to the audit log.';
@@ -256,7 +242,7 @@ CREATE TYPE gpucredit.quote_result AS (decision text, reason text,
 COMMENT ON TYPE gpucredit.quote_result IS
 'What a job would cost, who would pay for it, and when it would start.';
 
-/* It is STABLE: it changes nothing, and runs on a standby, too. */
+/* quote() is STABLE, because it changes nothing and also runs on a standby. */
 CREATE FUNCTION gpucredit.quote(org text, account text, request text,
 	wall_limit interval DEFAULT NULL, tier text DEFAULT 'standard_training',
 	pool text DEFAULT 'default', topology text DEFAULT 'any',
@@ -297,12 +283,15 @@ CREATE TYPE gpucredit.fair_share_result AS (org text, account text,
 COMMENT ON TYPE gpucredit.fair_share_result IS
 'An account in a pool: its weight, its use, and its turn.';
 
-CREATE FUNCTION gpucredit.fair_share(pool text DEFAULT 'default')
+CREATE FUNCTION gpucredit.fair_share(pool text DEFAULT 'default',
+	org text DEFAULT NULL, most int DEFAULT NULL, after_org text DEFAULT NULL,
+	after_account text DEFAULT '')
 RETURNS SETOF gpucredit.fair_share_result
 LANGUAGE c STABLE SECURITY DEFINER ROWS 1000
 SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_fair_share';
-COMMENT ON FUNCTION gpucredit.fair_share(text) IS
+COMMENT ON FUNCTION gpucredit.fair_share(text, text, int, text, text) IS
 'Scheduling: shows the fair share of the accounts of a pool: of all organisations that used it, use it or wait for it.
-Result, for each account with all below it. weight: among its siblings. decayed: GPU-hours used so far, halved every gpucredit.usage_halflife. live: GPUs it has now. Both count a GPU as its type''s price over the pool''s cheapest. share: the fraction of the pool due to it by weights (an inner account''s own jobs are a child of weight 1). used: its fraction of all use, with live counted for gpucredit.fair_horizon. rank: the order in which accounts'' own jobs go; equal accounts have equal ranks.
+org: one organisation; NULL: all. most: at most so many rows; NULL: all. after_org, after_account: the last row of the page before; NULL: from the first.
+Result, by organisation and path in byte order, for each account with all below it. weight: among its siblings. decayed: GPU-hours used so far, halved every gpucredit.usage_halflife. live: GPUs it has now. Both count a GPU as its type''s price over the pool''s cheapest. share: the fraction of the pool due to it by weights (an inner account''s own jobs are a child of weight 1). used: its fraction of all use, with live counted for gpucredit.fair_horizon. rank: the order in which accounts'' own jobs go; equal accounts have equal ranks.
 Errors: UC401 no such pool; 22023.';

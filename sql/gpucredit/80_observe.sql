@@ -1,29 +1,27 @@
 /*
  * 80_observe.sql: the present state, and its history.
  *
- * Everything here only reads; one call has one snapshot and one instant.  Time
- * alone moves credit, with or without a sweep.  A bucket is active in
- * [effective_at, expires_at) until it is closed.  A caller's own hold is dead
- * from its ttl on, and its credit is back in its buckets.
+ * Everything here only reads, and one call uses one snapshot and one instant.
+ * Credit moves by time alone, whether or not a sweep has booked it.  A bucket
+ * is active in [effective_at, expires_at) until it is closed.  A hold without
+ * a job is dead from the end of its ttl on, and its credit counts as available
+ * in its buckets again.
  *
- * "Path": an account and its ancestors, whose buckets it may spend.  "Below":
- * an account and its descendants.
+ * In comments, the path of an account is the account and all accounts above
+ * it, whose buckets it may spend.  "Below" includes the account itself and all
+ * accounts below it.
  */
 CREATE FUNCTION gpucredit_internal.account_path(account text) RETURNS text[]
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-BEGIN ATOMIC
-	SELECT array_agg(array_to_string(s.segments[1:n.n], '/')
-		ORDER BY n.n DESC)
-	FROM string_to_array(account_path.account, '/') AS s (segments),
-		generate_series(0, cardinality(s.segments)) AS n (n);
-END;
+LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
+AS 'MODULE_PATHNAME', 'gpucredit_account_path';
 COMMENT ON FUNCTION gpucredit_internal.account_path(text) IS
 'An account and its ancestors: the account first, the organisation ('''') last.';
 
 /*
- * Each arm is a range of an index on (org, account), empty if it does not
- * apply; '0' is the character after '/'.  The result is true or NULL, never
- * false, so negate it with IS NOT TRUE.
+ * Whether an account is `top` or below it.  Each branch of the condition is a
+ * range of an index on (org, account), and is empty if it does not apply; '0'
+ * is the character after '/'.  The result is true or NULL, never false, so it
+ * must be negated with IS NOT TRUE.
  */
 CREATE FUNCTION gpucredit_internal.is_below(account text, top text) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -44,7 +42,7 @@ END;
 COMMENT ON FUNCTION gpucredit_internal.kind_rank(text) IS
 'Which kind of bucket burns first: promo, grant, paid.';
 
-/* Balance */
+/* Balances */
 
 CREATE TYPE gpucredit.balance_result AS (available numeric,
 	spendable numeric, held numeric, used numeric, spent numeric,
@@ -53,7 +51,10 @@ CREATE TYPE gpucredit.balance_result AS (available numeric,
 COMMENT ON TYPE gpucredit.balance_result IS
 'An account''s figures at one instant.';
 
-/* The credit in dead holds by bucket: it is free, but not booked yet. */
+/*
+ * The credit in expired holds that are not closed, by bucket: it is free, but
+ * no entry says so yet.
+ */
 CREATE FUNCTION gpucredit_internal.dead_held(org text, at timestamptz)
 RETURNS TABLE (bucket bigint, held gpucredit.credits)
 LANGUAGE sql STABLE PARALLEL SAFE
@@ -70,8 +71,8 @@ COMMENT ON FUNCTION gpucredit_internal.dead_held(text, timestamptz) IS
 'What dead holds still hold, by bucket.';
 
 /*
- * Account by account, because a kept plan would read all buckets of the
- * organisation.
+ * The buckets on an account's path.  They are looked up account by account,
+ * because a kept plan would otherwise read all buckets of the organisation.
  */
 CREATE FUNCTION gpucredit_internal.path_buckets(org text, account text)
 RETURNS SETOF gpucredit.bucket_whole
@@ -86,7 +87,7 @@ END;
 COMMENT ON FUNCTION gpucredit_internal.path_buckets(text, text) IS
 'The buckets of an account and of those above it, slices included.';
 
-/* A bucket's availability as a balance. */
+/* Computes a balance from figures of the buckets. */
 CREATE FUNCTION gpucredit_internal.balance_of(room numeric, held numeric,
 	used numeric, spent numeric, kinds text[], expiries timestamptz[], amounts numeric[])
 RETURNS SETOF gpucredit.balance_result
@@ -120,9 +121,10 @@ COMMENT ON FUNCTION gpucredit_internal.balance_of(numeric, numeric, numeric, num
 'Makes a balance from the room that budgets leave (NULL: no budget), its sums, and the kinds, expiries and available amounts of the active buckets.';
 
 /*
- * A dead hold's part counts as free, whether or not it was released.  Budgets
- * are looked up level by level by their keys, because a kept plan would read
- * all budgets of the organisation.
+ * The budgets on a path with their counts.  The part of an expired hold counts
+ * as free, whether or not it was released.  Budgets are looked up level by
+ * level by their keys, because a kept plan would otherwise read all budgets of
+ * the organisation.
  */
 CREATE FUNCTION gpucredit_internal.budgets_at(org text, account text, at timestamptz)
 RETURNS SETOF gpucredit.budgets_row
@@ -174,8 +176,9 @@ COMMENT ON FUNCTION gpucredit.budgets(text, text) IS
 Errors: UC001 no such account; 22023.';
 
 /*
- * The running jobs at and below an account are read only if they are few.  Each
- * arm is a range of the index job_active.
+ * What running jobs at and below an account have used, if the jobs are few
+ * enough to be read.  Each branch of the condition is a range of the index
+ * job_active.
  */
 CREATE FUNCTION gpucredit_internal.used_by_few(org text, account text)
 RETURNS TABLE (used numeric)
@@ -289,7 +292,7 @@ account: '''' for the organisation. as_of: a past instant, whose figures are com
 Result, in credits. available: in active buckets of the account and its ancestors. spendable: that, at most what the tightest hard budget on the path leaves. held: by the account and all below it; used: the metered part of held (where more than 100 jobs run, as logged each gpucredit.usage_interval); spent: settled, less refunds. promo + granted + paid = available. Then when the next of it expires, and how much. Expiries and dead holds count at once, booked or not.
 Errors: UC001 no such account; 22023, also for an as_of before what is kept.';
 
-/* Buckets */
+/* Lists of buckets */
 
 CREATE TYPE gpucredit.bucket_result AS (bucket bigint, account text,
 	kind text, priority int, effective_at timestamptz,
@@ -299,7 +302,7 @@ CREATE TYPE gpucredit.bucket_result AS (bucket bigint, account text,
 COMMENT ON TYPE gpucredit.bucket_result IS
 'A bucket that an account may spend from, its compartments, and why it does not pay.';
 
-/* A function apart from buckets(), so that a kept plan inlines it. */
+/* This is separate from buckets(), so that a kept plan can inline it. */
 CREATE FUNCTION gpucredit_internal.buckets_at(org text, account text, at timestamptz)
 RETURNS SETOF gpucredit.bucket_result
 LANGUAGE sql STABLE PARALLEL SAFE
@@ -351,7 +354,7 @@ COMMENT ON FUNCTION gpucredit.buckets(text, text) IS
 Result, in credits: issued = available + held + spent + expired + revoked + moved. Expiries and dead holds count at once, booked or not. usable: active now, with something available; why not: revoked, expired, not_yet_active, empty.
 Errors: UC001 no such account; 22023.';
 
-/* Statement */
+/* Statements of account */
 
 CREATE TYPE gpucredit.statement_result AS (at timestamptz, entry bigint,
 	bucket bigint, kind text, account text, operation text, source text,
@@ -361,12 +364,13 @@ COMMENT ON TYPE gpucredit.statement_result IS
 'An entry, or what time alone changed, with what is available after it.';
 
 /*
- * The history of the buckets on a path.  Each event has its change to the
- * bucket's free credit (free) while the bucket is active.  Events are entries,
- * and instants at which time alone acts. rank orders events of one instant: a
- * bucket's span, then a ttl, then entries, then the closing.  The sums of
- * removed entries come first; they only set what the bucket has when it
- * becomes active.
+ * The history of the buckets on a path.  Events are entries, and instants at
+ * which credit changes without an entry: the start and the end of a bucket's
+ * span, and the end of a hold's ttl.  Each event has the change of the
+ * bucket's free credit (free), which counts while the bucket is active.  rank
+ * orders events of one instant: first a bucket's span, then a ttl, then
+ * entries, then a bucket's closing.  The sums of removed entries come first of
+ * all; they only determine what the bucket has when it becomes active.
  */
 CREATE FUNCTION gpucredit_internal.bucket_event(tenant text, leaf text,
 	now timestamptz)
@@ -466,7 +470,10 @@ BEGIN ATOMIC
 			WHEN e.operation = 'activate' AND e.rank = 1
 			THEN e.reached WHEN e.amount IS NULL THEN - e.reached
 			WHEN e.active THEN e.free ELSE '0' END AS effect,
-			/* what an entry books that time did before: 1 expiry, 2 free */
+			/*
+			 * Whether an entry books what had already happened by time: 1 an
+			 * expiry, 2 credit that became free.
+			 */
 			CASE WHEN e.entry IS NULL THEN 0
 				WHEN e.operation = 'expire' AND e.source = 'available' THEN 1
 				WHEN e.source = 'held' AND (e.target = 'available' AND e.free = '0'
@@ -474,8 +481,8 @@ BEGIN ATOMIC
 				ELSE 0 END AS books
 		FROM event e),
 	/*
-	 * What time did is one line, with the number of the entry that books it
-	 * later: that entry has no line of its own.
+	 * A change that happens by time is one line, with the number of the entry
+	 * that books it later.  That entry gets no line of its own.
 	 */
 	line AS (
 		SELECT e.*, CASE e.books
@@ -515,7 +522,7 @@ COMMENT ON FUNCTION gpucredit.statement(text, text, timestamptz,
 Result: the entries, with amounts in credits. account: on whose behalf. available: what the account had available just after. What time alone does is one row, dated when it happens: activate and expire of a bucket, free of a dead hold, close of a revoked bucket. Its entry is NULL, or the one that booked an expire or free later, which has no row of its own. If entries of a bucket were removed, activate shows what they left in it. Of others'' use of a shared bucket a tenant sees the amounts only: account, hold, job and attempt are NULL.
 Errors: UC001 no such account; 22023, also for a since or until before what is kept.';
 
-/* Jobs */
+/* Lists of jobs */
 
 CREATE VIEW gpucredit.jobs WITH (security_barrier) AS
 	SELECT j.org, j.job, j.account, j.pool, j.tier, j.request::text AS request,
@@ -548,9 +555,6 @@ CREATE VIEW gpucredit.jobs WITH (security_barrier) AS
 	WHERE gpucredit_internal.may_read(j.org, j.account);
 COMMENT ON VIEW gpucredit.jobs IS
 'Jobs: their requests, states and last attempts. held: credit set aside for the job now; used: how much of it the live attempt has metered';
-COMMENT ON COLUMN gpucredit.jobs.org IS 'The organisation.';
-COMMENT ON COLUMN gpucredit.jobs.job IS 'The job''s number.';
-COMMENT ON COLUMN gpucredit.jobs.account IS 'A path below the organisation; '''' is the organisation itself.';
 COMMENT ON COLUMN gpucredit.jobs.pool IS 'The pool that it was submitted to.';
 COMMENT ON COLUMN gpucredit.jobs.tier IS 'Its tier.';
 COMMENT ON COLUMN gpucredit.jobs.request IS 'The devices it asks for.';
@@ -567,7 +571,6 @@ COMMENT ON COLUMN gpucredit.jobs.submitted_at IS 'When it was submitted.';
 COMMENT ON COLUMN gpucredit.jobs.not_before IS 'The earliest start; NULL: at once.';
 COMMENT ON COLUMN gpucredit.jobs.started_at IS 'When its last attempt started; NULL: it has not started.';
 COMMENT ON COLUMN gpucredit.jobs.ended_at IS 'When it ended; NULL: not yet.';
-COMMENT ON COLUMN gpucredit.jobs.trace IS 'The W3C trace it belongs to; NULL: none.';
 COMMENT ON COLUMN gpucredit.jobs.progress IS 'A growing count, as the agent last reported it; NULL: not reported.';
 COMMENT ON COLUMN gpucredit.jobs.utilization IS 'How busy its devices are, 0 to 1, as last reported; NULL: not reported.';
 COMMENT ON COLUMN gpucredit.jobs.log IS 'Where the agent keeps its last attempt''s log; NULL: not reported yet.';
@@ -599,19 +602,20 @@ COMMENT ON TYPE gpucredit.history_result IS
 'Something that happened to a job, or was decided about it.';
 
 /*
- * Entries are appended in the order of time, and jobs are numbered in order.
- * So a BRIN index of a few pages finds those of a time span or of a job.  It
- * keeps several ranges of jobs per block range, for jobs that run for weeks.
- * An append rarely writes to it, and it serves both searches.
+ * Entries are appended in the order of time, and jobs are numbered in that
+ * order. So a BRIN index of a few pages finds the entries of a time span and
+ * of a job. It keeps several ranges of jobs per block range, because of jobs
+ * that run for weeks.  An insert rarely has to update it.
  */
 CREATE INDEX entry_pages ON gpucredit.entry
 	USING brin (at, job pg_catalog.int8_minmax_multi_ops)
 	WITH (pages_per_range = 32, autosummarize = on);
 
 /*
- * Within one instant, lines follow the order of decisions (turn), each
- * decision before its entries.  A settlement writes its decision last, when it
- * knows the job's next state, so the requeue goes after it.
+ * history(): the decisions on a job and their entries.  Lines of one instant
+ * are in the order of the decisions (turn), each decision before its entries.
+ * A settlement writes its audit row last, when it knows the job's next state,
+ * so the line of the requeue follows it.
  */
 CREATE FUNCTION gpucredit.history(org text, job bigint)
 RETURNS SETOF gpucredit.history_result
@@ -632,7 +636,7 @@ BEGIN ATOMIC
 			AS rank, a.audit AS id, a.operation || ' ' || a.decision AS what,
 			a.attempt,
 			concat_ws(', ', a.reason, (SELECT string_agg(CASE
-					WHEN d.key LIKE E'%\\_us'	/* a length of time */
+					WHEN d.key LIKE E'%\\_us'	/* a time span in microseconds */
 					THEN left(d.key, -3) || ' ' || d.value::bigint
 						* interval '1 microsecond'
 					ELSE d.key || ' ' || (d.value #>> '{}') END, ', '
@@ -678,7 +682,7 @@ BEGIN ATOMIC
 						OR t.attempt = e.attempt)
 					AND t.operation = CASE WHEN e.operation = 'refund'
 							AND e.attempt IS NOT NULL
-						THEN 'settle'	/* for lost work */
+						THEN 'settle'	/* the refund of a settlement for lost work */
 						ELSE e.operation END), 9223372036854775807),
 			CASE e.operation WHEN 'requeue' THEN 8 ELSE 5 END, e.entry, e.source || ' to ' || e.target, e.attempt,
 			format('%s of bucket %s, hold %s, by %s', e.amount::numeric,

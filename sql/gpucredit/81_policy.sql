@@ -18,8 +18,9 @@ COMMENT ON TYPE gpucredit.bucket_for_result IS
 'A bucket, whether it would pay for the request, and the most it would pay.';
 
 /*
- * gpu_types NULL: a caller's own hold. job: whose draws max_per_job counts.
- * hold: the hold to extend by the amount.
+ * gpu_types is NULL for a hold without a job.  job is the job whose draws
+ * count for max_per_job.  hold is the hold that is to be extended by the
+ * amount.
  */
 CREATE FUNCTION gpucredit_internal.bucket_fit(tenant text, leaf text,
 	gpu_types text[], tier text, pool text, job bigint, hold bigint,

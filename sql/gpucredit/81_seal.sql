@@ -8,14 +8,14 @@
  */
 CREATE TABLE gpucredit.seal (
 	batch bigint NOT NULL,
-	entry_from bigint NOT NULL,		/* above this number */
-	entry_to bigint NOT NULL,		/* up to this one */
+	entry_from bigint NOT NULL,		/* last number before the batch's entries */
+	entry_to bigint NOT NULL,		/* last number of the batch's entries */
 	entries bigint NOT NULL,
 	audit_from bigint NOT NULL,
 	audit_to bigint NOT NULL,
 	audits bigint NOT NULL,
 	sealed_at timestamptz NOT NULL,
-	previous bytea NOT NULL,		/* the seal before; zeros before the first */
+	previous bytea NOT NULL,		/* the seal before; zeros for the first */
 	root bytea NOT NULL,
 	seal bytea NOT NULL,
 	CONSTRAINT seal_pkey PRIMARY KEY (batch),
@@ -24,7 +24,6 @@ CREATE TABLE gpucredit.seal (
 );
 COMMENT ON TABLE gpucredit.seal IS
 'Append-only: the chain of seals over entries and audit rows, one link per batch';
-COMMENT ON COLUMN gpucredit.seal.batch IS 'The batch of the chain, from 1.';
 COMMENT ON COLUMN gpucredit.seal.entry_from IS 'Entries above this number are in it.';
 COMMENT ON COLUMN gpucredit.seal.entry_to IS 'Entries up to this number are in it.';
 COMMENT ON COLUMN gpucredit.seal.entries IS 'How many entries are in it.';
@@ -36,7 +35,9 @@ COMMENT ON COLUMN gpucredit.seal.previous IS 'The seal before; zeros before the 
 COMMENT ON COLUMN gpucredit.seal.root IS 'The root of the digests of its rows.';
 COMMENT ON COLUMN gpucredit.seal.seal IS 'The digest of the batch and all before it.';
 
-/* Used only to name a row that differs from the sealed one. */
+/*
+ * Short digests of sealed rows, which only serve to name a row that differs.
+ */
 CREATE TABLE gpucredit.seal_row (
 	batch bigint NOT NULL,
 	entries bytea NOT NULL,
@@ -45,13 +46,12 @@ CREATE TABLE gpucredit.seal_row (
 );
 COMMENT ON TABLE gpucredit.seal_row IS
 'Append-only: the number of each sealed row, and 8 bytes of its digest';
-COMMENT ON COLUMN gpucredit.seal_row.batch IS 'The batch of the chain, from 1.';
 COMMENT ON COLUMN gpucredit.seal_row.entries IS 'The number of each entry in it, and 8 bytes of its digest.';
 COMMENT ON COLUMN gpucredit.seal_row.audits IS 'The number of each row of audit in it, and 8 bytes of its digest.';
 
 /*
- * For batches whose rows of one kind were removed and of the other kind were
- * not.
+ * Digests of leaves, for batches of which the rows of only one kind were
+ * removed.
  */
 CREATE TABLE gpucredit.seal_leaf (
 	batch bigint NOT NULL,
@@ -61,7 +61,6 @@ CREATE TABLE gpucredit.seal_leaf (
 );
 COMMENT ON TABLE gpucredit.seal_leaf IS
 'Append-only: the leaf digests of batches whose entries or audit rows were removed, so that the root can be computed';
-COMMENT ON COLUMN gpucredit.seal_leaf.batch IS 'The batch of the chain, from 1.';
 COMMENT ON COLUMN gpucredit.seal_leaf.kind IS 'Which rows the digests are of: entry or audit.';
 COMMENT ON COLUMN gpucredit.seal_leaf.digests IS 'The digests of the rows in their order, 32 bytes each.';
 
@@ -79,11 +78,14 @@ CREATE TRIGGER seal_leaf_append_only BEFORE UPDATE OR DELETE OR TRUNCATE
 	FOR EACH STATEMENT EXECUTE FUNCTION gpucredit_internal.refuse_change();
 ALTER TABLE gpucredit.seal_leaf ENABLE ALWAYS TRIGGER seal_leaf_append_only;
 
-/* Valid only until this server restarts. */
+/*
+ * The transactions that sealing waits for.  Rows are valid only until this
+ * server restarts.
+ */
 CREATE UNLOGGED TABLE gpucredit.seal_pending (
 	entry_to bigint NOT NULL,
 	audit_to bigint NOT NULL,
-	waiting text[] NOT NULL,	/* virtual transactions that had not ended */
+	waiting text[] NOT NULL,	/* virtual transaction ids that had not ended */
 	since timestamptz NOT NULL,
 	server_start timestamptz NOT NULL
 );
@@ -100,9 +102,9 @@ SELECT pg_catalog.pg_extension_config_dump('gpucredit.seal_row', '');
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.seal_leaf', '');
 
 /*
- * Entries of all organisations are sealed and removed in the order of their
- * numbers; the key of audit rows serves the same. (A BRIN index would keep old
- * bounds of reused pages.)
+ * The entries of all organisations are sealed and removed in the order of
+ * their numbers.  For audit rows their primary key serves this purpose.  (A
+ * BRIN index would keep old bounds of pages that are used again.)
  */
 CREATE INDEX entry_id ON gpucredit.entry (entry);
 
@@ -170,7 +172,6 @@ CREATE VIEW gpucredit.seals AS
 		FROM gpucredit.archive_batch d) l;
 COMMENT ON VIEW gpucredit.seals IS
 'The chain of seals, to be published: a kept seal shows whether anything before it was rewritten';
-COMMENT ON COLUMN gpucredit.seals.batch IS 'The batch of the chain, from 1.';
 COMMENT ON COLUMN gpucredit.seals.sealed_at IS 'When it was sealed.';
 COMMENT ON COLUMN gpucredit.seals.entries IS 'How many entries are in it.';
 COMMENT ON COLUMN gpucredit.seals.audits IS 'How many rows of audit are in it.';
@@ -178,7 +179,10 @@ COMMENT ON COLUMN gpucredit.seals.seal IS 'The digest of the batch and all befor
 COMMENT ON COLUMN gpucredit.seals.entries_left IS 'True: its entries were removed.';
 COMMENT ON COLUMN gpucredit.seals.audits_left IS 'True: its rows of audit were removed.';
 
-/* A standby can neither read an unlogged table nor plan a query on it. */
+/*
+ * A PL/pgSQL function, because a standby can neither read an unlogged table
+ * nor plan a query on it.
+ */
 CREATE FUNCTION gpucredit_internal.seal_waits()
 RETURNS TABLE (since timestamptz, waiting text[])
 LANGUAGE plpgsql STABLE SECURITY DEFINER PARALLEL UNSAFE ROWS 1
@@ -195,8 +199,9 @@ COMMENT ON FUNCTION gpucredit_internal.seal_waits() IS
 'seal_status: the open transactions (backend/number) that sealing waits for, and since when; none on a standby, which does not seal.';
 
 /*
- * This reads the rows, not the sequences, because numbers of rolled back
- * transactions or skipped by a crash have no rows.
+ * What is not sealed yet.  The view reads the rows, not the sequences, because
+ * numbers of rolled back transactions, and those that a crash skipped, have no
+ * rows.
  */
 CREATE VIEW gpucredit.seal_status AS
 	SELECT greatest(e.last - coalesce(s.entry_to, 0), 0) AS entries_unsealed,

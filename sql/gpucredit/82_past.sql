@@ -1,19 +1,21 @@
 /*
  * 82_past.sql: past balances.
  *
- * The entries give the credit at any instant, budget_log the budgets.  The
- * entries also give a budget's count at an instant: a hold counts with its
- * draws in the period since the budget was set, and returns its last draw
- * first.
+ * The entries show the credit at any instant, and budget_log shows the
+ * budgets. What a budget had counted at an instant also follows from the
+ * entries: a hold counts with its draws in the period since the budget was
+ * set, and returns its last draw first.
  */
 
 /*
- * A hold is a stack: it returns its last draw first.  Take the credit it had
- * when the budget's period, or the budget itself, began: the lowest level
- * since then does not count, and all above it does.  For draws at the very
- * instant the budget was set, the entry's number decides.  While the budget
- * exists, hold_budget says whether a hold counted in it. Of removed draws only
- * the first instant of a hold part is known, which stands for all of them.
+ * What an account's budgets left free at an instant.  A hold returns its last
+ * draw first, like a stack.  So what counts is the credit it had when the
+ * budget's period, or the budget itself, began: the lowest level since then
+ * does not count, and all above that level does.  For draws at the very
+ * instant at which the budget was set, the entry's number decides.  While the
+ * budget exists, hold_budget shows whether a hold counts in it.  Of removed
+ * draws only the first instant of a hold part is known, so it is used for all
+ * of them.
  */
 CREATE FUNCTION gpucredit_internal.budget_room_at(org text, account text,
 	at timestamptz) RETURNS numeric
@@ -88,8 +90,8 @@ COMMENT ON FUNCTION gpucredit_internal.budget_room_at(text, text, timestamptz) I
 'What the tightest hard budget on an account''s path had left at a past instant; NULL: no budget.';
 
 /*
- * The entries give the past.  Use is that of the last heartbeat if it is old
- * enough, else the logged usage.
+ * Computes a past balance from the entries.  Use is that of the last
+ * heartbeat, if this was before the instant, else that of the usage rows.
  */
 CREATE FUNCTION gpucredit_internal.balance_at(org text, account text,
 	at timestamptz) RETURNS SETOF gpucredit.balance_result

@@ -28,7 +28,7 @@ END;
 COMMENT ON FUNCTION gpucredit_internal.delta_day(date, timestamptz, numeric) IS
 'Internal: the UTC day on which an unfolded change of an account was spent or used; NULL: it only changed what is held.';
 
-/* The last possible day has no end. */
+/* The last day that a date can express has no end. */
 CREATE FUNCTION gpucredit_internal.utc_midnight(day date) RETURNS timestamptz
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 BEGIN ATOMIC
@@ -39,14 +39,17 @@ COMMENT ON FUNCTION gpucredit_internal.utc_midnight(date) IS
 'Internal: when a UTC day begins.';
 
 /*
- * An attempt that is unsettled at an instant has a row in accrued for the next
- * midnight, is settled before that, or still lives.  A live attempt gets that
- * row with its next usage row; until then its last usage row counts.  If the
- * instant's day has removed usage, the midnight before counts.
+ * The elapsed time and cost of unsettled attempts at given instants.
  *
- * The query looks up each attempt's last usage before the instant. If it wants
- * a tenth of all running attempts or more, it first reads all usage of the
- * last minutes before the instant, which covers most of them.
+ * An attempt that is unsettled at an instant has a row in accrued for the next
+ * midnight, or it is settled before that midnight, or it is still live.  A
+ * live attempt gets the row for the midnight with its next usage row; until
+ * then its last usage row counts.  If usage rows of the instant's day were
+ * removed, the figures of the midnight before count.
+ *
+ * The query looks up each attempt's last usage before the instant.  If it
+ * needs a tenth of all running attempts or more, it first reads all usage of
+ * the last minutes before the instant, which includes that of most attempts.
  */
 CREATE FUNCTION gpucredit_internal.accrued_at(orgs text[], instants timestamptz[])
 RETURNS TABLE (instant timestamptz, org text, account text, job bigint,
@@ -146,11 +149,11 @@ COMMENT ON FUNCTION gpucredit_internal.accrued_at(text[], timestamptz[]) IS
 /*
  * The change of accruals over a span, as a whole or by UTC day.  A run is a
  * series of known costs: at the span's beginning (day -infinity), at
- * midnights, and at the span's end. Each cost adds its difference from the one
- * before to its day.  The last one is subtracted on the day of settlement, if
- * that is within the span.  A live run's last usage counts on its own day.
- * Usage logged after an attempt's end (late_finish.c) is paid at once, so it
- * does not accrue.
+ * midnights, and at the span's end.  Each cost contributes its difference from
+ * the cost before to its day.  The last cost is subtracted on the day of
+ * settlement, if that day is within the span.  The last usage of a live run
+ * counts on its own day.  Usage that is logged after an attempt's end
+ * (late_finish.c) is billed at once, so it does not accrue.
  */
 CREATE FUNCTION gpucredit_internal.accrued_change(orgs text[], since timestamptz,
 	until timestamptz, days boolean)
@@ -253,26 +256,27 @@ COMMENT ON FUNCTION gpucredit_internal.run_end(text[], timestamptz, timestamptz)
 'Internal: attempts that ended in [since, until), and late reports in it: how much run time each adds, and what no credit covered. share_gpus: devices.';
 
 /*
- * An attempt's row for a midnight equals its last usage row before, if that is
- * kept.  These rows grow, and never exceed the bill.  No midnight is missing
- * between an attempt's first usage and its last before its end. Attempts of an
- * older release may have rows from any day on.
+ * Checks accrued.  An attempt's row for a midnight must equal its last usage
+ * row before, if that row is kept.  From midnight to midnight these rows must
+ * not decrease, and they must not exceed the bill.  No midnight may be missing
+ * between an attempt's first usage and its last usage before its end.  The
+ * rows of attempts of an older release may begin on any day.
  */
-CREATE FUNCTION gpucredit_internal.accrued_difference(tenant text)
+CREATE FUNCTION gpucredit_internal.accrued_difference(from_org text, to_org text)
 RETURNS TABLE (invariant text, org text, job bigint, attempt int, detail text)
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
 	WITH c AS NOT MATERIALIZED (
 		SELECT * FROM gpucredit.accrued c
-		WHERE accrued_difference.tenant IS NULL
-			OR c.org = accrued_difference.tenant),
-	last AS (		/* of each day that has usage */
+		WHERE gpucredit_internal.in_orgs(c.org,
+			accrued_difference.from_org, accrued_difference.to_org)),
+	last AS (		/* the last usage row of each day that has any */
 		SELECT DISTINCT ON (u.org, u.job, u.attempt, gpucredit_internal.utc_day(u.at))
 			u.org, u.job, u.attempt, gpucredit_internal.utc_day(u.at) AS day,
 			u.elapsed, u.billed
 		FROM gpucredit.usage u
-		WHERE accrued_difference.tenant IS NULL
-			OR u.org = accrued_difference.tenant
+		WHERE gpucredit_internal.in_orgs(u.org,
+			accrued_difference.from_org, accrued_difference.to_org)
 		ORDER BY u.org, u.job, u.attempt, gpucredit_internal.utc_day(u.at), u.at DESC,
 			u.elapsed DESC),
 	due AS (
@@ -288,8 +292,12 @@ BEGIN ATOMIC
 		CROSS JOIN LATERAL (SELECT d.day + g.n AS day) n
 		JOIN gpucredit.attempt a ON a.org = d.org AND a.job = d.job
 			AND a.attempt = d.attempt AND a.per_hour > '0'
+			AND gpucredit_internal.in_orgs(a.org, accrued_difference.from_org,
+				accrued_difference.to_org)
 		LEFT JOIN gpucredit.accrued c ON c.org = d.org AND c.day = n.day
 			AND c.job = d.job AND c.attempt = d.attempt
+			AND gpucredit_internal.in_orgs(c.org, accrued_difference.from_org,
+				accrued_difference.to_org)
 	WHERE (c.elapsed IS DISTINCT FROM d.elapsed
 			OR c.billed IS DISTINCT FROM d.billed)
 		AND coalesce(n.day < gpucredit_internal.utc_day(a.ended_at), true)
@@ -309,6 +317,8 @@ BEGIN ATOMIC
 				c.attempt ORDER BY c.day) AS next FROM c) c
 		LEFT JOIN gpucredit.attempt a ON a.org = c.org AND a.job = c.job
 			AND a.attempt = c.attempt
+			AND gpucredit_internal.in_orgs(a.org, accrued_difference.from_org,
+				accrued_difference.to_org)
 	WHERE (c.elapsed <= a.elapsed AND c.account = a.account
 			AND c.billed <= coalesce(a.billed, a.held)
 			AND coalesce(c.billed <= c.next, true)
@@ -316,5 +326,5 @@ BEGIN ATOMIC
 			AND coalesce(c.day < gpucredit_internal.utc_day(a.ended_at), true))
 		IS NOT TRUE;
 END;
-COMMENT ON FUNCTION gpucredit_internal.accrued_difference(text) IS
+COMMENT ON FUNCTION gpucredit_internal.accrued_difference(text, text) IS
 'verify: rows of accrued that differ from usage, or exceed their attempt''s bill.';

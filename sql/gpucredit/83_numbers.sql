@@ -11,8 +11,6 @@ CREATE VIEW gpucredit.accounts WITH (security_invoker) AS
 	FROM gpucredit.account a;
 COMMENT ON VIEW gpucredit.accounts IS
 'Table account, with numeric amounts';
-COMMENT ON COLUMN gpucredit.accounts.org IS 'The organisation.';
-COMMENT ON COLUMN gpucredit.accounts.created_at IS 'When it was made.';
 COMMENT ON COLUMN gpucredit.accounts.account IS 'A path; '''': the organisation itself.';
 COMMENT ON COLUMN gpucredit.accounts.weight IS 'Its weight among its siblings in fair share.';
 COMMENT ON COLUMN gpucredit.accounts.suspended IS 'True: the account and all below it may not hold or submit.';
@@ -27,17 +25,12 @@ CREATE VIEW gpucredit.holds WITH (security_invoker) AS
 	FROM gpucredit.hold h;
 COMMENT ON VIEW gpucredit.holds IS
 'Table hold, with numeric amounts: drawn = held + captured + refunded + released + lapsed';
-COMMENT ON COLUMN gpucredit.holds.org IS 'The organisation.';
-COMMENT ON COLUMN gpucredit.holds.hold IS 'The hold''s number.';
-COMMENT ON COLUMN gpucredit.holds.created_at IS 'When it was made.';
 COMMENT ON COLUMN gpucredit.holds.account IS 'The account that owns it.';
 COMMENT ON COLUMN gpucredit.holds.job IS 'The job; NULL: a caller''s own hold.';
 COMMENT ON COLUMN gpucredit.holds.drawn IS 'All credits ever set aside.';
 COMMENT ON COLUMN gpucredit.holds.held IS 'Credits set aside now.';
 COMMENT ON COLUMN gpucredit.holds.captured IS 'Credits spent, less refunds.';
-COMMENT ON COLUMN gpucredit.holds.refunded IS 'Credits spent and refunded.';
 COMMENT ON COLUMN gpucredit.holds.released IS 'Credits that returned to their buckets unspent.';
-COMMENT ON COLUMN gpucredit.holds.lapsed IS 'Credits that returned to a bucket that had expired or was revoked.';
 COMMENT ON COLUMN gpucredit.holds.uncollected IS 'Captures that no credit covered.';
 COMMENT ON COLUMN gpucredit.holds.expires_at IS 'When a caller''s own hold dies.';
 COMMENT ON COLUMN gpucredit.holds.closed_at IS 'When it was closed; NULL: it is open.';
@@ -50,7 +43,6 @@ CREATE VIEW gpucredit.entries WITH (security_invoker) AS
 	FROM gpucredit.entry e;
 COMMENT ON VIEW gpucredit.entries IS
 'Table entry, with numeric amounts: each row moves an amount of one bucket from one compartment to another';
-COMMENT ON COLUMN gpucredit.entries.org IS 'The organisation.';
 COMMENT ON COLUMN gpucredit.entries.entry IS 'The entry''s number; later ones are higher.';
 COMMENT ON COLUMN gpucredit.entries.at IS 'When it was written.';
 COMMENT ON COLUMN gpucredit.entries.bucket IS 'The bucket.';
@@ -79,27 +71,16 @@ CREATE VIEW gpucredit.attempts WITH (security_invoker) AS
 	FROM gpucredit.attempt a;
 COMMENT ON VIEW gpucredit.attempts IS
 'Table attempt, with numeric amounts: runs of jobs and their settlements';
-COMMENT ON COLUMN gpucredit.attempts.org IS 'The organisation.';
-COMMENT ON COLUMN gpucredit.attempts.job IS 'The job''s number.';
-COMMENT ON COLUMN gpucredit.attempts.attempt IS 'Which run of the job, from 1.';
-COMMENT ON COLUMN gpucredit.attempts.account IS 'A path below the organisation; '''' is the organisation itself.';
 COMMENT ON COLUMN gpucredit.attempts.pool IS 'The pool that it runs in.';
 COMMENT ON COLUMN gpucredit.attempts.tier IS 'The job''s tier.';
 COMMENT ON COLUMN gpucredit.attempts.hold IS 'The hold that pays for it.';
-COMMENT ON COLUMN gpucredit.attempts.gpus IS 'How many devices it has.';
 COMMENT ON COLUMN gpucredit.attempts.wall_limit IS 'How long it may run; NULL: no limit.';
 COMMENT ON COLUMN gpucredit.attempts.started_at IS 'When a cycle started it.';
 COMMENT ON COLUMN gpucredit.attempts.ended_at IS 'When it was settled; NULL: not yet.';
-COMMENT ON COLUMN gpucredit.attempts.exit_code IS 'The exit code of the job''s program; NULL: not reported.';
-COMMENT ON COLUMN gpucredit.attempts.message IS 'What was reported of the end, such as the last lines of the output; NULL: nothing.';
-COMMENT ON COLUMN gpucredit.attempts.log_uri IS 'Where the agent keeps the log; NULL: not reported.';
-COMMENT ON COLUMN gpucredit.attempts.trace IS 'The W3C trace it belongs to; NULL: none.';
 COMMENT ON COLUMN gpucredit.attempts.gpu_type IS 'The type of its GPUs; NULL: none.';
 COMMENT ON COLUMN gpucredit.attempts.share IS 'Thousandths of each GPU.';
 COMMENT ON COLUMN gpucredit.attempts.per_gpu_hour IS 'Its price, in credits per GPU and hour.';
-COMMENT ON COLUMN gpucredit.attempts.hold_window IS 'The time that a hold covers; NULL: the whole wall_limit.';
 COMMENT ON COLUMN gpucredit.attempts.running_at IS 'Its first heartbeat.';
-COMMENT ON COLUMN gpucredit.attempts.heard_at IS 'Its last heartbeat.';
 COMMENT ON COLUMN gpucredit.attempts.elapsed IS 'How long it has had its devices: how long it has run, as its agent reported, and overhead.';
 COMMENT ON COLUMN gpucredit.attempts.overhead IS 'How long its devices were taken while its processes did not run.';
 COMMENT ON COLUMN gpucredit.attempts.billed_share IS 'Thousandths of each GPU that are billed: share, or what its memory floor keeps from others if that is more.';
@@ -111,7 +92,6 @@ COMMENT ON COLUMN gpucredit.attempts.held IS 'Credits set aside for it; its bill
 COMMENT ON COLUMN gpucredit.attempts.outcome IS 'The outcome, as settle takes it; NULL: not settled.';
 COMMENT ON COLUMN gpucredit.attempts.billed IS 'Credits that it was billed.';
 COMMENT ON COLUMN gpucredit.attempts.released IS 'Credits of its hold that returned unspent.';
-COMMENT ON COLUMN gpucredit.attempts.lapsed IS 'Credits that returned to a bucket that had expired or was revoked.';
 COMMENT ON COLUMN gpucredit.attempts.refunded IS 'Credits that the settlement refunded for lost work.';
 COMMENT ON COLUMN gpucredit.attempts.uncollected IS 'What it cost and was not billed.';
 COMMENT ON COLUMN gpucredit.attempts.job_state IS 'The job''s state after the settlement.';
@@ -127,7 +107,6 @@ CREATE VIEW gpucredit.prices WITH (security_invoker) AS
 	FROM gpucredit.price p;
 COMMENT ON VIEW gpucredit.prices IS
 'Table price, with numeric amounts: of the rows whose effective_at is not in the future, the latest applies, and of several with the same effective_at the highest revision';
-COMMENT ON COLUMN gpucredit.prices.gpu_type IS 'The GPU type.';
 COMMENT ON COLUMN gpucredit.prices.effective_at IS 'It applies from this instant.';
 COMMENT ON COLUMN gpucredit.prices.per_gpu_hour IS 'Credits per device and hour.';
 COMMENT ON COLUMN gpucredit.prices.pool IS 'The pool; '''': every pool without a price of its own.';

@@ -93,7 +93,10 @@ COMMENT ON FUNCTION gpucredit_internal.spend_line(text[], text, timestamptz,
 	timestamptz, boolean) IS
 'Internal: lines of what account top and all below it spent in [since, until), in these organisations: settled, run time of ended attempts, and accrued. days: by UTC day. since NULL: removed rows count too, without a day. The caller has called require_kept().';
 
-/* Lets functions written in SQL refuse arguments as C functions do. */
+/*
+ * Raises the error for a bad argument, for functions written in SQL, in the
+ * form that C functions use.
+ */
 CREATE FUNCTION gpucredit_internal.require_sense(name text, value text,
 	sense boolean, problem text, hint text) RETURNS void
 LANGUAGE plpgsql STABLE PARALLEL SAFE
@@ -116,11 +119,9 @@ COMMENT ON FUNCTION gpucredit_internal.require_sense(text, text, boolean, text,
 'Raises 22023 for an argument that is null or makes no sense.';
 
 /*
- * Callers use it in a sub-select, so that it runs once; spend_line() would put
- * it into conditions.
- *
- * The organisations of a report: one, or for NULL all in which the caller may
- * see an account.
+ * The organisations of a report: the given one, or for NULL all in which the
+ * caller may see an account.  Callers use it in a sub-select, so that it runs
+ * once; otherwise spend_line() would evaluate it in its conditions.
  */
 CREATE FUNCTION gpucredit_internal.report_orgs(org text) RETURNS text[]
 LANGUAGE plpgsql STABLE PARALLEL RESTRICTED
@@ -132,6 +133,13 @@ BEGIN
 	IF org IS NOT NULL THEN
 		PERFORM gpucredit_internal.require_organisation(org);
 		RETURN ARRAY[org];
+	END IF;
+	/*
+	 * A caller who is no tenant sees every account, and every organisation has
+	 * the account ''.
+	 */
+	IF gpucredit_internal.may_read(NULL, NULL) THEN
+		RETURN ARRAY(SELECT a.org FROM gpucredit.account a WHERE a.account = '');
 	END IF;
 	SELECT array_agg(DISTINCT a.org) FILTER (WHERE v.may_read),
 		min(a.org) FILTER (WHERE NOT v.may_read)
@@ -147,7 +155,7 @@ $$;
 COMMENT ON FUNCTION gpucredit_internal.report_orgs(text) IS
 'Internal: the organisation, which must exist (UC001), or for NULL all whose accounts the caller may see; 42501 for a tenant bound to nothing.';
 
-/* usage_by() groups by these; type is another word for gpu_type. */
+/* The words by which usage_by() can group; type is a synonym of gpu_type. */
 CREATE FUNCTION gpucredit_internal.usage_words(by text) RETURNS text[]
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
 AS $$
@@ -261,7 +269,7 @@ END;
 COMMENT ON FUNCTION gpucredit.usage_by(text, text, timestamptz, timestamptz,
 	text) IS
 'Reports: what an account and all below it spent in [since, until), NULL for no bound.
-org: NULL for all organisations that the caller may see. by: one or more, separated by commas, of organisation, account, project (first part of an account''s path), user (its second), tier, pool, gpu_type (or type), day (UTC), job, label:KEY (what options.labels of its job has under that key). Use of a running attempt counts when it is logged, every gpucredit.usage_interval; in a time that is not over, as metered now. A refund counts when it is given. Usage that was removed counts at the end of its UTC day.
+org: NULL for all organisations that the caller may see. by: one or more, separated by commas, of organisation, account, project (first part of an account''s path), user (its second), tier, pool, gpu_type (or type), day (UTC), job, label:KEY (what options.labels of its job has under that key). Use of a running attempt counts when it is logged, every gpucredit.usage_interval; where until is NULL or lies in the future, what was metered since the last log counts, too. A refund counts when it is given. Usage that was removed counts at the end of its UTC day.
 Result, a row per item: spent, refunded, net = spent - refunded, in credits; GPU-hours used; how many jobs; accrued: the part of spent not settled in that time; the values by word. item is NULL for callers'' own holds, which have no job, tier, pool or GPU type, and for accounts without a project or user, or jobs without the label.
 Errors: UC001 no such account; 42501 a tenant bound to nothing; 22023, also for a since or until before what is kept.';
 
@@ -270,6 +278,33 @@ CREATE TYPE gpucredit.top_spenders_result AS (rank bigint, account text,
 	jobs bigint, organisation text, accrued numeric);
 COMMENT ON TYPE gpucredit.top_spenders_result IS
 'An account and what it spent.';
+
+/*
+ * What each account itself has ever spent, without the accounts below it:
+ * recorded totals, changes that are not folded yet, and what running jobs have
+ * cost so far. It reads one row for each account, and no entries.
+ */
+CREATE FUNCTION gpucredit_internal.account_spend()
+RETURNS TABLE (org text, account text, net numeric)
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT s.org, s.account, sum(s.net)
+	FROM (SELECT t.org, t.account, t.spent AS net
+		FROM gpucredit.account_total t WHERE t.spent <> 0
+		UNION ALL
+		SELECT t.org, (gpucredit_internal.account_path(t.account))[2], - t.spent
+		FROM gpucredit.account_total t WHERE t.spent <> 0 AND t.account <> ''
+		UNION ALL
+		SELECT d.org, d.account, d.spent::numeric
+		FROM gpucredit.account_delta d WHERE d.spent <> '0'
+		UNION ALL
+		SELECT c.org, c.account, c.billed
+		FROM gpucredit_internal.accrued_change((SELECT
+			gpucredit_internal.report_orgs(NULL)), NULL, NULL, false) c) s
+	GROUP BY s.org, s.account;
+END;
+COMMENT ON FUNCTION gpucredit_internal.account_spend() IS
+'top_spenders: what accounts of all organisations have spent less refunds, each without those below it, running jobs included.';
 
 CREATE FUNCTION gpucredit.top_spenders(org text DEFAULT NULL,
 	k int DEFAULT 10, since timestamptz DEFAULT NULL)
@@ -281,6 +316,19 @@ BEGIN ATOMIC
 	SELECT gpucredit_internal.require_kept('since', top_spenders.since);
 	SELECT gpucredit_internal.require_sense('k', top_spenders.k::text,
 		top_spenders.k > 0, 'is out of range', 'Pass 1 or more.');
+	/*
+	 * If all organisations and all of the past are asked for, the highest
+	 * spenders are known without entries, and then only their entries are
+	 * read.
+	 */
+	WITH asked AS MATERIALIZED (
+		SELECT top_spenders.org IS NULL AND top_spenders.since IS NULL
+			AND gpucredit_internal.may_read(NULL, NULL) AS everything),
+	top AS MATERIALIZED (
+		SELECT s.org, s.account FROM gpucredit_internal.account_spend() s
+		WHERE (SELECT a.everything FROM asked a) AND s.net > 0
+		ORDER BY s.net DESC, s.org COLLATE "C", s.account COLLATE "C"
+		LIMIT top_spenders.k)
 	SELECT row_number() OVER (ORDER BY u.net DESC, u.org COLLATE "C",
 			u.account COLLATE "C"),
 		u.account, u.net, u.spent, u.refunded, u.gpu_hours, u.jobs, u.org,
@@ -289,9 +337,14 @@ BEGIN ATOMIC
 			sum(l.refunded) AS refunded,
 			round(coalesce(sum(l.gpu_hours), 0), 6) AS gpu_hours,
 			count(DISTINCT l.job) AS jobs, sum(l.accrued) AS accrued
-		FROM gpucredit_internal.spend_line((SELECT gpucredit_internal.report_orgs(
-			top_spenders.org)), '', top_spenders.since, NULL, false) l
+		FROM gpucredit_internal.spend_line((SELECT CASE
+				WHEN (SELECT a.everything FROM asked a)
+				THEN ARRAY(SELECT DISTINCT t.org FROM top t)
+				ELSE gpucredit_internal.report_orgs(top_spenders.org) END),
+			'', top_spenders.since, NULL, false) l
 		WHERE gpucredit_internal.may_read(l.org, l.account)
+			AND (NOT (SELECT a.everything FROM asked a)
+				OR (l.org, l.account) IN (SELECT t.org, t.account FROM top t))
 		GROUP BY l.org, l.account) u
 	WHERE u.net > 0
 	ORDER BY 1 LIMIT top_spenders.k;
@@ -383,7 +436,7 @@ month: any day of it. Of an attempt that runs past the month''s end, the invoice
 Result: a line per account, tier, GPU type and price; tier, type and price are NULL for an account''s own holds. amount = spent - refunded, below 0 if more was refunded. accrued: the part of spent not settled in the month, below 0 if settlements were of use on an earlier invoice. uncollected: what attempts that ended in the month cost and no credit covered, which is no part of amount. A tenant sees its own accounts only.
 Errors: UC001 no such organisation; 22023, also for a month before what is kept.';
 
-/* Denials: those in the audit log, and those not counted there yet */
+/* Denials: those in the audit log, and those that are not counted there yet */
 CREATE TYPE gpucredit.denials_result AS (account text, operation text,
 	reason text, n bigint, first_at timestamptz, last_at timestamptz);
 COMMENT ON TYPE gpucredit.denials_result IS
@@ -423,8 +476,8 @@ COMMENT ON FUNCTION gpucredit.denials(text, text, timestamptz) IS
 Errors: UC001 no such account; 22023, also for a since before what is kept.';
 
 /*
- * Batches give the audit log by time: a batch is not dated before its rows,
- * nor before the previous batch.
+ * Finds audit rows by time through the batches: a batch is sealed neither
+ * before its rows were written nor before the previous batch.
  */
 CREATE INDEX seal_sealed_at ON gpucredit.seal (sealed_at, batch);
 

@@ -16,6 +16,19 @@ COMMENT ON TABLE gpucredit.upkeep_position IS
 COMMENT ON COLUMN gpucredit.upkeep_position.task IS 'The task.';
 COMMENT ON COLUMN gpucredit.upkeep_position.place IS 'The last key that it handled; of alerts_raised: since when alerts of all organisations were looked for.';
 
+/*
+ * The text of an instant, which does not depend on the session's DateStyle and
+ * TimeZone.
+ */
+CREATE FUNCTION gpucredit_internal.instant_text(instant timestamptz)
+RETURNS text
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT to_jsonb(instant_text.instant) #>> '{}';
+END;
+COMMENT ON FUNCTION gpucredit_internal.instant_text(timestamptz) IS
+'Upkeep: an instant as it is written into a position.';
+
 CREATE FUNCTION gpucredit_internal.upkeep_position(task text) RETURNS text[]
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -26,9 +39,9 @@ COMMENT ON FUNCTION gpucredit_internal.upkeep_position(text) IS
 'Upkeep: the last key that a task handled; NULL: it begins at the start.';
 
 /*
- * Two calls at once may both write: the second one then keeps what the first
- * wrote. Above READ COMMITTED such a write would be an error, so the position
- * stays as it is.
+ * Stores a position.  If two calls write at once, the second keeps what the
+ * first wrote.  Above READ COMMITTED its write would be an error, so the
+ * position is left unchanged.
  */
 CREATE FUNCTION gpucredit_internal.set_upkeep_position(task text, place text[])
 RETURNS void
@@ -54,7 +67,10 @@ $$;
 COMMENT ON FUNCTION gpucredit_internal.set_upkeep_position(text, text[]) IS
 'Upkeep: notes where a task stopped; NULL: at its end.';
 
-/* gpucredit.now() loads the library, which makes the setting known. */
+/*
+ * Until when a call of upkeep may work.  The call of gpucredit.now() loads the
+ * library, which defines the setting.
+ */
 CREATE FUNCTION gpucredit_internal.upkeep_until(share numeric)
 RETURNS timestamptz
 LANGUAGE sql VOLATILE PARALLEL SAFE

@@ -2,11 +2,12 @@
  * 84_verify.sql: every invariant of jobs, bills, devices and guards, and the
  * function that checks all of them.
  *
- * Each check_... is one query over the tables it names; tenant NULL means
- * every organisation.  Each invariant has a fixed short name.
+ * Each check_... is one query over the tables it names.  It checks the
+ * organisations from from_org to to_org; a bound that is NULL excludes none.
+ * Each invariant has a fixed short name.
  */
-/* Accounts: each account that is named exists */
-CREATE FUNCTION gpucredit_internal.check_accounts(tenant text)
+/* Checks of accounts: each account that a row names must exist. */
+CREATE FUNCTION gpucredit_internal.check_accounts(from_org text, to_org text)
 RETURNS SETOF gpucredit.verify_result
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -15,7 +16,7 @@ BEGIN ATOMIC
 		UNION ALL SELECT h.org, h.account, 'hold' FROM gpucredit.hold h
 		UNION ALL SELECT c.org, c.account, 'budget'
 			FROM gpucredit.budget_counter c
-		/* entry_matches_hold checks entries of a hold */
+		/* Entries of a hold are checked by entry_matches_hold. */
 		UNION ALL SELECT e.org, e.account, 'entry' FROM gpucredit.entry e
 			WHERE e.hold IS NULL
 		UNION ALL SELECT c.org, c.account, 'closing'
@@ -35,30 +36,35 @@ BEGIN ATOMIC
 	SELECT 'account_exists', n.org, format('account "%s"', n.account),
 		format('named by: %s', string_agg(n.by_what, ', ' ORDER BY n.by_what))
 	FROM (SELECT n.org, n.account, n.by_what FROM named n
-			WHERE check_accounts.tenant IS NULL
-				OR n.org = check_accounts.tenant
+			WHERE gpucredit_internal.in_orgs(n.org,
+				check_accounts.from_org, check_accounts.to_org)
 			GROUP BY n.org, n.account, n.by_what) n
 	WHERE NOT EXISTS (SELECT FROM gpucredit.account a
-		WHERE a.org = n.org AND a.account = n.account)
+		WHERE a.org = n.org AND a.account = n.account
+			AND gpucredit_internal.in_orgs(a.org, check_accounts.from_org,
+				check_accounts.to_org))
 	GROUP BY n.org, n.account;
 END;
-COMMENT ON FUNCTION gpucredit_internal.check_accounts(text) IS
+COMMENT ON FUNCTION gpucredit_internal.check_accounts(text, text) IS
 'verify: every account that is named exists.';
 
-/* Jobs: each state with the attempt and the hold it takes */
-CREATE FUNCTION gpucredit_internal.check_jobs(tenant text)
+/* Checks of jobs: each state has the attempt and the hold that it needs. */
+CREATE FUNCTION gpucredit_internal.check_jobs(from_org text, to_org text)
 RETURNS SETOF gpucredit.verify_result
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
 	WITH j AS NOT MATERIALIZED (
 		SELECT * FROM gpucredit.job j
-		WHERE check_jobs.tenant IS NULL OR j.org = check_jobs.tenant),
+		WHERE gpucredit_internal.in_orgs(j.org,
+			check_jobs.from_org, check_jobs.to_org)),
 	a AS NOT MATERIALIZED (
 		SELECT * FROM gpucredit.attempt a
-		WHERE check_jobs.tenant IS NULL OR a.org = check_jobs.tenant),
+		WHERE gpucredit_internal.in_orgs(a.org,
+			check_jobs.from_org, check_jobs.to_org)),
 	h AS NOT MATERIALIZED (
 		SELECT * FROM gpucredit.hold h
-		WHERE check_jobs.tenant IS NULL OR h.org = check_jobs.tenant)
+		WHERE gpucredit_internal.in_orgs(h.org,
+			check_jobs.from_org, check_jobs.to_org))
 	SELECT w.invariant, j.org, format('job %s', j.job),
 		format('%s, attempt %s of %s (%s live), hold %s of job %s, %s',
 			j.state, j.attempt, coalesce(n.attempts, 0),
@@ -83,7 +89,7 @@ BEGIN ATOMIC
 		('active_job_has_live_attempt', (CASE j.state WHEN 'active' THEN 1
 			ELSE 0 END) <> coalesce(n.live, 0)
 			OR n.live_last <> j.attempt),
-		/* sweeps find it by this row */
+		/* Sweeps find a live attempt by this row. */
 		('live_attempt_is_watched', n.live > 0 AND NOT EXISTS (
 			SELECT FROM gpucredit.attempt_watch w
 			WHERE w.org = j.org AND w.job = j.job
@@ -92,8 +98,8 @@ BEGIN ATOMIC
 		('ask_is_of_its_job', j.request_class <> gpucredit_internal.request_digest(j.request, j.topology, j.prefer,
 				j.preemptible, j.cpu_milli, j.memory_mib, j.wall_limit,
 				j.hold_window, j.offer_types, j.offer_memory, j.offer_prices,
-				j.offer_spot_prices, j.resources)),
-		/* what waits for other jobs has not begun */
+				j.offer_spot_prices, j.resources, j.options -> 'placement')),
+		/* A job that waits for other jobs has not begun. */
 		('eligible_is_derived', (j.eligible AND (j.after IS NOT NULL
 				OR j.held_by IS NOT NULL))
 			OR (j.state = 'active' AND NOT j.eligible)
@@ -149,23 +155,26 @@ BEGIN ATOMIC
 	FROM gpucredit.directive d
 		LEFT JOIN a ON a.org = d.org AND a.job = d.job
 			AND a.attempt = d.attempt
-	WHERE (check_jobs.tenant IS NULL OR d.org = check_jobs.tenant)
+	WHERE gpucredit_internal.in_orgs(d.org, check_jobs.from_org, check_jobs.to_org)
 		AND a.attempt IS NULL
 	UNION ALL
 	SELECT 'part_is_of_attempt', p.org,
 		format('job %s attempt %s', p.job, p.attempt),
 		format('node "%s" told how its part ended, and has none', p.node)
 	FROM gpucredit.attempt_part p
-	WHERE (check_jobs.tenant IS NULL OR p.org = check_jobs.tenant)
+	WHERE gpucredit_internal.in_orgs(p.org, check_jobs.from_org, check_jobs.to_org)
 		AND NOT EXISTS (SELECT FROM gpucredit.attempt_gpu g
 			WHERE g.org = p.org AND g.job = p.job AND g.attempt = p.attempt
-				AND g.node = p.node)
+				AND g.node = p.node
+			AND gpucredit_internal.in_orgs(g.org, check_jobs.from_org,
+				check_jobs.to_org))
 	UNION ALL
 	SELECT 'attempt_waits_for_a_part', a.org,
 		format('job %s attempt %s', a.job, a.attempt),
 		'it lives, though all its parts have ended'
 	FROM (SELECT DISTINCT p.org, p.job, p.attempt FROM gpucredit.attempt_part p
-			WHERE check_jobs.tenant IS NULL OR p.org = check_jobs.tenant) p
+			WHERE gpucredit_internal.in_orgs(p.org,
+				check_jobs.from_org, check_jobs.to_org)) p
 		JOIN a ON a.org = p.org AND a.job = p.job AND a.attempt = p.attempt
 	WHERE a.ended_at IS NULL
 		AND NOT EXISTS (SELECT FROM gpucredit.attempt_gpu g
@@ -179,7 +188,7 @@ BEGIN ATOMIC
 		format('to save from %s, promised by %s, gone at %s', d.starts_at,
 			d.saved_by, d.deadline)
 	FROM gpucredit.directive d
-	WHERE (check_jobs.tenant IS NULL OR d.org = check_jobs.tenant)
+	WHERE gpucredit_internal.in_orgs(d.org, check_jobs.from_org, check_jobs.to_org)
 		AND (d.starts_at > d.deadline OR d.saved_by > d.deadline
 			OR d.saved_by < d.starts_at)
 	UNION ALL
@@ -188,7 +197,7 @@ BEGIN ATOMIC
 			q.max_gpus, q.max_running, q.max_queued, q.spare, q.max_cpu_milli,
 			q.max_memory_mib)
 	FROM gpucredit.quota q
-	WHERE (check_jobs.tenant IS NULL OR q.org = check_jobs.tenant)
+	WHERE gpucredit_internal.in_orgs(q.org, check_jobs.from_org, check_jobs.to_org)
 		AND NOT gpucredit_internal.quota_is_sound(q.max_gpus, q.max_running,
 			q.max_queued, q.spare, q.max_cpu_milli, q.max_memory_mib)
 	UNION ALL
@@ -197,9 +206,11 @@ BEGIN ATOMIC
 		CASE WHEN t.org IS NULL THEN 'no cycle can start jobs under it'
 			ELSE 'a turn without a quota' END
 	FROM (SELECT q.* FROM gpucredit.quota q
-			WHERE check_jobs.tenant IS NULL OR q.org = check_jobs.tenant) q
+			WHERE gpucredit_internal.in_orgs(q.org,
+				check_jobs.from_org, check_jobs.to_org)) q
 		FULL JOIN (SELECT t.* FROM gpucredit.quota_lock t
-			WHERE check_jobs.tenant IS NULL OR t.org = check_jobs.tenant) t
+			WHERE gpucredit_internal.in_orgs(t.org,
+				check_jobs.from_org, check_jobs.to_org)) t
 			ON t.org = q.org AND t.account = q.account
 			AND t.gpu_type = q.gpu_type
 	WHERE q.org IS NULL OR t.org IS NULL
@@ -212,15 +223,15 @@ BEGIN ATOMIC
 			WHERE j.org = q.org AND j.ended_at IS NULL
 				AND (q.account = '' OR j.account = q.account
 					OR starts_with(j.account, q.account || '/'))) n
-	WHERE (check_jobs.tenant IS NULL OR q.org = check_jobs.tenant)
+	WHERE gpucredit_internal.in_orgs(q.org, check_jobs.from_org, check_jobs.to_org)
 		AND q.spare > 0
 		AND (q.gpu_type = '' AND n.n + q.spare <= q.max_queued) IS NOT TRUE;
 END;
-COMMENT ON FUNCTION gpucredit_internal.check_jobs(text) IS
+COMMENT ON FUNCTION gpucredit_internal.check_jobs(text, text) IS
 'verify: jobs, their attempts and holds, and what quotas assume of them.';
 
-/* Budgets: their counts are the sums of their holds' counts */
-CREATE FUNCTION gpucredit_internal.check_budgets(tenant text)
+/* Checks of budgets: their counts are the sums of what their holds count. */
+CREATE FUNCTION gpucredit_internal.check_budgets(from_org text, to_org text)
 RETURNS SETOF gpucredit.verify_result
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -232,13 +243,13 @@ BEGIN ATOMIC
 			coalesce(s.reserved, '0'), coalesce(s.spent, '0'),
 			coalesce(c.reserved::text, 'no row'), c.spent)
 	FROM (SELECT * FROM gpucredit.budget_counter_whole b
-			WHERE check_budgets.tenant IS NULL
-				OR b.org = check_budgets.tenant) c
+			WHERE gpucredit_internal.in_orgs(b.org,
+				check_budgets.from_org, check_budgets.to_org)) c
 		FULL JOIN (SELECT h.org, h.account, h.period, h.period_start,
 				sum(h.reserved) AS reserved, sum(h.spent) AS spent
 			FROM gpucredit.hold_budget h
-			WHERE check_budgets.tenant IS NULL
-				OR h.org = check_budgets.tenant
+			WHERE gpucredit_internal.in_orgs(h.org,
+				check_budgets.from_org, check_budgets.to_org)
 			GROUP BY h.org, h.account, h.period, h.period_start) s
 			ON s.org = c.org AND s.account = c.account
 				AND s.period = c.period AND s.period_start = c.period_start
@@ -255,10 +266,12 @@ BEGIN ATOMIC
 	FROM (SELECT b.org, b.hold, b.account, b.period,
 				sum(b.reserved) AS reserved, sum(b.spent) AS spent
 			FROM gpucredit.hold_budget b
-			WHERE check_budgets.tenant IS NULL
-				OR b.org = check_budgets.tenant
+			WHERE gpucredit_internal.in_orgs(b.org,
+				check_budgets.from_org, check_budgets.to_org)
 			GROUP BY b.org, b.hold, b.account, b.period) b
 		LEFT JOIN gpucredit.hold h ON h.org = b.org AND h.hold = b.hold
+			AND gpucredit_internal.in_orgs(h.org, check_budgets.from_org,
+				check_budgets.to_org)
 	WHERE (b.reserved <= h.held AND b.spent <= h.captured AND h.counted)
 		IS NOT TRUE
 	UNION ALL
@@ -271,12 +284,12 @@ BEGIN ATOMIC
 			coalesce(l.amount::text, 'none'),
 			CASE WHEN l.amount IS NOT NULL AND l.hard THEN ', hard' END)
 	FROM (SELECT * FROM gpucredit.budget b
-			WHERE check_budgets.tenant IS NULL
-				OR b.org = check_budgets.tenant) b
+			WHERE gpucredit_internal.in_orgs(b.org,
+				check_budgets.from_org, check_budgets.to_org)) b
 		FULL JOIN (SELECT DISTINCT ON (l.org, l.account, l.period) l.*
 			FROM gpucredit.budget_log l
-			WHERE check_budgets.tenant IS NULL
-				OR l.org = check_budgets.tenant
+			WHERE gpucredit_internal.in_orgs(l.org,
+				check_budgets.from_org, check_budgets.to_org)
 			ORDER BY l.org, l.account, l.period, l.at DESC) l
 			ON l.org = b.org AND l.account = b.account
 				AND l.period = b.period
@@ -287,7 +300,7 @@ BEGIN ATOMIC
 		format('account "%s" %s at %s', l.account, l.period, l.at),
 		CASE WHEN l.audited THEN 'whether the budget is new follows from the row before'
 			ELSE 'the audit log has no such change' END
-	/* removed and set at one instant, it is new, too */
+	/* A budget that was removed and set at the same instant is new as well. */
 	FROM (SELECT l.*, NOT l.is_new AND l.amount IS NOT NULL
 				AND lag(l.amount) OVER (PARTITION BY l.org, l.account,
 				l.period ORDER BY l.at) IS NULL AS wrong,
@@ -295,25 +308,28 @@ BEGIN ATOMIC
 				WHERE a.operation = 'set_budget' AND a.org = l.org
 					AND a.account = l.account AND a.at = l.at
 					AND a.detail ->> 'period' = l.period
-					AND (check_budgets.tenant IS NULL
-						OR a.org = check_budgets.tenant)) AS audited
+					AND gpucredit_internal.in_orgs(a.org,
+						check_budgets.from_org, check_budgets.to_org)) AS audited
 			FROM gpucredit.budget_log l
-			WHERE check_budgets.tenant IS NULL
-				OR l.org = check_budgets.tenant) l
+			WHERE gpucredit_internal.in_orgs(l.org,
+				check_budgets.from_org, check_budgets.to_org)) l
 		CROSS JOIN (SELECT gpucredit_internal.kept_from('audit') AS after) k
 	WHERE l.wrong OR (NOT l.audited AND coalesce(l.at > k.after, true))
 	UNION ALL
 	SELECT 'budget_is_in_its_log', a.org,
 		format('account "%s" %s at %s', a.account, a.detail ->> 'period', a.at),
 		'its log has no such change'
-	/* a change is logged no earlier than the one before, if the clock goes back */
+	/*
+	 * If the clock was set back, a change is logged with the instant of the
+	 * one before.
+	 */
 	FROM (SELECT a.org, a.account, a.detail, a.at, a.decision, max(a.at) OVER (
 				PARTITION BY a.org, a.account, a.detail ->> 'period'
 				ORDER BY a.audit) AS logged_at
 			FROM gpucredit.audit a
 			WHERE a.operation = 'set_budget'
-				AND (check_budgets.tenant IS NULL
-					OR a.org = check_budgets.tenant)) a
+				AND gpucredit_internal.in_orgs(a.org,
+					check_budgets.from_org, check_budgets.to_org)) a
 		LEFT JOIN gpucredit.budget_log l ON l.org = a.org
 			AND l.account = a.account AND l.period = a.detail ->> 'period'
 			AND l.at = a.logged_at
@@ -322,19 +338,20 @@ BEGIN ATOMIC
 	SELECT 'account_has_its_limits', d.org, format('account "%s"', d.account),
 		format('has %s, its budgets and quotas are %s',
 			coalesce(d.found::text, 'none'), coalesce(d.expected::text, 'none'))
-	FROM gpucredit_internal.limits_difference(check_budgets.tenant) d;
+	FROM gpucredit_internal.limits_difference(check_budgets.from_org, check_budgets.to_org) d;
 END;
-COMMENT ON FUNCTION gpucredit_internal.check_budgets(text) IS
+COMMENT ON FUNCTION gpucredit_internal.check_budgets(text, text) IS
 'verify: budgets count exactly what holds were counted with.';
 
-/* Bills: metered time, its cost, and its payment */
-CREATE FUNCTION gpucredit_internal.check_bills(tenant text)
+/* Checks of bills: metered time, its cost, and its payment */
+CREATE FUNCTION gpucredit_internal.check_bills(from_org text, to_org text)
 RETURNS SETOF gpucredit.verify_result
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
 	WITH a AS NOT MATERIALIZED (
 		SELECT * FROM gpucredit.attempt a
-		WHERE check_bills.tenant IS NULL OR a.org = check_bills.tenant)
+		WHERE gpucredit_internal.in_orgs(a.org,
+			check_bills.from_org, check_bills.to_org))
 	SELECT 'bill_is_its_entries', coalesce(a.org, e.org),
 		format('job %s attempt %s', coalesce(a.job, e.job),
 			coalesce(a.attempt, e.attempt)),
@@ -345,14 +362,14 @@ BEGIN ATOMIC
 		FULL JOIN (SELECT e.org, e.job, e.attempt, sum(e.amount) AS spent
 			FROM (SELECT e.org, e.job, e.attempt, e.amount
 				FROM gpucredit.entry e
-				WHERE (check_bills.tenant IS NULL
-						OR e.org = check_bills.tenant)
+				WHERE gpucredit_internal.in_orgs(e.org,
+					check_bills.from_org, check_bills.to_org)
 					AND e.target = 'spent' AND e.job IS NOT NULL
 				UNION ALL
 				SELECT c.org, c.job, c.attempt, c.spent
 				FROM gpucredit.closing c
-				WHERE (check_bills.tenant IS NULL
-						OR c.org = check_bills.tenant)
+				WHERE gpucredit_internal.in_orgs(c.org,
+					check_bills.from_org, check_bills.to_org)
 					AND c.spent IS NOT NULL AND c.job IS NOT NULL) e
 			GROUP BY e.org, e.job, e.attempt) e
 			ON e.org = a.org AND e.job = a.job AND e.attempt = a.attempt
@@ -365,15 +382,15 @@ BEGIN ATOMIC
 		LEFT JOIN (SELECT e.org, e.job, e.attempt, sum(e.amount) AS refunded
 			FROM (SELECT e.org, e.job, e.attempt, e.amount
 				FROM gpucredit.entry e
-				WHERE (check_bills.tenant IS NULL
-						OR e.org = check_bills.tenant)
+				WHERE gpucredit_internal.in_orgs(e.org,
+					check_bills.from_org, check_bills.to_org)
 					AND e.source = 'spent' AND e.target = 'available'
 					AND e.attempt IS NOT NULL
 				UNION ALL
 				SELECT c.org, c.job, c.attempt, c.given_back
 				FROM gpucredit.closing c
-				WHERE (check_bills.tenant IS NULL
-						OR c.org = check_bills.tenant)
+				WHERE gpucredit_internal.in_orgs(c.org,
+					check_bills.from_org, check_bills.to_org)
 					AND c.given_back IS NOT NULL) e
 			GROUP BY e.org, e.job, e.attempt) e
 			ON e.org = a.org AND e.job = a.job AND e.attempt = a.attempt
@@ -399,8 +416,10 @@ BEGIN ATOMIC
 		OR (a.late_elapsed BETWEEN '0' AND a.elapsed) IS FALSE
 		OR (a.late_at IS NOT NULL AND a.ended_at IS NULL)
 	UNION ALL
-	/* surplus returned before the settlement or with it; what it refunded may
-	   have lapsed */
+	/*
+	 * Surplus was returned before the settlement or with it; credit that was
+	 * refunded may have lapsed.
+	 */
 	SELECT 'settlement_is_of_its_hold', a.org,
 		format('job %s attempt %s', a.job, a.attempt),
 		format('of %s held billed %s, released %s, lapsed %s; hold %s released %s, lapsed %s, refunded %s',
@@ -409,11 +428,12 @@ BEGIN ATOMIC
 			h.refunded)
 	FROM a JOIN gpucredit.hold h ON h.org = a.org AND h.hold = a.hold
 	WHERE a.billed IS NOT NULL
-		AND (check_bills.tenant IS NULL OR h.org = check_bills.tenant)
+		AND gpucredit_internal.in_orgs(h.org,
+			check_bills.from_org, check_bills.to_org)
 		AND (a.released <= h.released AND a.lapsed <= h.lapsed + h.refunded
 			AND a.billed + a.released + a.lapsed >= a.held) IS NOT TRUE
 	UNION ALL
-	/* a late report bills the refund for lost work again */
+	/* A late report bills again what was refunded for lost work. */
 	SELECT 'bill_is_the_metered', a.org,
 		format('job %s attempt %s', a.job, a.attempt),
 		format('ran %s of held %s: expected %s, found %s billed, %s uncollected',
@@ -437,8 +457,8 @@ BEGIN ATOMIC
 			c.per_hour::numeric(19, 6), a.per_hour)
 	FROM a
 		LEFT JOIN gpucredit.job j ON j.org = a.org AND j.job = a.job
-			AND j.hold = a.hold AND (check_bills.tenant IS NULL
-				OR j.org = check_bills.tenant)
+			AND j.hold = a.hold AND gpucredit_internal.in_orgs(j.org,
+				check_bills.from_org, check_bills.to_org)
 		CROSS JOIN LATERAL (SELECT least(ceil(a.per_gpu_hour::numeric
 				* a.gpus * a.billed_share * 1000) / 1000000
 				+ coalesce(j.resources, '0')::numeric, 9223372036854.775807)
@@ -454,7 +474,7 @@ BEGIN ATOMIC
 	WHERE (a.billed_share BETWEEN a.share AND 1000
 		AND a.overhead BETWEEN '0' AND a.elapsed) IS NOT TRUE
 	UNION ALL
-	/* a job's prices stay as long as its hold */
+	/* A job's prices do not change as long as it has the same hold. */
 	SELECT 'price_is_as_offered', a.org,
 		format('job %s attempt %s', a.job, a.attempt),
 		format('an hour of %s costs %s, offered %s, on spot nodes %s',
@@ -465,7 +485,8 @@ BEGIN ATOMIC
 			AND j.hold = a.hold
 		CROSS JOIN LATERAL (SELECT array_position(j.offer_types, a.gpu_type)
 			AS at) o
-	WHERE (check_bills.tenant IS NULL OR j.org = check_bills.tenant)
+	WHERE gpucredit_internal.in_orgs(j.org,
+		check_bills.from_org, check_bills.to_org)
 		AND CASE WHEN a.gpu_type IS NULL THEN a.per_gpu_hour <> '0'
 			ELSE (a.per_gpu_hour = j.offer_prices[o.at]
 				OR a.per_gpu_hour = j.offer_spot_prices[o.at]) IS NOT TRUE END
@@ -478,7 +499,8 @@ BEGIN ATOMIC
 	FROM (SELECT u.org, u.job, u.attempt, max(u.elapsed) AS elapsed,
 			max(u.billed) AS billed
 		FROM gpucredit.usage u
-		WHERE check_bills.tenant IS NULL OR u.org = check_bills.tenant
+		WHERE gpucredit_internal.in_orgs(u.org,
+			check_bills.from_org, check_bills.to_org)
 		GROUP BY u.org, u.job, u.attempt) u
 		LEFT JOIN a ON a.org = u.org AND a.job = u.job
 			AND a.attempt = u.attempt
@@ -486,7 +508,7 @@ BEGIN ATOMIC
 	UNION ALL
 	SELECT v.invariant, v.org, format('job %s attempt %s', v.job, v.attempt),
 		v.detail
-	FROM gpucredit_internal.accrued_difference(check_bills.tenant) v
+	FROM gpucredit_internal.accrued_difference(check_bills.from_org, check_bills.to_org) v
 	UNION ALL
 	SELECT 'checkpoint_within_attempt', c.org,
 		format('job %s attempt %s step %s', c.job, c.attempt, c.step),
@@ -495,7 +517,8 @@ BEGIN ATOMIC
 	FROM gpucredit.checkpoint c
 		LEFT JOIN a ON a.org = c.org AND a.job = c.job
 			AND a.attempt = c.attempt
-	WHERE (check_bills.tenant IS NULL OR c.org = check_bills.tenant)
+	WHERE gpucredit_internal.in_orgs(c.org,
+		check_bills.from_org, check_bills.to_org)
 		AND (c.elapsed <= a.elapsed) IS NOT TRUE
 	UNION ALL
 	SELECT 'saved_is_last_checkpoint', a.org,
@@ -507,25 +530,27 @@ BEGIN ATOMIC
 		LEFT JOIN (SELECT DISTINCT ON (c.org, c.job, c.attempt) c.org, c.job,
 				c.attempt, c.at
 			FROM gpucredit.checkpoint c
-			WHERE check_bills.tenant IS NULL OR c.org = check_bills.tenant
+			WHERE gpucredit_internal.in_orgs(c.org,
+				check_bills.from_org, check_bills.to_org)
 			ORDER BY c.org, c.job, c.attempt, c.step DESC) c
 			ON c.org = a.org AND c.job = a.job AND c.attempt = a.attempt
 	WHERE a.saved_at IS DISTINCT FROM c.at;
 END;
-COMMENT ON FUNCTION gpucredit_internal.check_bills(text) IS
+COMMENT ON FUNCTION gpucredit_internal.check_bills(text, text) IS
 'verify: settlements, entries, usage and checkpoints agree.';
 
 /*
- * Devices: taken means that a live attempt has them, or an ended one that its
- * agent has not reported gone. tenant: only its attempts.
+ * Checks of devices.  A device is taken if a live attempt has it, or an ended
+ * one that its agent has not reported gone.
  */
-CREATE FUNCTION gpucredit_internal.check_devices(tenant text)
+CREATE FUNCTION gpucredit_internal.check_devices(from_org text, to_org text)
 RETURNS SETOF gpucredit.verify_result
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
 	WITH g AS NOT MATERIALIZED (
 		SELECT * FROM gpucredit.attempt_gpu g
-		WHERE check_devices.tenant IS NULL OR g.org = check_devices.tenant),
+		WHERE gpucredit_internal.in_orgs(g.org,
+			check_devices.from_org, check_devices.to_org)),
 	taken AS NOT MATERIALIZED (
 		SELECT * FROM gpucredit.attempt_gpu g WHERE NOT g.free)
 	SELECT 'device_given_once', min(d.org),
@@ -535,8 +560,8 @@ BEGIN ATOMIC
 				ORDER BY d.org, d.job, d.attempt))
 	FROM (SELECT t.*, unnest(gpucredit.gpuset_to_array(t.gpus)) AS device FROM taken t) d
 	GROUP BY d.node, d.device
-	HAVING sum(d.share) > 1000 AND (check_devices.tenant IS NULL
-		OR bool_or(d.org = check_devices.tenant))
+	HAVING sum(d.share) > 1000 AND bool_or(gpucredit_internal.in_orgs(d.org,
+		check_devices.from_org, check_devices.to_org))
 	UNION ALL
 	SELECT 'device_given_in_turn', i.org, format('job %s attempt %s node "%s"',
 			i.job, i.attempt, i.node),
@@ -552,17 +577,18 @@ BEGIN ATOMIC
 				(a.org, a.job, a.attempt, a.node, a.gpus, a.ended_at, -a.share,
 					false))
 				AS h (org, job, attempt, node, gpus, at, share, lives)
-			WHERE h.at IS NOT NULL AND (check_devices.tenant IS NULL
+			WHERE h.at IS NOT NULL AND (check_devices.from_org IS NULL
 				OR a.node IN (SELECT g.node FROM g))
-				/* another scheduler may tell late when it began */
+				/* Another scheduler may report late when the attempt began. */
 				AND NOT EXISTS (SELECT FROM gpucredit.attempt f
 					WHERE f.org = a.org AND f.job = a.job
 						AND f.attempt = a.attempt AND f.is_foreign)) e
 		WINDOW w AS (PARTITION BY e.node, e.device ORDER BY e.at, e.share
 			ROWS UNBOUNDED PRECEDING)) i
 	WHERE i.given > 1000 AND i.share > 0
-		AND coalesce(i.live, 0) <= 1000	/* device_given_once reports that */
-		AND (check_devices.tenant IS NULL OR i.org = check_devices.tenant)
+		AND coalesce(i.live, 0) <= 1000	/* more are reported by device_given_once */
+		AND gpucredit_internal.in_orgs(i.org,
+			check_devices.from_org, check_devices.to_org)
 	UNION ALL
 	SELECT 'gpu_memory_given_once', min(d.org),
 		format('node "%s" device %s', d.node, d.device),
@@ -576,8 +602,8 @@ BEGIN ATOMIC
 		WHERE t.share < 1000) d
 	GROUP BY d.node, d.device, d.has
 	HAVING sum(d.takes) > d.has
-		AND (check_devices.tenant IS NULL
-			OR bool_or(d.org = check_devices.tenant))
+		AND bool_or(gpucredit_internal.in_orgs(d.org,
+			check_devices.from_org, check_devices.to_org))
 	UNION ALL
 	SELECT w.invariant, t.org, format('job %s attempt %s node "%s"', t.job,
 			t.attempt, t.node),
@@ -588,6 +614,8 @@ BEGIN ATOMIC
 	FROM taken t
 		JOIN gpucredit.attempt a ON a.org = t.org AND a.job = t.job
 			AND a.attempt = t.attempt
+			AND gpucredit_internal.in_orgs(a.org, check_devices.from_org,
+				check_devices.to_org)
 		LEFT JOIN gpucredit.node n ON n.node = t.node
 		CROSS JOIN LATERAL (VALUES
 		('device_exists', n.node IS NULL OR EXISTS (SELECT FROM
@@ -595,7 +623,8 @@ BEGIN ATOMIC
 		('node_is_right', t.ended_at IS NULL AND (n.pool <> t.pool
 			OR a.pool <> t.pool OR (a.gpus > 0 AND n.gpu_type <> a.gpu_type))))
 		AS w (invariant, broken)
-	WHERE (check_devices.tenant IS NULL OR t.org = check_devices.tenant)
+	WHERE gpucredit_internal.in_orgs(t.org,
+		check_devices.from_org, check_devices.to_org)
 		AND w.broken
 	UNION ALL
 	SELECT 'terms_are_attempts', t.org, format('job %s attempt %s node "%s"',
@@ -613,8 +642,13 @@ BEGIN ATOMIC
 			a.share, j.cpu_milli, j.memory_mib)
 	FROM taken t JOIN gpucredit.attempt a ON a.org = t.org AND a.job = t.job
 		AND a.attempt = t.attempt
+			AND gpucredit_internal.in_orgs(a.org, check_devices.from_org,
+				check_devices.to_org)
 		LEFT JOIN gpucredit.job j ON j.org = t.org AND j.job = t.job
-	WHERE (check_devices.tenant IS NULL OR t.org = check_devices.tenant)
+			AND gpucredit_internal.in_orgs(j.org, check_devices.from_org,
+				check_devices.to_org)
+	WHERE gpucredit_internal.in_orgs(t.org,
+		check_devices.from_org, check_devices.to_org)
 		AND (t.account <> a.account OR t.tier <> a.tier
 			OR t.preemptible <> j.preemptible
 			OR t.min_gpus <> gpucredit.gpureq_min_gpus(j.request)
@@ -625,7 +659,7 @@ BEGIN ATOMIC
 			OR t.memory_mib <> CASE a.gpus WHEN 0 THEN j.memory_mib ELSE
 				ceil(j.memory_mib::numeric * gpucredit.gpu_count(t.gpus)
 					/ a.gpus) END
-			/* a job's offers stay as long as its hold */
+			/* A job's offers do not change as long as it has the same hold. */
 			OR (j.hold = a.hold AND t.gpu_memory_mib <> CASE a.share
 				WHEN 1000 THEN 0 ELSE
 				(SELECT min(ceil(m.floor::numeric / 1048576))
@@ -639,7 +673,10 @@ BEGIN ATOMIC
 					<> least(extract(epoch FROM a.wall_limit),
 						extract(epoch FROM a.ends_by - t.started_at)) END)
 	UNION ALL
-	/* an attempt that was reported late since may have counted otherwise then */
+	/*
+	 * Figures of an attempt that has been reported late since may have been
+	 * different then.
+	 */
 	SELECT 'spared_as_evicted', t.org, format('job %s attempt %s node "%s"',
 			t.job, t.attempt, t.node),
 		format('evicted %s times before, %s lost; its attempts say %s to %s times, %s to %s',
@@ -656,7 +693,8 @@ BEGIN ATOMIC
 				FROM gpucredit.attempt a
 				WHERE a.org = t.org AND a.job = t.job AND a.attempt < t.attempt
 					AND a.outcome = 'preempted' AND a.ended_by <> 'app') p) e
-	WHERE (check_devices.tenant IS NULL OR t.org = check_devices.tenant)
+	WHERE gpucredit_internal.in_orgs(t.org,
+		check_devices.from_org, check_devices.to_org)
 		AND (t.evictions NOT BETWEEN e.least AND e.most
 			OR t.redone NOT BETWEEN e.least_redone AND e.most_redone)
 	UNION ALL
@@ -665,8 +703,8 @@ BEGIN ATOMIC
 			n.cpu_milli, sum(t.memory_mib), n.memory_mib)
 	FROM taken t JOIN gpucredit.node n ON n.node = t.node
 	GROUP BY t.node, n.cpu_milli, n.memory_mib
-	HAVING (check_devices.tenant IS NULL
-			OR bool_or(t.org = check_devices.tenant))
+	HAVING bool_or(gpucredit_internal.in_orgs(t.org, check_devices.from_org,
+		check_devices.to_org))
 		AND ((n.cpu_milli > 0 AND sum(t.cpu_milli) > n.cpu_milli)
 			OR (n.memory_mib > 0 AND sum(t.memory_mib) > n.memory_mib))
 	UNION ALL
@@ -680,7 +718,8 @@ BEGIN ATOMIC
 				min(g.share) AS least, max(g.share) AS most
 			FROM g GROUP BY g.org, g.job, g.attempt) g
 			ON g.org = a.org AND g.job = a.job AND g.attempt = a.attempt
-	WHERE (check_devices.tenant IS NULL OR a.org = check_devices.tenant)
+	WHERE gpucredit_internal.in_orgs(a.org,
+		check_devices.from_org, check_devices.to_org)
 		AND (g.gpus = a.gpus AND g.least = a.share AND g.most = a.share)
 			IS NOT TRUE
 	UNION ALL
@@ -694,21 +733,24 @@ BEGIN ATOMIC
 	FROM g
 		LEFT JOIN gpucredit.attempt a ON a.org = g.org AND a.job = g.job
 			AND a.attempt = g.attempt
+			AND gpucredit_internal.in_orgs(a.org, check_devices.from_org,
+				check_devices.to_org)
 	WHERE CASE WHEN a.attempt IS NULL THEN true
-		/* terms_are_attempts looks at those that are taken */
+		/* terms_are_attempts compares those that are not free. */
 		WHEN g.free AND (g.account, g.pool, g.tier, g.started_at)
 			<> (a.account, a.pool, a.tier, a.started_at) THEN true
 		WHEN a.ended_at IS NULL THEN g.free OR g.ended_at IS NOT NULL
 		ELSE NOT g.free AND g.ended_at IS NULL END;
 END;
-COMMENT ON FUNCTION gpucredit_internal.check_devices(text) IS
+COMMENT ON FUNCTION gpucredit_internal.check_devices(text, text) IS
 'verify: devices, cpu and memory of nodes.';
 
 /*
- * Claims promise a device once, to a queued or running job; the device is free
- * or its victims are leaving. tenant: only its jobs.
+ * Checks of claims: they promise a device only once, and to a queued or
+ * running job. The device is free, or its present attempts have been ordered
+ * to stop.
  */
-CREATE FUNCTION gpucredit_internal.check_claims(tenant text)
+CREATE FUNCTION gpucredit_internal.check_claims(from_org text, to_org text)
 RETURNS SETOF gpucredit.verify_result
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -725,8 +767,8 @@ BEGIN ATOMIC
 	FROM (SELECT p.*, unnest(gpucredit.gpuset_to_array(p.gpus)) AS device
 		FROM promised p) d
 	GROUP BY d.pool, d.node, d.device
-	HAVING sum(d.share) > 1000 AND (check_claims.tenant IS NULL
-		OR bool_or(d.org = check_claims.tenant))
+	HAVING sum(d.share) > 1000 AND bool_or(gpucredit_internal.in_orgs(d.org,
+		check_claims.from_org, check_claims.to_org))
 	UNION ALL
 	SELECT 'gpu_memory_promised_once', min(d.org),
 		format('node "%s" device %s', d.node, d.device),
@@ -740,8 +782,8 @@ BEGIN ATOMIC
 		WHERE p.share < 1000) d
 	GROUP BY d.pool, d.node, d.device, d.has
 	HAVING sum(d.takes) > d.has
-		AND (check_claims.tenant IS NULL
-			OR bool_or(d.org = check_claims.tenant))
+		AND bool_or(gpucredit_internal.in_orgs(d.org,
+			check_claims.from_org, check_claims.to_org))
 	UNION ALL
 	SELECT 'claim_has_open_job', c.org, format('job %s', c.job),
 		format('claim of "%s" in pool "%s" after attempt %s, the job %s',
@@ -750,7 +792,10 @@ BEGIN ATOMIC
 				j.pool, j.state, j.attempt) END)
 	FROM gpucredit.claim c
 		LEFT JOIN gpucredit.job j ON j.org = c.org AND j.job = c.job
-	WHERE (check_claims.tenant IS NULL OR c.org = check_claims.tenant)
+			AND gpucredit_internal.in_orgs(j.org, check_claims.from_org,
+				check_claims.to_org)
+	WHERE gpucredit_internal.in_orgs(c.org,
+		check_claims.from_org, check_claims.to_org)
 		AND (j.pool = c.pool AND j.account = c.account
 			AND j.attempt = c.attempt
 			AND j.state IN ('queued', 'active', 'unfunded')) IS NOT TRUE
@@ -766,11 +811,12 @@ BEGIN ATOMIC
 				sum(gpucredit.gpu_count(g.gpus)) AS gpus
 			FROM gpucredit.claim_gpu g GROUP BY g.pool, g.org, g.job) g
 			ON g.pool = c.pool AND g.org = c.org AND g.job = c.job
-		/* a running job that moves keeps its number */
+		/* A running job that is moved keeps the number of GPUs it has. */
 		LEFT JOIN gpucredit.job j ON j.org = c.org AND j.job = c.job
+			AND gpucredit_internal.in_orgs(j.org, check_claims.from_org,
+				check_claims.to_org)
 			AND j.state IN ('queued', 'unfunded')
-	WHERE (check_claims.tenant IS NULL
-			OR coalesce(c.org, g.org) = check_claims.tenant)
+	WHERE gpucredit_internal.in_orgs(coalesce(c.org, g.org), check_claims.from_org, check_claims.to_org)
 		AND (c.job IS NULL OR g.job IS NULL
 			OR (c.gpu_type IS NULL) <> (g.gpus = 0)
 			OR c.share <> gpucredit.gpureq_share(j.request)
@@ -785,7 +831,8 @@ BEGIN ATOMIC
 		JOIN gpucredit.attempt_gpu t ON t.pool = p.pool AND t.node = p.node
 			AND NOT t.free AND t.ended_at IS NULL AND t.gpus && p.gpus
 	WHERE p.share = 1000
-		AND (check_claims.tenant IS NULL OR p.org = check_claims.tenant)
+		AND gpucredit_internal.in_orgs(p.org,
+			check_claims.from_org, check_claims.to_org)
 		AND NOT EXISTS (SELECT FROM gpucredit.directive d
 			WHERE d.org = t.org AND d.job = t.job AND d.attempt = t.attempt)
 	UNION ALL
@@ -797,17 +844,22 @@ BEGIN ATOMIC
 	FROM gpucredit.eviction e
 		LEFT JOIN gpucredit.attempt a ON a.org = e.org AND a.job = e.job
 			AND a.attempt = e.attempt
-	WHERE (check_claims.tenant IS NULL OR e.org = check_claims.tenant)
+			AND gpucredit_internal.in_orgs(a.org, check_claims.from_org,
+				check_claims.to_org)
+	WHERE gpucredit_internal.in_orgs(e.org,
+		check_claims.from_org, check_claims.to_org)
 		AND (a.attempt IS NULL OR (a.ended_at IS NULL AND NOT EXISTS
 			(SELECT FROM gpucredit.directive d WHERE d.org = e.org
 				AND d.job = e.job AND d.attempt = e.attempt
 				AND d.cause = 'claim')));
 END;
-COMMENT ON FUNCTION gpucredit_internal.check_claims(text) IS
+COMMENT ON FUNCTION gpucredit_internal.check_claims(text, text) IS
 'verify: claims, and the victims that leave for them.';
 
-/* Fair share: recorded use, and the sources of counts. */
-CREATE FUNCTION gpucredit_internal.check_shares(tenant text)
+/*
+ * Checks of fair share: recorded use, and the columns from which cycles count.
+ */
+CREATE FUNCTION gpucredit_internal.check_shares(from_org text, to_org text)
 RETURNS SETOF gpucredit.verify_result
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -817,11 +869,12 @@ BEGIN ATOMIC
 		format('recorded %s of %s charged', coalesce(f.usage::text, 'nothing'),
 			coalesce(a.usage_charged, 0))
 	FROM (SELECT * FROM gpucredit.fair_usage f
-			WHERE check_shares.tenant IS NULL OR f.org = check_shares.tenant) f
+			WHERE gpucredit_internal.in_orgs(f.org,
+				check_shares.from_org, check_shares.to_org)) f
 		FULL JOIN (SELECT a.org, a.pool, a.account, sum(a.usage_charged) AS usage_charged
 			FROM gpucredit.attempt a
-			WHERE a.usage_charged > 0 AND (check_shares.tenant IS NULL
-				OR a.org = check_shares.tenant)
+			WHERE a.usage_charged > 0 AND gpucredit_internal.in_orgs(a.org,
+				check_shares.from_org, check_shares.to_org)
 			GROUP BY a.org, a.pool, a.account) a
 			ON a.org = f.org AND a.pool = f.pool AND a.account = f.account
 	WHERE (f.usage BETWEEN 0 AND a.usage_charged) IS NOT TRUE
@@ -830,7 +883,8 @@ BEGIN ATOMIC
 			a.attempt), format('charged %s, ended at %s', a.usage_charged,
 			coalesce(a.ended_at::text, 'never'))
 	FROM gpucredit.attempt a
-	WHERE (check_shares.tenant IS NULL OR a.org = check_shares.tenant)
+	WHERE gpucredit_internal.in_orgs(a.org,
+		check_shares.from_org, check_shares.to_org)
 		AND (a.usage_charged < 0 OR (a.usage_charged IS NOT NULL AND a.ended_at IS NULL)
 			OR (a.usage_charged > 0 AND a.gpu_type IS NULL))
 	UNION ALL
@@ -840,7 +894,8 @@ BEGIN ATOMIC
 			coalesce(a.usage_charged::text, 'nothing'),
 			coalesce(a.ended_at::text, 'never'))
 	FROM gpucredit.attempt a
-	WHERE (check_shares.tenant IS NULL OR a.org = check_shares.tenant)
+	WHERE gpucredit_internal.in_orgs(a.org,
+		check_shares.from_org, check_shares.to_org)
 		AND a.needs_cycle <> (a.surplus > '0'
 			OR (a.ended_at IS NOT NULL AND a.usage_charged IS NULL))
 	UNION ALL
@@ -848,66 +903,76 @@ BEGIN ATOMIC
 		format('%s, waits from %s, waited %s', j.state,
 			coalesce(j.waits_from::text, 'never'), j.waited)
 	FROM gpucredit.job j
-	WHERE (check_shares.tenant IS NULL OR j.org = check_shares.tenant)
+	WHERE gpucredit_internal.in_orgs(j.org,
+		check_shares.from_org, check_shares.to_org)
 		AND ((j.state = 'queued') <> (j.waits_from IS NOT NULL)
 			OR j.waited < '0');
 END;
-COMMENT ON FUNCTION gpucredit_internal.check_shares(text) IS
+COMMENT ON FUNCTION gpucredit_internal.check_shares(text, text) IS
 'verify: what fair share and ageing use.';
 
-/* The triggers and policies that guard the tables */
-CREATE FUNCTION gpucredit_internal.check_guards(tenant text)
+/*
+ * Checks that the triggers and policies which guard the tables are in place.
+ */
+CREATE FUNCTION gpucredit_internal.check_guards(from_org text, to_org text)
 RETURNS SETOF gpucredit.verify_result
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
-	SELECT 'request_has_result', r.org, format('key "%s"', r.key),
-		format('of %s at %s', r.operation, r.created_at)
-	FROM gpucredit.request r
-	WHERE (check_guards.tenant IS NULL OR r.org = check_guards.tenant)
-		AND r.result IS NULL
-	UNION ALL
-	SELECT 'request_is_as_answered', r.org, format('key "%s"', r.key),
-		format('of %s at %s: a column differs from what the call wrote',
-			r.operation, r.created_at)
-	FROM gpucredit.request r
-	WHERE (check_guards.tenant IS NULL OR r.org = check_guards.tenant)
-		AND r.result IS NOT NULL
-		AND r.digest IS DISTINCT FROM hash_record_extended(ROW(r.org, r.space, r.key,
-			r.operation, r.fingerprint, r.result, r.created_at), 0)
+	WITH audited AS NOT MATERIALIZED (
+		SELECT a.org, a.audit, a.detail ->> 'key' AS key, a.operation, a.at
+		FROM gpucredit.audit a
+		WHERE a.detail ? 'key' AND gpucredit_internal.in_orgs(a.org,
+			check_guards.from_org, check_guards.to_org)),
+	r AS NOT MATERIALIZED (
+		SELECT * FROM gpucredit.request r
+		WHERE gpucredit_internal.in_orgs(r.org, check_guards.from_org,
+			check_guards.to_org)),
+	gone AS MATERIALIZED (
+		SELECT a.* FROM audited a
+		WHERE a.at > (SELECT gpucredit.now()
+				- current_setting('gpucredit.key_retention')::interval)
+			AND NOT EXISTS (SELECT FROM r WHERE r.org = a.org
+				AND r.key = a.key AND r.operation = a.operation
+				AND r.created_at <= a.at)),
+	first_kept AS (		/* the oldest key that expires; needed rarely */
+		SELECT a.org, min(a.audit) AS audit
+		FROM audited a
+			JOIN r ON r.org = a.org AND r.key = a.key
+				AND r.operation = a.operation AND NOT r.lasting
+		WHERE (SELECT count(*) > 0 FROM gone)
+			AND EXISTS (SELECT FROM r u WHERE u.org = a.org
+				AND u.key = a.key AND u.operation = a.operation
+				AND u.created_at <= a.at)
+		GROUP BY a.org)
+	SELECT w.invariant, r.org, format('key "%s"', r.key),
+		CASE w.invariant WHEN 'fingerprint_has_size'
+			THEN format('%s bytes', octet_length(r.fingerprint))
+			ELSE format('of %s at %s', r.operation, r.created_at) END
+			|| CASE w.invariant WHEN 'request_is_as_answered'
+				THEN ': a column differs from what the call wrote' ELSE '' END
+	FROM (SELECT r.*, array_remove(ARRAY[
+			CASE WHEN r.result IS NULL THEN 'request_has_result'
+				/* Whether a column differs from what the call wrote. */
+				WHEN r.digest IS DISTINCT FROM hash_record_extended(ROW(r.org,
+					r.space, r.key, r.operation, r.fingerprint, r.result,
+					r.created_at), 0) THEN 'request_is_as_answered' END,
+			CASE WHEN octet_length(r.fingerprint) <> 16
+				THEN 'fingerprint_has_size' END], NULL) AS broken
+		FROM r) r CROSS JOIN LATERAL unnest(r.broken) AS w (invariant)
+	WHERE r.broken <> '{}'
 	UNION ALL
 	/*
-	 * Keys that expire leave by age, the oldest first. So no key may be gone
-	 * that was used after the oldest of them that is still there. A key that
-	 * never expires says nothing about the age of others, and a key may be used
-	 * anew once it has expired. The key of a payment is never gone.
+	 * Keys that expire are deleted by age, the oldest first.  So no key may be
+	 * missing that was used after the oldest one still present.  A key that
+	 * never expires tells nothing about the age of others, and a key may be
+	 * used anew once it has expired.  The key of a payment must never be
+	 * missing.
 	 */
-	SELECT 'audited_key_is_kept', k.org, format('key "%s"', k.key),
-		format('used by %s at %s, and gone', k.operation, k.at)
-	FROM (SELECT a.org, a.audit, a.detail ->> 'key' AS key, a.operation, a.at,
-			r.key AS found, min(a.audit) FILTER (WHERE r.expires)
-				OVER (PARTITION BY a.org) AS first
-			FROM gpucredit.audit a
-				LEFT JOIN (SELECT r.org, r.key, r.operation,
-						bool_or(NOT r.lasting) AS expires,
-						min(r.created_at) AS created_at
-					FROM gpucredit.request r
-					WHERE check_guards.tenant IS NULL
-						OR r.org = check_guards.tenant
-					GROUP BY r.org, r.key, r.operation) r
-					ON r.org = a.org AND r.key = a.detail ->> 'key'
-					AND r.operation = a.operation AND r.created_at <= a.at
-			WHERE a.detail ? 'key' AND (check_guards.tenant IS NULL
-				OR a.org = check_guards.tenant)) k
-	WHERE k.found IS NULL AND (k.audit > k.first OR k.operation IN ('issue',
-		'transfer', 'revoke', 'refund', 'refund_hold'))
-		AND k.at > (SELECT gpucredit.now()
-			- current_setting('gpucredit.key_retention')::interval)
-	UNION ALL
-	SELECT 'fingerprint_has_size', r.org, format('key "%s"', r.key),
-		format('%s bytes', octet_length(r.fingerprint))
-	FROM gpucredit.request r
-	WHERE (check_guards.tenant IS NULL OR r.org = check_guards.tenant)
-		AND octet_length(r.fingerprint) <> 16
+	SELECT 'audited_key_is_kept', g.org, format('key "%s"', g.key),
+		format('used by %s at %s, and gone', g.operation, g.at)
+	FROM gone g LEFT JOIN first_kept f ON f.org = g.org
+	WHERE g.audit > f.audit OR g.operation IN ('issue', 'transfer', 'revoke',
+		'refund', 'refund_hold')
 	UNION ALL
 	SELECT 'denial_is_audited', d.org, format('audit %s', d.audit),
 		format('%s denials at %s are like one that is not there', sum(d.n),
@@ -915,18 +980,24 @@ BEGIN ATOMIC
 	FROM gpucredit.denial d
 		LEFT JOIN gpucredit.audit a ON a.org = d.org AND a.audit = d.audit
 			AND a.decision = 'denied'
-	WHERE (check_guards.tenant IS NULL OR d.org = check_guards.tenant)
+			AND gpucredit_internal.in_orgs(a.org, check_guards.from_org,
+				check_guards.to_org)
+	WHERE gpucredit_internal.in_orgs(d.org,
+		check_guards.from_org, check_guards.to_org)
 		AND a.audit IS NULL
 	GROUP BY d.org, d.audit
 	UNION ALL
 	SELECT 'denials_are_counted', r.org, r.operation,
 		format('%s denials are remembered, %s counted', r.n, coalesce(c.n, 0))
 	FROM (SELECT r.org, r.operation, count(*) AS n FROM gpucredit.request r
-			WHERE (check_guards.tenant IS NULL
-					OR r.org = check_guards.tenant)
+			WHERE gpucredit_internal.in_orgs(r.org,
+				check_guards.from_org, check_guards.to_org)
 				AND r.operation IN ('hold', 'extend_hold', 'reserve', 'transfer')
 				AND 'denied' = ANY (r.result)
-				/* a transfer's key stays for ever, its audit row may not */
+				/*
+				 * The key of a transfer is kept for ever, but its audit row
+				 * may have been removed.
+				 */
 				AND (NOT r.lasting OR r.created_at > (SELECT gpucredit.now()
 					- current_setting('gpucredit.key_retention')::interval))
 			GROUP BY r.org, r.operation) r
@@ -934,10 +1005,14 @@ BEGIN ATOMIC
 			FROM (SELECT a.org, a.operation,
 					coalesce((a.detail ->> 'repeats')::bigint, 1) AS n
 				FROM gpucredit.audit a WHERE a.decision = 'denied'
+			AND gpucredit_internal.in_orgs(a.org, check_guards.from_org,
+				check_guards.to_org)
 				UNION ALL
 				SELECT a.org, a.operation, d.n FROM gpucredit.denial d
 					JOIN gpucredit.audit a ON a.org = d.org
-						AND a.audit = d.audit) c
+						AND a.audit = d.audit
+			AND gpucredit_internal.in_orgs(a.org, check_guards.from_org,
+				check_guards.to_org)) c
 			GROUP BY c.org, c.operation) c
 			ON c.org = r.org AND c.operation = r.operation
 	WHERE r.n > coalesce(c.n, 0)
@@ -972,7 +1047,7 @@ BEGIN ATOMIC
 			AND t.tgfoid = g.function AND t.tgenabled = 'A'
 			AND t.tgqual IS NULL AND t.tgattr = '')
 	UNION ALL
-	/* other checks do not notice a NULL */
+	/* Other checks do not notice a NULL. */
 	SELECT 'column_is_filled', '', format('table gpucredit.%s', c.relname),
 		format('column %s may be null', a.attname)
 	FROM pg_catalog.pg_class c
@@ -982,13 +1057,15 @@ BEGIN ATOMIC
 			FROM (VALUES
 			('accrued bucket_slice budget budget_counter budget_slice claim_gpu
 				denial archive_batch eviction fair_usage hold_budget hold_part
-				lost_work node_cache node_key node_strike pool price quota_lock rate_limit seal seal_leaf
+				job_file stored_file lost_work node_cache node_key node_strike pool price quota_lock rate_limit seal seal_leaf
 				seal_pending seal_row spend_day step_secret account_total tenant tier_grant uncollected workload_mix
 				usage_horizon upkeep_position', ''),
 			('account', 'balance_low limits'),
 			('attempt_gpu', 'ended_at seen_at'),
 			('attempt_watch', 'overdue_since'),
 			('attempt_part', 'exit_code message log_uri elapsed'),
+			('kept_log', 'message uri'),
+			('job_session', 'port accepted_at ended_at'),
 			('log_wish', 'answered_at first_byte body written dropped over
 				message'),
 			('attempt', 'gpu_type wall_limit hold_window save_every ends_by
@@ -1044,13 +1121,56 @@ BEGIN ATOMIC
 			AND pg_get_expr(p.polqual, p.polrelid)
 				= 'gpucredit_internal.may_read(org, account)')
 	UNION ALL
+	SELECT 'kept_log_has_attempt', k.org, format('job %s attempt %s', k.job,
+			k.attempt), format('%s of node "%s" is kept, which has no part of it',
+			k.stream, k.node)
+	FROM gpucredit.kept_log k
+	WHERE gpucredit_internal.in_orgs(k.org,
+		check_guards.from_org, check_guards.to_org)
+		AND NOT EXISTS (SELECT FROM gpucredit.attempt_gpu p
+			WHERE p.org = k.org AND p.job = k.job AND p.attempt = k.attempt
+			AND p.node = k.node)
+	UNION ALL
+	SELECT 'stored_file_digest', f.org, format('account "%s" text %s', f.account,
+			encode(f.sha256, 'hex')), 'is the digest of another text'
+	FROM gpucredit.stored_file f
+	WHERE gpucredit_internal.in_orgs(f.org,
+		check_guards.from_org, check_guards.to_org)
+		AND f.sha256 <> sha256(convert_to(f.body, 'UTF8'))
+	UNION ALL
+	SELECT 'job_file_is_stored', k.org, format('job %s', k.job),
+		format('needs a text as %s that its account has not stored, or that its spec does not name',
+			k.word)
+	FROM gpucredit.job_file k
+	WHERE gpucredit_internal.in_orgs(k.org,
+		check_guards.from_org, check_guards.to_org)
+		AND NOT EXISTS (SELECT FROM gpucredit.job j
+				JOIN gpucredit.stored_file f ON f.org = j.org
+					AND f.account = j.account AND f.sha256 = k.sha256
+			WHERE j.org = k.org AND j.job = k.job AND j.account = k.account
+				AND j.spec ->> (k.word || '_sha256') = encode(k.sha256, 'hex'))
+	UNION ALL
+	SELECT 'job_keeps_files', j.org, format('job %s', j.job),
+		format('is not over, and the text that its spec names as %s may be removed',
+			w.word)
+	FROM gpucredit.job j
+		CROSS JOIN (VALUES ('script'), ('env')) AS w (word)
+	WHERE gpucredit_internal.in_orgs(j.org,
+		check_guards.from_org, check_guards.to_org)
+		AND j.ended_at IS NULL AND j.spec ? (w.word || '_sha256')
+		AND NOT EXISTS (SELECT FROM gpucredit.job_file k
+			WHERE k.org = j.org AND k.job = j.job AND k.word = w.word)
+	UNION ALL
 	SELECT 'rate_limit_has_account', r.org, format('account "%s"', r.account),
 		format('%s a second of %s, but no such account', r.per_second,
 			r.operation)
 	FROM gpucredit.rate_limit r
-	WHERE (check_guards.tenant IS NULL OR r.org = check_guards.tenant)
+	WHERE gpucredit_internal.in_orgs(r.org,
+		check_guards.from_org, check_guards.to_org)
 		AND NOT EXISTS (SELECT FROM gpucredit.account a
-			WHERE a.org = r.org AND a.account = r.account)
+			WHERE a.org = r.org AND a.account = r.account
+			AND gpucredit_internal.in_orgs(a.org, check_guards.from_org,
+				check_guards.to_org))
 	UNION ALL
 	SELECT 'owed_was_uncollected', o.org, format('account "%s"', o.account),
 		format('owes %s, and %s was written off, of its use %s is unpaid',
@@ -1066,7 +1186,8 @@ BEGIN ATOMIC
 			UNION ALL
 			SELECT h.org, h.account, 0, 0, h.uncollected::numeric
 			FROM gpucredit.hold h WHERE h.uncollected > '0') o
-		WHERE check_guards.tenant IS NULL OR o.org = check_guards.tenant
+		WHERE gpucredit_internal.in_orgs(o.org,
+			check_guards.from_org, check_guards.to_org)
 		GROUP BY o.org, o.account) o
 	WHERE o.owed < 0 OR o.written_off < 0
 		OR o.owed + o.written_off <> o.unpaid
@@ -1079,11 +1200,12 @@ BEGIN ATOMIC
 				sum((a.detail ->> 'amount')::numeric) AS amount
 			FROM gpucredit.audit a
 			WHERE a.operation = 'write_off' AND a.decision = 'written_off'
-				AND (check_guards.tenant IS NULL
-					OR a.org = check_guards.tenant)
+				AND gpucredit_internal.in_orgs(a.org,
+					check_guards.from_org, check_guards.to_org)
 			GROUP BY a.org, a.account) w
 			ON w.org = u.org AND w.account = u.account
-	WHERE (check_guards.tenant IS NULL OR u.org = check_guards.tenant)
+	WHERE gpucredit_internal.in_orgs(u.org,
+		check_guards.from_org, check_guards.to_org)
 		AND u.written_off::numeric > coalesce(w.amount, 0)
 		AND gpucredit_internal.kept_from('audit') IS NULL
 	UNION ALL
@@ -1094,21 +1216,27 @@ BEGIN ATOMIC
 		LEFT JOIN gpucredit.tier t ON t.tier = g.tier
 		LEFT JOIN gpucredit.account a ON a.org = g.org
 			AND a.account = g.account
-	WHERE (check_guards.tenant IS NULL OR g.org = check_guards.tenant)
+			AND gpucredit_internal.in_orgs(a.org, check_guards.from_org,
+				check_guards.to_org)
+	WHERE gpucredit_internal.in_orgs(g.org,
+		check_guards.from_org, check_guards.to_org)
 		AND (t.tier IS NULL OR a.account IS NULL)
 	UNION ALL
 	SELECT 'lost_work_has_tier', '', format('tier "%s"', l.tier),
 		format('after %s, but no such tier', l.outcome)
 	FROM gpucredit.lost_work l
-	WHERE check_guards.tenant IS NULL
+	WHERE check_guards.from_org IS NULL
 		AND NOT EXISTS (SELECT FROM gpucredit.tier t WHERE t.tier = l.tier)
 	UNION ALL
 	SELECT 'tenant_has_account', t.org, format('role "%s"', t.role),
 		format('bound to account "%s", which is not there', t.account)
 	FROM gpucredit.tenant t
-	WHERE (check_guards.tenant IS NULL OR t.org = check_guards.tenant)
+	WHERE gpucredit_internal.in_orgs(t.org,
+		check_guards.from_org, check_guards.to_org)
 		AND NOT EXISTS (SELECT FROM gpucredit.account a
-			WHERE a.org = t.org AND a.account = t.account)
+			WHERE a.org = t.org AND a.account = t.account
+			AND gpucredit_internal.in_orgs(a.org, check_guards.from_org,
+				check_guards.to_org))
 	UNION ALL
 	SELECT 'sequence_not_behind', '', format('sequence gpucredit.%s', s.name),
 		format('at %s, ids go to %s', coalesce(s.at, 0), s.newest)
@@ -1122,13 +1250,16 @@ BEGIN ATOMIC
 		AS m (name, newest)
 		CROSS JOIN LATERAL (SELECT m.name, m.newest, pg_sequence_last_value(
 			('gpucredit.' || m.name)::regclass) AS at) s
-	WHERE check_guards.tenant IS NULL AND s.newest > coalesce(s.at, 0);
+	WHERE check_guards.from_org IS NULL AND s.newest > coalesce(s.at, 0);
 END;
-COMMENT ON FUNCTION gpucredit_internal.check_guards(text) IS
+COMMENT ON FUNCTION gpucredit_internal.check_guards(text, text) IS
 'verify: requests, and the triggers that guard the tables.';
 
-/* Seals: each is the digest of its own row and of the seal before */
-CREATE FUNCTION gpucredit_internal.check_seals(tenant text)
+/*
+ * Checks of seals: each must be the digest of its own row and of the seal
+ * before.
+ */
+CREATE FUNCTION gpucredit_internal.check_seals(from_org text, to_org text)
 RETURNS SETOF gpucredit.verify_result
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -1138,7 +1269,7 @@ BEGIN ATOMIC
 				AS seal_before,
 			lag(s.entry_to, 1, (-9223372036854775808)::bigint) OVER chain AS entry_before,
 			lag(s.audit_to, 1, (-9223372036854775808)::bigint) OVER chain AS audit_before
-		FROM gpucredit.seal s WHERE check_seals.tenant IS NULL
+		FROM gpucredit.seal s WHERE check_seals.from_org IS NULL
 		WINDOW chain AS (ORDER BY s.batch))
 	SELECT 'chain_unbroken', '', format('batch %s', s.batch),
 		CASE WHEN s.batch <> s.batch_before + 1
@@ -1157,17 +1288,21 @@ BEGIN ATOMIC
 		'the chain has no such batch'
 	FROM gpucredit.seal_leaf l
 		LEFT JOIN gpucredit.seal s ON s.batch = l.batch
-	WHERE check_seals.tenant IS NULL AND s.batch IS NULL;
+	WHERE check_seals.from_org IS NULL AND s.batch IS NULL;
 END;
-COMMENT ON FUNCTION gpucredit_internal.check_seals(text) IS
+COMMENT ON FUNCTION gpucredit_internal.check_seals(text, text) IS
 'verify: the chain of seals is unbroken; verify_audit() reads the rows too.';
 
 /*
- * The best plans differ for one organisation and for all, hence PL/pgSQL with
- * custom plans.  The memory is for the sums over all entries.  Policies are
- * compared by their text.
+ * verify(): calls all checks.  The best plans for one organisation and for all
+ * of them differ, so it is written in PL/pgSQL with custom plans.  work_mem is
+ * raised for the sums over all entries.  Policies are compared by their text.
+ * With many organisations, each check joins whole tables.  With outdated
+ * statistics, a nested loop would take time in proportion to the square of the
+ * rows, and with correct ones it would save little, so nested loops are off.
  */
-CREATE FUNCTION gpucredit.verify(org text DEFAULT NULL)
+CREATE FUNCTION gpucredit.verify(org text DEFAULT NULL, after text DEFAULT NULL,
+	upto text DEFAULT NULL)
 RETURNS SETOF gpucredit.verify_result
 LANGUAGE plpgsql STABLE SECURITY DEFINER PARALLEL UNSAFE ROWS 10
 SET search_path = pg_catalog, pg_temp
@@ -1177,63 +1312,148 @@ SET work_mem = '128MB'
 SET enable_nestloop = on
 SET jit = off
 AS $$
+DECLARE
+	/* No name sorts between a name and this name with chr(1) appended. */
+	from_org CONSTANT text := coalesce(verify.org, verify.after || chr(1));
+	to_org CONSTANT text := coalesce(verify.org, verify.upto);
 BEGIN
+	PERFORM gpucredit_internal.require_sense(b.name,
+			/*
+			 * Comparing a value of megabytes with every row would take too
+			 * long.
+			 */
+			left(b.value, 256), octet_length(b.value) <= 255, 'is too long',
+			b.hint)
+	FROM (VALUES
+		('org', verify.org, 'Pass an organisation, or NULL for all.'),
+		('after', verify.after, 'Pass the name that the range before ends with.'),
+		('upto', verify.upto, 'Pass the name that the range ends with.'))
+		AS b (name, value, hint)
+	WHERE b.value IS NOT NULL;
 	IF verify.org IS NOT NULL THEN
-		/* comparing megabytes with every row would take too long */
-		PERFORM gpucredit_internal.require_sense('org',
-			left(verify.org, 256), octet_length(verify.org) <= 255,
-			'is too long', 'Pass an organisation, or NULL for all.');
-		/* a misspelt organisation would look healthy */
+		PERFORM gpucredit_internal.require_sense('org', verify.org,
+			verify.after IS NULL AND verify.upto IS NULL,
+			'is one organisation, and a range is given, too',
+			'Pass an organisation, or after and upto.');
+		/*
+		 * Without this check, an organisation that does not exist would seem
+		 * to be in order.
+		 */
 		IF NOT EXISTS (SELECT FROM gpucredit.account a
 				WHERE a.org = verify.org)
-			AND NOT EXISTS (SELECT FROM gpucredit_internal.check_accounts(verify.org))
+			AND NOT EXISTS (SELECT FROM gpucredit_internal.check_accounts(from_org, to_org))
 		THEN
 			PERFORM gpucredit_internal.require_account(verify.org, '');
 		END IF;
+	ELSE
+		/* The same holds for a range without any organisation. */
+		PERFORM gpucredit_internal.require_sense('upto', verify.upto,
+			verify.upto COLLATE "C" > verify.after COLLATE "C",
+			'does not sort behind after', 'Pass a later name, or NULL.')
+		WHERE verify.upto IS NOT NULL AND verify.after IS NOT NULL;
+		PERFORM set_config('enable_nestloop', 'off', true);
 	END IF;
-	RETURN QUERY SELECT c.* FROM gpucredit_internal.check_buckets(verify.org) c
+	RETURN QUERY SELECT c.* FROM gpucredit_internal.check_buckets(from_org, to_org) c
 		ORDER BY 1, 2, 3, 4;
-	RETURN QUERY SELECT c.* FROM gpucredit_internal.check_slices(verify.org) c
+	RETURN QUERY SELECT c.* FROM gpucredit_internal.check_slices(from_org, to_org) c
 		ORDER BY 1, 2, 3, 4;
-	RETURN QUERY SELECT c.* FROM gpucredit_internal.check_holds(verify.org) c
+	RETURN QUERY SELECT c.* FROM gpucredit_internal.check_holds(from_org, to_org) c
 		ORDER BY 1, 2, 3, 4;
-	RETURN QUERY SELECT c.* FROM gpucredit_internal.check_budgets(verify.org) c
+	RETURN QUERY SELECT c.* FROM gpucredit_internal.check_budgets(from_org, to_org) c
 		ORDER BY 1, 2, 3, 4;
-	RETURN QUERY SELECT c.* FROM gpucredit_internal.check_accounts(verify.org) c
+	RETURN QUERY SELECT c.* FROM gpucredit_internal.check_accounts(from_org, to_org) c
 		ORDER BY 1, 2, 3, 4;
-	RETURN QUERY SELECT c.* FROM gpucredit_internal.check_jobs(verify.org) c
+	RETURN QUERY SELECT c.* FROM gpucredit_internal.check_jobs(from_org, to_org) c
 		ORDER BY 1, 2, 3, 4;
-	RETURN QUERY SELECT c.* FROM gpucredit_internal.check_bills(verify.org) c
+	RETURN QUERY SELECT c.* FROM gpucredit_internal.check_bills(from_org, to_org) c
 		ORDER BY 1, 2, 3, 4;
-	RETURN QUERY SELECT c.* FROM gpucredit_internal.check_devices(verify.org) c
+	RETURN QUERY SELECT c.* FROM gpucredit_internal.check_devices(from_org, to_org) c
 		ORDER BY 1, 2, 3, 4;
-	RETURN QUERY SELECT c.* FROM gpucredit_internal.check_traces(verify.org) c
+	RETURN QUERY SELECT c.* FROM gpucredit_internal.check_traces(from_org, to_org) c
 		ORDER BY 1, 2, 3, 4;
-	RETURN QUERY SELECT c.* FROM gpucredit_internal.check_audited_terms(verify.org) c
+	RETURN QUERY SELECT c.* FROM gpucredit_internal.check_audited_terms(from_org, to_org) c
 		ORDER BY 1, 2, 3, 4;
-	RETURN QUERY SELECT c.* FROM gpucredit_internal.check_settings(verify.org) c
+	RETURN QUERY SELECT c.* FROM gpucredit_internal.check_settings(from_org, to_org) c
 		ORDER BY 1, 2, 3, 4;
-	RETURN QUERY SELECT c.* FROM gpucredit_internal.check_seals(verify.org) c
+	RETURN QUERY SELECT c.* FROM gpucredit_internal.check_seals(from_org, to_org) c
 		ORDER BY 1, 2, 3, 4;
-	RETURN QUERY SELECT c.* FROM gpucredit_internal.check_archive_batches(verify.org) c
+	RETURN QUERY SELECT c.* FROM gpucredit_internal.check_archive_batches(from_org, to_org) c
 		ORDER BY 1, 2, 3, 4;
-	RETURN QUERY SELECT c.* FROM gpucredit_internal.check_claims(verify.org) c
+	RETURN QUERY SELECT c.* FROM gpucredit_internal.check_claims(from_org, to_org) c
 		ORDER BY 1, 2, 3, 4;
-	RETURN QUERY SELECT c.* FROM gpucredit_internal.check_shares(verify.org) c
+	RETURN QUERY SELECT c.* FROM gpucredit_internal.check_shares(from_org, to_org) c
 		ORDER BY 1, 2, 3, 4;
 	/*
-	 * These join whole tables with the audit log.  Where statistics are stale, a
-	 * nested loop would take time by the square of the rows.
+	 * These checks join whole tables with the audit log, even for one
+	 * organisation.
 	 */
 	PERFORM set_config('enable_nestloop', 'off', true);
-	RETURN QUERY SELECT c.* FROM gpucredit_internal.check_history(verify.org) c
+	RETURN QUERY SELECT c.* FROM gpucredit_internal.check_history(from_org, to_org) c
 		ORDER BY 1, 2, 3, 4;
-	RETURN QUERY SELECT c.* FROM gpucredit_internal.check_guards(verify.org) c
+	RETURN QUERY SELECT c.* FROM gpucredit_internal.check_guards(from_org, to_org) c
 		ORDER BY 1, 2, 3, 4;
 END
 $$;
-COMMENT ON FUNCTION gpucredit.verify(text) IS
+COMMENT ON FUNCTION gpucredit.verify(text, text, text) IS
 'Upkeep: recomputes every figure from the entries and reports what does not hold; no row means that all is well. It reads one snapshot and is safe on a live system.
-org: one organisation; NULL: everything.
-Result: the invariant, the organisation ('''' for none), what breaks it, and the numbers. Money comes first, and rows that belong together are side by side.
-Errors: UC001 no such account: nothing names that organisation; 22023 a name that is too long.';
+org: one organisation; NULL: all. after, upto: only organisations whose names sort after the one and up to the other, in byte order; NULL: no bound. verify_ranges() divides all organisations into ranges, which several sessions may verify at once, and of which those that are done need not be done again. What concerns no organisation, such as prices, nodes and seals, is in the range whose after is NULL. A table without its guards is reported by each call.
+Result: the invariant, the organisation ('''' for none), what breaks it, and the numbers. Money comes first, and rows that belong together are side by side. What two organisations break together, such as a device given twice, is reported in the range of each.
+Errors: UC001 no such account: nothing names that organisation; 22023 a name that is too long, org together with a range, or a range that ends before it begins.';
+
+/*
+ * Divides the organisations into ranges of about the same number of entries,
+ * which is estimated from a sample of the table's pages, whatever the
+ * statistics say. Checking an account takes about as long as checking an
+ * entry.
+ */
+CREATE TYPE gpucredit.verify_ranges_result AS (range int, after text,
+	upto text, organisations bigint, entries bigint);
+COMMENT ON TYPE gpucredit.verify_ranges_result IS
+'A range of organisations that verify() checks in one call.';
+
+CREATE FUNCTION gpucredit.verify_ranges(ranges int DEFAULT 16)
+RETURNS SETOF gpucredit.verify_ranges_result
+LANGUAGE sql VOLATILE SECURITY DEFINER PARALLEL UNSAFE ROWS 16
+SET search_path = pg_catalog, pg_temp
+SET jit = off
+BEGIN ATOMIC
+	SELECT gpucredit_internal.require_sense('ranges', verify_ranges.ranges::text,
+		verify_ranges.ranges BETWEEN 1 AND 10000, 'is out of range',
+		'Pass 1 to 10000.');
+	WITH share AS MATERIALIZED (	/* the percentage of the table that is 2,000 pages */
+		SELECT least(100, 100 * 2000.0 * current_setting('block_size')::int
+			/ greatest(1, pg_relation_size('gpucredit.entry')))::real AS percent),
+	size AS (
+		SELECT a.org, a.accounts, coalesce(e.entries, 0) AS entries
+		FROM (SELECT a.org, count(*) AS accounts FROM gpucredit.account a
+				GROUP BY a.org) a
+			LEFT JOIN (SELECT e.org, count(*) * 100
+					/ (SELECT s.percent FROM share s) AS entries
+				FROM gpucredit.entry e
+					TABLESAMPLE SYSTEM ((SELECT s.percent FROM share s))
+				GROUP BY e.org) e ON e.org = a.org),
+	placed AS (
+		/* Sums of estimates are rounded. */
+		SELECT s.org, s.entries, least(verify_ranges.ranges,
+			ceil(sum(s.accounts + s.entries) OVER (ORDER BY s.org)
+				* verify_ranges.ranges
+			/ sum(s.accounts + s.entries) OVER ())) AS range
+		FROM size s),
+	ended AS (
+		SELECT max(p.org) AS last, count(*) AS organisations,
+			sum(p.entries) AS entries, row_number() OVER w AS range,
+			lead(1) OVER w AS next
+		FROM placed p GROUP BY p.range WINDOW w AS (ORDER BY p.range))
+	SELECT e.range::int, lag(e.last) OVER (ORDER BY e.range),
+		CASE WHEN e.next IS NOT NULL THEN e.last END, e.organisations,
+		e.entries::bigint
+	FROM ended e
+	UNION ALL
+	SELECT 1, NULL, NULL, 0, 0
+	WHERE NOT EXISTS (SELECT FROM gpucredit.account)
+	ORDER BY 1;
+END;
+COMMENT ON FUNCTION gpucredit.verify_ranges(int) IS
+'Upkeep: divides all organisations into at most so many ranges (1 to 10000) for verify(after => ..., upto => ...), each about equally much work. An organisation is never divided, so a very large one is a range of its own. Together the ranges cover every name, also of organisations that come later.
+Result: the range''s number, its bounds (NULL: none), how many organisations it has, and about how many entries. The ranges may differ from call to call, so keep them until all are verified.
+Errors: 22023.';

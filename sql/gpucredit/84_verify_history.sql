@@ -5,7 +5,7 @@
  * Each comparison joins a table with the audit rows of one decision.  Rows
  * whose audit row was removed by age are not compared (85_archive.sql).
  */
-CREATE FUNCTION gpucredit_internal.check_history(tenant text)
+CREATE FUNCTION gpucredit_internal.check_history(from_org text, to_org text)
 RETURNS SETOF gpucredit.verify_result
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -18,12 +18,12 @@ BEGIN ATOMIC
 				j.account, j.pool, j.tier, j.request, j.submitted_at, a.account,
 				a.at, a.detail - 'key') END
 	FROM (SELECT * FROM gpucredit.job j
-			WHERE check_history.tenant IS NULL
-				OR j.org = check_history.tenant) j
+			WHERE gpucredit_internal.in_orgs(j.org,
+				check_history.from_org, check_history.to_org)) j
 		FULL JOIN (SELECT * FROM gpucredit.audit a
 			WHERE a.operation = 'reserve' AND a.decision = 'granted'
-				AND (check_history.tenant IS NULL
-					OR a.org = check_history.tenant)) a
+				AND gpucredit_internal.in_orgs(a.org,
+					check_history.from_org, check_history.to_org)) a
 			ON a.org = j.org AND a.job = j.job
 		CROSS JOIN kept k
 	WHERE j.job IS NULL OR CASE WHEN a.job IS NULL
@@ -45,14 +45,15 @@ BEGIN ATOMIC
 			(a.detail ->> 'hold_window_us')::numeric,
 			a.detail ->> 'preemptible') END
 	UNION ALL
-	/* columns that are copies of what the documents say */
+	/* Columns that are copies of values in the job's documents. */
 	SELECT 'job_is_as_its_documents', j.org, format('job %s', j.job),
 		format('priority %s, prefers %s, cache %s, saves every %s; options %s, spec %s',
 			j.priority, coalesce(j.prefer, 'nothing'),
 			coalesce(j.cache, 'none'), coalesce(j.save_every::text, 'default'),
 			j.options, left(j.spec::text, 200))
 	FROM gpucredit.job j
-	WHERE (check_history.tenant IS NULL OR j.org = check_history.tenant)
+	WHERE gpucredit_internal.in_orgs(j.org,
+		check_history.from_org, check_history.to_org)
 		AND (j.priority <> coalesce((j.options ->> 'priority')::int, 0)
 			OR j.prefer IS DISTINCT FROM j.options ->> 'prefer'
 			OR j.cache IS DISTINCT FROM j.spec ->> 'cache'
@@ -67,12 +68,12 @@ BEGIN ATOMIC
 				t.gpus, coalesce(t.gpu_type, 'GPUs'), t.per_gpu_hour, t.share,
 				t.started_at, a.at, a.detail) END
 	FROM (SELECT * FROM gpucredit.attempt t
-			WHERE check_history.tenant IS NULL
-				OR t.org = check_history.tenant) t
+			WHERE gpucredit_internal.in_orgs(t.org,
+				check_history.from_org, check_history.to_org)) t
 		FULL JOIN (SELECT * FROM gpucredit.audit a
 			WHERE a.operation IN ('place', 'placed') AND a.decision = 'start'
-				AND (check_history.tenant IS NULL
-					OR a.org = check_history.tenant)) a
+				AND gpucredit_internal.in_orgs(a.org,
+					check_history.from_org, check_history.to_org)) a
 			ON a.org = t.org AND a.job = t.job AND a.attempt = t.attempt
 		CROSS JOIN kept k
 	WHERE t.job IS NULL OR CASE WHEN a.job IS NULL
@@ -94,14 +95,14 @@ BEGIN ATOMIC
 				t.lapsed, t.refunded, t.uncollected, t.job_state, a.decision,
 				a.at, a.detail) END
 	FROM (SELECT * FROM gpucredit.attempt t
-			WHERE check_history.tenant IS NULL
-				OR t.org = check_history.tenant) t
+			WHERE gpucredit_internal.in_orgs(t.org,
+				check_history.from_org, check_history.to_org)) t
 		FULL JOIN (SELECT * FROM gpucredit.audit a
 			WHERE a.operation = 'settle' AND a.decision <> 'late'
 				AND a.reason IS DISTINCT FROM 'late_finish'
 				AND a.reason IS DISTINCT FROM 'ran_on'
-				AND (check_history.tenant IS NULL
-					OR a.org = check_history.tenant)) a
+				AND gpucredit_internal.in_orgs(a.org,
+					check_history.from_org, check_history.to_org)) a
 			ON a.org = t.org AND a.job = t.job AND a.attempt = t.attempt
 		CROSS JOIN kept k
 	WHERE (t.job IS NULL OR t.ended_at IS NOT NULL OR a.job IS NOT NULL)
@@ -125,7 +126,7 @@ BEGIN ATOMIC
 			(a.detail ->> 'retry_at')::timestamptz, a.detail ->> 'message',
 			a.detail ->> 'log_uri', a.detail ->> 'ended_by')) END)
 	UNION ALL
-	/* what a late report of its agent made of it */
+	/* What a late report of the attempt's agent changed. */
 	SELECT 'attempt_is_as_reported_late', t.org,
 		format('job %s attempt %s', t.job, t.attempt),
 		format('%s after %s, billed %s, uncollected %s, then %s, changed at %s; reported as %s at %s with %s',
@@ -133,13 +134,13 @@ BEGIN ATOMIC
 			coalesce(t.late_at::text, 'no time'),
 			coalesce(a.decision, 'nothing'), a.at, a.detail)
 	FROM (SELECT * FROM gpucredit.attempt t
-			WHERE check_history.tenant IS NULL
-				OR t.org = check_history.tenant) t
+			WHERE gpucredit_internal.in_orgs(t.org,
+				check_history.from_org, check_history.to_org)) t
 		LEFT JOIN (SELECT DISTINCT ON (a.org, a.job, a.attempt) *
 			FROM gpucredit.audit a
 			WHERE a.operation = 'settle' AND a.reason IN ('late_finish', 'ran_on')
-				AND (check_history.tenant IS NULL
-					OR a.org = check_history.tenant)
+				AND gpucredit_internal.in_orgs(a.org,
+					check_history.from_org, check_history.to_org)
 			ORDER BY a.org, a.job, a.attempt, a.audit DESC) a
 			ON a.org = t.org AND a.job = t.job AND a.attempt = t.attempt
 		CROSS JOIN kept k
@@ -160,18 +161,24 @@ BEGIN ATOMIC
 		JOIN gpucredit.audit a ON a.org = g.org AND a.job = g.job
 			AND a.attempt = g.attempt AND a.operation IN ('place', 'placed')
 			AND a.decision = 'start'
-	WHERE (check_history.tenant IS NULL OR g.org = check_history.tenant)
+			AND gpucredit_internal.in_orgs(a.org, check_history.from_org,
+				check_history.to_org)
+	WHERE gpucredit_internal.in_orgs(g.org,
+		check_history.from_org, check_history.to_org)
 		AND g.aged <> (a.detail ? 'aged')
 	UNION ALL
-	/* devices by node, as the start named them; placed() names them in any order */
+	/*
+	 * The devices by node, as the audit row of the start names them.  placed()
+	 * may name them in any order.
+	 */
 	SELECT 'devices_are_as_started', t.org,
 		format('job %s attempt %s', t.job, t.attempt),
 		format('has %s, started on %s', t.nodes, a.detail ->> 'nodes')
 	FROM (SELECT g.org, g.job, g.attempt, string_agg(g.node || g.gpus::text,
 				' ' ORDER BY g.node) AS nodes
 			FROM gpucredit.attempt_gpu g
-			WHERE check_history.tenant IS NULL
-				OR g.org = check_history.tenant
+			WHERE gpucredit_internal.in_orgs(g.org,
+				check_history.from_org, check_history.to_org)
 			GROUP BY g.org, g.job, g.attempt) t
 		JOIN gpucredit.audit a ON a.org = t.org AND a.job = t.job
 			AND a.attempt = t.attempt AND a.operation IN ('place', 'placed')
@@ -181,7 +188,8 @@ BEGIN ATOMIC
 				FROM string_to_table(t.nodes, ' ') w)
 			IS DISTINCT FROM (SELECT array_agg(w ORDER BY w COLLATE "C")
 				FROM string_to_table(a.detail ->> 'nodes', ' ') w)
-		AND (check_history.tenant IS NULL OR a.org = check_history.tenant)
+		AND gpucredit_internal.in_orgs(a.org,
+			check_history.from_org, check_history.to_org)
 	UNION ALL
 	SELECT 'part_is_as_reported', coalesce(p.org, a.org),
 		format('job %s attempt %s node "%s"', coalesce(p.job, a.job),
@@ -192,12 +200,12 @@ BEGIN ATOMIC
 				coalesce(p.elapsed::text, 'no time'), p.at, a.decision, a.at,
 				a.detail) END
 	FROM (SELECT * FROM gpucredit.attempt_part p
-			WHERE check_history.tenant IS NULL
-				OR p.org = check_history.tenant) p
+			WHERE gpucredit_internal.in_orgs(p.org,
+				check_history.from_org, check_history.to_org)) p
 		FULL JOIN (SELECT * FROM gpucredit.audit a
 			WHERE a.operation = 'part_ended' AND a.decision <> 'late'
-				AND (check_history.tenant IS NULL
-					OR a.org = check_history.tenant)) a
+				AND gpucredit_internal.in_orgs(a.org,
+					check_history.from_org, check_history.to_org)) a
 			ON a.org = p.org AND a.job = p.job AND a.attempt = p.attempt
 				AND a.detail ->> 'node' = p.node
 	WHERE p.job IS NULL OR (a.job IS NOT NULL
@@ -220,8 +228,11 @@ BEGIN ATOMIC
 		LEFT JOIN gpucredit.audit a ON a.org = c.org AND a.job = c.job
 			AND a.operation = 'place' AND a.decision = 'claim'
 			AND a.at = c.made_at
+			AND gpucredit_internal.in_orgs(a.org, check_history.from_org,
+				check_history.to_org)
 		CROSS JOIN kept k
-	WHERE (check_history.tenant IS NULL OR c.org = check_history.tenant)
+	WHERE gpucredit_internal.in_orgs(c.org,
+		check_history.from_org, check_history.to_org)
 		AND CASE WHEN a.job IS NULL THEN coalesce(c.made_at > k.after, true)
 		ELSE (c.why, c.share, g.nodes) IS DISTINCT FROM (a.reason,
 			(a.detail ->> 'share')::int, a.detail ->> 'nodes') END
@@ -233,16 +244,25 @@ BEGIN ATOMIC
 	FROM gpucredit.eviction e
 		LEFT JOIN gpucredit.attempt t ON t.org = e.org AND t.job = e.job
 			AND t.attempt = e.attempt
+			AND gpucredit_internal.in_orgs(t.org, check_history.from_org,
+				check_history.to_org)
 		LEFT JOIN gpucredit.claim c ON c.pool = e.pool AND c.org = e.for_org
 			AND c.job = e.for_job
-		/* the next cycle looks again for a job that is over */
+		/*
+		 * A job that has ended has no claim any more; its evictions stay until
+		 * the next cycle.
+		 */
 		LEFT JOIN gpucredit.job f ON f.org = e.for_org AND f.job = e.for_job
 			AND f.pool = e.pool AND f.ended_at IS NOT NULL
-	WHERE (check_history.tenant IS NULL OR e.org = check_history.tenant)
+	WHERE gpucredit_internal.in_orgs(e.org,
+		check_history.from_org, check_history.to_org)
 		AND (t.account = e.account AND t.pool = e.pool
 			AND (c.job IS NOT NULL OR f.job IS NOT NULL)) IS NOT TRUE
 	UNION ALL
-	/* told to stop, and the agent is told no more */
+	/*
+	 * Exactly the jobs that were cancelled while they run have a directive
+	 * with the cause 'cancel'.
+	 */
 	SELECT 'cancelled_is_told', j.org, format('job %s', j.job),
 		CASE WHEN j.cancelled THEN 'cancelled while it runs; no directive says so'
 			ELSE 'told to stop as cancelled, and was not cancelled' END
@@ -250,10 +270,11 @@ BEGIN ATOMIC
 		LEFT JOIN gpucredit.directive d ON d.org = j.org AND d.job = j.job
 			AND d.attempt = j.attempt AND d.cause = 'cancel'
 			AND d.action = 'stop'
-	WHERE (check_history.tenant IS NULL OR j.org = check_history.tenant)
+	WHERE gpucredit_internal.in_orgs(j.org,
+		check_history.from_org, check_history.to_org)
 		AND j.state = 'active' AND j.cancelled <> (d.job IS NOT NULL)
 	UNION ALL
-	/* an end, a failure, a backoff */
+	/* The end, the number of failures and the backoff. */
 	SELECT 'job_is_as_its_last_attempt', j.org, format('job %s', j.job),
 		format('%s, ended at %s, not before %s, %s failures; its last attempt left it %s at %s, not before %s',
 			j.state, coalesce(j.ended_at::text, 'no time'),
@@ -263,10 +284,16 @@ BEGIN ATOMIC
 	FROM gpucredit.job j
 		LEFT JOIN gpucredit.attempt t ON t.org = j.org AND t.job = j.job
 			AND t.attempt = j.attempt
-	WHERE (check_history.tenant IS NULL OR j.org = check_history.tenant)
+			AND gpucredit_internal.in_orgs(t.org, check_history.from_org,
+				check_history.to_org)
+	WHERE gpucredit_internal.in_orgs(j.org,
+		check_history.from_org, check_history.to_org)
 		AND (j.failures > j.attempt
 			OR (j.state = 'queued' AND j.not_before IS DISTINCT FROM t.retry_at
-				/* the begin that it was submitted with */
+				/*
+				 * Before its first attempt a job may have the begin of its
+				 * submission.
+				 */
 				AND (j.attempt = 0 AND j.options ? 'begin') IS NOT TRUE)
 			OR (j.state = 'active' AND j.not_before IS NOT NULL)
 			OR (j.state IN ('completed', 'failed', 'timeout')
@@ -277,47 +304,52 @@ BEGIN ATOMIC
 		format('%s at %s, when the audit log has nothing of it', j.state,
 			j.ended_at)
 	FROM gpucredit.job j
-		LEFT JOIN (SELECT DISTINCT a.org, a.job, a.at FROM gpucredit.audit a
-			WHERE a.job IS NOT NULL AND (check_history.tenant IS NULL
-					OR a.org = check_history.tenant)
-				/* a submission, a start or an order to stop ends no job */
-				AND a.operation <> 'reserve'
-				AND a.decision NOT IN ('start', 'stopping')) b
-			ON b.org = j.org AND b.job = j.job AND b.at = j.ended_at
 		CROSS JOIN kept k
-	WHERE (check_history.tenant IS NULL OR j.org = check_history.tenant)
-		AND j.ended_at IS NOT NULL AND b.job IS NULL
-		AND coalesce(j.ended_at > k.after, true)
+	WHERE gpucredit_internal.in_orgs(j.org,
+		check_history.from_org, check_history.to_org)
+		AND j.ended_at IS NOT NULL AND coalesce(j.ended_at > k.after, true)
+		AND NOT EXISTS (SELECT FROM gpucredit.audit a
+			WHERE a.org = j.org AND a.job = j.job AND a.at = j.ended_at
+				AND gpucredit_internal.in_orgs(a.org, check_history.from_org,
+					check_history.to_org)
+				/* A submission, a start or an order to stop ends no job. */
+				AND a.operation <> 'reserve'
+				AND a.decision NOT IN ('start', 'stopping'))
 	UNION ALL
 	SELECT 'hold_has_no_end', h.org, format('hold %s', h.hold),
 		format('of job %s, lives until %s', h.job, h.expires_at)
 	FROM gpucredit.hold h
-	WHERE (check_history.tenant IS NULL OR h.org = check_history.tenant)
+	WHERE gpucredit_internal.in_orgs(h.org,
+		check_history.from_org, check_history.to_org)
 		AND h.job IS NOT NULL AND h.expires_at IS NOT NULL
 	UNION ALL
 	SELECT 'hold_is_closed_as_audited', h.org, format('hold %s', h.hold),
 		format('closed at %s, when the audit log has nothing of it',
 			h.closed_at)
-	FROM gpucredit.hold h
-		LEFT JOIN (SELECT DISTINCT a.org, a.hold, a.at FROM gpucredit.audit a
-			WHERE a.operation IN ('settle', 'capture', 'release', 'reap',
-					'cancel', 'place', 'part_ended', 'requeue')
-				AND a.hold IS NOT NULL AND (check_history.tenant IS NULL
-					OR a.org = check_history.tenant)) a
-			ON a.org = h.org AND a.hold = h.hold AND a.at = h.closed_at
-		/*
-		 * A job's holds close with its other decisions, too, and with a
-		 * settlement that then holds anew, or refunds, a moment before it.
-		 */
-		LEFT JOIN (SELECT DISTINCT a.org, a.job, t.at FROM gpucredit.audit a
-				CROSS JOIN LATERAL (VALUES (a.at),
-					((a.detail ->> 'closed_at')::timestamptz)) t (at)
-			WHERE a.job IS NOT NULL AND (check_history.tenant IS NULL
-					OR a.org = check_history.tenant)) b
-			ON b.org = h.org AND b.job = h.job AND b.at = h.closed_at
+	FROM (SELECT h.org, h.hold, h.job, h.closed_at FROM gpucredit.hold h
+			WHERE gpucredit_internal.in_orgs(h.org, check_history.from_org,
+					check_history.to_org)
+				AND h.closed_at IS NOT NULL
+				AND NOT EXISTS (SELECT FROM gpucredit.audit a
+					WHERE a.org = h.org AND a.hold = h.hold
+						AND a.at = h.closed_at
+						AND a.operation IN ('settle', 'capture', 'release',
+							'reap', 'cancel', 'place', 'part_ended', 'requeue')
+						AND gpucredit_internal.in_orgs(a.org,
+							check_history.from_org, check_history.to_org))
+			OFFSET 0) h
 		CROSS JOIN kept k
-	WHERE (check_history.tenant IS NULL OR h.org = check_history.tenant)
-		AND h.closed_at IS NOT NULL AND a.hold IS NULL AND b.job IS NULL
+	/*
+	 * A job's holds may also be closed by its other decisions, and by a
+	 * settlement that then opens a new hold or refunds; that settlement closes
+	 * them a moment before its own instant.
+	 */
+	WHERE NOT EXISTS (SELECT FROM gpucredit.audit a
+			WHERE a.org = h.org AND a.job = h.job
+				AND h.closed_at IN (a.at,
+					(a.detail ->> 'closed_at')::timestamptz)
+				AND gpucredit_internal.in_orgs(a.org, check_history.from_org,
+					check_history.to_org))
 		AND coalesce(h.closed_at > k.after, true)
 	UNION ALL
 	SELECT 'ended_hold_is_closed', h.org, format('hold %s', h.hold),
@@ -327,10 +359,12 @@ BEGIN ATOMIC
 	WHERE (a.operation = 'reap' OR (a.operation = 'capture'
 			AND NOT a.detail ? 'final'))
 		AND h.closed_at IS NULL AND h.job IS NULL
-		AND (check_history.tenant IS NULL OR (a.org = check_history.tenant
-			AND h.org = check_history.tenant))
+		AND gpucredit_internal.in_orgs(a.org, check_history.from_org,
+			check_history.to_org)
+		AND gpucredit_internal.in_orgs(h.org, check_history.from_org,
+			check_history.to_org)
 	UNION ALL
-	/* a hold's instants */
+	/* The instants of a hold. */
 	SELECT 'hold_is_as_granted', h.org, format('hold %s', h.hold),
 		format('account "%s", from %s to %s; granted to account "%s" at %s, to %s',
 			h.account, h.created_at, coalesce(h.expires_at::text, 'ever'),
@@ -348,19 +382,25 @@ BEGIN ATOMIC
 			WHERE ((a.operation IN ('hold', 'extend_hold', 'reserve')
 				AND a.decision = 'granted') OR a.operation = 'requeue')
 				AND a.hold IS NOT NULL
-				AND (check_history.tenant IS NULL
-					OR a.org = check_history.tenant)
+				AND gpucredit_internal.in_orgs(a.org,
+					check_history.from_org, check_history.to_org)
 			GROUP BY a.org, a.hold) a ON a.org = h.org AND a.hold = h.hold
-	WHERE (check_history.tenant IS NULL OR h.org = check_history.tenant)
+	WHERE gpucredit_internal.in_orgs(h.org,
+		check_history.from_org, check_history.to_org)
 		AND ((a.own AND (h.created_at <> a.at OR h.account <> a.account
 				OR h.job IS NOT NULL OR h.leased <> a.leased
-				/* an overrun past its ttl gives it a moment to be closed in */
+				/*
+				 * An overrun past a hold's ttl extends it by a moment, in
+				 * which it is closed.
+				 */
 				OR (extract(epoch FROM h.expires_at) = a.ends
 					OR h.expires_at = h.closed_at + '1 us') IS NOT TRUE))
 			OR (a.of_job AND (h.created_at <> a.at OR h.account <> a.account
 				OR h.job IS NULL OR h.leased)))
 	UNION ALL
-	/* rows that agents report: usage goes by age, the others stay */
+	/*
+	 * Rows that agents report.  Usage is removed by age, the others are kept.
+	 */
 	SELECT 'reports_are_as_made', t.org,
 		format('job %s attempt %s', t.job, t.attempt),
 		format('its %s rows of table %s are not those that its agent''s reports made',
@@ -370,21 +410,24 @@ BEGIN ATOMIC
 				bit_xor(hash_record_extended(ROW(u.at, u.elapsed,
 					u.billed::numeric, u.progress, u.utilization), 0)) AS digest
 			FROM gpucredit.usage u
-			WHERE check_history.tenant IS NULL OR u.org = check_history.tenant
+			WHERE gpucredit_internal.in_orgs(u.org,
+				check_history.from_org, check_history.to_org)
 			GROUP BY u.org, u.job, u.attempt) u
 			ON u.org = t.org AND u.job = t.job AND u.attempt = t.attempt
 		LEFT JOIN (SELECT c.org, c.job, c.attempt, count(*) AS n,
 				bit_xor(hash_record_extended(ROW(c.day, c.elapsed,
 					c.billed::numeric), 0)) AS digest
 			FROM gpucredit.accrued c
-			WHERE check_history.tenant IS NULL OR c.org = check_history.tenant
+			WHERE gpucredit_internal.in_orgs(c.org,
+				check_history.from_org, check_history.to_org)
 			GROUP BY c.org, c.job, c.attempt) c
 			ON c.org = t.org AND c.job = t.job AND c.attempt = t.attempt
 		LEFT JOIN (SELECT p.org, p.job, p.attempt, count(*) AS n,
 				bit_xor(hash_record_extended(ROW(p.step, p.uri, p.sha256,
 					p.size_bytes, p.at, p.elapsed), 0)) AS digest
 			FROM gpucredit.checkpoint p
-			WHERE check_history.tenant IS NULL OR p.org = check_history.tenant
+			WHERE gpucredit_internal.in_orgs(p.org,
+				check_history.from_org, check_history.to_org)
 			GROUP BY p.org, p.job, p.attempt) p
 			ON p.org = t.org AND p.job = t.job AND p.attempt = t.attempt
 		CROSS JOIN (SELECT gpucredit_internal.kept_from('usage') AS after) k
@@ -396,8 +439,9 @@ BEGIN ATOMIC
 			('checkpoint', coalesce(p.n, 0),
 				coalesce(p.digest, 0) <> t.checkpoint_digest))
 			AS d (name, n, differs)
-	WHERE (check_history.tenant IS NULL OR t.org = check_history.tenant)
+	WHERE gpucredit_internal.in_orgs(t.org,
+		check_history.from_org, check_history.to_org)
 		AND d.differs;
 END;
-COMMENT ON FUNCTION gpucredit_internal.check_history(text) IS
+COMMENT ON FUNCTION gpucredit_internal.check_history(text, text) IS
 'verify: jobs, attempts and holds began and ended as the audit log has it.';

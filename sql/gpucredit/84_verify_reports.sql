@@ -6,22 +6,24 @@
  * removed (85_archive.sql), so decisions as old as the newest removed row are
  * not checked.
  */
-CREATE FUNCTION gpucredit_internal.check_audited_terms(tenant text)
+CREATE FUNCTION gpucredit_internal.check_audited_terms(from_org text, to_org text)
 RETURNS SETOF gpucredit.verify_result
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
-	WITH a AS MATERIALIZED (	/* few rows of many, so the audit log is read once */
+	WITH a AS MATERIALIZED (	/* few rows of many, so that the audit log is read once */
 		SELECT a.org, a.audit, a.at, a.operation, a.account, a.bucket,
 			a.detail
 		FROM gpucredit.audit a
-		WHERE (check_audited_terms.tenant IS NULL OR a.org = check_audited_terms.tenant)
+		WHERE gpucredit_internal.in_orgs(a.org,
+			check_audited_terms.from_org, check_audited_terms.to_org)
 			AND a.operation IN ('issue', 'transfer', 'revoke', 'set_slices')
 			AND a.decision <> 'denied'),
 	b AS NOT MATERIALIZED (
 		SELECT * FROM gpucredit.bucket b
-		WHERE check_audited_terms.tenant IS NULL OR b.org = check_audited_terms.tenant),
+		WHERE gpucredit_internal.in_orgs(b.org,
+			check_audited_terms.from_org, check_audited_terms.to_org)),
 	kept AS (SELECT gpucredit_internal.kept_from('audit') AS after)
-	/* release 0.1.0 wrote the kind only */
+	/* Release 0.1.0 wrote only the kind. */
 	SELECT 'bucket_is_as_issued', b.org, format('bucket %s', b.bucket),
 		format('account "%s", %s, priority %s, from %s to %s, policy %s; issued to account "%s" at %s with %s',
 			b.account, b.kind, b.priority, b.effective_at,
@@ -37,7 +39,10 @@ BEGIN ATOMIC
 				AND ((a.detail ->> 'priority')::int <> b.priority
 				OR a.detail -> 'policy' <> b.policy
 				OR t.effective_at <> b.effective_at
-				/* a day of valid_for has 24 hours; time ends */
+				/*
+				 * A day of valid_for has 24 hours, and no instant is later
+				 * than the last timestamp.
+				 */
 				OR extract(epoch FROM b.expires_at) IS DISTINCT FROM
 					CASE WHEN a.detail ? 'valid_for' THEN least(
 						extract(epoch FROM t.effective_at)
@@ -83,15 +88,15 @@ BEGIN ATOMIC
 	WHERE b.closed_at IS DISTINCT FROM r.at
 		AND coalesce(b.closed_at > k.after, true)
 	UNION ALL
-	/* the account's row has the present state, the audit log the past */
+	/* The account's row has the present state, the audit log the past ones. */
 	SELECT 'sliced_hold_is_of_slices', h.org,
 		format('account "%s"', h.account),
 		format('%s holds give back to slices, from hold %s on, and no account above ever had any',
 			h.n, h.first)
 	FROM (SELECT h.org, h.account, count(*) AS n, min(h.hold) AS first
 			FROM gpucredit.hold h
-			WHERE h.sliced AND (check_audited_terms.tenant IS NULL
-				OR h.org = check_audited_terms.tenant)
+			WHERE h.sliced AND gpucredit_internal.in_orgs(h.org,
+				check_audited_terms.from_org, check_audited_terms.to_org)
 			GROUP BY h.org, h.account) h
 		CROSS JOIN kept k
 	WHERE k.after IS NULL
@@ -120,7 +125,8 @@ BEGIN ATOMIC
 			FROM ROWS FROM (unnest(r.on_nodes), unnest(r.gpus))
 				WITH ORDINALITY AS u (node, gpus, n)) p
 		CROSS JOIN kept k
-	WHERE (check_audited_terms.tenant IS NULL OR r.org = check_audited_terms.tenant)
+	WHERE gpucredit_internal.in_orgs(r.org,
+		check_audited_terms.from_org, check_audited_terms.to_org)
 		AND ((j.pool = r.pool AND p.nodes = r.nodes) IS NOT TRUE
 			OR (coalesce(r.told_at > k.after, true) AND NOT EXISTS (
 				SELECT FROM gpucredit.audit a
@@ -135,5 +141,5 @@ BEGIN ATOMIC
 						IS NOT DISTINCT FROM r.latest_at
 					AND (a.detail ->> 'expected_start')::timestamptz = r.at)));
 END;
-COMMENT ON FUNCTION gpucredit_internal.check_audited_terms(text) IS
+COMMENT ON FUNCTION gpucredit_internal.check_audited_terms(text, text) IS
 'verify: the terms of buckets, and reservations, match the audit log.';

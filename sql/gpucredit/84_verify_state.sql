@@ -8,7 +8,7 @@
  * audit row is reported only while none was removed; a row that differs from
  * its audit row is always reported.
  */
-/* The form in which the audit log has a long text (src/audit/arguments.c). */
+/* The form in which audit rows record a long text (src/audit/arguments.c). */
 CREATE FUNCTION gpucredit_internal.audited_text(value text) RETURNS jsonb
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -21,16 +21,20 @@ END;
 COMMENT ON FUNCTION gpucredit_internal.audited_text(text) IS
 'Internal: a text as the audit log has it: as it is, or the size and digest of a long one.';
 
-/* What was set last, from the audit log: value NULL means removed. */
-CREATE FUNCTION gpucredit_internal.audited_settings(tenant text)
+/*
+ * The settings that were made last, according to the audit log.  A NULL value
+ * means that the setting was removed.
+ */
+CREATE FUNCTION gpucredit_internal.audited_settings(from_org text, to_org text)
 RETURNS TABLE (kind text, org text, key jsonb, value jsonb)
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
-	WITH a AS MATERIALIZED (	/* few rows of many, so the audit log is read once */
+	WITH a AS MATERIALIZED (	/* few rows of many, so that the audit log is read once */
 		SELECT a.org, a.audit, a.at, a.operation, a.decision, a.reason,
 			a.account, a.detail AS d
 		FROM gpucredit.audit a
-		WHERE (audited_settings.tenant IS NULL OR a.org = audited_settings.tenant)
+		WHERE gpucredit_internal.in_orgs(a.org,
+			audited_settings.from_org, audited_settings.to_org)
 			AND a.operation IN ('set_price', 'set_resource_price', 'set_tier', 'set_lost_work',
 				'set_retry_rule', 'create_pool', 'register_node',
 				'remove_node', 'drain', 'resume', 'set_node_key',
@@ -48,7 +52,10 @@ BEGIN ATOMIC
 			jsonb_build_array(a.d -> 'per_gpu_hour', a.at) AS value
 		FROM a WHERE a.operation = 'set_price'
 		UNION ALL
-		/* these share the table: no type of GPU has such a name */
+		/*
+		 * Prices of resources are in the same table, under names that no GPU
+		 * type has.
+		 */
 		SELECT 'price', a.org, a.audit, jsonb_build_array(CASE a.d ->> 'resource'
 				WHEN 'cpu' THEN 'cpu core' ELSE 'memory GiB' END,
 				coalesce(a.d ->> 'pool', ''), 'false',
@@ -67,7 +74,7 @@ BEGIN ATOMIC
 				coalesce(a.d -> 'price_factor', to_jsonb(1)), a.d -> 'ages_to')
 		FROM a WHERE a.operation = 'set_tier'
 		UNION ALL
-		/* a call that does not say whether a tier is open leaves it so */
+		/* A call without a value for open leaves it unchanged. */
 		SELECT 'tier open', a.org, a.audit, jsonb_build_array(a.d ->> 'tier'),
 			CASE WHEN (a.d ->> 'open')::boolean IS DISTINCT FROM coalesce(
 				(SELECT b.open FROM gpucredit.tier_builtin b
@@ -98,7 +105,7 @@ BEGIN ATOMIC
 		FROM a WHERE a.operation = 'set_retry_rule'
 		UNION ALL
 		SELECT 'pool', a.org, a.audit, jsonb_build_array(a.d ->> 'pool'),
-			/* as the first node makes it */
+			/* The first node inserts the default pool with an empty policy. */
 			CASE WHEN a.d ->> 'pool' <> 'default' OR a.d -> 'policy' <> '{}'
 				THEN jsonb_build_array(a.d -> 'policy') END
 		FROM a WHERE a.operation = 'create_pool'
@@ -179,11 +186,14 @@ BEGIN ATOMIC
 		FROM a WHERE a.operation IN ('bind_tenant', 'unbind_tenant')) t
 	ORDER BY t.kind, t.org, t.key, t.audit DESC;
 END;
-COMMENT ON FUNCTION gpucredit_internal.audited_settings(text) IS
+COMMENT ON FUNCTION gpucredit_internal.audited_settings(text, text) IS
 'Internal: what administrators set last, by the audit log. value NULL: they removed it.';
 
-/* The same from the tables.  Both are written alike, column by column. */
-CREATE FUNCTION gpucredit_internal.settings_found(tenant text)
+/*
+ * The present settings, from the tables, in the same form as
+ * audited_settings() and in the same order of columns.
+ */
+CREATE FUNCTION gpucredit_internal.settings_found(from_org text, to_org text)
 RETURNS TABLE (kind text, org text, key jsonb, value jsonb)
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -221,7 +231,7 @@ BEGIN ATOMIC
 		SELECT 'pool', '', jsonb_build_array(p.pool),
 			jsonb_build_array(p.policy)
 		FROM gpucredit.pool p
-		/* the first node makes it */
+		/* The first node inserts this row. */
 		WHERE p.pool <> 'default' OR p.policy <> '{}'
 		UNION ALL
 		SELECT 'node', '', jsonb_build_array(n.node), jsonb_build_array(n.pool,
@@ -241,7 +251,7 @@ BEGIN ATOMIC
 		SELECT 'node key', '', jsonb_build_array(k.node), jsonb_build_array(
 			encode(sha256(k.sha256), 'hex'), k.set_at)
 		FROM gpucredit.node_key k) s
-	WHERE settings_found.tenant IS NULL
+	WHERE settings_found.from_org IS NULL
 	UNION ALL
 	SELECT s.kind, s.org, s.key, s.value
 	FROM (
@@ -286,12 +296,16 @@ BEGIN ATOMIC
 		SELECT 'tenant', t.org, jsonb_build_array(t.account, t.role),
 			to_jsonb(true)
 		FROM gpucredit.tenant t) s
-	WHERE settings_found.tenant IS NULL OR s.org = settings_found.tenant;
+	WHERE gpucredit_internal.in_orgs(s.org,
+		settings_found.from_org, settings_found.to_org);
 END;
-COMMENT ON FUNCTION gpucredit_internal.settings_found(text) IS
+COMMENT ON FUNCTION gpucredit_internal.settings_found(text, text) IS
 'Internal: what administrators set, as the tables have it.';
 
-/* The built-in rows are those of this script, which leaves their digest here. */
+/*
+ * Stores a digest of the built-in rows that this script has inserted, as a
+ * function.
+ */
 DO $builtin$
 BEGIN
 	EXECUTE format('CREATE FUNCTION gpucredit_internal.builtin_digest() '
@@ -307,7 +321,7 @@ $builtin$;
 COMMENT ON FUNCTION gpucredit_internal.builtin_digest() IS
 'Internal: the digest of the built-in tiers and retry rules as they were installed.';
 
-CREATE FUNCTION gpucredit_internal.check_settings(tenant text)
+CREATE FUNCTION gpucredit_internal.check_settings(from_org text, to_org text)
 RETURNS SETOF gpucredit.verify_result
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -319,8 +333,8 @@ BEGIN ATOMIC
 		format('is %s, last set to %s', coalesce(f.value::text, 'missing'),
 			coalesce(t.value::text, CASE WHEN t.kind IS NULL THEN 'nothing'
 				ELSE 'removed' END))
-	FROM gpucredit_internal.settings_found(check_settings.tenant) f
-		FULL JOIN gpucredit_internal.audited_settings(check_settings.tenant) t
+	FROM gpucredit_internal.settings_found(check_settings.from_org, check_settings.to_org) f
+		FULL JOIN gpucredit_internal.audited_settings(check_settings.from_org, check_settings.to_org) t
 			ON t.kind = f.kind AND t.org = f.org AND t.key = f.key
 		CROSS JOIN (SELECT gpucredit_internal.kept_from('audit') AS after) k
 	WHERE f.value IS DISTINCT FROM t.value
@@ -334,10 +348,13 @@ BEGIN ATOMIC
 			UNION ALL
 			SELECT hash_record_extended(r, 2)
 			FROM gpucredit.retry_rule_builtin r) b) b
-	WHERE check_settings.tenant IS NULL
+	WHERE check_settings.from_org IS NULL
 		AND b.digest IS DISTINCT FROM gpucredit_internal.builtin_digest()
 	UNION ALL
-	/* a reclaim's end comes, or the provider gives the node back */
+	/*
+	 * When a node's provider reclaims it follows from the last call of
+	 * reclaim(), unless that was withdrawn.
+	 */
 	SELECT 'reclaim_is_as_audited', '', format('node "%s"', n.node),
 		format('gone at %s, last told at %s with a notice of %s',
 			coalesce(n.reclaim_at::text, 'never'), coalesce(a.at::text, 'no time'),
@@ -346,7 +363,7 @@ BEGIN ATOMIC
 		LEFT JOIN (SELECT DISTINCT ON (a.detail ->> 'node') a.*
 			FROM gpucredit.audit a
 			WHERE a.operation IN ('reclaim', 'resume', 'remove_node')
-				AND a.org = '' AND check_settings.tenant IS NULL
+				AND a.org = '' AND check_settings.from_org IS NULL
 			ORDER BY a.detail ->> 'node', a.audit DESC) a
 			ON a.detail ->> 'node' = n.node AND a.operation = 'reclaim'
 		CROSS JOIN LATERAL (SELECT CASE WHEN a.at IS NOT NULL THEN
@@ -355,16 +372,16 @@ BEGIN ATOMIC
 				extract(epoch FROM '294276-12-31 23:59:59.999999+00'
 				::timestamptz)) END AS told) t
 		CROSS JOIN (SELECT gpucredit_internal.kept_from('audit') AS after) k
-	WHERE check_settings.tenant IS NULL
+	WHERE check_settings.from_org IS NULL
 		AND CASE WHEN n.reclaim_at IS NOT NULL THEN
 			extract(epoch FROM n.reclaim_at) <> t.told
 				OR (t.told IS NULL AND k.after IS NULL)
-			/* registered again after that instant */
+			/* The node was registered again after that instant. */
 			ELSE t.told IS NOT NULL AND NOT EXISTS (
 				SELECT FROM gpucredit.audit r
 				WHERE r.org = '' AND r.operation = 'register_node'
 					AND r.audit > a.audit AND r.detail ->> 'node' = n.node
 					AND extract(epoch FROM r.at) >= t.told) END;
 END;
-COMMENT ON FUNCTION gpucredit_internal.check_settings(text) IS
+COMMENT ON FUNCTION gpucredit_internal.check_settings(text, text) IS
 'verify: what administrators set is what the audit log says they set.';

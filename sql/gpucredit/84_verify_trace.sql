@@ -1,5 +1,5 @@
 /* 84_verify_trace.sql: every row of a job has the trace of its submission. */
-CREATE FUNCTION gpucredit_internal.check_traces(tenant text)
+CREATE FUNCTION gpucredit_internal.check_traces(from_org text, to_org text)
 RETURNS SETOF gpucredit.verify_result
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -10,21 +10,25 @@ BEGIN ATOMIC
 			substr(j.traceparent, 4, 32) AS trace
 		FROM gpucredit.job j
 		WHERE j.traceparent IS NOT NULL
-			AND (check_traces.tenant IS NULL OR j.org = check_traces.tenant)),
+			AND gpucredit_internal.in_orgs(j.org,
+				check_traces.from_org, check_traces.to_org)),
 	told AS (
 		SELECT a.org, a.job, format('attempt %s', a.attempt) AS what, a.trace
 		FROM gpucredit.attempt a
-		WHERE check_traces.tenant IS NULL OR a.org = check_traces.tenant
+		WHERE gpucredit_internal.in_orgs(a.org,
+			check_traces.from_org, check_traces.to_org)
 		UNION ALL
 		SELECT h.org, h.job, format('hold %s', h.hold), h.trace
 		FROM gpucredit.hold h
 		WHERE h.job IS NOT NULL
-			AND (check_traces.tenant IS NULL OR h.org = check_traces.tenant)
+			AND gpucredit_internal.in_orgs(h.org,
+				check_traces.from_org, check_traces.to_org)
 		UNION ALL
 		SELECT a.org, a.job, format('audit %s', a.audit), a.trace
 		FROM gpucredit.audit a
 		WHERE a.job IS NOT NULL
-			AND (check_traces.tenant IS NULL OR a.org = check_traces.tenant))
+			AND gpucredit_internal.in_orgs(a.org,
+				check_traces.from_org, check_traces.to_org))
 	SELECT 'traceparent_is_sound', t.org, format('job %s', t.job),
 		'gpucredit.traceparent would not take it'
 	FROM traced t WHERE NOT t.sound
@@ -41,8 +45,11 @@ BEGIN ATOMIC
 			coalesce(e.trace::text, 'none'), h.hold, h.trace)
 	FROM gpucredit.hold h
 		JOIN gpucredit.entry e ON e.org = h.org AND e.hold = h.hold
+			AND gpucredit_internal.in_orgs(e.org, check_traces.from_org,
+				check_traces.to_org)
 	WHERE h.trace IS NOT NULL AND e.trace IS DISTINCT FROM h.trace
-		AND (check_traces.tenant IS NULL OR h.org = check_traces.tenant);
+		AND gpucredit_internal.in_orgs(h.org,
+			check_traces.from_org, check_traces.to_org);
 END;
-COMMENT ON FUNCTION gpucredit_internal.check_traces(text) IS
+COMMENT ON FUNCTION gpucredit_internal.check_traces(text, text) IS
 'verify: everything of a job or hold with a trace has that trace.';

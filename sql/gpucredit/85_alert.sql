@@ -40,11 +40,11 @@ COMMENT ON FUNCTION gpucredit_internal.notify_number(text, bigint) IS
 'Internal, for companion extensions: sends NOTIFY on a channel at commit, with the number of a row as its payload; drops it if the queue is full. Every login may listen, so a payload names nothing that a role may not read.';
 
 /*
- * Raises an alert once: it does not raise an existing one, and does not wait
- * for another transaction that raises the same.  A call that meets such a lock
- * leaves the alert to the next call.  Every login may listen, so if tenants
- * connect themselves, listeners get the number only, and read the row if they
- * may.  The lock's name is the same in every time zone.
+ * Raises an alert unless the same alert exists.  It does not wait for another
+ * transaction that is raising the same alert: it leaves the alert to the next
+ * call. Every login may LISTEN, so if tenants connect themselves, the
+ * notification has only the alert's number, and listeners read the row if they
+ * may.  The name of the lock does not depend on the time zone.
  */
 CREATE FUNCTION gpucredit_internal.raise_alert(tenant text, at timestamptz,
 	account text, kind text, period text, period_start timestamptz,
@@ -98,8 +98,8 @@ COMMENT ON FUNCTION gpucredit_internal.raise_alert(text, timestamptz, text, text
 'Internal: writes and sends an alert unless it exists; returns how many, 0 or 1.';
 
 /*
- * An account has a fixed number of job alerts per hour; each takes the next
- * number.  Numbers of open transactions are skipped.
+ * An account may get a fixed number of job alerts per hour.  Each alert gets
+ * the next number, and numbers that open transactions are using are skipped.
  */
 CREATE FUNCTION gpucredit_internal.raise_job_alert(tenant text, at timestamptz,
 	account text, most int, detail jsonb) RETURNS bigint
@@ -127,12 +127,15 @@ COMMENT ON FUNCTION gpucredit_internal.raise_job_alert(text, timestamptz, text, 
 'Internal: writes and sends an alert of a job, unless its account had too many this hour (UTC); returns how many, 0 or 1.';
 
 /*
- * Budgets: thresholds that the present period has passed.  This function and
- * those below work on many organisations at once. Each finds the rows of an
- * organisation by an index whatever the statistics say (LATERAL ... OFFSET 0),
- * and leaves out the alerts that exist before it calls raise_alert().  What is
- * asked of some accounts and what is asked of all stand in two branches of a
- * UNION ALL: a kept plan of "account IS NULL OR account = ..." reads all.
+ * Raises alerts for the thresholds that budgets have passed in their present
+ * period.
+ *
+ * This function and those below work on many organisations at once.  Each
+ * finds the rows of an organisation by an index whatever the statistics say
+ * (LATERAL ... OFFSET 0), and skips alerts that exist before it calls
+ * raise_alert().  Queries for some accounts and queries for all accounts are
+ * two branches of a UNION ALL, because a kept plan of "account IS NULL OR
+ * account = ..." reads all accounts.
  */
 CREATE FUNCTION gpucredit_internal.alert_budgets(tenants text[], account text,
 	at timestamptz) RETURNS bigint
@@ -172,11 +175,13 @@ COMMENT ON FUNCTION gpucredit_internal.alert_budgets(text[], text, timestamptz) 
 'Internal: raises alerts for thresholds that the budgets of an account (NULL: of all) of these organisations have passed in their present period; returns how many.';
 
 /*
- * Makes alerts of low balances ready again: the balance has recovered, or had
- * recovered before the call drew credit (parts of these buckets, in
- * micro-credits), or always.  Nothing waits: an alert that another transaction
- * changes is left to the next call.  Above READ COMMITTED that would be an
- * error, so it is left to the next call at READ COMMITTED, or to maintain().
+ * Marks alerts of low balances as recovered, so that they can be raised again.
+ * An alert has recovered if the balance is above the threshold now, or was
+ * before the present call drew credit (drawn, in micro-credits from each of
+ * these buckets), or in any case if `always`.  The function never waits: an
+ * alert that another transaction changes is left to the next call.  Above READ
+ * COMMITTED such an alert would be an error, so all are left to the next call
+ * at READ COMMITTED, or to maintain().
  */
 CREATE FUNCTION gpucredit_internal.balances_recovered(tenants text[], accounts text[],
 	at timestamptz, buckets bigint[], drawn bigint[], always boolean) RETURNS bigint
@@ -232,10 +237,11 @@ COMMENT ON FUNCTION gpucredit_internal.balances_recovered(text[], text[], timest
 'Internal: lets alerts of low balances be raised again that have recovered; returns how many.';
 
 /*
- * Balances of the given accounts, NULL for all of the organisations.  Each call
- * that draws credit below an account with an alert asks, so this and
- * balances_recovered() are PL/pgSQL, which keeps plans: a function in SQL would
- * be planned in each call, which costs some milliseconds.
+ * Raises alerts for low balances of the given accounts, or of all accounts of
+ * the organisations if accounts is NULL.  Each call that draws credit at or
+ * below an account with a threshold calls it.  So this function and
+ * balances_recovered() are written in PL/pgSQL, which keeps plans: a function
+ * in SQL would be planned in each call, which takes some milliseconds.
  */
 CREATE FUNCTION gpucredit_internal.alert_balances(tenants text[], accounts text[],
 	at timestamptz, buckets bigint[] DEFAULT '{}', drawn bigint[] DEFAULT '{}')
@@ -286,7 +292,7 @@ COMMENT ON FUNCTION gpucredit_internal.alert_balances(text[], text[], timestampt
 	bigint[], bigint[]) IS
 'Internal: raises alerts for balances that have fallen below what set_alert set; returns how many. buckets, drawn: what the calling transaction has just drawn, in micro-credits.';
 
-/* Expiry of the given buckets, of any organisations */
+/* Raises alerts for the expiry of the given buckets, of any organisations. */
 CREATE FUNCTION gpucredit_internal.alert_expiries(tenants text[], buckets bigint[],
 	at timestamptz) RETURNS bigint
 LANGUAGE sql VOLATILE PARALLEL UNSAFE
@@ -327,19 +333,21 @@ COMMENT ON FUNCTION gpucredit_internal.alert_expiries(text[], bigint[], timestam
 'Internal: raises alerts for those of these buckets that expire within 7 days, and within 1; returns how many.';
 
 /*
- * An expensive day: today's spend so far is above 130 % of the daily average
- * of the 30 days before, or of the days since the first spend among them.
- * Without earlier spend no day is expensive.  A day counts its use: settled
- * amounts, and by how much the logged cost of running attempts grew.  Both are
- * sums by account and day, so the function reads no attempt, except that of
- * the job in settling: its settlement has spent what the attempt's row still
- * counts as used.
+ * Returns the accounts for which today is an expensive day: today's spend so
+ * far is above 130 % of the daily average of the 30 days before, or of the
+ * days since the first spend among them.  Without earlier spend no day is
+ * expensive.  A day's spend is its use: settled amounts, and the increase of
+ * the logged cost of running attempts.  Both are recorded as sums by account
+ * and day, so the function reads no attempt except that of the job `settling`,
+ * whose settlement has spent what the attempt's row still counts as used.
  *
- * Unfolded deltas count.  With more of them than most, the function returns no
- * account and leaves the check to upkeep.  most NULL: no deltas.
- * src/ledger/spend_alert.c estimates first whether this is worth calling.
+ * Deltas that are not folded count as well.  If there are more than `most` of
+ * them, the function returns no account and leaves the check to upkeep; if
+ * `most` is NULL, it reads no deltas.  src/ledger/spend_alert.c first
+ * estimates whether calling this function is worth its cost.
  *
- * accounts NULL: all accounts that spent or used something today.
+ * If accounts is NULL, all accounts that spent or used something today are
+ * checked.
  */
 CREATE FUNCTION gpucredit_internal.high_spend(tenants text[], accounts text[],
 	at timestamptz, most int, settling bigint)
@@ -371,7 +379,7 @@ BEGIN ATOMIC
 			CROSS JOIN LATERAL (SELECT s.account FROM gpucredit.spend_day s
 				WHERE s.day = t.today AND s.org = o.org OFFSET 0) s
 		WHERE high_spend.accounts IS NULL),
-	used AS (		/* without the accounts below */
+	used AS (		/* each account itself, without the accounts below it */
 		SELECT d.org, d.account, d.day, d.spent FROM delta d
 		UNION ALL
 		SELECT a.org, a.account, t.today, - a.used::numeric
@@ -437,20 +445,21 @@ COMMENT ON FUNCTION gpucredit_internal.alert_spend(text[], text[], timestamptz, 
 'Internal: raises alerts for expensive days; returns how many.';
 
 /*
- * Buckets that expire within a week, in the order of the index that
- * expire_credits uses, from the position where the last call stopped.
+ * Raises alerts for buckets that expire within a week.  They are read in the
+ * order of the index that expire_credits uses, from the position where the
+ * last call stopped.
  */
 CREATE FUNCTION gpucredit_internal.raise_expiry_alerts(at timestamptz,
 	until timestamptz) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET plan_cache_mode = force_generic_plan
-SET datestyle = 'ISO'		/* of the instants in its position */
+SET datestyle = 'ISO'		/* for the instants in its position */
 SET timezone = 'UTC'
 AS $$
 DECLARE
 	last CONSTANT timestamptz := least(at, '294276-12-24 23:59:59.999999+00')
 		+ '7 days'::interval;
-	/* NULL: there is none */
+	/* NULL if no position is stored */
 	place text[] := gpucredit_internal.upkeep_position('expiry_alerts');
 	place_at timestamptz := greatest(place[1]::timestamptz, at);
 	place_org text := coalesce(place[2], '');
@@ -477,7 +486,7 @@ BEGIN
 			ORDER BY b.expires_at, b.org, b.bucket LIMIT most) d;
 		n := n + gpucredit_internal.alert_expiries(orgs, buckets, at);
 		IF coalesce(cardinality(orgs), 0) < most THEN
-			/* the end: again from the beginning, once */
+			/* At the end, continue once from the beginning. */
 			EXIT WHEN first OR clock_timestamp() >= until;
 			first := true;
 			place_at := at;
@@ -505,22 +514,23 @@ COMMENT ON FUNCTION gpucredit_internal.raise_expiry_alerts(timestamptz, timestam
 'raise_alerts: raises the due alerts of credit that expires, until an instant of the server''s clock; returns how many.';
 
 /*
- * Budgets, balances and expensive days, by organisation, from the one after
- * which the last call stopped.  A skip scan of the primary key finds the next
- * organisations.  A call handles each organisation once at most.
+ * Raises alerts of budgets, balances and expensive days, organisation by
+ * organisation, from the one at which the last call stopped.  A skip scan of
+ * the primary key finds the next organisations.  A call handles each
+ * organisation at most once.
  */
 CREATE FUNCTION gpucredit_internal.raise_account_alerts(at timestamptz,
 	until timestamptz) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET plan_cache_mode = force_generic_plan
-SET datestyle = 'ISO'		/* of the instants in its position */
+SET datestyle = 'ISO'		/* for the instants in its position */
 SET timezone = 'UTC'
 AS $$
 DECLARE
 	stopped CONSTANT text[] := gpucredit_internal.upkeep_position('account_alerts');
 	start CONSTANT text := coalesce(stopped[1], '');
 	place text := start;
-	/* when this pass over the organisations began */
+	/* When this pass over all organisations began. */
 	pass timestamptz := coalesce(stopped[2]::timestamptz, at);
 	wrapped boolean := start = '';
 	most int := 16;
@@ -542,7 +552,7 @@ BEGIN
 		IF orgs IS NULL THEN
 			EXIT WHEN wrapped OR clock_timestamp() >= until;
 			PERFORM gpucredit_internal.set_upkeep_position('alerts_raised',
-				ARRAY[pass::text]);
+				ARRAY[gpucredit_internal.instant_text(pass)]);
 			pass := at;
 			wrapped := true;
 			place := '';
@@ -555,7 +565,7 @@ BEGIN
 		EXIT WHEN wrapped AND start <> '' AND place >= start;
 		IF clock_timestamp() >= until THEN
 			PERFORM gpucredit_internal.set_upkeep_position('account_alerts',
-				ARRAY[place, pass::text]);
+				ARRAY[place, gpucredit_internal.instant_text(pass)]);
 			RETURN n;
 		END IF;
 		IF clock_timestamp() - began < (until - began) / 8 THEN
@@ -563,7 +573,8 @@ BEGIN
 		END IF;
 	END LOOP;
 	PERFORM gpucredit_internal.set_upkeep_position('alerts_raised',
-		ARRAY[CASE WHEN orgs IS NULL AND NOT wrapped THEN pass ELSE at END::text]);
+		ARRAY[gpucredit_internal.instant_text(
+			CASE WHEN orgs IS NULL AND NOT wrapped THEN pass ELSE at END)]);
 	PERFORM gpucredit_internal.set_upkeep_position('account_alerts', NULL);
 	RETURN n;
 END

@@ -15,7 +15,7 @@ COMMENT ON FUNCTION gpucredit_internal.forget_usage(int) IS
  * Checks that the removed rows were the sealed ones, and that the closings are
  * unchanged.
  */
-CREATE FUNCTION gpucredit_internal.check_archive_batches(tenant text)
+CREATE FUNCTION gpucredit_internal.check_archive_batches(from_org text, to_org text)
 RETURNS SETOF gpucredit.verify_result
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -26,7 +26,7 @@ BEGIN ATOMIC
 				AS digest_before,
 			lag(d.batch_to, 1, 0::bigint) OVER (PARTITION BY d.kind
 				ORDER BY d.archive_batch) AS batch_before
-		FROM gpucredit.archive_batch d WHERE check_archive_batches.tenant IS NULL
+		FROM gpucredit.archive_batch d WHERE check_archive_batches.from_org IS NULL
 		WINDOW chain AS (ORDER BY d.archive_batch))
 	SELECT 'archive_batches_unbroken', '', format('archive batch %s', d.archive_batch),
 		format('of %s in batches above %s up to %s, after archive batch %s and batch %s',
@@ -55,7 +55,7 @@ BEGIN ATOMIC
 		format('%s closings, but no such archive batch of entries', count(*))
 	FROM gpucredit.closing c
 		LEFT JOIN d ON d.archive_batch = c.archive_batch AND d.kind = 'entry'
-	WHERE check_archive_batches.tenant IS NULL AND d.archive_batch IS NULL
+	WHERE check_archive_batches.from_org IS NULL AND d.archive_batch IS NULL
 	GROUP BY c.archive_batch
 	UNION ALL
 	SELECT 'left_is_gone', '', format('table gpucredit.%s', l.kind),
@@ -70,5 +70,5 @@ BEGIN ATOMIC
 				WHERE a.audit <= s.audit_to) END AS least) l
 	WHERE l.least IS NOT NULL;
 END;
-COMMENT ON FUNCTION gpucredit_internal.check_archive_batches(text) IS
+COMMENT ON FUNCTION gpucredit_internal.check_archive_batches(text, text) IS
 'verify: removed rows are those that were sealed, and closings are as they were written.';

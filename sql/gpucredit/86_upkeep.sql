@@ -6,13 +6,14 @@ COMMENT ON TYPE gpucredit.rebuild_result IS
 'What rebuild() repaired: a figure with its old and new value, or something that has no value.';
 
 /*
- * Corrects the differences of one organisation, whose rows the caller has
- * locked.  One UPDATE per row keeps checks from seeing a half repaired row.  A
- * closed hold that has credit is opened.  A repaired bucket loses its slices;
- * its next hold spreads it again.  One more delta repairs recorded spend,
- * without a lock.  Differences are computed before they are joined with the
- * rows to change.  In one query, without statistics, as after a restore, the
- * planner would compute them once per row.
+ * Corrects the figures of one organisation, whose rows the caller has locked.
+ * Each row is changed by one UPDATE, so that no check sees a row that is
+ * repaired in part.  A closed hold that turns out to have credit is opened
+ * again.  A repaired bucket loses its slices; its next hold spreads it again.
+ * Recorded spend is corrected by one more delta, which needs no lock.
+ * Differences are computed before they are joined with the rows to change.  In
+ * a single query without statistics, as after a restore, the planner would
+ * compute them once per row.
  */
 CREATE FUNCTION gpucredit_internal.repair(tenant text, parts gpucredit.difference[],
 	holds gpucredit.difference[], buckets gpucredit.difference[])
@@ -93,19 +94,19 @@ BEGIN ATOMIC
 	USING unnest(repair.buckets) AS d
 	WHERE s.org = repair.tenant AND s.bucket = d.bucket;
 	UPDATE gpucredit.attempt a SET used = d.expected
-	FROM gpucredit_internal.used_difference(repair.tenant) d
+	FROM gpucredit_internal.used_difference(repair.tenant, repair.tenant) d
 	WHERE a.org = d.org AND a.job = d.job AND a.attempt = d.attempt;
 	INSERT INTO gpucredit.account_total AS t (org, account, spent, held, used)
 	SELECT d.org, d.account,
 		coalesce(sum(d.expected - d.found) FILTER (WHERE d.what = 'spent'), 0),
 		coalesce(sum(d.expected - d.found) FILTER (WHERE d.what = 'held'), 0),
 		coalesce(sum(d.expected - d.found) FILTER (WHERE d.what = 'used'), 0)
-	FROM gpucredit_internal.total_difference(repair.tenant) d
+	FROM gpucredit_internal.total_difference(repair.tenant, repair.tenant) d
 	GROUP BY d.org, d.account
 	ON CONFLICT (org, account) DO UPDATE SET spent = t.spent + excluded.spent,
 		held = t.held + excluded.held, used = t.used + excluded.used;
 	WITH wrong AS MATERIALIZED (
-		SELECT s.* FROM gpucredit_internal.spend_day_difference(repair.tenant) s)
+		SELECT s.* FROM gpucredit_internal.spend_day_difference(repair.tenant, repair.tenant) s)
 	UPDATE gpucredit.spend_day t SET spent = coalesce(w.spent, t.spent),
 		used = coalesce(w.used, t.used)
 	FROM (SELECT w.account, w.day,
@@ -127,9 +128,10 @@ COMMENT ON FUNCTION gpucredit_internal.repair(text, gpucredit.difference[],
 'rebuild: writes the figures that were found to be right.';
 
 /*
- * Locks the accounts whose limits change, all holds of the organisation, then
- * its buckets in burn order, each with its slices.  It reads the figures after
- * that; rows that appear later are right from the start.
+ * rebuild(): locks the accounts whose limits are wrong, all holds of the
+ * organisation, then its buckets in burn order, each with its slices.  It
+ * reads the figures after that; rows that are inserted later are right from
+ * the start.
  */
 CREATE FUNCTION gpucredit.rebuild(org text)
 RETURNS SETOF gpucredit.rebuild_result
@@ -145,7 +147,7 @@ DECLARE
 	holds gpucredit.difference[];
 	buckets gpucredit.difference[];
 	r record;
-	/* a cursor locks each row as it fetches it */
+	/* A cursor locks each row when it fetches it. */
 	burn_order CURSOR FOR SELECT b.bucket, b.spread FROM gpucredit.bucket b
 		WHERE b.org = rebuild.org
 		ORDER BY b.priority, b.expires_at, gpucredit_internal.kind_rank(b.kind),
@@ -154,14 +156,14 @@ DECLARE
 BEGIN
 	PERFORM gpucredit_internal.require_account(rebuild.org, '');
 	limited := ARRAY(SELECT d.account
-		FROM gpucredit_internal.limits_difference(rebuild.org) d);
+		FROM gpucredit_internal.limits_difference(rebuild.org, rebuild.org) d);
 	PERFORM FROM gpucredit.account a
 		WHERE a.org = rebuild.org AND a.account = ANY (limited)
 		ORDER BY a.account FOR NO KEY UPDATE;
-	/* limits are compared under the lock */
+	/* Limits are compared again under the lock. */
 	FOR r IN
 		WITH wrong AS MATERIALIZED (
-			SELECT l.* FROM gpucredit_internal.limits_difference(rebuild.org) l),
+			SELECT l.* FROM gpucredit_internal.limits_difference(rebuild.org, rebuild.org) l),
 		mended AS (
 			UPDATE gpucredit.account a SET limits = d.expected
 			FROM wrong d
@@ -176,9 +178,12 @@ BEGIN
 			r.account, NULL, NULL, pg_catalog.jsonb_build_object(
 				'what', 'limits', 'was', r.found, 'is_now', r.expected));
 	END LOOP;
-	/* a concurrent fold would change days under repair */
+	/* A concurrent fold would change days that are being repaired. */
 	LOCK TABLE gpucredit.account_total IN SHARE UPDATE EXCLUSIVE MODE;
-	/* the owner of a job's hold may wait for dead ones */
+	/*
+	 * A call that owns a job's hold may wait for expired holds, so holds of
+	 * jobs are locked first.
+	 */
 	PERFORM FROM gpucredit.hold h WHERE h.org = rebuild.org
 		ORDER BY h.job IS NULL, h.hold FOR NO KEY UPDATE;
 	FOR b IN burn_order LOOP
@@ -188,11 +193,11 @@ BEGIN
 				ORDER BY s.slice FOR NO KEY UPDATE;
 		END IF;
 	END LOOP;
-	parts := ARRAY(SELECT d FROM gpucredit_internal.part_difference(rebuild.org) d
+	parts := ARRAY(SELECT d FROM gpucredit_internal.part_difference(rebuild.org, rebuild.org) d
 		WHERE d.sound);
-	holds := ARRAY(SELECT d FROM gpucredit_internal.hold_difference(rebuild.org) d
+	holds := ARRAY(SELECT d FROM gpucredit_internal.hold_difference(rebuild.org, rebuild.org) d
 		WHERE d.sound AND d.found IS NOT NULL);
-	buckets := ARRAY(SELECT d FROM gpucredit_internal.bucket_difference(rebuild.org) d
+	buckets := ARRAY(SELECT d FROM gpucredit_internal.bucket_difference(rebuild.org, rebuild.org) d
 		WHERE d.sound AND d.found IS NOT NULL);
 	FOR r IN
 		SELECT d.org, d.bucket, d.hold, d.part, d.what,
@@ -202,15 +207,15 @@ BEGIN
 		UNION ALL
 		SELECT s.org, NULL, NULL, NULL, s.what, s.found, s.expected,
 			s.account
-		FROM gpucredit_internal.total_difference(rebuild.org) s
+		FROM gpucredit_internal.total_difference(rebuild.org, rebuild.org) s
 		UNION ALL
 		SELECT u.org, NULL, NULL, NULL, format('used by job %s attempt %s', u.job,
 			u.attempt), u.found::numeric, u.expected::numeric, NULL
-		FROM gpucredit_internal.used_difference(rebuild.org) u
+		FROM gpucredit_internal.used_difference(rebuild.org, rebuild.org) u
 		UNION ALL
 		SELECT s.org, NULL, NULL, NULL, format('%s on %s', s.what, s.day),
 			s.found, s.expected, s.account
-		FROM gpucredit_internal.spend_day_difference(rebuild.org) s
+		FROM gpucredit_internal.spend_day_difference(rebuild.org, rebuild.org) s
 		ORDER BY account, hold NULLS FIRST, part NULLS FIRST, bucket, what
 	LOOP
 		RETURN NEXT ROW(concat_ws(' ', 'account "' || r.account || '"',
@@ -234,12 +239,12 @@ COMMENT ON TYPE gpucredit.maintain_result IS
 'What maintain() did: its tasks, and how many rows each handled.';
 
 /*
- * One call at a time folds. It locks the table in a mode that blocks no reader
- * and no settlement; a second call does nothing instead of waiting. Deltas and
- * keys that other transactions have locked are left for the next call.
- *
- * Each round reads on behind the last row that the round before it read, so
- * that none walks over the rows that are deleted already.
+ * Adds deltas to the totals.  Only one call at a time does this.  It locks the
+ * table in a mode that blocks no reader and no settlement, and a second call
+ * does nothing instead of waiting.  Deltas and keys that other transactions
+ * have locked are left for the next call.  Each round continues after the last
+ * row that the round before has read, so that it does not scan rows that are
+ * deleted already.
  */
 CREATE FUNCTION gpucredit_internal.fold_spend() RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -363,25 +368,18 @@ COMMENT ON FUNCTION gpucredit_internal.fold_denials(int) IS
 'maintain: writes at most so many counts of repeated denials to the audit log; returns how many.';
 
 /*
- * Deletes rows that nothing reads any more.  Two more days of spend stay than
- * averages need, because clocks differ.  Directives can remain that were given
- * while their attempt was settled.
+ * Deletes rows that nothing needs any more.  Spend is kept for two days longer
+ * than averages need, because clocks differ.  Directives that were inserted
+ * while their attempt was being settled may still exist, and are deleted here.
  */
 CREATE FUNCTION gpucredit_internal.forget(most int)
 RETURNS SETOF gpucredit.maintain_result
-LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 4
+LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 3
 BEGIN ATOMIC
 	WITH days AS (
 		DELETE FROM gpucredit.spend_day s
 		WHERE s.ctid = ANY (ARRAY(SELECT o.ctid FROM gpucredit.spend_day o
 			WHERE o.day < (SELECT gpucredit_internal.utc_day(gpucredit.now()) - 32)
-			LIMIT forget.most FOR UPDATE SKIP LOCKED))
-		RETURNING 1),
-	requests AS (
-		DELETE FROM gpucredit.request r
-		WHERE r.ctid = ANY (ARRAY(SELECT o.ctid FROM gpucredit.request o
-			WHERE NOT o.lasting AND o.created_at < (SELECT gpucredit.now()
-				- current_setting('gpucredit.key_retention')::interval)
 			LIMIT forget.most FOR UPDATE SKIP LOCKED))
 		RETURNING 1),
 	directives AS (
@@ -401,14 +399,161 @@ BEGIN ATOMIC
 		RETURNING 1)
 	SELECT 'forget_days', count(*) FROM days
 	UNION ALL
-	SELECT 'forget_requests', count(*) FROM requests
-	UNION ALL
 	SELECT 'forget_directives', count(*) FROM directives
 	UNION ALL
 	SELECT 'forget_logs', count(*) FROM logs;
 END;
 COMMENT ON FUNCTION gpucredit_internal.forget(int) IS
-'maintain: deletes at most so many of each: days of spend older than averages use, keys past gpucredit.key_retention other than those of payments, directives of ended attempts, requests for output older than a minute. Returns how many.';
+'maintain: deletes at most so many of each: days of spend older than averages use, directives of ended attempts, requests for output older than a minute. Returns how many.';
+
+/*
+ * Deletes expired keys, the oldest first.  Each round begins at the age that
+ * the round before has reached.  So does each call, until a call finds less
+ * than a round.  The reason is that an index keeps the entries of deleted rows
+ * while somebody has an old snapshot, and each round would read all of them
+ * again.
+ */
+CREATE FUNCTION gpucredit_internal.forget_requests(until timestamptz)
+RETURNS bigint
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+AS $$
+DECLARE
+	most CONSTANT int := 2000;
+	before timestamptz := gpucredit.now()
+		- current_setting('gpucredit.key_retention')::interval;
+	place timestamptz := coalesce((gpucredit_internal.upkeep_position(
+		'forget_requests'))[1]::timestamptz, '-infinity');
+	latest timestamptz;
+	n bigint;
+	total bigint := 0;
+BEGIN
+	LOOP
+		WITH gone AS (
+			DELETE FROM gpucredit.request r
+			WHERE r.ctid = ANY (ARRAY(SELECT o.ctid FROM gpucredit.request o
+				WHERE NOT o.lasting AND o.created_at >= place
+					AND o.created_at < before
+				ORDER BY o.created_at LIMIT most FOR UPDATE SKIP LOCKED))
+			RETURNING r.created_at)
+		SELECT count(*), max(g.created_at) INTO n, latest FROM gone g;
+		total := total + n;
+		EXIT WHEN n < most OR clock_timestamp() >= until;
+		place := latest;
+	END LOOP;
+	PERFORM gpucredit_internal.set_upkeep_position('forget_requests',
+		CASE WHEN n = most
+			THEN ARRAY[gpucredit_internal.instant_text(latest)] END);
+	RETURN total;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_internal.forget_requests(timestamptz) IS
+'upkeep: deletes keys past gpucredit.key_retention other than those of payments, until an instant of the server''s clock; returns how many.';
+
+/*
+ * Removes kept output past its age, then, of organisations that have more than
+ * the limit, the oldest.  The index kept_log_age has all that the sums need;
+ * what is removed is subtracted from them.
+ */
+CREATE FUNCTION gpucredit_internal.forget_output(until timestamptz)
+RETURNS bigint
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+AS $$
+DECLARE
+	most CONSTANT int := 200;	/* a low limit, as pieces are large */
+	kept CONSTANT interval := current_setting('gpucredit.log_retention');
+	room CONSTANT bigint := pg_size_bytes(current_setting('gpucredit.log_org_max'));
+	crowded text;
+	excess bigint;	/* bytes that the organisation has above the limit */
+	freed bigint;
+	n bigint;
+	total bigint := 0;
+BEGIN
+	WHILE kept > '0' LOOP
+		DELETE FROM gpucredit.kept_log k
+		WHERE k.ctid = ANY (ARRAY(SELECT o.ctid FROM gpucredit.kept_log o
+			WHERE o.kept_at <= gpucredit.now() - kept
+			ORDER BY o.kept_at LIMIT most FOR UPDATE SKIP LOCKED));
+		GET DIAGNOSTICS n = ROW_COUNT;
+		total := total + n;
+		EXIT WHEN n < most OR clock_timestamp() >= until;
+	END LOOP;
+	IF room = 0 THEN
+		RETURN total;
+	END IF;
+	FOR crowded, excess IN SELECT k.org, sum(k.bytes) - room
+		FROM gpucredit.kept_log k GROUP BY k.org HAVING sum(k.bytes) > room
+	LOOP
+		WHILE excess > 0 AND clock_timestamp() < until LOOP
+			WITH gone AS (
+				DELETE FROM gpucredit.kept_log k
+				WHERE k.ctid = ANY (ARRAY(SELECT o.ctid
+					FROM gpucredit.kept_log o
+					WHERE o.ctid = ANY (ARRAY(SELECT s.ctid
+						FROM (SELECT l.ctid, sum(l.bytes) OVER (
+								ORDER BY l.kept_at, l.ctid) - l.bytes AS before
+							FROM (SELECT p.ctid, p.kept_at, p.bytes
+								FROM gpucredit.kept_log p WHERE p.org = crowded
+								ORDER BY p.kept_at LIMIT most) l) s
+						WHERE s.before < excess))
+					FOR UPDATE SKIP LOCKED))
+				RETURNING k.bytes)
+			SELECT count(*), coalesce(sum(g.bytes), 0) INTO n, freed
+			FROM gone g;
+			total := total + n;
+			excess := excess - freed;
+			EXIT WHEN n = 0;	/* another session removes them */
+		END LOOP;
+	END LOOP;
+	RETURN total;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_internal.forget_output(timestamptz) IS
+'upkeep: removes kept output past gpucredit.log_retention, and the oldest of organisations that have more than gpucredit.log_org_max, until an instant of the server''s clock; returns how many pieces.';
+
+/*
+ * Removes which texts the jobs need that are over, and then the texts that no
+ * job has needed for an hour.  A text that reserve() or store_file() has locked
+ * stays.  Whether a job needs a text is read after the text is locked, by a
+ * statement of its own, whose snapshot has what reserve() committed before: so
+ * the function does nothing above READ COMMITTED, where a transaction has one
+ * snapshot.
+ */
+CREATE FUNCTION gpucredit_internal.forget_files(most int) RETURNS bigint
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+AS $$
+DECLARE
+	old tid[];
+	n bigint;
+	total bigint := 0;
+BEGIN
+	IF current_setting('transaction_isolation') <> 'read committed' THEN
+		RETURN 0;
+	END IF;
+	DELETE FROM gpucredit.job_file f
+	WHERE f.ctid = ANY (ARRAY(SELECT o.ctid FROM gpucredit.job_file o
+			JOIN gpucredit.job j ON j.org = o.org AND j.job = o.job
+		WHERE j.ended_at IS NOT NULL LIMIT most FOR UPDATE OF o SKIP LOCKED));
+	GET DIAGNOSTICS n = ROW_COUNT;
+	total := n;
+	old := ARRAY(SELECT o.ctid FROM gpucredit.stored_file o
+		WHERE o.stored_at <= gpucredit.now() - interval '1 hour'
+			AND NOT EXISTS (SELECT FROM gpucredit.job_file k
+				WHERE k.org = o.org AND k.account = o.account
+					AND k.sha256 = o.sha256)
+		ORDER BY o.stored_at LIMIT most FOR UPDATE SKIP LOCKED);
+	DELETE FROM gpucredit.stored_file f
+	WHERE f.ctid = ANY (old)
+		AND NOT EXISTS (SELECT FROM gpucredit.job_file k
+			WHERE k.org = f.org AND k.account = f.account
+				AND k.sha256 = f.sha256);
+	GET DIAGNOSTICS n = ROW_COUNT;
+	RETURN total + n;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_internal.forget_files(int) IS
+'upkeep: removes up to so many references of jobs that are over to stored texts, and texts that no unfinished job has needed for an hour; returns how many.';
 
 CREATE FUNCTION gpucredit.end_tenant_transactions()
 RETURNS SETOF gpucredit.sweep_result
@@ -420,12 +565,13 @@ COMMENT ON FUNCTION gpucredit.end_tenant_transactions() IS
 Result: end_tenant_transactions, how many.';
 
 /*
- * Calls what handles a number of rows again and again, until it finds less, or
+ * Expired keys get two thirds of the time, because every call adds a key.  The
+ * other rows are deleted a number at a time, until there are fewer, or
  * gpucredit.upkeep_time has passed.
  */
 CREATE FUNCTION gpucredit_internal.forget_rows()
 RETURNS SETOF gpucredit.maintain_result
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE ROWS 4
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE ROWS 5
 AS $$
 DECLARE
 	until timestamptz := gpucredit_internal.upkeep_until(0.75);
@@ -433,6 +579,11 @@ DECLARE
 	tasks text[];
 	counts bigint[];
 	total bigint[];
+	keys CONSTANT bigint := gpucredit_internal.forget_requests(
+		gpucredit_internal.upkeep_until(0.5));
+	output CONSTANT bigint := gpucredit_internal.forget_output(
+		gpucredit_internal.upkeep_until(0.6));
+	files CONSTANT bigint := gpucredit_internal.forget_files(200);
 BEGIN
 	LOOP
 		SELECT array_agg(f.task), array_agg(f.affected) INTO tasks, counts
@@ -443,13 +594,19 @@ BEGIN
 			ORDER BY i);
 		EXIT WHEN most > ALL (counts) OR clock_timestamp() >= until;
 	END LOOP;
-	RETURN QUERY SELECT u.task, u.n FROM unnest(tasks, total) AS u (task, n);
+	RETURN QUERY SELECT u.task, u.n
+		FROM unnest(tasks[:1] || 'forget_requests'::text || tasks[2:]
+				|| 'forget_output'::text || 'forget_files'::text,
+			total[:1] || keys || total[2:] || output || files) AS u (task, n);
 END
 $$;
 COMMENT ON FUNCTION gpucredit_internal.forget_rows() IS
 'upkeep: deletes rows that nothing reads any more, for gpucredit.upkeep_time at most; returns how many of each kind.';
 
-/* The same of the tasks whose parts say how many rows they handled. */
+/*
+ * Runs a task whose function returns how many rows it handled, until it
+ * handles none or half of gpucredit.upkeep_time has passed.
+ */
 CREATE FUNCTION gpucredit_internal.upkeep_rows(task text) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 AS $$
@@ -513,7 +670,7 @@ END
 $$;
 COMMENT ON FUNCTION gpucredit.upkeep(text) IS
 'Upkeep: does one task, for gpucredit.upkeep_time at most; the next call resumes where it stopped. It waits for nobody, and two calls at once do no harm. install_jobs() schedules each task.
-task: fold_spend (adds settled spend to the totals), raise_alerts (those that no call has raised), fold_denials (audits how often the same was denied), forget (deletes old days of spend, keys past gpucredit.key_retention other than those of payments, directives of ended attempts, old requests for output), number_events (moves committed events into the feed), forget_usage, forget_events, depart_entries, depart_audits (remove usage rows, events, entries and audit rows past their retention, not above READ COMMITTED).
+task: fold_spend (adds settled spend to the totals), raise_alerts (those that no call has raised), fold_denials (audits how often the same was denied), forget (deletes old days of spend, keys past gpucredit.key_retention other than those of payments, directives of ended attempts, old requests for output, kept output past gpucredit.log_retention or gpucredit.log_org_max, and stored texts that no job needs), number_events (moves committed events into the feed), forget_usage, forget_events, depart_entries, depart_audits (remove usage rows, events, entries and audit rows past their retention, not above READ COMMITTED).
 Result: each part of the task, and how many rows it handled.
 Errors: 22023 no such task.';
 

@@ -1,11 +1,12 @@
 /*
  * 86_upkeep_lag.sql: how late each task of upkeep is.
  *
- * The age of the oldest thing that a task has not done. Each is one probe of an
- * index, except those of account_delta, denial and event_pending, which are as
- * large as their tasks are late, and that of the nodes, which reads them all.
- * Usage rows of attempts that still run stay, so the oldest rows are looked at, a
- * thousand at most.
+ * The lag of a task is the age of the oldest item that it has not handled.  It
+ * is found by one probe of an index, with two exceptions: the tables
+ * account_delta, denial and event_pending are read as a whole, because their
+ * size is what the task has left, and all nodes are read.  Usage rows of
+ * running attempts are not removed, so up to a thousand of the oldest usage
+ * rows are read.
  */
 CREATE FUNCTION gpucredit_internal.next_departure(kind text)
 RETURNS timestamptz
@@ -54,7 +55,7 @@ BEGIN ATOMIC
 		('forget_requests', (SELECT min(r.created_at)
 				+ current_setting('gpucredit.key_retention')::interval
 			FROM gpucredit.request r WHERE NOT r.lasting)),
-		/* a standby has no unlogged table */
+		/* A standby cannot read an unlogged table. */
 		('raise_alerts', CASE WHEN NOT pg_is_in_recovery() THEN
 			(gpucredit_internal.upkeep_position('alerts_raised'))[1]::timestamptz
 			END),

@@ -10,7 +10,7 @@
  * min(F, floor(cpu left x G / cpu), the same for memory) are stranded.
  */
 
-/* A row per node. */
+/* The view has one row per node. */
 CREATE VIEW gpucredit.node_capacity AS
 	SELECT n.pool, n.node, n.gpu_type, n.spot, s.state, n.gpus AS devices,
 		CASE WHEN s.state IN ('ready', 'suspect') OR s.takes_work
@@ -31,17 +31,14 @@ CREATE VIEW gpucredit.node_capacity AS
 				coalesce(sum(g.cpu_milli), 0)::bigint AS cpu,
 				coalesce(sum(g.memory_mib), 0)::bigint AS memory,
 				coalesce(gpucredit.union_agg(g.gpus), '{}') AS gpus
-			FROM gpucredit.devices_taken g
+			FROM gpucredit.allocated_devices g
 			WHERE g.pool = n.pool AND g.node = n.node) t
 		CROSS JOIN LATERAL (SELECT gpucredit.gpu_count(
 			n.healthy OPERATOR(gpucredit.-) t.gpus)::bigint AS free) f
 	WHERE n.gpus > 0;
 COMMENT ON VIEW gpucredit.node_capacity IS
 'Devices of each node: in service, allocated, free, and stranded';
-COMMENT ON COLUMN gpucredit.node_capacity.pool IS 'The pool''s name.';
-COMMENT ON COLUMN gpucredit.node_capacity.node IS 'The node''s name.';
 COMMENT ON COLUMN gpucredit.node_capacity.gpu_type IS 'The type of its devices.';
-COMMENT ON COLUMN gpucredit.node_capacity.spot IS 'True: a spot node, which its provider may take back.';
 COMMENT ON COLUMN gpucredit.node_capacity.state IS 'The node''s state, as in view nodes.';
 COMMENT ON COLUMN gpucredit.node_capacity.devices IS 'All devices.';
 COMMENT ON COLUMN gpucredit.node_capacity.in_service IS 'Healthy devices on nodes that neither drain nor are gone.';
@@ -82,8 +79,6 @@ CREATE VIEW gpucredit.capacity AS
 			ON r.pool = c.pool AND r.gpu_type = c.gpu_type AND r.spot = c.spot;
 COMMENT ON VIEW gpucredit.capacity IS
 'Devices of each pool by type, on demand and spot: in service, allocated, free and stranded, with percentages';
-COMMENT ON COLUMN gpucredit.capacity.pool IS 'The pool''s name.';
-COMMENT ON COLUMN gpucredit.capacity.gpu_type IS 'The GPU type.';
 COMMENT ON COLUMN gpucredit.capacity.spot IS 'True: of spot nodes.';
 COMMENT ON COLUMN gpucredit.capacity.nodes IS 'How many nodes there are.';
 COMMENT ON COLUMN gpucredit.capacity.devices IS 'All devices.';
@@ -94,7 +89,9 @@ COMMENT ON COLUMN gpucredit.capacity.stranded IS 'Free devices for which no cpu 
 COMMENT ON COLUMN gpucredit.capacity.allocated_percent IS 'Allocated devices as a percentage of devices that are in service or allocated.';
 COMMENT ON COLUMN gpucredit.capacity.reported_percent IS 'How busy allocated devices are, in percent, as agents report; NULL: none does.';
 
-/* Each time span in which a job waited for devices. */
+/*
+ * The view has one row for each time span in which a job waited for devices.
+ */
 CREATE VIEW gpucredit.job_wait AS
 	SELECT j.org, j.job, j.pool, j.tier, j.offer_types[1] AS gpu_type,
 		(gpucredit.gpureq_min_gpus(j.request)
@@ -113,10 +110,6 @@ CREATE VIEW gpucredit.job_wait AS
 
 COMMENT ON VIEW gpucredit.job_wait IS
 'Each time span in which a job waited for devices: from its submission or the end of an attempt until the next start or the job''s end. A job that started at once has an empty span; until NULL: it still waits';
-COMMENT ON COLUMN gpucredit.job_wait.org IS 'The organisation.';
-COMMENT ON COLUMN gpucredit.job_wait.job IS 'The job''s number.';
-COMMENT ON COLUMN gpucredit.job_wait.pool IS 'The pool''s name.';
-COMMENT ON COLUMN gpucredit.job_wait.tier IS 'The tier''s name.';
 COMMENT ON COLUMN gpucredit.job_wait.gpu_type IS 'The type that it prefers; NULL: it asks for no devices.';
 COMMENT ON COLUMN gpucredit.job_wait.devices IS 'The fewest devices that it accepts; shares count as parts.';
 COMMENT ON COLUMN gpucredit.job_wait.since IS 'When it began to wait.';
@@ -135,8 +128,6 @@ CREATE VIEW gpucredit.queue_depth AS
 	GROUP BY w.pool, w.tier, w.gpu_type;
 COMMENT ON VIEW gpucredit.queue_depth IS
 'Waiting jobs by tier and preferred GPU type: how many, how many devices they need, and how long they have waited';
-COMMENT ON COLUMN gpucredit.queue_depth.pool IS 'The pool''s name.';
-COMMENT ON COLUMN gpucredit.queue_depth.tier IS 'The tier''s name.';
 COMMENT ON COLUMN gpucredit.queue_depth.gpu_type IS 'The type that they prefer; NULL: they ask for no devices.';
 COMMENT ON COLUMN gpucredit.queue_depth.jobs IS 'How many wait.';
 COMMENT ON COLUMN gpucredit.queue_depth.devices IS 'The fewest devices that they accept; shares count as parts.';
@@ -144,8 +135,9 @@ COMMENT ON COLUMN gpucredit.queue_depth.longest_wait IS 'The longest time that o
 COMMENT ON COLUMN gpucredit.queue_depth.median_wait IS 'The median of their waiting times.';
 
 /*
- * Refuses arguments that the reports below cannot use. length: a report's
- * step. target: the band of demand, NULL for a report without one.
+ * Raises an error for arguments that the reports below cannot use.  length is
+ * the step of a report.  target is the band of utilisation, or NULL for a
+ * report without one.
  */
 CREATE FUNCTION gpucredit_internal.require_report(pool text, length interval,
 	target numeric[]) RETURNS boolean
@@ -248,7 +240,7 @@ LANGUAGE sql STABLE PARALLEL SAFE SECURITY DEFINER ROWS 200
 SET search_path = pg_catalog, pg_temp
 SET jit = off
 BEGIN ATOMIC
-	/* separate statements, which no plan can skip */
+	/* These are separate statements, which no plan can leave out. */
 	SELECT gpucredit_internal.require_report(demand.pool, demand.step, NULL);
 	SELECT gpucredit_internal.require_slots(coalesce(demand.since,
 			coalesce(demand.until, c.at) - interval '24 hours'),
@@ -258,11 +250,11 @@ BEGIN ATOMIC
 		SELECT coalesce(demand.until, c.at) AS until, c.at,
 			coalesce(demand.since, coalesce(demand.until, c.at)
 				- interval '24 hours') AS since,
-			/* a day is 24 hours, whatever the session's time zone */
+			/* A day counts as 24 hours, whatever the session's time zone. */
 			make_interval(secs => extract(epoch FROM demand.step)
 				::double precision) AS step
 		FROM (SELECT gpucredit.now() AS at) c),
-	whole AS (	/* a step cannot end after the last instant */
+	whole AS (	/* a step must not end after the last possible instant */
 		SELECT s.since, s.since + p.step AS until
 		FROM p, generate_series(p.since, CASE WHEN extract(epoch FROM p.until)
 				- extract(epoch FROM p.since) >= extract(epoch FROM p.step)
@@ -309,16 +301,105 @@ since, until: NULL for the last 24 hours. step: the time span of a row.
 Result, by time and GPU type, in devices on average: supply, allocated, waiting (by the preferred type), demand (allocated and waiting). Then how many attempts started, and how long jobs whose wait ended then had waited on average (0 for one that started at once). Only nodes that are registered now count, from their registration.
 Errors: UC401 no such pool; 22023 a step that is not above 0.';
 
+/*
+ * The work that was submitted for a type, as rows of CapacityWork
+ * (src/decide/capacity).
+ */
+CREATE FUNCTION gpucredit_internal.capacity_works(pool text, since timestamptz,
+	until timestamptz)
+RETURNS TABLE (gpu_type text, org text, account text, devices numeric,
+	arrived timestamptz, started timestamptz, ended timestamptz,
+	wall_limit interval)
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+	/*
+	 * An attempt began to wait when the one before it ended, or at the job's
+	 * submission, or later if the job waited for other jobs or its begin.
+	 */
+	SELECT a.gpu_type, a.org, a.account, a.gpus * a.billed_share / 1000.0,
+		GREATEST(coalesce(b.ended_at, j.submitted_at), CASE
+			WHEN j.attempt = a.attempt THEN a.started_at - j.waited END),
+		a.started_at, a.ended_at, a.wall_limit
+	FROM gpucredit.attempt a
+		JOIN gpucredit.job j ON j.org = a.org AND j.job = a.job
+		LEFT JOIN gpucredit.attempt b ON b.org = a.org AND b.job = a.job
+			AND b.attempt = a.attempt - 1
+	WHERE a.pool = capacity_works.pool AND a.gpu_type IS NOT NULL
+		AND a.started_at >= capacity_works.since
+		AND a.started_at <= capacity_works.until
+	UNION ALL
+	/* Jobs that ended while they waited. */
+	SELECT j.offer_types[1], j.org, j.account,
+		gpucredit.gpureq_min_gpus(j.request)
+			* gpucredit.gpureq_share(j.request) / 1000.0,
+		coalesce(b.ended_at, j.submitted_at), NULL, j.ended_at, j.wall_limit
+	FROM gpucredit.job j
+		LEFT JOIN gpucredit.attempt b ON b.org = j.org AND b.job = j.job
+			AND b.attempt = j.attempt
+	WHERE j.pool = capacity_works.pool AND j.offer_types[1] IS NOT NULL
+		AND j.ended_at > coalesce(b.ended_at, j.submitted_at)
+		AND j.ended_at >= capacity_works.since
+		AND j.ended_at <= capacity_works.until
+	UNION ALL
+	/* Jobs that wait for devices, and either hold credit or need none. */
+	SELECT j.offer_types[1], j.org, j.account,
+		gpucredit.gpureq_min_gpus(j.request)
+			* gpucredit.gpureq_share(j.request) / 1000.0,
+		GREATEST(coalesce(b.ended_at, j.submitted_at), j.waits_from),
+		NULL, NULL, j.wall_limit
+	FROM gpucredit.job j
+		LEFT JOIN gpucredit.attempt b ON b.org = j.org AND b.job = j.job
+			AND b.attempt = j.attempt
+	WHERE j.pool = capacity_works.pool AND j.offer_types[1] IS NOT NULL
+		AND j.state = 'queued' AND j.eligible AND j.held_by IS NULL;
+END;
+COMMENT ON FUNCTION gpucredit_internal.capacity_works(text, timestamptz, timestamptz) IS
+'Internal: waits for devices in a time span, each with the attempt that ended it: devices, when it began to wait, when the attempt started (NULL: not) and ended (NULL: it runs or waits), the wall limit.';
+
+CREATE FUNCTION gpucredit_internal.capacity_needed(works bigint[],
+	period bigint, utilisation integer, wait bigint, OUT load bigint,
+	OUT load_high bigint, OUT unproven bigint, OUT needed bigint, OUT needed_low bigint,
+	OUT needed_high bigint, OUT wait_p95 bigint, OUT runs integer,
+	OUT enough boolean)
+LANGUAGE c STABLE STRICT PARALLEL SAFE
+AS 'MODULE_PATHNAME', 'gpucredit_capacity_needed';
+COMMENT ON FUNCTION gpucredit_internal.capacity_needed(bigint[], bigint, integer, bigint) IS
+'Internal: how many devices works need (src/decide/capacity). works: rows of account, thousandths of a device, and microseconds since the period began: arrived, started, ended, wall limit. wait: -1 for any.';
+
+CREATE FUNCTION gpucredit_internal.require_wait_target(wait_target interval)
+RETURNS boolean
+LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
+SET jit = off
+AS $require$
+BEGIN
+	IF NOT coalesce(wait_target >= '0' AND wait_target <= '3650 days'
+		AND extract(year FROM wait_target) = 0
+		AND extract(month FROM wait_target) = 0, true)
+	THEN
+		RAISE EXCEPTION '"wait_target" is out of range' USING
+			ERRCODE = 'invalid_parameter_value',
+			DETAIL = 'It is from 0 to 3650 days, and months have no length.',
+			HINT = 'Pass days, hours or less, or NULL for any wait.';
+	END IF;
+	RETURN true;
+END
+$require$;
+COMMENT ON FUNCTION gpucredit_internal.require_wait_target(interval) IS
+'Internal: raises 22023 for a waiting time that cannot be a target.';
+
 CREATE TYPE gpucredit.capacity_advice_result AS (gpu_type text,
 	supply numeric, allocated numeric, waiting numeric,
 	busy_percent numeric, demand_percent numeric, backlog_change numeric,
-	stranded bigint, advice text, devices bigint, cost numeric);
+	stranded bigint, advice text, devices bigint, cost numeric,
+	load numeric, unproven numeric, needed bigint, needed_low bigint,
+	needed_high bigint, wait_p95 interval, runs integer);
 COMMENT ON TYPE gpucredit.capacity_advice_result IS
-'A GPU type of a pool: how busy it is, how its queue changes, and the advice.';
+'A GPU type of a pool: how busy it is, how its queue changes, how many devices its jobs need, and the advice.';
 
 CREATE FUNCTION gpucredit.capacity_advice(pool text DEFAULT 'default',
 	period interval DEFAULT '7 days',
-	target numeric[] DEFAULT '{0.7,0.9}')
+	target numeric[] DEFAULT '{0.7,0.9}',
+	wait_target interval DEFAULT NULL)
 RETURNS SETOF gpucredit.capacity_advice_result
 LANGUAGE sql STABLE PARALLEL SAFE SECURITY DEFINER ROWS 8
 SET search_path = pg_catalog, pg_temp
@@ -326,12 +407,13 @@ SET jit = off
 BEGIN ATOMIC
 	SELECT gpucredit_internal.require_report(capacity_advice.pool,
 		capacity_advice.period, coalesce(capacity_advice.target, '{}'));
+	SELECT gpucredit_internal.require_wait_target(capacity_advice.wait_target);
 	WITH p AS (
 		SELECT c.at, c.at - make_interval(secs =>
 				extract(epoch FROM capacity_advice.period)::double precision)
 				AS since
 		FROM (SELECT gpucredit.now() AS at) c),
-	young AS (	/* a type counts from its first node's registration */
+	young AS (	/* types whose first node was registered within the period */
 		SELECT n.gpu_type, min(n.registered_at) AS since
 		FROM gpucredit.node n, p
 		WHERE n.pool = capacity_advice.pool AND n.gpus > 0
@@ -390,23 +472,66 @@ BEGIN ATOMIC
 			coalesce(s.stranded, 0) AS stranded,
 			coalesce(k.allocated + k.waiting, 0) AS wanted
 		FROM known k FULL JOIN stock s ON s.gpu_type = k.gpu_type),
+	work AS (
+		SELECT w.gpu_type, array_agg(ARRAY[w.account,
+				round(w.devices * 1000)::bigint,
+				(extract(epoch FROM w.arrived - w.since) * 1000000)::bigint,
+				(extract(epoch FROM w.started - w.since) * 1000000)::bigint,
+				(extract(epoch FROM w.ended - w.since) * 1000000)::bigint,
+				(extract(epoch FROM w.wall_limit) * 1000000)::bigint]) AS works
+		FROM (SELECT w.*, b.since, dense_rank() OVER (PARTITION BY w.gpu_type
+					ORDER BY w.org, w.path) - 1 AS account
+				FROM p CROSS JOIN LATERAL gpucredit_internal.capacity_works(
+						capacity_advice.pool, p.since, p.at)
+					AS w (gpu_type, org, path, devices, arrived, started,
+						ended, wall_limit)
+					JOIN begun b ON b.gpu_type = w.gpu_type
+				WHERE w.arrived >= b.since) AS w (gpu_type, org, path, devices,
+					arrived, started, ended, wall_limit, since, account)
+		GROUP BY w.gpu_type),
 	judged AS (
-		SELECT t.*, ceil(t.wanted / capacity_advice.target[2] - t.supply)
-				AS short,
-			floor(t.supply - t.wanted / capacity_advice.target[1]) AS spare
-		FROM told t)
+		SELECT t.*, n.load / 1000.0 AS load, n.unproven / 1000.0 AS unproven,
+			n.needed, n.needed_low, n.needed_high, n.runs, n.wait_p95,
+			CASE WHEN w.works IS NULL AND t.wanted = 0 THEN
+				/*
+				 * Without any work, there are enough devices if the type's
+				 * nodes were there before the period began.
+				 */
+				NOT EXISTS (SELECT FROM young y WHERE y.gpu_type = t.gpu_type)
+				AND EXISTS (SELECT FROM begun b WHERE b.gpu_type = t.gpu_type)
+			ELSE coalesce(n.enough, false) END AS enough,
+			coalesce(n.needed, 0) - t.supply AS short,
+			/*
+			 * The estimate is cautious: it uses the upper end of the interval.
+			 */
+			t.supply - GREATEST(coalesce(n.needed_high, 0),
+				ceil(coalesce(n.load_high, 0) / 1000.0
+					/ capacity_advice.target[1])) AS spare
+		FROM told t LEFT JOIN work w ON w.gpu_type = t.gpu_type
+			LEFT JOIN begun b ON b.gpu_type = t.gpu_type
+			LEFT JOIN p ON true
+			LEFT JOIN LATERAL gpucredit_internal.capacity_needed(w.works,
+				CASE WHEN p.at - b.since >= interval '1 s' THEN
+					(extract(epoch FROM p.at - b.since) * 1000000)::bigint END,
+				(capacity_advice.target[2] * 1000)::integer,
+				coalesce((extract(epoch FROM capacity_advice.wait_target)
+					* 1000000)::bigint, -1)) n ON true)
 	SELECT j.gpu_type, j.supply, round(j.allocated, 3), round(j.waiting, 3),
 		round(100 * j.allocated / NULLIF(j.supply, 0), 1),
 		round(100 * j.wanted / NULLIF(j.supply, 0), 1),
 		round(j.growth, 3), j.stranded,
-		CASE WHEN j.short > 0 AND j.stranded >= j.short THEN 'feed'
+		CASE WHEN NOT j.enough THEN 'unknown'
+			WHEN j.short > 0 AND j.stranded >= j.short THEN 'feed'
 			WHEN j.short > 0 THEN 'buy'
 			WHEN j.spare > 0 THEN 'release' ELSE 'keep' END,
 		d.devices::bigint, round(d.devices * x.per_gpu_hour
-			* extract(epoch FROM capacity_advice.period) / 3600, 6)
+			* extract(epoch FROM capacity_advice.period) / 3600, 6),
+		round(j.load, 3), round(j.unproven, 3), j.needed, j.needed_low,
+		j.needed_high, make_interval(secs => j.wait_p95 / 1000000.0), j.runs
 	FROM judged j
-		CROSS JOIN LATERAL (SELECT CASE WHEN j.short > 0
-			THEN j.short ELSE greatest(j.spare, 0) END) d (devices)
+		CROSS JOIN LATERAL (SELECT CASE WHEN NOT j.enough THEN 0
+			WHEN j.short > 0 THEN j.short
+			ELSE greatest(j.spare, 0) END) d (devices)
 		LEFT JOIN LATERAL (SELECT r.per_gpu_hour::numeric AS per_gpu_hour
 			FROM gpucredit.price r, p
 			WHERE r.gpu_type = j.gpu_type
@@ -416,8 +541,9 @@ BEGIN ATOMIC
 			LIMIT 1) x ON true
 	ORDER BY j.gpu_type;
 END;
-COMMENT ON FUNCTION gpucredit.capacity_advice(text, interval, numeric[]) IS
+COMMENT ON FUNCTION gpucredit.capacity_advice(text, interval, numeric[], interval) IS
 'Reports: what a pool lacks or has too much of. It answers: "95 % busy and the backlog grows, what should we buy?"
-period: the time to judge by; for a newer type, the time since its first node was registered. target: the band, as fractions of the supply, in which demand should be.
-Result, by GPU type: devices in service; allocated and waiting on average; which fractions of the supply were allocated and wanted; how many more devices waited in the second half of the period than in the first; devices stranded now. advice: buy so many devices to bring demand down to the band''s upper end; feed: the same, but as many devices are stranded, and cpu or memory for them is cheaper; release so many to bring demand up to the lower end; keep. cost: those devices x hours of period x the price per GPU-hour in force, in credits; the spot price if there is no other; NULL without a price.
-Errors: UC401 no such pool; 22023 a period that is not above 0, or a target that is no band.';
+period: the time to judge by; for a newer type, the time since its first node was registered. target: the band, as fractions of the supply, in which the load should be. wait_target: jobs with 95 of 100 parts of the device time are to wait no longer than this, too; NULL: any wait will do.
+Result, by GPU type: devices in service; allocated and waiting on average; which fractions of the supply were allocated and wanted; how many more devices waited in the second half of the period than in the first; devices stranded now. advice: buy so many devices that there are as many as needed; feed: the same, but as many devices are stranded, and cpu or memory for them is cheaper; release so many that the load comes to the lower end of the band, or waits to the target, even at the interval''s upper end; keep; unknown: there is not enough history, and devices is 0. cost: those devices x hours of period x the price per GPU-hour in force, in credits; the spot price if there is no other; NULL without a price.
+load: device time of the jobs that began to wait in the period over its length, by what ran; what is still to run counts by what its account''s jobs ran of their wall limits, and at most as much again as the account ran in the period. Jobs that were cancelled before they started, and jobs without credit, count nothing. unproven: what waits beyond that. needed: devices for the band''s upper end, and for wait_target by a replay of the period that counts devices, not nodes or quotas; needed_low and needed_high: an interval of nine in ten, the latter with unproven. wait_p95: jobs with 95 of 100 parts of the device time waited no longer. runs: attempts that are over; with fewer than 20 of them, or a load less certain than by its own size, advice is unknown. NULL: nothing ran or waited.
+Errors: UC401 no such pool; 22023 a period that is not above 0, a target that is no band, or a wait_target below 0 or above 3650 days.';

@@ -2,10 +2,11 @@
  * 88_metrics.sql: metrics for a monitoring system.
  *
  * Counters come from shared memory, which exists only if the library was
- * loaded at the server's start. Gauges are read from the tables. Names, types
- * and units are Prometheus'. View metrics has a row per sample; metrics_text()
- * is the same in Prometheus' text format.  Members of pg_monitor may read it
- * all.  It names no tenants, except accounts whose balance is low.
+ * loaded at the server's start.  Gauges are read from the tables.  Names,
+ * types and units follow Prometheus.  The view metrics has one row per sample,
+ * and metrics_text() returns the same in the text format of Prometheus.
+ * Members of pg_monitor may read all of it, so no tenant is named, except
+ * accounts whose balance is low.
  */
 CREATE TYPE gpucredit.counters_result AS (name text, operation text,
 	kind text, value text, count double precision);
@@ -19,7 +20,10 @@ AS 'MODULE_PATHNAME', 'gpucredit_counters';
 COMMENT ON FUNCTION gpucredit_internal.counters() IS
 'metrics: the counters of this database in shared memory: operation, one more label, kind and value.';
 
-/* Each family: its name without the prefix, type, and meaning. */
+/*
+ * Each family of metrics: its name without the prefix, its type, and its
+ * meaning.
+ */
 CREATE FUNCTION gpucredit_internal.metric_families()
 RETURNS TABLE (family text, type text, help text)
 LANGUAGE sql IMMUTABLE PARALLEL SAFE ROWS 30
@@ -72,13 +76,22 @@ CREATE FUNCTION gpucredit_internal.queue_gauges(at timestamptz)
 RETURNS TABLE (name text, labels jsonb, value double precision)
 LANGUAGE sql STABLE PARALLEL SAFE ROWS 20
 BEGIN ATOMIC
+	/*
+	 * Each state has a partial index.  A condition on both states at once
+	 * would match neither, and all jobs that ever ran would be read.
+	 */
 	WITH j AS (
-		SELECT j.pool, j.tier, j.state, count(*) AS n,
+		SELECT j.pool, j.tier, 'queued' AS state, count(*) AS n,
 			min(coalesce(j.waits_from, j.submitted_at)) FILTER (
 				WHERE coalesce(j.not_before <= queue_gauges.at, true)) AS oldest
 		FROM gpucredit.job j
-		WHERE j.state IN ('queued', 'unfunded')
-		GROUP BY j.pool, j.tier, j.state
+		WHERE j.state = 'queued'
+		GROUP BY j.pool, j.tier
+		UNION ALL
+		SELECT j.pool, j.tier, 'unfunded', count(*), NULL
+		FROM gpucredit.job j
+		WHERE j.state = 'unfunded'
+		GROUP BY j.pool, j.tier
 		UNION ALL
 		SELECT a.pool, a.tier, CASE WHEN a.running_at IS NULL THEN 'starting'
 			ELSE 'running' END, count(*), NULL
@@ -129,7 +142,7 @@ BEGIN ATOMIC
 			sum(gpucredit.gpu_count(g.gpus)) FILTER (
 				WHERE g.ended_at IS NOT NULL) AS fenced,
 			gpucredit.union_agg(g.gpus) AS taken
-		FROM gpucredit.devices_taken g GROUP BY g.node)
+		FROM gpucredit.allocated_devices g GROUP BY g.node)
 	SELECT d.name, jsonb_build_object('pool', t.pool, 'gpu_type', t.gpu_type),
 		d.value
 	FROM (SELECT n.pool, n.gpu_type, sum(n.gpus) AS gpus,
@@ -168,12 +181,41 @@ BEGIN ATOMIC
 			count(*) FILTER (WHERE h.job IS NULL
 				AND h.expires_at <= money_gauges.at) AS dead
 		FROM gpucredit.hold h WHERE h.closed_at IS NULL GROUP BY 1),
-	low AS (
-		SELECT a.org, a.account, b.available
-		FROM gpucredit.account a,
-			LATERAL gpucredit.balance(a.org, a.account) b
-		WHERE a.balance_low IS NOT NULL
-			AND b.available < a.balance_low::numeric)
+	/*
+	 * The balance of an account is that of its path.  Accounts share the
+	 * buckets of those above them, so buckets are added up once for each
+	 * account on any of the paths.
+	 */
+	wish AS MATERIALIZED (
+		SELECT a.org, p.account AS above, a.account, a.balance_low
+		FROM gpucredit.account a
+			CROSS JOIN LATERAL unnest(gpucredit_internal.account_path(a.account))
+				AS p (account)
+		WHERE a.balance_low IS NOT NULL),
+	dead AS MATERIALIZED (
+		SELECT p.org, p.bucket, sum(p.held)::numeric AS held
+		FROM gpucredit.hold h
+			JOIN gpucredit.hold_part p ON p.org = h.org AND p.hold = h.hold
+		WHERE h.job IS NULL AND h.closed_at IS NULL
+			AND h.expires_at <= money_gauges.at
+			AND EXISTS (SELECT FROM wish)
+		GROUP BY p.org, p.bucket),
+	owned AS (
+		SELECT b.org, b.account,
+			sum(b.available::numeric + coalesce(d.held, 0)) AS available
+		FROM (SELECT DISTINCT w.org, w.above FROM wish w) w
+			JOIN gpucredit.bucket_whole b ON b.org = w.org
+				AND b.account = w.above
+			LEFT JOIN dead d ON d.org = b.org AND d.bucket = b.bucket
+		WHERE b.closed_at IS NULL AND b.effective_at <= money_gauges.at
+			AND coalesce(b.expires_at > money_gauges.at, true)
+		GROUP BY b.org, b.account),
+	low AS MATERIALIZED (
+		SELECT w.org, w.account, coalesce(sum(o.available), 0.000000) AS available
+		FROM wish w
+			LEFT JOIN owned o ON o.org = w.org AND o.account = w.above
+		GROUP BY w.org, w.account, w.balance_low
+		HAVING coalesce(sum(o.available), 0) < w.balance_low::numeric)
 	SELECT 'holds_open', jsonb_build_object('kind', h.kind), h.n FROM h
 	UNION ALL
 	SELECT 'holds_credits', jsonb_build_object('kind', h.kind), h.held FROM h
@@ -190,10 +232,10 @@ COMMENT ON FUNCTION gpucredit_internal.money_gauges(timestamptz) IS
 'metrics: holds and low balances.';
 
 /*
- * The gauges use the last finished run, so the age grows while a run hangs.  A
- * run that could not connect has failed and has no times.  A task that is due
- * each minute and never ran may have no running pg_cron.  The label is not
- * "job", because scrapers set that themselves.
+ * The gauges show the last finished run, so its age grows while a run hangs.
+ * A run that could not connect counts as failed and has no times.  If a task
+ * that is due each minute has never run, pg_cron may not be running.  The
+ * label is not called "job", because scrapers set a label of that name.
  */
 CREATE FUNCTION gpucredit_internal.cron_gauges()
 RETURNS TABLE (name text, labels jsonb, value double precision)
@@ -311,7 +353,7 @@ COMMENT ON COLUMN gpucredit.metrics.labels IS 'The labels of the sample.';
 COMMENT ON COLUMN gpucredit.metrics.value IS 'The sample''s value, in the unit that ends its name.';
 COMMENT ON COLUMN gpucredit.metrics.help IS 'What the metric is.';
 
-/* The format escapes backslash, quote and newline. */
+/* In the text format, backslash, quote and newline are escaped. */
 CREATE FUNCTION gpucredit_internal.metric_labels(labels jsonb) RETURNS text
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 BEGIN ATOMIC

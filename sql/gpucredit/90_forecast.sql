@@ -1,9 +1,9 @@
 /*
  * 90_forecast.sql: who has how much credit, and when it runs out.
  *
- * burn_rate() and the page of gpucredit_report show it.  A report_scope says
- * what is asked: one organisation or all, a time span, and, if the caller is a
- * tenant, its accounts.
+ * burn_rate() and the page of gpucredit_report show these figures.  A
+ * report_scope describes what a report covers: one organisation or all, a time
+ * span, and, if the caller is a tenant, its accounts.
  */
 CREATE TYPE gpucredit.report_scope AS (org text, since timestamptz,
 	until timestamptz, at timestamptz, narrow boolean, orgs text[],
@@ -17,9 +17,9 @@ COMMENT ON TYPE gpucredit.report_bucket IS
 'A bucket in a report: its credit, and when it expires.';
 
 /*
- * What is available now, by owner and expiry; credit in dead holds is.  A
- * tenant sees the buckets that it may spend, those of its accounts' ancestors
- * included, as in buckets().
+ * The credit that is available now, by owner and expiry, including credit in
+ * expired holds.  As in buckets(), a tenant sees the buckets that it may
+ * spend, including those of accounts above its own.
  */
 CREATE FUNCTION gpucredit_internal.report_credit(scope gpucredit.report_scope)
 RETURNS SETOF gpucredit.report_bucket
@@ -55,8 +55,9 @@ COMMENT ON FUNCTION gpucredit_internal.report_credit(gpucredit.report_scope) IS
 'burn_rate, report_html: what active buckets have available now, by owner and expiry.';
 
 /*
- * The totals of these accounts, unfolded deltas at and below them, less what
- * dead holds there have.  No account is below another of them.
+ * What these accounts and all below them hold: recorded totals and deltas that
+ * are not folded, less what is in expired holds.  None of the accounts may be
+ * below another.
  */
 CREATE FUNCTION gpucredit_internal.report_held(orgs text[], accounts text[],
 	at timestamptz)
@@ -92,10 +93,11 @@ COMMENT ON FUNCTION gpucredit_internal.report_held(text[], text[], timestamptz) 
 'burn_rate, report_html: what these accounts and all below them hold, by organisation.';
 
 /*
- * Spend per day over the last 7 UTC days and today so far, or over the
- * account's age if it is younger, but at least one day.  It adds the days that
- * upkeep keeps and unfolded deltas, and reads no job: what running attempts
- * have cost counts as it is logged, each gpucredit.usage_interval.
+ * The spend per day, averaged over the last 7 UTC days and today so far, or
+ * over the account's age if that is less, but over at least one day.  The
+ * function adds the days that upkeep keeps and deltas that are not folded, and
+ * reads no job: the cost of running attempts counts when it is logged, every
+ * gpucredit.usage_interval.
  */
 CREATE FUNCTION gpucredit_internal.spend_rate(orgs text[], accounts text[],
 	at timestamptz)
@@ -117,7 +119,7 @@ BEGIN ATOMIC
 				AS v (org, account)
 			JOIN gpucredit.account a ON a.org = v.org
 				AND a.account = v.account),
-	used AS (		/* without the accounts below */
+	used AS (		/* each account itself, without the accounts below it */
 		SELECT d.org, d.account, d.day, d.spent
 		FROM t CROSS JOIN LATERAL (SELECT d.org, d.account,
 				gpucredit_internal.delta_day(d.day, d.at, d.used::numeric) AS day,
@@ -150,35 +152,43 @@ COMMENT ON FUNCTION gpucredit_internal.spend_rate(text[], text[], timestamptz) I
 'What accounts and all below them spent, less refunds: on the UTC day of an instant until it, in the 7 days before, and per day on average of these, or since the account was created.';
 
 /*
- * Spending uses what expires soonest first. So credit lasts until the earliest
- * of t + (all - what has expired by t) / rate, over all expiries t and now.
- * Ten years ahead counts as never.
+ * When credit runs out.  Spending uses the credit that expires soonest first.
+ * So the credit lasts until the earliest of t + (all credit - credit that has
+ * expired by t) / rate, where t is each expiry and the present instant.  More
+ * than ten years ahead counts as never.  All organisations are computed by one
+ * query, because a call for each of thousands would cost more than the rest of
+ * burn_rate().
  */
-CREATE FUNCTION gpucredit_internal.runs_out(expiries timestamptz[], amounts numeric[],
-	per_day numeric, at timestamptz) RETURNS timestamptz
-LANGUAGE sql IMMUTABLE PARALLEL SAFE
-SET search_path = pg_catalog, pg_temp
-SET jit = off
+CREATE FUNCTION gpucredit_internal.runs_out(orgs text[], rates numeric[],
+	owners text[], expiries timestamptz[], amounts numeric[], at timestamptz)
+RETURNS TABLE (org text, runs_out timestamptz)
+LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
-	SELECT min(l.t + make_interval(secs => (l.days * 86400)::float8))
-	FROM (SELECT g.t, CASE WHEN g.rest <= 0 THEN 0
-				WHEN runs_out.per_day > 0 AND g.rest / runs_out.per_day < 3653
-				THEN g.rest / runs_out.per_day END AS days
-		FROM (SELECT e.t, sum(e.amount) OVER () - sum(e.amount) OVER (
-					ORDER BY e.t) AS rest
-			FROM (SELECT x.t, sum(x.amount) AS amount
-				FROM (SELECT runs_out.at, 0
-					UNION ALL SELECT * FROM unnest(runs_out.expiries,
-						runs_out.amounts)) AS x (t, amount)
-				GROUP BY x.t) e) g
-		WHERE g.t IS NOT NULL) l
-	WHERE l.days IS NOT NULL;
+	SELECT r.org, min(g.t + make_interval(secs => (l.days * 86400)::float8))
+	FROM unnest(runs_out.orgs, runs_out.rates) AS r (org, per_day)
+		JOIN (SELECT e.org, e.t, sum(e.amount) OVER (PARTITION BY e.org)
+					- sum(e.amount) OVER (PARTITION BY e.org ORDER BY e.t)
+				AS rest
+			FROM (SELECT x.org, x.t, sum(x.amount) AS amount
+				FROM (SELECT o.org, runs_out.at, 0
+					FROM unnest(runs_out.orgs) AS o (org)
+					UNION ALL
+					SELECT * FROM unnest(runs_out.owners, runs_out.expiries,
+						runs_out.amounts)) AS x (org, t, amount)
+				GROUP BY x.org, x.t) e) g ON g.org = r.org
+		CROSS JOIN LATERAL (SELECT CASE WHEN g.rest <= 0 THEN 0
+			WHEN r.per_day > 0 AND g.rest / r.per_day < 3653
+			THEN g.rest / r.per_day END AS days) l
+	GROUP BY r.org;
 END;
-COMMENT ON FUNCTION gpucredit_internal.runs_out(timestamptz[], numeric[], numeric,
-	timestamptz) IS
-'When credit of these amounts and expiries (NULL: never) is used up or expired at so much spend a day, the soonest to expire first; NULL: not within ten years.';
+COMMENT ON FUNCTION gpucredit_internal.runs_out(text[], numeric[], text[],
+	timestamptz[], numeric[], timestamptz) IS
+'When the credit of each organisation is used up or expired at its rate of spend a day, the soonest to expire first; NULL: not within ten years. owners, expiries (NULL: never), amounts: the credit. Each organisation of orgs is there once.';
 
-/* A row per organisation (account NULL), and per owner in a single one. */
+/*
+ * One row per organisation (account is NULL), or per owner within a single
+ * organisation.
+ */
 CREATE TYPE gpucredit.report_owner AS (org text, account text,
 	available numeric, held numeric, per_day numeric, expiries timestamptz[],
 	amounts numeric[], runs_out timestamptz);
@@ -205,13 +215,16 @@ BEGIN ATOMIC
 				(gpucredit_internal.account_path(v.account))[2:]))),
 	credit AS MATERIALIZED (
 		SELECT c.* FROM gpucredit_internal.report_credit(scope) c),
-	rate AS (
-		SELECT r.org, sum(r.per_day) AS per_day
-		FROM (SELECT array_agg(t.org) AS orgs, array_agg(t.account) AS accounts
-				FROM top t) t
-			CROSS JOIN LATERAL gpucredit_internal.spend_rate(t.orgs, t.accounts,
-				scope.at) r
-		GROUP BY r.org),
+	each AS MATERIALIZED (
+		SELECT array_agg(t.org) AS orgs, array_agg(t.account) AS accounts
+		FROM top t),
+	rate AS MATERIALIZED (
+		SELECT t.org, coalesce(r.per_day, 0.000000) AS per_day
+		FROM (SELECT DISTINCT top.org FROM top) t
+			LEFT JOIN (SELECT r.org, sum(r.per_day) AS per_day
+				FROM each CROSS JOIN LATERAL gpucredit_internal.spend_rate(
+					each.orgs, each.accounts, scope.at) r
+				GROUP BY r.org) r ON r.org = t.org),
 	pile AS (
 		SELECT c.org, CASE WHEN grouping(c.account) = 0 THEN c.account
 			END AS account, sum(c.available) AS available,
@@ -219,18 +232,23 @@ BEGIN ATOMIC
 			array_agg(c.available) AS amounts
 		FROM credit c
 		GROUP BY GROUPING SETS ((c.org), (c.org, c.account)))
-	SELECT t.org, NULL, coalesce(p.available, 0.000000),
-		coalesce(h.held, 0.000000), coalesce(r.per_day, 0.000000), coalesce(p.expiries, '{}'),
-		coalesce(p.amounts, '{}'), gpucredit_internal.runs_out(p.expiries, p.amounts,
-			coalesce(r.per_day, 0), scope.at)
-	FROM (SELECT DISTINCT top.org FROM top) t
-		LEFT JOIN pile p ON p.org = t.org AND p.account IS NULL
-		LEFT JOIN rate r ON r.org = t.org
+	SELECT r.org, NULL, coalesce(p.available, 0.000000),
+		coalesce(h.held, 0.000000), r.per_day, coalesce(p.expiries, '{}'),
+		coalesce(p.amounts, '{}'), o.runs_out
+	FROM rate r
+		LEFT JOIN pile p ON p.org = r.org AND p.account IS NULL
 		LEFT JOIN (SELECT h.*
-			FROM (SELECT array_agg(t.org) AS orgs, array_agg(t.account) AS accounts
-					FROM top t) t
-				CROSS JOIN LATERAL gpucredit_internal.report_held(t.orgs,
-					t.accounts, scope.at) h) h ON h.org = t.org
+			FROM each CROSS JOIN LATERAL gpucredit_internal.report_held(
+				each.orgs, each.accounts, scope.at) h) h ON h.org = r.org
+		LEFT JOIN (SELECT o.*
+			FROM (SELECT array_agg(r.org) AS orgs,
+					array_agg(r.per_day) AS rates FROM rate r) r
+				CROSS JOIN (SELECT array_agg(c.org) AS owners,
+					array_agg(c.expires_at) AS expiries,
+					array_agg(c.available) AS amounts FROM credit c) c
+				CROSS JOIN LATERAL gpucredit_internal.runs_out(r.orgs, r.rates,
+					c.owners, c.expiries, c.amounts, scope.at) o) o
+			ON o.org = r.org
 	UNION ALL
 	SELECT p.org, p.account, p.available, NULL, NULL, p.expiries, p.amounts,
 		NULL

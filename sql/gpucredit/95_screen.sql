@@ -23,8 +23,9 @@ COMMENT ON FUNCTION gpucredit_internal.screen_name(text, int) IS
 'Internal: a name as a screen shows it, at most so wide.';
 
 /*
- * A row per node, with one character for the state of each device. letters:
- * the organisations that have a letter, in order.
+ * Returns a row per node, with one character for the state of each device.
+ * letters are the organisations that are shown by a letter, in the order of
+ * the letters.
  */
 CREATE FUNCTION gpucredit_internal.node_blocks(pool text, letters text[])
 RETURNS TABLE (node text, gpu_type text, gpus int, state text, block text,
@@ -36,7 +37,7 @@ BEGIN ATOMIC
 			min(g.share) FILTER (WHERE g.ended_at IS NULL) AS share,
 			count(DISTINCT g.org) FILTER (WHERE g.ended_at IS NULL) AS orgs,
 			min(g.org) FILTER (WHERE g.ended_at IS NULL) AS org
-		FROM gpucredit.devices_taken g
+		FROM gpucredit.allocated_devices g
 			CROSS JOIN LATERAL unnest(gpucredit.gpuset_to_array(g.gpus))
 				AS d (device)
 		WHERE g.pool = node_blocks.pool
@@ -67,8 +68,8 @@ COMMENT ON FUNCTION gpucredit_internal.node_blocks(text, text[]) IS
 'cluster_map: the devices of each node, one character each, how many are in use, and who uses most of them.';
 
 /*
- * Shows as much detail as fits: nodes by name with their devices, the devices
- * alone, or one character per node.
+ * cluster_map(): shows as much detail as fits: nodes with their names and
+ * devices, only the devices, or one character per node.
  */
 CREATE FUNCTION gpucredit.cluster_map(pool text DEFAULT 'default',
 	width int DEFAULT 100, height int DEFAULT 40)
@@ -122,8 +123,10 @@ BEGIN ATOMIC
 					FROM top) AS legend
 			FROM b GROUP BY b.gpu_type) k),
 	cell AS (
-		/* by_number sorts n2 before n10: each number in a name is preceded by
-		 * how many digits it has */
+		/*
+		 * by_number makes n2 sort before n10: each number in a name is
+		 * preceded by its number of digits.
+		 */
 		SELECT b.gpu_type, b.node, (SELECT string_agg(CASE
 				WHEN p.part[1] ~ '^[0-9]' THEN
 					lpad(length(ltrim(p.part[1], '0'))::text, 4, '0')
@@ -201,8 +204,9 @@ Result: lines of text, the legend last.
 Errors: UC401 no such pool; 22023.';
 
 /*
- * The queue.  One cycle is planned, as plan does, to learn why each job that
- * takes part in it waits. explain() says everything about one job.
+ * The queue.  To find out why jobs wait, one cycle is planned as plan() does
+ * it, for all jobs that would take part in it.  explain() shows everything
+ * about one job.
  */
 CREATE FUNCTION gpucredit_internal.queue_plan(pool text)
 RETURNS TABLE (org text, job bigint, reason text, expected_at timestamptz)
@@ -220,7 +224,7 @@ BEGIN ATOMIC
 		gpucredit.gpureq_min_gpus(j.request)
 			* gpucredit.gpureq_share(j.request) / 1000.0,
 		greatest(queued_jobs.at - coalesce(j.waits_from, j.submitted_at),
-			'0'),	/* the wait begins after a failure's backoff */
+			'0'),	/* the wait begins after the backoff */
 		coalesce(t.reason, CASE
 			WHEN j.state = 'unfunded' AND EXISTS (
 				SELECT FROM gpucredit.account a WHERE a.org = j.org
@@ -233,10 +237,13 @@ BEGIN ATOMIC
 				THEN 'begins later, as it asked'
 			WHEN j.not_before > queued_jobs.at THEN 'backs off after a failure'
 			ELSE 'an earlier attempt may still run' END), t.expected_at
-	FROM gpucredit.job j
+	FROM (SELECT q.* FROM gpucredit.job q	/* each state has a partial index */
+			WHERE q.pool = queued_jobs.pool AND q.state = 'queued'
+			UNION ALL
+			SELECT u.* FROM gpucredit.job u
+			WHERE u.pool = queued_jobs.pool AND u.state = 'unfunded') j
 		LEFT JOIN gpucredit_internal.queue_plan(queued_jobs.pool) t
-			ON t.org COLLATE "C" = j.org AND t.job = j.job
-	WHERE j.pool = queued_jobs.pool AND j.state IN ('queued', 'unfunded');
+			ON t.org COLLATE "C" = j.org AND t.job = j.job;
 END;
 COMMENT ON FUNCTION gpucredit_internal.queued_jobs(text, timestamptz) IS
 'queue, queue_reasons: the waiting jobs of a pool, and why they wait.';
@@ -295,7 +302,7 @@ COMMENT ON FUNCTION gpucredit.queue_reasons(text) IS
 E'Screens: how many jobs of a pool wait for each reason, by tier, and the fewest devices they accept; for \\watch.
 Errors: UC401 no such pool; 22023.';
 
-/* Money: whose credit runs out first. */
+/* Whose credit runs out first */
 CREATE TYPE gpucredit.burn_rate_result AS (org text, available numeric,
 	held numeric, per_day numeric, days_left numeric, runs_out timestamptz);
 COMMENT ON TYPE gpucredit.burn_rate_result IS
@@ -345,7 +352,7 @@ BEGIN ATOMIC
 			a.audit DESC))[1], 24),
 		(array_agg(a.job ORDER BY a.at DESC, a.audit DESC))[1]
 	FROM (SELECT gpucredit.now() AS at) c
-		JOIN gpucredit.audit a		/* the planner expects few rows of a number range */
+		JOIN gpucredit.audit a		/* the planner expects few rows of such a range */
 			ON a.audit > (SELECT gpucredit.audit_before(gpucredit.now()
 				- recent_events.span))
 			AND a.audit <= (SELECT max(l.audit) FROM gpucredit.audit l)

@@ -1,11 +1,12 @@
 /*
- * 96_uninstall.sql: what takes gpucredit out of a database and of its cluster.
+ * 96_uninstall.sql: the statements that remove gpucredit from a database and
+ * its cluster.
  *
- * DROP EXTENSION leaves what belongs to no extension: jobs of pg_cron, settings
- * of the database and of tenants' logins, publications, what a router made for
- * PL/Proxy, and the roles, which every database of the cluster shares.  No
- * function can drop the extension that it is in, so this one returns the
- * statements.
+ * DROP EXTENSION leaves what belongs to no extension: jobs of pg_cron,
+ * settings of the database and of tenants' logins, publications, what a router
+ * created for PL/Proxy, and the roles, which every database of the cluster
+ * shares.  No function can drop the extension that it belongs to, so
+ * uninstall() returns the statements instead of running them.
  */
 CREATE TYPE gpucredit.uninstall_result AS (step int, statement text);
 COMMENT ON TYPE gpucredit.uninstall_result IS
@@ -21,7 +22,10 @@ DECLARE
 	here CONSTANT oid := (SELECT d.oid FROM pg_database d WHERE d.datname = current_database());
 	jobs text;
 BEGIN
-	/* pg_cron may have its jobs in another database: the error's hint is the SQL for that one */
+	/*
+	 * pg_cron may keep its jobs in another database.  Then the error's hint
+	 * has the SQL to run there.
+	 */
 	IF current_setting('cron.database_name', true) IS NOT NULL THEN
 		BEGIN
 			PERFORM gpucredit_internal.require_cron(true);
@@ -54,7 +58,10 @@ BEGIN
 	), step AS (
 		SELECT 1 AS number, jobs AS statement WHERE jobs IS NOT NULL
 		UNION ALL
-		/* the timeouts of tenants' logins, which bind_tenant() sets in this database */
+		/*
+		 * The timeouts of tenants' logins, which bind_tenant() has set for
+		 * this database.
+		 */
 		SELECT DISTINCT 2, format('ALTER ROLE %I IN DATABASE %I RESET %I', r.rolname,
 			current_database(), split_part(c.setting, '=', 1))
 		FROM gpucredit.tenant b
@@ -82,13 +89,18 @@ BEGIN
 		SELECT 6, 'DROP SERVER gpucredit_cells CASCADE'
 		FROM pg_foreign_server s WHERE s.srvname = 'gpucredit_cells'
 		UNION ALL
-		/* CASCADE: guards of cells are triggers on gpucredit's tables */
+		/*
+		 * CASCADE is needed because the guards of cells are triggers on
+		 * gpucredit's tables.
+		 */
 		SELECT 1000 - max(c.depth), format('DROP EXTENSION %I%s', e.extname,
 			CASE WHEN e.oid = core THEN '' ELSE ' CASCADE' END)
 		FROM companion c JOIN pg_extension e ON e.oid = c.extension
 		GROUP BY e.oid, e.extname
 		UNION ALL
-		/* what the database's owner granted to the roles himself */
+		/*
+		 * Privileges that the owner of the database has granted to the roles.
+		 */
 		SELECT 1001, format('DROP OWNED BY %I', r.rolname) FROM role r WHERE NOT r.owns
 		UNION ALL
 		SELECT 1002, format('DROP ROLE %I', r.rolname)

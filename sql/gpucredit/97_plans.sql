@@ -1,11 +1,12 @@
 /*
- * 97_plans.sql: what the planner supposes of an organisation's size.
+ * 97_plans.sql: what the planner assumes about an organisation's size.
  *
- * Statements run with kept plans, made for an average organisation. Where
- * thousands of organisations have ten rows of a table each, a plan that reads
- * all rows of one looks as good as one that searches by account, and reads
- * everything of an organisation that has fifty thousand. So ANALYZE notes that
- * an organisation has a hundredth of each table's rows, whatever it counts.
+ * Statements run with kept plans, which are made for an average organisation.
+ * If there are thousands of organisations with ten rows of a table each, a
+ * plan that reads all rows of an organisation looks as cheap as one that
+ * searches by account.  Used for an organisation that has fifty thousand rows,
+ * it reads all of them.  So a setting makes ANALYZE record that an
+ * organisation has a hundredth of each table's rows, whatever it counts.
  */
 DO $plans$
 DECLARE

@@ -37,7 +37,7 @@ BEGIN
 		WHERE p.pronamespace IN ('gpucredit'::pg_catalog.regnamespace,
 				'gpucredit_internal'::pg_catalog.regnamespace)
 			AND NOT p.prosecdef
-			AND p.proname !~ '_(sound|digest)$'	/* constraints call these */
+			AND p.proname !~ '_(sound|digest)$'	/* constraints call these functions */
 			AND p.proargtypes::oid[] || p.prorettype && ARRAY[
 				'gpucredit.credits'::pg_catalog.regtype,
 				'gpucredit.gpureq'::pg_catalog.regtype,
@@ -54,7 +54,7 @@ GRANT USAGE ON SCHEMA gpucredit
 TO gpucredit_admin, gpucredit_operator, gpucredit_app, gpucredit_agent,
 	gpucredit_auditor, gpucredit_tenant;
 
-/* Functions */
+/* Privileges on functions */
 
 GRANT EXECUTE ON FUNCTION gpucredit.now, gpucredit.key_space
 TO gpucredit_admin, gpucredit_operator, gpucredit_app, gpucredit_agent,
@@ -68,7 +68,7 @@ GRANT EXECUTE ON FUNCTION			/* setting up, credits, repair */
 	gpucredit.set_slices,
 	gpucredit.issue, gpucredit.revoke, gpucredit.transfer,
 	gpucredit.refund, gpucredit.refund_hold, gpucredit.write_off,
-	gpucredit.rebuild
+	gpucredit.rebuild, gpucredit.publish_event
 TO gpucredit_admin;
 
 GRANT EXECUTE ON FUNCTION gpucredit.uninstall
@@ -94,11 +94,13 @@ TO gpucredit_admin, gpucredit_operator, gpucredit_auditor;
 
 GRANT EXECUTE ON FUNCTION			/* holds; submitting */
 	gpucredit.hold, gpucredit.extend_hold, gpucredit.capture,
-	gpucredit.release, gpucredit.reserve, gpucredit.quote
+	gpucredit.release, gpucredit.reserve, gpucredit.quote,
+	gpucredit.store_file
 TO gpucredit_admin, gpucredit_app;
 
 GRANT EXECUTE ON FUNCTION
-	gpucredit.cancel, gpucredit.hold_job, gpucredit.release_job
+	gpucredit.cancel, gpucredit.hold_job, gpucredit.release_job,
+	gpucredit.open_session
 TO gpucredit_admin, gpucredit_operator, gpucredit_app;
 
 GRANT EXECUTE ON FUNCTION gpucredit.log_wish, gpucredit.log_get
@@ -109,11 +111,13 @@ TO gpucredit_admin, gpucredit_app, gpucredit_agent;
 
 GRANT EXECUTE ON FUNCTION			/* metering */
 	gpucredit.meter, gpucredit.meter_batch, gpucredit.checkpoint,
-	gpucredit.checkpoint_loaded, gpucredit.part_ended, gpucredit.log_put
+	gpucredit.checkpoint_loaded, gpucredit.part_ended, gpucredit.log_put,
+	gpucredit.log_keep
 TO gpucredit_admin, gpucredit_agent;
 
 GRANT EXECUTE ON FUNCTION			/* scheduling cycles; heartbeats */
-	gpucredit.place, gpucredit.placed, gpucredit.heartbeat, gpucredit.poke_addresses
+	gpucredit.place, gpucredit.placed, gpucredit.heartbeat, gpucredit.poke_addresses,
+	gpucredit.reclaim(text, interval), gpucredit.reclaim(text[], interval)
 TO gpucredit_admin, gpucredit_operator, gpucredit_agent;
 
 GRANT EXECUTE ON FUNCTION gpucredit.plan
@@ -125,7 +129,6 @@ TO gpucredit_admin, gpucredit_operator, gpucredit_auditor;
 
 GRANT EXECUTE ON FUNCTION			/* nodes, upkeep */
 	gpucredit.register_node, gpucredit.set_node_key, gpucredit.drain, gpucredit.resume,
-	gpucredit.reclaim(text, interval), gpucredit.reclaim(text[], interval),
 	gpucredit.remove_node, gpucredit.expire_credits, gpucredit.maintain,
 	gpucredit.upkeep
 TO gpucredit_admin, gpucredit_operator;
@@ -140,7 +143,7 @@ GRANT EXECUTE ON FUNCTION gpucredit_internal.cron_jobs, gpucredit_internal.seal_
 	gpucredit_internal.upkeep_lags
 TO gpucredit_admin, gpucredit_operator, gpucredit_auditor;
 
-GRANT EXECUTE ON FUNCTION gpucredit.verify
+GRANT EXECUTE ON FUNCTION gpucredit.verify, gpucredit.verify_ranges
 TO gpucredit_admin, gpucredit_operator, gpucredit_auditor;
 
 GRANT EXECUTE ON FUNCTION gpucredit.seal_audit
@@ -165,7 +168,7 @@ GRANT EXECUTE ON FUNCTION gpucredit.metric_samples, gpucredit.metrics_text
 TO gpucredit_admin, gpucredit_operator, gpucredit_auditor, pg_monitor;
 GRANT USAGE ON SCHEMA gpucredit TO pg_monitor;
 
-/* Tables */
+/* Privileges on tables */
 
 GRANT SELECT ON ALL TABLES IN SCHEMA gpucredit
 TO gpucredit_admin, gpucredit_auditor;
@@ -177,7 +180,7 @@ GRANT SELECT ON gpucredit.jobs, gpucredit.price, gpucredit.prices,
 	gpucredit.tier
 TO gpucredit_operator, gpucredit_app;
 
-/* a listener that gets an alert's number reads the row */
+/* A listener that receives an alert's number reads the row. */
 GRANT SELECT ON gpucredit.alert TO gpucredit_app;
 
 GRANT SELECT ON gpucredit.pool, gpucredit.node, gpucredit.nodes,
@@ -204,9 +207,9 @@ TO gpucredit_admin, gpucredit_operator, gpucredit_app, gpucredit_agent,
 
 GRANT EXECUTE ON FUNCTION
 	gpucredit.hold, gpucredit.extend_hold, gpucredit.capture,
-	gpucredit.release, gpucredit.reserve, gpucredit.quote, gpucredit.settle,
-	gpucredit.cancel,
-	gpucredit.hold_job, gpucredit.release_job,
+	gpucredit.release, gpucredit.reserve, gpucredit.quote,
+	gpucredit.store_file, gpucredit.settle, gpucredit.cancel,
+	gpucredit.hold_job, gpucredit.release_job, gpucredit.open_session,
 	gpucredit.balance, gpucredit.buckets, gpucredit.budgets,
 	gpucredit.statement, gpucredit.usage_by, gpucredit.top_spenders,
 	gpucredit.top_jobs, gpucredit.invoice, gpucredit.buckets_for,
@@ -238,3 +241,27 @@ BEGIN
 	END LOOP;
 END
 $tenant$;
+
+/*
+ * The views for tools act with their reader's rights, so each is granted to
+ * the roles that may read what it reads.
+ */
+REVOKE ALL ON SCHEMA gpucredit_views FROM PUBLIC;
+REVOKE ALL ON ALL TABLES IN SCHEMA gpucredit_views FROM PUBLIC;
+GRANT USAGE ON SCHEMA gpucredit_views
+TO gpucredit_admin, gpucredit_operator, gpucredit_app, gpucredit_auditor,
+	gpucredit_tenant;
+GRANT SELECT ON ALL TABLES IN SCHEMA gpucredit_views
+TO gpucredit_admin, gpucredit_auditor;
+GRANT SELECT ON gpucredit_views.events, gpucredit_views.jobs,
+	gpucredit_views.prices, gpucredit_views.tiers
+TO gpucredit_operator, gpucredit_app, gpucredit_tenant;
+GRANT SELECT ON gpucredit_views.alerts
+TO gpucredit_app, gpucredit_tenant;
+GRANT SELECT ON gpucredit_views.attempts
+TO gpucredit_operator, gpucredit_tenant;
+GRANT SELECT ON gpucredit_views.accounts, gpucredit_views.balances,
+	gpucredit_views.entries, gpucredit_views.holds
+TO gpucredit_tenant;
+GRANT SELECT ON gpucredit_views.nodes, gpucredit_views.pools
+TO gpucredit_operator;

@@ -10,10 +10,13 @@ CREATE SCHEMA gpucredit_report;
 COMMENT ON SCHEMA gpucredit_report IS
 'Helpers of gpucredit.report_html(), not to be called';
 
-/* as in gpucredit, it matters only while this script runs */
+/* As in gpucredit, the search path matters only while this script runs. */
 SET LOCAL search_path = pg_catalog, gpucredit, pg_temp;
 
-/* Fills in since and until, and refuses impossible ones. */
+/*
+ * Sets defaults for since and until, and raises an error for impossible
+ * values.
+ */
 CREATE FUNCTION gpucredit_report.report_span(since timestamptz, until timestamptz,
 	at timestamptz, OUT first timestamptz, OUT last timestamptz)
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
@@ -27,7 +30,7 @@ BEGIN
 			USING ERRCODE = 'invalid_parameter_value',
 			DETAIL = 'A report is divided into days.', HINT = 'Pass instants.';
 	END IF;
-	/* each day and bar needs two instants that exist */
+	/* Each day and bar needs two instants that a timestamp can express. */
 	IF last < '4712-01-01 00:00+00 BC' OR since < '4712-01-01 00:00+00 BC'
 			OR last >= '294276-01-01 00:00+00' THEN
 		RAISE EXCEPTION '"since" or "until" is out of range'
@@ -37,7 +40,10 @@ BEGIN
 	END IF;
 	first := coalesce(since, (date_trunc('day', last AT TIME ZONE 'UTC')
 		- interval '29 days') AT TIME ZONE 'UTC');
-	/* as numbers: the difference of two far instants wraps around */
+	/*
+	 * The difference is computed with numbers, because that of two distant
+	 * instants would wrap around.
+	 */
 	IF first >= last OR extract(epoch FROM last) - extract(epoch FROM first)
 			> 3660 * 86400 THEN
 		RAISE EXCEPTION 'a report cannot be from % to %', first, last
@@ -52,8 +58,8 @@ COMMENT ON FUNCTION gpucredit_report.report_span(timestamptz, timestamptz,
 'report_html: the time of the report: until NULL is now, since NULL is thirty UTC days including that of until. Raises 22023 for an impossible span.';
 
 /*
- * The scope lists a tenant's accounts.  If there are none, it is refused as by
- * require_account().
+ * Builds the scope of a report, with the list of a tenant's accounts.  If a
+ * tenant has none, the error is that of require_account().
  */
 CREATE FUNCTION gpucredit_report.report_about(org text, since timestamptz,
 	until timestamptz) RETURNS gpucredit.report_scope
@@ -74,6 +80,14 @@ BEGIN
 	FROM gpucredit_report.report_span(since, until, s.at) r;
 	IF s.since <= kept THEN		/* a bound that long ago excludes nothing */
 		s.since := kept + interval '1 us';
+	END IF;
+	/* A caller who is no tenant sees every account. */
+	s.narrow := false;
+	IF gpucredit_internal.may_read(NULL, NULL) THEN
+		IF org IS NOT NULL THEN
+			PERFORM gpucredit_internal.require_account(org, '');
+		END IF;
+		RETURN s;
 	END IF;
 	SELECT array_agg(a.org) FILTER (WHERE v.may_read),
 		array_agg(a.account) FILTER (WHERE v.may_read),
@@ -112,7 +126,10 @@ END;
 COMMENT ON FUNCTION gpucredit_report.report_step(gpucredit.report_scope) IS
 'report_html: the time span of each bar of spend.';
 
-/* Bars begin with the hour, or the UTC day, that the report begins in. */
+/*
+ * The start of the first bar: that of the hour, or of the UTC day, in which
+ * the report begins.
+ */
 CREATE FUNCTION gpucredit_report.report_first(scope gpucredit.report_scope)
 RETURNS timestamptz
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -123,12 +140,18 @@ END;
 COMMENT ON FUNCTION gpucredit_report.report_first(gpucredit.report_scope) IS
 'report_html: where the first bar of spend begins.';
 
-CREATE TYPE gpucredit_report.report_line AS (kind text, org text, account text,
-	gpu_type text, bin timestamptz, spent numeric, refunded numeric);
+/*
+ * A page has a row for each of the eight or ten organisations or accounts that
+ * spent most, and one row for all others.  There may be tens of thousands of
+ * others, so they are added up where the figures are read.
+ */
+CREATE TYPE gpucredit_report.report_line AS (kind text, row int, items int,
+	org text, account text, gpu_type text, bin timestamptz, spent numeric,
+	refunded numeric);
 COMMENT ON TYPE gpucredit_report.report_line IS
-'What was spent and refunded in one bar of a report.';
+'What the items of one row of a report spent and refunded, in one bar or in all its time.';
 
-/* Organisations that may have spent in that time. */
+/* Organisations that may have spent credit in the report's time. */
 CREATE FUNCTION gpucredit_report.report_scope_orgs(scope gpucredit.report_scope)
 RETURNS text[]
 LANGUAGE sql STABLE PARALLEL SAFE
@@ -143,14 +166,16 @@ COMMENT ON FUNCTION gpucredit_report.report_scope_orgs(gpucredit.report_scope) I
 'report_html: the organisations in its scope.';
 
 /*
- * A settlement names its attempt.  A refund names the job and the hold; it
+ * The spend of each account, bar by bar.
+ *
+ * A settlement names its attempt.  A refund names the job and the hold, so it
  * counts for the GPU type of the hold's attempt, as in spend_line().  Refunded
- * credit may be spent again, so even the sums of one bucket may exceed
- * credits.  So sums are numeric.
+ * credit may be spent again, so even the sums of one bucket may exceed the
+ * type credits.  So sums are numeric.
  *
  * A bar's accrual is what all runs had accrued at its end, less what they had
- * at its beginning.  So runs are added up at each instant; accounts are told
- * apart only at the ends of the time.
+ * accrued at its beginning.  For the bars, runs are added up at each instant;
+ * accounts are distinguished only at the beginning and the end of the report.
  */
 CREATE FUNCTION gpucredit_report.report_lines(scope gpucredit.report_scope)
 RETURNS SETOF gpucredit_report.report_line
@@ -169,13 +194,10 @@ DECLARE
 		WHERE b.bin > scope.since);
 BEGIN
 	RETURN QUERY
-	SELECT CASE WHEN grouping(g.bin) = 1 THEN 'account'
-			WHEN grouping(g.org) = 0 THEN 'series'
-			WHEN grouping(g.gpu_type) = 0 THEN 'type' ELSE 'time' END,
-		g.org, CASE WHEN grouping(g.account) = 0 THEN g.account
-			ELSE g.item END, g.gpu_type, g.bin, sum(g.spent), sum(g.refunded)
-	FROM (SELECT e.org::text AS org, e.account::text AS account,
-			CASE WHEN scope.org IS NOT NULL THEN e.account::text END AS item,
+	WITH spend AS MATERIALIZED (
+		SELECT e.org::text AS org, e.account::text AS account,
+			CASE WHEN scope.org IS NULL THEN '' ELSE e.account::text END
+				AS item,
 			e.gpu_type, e.bin, coalesce(sum(e.amount::numeric) FILTER (
 				WHERE e.target = 'spent'), 0.000000) AS spent,
 			coalesce(sum(e.amount::numeric) FILTER (
@@ -201,8 +223,8 @@ BEGIN
 		SELECT x.org, x.account, x.item, x.gpu_type, v.bin, v.billed, 0
 		FROM (SELECT x.org, x.item, a.gpu_type, x.instant,
 				x.owner AS account, sum(x.billed) AS billed
-			FROM (SELECT x.*, CASE WHEN scope.org IS NOT NULL THEN x.account
-						END AS item,
+			FROM (SELECT x.*, CASE WHEN scope.org IS NULL THEN ''
+						ELSE x.account END AS item,
 					CASE WHEN x.instant IN (scope.since, until)
 						THEN x.account END AS owner
 				FROM gpucredit_internal.accrued_at(orgs, ends) x
@@ -217,23 +239,86 @@ BEGIN
 				(CASE WHEN x.instant > scope.since THEN date_bin(step,
 					least(x.instant, scope.until) - interval '1 us', first)
 					END, x.billed)) AS v (bin, billed)
-		WHERE v.bin IS NOT NULL) g
-	GROUP BY GROUPING SETS ((g.org, g.account), (g.org, g.item, g.bin),
-		(g.gpu_type, g.bin), (g.bin))
-	HAVING (grouping(g.bin) = 0 OR g.account IS NOT NULL)
-		AND (sum(g.spent) <> 0 OR sum(g.refunded) <> 0);
+		WHERE v.bin IS NOT NULL),
+	account AS (
+		SELECT s.org, s.account, sum(s.spent) AS spent,
+			sum(s.refunded) AS refunded, least(row_number() OVER (
+				ORDER BY sum(s.spent) - sum(s.refunded) DESC,
+					s.org COLLATE "C", s.account COLLATE "C"), 11)::int AS row
+		FROM spend s
+		WHERE s.account IS NOT NULL
+		GROUP BY s.org, s.account
+		HAVING sum(s.spent) <> 0 OR sum(s.refunded) <> 0),
+	series AS MATERIALIZED (
+		SELECT s.org, s.item, least(row_number() OVER (
+				ORDER BY sum(s.spent) - sum(s.refunded) DESC,
+					s.org COLLATE "C", s.item COLLATE "C"), 9)::int AS row
+		FROM spend s
+		GROUP BY s.org, s.item
+		HAVING bool_or(s.spent <> 0 OR s.refunded <> 0)),
+	type AS MATERIALIZED (
+		SELECT t.gpu_type, t.bin, t.spent, t.refunded, dense_rank() OVER (
+				ORDER BY t.net DESC, t.gpu_type COLLATE "C")::int AS rank
+		FROM (SELECT s.gpu_type, s.bin, sum(s.spent) AS spent,
+				sum(s.refunded) AS refunded, sum(sum(s.spent)
+					- sum(s.refunded)) OVER (PARTITION BY s.gpu_type) AS net
+			FROM spend s
+			GROUP BY s.gpu_type, s.bin) t
+		WHERE t.spent <> 0 OR t.refunded <> 0),
+	time AS MATERIALIZED (
+		SELECT t.bin, sum(t.spent) AS spent, sum(t.refunded) AS refunded
+		FROM type t
+		GROUP BY t.bin),
+	top AS MATERIALIZED (
+		SELECT i.row, i.org, i.item, s.bin, sum(s.spent) AS spent,
+			sum(s.refunded) AS refunded
+		FROM series i JOIN spend s ON s.org = i.org AND s.item = i.item
+		WHERE i.row < 9
+		GROUP BY i.row, i.org, i.item, s.bin
+		HAVING sum(s.spent) <> 0 OR sum(s.refunded) <> 0)
+	SELECT 'account', a.row, count(*)::int, min(a.org), min(a.account),
+		NULL, NULL::timestamptz, sum(a.spent), sum(a.refunded)
+	FROM account a
+	GROUP BY a.row
+	UNION ALL
+	SELECT 'series', r.row, 1, r.org, CASE WHEN scope.org IS NOT NULL
+		THEN r.item END, NULL, r.bin, r.spent, r.refunded
+	FROM top r
+	UNION ALL
+	SELECT 'series', 9, o.items, o.org, CASE WHEN scope.org IS NOT NULL
+		THEN o.item END, NULL, t.bin, t.spent - coalesce(r.spent, 0),
+		t.refunded - coalesce(r.refunded, 0)
+	FROM time t
+		LEFT JOIN (SELECT r.bin, sum(r.spent) AS spent,
+				sum(r.refunded) AS refunded
+			FROM top r GROUP BY r.bin) r ON r.bin = t.bin
+		JOIN (SELECT count(*)::int AS items, min(i.org) AS org,
+				min(i.item) AS item
+			FROM series i WHERE i.row = 9) o ON o.items > 0
+	WHERE t.spent <> coalesce(r.spent, 0)
+		OR t.refunded <> coalesce(r.refunded, 0)
+	UNION ALL
+	SELECT 'type', least(t.rank, 9), greatest(max(u.types) - 8, 1), NULL,
+		NULL, min(t.gpu_type), t.bin, sum(t.spent), sum(t.refunded)
+	FROM type t
+		LEFT JOIN (SELECT max(u.rank) AS types FROM type u) u ON t.rank > 8
+	GROUP BY least(t.rank, 9), t.bin
+	UNION ALL
+	SELECT 'time', NULL, NULL, NULL, NULL, NULL, t.bin, t.spent, t.refunded
+	FROM time t;
 END
 $$;
 COMMENT ON FUNCTION gpucredit_report.report_lines(gpucredit.report_scope) IS
-'report_html: what was spent and refunded in the time, by kind. account: all of each account; series: each bar, by organisation, or by account of a single one; type: by GPU type (NULL: callers'' own holds); time: in all.';
+'report_html: what was spent and refunded in the time, by kind. account: in all, by each of the ten accounts that spent most, and by all others (row 11); series: in each bar, by each of the eight organisations that spent most, or accounts of a single one, and by all others (row 9); type: the same by GPU type (NULL: callers'' own holds); time: in each bar, by all. items: how many are in the row.';
 
 CREATE TYPE gpucredit_report.report_hours_line AS (org text, account text,
-	gpu_type text, hours numeric, attempts bigint, going bigint,
+	with_gpus boolean, hours numeric, attempts bigint, going bigint,
 	uncollected numeric);
 COMMENT ON TYPE gpucredit_report.report_hours_line IS
-'The GPU-hours of an account in a report''s time.';
+'The GPU-hours of an account, or of all others, in a report''s time.';
 
-CREATE FUNCTION gpucredit_report.report_hours(scope gpucredit.report_scope)
+CREATE FUNCTION gpucredit_report.report_hours(scope gpucredit.report_scope,
+	lines gpucredit_report.report_line[])
 RETURNS SETOF gpucredit_report.report_hours_line
 LANGUAGE plpgsql STABLE PARALLEL SAFE ROWS 1000
 SET search_path = pg_catalog, pg_temp
@@ -244,41 +329,48 @@ DECLARE
 		ELSE scope.until END;
 BEGIN
 	RETURN QUERY
-	SELECT h.org, h.account, h.gpu_type, round(sum(h.hours) / 3600000, 6),
-		sum(h.ended + h.going)::bigint, sum(h.going)::bigint,
-		sum(h.uncollected)
-	FROM (SELECT x.org, x.account, x.gpu_type,
-			sum(extract(epoch FROM x.elapsed) * x.share_gpus) * 1000 AS hours,
-			count(*) FILTER (WHERE NOT x.late) AS ended, 0 AS going,
-			sum(x.uncollected) AS uncollected
-		FROM gpucredit_internal.run_end(gpucredit_report.report_scope_orgs(scope),
-			scope.since, scope.until) x
-		WHERE NOT scope.narrow OR (x.org, x.account) IN (
-			SELECT * FROM unnest(scope.orgs, scope.accounts))
-		GROUP BY 1, 2, 3
-		UNION ALL
-		SELECT x.org, x.account, a.gpu_type, sum(c.sign
-				* extract(epoch FROM x.elapsed) * (a.gpus * a.share)),
-			0, count(*) FILTER (WHERE c.sign > 0), 0.000000
-		FROM (VALUES (scope.since, -1), (until, 1)) AS c (instant, sign)
-			JOIN gpucredit_internal.accrued_at(gpucredit_report.report_scope_orgs(scope),
-				ARRAY[scope.since, until]) x ON x.instant = c.instant
-			JOIN gpucredit.attempt a ON a.org = x.org AND a.job = x.job
-				AND a.attempt = x.attempt
-		WHERE NOT scope.narrow OR (x.org, x.account) IN (
-			SELECT * FROM unnest(scope.orgs, scope.accounts))
+	SELECT t.org, t.account, h.gpu_type IS NOT NULL, sum(h.hours),
+		sum(h.attempts)::bigint, sum(h.going)::bigint, sum(h.uncollected)
+	FROM (SELECT h.org, h.account, h.gpu_type,
+			round(sum(h.hours) / 3600000, 6) AS hours,
+			sum(h.ended + h.going) AS attempts, sum(h.going) AS going,
+			sum(h.uncollected) AS uncollected
+		FROM (SELECT x.org, x.account, x.gpu_type,
+				sum(extract(epoch FROM x.elapsed) * x.share_gpus) * 1000 AS hours,
+				count(*) FILTER (WHERE NOT x.late) AS ended, 0 AS going,
+				sum(x.uncollected) AS uncollected
+			FROM gpucredit_internal.run_end(gpucredit_report.report_scope_orgs(scope),
+				scope.since, scope.until) x
+			WHERE NOT scope.narrow OR (x.org, x.account) IN (
+				SELECT * FROM unnest(scope.orgs, scope.accounts))
+			GROUP BY 1, 2, 3
+			UNION ALL
+			SELECT x.org, x.account, a.gpu_type, sum(c.sign
+					* extract(epoch FROM x.elapsed) * (a.gpus * a.share)),
+				0, count(*) FILTER (WHERE c.sign > 0), 0.000000
+			FROM (VALUES (scope.since, -1), (until, 1)) AS c (instant, sign)
+				JOIN gpucredit_internal.accrued_at(gpucredit_report.report_scope_orgs(scope),
+					ARRAY[scope.since, until]) x ON x.instant = c.instant
+				JOIN gpucredit.attempt a ON a.org = x.org AND a.job = x.job
+					AND a.attempt = x.attempt
+			WHERE NOT scope.narrow OR (x.org, x.account) IN (
+				SELECT * FROM unnest(scope.orgs, scope.accounts))
+			GROUP BY 1, 2, 3) h
 		GROUP BY 1, 2, 3) h
+		LEFT JOIN unnest(report_hours.lines) t ON t.kind = 'account'
+			AND t.items = 1 AND t.org = h.org AND t.account = h.account
 	GROUP BY 1, 2, 3;
 END
 $$;
-COMMENT ON FUNCTION gpucredit_report.report_hours(gpucredit.report_scope) IS
-'report_html: GPU-hours used in the time, by account and GPU type (NULL: runs without GPUs). Also how many runs, how many of them were not over at its end, and what no credit covered.';
+COMMENT ON FUNCTION gpucredit_report.report_hours(gpucredit.report_scope,
+	gpucredit_report.report_line[]) IS
+'report_html: GPU-hours used in the time by each of the accounts that spent most, and by all others (org NULL), with GPUs and without. Also how many runs, how many of them were not over at its end, and what no credit covered.';
 
 /* Use of the devices */
 
 /*
- * Since 1970, exactly.  It is stable, as what it calls, so that it can be
- * inlined.
+ * Microseconds since 1970, exactly.  The function is declared STABLE like the
+ * functions it calls, so that it can be inlined.
  */
 CREATE FUNCTION gpucredit_report.report_micros(at timestamptz) RETURNS bigint
 LANGUAGE sql STABLE PARALLEL SAFE
@@ -294,10 +386,14 @@ COMMENT ON TYPE gpucredit_report.report_slot IS
 'An hour of a report: devices busy and devices available.';
 
 /*
- * An attempt is two events: it adds devices at its start and takes them away
- * at its end. Each hour needs only two sums: of the changes in it, and of each
- * change times the rest of the hour.  The supply comes from the nodes
- * registered now; it is shown only in a report on everything.
+ * The use of the devices, hour by hour.
+ *
+ * An attempt is two events: it adds devices at its start and subtracts them at
+ * its end.  So each hour needs only two sums: that of its changes, and that of
+ * each change times the time from the change to the end of the hour.
+ *
+ * The supply comes from the nodes that are registered now.  It is only shown
+ * in a report on all organisations.
  */
 CREATE FUNCTION gpucredit_report.report_slots(scope gpucredit.report_scope)
 RETURNS SETOF gpucredit_report.report_slot
@@ -352,7 +448,7 @@ BEGIN
 		(h.ar + 3600000000 * (sum(h.aw) OVER w - h.aw)) / 3600000000000,
 		(h.sr + 3600000000 * (sum(h.sw) OVER w - h.sw)) / 3600000000000
 	FROM hour h
-	WHERE h.hour < until AND scope.since < until	/* not in the future */
+	WHERE h.hour < until AND scope.since < until	/* no hours in the future */
 	WINDOW w AS (ORDER BY h.hour);
 END
 $$;
@@ -368,8 +464,8 @@ COMMENT ON TYPE gpucredit_report.report_wait IS
 'How long the jobs of a tier waited in a report''s time.';
 
 /*
- * Waits are counted by second first, which parallel workers can do; a sort
- * they cannot.
+ * Waits are first counted by second, because parallel workers can do that; a
+ * sort of all waits could not be parallel.
  */
 CREATE FUNCTION gpucredit_report.report_waits(scope gpucredit.report_scope)
 RETURNS SETOF gpucredit_report.report_wait
@@ -404,7 +500,7 @@ BEGIN
 						AND (NOT scope.narrow
 							OR (j.org::text, j.account::text) IN (SELECT *
 								FROM unnest(scope.orgs, scope.accounts)))
-					OFFSET 0) j	/* so that groups are not taken to be many */
+					OFFSET 0) j	/* so that the planner does not expect many groups */
 				GROUP BY j.tier, j.started, j.wait) n) n
 		GROUP BY n.tier) w
 		LEFT JOIN gpucredit.tier t ON t.tier = w.tier
@@ -414,7 +510,7 @@ $$;
 COMMENT ON FUNCTION gpucredit_report.report_waits(gpucredit.report_scope) IS
 'report_html: how long jobs submitted in the time have waited, in whole seconds, by tier: started jobs, and jobs that still wait.';
 
-/* Fair share of organisations, or of the accounts just below one. */
+/* Fair share of organisations, or of the accounts just below one */
 CREATE TYPE gpucredit_report.report_share AS (pool text, org text, account text,
 	weight numeric, due numeric, used numeric);
 COMMENT ON TYPE gpucredit_report.report_share IS
@@ -437,7 +533,7 @@ BEGIN ATOMIC
 			AND (NOT scope.narrow OR (f.org, f.account) IN (
 				SELECT v.org, v.account
 				FROM unnest(scope.orgs, scope.accounts) AS v (org, account)))),
-	top AS (	/* if any ancestor is here, the parent is */
+	top AS (	/* if an ancestor is in the list, so is the parent */
 		SELECT f.* FROM f
 		WHERE NOT EXISTS (SELECT FROM f u WHERE u.pool = f.pool
 			AND u.org = f.org AND u.account = f.above)),

@@ -2,9 +2,9 @@
  * 20_page.sql: how report_html() writes numbers, names, charts and tables.
  *
  * A chart is a stretched SVG of bare shapes.  Its labels are text of the page
- * beside it, so that they keep their size on a phone. Every drawn figure has a
- * data-* attribute with its exact value, and is in text as well.  Colour only
- * repeats what length, position or words say.
+ * beside the SVG, so that they keep their size on a phone.  Every drawn figure
+ * has a data-* attribute with its exact value, and also appears as text.
+ * Colour only repeats what is expressed by length, position or words.
  */
 CREATE FUNCTION gpucredit_report.html(given text) RETURNS text
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
@@ -12,7 +12,7 @@ AS 'MODULE_PATHNAME', 'gpucredit_html';
 COMMENT ON FUNCTION gpucredit_report.html(text) IS
 'Internal: a text escaped for a page or a quoted attribute, in ASCII. Control characters and marks of writing direction are shown, not obeyed.';
 
-/* Exact; digits after hundredths are shown dimmed. */
+/* An exact amount; digits after the hundredths are shown dimmed. */
 CREATE FUNCTION gpucredit_report.report_money(amount numeric) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -25,7 +25,7 @@ END;
 COMMENT ON FUNCTION gpucredit_report.report_money(numeric) IS
 'Internal: credits as a report writes them.';
 
-/* For axes: three digits. */
+/* A number for an axis, rounded to three digits. */
 CREATE FUNCTION gpucredit_report.report_short(value numeric) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -108,7 +108,10 @@ END;
 COMMENT ON FUNCTION gpucredit_report.report_ahead(interval) IS
 'Internal: a time until a coming instant, as a report writes it.';
 
-/* The owner: an organisation, an account of a single one, or both. */
+/*
+ * The name of an owner: an organisation, an account of a single organisation,
+ * or both.
+ */
 CREATE FUNCTION gpucredit_report.report_name(scope gpucredit.report_scope, org text,
 	account text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -124,7 +127,10 @@ END;
 COMMENT ON FUNCTION gpucredit_report.report_name(gpucredit.report_scope, text, text) IS
 'Internal: an account''s name in a report.';
 
-/* A row's first cell, and the others: on a phone, label and content. */
+/*
+ * A row's first cell, and its other cells.  On a phone a cell is a line with
+ * its column's label and its content.
+ */
 CREATE FUNCTION gpucredit_report.report_head(content text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -167,8 +173,9 @@ COMMENT ON FUNCTION gpucredit_report.report_graph_cell(text) IS
 'Internal: a cell with a picture.';
 
 /*
- * columns: "Name" a text, ">Name" a number, "~Name" a picture.  NULL: no
- * column, because each row would have 0.
+ * A table.  An element of columns is "Name" for a text, ">Name" for a number,
+ * or "~Name" for a picture.  It is NULL if the column is omitted because each
+ * row would have 0.
  */
 CREATE FUNCTION gpucredit_report.report_table(name text, caption text,
 	columns text[], rows text) RETURNS text
@@ -221,7 +228,10 @@ COMMENT ON FUNCTION gpucredit_report.report_rect(text, numeric, numeric, numeric
 	numeric, text, text) IS
 'Internal: a bar of a picture.';
 
-/* The step of an axis that reaches a value in two to five of them. */
+/*
+ * The step of an axis, chosen so that two to five steps reach the highest
+ * value.
+ */
 CREATE FUNCTION gpucredit_report.report_tick(most numeric) RETURNS numeric
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -234,7 +244,7 @@ END;
 COMMENT ON FUNCTION gpucredit_report.report_tick(numeric) IS
 'Internal: the distance between an axis'' ticks.';
 
-/* A figure: its labels on the left and below are text. */
+/* A chart.  Its labels on the left and below are text. */
 CREATE FUNCTION gpucredit_report.report_chart(class text, caption text, svg text,
 	lowest numeric, highest numeric, tick numeric, below text[],
 	marks text DEFAULT '') RETURNS text
@@ -257,7 +267,10 @@ COMMENT ON FUNCTION gpucredit_report.report_chart(text, text, text, numeric, num
 	numeric, text[], text) IS
 'Internal: a picture between its axes.';
 
-/* Lines across a picture at an axis' ticks, in units of height 100. */
+/*
+ * Lines across a picture at the ticks of an axis; the picture is 100 units
+ * high.
+ */
 CREATE FUNCTION gpucredit_report.report_grid(lowest numeric, highest numeric,
 	tick numeric, width int) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -274,7 +287,7 @@ END;
 COMMENT ON FUNCTION gpucredit_report.report_grid(numeric, numeric, numeric, int) IS
 'Internal: the lines of a picture''s axis.';
 
-/* A long part is folded until a click opens it. */
+/* A long part of the page, which is folded until a click opens it. */
 CREATE FUNCTION gpucredit_report.report_more(summary text, content text)
 RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE

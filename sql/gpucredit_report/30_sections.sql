@@ -5,7 +5,7 @@
  * up.
  */
 
-/* One bar for each bin of the report's time, empty ones included. */
+/* The bars of the report's time, including those without spend. */
 CREATE FUNCTION gpucredit_report.report_bins(scope gpucredit.report_scope)
 RETURNS TABLE (n int, bin timestamptz, of int)
 LANGUAGE sql IMMUTABLE PARALLEL SAFE ROWS 60
@@ -36,7 +36,10 @@ COMMENT ON FUNCTION gpucredit_report.report_bin_name(gpucredit.report_scope,
 	timestamptz) IS
 'report_html: a bar''s time.';
 
-/* Without refunds, net is what was spent. */
+/*
+ * The cells of spend and refunds of a row.  A table without refunds has no
+ * such cells, because net then equals what was spent.
+ */
 CREATE FUNCTION gpucredit_report.report_refunds(any_refund boolean, spent numeric,
 	refunded numeric) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -49,7 +52,7 @@ END;
 COMMENT ON FUNCTION gpucredit_report.report_refunds(boolean, numeric, numeric) IS
 'report_html: the cells of spend and refunds of a row, in a table that has any refund.';
 
-/* As data, for machines. */
+/* An instant in a form that programs can parse. */
 CREATE FUNCTION gpucredit_report.report_stamp(at timestamptz) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -139,43 +142,29 @@ COMMENT ON FUNCTION gpucredit_report.report_spend(gpucredit.report_scope,
 'report_html: spend over time, by account and by GPU type.';
 
 /*
- * The eight highest spenders have a row each, all others one row together, on
- * a scale of its own.  There may be as many accounts as lines, so window
- * functions find each line's account, without a join.
+ * The spend of each of the eight highest spenders as a row of bars.  All
+ * others are one more row, with a scale of its own.
  */
 CREATE FUNCTION gpucredit_report.report_series(scope gpucredit.report_scope,
 	lines gpucredit_report.report_line[], kind text, name text, title text)
 RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
-	WITH line AS (
-		SELECT l.org, l.account, l.gpu_type, l.bin, l.spent - l.refunded AS net,
-			sum(l.spent - l.refunded) OVER (
-				PARTITION BY l.org, l.account, l.gpu_type) AS total
+	WITH filled AS MATERIALIZED (
+		SELECT l.*, l.spent - l.refunded AS net
 		FROM unnest(report_series.lines) l
 		WHERE l.kind = report_series.kind),
-	l AS MATERIALIZED (
-		SELECT l.*, least(dense_rank() OVER (ORDER BY l.total DESC,
-			l.org COLLATE "C", l.account COLLATE "C",
-			l.gpu_type COLLATE "C"), 9) AS row
-		FROM line l),
-	item AS MATERIALIZED (
-		SELECT l.org, l.account, l.gpu_type, l.row, sum(l.net) AS net,
-			count(*) OVER () AS items, sum(sum(l.net)) OVER () AS total
-		FROM l GROUP BY l.org, l.account, l.gpu_type, l.row),
 	row AS MATERIALIZED (
-		SELECT i.row, sum(i.net) AS net, max(i.total) AS total,
-			count(*) AS items, max(i.org) AS org, max(i.account) AS account,
-			max(i.gpu_type) AS gpu_type,
-			CASE WHEN count(*) > 1 THEN count(*) || ' others'
+		SELECT f.row, sum(f.net) AS net, sum(sum(f.net)) OVER () AS total,
+			max(f.items) AS items, max(f.org) AS org,
+			max(f.account) AS account, max(f.gpu_type) AS gpu_type,
+			CASE WHEN max(f.items) > 1 THEN max(f.items) || ' others'
 				WHEN report_series.kind = 'type' THEN coalesce('<bdi>'
-					|| gpucredit_report.html(max(i.gpu_type)) || '</bdi>',
+					|| gpucredit_report.html(max(f.gpu_type)) || '</bdi>',
 					'<i>Holds without a job</i>')
-				ELSE gpucredit_report.report_name(scope, max(i.org),
-					max(i.account)) END AS label
-		FROM item i GROUP BY i.row),
-	filled AS MATERIALIZED (
-		SELECT l.row, l.bin, sum(l.net) AS net FROM l GROUP BY l.row, l.bin),
+				ELSE gpucredit_report.report_name(scope, max(f.org),
+					max(f.account)) END AS label
+		FROM filled f GROUP BY f.row),
 	cell AS MATERIALIZED (
 		SELECT r.row, b.n, b.bin, b.of, coalesce(f.net, 0.000000) AS net
 		FROM row r
@@ -235,7 +224,7 @@ BEGIN ATOMIC
 						c.net) || '</tr>', '' ORDER BY c.n, c.row)
 				FROM cell c JOIN row r ON r.row = c.row
 				WHERE c.net <> 0)))
-	WHERE EXISTS (SELECT FROM item);
+	WHERE EXISTS (SELECT FROM row);
 END;
 COMMENT ON FUNCTION gpucredit_report.report_series(gpucredit.report_scope,
 	gpucredit_report.report_line[], text, text, text) IS
@@ -247,12 +236,11 @@ RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
 	WITH top AS MATERIALIZED (
-		SELECT l.org, l.account, l.spent, l.refunded,
-			l.spent - l.refunded AS net, row_number() OVER (
-				ORDER BY l.spent - l.refunded DESC, l.org COLLATE "C",
-					l.account COLLATE "C") AS rank,
+		SELECT l.row AS rank, l.org, l.account, l.spent, l.refunded,
+			l.spent - l.refunded AS net,
 			sum(l.spent - l.refunded) OVER () AS total,
-			max(l.spent - l.refunded) OVER () AS most, count(*) OVER () AS all
+			max(l.spent - l.refunded) FILTER (WHERE l.row <= 10) OVER () AS most,
+			sum(l.items) OVER () AS all
 		FROM unnest(report_spenders.lines) l WHERE l.kind = 'account'),
 	row AS (
 		SELECT t.*, coalesce(h.hours, 0) AS hours,
@@ -297,8 +285,8 @@ COMMENT ON FUNCTION gpucredit_report.report_spenders(gpucredit.report_scope,
 'report_html: the accounts that spent most.';
 
 /*
- * Waits: a thick bar to the median, a thin one to the 95th percentile, a tick
- * at the longest, on a logarithmic axis.
+ * Waits on a logarithmic axis: a thick bar up to the median, a thin one up to
+ * the 95th percentile, and a tick at the longest wait.
  */
 CREATE FUNCTION gpucredit_report.report_waiting(scope gpucredit.report_scope,
 	waits gpucredit_report.report_wait[]) RETURNS text

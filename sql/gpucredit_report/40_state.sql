@@ -3,8 +3,9 @@
  * and fairness.
  */
 /*
- * A rate is that of the last 7 days, or of an organisation's age if it is
- * younger.
+ * How many organisations are younger than 7 days, and the age of the youngest.
+ * A rate is computed from the last 7 days, or from an organisation's age if
+ * that is less.
  */
 CREATE FUNCTION gpucredit_report.report_known(scope gpucredit.report_scope,
 	owners gpucredit.report_owner[], OUT young bigint, OUT span interval)
@@ -26,7 +27,10 @@ COMMENT ON FUNCTION gpucredit_report.report_known(gpucredit.report_scope,
 	gpucredit.report_owner[]) IS
 'report_html: for how many organisations less than a week of spend is known, and the shortest of these times.';
 
-/* Shows the next 14, 30 or 90 days, as many as have something to show. */
+/*
+ * Shows the next 14, 30 or 90 days: the shortest of these in whose first nine
+ * tenths every organisation's credit runs out, or 90 if there is none.
+ */
 CREATE FUNCTION gpucredit_report.report_outlook(scope gpucredit.report_scope,
 	owners gpucredit.report_owner[]) RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE
@@ -43,26 +47,52 @@ BEGIN ATOMIC
 		WHERE d.days = 90 OR NOT EXISTS (SELECT FROM o
 			WHERE coalesce(o.runs_out >= (scope).at
 				+ 0.9 * d.days * interval '1 day', true))),
-	/* at each expiry, and now: what is gone by then at least */
+	/*
+	 * The credit of most organisations falls in a straight line through the
+	 * whole chart, so their lines are added up.  Those whose credit runs out
+	 * or expires before its end are computed point by point.
+	 */
+	bent AS MATERIALIZED (
+		SELECT o.*
+		FROM o, (SELECT (scope).at + s.days * interval '1 day' AS end
+			FROM span s) s
+		WHERE o.runs_out < s.end
+			OR EXISTS (SELECT FROM unnest(o.expiries) AS e (t)
+				WHERE e.t <= s.end)),
+	straight AS (
+		SELECT coalesce(sum(o.available), 0) AS available,
+			coalesce(sum(o.per_day), 0) AS per_day
+		FROM o
+		WHERE NOT EXISTS (SELECT FROM bent b WHERE b.id = o.id)),
+	/*
+	 * For each expiry, and for the present: the credit that is gone by then at least.
+	 */
 	gone AS MATERIALIZED (
-		SELECT o.id, e.t, coalesce(sum(e.amount) OVER (PARTITION BY o.id
+		SELECT b.id, e.t, coalesce(sum(e.amount) OVER (PARTITION BY b.id
 				ORDER BY e.t), 0)::float8 AS gone
-		FROM o CROSS JOIN LATERAL (
+		FROM bent b CROSS JOIN LATERAL (
 			SELECT (scope).at AS t, 0::numeric AS amount
 			UNION ALL
 			SELECT x.t, x.amount
-			FROM unnest(o.expiries, o.amounts) AS x (t, amount)
+			FROM unnest(b.expiries, b.amounts) AS x (t, amount)
 			WHERE x.t IS NOT NULL) e),
+	day AS MATERIALIZED (
+		SELECT n, (scope).at + n * s.days / 90.0 * interval '1 day' AS t
+		FROM span s, generate_series(0, 90) AS n
+		WHERE EXISTS (SELECT FROM o)),
 	point AS MATERIALIZED (
-		SELECT p.n, sum(p.rest)::numeric AS rest
-		FROM (SELECT d.n, o.id, greatest(0, o.available - max(g.gone
-				+ o.per_day * date_part('epoch', d.t - g.t) / 86400)) AS rest
-			FROM (SELECT n, (scope).at + n * s.days / 90.0 * interval '1 day'
-						AS t
-					FROM span s, generate_series(0, 90) AS n) d
-				CROSS JOIN o JOIN gone g ON g.id = o.id AND g.t <= d.t
-			GROUP BY d.n, o.id, o.available) p
-		GROUP BY p.n),
+		SELECT d.n, (c.available - c.per_day * date_part('epoch', d.t
+			- (scope).at) / 86400 + coalesce(p.rest, 0))::numeric AS rest
+		FROM day d
+			CROSS JOIN straight c
+			LEFT JOIN (SELECT p.n, sum(p.rest) AS rest
+				FROM (SELECT d.n, b.id, greatest(0, b.available - max(g.gone
+						+ b.per_day * date_part('epoch', d.t - g.t) / 86400))
+						AS rest
+					FROM day d
+						CROSS JOIN bent b JOIN gone g ON g.id = b.id AND g.t <= d.t
+					GROUP BY d.n, b.id, b.available) p
+				GROUP BY p.n) p ON p.n = d.n),
 	axis AS (
 		SELECT k.tick, greatest(ceil(m.most / k.tick), 1) * k.tick AS high,
 			m.most
@@ -82,7 +112,8 @@ BEGIN ATOMIC
 				FROM span) x
 		WHERE x.x <= 1000),
 	/*
-	 * the first lines have labels, one below the other so that none is hidden
+	 * The first lines have labels, one below the other so that no label hides
+	 * another.
 	 */
 	out AS MATERIALIZED (
 		SELECT o.org, o.runs_out AS t, count(*) OVER () AS of, row_number()
@@ -286,9 +317,9 @@ COMMENT ON FUNCTION gpucredit_report.report_balance(gpucredit.report_scope,
 'report_html: balances, what expires, and when credit runs out.';
 
 /*
- * A row per day, or per weekday if there are too many days.  Dark means busy:
- * relative to all devices, or to the busiest hour if the scope is only some
- * tenants.
+ * One row per day, or per weekday if there are too many days.  The darkest
+ * colour means that all devices are busy or, if the scope is only some
+ * tenants, that as many are busy as in the busiest hour.
  */
 CREATE FUNCTION gpucredit_report.report_use(scope gpucredit.report_scope,
 	slots gpucredit_report.report_slot[]) RETURNS text
@@ -395,7 +426,10 @@ COMMENT ON FUNCTION gpucredit_report.report_use(gpucredit.report_scope,
 	gpucredit_report.report_slot[]) IS
 'report_html: the map of the devices'' use.';
 
-/* A bar for the used fraction, with a mark at the due one. */
+/*
+ * A bar for the fraction that was used, with a mark at the fraction that is
+ * due.
+ */
 CREATE FUNCTION gpucredit_report.report_fairness(scope gpucredit.report_scope)
 RETURNS text
 LANGUAGE sql STABLE PARALLEL RESTRICTED

@@ -3,9 +3,10 @@
  */
 
 /*
- * Colours are variables, so that light and dark mode differ only in them. Each
- * text has a contrast of at least 4.5, which a test measures.  Below 40rem a
- * table's row is a block of labelled lines.
+ * Colours are variables, so that light and dark mode differ only in their
+ * values.  Each text has a contrast of at least 4.5, which a test measures.
+ * On pages narrower than 40rem, a table's row is shown as a block of labelled
+ * lines.
  */
 CREATE FUNCTION gpucredit_report.report_style() RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -196,11 +197,11 @@ BEGIN ATOMIC
 			FROM unnest(report_tiles.owners) w WHERE w.account IS NULL) w) o,
 	(SELECT coalesce(sum(x.hours), 0.000000) AS hours,
 			coalesce(sum(x.uncollected), 0.000000) AS uncollected,
-			coalesce(sum(x.attempts) FILTER (WHERE x.gpu_type IS NOT NULL), 0)
+			coalesce(sum(x.attempts) FILTER (WHERE x.with_gpus), 0)
 				AS attempts,
-			coalesce(sum(x.going) FILTER (WHERE x.gpu_type IS NOT NULL), 0)
+			coalesce(sum(x.going) FILTER (WHERE x.with_gpus), 0)
 				AS going,
-			coalesce(sum(x.attempts) FILTER (WHERE x.gpu_type IS NULL), 0)
+			coalesce(sum(x.attempts) FILTER (WHERE NOT x.with_gpus), 0)
 				AS without
 		FROM unnest(report_tiles.hours) x) h,
 	(SELECT sum(x.busy) AS busy, sum(x.supply) AS supply,
@@ -263,7 +264,7 @@ DECLARE
 	lines gpucredit_report.report_line[] := ARRAY(
 		SELECT l FROM gpucredit_report.report_lines(scope) l);
 	hours gpucredit_report.report_hours_line[] := ARRAY(
-		SELECT h FROM gpucredit_report.report_hours(scope) h);
+		SELECT h FROM gpucredit_report.report_hours(scope, lines) h);
 	slots gpucredit_report.report_slot[] := ARRAY(
 		SELECT s FROM gpucredit_report.report_slots(scope) s);
 	waits gpucredit_report.report_wait[] := ARRAY(

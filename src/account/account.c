@@ -3,8 +3,8 @@
  * account.c
  *		Accounts: an organisation, and paths below it.
  *
- * Calls that move credit only read an account's row: they neither lock it nor
- * wait for its changes.
+ * Calls that move credit only read the rows of accounts.  They neither lock
+ * these rows nor wait for changes to them.
  *
  * SQL functions here: require_organisation.
  *
@@ -29,7 +29,7 @@ API_FUNCTION(gpucredit_suspend_account, suspend_account);
 PG_FUNCTION_INFO_V1(gpucredit_require_account);
 PG_FUNCTION_INFO_V1(gpucredit_require_organisation);
 
-/* A look at a path. */
+/* What AccountSuspended() collects while it reads the levels of a path. */
 typedef struct AccountLook
 {
 	AccountPath *path;
@@ -62,7 +62,8 @@ SQL_STATEMENT(account_suspend, SPI_OK_UPDATE, "text, text, boolean",
 			  " WHERE a.org = $1 AND a.account = $2");
 
 /*
- * Take an account's path apart; 22023 where it is malformed.
+ * Splits an account's path into its levels; raises 22023 if the path is
+ * malformed.
  */
 AccountPath
 AccountParse(const char *org, const char *account)
@@ -101,9 +102,10 @@ refuse_path(const char *account, const char *why)
 }
 
 /*
- * Is the account, or one above it, suspended? UC001 if it does not exist. Also
- * reads into the path what the next calls need: slices, a balance threshold,
- * limits, and what is uncollected.
+ * Returns whether the account, or one above it, is suspended.  Raises UC001 if
+ * the account does not exist.  Also stores in the path what the next calls
+ * need: whether there are slices and a balance threshold, the limits, and what
+ * the organisation owes.
  */
 bool
 AccountSuspended(AccountPath *path)
@@ -123,9 +125,7 @@ AccountSuspended(AccountPath *path)
 	return look.suspended;
 }
 
-/*
- * A level of the path.
- */
+/* Called for the row of each level of the path that exists. */
 static bool
 read_level(void *context, const Datum *values, const bool *nulls)
 {
@@ -147,8 +147,9 @@ read_level(void *context, const Datum *values, const bool *nulls)
 }
 
 /*
- * Is there such an account? Reading functions look with their caller's
- * snapshot. Others also see what the present statement has done.
+ * Whether the account exists.  Reading functions use their caller's snapshot;
+ * other functions use a new one, which also shows what the present statement
+ * has done.
  */
 static bool
 account_exists(const char *org, const char *account, bool read_only)
@@ -206,7 +207,8 @@ call_suspend_account(PG_FUNCTION_ARGS)
 }
 
 /*
- * For reading functions written in SQL: raise UC001 unless it exists.
+ * require_account(): for reading functions written in SQL.  Raises UC001 if
+ * the account does not exist or the caller may not see it.
  */
 Datum
 gpucredit_require_account(PG_FUNCTION_ARGS)
@@ -224,7 +226,8 @@ gpucredit_require_account(PG_FUNCTION_ARGS)
 }
 
 /*
- * The same for an organisation. A tenant of a part of it may read that part.
+ * require_organisation(): as require_account(), for an organisation.  A tenant
+ * of any of its accounts passes, and then reads its own part.
  */
 Datum
 gpucredit_require_organisation(PG_FUNCTION_ARGS)

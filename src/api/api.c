@@ -3,19 +3,20 @@
  * api.c
  *		The checks and counts around every call.
  *
- * Before the call: a tenant gets the error for a missing thing if the thing is
- * not its own.  An agent proves that it speaks for its node, if that has a key
- * (node_proof.c).  Then the rate limits apply to tenants and applications,
- * before any other check, so that replays and failures count, too.  An argument
- * that no limit could have (null, too long) is left to the function.
+ * Before the call, a tenant gets the error for a missing thing if the thing it
+ * names is not its own.  An agent must prove that it speaks for its node, if
+ * the node has a key (node_proof.c).  Then the rate limits of tenants and
+ * applications apply, before any other check, so that replays and failures
+ * count as well.  If an argument cannot be a name (null, too long), these
+ * checks are skipped and the function itself raises the error.
  *
- * After the call: its result is counted, also a tenant's refusal, whatever the
- * transaction does (count.c).  If waiting jobs may start now, the scheduler's
- * worker is woken at the commit.
+ * After the call, its result is counted, including errors, even if the
+ * transaction rolls back (count.c).  If the call may allow waiting jobs to
+ * start, the scheduler's background worker is woken at the commit.
  *
- * All but the first needs our shared memory; without it a call runs alone.
- *
- * Log lines in between have the caller's trace as their context.
+ * The check of tenants works without shared memory; everything else here needs
+ * it and is skipped where the library was not preloaded.  Errors and log lines
+ * that arise during the call have the caller's trace as their context.
  *
  *-------------------------------------------------------------------------
  */
@@ -80,7 +81,7 @@ ApiCall(ApiFunction entry, PGFunction call, FunctionCallInfo fcinfo)
 }
 
 /*
- * The trace of an error, or of a line of the log.
+ * Error context callback: adds the caller's trace to an error or a log line.
  */
 static void
 add_trace_context(void *name)
@@ -90,9 +91,7 @@ add_trace_context(void *name)
 				   TraceParent());
 }
 
-/*
- * Check role and rate limits, make the call, and count it.
- */
+/* Checks the caller and the rate limits, makes the call, and counts it. */
 static Datum
 call_counted(ApiFunction entry, PGFunction call, FunctionCallInfo fcinfo)
 {
@@ -120,7 +119,8 @@ call_counted(ApiFunction entry, PGFunction call, FunctionCallInfo fcinfo)
 }
 
 /*
- * Refuse a caller without the right role.
+ * Raises an error if the caller may not make this call: a tenant about
+ * another's things, or an agent without the key of its node.
  */
 static void
 check_caller(ApiFunction entry, FunctionCallInfo fcinfo)
@@ -131,7 +131,8 @@ check_caller(ApiFunction entry, FunctionCallInfo fcinfo)
 }
 
 /*
- * Raise UC202 if a limit on the path of the call's account refuses it.
+ * Raises UC202 if a rate limit of the call's account or of an account above it
+ * refuses the call.
  */
 static void
 check_rate(ApiFunction entry, FunctionCallInfo fcinfo)
@@ -154,7 +155,7 @@ check_rate(ApiFunction entry, FunctionCallInfo fcinfo)
 }
 
 /*
- * Could this text name an organisation or an account?
+ * Whether an argument is short enough to name an organisation or an account.
  */
 static bool
 fits_name(FunctionCallInfo fcinfo, int n)

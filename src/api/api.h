@@ -4,10 +4,11 @@
  *		The checks and counts around every call.
  *
  * The file of a public function writes API_FUNCTION(gpucredit_issue, issue)
- * where others write PG_FUNCTION_INFO_V1(gpucredit_issue), and calls the
- * function itself call_issue(). SQL calls gpucredit_issue(), which the macro
- * defines: ApiCall() around call_issue(), for tenants, rate limits, counters and
- * waking the scheduler. Each entry point stands once in the list below.
+ * where other files write PG_FUNCTION_INFO_V1(gpucredit_issue), and names the
+ * function itself call_issue().  SQL calls gpucredit_issue(), which the macro
+ * defines.  It runs call_issue() within ApiCall(), which adds the checks of
+ * tenants, the rate limits, the counters and the waking of the scheduler.
+ * Each entry point stands once in the list below.
  *
  *-------------------------------------------------------------------------
  */
@@ -18,16 +19,15 @@
 #include "fmgr.h"
 
 /*
- * Name, whose call it is, and the effect of a success on the scheduler.
+ * Each line has a function's name, its subject, and what its success means for
+ * the scheduler.
  *
- * Argument 0 is the organisation, unless the subject is NOBODY.  Argument 1 is
- * the ACCOUNT, or the JOB, HOLD or BUCKET that belongs to one.
+ * Argument 0 of a function is the organisation, unless the subject is NOBODY.
+ * Argument 1 is the ACCOUNT itself, or the id of the JOB, HOLD or BUCKET whose
+ * account is meant.
  *
- * API_PROVEN: a call about a node or attempt must prove the node's key, if it
- * has one.
- *
- * WAKES: after the commit, waiting jobs may start.  QUIET: they cannot, or the
- * function itself calls WakePool().
+ * WAKES: after the commit waiting jobs may be able to start, so the scheduler
+ * is woken.  QUIET: they are not, or the function itself calls WakePool().
  */
 #define API_FUNCTIONS(X) \
 	X(create_account, ACCOUNT, QUIET) \
@@ -48,6 +48,8 @@
 	X(issue, ACCOUNT, WAKES) \
 	X(revoke, BUCKET, QUIET) \
 	X(transfer, ACCOUNT, WAKES) \
+	X(allocate, ACCOUNT, WAKES) \
+	X(allocate_quota, ACCOUNT, WAKES) \
 	X(write_off, ACCOUNT, WAKES) \
 	X(refund, JOB, WAKES) \
 	X(refund_hold, HOLD, WAKES) \
@@ -58,6 +60,7 @@
 	X(release, HOLD, WAKES) \
 	X(reserve, ACCOUNT, QUIET) \
 	X(quote, ACCOUNT, QUIET) \
+	X(store_file, ACCOUNT, QUIET) \
 	X(meter, JOB, QUIET) \
 	X(meter_batch, NOBODY, QUIET) \
 	X(settle, JOB, QUIET) \
@@ -68,7 +71,9 @@
 	X(checkpoint, JOB, QUIET) \
 	X(checkpoint_loaded, JOB, QUIET) \
 	X(log_wish, JOB, QUIET) \
+	X(open_session, JOB, QUIET) \
 	X(log_put, NOBODY, QUIET) \
+	X(log_keep, NOBODY, QUIET) \
 	X(reap_holds, NOBODY, QUIET) \
 	X(check_nodes, NOBODY, QUIET) \
 	X(register_node, NOBODY, WAKES) \
@@ -91,27 +96,32 @@ typedef enum ApiFunction
 	API_COUNT
 } ApiFunction;
 
-/* Agents' calls. */
+/*
+ * Calls of agents about a node or an attempt.  If the node has a key, the
+ * agent must prove that it knows it.
+ */
 #define API_PROVEN(entry) \
 	((entry) == API_meter || (entry) == API_meter_batch || \
 	 (entry) == API_heartbeat || (entry) == API_settle || \
 	 (entry) == API_part_ended || (entry) == API_checkpoint || \
 	 (entry) == API_checkpoint_loaded || (entry) == API_log_put || \
-	 (entry) == API_placed)
+	 (entry) == API_log_keep || (entry) == API_placed || \
+	 (entry) == API_reclaim || (entry) == API_reclaim_nodes)
 
 /*
- * The calls of tenants and applications, which rate limits apply to.  A call
- * that only agents, operators or administrators may make is never limited: a
- * tenant that uses up a limit would otherwise keep its use from being measured,
- * or its account from being suspended.
+ * Calls of tenants and applications, which rate limits apply to.  A call that
+ * only agents, operators or administrators may make is never limited.
+ * Otherwise a tenant that has used up its limit could keep its use from being
+ * measured, or its account from being suspended.
  */
 #define API_LIMITED(entry) \
 	((entry) == API_hold || (entry) == API_extend_hold || \
 	 (entry) == API_capture || (entry) == API_release || \
 	 (entry) == API_reserve || (entry) == API_quote || \
+	 (entry) == API_store_file || \
 	 (entry) == API_settle || (entry) == API_cancel || \
 	 (entry) == API_hold_job || (entry) == API_release_job || \
-	 (entry) == API_log_wish)
+	 (entry) == API_log_wish || (entry) == API_open_session)
 
 typedef enum ApiSubject
 {
@@ -122,7 +132,7 @@ typedef enum ApiSubject
 	API_SUBJECT_BUCKET
 } ApiSubject;
 
-/* Where SQL enters C; see above. */
+/* Defines the function that SQL calls; the header of this file explains it. */
 #define API_FUNCTION(entry, name) \
 extern Datum call_##name(PG_FUNCTION_ARGS); \
 PG_FUNCTION_INFO_V1(entry); \
@@ -133,18 +143,18 @@ entry(PG_FUNCTION_ARGS) \
 } \
 extern int	no_such_variable
 
-/* api.c */
+/* defined in api.c */
 extern void ApiInit(void);
 extern Datum ApiCall(ApiFunction entry, PGFunction call,
 					 FunctionCallInfo fcinfo);
 
-/* api_function.c */
+/* defined in api_function.c */
 extern const char *ApiName(ApiFunction entry);
 extern bool ApiIsLimited(ApiFunction entry);
 extern ApiSubject ApiSubjectOf(ApiFunction entry);
 extern bool ApiWakes(ApiFunction entry);
 
-/* subject.c */
+/* defined in subject.c */
 extern char *ApiAccountOf(ApiSubject kind, const char *org, int64 id);
 
 #endif							/* GPUCREDIT_API_H */

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * api_function.c
- *		What is known of each function that is called through ApiCall().
+ *		Properties of each function that is called through ApiCall().
  *
  *-------------------------------------------------------------------------
  */
@@ -13,7 +13,8 @@ typedef struct EntryKind
 {
 	const char *name;
 	ApiSubject	subject;
-	bool		wakes;			/* all pools, at the commit */
+	bool		wakes;			/* whether a success wakes the scheduler for
+								 * all pools, at the commit */
 } EntryKind;
 
 #define API_WAKES	true
@@ -32,27 +33,21 @@ ApiName(ApiFunction entry)
 	return kinds[entry].name;
 }
 
-/*
- * Can it have a rate limit?
- */
+/* Whether rate limits can apply to the function. */
 bool
 ApiIsLimited(ApiFunction entry)
 {
 	return API_LIMITED(entry);
 }
 
-/*
- * Whose account is a call about?
- */
+/* Returns what kind of thing names the account that a call is about. */
 ApiSubject
 ApiSubjectOf(ApiFunction entry)
 {
 	return kinds[entry].subject;
 }
 
-/*
- * May what waits start, once a call of it has committed?
- */
+/* Whether waiting jobs may be able to start after a call has committed. */
 bool
 ApiWakes(ApiFunction entry)
 {

@@ -3,21 +3,23 @@
  * count.c
  *		Counters of calls in shared memory.
  *
- * By database and operation: durations, replays, denials by reason, errors by
- * SQLSTATE, calls that waited for a lock, credit spent, refunded and
- * uncollected. A rollback does not undo a count.
+ * For each database and function they have the durations, replays, denials by
+ * reason, errors by SQLSTATE, calls that waited for a lock, and the credit
+ * spent, refunded and uncollected.  A rollback does not undo a count.
  *
- * A running call counts on its caller's stack (Call), and adds all of it at
- * its end, which may be its process's.  The counters are atomics, each STRIPES
- * times: so they are both cheap and exact.  A backend adds to one, a reader
- * sums.  Errors are a table of keys, taken for good by compare-and-exchange,
- * with linear probing from a hash; if it is full, the last place counts the
- * rest.
+ * A running call counts in a struct Call on its caller's stack.  All of its
+ * counts are added to shared memory when the call ends, which may be when its
+ * process exits.  The counters are atomics.  Each exists STRIPES times: a
+ * backend adds to one of them, and a reader sums all, so counting is both
+ * cheap and exact.  Errors are counted in a hash table with linear probing.  A
+ * compare-and-exchange assigns a place of the table to a key for ever; if the
+ * table is full, its last place counts all further errors.
  *
- * A wait for a lock shows in the time at which the deadlock timeout was last
- * set, as each wait for a heavyweight lock, also a row's, sets it.
+ * Whether a call waited for a lock shows in the time at which the deadlock
+ * timeout was last set, because every wait for a heavyweight lock, including a
+ * row's, sets it.
  *
- * Locking: none.
+ * No lock is acquired here.
  *
  *-------------------------------------------------------------------------
  */
@@ -50,7 +52,8 @@ typedef struct Counters
 
 typedef struct ErrorCounter
 {
-	pg_atomic_uint64 key;		/* 0: free; the entry point + 1, SQLSTATE */
+	pg_atomic_uint64 key;		/* 0 if the place is free; else the entry
+								 * point + 1 and the SQLSTATE */
 	pg_atomic_uint64 n;
 } ErrorCounter;
 
@@ -100,7 +103,8 @@ counters_start(void *memory, bool found)
 }
 
 /*
- * Begin with zeros, also in a place that was another database's.
+ * Sets the counters of a database to zero.  Its place in shared memory may
+ * have belonged to another database before.
  */
 static void
 reset_counters(int number)
@@ -131,8 +135,8 @@ reset_counters(int number)
 }
 
 /*
- * Begin a call.  End it, or drop all memory of it, before the caller's stack
- * frame goes.
+ * Begins to count a call.  The caller must end it with CountEnd() before the
+ * stack frame that has the Call goes.
  */
 void
 CountBegin(Call *call, ApiFunction entry)
@@ -141,7 +145,7 @@ CountBegin(Call *call, ApiFunction entry)
 
 	if (!at_exit)
 	{
-		(void) SegmentDatabase();	/* a retry after an error */
+		(void) SegmentDatabase();	/* on an error the next call retries */
 		before_shmem_exit(count_cut_off, (Datum) 0);
 		at_exit = true;
 	}
@@ -158,7 +162,8 @@ CountBegin(Call *call, ApiFunction entry)
 }
 
 /*
- * End a call; with an SQLSTATE, by an error.
+ * Ends a call, and adds its counts to shared memory.  sqlstate is the error
+ * that ended the call, or 0.
  */
 void
 CountEnd(Call *call, int sqlstate)
@@ -203,8 +208,9 @@ CountEnd(Call *call, int sqlstate)
 }
 
 /*
- * The process ends in the middle of calls, by the server's order or because
- * its client is gone.  The error state is gone by now.
+ * Counts the calls that are running when the process exits, because the server
+ * ended it or its client is gone.  The error state no longer exists then, so
+ * the SQLSTATE follows from whether the connection was lost.
  */
 static void
 count_cut_off(int code, Datum arg)
@@ -225,9 +231,7 @@ bucket_of(uint64 microseconds)
 	return bucket;
 }
 
-/*
- * Add to an error's place: the one with its key, else the first free one.
- */
+/* Counts an error in the place that has its key, or in the first free one. */
 static void
 count_error(DatabaseCounters *database, ApiFunction entry, int sqlstate)
 {
@@ -250,9 +254,7 @@ count_error(DatabaseCounters *database, ApiFunction entry, int sqlstate)
 	pg_atomic_fetch_add_u64(&database->errors[place].n, 1);
 }
 
-/*
- * The running call is a replay.
- */
+/* Marks the running call as a replay. */
 void
 CountReplay(void)
 {
@@ -260,9 +262,7 @@ CountReplay(void)
 		current->replayed = true;
 }
 
-/*
- * The running call denies a request.
- */
+/* Counts a denial in the running call, by its reason. */
 void
 CountDenial(const char *reason)
 {
@@ -276,9 +276,7 @@ CountDenial(const char *reason)
 	current->denials[denial]++;
 }
 
-/*
- * The running call leaves an amount uncollected.
- */
+/* Counts an amount that the running call leaves uncollected. */
 void
 CountUncollected(int64 amount)
 {
@@ -287,7 +285,8 @@ CountUncollected(int64 amount)
 }
 
 /*
- * The running call spends an amount of credit, or refunds it: below 0.
+ * Counts an amount of credit that the running call spends, or refunds if it is
+ * negative.
  */
 void
 CountSpend(int64 amount)
@@ -298,9 +297,7 @@ CountSpend(int64 amount)
 		current->refunded += -amount;
 }
 
-/*
- * The counts of an operation in this database.
- */
+/* Sums the counts of a function in this database. */
 void
 CountRead(ApiFunction entry, CallCounts *counts)
 {
@@ -327,7 +324,8 @@ CountRead(ApiFunction entry, CallCounts *counts)
 }
 
 /*
- * Copy the counted errors into an array of COUNT_ERRORS; return their number.
+ * Copies the counted errors into an array of COUNT_ERRORS elements, and
+ * returns their number.
  */
 int
 CountReadErrors(ErrorCount *errors)
@@ -341,7 +339,10 @@ CountReadErrors(ErrorCount *errors)
 		uint64		count = pg_atomic_read_u64(&error->n);
 		uint64		key;
 
-		/* skip counts read before the place had its key */
+		/*
+		 * Read the key after the count, so that a count above 0 always has
+		 * its key.
+		 */
 		pg_read_barrier();
 		key = pg_atomic_read_u64(&error->key);
 		if (count > 0)

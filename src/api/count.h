@@ -12,11 +12,15 @@
 #include "api/api.h"
 #include "portability/instr_time.h"
 
-/* Upper bounds in microseconds; slower calls have a bucket of their own. */
+/*
+ * Upper bounds of the buckets in microseconds; a further bucket counts the
+ * slower calls.
+ */
 #define COUNT_BOUNDS \
 	100, 250, 500, 1000, 2500, 5000, 10000, 25000, 50000, 100000, 250000, \
 	500000, 1000000, 10000000
-#define COUNT_BUCKETS	15		/* one for each bound, and one beyond */
+#define COUNT_BUCKETS	15		/* one for each bound, and one for slower
+								 * calls */
 
 #define COUNT_REASONS \
 	"insufficient_credits", "budget_exceeded", "quota_exceeded", \
@@ -24,20 +28,20 @@
 	"tier_not_granted", "uncollected", "other"
 #define COUNT_DENIALS	9
 
-/* Why credit is uncollected: the run passed its wall limit, or not. */
+/* Number of counters of uncollected credit: one counts it for all reasons. */
 #define COUNT_UNPAID	1
 
-#define COUNT_ERRORS	256		/* separate places for kinds of error, by
-								 * operation */
+#define COUNT_ERRORS	256		/* most pairs of function and SQLSTATE that
+								 * are counted separately */
 
-/* A running call. */
+/* What a running call has counted so far. */
 typedef struct Call
 {
 	struct Call *outer;
 	ApiFunction entry;
 	instr_time	begun;
-	TimestampTz waited;			/* when this backend last waited for a lock,
-								 * before */
+	TimestampTz waited;			/* when this backend had last waited for a
+								 * lock before the call */
 	bool		replayed;
 	uint32		denials[COUNT_DENIALS];
 	uint64		uncollected[COUNT_UNPAID];
@@ -45,23 +49,23 @@ typedef struct Call
 	uint64		refunded;
 } Call;
 
-/* The counts of one operation. */
+/* The counts of one function. */
 typedef struct CallCounts
 {
-	uint64		buckets[COUNT_BUCKETS]; /* calls that ended, by time */
+	uint64		buckets[COUNT_BUCKETS]; /* number of calls by duration */
 	uint64		microseconds;
 	uint64		replays;
-	uint64		lock_waits;		/* calls that waited for a lock */
+	uint64		lock_waits;		/* number of calls that waited for a lock */
 	uint64		denials[COUNT_DENIALS];
-	uint64		uncollected[COUNT_UNPAID];	/* micro-credits */
-	uint64		spent;			/* micro-credits */
+	uint64		uncollected[COUNT_UNPAID];	/* in micro-credits */
+	uint64		spent;			/* in micro-credits */
 	uint64		refunded;
 } CallCounts;
 
 typedef struct ErrorCount
 {
 	ApiFunction entry;
-	int			sqlstate;		/* 0: the rest, if the table is full */
+	int			sqlstate;		/* 0 for all errors that found the table full */
 	uint64		n;
 } ErrorCount;
 

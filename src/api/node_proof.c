@@ -1,18 +1,21 @@
 /*-------------------------------------------------------------------------
  *
  * node_proof.c
- *		Does an agent speak for the node it names?
+ *		Checks that an agent speaks for the node it names.
  *
  * Agents may share a login.  A node with a key (set_node_key) only accepts
- * agents that know it: each transaction proves that by the setting
- * gpucredit.node_key, whose SHA-256 is compared.  For an attempt, the key of
- * any of its nodes counts; placed() needs that of each node it names, because it
- * binds another's credit to them.  A node without a key accepts any agent, as does an
- * attempt whose nodes have none.  Members of gpucredit_agent must prove; roles
- * that could set a key need not: superusers, administrators, operators.
+ * agents that know the key: in each transaction the agent sets
+ * gpucredit.node_key, and the setting's SHA-256 is compared with the stored
+ * one.  For an attempt, the key of any of its nodes suffices.  placed() needs
+ * the key of each node that it names, because it spends the credit of
+ * another's job on them.  A node without a key accepts any agent, as does an
+ * attempt whose nodes have no keys.  A call on several nodes needs the key of
+ * each.  Members of gpucredit_agent must prove the key.  Superusers,
+ * administrators and operators need not, as they could set a new one anyway.
  *
  * Each backend remembers whether any key exists, so that calls cost nothing
- * without keys; it asks again when the table changes.
+ * extra in a cluster without keys.  It reads this again when the table of keys
+ * changes.
  *
  *-------------------------------------------------------------------------
  */
@@ -41,7 +44,10 @@ SQL_STATEMENT(keys_any, SPI_OK_SELECT, "",
 SQL_STATEMENT(node_proven, SPI_OK_SELECT, "text, text",
 			  "SELECT " PROVEN("$2") ", k.node FROM gpucredit.node_key k"
 			  " WHERE k.node = $1");
-/* of a call that names several nodes, each must be proven */
+/*
+ * For a call that names several nodes: returns a node whose key does not
+ * match, if there is one.
+ */
 SQL_STATEMENT(nodes_proven, SPI_OK_SELECT, "text[], text",
 			  "SELECT " PROVEN("$2") ", k.node FROM gpucredit.node_key k"
 			  " WHERE k.node = ANY ($1) AND NOT " PROVEN("$2")
@@ -86,7 +92,8 @@ ProofInit(void)
 }
 
 /*
- * Hide the key from other users of the connection.
+ * The show hook: hides the key from other users of the same connection, such
+ * as the next one in a pool.
  */
 static const char *
 show_key(void)
@@ -102,8 +109,8 @@ table_changed(Datum arg, Oid relid)
 }
 
 /*
- * Refuse a call about a node or an attempt without proof.  An argument that
- * names nothing is left to the function.
+ * Raises an error for a call about a node or an attempt whose key is not
+ * proven.  If an argument is null, the function itself raises the error.
  */
 void
 ProofCheckCall(ApiFunction entry, FunctionCallInfo fcinfo)
@@ -112,19 +119,24 @@ ProofCheckCall(ApiFunction entry, FunctionCallInfo fcinfo)
 
 	if (known && !any_key)
 		return;
-	/* the function may not yet have its owner's rights */
+
+	/*
+	 * The statements below need the rights of the function's owner, and the
+	 * function may be SECURITY INVOKER.
+	 */
 	definer = DefinerEnter(fcinfo);
-	if (there_are_keys() && CallerHasRole("gpucredit_agent") &&
-		!CallerHasRole("gpucredit_operator") &&
-		!CallerHasRole("gpucredit_admin"))
+	if (there_are_keys() && CallerIsAgent())
 	{
 		SqlConnect();
-		if (entry == API_heartbeat)
+		if (entry == API_heartbeat || entry == API_reclaim)
 			check_node(&node_proven, fcinfo, 0);
-		else if (entry == API_part_ended || entry == API_log_put)
+		else if (entry == API_part_ended || entry == API_log_put ||
+				 entry == API_log_keep)
 			check_node(&node_proven, fcinfo, 3);
 		else if (entry == API_placed)
 			check_node(&nodes_proven, fcinfo, 3);
+		else if (entry == API_reclaim_nodes)
+			check_node(&nodes_proven, fcinfo, 0);
 		else
 			check_attempts(entry == API_meter_batch ? &attempts_proven :
 						   &attempt_proven, fcinfo);
@@ -133,9 +145,7 @@ ProofCheckCall(ApiFunction entry, FunctionCallInfo fcinfo)
 	DefinerLeave(definer);
 }
 
-/*
- * Has any node a key?
- */
+/* Whether any node has a key. */
 static bool
 there_are_keys(void)
 {
@@ -143,7 +153,11 @@ there_are_keys(void)
 		return any_key;
 	known_table = get_relname_relid("node_key",
 									get_namespace_oid("gpucredit", false));
-	/* a change during the read makes it unknown again */
+
+	/*
+	 * Set this before the read: if the table changes during it, the callback
+	 * resets this flag, and the next call reads again.
+	 */
 	known = true;
 	PG_TRY();
 	{
@@ -161,7 +175,8 @@ there_are_keys(void)
 }
 
 /*
- * Check the key of the node, or the keys of the nodes, that an argument names.
+ * Checks the key of the node, or the keys of the array of nodes, in argument
+ * n.
  */
 static void
 check_node(SqlStatement *statement, FunctionCallInfo fcinfo, int n)
@@ -172,7 +187,7 @@ check_node(SqlStatement *statement, FunctionCallInfo fcinfo, int n)
 }
 
 /*
- * Check the key for the attempt, or the arrays of attempts, in the first three
+ * Checks the key for the attempt, or the array of attempts, in the first three
  * arguments.
  */
 static void
@@ -190,8 +205,9 @@ check_attempts(SqlStatement *statement, FunctionCallInfo fcinfo)
 }
 
 /*
- * Run a statement whose row says whether the proof holds, and for which node;
- * no row, or NULL: no proof is needed.
+ * Runs a statement that returns a row with whether the key matches and with
+ * the node's name, and raises an error if it does not match.  No proof is
+ * needed if there is no row, or a null.
  */
 static void
 check(SqlStatement *statement, Values *args)

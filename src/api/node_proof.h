@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * node_proof.h
- *		Does an agent speak for the node it names?
+ *		Checks that an agent speaks for the node it names.
  *
  *-------------------------------------------------------------------------
  */

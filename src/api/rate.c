@@ -1,26 +1,28 @@
 /*-------------------------------------------------------------------------
  *
  * rate.c
- *		Rate limits: may this call run now?
+ *		Rate limits on calls.
  *
- * The limits are rows of gpucredit.rate_limit.  Shared memory
- * (shmem/token_bucket.c) has what is left of each, under a digest of the row:
- * a limit set again starts full.  A call takes one token of each limit that
- * applies: those of its account and all above it, for its function and for
- * '*'.
+ * The limits are rows of gpucredit.rate_limit.  Shared memory has a token
+ * bucket for each (shmem/token_bucket.c), under a digest of the row, so that a
+ * limit that is set again starts with a full bucket.  A call needs one token
+ * of each limit that applies to it: the limits of its account and of all
+ * accounts above it, for its function and for '*'.
  *
- * Agents, operators and administrators are not limited, whichever function they
- * call: they settle an attempt or cancel a job of an account that has used up
- * its calls.  A login that is an application, too, is limited as one.
+ * Agents, operators and administrators are not limited, whichever function
+ * they call, so that they can settle an attempt or cancel a job of an account
+ * that has used up its calls.  A login that is also a member of gpucredit_app
+ * or gpucredit_tenant is limited.
  *
- * Each backend keeps the limits of the organisations it has served, most of
- * which have none, so that a call reads no table.  A trigger on the table
- * announces every change (util/cache_invalidate.c).  Then the backend reads
- * the limits again, with a new snapshot even if the transaction's is older.
+ * Each backend caches the limits of the organisations it has served, so that a
+ * call reads no table; most organisations have no limits.  A trigger on the
+ * table announces every change (util/cache_invalidate.c).  Then the backend
+ * reads the limits again, with a new snapshot even if the transaction's
+ * snapshot is older.
  *
- * The account of a job, hold or bucket never changes, so the backend keeps it
- * as well.  It looks the account up only if a limit below the organisation
- * might apply.
+ * The account of a job, hold or bucket never changes, so it is cached as well.
+ * It is only looked up if a limit below the organisation might apply to the
+ * call.
  *
  *-------------------------------------------------------------------------
  */
@@ -44,9 +46,10 @@
 #include "utils/uuid.h"
 
 #define ANY_OPERATION	"*"
-#define MOST_ORGS		4096	/* kept by a backend */
+#define MOST_ORGS		4096	/* most organisations that a backend caches */
 #define MOST_SUBJECTS	65536
-#define MOST_LEVELS		9		/* of an account's path, '' included */
+#define MOST_LEVELS		9		/* most levels of an account's path, including
+								 * '' */
 
 StaticAssertDecl(API_COUNT <= 64, "a set of entry points is a 64-bit mask");
 StaticAssertDecl(TOKEN_BUCKET_KEY_SIZE <= DIGEST_SIZE,
@@ -62,11 +65,14 @@ typedef struct RateLimit
 
 typedef struct OrgLimits
 {
-	char		org[ARG_NAME_MAX + 1];	/* key */
+	char		org[ARG_NAME_MAX + 1];	/* the organisation's name, as hash
+										 * key */
 	int			n;
-	RateLimit  *limits;			/* by account, then operation */
-	uint64		limited;		/* entry points with any limit */
-	uint64		below;			/* those with a limit below the organisation */
+	RateLimit  *limits;			/* sorted by account, then operation */
+	uint64		limited;		/* bit mask of the functions that have any
+								 * limit */
+	uint64		below;			/* bit mask of those with a limit below the
+								 * organisation */
 } OrgLimits;
 
 typedef struct SubjectKey
@@ -86,11 +92,12 @@ SQL_STATEMENT(limits_read, SPI_OK_SELECT, "text",
 			  "SELECT r.account, r.operation, r.per_second, r.burst, r.setting"
 			  " FROM gpucredit.rate_limit r WHERE r.org = $1"
 			  " ORDER BY r.account, r.operation");
-/* What this backend keeps, in one memory context. */
+/* This backend's cache, in one memory context. */
 static MemoryContext kept = NULL;
 static HTAB *kept_orgs = NULL;
 static HTAB *kept_subjects = NULL;
-static Oid	kept_table = InvalidOid;	/* the table they were read from */
+static Oid	kept_table = InvalidOid;	/* OID of the table that the cache was
+										 * read from */
 static bool stale = true;
 
 static void table_changed(Datum arg, Oid relid);
@@ -123,7 +130,8 @@ table_changed(Datum arg, Oid relid)
 }
 
 /*
- * Take the call's tokens.  False: refused, and nothing was taken.
+ * Takes a token from each limit that applies to the call.  Returns false if
+ * one of them has none; then no token is taken from any.
  */
 bool
 RateAdmits(ApiFunction entry, const char *org, const RateSubject *subject,
@@ -155,7 +163,8 @@ RateAdmits(ApiFunction entry, const char *org, const RateSubject *subject,
 }
 
 /*
- * Is the caller one who measures or administers, and no application or tenant?
+ * Whether the caller measures or administers (agent, operator or
+ * administrator) and is no application or tenant.
  */
 static bool
 caller_is_exempt(void)
@@ -169,7 +178,8 @@ caller_is_exempt(void)
 }
 
 /*
- * The entry point of an operation's name; ENTRIES for '*', -1: none.
+ * Returns the number of the function with this name, API_COUNT for '*', or -1
+ * if no such function can be limited.
  */
 int
 RateOperation(const char *name)
@@ -184,9 +194,7 @@ RateOperation(const char *name)
 	return -1;
 }
 
-/*
- * Begin with nothing kept.
- */
+/* Empties the cache. */
 static void
 forget_all(void)
 {
@@ -223,7 +231,10 @@ limits_of(const char *org, const RateSubject *subject)
 		hash_get_num_entries(kept_orgs) >= MOST_ORGS ||
 		hash_get_num_entries(kept_subjects) >= MOST_SUBJECTS)
 	{
-		/* a change during the read makes it stale again */
+		/*
+		 * Set this before the read: if the table changes during it, the
+		 * callback sets `stale` again.
+		 */
 		stale = false;
 		forget_all();
 	}
@@ -243,8 +254,8 @@ limits_of(const char *org, const RateSubject *subject)
 }
 
 /*
- * Read tables with the rights of the function's owner; the function may not
- * have taken them yet.
+ * Switches to the rights of the function's owner for reading tables, as the
+ * function may be SECURITY INVOKER.
  */
 static Definer
 enter(const RateSubject *subject)
@@ -259,9 +270,7 @@ leave(const RateSubject *subject, Definer definer)
 		DefinerLeave(definer);
 }
 
-/*
- * Read an organisation's limits.
- */
+/* Reads an organisation's limits from the table. */
 static void
 read_limits(OrgLimits *org)
 {
@@ -282,7 +291,8 @@ read_limits(OrgLimits *org)
 }
 
 /*
- * Keep one limit.  A limit of an unknown function applies to nothing.
+ * Adds one limit to the cache.  A limit of an unknown function is cached, but
+ * applies to no call.
  */
 static void
 read_limit(SqlResult rows, uint64 i, OrgLimits *org)
@@ -308,7 +318,10 @@ read_limit(SqlResult rows, uint64 i, OrgLimits *org)
 	if (*limit->account != '\0')
 		org->below |= mask;
 
-	/* texts end in a zero byte, so different names have different bytes */
+	/*
+	 * Each text is appended with its zero byte, so that two different rows
+	 * never give the same bytes.
+	 */
 	initStringInfo(&name);
 	appendBinaryStringInfo(&name, (char *) &MyDatabaseId, sizeof(Oid));
 	appendBinaryStringInfo(&name, org->org, strlen(org->org) + 1);
@@ -324,7 +337,8 @@ read_limit(SqlResult rows, uint64 i, OrgLimits *org)
 }
 
 /*
- * The account of a call; '' if its argument names nothing that exists.
+ * Returns the account of a call, or '' if its argument names nothing that
+ * exists.
  */
 static const char *
 account_of(const OrgLimits *org, const RateSubject *subject)
@@ -347,7 +361,8 @@ account_of(const OrgLimits *org, const RateSubject *subject)
 }
 
 /*
- * Look a subject's account up; NULL if there is no such thing.
+ * Reads the account of a job, hold or bucket; returns NULL if it does not
+ * exist.
  */
 static char *
 read_account(const char *org, const RateSubject *subject)
@@ -365,7 +380,8 @@ read_account(const char *org, const RateSubject *subject)
 }
 
 /*
- * The limits on an account's path, the organisation's last; their number.
+ * Finds the limits that apply to an account, those of the organisation last,
+ * and returns their number.
  */
 static int
 find_limits(const OrgLimits *org, ApiFunction entry, const char *account,
@@ -381,7 +397,7 @@ find_limits(const OrgLimits *org, ApiFunction entry, const char *account,
 		char	   *slash = strrchr(path, '/');
 
 		if (level == MOST_LEVELS - 1)
-			*path = '\0';		/* any other entry */
+			*path = '\0';		/* deeper than any account is */
 		for (int i = 0; i < 2; i++)
 		{
 			const RateLimit *limit = find_limit(org, path, operations[i]);
@@ -396,9 +412,7 @@ find_limits(const OrgLimits *org, ApiFunction entry, const char *account,
 	return n;
 }
 
-/*
- * The limit of exactly this account and operation, if there is one.
- */
+/* Returns the limit of exactly this account and operation, or NULL. */
 static const RateLimit *
 find_limit(const OrgLimits *org, const char *account, const char *operation)
 {

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * rate.h
- *		Rate limits: may this call run now?
+ *		Rate limits on calls.
  *
  *-------------------------------------------------------------------------
  */
@@ -10,23 +10,28 @@
 
 #include "api/api.h"
 
-/* How to find the account of a call. */
+/* What the account of a call is found by. */
 typedef struct RateSubject
 {
 	ApiSubject	kind;			/* ACCOUNT, JOB, HOLD or BUCKET */
-	const char *account;		/* of ACCOUNT */
-	int64		id;				/* of the others */
-	FunctionCallInfo call;		/* NULL: the owner's rights are in force */
+	const char *account;		/* the account, if kind is ACCOUNT */
+	int64		id;				/* number of the job, hold or bucket otherwise */
+	FunctionCallInfo call;		/* the call whose function's owner reads the
+								 * tables, or NULL if the owner's rights are
+								 * already in force */
 } RateSubject;
 
-/* A refusal: which limit, and how long to wait. */
+/*
+ * A refusal: the limit that had no token left, and how long to wait for one.
+ */
 typedef struct RateRefusal
 {
 	const char *account;
-	const char *operation;		/* as in the limit: a name or "*" */
+	const char *operation;		/* a function's name or "*", as in the limit's
+								 * row */
 	double		per_second;
 	int32		burst;
-	double		wait;			/* seconds */
+	double		wait;			/* in seconds */
 } RateRefusal;
 
 extern void RateInit(void);

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * subject.c
- *		The account of a job, hold or bucket; it never changes.
+ *		Finds the account of a job, hold or bucket, which never changes.
  *
  *-------------------------------------------------------------------------
  */
@@ -21,7 +21,8 @@ SQL_STATEMENT(bucket_account, SPI_OK_SELECT, "text, bigint",
 			  " WHERE b.org = $1 AND b.bucket = $2");
 
 /*
- * NULL if there is no such thing.  Within SPI.
+ * Returns the account, or NULL if the job, hold or bucket does not exist.  The
+ * caller has connected to SPI.
  */
 char *
 ApiAccountOf(ApiSubject kind, const char *org, int64 id)

@@ -4,13 +4,14 @@
  *		What a tenant may see and spend.
  *
  * A tenant is a member of gpucredit_tenant that is no superuser.  The caller
- * is the outer user, the login or SET ROLE role, which no function changes.
- * Rows of gpucredit.tenant bind roles to accounts; a member of a bound role
- * has its bindings.  For a tenant nothing else exists: before any other check,
- * it gets the error for a missing thing.
+ * is the outer user: the login, or the role it has SET ROLE to, which no
+ * function changes.  Rows of gpucredit.tenant bind roles to accounts, and a
+ * member of a bound role has the role's bindings.  For a tenant nothing but
+ * the bound accounts exists: before any other check, it gets the error for a
+ * missing thing.
  *
- * Each backend keeps the bindings of the last tenant it saw.  It reads them
- * again when the table, a role or a membership changes.
+ * Each backend caches the bindings of the last tenant that called.  It reads
+ * them again when the table, a role or a membership changes.
  *
  * SQL functions here: may_read.
  *
@@ -46,11 +47,18 @@ typedef struct Binding
 	char	   *account;
 } Binding;
 
-/* What a tenant may call, besides reading; it may call nothing else. */
+/*
+ * The functions that a tenant may call besides those that only read.  The two
+ * functions whose names begin with allocate are granted to nobody: companion
+ * extensions call them on behalf of a tenant after they have checked that it
+ * is an approver.
+ */
 #define MAY_CALL \
 	(BIT(hold) | BIT(extend_hold) | BIT(capture) | BIT(release) | \
-	 BIT(reserve) | BIT(quote) | BIT(settle) | \
-	 BIT(cancel) | BIT(hold_job) | BIT(release_job) | BIT(meter) | BIT(checkpoint) | BIT(log_wish))
+	 BIT(reserve) | BIT(quote) | BIT(store_file) | BIT(settle) | \
+	 BIT(cancel) | BIT(hold_job) | BIT(release_job) | BIT(meter) | BIT(checkpoint) | BIT(log_wish) | \
+	 BIT(open_session) | \
+	 BIT(allocate) | BIT(allocate_quota))
 #define BIT(name)	(UINT64CONST(1) << API_##name)
 
 SQL_STATEMENT(bindings_read, SPI_OK_SELECT, "oid",
@@ -58,13 +66,17 @@ SQL_STATEMENT(bindings_read, SPI_OK_SELECT, "oid",
 			  " JOIN pg_catalog.pg_roles r ON r.rolname = t.role"
 			  " WHERE pg_catalog.pg_has_role($1, r.oid, 'USAGE')");
 
-/* About the last user; no user once a role has changed. */
+/*
+ * The last caller, and whether it is a tenant.  InvalidOid once a role has
+ * changed.
+ */
 static Oid	known_user = InvalidOid;
 static bool known_tenant;
-static uint64 role_changes = 0; /* counts announced changes */
+static uint64 role_changes = 0; /* announced changes of roles */
 static bool bindings_known = false;
-static bool passing;			/* read in parallel mode: valid for one */
-static TimestampTz passing_for; /* of the client's statements, and there */
+static bool passing;			/* whether they were read in parallel mode */
+static TimestampTz passing_for; /* start of the statement for which they are
+								 * then valid */
 static int	nbindings;
 static Binding *bindings;
 static LocalTransactionId tenant_called = InvalidLocalTransactionId;
@@ -96,9 +108,10 @@ TenantInit(void)
 }
 
 /*
- * Refuse to prepare a transaction in which a tenant called a function of
- * gpucredit. It may have locked something for which agents wait, and a prepared
- * transaction has no session that end_tenant_transactions() could end.
+ * Refuses to prepare a transaction in which a tenant called a function of
+ * gpucredit.  The call may have locked something that agents wait for, and a
+ * prepared transaction has no session that end_tenant_transactions() could
+ * terminate.
  */
 static void
 refuse_prepare(XactEvent event, void *arg)
@@ -129,8 +142,9 @@ table_changed(Datum arg, Oid relid)
 }
 
 /*
- * Refuse a tenant what is not its own.  An argument that could name nothing is
- * left to the function.
+ * Raises the error for a missing thing if the caller is a tenant and the call
+ * is about something that is not its own.  If an argument cannot name
+ * anything, the function itself raises the error.
  */
 void
 TenantCheckCall(ApiFunction entry, ApiSubject kind, FunctionCallInfo fcinfo)
@@ -147,7 +161,11 @@ TenantCheckCall(ApiFunction entry, ApiSubject kind, FunctionCallInfo fcinfo)
 	org = name_arg(fcinfo, 0);
 	if (org == NULL || PG_ARGISNULL(1))
 		return;
-	/* the function may not yet have its owner's rights */
+
+	/*
+	 * The statements below need the rights of the function's owner, and the
+	 * function may be SECURITY INVOKER.
+	 */
 	definer = DefinerEnter(fcinfo);
 	if (kind != API_SUBJECT_ACCOUNT)
 		check_id(kind, org, PG_GETARG_INT64(1));
@@ -158,7 +176,8 @@ TenantCheckCall(ApiFunction entry, ApiSubject kind, FunctionCallInfo fcinfo)
 }
 
 /*
- * The same for reading functions, which run with their owner's rights.
+ * As TenantCheckCall(), for reading functions, which pass the account and
+ * already run with their owner's rights.
  */
 void
 TenantCheckAccount(const char *org, const char *account)
@@ -168,8 +187,8 @@ TenantCheckAccount(const char *org, const char *account)
 }
 
 /*
- * The same without an account: a tenant reads its own part of any organisation
- * that has one of its accounts.
+ * As TenantCheckAccount(), for functions about an organisation: a tenant may
+ * read its own part of any organisation in which it has an account.
  */
 void
 TenantCheckOrg(const char *org)
@@ -185,9 +204,7 @@ TenantCheckJob(const char *org, int64 job)
 		check_id(API_SUBJECT_JOB, org, job);
 }
 
-/*
- * Is the caller a tenant, who sees nothing of others?
- */
+/* Whether the caller is a tenant. */
 bool
 TenantCalls(void)
 {
@@ -195,8 +212,8 @@ TenantCalls(void)
 }
 
 /*
- * Does the caller see the rows of an account?  For policies and views: all
- * callers do, except tenants.
+ * may_read(): whether the caller may see the rows of an account.  Row security
+ * policies and views call it.  Every caller who is no tenant may.
  */
 Datum
 gpucredit_may_read(PG_FUNCTION_ARGS)
@@ -225,9 +242,10 @@ gpucredit_may_read(PG_FUNCTION_ARGS)
 }
 
 /*
- * Is the outer user a tenant?  A renamed gpucredit_tenant would let its
- * members through, so without that name only superusers pass.  A user dropped
- * during its session does not pass either: it is a member of nothing.
+ * Whether the outer user is a tenant.  If the role gpucredit_tenant was
+ * renamed, nobody could be recognised as its member, so an error is raised for
+ * everybody but superusers.  A user who was dropped during the session gets an
+ * error as well, because it is no longer a member of anything.
  */
 static bool
 caller_is_tenant(void)
@@ -256,22 +274,23 @@ caller_is_tenant(void)
 		known_tenant = !superuser_arg(user) &&
 			is_member_of_role_nosuper(user, role);
 		bindings_known = false;
-		/* a change during the check makes it unknown again */
+		/* a role that changed during the check makes the result unusable */
 		known_user = role_changes == before ? user : InvalidOid;
 	}
 	return known_tenant;
 }
 
 /*
- * Is an account one of the calling tenant's, or below?  42501 if the tenant
- * has no account at all.
+ * Whether an account is one that the calling tenant is bound to, or lies below
+ * one.  Raises 42501 if the tenant is bound to no account at all.
  */
 static bool
 is_bound(const char *org, const char *account)
 {
 	AcceptInvalidationMessages();
 	if (!caller_is_tenant())
-		return true;			/* not any more */
+		return true;			/* a role changed, and the caller is no tenant
+								 * any more */
 	if (!bindings_good())
 		read_bindings();
 	if (nbindings == 0)
@@ -286,9 +305,7 @@ is_bound(const char *org, const char *account)
 	return is_covered(org, account);
 }
 
-/*
- * Does any binding name an organisation?
- */
+/* Whether the tenant is bound to any account of the organisation. */
 static bool
 is_bound_in(const char *org)
 {
@@ -300,9 +317,7 @@ is_bound_in(const char *org)
 	return false;
 }
 
-/*
- * Does any binding cover an account?
- */
+/* Whether any binding covers the account. */
 static bool
 is_covered(const char *org, const char *account)
 {
@@ -314,9 +329,7 @@ is_covered(const char *org, const char *account)
 	return false;
 }
 
-/*
- * Are the bindings still valid?
- */
+/* Whether the cached bindings are still valid. */
 static bool
 bindings_good(void)
 {
@@ -326,9 +339,9 @@ bindings_good(void)
 }
 
 /*
- * Read the caller's bindings, with a new snapshot.  Parallel mode allows only
- * the statement's snapshot, which may be old, so those are kept for the
- * statement only.
+ * Reads the caller's bindings, with a new snapshot.  Parallel mode allows only
+ * the statement's own snapshot, which may be old, so bindings that are read in
+ * parallel mode are only used for that statement.
  */
 static void
 read_bindings(void)
@@ -342,7 +355,11 @@ read_bindings(void)
 	nbindings = 0;
 	kept_table = get_relname_relid("tenant",
 								   get_namespace_oid("gpucredit", false));
-	/* a change during the read makes them unknown again */
+
+	/*
+	 * Set this before the read: if the table changes during it, the callback
+	 * resets this flag.
+	 */
 	bindings_known = true;
 	passing = IsInParallelMode();
 	passing_for = GetCurrentStatementStartTimestamp();
@@ -377,7 +394,8 @@ covers(const Binding *binding, const char *org, const char *account)
 }
 
 /*
- * An argument that could name an organisation or account; else NULL.
+ * Returns the argument if it is short enough to name an organisation or
+ * account, else NULL.
  */
 static char *
 name_arg(FunctionCallInfo fcinfo, int n)
@@ -389,8 +407,9 @@ name_arg(FunctionCallInfo fcinfo, int n)
 }
 
 /*
- * Refuse a job or hold that is not the tenant's with the error for a missing
- * one; in another organisation, with the error for a missing account.
+ * Raises an error if a job, hold or bucket does not belong to the calling
+ * tenant: the error for a missing one or, if the tenant has no account in the
+ * organisation, the error for a missing account.
  */
 static void
 check_id(ApiSubject kind, const char *org, int64 id)

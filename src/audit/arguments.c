@@ -3,11 +3,11 @@
  * arguments.c
  *		The arguments of a call, in the detail of its audit row.
  *
- * For administrators' calls: they are rare, with many arguments, and an
- * auditor may want any of them.  Each argument that is not null is a member
- * under its own name; a long text appears as its size and SHA-256.  The form
- * depends on no setting of the session: instants are in UTC, durations in ISO
- * 8601.
+ * Calls of administrators record them, because such calls are rare and have
+ * many arguments, and an auditor may want any of them.  Each argument that is
+ * not null becomes a member under its own name; a long text is replaced by its
+ * size and SHA-256.  The form depends on no setting of the session: instants
+ * are in UTC, durations in ISO 8601.
  *
  *-------------------------------------------------------------------------
  */
@@ -30,7 +30,8 @@
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
 
-#define TEXT_MOST	256			/* a longer text appears as a digest */
+#define TEXT_MOST	256			/* most bytes of a text; a longer one is
+								 * replaced by its digest */
 
 static bool is_column(const char *name);
 static void put_argument(AuditRow *row, const char *name, Oid type,
@@ -38,9 +39,7 @@ static void put_argument(AuditRow *row, const char *name, Oid type,
 static char *interval_text(const Interval *interval);
 static void put_text(AuditRow *row, const char *name, const char *value);
 
-/*
- * Add the arguments of a call that have no column in audit rows.
- */
+/* Adds those arguments of a call for which an audit row has no column. */
 void
 AuditArgs(AuditRow *row, FunctionCallInfo fcinfo)
 {
@@ -78,9 +77,7 @@ is_column(const char *name)
 		strcmp(name, "reason") == 0;
 }
 
-/*
- * One argument: numbers and objects as such, all others as text.
- */
+/* Adds one argument: numbers and JSON objects as such, all others as text. */
 static void
 put_argument(AuditRow *row, const char *name, Oid type, Datum value)
 {
@@ -142,9 +139,7 @@ interval_text(const Interval *interval)
 	return text;
 }
 
-/*
- * A text, or the size and digest of a long one.
- */
+/* Adds a text, or the size and digest of a long one. */
 static void
 put_text(AuditRow *row, const char *name, const char *value)
 {

@@ -1,18 +1,21 @@
 /*-------------------------------------------------------------------------
  *
  * audit.c
- *		The audit log of decisions: one row each, committed with the effect.
+ *		The audit log of decisions: one row each, committed with the
+ *		effect.
  *
- * Appended last in the lock order; appending locks nothing.  A storm of
- * identical denials does not fill it: the first is a row, the others are
- * counted (15_audit.sql).
+ * Audit rows are the last in the lock order, and appending one locks nothing.
+ * A client that repeats a denied request does not fill the log: the first of
+ * many identical denials becomes a row, and the others are only counted
+ * (15_audit.sql).
  *
- * Besides roles, a row has the session's data in pg_stat_activity: its
- * application_name and client address (a pooler's, behind one).
+ * Besides roles, a row records the session's application_name and client
+ * address, as pg_stat_activity shows them.  Behind a connection pooler this is
+ * the pooler's address.
  *
- * A row's detail is a JSON object. It grows by one member at a time, directly
- * as jsonb, so the server parses no text. Members stay in jsonb's order of
- * names, so nothing is sorted.
+ * A row's detail is a JSON object.  It is built member by member directly as
+ * jsonb, so the server parses no text.  Members are kept in the order of names
+ * that jsonb uses, so nothing has to be sorted.
  *
  *-------------------------------------------------------------------------
  */
@@ -120,10 +123,7 @@ login_name(void)
 	return name ? name : pstrdup("(dropped)");
 }
 
-/* 0 stands for none. */
-/*
- * Write one row.
- */
+/* Writes one row, and its event if the decision is one. */
 void
 AuditWrite(AuditRow *row)
 {
@@ -138,9 +138,7 @@ AuditWrite(AuditRow *row)
 	write_event(row);
 }
 
-/*
- * The event that the row's decision is, if it is one.
- */
+/* Writes an event if the row's decision is one that the feed has. */
 static void
 write_event(const AuditRow *row)
 {
@@ -151,9 +149,7 @@ write_event(const AuditRow *row)
 		EventWrite(kind, row);
 }
 
-/*
- * The member "job_state" of a row's detail; NULL: it has none.
- */
+/* Returns the member "job_state" of a row's detail, or NULL if it has none. */
 static const char *
 job_state_of(const AuditRow *row)
 {
@@ -171,8 +167,8 @@ job_state_of(const AuditRow *row)
 }
 
 /*
- * Write the result of a keyed call.  A denial like one audited within
- * gpucredit.denial_window is only counted.
+ * Writes the result of a keyed call.  A denial is only counted if an identical
+ * one was written within gpucredit.denial_window.
  */
 void
 AuditDecision(AuditRow *row, const char *key)
@@ -205,7 +201,8 @@ AuditDecision(AuditRow *row, const char *key)
 }
 
 /*
- * The digest of a denial: equal if who, what and why are equal.
+ * Returns a digest of a denial.  Denials have the same digest if the caller,
+ * the request and the reason are the same.
  */
 static bytea *
 kind_of(const AuditRow *row)
@@ -231,9 +228,10 @@ kind_of(const AuditRow *row)
 }
 
 /*
- * The audit row of the first denial of this kind; 0: this is the first. Two
- * concurrent denials are both first.  At SERIALIZABLE the code does not look:
- * the read would make denials conflict.
+ * Returns the audit row of the first denial of this kind within the window, or
+ * 0 if the present one is the first.  Two concurrent denials can both be the
+ * first.  At SERIALIZABLE this function reads nothing and returns 0, because
+ * the read would make concurrent denials conflict.
  */
 static int64
 first_of(const AuditRow *row, bytea *kind)
@@ -250,9 +248,7 @@ first_of(const AuditRow *row, bytea *kind)
 	return found.n > 0 ? SqlInt8(found, 0, 1) : 0;
 }
 
-/*
- * The columns of a row.
- */
+/* Returns the columns of a row. */
 static Values
 audit_args(AuditRow *row)
 {
@@ -274,9 +270,7 @@ audit_args(AuditRow *row)
 	return *args;
 }
 
-/*
- * The session's application name and address.
- */
+/* Adds the session's application name and client address to the columns. */
 static void
 arg_session(Values *args)
 {
@@ -289,8 +283,8 @@ arg_session(Values *args)
 }
 
 /*
- * The client's address; 0: this machine's socket, or a background worker. It
- * stays as long as the session.
+ * Returns the client's address, or 0 for a local socket or a background
+ * worker.  It is looked up once, as it never changes during a session.
  */
 static Datum
 client_addr(void)
@@ -318,7 +312,7 @@ client_addr(void)
 }
 
 /*
- * Write many rows of one operation and instant, without buckets.
+ * Writes many rows that have the same operation and instant, and no buckets.
  */
 void
 AuditWriteMany(AuditRow *rows, int n)
@@ -357,8 +351,8 @@ AuditWriteMany(AuditRow *rows, int n)
 }
 
 /*
- * For functions written in SQL: a row of the audit log, from now and the
- * caller.
+ * write_audit(): writes an audit row for a function written in SQL, with the
+ * present instant and the caller's roles.
  */
 Datum
 gpucredit_write_audit(PG_FUNCTION_ARGS)
@@ -395,7 +389,8 @@ detail_of(AuditRow *row)
 }
 
 /*
- * Place for the value of a member; the last one with a name stands.
+ * Returns where to store the value of a member.  If a name is added twice, the
+ * last value is kept.
  */
 static JsonbValue *
 add_member(AuditRow *row, const char *name)
@@ -454,9 +449,7 @@ AuditText(AuditRow *row, const char *name, const char *value)
 		*add_member(row, name) = string_value(value);
 }
 
-/*
- * An instant in UTC, in any time zone of the caller.
- */
+/* Adds an instant, as text in UTC whatever the session's time zone. */
 void
 AuditTime(AuditRow *row, const char *name, TimestampTz at)
 {
@@ -467,9 +460,7 @@ AuditTime(AuditRow *row, const char *name, TimestampTz at)
 											TIMESTAMPTZOID, &utc));
 }
 
-/*
- * A number, or another value, in JSON.
- */
+/* Adds a member whose value is given as JSON text, such as a number. */
 void
 AuditNumber(AuditRow *row, const char *name, const char *value)
 {
@@ -499,9 +490,7 @@ AuditCredits(AuditRow *row, const char *name, int64 value)
 	member->val.numeric = CreditsToNumeric(value);
 }
 
-/*
- * All members of an object.
- */
+/* Adds all members of a JSON object. */
 void
 AuditMembers(AuditRow *row, Jsonb *object)
 {
@@ -520,9 +509,7 @@ AuditMembers(AuditRow *row, Jsonb *object)
 	}
 }
 
-/*
- * The object so far; NULL: it has no member.
- */
+/* Returns the object built so far, or NULL if there is none. */
 static Jsonb *
 detail_json(const AuditDetail *detail)
 {
@@ -545,9 +532,7 @@ AuditDetailJson(const AuditRow *row)
 	return detail_json(row->detail);
 }
 
-/*
- * The objects of many rows, as a statement's parameter of type jsonb[].
- */
+/* Adds the objects of many rows to a statement's parameters, as a jsonb[]. */
 static void
 arg_details(Values *args, const AuditRow *rows, int n)
 {

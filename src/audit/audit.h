@@ -15,10 +15,11 @@
 
 typedef struct AuditDetail AuditDetail;
 
-/* 0 and NULL mean: does not apply. */
+/* A row of the audit log.  A field that does not apply is 0 or NULL. */
 typedef struct AuditRow
 {
-	const char *org;			/* NULL: no organisation's */
+	const char *org;			/* NULL if the decision concerns no
+								 * organisation */
 	const char *account;
 	const char *operation;
 	const char *decision;
@@ -27,9 +28,10 @@ typedef struct AuditRow
 	int64		hold;
 	int64		job;
 	int32		attempt;
-	TimestampTz at;				/* 0: when AuditWrite() writes it */
-	Trace		trace;			/* its subject's trace; none: the session's */
-	AuditDetail *detail;		/* NULL: none */
+	TimestampTz at;				/* 0 for the instant of AuditWrite() */
+	Trace		trace;			/* the subject's trace; if empty, the
+								 * session's */
+	AuditDetail *detail;		/* NULL if the row has no detail */
 } AuditRow;
 
 extern void AuditWrite(AuditRow *row);
@@ -37,7 +39,7 @@ extern void AuditDecision(AuditRow *row, const char *key);
 extern void AuditWriteMany(AuditRow *rows, int n);
 
 /*
- * Add a member to its JSON object; the first call creates the
+ * Functions that add a member to the row's detail.  The first call creates the
  * object.
  */
 extern void AuditText(AuditRow *row, const char *name, const char *value);
@@ -49,7 +51,7 @@ extern void AuditCredits(AuditRow *row, const char *name, int64 value);
 extern Jsonb *AuditDetailJson(const AuditRow *row);
 extern void AuditMembers(AuditRow *row, Jsonb *object);
 
-/* arguments.c */
+/* defined in arguments.c */
 extern void AuditArgs(AuditRow *row, FunctionCallInfo fcinfo);
 extern void AuditArg(AuditRow *row, FunctionCallInfo fcinfo, int n);
 

@@ -1,21 +1,22 @@
 /*-------------------------------------------------------------------------
  *
  * event.c
- *		The feed of events: what tenants and their programs hear of.
+ *		The feed of events, which tenants and their programs read.
  *
  * An event is written into gpucredit.event_pending by the transaction that
- * makes it happen, mostly together with the audit row of the same decision.
- * It has no number yet: a number that a transaction takes before it commits
- * would let a reader who remembers the greatest number miss an event that
- * commits later.  number_events() moves events that have committed into
- * gpucredit.event, in one transaction at a time, and numbers them there
- * (16_event.sql).  So whoever commits late gets a later number, and no open
- * transaction keeps the events of others waiting.
+ * causes it, mostly together with the audit row of the same decision.  It has
+ * no number yet.  If a transaction numbered its events before it commits, a
+ * reader who remembers the greatest number seen could miss events with lower
+ * numbers that commit later.  So number_events() moves committed events into
+ * gpucredit.event and numbers them there, in one transaction at a time
+ * (16_event.sql).  A transaction that commits late gets later numbers, and no
+ * open transaction delays the events of others.
  *
- * Here is decided which decisions are events, and of which kind.  A heartbeat
- * is none.
+ * This file decides which decisions are events, and of which kind.  A
+ * heartbeat is no event.
  *
- * Locks: forget_events takes LOCK_EVENTS, as number_events does; neither waits.
+ * Locks: forget_events acquires LOCK_EVENTS, as number_events does; neither
+ * waits for it.
  *
  * SQL functions here: lock_events, forget_events.
  *
@@ -48,7 +49,10 @@ SQL_STATEMENT(events_delete, SPI_OK_DELETE, "timestamptz, bigint",
 			  "SELECT o.ctid FROM (SELECT f.ctid, f.at FROM gpucredit.event f"
 			  "  ORDER BY f.event LIMIT $2) o WHERE o.at < $1))");
 
-/* decision NULL: each */
+/*
+ * The kind of event of an operation and decision; a NULL decision stands for
+ * any.
+ */
 static const struct
 {
 	const char *operation;
@@ -90,8 +94,8 @@ static const struct
 };
 
 /*
- * The kind of event that a decision is; NULL: it is none.  A settlement ends
- * its job unless the job waits again.
+ * Returns the kind of event that a decision is, or NULL if it is none.  A
+ * settlement is the end of its job, unless the job waits again.
  */
 const char *
 EventKind(const char *operation, const char *decision, const char *job_state)
@@ -114,8 +118,9 @@ EventKind(const char *operation, const char *decision, const char *job_state)
 }
 
 /*
- * Write an event with what an audit row has: mostly one that was just written.
- * Where it names a job and no account, the account is the job's.
+ * Writes an event with the contents of an audit row, which in most cases was
+ * just written.  If the row names a job and no account, the event gets the
+ * job's account.
  */
 void
 EventWrite(const char *kind, const AuditRow *row)
@@ -132,7 +137,7 @@ EventWrite(const char *kind, const AuditRow *row)
 }
 
 /*
- * lock_events(): claims the numbering of events for this transaction.  False:
+ * lock_events(): acquires the lock for numbering events.  Returns false if
  * another transaction has it.
  */
 Datum
@@ -142,8 +147,8 @@ gpucredit_lock_events(PG_FUNCTION_ARGS)
 }
 
 /*
- * forget_events(most): removes events past gpucredit.event_retention, the
- * lowest numbers first; returns how many.
+ * forget_events(most): removes events older than gpucredit.event_retention,
+ * the lowest numbers first, and returns how many it removed.
  */
 Datum
 gpucredit_forget_events(PG_FUNCTION_ARGS)
@@ -152,7 +157,7 @@ gpucredit_forget_events(PG_FUNCTION_ARGS)
 	int64		kept = SettingEventRetention();
 	uint64		n = 0;
 
-	/* an older snapshot does not see concurrent removals */
+	/* An older snapshot would not see what concurrent calls have removed. */
 	if (kept == 0 || IsolationUsesXactSnapshot() ||
 		!LockClassTry(LOCK_EVENTS, 0))
 		PG_RETURN_INT64(0);

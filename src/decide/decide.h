@@ -2,13 +2,15 @@
  * decide.h
  *	  The decision core of the scheduler: which queued jobs start, and where.
  *
- * Pure C over plain structs: no PostgreSQL, no clock, no locale, no floating
- * point, no state between calls.  The same input gives the same output, in
- * whatever order the arrays come.  Everything in the input is read only and
- * must stay put during the call; everything in the output, and all scratch
- * memory, comes from the caller's arena and is freed with it.
+ * The decision core is plain C over plain structs.  It uses no PostgreSQL
+ * function, no clock, no locale and no floating point, and keeps no state
+ * between calls.  The same input gives the same output, whatever the order of
+ * its arrays.  The input is only read, and must not change during a call.  The
+ * output and all scratch memory come from the caller's arena and are freed
+ * with it.
  *
- * README.md in this directory and those of the rooms describe the algorithm.
+ * README.md in this directory and in its subdirectories describes the
+ * algorithm.
  */
 #ifndef DECIDE_H
 #define DECIDE_H
@@ -17,29 +19,40 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define DECIDE_MAX_DEVICES	64	/* devices of one node */
+#define DECIDE_MAX_DEVICES	64	/* most devices of one node */
 #define DECIDE_WHOLE		1000	/* thousandths of a whole device */
-#define DECIDE_NO_TYPE		(-1)	/* node without GPUs, job without GPUs */
-#define DECIDE_ANY_TYPE		(-2)	/* a quota counts all, and jobs without
-									 * GPUs */
-#define DECIDE_OWN_GROUP	(-1)	/* domain or leaf of its own */
+#define DECIDE_NO_TYPE		(-1)	/* type of a node without GPUs, or of a
+									 * job without GPUs */
+#define DECIDE_ANY_TYPE		(-2)	/* type of a quota that counts jobs of all
+									 * types, and jobs without GPUs */
+#define DECIDE_OWN_GROUP	(-1)	/* the node is alone in its domain or leaf */
 #define DECIDE_NOT_HELD		(-1)	/* no quota keeps the job from starting */
-#define DECIDE_NEVER		INT64_MAX	/* an instant that does not come */
+#define DECIDE_NEVER		INT64_MAX	/* an instant that never comes */
 #define DECIDE_WEIGHT_ONE	1000000 /* an account's weight of 1 */
-#define DECIDE_MOST_RECLAIMED	3	/* evictions of a job for entitlements */
-#define DECIDE_MOST_REDONE	INT64_C(3600000000) /* lost work that spares a
-												 * job, in microseconds */
-#define DECIDE_MOST_AGED	256 /* aged jobs that have reservations */
-#define DECIDE_GUARANTEE_SLACK INT64_C(172800000000)	/* microseconds by which
-														 * a guaranteed start is
-														 * later than twice the
-														 * wait by all limits */
+#define DECIDE_MOST_RECLAIMED	3	/* after so many evictions for
+									 * entitlements a running job is protected
+									 * for its tier's max_wait */
+#define DECIDE_MOST_REDONE	INT64_C(3600000000) /* most lost work that
+												 * prolongs a job's
+												 * protection, microseconds */
+#define DECIDE_MOST_AGED	256 /* most aged jobs for which a cycle makes
+								 * reservations */
+#define DECIDE_MOST_FILTERED	4	/* most jobs with a filter of one
+									 * organisation for which a cycle makes
+									 * new reservations */
+/*
+ * A guaranteed start is so many microseconds later than twice the wait that
+ * follows if all jobs run up to their limits.
+ */
+#define DECIDE_GUARANTEE_SLACK INT64_C(172800000000)
 
 /*
- * Where memory comes from.  alloc returns aligned memory, or does not return,
- * or returns NULL: then the call fails with an error.  poll may be NULL.
- * Loops whose length comes from the data call it now and then; it need not
- * return (interrupts).
+ * The source of all memory that the decision core uses.  alloc returns aligned
+ * memory, or does not return because it raises an error, or returns NULL.  If
+ * it returns NULL, the function that the caller called fails with the message
+ * "out of memory".  poll may be NULL.  Loops whose length depends on the data
+ * call it regularly, so that the caller can process interrupts; poll need not
+ * return.
  */
 typedef struct DecideArena
 {
@@ -49,155 +62,207 @@ typedef struct DecideArena
 } DecideArena;
 
 /*
- * One node as it is now.  device_left, cpu_left and memory_left lack what
- * live attempts, unfenced attempts and promises have.  gpu_memory_used counts
- * what their shares take; it may pass gpu_memory_mib.  Devices are numbered
- * from 0.
+ * One node as it is now.  device_left, cpu_left and memory_left are what is
+ * free after the live attempts, the ended attempts that are not fenced yet,
+ * and the promised devices are subtracted.  gpu_memory_used is the sum of the
+ * memory that the shares on a device use; it may exceed gpu_memory_mib.
+ * Devices are numbered from 0.
  */
 typedef struct DecideNode
 {
-	const char *name;			/* unique; the last tie-breaker, bytewise */
+	const char *name;			/* unique; bytewise comparison of names breaks
+								 * the last ties */
 	int32_t		type;			/* GPU type, >= 0, or DECIDE_NO_TYPE */
 	int32_t		gpus;			/* number of devices, 0 to 64 */
-	int64_t		gpu_memory_mib; /* of each device */
-	int64_t		cpu_milli;		/* capacity; 0: not limited */
-	int64_t		memory_mib;		/* capacity; 0: not limited */
-	int64_t		cpu_left;		/* of cpu_milli; below 0 counts as 0 */
-	int64_t		memory_left;	/* of memory_mib; below 0 counts as 0 */
+	int64_t		gpu_memory_mib; /* MiB of each device */
+	int64_t		cpu_milli;		/* capacity in thousandths of a core, or 0 if
+								 * it is not limited */
+	int64_t		memory_mib;		/* capacity in MiB, or 0 if it is not limited */
+	int64_t		cpu_left;		/* what is free of cpu_milli; a negative value
+								 * counts as 0 */
+	int64_t		memory_left;	/* what is free of memory_mib; a negative
+								 * value counts as 0 */
 	int32_t		domain;			/* NVLink domain, >= 0, or DECIDE_OWN_GROUP */
 	int32_t		leaf;			/* leaf switch, >= 0, or DECIDE_OWN_GROUP */
-	bool		spot;			/* may be reclaimed by its provider */
-	bool		schedulable;	/* takes new work (alive, not draining) */
-	uint64_t	usable;			/* healthy devices, bit i is device i */
-	uint64_t	idle;			/* free devices that elastic jobs may grow
-								 * into */
-	uint16_t	device_left[DECIDE_MAX_DEVICES];	/* thousandths, 0 to 1000 */
-	int64_t		gpu_memory_used[DECIDE_MAX_DEVICES];	/* MiB, by shares */
+	bool		spot;			/* the provider may reclaim the node */
+	bool		schedulable;	/* new work may start here: the node is alive
+								 * and not draining */
+	uint64_t	usable;			/* mask of the healthy devices; bit i is
+								 * device i */
+	uint64_t	idle;			/* mask of the free devices that elastic jobs
+								 * may grow into */
+	/* thousandths that are free of each device, 0 to 1000 */
+	uint16_t	device_left[DECIDE_MAX_DEVICES];
+	int64_t		gpu_memory_used[DECIDE_MAX_DEVICES];	/* MiB used by shares,
+														 * of each device */
 } DecideNode;
 
 typedef enum DecideTopology
 {
 	DECIDE_TOPOLOGY_ANY = 0,
-	DECIDE_TOPOLOGY_NODE,		/* all on one node */
-	DECIDE_TOPOLOGY_NVLINK,		/* all in one NVLink domain */
-	DECIDE_TOPOLOGY_LEAF		/* all below one leaf */
+	DECIDE_TOPOLOGY_NODE,		/* all devices are on one node */
+	DECIDE_TOPOLOGY_NVLINK,		/* all devices are in one NVLink domain */
+	DECIDE_TOPOLOGY_LEAF		/* all devices are below one leaf switch */
 } DecideTopology;
 
 /*
- * An acceptable GPU type, with the least memory of each device in bytes.  A
- * tied offer competes with the one before it under the policy fgd; the other
- * policies try it after that one.
+ * A GPU type that a request accepts, with the least memory that each device
+ * must have, in bytes.  A tied offer competes with the offer before it under
+ * the policy fgd; the other policies try it only after the offer before it did
+ * not fit.
  */
 typedef struct DecideOffer
 {
 	int32_t		type;
-	int64_t		min_memory;		/* bytes; 0: any */
+	int64_t		min_memory;		/* bytes, or 0 if any memory suffices */
 	bool		tied;			/* it costs the same as the offer before it */
-	int32_t		counted;		/* thousandths that a device of the type
-								 * counts in use, where its memory floor keeps
-								 * more than its share; 0: the share */
+	int32_t		counted;		/* thousandths of a device of this type that
+								 * the job counts as using, where its memory
+								 * floor blocks a larger part of the device
+								 * than its share; 0 if the share counts */
 } DecideOffer;
 
 /*
- * What a class of jobs asks for.  Jobs that ask the same share one request.
- * After a request fails to start a job, the cycle does not try it again.  Two
- * requests may be equal; that costs time only.
+ * What a class of jobs asks for.  Jobs that ask for the same share one
+ * request.  After a request failed to start one job, the cycle does not try it
+ * again for the others.  Two requests may be equal; the cycle is then only
+ * slower.
  */
 typedef struct DecideRequestClass
 {
-	int32_t		min_gpus;		/* 0 to INT32_MAX; 0: CPU only */
-	int32_t		max_gpus;		/* as min_gpus, or more: elastic */
+	int32_t		min_gpus;		/* 0 to INT32_MAX; 0 for a job that needs CPUs
+								 * only */
+	int32_t		max_gpus;		/* equal to min_gpus, or more for an elastic
+								 * job */
 	int32_t		share;			/* thousandths of a device; below 1000 only
-								 * with one GPU */
+								 * for jobs with one GPU */
 	int32_t		n_offers;
 	const DecideOffer *offers;	/* in order of preference */
 	DecideTopology topology;	/* required */
-	DecideTopology prefer;		/* preferred: a gang first uses as few of
-								 * these as it can.  any: domains, leaves,
-								 * nodes */
-	int64_t		cpu_milli;		/* of the whole job, 0: none */
-	int64_t		memory_mib;		/* of the whole job, 0: none */
-	bool		spot_ok;		/* may be preempted, so may use spot nodes */
-	int64_t		wall_limit;		/* microseconds, > 0; DECIDE_NEVER: none */
-	bool		unpaid;			/* holds no credit: nothing is reserved for
-								 * its jobs, and nobody leaves for them */
-	bool		apart;			/* does not share findings with equal
-								 * requests: its reason is found at its own
-								 * turn */
+	DecideTopology prefer;		/* preferred topology: a gang uses as few of
+								 * these as possible.  DECIDE_TOPOLOGY_ANY
+								 * minimises domains, then leaves, then nodes */
+	int64_t		cpu_milli;		/* thousandths of a core for the whole job, or
+								 * 0 */
+	int64_t		memory_mib;		/* MiB for the whole job, or 0 */
+	bool		spot_ok;		/* its jobs may be preempted and so may use
+								 * spot nodes */
+	const uint64_t *filter;		/* mask of the nodes that its jobs may use:
+								 * bit i % 64 of word i / 64 is the input's
+								 * node i; NULL if they may use all */
+	int32_t		per_node;		/* devices that a job of a fixed size has on
+								 * each of its nodes; 0 if the scheduler
+								 * chooses */
+	int64_t		wall_limit;		/* microseconds, > 0; DECIDE_NEVER if there is
+								 * no limit */
+	bool		unpaid;			/* its jobs hold no credit: nothing is
+								 * reserved for them, and no running job is
+								 * evicted for them */
+	bool		apart;			/* Equal requests are not assumed to fail
+								 * because this one failed: the reason why its
+								 * jobs wait is found when their own turn
+								 * comes. */
 } DecideRequestClass;
 
-/* How urgent jobs are.  Tiers of one rank are equal in the queue's order. */
+/*
+ * Whether a request's filter allows a node, which is an index into the input's
+ * nodes.
+ */
+static inline bool
+DecideFilterAllows(const DecideRequestClass *request, int32_t node)
+{
+	return request->filter == NULL ||
+		((request->filter[node / 64] >> (node % 64)) & 1) != 0;
+}
+
+/*
+ * How urgent jobs are.  The queue treats tiers of one rank as equals.
+ */
 typedef struct DecideTier
 {
-	int32_t		rank;			/* low first */
+	int32_t		rank;			/* the lowest rank goes first */
 	bool		can_preempt;
-	int64_t		grace;			/* microseconds to leave in */
-	int64_t		min_run;		/* microseconds before which nobody is evicted */
-	int64_t		max_wait;		/* microseconds until a job is aged, or
-								 * DECIDE_NEVER */
-	int32_t		ages_to;		/* aged jobs go before tiers of this rank and
-								 * higher; at most its own rank counts */
+	int64_t		grace;			/* microseconds that an evicted job has before
+								 * it must have ended */
+	int64_t		min_run;		/* microseconds that a job must have run
+								 * before it may be evicted */
+	int64_t		max_wait;		/* microseconds of waiting after which a job
+								 * is aged, or DECIDE_NEVER */
+	int32_t		ages_to;		/* Aged jobs go before the jobs of tiers with
+								 * this rank and higher ranks.  A value above
+								 * the tier's own rank counts as its own rank. */
 	int32_t		share_ppm;		/* millionths of the pool's devices up to
-								 * which its jobs go first; 0: none */
-	int64_t		live;			/* device-thousandths running now */
+								 * which the tier's jobs go first; 0 if the
+								 * tier has no share */
+	int64_t		live;			/* thousandths of devices on which its jobs
+								 * run now */
 } DecideTier;
 
 /*
- * An account of an organisation.  usage and live count its own jobs; the
- * cycle adds up its descendants.
+ * An account of an organisation.  usage and live count only the account's own
+ * jobs; the cycle adds those of its descendants.
  */
 typedef struct DecideAccount
 {
-	int32_t		parent;			/* index of the one above; -1: this is the
-								 * organisation */
-	const char *name;			/* "org", or "org/path" */
-	int64_t		weight;			/* among its siblings, in millionths, > 0 */
+	int32_t		parent;			/* index of the account above, or -1 for the
+								 * organisation itself */
+	const char *name;			/* "org" for an organisation, "org/path" for
+								 * an account below it */
+	int64_t		weight;			/* weight among its siblings, in millionths, >
+								 * 0 */
 	int64_t		usage;			/* decayed past use: device-thousandth-seconds
 								 * x type weight / 1000 */
-	int64_t		live;			/* running now: device-thousandths x type
-								 * weight / 1000 */
+	int64_t		live;			/* use by jobs that run now:
+								 * device-thousandths x type weight / 1000 */
 } DecideAccount;
 
-/* What a quota limits. */
+/*
+ * The resources that a quota can limit.
+ */
 typedef enum DecideLimited
 {
-	DECIDE_LIMITED_DEVICES = 0, /* thousandths, as DecideOffer.counted */
+	DECIDE_LIMITED_DEVICES = 0, /* thousandths of devices, counted as
+								 * DecideOffer.counted tells */
 	DECIDE_LIMITED_JOBS,
 	DECIDE_LIMITED_CPU,			/* thousandths of a core */
 	DECIDE_LIMITED_MEMORY		/* MiB of the host's memory */
 } DecideLimited;
 
-#define DECIDE_LIMITED		4	/* so many of them */
+#define DECIDE_LIMITED		4	/* number of values of DecideLimited */
 
-/* How much of each a job, or several, use. */
+/*
+ * How much of each limited resource one or several jobs use.
+ */
 typedef struct DecideUse
 {
 	int64_t		of[DECIDE_LIMITED];
 } DecideUse;
 
 /*
- * The most that an account with all below it may have, in all pools.  used
- * counts neither claims nor waiting jobs.
+ * The most that an account and all accounts below it may use in all pools
+ * together.  used includes neither claims nor waiting jobs.
  */
 typedef struct DecideQuota
 {
 	int32_t		account;		/* index of the account */
-	int32_t		type;			/* it counts jobs with devices of this type,
+	int32_t		type;			/* GPU type of the jobs that the quota counts,
 								 * or DECIDE_ANY_TYPE */
-	DecideUse	most;			/* -1: no limit */
+	DecideUse	most;			/* -1 where there is no limit */
 	DecideUse	used;
 } DecideQuota;
 
-/* The weight of a GPU type in usage; types beyond the list weigh 1000. */
+/*
+ * The weight of a GPU type in usage; types without an entry weigh 1000.
+ */
 typedef struct DecideType
 {
-	int64_t		weight;			/* thousandths: list price over the pool's
-								 * cheapest */
+	int64_t		weight;			/* thousandths: the type's list price divided
+								 * by that of the pool's cheapest type */
 } DecideType;
 
 /*
- * A queued job.  (org, id) is unique.  priority orders jobs of one account
- * and rank only, high first.
+ * A queued job.  The pair (org, id) is unique.  priority orders only jobs of
+ * the same account and rank; the highest goes first.
  */
 typedef struct DecideJob
 {
@@ -205,32 +270,42 @@ typedef struct DecideJob
 	int32_t		tier;			/* index of its tier */
 	int32_t		account;		/* index of its account */
 	int32_t		priority;
-	int64_t		submitted;		/* microseconds */
-	int64_t		aged_at;		/* when it becomes aged, or DECIDE_NEVER */
-	int64_t		order_run;		/* learnt run time in microseconds, for
-								 * DECIDE_ORDER_SHORTEST */
-	int64_t		expected_run;	/* microseconds to plan for; 0: its limit */
-	int64_t		likely_run;		/* learnt, in microseconds; 0: its limit.  It
-								 * is reported, and decides nothing */
-	int64_t		waits_from;		/* since when it waits */
-	int32_t		cache;			/* key of the cache it wants on a node, > 0;
-								 * 0: none */
+	int64_t		submitted;		/* time of submission in microseconds */
+	int64_t		aged_at;		/* time at which the job becomes aged, or
+								 * DECIDE_NEVER */
+	int64_t		order_run;		/* run time learnt from earlier jobs, in
+								 * microseconds, for DECIDE_ORDER_SHORTEST */
+	int64_t		expected_run;	/* microseconds that the planning assumes it
+								 * to run; 0 if its wall limit is assumed */
+	int64_t		likely_run;		/* run time learnt from earlier jobs, in
+								 * microseconds; 0 if its wall limit is
+								 * assumed.  It is reported only and does not
+								 * influence a decision */
+	int64_t		waits_from;		/* time since which the job waits, in
+								 * microseconds */
+	int32_t		cache;			/* key of the cache that it would like to find
+								 * on a node, > 0; 0 if it uses none */
 	int64_t		id;
 	const char *org;
 } DecideJob;
 
 typedef enum DecideOrder
 {
-	DECIDE_ORDER_FAIR = 0,		/* inside an account by submit time */
-	DECIDE_ORDER_SHORTEST		/* inside an account by learnt run time */
+	DECIDE_ORDER_FAIR = 0,		/* jobs of one account go in order of
+								 * submission */
+	DECIDE_ORDER_SHORTEST		/* jobs of one account go in order of their
+								 * learnt run times */
 } DecideOrder;
 
-/* How a node is chosen among those that serve the job equally. */
+/*
+ * How a node is chosen among those that suit the job equally well.
+ */
 typedef enum DecidePacking
 {
-	DECIDE_PACKING_PACK = 0,	/* the fullest */
-	DECIDE_PACKING_SPREAD,		/* the emptiest */
-	DECIDE_PACKING_FGD			/* where typical jobs lose least */
+	DECIDE_PACKING_PACK = 0,	/* the fullest node */
+	DECIDE_PACKING_SPREAD,		/* the emptiest node */
+	DECIDE_PACKING_FGD			/* the node where the fewest devices become
+								 * unusable for typical jobs */
 } DecidePacking;
 
 /* The pool's policy. */
@@ -238,20 +313,27 @@ typedef struct DecidePolicy
 {
 	DecideOrder order;
 	DecidePacking packing;
-	int64_t		fair_horizon;	/* seconds for which running devices count */
-	bool		reclaim;		/* accounts take what they are entitled to
-								 * from accounts with more; victims' jobs are
-								 * as important or less */
-	bool		consolidate;	/* running jobs move to make room for a gang */
+	int64_t		fair_horizon;	/* seconds for which the devices of running
+								 * jobs count as use */
+	bool		reclaim;		/* Accounts below their entitlement may
+								 * preempt jobs of accounts above theirs, if
+								 * those jobs are not more important. */
+	bool		consolidate;	/* Running jobs may be moved to make room for
+								 * a gang. */
 	int64_t		restart_cost;	/* microseconds of each device that an
-								 * eviction for an entitlement costs beside
-								 * what it loses; 0: evictions cost nothing */
-	int64_t		elastic_idle_delay; /* microseconds until an elastic job grows
-									 * into idle devices, or DECIDE_NEVER */
-	int32_t		backfill_depth; /* reservations beside those of aged jobs */
+								 * eviction for an entitlement is counted as
+								 * costing in addition to the work it loses; 0
+								 * if evictions cost nothing */
+	int64_t		elastic_idle_delay; /* microseconds that devices must be idle
+									 * before an elastic job grows into them,
+									 * or DECIDE_NEVER */
+	int32_t		backfill_depth; /* most reservations, not counting those of
+								 * aged jobs */
 } DecidePolicy;
 
-/* For which reason a running job may be evicted. */
+/*
+ * For which purposes a running job may be evicted.
+ */
 typedef enum DecidePreemptible
 {
 	DECIDE_PREEMPT_NEVER = 0,
@@ -260,61 +342,73 @@ typedef enum DecidePreemptible
 } DecidePreemptible;
 
 /*
- * An attempt that has devices now.  The nodes' device_left, cpu_left and
- * memory_left lack what its parts have.  (org, id, attempt) is unique.
+ * An attempt that has devices now.  What its parts use is subtracted from the
+ * nodes' device_left, cpu_left and memory_left.  The triple (org, id, attempt)
+ * is unique.
  */
 typedef struct DecideRunning
 {
 	const char *org;
-	int64_t		id;				/* of its job */
+	int64_t		id;				/* id of its job */
 	int32_t		attempt;
 	int32_t		account;		/* index of its account */
 	int32_t		tier;			/* index of its tier */
-	int32_t		type;			/* or DECIDE_NO_TYPE */
-	int32_t		gpus;			/* in all */
+	int32_t		type;			/* GPU type, or DECIDE_NO_TYPE */
+	int32_t		gpus;			/* number of devices on all nodes */
 	int32_t		share;			/* thousandths of each device */
-	int32_t		counted;		/* as in DecideOffer */
-	int32_t		min_gpus;		/* of its request */
+	int32_t		counted;		/* see DecideOffer.counted */
+	int32_t		min_gpus;		/* range of its request */
 	int32_t		max_gpus;
 	int32_t		first_part;		/* index into the input's running_parts */
 	int32_t		n_parts;
 	DecidePreemptible preemptible;
-	bool		leaving;		/* told to leave */
-	bool		over;			/* it ended, but is not fenced yet */
+	bool		leaving;		/* the attempt has been told to stop */
+	bool		over;			/* the attempt has ended, but its devices are
+								 * fenced until it is known to be gone */
 	int64_t		started;		/* microseconds */
-	int64_t		saved_at;		/* last checkpoint, else the start */
-	int32_t		evictions;		/* how often its job was evicted before */
+	int64_t		saved_at;		/* time of the last checkpoint, or of the
+								 * start if there is none */
+	int32_t		evictions;		/* how many earlier attempts of its job were
+								 * evicted */
 	int64_t		redone;			/* microseconds of work that these evictions
 								 * threw away */
-	bool		aged;			/* its job was aged when it started */
-	int64_t		expected_end;	/* to plan for; at most limit_end */
-	int64_t		likely_end;		/* as learnt.  It is reported, and decides
-								 * nothing */
-	int64_t		limit_end;		/* at the latest, or DECIDE_NEVER */
-	int32_t		request;		/* index of its request; -1: not loaded, as it
-								 * neither grows nor moves */
-	int32_t		priority;		/* as its job's, like the next */
+	bool		aged;			/* its job was aged when the attempt started */
+	int64_t		expected_end;	/* the end that the planning assumes, at most
+								 * limit_end */
+	int64_t		likely_end;		/* the end that follows from learnt run times.
+								 * It is reported only and does not influence
+								 * a decision */
+	int64_t		limit_end;		/* the latest possible end, or DECIDE_NEVER */
+	int32_t		request;		/* index of its request, or -1 if the request
+								 * was not loaded because the attempt can
+								 * neither grow nor move */
+	int32_t		priority;		/* priority and time of submission of its job */
 	int64_t		submitted;
-	const char *for_org;		/* organisation of the claim it leaves for;
-								 * NULL: none */
+	const char *for_org;		/* organisation of the job whose claim it was
+								 * told to leave for, or NULL if there is no
+								 * such claim */
 	int64_t		for_job;
 } DecideRunning;
 
-/* The part of a start, a claim or a running job on one node. */
+/*
+ * The part of a start, a claim or a running job that is on one node.
+ */
 typedef struct DecidePart
 {
 	int32_t		node;			/* index into the input's nodes */
-	int32_t		gpus;			/* devices used here (bits in devices) */
-	uint64_t	devices;		/* which ones; empty for CPU-only jobs */
+	int32_t		gpus;			/* number of devices on this node (bits in
+								 * devices) */
+	uint64_t	devices;		/* mask of the devices; 0 for CPU-only jobs */
 	int64_t		cpu_milli;
 	int64_t		memory_mib;
-	int64_t		gpu_memory_mib; /* taken of its device by a share; 0: whole
-								 * devices */
+	int64_t		gpu_memory_mib; /* MiB that a share uses of its device; 0 for
+								 * whole devices */
 } DecidePart;
 
 /*
- * Typical jobs of the pool, for DECIDE_PACKING_FGD: this many of them ask for
- * this.  Only GPUs, share, offers, cpu and memory count.
+ * A request of typical jobs of the pool, with the number of such jobs, for
+ * DECIDE_PACKING_FGD.  Only the GPUs, the share, the offers, the cpu and the
+ * memory of the request count.
  */
 typedef struct DecideWorkload
 {
@@ -322,64 +416,72 @@ typedef struct DecideWorkload
 	int64_t		jobs;			/* > 0 */
 } DecideWorkload;
 
-/* A node that holds a cache. */
+/*
+ * A node that holds a cache.
+ */
 typedef struct DecideCached
 {
-	int32_t		cache;			/* > 0 */
+	int32_t		cache;			/* key of the cache, > 0 */
 	int32_t		node;			/* index into the input's nodes */
 } DecideCached;
 
 /*
- * Exact devices that an earlier cycle promised to a job.  A waiting job gets
- * them once their holders have left; a running one that leaves goes on there.
- * The nodes' device_left, cpu_left and memory_left do not lack them.
+ * Exact devices that an earlier cycle promised to a job.  A waiting job starts
+ * on them once their holders have left; a running job that was told to leave
+ * its devices continues on them.  The claimed devices are not subtracted from
+ * the nodes' device_left, cpu_left and memory_left.
  */
 typedef struct DecideClaim
 {
 	const char *org;
-	int64_t		id;				/* of its job */
-	int32_t		job;			/* index into jobs; -1: it runs, or takes no
-								 * part in this cycle */
-	bool		running;		/* it still runs */
-	int64_t		made;			/* microseconds */
-	int32_t		turn;			/* order among claims made at that instant */
+	int64_t		id;				/* id of its job */
+	int32_t		job;			/* index into jobs, or -1 if the job runs or
+								 * takes no part in this cycle */
+	bool		running;		/* the job still runs on other devices */
+	int64_t		made;			/* time at which the claim was made, in
+								 * microseconds */
+	int32_t		turn;			/* order among the claims that were made at
+								 * the same instant */
 	int32_t		account;		/* index of its account */
 	int32_t		type;			/* GPU type, or DECIDE_NO_TYPE */
-	int32_t		gpus;			/* in all */
+	int32_t		gpus;			/* number of devices on all nodes */
 	int32_t		share;
-	int32_t		counted;		/* as in DecideOffer */
+	int32_t		counted;		/* see DecideOffer.counted */
 	int32_t		first_part;		/* index into the input's claim_parts */
 	int32_t		n_parts;
 } DecideClaim;
 
 /*
- * A waiting job's reservation in the previous cycle.  Only node and devices
- * of its parts count; the parts are in order of the nodes' names.  A job that
- * was guaranteed a latest start keeps a reservation that begins by then,
- * whatever comes later, unless a node is lost or a more important job needs
- * the devices.  It has no parts if one of its nodes is no longer there; what is
- * guaranteed holds all the same.
+ * A waiting job's reservation in the previous cycle.  Of its parts only node
+ * and devices are used; the parts are in order of the nodes' names.  A job
+ * with a guaranteed latest start keeps a reservation that begins by that time,
+ * whatever jobs are submitted later, unless a node is lost or a more important
+ * job needs the devices.  The reservation has no parts if one of its nodes no
+ * longer exists; the guarantee remains valid even then.
  */
 typedef struct DecidePreviousReservation
 {
-	int32_t		job;			/* index into jobs; each once */
+	int32_t		job;			/* index into jobs; no job has two */
 	int32_t		type;			/* GPU type, or DECIDE_NO_TYPE */
-	int32_t		gpus;			/* in all */
+	int32_t		gpus;			/* number of devices on all nodes */
 	int32_t		first_part;		/* index into the input's previous_parts */
 	int32_t		n_parts;
-	int64_t		limit_at;		/* when it was to begin by all limits */
+	int64_t		limit_at;		/* time at which it was to begin if all jobs
+								 * run up to their limits */
 	int64_t		latest;			/* the latest start that its job was
-								 * guaranteed; 0: none, or it is broken */
-	bool		due;			/* set by DecideRun alone: it is made again
-								 * before the jobs have their turns that an
-								 * aged job of its tier goes before */
+								 * guaranteed; 0 if no guarantee was given or
+								 * it was broken */
+	bool		due;			/* Only DecideRun sets this.  The reservation
+								 * is made again before those jobs have their
+								 * turns that an aged job of its tier goes
+								 * before. */
 } DecidePreviousReservation;
 
 typedef struct DecideInput
 {
 	int64_t		now;			/* microseconds */
-	int64_t		soon;			/* microseconds until anything is expected to
-								 * end, at least */
+	int64_t		soon;			/* Nothing is expected to end earlier than so
+								 * many microseconds from now. */
 	DecidePolicy policy;
 	const DecideType *types;
 	int32_t		n_types;
@@ -399,7 +501,11 @@ typedef struct DecideInput
 	int32_t		n_workloads;
 	const DecideCached *cached; /* in any order */
 	int32_t		n_cached;
-	int32_t		max_starts;		/* at most so many starts, >= 0 */
+	int32_t		max_starts;		/* the most jobs that may start, >= 0 */
+	int32_t		max_evictions;	/* Once so many jobs have been told to leave,
+								 * no further claim is made that needs others
+								 * to leave, >= 0. The victims of the last
+								 * claim may exceed this number. */
 	const DecideRunning *running;
 	int32_t		n_running;
 	const DecidePart *running_parts;
@@ -414,19 +520,23 @@ typedef struct DecideInput
 	int32_t		n_previous_parts;
 } DecideInput;
 
-/* A job that starts.  Its parts are in order of the nodes' names. */
+/*
+ * A job that starts.  Its parts are in order of the nodes' names.
+ */
 typedef struct DecideStart
 {
 	int32_t		job;			/* index into the input's jobs */
 	int32_t		type;			/* GPU type, or DECIDE_NO_TYPE */
-	int32_t		gpus;			/* in all */
+	int32_t		gpus;			/* number of devices on all nodes */
 	int32_t		share;			/* thousandths of each device */
 	int32_t		first_part;		/* index into the result's parts */
 	int32_t		n_parts;
 	int64_t		fit;			/* score under the pool's policy, the lower
-								 * the better; 0 for shares and claims */
-	bool		let_in;			/* starts before a reservation of the same
-								 * devices: it must not pass its limit */
+								 * the better; 0 for shares and for starts on
+								 * claims */
+	bool		let_in;			/* The job starts on devices that are reserved
+								 * for a later time, so it must not run past
+								 * its wall limit. */
 } DecideStart;
 
 /*
@@ -437,25 +547,31 @@ typedef struct DecideReservation
 {
 	int32_t		job;			/* index into the input's jobs */
 	int32_t		type;			/* GPU type, or DECIDE_NO_TYPE */
-	int32_t		gpus;			/* in all */
-	int64_t		at;				/* if running jobs end as planned for */
-	int64_t		limit_at;		/* if all holders of its devices run up to
-								 * their limits, or DECIDE_NEVER */
-	int32_t		after;			/* number of starts decided before it */
+	int32_t		gpus;			/* number of devices on all nodes */
+	int64_t		at;				/* its start if running jobs end as the
+								 * planning assumes */
+	int64_t		limit_at;		/* its start if all jobs that hold its devices
+								 * run up to their limits, or DECIDE_NEVER */
+	int32_t		after;			/* number of starts that were decided before
+								 * it */
 	int32_t		first_part;		/* index into the result's reserved_parts */
 	int32_t		n_parts;
 	int64_t		latest;			/* the latest start that is guaranteed from
-								 * now on; 0: none */
+								 * now on, or 0 if there is no guarantee */
 } DecideReservation;
 
-/* What broke a guarantee. */
+/*
+ * What made it impossible to keep a guaranteed latest start.
+ */
 typedef enum DecideBreaker
 {
-	DECIDE_BROKEN_BY_NODE = 0,	/* a node or device of it is lost or drains */
+	DECIDE_BROKEN_BY_NODE = 0,	/* one of its nodes or devices is lost or
+								 * drains */
 	DECIDE_BROKEN_BY_TIER,		/* a job of a more important tier */
-	DECIDE_BROKEN_BY_QUOTA,		/* quotas leave it nothing beside what is in
-								 * use or reserved */
-	DECIDE_BROKEN_BY_OVERDUE,	/* what has its devices runs past its limit */
+	DECIDE_BROKEN_BY_QUOTA,		/* the quotas allow it nothing beside what is
+								 * in use or reserved */
+	DECIDE_BROKEN_BY_OVERDUE,	/* a job on its devices runs past its wall
+								 * limit */
 	DECIDE_BROKEN_BY_CHANGE		/* nodes, limits or settings were changed, or
 								 * another scheduler placed a job there */
 } DecideBreaker;
@@ -466,65 +582,82 @@ typedef struct DecideBroken
 	int32_t		job;			/* index into the input's jobs */
 	int64_t		latest;			/* the latest start that was guaranteed */
 	DecideBreaker by;
-	int32_t		node;			/* of the input: the first one that is
-								 * concerned; -1: it is no longer there */
-	int32_t		tier;			/* of the input: that of the more important
-								 * job; -1: none */
+	int32_t		node;			/* index into the input's nodes of the first
+								 * node concerned, or -1 if the node no longer
+								 * exists */
+	int32_t		tier;			/* index into the input's tiers of the more
+								 * important job's tier, or -1 if there is no
+								 * such job */
 } DecideBroken;
 
 /*
- * Why the first unstarted job of a request waits, ordered by how near it came
- * to starting.  Of several acceptable types the nearest is reported.
+ * Why the first job of a request that did not start waits, ordered by how near
+ * it came to starting.  If several types are acceptable, the reason of the
+ * nearest one is reported.  "wanted" and "available" are the members of
+ * DecideWait.
  */
 typedef enum DecideReason
 {
 	DECIDE_NOT_WAITING = 0,		/* every job of the request started */
-	DECIDE_NO_SUCH_TYPE,		/* no node has an acceptable type (or: the
-								 * pool has no node) */
-	DECIDE_NO_SUCH_MEMORY,		/* of the type, but with too little memory:
-								 * wanted, available MiB per device */
-	DECIDE_SPOT_ONLY,			/* only spot nodes would do */
-	DECIDE_POOL_TOO_SMALL,		/* wanted, available: devices of the type,
-								 * free or not, that the topology allows */
-	DECIDE_NODES_UNAVAILABLE,	/* no node of the type takes new work */
-	DECIDE_NOT_ENOUGH_SHARE,	/* wanted, available: thousandths of one
+	DECIDE_NO_SUCH_TYPE,		/* no node has an acceptable type, or the pool
+								 * has no node */
+	DECIDE_NO_SUCH_MEMORY,		/* nodes have the type, but their devices have
+								 * too little memory; wanted and available are
+								 * MiB per device */
+	DECIDE_FILTERED,			/* nodes have the type and the memory, but the
+								 * job's filter allows none of them; available
+								 * is the number of these nodes */
+	DECIDE_SPOT_ONLY,			/* only spot nodes would suit, and the job
+								 * must not use them */
+	DECIDE_POOL_TOO_SMALL,		/* wanted and available are devices of the
+								 * type, free or not, that the topology allows */
+	DECIDE_NODES_UNAVAILABLE,	/* no node of the type accepts new work */
+	DECIDE_NOT_ENOUGH_SHARE,	/* wanted and available are thousandths of one
 								 * device */
-	DECIDE_GPU_MEMORY_SHORT,	/* for a share: wanted, available:  MiB of a
-								 * device with enough of the share left */
-	DECIDE_NOT_ENOUGH_GPUS,		/* wanted, available: free devices */
-	DECIDE_NOT_TOGETHER,		/* wanted, available: free devices within the
-								 * best place that the topology allows */
-	DECIDE_CPU_SHORT,			/* wanted, available: free devices that have
-								 * the cpu beside them; for shares and
-								 * CPU-only jobs thousandths of a cpu on one
-								 * node */
-	DECIDE_MEMORY_SHORT,		/* the same for memory; MiB on one node */
-	DECIDE_CPU_AND_MEMORY_SHORT,	/* each suffices, but not on the same
-									 * nodes */
-	DECIDE_PROMISED,			/* it has a claim, and the holders of its
+	DECIDE_GPU_MEMORY_SHORT,	/* a device with enough of the share free has
+								 * too little memory free; wanted and
+								 * available are MiB */
+	DECIDE_NOT_ENOUGH_GPUS,		/* wanted and available are free devices */
+	DECIDE_NOT_TOGETHER,		/* wanted and available are free devices
+								 * within the best place that the topology
+								 * allows */
+	DECIDE_CPU_SHORT,			/* wanted and available are free devices that
+								 * also have the cpu; for shares and CPU-only
+								 * jobs thousandths of a core on one node */
+	DECIDE_MEMORY_SHORT,		/* the same for memory, with MiB instead of
+								 * thousandths of a core */
+	DECIDE_CPU_AND_MEMORY_SHORT,	/* cpu suffices and memory suffices, but
+									 * not on the same nodes */
+	DECIDE_PROMISED,			/* it has a claim, and the jobs that hold its
 								 * devices are leaving */
 	DECIDE_RESERVED,			/* free devices are reserved for jobs ahead of
-								 * it, within its wall limit */
+								 * it from a time within its wall limit */
 	DECIDE_ENOUGH_STARTED		/* max_starts was reached before its turn */
 } DecideReason;
 
 typedef struct DecideWait
 {
 	DecideReason reason;
-	int32_t		job;			/* index of the job, -1: none waits */
-	int32_t		type;			/* the type reported, or DECIDE_NO_TYPE */
+	int32_t		job;			/* index of the job, or -1 if no job of the
+								 * request waits */
+	int32_t		type;			/* the type that the numbers are about, or
+								 * DECIDE_NO_TYPE */
 	int64_t		wanted;
 	int64_t		available;
 } DecideWait;
 
-/* Why a running job is evicted, or devices are promised. */
+/*
+ * Why a running job is evicted, or why devices are promised to a job.
+ */
 typedef enum DecideWhy
 {
-	DECIDE_WHY_TIER = 0,		/* for a more important tier */
-	DECIDE_WHY_ENTITLEMENT,		/* for an account below its entitlement */
-	DECIDE_WHY_MOVE,			/* to go on elsewhere: consolidation */
-	DECIDE_WHY_SHRINK,			/* to go on with fewer devices */
-	DECIDE_WHY_GROW				/* to go on with more */
+	DECIDE_WHY_TIER = 0,		/* a more important tier needs the devices */
+	DECIDE_WHY_ENTITLEMENT,		/* an account below its entitlement needs the
+								 * devices */
+	DECIDE_WHY_MOVE,			/* the job moves to other devices to make room
+								 * (consolidation) */
+	DECIDE_WHY_SHRINK,			/* the job continues with fewer devices */
+	DECIDE_WHY_GROW				/* the job continues with more devices */
 } DecideWhy;
 
 /* An eviction of a running job. */
@@ -535,75 +668,87 @@ typedef struct DecideEviction
 } DecideEviction;
 
 /*
- * A new claim: exact devices for a job, once their holders have left.
- * Promises of one leader, and all its evictions, stand or fall together.  Its
- * parts are in order of the nodes' names.
+ * A new claim: exact devices for a job, once their holders have left.  The
+ * promises of one leader and all its evictions are carried out together or not
+ * at all.  The parts of a promise are in order of the nodes' names.
  */
 typedef struct DecidePromise
 {
-	int32_t		job;			/* index into the input's jobs, or -1 */
-	int32_t		running;		/* else the running job that goes on here */
+	int32_t		job;			/* index into the input's jobs, or -1 for a
+								 * running job */
+	int32_t		running;		/* if job is -1, index of the running job that
+								 * continues on the devices */
 	DecideWhy	why;
-	int32_t		leader;			/* index of the promise it belongs to */
+	int32_t		leader;			/* index of the promise together with which
+								 * this one is carried out; a leader names
+								 * itself */
 	int32_t		type;			/* GPU type, or DECIDE_NO_TYPE */
-	int32_t		gpus;			/* in all */
+	int32_t		gpus;			/* number of devices on all nodes */
 	int32_t		share;			/* thousandths of each device */
 	int32_t		first_part;		/* index into the result's promise_parts */
 	int32_t		n_parts;
 	int32_t		first_eviction; /* index into the result's evictions */
-	int32_t		n_evictions;	/* only a leader has some */
-	int32_t		after;			/* number of starts counted with what they got
-								 * when entitlements were computed; later
-								 * starts count with what they request */
+	int32_t		n_evictions;	/* 0 for a promise that is not a leader */
+	int32_t		after;			/* When entitlements were computed, so many
+								 * starts counted with the devices that they
+								 * got; later starts counted with the devices
+								 * that they request. */
 } DecidePromise;
 
 typedef struct DecideResult
 {
-	DecideStart *starts;		/* in the order decided */
+	DecideStart *starts;		/* in the order in which they were decided */
 	int32_t		n_starts;
 	DecidePart *parts;
 	int32_t		n_parts;
-	DecideWait *waits;			/* one per request */
-	DecideReservation *reservations;	/* due ones first, then in the order
-										 * of the queue */
+	DecideWait *waits;			/* one for each request */
+	DecideReservation *reservations;	/* reservations that are due come
+										 * first, the others follow in the
+										 * order of the queue */
 	int32_t		n_reservations;
 	DecidePart *reserved_parts;
 	int32_t		n_reserved_parts;
-	DecidePromise *promises;	/* in the order decided, each leader before
-								 * those made for it */
+	DecidePromise *promises;	/* in the order in which they were decided;
+								 * each leader comes before the promises that
+								 * belong to it */
 	int32_t		n_promises;
 	DecidePart *promise_parts;
 	int32_t		n_promise_parts;
 	DecideEviction *evictions;
 	int32_t		n_evictions;
-	int32_t    *held;			/* by job, if there are quotas: the number of
-								 * promises after which quotas held it back;
-								 * INT32_MAX: since its turn; or
-								 * DECIDE_NOT_HELD */
-	bool	   *held_beside;	/* by job, if there are quotas: in some round
-								 * nothing was reserved for it, as they left
-								 * it nothing beside what was in use or
-								 * reserved */
+
+	/*
+	 * One number for each job, if there are quotas: how many promises had
+	 * been made when quotas held the job back; INT32_MAX if they held it back
+	 * at its turn; or DECIDE_NOT_HELD.
+	 */
+	int32_t    *held;
+	bool	   *held_beside;	/* One flag for each job, if there are quotas:
+								 * in some round nothing was reserved for it,
+								 * because the quotas allowed it nothing
+								 * beside what was in use or reserved. */
 	DecideBroken *broken;		/* guarantees that this cycle cannot keep */
 	int32_t		n_broken;
-	int32_t    *timed;			/* jobs whose expected run affected this, some
-								 * more than once */
+	int32_t    *timed;			/* jobs whose expected run time influenced
+								 * this result; a job may occur more than once */
 	int32_t		n_timed;
 } DecideResult;
 
 /*
- * Decide one cycle.  Returns NULL and fills result.  Otherwise it returns
- * what is wrong with the input, or "out of memory", and result is empty.
+ * Decides one cycle.  Returns NULL and fills result.  If the input is wrong or
+ * memory runs out, it returns a message that says so, and result is empty.
  * After a result is applied, another cycle at the same instant decides
- * nothing, unless this one reached max_starts.
+ * nothing, unless this one reached max_starts or max_evictions.
  */
 extern const char *DecideRun(const DecideInput *input,
 							 const DecideArena *arena, DecideResult *result);
 
 /*
- * When each reservation of a result is expected to begin, by what is likely of
- * the jobs before it: from now on, and not after its at.  Sets *at to an
- * instant for each and returns NULL, or says what is wrong.
+ * Computes when each reservation of a result is likely to begin, from the
+ * likely run times of the jobs before it.  The time is never before now and
+ * never after the reservation's at.  Sets *at to an array with one instant for
+ * each reservation and returns NULL, or returns a message that says what is
+ * wrong.
  */
 extern const char *DecideExpectedStarts(const DecideInput *input,
 										const DecideResult *result,
@@ -611,11 +756,14 @@ extern const char *DecideExpectedStarts(const DecideInput *input,
 										int64_t **at);
 
 /*
- * When each waiting job is expected to start: by its reservation, as
- * DecideExpectedStarts found, else by counting devices in the order of the
- * queue.  Sets *at to an instant for each job, DECIDE_NEVER where it is not
- * known: it starts now, is promised something, is held back, needs no devices,
- * or the pool has too few.  Returns NULL, or says what is wrong.
+ * Computes when each waiting job is expected to start.  For a job with a
+ * reservation it is the instant that DecideExpectedStarts computed
+ * (reserved_at), for the others the result of a replay that counts devices in
+ * the order of the queue.  Sets *at to an array with one instant for each job,
+ * and returns NULL, or returns a message that says what is wrong.  The instant
+ * is DECIDE_NEVER if no time can be computed: the job starts now, has a
+ * promise, is held back by a quota, needs no devices, has a filter but no
+ * reservation, or the pool has too few devices.
  */
 extern const char *DecideExpectedQueue(const DecideInput *input,
 									   const DecideResult *result,
@@ -624,31 +772,36 @@ extern const char *DecideExpectedQueue(const DecideInput *input,
 									   int64_t **at);
 
 /*
- * A tier's ages_to where nothing else is set: no tier that may preempt it is
- * passed.
+ * Returns a tier's ages_to where an operator has set none: its aged jobs go
+ * before those of tiers that cannot preempt it, and never before those of a
+ * tier that may preempt it.
  */
 extern int32_t DecideAgesTo(const DecideTier *tiers, int32_t n_tiers,
 							int32_t tier);
 
 /*
- * Find a job's turn in the queue, from 1, and the number of turns.  Nothing
- * is assumed to start before it.  Jobs in held, as a result reports it, are
- * not in the queue.  Returns NULL, or what is wrong with the input.
+ * Finds a job's turn in the queue, counted from 1, and the number of turns.
+ * It is computed as if no job started before it.  Jobs that quotas hold back
+ * are not in the queue; held lists them as DecideResult.held does.  Returns
+ * NULL, or a message that says what is wrong with the input.
  */
 extern const char *DecideTurn(const DecideInput *input,
 							  const DecideArena *arena, const int32_t *held,
 							  int32_t job, int32_t *turn, int32_t *turns);
 
 /*
- * Could these nodes ever run the request, if all were empty, healthy and
- * schedulable?  Then, and only then, DecideRun would start it.  Sets
- * *feasible and returns NULL, or says what is wrong with the input.
+ * Finds whether these nodes could ever run the request, if all of them were
+ * empty, healthy and schedulable.  This is so exactly if DecideRun would start
+ * the request then.  Sets *feasible and returns NULL, or returns a message
+ * that says what is wrong with the input.
  */
 extern const char *DecideFeasible(const DecideNode *nodes, int32_t n_nodes,
 								  const DecideRequestClass *request,
 								  const DecideArena *arena, bool *feasible);
 
-/* What jobs use of that which quotas limit (core/use.c). */
+/*
+ * How much of the resources that quotas limit a job uses (core/use.c).
+ */
 extern DecideUse DecideJobUse(const DecideRequestClass *request, int32_t type,
 							  int32_t gpus);
 extern DecideUse DecideGrowthUse(int64_t gpus, int32_t counted);
@@ -659,9 +812,10 @@ extern int	DecideUseOver(const DecideUse *most, const DecideUse *used,
 						  const DecideUse *more);
 
 /*
- * Shares take memory of their device.  DecideShareFloor: the floor in MiB of
- * a request's share on a device of a type; 0: none.  DecideShareMemory: the
- * MiB taken of a device with this memory: the floor, else share x memory; 0
+ * The memory that shares use of their device.  DecideShareFloor returns the
+ * memory floor in MiB of a request's share on a device of a type, or 0 if
+ * there is none.  DecideShareMemory returns the MiB that a share uses of a
+ * device with gpu_memory_mib: the floor, or without a floor share x memory; 0
  * for whole devices.
  */
 extern int64_t DecideShareFloor(const DecideRequestClass *request,
@@ -670,32 +824,37 @@ extern int64_t DecideShareMemory(int64_t gpu_memory_mib, int32_t share,
 								 int64_t floor);
 
 /*
- * Rank accounts by the fair-share tree, from 1: the order of their own jobs
- * among equally urgent ones.  Equals share a rank.  Sets *ranks to n_accounts
- * ranks and returns NULL, or says what is wrong.
+ * Ranks the accounts by the fair-share tree, from 1: the order in which their
+ * own jobs go among equally urgent ones.  Equal accounts share a rank.  Sets
+ * *ranks to n_accounts ranks and returns NULL, or returns a message that says
+ * what is wrong.
  */
 extern const char *DecideFairRank(const DecideInput *input,
 								  const DecideArena *arena, int32_t **ranks);
 
 /*
- * Use decays by half in each half-life (microseconds, > 0, below 2^51).
- * DecideDecayed: the rest of a use after some time.  DecidePastUsage: the
- * rest of a constant use that began and ended this long ago.
+ * Past use decays by half in each half-life (microseconds, > 0, below 2^51).
+ * DecideDecayed returns what remains of a use after some time.
+ * DecidePastUsage returns what remains of a constant use that began and ended
+ * so many microseconds ago.
  */
 extern int64_t DecideDecayed(int64_t usage, int64_t time, int64_t halflife);
 extern int64_t DecidePastUsage(int64_t rate, int64_t began, int64_t ended,
 							   int64_t halflife);
 
 /*
- * Verify a result against its input with independent code.  Devices, cpu and
- * memory are not over-given.  Gangs are whole; types, memory floors,
- * topology, the spot rule and quotas hold.  Reservations, claims and
- * entitlements are correct; no job starts before an equal one ahead of it.
- * Each guaranteed latest start is kept, or what broke it is named.
+ * Verifies a result against its input with code that is independent of the
+ * code that decides.  It checks that no devices, cpu or memory are allocated
+ * twice; that gangs are complete; that types, memory floors, topology, the
+ * rule for spot nodes and quotas are respected; that reservations, claims and
+ * entitlements are correct; that no job starts before an equal one ahead of
+ * it; and that each guaranteed latest start is kept or the result names what
+ * broke it.
  *
- * The time depends on the result's size; if anything starts, each job is
- * looked at once.  Returns NULL, or what is wrong.  *where (may be NULL) is
- * then the index of the wrong start, or -1.
+ * The time depends on the size of the result; if any job starts, each job is
+ * examined once.  Returns NULL, or a message that says what is wrong.  where
+ * may be NULL; otherwise *where is set to the index of the wrong start, or to
+ * -1.
  */
 extern const char *DecideCheck(const DecideInput *input,
 							   const DecideResult *result,

@@ -1,8 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * could_run.c
- *		Could a pool ever run a request?  Every submission asks, so the
- *		answers are kept until the pool's nodes change.
+ *		Whether a pool could ever run a request.
+ *
+ * Every submission asks this, so the answers are kept until the pool's nodes
+ * change.
  *
  *-------------------------------------------------------------------------
  */
@@ -18,7 +20,7 @@
 
 #define MOST_ANSWERS	10000
 
-/* The digest of everything the answer depends on, and the answer. */
+/* A kept answer, under the digest of everything it depends on. */
 typedef struct FeasibilityAnswer
 {
 	uint8		digest[DIGEST_SIZE];
@@ -33,7 +35,8 @@ static void *arena_alloc(void *context, size_t size);
 static void arena_poll(void *context);
 
 /*
- * Could the pool, empty and all healthy, run the request?
+ * Whether the pool could run the request if it were empty and all its devices
+ * were healthy.
  */
 bool
 PoolCouldRun(const char *pool, const NodeSet *set,
@@ -51,7 +54,7 @@ PoolCouldRun(const char *pool, const NodeSet *set,
 
 		if (answers != NULL)
 			hash_destroy(answers);
-		answers = NULL;			/* the next allocation may fail */
+		answers = NULL;			/* in case the next allocation fails */
 		answers = hash_create("gpucredit feasible requests", 256, &control,
 							  HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	}
@@ -64,9 +67,7 @@ PoolCouldRun(const char *pool, const NodeSet *set,
 	return feasible;
 }
 
-/*
- * A digest of the pool's set of nodes and of the request.
- */
+/* Computes a digest of the pool's set of nodes and of the request. */
 static void
 digest_request(const char *pool, const NodeSet *set, const DecideRequestClass *request,
 			   uint8 *digest)
@@ -83,11 +84,15 @@ digest_request(const char *pool, const NodeSet *set, const DecideRequestClass *r
 		appendStringInfo(&text, "|%s@" INT64_FORMAT,
 						 set->types.names[request->offers[i].type],
 						 (int64) request->offers[i].min_memory);
+	appendStringInfo(&text, "|%d", request->per_node);
+	for (int i = 0; request->filter != NULL && i < set->n; i += 64)
+		appendStringInfo(&text, " " UINT64_FORMAT,
+						 (uint64) request->filter[i / 64]);
 	DigestOf(&text, digest);
 }
 
 /*
- * The same for a set of nodes that is no pool's; the answer is not kept.
+ * As PoolCouldRun(), for a hypothetical set of nodes.  The answer is not kept.
  */
 bool
 NodesCouldRun(const NodeSet *set, const DecideRequestClass *request)
@@ -106,7 +111,8 @@ NodesCouldRun(const NodeSet *set, const DecideRequestClass *request)
 }
 
 /*
- * Memory for the decision core, from our context.
+ * Returns an arena, with which the decision core allocates memory in the
+ * context.
  */
 DecideArena
 ArenaOf(MemoryContext context)

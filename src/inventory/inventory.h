@@ -14,9 +14,11 @@
 #include "types/credits.h"
 #include "utils/jsonb.h"
 
-/* tier.c */
+/* Defined in tier.c. */
 
-/* Ordered: a later one is more willing. */
+/*
+ * When a tier's jobs may be preempted.  Each value includes those before it.
+ */
 typedef enum Preemptible
 {
 	PREEMPTIBLE_NEVER, PREEMPTIBLE_RECLAIM, PREEMPTIBLE_CAPACITY
@@ -26,26 +28,27 @@ typedef struct Tier
 {
 	int32		rank;
 	Preemptible preemptible;
-	int64		max_wall;		/* microseconds */
-	int32		price_factor;	/* thousandths of list prices */
-	bool		open;			/* to all; else see tier_grant.h */
+	int64		max_wall;		/* longest wall limit, in microseconds */
+	int32		price_factor;	/* in thousandths of the list price */
+	bool		open;			/* whether every account may use it; else
+								 * tier_grant.h decides */
 } Tier;
 
-#define FACTOR_ONE		1000	/* the list price */
+#define FACTOR_ONE		1000	/* price factor of the list price */
 
 extern const char *const PreemptibleNames[3];
 
-extern void TierRead(const char *name, Tier *tier); /* UC402 */
+extern void TierRead(const char *name, Tier *tier); /* raises UC402 */
 
-/* price.c */
+/* Defined in price.c. */
 typedef struct Price
 {
 	const char *gpu_type;
 	Credits		per_gpu_hour;
-	Credits		spot;			/* on spot nodes */
+	Credits		spot;			/* price on spot nodes */
 } Price;
 
-/* What else has a price, under names that no GPU type can have. */
+/* Other resources that have a price, under names that no GPU type can have. */
 #define PRICE_CPU_CORE		"cpu core"
 #define PRICE_MEMORY_GIB	"memory GiB"
 
@@ -53,16 +56,21 @@ extern int	PricesRead(const char *pool, TimestampTz at, bool read_only,
 					   Price **prices);
 extern bool PriceTypeKnown(const char *gpu_type);
 
-/* pool.c */
-extern void PoolLock(const char *pool, bool reshape);	/* UC401 */
-extern bool PoolTryLock(const char *pool);	/* UC401 */
-extern void PoolExists(const char *pool);	/* UC401 */
-extern int64 PoolShape(const char *pool);	/* UC401 */
+/*
+ * Defined in pool.c.  All but PoolCount() raise UC401 if there is no such
+ * pool.
+ */
+extern void PoolLock(const char *pool, bool reshape);
+extern bool PoolTryLock(const char *pool);
+extern void PoolExists(const char *pool);
+extern int64 PoolShape(const char *pool);
 extern void PoolCount(const char *pool);
 
-/* policy.c */
+/* Defined in policy.c. */
 
-/* The part of the pool up to which a tier's jobs go first, in millionths. */
+/*
+ * The share of the pool, in millionths, up to which a tier's jobs come first.
+ */
 typedef struct TierShare
 {
 	const char *tier;
@@ -72,18 +80,19 @@ typedef struct TierShare
 typedef struct PoolPolicy
 {
 	DecidePolicy decide;
-	bool		foreign;		/* another scheduler places, and says where */
+	bool		foreign;		/* another scheduler places jobs, and calls
+								 * placed() */
 	int			n_shares;
 	TierShare  *shares;
 } PoolPolicy;
 
 extern bool JsonPlace(const JsonbValue *value);
-extern void PolicyParse(Jsonb *json, PoolPolicy *policy);	/* 22023 */
+extern void PolicyParse(Jsonb *json, PoolPolicy *policy);	/* raises 22023 */
 extern PoolPolicy *PolicyRead(const char *pool, bool read_only);
 
-/* node.c */
+/* Defined in node.c. */
 
-/* A node at its registration. */
+/* A node, as the arguments of register_node() describe it. */
 typedef struct GpuNode
 {
 	char	   *pool;
@@ -99,7 +108,7 @@ typedef struct GpuNode
 	Jsonb	   *labels;
 } GpuNode;
 
-/* A locked node, and its pool. */
+/* A locked node, and its pool, which is locked as well. */
 typedef struct NodePool
 {
 	const char *node;
@@ -107,21 +116,29 @@ typedef struct NodePool
 } NodePool;
 
 extern void NodeParse(FunctionCallInfo fcinfo, GpuNode *node);
-extern char *NodeLockPool(const char *node, bool reshape);	/* UC401 */
-extern NodePool *NodesLock(const char **nodes, int *n); /* UC401 */
+extern char *NodeLockPool(const char *node, bool reshape);	/* raises UC401 */
+extern NodePool *NodesLock(const char **nodes, int *n); /* raises UC401 */
 extern void NodesReclaim(const char **nodes, int n, TimestampTz at);
+extern NodePool *NodesReclaimEarlier(const char **nodes, int *n,
+									 TimestampTz at);
 extern void NodeResume(const char *pool, const char *node);
 extern void NodeAudit(FunctionCallInfo fcinfo, const char *operation,
 					  const char *decision, const char *pool,
 					  const char *reason);
 
-/* nodes.c */
+/* Defined in nodes.c. */
 
-/* Of a node n; since: the parameter with the set's heard_since. */
+/*
+ * SQL condition: node n gets new work.  `since` is the parameter that has
+ * heard_since of the set of nodes.
+ */
 #define NODE_TAKES_WORK(since) \
 	"n.draining IS NULL AND n.reclaim_at IS NULL AND n.heard_at > " since
 
-/* Names with small numbers: GPU types, NVLink domains, leaves. */
+/*
+ * Numbers names from 0, so that the decision core can compare numbers: for GPU
+ * types, NVLink domains and leaves.
+ */
 typedef struct NameTable
 {
 	int			n;
@@ -130,28 +147,39 @@ typedef struct NameTable
 	struct HTAB *ids;
 } NameTable;
 
-/* The nodes of a pool, empty, in the decision core's form. */
+typedef struct NodeLabels NodeLabels;	/* private to node_labels.c */
+
+/* The nodes of a pool without any load, in the form of the decision core. */
 typedef struct NodeSet
 {
 	int32		n;
-	int64		shape;			/* of a kept set */
-	TimestampTz heard_since;	/* a node silent since then gets no new work */
-	DecideNode *nodes;			/* by name */
+	int64		shape;			/* count of the pool's changes when a cached
+								 * set was loaded */
+	TimestampTz heard_since;	/* a node that was not heard of since then
+								 * gets no new work */
+	DecideNode *nodes;			/* sorted by name */
 	NameTable	types;
 	NameTable	domains;
 	NameTable	leaves;
+	NodeLabels *labels;
 } NodeSet;
 
 extern NodeSet *NodesLoad(const char *pool, bool read_only);
-extern NodeSet *NodesCached(const char *pool);	/* UC401 */
+extern NodeSet *NodesCached(const char *pool);	/* raises UC401 */
 extern void NodesSuppose(NodeSet *set, const GpuNode *nodes, int n);
-extern int32 NodeIndex(const NodeSet *set, const char *name);	/* or -1 */
-extern int32 NameFind(const NameTable *table, const char *name);	/* or -1 */
+extern int32 NodeIndex(const NodeSet *set, const char *name);	/* -1 if unknown */
+extern int32 NameFind(const NameTable *table, const char *name);	/* -1 if unknown */
 
-/* could_run.c */
+/* Defined in node_labels.c. */
+extern NodeLabels *NodeLabelsCreate(void);
+extern void NodeLabelsAdd(NodeLabels *labels, const char *node,
+						  Jsonb *stored);
+extern void NodeLabelsFind(const NodeSet *set, const char *label,
+						   uint64 *mask);
+
+/* Defined in could_run.c. */
 extern DecideArena ArenaOf(MemoryContext context);
 
-/* could_run.c */
 extern bool PoolCouldRun(const char *pool, const NodeSet *set,
 						 const DecideRequestClass *request);
 extern bool NodesCouldRun(const NodeSet *set, const DecideRequestClass *request);

@@ -3,11 +3,11 @@
  * node.c
  *		Operators' calls about nodes: register, drain, remove.
  *
- * Each takes the pool's lock first, so that no scheduling cycle decides on a
+ * Each call locks the pool first, so that no scheduling cycle decides on a
  * node's former state.
  *
- * Locks: pool, then the node's row; then directives, without waiting, or
- * devices of attempts that are over.
+ * Locks: pool, then the node's row; then directives, without waiting, or the
+ * devices of attempts that have ended.
  *
  *-------------------------------------------------------------------------
  */
@@ -30,14 +30,17 @@ API_FUNCTION(gpucredit_register_node, register_node);
 API_FUNCTION(gpucredit_drain, drain);
 API_FUNCTION(gpucredit_remove_node, remove_node);
 
-/* What attempts hold on a node, if they live or are not fenced yet. */
+/*
+ * What attempts use on a node, including ended attempts that may still run and
+ * whose devices are therefore fenced.
+ */
 typedef struct Taken
 {
 	int64		attempts;
 	GpuSet		gpus;
 	int64		cpu_milli;
 	int64		memory_mib;
-	int64		gpu_memory_mib; /* on the device with the largest shares */
+	int64		gpu_memory_mib; /* on the device on which shares use the most */
 } Taken;
 
 SQL_STATEMENT(node_pool, SPI_OK_SELECT, "text",
@@ -46,7 +49,7 @@ SQL_STATEMENT(node_lock, SPI_OK_SELECT, "text",
 			  "SELECT n.pool, n.gpu_type, n.spot, n.gpus, n.cpu_milli,"
 			  " n.memory_mib, n.gpu_memory_mib FROM gpucredit.node n"
 			  " WHERE n.node = $1 FOR NO KEY UPDATE");
-/* directives of this node's drain, if their rows are free */
+/* The directives of this node's drain whose rows are not locked by others. */
 #define DRAIN_DIRECTIVES \
 	"SELECT d.ctid FROM gpucredit.attempt_gpu g" \
 	" JOIN gpucredit.directive d ON d.org = g.org AND d.job = g.job" \
@@ -93,26 +96,35 @@ SQL_STATEMENT(nodes_lock, SPI_OK_SELECT, "text[]",
 SQL_STATEMENT(nodes_reclaim, SPI_OK_UPDATE, "text[], timestamptz",
 			  "UPDATE gpucredit.node n SET reclaim_at = $2"
 			  " WHERE n.node = ANY ($1)");
+SQL_STATEMENT(nodes_reclaim_earlier, SPI_OK_UPDATE_RETURNING,
+			  "text[], timestamptz",
+			  "UPDATE gpucredit.node n SET reclaim_at = $2"
+			  " WHERE n.node = ANY ($1)"
+			  " AND (n.reclaim_at IS NULL OR n.reclaim_at > $2)"
+			  " RETURNING n.node, n.pool");
 SQL_STATEMENT(node_fences_end, SPI_OK_UPDATE,
 			  "text, text, timestamptz, timestamptz",
 			  "UPDATE gpucredit.attempt_gpu g SET free = true, seen_at = $4"
 			  " WHERE g.pool = $1 AND g.node = $2 AND NOT g.free"
 			  " AND g.ended_at IS NOT NULL"
 			  " AND GREATEST(g.ended_at, g.seen_at) <= $3");
-/* the agent has not yet reported whether ended attempts still run */
+/*
+ * If the agent reports running attempts, the devices of ended attempts stay
+ * fenced until its next report.
+ */
 SQL_STATEMENT(node_fences_anew, SPI_OK_UPDATE, "text, text, timestamptz",
 			  "UPDATE gpucredit.attempt_gpu g SET seen_at = $3"
 			  " FROM gpucredit.node n WHERE n.node = $2 AND n.tells_running"
 			  " AND g.pool = $1 AND g.node = $2 AND NOT g.free"
 			  " AND g.ended_at IS NOT NULL");
-/* requests it could not start, src/job/end/strike.c */
+/* Requests that the node could not start (src/job/end/strike.c). */
 SQL_STATEMENT(strikes_forget, SPI_OK_DELETE, "text",
 			  "DELETE FROM gpucredit.node_strike s WHERE s.node = $1");
 SQL_STATEMENT(node_delete, SPI_OK_DELETE, "text",
 			  "DELETE FROM gpucredit.node n WHERE n.node = $1");
 /*
- * A locked directive's attempt is being settled: the pool lock's holder does
- * not wait for it.
+ * Skips a directive that is locked: its attempt is being settled, and whoever
+ * holds the pool's lock must not wait for that.
  */
 SQL_STATEMENT(drain_change, SPI_OK_UPDATE,
 			  "text, text, timestamptz, timestamptz",
@@ -174,11 +186,12 @@ call_register_node(PG_FUNCTION_ARGS)
 }
 
 /*
- * Register an existing node again.
+ * Registers an existing node again.
  *
- * If the node is unchanged, its agent may have come back to running processes:
- * devices of ended attempts stay fenced until it reports, however long it was
- * silent.  A changed node is another machine, and nothing is left.
+ * If the node is unchanged, its agent may have restarted and found running
+ * processes.  So the devices of ended attempts stay fenced until the agent
+ * reports, however long it was silent.  A changed node is another machine, on
+ * which none of the former processes exist.
  */
 static void
 change_node(const GpuNode *node, TimestampTz now)
@@ -194,7 +207,7 @@ change_node(const GpuNode *node, TimestampTz now)
 						ClipForMessage(node->node)),
 				 errdetail("The node existed when this call began."),
 				 errhint("Retry the transaction.")));
-	now = ClockAfter(now);		/* this waited for the node's lock */
+	now = ClockAfter(now);		/* after the wait for the node's lock */
 	fenced_since = fences_since(now);
 	check_change(node, row, fenced_since);
 	if (strcmp(node->gpu_type, SqlText(row, 0, 2)) != 0 ||
@@ -210,9 +223,7 @@ change_node(const GpuNode *node, TimestampTz now)
 						 TimeValue(now)));
 }
 
-/*
- * The arguments of register_node.
- */
+/* Reads the arguments of register_node(). */
 void
 NodeParse(FunctionCallInfo fcinfo, GpuNode *node)
 {
@@ -240,9 +251,10 @@ NodeParse(FunctionCallInfo fcinfo, GpuNode *node)
 }
 
 /*
- * A node cannot change under its attempts.  After an upgrade a device may have
- * more shares than its memory has room for.  Such a node may come back with
- * the same memory.
+ * Raises an error if a node would change in a way that its attempts do not
+ * allow.  After an upgrade of gpucredit, the shares on a device may need more
+ * memory than the device has; such a node may still be registered with the
+ * same memory.
  */
 static void
 check_change(const GpuNode *node, SqlResult was, TimestampTz fenced_since)
@@ -272,8 +284,8 @@ check_change(const GpuNode *node, SqlResult was, TimestampTz fenced_since)
 }
 
 /*
- * What attempts hold on a node whose devices have so much memory, including
- * those not fenced yet.
+ * Returns what attempts use on a node whose devices have the given memory.
+ * Attempts that have ended but are not known to be gone are included.
  */
 static Taken
 devices_used_on(const char *pool, const char *node, int64 gpu_memory_mib,
@@ -308,7 +320,8 @@ devices_used_on(const char *pool, const char *node, int64 gpu_memory_mib,
 }
 
 /*
- * Note that old fences are over, though they may stay where no new work lands.
+ * Returns the instant before which an ended attempt's fence has expired.  Its
+ * row may exist for longer if no new work is placed there.
  */
 static TimestampTz
 fences_since(TimestampTz now)
@@ -316,9 +329,7 @@ fences_since(TimestampTz now)
 	return ClockAdd(now, -SettingNodeLost());
 }
 
-/*
- * Remove a node's fences that are over.
- */
+/* Removes those fences of a node that have expired. */
 static void
 end_fences(const char *pool, const char *node, TimestampTz fenced_since,
 		   TimestampTz now)
@@ -328,9 +339,7 @@ end_fences(const char *pool, const char *node, TimestampTz fenced_since,
 						 TimeValue(fenced_since), TimeValue(now)));
 }
 
-/*
- * Insert or update a node's row, heard of now, all devices healthy.
- */
+/* Inserts or updates a node's row: just heard of, with all devices healthy. */
 static void
 write_node(SqlStatement *statement, const GpuNode *node, TimestampTz now,
 		   uint64 *n)
@@ -349,7 +358,8 @@ write_node(SqlStatement *statement, const GpuNode *node, TimestampTz now,
 }
 
 /*
- * Lock a node's pool; UC401 if there is no such node.
+ * Locks a node's pool and returns its name.  Raises UC401 if there is no such
+ * node.
  */
 char *
 NodeLockPool(const char *node, bool reshape)
@@ -369,8 +379,9 @@ NodeLockPool(const char *node, bool reshape)
 }
 
 /*
- * Lock some nodes by name, and before them their pools by name.  Returns each
- * node once, by pool and name, and the names in that order.
+ * Locks nodes in the order of their names, and before them their pools in the
+ * order of their names.  Returns each node once, by pool and name; the array
+ * of names gets the same order.
  */
 NodePool *
 NodesLock(const char **nodes, int *n)
@@ -407,7 +418,8 @@ NodesLock(const char **nodes, int *n)
 }
 
 /*
- * The nodes of these sorted names; UC401 if one does not exist.
+ * Reads the nodes with these sorted names.  Raises UC401 if one does not
+ * exist.
  */
 static NodePool *
 read_nodes(SqlStatement *statement, Values *args, const char **nodes, int n)
@@ -484,7 +496,8 @@ call_drain(PG_FUNCTION_ARGS)
 }
 
 /*
- * Locked nodes go back to their provider then; DT_NOBEGIN: they stay.
+ * Records that the provider reclaims the locked nodes at an instant, or that
+ * it does not (DT_NOBEGIN).
  */
 void
 NodesReclaim(const char **nodes, int n, TimestampTz at)
@@ -494,8 +507,27 @@ NodesReclaim(const char **nodes, int n, TimestampTz at)
 }
 
 /*
- * End the drain and the reclaim of a locked node.
+ * Records that the provider reclaims the locked nodes at an instant, except
+ * those of which it is known already that it reclaims them then or earlier.
+ * Returns the nodes for which that was recorded, and their number in *n.
  */
+NodePool *
+NodesReclaimEarlier(const char **nodes, int *n, TimestampTz at)
+{
+	SqlResult	rows = SqlRun(&nodes_reclaim_earlier,
+							  VALUES(TextArrayValue(nodes, *n), TimeValue(at)));
+	NodePool   *changed = palloc(sizeof(NodePool) * Max(rows.n, 1));
+
+	*n = (int) rows.n;
+	for (int i = 0; i < *n; i++)
+		changed[i] = (NodePool)
+	{
+		SqlText(rows, i, 1), SqlText(rows, i, 2)
+	};
+	return changed;
+}
+
+/* Ends the drain and the reclaim of a locked node. */
 void
 NodeResume(const char *pool, const char *node)
 {
@@ -543,7 +575,8 @@ refuse_state(const char *node, const char *why, const char *hint)
 }
 
 /*
- * The audit row of a call about a node; pool: NULL where that is an argument.
+ * Writes the audit row of a call about a node.  pool is NULL if the pool is
+ * among the call's arguments.
  */
 void
 NodeAudit(FunctionCallInfo fcinfo, const char *operation,

@@ -1,12 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * node_key.c
- *		set_node_key(): after it, an agent must know a node's key.
+ *		set_node_key(): from then on an agent must prove that it knows a
+ *		node's key.
  *
- * The row has the key's SHA-256 (api/node_proof.c compares).  It stays when
- * the node is removed: a new node of that name has the same key.
+ * The row stores the SHA-256 of the key, which api/node_proof.c compares.  The
+ * row stays when the node is removed, so a new node of that name has the same
+ * key.
  *
- * Locks: its one row.
+ * Locks: the key's row.
  *
  *-------------------------------------------------------------------------
  */
@@ -68,8 +70,9 @@ call_set_node_key(PG_FUNCTION_ARGS)
 }
 
 /*
- * An auditor may not learn what a key could be guessed from, so the audit row
- * has the SHA-256 of what is stored.
+ * Adds the SHA-256 of the stored digest to the audit row, not the digest
+ * itself: an auditor must not get something that guesses of the key can be
+ * compared with.
  */
 static void
 audit_digest(AuditRow *audit, bytea *sha256)

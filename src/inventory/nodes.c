@@ -3,9 +3,10 @@
  * nodes.c
  *		The nodes of a pool, loaded for the decision core.
  *
- * Submission needs a pool's types and whether it could ever run a request.
- * These change only with its nodes, so each backend keeps the set it loaded,
- * under the pool's count of such changes.  Scheduling never uses a kept set.
+ * A submission needs the pool's GPU types, and whether the pool could ever run
+ * the request.  Both change only with the pool's nodes.  So each backend
+ * caches the set of nodes it has loaded, together with the pool's number for
+ * this set. Scheduling cycles never use a cached set.
  *
  *-------------------------------------------------------------------------
  */
@@ -33,7 +34,7 @@ typedef struct CachedPool
 {
 	char		pool[NAME_SIZE];
 	NodeSet    *set;
-	MemoryContext context;		/* of the whole set */
+	MemoryContext context;		/* has the whole set */
 } CachedPool;
 
 static CachedPool cache[CACHED_POOLS];
@@ -42,7 +43,8 @@ static int	cache_next = 0;
 SQL_STATEMENT(nodes_read, SPI_OK_SELECT, "text, timestamptz",
 			  "SELECT n.node, n.gpu_type, n.gpus, n.gpu_memory_mib,"
 			  " n.cpu_milli, n.memory_mib, n.nvlink_domain, n.leaf, n.spot,"
-			  " n.healthy, " NODE_TAKES_WORK("$2")
+			  " n.healthy, " NODE_TAKES_WORK("$2") ","
+			  " NULLIF(n.labels, '{}')"
 			  " FROM gpucredit.node n WHERE n.pool = $1 ORDER BY n.node");
 
 static void table_init(NameTable *table, const char *what);
@@ -51,7 +53,7 @@ static int	compare_names(const void *a, const void *b);
 static void read_node(SqlResult rows, uint64 i, NodeSet *set);
 
 /*
- * Load a pool's nodes, all free, into the current memory context.
+ * Loads a pool's nodes into the current memory context, with all devices free.
  */
 NodeSet *
 NodesLoad(const char *pool, bool read_only)
@@ -60,6 +62,7 @@ NodesLoad(const char *pool, bool read_only)
 	Values	   *args;
 	SqlResult	rows;
 
+	set->labels = NodeLabelsCreate();
 	set->heard_since = SettingNodeSuspect() == 0 ? DT_NOBEGIN :
 		ClockAdd(ClockNow(), -SettingNodeSuspect());
 	table_init(&set->types, "GPU types");
@@ -79,9 +82,7 @@ NodesLoad(const char *pool, bool read_only)
 	return set;
 }
 
-/*
- * Make a node of one row, all free.
- */
+/* Adds the node of one row to the set, with all devices free. */
 static void
 read_node(SqlResult rows, uint64 i, NodeSet *set)
 {
@@ -102,6 +103,9 @@ read_node(SqlResult rows, uint64 i, NodeSet *set)
 	node->spot = SqlBool(rows, i, 9);
 	node->usable = DatumGetGpuSet(SqlDatum(rows, i, 10, &isnull));
 	node->schedulable = SqlBool(rows, i, 11);
+	if (!SqlIsNull(rows, i, 12))
+		NodeLabelsAdd(set->labels, node->name,
+					  DatumGetJsonbPCopy(SqlDatum(rows, i, 12, &isnull)));
 	for (int d = 0; d < DECIDE_MAX_DEVICES; d++)
 	{
 		node->device_left[d] = d < node->gpus ? DECIDE_WHOLE : 0;
@@ -110,8 +114,8 @@ read_node(SqlResult rows, uint64 i, NodeSet *set)
 }
 
 /*
- * Add hypothetical nodes, empty and healthy, to a set that nothing refers to
- * by number yet.
+ * Adds hypothetical nodes, empty and healthy, to a set.  The set must be new,
+ * so that nothing refers to its nodes by number.
  */
 void
 NodesSuppose(NodeSet *set, const GpuNode *nodes, int n)
@@ -145,6 +149,7 @@ NodesSuppose(NodeSet *set, const GpuNode *nodes, int n)
 		};
 		for (int d = 0; d < from->gpus; d++)
 			node->device_left[d] = DECIDE_WHOLE;
+		NodeLabelsAdd(set->labels, from->node, from->labels);
 	}
 	qsort(set->nodes, set->n, sizeof(DecideNode), compare_names);
 }
@@ -157,8 +162,8 @@ compare_names(const void *a, const void *b)
 }
 
 /*
- * The kept set of a pool, loaded again if it changed; UC401 if there is no
- * such pool.
+ * Returns the cached set of a pool, which is loaded again if the pool's nodes
+ * have changed.  Raises UC401 if there is no such pool.
  */
 NodeSet *
 NodesCached(const char *pool)
@@ -184,7 +189,11 @@ NodesCached(const char *pool)
 		MemoryContextDelete(entry->context);
 	memset(entry, 0, sizeof(CachedPool));
 
-	/* an error during the load must leave no half entry, and no leak */
+	/*
+	 * The set is loaded into a context of its own below the current one, so
+	 * that an error during the load neither leaves half of an entry nor leaks
+	 * memory.
+	 */
 	context = AllocSetContextCreate(CurrentMemoryContext,
 									"gpucredit nodes of a pool",
 									ALLOCSET_DEFAULT_SIZES);
@@ -198,9 +207,7 @@ NodesCached(const char *pool)
 	return entry->set;
 }
 
-/*
- * A node's index by its name; -1: there is none.
- */
+/* Returns a node's index by its name, or -1 if the set has no such node. */
 int32
 NodeIndex(const NodeSet *set, const char *name)
 {
@@ -235,9 +242,7 @@ table_init(NameTable *table, const char *what)
 							 HASH_ELEM | HASH_STRINGS | HASH_CONTEXT);
 }
 
-/*
- * The number of a name, a new one for a new name.
- */
+/* Returns the number of a name.  A new name gets the next number. */
 static int32
 name_id(NameTable *table, const char *name)
 {
@@ -260,9 +265,7 @@ name_id(NameTable *table, const char *name)
 	return entry->id;
 }
 
-/*
- * The number of a name, -1 for an unknown one.
- */
+/* Returns the number of a name, or -1 if the table does not have it. */
 int32
 NameFind(const NameTable *table, const char *name)
 {

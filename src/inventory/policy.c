@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * policy.c
- *		The words of a pool's policy: no other file knows them.
+ *		The words of a pool's policy, which no other file knows.
  *
- * A policy is an object; a missing word has its default.  To add a word, add a
- * line to the table and a function that takes its value into PoolPolicy, or
- * refuses it.
+ * A policy is a JSON object, and a missing word has its default.  To add a
+ * word, add a line to the table and a function that stores its value in
+ * PoolPolicy or raises an error.
  *
  *-------------------------------------------------------------------------
  */
@@ -22,7 +22,7 @@
 #include "utils/builtins.h"
 
 #define MILLION		1000000
-#define PLACE_MAX	1024		/* bytes */
+#define PLACE_MAX	1024		/* most bytes of the name of a place */
 
 typedef void (*TakeFn) (PoolPolicy *policy, const char *word,
 						JsonbValue *value);
@@ -75,9 +75,7 @@ static const PolicyWord words[] = {
 SQL_STATEMENT(policy_read, SPI_OK_SELECT, "text",
 			  "SELECT p.policy FROM gpucredit.pool p WHERE p.pool = $1");
 
-/*
- * Parse a policy; 22023 for an impossible one.
- */
+/* Parses a policy; raises 22023 if a word or its value is not allowed. */
 void
 PolicyParse(Jsonb *json, PoolPolicy *policy)
 {
@@ -103,9 +101,7 @@ PolicyParse(Jsonb *json, PoolPolicy *policy)
 	}
 }
 
-/*
- * The policy of a pool; without a row, all defaults.
- */
+/* Reads the policy of a pool; a pool without a row has all defaults. */
 PoolPolicy *
 PolicyRead(const char *pool, bool read_only)
 {
@@ -123,9 +119,7 @@ PolicyRead(const char *pool, bool read_only)
 	return policy;
 }
 
-/*
- * The defaults.
- */
+/* Sets all defaults. */
 static void
 set_defaults(PoolPolicy *policy)
 {
@@ -139,7 +133,8 @@ set_defaults(PoolPolicy *policy)
 }
 
 /*
- * Where jobs save by default: heartbeats read it, cycles do not.
+ * "checkpoints": where jobs save by default.  Heartbeats read it; a cycle does
+ * not need it, so it is only checked here.
  */
 static void
 parse_checkpoints(PoolPolicy *policy, const char *word, JsonbValue *value)
@@ -150,8 +145,9 @@ parse_checkpoints(PoolPolicy *policy, const char *word, JsonbValue *value)
 }
 
 /*
- * How long an attempt keeps its devices while its node pulls its image:
- * heartbeats read it, cycles do not.
+ * "image_wait": how long an attempt keeps its devices while its node pulls its
+ * image.  Heartbeats read it; a cycle does not need it, so it is only checked
+ * here.
  */
 static void
 parse_image_wait(PoolPolicy *policy, const char *word, JsonbValue *value)
@@ -163,9 +159,7 @@ parse_image_wait(PoolPolicy *policy, const char *word, JsonbValue *value)
 			   "wait for no image.");
 }
 
-/*
- * Do running jobs move to make room?
- */
+/* "consolidate": whether running jobs are moved to make room for others. */
 static void
 parse_consolidate(PoolPolicy *policy, const char *word, JsonbValue *value)
 {
@@ -173,7 +167,8 @@ parse_consolidate(PoolPolicy *policy, const char *word, JsonbValue *value)
 }
 
 /*
- * May an account reclaim its entitlement from jobs that are no more important?
+ * "reclaim": whether an account may reclaim its entitlement from running jobs
+ * of the same or a lower rank.
  */
 static void
 parse_reclaim(PoolPolicy *policy, const char *word, JsonbValue *value)
@@ -181,9 +176,7 @@ parse_reclaim(PoolPolicy *policy, const char *word, JsonbValue *value)
 	policy->decide.reclaim = yes_or_no(word, value);
 }
 
-/*
- * The order among the jobs of one account.
- */
+/* "order": the order among the jobs of one account. */
 static void
 parse_order(PoolPolicy *policy, const char *word, JsonbValue *value)
 {
@@ -191,9 +184,7 @@ parse_order(PoolPolicy *policy, const char *word, JsonbValue *value)
 												lengthof(order_words));
 }
 
-/*
- * The choice among nodes that serve a job equally well.
- */
+/* "packing": the choice among nodes that serve a job equally well. */
 static void
 parse_packing(PoolPolicy *policy, const char *word, JsonbValue *value)
 {
@@ -203,8 +194,8 @@ parse_packing(PoolPolicy *policy, const char *word, JsonbValue *value)
 }
 
 /*
- * Who chooses the devices: place(), or another scheduler, for which placed()
- * is called.
+ * "placed_by": who chooses the devices: place(), or another scheduler, which
+ * calls placed().
  */
 static void
 parse_placed_by(PoolPolicy *policy, const char *word, JsonbValue *value)
@@ -214,8 +205,8 @@ parse_placed_by(PoolPolicy *policy, const char *word, JsonbValue *value)
 }
 
 /*
- * {"batch_inference": 0.2, ...}: the tier shares, together at most the whole
- * pool.
+ * "tier_share": an object such as {"batch_inference": 0.2}.  The shares must
+ * add up to at most 1, the whole pool.
  */
 static void
 parse_tier_share(PoolPolicy *policy, const char *word, JsonbValue *value)
@@ -255,9 +246,7 @@ yes_or_no(const char *word, JsonbValue *value)
 	return value->val.boolean;
 }
 
-/*
- * The index of a word among the possible values.
- */
+/* Returns the index of a value in the list of possible values. */
 static int
 one_of(const char *word, JsonbValue *value, const char *const *choices, int n)
 {
@@ -278,9 +267,7 @@ one_of(const char *word, JsonbValue *value, const char *const *choices, int n)
 	refuse(word, why.data);
 }
 
-/*
- * A fraction from 0 to 1, in millionths, rounded down.
- */
+/* Returns a fraction from 0 to 1 in millionths, rounded down. */
 static int32
 millionths(const char *word, JsonbValue *value)
 {
@@ -303,9 +290,7 @@ millionths(const char *word, JsonbValue *value)
 	return ppm;
 }
 
-/*
- * 22023, with the list of words.
- */
+/* Raises 22023, with a list of the possible words as hint. */
 static void
 refuse(const char *word, const char *why)
 {
@@ -326,7 +311,8 @@ refuse(const char *word, const char *why)
 }
 
 /*
- * A text that names a place: for policies and specs.
+ * Whether a JSON value is a text that can name a place, such as a path or URI.
+ * Policies and specs of jobs have such texts.
  */
 bool
 JsonPlace(const JsonbValue *value)

@@ -4,9 +4,9 @@
  *		Pools, and the lock on one.
  *
  * The lock is the pool's row, FOR NO KEY UPDATE, and each decision or change
- * counts it up.  So a transaction whose snapshot is older than the last
- * decision gets 40001 at REPEATABLE READ and up.  An advisory lock would let
- * it decide on an old state.
+ * increases a counter in the row.  So a transaction whose snapshot is older
+ * than the last decision gets 40001 at REPEATABLE READ and SERIALIZABLE.  With
+ * an advisory lock, such a transaction could decide on an old state.
  *
  * Locks: the pool's row, after request keys and before anything else.
  *
@@ -51,7 +51,8 @@ static int64 new_shape(void);
 static pg_attribute_noreturn() void refuse_unknown(const char *pool);
 
 /*
- * The default pool always exists; its row begins with its first use.
+ * The default pool always exists, but its row is only inserted at its first
+ * use, which is here.
  */
 static void
 ensure_default(const char *pool)
@@ -73,8 +74,9 @@ refuse_unknown(const char *pool)
 }
 
 /*
- * A number that no set of nodes ever had, not even in a rolled back
- * transaction or a dropped extension: backends keep sets by it.
+ * Returns a random number for a new set of nodes.  Backends cache sets of
+ * nodes by this number, so it must not be one that another set ever had, even
+ * in a transaction that was rolled back or an extension that was dropped.
  */
 static int64
 new_shape(void)
@@ -89,8 +91,8 @@ new_shape(void)
 }
 
 /*
- * Lock a pool, waiting for its scheduling cycle to end; reshape: its nodes are
- * about to change.
+ * Locks a pool and waits for its scheduling cycle to end.  With reshape the
+ * caller is about to change the pool's nodes, so their set gets a new number.
  */
 void
 PoolLock(const char *pool, bool reshape)
@@ -106,7 +108,8 @@ PoolLock(const char *pool, bool reshape)
 }
 
 /*
- * Lock a pool for a scheduling cycle, unless another one is running.
+ * Locks a pool for a scheduling cycle.  Returns false if another cycle is
+ * running.
  */
 bool
 PoolTryLock(const char *pool)
@@ -121,9 +124,7 @@ PoolTryLock(const char *pool)
 	return SqlRun(&pool_try_lock, args).n > 0;
 }
 
-/*
- * Note that the locked pool's cycle decided something.
- */
+/* Counts a decision of the locked pool's cycle. */
 void
 PoolCount(const char *pool)
 {
@@ -131,7 +132,8 @@ PoolCount(const char *pool)
 }
 
 /*
- * The number of the pool's set of nodes; -1: the unused default pool.
+ * Returns the number of the pool's set of nodes, or -1 for the default pool
+ * before its first use.
  */
 int64
 PoolShape(const char *pool)
@@ -145,9 +147,7 @@ PoolShape(const char *pool)
 	return -1;
 }
 
-/*
- * UC401 if there is no such pool, for reading functions.
- */
+/* Raises UC401 if there is no such pool; for reading functions. */
 void
 PoolExists(const char *pool)
 {

@@ -46,12 +46,13 @@ SQL_STATEMENT(node_known, SPI_OK_SELECT, "text",
 			  "SELECT 1 FROM gpucredit.node n WHERE n.gpu_type = $1"
 			  " LIMIT 1");
 
-/* A price in force, up to the row just read. */
+/* The price that takes precedence among the rows read so far. */
 typedef struct InForce
 {
 	char	   *gpu_type;
 	bool		spot;
-	bool		own;			/* the pool's, not the general one */
+	bool		own;			/* whether it is of this pool, not of all
+								 * pools */
 	TimestampTz since;
 	int32		revision;
 	Credits		per_gpu_hour;
@@ -64,8 +65,8 @@ static bool text_is(Datum value, const char *word);
 static int	compare_prices(const ListCell *a, const ListCell *b);
 
 /*
- * The prices in force in a pool at an instant, by type.  A type with only a
- * spot price has that on every node.
+ * Returns the prices in force in a pool at an instant, by type.  If a type
+ * only has a spot price, this price applies on every node.
  */
 int
 PricesRead(const char *pool, TimestampTz at, bool read_only, Price **prices)
@@ -85,7 +86,7 @@ PricesRead(const char *pool, TimestampTz at, bool read_only, Price **prices)
 		Price		both = {price->gpu_type, price->per_gpu_hour,
 			price->per_gpu_hour};
 
-		/* a spot price follows the regular one */
+		/* The spot price of a type comes after its regular price. */
 		if (n > 0 && strcmp((*prices)[n - 1].gpu_type, price->gpu_type) == 0)
 			(*prices)[n - 1].spot = price->per_gpu_hour;
 		else
@@ -95,11 +96,11 @@ PricesRead(const char *pool, TimestampTz at, bool read_only, Price **prices)
 }
 
 /*----------
- * Keeps the price that is in force of those for one GPU type, spot or not.
- * It is a loop, as sorting costs a statement more than this.  What decides
- * is:
+ * Called for each price: keeps the one that is in force for each GPU type,
+ * spot or regular.  This is a loop because sorting would cost the statement
+ * more time.  The order of precedence is:
  *
- * 1. a price of the pool comes before one of all pools;
+ * 1. a price of the pool before a price of all pools;
  * 2. start of validity, the latest first;
  * 3. revision, the highest first.
  *----------
@@ -153,7 +154,7 @@ text_is(Datum value, const char *word)
  * The order in which prices are returned:
  *
  * 1. GPU type;
- * 2. the usual price, then the spot price.
+ * 2. the regular price, then the spot price.
  *----------
  */
 static int
@@ -166,9 +167,7 @@ compare_prices(const ListCell *a, const ListCell *b)
 	return order != 0 ? order : (int) one->spot - (int) other->spot;
 }
 
-/*
- * Was this type ever priced or registered?
- */
+/* Whether this type ever had a price or a node. */
 bool
 PriceTypeKnown(const char *gpu_type)
 {
@@ -179,8 +178,9 @@ PriceTypeKnown(const char *gpu_type)
 }
 
 /*
- * Add a price to the history, which never changes: what runs were billed stays
- * explained by it.  The same price for the same instant is recorded once.
+ * Adds a price to the history.  Rows of the history never change, so the bills
+ * of past runs can always be explained.  The same price for the same instant
+ * is recorded only once.
  */
 static void
 record_price(AuditRow *audit, const char *type, const char *pool, bool spot,
@@ -190,7 +190,10 @@ record_price(AuditRow *audit, const char *type, const char *pool, bool spot,
 	Values	   *name;
 	int32		revision;
 
-	/* an instant of the caller's own transaction, as of now(), means now */
+	/*
+	 * If the caller passes now(), the start of its transaction, it means the
+	 * present instant.
+	 */
 	if (effective_at == DT_NOBEGIN ||
 		(effective_at < now && !ClockFrozen() &&
 		 effective_at >= GetCurrentTransactionStartTimestamp()))
@@ -215,7 +218,7 @@ record_price(AuditRow *audit, const char *type, const char *pool, bool spot,
 			break;
 		}
 		revision++;
-		/* another session may have recorded that revision: look again */
+		/* If another session has just recorded that revision, read again. */
 	} while (SqlRun(&price_insert,
 					VALUES(TextValue(type), TextValue(pool ? pool : ""),
 						   BoolValue(spot), TimeValue(effective_at),
@@ -258,8 +261,8 @@ call_set_price(PG_FUNCTION_ARGS)
 }
 
 /*
- * Prices of a core and of a GiB are rows of the same history, under names that
- * no GPU type can have.
+ * set_resource_price(): the prices of a core and of a GiB of memory are rows
+ * of the same history, under names that no GPU type can have.
  */
 Datum
 call_set_resource_price(PG_FUNCTION_ARGS)

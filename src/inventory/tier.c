@@ -18,11 +18,15 @@
 
 API_FUNCTION(gpucredit_set_tier, set_tier);
 
-#define FACTOR_MOST		INT64CONST(1000000000)	/* 1000, as credits */
+#define FACTOR_MOST		INT64CONST(1000000000)	/* a factor of 1000, as
+												 * credits */
 
 const char *const PreemptibleNames[3] = {"never", "reclaim", "capacity"};
 
-/* the view gpucredit.tier, in order of precedence */
+/*
+ * The view gpucredit.tier has the same rows: an operator's tier takes
+ * precedence over a built-in one of that name.
+ */
 #define TIER_READ(table) \
 	"SELECT t.rank, t.preemptible, t.max_wall," \
 	" (t.price_factor * 1000)::int, t.open" \
@@ -49,9 +53,7 @@ SQL_STATEMENT(tier_upsert, SPI_OK_INSERT,
 
 static Credits parse_price_factor(FunctionCallInfo fcinfo, int n);
 
-/*
- * Read a tier; UC402 if there is none of that name.
- */
+/* Reads a tier; raises UC402 if there is none of that name. */
 void
 TierRead(const char *name, Tier *tier)
 {
@@ -78,8 +80,8 @@ TierRead(const char *name, Tier *tier)
 }
 
 /*
- * A price factor: whole thousandths from 0 to 1000. It is stored as credits
- * are, with six decimals, of which the last three are zero.
+ * Parses a price factor: whole thousandths from 0 to 1000.  It is stored as an
+ * amount of credits, with six decimals, of which the last three are zero.
  */
 static Credits
 parse_price_factor(FunctionCallInfo fcinfo, int n)

@@ -3,16 +3,17 @@
  * tier_grant.c
  *		grant_tier(), revoke_tier(): which accounts may use a closed tier.
  *
- * An urgent tier goes before others and may preempt them, so whoever submits
- * would choose the most urgent one.  A tier that is not open to all may be used
- * by the accounts to which it is granted, and by all below them.
+ * Jobs of an urgent tier come before others and may preempt them, so everybody
+ * would choose the most urgent tier.  A tier that is not open to all may only
+ * be used by the accounts to which it is granted, and by all accounts below
+ * them.
  *
- * The right is checked where a job asks for credit: at its submission, and at
- * each later hold.  A cycle checks it again (sched/load/load_queue.c), so that a job
- * that still has its hold does not start once the grant is gone.  An attempt
- * that runs goes on as it began.
+ * The grant is checked whenever a job gets credit: at its submission, and at
+ * each later hold.  A scheduling cycle checks it again
+ * (sched/load/load_queue.c), so that a job that still has its hold does not
+ * start after the grant was revoked. An attempt that runs continues unchanged.
  *
- * Locks: its one row.
+ * Locks: the grant's row.
  *
  *-------------------------------------------------------------------------
  */
@@ -59,9 +60,7 @@ call_revoke_tier(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/*
- * Grant a tier to an account, or withdraw the grant.
- */
+/* Grants a tier to an account, or revokes the grant. */
 static void
 change(FunctionCallInfo fcinfo, bool grant)
 {
@@ -94,9 +93,7 @@ change(FunctionCallInfo fcinfo, bool grant)
 	SqlFinish();
 }
 
-/*
- * May an account use a tier that is not open to all?
- */
+/* Whether the tier is granted to the account or to one above it. */
 bool
 TierGranted(const AccountPath *path, const char *tier)
 {
@@ -107,8 +104,8 @@ TierGranted(const AccountPath *path, const char *tier)
 }
 
 /*
- * May an account use this tier?  A tier that was removed since the submission
- * is open.
+ * Whether an account may use this tier.  If the tier was removed after the job
+ * was submitted, every account may.
  */
 bool
 TierAllowed(const AccountPath *path, const char *tier)

@@ -11,7 +11,7 @@
 #include "inventory/inventory.h"
 #include "ledger/ledger.h"
 
-/* Why a submission is denied. */
+/* The reason of a denial, if the account may not use the tier. */
 #define TIER_NOT_GRANTED	"tier_not_granted"
 
 extern bool TierGranted(const AccountPath *path, const char *tier);

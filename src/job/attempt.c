@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * attempt.c
- *		An attempt's row, its bill, its usage log.
+ *		Reads and locks an attempt's row, computes its bill, and logs its
+ *		usage.
  *
  *-------------------------------------------------------------------------
  */
@@ -30,13 +31,16 @@ SQL_STATEMENT(attempt_lock_live, SPI_OK_SELECT, "text, bigint, int",
 			  ATTEMPT_READ " AND a.ended_at IS NULL"
 			  " FOR NO KEY UPDATE OF a SKIP LOCKED");
 /*
- * Each row's hash goes into its attempt's usage_digest, so that verify() finds
- * a row that changed, vanished or was inserted.
+ * Hash of a usage row. The hash of each row enters the usage_digest of its
+ * attempt, so that verify() finds a row that was changed, removed or inserted.
  */
 #define USAGE_HASH \
 	"pg_catalog.hash_record_extended(ROW(n.at, n.elapsed," \
 	" n.billed::pg_catalog.numeric, n.progress, n.utilization), 0)"
-/* what counts as used by an attempt; when it has ended, its bill is spent */
+/*
+ * What an attempt counts as used credit. Once the attempt has ended it counts
+ * nothing, because its bill has become spent credit.
+ */
 #define USED(billed) \
 	"CASE WHEN a.ended_at IS NULL THEN " billed " ELSE '0' END"
 SQL_STATEMENT(usage_insert, SPI_OK_UPDATE,
@@ -128,11 +132,9 @@ static bool read_one(SqlStatement *statement, const char *org, int64 job,
 					 int32 number, Attempt *attempt);
 static DateADT utc_day(TimestampTz at);
 
-/*
- * An attempt from ATTEMPT_COLUMNS.
- */
+/* Reads an attempt from the columns of ATTEMPT_COLUMNS. */
 void
-AttemptTake(const Datum *values, Attempt *attempt)
+AttemptParse(const Datum *values, Attempt *attempt)
 {
 	Datum		value[lengthof(attempt_names)];
 	bool		null[lengthof(attempt_names)];
@@ -190,7 +192,8 @@ duration_of(Datum value)
 }
 
 /*
- * The same of row i of a result.
+ * Reads an attempt from row i of a result that has the columns of
+ * ATTEMPT_COLUMNS.
  */
 void
 AttemptFrom(SqlResult rows, uint64 i, Attempt *attempt)
@@ -199,11 +202,12 @@ AttemptFrom(SqlResult rows, uint64 i, Attempt *attempt)
 
 	for (int c = 0; c < ATTEMPT_WIDTH; c++)
 		values[c] = SqlNotNull(rows, i, c + 1);
-	AttemptTake(values, attempt);
+	AttemptParse(values, attempt);
 }
 
 /*
- * Run one of the statements that read an attempt by its key.
+ * Runs one of the statements that read an attempt by its key. Returns false if
+ * the statement finds no row.
  */
 static bool
 read_one(SqlStatement *statement, const char *org, int64 job, int32 number,
@@ -233,8 +237,8 @@ AttemptLock(const char *org, int64 job, int32 number, Attempt *attempt)
 }
 
 /*
- * The same for a live attempt, without waiting. False: it is over, or another
- * transaction has it.
+ * Locks a live attempt without waiting. Returns false if the attempt has ended
+ * or another transaction has locked it.
  */
 bool
 AttemptLockLive(const char *org, int64 job, int32 number, Attempt *attempt)
@@ -243,9 +247,10 @@ AttemptLockLive(const char *org, int64 job, int32 number, Attempt *attempt)
 }
 
 /*
- * When an attempt has reached its wall limit by the server's clock, from the
- * first heartbeat. An attempt that started before a reservation ends at an
- * instant fixed at its start, however long it takes to start.
+ * Returns when an attempt reaches its wall limit by the server's clock,
+ * counted from its first heartbeat. An attempt that was started before a
+ * reservation must also end by an instant that was fixed at its start, however
+ * long its processes took to start.
  */
 TimestampTz
 AttemptWallEnd(const Attempt *attempt)
@@ -260,8 +265,8 @@ AttemptWallEnd(const Attempt *attempt)
 }
 
 /*
- * When an attempt counts as stuck; DT_NOEND: it never reported progress, or no
- * timeout is set.
+ * Returns when an attempt counts as stuck, or DT_NOEND if it never reported
+ * progress or no timeout is set.
  */
 TimestampTz
 AttemptStuckAt(const Attempt *attempt)
@@ -272,8 +277,8 @@ AttemptStuckAt(const Attempt *attempt)
 }
 
 /*
- * An attempt's bill, from the cumulative elapsed time, rounded once, at most
- * what is held for it.
+ * Computes an attempt's bill from the cumulative elapsed time, rounded once.
+ * The bill is at most what is held for the attempt.
  */
 Credits
 AttemptBill(const Attempt *attempt)
@@ -282,9 +287,9 @@ AttemptBill(const Attempt *attempt)
 }
 
 /*
- * What an attempt costs that has its devices for so long, and the hold for
- * that time, which is rounded up. The greatest amount stands for any that does
- * not fit.
+ * Returns what an attempt costs that has had its devices for the given time.
+ * AttemptHoldFor() returns the hold for that time, which is rounded up. The
+ * greatest amount stands for any amount that does not fit.
  */
 Credits
 AttemptCost(const Attempt *attempt, int64 elapsed)
@@ -301,8 +306,8 @@ AttemptHoldFor(const Attempt *attempt, int64 duration, Credits most)
 }
 
 /*
- * How long an attempt has had its devices, if its agent says that its
- * processes ran for so long.
+ * Returns how long an attempt has had its devices, if its agent reports that
+ * its processes have run for the given time.
  */
 int64
 AttemptHad(const Attempt *attempt, int64 ran)
@@ -314,11 +319,12 @@ AttemptHad(const Attempt *attempt, int64 ran)
 }
 
 /*
- * The time from an attempt's start to the start of its processes, at its
- * agent's first report, which says that they ran for so long. It is billed,
- * because nobody else could use the devices. What is longer than
- * gpucredit.startup_max is the platform's delay, and is not billed. Where
- * another scheduler places, its records say when the devices were taken.
+ * Returns the time from an attempt's start to the start of its processes. It
+ * is computed at the agent's first report, according to which the processes
+ * have run for the time `ran`. The time is billed, because nobody else could
+ * use the devices. Time beyond gpucredit.startup_max is the platform's delay
+ * and is not billed. Where another scheduler places jobs, that scheduler's
+ * records tell when the devices were allocated, so the result is 0.
  */
 int64
 AttemptStartup(const Attempt *attempt, int64 ran, TimestampTz now)
@@ -328,9 +334,7 @@ AttemptStartup(const Attempt *attempt, int64 ran, TimestampTz now)
 	return attempt->is_foreign ? 0 : Min(gap, SettingStartupMax());
 }
 
-/*
- * Log the metered figures.
- */
+/* Logs an attempt's metered figures as a usage row. */
 void
 AttemptLogUsage(const Attempt *attempt, Credits billed, TimestampTz at)
 {
@@ -345,9 +349,7 @@ AttemptLogUsage(const Attempt *attempt, Credits billed, TimestampTz at)
 						 NullValue()));
 }
 
-/*
- * Log the usage of many attempts, each with its present bill.
- */
+/* Logs the usage of many attempts, each with its present bill. */
 void
 AttemptsLogUsage(const Attempt *const *attempts, int n, TimestampTz at)
 {
@@ -387,10 +389,11 @@ AttemptsLogUsage(const Attempt *const *attempts, int n, TimestampTz at)
 }
 
 /*
- * When attempts log usage after midnight, write what their last usage row says
- * they had cost, for each midnight since that row. Reports by day and monthly
- * invoices rely on it after usage is removed (sql/gpucredit/83_accrued.sql). A
- * run that began today has no earlier row, so nearly no call looks.
+ * Stores, for each midnight since an attempt's last usage row, what that row
+ * says the attempt had cost. This happens when attempts log usage for the
+ * first time after midnight. Reports by day and monthly invoices read these
+ * rows after usage is removed (sql/gpucredit/83_accrued.sql). An attempt that
+ * began today has no earlier row, so nearly no call runs the query.
  */
 static void
 accrue(const Attempt *const *attempts, int n, TimestampTz at)

@@ -19,35 +19,42 @@ typedef struct Attempt
 	int32		attempt;
 	int64		hold;
 	int32		gpus;
-	Credits		per_hour;		/* of the whole attempt */
-	int64		overhead;		/* of elapsed: its processes did not run */
-	int64		wall_limit;		/* -1: none */
-	int64		hold_window;	/* -1: the whole wall limit is held */
+	Credits		per_hour;		/* price of the whole attempt per hour */
+	int64		overhead;		/* the part of elapsed in which its processes
+								 * did not run yet */
+	int64		wall_limit;		/* -1 if there is no limit */
+	int64		hold_window;	/* -1 if the hold covers the whole wall limit */
 	TimestampTz started_at;
-	TimestampTz ends_by;		/* DT_NOEND: nobody waits for its devices */
+	TimestampTz ends_by;		/* latest end, fixed at the start; DT_NOEND if
+								 * no reservation follows */
 	Credits		held;
-	int64		elapsed;		/* it has had its devices; overhead counts */
-	int64		logged;			/* elapsed of the last usage row */
-	TimestampTz skewed_at;		/* DT_NOBEGIN: never */
+	int64		elapsed;		/* how long it has had its devices, including
+								 * overhead */
+	int64		logged;			/* elapsed time at its last usage row */
+	TimestampTz skewed_at;		/* when its elapsed time was cut; DT_NOBEGIN
+								 * if never */
 	bool		extension_denied;
-	TimestampTz heard_at;		/* DT_NOBEGIN: not yet */
-	TimestampTz running_at;		/* first heard of; DT_NOBEGIN: not yet */
-	bool		running;		/* it has been heard of */
-	TimestampTz ended_at;		/* DT_NOBEGIN: it lives */
+	TimestampTz heard_at;		/* last heartbeat; DT_NOBEGIN if none yet */
+	TimestampTz running_at;		/* first heartbeat; DT_NOBEGIN if none yet */
+	bool		running;		/* whether there was a heartbeat */
+	TimestampTz ended_at;		/* DT_NOBEGIN while it is live */
 	char	   *outcome;
-	Credits		billed;			/* of one that ended */
-	TimestampTz saved_at;		/* last checkpoint; DT_NOBEGIN: none */
-	int64		save_every;		/* time between checkpoints; -1: none */
-	bool		save_asked;		/* its spec asked for that */
-	bool		is_foreign;		/* another scheduler placed it */
+	Credits		billed;			/* amount billed once it has ended */
+	TimestampTz saved_at;		/* instant of the last checkpoint; DT_NOBEGIN
+								 * if none */
+	int64		save_every;		/* time between checkpoints; -1 if none are
+								 * due */
+	bool		save_asked;		/* whether its spec asked for periodic
+								 * checkpoints */
+	bool		is_foreign;		/* whether another scheduler placed it */
 	TimestampTz progress_at;	/* when progress last grew */
 	int64		progress;
 	bool		has_progress;
 	float4		utilization;
 	bool		has_utilization;
-	TimestampTz idle_since;		/* utilization is near 0 since then;
-								 * DT_NOBEGIN: it is not */
-	bool		directed;		/* there are directives */
+	TimestampTz idle_since;		/* since when utilization is near 0;
+								 * DT_NOBEGIN if it is not */
+	bool		directed;		/* whether it has directives */
 } Attempt;
 
 /* How long an attempt's processes have run. */
@@ -76,7 +83,7 @@ typedef struct Attempt
 	"  FROM gpucredit.attempt t WHERE t.org = j.org AND t.job = j.job" \
 	"  AND t.attempt = j.attempt OFFSET 0) a WHERE j.state = 'active'"
 
-extern void AttemptTake(const Datum *values, Attempt *attempt);
+extern void AttemptParse(const Datum *values, Attempt *attempt);
 extern void AttemptFrom(SqlResult rows, uint64 i, Attempt *attempt);
 extern bool AttemptRead(const char *org, int64 job, int32 number,
 						Attempt *attempt);

@@ -1,27 +1,30 @@
 /*-------------------------------------------------------------------------
  *
  * attempt_watch.c
- *		When sweeps check an attempt again.
+ *		Decides when sweeps check an attempt again.
  *
- * A heartbeat changes what decides whether an attempt is overdue, and must
- * stay cheap: it updates its row in place (HOT), so no index can have the
- * instant of the last heartbeat.  Instead each attempt has a row in
- * attempt_watch from its start on, with the instant at which a sweep checks it
- * next, and an index on that.  A sweep reads the rows that are due, the oldest
- * first over all organisations, and looks at their attempts.  It moves the
- * instant of an attempt that is not overdue to the earliest instant at which
- * it can be, WATCH_AHEAD_MS ahead at most.  If a setting that decides about
- * it has changed since the last sweep, all attempts are due; so are those that
- * are due later than that, as the clock has gone back.  A sweep deletes the
- * rows of attempts that have ended.  An attempt that is overdue stays due, but
- * behind all others that are due now: if its locks are not free, it keeps none
- * of them waiting.
+ * A heartbeat changes what decides whether an attempt is overdue. It must stay
+ * cheap, so it updates the attempt's row in place (HOT), and therefore no
+ * index can contain the instant of the last heartbeat.  Instead each attempt
+ * has a row in attempt_watch from its start on, with the instant at which a
+ * sweep checks the attempt next, and an index on that instant.  A sweep reads
+ * the rows that are due, the oldest first over all organisations, and checks
+ * their attempts.  If an attempt is not overdue, the sweep moves its instant
+ * to the earliest instant at which the attempt can be overdue, but at most
+ * WATCH_AHEAD_MS ahead.
  *
- * Directives change when an attempt must stop.  They have an index of their
- * own on the instant (WatchDirected()).
+ * If a setting that decides which attempts are overdue has changed since the
+ * last sweep, all attempts are due.  If a row's instant is more than
+ * WATCH_AHEAD_MS ahead, the clock has been set back, and the attempt is due as
+ * well.  A sweep deletes the rows of attempts that have ended.  An attempt
+ * that is overdue stays due, but behind all other attempts that are due now:
+ * if its locks are not free, it does not keep other attempts waiting.
  *
- * Locks: rows of attempt_watch, SKIP LOCKED.  Only sweeps, and WatchSoon(),
- * lock them after the start.
+ * Directives also decide when an attempt must stop.  They have an index of
+ * their own on that instant (WatchDirected()).
+ *
+ * Locks: rows of attempt_watch, SKIP LOCKED.  After an attempt's start only
+ * sweeps and WatchSoon() lock its row.
  *
  *-------------------------------------------------------------------------
  */
@@ -34,24 +37,35 @@
 #define WATCH_AHEAD_MS	60000
 #define WATCH_SOON_MS	5000
 
-/* The expression of index directive_due. */
+/*
+ * The instant at which a directive orders its attempt to stop. The index
+ * directive_due has the same expression.
+ */
 #define DIRECTIVE_STOPS_AT \
 	"(CASE WHEN d.action = 'stop' THEN d.given_at ELSE d.deadline END)"
 
-/* An instant that has passed without effect: check again soon. */
+/*
+ * An instant at which to check an attempt. If the instant has passed and the
+ * attempt was not overdue then, the attempt is checked again soon.
+ */
 #define AHEAD(instant) \
 	"CASE WHEN " instant " <= $1 THEN $12 ELSE " instant " END"
 
 /*
- * $1: now; $2: when the server came up; $3: gpucredit.heartbeat_timeout; $4:
- * gpucredit.stop_grace; $5: gpucredit.clock_skew; $6:
- * gpucredit.progress_timeout; $7: attempts that had to stop had time to report
- * it; $8: silent if not heard of since then; $9: whether rows of the instant
- * $1 itself are due, which an earlier query of this call may have written;
- * $10: at most so many; $11: check them at that instant at the latest; $12:
- * check them soon; $13: told to stop by then; $14: the same by the server's
- * clock; $15: no progress since.  The result has the overdue ones, and in each
- * row how many were checked; without overdue ones one row of NULLs.
+ * Finds overdue attempts among those that are due, and sets when each one is
+ * checked again. Parameters: $1 is now; $2 is when the server came up; $3 is
+ * gpucredit.heartbeat_timeout; $4 is gpucredit.stop_grace; $5 is
+ * gpucredit.clock_skew; $6 is gpucredit.progress_timeout; $7 is whether
+ * attempts that had to stop have had time to report their end; an attempt is
+ * silent if its last heartbeat is not later than $8; $9 is whether rows with
+ * the instant $1 itself are due, which an earlier query of this call may have
+ * written; at most $10 attempts are checked; an attempt is checked again at
+ * $11 at the latest, and at $12 if it has to be checked soon; an attempt whose
+ * fixed end is not later than $13 had to stop; $14 is the same instant less
+ * gpucredit.clock_skew, for wall limits by the server's clock; an attempt that
+ * has made no progress since $15 is stuck.  The result has one row for each
+ * overdue attempt, with the number of attempts that were checked in its last
+ * column. If none is overdue, the result is one row that has only that number.
  */
 SQL_STATEMENT(watch_due, SPI_OK_SELECT,
 			  "timestamptz, timestamptz, interval, interval, interval,"
@@ -99,7 +113,10 @@ SQL_STATEMENT(watch_due, SPI_OK_SELECT,
 			  "  ON true ORDER BY COALESCE(o.overdue_since, o.check_at),"
 			  " o.org, o.job");
 
-/* Whose directive is overdue, the oldest first. */
+/*
+ * Reads the live attempts whose directive is overdue, the oldest directive
+ * first.
+ */
 SQL_STATEMENT(directive_due, SPI_OK_SELECT, "timestamptz",
 			  "SELECT d.org, d.job, d.attempt FROM gpucredit.directive d"
 			  " CROSS JOIN LATERAL (SELECT t.ended_at"
@@ -133,9 +150,9 @@ SQL_STATEMENT(watch_soon, SPI_OK_UPDATE,
 static void all_are_due(const WatchRule *rule);
 
 /*
- * Check up to WATCH_MOST attempts that are due; returns those that may be
- * overdue, with organisation, job and attempt.  Each is checked again under
- * its locks.  first: the first such query of the call.
+ * Checks up to WATCH_MOST attempts that are due. Returns the organisation, job
+ * and attempt of those that may be overdue. The caller checks each of these
+ * again under its locks.  first is true for the first such query of a call.
  */
 SqlResult
 WatchOverdue(const WatchRule *rule, bool first, int64 *checked)
@@ -174,8 +191,8 @@ WatchOverdue(const WatchRule *rule, bool first, int64 *checked)
 }
 
 /*
- * Make all attempts due if a setting has changed, and those that are due too
- * late if the clock has gone back.
+ * Makes all attempts due if a setting has changed, and otherwise those whose
+ * instant is so late that the clock must have been set back.
  */
 static void
 all_are_due(const WatchRule *rule)
@@ -199,8 +216,8 @@ all_are_due(const WatchRule *rule)
 }
 
 /*
- * Attempts that a directive told to leave, and that had gpucredit.stop_grace
- * since.
+ * Returns the attempts whose directive ordered them to stop at least
+ * gpucredit.stop_grace ago.
  */
 SqlResult
 WatchDirected(const WatchRule *rule)
@@ -211,8 +228,9 @@ WatchDirected(const WatchRule *rule)
 }
 
 /*
- * Its credit does not suffice: let a sweep check it soon.  If a sweep has its
- * row at this moment, that sweep decides when.
+ * Lets a sweep check an attempt soon, because its credit does not suffice.  If
+ * a sweep has locked the attempt's row at this moment, that sweep decides when
+ * to check the attempt.
  */
 void
 WatchSoon(const Attempt *attempt)

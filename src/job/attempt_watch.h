@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * attempt_watch.h
- *		When sweeps check an attempt again.
+ *		Decides when sweeps check an attempt again.
  *
  *-------------------------------------------------------------------------
  */
@@ -10,16 +10,17 @@
 
 #include "job/attempt.h"
 
-/* What makes an attempt overdue at an instant. */
+/* The instants by which a sweep decides whether an attempt is overdue. */
 typedef struct WatchRule
 {
 	TimestampTz now;
-	TimestampTz up;				/* when the server came up; DT_NOBEGIN: the
-								 * clock is frozen */
-	TimestampTz silent;			/* not heard of since then; DT_NOBEGIN: none
-								 * is silent */
-	bool		reachable;		/* attempts that had to stop had time to
-								 * report it */
+	TimestampTz up;				/* when the server came up, or DT_NOBEGIN if
+								 * the clock is frozen */
+	TimestampTz silent;			/* an attempt without a heartbeat since then
+								 * is silent; DT_NOBEGIN if no attempt counts
+								 * as silent */
+	bool		reachable;		/* whether attempts that had to stop have had
+								 * time to report their end */
 } WatchRule;
 
 extern SqlResult WatchOverdue(const WatchRule *rule, bool first,
@@ -27,6 +28,11 @@ extern SqlResult WatchOverdue(const WatchRule *rule, bool first,
 extern SqlResult WatchDirected(const WatchRule *rule);
 extern void WatchSoon(const Attempt *attempt);
 
-#define WATCH_MOST	1000		/* attempts that one query checks */
+/*
+ * How many attempts one query checks. One call has the time to settle about as
+ * many overdue attempts. More would be useless, as each check of an overdue
+ * attempt writes its row.
+ */
+#define WATCH_MOST	100
 
 #endif							/* GPUCREDIT_ATTEMPT_WATCH_H */

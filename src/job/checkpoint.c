@@ -1,10 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * checkpoint.c
- *		An attempt's checkpoints, and the work each one saves.
+ *		Stores an attempt's checkpoints, and how much work each one saves.
  *
- * A checkpoint saves the time metered before its report.  The attempt's row is
- * locked, so that a settlement sees all of it or none.
+ * A checkpoint saves the work of the time that was metered before its report.
+ * The attempt's row is locked, so that a settlement sees either the whole
+ * report or nothing.
  *
  * Locks: attempt, then the rows of its devices.
  *
@@ -37,7 +38,10 @@ SQL_STATEMENT(checkpoint_same, SPI_OK_SELECT,
 			  "SELECT c.uri = $5 AND c.sha256 = $6 AND c.size_bytes = $7"
 			  " FROM gpucredit.checkpoint c WHERE c.org = $1 AND c.job = $2"
 			  " AND c.attempt = $3 AND c.step = $4");
-/* verify() finds a row that changed by the digest in its attempt's row */
+/*
+ * The attempt's row stores a digest of its checkpoints, by which verify()
+ * finds a changed row.
+ */
 SQL_STATEMENT(checkpoint_insert, SPI_OK_UPDATE,
 			  "text, bigint, int, bigint, text, bytea, bigint, timestamptz,"
 			  " interval",
@@ -96,7 +100,11 @@ call_checkpoint(PG_FUNCTION_ARGS)
 		check_step(&attempt, step);
 		ValuesAdd(args, TimeValue(now), DurationValue(attempt.elapsed));
 		(void) SqlRun(&checkpoint_insert, args);
-		/* the next one counts from it, and so does what a victim loses */
+
+		/*
+		 * The time to the next checkpoint, and the work that a preempted
+		 * attempt would lose, count from this instant.
+		 */
 		(void) SqlRun(&devices_saved,
 					  VALUES(ATTEMPT_KEY(&attempt), TimeValue(now)));
 		write_saved(&attempt, step, size, now);
@@ -105,9 +113,7 @@ call_checkpoint(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/*
- * The event of a new checkpoint.
- */
+/* Writes the event about a new checkpoint. */
 static void
 write_saved(const Attempt *attempt, int64 step, int64 size, TimestampTz now)
 {
@@ -121,7 +127,8 @@ write_saved(const Attempt *attempt, int64 step, int64 size, TimestampTz now)
 }
 
 /*
- * How much of an attempt's run its last checkpoint saves; 0: there is none.
+ * Returns how much of an attempt's elapsed time its last checkpoint saves, or
+ * 0 if there is no checkpoint.
  */
 int64
 CheckpointElapsed(const Attempt *attempt)
@@ -132,9 +139,10 @@ CheckpointElapsed(const Attempt *attempt)
 }
 
 /*
- * Where an attempt saves: below the prefix of its spec or of its pool's
- * policy; NULL: neither has one. An organisation's name cannot lead out of its
- * own folder.
+ * Returns the folder in which an attempt saves its checkpoints, below the
+ * prefix of its spec or of its pool's policy. Returns NULL if neither has a
+ * prefix. The name of an organisation is written so that it cannot lead out of
+ * the organisation's own folder.
  */
 char *
 CheckpointPath(const char *prefix, const Attempt *attempt)
@@ -163,7 +171,8 @@ CheckpointPath(const char *prefix, const Attempt *attempt)
 }
 
 /*
- * Lock an attempt, or raise what is wrong with its key.
+ * Locks an attempt, or raises an error if the job or the attempt does not
+ * exist.
  */
 void
 CheckpointLockAttempt(const char *org, int64 job, int32 number,
@@ -177,7 +186,8 @@ CheckpointLockAttempt(const char *org, int64 job, int32 number,
 }
 
 /*
- * A new checkpoint needs a live attempt and a later step.
+ * Refuses a new checkpoint unless the attempt is live and the step is later
+ * than all earlier steps.
  */
 static void
 check_step(const Attempt *attempt, int64 step)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * dependency.c
- *		The text of a dependency, in the server's memory.
+ *		Converts a dependency to text in memory of the server.
  *
  *-------------------------------------------------------------------------
  */
@@ -10,9 +10,7 @@
 #include "job/dependency.h"
 #include "lib/stringinfo.h"
 
-/*
- * One term, as a text that DependencyParse() reads.
- */
+/* Writes one term of a dependency as a text that DependencyParse() reads. */
 char *
 DependencyTermText(const DependencyTerm *term)
 {

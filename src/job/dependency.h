@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * dependency.h
- *		The text of a dependency, in the server's memory.
+ *		Converts a dependency to text in memory of the server.
  *
  *-------------------------------------------------------------------------
  */

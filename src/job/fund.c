@@ -1,16 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * fund.c
- *		Jobs that wait for credit get their next holds.
+ *		Opens the next holds of jobs that wait for credit.
  *
- * Each cycle tries the jobs of its pool without waiting
- * (sched/apply/fund_waiting.c). Beside clients that never pause, a cycle may find
- * their bucket's row locked each time. So the sweep waits for each row,
- * FUND_WAIT_MS at most. It keeps its locks until it commits, so it begins no
- * job after FUND_MOST_MS. It runs last in its call, and waits for no row if
- * the credit is missing anyway.
+ * Each cycle tries the unfunded jobs of its pool without waiting for locks
+ * (sched/apply/fund_waiting.c). If clients draw from a bucket without a pause,
+ * a cycle may find the bucket's row locked each time. Therefore the sweep
+ * waits for each row, but at most FUND_WAIT_MS. It keeps its locks until it
+ * commits, so it begins no job after FUND_MOST_MS. It is the last sweep of its
+ * call, and waits for no row if the credit does not suffice anyway.
  *
- * Locks: job without waiting, then as HoldOpen().
+ * Locks: the job without waiting, then as HoldOpen() does.
  *
  *-------------------------------------------------------------------------
  */
@@ -22,7 +22,6 @@
 #include "job/fund.h"
 #include "job/job.h"
 #include "ledger/uncollected.h"
-#include "utils/guc.h"
 #include "utils/timestamp.h"
 #include "audit/audit.h"
 #include "util/errors.h"
@@ -41,38 +40,40 @@ SQL_STATEMENT(job_offers, SPI_OK_UPDATE,
 			  " offer_spot_prices = $6, resources = $7,"
 			  " request_class = gpucredit_internal.request_digest("
 			  "  j.request, j.topology, j.prefer, j.preemptible, j.cpu_milli,"
-			  "  j.memory_mib, j.wall_limit, j.hold_window, $3, $4, $5, $6, $7)"
+			  "  j.memory_mib, j.wall_limit, j.hold_window, $3, $4, $5, $6, $7,"
+			  "  j.options -> 'placement')"
 			  " WHERE j.org = $1 AND j.job = $2");
 
 static void set_offers(const Job *job);
+static bool same_offers(const Offers *a, const Offers *b);
 static SweepResult fund_one(const char *org, int64 id, int32 kind,
 							const void *context);
 
 /*
- * Queue the jobs of all pools that have credit, in the order in which cycles
- * try them; returns how many.
+ * Funds and queues unfunded jobs of all pools, in the order in which cycles
+ * try them. Returns how many jobs were queued.
  */
 int64
 FundSwept(Sweep *sweep)
 {
-	int			level = NewGUCNestLevel();
 	SqlResult	rows;
 	bool	   *short_of;
 	int64		done;
+	int			wait_ms = sweep->wait_ms;
 
 	rows = SqlRun(&unfunded_all,
 				  VALUES(Int8Value(UNFUNDED_MOST), Int8Value(ClockNow())));
 	short_of = palloc0(sizeof(bool) * (rows.n + 1));
-	SweepWait(FUND_WAIT_MS);
+	sweep->wait_ms = FUND_WAIT_MS;
 	done = SweepRunFor(sweep, FUND_MOST_MS, rows, fund_one, &short_of);
-	AtEOXact_GUC(true, level);
+	sweep->wait_ms = wait_ms;
 	SqlFree(&rows);
 	return done;
 }
 
 /*
- * Fund one job, unless an earlier one of its kind found no credit. context:
- * the kinds for which that is so.
+ * Funds one job, unless an earlier job of its kind found no credit. context
+ * points to an array that notes for each kind whether that happened.
  */
 static SweepResult
 fund_one(const char *org, int64 id, int32 kind, const void *context)
@@ -88,8 +89,8 @@ fund_one(const char *org, int64 id, int32 kind, const void *context)
 }
 
 /*
- * Renew a job's offers; returns how much its next hold will be. 0: it has no
- * offer for which there is a price.
+ * Renews a job's offers and returns the amount of its next hold, or 0 if none
+ * of its offers has a price.
  */
 Credits
 JobNextHold(Job *job)
@@ -97,16 +98,17 @@ JobNextHold(Job *job)
 	Credits		amount;
 
 	OffersRenew(job, NodesCached(job->pool), ClockNow());
-	return OffersHoldAnew(job, &amount) ? amount : 0;
+	return OffersHoldToday(job, &amount) ? amount : 0;
 }
 
 /*
- * Take a new hold for a locked job at today's prices, and note it in the job.
- * Not LEDGER_DONE: the account has no credit for it, is suspended, or may no
- * longer use the tier. If none
- * of its types has a price or a node any more, the job keeps its old offers.
- * locked: what HoldsLockForNext() locked; the caller has called JobNextHold(). A
- * caller that waits without it first looks whether there is credit.
+ * Opens a new hold for a locked job at today's prices and stores it in the
+ * job. The result is not LEDGER_DONE if the account has no credit for the
+ * hold, is suspended, or may no longer use the job's tier. If none of the
+ * job's types has a price or a node any more, the job keeps its old offers.
+ * locked is what HoldsLockForNext() locked after the caller had called
+ * JobNextHold(), or NULL. If it is NULL and wait is true, the function checks
+ * without locks whether there is enough credit before it waits for any.
  */
 LedgerStatus
 JobOpenHold(Job *job, const char *operation, const LockedBuckets *locked,
@@ -124,7 +126,7 @@ JobOpenHold(Job *job, const char *operation, const LockedBuckets *locked,
 	if (locked == NULL)
 		OffersRenew(job, NodesCached(job->pool), ClockNow());
 	if (AccountSuspended(&path) || !TierAllowed(&path, job->tier) ||
-		!OffersHoldAnew(job, &amount))
+		!OffersHoldToday(job, &amount))
 	{
 		*at = ClockNow();
 		return LEDGER_SHORT;
@@ -158,7 +160,8 @@ JobOpenHold(Job *job, const char *operation, const LockedBuckets *locked,
 }
 
 /*
- * Queue one job under a new hold. False: it waits on.
+ * Queues one unfunded job under a new hold. Returns false if the job stays
+ * unfunded.
  */
 bool
 FundWaitingJob(const char *org, int64 id, bool wait)
@@ -176,11 +179,15 @@ FundWaitingJob(const char *org, int64 id, bool wait)
 }
 
 /*
- * Store the offers of a job's present hold.
+ * Stores the offers of a job's present hold, if they differ from those of the
+ * hold before.
  */
 static void
 set_offers(const Job *job)
 {
+	if (job->resources == job->stored_resources &&
+		same_offers(&job->offers, &job->stored_offers))
+		return;
 	Ensure(SqlRun(&job_offers,
 				  VALUES(TextValue(job->org), Int8Value(job->job),
 						 TextArrayValue(job->offers.types, job->offers.n),
@@ -190,4 +197,23 @@ set_offers(const Job *job)
 										   job->offers.n),
 						 CreditsValue(job->resources))).n == 1,
 		   "A job is missing.");
+}
+
+/*
+ * Whether two lists of offers are stored alike. The shares that they pay for
+ * are not compared, because they are not stored.
+ */
+static bool
+same_offers(const Offers *a, const Offers *b)
+{
+	if (a->n != b->n)
+		return false;
+	for (int i = 0; i < a->n; i++)
+	{
+		if (strcmp(a->types[i], b->types[i]) != 0 ||
+			a->memory[i] != b->memory[i] || a->prices[i] != b->prices[i] ||
+			a->spot_prices[i] != b->spot_prices[i])
+			return false;
+	}
+	return true;
 }

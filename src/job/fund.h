@@ -11,10 +11,14 @@
 #include "job/sweep.h"
 
 /*
- * The first job of each account, then the second of each. If there are more
- * than are tried at once ($1), the first of each kind go before the second,
- * and accounts take turns ($2). kind: the first job with the same request; if
- * it finds no credit, none of its kind does. Held jobs wait without credit.
+ * Selects unfunded jobs in the order in which they are tried: first the oldest
+ * job of each account, then the second of each. At most $1 jobs are selected.
+ * If more are unfunded, the first job of each kind goes before the second of
+ * any kind, and the order of accounts depends on the seed $2, so that accounts
+ * take turns. A kind is a set of jobs with the same account, pool, tier and
+ * request class. The column of that name numbers the kinds, because if one job
+ * of a kind finds no credit, no other job of the kind does. A held job is not
+ * selected, as it waits without credit.
  */
 #define UNFUNDED_MOST	1000
 #define UNFUNDED_TURNS \

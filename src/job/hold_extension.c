@@ -1,15 +1,18 @@
 /*-------------------------------------------------------------------------
  *
  * hold_extension.c
- *		Extending the hold of a running attempt, a window at a time.
+ *		Extends the hold of a running attempt by one window at a time.
  *
- * An extension is due when the hold has less left than gpucredit.exhaust_grace
- * costs. It is whole or not at all: a window, or what the wall limit leaves
- * unheld, whichever is less. A heartbeat that comes after the hold's reach
- * also takes the windows that passed, or else just one. A denial is audited
- * once, until credit comes.
+ * An extension is due when the rest of the hold would pay for less than
+ * gpucredit.exhaust_grace. Its amount covers one window, or the part of the
+ * wall limit that is not held yet, whichever is less. It is granted whole or
+ * not at all. If a heartbeat comes after the time that the hold covers, the
+ * extension also covers the windows that have passed. If the credit does not
+ * suffice for those, only one window is held. A denial is audited once, until
+ * an extension is granted.
  *
- * Locks: the attempt is locked; hold, then buckets in burn order.
+ * Locks: the caller has locked the attempt. Then the hold, and buckets in burn
+ * order.
  *
  *-------------------------------------------------------------------------
  */
@@ -45,9 +48,10 @@ static void log_starved(const AuditRow *audit, Credits amount);
 static void write_held(const Attempt *attempt);
 
 /*
- * How long the hold lets the attempt's processes run; for ever at price 0. A
- * hold for the whole wall limit lets them run for all of it, and the
- * settlement draws what the time before their start costs.
+ * Returns how long the hold lets the attempt's processes run. At price 0 there
+ * is no end. If there is no hold window, the hold covers the whole wall limit
+ * and lets the processes run for all of it, and the settlement draws what the
+ * time before their start costs.
  */
 int64
 ExtendFundedFor(const Attempt *attempt)
@@ -63,8 +67,8 @@ ExtendFundedFor(const Attempt *attempt)
 }
 
 /*
- * The most that is held while an attempt runs: what its wall limit and the
- * time before its start cost.
+ * Returns the largest amount that is held while an attempt runs: the price of
+ * its wall limit and of the time before its processes started.
  */
 static Credits
 most_held(const Attempt *attempt)
@@ -75,9 +79,7 @@ most_held(const Attempt *attempt)
 						  PG_INT64_MAX);
 }
 
-/*
- * Is an extension wanted now?
- */
+/* Whether the hold must be extended now. */
 bool
 ExtendIsDue(const Attempt *attempt)
 {
@@ -88,7 +90,8 @@ ExtendIsDue(const Attempt *attempt)
 }
 
 /*
- * The number of windows: one, and those that passed unheld.
+ * Returns the number of windows to hold: one, and as many as passed without a
+ * hold.
  */
 static int64
 windows_due(const Attempt *attempt)
@@ -100,7 +103,8 @@ windows_due(const Attempt *attempt)
 }
 
 /*
- * The amount: so many windows, or what the wall limit leaves unheld.
+ * Returns the amount of an extension: the given number of windows, but at most
+ * what the wall limit leaves unheld.
  */
 static Credits
 extension(const Attempt *attempt, int64 windows)
@@ -114,7 +118,8 @@ extension(const Attempt *attempt, int64 windows)
 }
 
 /*
- * Extend the hold of a locked attempt, or note the denial.
+ * Extends the hold of a locked attempt, or stores that the extension was
+ * denied.
  */
 void
 ExtendHold(Attempt *attempt, bool wait)
@@ -151,7 +156,10 @@ ExtendHold(Attempt *attempt, bool wait)
 							&audit.at);
 		if (status != LEDGER_DONE && windows > 1)
 		{
-			/* the first try's locks forbid the second to wait */
+			/*
+			 * The first try already locked buckets, and to wait for more
+			 * locks could deadlock.
+			 */
 			amount = extension(attempt, 1);
 			status = HoldExtend(&hold, &path, &purpose, &cause, amount, false,
 								&audit.at);
@@ -182,7 +190,8 @@ ExtendHold(Attempt *attempt, bool wait)
 }
 
 /*
- * Log a job that must stop without credit.
+ * Logs that an extension was denied, so that the attempt must stop when its
+ * hold is used up.
  */
 static void
 log_starved(const AuditRow *audit, Credits amount)
@@ -199,9 +208,7 @@ log_starved(const AuditRow *audit, Credits amount)
 	LogAtCommit(line);
 }
 
-/*
- * Read the purpose of an attempt's job.
- */
+/* Reads what the ledger must know of the attempt's job to choose buckets. */
 static Purpose
 read_purpose(const Attempt *attempt)
 {

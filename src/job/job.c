@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * job.c
- *		A job's row: locked, read, moved from state to state.
+ *		Locks and reads a job's row, and changes its state.
  *
  *-------------------------------------------------------------------------
  */
@@ -57,8 +57,8 @@ static int	read_array(SqlResult rows, uint64 i, int column, int len,
 					   bool byval, char align, Datum **elems);
 
 /*
- * Lock a job's row and read it.  False: there is none (or, with wait = false,
- * another transaction has it).
+ * Locks a job's row and reads it.  Returns false if the job does not exist or,
+ * with wait = false, if another transaction has locked it.
  */
 bool
 JobLock(const char *org, int64 id, bool wait, Job *job)
@@ -100,6 +100,8 @@ JobLock(const char *org, int64 id, bool wait, Job *job)
 	job->trace = TraceOfParent(SqlText(row, 0, 25));
 	job->price_factor = SqlInt4(row, 0, 26);
 	job->resources = SqlCredits(row, 0, 27);
+	job->stored_offers = job->offers;
+	job->stored_resources = job->resources;
 	SqlFree(&row);
 	return true;
 }
@@ -118,9 +120,7 @@ read_array(SqlResult rows, uint64 i, int column, int len, bool byval,
 	return n;
 }
 
-/*
- * A job's offers from four array columns of a row.
- */
+/* Reads a job's offers from four array columns of a row. */
 void
 JobReadOffers(SqlResult rows, uint64 i, int types, int memory, int prices,
 			  int spot_prices, Offers *offers)
@@ -139,7 +139,7 @@ JobReadOffers(SqlResult rows, uint64 i, int types, int memory, int prices,
 	offers->types = palloc(sizeof(char *) * (offers->n + 1));
 	for (int o = 0; o < offers->n; o++)
 		offers->types[o] = TextDatumGetCString(names[o]);
-	/* a bigint, or credits, is the datum itself */
+	/* An element of type bigint or credits is stored in the datum itself. */
 	offers->memory = (int64 *) numbers[0];
 	offers->prices = (Credits *) numbers[1];
 	offers->spot_prices = (Credits *) numbers[2];
@@ -147,8 +147,8 @@ JobReadOffers(SqlResult rows, uint64 i, int types, int memory, int prices,
 }
 
 /*
- * Add up a job's waiting time as it leaves or enters the queue. Time before
- * not_before does not count.
+ * Adds the arguments that store a job's waiting time as the job enters or
+ * leaves the queue. Time before not_before does not count as waiting.
  */
 static void
 arg_waiting(Values *args, const Job *job, bool queued,
@@ -165,7 +165,8 @@ arg_waiting(Values *args, const Job *job, bool queued,
 }
 
 /*
- * Move a locked job on.  DT_NOBEGIN: no such instant.
+ * Changes the state of a locked job. An instant of DT_NOBEGIN is stored as
+ * null.
  */
 void
 JobSetState(const Job *job, const char *state, int64 hold, int32 failures,
@@ -181,8 +182,8 @@ JobSetState(const Job *job, const char *state, int64 hold, int32 failures,
 }
 
 /*
- * Drop the claim of a job that is over. The next cycle spares the claim's
- * victims.
+ * Deletes the claim of a job that has ended. The next cycle then lets the
+ * claim's victims run on.
  */
 void
 JobDropClaim(const Job *job)
@@ -195,7 +196,8 @@ JobDropClaim(const Job *job)
 }
 
 /*
- * For reading functions written in SQL: raise UC301 unless it exists.
+ * SQL function for the reading functions: raises UC301 if the job does not
+ * exist or the caller may not see it.
  */
 Datum
 gpucredit_require_job(PG_FUNCTION_ARGS)
@@ -212,7 +214,8 @@ gpucredit_require_job(PG_FUNCTION_ARGS)
 }
 
 /*
- * A job's purpose, for buckets' policies.
+ * Returns what the ledger must know of a job to choose buckets that may pay
+ * for it.
  */
 Purpose
 JobPurpose(const Job *job)

@@ -13,6 +13,7 @@
 #include "audit/audit.h"
 #include "util/sql.h"
 #include "inventory/inventory.h"
+#include "job/placement.h"
 #include "ledger/ledger.h"
 #include "types/gpureq.h"
 
@@ -21,11 +22,12 @@ typedef struct Offers
 {
 	int			n;
 	const char **types;
-	int64	   *memory;			/* bytes of each GPU at least */
+	int64	   *memory;			/* least memory of each GPU, in bytes */
 	Credits    *prices;
 	Credits    *spot_prices;
-	int32	   *shares;			/* thousandths of a device that are paid for
-								 * on the dearest node; NULL: not known */
+	int32	   *shares;			/* thousandths of a device that a share pays
+								 * for on its most expensive node; NULL if not
+								 * known */
 } Offers;
 
 typedef struct Job
@@ -37,33 +39,38 @@ typedef struct Job
 	char	   *tier;
 	GpuReq	   *request;
 	DecideTopology topology;
-	DecideTopology prefer;		/* any: no preference */
+	DecideTopology prefer;		/* "any" if there is no preference */
 	Preemptible preemptible;
 	int32		priority;
 	int64		cpu_milli;
 	int64		memory_mib;
-	int64		wall_limit;		/* -1: none */
-	int64		hold_window;	/* -1: the whole wall limit is held */
+	int64		wall_limit;		/* -1 if there is no limit */
+	int64		hold_window;	/* -1 if the hold covers the whole wall limit */
 	int32		max_retries;
-	int32		price_factor;	/* of its tier, in thousandths */
+	int32		price_factor;	/* price factor of its tier, in thousandths */
+	const Placement *placement; /* NULL if it may use all nodes */
 	Credits		resources;		/* price of its cpu and memory, per hour */
 	Offers		offers;
-	/* where it stands */
+	/* resources and offers as JobLock() read them */
+	Credits		stored_resources;
+	Offers		stored_offers;
+	/* state of the job */
 	char	   *state;
 	int64		hold;
 	int32		attempt;
 	int32		failures;
 	bool		cancelled;
-	TimestampTz not_before;		/* DT_NOBEGIN: at once */
-	TimestampTz waits_from;		/* DT_NOBEGIN: it does not wait */
-	int64		waited;			/* before it last left the queue */
-	Trace		trace;			/* it was submitted with */
+	TimestampTz not_before;		/* DT_NOBEGIN if it may start at once */
+	TimestampTz waits_from;		/* DT_NOBEGIN if it does not wait */
+	int64		waited;			/* time for which it waited before it last
+								 * left the queue */
+	Trace		trace;			/* trace of its submission */
 } Job;
 
-/* What a spec says of checkpoints; -1: nothing. */
+/* The checkpoint members of a spec; -1 where a member is missing. */
 typedef struct SaveSpec
 {
-	int64		every;			/* microseconds; 0: never */
+	int64		every;			/* in microseconds; 0 for never */
 	int64		bytes;
 } SaveSpec;
 
@@ -81,7 +88,7 @@ extern Credits OffersPerHour(Credits per_gpu_hour, int32 gpus, int32 share,
 extern Credits OffersDearest(const Job *job);
 extern int64 OffersHeldFor(int64 wall_limit, int64 hold_window);
 extern Credits OffersHold(const Job *job);
-extern bool OffersHoldAnew(const Job *job, Credits *amount);
+extern bool OffersHoldToday(const Job *job, Credits *amount);
 
 /* job.c */
 extern bool JobLock(const char *org, int64 id, bool wait, Job *job);

@@ -1,9 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * job_trace.c
- *		The traces of jobs, for audit rows about them.
+ *		Reads the traces of jobs for audit rows about the jobs.
  *
- * For callers that have not read the job's row: a cycle, and rare cases of
+ * Callers that have not read the job's row use it: a cycle, and rare cases of
  * heartbeats.
  *
  *-------------------------------------------------------------------------
@@ -19,9 +19,7 @@ SQL_STATEMENT(traces_read, SPI_OK_SELECT, "text[], bigint[]",
 			  " JOIN gpucredit.job j ON j.org = u.org AND j.job = u.job"
 			  " WHERE j.traceparent IS NOT NULL");
 
-/*
- * Give each row the trace of its job, if that has one.
- */
+/* Sets the trace of each row to the trace of its job, if the job has one. */
 void
 JobTraces(AuditRow *rows, int n)
 {

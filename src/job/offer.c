@@ -1,17 +1,20 @@
 /*-------------------------------------------------------------------------
  *
  * offer.c
- *		From a job's request to its offers: types, in order, priced.
+ *		Derives the offers of a job from its request: GPU types in the
+ *		order of preference, with their prices.
  *
- * A type is offered if the request names it (or says "*"), the pool has it,
- * and it has a price.  "*" stands for all others, cheapest first, then by
- * name.  The hold is for the dearest of them.
+ * A type is offered if the request names it (or contains "*"), the pool has a
+ * node of the type, and the type has a price.  "*" stands for all types that
+ * the request does not name, ordered by price and then by name.  The hold is
+ * computed from the dearest offer.
  *
- * A price is the list price times the factor of the job's tier.  A share pays
- * for the larger of its thousandths and the part of the device's memory that
- * its floor keeps from others.  Cpu and memory of the node have a price if the
- * operator sets one.  All of this is one price per hour, rounded up, and the
- * bill is that price times the time.
+ * A price is the list price times the factor of the job's tier.  A share of a
+ * device pays for its thousandths of the device, or for the part of the
+ * device's memory that its memory floor keeps from other jobs, whichever is
+ * larger.  The cpu and memory of the node have a price if the operator sets
+ * one.  The sum is one price per hour, rounded up, and the bill is that price
+ * times the time.
  *
  *-------------------------------------------------------------------------
  */
@@ -50,8 +53,9 @@ static int	compare_prices(const void *a, const void *b);
 static pg_attribute_noreturn() void refuse_type(const char *type);
 
 /*
- * Make a submission's offers at an instant.  Returns NULL, or why there is
- * none; UC402 for a type nobody knows.
+ * Makes a submission's offers at the prices of an instant.  Returns NULL, or
+ * the reason why there is no offer. Raises UC402 for a GPU type that is
+ * unknown.
  */
 const char *
 OffersMake(Job *job, const NodeSet *set, TimestampTz at)
@@ -64,9 +68,9 @@ OffersMake(Job *job, const NodeSet *set, TimestampTz at)
 }
 
 /*
- * Make a job's offers again, for its next hold. If none of its types has a
- * price or a node any more, it keeps the old ones. An unknown type is no error
- * here, as it was known at submission.
+ * Makes a job's offers again for its next hold. If none of its types has a
+ * price or a node any more, the job keeps its old offers. An unknown type
+ * raises no error here, because the type was known at submission.
  */
 void
 OffersRenew(Job *job, const NodeSet *set, TimestampTz at)
@@ -77,9 +81,7 @@ OffersRenew(Job *job, const NodeSet *set, TimestampTz at)
 	OffersRenewAt(job, set, prices, n);
 }
 
-/*
- * The same at prices that are known.
- */
+/* Does the same as OffersRenew(), at prices that the caller has read. */
 void
 OffersRenewAt(Job *job, const NodeSet *set, const Price *prices, int n)
 {
@@ -90,9 +92,7 @@ OffersRenewAt(Job *job, const NodeSet *set, const Price *prices, int n)
 		job->offers = offers;
 }
 
-/*
- * What an hour of the job's cpu and memory costs, rounded up.
- */
+/* Computes the price of an hour of the job's cpu and memory, rounded up. */
 static void
 price_resources(Job *job, const Price *prices, int n)
 {
@@ -111,9 +111,7 @@ price_resources(Job *job, const Price *prices, int n)
 	job->resources = times_factor(job, both);
 }
 
-/*
- * A price times the factor of the job's tier, rounded up.
- */
+/* Multiplies a price by the factor of the job's tier and rounds up. */
 static Credits
 times_factor(const Job *job, Credits price)
 {
@@ -123,8 +121,9 @@ times_factor(const Job *job, Credits price)
 }
 
 /*
- * Add the offers in the request's order. submitted: at submission, where an
- * unknown type is a misspelling.
+ * Appends the offers in the order of the request. If submitted is true, an
+ * unknown type raises an error, because it is probably misspelled. Returns
+ * NULL, or the reason why there is no offer.
  */
 static const char *
 make(const Job *job, const NodeSet *set, const Price *prices, int n,
@@ -172,8 +171,9 @@ make(const Job *job, const NodeSet *set, const Price *prices, int n,
 }
 
 /*
- * Add every priced type of the pool, cheapest first, except those the request
- * names, which have their own place and memory floor.
+ * Appends an offer for every priced type of the pool, cheapest first. Types
+ * that the request names are left out, because they have their own place and
+ * memory floor.
  */
 static void
 add_any(const Job *job, const GpuReqAlternative *alternative,
@@ -207,8 +207,9 @@ add(const Job *job, const NodeSet *set, const Price *price, int64 memory,
 }
 
 /*
- * The thousandths of a device that a request pays for where its memory floor
- * keeps most: on the nodes of the type with the least memory that suffices.
+ * Returns for how many thousandths of a device a request pays on those nodes
+ * of the type where its memory floor keeps the largest part of the device.
+ * These are the nodes with the least memory that suffices.
  */
 static int32
 dearest_share(const Job *job, const NodeSet *set, int32 type, int64 memory)
@@ -231,8 +232,9 @@ dearest_share(const Job *job, const NodeSet *set, int32 type, int64 memory)
 }
 
 /*
- * The thousandths of a device with this memory that a share pays for: its own,
- * or those of the memory that its floor keeps from others, rounded up.
+ * Returns for how many thousandths of a device with this memory a share pays:
+ * its own thousandths, or those of the memory that its floor keeps from other
+ * jobs, whichever is larger. The result is rounded up.
  */
 int32
 OffersShare(int32 share, int64 floor_mib, int64 gpu_memory_mib)
@@ -288,7 +290,7 @@ refuse_type(const char *type)
 }
 
 /*
- * Does a request name this type, rather than take it for "*"?
+ * Whether a request names this type, so that the type does not belong to "*".
  */
 static bool
 named(const GpuReq *request, const char *type)
@@ -302,8 +304,8 @@ named(const GpuReq *request, const char *type)
 }
 
 /*
- * The request as the decision core takes it. Types the pool no longer has are
- * left out.
+ * Converts the request to the form that the decision core reads. Types that
+ * the pool no longer has are left out.
  */
 DecideRequestClass
 OffersRequest(const Job *job, const NodeSet *set)
@@ -324,7 +326,10 @@ OffersRequest(const Job *job, const NodeSet *set)
 	};
 	Credits		amount;
 
-	request.unpaid = OffersHoldAnew(job, &amount) && amount == 0;
+	request.filter = PlacementFilter(job->placement, set);
+	if (job->placement != NULL)
+		request.per_node = job->placement->gpus_per_node;
+	request.unpaid = OffersHoldToday(job, &amount) && amount == 0;
 
 	for (int i = 0; i < job->offers.n; i++)
 	{
@@ -347,8 +352,8 @@ OffersRequest(const Job *job, const NodeSet *set)
 }
 
 /*
- * The first hold's amount: the dearest offer, for the hold window or the whole
- * wall limit, whichever is less.
+ * Computes the amount of the first hold: the dearest offer, for the hold
+ * window or the whole wall limit, whichever is less.
  */
 Credits
 OffersHold(const Job *job)
@@ -357,20 +362,19 @@ OffersHold(const Job *job)
 }
 
 /*
- * The same at today's prices, for a job submitted earlier. False: the amount
- * is larger than credits can be, so nobody can pay it.
+ * Computes the next hold of a job that was submitted earlier, at today's
+ * prices. Returns false if the amount is larger than credits can be, so that
+ * nobody can pay it.
  */
 bool
-OffersHoldAnew(const Job *job, Credits *amount)
+OffersHoldToday(const Job *job, Credits *amount)
 {
 	*amount = CreditsHoldWithin(OffersDearest(job), 1, SHARE_WHOLE,
 								held_for(job), PG_INT64_MAX);
 	return *amount < PG_INT64_MAX;
 }
 
-/*
- * The dearest price per hour that a job may have.
- */
+/* Returns the price per hour of the job's dearest offer. */
 Credits
 OffersDearest(const Job *job)
 {
@@ -392,8 +396,8 @@ OffersDearest(const Job *job)
 }
 
 /*
- * The price of an hour of these GPUs, and of the cpu and memory beside them,
- * rounded up. The greatest amount stands for any that does not fit.
+ * Computes the price of an hour of these GPUs and of the cpu and memory beside
+ * them, rounded up. Returns the greatest amount if the price does not fit.
  */
 Credits
 OffersPerHour(Credits per_gpu_hour, int32 gpus, int32 share,
@@ -408,9 +412,7 @@ OffersPerHour(Credits per_gpu_hour, int32 gpus, int32 share,
 	return sum;
 }
 
-/*
- * How long a job's hold covers.
- */
+/* Returns the time that a job's hold covers. */
 static int64
 held_for(const Job *job)
 {
@@ -418,8 +420,8 @@ held_for(const Job *job)
 }
 
 /*
- * The same: the window or the wall limit (-1: none), but never less than
- * gpucredit.hold_least.
+ * Returns the time that a hold covers: the hold window or the wall limit (-1
+ * if there is none), whichever is less, but at least gpucredit.hold_least.
  */
 int64
 OffersHeldFor(int64 wall_limit, int64 hold_window)
@@ -432,7 +434,8 @@ OffersHeldFor(int64 wall_limit, int64 hold_window)
 }
 
 /*
- * For reading functions: the types a request would be offered now.
+ * SQL function for the reading functions: the types that a request would be
+ * offered now.
  */
 Datum
 gpucredit_offer_types(PG_FUNCTION_ARGS)

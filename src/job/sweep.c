@@ -1,20 +1,26 @@
 /*-------------------------------------------------------------------------
  *
  * sweep.c
- *		Upkeep, one item after the other; a failed item stops no other.
+ *		Upkeep that handles one item after the other. A failed item stops
+ *		no other item.
  *
- * Each item has its own subtransaction. The sweeps run with a lock_timeout of
- * 10 ms. If a row is locked, or its data raises an error, the item is undone
- * and left for the next sweep. The other items of its organisation probably
- * need the same lock, so they come after those of all other organisations, in
- * an order that begins at a random one: no organisation keeps another waiting,
- * and none of its items keeps the others from their turn.
+ * Each item has its own subtransaction, which waits for a lock for 10 ms. If a
+ * row is locked, or its data raises an error, the item is rolled back and left
+ * for the next sweep. The other items of its organisation probably need the
+ * same lock, so they come after the items of all other organisations. Their
+ * order begins at a random item. Thus no organisation keeps another one
+ * waiting, and no item can keep the others of its organisation from being
+ * tried.
  *
- * A sweep begins no item once gpucredit.upkeep_time or half of
- * deadlock_timeout has passed since the first, and waits for a row a quarter
- * of the latter at most. So a session that waits for the sweep's locks never
- * sees a deadlock in the sweep's own wait. The first item always runs, however
- * long its search took.
+ * A sweep begins no item once gpucredit.upkeep_time, half of deadlock_timeout
+ * or the process's own limit has passed since the first item. It waits for a
+ * lock for a quarter of deadlock_timeout at most. So a session that waits for
+ * the sweep's locks never finds a deadlock that the sweep's own wait caused.
+ * The first item always runs, however long the search for items took.
+ *
+ * The search itself reads without row locks. It may wait that quarter for a
+ * table, because a vacuum that truncates the table locks it as a whole for some
+ * milliseconds.
  *
  *-------------------------------------------------------------------------
  */
@@ -32,10 +38,12 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
-#define SWEEP_MOST		1000	/* things a run */
-#define SWEEP_WAIT_MS	10		/* for one row */
+#define SWEEP_MOST		1000	/* how many items one run handles at most */
+#define ITEM_WAIT_MS	10		/* how long an item waits for one lock */
+#define SEARCH_WAIT_MS	INT_MAX /* how long the search for items waits; no
+								 * longer than set_lock_timeout() permits */
 
-/* A step of a sweep, and what came of it. */
+/* one step of a sweep, and its result */
 typedef struct Step
 {
 	SweepStep	step;
@@ -46,8 +54,15 @@ typedef struct Step
 	SweepResult result;
 } Step;
 
+/*
+ * how long after the first item the sweeps of this process begin another one,
+ * in milliseconds
+ */
+static int	locks_ms = INT_MAX;
+
 static bool run_item(Sweep *sweep, SqlResult rows, uint64 i, SweepStep step,
 					 const void *context, MemoryContext each);
+static void set_lock_timeout(int ms);
 static bool is_stuck(const Sweep *sweep, const char *org);
 static void leave(Sweep *sweep, const char *org);
 static SweepResult try_step(SweepStep step, const char *org, int64 id,
@@ -58,24 +73,33 @@ static char *failed_line(const char *org, int64 id, const ErrorData *error);
 static bool goes_on(const ErrorData *error);
 
 /*
- * Begin a sweep. If the server is read-only, refuse the sweep as a whole: each
- * item's error would look like bad data.
+ * Begins a sweep. If the server is read-only, the sweep is refused as a whole,
+ * because otherwise the error of each item would be reported as bad data.
  */
 Sweep
 SweepBegin(void)
 {
-	Sweep		sweep = {.memory = CurrentMemoryContext, .begun = ClockSteady()};
+	Sweep		sweep = {.memory = CurrentMemoryContext, .begun = ClockSteady(),
+		.wait_ms = ITEM_WAIT_MS};
 
 	PreventCommandIfReadOnly("upkeep");
-	SweepWait(SWEEP_WAIT_MS);
+	set_lock_timeout(SEARCH_WAIT_MS);
 	return sweep;
 }
 
 /*
- * Until the caller's settings end, wait for a row for so long at most.
+ * Limits how long the sweeps of this process keep locks: they begin no item
+ * once the given time has passed since their first one.
  */
 void
-SweepWait(int ms)
+SweepLocksFor(int ms)
+{
+	locks_ms = ms;
+}
+
+/* Sets the longest wait for a lock, until the caller's settings end. */
+static void
+set_lock_timeout(int ms)
 {
 	char	   *timeout = psprintf("%dms",
 								   Max(1, Min(ms, DeadlockTimeout / 4)));
@@ -86,7 +110,8 @@ SweepWait(int ms)
 }
 
 /*
- * Do rows while there is time; returns how many were done.
+ * Handles the rows of a result while there is time. Returns how many items
+ * were done.
  */
 int64
 SweepRun(Sweep *sweep, SqlResult rows, SweepStep step, const void *context)
@@ -94,9 +119,7 @@ SweepRun(Sweep *sweep, SqlResult rows, SweepStep step, const void *context)
 	return SweepRunFor(sweep, SettingUpkeepTime(), rows, step, context);
 }
 
-/*
- * May the sweep search for further items?
- */
+/* Whether the sweep has time to search for further items. */
 bool
 SweepGoesOn(const Sweep *sweep)
 {
@@ -107,7 +130,8 @@ SweepGoesOn(const Sweep *sweep)
 }
 
 /*
- * The same, for so long at most.
+ * Does the same as SweepRun(), but begins no item after the given number of
+ * milliseconds.
  */
 int64
 SweepRunFor(Sweep *sweep, int ms, SqlResult rows, SweepStep step,
@@ -126,7 +150,8 @@ SweepRunFor(Sweep *sweep, int ms, SqlResult rows, SweepStep step,
 	if (rows.n > 0 && sweep->until == 0)
 		sweep->until = TimestampTzPlusMilliseconds(now,
 												   Min(SettingUpkeepTime(),
-													   DeadlockTimeout / 2));
+													   Min(locks_ms,
+														   DeadlockTimeout / 2)));
 	until = Min(until, sweep->until);
 	for (uint64 i = 0; i < rows.n && done < SWEEP_MOST && now < until; i++)
 	{
@@ -148,9 +173,7 @@ SweepRunFor(Sweep *sweep, int ms, SqlResult rows, SweepStep step,
 	return done;
 }
 
-/*
- * Do one row. True: it is done.
- */
+/* Handles the item of one row. Returns whether it is done. */
 static bool
 run_item(Sweep *sweep, SqlResult rows, uint64 i, SweepStep step,
 		 const void *context, MemoryContext each)
@@ -161,19 +184,22 @@ run_item(Sweep *sweep, SqlResult rows, uint64 i, SweepStep step,
 	SweepResult result;
 
 	CHECK_FOR_INTERRUPTS();
+	set_lock_timeout(sweep->wait_ms);
 	result = try_step(step, org, SqlInt8(rows, i, 2), SqlInt4(rows, i, 3),
 					  context, &stuck);
 	if (result == SWEEP_BUSY)
 		sweep->skipped++;
 	if (stuck && !is_stuck(sweep, org))
 		leave(sweep, org);
+	set_lock_timeout(SEARCH_WAIT_MS);
 	MemoryContextSwitchTo(before);
 	MemoryContextReset(each);
 	return result == SWEEP_DONE;
 }
 
 /*
- * Was a lock of the organisation not free in this sweep?
+ * Whether an item of the organisation has failed in this sweep, for example
+ * because a row was locked.
  */
 static bool
 is_stuck(const Sweep *sweep, const char *org)
@@ -187,7 +213,8 @@ is_stuck(const Sweep *sweep, const char *org)
 }
 
 /*
- * Have the organisation's other items come last.
+ * Postpones the organisation's other items behind those of all other
+ * organisations.
  */
 static void
 leave(Sweep *sweep, const char *org)
@@ -201,8 +228,8 @@ leave(Sweep *sweep, const char *org)
 }
 
 /*
- * Do one item outside a sweep, in the same way: without waiting, whole or not
- * at all.
+ * Handles one item outside a sweep, but in the same way: it hardly waits for
+ * locks, and a failed item is rolled back as a whole.
  */
 SweepResult
 SweepOnce(SweepStep step, const char *org, int64 id, int32 number,
@@ -212,15 +239,16 @@ SweepOnce(SweepStep step, const char *org, int64 id, int32 number,
 	bool		stuck = false;
 	SweepResult result;
 
-	SweepWait(SWEEP_WAIT_MS);
+	set_lock_timeout(ITEM_WAIT_MS);
 	result = try_step(step, org, id, number, context, &stuck);
 	AtEOXact_GUC(true, level);
 	return result;
 }
 
 /*
- * Do one item, whole or not at all. stuck: other items of its organisation
- * should come last.
+ * Handles one item in a subtransaction, which is rolled back if it fails. Sets
+ * *stuck if the item failed, so that other items of its organisation come
+ * last.
  */
 static SweepResult
 try_step(SweepStep step, const char *org, int64 id, int32 number,
@@ -257,9 +285,7 @@ do_step(void *context)
 	return true;
 }
 
-/*
- * The same for the log.
- */
+/* Formats the error of a failed item as a line of the server's log. */
 static char *
 failed_line(const char *org, int64 id, const ErrorData *error)
 {
@@ -272,8 +298,8 @@ failed_line(const char *org, int64 id, const ErrorData *error)
 }
 
 /*
- * May the sweep go on after an error? Not if the transaction must end, or the
- * machine fails.
+ * Whether the sweep may continue after an error. It may not if the transaction
+ * must end or the machine fails.
  */
 static bool
 goes_on(const ErrorData *error)

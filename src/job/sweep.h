@@ -10,35 +10,37 @@
 
 #include "util/sql.h"
 
-/* What became of one thing. */
+/* Result of one step of a sweep. */
 typedef enum SweepResult
 {
 	SWEEP_DONE,
-	SWEEP_IDLE,					/* there was nothing to do after all */
-	SWEEP_BUSY					/* another transaction has it */
+	SWEEP_IDLE,					/* the item needed nothing any more */
+	SWEEP_BUSY					/* another transaction has locked a row that
+								 * the item needs */
 } SweepResult;
 
-/* Does one thing: a row of organisation, number, attempt. */
+/* Handles one item, given by organisation, number and attempt. */
 typedef SweepResult (*SweepStep) (const char *org, int64 id, int32 number,
 								  const void *context);
 
 typedef struct Sweep
 {
-	TimestampTz begun;			/* of ClockSteady() */
-	TimestampTz until;			/* 0 before the first thing */
-	MemoryContext memory;		/* for what outlives a thing */
+	TimestampTz begun;			/* by ClockSteady() */
+	TimestampTz until;			/* when to stop; 0 before the first item */
+	int			wait_ms;		/* how long an item waits for one lock */
+	MemoryContext memory;		/* memory for data that outlives one item */
 	int64		skipped;
 	int			nstuck;
-	const char **stuck;			/* organisations of which a lock was not free */
+	const char **stuck;			/* organisations of which a row was locked */
 } Sweep;
 
-/* Rows of the organisations in turn, so that each is served. */
+/* Orders rows by organisation in turn, so that each organisation is served. */
 #define SWEEP_IN_TURN(org, id) \
 	" ORDER BY pg_catalog.row_number() OVER (PARTITION BY " org \
 	" ORDER BY " id "), " org " LIMIT 10000"
 
+extern void SweepLocksFor(int ms);
 extern Sweep SweepBegin(void);
-extern void SweepWait(int ms);
 extern SweepResult SweepOnce(SweepStep step, const char *org, int64 id,
 							 int32 number, const void *context);
 extern bool SweepGoesOn(const Sweep *sweep);

@@ -1,23 +1,25 @@
 /*-------------------------------------------------------------------------
  *
  * alert.c
- *		Alerts: a row once per period and threshold, and a NOTIFY.
+ *		Raises alerts: each is a row, at most one for a period and
+ *		threshold, and a NOTIFY.
  *
- * The call that passes a budget's threshold sees it, under the lock of the
- * budget's counter.  The other alerts are about a state, not a change: a low
- * balance, credit that expires soon, an expensive day.  The calls that touch
- * the account see these, and maintain() looks at all accounts.  So the next
- * call raises an alert that this one could not raise.
+ * The call that passes a budget's threshold notices this while it holds the
+ * lock of the budget's counter.  The other alerts are about a state, not a
+ * change: a low balance, credit that expires soon, an expensive day.  Calls
+ * that change the account check for these states, and maintain() checks all
+ * accounts.  So the next call raises an alert that this one could not raise.
  *
  * Nothing here waits: a call that does not get the alert's lock at once leaves
- * the alert to the transaction that has it (gpucredit_internal.raise_alert()).
- * At SERIALIZABLE a call reads no rows of other calls, as these reads would
- * conflict; maintain() reads them.
+ * the alert to the transaction that has the lock
+ * (gpucredit_internal.raise_alert()). At SERIALIZABLE a call reads no rows of
+ * other calls, because these reads would cause conflicts. maintain() reads
+ * these rows.
  *
- * The cost for a call: one look at a partial index, empty unless an account
- * has a balance threshold; nothing for buckets more than a week from their
- * end, or whose alert this session saw raised; at a settlement, the last days
- * (AlertSpend()).
+ * A call costs one search in a partial index, which is empty unless an account
+ * has a balance threshold. There is no cost for buckets that expire in more
+ * than a week, or whose alert was raised before as far as this session knows.
+ * A settlement also reads the last days' spending (AlertSpend()).
  *
  * SQL functions here: notify_number.
  *
@@ -65,10 +67,10 @@ SQL_STATEMENT(account_watch, SPI_OK_UPDATE, "text, text, gpucredit.credits",
 			  "UPDATE gpucredit.account a SET balance_low = $3"
 			  " WHERE a.org = $1 AND a.account = $2");
 
-/* how many alerts a session remembers as raised, for speed only */
+/* how many alerts a session remembers as raised, which only saves time */
 #define MOST_RAISED		64
 
-static uint64 raised[MOST_RAISED];	/* by expiry_key() */
+static uint64 raised[MOST_RAISED];	/* indexed by the value of expiry_key() */
 
 static void check_balances(const AccountPath *path, TimestampTz at,
 						   const int64 *buckets, const int64 *amounts,
@@ -76,8 +78,9 @@ static void check_balances(const AccountPath *path, TimestampTz at,
 static uint64 expiry_key(const HoldDraw *draw, const HoldDrawPart *part);
 
 /*
- * lock_alert(name): claims an alert for this transaction. False: another
- * transaction has it, or one whose name has the same hash.
+ * SQL function lock_alert(name): claims an alert for this transaction. Returns
+ * false if another transaction has claimed it, or one whose name has the same
+ * hash.
  */
 Datum
 gpucredit_take_alert(PG_FUNCTION_ARGS)
@@ -89,9 +92,7 @@ gpucredit_take_alert(PG_FUNCTION_ARGS)
 													VARSIZE_ANY_EXHDR(name), 0)));
 }
 
-/*
- * notify_alert(detail): notify listeners, at the commit.
- */
+/* SQL function notify_alert(detail): notifies listeners at the commit. */
 Datum
 gpucredit_notify_alert(PG_FUNCTION_ARGS)
 {
@@ -100,7 +101,8 @@ gpucredit_notify_alert(PG_FUNCTION_ARGS)
 }
 
 /*
- * notify_number(channel, number): notify listeners of a row, at the commit.
+ * SQL function notify_number(channel, number): notifies listeners of a row at
+ * the commit.
  */
 Datum
 gpucredit_notify_number(PG_FUNCTION_ARGS)
@@ -111,7 +113,8 @@ gpucredit_notify_number(PG_FUNCTION_ARGS)
 }
 
 /*
- * Alert if the balance of an account on a path is below its threshold.
+ * Raises an alert if the balance of an account on a path is below its
+ * threshold.
  */
 void
 AlertBalance(const AccountPath *path, TimestampTz at)
@@ -120,8 +123,9 @@ AlertBalance(const AccountPath *path, TimestampTz at)
 }
 
 /*
- * The same after a draw.  Its amount tells whether the balance had recovered
- * since the last alert, although no call saw it then.
+ * Raises an alert after a draw if the balance of an account on a path is below
+ * its threshold.  The amount drawn shows whether the balance had recovered
+ * since the last alert without any call noticing that.
  */
 void
 AlertBalanceDrawn(const AccountPath *path, const HoldDraw *draw)
@@ -138,7 +142,8 @@ AlertBalanceDrawn(const AccountPath *path, const HoldDraw *draw)
 }
 
 /*
- * The same after so much left one bucket.
+ * Raises an alert if the balance of an account on a path is below its
+ * threshold after one bucket was debited by an amount.
  */
 void
 AlertBalanceDebited(const AccountPath *path, TimestampTz at, int64 bucket,
@@ -148,9 +153,9 @@ AlertBalanceDebited(const AccountPath *path, TimestampTz at, int64 bucket,
 }
 
 /*
- * Raises the alerts of the accounts on a path whose balance fell below their
- * line. The buckets and amounts are what has just left them, so that the SQL
- * function can tell what the balance was before.
+ * Raises the alerts of the accounts on a path whose balance is below their
+ * threshold. The amounts have just been debited from the buckets, so that the
+ * SQL function can compute the balance before that.
  */
 static void
 check_balances(const AccountPath *path, TimestampTz at,
@@ -170,7 +175,8 @@ check_balances(const AccountPath *path, TimestampTz at,
 }
 
 /*
- * After a draw: is little left, or do the buckets it came from expire soon?
+ * Raises the alerts that are due after a draw: for a low balance, and for
+ * buckets of the draw that expire soon.
  */
 void
 AlertDrawn(const HoldDraw *draw)
@@ -192,8 +198,8 @@ AlertDrawn(const HoldDraw *draw)
 	if (n > 0)
 	{
 		/*
-		 * If none is new, remember them: their alerts were raised before, or
-		 * maintain() raises them.
+		 * If no alert is new, the session remembers these buckets: their
+		 * alerts were raised before, or maintain() will raise them.
 		 */
 		if (SqlInt8(SqlRun(&alert_expiries,
 						   VALUES(TextValue(draw->path->org),
@@ -208,7 +214,8 @@ AlertDrawn(const HoldDraw *draw)
 }
 
 /*
- * Which bucket it is, and whether the alert is of its last day.
+ * Identifies an alert: the bucket, and whether it is the alert for the
+ * bucket's last day.
  */
 static uint64
 expiry_key(const HoldDraw *draw, const HoldDrawPart *part)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * alert.h
- *		What an account's owner should know.
+ *		Alerts for the owner of an account.
  *
  *-------------------------------------------------------------------------
  */
@@ -11,14 +11,14 @@
 #include "limits/budget.h"
 #include "ledger/post.h"
 
-/* alert.c */
+/* Defined in alert.c. */
 extern void AlertBalance(const AccountPath *path, TimestampTz at);
 extern void AlertBalanceDrawn(const AccountPath *path, const HoldDraw *draw);
 extern void AlertBalanceDebited(const AccountPath *path, TimestampTz at,
 								int64 bucket, Credits amount);
 extern void AlertDrawn(const HoldDraw *draw);
 
-/* spend_alert.c */
+/* Defined in spend_alert.c. */
 extern void AlertSpend(const char *org, const char *account, TimestampTz at,
 					   int64 settling);
 

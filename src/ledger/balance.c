@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * balance.c
- *		A balance from the running figures, by a kept plan.
+ *		Reads a balance from the running sums by a kept plan.
  *
- * PL/pgSQL would plan the query at each call, for its values. Planning takes
- * eight times as long as the query.
+ * PL/pgSQL would plan the query at each call, for the values of its
+ * parameters. Planning takes eight times as long as the query.
  *
  *-------------------------------------------------------------------------
  */

@@ -1,16 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * dead_holds.c
- *		The credit of holds past their ttl is free, whether or not a sweep
- *		has released them.
+ *		Makes the credit of holds past their ttl available, even if no
+ *		sweep has released them.
  *
- * A call that would be short of credit releases dead holds of its organisation
- * before it draws: the oldest first, and only as many as give it what it lacks.
- * A call that a budget keeps from drawing releases all of them, because each
- * may count in that budget; so does one that draws as much as there is.  It
- * looks without locks first, since nearly always there is none.  All the
- * buckets that it and the draw after it will need are then locked at once, so
- * that burn order holds over both.
+ * A call that lacks credit releases dead holds of its organisation before it
+ * draws: the oldest first, and only as many as hold the missing amount. A call
+ * that a budget refuses releases all dead holds, because each of them may
+ * count in that budget. So does a call that draws as much as there is.  Dead
+ * holds are first searched without locks, since nearly always there are none.
+ * All buckets that the release and the draw after it will need are then locked
+ * together, so that burn order is kept for both.
  *
  * Locks: dead holds by id, then budgets leaf to root, then buckets in burn
  * order.
@@ -25,7 +25,10 @@
 #include "ledger/slice.h"
 #include "miscadmin.h"
 
-/* ordered, or the plan may read all holds in the hope of an early hit */
+/*
+ * Without ORDER BY the plan may read all holds, because it expects to find one
+ * early.
+ */
 SQL_STATEMENT(dead_exists, SPI_OK_SELECT, "text, timestamptz",
 			  "SELECT 1 FROM gpucredit.hold h WHERE h.org = $1"
 			  " AND h.closed_at IS NULL AND h.expires_at IS NOT NULL"
@@ -40,7 +43,10 @@ SQL_STATEMENT(path_available, SPI_OK_SELECT,
 			  "    AND s.org = $1 AND s.bucket = b.bucket), 0)), 0),"
 			  "  9223372036854.775807)::gpucredit.credits"
 			  " FROM" PATH_BUCKETS " WHERE" MAY_PAY);
-/* the oldest first, each with what it holds of what an account could draw */
+/*
+ * Returns the dead holds, the oldest first, each with how much it holds of
+ * buckets from which an account could draw.
+ */
 SQL_STATEMENT(dead_paying, SPI_OK_SELECT, MAY_PAY_TYPES,
 			  "SELECT h.hold, s.held"
 			  " FROM (SELECT h.hold FROM gpucredit.hold h WHERE h.org = $1"
@@ -85,13 +91,13 @@ SQL_STATEMENT(bucket_lock, SPI_OK_SELECT, "text, bigint",
 			  "SELECT b.spread FROM gpucredit.bucket b"
 			  " WHERE b.org = $1 AND b.bucket = $2 FOR NO KEY UPDATE");
 
-/* Dead holds that a call releases. */
+/* The dead holds that a call releases. */
 typedef struct DeadHolds
 {
 	int			n;
 	int			size;
 	int64	   *ids;
-	Credits		missing;		/* what the call lacks without them */
+	Credits		missing;		/* what the call lacks without these holds */
 } DeadHolds;
 
 static bool any_dead(const char *org);
@@ -112,8 +118,8 @@ static LockedBuckets lock_buckets(const AccountPath *path, const int64 *holds,
 								  int n, int64 bucket, TimestampTz at);
 
 /*
- * Release the organisation's dead holds if a draw is short without them. The
- * draw then keeps to the buckets locked here, if any.
+ * Releases dead holds of the organisation if a draw would otherwise lack
+ * credit. The draw then uses only the buckets locked here, if any.
  */
 LockedBuckets
 LedgerReclaim(const AccountPath *path, const Purpose *purpose,
@@ -125,8 +131,9 @@ LedgerReclaim(const AccountPath *path, const Purpose *purpose,
 }
 
 /*
- * Release the organisation's dead holds before a bucket is revoked. The bucket
- * is locked together with theirs, since it may come before them in burn order.
+ * Releases dead holds of the organisation before a bucket is revoked. The
+ * bucket is locked together with the buckets of the holds, since it may come
+ * before them in burn order.
  */
 void
 LedgerReclaimFor(const AccountPath *path, int64 bucket)
@@ -137,10 +144,11 @@ LedgerReclaimFor(const AccountPath *path, int64 bucket)
 }
 
 /*
- * Before a call closes locked holds of one account, and then opens or extends
- * one by an amount: release dead holds if it is short without them, and lock
- * together the budgets and buckets of both steps.  For a draw of as much as there
- * is, which policies may cap, the amount is PG_INT64_MAX: all are released.
+ * Prepares a call that closes locked holds of one account and then opens or
+ * extends a hold by an amount. Releases dead holds if the call would otherwise
+ * lack credit, and locks the budgets and buckets of both steps together.  For
+ * a draw of as much as there is, whose size policies may limit, the amount is
+ * PG_INT64_MAX, and all dead holds are released.
  */
 LockedBuckets
 HoldsLockForNext(const Hold *holds, int n, const Purpose *purpose,
@@ -152,9 +160,10 @@ HoldsLockForNext(const Hold *holds, int n, const Purpose *purpose,
 }
 
 /*
- * Release the dead holds that need no wait, whatever this transaction has
- * locked. For calls that never wait, and for a draw that policies left short.
- * Returns whether there was any.
+ * Releases the dead holds for which no lock has to be waited for, whatever
+ * this transaction has already locked. Used by calls that never wait, and by a
+ * draw that lacks credit because of policies. Returns whether a hold was
+ * released.
  */
 bool
 LedgerReclaimFree(const char *org)
@@ -178,8 +187,9 @@ LedgerReclaimFree(const char *org)
 }
 
 /*
- * Release dead holds if less than an amount is available. Lock the buckets of
- * some more holds, or one more bucket, with theirs.
+ * Releases dead holds if less than an amount is available. Locks the buckets
+ * of these holds together with those of the holds `also`, and with one more
+ * bucket unless it is 0.
  */
 static LockedBuckets
 reclaim(const AccountPath *path, const Purpose *purpose, Credits amount,
@@ -187,7 +197,10 @@ reclaim(const AccountPath *path, const Purpose *purpose, Credits amount,
 {
 	TimestampTz now = ClockNow();
 
-	/* a hold of these may be dead, and is locked: then wait for no other */
+	/*
+	 * A hold of `also` without a job is locked and may itself be dead. While
+	 * it is locked, waiting for another dead hold could deadlock.
+	 */
 	bool		wait = nalso == 0 || also->job != 0;
 	DeadHolds	dead = {0};
 	int64	   *ids;
@@ -223,9 +236,10 @@ reclaim(const AccountPath *path, const Purpose *purpose, Credits amount,
 }
 
 /*
- * The dead holds that a draw would release before it locks any credit, by an
- * unlocked look; returns how many.  all: all of the organisation's, which it
- * releases if the draw is short after that.
+ * Finds, without locks, the dead holds that a draw would release before it
+ * locks any credit. Returns their number.  If all is true, finds all dead
+ * holds of the organisation, which the draw releases if it then still lacks
+ * credit.
  */
 int
 LedgerDeadFor(const AccountPath *path, const Purpose *purpose, Credits amount,
@@ -239,8 +253,8 @@ LedgerDeadFor(const AccountPath *path, const Purpose *purpose, Credits amount,
 }
 
 /*
- * Find, without locks, the dead holds that a draw of an amount needs, or all of
- * the organisation.
+ * Finds, without locks, the dead holds that a draw of an amount needs, or all
+ * dead holds of the organisation.
  */
 static void
 find_needed(const AccountPath *path, const Purpose *purpose, Credits amount,
@@ -258,8 +272,9 @@ find_needed(const AccountPath *path, const Purpose *purpose, Credits amount,
 }
 
 /*
- * Find, without locks, dead holds that hold so much of what an account could
- * draw, or all of the organisation (missing PG_INT64_MAX), by number.
+ * Finds, without locks, dead holds that together hold the missing amount of
+ * what an account could draw, or all of the organisation if missing is
+ * PG_INT64_MAX. Sorts them by number.
  */
 static void
 find_dead(const AccountPath *path, const Purpose *purpose, Credits missing,
@@ -279,7 +294,8 @@ find_dead(const AccountPath *path, const Purpose *purpose, Credits missing,
 }
 
 /*
- * Choose a hold if it holds anything that helps, until that is enough.
+ * Chooses a hold if it holds anything that the account could draw. Stops once
+ * the missing amount is reached.
  */
 static bool
 choose_dead(void *context, const Datum *values, const bool *nulls)
@@ -314,8 +330,8 @@ compare_ids(const void *a, const void *b)
 }
 
 /*
- * Lock a hold if it still is dead and open.  False: it is not, or (with wait =
- * false) another transaction has it.
+ * Locks a hold if it is still dead and open. Returns false if it is not or,
+ * with wait = false, if another transaction has locked it.
  */
 static bool
 lock_dead(const char *org, int64 id, bool wait, TimestampTz at)
@@ -325,9 +341,10 @@ lock_dead(const char *org, int64 id, bool wait, TimestampTz at)
 }
 
 /*
- * Lock the buckets an account could draw from, those of some holds, and (0:
- * none) one more, each with its slices.  They are found first, since burn order
- * is of columns that never change, and then locked one after the other.
+ * Locks the buckets from which an account could draw, the buckets of some
+ * holds, and one more bucket unless it is 0, each with its slices.  The
+ * buckets are found first, which is safe because the columns of burn order
+ * never change, and then locked one after the other.
  */
 static LockedBuckets
 lock_buckets(const AccountPath *path, const int64 *holds, int n,
@@ -360,9 +377,7 @@ lock_buckets(const AccountPath *path, const int64 *holds, int n,
 	return locked;
 }
 
-/*
- * Is a hold past its ttl and not released?
- */
+/* Whether an open hold of the organisation is past its ttl. */
 static bool
 any_dead(const char *org)
 {
@@ -371,8 +386,8 @@ any_dead(const char *org)
 }
 
 /*
- * What an account could draw at an instant, read without locks and without the
- * caps of jobs and holds.
+ * Returns what an account could draw at an instant, read without locks and
+ * without the limits for each job and hold.
  */
 Credits
 LedgerAvailable(const AccountPath *path, const Purpose *purpose,
@@ -384,8 +399,9 @@ LedgerAvailable(const AccountPath *path, const Purpose *purpose,
 }
 
 /*
- * What dead holds of the organisation hold of what an account could draw.  No
- * sweep has returned it yet, and it is available all the same.
+ * Returns how much of what an account could draw is held by dead holds of the
+ * organisation.  This credit is available although no sweep has returned it
+ * yet.
  */
 Credits
 LedgerHeldByDead(const AccountPath *path, const Purpose *purpose,
@@ -402,8 +418,8 @@ LedgerHeldByDead(const AccountPath *path, const Purpose *purpose,
 }
 
 /*
- * Release one dead hold, unless somebody just did (or, with wait = false, a
- * row it needs is locked).
+ * Releases one dead hold. Returns false if it is closed already or, with wait
+ * = false, if a row that it needs is locked.
  */
 bool
 HoldReap(const char *org, int64 id, bool wait)

@@ -1,17 +1,19 @@
 /*-------------------------------------------------------------------------
  *
  * expire.c
- *		expire_credits: books what buckets had when they expired.
+ *		SQL function expire_credits: books the credit that buckets had
+ *		when they expired.
  *
- * Time alone expires credit: every figure is right before any sweep, and the
- * same after it. A bucket needs one sweep in its life, since later returns to
- * it expire at once. swept_at says that it had its sweep, and takes it out of
- * the index of due buckets. A bucket with slices is put together first.
+ * Credit expires when its time has passed, so every figure is right before any
+ * sweep and the same after it. A bucket needs one sweep in its life, since
+ * credit that returns later expires at once. The column swept_at notes the
+ * sweep, and removes the bucket from the index of due buckets. The slices of a
+ * bucket are folded first.
  *
- * A call ends after gpucredit.upkeep_time, and the next one goes on.
+ * A call ends after gpucredit.upkeep_time, and the next call continues.
  *
- * Locks: buckets, each with its slices, without waiting: a busy one is left
- * for next time.
+ * Locks: buckets, each with its slices, without waiting. A locked bucket is
+ * left for the next call.
  *
  *-------------------------------------------------------------------------
  */
@@ -29,8 +31,8 @@
 
 API_FUNCTION(gpucredit_expire_credits, expire_credits);
 
-#define EXPIRE_MOST	10000		/* buckets a call */
-#define EXPIRE_STEP	2500		/* buckets a statement */
+#define EXPIRE_MOST	10000		/* buckets that one call expires at most */
+#define EXPIRE_STEP	2500		/* buckets that one statement expires */
 
 SQL_STATEMENT(bucket_due, SPI_OK_SELECT, "timestamptz, bigint",
 			  "SELECT pg_catalog.count(*), pg_catalog.array_agg(d.place)"
@@ -83,8 +85,8 @@ call_expire_credits(PG_FUNCTION_ARGS)
 }
 
 /*
- * Put together the due buckets that have slices, one at least, and others until
- * an instant of ClockSteady().
+ * Folds the slices of due buckets into the buckets' rows: of one bucket at
+ * least, and of others until an instant of ClockSteady().
  */
 static void
 fold_spread(TimestampTz now, TimestampTz until)
@@ -106,7 +108,8 @@ fold_spread(TimestampTz now, TimestampTz until)
 }
 
 /*
- * A row for each organisation; the entries tell of each bucket.
+ * Writes an audit row for each organisation. The entries show the amount of
+ * each bucket.
  */
 static void
 audit_swept(SqlResult sums, TimestampTz at)

@@ -1,16 +1,18 @@
 /*-------------------------------------------------------------------------
  *
  * hold.c
- *		Holds: credit set aside, spent in the order drawn, returned last drawn
- *		first, to the very buckets it came from.
+ *		Settles, shrinks and releases holds: credit is spent in the order
+ *		in which it was drawn, and the rest returns in reverse order to
+ *		the buckets that it was drawn from.
  *
- * The parts of a hold say how much of it came from which bucket. What returns
- * to a bucket that has expired goes to "expired", to a revoked one to
- * "revoked": it lapsed. A hold taken before its buckets expired stays good
- * until it is settled. A hold that knows of slices returns to its slice of
+ * The parts of a hold store how much of it was drawn from which bucket. What
+ * returns to a bucket that has expired enters the compartment "expired", and
+ * what returns to a revoked one enters "revoked": this credit has lapsed. A
+ * hold that was opened before its buckets expired stays valid until it is
+ * settled. If a hold was drawn from slices, its credit returns to its slice of
  * each bucket.
  *
- * How credit gets into a hold: hold_open.c.
+ * hold_open.c draws credit into holds.
  *
  * Locks: hold, then budgets leaf to root, then buckets in burn order, or the
  * hold's slice of each.
@@ -63,7 +65,7 @@ SQL_STATEMENT(parts_lock, SPI_OK_SELECT, "text, bigint",
 SQL_STATEMENT(parts_lock_free, SPI_OK_SELECT, "text, bigint",
 			  PARTS_READ " FOR NO KEY UPDATE OF b SKIP LOCKED");
 
-/* a hold of one part, as most are */
+/* Reads the parts of a hold. Most holds have only one. */
 SQL_STATEMENT(parts_held, SPI_OK_SELECT, "text, bigint",
 			  "SELECT p.part, p.bucket, p.held FROM gpucredit.hold_part p"
 			  " WHERE p.org = $1 AND p.hold = $2"
@@ -78,7 +80,8 @@ SQL_STATEMENT(bucket_lock_free, SPI_OK_SELECT, "text, bigint",
 
 struct HoldCredit
 {
-	BudgetSet	leased;			/* budgets that do not count it, of a lease */
+	BudgetSet	leased;			/* of a lease: budgets that do not count the
+								 * hold */
 	HoldShares	shares;
 	HoldPart   *parts;
 	int			n;
@@ -94,9 +97,7 @@ static bool lock_place(const Hold *hold, HoldPart *parts, uint64 n,
 					   int32 spread, bool wait);
 static int	compare_parts(const void *a, const void *b);
 
-/*
- * The reasons of a denied hold, as in results.
- */
+/* Returns the reason of a denial, as results contain it. */
 const char *
 LedgerReason(LedgerStatus status)
 {
@@ -105,8 +106,8 @@ LedgerReason(LedgerStatus status)
 }
 
 /*
- * Give an amount of a locked, open hold back, last drawn first.  *at is the
- * instant.
+ * Returns an amount of a locked, open hold to its buckets, last drawn first.
+ * *at is set to the instant.
  */
 LedgerStatus
 HoldShrink(Hold *hold, const Cause *cause, Credits amount, bool wait,
@@ -129,8 +130,8 @@ HoldShrink(Hold *hold, const Cause *cause, Credits amount, bool wait,
 }
 
 /*
- * Spend part of a locked, open hold, first drawn first; final: give the rest
- * back and close it.  *at is the instant.
+ * Spends part of a locked, open hold, first drawn first. If final is true,
+ * returns the rest and closes the hold.  *at is set to the instant.
  */
 Returned
 HoldSettle(Hold *hold, const Cause *cause, Credits captured, bool final,
@@ -141,9 +142,9 @@ HoldSettle(Hold *hold, const Cause *cause, Credits captured, bool final,
 }
 
 /*
- * Lock what the settlement of a locked, open hold changes. Waits. A caller whose
- * amount depends on how long it waited calls this, and then
- * HoldSettleLocked().
+ * Locks what the settlement of a locked, open hold changes, and waits for it.
+ * A caller whose amount depends on how long it waited calls this function, and
+ * then HoldSettleLocked().
  */
 HoldCredit *
 HoldLockCredit(const Hold *hold)
@@ -157,9 +158,7 @@ HoldLockCredit(const Hold *hold)
 	return credit;
 }
 
-/*
- * As HoldSettle(), after HoldLockCredit().
- */
+/* Does the same as HoldSettle(), after HoldLockCredit(). */
 Returned
 HoldSettleLocked(Hold *hold, HoldCredit *credit, const Cause *cause,
 				 Credits captured, bool final, TimestampTz *at)
@@ -187,8 +186,8 @@ HoldSettleLocked(Hold *hold, HoldCredit *credit, const Cause *cause,
 }
 
 /*
- * Give all of a locked, open hold back and close it, unless a row it needs is
- * locked.
+ * Returns all credit of a locked, open hold and closes it. Returns LEDGER_BUSY
+ * if a row that it needs is locked.
  */
 LedgerStatus
 HoldTryRelease(Hold *hold, const Cause *cause, Returned *returned,
@@ -205,8 +204,8 @@ HoldTryRelease(Hold *hold, const Cause *cause, Returned *returned,
 }
 
 /*
- * Lock a hold's row and read it.  False: there is none (or, with wait =
- * false, another transaction has it).
+ * Locks a hold's row and reads it.  Returns false if the hold does not exist
+ * or, with wait = false, if another transaction has locked it.
  */
 bool
 HoldLock(const char *org, int64 id, bool wait, Hold *hold)
@@ -223,9 +222,7 @@ HoldLock(const char *org, int64 id, bool wait, Hold *hold)
 	return true;
 }
 
-/*
- * The rest of a hold, from a column with its row.
- */
+/* Reads the fields of a hold from a column that contains its row. */
 void
 HoldFrom(SqlResult rows, uint64 i, int column, Hold *hold)
 {
@@ -248,9 +245,7 @@ HoldFrom(SqlResult rows, uint64 i, int column, Hold *hold)
 	hold->trace = TraceFrom(value[12], null[12]);
 }
 
-/*
- * Write a hold's row as it now is.
- */
+/* Writes a hold's row in its present state. */
 void
 HoldUpdate(const Hold *hold)
 {
@@ -267,8 +262,9 @@ HoldUpdate(const Hold *hold)
 }
 
 /*
- * Lock the buckets of what a hold still holds, in burn order; the parts come
- * in the order drawn.  -1: one of them is locked, and wait was false.
+ * Locks the buckets of the parts that still hold credit, in burn order, and
+ * returns the number of parts. The parts are sorted in the order drawn.
+ * Returns -1 if wait is false and one of the buckets is locked.
  */
 static int
 lock_parts(const Hold *hold, bool wait, HoldPart **parts)
@@ -311,9 +307,7 @@ lock_parts(const Hold *hold, bool wait, HoldPart **parts)
 	return (int) rows.n;
 }
 
-/*
- * Is there one part only with held credit?
- */
+/* Whether only one part still holds credit. */
 static bool
 only_part(const Hold *hold, HoldPart *part)
 {
@@ -336,7 +330,8 @@ only_part(const Hold *hold, HoldPart *part)
 }
 
 /*
- * Lock the bucket of a part.  False: it is locked, and wait was false.
+ * Locks the bucket of a part.  Returns false if wait is false and the bucket
+ * is locked.
  */
 static bool
 lock_bucket(const Hold *hold, bool wait, HoldPart *part)
@@ -357,8 +352,9 @@ lock_bucket(const Hold *hold, bool wait, HoldPart *part)
 }
 
 /*
- * Lock the place where the last of n + 1 parts returns. Parts of one bucket
- * stand together and share a place. False: it is locked, and wait was false.
+ * Locks the row to which the last of n + 1 parts returns. Parts of one bucket
+ * follow each other and share that row. Returns false if wait is false and the
+ * row is locked.
  */
 static bool
 lock_place(const Hold *hold, HoldPart *parts, uint64 n, int32 spread,
@@ -386,9 +382,7 @@ compare_parts(const void *a, const void *b)
 	return (pa > pb) - (pa < pb);
 }
 
-/*
- * Spend the first parts, return the last, and post both.
- */
+/* Spends the first parts, returns the last, and posts both. */
 static Returned
 return_parts(Hold *hold, const Cause *cause, HoldPart *parts, int n,
 			 Credits capture, Credits amount, TimestampTz at)
@@ -403,8 +397,8 @@ return_parts(Hold *hold, const Cause *cause, HoldPart *parts, int n,
 }
 
 /*
- * Divide the parts: the first are spent, the last returned. Changes the hold,
- * and makes a posting that the caller writes.
+ * Divides the parts: the first are spent, and the last are returned. Changes
+ * the hold, and prepares a posting that the caller writes.
  */
 Returned
 HoldPartsDivide(Hold *hold, const Cause *cause, HoldPart *parts, int n,

@@ -1,22 +1,29 @@
 /*-------------------------------------------------------------------------
  *
  * hold_calls.c
- *		hold, extend_hold, capture, release: for callers with a scheduler of
- *		their own.
+ *		SQL functions hold, extend_hold, capture and release, for callers
+ *		that have a scheduler of their own.
  *
- * From the instant of its ttl a hold is dead: its credit is free, and capture
- * refuses it, unless the call asks for an overrun.  Release of a dead hold
- * returns what was released, whoever did it.
+ * A hold is dead from the instant at which its ttl ends: its credit is
+ * available, and capture refuses the hold, unless the call allows an overrun.
+ * Release of a dead hold returns what was released, even if a sweep or another
+ * call released it.
  *
- * An extension is whole or not at all.  An overrun is use that already happened:
- * the capture draws as much of the missing amount as there is, and returns the
- * rest as uncollected.  If the hold is past its ttl, the capture opens it again,
- * moves its end past the capture, and closes it as any other.
+ * A hold of 0 is granted for every account.  It is for use for which nobody
+ * asked for credit before, and which a capture with an overrun then bills.
+ * Tenants cannot open one: the amount that each hold sets aside limits how
+ * many holds they have.
+ *
+ * An extension is granted whole or not at all.  An overrun is use that has
+ * already happened: the capture draws as much of the missing amount as there
+ * is, and returns the rest as uncollected.  If the hold is past its ttl, the
+ * capture opens it again, sets its end to after the capture, and closes it
+ * like any other hold.
  *
  * Locks: key, hold; for an extension budgets, then buckets; for an overrun
  * those of the hold and of the draw together. Both skip dead holds that others
- * have locked: a call that waits for these with a hold of its own locked could
- * deadlock.
+ * have locked, because a call that waits for these while its own hold is
+ * locked could deadlock.
  *
  * SQL functions here: hold_leased.
  *
@@ -31,6 +38,7 @@
 #include "util/subtransaction.h"
 #include "util/not_found.h"
 #include "api/api.h"
+#include "api/tenant.h"
 #include "ledger/uncollected.h"
 #include "request/request.h"
 #include "utils/builtins.h"
@@ -41,10 +49,10 @@ API_FUNCTION(gpucredit_capture, capture);
 API_FUNCTION(gpucredit_release, release);
 PG_FUNCTION_INFO_V1(gpucredit_hold_leased);
 
-/* The hint for a call that comes too late. */
+/* The hint of the error for a call that is too late. */
 #define TAKE_ANOTHER "Take a new hold with gpucredit.hold()."
 
-/* A hold that is asked for. */
+/* One call of hold(), with its result. */
 typedef struct HoldCall
 {
 	Request		request;
@@ -53,8 +61,8 @@ typedef struct HoldCall
 	int64		ttl;
 	HoldOpening *opening;
 	Hold		hold;
-	TimestampTz at;				/* of the decision */
-	Values		row;			/* the result */
+	TimestampTz at;				/* when the decision was made */
+	Values		row;			/* result of the call */
 } HoldCall;
 
 API_FUNCTION(gpucredit_extend_hold, extend_hold);
@@ -104,8 +112,8 @@ call_hold(PG_FUNCTION_ARGS)
 }
 
 /*
- * hold_leased(): hold() of credit that is spent elsewhere. Soft budgets count
- * what is captured of it.
+ * SQL function hold_leased(): does the same as hold() for credit that is spent
+ * in another cell. Soft budgets count what is captured of the hold.
  */
 Datum
 gpucredit_hold_leased(PG_FUNCTION_ARGS)
@@ -119,9 +127,7 @@ call_hold_leased(PG_FUNCTION_ARGS)
 	return ask_hold(fcinfo, true);
 }
 
-/*
- * A hold, of credit that is spent here or leased.
- */
+/* Handles a call of hold() or hold_leased(). */
 static Datum
 ask_hold(FunctionCallInfo fcinfo, bool leased)
 {
@@ -129,13 +135,14 @@ ask_hold(FunctionCallInfo fcinfo, bool leased)
 	HoldCall	asking = {.account = ArgPath(fcinfo, 1, "account")};
 	Request    *request = &asking.request;
 	AccountPath path = AccountParse(org, asking.account);
+	bool		suspended;
 	const char *reason;
 	Datum		result;
 
 	RequestInit(request, fcinfo, "hold", org, ArgKey(fcinfo, 2, "key"));
 	RequestText(request, asking.account);
 	RequestInt8(request, asking.amount = ArgAmount(fcinfo, 3, "amount",
-												   false));
+												   !leased && !TenantCalls()));
 	RequestInt8(request, asking.ttl = ArgDuration(fcinfo, 4, "ttl", false));
 
 	path.leased = leased;
@@ -143,17 +150,21 @@ ask_hold(FunctionCallInfo fcinfo, bool leased)
 	if (RequestBegin(request, &result))
 		return SqlFinishRow(result);
 	asking.at = ClockNow();
-	reason = AccountSuspended(&path) ? "account_suspended" :
-		UncollectedDenies(&path, &(Purpose){0}, asking.amount, asking.at) ?
-		UNCOLLECTED_REASON : open_hold(&asking, &path);
+	suspended = AccountSuspended(&path);
+	if (asking.amount == 0)
+		reason = open_hold(&asking, &path);
+	else if (suspended)
+		reason = "account_suspended";
+	else if (UncollectedDenies(&path, &(Purpose){0}, asking.amount, asking.at))
+		reason = UNCOLLECTED_REASON;
+	else
+		reason = open_hold(&asking, &path);
 	if (reason != NULL)
 		deny(&asking, reason);
 	return SqlFinishRow(RowReturn(fcinfo, &asking.row));
 }
 
-/*
- * Open the hold: NULL, or why it is denied.
- */
+/* Opens the hold. Returns NULL, or the reason for a denial. */
 static const char *
 open_hold(HoldCall *asking, const AccountPath *path)
 {
@@ -174,7 +185,8 @@ open_hold(HoldCall *asking, const AccountPath *path)
 }
 
 /*
- * Write the hold and the answer before the credit is locked.
+ * Writes the hold and the answer, and debits the bucket last, so that the
+ * bucket's row is locked only for a short time.
  */
 static bool
 open_at_once(void *context)
@@ -186,9 +198,7 @@ open_at_once(void *context)
 	return HoldDebit(asking->opening);
 }
 
-/*
- * Store the result, and audit it.
- */
+/* Stores the result of the call, and audits it. */
 static void
 grant(HoldCall *asking)
 {
@@ -243,8 +253,8 @@ call_capture(PG_FUNCTION_ARGS)
 	RequestInt8(&request, amount = ArgAmount(fcinfo, 3, "amount", true));
 	RequestInt8(&request, final = ArgBool(fcinfo, 4, "final"));
 	overrun = ArgBool(fcinfo, 5, "overrun");
-	if (overrun)				/* a call without it keeps the fingerprint it
-								 * always had */
+	if (overrun)				/* Without "overrun" the fingerprint is the
+								 * same as that of older versions. */
 		RequestText(&request, "overrun");
 
 	SqlConnect();
@@ -271,9 +281,7 @@ call_capture(PG_FUNCTION_ARGS)
 											 NumericValue(owed.amount))));
 }
 
-/*
- * Capture what a locked hold holds.  owed->at is the instant.
- */
+/* Captures an amount of a locked hold.  owed->at is set to the instant. */
 static Returned
 capture(Hold *hold, Credits *amount, bool final, Uncollected *owed)
 {
@@ -305,8 +313,8 @@ call_release(PG_FUNCTION_ARGS)
 
 	RequestInit(&request, fcinfo, "release", org, ArgKey(fcinfo, 2, "key"));
 	RequestInt8(&request, id);
-	if (part)					/* a call without it keeps the fingerprint it
-								 * always had */
+	if (part)					/* Without an amount the fingerprint is the
+								 * same as that of older versions. */
 		RequestInt8(&request, amount = ArgAmount(fcinfo, 3, "amount", false));
 
 	SqlConnect();
@@ -338,8 +346,7 @@ call_release(PG_FUNCTION_ARGS)
 }
 
 /*
- * Give part of what a locked hold holds back; it stays open.  *at is the
- * instant.
+ * Returns part of a locked hold, which stays open.  *at is set to the instant.
  */
 static Returned
 release_part(Hold *hold, const Cause *cause, Credits amount, TimestampTz *at)
@@ -355,7 +362,8 @@ release_part(Hold *hold, const Cause *cause, Credits amount, TimestampTz *at)
 }
 
 /*
- * Refuse unless a locked hold is open and alive, and holds an amount.
+ * Raises an error unless a locked hold is open, not past its ttl, and holds an
+ * amount.
  */
 static void
 refuse_unless(const Hold *hold, Credits amount, const char *hint)
@@ -374,8 +382,8 @@ refuse_unless(const Hold *hold, Credits amount, const char *hint)
 }
 
 /*
- * Audit the end of a hold, or that it stays open, which no other row says once
- * all its credit is captured.
+ * Audits a capture or release, and whether the hold stays open. If all its
+ * credit is captured, no other row shows that.
  */
 static void
 audit_settled(const Request *request, const Hold *hold, const char *decision,
@@ -446,7 +454,8 @@ call_extend_hold(PG_FUNCTION_ARGS)
 }
 
 /*
- * Draw more into a locked, open hold: NULL, or why it is denied.
+ * Draws an amount into a locked, open hold. Returns NULL, or the reason for a
+ * denial.
  */
 static const char *
 extend(Hold *hold, Credits amount, TimestampTz *at)
@@ -467,9 +476,7 @@ extend(Hold *hold, Credits amount, TimestampTz *at)
 	return status == LEDGER_DONE ? NULL : LedgerReason(status);
 }
 
-/*
- * Answer with the hold as it now is.
- */
+/* Stores the result of the call: the hold in its present state. */
 static void
 answer(Request *request, Values *row, const Hold *hold, const char *reason)
 {
@@ -480,9 +487,7 @@ answer(Request *request, Values *row, const Hold *hold, const char *reason)
 	RequestStore(request, row);
 }
 
-/*
- * Audit the request and its result.
- */
+/* Audits the call and its result. */
 static void
 audit_extended(const Request *request, const Hold *hold, const char *reason,
 			   Credits amount, int64 ttl, TimestampTz at)
@@ -499,8 +504,9 @@ audit_extended(const Request *request, const Hold *hold, const char *reason,
 }
 
 /*
- * Capture an amount of a locked hold, more than it holds, or past its end;
- * *amount becomes the captured amount, and *owed the rest.
+ * Captures an amount of a locked hold that holds less than that, or that is
+ * past its ttl. *amount becomes the captured amount, and *owed describes what
+ * is uncollected.
  */
 static Returned
 capture_overrun(Hold *hold, const Cause *cause, Credits *amount, bool final,
@@ -538,9 +544,7 @@ capture_overrun(Hold *hold, const Cause *cause, Credits *amount, bool final,
 	return returned;
 }
 
-/*
- * Lock a caller's own hold.
- */
+/* Locks a caller's own hold. Raises an error for the hold of a job. */
 static void
 lock_hold(const char *org, int64 id, Hold *hold)
 {
@@ -561,9 +565,7 @@ refuse(int64 id, const char *why, const char *hint)
 			 errhint("%s", hint)));
 }
 
-/*
- * Write when a locked hold ends, and what more of it is uncollected.
- */
+/* Stores when a locked hold ends, and adds to what is uncollected of it. */
 static void
 set_end(const Hold *hold, Credits uncollected)
 {

@@ -1,28 +1,31 @@
 /*-------------------------------------------------------------------------
  *
  * hold_draw.c
- *		From which buckets a hold takes its credit.
+ *		Decides from which buckets a draw takes its credit, and locks
+ *		them.
  *
  * A cursor locks buckets one at a time in burn order, as it fetches them, and
- * only as many as the amount needs. A fetched row is as it is after any wait.
- * The instant is read after the last lock, and buckets that have expired by
- * then are dropped.
+ * only as many as the amount needs. A fetched row is in the state after any
+ * wait. The instant is read after the last lock, and buckets that have expired
+ * by then are dropped.
  *
- * A policy may cap what one bucket gives: max_per_job for all holds of the job
- * together or for a caller's own hold, max_share for this hold. A lease has no
- * max_per_job: the cell that gets it applies the policy to its jobs. Each cap is the bucket's own, so burn
- * order finds the amount whenever it is there.
+ * A policy may limit what one bucket pays: max_per_job for all holds of a job
+ * together or for a caller's own hold, max_share for this hold. max_per_job
+ * does not apply to a lease: the cell that receives the lease applies it to
+ * its jobs. Each limit concerns only its own bucket, so drawing in burn order
+ * finds the amount if there is enough.
  *
- * The first bucket is selected in C, with MAY_PAY and BURN_ORDER said again,
- * since a query that sorts costs more: 4.7 % of a hold's processor time (155
- * to 162 us) and 12 % of a reserve's (233 to 260 us). The targets "hot" (0.6,
- * measured 0.65) and "audit" need it.
+ * The first bucket is selected in C, which repeats MAY_PAY and BURN_ORDER,
+ * because a query that sorts costs more: 4.7 % of a hold's processor time (155
+ * to 162 us) and 12 % of a reserve's (233 to 260 us). The performance targets
+ * "hot" (0.6, measured 0.65) and "audit" need this.
  *
- * Holds that want one bucket queue for it by an advisory lock. Else each
- * commit would wake all waiters of the row, and all but one would wait again.
- * Nothing relies on this queue: row locks decide. Two kinds of transaction
- * skip it. One above READ COMMITTED must begin again after any wait. One that
- * may have the bucket locked already would deadlock with the first waiter.
+ * Holds that need the same bucket queue for it by an advisory lock. Otherwise
+ * each commit would wake all waiters of the row, and all but one would wait
+ * again. Correctness does not depend on this queue, because row locks decide.
+ * Two kinds of transaction skip it: one above READ COMMITTED, which must be
+ * repeated after any wait, and one that may have locked the bucket already,
+ * which would deadlock with the first waiter.
  *
  * Locks: buckets in burn order, each with its slices.
  *
@@ -46,7 +49,7 @@
 #include "common/hashfn.h"
 #include "util/lock_class.h"
 
-/* How long a bucket must still live for a draw to take from it at once. */
+/* how long a bucket must still be valid to be debited at once (hold_open.c) */
 #define AT_ONCE_LASTS	USECS_PER_DAY
 
 #define COLUMNS \
@@ -66,9 +69,9 @@ SQL_STATEMENT(bucket_see, SPI_OK_SELECT, MAY_PAY_TYPES,
 			  "  FROM gpucredit.bucket_slice s WHERE b.spread > 0"
 			  "  AND s.org = $1 AND s.bucket = b.bucket)" CANDIDATES);
 /*
- * With what dead holds would return to them.  Each hold's parts are looked up by
- * its number: with "= ANY" a plan may read all parts of the organisation for each
- * bucket.
+ * Selects the buckets that may pay, with the credit that some dead holds would
+ * return to each of them.  The parts of each hold are looked up by its number:
+ * with "= ANY" a plan may read all parts of the organisation for each bucket.
  */
 SQL_STATEMENT(bucket_plan, SPI_OK_SELECT, MAY_PAY_TYPES ", bigint[]",
 			  "WITH returned AS MATERIALIZED ("
@@ -102,7 +105,10 @@ SQL_STATEMENT(bucket_lock_free, SPI_OK_SELECT, "text, bigint",
 	" WHERE s.org = $1 AND s.bucket = $2 AND s.slice = $3" \
 	" FOR NO KEY UPDATE"
 SQL_STATEMENT(slice_lock, SPI_OK_SELECT, "text, bigint, int", SLICE_READ);
-/* one that is free and had enough, the next from its own */
+/*
+ * Locks a slice that is not locked and had enough, beginning with the hold's
+ * own.
+ */
 SQL_STATEMENT(slice_lock_free, SPI_OK_SELECT,
 			  "text, bigint, int, int, gpucredit.credits",
 			  "SELECT s.available, s.slice" SLICE_FREE);
@@ -120,7 +126,7 @@ SQL_STATEMENT(hold_drawn, SPI_OK_SELECT, "text, bigint, bigint",
 			  " FROM gpucredit.hold_part p"
 			  " WHERE p.org = $1 AND p.hold = $2 AND p.bucket = $3");
 
-/* The columns of bucket_look. */
+/* The columns of the statement bucket_look, from 0. */
 enum
 {
 	SEE_BUCKET, SEE_AVAILABLE, SEE_EXPIRES_AT, SEE_EFFECTIVE_AT, SEE_PRIORITY, SEE_KIND, SEE_ACCOUNT,
@@ -138,8 +144,9 @@ SQL_STATEMENT(bucket_look, SPI_OK_SELECT, "text, text[]",
 			  "  FROM gpucredit.bucket b WHERE b.org = $1"
 			  "  AND b.account = p.account AND b.closed_at IS NULL OFFSET 0) b");
 /*
- * the buckets between this transaction's own ones, and those by their
- * locations
+ * Reads two sets of buckets: those that this transaction has not changed,
+ * whose numbers lie between those of the changed ones, and the changed ones,
+ * by their locations.
  */
 SQL_STATEMENT(bucket_look_own, SPI_OK_SELECT,
 			  "text, text[], bigint[], bigint[], tid[]",
@@ -155,22 +162,23 @@ SQL_STATEMENT(bucket_look_own, SPI_OK_SELECT,
 			  " FROM (SELECT b.* FROM gpucredit.bucket b"
 			  "  WHERE b.ctid = ANY ($5) OFFSET 0) b WHERE b.org = $1");
 
-/* A bucket that may pay, and the columns of burn order. */
+/* A bucket that may pay, with the columns of burn order. */
 typedef struct SelectedBucket
 {
 	int64		bucket;
 	Credits		available;
-	bool		plain;			/* it caps nothing and has no slices */
+	bool		plain;			/* its policy has no limits and it has no
+								 * slices */
 	int32		priority;
-	TimestampTz expires_at;		/* DT_NOEND: never */
+	TimestampTz expires_at;		/* DT_NOEND if it never expires */
 	int			kind_rank;
 	int			depth;
 	TimestampTz effective_at;
-	Datum		credited_total; /* numeric: what ever came in */
-	bool		own;			/* changed by this transaction */
+	Datum		credited_total; /* numeric: all credit that it ever received */
+	bool		own;			/* whether this transaction has changed it */
 } SelectedBucket;
 
-/* What pays, and the bucket found so far that pays first. */
+/* The search for the first bucket in burn order that may pay. */
 typedef struct selection
 {
 	const Purpose *purpose;
@@ -179,7 +187,8 @@ typedef struct selection
 	SelectedBucket first;
 	int			n_own;
 	OwnBucket	own[OWN_MOST];
-	int			seen_own;		/* how many of them were found where noted */
+	int			seen_own;		/* how many of the buckets in `own` were found
+								 * at their noted locations */
 }			selection;
 
 static bool draw_own(HoldDraw *draw);
@@ -210,7 +219,8 @@ static int	kind_rank(Datum kind);
 static int	compare_selected(const SelectedBucket *one, const SelectedBucket *other);
 
 /*
- * Find and lock the credit for a draw; fills its parts and its instant.
+ * Finds and locks the credit for a draw. Sets the parts and the instant of the
+ * draw.
  */
 LedgerStatus
 LedgerDraw(HoldDraw *draw)
@@ -233,7 +243,10 @@ LedgerDraw(HoldDraw *draw)
 		draw_from_bucket(draw, row, missing);
 		SqlFree(&row);
 
-		/* an earlier bucket may have expired while this one was waited for */
+		/*
+		 * An earlier bucket may have expired while the call waited for this
+		 * one.
+		 */
 		draw->at = ClockAfter(draw->at);
 		missing = draw->amount - drop_expired(draw);
 	}
@@ -244,8 +257,8 @@ LedgerDraw(HoldDraw *draw)
 }
 
 /*
- * Would a read without locks, with the same limits, find all that is missing?
- * Then another transaction has locked it.
+ * Whether a read without locks, with the same limits, finds the whole amount.
+ * If so, another transaction has locked some of it.
  */
 static bool
 is_held_by_others(HoldDraw *draw)
@@ -276,8 +289,9 @@ start(HoldDraw *draw)
 }
 
 /*
- * Does the first bucket that may pay have it all, and has this transaction
- * changed, and so locked, it? Then it is the draw's one part.
+ * Whether this transaction has changed, and so locked, the first bucket that
+ * may pay, and that bucket has the whole amount. If so, it becomes the only
+ * part of the draw.
  */
 static bool
 draw_own(HoldDraw *draw)
@@ -290,8 +304,9 @@ draw_own(HoldDraw *draw)
 }
 
 /*
- * Does the first bucket that may pay have it all, by an unlocked look, without
- * a cap or a near end? Then it is the draw's one part.
+ * Whether, according to a read without locks, the first bucket that may pay
+ * has the whole amount, no limits, and does not expire soon. If so, it becomes
+ * the only part of the draw.
  */
 bool
 LedgerFindOneBucket(HoldDraw *draw)
@@ -304,8 +319,8 @@ LedgerFindOneBucket(HoldDraw *draw)
 }
 
 /*
- * Is this bucket enough for the whole draw, without a cap or a near end? Then
- * it is the draw's one part.
+ * Whether a bucket has the whole amount of the draw, no limits, and does not
+ * expire soon. If so, it becomes the only part of the draw.
  */
 static bool
 draw_first(HoldDraw *draw, const SelectedBucket *first)
@@ -325,7 +340,8 @@ draw_first(HoldDraw *draw, const SelectedBucket *first)
 }
 
 /*
- * Credit taken at once has not expired, unless the call waited that long.
+ * Raises an error if credit that was debited at once has expired, because the
+ * call waited for that long.
  */
 void
 DrawCheckUnexpired(const HoldDraw *draw)
@@ -340,9 +356,10 @@ DrawCheckUnexpired(const HoldDraw *draw)
 }
 
 /*
- * Plan a draw by an unlocked look, with some dead holds released: its parts are
- * those that LedgerDraw() would draw.  Returns the most that the buckets would
- * pay, which is less than the draw if it is short.
+ * Plans a draw without locks, as if some dead holds had been released. Its
+ * parts are those that LedgerDraw() would draw.  Returns the most that the
+ * buckets would pay, which is less than the amount if there is not enough
+ * credit.
  */
 Credits
 LedgerPlan(HoldDraw *draw, const int64 *dead, int ndead)
@@ -381,8 +398,8 @@ LedgerPlan(HoldDraw *draw, const int64 *dead, int ndead)
 }
 
 /*
- * Plan what to take from where in a hold's slice, by an unlocked look. False:
- * it is not all there.
+ * Plans, without locks, how much to draw from which buckets in a hold's slice.
+ * Returns false if the slice has too little.
  */
 bool
 LedgerPlanSlice(HoldDraw *draw, int64 hold)
@@ -421,8 +438,8 @@ LedgerPlanSlice(HoldDraw *draw, int64 hold)
 }
 
 /*
- * Lock the planned buckets.  False: they have too little by now, or another
- * transaction has one.
+ * Locks the planned buckets.  Returns false if they have too little by now, or
+ * another transaction has locked one of them.
  */
 bool
 LedgerLockPlanned(HoldDraw *draw)
@@ -437,8 +454,9 @@ LedgerLockPlanned(HoldDraw *draw)
 }
 
 /*
- * Lock and take the plan by one statement, if it is one slice of a bucket far
- * from its end. Takes any free slice that has enough.
+ * Locks and debits the planned credit by one statement, if it is one slice of
+ * a bucket that does not expire soon. Debits any slice that is not locked and
+ * has enough.
  */
 TakeStatus
 LedgerDebitPlanned(HoldDraw *draw)
@@ -453,8 +471,8 @@ LedgerDebitPlanned(HoldDraw *draw)
 }
 
 /*
- * Lock one slice, or the row of a bucket without slices. Wait for the hold's
- * own slice only if no other free slice has enough.
+ * Locks one slice, or the row of a bucket without slices. Waits for the hold's
+ * own slice only if no other slice that is not locked has enough.
  */
 static bool
 lock_planned(const HoldDraw *draw, HoldDrawPart *part)
@@ -482,8 +500,9 @@ lock_planned(const HoldDraw *draw, HoldDrawPart *part)
 }
 
 /*
- * Before a draw at large is posted: share out what remains, or put together
- * slices that are too small.
+ * Prepares the buckets of a draw at large before it is posted: distributes
+ * what remains over the slices, or folds slices that would be too small into
+ * the bucket.
  */
 void
 LedgerEven(const HoldDraw *draw)
@@ -505,9 +524,7 @@ LedgerEven(const HoldDraw *draw)
 	}
 }
 
-/*
- * A cursor over the buckets that may pay, in burn order.
- */
+/* Opens a cursor over the buckets that may pay, in burn order. */
 static Portal
 open_candidates(HoldDraw *draw, TimestampTz as_of)
 {
@@ -516,9 +533,7 @@ open_candidates(HoldDraw *draw, TimestampTz as_of)
 	return SqlCursor(draw->wait ? &bucket_draw : &bucket_draw_free, &args);
 }
 
-/*
- * The parameters of MAY_PAY.
- */
+/* Returns the parameters of MAY_PAY. */
 Values
 MayPayArgs(const AccountPath *path, const Purpose *purpose, TimestampTz at)
 {
@@ -534,9 +549,7 @@ MayPayArgs(const AccountPath *path, const Purpose *purpose, TimestampTz at)
 				   Int8ArrayValue(purpose->locked->ids, purpose->locked->n));
 }
 
-/*
- * Take what a locked bucket has and may give.
- */
+/* Adds the part of the draw that a locked bucket can and may pay. */
 static void
 draw_from_bucket(HoldDraw *draw, SqlResult row, Credits missing)
 {
@@ -562,9 +575,7 @@ draw_from_bucket(HoldDraw *draw, SqlResult row, Credits missing)
 		add_part(draw, &part);
 }
 
-/*
- * How much of the missing amount a bucket may give by its policy.
- */
+/* Returns how much of the missing amount a bucket may pay by its policy. */
 static Credits
 most(HoldDraw *draw, SqlResult row, uint64 i, Credits missing)
 {
@@ -603,8 +614,8 @@ is_leased(const HoldDraw *draw)
 }
 
 /*
- * What max_per_job leaves after all that the job's holds, or a caller's own
- * hold, drew here and did not return.
+ * Returns what max_per_job leaves after everything that the job's holds, or a
+ * caller's own hold, drew from the bucket and did not return.
  */
 static Credits
 job_cap(HoldDraw *draw, int64 bucket, Credits max_per_job)
@@ -619,7 +630,8 @@ job_cap(HoldDraw *draw, int64 bucket, Credits max_per_job)
 }
 
 /*
- * What max_share leaves: that share, rounded down, of all this hold draws.
+ * Returns what max_share leaves: that share, rounded down, of everything that
+ * this hold draws.
  */
 static Credits
 share_cap(HoldDraw *draw, int64 bucket, Numeric max_share)
@@ -646,7 +658,8 @@ drawn(SqlStatement *statement, const char *org, int64 owner, int64 bucket)
 }
 
 /*
- * Drop the parts that have expired by now; returns the sum of the others.
+ * Drops the parts whose buckets have expired by now. Returns the sum of the
+ * others.
  */
 static Credits
 drop_expired(HoldDraw *draw)
@@ -666,7 +679,8 @@ drop_expired(HoldDraw *draw)
 }
 
 /*
- * The first bucket that may pay, and has something.  False: there is none.
+ * Finds the first bucket in burn order that may pay and has credit. Returns
+ * false if there is none.
  */
 static bool
 select_first(const AccountPath *path, const Purpose *purpose, TimestampTz at,
@@ -683,8 +697,9 @@ select_first(const AccountPath *path, const Purpose *purpose, TimestampTz at,
 }
 
 /*
- * The same, if this transaction has changed buckets of the organisation and
- * knows their locations. False: it has not, or a location is wrong.
+ * Does the same as select_first(), if this transaction has changed buckets of
+ * the organisation and knows their locations. Returns false if it has changed
+ * none, or if a location is wrong.
  */
 static bool
 select_own(const AccountPath *path, const Purpose *purpose,
@@ -721,7 +736,7 @@ select_own(const AccountPath *path, const Purpose *purpose,
 }
 
 /*
- * Receive a bucket, and count those at their locations.
+ * Reads a bucket, and counts those that were found at their noted locations.
  */
 static bool
 read_own_bucket(void *context, const Datum *values, const bool *nulls)
@@ -742,9 +757,7 @@ read_own_bucket(void *context, const Datum *values, const bool *nulls)
 	return !DatumGetBool(values[SEE_PAYS]) || read_first_bucket(context, values, nulls);
 }
 
-/*
- * Receive a bucket, and keep the first in burn order.
- */
+/* Reads a bucket, and keeps it if it is the first so far in burn order. */
 static bool
 read_first_bucket(void *context, const Datum *values, const bool *nulls)
 {
@@ -780,9 +793,7 @@ read_first_bucket(void *context, const Datum *values, const bool *nulls)
 	return true;
 }
 
-/*
- * MAY_PAY, of a bucket's policy.
- */
+/* Applies the condition of MAY_PAY on a bucket's policy. */
 static bool
 may_pay(const selection * selection, const Datum *values, const bool *nulls)
 {
@@ -798,9 +809,7 @@ may_pay(const selection * selection, const Datum *values, const bool *nulls)
 		(nulls[SEE_POOLS] || allows(values[SEE_POOLS], &purpose->pool, 1));
 }
 
-/*
- * Does an array have all of some names?
- */
+/* Whether an array contains all given names. */
 static bool
 allows(Datum array, const char *const *names, int n)
 {
@@ -823,9 +832,7 @@ allows(Datum array, const char *const *names, int n)
 	return found == n;
 }
 
-/*
- * BURN_ORDER.  Accounts of one path are as long as they are deep.
- */
+/* Returns the rank of a bucket's kind in BURN_ORDER. */
 static int
 kind_rank(Datum kind)
 {

@@ -1,35 +1,40 @@
 /*-------------------------------------------------------------------------
  *
  * hold_open.c
- *		Credit goes into a hold: a new one, or one that is extended.
+ *		Draws credit into a new hold, or into one that is extended.
  *
- * A hold tries three ways, in this order:
+ * There are three ways, which are tried in this order:
  *
- *	at once		Nearly always the first bucket in burn order has it all, no
- *				policy caps what it gives, and it is far from its end.  Then the
- *				hold is written before anything is locked: its row and part, its
- *				entry, its shares of budgets, and what the caller writes with
- *				it.  Last, HoldDebit() changes the budgets' counters and then the
- *				bucket, by the statements that lock them.  So whoever waits for
- *				them waits for these statements and a commit, no more.
- *	in a slice	Of an account with slices, one slice of each bucket is locked,
- *				then the hold is written.  An unlocked look says what to lock
- *				(slice.h).
- *	locked		Budgets and as many buckets as it takes are locked, then the
+ *	at once		Nearly always the first bucket in burn order has the whole
+ *				amount, no policy limits what it pays, and it does not expire
+ *				soon.  Then the hold is written before anything is locked: its
+ *				row and part, its entry, its shares of budgets, and the rows
+ *				that the caller writes with it.  At last HoldDebit() changes
+ *				the budgets' counters and then the bucket, by the statements
+ *				that lock them.  So another call waits for them no longer than
+ *				these statements and a commit take.
+ *	in a slice	If the account has slices, one slice of each bucket is locked,
+ *				then the hold is written.  A read without locks determines what
+ *				to lock (slice.h).
+ *	locked		Budgets and as many buckets as necessary are locked, then the
  *				hold is written.
  *
- * The first two run in a subtransaction, which rolls back where a locked row
- * has less than the look said.  A caller that writes rows of its own with the
- * hold opens the first one itself: HoldWrite(), its rows, HoldDebit().
+ * The first two ways run in a subtransaction, which is rolled back if a locked
+ * row has less than was read without locks.  A caller that writes rows of its
+ * own with the hold begins the subtransaction of the first way itself, and in
+ * it calls HoldWrite(), writes its rows, and calls HoldDebit().
  *
- * At once, the instant is before the locks. That is as good as one after them:
- * HoldDebit() requires enough credit in the bucket without what came in since,
- * and draws since then only left less.
+ * In the first way the hold's instant is before the locks. An instant after
+ * them would give the same result: HoldDebit() requires that the bucket has
+ * enough without the credit that it has received since the instant, and draws
+ * since then have only left less in it.
  *
- * An extension at once writes its shares of budgets after it has counted in
- * them: whoever removes a budget locks its counters first, then the shares.
+ * An extension by the first way writes its shares of budgets after the
+ * counters have counted it, because a call that removes a budget locks the
+ * budget's counters first and then the shares.
  *
- * Locks: dead holds if short, budgets leaf to root, buckets in burn order.
+ * Locks: dead holds if the credit does not suffice, budgets leaf to root,
+ * buckets in burn order.
  *
  *-------------------------------------------------------------------------
  */
@@ -46,25 +51,28 @@
 #include "ledger/post.h"
 #include "storage/proc.h"
 
-/* How long HoldDebit() may wait before the instant is too old. */
+/* how long HoldDebit() may wait before its instant is too old */
 #define AT_ONCE_WAITS	USECS_PER_SEC
-#define AT_ONCE_OF_TTL	10		/* and at most this part of the hold's ttl */
+#define AT_ONCE_OF_TTL	10		/* but at most this fraction of the hold's ttl */
 
 /*
- * A transaction has at most so many subtransactions for holds at once: other
- * snapshots have room for 64, and read the rest from disk.
+ * How many subtransactions for holds at once a transaction has at most. A
+ * snapshot of another transaction has room for 64, and for more it must read
+ * them from disk.
  */
 #define MOST_SUBTRANSACTIONS	32
 
 struct HoldOpening
 {
-	HoldDraw	draw;			/* its hold: the one to extend; NULL: new */
-	Purpose		purpose;		/* the draw's */
-	LockedBuckets locked;		/* with dead holds */
+	HoldDraw	draw;			/* draw.hold is the hold to extend, or NULL
+								 * for a new one */
+	Purpose		purpose;		/* purpose of the draw */
+	LockedBuckets locked;		/* buckets locked together with those of dead
+								 * holds */
 	BudgetSet	budgets;
 	Hold	   *hold;
 	const Cause *cause;
-	int64		ttl;			/* of a caller's own, new hold */
+	int64		ttl;			/* only of a new hold that belongs to no job */
 };
 
 SQL_STATEMENT(part_last, SPI_OK_SELECT, "text, bigint",
@@ -87,7 +95,7 @@ static int32 last_part(const Hold *hold);
 static void add_drawn(Hold *hold, Credits amount);
 
 /*
- * Ask for a new hold, of a job or (ttl > 0) of a caller's own.  Nothing is
+ * Prepares a new hold, of a job or (with ttl > 0) of a caller.  Nothing is
  * read, locked or written yet.
  */
 HoldOpening *
@@ -104,7 +112,8 @@ HoldAsk(const AccountPath *path, const Purpose *purpose, const Cause *cause,
 			.trace = TraceOr(purpose->trace)
 	};
 	if (hold->sliced)
-		hold->hold = SqlNext("hold_hold_seq");	/* says which slice */
+		hold->hold = SqlNext("hold_hold_seq");	/* its number determines the
+												 * slice */
 	opening->purpose = *purpose;
 	opening->draw = (HoldDraw)
 	{
@@ -118,8 +127,8 @@ HoldAsk(const AccountPath *path, const Purpose *purpose, const Cause *cause,
 }
 
 /*
- * Open a hold that the caller writes nothing with.  *at is the instant it was
- * good for.
+ * Opens a hold with which the caller writes nothing.  *at is set to the
+ * instant for which the hold is valid.
  */
 LedgerStatus
 HoldOpen(HoldOpening *opening, TimestampTz *at)
@@ -137,9 +146,7 @@ write_then_debit(void *context)
 	return HoldDebit(context);
 }
 
-/*
- * Draw more into a locked, open hold, whole or not at all.
- */
+/* Draws an amount into a locked, open hold, whole or not at all. */
 LedgerStatus
 HoldExtend(Hold *hold, const AccountPath *path, const Purpose *purpose,
 		   const Cause *cause, Credits amount, bool wait, TimestampTz *at)
@@ -159,9 +166,9 @@ HoldExtend(Hold *hold, const AccountPath *path, const Purpose *purpose,
 }
 
 /*
- * Draw as much of an amount as there is into a locked, open hold, out of what
- * HoldsLockForNext() locked; returns how much. If that is less than the
- * amount, *status says why.
+ * Draws as much of an amount as there is into a locked, open hold, from what
+ * HoldsLockForNext() locked. Returns the amount drawn. If it is less than the
+ * requested one, *status is set to the reason.
  */
 Credits
 HoldExtendMost(Hold *hold, const AccountPath *path, const Purpose *purpose,
@@ -180,7 +187,10 @@ HoldExtendMost(Hold *hold, const AccountPath *path, const Purpose *purpose,
 	draw->amount = Min(amount, BudgetRoom(&opening.budgets));
 	while (draw->amount > 0 && LedgerDraw(draw) != LEDGER_DONE)
 	{
-		/* max_share caps a part of the draw, so a smaller draw gets less */
+		/*
+		 * max_share limits a bucket to a share of the draw, so it pays less
+		 * for a smaller draw.
+		 */
 		*status = LEDGER_SHORT;
 		draw->amount = 0;
 		for (int i = 0; i < draw->nparts; i++)
@@ -197,8 +207,8 @@ HoldExtendMost(Hold *hold, const AccountPath *path, const Purpose *purpose,
 }
 
 /*
- * Does an unlocked look say that the hold can be written before anything is
- * locked?  Then *at is its instant.
+ * Whether, according to a read without locks, the hold can be written before
+ * anything is locked.  If so, *at is set to the hold's instant.
  */
 bool
 HoldMayBeAtOnce(HoldOpening *opening, TimestampTz *at)
@@ -210,7 +220,11 @@ HoldMayBeAtOnce(HoldOpening *opening, TimestampTz *at)
 		*subtransactions() >= MOST_SUBTRANSACTIONS || !LedgerFindOneBucket(draw) ||
 		!BudgetReadUnlocked(draw->path, draw->amount, &opening->budgets))
 		return false;
-	/* no earlier than what was seen: budgets count what begins after them */
+
+	/*
+	 * The hold must not begin before the instant of the data just read,
+	 * because a budget counts only holds that begin after it was set.
+	 */
 	*at = draw->at = ClockAfter(draw->at);
 	if (BudgetTurned(&opening->budgets, draw->at) != NULL)
 		return false;
@@ -219,7 +233,8 @@ HoldMayBeAtOnce(HoldOpening *opening, TimestampTz *at)
 }
 
 /*
- * Write a hold that HoldDebit() then takes, in a subtransaction of the caller.
+ * Writes a hold that HoldDebit() then debits, in a subtransaction of the
+ * caller.
  */
 void
 HoldWrite(HoldOpening *opening)
@@ -228,9 +243,9 @@ HoldWrite(HoldOpening *opening)
 }
 
 /*
- * Lock the counters and the bucket of a hold that is written, and take it from
- * them.  False: they refuse it, or the wait was too long for the instant.  Then
- * the caller rolls back.
+ * Locks the budget counters and the bucket of a hold that is already written,
+ * and debits them.  Returns false if one of them refuses, or if the wait was
+ * too long for the hold's instant.  The caller then rolls back.
  */
 bool
 HoldDebit(HoldOpening *opening)
@@ -258,9 +273,10 @@ HoldDebit(HoldOpening *opening)
 }
 
 /*
- * How many subtransactions this transaction had for holds at once.  After a
- * hold that locked first it may have no more: a subtransaction can change a row
- * that its transaction has locked only by a multixact.
+ * Returns how many subtransactions this transaction has used for holds at
+ * once.  After a hold that locked first, the number is set to the maximum, so
+ * that there are no more: a row that the transaction has locked could be
+ * changed by a subtransaction only with a multixact.
  */
 static int *
 subtransactions(void)
@@ -275,8 +291,8 @@ subtransactions(void)
 }
 
 /*
- * Lock the credit, in the hold's slice or at large, and write the hold.  *at
- * is the instant.
+ * Locks the credit, in the hold's slice or at large, and writes the hold.  *at
+ * is set to the hold's instant.
  */
 LedgerStatus
 HoldLocked(HoldOpening *opening, TimestampTz *at)
@@ -304,15 +320,18 @@ HoldLocked(HoldOpening *opening, TimestampTz *at)
 }
 
 /*
- * Release dead holds if the credit is short without.  The draw then keeps to
- * what is locked with them.
+ * Releases dead holds if the draw would otherwise lack credit.  The draw then
+ * uses only what is locked together with them.
  */
 static void
 lock_with_dead(HoldOpening *opening)
 {
 	const HoldDraw *draw = &opening->draw;
 
-	/* this hold may itself be dead and locked: then wait for no other */
+	/*
+	 * The hold to extend may itself be dead, and it is locked. Waiting for
+	 * another dead hold could then deadlock.
+	 */
 	if (!draw->wait || draw->purpose->locked != NULL ||
 		(draw->hold != NULL && draw->hold->job == 0))
 		return;
@@ -322,11 +341,11 @@ lock_with_dead(HoldOpening *opening)
 }
 
 /*
- * Draw in the hold's slice.  False: the slice has too little, and nothing was
- * done or (unless the caller never waits) locked.
+ * Draws from the hold's slice. Returns false if the slice has too little. Then
+ * nothing was changed and, unless the call never waits, nothing stays locked.
  *
- * The subtransaction both locks and writes: a row that one locks and another
- * updates needs a multixact.
+ * The same subtransaction locks and writes, because a row that one locks and
+ * another updates needs a multixact.
  */
 static bool
 in_slice(HoldOpening *opening)
@@ -343,9 +362,9 @@ in_slice(HoldOpening *opening)
 }
 
 /*
- * Lock what was planned in the hold's slice, and write the hold.  A slice with
- * too little stays locked until the subtransaction ends, so this does not wait
- * for another.
+ * Locks what was planned in the hold's slice, and writes the hold.  A slice
+ * that has too little stays locked until the subtransaction ends, so this
+ * function does not wait for another slice.
  */
 static bool
 lock_then_write(void *context)
@@ -371,8 +390,9 @@ lock_then_write(void *context)
 }
 
 /*
- * Lock the budgets that must allow a draw, and the buckets it comes from.  If
- * either is short, release the dead holds that need no wait, and try again.
+ * Locks the budgets that must allow a draw, and the buckets that pay for it.
+ * If either is not enough, releases the dead holds for which no lock has to be
+ * waited for, and tries again.
  */
 static LedgerStatus
 lock_credit(HoldOpening *opening)
@@ -382,7 +402,8 @@ lock_credit(HoldOpening *opening)
 
 	if (status == LEDGER_DONE || !LedgerReclaimFree(again.path->org))
 		return status;
-	again.wait = false;			/* the locks taken so far forbid a wait */
+	again.wait = false;			/* Rows are locked by now, so waiting for more
+								 * locks could deadlock. */
 	status = lock_once(&again, &opening->budgets);
 	if (status == LEDGER_BUSY && opening->draw.wait)
 		status = LEDGER_SHORT;
@@ -403,8 +424,8 @@ lock_once(HoldDraw *draw, BudgetSet *budgets)
 }
 
 /*
- * Write what is drawn, as parts in the order drawn, into a new hold or one to
- * extend.  taken: the statement that locks a bucket takes from it, too.
+ * Writes what is drawn, as parts in the order drawn, into a new hold or one to
+ * extend.  taken is true if the statement that locks a bucket also debits it.
  */
 static void
 write_hold(HoldOpening *opening, bool taken)
@@ -452,7 +473,8 @@ write_hold(HoldOpening *opening, bool taken)
 }
 
 /*
- * A new hold is a lease's.  Few are, so the insert of all need not say so.
+ * Marks a new hold as that of a lease.  Few holds are, so the statement that
+ * inserts a hold does not write the column.
  */
 static void
 note_leased(const Hold *hold)
@@ -462,9 +484,7 @@ note_leased(const Hold *hold)
 						 Int8Value(hold->hold))).n == 1, "A hold is missing.");
 }
 
-/*
- * The highest number of a hold's parts.
- */
+/* Returns the highest number of a hold's parts. */
 static int32
 last_part(const Hold *hold)
 {

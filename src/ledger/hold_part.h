@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * hold_part.h
- *		The parts of a hold: inside the ledger only.
+ *		The parts of a hold. Only files of the ledger include this header.
  *
  *-------------------------------------------------------------------------
  */
@@ -15,13 +15,17 @@ typedef struct HoldPart
 {
 	int32		part;
 	int64		bucket;
-	int32		slice;			/* where it returns; 0: the bucket's row */
+	int32		slice;			/* the slice to which the part returns, or 0
+								 * for the bucket's row */
 	Credits		held;
 	TimestampTz expires_at;
 	bool		closed;
 } HoldPart;
 
-/* hold.c; HoldFrom() reads a column with a whole row of the table */
+/*
+ * Defined in hold.c. HoldFrom() reads a column that contains a whole row of
+ * the table.
+ */
 extern Returned HoldPartsDivide(Hold *hold, const Cause *cause,
 								HoldPart *parts,
 								int n, Credits capture, Credits amount,

@@ -1,16 +1,18 @@
 /*-------------------------------------------------------------------------
  *
  * hold_simulate.c
- *		Whether a new hold would be granted, and from which buckets.
+ *		Computes whether a new hold would be granted, and which buckets would
+ *		pay for it.
  *
- * This looks at what hold_open.c locks, and locks and writes nothing.  If nobody
- * else changes any credit in between, a hold that is opened after it has the
- * same status and the same parts:
+ * This reads what hold_open.c locks, and locks and writes nothing.  If nobody
+ * changes any credit in between, a hold that is opened afterwards has the same
+ * status and the same parts:
  *
- *	budgets		A hold that a budget refuses releases all dead holds of the
- *				organisation.  So a budget counts no dead hold here.
- *	buckets		First with the dead holds that the draw would release, then, if
- *				it is short, with all of them, as hold_open.c tries it.
+ *	budgets	A hold that a budget refuses releases all dead holds of the
+ *			organisation.  So here a budget counts no dead hold.
+ *	buckets	The draw is planned first with the dead holds released that it
+ *			would release, and, if there is too little credit, with all of
+ *			them, as hold_open.c tries it.
  *
  * Locks: none.
  *
@@ -29,9 +31,7 @@ SQL_STATEMENT(room_read, SPI_OK_SELECT, "text, text, timestamptz",
 static Credits read_room(const AccountPath *path, TimestampTz at);
 static void set_parts(const HoldDraw *draw, HoldSimulation *simulation);
 
-/*
- * Simulate a new hold of an account at an instant.
- */
+/* Computes what would happen to a new hold of an account at an instant. */
 void
 HoldSimulate(const AccountPath *path, const Purpose *purpose, Credits amount,
 			 TimestampTz at, HoldSimulation *simulation)
@@ -54,7 +54,7 @@ HoldSimulate(const AccountPath *path, const Purpose *purpose, Credits amount,
 		simulation->status = LEDGER_SHORT;
 	if (simulation->status != LEDGER_DONE)
 		return;
-	/* if fewer dead holds are enough, other buckets may pay */
+	/* If the draw would release fewer dead holds, other buckets may pay. */
 	n_first = n_all == 0 ? 0 :
 		LedgerDeadFor(path, purpose, amount, false, at, &first);
 	if (n_first < n_all && LedgerPlan(&draw, first, n_first) < amount)
@@ -62,9 +62,7 @@ HoldSimulate(const AccountPath *path, const Purpose *purpose, Credits amount,
 	set_parts(&draw, simulation);
 }
 
-/*
- * What the hard budgets on a path leave.
- */
+/* Returns what the hard budgets on a path leave. */
 static Credits
 read_room(const AccountPath *path, TimestampTz at)
 {
@@ -76,9 +74,7 @@ read_room(const AccountPath *path, TimestampTz at)
 	return SqlInt8(row, 0, 2) == 0 ? PG_INT64_MAX : SqlCredits(row, 0, 1);
 }
 
-/*
- * Copy what a planned draw would come from.
- */
+/* Copies the parts of a planned draw to the result. */
 static void
 set_parts(const HoldDraw *draw, HoldSimulation *simulation)
 {

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * issue.c
- *		New credits: a bucket, and the entry that fills it.
+ *		SQL function issue: creates a bucket, and the entry that fills it.
  *
  *-------------------------------------------------------------------------
  */
@@ -23,7 +23,10 @@ API_FUNCTION(gpucredit_issue, issue);
 
 #define POLICY_MAX_NAMES	64
 
-/* A list of names a policy allows; n < 0: it does not say. */
+/*
+ * A list of names that a policy allows. n < 0 if the policy does not limit
+ * them.
+ */
 typedef struct Names
 {
 	int			n;
@@ -37,7 +40,7 @@ typedef struct Policy
 	Names		pools;
 	bool		has_max_per_job;
 	Credits		max_per_job;
-	Numeric		max_share;		/* NULL: none */
+	Numeric		max_share;		/* NULL if not limited */
 } Policy;
 
 typedef struct Issue
@@ -46,9 +49,9 @@ typedef struct Issue
 	char	   *account;
 	Credits		amount;
 	char	   *kind;
-	TimestampTz expires_at;		/* DT_NOBEGIN: not given */
+	TimestampTz expires_at;		/* DT_NOBEGIN if not given */
 	TimestampTz effective_at;
-	int64		valid_for;		/* 0: not given */
+	int64		valid_for;		/* 0 if not given */
 	int32		priority;
 	Jsonb	   *policy_json;
 	Policy		policy;
@@ -128,9 +131,7 @@ call_issue(PG_FUNCTION_ARGS)
 											 BoolValue(false))));
 }
 
-/*
- * When the bucket starts and ends.
- */
+/* Computes when the bucket becomes active and when it expires. */
 static void
 resolve_times(Issue *issue, TimestampTz now)
 {
@@ -164,9 +165,7 @@ resolve_times(Issue *issue, TimestampTz now)
 				 errhint("Pass a later \"expires_at\".")));
 }
 
-/*
- * A new bucket, still empty.
- */
+/* Inserts the new bucket, which is still empty. */
 static int64
 insert_bucket(const Issue *issue, TimestampTz now)
 {
@@ -195,9 +194,7 @@ names_value(const Names *names)
 		TextArrayValue(names->names, names->n);
 }
 
-/*
- * A policy's words.
- */
+/* Parses a policy. */
 static void
 parse_policy(Jsonb *json, Policy *policy)
 {
@@ -243,9 +240,7 @@ parse_policy(Jsonb *json, Policy *policy)
 	}
 }
 
-/*
- * An array of names, each not empty.
- */
+/* Parses an array of names, each of which must not be empty. */
 static void
 parse_names(const char *word, JsonbValue *value, Names *names)
 {

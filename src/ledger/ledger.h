@@ -1,11 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * ledger.h
- *		The one place that changes money.
+ *		The interface of the ledger, the only module that changes money.
  *
- * Above this layer there are only holds: open, extend, shrink, settle. A
- * function locks the hold, then buckets in burn order. With wait = false it
- * never waits for a row: it returns LEDGER_BUSY, and has written nothing.
+ * Modules above this one know only holds, which they open, extend, shrink and
+ * settle. A function locks the hold, then buckets in burn order. With wait =
+ * false it never waits for a row: if one is locked, it returns LEDGER_BUSY and
+ * has written nothing.
  *
  *-------------------------------------------------------------------------
  */
@@ -15,54 +16,62 @@
 #include "account/account.h"
 #include "account/hold.h"
 
-/* What credit is drawn for; buckets' policies look at it. */
+/*
+ * The purpose for which credit is drawn. The policies of buckets depend on it.
+ */
 typedef struct Purpose
 {
-	int64		job;			/* 0: a caller's own hold, no types either */
+	int64		job;			/* 0 for a caller's own hold, which has no GPU
+								 * types either */
 	int			ntypes;
-	const char *const *gpu_types;	/* every type the request accepts */
+	const char *const *gpu_types;	/* all types that the request accepts */
 	const char *tier;
 	const char *pool;
-	const struct LockedBuckets *locked; /* draw from these alone; NULL: any */
-	bool		any;			/* whatever the policies say: a transfer */
-	bool		first;			/* its transaction has not locked money yet */
-	Trace		trace;			/* the job's */
+	const struct LockedBuckets *locked; /* the only buckets to draw from, or
+										 * NULL for any */
+	bool		any;			/* whether to ignore the policies, as a
+								 * transfer does */
+	bool		first;			/* whether its transaction has not locked
+								 * money yet */
+	Trace		trace;			/* trace of the job */
 } Purpose;
 
 /*
- * Buckets locked together, in burn order, for a release and a draw after it. A
- * bucket that got credit since is left out, as it may come earlier in burn
- * order.
+ * Buckets that were locked together, in burn order, for a release and a draw
+ * after it. Buckets that received credit since then are left out, because they
+ * may come earlier in burn order.
  */
 typedef struct LockedBuckets
 {
-	int			n;				/* -1: nothing was locked */
+	int			n;				/* -1 if nothing was locked */
 	int64	   *ids;
-	struct BudgetSet *budgets;	/* the path's, locked as well */
+	struct BudgetSet *budgets;	/* budgets of the path, which are locked as
+								 * well */
 } LockedBuckets;
 
-/* What giving back came to. */
+/* The amounts that were returned from a hold. */
 typedef struct Returned
 {
-	Credits		released;		/* to buckets */
-	Credits		lapsed;			/* their bucket had expired or was revoked */
+	Credits		released;		/* returned to the buckets */
+	Credits		lapsed;			/* lost, because the bucket had expired or was
+								 * revoked */
 } Returned;
 
-/* What would become of a new hold, as an unlocked look says. */
+/* What would happen to a new hold, computed without locks. */
 typedef struct HoldSimulation
 {
 	LedgerStatus status;
-	Credits		payable;		/* the most that its account's buckets would
-								 * pay for it */
-	Credits		room;			/* what hard budgets leave; PG_INT64_MAX:
-								 * there is none */
-	int			n;				/* its parts, in the order drawn; none if it
-								 * is refused */
+	Credits		payable;		/* the most that the buckets of its account
+								 * would pay for it */
+	Credits		room;			/* what hard budgets leave, or PG_INT64_MAX if
+								 * there is no hard budget */
+	int			n;				/* number of its parts, in the order drawn; 0
+								 * if the hold is refused */
 	int64	   *buckets;
 	Credits    *amounts;
 } HoldSimulation;
 
-/* Who acts, for the entries. */
+/* The operation that changes credit, as it is written to the entries. */
 typedef struct Cause
 {
 	const char *operation;
@@ -71,31 +80,32 @@ typedef struct Cause
 } Cause;
 
 /*
- * One of many holds to shrink: hold.org and hold.hold name it. The fields
- * after the amount are results.
+ * One of many holds to shrink, which hold.org and hold.hold identify. The
+ * fields after the amount are results.
  */
 typedef struct Shrinking
 {
 	Cause		cause;
 	Credits		amount;
-	bool		done;			/* or a row of it is locked */
+	bool		done;			/* false if a row of the hold is locked */
 	TimestampTz at;
 	Returned	returned;
 	Hold		hold;
 } Shrinking;
 
-/* hold.c */
+/* Defined in hold.c. */
 extern const char *LedgerReason(LedgerStatus status);
 
 /*
- * hold_open.c.  HoldOpen() is all for a caller that writes nothing with the
- * hold.  Another caller asks HoldMayBeAtOnce(); if so, it calls HoldWrite(),
- * writes its rows, and calls HoldDebit(), all in a subtransaction.  Where that
- * is refused, it calls HoldLocked() and writes its rows after that.
+ * Defined in hold_open.c.  A caller that writes nothing with the hold calls
+ * only HoldOpen().  Another caller calls HoldMayBeAtOnce(). If that returns
+ * true, the caller calls HoldWrite(), writes its own rows, and calls
+ * HoldDebit(), all in a subtransaction.  If one of these functions refuses,
+ * the caller calls HoldLocked() and writes its rows after that.
  */
 typedef struct HoldOpening HoldOpening;
 
-/* The budgets and buckets that a hold's settlement changes, locked. */
+/* The locked budgets and buckets that the settlement of a hold changes. */
 typedef struct HoldCredit HoldCredit;
 
 extern HoldOpening *HoldAsk(const AccountPath *path, const Purpose *purpose,
@@ -113,7 +123,7 @@ extern Credits HoldExtendMost(Hold *hold, const AccountPath *path,
 							  const Purpose *purpose, const Cause *cause,
 							  Credits amount, LedgerStatus *status);
 
-/* hold.c */
+/* Defined in hold.c. */
 extern LedgerStatus HoldShrink(Hold *hold, const Cause *cause, Credits amount,
 							   bool wait, Returned *returned,
 							   TimestampTz *at);
@@ -127,10 +137,10 @@ extern LedgerStatus HoldTryRelease(Hold *hold, const Cause *cause,
 								   Returned *returned, TimestampTz *at);
 extern bool HoldLock(const char *org, int64 id, bool wait, Hold *hold);
 
-/* shrink_holds.c */
+/* Defined in shrink_holds.c. */
 extern void HoldsShrink(Shrinking *all, int n);
 
-/* dead_holds.c */
+/* Defined in dead_holds.c. */
 extern bool HoldReap(const char *org, int64 id, bool wait);
 extern LockedBuckets HoldsLockForNext(const Hold *holds, int n,
 									  const Purpose *purpose,
@@ -143,7 +153,7 @@ extern int	LedgerDeadFor(const AccountPath *path, const Purpose *purpose,
 						  Credits amount, bool all, TimestampTz at,
 						  const int64 **ids);
 
-/* hold_simulate.c */
+/* Defined in hold_simulate.c. */
 extern void HoldSimulate(const AccountPath *path, const Purpose *purpose,
 						 Credits amount, TimestampTz at,
 						 HoldSimulation *simulation);

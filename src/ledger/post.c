@@ -1,20 +1,22 @@
 /*-------------------------------------------------------------------------
  *
  * post.c
- *		Entries, and the running sums they change.
+ *		Writes entries, and the running sums that they change.
  *
  * A move is balanced by construction: what leaves one compartment of a bucket
- * enters another.  The bucket's row and the hold's part are the running sums
- * of the entries, changed in the same call.  The caller has locked the
- * buckets (and the hold); the tables' checks refuse what would go negative.
+ * enters another.  The bucket's row and the hold's part store running sums of
+ * the entries, which are changed in the same call.  The caller has locked the
+ * buckets (and the hold). Constraints of the tables refuse a negative sum.
  *
- * In a bucket with slices (slice.h) a move changes the slice's figures, or the
- * bucket's own. Their sum counts.
+ * In a bucket with slices (slice.h) a move changes the sums of a slice, or
+ * those of the bucket's row. The sums of both together are those of the
+ * bucket.
  *
- * A transaction of a hundred thousand holds leaves as many versions of a
- * bucket's row, and an index scan visits all of them. So after some changes it
- * notes the rows' locations (util/row_location.h), and OwnList() has them for
- * the selection of a bucket.
+ * A transaction of a hundred thousand holds creates as many versions of a
+ * bucket's row, and an index scan visits all of them. Therefore the
+ * transaction notes the locations of rows after some changes
+ * (util/row_location.h), and OwnList() returns them for the selection of a
+ * bucket.
  *
  *-------------------------------------------------------------------------
  */
@@ -37,7 +39,10 @@ static const char *const compartment_name[COMPARTMENTS] = {
 	"issued", "available", "held", "spent", "expired", "revoked", "moved"
 };
 
-/* a settlement mostly has two: the spent part, and the returned part */
+/*
+ * A posting mostly has one or two moves. For example, a settlement has the
+ * spent part and the returned part.
+ */
 #define ENTRY_TYPES \
 	"text, timestamptz, text, text, bigint, bigint, int, uuid" MOVE_TYPES
 #define MOVE_TYPES ", bigint, text, text, gpucredit.credits, int"
@@ -48,7 +53,10 @@ static const char *const compartment_name[COMPARTMENTS] = {
 #define ONE_MOVE "$9, $10, $11, $12, $13"
 #define TWO_MOVES ONE_MOVE "), ($1, $2, $3, $4, $5, $6, $7, $8," \
 	" $14, $15, $16, $17, $18"
-/* with what they change in account_total */
+/*
+ * Variants of these statements that also insert what the entries change in
+ * account_total.
+ */
 #define DELTA_TYPES ", gpucredit.credits, gpucredit.credits"
 #define DELTA_INSERT(spent, held) \
 	"WITH d AS (INSERT INTO gpucredit.account_delta (org, account, spent," \
@@ -105,7 +113,7 @@ SQL_STATEMENT(slice_take, SPI_OK_UPDATE_RETURNING,
 	" VALUES ($1, $7, $3, $11, 'available', 'held', $5, $12, $2, 1, $4, $13," \
 	" $9)"
 SQL_STATEMENT(hold_insert, SPI_OK_INSERT, HOLD_TYPES, HOLD_INSERT);
-/* a hold of one part, as most are, with its entry */
+/* Inserts a hold of one part, as most are, together with its entry. */
 #define HOLD_WHOLE(shares) \
 	"WITH h AS (" HOLD_INSERT "), p AS (" \
 	" INSERT INTO gpucredit.hold_part" \
@@ -115,7 +123,7 @@ SQL_STATEMENT(hold_insert, SPI_OK_INSERT, HOLD_TYPES, HOLD_INSERT);
 	" VALUES ($1, $3, $5, $7))" shares HOLD_ENTRY
 SQL_STATEMENT(hold_insert_whole, SPI_OK_INSERT,
 			  HOLD_TYPES ", bigint, text, int", HOLD_WHOLE(""));
-/* and its shares of budgets */
+/* The variant that also inserts the shares of budgets of the hold. */
 SQL_STATEMENT(hold_insert_counted, SPI_OK_INSERT,
 			  HOLD_TYPES ", bigint, text, int, text[], text[], timestamptz[]",
 			  HOLD_WHOLE(", s AS ("
@@ -143,7 +151,7 @@ SQL_STATEMENT(bucket_close, SPI_OK_UPDATE, "text, bigint, timestamptz",
 			  "UPDATE gpucredit.bucket b SET closed_at = $3"
 			  " WHERE b.org = $1 AND b.bucket = $2");
 
-/* A locked row keeps its location, the fastest way to find it. */
+/* A locked row keeps its location, which is the fastest way to find it. */
 SQL_STATEMENT(entry_sweep, SPI_OK_SELECT, "tid[], timestamptz, uuid",
 			  "WITH e AS (INSERT INTO gpucredit.entry (org, at, account,"
 			  "  bucket, source, target, amount, operation, trace)"
@@ -213,8 +221,8 @@ SQL_STATEMENT(bucket_lend, SPI_OK_UPDATE, "text, bigint, int",
 	" WHERE b.org = $1 AND b.bucket = $2"
 SQL_STATEMENT(bucket_add, SPI_OK_UPDATE, BUCKET_ADD_TYPES, BUCKET_ADD);
 /*
- * The same, returning where the row's new version is; and one that finds the
- * row by where it was noted to be.
+ * Two variants of the statement: both return the location of the row's new
+ * version, and the second one finds the row by its noted location.
  */
 SQL_STATEMENT(bucket_add_told, SPI_OK_UPDATE_RETURNING, BUCKET_ADD_TYPES,
 			  BUCKET_ADD " RETURNING b.ctid");
@@ -243,9 +251,7 @@ static void note_own(const char *org, int64 bucket);
 static void own_begin(void);
 static int	compare_own(const void *a, const void *b);
 
-/*
- * Write entries, and change the sums they change.
- */
+/* Writes entries, and changes the running sums. */
 void
 LedgerPost(const Posting *posting)
 {
@@ -259,7 +265,10 @@ LedgerPost(const Posting *posting)
 		if (i % 2 == 0)
 			insert_entries(posting, i, Min(posting->n - i, 2));
 
-		/* one update per part and per bucket, with the sum of its moves */
+		/*
+		 * Each part and each bucket is updated once, with the sum of its
+		 * moves.
+		 */
 		for (int j = 0; j < i && !(seen && seen_part); j++)
 		{
 			const Move *before = &posting->moves[j];
@@ -277,9 +286,7 @@ LedgerPost(const Posting *posting)
 	}
 }
 
-/*
- * How entries name a compartment.
- */
+/* Returns the name of a compartment in entries. */
 const char *
 LedgerCompartment(Compartment compartment)
 {
@@ -287,10 +294,11 @@ LedgerCompartment(Compartment compartment)
 }
 
 /*
- * Lock a bucket and move an amount from available to held. The caller writes
- * the entry, at an instant before the lock; credited_total is what had come in
- * by then. False: without what came in since it has too little, or it is
- * closed or spread.
+ * Locks a bucket and moves an amount from available to held. The caller writes
+ * the entry, as of an instant before the lock; credited_total is all that the
+ * bucket had received by then. Returns false if the bucket is closed or spread
+ * over slices, or has too little without the credit that it has received
+ * since.
  */
 bool
 LedgerDebit(const char *org, int64 bucket, Credits amount, Datum credited_total)
@@ -302,8 +310,8 @@ LedgerDebit(const char *org, int64 bucket, Credits amount, Datum credited_total)
 }
 
 /*
- * The same of a free slice that has enough, the next from a given one. Never
- * waits.
+ * Debits a slice in the same way: the first one from *slice on that is not
+ * locked and has enough. Never waits.
  */
 TakeStatus
 LedgerDebitSlice(const char *org, int64 bucket, int32 spread, int32 *slice,
@@ -320,9 +328,7 @@ LedgerDebitSlice(const char *org, int64 bucket, int32 spread, int32 *slice,
 	return SqlBool(row, 0, 2) ? TAKE_DONE : TAKE_SHORT;
 }
 
-/*
- * Write a new hold, its parts, entries and shares of budgets.
- */
+/* Writes a new hold with its parts, entries and shares of budgets. */
 void
 LedgerOpen(const Hold *hold, const Posting *posting, const BudgetSet *budgets)
 {
@@ -361,9 +367,7 @@ LedgerOpen(const Hold *hold, const Posting *posting, const BudgetSet *budgets)
 		add_to_bucket(posting, 0);
 }
 
-/*
- * By how much a move changes a compartment.
- */
+/* Returns by how much a move changes a compartment. */
 static Credits
 change_of(const Move *move, Compartment compartment)
 {
@@ -374,8 +378,8 @@ change_of(const Move *move, Compartment compartment)
 }
 
 /*
- * Append entries of one move, or two, with what they change in the account's
- * total.
+ * Appends the entries of one or two moves, with what they change in the
+ * account's total.
  */
 static void
 insert_entries(const Posting *posting, int first, int n)
@@ -413,8 +417,9 @@ insert_entries(const Posting *posting, int first, int n)
 }
 
 /*
- * Apply to a bucket, or one slice of it, all its moves; the first is given.
- * "issued" is a source that only grows: the sum ever issued.
+ * Applies to a bucket, or to one slice of it, the sum of all its moves; the
+ * first move is given. "issued" is a source that only grows: it is the sum of
+ * all credit ever issued.
  */
 static void
 add_to_bucket(const Posting *posting, int first)
@@ -454,9 +459,7 @@ add_to_bucket(const Posting *posting, int first)
 	change_bucket(posting->org, bucket, args);
 }
 
-/*
- * The draw creates the part.
- */
+/* Inserts the part of a hold that a draw creates. */
 static void
 insert_part(const Posting *posting, const Move *move)
 {
@@ -467,8 +470,8 @@ insert_part(const Posting *posting, const Move *move)
 }
 
 /*
- * Apply all moves of a part; the first is given. Its amount divides into
- * spent, returned and lapsed; refunds reduce what is spent.
+ * Applies all moves of a part; the first move is given. The amount of a part
+ * is divided into spent, returned and lapsed. Refunds reduce what is spent.
  */
 static void
 change_part(const Posting *posting, int first)
@@ -509,9 +512,7 @@ change_part(const Posting *posting, int first)
 		   "A part of a hold is missing.");
 }
 
-/*
- * Close a locked bucket. Later returns to it are revoked.
- */
+/* Closes a locked bucket. Credit that returns to it later is revoked. */
 void
 LedgerClose(const char *org, int64 bucket, TimestampTz at)
 {
@@ -521,9 +522,10 @@ LedgerClose(const char *org, int64 bucket, TimestampTz at)
 }
 
 /*
- * Move the available credit of n locked, expired buckets to expired, in two
- * statements: an entry and a change of each row. Returns organisation, buckets
- * and amount of each organisation with credit.
+ * Moves the available credit of n locked, expired buckets to expired. One
+ * statement inserts the entries and one changes the rows. Returns the
+ * organisation, the number of buckets and the amount for each organisation
+ * whose buckets had credit.
  */
 SqlResult
 LedgerSweep(Datum places, uint64 n, TimestampTz at)
@@ -538,9 +540,7 @@ LedgerSweep(Datum places, uint64 n, TimestampTz at)
 	return sums;
 }
 
-/*
- * Say over how many slices a locked bucket may be spread.
- */
+/* Stores over how many slices a locked bucket may be spread. */
 void
 LedgerSetSlices(const char *org, int64 bucket, int32 n)
 {
@@ -550,8 +550,8 @@ LedgerSetSlices(const char *org, int64 bucket, int32 n)
 }
 
 /*
- * Put a locked bucket and its locked slices together. The credit that came
- * into the slices now comes into the bucket.
+ * Folds the locked slices of a locked bucket into the bucket's row. Credit
+ * that the slices have received counts as received by the bucket only now.
  */
 void
 LedgerFold(const char *org, int64 bucket)
@@ -562,9 +562,9 @@ LedgerFold(const char *org, int64 bucket)
 }
 
 /*
- * Give each of a bucket's n slices the same share of all its available credit,
- * and leave the rest with the bucket. anew: make the slices; else they are
- * locked.
+ * Gives each of a bucket's n slices the same share of all its available
+ * credit, and leaves the rest in the bucket's row. If anew is true, the slices
+ * are created; otherwise the caller has locked them.
  */
 void
 LedgerSpread(const char *org, int64 bucket, int32 n, Credits share, bool anew)
@@ -582,8 +582,8 @@ LedgerSpread(const char *org, int64 bucket, int32 n, Credits share, bool anew)
 }
 
 /*
- * Change a locked bucket. args: organisation, bucket, change of each
- * compartment, credit that came in.
+ * Changes a locked bucket. args are the organisation, the bucket, the change
+ * of each compartment, and the credit that it receives.
  */
 static void
 change_bucket(const char *org, int64 bucket, Values *args)
@@ -615,9 +615,7 @@ change_bucket(const char *org, int64 bucket, Values *args)
 	note_own(org, bucket);
 }
 
-/*
- * Add a bucket, whose location is noted, to the list.
- */
+/* Adds a bucket whose location is noted to the list. */
 static void
 note_own(const char *org, int64 bucket)
 {
@@ -634,9 +632,7 @@ note_own(const char *org, int64 bucket)
 	own[i].bucket = bucket;
 }
 
-/*
- * The list ends with the transaction.
- */
+/* Empties the list if it is of another transaction. */
 static void
 own_begin(void)
 {
@@ -645,9 +641,7 @@ own_begin(void)
 	own_in = MyLocalTransactionId;
 }
 
-/*
- * Forget the list, as a bucket was not at its noted place.
- */
+/* Empties the list, because a bucket was not at its noted location. */
 void
 OwnForget(void)
 {
@@ -655,8 +649,8 @@ OwnForget(void)
 }
 
 /*
- * List an organisation's buckets that this transaction has changed, by number.
- * The list has room for OWN_MOST.
+ * Lists an organisation's buckets that this transaction has changed, sorted by
+ * number. The list has room for OWN_MOST.
  */
 int
 OwnList(const char *org, OwnBucket *list)
@@ -687,8 +681,8 @@ compare_own(const void *a, const void *b)
 }
 
 /*
- * Count what a hold's account has spent at an instant, after its entries are
- * written, and raise the alert that is due; below 0: a refund.
+ * Counts what a hold's account has spent at an instant, after the entries are
+ * written, and raises an alert if one is due. A negative amount is a refund.
  */
 void
 SpendAdd(const Hold *hold, Credits spent, TimestampTz at)

@@ -1,12 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * post.h
- *		The one writer of money, for use inside the ledger only.
+ *		Functions that write money. Only files of the ledger include this
+ *		header.
  *
  * The files post.c, post_returns.c and post_bucket.c write entries, buckets,
- * their slices and the parts of holds. Nothing else does, but for archive(),
- * which removes old entries that are sealed, and rebuild(), which writes sums
- * as the entries have them. tools/lint holds this.
+ * their slices and the parts of holds. Two other functions write them, too:
+ * archive() removes old entries that are sealed, and rebuild() writes sums
+ * that it has computed from the entries. tools/lint checks this.
  *
  *-------------------------------------------------------------------------
  */
@@ -26,31 +27,36 @@ typedef enum Compartment
 
 #define COMPARTMENTS	7
 
-/* An amount of a bucket, from one compartment to another. */
+/* A move of an amount of a bucket from one compartment to another. */
 typedef struct Move
 {
 	int64		bucket;
-	int32		part;			/* of the hold; 0: no hold's */
+	int32		part;			/* part of the hold, or 0 without a hold */
 	Compartment source;
 	Compartment target;
 	Credits		amount;
-	int32		slice;			/* the slice that changes; 0: the bucket's row */
+	int32		slice;			/* slice that changes, or 0 for the bucket's
+								 * row */
 } Move;
 
 typedef struct Posting
 {
 	const char *org;
-	const char *account;		/* on whose behalf */
+	const char *account;		/* the account on whose behalf the call acts */
 	const Cause *cause;
-	int64		hold;			/* 0: none */
+	int64		hold;			/* 0 if there is no hold */
 	TimestampTz at;
-	Trace		trace;			/* the hold's trace; none: the session's */
+	Trace		trace;			/* trace of the hold; if it is none, that of
+								 * the session */
 	int			n;
 	const Move *moves;
-	bool		taken;			/* LedgerDebit() changes the bucket */
+	bool		taken;			/* whether LedgerDebit() changes the bucket */
 } Posting;
 
-/* What a new bucket is for; NULL where its policy does not limit it. */
+/*
+ * The terms of a new bucket. A field of the policy is NULL if the policy does
+ * not limit that property.
+ */
 typedef struct NewBucket
 {
 	const char *org;
@@ -58,7 +64,7 @@ typedef struct NewBucket
 	const char *kind;
 	int32		priority;
 	TimestampTz effective_at;
-	TimestampTz expires_at;		/* infinite: never */
+	TimestampTz expires_at;		/* infinite if the bucket never expires */
 	NullableDatum gpu_types;
 	NullableDatum tiers;
 	NullableDatum pools;
@@ -69,24 +75,28 @@ typedef struct NewBucket
 	TimestampTz created_at;
 } NewBucket;
 
-/* What came of an attempt to take an amount without waiting. */
+/* The result of an attempt to debit an amount without waiting. */
 typedef enum TakeStatus
 {
 	TAKE_DONE,
-	TAKE_BUSY,					/* nothing is locked */
+	TAKE_BUSY,					/* nothing was locked */
 	TAKE_SHORT					/* the locked rows have too little by now */
 } TakeStatus;
 
-#define OWN_MOST	16			/* the most buckets noted */
+#define OWN_MOST	16			/* how many buckets a transaction notes at
+								 * most */
 
-/* A bucket's row, as this transaction has written it last. */
+/*
+ * The location of the last version of a bucket's row that this transaction has
+ * written.
+ */
 typedef struct OwnBucket
 {
 	int64		bucket;
 	ItemPointerData place;
 } OwnBucket;
 
-/* post.c */
+/* Defined in post.c. */
 extern void LedgerPost(const Posting *posting);
 extern const char *LedgerCompartment(Compartment compartment);
 extern void LedgerOpen(const Hold *hold, const Posting *posting,
@@ -105,42 +115,44 @@ extern void SpendAdd(const Hold *hold, Credits spent, TimestampTz at);
 extern void OwnForget(void);
 extern int	OwnList(const char *org, OwnBucket *list);
 
-/* post_returns.c */
+/* Defined in post_returns.c. */
 extern void LedgerPostReturns(const Posting *postings, int n);
 
-/* post_bucket.c */
+/* Defined in post_bucket.c. */
 extern int64 LedgerCreateBucket(const NewBucket *bucket);
 extern int64 LedgerCreateBucketLike(const char *org, int64 bucket,
 									const char *account, TimestampTz at);
 
-/* What a locked bucket gives to a draw. */
+/* The part of a draw that a locked bucket pays. */
 typedef struct HoldDrawPart
 {
 	int64		bucket;
-	int32		slice;			/* only this slice is locked; 0: all of it */
+	int32		slice;			/* the only slice that is locked, or 0 if the
+								 * whole bucket is */
 	Credits		amount;
-	Credits		whole;			/* available in all of it */
-	int32		slices;			/* how many it may be spread over */
-	int32		spread;			/* how many it is spread over */
+	Credits		whole;			/* available in the whole bucket */
+	int32		slices;			/* over how many slices it may be spread */
+	int32		spread;			/* over how many slices it is spread */
 	TimestampTz expires_at;
-	Datum		credited_total; /* numeric, as LedgerFindOneBucket() saw it */
+	Datum		credited_total; /* numeric, as LedgerFindOneBucket() read it */
 } HoldDrawPart;
 
-/* What to draw and for whom; LedgerDraw() fills in from where. */
+/* A draw: for whom and how much. LedgerDraw() sets the buckets that pay. */
 typedef struct HoldDraw
 {
 	const AccountPath *path;
 	const Purpose *purpose;
-	const Hold *hold;			/* being extended, or NULL */
+	const Hold *hold;			/* the hold that is extended, or NULL for a
+								 * new one */
 	Credits		amount;
 	bool		wait;
-	TimestampTz at;				/* the instant it is good for */
+	TimestampTz at;				/* the instant for which the draw is valid */
 	int			nparts;
 	int			maxparts;
 	HoldDrawPart *parts;
 } HoldDraw;
 
-/* hold_draw.c */
+/* Defined in hold_draw.c. */
 extern void LedgerQueue(const char *org, int64 bucket);
 extern LedgerStatus LedgerDraw(HoldDraw *draw);
 extern bool LedgerFindOneBucket(HoldDraw *draw);
@@ -156,9 +168,10 @@ extern void LedgerReclaimFor(const AccountPath *path, int64 bucket);
 extern bool LedgerReclaimFree(const char *org);
 
 /*
- * Which buckets may pay: on the path ($2), active, and allowed by their policy.
- * Plain holds draw only from buckets without gpu_types, tiers and pools; $4
- * NULL: whatever their policy.
+ * The condition for buckets that may pay: they belong to an account of the
+ * path ($2), are active, and their policy allows the purpose. Holds that are
+ * not for a job draw only from buckets without gpu_types, tiers and pools. If
+ * $4 is NULL, policies are ignored.
  */
 #define PATH_BUCKETS \
 	" ROWS FROM (pg_catalog.unnest($2)) WITH ORDINALITY AS p (account, n)" \
@@ -181,7 +194,9 @@ extern bool LedgerReclaimFree(const char *org);
 extern Values MayPayArgs(const AccountPath *path, const Purpose *purpose,
 						 TimestampTz at);
 
-/* The columns of burn order: total, and immutable. */
+/*
+ * The columns of burn order. The order is total, and the columns never change.
+ */
 #define BURN_ORDER \
 	" b.priority, b.expires_at NULLS LAST," \
 	" CASE b.kind WHEN 'promo' THEN 1 WHEN 'grant' THEN 2 ELSE 3 END," \

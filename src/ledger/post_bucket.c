@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * post_bucket.c
- *		New buckets, which are empty until LedgerPost() moves credit into them.
+ *		Creates buckets, which are empty until LedgerPost() moves credit
+ *		into them.
  *
  *-------------------------------------------------------------------------
  */
@@ -34,8 +35,8 @@ SQL_STATEMENT(bucket_like, SPI_OK_INSERT_RETURNING,
 			  " WHERE b.org = $1 AND b.bucket = $2 RETURNING bucket");
 
 /*
- * Create a bucket; return its number. An account with slices has its buckets
- * spread over as many.
+ * Creates a bucket and returns its number. If its account has slices, the
+ * bucket may be spread over as many.
  */
 int64
 LedgerCreateBucket(const NewBucket *bucket)
@@ -56,8 +57,8 @@ LedgerCreateBucket(const NewBucket *bucket)
 }
 
 /*
- * Create a bucket of another account on the terms of a given one, for credit
- * that is transferred; return its number.
+ * Creates a bucket of another account with the terms of a given bucket, for
+ * credit that is transferred. Returns its number.
  */
 int64
 LedgerCreateBucketLike(const char *org, int64 bucket, const char *account,

@@ -1,12 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * post_returns.c
- *		Entries of many holds that return credit, and the sums they change.
+ *		Writes the entries of many holds that return credit, and the sums
+ *		that they change.
  *
- * LedgerPost() writes one posting with a statement for each bucket and part.
- * A sweep over a thousand holds would need thousands of statements. This does
- * the same for many postings in three statements, for the one kind of move
- * that sweeps make: out of a hold, back to its bucket's own row.
+ * LedgerPost() writes one posting with a statement for each bucket and part. A
+ * sweep over a thousand holds would need thousands of statements. The function
+ * here writes many postings with three statements. It can do so only for the
+ * kind of move that sweeps make: from a hold to its bucket's own row.
  *
  *-------------------------------------------------------------------------
  */
@@ -66,7 +67,7 @@ SQL_STATEMENT(buckets_return, SPI_OK_UPDATE,
 			  "  AS u (org, bucket, held, available, expired, revoked)"
 			  " WHERE b.org = u.org AND b.bucket = u.bucket");
 
-/* One move, and whose it is. */
+/* a move with its posting */
 typedef struct Return
 {
 	const Posting *posting;
@@ -80,9 +81,9 @@ static void change_buckets(Return *list, int n);
 static int	compare_buckets(const void *a, const void *b);
 
 /*
- * Post what the holds give back to buckets' own rows, as LedgerPost() would.
- * The postings have one operation and one instant; holds and buckets are
- * locked.
+ * Posts what holds return to their buckets' own rows, with the same result as
+ * LedgerPost(). All postings have the same operation and the same instant. The
+ * caller has locked the holds and buckets.
  */
 void
 LedgerPostReturns(const Posting *postings, int n)
@@ -97,9 +98,7 @@ LedgerPostReturns(const Posting *postings, int n)
 	change_buckets(list, moves);
 }
 
-/*
- * All moves in order; how many.
- */
+/* Lists all moves in order, and returns their number. */
 static int
 list_returns(const Posting *postings, int n, Return **list)
 {
@@ -127,9 +126,7 @@ list_returns(const Posting *postings, int n, Return **list)
 	return moves;
 }
 
-/*
- * Append an entry of each move.
- */
+/* Appends an entry for each move. */
 static void
 insert_entries(const Return *list, int n)
 {
@@ -168,9 +165,7 @@ insert_entries(const Return *list, int n)
 						 TraceArrayValue(traces, n)));
 }
 
-/*
- * Each move is of a part of its own.
- */
+/* Changes the parts of the holds. No two moves have the same part. */
 static void
 change_parts(const Return *list, int n)
 {
@@ -196,9 +191,7 @@ change_parts(const Return *list, int n)
 		   "A part of a hold is missing.");
 }
 
-/*
- * One change of each bucket, with the sum of its moves.
- */
+/* Changes each bucket once, by the sum of its moves. */
 static void
 change_buckets(Return *list, int n)
 {

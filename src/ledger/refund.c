@@ -1,16 +1,17 @@
 /*-------------------------------------------------------------------------
  *
  * refund.c
- *		Spent credit back where it came from, last spent first.
+ *		Refunds spent credit to the buckets from which it came, last spent
+ *		first.
  *
- * A job spends from one hold after another, and of each the parts in the order
- * drawn. A refund takes the newest hold first, and its last part first. It
- * returns to the bucket the part was drawn from. A bucket that has expired or
- * was revoked lapses what it gets back. Only holds with captured credit are
- * touched, so the job may be waiting or running meanwhile.
+ * A job spends from one hold after another, and from each hold the parts in
+ * the order drawn. A refund begins with the newest hold, and with its last
+ * part. The credit returns to the bucket from which the part was drawn. In a
+ * bucket that has expired or was revoked it lapses. Only holds with captured
+ * credit are changed, so the job may wait or run meanwhile.
  *
- * A hold's parts change only under the hold's lock. So the shares are known
- * before any budget or bucket is locked.
+ * A hold's parts change only under the hold's lock. So the share of each hold
+ * is known before any budget or bucket is locked.
  *
  * Locks: holds by id, then budgets leaf to root, then buckets in burn order.
  *
@@ -25,15 +26,15 @@
 #include "ledger/slice.h"
 #include "miscadmin.h"
 
-/* What one hold gives back, and from which of its parts. */
+/* The share of one hold in a refund, and the parts that it comes from. */
 typedef struct Share
 {
 	Hold	   *hold;
-	HoldShares	budgets;		/* it was counted in */
+	HoldShares	budgets;		/* the budgets in which the hold was counted */
 	Credits		amount;
 	int			n;
 	Move	   *moves;
-	TimestampTz *expiries;		/* of their buckets */
+	TimestampTz *expiries;		/* when the buckets of the moves expire */
 } Share;
 
 SQL_STATEMENT(parts_spent, SPI_OK_SELECT, "text, bigint",
@@ -62,7 +63,7 @@ static void aim_share(Share *share, SqlResult bucket);
 static void finish_share(Share *share, const Cause *cause, TimestampTz at);
 
 /*
- * Refund an amount that locked holds have spent.  *at is the instant.
+ * Refunds an amount that locked holds have spent.  *at is set to the instant.
  */
 Returned
 HoldsRefund(Hold *holds, int n, const Cause *cause, Credits amount,
@@ -99,8 +100,8 @@ HoldsRefund(Hold *holds, int n, const Cause *cause, Credits amount,
 }
 
 /*
- * Take up to an amount of what a hold has spent, last part first; returns how
- * much.
+ * Allocates up to an amount of what a hold has spent, last part first. Returns
+ * the amount allocated.
  */
 static Credits
 allocate_share(Share *share, Credits amount)
@@ -128,9 +129,7 @@ allocate_share(Share *share, Credits amount)
 	return share->amount;
 }
 
-/*
- * Lock the counters of all budgets that the holds were counted in.
- */
+/* Locks the counters of all budgets in which the holds were counted. */
 static void
 lock_budgets(const char *org, Share *shares, int n)
 {
@@ -150,8 +149,8 @@ lock_budgets(const char *org, Share *shares, int n)
 }
 
 /*
- * Lock the buckets of all shares, and choose the compartment that each share
- * returns to at the instant of the last lock.
+ * Locks the buckets of all shares, and chooses the compartment to which each
+ * share returns, as of an instant after the last lock.
  */
 static void
 aim(const char *org, Share *shares, int n, TimestampTz *at)
@@ -195,7 +194,8 @@ aim(const char *org, Share *shares, int n, TimestampTz *at)
 }
 
 /*
- * Lock the place where a share returns: its slice, or the bucket's row.
+ * Chooses the slice or the bucket's row to which the moves of one locked
+ * bucket return.
  */
 static void
 aim_share(Share *share, SqlResult bucket)
@@ -214,8 +214,8 @@ aim_share(Share *share, SqlResult bucket)
 }
 
 /*
- * Post what one hold gives back, and change everything else that counts its
- * spending.
+ * Posts what one hold refunds, and updates the budgets and sums that count
+ * what it has spent.
  */
 static void
 finish_share(Share *share, const Cause *cause, TimestampTz at)

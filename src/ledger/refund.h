@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * refund.h
- *		Spent credit back where it came from.
+ *		Refunds spent credit to the buckets from which it came.
  *
  *-------------------------------------------------------------------------
  */
@@ -10,7 +10,7 @@
 
 #include "ledger/ledger.h"
 
-/* The holds are locked, the one to refund first comes first. */
+/* The caller has locked the holds. The hold to refund first comes first. */
 extern Returned HoldsRefund(Hold *holds, int n, const Cause *cause,
 							Credits amount, TimestampTz *at);
 

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * refund_calls.c
- *		refund: credit that a job has spent. refund_hold: credit that a
- *		caller's own hold has spent.
+ *		SQL functions refund, for credit that a job has spent, and
+ *		refund_hold, for credit that a caller's own hold has spent.
  *
  * Locks: key, holds by id, buckets in burn order.
  *
@@ -21,15 +21,15 @@
 API_FUNCTION(gpucredit_refund, refund);
 API_FUNCTION(gpucredit_refund_hold, refund_hold);
 
-/* A call of refund or refund_hold. */
+/* one call of refund or refund_hold */
 typedef struct Refund
 {
 	Request		request;
 	char	   *org;
-	int64		id;				/* of the job, or of the hold */
+	int64		id;				/* number of the job or of the hold */
 	Credits		amount;
 	char	   *reason;
-	Datum		result;			/* of a replay */
+	Datum		result;			/* result of a replay */
 } Refund;
 
 SQL_STATEMENT(job_holds, SPI_OK_SELECT, "text, bigint",
@@ -72,7 +72,8 @@ call_refund_hold(PG_FUNCTION_ARGS)
 }
 
 /*
- * Take the arguments and the key.  True: it is a replay.
+ * Parses the arguments and inserts the key.  Returns true if the call is a
+ * replay.
  */
 static bool
 begin(Refund *refund, FunctionCallInfo fcinfo, const char *operation,
@@ -94,7 +95,8 @@ begin(Refund *refund, FunctionCallInfo fcinfo, const char *operation,
 }
 
 /*
- * Refund locked holds, if they have spent so much.
+ * Refunds an amount of locked holds, or refuses it if they have not spent that
+ * much.
  */
 static Datum
 carry_out(Refund *refund, Hold *holds, int n, int64 job)
@@ -135,8 +137,8 @@ carry_out(Refund *refund, Hold *holds, int n, int64 job)
 }
 
 /*
- * Lock the holds of a job that have captured something, by id, and return them
- * newest first. Every job has a hold, perhaps of 0.
+ * Locks the holds of a job that have captured credit, by id, and returns them
+ * newest first. Every job has a hold, which may be of 0.
  */
 static int
 lock_job_holds(const Refund *refund, Hold **holds)

@@ -1,9 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * revoke.c
- *		revoke: takes a bucket's credit away, and closes the bucket.
+ *		SQL function revoke: removes a bucket's available credit, and
+ *		closes the bucket.
  *
- * Held credit stays good; what returns later is revoked too (hold.c,
+ * Held credit stays valid, but what returns later is revoked as well (hold.c,
  * refund.c). The credit of holds past their ttl is available, so these are
  * released first. An expired bucket has nothing left to revoke: what no sweep
  * has booked yet is booked as expired.
@@ -25,14 +26,14 @@
 
 API_FUNCTION(gpucredit_revoke, revoke);
 
-/* A bucket's row, as locked. */
+/* A bucket's row, read under its lock. */
 typedef struct RevokedBucket
 {
 	char	   *account;
 	Credits		available;
 	bool		expired;
 	bool		closed;
-	TimestampTz at;				/* the instant after the lock */
+	TimestampTz at;				/* an instant after the lock */
 } RevokedBucket;
 
 SQL_STATEMENT(bucket_dead, SPI_OK_SELECT, "text, bigint, timestamptz",
@@ -50,9 +51,10 @@ SQL_STATEMENT(bucket_lock, SPI_OK_SELECT, "text, bigint",
 			  " WHERE b.org = $1 AND b.bucket = $2 FOR NO KEY UPDATE");
 
 /*
- * Later entries are found by the block range index over times: the second
- * bound makes that scan look cheap. By key the statement would read all
- * entries of the bucket.
+ * Finds the time of the bucket's last entry after an instant. Such entries are
+ * found by the block range index over times, and the second bound makes this
+ * scan look cheap to the planner. By key the statement would read all entries
+ * of the bucket.
  */
 SQL_STATEMENT(bucket_last, SPI_OK_SELECT, "text, bigint, timestamptz",
 			  "SELECT pg_catalog.max(l.at) FROM ("
@@ -109,9 +111,7 @@ call_revoke(PG_FUNCTION_ARGS)
 											 BoolValue(false))));
 }
 
-/*
- * Release dead holds, if one of them holds credit of the bucket.
- */
+/* Releases dead holds if one of them holds credit of the bucket. */
 static void
 release_dead(const char *org, int64 id)
 {
@@ -129,7 +129,8 @@ release_dead(const char *org, int64 id)
 }
 
 /*
- * Lock and read a bucket, its slices put together; UC002 where there is none.
+ * Locks and reads a bucket, and folds its slices. Raises UC002 if the bucket
+ * does not exist.
  */
 static void
 lock_bucket(const char *org, int64 id, RevokedBucket *bucket)
@@ -159,8 +160,8 @@ lock_bucket(const char *org, int64 id, RevokedBucket *bucket)
 }
 
 /*
- * An instant not before any entry of a locked bucket, as the clock may have
- * been set back. Nothing is drawn from a bucket after its end.
+ * Returns an instant that is not before any entry of a locked bucket, as the
+ * clock may have been set back. Nothing is drawn from a bucket after its end.
  */
 static TimestampTz
 instant_after(const char *org, int64 id, TimestampTz now)
@@ -176,7 +177,8 @@ instant_after(const char *org, int64 id, TimestampTz now)
 }
 
 /*
- * Revoke a locked bucket's available credit and close it; return the amount.
+ * Revokes a locked bucket's available credit and closes the bucket. Returns
+ * the amount.
  */
 static Credits
 empty_bucket(const char *org, int64 id, const RevokedBucket *bucket)

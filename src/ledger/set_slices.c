@@ -1,10 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * set_slices.c
- *		set_slices: over how many slices an account may be spread.
+ *		SQL function set_slices: sets over how many slices an account may
+ *		be spread.
  *
- * Buckets and counters with another number of slices are put together. The
- * next draw at large spreads them again (slice.h).
+ * Buckets and counters that have another number of slices are folded. The next
+ * draw at large spreads them again (slice.h).
  *
  * Locks: the account's row, its budgets and their counters, its buckets in
  * burn order, each with its slices.
@@ -69,9 +70,9 @@ call_set_slices(PG_FUNCTION_ARGS)
 }
 
 /*
- * Write the number into the budgets' rows, and put together counters with
- * another number. No budget appears meanwhile: this call has the account's
- * row.
+ * Stores the number in the budgets' rows, and folds counters that have another
+ * number. No budget can be added meanwhile, because this call has locked the
+ * account's row.
  */
 static void
 set_budgets(const char *org, const char *account, int32 n)
@@ -86,7 +87,8 @@ set_budgets(const char *org, const char *account, int32 n)
 }
 
 /*
- * Buckets that still may pay, likewise.
+ * Stores the number in the rows of the buckets that may still pay, and folds
+ * buckets that have another number of slices.
  */
 static void
 set_buckets(const char *org, const char *account, int32 n)

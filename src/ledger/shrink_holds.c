@@ -1,14 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * shrink_holds.c
- *		Give back what many holds have too much, in a few statements for all.
+ *		Returns the excess of many holds with a few statements for all of
+ *		them.
  *
- * For holds that no budget counts and that have no slices, as most.
- * HoldShrink() shrinks the others one by one. A hold with a row that is not
- * free stays as it is.
+ * This is for holds that no budget counts and that have no slices, as most
+ * holds. HoldShrink() shrinks the others one by one. A hold stays unchanged if
+ * one of its rows is locked.
  *
  * Locks, all without waiting: holds, then as hold.c says, or the buckets of
- * all.
+ * all holds.
  *
  *-------------------------------------------------------------------------
  */
@@ -49,7 +50,7 @@ SQL_STATEMENT(holds_shrink, SPI_OK_UPDATE,
 			  "  AS u (org, hold, held, released, lapsed)"
 			  " WHERE h.org = u.org AND h.hold = u.hold");
 
-/* Holds to shrink together, and what each consists of. */
+/* Holds that are shrunk together, with their parts. */
 typedef struct Batch
 {
 	int			n;
@@ -68,7 +69,8 @@ static void shrink(const Batch *batch);
 static void write_holds(const Batch *batch);
 
 /*
- * Shrink the free holds, as one operation.
+ * Shrinks the holds of which no row is locked by another transaction, as one
+ * operation.
  */
 void
 HoldsShrink(Shrinking *all, int n)
@@ -82,9 +84,7 @@ HoldsShrink(Shrinking *all, int n)
 		shrink(&batch);
 }
 
-/*
- * All holds, before any is read.
- */
+/* Creates a batch of all holds, before any of them is read. */
 static Batch
 batch_of(Shrinking *all, int n)
 {
@@ -104,7 +104,8 @@ batch_of(Shrinking *all, int n)
 }
 
 /*
- * The holds as parameters: organisations and numbers.
+ * Returns the holds as parameters: an array of organisations and one of
+ * numbers.
  */
 static Values
 batch_args(const Batch *batch)
@@ -123,9 +124,7 @@ batch_args(const Batch *batch)
 	return *args;
 }
 
-/*
- * Go on with some of the holds.
- */
+/* Keeps only some of the holds in the batch. */
 static void
 keep(Batch *batch, const bool *which)
 {
@@ -143,7 +142,8 @@ keep(Batch *batch, const bool *which)
 }
 
 /*
- * Lock the holds that are free, and go on with those.
+ * Locks the holds that no other transaction has locked, and removes all other
+ * holds from the batch.
  */
 static void
 lock_holds(Batch *batch)
@@ -164,7 +164,8 @@ lock_holds(Batch *batch)
 }
 
 /*
- * Shrink the holds with budgets or slices, and go on with the rest.
+ * Shrinks the holds that have budgets or slices, and removes them from the
+ * batch.
  */
 static void
 shrink_others(Batch *batch)
@@ -187,8 +188,8 @@ shrink_others(Batch *batch)
 }
 
 /*
- * Lock the buckets of the parts, and go on with the holds that have all of
- * theirs.
+ * Locks the buckets of the parts. Removes holds from the batch if a bucket of
+ * theirs is locked by another transaction.
  */
 static void
 lock_parts(Batch *batch)
@@ -211,7 +212,7 @@ lock_parts(Batch *batch)
 		int64		n = SqlInt8(rows, i, 1) - 1;
 		HoldPart   *part;
 
-		/* the parts of a hold stand together */
+		/* The parts of a hold follow each other. */
 		if (batch->nparts[n] == 0)
 			batch->parts[n] = palloc(sizeof(HoldPart) * (rows.n - i));
 		part = &batch->parts[n][batch->nparts[n]++];
@@ -230,9 +231,7 @@ lock_parts(Batch *batch)
 	keep(batch, whole);
 }
 
-/*
- * Divide the parts of the locked holds, and write all of it.
- */
+/* Divides the parts of the locked holds, and writes all changes. */
 static void
 shrink(const Batch *batch)
 {
@@ -254,9 +253,7 @@ shrink(const Batch *batch)
 	write_holds(batch);
 }
 
-/*
- * Write the holds' rows as they now are.
- */
+/* Writes the holds' rows in their present state. */
 static void
 write_holds(const Batch *batch)
 {

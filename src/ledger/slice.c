@@ -37,8 +37,9 @@ SQL_STATEMENT(bucket_lock_free, SPI_OK_SELECT, "text, bigint",
 			  BUCKET_READ " SKIP LOCKED");
 
 /*
- * Lock all slices of a bucket whose row is locked.  False: there are none, or
- * (wait = false) another transaction has one.
+ * Locks all slices of a bucket whose row is locked.  Returns false if the
+ * bucket has no slices or, with wait = false, if another transaction has
+ * locked one of them.
  */
 bool
 SlicesLock(const char *org, int64 bucket, int32 spread, bool wait,
@@ -60,9 +61,10 @@ SlicesLock(const char *org, int64 bucket, int32 spread, bool wait,
 }
 
 /*
- * Lock the place where a hold returns credit: its slice, or (0) the bucket's
- * row if it has no slices now. A bucket with slices is not closed. -1: another
- * transaction has the row, and wait was false.
+ * Locks the row to which a hold returns credit, and returns the number of its
+ * slice, or 0 for the bucket's row if the bucket has no slices now. A bucket
+ * with slices is not closed. Returns -1 if wait is false and another
+ * transaction has locked the row.
  */
 int32
 SliceLockForReturn(const char *org, int64 bucket, int64 hold, int32 spread,

@@ -1,13 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * spend_alert.c
- *		An alert of an account that spends unusually much on a day.
+ *		Raises an alert if an account spends unusually much on a day.
  *
- * gpucredit_internal.high_spend() says what an expensive day is, and adds up
- * exactly. Nearly no day is one, and each settlement asks. So AlertSpend()
- * first adds up the same rows in floating point, and asks only if the day may
- * be one.  It leaves out what running attempts used since the last folding:
- * upkeep raises an alert that this would have raised.
+ * gpucredit_internal.high_spend() defines what an expensive day is, and
+ * computes the sums exactly. Nearly no day is expensive, and each settlement
+ * checks. So AlertSpend() first adds up the same rows in floating point, and
+ * calls that function only if the day may be expensive.  It leaves out what
+ * running attempts have used since the last upkeep; upkeep raises an alert
+ * that is missed because of this.
  *
  *-------------------------------------------------------------------------
  */
@@ -20,27 +21,30 @@
 #include "util/path.h"
 #include "utils/date.h"
 
-#define DELTAS_MOST		200		/* a call reads no more; maintain() does */
-#define DAYS			30		/* of an average */
-#define DEAR			1.3		/* times the average */
-#define MICRO			1e6		/* of a credit */
-#define SLACK			1e-9	/* more than the rounding error of these sums */
+#define DELTAS_MOST		200		/* rows that a call reads at most; maintain()
+								 * reads all */
+#define DAYS			30		/* days over which the average is computed */
+#define DEAR			1.3		/* an expensive day spends more than this many
+								 * times the average */
+#define MICRO			1e6		/* micro-credits in a credit */
+#define SLACK			1e-9	/* larger than the relative rounding error of
+								 * these sums */
 
-/* What one account and all below it spent. */
+/* What one account and all accounts below it spent. */
 typedef struct Spending
 {
 	double		today;
-	double		past;			/* the days before */
+	double		past;			/* on the days before today */
 	double		most;			/* sum of the absolute values */
-	DateADT		first;			/* day of any */
+	DateADT		first;			/* first day of which there is a row */
 } Spending;
 
 typedef struct SpendSums
 {
 	const AccountPath *path;
 	DateADT		today;
-	Spending   *of;				/* each account of the path */
-	bool		past;			/* there is a day before this one */
+	Spending   *of;				/* one element for each account of the path */
+	bool		past;			/* whether there is a day before today */
 	int			deltas;
 } SpendSums;
 
@@ -66,8 +70,8 @@ static bool add_unfolded_spent(void *context, const Datum *values, const bool *n
 static void add(SpendSums *sums, int level, DateADT day, double spent);
 
 /*
- * Alert if an account on a path spent unusually much today.  settling: the job
- * whose attempt is being settled, 0 if none is.
+ * Raises an alert if an account on a path has spent unusually much today.
+ * settling is the job whose attempt is being settled, or 0.
  */
 void
 AlertSpend(const char *org, const char *account, TimestampTz at,
@@ -83,9 +87,7 @@ AlertSpend(const char *org, const char *account, TimestampTz at,
 						 Int8ValueOrNull(settling)));
 }
 
-/*
- * May today be an expensive day for an account of the path?
- */
+/* Whether today may be an expensive day for an account of the path. */
 static bool
 might_be_dear(const AccountPath *path, TimestampTz at)
 {
@@ -124,7 +126,8 @@ might_be_dear(const AccountPath *path, TimestampTz at)
 }
 
 /*
- * A folded day of an account and all below it.
+ * Adds what an account and all accounts below it spent on a day that upkeep
+ * has already summed up.
  */
 static bool
 add_day_spent(void *context, const Datum *values, const bool *nulls)
@@ -144,15 +147,16 @@ add_day_spent(void *context, const Datum *values, const bool *nulls)
 }
 
 /*
- * What an account spent that is not folded yet, the oldest first. The first
- * row says whether anything was spent before today.
+ * Adds what an account spent that upkeep has not summed up yet. The oldest row
+ * comes first, so the first row shows whether anything was spent before today.
  */
 static bool
 add_unfolded_spent(void *context, const Datum *values, const bool *nulls)
 {
 	SpendSums  *sums = context;
-	bool		dated = !nulls[1];	/* a repair is of no day */
-	char	   *account;
+	bool		dated = !nulls[1];	/* a row that repairs sums belongs to no
+									 * day */
+		char	   *account;
 	double		spent;
 
 	if (dated && DatumGetDateADT(values[1]) < sums->today)

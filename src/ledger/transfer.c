@@ -1,17 +1,23 @@
 /*-------------------------------------------------------------------------
  *
  * transfer.c
- *		transfer: credit from one account's own buckets to another account.
+ *		SQL function transfer: moves credit from one account's own buckets
+ *		to another account.
  *
- * The credit becomes a bucket of the other account, alike in kind, priority,
- * span and policy. So a transfer neither prolongs a promotion nor frees it of
- * its conditions. Buckets are locked one at a time in burn order, as for a
- * hold, and only as many as the amount needs.
+ * The credit becomes a bucket of the other account with the same kind,
+ * priority, span and policy. So a transfer neither prolongs a promotion nor
+ * frees it of its conditions. Buckets are locked one at a time in burn order,
+ * as for a hold, and only as many as the amount needs.
  *
- * Credit does not leave a suspended account, nor one below such, as it could
- * be spent elsewhere. It may go to one, as issued credit may.
+ * Credit cannot leave a suspended account or an account below one, because it
+ * could then be spent elsewhere. It may be moved to one, as credit may be
+ * issued to one.
  *
- * Locks: key, dead holds and budgets if short, buckets in burn order.
+ * SQL functions here: transfer, for administrators, and allocate, by which a
+ * companion extension moves credit for a tenant who approves a request.
+ *
+ * Locks: key, dead holds and budgets if the credit does not suffice, buckets
+ * in burn order.
  *
  *-------------------------------------------------------------------------
  */
@@ -28,6 +34,7 @@
 #include "request/request.h"
 
 API_FUNCTION(gpucredit_transfer, transfer);
+API_FUNCTION(gpucredit_allocate, allocate);
 
 typedef struct Transfer
 {
@@ -36,7 +43,7 @@ typedef struct Transfer
 	char	   *to;
 	Credits		amount;
 	TimestampTz at;
-	HoldDraw	draw;			/* out of the account's own buckets */
+	HoldDraw	draw;			/* draws from the account's own buckets only */
 } Transfer;
 
 static void parse_accounts(Transfer *transfer, FunctionCallInfo fcinfo);
@@ -78,6 +85,16 @@ call_transfer(PG_FUNCTION_ARGS)
 											 BoolValue(false))));
 }
 
+/*
+ * SQL function allocate: the same call for a tenant, which has to be bound to
+ * the account that the credit leaves (api/tenant.c).
+ */
+Datum
+call_allocate(PG_FUNCTION_ARGS)
+{
+	return call_transfer(fcinfo);
+}
+
 static void
 parse_accounts(Transfer *transfer, FunctionCallInfo fcinfo)
 {
@@ -91,9 +108,7 @@ parse_accounts(Transfer *transfer, FunctionCallInfo fcinfo)
 				 errhint("Pass two accounts.")));
 }
 
-/*
- * Move the credit, or say why not.
- */
+/* Moves the credit. Returns NULL, or the reason for a denial. */
 static const char *
 carry_out(Transfer *transfer, AuditRow *audit)
 {
@@ -128,7 +143,7 @@ carry_out(Transfer *transfer, AuditRow *audit)
 }
 
 /*
- * Post it: out of each bucket, into a like one.
+ * Posts the transfer: from each bucket into a new bucket with the same terms.
  */
 static void
 move_credit(const Transfer *transfer, AuditRow *audit)

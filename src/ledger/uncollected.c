@@ -1,21 +1,24 @@
 /*-------------------------------------------------------------------------
  *
  * uncollected.c
- *		Uncollected use: an alert, a line of the log, a count.
+ *		Reports uncollected use: raises an alert, writes a line of the
+ *		log, and counts it.
  *
- * The books have no entry for it, as nobody has paid. It is a column of the
- * attempt's settlement, or of the hold, and verify() adds it to the bill.
+ * The ledger has no entry for uncollected use, because nobody has paid it. It
+ * is a column of the attempt or of the hold, and verify() adds it to the bill.
+ * What an account owes in this way is also stored in gpucredit.uncollected,
+ * together with what an administrator has written off (write_off.c). The sum
+ * of both is what the account's attempts and holds did not pay.
  *
- * What an account owes in this way is also a row of gpucredit.uncollected, with
- * what an administrator wrote off (write_off.c): both together are what its
- * attempts and holds did not pay.  An organisation whose accounts
- * owe more than gpucredit.uncollected_max together holds no more credit, unless
- * what it has covers the debt as well: so overrunning one hold after another
- * buys nothing.  The debt counts for the whole organisation, because a tenant
- * could otherwise go on with the next of its accounts.  Time past a wall limit
- * within gpucredit.stop_grace is the platform's, and nobody owes it.
+ * If the accounts of an organisation together owe more than
+ * gpucredit.uncollected_max, the organisation can open no more holds unless
+ * its credit covers the debt as well. Otherwise a tenant could gain by
+ * overrunning one hold after another.  The debt counts for the whole
+ * organisation, because a tenant could otherwise continue with another of its
+ * accounts.  Time past a wall limit within gpucredit.stop_grace is at the
+ * platform's expense, and nobody owes it.
  *
- * Locks: the account's row of gpucredit.uncollected, last of all.
+ * Locks: the account's row of gpucredit.uncollected, after all others.
  *
  *-------------------------------------------------------------------------
  */
@@ -28,7 +31,10 @@
 #include "api/count.h"
 #include "ledger/uncollected.h"
 
-/* one a day for an account; it names the first */
+/*
+ * Raises at most one alert a day for an account, about the first uncollected
+ * use of the day.
+ */
 SQL_STATEMENT(uncollected_alert, SPI_OK_SELECT,
 			  "text, timestamptz, text, bigint, int, bigint, text,"
 			  " gpucredit.credits",
@@ -47,7 +53,10 @@ SQL_STATEMENT(owed_more, SPI_OK_INSERT,
 			  "  EXCLUDED.owed, since = CASE WHEN"
 			  "  u.owed OPERATOR(gpucredit.=) '0' THEN EXCLUDED.since"
 			  "  ELSE u.since END");
-/* what was written off before is collected last */
+/*
+ * Reduces what an account owes. If more is collected than it owes, the rest
+ * reduces what was written off.
+ */
 SQL_STATEMENT(owed_less, SPI_OK_UPDATE, "text, text, gpucredit.credits",
 			  "UPDATE gpucredit.uncollected u SET owed ="
 			  " GREATEST(u.owed OPERATOR(gpucredit.-) $3, '0'),"
@@ -65,8 +74,8 @@ SQL_STATEMENT(owed_none, SPI_OK_DELETE, "text, text",
 			  " AND u.written_off OPERATOR(gpucredit.=) '0'");
 
 /*
- * Does what an organisation owes forbid it to hold an amount?  The path is as
- * AccountSuspended() saw it.
+ * Whether an organisation may not hold an amount because of what it owes.
+ * AccountSuspended() has set path->owed.
  */
 bool
 UncollectedDenies(const AccountPath *path, const Purpose *purpose,
@@ -82,9 +91,7 @@ UncollectedDenies(const AccountPath *path, const Purpose *purpose,
 	return missing > 0 && missing > LedgerHeldByDead(path, purpose, at);
 }
 
-/*
- * An account owes less: a part was collected after all.
- */
+/* Reduces what an account owes, because a part was collected after all. */
 void
 UncollectedLess(const char *org, const char *account, Credits amount)
 {
@@ -98,9 +105,7 @@ UncollectedLess(const char *org, const char *account, Credits amount)
 	(void) SqlRun(&owed_none, args);
 }
 
-/*
- * An account owes less: a part was written off.
- */
+/* Reduces what an account owes, because a part was written off. */
 void
 UncollectedWriteOff(const char *org, const char *account, Credits amount)
 {
@@ -110,9 +115,7 @@ UncollectedWriteOff(const char *org, const char *account, Credits amount)
 							 CreditsValue(amount)));
 }
 
-/*
- * Report an unpaid amount.
- */
+/* Reports an amount that was not collected. */
 void
 UncollectedReport(const Uncollected *owed)
 {

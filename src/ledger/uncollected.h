@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * uncollected.h
- *		Uncollected use.
+ *		Use that no credit covered.
  *
  *-------------------------------------------------------------------------
  */
@@ -14,7 +14,7 @@ typedef struct Uncollected
 {
 	const char *org;
 	const char *account;
-	int64		job;			/* 0: of a caller's own hold */
+	int64		job;			/* 0 for a caller's own hold */
 	int32		attempt;
 	int64		hold;
 	const char *reason;
@@ -23,7 +23,7 @@ typedef struct Uncollected
 	Trace		trace;
 } Uncollected;
 
-/* Why a call is denied. */
+/* the reason for which a hold is denied because of uncollected use */
 #define UNCOLLECTED_REASON	"uncollected"
 
 extern bool UncollectedDenies(const AccountPath *path, const Purpose *purpose,

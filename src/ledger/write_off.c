@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * write_off.c
- *		write_off(): an administrator forgives what was not collected.
+ *		SQL function write_off: an administrator forgives uncollected use.
  *
- * What no credit covered is kept for each account (ledger/uncollected.c), and
- * keeps its organisation from holding more until credit covers it.  A write-off
- * makes it less.  No credit moves, so there is no entry; the audit log has the
- * amount, the reason and who decided.
+ * Use that no credit covered is stored for each account
+ * (ledger/uncollected.c), and keeps its organisation from opening holds until
+ * credit covers it.  A write-off reduces it.  No credit moves, so there is no
+ * entry. The audit log has the amount, the reason and who decided.
  *
  * Locks: request key, the account's row of gpucredit.uncollected.
  *

@@ -1,15 +1,17 @@
 /*-------------------------------------------------------------------------
  *
  * budget.c
- *		The budgets on an account's path: read and locked before a draw.
+ *		Reads and locks the budgets on an account's path before a draw.
  *
- * A hold counts in the period it is taken in, and an extension in its own
- * period. The first call in a period makes the counter. Counters are locked
- * leaf to root, before any bucket. They change after the credit is found, or
- * at once (budget_take.c). An account without budgets costs no lock.
+ * A hold counts in the period in which it is opened, and an extension in the
+ * period in which it is drawn. The first call in a period inserts the counter.
+ * Counters are locked leaf to root, before any bucket. They are changed after
+ * the credit has been found, or by the statement that locks them
+ * (budget_reserve.c). An account without budgets needs no lock.
  *
- * A counter may be spread over slices (slice.h). A hold that counts in its
- * slice alone plans and locks that slice; else it locks all of the counter.
+ * A counter may be spread over slices (slice.h). A hold that counts only in
+ * its slice plans and locks that slice. Any other hold locks the whole
+ * counter.
  *
  * Locks: counters in BUDGET_ORDER, each with its slices.
  *
@@ -51,7 +53,10 @@ SQL_STATEMENT(counts_lock_free, SPI_OK_SELECT, COUNTS_TYPES,
 			  COUNTS_READ("budget_counter",
 						  "c.spread") " ORDER BY" BUDGET_ORDER
 			  " FOR NO KEY UPDATE OF c SKIP LOCKED");
-/* only if none is there: ON CONFLICT alone would wait for another's insert */
+/*
+ * Inserts a counter only if there is none, because with ON CONFLICT alone the
+ * statement would wait for another transaction's insert.
+ */
 SQL_STATEMENT(counts_make, SPI_OK_INSERT, COUNTS_TYPES,
 			  "INSERT INTO gpucredit.budget_counter"
 			  " (org, account, period, period_start, made_at)"
@@ -68,7 +73,10 @@ SQL_STATEMENT(counts_make, SPI_OK_INSERT, COUNTS_TYPES,
 			  "  u.period COLLATE pg_catalog.\"C\", u.period_start"
 			  " ON CONFLICT (org, account, period, period_start)"
 			  " DO NOTHING");
-/* which counters the present budgets of a path and some holds count in */
+/*
+ * Finds the counters in which the present budgets of a path and some holds
+ * count.
+ */
 SQL_STATEMENT(counts_find, SPI_OK_SELECT,
 			  "text, text[], bigint[], timestamptz",
 			  "SELECT c.account, c.period, c.period_start FROM ("
@@ -90,9 +98,9 @@ static BudgetCount *read_count(BudgetSet *set, SqlResult rows, uint64 i);
 static bool lock_counts(bool wait, BudgetSet *set);
 
 /*
- * Lock the counters of the budgets on a path, and check an amount against the
- * hard ones. known: what BudgetLockUnion() found. Budgets set since do not
- * count.
+ * Locks the counters of the budgets on a path, and checks an amount against
+ * the hard budgets. known is the set that BudgetLockUnion() found, or NULL.
+ * Budgets that were set after that do not count the draw.
  */
 LedgerStatus
 BudgetLock(const AccountPath *path, Credits amount, bool wait,
@@ -119,7 +127,7 @@ BudgetLock(const AccountPath *path, Credits amount, bool wait,
 	{
 		if (!wait)
 			return LEDGER_BUSY;
-		/* somebody removed a budget while this call waited for its counter */
+		/* A budget was removed while this call waited for its counter. */
 		keep_locked(set);
 	}
 	if (!BudgetOver(set, amount))
@@ -129,8 +137,9 @@ BudgetLock(const AccountPath *path, Credits amount, bool wait,
 }
 
 /*
- * Drop removed budgets from the set. The locks taken so far forbid to look for
- * others. The set may share its counters with another set, so copy them.
+ * Drops removed budgets from the set. Other budgets must not be searched,
+ * because locks are held by now. The set may share its counters with another
+ * set, so they are copied.
  */
 static void
 keep_locked(BudgetSet *set)
@@ -148,8 +157,8 @@ keep_locked(BudgetSet *set)
 }
 
 /*
- * Lock a set's counters one after the other, each with all its slices. False:
- * some are missing, or locked by others.
+ * Locks a set's counters one after the other, each with all its slices.
+ * Returns false if some are missing, or locked by other transactions.
  */
 static bool
 lock_counts(bool wait, BudgetSet *set)
@@ -176,8 +185,9 @@ lock_counts(bool wait, BudgetSet *set)
 }
 
 /*
- * Read the budgets on a path. False: the hold cannot count in its slice of
- * each. A counter that should be spread, but is not, counts at large first.
+ * Reads the budgets on a path. Returns false if the hold cannot count in its
+ * slice of each of them. A counter that may be spread but is not yet has to
+ * count at large first.
  */
 bool
 BudgetPlanSlice(const AccountPath *path, int64 hold, BudgetSet *set)
@@ -196,7 +206,7 @@ BudgetPlanSlice(const AccountPath *path, int64 hold, BudgetSet *set)
 }
 
 /*
- * Lock the planned budgets, if they may take an amount.
+ * Locks the planned budgets, and returns whether all of them allow the amount.
  */
 bool
 BudgetLockPlanned(BudgetSet *set, Credits amount, bool wait)
@@ -220,10 +230,10 @@ BudgetLockPlanned(BudgetSet *set, Credits amount, bool wait)
 }
 
 /*
- * Make the counters of a new period. The budgets' rows are locked first,
- * before any counter, so a call that must not wait never waits for another's
- * insert. False: it would have to wait. Budgets removed meanwhile leave the
- * set.
+ * Inserts the counters of a new period. The budgets' rows are locked first,
+ * before any counter, so that a call that must not wait never waits for
+ * another transaction's insert. Returns false if it would have to wait.
+ * Budgets that were removed meanwhile are dropped from the set.
  */
 bool
 BudgetMakeCounts(const AccountPath *path, bool wait, BudgetSet *set)
@@ -258,9 +268,7 @@ BudgetMakeCounts(const AccountPath *path, bool wait, BudgetSet *set)
 	return true;
 }
 
-/*
- * The parameters that name a set's counters.
- */
+/* Returns the parameters that identify the counters of a set. */
 Values
 BudgetKeys(const BudgetSet *set)
 {
@@ -280,8 +288,8 @@ BudgetKeys(const BudgetSet *set)
 }
 
 /*
- * Read a set's counters, and lock them if the statement does. False: some are
- * missing, or locked by others.
+ * Reads a set's counters, and locks them if the statement does. Returns false
+ * if some are missing, or locked by other transactions.
  */
 static bool
 read_counts(SqlStatement *statement, BudgetSet *set)
@@ -306,9 +314,7 @@ read_count(BudgetSet *set, SqlResult rows, uint64 i)
 	return count;
 }
 
-/*
- * Does an amount pass a hard budget?
- */
+/* Whether a hard budget does not allow an amount. */
 bool
 BudgetOver(const BudgetSet *set, Credits amount)
 {
@@ -317,7 +323,7 @@ BudgetOver(const BudgetSet *set, Credits amount)
 		const BudgetCount *count = &set->counts[i];
 		Credits		taken = CreditsAdd(count->reserved, count->spent);
 
-		/* a budget that is already passed takes nothing more */
+		/* A budget that is already exceeded does not even allow 0. */
 		if (count->hard && (taken > count->amount ||
 							amount > count->amount - taken))
 			return true;
@@ -325,9 +331,7 @@ BudgetOver(const BudgetSet *set, Credits amount)
 	return false;
 }
 
-/*
- * How much the hard budgets of a set still take.
- */
+/* Returns the largest amount that the hard budgets of a set allow. */
 Credits
 BudgetRoom(const BudgetSet *set)
 {
@@ -345,7 +349,8 @@ BudgetRoom(const BudgetSet *set)
 }
 
 /*
- * Would an amount pass a hard budget, as an unlocked look says?
+ * Whether, according to a read without locks, a hard budget does not allow an
+ * amount.
  */
 bool
 BudgetShort(const AccountPath *path, Credits amount, TimestampTz at)
@@ -360,9 +365,9 @@ BudgetShort(const AccountPath *path, Credits amount, TimestampTz at)
 }
 
 /*
- * Lock the counters of a path's present budgets and of some holds' budgets,
- * each with all its slices. The set then has the present ones: the draw may
- * count in these.
+ * Locks the counters of a path's present budgets and those in which some holds
+ * count, each with all its slices. Afterwards the set contains the present
+ * budgets, in which the draw may count.
  */
 void
 BudgetLockUnion(const AccountPath *path, const int64 *holds, int n,
@@ -391,7 +396,10 @@ BudgetLockUnion(const AccountPath *path, const int64 *holds, int n,
 	}
 	SqlFree(&found);
 
-	/* one snapshot: a counter that is made while this call waits is another's */
+	/*
+	 * The statement has one snapshot, so it does not lock counters that are
+	 * inserted while this call waits.
+	 */
 	args = BudgetKeys(&all);
 	portal = SqlCursor(&counts_lock, &args);
 	while (all.n > 0 && (row = SqlFetch(portal)).n > 0)
@@ -410,8 +418,8 @@ BudgetLockUnion(const AccountPath *path, const int64 *holds, int n,
 	SPI_cursor_close(portal);
 
 	/*
-	 * a budget that was removed and set again: its counter must not be waited
-	 * for later
+	 * A budget that was removed and set again is dropped, because its counter
+	 * must not be waited for later.
 	 */
 	keep_locked(set);
 }

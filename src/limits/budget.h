@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * budget.h
- *		Budgets: inside the ledger, where every hold is counted.
+ *		Budgets, which count every hold. Functions of the ledger call
+ *		these.
  *
  *-------------------------------------------------------------------------
  */
@@ -12,22 +13,23 @@
 #include "account/account.h"
 #include "account/hold.h"
 
-/* One budget's counter, locked. */
+/* The locked counter of one budget. */
 typedef struct BudgetCount
 {
 	const char *account;
 	const char *period;
-	TimestampTz period_start;	/* DT_NOBEGIN of period none */
+	TimestampTz period_start;	/* DT_NOBEGIN if the budget's period is none */
 	Credits		amount;
 	bool		hard;
 	int			nalerts;
 	Credits    *alerts;			/* thresholds in credits */
 	Datum	   *alert_shares;	/* numerics, as they were set */
-	Credits		reserved;		/* with what its slices have */
+	Credits		reserved;		/* includes what its slices have reserved */
 	Credits		spent;
-	int32		slices;			/* how many it may be spread over */
-	int32		spread;			/* and is */
-	int32		slice;			/* only this slice is locked; 0: all of it */
+	int32		slices;			/* over how many slices it may be spread */
+	int32		spread;			/* over how many slices it is spread */
+	int32		slice;			/* the only slice that is locked, or 0 if the
+								 * whole counter is */
 	bool		locked;
 } BudgetCount;
 
@@ -38,7 +40,10 @@ typedef struct BudgetSet
 	BudgetCount *counts;
 } BudgetSet;
 
-/* What a hold has in one budget and period, its counter locked. */
+/*
+ * The share of a hold that one budget counts in one period, whose counter is
+ * locked.
+ */
 typedef struct HoldShare
 {
 	const char *account;
@@ -46,9 +51,11 @@ typedef struct HoldShare
 	TimestampTz period_start;
 	Credits		reserved;
 	Credits		spent;
-	Credits		unreserve;		/* to take off reserved */
-	Credits		spend;			/* to add to spent; < 0: a refund */
-	int32		slice;			/* its slice; 0: the counter's row */
+	Credits		unreserve;		/* amount to subtract from reserved */
+	Credits		spend;			/* amount to add to spent, negative for a
+								 * refund */
+	int32		slice;			/* slice that counts the share, or 0 for the
+								 * counter's row */
 } HoldShare;
 
 typedef struct HoldShares
@@ -57,7 +64,7 @@ typedef struct HoldShares
 	HoldShare  *shares;
 } HoldShares;
 
-/* budget.c */
+/* Defined in budget.c. */
 extern LedgerStatus BudgetLock(const AccountPath *path, Credits amount,
 							   bool wait, const BudgetSet *known,
 							   BudgetSet *set);
@@ -74,19 +81,19 @@ extern bool BudgetShort(const AccountPath *path, Credits amount,
 extern void BudgetLockUnion(const AccountPath *path, const int64 *holds,
 							int n, TimestampTz at, BudgetSet *set);
 
-/* budget_read.c */
+/* Defined in budget_read.c. */
 extern bool BudgetRead(const AccountPath *path, TimestampTz at,
 					   BudgetSet *set);
 extern bool BudgetKnown(const AccountPath *path, TimestampTz at,
 						BudgetSet *set);
 extern void BudgetReadAlerts(Datum array, BudgetCount *count);
 
-/* changed_budgets.c */
+/* Defined in changed_budgets.c. */
 extern bool BudgetOwn(const AccountPath *path, TimestampTz at,
 					  BudgetSet *set);
 extern int	BudgetCountEach(BudgetSet *set, Credits amount, TimestampTz at);
 
-/* budget_take.c */
+/* Defined in budget_reserve.c. */
 extern bool BudgetReadUnlocked(const AccountPath *path, Credits amount,
 							   BudgetSet *set);
 extern bool BudgetTryCount(const AccountPath *path, BudgetSet *set,
@@ -96,12 +103,12 @@ extern void BudgetShare(const BudgetSet *set, int64 hold, bool new,
 						Credits amount);
 extern void BudgetAlert(const BudgetSet *set, Credits amount, TimestampTz at);
 
-/* periods, also budget_read.c */
+/* Functions about periods, also defined in budget_read.c. */
 extern const BudgetCount *BudgetTurned(const BudgetSet *set,
 									   TimestampTz at);
 extern void BudgetCheckPeriods(const BudgetSet *set, TimestampTz at);
 
-/* budget_hold.c */
+/* Defined in budget_hold.c. */
 extern bool BudgetLockHold(const Hold *hold, bool wait, HoldShares *shares);
 extern void BudgetReturn(const Hold *hold, HoldShares *shares,
 						 Credits captured, Credits given_back);
@@ -111,15 +118,18 @@ extern void BudgetCountLeased(Hold *hold, const BudgetSet *known,
 extern void BudgetRefund(const Hold *hold, HoldShares *shares,
 						 Credits amount);
 
-/* The parameters that name a set's counters. */
+/* The types of the parameters that identify the counters of a set. */
 #define COUNTS_TYPES "text, text[], text[], timestamptz[]"
 
-/* Leaf to root, then by name: one order for all counters of an org. */
+/*
+ * The order in which all counters of an organisation are locked: leaf to root,
+ * then by name.
+ */
 #define BUDGET_ORDER \
 	" pg_catalog.length(c.account) DESC, c.account," \
 	" c.period COLLATE pg_catalog.\"C\", c.period_start"
 
-/* budget_alert.c */
+/* Defined in budget_alert.c. */
 extern void AlertBudget(const char *org, const BudgetCount *count,
 						Credits before, Credits after, TimestampTz at);
 

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * budget_alert.c
- *		Alerts of budgets: a row once per period and threshold.
+ *		Raises the alerts of budgets: one row for a period and threshold.
  *
  *-------------------------------------------------------------------------
  */
@@ -25,8 +25,9 @@ static void member(StringInfo text, const char *name, const char *value,
 				   bool quoted);
 
 /*
- * Alert for each threshold that lies above what a locked budget had taken
- * before, and not above what it has taken after.
+ * Raises an alert for each threshold that a locked budget had not reached
+ * before and has reached now. before and after are its sum of reserved and
+ * spent credit.
  */
 void
 AlertBudget(const char *org, const BudgetCount *count, Credits before,
@@ -50,9 +51,7 @@ AlertBudget(const char *org, const BudgetCount *count, Credits before,
 	}
 }
 
-/*
- * The alert as JSON.
- */
+/* Returns the detail of the alert as JSON. */
 static char *
 describe(const char *org, const BudgetCount *count, const char *share,
 		 Credits taken)

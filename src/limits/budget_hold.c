@@ -1,15 +1,18 @@
 /*-------------------------------------------------------------------------
  *
  * budget_hold.c
- *		What a hold spends and returns changes the budgets that counted it.
+ *		Changes the budgets that counted a hold when the hold spends or
+ *		returns credit.
  *
- * A hold has a row for each budget and period that counted it. Credit drawn
- * first is spent first, so a capture counts in the earliest period. Returned
- * credit was drawn last, and refunded credit was spent last. Credit drawn
- * before a budget was set counts in none, and was drawn first.
+ * A hold has a row for each budget and period that counted it. Credit that was
+ * drawn first is spent first, so a capture counts in the earliest period.
+ * Returned credit was drawn last, and refunded credit was spent last. Credit
+ * that was drawn before a budget was set does not count in the budget, and was
+ * drawn first.
  *
- * Only hard budgets count the hold behind a lease.  What is captured of it
- * counts in the others at that time: they never refuse, and say what was spent.
+ * The hold of a lease counts only in hard budgets.  What is captured of it
+ * counts in the other budgets at the time of the capture, because those never
+ * refuse and only report what was spent.
  *
  * Locks: counters in BUDGET_ORDER, or the hold's slice of each.
  *
@@ -36,7 +39,7 @@ SQL_STATEMENT(shares_lock_free, SPI_OK_SELECT, "text, bigint",
 SQL_STATEMENT(shares_count, SPI_OK_SELECT, "text, bigint",
 			  "SELECT pg_catalog.count(*) FROM gpucredit.hold_budget h"
 			  " WHERE h.org = $1 AND h.hold = $2");
-/* budgets that count what a hold holds */
+/* The budgets that count what a hold still holds. */
 SQL_STATEMENT(shares_held, SPI_OK_SELECT, "text, bigint",
 			  "SELECT DISTINCT h.account, h.period FROM gpucredit.hold_budget h"
 			  " WHERE h.org = $1 AND h.hold = $2"
@@ -60,8 +63,8 @@ static void divide(const Hold *hold, HoldShare *shares, int n,
 static void write_share(const Hold *hold, const HoldShare *share);
 
 /*
- * Lock the counters a hold was counted in.  False: one is locked, and wait
- * was false.
+ * Locks the counters in which a hold counts.  Returns false if wait is false
+ * and one of them is locked.
  */
 bool
 BudgetLockHold(const Hold *hold, bool wait, HoldShares *shares)
@@ -100,8 +103,8 @@ BudgetLockHold(const Hold *hold, bool wait, HoldShares *shares)
 }
 
 /*
- * Lock the budgets that count a locked hold behind a lease, and the present ones
- * that do not: the set, which may be empty.
+ * Locks the budgets that count the locked hold of a lease, and the present
+ * budgets that do not. The latter become the set, which may be empty.
  */
 void
 BudgetLockLeased(const Hold *hold, BudgetSet *set)
@@ -113,9 +116,9 @@ BudgetLockLeased(const Hold *hold, BudgetSet *set)
 }
 
 /*
- * A locked hold behind a lease captures an amount: count it in the budgets that
- * BudgetLockLeased() locked, which do not count it as held.  BudgetReturn() then
- * makes it spent.
+ * Counts what a locked hold of a lease captures in the budgets that
+ * BudgetLockLeased() locked, which do not count the hold.  It counts as
+ * reserved first, and BudgetReturn() then moves it to spent.
  */
 void
 BudgetCountLeased(Hold *hold, const BudgetSet *known, Credits captured,
@@ -126,16 +129,14 @@ BudgetCountLeased(Hold *hold, const BudgetSet *known, Credits captured,
 
 	if (known->n == 0)
 		return;
-	/* it is spent: no budget is asked */
+	/* The credit is already spent, so budgets cannot refuse it. */
 	(void) BudgetLock(&path, captured, true, known, &set);
 	BudgetDebit(&set, captured, at);
 	BudgetShare(&set, hold->hold, false, captured);
 	hold->counted = true;
 }
 
-/*
- * Drop the budgets that count what a hold holds.
- */
+/* Drops from the set the budgets that count what a hold holds. */
 static void
 drop_held(const Hold *hold, BudgetSet *set)
 {
@@ -159,8 +160,8 @@ drop_held(const Hold *hold, BudgetSet *set)
 }
 
 /*
- * A locked hold captures one amount and gives back another: change the budgets
- * that counted it. hold: as it was before.
+ * Changes the budgets that counted a locked hold when the hold captures one
+ * amount and returns another. hold is as it was before.
  */
 void
 BudgetReturn(const Hold *hold, HoldShares *shares, Credits captured,
@@ -180,8 +181,8 @@ BudgetReturn(const Hold *hold, HoldShares *shares, Credits captured,
 }
 
 /*
- * A locked hold refunds an amount: change the budgets that counted it, the
- * last period first.
+ * Changes the budgets that counted a locked hold when the hold refunds an
+ * amount, beginning with the last period.
  */
 void
 BudgetRefund(const Hold *hold, HoldShares *shares, Credits amount)
@@ -205,8 +206,8 @@ BudgetRefund(const Hold *hold, HoldShares *shares, Credits amount)
 }
 
 /*
- * The end of the first budget's periods. The periods of one budget stand
- * together, earliest first.
+ * Returns the index after the last period of the first budget. The periods of
+ * one budget follow each other, the earliest first.
  */
 static int
 budget_end(const HoldShares *shares, int first)
@@ -221,9 +222,7 @@ budget_end(const HoldShares *shares, int first)
 	return end;
 }
 
-/*
- * Divide what is captured and given back over the periods of one budget.
- */
+/* Divides what is captured and returned over the periods of one budget. */
 static void
 divide(const Hold *hold, HoldShare *shares, int n, Credits captured,
 	   Credits given_back)
@@ -251,9 +250,7 @@ divide(const Hold *hold, HoldShare *shares, int n, Credits captured,
 	}
 }
 
-/*
- * Write one share, and its counter.
- */
+/* Writes one share, and its counter. */
 static void
 write_share(const Hold *hold, const HoldShare *share)
 {

@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * budget_read.c
- *		The budgets on an account's path, read without locks, and their
- *		periods by the UTC calendar.
+ *		Reads the budgets on an account's path without locks, and computes
+ *		their periods by the UTC calendar.
  *
- * They come from their own rows, with what is counted so far, or from the
- * accounts' rows, if those were just read (limits.c).  Once the counters are
- * locked, budget.c reads again what counts.
+ * Budgets are read from their own rows, with what they have counted so far, or
+ * from the accounts' rows, if those were just read (limits.c).  Once the
+ * counters are locked, budget.c reads the counted amounts again.
  *
  * SQL functions here: period_start.
  *
@@ -38,14 +38,14 @@ SQL_STATEMENT(budgets_read, SPI_OK_SELECT, "text, text[], timestamptz",
 			  "    gpucredit_internal.period_start(b.period, $3)"
 			  "  WHERE b.org = $1 AND b.account = p.account OFFSET 0) b");
 
-/* Budgets as they are read. */
+/* the state while budgets are read */
 typedef struct BudgetLooking
 {
 	BudgetSet  *set;
 	TimestampTz at;
 	int			room;
-	bool		leased;			/* leave soft budgets out */
-	bool		counted;		/* each has a counter */
+	bool		leased;			/* whether to leave out soft budgets */
+	bool		counted;		/* whether each budget has a counter */
 } BudgetLooking;
 
 PG_FUNCTION_INFO_V1(gpucredit_period_start);
@@ -57,8 +57,9 @@ static bool read_budget_row(void *context, const Datum *values, const bool *null
 static int	compare_counts(const void *a, const void *b);
 
 /*
- * Read the budgets on a path without locks, leaf to root: their periods at an
- * instant, and what is counted so far. False: a budget has no counter yet.
+ * Reads the budgets on a path without locks, leaf to root, with their periods
+ * at an instant and what they have counted so far. Returns false if a budget
+ * has no counter yet.
  */
 bool
 BudgetRead(const AccountPath *path, TimestampTz at, BudgetSet *set)
@@ -77,9 +78,7 @@ BudgetRead(const AccountPath *path, TimestampTz at, BudgetSet *set)
 	return looking.counted;
 }
 
-/*
- * A budget, and its counter if it has one.
- */
+/* Reads a budget, and its counter if it has one. */
 static bool
 read_budget_row(void *context, const Datum *values, const bool *nulls)
 {
@@ -135,9 +134,7 @@ compare_counts(const void *a, const void *b)
 	return strcmp(one->period, other->period);
 }
 
-/*
- * The thresholds of a budget, in credits.
- */
+/* Computes the thresholds of a budget in credits. */
 void
 BudgetReadAlerts(Datum array, BudgetCount *count)
 {
@@ -149,7 +146,8 @@ BudgetReadAlerts(Datum array, BudgetCount *count)
 }
 
 /*
- * A threshold of less than the smallest amount is that amount.
+ * Computes the thresholds from shares of the amount. A threshold is at least
+ * the smallest amount of credits.
  */
 static void
 set_alerts(Datum *shares, BudgetCount *count)
@@ -168,8 +166,9 @@ set_alerts(Datum *shares, BudgetCount *count)
 }
 
 /*
- * The budgets on a path from the account rows already read, leaf to root,
- * without what they count. False: these rows are too old.
+ * Reads the budgets on a path from the account rows that were already read,
+ * leaf to root, without what they have counted. Returns false if these rows
+ * were read too long ago.
  */
 bool
 BudgetKnown(const AccountPath *path, TimestampTz at, BudgetSet *set)
@@ -206,9 +205,7 @@ BudgetKnown(const AccountPath *path, TimestampTz at, BudgetSet *set)
 	return true;
 }
 
-/*
- * A budget, as AccountLimitsKeep() wrote it.
- */
+/* Reads a budget in the form in which AccountLimitsKeep() wrote it. */
 static void
 know_budget(const JsonbValue *values, BudgetCount *count)
 {
@@ -229,8 +226,9 @@ know_budget(const JsonbValue *values, BudgetCount *count)
 }
 
 /*
- * When the period of an instant began; period none never did. All periods
- * begin with a day, so the result is kept for that day.
+ * Returns when the period of an instant began. Period none has no beginning.
+ * All periods begin at the start of a day, so the last result is kept for its
+ * day.
  */
 static TimestampTz
 period_start(const char *period, TimestampTz at)
@@ -264,8 +262,8 @@ period_start(const char *period, TimestampTz at)
 }
 
 /*
- * The first budget of a set whose period does not contain an instant; NULL:
- * none.
+ * Returns the first budget of a set whose period does not contain an instant,
+ * or NULL.
  */
 const BudgetCount *
 BudgetTurned(const BudgetSet *set, TimestampTz at)
@@ -281,8 +279,9 @@ BudgetTurned(const BudgetSet *set, TimestampTz at)
 }
 
 /*
- * A period ended while this call waited. The call would have to lock another
- * counter now, out of order. The caller retries the transaction.
+ * Raises an error if a period ended while this call waited. The call would now
+ * have to lock another counter, out of order, so the caller has to retry the
+ * transaction.
  */
 void
 BudgetCheckPeriods(const BudgetSet *set, TimestampTz at)

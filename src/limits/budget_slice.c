@@ -1,17 +1,18 @@
 /*-------------------------------------------------------------------------
  *
  * budget_slice.c
- *		The slices of budgets' counters.
+ *		Changes the slices of budgets' counters.
  *
- * A slice may take up to its "most" alone. Together the slices stop short of a
- * hard budget's end and of the next alert. A hold that would reach either
- * counts at large, sees the whole, and shares out again. The shares depend on
- * the budget's row, so whoever shares out locks that row, if it is free, and
- * whoever spreads a counter changes it. set_budget has the row locked, and
- * puts the counter together.
+ * A slice may count up to its "most" without any other lock. The slices
+ * together stay below a hard budget's amount and below the next alert. A hold
+ * that would reach either of these counts at large, reads the whole counter,
+ * and distributes what is left over the slices again. The shares depend on the
+ * budget's row. Therefore a call that distributes locks that row, if it is not
+ * locked, and a call that spreads a counter changes it. set_budget has locked
+ * the row, and folds the counter.
  *
  * Locks: counters in BUDGET_ORDER, each with its slices; the budget's row
- * after them, never waiting for it.
+ * after them, without waiting for it.
  *
  *-------------------------------------------------------------------------
  */
@@ -42,7 +43,10 @@ SQL_STATEMENT(slices_lock_free, SPI_OK_SELECT, KEY_TYPES,
 SQL_STATEMENT(slice_room, SPI_OK_SELECT, KEY_TYPES ", int, gpucredit.credits",
 			  "SELECT 1 FROM gpucredit.budget_slice s" OF_KEY(s)
 			  " AND s.slice = $5 AND " SLICE_ROOM(s) " FOR NO KEY UPDATE");
-/* a free slice that had room, the next from its own; see SLICE_FREE */
+/*
+ * Locks a slice that is not locked and had room, beginning with the hold's
+ * own; see SLICE_FREE.
+ */
 SQL_STATEMENT(slice_room_free, SPI_OK_SELECT,
 			  KEY_TYPES ", int, gpucredit.credits, int",
 			  "SELECT s.slice, " SLICE_ROOM(s)
@@ -52,7 +56,9 @@ SQL_STATEMENT(slice_room_free, SPI_OK_SELECT,
 			  "  AND " SLICE_ROOM(r) "))"
 			  " ORDER BY ($7 + s.slice - $5) % $7 LIMIT 1"
 			  " FOR NO KEY UPDATE SKIP LOCKED");
-/* unless the budget was removed, and the holds' shares with it */
+/*
+ * Excludes shares of holds whose budget was removed together with the shares.
+ */
 #define SHARE_LIVES(t) \
 	" AND EXISTS (SELECT FROM gpucredit.hold_budget h WHERE h.org = $1" \
 	"  AND h.hold = $5 AND h.account = " #t ".account" \
@@ -148,8 +154,9 @@ count_args(const char *org, const BudgetCount *count)
 }
 
 /*
- * Lock all slices of a counter whose row is locked, and add up their figures.
- * False: another transaction has one, and wait was false.
+ * Locks all slices of a counter whose row is locked, and adds up their
+ * figures. Returns false if wait is false and another transaction has locked
+ * one of them.
  */
 bool
 CountLockSlices(const char *org, BudgetCount *count, bool wait)
@@ -170,8 +177,8 @@ CountLockSlices(const char *org, BudgetCount *count, bool wait)
 }
 
 /*
- * Lock one slice of a counter that has room for an amount: the hold's own, or
- * the next free one.
+ * Locks one slice of a counter that has room for an amount: the hold's own, or
+ * the next one that is not locked. Returns false if there is none.
  */
 bool
 CountLockSlice(const char *org, BudgetCount *count, Credits amount, bool wait)
@@ -191,9 +198,7 @@ CountLockSlice(const char *org, BudgetCount *count, Credits amount, bool wait)
 	return wait && SqlRun(&slice_room, &args).n == 1;
 }
 
-/*
- * Count an amount in a locked slice.
- */
+/* Counts an amount in a locked slice. */
 void
 CountDebitSlice(const char *org, const BudgetCount *count, Credits amount)
 {
@@ -202,9 +207,7 @@ CountDebitSlice(const char *org, const BudgetCount *count, Credits amount)
 	change_slice(&args, count->slice, amount, 0);
 }
 
-/*
- * Change what a slice counted for a share of a hold.
- */
+/* Changes what a slice has counted for a share of a hold. */
 void
 ShareReturnSlice(const char *org, const HoldShare *share)
 {
@@ -223,8 +226,8 @@ change_slice(Values *args, int32 slice, Credits reserved, Credits spent)
 }
 
 /*
- * After an amount was counted at large: share out what is left, or put the
- * slices together where they have too little.
+ * Distributes what is left over the slices after an amount was counted at
+ * large, or folds the slices if each would get too little.
  */
 void
 CountEven(const char *org, const BudgetCount *count, Credits amount)
@@ -261,8 +264,9 @@ CountEven(const char *org, const BudgetCount *count, Credits amount)
 }
 
 /*
- * Change the budget's row. A set_budget() that waits for the row may have a
- * snapshot in which the counter is not spread. It then gets 40001.
+ * Changes the budget's row. A set_budget() that waits for the row may have a
+ * snapshot in which the counter is not spread. Because of the change it gets
+ * 40001.
  */
 static void
 touch_budget(const char *org, const BudgetCount *count)
@@ -274,9 +278,9 @@ touch_budget(const char *org, const BudgetCount *count)
 }
 
 /*
- * How much more a counter may take before its budget is used up or its next
- * alert is due, and over how many slices it may be spread. False: another
- * transaction has the budget's row.
+ * Computes how much more a counter may count before its budget is used up or
+ * its next alert is due, and over how many slices it may be spread. Returns
+ * false if another transaction has locked the budget's row.
  */
 static bool
 headroom(const char *org, const BudgetCount *count, Credits taken,
@@ -308,9 +312,9 @@ headroom(const char *org, const BudgetCount *count, Credits taken,
 }
 
 /*
- * Put together the spread counters of an account's budgets, of one period or
- * (NULL) all; the budgets' rows are locked. all: lock the other counters too,
- * in turn.
+ * Folds the spread counters of an account's budgets, of one period or (with
+ * NULL) of all. The caller has locked the budgets' rows. If all is true, the
+ * other counters are locked as well, in order.
  */
 void
 BudgetFold(const char *org, const char *account, const char *period, bool all)
@@ -344,8 +348,8 @@ BudgetFold(const char *org, const char *account, const char *period, bool all)
 }
 
 /*
- * Lock the place where a hold's shares return. False: another transaction has
- * it, and wait was false.
+ * Locks the slices or rows to which a hold's shares return. Returns false if
+ * wait is false and another transaction has locked one of them.
  */
 bool
 SharesLockSlices(const Hold *hold, bool wait, HoldShares *shares)
@@ -369,16 +373,17 @@ SharesLockSlices(const Hold *hold, bool wait, HoldShares *shares)
 		locked = lock_share(hold, share, SqlInt4(rows, i, 6), wait);
 		if (locked == 0 && !wait)
 			return false;
-		shares->n += locked;	/* none: its budget was removed */
+		shares->n += locked;	/* no row was locked if the budget was removed */
 	}
 	SqlFree(&rows);
 	return true;
 }
 
 /*
- * Lock a share's slice, or the counter's row if it has no slices now. Returns
- * how many rows were locked. A budget that was set again has rows of the same
- * key, which do not count the share.
+ * Locks a share's slice, or the counter's row if it has no slices now. Returns
+ * how many rows were locked. If the budget was removed and set again, there
+ * are rows with the same key that do not count the share, and these are not
+ * locked.
  */
 static int
 lock_share(const Hold *hold, HoldShare *share, int32 spread, bool wait)

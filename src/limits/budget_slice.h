@@ -3,7 +3,7 @@
  * budget_slice.h
  *		Slices of a budget's counter, and which slice a hold belongs to.
  *
- * ledger/slice.h says what slices are for, of budgets and of buckets.
+ * ledger/slice.h explains what the slices of budgets and of buckets are for.
  *
  *-------------------------------------------------------------------------
  */
@@ -15,14 +15,20 @@
 #define MOST_SLICES		64
 #define SLICE_WORTH		4
 
-/* Which of n slices a hold belongs to; 0: there are none. */
+/*
+ * Returns the number of the slice, of n, that a hold belongs to, or 0 if there
+ * are no slices.
+ */
 static inline int32
 SliceOf(int64 hold, int32 n)
 {
 	return n == 0 ? 0 : (int32) (hold % n) + 1;
 }
 
-/* Are slices of this share worth their rows? */
+/*
+ * Whether slices with this share each are useful for draws of this amount.
+ * Slices that exist are kept at a smaller share than new ones need.
+ */
 static inline bool
 SlicesWorth(Credits share, Credits amount, int32 spread)
 {

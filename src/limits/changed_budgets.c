@@ -1,10 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * changed_budgets.c
- *		Counters of budgets that this transaction has changed.
+ *		Finds the counters of budgets that this transaction has changed.
  *
- * A transaction that makes many holds finds them by their noted locations
- * (util/row_location.h), one statement for each, in BUDGET_ORDER.
+ * A transaction that opens many holds finds these counters by their noted
+ * locations (util/row_location.h), with one statement for each, in
+ * BUDGET_ORDER.
  *
  * Locks: counters in BUDGET_ORDER.
  *
@@ -27,7 +28,10 @@
 SQL_STATEMENT(count_by_key, SPI_OK_UPDATE_RETURNING, COUNT_OWN_TYPES, COUNT_OWN(""));
 SQL_STATEMENT(count_own, SPI_OK_UPDATE_RETURNING, COUNT_OWN_TYPES ", tid",
 			  COUNT_OWN(" AND c.ctid = $7"));
-/* locked again: after a rollback to a savepoint another may have it */
+/*
+ * Locks the row again, because after a rollback to a savepoint another
+ * transaction may have locked it.
+ */
 SQL_STATEMENT(count_own_lock, SPI_OK_SELECT,
 			  "text, text, text, timestamptz, tid",
 			  "SELECT c.reserved, c.spent, c.spread"
@@ -36,11 +40,11 @@ SQL_STATEMENT(count_own_lock, SPI_OK_SELECT,
 			  " AND c.period = $3 AND c.period_start = $4"
 			  " FOR NO KEY UPDATE");
 
-/* A counter's row, and its location. */
+/* a counter's row, with its location */
 typedef struct Own
 {
 	BudgetCount *count;
-	Credits		amount;			/* counted by the statement */
+	Credits		amount;			/* amount that the statement has counted */
 	bool		found;
 	ItemPointerData place;
 } Own;
@@ -52,8 +56,9 @@ static bool read_counted_at(void *context, const Datum *values,
 							const bool *nulls);
 
 /*
- * The budgets on a path, if this transaction has changed, and so locked, all
- * their counters. False: the caller must search.
+ * Returns the budgets on a path, if this transaction has changed, and so
+ * locked, all their counters. Returns false if the caller must search for
+ * them.
  */
 bool
 BudgetOwn(const AccountPath *path, TimestampTz at, BudgetSet *set)
@@ -79,8 +84,9 @@ BudgetOwn(const AccountPath *path, TimestampTz at, BudgetSet *set)
 }
 
 /*
- * Count an amount in each counter of a set that existed at an instant, and
- * return how many took it. Stops at a counter that is spread or gone.
+ * Counts an amount in each counter of a set that existed at an instant.
+ * Returns how many counters were changed. Stops at a counter that is spread or
+ * missing.
  */
 int
 BudgetCountEach(BudgetSet *set, Credits amount, TimestampTz at)

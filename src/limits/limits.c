@@ -1,14 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * limits.c
- *		The limits of an account, copied into its own row.
+ *		Repeats the limits of an account in the account's own row.
  *
- * A draw reads the rows of its path in any case.  So each has the parts of its
- * budgets and quotas that a draw needs before it counts in them.  Separate
- * tables would be read at each level, mostly for nothing.  Figures that change
- * with each draw (a budget's count, a quota's spare) are not copied.
- * set_budget and set_quota lock the account's row first, and last write the
- * tables' present content into it.
+ * A draw reads the account rows of its path in any case.  So each row repeats
+ * what a draw must know of the account's budgets and quotas before it counts
+ * in them.  Without this, separate tables would have to be read at each level,
+ * mostly to find nothing.  Figures that change with each draw (what a budget
+ * has counted, the spare of a quota) are not repeated. set_budget and
+ * set_quota lock the account's row first, and at last write the present
+ * content of the tables into it.
  *
  * Locks: the account's row, before its budgets and quotas.
  *
@@ -21,8 +22,9 @@
 #include "limits/limits.h"
 
 /*
- * A path's rows stay valid so long. A call that waited for a quota since then
- * waited longer, and reads again.
+ * How long the rows of a path stay valid after they were read, in
+ * microseconds. A call that has waited for a quota in between has waited
+ * longer, and reads again.
  */
 #define LOOK_STAYS	(5 * INT64CONST(1000))
 
@@ -47,9 +49,7 @@ SQL_STATEMENT(limits_keep, SPI_OK_UPDATE, "text, text",
 			  " '{}'::pg_catalog.jsonb)"
 			  " WHERE a.org = $1 AND a.account = $2");
 
-/*
- * The kinds, and the types of their fields.
- */
+/* The names of both kinds, and the types of their fields. */
 typedef enum Field
 {
 	END, TEXT, AMOUNT, AMOUNT_OR_NULL, YES_OR_NO, AMOUNTS
@@ -71,7 +71,8 @@ static bool is_field(const JsonbValue *value, Field field);
 static pg_attribute_noreturn() void refuse_limits(void);
 
 /*
- * Lock out other changes of the account's budgets and quotas.
+ * Locks the account's row, which keeps other calls from changing the account's
+ * budgets and quotas.
  */
 void
 AccountLimitsLock(const char *org, const char *account)
@@ -79,18 +80,14 @@ AccountLimitsLock(const char *org, const char *account)
 	(void) SqlRun(&account_lock, VALUES(TextValue(org), TextValue(account)));
 }
 
-/*
- * Copy the account's present budgets and quotas into its locked row.
- */
+/* Copies the account's present budgets and quotas into its locked row. */
 void
 AccountLimitsKeep(const char *org, const char *account)
 {
 	(void) SqlRun(&limits_keep, VALUES(TextValue(org), TextValue(account)));
 }
 
-/*
- * Are the limits seen on a path still valid?
- */
+/* Whether the limits that were read on a path are still valid. */
 bool
 AccountLimitsKnown(const AccountPath *path)
 {
@@ -99,7 +96,8 @@ AccountLimitsKnown(const AccountPath *path)
 }
 
 /*
- * The budgets or quotas of a level, each as an array of JsonbValues.
+ * Returns the budgets or quotas of one level of a path, each as an array of
+ * JsonbValues.
  */
 List *
 AccountLimitsOf(const AccountPath *path, int level, LimitKind kind)
@@ -136,9 +134,7 @@ array_of(const JsonbValue *value)
 	return value->val.binary.data;
 }
 
-/*
- * A limit's fields, each of which is what it must be.
- */
+/* Reads the fields of a limit, and checks their types. */
 static JsonbValue *
 read_fields(JsonbContainer *limit, const Field *fields)
 {
@@ -156,9 +152,7 @@ read_fields(JsonbContainer *limit, const Field *fields)
 	return values;
 }
 
-/*
- * Is a value what a field must be?
- */
+/* Whether a value has the type of a field. */
 static bool
 is_field(const JsonbValue *value, Field field)
 {
@@ -189,8 +183,8 @@ is_field(const JsonbValue *value, Field field)
 }
 
 /*
- * Not Ensure(), which ends a server with assertions: a superuser can write the
- * column by hand.
+ * Raises an error. Ensure() is not used, because it ends a server with
+ * assertions, and a superuser can write the column by hand.
  */
 static void
 refuse_limits(void)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * limits.h
- *		What limits an account, in its own row.
+ *		The limits of an account, which its own row repeats.
  *
  *-------------------------------------------------------------------------
  */
@@ -11,12 +11,15 @@
 #include "account/account.h"
 #include "nodes/pg_list.h"
 
-/* The copied fields of a budget, and of a quota, in their order. */
+/*
+ * The fields of a budget, and those of a quota, that an account's row repeats,
+ * in the order in which they are stored.
+ */
 typedef enum LimitKind
 {
 	LIMIT_BUDGETS,				/* period, amount, hard, slices, alert_at */
-	LIMIT_QUOTAS				/* gpu_type, max_gpus, is there a max_queued,
-								 * max_cpu_milli, max_memory_mib */
+	LIMIT_QUOTAS				/* gpu_type, max_gpus, whether there is a
+								 * max_queued, max_cpu_milli, max_memory_mib */
 } LimitKind;
 
 extern void AccountLimitsLock(const char *org, const char *account);

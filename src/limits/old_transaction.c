@@ -1,23 +1,24 @@
 /*-------------------------------------------------------------------------
  *
  * old_transaction.c
- *		End tenants' transactions that are open for too long.
+ *		Ends tenants' transactions that are open for too long.
  *
- * A row version that a transaction may still see stays, and readers and
- * writers of a busy row walk past all of them.  One forgotten snapshot makes
- * every organisation's calls slow within a minute.  bind_tenant() gives
- * tenants' logins timeouts, but a login may remove its own.  So a session with
- * a transaction older than gpucredit.tenant_transaction_max ends.  This
- * concerns tenants only: gpucredit_internal.is_tenant_login() decides.
+ * A row version stays as long as some transaction may see it, and readers and
+ * writers of a busy row pass all its versions.  One forgotten snapshot makes
+ * the calls of every organisation slow within a minute.  bind_tenant() sets
+ * timeouts for tenants' logins, but a login may remove its own.  So a session
+ * is ended if its transaction is older than gpucredit.tenant_transaction_max.
+ * This concerns tenants only: gpucredit_internal.is_tenant_login() decides.
  *
- * A tenant's transaction also keeps the rows that its calls have locked: its
- * job's, or a bucket's, which the settlement of every job of the organisation
- * needs.  So a session ends, too, once it has kept one that is no tenant's
- * waiting for gpucredit.tenant_block_max, directly or by way of another's wait.
- * A prepared transaction has no session that could be ended, so a tenant may
- * prepare none (api/tenant.c).
+ * A tenant's transaction also keeps the locks of its calls: on its job's row,
+ * or on a bucket, which the settlement of every job of the organisation needs.
+ * So a session is also ended once it has kept a session that is no tenant's
+ * waiting for gpucredit.tenant_block_max, directly or because another session
+ * in between waits for it. A prepared transaction has no session that could be
+ * ended, so a tenant may not prepare any (api/tenant.c).
  *
- * The age is by the real clock, under any gpucredit.clock, as for sessions.
+ * The age is measured by the real clock, even if gpucredit.clock is set,
+ * because sessions live in real time.
  *
  * Locks: none.
  *
@@ -44,8 +45,9 @@ PG_FUNCTION_INFO_V1(gpucredit_end_tenant_transactions);
 PG_FUNCTION_INFO_V1(gpucredit_set_login_timeout);
 
 /*
- * Whoever waits for longer than $2 is found first, and then all that he waits
- * for, directly or by way of others.
+ * Finds the sessions to end. The recursive part begins with the sessions that
+ * have waited for a lock for longer than $2, and adds the sessions for which
+ * they wait, directly or by way of others.
  */
 SQL_STATEMENT(old_ones, SPI_OK_SELECT, "interval, interval",
 			  "WITH RECURSIVE waits (pid) AS MATERIALIZED ("
@@ -73,7 +75,7 @@ SQL_STATEMENT(old_ones, SPI_OK_SELECT, "interval, interval",
 			  " ORDER BY a.pid");
 
 /*
- * End a session, and log it.
+ * Ends a session, and logs it. Returns false if the session has already ended.
  */
 static bool
 end_session(SqlResult sessions, uint64 i)
@@ -89,7 +91,7 @@ end_session(SqlResult sessions, uint64 i)
 	if (!DatumGetBool(DirectFunctionCall2(pg_terminate_backend,
 										  Int32GetDatum(pid),
 										  Int64GetDatum(0))))
-		return false;			/* it ended by itself */
+		return false;			/* the session ended by itself */
 	AuditText(&audit, "role", login);
 	AuditText(&audit, "state", state);
 	AuditInt8(&audit, "seconds", seconds);
@@ -129,8 +131,9 @@ gpucredit_end_tenant_transactions(PG_FUNCTION_ARGS)
 }
 
 /*
- * set_login_timeout(login, database, setting, value): ALTER ROLE ... IN
- * DATABASE ... SET, without a text that becomes a statement.
+ * SQL function set_login_timeout(login, database, setting, value): does the
+ * same as ALTER ROLE ... IN DATABASE ... SET, without building the text of a
+ * statement.
  */
 Datum
 gpucredit_set_login_timeout(PG_FUNCTION_ARGS)

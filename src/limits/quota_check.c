@@ -1,21 +1,23 @@
 /*-------------------------------------------------------------------------
  *
  * quota_check.c
- *		May this job be submitted?
+ *		Checks quotas when a job is submitted.
  *
- * A request that alone passes the limits on devices, cpu or memory, with every
- * type it accepts, is denied; so is one with as many queued jobs as allowed.
- * What is in use is the scheduler's matter: the job waits.
+ * A request is denied if it alone exceeds the limits on devices, cpu or memory
+ * with every type that it accepts, or if as many jobs are queued as a quota
+ * allows. What is in use now does not matter here: the job waits until the
+ * scheduler can start it.
  *
- * The quota's row is locked and the jobs are counted after, so that two
- * submissions at once cannot both be the last.
+ * The quota's row is locked before the jobs are counted, so that of two
+ * submissions at the same time only one can be the last that is allowed.
  *
  * Far below the limit no count is needed. A count of queued jobs also counts
- * live ones; only a submission, with the quota's row, can queue more. So half
- * of the room between the live jobs and the limit goes into the row as spare:
- * as many submissions may follow without a count. It is only half, and nothing
- * near the limit, since submissions may have been under way when the quota was
- * set. A quota of one type has no spare: the types a job accepts may change.
+ * the live ones; only a submission that locks the quota's row can queue
+ * another one. So half of the difference between the limit and the number of
+ * live jobs is stored in the row as spare: as many submissions may follow
+ * without a count. Only half is stored, and nothing near the limit, because
+ * submissions may have been in progress when the quota was set. A quota of one
+ * type has no spare, because the types that a job accepts may change.
  *
  * Locks: quotas with max_queued, leaf to root; before dead holds, budgets and
  * buckets.
@@ -31,19 +33,19 @@
 #include "util/row_location.h"
 #include "util/sql.h"
 
-/* A quota on a path, from its account's row. */
+/* A quota on a path, read from its account's row. */
 typedef struct Quota
 {
 	const char *account;
-	const char *gpu_type;		/* "": any */
-	int64		max_gpus;		/* -1: no limit, like the next two */
+	const char *gpu_type;		/* "" if the quota counts devices of any type */
+	int64		max_gpus;		/* -1 if there is no limit, as in the next two
+								 * fields */
 	int64		max_cpu_milli;
 	int64		max_memory_mib;
-	bool		limited;		/* it has a max_queued */
+	bool		limited;		/* whether it has a max_queued */
 } Quota;
 
-/* quota_check.c */
-#define SPARE_LEAST		64		/* a smaller spare is not worth a note */
+#define SPARE_LEAST		64		/* a smaller spare is not worth storing */
 
 #define QUEUE_LIMITS(also) \
 	"SELECT q.account, q.gpu_type, q.max_queued" \
@@ -51,12 +53,12 @@ typedef struct Quota
 	" WHERE q.org = $1 AND q.account = ANY ($2)" \
 	" AND q.max_queued IS NOT NULL AND (q.gpu_type = '' OR $3)" also \
 	" ORDER BY pg_catalog.length(q.account) DESC, q.gpu_type"
-/* one that has spare is not full, and needs no count */
+/* A quota that has spare is not full, and needs no count. */
 SQL_STATEMENT(quotas_look, SPI_OK_SELECT, "text, text[], boolean",
 			  QUEUE_LIMITS(" AND q.spare = 0"));
 SQL_STATEMENT(quotas_lock, SPI_OK_SELECT, "text, text[], boolean",
 			  QUEUE_LIMITS("") " FOR NO KEY UPDATE");
-/* in turn: each is found, locked and changed before the next */
+/* Each quota is found, locked and changed before the next one. */
 SQL_STATEMENT(quotas_spare, SPI_OK_UPDATE_RETURNING,
 			  "text, text[], int[], int",
 			  "UPDATE gpucredit.quota q SET cycle = q.cycle + 1,"
@@ -64,7 +66,10 @@ SQL_STATEMENT(quotas_spare, SPI_OK_UPDATE_RETURNING,
 			  " FROM (SELECT pg_catalog.unnest($3) AS n) u"
 			  " WHERE u.n = $4 AND q.org = $1 AND q.account = ($2)[u.n]"
 			  " AND q.gpu_type = '' RETURNING q.spare");
-/* one, which returns its location; and one by its noted location */
+/*
+ * Changes one quota and returns its location. The first statement finds it by
+ * its key, the second by its noted location.
+ */
 #define QUOTA_SPARE(also) \
 	"UPDATE gpucredit.quota q SET cycle = q.cycle + 1," \
 	" spare = CASE WHEN q.spare > 0 THEN q.spare - 1 ELSE 0 END" \
@@ -89,17 +94,20 @@ SQL_STATEMENT(quotas_count, SPI_OK_UPDATE, "text, text[], text[], int[]",
 	" WHERE j.org = $1 AND j.ended_at IS NULL" \
 	" AND ($2 = '' OR $2 = ANY (j.offer_types))"
 SQL_STATEMENT(queued_all, SPI_OK_SELECT, "text, text", QUEUED);
-/* below an account: its path and paths that begin with it and a slash */
+/*
+ * Jobs of an account and all below it: their account's path is the same, or
+ * begins with the path and a slash.
+ */
 SQL_STATEMENT(queued_below, SPI_OK_SELECT, "text, text, text",
 			  QUEUED " AND j.account >= $3 AND j.account < $3 || '0'"
 			  " AND (j.account = $3 OR j.account >= $3 || '/')");
 
-/* Quotas during the count. */
+/* the state while quotas are counted */
 typedef struct Sparing
 {
 	int			found;
-	int			spared;			/* the first so many */
-	ItemPointerData place;		/* of the last one found */
+	int			spared;			/* how many quotas, from the first, had spare */
+	ItemPointerData place;		/* location of the last one found */
 } Sparing;
 
 static bool queue_full(const AccountPath *path, const List *quotas,
@@ -124,8 +132,9 @@ static void count_up(const AccountPath *path, SqlResult quotas,
 static bool accepts(const QuotaRequest *request, const char *gpu_type);
 
 /*
- * NULL, or why the quotas on a path deny a submission.  supposed: a
- * hypothetical submission.
+ * Returns NULL, or the reason for which the quotas on a path deny a
+ * submission.  supposed is whether the submission is only hypothetical, so
+ * that nothing is locked or counted.
  */
 const char *
 QuotaCheck(const AccountPath *path, const QuotaRequest *request, bool supposed)
@@ -138,9 +147,7 @@ QuotaCheck(const AccountPath *path, const QuotaRequest *request, bool supposed)
 	return NULL;
 }
 
-/*
- * A limit in an account's row; -1: there is none.
- */
+/* Returns a limit from an account's row, or -1 if there is none. */
 static int64
 amount_of(const JsonbValue *value)
 {
@@ -149,9 +156,7 @@ amount_of(const JsonbValue *value)
 										  NumericGetDatum(value->val.numeric)));
 }
 
-/*
- * The quotas on a path, leaf to root.
- */
+/* Returns the quotas on a path, leaf to root. */
 static List *
 quotas_of(const AccountPath *path)
 {
@@ -179,8 +184,8 @@ quotas_of(const AccountPath *path)
 }
 
 /*
- * Is the request above a quota even if nothing else runs, whichever of its GPU
- * types it gets?
+ * Whether the request alone exceeds a quota, whichever of its GPU types it
+ * gets.
  */
 static bool
 alone_too_large(const List *quotas, const QuotaRequest *request)
@@ -195,8 +200,8 @@ alone_too_large(const List *quotas, const QuotaRequest *request)
 }
 
 /*
- * Does a request keep within the quotas that count its devices of a type (NULL:
- * it has none), if nothing else runs?
+ * Whether a request alone keeps within the quotas that count devices of a
+ * type. The type is NULL if the request has no devices.
  */
 static bool
 type_fits(const List *quotas, const QuotaRequest *request,
@@ -222,9 +227,9 @@ type_fits(const List *quotas, const QuotaRequest *request,
 }
 
 /*
- * Are as many jobs queued as allowed?  If not, count one more in the locked
- * rows, and no others.  A quota set since stays as it is: its place in the
- * lock order may be before them.
+ * Whether as many jobs are queued as a quota allows.  If not, one more is
+ * counted in the locked rows.  A quota that was set after the path was read is
+ * not changed, because it may come before the locked rows in the lock order.
  */
 static bool
 queue_full(const AccountPath *path, const List *quotas,
@@ -262,8 +267,9 @@ queue_full(const AccountPath *path, const List *quotas,
 }
 
 /*
- * Lock quotas of any type, leaf to root, and count a submission in each.
- * False: one has no spare left, or was removed; those after it are left alone.
+ * Locks quotas of any type, leaf to root, and counts a submission in each.
+ * Returns false if one has no spare left, or was removed. The quotas after
+ * that one are not changed.
  */
 static bool
 all_spare(const char *org, const char *const *accounts, int n)
@@ -283,8 +289,8 @@ all_spare(const char *org, const char *const *accounts, int n)
 }
 
 /*
- * The same with a statement for each, which starts at the quota's noted
- * location.
+ * Does the same as the statement quotas_spare, with one statement for each
+ * quota. It finds the quota by its noted location if there is one.
  */
 static void
 spare_by_place(const char *org, const char *const *accounts, int n,
@@ -320,7 +326,8 @@ count_free_place(void *context, const Datum *values, const bool *nulls)
 }
 
 /*
- * The next quota, locked and counted up.  One without spare gets a full count.
+ * Handles the next quota, which is locked and changed.  Returns false if it
+ * has no spare, so that the jobs must be counted.
  */
 static bool
 count_up_quota(void *context, const Datum *values, const bool *nulls)
@@ -335,8 +342,8 @@ count_up_quota(void *context, const Datum *values, const bool *nulls)
 }
 
 /*
- * Is the limit of each of some quotas above the queued jobs?  Returns how many
- * more may follow without a count.
+ * Whether fewer jobs are queued than each of some quotas allows.  Sets how
+ * many more may follow without a count.
  */
 static bool
 none_full(const AccountPath *path, const QuotaRequest *request,
@@ -361,9 +368,7 @@ none_full(const AccountPath *path, const QuotaRequest *request,
 	return true;
 }
 
-/*
- * How many jobs of an account and below are queued, and how many live.
- */
+/* Counts the queued jobs and the live jobs of an account and all below it. */
 static SqlResult
 count_queued(const char *org, const char *account, const char *gpu_type)
 {
@@ -376,8 +381,8 @@ count_queued(const char *org, const char *account, const char *gpu_type)
 }
 
 /*
- * How many submissions may follow this one without a count, with so many live
- * jobs before it.
+ * Returns how many submissions may follow this one without a count, if there
+ * were `open` live jobs before it.
  */
 static int32
 spare_of(int32 max_queued, int64 open)
@@ -387,9 +392,7 @@ spare_of(int32 max_queued, int64 open)
 	return spare < SPARE_LEAST ? 0 : (int32) spare;
 }
 
-/*
- * Count a submission in the locked rows.
- */
+/* Counts a submission in the locked rows. */
 static void
 count_up(const AccountPath *path, SqlResult quotas, const int32 *spares)
 {

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * quota_check.h
- *		Limits on what an account may have at once.
+ *		Checks quotas, which limit what an account may have at once.
  *
  *-------------------------------------------------------------------------
  */
@@ -14,10 +14,10 @@
 typedef struct QuotaRequest
 {
 	int			ntypes;
-	const char *const *gpu_types;	/* that it accepts; none: it takes no
-									 * devices */
-	const int64 *milli;			/* by type: thousandths of devices that it
-								 * uses at least */
+	const char *const *gpu_types;	/* the types that it accepts; there are
+									 * none if it needs no devices */
+	const int64 *milli;			/* for each type, how many thousandths of
+								 * devices it uses at least */
 	int64		cpu_milli;
 	int64		memory_mib;
 } QuotaRequest;

@@ -1,11 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * set_budget.c
- *		Setting and removing budgets.
+ *		SQL function set_budget: sets or removes a budget.
  *
- * A budget set below what is taken refuses new holds and harms no present one.
- * A removed budget forgets its count: set again, it counts the holds begun
- * since. A spread counter is put together, since its slices' room depends on
+ * If a budget is set below what it has already counted, it refuses new holds
+ * and leaves present ones as they are. If a budget is removed, its counters
+ * are deleted. If it is then set again, it counts only holds that begin after
+ * that. A spread counter is folded, since the room of its slices depends on
  * the budget.
  *
  * Locks: the account's row, the budget's, then its counters, each with its
@@ -75,7 +76,7 @@ SQL_STATEMENT(budget_log, SPI_OK_INSERT,
 			  " entry = CASE WHEN EXCLUDED.is_new THEN EXCLUDED.entry"
 			  "  ELSE l.entry END");
 
-/* changes no value, but gives 40001 to a caller with an older snapshot */
+/* Changes no value, but a caller with an older snapshot gets 40001. */
 SQL_STATEMENT(budget_logged, SPI_OK_UPDATE, "text, text, text",
 			  "UPDATE gpucredit.budget_log l SET hard = l.hard"
 			  " WHERE l.org = $1 AND l.account = $2 AND l.period = $3"
@@ -83,7 +84,7 @@ SQL_STATEMENT(budget_logged, SPI_OK_UPDATE, "text, text, text",
 			  "  FROM gpucredit.budget_log b WHERE b.org = $1"
 			  "  AND b.account = $2 AND b.period = $3)");
 
-/* a counter that has nothing raises no alert: most budgets are new */
+/* A counter without any amount raises no alert; most budgets are new. */
 SQL_STATEMENT(count_taken, SPI_OK_SELECT, "text, text, text, timestamptz",
 			  "SELECT 1 FROM gpucredit.budget_counter c WHERE c.org = $1"
 			  " AND c.account = $2 AND c.period = $3 AND c.period_start ="
@@ -129,7 +130,11 @@ call_set_budget(PG_FUNCTION_ARGS)
 			log_budget(org, account, period, audit.at, NULL, hard);
 		BudgetFold(org, account, period, true);
 		(void) SqlRun(&counts_delete, args);
-		/* also of the holds whose counters the statement above waited for */
+
+		/*
+		 * This also deletes the shares of holds for whose counters the
+		 * statement above waited.
+		 */
 		(void) SqlRun(&shares_delete, args);
 	}
 	else
@@ -149,9 +154,9 @@ call_set_budget(PG_FUNCTION_ARGS)
 }
 
 /*
- * Log the change, for balances of the past. amount NULL: removed. The row
- * before changes too, so a call whose snapshot has that row as the last gets
- * 40001.
+ * Logs the change, for balances of the past. amount is NULL if the budget was
+ * removed. The last row of the log is changed as well, so that a call with an
+ * older snapshot, in which that row is the last, gets 40001.
  */
 static void
 log_budget(const char *org, const char *account, const char *period,
@@ -168,7 +173,8 @@ log_budget(const char *org, const char *account, const char *period,
 }
 
 /*
- * Alert for thresholds that are already passed: no later call passes them.
+ * Raises alerts for thresholds that are already reached, because no later call
+ * will reach them.
  */
 static void
 alert_passed_thresholds(const char *org, const char *account,
@@ -183,9 +189,7 @@ alert_passed_thresholds(const char *org, const char *account,
 				  VALUES(TextValue(org), TextValue(account), TimeValue(at)));
 }
 
-/*
- * What may be spent, 0 or more.
- */
+/* Parses the amount, which is 0 or more. */
 static Credits
 parse_amount(FunctionCallInfo fcinfo)
 {
@@ -200,9 +204,7 @@ parse_amount(FunctionCallInfo fcinfo)
 	return amount;
 }
 
-/*
- * One of the periods there are.
- */
+/* Parses the period, which is one of a fixed list. */
 static char *
 parse_period(FunctionCallInfo fcinfo)
 {
@@ -224,7 +226,8 @@ parse_period(FunctionCallInfo fcinfo)
 }
 
 /*
- * Thresholds are shares of the amount, each above 0 and at most 10.
+ * Checks the thresholds, which are shares of the amount, each above 0 and at
+ * most 10.
  */
 static void
 check_alerts(FunctionCallInfo fcinfo)

@@ -1,10 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * set_quota.c
- *		set_quota(): limits for an account and those below it.
+ *		SQL function set_quota: sets limits for an account and all below
+ *		it.
  *
- * Locks: the account's row, the quota, then its turn, which cycles lock
- * (sched/load/sched_quota.c).
+ * allocate_quota() is the same call for a tenant who, as a companion extension
+ * has found, is an approver.
+ *
+ * Locks: the account's row, the quota, then the quota's turn, which cycles
+ * lock (sched/load/sched_quota.c).
  *
  *-------------------------------------------------------------------------
  */
@@ -20,6 +24,7 @@
 #include "types/gpureq.h"
 
 API_FUNCTION(gpucredit_set_quota, set_quota);
+API_FUNCTION(gpucredit_allocate_quota, allocate_quota);
 
 SQL_STATEMENT(quota_upsert, SPI_OK_INSERT,
 			  "text, text, text, int, int, int, bigint, bigint",
@@ -47,7 +52,7 @@ SQL_STATEMENT(turn_delete, SPI_OK_DELETE, "text, text, text",
 static const struct
 {
 	const char *name;
-	bool		wide;			/* bigint */
+	bool		wide;			/* whether its type is bigint */
 }			limits[] = {
 	{"max_gpus", false}, {"max_running", false}, {"max_queued", false},
 	{"max_cpu_milli", true}, {"max_memory_mib", true}
@@ -110,4 +115,14 @@ call_set_quota(PG_FUNCTION_ARGS)
 	AuditWrite(&audit);
 	SqlFinish();
 	PG_RETURN_VOID();
+}
+
+/*
+ * SQL function allocate_quota: the same call for a tenant, which has to be
+ * bound to the account (api/tenant.c).
+ */
+Datum
+call_allocate_quota(PG_FUNCTION_ARGS)
+{
+	return call_set_quota(fcinfo);
 }

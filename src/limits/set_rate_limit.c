@@ -1,10 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * set_rate_limit.c
- *		set_rate_limit(): how often an account may call.
+ *		SQL function set_rate_limit: sets how often an account may call.
  *
- * This writes a row; api/rate.c applies it from the commit on.  Without our
- * shared memory nothing could count, so a limit is refused.
+ * The function writes a row, which api/rate.c applies once it is committed.
+ * If gpucredit's shared memory is not loaded, nothing could count calls, so a
+ * limit is refused.
  *
  * Locks: the limit's row.
  *
@@ -63,7 +64,8 @@ call_set_rate_limit(PG_FUNCTION_ARGS)
 				 errdetail("Rate limits do not apply to a function of that "
 						   "name."),
 				 errhint("Pass '*', or one of hold, extend_hold, capture, "
-						 "release, reserve, settle, cancel and log_wish.")));
+						 "release, reserve, settle, cancel, log_wish and "
+						 "open_session.")));
 	SqlConnect();
 	(void) AccountSuspended(&path);
 	args = VALUES(TextValue(org), TextValue(account), TextValue(operation));

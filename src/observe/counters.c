@@ -3,9 +3,9 @@
  * counters.c
  *		counters(): the counts in shared memory, one row each.
  *
- * Names and units are Prometheus': seconds, _total, and a histogram whose
- * buckets hold values up to "le".  Without our shared memory there are no
- * rows.
+ * Names and units follow Prometheus: durations are in seconds, names of
+ * counters end in _total, and a histogram's buckets count values up to "le".
+ * If the library was not preloaded, there are no rows.
  *
  *-------------------------------------------------------------------------
  */
@@ -49,9 +49,7 @@ gpucredit_counters(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/*
- * One row: a counter's name, its labels, its value.
- */
+/* Adds one row: a counter's name, its labels, and its value. */
 static void
 put(ReturnSetInfo *rsinfo, const char *name, const char *operation,
 	const char *kind, const char *value, double count)
@@ -61,9 +59,7 @@ put(ReturnSetInfo *rsinfo, const char *name, const char *operation,
 				  TextValue(value), DatumValue(Float8GetDatum(count))));
 }
 
-/*
- * The counts of an operation; its details once it was called.
- */
+/* Adds the counts of a function.  Details are added once it was called. */
 static void
 put_calls(ReturnSetInfo *rsinfo, ApiFunction entry)
 {
@@ -124,9 +120,7 @@ put_errors(ReturnSetInfo *rsinfo)
 			unpack_sql_state(errors[i].sqlstate), (double) errors[i].n);
 }
 
-/*
- * The figures of this database's background worker.
- */
+/* Adds the counts of this database's scheduling worker. */
 static void
 put_scheduler(ReturnSetInfo *rsinfo)
 {

@@ -13,9 +13,7 @@
 
 PG_FUNCTION_INFO_V1(gpucredit_log_finding);
 
-/*
- * Log one line of verify() or verify_audit().
- */
+/* log_finding(): logs one row of verify() or verify_audit(). */
 Datum
 gpucredit_log_finding(PG_FUNCTION_ARGS)
 {

@@ -1,14 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * html.c
- *		html(): a text for a page, between tags and in quoted attributes.
+ *		html(): escapes a text for use in a page, between tags and in
+ *		quoted attributes.
  *
- * The result is ASCII in any database encoding, so that a page survives every
- * client_encoding: other characters become references.
+ * The result is ASCII in any database encoding, so a page is correct with
+ * every client_encoding: other characters become numeric references.
  *
- * Tenants choose names, so characters that are invisible, or would turn their
- * neighbours' order, are shown instead.  A control character becomes its
- * picture, a direction mark a replacement character.
+ * Tenants choose names, so characters are made visible that are invisible or
+ * would change the order of their neighbours.  A control character is replaced
+ * by the picture of it, a direction mark by the replacement character.
  *
  *-------------------------------------------------------------------------
  */
@@ -94,8 +95,9 @@ put_reference(StringInfo page, pg_wchar c)
 }
 
 /*
- * Marks, embeddings, overrides and isolates of bidirectional text; line and
- * paragraph separators; characters without width.
+ * Whether the character is a mark, embedding, override or isolate of
+ * bidirectional text, a line or paragraph separator, or a character without
+ * width.
  */
 static bool
 directs_writing(pg_wchar c)
@@ -106,7 +108,8 @@ directs_writing(pg_wchar c)
 }
 
 /*
- * The code points that are never characters; a page may not refer to them.
+ * Whether the code point is one that is never a character.  A page must not
+ * refer to these.
  */
 static bool
 is_no_character(pg_wchar c)

@@ -1,28 +1,28 @@
 /*-------------------------------------------------------------------------
  *
  * key_space.c
- *		Whose idempotency keys a call uses.
+ *		Key spaces: which callers share idempotency keys.
  *
- * Two callers who choose the same key must not meet.  So a key belongs to a
- * space, which the server derives from the caller's roles, never from an
- * argument:
+ * Two callers who happen to choose the same key must not get each other's
+ * results.  So a key belongs to a space, which the server derives from the
+ * caller's roles, never from an argument:
  *
- *	tenant/NAME		a tenant; each role of a tenant has a space of its own
- *	admin			superusers and members of gpucredit_admin
- *	operator		other members of gpucredit_operator
- *	agent			other members of gpucredit_agent
- *	app				other members of gpucredit_app
- *	role/NAME		any other role that was granted single functions
+ *   tenant/NAME   a tenant; each role of a tenant has a space of its own
+ *   admin         superusers and members of gpucredit_admin
+ *   operator      other members of gpucredit_operator
+ *   agent         other members of gpucredit_agent
+ *   app           other members of gpucredit_app
+ *   role/NAME     any other role that was granted single functions
  *
- * The caller is the outer user: the login, or the role that it took by SET
- * ROLE.  A login that inherits several roles uses the first space of the list.
- * All logins of an application share one space, so that a retry through a
- * renewed login finds its key.
+ * The caller is the outer user: the login, or the role it has SET ROLE to.  A
+ * login that inherits several roles uses the first space of the list that
+ * applies.  All logins of an application share one space, so that a retry
+ * through a replaced login finds its key.
  *
- * A companion extension acts for whoever calls it, and its keys are made from
- * dates and numbers that anybody can guess.  Each of its functions that calls
- * keyed functions sets gpucredit.key_space, which only a superuser's function
- * can do.
+ * A companion extension acts on behalf of its caller, and builds its keys from
+ * dates and numbers that anybody can guess.  So each of its functions that
+ * calls keyed functions sets gpucredit.key_space, which only a superuser's
+ * function can set.
  *
  *-------------------------------------------------------------------------
  */
@@ -45,7 +45,7 @@ typedef struct RoleSpace
 	const char *space;
 } RoleSpace;
 
-/* The first that applies counts. */
+/* In order of precedence: the first role that the caller has counts. */
 static const RoleSpace spaces[] = {
 	{"gpucredit_admin", "admin"},
 	{"gpucredit_operator", "operator"},
@@ -71,8 +71,8 @@ KeySpaceInit(void)
 }
 
 /*
- * A space of a companion is named after its extension, so it is never a
- * caller's.
+ * The check hook.  The space of a companion must begin as the names of
+ * companion extensions do, so it never equals a caller's own space.
  */
 static bool
 check_space(char **value, void **extra, GucSource source)
@@ -86,9 +86,7 @@ check_space(char **value, void **extra, GucSource source)
 	return false;
 }
 
-/*
- * The space of the keys of the running call.
- */
+/* Returns the space of the keys of the running call. */
 const char *
 KeySpace(void)
 {
@@ -96,8 +94,8 @@ KeySpace(void)
 }
 
 /*
- * The caller's own space, also within a companion's function.  The result is
- * constant or allocated in the current context.
+ * Returns the caller's own space, even within a companion's function.  The
+ * result is a constant or allocated in the current context.
  */
 const char *
 KeySpaceOfCaller(void)
@@ -110,7 +108,10 @@ KeySpaceOfCaller(void)
 		return "admin";
 	for (size_t i = 0; i < lengthof(spaces); i++)
 	{
-		/* a renamed role must not move keys to another space unnoticed */
+		/*
+		 * Raises an error if the role does not exist: after a rename its
+		 * members would silently get another space.
+		 */
 		if (has_privs_of_role(user, get_role_oid(spaces[i].role, false)))
 			return spaces[i].space;
 	}
@@ -118,7 +119,8 @@ KeySpaceOfCaller(void)
 }
 
 /*
- * The caller's own space, for companions and for reading the table of keys.
+ * key_space(): the caller's own space, for companions and for row security of
+ * the table of keys.
  */
 Datum
 gpucredit_key_space(PG_FUNCTION_ARGS)

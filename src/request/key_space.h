@@ -1,14 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * key_space.h
- *		Whose idempotency keys a call uses.
+ *		Key spaces: which callers share idempotency keys.
  *
  *-------------------------------------------------------------------------
  */
 #ifndef GPUCREDIT_KEY_SPACE_H
 #define GPUCREDIT_KEY_SPACE_H
 
-/* What the name of a companion extension begins with. */
+/* The prefix of the names of companion extensions. */
 #define KEY_SPACE_COMPANION "gpucredit_"
 
 extern void KeySpaceInit(void);

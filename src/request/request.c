@@ -4,19 +4,21 @@
  *		Idempotency: a keyed call takes effect once.
  *
  * The key's row is inserted before anything else, in the transaction of the
- * effect.  A concurrent twin waits for that transaction: if it commits, the
- * twin reads the result; if it aborts, the twin does the work.  At REPEATABLE
- * READ and up a key whose row the snapshot cannot see raises 40001 (core's ON
- * CONFLICT does).
+ * effect.  A concurrent call with the same key (a twin) waits for that
+ * transaction.  If it commits, the twin reads the stored result; if it aborts,
+ * the twin does the work.  At REPEATABLE READ and SERIALIZABLE, a key whose
+ * row the snapshot does not show raises 40001, as ON CONFLICT does.
  *
- * The fingerprint is the first half of the SHA-256 of the parsed arguments:
- * by value, so that 1.0 equals 1.00 and equal jsonb are equal.  The result is
- * stored as the text of its columns; one of a later version with more columns
- * reads an old one with nulls behind.
+ * The fingerprint is the first half of the SHA-256 of the parsed arguments.
+ * Arguments are compared by value, so that 1.0 equals 1.00, and equal jsonb
+ * are equal.  The result is stored as the text of its columns.  If a later
+ * version of the function returns more columns, an older result is returned
+ * with nulls in them.
  *
- * A key belongs to the space of its caller (key_space.c).  The key of a payment
- * (column "lasting") never expires: payment providers repeat their calls after
- * months.  Any other key is new again after gpucredit.key_retention.
+ * A key belongs to the space of its caller (key_space.c).  The key of a
+ * payment (column "lasting") never expires, because payment providers repeat
+ * their calls after months.  Any other key can be used anew after
+ * gpucredit.key_retention.
  *
  * Locks: the request's row.
  *
@@ -43,10 +45,13 @@
 
 #define FINGERPRINT_SIZE	16
 
-/* Each further try is due to another transaction's commit in between. */
+/* Each further try means that another transaction has committed in between. */
 #define MAX_TRIES			1000
 
-/* Kinds of argument, so that no two lists of them read the same. */
+/*
+ * The type of each argument goes into the fingerprint, so that two different
+ * lists of arguments never give the same bytes.
+ */
 #define TAG_NULL	'N'
 #define TAG_TEXT	'T'
 #define TAG_INT8	'I'
@@ -98,7 +103,8 @@ RequestInit(Request *request, FunctionCallInfo fcinfo, const char *operation,
 }
 
 /*
- * Arguments, in the order of the function's signature.
+ * Functions that add an argument.  They are called in the order of the
+ * function's signature.
  */
 void
 RequestText(Request *request, const char *value)
@@ -120,8 +126,9 @@ RequestInt8(Request *request, int64 value)
 }
 
 /*
- * Keys of an object are stored in one order, but a number keeps its scale:
- * print it without trailing zeros, so that equal documents are equal texts.
+ * Adds a JSON value.  jsonb stores the keys of an object in one order, but a
+ * number keeps its scale.  So numbers are written without trailing zeros,
+ * which makes equal documents equal texts.
  */
 void
 RequestJson(Request *request, Jsonb *value)
@@ -150,9 +157,7 @@ RequestJson(Request *request, Jsonb *value)
 	}
 }
 
-/*
- * The first half of the SHA-256 of the arguments.
- */
+/* Returns the first half of the SHA-256 of the arguments. */
 static bytea *
 fingerprint(Request *request)
 {
@@ -166,8 +171,8 @@ fingerprint(Request *request)
 }
 
 /*
- * Take the key.  True: it was used before with the same arguments, and
- * *result is what came of it.
+ * Claims the key for this call.  Returns true if the key was used before with
+ * the same arguments; then *result is the result of that call.
  */
 bool
 RequestBegin(Request *request, Datum *result)
@@ -176,7 +181,7 @@ RequestBegin(Request *request, Datum *result)
 	int			tries = 0;
 	TimestampTz old = ClockAdd(ClockNow(), -SettingKeyRetention());
 
-	/* who locks a row has a number */
+	/* A transaction that has no id yet has locked no row so far. */
 	request->first = !TransactionIdIsValid(GetTopTransactionIdIfAny());
 	while (!insert_key(request, print))
 	{
@@ -190,12 +195,12 @@ RequestBegin(Request *request, Datum *result)
 					 VALUES(TextValue(request->org), TextValue(request->space),
 							TextValue(request->key), TimeValue(old)));
 		if (row.n == 0)
-			continue;			/* deleted since: old keys are */
+			continue;			/* an expired key was deleted in the meantime */
 		if (SqlBool(row, 0, 4))
 		{
 			if (renew_key(request, print))
 				return false;
-			continue;			/* a twin did: read what it left */
+			continue;			/* a twin has renewed it: read its result */
 		}
 		if (strcmp(SqlText(row, 0, 1), request->operation) != 0 ||
 			!DatumGetBool(DirectFunctionCall2(byteaeq,
@@ -223,7 +228,8 @@ insert_key(Request *request, bytea *print)
 }
 
 /*
- * Take over a key past its retention, unless somebody else just did.
+ * Claims a key whose retention has passed.  Returns false if a concurrent call
+ * has just done so.
  */
 static bool
 renew_key(Request *request, bytea *print)
@@ -239,8 +245,9 @@ renew_key(Request *request, bytea *print)
 }
 
 /*
- * The earlier call was made in the caller's own space, so its function may be
- * named.
+ * Raises the error for a key that was used with other arguments.  The earlier
+ * call was made in the caller's own space, so the message may name its
+ * function.
  */
 static void
 refuse_key(Request *request, const char *operation)
@@ -255,8 +262,8 @@ refuse_key(Request *request, const char *operation)
 }
 
 /*
- * The stored result as a row, with replayed = true.  Allocated where the
- * caller's memory was before SPI.
+ * Returns the stored result as a row, with replayed = true.  The row is
+ * allocated in the memory context that was current before SPI was connected.
  */
 static Datum
 replay(Request *request, Datum stored)
@@ -292,8 +299,8 @@ replayed_column(TupleDesc tupdesc)
 }
 
 /*
- * A value as text that means the same to every session: a time does not, whose
- * text goes by DateStyle and TimeZone.
+ * Returns a value as text that means the same in every session.  The usual
+ * text of an instant does not, as it depends on DateStyle and TimeZone.
  */
 static char *
 stored_text(Oid type, Datum value)
@@ -313,9 +320,7 @@ stored_text(Oid type, Datum value)
 	return OidOutputFunctionCall(output, value);
 }
 
-/*
- * Store the result under the key, and make the row to return.
- */
+/* Stores the result under the key, and returns it as a row. */
 Datum
 RequestFinish(Request *request, Values *row)
 {
@@ -323,9 +328,7 @@ RequestFinish(Request *request, Values *row)
 	return RowReturn(request->fcinfo, row);
 }
 
-/*
- * Store the result under the key.
- */
+/* Stores the result under the key. */
 void
 RequestStore(Request *request, const Values *row)
 {

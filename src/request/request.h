@@ -25,10 +25,13 @@ typedef struct Request
 	FunctionCallInfo fcinfo;
 	const char *operation;
 	const char *org;
-	const char *space;			/* whose key it is: key_space.h */
+	const char *space;			/* the space that the key belongs to
+								 * (key_space.h) */
 	const char *key;
-	StringInfoData arguments;	/* what the fingerprint covers */
-	bool		first;			/* to lock rows in its transaction */
+	StringInfoData arguments;	/* the arguments, from which the fingerprint
+								 * is computed */
+	bool		first;			/* whether its transaction had locked no row
+								 * before */
 } Request;
 
 extern void RequestInit(Request *request, FunctionCallInfo fcinfo,

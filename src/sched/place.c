@@ -1,18 +1,19 @@
 /*-------------------------------------------------------------------------
  *
  * place.c
- *		place: one scheduling cycle of a pool.
+ *		The function place(): runs one scheduling cycle of a pool.
  *
- * Lock the pool, load, decide, check the decision, lock its quotas and jobs,
- * apply.  A job that is locked elsewhere is left out, and the cycle decides
- * again, so that neither devices nor quotas are kept for it.
+ * The cycle locks the pool, loads, decides, checks the decision, locks its
+ * quotas and jobs, and applies it. A job that is locked elsewhere is left out,
+ * and the cycle decides again, so that neither devices nor quotas are kept for
+ * that job.
  *
- * A cycle decides by the instant at which it begins to load, input.now.  It
- * dates its writes after all locks: so an end that it loaded is never later
- * than the next start on the same device.
+ * A cycle decides by the instant at which it begins to load, input.now. It
+ * dates its writes after all locks, so that an end that it loaded is never
+ * later than the next start on the same device.
  *
- * Locks: the pool's row, without waiting; then as fund_waiting.c, apply.c and
- * dead_holds.c say, all without waiting.
+ * Locks: the pool's row, without waiting; then the locks that fund_waiting.c,
+ * apply.c and dead_holds.c list, all without waiting.
  *
  *-------------------------------------------------------------------------
  */
@@ -68,7 +69,8 @@ call_place(PG_FUNCTION_ARGS)
 }
 
 /*
- * Decide, and lock what the decision needs, until all is locked.
+ * Decides, and locks what the decision needs. Repeats both until everything is
+ * locked.
  */
 static void
 decide_and_lock(SchedCycle *cycle)
@@ -83,8 +85,8 @@ decide_and_lock(SchedCycle *cycle)
 }
 
 /*
- * Lock what a decision needs.  False: some of it is locked elsewhere, and the
- * cycle must decide again without it.
+ * Locks the rows that a decision needs. Returns false if some are locked
+ * elsewhere; the cycle must then decide again without them.
  */
 static bool
 lock_decided(SchedCycle *cycle)
@@ -92,9 +94,7 @@ lock_decided(SchedCycle *cycle)
 	return SchedQuotasLock(cycle) && CycleLock(cycle) && ClaimsLock(cycle);
 }
 
-/*
- * Apply a decision after all locks.
- */
+/* Applies the decision, after everything is locked. */
 static void
 carry_out(SchedCycle *cycle)
 {
@@ -115,7 +115,7 @@ carry_out(SchedCycle *cycle)
 	reheld = ReholdApply(cycle);
 	UsageCharge(cycle);
 	if (has_leaving(cycle))
-		ReclaimPlanAnew(cycle->pool, cycle->now);
+		ReclaimReplan(cycle->pool, cycle->now);
 	if (cycle->result.n_starts > 0 || cycle->result.n_promises > 0 ||
 		cycle->claims_ended || changed || released > 0 || ended > 0 ||
 		reheld > 0)
@@ -123,7 +123,8 @@ carry_out(SchedCycle *cycle)
 }
 
 /*
- * Could a provider take back a node soon?  Such nodes get no new work.
+ * Whether the pool has nodes that get no new work, for example because their
+ * provider could take them back soon.
  */
 static bool
 has_leaving(const SchedCycle *cycle)

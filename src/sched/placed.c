@@ -1,19 +1,20 @@
 /*-------------------------------------------------------------------------
  *
  * placed.c
- *		placed: another scheduler has chosen a job's devices.
+ *		The function placed(): another scheduler reports the devices that
+ *		it has chosen for a job.
  *
- * It is a cycle of the pool with one start, which the caller decided.  So the
- * attempt, its price and surplus, its quotas and its audit row are those of
- * any start.  What place() would not choose is refused only where it would be
- * wrong: a device that another attempt has, a type that was not offered, and
- * more than is held for.  Whether a node is silent or draining is the other
- * scheduler's matter.
+ * The call is a cycle of the pool with one start, which the caller decided. So
+ * the attempt, its price and excess, its quotas and its audit row are those of
+ * any other start. Choices that place() would not make are refused only where
+ * they would be wrong: a device that another attempt has, a type that was not
+ * offered, and a start that costs more than is held. Whether a node is silent
+ * or draining is left to the other scheduler.
  *
  * A refusal is an error, so that the same key may be tried again.
  *
- * Locks: request key, the pool's row, the job's, then the quotas' turns, for
- * which it tries for two seconds.
+ * Locks: request key, the pool's row, the job's row, then the quotas' turns,
+ * which it tries to lock for two seconds.
  *
  *-------------------------------------------------------------------------
  */
@@ -39,7 +40,7 @@ API_FUNCTION(gpucredit_placed, placed);
 #define QUOTA_TRIES		200
 #define QUOTA_PAUSE		10000	/* microseconds */
 
-/* What the other scheduler says. */
+/* The arguments of the call. */
 typedef struct PlacedCall
 {
 	const char *org;
@@ -47,8 +48,9 @@ typedef struct PlacedCall
 	const char **nodes;
 	Datum	   *gpus;
 	int			n;
-	const char *gpu_type;		/* NULL: the nodes' */
-	int64		ran;			/* 0: it starts now */
+	const char *gpu_type;		/* NULL if the type is that of the nodes */
+	int64		ran;			/* how long the job has been running; 0 if it
+								 * starts now */
 	Request		request;
 } PlacedCall;
 
@@ -60,21 +62,21 @@ SQL_STATEMENT(waits_read, SPI_OK_SELECT, "text, bigint",
 			  " WHERE j.org = $1 AND j.job = $2");
 SQL_STATEMENT(holder_read, SPI_OK_SELECT,
 			  "text, text, gpucredit.gpuset",
-			  "SELECT d.org, d.job, d.attempt FROM gpucredit.devices_taken d"
+			  "SELECT d.org, d.job, d.attempt FROM gpucredit.allocated_devices d"
 			  " WHERE d.pool = ANY (ARRAY[$1, (SELECT n.pool"
 			  "  FROM gpucredit.node n WHERE n.node = $2)])"
 			  " AND d.node = $2 AND d.gpus OPERATOR(gpucredit.&&) $3"
 			  " ORDER BY d.ended_at NULLS FIRST, d.org, d.job LIMIT 1");
 
-static void take_call(FunctionCallInfo fcinfo, PlacedCall *call);
-static Datum *take_sets(FunctionCallInfo fcinfo, int n);
+static void parse_call(FunctionCallInfo fcinfo, PlacedCall *call);
+static Datum *parse_sets(FunctionCallInfo fcinfo, int n);
 static char *lock_job(const PlacedCall *call, TimestampTz *submitted_at);
 static void refuse_state(const Job *job);
 static int32 find_job(const SchedCycle *cycle, const PlacedCall *call);
 static pg_attribute_noreturn() void refuse_waiting(const SchedCycle *cycle,
 												   const PlacedCall *call);
 static void decide(SchedCycle *cycle, const PlacedCall *call);
-static void take_part(const SchedCycle *cycle, const PlacedCall *call, int i);
+static void fill_part(const SchedCycle *cycle, const PlacedCall *call, int i);
 static void check_device_free(const SchedCycle *cycle,
 							  const PlacedCall *call, int i, int share);
 static void check_offered(const SchedCycle *cycle, const PlacedCall *call);
@@ -92,7 +94,7 @@ call_placed(PG_FUNCTION_ARGS)
 	StartPrice	price;
 	TimestampTz submitted_at;
 
-	take_call(fcinfo, &call);
+	parse_call(fcinfo, &call);
 	SqlConnect();
 	if (RequestBegin(&call.request, &result))
 		return SqlFinishRow(result);
@@ -105,7 +107,7 @@ call_placed(PG_FUNCTION_ARGS)
 	lock_quotas(&cycle);
 
 	cycle.now = ClockAfter(cycle.now);
-	/* it cannot have run before it was submitted */
+	/* The job cannot have run before it was submitted. */
 	cycle.ran = Max(Min(call.ran, cycle.now - submitted_at), 0);
 	SchedQuotasCount(&cycle);
 	(void) DependentsRelease(&cycle);
@@ -123,11 +125,9 @@ call_placed(PG_FUNCTION_ARGS)
 											 BoolValue(false))));
 }
 
-/*
- * Take the arguments.
- */
+/* Parses the arguments. */
 static void
-take_call(FunctionCallInfo fcinfo, PlacedCall *call)
+parse_call(FunctionCallInfo fcinfo, PlacedCall *call)
 {
 	call->org = ArgName(fcinfo, 0, "org");
 	call->job = ArgInt8(fcinfo, 1, "job", PG_INT64_MIN, PG_INT64_MAX);
@@ -135,7 +135,7 @@ take_call(FunctionCallInfo fcinfo, PlacedCall *call)
 				ArgKey(fcinfo, 2, "key"));
 	RequestInt8(&call->request, call->job);
 	call->nodes = ArgNames(fcinfo, 3, "nodes", &call->n);
-	call->gpus = take_sets(fcinfo, call->n);
+	call->gpus = parse_sets(fcinfo, call->n);
 	for (int i = 0; i < call->n; i++)
 	{
 		RequestText(&call->request, call->nodes[i]);
@@ -143,15 +143,17 @@ take_call(FunctionCallInfo fcinfo, PlacedCall *call)
 	}
 	call->gpu_type = ArgNameOrNull(fcinfo, 5, "gpu_type");
 	RequestText(&call->request, call->gpu_type);
-	/* no part of what the key stands for: it grows from try to try */
+
+	/*
+	 * "ran" is no part of the request's fingerprint, because it grows from
+	 * try to try.
+	 */
 	call->ran = ArgDurationOr(fcinfo, 6, "ran", true, 0);
 }
 
-/*
- * The sets of devices, one of each node.
- */
+/* Parses the argument "gpus": one set of devices for each node. */
 static Datum *
-take_sets(FunctionCallInfo fcinfo, int n)
+parse_sets(FunctionCallInfo fcinfo, int n)
 {
 	ArrayType  *array;
 	Datum	   *sets;
@@ -181,8 +183,8 @@ take_sets(FunctionCallInfo fcinfo, int n)
 }
 
 /*
- * Lock the job's pool and the job, which must wait with its credit set aside;
- * returns the pool, and when the job was submitted.
+ * Locks the job's pool, then the job, which must be queued with its credit
+ * held. Returns the pool, and when the job was submitted.
  */
 static char *
 lock_job(const PlacedCall *call, TimestampTz *submitted_at)
@@ -210,9 +212,7 @@ lock_job(const PlacedCall *call, TimestampTz *submitted_at)
 	return pool;
 }
 
-/*
- * A job that does not wait is placed nowhere.
- */
+/* Raises the error for a job that is not queued and so cannot be placed. */
 static void
 refuse_state(const Job *job)
 {
@@ -236,9 +236,7 @@ refuse_state(const Job *job)
 			 errhint("Reserve another job under another key.")));
 }
 
-/*
- * The job among those of the cycle.
- */
+/* Returns the job's index in the cycle's queue. */
 static int32
 find_job(const SchedCycle *cycle, const PlacedCall *call)
 {
@@ -251,9 +249,7 @@ find_job(const SchedCycle *cycle, const PlacedCall *call)
 	refuse_waiting(cycle, call);
 }
 
-/*
- * The job may not start, whoever places it.
- */
+/* Raises the error for a queued job that may not start, whoever places it. */
 static void
 refuse_waiting(const SchedCycle *cycle, const PlacedCall *call)
 {
@@ -286,7 +282,8 @@ refuse_waiting(const SchedCycle *cycle, const PlacedCall *call)
 }
 
 /*
- * Make the decision that the caller took.
+ * Builds the scheduler's decision from the placement that the caller has
+ * already made, so that the ordinary code can apply it.
  */
 static void
 decide(SchedCycle *cycle, const PlacedCall *call)
@@ -304,7 +301,7 @@ decide(SchedCycle *cycle, const PlacedCall *call)
 	cycle->result.parts = palloc0(sizeof(DecidePart) * call->n);
 	cycle->result.n_parts = call->n;
 	for (int i = 0; i < call->n; i++)
-		take_part(cycle, call, i);
+		fill_part(cycle, call, i);
 	if (start->gpus < request->min_gpus || start->gpus > request->max_gpus)
 		refuse(call, psprintf("It asks for %d to %d devices, and has %d "
 							  "there.", request->min_gpus, request->max_gpus,
@@ -315,10 +312,11 @@ decide(SchedCycle *cycle, const PlacedCall *call)
 }
 
 /*
- * What the job has on one node.
+ * Fills in the job's part on one node, after checking that its devices are
+ * free.
  */
 static void
-take_part(const SchedCycle *cycle, const PlacedCall *call, int i)
+fill_part(const SchedCycle *cycle, const PlacedCall *call, int i)
 {
 	DecideStart *start = cycle->result.starts;
 	DecidePart *part = &cycle->result.parts[i];
@@ -356,6 +354,17 @@ take_part(const SchedCycle *cycle, const PlacedCall *call, int i)
 	if (start->type != node->type)
 		refuse(call, "Its nodes have devices of several types.",
 			   "An attempt has one type, as its price is one.");
+	if (!DecideFilterAllows(request, part->node))
+		refuse(call, psprintf("The job's placement does not allow node "
+							  "\"%s\".", ClipForMessage(call->nodes[i])),
+			   "Place it on nodes that its \"placement\" in \"options\" "
+			   "allows.");
+	if (request->per_node > 0 && part->gpus != request->per_node)
+		refuse(call, psprintf("The job wants %d devices on each of its nodes, "
+							  "and %d of node \"%s\" are named.",
+							  request->per_node, part->gpus,
+							  ClipForMessage(call->nodes[i])),
+			   "Place it as its \"placement\" in \"options\" says.");
 	if (node->spot && !request->spot_ok)
 		refuse(call, psprintf("Node \"%s\" is a spot node, and the job may "
 							  "not be preempted.",
@@ -364,7 +373,8 @@ take_part(const SchedCycle *cycle, const PlacedCall *call, int i)
 }
 
 /*
- * Refuse a device that an attempt of this or another pool has, and name that.
+ * Raises an error for a device that an attempt of this or another pool has,
+ * and names that attempt.
  */
 static void
 check_device_free(const SchedCycle *cycle, const PlacedCall *call, int i,
@@ -401,7 +411,8 @@ check_device_free(const SchedCycle *cycle, const PlacedCall *call, int i,
 }
 
 /*
- * The type must be one that the job's prices and hold are for.
+ * Checks that the type is one that was offered to the job, as its prices and
+ * its hold cover no other type.
  */
 static void
 check_offered(const SchedCycle *cycle, const PlacedCall *call)
@@ -436,7 +447,8 @@ check_offered(const SchedCycle *cycle, const PlacedCall *call)
 }
 
 /*
- * Lock the turns of the quotas that it stands under, and check them.
+ * Locks the turns of the quotas that the start counts under. Retries while
+ * another transaction has them locked.
  */
 static void
 lock_quotas(SchedCycle *cycle)
@@ -462,9 +474,7 @@ lock_quotas(SchedCycle *cycle)
 	check_quotas(cycle);
 }
 
-/*
- * A quota that its use would pass refuses it.
- */
+/* Raises an error if the start would exceed a quota. */
 static void
 check_quotas(const SchedCycle *cycle)
 {

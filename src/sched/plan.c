@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * plan.c
- *		plan: what a cycle would do now. It changes nothing.
+ *		The function plan(): returns what a cycle would do now. It changes
+ *		nothing.
  *
  *-------------------------------------------------------------------------
  */

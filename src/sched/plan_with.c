@@ -1,11 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * plan_with.c
- *		plan_with: a cycle with hypothetical nodes and jobs.
+ *		The function plan_with(): plans a cycle with hypothetical nodes
+ *		and jobs.
  *
- * JSON words describe them.  They become arguments of register_node and
- * reserve, whose code checks them with its own messages.  The cycle is then
- * plan's, with the hypothetical nodes and jobs (hypothetical.c).
+ * The caller describes nodes and jobs as JSON objects. Their members become
+ * the arguments of register_node() and reserve(), whose code checks them and
+ * reports errors with its own messages. The cycle is then planned as by
+ * plan(), with the hypothetical nodes and jobs added (hypothetical.c).
  *
  *-------------------------------------------------------------------------
  */
@@ -28,18 +30,22 @@
 
 PG_FUNCTION_INFO_V1(gpucredit_plan_with);
 
-#define MOST		10000		/* nodes, jobs */
+#define MOST		10000		/* largest number of nodes, and of jobs */
 #define MOST_WORDS	16
 
-/* A JSON word, the type of its argument, and the argument's default as text. */
+/*
+ * A member of a JSON object, the type of the argument that it becomes, and the
+ * argument's default as text.
+ */
 typedef struct Word
 {
-	const char *name;			/* NULL: the pool, or the key */
+	const char *name;			/* NULL for the arguments pool and key, which
+								 * no member sets */
 	Oid			type;
-	const char *otherwise;		/* the default; NULL: null */
+	const char *otherwise;		/* the default as text, or NULL if it is null */
 } Word;
 
-/* In the order of the arguments. */
+/* Members of a node's object, in the order of register_node()'s arguments. */
 static const Word node_words[] = {
 	{NULL, TEXTOID, NULL}, {"name", TEXTOID, NULL},
 	{"gpu_type", TEXTOID, NULL}, {"gpus", INT4OID, NULL},
@@ -59,13 +65,13 @@ static const Word job_words[] = {
 	{"spec", JSONBOID, "{}"}, {"options", JSONBOID, "{}"}
 };
 
-static void take_list(FunctionCallInfo call, const JsonbValue *list,
-					  bool is_node, const char *pool,
-					  Hypothetical *hypothetical);
-static int32 take_words(FunctionCallInfo call, const JsonbValue *object,
-						const Word *words, int n, const char *pool);
-static void take_value(FunctionCallInfo call, int n, const Word *word,
-					   JsonbValue *value);
+static void parse_list(FunctionCallInfo call, const JsonbValue *list,
+					   bool is_node, const char *pool,
+					   Hypothetical *hypothetical);
+static int32 parse_words(FunctionCallInfo call, const JsonbValue *object,
+						 const Word *words, int n, const char *pool);
+static void parse_value(FunctionCallInfo call, int n, const Word *word,
+						JsonbValue *value);
 static void set_default(FunctionCallInfo call, int n, const Word *word);
 static void add_nodes(FunctionCallInfo call, int32 count,
 					  Hypothetical *hypothetical);
@@ -113,8 +119,8 @@ gpucredit_plan_with(PG_FUNCTION_ARGS)
 			refuse_word(word, lists, lengthof(lists));
 		if (v.type != jbvBinary || !JsonContainerIsArray(v.val.binary.data))
 			refuse_value(word, "Pass an array of objects.");
-		take_list(call, &v, strcmp(word, "nodes") == 0, cycle.pool,
-				  &hypothetical);
+		parse_list(call, &v, strcmp(word, "nodes") == 0, cycle.pool,
+				   &hypothetical);
 	}
 
 	InitMaterializedSRF(fcinfo, 0);
@@ -130,12 +136,10 @@ gpucredit_plan_with(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/*
- * The nodes, or the jobs.
- */
+/* Parses the list of nodes or of jobs. */
 static void
-take_list(FunctionCallInfo call, const JsonbValue *list, bool is_node,
-		  const char *pool, Hypothetical *hypothetical)
+parse_list(FunctionCallInfo call, const JsonbValue *list, bool is_node,
+		   const char *pool, Hypothetical *hypothetical)
 {
 	const char *name = is_node ? "nodes" : "jobs";
 	JsonbIterator *it = JsonbIteratorInit(list->val.binary.data);
@@ -151,8 +155,8 @@ take_list(FunctionCallInfo call, const JsonbValue *list, bool is_node,
 		if (v.type != jbvBinary || !JsonContainerIsObject(v.val.binary.data))
 			refuse_value(name, "Pass an array of objects.");
 		count = is_node ?
-			take_words(call, &v, node_words, lengthof(node_words), pool) :
-			take_words(call, &v, job_words, lengthof(job_words), pool);
+			parse_words(call, &v, node_words, lengthof(node_words), pool) :
+			parse_words(call, &v, job_words, lengthof(job_words), pool);
 		if ((is_node ? hypothetical->n_nodes : hypothetical->n_jobs) +
 			count > MOST)
 			refuse_value(name, "Pass 10000 at most.");
@@ -163,12 +167,10 @@ take_list(FunctionCallInfo call, const JsonbValue *list, bool is_node,
 	}
 }
 
-/*
- * Turn an object into the arguments of a call; returns its "count".
- */
+/* Converts an object into the arguments of a call. Returns its "count". */
 static int32
-take_words(FunctionCallInfo call, const JsonbValue *object,
-		   const Word *words, int n, const char *pool)
+parse_words(FunctionCallInfo call, const JsonbValue *object,
+			const Word *words, int n, const char *pool)
 {
 	JsonbIterator *it = JsonbIteratorInit(object->val.binary.data);
 	JsonbIteratorToken token;
@@ -177,7 +179,7 @@ take_words(FunctionCallInfo call, const JsonbValue *object,
 
 	for (int i = 0; i < n; i++)
 		set_default(call, i, &words[i]);
-	/* the word without a name and a default */
+	/* The pool is the argument that has neither a name nor a default. */
 	for (int i = 0; i < n; i++)
 	{
 		if (words[i].name == NULL && words[i].otherwise == NULL)
@@ -199,7 +201,7 @@ take_words(FunctionCallInfo call, const JsonbValue *object,
 							 strcmp(words[found].name, word) != 0))
 			found++;
 		if (found < n)
-			take_value(call, found, &words[found], &v);
+			parse_value(call, found, &words[found], &v);
 		else if (strcmp(word, "count") != 0)
 			refuse_word(word, words, n);
 		else if (!JsonWhole(&v, &count) || count < 1 || count > MOST)
@@ -208,11 +210,9 @@ take_words(FunctionCallInfo call, const JsonbValue *object,
 	return (int32) count;
 }
 
-/*
- * Convert a value to its argument.
- */
+/* Converts one JSON value into its argument. */
 static void
-take_value(FunctionCallInfo call, int n, const Word *word, JsonbValue *value)
+parse_value(FunctionCallInfo call, int n, const Word *word, JsonbValue *value)
 {
 	NullableDatum *arg = &call->args[n];
 	int64		number;
@@ -271,9 +271,7 @@ set_default(FunctionCallInfo call, int n, const Word *word)
 									  -1);
 }
 
-/*
- * Add a hypothetical node, or several equal ones.
- */
+/* Adds a hypothetical node, or several equal ones. */
 static void
 add_nodes(FunctionCallInfo call, int32 count, Hypothetical *hypothetical)
 {
@@ -304,7 +302,7 @@ add_jobs(FunctionCallInfo call, int32 count, Hypothetical *hypothetical)
 	Submission	submission = {0};
 	Request		request;
 
-	SubmissionTake(call, &submission, &request);
+	ParseSubmission(call, &submission, &request);
 	if (hypothetical->jobs == NULL)
 	{
 		hypothetical->jobs = MemoryContextAllocHuge(CurrentMemoryContext,
@@ -315,9 +313,7 @@ add_jobs(FunctionCallInfo call, int32 count, Hypothetical *hypothetical)
 		hypothetical->jobs[hypothetical->n_jobs++] = submission;
 }
 
-/*
- * Refuse an unknown word.
- */
+/* Raises the error for an unknown member, and lists the known ones. */
 static void
 refuse_word(const char *word, const Word *words, int n)
 {
@@ -348,9 +344,7 @@ refuse_value(const char *word, const char *hint)
 			 errhint("%s", hint)));
 }
 
-/*
- * A row for each hypothetical job that would be denied.
- */
+/* Returns a row for each hypothetical job that reserve() would deny. */
 static void
 put_denied(ReturnSetInfo *rsinfo, const Hypothetical *hypothetical)
 {
@@ -371,8 +365,8 @@ put_denied(ReturnSetInfo *rsinfo, const Hypothetical *hypothetical)
 }
 
 /*
- * Rows for hypothetical jobs that wait: one for each node of a reservation,
- * else one.
+ * Returns rows for the hypothetical jobs that wait: one for each node of a
+ * job's reservation, or one without a node if it has none.
  */
 static void
 put_waiting(ReturnSetInfo *rsinfo, const SchedCycle *cycle)
@@ -407,7 +401,8 @@ put_waiting(ReturnSetInfo *rsinfo, const SchedCycle *cycle)
 }
 
 /*
- * A row for each hypothetical job that may not start whatever is free.
+ * Returns a row for each hypothetical job that may not start, whatever devices
+ * are free.
  */
 static void
 put_set_aside(ReturnSetInfo *rsinfo, const SchedCycle *cycle)
@@ -429,7 +424,8 @@ put_set_aside(ReturnSetInfo *rsinfo, const SchedCycle *cycle)
 }
 
 /*
- * The row of a waiting job, with a part of its reservation or without.
+ * Returns the row of a waiting job: with one part of its reservation, or
+ * without if part is NULL.
  */
 static void
 put_wait(ReturnSetInfo *rsinfo, const SchedCycle *cycle, const DecideJob *job,

@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * pool_cycle.c
- *		A scheduling cycle of a pool up to its decision.
+ *		Runs a scheduling cycle of a pool up to its decision.
  *
  * A cycle loads what it decides on, decides, and checks the decision with
- * independent code.  A decision may need what is not loaded yet, as the
- * quotas of jobs that could grow: then this is loaded, and the cycle decides
- * again.  place locks and applies the decision; plan, plan_with, reservations,
- * queue_plan and explain only report it.
+ * independent code. A decision may need data that is not loaded yet, for
+ * example the quotas of jobs that could grow. The cycle then loads the missing
+ * data and decides again. place() locks and applies the decision; plan(),
+ * plan_with(), reservations(), queue_plan() and explain() only report it.
  *
  *-------------------------------------------------------------------------
  */
@@ -30,7 +30,7 @@ static bool load_missing(SchedCycle *cycle);
 static void expect_starts(SchedCycle *cycle);
 
 /*
- * Decide what a cycle of the pool would decide now, changing nothing.
+ * Decides what a cycle of the pool would decide now, without writing anything.
  */
 void
 CyclePlan(SchedCycle *cycle)
@@ -54,10 +54,12 @@ CycleBegin(SchedCycle *cycle, int32 max_starts)
 	CycleLoad(cycle);
 	FenceWaitHoldBack(cycle);
 	cycle->input.max_starts = max_starts;
+	cycle->input.max_evictions = SettingMaxStarts();
 }
 
 /*
- * Decide until the decision needs nothing that is not loaded.
+ * Decides, and repeats the decision as long as load_missing() had to load data
+ * that the decision needs.
  */
 void
 CycleDecideAll(SchedCycle *cycle)
@@ -74,8 +76,9 @@ CycleDecideAll(SchedCycle *cycle)
 }
 
 /*
- * Load what a decision turned out to need.  True: there was something, and
- * the cycle must decide again.
+ * Loads data that the last decision turned out to need: quotas of growing
+ * jobs, and credit for jobs that move or grow. Returns true if something was
+ * loaded, so that the cycle must decide again.
  */
 static bool
 load_missing(SchedCycle *cycle)
@@ -86,9 +89,7 @@ load_missing(SchedCycle *cycle)
 	return !all_paid;
 }
 
-/*
- * Estimate when what is reserved begins.
- */
+/* Estimates when the reservations of the decision begin. */
 static void
 expect_starts(SchedCycle *cycle)
 {
@@ -102,8 +103,9 @@ expect_starts(SchedCycle *cycle)
 }
 
 /*
- * Estimate when each job starts, with a reservation or without one; by job,
- * DECIDE_NEVER where that is not known.
+ * Estimates when each job of the queue starts, whether it has a reservation or
+ * not. Returns an array by job, with DECIDE_NEVER where no start can be
+ * estimated.
  */
 int64 *
 CycleExpectQueue(const SchedCycle *cycle)
@@ -118,8 +120,9 @@ CycleExpectQueue(const SchedCycle *cycle)
 }
 
 /*
- * Give the job asked for a request of its own, so that its own reason is
- * reported, and not that of an earlier job with the same request.
+ * Gives the job that explain() or a similar call asks for a request class of
+ * its own. Reasons to wait are noted by request class, so the job would
+ * otherwise report the reason of an earlier job with the same request.
  */
 static void
 set_apart(SchedCycle *cycle)
@@ -140,10 +143,11 @@ set_apart(SchedCycle *cycle)
 }
 
 /*
- * Decide, and check the decision with independent code.  An earlier decision
- * is freed: locked rows may make a cycle decide often.  If rows are
- * impossible, because somebody wrote past the functions, nothing starts: what
- * is free is not known.
+ * Decides, and checks the decision with independent code. The memory of an
+ * earlier decision is freed first, because locked rows may make a cycle decide
+ * often. If the loaded rows are impossible, because somebody changed tables
+ * without the extension's functions, the cycle starts nothing, as it cannot
+ * know which devices are free.
  */
 static void
 decide(SchedCycle *cycle)
@@ -157,7 +161,7 @@ decide(SchedCycle *cycle)
 											   ALLOCSET_DEFAULT_SIZES);
 	MemoryContextReset(cycle->decided);
 	arena = ArenaOf(cycle->decided);
-	SchedQuotasGive(cycle);
+	SchedQuotasStore(cycle);
 	problem = DecideRun(&cycle->input, &arena, &cycle->result);
 	if (problem != NULL)
 		ereport(ERROR,
@@ -176,9 +180,7 @@ decide(SchedCycle *cycle)
 				 errhint("Nothing was started. Report this as a bug.")));
 }
 
-/*
- * A row per node of each job that starts.
- */
+/* Returns one row for each node of each job that starts. */
 void
 CyclePutStarts(ReturnSetInfo *rsinfo, const SchedCycle *cycle)
 {
@@ -209,9 +211,7 @@ CyclePutStarts(ReturnSetInfo *rsinfo, const SchedCycle *cycle)
 	}
 }
 
-/*
- * Why a job of the queue does not start.
- */
+/* Returns the name of the reason why a job of the queue does not start. */
 const char *
 CycleWaitReason(const SchedCycle *cycle, int32 index)
 {

@@ -1,17 +1,18 @@
 /*-------------------------------------------------------------------------
  *
  * quote.c
- *		quote: what reserve() would answer, at which prices, and when the job
- *		would start.
+ *		The function quote(): what reserve() would answer, at which
+ *		prices, and when the job would start.
  *
- * The arguments and the checks are reserve's own (job/submit).  Instead of
- * opening a hold, it simulates one (ledger/hold_simulate.c).  The start is
- * that of a hypothetical job in a planned cycle, as in plan_with.
+ * The arguments and the checks are those of reserve() (job/submit). Instead of
+ * opening a hold, quote() simulates one (ledger/hold_simulate.c). The start is
+ * that of a hypothetical job in a planned cycle, as in plan_with().
  *
- * A tenant chooses the arguments and may call as often as its rate limits allow.
- * So that nobody waits for it, nothing is locked or written, and a denial leaves
- * no trace.  So that it does not show how long other tenants' jobs will run, a
- * tenant gets later instants only roughly, and neither nodes nor devices.
+ * A tenant chooses the arguments and may call as often as its rate limits
+ * allow. Nothing is locked or written, so that nobody waits for the call, and
+ * a denial leaves no trace. A tenant gets later instants only roughly, and
+ * neither nodes nor devices, so that the answer does not show how long other
+ * tenants' jobs will run.
  *
  * Locks: none.
  *
@@ -34,9 +35,9 @@ API_FUNCTION(gpucredit_quote, quote);
 
 #define RESERVE_ARGS	15
 #define PLAN_ARG		14
-#define NO_JOB			(-1)	/* the number of a job that is supposed */
+#define NO_JOB			(-1)	/* the number of a hypothetical job */
 
-/* amounts are texts, since numbers of JSON are often read as floats */
+/* Amounts are texts, because programs often read numbers of JSON as floats. */
 SQL_STATEMENT(offers_json, SPI_OK_SELECT,
 			  "text[], bigint[], gpucredit.credits[], gpucredit.credits[],"
 			  " gpucredit.credits[], int[], gpucredit.credits[],"
@@ -73,21 +74,23 @@ SQL_STATEMENT(buckets_json, SPI_OK_SELECT,
 typedef struct Quote
 {
 	Submission	submission;
-	const char *reason;			/* why it would be denied; NULL: it would be
-								 * granted */
+	const char *reason;			/* why reserve() would deny the job, or NULL
+								 * if it would be granted */
 	TimestampTz at;
-	bool		priced;			/* the three below are known */
-	Credits		held;			/* PG_INT64_MAX, also below: more than there
-								 * can be */
-	Credits		cost;			/* of the whole wall limit, at the dearest
-								 * price */
-	Credits		list_held;		/* without the tier's factor */
+	bool		priced;			/* whether held, cost, list_held and list are
+								 * known */
+	Credits		held;			/* PG_INT64_MAX if more than the largest
+								 * amount; likewise cost and list_held */
+	Credits		cost;			/* price of the whole wall limit on the most
+								 * expensive accepted type */
+	Credits		list_held;		/* as held, at prices without the tier's
+								 * factor */
 	Offers		list;			/* the offers without the tier's factor */
-	bool		simulated;		/* the next is known */
+	bool		simulated;		/* whether simulation is filled in */
 	HoldSimulation simulation;
-	const char *starts;			/* NULL: not planned */
+	const char *starts;			/* NULL if no start was planned */
 	const char *waits_for;
-	TimestampTz expected_at;	/* DT_NOEND: not known */
+	TimestampTz expected_at;	/* DT_NOEND if not known */
 	TimestampTz latest_at;
 } Quote;
 
@@ -129,9 +132,7 @@ call_quote(PG_FUNCTION_ARGS)
 	return SqlFinishRow(RowReturn(fcinfo, &row));
 }
 
-/*
- * The arguments are reserve's without its key.
- */
+/* Parses the arguments, which are those of reserve() without the key. */
 static void
 parse_submission(FunctionCallInfo fcinfo, Submission *submission)
 {
@@ -149,11 +150,11 @@ parse_submission(FunctionCallInfo fcinfo, Submission *submission)
 	};
 	for (int n = 3; n < RESERVE_ARGS; n++)
 		call->args[n] = fcinfo->args[n - 1];
-	SubmissionTake(call, submission, &request);
+	ParseSubmission(call, submission, &request);
 }
 
 /*
- * Compute what the job costs, also if it would be denied.  The list prices are
+ * Computes what the job costs, even if it would be denied. The list prices are
  * those without the tier's factor.
  */
 static void
@@ -165,11 +166,15 @@ compute_prices(Quote *quote)
 	quote->priced = job->offers.n > 0 || GpuReqIsCpuOnly(job->request);
 	if (!quote->priced)
 		return;
-	/* an amount that does not fit is reserve's error where it would hold it */
+
+	/*
+	 * Where reserve() would open a hold, an amount that is too large is an
+	 * error, as it is in reserve(). For a denied job it is only reported.
+	 */
 	if (quote->reason == NULL)
 		quote->held = OffersHold(job);
 	else
-		(void) OffersHoldAnew(job, &quote->held);
+		(void) OffersHoldToday(job, &quote->held);
 	quote->cost = job->wall_limit < 0 ? PG_INT64_MAX :
 		CreditsHoldWithin(OffersDearest(job), 1, SHARE_WHOLE,
 						  job->wall_limit, PG_INT64_MAX);
@@ -177,17 +182,15 @@ compute_prices(Quote *quote)
 	{
 		list.price_factor = FACTOR_ONE;
 		(void) OffersMake(&list, NodesCached(job->pool), quote->at);
-		/* prices may have changed since the check */
+		/* Prices may have changed since the checks. */
 		if (list.offers.n != job->offers.n)
 			list = *job;
 	}
 	quote->list = list.offers;
-	(void) OffersHoldAnew(&list, &quote->list_held);
+	(void) OffersHoldToday(&list, &quote->list_held);
 }
 
-/*
- * Simulate the hold; returns why it would be denied, or NULL.
- */
+/* Simulates the hold. Returns the reason why it would be denied, or NULL. */
 static const char *
 simulate_hold(Quote *quote)
 {
@@ -204,9 +207,7 @@ simulate_hold(Quote *quote)
 		LedgerReason(quote->simulation.status);
 }
 
-/*
- * Plan a cycle of the pool in which the job is queued.
- */
+/* Plans a cycle of the pool in which the job is queued. */
 static void
 plan_start(Quote *quote)
 {
@@ -233,7 +234,10 @@ plan_start(Quote *quote)
 		quote->starts = "elsewhere";
 	else if (index == cycle.input.n_jobs)
 	{
-		/* what the check found has changed since */
+		/*
+		 * The state of the database has changed since the checks of this
+		 * call.
+		 */
 		quote->starts = "waits";
 		quote->waits_for = denied;
 	}
@@ -246,9 +250,7 @@ plan_start(Quote *quote)
 	}
 }
 
-/*
- * What the cycle decided about the job.
- */
+/* Reads from the result what the cycle decided about the job. */
 static void
 find_start(Quote *quote, const SchedCycle *cycle, int32 index)
 {
@@ -267,8 +269,8 @@ find_start(Quote *quote, const SchedCycle *cycle, int32 index)
 }
 
 /*
- * Are devices promised to the job?  Then it starts when their holders have
- * left, at the latest after their grace.
+ * Whether the cycle claims devices for the job. The job then starts when the
+ * victims have left, at the latest after their grace.
  */
 static bool
 find_promise(Quote *quote, const SchedCycle *cycle, int32 index)
@@ -300,9 +302,7 @@ find_promise(Quote *quote, const SchedCycle *cycle, int32 index)
 	return false;
 }
 
-/*
- * Are devices reserved for the job?
- */
+/* Whether the cycle reserves devices for the job. */
 static bool
 find_reservation(Quote *quote, const SchedCycle *cycle, int32 index)
 {
@@ -322,7 +322,7 @@ find_reservation(Quote *quote, const SchedCycle *cycle, int32 index)
 }
 
 /*
- * Round an instant up: to a minute within the next hour, to a quarter of an
+ * Rounds an instant up: to a minute within the next hour, to a quarter of an
  * hour within a day, else to an hour.
  */
 static TimestampTz
@@ -339,9 +339,7 @@ round_instant(TimestampTz at, TimestampTz now)
 	return at % step == 0 ? at : ClockAdd(at - at % step, at > 0 ? step : 0);
 }
 
-/*
- * The result's columns.
- */
+/* Builds the row of the result. */
 static Values
 result_row(const Quote *quote)
 {
@@ -380,9 +378,7 @@ amount_or_null(bool known, Credits amount)
 		NullValue();
 }
 
-/*
- * The offered types, in the order in which they are tried.
- */
+/* Returns the offered types as JSON, in the order in which they are tried. */
 static NullableDatum
 offers_value(const Quote *quote)
 {
@@ -414,9 +410,7 @@ offers_value(const Quote *quote)
 								 0, 1));
 }
 
-/*
- * The buckets that would pay, in burn order.
- */
+/* Returns the buckets that would pay as JSON, in burn order. */
 static NullableDatum
 buckets_value(const Quote *quote)
 {

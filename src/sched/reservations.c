@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * reservations.c
- *		reservations: what the next cycle would reserve for waiting jobs.
+ *		The function reservations(): returns what the next cycle would
+ *		reserve for waiting jobs.
  *
  *-------------------------------------------------------------------------
  */
@@ -31,9 +32,7 @@ gpucredit_reservations(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/*
- * A row per node of each reservation.
- */
+/* Returns one row for each node of each reservation. */
 static void
 put_reserved(ReturnSetInfo *rsinfo, const SchedCycle *cycle)
 {

@@ -15,71 +15,83 @@
 #include "job/job.h"
 #include "nodes/execnodes.h"
 
-/* A leaving attempt should be over within this. */
+/*
+ * A leaving attempt past its deadline is expected to be gone within this time.
+ */
 #define CYCLE_SOON	USECS_PER_SEC
 
-/* days for which statistics of started jobs count */
+/*
+ * number of days for which statistics of started jobs are used, as text for
+ * SQL statements
+ */
 #define LEARN_DAYS	"7"
 
-/* What jobs of one request share, needed only for starts. */
+/* What the jobs of one request class have in common and only a start needs. */
 typedef struct QueuedRequest
 {
-	int64		wall_limit;		/* -1: none */
-	int64		hold_window;	/* -1: none */
+	int64		wall_limit;		/* -1 if there is no limit */
+	int64		hold_window;	/* -1 if the hold covers the whole wall limit */
 	const char *request;
-	int32		min_gpus;		/* of the request */
+	int32		min_gpus;		/* smallest and largest number of devices that
+								 * the request accepts */
 	int32		max_gpus;
-	Credits		resources;		/* price of its cpu and memory, per hour */
+	Credits		resources;		/* price of the requested cpu and memory, per
+								 * hour */
 	Offers		offers;
 } QueuedRequest;
 
-/* What a start needs of a queued job, beside the decision's input. */
+/* What a start needs to know of a queued job, beside the decision's input. */
 typedef struct Queued
 {
-	const char *account;		/* its path */
+	const char *account;		/* path of its account */
 	int64		hold;
-	int32		attempt;		/* the last one */
-	TimestampTz waits_from;		/* its submission, moved so that it waited
-								 * without a break */
-	const char *cache;			/* the cache it wants; NULL: none */
-	const char *array;			/* the array whose at_most counts, or NULL */
+	int32		attempt;		/* number of its last attempt */
+	TimestampTz waits_from;		/* instant of its submission, moved forward by
+								 * the time in which it was not waiting */
+	const char *cache;			/* key of the cache that it prefers, or NULL */
+	const char *array;			/* key of its array if an at_most applies, or
+								 * NULL */
 	int32		at_most;
-	TimestampTz deadline;		/* DT_NOEND: none */
-	bool		released;		/* it is eligible since this cycle */
+	TimestampTz deadline;		/* DT_NOEND if there is no deadline */
+	bool		released;		/* whether it became eligible in this cycle */
 	const QueuedRequest *asked;
 } Queued;
 
-/* Whether what a job waits for holds. */
+/* Whether the condition that a job waits for holds. */
 typedef enum DependencyState
 {
 	DEPENDENCY_WAITS,
 	DEPENDENCY_HOLDS,
-	DEPENDENCY_NEVER			/* it can never hold */
+	DEPENDENCY_NEVER			/* the condition can never hold */
 } DependencyState;
 
-/* A job that is not eligible (load/load_dependents.c). */
+/* A job that is not eligible, as load/load_dependents.c reads it. */
 typedef struct DependentJob
 {
 	const char *org;
 	const char *account;
-	const char *name;			/* NULL: none */
+	const char *name;			/* NULL if it has no name */
 	int64		job;
-	const char *after;			/* as job.after; NULL: it waits for no job */
-	bool		kills;			/* it is cancelled if that can never hold */
-	TimestampTz deadline;		/* DT_NOEND: none */
-	bool		left_out;		/* a later cycle judges it */
-	DependencyState state;		/* the result */
+	const char *after;			/* its dependency as in column job.after, or
+								 * NULL if it waits for no job */
+	bool		kills;			/* whether it is cancelled once its dependency
+								 * can never hold */
+	TimestampTz deadline;		/* DT_NOEND if there is no deadline */
+	bool		left_out;		/* whether its dependency is not judged now,
+								 * but in a later cycle */
+	DependencyState state;		/* result of DependencyJudge() */
 } DependentJob;
 
-/* Why a job that is eligible otherwise takes no part in a cycle. */
+/* Why a job that is otherwise eligible takes no part in a cycle. */
 typedef enum SetAsideReason
 {
-	SET_ASIDE_ARRAY,			/* as many of its array run as may */
-	SET_ASIDE_DEADLINE,			/* its limit reaches beyond its deadline */
-	SET_ASIDE_NEVER,			/* what it waits for can never hold */
-	SET_ASIDE_PRICE,			/* it gets another hold first (apply/rehold.c) */
-	/* hypothetical jobs: */
-	SET_ASIDE_DEPENDENCY,		/* what it waits for does not hold yet */
+	SET_ASIDE_ARRAY,			/* as many jobs of its array run as at_most
+								 * allows */
+	SET_ASIDE_DEADLINE,			/* its wall limit reaches beyond its deadline */
+	SET_ASIDE_NEVER,			/* its dependency can never hold */
+	SET_ASIDE_PRICE,			/* it gets a new hold first (apply/rehold.c) */
+	/* The remaining reasons apply to hypothetical jobs only. */
+	SET_ASIDE_DEPENDENCY,		/* its dependency does not hold yet */
 	SET_ASIDE_BEGIN,			/* it asks to begin later */
 	SET_ASIDE_HELD				/* it asks to be held */
 } SetAsideReason;
@@ -89,97 +101,117 @@ typedef struct SetAside
 	const char *org;
 	int64		job;
 	SetAsideReason reason;
-	bool		ends;			/* the cycle cancels it */
+	bool		ends;			/* whether the cycle cancels it */
 } SetAside;
 
 typedef struct SchedQuota SchedQuota;
 
-/* An account as the tables name it. */
+/* An account, identified as in the tables. */
 typedef struct AccountName
 {
 	const char *org;
 	const char *path;
 } AccountName;
 
-/* A previous reservation. */
+/* A reservation of the previous cycle, as stored in its row. */
 typedef struct PreviousRow
 {
 	const char *org;
 	int64		job;
 	TimestampTz at;
 	const char *nodes;
-	int64		limit_at;		/* by all limits; DECIDE_NEVER: not known */
-	int64		latest;			/* guaranteed start; 0: none */
-	bool		put_off;		/* its job is queued, but not in this cycle */
+	int64		limit_at;		/* when it ends if all jobs run to their
+								 * limits; DECIDE_NEVER if not known */
+	int64		latest;			/* guaranteed latest start; 0 if there is no
+								 * guarantee */
+	bool		put_off;		/* whether its job is queued but takes no part
+								 * in this cycle */
 } PreviousRow;
 
-/* The state of a cycle. */
+/* The state of a cycle, from loading to applying. */
 typedef struct SchedCycle
 {
 	const char *pool;
-	TimestampTz now;			/* input.now; after all locks, a later instant */
-	bool		read_only;		/* plan: change nothing */
-	bool		foreign;		/* another scheduler places in the pool */
-	int64		ran;			/* how long the starts have run already */
-	struct Hypothetical *hypothetical;	/* of plan_with, or NULL */
-	const Job  *asked;			/* explain: the job asked for; or NULL */
-	int32		asked_index;	/* among the jobs; -1: not there */
+	TimestampTz now;			/* input.now while loading and deciding; a
+								 * later instant once all locks are acquired */
+	bool		read_only;		/* whether the cycle only reports its decision
+								 * and changes nothing */
+	bool		foreign;		/* whether another scheduler places in the
+								 * pool */
+	int64		ran;			/* how long the jobs that start now have been
+								 * running already (placed()) */
+	struct Hypothetical *hypothetical;	/* hypothetical nodes and jobs of
+										 * plan_with(), or NULL */
+	const Job  *asked;			/* the job that explain() reports on, or NULL */
+	int32		asked_index;	/* index of that job in the queue, or -1 if it
+								 * is not there */
 	NodeSet    *set;
 	DecideInput input;
 	DecideResult result;
-	MemoryContext decided;		/* the result's */
-	int64	   *expected_at;	/* by reservation: when it is expected to
+	MemoryContext decided;		/* memory of the result */
+	int64	   *expected_at;	/* by reservation, when it is expected to
 								 * begin */
-	DecideJob  *jobs;			/* input.jobs, writable */
+	DecideJob  *jobs;			/* the same array as input.jobs, writable */
 	Queued	   *queued;			/* by job */
-	DecideRequestClass *requests;	/* input.requests, writable */
-	int32		max_requests;	/* allocated requests */
-	DecideTier *tiers;			/* input.tiers, writable */
+	DecideRequestClass *requests;	/* the same array as input.requests,
+									 * writable */
+	int32		max_requests;	/* number of request classes allocated */
+	DecideTier *tiers;			/* the same array as input.tiers, writable */
 	const char **tier_names;
-	bool	   *tier_closed;	/* by tier: only for those it is granted to */
+	bool	   *tier_closed;	/* by tier, whether only accounts to which it
+								 * is granted may use it */
 	int			max_tiers;
-	DecideAccount *accounts;	/* input.accounts, writable */
+	DecideAccount *accounts;	/* the same array as input.accounts, writable */
 	AccountName *account_names;
 	int			max_accounts;
 	struct HTAB *account_ids;
-	struct HTAB *cache_ids;		/* NULL: no job wants a cache */
-	DecideRunning *running;		/* input.running, writable */
-	DecidePart *running_parts;	/* input.running_parts, writable */
-	DecideClaim *claims;		/* input.claims, writable */
-	int32	   *claimants;		/* by claim: index into running, or -1 */
+	struct HTAB *cache_ids;		/* NULL if no job prefers a cache */
+	DecideRunning *running;		/* the same array as input.running, writable */
+	DecidePart *running_parts;	/* the same array as input.running_parts,
+								 * writable */
+	DecideClaim *claims;		/* the same array as input.claims, writable */
+	int32	   *claimants;		/* by claim, index of its job among the
+								 * running jobs, or -1 */
 	int			n_previous;
-	PreviousRow *previous;		/* by job, then organisation */
-	DecidePreviousReservation *input_previous;	/* input.previous, writable */
-	DecidePart *previous_parts; /* input.previous_parts, writable */
-	bool		claims_ended;	/* some claims ended */
-	int32	   *ratios;			/* of run to limit, in millionths, by account
-								 * and tier; 0: not known */
+	PreviousRow *previous;		/* sorted by job, then organisation */
+	DecidePreviousReservation *input_previous;	/* the same array as
+												 * input.previous, writable */
+	DecidePart *previous_parts; /* the same array as input.previous_parts,
+								 * writable */
+	bool		claims_ended;	/* whether this cycle ended claims */
+	int32	   *ratios;			/* by account and tier, ratio of run time to
+								 * wall limit in millionths; 0 if not read yet */
 	int			n_quotas;
-	SchedQuota *quotas;			/* by organisation and account */
+	SchedQuota *quotas;			/* sorted by organisation and account */
 	struct HTAB *quota_ids;
-	bool		quotas_growing; /* quotas of jobs that could grow are loaded */
-	int			n_dependents;	/* jobs that are not eligible */
-	DependentJob *dependents;	/* by organisation and number */
+	bool		quotas_growing; /* whether the quotas of jobs that could grow
+								 * are loaded */
+	int			n_dependents;	/* number of jobs that are not eligible */
+	DependentJob *dependents;	/* sorted by organisation and number */
 	int			n_set_aside;
 	int			max_set_aside;
 	SetAside   *set_aside;
 } SchedCycle;
 
-/* The price of a start. */
+/* The price of a started job. */
 typedef struct StartPrice
 {
-	const char *gpu_type;		/* NULL: a job without GPUs */
+	const char *gpu_type;		/* NULL for a job without GPUs */
 	Credits		per_gpu_hour;
-	int32		share;			/* thousandths of each device that are billed */
-	Credits		per_hour;		/* of all: devices, cpu and memory */
+	int32		share;			/* how many thousandths of each device are
+								 * billed */
+	Credits		per_hour;		/* for all devices, cpu and memory together */
 } StartPrice;
 
-/* What a job "j" requests: columns 10 to 23 of a row, for RequestRead(). */
+/*
+ * Columns that describe the request of a job "j". RequestRead() expects them
+ * as columns 10 to 24 of a row.
+ */
 #define REQUEST_COLUMNS \
 	" j.request, j.topology, j.preemptible, j.cpu_milli, j.memory_mib," \
 	" j.wall_limit, j.hold_window, j.offer_types, j.offer_prices," \
 	" j.offer_memory, j.offer_spot_prices, j.prefer, j.price_factor," \
-	" j.resources"
+	" j.resources, j.options -> 'placement'"
 
 /* sched_cycle.c */
 extern SqlResult CycleRead(const SchedCycle *cycle, SqlStatement *statement,
@@ -275,7 +307,7 @@ extern void HypotheticalAreNew(SchedCycle *cycle);
 /* sched_quota.c */
 extern void SchedQuotasLoad(SchedCycle *cycle);
 extern bool SchedQuotasLock(SchedCycle *cycle);
-extern void SchedQuotasGive(SchedCycle *cycle);
+extern void SchedQuotasStore(SchedCycle *cycle);
 extern bool SchedQuotasCounted(SchedCycle *cycle);
 extern void SchedQuotasCountClaim(const SchedCycle *cycle,
 								  const DecidePart *parts,

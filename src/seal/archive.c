@@ -3,14 +3,15 @@
  * archive.c
  *		Removal of old entries and audit rows, by whole sealed batches.
  *
- * A batch may go once its seal is older than its kind's retention, and only if
- * its rows are still the sealed ones: a changed batch stays as evidence.
- * Before entries go, their closings are written.  Then comes the archived
- * batch, with a digest of the closings and of the archived batch before, and
- * an audit row, which will be sealed itself.  All of it is one transaction.
+ * The rows of a batch may be removed once its seal is older than the retention
+ * of their kind, and only if they still are the rows that were sealed: a batch
+ * that was changed stays as evidence.  Before entries are removed, their sums
+ * are written as closings.  Then a row of archived_batch is added, with a
+ * digest of the closings and of the archived_batch row before, and an audit
+ * row, which will be sealed like any other.  All of this is one transaction.
  *
- * Locks: the chain, as for sealing, so that only one call works on it; never
- * waits.
+ * Locks: the chain, as for sealing, so that only one call works on it; a call
+ * never waits for the lock.
  *
  *-------------------------------------------------------------------------
  */
@@ -32,7 +33,7 @@
 
 PG_FUNCTION_INFO_V1(gpucredit_archive);
 
-/* entries are checked against spend_day, which keeps 32 days */
+/* Entries are compared with spend_day, which keeps 32 days. */
 #define ENTRY_LEAST		(40 * USECS_PER_DAY)
 
 SQL_STATEMENT(chain_lock, SPI_OK_SELECT, "",
@@ -101,7 +102,7 @@ SQL_STATEMENT(archive_batch_write, SPI_OK_INSERT_RETURNING,
 			  " AS previous) w"
 			  " RETURNING pg_catalog.encode(digest, 'hex')");
 
-/* The work of one call. */
+/* The batches that one call archives. */
 typedef struct Batches
 {
 	int			n;
@@ -121,8 +122,8 @@ static void write_archive_batch(SealKind kind, const Batches *batches,
 								int64 archive_batch, TimestampTz until);
 
 /*
- * archive(kind, most): at most so many batches; returns the number of removed
- * rows.
+ * archive(kind, most): archives at most so many batches, and returns the
+ * number of removed rows.
  */
 Datum
 gpucredit_archive(PG_FUNCTION_ARGS)
@@ -133,7 +134,7 @@ gpucredit_archive(PG_FUNCTION_ARGS)
 	TimestampTz before = horizon_of(kind);
 	Batches		batches = {0};
 
-	/* an older snapshot does not see concurrent readers */
+	/* An older snapshot would not see what concurrent calls have removed. */
 	if (before == DT_NOBEGIN || IsolationUsesXactSnapshot())
 		PG_RETURN_INT64(0);
 	SqlConnect();
@@ -156,7 +157,8 @@ gpucredit_archive(PG_FUNCTION_ARGS)
 }
 
 /*
- * Batches sealed before this instant may go; DT_NOBEGIN: none.
+ * Returns the instant before which a batch must be sealed to be archived, or
+ * DT_NOBEGIN if none may be.
  */
 static TimestampTz
 horizon_of(SealKind kind)
@@ -166,7 +168,11 @@ horizon_of(SealKind kind)
 
 	if (kept == 0)
 		return DT_NOBEGIN;
-	/* keys and counted denials are checked against the audit log */
+
+	/*
+	 * verify() compares idempotency keys and counted denials with the audit
+	 * log.
+	 */
 	kept = Max(kept, kind == SEAL_ENTRY ? ENTRY_LEAST :
 			   Max(SettingKeyRetention(), SettingDenialWindow()) +
 			   USECS_PER_DAY);
@@ -174,8 +180,8 @@ horizon_of(SealKind kind)
 }
 
 /*
- * The next batches that may go, up to the first with changed rows.  This
- * decides what remains of each.
+ * Returns the next batches to archive, up to the first one with changed rows,
+ * and keeps or removes the digests of each (choose_batch).
  */
 static Batches
 choose_batches(const ArchivedUpTo *left, SealKind kind, TimestampTz before,
@@ -210,8 +216,10 @@ choose_batches(const ArchivedUpTo *left, SealKind kind, TimestampTz before,
 }
 
 /*
- * Decide what remains of one batch when rows of a kind go.  False: its rows
- * are not the sealed ones, and stay.
+ * Prepares one batch for the removal of its rows of one kind: keeps the
+ * digests of their leaves if the other kind's rows still exist, and otherwise
+ * removes the kept digests.  Returns false if the rows are not the sealed
+ * ones; then they stay.
  */
 static bool
 choose_batch(const ArchivedUpTo *left, SealKind kind, const Seal *seal)
@@ -238,7 +246,8 @@ choose_batch(const ArchivedUpTo *left, SealKind kind, const Seal *seal)
 }
 
 /*
- * Write the closings and delete the rows; until becomes their latest instant.
+ * Writes the closings, deletes the rows, and raises *until to their latest
+ * instant.
  */
 static void
 remove_rows(SealKind kind, const Batches *batches, int64 archive_batch,
@@ -264,9 +273,7 @@ remove_rows(SealKind kind, const Batches *batches, int64 archive_batch,
 		   "Not as many rows leave as were sealed.");
 }
 
-/*
- * Add the link of the chain of archived batches, and its audit row.
- */
+/* Adds a link to the chain of archived batches, and its audit row. */
 static void
 write_archive_batch(SealKind kind, const Batches *batches, int64 archive_batch,
 					TimestampTz until)

@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * archived_batch.c
- *		Batches without rows, and what remains of them.
+ *		Batches whose rows were removed, and what is kept of them.
  *
- * Rows go by whole batches, each kind (entries, audit rows) at its own time.
- * So a batch may have both kinds, one, or none.  While one kind stays, the
- * digests of the other's leaves stay (seal_leaf), so that the batch's root can
- * still be computed.  When both kinds are gone, only the seal stays: earlier
- * proofs end at it.
+ * The rows of a batch are removed together, but each kind (entries, audit
+ * rows) at its own time.  So a batch may have rows of both kinds, of one, or
+ * none. While rows of one kind exist, the digests of the other kind's leaves
+ * are kept in seal_leaf, so that the batch's root can still be computed.  When
+ * both kinds are removed, only the seal is kept, and earlier proofs end at it.
  *
  *-------------------------------------------------------------------------
  */
@@ -48,8 +48,8 @@ ArchivedRead(void)
 }
 
 /*
- * Were more rows removed since?  A reader with several snapshots then has to
- * read again.
+ * Whether more rows were removed since `left` was read.  A reader that uses
+ * several snapshots must then read again.
  */
 bool
 ArchivedMore(const ArchivedUpTo *left)
@@ -64,7 +64,7 @@ ArchivedHas(const ArchivedUpTo *left, SealKind kind, const Seal *seal)
 }
 
 /*
- * Is only the seal left?
+ * Whether the rows of both kinds are removed, so that only the seal is kept.
  */
 bool
 ArchivedAll(const ArchivedUpTo *left, const Seal *seal)
@@ -74,8 +74,8 @@ ArchivedAll(const ArchivedUpTo *left, const Seal *seal)
 }
 
 /*
- * The leaves of a batch.  For a removed kind the kept digests, after any rows
- * that should not exist.
+ * Reads the leaves of a batch.  For a kind that was removed these are the kept
+ * digests; rows that should not exist any more come before them.
  */
 void
 BatchLeaves(const ArchivedUpTo *left, const Seal *seal,
@@ -90,9 +90,7 @@ BatchLeaves(const ArchivedUpTo *left, const Seal *seal,
 	}
 }
 
-/*
- * Append the kept digests.
- */
+/* Appends the kept digests to the leaves. */
 static void
 add_kept(const Seal *seal, SealKind kind, Leaves *leaves)
 {
@@ -118,9 +116,7 @@ add_kept(const Seal *seal, SealKind kind, Leaves *leaves)
 	SqlFree(&row);
 }
 
-/*
- * Do leaves have the sealed root?
- */
+/* Whether the leaves give the sealed root and are as many as were sealed. */
 bool
 BatchIsSealed(const Seal *seal, const Leaves leaves[SEAL_KINDS])
 {
@@ -132,7 +128,8 @@ BatchIsSealed(const Seal *seal, const Leaves leaves[SEAL_KINDS])
 }
 
 /*
- * Keep the digests of one kind, whose rows go before the other's.
+ * Keeps the digests of one kind, whose rows are removed before the other
+ * kind's.
  */
 void
 LeavesKeep(const Seal *seal, SealKind kind, const Leaves *leaves)
@@ -149,9 +146,7 @@ LeavesKeep(const Seal *seal, SealKind kind, const Leaves *leaves)
 	pfree(value);
 }
 
-/*
- * Remove all that is left of a batch, except its seal.
- */
+/* Removes everything kept of a batch, except its seal. */
 void
 LeavesForget(int64 batch)
 {

@@ -10,11 +10,13 @@
 
 #include "seal/seal.h"
 
-/* The last batch without rows of each kind; 0: none. */
+/*
+ * The last batch whose rows were removed, for each kind; 0 if there is none.
+ */
 typedef struct ArchivedUpTo
 {
 	int64		to[SEAL_KINDS];
-	int64		archive_batch;	/* the last one's number */
+	int64		archive_batch;	/* number of the last row of archived_batch */
 } ArchivedUpTo;
 
 extern ArchivedUpTo ArchivedRead(void);

@@ -3,8 +3,9 @@
  * chain.c
  *		The chain of seals: reading it, and the content of a seal.
  *
- * A seal is the SHA-256 of the seal before it, the root of its batch's tree
- * and its header: whoever knows the last seal knows all before it.
+ * A seal is the SHA-256 of the seal before it, the root of its batch's tree,
+ * and its header.  So whoever has the last seal can detect a change of any
+ * before it.
  *
  *-------------------------------------------------------------------------
  */
@@ -41,9 +42,10 @@ SQL_STATEMENT(seal_of_audit, SPI_OK_SELECT, "bigint",
 static Digest digest_column(SqlResult rows, uint64 i, int column);
 
 /*
- * lock_chain(): keeps other calls away until the end of the transaction.
- * False: another call has the chain.  VACUUM and ANALYZE take table locks that
- * conflict, so a table lock would stop sealing while they run.
+ * lock_chain(): acquires the lock on the chain until the end of the
+ * transaction. Returns false if another call has it.  This is not a lock on a
+ * table, because VACUUM and ANALYZE take table locks that would conflict with
+ * it and so stop sealing while they run.
  */
 Datum
 gpucredit_lock_chain(PG_FUNCTION_ARGS)
@@ -52,8 +54,8 @@ gpucredit_lock_chain(PG_FUNCTION_ARGS)
 }
 
 /*
- * A seal's header: its number, its ranges and counts, its instant in
- * microseconds since 1970.
+ * Returns a seal's header: its number, its ranges of ids and numbers of rows,
+ * and its instant in microseconds since 1970.
  */
 char *
 SealHeader(const Seal *seal)
@@ -71,9 +73,7 @@ SealHeader(const Seal *seal)
 	return text.data;
 }
 
-/*
- * Compute a seal.
- */
+/* Computes the digest that is the seal. */
 Digest
 SealDigest(const Seal *seal)
 {
@@ -94,9 +94,9 @@ SealDigest(const Seal *seal)
 }
 
 /*
- * The last seal.  False: there is none, and the result is the start of the
- * chain. The first batch begins at the lowest possible id, so that no row can
- * be added below it.
+ * Reads the last seal.  If there is none, returns false, and *seal is the
+ * start of the chain.  The first batch begins at the lowest possible id, so
+ * that no row can be added below it.
  */
 bool
 SealLast(Seal *seal)
@@ -112,9 +112,7 @@ SealLast(Seal *seal)
 	return true;
 }
 
-/*
- * The whole chain, from its first link.
- */
+/* Returns the whole chain, from its first seal. */
 SqlResult
 SealsAll(void)
 {
@@ -122,7 +120,8 @@ SealsAll(void)
 }
 
 /*
- * The links after a batch, at most so many, older than an instant.
+ * Returns at most so many seals that follow a batch and are older than an
+ * instant.
  */
 SqlResult
 SealsBefore(int64 after, TimestampTz before, int64 most)
@@ -132,9 +131,7 @@ SealsBefore(int64 after, TimestampTz before, int64 most)
 						 Int8Value(most)));
 }
 
-/*
- * What the first seal follows.
- */
+/* Returns the seal that the first real one follows. */
 Seal
 SealNone(void)
 {
@@ -166,7 +163,8 @@ SealFrom(SqlResult rows, uint64 i)
 }
 
 /*
- * The seal whose batch has a row of this id.  False: it is not sealed yet.
+ * Reads the seal whose batch has the row of this id.  Returns false if the row
+ * is not sealed yet.
  */
 bool
 SealOfRow(SealKind kind, int64 id, Seal *seal)
@@ -182,8 +180,8 @@ SealOfRow(SealKind kind, int64 id, Seal *seal)
 }
 
 /*
- * A digest as stored.  A malformed one reads as a digest that nothing has, so
- * that verify_audit() reports its place.
+ * Returns a stored digest.  A malformed one is returned as a digest that no
+ * text has, so that verify_audit() reports its place instead of failing.
  */
 static Digest
 digest_column(SqlResult rows, uint64 i, int column)
@@ -200,9 +198,7 @@ digest_column(SqlResult rows, uint64 i, int column)
 	return digest;
 }
 
-/*
- * A digest as bytea.
- */
+/* Returns a digest as bytea. */
 Datum
 DigestDatum(const Digest *digest)
 {

@@ -3,21 +3,24 @@
  * horizon.c
  *		The ids up to which all transactions have ended.
  *
- * Ids come from sequences, so rows do not commit in their order: below the
- * last id there may be open transactions.  A writer holds ROW EXCLUSIVE on the
- * table from before it takes an id until it ends.  So this reads the
- * sequences, then lists the holders of such locks.  Once they have ended,
- * every id up to the ones read is either visible to a new snapshot, or never
- * comes.  Nothing waits longer than a moment, and nobody waits for us.  The
- * next call asks again for holders that are left.
+ * Ids come from sequences, so rows do not become visible in the order of their
+ * ids: a transaction with a lower id may still be open when one with a higher
+ * id has committed.  A writer holds ROW EXCLUSIVE on the table from before it
+ * gets an id until it ends.  So this code reads the sequences, and then lists
+ * the holders of such locks.  When these have ended, every id up to the
+ * sequences' values is either visible to a new snapshot or will never be.  A
+ * call waits for the holders only for a moment, and nobody waits for the call.
+ * If some holders have not ended, they are recorded, and the next call checks
+ * them again.
  *
- * A sequence is read under its lock.  Without it, a query sees the row up to
- * 32 ids ahead while nextval() writes to the log.  The later takers of these
- * ids would then be missed.
+ * A sequence is read under its lock.  Without the lock, a query would read the
+ * sequence's row up to 32 ids ahead of the values given out while nextval()
+ * writes to the log, and transactions that get these ids later would be
+ * missed.
  *
- * Others hold such a table for hours and take no ids: VACUUM, ANALYZE, CREATE
- * INDEX CONCURRENTLY.  They use other lock modes, so the mode of each holder
- * is checked.
+ * VACUUM, ANALYZE and CREATE INDEX CONCURRENTLY lock such a table for hours
+ * and get no ids.  They use other lock modes, so the mode of each holder is
+ * checked.
  *
  *-------------------------------------------------------------------------
  */
@@ -41,7 +44,7 @@
 
 #define PATIENCE_MS		50
 #define NAP_US			1000
-#define STALLED_S		600		/* the log reports a longer wait */
+#define STALLED_S		600		/* a longer wait is reported in the log */
 
 SQL_STATEMENT(sequences_read, SPI_OK_SELECT, "",
 			  "SELECT COALESCE(pg_catalog.pg_sequence_last_value("
@@ -76,7 +79,8 @@ static void note_pending(const Horizon *horizon, const Holders *holders);
 static Holders parse_holders(Datum list);
 
 /*
- * Set the ids up to which all have ended.  False: no new ones.
+ * Sets the ids up to which all transactions have ended.  Returns false if
+ * there are no new ones.
  */
 bool
 HorizonDecided(Horizon *horizon)
@@ -97,8 +101,9 @@ HorizonDecided(Horizon *horizon)
 }
 
 /*
- * Have the holders noted by an earlier call ended?  pending: some are noted.
- * Holders from before the server's last start ended with it.
+ * Whether the holders that an earlier call recorded have ended.  *pending is
+ * set if any are recorded.  Holders from before the server's last start ended
+ * with the server, so they are ignored.
  */
 static bool
 pending_decided(Horizon *horizon, bool *pending)
@@ -126,7 +131,8 @@ pending_decided(Horizon *horizon, bool *pending)
 }
 
 /*
- * Log that sealing has waited for long, and for whom, in pg_locks' terms.
+ * Logs that sealing has waited for long, and names the transactions it waits
+ * for as pg_locks does.
  */
 static void
 log_stalled(const Holders *holders, TimestampTz since)
@@ -155,8 +161,9 @@ read_sequences(Horizon *horizon)
 }
 
 /*
- * All other transactions that may have taken an id and not ended.  Later ones
- * take later ids than those read.
+ * Returns all other transactions that may have got an id and have not ended. A
+ * transaction that begins to write later gets an id above those that were
+ * read.
  */
 static Holders
 find_holders(void)
@@ -182,7 +189,8 @@ find_holders(void)
 }
 
 /*
- * Is it another's lock on one of the tables, in a writer's mode?
+ * Whether this is another session's lock on one of the tables, in a writer's
+ * mode.
  */
 static bool
 writes(const LockInstanceData *lock, const Oid tables[SEAL_KINDS])
@@ -197,9 +205,7 @@ writes(const LockInstanceData *lock, const Oid tables[SEAL_KINDS])
 		lock->pid != MyProcPid;
 }
 
-/*
- * Give them a moment to end.  False: some have not.
- */
+/* Waits a moment for the holders to end.  Returns false if some have not. */
 static bool
 wait_for(const Holders *holders)
 {
@@ -219,9 +225,7 @@ wait_for(const Holders *holders)
 	return true;
 }
 
-/*
- * Note the holders for the next call.
- */
+/* Records the holders for the next call. */
 static void
 note_pending(const Horizon *horizon, const Holders *holders)
 {
@@ -239,9 +243,7 @@ note_pending(const Horizon *horizon, const Holders *holders)
 						 TimeValue(PgStartTime)));
 }
 
-/*
- * Read the noted holders back from the array.
- */
+/* Parses the recorded holders. */
 static Holders
 parse_holders(Datum list)
 {

@@ -33,7 +33,7 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
-/* Every column, in a fixed order; new ones go last. */
+/* Every column in a fixed order.  A new column must be added at the end. */
 #define ENTRY_COLUMNS \
 	"e.org, e.entry, e.at, e.account, e.bucket, e.source, e.target," \
 	" e.amount, e.operation, e.hold, e.part, e.job, e.attempt, e.trace"
@@ -59,8 +59,9 @@ static void put_value(StringInfo out, Oid type, Datum value);
 static void put_output(StringInfo out, PGFunction output, Datum value);
 
 /*
- * Add the leaves of the rows with ids above from, up to to, at most so many.
- * Returns the last id they cover: to, or the last one within the limit.
+ * Appends the leaves of the rows whose ids are above `from` and at most `to`,
+ * but no more than `most`.  Returns the last id that the leaves cover: `to`,
+ * or the id of the last row if the limit was reached.
  */
 int64
 LeavesRead(SealKind kind, int64 from, int64 to, int64 most, Leaves *leaves)
@@ -86,9 +87,7 @@ LeavesRead(SealKind kind, int64 from, int64 to, int64 most, Leaves *leaves)
 	return leaves->n == most ? leaves->ids[leaves->n - 1] : to;
 }
 
-/*
- * The text of one row; NULL: there is no such row.
- */
+/* Returns the text of one row, or NULL if there is no such row. */
 char *
 LeafText(SealKind kind, int64 id)
 {
@@ -109,9 +108,7 @@ read_rows(SealKind kind, int64 from, int64 to, int64 most)
 				  VALUES(Int8Value(from), Int8Value(to), Int8Value(most)));
 }
 
-/*
- * A row's text: the table's name, then its columns.
- */
+/* Appends a row's text: the table's name, then its columns. */
 static void
 put_row(StringInfo text, SealKind kind, SqlResult rows, uint64 i)
 {
@@ -138,8 +135,9 @@ put_row(StringInfo text, SealKind kind, SqlResult rows, uint64 i)
 }
 
 /*
- * An instant, in microseconds since 1970: a timestamp's last thirty years do
- * not fit in an int64.
+ * Appends an instant, in microseconds since 1970.  The last thirty years of a
+ * timestamp's range do not fit an int64 in this unit, so they are written
+ * unsigned.
  */
 void
 PutInstant(StringInfo out, TimestampTz instant)
@@ -153,9 +151,7 @@ PutInstant(StringInfo out, TimestampTz instant)
 		appendStringInfo(out, INT64_FORMAT, instant + later);
 }
 
-/*
- * A value in its sealed form.
- */
+/* Appends a value in its sealed form. */
 static void
 put_value(StringInfo out, Oid type, Datum value)
 {
@@ -190,13 +186,14 @@ put_value(StringInfo out, Oid type, Datum value)
 		case UUIDOID:
 			put_output(out, uuid_out, value);
 			break;
-		default:				/* credits: the one type of our own */
+		default:				/* credits, the only type of our own */
 			appendStringInfo(out, INT64_FORMAT, DatumGetCredits(value));
 	}
 }
 
 /*
- * A value as its type prints it, if no setting changes that.
+ * Appends a value in its type's text form, for types whose text depends on no
+ * setting.
  */
 static void
 put_output(StringInfo out, PGFunction output, Datum value)

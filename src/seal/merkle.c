@@ -3,9 +3,10 @@
  * merkle.c
  *		The tree over a batch's leaves, as in RFC 6962.
  *
- * A leaf is SHA-256(0x00, its text), a node SHA-256(0x01, left, right); the
- * last node of an odd level goes up unchanged.  The first bytes keep a node
- * from passing for a leaf.
+ * The digest of a leaf is SHA-256(0x00, its text), that of a node is
+ * SHA-256(0x01, left, right).  The last node of a level with an odd number of
+ * nodes is copied to the level above.  The first byte makes sure that a node
+ * is never taken for a leaf.
  *
  *-------------------------------------------------------------------------
  */
@@ -18,8 +19,8 @@ static int	level_up(Digest *level, int n);
 static Digest node(const Digest *left, const Digest *right);
 
 /*
- * The root over some lists of leaves, one after the other.  Without leaves it
- * is the digest of an empty text.
+ * Returns the root over several lists of leaves, one list after the other.
+ * Without leaves it is the digest of an empty text.
  */
 Digest
 MerkleRoot(const Leaves *leaves, int n_lists)
@@ -44,8 +45,9 @@ MerkleRoot(const Leaves *leaves, int n_lists)
 }
 
 /*
- * The siblings of the leaf at an index on its way to the root, from below;
- * returns their number.  A last single node of a level has no sibling.
+ * Stores the siblings that are needed to compute the root from the leaf at an
+ * index, from the lowest level up, and returns their number.  A last node
+ * without a neighbour has no sibling.
  */
 int
 MerklePath(const Leaves *leaves, int n_lists, int index, Digest *path)
@@ -65,9 +67,7 @@ MerklePath(const Leaves *leaves, int n_lists, int index, Digest *path)
 	return length;
 }
 
-/*
- * The lowest level: the leaves of all lists.
- */
+/* Returns the lowest level: the digests of the leaves of all lists. */
 static Digest *
 all_leaves(const Leaves *leaves, int n_lists, int *n)
 {
@@ -86,9 +86,7 @@ all_leaves(const Leaves *leaves, int n_lists, int *n)
 	return all;
 }
 
-/*
- * Replace a level by the one above.
- */
+/* Replaces a level of the tree by the level above, and returns its size. */
 static int
 level_up(Digest *level, int n)
 {

@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * proof.c
- *		audit_proof(): prove that one entry, or audit row, was sealed.
+ *		audit_proof(): the proof that one entry, or audit row, was sealed.
  *
- * The result is enough to compute the seal from the row's text with SHA-256
- * alone (docs/seals.md).  With a published seal, nobody here has to be
- * trusted.
+ * From the result, the seal can be computed from the row's text with SHA-256
+ * alone (docs/seals.md).  If seals are published, the proof holds without
+ * trust in anybody who runs the database.
  *
  *-------------------------------------------------------------------------
  */
@@ -96,9 +96,7 @@ digests_datum(const Digest *digests, int n)
 										   TYPALIGN_INT));
 }
 
-/*
- * Report why a row has no proof.
- */
+/* Raises the error that says why there is no proof for a row. */
 static void
 refuse(const char *kind, int64 id, bool there)
 {

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * row_digest.c
- *		Digests of sealed rows, which name a row that changes.
+ *		Short digests of sealed rows, by which a changed row is found.
  *
- * For each row in order its id and the first 8 bytes of its leaf's digest,
- * most significant byte first.
+ * For each row, in order, they have its id and the first 8 bytes of its leaf's
+ * digest, most significant byte first.
  *
  *-------------------------------------------------------------------------
  */
@@ -13,7 +13,7 @@
 #include "port/pg_bswap.h"
 #include "seal/row_digest.h"
 
-#define PART	8				/* bytes of an id, and of a digest */
+#define PART	8				/* bytes of an id, and of a short digest */
 
 static int64 trace_id(const char *trace);
 
@@ -37,8 +37,9 @@ TracesPack(const Leaves *leaves)
 }
 
 /*
- * Compare the sealed rows with the present ones: the first row that differs.
- * Of removed rows the leaves have only the digests, and number 0.
+ * Compares the sealed rows with the present ones, and returns how the first
+ * row that differs does, with its id.  For removed rows the leaves have only
+ * digests, and 0 for each id.
  */
 TraceProblem
 TracesCompare(Datum traces, const Leaves *leaves, int64 *id)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * row_digest.h
- *		Digests of sealed rows, which name a row that changes.
+ *		Short digests of sealed rows, by which a changed row is found.
  *
  *-------------------------------------------------------------------------
  */

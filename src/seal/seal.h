@@ -11,7 +11,10 @@
 #include "util/digest.h"
 #include "util/sql.h"
 
-/* The two append-only tables that are sealed, in the order of a batch. */
+/*
+ * The two append-only tables that are sealed, in the order they have in a
+ * batch.
+ */
 typedef enum SealKind
 {
 	SEAL_ENTRY = 0,
@@ -20,7 +23,9 @@ typedef enum SealKind
 
 #define SEAL_KINDS	2
 
-/* their tables */
+#define SEAL_BATCH_ROWS		8192	/* most rows of each kind in a batch */
+
+/* the names of the tables */
 extern const char *const SealKindNames[SEAL_KINDS];
 
 typedef struct Digest
@@ -28,7 +33,7 @@ typedef struct Digest
 	uint8		bytes[DIGEST_SIZE];
 } Digest;
 
-/* Rows of a batch: their ids, and their leaves' digests, in order. */
+/* The ids of a batch's rows, and the digests of their leaves, in order. */
 typedef struct Leaves
 {
 	int			n;
@@ -37,7 +42,10 @@ typedef struct Leaves
 	Digest	   *digests;
 } Leaves;
 
-/* One link of the chain.  A batch has the ids above from, up to to. */
+/*
+ * One seal of the chain.  For each kind, its batch has the rows with ids above
+ * `from` and at most `to`.
+ */
 typedef struct Seal
 {
 	int64		batch;
@@ -50,7 +58,7 @@ typedef struct Seal
 	Digest		seal;
 } Seal;
 
-/* horizon.c */
+/* Defined in horizon.c: the ids up to which all transactions have ended. */
 typedef struct Horizon
 {
 	int64		to[SEAL_KINDS];
@@ -58,20 +66,20 @@ typedef struct Horizon
 
 extern bool HorizonDecided(Horizon *horizon);
 
-/* leaf.c */
+/* Defined in leaf.c. */
 extern int64 LeavesRead(SealKind kind, int64 from, int64 to, int64 most,
 						Leaves *leaves);
 extern char *LeafText(SealKind kind, int64 id);
 extern void PutInstant(StringInfo out, TimestampTz instant);
 
-/* merkle.c */
+/* Defined in merkle.c. */
 extern Digest MerkleRoot(const Leaves *leaves, int n_lists);
 extern int	MerklePath(const Leaves *leaves, int n_lists, int index,
 					   Digest *path);
 
 #define MERKLE_DEPTH	32
 
-/* chain.c */
+/* Defined in chain.c. */
 extern char *SealHeader(const Seal *seal);
 extern Digest SealDigest(const Seal *seal);
 extern Datum DigestDatum(const Digest *digest);

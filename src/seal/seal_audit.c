@@ -1,16 +1,18 @@
 /*-------------------------------------------------------------------------
  *
  * seal_audit.c
- *		seal_audit(): seal new entries and audit rows, in batches.
+ *		seal_audit(): seals new entries and audit rows, in batches.
  *
- * Writers notice nothing: sealing reads what they committed.  For each batch
- * seal_row keeps the ids of its rows and the first bytes of their leaves'
- * digests, only to name a row that changed: the root alone decides.
+ * Writers are not disturbed, as sealing reads what they have committed.  For
+ * each batch, seal_row keeps the ids of its rows and the first bytes of their
+ * leaves' digests.  They only serve to name a row that was changed; whether
+ * one was is decided by the root alone.
  *
- * A call ends after gpucredit.upkeep_time, or MOST_BATCHES; the next one goes
- * on.
+ * A call ends after gpucredit.upkeep_time, or after MOST_BATCHES batches, and
+ * the next call continues there.
  *
- * Locks: the chain, against another call; that one finds nothing to do.
+ * Locks: the chain.  A concurrent call does not wait for the lock and seals
+ * nothing.
  *
  *-------------------------------------------------------------------------
  */
@@ -31,8 +33,7 @@
 
 API_FUNCTION(gpucredit_seal_audit, seal_audit);
 
-#define BATCH_ROWS		8192	/* of each kind, at most */
-#define MOST_BATCHES	64		/* batches per call */
+#define MOST_BATCHES	64		/* most batches that a call seals */
 
 SQL_STATEMENT(chain_lock, SPI_OK_SELECT, "",
 			  "SELECT gpucredit_internal.lock_chain()");
@@ -114,9 +115,7 @@ call_seal_audit(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/*
- * May a call that sealed so many batches seal another one?
- */
+/* Whether a call that has sealed so many batches may seal another one. */
 static bool
 may_seal(int batches, TimestampTz until)
 {
@@ -124,8 +123,9 @@ may_seal(int batches, TimestampTz until)
 }
 
 /*
- * Sealing must see all that is committed, so an old snapshot is refused.  A
- * standby would refuse the lock, with an error that says nothing to a caller.
+ * Sealing must see everything that is committed, so a transaction with an old
+ * snapshot is refused.  A standby is refused here as well, because it would
+ * refuse the lock with an error that tells the caller nothing.
  */
 static void
 require_read_committed(void)
@@ -143,7 +143,8 @@ require_read_committed(void)
 }
 
 /*
- * Seal the next batch; last becomes its seal.  False: there is nothing more.
+ * Seals the next batch and stores its seal in *last.  Returns false if there
+ * is nothing more to seal.
  */
 static bool
 seal_batch(Seal *last, const Horizon *horizon, int64 sealed[SEAL_KINDS])
@@ -157,7 +158,7 @@ seal_batch(Seal *last, const Horizon *horizon, int64 sealed[SEAL_KINDS])
 		seal.from[k] = last->to[k];
 		seal.to[k] = LeavesRead((SealKind) k, seal.from[k],
 								Max(horizon->to[k], seal.from[k]),
-								BATCH_ROWS, &leaves[k]);
+								SEAL_BATCH_ROWS, &leaves[k]);
 		seal.rows[k] = leaves[k].n;
 	}
 	if (leaves[SEAL_ENTRY].n + leaves[SEAL_AUDIT].n == 0)
@@ -172,9 +173,7 @@ seal_batch(Seal *last, const Horizon *horizon, int64 sealed[SEAL_KINDS])
 	return true;
 }
 
-/*
- * Write a seal's row, and its batch's row digests.
- */
+/* Writes the row of a seal, and the short digests of its batch's rows. */
 static void
 write_seal(const Seal *seal, const Leaves *leaves)
 {

@@ -1,13 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * verify_audit.c
- *		verify_audit(): the first batch and row that is not the sealed one.
+ *		verify_audit(): finds the first batch and row that is not as it
+ *		was sealed.
  *
- * It checks the links from the first one on, however little the caller asks
- * for: a link is good only if all before it are.  Then it reads and hashes the
- * rows of each batch sealed since the given instant.  It reports the first
- * finding, since nothing after it is reliable.  If rows were removed during
- * the call, it begins again, as they may be all that is missing.
+ * It checks every seal of the chain from the first one, whatever period the
+ * caller asks for, because a seal is good only if all seals before it are.
+ * Then it reads and hashes the rows of each batch sealed since the given
+ * instant.  It reports the first finding only, since nothing after it is
+ * reliable.  If rows were archived during the call, it begins again, because
+ * their absence may be all that it found.
  *
  *-------------------------------------------------------------------------
  */
@@ -36,14 +38,15 @@ SQL_STATEMENT(traces_last, SPI_OK_SELECT, "",
 
 SQL_STATEMENT(archive_batches_check, SPI_OK_SELECT, "",
 			  "SELECT c.subject, c.detail"
-			  " FROM gpucredit_internal.check_archive_batches(NULL) c LIMIT 1");
+			  " FROM gpucredit_internal.check_archive_batches(NULL, NULL) c LIMIT 1");
 
-/* A finding, and its place. */
+/* What is wrong, and where. */
 typedef struct Finding
 {
-	const char *problem;		/* NULL: nothing */
+	const char *problem;		/* NULL if nothing is wrong */
 	int64		batch;
-	const char *row;			/* "entry 17", NULL: the link itself */
+	const char *row;			/* such as "entry 17", or NULL if it is the
+								 * seal itself */
 	const char *detail;
 } Finding;
 
@@ -78,7 +81,7 @@ gpucredit_verify_audit(PG_FUNCTION_ARGS)
 	{
 		SqlFree(&rows);
 		left = ArchivedRead();
-		/* read before the seals, which may become more */
+		/* Read before the seals, to which concurrent calls may add. */
 		last = SqlInt8(SqlRun(&traces_last, NULL), 0, 1);
 		rows = SealsAll();
 		finding = check_chain(&left, rows, since, last);
@@ -94,8 +97,9 @@ gpucredit_verify_audit(PG_FUNCTION_ARGS)
 }
 
 /*
- * The first link, or row of a batch sealed since, that is not the sealed one.
- * A chain that ends before the last batch with digests has lost its end.
+ * Returns the first seal, or the first row of a batch sealed since an instant,
+ * that is not as it was sealed.  If seal_row has a later batch than the chain,
+ * the end of the chain was removed.
  */
 static Finding
 check_chain(const ArchivedUpTo *left, SqlResult rows, TimestampTz since,
@@ -133,7 +137,8 @@ check_chain(const ArchivedUpTo *left, SqlResult rows, TimestampTz since,
 }
 
 /*
- * Is a seal the digest of its header, and does it follow the one before?
+ * Checks that a seal is the digest of its header, and that it follows the one
+ * before.
  */
 static Finding
 check_link(const Seal *before, const Seal *seal)
@@ -163,8 +168,9 @@ check_link(const Seal *before, const Seal *seal)
 }
 
 /*
- * Are a batch's rows the sealed ones?  While one kind stays, the other kind's
- * digests must match; removed rows must not exist again.
+ * Checks that a batch's rows are the sealed ones.  While the rows of one kind
+ * exist, the kept digests of the other kind must match; removed rows must not
+ * exist again.
  */
 static Finding
 check_rows(const ArchivedUpTo *left, const Seal *seal)
@@ -180,8 +186,8 @@ check_rows(const ArchivedUpTo *left, const Seal *seal)
 }
 
 /*
- * Does seal_row have the digests of a batch's rows?  It names the row that
- * differs, so it must not be wrong when one does.
+ * Checks that seal_row has the short digests of a batch's rows.  They are used
+ * to name a changed row, so they must be right before one is changed.
  */
 static Finding
 check_traces(const ArchivedUpTo *left, const Seal *seal, const Leaves *leaves)
@@ -214,9 +220,7 @@ check_traces(const ArchivedUpTo *left, const Seal *seal, const Leaves *leaves)
 	return finding;
 }
 
-/*
- * Which row of a batch is the first that differs?
- */
+/* Finds the first row of a batch that differs from the sealed one. */
 static Finding
 name_row(const ArchivedUpTo *left, const Seal *seal, const Leaves *leaves)
 {
@@ -254,9 +258,7 @@ name_row(const ArchivedUpTo *left, const Seal *seal, const Leaves *leaves)
 	return finding;
 }
 
-/*
- * Do the removed rows' digests match, and their closings?
- */
+/* Checks the digests of the archived batches and their closings. */
 static Finding
 check_archive_batches(void)
 {
@@ -272,9 +274,7 @@ check_archive_batches(void)
 	return finding;
 }
 
-/*
- * Is a published seal in the chain?
- */
+/* Checks that a published seal is in the chain. */
 static Finding
 check_head(const bytea *head, SqlResult rows)
 {

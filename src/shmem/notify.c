@@ -3,22 +3,24 @@
  * notify.c
  *		Notifications at the commit, if the queue has room.
  *
- * They are sent when the transaction is about to commit.  pg_notify() sends at
- * once, and a transaction that did so cannot be prepared.  A prepared
- * transaction sends none: it commits elsewhere.
+ * They are sent when the transaction is about to commit.  pg_notify() would
+ * send at once, and a transaction that has called it cannot be prepared.  A
+ * transaction that is prepared sends no notifications, because another session
+ * commits it.
  *
  * PostgreSQL has one notification queue for all databases, and any login can
- * fill it: a session that listens and stays in a transaction keeps all later
- * entries. Then a commit with a notification fails (54000).  Our calls must
- * not fail, and their tables have the same news.  So notifications are dropped
- * and counted once the queue is used up to gpucredit.notify_queue_limit.
+ * fill it: while a session that listens stays in a transaction, all later
+ * entries are kept.  Once the queue is full, a commit with a notification
+ * fails (54000). Our calls must not fail because of this, and what they notify
+ * about can also be read from tables.  So notifications are dropped and
+ * counted once the queue is full up to gpucredit.notify_queue_limit.
  *
- * To know that before the commit, this code takes the lock that PostgreSQL
- * takes a moment later to write to the queue.  It holds the lock until the
- * transaction ends, so no other session fills the queue in between.  A commit
- * that fills the queue, or waits for a standby, keeps that lock for long, and
- * any login can fill the lock table.  So this code tries for WAIT_MS at most,
- * and then drops its notifications.
+ * To know the queue's use at the commit, this code acquires the lock that
+ * PostgreSQL itself acquires a moment later to write to the queue.  The lock
+ * is kept until the transaction ends, so no other session fills the queue in
+ * between.  A commit that fills the queue, or waits for a standby, may keep
+ * that lock for long, and any login can fill the lock table.  So this code
+ * tries to get the lock for WAIT_MS at most, and then drops its notifications.
  *
  * Locks: the notification queue, last of all.
  *
@@ -40,8 +42,8 @@
 #include "utils/fmgrprotos.h"
 #include "utils/guc.h"
 
-#define WAIT_MS		100			/* for the queue's lock */
-#define ENTRY_BYTES	32			/* of an entry, without its two texts */
+#define WAIT_MS		100			/* milliseconds to wait for the queue's lock */
+#define ENTRY_BYTES	32			/* bytes of an entry without its two texts */
 
 static Size dropped_size(void);
 static void dropped_start(void *memory, bool found);
@@ -58,7 +60,8 @@ static const SegmentPart notify_part = {"gpucredit notifications",
 dropped_size, dropped_start, reset_dropped};
 
 static double queue_limit;
-static pg_atomic_uint64 *dropped = NULL;	/* by database */
+static pg_atomic_uint64 *dropped = NULL;	/* number of dropped
+											 * notifications, by database */
 static Pending *notifications = NULL;
 
 void
@@ -99,7 +102,8 @@ reset_dropped(int number)
 }
 
 /*
- * How many were dropped in this database; it has an entry.
+ * Returns how many notifications were dropped in this database.  The database
+ * must have an entry in shared memory.
  */
 uint64
 NotifyDropped(void)
@@ -108,8 +112,8 @@ NotifyDropped(void)
 }
 
 /*
- * Notify a channel once the present (sub)transaction has committed, if there
- * is room.
+ * Notifies a channel when the present (sub)transaction has committed, if the
+ * queue has room.
  */
 void
 NotifyAtCommit(const char *channel, const char *payload)
@@ -118,7 +122,8 @@ NotifyAtCommit(const char *channel, const char *payload)
 }
 
 /*
- * Send the notifications of a commit; forget those of a rollback.
+ * Sends the notifications of a transaction that commits, and drops those of
+ * one that rolls back.
  */
 static void
 at_transaction_end(XactEvent event, void *arg)
@@ -147,8 +152,9 @@ at_subtransaction_end(SubXactEvent event, SubTransactionId self,
 }
 
 /*
- * Send as many as fit.  An entry that does not fit into the rest of a page
- * begins the next page, so entries take at most twice their bytes.
+ * Sends as many notifications as there is room for.  An entry that does not
+ * fit the rest of a page begins the next page, so entries need at most twice
+ * their own size.
  */
 static void
 send_all(void)
@@ -170,8 +176,8 @@ send_all(void)
 }
 
 /*
- * The lock of PreCommit_Notify().  False: another session has kept it too
- * long, or the lock table is full.
+ * Acquires the lock that PreCommit_Notify() will need.  Returns false if
+ * another session has kept it for too long, or if the lock table is full.
  */
 static bool
 lock_queue(void)
@@ -190,7 +196,8 @@ lock_queue(void)
 }
 
 /*
- * How many bytes of the queue may be used, without a begun page.
+ * Returns how many bytes of the queue may still be used.  The page in use is
+ * not counted.
  */
 static double
 free_bytes(void)

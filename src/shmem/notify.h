@@ -8,7 +8,7 @@
 #ifndef GPUCREDIT_NOTIFY_H
 #define GPUCREDIT_NOTIFY_H
 
-/* Tell a node's agent to send a heartbeat. */
+/* The channel that asks a node's agent to send a heartbeat at once. */
 #define NODE_CHANNEL	"gpucredit_node"
 
 extern void NotifyInit(void);

@@ -3,16 +3,16 @@
  * segment.c
  *		The extension's part of the server's shared memory.
  *
- * It exists if shared_preload_libraries loaded the library; code that needs it
- * asks SegmentReady() first.  Modules add their parts from XxxInit(); each
- * part's own file says which lock guards it.
+ * It exists only if shared_preload_libraries loads the library, so code that
+ * needs it calls SegmentReady() first.  Modules add their parts in their
+ * XxxInit(); the file of each part says which lock guards it.
  *
- * Several databases of a server may have the extension.  Data by database is
- * an array of SEGMENT_DATABASES.  A database gets its number at its first use,
- * under "lock", and keeps it while the database exists, so a backend may
- * remember its own.  If no number is left, a database has none: nothing is
- * counted for it, the background worker schedules nothing in it, and the log
- * says so once.
+ * Several databases of a server may have the extension.  Data that is kept by
+ * database is an array of SEGMENT_DATABASES elements.  A database gets its
+ * number at its first use, under "lock", and keeps it as long as the database
+ * exists, so a backend may remember the number of its own database.  If no
+ * number is free, nothing is counted for the database and the background
+ * worker schedules nothing in it, which the log reports once.
  *
  *-------------------------------------------------------------------------
  */
@@ -32,9 +32,10 @@
 
 typedef struct Directory
 {
-	LWLock	   *lock;			/* guards the numbers */
+	LWLock	   *lock;			/* guards the assignment of numbers */
 	bool		logged_full;	/* guarded by lock */
-	pg_atomic_uint32 databases[SEGMENT_DATABASES];	/* OIDs; 0: free */
+	pg_atomic_uint32 databases[SEGMENT_DATABASES];	/* their OIDs, or 0 if a
+													 * number is free */
 } Directory;
 
 static Size directory_size(void);
@@ -55,9 +56,7 @@ static shmem_startup_hook_type previous_startup = NULL;
 static Directory *directory = NULL;
 static int	my_database = DATABASE_UNKNOWN;
 
-/*
- * _PG_init() calls it before the modules that have parts.
- */
+/* Called by _PG_init() before the modules that add parts. */
 void
 SegmentInit(void)
 {
@@ -77,9 +76,7 @@ SegmentAdd(const SegmentPart *part)
 	parts[n_parts++] = *part;
 }
 
-/*
- * Does our shared memory exist?
- */
+/* Whether our shared memory exists. */
 bool
 SegmentReady(void)
 {
@@ -96,9 +93,7 @@ request_parts(void)
 	RequestNamedLWLockTranche("gpucredit", 1);
 }
 
-/*
- * Allocate the parts' memory and initialise each.
- */
+/* Allocates the memory of each part and initialises it. */
 static void
 start_parts(void)
 {
@@ -135,8 +130,8 @@ directory_start(void *memory, bool found)
 }
 
 /*
- * The number of this backend's database, or -1: it has none.  Called inside a
- * transaction, when our shared memory exists.
+ * Returns the number of this backend's database, or -1 if it could get none.
+ * Must be called inside a transaction, and only if our shared memory exists.
  */
 int
 SegmentDatabase(void)
@@ -153,8 +148,8 @@ SegmentDatabaseOid(int number)
 }
 
 /*
- * Find or take a number for this database.  Dropped databases are looked up
- * before the lock.
+ * Finds the number of this database, or assigns one.  Which databases were
+ * dropped is looked up before the lock is acquired.
  */
 static int
 allocate_number(void)
@@ -180,7 +175,7 @@ allocate_number(void)
 	for (int i = 0; i < SEGMENT_DATABASES && number < 0; i++)
 	{
 		if (SegmentDatabaseOid(i) == gone[i])
-			number = i;			/* free, or a dropped database's */
+			number = i;			/* free, or assigned to a dropped database */
 	}
 	for (int i = 0; i < n_parts && number >= 0 && !known; i++)
 	{

@@ -8,12 +8,13 @@
 #ifndef GPUCREDIT_SEGMENT_H
 #define GPUCREDIT_SEGMENT_H
 
-#define SEGMENT_DATABASES	32	/* databases with data in it */
+#define SEGMENT_DATABASES	32	/* most databases that have data in it */
 
 /*
- * A module's part: its size and its initialisation.  The postmaster calls
- * start() with "found" false once, before any backend runs.  reset(), if set,
- * prepares a database's place for another database.
+ * A module's part of the shared memory.  size() returns its size.  The
+ * postmaster calls start() with "found" false once, before any backend runs.
+ * reset(), if not NULL, clears the data of a database's number when another
+ * database gets the number.
  */
 typedef struct SegmentPart
 {

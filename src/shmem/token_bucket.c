@@ -1,26 +1,29 @@
 /*-------------------------------------------------------------------------
  *
  * token_bucket.c
- *		Token buckets in shared memory: what is left of each rate limit.
+ *		Token buckets in shared memory: how many calls each rate limit
+ *		still allows.
  *
- * A missing bucket is full, so setting a limit creates nothing and removing it
- * frees nothing.  Nothing here is durable, and no rollback undoes it.
+ * A bucket that does not exist counts as full, so setting a limit creates
+ * nothing here, and removing it frees nothing.  Nothing here is durable, and
+ * no rollback undoes it.
  *
- * The memory is an array of sets of SET_SIZE buckets, as in a processor's
- * cache; a bucket's key selects its set.  gpucredit.max_token_buckets is the
- * number of all buckets.  If a set is full, the bucket nearest to full makes
- * room: its account may then make at most the forgotten number of calls too
- * many.  "forgotten" counts such buckets that were not full.
+ * As in a processor's cache, the memory is an array of sets of SET_SIZE
+ * buckets, and a bucket's key selects its set.  gpucredit.max_token_buckets is
+ * the number of all buckets.  If a set is full, the bucket that is nearest to
+ * full is replaced.  Its account may then make at most as many calls too many
+ * as tokens were missing from the bucket.  "forgotten" counts replaced buckets
+ * that were not full.
  *
- * Locking: the sets are spread over LOCKS lightweight locks, by set number
- * modulo LOCKS; a lock guards every field of its sets.  A call that takes from
- * several buckets holds all their locks, taken in ascending order, so that a
- * call refused by one bucket takes from none.  No other work happens under
- * these locks.
+ * Locking: the sets are distributed over LOCKS lightweight locks, by set
+ * number modulo LOCKS, and a lock guards every field of its sets.  A call that
+ * takes tokens from several buckets holds the locks of all, acquired in
+ * ascending order, so that a call that one bucket refuses takes no token from
+ * the others. Nothing else is done under these locks.
  *
- * Time is the caller's (gpucredit.clock).  It may be a little late, as each
- * backend reads its own: then nothing is filled.  If the clock was set back by
- * more than LATE, the bucket continues from its present tokens.
+ * The caller passes the instant (gpucredit.clock).  It may be a little before
+ * that of another backend, and then no tokens are added.  If the clock was set
+ * back by more than LATE, the bucket continues with its present tokens.
  *
  *-------------------------------------------------------------------------
  */
@@ -41,17 +44,18 @@
 
 #define SET_SIZE	8
 #define LOCKS		32
-#define TAKE_MAX	32			/* buckets a call may take from */
+#define TAKE_MAX	32			/* most buckets that a call may take tokens
+								 * from */
 #define LATE		USECS_PER_SEC
-#define ALMOST		1e-6		/* the rounding error of a token */
+#define ALMOST		1e-6		/* allowed rounding error, in tokens */
 
 typedef struct TokenBucketState
 {
 	uint8		key[TOKEN_BUCKET_KEY_SIZE];
 	bool		used;
-	double		per_second;		/* for the choice of a bucket to forget */
+	double		per_second;		/* to choose the bucket to replace */
 	double		burst;
-	double		tokens;			/* at instant "at" */
+	double		tokens;			/* at the instant "at" */
 	TimestampTz at;
 } TokenBucketState;
 
@@ -63,7 +67,7 @@ typedef struct BucketSet
 typedef struct TokenBuckets
 {
 	int			tranche;
-	uint32		n_sets;			/* never changes */
+	uint32		n_sets;			/* constant */
 	pg_atomic_uint64 forgotten;
 	LWLockPadded locks[LOCKS];
 	BucketSet	sets[FLEXIBLE_ARRAY_MEMBER];
@@ -125,8 +129,9 @@ token_buckets_start(void *memory, bool found)
 }
 
 /*
- * Take a token from each bucket, or from none.  Returns -1 if taken, else the
- * bucket with the longest wait, and that wait in seconds.
+ * Takes a token from each bucket, or from none.  Returns -1 if the tokens were
+ * taken.  Otherwise it returns the index of the bucket with the longest wait
+ * for a token, and this wait in seconds.
  */
 int
 TokenBucketDebit(const TokenBucket *levels, int n, TimestampTz now,
@@ -198,8 +203,8 @@ unlock_sets(const bool *held)
 }
 
 /*
- * Find the bucket of a level, or make a full one.  Buckets of the same call
- * make room for each other only if no other can.
+ * Finds the bucket of a limit, or creates a full one.  If it has to replace a
+ * bucket, one of the same call is only chosen if there is no other.
  */
 static TokenBucketState *
 bucket_of(const TokenBucket *level, TimestampTz now,

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * token_bucket.h
- *		Token buckets in shared memory: what is left of each rate limit.
+ *		Token buckets in shared memory: how many calls each rate limit
+ *		still allows.
  *
  *-------------------------------------------------------------------------
  */
@@ -12,10 +13,10 @@
 
 #define TOKEN_BUCKET_KEY_SIZE	16
 
-/* A bucket: its name, its rate, and its size. */
+/* A bucket: its key, the rate at which it is filled, and its size. */
 typedef struct TokenBucket
 {
-	uint8		key[TOKEN_BUCKET_KEY_SIZE]; /* a digest */
+	uint8		key[TOKEN_BUCKET_KEY_SIZE]; /* a digest of the limit's row */
 	double		per_second;
 	double		burst;
 } TokenBucket;

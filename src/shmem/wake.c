@@ -1,20 +1,22 @@
 /*-------------------------------------------------------------------------
  *
  * wake.c
- *		Wake the scheduler's worker after a commit.
+ *		Wakes the scheduler's background worker after a commit.
  *
  * Code that changes what a pool's cycle would decide calls WakePool().  The
- * backend notes the pool, and passes it on at XACT_EVENT_COMMIT, when other
- * sessions see the change: it adds the pools to the database's, and sets the
- * worker's latch.  A rollback passes nothing on, nor does PREPARE, as that
- * commits elsewhere; the worker also looks at each interval.
+ * backend notes the pool until XACT_EVENT_COMMIT, when other sessions can see
+ * the change.  Then it adds the noted pools to those of the database, and sets
+ * the worker's latch.  A rollback wakes nobody.  Neither does PREPARE, because
+ * another session commits the transaction; the worker also runs at a fixed
+ * interval and finds the change then.
  *
- * Pools are a set of 64 bits, by a hash of their names; two pools with the
+ * Pools are a set of 64 bits, by a hash of their names.  Two pools with the
  * same bit are woken together.
  *
- * Locking: "lock" of a database's entry guards the worker's process and latch.
- * Both live in shared memory as long as the server, so a latch set after its
- * process ended does no harm.  The rest are atomics.
+ * Locking: "lock" of a database's entry guards the worker's process id and
+ * latch. Latches are in shared memory as long as the server runs, so it does
+ * no harm to set the latch of a process that has ended.  The other fields are
+ * atomics.
  *
  *-------------------------------------------------------------------------
  */
@@ -37,9 +39,9 @@
 typedef struct Listener
 {
 	slock_t		lock;
-	int			pid;			/* 0: none */
+	int			pid;			/* 0 if no worker runs */
 	Latch	   *latch;
-	pg_atomic_uint64 pools;		/* a change committed there */
+	pg_atomic_uint64 pools;		/* pools for which a change has committed */
 	pg_atomic_uint64 cycles;
 	pg_atomic_uint64 started;
 	pg_atomic_uint64 failures;
@@ -61,9 +63,9 @@ static const SegmentPart wake_part = {"gpucredit scheduler", listeners_size,
 listeners_start, reset_listener};
 
 static Listener *listeners = NULL;
-static PoolSet to_wake = 0;		/* at this transaction's commit */
+static PoolSet to_wake = 0;		/* to wake at this transaction's commit */
 static SubTransactionId woken_in[64];	/* by bit: the first subtransaction
-										 * that asked */
+										 * that asked to wake the pools */
 
 void
 WakeInit(void)
@@ -81,9 +83,7 @@ listeners_size(void)
 	return sizeof(Listener) * SEGMENT_DATABASES;
 }
 
-/*
- * Initialise the memory.
- */
+/* Initialises the memory when the postmaster starts. */
 static void
 listeners_start(void *memory, bool found)
 {
@@ -102,7 +102,8 @@ listeners_start(void *memory, bool found)
 }
 
 /*
- * For another database: the one before was dropped, and its worker ended.
+ * Clears the entry for another database: the one before was dropped, and its
+ * worker has ended.
  */
 static void
 reset_listener(int number)
@@ -116,9 +117,7 @@ reset_listener(int number)
 	pg_atomic_write_u64(&listener->last_cycle, 0);
 }
 
-/*
- * This database's entry; NULL: it has none.
- */
+/* Returns this database's entry, or NULL if it has none. */
 static Listener *
 my_listener(void)
 {
@@ -136,9 +135,7 @@ WakePoolSet(const char *pool)
 	return UINT64CONST(1) << (hash % 64);
 }
 
-/*
- * Wake the worker for a pool once this transaction has committed.
- */
+/* Wakes the worker for a pool after this transaction has committed. */
 void
 WakePool(const char *pool)
 {
@@ -151,9 +148,7 @@ WakeAll(void)
 	note_pool(ALL_POOLS);
 }
 
-/*
- * Note which subtransaction asks, for pools that are not noted yet.
- */
+/* Records which subtransaction asks, for the pools that are not noted yet. */
 static void
 note_pool(PoolSet pools)
 {
@@ -164,9 +159,7 @@ note_pool(PoolSet pools)
 	to_wake |= pools;
 }
 
-/*
- * Wake at the commit; forget at an abort.
- */
+/* Wakes the worker at the commit; drops the noted pools at an abort. */
 static void
 at_transaction_end(XactEvent event, void *arg)
 {
@@ -187,8 +180,8 @@ at_transaction_end(XactEvent event, void *arg)
 }
 
 /*
- * Forget the requests of a rolled back subtransaction and its children, which
- * have later numbers.
+ * Drops what a rolled back subtransaction and its children noted.  Children
+ * have higher numbers.
  */
 static void
 at_subtransaction_end(SubXactEvent event, SubTransactionId mine,
@@ -206,9 +199,9 @@ at_subtransaction_end(SubXactEvent event, SubTransactionId mine,
 }
 
 /*
- * Wake the worker, if there is one.  The transaction is over: nothing here may
- * fail or read a catalog, so an earlier call, or the worker, has looked up the
- * database's number.
+ * Wakes the worker, if there is one.  The transaction has committed, so
+ * nothing here may fail or read a catalog: an earlier call, or the worker, has
+ * looked up the database's number.
  */
 static void
 wake_worker(PoolSet pools)
@@ -232,8 +225,8 @@ wake_worker(PoolSet pools)
 }
 
 /*
- * Become the database's worker until this process ends.  False: there is one
- * already, or the database has no entry.
+ * Registers this process as the database's worker until it ends.  Returns
+ * false if there is a worker already, or the database has no entry.
  */
 bool
 WakeListen(void)
@@ -267,9 +260,7 @@ stop_listening(int code, Datum arg)
 	SpinLockRelease(&listener->lock);
 }
 
-/*
- * The pools woken since the last call.
- */
+/* Returns the pools that were woken since the last call. */
 PoolSet
 WakeCollect(void)
 {
@@ -277,7 +268,8 @@ WakeCollect(void)
 }
 
 /*
- * Return pools that had no cycle: the next WakeCollect() has them again.
+ * Adds pools whose cycle could not run, so that the next WakeCollect() returns
+ * them again.
  */
 void
 WakeKeep(PoolSet pools)
@@ -286,8 +278,8 @@ WakeKeep(PoolSet pools)
 }
 
 /*
- * Report a cycle.  While another pool lacks one, last_cycle stays as it is: so
- * a blocked pool does not hide behind the others.
+ * Counts a cycle.  last_cycle is only updated if no other pool is behind, so
+ * that it shows when one pool has had no cycle for long.
  */
 void
 WakeCount(bool success, uint64 started, bool behind)
@@ -307,7 +299,8 @@ WakeCount(bool success, uint64 started, bool behind)
 }
 
 /*
- * Read the figures of this database's worker.  False: it has no entry.
+ * Reads the counts of this database's worker.  Returns false if the database
+ * has no entry.
  */
 bool
 WakeRead(WakeReport *report)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * wake.h
- *		Wake the scheduler's worker after a commit.
+ *		Wakes the scheduler's background worker after a commit.
  *
  *-------------------------------------------------------------------------
  */
@@ -10,25 +10,26 @@
 
 #include "datatype/timestamp.h"
 
-typedef uint64 PoolSet;			/* pools by a hash of their names */
+typedef uint64 PoolSet;			/* set of pools, by a hash of their names */
 
 #define ALL_POOLS	(~(PoolSet) 0)
 
-/* The figures of a database's worker since the server started. */
+/* The counts of a database's worker since the server started. */
 typedef struct WakeReport
 {
-	int			pid;			/* 0: none is running */
+	int			pid;			/* 0 if no worker runs */
 	uint64		cycles;
-	uint64		started;		/* jobs */
+	uint64		started;		/* number of started jobs */
 	uint64		failures;
-	TimestampTz last_cycle;		/* when all pools last had a cycle; 0: never */
+	TimestampTz last_cycle;		/* when all pools last had a cycle, or 0 if
+								 * never */
 } WakeReport;
 
 extern void WakeInit(void);
 extern void WakePool(const char *pool);
 extern void WakeAll(void);
 
-/* For the worker alone. */
+/* Functions that only the worker calls. */
 extern bool WakeListen(void);
 extern PoolSet WakeCollect(void);
 extern void WakeKeep(PoolSet pools);

@@ -3,8 +3,8 @@
  * clip.c
  *		A caller's text, made fit for an error message.
  *
- * A message goes to a log and to terminals, so control characters appear as
- * \x1b or \u009b.
+ * A message is written to a log and to terminals, so control characters appear
+ * in it as escapes such as \x1b or \u009b.
  *
  *-------------------------------------------------------------------------
  */
@@ -20,9 +20,9 @@
 PG_FUNCTION_INFO_V1(gpucredit_clip_for_message);
 
 /*
- * The text itself if it is short and plain.  Else its first CLIP_BYTES bytes,
- * without a character cut in two, then an ellipsis.  Control characters are
- * escaped.
+ * Returns the text itself if it is short and has no control characters.
+ * Otherwise returns its first CLIP_BYTES bytes, without a character that would
+ * be cut in two, and an ellipsis; control characters are escaped.
  */
 const char *
 ClipForMessage(const char *text)

@@ -3,16 +3,16 @@
  * control.c
  *		Characters that a terminal obeys and a reader does not see.
  *
- * These are: the control characters of ASCII and Unicode (with the escape that
- * begins a terminal's commands, and its one-character form U+009B); the line
- * and paragraph separators; the marks that turn the direction of a text;
- * spaces and joiners without width, which make two names look the same. The
- * joiners and non-joiners within words (U+200C, U+200D) change how neighbours
- * look, so they are allowed.
+ * These are the control characters of ASCII and Unicode (among them the escape
+ * that begins a terminal's commands, and its one-character form U+009B), the
+ * line and paragraph separators, the marks that change the direction of a
+ * text, and the spaces and joiners without width, which make two different
+ * names look the same.  The joiners and non-joiners within words (U+200C,
+ * U+200D) change how their neighbours look, so they are allowed.
  *
- * An encoding of ISO 8859 has both sets of control characters.  In other
- * encodings only ASCII's count: no server encoding uses their bytes within
- * other characters.
+ * An encoding of ISO 8859 has the control characters of ASCII and those from
+ * U+0080 to U+009F.  In other encodings only those of ASCII are searched for:
+ * no server encoding uses their bytes within other characters.
  *
  *-------------------------------------------------------------------------
  */
@@ -33,8 +33,8 @@ is_control(pg_wchar code)
 }
 
 /*
- * In this encoding, is each byte a character, and each below 0xA0 the same as
- * in Unicode?
+ * Whether each byte of the encoding is one character, and those below 0xA0
+ * have the same meaning as in Unicode.
  */
 static bool
 is_iso_8859(int encoding)
@@ -44,8 +44,9 @@ is_iso_8859(int encoding)
 }
 
 /*
- * The first such character of a text in the database's encoding, with its size
- * in bytes and its number; NULL: there is none.
+ * Returns the first such character of a text in the database's encoding, and
+ * stores its size in bytes and its code point.  Returns NULL if the text has
+ * none.
  */
 const char *
 ControlCharIn(const char *text, int len, int *size, pg_wchar *code)
@@ -61,7 +62,10 @@ ControlCharIn(const char *text, int len, int *size, pg_wchar *code)
 		*code = *at;
 		if (*at >= 0x80 && !iso_8859)
 		{
-			/* a truncated character is not in the list */
+			/*
+			 * A truncated character counts as a space, which is no control
+			 * character.
+			 */
 			*size = utf8 ? pg_utf_mblen(at) : 1;
 			*code = utf8 && *size <= end - at ? utf8_to_unicode(at) : ' ';
 		}

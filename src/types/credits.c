@@ -1,8 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * credits.c
- *		The type credits: text and binary form, casts, and arithmetic that
- *		raises 22003 where credits_math.c returns false.
+ *		The type credits: text and binary form, casts, and arithmetic.
+ *
+ * The functions raise 22003 where those of credits_math.c return false.
  *
  * A value is an int64, so the server's own functions for bigint compare, hash
  * and send it (see 10_types.sql).  The binary form is that int64 in network
@@ -68,18 +69,14 @@ gpucredit_credits_in(PG_FUNCTION_ARGS)
 	PG_RETURN_CREDITS(result);
 }
 
-/*
- * Always with six decimals.
- */
+/* Output function: the text always has six decimals. */
 Datum
 gpucredit_credits_out(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_CSTRING(CreditsToCString(PG_GETARG_CREDITS(0)));
 }
 
-/*
- * Exactly eight bytes.
- */
+/* Binary input function: accepts exactly eight bytes. */
 Datum
 gpucredit_credits_recv(PG_FUNCTION_ARGS)
 {
@@ -126,7 +123,8 @@ gpucredit_mul_credits(PG_FUNCTION_ARGS)
 }
 
 /*
- * Exact, or an error.
+ * Converts a numeric exactly; raises an error if it has more than six decimals
+ * or does not fit.
  */
 Datum
 gpucredit_numeric_to_credits(PG_FUNCTION_ARGS)
@@ -134,9 +132,7 @@ gpucredit_numeric_to_credits(PG_FUNCTION_ARGS)
 	PG_RETURN_CREDITS(CreditsFromNumeric(PG_GETARG_NUMERIC(0), NULL));
 }
 
-/*
- * With display scale 6.
- */
+/* Converts to a numeric with display scale 6. */
 Datum
 gpucredit_credits_to_numeric(PG_FUNCTION_ARGS)
 {
@@ -144,7 +140,8 @@ gpucredit_credits_to_numeric(PG_FUNCTION_ARGS)
 }
 
 /*
- * Whole credits.
+ * Converts a bigint, as a number of whole credits; raises an error if it does
+ * not fit.
  */
 Datum
 gpucredit_int8_to_credits(PG_FUNCTION_ARGS)
@@ -152,27 +149,21 @@ gpucredit_int8_to_credits(PG_FUNCTION_ARGS)
 	PG_RETURN_CREDITS(CreditsMul(CREDITS_ONE, PG_GETARG_INT64(0)));
 }
 
-/*
- * Whole credits; always fits.
- */
+/* Converts an int, as a number of whole credits.  It always fits. */
 Datum
 gpucredit_int4_to_credits(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_CREDITS(CREDITS_ONE * PG_GETARG_INT32(0));
 }
 
-/*
- * Whole credits; always fits.
- */
+/* Converts a smallint, as a number of whole credits.  It always fits. */
 Datum
 gpucredit_int2_to_credits(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_CREDITS(CREDITS_ONE * PG_GETARG_INT16(0));
 }
 
-/*
- * The cost of GPUs at a price for a time.
- */
+/* bill(): the cost of a number of GPUs at a price for a time. */
 Datum
 gpucredit_bill(PG_FUNCTION_ARGS)
 {
@@ -184,7 +175,7 @@ gpucredit_bill(PG_FUNCTION_ARGS)
 }
 
 /*
- * The same, but at most a limit, so it always fits.
+ * bill_within(): as bill(), but at most a given amount, so it never overflows.
  */
 Datum
 gpucredit_bill_within(PG_FUNCTION_ARGS)
@@ -198,7 +189,8 @@ gpucredit_bill_within(PG_FUNCTION_ARGS)
 }
 
 /*
- * Check a bill's arguments and return elapsed in microseconds.
+ * Checks the arguments of bill() and bill_within(), and returns `elapsed` in
+ * microseconds.
  */
 static int64
 bill_arguments(FunctionCallInfo fcinfo)
@@ -260,9 +252,7 @@ CreditsMul(Credits a, int64 factor)
 	return result;
 }
 
-/*
- * The cost of these GPUs for elapsed_us, rounded half up once.
- */
+/* Returns the cost of these GPUs for elapsed_us, rounded half up once. */
 Credits
 CreditsBillExact(Credits per_gpu_hour, int gpus, int share_milli,
 				 int64 elapsed_us)
@@ -276,7 +266,8 @@ CreditsBillExact(Credits per_gpu_hour, int gpus, int share_milli,
 }
 
 /*
- * The same, but never more than most: a bill that does not fit is most.
+ * As CreditsBillExact(), but returns `most` if the bill is more or does not
+ * fit.
  */
 Credits
 CreditsBillWithin(Credits per_gpu_hour, int gpus, int share_milli,
@@ -291,7 +282,8 @@ CreditsBillWithin(Credits per_gpu_hour, int gpus, int share_milli,
 }
 
 /*
- * The amount to hold, but never more than most.
+ * As CreditsHoldExact(), but returns `most` if the amount is more or does not
+ * fit.
  */
 Credits
 CreditsHoldWithin(Credits per_gpu_hour, int gpus, int share_milli,
@@ -306,7 +298,8 @@ CreditsHoldWithin(Credits per_gpu_hour, int gpus, int share_milli,
 }
 
 /*
- * The amount to hold for these GPUs for duration_us: rounded up.
+ * Returns the amount to hold for these GPUs for duration_us: their cost,
+ * rounded up.
  */
 Credits
 CreditsHoldExact(Credits per_gpu_hour, int gpus, int share_milli,
@@ -320,9 +313,7 @@ CreditsHoldExact(Credits per_gpu_hour, int gpus, int share_milli,
 	return result;
 }
 
-/*
- * The longest time, in microseconds, that amount pays for.
- */
+/* Returns the longest time in microseconds that the amount pays for. */
 int64
 CreditsElapsedFor(Credits per_gpu_hour, int gpus, int share_milli,
 				  Credits amount)
@@ -336,10 +327,11 @@ CreditsElapsedFor(Credits per_gpu_hour, int gpus, int share_milli,
 }
 
 /*
- * Exact conversion; argname names the SQL argument, or is NULL.
+ * Converts a numeric exactly.  argname is the name of the SQL argument for
+ * error messages, or NULL.
  *
- * It goes through the text of the number, which needs no more memory than the
- * caller's numeric.
+ * The conversion goes through the text of the number, because the text needs
+ * no more memory than the numeric that the caller sent.
  */
 Credits
 CreditsFromNumeric(Numeric n, const char *argname)
@@ -363,9 +355,7 @@ CreditsFromNumeric(Numeric n, const char *argname)
 	return result;
 }
 
-/*
- * With display scale 6.
- */
+/* Returns a numeric with display scale 6. */
 Numeric
 CreditsToNumeric(Credits amount)
 {
@@ -381,7 +371,7 @@ CreditsToCString(Credits amount)
 	return result;
 }
 
-/* Raise an error for a number that is no amount of credits. */
+/* Raises an error for a number that is no amount of credits. */
 static void
 report_unusable(CreditsParseError error, const char *subject,
 				const char *object)
@@ -411,7 +401,11 @@ report_unusable(CreditsParseError error, const char *subject,
 		case CREDITS_PARSE_NOT_FINITE:
 		case CREDITS_PARSE_OK:
 		case CREDITS_PARSE_SYNTAX:
-			/* numeric_out writes a number, or one of these words */
+
+			/*
+			 * the text is numeric_out's, so it is a number or one of these
+			 * words
+			 */
 			Assert(error == CREDITS_PARSE_NOT_FINITE);
 			ereport(ERROR,
 					(errcode(code),
@@ -424,7 +418,7 @@ report_unusable(CreditsParseError error, const char *subject,
 	pg_unreachable();
 }
 
-/* Raise an error for a result that does not fit. */
+/* Raises an error for a result that does not fit. */
 static void
 report_overflow(void)
 {
@@ -437,7 +431,9 @@ report_overflow(void)
 			 errhint("Use smaller amounts.")));
 }
 
-/* Raise an error for an argument against its rule, "must ...". */
+/*
+ * Raises an error for an argument; the rule completes the phrase "must ...".
+ */
 static void
 refuse_argument(const char *argname, const char *rule)
 {

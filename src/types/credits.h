@@ -6,11 +6,13 @@
  * The functions here raise 22003 (numeric_value_out_of_range) when a result
  * does not fit; credits_math.h has variants that return false instead.
  *
- * Bill and Hold: a bill is rounded half up, once, from the whole product; a
- * hold for the same time is rounded up and so is never less than the bill.
+ * A bill is rounded half up, once, from the exact product.  A hold for the
+ * same time is rounded up, so it is never less than the bill.
+ *
  * The ...Exact functions take the price of one whole GPU, the number of GPUs
  * and the share of each in thousandths, and keep the full precision of that
- * product.  Prices, GPUs, shares and times passed here are not negative.
+ * product. Callers make sure that prices, GPUs, shares and times are not
+ * negative.
  *
  *-------------------------------------------------------------------------
  */
@@ -35,7 +37,7 @@ extern Credits CreditsSub(Credits a, Credits b);
 extern Credits CreditsNeg(Credits a);
 extern Credits CreditsMul(Credits a, int64 factor);
 
-/* From the price of one whole GPU. */
+/* Functions of the price of one whole GPU. */
 extern Credits CreditsBillExact(Credits per_gpu_hour, int gpus,
 								int share_milli, int64 elapsed_us);
 extern Credits CreditsHoldExact(Credits per_gpu_hour, int gpus,
@@ -49,7 +51,10 @@ extern Credits CreditsHoldWithin(Credits per_gpu_hour, int gpus,
 extern int64 CreditsElapsedFor(Credits per_gpu_hour, int gpus,
 							   int share_milli, Credits amount);
 
-/* argname names the SQL argument in the error; NULL means a plain value. */
+/*
+ * argname is the name of the SQL argument in error messages, or NULL if the
+ * number is no argument.
+ */
 extern Credits CreditsFromNumeric(Numeric n, const char *argname);
 extern Numeric CreditsToNumeric(Credits amount);
 extern char *CreditsToCString(Credits amount);

@@ -3,11 +3,11 @@
  * credits_agg.c
  *		The aggregates sum and avg over credits.
  *
- * Both share one state, a 128-bit sum and a count. So no sequence of inputs
- * overflows on the way, and only a final sum that does not fit is an error.
- * Integer addition has an exact inverse, so the same state serves moving
- * windows; its parts combine, so it serves parallel plans. A state that has
- * seen no amount gives NULL.
+ * Both use the same state, a 128-bit sum and a count.  So intermediate sums
+ * never overflow, whatever the order of the inputs, and only a final sum that
+ * does not fit is an error.  Integer addition has an exact inverse, so the
+ * state also serves moving windows; two states can be added, so it serves
+ * parallel plans. If no amount was added, the result is NULL.
  *
  * SQL functions here: credits_accum, credits_accum_inv, credits_combine,
  * credits_serialize, credits_deserialize, credits_sum, credits_avg.
@@ -50,9 +50,7 @@ gpucredit_credits_accum(PG_FUNCTION_ARGS)
 	PG_RETURN_POINTER(state);
 }
 
-/*
- * Remove an amount from the state, for a moving window.
- */
+/* Subtracts an amount that leaves a moving window. */
 Datum
 gpucredit_credits_accum_inv(PG_FUNCTION_ARGS)
 {
@@ -81,9 +79,7 @@ gpucredit_credits_combine(PG_FUNCTION_ARGS)
 	PG_RETURN_POINTER(state);
 }
 
-/*
- * The state as bytes, to pass between processes.
- */
+/* Returns the state as bytes, so that it can be sent to another process. */
 Datum
 gpucredit_credits_serialize(PG_FUNCTION_ARGS)
 {
@@ -116,9 +112,7 @@ gpucredit_credits_deserialize(PG_FUNCTION_ARGS)
 	PG_RETURN_POINTER(state);
 }
 
-/*
- * The sum; an error only if the sum itself does not fit.
- */
+/* Final function of sum().  Raises an error only if the total does not fit. */
 Datum
 gpucredit_credits_sum(PG_FUNCTION_ARGS)
 {
@@ -137,9 +131,7 @@ gpucredit_credits_sum(PG_FUNCTION_ARGS)
 	PG_RETURN_CREDITS((Credits) state->sum);
 }
 
-/*
- * The average, rounded half away from zero to a millionth.
- */
+/* Final function of avg(): rounded to a millionth, halves away from zero. */
 Datum
 gpucredit_credits_avg(PG_FUNCTION_ARGS)
 {
@@ -158,7 +150,7 @@ gpucredit_credits_avg(PG_FUNCTION_ARGS)
 	PG_RETURN_CREDITS((Credits) average);
 }
 
-/* The state in argument 0; a new one if it is NULL. */
+/* Returns the state in argument 0, or a new one if it is NULL. */
 static CreditsAggState *
 state_of(FunctionCallInfo fcinfo)
 {

@@ -3,12 +3,13 @@
  * credits_math.c
  *		Arithmetic of money and time, without a server.
  *
- * A quotient is computed on magnitudes, rounded by its remainder, and then
- * given its sign.  Remainders are compared as r >= d - r, which cannot
+ * A quotient is computed on absolute values, rounded by its remainder, and
+ * then given its sign.  Remainders are compared as r >= d - r, which cannot
  * overflow.
  *
- * A bill's product is at most 2^63 x 2^31 x 2^31 x 2^63.  A product past 128
- * bits belongs to a bill far past 64, so it is refused before it is computed.
+ * A bill's product can be up to 2^63 x 2^31 x 2^31 x 2^63.  A product of more
+ * than 128 bits would give a bill of far more than 64 bits, so it is refused
+ * before it is computed.
  *
  *-------------------------------------------------------------------------
  */
@@ -16,7 +17,9 @@
 
 typedef unsigned __int128 Wide;
 
-/* The divisor of price x GPUs x thousandths x microseconds. */
+/*
+ * What the product of price, GPUs, thousandths and microseconds is divided by.
+ */
 #define BILL_DIVISOR	((Wide) SHARE_WHOLE * MICROSECONDS_PER_HOUR)
 
 static bool bill_factor(Credits per_gpu_hour, int32_t gpus,
@@ -48,7 +51,7 @@ CreditsTrySub(Credits a, Credits b, Credits *result)
 }
 
 /*
- * The smallest amount has no opposite.
+ * Returns false for the smallest amount, whose negative does not fit an int64.
  */
 bool
 CreditsTryNeg(Credits a, Credits *result)
@@ -81,7 +84,8 @@ CreditsTryMulRatio(Credits amount, int64_t num, int64_t den,
 }
 
 /*
- * amount x num / den, or the nearest amount that fits; den is positive.
+ * Returns amount x num / den, or the nearest amount that fits an int64; den
+ * must be positive.
  */
 Credits
 CreditsMulRatioSat(Credits amount, int64_t num, int64_t den,
@@ -95,8 +99,9 @@ CreditsMulRatioSat(Credits amount, int64_t num, int64_t den,
 }
 
 /*
- * The cost of gpus GPUs, share_milli thousandths of each, for elapsed_us. A
- * bill (rounded half up) of what has a price and was used is at least 1.
+ * Computes the cost of `gpus` GPUs, share_milli thousandths of each, for
+ * elapsed_us.  A bill, which is rounded half up, is at least one micro-credit
+ * if the price, the GPUs and the time are all above 0.
  */
 bool
 CreditsTryBill(Credits per_gpu_hour, int32_t gpus, int32_t share_milli,
@@ -118,9 +123,10 @@ CreditsTryBill(Credits per_gpu_hour, int32_t gpus, int32_t share_milli,
 }
 
 /*
- * The longest time that costs at most amount, before rounding.
+ * Computes the longest time whose cost before rounding is at most the amount.
  *
- * INT64_MAX if no time ever costs that much, 0 if amount is negative.
+ * *result is INT64_MAX if no time ever costs more, and 0 if the amount is
+ * negative.
  */
 bool
 CreditsTryElapsedFor(Credits per_gpu_hour, int32_t gpus, int32_t share_milli,
@@ -146,7 +152,10 @@ CreditsTryElapsedFor(Credits per_gpu_hour, int32_t gpus, int32_t share_milli,
 	return true;
 }
 
-/* price x GPUs x thousandths; false if one is negative. */
+/*
+ * Computes price x GPUs x thousandths.  Returns false if one of them is
+ * negative.
+ */
 static bool
 bill_factor(Credits per_gpu_hour, int32_t gpus, int32_t share_milli,
 			Wide *factor)
@@ -157,7 +166,7 @@ bill_factor(Credits per_gpu_hour, int32_t gpus, int32_t share_milli,
 	return true;
 }
 
-/* num / den in the given rounding. */
+/* Returns num / den with the given rounding. */
 static Wide
 divide(Wide num, Wide den, CreditsRounding rounding)
 {
@@ -179,7 +188,10 @@ divide(Wide num, Wide den, CreditsRounding rounding)
 	return up ? quotient + 1 : quotient;
 }
 
-/* magnitude as an int64, if it fits. */
+/*
+ * Stores the magnitude with a sign.  Returns false if it does not fit an
+ * int64.
+ */
 static bool
 with_sign(Wide magnitude, bool negative, int64_t *result)
 {
@@ -190,7 +202,7 @@ with_sign(Wide magnitude, bool negative, int64_t *result)
 	return true;
 }
 
-/* The absolute value, also of the smallest int64. */
+/* Returns the absolute value.  This is defined for the smallest int64, too. */
 static uint64_t
 magnitude_of(int64_t value)
 {

@@ -3,14 +3,15 @@
  * credits_math.h
  *		Arithmetic of money and time, without a server.
  *
- * Every function returns false, and leaves *result alone, when the result
- * does not fit an int64 (or, for the ratios, when the divisor is not
- * positive; for bills, when an argument is negative). Products are 128 bits
- * wide, so nothing is lost before the one rounding at the end.
+ * Every function returns false and leaves *result unchanged when the result
+ * does not fit an int64.  The ratio functions also return false when the
+ * divisor is not positive, and the bill functions when an argument is
+ * negative.  Products are 128 bits wide, so nothing is lost before the one
+ * rounding at the end.
  *
- * A bill is per_gpu_hour x gpus x share_milli / 1000 x elapsed / 1 h, taken
- * from the exact product and rounded once. Rounded half up it is the charge;
- * rounded up it is the hold, which then covers the bill.
+ * A bill is per_gpu_hour x gpus x share_milli / 1000 x elapsed / 1 h, computed
+ * from the exact product and rounded once.  A charge is this product rounded
+ * half up.  A hold is the same product rounded up, so it covers the charge.
  *
  *-------------------------------------------------------------------------
  */

@@ -3,9 +3,10 @@
  * credits_parse.c
  *		Text form of credits, without a server.
  *
- * One pass over the text keeps the value as an unsigned magnitude, so that the
- * smallest int64 parses too.  Overflow only sets a flag: a text that is no
- * number is reported as such, however long it is.
+ * The parser reads the text once and keeps the value as an unsigned magnitude,
+ * so that the smallest int64 parses as well.  An overflow only sets a flag and
+ * the parser reads on, so that a text that is no number is reported as such,
+ * however long it is.
  *
  *-------------------------------------------------------------------------
  */
@@ -13,7 +14,7 @@
 
 #include <string.h>
 
-/* A number during the parse: micro-credits without their sign. */
+/* State of the parser.  `magnitude` has micro-credits, without the sign. */
 typedef struct CreditsScan
 {
 	const char *text;
@@ -34,7 +35,8 @@ static bool is_space(char c);
 static bool is_digit(char c);
 
 /*
- * Read an amount; on failure *errpos is the byte where reading stopped.
+ * Parses an amount.  On failure *errpos is the offset of the byte where the
+ * parser stopped.
  */
 CreditsParseError
 CreditsParse(const char *text, size_t len, Credits *result, size_t *errpos)
@@ -66,14 +68,16 @@ CreditsParse(const char *text, size_t len, Credits *result, size_t *errpos)
 	if (scan.excess)
 		return CREDITS_PARSE_DECIMALS;
 
-	/* Negated while unsigned, so that the smallest amount is in range. */
+	/*
+	 * The negation is done unsigned, so that the smallest amount is in range.
+	 */
 	*result = (Credits) (scan.negative ? -scan.magnitude : scan.magnitude);
 	return CREDITS_PARSE_OK;
 }
 
 /*
- * Write the canonical text into buf, of CREDITS_TEXT_SIZE bytes, and return
- * its length.
+ * Writes the canonical text into buf, which has CREDITS_TEXT_SIZE bytes, and
+ * returns its length.
  */
 size_t
 CreditsPrint(Credits amount, char *buf)
@@ -83,7 +87,10 @@ CreditsPrint(Credits amount, char *buf)
 	size_t		len = 0;
 	uint64_t	rest = amount < 0 ? -(uint64_t) amount : (uint64_t) amount;
 
-	/* Digits from the last to the first, at least one before the point. */
+	/*
+	 * Collect the digits from the last to the first, with at least one before
+	 * the point.
+	 */
 	while (rest > 0 || n <= CREDITS_DECIMALS)
 	{
 		digits[n++] = (char) ('0' + rest % 10);
@@ -109,7 +116,9 @@ scan_spaces(CreditsScan *scan)
 		scan->pos++;
 }
 
-/* Is the rest a word for a value that is no number? */
+/*
+ * Whether the rest of the text is a word for infinity or for "not a number".
+ */
 static bool
 scan_not_finite(const CreditsScan *scan)
 {
@@ -117,7 +126,7 @@ scan_not_finite(const CreditsScan *scan)
 		word_at(scan, "infinity");
 }
 
-/* Read digits around a point; false if there is no digit. */
+/* Parses digits around a point.  Returns false if there is no digit. */
 static bool
 scan_number(CreditsScan *scan)
 {
@@ -157,7 +166,10 @@ push_digit(CreditsScan *scan, unsigned digit)
 		scan->magnitude = scan->magnitude * 10 + digit;
 }
 
-/* Is the rest this word, in any case, with white space after it? */
+/*
+ * Whether the rest of the text is this word, in upper or lower case, with
+ * nothing but white space after it.
+ */
 static bool
 word_at(const CreditsScan *scan, const char *word)
 {
@@ -173,7 +185,10 @@ word_at(const CreditsScan *scan, const char *word)
 	return pos == scan->len;
 }
 
-/* White space, as PostgreSQL's own input functions define it. */
+/*
+ * Whether PostgreSQL's own input functions regard the character as white
+ * space.
+ */
 static bool
 is_space(char c)
 {

@@ -34,7 +34,7 @@ typedef enum CreditsParseError
 {
 	CREDITS_PARSE_OK = 0,
 	CREDITS_PARSE_SYNTAX,		/* not a plain decimal number */
-	CREDITS_PARSE_RANGE,		/* does not fit */
+	CREDITS_PARSE_RANGE,		/* does not fit an int64 */
 	CREDITS_PARSE_DECIMALS,		/* a non-zero digit past the sixth decimal */
 	CREDITS_PARSE_NOT_FINITE	/* NaN or infinity */
 } CreditsParseError;

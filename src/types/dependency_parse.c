@@ -41,7 +41,8 @@ static const char *parse_term(const char **at, DependencyTerm *term);
 static bool parse_number(const char **at, int64_t *number);
 
 /*
- * Parse a dependency.  Returns NULL, or what is wrong with it.
+ * Parses the text of a dependency.  Returns NULL, or a sentence for the caller
+ * that says what is wrong with the text.
  */
 const char *
 DependencyParse(const char *text, Dependency *dependency)
@@ -67,9 +68,7 @@ DependencyParse(const char *text, Dependency *dependency)
 	return NULL;
 }
 
-/*
- * One condition: up to the next separator, or the end.
- */
+/* Parses one condition, which ends at the next separator or at the end. */
 static const char *
 parse_condition(const char **at, Dependency *dependency)
 {
@@ -97,9 +96,7 @@ parse_condition(const char **at, Dependency *dependency)
 	return NULL;
 }
 
-/*
- * ":12:13" of a condition.
- */
+/* Parses the jobs of a condition, such as ":12:13". */
 static const char *
 parse_jobs(const char **at, DependencyKind kind, Dependency *dependency)
 {
@@ -126,9 +123,7 @@ parse_jobs(const char **at, DependencyKind kind, Dependency *dependency)
 		"A job is a number, or a number with \"_\" and a task or \"*\".";
 }
 
-/*
- * "12", "12_3", "12_*", and "12+5".
- */
+/* Parses one job of a condition: "12", "12_3", "12_*", and "12+5". */
 static const char *
 parse_term(const char **at, DependencyTerm *term)
 {
@@ -160,7 +155,7 @@ parse_term(const char **at, DependencyTerm *term)
 }
 
 /*
- * Digits; false if there are none, or they do not fit.
+ * Parses digits.  Returns false if there are none, or the number does not fit.
  */
 static bool
 parse_number(const char **at, int64_t *number)
@@ -180,7 +175,8 @@ parse_number(const char **at, int64_t *number)
 }
 
 /*
- * The text of a term, which DependencyParse() reads; returns its length.
+ * Writes the text of a term, in the form that DependencyParse() accepts, and
+ * returns its length.
  */
 size_t
 DependencyTermPrint(const DependencyTerm *term, char *buf)

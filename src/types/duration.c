@@ -13,7 +13,8 @@
 #include "utils/builtins.h"
 
 /*
- * Microseconds of an interval; argname names it in errors.
+ * Returns the microseconds of an interval.  argname is the argument's name in
+ * error messages.
  */
 int64
 DurationFromInterval(const Interval *interval, const char *argname)
@@ -41,7 +42,8 @@ DurationFromInterval(const Interval *interval, const char *argname)
 }
 
 /*
- * The interval of so many microseconds, in hours and less.
+ * Returns an interval for a number of microseconds, in hours, minutes and
+ * seconds only.
  */
 Interval *
 DurationToInterval(int64 microseconds)

@@ -1,13 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * entry.h
- *		What types and files with SQL entry points need of each version.
+ *		Version differences that types and files with SQL entry points
+ *		need.
  *
  * PostgreSQL 16 declares the function named in PG_FUNCTION_INFO_V1 with
- * PGDLLEXPORT; 15 leaves that to the function.  We compile with hidden
- * visibility (the Makefile defines PGDLLEXPORT accordingly), so a file with
- * SQL entry points includes this header after fmgr.h and then writes
- * PG_FUNCTION_INFO_V1(name) as on 16.
+ * PGDLLEXPORT; PostgreSQL 15 leaves the declaration to the file.  The library
+ * is compiled with hidden visibility (the Makefile defines PGDLLEXPORT
+ * accordingly). So a file with SQL entry points includes this header after
+ * fmgr.h, and then writes PG_FUNCTION_INFO_V1(name) as on PostgreSQL 16.
  *
  *-------------------------------------------------------------------------
  */
@@ -20,7 +21,9 @@
 #error "gpucredit needs PostgreSQL 15 or later"
 #endif
 
-/* 16 moved the access to varlenas out of postgres.h. */
+/*
+ * PostgreSQL 16 moved the macros for varlenas from postgres.h to this header.
+ */
 #if PG_VERSION_NUM >= 160000
 #include "varatt.h"
 #endif
@@ -39,12 +42,14 @@ CppConcat(pg_finfo_,funcname) (void) \
 extern int no_such_variable
 #endif
 
-/* 18 has pg_noreturn, only before the declaration. */
+/*
+ * PostgreSQL 18 only has pg_noreturn, which must stand before the declaration.
+ */
 #ifndef pg_attribute_noreturn
 #define pg_attribute_noreturn() __attribute__((noreturn))
 #endif
 
-/* 16 dropped Abs(). */
+/* PostgreSQL 16 removed Abs(). */
 #ifndef Abs
 #define Abs(x)		((x) >= 0 ? (x) : -(x))
 #endif

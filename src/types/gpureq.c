@@ -5,8 +5,8 @@
  *
  * The binary form is a version byte, 1, and the canonical text in the client's
  * encoding; a malformed one raises 22P03.  Requests are ordered by number of
- * GPUs, then share, then by the alternatives one by one (name bytes, then
- * floor), fewer alternatives first.
+ * GPUs, then by share, then by the alternatives one by one (name bytes, then
+ * memory floor).  A request that is the beginning of another comes first.
  *
  *-------------------------------------------------------------------------
  */
@@ -25,7 +25,10 @@
 
 #define BINARY_VERSION	1
 
-/* All but the length word, which the value determines. */
+/*
+ * Everything after the varlena header.  Equal requests have equal bytes here,
+ * so these bytes are hashed.
+ */
 #define BODY(r)			((const unsigned char *) &(r)->min_gpus)
 #define BODY_SIZE(r)	((int) (VARSIZE(r) - offsetof(GpuReq, min_gpus)))
 
@@ -48,10 +51,14 @@ PG_FUNCTION_INFO_V1(gpucredit_gpureq_share);
 PG_FUNCTION_INFO_V1(gpucredit_gpureq_types);
 PG_FUNCTION_INFO_V1(gpucredit_gpureq_min_memory);
 
-/* The messages, by GpuReqParseError. */
+/*
+ * The parts of an error message; parse_messages[] has one for each
+ * GpuReqParseError.
+ */
 typedef struct ParseMessage
 {
-	bool		bounds;			/* well formed, but out of bounds */
+	bool		bounds;			/* whether the text parses but a value is out
+								 * of bounds (22023) */
 	const char *detail;
 	const char *hint;
 } ParseMessage;
@@ -125,7 +132,10 @@ gpucredit_gpureq_recv(PG_FUNCTION_ARGS)
 	int			version;
 	int			text_len;
 
-	/* A client's encoding may need more bytes than ours, but not fourfold. */
+	/*
+	 * The text may need more bytes in a client's encoding than in the
+	 * server's, but never more than four times as many.
+	 */
 	if (len < 2 || len > 4 * GPUREQ_MAX_INPUT)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_BINARY_REPRESENTATION),
@@ -190,18 +200,14 @@ gpucredit_gpureq_ge(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(compare_arguments(fcinfo) >= 0);
 }
 
-/*
- * The order of two requests, for btree.
- */
+/* Compares two requests, for btree indexes. */
 Datum
 gpucredit_gpureq_cmp(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_INT32(compare_arguments(fcinfo));
 }
 
-/*
- * A hash that equal requests share.
- */
+/* Returns a 32-bit hash; equal requests have equal hashes. */
 Datum
 gpucredit_gpureq_hash(PG_FUNCTION_ARGS)
 {
@@ -212,9 +218,7 @@ gpucredit_gpureq_hash(PG_FUNCTION_ARGS)
 	return result;
 }
 
-/*
- * The same with a seed, 64 bits wide.
- */
+/* Returns a 64-bit hash with a seed. */
 Datum
 gpucredit_gpureq_hash_extended(PG_FUNCTION_ARGS)
 {
@@ -226,36 +230,28 @@ gpucredit_gpureq_hash_extended(PG_FUNCTION_ARGS)
 	return result;
 }
 
-/*
- * The fewest GPUs that satisfy the request.
- */
+/* Returns the smallest number of GPUs that satisfies the request. */
 Datum
 gpucredit_gpureq_min_gpus(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_INT32(PG_GETARG_GPUREQ_P(0)->min_gpus);
 }
 
-/*
- * The most GPUs the request can use.
- */
+/* Returns the largest number of GPUs that the request can use. */
 Datum
 gpucredit_gpureq_max_gpus(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_INT32(PG_GETARG_GPUREQ_P(0)->max_gpus);
 }
 
-/*
- * Thousandths of each GPU, 1000 = whole.
- */
+/* Returns the share of each GPU in thousandths; 1000 means whole GPUs. */
 Datum
 gpucredit_gpureq_share(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_INT32(PG_GETARG_GPUREQ_P(0)->share_milli);
 }
 
-/*
- * The acceptable types in order of preference, "*" for any.
- */
+/* Returns the acceptable types in order of preference; "*" means any type. */
 Datum
 gpucredit_gpureq_types(PG_FUNCTION_ARGS)
 {
@@ -269,7 +265,8 @@ gpucredit_gpureq_types(PG_FUNCTION_ARGS)
 }
 
 /*
- * The memory floors in bytes, in the order of the types; 0 = none.
+ * Returns the memory floors in bytes, in the order of the types; 0 means no
+ * floor.
  */
 Datum
 gpucredit_gpureq_min_memory(PG_FUNCTION_ARGS)
@@ -301,7 +298,8 @@ GpuReqToCString(const GpuReq *req)
 }
 
 /*
- * Negative, zero or positive if a comes before, equals or follows b.
+ * Returns a negative number, zero or a positive number if a comes before b,
+ * equals b or comes after b.
  */
 int
 GpuReqCompare(const GpuReq *a, const GpuReq *b)
@@ -330,7 +328,9 @@ GpuReqCompare(const GpuReq *a, const GpuReq *b)
 	return 0;
 }
 
-/* Parse a text; binary says whether it came in binary form. */
+/*
+ * Parses a text.  `binary` says that it came in the binary form, for errors.
+ */
 static GpuReq *
 parse(const char *text, bool binary)
 {
@@ -355,14 +355,16 @@ parse(const char *text, bool binary)
 	return result;
 }
 
-/* Raise an error that says why the text is no request, and where. */
+/*
+ * Raises an error that says why the text is no request, and where it is wrong.
+ */
 static void
 report(GpuReqParseError error, const char *text, size_t errpos, bool binary)
 {
 	const ParseMessage *message = &parse_messages[error];
 	int			code = ERRCODE_INVALID_TEXT_REPRESENTATION;
 
-	/* a text that is too long may be cut within a character */
+	/* The error may lie within a character if the text is too long. */
 	int			before = pg_mbcliplen(text, (int) strlen(text), (int) errpos);
 
 	if (binary)
@@ -381,7 +383,7 @@ report(GpuReqParseError error, const char *text, size_t errpos, bool binary)
 			 errhint("%s", message->hint)));
 }
 
-/* The order of the first two arguments. */
+/* Compares the first two arguments of an operator. */
 static int
 compare_arguments(FunctionCallInfo fcinfo)
 {

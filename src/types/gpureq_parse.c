@@ -3,11 +3,11 @@
  * gpureq_parse.c
  *		Text form of a GPU request, without a server.
  *
- * Recursive descent over the grammar of gpureq_parse.h, with one byte of
- * lookahead and no way back.  Numbers saturate instead of wrapping, so a
- * number of any length is too large.  The result starts as a zeroed
- * GpuReqFields: so names are zero padded and equal requests equal byte by
- * byte.
+ * The parser descends recursively along the grammar of gpureq_parse.h, with
+ * one byte of lookahead and without backtracking.  Numbers saturate instead of
+ * wrapping, so that a number with too many digits is reported as too large.
+ * The result starts as a zeroed GpuReqFields, so names are padded with zero
+ * bytes and equal requests are equal byte by byte.
  *
  *-------------------------------------------------------------------------
  */
@@ -15,7 +15,7 @@
 
 #include <string.h>
 
-/* The position of the parser. */
+/* The text, and the parser's position in it. */
 typedef struct GpuReqScan
 {
 	const char *text;
@@ -29,7 +29,9 @@ typedef struct MemoryUnit
 	uint64_t	bytes;
 } MemoryUnit;
 
-/* Largest first: printing tries them in this order. */
+/*
+ * From the largest to the smallest unit, as printing tries them in this order.
+ */
 static const MemoryUnit memory_units[] = {
 	{"TiB", UINT64_C(1) << 40},
 	{"TB", UINT64_C(1000000000000)},
@@ -65,7 +67,8 @@ static size_t put_share(char *buf, int32_t share_milli);
 static size_t put_memory(char *buf, int64_t bytes);
 
 /*
- * Read a request; on failure *errpos is the byte where reading stopped.
+ * Parses a request.  On failure *errpos is the offset of the byte where the
+ * parser stopped.
  */
 GpuReqParseError
 GpuReqParseText(const char *text, size_t len, GpuReqFields *result,
@@ -104,8 +107,8 @@ GpuReqParseText(const char *text, size_t len, GpuReqFields *result,
 }
 
 /*
- * Write the canonical text into buf, of GPUREQ_TEXT_SIZE bytes, and return its
- * length.
+ * Writes the canonical text into buf, which has GPUREQ_TEXT_SIZE bytes, and
+ * returns its length.
  */
 size_t
 GpuReqPrint(int32_t min_gpus, int32_t max_gpus, int32_t share_milli,
@@ -135,9 +138,7 @@ GpuReqPrint(int32_t min_gpus, int32_t max_gpus, int32_t share_milli,
 	return len;
 }
 
-/*
- * Could this be the name of a GPU type in a request?
- */
+/* Whether a request could name a GPU type of this name. */
 bool
 GpuTypeNameValid(const char *name, size_t len)
 {
@@ -156,9 +157,7 @@ GpuTypeNameValid(const char *name, size_t len)
 	return true;
 }
 
-/*
- * Does a GPU of this type and memory satisfy the alternative?
- */
+/* Whether a GPU of this type and memory satisfies the alternative. */
 bool
 GpuReqAlternativeAccepts(const GpuReqAlternative *alternative,
 						 const char *type, int64_t memory_bytes)
@@ -168,7 +167,7 @@ GpuReqAlternativeAccepts(const GpuReqAlternative *alternative,
 		 strcmp(alternative->name, type) == 0);
 }
 
-/* The number of GPUs, or the share of one. */
+/* Parses the number of GPUs, a range of numbers, or the share of one GPU. */
 static GpuReqParseError
 scan_count(GpuReqScan *scan, GpuReqFields *req)
 {
@@ -195,7 +194,7 @@ scan_count(GpuReqScan *scan, GpuReqFields *req)
 	return GPUREQ_PARSE_OK;
 }
 
-/* The decimals of a share, after its whole part. */
+/* Parses the decimals of a share, after its whole part and the point. */
 static GpuReqParseError
 scan_share(GpuReqScan *scan, uint64_t whole, GpuReqFields *req)
 {
@@ -226,7 +225,7 @@ scan_share(GpuReqScan *scan, uint64_t whole, GpuReqFields *req)
 	return GPUREQ_PARSE_OK;
 }
 
-/* A type or "*", and its memory floor if it has one. */
+/* Parses a type or "*", and its memory floor if it has one. */
 static GpuReqParseError
 scan_alternative(GpuReqScan *scan, GpuReqFields *req)
 {
@@ -262,7 +261,7 @@ scan_alternative(GpuReqScan *scan, GpuReqFields *req)
 	return GPUREQ_PARSE_OK;
 }
 
-/* The name of a type, up to a character that no type has. */
+/* Parses the name of a type, up to "|", "@" or the end. */
 static GpuReqParseError
 scan_type(GpuReqScan *scan, char *name)
 {
@@ -286,7 +285,7 @@ scan_type(GpuReqScan *scan, char *name)
 	return GPUREQ_PARSE_OK;
 }
 
-/* A whole number and its unit, in bytes. */
+/* Parses a whole number and its unit, and computes the number of bytes. */
 static GpuReqParseError
 scan_memory(GpuReqScan *scan, int64_t *bytes)
 {
@@ -304,7 +303,10 @@ scan_memory(GpuReqScan *scan, int64_t *bytes)
 	return GPUREQ_PARSE_OK;
 }
 
-/* The unit that is the whole word here, or NULL. */
+/*
+ * Parses a unit, which must fill the rest of the alternative.  Returns NULL if
+ * no unit has this name.
+ */
 static const MemoryUnit *
 scan_unit(GpuReqScan *scan)
 {
@@ -327,7 +329,10 @@ scan_unit(GpuReqScan *scan)
 	return NULL;
 }
 
-/* A whole number, saturating; false if there is no digit. */
+/*
+ * Parses a whole number; one that does not fit becomes UINT64_MAX.  Returns
+ * false if there is no digit.
+ */
 static bool
 scan_digits(GpuReqScan *scan, uint64_t *value)
 {
@@ -347,7 +352,7 @@ scan_digits(GpuReqScan *scan, uint64_t *value)
 	return scan->pos > start;
 }
 
-/* Skip the character if it is next. */
+/* Skips the character if it comes next; returns whether it did. */
 static bool
 scan_char(GpuReqScan *scan, char c)
 {
@@ -363,14 +368,20 @@ at_end(const GpuReqScan *scan)
 	return scan->pos >= scan->len;
 }
 
-/* White space, as PostgreSQL's own input functions define it. */
+/*
+ * Whether PostgreSQL's own input functions regard the character as white
+ * space.
+ */
 static bool
 is_space(char c)
 {
 	return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-/* Bytes of the character if a type can have it, else 0. */
+/*
+ * Returns the size in bytes of the next character if a type's name may have
+ * it, and otherwise 0.
+ */
 static size_t
 type_char(const char *text, size_t len)
 {
@@ -384,7 +395,10 @@ type_char(const char *text, size_t len)
 	return size > 0 && !is_invisible(codepoint) ? size : 0;
 }
 
-/* Bytes of the well-formed multibyte character here, else 0. */
+/*
+ * Returns the size in bytes of the multibyte character at s if it is
+ * well-formed UTF-8, and otherwise 0.
+ */
 static size_t
 utf8_decode(const unsigned char *s, size_t len, uint32_t *codepoint)
 {
@@ -410,7 +424,7 @@ utf8_decode(const unsigned char *s, size_t len, uint32_t *codepoint)
 	return size;
 }
 
-/* Is it a control, format or white space character past ASCII? */
+/* Whether this is a control, format or white space character outside ASCII. */
 static bool
 is_invisible(uint32_t c)
 {
@@ -429,7 +443,7 @@ is_invisible(uint32_t c)
 	return false;
 }
 
-/* Copy text and its zero byte; return its length. */
+/* Copies the text with its zero byte, and returns its length. */
 static size_t
 put_text(char *buf, const char *text)
 {
@@ -454,7 +468,7 @@ put_number(char *buf, uint64_t value)
 	return put_text(buf, digits + pos);
 }
 
-/* Thousandths of one GPU, without trailing zeros. */
+/* Writes a share of one GPU without trailing zeros. */
 static size_t
 put_share(char *buf, int32_t share_milli)
 {
@@ -469,7 +483,7 @@ put_share(char *buf, int32_t share_milli)
 	return len;
 }
 
-/* A floor in the largest unit that is exact. */
+/* Writes a memory floor in the largest unit that expresses it exactly. */
 static size_t
 put_memory(char *buf, int64_t bytes)
 {

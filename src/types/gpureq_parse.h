@@ -33,26 +33,29 @@
 
 #define GPUREQ_MAX_GPUS			100000
 #define GPUREQ_MAX_ALTERNATIVES	64
-#define GPUREQ_NAME_SIZE		64	/* with the terminating zero byte */
-#define GPUREQ_WHOLE			1000	/* share_milli of whole GPUs */
-#define GPUREQ_MAX_INPUT		8192	/* bytes of text accepted */
+#define GPUREQ_NAME_SIZE		64	/* including the terminating zero byte */
+#define GPUREQ_WHOLE			1000	/* share_milli of a request for whole
+										 * GPUs */
+#define GPUREQ_MAX_INPUT		8192	/* most bytes of a text that is
+										 * accepted */
 #define GPUREQ_TEXT_SIZE		6144	/* room for any canonical text */
 
 /* One acceptable type. The name is padded with zero bytes to its full size. */
 typedef struct GpuReqAlternative
 {
-	int64_t		min_memory;		/* bytes per GPU, 0 = no floor */
-	char		name[GPUREQ_NAME_SIZE]; /* "*" = any type */
+	int64_t		min_memory;		/* in bytes per GPU; 0 means no floor */
+	char		name[GPUREQ_NAME_SIZE]; /* "*" means any type */
 } GpuReqAlternative;
 
 /*
- * A parsed request. CPU only: no GPUs, no alternatives, share_milli 1000.
- * share_milli is below 1000 only where min_gpus = max_gpus = 1.
+ * A parsed request.  A request for no GPU has no alternatives, and share_milli
+ * is 1000.  share_milli is below 1000 only if min_gpus = max_gpus = 1.
  */
 typedef struct GpuReqFields
 {
 	int32_t		min_gpus;
-	int32_t		max_gpus;		/* equals min_gpus unless elastic */
+	int32_t		max_gpus;		/* equals min_gpus unless the request is
+								 * elastic */
 	int32_t		share_milli;	/* of each GPU, in thousandths */
 	int32_t		nalternatives;
 	GpuReqAlternative alternatives[GPUREQ_MAX_ALTERNATIVES];
@@ -87,11 +90,13 @@ extern size_t GpuReqPrint(int32_t min_gpus, int32_t max_gpus,
 						  const GpuReqAlternative *alternatives, char *buf);
 
 /*
- * Could this be a type in a request?  Whoever stores type names checks here.
+ * Whether a request could name this type.  Code that stores names of types
+ * checks them with this function, so that no type exists that nobody can
+ * request.
  */
 extern bool GpuTypeNameValid(const char *name, size_t len);
 
-/* Does a GPU of this type and memory satisfy the alternative? */
+/* Whether a GPU of this type and memory satisfies the alternative. */
 extern bool GpuReqAlternativeAccepts(const GpuReqAlternative *alternative,
 									 const char *type, int64_t memory_bytes);
 

@@ -3,10 +3,10 @@
  * gpuset.c
  *		The type gpuset: text and binary form, operators, arrays.
  *
- * The server's own code for bigint tests equality, hashes and sends it (see
- * 10_types.sql). Sets are ordered as unsigned masks: the set with the highest
- * device that the other lacks is the greater.  The binary form is the mask in
- * network order.
+ * The server's own functions for bigint test sets for equality, hash them and
+ * send them (see 10_types.sql).  Sets are ordered as unsigned masks: of two
+ * sets, the greater is the one with the highest device that the other does not
+ * have. The binary form is the mask in network order.
  *
  * SQL functions here: gpu_count.
  *
@@ -91,7 +91,8 @@ gpucredit_gpuset_out(PG_FUNCTION_ARGS)
 }
 
 /*
- * Exactly eight bytes; any mask is a set.
+ * Binary input function: accepts exactly eight bytes.  Every mask is a valid
+ * set.
  */
 Datum
 gpucredit_gpuset_recv(PG_FUNCTION_ARGS)
@@ -132,9 +133,7 @@ gpucredit_gpuset_ge(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(PG_GETARG_GPUSET(0) >= PG_GETARG_GPUSET(1));
 }
 
-/*
- * The order of the masks, for btree.
- */
+/* Compares two masks, for btree indexes. */
 Datum
 gpucredit_gpuset_cmp(PG_FUNCTION_ARGS)
 {
@@ -188,9 +187,7 @@ gpucredit_gpuset_contains_device(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(has_device(PG_GETARG_GPUSET(0), PG_GETARG_INT32(1)));
 }
 
-/*
- * The device comes first.
- */
+/* The operator "device <@ set": whether the set has the device. */
 Datum
 gpucredit_gpuset_device_contained(PG_FUNCTION_ARGS)
 {
@@ -237,9 +234,7 @@ gpucredit_gpuset_from_array(PG_FUNCTION_ARGS)
 	PG_RETURN_GPUSET(result);
 }
 
-/*
- * In ascending order.
- */
+/* Returns the devices in ascending order. */
 Datum
 gpucredit_gpuset_to_array(PG_FUNCTION_ARGS)
 {
@@ -262,7 +257,7 @@ GpuSetToCString(GpuSet set)
 	return result;
 }
 
-/* Is the device in the set?  No set has a device past the last. */
+/* Whether the set has the device.  A number outside 0 to 63 is in no set. */
 static bool
 has_device(GpuSet set, int32 device)
 {

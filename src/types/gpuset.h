@@ -3,7 +3,7 @@
  * gpuset.h
  *		The type gpuset: the devices of one node, passed by value.
  *
- * Sets are made and taken apart by the macros of gpuset_parse.h.
+ * The macros of gpuset_parse.h build sets and read them.
  *
  *-------------------------------------------------------------------------
  */

@@ -7,7 +7,7 @@
  */
 #include "types/gpuset_parse.h"
 
-/* The position of the parser. */
+/* The text, and the parser's position in it. */
 typedef struct GpuSetScan
 {
 	const char *text;
@@ -23,7 +23,8 @@ static void scan_spaces(GpuSetScan *scan);
 static size_t print_device(int device, char *buf);
 
 /*
- * Read a set; on failure *errpos is the byte where reading stopped.
+ * Parses a set.  On failure *errpos is the offset of the byte where the parser
+ * stopped.
  */
 GpuSetParseError
 GpuSetParse(const char *text, size_t len, GpuSet *result, size_t *errpos)
@@ -39,8 +40,8 @@ GpuSetParse(const char *text, size_t len, GpuSet *result, size_t *errpos)
 }
 
 /*
- * Write the canonical text into buf, of GPUSET_TEXT_SIZE bytes, and return its
- * length.
+ * Writes the canonical text into buf, which has GPUSET_TEXT_SIZE bytes, and
+ * returns its length.
  */
 size_t
 GpuSetPrint(GpuSet set, char *buf)
@@ -71,7 +72,7 @@ GpuSetPrint(GpuSet set, char *buf)
 	return len;
 }
 
-/* The braces, their content, and nothing after. */
+/* Parses the braces and their content.  It is an error if anything follows. */
 static GpuSetParseError
 scan_list(GpuSetScan *scan, GpuSet *set)
 {
@@ -93,7 +94,7 @@ scan_list(GpuSetScan *scan, GpuSet *set)
 	return scan->pos == scan->len ? GPUSET_PARSE_OK : GPUSET_PARSE_SYNTAX;
 }
 
-/* A device or a range of devices, added to the set. */
+/* Parses a device or a range of devices, and adds it to the set. */
 static GpuSetParseError
 scan_part(GpuSetScan *scan, GpuSet *set)
 {
@@ -116,9 +117,7 @@ scan_part(GpuSetScan *scan, GpuSet *set)
 	return GPUSET_PARSE_OK;
 }
 
-/*
- * A device, 0 to 63; leading zeros are fine.
- */
+/* Parses a device's number, 0 to 63; leading zeros are allowed. */
 static GpuSetParseError
 scan_device(GpuSetScan *scan, int *device)
 {
@@ -141,7 +140,10 @@ scan_device(GpuSetScan *scan, int *device)
 	return GPUSET_PARSE_OK;
 }
 
-/* Skip white space, then the character if it is next. */
+/*
+ * Skips white space, and then the character if it comes next; returns whether
+ * it did.
+ */
 static bool
 scan_char(GpuSetScan *scan, char c)
 {
@@ -161,7 +163,7 @@ scan_spaces(GpuSetScan *scan)
 		scan->pos++;
 }
 
-/* At most two digits. */
+/* Writes a device's number, of at most two digits, and returns its length. */
 static size_t
 print_device(int device, char *buf)
 {

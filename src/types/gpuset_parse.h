@@ -23,7 +23,10 @@ typedef uint64_t GpuSet;
 
 #define GPUSET_MAX_DEVICES	64
 
-/* Room for any canonical text: each device at most two digits and a comma. */
+/*
+ * Room for any canonical text: each of 64 devices needs at most two digits and
+ * a comma.
+ */
 #define GPUSET_TEXT_SIZE	200
 
 #define GPUSET_EMPTY				UINT64_C(0)
@@ -36,11 +39,11 @@ typedef uint64_t GpuSet;
 #define GpuSetOverlaps(a, b)		(((a) & (b)) != 0)
 #define GpuSetHas(s, n)				((((s) >> (n)) & 1) != 0)
 #define GpuSetCount(s)				((int) __builtin_popcountll(s))
-/* The lowest device of a set that is not empty. */
+/* The lowest device of a set that must not be empty. */
 #define GpuSetFirst(s)				((int) __builtin_ctzll(s))
 /* The set without its lowest device. */
 #define GpuSetWithoutFirst(s)				((s) & ((s) - 1))
-/* Devices 0 .. n-1, n from 0 to 64. */
+/* The set of devices 0 to n - 1; n is between 0 and 64. */
 #define GpuSetFirstN(n) \
 	((n) >= GPUSET_MAX_DEVICES ? ~GPUSET_EMPTY : GpuSetSingle(n) - 1)
 
@@ -48,7 +51,7 @@ typedef enum GpuSetParseError
 {
 	GPUSET_PARSE_OK = 0,
 	GPUSET_PARSE_SYNTAX,		/* not a list in braces */
-	GPUSET_PARSE_DEVICE,		/* device past the last */
+	GPUSET_PARSE_DEVICE,		/* device number above 63 */
 	GPUSET_PARSE_RANGE			/* range that ends below its start */
 } GpuSetParseError;
 

@@ -3,10 +3,11 @@
  * append_only.c
  *		The trigger on append-only tables.
  *
- * ENABLE ALWAYS: it also fires for the owner and for superusers, under any
- * session_replication_role.  It allows one statement only: the DELETE of
- * AppendOnlyDelete(), of one table, for old rows whose totals are written
- * down.  No setting and no SQL function can do this.
+ * The trigger is ENABLE ALWAYS, so it also fires for the tables' owner and for
+ * superusers, and under any session_replication_role.  The only statement it
+ * allows is the DELETE that AppendOnlyDelete() runs: archiving removes old
+ * rows of one table with it, after their totals have been recorded elsewhere.
+ * No setting and no SQL function can allow anything more.
  *
  * SQL functions here: refuse_change.
  *
@@ -22,7 +23,7 @@
 
 PG_FUNCTION_INFO_V1(gpucredit_refuse_change);
 
-/* The table that AppendOnlyDelete() deletes from; NULL: none. */
+/* The table from which AppendOnlyDelete() is deleting now, or NULL. */
 static const char *leaving = NULL;
 
 static bool is_leaving(const TriggerData *trigger);
@@ -55,7 +56,8 @@ is_leaving(const TriggerData *trigger)
 }
 
 /*
- * Run a DELETE of old rows of an append-only table; return their number.
+ * Runs a DELETE of old rows of the append-only table, which the trigger allows
+ * for the time of this call, and returns the number of deleted rows.
  */
 uint64
 AppendOnlyDelete(const char *table, SqlStatement *statement, Values *args)

@@ -30,7 +30,8 @@ static char *plain(char *value, const char *name);
 static pg_attribute_noreturn() void refuse_null(const char *name);
 
 /*
- * A text argument that is not null, within a size.
+ * Returns a text argument that must not be null.  Raises an error if the text
+ * has more than `most` bytes, or if it is empty and empty_ok is false.
  */
 static char *
 parse_text(FunctionCallInfo fcinfo, int n, const char *name, Size most,
@@ -57,7 +58,8 @@ parse_text(FunctionCallInfo fcinfo, int n, const char *name, Size most,
 }
 
 /*
- * A name as it is, without characters that would deface a display.
+ * Checks a name that will be displayed: raises an error if it has a control
+ * character, and else returns it unchanged.
  */
 static char *
 plain(char *value, const char *name)
@@ -99,7 +101,8 @@ ArgName(FunctionCallInfo fcinfo, int n, const char *name)
 }
 
 /*
- * The caller looks the name up and refuses it: no empty text exists.
+ * Empty texts are not refused here: no object has an empty name, so the
+ * caller's lookup of the name fails and raises the error.
  */
 const char **
 ArgNames(FunctionCallInfo fcinfo, int n, const char *name, int *count)
@@ -135,8 +138,8 @@ ArgNames(FunctionCallInfo fcinfo, int n, const char *name, int *count)
 }
 
 /*
- * An idempotency key.  It is its caller's own and is shown to nobody else, so
- * it may have any characters.
+ * Returns an idempotency key.  Any characters are allowed, because a key is
+ * shown to nobody but the caller who chose it.
  */
 char *
 ArgKey(FunctionCallInfo fcinfo, int n, const char *name)
@@ -169,7 +172,7 @@ ArgTextOrNull(FunctionCallInfo fcinfo, int n, const char *name)
 }
 
 /*
- * An integer within bounds.
+ * Returns an integer argument; raises an error if it lies outside the bounds.
  */
 int64
 ArgInt8(FunctionCallInfo fcinfo, int n, const char *name, int64 least,
@@ -213,9 +216,7 @@ ArgBool(FunctionCallInfo fcinfo, int n, const char *name)
 	return PG_GETARG_BOOL(n);
 }
 
-/*
- * A SHA-256 digest.
- */
+/* Returns a SHA-256 digest; raises an error if it does not have 32 bytes. */
 bytea *
 ArgSha256(FunctionCallInfo fcinfo, int n, const char *name)
 {
@@ -233,7 +234,8 @@ ArgSha256(FunctionCallInfo fcinfo, int n, const char *name)
 }
 
 /*
- * A jsonb that is an object of reasonable size.
+ * Returns a jsonb argument that must be an object of at most ARG_TEXT_MAX
+ * bytes.
  */
 Jsonb *
 ArgObject(FunctionCallInfo fcinfo, int n, const char *name)
@@ -261,7 +263,7 @@ ArgObject(FunctionCallInfo fcinfo, int n, const char *name)
 }
 
 /*
- * An amount of credits, above 0, or 0 where that is allowed.
+ * Returns an amount of credits.  It must be above 0, or may be 0 if zero_ok.
  */
 Credits
 ArgAmount(FunctionCallInfo fcinfo, int n, const char *name, bool zero_ok)
@@ -282,7 +284,8 @@ ArgAmount(FunctionCallInfo fcinfo, int n, const char *name, bool zero_ok)
 }
 
 /*
- * A duration in microseconds, above 0, or 0 where that is allowed.
+ * Returns a duration in microseconds.  It must be above 0, or may be 0 if
+ * zero_ok.
  */
 int64
 ArgDuration(FunctionCallInfo fcinfo, int n, const char *name, bool zero_ok)
@@ -327,7 +330,8 @@ ArgTimeOrNull(FunctionCallInfo fcinfo, int n, const char *name)
 }
 
 /*
- * The index of a word in a list of words.
+ * Returns the index of a value in a list of allowed words; raises an error if
+ * the value is none of them.
  */
 int
 ArgWord(const char *value, const char *name, const char *const *words,
@@ -351,8 +355,8 @@ ArgWord(const char *value, const char *name, const char *const *words,
 }
 
 /*
- * The caller.  Inside SECURITY DEFINER functions the current user is the
- * definer, the outer user is the caller.
+ * Returns the name of the calling role.  Within SECURITY DEFINER functions the
+ * current user is the definer, and the outer user is the caller.
  */
 char *
 CallerName(void)
@@ -374,4 +378,13 @@ CallerHasRole(const char *role)
 	Oid			oid = get_role_oid(role, true);
 
 	return OidIsValid(oid) && has_privs_of_role(GetOuterUserId(), oid);
+}
+
+/* Whether the caller is a node's agent, and may not operate the cluster. */
+bool
+CallerIsAgent(void)
+{
+	return CallerHasRole("gpucredit_agent") &&
+		!CallerHasRole("gpucredit_operator") &&
+		!CallerHasRole("gpucredit_admin");
 }

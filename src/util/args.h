@@ -3,8 +3,9 @@
  * args.h
  *		Arguments of entry points, checked as they are read, and results.
  *
- * Each function checks one thing and raises one code, 22023 unless noted, with
- * the argument's name in SQL.
+ * Each function checks one property of an argument.  Where it does not hold,
+ * the function raises 22023 (unless noted otherwise) with the argument's SQL
+ * name.
  *
  *-------------------------------------------------------------------------
  */
@@ -15,24 +16,29 @@
 #include "funcapi.h"
 #include "util/sql.h"
 
-#define ARG_NAME_MAX	255		/* bytes of an org, account, key, pool, ... */
-#define ARG_TEXT_MAX	8192	/* bytes of any other text, or of a jsonb */
+#define ARG_NAME_MAX	255		/* most bytes of a name: of an organisation,
+								 * account, key, pool, ... */
+#define ARG_TEXT_MAX	8192	/* most bytes of any other text, and of a
+								 * jsonb */
 
-/* Names: never null, never empty, at most 255 bytes, no control character. */
+/*
+ * Names: not null, not empty, at most 255 bytes, and without control
+ * characters.
+ */
 extern char *ArgName(FunctionCallInfo fcinfo, int n, const char *name);
 extern char *ArgNameOrNull(FunctionCallInfo fcinfo, int n, const char *name);
 
-/* An array of names, none of them null. */
+/* Returns the elements of an array of names, none of which may be null. */
 extern const char **ArgNames(FunctionCallInfo fcinfo, int n, const char *name,
 							 int *count);
 
-/* A key may have any character. */
+/* An idempotency key: like a name, but control characters are allowed. */
 extern char *ArgKey(FunctionCallInfo fcinfo, int n, const char *name);
 
-/* Names, but '' is valid (account). */
+/* An account's path: like a name, but it may be empty. */
 extern char *ArgPath(FunctionCallInfo fcinfo, int n, const char *name);
 
-/* Other texts: at most 8 kB. */
+/* Texts that are no names: at most 8 kB. */
 extern char *ArgText(FunctionCallInfo fcinfo, int n, const char *name);
 extern char *ArgTextOrNull(FunctionCallInfo fcinfo, int n, const char *name);
 
@@ -44,31 +50,40 @@ extern bool ArgBool(FunctionCallInfo fcinfo, int n, const char *name);
 extern bytea *ArgSha256(FunctionCallInfo fcinfo, int n, const char *name);
 extern Jsonb *ArgObject(FunctionCallInfo fcinfo, int n, const char *name);
 
-/* Amounts: 22003 if credits cannot hold it, 22023 for the wrong sign. */
+/*
+ * Returns an amount.  Raises 22003 if it does not fit the type credits, and
+ * 22023 if it has the wrong sign.
+ */
 extern Credits ArgAmount(FunctionCallInfo fcinfo, int n, const char *name,
 						 bool zero_ok);
 
-/* Microseconds; months and years are 22023. */
+/*
+ * Returns a duration in microseconds.  Raises 22023 if it has months or years.
+ */
 extern int64 ArgDuration(FunctionCallInfo fcinfo, int n, const char *name,
 						 bool zero_ok);
 extern int64 ArgDurationOr(FunctionCallInfo fcinfo, int n, const char *name,
 						   bool zero_ok, int64 otherwise);
 
-/* A finite instant, or DT_NOBEGIN for null. */
+/* Returns a finite instant, or DT_NOBEGIN if the argument is null. */
 extern TimestampTz ArgTimeOrNull(FunctionCallInfo fcinfo, int n,
 								 const char *name);
 extern void ArgNotNull(FunctionCallInfo fcinfo, int n, const char *name);
 
-/* One of a list of words; returns its index. */
+/* Returns the value's index in a list of allowed words. */
 extern int	ArgWord(const char *value, const char *name,
 					const char *const *words, int nwords);
 
-/* The caller: the login or SET ROLE role, not the definer. */
+/* The caller is the login, or the role it has SET ROLE to, not the definer. */
 extern char *CallerName(void);
 extern bool CallerHasRole(const char *role);
+extern bool CallerIsAgent(void);
 extern bool CallerIsSuperuser(void);
 
-/* Result rows. */
+/*
+ * Results: the type of a function's row, a row as a datum, and a row added to
+ * a set.
+ */
 extern TupleDesc RowType(FunctionCallInfo fcinfo);
 extern Datum RowReturn(FunctionCallInfo fcinfo, const Values *row);
 extern Datum RowReturnRecord(FunctionCallInfo fcinfo, const Values *row);

@@ -3,19 +3,21 @@
  * async_commit.c
  *		Transactions whose commit need not wait for the disk.
  *
- * A heartbeat reports how long an attempt has run, and the next one repeats
- * it. So a crash may lose the last one, and its commit need not wait.  All
- * other writes must survive, so only a transaction without them commits
+ * A heartbeat reports how long an attempt has run, and the attempt's next
+ * heartbeat reports a longer time.  If a crash loses the last heartbeat, the
+ * next one makes up for the loss, so its commit need not wait.  All other
+ * writes must survive, so only a transaction without other writes commits
  * asynchronously.
  *
- * The write-ahead log tells them apart.  The writer of a heartbeat first
- * checks that all earlier log records of the transaction are heartbeats', and
- * then notes the log's new end.  Any other record moves XactLastRecEnd past
- * the note, and the commit waits.
+ * The position in the write-ahead log shows whether a transaction has made
+ * other writes.  The writer of a heartbeat first checks that all earlier log
+ * records of the transaction belong to heartbeats, and then notes the new end
+ * of the log.  Any other record moves XactLastRecEnd past the noted position,
+ * and then the commit waits.
  *
- * The commit also waits if the call is no statement of its own: in a
+ * The commit also waits if the call is not a statement of its own: in a
  * transaction block, after another statement of a pipeline or of a query
- * string, within a function, DO or a cursor.
+ * string, or within a function, a DO block or a cursor.
  *
  *-------------------------------------------------------------------------
  */
@@ -30,15 +32,19 @@
 #include "utils/memutils.h"
 #include "utils/portal.h"
 
-/* The log's end after the last heartbeat's write; 0: there is none. */
+/*
+ * End of the log after the transaction's last heartbeat was written, or
+ * InvalidXLogRecPtr if the transaction has written no heartbeat.
+ */
 static XLogRecPtr harmless = InvalidXLogRecPtr;
 
 static bool is_statement(FunctionCallInfo fcinfo);
 static void at_transaction_end(XactEvent event, void *arg);
 
 /*
- * This callback must run last, to see the others' writes.  Callbacks run in
- * the reverse order, so it registers first.
+ * The callback must run after those of other modules, so that it sees what
+ * they write.  PostgreSQL calls the callbacks in reverse order of
+ * registration, so _PG_init() calls this function first.
  */
 void
 AsyncCommitInit(void)
@@ -47,8 +53,8 @@ AsyncCommitInit(void)
 }
 
 /*
- * May the transaction commit asynchronously, if the next write is a
- * heartbeat's?
+ * Whether the transaction may commit asynchronously if its next write is a
+ * heartbeat.
  */
 bool
 AsyncCommitMay(FunctionCallInfo fcinfo)
@@ -58,7 +64,9 @@ AsyncCommitMay(FunctionCallInfo fcinfo)
 }
 
 /*
- * Note that all writes since AsyncCommitMay() were a heartbeat's.
+ * Called after a heartbeat has been written, with the result of
+ * AsyncCommitMay() from before the write: records that the log up to here has
+ * only heartbeats.
  */
 void
 AsyncCommitAllow(bool may)
@@ -68,9 +76,10 @@ AsyncCommitAllow(bool may)
 }
 
 /*
- * Is the call part of a client's statement, and the only one of its
- * transaction so far?  A client's own portal has no name unless it is a
- * cursor, and its executor state lies below.
+ * Whether the call is part of a client's statement, and this statement is the
+ * first and only one of its transaction so far.  The portal of a client's
+ * statement has no name unless it is a cursor, and the executor's memory lies
+ * below that portal's.
  */
 static bool
 is_statement(FunctionCallInfo fcinfo)
@@ -82,7 +91,8 @@ is_statement(FunctionCallInfo fcinfo)
 }
 
 /*
- * Do as SET LOCAL synchronous_commit = off, if all writes are heartbeats'.
+ * Does what SET LOCAL synchronous_commit = off does, if heartbeats are all
+ * that the transaction has written.
  */
 static void
 at_transaction_end(XactEvent event, void *arg)

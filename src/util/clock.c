@@ -3,14 +3,16 @@
  * clock.c
  *		The instant of a call.
  *
- * The check hook converts gpucredit.clock, not the reader.  The server reads
- * postgresql.conf before it reads time zones, so the check only takes texts
- * with a zone, or with the session's.
+ * The check hook of gpucredit.clock converts the text to an instant, once, not
+ * at each reading.  The server reads postgresql.conf before it loads time
+ * zones, so the check hook only accepts a text with a numeric time zone, or
+ * one for which the session's time zone suffices.
  *
- * A parallel worker also checks the setting.  But it does so before it has the
- * session's time zone and date order, and with a freed table of zone
- * abbreviations.  So the setting's value carries its instant: '@', the instant
- * in microseconds, and the given text.  SHOW prints the text only.
+ * A parallel worker also runs the check hook.  At that moment it has neither
+ * the session's time zone nor its date order, and its table of time zone
+ * abbreviations has been freed.  So the setting's value carries the converted
+ * instant: '@', the instant in microseconds, and the given text.  SHOW prints
+ * the text only.
  *
  * SQL functions here: now.
  *
@@ -34,7 +36,7 @@ static char *clock_text = NULL;
 static bool clock_frozen = false;
 static TimestampTz clock_instant = 0;
 
-/* The check hook passes this to the assign hook. */
+/* What the check hook passes to the assign hook. */
 typedef struct ClockSetting
 {
 	bool		frozen;
@@ -66,8 +68,10 @@ ClockNow(void)
 }
 
 /*
- * The instant after a wait.  It is never before the call's first instant, even
- * if the clock was set back: credit that was active then stays active.
+ * Returns the instant to use after a wait for a lock.  It is never before the
+ * call's first instant, even if the server's clock was set back meanwhile:
+ * otherwise credit that was active before the wait might not be active after
+ * it.
  */
 TimestampTz
 ClockAfter(TimestampTz begun)
@@ -76,8 +80,8 @@ ClockAfter(TimestampTz begun)
 }
 
 /*
- * An instant of a clock that no setting changes.  It has no date: two of them,
- * in one process, measure a time span.
+ * Returns an instant of a monotonic clock that no setting changes.  It is no
+ * date: it only serves to measure the time between two calls in one process.
  */
 TimestampTz
 ClockSteady(void)
@@ -89,7 +93,8 @@ ClockSteady(void)
 }
 
 /*
- * Is this a simulation, with instants that the server's clock does not know?
+ * Whether gpucredit.clock sets the instant, as simulations and tests do.  Such
+ * an instant cannot be compared with the server's own clock.
  */
 bool
 ClockFrozen(void)
@@ -98,7 +103,8 @@ ClockFrozen(void)
 }
 
 /*
- * An instant later or earlier by so much, within a timestamp's bounds.
+ * Returns the instant moved by a number of microseconds, which may be
+ * negative, and clipped to the bounds of a timestamp.
  */
 TimestampTz
 ClockAdd(TimestampTz instant, int64 microseconds)
@@ -119,7 +125,7 @@ gpucredit_now(PG_FUNCTION_ARGS)
 }
 
 /*
- * Accept an empty text or a finite instant, and convert it.
+ * The check hook: accepts an empty text or a finite instant, and converts it.
  */
 static bool
 check_clock(char **newval, void **extra, GucSource source)
@@ -148,8 +154,8 @@ check_clock(char **newval, void **extra, GucSource source)
 }
 
 /*
- * Read the instant from the setting's value, in a parallel worker.  False: the
- * value is a given text.
+ * In a parallel worker, reads the instant from the value that keep_instant()
+ * made.  Returns false if the value is a text as somebody typed it.
  */
 static bool
 parse_kept(const char *kept, TimestampTz *instant)
@@ -163,12 +169,13 @@ parse_kept(const char *kept, TimestampTz *instant)
 }
 
 /*
- * Put the instant before the given text.  False: out of memory.
+ * Puts the converted instant before the given text.  Returns false if memory
+ * runs out.
  */
 static bool
 keep_instant(char **newval, TimestampTz instant)
 {
-	size_t		size = strlen(*newval) + 32;	/* an int64, '@' and ' ' */
+	size_t		size = strlen(*newval) + 32;	/* an instant, '@' and ' ' */
 	char	   *kept = guc_malloc(LOG, size);
 
 	if (kept == NULL)
@@ -188,9 +195,7 @@ assign_clock(const char *newval, void *extra)
 	clock_instant = clock_frozen ? setting->instant : 0;
 }
 
-/*
- * The given text.
- */
+/* The show hook: returns the text as it was given, without the instant. */
 static const char *
 show_clock(void)
 {
@@ -198,8 +203,8 @@ show_clock(void)
 }
 
 /*
- * Read a timestamp with time zone without an error.  Words like "now" and
- * "infinity" are refused: a clock cannot stop at them.
+ * Parses a timestamp with time zone without raising an error.  Words such as
+ * "now" and "infinity" are refused, because a clock cannot be frozen at them.
  */
 static bool
 parse_instant(const char *text, TimestampTz *instant)

@@ -3,10 +3,11 @@
  * clock.h
  *		The instant of a call.
  *
- * Each call has one instant.  It reads the wall clock after the last lock that
- * decides, or before it if that makes no difference (ledger/hold_open.c).
- * gpucredit.clock freezes it for tests and simulation.  ClockSteady() measures
- * time spans in a process.
+ * Each call of the API decides by one instant.  It reads the server's clock
+ * after it has the last lock that its decision depends on, or earlier where
+ * this makes no difference (ledger/hold_open.c says where).  The setting
+ * gpucredit.clock freezes the instant for tests and simulations.
+ * ClockSteady() measures time spans within a process.
  *
  *-------------------------------------------------------------------------
  */

@@ -3,9 +3,11 @@
  * commit_queue.c
  *		Texts that wait for the end of their transaction.
  *
- * A list lives in TopTransactionContext, the last text first.  When a
- * subtransaction commits, its texts become its parent's; when it rolls back,
- * they go.  The list's owner forgets it at the transaction's end.
+ * These are log lines and notifications, which must not be sent before the
+ * commit.  A list of them lives in TopTransactionContext, with the newest text
+ * first.  When a subtransaction commits, its texts pass to its parent; when it
+ * rolls back, they are removed.  The module that owns a list sets it to NULL
+ * when the transaction ends.
  *
  *-------------------------------------------------------------------------
  */
@@ -15,7 +17,8 @@
 #include "utils/memutils.h"
 
 /*
- * Add a text for the present (sub)transaction, with its channel, if any.
+ * Adds a text that the present (sub)transaction has produced, with the channel
+ * of a notification or NULL.
  */
 void
 PendingAdd(Pending **list, const char *channel, const char *text)
@@ -32,7 +35,8 @@ PendingAdd(Pending **list, const char *channel, const char *text)
 }
 
 /*
- * At the end of a subtransaction, its texts become its parent's, or go.
+ * At the end of a subtransaction, passes its texts to the parent if it
+ * committed, and removes them if it rolled back.
  */
 void
 PendingEndSub(Pending **list, SubXactEvent event)
@@ -52,9 +56,7 @@ PendingEndSub(Pending **list, SubXactEvent event)
 	}
 }
 
-/*
- * Reverse a list: the first text first, or last.
- */
+/* Reverses a list in place and returns its new head. */
 Pending *
 PendingInOrder(Pending *list)
 {

@@ -13,8 +13,10 @@
 typedef struct Pending
 {
 	struct Pending *next;
-	int			level;			/* of the text's subtransaction */
-	const char *channel;		/* the notification's recipient */
+	int			level;			/* nesting level of the subtransaction that
+								 * the text belongs to */
+	const char *channel;		/* channel of the notification, or NULL for a
+								 * log line */
 	char	   *text;
 } Pending;
 

@@ -13,11 +13,14 @@
 #include "utils/guc.h"
 
 /*
- * Pin the search path to pg_catalog, then pg_temp, as SET search_path does.
- * The result is for CompatUnpinSearchPath(); an error's abort unpins, too.
+ * Sets the search path to pg_catalog, then pg_temp, as SET search_path does
+ * for a function.  The caller passes the result to CompatUnpinSearchPath() at
+ * the end; if an error is raised, the abort of the transaction restores the
+ * path.
  *
- * Up to 16 a path can be pushed past the settings, which saves the parser. 17
- * has no such stack, but caches a text's path.
+ * Up to PostgreSQL 16 a path can be pushed without the settings, which saves
+ * parsing it.  PostgreSQL 17 has no such stack, but it caches the path of a
+ * text.
  */
 int
 CompatPinSearchPath(void)
@@ -27,7 +30,7 @@ CompatPinSearchPath(void)
 	Oid			temp;
 	Oid			temp_toast;
 
-	/* the path has pg_temp only once the session has one */
+	/* The path contains pg_temp only if the session has temporary objects. */
 	GetTempNamespaceState(&temp, &temp_toast);
 	path.schemas = list_make1_oid(PG_CATALOG_NAMESPACE);
 	if (OidIsValid(temp))

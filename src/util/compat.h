@@ -15,13 +15,19 @@
 
 #include "types/entry.h"
 
-/* 16 frees check hooks' results with guc_free(). */
+/*
+ * PostgreSQL 16 and later free the result of a check hook with guc_free(), so
+ * it must come from guc_malloc().
+ */
 #if PG_VERSION_NUM < 160000
 #define guc_malloc(elevel, size)	malloc(size)
 #define guc_free(pointer)	free(pointer)
 #endif
 
-/* 16's decoder reports more about a malformed text. */
+/*
+ * The decoder of PostgreSQL 16 and later has one more argument, which receives
+ * details about a malformed text.
+ */
 #if PG_VERSION_NUM < 160000
 #define CompatDecodeDateTime(...)	DecodeDateTime(__VA_ARGS__)
 #else
@@ -29,7 +35,9 @@
 	DecodeDateTime(__VA_ARGS__, &(DateTimeErrorExtra) {0})
 #endif
 
-/* A lock, if it is free; no error if the lock table is full. */
+/*
+ * Acquires a lock if it is free.  Raises no error if the lock table is full.
+ */
 #if PG_VERSION_NUM < 180000
 #define CompatLockIfRoom(tag, mode) \
 	LockAcquireExtended(tag, mode, false, true, false, NULL)
@@ -38,7 +46,7 @@
 	LockAcquireExtended(tag, mode, false, true, false, NULL, false)
 #endif
 
-/* 17 can be asked for stronger modes, too. */
+/* PostgreSQL 17 added an argument that asks for stronger modes as well. */
 #if PG_VERSION_NUM < 170000
 #define CompatLockHeldByMe(tag, mode)	LockHeldByMe(tag, mode)
 #else
@@ -46,9 +54,9 @@
 #endif
 
 /*
- * 17 numbers processes instead of backends, and keeps a process's virtual
- * transaction id in one struct.  A lock's holder may be a prepared transaction
- * in all versions.
+ * PostgreSQL 17 numbers processes instead of backends, and keeps a process's
+ * virtual transaction id in one struct.  In all versions the holder of a lock
+ * may be a prepared transaction instead of a process.
  */
 #if PG_VERSION_NUM < 170000
 #define MyProcNumber	(MyProc->pgprocno)
@@ -65,7 +73,7 @@
 extern int	CompatPinSearchPath(void);
 extern void CompatUnpinSearchPath(int level);
 
-/* How many pages the notification queue has. */
+/* number of pages that the notification queue may have */
 #if PG_VERSION_NUM < 170000
 #define NOTIFY_QUEUE_PAGES	1048575
 #else

@@ -1,19 +1,22 @@
 /*-------------------------------------------------------------------------
  *
  * definer.c
- *		Act as a function's owner without the catalogue's SECURITY DEFINER.
+ *		Runs code as a function's owner without the catalogue's SECURITY
+ *		DEFINER.
  *
- * SECURITY DEFINER with SET search_path costs a heartbeat a tenth of its time:
- * 47.2 us of processor time instead of 43.0 (docs/decisions/internals.md).  The
- * setting takes nearly all of that: a level of the GUC stack, a parsed text, a
- * path computed twice.  The target of docs/benchmarks.md, 0.6 of a bare update
- * without waiting for the disk, is out of reach with it.
+ * A heartbeat calls such a function, and SECURITY DEFINER with SET search_path
+ * costs it a tenth of its time: 47.2 us of processor time instead of 43.0
+ * (docs/decisions/internals.md).  Nearly all of this is due to the setting: a
+ * level of the GUC stack, a text to parse, and a path that is computed twice.
+ * With this cost the target of docs/benchmarks.md, 0.6 of the rate of a bare
+ * update without waiting for the disk, is out of reach.
  *
- * The one function that callers run so often enters and leaves here instead,
- * with the same effect: the user is the function's owner, SET ROLE is off, and
- * the search path is pg_catalog, then pg_temp.  Other functions use the same
- * path, so they share plans.  After an error, the abort restores user and
- * path, as for the catalogue's form.
+ * So the one function that is called this often switches the user here, with
+ * the same effect as the catalogue's form: the current user is the function's
+ * owner, SET ROLE is refused, and the search path is pg_catalog, then pg_temp.
+ * The other functions run with the same path, so all of them share plans.
+ * After an error, the abort of the transaction restores the user and the path,
+ * as it does for the catalogue's form.
  *
  *-------------------------------------------------------------------------
  */
@@ -58,8 +61,8 @@ owner_of(Oid function)
 }
 
 /*
- * The pg_proc row of the running function; the caller releases it. Another
- * session may drop the function during the call.
+ * Returns the pg_proc row of the running function, which the caller releases.
+ * Raises an error if another session has dropped the function during the call.
  */
 HeapTuple
 FunctionRow(Oid function)

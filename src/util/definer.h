@@ -11,12 +11,13 @@
 #include "access/htup.h"
 #include "fmgr.h"
 
-/* The user to return to. */
+/* What DefinerLeave() restores. */
 typedef struct Definer
 {
 	Oid			caller;
 	int			security;
-	int			path;			/* level of settings that pins the path */
+	int			path;			/* level of the GUC stack, or of search paths,
+								 * that has the fixed path */
 } Definer;
 
 extern Definer DefinerEnter(FunctionCallInfo fcinfo);

@@ -3,7 +3,8 @@
  * errors.h
  *		The SQLSTATEs of gpucredit: class UC, in hundreds by topic.
  *
- * Core's own codes come first, where one fits (22023, 22003, 42501, 40001).
+ * Where one of PostgreSQL's own codes fits (22023, 22003, 42501, 40001), the
+ * code raises that one instead.
  *
  *-------------------------------------------------------------------------
  */
@@ -22,6 +23,7 @@
 /* UC2xx: requests */
 #define ERRCODE_GPUCREDIT_KEY_REUSED	MAKE_SQLSTATE('U','C','2','0','1')
 #define ERRCODE_GPUCREDIT_RATE_LIMITED	MAKE_SQLSTATE('U','C','2','0','2')
+#define ERRCODE_GPUCREDIT_STORE_FULL	MAKE_SQLSTATE('U','C','2','0','3')
 /* UC3xx: jobs */
 #define ERRCODE_GPUCREDIT_NO_JOB		MAKE_SQLSTATE('U','C','3','0','1')
 #define ERRCODE_GPUCREDIT_NO_ATTEMPT	MAKE_SQLSTATE('U','C','3','0','2')
@@ -33,9 +35,10 @@
 #define ERRCODE_GPUCREDIT_APPEND_ONLY	MAKE_SQLSTATE('U','C','9','0','1')
 
 /*
- * A condition on stored data that no caller can break.  It is an assertion if
- * those are on, else an error that leaves nothing written.  It is evaluated
- * once: it may run a statement and check its row count.
+ * Checks a condition on stored data that no caller can break.  With assertions
+ * on, a failure is an assertion failure; without, it is an error that rolls
+ * everything back.  The condition is evaluated once, so it may run a statement
+ * and check how many rows it changed.
  */
 #define Ensure(condition, message) \
 	do { \
@@ -45,8 +48,9 @@
 	} while (0)
 
 /*
- * The same for data that a superuser can change by hand.  That is no reason to
- * end the server, even with assertions.
+ * As Ensure(), for data that a superuser can change by hand.  A failure is
+ * always an error: a row that somebody edited must not end a server, even one
+ * with assertions.
  */
 #define EnsureStored(condition, message) \
 	do { \

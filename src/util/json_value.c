@@ -14,7 +14,8 @@
 #include "utils/numeric.h"
 
 /*
- * Parse an interval without an error: the caller raises its own.
+ * Parses an interval.  Returns false instead of raising an error, so that the
+ * caller can raise its own.
  */
 bool
 JsonDuration(const JsonbValue *value, int64 *us)
@@ -41,7 +42,8 @@ JsonDuration(const JsonbValue *value, int64 *us)
 }
 
 /*
- * A number of 0 or more, without a fraction, that fits.
+ * Parses a whole number of at least 0.  Returns false if the value is no
+ * number, has a fraction, is negative, or does not fit an int64.
  */
 bool
 JsonWhole(const JsonbValue *value, int64 *number)

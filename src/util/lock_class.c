@@ -3,7 +3,8 @@
  * lock_class.c
  *		Advisory locks that no login can take.
  *
- * Locks: one advisory lock, until the end of the transaction.
+ * All functions here acquire one advisory lock and keep it until the end of
+ * the transaction.
  *
  * SQL functions here: lock_name.
  *
@@ -22,7 +23,8 @@ PG_FUNCTION_INFO_V1(gpucredit_lock_name);
 static LOCKTAG tag_of(LockClass class, uint64 key);
 
 /*
- * Take the lock, or return false: another transaction has it.
+ * Acquires the lock if it is free.  Returns false if another transaction has
+ * it.
  */
 bool
 LockClassTry(LockClass class, uint64 key)
@@ -42,8 +44,9 @@ LockClassWait(LockClass class, uint64 key)
 }
 
 /*
- * lock_name(name, wait): the lock of a name, for companion extensions.  False:
- * another transaction has it.
+ * lock_name(name, wait): acquires the advisory lock of a name, for companion
+ * extensions.  Without `wait` it returns false if another transaction has the
+ * lock.
  */
 Datum
 gpucredit_lock_name(PG_FUNCTION_ARGS)

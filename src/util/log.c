@@ -3,15 +3,16 @@
  * log.c
  *		Server log lines for the operator.
  *
- * Each is one message of level LOG, "gpucredit event=... key=value ...", for
- * people and programs.  Words and numbers are bare, all other values JSON
- * strings, so that no tenant's text looks like another line or key.  Ordinary
- * calls log nothing.
+ * A line is one message of level LOG, "gpucredit event=... key=value ...",
+ * that people and programs can read.  Words and numbers are written bare.  All
+ * other values are JSON strings, so that no text of a tenant can look like
+ * another line or key.  Ordinary calls log nothing.
  *
- * A line is logged once its transaction has committed (or is prepared), and
- * dropped with a rolled back (sub)transaction.  No client receives a line,
- * under any client_min_messages: a character missing in its encoding would be
- * an error after the commit, which ends the whole server.
+ * A line is logged after its transaction has committed (or is prepared), and
+ * is dropped if its (sub)transaction rolls back.  Lines never go to a client,
+ * whatever its client_min_messages: a character that is missing in the
+ * client's encoding would raise an error after the commit, and that would end
+ * the whole server.
  *
  *-------------------------------------------------------------------------
  */
@@ -46,9 +47,7 @@ LogBegin(const char *event)
 	return line;
 }
 
-/*
- * Any text as a value; NULL is left out.
- */
+/* Adds any text as a value.  If the value is NULL, the key is omitted. */
 void
 LogText(StringInfo line, const char *name, const char *value)
 {
@@ -65,7 +64,8 @@ LogNumber(StringInfo line, const char *name, int64 value)
 }
 
 /*
- * The trace, if any: its own, else the session's.
+ * Adds the given trace or, if it has none, the session's; adds nothing if
+ * neither exists.
  */
 void
 LogTrace(StringInfo line, const Trace *trace)
@@ -76,18 +76,14 @@ LogTrace(StringInfo line, const Trace *trace)
 		appendStringInfo(line, " trace=%s", TraceText(&whose));
 }
 
-/*
- * Log it once the present (sub)transaction has committed.
- */
+/* Logs the line after the present (sub)transaction has committed. */
 void
 LogAtCommit(StringInfo line)
 {
 	PendingAdd(&lines, NULL, line->data);
 }
 
-/*
- * Log it now.
- */
+/* Logs the line at once, whatever becomes of the transaction. */
 void
 LogNow(StringInfo line)
 {
@@ -95,7 +91,8 @@ LogNow(StringInfo line)
 }
 
 /*
- * Log the lines of a commit; drop those of a rollback.
+ * Logs the lines of a committed transaction, and drops those of one that was
+ * rolled back.
  */
 static void
 at_transaction_end(XactEvent event, void *arg)

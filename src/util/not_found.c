@@ -3,7 +3,8 @@
  * not_found.c
  *		Errors for things that do not exist.
  *
- * They stand in one file, because another tenant's things get the same words.
+ * They stand in one file so that a caller gets the same words for a thing that
+ * does not exist and for one that belongs to another tenant.
  *
  *-------------------------------------------------------------------------
  */

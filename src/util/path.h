@@ -1,16 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * path.h
- *		The tree of an organisation's accounts, by name.
+ *		The tree of an organisation's accounts, which their names
+ *		describe.
  *
  *-------------------------------------------------------------------------
  */
 #ifndef GPUCREDIT_PATH_H
 #define GPUCREDIT_PATH_H
 
-/*
- * Is an account another one, or below it?
- */
+/* Whether the account is `top` itself or lies below it. */
 static inline bool
 PathIsBelow(const char *account, const char *top)
 {

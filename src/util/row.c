@@ -12,7 +12,7 @@
 #include "utils/lsyscache.h"
 #include "utils/typcache.h"
 
-/* A row in the executor's form. */
+/* The columns of a row, in the form that the executor wants. */
 typedef struct Columns
 {
 	Datum		values[VALUES_MAX];
@@ -21,9 +21,7 @@ typedef struct Columns
 
 static Columns columns_of(const Values *row, TupleDesc tupdesc);
 
-/*
- * The row type a function returns.
- */
+/* Returns the row type that the called function declares. */
 TupleDesc
 RowType(FunctionCallInfo fcinfo)
 {
@@ -37,9 +35,7 @@ RowType(FunctionCallInfo fcinfo)
 	return tupdesc;
 }
 
-/*
- * The datum of a finished row.
- */
+/* Returns a finished row as a datum of the function's named row type. */
 Datum
 RowReturn(FunctionCallInfo fcinfo, const Values *row)
 {
@@ -54,8 +50,8 @@ RowReturn(FunctionCallInfo fcinfo, const Values *row)
 }
 
 /*
- * The same for a function whose row type is that of its OUT arguments and has
- * no name.  It takes longer: the type is made anew at each call.
+ * As RowReturn(), for a function whose row type comes from its OUT arguments
+ * and has no name.  It takes longer, because the type is built at each call.
  */
 Datum
 RowReturnRecord(FunctionCallInfo fcinfo, const Values *row)
@@ -67,9 +63,7 @@ RowReturnRecord(FunctionCallInfo fcinfo, const Values *row)
 											 columns.nulls));
 }
 
-/*
- * Add a finished row to a materialised result.
- */
+/* Adds a finished row to the set that the function returns. */
 void
 RowPut(ReturnSetInfo *rsinfo, const Values *row)
 {

@@ -1,14 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * row_check.c
- *		Values checks of busy tables.
+ *		Checks of the values in rows of busy tables.
  *
- * PostgreSQL parses a CHECK's expression again in every statement that writes
- * the table, so a long expression costs more than its check.  For the tables
- * that every hold writes, a trigger calls these functions
- * (row_check_trigger.c, with figures); for others, a CHECK of one call.  Both
- * also hold for a superuser's UPDATE.  verify() checks jobs and quotas, which
- * are not money.
+ * PostgreSQL parses the expression of a CHECK constraint again in every
+ * statement that writes to the table, so a long expression costs more time than
+ * its evaluation.  For the tables that every hold writes, a trigger calls these
+ * functions instead (row_check_trigger.c, with measurements).  Other tables
+ * have a CHECK constraint that consists of one call.  Both forms also apply to
+ * an UPDATE by a superuser.  Rows of jobs and quotas are not money, so only
+ * verify() checks them.
  *
  * SQL functions here: job_is_sound, slice_is_sound, quota_is_sound.
  *
@@ -26,7 +27,7 @@ PG_FUNCTION_INFO_V1(gpucredit_job_is_sound);
 PG_FUNCTION_INFO_V1(gpucredit_slice_is_sound);
 PG_FUNCTION_INFO_V1(gpucredit_quota_is_sound);
 
-/* The possible moves. */
+/* The pairs of compartments between which an entry may move credit. */
 static const char *const moves[][2] = {
 	{"issued", "available"}, {"available", "held"}, {"held", "spent"},
 	{"held", "available"}, {"held", "expired"}, {"held", "revoked"},
@@ -47,7 +48,8 @@ static bool is_one_of(text *value, const char *const *words, int n);
 static bool equals(text *value, const char *word);
 
 /*
- * Is an amount the sum of others, none negative, and of one more?
+ * Whether argument `whole` equals the sum of arguments `first` to `last` plus
+ * `more`.  False if one of the arguments is negative.
  */
 static bool
 adds_up(FunctionCallInfo fcinfo, int whole, int first, int last, Credits more)
@@ -87,8 +89,9 @@ is_one_of(text *value, const char *const *words, int n)
 /*
  * Whether a bucket's row is sound.  Arguments: kind, effective_at, expires_at
  * or NULL, issued, available, held, spent, expired, revoked, moved, lent to
- * slices.  Only the last may be negative, since slices take back others' held
- * credit.
+ * slices.  Only the amount lent may be negative: slices may return more to the
+ * bucket than they got from it, as credit that was held before comes back
+ * through them.
  */
 Datum
 gpucredit_bucket_is_sound(PG_FUNCTION_ARGS)
@@ -102,7 +105,8 @@ gpucredit_bucket_is_sound(PG_FUNCTION_ARGS)
 }
 
 /*
- * Whether a hold part's row is sound.  Arguments: drawn, and its five summands.
+ * Whether a hold part's row is sound.  Arguments: the amount drawn, and the
+ * five amounts whose sum it must be.
  */
 Datum
 gpucredit_parts_are_sound(PG_FUNCTION_ARGS)
@@ -111,9 +115,10 @@ gpucredit_parts_are_sound(PG_FUNCTION_ARGS)
 }
 
 /*
- * Whether a hold's row is sound.  Arguments: drawn and its five summands, job
- * or NULL, expires_at or NULL, closed_at or NULL.  A job's hold lives as long
- * as the job, a caller's until it expires; a closed hold holds nothing.
+ * Whether a hold's row is sound.  Arguments: the amount drawn and the five
+ * amounts whose sum it must be, job or NULL, expires_at or NULL, closed_at or
+ * NULL.  A hold has either a job, and lives as long as the job, or an instant
+ * of expiry.  A closed hold has no credit held any more.
  */
 Datum
 gpucredit_hold_is_sound(PG_FUNCTION_ARGS)
@@ -123,9 +128,7 @@ gpucredit_hold_is_sound(PG_FUNCTION_ARGS)
 				   (PG_ARGISNULL(8) || PG_GETARG_CREDITS(1) == 0));
 }
 
-/*
- * (reserved, spent)
- */
+/* Whether a budget counter's row is sound.  Arguments: reserved, spent. */
 Datum
 gpucredit_counts_are_sound(PG_FUNCTION_ARGS)
 {
@@ -133,8 +136,8 @@ gpucredit_counts_are_sound(PG_FUNCTION_ARGS)
 }
 
 /*
- * (max_gpus, max_running, max_queued, spare, max_cpu_milli, max_memory_mib; all
- * but spare may be NULL)
+ * Whether a quota's row is sound.  Arguments: max_gpus, max_running,
+ * max_queued, spare, max_cpu_milli, max_memory_mib; all but spare may be NULL.
  */
 Datum
 gpucredit_quota_is_sound(PG_FUNCTION_ARGS)
@@ -153,8 +156,9 @@ gpucredit_quota_is_sound(PG_FUNCTION_ARGS)
 }
 
 /*
- * (lent, available, held, spent, expired): except for available, a slice's
- * figures are changes, of either sign
+ * Whether a slice's row is sound.  Arguments: lent, available, held, spent,
+ * expired.  The amount available must not be negative.  The other amounts are
+ * changes to the bucket's own figures and may have either sign.
  */
 Datum
 gpucredit_slice_is_sound(PG_FUNCTION_ARGS)
@@ -169,9 +173,7 @@ gpucredit_slice_is_sound(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(PG_GETARG_CREDITS(1) >= 0 && sum == PG_GETARG_CREDITS(0));
 }
 
-/*
- * (source, target, amount)
- */
+/* Whether an entry's row is sound.  Arguments: source, target, amount. */
 Datum
 gpucredit_entry_is_sound(PG_FUNCTION_ARGS)
 {
@@ -186,9 +188,7 @@ gpucredit_entry_is_sound(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(false);
 }
 
-/*
- * (state, ended_at or NULL)
- */
+/* Whether a job's row is sound.  Arguments: state, ended_at or NULL. */
 Datum
 gpucredit_job_is_sound(PG_FUNCTION_ARGS)
 {

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * row_check.h
- *		Values checks of the busiest tables (row_check.c), for their trigger
- *		(row_check_trigger.c).
+ *		Checks of the values in rows of the busiest tables (row_check.c),
+ *		for the trigger on those tables (row_check_trigger.c).
  *
  *-------------------------------------------------------------------------
  */

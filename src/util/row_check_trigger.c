@@ -3,14 +3,16 @@
  * row_check_trigger.c
  *		The trigger that refuses impossible rows of the busiest tables.
  *
- * It raises a CHECK's error in a CHECK's words, but no statement parses it
- * again. It checks a new row before the write.  It checks a changed row after,
- * since a trigger before an update would lock the row once more. ENABLE
- * ALWAYS: it also refuses a superuser's change.
+ * It raises the error of a CHECK constraint in the same words, but saves the
+ * parsing of an expression in each statement.  A new row is checked before it
+ * is inserted.  A changed row is checked after its update, because a trigger
+ * before an update would lock the row once more.  The trigger is ENABLE
+ * ALWAYS, so it also refuses a superuser's change.
  *
- * With CHECKs instead a hold takes 71 % more processor time (133 to 227 us). A
- * reserve takes 49 % more (208 to 310 us), and a settle 43 % (382 to 545 us).
- * The target "hot" (0.6 of a bare update, measured 0.65) needs it.
+ * With CHECK constraints instead, a hold takes 71 % more processor time (133
+ * to 227 us), a reserve 49 % more (208 to 310 us), and a settle 43 % more (382
+ * to 545 us).  The benchmark target "hot" (0.6 of the rate of a bare update,
+ * measured 0.65) cannot be met without this trigger.
  *
  * SQL functions here: row_check.
  *
@@ -27,7 +29,7 @@
 
 #define MOST_COLUMNS	11
 
-/* A table, and the columns of its row check. */
+/* A table, and the columns that its row check receives. */
 typedef struct RowCheckTable
 {
 	const char *name;
@@ -35,7 +37,7 @@ typedef struct RowCheckTable
 	PGFunction	row_check;
 	int			n;
 	const char *columns[MOST_COLUMNS];
-	/* their numbers in the table */
+	/* The table's OID and the numbers of its columns, once they are known. */
 	Oid			relation;
 	int			natts;
 	int			attnums[MOST_COLUMNS];
@@ -117,8 +119,8 @@ gpucredit_row_check(PG_FUNCTION_ARGS)
 }
 
 /*
- * Find the table's check.  Its columns' order depends on installation or
- * upgrade.
+ * Finds the check of the table.  The columns' numbers are looked up by name,
+ * because their order depends on whether the table was installed or upgraded.
  */
 static RowCheckTable *
 table_of(Relation relation)
@@ -145,7 +147,8 @@ table_of(Relation relation)
 }
 
 /*
- * Does the row pass?  NOT NULL has its own constraint, which is checked later.
+ * Whether the row passes its check.  A null in a column that is NOT NULL
+ * passes here: PostgreSQL checks that constraint later.
  */
 static bool
 row_check(const RowCheckTable *table, TupleDesc tupdesc, TupleTableSlot *slot)

@@ -1,16 +1,19 @@
 /*-------------------------------------------------------------------------
  *
  * row_location.c
- *		Locations of rows that this transaction changes again and again.
+ *		Locations of rows that a transaction changes many times.
  *
- * A transaction that submits a hundred thousand jobs leaves as many versions
- * of each budget counter and each quota.  None of them may go before it ends,
- * and an index leads to all.  So after many changes, the code that changes a
- * row notes its last version, and starts there the next time.
+ * A transaction that submits a hundred thousand jobs creates as many versions
+ * of each budget counter and each quota.  None of the versions can be removed
+ * before the transaction ends, and an index scan for the row visits all of
+ * them. So after some number of changes, the code that changes such a row
+ * notes the location (TID) of its newest version and starts at this location
+ * the next time.
  *
- * A noted location may be wrong.  After a rollback to a savepoint, or an
- * unnoted change, that version is invisible, or another row's.  So the lookup
- * also asks for the row's key, and falls back to the key alone.
+ * A noted location may be out of date.  After a rollback to a savepoint, or a
+ * change that was not noted, the version there is invisible or belongs to
+ * another row.  So the lookup by location also compares the row's key, and if
+ * it finds nothing, it is repeated by the key alone.
  *
  *-------------------------------------------------------------------------
  */
@@ -23,11 +26,13 @@
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
 
-#define KEPT_AFTER	16			/* changes by a transaction */
+#define KEPT_AFTER	16			/* changes by a transaction before it begins
+								 * to note locations */
 
 typedef struct Place
 {
-	uint64		key;			/* first */
+	uint64		key;			/* hash of table and key; must be the first
+								 * field for dynahash */
 	ItemPointerData place;
 } Place;
 
@@ -36,8 +41,9 @@ static int	changes = 0;
 static LocalTransactionId kept_in = InvalidLocalTransactionId;
 
 /*
- * Count a change that is about to happen: has this transaction made many? The
- * count ends with the transaction.
+ * Counts a change that is about to be made, and returns whether this
+ * transaction has made so many that locations are noted.  The count starts
+ * anew with each transaction.
  */
 bool
 PlacesAreKept(void)
@@ -66,8 +72,8 @@ PlacesAreKept(void)
 }
 
 /*
- * A row, by hash of table and key.  If two have the same hash, one of them is
- * found by its key only.
+ * Returns the hash of a row's table and key.  If two rows have the same hash,
+ * the location of only one is noted, and the other is found by its key.
  */
 uint64
 PlaceKey(const char *const *names, int n, int64 number)
@@ -82,7 +88,8 @@ PlaceKey(const char *const *names, int n, int64 number)
 }
 
 /*
- * Where a row is; NULL: not noted.  Only if PlacesAreKept().
+ * Returns the noted location of a row, or NULL if none is noted.  Must only be
+ * called if PlacesAreKept() returned true.
  */
 ItemPointer
 PlaceFind(uint64 key)
@@ -92,9 +99,7 @@ PlaceFind(uint64 key)
 	return place == NULL ? NULL : &place->place;
 }
 
-/*
- * Note where the row is now.
- */
+/* Notes the location of the row's newest version. */
 void
 PlaceNote(uint64 key, ItemPointer place)
 {

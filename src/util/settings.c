@@ -3,8 +3,9 @@
  * settings.c
  *		The settings that several modules read.
  *
- * Settings that could falsify bills or safety are for superusers (SUSET): a
- * tenant must not widen its own clock skew.
+ * Settings that could falsify bills or endanger the hardware can only be
+ * changed by superusers (PGC_SUSET).  For instance, a tenant must not be able
+ * to widen the clock skew that is allowed to it.
  *
  *-------------------------------------------------------------------------
  */
@@ -47,6 +48,11 @@ static int	usage_retention;
 static int	event_retention;
 static int	entry_retention;
 static int	audit_retention;
+static int	log_retention;
+static int	log_head;			/* kept bytes of a stream's beginning, in kB */
+static int	log_tail;
+static int	log_org_max;		/* kept output of an organisation, in MB */
+static int	file_org_max;		/* stored texts of an organisation, in MB */
 static bool meter_durable;
 static int	tenant_idle_timeout;
 static int	tenant_transaction_max;
@@ -63,7 +69,10 @@ define_seconds(const char *name, const char *what, const char *more,
 							NULL, NULL, NULL);
 }
 
-/* How long rows stay, in minutes, so that years fit. */
+/*
+ * Defines a setting for how long rows are kept.  Its unit is a minute, so that
+ * a span of years fits an int.
+ */
 static void
 define_retention(const char *name, const char *what, const char *more,
 				 int *variable)
@@ -73,7 +82,9 @@ define_retention(const char *name, const char *what, const char *more,
 							NULL, NULL, NULL);
 }
 
-/* When old rows leave: usage, entries, the audit log. */
+static void define_log_store(void);
+
+/* Defines how long usage rows, entries, audit rows and events are kept. */
 static void
 define_retentions(void)
 {
@@ -95,9 +106,49 @@ define_retentions(void)
 					 "maintain() then removes sealed batches, but not before "
 					 "gpucredit.key_retention and a day. 0: for ever.",
 					 &audit_retention);
+	define_log_store();
 }
 
-/* How long tenants' transactions may be open. */
+/*
+ * Defines how much of a job's output is kept after its node is gone, and for
+ * how long.
+ */
+static void
+define_log_store(void)
+{
+	DefineCustomIntVariable("gpucredit.log_retention",
+							"How long the output of ended jobs is kept.",
+							"upkeep() then removes it. 0: for ever.",
+							&log_retention, 30 * 24 * 60, 0, INT_MAX / 1000,
+							PGC_SUSET, GUC_UNIT_MIN, NULL, NULL, NULL);
+	DefineCustomIntVariable("gpucredit.log_head",
+							"How much of the beginning of each stream of a "
+							"job's output is kept once it is over.",
+							"In steps of 64 kB.",
+							&log_head, 1024, 0, 1024,
+							PGC_SUSET, GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomIntVariable("gpucredit.log_tail",
+							"How much of the end of each stream of a job's "
+							"output is kept once it is over.",
+							"In steps of 64 kB. 0 here and in "
+							"gpucredit.log_head: nothing is kept.",
+							&log_tail, 1024, 0, 32 * 1024,
+							PGC_SUSET, GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomIntVariable("gpucredit.log_org_max",
+							"How much output of ended jobs is kept of an "
+							"organisation.",
+							"upkeep() removes the oldest above it. 0: no limit.",
+							&log_org_max, 10 * 1024, 0, INT_MAX,
+							PGC_SUSET, GUC_UNIT_MB, NULL, NULL, NULL);
+	DefineCustomIntVariable("gpucredit.file_org_max",
+							"How much an organisation may store of scripts "
+							"and environments of its unfinished jobs.",
+							"store_file() refuses more. 0: no limit.",
+							&file_org_max, 1024, 0, INT_MAX,
+							PGC_SUSET, GUC_UNIT_MB, NULL, NULL, NULL);
+}
+
+/* Defines how long transactions of tenants may stay open. */
 static void
 define_tenant_limits(void)
 {
@@ -123,7 +174,7 @@ define_tenant_limits(void)
 				   "switches this off.", &tenant_block_max, 2, 0);
 }
 
-/* How long a call of upkeep works. */
+/* Defines how long one call of upkeep may work. */
 static void
 define_upkeep(void)
 {
@@ -160,7 +211,9 @@ define_depth(void)
 							0, 1000, PGC_SUSET, 0, NULL, NULL, NULL);
 }
 
-/* What holds cover, and what is billed beside the run. */
+/*
+ * Defines what a hold has to cover, and what is billed in addition to the run.
+ */
 static void
 define_holds(void)
 {
@@ -182,7 +235,7 @@ define_holds(void)
 				   "is not billed.", &startup_max, 300, 0);
 }
 
-/* How many jobs may wait that hold no credit. */
+/* Defines how many jobs may wait without holding credit. */
 static void
 define_unpaid(void)
 {
@@ -196,7 +249,7 @@ define_unpaid(void)
 							NULL, NULL, NULL);
 }
 
-/* How much an organisation may owe. */
+/* Defines how much an organisation may owe. */
 static void
 define_uncollected(void)
 {
@@ -210,7 +263,7 @@ define_uncollected(void)
 							NULL, NULL, NULL);
 }
 
-/* When attempts must save. */
+/* Defines when attempts are ordered to save a checkpoint. */
 static void
 define_saving(void)
 {
@@ -232,7 +285,10 @@ define_saving(void)
 							 GUC_UNIT_BYTE, NULL, NULL, NULL);
 }
 
-/* Limits for jobs: how many alerts, and waiting heartbeats. */
+/*
+ * Defines how many alerts about jobs are raised, and how many heartbeats may
+ * wait.
+ */
 static void
 define_telling(void)
 {
@@ -330,9 +386,11 @@ SettingsInit(void)
 				   "maintain() enters their number. 0 switches this off.",
 				   &denial_window, 60, 0);
 	DefineCustomIntVariable("gpucredit.max_starts",
-							"The most jobs one scheduling cycle starts.",
-							"A cycle is one transaction; more jobs start in "
-							"the next.", &max_starts, 1000, 1, 100000,
+							"The most jobs one scheduling cycle starts, and "
+							"after how many evictions it begins no other.",
+							"A cycle is one transaction; more jobs start, or "
+							"are evicted, in the next. The jobs that leave "
+							"for one gang are evicted together.", &max_starts, 1000, 1, 100000,
 							PGC_SUSET, 0, NULL, NULL, NULL);
 	define_telling();
 	define_depth();
@@ -427,14 +485,14 @@ SettingCheckpointEvery(void)
 	return (int64) checkpoint_every * USECS_PER_SEC;
 }
 
-/* Bytes a second; 0: not limited. */
+/* In bytes a second; 0 means unlimited. */
 int64
 SettingCheckpointBandwidth(void)
 {
 	return (int64) checkpoint_bandwidth;
 }
 
-/* In credits' smallest unit; below 0: any amount. */
+/* In micro-credits; a negative value means any amount. */
 int64
 SettingUncollectedMax(void)
 {
@@ -519,18 +577,14 @@ SettingJobAlerts(void)
 	return job_alerts;
 }
 
-/*
- * In seconds, as the decision core wants it.
- */
+/* In seconds, because the decision core counts in seconds. */
 int64
 SettingFairHorizon(void)
 {
 	return fair_horizon;
 }
 
-/*
- * In these four, 0 means for ever.
- */
+/* For these four retentions, 0 means for ever. */
 int64
 SettingEventRetention(void)
 {
@@ -553,6 +607,29 @@ int64
 SettingAuditRetention(void)
 {
 	return audit_retention * USECS_PER_MINUTE;
+}
+
+/*
+ * The number of bytes that are kept of the beginning of a stream, and of its
+ * end.
+ */
+int64
+SettingLogHead(void)
+{
+	return log_head * INT64CONST(1024);
+}
+
+int64
+SettingLogTail(void)
+{
+	return log_tail * INT64CONST(1024);
+}
+
+/* In bytes. */
+int64
+SettingFileOrgMax(void)
+{
+	return file_org_max * INT64CONST(1048576);
 }
 
 bool

@@ -1,7 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * settings.h
- *		The settings that several modules read; durations in microseconds.
+ *		The settings that several modules read.
+ *
+ * A function that returns int64 returns microseconds unless settings.c says
+ * otherwise at its definition.
  *
  *-------------------------------------------------------------------------
  */
@@ -43,8 +46,11 @@ extern int64 SettingEventRetention(void);
 extern int64 SettingUsageRetention(void);
 extern int64 SettingEntryRetention(void);
 extern int64 SettingAuditRetention(void);
+extern int64 SettingLogHead(void);
+extern int64 SettingLogTail(void);
+extern int64 SettingFileOrgMax(void);
 extern bool SettingMeterDurable(void);
-extern int	SettingBackfillDepth(void); /* seconds */
+extern int	SettingBackfillDepth(void); /* number of jobs */
 extern int	SettingUpkeepTime(void);
 
 #endif							/* GPUCREDIT_SETTINGS_H */

@@ -4,30 +4,31 @@
  *		The one way from C to the database: prepared statements over SPI.
  *
  * Plans are kept (SPI_keepplan), so PostgreSQL revalidates them when a table
- * changes.  It cannot do that once the types of the parameters are gone.  So
- * whenever a schema is created or dropped, the generation counts up, and each
- * statement is prepared again at its next use.
+ * changes.  It cannot do that after the types of the parameters have been
+ * dropped.  So whenever a schema is created or dropped, a generation counter
+ * is increased, and each statement is prepared again at its next use.
  *
  * A statement may run within itself, if another user's trigger on our tables
- * calls one of our functions.  If the inner run prepares it again, the outer
- * plan is kept until the transaction ends.
+ * calls one of our functions.  If the inner run prepares the statement again,
+ * the outer run's plan is kept until the transaction ends.
  *
- * LLVM compiles no statement, and no SQL function within one.  The planner's
- * cost of a statement over many rows passes jit_above_cost, but compilation
- * takes a hundred times what it saves.  The planner decides on it, so
- * planner_hook turns it off. Public functions in SQL say SET jit = off, where
- * they pin their search path.
+ * LLVM compiles no statement, and no SQL function called by one.  The
+ * estimated cost of a statement over many rows exceeds jit_above_cost, but
+ * compiling it takes a hundred times longer than it saves.  The planner
+ * decides about compilation, so planner_hook switches it off.  Public
+ * functions written in SQL have SET jit = off next to their SET search_path.
  *
- * SqlRun() copies every row, and each access to a column searches it. A cycle
- * reads hundreds of thousands of rows for a few numbers of each. So SqlEach()
- * hands each row in the executor's memory to a function, which must not run
- * statements.
+ * SqlRun() copies every row, and each access to a column walks through the row
+ * again.  A scheduling cycle reads hundreds of thousands of rows and needs a
+ * few numbers of each.  So SqlEach() calls a function for each row while the
+ * row is in the executor's memory.  The function must not run statements.
  *
- * SqlUpdateInOrder() also sets the order in which a statement locks and changes
- * rows, which a join's plan does not. The statement picks rows by a number, a
- * parameter that counts up with each row. If the plan reaches a row before its
- * turn, it skips the row without a lock, and the statement runs again from
- * there.
+ * SqlUpdateInOrder() determines the order in which a statement locks and
+ * changes rows, which the plan of a join does not.  The rows to change are
+ * numbered, and the statement only picks the row whose number is in a
+ * parameter that is increased with each row.  If the plan reaches a row before
+ * its turn, it skips the row without locking it, and the statement runs again
+ * from there.
  *
  *-------------------------------------------------------------------------
  */
@@ -55,7 +56,10 @@
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
 
-/* Around the run of a statement; it leaves also after a failure. */
+/*
+ * Wraps the call that runs a statement, and counts how many are running; the
+ * count is also corrected after an error.
+ */
 #define SQL_WITHIN(call) \
 	do { \
 		within++; \
@@ -70,27 +74,30 @@
 		PG_END_TRY(); \
 	} while (0)
 
-/* Parameters in SPI's form. */
+/* Parameters in the form that SPI wants. */
 typedef struct SpiArgs
 {
 	Datum		values[VALUES_MAX];
-	char		nulls[VALUES_MAX];	/* ' ' or 'n' */
+	char		nulls[VALUES_MAX];	/* ' ' for a value, 'n' for a null */
 } SpiArgs;
 
-/* The executor's receiver of rows. */
+/* The receiver that the executor passes rows to. */
 typedef struct EachReceiver
 {
-	DestReceiver receiver;		/* first */
+	DestReceiver receiver;		/* must be the first field */
 	MemoryContext caller;
 	SqlRowFunction function;
 	void	   *context;
-	ParamExternData *turn;		/* NULL: rows come in any order */
-	bool		enough;			/* the function stops here */
+	ParamExternData *turn;		/* parameter with the number of the row whose
+								 * turn it is, or NULL if rows may come in any
+								 * order */
+	bool		enough;			/* the function wants no more rows */
 } EachReceiver;
 
 static uint64 generation = 1;
-static List *retired = NIL;		/* plans that may run, in TopMemoryContext */
-static int	within = 0;			/* how many of our statements run now */
+static List *retired = NIL;		/* replaced plans that may still be running,
+								 * in TopMemoryContext */
+static int	within = 0;			/* how many of our statements are running now */
 static planner_hook_type next_planner = NULL;
 
 static void forget_plans(Datum arg, int cacheid, uint32 hashvalue);
@@ -112,9 +119,7 @@ static bool run(SqlStatement *statement, Values *args, bool read_only,
 				int32 *turn, SqlRowFunction function, void *context);
 static ParamListInfo params_of(const SqlStatement *statement, Values *args);
 
-/*
- * Enter and leave SPI, around all other calls here.
- */
+/* Connects to SPI; all other calls here need a connection. */
 void
 SqlConnect(void)
 {
@@ -132,7 +137,8 @@ SqlFinish(void)
 }
 
 /*
- * Leave SPI with a composite datum that outlives it.
+ * Closes the connection to SPI, and returns a copy of a composite datum that
+ * outlives it.
  */
 Datum
 SqlFinishRow(Datum row)
@@ -144,9 +150,9 @@ SqlFinishRow(Datum row)
 }
 
 /*
- * The next number of a sequence of the schema gpucredit: as SELECT nextval(),
- * for a fifth of its cost.  Everything else goes through SPI, as a table may
- * be another server's; a sequence is local.
+ * Returns the next number of a sequence of the schema gpucredit, as SELECT
+ * nextval() does, at a fifth of its cost.  Only sequences are accessed without
+ * SPI: they are local, while a table may be distributed over several servers.
  */
 int64
 SqlNext(const char *sequence)
@@ -159,9 +165,7 @@ SqlNext(const char *sequence)
 											 ObjectIdGetDatum(oid)));
 }
 
-/*
- * Run a prepared statement.
- */
+/* Runs a prepared statement and checks its result code. */
 static SqlResult
 execute(SqlStatement *statement, Values *args, bool read_only)
 {
@@ -172,7 +176,7 @@ execute(SqlStatement *statement, Values *args, bool read_only)
 	make_ready(statement, args);
 	SQL_WITHIN(rc = SPI_execute_plan(statement->plan, spi.values, spi.nulls,
 									 read_only, 0));
-	MemoryContextSwitchTo(caller);	/* SPI leaves us in its own */
+	MemoryContextSwitchTo(caller);	/* SPI switched to its own context */
 	return executed(statement, rc);
 }
 
@@ -199,18 +203,14 @@ executed(SqlStatement *statement, int rc)
 	};
 }
 
-/*
- * Run a statement with its own snapshot, in volatile functions.
- */
+/* Runs a statement with a new snapshot, for volatile functions. */
 SqlResult
 SqlRun(SqlStatement *statement, Values *args)
 {
 	return execute(statement, args, false);
 }
 
-/*
- * Run a query with the caller's snapshot, in stable functions.
- */
+/* Runs a query with the caller's snapshot, for stable functions. */
 SqlResult
 SqlRead(SqlStatement *statement, Values *args)
 {
@@ -218,9 +218,9 @@ SqlRead(SqlStatement *statement, Values *args)
 }
 
 /*
- * Run a query with a snapshot from now, at any isolation level: for results
- * that outlive the transaction.  In parallel mode only the statement's own
- * snapshot is allowed.
+ * Runs a query with a snapshot taken now, at any isolation level.  It serves
+ * for results that are used after the transaction has ended.  In parallel mode
+ * PostgreSQL allows no new snapshot, so the statement's own is used.
  */
 SqlResult
 SqlReadLatest(SqlStatement *statement, Values *args)
@@ -241,9 +241,7 @@ SqlReadLatest(SqlStatement *statement, Values *args)
 	return executed(statement, rc);
 }
 
-/*
- * Open a cursor over a query, for rows locked one by one.
- */
+/* Opens a cursor over a query, so that its rows are locked one by one. */
 Portal
 SqlCursor(SqlStatement *statement, Values *args)
 {
@@ -255,12 +253,13 @@ SqlCursor(SqlStatement *statement, Values *args)
 										spi.nulls, false));
 	if (portal == NULL)
 		refuse(SPI_result, statement);
-	statement->running--;		/* the cursor has the plan now */
+	statement->running--;		/* the cursor holds the plan from here on */
 	return portal;
 }
 
 /*
- * The next row of a cursor; no rows: it is at its end.
+ * Fetches the next row of a cursor.  The result has no rows if the cursor is
+ * at its end.
  */
 SqlResult
 SqlFetch(Portal portal)
@@ -275,9 +274,7 @@ SqlFetch(Portal portal)
 	return row;
 }
 
-/*
- * Free a result early, in loops.
- */
+/* Frees a result before SqlFinish(), for callers that loop. */
 void
 SqlFree(SqlResult *result)
 {
@@ -286,9 +283,7 @@ SqlFree(SqlResult *result)
 	result->table = NULL;
 }
 
-/*
- * Receive a row.
- */
+/* Called by the executor for each row: passes its columns to the function. */
 static bool
 each_receive(TupleTableSlot *slot, DestReceiver *self)
 {
@@ -318,10 +313,11 @@ each_end(DestReceiver *self)
 }
 
 /*
- * Run a query, with its own snapshot or (read_only) the caller's, and call a
- * function with the columns of each row.  They live until it returns; it
- * allocates in the caller's memory context.  If it stops, the statement ends
- * there, and writes and locks nothing for later rows.
+ * Runs a query and calls a function with the columns of each row.  If
+ * read_only, the query uses the caller's snapshot, else a new one.  The
+ * columns live until the function returns; what the function allocates lives
+ * in the caller's memory context.  If the function returns false, the
+ * statement ends, and writes and locks nothing for later rows.
  */
 void
 SqlEach(SqlStatement *statement, Values *args, bool read_only,
@@ -331,10 +327,11 @@ SqlEach(SqlStatement *statement, Values *args, bool read_only,
 }
 
 /*
- * The same, in turn, for a statement with two more parameters: the numbers of
- * the rows, int[], from 1 to n, and the number whose turn it is, int: "u.n =
- * $7".  It ends with the last number, with a missing row, or when the function
- * stops.
+ * As SqlEach(), but in the order of numbers.  The statement has two more
+ * parameters than args: an int[] of the numbers 1 to n, and an int, the number
+ * whose turn it is; it compares the two, as in "u.n = $7".  The call ends
+ * after number n, at a number for which there is no row, or when the function
+ * returns false.
  */
 void
 SqlUpdateInOrder(SqlStatement *statement, Values *args, int n,
@@ -358,8 +355,9 @@ SqlUpdateInOrder(SqlStatement *statement, Values *args, int n,
 }
 
 /*
- * Run a statement and hand each row to a function.  False: the function stops.
- * turn: NULL, or the number whose turn it is, then the next.
+ * Runs a statement and passes each row to a function.  Returns false if the
+ * function wanted no more rows.  If turn is not NULL, it points to the number
+ * whose turn it is; on return it has the number that follows the last row.
  */
 static bool
 run(SqlStatement *statement, Values *args, bool read_only, int32 *turn,
@@ -374,7 +372,8 @@ run(SqlStatement *statement, Values *args, bool read_only, int32 *turn,
 			.rDestroy = each_end,
 
 			/*
-			 * SPI treats some kinds of statements specially, but not this one
+			 * SPI treats rows for some kinds of destination specially, but
+			 * not for this kind.
 			 */
 			.mydest = DestSQLFunction
 		},
@@ -393,7 +392,7 @@ run(SqlStatement *statement, Values *args, bool read_only, int32 *turn,
 	if (turn != NULL)
 	{
 		each.turn = &options.params->params[args->n - 1];
-		each.turn->pflags = 0;	/* no constant for the planner */
+		each.turn->pflags = 0;	/* or the planner would treat it as a constant */
 	}
 	SQL_WITHIN(rc = SPI_execute_plan_extended(statement->plan, &options));
 	MemoryContextSwitchTo(caller);
@@ -403,9 +402,7 @@ run(SqlStatement *statement, Values *args, bool read_only, int32 *turn,
 	return !each.enough;
 }
 
-/*
- * Parameters in the executor's form.
- */
+/* Returns the parameters in the form that the executor wants. */
 static ParamListInfo
 params_of(const SqlStatement *statement, Values *args)
 {
@@ -426,7 +423,8 @@ params_of(const SqlStatement *statement, Values *args)
 }
 
 /*
- * Watch schemas and our plans.
+ * Registers what makes plans invalid when schemas change, and the planner
+ * hook.
  */
 void
 SqlInit(void)
@@ -444,9 +442,9 @@ forget_plans(Datum arg, int cacheid, uint32 hashvalue)
 }
 
 /*
- * A number that counts up when a schema was created, changed or dropped.
- * Whoever keeps the OID of an object of ours looks it up again when the number
- * differs from the one of the last time.
+ * Returns a number that is increased when a schema is created, changed or
+ * dropped.  A module that caches the OID of one of our objects remembers this
+ * number with it, and looks the OID up again if the number has changed.
  */
 uint64
 SqlGeneration(void)
@@ -455,8 +453,9 @@ SqlGeneration(void)
 }
 
 /*
- * Plan a query.  Our own are planned as they run: at first, and after a change
- * of what they depend on.
+ * The planner hook.  Our statements are planned while they run, at first and
+ * after a change of a table they depend on, so `within` tells them apart from
+ * other queries, for which LLVM stays on.
  */
 static PlannedStmt *
 plan_query(Query *query, const char *text, int options, ParamListInfo params)
@@ -471,7 +470,8 @@ plan_query(Query *query, const char *text, int options, ParamListInfo params)
 }
 
 /*
- * The OID of a type by name, as "bigint" or "gpucredit.credits".
+ * Returns the OID of a type, by a name such as "bigint" or
+ * "gpucredit.credits".
  */
 Oid
 SqlTypeOid(const char *name)
@@ -483,9 +483,7 @@ SqlTypeOid(const char *name)
 	return oid;
 }
 
-/*
- * Prepare a statement and keep its plan.
- */
+/* Prepares a statement and keeps its plan. */
 static void
 prepare(SqlStatement *statement)
 {
@@ -520,8 +518,8 @@ prepare(SqlStatement *statement)
 }
 
 /*
- * Does an outer call run it?  After an error it may seem so until the
- * transaction ends.
+ * Whether an outer call is running the statement.  After an error this may
+ * return true until the transaction ends, although nothing is running.
  */
 static bool
 is_running(const SqlStatement *statement)
@@ -530,9 +528,7 @@ is_running(const SqlStatement *statement)
 		statement->running_in == MyLocalTransactionId;
 }
 
-/*
- * Keep a plan to the end of the transaction.
- */
+/* Keeps a replaced plan until the end of the transaction. */
 static void
 retire(SPIPlanPtr plan)
 {
@@ -558,9 +554,10 @@ free_retired(XactEvent event, void *arg)
 }
 
 /*
- * PostgreSQL keeps a generic plan until statistics change, and inside one
- * transaction for ever, even if the table was small then.  So plan again when
- * a statement has run twice as often as at its last planning.
+ * Whether a statement should be planned again, which is the case each time its
+ * number of uses has doubled.  PostgreSQL keeps a generic plan until
+ * statistics change.  Within one transaction it keeps the plan to the end,
+ * even if the table was small when the plan was made.
  */
 static inline bool
 outgrown(uint64 uses)
@@ -569,8 +566,8 @@ outgrown(uint64 uses)
 }
 
 /*
- * Make sure that a statement has a plan for so many parameters.  It counts as
- * running until expect().
+ * Makes sure that a statement has a plan for these parameters, and counts it
+ * as running until expect() is called.
  */
 static void
 make_ready(SqlStatement *statement, Values *args)
@@ -589,9 +586,7 @@ make_ready(SqlStatement *statement, Values *args)
 }
 
 
-/*
- * Check the kind of result after the run.
- */
+/* Called after the run: checks that the result code is the expected one. */
 static void
 expect(SqlStatement *statement, int rc)
 {
@@ -601,7 +596,8 @@ expect(SqlStatement *statement, int rc)
 }
 
 /*
- * Only another user's rule on our tables can change the kind of result.
+ * Raises the error for an unexpected result code.  Only another user's rule on
+ * our tables can cause one.
  */
 static void
 refuse(int rc, const SqlStatement *statement)

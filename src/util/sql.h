@@ -4,13 +4,14 @@
  *		The one way from C to the database: prepared statements over SPI.
  *
  * A statement is a static SqlStatement: constant text, the types of its
- * parameters by name, the result code it must have.  It is prepared on first
- * use and kept for the life of the backend, or until the schema gpucredit
- * changes under it (DROP EXTENSION and CREATE EXTENSION in one session).
+ * parameters by name, and the result code that it must have.  It is prepared
+ * at its first use and kept for the life of the backend, or until the schema
+ * gpucredit is dropped or created (DROP EXTENSION and CREATE EXTENSION in one
+ * session).
  *
- * Usage: SqlConnect(); SqlRun(&statement, VALUES(...)); SqlFinish().  A
- * result stays valid until SqlFinish() or SqlFree().  Every object in the
- * text is schema-qualified.
+ * Usage: SqlConnect(); SqlRun(&statement, VALUES(...)); SqlFinish().  A result
+ * stays valid until SqlFinish() or SqlFree().  Every object in the text is
+ * schema-qualified.
  *
  *-------------------------------------------------------------------------
  */
@@ -26,13 +27,15 @@
 #include "utils/jsonb.h"
 #include "utils/timestamp.h"
 
-#define SQL_MAX_COLUMNS	64		/* the table of a whole row */
+#define SQL_MAX_COLUMNS	64		/* most columns of a table whose whole row is
+								 * read */
 
 /*
  * Values in order: the parameters of a statement, or the columns of a result
- * row.  They stand in the call: SqlRun(&statement, VALUES(TextValue(org),
- * ...)), or RowPut(rsinfo, VALUES(...)).  ValuesAdd() adds those that are not
- * known at once.  VALUES() lives until the end of its block.
+ * row.  They are written in the call: SqlRun(&statement,
+ * VALUES(TextValue(org), ...)), or RowPut(rsinfo, VALUES(...)).  ValuesAdd()
+ * appends values that are not known at once.  What VALUES() creates lives
+ * until the end of its block.
  */
 #define VALUES_MAX	32
 
@@ -43,12 +46,13 @@ typedef struct Values
 } Values;
 
 /*
- * Written in the WHERE of a statement that joins the elements of its arrays to
- * a table.  n: the column of WITH ORDINALITY.  It is always true.  The planner
- * supposes that an array has ten elements, and then often that reading all rows
- * of an organisation costs less than ten searches.  A kept plan lasts when the
- * organisation has grown to fifty thousand rows.  The range makes the planner
- * expect one element, so that it searches an index for each.
+ * A condition for the WHERE clause of a statement that joins the elements of
+ * its array parameters to a table.  n is the column that WITH ORDINALITY adds,
+ * so the condition is always true.  Without it the planner assumes that an
+ * array has ten elements, and then often finds a scan of all rows of an
+ * organisation cheaper than ten index searches.  Such a plan is kept even when
+ * the organisation has grown to fifty thousand rows.  The range makes the
+ * planner expect one element, so that it searches an index for each.
  */
 #define SEARCH_EACH(n) " " n " BETWEEN 1 AND 1000000"
 
@@ -63,7 +67,8 @@ extern void ValuesAppend(Values *values, const Values *more);
 extern NullableDatum NumericValue(Credits value);
 extern NullableDatum DurationValue(int64 microseconds);
 extern NullableDatum ArrayValue(Datum *elems, bool *nulls, int n,
-								Oid type);	/* nulls NULL: none */
+								Oid type);	/* nulls may be NULL if no element
+											 * is null */
 extern NullableDatum TextArrayValue(const char *const *values, int n);
 extern NullableDatum Int8ArrayValue(const int64 *values, int n);
 extern NullableDatum Int4ArrayValue(const int32 *values, int n);
@@ -79,8 +84,8 @@ extern NullableDatum NullValue(void);
 #define CreditsValue(value)		DatumValue(CreditsGetDatum(value))
 
 /*
- * Null for a value that stands for none: a null pointer; 0; an infinite
- * instant; a negative duration.
+ * These functions return a null for a value that stands for none: a NULL
+ * pointer, 0, an infinite instant, or a negative duration.
  */
 extern NullableDatum TextValue(const char *value);
 extern NullableDatum JsonValue(Jsonb *value);
@@ -91,15 +96,17 @@ extern NullableDatum DurationValueOrNull(int64 microseconds);
 
 typedef struct SqlStatement
 {
-	const char *types;			/* "text, bigint, gpucredit.credits" or "" */
-	int			expected;		/* SPI_OK_SELECT, ... */
+	const char *types;			/* type names, as "text, bigint,
+								 * gpucredit.credits", or "" */
+	int			expected;		/* result code, as SPI_OK_SELECT */
 	const char *text;
-	/* filled on first use */
+	/* The fields below are filled at the first use. */
 	SPIPlanPtr	plan;
 	int			nargs;
 	uint64		generation;
 	uint64		uses;
-	int			running;		/* uses in this transaction */
+	int			running;		/* how many calls are running it in this
+								 * transaction */
 	LocalTransactionId running_in;
 } SqlStatement;
 
@@ -108,8 +115,8 @@ typedef struct SqlStatement
 
 typedef struct SqlResult
 {
-	uint64		n;				/* rows returned, or affected */
-	SPITupleTable *table;		/* NULL: a statement without rows */
+	uint64		n;				/* number of rows returned, or changed */
+	SPITupleTable *table;		/* NULL if the statement returns no rows */
 } SqlResult;
 
 extern void SqlConnect(void);
@@ -127,7 +134,10 @@ extern void SqlInit(void);
 extern Oid	SqlTypeOid(const char *name);
 extern uint64 SqlGeneration(void);
 
-/* columns count from 0; false: stop after this row */
+/*
+ * A function that is called for each row.  Columns count from 0.  It returns
+ * false if it wants no more rows.
+ */
 typedef bool (*SqlRowFunction) (void *context, const Datum *values,
 								const bool *nulls);
 
@@ -136,15 +146,18 @@ extern void SqlEach(SqlStatement *statement, Values *args, bool read_only,
 extern void SqlUpdateInOrder(SqlStatement *statement, Values *args, int n,
 							 SqlRowFunction function, void *context);
 
-/* sql_whole.c: columns of a table's row that came as one value */
+/*
+ * A table's row that a statement returns as one value, and the columns that
+ * are wanted of it (sql_whole.c).
+ */
 typedef struct SqlWhole
 {
 	const char *const *names;
 	int			n;
-	int			never_null;		/* the first columns only */
-	/* found on first use */
+	int			never_null;		/* how many of the first columns are NOT NULL */
+	/* The fields below are filled at the first use. */
 	uint64		type;
-	int			places[SQL_MAX_COLUMNS];	/* from 0 */
+	int			places[SQL_MAX_COLUMNS];	/* the columns' indexes, from 0 */
 } SqlWhole;
 
 #define SQL_WHOLE(names, never_null) \
@@ -153,7 +166,10 @@ typedef struct SqlWhole
 extern void SqlDeformRow(SqlWhole *whole, Datum row, Datum *values,
 						 bool *nulls);
 
-/* Columns count from 1; rows from 0.  The plain forms refuse a null. */
+/*
+ * Columns of a result.  Columns count from 1, rows from 0.  A function refuses
+ * a null unless its name or its comment says what it returns then.
+ */
 extern Datum SqlDatum(SqlResult result, uint64 row, int column, bool *isnull);
 extern Datum SqlNotNull(SqlResult result, uint64 row, int column);
 extern bool SqlIsNull(SqlResult result, uint64 row, int column);

@@ -10,7 +10,8 @@
 #include "util/sql.h"
 
 /*
- * The OID of credits, looked up once.
+ * Returns the OID of the type credits, which is looked up once per generation
+ * of the schemas.
  */
 static Oid
 credits_type(void)
@@ -20,7 +21,7 @@ credits_type(void)
 
 	if (as_of != SqlGeneration())
 	{
-		uint64		now = SqlGeneration();	/* it may move on in between */
+		uint64		now = SqlGeneration();	/* the lookup may change it */
 
 		oid = SqlTypeOid("gpucredit.credits");
 		as_of = now;
@@ -28,9 +29,7 @@ credits_type(void)
 	return oid;
 }
 
-/*
- * Credits as results have them.
- */
+/* Credits as a numeric, the type that result rows have. */
 NullableDatum
 NumericValue(Credits value)
 {
@@ -47,9 +46,7 @@ CreditsArrayValue(const Credits *values, int n)
 	return ArrayValue(elems, NULL, n, credits_type());
 }
 
-/*
- * A column of type credits; null is refused.
- */
+/* Returns a column of type credits; a null is an error. */
 Credits
 SqlCredits(SqlResult result, uint64 row, int column)
 {

@@ -18,9 +18,7 @@
 #include "utils/array.h"
 #include "utils/lsyscache.h"
 
-/*
- * More values, where not all are known at once.
- */
+/* Appends values that were not known when VALUES() was written. */
 void
 ValuesAppend(Values *values, const Values *more)
 {
@@ -31,7 +29,8 @@ ValuesAppend(Values *values, const Values *more)
 }
 
 /*
- * The values themselves; sql.h says which stand for null.
+ * Functions that make one value of each type.  sql.h says which values stand
+ * for null.
  */
 NullableDatum
 DatumValue(Datum value)
@@ -94,7 +93,7 @@ DurationValue(int64 microseconds)
 }
 
 /*
- * An array of one dimension; nulls NULL: without nulls.
+ * Returns an array of one dimension.  nulls may be NULL if no element is null.
  */
 NullableDatum
 ArrayValue(Datum *elems, bool *nulls, int n, Oid type)
@@ -124,9 +123,7 @@ TextArrayValue(const char *const *values, int n)
 	return ArrayValue(elems, nulls, n, TEXTOID);
 }
 
-/*
- * An array of a type that is passed as an int64.
- */
+/* Returns an array whose elements' type is passed by value as an int64. */
 static NullableDatum
 int64_array(const int64 *values, int n, Oid type)
 {
@@ -160,8 +157,8 @@ TimeArrayValue(const TimestampTz *values, int n)
 }
 
 /*
- * Columns of a result.  A statement that always returns a row can only lack it
- * if another user's trigger removed it.
+ * Returns a column of a result.  If the row of a statement that always returns
+ * one is missing, another user's trigger has removed it.
  */
 Datum
 SqlDatum(SqlResult result, uint64 row, int column, bool *isnull)

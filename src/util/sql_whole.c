@@ -1,18 +1,20 @@
 /*-------------------------------------------------------------------------
  *
  * sql_whole.c
- *		Rows of a table that come as one value.
+ *		Rows of a table that a statement returns as one value.
  *
- * Each column costs a statement some 2,000 instructions, however short it is:
- * each plan node describes and copies it.  A table's whole row is one column.
- * This file takes it apart, for less than one column costs.
+ * Each column of a result costs a statement some 2,000 instructions, however
+ * short the column is, because each plan node describes and copies it.  A
+ * table's whole row is one column.  This file extracts its fields, which costs
+ * less than one column does.
  *
- * Without it a settle takes 6 % more processor time (406 to 432 us) and a capture
- * 1 % (350 to 355 us).  The targets "pairs" (1,500 /s, measured 1,810) and
- * "batch" (not met) need it.
+ * Without it a settle takes 6 % more processor time (406 to 432 us) and a
+ * capture 1 % (350 to 355 us).  The benchmark targets "pairs" (1,500 /s,
+ * measured 1,810) and "batch" (not met) need it.
  *
- * An upgrade adds columns at the end, so their order differs from a fresh
- * install's.  The code finds them by name, once per version of the table.
+ * An upgrade adds columns at the end of a table, so their order may differ
+ * from that of a fresh install.  So columns are found by name, once per
+ * version of the table.
  *
  *-------------------------------------------------------------------------
  */
@@ -27,7 +29,8 @@ static pg_attribute_noreturn() void refuse_null(const char *column);
 static void find_columns(SqlWhole *whole, const TypeCacheEntry *type);
 
 /*
- * The columns of a row, in the order of their names.  They point into the row.
+ * Extracts the wanted columns of a row, in the order of whole->names.  Values
+ * that are passed by reference point into the row.
  */
 void
 SqlDeformRow(SqlWhole *whole, Datum row, Datum *values, bool *nulls)
@@ -55,8 +58,9 @@ SqlDeformRow(SqlWhole *whole, Datum row, Datum *values, bool *nulls)
 }
 
 /*
- * Not Ensure(), which ends a server with assertions: a superuser can drop NOT
- * NULL and write a null.
+ * Raises the error for a null in a column that must have none.  This is not
+ * Ensure(), which ends a server with assertions: a superuser can drop NOT NULL
+ * and write a null.
  */
 static void
 refuse_null(const char *column)
@@ -69,9 +73,7 @@ refuse_null(const char *column)
 			 errhint("Run gpucredit.verify() to see what is wrong.")));
 }
 
-/*
- * Where the columns are in rows of a type.
- */
+/* Finds the indexes of the wanted columns in rows of a type. */
 static void
 find_columns(SqlWhole *whole, const TypeCacheEntry *type)
 {

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * subtransaction.c
- *		Work that takes effect whole or not at all.
+ *		Work that takes effect as a whole or not at all.
  *
  *-------------------------------------------------------------------------
  */
@@ -12,9 +12,10 @@
 #include "utils/resowner.h"
 
 /*
- * Do something in a subtransaction, and roll it back, locks included, where
- * the work returns false or raises an error.  The caller gets the error; where
- * failed is NULL, it is raised again.
+ * Calls `work` in a subtransaction, and rolls it back, including its locks, if
+ * `work` returns false or raises an error.  Returns whether the work took
+ * effect. The error is stored in *failed; if failed is NULL, it is raised
+ * again.
  */
 bool
 SubtransactionTry(bool (*work) (void *context), void *context,

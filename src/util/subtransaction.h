@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * subtransaction.h
- *		Work that takes effect whole or not at all.
+ *		Work that takes effect as a whole or not at all.
  *
  *-------------------------------------------------------------------------
  */

@@ -1,15 +1,17 @@
 /*-------------------------------------------------------------------------
  *
  * trace.c
- *		The distributed trace (W3C Trace Context) that a thing belongs to.
+ *		The distributed trace (W3C Trace Context) that a job or a call
+ *		belongs to.
  *
- * A caller sets gpucredit.traceparent, as it received the header of that name.
- * A job keeps the trace.  From there it travels as a value, with the job, its
- * holds and attempts, to every entry and audit row.  A thing without a job's
- * trace belongs to the session's.
+ * A caller sets gpucredit.traceparent to the HTTP header of that name that it
+ * received.  A job keeps the trace in which it was submitted.  The trace is
+ * passed as a value along with the job, its holds and its attempts, and is
+ * written into every entry and audit row.  What has no trace from a job
+ * belongs to the session's trace.
  *
- * The check refuses any text that is not format version 00, even if a later
- * version may allow it: agents and logs rely on the value.
+ * The check hook refuses any text that is not of format version 00, even where
+ * a later version may allow it, because agents and logs rely on the format.
  *
  *-------------------------------------------------------------------------
  */
@@ -23,12 +25,13 @@
 #include "utils/guc.h"
 
 #define TRACEPARENT		"gpucredit.traceparent"
-#define VERSION_END		2		/* "00-" */
-#define TRACE_AT		3		/* 32 digits, "-" */
-#define PARENT_AT		36		/* 16 digits, "-" */
-#define FLAGS_AT		53		/* 2 digits */
+#define VERSION_END		2		/* offset of the "-" behind the version */
+#define TRACE_AT		3		/* offset of the trace's id, 32 digits and "-" */
+#define PARENT_AT		36		/* offset of the parent span's id, 16 digits
+								 * and "-" */
+#define FLAGS_AT		53		/* offset of the flags, 2 digits */
 #define PARENT_LENGTH	55
-#define PARENT_MAX		128		/* of a later version */
+#define PARENT_MAX		128		/* most bytes of a text of a later version */
 
 static char *traceparent = NULL;
 static Trace current = {.known = false};
@@ -53,18 +56,14 @@ TraceInit(void)
 							   check_traceparent, assign_traceparent, NULL);
 }
 
-/*
- * The caller's setting; NULL: none.
- */
+/* Returns the session's setting, or NULL if it has none. */
 const char *
 TraceParent(void)
 {
 	return current.known ? traceparent : NULL;
 }
 
-/*
- * The trace, or the session's if it has none.
- */
+/* Returns the given trace, or the session's if the given one is empty. */
 Trace
 TraceOr(Trace trace)
 {
@@ -72,7 +71,8 @@ TraceOr(Trace trace)
 }
 
 /*
- * Accept an empty text or a traceparent, and parse its trace.
+ * The check hook: accepts an empty text or a traceparent, and parses its
+ * trace.
  */
 static bool
 check_traceparent(char **newval, void **extra, GucSource source)
@@ -84,7 +84,10 @@ check_traceparent(char **newval, void **extra, GucSource source)
 		fault = find_fault(*newval);
 	if (fault != NULL)
 	{
-		/* the server's own message would repeat the whole value */
+		/*
+		 * The server's own message would repeat the whole value, which may be
+		 * long.
+		 */
 		GUC_check_errcode(ERRCODE_INVALID_PARAMETER_VALUE);
 		GUC_check_errmsg("invalid value for parameter \"%s\": \"%s\"",
 						 TRACEPARENT, ClipForMessage(*newval));
@@ -108,9 +111,7 @@ assign_traceparent(const char *newval, void *extra)
 	current = extra ? *(Trace *) extra : NO_TRACE;
 }
 
-/*
- * Why a text is no traceparent; NULL: it is one.
- */
+/* Returns why a text is no traceparent, or NULL if it is one. */
 static const char *
 find_fault(const char *text)
 {
@@ -165,7 +166,8 @@ digit_value(char digit)
 }
 
 /*
- * The trace of a traceparent; NULL or a malformed text has none.
+ * Returns the trace of a traceparent.  It is empty for NULL or a malformed
+ * text.
  */
 Trace
 TraceOfParent(const char *text)
@@ -180,7 +182,8 @@ TraceOfParent(const char *text)
 }
 
 /*
- * A trace's id as tracing tools write it; NULL: none.
+ * Returns a trace's id in the form that tracing tools use, or NULL if the
+ * trace is empty.
  */
 char *
 TraceText(const Trace *trace)
@@ -195,9 +198,7 @@ TraceText(const Trace *trace)
 	return text;
 }
 
-/*
- * As a parameter of a statement, of type uuid.
- */
+/* Returns a trace as a parameter of a statement, of type uuid. */
 NullableDatum
 TraceValue(Trace trace)
 {
@@ -224,9 +225,7 @@ TraceArrayValue(const Trace *traces, int n)
 	return ArrayValue(elems, nulls, n, UUIDOID);
 }
 
-/*
- * From a uuid.
- */
+/* Returns a trace that was stored as a uuid. */
 Trace
 TraceFrom(Datum value, bool isnull)
 {

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * trace.h
- *		The distributed trace (W3C Trace Context) that a thing belongs to.
+ *		The distributed trace (W3C Trace Context) that a job or a call
+ *		belongs to.
  *
  *-------------------------------------------------------------------------
  */
@@ -11,14 +12,17 @@
 #include "util/sql.h"
 #include "utils/uuid.h"
 
-/* A trace's id, 16 bytes; spans are the caller's own. */
+/*
+ * A trace's id, 16 bytes.  Ids of spans are not kept, as they concern the
+ * caller only.
+ */
 typedef struct Trace
 {
 	bool		known;
 	pg_uuid_t	id;
 } Trace;
 
-/* of a thing without its own trace */
+/* the trace of what has none of its own */
 #define NO_TRACE	((Trace) {.known = false})
 
 extern void TraceInit(void);

@@ -1,12 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * failing.c
- *		Failed work of a worker, and its next try.
+ *		Failed work of a worker, and when it is tried again.
  *
- * After a failure the next try waits a second, doubled with each failure in a
- * row up to a minute, and the log says so.  40001 and 40P01 come with
- * concurrency: the worker tries again at once, without a line.  But so many of
- * them in a row are a failure.
+ * After a failure the next try waits a second; the wait is doubled with each
+ * further failure in a row, up to a minute, and each failure is logged.  The
+ * errors 40001 and 40P01 are normal with concurrency, so the worker retries at
+ * once and logs nothing.  After MOST_RETRIES of them in a row, the next one
+ * counts as a failure.
  *
  *-------------------------------------------------------------------------
  */
@@ -25,9 +26,9 @@
 typedef struct Failing
 {
 	char	   *name;
-	TimestampTz next_try;		/* 0: at any time */
+	TimestampTz next_try;		/* 0 if it may be tried at any time */
 	int			backoff_ms;
-	int			retries;		/* in a row */
+	int			retries;		/* number of retries in a row */
 } Failing;
 
 static Failing *
@@ -45,9 +46,7 @@ find(List *failing, const char *name)
 	return NULL;
 }
 
-/*
- * Find one, or add it as one that may run now.
- */
+/* Finds the entry of this work, or adds one that may be tried at once. */
 static Failing *
 find_or_add(List **failing, const char *name)
 {
@@ -75,7 +74,7 @@ FailingMayTry(List *failing, const char *name, TimestampTz now)
 }
 
 /*
- * The pools whose next try is due since the last call; all of them, if the
+ * Returns the pools whose next try is due.  These are all pools if reading the
  * list of pools is due.
  */
 PoolSet
@@ -97,9 +96,7 @@ FailingDue(List *failing, TimestampTz now)
 	return due;
 }
 
-/*
- * May work that ended with 40001 or 40P01 run again at once?
- */
+/* Whether work that ended with 40001 or 40P01 may be retried at once. */
 bool
 FailingMayRetry(List *failing, const char *name)
 {
@@ -108,9 +105,7 @@ FailingMayRetry(List *failing, const char *name)
 	return one == NULL || one->retries < MOST_RETRIES;
 }
 
-/*
- * Note such an end.
- */
+/* Counts a retry after 40001 or 40P01. */
 List *
 FailingRetried(List *failing, const char *name)
 {
@@ -118,9 +113,7 @@ FailingRetried(List *failing, const char *name)
 	return failing;
 }
 
-/*
- * Wait longer after each failure in a row, and return how long.
- */
+/* Records and logs a failure, and doubles the wait before the next try. */
 List *
 FailingFailed(List *failing, const char *name)
 {
@@ -140,9 +133,7 @@ FailingFailed(List *failing, const char *name)
 	return failing;
 }
 
-/*
- * It succeeded.
- */
+/* Removes the entry of work that has succeeded. */
 List *
 FailingOver(List *failing, const char *name)
 {

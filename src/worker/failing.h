@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * failing.h
- *		Failed work of a worker, and its next try.
+ *		Failed work of a worker, and when it is tried again.
  *
  *-------------------------------------------------------------------------
  */
@@ -12,9 +12,13 @@
 #include "nodes/pg_list.h"
 #include "shmem/wake.h"
 
-#define SWEEP_MARK	'\001'		/* begins a name that no pool has */
+#define SWEEP_MARK	'\001'		/* first character of a task's name; no pool's
+								 * name has it */
 
-/* By name: of a pool or a sweep; "": reading the list of pools. */
+/*
+ * Work is identified by a name: that of a pool or of a task of upkeep, or ""
+ * for reading the list of pools.
+ */
 extern bool FailingMayTry(List *failing, const char *name, TimestampTz now);
 extern PoolSet FailingDue(List *failing, TimestampTz now);
 extern bool FailingMayRetry(List *failing, const char *name);

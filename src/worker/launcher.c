@@ -1,14 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * launcher.c
- *		The launcher: each database of gpucredit.database has its workers, one
- *		that schedules and one that does the upkeep.
+ *		The launcher: each database of gpucredit.database has two
+ *		background workers, one that schedules and one that does the
+ *		upkeep.
  *
- * It belongs to no database and reads only pg_database.  If a database does
- * not exist, or allows no connections, the launcher waits for it in silence.
- * It starts a worker that ended again after a second, and one that always ends
- * soon at longer and longer intervals.  When the launcher ends, its workers
- * end, and the postmaster starts it again.
+ * The launcher is connected to no database and reads only pg_database.  If a
+ * database does not exist, or allows no connections, the launcher waits for it
+ * without logging.  A worker that has ended is started again after a second.
+ * A worker that repeatedly ends soon after its start is started again at
+ * longer and longer intervals.  When the launcher ends, so do its workers, and
+ * the postmaster starts the launcher again.
  *
  *-------------------------------------------------------------------------
  */
@@ -34,11 +36,12 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
-#define SOON_MS			1000	/* the first pause before a restart */
-#define LATE_MS			60000	/* the longest pause */
-#define LONG_LIFE_MS	10000	/* a worker that ran so long was fine */
+#define SOON_MS			1000	/* shortest pause before a restart */
+#define LATE_MS			60000	/* longest pause before a restart */
+#define LONG_LIFE_MS	10000	/* a worker that ran for so long has not
+								 * failed */
 
-/* What a worker does. */
+/* A kind of worker: its type and its main function. */
 typedef struct Duty
 {
 	const char *type;
@@ -49,8 +52,8 @@ typedef struct Charge
 {
 	char	   *database;
 	const Duty *duty;
-	BackgroundWorkerHandle *worker; /* NULL: none */
-	bool		wanted;			/* still in gpucredit.database */
+	BackgroundWorkerHandle *worker; /* NULL if no worker runs */
+	bool		wanted;			/* whether gpucredit.database still names it */
 	TimestampTz begun;
 	TimestampTz next_try;
 	int			delay_ms;
@@ -105,12 +108,10 @@ WorkerLauncherMain(Datum arg)
 		ResetLatch(MyLatch);
 		CHECK_FOR_INTERRUPTS();
 	}
-	proc_exit(1);				/* 0 would mean: never again */
+	proc_exit(1);				/* or it is never restarted */
 }
 
-/*
- * Compare our workers with the setting.
- */
+/* Compares the workers with the setting. */
 static void
 compare_workers(void)
 {
@@ -124,7 +125,11 @@ compare_workers(void)
 	MemoryContextSwitchTo(charges_context);
 	foreach(cell, charges)
 		((Charge *) lfirst(cell))->wanted = false;
-	/* each database is scheduled before any gets its upkeep */
+
+	/*
+	 * This order makes sure that each database is scheduled before any gets
+	 * its upkeep, if there are too few slots.
+	 */
 	for (int i = 0; i < (int) lengthof(duties); i++)
 	{
 		foreach(cell, names)
@@ -134,9 +139,7 @@ compare_workers(void)
 	MemoryContextDelete(scratch);
 }
 
-/*
- * A database is to have a worker of a kind.
- */
+/* Records that a database is to have a worker of this kind. */
 static void
 want(const char *database, const Duty *duty)
 {
@@ -169,8 +172,8 @@ find_charge(const char *database, const Duty *duty)
 }
 
 /*
- * Start or end a database's worker; return in how many milliseconds to look
- * again.
+ * Starts or ends a database's worker as wanted.  Returns after how many
+ * milliseconds to check again.
  */
 static long
 check_database(Charge *charge)
@@ -193,7 +196,7 @@ check_database(Charge *charge)
 }
 
 /*
- * Has the worker ended?
+ * Notices that a worker has ended, and decides when it may be started again.
  */
 static void
 mind_worker(Charge *charge, TimestampTz now)
@@ -212,9 +215,7 @@ mind_worker(Charge *charge, TimestampTz now)
 	charge->next_try = TimestampTzPlusMilliseconds(now, charge->delay_ms);
 }
 
-/*
- * Start a worker; its end sets our latch.
- */
+/* Starts a worker.  When it ends, the postmaster sets the launcher's latch. */
 static void
 start_worker(Charge *charge, Oid database, TimestampTz now)
 {
@@ -246,7 +247,8 @@ start_worker(Charge *charge, Oid database, TimestampTz now)
 }
 
 /*
- * There is no slot for a worker: max_worker_processes is too low.
+ * Logs that no slot is free for a worker, because max_worker_processes is too
+ * low.
  */
 static void
 log_no_room(const Charge *charge)
@@ -263,9 +265,9 @@ log_no_room(const Charge *charge)
 }
 
 /*
- * A database that allows connections, by name.  An error, as when a login
- * fills the lock table, is logged, and the launcher looks again: its own end
- * would end each database's worker.
+ * Returns the OID of a database that allows connections, by its name.  An
+ * error, which may occur when a login fills the lock table, is logged, and the
+ * launcher checks again later: if the launcher ended, so would every worker.
  */
 static Oid
 find_database(const char *name)
@@ -295,9 +297,9 @@ find_database(const char *name)
 }
 
 /*
- * Without pg_database's index: a process without a database can open that only
- * after a connected one wrote the shared relation cache's file, which each
- * start removes.
+ * Reads pg_database without its index.  A process without a database can open
+ * that index only if a connected process has written the file of the shared
+ * relation cache before, and each start of the server removes this file.
  */
 static Oid
 read_database(const char *name)

@@ -3,14 +3,15 @@
  * owner.c
  *		Transactions of a worker, as the owner of the extension.
  *
- * Only if schema gpucredit belongs to the extension: any role with CREATE on
- * the database could make another schema of that name.
+ * A worker only does something if the schema gpucredit belongs to the
+ * extension: any role with CREATE on the database could create another schema
+ * of that name.
  *
- * Each transaction takes the lock on the database that every new connection
- * takes.  If the lock is not free, another session wants the database for
+ * Each transaction acquires the lock on the database that every new connection
+ * acquires.  If the lock is not free, another session wants the database for
  * itself (DROP DATABASE, ALTER DATABASE, CREATE DATABASE ... TEMPLATE).  Such
- * a session waits up to 5 s for others to leave, so the worker ends.  The
- * launcher starts it again if the database survives.
+ * a session waits up to 5 s for others to disconnect, so the worker ends at
+ * once. The launcher starts it again if the database still exists.
  *
  *-------------------------------------------------------------------------
  */
@@ -42,8 +43,8 @@ static Oid	extension_owner(void);
 static bool is_member(const char *name, Oid extension);
 
 /*
- * Begin a transaction as the extension's owner, inside SPI.  False: there is
- * no extension.
+ * Begins a transaction as the extension's owner, and connects to SPI.  Returns
+ * false if the extension does not exist.
  */
 bool
 OwnerBegin(void)
@@ -66,8 +67,9 @@ OwnerBegin(void)
 }
 
 /*
- * Commit, and only then switch back: triggers deferred to the commit are
- * others' code.  An abort switches back by itself.
+ * Commits, and only then switches back to the login: triggers that are
+ * deferred to the commit may be other users' code.  An abort switches back by
+ * itself.
  */
 void
 OwnerFinish(void)
@@ -78,8 +80,9 @@ OwnerFinish(void)
 }
 
 /*
- * End, if another session wants the database for itself.  This only looks, and
- * needs no room in the lock table, which any login can fill.
+ * Ends the process if another session wants the database for itself.  This
+ * only reads the lock table and needs no room in it, because any login can
+ * fill it.
  */
 void
 OwnerMakeRoom(void)
@@ -94,9 +97,7 @@ OwnerMakeRoom(void)
 	CommitTransactionCommand();
 }
 
-/*
- * The lock on the database that connections take.
- */
+/* Returns the tag of the lock on the database that connections acquire. */
 static LOCKTAG
 database_tag(void)
 {
@@ -107,9 +108,10 @@ database_tag(void)
 }
 
 /*
- * The extension's owner; the extension then stays until the end of the
- * transaction.  InvalidOid: there is none, it is about to be dropped, or the
- * schemas are not its own.
+ * Returns the extension's owner, and locks the extension so that it is not
+ * dropped before the end of the transaction.  Returns InvalidOid if there is
+ * no extension, if it is about to be dropped, or if the schemas are not its
+ * own.
  */
 static Oid
 extension_owner(void)
@@ -121,7 +123,7 @@ extension_owner(void)
 	HeapTuple	tuple;
 	Oid			owner = InvalidOid;
 
-	/* DROP EXTENSION waits for us, or we see no extension */
+	/* From here on DROP EXTENSION waits for us, unless it came first. */
 	if (!OidIsValid(extension) ||
 		!ConditionalLockDatabaseObject(ExtensionRelationId, extension, 0,
 									   AccessShareLock) ||
@@ -143,9 +145,7 @@ extension_owner(void)
 	return owner;
 }
 
-/*
- * Is this schema there, and the extension's?
- */
+/* Whether a schema exists and belongs to the extension. */
 static bool
 is_member(const char *name, Oid extension)
 {

@@ -1,25 +1,29 @@
 /*-------------------------------------------------------------------------
  *
  * upkeep_worker.c
- *		Runs the upkeep of one database, beside the worker that schedules it.
+ *		Runs the upkeep of one database, beside the worker that schedules
+ *		it.
  *
- * Each task is a call of one function, in a transaction of its own, which ends
- * after gpucredit.upkeep_time.  A task runs at its own pace.  If a call did
- * something, the next one comes sooner: after a pause as long as the call was,
- * so that no task takes more than half of a core, and its locks are free for
- * half of the time.  The tasks that give devices back to the queue pause for a
- * quarter of that: until then GPUs are idle.  pg_cron may call the same
- * functions at the same time: none of them waits for another.
+ * Each task is a call of one function in a transaction of its own, which ends
+ * after gpucredit.upkeep_time.  Each task has its own interval.  If a call did
+ * something, the next one comes sooner: after a pause as long as the call
+ * took. So no task uses more than half of a core, and its locks are free for
+ * half of the time.  The tasks that return devices to the scheduler pause for
+ * only a quarter of the call's time, because GPUs are idle until they have
+ * run.  These tasks end soon after they have locked their first row, because
+ * callers queue for the budgets and buckets that they lock.  pg_cron may call
+ * the same functions at the same time, as none of them waits for another.
  *
- * A failed task is logged, and its next try waits (failing.c).  The worker acts
- * as the owner of the extension (owner.c).  ClockSteady() says what is due, as
- * in worker.c.
+ * A failed task is logged, and its next try waits (failing.c).  The worker
+ * acts as the owner of the extension (owner.c).  ClockSteady() decides what is
+ * due, for the reason that worker.c gives.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "job/sweep.h"
 #include "util/clock.h"
 #include "util/sql.h"
 #include "worker/workers.h"
@@ -29,6 +33,7 @@
 #include "pgstat.h"
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
+#include "seal/seal.h"
 #include "shmem/wake.h"
 #include "storage/latch.h"
 #include "tcop/tcopprot.h"
@@ -37,19 +42,24 @@
 #include "utils/timestamp.h"
 
 #define SHORTEST_PAUSE_MS	20
+#define SWEEP_LOCKS_MS		100 /* how long a sweep may keep its locks */
 
 /* A task, and when it is due. */
 typedef struct Task
 {
-	const char *name;			/* one that no pool has */
+	const char *name;			/* begins with SWEEP_MARK, so that no pool has
+								 * it */
 	SqlStatement *statement;
 	int			every_ms;
-	int			pause;			/* after a call that did something, in percent
-								 * of its time */
-	TimestampTz next;			/* 0: now */
+	int			pause;			/* pause after a call that did something, in
+								 * percent of the call's time */
+	TimestampTz next;			/* when it is due; 0 means now */
 } Task;
 
-/* Whether a call did something, and may have left more. */
+/*
+ * A query that is true if the call did something, and may have left more to
+ * do.
+ */
 #define DID(call) \
 	"SELECT COALESCE(pg_catalog.bool_or(" \
 	"  s.affected > 0 AND s.task <> 'skipped'), false)" \
@@ -71,6 +81,25 @@ TASK(forget_events_run, "upkeep('forget_events')");
 TASK(depart_entries_run, "upkeep('depart_entries')");
 TASK(depart_audits_run, "upkeep('depart_audits')");
 
+/*
+ * While calls come in, there is always something to seal.  So that batches do
+ * not become small, the worker seals when a full batch of either kind waits,
+ * or when nothing was sealed for a minute.  If the server's clock was set
+ * back, the instant of the last seal is in the future, and the worker seals as
+ * well.
+ */
+#define SEAL_BATCH_TEXT	CppAsString2(SEAL_BATCH_ROWS)
+SQL_STATEMENT(seal_audit_run, SPI_OK_SELECT, "",
+			  "SELECT COALESCE(pg_catalog.bool_or(s.affected >= "
+			  SEAL_BATCH_TEXT "), false)"
+			  " FROM (SELECT t.entries_unsealed >= " SEAL_BATCH_TEXT
+			  "   OR t.audits_unsealed >= " SEAL_BATCH_TEXT
+			  "   OR COALESCE(t.last_sealed_at NOT BETWEEN"
+			  "    gpucredit.now() - '55 s'::interval AND gpucredit.now(),"
+			  "    true) AS due FROM gpucredit.seal_status t OFFSET 0) d"
+			  " CROSS JOIN LATERAL (SELECT r.affected"
+			  "  FROM gpucredit.seal_audit() r WHERE d.due OFFSET 0) s");
+
 static Task tasks[] = {
 	{"\001check_nodes", &check_nodes_run, 5000, 25, 0},
 	{"\001reap_holds", &reap_holds_run, 5000, 25, 0},
@@ -84,7 +113,8 @@ static Task tasks[] = {
 	{"\001number_events", &number_events_run, 1000, 100, 0},
 	{"\001forget_events", &forget_events_run, 60000, 100, 0},
 	{"\001depart_entries", &depart_entries_run, 60000, 100, 0},
-	{"\001depart_audits", &depart_audits_run, 60000, 100, 0}
+	{"\001depart_audits", &depart_audits_run, 60000, 100, 0},
+	{"\001seal_audit", &seal_audit_run, 10000, 100, 0}
 };
 
 static long run_due(List **failing);
@@ -101,6 +131,7 @@ UpkeepWorkerMain(Datum arg)
 	pqsignal(SIGTERM, die);
 	BackgroundWorkerUnblockSignals();
 	WorkersConnect(DatumGetObjectId(arg), "gpucredit upkeep");
+	SweepLocksFor(SWEEP_LOCKS_MS);
 	pgstat_report_activity(STATE_IDLE, NULL);
 	context = AllocSetContextCreate(TopMemoryContext, "gpucredit upkeep",
 									ALLOCSET_DEFAULT_SIZES);
@@ -126,7 +157,7 @@ UpkeepWorkerMain(Datum arg)
 }
 
 /*
- * Run the tasks that are due; returns how long to wait for the next one.
+ * Runs the tasks that are due, and returns how long to wait for the next one.
  */
 static long
 run_due(List **failing)
@@ -155,9 +186,7 @@ run_due(List **failing)
 				   WORKER_LOOK_MS));
 }
 
-/*
- * Run a task, and say when it is due again.
- */
+/* Runs a task, and decides when it is due again. */
 static void
 run_task(Task *task, List **failing)
 {
@@ -183,8 +212,9 @@ run_task(Task *task, List **failing)
 }
 
 /*
- * Call a task in its own transaction.  False: it failed; retry: by a rare
- * concurrency error.
+ * Calls a task in a transaction of its own.  Returns false if it failed; then
+ * *retry says whether by a concurrency error, after which it is retried at
+ * once.
  */
 static bool
 call_task(Task *task, bool *did, bool *retry, List *failing)

@@ -5,22 +5,23 @@
  *
  * A pool's cycle runs when a commit may have changed its decisions
  * (shmem/wake.c), and at least every gpucredit.scheduler_interval.  A change
- * during a cycle is left to the next one.  That begins no sooner than the
- * longest of the last cycles took, so that no pool is locked for more than
- * half of the time.  A cycle is one transaction that calls gpucredit.place(),
- * nothing else.  So another caller does no harm: the second one gets "busy".
+ * during a cycle is left to the next one.  The next cycles begin after a pause
+ * as long as the longest of the last cycles, so that no pool is locked for
+ * more than half of the time.  A cycle is one transaction that calls
+ * gpucredit.place() and nothing else, so it does no harm if somebody else
+ * calls place() too: the second call returns "busy".
  *
- * Upkeep runs in a worker of its own (upkeep_worker.c): a sweep that has much
- * to do keeps no cycle waiting.
+ * Upkeep runs in a worker of its own (upkeep_worker.c), so that a sweep with
+ * much to do delays no cycle.
  *
- * ClockSteady() says what is due: if the server's clock were set back by an
- * hour, there would be no cycle for so long.
+ * ClockSteady() decides what is due: if the server's clock were set back by an
+ * hour and decided, there would be no cycle for an hour.
  *
- * The worker logs a failed cycle, and its own start and end; that pool's next
- * cycle waits (failing.c).
+ * The worker logs failed cycles, and its own start and end; after a failure,
+ * the pool's next cycle waits (failing.c).
  *
- * It acts as the owner of the extension (owner.c).  Without the extension it
- * looks again at each interval.
+ * It acts as the owner of the extension (owner.c).  If the extension does not
+ * exist, the worker checks for it at each interval.
  *
  *-------------------------------------------------------------------------
  */
@@ -45,23 +46,24 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
-#define BUSY_MS				20	/* a cycle answered "busy" */
+#define BUSY_MS				20	/* pause after a cycle that returned "busy" */
 
 typedef struct Driver
 {
 	MemoryContext context;		/* reset each round */
 	TimestampTz next_full;		/* when all pools are due */
-	TimestampTz not_before;		/* no cycle before that */
-	bool		behind;			/* some had no cycle in the last round */
+	TimestampTz not_before;		/* when the next round may begin */
+	bool		behind;			/* whether some pools had no cycle in the last
+								 * round */
 	List	   *failing;
 } Driver;
 
 typedef enum CycleEnd
 {
 	CYCLE_DONE,
-	CYCLE_MORE,					/* it started as many as allowed */
+	CYCLE_MORE,					/* started or evicted as many as a cycle may */
 	CYCLE_BUSY,
-	CYCLE_RETRY,				/* 40001, 40P01, a few times in a row */
+	CYCLE_RETRY,				/* 40001 or 40P01, and few of them in a row */
 	CYCLE_FAILED
 } CycleEnd;
 
@@ -71,8 +73,10 @@ SQL_STATEMENT(cycle_run, SPI_OK_SELECT, "text",
 			  "SELECT pg_catalog.count(DISTINCT (r.org, r.job))"
 			  "  FILTER (WHERE r.action = 'start'),"
 			  " COALESCE(pg_catalog.bool_or(r.action = 'busy'), false),"
-			  " COALESCE(pg_catalog.count(DISTINCT (r.org, r.job))"
-			  "  FILTER (WHERE r.action = 'start') >="
+			  " COALESCE(GREATEST(pg_catalog.count(DISTINCT (r.org, r.job))"
+			  "   FILTER (WHERE r.action = 'start'),"
+			  "  pg_catalog.count(DISTINCT (r.org, r.job))"
+			  "   FILTER (WHERE r.action IN ('preempt', 'move', 'resize'))) >="
 			  "  pg_catalog.current_setting('gpucredit.max_starts')::int,"
 			  "  false)"
 			  " FROM gpucredit.place($1) r");
@@ -122,9 +126,7 @@ WorkerMain(Datum arg)
 	}
 }
 
-/*
- * Connect, and be the one that cycles wake.
- */
+/* Connects to the database, and registers as the worker that commits wake. */
 static void
 settle_in(Oid database)
 {
@@ -138,7 +140,8 @@ settle_in(Oid database)
 }
 
 /*
- * The regular checks: signals, settings, room for others.
+ * Does the regular checks: signals, changed settings, and whether another
+ * session wants the database for itself.
  */
 static void
 check_regularly(Driver *state)
@@ -153,9 +156,7 @@ check_regularly(Driver *state)
 	OwnerMakeRoom();
 }
 
-/*
- * How long to wait without a wake-up.
- */
+/* Returns how many milliseconds to wait if nothing wakes the worker. */
 static long
 wait_ms(const Driver *state)
 {
@@ -167,9 +168,7 @@ wait_ms(const Driver *state)
 					  WORKER_LOOK_MS));
 }
 
-/*
- * Run a cycle of each pool that was woken.
- */
+/* Runs a cycle of each pool that was woken. */
 static void
 round_of_cycles(Driver *state, PoolSet woken)
 {
@@ -210,7 +209,8 @@ round_of_cycles(Driver *state, PoolSet woken)
 }
 
 /*
- * Other transactions are in the way: try these pools again in a moment.
+ * Called if other transactions are in the way: tries these pools again after
+ * BUSY_MS.
  */
 static void
 again_soon(Driver *state, PoolSet pools)
@@ -220,9 +220,7 @@ again_soon(Driver *state, PoolSet pools)
 	WakeKeep(pools);
 }
 
-/*
- * Plan the next cycle from the end of this one.
- */
+/* Decides when the pool's next cycle is due, from how this one ended. */
 static void
 note_end(Driver *state, const char *pool, CycleEnd end)
 {
@@ -250,7 +248,8 @@ note_end(Driver *state, const char *pool, CycleEnd end)
 }
 
 /*
- * The names of the pools, in the current context.  None without the extension.
+ * Reads the names of the pools into the current context.  There are none if
+ * the extension does not exist.
  */
 static CycleEnd
 load_pools(const Driver *state, List **pools)
@@ -286,9 +285,7 @@ load_pools(const Driver *state, List **pools)
 	return end;
 }
 
-/*
- * Run one cycle of a pool, in its own transaction.
- */
+/* Runs one cycle of a pool, in a transaction of its own. */
 static CycleEnd
 run_cycle(const Driver *state, const char *pool)
 {

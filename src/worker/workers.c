@@ -1,13 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * workers.c
- *		The settings of the background workers, the launcher's start, and the
- *		workers' log lines.
+ *		The settings of the background workers, the start of the launcher,
+ *		and the workers' log lines.
  *
- * gpucredit.database names the databases that are scheduled.  A launcher
- * (launcher.c), which belongs to no database, keeps two workers for each of
- * them: one schedules (worker.c), the other does the upkeep (upkeep_worker.c).  They run on a primary only: the launcher starts when
- * recovery ends, which a standby's promotion does, too.
+ * gpucredit.database names the databases that are scheduled.  The launcher
+ * (launcher.c), which is connected to no database, keeps two workers for each
+ * of them: one schedules (worker.c), the other does the upkeep
+ * (upkeep_worker.c). They only run on a primary: the launcher starts when
+ * recovery ends, which includes the promotion of a standby.
  *
  *-------------------------------------------------------------------------
  */
@@ -68,9 +69,7 @@ WorkersInit(void)
 		RegisterBackgroundWorker(&launcher);
 }
 
-/*
- * The databases to schedule, by name.
- */
+/* Returns the names of the databases to schedule. */
 List *
 WorkersDatabases(void)
 {
@@ -88,7 +87,8 @@ WorkersIntervalMs(void)
 }
 
 /*
- * Check a list of names; without preload there is no worker.
+ * The check hook: accepts a list of names.  If the library was not preloaded,
+ * the setting has no effect, because there is no launcher.
  */
 static bool
 check_databases(char **newval, void **extra, GucSource source)
@@ -116,7 +116,8 @@ check_databases(char **newval, void **extra, GucSource source)
 }
 
 /*
- * Connect, and reset settings that a session default might spoil.
+ * Connects to a database, and resets settings whose defaults a database or
+ * role may have changed.
  */
 void
 WorkersConnect(Oid database, const char *name)
@@ -139,8 +140,8 @@ WorkersConnect(Oid database, const char *name)
 }
 
 /*
- * After an error: abort, and log it unless it is a rare concurrency error.
- * True: try again at once.
+ * Called after an error: aborts the transaction, and logs the error unless it
+ * is a concurrency error that can be retried.  Returns true if so.
  */
 bool
 WorkersAbort(List *failing, const char *name)
@@ -159,9 +160,7 @@ WorkersAbort(List *failing, const char *name)
 	return retry;
 }
 
-/*
- * Log this worker's start, and at its end that.
- */
+/* Logs this worker's start, and arranges that its end is logged. */
 void
 WorkersLogLife(void)
 {
@@ -176,7 +175,9 @@ log_end(int code, Datum arg)
 }
 
 /*
- * The name is read inside a transaction, and kept.
+ * Logs an event of this worker's life.  The database's name is looked up at
+ * the first call, inside a transaction, and kept for the end, when there is
+ * none.
  */
 static void
 log_life(const char *event)

@@ -11,7 +11,8 @@
 #include "fmgr.h"
 #include "nodes/pg_list.h"
 
-#define WORKER_LOOK_MS	1000	/* the longest interval between two checks */
+#define WORKER_LOOK_MS	1000	/* longest time between two checks, in
+								 * milliseconds */
 
 extern void WorkersInit(void);
 extern List *WorkersDatabases(void);

@@ -51,7 +51,7 @@ sub _agents
 sub _heartbeat
 {
 	my ($self, $node) = @_;
-	my @here = grep { $_->{nodes}{$node} } values %{ $self->{procs} };
+	my @here = grep { $_->{nodes}{$node} } map { $self->{procs}{$_} } sort keys %{ $self->{procs} };
 	my $rows = $self->_ask_honestly(
 		'SELECT org, job, attempt, action, reason, save, nodes,'
 		  . ' extract(epoch FROM time_left) AS time_left FROM gpucredit.heartbeat($1, NULL, $2)',

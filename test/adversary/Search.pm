@@ -109,7 +109,7 @@ sub _one
 			$self->{strategies}->learn($strategy, -0.2);
 			return;
 		}
-		$self->_found($strategy, $new);
+		$self->_found($strategy, $result, $new);
 		return;
 	}
 	$self->{strategies}->learn($strategy, $fitness);
@@ -129,7 +129,7 @@ sub broken
 
 	push @all, 'paid too little'
 	  if $result->{cost} > World::LEAST_COST && $result->{paid} < RATIO * $result->{cost};
-	push @all, 'honest jobs wait' if $result->{wait} > WAIT;
+	push @all, 'honest jobs wait' if $result->{wait} > WAIT + $result->{spared};
 	push @all, 'honest jobs evicted' if @{ $result->{evicted} };
 	push @all, map { 'call failed: ' . join(' ', (split ' ')[ 0, 1 ]) } @{ $result->{errors} };
 	push @all, map { "stopped: $_" } @{ $result->{stopped} };
@@ -140,7 +140,7 @@ sub broken
 sub fitness
 {
 	my ($result) = @_;
-	my $sum = $result->{wait} / WAIT;
+	my $sum = $result->{wait} / (WAIT + $result->{spared});
 
 	$sum += 1 - $result->{paid} / $result->{cost} if $result->{cost} > 0 && $result->{paid} < $result->{cost};
 	$sum += 0.2 if $result->{cost} > 0;
@@ -191,9 +191,9 @@ sub marks
 
 sub _found
 {
-	my ($self, $strategy, $bound) = @_;
+	my ($self, $strategy, $first, $bound) = @_;
 	my $at = $self->{played};
-	my ($short, $result) = $self->_shrink($strategy, $bound);
+	my ($short, $result) = $self->_shrink($strategy, $first, $bound);
 	my @trace;
 
 	$self->play($short, \@trace);
@@ -210,12 +210,11 @@ sub _found
 	return;
 }
 
-# The simplest strategy found that breaks the bound, too.
+# The simplest strategy found that breaks the bound, too, and what came of it.
 sub _shrink
 {
-	my ($self, $strategy, $bound) = @_;
+	my ($self, $strategy, $result, $bound) = @_;
 	my $left   = SHRINKS;
-	my $result = $self->play($strategy);
 
   again:
 	foreach my $new (Strategy::simpler($strategy))

@@ -41,7 +41,9 @@ my %meant = (
 		  cancelled node_lost resized not_started)],
 	pool    => [ 'default', 'default', 'default', 'none' ],
 	spec    => [ '{}', '{"checkpoint_every": "1 s"}', '{"checkpoint_bytes": 9000000000000}', '{"cache": "c"}' ],
-	options => [ '{}', '{"priority": 1000000}', '{"prefer": "nvlink"}' ],
+	options => [ '{}', '{"priority": 1000000}', '{"prefer": "nvlink"}',
+		map { qq({"placement": $_}) } '{"nodes": ["n1"]}', '{"exclude": ["n1"]}', '{"nodes": ["n1", "n2"], "gpus_per_node": 8}',
+		'{"labels": ["rack=n1"]}', '{"gpus_per_node": 1}' ],
 	reason  => [ '', 'because' ]);
 my %same = (ttl_more => 'ttl', tenant => 'org');
 my %extreme = (
@@ -154,7 +156,7 @@ sub choices
 		}
 		$all{"program.$_=$gene->{program}{$_}"} = 1 foreach keys %{ $gene->{program} || {} };
 	}
-	return keys %all;
+	return sort keys %all;
 }
 
 sub shown

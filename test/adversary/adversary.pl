@@ -8,6 +8,8 @@
 # With GC_EXPECT, a bound's name, it succeeds if that bound is broken: so the
 # search is tested on an extension with a mend taken back
 # (test/adversary/reverts).
+#
+# Long: it takes minutes
 
 use strict;
 use warnings;
@@ -21,7 +23,7 @@ my $plays   = $ENV{GC_STRATEGIES} || 2000;
 my $seconds = $ENV{GC_ADVERSARY_SECONDS};
 my $seed    = $ENV{GC_SEED} || 1;
 my @databases = qw(adversary adversary_committed);
-my $node = new_node('main', 'fsync = off', 'synchronous_commit = off',
+my $node = new_node('main', 'synchronous_commit = off',
 	'full_page_writes = off', 'shared_buffers = 128MB', 'jit = off',
 	"shared_preload_libraries = 'gpucredit'", World::settings());
 
@@ -45,7 +47,8 @@ if (defined $expect)
 	done_testing();
 	exit;
 }
-fail("no strategy of a tenant breaks the bound: $_->{bound}") foreach @{ $search->{attacks} };
+fail("no strategy of a tenant breaks the bound: $_->{bound}") || diag(Search::text($_))
+  foreach @{ $search->{attacks} };
 cmp_ok($search->{played}, '>=', $seconds ? 1 : $plays,
 	"$search->{played} strategies over " . int($search->{hours} / 24) . ' simulated days were played');
 note($_) foreach $search->account;

@@ -80,6 +80,25 @@ wait_for_state($cluster, $job, 'completed', 60);
 is(query($server, 'credit', "SELECT count(*) FROM gpucredit.checkpoint WHERE job = $job AND step > 7"),
 	'0', 'nothing is known of what cannot be read');
 
+# A server that cannot store a checkpoint gets it again when it can.
+query($server, 'credit', q{
+CREATE FUNCTION public.no_space() RETURNS trigger LANGUAGE plpgsql AS
+	$$ BEGIN RAISE 'no space' USING ERRCODE = 'disk_full'; END $$;
+CREATE TRIGGER no_space BEFORE INSERT ON gpucredit.checkpoint
+	FOR EACH ROW EXECUTE FUNCTION public.no_space()});
+$job = submit($cluster, '1xT4', q{
+echo weights > $OUT/save
+echo "checkpoint 3 $OUT/save" >&3
+while [ ! -e $OUT/end ]; do sleep 0.1; done
+});
+wait_for('the server has refused it', 20,
+	sub { agent_log($n1) =~ m{event=checkpoint_delayed attempt=acme/$job/1 state=53100} });
+query($server, 'credit', 'DROP FUNCTION public.no_space CASCADE');
+wait_for('the checkpoint is stored once the server has space', 20,
+	sub { query($server, 'credit', "SELECT count(*) FROM gpucredit.checkpoint WHERE job = $job AND step = 3") eq '1' });
+append_to_file("$cluster->{submitted}{$job}/end", '');
+wait_for_state($cluster, $job, 'completed', 60);
+
 # Told to leave, the job saves, leaves, and goes on when there is room again.
 $job = submit($cluster, '1xT4', q{
 save() { echo "weights $at" > $OUT/save-$at; echo "checkpoint $at $OUT/save-$at" >&3; }
@@ -97,7 +116,8 @@ query($server, 'credit', q{SELECT gpucredit.resume('n1')});
 wait_for_state($cluster, $job, 'completed', 60);
 my @steps = split /\n/, slurp_file("$out/steps");
 my %seen;
-is(scalar(grep { $seen{$_}++ } @steps), 0, 'nothing was done twice');
+is(scalar(grep { $seen{$_}++ } @steps), 0, 'nothing was done twice')
+  or diag(slurp_file("$out/began"), grep { m{ attempt=acme/$job/} } agent_log($n1) =~ /^.*\n/mg);
 is(scalar(@steps), 20, 'and everything once');
 
 # One that does not leave hears SIGUSR1 at once, SIGTERM a grace before the

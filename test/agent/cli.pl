@@ -56,6 +56,54 @@ is(query($server, 'credit',
 		"SELECT request || ' ' || account || ' ' || wall_limit FROM gpucredit.job WHERE job = $job"),
 	'2xT4 vision/alice 00:10:00', 'it asked for what its lines say');
 
+# A script of a megabyte runs, each job of an array has its own variables beside the
+# environment, which is the caller's but for his secrets.
+{
+	local @ENV{qw(PGPASSFILE GPUCREDIT_TOKEN SLURM_JOB_ID LONG)} = ("$folder/secret", 'secret', '999999', 'x' x 20000);
+	my $large = write_script('large.sh', "#!/bin/bash\n#SBATCH -t 5 -o $folder/large-%a.out --array=1-2\n"
+		. "echo \"\${PGPASSFILE-none} \${GPUCREDIT_TOKEN-none} \${#LONG} \$WIDTH \$SLURM_ARRAY_TASK_ID of \$((SLURM_JOB_ID < 999999))\"\nexit\n" . ('#' x 1_000_000) . "\n");
+
+	($status, $out, $err) = gpucredit('submit', '--dry-run', $large);
+	is("$status$err", '0', 'a quote for a script of a megabyte');
+	is(query($server, 'credit', 'SELECT count(*) FROM gpucredit.stored_file'), '0', 'and nothing is written');
+	($status, $out, $err) = slurm('sbatch', '--parsable', $large);
+	is("$status$err", '0', 'a script of a megabyte is submitted');
+	is(query($server, 'credit', 'SELECT count(*) FROM gpucredit.stored_file'), '2', 'it and the environment are stored once');
+	chomp($job = $out);
+	wait_for_state($cluster, $_, 'completed') foreach $job, $job + 1;
+	is(slurp_file("$folder/large-$_.out"), "none none 20000 8 $_ of 1\n", 'with the environment, without its secrets') foreach 1, 2;
+	($status, $out, $err) = gpucredit('submit', write_script('large.sh', "#!/bin/sh\n" . ('#' x 1_048_570) . "\n"));
+	is($status, 2, 'a script of more than that is refused') or diag($err);
+	($status, $out) = gpucredit('submit', '--parsable', '-t', '5', '-o', "$folder/bare.out", '--export=NONE', '--wrap', 'echo ${WIDTH-none} ${LONG-none} $SLURM_JOB_ID');
+	chomp($job = $out);
+	wait_for_state($cluster, $job, 'completed');
+	is(slurp_file("$folder/bare.out"), "none none $job\n", 'NONE copies nothing');
+}
+
+# A signal some time before the limit: to the script, or to the tasks of its steps.
+{
+	my $trap = "trap 'echo \$0 got it; kill \$!; exit 3' USR1; echo ready; sleep 300 & wait";
+	my %signalled = (
+		batch => write_script('batch.sh', "#!/bin/bash\n#SBATCH -t 1 --signal=B:USR1\@53 -o $folder/%x.out\n(trap '' USR1; exec sleep 300) &\n$trap\n"),
+		step  => write_script('step.sh', "#!/bin/bash\n#SBATCH -t 1 --signal=SIGUSR1\@53 -o $folder/%x.out\nsrun -n 1 $folder/task.sh\necho then \$?\n"),
+		limit => write_script('limit.sh', "#!/bin/bash\n#SBATCH -t 1 --signal=B:10\@65535 -o $folder/%x.out\nsleep 300\n"));
+	my %of;
+
+	chmod(0755, write_script('task.sh', "#!/bin/bash\n$trap\n"));
+	foreach my $kind (sort keys %signalled)
+	{
+		($status, $out, $err) = gpucredit('submit', '--parsable', $signalled{$kind});
+		chomp($of{$kind} = $out);
+	}
+	wait_for_state($cluster, $of{batch}, 'failed');
+	like(slurp_file("$folder/batch.sh.out"), qr/^ready\n\S+ got it\n$/, 'B: the script gets the signal before its limit');
+	is(job_row($cluster, $of{batch}, 'exit_code'), '3', 'and ends as it likes');
+	wait_for_state($cluster, $of{step}, 'completed');
+	like(slurp_file("$folder/step.sh.out"), qr/^ready\n\S+ got it\n.*then 3\n$/s, 'the task of a step gets it, and the script does not');
+	wait_for_state($cluster, $of{limit}, 'failed');
+	is(job_row($cluster, $of{limit}, 'exit_code'), '138', 'a signal earlier than the start comes at once');
+}
+
 # The command line overrides the script.
 ($status, $out) = gpucredit('submit', '--parsable', '-G', 'T4:1', '-t', '1-0', '--gres=gpu:1', $script);
 chomp($job = $out);
@@ -81,7 +129,16 @@ foreach my $case (
 	[ '-G 1 --time=5 --time=0',                             '1x*', 0,  0,     'any',  'default' ],
 	[ '-G 1 -t UNLIMITED',                                  '1x*', 0,  0,     'any',  'default' ],
 	[ '-t 5 -G 1 -t 10 --no-requeue --requeue',             '1x*', 0,  0,     'any',  '00:10:00' ],
-	[ '-G 1 --comment=x --nice --nice=5 --open-mode=append', '1x*', 0, 0, 'any', 'default' ])
+	[ '-N 3 -n 2 --gres=gpu:2',                             '4x*', 2,  0,     'any',  'default' ],
+	[ '-N 2-2 --gres=gpu:1 --mem=1G',                       '2x*', 0,  2048,  'any',  'default' ],
+	[ '--gpus=8 --gpus-per-node=4 --mem=1G',                '8x*', 0,  2048,  'any',  'default' ],
+	[ '--gpus=4 --gpus-per-task=2 -c 3',                    '4x*', 6,  0,     'any',  'default' ],
+	[ '--gpus=4 --ntasks-per-gpu=2 -c 2',                   '4x*', 16, 0,     'any',  'default' ],
+	[ '--gres=gpu:2 -C t4',                                 '2xT4', 0, 0,     'node', 'default' ],
+	[ '-G 2 --constraint=[t4]',                             '2xT4', 0, 0,     'any',  'default' ],
+	[ '--gpus=T4:2 --constraint=T4|t4',                     '2xT4', 0, 0,     'any',  'default' ],
+	[ '--gres=none -c 2',                                   '0',   2,  0,     'any',  'default' ],
+	[ '-G 1 --comment=x --nice --nice=5 --open-mode=append --mail-type=END', '1x*', 0, 0, 'any', 'default' ])
 {
 	my ($options, @expected) = @$case;
 
@@ -91,14 +148,58 @@ foreach my $case (
 	is(query($server, 'credit', "SELECT concat_ws(' ', request, cpu_milli / 1000, memory_mib, topology,
 			CASE WHEN wall_limit = (SELECT max_wall FROM gpucredit.tier t WHERE t.tier = j.tier) THEN 'default' ELSE wall_limit::text END)
 			FROM gpucredit.job j WHERE job = '0$job'"), "@expected", "asks as in Slurm: $options") or diag($err);
-	is($err, join('', map { qq{gpucredit: $folder/case.sh:2: option "--$_" has no effect\n} } $options =~ /--(nice|open-mode)/g),
+	is($err, join('', map { qq{gpucredit: $folder/case.sh:2: option "--$_" has no effect\n} } $options =~ /--(open-mode|mail-type)/g),
 		'and says what it leaves out');
 	gpucredit('cancel', $job);
 }
 
+# Nodes that a job names, excludes or needs features of, and --nodes, mean what they
+# mean in Slurm.
+query($server, 'credit', q{SELECT gpucredit.register_node('wide', 'w2', 'T4', 8, 16384, 64000, 512000, labels => '{"nvme": true, "rack": 7}')});
+write_script('nodes', "w2\nw1,w2\n");
+foreach my $case (
+	[ '-N 2 --gres=gpu:3',                 '{"gpus_per_node": 3}' ],
+	[ '-N 2 -G 4',                         '{"gpus_per_node": 2}' ],
+	[ '-n 4 --ntasks-per-node=2 -G 4',     '{"gpus_per_node": 2}' ],
+	[ '-N 2 -G 3',                         undef ],
+	[ '-N 1 --gres=gpu:3',                 undef ],
+	[ '-G 4',                              undef ],
+	[ '-w w[1-2] --gpus-per-node=2',       '{"nodes": ["w1", "w2"], "gpus_per_node": 2}' ],
+	[ '-F nodes -G 2',                     '{"nodes": ["w2", "w1"], "gpus_per_node": 1}' ],
+	[ '--nodelist=./nodes -N 2 -G 2',      '{"nodes": ["w2", "w1"], "gpus_per_node": 1}' ],
+	[ '-w w1 -w w[2,02-03,2],w2 --nodelist=w2 -G 2', '{"nodes": ["w2"]}' ],
+	[ '--nodelist=w2 -c 2',                '{"nodes": ["w2"]}' ],
+	[ '-x w[1,09-10],r[1-2]n[3] -G 1',     '{"exclude": ["w1", "w09", "w10", "r1n3", "r2n3"]}' ],
+	[ '-G 1 -C t4&nvme',                   '{"labels": ["nvme"]}' ],
+	[ '-c 1 -C nvme,rack=7',               '{"labels": ["nvme", "rack=7"]}' ],
+	[ '-G 2 -C nvme|ib&rack',              '{"labels": [["nvme", "ib"], "rack"]}' ],
+	[ '-G 2 -C "(t4&nvme)"',               '{"labels": ["nvme"]}' ],
+	[ '-G 2 -C rack=7&(nvme&ib|rack)',     '{"labels": ["rack=7", ["nvme", "rack"], ["ib", "rack"]]}' ],
+	[ '--gres=gpu:2 -C [nvme|ib]',         '{"labels": [["nvme", "ib"]]}' ])
+{
+	my ($options, $expected) = @$case;
+	my $dir = Cwd::getcwd();
+
+	chdir($folder);
+	($status, $out, $err) = gpucredit('submit', '--parsable', '-p', 'wide', '--key', "place $options",
+		write_script('place.sh', "#!/bin/sh\n#SBATCH $options\ntrue\n"));
+	chdir($dir);
+	chomp($job = $out);
+	is(query($server, 'credit', "SELECT coalesce((j.options -> 'placement')::text, 'any') FROM gpucredit.job j WHERE j.job = '0$job'"),
+		defined $expected ? query($server, 'credit', "SELECT '$expected'::jsonb") : 'any', "its nodes are those of Slurm: $options") or diag($err);
+	gpucredit('cancel', $job);
+}
+($status, $out, $err) = gpucredit('submit', '-p', 'wide', '-G', '1', '-C', 'tape', '--wrap', 'true');
+is("$status$out", '1', 'what no node has is denied');
+like($err, qr/^gpucredit: denied: impossible_request: the nodes that .*--constraint allow could never run it$/, 'and why');
+
+is(query($server, 'credit', q{SELECT options ->> 'priority' FROM gpucredit.job WHERE options ? 'priority'}), '-5', 'nice jobs go behind their account\'s others');
+
 # An unknown option is refused with its line number, and no job is made.
 my $before = jobs();
-foreach my $line ('--mail-user=me', '-C a100', '--gres=fpga:1', '--time=soon',
+foreach my $line ('--signal=KILL@60', '--signal=R:USR1', '--signal=USR1@x', '-G 1 --constraint=t4*2', '-c 1 -C T4',
+	'-G 1 -C nvme|t4', '-G 1 -C [nvme&ib]', '-G 2 -C [nvme|ib]', '-C (nvme', '-C nvme)', '-C nvme||ib', '-C ()', '-C &', '-w w1,w2 -G 1', '-w w1,w2 -n 2', '-N 1 -w w[1-2] -G 2',
+	'-w w[1-2] -n 1 -G 2', '-w w[1-', '-w w[3-1]', '-w w[1-65] -G 65', '-w w[a]', '-w w]', '-w w[]', '-w w[1-2-3]', '-w ,', '-w ./none', '-F none', '-x w[1-1000000]', '-G a100:1 -C t4', '--nice=x', '--gres=fpga:1', '--gres=gpu:1,gpu:2', '-N 1-3', '--mem=1G --mem-per-cpu=1G', '--hold=1', '--nonsense', '--time=soon',
 	'--mem=lots', '--mem=32BG', '--array=5-1', '--array=1-3%0', '--array=1%', '--dependency=afterok', '-d afterok:x',
 	'-d afterok:1,afterany:2?afterok:3', '--begin=soon', '--begin=2030-0116:00', '--begin=13/0116:00', '--begin=2030-01-201', '--begin=01/20/123', '--begin=now+9223372036854775807weeks', '--begin=now-1day', '--array=1-2:9223372036854775807', qq{--label=x=\xff}, qq{-J \xff}, '--begin=2030-02-30', '--deadline=25:00', '--label=x', '--kill-on-invalid-dep=maybe', '-N 0', 'train', '--gpus', '"--mem=1G', '--launch=per_hour')
 {
@@ -107,6 +208,12 @@ foreach my $line ('--mail-user=me', '-C a100', '--gres=fpga:1', '--time=soon',
 	($status, $out, $err) = gpucredit('submit', $bad);
 	is($status, 2, "refused: $line");
 	like($err, $line =~ /\xff/ ? qr/not UTF-8/ : qr/bad\.sh:2: /, 'and why, or its line is named') or diag($err);
+}
+foreach my $pair ('--gres=gpu:1 --gpus-per-node=1', '-G 1 --cpus-per-gpu=2 -c 2', '-G 2 --ntasks-per-gpu=1 --gpus-per-task=1', '--mem-per-gpu=1G',
+	'--ntasks-per-gpu=2', '-G 3 --gpus-per-node=2', '-N 3 -G 4 --gpus-per-node=2')
+{
+	($status, $out, $err) = gpucredit('submit', write_script('bad.sh', "#!/bin/sh\n#SBATCH $pair\ntrue\n"));
+	like("$status$out $err", qr/^2 gpucredit: --\S+ .*(?:exclude each other|needs|contradicts|is no multiple of).*; (?:keep|add|remove|change) /, "refused: $pair");
 }
 foreach my $text ("true\n", "#!/bin/sh\n\0\n", '', "#!\n", "#!/bin/sh\r\ntrue\r\n")
 {
@@ -190,13 +297,14 @@ my $submitted = jobs();
 ($status, $out, $err) = gpucredit('submit', '--dry-run', '-t', '30', '-G', 'T4:2', '--wrap', 'true');
 is($status, 0, 'a dry run') or diag($err);
 like($out, qr/^$_$/m, "it says: $_")
-  foreach 'decision +granted', 'held +\d+\.\d{6} for 00:30:00', 'cost +\d+\.\d{6} at most, in 00:30:00', 'per hour +\d+\.\d{6}',
+  foreach 'decision +granted', 'asks +GPUs 2', 'held +\d+\.\d{6} for 00:30:00', 'cost +\d+\.\d{6} at most, in 00:30:00', 'per hour +\d+\.\d{6}',
   'offer +T4 at \d+\.\d{6} per GPU and hour', 'pays +\d+\.\d{6} of bucket \d+ .*', 'can pay +\d+\.\d{6}', 'starts +now';
 ($status, $out, $err) = gpucredit('submit', '--dry-run', '-t', '30', '-G', 'T4:1', '--array=1-3%2', '--wrap', 'true');
 like($out, qr/^held .*, \d+\.\d{6} for all 3 jobs$/m, 'of an array what all of its jobs would hold') or diag($err);
 ($status, $out, $err) = gpucredit('submit', '--dry-run', '--json', '-t', '30', '-G', 'T4:1', '--array=1-3', '--wrap', 'true');
 my $quote = JSON::PP->new->decode($out);
 is("$quote->{decision} $quote->{jobs} $quote->{offers}[0]{gpu_type}", 'granted 3 T4', 'the same as JSON');
+is_deeply($quote->{asks}, { nodes => undef, tasks => undef, gpus => 1, cpus => undef, memory_mib => undef, wall_seconds => 1800 }, 'with how the options were understood');
 ($status, $out, $err) = gpucredit('submit', '--dry-run', '--gpus=T4:4000', '--wrap', 'true');
 is($status, 1, 'what would be denied has an exit status');
 like($out, qr/^decision +denied: impossible_request$/m, 'and a reason');
@@ -363,13 +471,14 @@ wait_for_state($cluster, $job, 'cancelled');
 is("$status$out", '0', 'it is in the queue no more');
 ($status, $out) = slurm('squeue', '-h', '-t', 'all', '-j', "$job,$array[0]", '-o', '%i|%.3t|%5t|%r');
 is($out, join('', map { "$array[0]_$_|  F|F    |None\n" } 1, 2, 3, 7) . "$job| CA|CA   |None\n", 'but is known');
+is((slurm('squeue', '-h', '-t', 'all', '-j', $array[0], '-o', '%D'))[1], "1\n" x 4, 'how many nodes each had');
 is((slurm('scancel', $job))[0], 0, 'what is over is no error');
 ($status, $out, $err) = slurm('scancel', 999999);
 is($status, 1, 'what is not there is');
 like($err, qr/^scancel: error: .*999999/, 'and which is said');
 ($status, $out, $err) = slurm_from("#!/bin/sh\ntrue # piped\n", 'sbatch');
 like($out, qr/^Submitted batch job (\d+)$/, 'a script from standard input') or diag($err);
-foreach my $bad ([ 'sbatch', '--mail-user=me', '--wrap', 'true' ], [ 'sbatch', '--dependency=aftercorr:1', '--wrap', 'true' ],
+foreach my $bad ([ 'sbatch', '--signal=KILL@60', '--wrap', 'true' ], [ 'sbatch', '--dependency=aftercorr:1', '--wrap', 'true' ],
 	[ 'squeue', '-o', '%W' ], [ 'squeue', '-O', 'Priority' ], [ 'squeue', '-O', 'JobID:-3' ], [ 'squeue', '--clusters=x' ], [ 'squeue', '-j', 'x' ], [ 'squeue', '-j', '1_[3' ], [ 'squeue', '-S', 'x' ], [ 'squeue', $job ],
 	[ 'scancel', '-s', 'USR1', $job ], [ 'scancel', 'x' ], ['scancel'], [ 'sacct', '-o', 'MaxRSS' ], [ 'sacct', '-S', 'soon' ],
 	[ 'scancel', '-b', $job ], [ 'scancel', '--signal=KILL', $job ], [ 'scancel', '-t', 'PENDNG' ], [ 'scancel', '-w', 'n[1-2]' ], [ 'scancel', '-u' ],
@@ -393,6 +502,7 @@ like((slurm('scancel', '-u'))[2], qr/^scancel: option "-u" needs a value$/, 'or 
 my $base = (slurm('sbatch', '--parsable', '-J', 'arr', '--array=1-4', '--hold', '-t', '5', '--comment', 'mine', '--wrap', 'true'))[1] + 0;
 is((slurm('squeue', '-h', '-j', $base, '-o', '%i %F %K %r %l %k'))[1],
 	join('', map { "${base}_$_ $base $_ JobHeldUser 00:05:00 mine\n" } 1 .. 4), 'an array by its number, each task with its own');
+is((slurm('squeue', '-j', "${base}_1", '-O', 'NumNodes'))[1], "NODES               \nN/A                 \n", 'how many nodes is not known before');
 my @numbers = split /\n/, (slurm('squeue', '-h', '-j', $base, '-o', '%A'))[1];
 is(join(' ', @numbers), query($server, 'credit', "SELECT string_agg(job::text, ' ' ORDER BY job) FROM gpucredit.job WHERE name = 'arr'"), '%A is a number of its own for each task');
 is((slurm('squeue', '-j', "${base}_3", '-O', 'JobID:.12|,JobArrayID:8,ArrayTaskID:3,State,TimeLimit:.9,UserName:4'))[1],
@@ -660,6 +770,79 @@ my $held = (slurm('sbatch', '--parsable', '--hold', '--wrap', 'true'))[1] + 0;
 $document = JSON::PP->new->decode((slurm('sprio', '--json', '-j', $held))[1]);
 like("$document->[0]{RANK} $document->[0]{FAIRSHARE} $document->[0]{REASON}", qr/^2 [01]\.\d{6} held by its owner$/, 'an operator sees the fair share in sprio');
 gpucredit('cancel', $held);
+# A cluster's accounts, users, shares and limits come from a file of sacctmgr's.
+{
+	my $dump = "$folder/cluster.cfg";
+	my $text = <<'DUMP';
+# To edit this file start with a cluster line for the new cluster
+# Cluster - 'cluster_name':MaxTRESPerJob=node=50
+Cluster - 'linux':Fairshare=1:QOS='normal'
+Parent - 'root'
+User - 'root':DefaultAccount='root':AdminLevel='Administrator':Fairshare=1:GrpTRES=cpu=1
+Account - 'physics':Description='physics: all of it':Organization='science':Fairshare=30:GrpTRES=cpu=64,mem=4194304,gres/gpu=8,gres/gpu:t4=4:GrpJobs=10:MaxJobs=3:GrpTRESMins=gres/gpu=6000
+Account - 'biology':Description='biology':Organization='science':Fairshare=10
+Parent - 'physics'
+Account - 'astro':Description='astro':Organization='science':Fairshare=2147483647
+User - 'ann':DefaultAccount='physics':Fairshare=5:MaxJobs=2:MaxSubmitJobs=40
+User - 'ben':Coordinator='physics,astro':DefaultAccount='physics':Fairshare=0
+User - 'ann':Partition='gpu':DefaultAccount='physics':Fairshare=9:GrpTRES=gres/gpu=9
+Parent - 'astro'
+User - 'cleo':DefaultAccount='astro':AdminLevel='None':Fairshare=1
+DUMP
+	my $accounts = q{SELECT string_agg(account || '=' || trim_scale(weight), ' ' ORDER BY account) FROM gpucredit.accounts WHERE org = 'lab'};
+	my $quotas = q{SELECT string_agg(concat_ws(' ', account, nullif(gpu_type, ''), max_gpus, max_running, max_queued, max_cpu_milli, max_memory_mib), '; '
+		ORDER BY account, gpu_type) FROM gpucredit.quota WHERE org = 'lab'};
+
+	append_to_file($dump, $text);
+	($status, $out, $err) = gpucredit('-O', 'lab', 'import', 'slurm', $dump);
+	is($status, 0, 'import slurm') or diag($err);
+	like($out, qr/create account +physics\/ann .* 5\n/, 'it says what it would do');
+	like($out, qr/set quota +physics .*gpus 8 running 10 cpu_milli 64000 memory_mib 4194304/, 'and which limits it would set');
+	like($err, qr/nothing is written; with --apply it is/, 'and that it has not');
+	is(query($server, 'credit', "SELECT count(*) FROM gpucredit.accounts WHERE org = 'lab'"), '0', '... which is so');
+	($status, $document) = documents('-O', 'lab', 'import', '--apply', '--json', 'slurm', $dump);
+	is($status, 0, 'import --apply');
+	is(query($server, 'credit', $accounts), '=1 biology=10 physics=30 physics/ann=5 physics/astro=1 physics/astro/cleo=1 physics/ben=0.001', 'accounts, users and shares');
+	is(query($server, 'credit', $quotas), 'physics 8 10 64000 4194304; physics T4 4; physics/ann 2 40; physics/astro/cleo 3; physics/ben 3',
+		q{limits of groups, of users, and of users by their account's});
+	my @left = map { "$_->{line} $_->{was}" } grep { $_->{action} eq 'decide' } @$document;
+	is(join('; ', @left), q{3 QOS=normal; 5 AdminLevel=Administrator; 6 GrpTRESMins=gres/gpu=6000; 9 Fairshare=parent; 11 Coordinator=physics,astro; 11 Fairshare=0; 12 Partition=gpu; 12 a second line of the user},
+		'what somebody must decide is listed, with its line');
+	is(scalar(grep { $_->{becomes} eq '' } @$document), 0, '... and with what to do');
+	($status, $document) = documents('-O', 'lab', 'import', '--json', 'slurm', $dump);
+	is(scalar(grep { $_->{action} ne 'decide' } @$document), 0, 'the same file again changes nothing');
+	query($server, 'credit', q{SELECT gpucredit.set_quota('lab', 'physics', NULL, 16, max_queued => 7)});
+	($status, $document) = documents('-O', 'lab', 'import', '--json', '--apply', 'slurm', $dump);
+	is(join('; ', map { "$_->{account}: $_->{was} -> $_->{becomes}" } grep { $_->{action} ne 'decide' } @$document),
+		'physics: gpus 16 queued 7 -> gpus 8 running 10 queued 7 cpu_milli 64000 memory_mib 4194304', 'what differs is set, and what the file does not name stays');
+	foreach my $case (
+		[ "Account - 'a':Fairshare=1", qr/line 1: there is no line of a cluster before it/ ],
+		[ "Cluster - 'c'\nParent - 'b'", qr/line 2: the file has no account "b" above it/ ],
+		[ "Cluster - 'c'\nAccount - 'a/b'", qr/line 2: the name "a\/b" has a slash/ ],
+		[ "Cluster - 'c'\nAccount - 'a'\nAccount - 'a'", qr/line 3: there are two accounts "a"/ ],
+		[ "Cluster - 'c'\nAccount - 'a':GrpJobs=-1", qr/line 2: GrpJobs=-1 is no number/ ],
+		[ "Cluster - 'c'\nAccount - 'caf\xe9'", qr/line 2: it is not UTF-8/ ],
+		[ "Cluster - 'c'\nAccount - 'a':QOS='caf\xe9'", qr/line 2: it is not UTF-8/ ],
+		[ "Cluster - 'c'\nAccount - 'a':GrpTRES=mem=1e99", qr/line 2: mem=1e99 is no size/ ],
+		[ "Cluster - 'c'\nAccount - 'a':Description='x", qr/line 2: a quote has no end/ ],
+		[ "Cluster - 'c'\nCluster - 'd'", qr/line 2: there are two clusters/ ],
+		[ 'hello', qr/line 1: it is no "KIND - 'NAME'"/ ],
+		[ '# nothing', qr/has no account: it is not what sacctmgr dump writes/ ])
+	{
+		unlink "$folder/bad.cfg";
+		append_to_file("$folder/bad.cfg", "$case->[0]\n");
+		($status, $out, $err) = gpucredit('-O', 'bad', 'import', '--apply', 'slurm', "$folder/bad.cfg");
+		like("$status$out $err", qr/^2 .*$case->[1]/, 'refused: ' . $case->[0] =~ s/\n/ /gr);
+	}
+	my $deep = "Cluster - 'c'\nAccount - 'l1'\n" . join('', map { "Parent - 'l$_'\nAccount - 'l" . ($_ + 1) . "'\n" } 1 .. 8);
+	append_to_file("$folder/deep.cfg", $deep);
+	($status, $out, $err) = gpucredit('-O', 'deep', 'import', '--apply', 'slurm', "$folder/deep.cfg");
+	is("$status$out", '1', 'what the database refuses');
+	is(query($server, 'credit', "SELECT count(*) FROM gpucredit.accounts WHERE org IN ('deep', 'bad')"), '0', '... leaves nothing half done');
+	local $ENV{GPUCREDIT_DATABASE} = connection('alice');
+	($status, $out, $err) = gpucredit('-O', 'lab', 'import', '--apply', 'slurm', $dump);
+	is("$status$out", '1', 'a tenant imports nothing');
+}
 ($status, $document) = documents('verify', '--json');
 is($status . @$document, '00', 'nothing is found, as JSON');
 ($status, $out) = gpucredit('verify');

@@ -60,8 +60,7 @@ $job = submit($cluster, '1xT4', q{echo x >> $OUT/runs; sleep 2});
 wait_for('it runs', 20, sub { -e "$cluster->{submitted}{$job}/runs" });
 $keeper = keeper_pid($n1, $job, 1);
 kill_agent($n1);
-kill('KILL', $keeper,
-	processes_of("GPUCREDIT_ATTEMPT=acme/$job/1", 'environ'));
+kill('KILL', $keeper, processes_of_attempt($job, 1));
 $ENV{GPUCREDIT_BOOT_ID} = 'another';
 start_agent($n1);
 wait_for_state($cluster, $job, 'completed');

@@ -50,7 +50,7 @@ $standby->poll_query_until('postgres', 'SELECT NOT pg_is_in_recovery()')
 $standby->safe_psql('postgres', q{ALTER SYSTEM SET synchronous_standby_names = ''});
 $standby->reload;
 $cluster->{server} = $standby;
-my %ran = ($runs => [ 1, 8 ], $gang => [ 5, 7 ], $starts => [ 1, 1 ]);
+my %ran = ($runs => 1, $gang => 5, $starts => 1);	# GPUs
 foreach my $job ($ends, $starts, $runs, $gang)
 {
 	wait_for_state($cluster, $job, 'completed', 60);
@@ -60,7 +60,7 @@ foreach my $job ($ends, $starts, $runs, $gang)
 	is( query($standby, 'credit',
 			"SELECT count(DISTINCT hold) FROM gpucredit.entry WHERE org = 'acme' AND job = $job AND target = 'spent'"),
 		1, 'and was billed once');
-	bill_is_fair($cluster, $job, @{ $ran{$job} }) if $ran{$job};
+	bill_is_fair($cluster, $job, $ran{$job}) if $ran{$job};
 }
 
 # What stands where the primary was answers nobody: an agent that starts now
@@ -79,11 +79,24 @@ unlink $path;
 
 # A primary that takes no writes any more is left for one that does.
 query($standby, 'credit', 'ALTER SYSTEM SET default_transaction_read_only = on; SELECT pg_reload_conf()');
-wait_for('it looks for another', 10, sub { agent_log($n1) =~ /event=read_only.*event=connect_failed.*read-only/s });
+wait_for('it looks for another', 10, sub { agent_log($n1) =~ /event=server_refuses.*event=connect_failed.*read-only/s });
 query($standby, 'credit', 'SET default_transaction_read_only = off; ALTER SYSTEM RESET default_transaction_read_only; SELECT pg_reload_conf()');
 query($standby, 'credit', q{SELECT gpucredit.resume('n2')});
 $job = submit($cluster, '1xT4', 'sleep 1');
 wait_for_state($cluster, $job, 'completed');
 bill_is_fair($cluster, $job, 1, 1);
+
+# Lists that do not fit together end the agent: it could connect to a server
+# that nobody meant.
+end_agent($n1);
+foreach my $bad ([ 'host=a,b port=1,2,3', '2 hosts and 3 ports' ], [ 'host=a,b hostaddr=127.0.0.1', '2 hosts and 1 addresses' ])
+{
+	$n1->{database} = "$bad->[0] dbname=credit";
+	start_agent($n1);
+	waitpid($n1->{pid}, 0);
+	is($? >> 8, 1, "the agent ends: $bad->[0]");
+	like(agent_log($n1), qr/\Q$bad->[1]\E/, '... and the reason is logged');
+}
+delete $n1->{pid};
 end_cluster($cluster);
 done_testing();

@@ -105,7 +105,7 @@ wait_for_state($cluster, $job, 'completed', 60);
 like(slurp_file($on), qr/\nGPU-\Q$other->{name}\E-0\n$/, 'it ran elsewhere');
 start_agent($lost);
 wait_for('what was left of it is ended',
-	20, sub { !processes_of("GPUCREDIT_ATTEMPT=acme/$job/1", 'environ') });
+	20, sub { !processes_of_attempt($job, 1) });
 end_cluster($cluster);
 done_testing();
 

@@ -13,8 +13,10 @@ use Test::More;
 my $cluster = cluster('gang');
 my $server  = $cluster->{server};
 my @nodes   = map {
-	add_node($cluster, "n$_", 2, conf => ["address = 127.0.0.$_"])
+	add_node($cluster, "n$_", 2, stop_grace_ms => 20_000, conf => ["address = 127.0.0.$_"])
 } 1 .. 2;
+
+wait_for_addresses($cluster, 2);
 
 # Each rank knows its number, and all know the first node.
 my $job = submit($cluster, '4xT4', q{

@@ -31,7 +31,7 @@ bill_is_fair($cluster, $job, 1);
 $job = submit($cluster, '1xT4',
 	q{perl -e 'for (1 .. 200) { fork or exit } if (!fork) { for (1 .. 200) { fork or exit } exit } sleep 1'});
 wait_for_state($cluster, $job, 'completed');
-bill_is_fair($cluster, $job, 1, 1);
+bill_is_fair($cluster, $job, 1);
 
 # Processes that fork and exit without end, faster than anyone can list them.
 $job = submit($cluster, '1xT4',

@@ -1,5 +1,6 @@
 # logs.pl: users read the output of jobs that they may see, from the job's
-# node: while it runs, after its end, and with the middle overwritten
+# node: while it runs, after its end, with the middle overwritten, and from the
+# database or the site's folder when the node is gone
 
 use strict;
 use warnings;
@@ -8,6 +9,7 @@ use lib "$FindBin::RealBin/../perl";
 use GpuCredit;
 use GpuCreditAgent;
 use IPC::Run qw(run start);
+use POSIX ();
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep time);
@@ -114,6 +116,24 @@ wait_for_state($cluster, $wide, 'completed');
 is($out, "node 0\n", 'of the first node');
 ($status, $out) = logs('--node', 'n2', $wide);
 is($out, "node 1\n", 'of another');
+($status, $out) = logs('--all', $wide);
+is(join('', sort split /^/, $out), "$wide n1: node 0\n$wide n2: node 1\n", 'of all, each line with its node');
+
+# An array, followed while its tasks start and end: lines are whole.
+my @tasks = split /\n/, query(
+	$server, 'credit', q{
+	SELECT r.job FROM generate_series(0, 2) i, gpucredit.reserve('acme', '', 'task-' || i, '4xT4', '10 min',
+		spec => jsonb_build_object('script', E'#!/bin/bash\nprintf "task %s " ' || i || E'; sleep 0.2; echo says; printf "no end"\n'),
+		options => jsonb_build_object('array', 'sweep', 'task', i)) r});
+($followed, $errors) = ('', '');
+$follow = start [ cli(), 'logs', '-f', '--all', $tasks[0] ], '<', \'', '>', \$followed, '2>', \$errors;
+wait_for_state($cluster, $_, 'completed') foreach @tasks;
+$follow->finish;
+$followed =~ s/ n[12]: /: /g;
+is(join('', sort split /^/, $followed), join('', sort map { ("$tasks[$_]: no end\n", "$tasks[$_]: task $_ says\n") } 0 .. 2),
+	'an array is followed, each line with its job');
+($status, $out) = logs('--stdout', "$tasks[0]_1", $tasks[2]);
+is($out, "$tasks[1]: task 1 says\n$tasks[1]: no end\n$tasks[2]: task 2 says\n$tasks[2]: no end\n", 'several jobs by their numbers');
 
 # Another tenant's job does not exist, and another node may not answer for it.
 $ENV{GPUCREDIT_DATABASE} = connection('mallory');
@@ -123,27 +143,102 @@ like($err, qr/UC001|UC301/, 'it is not there');
 is($out, '', 'and nothing is seen');
 $ENV{GPUCREDIT_DATABASE} = connection('alice');
 
-# A silent node is reported, and read once it is back.
-end_agent($n1);
-my $lost = time();
-wait_for('it is silent', 20,
-	sub { query($server, 'credit', "SELECT state FROM gpucredit.nodes WHERE node = 'n1'") ne 'ready' });
-($followed, $errors) = ('', '');
-$follow = start [ cli(), 'logs', '-f', '--stdout', '--from', 1, $job ], '<', \'', '>', \$followed, '2>', \$errors;
-wait_for('it is said', 10, sub { $follow->pump_nb; $errors =~ /node n1 has not been heard of/ });
-start_agent($n1);
-$follow->finish;
-is($followed, "ne\ntwo\0\377\nthree\n", 'it comes once the node is back');
+# What is over is read from the database, also while the node is away.
+my $running = submit($cluster, '1xT4', 'echo begun; touch $OUT/begun; while [ ! -e $OUT/go ]; do sleep 0.05; done', no_lock => 1);
+wait_for('it wrote', 20, sub { -e "$cluster->{submitted}{$running}/begun" });
+my $its = query($server, 'credit', "SELECT node FROM gpucredit.attempt_gpu WHERE org = 'acme' AND job = $running");
+wait_for('all that ended is handed over', 30, sub { !grep { !-e "$_/output_kept" } grep { -e "$_/settled" } glob("$n1->{folder}/state/run/*-*-*") });
+end_agent($_) foreach $n1, $n2;
+wait_for('both are silent', 20,
+	sub { query($server, 'credit', "SELECT count(*) FROM gpucredit.nodes WHERE state = 'ready'") eq '0' });
+($status, $out, $err) = logs($job);
+is("$status $out$err", "0 one\ntwo\0\377\nthree\noops\n", 'both streams of a job, to the byte');
+($status, $out) = logs('-f', '--stdout', '--from', 1, $job);
+is($out, "ne\ntwo\0\377\nthree\n", 'followed, from a byte on');
+($status, $out) = logs('--stdout', '--tail', 6, $job);
+is($out, "three\n", 'and its end');
+($status, $out) = logs('--node', 'n2', $wide);
+is($out, "node 1\n", 'a node of a gang');
+($status, $out) = logs('--attempt', 1, $again);
+is($out, "first\n", 'an earlier attempt');
+($status, $out, $err) = logs($elsewhere);
+like($err, qr{stdout is written to \Q$folder\E/elsewhere on node n1}, 'where a stream went');
+($status, $out, $err) = logs('--stdout', $big);
+my $tail = int((4600000 * 16 - (1 << 20)) / 65536) * 65536;
+ok($out eq join('', map { sprintf("%015d\n", $_) } 1 .. 65536, $tail / 16 + 1 .. 4600000), 'the head and the tail of a large one');
+($gone) = $err =~ /(\d+) bytes of stdout are gone/;
+is($gone, $tail - (1 << 20), 'and what is missing is counted');
+$ENV{GPUCREDIT_DATABASE} = connection('mallory');
+($status, $out, $err) = logs($job);
+is("$status$out", '1', 'another tenant reads nothing of it');
+$ENV{GPUCREDIT_DATABASE} = connection('alice');
 
-# Output that the node no longer has.
+# A silent node is reported while its job runs, and read once it is back.
+($followed, $errors) = ('', '');
+$follow = start [ cli(), 'logs', '-f', '--stdout', $running ], '<', \'', '>', \$followed, '2>', \$errors;
+wait_for('it is said', 30, sub { $follow->pump_nb; $errors =~ /node $its has not been heard of/ });
+append_to_file("$cluster->{submitted}{$running}/go", '');
+start_agent($_) foreach $n1, $n2;
+$follow->finish;
+is($followed, "begun\n", 'it comes once the node is back');
+
+# Output that the node no longer has, and the site does not keep.
+wait_for_state($cluster, $running, 'completed');
 my $dir = attempt_dir($n1, $job, 1);
 end_agent($n1);
 system('rm', '-rf', $dir);
 start_agent($n1);
-query($server, 'credit', 'DELETE FROM gpucredit.log_wish');
+($status, $out) = logs('--stdout', $job);
+is("$status $out", "0 one\ntwo\0\377\nthree\n", 'the node has forgotten it, the database has not');
+query($server, 'credit', $_)
+  foreach "UPDATE gpucredit.kept_log SET kept_at = kept_at - interval '31 days' WHERE job = $job",
+  "SELECT gpucredit.upkeep('forget')", 'DELETE FROM gpucredit.log_wish';
 ($status, $out, $err) = logs('--stdout', $job);
 is($status, 1, 'forgotten');
 like($err, qr/node n1 keeps nothing of it any more/, 'and it says so');
+
+# A site's folder keeps it instead; the agent dies at the worst moment.
+my $site = PostgreSQL::Test::Utils::tempdir_short();
+chmod 0755, $site;
+push @{ $n1->{conf} }, "log_folder = $site", 'log_folder_kib = 1';
+query($server, 'credit', "SELECT gpucredit.drain('n2', 'the test uses n1')");
+end_agent($n1);
+start_agent($n1, GPUCREDIT_CRASH_AT => 'keep_log');
+my $filed = submit($cluster, '1xT4', 'seq 1 1000; echo aside >&2', no_lock => 1);
+wait_for_state($cluster, $filed, 'completed');
+wait_for('the agent was killed', 60, sub { waitpid($n1->{pid}, POSIX::WNOHANG()) > 0 });
+start_agent($n1);
+wait_for('it is handed over after the agent was killed', 30, sub { -e attempt_dir($n1, $filed, 1) . '/output_kept' });
+my ($kept) = glob("$site/*-$filed-1/n1.stdout");
+is((stat($kept))[2] & 07777, 0600, 'nobody else may read it');
+my $all = join('', map { "$_\n" } 1 .. 1000);
+my $mid = length($all) - 2048;
+is(slurp_file($kept), substr($all, 0, 1024) . "\n[$mid bytes are not kept]\n" . substr($all, -1024), 'the head and the tail, and how much is between');
+
+# A folder in which others could replace files is not written to, and the output
+# of other jobs does not wait for it.
+my $blocked = submit($cluster, '1xT4', 'touch $OUT/begun; while [ ! -e $OUT/go ]; do sleep 0.05; done; echo secret', no_lock => 1);
+wait_for('it runs', 60, sub { -e "$cluster->{submitted}{$blocked}/begun" });
+my ($open) = map { "$site/" . s{.*/}{}r } attempt_dir($n1, $blocked, 1);
+mkdir $open;
+chmod 0777, $open;
+append_to_file("$cluster->{submitted}{$blocked}/go", '');
+wait_for_state($cluster, $blocked, 'completed');
+wait_for('it is refused', 60, sub { agent_log($n1) =~ m{log_folder_not_written attempt=acme/$blocked/1 .*Operation not permitted} });
+my $after = submit($cluster, '1xT4', 'echo next', no_lock => 1);
+wait_for_state($cluster, $after, 'completed');
+wait_for('another job\'s output is kept', 60, sub { -e attempt_dir($n1, $after, 1) . '/output_kept' });
+is(join(' ', glob("$open/*")), '', 'nothing is in the folder that others may write to');
+end_agent($n1);
+wait_for('it is silent', 20,
+	sub { query($server, 'credit', "SELECT state FROM gpucredit.nodes WHERE node = 'n1'") ne 'ready' });
+($status, $out, $err) = logs($filed);
+is("$status $out$err", '0 ' . slurp_file($kept) . "aside\n", 'it is read from there');
+unlink $kept;
+($status, $out, $err) = logs('--stdout', $filed);
+like($err, qr/stdout is kept in \Q$kept\E, which cannot be read here/, 'a file that is gone is named');
+is($status, 1, 'and that is a failure');
+start_agent($n1);
 
 end_cluster($cluster);
 done_testing();

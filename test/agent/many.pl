@@ -34,7 +34,7 @@ sub open_files
 	return (scalar(@fds), $watches);
 }
 
-sub run_some
+sub run_jobs
 {
 	my ($from, $n) = @_;
 
@@ -55,12 +55,12 @@ sub run_some
 }
 
 wait_for('the agent runs', 20, sub { -e "$n1->{folder}/state/run" });
-ok(run_some(1, 2), 'two attempts run');
+ok(run_jobs(1, 2), 'two attempts run');
 my ($files, $watches) = open_files();
 my $done = 2;
 while ($done < $attempts)
 {
-	run_some($done + 1, $at_once) or last;
+	run_jobs($done + 1, $at_once) or last;
 	$done += $at_once;
 }
 cmp_ok($done, '>=', $attempts, "$done attempts ran");

@@ -41,6 +41,11 @@ write_gpus();
 is(fails_with('xid.74 = sometimes'), 1, 'an action it does not know');
 like(agent_log($n1), qr/agent\.conf:\d+: an Xid is xid\.N = hardware, after_job, application or log/, 'is told');
 
+# without a GPU, the programs that test one say so
+is(system("GC_AGENT_BIN=$bin GC_NVML_LIBRARY=libnowhere.so.1 $FindBin::RealBin/../gpu/check >/dev/null 2>&1") >> 8, 77, 'test/gpu/check finds no GPU');
+is(system("GPUCREDIT_CUDA_LIBRARY=libnowhere.so.1 $bin/gpucredit-gpu-probe check >/dev/null") >> 8, 2, 'the probe cannot begin');
+is(system("$bin/gpucredit-gpu-probe check all of it 2>/dev/null") >> 8, 2, 'nor does it guess');
+
 # the inventory
 start_agent($n1);
 wait_for('it has told its GPUs', 10,

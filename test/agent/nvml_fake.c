@@ -54,7 +54,7 @@ hang(void)
  * Reads the file: one GPU, and how many events it had.
  */
 static int
-look(int index, FakeGpu *gpu, int *events)
+read_gpu(int index, FakeGpu *gpu, int *events)
 {
 	const char *path = getenv("GPUCREDIT_FAKE_NVML");
 	FILE	   *file = fopen(path == NULL ? "" : path, "r");
@@ -94,7 +94,7 @@ look(int index, FakeGpu *gpu, int *events)
 static int
 of_handle(NvmlDevice device, FakeGpu *gpu)
 {
-	(void) look((int) (intptr_t) device - 1, gpu, NULL);
+	(void) read_gpu((int) (intptr_t) device - 1, gpu, NULL);
 	if (strcmp(gpu->how, "hang") == 0)
 		return hang();
 	if (strcmp(gpu->how, "lost") == 0)
@@ -123,7 +123,7 @@ nvmlDeviceGetCount_v2(unsigned int *count)
 {
 	FakeGpu		gpu;
 
-	*count = look(-1, &gpu, NULL);
+	*count = read_gpu(-1, &gpu, NULL);
 	return NVML_OK;
 }
 
@@ -231,7 +231,7 @@ nvmlDeviceRegisterEvents(NvmlDevice device, unsigned long long types,
 
 	(void) types;
 	set->index = gpu.index;
-	(void) look(gpu.index, &gpu, &set->heard);
+	(void) read_gpu(gpu.index, &gpu, &set->heard);
 	return strcmp(gpu.how, "noevents") == 0 ? NVML_NOT_SUPPORTED : code;
 }
 
@@ -242,7 +242,7 @@ nvmlEventSetWait_v2(NvmlEventSet set, NvmlEvent *event, unsigned int ms)
 	int			events;
 
 	(void) ms;
-	(void) look(set->index, &gpu, &events);
+	(void) read_gpu(set->index, &gpu, &events);
 	if (strcmp(gpu.how, "lost") == 0)
 		return NVML_GPU_IS_LOST;
 	if (strcmp(gpu.how, "hang") == 0)

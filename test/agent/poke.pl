@@ -25,7 +25,7 @@ my $poke    = start_poke($n1);
 is(agents_that_listen(), 0, 'no agent listens');
 
 # A start, from its commit to the program's first instruction.
-my @took = sort { $a <=> $b } map { start_took() } 1 .. 5;
+my @took = sort { $a <=> $b } map { seconds_to_start() } 1 .. 5;
 cmp_ok($took[2], '<', 0.3, 'a start comes at once');
 diag(sprintf('commit to exec, poked: p50 %.0f ms, worst of 5 %.0f ms', 1000 * $took[2], 1000 * $took[4]));
 
@@ -33,8 +33,8 @@ diag(sprintf('commit to exec, poked: p50 %.0f ms, worst of 5 %.0f ms', 1000 * $t
 my $n2 = add_node($cluster, 'n2', 4, options('n2'));
 wait_for('it has asked', 10, sub { query($server, 'credit', q{SELECT about ->> 'poke' FROM gpucredit.node WHERE node = 'n2'}) eq "127.0.0.1:$port{n2}" });
 query($server, 'credit', q{SELECT gpucredit.drain('n1', 'test')});
-start_took();
-cmp_ok(start_took(), '<', 2, 'one that came later is poked as well');
+seconds_to_start();
+cmp_ok(seconds_to_start(), '<', 2, 'one that came later is poked as well');
 query($server, 'credit', q{SELECT gpucredit.resume('n1')});
 
 # A flood.  A session reports its calls at a commit, at most once a second, so
@@ -62,15 +62,15 @@ pass('and it serves');
 # Without a poke, the next heartbeat brings the start.
 kill('TERM', $poke);
 waitpid($poke, 0);
-cmp_ok(start_took(), '<', 6, 'a datagram that is lost costs an interval');
+cmp_ok(seconds_to_start(), '<', 6, 'a datagram that is lost costs an interval');
 
 # After a restart of the listener, and of the server.
 $poke = start_poke($n1);
 $server->restart;
 wait_for('it listens again', 20, sub { listeners() == 1 });
 wait_for('the agents are back', 20, sub { query($server, 'credit', q{SELECT count(*) FROM gpucredit.nodes WHERE heard_at > now() - interval '5 s'}) == 2 });
-start_took();
-cmp_ok(start_took(), '<', 2, 'it is poked again');
+seconds_to_start();
+cmp_ok(seconds_to_start(), '<', 2, 'it is poked again');
 
 kill('TERM', $poke);
 waitpid($poke, 0);
@@ -102,7 +102,7 @@ sub start_poke
 }
 
 # Seconds from the commit of a cycle that starts a job to its program.
-sub start_took
+sub seconds_to_start
 {
 	my $job = submit($cluster, '1xT4', 'date +%s.%N > $OUT/began.new; mv $OUT/began.new $OUT/began');
 	my $committed = time();

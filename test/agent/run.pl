@@ -14,19 +14,24 @@ my $cluster = cluster('run');
 my $n1      = add_node($cluster, 'n1', 4);
 
 # ends well
-my $job = submit($cluster, '1xT4', q{echo "on $CUDA_VISIBLE_DEVICES"; sleep 2});
+my $trace = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
+my $job = do {
+	local $ENV{PGOPTIONS} = "-c gpucredit.traceparent=$trace";
+
+	submit($cluster, '1xT4', q{echo "on $CUDA_VISIBLE_DEVICES of $TRACEPARENT"; sleep 2});
+};
 wait_for_state($cluster, $job, 'completed');
 is(job_row($cluster, $job, 'exit_code'), '0', 'its exit code');
 bill_is_fair($cluster, $job, 1, 2);
 like(slurp_file(attempt_dir($n1, $job, 1) . '/stdout'),
-	qr/^on GPU-n1-0$/, 'it was told its device by name');
+	qr/^on GPU-n1-0 of \Q$trace\E$/, 'it was told its device by name, and the trace that it was submitted with');
 
 is(query($cluster->{server}, 'credit', q{SELECT about ->> 'version' = (SELECT extversion FROM pg_extension WHERE extname = 'gpucredit') FROM gpucredit.node WHERE node = 'n1'}),
 	't', 'and the database knows its agent\'s version');
 
 # fails: the code and the last words of stderr
 $job = submit($cluster, '2xT4',
-	q{sleep 1; echo "no such layer" >&2; exit 2});
+	q{sleep 1; echo "no such layer$TRACEPARENT" >&2; exit 2});
 wait_for_state($cluster, $job, 'failed');
 is(job_row($cluster, $job, 'exit_code || message'),
 	"2no such layer", 'its exit code and its last words');
@@ -151,7 +156,7 @@ wait_for('it has asked once', 20,
 	sub { query($cluster->{server}, 'credit', q{SELECT about IS NOT NULL FROM gpucredit.node WHERE node = 'n2'}) eq 't' });
 query($cluster->{server}, 'credit', q{SELECT gpucredit.drain('n1', 'test')});
 $job = submit($cluster, '1xT4', q{echo up > $OUT/up; while :; do sleep 0.1; done});
-wait_for('a start', 8, sub { -e "$cluster->{submitted}{$job}/up" });
+wait_for('a start, long before its next heartbeat', 3, sub { -e "$cluster->{submitted}{$job}/up" });
 query($cluster->{server}, 'credit',
 	"SELECT gpucredit.cancel('acme', $job, 'c$job')");
 wait_for_state($cluster, $job, 'cancelled', 8);

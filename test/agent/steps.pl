@@ -14,6 +14,7 @@ my $server  = $cluster->{server};
 my @nodes   = map {
 	add_node($cluster, "n$_", 2, conf => [ "address = 127.0.0.$_", 'listen = yes' ])
 } 1 .. 2;
+wait_for_addresses($cluster, 2);
 my %once = (launch => 'once', no_lock => 1, args => ', max_retries => 0');
 
 # The script runs on the first node alone; steps run on both.

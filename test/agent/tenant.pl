@@ -79,7 +79,7 @@ sub attack
 	my $told = time();
 	query($server, 'credit', "SELECT gpucredit.cancel('acme', $job, 'c$job')");
 	wait_for_state($cluster, $job, 'cancelled');
-	cmp_ok(time() - $told, '<', 8, 'it was killed after the grace');
+	cmp_ok(time() - $told, '<', 20, 'it was killed after the grace');
 	bill_is_fair($cluster, $job, 1, undef, 1);
 
 	# An output that nobody reads: the keeper does not wait for it, and the job
@@ -168,7 +168,7 @@ sleep 1.5});
 	my $told = time();
 	query($server, 'credit', "SELECT gpucredit.cancel('acme', $job, 'c$job')");
 	wait_for_state($cluster, $job, 'cancelled');
-	cmp_ok(time() - $told, '<', 8, 'a flood of checkpoints does not delay the end');
+	cmp_ok(time() - $told, '<', 20, 'a flood of checkpoints does not delay the end');
 	return;
 }
 

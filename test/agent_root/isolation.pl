@@ -19,11 +19,14 @@ my $server  = $cluster->{server};
 my $n1      = add_node($cluster, 'n1', 2, stopped => 1,
 	wrap => [ 'choom', '-n', '500', '--' ]);
 my $key = "$n1->{folder}/key";
-my @users = ('first_uid = 700000', 'uids = 4', 'user.acme/vision = daemon', "node_key = $key");
+my $site = PostgreSQL::Test::Utils::tempdir_short();
+my @users = ('first_uid = 700000', 'uids = 4', 'user.acme/vision = daemon', "node_key = $key",
+	"log_folder = $site");
 
 append_to_file($key, "secret of n1\n");
 chmod 0600, $key;
 chmod 0711, $n1->{folder};
+chmod 0755, $site;
 query(
 	$server, 'credit', q{
 	SELECT gpucredit.create_account('acme', 'alice'), gpucredit.create_account('acme', 'vision'),
@@ -79,15 +82,20 @@ foreach my $isolation (qw(plain bwrap))
 
 # Each account has a user; those below a mapped one have its user.
 my %uid;
+my %owner;
 foreach my $account (qw(alice vision vision/bob))
 {
 	my $job = submit($cluster, '0', 'id -u', no_lock => 1, account => $account);
 
 	wait_for_state($cluster, $job, 'completed');
 	$uid{$account} = slurp_file(attempt_dir($n1, $job, 1) . '/stdout');
+	wait_for('its output is kept', 60, sub { -e attempt_dir($n1, $job, 1) . '/output_kept' });
+	($owner{$account}) = map { join(' ', (stat)[ 4, 2 ]) } glob("$site/*-$job-1/n1.stdout");
 }
 is($uid{alice}, "700002\n", 'another account has another user');
 is($uid{$_}, getpwnam('daemon') . "\n", "$_ has that of its line") foreach qw(vision vision/bob);
+is($owner{$_}, getpwnam('daemon') . ' ' . 0100600, "... who alone may read the output of $_") foreach qw(vision vision/bob);
+is($owner{alice}, '0 ' . 0100600, 'a user whose number is another account\'s elsewhere owns no output');
 
 # Such a job has its user's HOME, and saves where it is told, also under bwrap.
 my $save = PostgreSQL::Test::Utils::tempdir_short();
@@ -122,7 +130,7 @@ waitpid($n1->{pid}, 0);
 like(agent_log($n1), qr/event=superseded node=n1/, 'an agent without its folder is refused');
 system('rm', '-rf', "$n1->{folder}/state") == 0 or die 'rm';
 is(system(@bin), 0, 'the node is forgotten');
-is(scalar(processes_of("GPUCREDIT_ATTEMPT=acme/$lost/", 'environ')), 0, 'nothing is left of what ran');
+is(scalar(processes_of_attempt($lost)), 0, 'nothing is left of what ran');
 start_agent($n1);
 wait_for('its job is over', 30, sub { place($cluster); query($server, 'credit', "SELECT outcome FROM gpucredit.attempt WHERE job = $lost AND attempt = 1") ne '' });
 query($server, 'credit', "SELECT gpucredit.cancel('acme', $lost, 'lost')");
@@ -143,7 +151,7 @@ sub apart
 
 	wait_for('it runs', 20, sub { my $d = attempt_dir($n1, $mine, 1); $d && -e "$d/work/secret" });
 	my $dir = attempt_dir($n1, $mine, 1);
-	my ($pid) = processes_of("GPUCREDIT_ATTEMPT=acme/$mine/1", 'environ');
+	my ($pid) = processes_of_attempt($mine, 1);
 	my $theirs = submit($cluster, '1xT4', qq{
 		id -u
 		cat $dir/work/secret && echo READ

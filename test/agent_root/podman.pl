@@ -54,6 +54,7 @@ start_agent($n1);
 my $job = run_in('gctest:1', '1xT4', q{
 echo "in $(cat /etc/image) as $(id -u) in $PWD"; grep -E '^(CapEff|CapBnd|NoNewPrivs):' /proc/self/status
 echo "$GREETING"; ls /dev/gpus; ls -d /root/nothing; ls / | grep -c boot
+awk 'NR > 2 { print "interface", $1 }' /proc/net/dev
 echo "progress 7" >&3; sleep 1; echo "no such layer" >&2; exit 125},
 	env => { GREETING => 'a  b="c"' }, args => ', max_retries => 0');
 wait_for_state($cluster, $job, 'failed');
@@ -64,8 +65,9 @@ my $said = slurp_file(attempt_dir($n1, $job, 1) . '/stdout');
 like($said, qr{^in gpucredit-test as 700000 in \Q$work\E$}m, 'the image\'s files, the organisation\'s user');
 like($said, qr/^CapBnd:\s0+\nNoNewPrivs:\s1|^CapEff:\s0+\nCapBnd:\s0+\nNoNewPrivs:\s1$/m, 'no capabilities');
 like($said, qr/^a  b="c"$/m, 'its environment');
+is(join(' ', $said =~ /^(interface .*)$/mg), 'interface lo:', 'no interface of the node');
 like($said, qr/^0$/m,        'and nothing of the node\'s files');
-bill_is_fair($cluster, $job, 1);
+bill_is_fair($cluster, $job, 1, undef, 3);
 
 # A program that is not there ends as it does without an image.
 $job = submit($cluster, '1xT4', '', argv => ['/no/such/program'], image => 'gctest:1');
@@ -81,7 +83,7 @@ foreach my $one (@jobs)
 	$said = slurp_file(attempt_dir($n1, $one, 1) . '/stdout');
 	my $b = $said =~ /visible GPU-b/ ? 1 : 0;
 	like($said, qr/^has \Q$gpus[$b]\E\nvisible/, 'it has its own GPU alone');
-	bill_is_fair($cluster, $one, 1);
+	bill_is_fair($cluster, $one, 1, undef, 3);
 }
 
 # A checkpoint is saved where the operator shares a folder.
@@ -140,7 +142,7 @@ done_testing();
 # wait.  The agent may be restarted meanwhile.
 sub pulls
 {
-	query($server, 'credit', "ALTER DATABASE credit SET gpucredit.heartbeat_timeout = '2 s'");
+	query($server, 'credit', "ALTER DATABASE credit SET gpucredit.heartbeat_timeout = '8 s'");
 	my $job = run_in('localhost/slow:1', '1xT4', 'sleep 1');
 	wait_for('it is being pulled', 20, sub { -e "$store/pulling" });
 	wait_for('the node says so', 10,
@@ -150,13 +152,13 @@ sub pulls
 	wait_for('its time runs', 10, sub { (job_row($cluster, $job, "elapsed > '2 s'") || '') eq 't' });
 	kill_agent($n1);
 	start_agent($n1);
-	wait_for('its time runs on', 20, sub {
+	wait_for('its time runs on', 60, sub {
 		query($server, 'credit', 'SELECT FROM gpucredit.reap_holds()');
-		(job_row($cluster, $job, "elapsed > '5 s'") || '') eq 't' });
+		(job_row($cluster, $job, "elapsed > '10 s'") || '') eq 't' });
 	append_to_file("$store/go", '');
 	wait_for_state($cluster, $job, 'completed');
 	is(job_row($cluster, $job, 'attempt'), 1, 'it ran at its first try');
-	cmp_ok(job_row($cluster, $job, 'billed'), '>=', 6, 'and paid for the wait');
+	cmp_ok(job_row($cluster, $job, 'billed'), '>=', 10, 'and paid for the wait');
 	is(query($server, 'credit', "SELECT pulling FROM gpucredit.nodes WHERE node = 'n1'"), 0, 'nothing is pulled any more');
 
 	# One that never ends is ended, and paid for; so is one that is cancelled.

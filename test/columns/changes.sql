@@ -28,8 +28,8 @@ $$;
 CREATE TABLE columns.checks AS
 	SELECT m[1] AS name, row_number() OVER () AS n
 	FROM pg_proc p, regexp_matches(p.prosrc,
-		'gpucredit_internal\.(check_\w+)\(verify\.org\)', 'g') m
-	WHERE p.oid = 'gpucredit.verify(text)'::regprocedure AND m[1] <> 'check_accounts'
+		'gpucredit_internal\.(check_\w+)\(from_org, to_org\)', 'g') m
+	WHERE p.oid = 'gpucredit.verify(text,text,text)'::regprocedure AND m[1] <> 'check_accounts'
 	UNION SELECT 'check_accounts', 0;
 DO $$
 DECLARE
@@ -38,15 +38,14 @@ BEGIN
 	FOR c IN SELECT name FROM columns.checks LOOP
 		EXECUTE format('CREATE FUNCTION columns.%I() RETURNS text LANGUAGE plpgsql
 			SET plan_cache_mode = force_generic_plan SET jit = off
-			SET enable_nestloop = %2$L
+			SET enable_nestloop = off
 			SET work_mem = ''16MB'' AS $f$
 			DECLARE r text;
 			BEGIN
-				SELECT min(c.invariant) INTO r FROM gpucredit_internal.%1$I(NULL) c
+				SELECT min(c.invariant) INTO r FROM gpucredit_internal.%1$I(NULL, NULL) c
 				WHERE c.invariant !~ ''_is_(guarded|watched)$'';
 				RETURN r;
-			END $f$', c, CASE WHEN c IN ('check_history', 'check_guards')
-			THEN 'off' ELSE 'on' END);
+			END $f$', c);
 	END LOOP;
 END
 $$;

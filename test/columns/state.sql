@@ -197,10 +197,12 @@ SELECT * FROM seal_audit();
 
 -- a claim, directives, a gang of which one part has ended
 SELECT reserve('bell', '', 'big', '2xT4', '1 h', 'premium_training', pool => 'c'),
-	reserve('acme', '', 'behind', '1xT4', '1 h', pool => 'c');
+	reserve('acme', '', 'behind', '1xT4', '1 h', pool => 'c', spec => jsonb_build_object(
+		'script_sha256', store_file('acme', '', 'true')));
 SELECT * FROM place('c');
 SELECT * FROM verify();
 SELECT part_ended('acme', id_of('acme', 'gang-2'), 1, 'g1', 'completed', 0, elapsed => '15 min');
+SELECT log_keep('acme', id_of('acme', 'gang-2'), 1, 'g1', 'stdout', 0, 'fine', 4);
 SELECT reserve('bell', '', 'big-2', '16xH100', '5 h', 'premium_training'),
 	reserve('acme', 'vision', 'late-1', '8xH100', '3 h', 'interactive');
 SELECT * FROM place();

@@ -1,9 +1,9 @@
 /*
  * again.c
- *	  Decide a world again: in another order, or with little memory.
+ *	  Decides a world again: in another order, or with little memory.
  *
- * The order of the input changes no decision.  If memory ends, wherever it
- * does, the core reports it and decides nothing.
+ * The order of the input must change no decision.  If memory runs out, at
+ * whatever point, the core must report this and decide nothing.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #define MOST_PIECES 2000
 
 /*
- * Decide a world in another order; returns the difference, or NULL.
+ * Decides a world in another order.  Returns the difference, or NULL.
  */
 char *
 again_permuted(const World *world, const char *expected, uint64_t *seed)
@@ -50,7 +50,7 @@ again_permuted(const World *world, const char *expected, uint64_t *seed)
 }
 
 /*
- * Decide a world with memory that ends after any number of pieces.
+ * Decides a world with memory that runs out after any number of allocations.
  */
 char *
 again_starved(const World *world, const char *expected)

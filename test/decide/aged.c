@@ -1,11 +1,12 @@
 /*
  * aged.c
- *	  More aged jobs than reservations: does each start in time?
+ *	  Tests that aged jobs start in time, even if more of them wait than can
+ *	  have reservations.
  *
  * An aged job waits no longer than the jobs ahead of it and one more may run,
  * one after the other.  Only 256 aged jobs have reservations at a time.  So
- * more than that wait for most of a cluster, in a stream of small jobs that
- * would fit, and each wait is compared with the bound.
+ * more jobs than that wait for most of a cluster, in a stream of small jobs
+ * that would fit, and each wait is compared with the bound.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,8 +19,8 @@
 #define SMALL		60
 #define JOBS		(GANGS + SMALL)
 #define NODES		2
-#define DEVICES		4			/* of a node */
-#define LONGEST		10			/* wall limit */
+#define DEVICES		4			/* devices of a node */
+#define LONGEST		10			/* longest wall limit */
 #define MAX_WAIT	50
 #define NOT_STARTED	(-1)
 
@@ -30,8 +31,8 @@ typedef struct AgedJob
 	int64_t		wall;
 	int64_t		runs;			/* <= wall */
 	int64_t		started;
-	int			n_previous;		/* parts of its previous reservation, or its
-								 * own */
+	int			n_previous;		/* parts of its previous reservation, or of
+								 * its run */
 	DecidePart	parts[NODES];
 } AgedJob;
 
@@ -39,14 +40,16 @@ typedef struct AgedLine
 {
 	AgedJob		jobs[JOBS];
 	int64_t		now;
-	int			most_aged;		/* most that waited at once */
-	int			passed;			/* small jobs that started before an older
-								 * gang */
+	int			most_aged;		/* largest number of aged jobs that waited at
+								 * once */
+	int			passed;			/* number of small jobs that started before an
+								 * older gang */
 } AgedLine;
 
 /*
- * Gangs that are there from the start and use their limits, every second one
- * on everything; and small jobs that keep coming and fit beside the others.
+ * Makes gangs that wait from the start and use their whole limits, every
+ * second one on all devices; and small jobs that arrive continuously and fit
+ * beside other jobs.
  */
 static void
 line_begin(AgedLine *line, uint64_t *seed)
@@ -68,7 +71,7 @@ line_begin(AgedLine *line, uint64_t *seed)
 }
 
 /*
- * Does it run?
+ * Whether a job runs at an instant.
  */
 static bool
 runs_at(const AgedJob *job, int64_t now)
@@ -77,7 +80,7 @@ runs_at(const AgedJob *job, int64_t now)
 }
 
 /*
- * The world as a cycle sees it.
+ * Makes the world that a cycle loads.
  */
 static void
 line_world(AgedLine *line, World *world)
@@ -140,7 +143,7 @@ line_world(AgedLine *line, World *world)
 }
 
 /*
- * The previous reservations of waiting jobs.
+ * Fills in the previous reservations of waiting jobs.
  */
 static void
 line_previous(const AgedLine *line, DecideInput *input,
@@ -170,7 +173,7 @@ line_previous(const AgedLine *line, DecideInput *input,
 }
 
 /*
- * Note the parts of a start or a reservation.
+ * Records the parts of a start or a reservation.
  */
 static void
 parts_note(AgedJob *job, const DecidePart *parts, int n)
@@ -183,7 +186,7 @@ parts_note(AgedJob *job, const DecidePart *parts, int n)
 }
 
 /*
- * One cycle: NULL, or what is wrong.
+ * Runs one cycle.  Returns NULL, or what is wrong.
  */
 static const char *
 line_cycle(AgedLine *line)
@@ -235,8 +238,8 @@ line_cycle(AgedLine *line)
 }
 
 /*
- * Go to the next instant at which a job comes, ends or becomes aged.  False:
- * there is none.
+ * Advances to the next instant at which a job arrives, ends or becomes aged.
+ * Returns false if there is none.
  */
 static bool
 line_step(AgedLine *line)
@@ -263,8 +266,8 @@ line_step(AgedLine *line)
 }
 
 /*
- * Did any job wait longer than promised?  Ahead of it are jobs that came
- * before it and still waited when it became aged.
+ * Returns an error if a job waited longer than it may.  Ahead of it are the
+ * jobs that arrived before it and still waited when it became aged.
  */
 static char *
 line_late(const AgedLine *line)
@@ -297,7 +300,7 @@ line_late(const AgedLine *line)
 }
 
 /*
- * From the first cycle until nothing waits.
+ * Runs cycles from the first until no job waits.
  */
 void
 aged_tests(Tap *tap)

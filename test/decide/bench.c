@@ -1,6 +1,6 @@
 /*
  * bench.c
- *	  How long cycles take.
+ *	  Measures how long cycles take.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -40,7 +40,7 @@ seconds_now(void)
 }
 
 /*
- * Add nodes of these shapes, several times, in leaves of 32.
+ * Adds nodes of these shapes, times times, in leaves of 32 nodes.
  */
 static void
 shaped_nodes(World *world, int times)
@@ -66,7 +66,7 @@ shaped_nodes(World *world, int times)
 }
 
 /*
- * Add n jobs of one class that takes any type.
+ * Adds n jobs of one class that accepts any type.
  */
 static void
 class_jobs(World *world, int n, int gpus, int share, int64_t cpu,
@@ -96,7 +96,8 @@ class_jobs(World *world, int n, int gpus, int share, int64_t cpu,
 }
 
 /*
- * Decide, the best of a few times, check, print.
+ * Decides a world several times, checks the result and prints the shortest
+ * time.
  */
 static void
 timed(const char *name, World *world)
@@ -142,7 +143,7 @@ timed(const char *name, World *world)
 }
 
 /*
- * Take all devices of a world.
+ * Allocates all devices of a world.
  */
 static void
 nodes_fill(World *world)
@@ -158,7 +159,8 @@ nodes_fill(World *world)
 }
 
 /*
- * The cluster: a trace's if there is one, else of the same shapes.
+ * Makes the cluster: that of a trace if one is given, otherwise one of the
+ * same shapes.
  */
 static void
 cluster(World *world, const char *trace)
@@ -169,7 +171,8 @@ cluster(World *world, const char *trace)
 }
 
 /*
- * Pods: a trace's if there is one, repeated up to n, else a mix like it.
+ * Adds pods: those of a trace if one is given, repeated up to n, otherwise a
+ * similar mix.
  */
 static void
 mixed_jobs(World *world, const char *trace, const char *file, int n)
@@ -216,7 +219,7 @@ mixed_jobs(World *world, const char *trace, const char *file, int n)
 }
 
 /*
- * Cycles of growing size, to see how the time grows.
+ * Times cycles of growing size, to show how the time grows.
  */
 static void
 growth(void)
@@ -238,7 +241,7 @@ growth(void)
 }
 
 /*
- * Ten thousand jobs in a hundred classes that cannot start.
+ * Times ten thousand jobs in a hundred classes that cannot start.
  */
 static void
 blocked(const char *trace)
@@ -255,7 +258,7 @@ blocked(const char *trace)
 }
 
 /*
- * Spread the jobs over this many accounts of 50 organisations.
+ * Distributes the jobs over this many accounts of 50 organisations.
  */
 static void
 queue_spread(World *world, int accounts)
@@ -283,7 +286,7 @@ queue_spread(World *world, int accounts)
 }
 
 /*
- * Give each job a wall limit of its own.
+ * Sets a different wall limit for each job.
  */
 static void
 own_limits(World *world)
@@ -301,9 +304,10 @@ own_limits(World *world)
 }
 
 /*
- * The largest queue: 320,000 jobs in 200 classes, 1,000 nodes of 8.  The jobs
- * are spread over accounts of 50 organisations (0: all of one account), with
- * limits of their own and reservations, or without.
+ * Times the largest queue: 320,000 jobs in 200 classes on 1,000 nodes of 8
+ * devices.  The jobs are distributed over accounts of 50 organisations (or all
+ * belong to one account if accounts is 0), with different limits and with
+ * reservations, or without both.
  */
 static void
 large_queue(int accounts, bool limits)
@@ -347,7 +351,7 @@ large_queue(int accounts, bool limits)
 }
 
 /*
- * Gangs that fill the pool, and one class that never fits.
+ * Times gangs that fill the pool, and one class that never fits.
  */
 static void
 gangs(const char *trace, int gpus, DecideTopology topology, const char *name)
@@ -360,8 +364,8 @@ gangs(const char *trace, int gpus, DecideTopology topology, const char *name)
 }
 
 /*
- * Nodes full of one-GPU jobs of a tenant over its share, and a gang of a
- * tenth of the nodes from a tenant that has nothing.
+ * Times a reclaim: nodes are full of one-GPU jobs of a tenant above its share,
+ * and a gang of a tenth of the nodes waits for a tenant without jobs.
  */
 static void
 reclaim(int nodes)
@@ -411,7 +415,65 @@ reclaim(int nodes)
 }
 
 /*
- * Time everything.
+ * Times raised entitlements: each node has five one-GPU jobs of another
+ * organisation and three free devices.  So no account has more than its
+ * entitlement, and jobs of four GPUs on one node find victims only as if their
+ * account asked for everything.
+ */
+static void
+raises(int nodes, int jobs)
+{
+	World		world;
+	DecideRequestClass request = {
+		.min_gpus = 4, .max_gpus = 4, .share = DECIDE_WHOLE, .n_offers = 1,
+		.wall_limit = DECIDE_NEVER, .topology = DECIDE_TOPOLOGY_NODE
+	};
+	DecideOffer offer = {0};
+	int			index;
+	char	   *name;
+	int			i;
+	int			d;
+
+	world_init(&world);
+	world.now = 1000000;
+	world.policy.reclaim = true;
+	(void) world_rank(&world, 0);
+	offer.type = world_type(&world, "H100");
+	request.offers = &offer;
+	for (i = 0; i < nodes; i++)
+	{
+		name = format("node-%06d", i);
+		world_node(&world, name, offer.type, 8);
+		free(name);
+		for (d = 0; d < 5; d++)
+		{
+			DecideRunning *running;
+			DecidePart *part;
+
+			name = format("over/user%d", (i * 5 + d) % 100);
+			running = world_running(&world, "over", (int64_t) i * 8 + d);
+			part = world_part(&world, running);
+			running->account = world_account(&world, name);
+			free(name);
+			running->type = offer.type;
+			running->gpus = running->min_gpus = running->max_gpus = 1;
+			running->preemptible = DECIDE_PREEMPT_CAPACITY;
+			part->node = i;
+			part->gpus = 1;
+			part->devices = UINT64_C(1) << d;
+			world.nodes[i].device_left[d] = 0;
+		}
+	}
+	index = world_request(&world, &request);
+	for (i = 0; i < jobs; i++)
+		(void) world_job(&world, index, "under", "", i + 1);
+	name = format("%d nodes, %d jobs raise an entitlement", nodes, jobs);
+	timed(name, &world);
+	free(name);
+}
+
+/*
+ * Runs all benchmarks.
  */
 int
 bench_all(const char *trace)
@@ -446,5 +508,6 @@ bench_all(const char *trace)
 	reclaim(250);
 	reclaim(500);
 	reclaim(1000);
+	raises(2500, 100);
 	return 0;
 }

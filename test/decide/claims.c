@@ -1,6 +1,7 @@
 /*
  * claims.c
- *	  Claims in scenarios: existing, expected, and as text.
+ *	  Claims in scenarios: their syntax, what is expected of them, and their
+ *	  output as text.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,7 +11,8 @@
 #include "world.h"
 
 /*
- * What a running job requests: what it has, and what its range allows.
+ * Makes the request of a running job: what it has, and the range that it may
+ * have.
  */
 void
 running_request(World *world, DecideRunning *running, DecideTopology topology)
@@ -38,8 +40,8 @@ running_request(World *world, DecideRunning *running, DecideTopology topology)
 }
 
 /*
- * claim ORG[/ACCOUNT]/ID TYPE NODE{devices}... [share=500] [gpumem=8k]
- * [running]; TYPE 0: no devices
+ * Parses the line: claim ORG[/ACCOUNT]/ID TYPE NODE{devices}... [share=500]
+ * [gpumem=8k] [running].  TYPE 0 means no devices.
  */
 char *
 claim_line(World *world, char *line)
@@ -109,7 +111,7 @@ claim_line(World *world, char *line)
 }
 
 /*
- * The claims in another order.
+ * Copies the claims in another order.
  */
 void
 claims_permute(const World *world, uint64_t *seed, const int *new_type,
@@ -150,7 +152,7 @@ claims_permute(const World *world, uint64_t *seed, const int *new_type,
 }
 
 /*
- * The previous reservations in another order.
+ * Copies the previous reservations in another order.
  */
 void
 previous_permute(const World *world, uint64_t *seed, const int *new_type,
@@ -187,7 +189,7 @@ previous_permute(const World *world, uint64_t *seed, const int *new_type,
 }
 
 /*
- * Parts as text.
+ * Prints parts as text.
  */
 static void
 parts_render(const World *world, const DecidePart *parts, int n, FILE *out)
@@ -205,7 +207,7 @@ parts_render(const World *world, const DecidePart *parts, int n, FILE *out)
 }
 
 /*
- * New claims in words: who gets what, and who leaves for it.
+ * Prints new claims: which job gets what, and which jobs leave for it.
  */
 void
 claims_render(const World *world, const DecideResult *result, FILE *out)
@@ -242,8 +244,8 @@ claims_render(const World *world, const DecideResult *result, FILE *out)
 }
 
 /*
- * expect claim NAME ..., expect resume NAME ...: on exactly these devices, as
- * NODE{devices}; also why=, gpus=.
+ * Checks "expect claim NAME ..." and "expect resume NAME ...": the job is
+ * promised exactly these devices, as NODE{devices}; also why= and gpus=.
  */
 static char *
 expect_promise(const World *world, const DecideResult *result, char *words,
@@ -314,7 +316,7 @@ expect_promise(const World *world, const DecideResult *result, char *words,
 }
 
 /*
- * expect evict NAME...: exactly these are evicted.
+ * Checks "expect evict NAME...": exactly these jobs are evicted.
  */
 static char *
 expect_evict(const World *world, const DecideResult *result, char *words)
@@ -346,7 +348,7 @@ expect_evict(const World *world, const DecideResult *result, char *words)
 }
 
 /*
- * An expectation about claims; NULL if it is met.
+ * Checks an expectation about claims.  Returns NULL if it is met.
  */
 char *
 claims_expect(World *world, const DecideResult *result, char *line)

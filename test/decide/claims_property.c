@@ -1,12 +1,13 @@
 /*
  * claims_property.c
- *	  Random full clusters, and who must leave.
+ *	  Tests claims in random full clusters.
  *
- * DecideCheck, another order of the input and the next cycles judge each of
- * them.  If one job waits alone, the decision is compared with every set of
- * running jobs that could be evicted by tier or entitlement.  If some set
- * without spare members makes room, the job must get a claim, without spare
- * victims, and on one node by the cheapest set.  One gang in 500 may fail.
+ * Each decision is checked by DecideCheck, by another order of the input and
+ * by the next cycles.  If one job waits alone, the decision is compared with
+ * every set of running jobs that could be evicted by tier or entitlement.  If
+ * some set without superfluous members makes room, the job must get a claim,
+ * without superfluous victims, and on one node by the cheapest set.  One gang
+ * in 500 may fail.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -30,10 +31,15 @@ typedef struct Tally
 	long		moves;
 	long		resizes;
 	long		judged;
-	long		entitled;		/* of those, by entitlement */
-	long		under;			/* of those, one leaves its account less than
-								 * its entitlement */
-	long		missed;			/* gangs for which a better set exists */
+	long		entitled;		/* number of these that were by entitlement */
+	long		under;			/* number of these where a victim left its
+								 * account less than its entitlement */
+	long		rounded;		/* number of these with an entitlement rounded
+								 * up */
+	long		raised;			/* number of these as if the account asked for
+								 * everything */
+	long		missed;			/* number of gangs for which a better set
+								 * exists */
 } Tally;
 
 /*
@@ -58,7 +64,7 @@ floor_of(int64_t id)
 }
 
 /*
- * Something that runs on free devices.
+ * Adds a running job on free devices.
  */
 static void
 random_running(World *world, uint64_t *seed, int64_t id, bool elastic)
@@ -137,7 +143,7 @@ random_running(World *world, uint64_t *seed, int64_t id, bool elastic)
 }
 
 /*
- * A job that waits.
+ * Adds a waiting job.
  */
 static void
 random_waiting(World *world, uint64_t *seed, int64_t id, bool alone)
@@ -173,7 +179,7 @@ random_waiting(World *world, uint64_t *seed, int64_t id, bool alone)
 }
 
 /*
- * A full cluster, and waiting jobs, or a single one.
+ * Makes a full cluster with waiting jobs, or with a single one.
  */
 static void
 random_full(World *world, uint64_t *seed, bool alone, bool entitled)
@@ -226,7 +232,7 @@ random_full(World *world, uint64_t *seed, bool alone, bool entitled)
 }
 
 /*
- * Does the only job fit without a set of running ones?
+ * Whether the only waiting job fits without a set of running jobs.
  */
 static bool
 fits_without(const World *world, uint64_t set)
@@ -247,7 +253,7 @@ fits_without(const World *world, uint64_t set)
 			const DecidePart *part = &world->parts[j];
 			DecideNode *node = &nodes[part->node];
 
-			devices_take(node, part, running->share, -1);
+			devices_allocate(node, part, running->share, -1);
 			node->cpu_left += part->cpu_milli;
 		}
 	}
@@ -256,7 +262,7 @@ fits_without(const World *world, uint64_t set)
 }
 
 /*
- * Would it no longer fit if any member of the set stayed?
+ * Whether the waiting job would no longer fit if any member of the set stayed.
  */
 static bool
 all_needed(const World *world, uint64_t set)
@@ -313,10 +319,10 @@ cheaper(TestPrice a, TestPrice b)
 }
 
 /*
- * May a set leave for the only waiting job?
+ * Whether a set may be evicted for the only waiting job.
  */
 static bool
-may_leave(const World *world, uint64_t set, bool under)
+may_leave(const World *world, uint64_t set, OracleRight right)
 {
 	const DecideJob *job = &world->jobs[0];
 	const DecideRequestClass *request = &world->requests[job->request];
@@ -325,18 +331,19 @@ may_leave(const World *world, uint64_t set, bool under)
 		(int64_t) request->min_gpus * request->share
 	};
 
-	return oracle_may_evict(world, &taker, set, under);
+	return oracle_may_evict(world, &taker, set, right);
 }
 
 /*
- * Is there a set that may leave, without spare members?
+ * Finds whether there is a set that may be evicted, without superfluous
+ * members.
  */
 static bool
-set_exists(const World *world, bool under, uint64_t *set)
+set_exists(const World *world, OracleRight right, uint64_t *set)
 {
 	for (*set = 1; *set < UINT64_C(1) << world->n_running; ++*set)
 	{
-		if (may_leave(world, *set, under) &&
+		if (may_leave(world, *set, right) &&
 			fits_without(world, *set) && all_needed(world, *set))
 			return true;
 	}
@@ -344,7 +351,7 @@ set_exists(const World *world, bool under, uint64_t *set)
 }
 
 /*
- * Was the decision for a single job right?  NULL, or what is wrong.
+ * Checks the decision for a single job.  Returns NULL, or what is wrong.
  */
 static char *
 alone_error(const World *world, const DecideResult *result, Tally *tally)
@@ -355,17 +362,17 @@ alone_error(const World *world, const DecideResult *result, Tally *tally)
 	uint64_t	set = 0;
 	uint64_t	try;
 	TestPrice	price;
+	OracleRight right = ORACLE_EXACT;
+	OracleRight last = !world->policy.reclaim ? ORACLE_EXACT :
+		request->max_gpus > 0 ? ORACLE_RAISED_ROUNDED : ORACLE_ROUNDED;
 	bool		possible;
-	bool		under;
 	int			i;
 
 	if (fits_without(world, 0))
 		return result->n_evictions == 0 && result->n_starts == 1 ? NULL :
 			format("it fits, and does not start");
-	possible = set_exists(world, false, &try);
-	under = !possible && world->policy.reclaim;
-	if (under)
-		possible = set_exists(world, true, &try);
+	while (!(possible = set_exists(world, right, &try)) && right < last)
+		right++;
 	if (result->n_promises == 0 && possible && gang)
 	{
 		tally->missed++;
@@ -377,12 +384,11 @@ alone_error(const World *world, const DecideResult *result, Tally *tally)
 		return NULL;
 	for (i = 0; i < result->n_evictions; i++)
 		set |= UINT64_C(1) << result->evictions[i].running;
-	if (gang && !under && !may_leave(world, set, false))
-	{
+	if (gang && !may_leave(world, set, right))
 		tally->missed++;
-		under = world->policy.reclaim;
-	}
-	if (!may_leave(world, set, under))
+	while (gang && !may_leave(world, set, right) && right < last)
+		right++;
+	if (!may_leave(world, set, right))
 		return format("one is evicted that may not be");
 	if (!fits_without(world, set))
 		return format("its victims make no room");
@@ -392,14 +398,16 @@ alone_error(const World *world, const DecideResult *result, Tally *tally)
 		if (result->evictions[i].why == DECIDE_WHY_ENTITLEMENT)
 		{
 			tally->entitled++;
-			tally->under += under;
+			tally->under += right % 3 == ORACLE_UNDER;
+			tally->rounded += right % 3 == ORACLE_ROUNDED;
+			tally->raised += right >= ORACLE_RAISED;
 			break;
 		}
 	}
 	for (i = 0; i < world->n_running; i++)
 	{
 		try = set & ~(UINT64_C(1) << i);
-		if (try != set && may_leave(world, try, under) &&
+		if (try != set && may_leave(world, try, right) &&
 			fits_without(world, try))
 			return format("victim %" PRId64 " could be spared",
 						  world->running[i].id);
@@ -410,7 +418,7 @@ alone_error(const World *world, const DecideResult *result, Tally *tally)
 	for (try = 1; try < UINT64_C(1) << world->n_running; try++)
 	{
 		if (cheaper(price_of(world, try), price) &&
-			may_leave(world, try, under) &&
+			may_leave(world, try, right) &&
 			fits_without(world, try) && all_needed(world, try))
 			return format("other victims would have been cheaper: %" PRIx64
 						  " than %" PRIx64, try, set);
@@ -419,7 +427,7 @@ alone_error(const World *world, const DecideResult *result, Tally *tally)
 }
 
 /*
- * Decide and judge one instance; NULL, or what is wrong.
+ * Decides and checks one instance.  Returns NULL, or what is wrong.
  */
 static char *
 instance_error(uint64_t seed, bool alone, bool entitled, Tally *tally)
@@ -479,7 +487,81 @@ instance_error(uint64_t seed, bool alone, bool entitled, Tally *tally)
 }
 
 /*
- * Random full clusters, alone and together.
+ * Tests that a cycle makes no further claim once max_evictions jobs were told
+ * to leave, and that DecideCheck reports a result with such a claim.  Returns
+ * NULL, or what is wrong.
+ */
+static char *
+batch_error(uint64_t seed, int *bounded, int *reported)
+{
+	World		world;
+	DecideInput input;
+	DecideResult result;
+	Pool		pool;
+	DecideArena arena;
+	const char *error;
+	char	   *why = NULL;
+	int			i;
+
+	random_full(&world, &seed, false, false);
+	world.max_evictions = random_below(&seed, 4);
+	pool_init(&pool);
+	arena = pool_arena(&pool);
+	input = world_input(&world);
+	error = DecideRun(&input, &arena, &result);
+	if (error == NULL)
+		error = DecideCheck(&input, &result, &arena, NULL);
+	if (error != NULL)
+		why = format("%s", error);
+	*bounded += error == NULL && result.n_evictions >= world.max_evictions;
+	for (i = 0; error == NULL && why == NULL && i < result.n_promises; i++)
+	{
+		if (result.promises[i].leader != i ||
+			result.promises[i].n_evictions == 0)
+			continue;
+		input.max_evictions = result.promises[i].first_eviction;
+		if (DecideCheck(&input, &result, &arena, NULL) == NULL)
+			why = format("a claim after %d evictions is not reported",
+						 input.max_evictions);
+		(*reported)++;
+	}
+	pool_free(&pool);
+	world_free(&world);
+	return why;
+}
+
+/*
+ * Claims over several cycles in random pools whose jobs can all be evicted:
+ * each cycle keeps to max_evictions, and the check finds a claim beyond it.
+ */
+static void
+batch_tests(Tap *tap, int instances)
+{
+	char	   *why = NULL;
+	int			bounded = 0;
+	int			reported = 0;
+	int			i;
+
+	for (i = 0; i < instances / 4 && why == NULL; i++)
+	{
+		why = batch_error((uint64_t) i + 900000000, &bounded, &reported);
+		if (why != NULL)
+		{
+			char	   *full = format("seed %d: %s", i + 900000000, why);
+
+			free(why);
+			why = full;
+		}
+	}
+	tap_ok(tap, why == NULL,
+		   "claims: none is made after as many evictions as may be", why);
+	tap_ok(tap, bounded > instances / 64 && reported > instances / 64,
+		   "claims: the bound of evictions is reached", NULL);
+	free(why);
+}
+
+/*
+ * Tests random full clusters, with one waiting job and with several.
  */
 void
 claims_property_tests(Tap *tap, int instances)
@@ -518,14 +600,19 @@ claims_property_tests(Tap *tap, int instances)
 	}
 	printf("# %ld claims with %ld evictions, %ld of them moves, %ld resizes; "
 		   "%ld sets of victims held against all others, %ld of them for an "
-		   "entitlement, %ld so that an account keeps less than its own; "
+		   "entitlement, %ld so that an account keeps less than its own, "
+		   "%ld rounded up, %ld as if the account asked for everything; "
 		   "%ld gangs had a set that was not found\n",
 		   tally.claims, tally.evictions, tally.moves, tally.resizes,
-		   tally.judged, tally.entitled, tally.under,
+		   tally.judged, tally.entitled, tally.under, tally.rounded,
+		   tally.raised,
 		   tally.missed);
 	tap_ok(tap, tally.claims > instances / 8 &&
 		   tally.judged > instances / 16 && tally.entitled > instances / 64 &&
 		   tally.under > instances / 1024 &&
+		   tally.rounded > instances / 4096 &&
+		   tally.raised > instances / 4096 &&
 		   tally.missed <= 1 + tally.judged / 500,
 		   "claims: the instances decide something", NULL);
+	batch_tests(tap, instances);
 }

@@ -1,6 +1,6 @@
 /*
  * decay.c
- *	  Decay, compared with floating point.
+ *	  Compares decayed use with floating point.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -11,7 +11,7 @@
 #define DAY	(INT64_C(86400) * 1000000)
 
 /*
- * Is a number right to a millionth and the last digit?
+ * Whether a number is correct to a millionth and to the last digit.
  */
 static bool
 near(int64_t found, double expected)
@@ -20,7 +20,7 @@ near(int64_t found, double expected)
 }
 
 /*
- * One random use; NULL, or what is wrong.
+ * Checks one random use.  Returns NULL, or what is wrong.
  */
 static char *
 decay_error(uint64_t *seed)
@@ -42,7 +42,7 @@ decay_error(uint64_t *seed)
 			  (exp2(-(double) ended / h) - exp2(-(double) began / h))))
 		return format("%" PRId64 " a second from %" PRId64 " to %" PRId64
 					  " ago: %" PRId64, rate, began, ended, past);
-	/* two steps give the same but for the last digit */
+	/* two steps give the same, except for the last digit */
 	if (llabs(DecideDecayed(DecideDecayed(usage, ended, halflife),
 							began - ended, halflife) - left) >
 		2 + usage / 1000000000000)

@@ -1,11 +1,11 @@
 /*
  * earlier.c
- *	  Could any reservation of a result be earlier?
+ *	  Tests whether any reservation of a result could be earlier.
  *
  * Each reservation is moved to every instant at which anything before it ends
  * or starts.  The check of reservations then judges the result as it was when
- * the reservation was made.  If it finds nothing wrong, the search missed
- * that instant.
+ * the reservation was made.  If it finds nothing wrong, the search missed that
+ * instant.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -36,7 +36,7 @@ later(int64_t at, int64_t by)
 }
 
 /*
- * List the instants at which anything before a reservation ends or starts.
+ * Lists the instants at which anything before a reservation ends or starts.
  */
 static int
 instants_list(const World *world, const DecideResult *result, int index,
@@ -60,7 +60,8 @@ instants_list(const World *world, const DecideResult *result, int index,
 }
 
 /*
- * Would the check allow the last reservation of a result at an instant?
+ * Whether the check would accept the last reservation of a result at an
+ * instant.
  */
 static bool
 allowed_at(const DecideInput *input, DecideResult *made, int64_t at)
@@ -81,7 +82,7 @@ allowed_at(const DecideInput *input, DecideResult *made, int64_t at)
 }
 
 /*
- * Which reservation could be earlier, and when, or NULL.
+ * Returns which reservation could be earlier, and when, or NULL.
  */
 char *
 earlier_error(const World *world, const DecideResult *result)

@@ -1,14 +1,14 @@
 /*
  * entitled.c
- *	  Full clusters in which accounts take their entitlements: decisions
- *	  must pass the check, and damaged ones must not.
+ *	  Tests evictions for entitlements in full clusters: DecideCheck must
+ *	  accept decisions, and must reject damaged ones.
  *
- * Reservations beyond an account's entitlement take nothing from other
- * entitlements: the promises are the same as without reservations.
+ * Reservations beyond an account's entitlement keep no devices from other
+ * entitlements: the promises must be the same as without reservations.
  *
- * A result is damaged by weights.  With a heavier account of a victim, that
- * account is left less than its entitlement.  With heavier accounts of all
- * others, the taker takes more than its own.
+ * A result is damaged by changing weights.  If a victim's account has more
+ * weight, the eviction leaves it less than its entitlement.  If all other
+ * accounts have more weight, the taker gets more than its own.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -35,10 +35,11 @@ org_of(const char *name)
 }
 
 /*
- * A cluster full of one-GPU jobs of some accounts, and jobs of others.
+ * Makes a cluster full of one-GPU jobs of some accounts, and waiting jobs of
+ * others.
  */
 static void
-random_taken(World *world, uint64_t *seed)
+random_occupied(World *world, uint64_t *seed)
 {
 	DecideOffer offer = {0};
 	int64_t		id = 1;
@@ -107,7 +108,7 @@ random_taken(World *world, uint64_t *seed)
 }
 
 /*
- * Is an account an organisation without accounts below it?
+ * Whether an account is an organisation without accounts below it.
  */
 static bool
 stands_alone(const World *world, int account)
@@ -123,7 +124,7 @@ stands_alone(const World *world, int account)
 }
 
 /*
- * Make a victim's account worth far more.  NULL, or what is wrong.
+ * Gives a victim's account far more weight.  Returns NULL, or what is wrong.
  */
 static char *
 damage_giver(World *world, const DecideResult *result,
@@ -142,8 +143,8 @@ damage_giver(World *world, const DecideResult *result,
 }
 
 /*
- * Make a taker's account worth almost nothing, where the others could use
- * everything.  NULL, or what is wrong.
+ * Gives a taker's account almost no weight, if the others could use
+ * everything.  Returns NULL, or what is wrong.
  */
 static char *
 damage_taker(World *world, const DecideResult *result,
@@ -176,7 +177,8 @@ damage_taker(World *world, const DecideResult *result,
 }
 
 /*
- * Are the promises the same as without reservations?  NULL, or what is wrong.
+ * Checks that the promises are the same as without reservations.  Returns
+ * NULL, or what is wrong.
  */
 static char *
 reserved_error(World *world, const DecideResult *result,
@@ -205,10 +207,10 @@ reserved_error(World *world, const DecideResult *result,
 }
 
 /*
- * Decide one instance and damage it; NULL, or what is wrong.
+ * Decides one instance and damages it.  Returns NULL, or what is wrong.
  */
 static char *
-taken_error(uint64_t seed, long *damaged, long *behind)
+occupied_error(uint64_t seed, long *damaged, long *behind)
 {
 	World		world;
 	DecideInput input;
@@ -220,7 +222,7 @@ taken_error(uint64_t seed, long *damaged, long *behind)
 	int			p;
 	int			e;
 
-	random_taken(&world, &seed);
+	random_occupied(&world, &seed);
 	pool_init(&pool);
 	arena = pool_arena(&pool);
 	input = world_input(&world);
@@ -259,7 +261,7 @@ taken_error(uint64_t seed, long *damaged, long *behind)
 }
 
 /*
- * Random instances.
+ * Tests random instances.
  */
 void
 entitled_tests(Tap *tap, int instances)
@@ -271,7 +273,7 @@ entitled_tests(Tap *tap, int instances)
 
 	for (i = 0; i < instances && why == NULL; i++)
 	{
-		why = taken_error(900000000 + (uint64_t) i, &damaged, &behind);
+		why = occupied_error(900000000 + (uint64_t) i, &damaged, &behind);
 		if (why != NULL)
 		{
 			char	   *full = format("instance %d: %s", i, why);

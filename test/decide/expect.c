@@ -1,6 +1,6 @@
 /*
  * expect.c
- *	  What a scenario expects of its result.
+ *	  Compares the result of a scenario with what the scenario expects.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "world.h"
 
 /*
- * The job called ORG[/ACCOUNT]/ID, or -1.
+ * Returns the job named ORG[/ACCOUNT]/ID, or -1.
  */
 int
 job_find(const World *world, const char *name)
@@ -32,7 +32,7 @@ job_find(const World *world, const char *name)
 }
 
 /*
- * The start of a job, or NULL.
+ * Returns the start of a job, or NULL.
  */
 static const DecideStart *
 start_find(const DecideResult *result, int job)
@@ -48,8 +48,8 @@ start_find(const DecideResult *result, int job)
 }
 
 /*
- * One word of "expect start": NODE{devices}[/cpu[/mem]], NODE, or a property
- * of the start, as type=A100, gpus=4, nodes=2, share=460.
+ * Checks one word of "expect start": NODE{devices}[/cpu[/mem]], NODE, or a
+ * property of the start, as type=A100, gpus=4, nodes=2, share=460.
  */
 char *
 start_word(const World *world, const DecidePart *parts,
@@ -102,7 +102,8 @@ start_word(const World *world, const DecidePart *parts,
 }
 
 /*
- * start JOB WORD...: it starts so; naming any node means naming all.
+ * Checks "start JOB WORD...": the job starts with these properties.  If any
+ * node is named, all must be named.
  */
 static char *
 expect_start(const World *world, const DecideResult *result, char *rest)
@@ -137,7 +138,7 @@ expect_start(const World *world, const DecideResult *result, char *rest)
 }
 
 /*
- * wait JOB [REASON [WANTED AVAILABLE]]
+ * Checks "wait JOB [REASON [WANTED AVAILABLE]]".
  */
 static char *
 expect_wait(const World *world, const DecideResult *result, char *rest)
@@ -169,7 +170,8 @@ expect_wait(const World *world, const DecideResult *result, char *rest)
 }
 
 /*
- * order JOB...: these start, in this order (others may start between them).
+ * Checks "order JOB...": these jobs start in this order; others may start
+ * between them.
  */
 static char *
 expect_order(const World *world, const DecideResult *result, char *rest)
@@ -192,7 +194,7 @@ expect_order(const World *world, const DecideResult *result, char *rest)
 }
 
 /*
- * feasible REQUEST ... / impossible REQUEST ...
+ * Checks "feasible REQUEST ..." and "impossible REQUEST ...".
  */
 static char *
 expect_feasible(World *world, char *rest, bool expected)
@@ -222,7 +224,7 @@ expect_feasible(World *world, char *rest, bool expected)
 }
 
 /*
- * count ACCOUNT N: this many of its own jobs start.
+ * Checks "count ACCOUNT N": this many of the account's own jobs start.
  */
 static char *
 expect_count(World *world, const DecideResult *result, char *rest)
@@ -244,7 +246,7 @@ expect_count(World *world, const DecideResult *result, char *rest)
 }
 
 /*
- * ranks ACCOUNT=N ...: their ranks in the fair-share tree.
+ * Checks "ranks ACCOUNT=N ...": the accounts' ranks in the fair-share tree.
  */
 static char *
 expect_ranks(World *world, char *rest)
@@ -285,8 +287,8 @@ expect_ranks(World *world, char *rest)
 }
 
 /*
- * The order of turns if each job started at its turn with its least devices,
- * of its first type.
+ * Computes the order of turns if each job started at its turn with its fewest
+ * devices of its first type.
  */
 static const char *
 turns_of(const DecideInput *input, const DecideArena *arena,
@@ -323,7 +325,7 @@ turns_of(const DecideInput *input, const DecideArena *arena,
 }
 
 /*
- * turns JOB...: the order of all jobs, if each started at its turn.
+ * Checks "turns JOB...": the order of all jobs, if each started at its turn.
  */
 static char *
 expect_turns(const World *world, char *rest)
@@ -356,7 +358,7 @@ expect_turns(const World *world, char *rest)
 }
 
 /*
- * Compare a result with one expectation:  NULL, or what is wrong.
+ * Compares a result with one expectation.  Returns NULL, or what is wrong.
  */
 char *
 expect_check(World *world, const DecideResult *result, char *line)

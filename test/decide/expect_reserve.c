@@ -1,6 +1,6 @@
 /*
  * expect_reserve.c
- *	  What scenarios expect of reservations.
+ *	  Compares reservations with what a scenario expects.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "world.h"
 
 /*
- * The reservation of a job, or NULL.
+ * Returns the reservation of a job, or NULL.
  */
 static const DecideReservation *
 reservation_find(const DecideResult *result, int job)
@@ -25,7 +25,7 @@ reservation_find(const DecideResult *result, int job)
 }
 
 /*
- * When a reservation is expected to begin.
+ * The time at which a reservation is expected to begin.
  */
 static int64_t
 likely_begin(const World *world, const DecideResult *result,
@@ -46,8 +46,8 @@ likely_begin(const World *world, const DecideResult *result,
 }
 
 /*
- * reserve JOB [at=TIME] [limit=TIME] [likely=TIME] [latest=TIME] WORD...: words
- * as for a start.
+ * Checks "reserve JOB [at=TIME] [limit=TIME] [likely=TIME] [latest=TIME]
+ * WORD...", with words as for a start.
  */
 char *
 expect_reserve(const World *world, const DecideResult *result, char *rest)
@@ -120,8 +120,8 @@ expect_reserve(const World *world, const DecideResult *result, char *rest)
 }
 
 /*
- * likely JOB TIME|never ...: when each job is expected to start, with a
- * reservation or without.
+ * Checks "likely JOB TIME|never ...": when each job is expected to start, with
+ * a reservation or without.
  */
 char *
 expect_likely(const World *world, const DecideResult *result, char *rest)
@@ -157,7 +157,8 @@ expect_likely(const World *world, const DecideResult *result, char *rest)
 }
 
 /*
- * unreserved JOB: it does not start, and nothing is reserved for it.
+ * Checks "unreserved JOB": the job does not start, and nothing is reserved for
+ * it.
  */
 char *
 expect_unreserved(const World *world, const DecideResult *result, char *rest)

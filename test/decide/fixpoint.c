@@ -1,13 +1,14 @@
 /*
  * fixpoint.c
- *	  A second cycle at the same instant decides nothing.
+ *	  Tests that a second cycle at the same instant decides nothing.
  *
- * Random pools with everything: reservations, tiers, entitlements,
- * consolidation, elastic jobs, shares, gangs, limits, caches, quotas,
- * previous reservations.  The result is applied as a load would see it
- * (next.c), and decided again: nothing may start, be promised or be evicted,
- * and reservations and reasons stay.  Then time passes, some jobs leave, and
- * the pool has its next cycle.  Before the last one all quotas are lowered.
+ * The pools are random and use all features: reservations, tiers,
+ * entitlements, consolidation, elastic jobs, shares, gangs, limits, caches,
+ * quotas, previous reservations.  The result is applied as a load would read
+ * it (next.c), and decided again: nothing may start, be promised or be
+ * evicted, and reservations and reasons must stay the same.  Then time passes,
+ * some jobs leave, and the pool has its next cycle.  Before the last one all
+ * quotas are lowered.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,17 +20,18 @@
 #define SECOND		INT64_C(1000000)
 #define MOST_CYCLES	3
 
-/* Pools that were wrong once, in rare ways. */
+/* Seeds of pools for which the decision was once wrong, in rare ways. */
 static const uint64_t wrong_once[] = {
-	700000249,					/* a grown job has more to give */
-	700015772, 700022185,		/* starts brought caches, for ranges */
-	700022311, 700057931,		/* guaranteed shares */
-	700111137,					/* an entitlement through a victim that was
-								 * then spared */
+	700000249,					/* a job that had grown had more devices to
+								 * give */
+	700015772, 700022185,		/* starts brought caches, which ranges prefer */
+	700022311, 700057931,		/* guaranteed tier shares */
+	700111137,					/* an entitlement that depended on a victim
+								 * that was then spared */
 	700127650,					/* growth on a node with reservations */
 	700133770,					/* two claims of one device */
-	700037439					/* a quota took a job out of the queue after
-								 * it failed */
+	700037439					/* a quota removed a job from the queue after
+								 * it had failed */
 };
 
 typedef struct Counts
@@ -42,7 +44,7 @@ typedef struct Counts
 } Counts;
 
 /*
- * One of the accounts.
+ * Returns one of the accounts.
  */
 static char *
 random_account(uint64_t *seed)
@@ -55,7 +57,7 @@ random_account(uint64_t *seed)
 }
 
 /*
- * A duration in seconds, often one of a few common ones.
+ * A random duration in seconds, often one of a few common ones.
  */
 static int64_t
 random_time(uint64_t *seed, int most)
@@ -66,7 +68,7 @@ random_time(uint64_t *seed, int most)
 }
 
 /*
- * Nodes of up to four devices, some limited, grouped or broken.
+ * Adds nodes of up to four devices, some limited, grouped or broken.
  */
 static void
 random_nodes(World *world, uint64_t *seed)
@@ -107,7 +109,8 @@ floor_of(int64_t id)
 }
 
 /*
- * Take a running job's devices on a node.  False: none.
+ * Allocates devices on a node for a running job.  Returns false if there are
+ * none.
  */
 static bool
 random_part(World *world, uint64_t *seed, DecideRunning *running, int index,
@@ -153,7 +156,7 @@ random_part(World *world, uint64_t *seed, DecideRunning *running, int index,
 }
 
 /*
- * Something that runs on free devices.
+ * Adds a running job on free devices.
  */
 static void
 random_run(World *world, uint64_t *seed, int64_t id)
@@ -207,7 +210,7 @@ random_run(World *world, uint64_t *seed, int64_t id)
 }
 
 /*
- * Waiting jobs, all of one request.
+ * Adds waiting jobs, all of one request.
  */
 static void
 random_waiting(World *world, uint64_t *seed, int64_t id)
@@ -264,7 +267,7 @@ random_waiting(World *world, uint64_t *seed, int64_t id)
 }
 
 /*
- * Tiers and policy.
+ * Chooses random tiers and a random policy.
  */
 static void
 random_policy(World *world, uint64_t *seed)
@@ -298,7 +301,7 @@ random_policy(World *world, uint64_t *seed)
 }
 
 /*
- * A pool on which some things run and others wait.
+ * Makes a pool with running and waiting jobs.
  */
 static void
 random_pool(World *world, uint64_t *seed)
@@ -334,7 +337,7 @@ random_pool(World *world, uint64_t *seed)
 }
 
 /*
- * Are two reservations of one job the same?
+ * Whether two reservations of one job are the same.
  */
 static bool
 reservation_alike(const DecideResult *a, const DecideReservation *r,
@@ -357,8 +360,8 @@ reservation_alike(const DecideResult *a, const DecideReservation *r,
 }
 
 /*
- * Do waiting jobs keep exactly their reservations?  Those that keep what was
- * guaranteed are made in order of their times, so the order of all may differ.
+ * Whether waiting jobs keep exactly their reservations.  Guaranteed ones are
+ * made in order of their times, so the order of all may differ.
  */
 static bool
 reserved_alike(const World *world, const DecideResult *a, const World *next,
@@ -389,7 +392,7 @@ reserved_alike(const World *world, const DecideResult *a, const World *next,
 }
 
 /*
- * Does a second cycle decide nothing?  *next is its world.
+ * Checks that a second cycle decides nothing.  *next is its world.
  */
 static char *
 second_error(const World *world, const DecideResult *result,
@@ -420,7 +423,7 @@ second_error(const World *world, const DecideResult *result,
 }
 
 /*
- * Time passes, and some leaving or ended jobs go.
+ * Lets time pass, and ends some leaving or ended jobs.
  */
 static void
 time_passes(const World *world, uint64_t *seed, World *later)
@@ -442,8 +445,8 @@ time_passes(const World *world, uint64_t *seed, World *later)
 }
 
 /*
- * One cycle of a world, which then becomes the next cycle's; NULL, or what is
- * wrong.
+ * Runs one cycle of a world, which then becomes the world of the next cycle.
+ * Returns NULL, or what is wrong.
  */
 static char *
 cycle_error(World *world, uint64_t *seed, Counts *counts)
@@ -475,8 +478,8 @@ cycle_error(World *world, uint64_t *seed, Counts *counts)
 	if (why == NULL && result.n_starts < world->max_starts)
 	{
 		/*
-		 * As many jobs may start as before less those that did: where as many
-		 * would start as may, all guaranteed jobs go first.
+		 * As many jobs may start as in the first cycle, less those that did:
+		 * if max_starts is reached, all guaranteed jobs go first.
 		 */
 		next.max_starts = world->max_starts - result.n_starts;
 		why = second_error(world, &result, &next);
@@ -507,7 +510,7 @@ cycle_error(World *world, uint64_t *seed, Counts *counts)
 }
 
 /*
- * One pool; NULL, or what is wrong.
+ * Tests one pool.  Returns NULL, or what is wrong.
  */
 static char *
 pool_error(uint64_t seed, bool quotas, Counts *counts)
@@ -539,7 +542,7 @@ pool_error(uint64_t seed, bool quotas, Counts *counts)
 }
 
 /*
- * Note what is wrong with a pool, if anything is.
+ * Records an error of a pool, if there is one.
  */
 static void
 pool_note(char *why, long *wrong, char **first)
@@ -552,7 +555,7 @@ pool_note(char *why, long *wrong, char **first)
 }
 
 /*
- * Random pools, with quotas or without.
+ * Tests random pools, with quotas or without.
  */
 static void
 pools_test(Tap *tap, int instances, bool quotas)
@@ -587,7 +590,7 @@ pools_test(Tap *tap, int instances, bool quotas)
 }
 
 /*
- * Random pools.
+ * Tests random pools.
  */
 void
 fixpoint_tests(Tap *tap, int instances)

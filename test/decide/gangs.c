@@ -1,11 +1,12 @@
 /*
  * gangs.c
- *	  Many gangs of one request go where each would go alone.
+ *	  Tests that many gangs of one request are placed where each would be
+ *	  placed alone.
  *
  * A class that failed is not tried again, and from its second job on the core
- * keeps the best single host.  So a world is decided twice: as it is, and
- * with each job in a class of its own.  For that each wants a few bytes more
- * of device memory; nodes have whole MiB.
+ * keeps the best single host.  So a world is decided twice: as it is, and with
+ * each job in a class of its own.  For that, each job requests a few bytes
+ * more of device memory, which changes nothing because nodes have whole MiB.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -15,20 +16,22 @@
 
 #define MOST_NODES	64
 
-/* What a world's nodes are like. */
+/* The properties of a world's nodes. */
 typedef struct Shape
 {
 	int			types;
 	int			most_gpus;
-	int			leaves;			/* 0: each node its own */
-	int			domains;		/* below each leaf; 0: each node its own */
+	int			leaves;			/* number of leaves; 0 if each node has its
+								 * own */
+	int			domains;		/* number of domains below each leaf; 0 if
+								 * each node has its own */
 	bool		crossed;		/* a domain may be below any leaf */
-	bool		limited;		/* cpu and memory */
-	bool		busy;			/* some devices are taken */
+	bool		limited;		/* nodes have limits of cpu and memory */
+	bool		busy;			/* some devices are in use */
 } Shape;
 
 /*
- * Where a node is.
+ * Places a node in a random leaf and domain.
  */
 static void
 random_place(const Shape *shape, uint64_t *seed, DecideNode *node)
@@ -44,7 +47,7 @@ random_place(const Shape *shape, uint64_t *seed, DecideNode *node)
 }
 
 /*
- * A random node.
+ * Adds a random node.
  */
 static void
 random_node(World *world, const Shape *shape, uint64_t *seed, int index)
@@ -78,7 +81,7 @@ random_node(World *world, const Shape *shape, uint64_t *seed, int index)
 }
 
 /*
- * Something that runs on a node's free devices.
+ * Adds a running job on a node's free devices.
  */
 static void
 random_running(World *world, uint64_t *seed, int64_t id)
@@ -113,7 +116,7 @@ random_running(World *world, uint64_t *seed, int64_t id)
 }
 
 /*
- * A class of gangs; some end sooner than others.
+ * Adds a class of gangs; some end sooner than others.
  */
 static void
 random_class(World *world, uint64_t *seed, int class, bool ends)
@@ -163,7 +166,7 @@ random_class(World *world, uint64_t *seed, int class, bool ends)
 }
 
 /*
- * A world with waiting gangs of a few classes.
+ * Makes a world with waiting gangs of a few classes.
  */
 void
 random_gangs(World *world, uint64_t *seed)
@@ -203,7 +206,7 @@ random_gangs(World *world, uint64_t *seed)
 }
 
 /*
- * Make each job of a world a class of its own.
+ * Makes a class of its own for each job of a world.
  */
 static void
 classes_split(World *world)
@@ -227,8 +230,8 @@ classes_split(World *world)
 }
 
 /*
- * A world's starts and reservations as text.  NULL: an error, in *why.
- * starve: try too little memory, too.
+ * Returns a world's starts and reservations as text, or NULL with an error in
+ * *why.  With starve, also tries too little memory.
  */
 static char *
 decided(const World *world, bool starve, long *gangs, char **why)
@@ -266,7 +269,7 @@ decided(const World *world, bool starve, long *gangs, char **why)
 }
 
 /*
- * Decide a world both ways.  NULL, or what is wrong.
+ * Decides a world both ways.  Returns NULL, or what is wrong.
  */
 static char *
 instance_error(uint64_t seed, long *gangs)
@@ -293,7 +296,7 @@ instance_error(uint64_t seed, long *gangs)
 }
 
 /*
- * Random worlds of gangs.
+ * Tests random worlds of gangs.
  */
 void
 gangs_tests(Tap *tap, int instances)

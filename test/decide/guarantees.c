@@ -1,17 +1,18 @@
 /*
  * guarantees.c
- *	  Guaranteed latest starts: in scenarios, and through random streams.
+ *	  Guaranteed latest starts: in scenarios, and in random streams.
  *
- * In a stream jobs of three tenants come to a small cluster that is too full
- * for them.  One tenant has used so much that the others' jobs go before its
- * own for as long as they come, so that its jobs would wait without end.  What
- * is guaranteed in one cycle is given to the next.  Of every cycle is asked:
+ * In a stream, jobs of three tenants arrive at a small cluster that is too
+ * full for them.  One tenant has used so much that the others' jobs go before
+ * its own for as long as they arrive, so that its jobs would wait without end.
+ * The guarantees of one cycle are loaded by the next.  Every cycle must
+ * satisfy the following:
  *
- * - DecideCheck finds each guarantee kept, or what broke it named.
- * - Where no node is lost, and no tier goes before another, none is broken.
- * - Where nodes are lost, only that breaks any, or a more important tier, and
- *   that only for jobs of the less important one, or a quota that changes, and
- *   that only for jobs of the tenant that has it.
+ * - DecideCheck finds that each guarantee is kept, or what broke it is named.
+ * - If no node is lost, and no tier goes before another, none is broken.
+ * - If nodes are lost, a guarantee is broken only by that, or by a more
+ *   important tier and only for jobs of the less important one, or by a quota
+ *   that changes and only for jobs of the tenant that has it.
  * - No job starts later than it was guaranteed, unless that was named.
  * - DecideCheck reports a result whose guarantees are damaged.
  */
@@ -44,10 +45,11 @@ typedef struct Guest
 	int64_t		wall;
 	int64_t		runs;			/* <= wall */
 	int64_t		started;
-	bool		reserved;		/* by the last cycle */
+	bool		reserved;		/* the last cycle reserved devices for it */
 	int64_t		limit_at;
-	int64_t		latest;			/* guaranteed now; 0: none */
-	int			n_parts;		/* of its run or its reservation */
+	int64_t		latest;			/* latest start that is guaranteed now, or 0 */
+	int			n_parts;		/* number of parts of its run or its
+								 * reservation */
 	DecidePart	parts[NODES];
 } Guest;
 
@@ -55,21 +57,24 @@ typedef struct House
 {
 	int			n_nodes;
 	int			gpus[NODES];
-	int			lost[NODES];	/* 1: takes no work; 2: gone for good */
+	int			lost[NODES];	/* 1 if the node accepts no work, 2 if it no
+								 * longer exists */
 	int			depth;
 	bool		tiers;
 	bool		losses;
-	int			quota;			/* devices that tenant 1 may have; 0: any */
+	int			quota;			/* devices that tenant 1 may have, or 0
+								 * without a quota */
 	int64_t		now;
 	Guest		guests[JOBS];
 	long		kept;			/* guarantees that a cycle carried on */
-	long		saved;			/* that it had missed by the queue alone */
+	long		saved;			/* guarantees that the order of the queue
+								 * alone would have missed */
 	long		broken;
 } House;
 
 /*
- * previous ORG/ID TYPE|0 [NODE{devices}...] [limit=TIME] [latest=TIME]; without
- * nodes: one of them is no longer there.
+ * Parses the line: previous ORG/ID TYPE|0 [NODE{devices}...] [limit=TIME]
+ * [latest=TIME].  Without nodes, one of them no longer exists.
  */
 char *
 previous_line(World *world, char *line)
@@ -117,7 +122,7 @@ previous_line(World *world, char *line)
 }
 
 /*
- * broken JOB REASON [NODE], or broken 0: no guarantee is.
+ * Checks "broken JOB REASON [NODE]", or "broken 0": no guarantee is broken.
  */
 char *
 expect_broken(const World *world, const DecideResult *result, char *rest)
@@ -152,7 +157,7 @@ expect_broken(const World *world, const DecideResult *result, char *rest)
 }
 
 /*
- * A random cluster, and who comes to it.
+ * Makes a random cluster, and the jobs that arrive at it.
  */
 static void
 house_random(House *house, uint64_t *seed)
@@ -186,15 +191,15 @@ house_random(House *house, uint64_t *seed)
 	}
 
 	/*
-	 * With tiers a more important job may break a guarantee in one round, and
-	 * its quota hold it back in the next.
+	 * With tiers, a more important job may break a guarantee in one round and
+	 * be held back by its quota in the next.
 	 */
 	if (random_below(seed, 3) == 0 && !house->tiers)
 		house->quota = 1 + random_below(seed, total);
 }
 
 /*
- * A job that runs.
+ * Adds a running job to the world.
  */
 static void
 guest_runs(const House *house, World *world, int i)
@@ -214,8 +219,8 @@ guest_runs(const House *house, World *world, int i)
 	for (p = 0; p < guest->n_parts; p++)
 	{
 		*world_part(world, running) = guest->parts[p];
-		devices_take(&world->nodes[guest->parts[p].node], &guest->parts[p],
-					 DECIDE_WHOLE, 1);
+		devices_allocate(&world->nodes[guest->parts[p].node], &guest->parts[p],
+						 DECIDE_WHOLE, 1);
 	}
 	world->accounts[running->account].live +=
 		(int64_t) guest->gpus * DECIDE_WHOLE;
@@ -223,7 +228,7 @@ guest_runs(const House *house, World *world, int i)
 }
 
 /*
- * A job that waits, and what the last cycle reserved for it.
+ * Adds a waiting job, and what the last cycle reserved for it.
  */
 static void
 guest_waits(const House *house, World *world, int i)
@@ -258,7 +263,7 @@ guest_waits(const House *house, World *world, int i)
 }
 
 /*
- * The world of a cycle.
+ * Makes the world of a cycle.
  */
 static void
 house_world(const House *house, World *world)
@@ -280,7 +285,7 @@ house_world(const House *house, World *world)
 		char	   *org = format("t%d", i);
 		int			account = world_account(world, org);
 
-		/* the first one's jobs go last as long as others come */
+		/* jobs of the first tenant go last as long as others arrive */
 		world->accounts[account].usage = i == 0 ? INT64_C(1) << 40 : 0;
 		free(org);
 	}
@@ -305,7 +310,7 @@ house_world(const House *house, World *world)
 }
 
 /*
- * How many guarantees the queue alone would miss.
+ * Counts the guarantees that the order of the queue alone would miss.
  */
 static long
 missed_alone(const World *world, DecideInput input)
@@ -351,8 +356,8 @@ missed_alone(const World *world, DecideInput input)
 }
 
 /*
- * Does DecideCheck report what is done to the guarantees that are broken?
- * NULL, or what it does not report.
+ * Checks that DecideCheck reports damage to broken guarantees.  Returns NULL,
+ * or what it does not report.
  */
 static const char *
 broken_damage(const DecideInput *input, DecideResult *result,
@@ -382,8 +387,8 @@ broken_damage(const DecideInput *input, DecideResult *result,
 }
 
 /*
- * The same of the first guarantee that is carried on, and the first that
- * there is.
+ * Does the same with the first guarantee that is carried on, and with the
+ * first that is given.
  */
 static const char *
 kept_damage(const DecideInput *input, DecideResult *result,
@@ -425,7 +430,7 @@ kept_damage(const DecideInput *input, DecideResult *result,
 }
 
 /*
- * May this break a guarantee here?
+ * Whether this cause may break a guarantee here.
  */
 static bool
 may_break(const House *house, const Guest *guest, DecideBreaker by)
@@ -437,7 +442,8 @@ may_break(const House *house, const Guest *guest, DecideBreaker by)
 }
 
 /*
- * Note what a cycle guarantees, gives up and starts:  NULL, or what is wrong.
+ * Records what a cycle guarantees, breaks and starts.  Returns NULL, or what
+ * is wrong.
  */
 static char *
 house_apply(House *house, const World *world, const DecideResult *result)
@@ -495,7 +501,7 @@ house_apply(House *house, const World *world, const DecideResult *result)
 }
 
 /*
- * One cycle:  NULL, or what is wrong.
+ * Runs one cycle.  Returns NULL, or what is wrong.
  */
 static char *
 house_cycle(House *house)
@@ -545,7 +551,7 @@ house_cycle(House *house)
 }
 
 /*
- * A node is lost, with all that runs on it.
+ * Removes a node, with all jobs that run on it.
  */
 static void
 node_lose(House *house, int node, int how)
@@ -567,7 +573,8 @@ node_lose(House *house, int node, int how)
 }
 
 /*
- * Go to the next instant at which a job comes or ends.  False: there is none.
+ * Advances to the next instant at which a job arrives or ends.  Returns false
+ * if there is none.
  */
 static bool
 house_step(House *house, uint64_t *seed)
@@ -606,7 +613,7 @@ house_step(House *house, uint64_t *seed)
 }
 
 /*
- * Random streams.
+ * Tests random streams.
  */
 void
 guarantee_tests(Tap *tap, int instances)

@@ -42,25 +42,26 @@ typedef struct Live
 	DecidePart	parts[LEAF_NODES];
 } Live;
 
-/* A stream, how it is played, and its result. */
+/* A stream of jobs, how it is played, and its result. */
 typedef struct Play
 {
 	DecidePacking packing;
-	bool		shuffled;		/* names do not follow the leaves */
-	bool		hidden;			/* labels, while single-node jobs are placed */
-	int			load;			/* small jobs in ten steps */
+	bool		shuffled;		/* node names do not follow the leaves */
+	bool		hidden;			/* labels are hidden while single-node jobs
+								 * are placed */
+	int			load;			/* number of small jobs in ten steps */
 	uint64_t	seed;
 	World		world;
 	int			runs[64];		/* how long the waiting jobs will run */
 	Live	   *live;
 	int			n_live;
-	long		busy;			/* devices, summed over the steps */
+	long		busy;			/* sum over the steps of the devices in use */
 	long		gangs;
 	long		started;
 } Play;
 
 /*
- * The cluster, empty.
+ * Makes the empty cluster.
  */
 static void
 cluster_make(Play *play)
@@ -85,7 +86,7 @@ cluster_make(Play *play)
 }
 
 /*
- * Show the labels of leaves and domains, or hide them.
+ * Shows the labels of leaves and domains to the core, or hides them.
  */
 static void
 labels_show(World *world, bool show)
@@ -100,10 +101,10 @@ labels_show(World *world, bool show)
 }
 
 /*
- * Give devices to a job, or take them back.
+ * Allocates devices to a job, or releases them.
  */
 static void
-live_take(World *world, const Live *live, int sign)
+live_allocate(World *world, const Live *live, int sign)
 {
 	int			i;
 
@@ -111,14 +112,14 @@ live_take(World *world, const Live *live, int sign)
 	{
 		DecideNode *node = &world->nodes[live->parts[i].node];
 
-		devices_take(node, &live->parts[i], DECIDE_WHOLE, sign);
+		devices_allocate(node, &live->parts[i], DECIDE_WHOLE, sign);
 		node->cpu_left -= sign * live->parts[i].cpu_milli;
 		node->memory_left -= sign * live->parts[i].memory_mib;
 	}
 }
 
 /*
- * A job of this many devices comes.
+ * Adds a waiting job of this many devices.
  */
 static void
 job_comes(Play *play, int gpus, DecideTopology topology, int longest)
@@ -138,8 +139,8 @@ job_comes(Play *play, int gpus, DecideTopology topology, int longest)
 }
 
 /*
- * Let a cycle place the waiting jobs; the others go away.  Returns the
- * starts.
+ * Lets a cycle place the waiting jobs; those that do not start are removed.
+ * Returns the number of starts.
  */
 static int
 cycle_run(Play *play, int64_t now)
@@ -165,7 +166,7 @@ cycle_run(Play *play, int64_t now)
 		live->n_parts = start->n_parts;
 		memcpy(live->parts, &result.parts[start->first_part],
 			   sizeof(DecidePart) * (size_t) start->n_parts);
-		live_take(world, live, 1);
+		live_allocate(world, live, 1);
 	}
 	started = result.n_starts;
 	pool_free(&pool);
@@ -176,7 +177,7 @@ cycle_run(Play *play, int64_t now)
 }
 
 /*
- * Small jobs come.
+ * Lets the small jobs of a step arrive.
  */
 static void
 small_come(Play *play, int64_t now)
@@ -194,7 +195,7 @@ small_come(Play *play, int64_t now)
 }
 
 /*
- * A gang comes.
+ * Lets a gang arrive.
  */
 static void
 gang_comes(Play *play, int64_t now)
@@ -210,7 +211,7 @@ gang_comes(Play *play, int64_t now)
 }
 
 /*
- * Play a stream of this many steps.
+ * Plays a stream of this many steps.
  */
 static void
 stream_play(Play *play, int steps)
@@ -226,7 +227,7 @@ stream_play(Play *play, int steps)
 		for (i = j = 0; i < play->n_live; i++)
 		{
 			if (play->live[i].ends <= now)
-				live_take(&play->world, &play->live[i], -1);
+				live_allocate(&play->world, &play->live[i], -1);
 			else
 				play->live[j++] = play->live[i];
 		}
@@ -245,7 +246,7 @@ stream_play(Play *play, int steps)
 }
 
 /*
- * The part of the gangs that start at once, in percent.
+ * Returns the part of the gangs that start immediately, in percent.
  */
 static double
 gangs_started(DecidePacking packing, bool shuffled, bool hidden, int load,
@@ -262,7 +263,7 @@ gangs_started(DecidePacking packing, bool shuffled, bool hidden, int load,
 }
 
 /*
- * Print what hidden labels cost.
+ * Prints what hiding the labels costs.
  */
 int
 leaves_all(void)
@@ -290,7 +291,7 @@ leaves_all(void)
 }
 
 /*
- * Single-node jobs leave leaves and domains whole for gangs.
+ * Tests that single-node jobs leave leaves and domains whole for gangs.
  */
 void
 leaves_tests(Tap *tap)

@@ -14,7 +14,7 @@
 #include "world.h"
 
 /*
- * Report one test.
+ * Reports one test.
  */
 void
 tap_ok(Tap *tap, bool passed, const char *name, const char *why)

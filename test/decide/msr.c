@@ -1,12 +1,12 @@
 /*
  * msr.c
- *	  Replays the msr trace against the decision core: months of gangs of 15
- *	  tenants, one cycle at every submission and every end.
+ *	  Replays the msr trace with the decision core: months of gangs of 15
+ *	  tenants, with one cycle at every submission and every end.
  *
  * A job runs as long as the trace says for its GPU type.  Its wall limit is
- * its run on the slowest accepted type, times a factor of 1 to 10 from a
- * fixed seed.  The core learns what the database would tell it: limits, and
- * the 75th percentile of run over wall of the tenant's last 20 jobs.
+ * its run on the slowest accepted type, times a factor of 1 to 10 from a fixed
+ * seed.  The core knows what the database would load: limits, and the 75th
+ * percentile of run over wall limit of the tenant's last 20 jobs.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,7 +16,8 @@
 #include "msr.h"
 
 /*
- * Read the trace, with limits from a seed; returns the number of jobs, or -1.
+ * Reads the trace, with limits from a seed.  Returns the number of jobs, or
+ * -1.
  */
 int
 msr_read(const char *folder, uint64_t seed, Sim *sim)
@@ -64,7 +65,7 @@ msr_read(const char *folder, uint64_t seed, Sim *sim)
 }
 
 /*
- * The reference clusters: 500 V100, or 300 of each type; nodes of 8.
+ * Makes the reference clusters: 500 V100, or 300 of each type, on nodes of 8.
  */
 void
 msr_nodes(Sim *sim)
@@ -96,7 +97,8 @@ compare_int(const void *a, const void *b)
 }
 
 /*
- * Learn from a job that ended: the 75th percentile of the last ones.
+ * Learns from a job that has ended: computes the 75th percentile of the last
+ * jobs.
  */
 static void
 msr_learn(Tenant *tenant, const MsrJob *job)
@@ -125,7 +127,7 @@ expected_run(const Sim *sim, const MsrJob *job)
 }
 
 /*
- * When a running job is over at the latest.
+ * The latest time at which a running job ends.
  */
 static int64_t
 limit_end(const Sim *sim, const MsrJob *job)
@@ -136,8 +138,8 @@ limit_end(const Sim *sim, const MsrJob *job)
 }
 
 /*
- * The waiting jobs, for the core.  Without fair share all have one account,
- * and none ages.
+ * Fills in the waiting jobs of the input.  Without fair share all jobs have
+ * one account, and none becomes aged.
  */
 static void
 msr_waiting(Sim *sim, bool one, const DecideAccount *accounts,
@@ -149,7 +151,7 @@ msr_waiting(Sim *sim, bool one, const DecideAccount *accounts,
 	DecideJob  *jobs;
 	int			i;
 
-	/* in a strict queue only the first ones matter */
+	/* in a strict queue only the first jobs matter */
 	if (sim->setting->policy == MSR_FIFO && n > FIFO_HEAD)
 		n = FIFO_HEAD;
 	requests = arena.alloc(&sim->pool,
@@ -182,7 +184,7 @@ msr_waiting(Sim *sim, bool one, const DecideAccount *accounts,
 }
 
 /*
- * The running jobs, for the core.
+ * Fills in the running jobs of the input.
  */
 static void
 msr_running(Sim *sim, bool one, const DecideAccount *accounts,
@@ -226,7 +228,7 @@ msr_running(Sim *sim, bool one, const DecideAccount *accounts,
 }
 
 /*
- * The input for the core.
+ * Makes the input of the core.
  */
 static void
 msr_input(Sim *sim, DecideInput *input)
@@ -273,7 +275,7 @@ msr_input(Sim *sim, DecideInput *input)
 }
 
 /*
- * Take a job's devices, or give them back.
+ * Allocates a job's devices, or releases them.
  */
 static void
 msr_devices(Sim *sim, const MsrJob *job, bool take)
@@ -294,7 +296,8 @@ msr_devices(Sim *sim, const MsrJob *job, bool take)
 }
 
 /*
- * One cycle.  First in, first out: no job passes the first waiting one.
+ * Runs one cycle.  With the policy first in, first out no job passes the first
+ * waiting one.
  */
 static const char *
 msr_cycle(Sim *sim, bool *again)
@@ -342,7 +345,7 @@ msr_cycle(Sim *sim, bool *again)
 }
 
 /*
- * End what ends now, and learn from it.
+ * Ends the jobs that end now, and learns from them.
  */
 static void
 msr_ends(Sim *sim)
@@ -368,8 +371,9 @@ msr_ends(Sim *sim)
 }
 
 /*
- * Could a cycle start anything?  Not if no type has enough free devices for
- * the smallest waiting job; in a strict queue, for the first.
+ * Whether a cycle could start any job.  It cannot if no type has enough free
+ * devices for the smallest waiting job, or, in a strict queue, for the first
+ * one.
  */
 static bool
 msr_may_start(const Sim *sim)
@@ -401,7 +405,7 @@ msr_may_start(const Sim *sim)
 }
 
 /*
- * Replay the whole trace.  NULL, or what is wrong.
+ * Replays the whole trace.  Returns NULL, or what is wrong.
  */
 const char *
 msr_replay(Sim *sim)

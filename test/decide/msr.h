@@ -14,15 +14,15 @@
 #define LEARNT		20
 #define LEARN_FROM	5
 #define FIFO_HEAD	16
-#define GANG		17			/* GPUs from which a job is reported
+#define GANG		17			/* number of GPUs from which a job is reported
 								 * separately */
 
 typedef struct MsrJob
 {
 	int64_t		submitted;
-	int64_t		run[TYPES];		/* V100, P100, K80 */
+	int64_t		run[TYPES];		/* run on V100, P100, K80 */
 	int64_t		wall;
-	int64_t		started;		/* -1: waits */
+	int64_t		started;		/* -1 while it waits */
 	int64_t		ended;
 	int			tenant;
 	int			gpus;
@@ -41,37 +41,41 @@ typedef struct MsrSetting
 {
 	const char *name;
 	MsrPolicy	policy;
-	int64_t		max_wait;		/* of the tier */
-	int64_t		gang_wait;		/* of the gangs' tier, which has the same rank */
+	int64_t		max_wait;		/* max_wait of the tier */
+	int64_t		gang_wait;		/* max_wait of the gangs' tier, which has the
+								 * same rank */
 	int64_t		halflife;		/* gpucredit.usage_halflife */
 	int			depth;			/* gpucredit.backfill_depth */
-	double		least_gain;		/* FIFO's mean wait over its own, 0: any */
+	double		least_gain;		/* target for FIFO's mean wait divided by this
+								 * one's, or 0 */
 } MsrSetting;
 
 typedef struct Tenant
 {
 	char		name[32];
-	int			ratios[LEARNT]; /* in thousandths, of the last jobs */
+	int			ratios[LEARNT]; /* thousandths of their wall limits for which
+								 * the last jobs ran */
 	int			n_ratios;
-	int			learnt;			/* thousandths */
-	int64_t		usage;			/* decayed, as of the last event */
-	int			running;		/* GPUs */
+	int			learnt;			/* 75th percentile of ratios */
+	int64_t		usage;			/* decayed use at the time of the last event */
+	int			running;		/* number of GPUs in use */
 	int			waiting;
-	/* of this day, GPU-microseconds */
+	/* on this day, in GPU-microseconds */
 	double		got;
 	double		wanted;
 	double		due;
-	bool		idle;			/* wanted nothing at some time of the day */
+	bool		idle;			/* the tenant wanted no devices at some time
+								 * of the day */
 } Tenant;
 
 typedef struct Sim
 {
 	const MsrSetting *setting;
 	int			types;
-	World		world;			/* its nodes */
+	World		world;			/* the world, of which the nodes are used */
 	MsrJob	   *jobs;
 	int			n_jobs;
-	int			next;			/* the next job to submit */
+	int			next;			/* index of the next job to submit */
 	Tenant		tenants[TENANTS];
 	int			n_tenants;
 	int		   *queue;
@@ -80,8 +84,9 @@ typedef struct Sim
 	int			n_running;
 	int64_t		now;
 	int			devices;
-	double		busy;			/* GPU-microseconds until the last submission */
-	long		days;			/* of tenants that wanted devices all day */
+	double		busy;			/* GPU-microseconds in use until the last
+								 * submission */
+	long		days;			/* days of tenants that wanted devices all day */
 	long		days_fair;
 	Pool		pool;
 } Sim;
@@ -94,9 +99,9 @@ typedef struct MsrOutcome
 	double		wait;
 	double		gang_completion;
 	double		gang_wait;
-	double		busy;			/* part of the devices, until the last
+	double		busy;			/* part of the devices in use until the last
 								 * submission */
-	double		fair;			/* part of the tenant-days */
+	double		fair;			/* part of the tenant-days with a fair share */
 	long		days;
 } MsrOutcome;
 

@@ -1,6 +1,6 @@
 /*
  * msr_report.c
- *	  What the replay of the msr trace counts while time passes, and prints.
+ *	  Counts the figures of a replay of the msr trace, and prints them.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "msr.h"
 
 /*
- * The equal share of each tenant, at most its demand.
+ * Computes the equal share of each tenant, at most its demand.
  */
 static void
 msr_due(const Sim *sim, double *due)
@@ -47,7 +47,8 @@ msr_due(const Sim *sim, double *due)
 }
 
 /*
- * A day ends: did tenants that wanted devices all day get their shares?
+ * Ends a day: counts whether tenants that wanted devices all day got their
+ * shares.
  */
 static void
 msr_day_ends(Sim *sim)
@@ -71,7 +72,7 @@ msr_day_ends(Sim *sim)
 }
 
 /*
- * Let time pass.
+ * Advances the time and adds to the figures.
  */
 void
 msr_pass(Sim *sim, int64_t until)
@@ -118,7 +119,7 @@ compare_int64(const void *a, const void *b)
 }
 
 /*
- * The result, in hours.
+ * Computes the result, in hours.
  */
 static MsrOutcome
 msr_outcome(const Sim *sim)
@@ -157,7 +158,7 @@ msr_outcome(const Sim *sim)
 }
 
 /*
- * Replay the trace with one setting.  False: an error.
+ * Replays the trace with one setting.  Returns false on an error.
  */
 static bool
 msr_one(const char *folder, int types, const MsrSetting *setting,
@@ -187,7 +188,7 @@ msr_one(const char *folder, int types, const MsrSetting *setting,
 }
 
 /*
- * A row of the table.
+ * Prints a row of the table.
  */
 static void
 msr_row(const MsrSetting *setting, const MsrOutcome *out)
@@ -206,7 +207,7 @@ msr_row(const MsrSetting *setting, const MsrOutcome *out)
 }
 
 /*
- * Compare a figure with its target.  True: missed.
+ * Compares a figure with its target.  Returns true if it was missed.
  */
 static bool
 msr_target(const char *what, double figure, const char *relation,
@@ -220,7 +221,8 @@ msr_target(const char *what, double figure, const char *relation,
 }
 
 /*
- * Judge a setting.  True: it missed a target.
+ * Compares the results of a setting with the targets.  Returns true if one was
+ * missed.
  */
 static bool
 msr_judge(const char *cluster, const MsrSetting *setting,
@@ -248,14 +250,15 @@ msr_judge(const char *cluster, const MsrSetting *setting,
 }
 
 /*
- * Replay the trace with every setting on one or both clusters; print tables,
- * and judge.  Returns 0, 1 (a target was missed) or 2 (an error).
+ * Replays the trace with every setting on one or both clusters, prints tables,
+ * and compares with the targets.  Returns 0, 1 if a target was missed, or 2 on
+ * an error.
  *
  * A pool with too much demand for weeks can keep a max_wait of a day only for
- * few jobs.  The gangs need it: they lose their turns while devices are kept
- * for them.  Daily shares need a halflife of a day.  If jobs run for days,
- * each reserved device makes small jobs wait.  Such settings are judged; the
- * defaults are reported, too.
+ * few jobs.  The gangs need it: they lose their turns while devices are
+ * reserved for them.  Daily shares need a half-life of a day.  If jobs run for
+ * days, each reserved device makes small jobs wait.  Such settings are
+ * compared with the targets; the defaults are reported, too.
  */
 int
 msr_all(const char *folder, int clusters, int seed)

@@ -1,9 +1,9 @@
 /*
  * mutate.c
- *	  DecideCheck must report wrong results.
+ *	  Tests that DecideCheck reports wrong results.
  *
  * Right results of random instances are damaged in one way at a time: in the
- * result, or in the input that it relies on.
+ * result, or in the input on which it relies.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -23,11 +23,11 @@ typedef struct Broken
 	uint64_t   *seed;
 } Broken;
 
-/* Damage it; false: this way is not possible. */
+/* Damages a result; returns false if this way is not possible. */
 typedef bool (*BreakFn) (Broken *b);
 
 /*
- * Give another part the devices of this one.
+ * Assigns the devices of this part to another part, too.
  */
 static bool
 break_device_twice(Broken *b)
@@ -50,7 +50,7 @@ break_device_twice(Broken *b)
 }
 
 static bool
-break_device_left(Broken *b)
+break_free_device(Broken *b)
 {
 	if (b->part->gpus == 0)
 		return false;
@@ -60,10 +60,10 @@ break_device_left(Broken *b)
 }
 
 /*
- * Let the other shares of a device have all of its memory but this one's.
+ * Lets other shares use all of a device's memory except what this one uses.
  */
 static bool
-break_gpu_memory_left(Broken *b)
+break_free_gpu_memory(Broken *b)
 {
 	if (b->part->gpu_memory_mib == 0)
 		return false;
@@ -73,7 +73,7 @@ break_gpu_memory_left(Broken *b)
 }
 
 static bool
-break_memory_taken(Broken *b)
+break_used_memory(Broken *b)
 {
 	if (b->part->gpu_memory_mib == 0)
 		return false;
@@ -190,7 +190,7 @@ break_memory_part(Broken *b)
 }
 
 static bool
-break_cpu_left(Broken *b)
+break_free_cpu(Broken *b)
 {
 	if (b->part->cpu_milli == 0)
 		return false;
@@ -200,7 +200,7 @@ break_cpu_left(Broken *b)
 }
 
 static bool
-break_memory_left(Broken *b)
+break_free_memory(Broken *b)
 {
 	if (b->part->memory_mib == 0)
 		return false;
@@ -215,6 +215,21 @@ break_spot(Broken *b)
 	if (b->request->spot_ok)
 		return false;
 	b->node->spot = true;
+	return true;
+}
+
+static bool
+break_filter(Broken *b)
+{
+	free((uint64_t *) b->request->filter);
+	b->request->filter = calloc(WORLD_FILTER_WORDS, sizeof(uint64_t));
+	return b->request->filter != NULL;
+}
+
+static bool
+break_per_node(Broken *b)
+{
+	b->request->per_node = b->part->gpus + 1;
 	return true;
 }
 
@@ -332,7 +347,7 @@ break_left_over(Broken *b)
 }
 
 /*
- * Put a waiting job of its kind ahead of a start.
+ * Moves a waiting job of the same kind ahead of a start.
  */
 static bool
 break_order(Broken *b)
@@ -377,9 +392,9 @@ static const struct
 
 {
 	{"a device given twice", break_device_twice},
-	{"a device that has too little left", break_device_left},
-	{"a device whose memory is taken", break_gpu_memory_left},
-	{"a share that takes too little memory", break_memory_taken},
+	{"a device that has too little left", break_free_device},
+	{"a device whose memory is taken", break_free_gpu_memory},
+	{"a share that takes too little memory", break_used_memory},
 	{"a device that is not healthy", break_unusable},
 	{"a device that the node does not have", break_beyond},
 	{"a gang without one of its members", break_missing_member},
@@ -392,9 +407,11 @@ static const struct
 	{"another share than asked", break_share},
 	{"more cpu than its part", break_cpu_part},
 	{"less memory than its part", break_memory_part},
-	{"more cpu than the node has left", break_cpu_left},
-	{"more memory than the node has left", break_memory_left},
+	{"more cpu than the node has left", break_free_cpu},
+	{"more memory than the node has left", break_free_memory},
 	{"a spot node for a job that may not use one", break_spot},
+	{"a node that the job's filter does not allow", break_filter},
+	{"another number of devices on a node than the job wants", break_per_node},
 	{"a node that takes no new work", break_closed},
 	{"two nodes for topology node", break_topology_node},
 	{"two domains for topology nvlink", break_topology_nvlink},
@@ -412,8 +429,9 @@ static const struct
 };
 
 /*
- * Decide one instance and damage it in one way.  Returns 0: not possible, 1:
- * reported, -1: not reported, -2: reported before the damage.
+ * Decides one instance and damages it in one way.  Returns 0 if that is not
+ * possible, 1 if the damage was reported, -1 if it was not, -2 if an error was
+ * reported before the damage.
  */
 static int
 mutate_once(uint64_t seed, BreakFn fn)
@@ -454,7 +472,7 @@ mutate_once(uint64_t seed, BreakFn fn)
 }
 
 /*
- * All ways of damage, on many instances.
+ * Tests all ways of damage on many instances.
  */
 void
 mutation_tests(Tap *tap)

@@ -1,7 +1,7 @@
 /*
  * next.c
- *	  After a cycle: deciding again changes nothing, and promised jobs
- *	  get exactly their devices after the others left.
+ *	  Tests after a cycle: deciding again changes nothing, and promised jobs
+ *	  get exactly their devices after the other jobs have left.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,12 +11,12 @@
 #include "world.h"
 
 /*
- * Take a part off its node, or give it back.
+ * Allocates a part on its node, or releases it.
  */
 static void
-node_take(DecideNode *node, const DecidePart *part, int share, bool take)
+node_allocate(DecideNode *node, const DecidePart *part, int share, bool take)
 {
-	devices_take(node, part, share, take ? 1 : -1);
+	devices_allocate(node, part, share, take ? 1 : -1);
 	if (node->cpu_milli > 0)
 		node->cpu_left += take ? -part->cpu_milli : part->cpu_milli;
 	if (node->memory_mib > 0)
@@ -24,7 +24,7 @@ node_take(DecideNode *node, const DecidePart *part, int share, bool take)
 }
 
 /*
- * A copy of a world's tiers, accounts, types, nodes and requests, with the same
+ * Copies a world's tiers, accounts, types, nodes and requests, with the same
  * numbers.
  */
 static void
@@ -35,6 +35,7 @@ world_copy(const World *world, World *copy)
 	world_init(copy);
 	copy->now = world->now;
 	copy->max_starts = world->max_starts;
+	copy->max_evictions = world->max_evictions;
 	copy->policy = world->policy;
 	for (i = 0; i < world->n_types; i++)
 	{
@@ -71,7 +72,7 @@ world_copy(const World *world, World *copy)
 }
 
 /*
- * A copy of a queued job.
+ * Copies a queued job.
  */
 static DecideJob *
 job_copy(const World *world, const DecideJob *old, World *copy)
@@ -91,7 +92,7 @@ job_copy(const World *world, const DecideJob *old, World *copy)
 }
 
 /*
- * A copy of the running jobs.
+ * Copies a running job.
  */
 static DecideRunning *
 running_copy(const World *world, const DecideRunning *old, World *copy)
@@ -117,7 +118,7 @@ running_copy(const World *world, const DecideRunning *old, World *copy)
 }
 
 /*
- * A claim of a job.
+ * Adds a claim of a job.
  */
 static void
 claim_add(World *copy, const char *org, int64_t id, int job, bool running,
@@ -142,7 +143,7 @@ claim_add(World *copy, const char *org, int64_t id, int job, bool running,
 }
 
 /*
- * An instant later by this time, or never.
+ * The sum of an instant and a duration, at most DECIDE_NEVER.
  */
 static int64_t
 later(int64_t at, int64_t by)
@@ -151,7 +152,7 @@ later(int64_t at, int64_t by)
 }
 
 /*
- * A node gets the cache of a job that starts there.
+ * Adds the cache of a job that starts to a node.
  */
 static void
 node_caches(World *world, int cache, int node)
@@ -166,7 +167,7 @@ node_caches(World *world, int cache, int node)
 }
 
 /*
- * A job leaves for a claim, within its tier's grace.
+ * Makes a running job leave for a claim, within its tier's grace.
  */
 static void
 run_leaves(const World *world, DecideRunning *running, const char *org,
@@ -180,7 +181,7 @@ run_leaves(const World *world, DecideRunning *running, const char *org,
 }
 
 /*
- * A queued job that started.
+ * Adds a queued job that started to the running jobs.
  */
 static void
 start_run(const World *world, const DecideResult *result,
@@ -218,7 +219,7 @@ start_run(const World *world, const DecideResult *result,
 		const DecidePart *part = &result->parts[start->first_part + i];
 
 		*world_part(next, running) = *part;
-		node_take(&next->nodes[part->node], part, start->share, true);
+		node_allocate(&next->nodes[part->node], part, start->share, true);
 		node_caches(next, job->cache, part->node);
 	}
 	next->accounts[running->account].live += (int64_t) start->gpus *
@@ -229,7 +230,7 @@ start_run(const World *world, const DecideResult *result,
 }
 
 /*
- * The world after a result was applied, at the same instant.
+ * Makes the world after a result has been applied, at the same instant.
  */
 void
 world_next(const World *world, const DecideResult *result, World *next)
@@ -299,7 +300,7 @@ world_next(const World *world, const DecideResult *result, World *next)
 }
 
 /*
- * Free what a run had.
+ * Frees what a running job had.
  */
 static void
 run_ended(const World *world, const DecideRunning *run, World *left)
@@ -311,8 +312,8 @@ run_ended(const World *world, const DecideRunning *run, World *left)
 	int			i;
 
 	for (i = run->first_part; i < run->first_part + run->n_parts; i++)
-		node_take(&left->nodes[world->parts[i].node], &world->parts[i],
-				  run->share, false);
+		node_allocate(&left->nodes[world->parts[i].node], &world->parts[i],
+					  run->share, false);
 	account->live -= milli * weight / 1000 < account->live ?
 		milli * weight / 1000 : account->live;
 	left->tiers[run->tier].live -= milli < left->tiers[run->tier].live ?
@@ -322,7 +323,8 @@ run_ended(const World *world, const DecideRunning *run, World *left)
 }
 
 /*
- * The world after some left.  Jobs that go on elsewhere are queued.
+ * Makes the world after some jobs have left.  Jobs that continue elsewhere are
+ * queued.
  */
 void
 world_without(const World *world, const bool *gone, World *left)
@@ -383,10 +385,10 @@ world_without(const World *world, const bool *gone, World *left)
 }
 
 /*
- * The world after all evicted jobs left.
+ * Makes the world after all evicted jobs have left.
  */
 static void
-world_left(const World *world, World *left)
+world_after_evictions(const World *world, World *left)
 {
 	bool	   *gone = malloc(sizeof(bool) * (size_t) (world->n_running + 1));
 	int			i;
@@ -398,7 +400,8 @@ world_left(const World *world, World *left)
 }
 
 /*
- * Did every claim become a start on its devices?  Quotas may prevent one.
+ * Checks that every claim became a start on its devices.  Quotas may prevent
+ * one.
  */
 static char *
 claims_started(const World *left, const DecideResult *result)
@@ -434,8 +437,8 @@ claims_started(const World *left, const DecideResult *result)
 }
 
 /*
- * Is a result final at its instant, and are its promises kept?  NULL, or what
- * is wrong.
+ * Checks that a result is final at its instant, and that its promises are
+ * kept.  Returns NULL, or what is wrong.
  */
 char *
 next_error(const World *world, const DecideResult *result)
@@ -465,7 +468,7 @@ next_error(const World *world, const DecideResult *result)
 	}
 	if (why == NULL)
 	{
-		world_left(&next, &left);
+		world_after_evictions(&next, &left);
 		input = world_input(&left);
 		error = DecideRun(&input, &arena, &again);
 		if (error == NULL)

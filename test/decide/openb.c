@@ -21,14 +21,15 @@
 #include "world.h"
 
 /*
- * The lists of pods: openb_pod_list_NAME.csv.  A folder need not have those
- * after the first three.
+ * The lists of pods: openb_pod_list_NAME.csv.  A folder may lack those after
+ * the first three.
  */
 static const struct
 {
 	const char *name;
-	const char *target;			/* of the policy fgd */
-	const char *published;		/* by the paper's authors, for their policy */
+	const char *target;			/* target of the policy fgd */
+	const char *published;		/* value that the paper's authors published
+								 * for their policy */
 }			traces[] =
 
 {
@@ -63,7 +64,7 @@ capacity_of(const World *world)
 }
 
 /*
- * Find the workload mix of the pods.
+ * Computes the workload mix of the pods.
  */
 static void
 workload_find(World *world)
@@ -146,7 +147,7 @@ unallocated(const World *world, const DecideResult *result)
 }
 
 /*
- * Fill the cluster once; below 0: an error.
+ * Fills the cluster once.  Returns a negative number on an error.
  */
 static double
 fill(const char *folder, const char *file, DecidePacking packing,
@@ -189,7 +190,8 @@ fill(const char *folder, const char *file, DecidePacking packing,
 }
 
 /*
- * All traces with all policies.  Fails if fgd leaves too much.
+ * Fills the cluster with all traces and policies.  Fails if fgd leaves too
+ * much unallocated.
  */
 int
 openb_all(const char *folder, int seeds)

@@ -1,12 +1,12 @@
 /*
  * oracle.c
- *	  What should have been decided, found by trying everything.
+ *	  Finds what should have been decided by trying everything.
  *
- * For clusters of a few nodes, or jobs that stay on one.  It replays a result
- * job by job in its own order, and enumerates at each turn every assignment
- * of devices.  The job must have started exactly if there is one: with the
- * first possible type, the most devices, and the fewest domains, leaves and
- * nodes.  A single node must be the best one.
+ * This is for clusters of a few nodes, or for jobs that stay on one node.  It
+ * replays a result job by job in its own order, and at each turn enumerates
+ * every assignment of devices.  The job must have started exactly if there is
+ * one: with the first possible type, the most devices, and the fewest domains,
+ * leaves and nodes.  A single node must be the best one.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -41,10 +41,13 @@ free_devices(const DecideNode *node)
 }
 
 static bool
-allowed(const DecideNode *node, const DecideRequestClass *request,
+allowed(const DecideNode *node, int number, const DecideRequestClass *request,
 		const DecideOffer *offer)
 {
 	if (!node->schedulable || (node->spot && !request->spot_ok))
+		return false;
+	if (request->filter != NULL &&
+		(request->filter[number / 64] & (UINT64_C(1) << number % 64)) == 0)
 		return false;
 	return offer == NULL ||
 		(node->gpus > 0 && node->type == offer->type &&
@@ -58,24 +61,27 @@ part_of(int64_t total, int gpus, int count)
 }
 
 /*
- * Can a node give this many of count devices, with cpu and memory?
+ * Whether a node has room for gpus of a job's devices, with their cpu and
+ * memory.
  */
 static bool
-node_gives(const OracleSearch *search, const DecideNode *node, int gpus)
+node_fits(const OracleSearch *search, const DecideNode *node, int gpus)
 {
 	int64_t		cpu = part_of(search->request->cpu_milli, gpus, search->count);
 	int64_t		memory = part_of(search->request->memory_mib, gpus,
 								 search->count);
 
 	return gpus <= free_devices(node) &&
+		(search->request->per_node == 0 ||
+		 search->request->per_node == gpus) &&
 		(node->cpu_milli == 0 || cpu == 0 || cpu <= node->cpu_left) &&
 		(node->memory_mib == 0 || memory == 0 ||
 		 memory <= node->memory_left);
 }
 
 /*
- * The number of groups of the used nodes; a node without a group counts by
- * itself.
+ * The number of groups to which the used nodes belong; a node without a group
+ * counts by itself.
  */
 static int
 groups_used(const OracleSearch *search, bool leaf)
@@ -105,8 +111,8 @@ groups_used(const OracleSearch *search, bool leaf)
 }
 
 /*
- * Is an assignment better than the best so far?  The preferred kind of place
- * counts first.
+ * Whether an assignment is better than the best so far.  The preferred
+ * topology is compared first.
  */
 static bool
 search_better(const OracleSearch *search, int domains, int leaves, int used)
@@ -125,7 +131,8 @@ search_better(const OracleSearch *search, int domains, int leaves, int used)
 }
 
 /*
- * A complete assignment: does the topology allow it, and is it better?
+ * Judges a complete assignment: whether the topology allows it, and whether it
+ * is better.
  */
 static void
 search_judge(OracleSearch *search)
@@ -151,7 +158,7 @@ search_judge(OracleSearch *search)
 }
 
 /*
- * Try everything from one node on.
+ * Tries all assignments from one node on.
  */
 static void
 search_from(OracleSearch *search, int at, int wanted)
@@ -167,10 +174,12 @@ search_from(OracleSearch *search, int at, int wanted)
 	}
 	search->given[at] = 0;
 	search_from(search, at + 1, wanted);
-	if (!allowed(node, search->request, search->offer))
+	if (!allowed(node, at, search->request, search->offer))
 		return;
-	for (gpus = 1; gpus <= wanted && node_gives(search, node, gpus); gpus++)
+	for (gpus = 1; gpus <= wanted; gpus++)
 	{
+		if (!node_fits(search, node, gpus))
+			continue;
 		search->given[at] = gpus;
 		search_from(search, at + 1, wanted - gpus);
 	}
@@ -178,8 +187,8 @@ search_from(OracleSearch *search, int at, int wanted)
 }
 
 /*
- * The memory of a device that a share takes on a node: the least floor for
- * its type, else the same part as of the device.
+ * The memory of a device that a share uses on a node: the lowest floor for its
+ * type, or without a floor the same part as of the device.
  */
 int64_t
 oracle_memory(const DecideNode *node, const DecideRequestClass *request)
@@ -200,7 +209,7 @@ oracle_memory(const DecideNode *node, const DecideRequestClass *request)
 }
 
 /*
- * Does a share fit on a device?
+ * Whether a share fits on a device.
  */
 bool
 oracle_device(const DecideNode *node, const DecideRequestClass *request,
@@ -213,17 +222,18 @@ oracle_device(const DecideNode *node, const DecideRequestClass *request,
 }
 
 /*
- * Can a single node take a share, or a job without devices?
+ * Whether a single node has room for a share, or for a job without devices.
  */
 static bool
-single_fits(const DecideNode *node, const DecideRequestClass *request,
-			const DecideOffer *offer)
+single_fits(const DecideNode *node, int number,
+			const DecideRequestClass *request, const DecideOffer *offer)
 {
 	OracleSearch search = {node, 1, request, offer, 0, {0}, false, 0,
 		0, 0};
 	int			i;
 
-	if (!allowed(node, request, offer) || !node_gives(&search, node, 0))
+	if (!allowed(node, number, request, offer) ||
+		!node_fits(&search, node, 0))
 		return false;
 	if (offer == NULL)
 		return true;
@@ -236,7 +246,7 @@ single_fits(const DecideNode *node, const DecideRequestClass *request,
 }
 
 /*
- * The most devices that fit now with one offer, -1: none do.
+ * The most devices that fit now with one offer, or -1 if none fit.
  */
 int
 oracle_largest(const DecideNode *nodes, int n_nodes,
@@ -254,7 +264,7 @@ oracle_largest(const DecideNode *nodes, int n_nodes,
 	{
 		for (i = 0; i < n_nodes; i++)
 		{
-			if (single_fits(&nodes[i], request, offer))
+			if (single_fits(&nodes[i], i, request, offer))
 				return request->min_gpus;
 		}
 		return -1;
@@ -265,8 +275,8 @@ oracle_largest(const DecideNode *nodes, int n_nodes,
 		for (i = 0; i < n_nodes &&
 			 request->topology == DECIDE_TOPOLOGY_NODE; i++)
 		{
-			if (allowed(&nodes[i], request, offer) &&
-				node_gives(&search, &nodes[i], search.count))
+			if (allowed(&nodes[i], i, request, offer) &&
+				node_fits(&search, &nodes[i], search.count))
 				return search.count;
 		}
 		if (request->topology != DECIDE_TOPOLOGY_NODE)
@@ -278,7 +288,7 @@ oracle_largest(const DecideNode *nodes, int n_nodes,
 }
 
 /*
- * The fewest domains, then leaves, then nodes that count devices need.
+ * Finds the fewest domains, then leaves, then nodes that count devices need.
  */
 void
 oracle_fewest(const DecideNode *nodes, int n_nodes,
@@ -297,7 +307,7 @@ oracle_fewest(const DecideNode *nodes, int n_nodes,
 }
 
 /*
- * Free devices for which a node still has the cpu and memory.
+ * The number of free devices for which a node still has the cpu and memory.
  */
 static int64_t
 usable(const DecideNode *node, int devices, int64_t cpu, int64_t memory)
@@ -312,8 +322,8 @@ usable(const DecideNode *node, int devices, int64_t cpu, int64_t memory)
 }
 
 /*
- * How well a node suits by spread or fgd, with the best choice of devices
- * (whole ones are equal).
+ * How well a node suits by the policies spread and fgd, with the best choice
+ * of devices (whole devices are equal).
  */
 static int64_t
 policy_key(const World *world, const DecideNode *node,
@@ -358,11 +368,11 @@ policy_key(const World *world, const DecideNode *node,
 }
 
 /*
- * How well a single node suits, as one number; lower is better, -1: not at
- * all.
+ * How well a single node suits, as one number of which a lower one is better;
+ * -1 if the node has no room.
  */
 static int64_t
-single_key(const World *world, const DecideNode *node,
+single_key(const World *world, const DecideNode *node, int number,
 		   const DecideRequestClass *request,
 		   const DecideOffer *offer, int count)
 {
@@ -378,11 +388,11 @@ single_key(const World *world, const DecideNode *node,
 
 	if (request->share < DECIDE_WHOLE || offer == NULL)
 	{
-		if (!single_fits(node, request, offer))
+		if (!single_fits(node, number, request, offer))
 			return -1;
 	}
-	else if (!allowed(node, request, offer) || !node_gives(&search, node,
-														   count))
+	else if (!allowed(node, number, request, offer) ||
+			 !node_fits(&search, node, count))
 		return -1;
 	if (request->share < DECIDE_WHOLE)
 	{
@@ -417,7 +427,7 @@ single_key(const World *world, const DecideNode *node,
 }
 
 /*
- * Does a node hold the job's cache?
+ * Whether a node holds the job's cache.
  */
 static bool
 holds(const World *world, int cache, int node)
@@ -433,9 +443,9 @@ holds(const World *world, int cache, int node)
 }
 
 /*
- * Would another node be a better single node for a start: it suits better; or
- * equally and holds the cache; or also has fewer free devices near it; or
- * also the lower name?
+ * Returns an error if another single node would have been better for a start:
+ * it suits better; or it suits equally and holds the cache; or it also has
+ * fewer free devices near it; or it also has the lower name.
  */
 static char *
 single_error(const World *world, const DecideNode *nodes,
@@ -443,14 +453,14 @@ single_error(const World *world, const DecideNode *nodes,
 			 int chosen)
 {
 	const DecideRequestClass *request = &world->requests[job->request];
-	int64_t		key = single_key(world, &nodes[chosen], request, offer, count);
+	int64_t		key = single_key(world, &nodes[chosen], chosen, request, offer, count);
 	int64_t		near = oracle_near(nodes, world->n_nodes, chosen);
 	bool		cache_hits = holds(world, job->cache, chosen);
 	int			i;
 
 	for (i = 0; i < world->n_nodes; i++)
 	{
-		int64_t		other = single_key(world, &nodes[i], request, offer,
+		int64_t		other = single_key(world, &nodes[i], i, request, offer,
 									   count);
 		int64_t		around = oracle_near(nodes, world->n_nodes, i);
 		bool		its = holds(world, job->cache, i);
@@ -471,11 +481,11 @@ single_error(const World *world, const DecideNode *nodes,
 }
 
 /*
- * Take a start off the nodes.
+ * Subtracts a start from the nodes.
  */
 static void
-nodes_take(DecideNode *nodes, const DecideResult *result,
-		   const DecideStart *start)
+nodes_allocate(DecideNode *nodes, const DecideResult *result,
+			   const DecideStart *start)
 {
 	int			i;
 
@@ -484,14 +494,15 @@ nodes_take(DecideNode *nodes, const DecideResult *result,
 		const DecidePart *part = &result->parts[start->first_part + i];
 		DecideNode *node = &nodes[part->node];
 
-		devices_take(node, part, start->share, 1);
+		devices_allocate(node, part, start->share, 1);
 		node->cpu_left -= part->cpu_milli;
 		node->memory_left -= part->memory_mib;
 	}
 }
 
 /*
- * Would trying everything have chosen this start?  NULL, or what is wrong.
+ * Checks that trying everything would have chosen this start.  Returns NULL,
+ * or what is wrong.
  */
 static char *
 start_error(const World *world, const DecideNode *nodes,
@@ -538,8 +549,8 @@ start_error(const World *world, const DecideNode *nodes,
 }
 
 /*
- * Judge a whole result; NULL, or what is wrong.  Gangs on more leaves or
- * nodes than needed are only counted.
+ * Checks a whole result.  Returns NULL, or what is wrong.  Gangs on more
+ * leaves or nodes than necessary are only counted.
  */
 char *
 oracle_judge(const World *world, const DecideResult *result,
@@ -587,7 +598,7 @@ oracle_judge(const World *world, const DecideResult *result,
 							  leaf_misses);
 		if (start != NULL)
 		{
-			nodes_take(nodes, result, start);
+			nodes_allocate(nodes, result, start);
 			oracle_started(queue, turn, start->type, start->gpus);
 			next++;
 		}

@@ -1,29 +1,31 @@
 /*
  * oracle_order.c
- *	  Whose turn it is, computed from scratch at every turn.
+ *	  The order of turns, computed from scratch at every turn.
  *
- * Of the accounts on one level those with the most weight for their use stay.
- * What is below them is the next level, until only accounts' own jobs are
- * left.
+ * Of the accounts on one level, those with the most weight for their use are
+ * kept.  The accounts below them are the next level, until only accounts' own
+ * jobs remain.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "world.h"
 
-/* An account, or its own jobs. */
+/* An account, or an account's own jobs. */
 typedef struct Thing
 {
 	int			account;
 	bool		own;
-	bool		ended;			/* was equal, and has no more levels */
+	bool		ended;			/* it was equal to others and has no more
+								 * levels */
 } Thing;
 
 struct OracleQueue
 {
 	const World *world;
-	bool	   *gone;			/* by job: had its turn, or gets none */
-	int64_t    *used;			/* by account: its own jobs' starts */
+	bool	   *gone;			/* whether each job had its turn, or gets none */
+	int64_t    *used;			/* for each account: the devices of its own
+								 * jobs that started */
 	int64_t    *tier_used;
 };
 
@@ -52,7 +54,7 @@ oracle_queue_free(OracleQueue *queue)
 }
 
 /*
- * Is an account another one, or below it?
+ * Whether an account is another one, or below it.
  */
 static bool
 within(const World *world, int account, int above)
@@ -76,7 +78,7 @@ has_children(const World *world, int account)
 }
 
 /*
- * All use of a thing, with started jobs.
+ * All use of a thing, including jobs that started.
  */
 static int64_t
 use_of(const OracleQueue *queue, const Thing *thing)
@@ -122,7 +124,8 @@ compare_things(const OracleQueue *queue, const Thing *a, const Thing *b)
 }
 
 /*
- * Of two jobs of one account, or of equal ones, the earlier.
+ * Returns the one of two jobs of one account, or of equal accounts, that goes
+ * first.
  */
 static int
 earlier(const World *world, int a, int b, bool own)
@@ -147,7 +150,7 @@ earlier(const World *world, int a, int b, bool own)
 }
 
 /*
- * Does a thing have any of these jobs?
+ * Whether any of these jobs belong to a thing.
  */
 static bool
 has_jobs(const World *world, const bool *jobs, const Thing *thing)
@@ -166,7 +169,7 @@ has_jobs(const World *world, const bool *jobs, const Thing *thing)
 }
 
 /*
- * The next level below the things of a level; ended ones stay.
+ * Finds the next level below the things of a level; ended ones are kept.
  */
 static int
 next_level(const World *world, const bool *jobs, const Thing *things, int n,
@@ -201,8 +204,8 @@ next_level(const World *world, const bool *jobs, const Thing *things, int n,
 }
 
 /*
- * The first of some jobs, -1: there are none.  own: jobs of one account, by
- * priority and the policy's order.
+ * Returns the first of some jobs, or -1 if there are none.  With own, they are
+ * jobs of one account, in order of priority and the policy's order.
  */
 static int
 fair_first(const OracleQueue *queue, const bool *jobs, bool own)
@@ -266,7 +269,7 @@ is_aged(const World *world, int job)
 }
 
 /*
- * The lowest rank that an aged job passes.
+ * The lowest rank whose jobs an aged job passes.
  */
 static int
 passes(const World *world, int job)
@@ -277,7 +280,8 @@ passes(const World *world, int job)
 }
 
 /*
- * Of the aged jobs that pass the lowest rank the one that became aged first.
+ * Of the aged jobs that pass the lowest rank, returns the one that became aged
+ * first.
  */
 static int
 aged_first(const OracleQueue *queue)
@@ -313,7 +317,7 @@ aged_first(const OracleQueue *queue)
 }
 
 /*
- * Does a tier stay within its share of the pool if a job starts?
+ * Whether a tier stays within its share of the pool if a job starts.
  */
 static bool
 within_share(const OracleQueue *queue, int job)
@@ -335,7 +339,7 @@ within_share(const OracleQueue *queue, int job)
 }
 
 /*
- * The next job, -1: none is left.
+ * Returns the next job, or -1 if none is left.
  */
 int
 oracle_next(OracleQueue *queue)
@@ -350,7 +354,7 @@ oracle_next(OracleQueue *queue)
 	int			t;
 	int			i;
 
-	/* the tiers of the lowest rank that have a first job within their share */
+	/* tiers of the lowest rank whose first job stays within their share */
 	for (t = 0; t < world->n_tiers; t++)
 	{
 		int			first;
@@ -392,7 +396,7 @@ oracle_next(OracleQueue *queue)
 }
 
 /*
- * A job started on this many devices.
+ * Records that a job started on this many devices.
  */
 void
 oracle_started(OracleQueue *queue, int job, int type, int gpus)
@@ -408,8 +412,8 @@ oracle_started(OracleQueue *queue, int job, int type, int gpus)
 }
 
 /*
- * A job could not start.  Jobs of its request get no more turns, unless they
- * may get claims.
+ * Records that a job could not start.  Other jobs of its request get no more
+ * turns, unless they may get claims.
  */
 void
 oracle_failed(OracleQueue *queue, int job)

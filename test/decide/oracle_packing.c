@@ -1,7 +1,7 @@
 /*
  * oracle_packing.c
- *	  What spread and fgd should find for a single node, from independent
- *	  formulas, computed from scratch.
+ *	  Scores of a single node by the policies spread and fgd, computed from
+ *	  scratch with independent formulas.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,10 +11,10 @@
 typedef __int128 Wide;
 
 /*
- * What is left of a device after a trial.
+ * The thousandths that are left of a device after a trial.
  */
 static int
-device_left(const Trial *trial, int device)
+device_free(const Trial *trial, int device)
 {
 	const DecideNode *node = trial->node;
 
@@ -25,7 +25,8 @@ device_left(const Trial *trial, int device)
 }
 
 /*
- * Could a device then serve a typical share, or whole device?
+ * Whether a device could then be used by a typical share, or by a typical job
+ * of whole devices.
  */
 static bool
 device_serves(const Trial *trial, const DecideRequestClass *request,
@@ -37,9 +38,9 @@ device_serves(const Trial *trial, const DecideRequestClass *request,
 	int64_t		floor = INT64_MAX;
 	int			i;
 
-	if (device_left(trial, device) < request->share)
+	if (device_free(trial, device) < request->share)
 		return false;
-	if (device_left(trial, device) == DECIDE_WHOLE)
+	if (device_free(trial, device) == DECIDE_WHOLE)
 		return true;
 	for (i = 0; i < request->n_offers; i++)
 	{
@@ -53,18 +54,18 @@ device_serves(const Trial *trial, const DecideRequestClass *request,
 }
 
 static int64_t
-all_left(const Trial *trial)
+total_free(const Trial *trial)
 {
 	int64_t		sum = 0;
 	int			i;
 
 	for (i = 0; i < trial->node->gpus; i++)
-		sum += device_left(trial, i);
+		sum += device_free(trial, i);
 	return sum;
 }
 
 /*
- * Could a typical job run on this node, empty or as it is?
+ * Whether a typical job could run on this node, empty or as it is.
  */
 static bool
 could_run(const Trial *trial, const DecideRequestClass *request, bool empty)
@@ -99,7 +100,7 @@ could_run(const Trial *trial, const DecideRequestClass *request, bool empty)
 }
 
 /*
- * What a typical job cannot use of what is left.
+ * How much of what is left a typical job cannot use.
  */
 static int64_t
 unusable(const Trial *trial, const DecideRequestClass *request)
@@ -108,17 +109,18 @@ unusable(const Trial *trial, const DecideRequestClass *request)
 	int			i;
 
 	if (!could_run(trial, request, false))
-		return all_left(trial);
+		return total_free(trial);
 	for (i = 0; i < trial->node->gpus; i++)
 	{
 		if (!device_serves(trial, request, i))
-			sum += device_left(trial, i);
+			sum += device_free(trial, i);
 	}
 	return sum;
 }
 
 /*
- * Is a typical request among the most frequent that cover 95 % of the jobs?
+ * Whether a typical request is among the most frequent ones that cover 95 % of
+ * the jobs.
  */
 static bool
 counts(const World *world, int index, int64_t all)
@@ -167,7 +169,8 @@ weight_of(const World *world, const DecideWorkload *workloads, int64_t covered)
 }
 
 /*
- * How bad a rest is, in millionths of thousandths of a device.
+ * The fragmentation of what is left on a node: the weighted sum of what
+ * typical jobs cannot use, in millionths of a thousandth of a device.
  */
 static int64_t
 badness(const World *world, const Trial *trial)
@@ -203,14 +206,14 @@ badness(const World *world, const Trial *trial)
 	}
 	if (size > 0 && node->cpu_milli > 0 && cpu * 1000 / size > 0)
 	{
-		lack = all_left(trial) - (Wide) (node->cpu_left - trial->cpu) * 1000 /
+		lack = total_free(trial) - (Wide) (node->cpu_left - trial->cpu) * 1000 /
 			(cpu * 1000 / size);
 		if (lack > stranded)
 			stranded = (int64_t) lack;
 	}
 	if (size > 0 && node->memory_mib > 0 && memory * 1000 / size > 0)
 	{
-		lack = all_left(trial) -
+		lack = total_free(trial) -
 			(Wide) (node->memory_left - trial->memory) * 1000 /
 			(memory * 1000 / size);
 		if (lack > stranded)
@@ -220,7 +223,8 @@ badness(const World *world, const Trial *trial)
 }
 
 /*
- * How well a trial suits by fgd; lower is better, at least 0.
+ * How well a trial suits by the policy fgd; a lower number is better, and none
+ * is negative.
  */
 int64_t
 oracle_fgd(const World *world, const Trial *trial)
@@ -229,14 +233,14 @@ oracle_fgd(const World *world, const Trial *trial)
 	int64_t		cost = badness(world, trial) - badness(world, &nothing);
 	int64_t		steps = cost / 60000000 - (cost % 60000000 < 0);
 	int64_t		rest = trial->share < DECIDE_WHOLE ?
-		device_left(trial, __builtin_ctzll(trial->devices)) : 0;
+		device_free(trial, __builtin_ctzll(trial->devices)) : 0;
 
 	return (steps + INT64_C(2000000000)) * 1000000000 +
-		all_left(trial) * 1000 + rest;
+		total_free(trial) * 1000 + rest;
 }
 
 /*
- * The same by spread.
+ * How well a trial suits by the policy spread.
  */
 int64_t
 oracle_spread(const Trial *trial, int64_t loss)
@@ -245,14 +249,14 @@ oracle_spread(const Trial *trial, int64_t loss)
 	int64_t		used = 0;
 
 	if (trial->devices != 0)
-		used = 1000 - all_left(trial) / node->gpus;
+		used = 1000 - total_free(trial) / node->gpus;
 	else if (node->cpu_milli > 0)
 		used = 1000 - (node->cpu_left - trial->cpu) * 1000 / node->cpu_milli;
-	return (used * 100000 + 64000 - all_left(trial)) * 1000 + loss;
+	return (used * 100000 + 64000 - total_free(trial)) * 1000 + loss;
 }
 
 /*
- * Whole devices of a node that are free.
+ * The number of whole devices of a node that are free.
  */
 static int
 devices_free(const DecideNode *node)
@@ -266,8 +270,8 @@ devices_free(const DecideNode *node)
 }
 
 /*
- * Are two nodes of one type below one leaf; or, where they have none, in one
- * domain?
+ * Whether two nodes of one type are below one leaf, or, if they have no leaf,
+ * in one domain.
  */
 static bool
 same_leaf(const DecideNode *a, const DecideNode *b)
@@ -281,8 +285,8 @@ same_leaf(const DecideNode *a, const DecideNode *b)
 }
 
 /*
- * The free devices near a node: below its leaf, then in the part of its
- * domain below its leaf.  A node alone has none near it.
+ * The free devices near a node: below its leaf, then in the part of its domain
+ * below its leaf.  For a node that is alone there are none.
  */
 int64_t
 oracle_near(const DecideNode *nodes, int n_nodes, int node)

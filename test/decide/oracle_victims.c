@@ -1,12 +1,13 @@
 /*
  * oracle_victims.c
- *	  Who may leave for the only waiting job, or for a running one that
- *	  grows, computed from scratch.
+ *	  Which running jobs may be evicted for the only waiting job, or for a
+ *	  running one that grows, computed from scratch.
  *
  * A set may be evicted if each member may be, by tier or entitlement.  After
- * all have left, each account that gives for an entitlement must still have
- * its own, and the taker's at most its own.  Under: it would have more if any
- * one of these had stayed.  The order of leaving does not matter.
+ * all have left, each account that gives devices for an entitlement must still
+ * have its own, and the taker must have at most its own.  With under, the
+ * giver must have had more than its own if any one of these had stayed.  The
+ * order of leaving does not matter.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,10 @@
 
 #define MOST_ACCOUNTS 16
 
-/* By account: of its own jobs, and of it with all below it. */
+/*
+ * Amounts for each account: of its own jobs, and including all accounts below
+ * it.
+ */
 typedef struct Amounts
 {
 	int64_t		own[MOST_ACCOUNTS];
@@ -31,9 +35,10 @@ amounts_add(const World *world, Amounts *amounts, int account, int64_t amount)
 }
 
 /*
- * Divide among the children of an account (-1: the organisations) and its own
- * jobs, unless it has no children.  Children that ask for no more than their
- * part of the rest are filled first, one after the other.
+ * Divides an amount among the children of an account (-1 for the
+ * organisations) and its own jobs, unless it has no children.  Children that
+ * ask for no more than their part of what is left are given that first, one
+ * after the other.
  */
 static void
 deal(const World *world, const Amounts *demand, int parent, int64_t amount,
@@ -71,7 +76,7 @@ deal(const World *world, const Amounts *demand, int parent, int64_t amount,
 			due->own[parent] = wants;
 		amount -= wants;
 		weights -= weight;
-		i = -1;					/* from the first again */
+		i = -1;					/* begin again with the first child */
 	}
 	for (i = 0; i <= n; i++)
 	{
@@ -86,10 +91,11 @@ deal(const World *world, const Amounts *demand, int parent, int64_t amount,
 }
 
 /*
- * What each account is entitled to.
+ * Computes what each account is entitled to.  raised is the account that is
+ * assumed to ask for everything, or -1.
  */
 static void
-entitled(const World *world, Amounts *due)
+entitled(const World *world, int raised, Amounts *due)
 {
 	bool		grows = world->policy.elastic_idle_delay != DECIDE_NEVER;
 	Amounts		demand = {{0}, {0}};
@@ -118,11 +124,13 @@ entitled(const World *world, Amounts *due)
 					request->share * (grows ? request->max_gpus :
 									  request->min_gpus));
 	}
+	if (raised >= 0)
+		amounts_add(world, &demand, raised, capacity);
 	deal(world, &demand, -1, capacity, due);
 }
 
 /*
- * Is an account the other, or below it?
+ * Whether an account is the other one, or below it.
  */
 static bool
 is_below(const World *world, int account, int other)
@@ -133,8 +141,8 @@ is_below(const World *world, int account, int other)
 }
 
 /*
- * May a job be evicted for a taker, by the taker's tier, or possibly by
- * entitlement?
+ * Whether a job may be evicted for a taker by the taker's tier, or possibly by
+ * entitlement.
  */
 static bool
 may_evict(const World *world, const Taker *taker,
@@ -152,19 +160,23 @@ may_evict(const World *world, const Taker *taker,
 }
 
 /*
- * Has an account (own: its own jobs) its entitlement without a set, or more
- * if any one had stayed of those that leave it for an entitlement?
+ * Whether an account (with own, its own jobs) has its entitlement without a
+ * set, or would have more if any one of those had stayed that leave it for an
+ * entitlement.
  */
 static bool
 keeps_due(const World *world, const Taker *taker, uint64_t set, bool under,
-		  int account, bool own, int64_t used, int64_t due)
+		  int64_t over, int account, bool own, int64_t used, int64_t due)
 {
 	bool		by_tier;
 	int			i;
 
 	if (used >= due)
-		return true;
-	for (i = 0; i < world->n_running && under; i++)
+		return over == 0 || (over < DECIDE_WHOLE && over < taker->taken);
+	if (over > 0 && (due - used + over >= DECIDE_WHOLE ||
+					 due - used + over >= taker->taken))
+		return false;
+	for (i = 0; i < world->n_running && (under || over > 0); i++)
 	{
 		const DecideRunning *r = &world->running[i];
 
@@ -179,21 +191,41 @@ keeps_due(const World *world, const Taker *taker, uint64_t set, bool under,
 }
 
 /*
- * May a set be evicted for a taker?  under: so that one leaves its account
- * less than its entitlement.
+ * How much a taker has beyond its entitlement, on the path up from its account
+ * to where a giver's path joins; at least 0.
+ */
+static int64_t
+amount_beyond_due(const World *world, const Taker *taker, int giver,
+				  const Amounts *used, const Amounts *due)
+{
+	int64_t		over = used->own[taker->account] + taker->taken -
+		due->own[taker->account];
+	int			a;
+
+	for (a = taker->account; a >= 0 && !is_below(world, giver, a);
+		 a = world->accounts[a].parent)
+	{
+		if (used->all[a] + taker->taken - due->all[a] > over)
+			over = used->all[a] + taker->taken - due->all[a];
+	}
+	return over > 0 ? over : 0;
+}
+
+/*
+ * Whether a set may be evicted for a taker by this right.
  */
 bool
 oracle_may_evict(const World *world, const Taker *taker, uint64_t set,
-				 bool under)
+				 OracleRight right)
 {
-	int64_t		taken = taker->taken;
+	bool		under = right % 3 == ORACLE_UNDER;
 	Amounts		due = {{0}, {0}};
 	Amounts		used = {{0}, {0}};
 	bool		by_tier;
 	int			i;
 	int			a;
 
-	entitled(world, &due);
+	entitled(world, right >= ORACLE_RAISED ? taker->account : -1, &due);
 	for (i = 0; i < world->n_running; i++)
 	{
 		const DecideRunning *r = &world->running[i];
@@ -205,6 +237,7 @@ oracle_may_evict(const World *world, const Taker *taker, uint64_t set,
 	for (i = 0; i < world->n_running; i++)
 	{
 		int			giver = world->running[i].account;
+		int64_t		over;
 
 		if (((set >> i) & 1) == 0)
 			continue;
@@ -212,26 +245,17 @@ oracle_may_evict(const World *world, const Taker *taker, uint64_t set,
 			return false;
 		if (by_tier)
 			continue;
-		if (!keeps_due(world, taker, set, under, giver, true,
-					   used.own[giver], due.own[giver]) ||
-			used.own[taker->account] + taken > due.own[taker->account])
+		over = amount_beyond_due(world, taker, giver, &used, &due);
+		if ((over > 0 && right % 3 != ORACLE_ROUNDED) ||
+			!keeps_due(world, taker, set, under, over, giver, true,
+					   used.own[giver], due.own[giver]))
 			return false;
-		for (a = giver; !is_below(world, taker->account, a);
+		for (a = giver; a >= 0 && !is_below(world, taker->account, a);
 			 a = world->accounts[a].parent)
 		{
-			if (!keeps_due(world, taker, set, under, a, false, used.all[a],
-						   due.all[a]))
+			if (!keeps_due(world, taker, set, under, over, a, false,
+						   used.all[a], due.all[a]))
 				return false;
-			if (world->accounts[a].parent < 0)
-				break;
-		}
-		for (a = taker->account; !is_below(world, giver, a);
-			 a = world->accounts[a].parent)
-		{
-			if (used.all[a] + taken > due.all[a])
-				return false;
-			if (world->accounts[a].parent < 0)
-				break;
 		}
 	}
 	return true;

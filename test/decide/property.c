@@ -1,6 +1,6 @@
 /*
  * property.c
- *	  Random small clusters and queues, judged by trying everything.
+ *	  Tests random small clusters and queues by trying everything.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 static const char *const type_names[] = {"A100", "H100", "T4"};
 
 /*
- * A random node: small, sometimes limited, broken, busy or grouped.
+ * Adds a random node: small, sometimes limited, broken, busy or grouped.
  */
 static void
 random_node(World *world, uint64_t *seed, int index, bool nested)
@@ -59,7 +59,7 @@ random_node(World *world, uint64_t *seed, int index, bool nested)
 }
 
 /*
- * A random request, and a job or a few of it.
+ * Adds a random request, and one or a few jobs of it.
  */
 static void
 random_jobs(World *world, uint64_t *seed, int64_t first_id, bool one_node)
@@ -68,6 +68,7 @@ random_jobs(World *world, uint64_t *seed, int64_t first_id, bool one_node)
 	static const char *const accounts[] = {"", "a", "b", "a/x", "a/x/y"};
 	DecideOffer offers[3] = {{0}};
 	DecideRequestClass request = {0};
+	uint64_t	filter[WORLD_FILTER_WORDS] = {0};
 	int			kind = random_below(seed, 8);
 	int			n;
 	int			i;
@@ -106,6 +107,14 @@ random_jobs(World *world, uint64_t *seed, int64_t first_id, bool one_node)
 	request.spot_ok = random_below(seed, 2) == 0;
 	request.prefer = random_below(seed, 2) == 0 ? DECIDE_TOPOLOGY_ANY :
 		(DecideTopology) random_below(seed, 4);
+	if (random_below(seed, 3) == 0)
+	{
+		filter[0] = random_next(seed);
+		request.filter = filter;
+	}
+	if (kind > 2 && request.min_gpus == request.max_gpus)
+		request.per_node = request.min_gpus %
+			(n = 1 + random_below(seed, 6)) == 0 ? n : 0;
 	n = random_below(seed, 4);
 	for (i = 0; i < n; i++)
 	{
@@ -124,7 +133,7 @@ random_jobs(World *world, uint64_t *seed, int64_t first_id, bool one_node)
 }
 
 /*
- * Random rules: time, policy, tiers, weights and use of accounts.
+ * Chooses random rules: time, policy, tiers, weights and use of accounts.
  */
 static void
 random_rules(World *world, uint64_t *seed)
@@ -162,8 +171,8 @@ random_rules(World *world, uint64_t *seed)
 }
 
 /*
- * Random knowledge: packing, workload mix (some waiting requests more often),
- * caches.
+ * Chooses a random packing policy, workload mix (which contains some waiting
+ * requests more often) and caches.
  */
 static void
 random_knowledge(World *world, uint64_t *seed)
@@ -186,7 +195,7 @@ random_knowledge(World *world, uint64_t *seed)
 }
 
 /*
- * A whole random world, of at most 5 nodes.
+ * Makes a whole random world of at most 5 nodes.
  */
 void
 random_world(World *world, uint64_t *seed)
@@ -211,7 +220,8 @@ random_world(World *world, uint64_t *seed)
 }
 
 /*
- * A larger world of single-node jobs: many classes that see what others took.
+ * Makes a larger world of single-node jobs: many classes, each of which is
+ * affected by what others used.
  */
 static void
 random_large_world(World *world, uint64_t *seed)
@@ -230,7 +240,8 @@ random_large_world(World *world, uint64_t *seed)
 }
 
 /*
- * Does DecideFeasible agree with trying everything on an empty cluster?
+ * Checks that DecideFeasible agrees with trying everything on an empty
+ * cluster.
  */
 static char *
 feasible_error(const World *world, const DecideArena *arena)
@@ -273,7 +284,7 @@ feasible_error(const World *world, const DecideArena *arena)
 }
 
 /*
- * Are the numbers of the reasons right?
+ * Checks the numbers of the reported reasons.
  */
 static char *
 reasons_error(const World *world, const DecideResult *result)
@@ -297,7 +308,7 @@ reasons_error(const World *world, const DecideResult *result)
 }
 
 /*
- * Run and judge one instance; NULL, or what is wrong.
+ * Decides and checks one instance.  Returns NULL, or what is wrong.
  */
 static char *
 instance_error(uint64_t seed, bool large, long *starts, long *waits,
@@ -358,7 +369,7 @@ instance_error(uint64_t seed, bool large, long *starts, long *waits,
 }
 
 /*
- * A batch of random instances as one test.
+ * Runs a batch of random instances as one test.
  */
 static void
 batch_test(Tap *tap, int batch, int instances, bool large, long *starts,
@@ -388,7 +399,7 @@ batch_test(Tap *tap, int batch, int instances, bool large, long *starts,
 }
 
 /*
- * Random instances against the oracle.
+ * Tests random instances against the oracle.
  */
 void
 property_tests(Tap *tap, int instances)

@@ -1,15 +1,16 @@
 /*
  * property_reserve.c
- *	  Random clusters with running jobs: are reservations as early as
- *	  possible, and kept?
+ *	  Tests random clusters with running jobs: reservations must be as early
+ *	  as possible, and be kept.
  *
  * The first reservation of a cycle is compared with every instant at which
- * anything ends.  Then the cluster runs until its queue is empty, everything
- * as long as expected.  The job that was blocked first must start no later
- * than its first reservation, whatever was let in behind it.
+ * anything ends.  Then the cluster runs until its queue is empty, with all
+ * jobs running as long as expected.  The job that was blocked first must start
+ * no later than its first reservation, whichever jobs were allowed to start
+ * behind it.
  *
- * Here cycles get no previous reservations, so that only the first
- * reservation stays.  stream.c gives them, and requires it of all.
+ * Here cycles get no previous reservations, so only the first reservation is
+ * kept.  stream.c passes them, and requires that all are kept.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -21,7 +22,7 @@
 #define MOST_CYCLES	400
 
 /*
- * Let something run on a node's free devices, or a part of one.
+ * Adds a running job on a node's free devices, or on a part of one.
  */
 static void
 random_run(World *world, uint64_t *seed, int64_t id)
@@ -65,7 +66,7 @@ random_run(World *world, uint64_t *seed, int64_t id)
 	running->gpus = running->min_gpus = running->max_gpus = part->gpus;
 	part->gpu_memory_mib = share < DECIDE_WHOLE && id % 2 == 0 ?
 		node->gpu_memory_mib / (1 + id % 3) : share_memory(node, share);
-	devices_take(node, part, share, 1);
+	devices_allocate(node, part, share, 1);
 	if (node->cpu_milli > 0)
 		node->cpu_left -= part->cpu_milli;
 	if (node->memory_mib > 0)
@@ -73,7 +74,7 @@ random_run(World *world, uint64_t *seed, int64_t id)
 }
 
 /*
- * Some jobs request the same as others, but for the limit, or not even that.
+ * Makes some requests equal to others apart from the limit, or completely.
  */
 static void
 requests_repeat(World *world, uint64_t *seed)
@@ -101,7 +102,7 @@ requests_repeat(World *world, uint64_t *seed)
 }
 
 /*
- * A random world on which things run, with limits and a depth.
+ * Makes a random world with running jobs, limits and a backfill depth.
  */
 static void
 random_busy_world(World *world, uint64_t *seed)
@@ -129,8 +130,8 @@ random_busy_world(World *world, uint64_t *seed)
 }
 
 /*
- * Could the job start at an instant, as expected, after the cycle's first
- * starts?  Placement answers, on nodes as they are then.
+ * Whether a job could start at an instant, as expected, after the cycle's
+ * first starts.  Placement answers this, on nodes as they are then.
  */
 static bool
 starts_at(const World *world, const DecideResult *result, int job, int after,
@@ -177,7 +178,7 @@ starts_at(const World *world, const DecideResult *result, int job, int after,
 			DecideNode *node = &nodes[part->node];
 			int			sign = runs ? 1 : -1;
 
-			devices_take(node, part, share, -sign);
+			devices_allocate(node, part, share, -sign);
 			node->cpu_left += node->cpu_milli > 0 ? sign * part->cpu_milli : 0;
 			node->memory_left += node->memory_mib > 0 ?
 				sign * part->memory_mib : 0;
@@ -199,7 +200,8 @@ starts_at(const World *world, const DecideResult *result, int job, int after,
 }
 
 /*
- * Is the first reservation possible, and at no earlier end?
+ * Checks that the first reservation is possible, and not possible at an
+ * earlier end.
  */
 static char *
 earliest_error(const World *world, const DecideResult *result)
@@ -234,7 +236,7 @@ earliest_error(const World *world, const DecideResult *result)
 }
 
 /*
- * Every job that could have a reservation has one, and waits.
+ * Checks that every job that could have a reservation has one, and waits.
  */
 static char *
 missing_error(const World *world, const DecideResult *result)
@@ -266,7 +268,7 @@ missing_error(const World *world, const DecideResult *result)
 }
 
 /*
- * Are two lists of parts the same?
+ * Whether two lists of parts are the same.
  */
 static bool
 same_parts(const DecidePart *a, const DecidePart *b, int n)
@@ -285,7 +287,7 @@ same_parts(const DecidePart *a, const DecidePart *b, int n)
 }
 
 /*
- * Do two results start and reserve the same?
+ * Whether two results start and reserve the same.
  */
 static bool
 same_decided(const DecideResult *a, const DecideResult *b)
@@ -318,8 +320,9 @@ same_decided(const DecideResult *a, const DecideResult *b)
 }
 
 /*
- * Is the same decided if no two requests look equal but for their wall limit?
- * An additional offer, of a type that no node has, makes no other difference.
+ * Checks that the same is decided if no two requests are equal apart from
+ * their wall limit.  An additional offer, of a type that no node has, makes no
+ * other difference.
  */
 static char *
 apart_error(const World *world, const DecideResult *result)
@@ -339,7 +342,7 @@ apart_error(const World *world, const DecideResult *result)
 		requests[i] = world->requests[i];
 		for (j = 0; j < requests[i].n_offers; j++)
 			offers[i][j] = requests[i].offers[j];
-		/* of a type that nobody has */
+		/* a type that no node has */
 		offers[i][j] = (DecideOffer){.type = 1000 + i};
 		requests[i].n_offers += requests[i].n_offers > 0;
 		requests[i].offers = offers[i];
@@ -355,7 +358,7 @@ apart_error(const World *world, const DecideResult *result)
 }
 
 /*
- * One instance: NULL, or what is wrong.
+ * Tests one instance.  Returns NULL, or what is wrong.
  */
 static char *
 instance_error(uint64_t seed, long *reservations)
@@ -406,8 +409,9 @@ instance_error(uint64_t seed, long *reservations)
 }
 
 /*
- * Two devices, one busy for a while, and aged jobs that want both: how many
- * have reservations, and may a short job behind them start?
+ * Decides a world of two devices, one of which is busy for a while, and of
+ * aged jobs that want both.  Returns how many have reservations, and whether a
+ * short job behind them starts.
  */
 static void
 aged_line(int n_aged, int *reserved, bool *starts)
@@ -470,8 +474,8 @@ aged_line(int n_aged, int *reserved, bool *starts)
 }
 
 /*
- * At most 256 aged jobs have reservations, and jobs that end before these are
- * let in.
+ * Tests that at most 256 aged jobs have reservations, and that jobs that end
+ * before these begin may start.
  */
 static void
 line_tests(Tap *tap)
@@ -495,7 +499,7 @@ line_tests(Tap *tap)
 }
 
 /*
- * Random instances.
+ * Tests random instances.
  */
 void
 reserve_tests(Tap *tap, int instances)

@@ -2,8 +2,8 @@
  * quotas.c
  *	  Quotas in test worlds.
  *
- * Their use follows running jobs: starts are counted, and jobs that left are
- * not.
+ * The use of quotas follows running jobs: starts are added, and jobs that have
+ * left are subtracted.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "world.h"
 
 /*
- * A sum, or the largest number if it is too large.
+ * The sum of two numbers, or the largest number if it would overflow.
  */
 static int64_t
 sum_capped(int64_t a, int64_t b)
@@ -23,7 +23,8 @@ sum_capped(int64_t a, int64_t b)
 }
 
 /*
- * Count what jobs with devices of a type use, or (sign -1) stop counting it.
+ * Adds what jobs with devices of a type use to quotas, or with sign -1
+ * subtracts it.
  */
 void
 quotas_count(World *world, int account, int type, DecideUse use, int sign)
@@ -71,7 +72,7 @@ running_use(const World *world, const DecideRunning *running)
 }
 
 /*
- * Add a quota, with what runs under it.
+ * Adds a quota, including what runs under it.
  */
 DecideQuota *
 world_quota(World *world, int account, int type)
@@ -115,8 +116,9 @@ world_quota(World *world, int account, int type)
 }
 
 /*
- * The same quotas in a world with other numbers of accounts and types
- * (new_type NULL: the same types), in another order (seed NULL: the same).
+ * Copies the quotas to a world with other numbers of accounts and types (the
+ * same types if new_type is NULL), in another order (the same order if seed is
+ * NULL).
  */
 void
 quotas_copy(const World *world, uint64_t *seed, const int *new_type,
@@ -143,7 +145,7 @@ quotas_copy(const World *world, uint64_t *seed, const int *new_type,
 }
 
 /*
- * A few quotas, some of them full, some used elsewhere, too.
+ * Adds a few quotas, some of them full, some also used elsewhere.
  */
 void
 random_quotas(World *world, uint64_t *seed)
@@ -209,8 +211,9 @@ quotas_halve(World *world)
 }
 
 /*
- * quota ACCOUNT [TYPE] gpus=4 running=2 cpu=8000 memory=65536: what the lines
- * before it run is in use, and the devices of used= elsewhere.
+ * Parses the line: quota ACCOUNT [TYPE] gpus=4 running=2 cpu=8000
+ * memory=65536.  What the lines before it run is in use, and in addition the
+ * devices of used=.
  */
 char *
 quota_line(World *world, char *line)
@@ -249,7 +252,7 @@ quota_line(World *world, char *line)
 }
 
 /*
- * expect held ORG/ID...: these jobs and no others.
+ * Checks "expect held ORG/ID...": quotas hold back these jobs and no others.
  */
 char *
 expect_held(const World *world, const DecideResult *result, char *rest)

@@ -1,6 +1,7 @@
 /*
  * render.c
- *	  Results as text free of indexes, and worlds in another order.
+ *	  Prints results as text without indexes, and copies worlds in another
+ *	  order.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -29,7 +30,7 @@ random_below(uint64_t *seed, int n)
 }
 
 /*
- * Devices as {0-3,6}.
+ * Prints devices as {0-3,6}.
  */
 void
 set_format(char *text, size_t size, uint64_t devices)
@@ -67,7 +68,7 @@ type_name(const World *world, int type)
 }
 
 /*
- * n1{0-3}/4000/64
+ * Prints a part as n1{0-3}/4000/64.
  */
 static void
 part_render(FILE *out, const World *world, const DecidePart *part)
@@ -82,8 +83,8 @@ part_render(FILE *out, const World *world, const DecidePart *part)
 }
 
 /*
- * The result in words: starts in order, then why each request waits, in the
- * order given (NULL: as they are).
+ * Prints a result: starts in order, then why each request waits, in the given
+ * order of requests (their own order if request_order is NULL).
  */
 char *
 world_render(const World *world, const DecideResult *result,
@@ -140,7 +141,7 @@ world_render(const World *world, const DecideResult *result,
 }
 
 /*
- * A random order of n things.
+ * Returns a random order of n things.
  */
 int *
 random_order(uint64_t *seed, int n)
@@ -162,7 +163,7 @@ random_order(uint64_t *seed, int n)
 }
 
 /*
- * The tiers in another order.
+ * Copies the tiers in another order.
  */
 static void
 tiers_permute(const World *world, uint64_t *seed, World *other)
@@ -180,7 +181,7 @@ tiers_permute(const World *world, uint64_t *seed, World *other)
 }
 
 /*
- * The accounts in another order.
+ * Copies the accounts in another order.
  */
 static void
 accounts_permute(const World *world, uint64_t *seed, World *other)
@@ -202,7 +203,7 @@ accounts_permute(const World *world, uint64_t *seed, World *other)
 }
 
 /*
- * What runs, in another order.
+ * Copies the running jobs in another order.
  */
 static void
 running_permute(const World *world, uint64_t *seed, const int *new_type,
@@ -246,7 +247,7 @@ running_permute(const World *world, uint64_t *seed, const int *new_type,
 }
 
 /*
- * Typical jobs and caches, in another order.
+ * Copies typical jobs and caches in another order.
  */
 static void
 knowledge_permute(const World *world, uint64_t *seed, World *other,
@@ -279,8 +280,37 @@ knowledge_permute(const World *world, uint64_t *seed, World *other,
 }
 
 /*
- * The same world in another order with other labels.  ask_order (n_asks long)
- * gives each old request's new index.
+ * Adds a request of a world to another one, whose types and nodes have other
+ * numbers.  Returns the request's new index.
+ */
+static int
+request_permute(const World *world, int number, const int *new_type,
+				const int *new_node, World *other)
+{
+	DecideRequestClass request = world->requests[number];
+	DecideOffer offers[WORLD_MAX_OFFERS];
+	uint64_t	filter[WORLD_FILTER_WORDS] = {0};
+	int			i;
+
+	for (i = 0; i < request.n_offers; i++)
+	{
+		offers[i] = request.offers[i];
+		offers[i].type = new_type[offers[i].type];
+	}
+	request.offers = offers;
+	for (i = 0; request.filter != NULL && i < world->n_nodes; i++)
+	{
+		if (DecideFilterAllows(&request, i))
+			filter[new_node[i] / 64] |= UINT64_C(1) << new_node[i] % 64;
+	}
+	if (request.filter != NULL)
+		request.filter = filter;
+	return world_request_again(other, &request);
+}
+
+/*
+ * Makes the same world in another order with other labels.  request_order gets
+ * the new index of each request.
  */
 void
 world_permute(const World *world, uint64_t *seed, World *other,
@@ -294,10 +324,10 @@ world_permute(const World *world, uint64_t *seed, World *other,
 	int		   *new_type = random_order(seed, world->n_types);
 	int		   *new_node = random_order(seed, world->n_nodes);
 	int			i;
-	int			j;
 
 	world_init(other);
 	other->max_starts = world->max_starts;
+	other->max_evictions = world->max_evictions;
 	other->now = world->now;
 	other->policy = world->policy;
 	for (i = 0; i < world->n_types; i++)
@@ -324,18 +354,8 @@ world_permute(const World *world, uint64_t *seed, World *other,
 			node->leaf = labels[old->leaf % 1000];
 	}
 	for (i = 0; i < world->n_requests; i++)
-	{
-		DecideRequestClass request = world->requests[requests[i]];
-		DecideOffer offers[WORLD_MAX_OFFERS];
-
-		for (j = 0; j < request.n_offers; j++)
-		{
-			offers[j] = request.offers[j];
-			offers[j].type = new_type[offers[j].type];
-		}
-		request.offers = offers;
-		request_order[requests[i]] = world_request_again(other, &request);
-	}
+		request_order[requests[i]] =
+			request_permute(world, requests[i], new_type, new_node, other);
 	for (i = 0; i < world->n_jobs; i++)
 	{
 		const DecideJob *old = &world->jobs[jobs[i]];

@@ -1,6 +1,6 @@
 /*
  * request_class.c
- *	  Requests in the scenario language: 8xH100|A100 tier=1 submit=10 ...
+ *	  Parses requests in the scenario language: 8xH100|A100 tier=1 submit=10.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,7 +10,8 @@
 #include "world.h"
 
 /*
- * A number, with k for thousands; false if it is none.
+ * Parses a number, with k for thousands.  Returns false if the text is no
+ * number.
  */
 bool
 number_parse(const char *text, int64_t *number)
@@ -26,7 +27,7 @@ number_parse(const char *text, int64_t *number)
 }
 
 /*
- * Devices, {0-3,6}.
+ * Parses devices, as {0-3,6}.
  */
 bool
 set_parse(const char *text, const char **end, uint64_t *devices)
@@ -62,7 +63,7 @@ set_parse(const char *text, const char **end, uint64_t *devices)
 }
 
 /*
- * Order of type names.
+ * Compares two type names.
  */
 static int
 compare_names(const void *a, const void *b)
@@ -71,7 +72,7 @@ compare_names(const void *a, const void *b)
 }
 
 /*
- * A*: all types known so far, by name.
+ * Makes the offers of "*": all types known so far, by name.
  */
 static void
 offers_all(const World *world, DecideRequestClass *class, DecideOffer *offers)
@@ -96,8 +97,8 @@ offers_all(const World *world, DecideRequestClass *class, DecideOffer *offers)
 }
 
 /*
- * What each offer of a share counts in use, as OffersRequest() finds it: its
- * memory floor as a part of the memory of the smallest device that has it.
+ * Computes what each offer of a share counts in use, as OffersRequest() does:
+ * its memory floor as a part of the memory of the smallest device that has it.
  */
 static void
 offers_count(const World *world, DecideRequestClass *class)
@@ -125,7 +126,8 @@ offers_count(const World *world, DecideRequestClass *class)
 }
 
 /*
- * H100|A100@40GB; "|=A100" is tied to the one before it.
+ * Parses offers, as H100|A100@40GB.  An offer after "|=" is tied to the one
+ * before it.
  */
 static char *
 offers_parse(World *world, char *text, DecideRequestClass *class,
@@ -169,7 +171,37 @@ offers_parse(World *world, char *text, DecideRequestClass *class,
 }
 
 /*
- * A word after a request, as tier=1.  False if it means nothing.
+ * Parses the nodes that a request may use, or may not use, as n1,n2.  The
+ * filter is valid until the next call.
+ */
+static bool
+filter_parse(const World *world, DecideRequestClass *class, char *names,
+			 bool only)
+{
+	static uint64_t filter[WORLD_FILTER_WORDS];
+
+	memset(filter, only ? 0 : 0xFF, sizeof(filter));
+	class->filter = filter;
+	while (names != NULL)
+	{
+		char	   *next = strchr(names, ',');
+		int			n = 0;
+
+		if (next != NULL)
+			*next++ = '\0';
+		while (n < world->n_nodes && strcmp(world->nodes[n].name, names) != 0)
+			n++;
+		if (n == world->n_nodes || n >= 64 * WORLD_FILTER_WORDS)
+			return false;
+		filter[n / 64] ^= UINT64_C(1) << n % 64;
+		names = next;
+	}
+	return true;
+}
+
+/*
+ * Parses a word after a request, as tier=1.  Returns false if the word is
+ * unknown.
  */
 static bool
 request_word(World *world, DecideRequestClass *class, DecideJob *job,
@@ -201,6 +233,8 @@ request_word(World *world, DecideRequestClass *class, DecideJob *job,
 		}
 		return false;
 	}
+	if (strcmp(word, "on") == 0 || strcmp(word, "off") == 0)
+		return filter_parse(world, class, value, *(word + 1) == 'n');
 	if (strcmp(word, "cache") == 0)
 	{
 		job->cache = 1 + label_number(value);
@@ -233,13 +267,15 @@ request_word(World *world, DecideRequestClass *class, DecideJob *job,
 		class->cpu_milli = n;
 	else if (strcmp(word, "mem") == 0)
 		class->memory_mib = n;
+	else if (strcmp(word, "per_node") == 0)
+		class->per_node = (int32_t) n;
 	else
 		return false;
 	return true;
 }
 
 /*
- * When a job becomes aged that waits since its submission.
+ * The time at which a job becomes aged that waits since its submission.
  */
 static int64_t
 aged_at(const DecideTier *tier, int64_t submitted)
@@ -253,8 +289,8 @@ aged_at(const DecideTier *tier, int64_t submitted)
 }
 
 /*
- * 8xH100|A100@40GB, 0.46xT4, 4-16xH100, 4x*, 0, then words.  The request's offers
- * point to room for WORLD_MAX_OFFERS.
+ * Parses a request: 8xH100|A100@40GB, 0.46xT4, 4-16xH100, 4x*, or 0, then
+ * words.  The caller's offers must have room for WORLD_MAX_OFFERS.
  */
 char *
 request_parse(World *world, char *words, DecideRequestClass *class,

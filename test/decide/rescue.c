@@ -1,10 +1,10 @@
 /*
  * rescue.c
- *	  Random evacuations: independent code judges the plans.
+ *	  Tests random evacuations: independent code checks the plans.
  *
  * Small numbers make ties, exact fits and missed deadlines common.  Promises
- * are recomputed job by job on a plain table of lanes.  A later plan must
- * keep what was told, and be greedy with the rest.
+ * are recomputed job by job on a plain table of lanes.  A later plan must keep
+ * what jobs were told, and plan the others greedily.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ static const int64_t bandwidths[] = {0, GIGABYTE / 2, GIGABYTE, GIGABYTE + 1,
 2 * GIGABYTE, 3 * GIGABYTE};
 
 /*
- * How many can write at once.
+ * The number of jobs that can write at once.
  */
 static int
 lane_count(int64_t bandwidth, int n)
@@ -33,7 +33,8 @@ lane_count(int64_t bandwidth, int n)
 }
 
 /*
- * How long one takes to write so much, rounded up; INT64_MAX: for ever.
+ * The time that one job needs to write so much, rounded up; INT64_MAX if it
+ * never ends.
  */
 static int64_t
 write_time(int64_t size, int64_t bandwidth)
@@ -61,7 +62,7 @@ before(const RescueJob *a, const RescueJob *b)
 }
 
 /*
- * Was it promised, and told?
+ * Whether a job's promise is final, because it was told or has saved.
  */
 static bool
 stands(const RescueJob *job)
@@ -70,8 +71,8 @@ stands(const RescueJob *job)
 }
 
 /*
- * Can these be done by their deadlines, in that order, beside those that
- * write already?
+ * Whether these jobs can finish by their deadlines, in that order, beside
+ * those that write already.
  */
 static bool
 feasible(const RescueJob *jobs, const bool *in, int n, int64_t now,
@@ -121,7 +122,7 @@ feasible(const RescueJob *jobs, const bool *in, int n, int64_t now,
 }
 
 /*
- * Which of two is tried first?
+ * Whether the first of two jobs is tried before the second.
  */
 static bool
 worth_more(const RescueJob *a, const RescueJob *b, int64_t bandwidth)
@@ -139,7 +140,7 @@ worth_more(const RescueJob *a, const RescueJob *b, int64_t bandwidth)
 }
 
 /*
- * The jobs that should be promised, beside firm promises.
+ * Finds the jobs that should get promises, beside final promises.
  */
 static void
 greedy(const RescueJob *jobs, bool *in, int n, int64_t now,
@@ -168,8 +169,8 @@ greedy(const RescueJob *jobs, bool *in, int n, int64_t now,
 }
 
 /*
- * Is a plan consistent: promises in time, of the right length, never more at
- * once than lanes, the others after them?
+ * Checks that a plan is consistent: promises are in time and of the right
+ * length, never more at once than lanes, and the other jobs come after them.
  */
 static const char *
 judge(const RescueJob *jobs, const bool *expected, int n, int64_t now,
@@ -207,7 +208,7 @@ judge(const RescueJob *jobs, const bool *expected, int n, int64_t now,
 }
 
 /*
- * The same, in another order of the array.
+ * Checks the plan of the same jobs in another order of the array.
  */
 static const char *
 judge_permuted(const RescueJob *given, const RescueJob *planned, int n,
@@ -233,8 +234,9 @@ judge_permuted(const RescueJob *given, const RescueJob *planned, int n,
 }
 
 /*
- * Plan again later, with one more job.  Told promises stay, saved jobs need
- * no lane, and a job told to save without a promise keeps that.
+ * Plans again later, with one more job.  Promises that were told must stay,
+ * saved jobs need no lane, and a job that was told to save without a promise
+ * keeps its turn.
  */
 static const char *
 judge_later(RescueJob *jobs, int n, int64_t now, int64_t bandwidth,
@@ -276,7 +278,7 @@ judge_later(RescueJob *jobs, int n, int64_t now, int64_t bandwidth,
 }
 
 /*
- * One evacuation: planned, in another order, and again later.
+ * Tests one evacuation: planned, in another order, and again later.
  */
 static const char *
 try_one(uint64_t *seed, const DecideArena *arena)
@@ -301,7 +303,7 @@ try_one(uint64_t *seed, const DecideArena *arena)
 		given[i].starts = now;
 		given[i].ends = INT64_MAX;
 	}
-	/* without the last job, which comes later */
+	/* without the last job, which arrives later */
 	memcpy(jobs, given, sizeof(jobs));
 	if (!RescuePlan(jobs, n - 1, now, bandwidth, arena))
 		return "out of memory";
@@ -316,7 +318,7 @@ try_one(uint64_t *seed, const DecideArena *arena)
 }
 
 /*
- * Extreme numbers do not overflow.
+ * Tests that extreme numbers do not overflow.
  */
 static const char *
 try_limits(const DecideArena *arena)

@@ -1,6 +1,6 @@
 /*
  * running.c
- *	  Running jobs, in the words of a scenario.
+ *	  Parses running jobs in the scenario language.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "world.h"
 
 /*
- * An instant or a duration: a number of microseconds, or of s, m, h, d.
+ * Parses an instant or a duration: a number of microseconds, or of s, m, h, d.
  */
 bool
 time_parse(const char *text, int64_t *time)
@@ -43,11 +43,11 @@ time_parse(const char *text, int64_t *time)
 }
 
 /*
- * Take an attempt's part off its node.
+ * Allocates an attempt's part on its node.
  */
 static char *
-part_take(DecideNode *node, const DecideRunning *running,
-		  const DecidePart *part)
+part_allocate(DecideNode *node, const DecideRunning *running,
+			  const DecidePart *part)
 {
 	int			i;
 
@@ -59,14 +59,14 @@ part_take(DecideNode *node, const DecideRunning *running,
 			return format("device %d of %s is not there to run on", i,
 						  node->name);
 	}
-	devices_take(node, part, running->share, 1);
+	devices_allocate(node, part, running->share, 1);
 	node->cpu_left -= node->cpu_milli > 0 ? part->cpu_milli : 0;
 	node->memory_left -= node->memory_mib > 0 ? part->memory_mib : 0;
 	return NULL;
 }
 
 /*
- * /cpu/mem, either with k for thousands.
+ * Parses /cpu/mem, either with k for thousands.
  */
 static void
 amounts_parse(const char *text, DecidePart *part)
@@ -80,8 +80,8 @@ amounts_parse(const char *text, DecidePart *part)
 }
 
 /*
- * NODE{devices}[/cpu[/mem]], or NODE/cpu/mem of an attempt without devices.
- * gpu_memory is the floor that a share asked for.
+ * Parses NODE{devices}[/cpu[/mem]], or NODE/cpu/mem for an attempt without
+ * devices.  gpu_memory is the memory floor that a share asked for.
  */
 static char *
 part_word(World *world, DecideRunning *running, int64_t gpu_memory,
@@ -132,11 +132,11 @@ part_word(World *world, DecideRunning *running, int64_t gpu_memory,
 	if (brace == NULL && *rest != '\0')
 		free((char *) rest);
 	running->gpus += part->gpus;
-	return part_take(&world->nodes[i], running, part);
+	return part_allocate(&world->nodes[i], running, part);
 }
 
 /*
- * The claim for which a running job leaves:  ORGANISATION/NUMBER.
+ * Parses ORGANISATION/NUMBER, the claim for which a running job leaves.
  */
 static bool
 leaves_for(DecideRunning *running, char *job)
@@ -151,7 +151,7 @@ leaves_for(DecideRunning *running, char *job)
 }
 
 /*
- * A word after the parts.  False if it means nothing.
+ * Parses a word after the parts.  Returns false if the word is unknown.
  */
 static bool
 running_word(World *world, DecideRunning *running, char *word)
@@ -220,8 +220,8 @@ running_word(World *world, DecideRunning *running, char *word)
 }
 
 /*
- * running ORG[/ACCOUNT]/ID TYPE|- PART... WORD...; a share and its gpumem before the
- * parts.
+ * Parses the line: running ORG[/ACCOUNT]/ID TYPE|- PART... WORD...; a share
+ * and its gpumem stand before the parts.
  */
 char *
 running_line(World *world, char *line)

@@ -1,10 +1,10 @@
 /*
  * scenario.c
- *	  Text scenarios: a cluster, a queue, and what is decided.
+ *	  Runs text scenarios: a cluster, a queue, and what must be decided.
  *
- * ../scenarios/README.md describes the language.  Every scenario is decided
- * as written, and several times in another order with other labels.  The
- * results must agree, pass DecideCheck, and meet the expectations.
+ * ../scenarios/README.md describes the language.  Every scenario is decided as
+ * written, and several times in another order with other labels.  The results
+ * must agree, pass DecideCheck, and meet the expectations.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -29,7 +29,8 @@ typedef struct Scenario
 } Scenario;
 
 /*
- * A line with values for $x, x a letter, from "x=value ...".
+ * Returns a line in which each $x, where x is a letter, is replaced by the
+ * value in "x=value ...".
  */
 static char *
 substituted(const char *line, const char *vary)
@@ -66,7 +67,8 @@ substituted(const char *line, const char *vary)
 }
 
 /*
- * The number of a domain's or leaf's label: its place in a list.
+ * Returns the number of a domain's or leaf's label: its position in a list of
+ * labels.
  */
 int
 label_number(const char *name)
@@ -84,10 +86,10 @@ label_number(const char *name)
 }
 
 /*
- * left={0:500,3:0}: what is left of single devices.
+ * Parses left={0:500,3:0}: what is left of single devices.
  */
 static bool
-left_parse(const char *text, DecideNode *node)
+free_parse(const char *text, DecideNode *node)
 {
 	if (*text++ != '{')
 		return false;
@@ -109,7 +111,8 @@ left_parse(const char *text, DecideNode *node)
 }
 
 /*
- * One word of a node's description.  Returns false if it means nothing.
+ * Parses one word of a node's description.  Returns false if the word is
+ * unknown.
  */
 static bool
 node_word(DecideNode *node, char *word)
@@ -136,7 +139,7 @@ node_word(DecideNode *node, char *word)
 	else if (strcmp(word, "leaf") == 0)
 		node->leaf = label_number(value);
 	else if (strcmp(word, "left") == 0)
-		return left_parse(value, node);
+		return free_parse(value, node);
 	else if (strcmp(word, "busy") == 0 || strcmp(word, "broken") == 0 ||
 			 strcmp(word, "idle") == 0)
 	{
@@ -170,7 +173,8 @@ node_word(DecideNode *node, char *word)
 }
 
 /*
- * node NAME TYPExN ..., or node n{1-9} ... for several alike.
+ * Parses the line: node NAME TYPExN ..., or node n{1-9} ... for several equal
+ * nodes.
  */
 static char *
 node_line(World *world, char *line)
@@ -220,7 +224,7 @@ node_line(World *world, char *line)
 }
 
 /*
- * job ORG[/ACCOUNT]/ID[-LAST] REQUEST ...
+ * Parses the line: job ORG[/ACCOUNT]/ID[-LAST] REQUEST ...
  */
 static char *
 job_line(World *world, char *line)
@@ -274,7 +278,7 @@ job_line(World *world, char *line)
 }
 
 /*
- * Decide a world and compare the result with all expectations.
+ * Decides a world and compares the result with all expectations.
  */
 static char *
 world_judge(World *world, Scenario *scenario, char **expectations,
@@ -321,7 +325,8 @@ world_judge(World *world, Scenario *scenario, char **expectations,
 	}
 	for (i = 0; i < PERMUTATIONS && why == NULL; i++)
 		why = again_permuted(world, text, &seed);
-	if (why == NULL && result.n_starts < world->max_starts)
+	if (why == NULL && result.n_starts < world->max_starts &&
+		result.n_evictions < world->max_evictions)
 	{
 		char	   *wrong = next_error(world, &result);
 
@@ -335,7 +340,7 @@ world_judge(World *world, Scenario *scenario, char **expectations,
 }
 
 /*
- * Run one scenario with one set of values.
+ * Runs one scenario with one set of values.
  */
 static void
 scenario_run(Tap *tap, Scenario *scenario, const char *vary)
@@ -372,6 +377,8 @@ scenario_run(Tap *tap, Scenario *scenario, const char *vary)
 			error = previous_line(&world, line + 9);
 		else if (strncmp(line, "max_starts ", 11) == 0)
 			world.max_starts = atoi(line + 11);
+		else if (strncmp(line, "max_evictions ", 14) == 0)
+			world.max_evictions = atoi(line + 14);
 		else if (settings_line(&world, line, &error))
 			 /* done */ ;
 		else if (strncmp(line, "expect error ", 13) == 0)
@@ -399,7 +406,7 @@ scenario_run(Tap *tap, Scenario *scenario, const char *vary)
 }
 
 /*
- * Run the scenario read so far, once for each set of values, and forget it.
+ * Runs the scenario that was read, once for each set of values, and clears it.
  */
 static void
 scenario_finish(Tap *tap, Scenario *scenario)
@@ -423,7 +430,7 @@ scenario_finish(Tap *tap, Scenario *scenario)
 }
 
 /*
- * Run all scenarios of a file.  False: it could not be read.
+ * Runs all scenarios of a file.  Returns false if the file could not be read.
  */
 bool
 scenario_file(Tap *tap, const char *path)

@@ -1,10 +1,10 @@
 /*
  * setting.c
- *	  A scenario's lines on the pool's rules: time, policy, tiers,
+ *	  Parses a scenario's lines on the pool's rules: time, policy, tiers,
  *	  accounts, weights of GPU types.
  *
- * Each line is a name and words as rank=2.  What a line does not say keeps its
- * default.
+ * Each line is a name followed by words, as rank=2.  What a line does not set
+ * keeps its default.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "world.h"
 
 /*
- * policy order=shortest ...
+ * Parses a word of the line: policy order=shortest ...
  */
 static bool
 policy_word(World *world, char *name, char *word, char *value)
@@ -59,7 +59,8 @@ policy_word(World *world, char *name, char *word, char *value)
 }
 
 /*
- * tier NAME rank=2 max_wait=100 share=250k (millionths) live=4k ...
+ * Parses a word of the line: tier NAME rank=2 max_wait=100 share=250k live=4k
+ * ..., where share is in millionths.
  */
 static bool
 tier_word(World *world, char *name, char *word, char *value)
@@ -100,7 +101,8 @@ tier_word(World *world, char *name, char *word, char *value)
 }
 
 /*
- * account ORG/PATH weight=2M (millionths) usage=.. live=..
+ * Parses a word of the line: account ORG/PATH weight=2M usage=.. live=..,
+ * where weight is in millionths.
  */
 static bool
 account_word(World *world, char *name, char *word, char *value)
@@ -123,7 +125,8 @@ account_word(World *world, char *name, char *word, char *value)
 }
 
 /*
- * type H100 weight=2k (thousandths)
+ * Parses a word of the line: type H100 weight=2k, where weight is in
+ * thousandths.
  */
 static bool
 type_word(World *world, char *name, char *word, char *value)
@@ -138,7 +141,8 @@ type_word(World *world, char *name, char *word, char *value)
 }
 
 /*
- * typical 0.5xT4 cpu=4k jobs=30: this many jobs have asked that
+ * Parses the line: typical 0.5xT4 cpu=4k jobs=30.  This many jobs have asked
+ * for that.
  */
 static char *
 workload_line(World *world, char *line)
@@ -164,7 +168,8 @@ workload_line(World *world, char *line)
 }
 
 /*
- * cache NAME NODE ...: the nodes that hold it
+ * Parses the line: cache NAME NODE ..., which lists the nodes that hold the
+ * cache.
  */
 static char *
 cache_line(World *world, char *line)
@@ -190,10 +195,10 @@ cache_line(World *world, char *line)
 typedef bool (*WordFn) (World *world, char *name, char *word, char *value);
 
 /*
- * Take a line's words, the first of which is a name if it has one.
+ * Parses a line's words, the first of which is a name if named is true.
  */
 static char *
-words_take(World *world, char *line, bool named, WordFn fn)
+words_parse(World *world, char *line, bool named, WordFn fn)
 {
 	char	   *name = named ? strtok(line, " ") : NULL;
 	char	   *word = strtok(named ? NULL : line, " ");
@@ -214,7 +219,8 @@ words_take(World *world, char *line, bool named, WordFn fn)
 }
 
 /*
- * Take a line if it is of this kind; *error says what is wrong with it.
+ * Parses a line if it is of one of these kinds.  *error is set to what is
+ * wrong with the line.
  */
 bool
 settings_line(World *world, char *line, char **error)
@@ -233,13 +239,13 @@ settings_line(World *world, char *line, char **error)
 			*error = format("not a time: %s", rest);
 	}
 	else if (strcmp(line, "policy") == 0)
-		*error = words_take(world, rest, false, policy_word);
+		*error = words_parse(world, rest, false, policy_word);
 	else if (strcmp(line, "tier") == 0)
-		*error = words_take(world, rest, true, tier_word);
+		*error = words_parse(world, rest, true, tier_word);
 	else if (strcmp(line, "account") == 0)
-		*error = words_take(world, rest, true, account_word);
+		*error = words_parse(world, rest, true, account_word);
 	else if (strcmp(line, "type") == 0)
-		*error = words_take(world, rest, true, type_word);
+		*error = words_parse(world, rest, true, type_word);
 	else if (strcmp(line, "typical") == 0)
 		*error = workload_line(world, rest);
 	else if (strcmp(line, "cache") == 0)

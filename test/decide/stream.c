@@ -1,24 +1,24 @@
 /*
  * stream.c
- *	  Clusters that run, cycle after cycle, through a stream of small jobs: are
- *	  reservations kept?
+ *	  Runs clusters, cycle after cycle, through a stream of small jobs, and
+ *	  tests that reservations are kept.
  *
- * Gangs and small jobs of one account wait in the order in which they came;
- * what starts runs as long as it was expected to, or as its limit lets it, and
- * small jobs go on coming.  Of every cycle is asked:
+ * Gangs and small jobs of one account wait in the order of their arrival; jobs
+ * that start run as long as expected, or up to their limits, and small jobs
+ * arrive continuously.  Every cycle must satisfy the following:
  *
  * - No start has a device of a reservation made before it, unless its wall
- *   limit has passed by then; and nobody waits for the sake of what is reserved
- *   who would do it no harm.
- * - Who had a reservation in the cycle before has one that is no later, or
- *   starts: what is let in behind it never moves it, be it the first of its
- *   cycle or the last.  Not asked of those behind somebody who is to start
- *   earlier than he was told; nor of anybody in a cycle in which something had
- *   ended early or outrun what was expected of it: then all may move, but as
- *   far as if nobody had been let in behind them.
+ *   limit has passed by then; and no job waits because of a reservation that it
+ *   would not delay.
+ * - A job with a reservation in the previous cycle has one that is no later, or
+ *   starts: jobs that were allowed to start behind it never move it, whether it
+ *   is the first reservation of its cycle or the last.  This is not required of
+ *   jobs behind one that starts earlier than reserved, nor in a cycle in which
+ *   a job ended early or ran longer than expected: then all may move, but only
+ *   as far as if no job had been allowed to start behind them.
  *
- * And a gang of 64 devices starts just when it was first told, through a
- * stream of small jobs that never lets the cluster fall idle.
+ * A gang of 64 devices must start exactly when it was first told, during a
+ * stream of small jobs that never lets the cluster become idle.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -28,7 +28,7 @@
 #include "stream.h"
 
 /*
- * A job's place in the order.
+ * A job's position in the order of turns.
  */
 int64_t
 stream_turn(const Stream *stream, int job)
@@ -37,8 +37,9 @@ stream_turn(const Stream *stream, int job)
 }
 
 /*
- * When a running job is expected to end, as the scheduler says: doubled when
- * outrun, up to the limit.
+ * The time at which a running job is expected to end, as the scheduler
+ * computes it: the expected run is doubled whenever it was exceeded, up to the
+ * limit.
  */
 static int64_t
 expected_end(const Stream *stream, const StreamJob *job)
@@ -51,7 +52,7 @@ expected_end(const Stream *stream, const StreamJob *job)
 }
 
 /*
- * The world of a cycle, with the stream's job numbers.
+ * Makes the world of a cycle, with the stream's job numbers.
  */
 void
 stream_world(const Stream *stream, World *world)
@@ -110,7 +111,7 @@ stream_world(const Stream *stream, World *world)
 				DecideNode *node = &world->nodes[part->node];
 
 				*world_part(world, runs) = *part;
-				devices_take(node, part, job->share, 1);
+				devices_allocate(node, part, job->share, 1);
 				if (node->cpu_milli > 0)
 					node->cpu_left -= part->cpu_milli;
 			}
@@ -119,7 +120,7 @@ stream_world(const Stream *stream, World *world)
 }
 
 /*
- * The previous reservations of waiting jobs.
+ * Fills in the previous reservations of waiting jobs.
  */
 void
 stream_previous(const Stream *stream, DecideInput *input,
@@ -149,7 +150,7 @@ stream_previous(const Stream *stream, DecideInput *input,
 }
 
 /*
- * Note the parts of a start or a reservation.
+ * Records the parts of a start or a reservation.
  */
 static void
 parts_note(StreamJob *job, const DecidePart *parts, int n)
@@ -162,7 +163,7 @@ parts_note(StreamJob *job, const DecidePart *parts, int n)
 }
 
 /*
- * Are these the devices of a job's reservation?
+ * Whether these are the devices of a job's reservation.
  */
 static bool
 parts_same(const StreamJob *job, const DecidePart *parts, int n)
@@ -177,15 +178,15 @@ parts_same(const StreamJob *job, const DecidePart *parts, int n)
 }
 
 /*
- * Apply a cycle's decision, and compare its reservations with the previous
+ * Applies a cycle's decision, and compares its reservations with the previous
  * ones.
  */
 static char *
 stream_apply(Stream *stream, const World *world, const DecideResult *result)
 {
 	int64_t		previous[MOST_JOBS];
-	int64_t		gains = INT64_MAX;	/* the first job that starts earlier than
-									 * reserved */
+	int64_t		gains = INT64_MAX;	/* turn of the first job that starts
+									 * earlier than reserved */
 		int			i;
 
 	for (i = 0; i < stream->n; i++)
@@ -241,7 +242,7 @@ stream_apply(Stream *stream, const World *world, const DecideResult *result)
 }
 
 /*
- * One cycle: NULL, or what is wrong.
+ * Runs one cycle.  Returns NULL, or what is wrong.
  */
 static char *
 stream_cycle(Stream *stream)
@@ -290,7 +291,8 @@ stream_cycle(Stream *stream)
 }
 
 /*
- * Go to the next instant at which a job comes or ends.  False: there is none.
+ * Advances to the next instant at which a job arrives or ends.  Returns false
+ * if there is none.
  */
 static bool
 stream_step(Stream *stream)
@@ -324,14 +326,14 @@ stream_step(Stream *stream)
 				stream->unexpected |= job->runs != job->expected;
 			}
 			else if (job->started + job->expected <= next)
-				stream->unexpected = true;	/* it outran it */
+				stream->unexpected = true;	/* it ran longer than expected */
 		}
 	}
 	return true;
 }
 
 /*
- * Run until no more jobs come:  NULL, or what is wrong.
+ * Runs cycles until no more jobs arrive.  Returns NULL, or what is wrong.
  */
 static char *
 stream_run(Stream *stream)
@@ -361,7 +363,7 @@ stream_job(Stream *stream, int gpus, int64_t comes, int64_t wall)
 }
 
 /*
- * A random cluster and a random stream.
+ * Makes a random cluster and a random stream.
  */
 static void
 random_stream(Stream *stream, uint64_t *seed)
@@ -408,7 +410,8 @@ random_stream(Stream *stream, uint64_t *seed)
 }
 
 /*
- * Eight nodes of eight devices, a stream of small jobs, and a gang of 64.
+ * Tests eight nodes of eight devices, a stream of small jobs, and a gang of
+ * 64.
  */
 static char *
 gang_error(uint64_t seed)
@@ -446,7 +449,7 @@ gang_error(uint64_t seed)
 }
 
 /*
- * Random streams, and the gang.
+ * Tests random streams, and the gang.
  */
 void
 stream_tests(Tap *tap, int instances)

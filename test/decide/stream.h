@@ -1,6 +1,6 @@
 /*
  * stream.h
- *	  A cluster that runs, cycle after cycle, through a stream of jobs.
+ *	  Runs a cluster, cycle after cycle, through a stream of jobs.
  */
 #ifndef STREAM_H
 #define STREAM_H
@@ -33,9 +33,10 @@ typedef struct StreamJob
 	int64_t		started;
 	int64_t		previous;		/* its start by the last cycle */
 	int64_t		first_previous;
-	int64_t		previous_since; /* it has had a reservation in each cycle
-								 * since */
-	int			n_parts;		/* of its run or its reservation */
+	int64_t		previous_since; /* time since which it has had a reservation
+								 * in each cycle */
+	int			n_parts;		/* number of parts of its run or its
+								 * reservation */
 	DecidePart	parts[MOST_PARTS];
 } StreamJob;
 
@@ -47,14 +48,17 @@ typedef struct Stream
 	int64_t		cpu_milli;
 	int			depth;
 	int64_t		now;
-	bool		unexpected;		/* since the last cycle */
+	bool		unexpected;		/* something unexpected happened since the
+								 * last cycle */
 	int			n;
 	StreamJob	jobs[MOST_JOBS];
-	long		kept;			/* reservations seen again */
-	long		backfilled;		/* starts behind a reservation */
-	long		refused;		/* requests kept from what is reserved */
-	long		moved;			/* moved reservations with somebody let in
-								 * behind them */
+	long		kept;			/* number of reservations that the next cycle
+								 * made again */
+	long		backfilled;		/* number of starts behind a reservation */
+	long		refused;		/* number of requests that were kept from
+								 * reserved devices */
+	long		moved;			/* number of moved reservations behind which a
+								 * job was allowed to start */
 } Stream;
 
 /* stream.c */

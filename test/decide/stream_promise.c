@@ -1,10 +1,10 @@
 /*
  * stream_promise.c
- *	  Are promises to waiting jobs kept in a stream?
+ *	  Tests that promises to waiting jobs are kept in a stream.
  *
- * No start outlives any reservation that it is behind.  No job is kept out
- * without need.  A job that gets a later time than before would get the same
- * if nobody had been let in behind it.
+ * No start runs into any reservation that it is behind.  No job is kept
+ * waiting without need.  A job that gets a later time than before would get
+ * the same time if no job had been allowed to start behind it.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,7 +14,8 @@
 #include "stream.h"
 
 /*
- * Does a start keep devices beyond the begin of an earlier reservation?
+ * Returns an error if a start keeps devices beyond the beginning of an earlier
+ * reservation.
  */
 char *
 stream_outlives(const World *world, const DecideResult *result)
@@ -63,8 +64,8 @@ stream_outlives(const World *world, const DecideResult *result)
 
 
 /*
- * Would the result still be right if a job that is kept from reserved devices
- * started on these as well?
+ * Whether the result would still be right if a job that is kept from reserved
+ * devices started on these as well.
  */
 static bool
 harmless_start(const World *world, const DecideInput *input,
@@ -103,7 +104,7 @@ harmless_start(const World *world, const DecideInput *input,
 	{
 		DecideReservation held = result->reservations[i];
 
-		/* its own claim is not in its way */
+		/* the job's own claim does not delay it */
 		if (held.job == job)
 			continue;
 		for (p = 0; p < held.n_parts; p++)
@@ -125,10 +126,10 @@ harmless_start(const World *world, const DecideInput *input,
 }
 
 /*
- * Must a job wait for a reservation though it could have devices of one node
- * without harm?  Every set of devices of each node is tried; the start comes
- * after all others and all reservations, which allows it no more than its own
- * turn.
+ * Returns an error if a job waits for a reservation although it could use
+ * devices of one node without delaying it.  Every set of devices of each node
+ * is tried; the start comes after all others and all reservations, which
+ * allows it no more than its own turn would.
  */
 char *
 stream_harmless(const World *world, const DecideInput *input,
@@ -166,7 +167,8 @@ stream_harmless(const World *world, const DecideInput *input,
 }
 
 /*
- * Was a job let in behind another that waits, to be over by its reservation?
+ * Whether a job was allowed to start behind another one that waits, to end
+ * before its reservation.
  */
 static bool
 let_in_behind(const Stream *stream, int job, int other)
@@ -181,7 +183,7 @@ let_in_behind(const Stream *stream, int job, int other)
 }
 
 /*
- * When and where a cycle starts a job; NOT_TOLD: it does not say.
+ * Returns when and where a cycle starts a job, or NOT_TOLD.
  */
 static int64_t
 decided_of(const World *world, const DecideResult *result, int job,
@@ -212,7 +214,8 @@ decided_of(const World *world, const DecideResult *result, int job,
 }
 
 /*
- * Do two cycles of a stream start all jobs ahead of a job alike?
+ * Whether two cycles of a stream start all jobs ahead of a job at the same
+ * times and places.
  */
 static bool
 same_ahead(const Stream *stream, int job,
@@ -244,8 +247,8 @@ same_ahead(const Stream *stream, int job,
 }
 
 /*
- * A job's time if nobody had been let in behind it; INT64_MAX: never, or jobs
- * ahead of it would differ, too.
+ * A job's time if no job had been allowed to start behind it; INT64_MAX if it
+ * would never start, or if jobs ahead of it would differ, too.
  */
 static int64_t
 previous_alone(const Stream *stream, int job, const World *world,
@@ -284,13 +287,14 @@ previous_alone(const Stream *stream, int job, const World *world,
 }
 
 /*
- * Does a job get a later time than it would if nobody had been let in behind
- * it?
+ * Returns an error if a job gets a later time than it would if no job had been
+ * allowed to start behind it.
  *
- * The stream is as before the cycle.  Jobs with a later time than before are
- * asked, also if something ended early or outran its expectation: that may
- * move any job, but not because of jobs let in behind it.  A job that would
- * start before its time is not asked: then something ahead of it moved.
+ * The stream is in its state before the cycle.  Jobs with a later time than
+ * before are examined, even if a job ended early or ran longer than expected:
+ * that may move any job, but not because of jobs behind it.  A job that would
+ * start before its time is not examined, because something ahead of it moved
+ * then.
  */
 char *
 stream_in_the_way(const Stream *stream, const World *world,

@@ -9,11 +9,12 @@
 
 #include "world.h"
 
-#define PODS_SHORT	5			/* columns of a list */
-#define PODS_LONG	9			/* those that are read of the longer ones */
+#define PODS_SHORT	5			/* columns of the shorter lists */
+#define PODS_LONG	9			/* columns that are read of the longer lists */
 
 /*
- * Cut a line of CSV into fields (empty ones included); returns how many.
+ * Splits a line of CSV into fields, including empty ones.  Returns their
+ * number.
  */
 static int
 fields_cut(char *line, char **fields, int max)
@@ -33,7 +34,7 @@ fields_cut(char *line, char **fields, int max)
 }
 
 /*
- * Open a file of the folder and read its heading.
+ * Opens a file of the folder and reads its heading.
  */
 static FILE *
 trace_open(const char *folder, const char *name, char heading[1024])
@@ -51,7 +52,7 @@ trace_open(const char *folder, const char *name, char heading[1024])
 }
 
 /*
- * Add the nodes: sn, cpu_milli, memory_mib, gpu, model.
+ * Adds the nodes, from the columns sn, cpu_milli, memory_mib, gpu, model.
  */
 bool
 trace_nodes(World *world, const char *folder)
@@ -78,8 +79,8 @@ trace_nodes(World *world, const char *folder)
 }
 
 /*
- * How many columns of a list of pods are read, by its heading; 0: it is no
- * list.  The shorter lists have no types and no times.
+ * Returns how many columns of a list of pods are read, by its heading, or 0 if
+ * it is no such list.  The shorter lists have no types and no times.
  */
 static int
 pod_columns(char *heading)
@@ -101,8 +102,8 @@ pod_columns(char *heading)
 }
 
 /*
- * Add a pod as a job.  No gpu_spec means any type; all accepted types are
- * equal.
+ * Adds a pod as a job.  A pod without gpu_spec accepts any type; all accepted
+ * types are equal.
  */
 static void
 pod_add(World *world, char **f)
@@ -137,9 +138,9 @@ pod_add(World *world, char **f)
 }
 
 /*
- * Add the pods as jobs: name, cpu_milli, memory_mib, num_gpu, gpu_milli, and in
- * the longer lists gpu_spec, qos, pod_phase, creation_time, ...  NULL, or why
- * the list is refused.
+ * Adds the pods as jobs, from the columns name, cpu_milli, memory_mib,
+ * num_gpu, gpu_milli, and in the longer lists gpu_spec, qos, pod_phase,
+ * creation_time, ...  Returns NULL, or why the list is rejected.
  */
 char *
 trace_pods(World *world, const char *folder, const char *name)
@@ -177,7 +178,7 @@ trace_pods(World *world, const char *folder, const char *name)
 }
 
 /*
- * The result of reading this text as a list of pods.
+ * Returns the result of reading this text as a list of pods.
  */
 static char *
 read_text(const char *text)
@@ -217,7 +218,7 @@ read_text(const char *text)
 }
 
 /*
- * Lists of pods are read, or refused with a reason.
+ * Tests that lists of pods are read, or rejected with a reason.
  */
 void
 trace_tests(Tap *tap)

@@ -1,6 +1,6 @@
 /*
  * world.c
- *	  Clusters and queues for the tests, and the memory they live in.
+ *	  Clusters and queues for the tests, and their memory.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "world.h"
 
 /*
- * Memory, or the test ends.
+ * Returns the memory, or ends the test if it is NULL.
  */
 static void *
 must(void *memory)
@@ -24,7 +24,7 @@ must(void *memory)
 }
 
 /*
- * Room for one more item in an array.
+ * Makes room for one more item in an array.
  */
 static void *
 grown(void *items, int n, int *room, size_t size)
@@ -36,7 +36,7 @@ grown(void *items, int n, int *room, size_t size)
 }
 
 /*
- * An allocated copy of a string.
+ * Returns an allocated copy of a string.
  */
 static char *
 copied(const char *text)
@@ -45,7 +45,7 @@ copied(const char *text)
 }
 
 /*
- * A formatted string, allocated.
+ * Returns an allocated formatted string.
  */
 char *
 format(const char *form,...)
@@ -65,8 +65,8 @@ format(const char *form,...)
 }
 
 /*
- * The arena's callback.  It fills memory with garbage, as zeroes are not
- * promised.
+ * The alloc function of the arena.  It fills memory with garbage, because the
+ * core must not rely on zeroes.
  */
 static void *
 pool_alloc(void *context, size_t size)
@@ -112,7 +112,7 @@ void
 world_init(World *world)
 {
 	memset(world, 0, sizeof(*world));
-	world->max_starts = INT32_MAX;
+	world->max_starts = world->max_evictions = INT32_MAX;
 	world->policy.fair_horizon = 3600;
 	world->policy.elastic_idle_delay = DECIDE_NEVER;
 }
@@ -127,7 +127,10 @@ world_free(World *world)
 	for (i = 0; i < world->n_nodes; i++)
 		free((char *) world->nodes[i].name);
 	for (i = 0; i < world->n_requests; i++)
+	{
 		free((DecideOffer *) world->requests[i].offers);
+		free((uint64_t *) world->requests[i].filter);
+	}
 	for (i = 0; i < world->n_jobs; i++)
 		free((char *) world->jobs[i].org);
 	for (i = 0; i < world->n_tiers; i++)
@@ -164,7 +167,7 @@ world_free(World *world)
 }
 
 /*
- * The number of a type; a new name gets a new one.
+ * Returns the number of a type; a new name gets a new number.
  */
 int
 world_type(World *world, const char *name)
@@ -186,8 +189,8 @@ world_type(World *world, const char *name)
 }
 
 /*
- * The number of a tier; a new name gets a new one, with the rank it names, or
- * 0.
+ * Returns the number of a tier.  A new name gets a new tier, whose rank is the
+ * number in its name, or 0.
  */
 int
 world_tier(World *world, const char *name)
@@ -213,7 +216,7 @@ world_tier(World *world, const char *name)
 }
 
 /*
- * The number of the tier named as its rank.
+ * Returns the number of the tier whose name is its rank.
  */
 int
 world_rank(World *world, int rank)
@@ -226,7 +229,8 @@ world_rank(World *world, int rank)
 }
 
 /*
- * The number of an account, "org" or "org/path"; adds those above it.
+ * Returns the number of an account, "org" or "org/path"; adds the accounts
+ * above it.
  */
 int
 world_account(World *world, const char *name)
@@ -285,7 +289,7 @@ world_node(World *world, const char *name, int type, int gpus)
 }
 
 /*
- * Do two requests request the same?
+ * Whether two requests are equal.
  */
 static bool
 request_equal(const DecideRequestClass *a, const DecideRequestClass *b)
@@ -296,7 +300,13 @@ request_equal(const DecideRequestClass *a, const DecideRequestClass *b)
 		a->share != b->share || a->n_offers != b->n_offers ||
 		a->topology != b->topology || a->prefer != b->prefer ||
 		a->cpu_milli != b->cpu_milli || a->memory_mib != b->memory_mib ||
-		a->spot_ok != b->spot_ok || a->wall_limit != b->wall_limit)
+		a->spot_ok != b->spot_ok || a->wall_limit != b->wall_limit ||
+		a->per_node != b->per_node ||
+		(a->filter == NULL) != (b->filter == NULL))
+		return false;
+	if (a->filter != NULL &&
+		memcmp(a->filter, b->filter,
+			   WORLD_FILTER_WORDS * sizeof(uint64_t)) != 0)
 		return false;
 	for (i = 0; i < a->n_offers; i++)
 	{
@@ -309,7 +319,7 @@ request_equal(const DecideRequestClass *a, const DecideRequestClass *b)
 }
 
 /*
- * A request's offers once more.
+ * Returns a copy of a request's offers.
  */
 static DecideOffer *
 offers_copied(const DecideRequestClass *request)
@@ -323,8 +333,20 @@ offers_copied(const DecideRequestClass *request)
 }
 
 /*
- * The number of a request; a new one if no equal request is there.  Offers
- * are copied.
+ * Returns a copy of a request's filter, or NULL if it has none.
+ */
+static uint64_t *
+filter_copied(const DecideRequestClass *request)
+{
+	size_t		size = WORLD_FILTER_WORDS * sizeof(uint64_t);
+
+	return request->filter == NULL ? NULL :
+		memcpy(must(malloc(size)), request->filter, size);
+}
+
+/*
+ * Returns the number of a request, which is added if there is no equal one.
+ * Its offers are copied.
  */
 int
 world_request(World *world, const DecideRequestClass *request)
@@ -340,7 +362,7 @@ world_request(World *world, const DecideRequestClass *request)
 }
 
 /*
- * A new request's number, even if an equal one is there.
+ * Adds a request even if there is an equal one, and returns its number.
  */
 int
 world_request_again(World *world, const DecideRequestClass *request)
@@ -350,6 +372,7 @@ world_request_again(World *world, const DecideRequestClass *request)
 							sizeof(DecideRequestClass));
 	world->requests[world->n_requests] = *request;
 	world->requests[world->n_requests].offers = offers_copied(request);
+	world->requests[world->n_requests].filter = filter_copied(request);
 	return world->n_requests++;
 }
 
@@ -379,7 +402,7 @@ world_job(World *world, int request, const char *org, const char *account,
 }
 
 /*
- * Add a running attempt, as yet without parts.
+ * Adds a running attempt that has no parts yet.
  */
 DecideRunning *
 world_running(World *world, const char *org, int64_t id)
@@ -431,6 +454,7 @@ world_workload(World *world, const DecideRequestClass *request, int64_t jobs)
 	workloads = &world->workloads[world->n_workloads++];
 	workloads->request = *request;
 	workloads->request.offers = offers_copied(request);
+	workloads->request.filter = NULL;
 	workloads->jobs = jobs;
 	return workloads;
 }
@@ -448,7 +472,7 @@ world_cached(World *world, int cache, int node)
 }
 
 /*
- * What a share without a floor takes of a device's memory.
+ * The memory of a device that a share without a floor uses.
  */
 int64_t
 share_memory(const DecideNode *node, int share)
@@ -458,10 +482,10 @@ share_memory(const DecideNode *node, int share)
 }
 
 /*
- * Take a part's devices off its node (1), or give them back (-1).
+ * Allocates a part's devices on its node (sign 1), or releases them (sign -1).
  */
 void
-devices_take(DecideNode *node, const DecidePart *part, int share, int sign)
+devices_allocate(DecideNode *node, const DecidePart *part, int share, int sign)
 {
 	int			d;
 
@@ -476,7 +500,7 @@ devices_take(DecideNode *node, const DecidePart *part, int share, int sign)
 }
 
 /*
- * Add a claim, as yet without parts.
+ * Adds a claim that has no parts yet.
  */
 DecideClaim *
 world_claim(World *world, const char *org, int64_t id)
@@ -497,7 +521,7 @@ world_claim(World *world, const char *org, int64_t id)
 }
 
 /*
- * Let a running job leave for a claim (NULL: an unknown one).
+ * Makes a running job leave for a claim (an unknown one if org is NULL).
  */
 void
 world_leaves(DecideRunning *running, const char *org, int64_t id)
@@ -560,7 +584,7 @@ world_previous(World *world, int job, int type, const DecidePart *parts,
 }
 
 /*
- * The world as input to the core.
+ * Returns the world as input of the core.
  */
 DecideInput
 world_input(const World *world)
@@ -579,6 +603,7 @@ world_input(const World *world)
 		.workloads = world->workloads, .n_workloads = world->n_workloads,
 		.cached = world->cached, .n_cached = world->n_cached,
 		.max_starts = world->max_starts,
+		.max_evictions = world->max_evictions,
 		.claims = world->claims, .n_claims = world->n_claims,
 		.claim_parts = world->claim_parts,
 		.n_claim_parts = world->n_claim_parts,

@@ -13,14 +13,19 @@
 #include "decide/decide.h"
 
 #define WORLD_MAX_OFFERS 16
+#define WORLD_FILTER_WORDS 4	/* A request's filter has room for 256 nodes. */
 
-/* Memory for one call; every piece on its own, so that sanitizers see it. */
+/*
+ * Memory for one call; each piece is allocated separately, so that sanitizers
+ * detect errors.
+ */
 typedef struct Pool
 {
 	void	  **pieces;
 	int			n;
 	int			room;
-	long		fail_after;		/* pieces to give before NULL; < 0: no limit */
+	long		fail_after;		/* number of allocations before NULL is
+								 * returned; no limit if negative */
 	size_t		bytes;
 } Pool;
 
@@ -29,7 +34,7 @@ typedef struct World
 	char	  **types;
 	int			n_types;
 	int			types_capacity;
-	DecideType *weights;		/* of the types */
+	DecideType *weights;		/* weights of the types */
 	int			weights_capacity;
 	char	  **tier_names;
 	int			tier_names_capacity;
@@ -55,15 +60,16 @@ typedef struct World
 	int			n_cached;
 	int			cached_capacity;
 	int			max_starts;
+	int			max_evictions;
 	int64_t		now;
 	DecidePolicy policy;
 	DecideRunning *running;
 	int			n_running;
 	int			running_capacity;
-	DecidePart *parts;			/* of running jobs */
+	DecidePart *parts;			/* parts of the running jobs */
 	int			n_parts;
 	int			parts_capacity;
-	DecideClaim *claims;		/* of earlier cycles */
+	DecideClaim *claims;		/* claims of earlier cycles */
 	int			n_claims;
 	int			claims_capacity;
 	DecidePart *claim_parts;
@@ -101,8 +107,8 @@ extern DecideRunning *world_running(World *world, const char *org,
 									int64_t id);
 extern DecidePart *world_part(World *world, DecideRunning *running);
 extern int64_t share_memory(const DecideNode *node, int share);
-extern void devices_take(DecideNode *node, const DecidePart *part, int share,
-						 int sign);
+extern void devices_allocate(DecideNode *node, const DecidePart *part, int share,
+							 int sign);
 extern DecideWorkload *world_workload(World *world,
 									  const DecideRequestClass *request,
 									  int64_t jobs);
@@ -233,12 +239,24 @@ typedef struct Taker
 {
 	int			account;
 	int			tier;
-	bool		preempts;		/* its tier may */
+	bool		preempts;		/* its tier may preempt less important ones */
 	int64_t		taken;			/* device-thousandths */
 } Taker;
 
+/*
+ * The right by which victims leave for an entitlement: each account keeps its
+ * own; or the largest victim may leave its account less; or the taker's
+ * entitlement is rounded up.  From ORACLE_RAISED on these are the same three
+ * rights if the taker asks for everything.
+ */
+typedef enum OracleRight
+{
+	ORACLE_EXACT = 0, ORACLE_UNDER, ORACLE_ROUNDED, ORACLE_RAISED,
+	ORACLE_RAISED_UNDER, ORACLE_RAISED_ROUNDED, ORACLE_RIGHTS
+} OracleRight;
+
 extern bool oracle_may_evict(const World *world, const Taker *taker,
-							 uint64_t set, bool under);
+							 uint64_t set, OracleRight right);
 
 /* A node with a job on it. */
 
@@ -246,11 +264,11 @@ extern bool oracle_may_evict(const World *world, const Taker *taker,
 typedef struct Trial
 {
 	const DecideNode *node;
-	uint64_t	devices;		/* of the job */
-	int			share;			/* of each */
+	uint64_t	devices;		/* devices of the job */
+	int			share;			/* share of each device */
 	int64_t		cpu;
 	int64_t		memory;
-	int64_t		gpu_memory;		/* of each, if shared */
+	int64_t		gpu_memory;		/* memory of each device in MiB, if shared */
 } Trial;
 
 extern int64_t oracle_near(const DecideNode *nodes, int n_nodes, int node);

@@ -16,7 +16,7 @@ my %meant = (
 	org     => [qw(acme other none), ''],
 	account => [ '', qw(vision vision/alice vision/bob speech) ],
 	pool    => [qw(default spare nowhere)],
-	node    => [qw(n1 n2 n3 n4 n5 n6)],
+	node    => [qw(n1 n2 n3 n4 n5 n6), ('n9') x 6],
 	tier    => [qw(standard_training interactive fast best_effort)],
 	request => [ '1xH100', '2xA100', '1-4x*', '8xH100|A100', '0.5xH100', '0', '1xX9' ],
 	topology    => [qw(any node nvlink leaf)],
@@ -208,7 +208,7 @@ sub value
 	}
 	elsif ($type =~ /^(?:bigint|integer)$/ && $name =~ /^(?:job|hold|bucket|entry|attempt|from_attempt)$/ && chance(0.85))
 	{
-		$value = 1 + int(rand($name =~ /attempt/ ? 3 : chance(0.5) ? 10 : 300));
+		$value = 1 + int(rand($name =~ /attempt/ ? pick(1, 3) : pick(10, 60, 300)));
 	}
 	elsif ($edge{$type} && chance(0.95))
 	{

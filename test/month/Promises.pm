@@ -142,7 +142,7 @@ sub _claims
 	foreach my $row (
 		$self->_ask(
 			'SELECT invariant, org, subject, detail'
-			  . ' FROM gpucredit_internal.check_claims(NULL)'
+			  . ' FROM gpucredit_internal.check_claims(NULL, NULL)'
 			  . q{ UNION ALL SELECT 'claim_is_over', c.org, 'job ' || c.job,}
 			  . ' c.until::text FROM gpucredit.claim c'
 			  . ' WHERE c.pool = ? AND c.until <= gpucredit.now()'

@@ -65,39 +65,131 @@ BEGIN
 use Cwd 'abs_path';
 use DBI;
 use Exporter 'import';
+use Fcntl ':flock';
 use File::Basename;
+use GpuCreditSession qw(keep_sessions forget_sessions messages_of);
+use IPC::Run ();
 use POSIX ();
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
 our @EXPORT = qw(
-  new_node new_database query query_fails sqlstate_of verify_empty
-  slurp_checkout connect_to next_notification in_parallel wait_for_children kill_server
+  new_node fresh_node init_node new_database query query_fails sqlstate_of verify_empty
+  forget_sessions slurp_checkout connect_to next_notification in_parallel wait_for_children kill_server
 );
 
+keep_sessions();
+
+my %has_template;	# names of servers that have the database gpucredit_template
+
 # Starts a server with defaults fit for tests.  Further arguments are lines of
-# postgresql.conf, the later ones winning.  Its disk writes are real: the
-# tests that kill servers need them.
+# postgresql.conf, the later ones winning.  Nothing waits for the disk, also
+# where a test kills servers: what a killed process wrote is with the kernel.
 sub new_node
 {
 	my ($name, @conf) = @_;
 	my $node = PostgreSQL::Test::Cluster->new($name);
 
+	init_node($node);
+	return started($node, @conf);
+}
+
+# The same for a test of what CREATE EXTENSION does first in a cluster, which
+# makes roles: nobody has created it there.
+sub fresh_node
+{
+	my ($name, @conf) = @_;
+	my $node = PostgreSQL::Test::Cluster->new($name);
+
 	$node->init;
+	return started($node, @conf);
+}
+
+sub started
+{
+	my ($node, @conf) = @_;
+
+	# processes for a parallel query cost more than a test's queries do
 	$node->append_conf('postgresql.conf',
-		join("\n", 'fsync = on', 'max_connections = 100', @conf, ''));
+		join("\n", 'max_connections = 100', 'max_parallel_workers_per_gather = 0', @conf, ''));
 	$node->start;
 	return $node;
 }
 
-# Creates a database with the extension in it, and with others named.
+# $node->init, which costs a second of a processor, as does CREATE EXTENSION: both
+# are done once in a run of tools/test, in a data folder that is copied.  It has
+# the database gpucredit_template, whose only extension is gpucredit.
+sub init_node
+{
+	my ($node, %params) = @_;
+	my $template = template_folder();
+	my $run      = \&PostgreSQL::Test::Utils::system_or_bail;
+
+	no warnings 'redefine';
+	local *PostgreSQL::Test::Utils::system_or_bail = sub {
+		return $run->(@_) if $_[0] ne 'initdb';
+		return $run->('cp', '-a', $template, $node->data_dir);
+	};
+	$node->init(%params);
+	$has_template{ $node->name } = 1;
+	return;
+}
+
+# The folder, which the first test that needs it makes while others wait.
+sub template_folder
+{
+	my $parent = $ENV{GC_TEMPLATE} || "$ENV{TESTDIR}/template";
+	my $folder = "$parent/data";
+
+	mkdir $parent;
+	open(my $lock, '>', "$parent/lock") or die "could not write $parent/lock: $!";
+	flock($lock, LOCK_EX) or die "could not lock $parent/lock: $!";
+	return $folder if -d $folder;
+
+	my $making = "$parent/making";
+	system('rm', '-rf', $making) == 0 or die "could not remove $making\n";
+	# not in single-user mode: its first objects have numbers of system objects,
+	# which pg_dump leaves out
+	my $socket = PostgreSQL::Test::Utils::tempdir_short();
+	my @server = ('pg_ctl', '-D', $making, '-w', '-l', "$parent/log");
+	my @psql   = ('psql', '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-h', $socket);
+	run_or_die('initdb', '-D', $making, '-A', 'trust', '-N');
+	run_or_die(@server, '-o', "-F -c listen_addresses='' -k $socket", 'start');
+	run_or_die(@psql, '-d', 'postgres', '-c', 'CREATE DATABASE gpucredit_template');
+	run_or_die(@psql, '-d', 'gpucredit_template', '-c', 'CREATE EXTENSION gpucredit');
+	run_or_die(@server, 'stop');
+	rename($making, $folder) or die "could not rename $making: $!";
+	return $folder;
+}
+
+sub run_or_die
+{
+	my (@command) = @_;
+
+	IPC::Run::run(\@command, '<', \undef, '>', '/dev/null', '2>', "$ENV{TESTDIR}/template.err")
+	  or die "@command failed:\n" . slurp_file("$ENV{TESTDIR}/template.err");
+	return;
+}
+
+# Creates a database with the extension in it, and with others named.  At
+# wal_level = minimal the strategy wal_log, which is the default, loses the init
+# forks of unlogged tables when the server is killed before the next checkpoint.
 sub new_database
 {
 	my ($node, $db, @others) = @_;
 
-	$node->safe_psql('postgres', qq{CREATE DATABASE "$db"});
-	$node->safe_psql($db, "CREATE EXTENSION $_") foreach 'gpucredit', @others;
+	if ($has_template{ $node->name })
+	{
+		$node->safe_psql('postgres',
+			qq{CREATE DATABASE "$db" TEMPLATE gpucredit_template STRATEGY file_copy});
+	}
+	else
+	{
+		$node->safe_psql('postgres', qq{CREATE DATABASE "$db"});
+		unshift @others, 'gpucredit';
+	}
+	$node->safe_psql($db, join(';', map { "CREATE EXTENSION $_" } @others)) if @others;
 	return;
 }
 
@@ -114,10 +206,9 @@ sub query
 sub sqlstate_of
 {
 	my ($node, $db, $sql) = @_;
-	my ($status, $out, $err) =
-	  $node->psql($db, "\\set VERBOSITY sqlstate\n$sql");
+	my ($failed, $err) = messages_of($node, $db, $sql);
 
-	return '' if $status == 0;
+	return '' unless $failed;
 	return $1 if $err =~ /(?:ERROR|FATAL):\s+([0-9A-Z]{5})\b/;
 	return $err;
 }

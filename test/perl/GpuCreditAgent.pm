@@ -28,13 +28,15 @@ use Time::HiRes qw(sleep time);
 
 our @EXPORT = qw(
   cluster add_node start_agent kill_agent end_agent place submit job_state
-  wait_for_state wait_for attempt_dir keeper_pid job_row end_cluster
-  bill_is_fair cgroup_root agent_log processes_of write_devices
+  wait_for_state wait_for wait_for_addresses attempt_dir keeper_pid job_row end_cluster
+  bill_is_fair cgroup_root agent_log processes_of processes_of_attempt
+  write_devices
 );
 
 my $build = $ENV{GC_AGENT_BIN}
   || File::Spec->rel2abs("$FindBin::RealBin/../../agent");
 my $serial = 0;
+my @marks;	# what the environment of the nodes' processes has
 
 # Every program locks its devices first, so two programs on one device are
 # noticed.
@@ -129,6 +131,7 @@ sub start_agent
 	  : '';
 
 	$n->{cgroup} = $cgroup;
+	push @marks, "GPUCREDIT_MARK=$n->{name}:$n->{folder}/state/";
 	unlink $conf;
 	append_to_file(
 		$conf,
@@ -262,11 +265,13 @@ sub job_state
 		"SELECT state FROM gpucredit.jobs WHERE org = '$org' AND job = $job");
 }
 
-# Waits until something is true; the caller names the test.
+# Waits until something is true; the caller names the test.  The seconds are
+# those that a machine with nothing else to do needs at most.  A busy one gets
+# four times as long.
 sub wait_for
 {
 	my ($name, $seconds, $code) = @_;
-	my $until = time() + $seconds * ($ENV{GC_EMULATED} ? 10 : 1);
+	my $until = time() + $seconds * ($ENV{GC_EMULATED} ? 10 : 4);
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 
 	while (time() < $until)
@@ -293,6 +298,23 @@ sub wait_for_state
 			return $was eq $state;
 		}) or diag("it is $was");
 	return;
+}
+
+# Waits until the agents of so many nodes have reported their addresses. A gang
+# that starts before is told the names of its nodes instead, which no server
+# resolves here.
+sub wait_for_addresses
+{
+	my ($cluster, $nodes) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+	return wait_for(
+		"$nodes agents have reported their addresses",
+		60,
+		sub {
+			query($cluster->{server}, 'credit',
+				q{SELECT count(*) FROM gpucredit.node WHERE about ->> 'address' IS NOT NULL}) == $nodes;
+		});
 }
 
 sub attempt_dir
@@ -326,6 +348,19 @@ sub processes_of
 		push @found, $file =~ m{/(\d+)/} if index($line, $text) >= 0;
 	}
 	return @found;
+}
+
+# The processes of an attempt that a node of this test runs.  Tests beside it on
+# this machine have attempts of the same names.
+sub processes_of_attempt
+{
+	my ($job, $attempt) = @_;
+
+	return grep {
+		my $environment = eval { slurp_file("/proc/$_/environ") } // '';
+
+		grep { index($environment, $_) >= 0 } @marks;
+	} processes_of("GPUCREDIT_ATTEMPT=acme/$job/" . ($attempt // ''), 'environ');
 }
 
 sub agent_log
@@ -397,6 +432,7 @@ sub end_cluster
 # GC_SERVER_HOST and GC_SERVER_PORT; the module itself would overwrite PGHOST.
 package GpuCreditAgent::Server;
 
+sub name { return 'shared by root\'s tests' }
 sub host { return $ENV{GC_SERVER_HOST} }
 sub port { return $ENV{GC_SERVER_PORT} }
 
@@ -405,6 +441,7 @@ sub safe_psql
 	my ($self, $db, $sql) = @_;
 	my ($out, $err) = ('', '');
 
+	return GpuCreditSession::answer(@_) unless GpuCreditSession::needs_own_psql($sql);
 	IPC::Run::run(
 		[   'psql', '-XAtq', '-h', $self->host, '-p', $self->port,
 			'-U', 'postgres', '-v', 'ON_ERROR_STOP=1', '-d',

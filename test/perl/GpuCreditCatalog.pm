@@ -37,14 +37,14 @@ my @questions = (
 			obj_description(oid, 'pg_namespace'))
 		FROM pg_namespace WHERE nspname ~ '^gpucredit'} ],
 	[ 'relation', q{
-		SELECT concat_ws(' ', relname, relkind, relpersistence,
+		SELECT concat_ws(' ', c.oid::regclass, relkind, relpersistence,
 			relrowsecurity, relforcerowsecurity, relreplident, reloptions,
 			am.amname, } . sprintf($acl, 'relacl') . q{,
 			obj_description(c.oid, 'pg_class'))
 		FROM pg_class c LEFT JOIN pg_am am ON am.oid = relam
-		WHERE relnamespace = 'gpucredit'::regnamespace} ],
+		WHERE relnamespace IN ('gpucredit'::regnamespace, 'gpucredit_views'::regnamespace)} ],
 	[ 'column', q{
-		SELECT concat_ws(' ', c.relname || '.' || a.attname,
+		SELECT concat_ws(' ', c.oid::regclass || '.' || a.attname,
 			format_type(a.atttypid, a.atttypmod),
 			nullif(a.attcollation, 0)::regcollation, a.attnotnull,
 			nullif(a.attidentity, ''), nullif(a.attgenerated, ''),
@@ -55,7 +55,7 @@ my @questions = (
 		FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
 			LEFT JOIN pg_attrdef d ON d.adrelid = c.oid
 				AND d.adnum = a.attnum
-		WHERE c.relnamespace = 'gpucredit'::regnamespace
+		WHERE c.relnamespace IN ('gpucredit'::regnamespace, 'gpucredit_views'::regnamespace)
 			AND c.relkind IN ('r', 'p', 'v', 'c') AND a.attnum > 0
 			AND NOT a.attisdropped} ],
 	[ 'constraint', q{
@@ -81,8 +81,8 @@ my @questions = (
 			pg_get_expr(polwithcheck, polrelid))
 		FROM pg_policy} ],
 	[ 'view', q{
-		SELECT concat_ws(' ', c.relname, pg_get_viewdef(c.oid, true))
-		FROM pg_class c WHERE c.relnamespace = 'gpucredit'::regnamespace
+		SELECT concat_ws(' ', c.oid::regclass, pg_get_viewdef(c.oid, true))
+		FROM pg_class c WHERE c.relnamespace IN ('gpucredit'::regnamespace, 'gpucredit_views'::regnamespace)
 			AND c.relkind = 'v'} ],
 	[ 'sequence', q{
 		SELECT concat_ws(' ', s.seqrelid::regclass, s.seqtypid::regtype,

@@ -129,7 +129,7 @@ INSERT INTO interface (name, arguments, result, volatility, roles) VALUES
 ('reservations', 'pool text DEFAULT ''default''',
 	'SETOF org text, job bigint, attempt int, node text, gpus gpucredit.gpuset, share int, gpu_type text, expected_at timestamptz, latest_at timestamptz, limit_at timestamptz',
 	's', 'admin auditor operator'),
-('fair_share', 'pool text DEFAULT ''default''',
+('fair_share', 'pool text DEFAULT ''default'', org text DEFAULT NULL, most int DEFAULT NULL, after_org text DEFAULT NULL, after_account text DEFAULT ''''',
 	'SETOF org text, account text, weight numeric, decayed numeric, live numeric, share numeric, used numeric, rank int',
 	's', 'admin auditor operator'),
 -- a report, and screens for an operator
@@ -152,11 +152,13 @@ INSERT INTO interface (name, arguments, result, volatility, roles) VALUES
 ('events', 'after bigint DEFAULT 0, "limit" int DEFAULT 100, org text DEFAULT NULL, account text DEFAULT '''', kinds text[] DEFAULT NULL, job bigint DEFAULT NULL',
 	'SETOF org text, event bigint, at timestamptz, kind text, account text, job bigint, attempt int, decision text, reason text, detail jsonb',
 	's', 'admin app auditor operator tenant'),
+('publish_event', 'kind text, org text, account text DEFAULT '''', detail jsonb DEFAULT ''{}''',
+	'void', 'v', 'admin'),
 ('demand', 'pool text DEFAULT ''default'', since timestamptz DEFAULT NULL, until timestamptz DEFAULT NULL, step interval DEFAULT ''01:00:00''',
 	'SETOF since timestamptz, gpu_type text, supply numeric, allocated numeric, waiting numeric, demand numeric, starts bigint, mean_wait interval',
 	's', 'admin auditor operator'),
-('capacity_advice', 'pool text DEFAULT ''default'', period interval DEFAULT ''7 days'', target numeric[] DEFAULT ''{0.7,0.9}''',
-	'SETOF gpu_type text, supply numeric, allocated numeric, waiting numeric, busy_percent numeric, demand_percent numeric, backlog_change numeric, stranded bigint, advice text, devices bigint, cost numeric',
+('capacity_advice', 'pool text DEFAULT ''default'', period interval DEFAULT ''7 days'', target numeric[] DEFAULT ''{0.7,0.9}'', wait_target interval DEFAULT NULL',
+	'SETOF gpu_type text, supply numeric, allocated numeric, waiting numeric, busy_percent numeric, demand_percent numeric, backlog_change numeric, stranded bigint, advice text, devices bigint, cost numeric, load numeric, unproven numeric, needed bigint, needed_low bigint, needed_high bigint, wait_p95 interval, runs int',
 	's', 'admin auditor operator'),
 ('explain', 'org text, job bigint',
 	'SETOF check_name text, passes boolean, detail text', 's', 'admin app auditor operator tenant'),
@@ -173,14 +175,20 @@ INSERT INTO interface (name, arguments, result, volatility, roles) VALUES
 	'over boolean, outcome text, billed numeric, job_state text, retry_at timestamptz, waits_for text[], replayed boolean',
 	'v', 'admin agent'),
 ('poke_addresses', '', 'SETOF node text, address text', 's', 'admin agent operator'),
+('store_file', 'org text, account text, body text', 'text', 'v', 'admin app tenant'),
+('open_session', 'org text, job bigint, kind text DEFAULT ''terminal'', port int DEFAULT NULL, node text DEFAULT NULL',
+	'relay text, secret text, attempt int, node text',
+	'v', 'admin app operator tenant'),
 ('log_wish', 'org text, job bigint, from_byte bigint DEFAULT 0, stream text DEFAULT ''stdout'', attempt int DEFAULT NULL, node text DEFAULT NULL, waits boolean DEFAULT false',
-	'state text, attempt int, node text, first_byte bigint, body bytea, written bigint, dropped bigint, over boolean, message text',
+	'state text, attempt int, node text, first_byte bigint, body bytea, written bigint, dropped bigint, over boolean, message text, uri text',
 	'v', 'admin app operator tenant'),
 ('log_get', 'org text, job bigint, from_byte bigint DEFAULT 0, stream text DEFAULT ''stdout'', attempt int DEFAULT NULL, node text DEFAULT NULL',
-	'state text, attempt int, node text, first_byte bigint, body bytea, written bigint, dropped bigint, over boolean, message text',
+	'state text, attempt int, node text, first_byte bigint, body bytea, written bigint, dropped bigint, over boolean, message text, uri text',
 	's', 'admin app operator tenant'),
 ('log_put', 'org text, job bigint, attempt int, node text, stream text, from_byte bigint, first_byte bigint, body bytea, written bigint, dropped bigint DEFAULT 0, over boolean DEFAULT false, message text DEFAULT NULL',
 	'boolean', 'v', 'admin agent'),
+('log_keep', 'org text, job bigint, attempt int, node text, stream text, first_byte bigint, body bytea, written bigint, dropped bigint DEFAULT 0, message text DEFAULT NULL, uri text DEFAULT NULL',
+	'bigint', 'v', 'admin agent'),
 ('cancel', 'org text, job bigint, key text, reason text DEFAULT NULL',
 	'job_state text, replayed boolean', 'v', 'admin app operator tenant'),
 ('hold_job', 'org text, job bigint, key text, reason text DEFAULT NULL',
@@ -208,8 +216,8 @@ INSERT INTO interface (name, arguments, result, volatility, roles) VALUES
 	'void', 'v', 'admin operator'),
 ('resume', 'node text', 'void', 'v', 'admin operator'),
 ('remove_node', 'node text', 'void', 'v', 'admin operator'),
-('reclaim', 'node text, notice interval', 'void', 'v', 'admin operator'),
-('reclaim', 'nodes text[], notice interval', 'void', 'v', 'admin operator'),
+('reclaim', 'node text, notice interval', 'void', 'v', 'admin agent operator'),
+('reclaim', 'nodes text[], notice interval', 'void', 'v', 'admin agent operator'),
 -- upkeep
 ('expire_credits', '', 'task text, affected bigint', 'v', 'admin operator'),
 ('reap_holds', '', 'SETOF task text, affected bigint', 'v', 'admin operator'),
@@ -225,9 +233,12 @@ INSERT INTO interface (name, arguments, result, volatility, roles) VALUES
 	'SETOF family text, name text, type text, labels jsonb, value double precision, help text',
 	'v', 'admin auditor operator'),
 ('metrics_text', '', 'text', 'v', 'admin auditor operator'),
-('verify', 'org text DEFAULT NULL',
+('verify', 'org text DEFAULT NULL, after text DEFAULT NULL, upto text DEFAULT NULL',
 	'SETOF invariant text, org text, subject text, detail text',
 	's', 'admin auditor operator'),
+('verify_ranges', 'ranges int DEFAULT 16',
+	'SETOF range int, after text, upto text, organisations bigint, entries bigint',
+	'v', 'admin auditor operator'),
 ('seal_audit', '', 'SETOF task text, affected bigint', 'v', 'admin operator'),
 ('verify_audit', 'since timestamptz DEFAULT NULL, published bytea DEFAULT NULL',
 	'SETOF problem text, batch bigint, row_name text, detail text', 'v', 'admin auditor'),
@@ -423,6 +434,81 @@ FROM pg_class t JOIN pg_attribute a ON a.attrelid = t.oid AND a.attnum > 0
 WHERE t.relnamespace = 'gpucredit'::regnamespace AND t.relkind = 'r' AND n.attname IS NULL
 	AND a.atttypid = ANY ('{gpucredit.credits,gpucredit.credits[]}'::regtype[])
 	AND (SELECT bool_or(has_table_privilege(r.oid, t.oid, 'SELECT')) FROM roles r WHERE r.short IN ('app', 'operator', 'tenant'));
+-- The schema for tools that reflect one. Column for column, so that a view
+-- keeps the columns that it had; new ones come at its end.
+SELECT is(string_agg(a.attname || ' ' || format_type(a.atttypid, a.atttypmod), ', ' ORDER BY a.attnum),
+	v.columns, format('the columns of %s', v.name))
+FROM (VALUES
+	('accounts', 'org text, account text, weight numeric, suspended boolean, created_at timestamp with time zone, balance_low numeric'),
+	('alerts', 'org text, alert bigint, at timestamp with time zone, account text, kind text, period text, period_start timestamp with time zone, threshold numeric, detail jsonb, bucket bigint, recovered_at timestamp with time zone'),
+	('attempts', 'org text, job bigint, attempt integer, account text, pool text, tier text, hold bigint, gpu_type text, gpus integer, share integer, per_gpu_hour numeric, wall_limit interval, hold_window interval, started_at timestamp with time zone, running_at timestamp with time zone, heard_at timestamp with time zone, elapsed interval, progress bigint, progress_at timestamp with time zone, utilization real, held numeric, ended_at timestamp with time zone, outcome text, billed numeric, released numeric, lapsed numeric, refunded numeric, uncollected numeric, job_state text, retry_at timestamp with time zone, exit_code integer, message text, log_uri text, trace uuid, ended_by text, late_at timestamp with time zone, late_elapsed interval, late_uncollected numeric, billed_share integer, per_hour numeric, overhead interval'),
+	('balances', 'org text, account text, available numeric, spendable numeric, held numeric, used numeric, spent numeric, promo numeric, granted numeric, paid numeric, next_expiry_at timestamp with time zone, next_expiry_amount numeric'),
+	('entries', 'org text, entry bigint, at timestamp with time zone, account text, bucket bigint, source text, target text, amount numeric, operation text, hold bigint, job bigint, attempt integer, trace uuid'),
+	('events', 'org text, event bigint, at timestamp with time zone, kind text, account text, job bigint, attempt integer, decision text, reason text, detail jsonb'),
+	('holds', 'org text, hold bigint, account text, job bigint, drawn numeric, held numeric, captured numeric, refunded numeric, released numeric, lapsed numeric, uncollected numeric, expires_at timestamp with time zone, created_at timestamp with time zone, closed_at timestamp with time zone, trace uuid'),
+	('jobs', 'org text, job bigint, account text, pool text, tier text, request text, state text, attempt integer, failures integer, gpu_type text, gpus integer, share integer, elapsed interval, held numeric, used numeric, submitted_at timestamp with time zone, not_before timestamp with time zone, started_at timestamp with time zone, ended_at timestamp with time zone, trace uuid, progress bigint, utilization real, log text, name text, array_key text, task bigint, at_most integer, after text, held_by text, deadline timestamp with time zone, labels jsonb, wall_limit interval, per_gpu_hour numeric, outcome text, exit_code integer, message text, billed numeric, nodes text'),
+	('nodes', 'node text, pool text, gpu_type text, gpus integer, healthy text, spot boolean, state text, reason text, deadline timestamp with time zone, heard_at timestamp with time zone, takes_work boolean, containment text, pulling integer'),
+	('pools', 'pool text, policy jsonb, created_at timestamp with time zone'),
+	('prices', 'gpu_type text, pool text, spot boolean, effective_at timestamp with time zone, per_gpu_hour numeric, revision integer, recorded_at timestamp with time zone'),
+	('tiers', 'tier text, rank integer, can_preempt boolean, preemptible text, max_wait interval, max_wall interval, min_run interval, grace interval, ages_to integer, price_factor numeric(7,3), open boolean, bill_lost_work boolean')) AS v (name, columns)
+	JOIN pg_attribute a ON a.attrelid = ('gpucredit_views.' || v.name)::regclass AND a.attnum > 0
+GROUP BY v.name, v.columns ORDER BY v.name;
+SELECT is(string_agg(c.relname, ' '), NULL, 'schema gpucredit_views has only views with their readers'' rights, named by plurals')
+FROM pg_class c WHERE c.relnamespace = 'gpucredit_views'::regnamespace
+	AND NOT (c.relkind = 'v' AND 'security_invoker=true' = ANY (c.reloptions) AND c.relname ~ 's$');
+SELECT is((SELECT count(*) FROM pg_proc p WHERE p.pronamespace = 'gpucredit_views'::regnamespace)
+	+ (SELECT count(*) FROM pg_type t LEFT JOIN pg_class c ON c.oid = t.typrelid
+		WHERE t.typnamespace = 'gpucredit_views'::regnamespace AND t.typelem = 0 AND coalesce(c.relkind, '-') <> 'v'),
+	0::bigint, 'and no function or type');
+SELECT is(string_agg(format('%s.%s', c.relname, a.attname), ' '), NULL, 'all of their columns have types of PostgreSQL''s own, none of them a domain or composite')
+FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0
+	JOIN pg_type t ON t.oid = a.atttypid LEFT JOIN pg_type e ON e.oid = t.typelem AND t.typcategory = 'A'
+WHERE c.relnamespace = 'gpucredit_views'::regnamespace
+	AND (t.typnamespace <> 'pg_catalog'::regnamespace OR coalesce(e.typnamespace, t.typnamespace) <> 'pg_catalog'::regnamespace
+		OR coalesce(e.typtype, t.typtype) <> 'b');
+-- What a role may read there it can read: no right is missing below a view.
+CREATE FUNCTION pg_temp.refused(role text, view regclass) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+	EXECUTE format('SET LOCAL ROLE %I', role);
+	EXECUTE format('SELECT count(v.*) FROM %s v', view);
+	RESET ROLE;
+	RETURN NULL;
+EXCEPTION WHEN insufficient_privilege THEN
+	RETURN SQLERRM;
+END $$;
+SELECT is(pg_temp.refused(r.rolname, c.oid), NULL, format('%s reads %s', r.rolname, c.oid::regclass))
+FROM pg_class c CROSS JOIN roles r
+WHERE c.relnamespace = 'gpucredit_views'::regnamespace AND has_table_privilege(r.oid, c.oid, 'SELECT')
+ORDER BY r.rolname, c.relname;
+
+-- A reader's search path changes nothing of what they do.
+CREATE SCHEMA gpucredit_test_evil;
+GRANT USAGE ON SCHEMA gpucredit_test_evil TO PUBLIC;
+CREATE FUNCTION gpucredit_test_evil.trap() RETURNS text LANGUAGE plpgsql AS $$BEGIN RAISE EXCEPTION 'hijacked' USING ERRCODE = 'HIJAK'; END$$;
+CREATE FUNCTION gpucredit_test_evil.isfinite(timestamptz) RETURNS boolean LANGUAGE sql AS 'SELECT gpucredit_test_evil.trap() IS NULL';
+CREATE FUNCTION gpucredit_test_evil.may_read(text, text) RETURNS boolean LANGUAGE sql AS 'SELECT gpucredit_test_evil.trap() IS NULL';
+CREATE FUNCTION gpucredit_test_evil.balance(text, text) RETURNS text LANGUAGE sql AS 'SELECT gpucredit_test_evil.trap()';
+CREATE FUNCTION gpucredit_test_evil.same(text, text) RETURNS boolean LANGUAGE sql AS 'SELECT gpucredit_test_evil.trap() IS NULL';
+CREATE OPERATOR gpucredit_test_evil.= (LEFTARG = text, RIGHTARG = text, FUNCTION = gpucredit_test_evil.same);
+CREATE TABLE gpucredit_test_evil.account (org text, account text);
+CREATE DOMAIN gpucredit_test_evil.text AS pg_catalog.text CHECK (gpucredit_test_evil.trap() IS NULL);
+CREATE DOMAIN gpucredit_test_evil.numeric AS pg_catalog.numeric CHECK (gpucredit_test_evil.trap() IS NULL);
+CREATE FUNCTION pg_temp.among_traps(statement text) RETURNS text LANGUAGE plpgsql
+SET search_path = gpucredit_test_evil, pg_catalog AS $$
+BEGIN
+	EXECUTE statement;
+	RETURN NULL;
+EXCEPTION WHEN SQLSTATE 'HIJAK' THEN
+	RETURN SQLERRM;
+END $$;
+SET LOCAL ROLE gpucredit_auditor;
+SELECT is(pg_temp.among_traps($$SELECT 'a'::pg_catalog.text = 'a'::pg_catalog.text$$), 'hijacked', 'the traps work');
+SELECT is(pg_temp.among_traps(format('SELECT pg_catalog.count(v.*) FROM gpucredit_views.%I v', c.relname)), NULL,
+	format('%s does without a search path', c.relname))
+FROM pg_class c WHERE c.relnamespace = 'gpucredit_views'::regnamespace
+ORDER BY c.relname;
+RESET ROLE;
+
 -- A driver's double may be a utilization, and never an amount.
 SELECT throws_ok($$SELECT * FROM gpucredit.meter('tap', 0, 1, '0', utilization => 0.5::double precision)$$, 'UC301', NULL, 'a double is a utilization');
 SELECT throws_ok($$SELECT * FROM gpucredit.meter('tap', 0, 1, '0', utilization => 0.5::real)$$, 'UC301', NULL, 'so is a real');
@@ -435,12 +521,12 @@ SELECT throws_ok($$SELECT * FROM gpucredit.hold('tap', '', 'k', 0.5::double prec
 CREATE ROLE gpucredit_test_nobody;
 SELECT ok(NOT has_schema_privilege('gpucredit_test_nobody', s, 'USAGE, CREATE'),
 	format('schema %s is closed to PUBLIC', s))
-FROM unnest(ARRAY['gpucredit', 'gpucredit_internal', 'gpucredit_report']) s;
+FROM unnest(ARRAY['gpucredit', 'gpucredit_internal', 'gpucredit_report', 'gpucredit_views']) s;
 SELECT is(string_agg(p.oid::regprocedure::text, ' '), NULL, 'PUBLIC may execute nothing')
 FROM pg_proc p WHERE p.pronamespace = ANY ('{gpucredit,gpucredit_internal,gpucredit_report}'::regnamespace[])
 	AND has_function_privilege('gpucredit_test_nobody', p.oid, 'EXECUTE');
 SELECT is(string_agg(c.relname, ' '), NULL, 'PUBLIC may read and write nothing')
-FROM pg_class c WHERE c.relnamespace = 'gpucredit'::regnamespace
+FROM pg_class c WHERE c.relnamespace IN ('gpucredit'::regnamespace, 'gpucredit_views'::regnamespace)
 	AND CASE WHEN c.relkind = 'S' THEN has_sequence_privilege('gpucredit_test_nobody', c.oid, 'USAGE, SELECT, UPDATE')
 		WHEN c.relkind IN ('r', 'p', 'v', 'm') THEN has_table_privilege('gpucredit_test_nobody', c.oid,
 			'SELECT, INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER') END;
@@ -477,11 +563,11 @@ RESET ROLE;
 -- Every table, view, type and operator has a comment.
 SELECT ok(obj_description(c.oid, 'pg_class') <> '', format('%s says what it is', c.oid::regclass))
 FROM pg_class c
-WHERE c.relnamespace = 'gpucredit'::regnamespace AND c.relkind IN ('r', 'p', 'v')
-ORDER BY c.relname;
+WHERE c.relnamespace IN ('gpucredit'::regnamespace, 'gpucredit_views'::regnamespace) AND c.relkind IN ('r', 'p', 'v')
+ORDER BY c.oid::regclass::text;
 SELECT is(string_agg(format('%s.%s', c.oid::regclass, a.attname), ' '), NULL, 'every column that somebody may read says what it is')
 FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-WHERE c.relnamespace = 'gpucredit'::regnamespace AND c.relkind IN ('r', 'p', 'v')
+WHERE c.relnamespace IN ('gpucredit'::regnamespace, 'gpucredit_views'::regnamespace) AND c.relkind IN ('r', 'p', 'v')
 	AND coalesce(col_description(c.oid, a.attnum), '') = ''
 	AND EXISTS (SELECT FROM pg_roles r WHERE r.rolname ~ '^(gpucredit_|pg_monitor$)'
 		AND has_column_privilege(r.oid, c.oid, a.attnum, 'SELECT'));
@@ -494,7 +580,7 @@ SELECT ok(obj_description(oid, 'pg_operator') <> '', format('%s says what it doe
 FROM pg_operator WHERE oprnamespace = 'gpucredit'::regnamespace
 ORDER BY oprname, oprleft, oprright;
 SELECT ok(obj_description(s, 'pg_namespace') <> '', format('schema %s says what it is', s))
-FROM unnest(ARRAY['gpucredit', 'gpucredit_internal', 'gpucredit_report']::regnamespace[]) s;
+FROM unnest(ARRAY['gpucredit', 'gpucredit_internal', 'gpucredit_report', 'gpucredit_views']::regnamespace[]) s;
 SELECT ok(obj_description(p.oid, 'pg_proc') <> '', format('%s says what it does', p.oid::regprocedure))
 FROM pg_proc p
 WHERE p.pronamespace = ANY ('{gpucredit,gpucredit_internal,gpucredit_report}'::regnamespace[])

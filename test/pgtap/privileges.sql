@@ -28,18 +28,20 @@ INSERT INTO listed VALUES
 	'gpucredit'),
 ('schema', '',
 	'gpucredit_internal gpucredit_report'),
+('schema', 'admin app auditor operator tenant',
+	'gpucredit_views'),
 ('function', '',
 	'hold_leased require_account require_job require_organisation'),
 ('function', 'admin',
-	'bind_tenant create_account create_pool grant_tier issue rebuild refund refund_hold revoke revoke_tier set_budget
+	'bind_tenant create_account create_pool grant_tier issue publish_event rebuild refund refund_hold revoke revoke_tier set_budget
 		set_lost_work set_price set_quota set_rate_limit set_resource_price set_slices set_tier suspend_account transfer
 		unbind_tenant uninstall write_off'),
 ('function', 'admin agent',
-	'checkpoint log_put meter meter_batch part_ended checkpoint_loaded'),
+	'checkpoint log_keep log_put meter meter_batch part_ended checkpoint_loaded'),
 ('function', 'admin agent app tenant',
 	'settle'),
 ('function', 'admin agent operator',
-	'heartbeat place placed poke_addresses'),
+	'heartbeat place placed poke_addresses reclaim'),
 ('function', 'admin agent auditor operator',
 	'plan'),
 ('function', 'admin app auditor',
@@ -49,21 +51,21 @@ INSERT INTO listed VALUES
 ('function', 'admin app auditor tenant',
 	'balance buckets buckets_for budgets invoice job_buckets statement tiers_for'),
 ('function', 'admin app operator tenant',
-	'cancel hold_job log_get log_wish release_job'),
+	'cancel hold_job log_get log_wish open_session release_job'),
 ('function', 'admin app tenant',
-	'capture extend_hold hold quote release reserve'),
+	'capture extend_hold hold quote release reserve store_file'),
 ('function', 'admin auditor',
 	'audit_before audit_proof verify_audit'),
 ('function', 'admin auditor operator tenant',
 	'queue'),
 ('function', 'admin auditor operator',
 	'burn_rate capacity_advice cluster_map cron_jobs demand fair_share recent_events plan_with
-		queue_reasons reservations seal_waits upkeep_lags verify'),
+		queue_reasons reservations seal_waits upkeep_lags verify verify_ranges'),
 ('function', 'admin auditor operator pg_monitor',
 	'metric_samples metrics_text'),
 ('function', 'admin operator',
 	'upkeep check_books check_nodes drain end_tenant_transactions expire_credits install_jobs maintain reap_holds
-		reclaim register_node remove_jobs remove_node resume seal_audit set_alert set_node_key set_retry_rule'),
+		register_node remove_jobs remove_node resume seal_audit set_alert set_node_key set_retry_rule'),
 ('internal', '',		-- of reports and screens
 	'html node_blocks queue_plan queued_jobs report_about report_ahead report_balance report_bin_name
 		report_bins report_cell report_chart report_credit report_day report_fairness report_first
@@ -75,18 +77,19 @@ INSERT INTO listed VALUES
 		report_tick report_tile report_tiles report_time report_use report_waiting report_waits
 		runs_out screen_name spend_rate'),
 ('internal', '',
-	'accrued_at accrued_change accrued_difference account_path alert_balances alert_budgets request_digest alert_expiries alert_spend cache_invalidate
+	'accrued_at accrued_change accrued_difference account_path account_spend alert_balances alert_budgets request_digest alert_expiries alert_spend cache_invalidate
 		audit_binding audit_jobs audited_text balance_at balance_kept balance_now balance_of bucket_difference bucket_event
 		bucket_fit buckets_at budget_room_at budgets_at check_accounts check_bills check_buckets check_budgets check_claims
 		balances_recovered builtin_digest check_archive_batches check_devices check_guards check_history check_holds check_jobs check_seals check_settings check_shares check_slices
-		check_audited_terms check_traces clip_for_message cluster_gauges counters credits_combine credits_deserialize credits_serialize delta_day
-		closings_digest cron_gauges cron_job_name cron_job_of cron_tasks dead_held demand_parts archive archive_batch_digest entry_by_bucket entry_by_part event_detail fold_denials fold_spend forget_rows upkeep_rows upkeep_tasks
-		forget forget_events forget_usage high_spend hold_difference is_below
+		check_audited_terms check_traces allocate allocate_quota clip_for_message cluster_gauges counters credits_combine credits_deserialize credits_serialize delta_day
+		book_ranges check_book_range check_seals_of_late
+		capacity_needed capacity_works closings_digest cron_gauges cron_job_name cron_job_of cron_tasks dead_held demand_parts archive archive_batch_digest entry_by_bucket entry_by_part event_detail fold_denials fold_spend forget_rows upkeep_rows upkeep_tasks
+		forget forget_events forget_files forget_output forget_requests forget_usage high_spend instant_text hold_difference in_orgs is_below
 		job_is_sound kept_from kind_rank limits_difference lock_chain lock_events lock_name log_finding metric_families metric_labels micros
 		money_gauges notify_nodes number_events is_tenant_login limit_tenant_logins
 		offer_types part_difference path_buckets period_start queue_gauges raise_alert raise_alerts raise_job_alert refuse_change row_check lock_alert next_departure
 		notify_alert notify_number tenant_timeouts
-		quota_is_sound raise_account_alerts raise_expiry_alerts repair require_amount require_cron require_kept require_report require_role require_sense require_slots
+		quota_is_sound raise_account_alerts raise_expiry_alerts repair require_amount require_cron require_kept require_report require_role require_sense require_slots require_wait_target
 		run_end set_login_timeout set_upkeep_position settings_found audited_settings slice_is_sound spend_day_difference use_day_difference spend_line total_difference unschedule upkeep_position upkeep_until usage_words used_by_few used_difference utc_day utc_midnight write_audit write_event'),
 ('internal', 'admin agent app auditor operator tenant',
 	'avg bill credits_accum credits_accum_inv credits_add credits_avg credits_cmp
@@ -109,11 +112,21 @@ INSERT INTO listed VALUES
 ('view', 'admin auditor tenant',
 	'accounts entries holds'),
 ('view', 'admin auditor',
-	'bucket_whole budget_counter_whole closing_net devices_taken job_wait'),
+	'allocated_devices bucket_whole budget_counter_whole closing_net job_wait'),
 ('view', 'admin auditor operator',
 	'capacity cron_status node_capacity nodes queue_depth retry_rule seal_status seals upkeep_lag'),
 ('view', 'admin auditor operator pg_monitor',
 	'metrics'),
+('view', 'admin app auditor operator tenant',		-- for tools that reflect a schema
+	'gpucredit_views.events gpucredit_views.jobs gpucredit_views.prices gpucredit_views.tiers'),
+('view', 'admin app auditor tenant',
+	'gpucredit_views.alerts'),
+('view', 'admin auditor operator tenant',
+	'gpucredit_views.attempts'),
+('view', 'admin auditor tenant',
+	'gpucredit_views.accounts gpucredit_views.balances gpucredit_views.entries gpucredit_views.holds'),
+('view', 'admin auditor operator',
+	'gpucredit_views.nodes gpucredit_views.pools'),
 ('table', 'admin app auditor operator tenant',
 	'price'),
 ('table', 'admin app auditor tenant',
@@ -122,7 +135,7 @@ INSERT INTO listed VALUES
 	'step_secret'),
 ('table', 'admin auditor',
 	'account_delta account_total accrued attempt_part attempt_watch audit bucket bucket_slice budget budget_counter budget_log
-		budget_slice claim claim_gpu closing denial event_pending eviction fair_usage hold_budget hold_part log_wish lost_work node_cache node_key
+		budget_slice claim claim_gpu closing denial event_pending eviction fair_usage hold_budget hold_part job_file job_session stored_file kept_log log_wish lost_work node_cache node_key
 		node_strike quota quota_lock rate_limit request reservation retry_rule_builtin retry_rule_custom seal seal_leaf seal_pending
 		seal_row spend_day tenant tier_builtin tier_custom tier_grant uncollected upkeep_position usage usage_horizon
 		workload_mix'),
@@ -135,7 +148,7 @@ INSERT INTO listed VALUES
 ('table', 'admin auditor tenant',
 	'account entry hold job'),
 ('sequence', '',
-	'alert_alert_seq audit_audit_seq bucket_bucket_seq entry_entry_seq event_event_seq hold_hold_seq job_job_seq'),
+	'alert_alert_seq audit_audit_seq bucket_bucket_seq entry_entry_seq event_event_seq hold_hold_seq job_job_seq usage_usage_seq'),
 ('type', 'admin agent app auditor operator tenant',
 	'gpucredit.burn_rate_result gpucredit.tiers_for_result gpucredit.recent_events_result gpucredit.queue_reasons_result
 		gpucredit.queue_result gpucredit.report_bucket gpucredit.report_owner gpucredit.report_scope'),
@@ -151,13 +164,13 @@ INSERT INTO listed VALUES
 		gpucredit.explain_result gpucredit.fair_share_result gpucredit.gpureq gpucredit.gpuset
 		gpucredit.heartbeat_result gpucredit.history_result gpucredit.hold_job_result gpucredit.hold_result
 		gpucredit.invoice_result gpucredit.issue_result gpucredit.log_result gpucredit.maintain_result
-		gpucredit.meter_batch_result gpucredit.meter_result gpucredit.metrics_result gpucredit.part_ended_result
+		gpucredit.open_session_result gpucredit.meter_batch_result gpucredit.meter_result gpucredit.metrics_result gpucredit.part_ended_result
 		gpucredit.place_result gpucredit.placed_result gpucredit.plan_with_result gpucredit.poke_addresses_result gpucredit.quote_result gpucredit.rebuild_result gpucredit.refund_result
 		gpucredit.release_result gpucredit.reservation_result gpucredit.reserve_result
 		gpucredit.checkpoint_loaded_result gpucredit.revoke_result gpucredit.seal_audit_result
 		gpucredit.settle_result gpucredit.statement_result gpucredit.sweep_result
 		gpucredit.top_jobs_result gpucredit.top_spenders_result gpucredit.transfer_result gpucredit.uninstall_result
-		gpucredit.usage_by_result gpucredit.write_off_result gpucredit.verify_audit_result gpucredit.verify_result');
+		gpucredit.usage_by_result gpucredit.write_off_result gpucredit.verify_audit_result gpucredit.verify_ranges_result gpucredit.verify_result');
 
 CREATE TEMP VIEW role AS
 	SELECT r.oid, coalesce(substring(r.rolname, '^gpucredit_(?!test_)(.*)$'),
@@ -175,7 +188,8 @@ CREATE TEMP VIEW object AS
 	WHERE e.extname IN ('gpucredit', 'gpucredit_report') AND d.deptype = 'e'
 	UNION
 	SELECT 'pg_class'::regclass, c.oid FROM pg_class c
-	WHERE c.relnamespace = 'gpucredit'::regnamespace AND c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S')
+	WHERE c.relnamespace IN ('gpucredit'::regnamespace, 'gpucredit_views'::regnamespace)
+		AND c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S')
 	UNION
 	SELECT 'pg_proc'::regclass, p.oid FROM pg_proc p
 	WHERE p.pronamespace IN ('gpucredit'::regnamespace, 'gpucredit_internal'::regnamespace, 'gpucredit_report'::regnamespace);
@@ -186,7 +200,9 @@ CREATE TEMP VIEW privilege AS
 		LEFT JOIN role r ON has_function_privilege(r.oid, p.oid, 'EXECUTE')
 	UNION ALL
 	SELECT CASE c.relkind WHEN 'S' THEN 'sequence' WHEN 'v' THEN 'view' ELSE 'table' END,
-		CASE WHEN c.relispartition THEN pg_partition_root(c.oid)::regclass::text || ' (partition)' ELSE c.relname END,
+		CASE WHEN c.relispartition THEN pg_partition_root(c.oid)::regclass::text || ' (partition)'
+			WHEN c.relnamespace = 'gpucredit_views'::regnamespace THEN 'gpucredit_views.' || c.relname
+			ELSE c.relname END,
 		'read', r.short
 	FROM object o JOIN pg_class c ON o.classid = 'pg_class'::regclass AND c.oid = o.objid
 			AND c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S')
@@ -228,7 +244,7 @@ FROM (SELECT p.proname AS name
 	HAVING bool_or(has_function_privilege(r.oid, p.oid, 'EXECUTE'))
 		<> bool_and(has_function_privilege(r.oid, p.oid, 'EXECUTE'))
 	UNION ALL
-	SELECT c.relname
+	SELECT c.oid::regclass::text
 	FROM object o JOIN pg_class c ON o.classid = 'pg_class'::regclass AND c.oid = o.objid
 			AND c.relkind IN ('r', 'p', 'v', 'm', 'f')
 		CROSS JOIN role r
@@ -253,7 +269,8 @@ WHERE CASE WHEN c.relkind = 'S' THEN has_sequence_privilege(r.oid, c.oid, 'USAGE
 		OR has_any_column_privilege(r.oid, c.oid, 'INSERT, UPDATE, REFERENCES') END;
 SELECT is(string_agg(r.short, ', '), NULL, 'no role creates anything in the schemas')
 FROM role r WHERE has_schema_privilege(r.oid, 'gpucredit', 'CREATE')
-	OR has_schema_privilege(r.oid, 'gpucredit_internal', 'CREATE') OR has_schema_privilege(r.oid, 'gpucredit_report', 'CREATE');
+	OR has_schema_privilege(r.oid, 'gpucredit_internal', 'CREATE') OR has_schema_privilege(r.oid, 'gpucredit_report', 'CREATE')
+	OR has_schema_privilege(r.oid, 'gpucredit_views', 'CREATE');
 SELECT is(string_agg(format('%s: %s', r.short, o.objid), ', '), NULL, 'no role may grant')
 FROM object o CROSS JOIN role r
 WHERE CASE o.classid

@@ -4,6 +4,8 @@
 # into a new database and into a new cluster, and compared row by row.  Then
 # keys replay, running attempts are metered and settled, and queued jobs are
 # placed.
+#
+# Long: it takes minutes
 
 use strict;
 use warnings;
@@ -17,8 +19,8 @@ use Time::HiRes qw(time);
 
 my $seed  = $ENV{GC_SEED} || time % 1000000;
 my $dir   = PostgreSQL::Test::Utils::tempdir();
-my $node  = new_node('old', world_conf(), 'log_statement = none');
-my $other = new_node('new', world_conf(), 'log_statement = none');
+my $node  = fresh_node('old', world_conf(), 'log_statement = none');
+my $other = fresh_node('new', world_conf(), 'log_statement = none');
 my (@state, $clock);
 
 diag("GC_SEED=$seed");

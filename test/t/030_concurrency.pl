@@ -5,6 +5,8 @@
 #
 # GC_SEED replays the clients' random choices, GC_STRESS is how many seconds
 # they work.
+#
+# Long: it takes minutes
 
 use strict;
 use warnings;

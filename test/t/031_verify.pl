@@ -204,4 +204,45 @@ is( query($node, $db, q{SET lock_timeout = '2min';
 $dbh->commit;
 verify_empty($node, $db);
 
+# Each organisation is in one of the ranges, and what is of none in the first.
+query($node, $db, q{SELECT count(gpucredit.create_account(o))
+	FROM unnest('{O2,o1!,o1-,o10,o 1,\u00f6,\u4e2d}'::text[]) o} =~ s/\\u(\w{4})/chr(hex($1))/ger);
+my $wrong = q{
+	UPDATE gpucredit.account SET limits = '{}' WHERE account = '';
+	UPDATE gpucredit.node SET leaf = 'nobody set that' WHERE node = 'h1'};
+my $all = q{SELECT v.* FROM gpucredit.verify() v ORDER BY v};
+foreach my $n (2, 100)
+{
+	$dbh->begin_work;
+	$dbh->do($wrong);
+	$dbh->do("CREATE TEMP TABLE r AS SELECT * FROM gpucredit.verify_ranges($n)");
+	is_deeply(
+		$dbh->selectall_arrayref(q{SELECT v.* FROM r CROSS JOIN LATERAL
+			gpucredit.verify(after => r.after, upto => r.upto) v ORDER BY v}),
+		$dbh->selectall_arrayref($all),
+		"at most $n ranges find together what verify() finds in all");
+	is($dbh->selectrow_array(q{SELECT count(*) FROM (SELECT v.org
+			FROM gpucredit.verify() v) v}), 10,
+		'which is something of each organisation and of a node');
+	is($dbh->selectrow_array(q{SELECT count(*) FROM r
+			CROSS JOIN LATERAL gpucredit.verify(after => r.after, upto => r.upto) v
+			WHERE (v.org = '') <> (v.org = '' AND r.range = 1)
+				OR v.org COLLATE "C" <= r.after OR v.org COLLATE "C" > r.upto}), 0,
+		'each range reports its own organisations, the first one the node');
+	is($dbh->selectrow_array(q{SELECT count(*) FROM (SELECT r.*,
+				lag(r.upto) OVER w AS before, lead(1) OVER w AS next, row_number() OVER w AS n
+			FROM r WINDOW w AS (ORDER BY r.range)) r
+			WHERE r.after IS DISTINCT FROM r.before OR r.range <> r.n
+				OR (r.upto IS NULL) <> (r.next IS NULL)}), 0,
+		'a range begins where the one before ends, and the last has no end');
+	cmp_ok($dbh->selectrow_array('SELECT count(*) FROM r'), '<=', $n,
+		'there are no more ranges than asked for');
+	$dbh->rollback;
+}
+query_fails($node, $db, "SELECT * FROM gpucredit.verify($_)", '22023',
+	"verify($_) is refused")
+  foreach ("'o1', after => 'a'", "'o1', upto => 'p'", "after => 'o2', upto => 'o1'",
+	"after => 'o1', upto => 'o1'");
+verify_empty($node, $db);
+
 done_testing();

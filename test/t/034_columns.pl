@@ -23,6 +23,8 @@ my @listed = (
 	[ 'event', '.*', '.*', 'tells somebody what the audit log has; nothing is decided by it' ],
 	[ 'event_pending', '.*', '.*', 'the same, before it is numbered' ],
 	[ 'denial', '.*', '.*', 'counts refusals, which change nothing' ],
+	[ 'kept_log', '.*', '.*', 'output for people to read; nothing is decided by it' ],
+	[ 'stored_file', 'stored_at|\(row\)', '.*', 'texts that no job needs; when they are removed' ],
 	[ 'step_secret', '.*', '.*', 'keys are derived from it; those of later attempts from another one as well' ],
 	[ 'workload_mix', '.*', '.*', 'statistics that packing prefers by' ],
 	[ 'node_cache', '.*', '.*', 'a preference among equally good nodes' ],
@@ -30,6 +32,7 @@ my @listed = (
 	[ 'reservation', '\(row\)', '.*', 'the next cycle makes it again' ],
 	[ 'fair_usage', 'usage|at', '.*', 'decays by the clock; fair_usage_is_charged bounds it by what attempts used' ],
 	[ 'spend_day', '\(row\)|day', '.*', 'averages of recent days for forecasts' ],
+	[ 'usage', 'usage', '.*', 'keeps apart rows of one attempt and one instant' ],
 	[ 'usage_horizon', 'until|\(row\)', 'later|earlier|copy', 'which instants reports refuse; a horizon before what was removed is found by usage_digest' ],
 	[ 'pool', 'cycle|shape|created_at', '.*', 'counters that conflict with older snapshots, and an instant to show' ],
 	[ 'quota', 'cycle', '.*', 'a counter that conflicts with older snapshots' ],
@@ -78,7 +81,7 @@ my @listed = (
 
 my $root = "$FindBin::RealBin/../columns";
 my $node = new_node('main', q{shared_preload_libraries = 'gpucredit'},
-	q{gpucredit.scheduler_interval = 0}, 'autovacuum = off', 'fsync = off');
+	q{gpucredit.scheduler_interval = 0}, 'autovacuum = off');
 my $db = 'columns';
 
 new_database($node, $db);

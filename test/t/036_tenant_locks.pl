@@ -56,7 +56,7 @@ foreach my $case (
 	# four devices at 1 an hour each, which nobody else could have until then
 	my ($paid) = query($node, 'credit', qq{SELECT billed * 900 FROM gpucredit.attempt WHERE job = $job});
 	cmp_ok($paid, '>', .5 + ($waited < 6 ? $waited : 6), "$name: and the seconds for which it waited are billed");
-	is(query($node, 'credit', 'SELECT count(*) FROM gpucredit.devices_taken'), 0,
+	is(query($node, 'credit', 'SELECT count(*) FROM gpucredit.allocated_devices'), 0,
 		"$name: its GPUs are free");
 	ok(!eval { $tenant->do('SELECT 1'); 1 }, "$name: the tenant's session has ended");
 }

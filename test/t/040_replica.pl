@@ -25,9 +25,9 @@ my $standby = PostgreSQL::Test::Cluster->new('standby');
 my (@pids, $account, @after, $since);
 
 diag("GC_SEED=$seed");
-$primary->init(allows_streaming => 1);
+init_node($primary, allows_streaming => 1);
 $primary->append_conf('postgresql.conf',
-	join("\n", 'fsync = on', 'log_statement = none', world_conf(), ''));
+	join("\n", 'log_statement = none', world_conf(), ''));
 $primary->start;
 $primary->backup('base');
 $standby->init_from_backup($primary, 'base', has_streaming => 1);

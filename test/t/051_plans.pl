@@ -11,7 +11,7 @@ use lib "$FindBin::RealBin/../perl";
 use GpuCredit;
 use Test::More;
 
-my $node = new_node('plans', 'autovacuum = off', 'fsync = off');
+my $node = new_node('plans', 'autovacuum = off');
 
 new_database($node, 'plans');
 query($node, 'plans', q{

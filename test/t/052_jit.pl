@@ -15,7 +15,7 @@ use Test::More;
 
 my $node = new_node('jit',
 	"shared_preload_libraries = 'gpucredit,auto_explain'",
-	'fsync = off', 'autovacuum = off', 'max_locks_per_transaction = 512');
+	'autovacuum = off', 'max_locks_per_transaction = 512');
 
 plan skip_all => 'this server has no JIT'
   unless query($node, 'postgres', 'SELECT pg_jit_available()') eq 't';

@@ -11,7 +11,7 @@ use lib "$FindBin::RealBin/../perl";
 use GpuCredit;
 use Test::More;
 
-my $node = new_node('upkeep_time', 'autovacuum = off', 'fsync = off',
+my $node = new_node('upkeep_time', 'autovacuum = off',
 	q{gpucredit.upkeep_time = '10ms'}, q{gpucredit.usage_retention = '1d'},
 	q{gpucredit.usage_interval = '1min'}, q{gpucredit.node_lost = 0});
 my $dbh;
@@ -47,6 +47,9 @@ foreach my $task (
 	[ 'expire_credits', 'SELECT affected FROM gpucredit.expire_credits()', 6000, 'expire_credits' ],
 	[ 'seal_audit', 'SELECT sum(affected) FROM gpucredit.seal_audit()', undef, 'seal_audit' ],
 	[ 'fold_denials', q{SELECT affected FROM gpucredit.upkeep('fold_denials')}, 6000, 'fold_denials' ],
+	# of one instant; those of payments stay
+	[ 'forget_requests', q{SELECT affected FROM gpucredit.upkeep('forget') WHERE task = 'forget_requests'},
+		6001, 'forget_requests' ],
 	[ 'forget_usage', q{SELECT affected FROM gpucredit.upkeep('forget_usage')}, $removed->(), 'forget_usage' ])
 {
 	my ($name, $call, $all, $lag) = @$task;
@@ -70,7 +73,12 @@ foreach my $task (
 # when all organisations were looked at
 is(lag('raise_alerts'), 0, 'raise_alerts was not called, and has no position');
 one(q{SELECT affected FROM gpucredit.upkeep('raise_alerts')}) foreach 1 .. 3;
-$dbh->do(q{SET gpucredit.clock = '2030-03-01 00:10+00'});
+$dbh->do(q{SET gpucredit.clock = '2030-03-31 00:00+00'});
+$dbh->do(q{SET DateStyle = 'SQL, DMY'});
+one(q{SELECT affected FROM gpucredit.upkeep('raise_alerts')}) foreach 1 .. 3;
+$dbh->do(q{RESET DateStyle});
+is(lag('raise_alerts'), 0, 'a position reads the same in a session with another DateStyle');
+$dbh->do(q{SET gpucredit.clock = '2030-03-31 00:10+00'});
 is(lag('raise_alerts'), 600, 'raise_alerts is late by what passed since its last pass began');
 one(q{SELECT affected FROM gpucredit.upkeep('raise_alerts')}) foreach 1 .. 3;
 is(lag('raise_alerts'), 0, '... until the next pass');
@@ -81,7 +89,7 @@ $dbh->do(q{SELECT gpucredit.heartbeat('n')});
 $dbh->do(q{SELECT count(*) FROM gpucredit.place()});
 is(lag('check_nodes'), 0, 'no node is gone');
 $dbh->do(q{SELECT gpucredit.reclaim('n', '1 min')});
-$dbh->do(q{SET gpucredit.clock = '2030-03-01 00:21+00'});
+$dbh->do(q{SET gpucredit.clock = '2030-03-31 00:21+00'});
 is(lag('check_nodes'), 600, 'check_nodes is late by what passed since the node is gone');
 $dbh->do(q{SELECT gpucredit.check_nodes()});
 is(lag('check_nodes'), 0, '... until it has settled the job there');

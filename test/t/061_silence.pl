@@ -20,7 +20,7 @@ my @conf = (
 	'gpucredit.node_suspect = 0', "gpucredit.stop_grace = '1h'");
 my $primary = PostgreSQL::Test::Cluster->new('primary');
 
-$primary->init(allows_streaming => 1);
+init_node($primary, allows_streaming => 1);
 $primary->append_conf('postgresql.conf', join("\n", @conf, ''));
 $primary->start;
 new_database($primary, 'credit');

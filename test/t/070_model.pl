@@ -17,7 +17,7 @@ use Test::More;
 
 my $ops   = $ENV{GC_OPS} || 5000;
 my @seeds = $ENV{GC_SEED} ? ($ENV{GC_SEED}) : (1 .. $ENV{GC_SEEDS} || 8);
-my $node  = new_node('main', 'fsync = off', 'synchronous_commit = off',
+my $node  = new_node('main', 'synchronous_commit = off',
 	'full_page_writes = off', 'shared_buffers = 64MB',
 	'gpucredit.node_suspect = 0', 'gpucredit.node_lost = 0',
 	'gpucredit.heartbeat_timeout = 172800',

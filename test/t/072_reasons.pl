@@ -20,7 +20,7 @@ use Time::HiRes qw(time);
 
 my $seed   = $ENV{GC_SEED} || 1;
 my $worlds = $ENV{GC_WORLDS};
-my $node   = new_node('reasons', 'jit = off', 'fsync = off',
+my $node   = new_node('reasons', 'jit = off',
 	'gpucredit.node_suspect = 20s', 'gpucredit.node_lost = 60s');
 my $OF_DEVICE = qr/MiB of a device's memory wanted/;
 my $begun = time;

@@ -25,7 +25,7 @@ use constant { MEMORY => 80_000, BEAT => 10, GRACE => 30 };
 
 my $runs = $ENV{GC_RUNS} || 400;
 my $seed = $ENV{GC_SEED} || 1 + int(rand(1_000_000));
-my $node = new_node('main', 'fsync = off', 'synchronous_commit = off',
+my $node = new_node('main', 'synchronous_commit = off',
 	'jit = off');
 my $now = 1_924_992_000;		# 2031-01-01
 my (%price, $agent);

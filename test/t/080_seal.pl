@@ -169,7 +169,7 @@ my $head = query($node, 'credit', 'SELECT seal FROM gpucredit.seals ORDER BY bat
 
 command_ok([ 'pg_dump', '-Fc', '-f', "$dir/dump", $node->connstr('credit') ],
 	'pg_dump');
-my $other = new_node('other');
+my $other = fresh_node('other');
 
 query($other, 'postgres', 'CREATE DATABASE credit');
 command_ok(

@@ -19,8 +19,8 @@ use Time::HiRes qw(sleep time);
 my $node = PostgreSQL::Test::Cluster->new('primary');
 
 # Without preload the setting says that it does nothing.
-$node->init(allows_streaming => 1);
-$node->append_conf('postgresql.conf', "fsync = on\nmax_connections = 50\n");
+init_node($node, allows_streaming => 1);
+$node->append_conf('postgresql.conf', "max_connections = 50\n");
 $node->start;
 new_database($node, 'credit');
 my ($status, $out, $err) = $node->psql('credit',
@@ -105,6 +105,8 @@ sleep(0.2);
 $dbh->do(q{SELECT gpucredit.resume('n2')});
 ok(soon(sub { attempts($dbh, $third) == 1 }), 'or a node comes back');
 finish_all($dbh);
+ok($node->poll_query_until('credit', 'SELECT count(*) > 0 FROM gpucredit.seals'),
+	'the upkeep worker seals, as nobody else does');
 
 # Other callers run cycles too, at any isolation level: no device is given
 # twice.
@@ -320,6 +322,10 @@ is("@tries", join(' ', map { $_ > 6 ? 60000 : 1000 * 2**($_ - 1) } 1 .. @tries),
 query($node, 'credit', 'DROP TRIGGER fail ON gpucredit.pool');
 ok(soon(sub { attempts($dbh, $bad) == 1 }, 180), 'it recovers by itself');
 finish_all($dbh);
+
+is(query($node, 'credit', q{SELECT count(*) FROM (SELECT s.sealed_at - lag(s.sealed_at)
+			OVER (ORDER BY s.batch) AS pause FROM gpucredit.seals s) s
+		WHERE s.pause BETWEEN '1 s' AND '50 s'}), '0', 'the worker has sealed once a minute');
 
 # The extension goes and comes back.
 $dbh->disconnect;

@@ -41,7 +41,7 @@ C
 plan skip_all => 'no C compiler makes a library here'
   if system("cc -shared -fPIC -o $dir/clock.so $dir/clock.c -ldl >$dir/cc.log 2>&1") != 0;
 
-$node->init;
+init_node($node);
 $node->append_conf(
 	'postgresql.conf', q{
 shared_preload_libraries = 'gpucredit'

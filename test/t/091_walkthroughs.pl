@@ -16,7 +16,7 @@ use Test::More;
 
 my $folder = "$FindBin::RealBin/../../docs/walkthroughs";
 my @scripts = sort glob("$folder/*.sql");
-my $node = new_node('stories', 'fsync = off', 'autovacuum = off');
+my $node = new_node('stories', 'autovacuum = off');
 
 cmp_ok(scalar @scripts, '>=', 6, 'there are walkthroughs');
 foreach my $script (@scripts)

@@ -14,7 +14,7 @@ use Test::More;
 my $seed = $ENV{GC_SEED} || 1;
 my $jobs = $ENV{GC_JOBS} || 400;
 my $days = $ENV{GC_DAYS} || 2;
-my $node = new_node('main', 'fsync = off', 'synchronous_commit = off',
+my $node = new_node('main', 'synchronous_commit = off',
 	'full_page_writes = off', 'jit = off');
 
 new_database($node, 'month');

@@ -21,7 +21,7 @@ cmp_ok(scalar(@blocks), '>=', 12, 'there are commands');
 
 my $node = PostgreSQL::Test::Cluster->new('primary');
 
-$node->init(allows_streaming => 1);
+init_node($node, allows_streaming => 1);
 $node->append_conf('postgresql.conf',
 	join('', "max_connections = 50\n",
 		map { $_->[0] eq 'conf' ? $_->[1] =~ s{/run/postgresql}{$node->host}er : () } @blocks));
@@ -56,9 +56,23 @@ $node->start;
 verify_empty($node, 'mydb',     'the database');
 query($node, 'postgres', 'ALTER DATABASE mydb_before ALLOW_CONNECTIONS true');
 verify_empty($node, 'mydb_before', 'the one before it');
-cmp_ok(query($node, 'mydb_before', 'SELECT count(*) FROM gpucredit.seals'), '>',
-	query($node, 'mydb', 'SELECT count(*) FROM gpucredit.seals'),
-	'something was sealed while the dump was made');
+is(query($node, $_->[0], q{SELECT count(*) FROM gpucredit.accounts WHERE account = 'late'}), $_->[1],
+	"an account that was made after the dump is $_->[2]")
+  foreach [ 'mydb_before', 1, 'in the database from before' ], [ 'mydb', 0, 'not in the restored one' ];
+is(query($node, 'mydb_before', 'SELECT audits_unsealed FROM gpucredit.seal_status'), 0,
+	'and its audit row was sealed');
+
+# The queries of docs/slo.md: those in SQL run, and those for Prometheus name metrics that there are.
+my $slo = slurp_file("$root/docs/slo.md");
+my @sql = $slo =~ /^```sql\n(.*?)^```/msg;
+my ($daemon) = slurp_file("$root/http/src/counters.c");
+my @unknown = grep { my $name = s/_(?:bucket|count|sum)$//r; $daemon !~ /# TYPE $name / &&
+	!query($node, 'mydb', "SELECT count(*) FROM gpucredit_internal.metric_families() f WHERE 'gpucredit_' || f.family = '$name'") }
+	join('', $slo =~ /^```promql\n(.*?)^```/msg) =~ /\b(gpucreditd?_\w+)/g;
+
+cmp_ok(scalar(@sql), '>=', 3, 'objectives have queries');
+like(query($node, 'mydb', "SET ROLE gpucredit_auditor;\n$_"), qr/^[\d.|{},\w]*$/, 'an auditor measures: ' . s/\n.*//sr) foreach @sql;
+is(join(' ', @unknown), '', 'and Prometheus by metrics that there are');
 $node->stop;
 
 # The page explains each alert and each event of the log, and no others.
@@ -76,6 +90,10 @@ foreach my $file (glob("$root/src/*/*.c $root/src/*/*/*.c"))
 my %explained = map { map { $_ => 1 } /`(\w+)`/g } $text =~ /^\| (`\w+`(?:, `\w+`)*) \|/mg;
 
 is_deeply([ sort keys %told ], [ sort keys %alerts ], 'every alert is explained');
+my $rules = slurp_file("$root/monitoring/alerts.yml");
+my %runbook = map { $_ => 1 } $rules =~ m{runbook_url: '\{\{ or \$externalLabels\.gpucredit_docs "[^"]+" \}\}/operating\.md#(\w+)'}g;
+is_deeply([ sort keys %runbook ], [ sort map { lc } keys %alerts ], 'every alert has the address of its runbook');
+is(join(' ', grep { $text !~ /^\| \w+ \| <a id="$_"><\/a>/m } sort keys %runbook), '', 'which leads to its line');
 is_deeply([ sort keys %explained ], [ sort keys %events ], 'every event of the log is explained');
 
 # What the pages name exists, with the quoted words.
@@ -96,9 +114,9 @@ foreach my $page (qw(docs/operating.md docs/consistency.md),
 	is(join(', ', @missing), '', "$page names what is there");
 }
 
-# Each code that a function's comment names is in the reference's table.
-my %code = map { $_ => 1 } map { /\w+/g }
-  slurp_file("$root/docs/reference.md") =~ /^\| ([0-9A-Z]{5}(?:, [0-9A-Z]{5})*) \|/mg;
+# Each code that a function's comment names is explained by the reference.
+my %code = map { $_ => 1 }
+  slurp_file("$root/tools/lib/reference.pl") =~ /^\t\[ '?(\w{5})'? => /mg;
 my %thrown;
 
 foreach my $file (glob("$root/sql/gpucredit/*.sql"))

@@ -238,6 +238,18 @@ is(scalar(grep { /^gpucredit event=verify_failed invariant="/ } @told), $found +
 like(join("\n", @told), qr/invariant="sealed_row_changed" subject="audit \d+"/,
 	'also a sealed row that was changed');
 like(join("\n", @told), qr/invariant="append_only_is_guarded"/, 'and a guard that is gone');
+# The job of pg_cron checks range after range, and commits after each.
+my $checks = one(q{SELECT command FROM gpucredit_internal.cron_tasks() WHERE task = 'check_books'});
+my $commits = one(q{SELECT pg_catalog.txid_snapshot_xmax(pg_catalog.txid_current_snapshot())});
+$dbh->do($checks =~ s/PERFORM gpucredit_internal\.check_book_range/PERFORM pg_catalog.txid_current(); $&/r);
+cmp_ok(one(q{SELECT pg_catalog.txid_snapshot_xmax(pg_catalog.txid_current_snapshot())}) - $commits, '>=',
+	one(q{SELECT count(*) FROM gpucredit_internal.book_ranges()}), 'each range is a transaction');
+is_deeply([ sort grep { /verify_failed/ } lines() ], [ sort grep { /verify_failed/ } @told ],
+	'the job of pg_cron tells the same');
+is(one(q{SELECT sum(gpucredit_internal.check_book_range(r.after, r.upto)) FROM gpucredit.verify_ranges(3) r})
+		- (one(q{SELECT count(*) FROM gpucredit.verify_ranges(3)}) - 1)
+		* one(q{SELECT count(*) FROM gpucredit.verify() WHERE invariant = 'append_only_is_guarded'}),
+	$found, 'and ranges together find the same; a guard that is gone is told by each');
 $dbh->disconnect;
 
 # The worker comes, goes, and fails.

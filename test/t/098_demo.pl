@@ -60,7 +60,7 @@ ok(-d $state, 'which is still there');
 
 # The cluster that --keep leaves.
 my $lib  = "$FindBin::RealBin/../../tools/lib";
-my $node = new_node('demo', 'fsync = off');
+my $node = new_node('demo');
 my ($out, $err) = ('', '');
 
 new_database($node, 'demo', 'gpucredit_report');

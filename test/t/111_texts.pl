@@ -45,7 +45,7 @@ my %text = map { $_ => 1 } qw(
   cancel.reason hold_job.reason release_job.reason checkpoint.uri drain.reason issue.memo refund.reason
   part_ended.log_uri part_ended.message refund_hold.reason revoke.reason
   set_retry_rule.advice settle.log_uri log_put.message
-  settle.message write_off.reason);
+  settle.message store_file.body write_off.reason);
 # Keys are the caller's own, and as long as names.
 my %key = map { ($_ => 1) } qw(empty), '10 MB', '10 MB squeezed', 'cut at 255';
 # Texts with a grammar of their own.
@@ -58,7 +58,7 @@ my %grammar = map { $_ => 1 } qw(
   report_html.org);
 
 my $node = new_node('main', "shared_preload_libraries = 'gpucredit'",
-	'fsync = off', 'log_statement = none', "log_min_error_statement = panic");
+	'log_statement = none', "log_min_error_statement = panic");
 
 new_database($node, 'credit', 'gpucredit_report');
 $node->safe_psql('credit', Calls::logins());

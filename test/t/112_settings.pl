@@ -10,9 +10,10 @@ use FindBin;
 use lib "$FindBin::RealBin/../perl", "$FindBin::RealBin/../hostile";
 use Calls;
 use GpuCredit;
+use IPC::Run;
 use Test::More;
 
-my $node = new_node('main', "shared_preload_libraries = 'gpucredit'", 'fsync = off');
+my $node = new_node('main', "shared_preload_libraries = 'gpucredit'");
 my %code = (yes => '', no => '42501', start => '55P02');
 
 new_database($node, 'credit');
@@ -31,16 +32,19 @@ my %value = map { split /\|/ } split /\n/, query($node, 'credit', q{
 	FROM pg_settings WHERE name LIKE 'gpucredit.%'});
 
 is_deeply([ sort keys %expected ], [ sort keys %value ], 'every setting is in settings.txt');
+my $page = reference_page();
 is_deeply(
-	[ sort { $a cmp $b } slurp_checkout('docs/reference.md') =~ /^\| `(gpucredit\.\w+)` \|/mg ],
-	[ sort keys %value ], 'and in docs/reference.md');
-my %default = slurp_checkout('docs/reference.md') =~ /^\| `(gpucredit\.\w+)` \| ([^|]+?) \|/mg;
+	[ sort { $a cmp $b } $page =~ /^\| `(gpucredit\.\w+)` \|/mg ],
+	[ sort keys %value ], 'and in the reference');
+my %default = $page =~ /^\| `(gpucredit\.\w+)` \| ([^|]+?) \|/mg;
 s/^\(empty\)$// foreach values %default;
 is(query($node, 'credit', 'SELECT s.name, s.boot_val, s.unit FROM pg_settings s JOIN (VALUES '
 	  . join(', ', map { "('$_', '$default{$_}')" } sort keys %default) . q{)
 	AS d (name, value) USING (name)
 	WHERE CASE WHEN s.unit IN ('ms', 's', 'min')
 		THEN (s.boot_val || s.unit)::interval <> d.value::interval
+		WHEN s.unit IN ('kB', 'MB')
+		THEN pg_size_bytes(s.boot_val || s.unit) <> pg_size_bytes(d.value)
 		ELSE coalesce(s.boot_val, '') <> d.value END ORDER BY 1}), '', 'with its default');
 is_deeply(
 	[ sort @roles ],
@@ -177,6 +181,18 @@ is( query($node, 'credit', q{
 	'', 'and there of constant text');
 verify_empty($node, 'credit');
 done_testing();
+
+# The page that tools/reference writes.
+sub reference_page
+{
+	my $program = "$FindBin::RealBin/../../tools/lib/reference.pl";
+	my @server  = ('env', 'PGHOST=' . $node->host, 'PGPORT=' . $node->port);
+	my ($page, $errors);
+
+	IPC::Run::run([ @server, $^X, $program, 'credit' ], '<', \undef, '>', \$page, '2>', \$errors)
+	  or die "$program failed:\n$errors";
+	return $page;
+}
 
 sub connect_as
 {

@@ -14,13 +14,14 @@ use Fuzz;
 use GpuCredit;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use Time::HiRes 'sleep';
 
 my $seconds = $ENV{GC_CALLS_SECONDS} || 25;
 my $seed    = $ENV{GC_SEED} || 1;
 my $results = "$ENV{TESTDIR}/fuzz";
 my @roles   = (@Calls::ROLES, 'admin', 'app', 'agent', 'nobody');
 my $node    = new_node('main', "shared_preload_libraries = 'gpucredit'",
-	'fsync = off', 'gpucredit.clock_skew = 1d', 'gpucredit.heartbeat_timeout = 3',
+	'gpucredit.clock_skew = 1d', 'gpucredit.heartbeat_timeout = 3',
 	'gpucredit.node_suspect = 5', 'gpucredit.node_lost = 8',
 	'gpucredit.stop_grace = 2', 'gpucredit.claim_timeout = 5',
 	'gpucredit.elastic_idle_delay = 1', 'gpucredit.retry_backoff = 1',
@@ -40,15 +41,19 @@ $node->safe_psql('credit', Calls::logins());
 	{
 		eval { $dbh->do(Calls::sql($call)) };
 	}
+	# Calls about running attempts find some.
+	$dbh->do(q{SELECT gpucredit.issue('acme', '', 'fuzz', 1000000),
+		gpucredit.register_node('default', 'n9', 'H100', 64, 81920)});
+	$dbh->do("SELECT gpucredit.reserve('acme', '', 'long $_', '1xH100', '20 h')") foreach 1 .. 40;
 }
 
 my $bad = wait_for_children(
 	in_parallel(
-		scalar(@roles),
+		scalar(@roles) + 1,
 		sub {
 			my ($i) = @_;
 
-			client($i);
+			return $i < @roles ? client($i) : honest_agent('n9');
 		}));
 is($bad, 0, 'no client lost its connection');
 
@@ -70,13 +75,49 @@ note(join(', ', map { "$_: $codes{$_}" } sort keys %codes));
 cmp_ok($calls, '>', 1000, "$calls calls");
 my @never = grep { !$called{$_}{ok} } sort keys %called;
 note("never succeeded: @never");
-cmp_ok(scalar(@never), '<=', 10, 'nearly all functions have succeeded, too')
+# Some cannot succeed here, as there is no pg_cron, and others need a chance
+# that seldom comes, such as the number of an attempt that has just ended.
+cmp_ok(scalar(@never), '<', keys(%called) / 6, 'most functions have succeeded, too')
   if $calls >= 30000;
 unlike(slurp_file($node->logfile), qr/PANIC|TRAP:|terminated by signal|server process|\bXX00\d\b/,
 	'the log has no crash, no assertion and no internal error');
 verify_empty($node, 'credit');
 
 done_testing();
+
+# A node's agent, which runs what it is told to run until the clients end.
+sub honest_agent
+{
+	my ($name) = @_;
+	my $dbh = connect_to($node, 'credit');
+	my $until = time + $seconds;
+	my %runs;
+
+	while (time < $until)
+	{
+		my $rows = eval {
+			$dbh->do('SELECT gpucredit.place(pool) FROM (VALUES ($1)) v (pool)', undef, 'default');
+			$dbh->selectall_arrayref(
+				'SELECT org, job, attempt, action FROM gpucredit.heartbeat($1, NULL, $2)',
+				undef, $name, [ sort keys %runs ]);
+		};
+
+		foreach my $row (@{ $rows || [] })
+		{
+			my $key = join('/', @$row[ 0 .. 2 ]);
+
+			$runs{$key} = 1 if $row->[3] eq 'start';
+			next unless $row->[3] eq 'stop' && delete $runs{$key};
+			eval {
+				$dbh->do('SELECT gpucredit.part_ended($1, $2, $3, $4, $5, 137, NULL, $6)',
+					undef, @$row[ 0 .. 2 ], $name, 'cancelled', '1 s');
+			};
+		}
+		sleep(0.5);
+	}
+	$dbh->disconnect;
+	return;
+}
 
 # One client's calls.
 sub client

@@ -23,7 +23,7 @@ my ($pgbouncer) = grep { -x } '/usr/sbin/pgbouncer', '/usr/bin/pgbouncer';
 plan skip_all => 'no pgbouncer here' unless $pgbouncer;
 
 # autovacuum would invalidate plans, and planning reads tables
-my $node = new_node('main', "shared_preload_libraries = 'gpucredit'", 'fsync = off', 'autovacuum = off');
+my $node = new_node('main', "shared_preload_libraries = 'gpucredit'", 'autovacuum = off');
 my (%pooler, $dir);
 
 new_database($node, 'credit');

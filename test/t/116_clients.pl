@@ -7,8 +7,12 @@
 # must end with the same job, held and billed once.  Started again, when no
 # alert comes, it ends as well.
 #
+# The page's programs that reflect the schema gpucredit_views run as a tenant,
+# whom the same database has beside others: SQLAlchemy without a warning, and
+# Drizzle with the packages of test/reflect/package-lock.json.
+#
 # Packages: python3-psycopg libpostgresql-jdbc-java default-jdk-headless
-# Packages: golang-go golang-github-lib-pq-dev npm:npm
+# Packages: golang-go golang-github-lib-pq-dev npm:npm python3-sqlalchemy python3-psycopg2
 
 use strict;
 use warnings;
@@ -50,6 +54,7 @@ program('Python', 'clients.py');
 program('Node',   'clients.js') if npm_install('pg');
 program('Java',   'Clients.java');
 program('Go',     'clients.go');
+reflection();
 
 # What READ COMMITTED is for.
 $node->safe_psql('mydb', q{
@@ -125,6 +130,93 @@ sub output_of
 
 	ok($done, "$name: the program ends well") or diag($err // $@);
 	return ($out // '') =~ s/True/true/r =~ s/False/false/r;
+}
+
+# How many rows of each view belong to the tenant.
+sub own_rows
+{
+	return split /[|\n]/, $node->safe_psql('mydb', q{
+		SELECT 'accounts', count(*) FROM gpucredit.account WHERE (org, account) = ('acme', 'vision')
+		UNION ALL SELECT 'balances', count(*) FROM gpucredit.account WHERE (org, account) = ('acme', 'vision')
+		UNION ALL SELECT 'alerts', count(*) FROM gpucredit.alert WHERE (org, account) = ('acme', 'vision')
+		UNION ALL SELECT 'entries', count(*) FROM gpucredit.entry WHERE (org, account) = ('acme', 'vision')
+		UNION ALL SELECT 'holds', count(*) FROM gpucredit.hold WHERE (org, account) = ('acme', 'vision')
+		UNION ALL SELECT 'attempts', count(*) FROM gpucredit.attempt WHERE (org, account) = ('acme', 'vision')
+		UNION ALL SELECT 'jobs', count(*) FROM gpucredit.job WHERE (org, account) = ('acme', 'vision')
+		UNION ALL SELECT 'prices', count(*) FROM gpucredit.price
+		UNION ALL SELECT 'tiers', count(*) FROM gpucredit.tier
+		UNION ALL SELECT 'available', coalesce((SELECT available FROM gpucredit.balance('acme', 'vision')), -1)});
+}
+
+# Runs the page's programs that reflect a schema, as a tenant.  What they must
+# find is counted in the tables.
+sub reflection
+{
+	my ($section) = $page =~ /^## Tools that reflect a schema\n(.*?)(?=^## |\z)/ms;
+	my ($sql)     = $section =~ /^```sql\n(.*?)^```/ms;
+	my ($url)     = $section =~ /^export REFLECT_URL='(.*)'$/m;
+	my ($python, $typescript) = $section =~ /^### SQLAlchemy\n(.*?)^### Drizzle\n(.*)/ms;
+	my ($done, $out, $err, %read);
+	local $ENV{REFLECT_URL} = $url =~ s{127\.0\.0\.1}{127.0.0.1:${\ $node->port}}r;
+	local $ENV{HOME}        = "$dir/reflect";
+
+	# Another account of the organisation and another organisation have rows of
+	# every kind as well, and the tenant has an alert without a period.
+	$node->safe_psql('mydb', $sql);
+	$node->safe_psql('mydb', q{
+		SELECT gpucredit.create_account('acme', 'speech'), gpucredit.create_account('rival');
+		SELECT gpucredit.issue('rival', '', 'rival', 1000);
+		SELECT gpucredit.hold(org, account, 'hold of ' || account, 1, '1 h'),
+			gpucredit.set_alert(org, account, 100000),
+			gpucredit.reserve(org, account, 'job of ' || account, '1xH100', '1 hour')
+		FROM (VALUES ('acme', 'vision'), ('acme', 'speech'), ('rival', '')) AS a (org, account);
+		SELECT gpucredit.set_budget('acme', 'vision', 1000, 'none', alert_at => '{0.000001}');
+		SELECT gpucredit.hold('acme', 'vision', 'of the budget', 1, '1 h')});
+	my %own = own_rows();
+
+	is(scalar(grep { $own{$_} == 0 } keys %own), 0, 'the tenant has something in every view');
+	is($node->safe_psql('mydb', q{SELECT count(*) FROM gpucredit.alert WHERE period_start = '-infinity'}),
+		1, '... and an alert of a budget without a period');
+
+	mkdir "$dir/reflect" or die "could not make a folder: $!";
+	append_to_file("$dir/reflect/reflect.py", $python =~ /^```python\n(.*?)^```/ms);
+	my ($command) = $python =~ /^(python3 .*)$/m;
+	# Jobs of other sections may start and end meanwhile: then it reads again.
+	for my $tries (1 .. 20)
+	{
+		my %before = %own;
+
+		$done = IPC::Run::run([ 'sh', '-c', "cd '$dir/reflect' && $command" ],
+			'<', \undef, '>', \$out, '2>', \$err, IPC::Run::timeout(180));
+		%own = own_rows();
+		last unless $done && grep { $own{$_} ne $before{$_} } keys %own;
+	}
+	ok($done, 'SQLAlchemy reads every view that a tenant may read') or diag $err;
+	is($err, '', '... and warns of nothing');
+	%read = $out =~ /^(\w+) (\d+)$/mg;
+	is(join(' ', sort keys %read), 'accounts alerts attempts balances entries events holds jobs prices tiers',
+		'... which are these');
+	my $available = delete $own{available};
+	is_deeply({ map { $_ => $read{$_} } keys %own }, \%own, '... with his own rows and no others');
+	is(($out =~ /^(\[.*\])$/m)[0], "[('vision', '$available')]", '... and exact amounts');
+
+	append_to_file("$dir/reflect/drizzle.config.ts", $typescript =~ /^```ts\n(.*?)^```/ms);
+	append_to_file("$dir/reflect/reflect.ts", $typescript =~ /^```typescript\n(.*?)^```/ms);
+	append_to_file("$dir/reflect/$_", slurp_checkout("test/reflect/$_"))
+	  foreach qw(package.json package-lock.json);
+	my $commands = join(' && ', grep { /^npx / } split /\n/, $typescript);
+	ok(IPC::Run::run([ 'sh', '-c', "cd '$dir/reflect' && npm ci --no-audit --no-fund --no-update-notifier"
+				. " --loglevel=error >npm.log && $commands" ],
+			'<', \undef, '>', \$out, '2>', \$err, IPC::Run::timeout(300)),
+		'Drizzle reads what its introspection of the views has made') or diag "$out$err";
+	my $schema = slurp_file("$dir/reflect/drizzle/schema.ts");
+	is(scalar(() = $schema =~ /^export const \w+InGpucreditViews = gpucreditViews\.view\(/mg), 12,
+		'... which has all views');
+	unlike($schema, qr/failed to parse database type|unknown\(/, '... and understood the type of every column');
+	like($out, qr/^vision \Q$available\E$/m, '... with exact amounts');
+	is(scalar(() = $out =~ /^\d+ (?:queued|unfunded|starting|running|stopping|completed|failed|timeout|cancelled) \S+$/mg),
+		$own{jobs}, '... and the jobs of the tenant');
+	return;
 }
 
 # Starts a proxy between client and server; returns its address and process.

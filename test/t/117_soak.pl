@@ -3,6 +3,8 @@
 # Agents, submitters, tenants, upkeep, sealing and reports work at once.  No call
 # may fail, every table is printed, and the books hold.  How fast it is, and
 # what a hundred times the size does, is for tools/soak to tell.
+#
+# Long: it takes minutes
 
 use strict;
 use warnings;
@@ -14,7 +16,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $lib  = "$FindBin::RealBin/../../tools/lib";
-my $node = new_node('main', 'fsync = off', 'max_connections = 300',
+my $node = new_node('main', 'max_connections = 300',
 	"shared_preload_libraries = 'gpucredit'", "gpucredit.database = 'soak'",
 	"gpucredit.node_suspect = '2min'", "gpucredit.node_lost = '5min'",
 	"gpucredit.heartbeat_timeout = '1min'");

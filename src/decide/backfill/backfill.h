@@ -1,6 +1,6 @@
 /*
  * backfill.h
- *	  Devices reserved for jobs that cannot start now.
+ *	  Reservations: devices that are kept for jobs that cannot start now.
  */
 #ifndef DECIDE_BACKFILL_H
 #define DECIDE_BACKFILL_H

@@ -1,36 +1,40 @@
 /*
  * expected_start.c
- *	  When reserved jobs are expected to start.
+ *	  Estimates when jobs with a reservation will start.
  *
- * Reservations are made as if everything used its whole wall limit, so that
- * what is promised holds.  Most jobs end before that.  A reservation is
- * expected to begin once the last end of its devices is likely to be over,
- * and never later than promised.  Each reservation counts for those after it.
+ * Reservations are made as if all jobs used their whole wall limits, so that
+ * what is promised can be kept.  Most jobs end earlier.  A reservation is
+ * expected to begin when the last job on its devices is likely to have ended,
+ * and never later than promised.  The reservations made before a reservation
+ * count like running jobs.
  */
 #include <string.h>
 
 #include "decide/core/fit.h"
 
-/* Something that has part of a node, and when it is over. */
+/* A part of a node that a job uses, and when the job ends. */
 typedef struct LikelyEnd
 {
-	int64_t		limit;			/* over by then, as reservations assume */
-	int64_t		likely;			/* likely to be over by then */
+	int64_t		limit;			/* time at which the job ends, as reservations
+								 * assume */
+	int64_t		likely;			/* time at which the job is likely to have
+								 * ended */
 	const DecidePart *part;
-	int32_t		next;			/* of the same node, -1: none */
+	int32_t		next;			/* index of the next end on the same node, or
+								 * -1 */
 } LikelyEnd;
 
 typedef struct LikelyEnds
 {
 	const DecideInput *input;
-	int32_t    *first;			/* by node, -1: none */
-	bool	   *reserved;		/* by node */
+	int32_t    *first;			/* first end on each node, or -1 */
+	bool	   *reserved;		/* whether anything is reserved on each node */
 	LikelyEnd  *items;
 	int32_t		n;
 } LikelyEnds;
 
 /*
- * Note what has some parts, on nodes where anything is reserved.
+ * Adds ends for the parts of a job that are on nodes with reservations.
  */
 static void
 ends_note(LikelyEnds *ends, const DecidePart *parts, int32_t n,
@@ -53,7 +57,7 @@ ends_note(LikelyEnds *ends, const DecidePart *parts, int32_t n,
 }
 
 /*
- * How long a job is likely to run.
+ * How long a job is likely to run, in microseconds.
  */
 static int64_t
 likely_run(const DecideInput *input, int32_t job)
@@ -65,7 +69,7 @@ likely_run(const DecideInput *input, int32_t job)
 }
 
 /*
- * Note a job that begins now, or will have what it is promised.
+ * Adds the ends of a job that begins now, or that is promised devices.
  */
 static void
 job_add(LikelyEnds *ends, int32_t job, const DecidePart *parts, int32_t n)
@@ -77,7 +81,8 @@ job_add(LikelyEnds *ends, int32_t job, const DecidePart *parts, int32_t n)
 }
 
 /*
- * Note what runs.  An evicted job leaves within its grace.
+ * Adds the ends of all running jobs.  An evicted job leaves within its tier's
+ * grace.  Returns false if memory runs out.
  */
 static bool
 running_add(LikelyEnds *ends, const DecideResult *result,
@@ -110,7 +115,7 @@ running_add(LikelyEnds *ends, const DecideResult *result,
 }
 
 /*
- * When a reserved part is likely to be free.
+ * The time at which a reserved part is likely to be free.
  */
 static int64_t
 part_likely(const LikelyEnds *ends, const DecideReservation *reservation,
@@ -133,7 +138,7 @@ part_likely(const LikelyEnds *ends, const DecideReservation *reservation,
 }
 
 /*
- * Note everything that begins now or is promised.
+ * Adds the ends of all jobs that begin now or are promised devices.
  */
 static void
 decided_add(LikelyEnds *ends, const DecideResult *result)
@@ -162,7 +167,7 @@ decided_add(LikelyEnds *ends, const DecideResult *result)
 }
 
 /*
- * When each reservation of a result is expected to begin.
+ * Computes when each reservation of a result is expected to begin.
  */
 const char *
 DecideExpectedStarts(const DecideInput *input, const DecideResult *result,

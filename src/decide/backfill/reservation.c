@@ -1,37 +1,39 @@
 /*
  * reservation.c
- *	  Devices reserved for a job that cannot start now.
+ *	  Reserves devices for a job that cannot start now.
  *
- * A reservation uses one type, at the earliest time that a search finds; of
- * equal times, the preferred type.  Placement chooses the devices: it runs on
- * the hosts in their state at that time, and its start becomes the
- * reservation.
+ * A reservation uses one type, at the earliest time that a search finds; if
+ * several types allow the same time, the preferred one.  Placement chooses the
+ * devices: it runs on the hosts as they will be at that time, and its start
+ * becomes the reservation.
  *
  * A later job may use reserved devices if its wall limit ends before the
- * reservation, else only other devices (timeline.c).  So a later job never
- * moves a reservation.
+ * reservation begins; otherwise it may use other devices only (timeline.c).
+ * So a later job never delays a reservation.
  *
- * A waiting job gets a reservation if fewer than the policy's depth have one;
- * an aged job always, up to DECIDE_MOST_AGED.  The jobs behind keep their
- * order, and others may pass them.  An aged job is promised to wait no longer
- * than the jobs ahead of it may run, one after the other.  A firm reservation
- * of the first of them suffices for that.
+ * A waiting job gets a reservation if fewer jobs than the policy's depth have
+ * one; an aged job always gets one, up to DECIDE_MOST_AGED.  Of one
+ * organisation's jobs with a filter no more than DECIDE_MOST_FILTERED get one.
+ * Jobs behind those keep their order, but may be passed.  An aged job waits at
+ * most as long as the jobs ahead of it may run, one after the other.  A
+ * reservation for the first of them is enough to guarantee that.
  *
- * The earliest time at which a request could start, as expected.
+ * The search finds the earliest time at which a request is expected to be able
+ * to start.  A host gains capacity at its ends, and at the expected ends and
+ * the beginnings of its holds.  The beginning of a hold counts because a job
+ * that starts later assumes that the hold ends as expected, while beside the
+ * hold earlier starts count up to their limits.  A host loses capacity at the
+ * moment from which a job's wall limit would reach into a hold.  The search
+ * examines all these moments in order of time.
  *
- * A host gains capacity at its ends, and at the expected ends and the starts
- * of its holds.  The start of a hold counts because a job that starts later
- * sees the hold end as expected; beside the hold, earlier starts count to
- * their limits.  A host loses capacity at the moment from which a job's limit
- * reaches into a hold.  The search walks all these moments in order of time.
+ * Capacities of hosts are added up over scopes: one host, an NVLink domain, a
+ * leaf, or all hosts of the type, depending on the request's topology.  A
+ * scope has room for the request exactly if the capacities of its hosts add up
+ * to it.
  *
- * Hosts are added up over scopes: one host, an NVLink domain, a leaf, or the
- * type, by the request's topology.  A scope can take the request exactly if
- * its hosts' capacities add up to it.
- *
- * For speed each host has an upper bound, its free devices, updated at each
- * end.  Only in scopes with a sufficient bound the changed hosts are computed
- * in full.
+ * To save time each host has an upper bound, the number of its free devices,
+ * which is updated at each end.  The exact capacity of changed hosts is
+ * computed only in scopes with a sufficient bound.
  */
 #include <string.h>
 
@@ -39,21 +41,23 @@
 
 #define DECIDE_OUT_OF_MEMORY	INT64_MIN
 
-/* One search. */
+/* The state of one search. */
 typedef struct Quest
 {
 	Cycle	   *cycle;
 	TimeSearch *search;
 	const DecideRequestClass *request;
 	const DecideOffer *offer;
-	const int32_t *hosts;		/* NULL: all */
+	const int32_t *hosts;		/* hosts of the offer's type; NULL for all
+								 * hosts */
 	TypeRange	range;
-	int32_t		count;			/* capacity is for a job of this many devices */
+	int32_t		count;			/* number of devices of the job for which
+								 * capacities are computed */
 	int64_t		wanted;			/* capacity that a scope must have */
 	bool		one_host;
 	int32_t		n_touched;
 
-	/* position in each list */
+	/* position in each list of moments */
 	int32_t		next_end;
 	int32_t		next_seen;
 	int32_t		next_from;
@@ -61,7 +65,8 @@ typedef struct Quest
 } Quest;
 
 /*
- * Get the scratch of searches, once a cycle.  False: out of memory.
+ * Allocates the working memory of searches, once a cycle.  Returns false if
+ * memory runs out.
  */
 static bool
 search_open(Cycle *cycle)
@@ -114,7 +119,8 @@ scope_of(const Quest *quest, int32_t host)
 }
 
 /*
- * A host has changed: what it offers is computed again when it is needed.
+ * Marks a host that has changed, so that its capacity is computed again when
+ * it is needed.
  */
 static void
 make_stale(Quest *quest, int32_t host)
@@ -130,7 +136,7 @@ make_stale(Quest *quest, int32_t host)
 }
 
 /*
- * Set up the hosts as they are now, all of them marked.
+ * Initialises the search with the hosts as they are now, all of them marked.
  */
 static void
 quest_begin(Quest *quest)
@@ -181,13 +187,12 @@ host_capacity(Quest *quest, int32_t host, int64_t at)
 
 	DecideAvailabilityAt(quest->cycle, host, at, request->wall_limit, &seen);
 	if (quest->one_host)
-		return DecideFitTakes(&seen, request, quest->offer, request->min_gpus);
-	return DecideFitCapacity(&seen, request->cpu_milli, request->memory_mib,
-							 quest->count);
+		return DecideFitRequest(&seen, request, quest->offer, request->min_gpus);
+	return DecideFitGang(&seen, request, quest->count);
 }
 
 /*
- * Can a scope take the request at an instant?
+ * Whether a scope has room for the request at an instant.
  */
 static bool
 scope_suffices(Quest *quest, int32_t scope, int64_t at)
@@ -195,7 +200,7 @@ scope_suffices(Quest *quest, int32_t scope, int64_t at)
 	TimeSearch *search = quest->search;
 	int32_t		host;
 
-	/* shared devices have room without being free */
+	/* a shared device can have room without being free */
 	if (quest->request->share == DECIDE_WHOLE &&
 		search->scope_bound[scope] < quest->request->min_gpus)
 		return false;
@@ -212,7 +217,7 @@ scope_suffices(Quest *quest, int32_t scope, int64_t at)
 }
 
 /*
- * Note the scope of a host that gained capacity.
+ * Records the scope of a host that has gained capacity.
  */
 static void
 host_grew(Quest *quest, int32_t host)
@@ -228,7 +233,7 @@ host_grew(Quest *quest, int32_t host)
 }
 
 /*
- * The search has come to the end of a job: its devices are free from then on.
+ * Processes the end of a job: its devices are free from then on.
  */
 static void
 end_pass(Quest *quest, const End *end)
@@ -245,7 +250,7 @@ end_pass(Quest *quest, const End *end)
 }
 
 /*
- * The next of the ends.
+ * The next end, or NULL.
  */
 static const End *
 next_end(const Quest *quest)
@@ -257,7 +262,7 @@ next_end(const Quest *quest)
 }
 
 /*
- * The next hold to end, or to start, in an order.
+ * The next hold in an order by beginning or by end, or NULL.
  */
 static const Reservation *
 next_hold(const Quest *quest, const int32_t *order, int32_t next)
@@ -271,14 +276,11 @@ next_hold(const Quest *quest, const int32_t *order, int32_t next)
  * The first instant at which a job of the request would reach into a hold.
  */
 static int64_t
-seen_from(const Quest *quest, const Reservation *hold)
+first_conflict(const Quest *quest, const Reservation *hold)
 {
 	return hold->from - quest->request->wall_limit + 1;
 }
 
-/*
- * The earlier of two instants.
- */
 static int64_t
 earlier(int64_t a, int64_t b)
 {
@@ -308,12 +310,12 @@ quest_next(const Quest *quest, int64_t before)
 	if (from != NULL)
 		at = earlier(at, from->from);
 	if (seen != NULL && quest->request->wall_limit < DECIDE_NEVER)
-		at = earlier(at, seen_from(quest, seen));
+		at = earlier(at, first_conflict(quest, seen));
 	return at;
 }
 
 /*
- * Pass everything that happens up to an instant.
+ * Processes all changes up to an instant.
  */
 static void
 quest_pass(Quest *quest, int64_t at)
@@ -346,7 +348,7 @@ quest_pass(Quest *quest, int64_t at)
 	while (quest->request->wall_limit < DECIDE_NEVER &&
 		   (hold = next_hold(quest, timeline->by_from,
 							 quest->next_seen)) != NULL &&
-		   seen_from(quest, hold) <= at)
+		   first_conflict(quest, hold) <= at)
 	{
 		if (scope[hold->host] >= 0)
 			make_stale(quest, hold->host);
@@ -355,8 +357,8 @@ quest_pass(Quest *quest, int64_t at)
 }
 
 /*
- * Walk through time.  Returns the first instant in [floor, before) at which
- * some scope can take the request, else DECIDE_NEVER.
+ * Examines the moments in order of time.  Returns the first instant in [floor,
+ * before) at which some scope has room for the request, or DECIDE_NEVER.
  */
 static int64_t
 quest_walk(Quest *quest, int64_t floor, int64_t before)
@@ -365,7 +367,10 @@ quest_walk(Quest *quest, int64_t floor, int64_t before)
 	int32_t		steps = 0;
 	int32_t		i;
 
-	/* ends before the floor free devices, but the answer is not earlier */
+	/*
+	 * what ends before floor frees devices, but the result is not earlier
+	 * than floor
+	 */
 	quest_pass(quest, earlier(floor, before) - 1);
 	for (;;)
 	{
@@ -387,13 +392,13 @@ quest_walk(Quest *quest, int64_t floor, int64_t before)
 }
 
 /*
- * The first instant in [floor, before) at which the request could start with
- * this offer (NULL: without GPUs).  DECIDE_NEVER: none is known;
- * DECIDE_OUT_OF_MEMORY.
+ * Returns the first instant in [floor, before) at which the request could
+ * start with this offer (NULL for a request without GPUs), DECIDE_NEVER if
+ * none is known, or DECIDE_OUT_OF_MEMORY.
  *
- * An elastic request has the most capacity with its largest size, which is an
- * upper bound for all sizes.  The caller finds out whether it really fits,
- * and searches on if not.
+ * For an elastic request the capacity is computed for its largest size, which
+ * gives an upper bound for all sizes.  The caller finds out whether the
+ * request really fits, and continues the search if it does not.
  */
 static int64_t
 search_earliest(Cycle *cycle, const DecideRequestClass *request,
@@ -419,10 +424,11 @@ search_earliest(Cycle *cycle, const DecideRequestClass *request,
 	return quest_walk(&quest, floor, before);
 }
 
-#define MOST_TRIES	64			/* of an elastic request */
+#define MOST_TRIES	64			/* most instants that are tried for an elastic
+								 * request */
 
 /*
- * Show the hosts as they will be for a request that starts at an instant.
+ * Computes the hosts as they will be for a request that starts at an instant.
  */
 static void
 future_show(Cycle *cycle, const DecideRequestClass *request,
@@ -445,7 +451,8 @@ future_show(Cycle *cycle, const DecideRequestClass *request,
 }
 
 /*
- * Let placement find devices for a job on the hosts of another time.
+ * Lets placement find devices for a job on the hosts as they will be at a
+ * later time, and reserves them.
  */
 static PlaceOutcome
 future_try(Cycle *cycle, int32_t job, const DecideRequestClass *request,
@@ -469,8 +476,9 @@ future_try(Cycle *cycle, int32_t job, const DecideRequestClass *request,
 }
 
 /*
- * The offer with the earliest time from floor on; the first n_tried offers
- * only after floor.  *at is the time.  False: out of memory.
+ * Finds the offer with the earliest time from floor on; for the first n_tried
+ * offers the time must be later than floor.  *at is the time, *best the offer
+ * or -1.  Returns false if memory runs out.
  */
 static bool
 earliest_offer(Cycle *cycle, const DecideRequestClass *request, int64_t floor,
@@ -501,7 +509,8 @@ earliest_offer(Cycle *cycle, const DecideRequestClass *request, int64_t floor,
 }
 
 /*
- * When a part is free if all its holders run to their limits.
+ * The time at which a part is free if all jobs that hold it run up to their
+ * limits.
  */
 static int64_t
 part_limit(const Timeline *timeline, const DecidePart *part, int64_t at)
@@ -531,7 +540,8 @@ part_limit(const Timeline *timeline, const DecidePart *part, int64_t at)
 }
 
 /*
- * Hold what was just reserved.  False: out of memory.
+ * Adds holds to the timeline for the reservation that was just made.  Returns
+ * false if memory runs out.
  */
 static bool
 reservation_hold(Cycle *cycle, const DecideRequestClass *request)
@@ -572,8 +582,8 @@ reservation_hold(Cycle *cycle, const DecideRequestClass *request)
 }
 
 /*
- * The earliest time at which a class can have a reservation for a job of this
- * limit.
+ * The earliest time at which a job of a class with this wall limit can have a
+ * reservation, by what earlier searches found.
  */
 static int64_t
 class_floor(const Cycle *cycle, const EquivalenceClass *class,
@@ -594,8 +604,8 @@ class_floor(const Cycle *cycle, const EquivalenceClass *class,
 }
 
 /*
- * Note the earliest time found for a job of this limit.  False: out of
- * memory.
+ * Records the earliest time found for a job with this wall limit.  Returns
+ * false if memory runs out.
  */
 static bool
 class_reserved(const Cycle *cycle, EquivalenceClass *class,
@@ -624,9 +634,9 @@ class_reserved(const Cycle *cycle, EquivalenceClass *class,
 }
 
 /*
- * Make a reservation, if there is a time for it.  A search may wrongly say
- * that an elastic request could start; then the other offers are tried for
- * that instant, too.
+ * Makes a reservation, if there is a time for it.  A search may find a time at
+ * which an elastic request does not fit after all; then the other offers are
+ * tried for that time, too.
  */
 static PlaceOutcome
 reservation_make(Cycle *cycle, int32_t job)
@@ -662,8 +672,37 @@ reservation_make(Cycle *cycle, int32_t job)
 }
 
 /*
- * May a job that cannot start have a reservation, as far as is known, whatever
- * it was guaranteed?
+ * The number of an organisation's account, of which a job's account is one.
+ */
+static int32_t
+organisation_of(const DecideInput *input, int32_t job)
+{
+	int32_t		account = input->jobs[job].account;
+
+	DecideAssert(account >= 0 && account < input->n_accounts);
+	while (input->accounts[account].parent >= 0)
+		account = input->accounts[account].parent;
+	return account;
+}
+
+/*
+ * Whether as many jobs with a filter of a job's organisation have reservations
+ * as may.  A tenant who chooses busy nodes makes his jobs wait while others
+ * start, which costs him nothing.  Without this limit he could use up all
+ * reservations so.
+ */
+static bool
+filtered_enough(const Cycle *cycle, int32_t job)
+{
+	return DecideJobRequest(cycle, job)->filter != NULL &&
+		cycle->n_filtered != NULL &&
+		cycle->n_filtered[organisation_of(cycle->input, job)] >=
+		DECIDE_MOST_FILTERED;
+}
+
+/*
+ * Whether jobs of a job's request that cannot start may have reservations, as
+ * far as is known.  Guarantees are not considered here.
  */
 static bool
 may_reserve(const Cycle *cycle, int32_t job)
@@ -682,9 +721,10 @@ may_reserve(const Cycle *cycle, int32_t job)
 }
 
 /*
- * Count a new reservation under quotas, among reservations.
+ * Adds a new reservation to what quotas count as reserved, and to the numbers
+ * of reservations.  Returns false if memory runs out.
  */
-static void
+static bool
 reservation_count(Cycle *cycle, int32_t job)
 {
 	const DecideResult *result = cycle->result;
@@ -699,12 +739,29 @@ reservation_count(Cycle *cycle, int32_t job)
 		cycle->n_aged++;
 	else
 		cycle->n_deep++;
+	if (cycle->input->requests[j->request].filter == NULL)
+		return true;
+	if (cycle->n_filtered == NULL)
+	{
+		size_t		size = (size_t) cycle->input->n_accounts *
+			sizeof(int32_t);
+
+		cycle->n_filtered = DecideAlloc(cycle->arena,
+										cycle->input->n_accounts,
+										sizeof(int32_t));
+		if (cycle->n_filtered == NULL)
+			return false;
+		memset(cycle->n_filtered, 0, size);
+	}
+	cycle->n_filtered[organisation_of(cycle->input, job)]++;
+	return true;
 }
 
 /*
- * Reserve devices for a job that cannot start now, if it may have a
- * reservation and quotas allow it beside the others reserved.  *more: other
- * jobs of its request may get one.  False: out of memory.
+ * Reserves devices for a job that cannot start now, if it may have a
+ * reservation and quotas allow it in addition to what else is reserved.  *more
+ * tells whether other jobs of its request may get a reservation, too.  Returns
+ * false if memory runs out.
  */
 bool
 DecideReserve(Cycle *cycle, int32_t job, bool *more)
@@ -718,7 +775,8 @@ DecideReserve(Cycle *cycle, int32_t job, bool *more)
 	DecideAssert(job >= 0 && job < cycle->input->n_jobs);
 	DecideAssert(!cycle->reserving);
 	*more = may_reserve(cycle, job);
-	if (!*more && (request->unpaid || !DecideJobGuaranteed(cycle, job)))
+	if ((!*more || filtered_enough(cycle, job)) &&
+		(request->unpaid || !DecideJobGuaranteed(cycle, job)))
 		return true;
 	if (!DecideTimelineOpen(cycle, request->wall_limit))
 		return false;
@@ -728,8 +786,8 @@ DecideReserve(Cycle *cycle, int32_t job, bool *more)
 		cycle->result->held_beside[job] = true;
 	else
 		outcome = reservation_make(cycle, job);
-	if (outcome == OUTCOME_STARTED)
-		reservation_count(cycle, job);
+	if (outcome == OUTCOME_STARTED && !reservation_count(cycle, job))
+		return false;
 	cycle->filter = filter;
 	*more = may_reserve(cycle, job);
 	return outcome != OUTCOME_OUT_OF_MEMORY;
@@ -772,7 +830,7 @@ next_change(const Cycle *cycle, const DecidePreviousReservation *previous,
 
 /*
  * Whether a previous reservation that is made again at an instant begins by
- * the guaranteed time, also if what has its devices runs to its limit.
+ * the guaranteed time, even if the jobs on its devices run up to their limits.
  */
 static bool
 is_in_time(const Cycle *cycle, const DecidePreviousReservation *previous,
@@ -794,7 +852,8 @@ is_in_time(const Cycle *cycle, const DecidePreviousReservation *previous,
 }
 
 /*
- * Try to reserve the devices of a previous reservation again at an instant.
+ * Tries to reserve the devices of a previous reservation again, from an
+ * instant on.
  */
 static PlaceOutcome
 again_try(Cycle *cycle, int32_t job, const DecideRequestClass *request,
@@ -828,9 +887,10 @@ again_try(Cycle *cycle, int32_t job, const DecideRequestClass *request,
 }
 
 /*
- * Reserve the devices of a due reservation again, at the earliest time at
- * which just these are there.  *reserved: that is by the guaranteed time, and
- * quotas allow it beside the others reserved.  False: out of memory.
+ * Reserves the devices of a due reservation again, at the earliest time at
+ * which exactly these are free.  *reserved becomes true if that is by the
+ * guaranteed time and quotas allow it in addition to what else is reserved.
+ * Returns false if memory runs out.
  */
 bool
 DecideReserveAgain(Cycle *cycle, int32_t job, bool *reserved)
@@ -861,14 +921,15 @@ DecideReserveAgain(Cycle *cycle, int32_t job, bool *reserved)
 		outcome = again_try(cycle, job, request, at);
 	if (outcome == OUTCOME_STARTED && !reservation_hold(cycle, request))
 		outcome = OUTCOME_OUT_OF_MEMORY;
-	if (outcome == OUTCOME_STARTED)
-		reservation_count(cycle, job);
+	if (outcome == OUTCOME_STARTED && !reservation_count(cycle, job))
+		return false;
 	*reserved = outcome == OUTCOME_STARTED;
 	return outcome != OUTCOME_OUT_OF_MEMORY;
 }
 
 /*
- * Is something free withheld from the job at its turn?
+ * Whether anything that is free is withheld from the job whose turn it is
+ * because of reservations.
  */
 static bool
 is_withheld(const Cycle *cycle)
@@ -894,8 +955,8 @@ is_withheld(const Cycle *cycle)
 }
 
 /*
- * Would a job start now if nothing were reserved?  *type is the type it would
- * get.
+ * Finds whether a job would start now if nothing were reserved.  *type is set
+ * to the type that it would get.
  */
 PlaceOutcome
 DecideFreeButReserved(Cycle *cycle, int32_t job, int32_t *type)

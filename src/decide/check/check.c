@@ -1,10 +1,10 @@
 /*
  * check.c
- *	  Is a result right?  Shares no code with what made it.
+ *	  Checks that a result is right, without sharing code with what made it.
  *
  * Each start is compared with its request; then the parts are sorted by node,
- * and each node's parts are compared with what the node has.  Only what the
- * result names is looked at, so the time depends on its size.
+ * and the parts on each node are compared with what the node has.  Only what
+ * the result names is examined, so the time depends on the size of the result.
  */
 
 #include "decide/check/check.h"
@@ -12,7 +12,7 @@
 typedef unsigned __int128 Wide;
 
 /*
- * total * gpus / count, rounded up.
+ * Returns total * gpus / count, rounded up.
  */
 static int64_t
 split(int64_t total, int32_t gpus, int32_t count)
@@ -24,9 +24,9 @@ split(int64_t total, int32_t gpus, int32_t count)
 }
 
 /*
- * The MiB of a device that a start of the request takes: 0 for whole devices;
- * for a share its floor for the type, or as much of the memory as of the
- * device.
+ * The MiB of a device that a start of the request uses: 0 for whole devices;
+ * for a share its memory floor for the type, or without a floor the same part
+ * of the memory as of the device.
  */
 static int64_t
 memory_of_device(const DecideRequestClass *request, const DecideNode *node)
@@ -49,7 +49,8 @@ memory_of_device(const DecideRequestClass *request, const DecideNode *node)
 }
 
 /*
- * Does one of the request's offers allow the start's type on all of its nodes?
+ * Whether one of the request's offers allows the start's type on all of its
+ * nodes.
  */
 static bool
 offer_allows(const DecideInput *input, const DecideResult *result,
@@ -79,7 +80,7 @@ offer_allows(const DecideInput *input, const DecideResult *result,
 }
 
 /*
- * Is a start as close together as its topology says?
+ * Whether the nodes of a start are as close together as its topology requires.
  */
 static bool
 topology_holds(const DecideInput *input, const DecideResult *result,
@@ -106,7 +107,8 @@ topology_holds(const DecideInput *input, const DecideResult *result,
 }
 
 /*
- * What is wrong with one part of a start by itself, or NULL.
+ * Returns a message that says what is wrong with one part of a start by
+ * itself, or NULL if nothing is wrong.
  */
 static const char *
 part_error(const DecideInput *input, const DecideStart *start,
@@ -125,6 +127,9 @@ part_error(const DecideInput *input, const DecideStart *start,
 		return "a start is on a node that takes no new work";
 	if (node->spot && !request->spot_ok)
 		return "a start that must not be preempted is on a spot node";
+	if (request->filter != NULL &&
+		((request->filter[part->node / 64] >> (part->node % 64)) & 1) == 0)
+		return "a start is on a node that its ask's filter does not allow";
 	if (start->gpus > 0 && node->type != start->type)
 		return "a start is on a node of another type";
 	for (rest = part->devices; rest != 0; rest &= rest - 1)
@@ -148,7 +153,8 @@ part_error(const DecideInput *input, const DecideStart *start,
 }
 
 /*
- * What is wrong with one start by its request, or NULL.
+ * Returns a message that says what is wrong with one start by its request, or
+ * NULL if nothing is wrong.
  */
 static const char *
 start_error(const DecideInput *input, const DecideResult *result,
@@ -176,6 +182,8 @@ start_error(const DecideInput *input, const DecideResult *result,
 		error = part_error(input, start, request, part);
 		if (error != NULL)
 			return error;
+		if (request->per_node > 0 && part->gpus != request->per_node)
+			return "a start has another number of devices on a node than its ask";
 		gpus += part->gpus;
 	}
 	if (gpus != start->gpus)
@@ -208,7 +216,7 @@ compare_node(const void *context, int32_t a, int32_t b)
 }
 
 /*
- * Compare two starts by job.
+ * Compares two starts by job.
  */
 static int
 compare_job(const void *context, int32_t a, int32_t b)
@@ -219,8 +227,8 @@ compare_job(const void *context, int32_t a, int32_t b)
 }
 
 /*
- * What is wrong with the n listed parts on one node, or NULL; *bad is the
- * wrong part.
+ * Returns a message that says what is wrong with the n listed parts on one
+ * node, or NULL.  *bad is set to the wrong part.
  */
 static const char *
 node_error(const DecideInput *input, const DecideResult *result,
@@ -268,7 +276,7 @@ node_error(const DecideInput *input, const DecideResult *result,
 }
 
 /*
- * Verify that the nodes have what the parts take.
+ * Verifies that the nodes have what the parts use.
  */
 static const char *
 nodes_error(const DecideInput *input, const DecideResult *result,
@@ -317,7 +325,7 @@ nodes_error(const DecideInput *input, const DecideResult *result,
 }
 
 /*
- * Verify that no job starts twice.
+ * Verifies that no job starts twice.
  */
 static const char *
 jobs_error(const DecideResult *result, const DecideArena *arena,
@@ -345,7 +353,7 @@ jobs_error(const DecideResult *result, const DecideArena *arena,
 }
 
 /*
- * Verify that promises to waiting jobs are what they request.
+ * Verifies that promises to waiting jobs are what they request.
  */
 static const char *
 promises_error(const DecideInput *input, const DecideResult *result)
@@ -370,7 +378,7 @@ promises_error(const DecideInput *input, const DecideResult *result)
 }
 
 /*
- * Verify that reservations are what the jobs request.
+ * Verifies that reservations are what the jobs request.
  */
 static const char *
 reserved_error(const DecideInput *input, const DecideResult *result)
@@ -398,7 +406,7 @@ reserved_error(const DecideInput *input, const DecideResult *result)
 }
 
 /*
- * Verify a result against its input.
+ * Verifies a result against its input.
  */
 const char *
 DecideCheck(const DecideInput *input, const DecideResult *result,

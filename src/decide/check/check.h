@@ -1,6 +1,6 @@
 /*
  * check.h
- *	  Is a result right?  Shares no code with what made it.
+ *	  Checks that a result is right, without sharing code with what made it.
  */
 #ifndef DECIDE_CHECK_H
 #define DECIDE_CHECK_H

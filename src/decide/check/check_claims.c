@@ -1,15 +1,12 @@
 /*
  * check_claims.c
- *	  Are the new claims of a result right?  Shares no code with what
- *	  made them.
+ *	  Checks the new claims of a result, without sharing code with what made
+ *	  them.
  *
- * Each eviction must be allowed, for an existing claim, and happen once.
- * What nodes give is checked first.
- *
- * Will nodes have what claims promise of them?
- *
- * All that nodes give, to starts, old claims and new claims, is compared with
- * what they have after all evicted jobs left: node by node, device by device.
+ * Each eviction must be allowed, be for an existing claim, and occur once.
+ * Then all that nodes give, to starts, old claims and new claims, is compared
+ * with what they will have after all evicted jobs have left: node by node,
+ * device by device.
  */
 #include <string.h>
 
@@ -20,10 +17,11 @@ typedef __int128 Wide;
 typedef enum ItemKind
 {
 	ITEM_START, ITEM_CLAIM, ITEM_PROMISE, ITEM_MOVE, ITEM_EVICTED,
-	ITEM_LEAVING				/* leaving jobs will give it back */
+	ITEM_LEAVING				/* what jobs that are leaving already will
+								 * return */
 } ItemKind;
 
-/* A part that a node gives, or gets back. */
+/* A part that a node gives to a job, or gets back. */
 typedef struct GivenItem
 {
 	const DecidePart *part;
@@ -39,7 +37,7 @@ typedef struct Items
 } Items;
 
 /*
- * Add parts to the list.  False: out of memory.
+ * Add parts to the list.  Returns false if memory runs out.
  */
 static bool
 items_add(const DecideArena *arena, Items *items, const DecidePart *parts,
@@ -78,7 +76,7 @@ compare_items(const void *context, int32_t a, int32_t b)
 }
 
 /*
- * Did a job start?
+ * Whether a job starts.
  */
 static bool
 check_starts(const DecideResult *result, int32_t job)
@@ -94,9 +92,9 @@ check_starts(const DecideResult *result, int32_t job)
 }
 
 /*
- * List all that nodes give and get back.  A claim that started is listed as
- * its start.  Like any old claim it goes before all others; what a new claim
- * gets of the same device need not be there yet.
+ * Lists all parts that nodes give and get back.  A claim that started is
+ * listed as its start.  Like any old claim it comes before all others; what a
+ * new claim gets of the same device need not be free yet.
  */
 static bool
 items_collect(const DecideInput *input, const DecideResult *result,
@@ -167,7 +165,7 @@ items_collect(const DecideInput *input, const DecideResult *result,
 }
 
 /*
- * Will the devices of a node have the memory that their shares take?
+ * Whether the devices of a node will have the memory that their shares use.
  */
 static bool
 gpu_memory_suffices(const DecideNode *node, const Items *items,
@@ -212,7 +210,8 @@ gpu_memory_suffices(const DecideNode *node, const Items *items,
 }
 
 /*
- * What is wrong with what one node gives, or NULL.
+ * Returns a message that says what is wrong with what one node gives, or NULL
+ * if nothing is wrong.
  */
 static const char *
 node_error(const DecideNode *node, const Items *items, const int32_t *list,
@@ -283,7 +282,7 @@ node_error(const DecideNode *node, const Items *items, const int32_t *list,
 	}
 	for (d = 0; d < node->gpus; d++)
 	{
-		/* leaving jobs first give back to old claims */
+		/* leaving jobs first return devices to old claims */
 		int32_t		taken = claimed[d] > 0 ? claimed[d] : 0;
 		int32_t		free = left[d] > taken ? left[d] - taken : 0;
 
@@ -294,7 +293,11 @@ node_error(const DecideNode *node, const Items *items, const int32_t *list,
 		return "a device's memory is promised over what it will have";
 	cpu_claimed = cpu_claimed > 0 ? cpu_claimed : 0;
 	memory_claimed = memory_claimed > 0 ? memory_claimed : 0;
-	/* what is taken beyond the capacity has to come back, too */
+
+	/*
+	 * If the node is overcommitted already, the victims must return the
+	 * excess as well before the claim can use anything.
+	 */
 	if (cpu > 0)
 		cpu = cpu > cpu_claimed ? cpu - cpu_claimed : 0;
 	if (memory > 0)
@@ -306,11 +309,11 @@ node_error(const DecideNode *node, const Items *items, const int32_t *list,
 }
 
 /*
- * Verify that nodes will have what is promised.
+ * Verifies that nodes will have what is promised.
  */
 static const char *
-check_given(const DecideInput *input, const DecideResult *result,
-			const DecideArena *arena)
+check_promised(const DecideInput *input, const DecideResult *result,
+			   const DecideArena *arena)
 {
 	Items		items = {0};
 	int32_t    *list;
@@ -344,7 +347,8 @@ check_given(const DecideInput *input, const DecideResult *result,
 }
 
 /*
- * What is wrong with evicting a running job for a leader, or NULL.
+ * Returns a message that says what is wrong with evicting a running job for a
+ * leader, or NULL if nothing is wrong.
  */
 static const char *
 eviction_error(const DecideInput *input, const DecidePromise *leader,
@@ -409,7 +413,8 @@ eviction_error(const DecideInput *input, const DecidePromise *leader,
 }
 
 /*
- * What is wrong with the promise of a running job that goes on, or NULL.
+ * Returns a message that says what is wrong with the promise of a running job
+ * that goes on, or NULL if nothing is wrong.
  */
 static const char *
 running_error(const DecideInput *input, const DecideResult *result,
@@ -460,8 +465,8 @@ running_error(const DecideInput *input, const DecideResult *result,
 }
 
 /*
- * What is wrong with how a promise and its evictions belong together, or
- * NULL.
+ * Returns a message that says what is wrong with how a promise and its
+ * evictions belong together, or NULL if nothing is wrong.
  */
 static const char *
 promise_error(const DecideInput *input, const DecideResult *result,
@@ -499,7 +504,7 @@ promise_error(const DecideInput *input, const DecideResult *result,
 }
 
 /*
- * Verify that promises and evictions are listed once each.
+ * Verifies that promises and evictions are listed once each.
  */
 static const char *
 lists_error(const DecideInput *input, const DecideResult *result,
@@ -524,6 +529,8 @@ lists_error(const DecideInput *input, const DecideResult *result,
 		if (promise->n_evictions > 0 &&
 			promise->first_eviction != next_eviction)
 			return "the promises' evictions overlap or leave a gap";
+		if (promise->leader == i && next_eviction >= input->max_evictions)
+			return "a claim is made after as many evictions as may be";
 		next_eviction += promise->n_evictions;
 	}
 	if (next_part != result->n_promise_parts ||
@@ -543,7 +550,7 @@ lists_error(const DecideInput *input, const DecideResult *result,
 }
 
 /*
- * Verify that a job has at most one claim, and does not start as well.
+ * Verifies that a job has at most one claim, and does not start as well.
  */
 static const char *
 jobs_error(const DecideInput *input, const DecideResult *result,
@@ -577,7 +584,7 @@ jobs_error(const DecideInput *input, const DecideResult *result,
 }
 
 /*
- * Verify new claims, and that starts leave old ones alone.
+ * Verifies new claims, and that starts do not use the devices of old claims.
  */
 const char *
 DecideCheckClaims(const DecideInput *input, const DecideResult *result,
@@ -600,6 +607,6 @@ DecideCheckClaims(const DecideInput *input, const DecideResult *result,
 	for (i = 0; i < result->n_promises && error == NULL; i++)
 		error = promise_error(input, result, i);
 	if (error == NULL)
-		error = check_given(input, result, arena);
+		error = check_promised(input, result, arena);
 	return error;
 }

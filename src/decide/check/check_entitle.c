@@ -1,25 +1,30 @@
 /*
  * check_entitle.c
- *	  Checks that no account took more than its entitlement, and none took
- *	  from an account that has less.  Shares no code with what decided.
+ *	  Checks that no account gets more than its entitlement from others, and
+ *	  none loses devices below its own, without sharing code with what decided.
  *
- * Entitlements are computed again, by filling accounts that ask for less than
- * their part until there are none.  Each eviction for an entitlement is then
- * checked: the taker's side, up to where the paths part, stays within its
- * entitlement, and the giver's side would have more if its largest victim had
- * stayed.
+ * Entitlements are computed again, by repeatedly giving accounts that ask for
+ * at most their part what they ask for, until there are no more such accounts.
+ * Each eviction for an entitlement is then checked: the taker's side, below
+ * the account where the paths join, stays within its entitlement, and the
+ * giver's side would have more than its own if its largest victim had stayed.
+ * Alternatively the taker's side exceeds its entitlement, and the giver's side
+ * is below its own, together by less than a device of the cheapest type.  This
+ * must hold for the entitlements by what accounts ask for, or for those that
+ * result if the taker asks for everything.
  *
- * A result does not say whether a start came before a claim, or which victim
+ * A result does not tell whether a start came before a claim, or which victim
  * came first.  So starts count for the giver and not against the taker.  All
  * victims of a claim count for the taker, and those that leave for a tier
- * count against the giver.  So a refused result is wrong in every order.
+ * count against the giver.  So a result that is rejected would be wrong in
+ * every order.
  *
- * Entitlements depend on demand, and jobs that started before they were
- * computed demand what they got: a promise says how many.
+ * Entitlements depend on demand, and jobs that started before entitlements
+ * were computed demand what they got; each promise contains the number of
+ * these starts.
  *
- * Demand of jobs for the check of entitlements.
- *
- * Where the pool lets jobs grow, an elastic job demands the most it may have.
+ * If the pool lets jobs grow, an elastic job demands the most devices that it
+ * may have.
  */
 #include <string.h>
 
@@ -27,16 +32,16 @@
 
 typedef __int128 Wide;
 
-/* Tables for the demand of jobs. */
+/* Tables for computing the demand of jobs. */
 typedef struct CheckDemand
 {
 	const DecideInput *input;
-	int32_t    *first_quota;	/* by account; -1: none */
-	int32_t    *next_quota;		/* of the same account, -1: none */
+	int32_t    *first_quota;	/* first quota of each account, or -1 */
+	int32_t    *next_quota;		/* next quota of the same account, or -1 */
 } CheckDemand;
 
 /*
- * Devices in usage's unit.
+ * The value of devices in the unit of usage.
  */
 static int64_t
 check_worth(const DecideInput *input, int32_t type, int64_t gpus,
@@ -49,7 +54,8 @@ check_worth(const DecideInput *input, int32_t type, int64_t gpus,
 }
 
 /*
- * The thousandths of a device that a job's share counts, with its memory floor.
+ * The thousandths of a device that a job's share counts as using, including
+ * its memory floor.
  */
 int64_t
 DecideCheckCounted(const DecideRequestClass *request, int32_t type)
@@ -79,8 +85,8 @@ promised_counted(const DecideInput *input, const DecidePromise *p)
 }
 
 /*
- * The most devices an elastic job could grow to, if it may, within quotas
- * that nothing else uses.
+ * The most devices to which an elastic job could grow, if it may grow, within
+ * quotas that nothing else uses.
  */
 static int32_t
 check_range(const CheckDemand *wants, int32_t account, int32_t type,
@@ -128,7 +134,7 @@ check_asked(const CheckDemand *wants, int32_t job)
 }
 
 /*
- * A running job's demand: more than it has, unless it is over or its growth
+ * A running job's demand: more than it has, unless it has ended or its growth
  * could not be paid.
  */
 static int64_t
@@ -145,7 +151,7 @@ check_useful(const CheckDemand *wants, const DecideRunning *r)
 }
 
 /*
- * List the quotas of each account.  False: out of memory.
+ * Lists the quotas of each account.  Returns false if memory runs out.
  */
 static bool
 check_demand(const DecideInput *input, const DecideArena *arena,
@@ -171,7 +177,9 @@ check_demand(const DecideInput *input, const DecideArena *arena,
 	return true;
 }
 
-/* By account: its own jobs, and these with all below it. */
+/*
+ * Sums for each account: of its own jobs, and including all accounts below it.
+ */
 typedef struct EntitleSums
 {
 	int64_t    *own;
@@ -186,15 +194,17 @@ typedef struct Books
 	EntitleSums taker;			/* use that counts against a taker */
 	EntitleSums giver;			/* use that counts for a giver */
 	int64_t		capacity;
-	int32_t    *first;			/* child, by account + 1; -1: none */
-	int32_t    *next;			/* of the same parent, -1: none */
-	int32_t		after;			/* starts that demand what they got */
-	int32_t    *held;			/* jobs that quotas hold back, the first held
-								 * first */
+	int32_t    *first;			/* first child of each account + 1, or -1 */
+	int32_t    *next;			/* next child of the same parent, or -1 */
+	int32_t		after;			/* number of starts that demand what they got */
+	int32_t    *held;			/* jobs that quotas hold back, in the order in
+								 * which that began */
 	int32_t		n_held;
-	int32_t		next_held;		/* those before it demand nothing */
-	bool	   *filled;			/* the account asks for less than its part */
-	bool	   *dealt;			/* by account + 1 */
+	int32_t		next_held;		/* the jobs before this one demand nothing */
+	bool	   *filled;			/* whether each account asks for no more than
+								 * its part */
+	bool	   *dealt;			/* by account + 1: whether its part was
+								 * divided */
 	CheckDemand wants;
 } Books;
 
@@ -211,7 +221,7 @@ book(const Books *books, const EntitleSums *sums, int32_t account,
 }
 
 /*
- * Add up running jobs, waiting jobs and claims.
+ * Adds up running jobs, waiting jobs and claims.
  */
 static void
 book_all(const Books *books, const DecideResult *result)
@@ -267,7 +277,7 @@ book_all(const Books *books, const DecideResult *result)
 }
 
 /*
- * The pool's devices in usage's unit.
+ * The pool's devices in the unit of usage.
  */
 static int64_t
 all_there_is(const DecideInput *input)
@@ -290,7 +300,7 @@ all_there_is(const DecideInput *input)
 }
 
 /*
- * List the children of each account, and the organisations.
+ * Lists the children of each account, and the organisations.
  */
 static bool
 list_children(Books *books, const DecideArena *arena)
@@ -323,8 +333,9 @@ list_children(Books *books, const DecideArena *arena)
 }
 
 /*
- * Fill children that ask for no more than their part of the rest, until there
- * are none.  The account's own jobs are one of them.
+ * Gives children that ask for no more than their part of what is left what
+ * they ask for, until there are no more such children.  The account's own jobs
+ * are treated like a child.
  */
 static void
 fill(Books *books, int32_t parent, int64_t *amount, Wide *weights,
@@ -362,8 +373,8 @@ fill(Books *books, int32_t parent, int64_t *amount, Wide *weights,
 }
 
 /*
- * Divide an amount among the accounts below one (-1: the organisations) and
- * its own jobs, once.
+ * Divides an amount, once, among the accounts below an account (-1 for the
+ * organisations) and its own jobs.
  */
 static void
 deal_below(Books *books, int32_t parent, int64_t amount)
@@ -396,7 +407,7 @@ deal_below(Books *books, int32_t parent, int64_t amount)
 }
 
 /*
- * Divide on the way down to an account, and below it.
+ * Divides the amounts on the path down to an account, and below it.
  */
 static void
 deal_to(Books *books, int32_t account)
@@ -428,7 +439,7 @@ compare_held(const void *context, int32_t a, int32_t b)
 }
 
 /*
- * List the jobs that quotas hold back.  False: out of memory.
+ * Lists the jobs that quotas hold back.  Returns false if memory runs out.
  */
 static bool
 list_held(Books *books, const DecideResult *result, const DecideArena *arena)
@@ -450,8 +461,22 @@ list_held(Books *books, const DecideResult *result, const DecideArena *arena)
 }
 
 /*
- * Divide again after this many starts demand what they got, and with the jobs
- * that quotas then hold back.
+ * Marks that all entitlements must be divided again.
+ */
+static void
+divide_again(Books *books)
+{
+	int32_t		n = books->input->n_accounts;
+	int32_t		i;
+
+	for (i = 0; i < n; i++)
+		books->filled[i] = books->dealt[i] = false;
+	books->dealt[n] = false;
+}
+
+/*
+ * Divides again, with so many starts that demand what they got, and with the
+ * jobs that quotas hold back after so many promises.
  */
 static void
 deal_after(Books *books, const DecideResult *result, int32_t after,
@@ -459,7 +484,6 @@ deal_after(Books *books, const DecideResult *result, int32_t after,
 {
 	const DecideInput *input = books->input;
 	bool		same = after == books->after;
-	int32_t		i;
 
 	for (; books->next_held < books->n_held &&
 		 result->held[books->held[books->next_held]] <= promise;
@@ -487,13 +511,11 @@ deal_after(Books *books, const DecideResult *result, int32_t after,
 							 DecideCheckCounted(&input->requests[job->request], s->type)) -
 				 check_asked(&books->wants, s->job));
 	}
-	for (i = 0; i < input->n_accounts; i++)
-		books->filled[i] = books->dealt[i] = false;
-	books->dealt[i] = false;
+	divide_again(books);
 }
 
 /*
- * Is an account the other, or above it?
+ * Whether an account is the other one, or above it.
  */
 static bool
 is_within(const DecideInput *input, int32_t account, int32_t other)
@@ -504,12 +526,12 @@ is_within(const DecideInput *input, int32_t account, int32_t other)
 }
 
 /*
- * The largest victim of an account and all below it (own: of its own jobs)
- * that leaves for the entitlement of a promise.
+ * The largest victim of an account and all accounts below it (with own true,
+ * of its own jobs) that leaves for the entitlement of a promise.
  */
 static int64_t
-largest_given(const DecideInput *input, const DecideResult *result,
-			  const DecidePromise *promise, int32_t account, bool own)
+largest_victim(const DecideInput *input, const DecideResult *result,
+			   const DecidePromise *promise, int32_t account, bool own)
 {
 	int64_t		largest = 0;
 	int32_t		e;
@@ -530,18 +552,22 @@ largest_given(const DecideInput *input, const DecideResult *result,
 }
 
 /*
- * Is an account left its entitlement, or more before the largest victim left?
+ * Whether an account keeps its entitlement, or had more before its largest
+ * victim left.  If the taker rounds its entitlement up, the account may lack
+ * less than rounds; otherwise rounds is 0.
  */
 static bool
-is_left(const Books *books, const DecideResult *result,
-		const DecidePromise *promise, int32_t account, bool own)
+keeps_entitlement(const Books *books, const DecideResult *result,
+				  const DecidePromise *promise, int32_t account, bool own,
+				  int64_t rounds)
 {
 	int64_t		lacks = own ?
 		books->due.own[account] - books->giver.own[account] :
 		books->due.all[account] - books->giver.all[account];
 
 	return lacks <= 0 ||
-		lacks < largest_given(books->input, result, promise, account, own);
+		((rounds == 0 || lacks < rounds) &&
+		 lacks < largest_victim(books->input, result, promise, account, own));
 }
 
 /*
@@ -555,8 +581,8 @@ account_of(const DecideInput *input, const DecidePromise *promise)
 }
 
 /*
- * What is wrong with one eviction after all victims of its promise left, or
- * NULL.
+ * Returns a message that says what is wrong with one eviction after all
+ * victims of its promise left, or NULL if nothing is wrong.
  */
 static const char *
 eviction_error(Books *books, const DecideResult *result,
@@ -565,32 +591,63 @@ eviction_error(Books *books, const DecideResult *result,
 	const DecideInput *input = books->input;
 	int32_t		taker = account_of(input, promise);
 	int32_t		account;
+	int64_t		device = taken < DECIDE_WHOLE ? taken : DECIDE_WHOLE;
+	int64_t		over;
 
 	if (taker == giver)
 		return "an account takes from itself what it is entitled to";
 	deal_to(books, taker);
-	if (books->taker.own[taker] + taken > books->due.own[taker])
-		return "an account takes more than it is entitled to";
+	over = books->taker.own[taker] + taken - books->due.own[taker];
 	for (account = taker; account >= 0 && !is_within(input, giver, account);
 		 account = input->accounts[account].parent)
 	{
-		if (books->taker.all[account] + taken > books->due.all[account])
-			return "an account takes more than it is entitled to";
+		if (books->taker.all[account] + taken - books->due.all[account] > over)
+			over = books->taker.all[account] + taken - books->due.all[account];
 	}
+	if (over < 0)
+		over = 0;
+	if (over > 0 && (promise->job < 0 || over >= device))
+		return "an account takes more than it is entitled to";
+	device = over > 0 ? device - over : 0;
 	deal_to(books, giver);
-	if (!is_left(books, result, promise, giver, true))
+	if (!keeps_entitlement(books, result, promise, giver, true, device))
 		return "an account is left less than it is entitled to";
 	for (account = giver; account >= 0 && !is_within(input, taker, account);
 		 account = input->accounts[account].parent)
 	{
-		if (!is_left(books, result, promise, account, false))
+		if (!keeps_entitlement(books, result, promise, account, false, device))
 			return "an account is left less than it is entitled to";
 	}
 	return NULL;
 }
 
 /*
- * Allocate the sums of all accounts.  False: out of memory.
+ * Returns a message that says what is wrong with the evictions of one promise,
+ * or NULL if nothing is wrong.
+ */
+static const char *
+evictions_error(Books *books, const DecideResult *result,
+				const DecidePromise *promise, int64_t taken)
+{
+	const char *error = NULL;
+	int32_t		e;
+
+	for (e = promise->first_eviction; error == NULL &&
+		 e < promise->first_eviction + promise->n_evictions; e++)
+	{
+		DecideWhy	why = result->evictions[e].why;
+
+		if (why == DECIDE_WHY_ENTITLEMENT ||
+			(why == DECIDE_WHY_SHRINK && promise->job < 0))
+			error = eviction_error(books, result, promise, taken,
+								   books->input->running
+								   [result->evictions[e].running].account);
+	}
+	return error;
+}
+
+/*
+ * Allocates the sums of all accounts.  Returns false if memory runs out.
  */
 static bool
 sums_open(const DecideArena *arena, int32_t n, EntitleSums *sums)
@@ -605,12 +662,12 @@ sums_open(const DecideArena *arena, int32_t n, EntitleSums *sums)
 }
 
 /*
- * What a running job that leaves for a promise is left with: its own promise,
- * to go on with.
+ * What a running job that leaves for a promise will have afterwards: what it
+ * is promised itself to continue with.
  */
 static int64_t
-left_with(const Books *books, const DecideResult *result, int32_t leader,
-		  int32_t running)
+devices_kept(const Books *books, const DecideResult *result, int32_t leader,
+			 int32_t running)
 {
 	int32_t		i;
 
@@ -627,7 +684,7 @@ left_with(const Books *books, const DecideResult *result, int32_t leader,
 }
 
 /*
- * Book the victims of a promise as left.
+ * Subtracts the victims of a promise from use.
  */
 static void
 book_leaving(Books *books, const DecideResult *result, int32_t index)
@@ -645,50 +702,51 @@ book_leaving(Books *books, const DecideResult *result, int32_t index)
 		book(books, &books->taker, r->account, -given);
 		if (result->evictions[e].why != DECIDE_WHY_MOVE)
 			book(books, &books->giver, r->account,
-				 left_with(books, result, index, running) - given);
+				 devices_kept(books, result, index, running) - given);
 	}
 }
 
 /*
- * Check the promises in order.
+ * Checks the promises in order.
  */
 static const char *
 walk(Books *books, const DecideResult *result)
 {
 	const DecideInput *input = books->input;
 	int32_t		i;
-	int32_t		e;
 
 	for (i = 0; i < result->n_promises; i++)
 	{
 		const DecidePromise *p = &result->promises[i];
 		int64_t		taken = check_worth(input, p->type, p->gpus,
 										promised_counted(input, p));
+		const char *error;
 
 		if (p->after < books->after || p->after > result->n_starts)
 			return "a promise came after starts that were not there";
 		deal_after(books, result, p->after, i);
 		book_leaving(books, result, i);
-		for (e = p->first_eviction; e < p->first_eviction + p->n_evictions;
-			 e++)
+		error = evictions_error(books, result, p, taken);
+		if (error != NULL && p->job >= 0)
 		{
-			DecideWhy	why = result->evictions[e].why;
-			const char *error = NULL;
+			int32_t		account = input->jobs[p->job].account;
 
-			if (why == DECIDE_WHY_ENTITLEMENT ||
-				(why == DECIDE_WHY_SHRINK && p->job < 0))
-				error = eviction_error(books, result, p, taken, input->running
-									   [result->evictions[e].running].account);
-			if (error != NULL)
-				return error;
+			/* check whether it is right if the account asks for everything */
+			book(books, &books->demand, account, books->capacity);
+			divide_again(books);
+			error = evictions_error(books, result, p, taken);
+			book(books, &books->demand, account, -books->capacity);
+			divide_again(books);
 		}
+		if (error != NULL)
+			return error;
 		book(books, &books->taker, account_of(input, p), taken);
 	}
 	return NULL;
 }
 
 /*
- * Verify takings by entitlement, in a result whose claims are right.
+ * Verifies evictions for entitlements, in a result whose claims are right.
  */
 const char *
 DecideCheckEntitled(const DecideInput *input, const DecideResult *result,

@@ -1,20 +1,21 @@
 /*
  * check_guarantee.c
- *	  Is each guaranteed latest start kept, or what broke it named?
+ *	  Checks that each guaranteed latest start is kept, or what broke it is
+ *	  named.
  *
  * A guarantee is kept if the job starts, has a claim or gets one, or has a
- * reservation that begins in time by all limits and carries the guarantee on;
- * also if nothing is reserved as max_starts was reached, until its time comes,
- * or as a running job moves onto its devices, for half of the slack.
- * Otherwise it is named among the broken ones, once, with a reason that the
- * input bears out.  Nothing else is named there, and no new guarantee is
- * earlier than the reservation by which it is given.
+ * reservation that begins in time by all limits and that carries the guarantee
+ * on.  It is also kept if nothing is reserved because max_starts was reached,
+ * until its time comes, or because a running job moves onto its devices, for
+ * half of the slack.  Otherwise it must be named among the broken ones, once,
+ * with a reason that the input confirms.  Nothing else may be named there, and
+ * no new guarantee may be earlier than the reservation by which it is given.
  */
 #include <string.h>
 
 #include "decide/check/check.h"
 
-/* What becomes of a job's guarantee. */
+/* What happens to a job's guarantee. */
 typedef struct Fate
 {
 	bool		served;			/* the job starts, or has a claim */
@@ -24,8 +25,8 @@ typedef struct Fate
 } Fate;
 
 /*
- * Note what the result does with each job, and which guarantees it calls
- * broken.
+ * Records what the result decides about each job, and which guarantees it
+ * names as broken.
  */
 static const char *
 fates_note(const DecideInput *input, const DecideResult *result, Fate *fates)
@@ -60,7 +61,7 @@ fates_note(const DecideInput *input, const DecideResult *result, Fate *fates)
 }
 
 /*
- * Is a node of the reservation lost, or does it take no new work?
+ * Whether a node of the reservation is lost or accepts no new work.
  */
 static bool
 node_is_lost(const DecideInput *input,
@@ -81,7 +82,7 @@ node_is_lost(const DecideInput *input,
 }
 
 /*
- * Does a part meet one of the previous reservation's?
+ * Whether a part meets a part of the previous reservation.
  */
 static bool
 is_met(const DecideInput *input, const DecidePreviousReservation *previous,
@@ -103,7 +104,7 @@ is_met(const DecideInput *input, const DecidePreviousReservation *previous,
 }
 
 /*
- * Does a running job move onto devices of the previous reservation?
+ * Whether a running job moves onto devices of the previous reservation.
  */
 static bool
 is_moved_onto(const DecideInput *input, const DecideResult *result,
@@ -133,7 +134,7 @@ is_moved_onto(const DecideInput *input, const DecideResult *result,
 }
 
 /*
- * Does the input bear out what is said to have broken a guarantee?
+ * Whether the input confirms what is named as having broken a guarantee.
  */
 static bool
 is_reason(const DecideInput *input, const DecideResult *result,
@@ -171,7 +172,7 @@ is_reason(const DecideInput *input, const DecideResult *result,
 }
 
 /*
- * Verify one guarantee.
+ * Verifies one guarantee.
  */
 static const char *
 guarantee_error(const DecideInput *input, const DecideResult *result,
@@ -201,7 +202,7 @@ guarantee_error(const DecideInput *input, const DecideResult *result,
 }
 
 /*
- * Verify the guaranteed latest starts of a result.
+ * Verifies the guaranteed latest starts of a result.
  */
 const char *
 DecideCheckGuarantees(const DecideInput *input, const DecideResult *result,

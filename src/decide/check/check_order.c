@@ -1,14 +1,15 @@
 /*
  * check_order.c
- *	  Does no job start before an equal one ahead of it?
+ *	  Checks that no job starts before an equal one ahead of it.
  *
- * Among jobs of one account, tier and request, the first can have whatever
- * the others can.  So a job that starts has no waiting one ahead of it.  Aged
- * jobs are ahead, by submit time; then the order is priority, run time (if
- * the policy says so), submit time, number.  Jobs with claims start on these
- * alone, and do not count here, nor do jobs with a guaranteed latest start.
+ * Among jobs of one account, tier and request, the first can have whatever the
+ * others can have.  So no waiting job of this kind may be ahead of one that
+ * starts.  Aged jobs are ahead, by time of submission; then the order is
+ * priority, run time (if the policy says so), time of submission, number.
+ * Jobs with claims start on these only and are not checked here, nor are jobs
+ * with a guaranteed latest start.
  *
- * Each job is looked at once, and only if something starts.
+ * Each job is examined once, and only if any job starts.
  */
 #include <string.h>
 
@@ -96,7 +97,7 @@ compare_starts(const void *context, int32_t a, int32_t b)
 }
 
 /*
- * The last start of a job's kind, -1: there is none.
+ * Returns the last start of a job's kind, or -1 if there is none.
  */
 static int32_t
 last_start(const Starts *starts, const DecideJob *job)
@@ -124,8 +125,8 @@ last_start(const Starts *starts, const DecideJob *job)
 }
 
 /*
- * Verify that no job starts before an equal one ahead of it.  *where is the
- * start that does.
+ * Verifies that no job starts before an equal one ahead of it.  *where is set
+ * to the wrong start.
  */
 const char *
 DecideCheckOrder(const DecideInput *input, const DecideResult *result,

@@ -1,12 +1,14 @@
 /*
  * check_quotas.c
- *	  Are all quotas kept, and is no job held back without reason?
+ *	  Checks that quotas are kept, and that no job is held back without
+ *	  reason.
  *
- * Running jobs are added to claims, and to what the result starts, promises
- * and lets grow.  No quota that counts something new may be exceeded, also
- * not with reservations.  A job that is held back could not start.  Growth
- * adds devices and no job; a job without devices adds no devices.  So a quota
- * that was exceeded before may stay so, if nothing of its kind is added.
+ * What running jobs use is added to claims, and to what the result starts,
+ * promises and lets grow.  No quota may be exceeded that counts any addition,
+ * including reservations.  A job that is held back must be unable to start.
+ * Growth adds devices and no job; a job without devices adds no devices.  So a
+ * quota that was exceeded before may remain exceeded if nothing is added that
+ * it limits.
  */
 #include <string.h>
 
@@ -16,14 +18,15 @@
 typedef struct Sum
 {
 	DecideUse	used;
-	bool		more[DECIDE_LIMITED];	/* the result adds some of it */
+	bool		more[DECIDE_LIMITED];	/* whether the result adds to each
+										 * resource */
 } Sum;
 
 typedef struct QuotaSums
 {
 	const DecideInput *input;
-	int32_t    *order;			/* quotas by account */
-	Sum		   *sums;			/* by quota */
+	int32_t    *order;			/* quotas in order of their accounts */
+	Sum		   *sums;			/* one for each quota */
 } QuotaSums;
 
 /*----------
@@ -44,7 +47,7 @@ compare_quotas(const void *context, int32_t a, int32_t b)
 }
 
 /*
- * Where an account's own quotas begin in the order.
+ * The position at which an account's own quotas begin in the order.
  */
 static int32_t
 own_quotas(const QuotaSums *sums, int32_t account)
@@ -65,7 +68,7 @@ own_quotas(const QuotaSums *sums, int32_t account)
 }
 
 /*
- * Add what jobs with devices of a type use to all quotas that count them.
+ * Adds what jobs with devices of a type use to all quotas that count them.
  */
 static void
 sum_add(const QuotaSums *sums, int32_t account, int32_t type, DecideUse use,
@@ -99,7 +102,7 @@ sum_add(const QuotaSums *sums, int32_t account, int32_t type, DecideUse use,
 }
 
 /*
- * What a job of a class uses, computed apart from the code that decides.
+ * What a job of a class uses, computed independently of the code that decides.
  */
 static DecideUse
 job_use(const DecideRequestClass *request, int32_t type, int32_t gpus)
@@ -136,7 +139,7 @@ claim_use(const DecideInput *input, const DecideClaim *claim)
 }
 
 /*
- * What a running job that grows adds: devices only.
+ * What a running job uses in addition when it grows: devices only.
  */
 static DecideUse
 grown_use(int64_t gpus, int32_t counted, int32_t share)
@@ -148,7 +151,8 @@ grown_use(int64_t gpus, int32_t counted, int32_t share)
 }
 
 /*
- * Add claims that do not start, beyond what runs.  False: out of memory.
+ * Adds claims that do not start, as far as they exceed what runs.  Returns
+ * false if memory runs out.
  */
 static bool
 sum_claims(const QuotaSums *sums, const DecideResult *result,
@@ -193,7 +197,7 @@ sum_claims(const QuotaSums *sums, const DecideResult *result,
 }
 
 /*
- * Add what the result starts, promises, and lets grow.
+ * Adds what the result starts, promises, and lets grow.
  */
 static void
 sum_result(const QuotaSums *sums, const DecideResult *result)
@@ -228,7 +232,8 @@ sum_result(const QuotaSums *sums, const DecideResult *result)
 }
 
 /*
- * Would a job that uses this, with devices of a type, keep all its quotas?
+ * Whether a job with this use, on devices of a type, would keep all its
+ * quotas.
  */
 static bool
 has_capacity(const QuotaSums *sums, int32_t account, int32_t type,
@@ -260,7 +265,7 @@ has_capacity(const QuotaSums *sums, int32_t account, int32_t type,
 }
 
 /*
- * Could a job start that is reported as held back?
+ * Whether a job that is reported as held back could start.
  */
 static bool
 is_wronged(const QuotaSums *sums, const DecideJob *job)
@@ -283,7 +288,7 @@ is_wronged(const QuotaSums *sums, const DecideJob *job)
 }
 
 /*
- * Is a quota exceeded to which something was added?
+ * Whether a quota is exceeded to which the result adds something.
  */
 static bool
 is_passed(const QuotaSums *sums)
@@ -307,7 +312,8 @@ is_passed(const QuotaSums *sums)
 }
 
 /*
- * Verify that quotas are kept, and hold back no other jobs.
+ * Verifies that quotas are kept, and that they hold back only the jobs
+ * reported.
  */
 const char *
 DecideCheckQuotas(const DecideInput *input, const DecideResult *result,
@@ -357,7 +363,7 @@ DecideCheckQuotas(const DecideInput *input, const DecideResult *result,
 				job_use(&input->requests[job->request], r->type, r->gpus),
 				true);
 	}
-	/* after max_starts, later turns were not looked at */
+	/* if max_starts was reached, later turns were not decided */
 	return result->n_starts < input->max_starts && is_passed(&sums) ?
 		"a quota is passed by what is reserved" : NULL;
 }

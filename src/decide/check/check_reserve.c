@@ -1,12 +1,13 @@
 /*
  * check_reserve.c
- *	  Are the reservations right?  Shares no code with what made them.
+ *	  Checks the reservations of a result, without sharing code with what made
+ *	  them.
  *
- * When a reservation's time comes, its devices must be there.  Beside what is
- * free now, running jobs give back theirs as expected, and evicted ones
- * within their grace.  Earlier starts and reservations are gone as expected,
- * later ones at their limits.  A later reservation for the same instant has
- * its turn after this one.  That is what backfill promises.
+ * At the time of a reservation its devices must be free.  Besides what is free
+ * now, running jobs return their devices as expected, and evicted jobs within
+ * their grace.  Jobs that started or were reserved before have ended as
+ * expected, later ones by their limits.  A later reservation for the same
+ * instant has its turn after this one.  This is what backfill promises.
  */
 #include <string.h>
 
@@ -14,16 +15,16 @@
 
 typedef __int128 Wide;
 
-/* Something that has, gets or will get part of a node. */
+/* A part of a node that a job has, gets or will get. */
 typedef struct ReservedItem
 {
 	int32_t		node;
 	int32_t		share;
-	bool		runs;			/* the node lacks it already */
-	int32_t		reservation;	/* -1: it runs or starts */
-	int64_t		order;			/* position among the decisions */
+	bool		runs;			/* the node's free amounts lack it already */
+	int32_t		reservation;	/* -1 if the job runs or starts */
+	int64_t		order;			/* its position among the decisions */
 	int64_t		from;
-	int64_t		expected;		/* its expected end */
+	int64_t		expected;		/* the expected end */
 	int64_t		limit;
 	const DecidePart *part;
 } ReservedItem;
@@ -40,7 +41,7 @@ later(int64_t at, int64_t by)
 }
 
 /*
- * How long a job may run, or is expected to.
+ * How long a job may run, or is expected to run.
  */
 static int64_t
 run_of(const DecideInput *input, int32_t job, bool expected)
@@ -52,7 +53,7 @@ run_of(const DecideInput *input, int32_t job, bool expected)
 }
 
 /*
- * The expected end of something that would end at an instant: not before
+ * The expected end of a job that would end at an instant: not earlier than
  * soon.
  */
 static int64_t
@@ -64,7 +65,8 @@ not_before(const DecideInput *input, int64_t at)
 }
 
 /*
- * When running jobs are expected to be over.  NULL: out of memory.
+ * The times at which running jobs are expected to have ended.  Returns NULL if
+ * memory runs out.
  */
 static int64_t *
 ends_expected(const DecideInput *input, const DecideResult *result,
@@ -96,7 +98,7 @@ ends_expected(const DecideInput *input, const DecideResult *result,
 }
 
 /*
- * Compare two items by node.
+ * Compares two items by node.
  */
 static int
 compare_item(const void *context, int32_t a, int32_t b)
@@ -107,7 +109,8 @@ compare_item(const void *context, int32_t a, int32_t b)
 }
 
 /*
- * What is wrong with the reservations by themselves, or NULL.
+ * Returns a message that says what is wrong with the reservations by
+ * themselves, or NULL if nothing is wrong.
  */
 static const char *
 each_error(const DecideInput *input, const DecideResult *result,
@@ -143,7 +146,7 @@ each_error(const DecideInput *input, const DecideResult *result,
 }
 
 /*
- * List what is on the nodes with reservations.
+ * Lists all parts on the nodes with reservations.  Returns their number.
  */
 static int32_t
 items_list(const DecideInput *input, const DecideResult *result,
@@ -207,8 +210,8 @@ items_list(const DecideInput *input, const DecideResult *result,
 }
 
 /*
- * Will a reserved part be there at its time?  list has everything on its
- * node.
+ * Whether a reserved part will be free at its time.  list contains all items
+ * on its node.
  */
 static bool
 will_be_there(const DecideInput *input, const ReservedItem *items,
@@ -262,7 +265,8 @@ will_be_there(const DecideInput *input, const ReservedItem *items,
 }
 
 /*
- * What is wrong with what will be on the nodes, or NULL.
+ * Returns a message that says what is wrong with what will be on the nodes, or
+ * NULL if nothing is wrong.
  */
 static const char *
 nodes_error(const DecideInput *input, const DecideResult *result,
@@ -307,8 +311,8 @@ nodes_error(const DecideInput *input, const DecideResult *result,
 }
 
 /*
- * Verify the reservations of a result; its starts and reservations are right
- * by themselves.
+ * Verifies the reservations of a result; its starts and reservations have been
+ * checked by themselves already.
  */
 const char *
 DecideCheckReserved(const DecideInput *input, const DecideResult *result,

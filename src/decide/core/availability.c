@@ -1,31 +1,33 @@
 /*
  * availability.c
- *	  What a job sees of a host: what is free there for as long as it may
- *	  stay.
+ *	  What a job may use of a host: what is free for as long as the job
+ *	  may run.
  *
- * A job sees a host from an instant until its wall limit has passed: the
- * least that the host has left at that instant and at the start of each hold
- * before its limit.
+ * A job may use of a host what is free from the job's start until its wall
+ * limit has passed: the least that is free at its start and at the beginning
+ * of each reservation before its limit.  Reservations here include claims.
  *
- * At the start of a hold, everything decided before the hold ends as
- * expected.  Later decisions end at their limits, as they were let in only on
- * that condition.  A later hold that starts at the same instant does not
- * count: its turn comes after this one.
+ * What is free at the beginning of a reservation is computed so: everything
+ * that was decided before the reservation ends as expected.  What was decided
+ * later ends at its wall limit, because it was allowed to start only on that
+ * condition.  A reservation that was made later and begins at the same instant
+ * does not count, because its turn comes later.
  *
- * Only hosts with holds look different to different jobs.  cycle->hosts shows
- * them as the job at its turn sees them; truth keeps what is really free.  So
- * placement knows nothing of holds.
+ * Only hosts with reservations look different to different jobs.  cycle->hosts
+ * shows what the job whose turn it is may use of them; truth keeps what is
+ * really free.  So the code that places jobs need not know of reservations.
  *
- * What is left beside each hold of a host, and the least up to each, is
- * computed once and kept until the host changes.  For a job with another
- * limit it is looked up at the last hold before that limit.  Jobs see the
- * same if no hold starts between their limits.
+ * What is free beside each reservation of a host, and the least that is free
+ * until each, is computed once and kept until the host changes.  For a job
+ * with another wall limit the value at the last reservation before that limit
+ * is read.  Two jobs may use the same if no reservation begins between their
+ * limits.
  */
 
 #include "decide/core/fit.h"
 
 /*
- * Add what a part has to what remains of its host (sign 1), or subtract it
+ * Adds what a part uses to what is free on its host (sign 1), or subtracts it
  * (sign -1).
  */
 static void
@@ -52,10 +54,10 @@ adjust_remaining(const Host *host, Remaining *left, const DecidePart *part,
 }
 
 /*
- * The lesser of what is left on a host at two times.
+ * Reduces left to the lesser of left and other, for each resource of a host.
  */
 static void
-left_lesser(const Host *host, Remaining *left, const Remaining *other)
+free_minimum(const Host *host, Remaining *left, const Remaining *other)
 {
 	int			d;
 
@@ -73,10 +75,11 @@ left_lesser(const Host *host, Remaining *left, const Remaining *other)
 }
 
 /*
- * All that is free on a host now; below 0 if the node gave more than it has.
+ * All that is free on a host now; cpu and memory are negative if the node has
+ * allocated more than its capacity.
  */
 static void
-left_now(const Host *host, Remaining *left)
+free_now(const Host *host, Remaining *left)
 {
 	int			d;
 
@@ -90,16 +93,16 @@ left_now(const Host *host, Remaining *left)
 }
 
 /*
- * What a host is expected to have left at a later instant.
+ * What is expected to be free on a host at a later instant.
  */
 static void
-left_at(const Cycle *cycle, int32_t index, int64_t at, Remaining *left)
+free_at(const Cycle *cycle, int32_t index, int64_t at, Remaining *left)
 {
 	const Timeline *timeline = cycle->timeline;
 	const Host *host = DecideAvailabilityNow(cycle, index);
 	int32_t		i;
 
-	left_now(host, left);
+	free_now(host, left);
 	for (i = timeline->first_end[index]; i >= 0; i = timeline->ends[i].next)
 	{
 		const End  *end = &timeline->ends[i];
@@ -118,10 +121,11 @@ left_at(const Cycle *cycle, int32_t index, int64_t at, Remaining *left)
 }
 
 /*
- * Ignore what a hold does not use: others may have it.
+ * Sets to the maximum what a reservation does not use: the job that may run
+ * beside it does not compete with it there.
  */
 static void
-left_unasked(const Host *host, const Reservation *hold, Remaining *left)
+free_if_unused(const Host *host, const Reservation *hold, Remaining *left)
 {
 	int			d;
 
@@ -140,17 +144,18 @@ left_unasked(const Host *host, const Reservation *hold, Remaining *left)
 }
 
 /*
- * What a host has left beside a hold when that starts.
+ * What is free on a host beside a reservation, at the time at which the
+ * reservation begins.
  */
 static void
-left_beside(const Cycle *cycle, int32_t index, int32_t beside, Remaining *left)
+free_beside(const Cycle *cycle, int32_t index, int32_t beside, Remaining *left)
 {
 	const Timeline *timeline = cycle->timeline;
 	const Reservation *mine = &timeline->holds[beside];
 	const Host *host = DecideAvailabilityNow(cycle, index);
 	int32_t		i;
 
-	left_now(host, left);
+	free_now(host, left);
 	for (i = timeline->first_end[index]; i >= 0; i = timeline->ends[i].next)
 	{
 		const End  *end = &timeline->ends[i];
@@ -170,11 +175,11 @@ left_beside(const Cycle *cycle, int32_t index, int32_t beside, Remaining *left)
 			 hold->limit > mine->from))
 			adjust_remaining(host, left, &hold->part, hold->share, -1);
 	}
-	left_unasked(host, mine, left);
+	free_if_unused(host, mine, left);
 }
 
 /*
- * How many of a host's holds start by an instant.
+ * The number of a host's reservations that begin by an instant.
  */
 static int32_t
 besides_until(const HostView *view, int64_t at)
@@ -195,7 +200,8 @@ besides_until(const HostView *view, int64_t at)
 }
 
 /*
- * Compute what is left beside each hold of a host, if the host changed since.
+ * Returns the view of a host.  What is free beside each of its reservations is
+ * computed again if the host has changed.
  */
 static const HostView *
 view_of(const Cycle *cycle, int32_t index)
@@ -208,15 +214,15 @@ view_of(const Cycle *cycle, int32_t index)
 
 	if (view->fresh)
 		return view;
-	left_now(host, &least);
+	free_now(host, &least);
 	for (i = 0; i < view->n; i++)
 	{
 		RemainingAt *beside = &view->besides[i];
 
 		beside->from = timeline->holds[view->order[i]].from;
-		left_beside(cycle, index, view->order[i], &beside->left);
+		free_beside(cycle, index, view->order[i], &beside->left);
 		if (beside->from > cycle->input->now)
-			left_lesser(host, &least, &beside->left);
+			free_minimum(host, &least, &beside->left);
 		beside->least = least;
 	}
 	view->fresh = true;
@@ -224,8 +230,8 @@ view_of(const Cycle *cycle, int32_t index)
 }
 
 /*
- * What a host has for a job that starts at an instant and may stay for
- * wall_limit.
+ * Computes what a job may use of a host if it starts at an instant and may run
+ * for wall_limit.
  */
 void
 DecideAvailabilityAt(const Cycle *cycle, int32_t index, int64_t at,
@@ -247,11 +253,11 @@ DecideAvailabilityAt(const Cycle *cycle, int32_t index, int64_t at,
 	else
 	{
 		if (at == cycle->input->now)
-			left_now(host, &least);
+			free_now(host, &least);
 		else
-			left_at(cycle, index, at, &least);
+			free_at(cycle, index, at, &least);
 		while (n > 0 && view->besides[n - 1].from > at)
-			left_lesser(host, &least, &view->besides[--n].left);
+			free_minimum(host, &least, &view->besides[--n].left);
 		left = &least;
 	}
 	*seen = *host;
@@ -267,8 +273,9 @@ DecideAvailabilityAt(const Cycle *cycle, int32_t index, int64_t at,
 }
 
 /*
- * The devices of a host whose reservations start too early for the job at its
- * turn.  A search for an entitlement passes reservations that yield to it.
+ * The devices of a host that the job whose turn it is may not use, because
+ * reservations for them begin too early.  A search for an entitlement ignores
+ * reservations that yield to its rank.
  */
 uint64_t
 DecideAvailabilityReserved(const Cycle *cycle, int32_t host)
@@ -296,8 +303,8 @@ DecideAvailabilityReserved(const Cycle *cycle, int32_t host)
 }
 
 /*
- * How many holds of all hosts start before the limit of a job that starts
- * now.
+ * The number of reservations, on all hosts, that begin before the wall limit
+ * of a job that starts now has passed.
  */
 static int32_t
 count_holds_before_limit(const Cycle *cycle, int64_t wall_limit)
@@ -320,7 +327,7 @@ count_holds_before_limit(const Cycle *cycle, int64_t wall_limit)
 }
 
 /*
- * Is the same available to jobs with these two wall limits?
+ * Whether jobs with these two wall limits may use the same of all hosts.
  */
 bool
 DecideAvailabilityAlike(const Cycle *cycle, int64_t a, int64_t b)
@@ -332,7 +339,7 @@ DecideAvailabilityAlike(const Cycle *cycle, int64_t a, int64_t b)
 }
 
 /*
- * Move a host to the head of the list of changed ones.
+ * Moves a host to the head of the list of changed hosts.
  */
 void
 DecideHostTouch(Cycle *cycle, int32_t index)
@@ -354,7 +361,8 @@ DecideHostTouch(Cycle *cycle, int32_t index)
 }
 
 /*
- * Show a held host as the job at its turn sees it.
+ * Shows in cycle->hosts what the job whose turn it is may use of a host with
+ * reservations.
  */
 static void
 show_host(Cycle *cycle, int32_t index)
@@ -371,7 +379,7 @@ show_host(Cycle *cycle, int32_t index)
 }
 
 /*
- * A held host changed: show it again.
+ * Does the same after the host has changed, and discards its view.
  */
 void
 DecideAvailabilityShowHost(Cycle *cycle, int32_t index)
@@ -381,7 +389,8 @@ DecideAvailabilityShowHost(Cycle *cycle, int32_t index)
 }
 
 /*
- * Show the held hosts as jobs with this wall limit see them.
+ * Shows in cycle->hosts what jobs with this wall limit may use of all hosts
+ * with reservations.
  */
 void
 DecideAvailabilityShow(Cycle *cycle, int64_t wall_limit)
@@ -401,7 +410,7 @@ DecideAvailabilityShow(Cycle *cycle, int64_t wall_limit)
 }
 
 /*
- * Allocate a part to a job: its host has so much less.
+ * Subtracts a part that is allocated to a job from what is free on its host.
  */
 void
 DecideHostAllocate(Cycle *cycle, int32_t index, const DecidePart *part,

@@ -1,11 +1,11 @@
 /*
  * core.h
- *	  What the rooms of the decision core share with each other.
+ *	  What the subdirectories of the decision core share with each other.
  *
  * A cycle works on hosts: copies of the nodes in order of their names.  A
- * host's number is its rank, and the lower number wins every tie.  Domains
- * and leaves are renamed to their lowest host's number, so no order depends
- * on the caller's labels.
+ * host's number is its position in this order, and the lower number wins every
+ * tie.  A domain or a leaf is identified by the number of its lowest host, so
+ * no order depends on the labels that the caller gave it.
  */
 #ifndef DECIDE_CORE_H
 #define DECIDE_CORE_H
@@ -13,8 +13,8 @@
 #include "decide/decide.h"
 
 /*
- * Checks of what callers must keep, in the tests and where the server has
- * assertions.
+ * Checks what callers must guarantee, in the tests and in servers that are
+ * built with assertions.
  */
 #ifdef USE_ASSERT_CHECKING
 #include <assert.h>
@@ -25,40 +25,47 @@
 
 typedef struct Host
 {
-	/* as given */
+	/* copied from the node */
 	int32_t		node;			/* index into the input's nodes */
-	int32_t		type;			/* DECIDE_NO_TYPE when it has no device */
+	int32_t		type;			/* DECIDE_NO_TYPE if it has no device */
 	int32_t		gpus;
 	int32_t		domain;			/* lowest host of its NVLink domain */
 	int32_t		leaf;			/* lowest host of its leaf */
-	int32_t		kind;			/* index of its type's range */
-	int32_t		near;			/* position in by_near */
+	int32_t		kind;			/* index of the entry of its type in
+								 * Cycle.types */
+	int32_t		near;			/* its position in by_near */
 	int64_t		gpu_memory_mib;
 	int64_t		cpu_milli;
 	int64_t		memory_mib;
 	bool		spot;
-	bool		open;			/* takes new work */
-	uint64_t	usable;			/* healthy devices */
+	bool		open;			/* accepts new work */
+	uint64_t	usable;			/* mask of the healthy devices */
 
-	/* as jobs start */
-	int32_t		n_free;			/* whole devices free */
-	int32_t		n_usable;		/* free devices with cpu and memory left for
-								 * them */
-	uint64_t	free;			/* whole devices free */
-	uint64_t	partial;		/* devices shared, with something left */
+	/* changed whenever a job starts */
+	int32_t		n_free;			/* number of whole devices that are free */
+	int32_t		n_usable;		/* number of free devices for which the host
+								 * has enough cpu and memory left */
+	uint64_t	free;			/* mask of the whole devices that are free */
+	uint64_t	partial;		/* mask of the shared devices that have
+								 * something left */
 	int64_t		cpu_left;
 	int64_t		memory_left;
-	int64_t		cpu_over;		/* taken beyond the capacity; returned cpu and
-								 * memory reduce this first */
+	int64_t		cpu_over;		/* cpu that is allocated beyond the capacity;
+								 * cpu that jobs return reduces this first */
 	int64_t		memory_over;
 	uint16_t	left[DECIDE_MAX_DEVICES];
 
-	/* the list of hosts, latest changed first */
-	uint64_t	changed;		/* number of its last change in the cycle */
+	/*
+	 * its place in the list of changed hosts, which begins with the one
+	 * changed last
+	 */
+	uint64_t	changed;		/* the number that Cycle.changes had after its
+								 * last change */
 	int32_t		newer;
 	int32_t		older;
 
-	int64_t		gpu_memory_used[DECIDE_MAX_DEVICES];	/* MiB, by shares */
+	int64_t		gpu_memory_used[DECIDE_MAX_DEVICES];	/* MiB used by shares,
+														 * of each device */
 } Host;
 
 /* The hosts of one type: a range of by_type, by_domain and by_leaf. */
@@ -74,10 +81,13 @@ typedef struct Scope
 {
 	const int32_t *hosts;
 	int32_t		n;
-	int32_t		next;			/* where the scope after it starts */
+	int32_t		next;			/* position at which the next scope starts */
 } Scope;
 
-/* How many devices a start takes of each host, and how plans compare. */
+/*
+ * How many devices a start uses of each host, and the values by which plans
+ * are compared.
+ */
 typedef struct Plan
 {
 	int32_t    *hosts;
@@ -85,10 +95,12 @@ typedef struct Plan
 	int32_t		n;
 	int32_t		domains;
 	int32_t		leaves;
-	int64_t		loss;			/* usable devices lost in the pool */
-	int64_t		free_left;		/* free devices left on the hosts used */
-	int64_t		cache_misses;	/* hosts that do not hold the job's cache */
-	int64_t		spare;			/* devices the scope could still take */
+	int64_t		loss;			/* usable devices that the pool loses */
+	int64_t		free_left;		/* devices that stay free on the hosts used */
+	int64_t		cache_misses;	/* number of hosts that do not hold the job's
+								 * cache */
+	int64_t		spare;			/* devices that the scope has room for beyond
+								 * the plan */
 } Plan;
 
 /* How well a host suits a request: the lower the better. */
@@ -100,30 +112,30 @@ typedef struct FitKey
 
 #define FIT_NONE	((FitKey) {UINT64_MAX, UINT64_MAX})
 
-/* What the leaving jobs of a claim give back on one host. */
+/* What the jobs that leave for a claim return on one host. */
 typedef struct Leaving
 {
-	int32_t		devices[DECIDE_MAX_DEVICES];	/* thousandths */
+	int32_t		devices[DECIDE_MAX_DEVICES];	/* thousandths of each device */
 	int64_t		gpu_memory[DECIDE_MAX_DEVICES];
 	int64_t		cpu_milli;
 	int64_t		memory_mib;
 } Leaving;
 
-/* Only the room place knows these. */
+/* Types whose members only the subdirectory place knows. */
 typedef struct Best Best;
 typedef struct Mix Mix;
 typedef struct Near Near;
 typedef struct NearTree NearTree;
 
-/* One request's progress in the cycle. */
+/* How far the cycle has come with one request. */
 typedef struct RequestState
 {
 	int32_t		offer;			/* earlier offers can start nothing more */
 
-	/* with this offer and those tied to it */
-	bool		spread;			/* no single host can take it any more */
-	bool		started;		/* started a job on a single host */
-	Best	  **best;			/* of each offer; NULL: not yet built */
+	/* about this offer and the offers tied to it */
+	bool		spread;			/* no single host has room for a job any more */
+	bool		started;		/* a job was started on a single host */
+	Best	  **best;			/* one for each offer, NULL until it is built */
 } RequestState;
 
 /* Result of an attempt to place a job. */
@@ -134,35 +146,49 @@ typedef enum PlaceOutcome
 	OUTCOME_OUT_OF_MEMORY
 } PlaceOutcome;
 
-/* A part of a host that is given back at some time. */
+/*
+ * A part of a running job or of a start, which its host gets back at some
+ * time.
+ */
 typedef struct End
 {
-	int64_t		at;				/* as expected */
-	int64_t		limit;			/* at its limit */
-	int32_t		start;			/* its start in this cycle; -1: it runs */
+	int64_t		at;				/* time at which the part is expected to end */
+	int64_t		limit;			/* time at which the part ends if its job uses
+								 * its whole wall limit */
+	int32_t		start;			/* index of its start in this cycle, or -1 if
+								 * the job runs already */
 	int32_t		host;
 	int32_t		share;
-	int32_t		next;			/* of the same host, -1: none */
-	DecidePart	part;			/* its usable part */
+	int32_t		next;			/* index of the next end on the same host, or
+								 * -1 */
+	DecidePart	part;			/* the part without broken devices */
 } End;
 
-/* Part of a host promised to a waiting job. */
+/*
+ * A part of a host that is kept for a waiting job, by a reservation or by a
+ * claim.
+ */
 typedef struct Reservation
 {
 	int64_t		from;
-	int64_t		until;			/* expected end */
-	int64_t		limit;			/* its end if it uses its wall limit */
-	int64_t		limit_until;	/* its end if everything runs to its limit */
-	int32_t		after;			/* number of starts decided before it */
+	int64_t		until;			/* time at which the job is expected to end */
+	int64_t		limit;			/* time at which the job ends if it starts at
+								 * from and uses its wall limit */
+	int64_t		limit_until;	/* time at which the job ends if all jobs run
+								 * up to their limits */
+	int32_t		after;			/* number of starts that were decided before
+								 * it */
 	int32_t		host;
 	int32_t		share;
-	int32_t		yields;			/* it yields to jobs of ranks up to this that
-								 * seek their entitlement; INT32_MIN: to none */
-	int32_t		next;			/* of the same host, -1: none */
+	int32_t		yields;			/* jobs that seek their entitlement, of tiers
+								 * with a rank of at most this, may use the
+								 * devices; INT32_MIN if no job may */
+	int32_t		next;			/* index of the next reservation on the same
+								 * host, or -1 */
 	DecidePart	part;
 } Reservation;
 
-/* What is left on a host. */
+/* What is free on a host. */
 typedef struct Remaining
 {
 	int64_t		cpu;
@@ -171,68 +197,86 @@ typedef struct Remaining
 	int64_t		gpu_memory_used[DECIDE_MAX_DEVICES];
 } Remaining;
 
-/* What a host has left beside one of its reservations, when that starts. */
+/*
+ * What is free on a host beside one of its reservations, at the time at which
+ * the reservation begins.
+ */
 typedef struct RemainingAt
 {
 	int64_t		from;
 	Remaining	left;
-	Remaining	least;			/* from now until then */
+	Remaining	least;			/* the least that is free from now until then */
 } RemainingAt;
 
-/* Computed views of a host with reservations, valid until the host changes. */
+/*
+ * Values that are computed for a host with reservations and remain valid until
+ * the host changes.
+ */
 typedef struct HostView
 {
-	RemainingAt *besides;		/* beside each of its reservations, by time */
-	int32_t    *order;			/* its reservations by time */
+	RemainingAt *besides;		/* what is free beside each of its
+								 * reservations, in order of time */
+	int32_t    *order;			/* its reservations in order of time */
 	int32_t		n;
 	int32_t		capacity;
 	int32_t		order_capacity;
 	bool		fresh;
 } HostView;
 
-/* Scratch of a search, by host; scopes go by their lowest host. */
+/*
+ * Working memory of a search for the earliest time, indexed by host.  A scope
+ * is identified by its lowest host.
+ */
 typedef struct TimeSearch
 {
-	int32_t    *scope;			/* -1: no host of this search */
-	int32_t    *bound;			/* upper bound of free devices */
-	int32_t    *capacity;		/* when last computed */
-	int32_t    *stale;			/* the next host of the scope to compute again */
+	int32_t    *scope;			/* scope of the host, or -1 if the search does
+								 * not use the host */
+	int32_t    *bound;			/* upper bound of the number of free devices */
+	int32_t    *capacity;		/* capacity at the time at which it was last
+								 * computed */
+	int32_t    *stale;			/* next host of the scope whose capacity must
+								 * be computed again */
 	bool	   *is_stale;
 	int64_t    *scope_bound;
 	int64_t    *scope_capacity;
-	int32_t    *scope_stale;	/* first to compute again, -1: none */
-	int32_t    *touched;		/* scopes that may have grown */
+	int32_t    *scope_stale;	/* first host of the scope whose capacity must
+								 * be computed again, or -1 */
+	int32_t    *touched;		/* scopes whose capacity may have grown */
 	bool	   *is_touched;
 } TimeSearch;
 
-/* Future ends and reservations. */
+/* The future ends of jobs, and the reservations. */
 typedef struct Timeline
 {
 	End		   *ends;
 	int32_t		n_ends;
 	int32_t		ends_capacity;
-	int32_t    *by_time;		/* ends that ever come */
+	int32_t    *by_time;		/* ends by their expected time, without those
+								 * that never come */
 	int32_t		n_by_time;
 	int32_t		by_time_capacity;
-	int32_t    *first_end;		/* by host, -1: none */
-	Reservation *holds;			/* in the order they were made */
+	int32_t    *first_end;		/* first end on each host, or -1 */
+	Reservation *holds;			/* in the order in which they were made */
 	int32_t		n_holds;
 	int32_t		holds_capacity;
-	int32_t    *by_from;		/* all by start */
+	int32_t    *by_from;		/* all reservations by the time at which they
+								 * begin */
 	int32_t		by_from_capacity;
-	int32_t    *by_until;		/* all by expected end */
+	int32_t    *by_until;		/* all reservations by their expected end */
 	int32_t		by_until_capacity;
-	int32_t    *first_hold;		/* by host, -1: none */
+	int32_t    *first_hold;		/* first reservation on each host, or -1 */
 	int32_t    *held;			/* hosts with reservations */
 	int32_t		n_held;
-	HostView   *views;			/* by host */
-	Host	   *truth;			/* by host: all that is free on a reserved one */
-	Host	   *future;			/* the hosts at a later time */
-	int64_t		shown;			/* hosts are shown as jobs with this limit see
-								 * them */
-	int32_t    *node_host;		/* host of each node */
+	HostView   *views;			/* one for each host */
+	Host	   *truth;			/* one for each host with reservations: all
+								 * that is free on it now */
+	Host	   *future;			/* the hosts as they will be at a later time */
+	int64_t		shown;			/* Cycle.hosts shows what is available to jobs
+								 * with this wall limit. */
+	int32_t    *node_host;		/* index of each node's host */
 	TimeSearch	search;
-	int32_t		n_promises;		/* number of promises already entered here */
+	int32_t		n_promises;		/* number of the result's promises that are
+								 * entered here already */
 } Timeline;
 
 typedef struct Cycle
@@ -244,68 +288,90 @@ typedef struct Cycle
 	int32_t		n_hosts;
 	TypeRange  *types;
 	int32_t		n_types;
-	int32_t    *by_type;		/* type, host */
-	int32_t    *by_domain;		/* type, domain, leaf, host; NULL: not yet */
-	int32_t    *by_leaf;		/* type, leaf, domain, host; NULL: not yet */
-	int32_t    *by_near;		/* the same order by the given labels */
-	Near	   *near;			/* by position in by_near */
-	NearTree  **near_trees;		/* by kind, then of all; NULL: not yet */
+	int32_t    *by_type;		/* in order of type, host */
+	int32_t    *by_domain;		/* in order of type, domain, leaf, host; NULL
+								 * until a gang needs it */
+	int32_t    *by_leaf;		/* in order of type, leaf, domain, host; NULL
+								 * until a gang needs it */
+	int32_t    *by_near;		/* in order of type, leaf, domain, host, by
+								 * the labels that the caller gave domains and
+								 * leaves */
+	Near	   *near;			/* the ranges near each position of by_near */
+	NearTree  **near_trees;		/* one for each type, then one for all hosts;
+								 * NULL until they are built */
 
-	int32_t		latest;			/* last changed host, -1: none */
+	int32_t		latest;			/* host that was changed last, or -1 */
 	uint64_t	changes;
 
-	int32_t    *class_of;		/* class of each request */
+	int32_t    *class_of;		/* equivalence class of each request */
 	struct EquivalenceClass *classes;
-	struct GangScratch *gang;	/* NULL: not yet needed */
-	Plan		single;			/* room for one host */
+	struct GangScratch *gang;	/* NULL until a gang is placed */
+	Plan		single;			/* plan with room for one host */
 
 	struct Queue *queue;
 	struct ClaimState *claims;
-	struct Quotas *quotas;		/* NULL: there are none */
-	struct QuotaFilter *filter; /* what quotas leave the job at its turn;
-								 * NULL: all it requests */
+	struct Quotas *quotas;		/* NULL if there are no quotas */
+	struct QuotaFilter *filter; /* what quotas allow the job whose turn it is;
+								 * NULL if they allow all that it requests */
 
-	Mix		   *mix;			/* NULL: the policy is not fgd */
-	DecideCached *cached;		/* by cache and host; node is the host */
-	bool	   *holds;			/* by host: it holds the cache of the job at
-								 * its turn; NULL: there are no caches */
+	Mix		   *mix;			/* NULL if the policy is not fgd */
+	DecideCached *cached;		/* in order of cache and host; the member node
+								 * is the number of a host */
+	bool	   *holds;			/* whether each host holds the cache of the
+								 * job whose turn it is; NULL if there are no
+								 * caches */
 
-	const DecidePreviousReservation **previous; /* by job; NULL: there are no
-												 * previous reservations */
-	int32_t    *previous_host;	/* host of each node */
-	int32_t    *guaranteed;		/* by request: jobs with a guarantee that have
-								 * not had their turn; NULL: none was given */
-	int32_t    *due;			/* jobs whose reservations are due, in order */
+	const DecidePreviousReservation **previous; /* the previous reservation of
+												 * each job; NULL if there are
+												 * none */
+	int32_t    *previous_host;	/* index of each node's host */
+	int32_t    *guaranteed;		/* for each request, the number of its jobs
+								 * with a guarantee that have not had their
+								 * turn; NULL if no job has a guarantee */
+	int32_t    *due;			/* jobs whose reservations are due, in the
+								 * order of their turns */
 	int32_t		n_due;
 	int32_t		next_due;
-	bool	   *was_due;		/* by job: it has had its turn as one of
-								 * these; NULL: there are none */
+	bool	   *was_due;		/* whether each job has had its turn as one
+								 * with a due reservation; NULL if no
+								 * reservation is due */
 
 	DecideResult *result;
 	int32_t		starts_capacity;
 	int32_t		parts_capacity;
 
-	struct Timeline *timeline;	/* NULL: nothing is reserved */
-	bool		reserving;		/* starts become reservations at this time: */
+	struct Timeline *timeline;	/* NULL until something is reserved */
+	bool		reserving;		/* The jobs that are placed now get
+								 * reservations at the time at, instead of
+								 * starting. */
 	int64_t		at;
 	int32_t		reservations_capacity;
 	int32_t		reserved_capacity;
-	int32_t		n_deep;			/* reservations within the policy's depth */
-	int32_t		n_aged;			/* of aged jobs */
-	bool		trying;			/* the hosts are restored later */
-	bool	   *may_claim;		/* by request: a job of it may take devices
-								 * from others; NULL: none may */
-	bool	   *promised;		/* by job: it has a claim; NULL: none has */
-	bool		unsettled;		/* entitlements were looked at */
-	int32_t		passes;			/* a search of this rank for an entitlement
-								 * passes reservations that yield to it;
-								 * INT32_MAX: none does */
-	int32_t    *postponed;		/* jobs beyond their entitlements, in turn */
+	int32_t		n_deep;			/* number of reservations that the policy's
+								 * depth counts */
+	int32_t		n_aged;			/* number of reservations of aged jobs */
+	int32_t    *n_filtered;		/* for each organisation's account the number
+								 * of reservations of its jobs with a filter;
+								 * NULL until there is one */
+	bool		trying;			/* The hosts are changed on trial and will be
+								 * restored. */
+	bool	   *may_claim;		/* for each request, whether its jobs may get
+								 * devices that running jobs leave; NULL if no
+								 * job may */
+	bool	   *promised;		/* whether each job has a claim; NULL if no
+								 * job has one */
+	bool		unsettled;		/* entitlements were examined */
+	int32_t		passes;			/* rank of the tier for whose job devices are
+								 * sought by entitlement: the search ignores
+								 * reservations that yield to this rank;
+								 * INT32_MAX if no reservation yields */
+	int32_t    *postponed;		/* jobs whose accounts have their
+								 * entitlements, in the order of their turns */
 	int32_t		n_postponed;
-	bool	   *on_claim;		/* by job: it started on its claim; NULL:
-								 * there are no claims */
-	int32_t		n_before;		/* starts before the first failed turn; -1:
-								 * none failed */
+	bool	   *on_claim;		/* whether each job started on its claim; NULL
+								 * if there are no claims */
+	int32_t		n_before;		/* number of starts before the first turn that
+								 * failed, or -1 if none failed */
 } Cycle;
 
 typedef int (*DecideCompareFn) (const void *context, int32_t a, int32_t b);
@@ -327,6 +393,43 @@ extern const char *DecideInputError(const DecideInput *input);
 extern const char *DecideHostsLoad(Cycle *cycle);
 extern bool DecideHostsGroup(Cycle *cycle);
 extern TypeRange DecideHostsOfType(const Cycle *cycle, int32_t type);
+
+/* replay.c */
+
+/* A job that arrives during a replay. */
+typedef struct DecideArrival
+{
+	int64_t		at;
+	int64_t		run;
+	int64_t		devices;		/* thousandths */
+} DecideArrival;
+
+typedef struct DecideReplay
+{
+	const DecideArrival *arrivals;	/* in the order of their arrival */
+	int32_t		n;
+	int64_t		wait;			/* a job that waits longer is late */
+	const DecideArena *arena;
+	DecideArrival *running;		/* the jobs that run at the beginning, in
+								 * order of their ends (at), with room for all
+								 * arrivals behind them */
+	int32_t    *queue;			/* room for one entry for each arrival */
+	int64_t    *starts;			/* the start of each arrival, filled in by the
+								 * replay; NULL if the caller does not need it */
+} DecideReplay;
+
+/* Device time: thousandths of a device times milliseconds. */
+typedef unsigned __int128 DeviceTime;
+
+extern bool DecideReplayRun(const DecideReplay *replay, int64_t devices,
+							int32_t n_running, DeviceTime most_late);
+
+static inline DeviceTime
+DecideDeviceTime(int64_t devices, int64_t run)
+{
+	DecideAssert(devices >= 0 && run >= 0);
+	return (DeviceTime) devices * (DeviceTime) (run / 1000);
+}
 
 /* timeline.c */
 extern bool DecideTimelineStart(Cycle *cycle, int32_t start,
@@ -356,8 +459,8 @@ extern void DecideHostPromise(Cycle *cycle, int32_t index,
 							  const Leaving *leaving);
 
 /*
- * The memory in MiB of a device that an offer asks for.  Rounding up changes
- * nothing, as hosts have whole MiB.
+ * Returns the memory in MiB that an offer requires of a device.  The number is
+ * rounded up, which changes nothing because hosts have whole MiB.
  */
 static inline int64_t
 DecideFitFloor(const DecideOffer *offer)
@@ -373,7 +476,7 @@ DecideFitMemory(const Host *host, const DecideOffer *offer)
 }
 
 /*
- * Is one key better than the other?
+ * Whether key a is better than key b.
  */
 static inline bool
 DecideFitLess(FitKey a, FitKey b)
@@ -384,7 +487,8 @@ DecideFitLess(FitKey a, FitKey b)
 }
 
 /*
- * The part of a total for some of a job's devices, rounded up.
+ * The part of a job's total cpu or memory that belongs to gpus of its count
+ * devices, rounded up.
  */
 static inline int64_t
 DecideFitSplit(int64_t total, int32_t gpus, int32_t count)
@@ -398,7 +502,7 @@ DecideFitSplit(int64_t total, int32_t gpus, int32_t count)
 }
 
 /*
- * Does a share that takes this much memory fit on a device?
+ * Whether a share that uses this much memory in MiB fits on a device.
  */
 static inline bool
 DecideShareFits(const Host *host, int32_t device, int32_t share,
@@ -411,7 +515,8 @@ DecideShareFits(const Host *host, int32_t device, int32_t share,
 }
 
 /*
- * Give the caller a chance to be interrupted.
+ * Calls the arena's poll function, if there is one, so that the caller can
+ * process interrupts.
  */
 static inline void
 DecidePoll(const DecideArena *arena)
@@ -422,8 +527,9 @@ DecidePoll(const DecideArena *arena)
 }
 
 /*
- * Add to the cpu and memory left on a host, or take from it.  A node may have
- * given more than it has; what comes back covers that first.
+ * Adds to the cpu and memory that are free on a host; negative amounts are
+ * subtracted.  If a node has allocated more than its capacity, returned cpu
+ * and memory first reduce the excess.
  */
 static inline void
 DecideHostAddCapacity(Host *host, int64_t cpu_milli, int64_t memory_mib)
@@ -439,8 +545,8 @@ DecideHostAddCapacity(Host *host, int64_t cpu_milli, int64_t memory_mib)
 }
 
 /*
- * The host with everything that is free on it, even if it is shown with less
- * because of reservations.
+ * The host with all that is free on it now, for a change.  Cycle.hosts may
+ * show less because of reservations.
  */
 static inline Host *
 DecideHostTruth(Cycle *cycle, int32_t index)
@@ -453,7 +559,7 @@ DecideHostTruth(Cycle *cycle, int32_t index)
 }
 
 /*
- * The host with everything that is free on it now, to read.
+ * The host with all that is free on it now, for reading.
  */
 static inline const Host *
 DecideAvailabilityNow(const Cycle *cycle, int32_t index)
@@ -466,7 +572,8 @@ DecideAvailabilityNow(const Cycle *cycle, int32_t index)
 }
 
 /*
- * The end of a run, which may be never.
+ * The time at which a run that begins at the time at ends; DECIDE_NEVER if it
+ * never ends.
  */
 static inline int64_t
 DecideTimeAdd(int64_t at, int64_t run)
@@ -477,7 +584,8 @@ DecideTimeAdd(int64_t at, int64_t run)
 }
 
 /*
- * How long a job is expected to run.
+ * How long a job is expected to run, in microseconds: what the input expects,
+ * at most its wall limit.
  */
 static inline int64_t
 DecideJobRun(const DecideInput *input, int32_t job)
@@ -490,7 +598,8 @@ DecideJobRun(const DecideInput *input, int32_t job)
 }
 
 /*
- * When something that ends after this time is over: not before soon.
+ * The time at which something ends that runs for this time from now.  Nothing
+ * ends earlier than the input's soon.
  */
 static inline int64_t
 DecideEndAfter(const DecideInput *input, int64_t run)
@@ -502,7 +611,8 @@ DecideEndAfter(const DecideInput *input, int64_t run)
 }
 
 /*
- * When a job that starts now is over, as expected or at its limit.
+ * The time at which a job that starts now ends: as expected, or at its wall
+ * limit.
  */
 static inline int64_t
 DecideStartEnd(const DecideInput *input, int32_t job, bool expected)
@@ -515,7 +625,8 @@ DecideStartEnd(const DecideInput *input, int32_t job, bool expected)
 }
 
 /*
- * What devices count in usage.
+ * How much a number of devices of a type counts in usage: device-thousandths x
+ * the type's weight / 1000.
  */
 static inline int64_t
 DecideUsage(const DecideInput *input, int32_t type, int64_t gpus,
@@ -530,9 +641,9 @@ DecideUsage(const DecideInput *input, int32_t type, int64_t gpus,
 }
 
 /*
- * The thousandths of each device that a job of this request counts in use, with
- * a type.  Who keeps a device's memory from others keeps the device, and counts
- * so for entitlements.
+ * The thousandths of each device that a job of this request counts as using on
+ * devices of a type.  A job whose memory floor keeps other jobs from the
+ * device counts as using more than its share, for entitlements, too.
  */
 static inline int32_t
 DecideCounted(const DecideRequestClass *request, int32_t type)

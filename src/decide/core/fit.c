@@ -1,29 +1,33 @@
 /*
  * fit.c
- *	  What one host can take of a request, and what that costs the pool.
+ *	  How much of a request one host has room for, and what a placement costs
+ *	  the pool.
  *
- * A job's cpu and memory are split by ceil(total * devices here / devices in
- * all).  A host with L left can then take at most floor(L * all / total)
- * devices, and any number below that: ceil(y) <= L exactly when y <= L.
+ * A job's cpu and memory are split over its hosts by ceil(total * devices here
+ * / devices in all).  A host with L free then has room for at most floor(L *
+ * all / total) devices, and for any smaller number: ceil(y) <= L exactly when
+ * y <= L.
  *
- * A free device is usable while its host still has its part of cpu and
- * memory.  Of F free devices on a host of G, min(F, floor(cpu left * G /
+ * A free device is usable while its host has the device's part of cpu and
+ * memory free.  Of F free devices on a host of G, min(F, floor(cpu left * G /
  * cpu), the same for memory) are usable.  A placement costs the pool the
- * usable devices that it takes or strands.  So placements of the same size
- * rank by what they strand, and stranded devices are cheap.
+ * usable devices that it uses or strands.  So placements of the same size are
+ * compared by the devices that they strand, and using devices that are
+ * stranded already costs little.
  *
- * A share also takes memory of its device; the shares on a device never take
- * more memory than it has.
+ * A share also uses memory of its device; the shares that are placed on a
+ * device never use more memory than it has.
  *
- * All products are exact: 128 bits where 64 could overflow.
+ * All products are exact: they are computed in 128 bits where 64 bits could
+ * overflow.
  */
 #include "decide/core/fit.h"
 
 typedef unsigned __int128 Wide;
 
 /*
- * How many devices, at most limit, does left suffice for when count devices
- * need total?
+ * The number of devices, at most limit, for which left suffices if count
+ * devices need total.
  */
 static int32_t
 capacity_for(int64_t total, int64_t left, int32_t count, int32_t limit)
@@ -36,8 +40,8 @@ capacity_for(int64_t total, int64_t left, int32_t count, int32_t limit)
 }
 
 /*
- * The most of count devices that a host can take now, with this cpu and
- * memory for the whole job.
+ * The largest number of devices, at most count, that fit on a host as it is.
+ * cpu_milli and memory_mib are for the whole job with count devices.
  */
 int32_t
 DecideFitCapacity(const Host *host, int64_t cpu_milli, int64_t memory_mib,
@@ -57,8 +61,8 @@ DecideFitCapacity(const Host *host, int64_t cpu_milli, int64_t memory_mib,
 }
 
 /*
- * How many devices' parts does the rest of a capacity suffice for, at most
- * limit?
+ * The number of devices, at most limit, for which left suffices if all gpus of
+ * the host share the capacity equally.
  */
 static int32_t
 fed_by(int64_t left, int64_t capacity, int32_t gpus, int32_t limit)
@@ -79,7 +83,8 @@ fed_by(int64_t left, int64_t capacity, int32_t gpus, int32_t limit)
 }
 
 /*
- * How many of n_free free devices are usable with this cpu and memory left.
+ * How many of n_free free devices are usable if this much cpu and memory is
+ * free.
  */
 int32_t
 DecideFitUsable(const Host *host, int32_t n_free, int64_t cpu_left,
@@ -97,8 +102,8 @@ DecideFitUsable(const Host *host, int32_t n_free, int64_t cpu_left,
 }
 
 /*
- * How many usable devices the pool loses when gpus of the request's count
- * devices go onto this host.
+ * How many usable devices the pool loses if gpus of a job's count devices are
+ * placed on this host.
  */
 int32_t
 DecideFitLoss(const Host *host, const DecideRequestClass *request,
@@ -121,8 +126,9 @@ DecideFitLoss(const Host *host, const DecideRequestClass *request,
 }
 
 /*
- * The floor in MiB of a request's share on a device of a type; 0: none, or
- * whole devices.  If a type is named more than once, its least floor counts.
+ * Returns the memory floor in MiB of a request's share on a device of a type;
+ * 0 if there is no floor or the request is for whole devices.  If several
+ * offers name the type, the lowest floor counts.
  */
 int64_t
 DecideShareFloor(const DecideRequestClass *request, int32_t type)
@@ -141,8 +147,9 @@ DecideShareFloor(const DecideRequestClass *request, int32_t type)
 }
 
 /*
- * The MiB that a share takes of a device with this memory: its floor, else
- * the same part of the memory as of the device.  Whole devices: 0.
+ * Returns the MiB that a share uses of a device with gpu_memory_mib of memory:
+ * its floor, or without a floor the same part of the memory as of the device;
+ * 0 for whole devices.
  */
 int64_t
 DecideShareMemory(int64_t gpu_memory_mib, int32_t share, int64_t floor)
@@ -154,13 +161,14 @@ DecideShareMemory(int64_t gpu_memory_mib, int32_t share, int64_t floor)
 }
 
 /*
- * The device for a share: of shared ones that fit, the one with the least
- * left; else the lowest free one; else -1.
+ * Returns the device on which a share is placed: among the shared devices with
+ * enough room the one with the least left, otherwise the lowest free device,
+ * or -1 if none has room.
  */
 int32_t
 DecideShareDevice(const Host *host, const DecideRequestClass *request)
 {
-	int64_t		memory = DecideShareTakes(host, request);
+	int64_t		memory = DecideShareUse(host, request);
 	uint64_t	rest;
 	int32_t		found = -1;
 

@@ -1,6 +1,6 @@
 /*
  * fit.h
- *	  What one host can take of a request.
+ *	  How much of a request one host has room for.
  */
 #ifndef DECIDE_FIT_H
 #define DECIDE_FIT_H
@@ -18,8 +18,8 @@ extern int32_t DecideShareDevice(const Host *host,
 								 const DecideRequestClass *request);
 
 /*
- * May this request use this host at all, with devices of this offer?  A
- * CPU-only request has no offer.
+ * Whether a request may use a host at all, with devices of this offer.  A
+ * CPU-only request has no offer (NULL).
  */
 static inline bool
 DecideFitAllowed(const Host *host, const DecideRequestClass *request,
@@ -27,27 +27,40 @@ DecideFitAllowed(const Host *host, const DecideRequestClass *request,
 {
 	DecideAssert(host != NULL && request != NULL);
 	DecideAssert(offer != NULL || request->min_gpus == 0);
-	if (!host->open || (host->spot && !request->spot_ok))
+	if (!host->open || (host->spot && !request->spot_ok) ||
+		!DecideFilterAllows(request, host->node))
 		return false;
 	return offer == NULL ||
 		(host->type == offer->type && DecideFitMemory(host, offer));
 }
 
 /*
- * Has a host this much cpu and memory left?
+ * The number of a host's devices that a request can use, if so many would be
+ * free there: all of them, or exactly as many as it wants on each node.
+ */
+static inline int32_t
+DecideFitPerNode(const DecideRequestClass *request, int32_t devices)
+{
+	if (request->per_node == 0)
+		return devices;
+	return devices >= request->per_node ? request->per_node : 0;
+}
+
+/*
+ * Whether a host has this much cpu and memory free.
  */
 static inline bool
-DecideFitHasLeft(const Host *host, int64_t cpu_milli, int64_t memory_mib)
+DecideFitResources(const Host *host, int64_t cpu_milli, int64_t memory_mib)
 {
 	return (host->cpu_milli == 0 || host->cpu_left >= cpu_milli) &&
 		(host->memory_mib == 0 || host->memory_left >= memory_mib);
 }
 
 /*
- * The MiB of its device that a request's share takes on a host.
+ * The MiB of device memory that a request's share uses on a host.
  */
 static inline int64_t
-DecideShareTakes(const Host *host, const DecideRequestClass *request)
+DecideShareUse(const Host *host, const DecideRequestClass *request)
 {
 	DecideAssert(host != NULL && request != NULL);
 	DecideAssert(request->share > 0 && request->share <= DECIDE_WHOLE);
@@ -56,23 +69,38 @@ DecideShareTakes(const Host *host, const DecideRequestClass *request)
 }
 
 /*
- * Can a host take all of a request, with count devices?
+ * The number of devices that a host can give to a gang of count devices.
+ */
+static inline int32_t
+DecideFitGang(const Host *host, const DecideRequestClass *request,
+			  int32_t count)
+{
+	int32_t		capacity = DecideFitCapacity(host, request->cpu_milli,
+											 request->memory_mib, count);
+
+	return DecideFitPerNode(request, capacity);
+}
+
+/*
+ * Whether one host has room for a whole request with count devices.
  */
 static inline bool
-DecideFitTakes(const Host *host, const DecideRequestClass *request,
-			   const DecideOffer *offer, int32_t count)
+DecideFitRequest(const Host *host, const DecideRequestClass *request,
+				 const DecideOffer *offer, int32_t count)
 {
 	DecideAssert(count >= 0);
 	DecideAssert(request->share == DECIDE_WHOLE || count == 1);
 	if (!DecideFitAllowed(host, request, offer) ||
-		!DecideFitHasLeft(host, request->cpu_milli, request->memory_mib))
+		(request->per_node > 0 && request->per_node != count) ||
+		!DecideFitResources(host, request->cpu_milli, request->memory_mib))
 		return false;
 	return request->share < DECIDE_WHOLE ?
 		DecideShareDevice(host, request) >= 0 : host->n_free >= count;
 }
 
 /*
- * Compute what follows from the devices left on a host.
+ * Computes the members of a host that follow from left, what is free of each
+ * device.
  */
 static inline void
 DecideHostDerive(Host *host)

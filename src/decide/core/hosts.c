@@ -1,18 +1,20 @@
 /*
  * hosts.c
- *	  The working copy of the nodes, in the orders placement walks them.
+ *	  The working copy of the nodes, and the orders in which placement
+ *	  reads it.
  *
- * by_type serves single hosts; by_domain and by_leaf serve gangs and are made
- * when the first gang needs them.  A list has each changed host once, latest
- * first.  Code that keeps scores walks the list back to the last change it
- * has seen.
+ * by_type is used for jobs on a single host.  by_domain and by_leaf are used
+ * for gangs and made when the first gang needs them.  The list of changed
+ * hosts contains each changed host once, the one changed last first.  Code
+ * that keeps scores of hosts follows the list back to the last change that it
+ * has already processed.
  */
 #include <string.h>
 
 #include "decide/core/fit.h"
 
 /*
- * Compare two nodes by name.
+ * Compares two nodes by name.
  */
 static int
 compare_name(const void *context, int32_t a, int32_t b)
@@ -120,7 +122,7 @@ compare_leaf_label(const void *context, int32_t a, int32_t b)
 }
 
 /*
- * Copy a node.
+ * Fills in a host from its node.
  */
 static void
 host_load(Host *host, const DecideNode *node, int32_t index)
@@ -152,7 +154,7 @@ host_load(Host *host, const DecideNode *node, int32_t index)
 }
 
 /*
- * Find the ranges of by_type.  False: out of memory.
+ * Finds the range of each type in by_type.  Returns false if memory runs out.
  */
 static bool
 find_types(Cycle *cycle)
@@ -188,7 +190,8 @@ find_types(Cycle *cycle)
 }
 
 /*
- * Make the hosts from the input's nodes.  Returns NULL, or what is wrong.
+ * Makes the hosts from the input's nodes.  Returns NULL, or a message that
+ * says what is wrong.
  */
 const char *
 DecideHostsLoad(Cycle *cycle)
@@ -226,8 +229,9 @@ DecideHostsLoad(Cycle *cycle)
 }
 
 /*
- * Rename domains and leaves to their lowest hosts, and make the orders that
- * gangs need.  A host without a group is its own.  False: out of memory.
+ * Identifies each domain and leaf by its lowest host, and makes the orders
+ * that gangs need.  A host without a domain or leaf is alone in its own.
+ * Returns false if memory runs out.
  */
 bool
 DecideHostsGroup(Cycle *cycle)
@@ -279,7 +283,7 @@ DecideHostsGroup(Cycle *cycle)
 }
 
 /*
- * The hosts of a type; n is 0 when there are none.
+ * The range of a type's hosts in by_type; its n is 0 if there are none.
  */
 TypeRange
 DecideHostsOfType(const Cycle *cycle, int32_t type)

@@ -1,18 +1,19 @@
 /*
  * input.c
- *	  Is the input one that the core can work on?
+ *	  Checks that the input is one that the core can work on.
  *
- * The database's constraints rule most of this out.  This file checks what
- * the other files rely on.  A wrong loader gets an error, instead of devices
- * being given away twice.  Names of nodes are compared where they are sorted
- * (hosts.c), and jobs likewise (queue.c).
+ * The database's constraints rule out most of the errors.  This file checks
+ * what the other files rely on, so that a faulty loader gets an error instead
+ * of devices being allocated twice.  Names of nodes are checked for duplicates
+ * where they are sorted (hosts.c), and so are jobs (queue.c).
  */
 #include "decide/core/core.h"
 
-#define MOST_LEVELS	64			/* levels of accounts */
+#define MOST_LEVELS	64			/* most levels in a tree of accounts */
 
 /*
- * What is wrong with one node, or NULL.
+ * Returns a message that says what is wrong with one node, or NULL if nothing
+ * is wrong.  The functions below follow the same rule.
  */
 static const char *
 node_error(const DecideNode *node)
@@ -39,7 +40,7 @@ node_error(const DecideNode *node)
 }
 
 /*
- * What is wrong with one request, or NULL.
+ * Returns a message that says what is wrong with one request, or NULL.
  */
 static const char *
 request_error(const DecideRequestClass *request)
@@ -71,13 +72,19 @@ request_error(const DecideRequestClass *request)
 		return "an ask prefers an unknown topology";
 	if (request->cpu_milli < 0 || request->memory_mib < 0)
 		return "an ask has a negative amount of cpu or memory";
+	if (request->per_node < 0 ||
+		(request->per_node > 0 && (request->min_gpus != request->max_gpus ||
+								   request->share != DECIDE_WHOLE ||
+								   request->min_gpus == 0 ||
+								   request->min_gpus % request->per_node != 0)))
+		return "an ask wants another number of GPUs on each node than it has";
 	if (request->wall_limit <= 0)
 		return "an ask has a wall limit that is not above 0";
 	return NULL;
 }
 
 /*
- * What is wrong with one running attempt, or NULL.
+ * Returns a message that says what is wrong with one running attempt, or NULL.
  */
 static const char *
 running_error(const DecideInput *input, const DecideRunning *running)
@@ -115,7 +122,8 @@ running_error(const DecideInput *input, const DecideRunning *running)
 }
 
 /*
- * What is wrong with one reservation of the cycle before, or NULL.
+ * Returns a message that says what is wrong with one reservation of the
+ * previous cycle, or NULL.
  */
 static const char *
 previous_error(const DecideInput *input,
@@ -142,7 +150,7 @@ previous_error(const DecideInput *input,
 }
 
 /*
- * What is wrong with one claim, or NULL.
+ * Returns a message that says what is wrong with one claim, or NULL.
  */
 static const char *
 claim_error(const DecideInput *input, const DecideClaim *claim)
@@ -175,7 +183,7 @@ claim_error(const DecideInput *input, const DecideClaim *claim)
 }
 
 /*
- * What is wrong with one tier, or NULL.
+ * Returns a message that says what is wrong with one tier, or NULL.
  */
 static const char *
 tier_error(const DecideTier *tier)
@@ -190,7 +198,7 @@ tier_error(const DecideTier *tier)
 }
 
 /*
- * What is wrong with one account, or NULL.
+ * Returns a message that says what is wrong with one account, or NULL.
  */
 static const char *
 account_error(const DecideInput *input, int32_t index)
@@ -215,7 +223,8 @@ account_error(const DecideInput *input, int32_t index)
 }
 
 /*
- * What is wrong with tiers, accounts and types, or NULL.
+ * Returns a message that says what is wrong with the tiers, accounts and
+ * types, or NULL.
  */
 static const char *
 shares_error(const DecideInput *input)
@@ -244,7 +253,7 @@ shares_error(const DecideInput *input)
 }
 
 /*
- * What is wrong with one job, or NULL.
+ * Returns a message that says what is wrong with one job, or NULL.
  */
 static const char *
 job_error(const DecideInput *input, const DecideJob *job)
@@ -265,7 +274,7 @@ job_error(const DecideInput *input, const DecideJob *job)
 }
 
 /*
- * What is wrong with one quota, or NULL.
+ * Returns a message that says what is wrong with one quota, or NULL.
  */
 static const char *
 quota_error(const DecideInput *input, const DecideQuota *quota)
@@ -285,7 +294,8 @@ quota_error(const DecideInput *input, const DecideQuota *quota)
 }
 
 /*
- * What is wrong with typical jobs and caches, or NULL.
+ * Returns a message that says what is wrong with the packing policy, the
+ * typical jobs and the caches, or NULL.
  */
 static const char *
 knowledge_error(const DecideInput *input)
@@ -314,7 +324,8 @@ knowledge_error(const DecideInput *input)
 }
 
 /*
- * What is wrong with the input, or NULL.
+ * Returns a message that says what is wrong with the input, or NULL if nothing
+ * is wrong.
  */
 const char *
 DecideInputError(const DecideInput *input)
@@ -324,7 +335,8 @@ DecideInputError(const DecideInput *input)
 
 	if (input->n_nodes < 0 || input->n_requests < 0 || input->n_jobs < 0 ||
 		input->n_types < 0 || input->n_tiers < 0 || input->n_accounts < 0 ||
-		input->max_starts < 0 || input->policy.fair_horizon < 0 ||
+		input->max_starts < 0 || input->max_evictions < 0 ||
+		input->policy.fair_horizon < 0 ||
 		input->policy.backfill_depth < 0 ||
 		input->n_running < 0 || input->n_running_parts < 0 ||
 		input->n_quotas < 0 || input->n_workloads < 0 || input->n_cached < 0)

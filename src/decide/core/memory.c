@@ -1,16 +1,16 @@
 /*
  * memory.c
- *	  The arena of a cycle, arrays that grow in it, and sorting.
+ *	  Memory from a cycle's arena, and arrays that grow in it.
  *
- * Nothing is freed here: an array that doubles leaves its old halves behind,
- * together at most its own size.
+ * Nothing is freed here: an array that doubles leaves its old copies in the
+ * arena, which together are at most as large as the array.
  */
 #include <string.h>
 
 #include "decide/core/core.h"
 
 /*
- * Room for n items, or NULL.  alloc is never called for 0 bytes.
+ * Returns memory for n items, or NULL.  alloc is never called for 0 bytes.
  */
 void *
 DecideAlloc(const DecideArena *arena, int64_t n, size_t size)
@@ -23,8 +23,8 @@ DecideAlloc(const DecideArena *arena, int64_t n, size_t size)
 }
 
 /*
- * Make room for one item beyond the n that are there: returns the array,
- * moved if it had to grow, or NULL.
+ * Makes room for one item behind the n items of an array.  Returns the array,
+ * which has moved if it had to grow, or NULL if memory runs out.
  */
 void *
 DecideGrow(const DecideArena *arena, void *items, int32_t n, int32_t *capacity,

@@ -1,15 +1,16 @@
 /*
  * sort.c
- *	  Stable bottom-up merge sorts that need no memory beyond the arena's.
- *	  One pass recognises a sorted input, which the database's ORDER BY
- *	  usually gives.
+ *	  Stable bottom-up merge sorts whose only memory is the arena's.
+ *
+ * DecideSort first checks whether the input is sorted already, which it
+ * usually is because of the ORDER BY of the query that loads it.
  */
 #include <string.h>
 
 #include "decide/core/core.h"
 
 /*
- * Merge the sorted ranges [first, middle) and [middle, last) of from.
+ * Merges the sorted ranges [first, middle) and [middle, last) of from.
  */
 static void
 merge_items(const int32_t *from, int32_t *to, int32_t first, int32_t middle,
@@ -30,7 +31,7 @@ merge_items(const int32_t *from, int32_t *to, int32_t first, int32_t middle,
 }
 
 /*
- * Sort items by compare.  False: out of memory.
+ * Sorts items by compare.  Returns false if memory runs out.
  */
 bool
 DecideSort(const DecideArena *arena, int32_t *items, int32_t n,
@@ -77,7 +78,7 @@ DecideSort(const DecideArena *arena, int32_t *items, int32_t n,
 }
 
 /*
- * Merge two sorted ranges of keys.
+ * Merges two sorted ranges of keys.
  */
 static void
 merge_keys(const uint64_t *from, uint64_t *to, int32_t first, int32_t middle,
@@ -97,7 +98,7 @@ merge_keys(const uint64_t *from, uint64_t *to, int32_t first, int32_t middle,
 }
 
 /*
- * Sort keys upwards; spare has room for as many.
+ * Sorts keys in ascending order; spare must have room for as many keys.
  */
 void
 DecideSortKeys(uint64_t *keys, uint64_t *spare, int32_t n)

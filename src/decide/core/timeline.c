@@ -1,17 +1,17 @@
 /*
  * timeline.c
- *	  Future ends, and what is reserved.
+ *	  The future ends of jobs, and what is reserved.
  *
- * An end is a part of a running job or of a start of this cycle, with its
- * expected and its latest end.  A hold is a part of a reservation, or of a
- * claim, which keeps its devices from now on.
+ * An end belongs to a part of a running job or of a start of this cycle, and
+ * has an expected and a latest time.  A hold is a part of a reservation, or a
+ * part of a claim, which keeps its devices from now on.
  */
 #include <string.h>
 
 #include "decide/core/fit.h"
 
 /*
- * Compare two ends by time.
+ * Compares two ends by time.
  */
 static int
 compare_end(const void *context, int32_t a, int32_t b)
@@ -24,7 +24,7 @@ compare_end(const void *context, int32_t a, int32_t b)
 }
 
 /*
- * Note the end of a part.  False: out of memory.
+ * Adds the end of a part.  Returns false if memory runs out.
  */
 static bool
 end_add(Cycle *cycle, const DecidePart *part, int32_t share, int32_t start,
@@ -52,7 +52,8 @@ end_add(Cycle *cycle, const DecidePart *part, int32_t share, int32_t start,
 }
 
 /*
- * Insert an item into a sorted list, after its equals.  False: out of memory.
+ * Inserts an item into a sorted list, behind the items that are equal to it.
+ * Returns false if memory runs out.
  */
 static bool
 list_insert(const DecideArena *arena, int32_t **list, int32_t n,
@@ -81,7 +82,8 @@ list_insert(const DecideArena *arena, int32_t **list, int32_t n,
 }
 
 /*
- * Put the latest end into the order of time.  False: out of memory.
+ * Inserts the end that was added last into the list by time, unless it never
+ * comes.  Returns false if memory runs out.
  */
 static bool
 end_order(Cycle *cycle)
@@ -97,7 +99,8 @@ end_order(Cycle *cycle)
 }
 
 /*
- * Note the end of a part of a start of this cycle.  False: out of memory.
+ * Adds the end of a part of a start of this cycle.  Returns false if memory
+ * runs out.
  */
 static bool
 start_end_add(Cycle *cycle, int32_t index, const DecidePart *part)
@@ -111,7 +114,8 @@ start_end_add(Cycle *cycle, int32_t index, const DecidePart *part)
 }
 
 /*
- * Note a part of a start before its host loses it.  False: out of memory.
+ * Adds the end of a part of a start, before the part is allocated on its host.
+ * Returns false if memory runs out.
  */
 bool
 DecideTimelineStart(Cycle *cycle, int32_t start, const DecidePart *part)
@@ -123,7 +127,8 @@ DecideTimelineStart(Cycle *cycle, int32_t start, const DecidePart *part)
 }
 
 /*
- * Note all ends so far.  False: out of memory.
+ * Adds the ends of all running jobs and of the starts so far.  Returns false
+ * if memory runs out.
  */
 static bool
 ends_load(Cycle *cycle)
@@ -139,7 +144,7 @@ ends_load(Cycle *cycle)
 		const DecideRunning *running = &input->running[i];
 		int64_t		at = running->expected_end;
 
-		/* late: it may end at any moment */
+		/* the job runs longer than expected, and may end at any moment */
 		if (at <= input->now)
 			at = DecideTimeAdd(input->now, 1);
 		for (p = 0; p < running->n_parts; p++)
@@ -177,7 +182,7 @@ ends_load(Cycle *cycle)
 }
 
 /*
- * Compare two holds by when they start.
+ * Compares two holds by the time at which they begin.
  */
 static int
 compare_from(const void *context, int32_t a, int32_t b)
@@ -190,7 +195,7 @@ compare_from(const void *context, int32_t a, int32_t b)
 }
 
 /*
- * Compare two holds by when they are expected to be over.
+ * Compares two holds by their expected end.
  */
 static int
 compare_until(const void *context, int32_t a, int32_t b)
@@ -203,7 +208,7 @@ compare_until(const void *context, int32_t a, int32_t b)
 }
 
 /*
- * Reserve part of a host.  False: out of memory.
+ * Reserves part of a host.  Returns false if memory runs out.
  */
 bool
 DecideTimelineHold(Cycle *cycle, const Reservation *hold)
@@ -250,8 +255,9 @@ DecideTimelineHold(Cycle *cycle, const Reservation *hold)
 }
 
 /*
- * Note what a claim keeps from all others.  Its free devices are taken
- * already; the rest is taken when it comes back.  False: out of memory.
+ * Adds holds for what a claim keeps from all other jobs.  Its free devices are
+ * subtracted from what is free already; its other devices follow when they are
+ * returned.  Returns false if memory runs out.
  */
 static bool
 claim_add(Cycle *cycle, int32_t job, int32_t share, const DecidePart *parts,
@@ -289,8 +295,8 @@ claim_add(Cycle *cycle, int32_t job, int32_t share, const DecidePart *parts,
 }
 
 /*
- * Note the claims of earlier cycles whose jobs have not started.  False: out
- * of memory.
+ * Adds the claims of earlier cycles whose jobs have not started.  Returns
+ * false if memory runs out.
  */
 static bool
 claims_load(Cycle *cycle)
@@ -313,7 +319,8 @@ claims_load(Cycle *cycle)
 }
 
 /*
- * Note the claims made since the last call.  False: out of memory.
+ * Adds the claims that this cycle has made since the last call.  Returns false
+ * if memory runs out.
  */
 static bool
 promises_load(Cycle *cycle)
@@ -335,8 +342,8 @@ promises_load(Cycle *cycle)
 }
 
 /*
- * Get ready for a reservation: note the claims made so far and, the first time,
- * all ends.  False: out of memory.
+ * Prepares the timeline for a reservation: adds the claims made so far and, at
+ * the first call, all ends.  Returns false if memory runs out.
  */
 bool
 DecideTimelineOpen(Cycle *cycle, int64_t wall_limit)

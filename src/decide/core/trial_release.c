@@ -1,17 +1,17 @@
 /*
  * trial_release.c
- *	  Devices released on trial, and promises.
+ *	  Releases devices on trial, and sets aside what is promised to a job.
  *
- * To see where a job could start once others have left, this returns their
- * devices, cpu and memory to the hosts. It places the job, and then takes
- * everything again exactly. Kept scores of hosts need not learn of that. They
- * do learn of a promise: it takes from the free devices what its leaving jobs
- * do not give back.
+ * To find where a job could start after other jobs have left, the caller
+ * returns their devices, cpu and memory to the hosts, places the job, and then
+ * undoes the release exactly.  Scores that are kept for hosts need not be
+ * computed again for that.  A promise does change the hosts: what its leaving
+ * jobs do not return is subtracted from what is free.
  */
 #include "decide/core/fit.h"
 
 /*
- * Set what is left of a device.
+ * Sets the thousandths that are free of a device.
  */
 static void
 device_set(Host *host, int32_t device, uint16_t left)
@@ -32,9 +32,9 @@ device_set(Host *host, int32_t device, uint16_t left)
 }
 
 /*
- * Give back what a part of a job has on a host, except the devices of keep,
- * or take it again.  Broken devices stay out, and so do devices reserved too
- * early for the job at its turn.
+ * Releases what a part of a job uses on a host, except the devices of keep;
+ * with give false it undoes this.  Broken devices are not released, nor are
+ * devices that are reserved too early for the job whose turn it is.
  */
 void
 DecideHostRelease(Cycle *cycle, int32_t index, const DecidePart *part,
@@ -65,7 +65,7 @@ DecideHostRelease(Cycle *cycle, int32_t index, const DecidePart *part,
 }
 
 /*
- * Does a host have all of a part now?
+ * Whether a host has all of a part free now.
  */
 bool
 DecideHostHas(const Host *host, const DecidePart *part, int32_t share)
@@ -88,7 +88,7 @@ DecideHostHas(const Host *host, const DecidePart *part, int32_t share)
 }
 
 /*
- * What is left after taking amount, at least 0.
+ * Subtracts amount from left, but not below 0.
  */
 static int64_t
 less(int64_t left, int64_t amount)
@@ -99,8 +99,9 @@ less(int64_t left, int64_t amount)
 }
 
 /*
- * Keep what is promised from everybody else.  leaving: what comes back for it
- * (NULL: nothing, or unknown).
+ * Subtracts what is promised to a job from what is free on a host.  leaving is
+ * what other jobs will return for the promise; NULL if they return nothing or
+ * that is not known.
  */
 void
 DecideHostPromise(Cycle *cycle, int32_t index, const DecidePart *part,

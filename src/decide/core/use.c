@@ -1,11 +1,11 @@
 /*
  * use.c
- *	  What jobs use of that which quotas limit.
+ *	  How much jobs use of the resources that quotas limit.
  */
 #include "decide/core/core.h"
 
 /*
- * What a job of this request uses with so many devices of a type.
+ * What a job of this request uses with a number of devices of a type.
  */
 DecideUse
 DecideJobUse(const DecideRequestClass *request, int32_t type, int32_t gpus)
@@ -23,7 +23,8 @@ DecideJobUse(const DecideRequestClass *request, int32_t type, int32_t gpus)
 }
 
 /*
- * What a running job that grows by so many devices adds: only these.
+ * What a running job uses in addition when it grows by a number of devices:
+ * devices only.
  */
 DecideUse
 DecideGrowthUse(int64_t gpus, int32_t counted)
@@ -37,8 +38,8 @@ DecideGrowthUse(int64_t gpus, int32_t counted)
 }
 
 /*
- * What a claim adds: of a waiting job all that it will use; of a running one,
- * which has some devices, those beyond them.
+ * What a claim adds to use: for a waiting job all that it will use, for a
+ * running job, which has some devices already, the devices beyond them.
  */
 DecideUse
 DecideClaimUse(const DecidePart *parts, const DecideClaim *claim, int32_t has)
@@ -64,8 +65,8 @@ DecideClaimUse(const DecidePart *parts, const DecideClaim *claim, int32_t has)
 }
 
 /*
- * Add up what is used.  A sum that is too large stays the largest number,
- * which no quota allows.
+ * Adds one use to another.  A sum that would overflow becomes the largest
+ * number, which no quota allows.
  */
 void
 DecideUseAdd(DecideUse *sum, const DecideUse *more)
@@ -82,9 +83,9 @@ DecideUseAdd(DecideUse *sum, const DecideUse *more)
 }
 
 /*
- * The first of the limits that does not allow more beside what is used; -1:
- * they all do.  Nobody is kept from anything by a limit on what he does not
- * use.
+ * Returns the first resource of which more would exceed the limit most beside
+ * what is used, or -1 if no limit is exceeded.  A limit on a resource that
+ * more does not use is never exceeded.
  */
 int
 DecideUseOver(const DecideUse *most, const DecideUse *used,

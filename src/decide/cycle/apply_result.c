@@ -1,10 +1,12 @@
 /*
  * apply_result.c
- *	  Apply a result: what the next cycle at the same instant would load.
+ *	  Applies a result in memory: makes the input that the next cycle at the
+ *	  same instant would load.
  *
- * Starts run, with their expected ends; promises are claims, made now;
- * evicted jobs leave, and are expected to be gone after their grace.  Nodes,
- * accounts and tiers count the starts.  Everything that changes is a copy.
+ * Starts become running jobs with their expected ends; promises become claims
+ * that are made now; evicted jobs are leaving, and are expected to be gone
+ * after their grace.  Nodes, accounts and tiers include the starts.
+ * Everything that changes is a copy.
  */
 #include <string.h>
 
@@ -12,7 +14,7 @@
 #include "decide/cycle/cycle.h"
 
 /*
- * When a running job that is evicted now is expected to be gone.
+ * The time at which a running job that is evicted now is expected to be gone.
  */
 static int64_t
 leave_end(const DecideInput *input, const DecideRunning *running)
@@ -23,7 +25,8 @@ leave_end(const DecideInput *input, const DecideRunning *running)
 }
 
 /*
- * Room for n + more items; the first n are copies.  NULL: out of memory.
+ * Allocates n + more items and copies the first n.  Returns NULL if memory
+ * runs out.
  */
 static void *
 copied(const DecideArena *arena, const void *items, int32_t n, int32_t more,
@@ -37,7 +40,7 @@ copied(const DecideArena *arena, const void *items, int32_t n, int32_t more,
 }
 
 /*
- * Allocate a start's part: its node has so much less.
+ * Subtracts a part of a start from what is free on its node.
  */
 static void
 allocate_part(DecideNode *node, const DecidePart *part, int32_t share)
@@ -59,7 +62,8 @@ allocate_part(DecideNode *node, const DecidePart *part, int32_t share)
 }
 
 /*
- * Take starts off the nodes, and add them to accounts and tiers.
+ * Subtracts starts from what is free on the nodes, and adds them to accounts
+ * and tiers.  Returns false if memory runs out.
  */
 static bool
 apply_use(const DecideInput *input, const DecideResult *result,
@@ -101,8 +105,8 @@ apply_use(const DecideInput *input, const DecideResult *result,
 }
 
 /*
- * Remove started jobs from the queue.  job_now gives each job's index in the
- * next input, -1: none.
+ * Removes started jobs from the queue.  job_now gets each job's index in the
+ * next input, or -1.  Returns false if memory runs out.
  */
 static bool
 apply_jobs(const DecideInput *input, const DecideResult *result,
@@ -127,11 +131,13 @@ apply_jobs(const DecideInput *input, const DecideResult *result,
 	}
 	next->jobs = jobs;
 	next->max_starts = input->max_starts - result->n_starts;
+	next->max_evictions = result->n_evictions >= input->max_evictions ? 0 :
+		input->max_evictions - result->n_evictions;
 	return true;
 }
 
 /*
- * Mark evicted jobs as leaving for their claims.
+ * Marks evicted jobs as leaving for their claims.
  */
 static void
 apply_evictions(const DecideInput *input, const DecideResult *result,
@@ -154,8 +160,9 @@ apply_evictions(const DecideInput *input, const DecideResult *result,
 }
 
 /*
- * Add starts to the running jobs, and mark evicted ones as leaving.  New
- * running jobs are no victims, and neither move nor grow.
+ * Adds starts to the running jobs, and marks evicted jobs as leaving.  Jobs
+ * that have just started cannot be victims, and neither move nor grow.
+ * Returns false if memory runs out.
  */
 static bool
 apply_running(const DecideInput *input, const DecideResult *result,
@@ -208,7 +215,8 @@ apply_running(const DecideInput *input, const DecideResult *result,
 }
 
 /*
- * Keep the claims whose jobs did not start, and add the new ones after them.
+ * Keeps the claims whose jobs did not start, and adds the new claims after
+ * them.  Returns false if memory runs out.
  */
 static bool
 apply_claims(const DecideInput *input, const DecideResult *result,
@@ -272,8 +280,9 @@ apply_claims(const DecideInput *input, const DecideResult *result,
 }
 
 /*
- * The reservation of a round that keeps what a job was guaranteed; NULL: there
- * is none, or nothing was guaranteed.  reserved is by job.
+ * Returns the reservation of a round by which a job's guarantee is kept, or
+ * NULL if there is none or nothing was guaranteed.  reserved contains the
+ * reservation of each job.
  */
 static const DecideReservation *
 guaranteed_reservation(const DecideReservation **reserved,
@@ -286,7 +295,7 @@ guaranteed_reservation(const DecideReservation **reserved,
 }
 
 /*
- * Did quotas leave a job nothing in a round?
+ * Whether quotas allowed a job nothing in a round.
  */
 static bool
 is_held(const DecideResult *result, int32_t job)
@@ -296,12 +305,12 @@ is_held(const DecideResult *result, int32_t job)
 }
 
 /*
- * Keep the previous reservations of waiting jobs.  New reservations replace
+ * Keeps the previous reservations of waiting jobs.  New reservations replace
  * them only in the last round; until then every job keeps its own if it can.
- * But a job with a guarantee keeps the reservation that the round made for it,
- * as what started may have the devices of the one before.  Where quotas left it
- * nothing, others may have these devices, too: only what it was guaranteed is
- * kept.
+ * But a job with a guarantee gets the reservation that the round made for it,
+ * because jobs that started may have the devices of the previous one.  If
+ * quotas allow such a job nothing, other jobs may use these devices, too, and
+ * only the guarantee is kept.  Returns false if memory runs out.
  */
 static bool
 apply_previous(const DecideInput *input, const DecideResult *result,
@@ -357,7 +366,8 @@ apply_previous(const DecideInput *input, const DecideResult *result,
 }
 
 /*
- * Add to nodes the caches of jobs that started there.
+ * Adds to nodes the caches of jobs that started there.  Returns false if
+ * memory runs out.
  */
 static bool
 apply_cached(const DecideInput *input, const DecideResult *result,
@@ -387,9 +397,9 @@ apply_cached(const DecideInput *input, const DecideResult *result,
 }
 
 /*
- * Make the input that the next cycle at this instant would load after a
- * result, with n_before promises made before it.  job_now gives each job's
- * index in it, or -1.  False: out of memory.
+ * Makes the input that the next cycle at this instant would load after a
+ * result, with made_before promises made before it.  job_now gets each job's
+ * index in it, or -1.  Returns false if memory runs out.
  */
 bool
 DecideResultApply(const DecideInput *input, const DecideResult *result,

@@ -1,19 +1,20 @@
 /*
  * cycle.c
- *	  A round of turns: jobs in order, each onto the first offer that fits now.
+ *	  A round of turns: each job in order starts with the first offer that
+ *	  fits now.
  *
- * A cycle has one or more rounds (fixpoint.c).  Within a round capacity only
- * shrinks, so what failed once fails again.  A request that could not start a
- * job is passed over, and an offer that did not fit is not tried again.  If no
- * single host can take a request, only gangs are tried.
+ * A cycle consists of one or more rounds (fixpoint.c).  Within a round free
+ * capacity only shrinks, so what failed once fails again.  A request that
+ * could not start a job is skipped, and an offer that did not fit is not tried
+ * again.  If no single host has room for a request, only gangs are tried.
  *
- * Equivalence classes: requests that differ only in their wall limit.
- *
- * Without reservations they fit in the same places.  Behind reservations a
- * longer limit sees less: if a class cannot start a job of some limit, jobs
- * with longer limits are not tried, and none is if reservations are not the
- * reason.  Likewise a longer limit has no earlier reservation than a shorter
- * one.
+ * Requests that differ only in their wall limit form an equivalence class.
+ * Without reservations they fit in the same places.  If there are
+ * reservations, jobs with longer limits can use less: if a class could not
+ * start a job with some limit, jobs with longer limits are not tried, and no
+ * job is tried if reservations are not the reason.  Likewise a job with a
+ * longer limit cannot have an earlier reservation than one with a shorter
+ * limit.
  */
 #include <string.h>
 
@@ -21,7 +22,7 @@
 #include "decide/cycle/cycle.h"
 
 /*
- * Mix a number into a hash.
+ * Mixes a number into a hash.
  */
 static uint64_t
 mix(uint64_t hash, int64_t value)
@@ -31,10 +32,10 @@ mix(uint64_t hash, int64_t value)
 }
 
 /*
- * A hash that equal classes share.
+ * Computes a hash that is the same for equal classes.
  */
 static uint64_t
-class_hash(const DecideRequestClass *request)
+class_hash(const DecideRequestClass *request, int32_t n_nodes)
 {
 	uint64_t	hash = mix(0, request->min_gpus);
 	int32_t		i;
@@ -45,17 +46,42 @@ class_hash(const DecideRequestClass *request)
 			   request->topology << 4 | request->prefer << 1 | request->spot_ok);
 	hash = mix(hash, request->cpu_milli);
 	hash = mix(hash, request->memory_mib);
+	hash = mix(hash, request->per_node);
 	for (i = 0; i < request->n_offers; i++)
 		hash = mix(mix(hash, request->offers[i].type),
 				   request->offers[i].min_memory);
+	for (i = 0; request->filter != NULL && i < n_nodes; i += 64)
+		hash = mix(hash, (int64_t) request->filter[i / 64]);
 	return hash;
 }
 
 /*
- * Are two requests equal in all but their wall limit?
+ * Whether two requests allow the same nodes.
  */
 static bool
-same_class(const DecideRequestClass *a, const DecideRequestClass *b)
+same_filter(const DecideRequestClass *a, const DecideRequestClass *b,
+			int32_t n_nodes)
+{
+	int32_t		i;
+
+	if (a->filter == b->filter)
+		return true;
+	if (a->filter == NULL || b->filter == NULL)
+		return false;
+	for (i = 0; i < n_nodes; i += 64)
+	{
+		if (a->filter[i / 64] != b->filter[i / 64])
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Whether two requests are equal apart from their wall limits.
+ */
+static bool
+same_class(const DecideRequestClass *a, const DecideRequestClass *b,
+		   int32_t n_nodes)
 {
 	int32_t		i;
 
@@ -64,7 +90,8 @@ same_class(const DecideRequestClass *a, const DecideRequestClass *b)
 		a->topology != b->topology || a->prefer != b->prefer ||
 		a->cpu_milli != b->cpu_milli || a->memory_mib != b->memory_mib ||
 		a->spot_ok != b->spot_ok || a->unpaid != b->unpaid ||
-		a->apart || b->apart)
+		a->apart || b->apart || a->per_node != b->per_node ||
+		!same_filter(a, b, n_nodes))
 		return false;
 	for (i = 0; i < a->n_offers && a->offers != b->offers; i++)
 	{
@@ -79,7 +106,7 @@ same_class(const DecideRequestClass *a, const DecideRequestClass *b)
 }
 
 /*
- * Find the class of each request.  False: out of memory.
+ * Finds the class of each request.  Returns false if memory runs out.
  */
 static bool
 classes_find(Cycle *cycle)
@@ -102,10 +129,12 @@ classes_find(Cycle *cycle)
 	memset(table, 0xFF, size * sizeof(int32_t));
 	for (i = 0; i < n; i++)
 	{
-		uint64_t	at = class_hash(&input->requests[i]) & (size - 1);
+		uint64_t	at = class_hash(&input->requests[i], input->n_nodes) &
+			(size - 1);
 
 		while (table[at] >= 0 &&
-			   !same_class(&input->requests[table[at]], &input->requests[i]))
+			   !same_class(&input->requests[table[at]], &input->requests[i],
+						   input->n_nodes))
 			at = (at + 1) & (size - 1);
 		if (table[at] < 0)
 		{
@@ -124,8 +153,9 @@ classes_find(Cycle *cycle)
 }
 
 /*
- * The progress of a class, for a job of this limit.  Findings for a shorter
- * limit hold, except the scores of hosts, which look different.
+ * The state of a class for a job with this wall limit.  What was found for a
+ * shorter limit remains valid, except the scores of hosts, which look
+ * different to this job.
  */
 static RequestState *
 class_state(const Cycle *cycle, EquivalenceClass *class,
@@ -150,7 +180,7 @@ class_state(const Cycle *cycle, EquivalenceClass *class,
 }
 
 /*
- * Try to start a job.  A CPU-only request is tried once, without an offer.
+ * Tries to start a job.  A CPU-only request is tried once, without an offer.
  */
 static PlaceOutcome
 job_start(Cycle *cycle, RequestState *state, int32_t job,
@@ -178,7 +208,7 @@ job_start(Cycle *cycle, RequestState *state, int32_t job,
 }
 
 /*
- * Charge a job's account for devices.
+ * Charges a job's account and tier for devices.
  */
 static void
 job_charge(Cycle *cycle, int32_t job, int32_t type, int32_t gpus)
@@ -192,7 +222,7 @@ job_charge(Cycle *cycle, int32_t job, int32_t type, int32_t gpus)
 }
 
 /*
- * Charge for claims of earlier cycles, as for starts.
+ * Charges for claims of earlier cycles, as for starts.
  */
 static void
 claims_charge(Cycle *cycle)
@@ -213,7 +243,7 @@ claims_charge(Cycle *cycle)
 }
 
 /*
- * Charge for what a job was just promised.
+ * Charges for what a job was just promised.
  */
 static void
 promise_charge(Cycle *cycle, int32_t job)
@@ -229,8 +259,8 @@ promise_charge(Cycle *cycle, int32_t job)
 }
 
 /*
- * After a failed start: find the reason, and whether any job of the class
- * could start.  False: out of memory.
+ * After a failed start, finds the reason, and whether any job of the class
+ * could start.  Returns false if memory runs out.
  */
 static bool
 class_fails(Cycle *cycle, EquivalenceClass *class, int32_t job,
@@ -253,7 +283,7 @@ class_fails(Cycle *cycle, EquivalenceClass *class, int32_t job,
 }
 
 /*
- * Try to start a job, unless that is known to fail.
+ * Tries to start a job, unless it is known to fail.
  */
 static PlaceOutcome
 job_try(Cycle *cycle, int32_t job)
@@ -276,8 +306,8 @@ job_try(Cycle *cycle, int32_t job)
 }
 
 /*
- * Note the reason of a job that quotas left part of its request.  False:
- * quotas left it everything.
+ * Records why a job waits to which quotas allow only a part of its request.
+ * Returns false if quotas allow it all of its request.
  */
 static bool
 filter_explain(Cycle *cycle, int32_t job)
@@ -299,8 +329,8 @@ filter_explain(Cycle *cycle, int32_t job)
 }
 
 /*
- * Report the reasons of requests of which only jobs with part of their
- * request wait.
+ * Sets the reasons of those requests of which only jobs wait to which quotas
+ * allow a part.
  */
 static void
 filters_explain(Cycle *cycle)
@@ -318,8 +348,8 @@ filters_explain(Cycle *cycle)
 }
 
 /*
- * Report once per request why its jobs wait: the reason of the last failed
- * job of its class.
+ * Sets, once for each request, why its jobs wait: the reason of the last
+ * failed job of its class.
  */
 static void
 job_explain(Cycle *cycle, int32_t job)
@@ -334,9 +364,9 @@ job_explain(Cycle *cycle, int32_t job)
 }
 
 /*
- * A job had its turn and waits: it may get a reservation.  Other jobs of its
- * request keep their turns only if they may get one, or a claim.  False: out
- * of memory.
+ * Handles a job that had its turn and waits: it may get a reservation.  Other
+ * jobs of its request keep their turns only if they may get one, or a claim.
+ * Returns false if memory runs out.
  */
 static bool
 job_waits(Cycle *cycle, int32_t job)
@@ -361,7 +391,7 @@ job_waits(Cycle *cycle, int32_t job)
 }
 
 /*
- * Report that max_starts was reached.
+ * Records that max_starts was reached before a job's turn.
  */
 static void
 job_too_many(Cycle *cycle, int32_t job)
@@ -374,7 +404,7 @@ job_too_many(Cycle *cycle, int32_t job)
 }
 
 /*
- * Is it still unknown whether a job can start?
+ * Whether it is still unknown if a job can start.
  */
 static bool
 job_may_start(const Cycle *cycle, int32_t job)
@@ -388,7 +418,7 @@ job_may_start(const Cycle *cycle, int32_t job)
 }
 
 /*
- * Count the job that just started.
+ * Adds the job that has just started to usage, quotas and entitlements.
  */
 static void
 job_started(Cycle *cycle, int32_t job)
@@ -407,9 +437,9 @@ job_started(Cycle *cycle, int32_t job)
 }
 
 /*
- * Give a job its turn: to start, else to get a claim, else to get a reason
- * and a reservation.  Starts and claims count in fair share at once.  False:
- * out of memory.
+ * Gives a job its turn: it starts, or gets a claim, or gets a reason and a
+ * reservation.  Starts and claims count in fair share immediately.  Returns
+ * false if memory runs out.
  */
 static bool
 job_serve(Cycle *cycle, int32_t job)
@@ -442,9 +472,9 @@ job_serve(Cycle *cycle, int32_t job)
 }
 
 /*
- * Give a job whose reservation is due its turn before the queue: it starts on
- * just those devices, or has them reserved again.  Where neither is possible,
- * it has its ordinary turn later.  False: out of memory.
+ * Gives a job whose reservation is due its turn before the queue: it starts on
+ * exactly these devices, or has them reserved again.  If neither is possible,
+ * it has its ordinary turn later.  Returns false if memory runs out.
  */
 static bool
 due_turn(Cycle *cycle, int32_t job)
@@ -475,6 +505,7 @@ due_turn(Cycle *cycle, int32_t job)
 	}
 	if (cycle->n_before < 0)
 		cycle->n_before = cycle->result->n_starts;
+	cycle->was_due[job] = true; /* the reservation must yield to nobody */
 	if (!DecideReserveAgain(cycle, job, &reserved))
 		return false;
 	cycle->was_due[job] = reserved;
@@ -484,8 +515,9 @@ due_turn(Cycle *cycle, int32_t job)
 }
 
 /*
- * Give the jobs whose reservations are due their turns, if a job of a rank
- * that they go before is to have its turn.  False: out of memory.
+ * Gives the jobs whose reservations are due their turns, if they go before a
+ * job of this rank, which is to have its turn.  Returns false if memory runs
+ * out.
  */
 static bool
 due_try(Cycle *cycle, int32_t rank)
@@ -507,8 +539,8 @@ due_try(Cycle *cycle, int32_t rank)
 }
 
 /*
- * Report why jobs with due reservations wait, where no other job of their
- * request has its reason reported.
+ * Sets why jobs with due reservations wait, if no other job of their request
+ * has its reason reported.
  */
 static void
 due_explain(Cycle *cycle)
@@ -530,8 +562,9 @@ due_explain(Cycle *cycle)
 }
 
 /*
- * Give a job its turn with what quotas leave of its request.  If that is
- * nothing, it is held back and in nobody's way.  False: out of memory.
+ * Gives a job its turn with what quotas allow of its request.  If that is
+ * nothing, the job is held back and delays no other job.  Returns false if
+ * memory runs out.
  */
 static bool
 job_turn(Cycle *cycle, int32_t job)
@@ -556,10 +589,11 @@ job_turn(Cycle *cycle, int32_t job)
 }
 
 /*
- * Give the postponed jobs of ranks below this their turns.  Their accounts
- * have their entitlements already: with reclaim such a job would be evicted as
- * soon as it may, for a job of its rank, or a more important one, whose account
- * has less.  So it has its turn after all of those.  False: out of memory.
+ * Gives the postponed jobs of ranks below this one their turns.  Their
+ * accounts have their entitlements already: with policy reclaim such a job
+ * would be evicted as soon as it may be, for a job of its rank or a more
+ * important one whose account has less.  So it has its turn after all of
+ * those.  Returns false if memory runs out.
  */
 static bool
 postponed_try(Cycle *cycle, int32_t below)
@@ -585,7 +619,7 @@ postponed_try(Cycle *cycle, int32_t below)
 }
 
 /*
- * Give every job its turn, in order.  False: out of memory.
+ * Gives every job its turn, in order.  Returns false if memory runs out.
  */
 static bool
 jobs_try(Cycle *cycle)
@@ -594,8 +628,11 @@ jobs_try(Cycle *cycle)
 	int32_t		job;
 
 	claims_charge(cycle);
-	if (cycle->input->policy.reclaim)
+	if (cycle->input->policy.reclaim && cycle->input->n_jobs > 0)
 	{
+		/* entitlements influence turns and reservations, too */
+		if (!DecideClaimsLoad(cycle))
+			return false;
 		cycle->postponed = DecideAlloc(cycle->arena, cycle->input->n_jobs,
 									   sizeof(int32_t));
 		if (cycle->postponed == NULL)
@@ -603,19 +640,17 @@ jobs_try(Cycle *cycle)
 	}
 	while ((job = DecideQueueNext(cycle->queue)) >= 0)
 	{
-		bool		beyond = false;
-
 		if (turns++ % 256 == 0)
 			DecidePoll(cycle->arena);
 		if (!due_try(cycle, DecideTurnRank(cycle->input, job)))
 			return false;
 		if (cycle->input->policy.reclaim &&
-			(!postponed_try(cycle, DecideTurnRank(cycle->input, job)) ||
-			 !DecideClaimBeyond(cycle, job, &beyond)))
+			!postponed_try(cycle, DecideTurnRank(cycle->input, job)))
 			return false;
 		if (cycle->queue->blocked[cycle->input->jobs[job].request])
-			continue;			/* since its turn came, by a postponed job */
-		if (beyond)
+			continue;			/* a postponed job has blocked its request
+								 * since its turn came */
+		if (cycle->input->policy.reclaim && DecideClaimBeyond(cycle, job))
 			cycle->postponed[cycle->n_postponed++] = job;
 		else if (!job_turn(cycle, job))
 			return false;
@@ -624,7 +659,8 @@ jobs_try(Cycle *cycle)
 }
 
 /*
- * Set up a cycle's state apart from its hosts.  False: out of memory.
+ * Sets up a cycle's state apart from its hosts.  Returns false if memory runs
+ * out.
  */
 static bool
 cycle_prepare(Cycle *cycle)
@@ -655,9 +691,9 @@ cycle_prepare(Cycle *cycle)
 }
 
 /*
- * Did a job start whose cache a job with a reservation wants?  The nodes hold
- * it now.  A job with a fixed number of devices keeps its previous
- * reservation anyway.
+ * Whether a job has started whose cache a job with a reservation wants.  The
+ * nodes then hold the cache.  A job with a fixed number of devices keeps its
+ * previous reservation anyway.
  */
 static bool
 caches_came(const Cycle *cycle)
@@ -684,11 +720,13 @@ caches_came(const Cycle *cycle)
 }
 
 /*
- * Do starts of this round concern jobs that failed before them?
+ * Whether starts of this round may change the decision about jobs that failed
+ * before them.
  *
- * A start moves its account behind others, which concerns jobs with
- * reservations.  With shares of tiers, a start may exceed what is left of one.  Jobs may have searched for an entitlement in vain.  A job that
- * quotas held back at its turn stood before others until then.
+ * A start moves its account behind others, which matters for jobs with
+ * reservations.  With shares of tiers, a start may exceed what is left of a
+ * share.  Jobs may have searched for an entitlement in vain.  A job that
+ * quotas held back at its turn was ahead of other jobs until then.
  */
 static bool
 starts_concern(const Cycle *cycle)
@@ -707,9 +745,10 @@ starts_concern(const Cycle *cycle)
 }
 
 /*
- * Is nothing left to decide?  That is so if nothing was decided, or only what
- * concerns nobody else.  After max_starts the rest waits for the next cycle.
- * A promise concerns others: the holders of its devices will leave.
+ * Whether nothing is left to decide: nothing was decided, or only what changes
+ * nothing for other jobs.  After max_starts the remaining jobs wait for the
+ * next cycle.  A promise always concerns other jobs, because the holders of
+ * its devices will leave.
  */
 static bool
 round_is_over(const Cycle *cycle)
@@ -723,7 +762,8 @@ round_is_over(const Cycle *cycle)
 }
 
 /*
- * Give all jobs their turns once.  *over: another round decides nothing.
+ * Gives all jobs their turns once.  *over becomes true if another round would
+ * decide nothing.
  */
 const char *
 DecideRound(const DecideInput *input, const DecideArena *arena,

@@ -1,6 +1,6 @@
 /*
  * cycle.h
- *	  One round of turns; a cycle makes as many as it needs.
+ *	  One round of turns; a cycle consists of as many rounds as it needs.
  */
 #ifndef DECIDE_CYCLE_H
 #define DECIDE_CYCLE_H

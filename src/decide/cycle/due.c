@@ -1,11 +1,13 @@
 /*
  * due.c
- *	  The reservations that are due, and in which order they are made again.
+ *	  Lists the reservations that are due, in the order in which they are made
+ *	  again.
  *
- * Like an aged job, one with a guarantee goes before other ranks as far as its
- * tier's ages_to says.  Of those that go equally far, the reservation that is
- * to begin first is made first: at that time whatever had its devices is over,
- * if all reservations that begin before are made before.
+ * A job with a due reservation goes before jobs of other ranks like an aged
+ * job of its tier, as ages_to tells.  Among those that go before the same
+ * ranks, the reservation that is to begin first is made first: at that time
+ * all jobs on its devices have ended, if all reservations that begin earlier
+ * are made before it.
  */
 #include <string.h>
 
@@ -13,8 +15,8 @@
 #include "decide/order/order.h"
 
 /*
- * Compare two jobs by the lowest rank that they go before, then by when their
- * reservations are to begin, then by number and organisation.
+ * Compares two jobs by the lowest rank before which they go, then by the time
+ * at which their reservations are to begin, then by number and organisation.
  */
 static int
 compare_due(const void *context, int32_t a, int32_t b)
@@ -37,8 +39,8 @@ compare_due(const void *context, int32_t a, int32_t b)
 }
 
 /*
- * List the due reservations, and count the jobs with guarantees.  False: out
- * of memory.
+ * Lists the due reservations, and counts the jobs with guarantees of each
+ * request.  Returns false if memory runs out.
  */
 bool
 DecideDuePrepare(Cycle *cycle)

@@ -1,16 +1,16 @@
 /*
  * feasible.c
- *	  Could the pool ever run a request?
+ *	  Finds whether a pool could ever run a request.
  *
- * The answer is a cycle of one job over a copy of the nodes in which
- * everything is free, so it cannot differ from placement.
+ * The answer is found by a cycle with one job over a copy of the nodes in
+ * which everything is free, so it cannot differ from placement.
  */
 #include <string.h>
 
 #include "decide/cycle/cycle.h"
 
 /*
- * Free everything on a node.
+ * Frees everything on a node.
  */
 static void
 node_clear(DecideNode *node)
@@ -29,7 +29,8 @@ node_clear(DecideNode *node)
 }
 
 /*
- * Could the nodes ever run this, all of them empty, healthy and schedulable?
+ * Finds whether the nodes could ever run the request, if all of them were
+ * empty, healthy and schedulable.
  */
 const char *
 DecideFeasible(const DecideNode *nodes, int32_t n_nodes,

@@ -1,29 +1,31 @@
 /*
  * fixpoint.c
- *	  A cycle decides until nothing is left to decide.
+ *	  A cycle repeats rounds until nothing is left to decide.
  *
- * The decisions of a round may make more possible.  Evicted jobs are expected
- * to be gone soon, so earlier reservations may move.  Started jobs move their
- * accounts behind others, so others reserve first.  So a round's result is
- * applied in memory, as the next cycle at the same instant would load it, and
- * that cycle runs at once.  The decision is what all rounds decide, with the
- * reservations and reasons of the last one: another cycle at the same instant
- * decides nothing.
+ * The decisions of a round may make others possible.  Evicted jobs are
+ * expected to be gone soon, so reservations may move to earlier times.
+ * Started jobs move their accounts behind others, so other jobs reserve first.
+ * So a round's result is applied in memory, as the next cycle at the same
+ * instant would load it, and that cycle runs immediately.  The decision
+ * consists of what all rounds decide, with the reservations and reasons of the
+ * last round: another cycle at the same instant decides nothing.
  *
  * A round is followed by another only if it starts a job, makes a claim,
  * evicts a running job, or breaks a guarantee.  Each job starts once, gets a
  * claim once, is evicted once, and loses a guarantee once, and jobs started at
- * this instant are not evicted.  So there are at most 3 x jobs + running rounds,
- * usually two.  The last round decides nothing, or nothing that concerns jobs
- * that had turns before.  After max_starts the rest waits for the next cycle.
+ * this instant are not evicted.  So there are at most 3 x jobs + running
+ * rounds, usually two.  The last round decides nothing, or nothing that
+ * concerns jobs that had turns before.  After max_starts the remaining jobs
+ * wait for the next cycle.  Claims that evict jobs are limited likewise: after
+ * max_evictions a round makes none.
  */
 #include <string.h>
 
 #include "decide/cycle/cycle.h"
 
 /*
- * A new array with the items of one after those of another.  NULL: out of
- * memory.
+ * Returns a new array with the items of a followed by those of b, or NULL if
+ * memory runs out.
  */
 static void *
 joined(const DecideArena *arena, const void *a, int32_t n_a, const void *b,
@@ -39,7 +41,8 @@ joined(const DecideArena *arena, const void *a, int32_t n_a, const void *b,
 }
 
 /*
- * Add a round's starts.  job_of maps its jobs to the cycle's.
+ * Adds a round's starts to the cycle's.  job_of maps the round's jobs to the
+ * cycle's.  Returns false if memory runs out.
  */
 static bool
 starts_join(const DecideArena *arena, const int32_t *job_of,
@@ -68,7 +71,8 @@ starts_join(const DecideArena *arena, const int32_t *job_of,
 }
 
 /*
- * Add a round's promises and evictions, made after this many starts.
+ * Adds a round's promises and evictions, which were made after this many
+ * starts.  Returns false if memory runs out.
  */
 static bool
 promises_join(const DecideArena *arena, const int32_t *job_of, int32_t after,
@@ -108,9 +112,9 @@ promises_join(const DecideArena *arena, const int32_t *job_of, int32_t after,
 }
 
 /*
- * Replace reservations and reasons by a round's, made after this many starts.
- * The round keeps reservations of its own, as the next one loads them.  False:
- * out of memory.
+ * Replaces reservations and reasons by those of a round, which were made after
+ * this many starts.  The round keeps a copy of its reservations, because the
+ * next round loads them.  Returns false if memory runs out.
  */
 static bool
 waits_replace(const DecideInput *input, const DecideArena *arena,
@@ -142,9 +146,10 @@ waits_replace(const DecideInput *input, const DecideArena *arena,
 }
 
 /*
- * Note the jobs that quotas held back: before a round, after this many
- * promises, or at their turn in the last round; and those that they held back
- * beside what was reserved, as that may have broken a guarantee.
+ * Records the jobs that quotas held back: before a round, after this many
+ * promises, or at their turn in the last round.  Also records the jobs for
+ * which quotas allowed nothing beside what was reserved, because that may have
+ * broken a guarantee.
  */
 static void
 held_join(const DecideInput *input, const int32_t *job_of, int32_t made,
@@ -165,7 +170,7 @@ held_join(const DecideInput *input, const int32_t *job_of, int32_t made,
 }
 
 /*
- * Is a start's part reserved for another job later?
+ * Whether a part of a start is reserved for another job for a later time.
  */
 static bool
 is_reserved(const DecideResult *round, const DecideReservation *reservation,
@@ -187,7 +192,7 @@ is_reserved(const DecideResult *round, const DecideReservation *reservation,
 }
 
 /*
- * Mark a round's starts that came before a reservation of the same devices.
+ * Marks a round's starts that came before a reservation of the same devices.
  */
 static void
 let_in_note(DecideResult *round)
@@ -213,7 +218,8 @@ let_in_note(DecideResult *round)
 }
 
 /*
- * Note the jobs whose expected run affected a round.
+ * Records the jobs whose expected run time influenced a round.  Returns false
+ * if memory runs out.
  */
 static bool
 timed_note(const DecideArena *arena, const DecideInput *input,
@@ -252,10 +258,11 @@ timed_note(const DecideArena *arena, const DecideInput *input,
 }
 
 /*
- * Decide one round, again where guaranteed latest starts would be missed.
- * Where that was so, what starts may concern the others.  A guarantee that the
- * last round cannot keep no longer affects the order, so another round
- * follows, for which *input no longer has it.
+ * Decides one round, and decides it again if guaranteed latest starts would be
+ * missed.  If that happened, starts may concern other jobs, so another round
+ * follows.  A guarantee that even the last try cannot keep no longer
+ * influences the order, so another round follows, too, for which *input no
+ * longer contains it.
  */
 static const char *
 round_decide(DecideInput *input, const DecideArena *arena,
@@ -282,8 +289,9 @@ round_decide(DecideInput *input, const DecideArena *arena,
 }
 
 /*
- * Decide rounds until nothing is left.  *all is the decision so far, which is
- * the first round's, and *first is what that loaded.
+ * Decides rounds until nothing is left to decide.  *all is the decision so
+ * far, which is that of the first round, and *first is the input of that
+ * round.
  */
 static const char *
 rounds_go(const DecideInput *first, const DecideArena *arena,

@@ -1,44 +1,53 @@
 /*
  * guarantee.c
- *	  Waiting jobs are guaranteed a latest start, and cycles keep it.
+ *	  Guarantees waiting jobs a latest start, and keeps it in later cycles.
  *
- * Reservations of one cycle do not get in each other's way, whatever runs to
- * its limit.  So each job with a reservation can be guaranteed that it starts
- * by then.  What may break that in a later cycle is that jobs come before it
- * in the queue which were not there before, that fair shares change, or that
- * a job ahead of it gets devices earlier which it would have had.
+ * The reservations of one cycle do not conflict with each other, even if all
+ * jobs run up to their limits.  So each job with a reservation can be
+ * guaranteed that it starts by that time.  What may break a guarantee in a
+ * later cycle is that new jobs come before it in the queue, that fair shares
+ * change, or that a job ahead of it gets devices earlier that it would have
+ * had.
  *
- * A round first decides in the order of the queue alone.  If a guarantee does
- * not hold then, it decides again, and the reservations of the jobs concerned
- * are due: they are made again on the same devices before the jobs that an aged
- * job of their tier would go before.  If that breaks other guarantees, these
- * are due as well; the last time all are.  Then all hold, as the due
- * reservations are made in the order in which they begin: whatever had these
- * devices before is over by its limit, and whatever starts now on them is over
+ * A round first decides in the order of the queue alone.  If a guarantee would
+ * not be kept, the round is decided again, and the reservations of the jobs
+ * concerned are due: they are made again on the same devices before those jobs
+ * have their turns that an aged job of their tier would go before.  If that
+ * breaks other guarantees, those reservations are due as well; in the last try
+ * all are.  Then all guarantees are kept, because the due reservations are
+ * made in the order in which they begin: the jobs that had these devices
+ * before have ended by their limits, and a job that starts on them now ends
  * before.
  *
- * Jobs of more important tiers than those have their turns before, and may
- * break a guarantee: as installed, jobs of a tier that may preempt it.  Nothing
- * is kept idle from them for a job that they could evict once it runs.
+ * A claim by an entitlement may use devices of a reservation that was made
+ * before it in the same round.  If that could break a guarantee, the
+ * reservation is due, too, and a due reservation yields to no entitlement.
+ *
+ * Jobs of more important tiers have their turns before the due reservations,
+ * and may break a guarantee: with the settings as installed, these are jobs of
+ * a tier that may preempt the job.  Nothing is kept idle for a job that they
+ * could evict once it runs.
  */
 #include <string.h>
 
 #include "decide/cycle/cycle.h"
 #include "decide/order/order.h"
 
-#define MOST_TRIES	4			/* in the last one all reservations are due,
-								 * in the one before those without a claim */
+#define MOST_TRIES	4			/* in the last try all reservations are due,
+								 * in the one before it those of jobs without
+								 * a claim */
 
-/* What a result does with each job. */
+/* What a result decides about each job. */
 typedef struct Outcomes
 {
-	bool	   *served;			/* it starts, or has a claim */
-	bool	   *claims;			/* it has a claim */
+	bool	   *served;			/* whether each job starts or has a claim */
+	bool	   *claims;			/* whether each job has a claim */
 	const DecideReservation **reserved;
 } Outcomes;
 
 /*
- * Find out what a round's result does with each job.  False: out of memory.
+ * Finds what a round's result decides about each job.  Returns false if memory
+ * runs out.
  */
 static bool
 outcomes_find(const DecideInput *input, const DecideResult *result,
@@ -75,8 +84,8 @@ outcomes_find(const DecideInput *input, const DecideResult *result,
 }
 
 /*
- * Whether two parts use the same devices, or one of them shares the other's
- * node by its cpu or memory.
+ * Whether two parts are on the same node and use the same devices, or one of
+ * them uses cpu and memory only.
  */
 static bool
 parts_meet(const DecidePart *a, const DecidePart *b)
@@ -110,10 +119,10 @@ meets(const DecideInput *input, const DecidePreviousReservation *previous,
 
 /*
  * Whether a job has no reservation because a running job is moving onto its
- * devices: until that has started there, nobody knows when it is over.
- * A later cycle reserves them again.  If such a guarantee were due, a tenant
- * could keep all devices: its next job would be in the way of whoever is
- * entitled to some.
+ * devices: until that job has started there, its end is not known.  A later
+ * cycle reserves the devices again.  If such a guarantee were due, a tenant
+ * could keep all devices, because its next job would always be ahead of those
+ * that are entitled to some.
  */
 static bool
 is_behind_move(const DecideInput *input, const DecideResult *result,
@@ -122,7 +131,7 @@ is_behind_move(const DecideInput *input, const DecideResult *result,
 {
 	int32_t		i;
 
-	/* the later half of what a guarantee leaves is to make it due in time */
+	/* in the later half of the slack the reservation becomes due in time */
 	if (outcomes->reserved[previous->job] != NULL ||
 		previous->latest <= DecideTimeAdd(input->now,
 										  DECIDE_GUARANTEE_SLACK / 2))
@@ -163,8 +172,46 @@ is_kept(const DecideInput *input, const DecideResult *result,
 }
 
 /*
- * Whether a job had no turn, as max_starts was reached.  A later cycle goes on,
- * and its guarantee holds meanwhile.
+ * Whether a claim that is made now has devices of a job's reservation for so
+ * long that the job could no longer start there by what it was guaranteed.
+ * The reservation was made before the claim, and yielded to it.
+ */
+static bool
+is_passed(const DecideInput *input, const DecideResult *result,
+		  const Outcomes *outcomes, const DecidePreviousReservation *previous)
+{
+	const DecideReservation *r = outcomes->reserved[previous->job];
+	int32_t		i;
+	int32_t		p;
+	int32_t		q;
+
+	if (r == NULL || previous->latest == 0)
+		return false;
+	for (i = 0; i < result->n_promises; i++)
+	{
+		const DecidePromise *promise = &result->promises[i];
+		int64_t		limit = promise->job < 0 ? input->now :
+			DecideTimeAdd(input->now, input->requests
+						  [input->jobs[promise->job].request].wall_limit);
+
+		if (limit <= r->at || limit <= previous->latest)
+			continue;
+		for (p = 0; p < promise->n_parts; p++)
+		{
+			for (q = 0; q < r->n_parts; q++)
+			{
+				if (parts_meet(&result->promise_parts[promise->first_part + p],
+							   &result->reserved_parts[r->first_part + q]))
+					return true;
+			}
+		}
+	}
+	return false;
+}
+
+/*
+ * Whether a job had no turn because max_starts was reached.  A later cycle
+ * continues, and the job's guarantee remains valid.
  */
 static bool
 is_put_off(const DecideInput *input, const DecideResult *result,
@@ -176,10 +223,11 @@ is_put_off(const DecideInput *input, const DecideResult *result,
 }
 
 /*
- * Mark as due the reservations whose guarantees a result does not keep, or
- * all that have one: in the last tries, and where many jobs start, so that what
- * had no turn is not given away.  *again: some became due.  False: out of
- * memory.
+ * Marks those reservations as due whose guarantees a result does not keep, or
+ * all that have a guarantee.  It marks all in the last tries, and if so many
+ * jobs start that max_starts is reached, so that devices of jobs without a
+ * turn are not given away.  *again becomes true if some reservation became
+ * due.  Returns false if memory runs out.
  */
 bool
 DecideGuaranteesDue(const DecideInput *input, const DecideResult *result,
@@ -200,10 +248,11 @@ DecideGuaranteesDue(const DecideInput *input, const DecideResult *result,
 		return true;
 	if (!outcomes_find(input, result, arena, &outcomes))
 		return false;
-	/* one that is due already is broken by what goes before it */
+	/* a reservation that is due already is broken by jobs that go before it */
 	for (i = 0; i < input->n_previous; i++)
 		broken += !next->previous[i].due &&
-			!is_kept(input, result, &outcomes, &input->previous[i]);
+			(!is_kept(input, result, &outcomes, &input->previous[i]) ||
+			 is_passed(input, result, &outcomes, &input->previous[i]));
 	if (broken == 0)
 		return true;
 	previous = DecideAlloc(arena, input->n_previous,
@@ -217,7 +266,8 @@ DecideGuaranteesDue(const DecideInput *input, const DecideResult *result,
 		if (previous[i].due || previous[i].latest == 0 ||
 			((!all || (outcomes.claims[previous[i].job] &&
 					   tries < MOST_TRIES - 1)) &&
-			 is_kept(input, result, &outcomes, &previous[i])))
+			 is_kept(input, result, &outcomes, &previous[i]) &&
+			 !is_passed(input, result, &outcomes, &previous[i])))
 			continue;
 		previous[i].due = true;
 		*again = true;
@@ -227,8 +277,8 @@ DecideGuaranteesDue(const DecideInput *input, const DecideResult *result,
 }
 
 /*
- * Remove the guarantees that a result does not keep from the input.  *over
- * becomes false if there are any.  False: out of memory.
+ * Removes from the input the guarantees that a result does not keep.  *over
+ * becomes false if there are any.  Returns false if memory runs out.
  */
 bool
 DecideGuaranteesDrop(DecideInput *input, const DecideResult *result,
@@ -260,8 +310,8 @@ DecideGuaranteesDrop(DecideInput *input, const DecideResult *result,
 }
 
 /*
- * The tier of a job that goes before this rank and has, or will have, devices
- * of a previous reservation by this decision; -1: there is none.
+ * Returns the tier of a job that goes before this rank and has, or will have,
+ * devices of a previous reservation by this decision, or -1 if there is none.
  */
 static int32_t
 tier_before(const DecideInput *input, const DecideResult *result,
@@ -315,8 +365,8 @@ tier_before(const DecideInput *input, const DecideResult *result,
 }
 
 /*
- * Whether a device of a previous reservation is lost, or takes no new work.
- * *node is the first node concerned, -1 if one is no longer there.
+ * Whether a device of a previous reservation is lost, or its node accepts no
+ * new work.  *node is the first node concerned, or -1 if it no longer exists.
  */
 static bool
 node_is_lost(const DecideInput *input,
@@ -339,8 +389,8 @@ node_is_lost(const DecideInput *input,
 }
 
 /*
- * Whether a running job that has devices of a previous reservation runs past
- * its limit.
+ * Whether a running job on the devices of a previous reservation runs past its
+ * wall limit.
  */
 static bool
 is_overdue(const DecideInput *input, const DecidePreviousReservation *previous)
@@ -361,9 +411,9 @@ is_overdue(const DecideInput *input, const DecidePreviousReservation *previous)
 }
 
 /*
- * List the previous reservations that may have moved one: those on the same
- * devices, those on the devices of these, and so on.  *near gets their
- * indexes, the first of which is the one itself.  Returns how many there are.
+ * Lists the previous reservations that may have moved the given one: those on
+ * the same devices, those on the devices of these, and so on.  near gets their
+ * indexes; the first is the given one.  Returns their number.
  */
 static int32_t
 connected_find(const DecideInput *input, int32_t first, int32_t *near,
@@ -395,9 +445,9 @@ connected_find(const DecideInput *input, int32_t first, int32_t *near,
 }
 
 /*
- * Find what broke a guarantee: what happened to its own devices, or to those
- * of a reservation that was moved by it and moved this one.  near and is_near
- * have room for all previous reservations.
+ * Finds what broke a guarantee: what happened to its own devices, or to those
+ * of another reservation that was moved for that reason and moved this one.
+ * near and is_near must have room for all previous reservations.
  */
 static DecideBroken
 breaker_find(const DecideInput *input, const DecideResult *result,
@@ -432,11 +482,12 @@ breaker_find(const DecideInput *input, const DecideResult *result,
 }
 
 /*
- * The latest start to guarantee to a job that would begin at an instant if
- * everything ran to its limit.  Twice that wait, and two days, leave the queue
- * room to change its order: without it each guarantee fixes the order, and
- * large jobs that a more important one put off wait for all that came since.
- * With one day gangs that were evicted for entitlements waited too long.
+ * The latest start that is guaranteed to a job that would begin at limit_at if
+ * all jobs ran up to their limits.  Twice that wait, plus two days, leaves
+ * room for the order of the queue to change: otherwise each guarantee would
+ * fix the order, and large jobs that a more important job delayed would wait
+ * for all jobs submitted since.  With one day, gangs that were evicted for
+ * entitlements waited too long.
  */
 static int64_t
 latest_of(const DecideInput *input, int64_t limit_at)
@@ -447,9 +498,11 @@ latest_of(const DecideInput *input, int64_t limit_at)
 }
 
 /*
- * Note which guarantees a decision keeps, which it breaks, and which it gives
- * anew: as many as the policy has reservations, and one to each aged job with
- * a reservation.  Those that it keeps count.  False: out of memory.
+ * Records which guarantees a decision keeps, which it breaks, and which it
+ * gives newly: as many as the policy allows reservations, including those that
+ * are kept, and one to each aged job with a reservation.  A job with a filter
+ * gets none: a tenant could collect guarantees on busy nodes by ever new jobs
+ * that go ahead of his others.  Returns false if memory runs out.
  */
 bool
 DecideGuaranteesNote(const DecideInput *input, const DecideArena *arena,
@@ -494,6 +547,7 @@ DecideGuaranteesNote(const DecideInput *input, const DecideArena *arena,
 		bool		aged = DecideJobAged(input, r->job);
 
 		if (r->latest > 0 || latest_of(input, r->limit_at) == DECIDE_NEVER ||
+			input->requests[input->jobs[r->job].request].filter != NULL ||
 			(!aged && n >= input->policy.backfill_depth))
 			continue;
 		n += !aged;
@@ -503,7 +557,7 @@ DecideGuaranteesNote(const DecideInput *input, const DecideArena *arena,
 }
 
 /*
- * The name of what broke a guarantee.
+ * The name of what broke a guarantee, as it appears in SQL.
  */
 const char *
 DecideBreakerName(DecideBreaker by)

@@ -2,14 +2,14 @@
  * aged.c
  *	  Jobs that have waited longer than their tier's max_wait.
  *
- * They go first within their rank.  Before jobs of other ranks they go as far
- * as their tier's ages_to says: before every job whose rank is this or higher.
- * Among themselves they go by when they became aged, whosever they are.
+ * Aged jobs go first within their rank.  They also go before all jobs whose
+ * rank is at least their tier's ages_to.  Among each other aged jobs go in the
+ * order in which they became aged, whatever their account.
  */
 #include "decide/order/order.h"
 
 /*
- * When a job became aged.
+ * The time at which a job became aged.
  */
 static int64_t
 aged_since(const DecideInput *input, const DecideJob *job)
@@ -53,7 +53,7 @@ compare_aged(const void *context, int32_t a, int32_t b)
 }
 
 /*
- * Put the aged jobs in order.  False: out of memory.
+ * Sorts the aged jobs.  Returns false if memory runs out.
  */
 bool
 DecideAgedSort(Queue *queue, const DecideArena *arena)
@@ -64,7 +64,7 @@ DecideAgedSort(Queue *queue, const DecideArena *arena)
 }
 
 /*
- * The next aged job that may go before all jobs of a rank, or -1.
+ * Returns the next aged job that may go before all jobs of a rank, or -1.
  */
 int32_t
 DecideAgedNext(Queue *queue, int32_t rank)
@@ -88,9 +88,10 @@ DecideAgedNext(Queue *queue, int32_t rank)
 }
 
 /*
- * Before which ranks a tier's aged jobs go where nothing else is set: before
- * all down to, but without, that of a tier that may preempt it.  A job that
- * waits should not be in the way of one that could evict it once it runs.
+ * Returns a tier's ages_to if an operator has not set it: its aged jobs go
+ * before all ranks down to, but not including, the rank of a tier that may
+ * preempt it.  A waiting job should not go before one that could evict it once
+ * it runs.
  */
 int32_t
 DecideAgesTo(const DecideTier *tiers, int32_t n_tiers, int32_t tier)

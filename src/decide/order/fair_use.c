@@ -1,24 +1,26 @@
 /*
  * fair_use.c
- *	  What accounts have used, and who of two siblings is behind.
+ *	  How much accounts have used, and which of two siblings goes first.
  *
- * An account's use is its decayed past plus what it runs now, counted for the
- * policy's horizon; each start of the cycle adds to it at once.  Its own jobs
- * are one sum, all at or below it another.  Siblings compare by weight over use,
- * exactly: an account without use is ahead of any other, whatever the weights.
+ * An account's use is its decayed past use plus what it runs now, counted for
+ * the policy's horizon; each start of the cycle adds to it immediately.  The
+ * use of an account's own jobs is one sum, that of the account and all
+ * accounts below it another.  Siblings are compared exactly by weight over
+ * use: an account without use goes before any other, whatever the weights.
  *
- * Past use loses half after each half-life, in closed form and in integers, so
- * that each machine gets the same result however often it computes it.
+ * Past use decays by half in each half-life.  This is computed in closed form
+ * and with integers, so that each machine gets the same result however often
+ * it is computed.
  */
 #include <string.h>
 
 #include "decide/order/order.h"
 
-#define BITS	48				/* of a fraction of a half-life */
+#define BITS	48				/* precision of a fraction of a half-life */
 #define MOST_RATE (INT64_C(1) << 40)
 #define INVERSE_LN2 1549082005	/* 2^30 / ln 2 */
 
-/* 2^-(1/2), 2^-(1/4), ... in 2^-64. */
+/* 2^-(1/2), 2^-(1/4), ... in units of 2^-64 */
 static const uint64_t half_roots[BITS] = {
 	UINT64_C(0xB504F333F9DE6484), UINT64_C(0xD744FCCAD69D6AF4),
 	UINT64_C(0xEAC0C6E7DD24392F), UINT64_C(0xF5257D152486CC2C),
@@ -47,10 +49,11 @@ static const uint64_t half_roots[BITS] = {
 };
 
 /*
- * 2^-(time / halflife), in 2^-64; for no time, as near to 1 as possible.
+ * Returns 2^-(time / halflife) in units of 2^-64; the largest number below 1
+ * if time is 0.
  */
 static uint64_t
-left_after(int64_t time, int64_t halflife)
+decay_factor(int64_t time, int64_t halflife)
 {
 	int64_t		halves = time / halflife;
 	uint64_t	fraction;
@@ -69,7 +72,8 @@ left_after(int64_t time, int64_t halflife)
 }
 
 /*
- * The rest of a use after some time; both in microseconds.
+ * Returns what remains of a use after some time.  time and halflife are in
+ * microseconds.
  */
 int64_t
 DecideDecayed(int64_t usage, int64_t time, int64_t halflife)
@@ -77,13 +81,13 @@ DecideDecayed(int64_t usage, int64_t time, int64_t halflife)
 	if (time <= 0)
 		return usage;
 	return (int64_t) (((unsigned __int128) usage *
-					   left_after(time, halflife)) >> 64);
+					   decay_factor(time, halflife)) >> 64);
 }
 
 /*
- * The rest of a constant use that began and ended this many microseconds ago:
- * its integral, rate x halflife / ln 2 x (rest after the end - rest after the
- * beginning).
+ * Returns what remains of a constant use that began and ended this many
+ * microseconds ago: its integral, rate x halflife / ln 2 x (what remains after
+ * the end - what remains after the beginning).
  */
 int64_t
 DecidePastUsage(int64_t rate, int64_t began, int64_t ended, int64_t halflife)
@@ -97,9 +101,9 @@ DecidePastUsage(int64_t rate, int64_t began, int64_t ended, int64_t halflife)
 		return 0;
 	if (rate > MOST_RATE)
 		rate = MOST_RATE;
-	/* effective microseconds, in 2^-32 */
-	time = (unsigned __int128) (left_after(ended, halflife) -
-								left_after(began, halflife)) *
+	/* effective microseconds, in units of 2^-32 */
+	time = (unsigned __int128) (decay_factor(ended, halflife) -
+								decay_factor(began, halflife)) *
 		(uint64_t) halflife >> 32;
 	time = time * INVERSE_LN2 >> 30;
 	usage = (time * (uint64_t) rate >> 32) / 1000000;
@@ -107,7 +111,7 @@ DecidePastUsage(int64_t rate, int64_t began, int64_t ended, int64_t halflife)
 }
 
 /*
- * A sum that stops at the top of its range.
+ * The sum of two numbers, or INT64_MAX if it would overflow.
  */
 static int64_t
 sum(int64_t a, int64_t b)
@@ -116,7 +120,7 @@ sum(int64_t a, int64_t b)
 }
 
 /*
- * What device-thousandths, already weighted, count in use.
+ * How much device-thousandths that run now, already weighted, count as use.
  */
 static int64_t
 for_horizon(const DecideInput *input, __int128 live)
@@ -127,7 +131,7 @@ for_horizon(const DecideInput *input, __int128 live)
 }
 
 /*
- * Add to an account's use.
+ * Adds an amount to the use of an account and of all accounts above it.
  */
 static void
 fair_add(FairUse *use, int32_t account, int64_t amount)
@@ -138,7 +142,8 @@ fair_add(FairUse *use, int32_t account, int64_t amount)
 }
 
 /*
- * Charge an account for thousandths of devices of a type that just started.
+ * Charges an account for thousandths of devices of a type that have just
+ * started.
  */
 void
 DecideFairCharge(FairUse *use, int32_t account, int32_t type, int64_t milli)
@@ -154,7 +159,7 @@ DecideFairCharge(FairUse *use, int32_t account, int32_t type, int64_t milli)
 }
 
 /*
- * Compare two organisations by name.
+ * Compares two organisations by name.
  */
 static int
 compare_name(const void *context, int32_t a, int32_t b)
@@ -165,7 +170,7 @@ compare_name(const void *context, int32_t a, int32_t b)
 }
 
 /*
- * Number each account's organisation by the order of their names.
+ * Numbers the organisations of the accounts by the order of their names.
  */
 static const char *
 number_organisations(FairUse *use, const DecideArena *arena)
@@ -204,8 +209,8 @@ number_organisations(FairUse *use, const DecideArena *arena)
 }
 
 /*
- * Add up the use of all accounts before the cycle.  Returns NULL, or what is
- * wrong.
+ * Adds up the use of all accounts before the cycle.  Returns NULL, or a
+ * message that says what is wrong.
  */
 const char *
 DecideFairBegin(const DecideInput *input, const DecideArena *arena,
@@ -238,10 +243,12 @@ DecideFairBegin(const DecideInput *input, const DecideArena *arena,
 	return number_organisations(use, arena);
 }
 
-#define MOST_STEPS	80			/* levels, and one for an account's own jobs */
+#define MOST_STEPS	80			/* most levels of accounts, plus one for an
+								 * account's own jobs */
 
 /*
- * The way from the organisation to an account's own jobs.
+ * Fills in the path from the organisation to an account's own jobs.  Returns
+ * its length.
  */
 static int
 way_to(const FairUse *use, int32_t account, FairShare *way)
@@ -264,8 +271,9 @@ way_to(const FairUse *use, int32_t account, FairShare *way)
 }
 
 /*
- * Compare two accounts' ways, step by step.  A way that ends while all was
- * equal counts as if it went on through accounts without use.
+ * Compares the paths of two accounts, level by level.  A path that ends while
+ * all levels were equal counts as if it continued through accounts without
+ * use.
  */
 static int
 compare_ways(const void *context, int32_t a, int32_t b)
@@ -290,7 +298,7 @@ compare_ways(const void *context, int32_t a, int32_t b)
 }
 
 /*
- * Rank all accounts, from 1; equals share a rank.
+ * Ranks all accounts, from 1; equal accounts share a rank.
  */
 const char *
 DecideFairRank(const DecideInput *input, const DecideArena *arena,

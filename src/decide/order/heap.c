@@ -1,15 +1,16 @@
 /*
  * heap.c
- *	  Heaps of numbers, in an order that the caller gives.
+ *	  Heaps of numbers, in an order that the caller defines.
  *
- * The first item is before all others.  moved() tells each item its position,
- * so that the caller can find an item that changes or goes.
+ * The first item comes before all others.  moved() informs the caller of each
+ * item's new position, so that the caller can later find an item that changes
+ * or must be removed.
  */
 
 #include "decide/order/heap.h"
 
 /*
- * Put an item at a position, and tell it.
+ * Puts an item at a position and reports the position to the caller.
  */
 static void
 put(const HeapKind *kind, void *context, int32_t *items, int32_t at,
@@ -20,7 +21,7 @@ put(const HeapKind *kind, void *context, int32_t *items, int32_t at,
 }
 
 /*
- * Move an item down until none below is before it.
+ * Moves an item down until no item below it comes before it.
  */
 static void
 sink(const HeapKind *kind, void *context, int32_t *items, int32_t n,
@@ -44,7 +45,7 @@ sink(const HeapKind *kind, void *context, int32_t *items, int32_t n,
 }
 
 /*
- * Restore the order of a heap after the item at a position changed.
+ * Restores the order of a heap after the item at a position has changed.
  */
 void
 DecideHeapFix(const HeapKind *kind, void *context, int32_t *items, int32_t n,
@@ -61,7 +62,7 @@ DecideHeapFix(const HeapKind *kind, void *context, int32_t *items, int32_t n,
 }
 
 /*
- * Make a heap of n items in any order.
+ * Makes a heap of n items, which may be in any order.
  */
 void
 DecideHeapBuild(const HeapKind *kind, void *context, int32_t *items,
@@ -76,7 +77,7 @@ DecideHeapBuild(const HeapKind *kind, void *context, int32_t *items,
 }
 
 /*
- * Remove the item at a position of a heap of n.
+ * Removes the item at a position of a heap of n items.
  */
 void
 DecideHeapRemove(const HeapKind *kind, void *context, int32_t *items,

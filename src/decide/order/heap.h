@@ -1,6 +1,6 @@
 /*
  * heap.h
- *	  Heaps of numbers, in an order that the caller gives.
+ *	  Heaps of numbers, in an order that the caller defines.
  */
 #ifndef GPUCREDIT_DECIDE_HEAP_H
 #define GPUCREDIT_DECIDE_HEAP_H

@@ -1,24 +1,29 @@
 /*
  * order.h
- *	  Whose turn it is, and what quotas leave a job.
+ *	  Whose turn it is, and how much of its request quotas allow a job.
  */
 #ifndef DECIDE_ORDER_H
 #define DECIDE_ORDER_H
 
 #include "decide/core/fit.h"
 
-/* What accounts have used, by account. */
+/* How much accounts have used. Each array has one entry for each account. */
 typedef struct FairUse
 {
 	const DecideInput *input;
-	int64_t    *own;			/* its own jobs */
-	int64_t    *total;			/* all at or below it */
-	bool	   *inner;			/* it has accounts below it */
+	int64_t    *own;			/* use of the account's own jobs */
+	int64_t    *total;			/* use of the account and all accounts below
+								 * it */
+	bool	   *inner;			/* whether the account has accounts below it */
 	int32_t    *root;			/* account of its organisation */
-	int32_t    *org;			/* position of the organisation by name */
+	int32_t    *org;			/* position of its organisation, sorted by
+								 * name */
 } FairUse;
 
-/* The place of a sibling: more use for its weight is later. */
+/*
+ * What decides the place of an account among its siblings: the one with more
+ * use for its weight goes later.
+ */
 typedef struct FairShare
 {
 	int64_t		weight;
@@ -28,22 +33,25 @@ typedef struct FairShare
 /* An account with waiting jobs, in one tree. */
 typedef struct FairshareNode
 {
-	int32_t		account;		/* -1: the root */
-	int32_t		parent;			/* -1: the root */
-	int32_t		at;				/* in the parent's heap, -1: removed */
+	int32_t		account;		/* -1 for the root */
+	int32_t		parent;			/* -1 for the root */
+	int32_t		at;				/* position in the parent's heap, or -1 if it
+								 * was removed */
 	int32_t		next_of_account;
 	int32_t		n;
-	int32_t    *heap;			/* of children, or of a leaf's lines */
+	int32_t    *heap;			/* children, or the lines if it is a leaf */
 	bool		leaf;
-	bool		own;			/* an inner account's own jobs */
+	bool		own;			/* it stands for the own jobs of an account
+								 * that has accounts below it */
 } FairshareNode;
 
-/* An account's jobs of one request, in one tree. */
+/* An account's waiting jobs of one request, in one tree. */
 typedef struct FairshareLine
 {
 	int32_t		leaf;
-	int32_t		at;				/* in the leaf's heap, -1: removed */
-	int32_t		next;			/* of items */
+	int32_t		at;				/* position in the leaf's heap, or -1 if it
+								 * was removed */
+	int32_t		next;			/* range of the tree's items */
 	int32_t		end;
 	int32_t		next_of_request;
 } FairshareLine;
@@ -52,21 +60,26 @@ typedef struct FairshareTree
 {
 	const DecideInput *input;
 	FairUse		use;
-	int32_t    *items;			/* jobs, line by line */
+	int32_t    *items;			/* jobs, in the order of the lines */
 	FairshareNode *nodes;
 	int32_t		n_nodes;
 	int32_t		nodes_capacity;
 	FairshareLine *lines;
 	int32_t		n_lines;
 	int32_t		lines_capacity;
-	int32_t    *account_nodes;	/* an account's nodes, chained; -1: none */
-	int32_t    *account_inner;	/* the latest inner node of an account */
-	int32_t    *request_lines;	/* a request's lines, chained; -1: none */
-	int32_t    *job_lines[2];	/* a job's lines; -1: none */
-	bool	   *taken;			/* by job */
+	int32_t    *account_nodes;	/* first node of each account; next_of_account
+								 * leads to its others; -1 if it has none */
+	int32_t    *account_inner;	/* the inner node that was added last for each
+								 * account */
+	int32_t    *request_lines;	/* first line of each request; next_of_request
+								 * leads to its others; -1 if it has none */
+	int32_t    *job_lines[2];	/* for each job its line in the tree of its
+								 * rank and in that of its tier; -1 if it is
+								 * not there */
+	bool	   *taken;			/* whether each job has had its turn */
 } FairshareTree;
 
-/* A tier with a share of the pool, and the tree of its jobs. */
+/* A tier with a share of the pool, and the root of the tree of its jobs. */
 typedef struct TierQueue
 {
 	int32_t		tier;
@@ -77,20 +90,25 @@ typedef struct Queue
 {
 	const DecideInput *input;
 	FairshareTree tree;
-	int32_t    *aged;			/* aged jobs in order */
+	int32_t    *aged;			/* aged jobs in the order of their turns */
 	int32_t		n_aged;
 	int32_t		next_aged;
-	int32_t    *ranks;			/* the tree of each rank, low first */
+	int32_t    *ranks;			/* root of the tree of each rank, lowest rank
+								 * first */
 	int32_t		n_ranks;
-	int32_t		first_rank;		/* ranks before it have no jobs left */
-	TierQueue  *shares;			/* low rank first */
+	int32_t		first_rank;		/* ranks before this one have no jobs left */
+	TierQueue  *shares;			/* lowest rank first */
 	int32_t		n_shares;
-	int64_t    *tier_used;		/* device-thousandths, by tier */
-	int64_t    *tier_share;		/* device-thousandths, by tier */
-	bool	   *blocked;		/* by request */
+	int64_t    *tier_used;		/* thousandths of devices that each tier uses */
+	int64_t    *tier_share;		/* thousandths of devices that each tier's
+								 * share is */
+	bool	   *blocked;		/* whether each request is blocked */
 } Queue;
 
-/* Jobs that may run this long have no reservation before this time. */
+/*
+ * Jobs with this wall limit, or a longer one, cannot have a reservation that
+ * begins before the time at.
+ */
 typedef struct ClassFloor
 {
 	int64_t		wall_limit;
@@ -100,48 +118,54 @@ typedef struct ClassFloor
 typedef struct EquivalenceClass
 {
 	RequestState state;
-	int64_t		limit;			/* the wall limit that state is for */
+	int64_t		limit;			/* the wall limit for which state is valid */
 	bool		failed;			/* a job of the class could not start */
-	int64_t		shortest;		/* wall limit of such jobs; longer ones fail,
-								 * too */
-	bool		full;			/* none can start, whatever its wall limit */
-	DecideWait	wait;			/* the reason */
+	int64_t		shortest;		/* shortest wall limit of a job that could not
+								 * start; jobs with longer limits cannot start
+								 * either */
+	bool		full;			/* no job can start, whatever its wall limit */
+	DecideWait	wait;			/* why jobs of the class wait */
 	ClassFloor *floors;
 	int32_t		n_floors;
 	int32_t		floors_capacity;
 } EquivalenceClass;
 
 /*
- * What some quotas leave of a class: fewer offers, or fewer devices.  It is a
- * class of its own.
+ * What quotas allow some jobs of a class: fewer offers, or fewer devices than
+ * the class requests.  These jobs are treated as a class of their own.
  */
 typedef struct QuotaFilter
 {
-	DecideRequestClass request; /* of the job at its turn */
-	int32_t    *most;			/* devices by each of its offers */
+	DecideRequestClass request; /* request of the job whose turn it is */
+	int32_t    *most;			/* most devices for each of its offers */
 	EquivalenceClass class;
-	EquivalenceClass *whole;	/* the class it is part of */
-	int32_t    *key;			/* the most by each offer of the whole */
-	struct QuotaFilter *next;	/* of the same class */
+	EquivalenceClass *whole;	/* the class that it is derived from */
+	int32_t    *key;			/* most devices for each offer of that class,
+								 * -1 for those that are not allowed */
+	struct QuotaFilter *next;	/* next filter of the same class */
 } QuotaFilter;
 
-/* Chains of each account's own quotas, -1 at the end. */
+/* The quotas of each account as linked lists, which end with -1. */
 typedef struct QuotaChains
 {
-	int32_t    *first;			/* by account */
-	int32_t    *next;			/* by quota */
+	int32_t    *first;			/* first quota of each account */
+	int32_t    *next;			/* next quota after each quota */
 } QuotaChains;
 
 typedef struct Quotas
 {
 	QuotaChains chains;
-	bool	   *any;			/* by account: some quota counts it */
-	DecideUse  *used;			/* by quota: in use, claimed, and started */
-	DecideUse  *reserved;		/* beside these, reserved */
-	int32_t    *most;			/* scratch: by each offer of a request */
-	QuotaFilter **filters;		/* by class; NULL: not yet */
-	DecideWait *waits;			/* by request: why the rest that quotas left
-								 * could not start */
+	bool	   *any;			/* whether some quota counts each account */
+	DecideUse  *used;			/* for each quota, what is in use, claimed and
+								 * started */
+	DecideUse  *reserved;		/* for each quota, what is reserved in
+								 * addition */
+	int32_t    *most;			/* working memory: most devices for each offer
+								 * of a request */
+	QuotaFilter **filters;		/* for each class; NULL until a filter is
+								 * needed */
+	DecideWait *waits;			/* for each request, why the part that quotas
+								 * allowed could not start */
 	bool		binds;			/* quotas held back a job at its turn */
 } Quotas;
 
@@ -173,7 +197,7 @@ extern bool DecideQuotasApply(const DecideInput *input,
 							  const DecideResult *result,
 							  const DecideArena *arena, DecideInput *next);
 
-/* Within the room. */
+/* Functions that only the files of this directory call. */
 
 /* fair_use.c */
 extern const char *DecideFairBegin(const DecideInput *input,
@@ -194,7 +218,7 @@ DecideFairOf(const FairUse *use, int32_t account)
 }
 
 /*
- * The place of an inner account's own jobs among its children.
+ * The place of the own jobs of an account among its children.
  */
 static inline FairShare
 DecideFairOwn(const FairUse *use, int32_t account)
@@ -205,7 +229,8 @@ DecideFairOwn(const FairUse *use, int32_t account)
 }
 
 /*
- * Which of two siblings has less for its weight: below 0, the first.
+ * Compares two siblings by use for their weight.  Returns -1 if the first has
+ * used less, 1 if the second has, or 0.
  */
 static inline int
 DecideFairCompare(FairShare a, FairShare b)
@@ -217,7 +242,7 @@ DecideFairCompare(FairShare a, FairShare b)
 }
 
 /*
- * Has a job waited longer than its tier's max_wait?
+ * Whether a job has waited longer than its tier's max_wait.
  */
 static inline bool
 DecideJobAged(const DecideInput *input, int32_t job)
@@ -227,7 +252,7 @@ DecideJobAged(const DecideInput *input, int32_t job)
 }
 
 /*
- * Was a waiting job guaranteed a latest start that still holds?
+ * Whether a waiting job has a guaranteed latest start that was not broken.
  */
 static inline bool
 DecideJobGuaranteed(const Cycle *cycle, int32_t job)
@@ -238,7 +263,8 @@ DecideJobGuaranteed(const Cycle *cycle, int32_t job)
 }
 
 /*
- * The lowest rank whose jobs an aged job goes before: its own, or less.
+ * The lowest rank before whose jobs an aged job goes: that of its tier, or
+ * ages_to if that is lower.
  */
 static inline int32_t
 DecideAgedRank(const DecideInput *input, int32_t job)
@@ -250,7 +276,7 @@ DecideAgedRank(const DecideInput *input, int32_t job)
 }
 
 /*
- * The rank in whose place a job has its turn.
+ * The rank of the jobs among which a job has its turn.
  */
 static inline int32_t
 DecideTurnRank(const DecideInput *input, int32_t job)
@@ -260,7 +286,8 @@ DecideTurnRank(const DecideInput *input, int32_t job)
 }
 
 /*
- * The class of a job; for the job at its turn, what quotas leave of it.
+ * The class of a job; for a job whose turn it is, the class of what quotas
+ * allow it.
  */
 static inline EquivalenceClass *
 DecideClassOf(const Cycle *cycle, int32_t job)
@@ -271,7 +298,7 @@ DecideClassOf(const Cycle *cycle, int32_t job)
 }
 
 /*
- * Is it known that no job of a class with this limit can start?
+ * Whether it is known that no job of a class with this wall limit can start.
  */
 static inline bool
 DecideClassFailed(const EquivalenceClass *class, int64_t wall_limit)
@@ -282,7 +309,7 @@ DecideClassFailed(const EquivalenceClass *class, int64_t wall_limit)
 }
 
 /*
- * Note that a job with this limit could not start.
+ * Records that a job of a class with this wall limit could not start.
  */
 static inline void
 DecideClassFail(EquivalenceClass *class, int64_t wall_limit, bool full)
@@ -296,7 +323,7 @@ DecideClassFail(EquivalenceClass *class, int64_t wall_limit, bool full)
 }
 
 /*
- * What the job at its turn requests, as far as quotas leave it.
+ * What the job whose turn it is requests, as far as quotas allow it.
  */
 static inline const DecideRequestClass *
 DecideJobRequest(const Cycle *cycle, int32_t job)
@@ -307,7 +334,7 @@ DecideJobRequest(const Cycle *cycle, int32_t job)
 }
 
 /*
- * The most devices of an offer that quotas leave the job at its turn.
+ * The most devices of an offer that quotas allow the job whose turn it is.
  */
 static inline int32_t
 DecideQuotaFilterMost(const Cycle *cycle, const DecideRequestClass *request,

@@ -1,26 +1,28 @@
 /*
  * queue.c
- *	  Whose turn it is: a queue that learns of each start.
+ *	  The order of turns: a queue whose order each start may change.
  *
- * Tiers with a share of the pool go first, while use and first job stay within
- * it; then all tiers by rank.  Before a rank go the aged jobs that
- * may, by the instant at which they became so, organisation, job.  Within a
- * rank the trees decide: accounts by fair share, which each start changes,
- * then priority, submit time, organisation, job.
+ * Tiers with a share of the pool go first, as long as their use and their
+ * first job stay within the share; then come all tiers by rank.  Before the
+ * jobs of a rank come the aged jobs that may go before them, by the time at
+ * which they became aged, organisation and job.  Within a rank the trees
+ * decide: accounts by fair share, which each start changes, then priority,
+ * time of submission, organisation, job.
  *
- * A job has one turn in a cycle.  The caller blocks a request that could not start
- * a job; its other jobs then have no turn.
+ * A job has one turn in a cycle.  If a request could not start a job, the
+ * caller blocks the request, and its other jobs then have no turn.
  *
- * There is a tree for the tiers of each rank, and one for each tier with a
- * share; a job taken leaves both.  Its leaves are accounts' own
- * jobs, in lines: one for each request.  Each leaf keeps a heap of its lines,
- * each inner node a heap of its children.  A tree's first job is found by
- * going down its first children.
+ * There is one tree for the tiers of each rank, and one for each tier with a
+ * share; a job that has its turn is removed from both.  The leaves of a tree
+ * are the own jobs of accounts, in lines: one line for each request.  Each
+ * leaf keeps a heap of its lines, each inner node a heap of its children.  A
+ * tree's first job is found by following the first children downwards.
  *
- * Children compare by weight over use.  Equal ones are merged: they compare
- * by their first children, and so on down, at last by their first jobs.  A
- * leaf that ends this while all was equal counts like a child without use.
- * So a change is mended from the bottom upwards.
+ * Children are compared by weight over use.  If these are equal, they are
+ * compared by their first children, and so on downwards, finally by their
+ * first jobs.  If one path ends at a leaf while all was equal, the leaf counts
+ * like a child without use.  Because the order of nodes depends on the nodes
+ * below them, it is restored from the bottom upwards after a change.
  */
 #include <string.h>
 
@@ -109,8 +111,8 @@ line_moved(void *context, int32_t line, int32_t at)
 }
 
 /*
- * A node's place among its siblings; a root's place is that of any other
- * root.
+ * What decides a node's place among its siblings.  It is the same for all
+ * roots.
  */
 static FairShare
 node_share(const FairshareTree *tree, const FairshareNode *node)
@@ -174,8 +176,8 @@ node_moved(void *context, int32_t node, int32_t at)
 }
 
 /*
- * Restore a node's place among its siblings, or remove it if nothing is left
- * below it.
+ * Restores a node's place among its siblings, or removes the node if no job is
+ * left below it.
  */
 static void
 node_fix(FairshareTree *tree, int32_t index)
@@ -194,7 +196,8 @@ node_fix(FairshareTree *tree, int32_t index)
 }
 
 /*
- * Restore the order above a line whose first job changed, or that ended.
+ * Restores the order above a line whose first job has changed, or removes the
+ * line if it has no more jobs.
  */
 static void
 line_fix(FairshareTree *tree, int32_t index)
@@ -214,7 +217,7 @@ line_fix(FairshareTree *tree, int32_t index)
 }
 
 /*
- * The first job of a tree, -1 if it is empty.
+ * Returns the first job of a tree, or -1 if the tree is empty.
  */
 static int32_t
 tree_first(const FairshareTree *tree, int32_t root)
@@ -230,10 +233,10 @@ tree_first(const FairshareTree *tree, int32_t root)
 }
 
 /*
- * Remove a job from its trees.
+ * Removes a job from its trees.
  */
 static void
-tree_take(FairshareTree *tree, int32_t job)
+tree_remove(FairshareTree *tree, int32_t job)
 {
 	int			which;
 
@@ -255,7 +258,7 @@ tree_take(FairshareTree *tree, int32_t job)
 }
 
 /*
- * Remove all jobs of a request.
+ * Removes all jobs of a request.
  */
 static void
 tree_block(FairshareTree *tree, int32_t request)
@@ -271,7 +274,7 @@ tree_block(FairshareTree *tree, int32_t request)
 }
 
 /*
- * Add to an account's use, and restore the order of its nodes.
+ * Adds to an account's use, and restores the order of its nodes.
  */
 static void
 tree_charge(FairshareTree *tree, int32_t account, int32_t type, int64_t milli)
@@ -281,14 +284,16 @@ tree_charge(FairshareTree *tree, int32_t account, int32_t type, int64_t milli)
 	{
 		int32_t		node = tree->account_nodes[account];
 
-		/* an account's own jobs stand before the account itself */
+		/*
+		 * the node of an account's own jobs comes before that of the account
+		 */
 		for (; node >= 0; node = tree->nodes[node].next_of_account)
 			node_fix(tree, node);
 	}
 }
 
 /*
- * Add a node.  False: out of memory.
+ * Adds a node.  Returns false if memory runs out.
  */
 static bool
 node_add(FairshareTree *tree, const DecideArena *arena, int32_t account,
@@ -319,8 +324,8 @@ node_add(FairshareTree *tree, const DecideArena *arena, int32_t account,
 }
 
 /*
- * The inner node of an account in the tree that is being made; -1: out of
- * memory.
+ * Returns the inner node of an account in the tree that is being made, which
+ * it adds if necessary, or -1 if memory runs out.
  */
 static int32_t
 inner_node(FairshareTree *tree, const DecideArena *arena, int32_t root,
@@ -329,7 +334,7 @@ inner_node(FairshareTree *tree, const DecideArena *arena, int32_t root,
 	int32_t		parent = tree->input->accounts[account].parent;
 	int32_t		above = root;
 
-	/* nodes of this tree come after its root */
+	/* nodes of this tree have higher numbers than its root */
 	if (tree->account_inner[account] > root)
 		return tree->account_inner[account];
 	if (parent >= 0)
@@ -342,7 +347,7 @@ inner_node(FairshareTree *tree, const DecideArena *arena, int32_t root,
 }
 
 /*
- * Add an account's own jobs as a leaf; -1: out of memory.
+ * Adds a leaf for an account's own jobs.  Returns -1 if memory runs out.
  */
 static int32_t
 leaf_node(FairshareTree *tree, const DecideArena *arena, int32_t root,
@@ -362,7 +367,8 @@ leaf_node(FairshareTree *tree, const DecideArena *arena, int32_t root,
 }
 
 /*
- * Add a line of one account's jobs of one request, items[first] to items[end - 1].
+ * Adds a line of one account's jobs of one request, items[first] to items[end
+ * - 1].  Returns false if memory runs out.
  */
 static bool
 line_add(FairshareTree *tree, const DecideArena *arena, int which,
@@ -394,9 +400,9 @@ line_add(FairshareTree *tree, const DecideArena *arena, int which,
 }
 
 /*
- * Add a tree over items[first] to items[end - 1], which are sorted by account
- * and request.  which: the first or the second tree of these jobs.  Returns
- * its root, or -1: out of memory.
+ * Adds a tree over items[first] to items[end - 1], which must be sorted by
+ * account and request.  which is 0 for the tree of a rank, 1 for that of a
+ * tier with a share.  Returns the root, or -1 if memory runs out.
  */
 static int32_t
 tree_make(FairshareTree *tree, const DecideArena *arena,
@@ -435,7 +441,7 @@ tree_make(FairshareTree *tree, const DecideArena *arena,
 }
 
 /*
- * Make the heaps of all trees.  False: out of memory.
+ * Makes the heaps of all trees.  Returns false if memory runs out.
  */
 static bool
 trees_ready(FairshareTree *tree, const DecideArena *arena)
@@ -477,8 +483,8 @@ trees_ready(FairshareTree *tree, const DecideArena *arena)
 }
 
 /*
- * Begin without trees, with room for n_items.  Returns NULL, or what is
- * wrong.
+ * Begins without trees, with room for n_items items.  Returns NULL, or a
+ * message that says what is wrong.
  */
 static const char *
 trees_begin(const DecideInput *input, const DecideArena *arena,
@@ -515,7 +521,7 @@ trees_begin(const DecideInput *input, const DecideArena *arena,
 }
 
 /*
- * Compare two tiers by rank.
+ * Compares two tiers by rank.
  */
 static int
 compare_rank(const void *context, int32_t a, int32_t b)
@@ -526,8 +532,8 @@ compare_rank(const void *context, int32_t a, int32_t b)
 }
 
 /*
- * Sort jobs by account or request, keeping the order of equals.  count has
- * room for n_keys + 1.
+ * Sorts jobs by account or by request, and keeps the order of equal ones.
+ * count must have room for n_keys + 1 entries.
  */
 static void
 sort_by(const DecideInput *input, const int32_t *from, int32_t *to, int32_t n,
@@ -553,8 +559,9 @@ sort_by(const DecideInput *input, const int32_t *from, int32_t *to, int32_t n,
 }
 
 /*
- * Set aged jobs apart; sort the others by account and request.  Jobs that
- * quotas hold back are not in the queue.
+ * Separates the aged jobs from the others, and sorts the others by account and
+ * request.  Jobs that quotas hold back are left out.  Returns false if memory
+ * runs out.
  */
 static bool
 jobs_sort(Queue *queue, const DecideArena *arena, const int32_t *held,
@@ -588,7 +595,8 @@ jobs_sort(Queue *queue, const DecideArena *arena, const int32_t *held,
 }
 
 /*
- * Add a tree for the jobs of some tiers, with items from *first on.
+ * Adds a tree for the jobs of some tiers, with items from *first on.  Returns
+ * false if memory runs out.
  */
 static bool
 tree_add(Queue *queue, const DecideArena *arena, int which, const bool *tiers,
@@ -609,7 +617,8 @@ tree_add(Queue *queue, const DecideArena *arena, int which, const bool *tiers,
 }
 
 /*
- * A tree for each rank, and one for each tier with a share.
+ * Adds a tree for each rank, and one for each tier with a share.  Returns
+ * false if memory runs out.
  */
 static bool
 trees_add(Queue *queue, const DecideArena *arena, const int32_t *jobs,
@@ -660,7 +669,8 @@ trees_add(Queue *queue, const DecideArena *arena, const int32_t *jobs,
 }
 
 /*
- * How many of the pool's healthy devices each tier's share is, and it uses.
+ * Computes how many of the pool's healthy devices the share of each tier is,
+ * and how many the tier uses.  Returns false if memory runs out.
  */
 static bool
 shares_begin(Queue *queue, const DecideArena *arena)
@@ -691,7 +701,8 @@ shares_begin(Queue *queue, const DecideArena *arena)
 }
 
 /*
- * Is a job listed twice, or of another organisation than its account?
+ * Returns a message if a job occurs twice or belongs to another organisation
+ * than its account, otherwise NULL.
  */
 static const char *
 jobs_error(const Queue *queue, const DecideArena *arena)
@@ -731,8 +742,9 @@ jobs_error(const Queue *queue, const DecideArena *arena)
 }
 
 /*
- * Line up all jobs that quotas do not hold back (held NULL: none is).
- * Returns NULL, or what is wrong.
+ * Makes the queue of all jobs that quotas do not hold back; held may be NULL
+ * if quotas hold back no job.  Returns NULL, or a message that says what is
+ * wrong.
  */
 const char *
 DecideQueueOpen(const DecideInput *input, const DecideArena *arena,
@@ -765,9 +777,9 @@ DecideQueueOpen(const DecideInput *input, const DecideArena *arena,
 }
 
 /*
- * The first job of the tiers that use less than their share: of the lowest
- * rank, then by fair share; *rank is that.  -1: no such job stays within the
- * share.
+ * Returns the first job of the tiers that use less than their share: of the
+ * lowest rank, then by fair share.  *rank is the rank.  Returns -1 if no
+ * tier's first job would stay within the share.
  */
 static int32_t
 share_turn(Queue *queue, int32_t *rank)
@@ -805,7 +817,7 @@ share_turn(Queue *queue, int32_t *rank)
 }
 
 /*
- * The next job; this is its turn.  -1: all jobs had theirs.
+ * Returns the job that has its turn next, or -1 if all jobs had their turns.
  */
 int32_t
 DecideQueueNext(Queue *queue)
@@ -830,13 +842,13 @@ DecideQueueNext(Queue *queue)
 	if (aged >= 0)
 		return aged;
 	if (job >= 0)
-		tree_take(&queue->tree, job);
+		tree_remove(&queue->tree, job);
 	return job;
 }
 
 /*
- * Charge an account, and its job's tier (-1: none), for thousandths of
- * devices of a type.
+ * Charges an account, and its job's tier (-1 if no tier is charged), for
+ * thousandths of devices of a type.
  */
 void
 DecideQueueCharge(Queue *queue, int32_t account, int32_t tier, int32_t type,
@@ -850,7 +862,8 @@ DecideQueueCharge(Queue *queue, int32_t account, int32_t tier, int32_t type,
 }
 
 /*
- * Give no job of a request another turn.
+ * Removes all jobs of a request from the queue, so that they have no more
+ * turns.
  */
 void
 DecideQueueBlock(Queue *queue, int32_t request)
@@ -864,8 +877,8 @@ DecideQueueBlock(Queue *queue, int32_t request)
 }
 
 /*
- * The turn of a job if nothing starts before it, among jobs that no quota
- * holds back.
+ * Finds the turn of a job in the queue as it would be if no job started before
+ * it.  held contains the jobs that quotas hold back.
  */
 const char *
 DecideTurn(const DecideInput *input, const DecideArena *arena,

@@ -1,28 +1,28 @@
 /*
  * quota.c
- *	  The most that an account with all below it may have.
+ *	  Quotas: the most that an account and all accounts below it may use.
  *
- * A quota counts running jobs in all pools, claims, and this cycle's starts,
- * of its account and all below it: jobs, devices, cpu and memory.  Nobody is
- * kept from starting by a limit on something that he does not use.  Within a round that only grows, so what a
- * quota once forbids stays forbidden.  Jobs with no quota left are not
- * queued.  Others lose at their turn the offers that no quota is left for.
- * Reservations count only among themselves: they are for later, and starts
- * come first.
+ * A quota counts what running jobs in all pools, claims and this cycle's
+ * starts of its account and of all accounts below it use: jobs, devices, cpu
+ * and memory.  A limit on a resource that a job does not use does not keep it
+ * from starting.  Within a round use only grows, so what a quota has once
+ * forbidden stays forbidden.  Jobs for which nothing is left of a quota are
+ * not queued.  Other jobs lose, at their turn, the offers that quotas do not
+ * allow.  Reservations are counted only against other reservations: they are
+ * for a later time, and starts have precedence.
  *
- * A turn where quotas leave a job part of its request.
- *
- * Offers count whose types have enough quota left, and a range is cut to that
- * many devices.  Jobs of a class with the same rest share a class of their
- * own, so hosts are not looked at more often.  What failed for the whole
- * class fails for its part.
+ * If quotas allow a job only a part of its request, offers are kept whose
+ * types have enough quota left, and a range is reduced to that many devices.
+ * Jobs of a class that are allowed the same part share a class of their own,
+ * so hosts need not be examined again for each job.  What failed for the whole
+ * class fails for the part, too.
  */
 #include <string.h>
 
 #include "decide/order/order.h"
 
 /*
- * Chain the quotas of each account.  False: out of memory.
+ * Links the quotas of each account.  Returns false if memory runs out.
  */
 static bool
 quota_chain(const DecideInput *input, const DecideArena *arena,
@@ -47,7 +47,7 @@ quota_chain(const DecideInput *input, const DecideArena *arena,
 }
 
 /*
- * Does a quota count devices of this type?
+ * Whether a quota counts jobs with devices of this type.
  */
 static bool
 quota_counts(const DecideQuota *quota, int32_t type)
@@ -56,9 +56,9 @@ quota_counts(const DecideQuota *quota, int32_t type)
 }
 
 /*
- * The next quota after quota (-1: from the account's first) that counts this
- * type for an account or one above it; -1: none.  *account becomes the
- * quota's account.
+ * Returns the next quota that counts this type for an account or one above it,
+ * after the given quota, or from the account's first one on if quota is -1.
+ * Returns -1 if there is no more.  *account becomes the quota's account.
  */
 static int32_t
 next_over(const Cycle *cycle, int32_t type, int32_t *account, int32_t quota)
@@ -79,7 +79,7 @@ next_over(const Cycle *cycle, int32_t type, int32_t *account, int32_t quota)
 }
 
 /*
- * Add to all quotas that count an account.
+ * Adds a use to all quotas that count an account.
  */
 void
 DecideQuotaAdd(Cycle *cycle, int32_t account, int32_t type,
@@ -96,8 +96,8 @@ DecideQuotaAdd(Cycle *cycle, int32_t account, int32_t type,
 }
 
 /*
- * The most devices of a type that quotas leave a job, up to its request; -1:
- * it may not start.
+ * Returns the most devices of a type that quotas allow a job, up to its
+ * request, or -1 if it may not start.
  */
 static int32_t
 quota_most(const Cycle *cycle, const DecideJob *job,
@@ -132,7 +132,8 @@ quota_most(const Cycle *cycle, const DecideJob *job,
 }
 
 /*
- * Are all quotas kept that count a claim?  Its use is already added to them.
+ * Whether the use of a claim, which has been added to the quotas already,
+ * exceeds none of them.
  */
 bool
 DecideQuotaKept(const Cycle *cycle, const DecideClaim *claim)
@@ -162,7 +163,7 @@ DecideQuotaKept(const Cycle *cycle, const DecideClaim *claim)
 }
 
 /*
- * The most devices that quotas let a running job have.
+ * The most devices that quotas allow a running job, including those it has.
  */
 int32_t
 DecideQuotaMore(const Cycle *cycle, const DecideRunning *running)
@@ -192,7 +193,7 @@ DecideQuotaMore(const Cycle *cycle, const DecideRunning *running)
 }
 
 /*
- * Of a range of devices, the most that quotas could ever allow, whatever else
+ * The most devices of a range that quotas could ever allow, whatever else
  * runs.
  */
 int32_t
@@ -238,7 +239,7 @@ gpus_now(const DecideInput *input, const DecideClaim *claim)
 }
 
 /*
- * Count claims under quotas.
+ * Adds the use of all claims to the quotas.
  */
 static void
 count_claims(Cycle *cycle)
@@ -260,7 +261,7 @@ count_claims(Cycle *cycle)
 }
 
 /*
- * Do quotas leave a job nothing at all?
+ * Whether quotas allow a job nothing at all.
  */
 static bool
 leave_nothing(const Cycle *cycle, const DecideJob *job)
@@ -280,8 +281,9 @@ leave_nothing(const Cycle *cycle, const DecideJob *job)
 }
 
 /*
- * Hold back jobs with no quota left, before the queue.  Jobs with claims are
- * counted already.
+ * Marks the jobs to which quotas allow nothing, before the queue is made.
+ * Jobs with claims are not marked, because the quotas count their claims
+ * already.
  */
 static void
 hold_back(Cycle *cycle)
@@ -311,7 +313,7 @@ hold_back(Cycle *cycle)
 }
 
 /*
- * Mark the accounts that some quota counts.
+ * Marks the accounts that at least one quota counts.
  */
 static void
 note_any(const DecideInput *input, Quotas *quotas)
@@ -329,8 +331,8 @@ note_any(const DecideInput *input, Quotas *quotas)
 }
 
 /*
- * Count what runs and what is claimed, before anything is decided.  False:
- * out of memory.
+ * Counts what runs and what is claimed, before anything is decided.  Returns
+ * false if memory runs out.
  */
 bool
 DecideQuotasBegin(Cycle *cycle)
@@ -379,7 +381,8 @@ DecideQuotasBegin(Cycle *cycle)
 }
 
 /*
- * Make the rest of a class for the key in the scratch.  NULL: out of memory.
+ * Makes the filter of a class for the numbers of devices in quotas->most.
+ * Returns NULL if memory runs out.
  */
 static QuotaFilter *
 filter_make(Cycle *cycle, const DecideRequestClass *request,
@@ -407,7 +410,10 @@ filter_make(Cycle *cycle, const DecideRequestClass *request,
 	filter->request.max_gpus = request->min_gpus;
 	for (i = 0; i < request->n_offers; i++)
 	{
-		/* tied to the last one left if all between are tied */
+		/*
+		 * it is tied to the last kept offer if all offers between them are
+		 * tied
+		 */
 		tied &= request->offers[i].tied;
 		if (key[i] < 0)
 			continue;
@@ -424,8 +430,8 @@ filter_make(Cycle *cycle, const DecideRequestClass *request,
 }
 
 /*
- * Find the rest of a class for the key in the scratch, or make it.  NULL: out
- * of memory.
+ * Finds or makes the filter of a class for the numbers of devices in
+ * quotas->most.  Returns NULL if memory runs out.
  */
 static QuotaFilter *
 filter_find(Cycle *cycle, const DecideRequestClass *request, int32_t class)
@@ -460,8 +466,9 @@ filter_find(Cycle *cycle, const DecideRequestClass *request, int32_t class)
 }
 
 /*
- * Find what quotas leave the job at its turn; *held: nothing.  False: out of
- * memory.
+ * Finds what quotas allow the job whose turn it is, and sets cycle->filter if
+ * it is only a part of its request.  *held becomes true if it is nothing.
+ * Returns false if memory runs out.
  */
 bool
 DecideQuotaFilter(Cycle *cycle, int32_t job, bool reserving, bool *held)
@@ -502,7 +509,8 @@ DecideQuotaFilter(Cycle *cycle, int32_t job, bool reserving, bool *held)
 }
 
 /*
- * Copy the quotas for the next round, and count the starts.
+ * Copies the quotas for the next round, and adds the use of the round's starts
+ * to them.
  */
 bool
 DecideQuotasApply(const DecideInput *input, const DecideResult *result,

@@ -1,10 +1,10 @@
 /*
  * cached_host.c
- *	  Hosts that hold a job's cache.
+ *	  Prefers hosts that hold a job's cache.
  *
- * The cache decides only between hosts that the policy finds equally good, so
- * it needs no scores of its own.  Once the best host is known, the few that
- * hold the cache are compared with it.
+ * The cache decides only between hosts that suit a job equally well by the
+ * policy, so hosts need no scores for it.  Once the best host is known, the
+ * few hosts that hold the cache are compared with it.
  */
 #include <string.h>
 
@@ -29,7 +29,7 @@ compare_cached(const void *context, int32_t a, int32_t b)
 }
 
 /*
- * Sort the known caches, once a cycle.  False: out of memory.
+ * Sorts the input's caches, once a cycle.  Returns false if memory runs out.
  */
 bool
 DecideCachedPrepare(Cycle *cycle)
@@ -67,7 +67,7 @@ DecideCachedPrepare(Cycle *cycle)
 }
 
 /*
- * Where the entries of a cache begin.
+ * The first entry of a cache.
  */
 static int32_t
 first_of(const Cycle *cycle, int32_t cache)
@@ -88,7 +88,7 @@ first_of(const Cycle *cycle, int32_t cache)
 }
 
 /*
- * Does this entry belong to the cache?
+ * Whether an entry belongs to a cache.
  */
 static bool
 is_of(const Cycle *cycle, int32_t entry, int32_t cache)
@@ -98,8 +98,8 @@ is_of(const Cycle *cycle, int32_t entry, int32_t cache)
 }
 
 /*
- * Mark the hosts that hold a cache, or remove the marks, around a turn of one
- * of its jobs.
+ * Marks the hosts that hold a cache, or removes the marks.  The caller does so
+ * before and after a turn of a job that uses the cache.
  */
 void
 DecideCachedMark(Cycle *cycle, int32_t cache, bool holds)
@@ -115,7 +115,7 @@ DecideCachedMark(Cycle *cycle, int32_t cache, bool holds)
 }
 
 /*
- * A host's key with the best of some offers (NULL: without devices).
+ * A host's key with the best of some offers (NULL for a job without devices).
  */
 static FitKey
 best_key(const Cycle *cycle, const DecideRequestClass *request,
@@ -137,9 +137,10 @@ best_key(const Cycle *cycle, const DecideRequestClass *request,
 }
 
 /*
- * Of the hosts that hold the cache and suit as well as this one with one of
- * the offers (NULL: without devices), the one with the fewest free devices
- * near it, then the lowest.  If there is none, this host.
+ * Of the hosts that hold the cache and suit as well as this host with one of
+ * the offers (NULL for a job without devices), returns the one with the fewest
+ * free devices near it, then the lowest.  Returns the given host if there is
+ * none.
  */
 int32_t
 DecideCachedHost(const Cycle *cycle, const DecideRequestClass *request,

@@ -1,22 +1,23 @@
 /*
  * gang.c
- *	  A gang over several hosts.
+ *	  Places a gang on several hosts.
  *
- * A scope can take the gang exactly if its hosts' capacities add up to it
- * (fit.c).  Then the greedy choice below succeeds: it skips no capacity, and
- * stops when the gang is complete.  Of the scopes that the topology allows
- * the best plan wins; within any and nvlink, each leaf is a scope, too.
+ * A scope has room for a gang exactly if the capacities of its hosts (fit.c)
+ * add up to the gang's devices.  The greedy choice below then succeeds: it
+ * skips no capacity, and stops when the gang is complete.  The best plan of
+ * all scopes that the topology allows wins; if the topology is any or nvlink,
+ * each leaf is tried as a scope, too.
  *
- * Within a scope: take whole domains, roomiest first, until one domain can
- * take the rest; that is the fewest possible.  Of equally roomy ones, first
- * those below a leaf in use, then below the roomiest leaf.  Of the domains
- * that can take the rest, the one with the best plan for it wins.
+ * Within a scope whole domains are used, roomiest first, until one domain has
+ * room for the remaining devices; this uses the fewest domains possible.  Of
+ * equally roomy domains, those below a leaf in use come first, then those
+ * below the roomiest leaf.  Of the domains that have room for the remaining
+ * devices, the one with the best plan for them wins.
  *
- * Each gang looks at all hosts of its type: about 15 us for 1,213 hosts.
- * Tournaments that kept findings from gang to gang made the msr trace's
- * queue, as one cycle, 1.1 to 1.4 times as fast, and its replay no faster.
- *
- * The scopes within which a topology keeps a gang together.
+ * Each gang examines all hosts of its type, which takes about 15 us for 1,213
+ * hosts.  Tournaments that were kept from gang to gang made the queue of the
+ * msr trace, decided in one cycle, 1.1 to 1.4 times as fast, and its replay no
+ * faster.
  */
 #include <string.h>
 
@@ -25,7 +26,7 @@
 typedef struct GangScratch GangScratch;
 
 /*
- * Does one scope hold both hosts?
+ * Whether one scope of the topology contains both hosts.
  */
 static bool
 same_scope(const Host *a, const Host *b, DecideTopology topology)
@@ -45,8 +46,8 @@ same_scope(const Host *a, const Host *b, DecideTopology topology)
 }
 
 /*
- * Walk the scopes of a topology among the hosts of one type.  A zeroed scope
- * starts with the first; false: there are no more.
+ * Finds the next scope of a topology among the hosts of one type.  The caller
+ * begins with a zeroed scope.  Returns false if there are no more scopes.
  */
 bool
 DecideScopeNext(const Cycle *cycle, const TypeRange *range,
@@ -74,8 +75,9 @@ DecideScopeNext(const Cycle *cycle, const TypeRange *range,
 }
 
 /*
- * Walk the parts of a scope that are below one leaf each; the scope has each
- * leaf's hosts together.
+ * Finds the next part of a scope that is below one leaf.  The hosts of each
+ * leaf must be adjacent in the scope.  Returns false if there are no more
+ * parts.
  */
 static bool
 scope_leaf(const Cycle *cycle, const Scope *outer, Scope *inner)
@@ -99,12 +101,15 @@ scope_leaf(const Cycle *cycle, const Scope *outer, Scope *inner)
 
 typedef struct GangGroup
 {
-	const int32_t *hosts;		/* one domain's hosts within the scope */
+	const int32_t *hosts;		/* the hosts of one domain that are in the
+								 * scope */
 	int32_t		n;
-	int32_t		leaf;			/* of the first */
+	int32_t		leaf;			/* leaf of the first host */
 	int32_t		widest;			/* largest capacity of one host */
-	int32_t		cache_hits;		/* hosts that hold the job's cache */
-	int64_t		capacity;		/* 0: none, or already in the plan */
+	int32_t		cache_hits;		/* number of its hosts that hold the job's
+								 * cache */
+	int64_t		capacity;		/* 0 if it has no room or is in the plan
+								 * already */
 } GangGroup;
 
 typedef struct GangRequest
@@ -113,15 +118,20 @@ typedef struct GangRequest
 	int32_t		count;
 } GangRequest;
 
-/* Scratch of gang placement, one slot per host unless said otherwise. */
+/*
+ * Working memory of gang placement.  Arrays have one entry for each host
+ * unless their comment says something else.
+ */
 struct GangScratch
 {
-	uint8_t    *capacity;		/* most devices of the request a host can take */
+	uint8_t    *capacity;		/* most devices of the request that the host
+								 * has room for */
 	uint64_t   *keys;
 	uint64_t   *keys_spare;
 	GangGroup  *groups;
-	int64_t    *leaf_capacity;	/* by leaf */
-	uint64_t   *leaf_seen;		/* by leaf: stamp of the plan that used it */
+	int64_t    *leaf_capacity;	/* one for each leaf */
+	uint64_t   *leaf_seen;		/* one for each leaf: stamp of the last plan
+								 * that used it */
 	uint64_t   *part_seen;		/* the same for one group of a plan */
 	uint64_t	stamp;
 	Plan		best;
@@ -131,7 +141,7 @@ struct GangScratch
 };
 
 /*
- * Make an empty plan.
+ * Empties a plan.
  */
 static void
 plan_clear(Plan *plan)
@@ -140,9 +150,6 @@ plan_clear(Plan *plan)
 	plan->loss = plan->free_left = plan->spare = plan->cache_misses = 0;
 }
 
-/*
- * Add a host to a plan.
- */
 static void
 plan_add(Cycle *cycle, const GangRequest *gang, Plan *plan, int32_t host,
 		 int32_t gpus)
@@ -197,8 +204,8 @@ plan_compare(const Plan *a, const Plan *b, DecideTopology prefer)
 }
 
 /*
- * The order of hosts that take equally many devices: by the policy, then by
- * the job's cache.  Below 2^17.
+ * Orders hosts that are to contribute equally many devices to a gang: by the
+ * policy, then by the job's cache.  The value is below 2^17.
  */
 static uint64_t
 part_rank(const Cycle *cycle, const GangRequest *gang, int32_t host,
@@ -212,8 +219,8 @@ part_rank(const Cycle *cycle, const GangRequest *gang, int32_t host,
 }
 
 /*
- * Of the hosts that can take all that is wanted, add the best to the plan: by
- * rank, then name.
+ * Of the hosts that have room for all wanted devices, adds the best one to the
+ * plan: by rank, then by name.
  */
 static void
 add_last(Cycle *cycle, const GangRequest *gang, const GangGroup *group,
@@ -242,9 +249,9 @@ add_last(Cycle *cycle, const GangRequest *gang, const GangGroup *group,
 }
 
 /*
- * Fill a plan from a group's hosts, up to its capacity, with as few as
- * possible: the roomiest first and full, then the host that suits the rest
- * best.
+ * Adds hosts of a group to a plan for the wanted devices, at most the group's
+ * capacity.  It uses as few hosts as possible: the roomiest come first and are
+ * filled, then comes the host that suits the remaining devices best.
  */
 static void
 group_fill(Cycle *cycle, const GangRequest *gang, const GangGroup *group,
@@ -282,8 +289,8 @@ group_fill(Cycle *cycle, const GangRequest *gang, const GangGroup *group,
 }
 
 /*
- * Count the leaves in a range of a plan that have neither stamp yet, and
- * stamp them.
+ * Counts the leaves in a range of a plan that have neither stamp yet, and
+ * stamps them in seen.
  */
 static int32_t
 leaves_stamp(const Cycle *cycle, const Plan *plan, int32_t first,
@@ -306,8 +313,9 @@ leaves_stamp(const Cycle *cycle, const Plan *plan, int32_t first,
 }
 
 /*
- * Do two hosts of a scope belong to one group?  A group is a domain; a leaf
- * if few leaves are preferred; everything if few hosts are.
+ * Whether two hosts of a scope belong to one group.  A group is a domain; if
+ * the job prefers few leaves it is a leaf, and if it prefers few hosts it is
+ * the whole scope.
  */
 static bool
 same_group(const Host *a, const Host *b, DecideTopology prefer)
@@ -318,7 +326,8 @@ same_group(const Host *a, const Host *b, DecideTopology prefer)
 }
 
 /*
- * Find the groups of a scope, and the capacity below each of its leaves.
+ * Finds the groups of a scope and the capacity below each of its leaves.
+ * Returns the number of groups.
  */
 static int32_t
 groups_find(Cycle *cycle, const Scope *scope, DecideTopology prefer)
@@ -358,8 +367,9 @@ groups_find(Cycle *cycle, const Scope *scope, DecideTopology prefer)
 }
 
 /*
- * The group to fill whole next: the roomiest, then below a leaf in use, below
- * the roomiest leaf, with most caches.
+ * The next group to use whole: the roomiest, then one below a leaf in use,
+ * then one below the roomiest leaf, then the one with most hosts that hold the
+ * job's cache.
  */
 static GangGroup *
 group_roomiest(const Cycle *cycle, int32_t n, uint64_t stamp)
@@ -403,7 +413,8 @@ group_roomiest(const Cycle *cycle, int32_t n, uint64_t stamp)
 }
 
 /*
- * Find the group that takes the rest best, and add its plan.
+ * Finds the group that suits the remaining devices best, and adds its hosts to
+ * the plan.
  */
 static void
 group_last(Cycle *cycle, const GangRequest *request, int32_t n, int32_t wanted,
@@ -451,7 +462,7 @@ group_last(Cycle *cycle, const GangRequest *request, int32_t n, int32_t wanted,
 }
 
 /*
- * Count the domains and leaves of a plan whose groups were not domains.
+ * Counts the domains and leaves of a plan whose groups were not domains.
  */
 static void
 plan_count(Cycle *cycle, Plan *plan)
@@ -473,7 +484,7 @@ plan_count(Cycle *cycle, Plan *plan)
 }
 
 /*
- * Plan the gang within a scope that has room for it.
+ * Plans the gang within a scope that has room for it.
  */
 static void
 scope_plan(Cycle *cycle, const GangRequest *request, const Scope *scope,
@@ -509,8 +520,8 @@ scope_plan(Cycle *cycle, const GangRequest *request, const Scope *scope,
 }
 
 /*
- * Plan the gang within a scope with enough capacity, and keep the plan if it
- * is the best so far.
+ * Plans the gang within a scope, if it has room, and keeps the plan if it is
+ * the best so far.
  */
 static void
 scope_try(Cycle *cycle, const GangRequest *request, const Scope *scope,
@@ -537,8 +548,8 @@ scope_try(Cycle *cycle, const GangRequest *request, const Scope *scope,
 }
 
 /*
- * Try scopes closer than the topology requires: each leaf, and each domain if
- * few hosts are preferred.
+ * Tries smaller scopes than the topology requires: each leaf, and each domain
+ * if the job prefers few hosts.
  */
 static void
 narrow_try(Cycle *cycle, const TypeRange *range, const GangRequest *request)
@@ -556,7 +567,7 @@ narrow_try(Cycle *cycle, const TypeRange *range, const GangRequest *request)
 }
 
 /*
- * Try every scope that the topology allows, and closer ones.
+ * Tries every scope that the topology allows, and smaller ones.
  */
 static void
 scopes_try(Cycle *cycle, const TypeRange *range, const GangRequest *request)
@@ -590,8 +601,8 @@ scopes_try(Cycle *cycle, const TypeRange *range, const GangRequest *request)
 }
 
 /*
- * Find hosts for a gang of count devices with this offer.  The plan is valid
- * until the next call; NULL: none.
+ * Finds hosts for a gang of count devices with this offer.  Returns a plan
+ * that is valid until the next call, or NULL if the gang does not fit.
  */
 Plan *
 DecideGangFind(Cycle *cycle, const DecideRequestClass *request,
@@ -614,8 +625,7 @@ DecideGangFind(Cycle *cycle, const DecideRequestClass *request,
 
 		gang->capacity[index] = (uint8_t)
 			(DecideFitAllowed(host, request, offer) ?
-			 DecideFitCapacity(host, request->cpu_milli, request->memory_mib,
-							   count) : 0);
+			 DecideFitGang(host, request, count) : 0);
 		capacity += gang->capacity[index];
 	}
 	if (capacity < count)
@@ -627,7 +637,8 @@ DecideGangFind(Cycle *cycle, const DecideRequestClass *request,
 }
 
 /*
- * Get a plan with room for every host.  False: out of memory.
+ * Allocates a plan with room for every host.  Returns false if memory runs
+ * out.
  */
 static bool
 plan_alloc(Cycle *cycle, Plan *plan)
@@ -639,7 +650,8 @@ plan_alloc(Cycle *cycle, Plan *plan)
 }
 
 /*
- * Get ready for gangs, once a cycle.  False: out of memory.
+ * Allocates the working memory for gangs, once a cycle.  Returns false if
+ * memory runs out.
  */
 bool
 DecideGangPrepare(Cycle *cycle)

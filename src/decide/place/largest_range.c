@@ -1,19 +1,20 @@
 /*
  * largest_range.c
- *	  Elastic requests: the most devices of a range that fit now.
+ *	  Elastic requests: finds the most devices of a range that fit now.
  *
- * With more devices, less cpu and memory belongs to each.  So a larger count
- * may fit where a smaller does not, and halving would miss it.  But a scope's
- * capacity S(c) for a job of c devices never grows as c falls.  If c does not
- * fit, nothing above S(c) fits, and the search goes on at S(c).  It ends at
- * the largest count that fits, usually after one or two steps.
+ * With more devices, each has a smaller part of the job's cpu and memory.  So
+ * a larger number may fit where a smaller one does not, and a binary search
+ * would miss it.  But a scope's capacity S(c) for a job of c devices never
+ * grows as c decreases.  If c does not fit, nothing above S(c) fits, and the
+ * search continues at S(c).  It ends at the largest number that fits, usually
+ * after one or two steps.
  */
 
 #include "decide/place/place.h"
 
 /*
- * A scope's capacity for a job of count devices; without cpu and memory, its
- * free devices.
+ * A scope's capacity for a job of count devices, or just its free devices if
+ * host_resources is false.
  */
 static int64_t
 scope_capacity(const Cycle *cycle, const Scope *scope,
@@ -38,7 +39,7 @@ scope_capacity(const Cycle *cycle, const Scope *scope,
 
 /*
  * The most devices, up to max_gpus, that fit now with this offer within one
- * scope of the topology; 0 if fewer than min_gpus do.
+ * scope of the topology; 0 if fewer than min_gpus fit.
  */
 int32_t
 DecideRangeLargest(Cycle *cycle, const DecideRequestClass *request,

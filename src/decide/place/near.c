@@ -1,17 +1,18 @@
 /*
  * near.c
- *	  The free devices near a host: below its leaf, and in its NVLink
+ *	  Counts the free devices near a host: below its leaf, and in its NVLink
  *	  domain.
  *
  * Of hosts that suit a job equally, the one wins whose leaf has the fewest
- * free devices, then whose domain has, so that gangs find others whole.
- * Whole devices count on hosts of the same type that take new work.  A host
- * that is alone in its leaf or domain counts none.  A domain that spans
- * leaves counts per leaf; a host with a domain but no leaf uses its domain as
+ * free devices, then the one whose domain has the fewest, so that other leaves
+ * and domains stay whole for gangs.  Whole devices are counted on hosts of the
+ * same type that accept new work.  For a host that is alone in its leaf or
+ * domain none are counted.  A domain below several leaves is counted for each
+ * leaf separately; a host with a domain but without a leaf uses its domain as
  * its leaf.
  *
- * by_near has each leaf's hosts of a type together, and within it each
- * domain's.
+ * In by_near the hosts of each leaf and type are adjacent, and among them the
+ * hosts of each domain.
  */
 #include <string.h>
 
@@ -42,7 +43,7 @@ compare_near(const void *context, int32_t a, int32_t b)
 }
 
 /*
- * Are two hosts in one domain, below one leaf?
+ * Whether two hosts are in one domain, below one leaf.
  */
 static bool
 same_domain(const Host *a, const Host *b)
@@ -52,7 +53,7 @@ same_domain(const Host *a, const Host *b)
 }
 
 /*
- * Are two hosts below one leaf?
+ * Whether two hosts are below one leaf.
  */
 static bool
 same_leaf(const Host *a, const Host *b)
@@ -62,7 +63,7 @@ same_leaf(const Host *a, const Host *b)
 }
 
 /*
- * Find where the ranges of by_near begin and end.
+ * Finds where the ranges of by_near begin and end.
  */
 static void
 cut(Cycle *cycle)
@@ -93,8 +94,8 @@ cut(Cycle *cycle)
 }
 
 /*
- * Find which hosts are near each other, before leaves and domains lose their
- * given labels.  False: out of memory.
+ * Finds which hosts are near each other, before DecideHostsGroup replaces the
+ * labels of leaves and domains.  Returns false if memory runs out.
  */
 bool
 DecideNearPrepare(Cycle *cycle)
@@ -125,7 +126,8 @@ DecideNearPrepare(Cycle *cycle)
 }
 
 /*
- * Pair entries under new ones, up to one above all.
+ * Pairs entries under new entries, until one entry is above all of them, and
+ * returns it.
  */
 static int32_t
 join(NearTree *tree, int32_t *entries, int32_t n)
@@ -151,8 +153,8 @@ join(NearTree *tree, int32_t *entries, int32_t n)
 }
 
 /*
- * Pair the hosts of one leaf, those of each domain first: returns the entry
- * above all.
+ * Pairs the hosts of one leaf, the hosts of each domain first.  Returns the
+ * entry above all of them.
  */
 static int32_t
 join_leaf(NearTree *tree, const Near *near, int32_t first, int32_t leaf,
@@ -180,7 +182,8 @@ join_leaf(NearTree *tree, const Near *near, int32_t first, int32_t leaf,
 }
 
 /*
- * Make the tournament of a range of by_near.  NULL: out of memory.
+ * Makes the tournament of a range of by_near.  Returns NULL if memory runs
+ * out.
  */
 static NearTree *
 tree_make(const Cycle *cycle, int32_t first, int32_t n)
@@ -211,10 +214,11 @@ tree_make(const Cycle *cycle, int32_t first, int32_t n)
 }
 
 /*
- * The pairing of a type's hosts, or of all hosts, in which each leaf's and
- * each domain's hosts meet among themselves first.  So a host changes the
- * counts of those near it only above the entry of its leaf or domain, which
- * is above its own.  NULL: out of memory.
+ * Returns the tournament tree of a type's hosts, or of all hosts, in which the
+ * hosts of each domain and then of each leaf are paired with each other first.
+ * A changed host therefore changes the counts near other hosts only above the
+ * entry of its domain or leaf, which is on its own way to the top.  Returns
+ * NULL if memory runs out.
  */
 NearTree *
 DecideNearTree(Cycle *cycle, const TypeRange *range)
@@ -230,7 +234,7 @@ DecideNearTree(Cycle *cycle, const TypeRange *range)
 }
 
 /*
- * The devices that a gang could have of a host.
+ * The number of devices that a gang could use on a host.
  */
 int32_t
 DecideNearFree(const Host *host)
@@ -239,7 +243,7 @@ DecideNearFree(const Host *host)
 }
 
 /*
- * Count the free devices of a range; a host alone has none near it.
+ * The number of free devices in a range of by_near; 0 for a range of one host.
  */
 static uint64_t
 stretch_free(const Cycle *cycle, int32_t first, int32_t end)
@@ -253,8 +257,9 @@ stretch_free(const Cycle *cycle, int32_t first, int32_t end)
 }
 
 /*
- * The order of hosts that suit equally: lower is better.  last caches the
- * count while no host changes.
+ * Returns a key that orders hosts which suit a job equally: the lower key is
+ * better.  last keeps the counts of the previous call; they are valid as long
+ * as no host changes.
  */
 uint64_t
 DecideNearKey(const Cycle *cycle, int32_t index, NearCount *last)

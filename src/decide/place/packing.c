@@ -1,49 +1,55 @@
 /*
  * packing.c
- *	  How well a host suits a request, by the pool's policy.
+ *	  How well a host suits a request, by the pool's packing policy.
  *
- * Policy pack: the usable devices that a placement costs the pool (fit.c),
- * then the fullest host.  A share goes onto the shared device that fits it
- * with the least left.  If there is none, it takes a free device: first on a
- * host with fragments, then where the fewest free devices remain.
+ * Policy pack compares the usable devices that a placement costs the pool
+ * (fit.c), then prefers the fullest host.  A share is placed on the shared
+ * device with the least left that has room.  If there is none, it uses a free
+ * device: first on a host with partly used devices, then where the fewest free
+ * devices remain.
  *
- * Policy spread: the host whose part in use is least.  Use counts in
- * thousandths of what the host has, so that large and small hosts fill alike.
- * Shares go onto the device with the most left.  Of equally used hosts the
- * one with the most left wins, then the cheapest for the pool.
+ * Policy spread prefers the host of which the smallest part is in use, in
+ * thousandths of its capacity, so that large and small hosts fill alike.
+ * Shares are placed on the device with the most left.  Of equally used hosts
+ * the one with the most left wins, then the one whose use costs the pool
+ * least.
  *
- * Policy fgd: a job goes where typical jobs lose least.
+ * Policy fgd places a job where typical jobs lose least.  It follows "Beware
+ * of Fragmentation" (Weng et al., USENIX ATC 2023).  If a host cannot run a
+ * typical job (because of the type, device memory, cpu, memory, or too few
+ * devices with enough left), that job can use nothing of what is left on the
+ * host.  Otherwise it cannot use those devices that have less left than it
+ * requests.  The weighted sum of what typical jobs cannot use is the
+ * fragmentation of the host.  The cost of a placement is the growth of that
+ * sum, plus the devices that it strands.  A typical share also needs its
+ * memory on a shared device.
  *
- * After "Beware of Fragmentation" (Weng et al., USENIX ATC 2023).  If a host
- * cannot run a typical job (type, device memory, cpu, memory, too few devices
- * with enough left), the job can use nothing that is left there.  Else it
- * cannot use the devices with less left than it wants.  The weighted sum over
- * typical jobs is how fragmented the host is.  A placement costs the growth
- * of that sum, and what it strands.  A typical share also needs its memory on
- * a shared device.
+ * Stranded devices are those for which the host has too little cpu or memory
+ * left, by what typical jobs use for each device.
  *
- * Stranded devices are those for which typical jobs find too little cpu or
- * memory left on the host.
+ * The weight of a typical job is its part of all jobs, times (1 / size)^3,
+ * where size is in devices and at least a quarter.  Small jobs are frequent
+ * and use what other jobs leave, and what none of them can use is lost.  The
+ * weight is also multiplied by (devices of the pool / devices that could ever
+ * run it)^2, to keep scarce devices for jobs that need them.
  *
- * A typical job weighs its part of all jobs, times (1 / size)^3, size in
- * devices, at least a quarter.  Small jobs come often and fill what others
- * leave, and what none of them fits is lost.  It is also multiplied by
- * (devices of the pool / devices that could ever serve it)^2, to keep scarce
- * devices for jobs that need them.
- *
- * Costs are compared in steps of 60 thousandths of a device: smaller
+ * Costs are compared in steps of 60 thousandths of a device, because smaller
  * differences are noise that would scatter jobs.  Within a step the host with
- * the least left wins, then the device.  All pools use the same constants;
- * docs/scheduling.md says how they were found, and how little depends on
- * them.
+ * the least left wins, then the device with the least left.  All pools use the
+ * same constants; docs/scheduling.md describes how they were found, and how
+ * little depends on them.
  */
 #include "decide/place/place.h"
 
 typedef __int128 Wide;
 
-#define COVERED_PERCENT	95		/* of jobs; the most frequent requests */
-#define SMALLEST_SIZE	250		/* thousandths of a device */
-#define WEIGHT_ONE		1000000 /* of a whole device, if all jobs want one */
+#define COVERED_PERCENT	95		/* per cent of the jobs that the typical
+								 * requests cover, the most frequent requests
+								 * first */
+#define SMALLEST_SIZE	250		/* thousandths of a device; smaller requests
+								 * weigh as much as one of this size */
+#define WEIGHT_ONE		1000000 /* weight of a request for one whole device,
+								 * if all jobs ask for that */
 #define WEIGHT_MOST		INT64_C(1000000000)
 #define STEP			((int64_t) 60 * WEIGHT_ONE)
 #define STEPS_BIAS		(INT64_C(1) << 31)
@@ -59,30 +65,33 @@ struct Mix
 {
 	MixClass   *classes;
 	int32_t		n;
-	int64_t    *floors;			/* MiB a device needs, by kind of host and
-								 * class; INT64_MAX: type not accepted */
-	int64_t		cpu_each;		/* cpu that typical jobs have per whole device */
+	int64_t    *floors;			/* MiB that a device must have, by type of
+								 * host and class; INT64_MAX if the class does
+								 * not accept the type */
+	int64_t		cpu_each;		/* cpu that typical jobs use for each whole
+								 * device */
 	int64_t		memory_each;
 };
 
-/* What is left of a host. */
-typedef struct Rest
+/* What is left on a host. */
+typedef struct HostRemainder
 {
 	int64_t		cpu;
 	int64_t		memory;
 	int32_t		n_free;
 	int32_t		n_partial;
 	uint16_t	partial[DECIDE_MAX_DEVICES];
-	uint16_t	memory_part[DECIDE_MAX_DEVICES];	/* thousandths of the
-													 * devices' memory */
-	int64_t		gpu_memory[DECIDE_MAX_DEVICES]; /* MiB of the devices */
-} Rest;
+	/* thousandths of the memory of each shared device */
+	uint16_t	memory_part[DECIDE_MAX_DEVICES];
+	int64_t		gpu_memory[DECIDE_MAX_DEVICES]; /* MiB of memory left on each
+												 * shared device */
+} HostRemainder;
 
 /*
- * Thousandths of devices that a host has left.
+ * Thousandths of devices that are left on a host.
  */
 static int64_t
-fit_left(const Host *host)
+fit_free(const Host *host)
 {
 	int64_t		left = (int64_t) host->n_free * DECIDE_WHOLE;
 	uint64_t	rest;
@@ -93,7 +102,7 @@ fit_left(const Host *host)
 }
 
 /*
- * Thousandths of a device that a job of the request wants.
+ * Thousandths of a device that a job of the request uses at least.
  */
 static int64_t
 request_size(const DecideRequestClass *request)
@@ -102,8 +111,9 @@ request_size(const DecideRequestClass *request)
 }
 
 /*
- * The least number of jobs by which a request is among the most frequent that
- * cover enough of all.  Requests with the same number are all in, or all out.
+ * The smallest number of jobs that a request must have to be among the most
+ * frequent ones, which together cover enough of all jobs.  Of requests with
+ * the same number of jobs either all or none are among them.
  */
 static int64_t
 fewest_jobs(const Cycle *cycle, int32_t *order, int32_t n, int64_t all)
@@ -122,7 +132,7 @@ fewest_jobs(const Cycle *cycle, int32_t *order, int32_t n, int64_t all)
 }
 
 /*
- * Compare two typical requests, the more frequent first.
+ * Compares two typical requests; the more frequent one comes first.
  */
 static int
 compare_jobs(const void *context, int32_t a, int32_t b)
@@ -135,8 +145,9 @@ compare_jobs(const void *context, int32_t a, int32_t b)
 }
 
 /*
- * The memory in MiB that a request needs of a device of this type, the least
- * if the type is named more than once; INT64_MAX: not accepted.
+ * The memory in MiB that a request requires of a device of this type, the
+ * least if several offers name the type; INT64_MAX if the type is not
+ * accepted.
  */
 static int64_t
 floor_of(const DecideRequestClass *request, int32_t type)
@@ -154,8 +165,8 @@ floor_of(const DecideRequestClass *request, int32_t type)
 }
 
 /*
- * How many of a job's devices would be on a host: all, or, for a gang that
- * may spread, as many as the host has.
+ * The number of a job's devices that would be on one host: all of them, or,
+ * for a gang that may use several hosts, at most as many as the host has.
  */
 static int32_t
 devices_here(const Host *host, const DecideRequestClass *request)
@@ -167,7 +178,7 @@ devices_here(const Host *host, const DecideRequestClass *request)
 }
 
 /*
- * Devices of the pool that could ever serve a class.
+ * The number of devices in the pool that could ever run jobs of a class.
  */
 static int64_t
 supply_of(const Cycle *cycle, const Mix *mix, int32_t class)
@@ -194,8 +205,8 @@ supply_of(const Cycle *cycle, const Mix *mix, int32_t class)
 }
 
 /*
- * The weight of a class with this part of all jobs; 0: no device could ever
- * serve it.
+ * The weight of a class with this part of all jobs; 0 if no device could ever
+ * run them.
  */
 static int64_t
 weight_of(const DecideRequestClass *request, int64_t jobs, int64_t all,
@@ -216,7 +227,8 @@ weight_of(const DecideRequestClass *request, int64_t jobs, int64_t all,
 }
 
 /*
- * The least memory of devices for each class, by kind of host.
+ * Finds the memory that each class requires of a device, for each type of
+ * host.
  */
 static void
 floors_find(const Cycle *cycle, Mix *mix)
@@ -233,7 +245,8 @@ floors_find(const Cycle *cycle, Mix *mix)
 }
 
 /*
- * Weigh the classes, and compute what typical jobs have per device.
+ * Computes the weights of the classes, and how much cpu and memory typical
+ * jobs use for each device.
  */
 static void
 mix_weigh(const Cycle *cycle, Mix *mix, const int64_t *jobs, int64_t all)
@@ -262,7 +275,7 @@ mix_weigh(const Cycle *cycle, Mix *mix, const int64_t *jobs, int64_t all)
 }
 
 /*
- * Find the typical requests, once a cycle.  False: out of memory.
+ * Finds the typical requests, once a cycle.  Returns false if memory runs out.
  */
 bool
 DecideMixPrepare(Cycle *cycle)
@@ -314,10 +327,11 @@ DecideMixPrepare(Cycle *cycle)
 }
 
 /*
- * How much of the sum thousandths left a class cannot use.
+ * Of sum thousandths of devices that are left on a host, how many jobs of a
+ * class cannot use.
  */
 static int64_t
-unusable(const Mix *mix, int32_t class, const Host *host, const Rest *rest,
+unusable(const Mix *mix, int32_t class, const Host *host, const HostRemainder *rest,
 		 int64_t sum)
 {
 	const DecideRequestClass *request = mix->classes[class].request;
@@ -346,8 +360,8 @@ unusable(const Mix *mix, int32_t class, const Host *host, const Rest *rest,
 }
 
 /*
- * Of thousandths of devices, those for which left is too little at need per
- * device.
+ * Of sum thousandths of devices that are left on a host, how many are stranded
+ * because left, of cpu or memory, is too little if each device uses each.
  */
 static int64_t
 stranded_by(int64_t sum, int64_t left, int64_t capacity, int64_t each)
@@ -361,10 +375,12 @@ stranded_by(int64_t sum, int64_t left, int64_t capacity, int64_t each)
 }
 
 /*
- * How bad a host's rest is, in millionths of thousandths of a device.
+ * The fragmentation of what is left on a host: the weighted sum, over typical
+ * jobs, of the thousandths of devices that each cannot use, plus the stranded
+ * thousandths, in millionths (WEIGHT_ONE).
  */
 static int64_t
-badness(const Mix *mix, const Host *host, const Rest *rest)
+badness(const Mix *mix, const Host *host, const HostRemainder *rest)
 {
 	int64_t		sum = (int64_t) rest->n_free * DECIDE_WHOLE;
 	int64_t		cpu;
@@ -385,11 +401,11 @@ badness(const Mix *mix, const Host *host, const Rest *rest)
 }
 
 /*
- * Set what is left of a shared device.
+ * Sets what is left of a shared device.
  */
 static void
-rest_set(const Host *host, Rest *rest, int32_t at, int32_t left,
-		 int64_t memory)
+set_remainder(const Host *host, HostRemainder *rest, int32_t at, int32_t left,
+			  int64_t memory)
 {
 	rest->partial[at] = (uint16_t) left;
 	rest->gpu_memory[at] = memory;
@@ -399,10 +415,10 @@ rest_set(const Host *host, Rest *rest, int32_t at, int32_t left,
 }
 
 /*
- * What is left of a host now.
+ * Computes what is left on a host now.
  */
 static void
-rest_of(const Host *host, Rest *rest)
+read_remainder(const Host *host, HostRemainder *rest)
 {
 	uint64_t	bits;
 
@@ -414,17 +430,18 @@ rest_of(const Host *host, Rest *rest)
 	{
 		int32_t		i = __builtin_ctzll(bits);
 
-		rest_set(host, rest, rest->n_partial++, host->left[i],
-				 host->gpu_memory_mib - host->gpu_memory_used[i]);
+		set_remainder(host, rest, rest->n_partial++, host->left[i],
+					  host->gpu_memory_mib - host->gpu_memory_used[i]);
 	}
 }
 
 /*
- * The cost of a rest after instead of before.
+ * The cost in steps of a placement, from what is left on the host before and
+ * after it.
  */
 static int64_t
-steps_between(const Mix *mix, const Host *host, const Rest *before,
-			  const Rest *after)
+steps_between(const Mix *mix, const Host *host, const HostRemainder *before,
+			  const HostRemainder *after)
 {
 	int64_t		cost = badness(mix, host, after) - badness(mix, host, before);
 
@@ -432,17 +449,18 @@ steps_between(const Mix *mix, const Host *host, const Rest *before,
 }
 
 /*
- * The cost in steps of whole devices of a request on a host that has them.
+ * The cost in steps of placing gpus whole devices of a request on a host that
+ * has them.
  */
 static int64_t
 fgd_steps(const Cycle *cycle, const Host *host,
 		  const DecideRequestClass *request,
 		  int32_t gpus, int32_t count)
 {
-	Rest		before;
-	Rest		after;
+	HostRemainder before;
+	HostRemainder after;
 
-	rest_of(host, &before);
+	read_remainder(host, &before);
 	after = before;
 	after.n_free -= gpus;
 	after.cpu -= count > 0 ? DecideFitSplit(request->cpu_milli, gpus, count) :
@@ -454,8 +472,8 @@ fgd_steps(const Cycle *cycle, const Host *host,
 }
 
 /*
- * The key of a cost in steps, with what is then left on the host, and on the
- * device.
+ * Makes a key of a cost in steps, and of what is left on the host and on the
+ * device after the placement.
  */
 static FitKey
 key_of(int64_t steps, int64_t left, int64_t on_device)
@@ -469,7 +487,8 @@ key_of(int64_t steps, int64_t left, int64_t on_device)
 }
 
 /*
- * How well a host suits whole devices, or none, if it can take them.
+ * How well a host suits a job of whole devices, or without devices, if it has
+ * room for the job.
  */
 static FitKey
 fgd_key(const Cycle *cycle, const Host *host,
@@ -477,12 +496,12 @@ fgd_key(const Cycle *cycle, const Host *host,
 		int32_t count)
 {
 	return key_of(fgd_steps(cycle, host, request, count, count),
-				  fit_left(host) - (int64_t) count * DECIDE_WHOLE, 0);
+				  fit_free(host) - (int64_t) count * DECIDE_WHOLE, 0);
 }
 
 /*
- * How well a host suits a share, and on which device; FIT_NONE and -1 if none
- * has enough left.  Of equal devices the lowest wins.
+ * How well a host suits a share, and on which device; FIT_NONE and -1 if no
+ * device has enough left.  Of equal devices the lowest wins.
  */
 static FitKey
 fgd_share(const Cycle *cycle, const Host *host,
@@ -490,18 +509,18 @@ fgd_share(const Cycle *cycle, const Host *host,
 		  int32_t *device)
 {
 	uint64_t	bits = host->partial | (host->free & -host->free);
-	int64_t		left = fit_left(host) - request->share;
-	int64_t		memory = DecideShareTakes(host, request);
+	int64_t		left = fit_free(host) - request->share;
+	int64_t		memory = DecideShareUse(host, request);
 	FitKey		best = FIT_NONE;
-	Rest		before;
+	HostRemainder before;
 
 	*device = -1;
-	rest_of(host, &before);
+	read_remainder(host, &before);
 	for (; bits != 0; bits &= bits - 1)
 	{
 		int32_t		i = __builtin_ctzll(bits);
 		uint16_t	rest = (uint16_t) (host->left[i] - request->share);
-		Rest		after = before;
+		HostRemainder after = before;
 		FitKey		key;
 		int32_t		at;
 
@@ -515,8 +534,8 @@ fgd_share(const Cycle *cycle, const Host *host,
 			after.n_free--;
 			at = after.n_partial++;
 		}
-		rest_set(host, &after, at, rest, host->gpu_memory_mib -
-				 host->gpu_memory_used[i] - memory);
+		set_remainder(host, &after, at, rest, host->gpu_memory_mib -
+					  host->gpu_memory_used[i] - memory);
 		key = key_of(steps_between(cycle->mix, host, &before, &after), left,
 					 rest);
 		if (DecideFitLess(key, best))
@@ -529,13 +548,13 @@ fgd_share(const Cycle *cycle, const Host *host,
 }
 
 /*
- * The device with the most left that fits a share; free ones first, the
- * lowest of equals; -1: none.
+ * The device with the most left that has room for a share, or -1.  Free
+ * devices come first, and the lowest of equal devices wins.
  */
 static int32_t
 spread_device(const Host *host, const DecideRequestClass *request)
 {
-	int64_t		memory = DecideShareTakes(host, request);
+	int64_t		memory = DecideShareUse(host, request);
 	uint64_t	rest;
 	int32_t		found = -1;
 
@@ -551,7 +570,7 @@ spread_device(const Host *host, const DecideRequestClass *request)
 }
 
 /*
- * Thousandths in use of a capacity.
+ * How many thousandths of a capacity are in use.
  */
 static uint64_t
 used_of(int64_t capacity, int64_t left)
@@ -562,16 +581,17 @@ used_of(int64_t capacity, int64_t left)
 }
 
 /*
- * How well a host suits count devices, a share, or none, by the policy
- * spread: the part of its devices in use afterwards (without devices, of its
- * cpu), then the most devices left, then loss.
+ * How well a host suits count devices, a share, or a job without devices, by
+ * the policy spread.  It compares the part of the host's devices (without
+ * devices, of its cpu) that is in use afterwards, then prefers the most
+ * devices left, then the least loss.
  */
 static FitKey
 spread_key(const Host *host, const DecideRequestClass *request,
 		   int32_t count)
 {
 	int32_t		taken = count;
-	int64_t		left = fit_left(host) - (int64_t) count * request->share;
+	int64_t		left = fit_free(host) - (int64_t) count * request->share;
 	FitKey		key;
 
 	if (request->share < DECIDE_WHOLE)
@@ -596,8 +616,8 @@ spread_key(const Host *host, const DecideRequestClass *request,
 
 /*
  * How well a host with enough cpu and memory suits a share, by the policy
- * pack: loss, then what the device has left, then whether the host has
- * fragments, then fewest free devices left.
+ * pack.  It compares the loss, then what the device has left, then whether the
+ * host has partly used devices, then how few free devices are left.
  */
 static FitKey
 pack_share(const Host *host, const DecideRequestClass *request)
@@ -639,7 +659,7 @@ share_key(const Cycle *cycle, const Host *host,
 }
 
 /*
- * The device for a share by the pool's policy, or -1.
+ * The device on which the pool's policy places a share, or -1.
  */
 int32_t
 DecideShareChoose(const Cycle *cycle, const Host *host,
@@ -660,8 +680,8 @@ DecideShareChoose(const Cycle *cycle, const Host *host,
 }
 
 /*
- * How well a host suits a part of a gang by the pool's policy, lower is
- * better: -32768 to 32767.
+ * How well a host suits a part of a gang by the pool's policy, from -32768 to
+ * 32767; a lower value is better.
  */
 int64_t
 DecideFitPart(const Cycle *cycle, const Host *host,
@@ -706,8 +726,8 @@ pack_key(const Host *host, const DecideRequestClass *request, int32_t count)
 }
 
 /*
- * How well a host suits a request by the pool's policy, with all of count
- * devices; FIT_NONE if it cannot take them.
+ * How well a host suits a request with all of count devices, by the pool's
+ * policy; FIT_NONE if it has no room for them.
  */
 FitKey
 DecideFitKey(const Cycle *cycle, const Host *host,
@@ -716,7 +736,7 @@ DecideFitKey(const Cycle *cycle, const Host *host,
 {
 	DecideAssert(count >= 0);
 	DecideAssert(offer != NULL || request->min_gpus == 0);
-	if (!DecideFitTakes(host, request, offer, count))
+	if (!DecideFitRequest(host, request, offer, count))
 		return FIT_NONE;
 	if (request->share < DECIDE_WHOLE)
 		return share_key(cycle, host, request);

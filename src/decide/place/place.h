@@ -1,6 +1,6 @@
 /*
  * place.h
- *	  Where a job goes on the hosts.
+ *	  Placing jobs: on which hosts and devices a job starts.
  */
 #ifndef DECIDE_PLACE_H
 #define DECIDE_PLACE_H
@@ -48,7 +48,7 @@ extern PlaceOutcome DecideTryOffers(Cycle *cycle, RequestState *state,
 extern void DecideReasonFind(Cycle *cycle, const DecideRequestClass *request,
 							 DecideWait *wait);
 
-/* Within the room. */
+/* Functions that only the files of this directory call. */
 
 /* packing.c */
 extern bool DecideMixPrepare(Cycle *cycle);
@@ -66,8 +66,9 @@ extern bool DecideSingleFind(Cycle *cycle, RequestState *state,
 							 int32_t n_offers, int32_t cache, int32_t *host);
 
 /*
- * How many offers of a request, from this one on, compete.  A range of sizes
- * is tried offer by offer.
+ * The number of a request's offers, from the offer first on, that compete with
+ * each other.  For an elastic request it is 1, because its offers are tried
+ * one after the other.
  */
 static inline int32_t
 DecideSingleOffers(const Cycle *cycle, const DecideRequestClass *request,

@@ -1,22 +1,25 @@
 /*
  * previous.c
- *	  Previous reservations are made again.
+ *	  Makes the reservations of the previous cycle again.
  *
- * Every cycle reserves again, and placement could find other devices that are
- * as good at the same time.  The job that had those devices would then have
- * to wait for others.  So a job keeps its previous reservation where that is
- * possible as early as any other, and starts on just that once it is free.
+ * Every cycle makes all reservations again, and placement could find other
+ * devices that are as good at the same time.  The job that had reserved those
+ * devices would then have to wait for others.  So a job keeps its previous
+ * reservation if no other place allows an earlier start, and starts on exactly
+ * these devices once they are free.
  *
- * Nothing let in behind a reservation gets in its way.  So a reservation
- * moves later only for late ends, for jobs that come before it in the queue,
- * and for jobs that start earlier than reserved.
+ * A job that was allowed to start behind a reservation never delays it.  So a
+ * reservation moves to a later time only because running jobs end late,
+ * because of jobs that come before it in the queue, and because of jobs that
+ * start earlier than reserved.
  */
 #include <string.h>
 
 #include "decide/place/place.h"
 
 /*
- * Find the previous reservations by job.  False: out of memory.
+ * Finds the previous reservation of each job.  Returns false if memory runs
+ * out.
  */
 bool
 DecidePreviousPrepare(Cycle *cycle)
@@ -42,7 +45,7 @@ DecidePreviousPrepare(Cycle *cycle)
 }
 
 /*
- * The offer among these that the previous reservation used, or NULL.
+ * The one of these offers that the previous reservation used, or NULL.
  */
 static const DecideOffer *
 offer_reserved(const DecidePreviousReservation *previous,
@@ -60,7 +63,8 @@ offer_reserved(const DecidePreviousReservation *previous,
 }
 
 /*
- * Can the job have a part on its host as it is now?
+ * Whether a job can have a part on its host as the host is now.  first is the
+ * host of the job's first part, for the topology.
  */
 static bool
 part_suits(const Cycle *cycle, const DecideRequestClass *request,
@@ -79,9 +83,10 @@ part_suits(const Cycle *cycle, const DecideRequestClass *request,
 }
 
 /*
- * Start a job on its previous reservation, or reserve that again, if its
- * devices are free and one of these offers (NULL: without GPUs) allows them.
- * A range of sizes takes what there is instead.
+ * Starts a job on the devices of its previous reservation, or reserves them
+ * again, if they are free and one of these offers (NULL for a job without
+ * GPUs) allows them.  Elastic jobs are placed anew instead, unless the
+ * reservation is due.
  */
 PlaceOutcome
 DecidePreviousTry(Cycle *cycle, int32_t job, const DecideRequestClass *request,
@@ -125,7 +130,7 @@ DecidePreviousTry(Cycle *cycle, int32_t job, const DecideRequestClass *request,
 		parts[i].memory_mib = previous->gpus == 0 ? request->memory_mib :
 			DecideFitSplit(request->memory_mib, was->gpus, previous->gpus);
 		parts[i].gpu_memory_mib =
-			DecideShareTakes(&cycle->hosts[hosts[i]], request);
+			DecideShareUse(&cycle->hosts[hosts[i]], request);
 		if (!part_suits(cycle, request, offer, &parts[i], first) ||
 			(i > 0 && hosts[i] <= hosts[i - 1]))
 			return OUTCOME_NO_FIT;

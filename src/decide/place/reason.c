@@ -2,36 +2,39 @@
  * reason.c
  *	  Why a job could not start, with numbers.
  *
- * Each offer gets the reason that stops it; the offer that came nearest is
- * reported (of equals, the preferred one).  The questions come in the order
- * of DecideReason, and the first one answered with no is the reason.  Hosts
- * count with everything that is free there, even if it is reserved:
- * reservations are a reason of their own (DecideFreeButReserved).
+ * For each offer the reason that prevents a start is found, and that of the
+ * offer which came nearest to starting is reported (of equally near ones, the
+ * preferred offer).  The conditions are checked in the order of DecideReason,
+ * and the first one that is not met is the reason.  Hosts count with all that
+ * is free on them, even if it is reserved: reservations are a reason of their
+ * own (DecideFreeButReserved).
  */
 #include "decide/place/place.h"
 
-/* What the hosts of one offer are like. */
+/* Numbers of the hosts that one offer can use. */
 typedef struct Supply
 {
-	int32_t		of_type;		/* hosts */
-	int32_t		of_memory;		/* of them, with enough memory */
-	int32_t		of_spot;		/* of them, those that the spot rule allows */
-	int32_t		open;			/* of them, those that take new work */
-	int64_t		most_memory;	/* MiB of a device of the type */
+	int32_t		of_type;		/* number of hosts of the type */
+	int32_t		of_memory;		/* number of these that have enough memory */
+	int32_t		of_filter;		/* number of those with enough memory that the
+								 * request's filter allows */
+	int32_t		of_spot;		/* number of those that the filter allows and
+								 * the rule for spot nodes, too */
+	int32_t		open;			/* number of the allowed ones that accept new
+								 * work */
+	int64_t		most_memory;	/* largest memory in MiB of a device of the
+								 * type */
 } Supply;
 
-/* Devices in the best scope that the topology allows. */
+/* Numbers of devices in the best scope that the topology allows. */
 typedef struct Capacity
 {
-	int64_t		devices;		/* free or not */
+	int64_t		devices;		/* all devices, free or not */
 	int64_t		free;
-	int64_t		cpu;			/* free, with enough cpu */
+	int64_t		cpu;			/* free devices with enough cpu */
 	int64_t		memory;
 } Capacity;
 
-/*
- * Remember a reason.
- */
 static void
 set_reason(DecideWait *wait, DecideReason reason, int64_t wanted, int64_t available)
 {
@@ -40,9 +43,6 @@ set_reason(DecideWait *wait, DecideReason reason, int64_t wanted, int64_t availa
 	wait->available = available;
 }
 
-/*
- * The larger of two numbers.
- */
 static int64_t
 larger(int64_t a, int64_t b)
 {
@@ -50,7 +50,8 @@ larger(int64_t a, int64_t b)
 }
 
 /*
- * Are the hosts themselves the reason?
+ * Whether the hosts themselves are the reason, not what is in use on them.  If
+ * so, fills in wait.
  */
 static bool
 explain_type(const Cycle *cycle, const DecideRequestClass *request,
@@ -70,6 +71,9 @@ explain_type(const Cycle *cycle, const DecideRequestClass *request,
 		if (offer != NULL && !DecideFitMemory(host, offer))
 			continue;
 		supply.of_memory++;
+		if (!DecideFilterAllows(request, host->node))
+			continue;
+		supply.of_filter++;
 		if (host->spot && !request->spot_ok)
 			continue;
 		supply.of_spot++;
@@ -81,6 +85,8 @@ explain_type(const Cycle *cycle, const DecideRequestClass *request,
 	else if (supply.of_memory == 0)
 		set_reason(wait, DECIDE_NO_SUCH_MEMORY, offer->min_memory / (1 << 20) +
 				   (offer->min_memory % (1 << 20) != 0), supply.most_memory);
+	else if (supply.of_filter == 0)
+		set_reason(wait, DECIDE_FILTERED, 0, supply.of_memory);
 	else if (supply.of_spot == 0)
 		set_reason(wait, DECIDE_SPOT_ONLY, 0, 0);
 	else
@@ -89,7 +95,7 @@ explain_type(const Cycle *cycle, const DecideRequestClass *request,
 }
 
 /*
- * The reason for jobs on one host:  CPU-only and shares.
+ * Finds the reason for CPU-only jobs and for shares, which run on one host.
  */
 static void
 explain_node(const Cycle *cycle, const DecideRequestClass *request,
@@ -121,7 +127,7 @@ explain_node(const Cycle *cycle, const DecideRequestClass *request,
 			if (host->left[d] < request->share || has <= device_memory)
 				continue;
 			device_memory = has;
-			taken = DecideShareTakes(host, request);
+			taken = DecideShareUse(host, request);
 		}
 		if (offer != NULL && DecideShareDevice(host, request) < 0)
 			continue;
@@ -143,7 +149,7 @@ explain_node(const Cycle *cycle, const DecideRequestClass *request,
 }
 
 /*
- * Keep a scope's capacity if it is better than the best so far.
+ * Raises each number of best to that of a scope, if the scope has more.
  */
 static void
 scope_capacity(const Cycle *cycle, const DecideRequestClass *request,
@@ -158,15 +164,19 @@ scope_capacity(const Cycle *cycle, const DecideRequestClass *request,
 	{
 		const Host *host = DecideAvailabilityNow(cycle, scope->hosts[i]);
 
-		if ((host->spot && !request->spot_ok) || !DecideFitMemory(host, offer))
+		if ((host->spot && !request->spot_ok) ||
+			!DecideFilterAllows(request, host->node) ||
+			!DecideFitMemory(host, offer))
 			continue;
-		capacity.devices += host->gpus;
+		capacity.devices += DecideFitPerNode(request, host->gpus);
 		if (!host->open)
 			continue;
-		capacity.free += host->n_free;
-		capacity.cpu += DecideFitCapacity(host, request->cpu_milli, 0, count);
-		capacity.memory += DecideFitCapacity(host, 0, request->memory_mib,
-											 count);
+		capacity.free += DecideFitPerNode(request, host->n_free);
+		capacity.cpu += DecideFitPerNode(request, DecideFitCapacity
+										 (host, request->cpu_milli, 0, count));
+		capacity.memory += DecideFitPerNode(request, DecideFitCapacity
+											(host, 0, request->memory_mib,
+											 count));
 	}
 	best->devices = larger(best->devices, capacity.devices);
 	best->free = larger(best->free, capacity.free);
@@ -175,7 +185,7 @@ scope_capacity(const Cycle *cycle, const DecideRequestClass *request,
 }
 
 /*
- * The reason for whole devices.
+ * Finds the reason for jobs of whole devices.
  */
 static void
 explain_capacity(const Cycle *cycle, const DecideRequestClass *request,
@@ -209,7 +219,7 @@ explain_capacity(const Cycle *cycle, const DecideRequestClass *request,
 }
 
 /*
- * Find the reason why a request cannot start a job now.
+ * Finds the reason why no job of a request can start now.
  */
 void
 DecideReasonFind(Cycle *cycle, const DecideRequestClass *request,
@@ -253,7 +263,7 @@ DecideReasonFind(Cycle *cycle, const DecideRequestClass *request,
 }
 
 /*
- * The word for a reason.
+ * The name of a reason, as it appears in SQL.
  */
 const char *
 DecideReasonName(DecideReason reason)
@@ -266,6 +276,8 @@ DecideReasonName(DecideReason reason)
 			return "no_such_type";
 		case DECIDE_NO_SUCH_MEMORY:
 			return "no_such_memory";
+		case DECIDE_FILTERED:
+			return "filtered";
 		case DECIDE_SPOT_ONLY:
 			return "spot_only";
 		case DECIDE_POOL_TOO_SMALL:
@@ -297,7 +309,7 @@ DecideReasonName(DecideReason reason)
 }
 
 /*
- * The word for why a running job goes.
+ * The name of the cause of an eviction or a promise, as it appears in SQL.
  */
 const char *
 DecideWhyName(DecideWhy why)

@@ -1,41 +1,47 @@
 /*
  * single.c
- *	  The single host that a job of a fixed size goes onto.
+ *	  Finds the single host on which a job of a fixed size is placed.
  *
- * Offers are tried in order.  Only under the policy fgd, which knows what
- * each type is worth to others, do offers of one price compete: the best host
+ * Offers are tried in order.  Only under the policy fgd, which knows what each
+ * type is worth to other jobs, do offers of one price compete: the best host
  * of all of them wins.
  *
- * The best single host for a request.
- *
- * The first search of a request goes through the hosts, since many classes
- * have one job only.  From the second on a tournament is kept over the
- * competing hosts: each entry is the better of the two below it, and the last
- * entry is the best of all.  A changed host costs one walk to the top; the
- * cycle's list of changes names each changed host once.
+ * The first search for a request examines all hosts, because many request
+ * classes have one job only.  From the second search on, a tournament over the
+ * competing hosts is kept: each entry is the better of the two entries below
+ * it, and the last entry is the best of all.  A changed host is replayed from
+ * its entry to the top; the cycle's list of changes contains each changed host
+ * once.
  *
  * Of equally suited hosts the one with the fewest free devices near it wins,
- * then the lower name.  Within a domain the counts are equal, so they are
- * compared only between the best of each domain, then of each leaf.
+ * then the one with the lower name.  The hosts of one domain have equal
+ * counts, so counts are compared only between the best hosts of each domain,
+ * then of each leaf.
  */
 #include <string.h>
 
 #include "decide/place/single.h"
 
-/* The best host for one request and offer, kept up to date as hosts change. */
+/*
+ * The tournament for one request and offer, which is kept up to date as hosts
+ * change.
+ */
 struct Best
 {
-	const int32_t *hosts;		/* competitors, as in by_near */
-	const Near *places;			/* of each */
-	int32_t		first;			/* where in by_near they begin */
+	const int32_t *hosts;		/* the competing hosts, in the order of
+								 * by_near */
+	const Near *places;			/* the ranges near each of them */
+	int32_t		first;			/* position in by_near at which they begin */
 	const NearTree *tree;
-	FitKey	   *keys;			/* per competitor */
-	uint8_t    *free;			/* of each; then by start of leaf or domain: */
+	FitKey	   *keys;			/* one for each competitor */
+	uint8_t    *free;			/* number of free devices of each competitor */
 	uint32_t   *leaf_free;
 	uint32_t   *domain_free;
-	uint64_t   *near;			/* of the winners of leaf and domain */
-	int32_t    *winners;		/* by entry */
-	uint64_t	synced;			/* the last change it has seen */
+	uint64_t   *near;			/* counts near the winners of leaves and
+								 * domains */
+	int32_t    *winners;		/* one for each entry */
+	uint64_t	synced;			/* number of the last change that has been
+								 * processed */
 };
 
 #define WITHIN_DOMAIN	UINT64_C(0)
@@ -43,8 +49,9 @@ struct Best
 #define ANYWHERE		UINT64_MAX
 
 /*
- * Let the better of two competitors win an entry; part selects the counts
- * that can differ here.
+ * Finds the winner of an entry, the better of the winners of the two entries
+ * below it.  part is the mask of the counts near hosts that can differ between
+ * the two.
  */
 static void
 play(Best *best, int32_t entry, uint64_t part)
@@ -66,7 +73,7 @@ play(Best *best, int32_t entry, uint64_t part)
 }
 
 /*
- * Set the counts near the winner of a domain or leaf.
+ * Sets the counts near the winner of a domain or leaf.
  */
 static void
 near_set(Best *best, int32_t position)
@@ -79,7 +86,7 @@ near_set(Best *best, int32_t position)
 }
 
 /*
- * Replay a changed competitor up to the top.
+ * Replays the entries from a changed competitor to the top.
  */
 static void
 replay(Best *best, int32_t position)
@@ -107,7 +114,7 @@ replay(Best *best, int32_t position)
 }
 
 /*
- * The hosts that compete for a request, a range of by_near.
+ * The hosts that compete for a request, as a range of by_near.
  */
 static TypeRange
 competitors(const Cycle *cycle, const DecideOffer *offer)
@@ -118,7 +125,8 @@ competitors(const Cycle *cycle, const DecideOffer *offer)
 }
 
 /*
- * The best host that takes all of count devices now, from a look at each.
+ * Returns the best host that has room for all of count devices now, after
+ * examining each host.
  */
 static Choice
 scan(const Cycle *cycle, const DecideRequestClass *request,
@@ -145,7 +153,7 @@ scan(const Cycle *cycle, const DecideRequestClass *request,
 }
 
 /*
- * Add to the free devices of a competitor.
+ * Adds to the number of free devices of a competitor.
  */
 static void
 near_add(Best *best, int32_t position, int32_t more)
@@ -160,7 +168,7 @@ near_add(Best *best, int32_t position, int32_t more)
 }
 
 /*
- * Get a tournament over n hosts.  NULL: out of memory.
+ * Allocates a tournament over n hosts.  Returns NULL if memory runs out.
  */
 static Best *
 best_alloc(Cycle *cycle, const TypeRange *range)
@@ -194,8 +202,8 @@ best_alloc(Cycle *cycle, const TypeRange *range)
 }
 
 /*
- * Set up the tournament for a request of fixed size with at least one
- * competitor.  NULL: out of memory.
+ * Builds the tournament for a request of fixed size with at least one
+ * competitor.  Returns NULL if memory runs out.
  */
 static Best *
 best_build(Cycle *cycle, const DecideRequestClass *request,
@@ -225,7 +233,7 @@ best_build(Cycle *cycle, const DecideRequestClass *request,
 }
 
 /*
- * The best host now.
+ * Returns the best host now, after replaying the hosts that have changed.
  */
 static Choice
 best_find(Cycle *cycle, Best *best, const DecideRequestClass *request,
@@ -259,8 +267,9 @@ best_find(Cycle *cycle, Best *best, const DecideRequestClass *request,
 }
 
 /*
- * The best host that takes all of count devices now; of equally good ones,
- * one that holds the cache (0: none).  -1: no host can.
+ * Returns the best host that has room for all of count devices now; of equally
+ * good hosts, one that holds the cache (0 if the job uses none).  Returns -1
+ * if no host has room.
  */
 int32_t
 DecideSingleScan(const Cycle *cycle, const DecideRequestClass *request,
@@ -275,7 +284,8 @@ DecideSingleScan(const Cycle *cycle, const DecideRequestClass *request,
 }
 
 /*
- * Build the tournaments of all offers that compete.  False: out of memory.
+ * Builds the tournaments of all competing offers.  Returns false if memory
+ * runs out.
  */
 static bool
 bests_build(Cycle *cycle, RequestState *state,
@@ -302,9 +312,9 @@ bests_build(Cycle *cycle, RequestState *state,
 }
 
 /*
- * Find the best single host for a job with this cache; *host is -1 if none
- * can take the request any more.  offers is NULL for a job without devices.
- * False: out of memory.
+ * Finds the best single host for a job with this cache.  *host is -1 if no
+ * host has room for the request any more.  offers is NULL for a job without
+ * devices.  Returns false if memory runs out.
  */
 bool
 DecideSingleFind(Cycle *cycle, RequestState *state,
@@ -348,7 +358,8 @@ DecideSingleFind(Cycle *cycle, RequestState *state,
 }
 
 /*
- * Get ready to find single hosts, before hosts are grouped.  False: out of memory.
+ * Prepares the search for single hosts, before DecideHostsGroup replaces the
+ * labels of domains and leaves.  Returns false if memory runs out.
  */
 bool
 DecideSinglePrepare(Cycle *cycle)

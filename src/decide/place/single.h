@@ -1,26 +1,29 @@
 /*
  * single.h
- *	  Finding one host for a request: what is near it, and which is better.
+ *	  Finding one host for a request: the hosts near it, and which of two
+ *	  hosts is better.
  */
 #ifndef GPUCREDIT_DECIDE_SINGLE_H
 #define GPUCREDIT_DECIDE_SINGLE_H
 
 #include "decide/place/place.h"
 
-#define DECIDE_NEAR_LEAF	32	/* the bit where the leaf's count begins */
+#define DECIDE_NEAR_LEAF	32	/* In a key, the count of the leaf begins at
+								 * this bit. */
 
-/* A single host for a request, and how it compares. */
+/* A single host for a request, and the values by which it is compared. */
 typedef struct Choice
 {
-	int32_t		host;			/* -1: none can take the request */
+	int32_t		host;			/* -1 if no host has room for the request */
 	FitKey		key;
-	uint64_t	near;			/* devices free near it */
+	uint64_t	near;			/* number of free devices near the host, as
+								 * DecideNearKey returns it */
 } Choice;
 
 #define CHOICE_NONE	((Choice) {-1, FIT_NONE, 0})
 
 /*
- * Is one host a better choice than the other?
+ * Whether a is a better choice than b.
  */
 static inline bool
 DecideChoiceBetter(const Choice *a, const Choice *b)
@@ -31,18 +34,21 @@ DecideChoiceBetter(const Choice *a, const Choice *b)
 }
 
 /*
- * Where in by_near the hosts of one GPU type below one leaf switch are, and
- * those of one NVLink domain below it.
+ * The ranges of by_near that contain the hosts of one GPU type below one leaf
+ * switch, and among them those of one NVLink domain.
  */
 struct Near
 {
-	int32_t		leaf;			/* where the range begins */
+	int32_t		leaf;			/* first position of the range */
 	int32_t		leaf_end;
 	int32_t		domain;
 	int32_t		domain_end;
 };
 
-/* The free devices of the last ranges asked for; all 0: none. */
+/*
+ * The number of free devices in the ranges that were counted last; all members
+ * are 0 before the first count.
+ */
 typedef struct NearCount
 {
 	Near		of;
@@ -52,15 +58,19 @@ typedef struct NearCount
 
 struct NearTree
 {
-	int32_t		n;				/* hosts, entries 0 to n - 1 */
-	int32_t		n_entries;		/* the last entry is the winner of all */
-	int32_t    *above;			/* by entry; -1: none */
-	int32_t    *below;			/* two each, for entries from n on */
-	int32_t    *domain_top;		/* by host: the entry of its whole domain */
-	int32_t    *leaf_top;		/* and leaf */
+	int32_t		n;				/* number of hosts, which are entries 0 to n -
+								 * 1 */
+	int32_t		n_entries;		/* number of entries; the last entry is the
+								 * winner of all */
+	int32_t    *above;			/* for each entry the one above it, or -1 */
+	int32_t    *below;			/* for each entry from n on the two entries
+								 * below it */
+	int32_t    *domain_top;		/* for each host the entry above all hosts of
+								 * its domain */
+	int32_t    *leaf_top;		/* for each host the entry above all hosts of
+								 * its leaf */
 };
 
-/* single.c */
 
 /* near.c */
 extern bool DecideNearPrepare(Cycle *cycle);

@@ -1,14 +1,14 @@
 /*
  * start.c
- *	  Placing a job, now or at a reservation's time: the hosts, the exact
- *	  devices, the rows.
+ *	  Places a job, now or at a reservation's time: chooses hosts and devices
+ *	  and adds the start or the reservation to the result.
  */
 #include <string.h>
 
 #include "decide/place/place.h"
 
 /*
- * Compare two entries of a plan by host.
+ * Compares two entries of a plan by host.
  */
 static int
 compare_host(const void *context, int32_t a, int32_t b)
@@ -19,7 +19,7 @@ compare_host(const void *context, int32_t a, int32_t b)
 }
 
 /*
- * The lowest n of some devices.
+ * The lowest n devices of a mask.
  */
 static uint64_t
 lowest_devices(uint64_t devices, int32_t n)
@@ -33,7 +33,7 @@ lowest_devices(uint64_t devices, int32_t n)
 }
 
 /*
- * One host's part of a job: its devices, cpu and memory.
+ * Fills in one host's part of a job: its devices, cpu and memory.
  */
 static void
 start_part(const Cycle *cycle, const DecideRequestClass *request,
@@ -55,11 +55,11 @@ start_part(const Cycle *cycle, const DecideRequestClass *request,
 		part->devices = UINT64_C(1) << DecideShareChoose(cycle, h, request);
 	else
 		part->devices = lowest_devices(h->free, gpus);
-	part->gpu_memory_mib = DecideShareTakes(h, request);
+	part->gpu_memory_mib = DecideShareUse(h, request);
 }
 
 /*
- * Put a plan in order of its hosts.  False: out of memory.
+ * Sorts a plan by host.  Returns false if memory runs out.
  */
 static bool
 plan_sort(Cycle *cycle, Plan *plan)
@@ -89,8 +89,9 @@ plan_sort(Cycle *cycle, Plan *plan)
 }
 
 /*
- * Make the parts of a job of count devices on a plan's hosts as they are now.
- * Parts and plan are then sorted by host.  False: out of memory.
+ * Makes the parts of a job of count devices on a plan's hosts as they are now.
+ * Sorts the plan by host, and makes the parts in the same order.  Returns
+ * false if memory runs out.
  */
 bool
 DecideStartParts(Cycle *cycle, const DecideRequestClass *request,
@@ -109,7 +110,8 @@ DecideStartParts(Cycle *cycle, const DecideRequestClass *request,
 }
 
 /*
- * Start a job by a plan, or reserve that.  False: out of memory.
+ * Starts a job as planned, or makes a reservation for it.  Returns false if
+ * memory runs out.
  */
 static bool
 start_add(Cycle *cycle, int32_t job, const DecideOffer *offer,
@@ -128,7 +130,7 @@ start_add(Cycle *cycle, int32_t job, const DecideOffer *offer,
 }
 
 /*
- * Start a job on one host.
+ * Starts a job on one host.
  */
 static PlaceOutcome
 start_on_host(Cycle *cycle, int32_t job, const DecideOffer *offer,
@@ -144,10 +146,10 @@ start_on_host(Cycle *cycle, int32_t job, const DecideOffer *offer,
 }
 
 /*
- * Of competing offers, the one for a host's type.
+ * Returns the one of the competing offers that is for a host's type.
  */
 static const DecideOffer *
-offer_taken(const Cycle *cycle, const DecideOffer *offers, int32_t host)
+offer_of_host(const Cycle *cycle, const DecideOffer *offers, int32_t host)
 {
 	if (offers != NULL)
 	{
@@ -158,7 +160,7 @@ offer_taken(const Cycle *cycle, const DecideOffer *offers, int32_t host)
 }
 
 /*
- * Start a job over several hosts, if the topology allows it.
+ * Starts a job on several hosts, if the topology allows it.
  */
 static PlaceOutcome
 start_over_several(Cycle *cycle, int32_t job,
@@ -182,8 +184,8 @@ start_over_several(Cycle *cycle, int32_t job,
 }
 
 /*
- * Start a job of fixed size with competing offers: on one host if one can
- * take it, else over several with the first offer that fits.
+ * Starts a job of fixed size with competing offers: on one host if any has
+ * room, otherwise on several hosts with the first offer that fits.
  */
 static PlaceOutcome
 start_fixed(Cycle *cycle, RequestState *state, int32_t job,
@@ -198,7 +200,7 @@ start_fixed(Cycle *cycle, RequestState *state, int32_t job,
 						  cycle->input->jobs[job].cache, &host))
 		return OUTCOME_OUT_OF_MEMORY;
 	if (host >= 0)
-		return start_on_host(cycle, job, offer_taken(cycle, offers, host),
+		return start_on_host(cycle, job, offer_of_host(cycle, offers, host),
 							 request->min_gpus, host);
 	for (i = 0; i < n_offers && outcome == OUTCOME_NO_FIT; i++)
 		outcome = start_over_several(cycle, job, request, &offers[i],
@@ -207,7 +209,7 @@ start_fixed(Cycle *cycle, RequestState *state, int32_t job,
 }
 
 /*
- * Start a job with as many devices of its range as fit now.
+ * Starts an elastic job with as many devices of its range as fit now.
  */
 static PlaceOutcome
 start_range(Cycle *cycle, int32_t job, const DecideRequestClass *request,
@@ -230,8 +232,8 @@ start_range(Cycle *cycle, int32_t job, const DecideRequestClass *request,
 }
 
 /*
- * Start a job, or reserve that, with competing offers, or with one offer for
- * a range (NULL: without GPUs).
+ * Starts a job, or makes a reservation for it, with competing offers, or with
+ * one offer if the job is elastic.  offers is NULL for a job without GPUs.
  */
 PlaceOutcome
 DecideTryOffers(Cycle *cycle, RequestState *state, int32_t job,
@@ -252,7 +254,8 @@ DecideTryOffers(Cycle *cycle, RequestState *state, int32_t job,
 }
 
 /*
- * Get ready to place jobs, before hosts are grouped.  False: out of memory.
+ * Prepares placement for a cycle, before DecideHostsGroup replaces the labels
+ * of domains and leaves.  Returns false if memory runs out.
  */
 bool
 DecidePlacePrepare(Cycle *cycle)

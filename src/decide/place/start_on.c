@@ -1,12 +1,14 @@
 /*
  * start_on.c
- *	  Starting a job on parts that were chosen for it, or reserving them: the
- *	  rows of the result, the timeline, and what the hosts have less.
+ *	  Starts a job on parts that were chosen for it, or reserves them: adds
+ *	  the rows of the result and the timeline, and allocates the parts on
+ *	  their hosts.
  */
 #include "decide/place/place.h"
 
 /*
- * Add a reservation of these parts.  False: out of memory.
+ * Adds a reservation of these parts to the result.  Returns false if memory
+ * runs out.
  */
 static bool
 reservation_add(Cycle *cycle, int32_t job, int32_t type, int32_t gpus,
@@ -45,7 +47,7 @@ reservation_add(Cycle *cycle, int32_t job, int32_t type, int32_t gpus,
 }
 
 /*
- * How well these hosts suit a job of whole devices, for its report.
+ * How well these hosts suit a job of whole devices, for DecideStart.fit.
  */
 static int64_t
 parts_fit(const Cycle *cycle, const DecideRequestClass *request, int32_t gpus,
@@ -63,8 +65,8 @@ parts_fit(const Cycle *cycle, const DecideRequestClass *request, int32_t gpus,
 }
 
 /*
- * Start a job on these free parts of these hosts, or reserve them.  False:
- * out of memory.
+ * Starts a job on these free parts of these hosts, or reserves them.  Returns
+ * false if memory runs out.
  */
 bool
 DecideStartOn(Cycle *cycle, int32_t job, int32_t type, int32_t gpus,

@@ -1,420 +1,30 @@
 /*
  * claim.c
- *	  Claims: devices promised to a job before their holders leave.
+ *	  Claims: devices that are promised to a job before their holders leave.
  *
  * A job that cannot start gets a claim if running jobs can leave for it: they
- * go on elsewhere or with fewer devices (shrink.c, defragment.c), or return to the queue
- * (victims_search.c).  After a failed search, jobs of the same account and
- * tier with the same request and at least the same limit are not tried again,
- * until some claim is made.  Then all that failed get another turn, so that
- * another cycle at the same instant decides nothing.
+ * continue elsewhere or with fewer devices (shrink.c, defragment.c), or return
+ * to the queue (victims_search.c).  After a failed search, jobs of the same
+ * account and tier with the same request and at least the same wall limit are
+ * not tried again until another claim is made.  Then all jobs whose search
+ * failed get another turn, so that another cycle at the same instant decides
+ * nothing.
  *
- * What the leaving jobs of a claim still have, and give back for it.
- *
- * The claim takes only the rest from the free devices.  The parts of all
- * leaving jobs are sorted by claim and host, so that each is looked at once.
- *
- * Claims of earlier cycles, before the queue.
- *
- * A claim whose devices are all free becomes a start on them, if its quotas
- * are kept.  Other claims are kept out of everybody's reach.  A claim that no
- * longer fits its job's request starts nothing, and keeps its devices until
- * it ends.
+ * The claims of earlier cycles come before the queue (earlier_claims.c).
  */
 #include <string.h>
 
 #include "decide/preempt/claim_state.h"
 
-typedef struct Leavers Leavers;
-
-/* Part of a running job that leaves for a claim. */
-typedef struct Leaver
-{
-	int32_t		claim;			/* index into the input's claims */
-	int32_t		host;
-	int32_t		share;
-	const DecidePart *part;
-} Leaver;
-
-struct Leavers
-{
-	Leaver	   *all;
-	int32_t    *order;			/* by claim, then host */
-	int32_t		n;
-	Leaving		leaving;		/* for the last claim and host asked for */
-};
-
-/*----------
- * The order for the binary search of claims by their job:
- *
- * 1. number of the job: it decides nearly always;
- * 2. organisation.
- *----------
+/*
+ * Evictions may cost one part in so many of the device time that a job waited
+ * for.
  */
-static int
-compare_jobs(const void *context, int32_t a, int32_t b)
-{
-	const DecideClaim *x = (const DecideClaim *) context + a;
-	const DecideClaim *y = (const DecideClaim *) context + b;
-
-	if (x->id != y->id)
-		return x->id < y->id ? -1 : 1;
-	return strcmp(x->org, y->org);
-}
-
-/*----------
- * The order for the binary search of what leaves for a claim:
- *
- * 1. claim;
- * 2. host.
- *----------
- */
-static int
-compare_leavers(const void *context, int32_t a, int32_t b)
-{
-	const Leaver *x = (const Leaver *) context + a;
-	const Leaver *y = (const Leaver *) context + b;
-
-	if (x->claim != y->claim)
-		return x->claim < y->claim ? -1 : 1;
-	return x->host < y->host ? -1 : x->host > y->host;
-}
+#define FAR_FROM_ENTITLEMENT	10
+#define NEAR_ENTITLEMENT		100
 
 /*
- * The claim that a running job leaves for, or -1.  by_job: claims by their jobs.
- */
-static int32_t
-claim_find(const DecideInput *input, const int32_t *by_job,
-		   const DecideRunning *running)
-{
-	int32_t		low = 0;
-	int32_t		high = input->n_claims;
-
-	if (!running->leaving || running->for_org == NULL)
-		return -1;
-	while (low < high)
-	{
-		int32_t		middle = low + (high - low) / 2;
-		const DecideClaim *claim = &input->claims[by_job[middle]];
-
-		if (claim->id == running->for_job &&
-			strcmp(claim->org, running->for_org) == 0)
-			return by_job[middle];
-		if (claim->id < running->for_job ||
-			(claim->id == running->for_job &&
-			 strcmp(claim->org, running->for_org) < 0))
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return -1;
-}
-
-/*
- * Find the parts of all jobs that leave for claims.  NULL: out of memory.
- */
-static Leavers *
-leavers_load(Cycle *cycle)
-{
-	const DecideInput *input = cycle->input;
-	Leavers    *leavers = DecideAlloc(cycle->arena, 1, sizeof(Leavers));
-	int32_t    *by_job = DecideAlloc(cycle->arena, input->n_claims,
-									 sizeof(int32_t));
-	int32_t		i;
-	int32_t		p;
-
-	if (leavers == NULL || by_job == NULL)
-		return NULL;
-	*leavers = (Leavers)
-	{
-		0
-	};
-	leavers->all = DecideAlloc(cycle->arena, input->n_running_parts,
-							   sizeof(Leaver));
-	leavers->order = DecideAlloc(cycle->arena, input->n_running_parts,
-								 sizeof(int32_t));
-	if (leavers->all == NULL || leavers->order == NULL)
-		return NULL;
-	for (i = 0; i < input->n_claims; i++)
-		by_job[i] = i;
-	if (!DecideSort(cycle->arena, by_job, input->n_claims, compare_jobs,
-					input->claims))
-		return NULL;
-	for (i = 0; i < input->n_running; i++)
-	{
-		const DecideRunning *running = &input->running[i];
-		int32_t		claim = claim_find(input, by_job, running);
-
-		for (p = running->first_part;
-			 claim >= 0 && p < running->first_part + running->n_parts; p++)
-		{
-			const DecidePart *part = &input->running_parts[p];
-
-			leavers->order[leavers->n] = leavers->n;
-			leavers->all[leavers->n++] = (Leaver)
-			{
-				claim, cycle->claims->host_of[part->node], running->share, part
-			};
-		}
-	}
-	return DecideSort(cycle->arena, leavers->order, leavers->n,
-					  compare_leavers, leavers->all) ? leavers : NULL;
-}
-
-/*
- * Add what comes back with a part.  Whole devices come with all their memory.
- */
-static void
-leaving_add(const Host *host, const Leaver *leaver, Leaving *leaving)
-{
-	uint64_t	rest;
-
-	for (rest = leaver->part->devices; rest != 0; rest &= rest - 1)
-	{
-		int32_t		i = __builtin_ctzll(rest);
-
-		leaving->devices[i] += leaver->share;
-		leaving->gpu_memory[i] += leaver->part->gpu_memory_mib > 0 ?
-			leaver->part->gpu_memory_mib : host->gpu_memory_mib;
-	}
-	leaving->cpu_milli += leaver->part->cpu_milli;
-	leaving->memory_mib += leaver->part->memory_mib;
-}
-
-/*
- * What leaving jobs give back for a claim on a host, valid until the next
- * call; NULL: nothing.
- */
-static const Leaving *
-leavers_of(Cycle *cycle, Leavers *leavers, int32_t claim, int32_t host)
-{
-	int32_t		low = 0;
-	int32_t		high = leavers->n;
-
-	while (low < high)
-	{
-		int32_t		middle = low + (high - low) / 2;
-		const Leaver *at = &leavers->all[leavers->order[middle]];
-
-		if (at->claim < claim || (at->claim == claim && at->host < host))
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	leavers->leaving = (Leaving)
-	{
-		0
-	};
-	for (high = low; high < leavers->n; high++)
-	{
-		const Leaver *at = &leavers->all[leavers->order[high]];
-
-		if (at->claim != claim || at->host != host)
-			break;
-		leaving_add(&cycle->hosts[host], at, &leavers->leaving);
-	}
-	return high > low ? &leavers->leaving : NULL;
-}
-
-/*----------
- * The order in which claims are served:
- *
- * 1. instant of the cycle that made the claim;
- * 2. its turn in that cycle;
- * 3. organisation, by name;
- * 4. number of the job.
- *----------
- */
-static int
-compare_claims(const void *context, int32_t a, int32_t b)
-{
-	const DecideClaim *x = (const DecideClaim *) context + a;
-	const DecideClaim *y = (const DecideClaim *) context + b;
-	int			order;
-
-	if (x->made != y->made)
-		return x->made < y->made ? -1 : 1;
-	if (x->turn != y->turn)
-		return x->turn < y->turn ? -1 : 1;
-	order = strcmp(x->org, y->org);
-	if (order != 0)
-		return order;
-	return x->id < y->id ? -1 : x->id > y->id;
-}
-
-/*
- * Does a claim still fit its job's request?
- */
-static bool
-claim_suits(const Cycle *cycle, const DecideClaim *claim)
-{
-	const DecideInput *input = cycle->input;
-	const DecideRequestClass *request = &input->requests[input->jobs[claim->job].request];
-	const DecideOffer *offer = NULL;
-	const Host *first = NULL;
-	int32_t		i;
-
-	for (i = 0; i < request->n_offers && offer == NULL; i++)
-	{
-		if (request->offers[i].type == claim->type)
-			offer = &request->offers[i];
-	}
-	if (claim->share != request->share || claim->gpus < request->min_gpus ||
-		claim->gpus > request->max_gpus || (offer == NULL && claim->gpus > 0))
-		return false;
-	for (i = claim->first_part; i < claim->first_part + claim->n_parts; i++)
-	{
-		const Host *host =
-		&cycle->hosts[cycle->claims->host_of[input->claim_parts[i].node]];
-
-		if (!DecideFitAllowed(host, request, claim->gpus > 0 ? offer : NULL) ||
-			input->claim_parts[i].gpu_memory_mib !=
-			DecideShareTakes(host, request) ||
-			!DecideHostHas(host, &input->claim_parts[i], claim->share))
-			return false;
-		if (first == NULL)
-			first = host;
-		if ((request->topology == DECIDE_TOPOLOGY_NODE && host != first) ||
-			(request->topology == DECIDE_TOPOLOGY_NVLINK &&
-			 host->domain != first->domain) ||
-			(request->topology == DECIDE_TOPOLOGY_LEAF &&
-			 host->leaf != first->leaf))
-			return false;
-	}
-	return true;
-}
-
-/*
- * Does a leaving job still have part of a claim that was made at this
- * instant?  Then the claim waits for it, even if as much is free beside it:
- * that is kept for a reservation.
- */
-static bool
-claim_is_new(const DecideInput *input, const DecideClaim *claim)
-{
-	int32_t		r;
-	int32_t		i;
-	int32_t		p;
-
-	for (r = 0; claim->made == input->now && r < input->n_running; r++)
-	{
-		const DecideRunning *running = &input->running[r];
-
-		if (!running->leaving || running->over)
-			continue;
-		for (i = running->first_part;
-			 i < running->first_part + running->n_parts; i++)
-		{
-			const DecidePart *has = &input->running_parts[i];
-
-			for (p = claim->first_part;
-				 p < claim->first_part + claim->n_parts; p++)
-			{
-				const DecidePart *part = &input->claim_parts[p];
-
-				if (part->node == has->node &&
-					((part->devices & has->devices) != 0 ||
-					 (part->cpu_milli > 0 && has->cpu_milli > 0) ||
-					 (part->memory_mib > 0 && has->memory_mib > 0)))
-					return true;
-			}
-		}
-	}
-	return false;
-}
-
-/*
- * Start a job on the devices of its claim.  False: out of memory.
- */
-static bool
-claim_start(Cycle *cycle, const DecideClaim *claim)
-{
-	DecideResult *result = cycle->result;
-	DecideStart *start;
-	int32_t		i;
-
-	result->starts = DecideGrow(cycle->arena, result->starts,
-								result->n_starts, &cycle->starts_capacity,
-								sizeof(DecideStart));
-	if (result->starts == NULL)
-		return false;
-	start = &result->starts[result->n_starts++];
-	start->job = claim->job;
-	start->type = claim->type;
-	start->gpus = claim->gpus;
-	start->share = claim->share;
-	start->first_part = result->n_parts;
-	start->n_parts = claim->n_parts;
-	start->fit = 0;
-	for (i = 0; i < claim->n_parts; i++)
-	{
-		const DecidePart *part =
-		&cycle->input->claim_parts[claim->first_part + i];
-
-		result->parts = DecideGrow(cycle->arena, result->parts,
-								   result->n_parts, &cycle->parts_capacity,
-								   sizeof(DecidePart));
-		if (result->parts == NULL)
-			return false;
-		result->parts[result->n_parts++] = *part;
-		DecideHostAllocate(cycle, cycle->claims->host_of[part->node], part,
-						   claim->share);
-	}
-	return true;
-}
-
-/*
- * Start the jobs whose claims are free, and keep the other claims from
- * everybody, also from later claims.  False: out of memory.
- */
-static bool
-claims_restore(Cycle *cycle)
-{
-	const DecideInput *input = cycle->input;
-	int32_t    *order = DecideAlloc(cycle->arena, input->n_claims,
-									sizeof(int32_t));
-	Leavers    *leavers = leavers_load(cycle);
-	int32_t		i;
-	int32_t		p;
-
-	if (order == NULL || leavers == NULL || !DecideHostsGroup(cycle))
-		return false;
-	cycle->claims->in_turn = order;
-	for (i = 0; i < input->n_claims; i++)
-		order[i] = i;
-	if (!DecideSort(cycle->arena, order, input->n_claims, compare_claims,
-					input->claims))
-		return false;
-	for (i = 0; i < input->n_claims; i++)
-	{
-		const DecideClaim *claim = &input->claims[order[i]];
-
-		if (claim->job >= 0)
-			cycle->promised[claim->job] = true;
-		if (claim->job >= 0 && cycle->result->n_starts < input->max_starts &&
-			claim_suits(cycle, claim) && !claim_is_new(input, claim) &&
-			DecideQuotaKept(cycle, claim))
-		{
-			if (!claim_start(cycle, claim))
-				return false;
-			cycle->on_claim[claim->job] = true;
-			continue;
-		}
-		for (p = 0; p < claim->n_parts; p++)
-		{
-			const DecidePart *part = &input->claim_parts[claim->first_part +
-														 p];
-			int32_t		host = cycle->claims->host_of[part->node];
-
-			DecideHostPromise(cycle, host, part, claim->share,
-							  leavers_of(cycle, leavers, order[i], host));
-		}
-	}
-	return true;
-}
-
-/*
- * Could a job make others leave, shrink or move?
+ * Whether a job could make other jobs leave, shrink or move.
  */
 static bool
 has_rights(const Cycle *cycle, int32_t job)
@@ -432,10 +42,10 @@ has_rights(const Cycle *cycle, int32_t job)
 }
 
 /*
- * Find which running jobs could leave, and for which requests that matters.
+ * Finds which running jobs could leave, and for which requests this matters.
  */
 static void
-see_rights(Cycle *cycle)
+find_rights(Cycle *cycle)
 {
 	const DecideInput *input = cycle->input;
 	ClaimState *claims = cycle->claims;
@@ -459,7 +69,8 @@ see_rights(Cycle *cycle)
 }
 
 /*
- * Get ready for claims, old and new, before the queue.  False: out of memory.
+ * Prepares for old and new claims, before the queue.  Returns false if memory
+ * runs out.
  */
 bool
 DecideClaimsBegin(Cycle *cycle)
@@ -497,12 +108,12 @@ DecideClaimsBegin(Cycle *cycle)
 		memset(cycle->on_claim, 0, (size_t) input->n_jobs * sizeof(bool));
 	}
 	cycle->claims = claims;
-	see_rights(cycle);
-	return input->n_claims == 0 || claims_restore(cycle);
+	find_rights(cycle);
+	return input->n_claims == 0 || DecideClaimsRestore(cycle);
 }
 
 /*
- * Count a start in entitlements.
+ * Adds a start to the use that entitlements count.
  */
 void
 DecideClaimsStarted(Cycle *cycle, const DecideStart *start)
@@ -517,7 +128,7 @@ DecideClaimsStarted(Cycle *cycle, const DecideStart *start)
 }
 
 /*
- * Are two jobs equal for claims, apart from their wall limits?
+ * Whether two jobs are equal for claims, apart from their wall limits.
  */
 static bool
 stand_alike(const Cycle *cycle, int32_t a, int32_t b)
@@ -531,7 +142,8 @@ stand_alike(const Cycle *cycle, int32_t a, int32_t b)
 }
 
 /*
- * The entry for jobs like this one; -1 in it: none was tried in vain.
+ * Returns the hash table's entry for jobs like this one.  It contains -1 if no
+ * search for such a job has failed.
  */
 static int32_t *
 tried_entry(const Cycle *cycle, int32_t job)
@@ -552,30 +164,20 @@ tried_entry(const Cycle *cycle, int32_t job)
 }
 
 /*
- * What evictions for a job's entitlement may cost, in device-thousandth-
- * seconds: a tenth of what it waited for, where its account has no more than
- * half of what it is entitled to, else a hundredth.  So the nearer
- * an account is to its entitlement, the more it waits for others to end, for
- * whose devices it is first in turn.
+ * The device time that a job waited for, in device-thousandth-seconds, divided
+ * by divisor.  INT64_MAX if the pool has no restart cost, as evictions then
+ * cost nothing.
  */
 static int64_t
-reclaim_budget(const Cycle *cycle, int32_t job)
+waited_part(const Cycle *cycle, int32_t job, int64_t divisor)
 {
 	const DecideInput *input = cycle->input;
-	const Entitle *entitle = &cycle->claims->entitle;
 	const DecideRequestClass *request = DecideJobRequest(cycle, job);
-	int32_t		account = input->jobs[job].account;
 	int64_t		waited = input->now - input->jobs[job].waits_from;
-	int64_t		divisor = 100;
 	__int128	budget;
 
 	if (input->policy.restart_cost == 0)
 		return INT64_MAX;
-	for (; account >= 0; account = input->accounts[account].parent)
-	{
-		if (entitle->used[account] <= entitle->due[account] / 2)
-			divisor = 10;
-	}
 	if (waited <= 0)
 		return 0;
 	budget = (__int128) (waited / 1000000) * request->min_gpus *
@@ -584,7 +186,45 @@ reclaim_budget(const Cycle *cycle, int32_t job)
 }
 
 /*
- * Begin a search for a job with one offer.
+ * What evictions for a job's entitlement may cost, in
+ * device-thousandth-seconds: a tenth of the device time that the job waited
+ * for, if its account has at most half of its entitlement, otherwise a
+ * hundredth.  So the nearer an account is to its entitlement, the longer it
+ * waits for jobs to end by themselves; their devices then go to it first.
+ */
+static int64_t
+reclaim_budget(const Cycle *cycle, int32_t job)
+{
+	const DecideInput *input = cycle->input;
+	const Entitle *entitle = &cycle->claims->entitle;
+	int32_t		account = input->jobs[job].account;
+	int64_t		divisor = NEAR_ENTITLEMENT;
+
+	for (; account >= 0; account = input->accounts[account].parent)
+	{
+		if (entitle->used[account] <= entitle->due[account] / 2)
+			divisor = FAR_FROM_ENTITLEMENT;
+	}
+	return waited_part(cycle, job, divisor);
+}
+
+/*
+ * Whether any running job could leave for a job's entitlement, however large
+ * that is.  The caller checks this before it raises an entitlement, which
+ * takes time for all accounts and candidates.
+ */
+static bool
+reclaim_might(const Cycle *cycle, int32_t job)
+{
+	const ClaimState *claims = cycle->claims;
+
+	return claims->n_elastics > 0 ||
+		(claims->least_price < INT64_MAX &&
+		 claims->least_price <= waited_part(cycle, job, FAR_FROM_ENTITLEMENT));
+}
+
+/*
+ * Begins a search for a job with one offer.
  */
 static void
 search_for_job(Cycle *cycle, int32_t job, const DecideOffer *offer)
@@ -606,9 +246,12 @@ search_for_job(Cycle *cycle, int32_t job, const DecideOffer *offer)
 }
 
 /*
- * The rank to whose entitlements a job's reservation yields; INT32_MIN: to
- * none.  Reservations beyond an entitlement yield, or one large waiting job
- * would keep all others from their devices.  An aged job's yields to nobody.
+ * The rank up to which jobs that seek their entitlement may use what a job has
+ * reserved, or INT32_MIN if none may.  Reservations beyond an entitlement are
+ * given up for them, because otherwise one large waiting job would keep all
+ * others from their devices.  The reservation of an aged job is given up for
+ * nobody, nor is one that is due: a guaranteed start is kept, whoever is
+ * entitled to the devices.
  */
 int32_t
 DecideReservationYields(const Cycle *cycle, int32_t job,
@@ -622,40 +265,37 @@ DecideReservationYields(const Cycle *cycle, int32_t job,
 
 	DecideAssert(job >= 0 && job < cycle->input->n_jobs);
 	DecideAssert(made->job == job);
-	return cycle->claims == NULL || !cycle->claims->loaded ||
-		!input->policy.reclaim || DecideJobAged(input, job) ||
-		DecideEntitleWithin(cycle, account,
-							cycle->input->policy.restart_cost > 0 ? 1 :
-							amount, -1) ? INT32_MIN :
+	if (!input->policy.reclaim || DecideJobAged(input, job) ||
+		(cycle->was_due != NULL && cycle->was_due[job]))
+		return INT32_MIN;
+	DecideAssert(cycle->claims != NULL && cycle->claims->loaded);
+	return DecideEntitleWithin(cycle, account,
+							   input->policy.restart_cost > 0 ? 1 : amount,
+							   -1) ? INT32_MIN :
 		input->tiers[input->jobs[job].tier].rank;
 }
 
 /*
- * Whether a job's account, or one above it, has what it is entitled to
- * already.  A job of one that has less may take it beyond that: a large job
- * would never start otherwise.  Aged jobs go before all others of their rank,
- * and keep what they get.  False: out of memory.
+ * Whether a job's account, or one above it, has as much as it is entitled to
+ * already.  A job of an account that has less may exceed the entitlement,
+ * because a large job could otherwise never start.  Aged jobs go before all
+ * others of their rank, and keep what they get.
  */
 bool
-DecideClaimBeyond(Cycle *cycle, int32_t job, bool *beyond)
+DecideClaimBeyond(const Cycle *cycle, int32_t job)
 {
 	const DecideInput *input = cycle->input;
 
 	DecideAssert(job >= 0 && job < input->n_jobs);
-	DecideAssert(input->policy.reclaim && beyond != NULL);
-	*beyond = false;
-	if (DecideJobRequest(cycle, job)->min_gpus == 0 ||
-		DecideJobAged(input, job) || cycle->promised[job])
-		return true;
-	if (!DecideClaimsLoad(cycle))
-		return false;
-	*beyond = !DecideEntitleWithin(cycle, input->jobs[job].account, 1, -1);
-	return true;
+	DecideAssert(cycle->claims != NULL && cycle->claims->loaded);
+	return DecideJobRequest(cycle, job)->min_gpus > 0 &&
+		!DecideJobAged(input, job) && !cycle->promised[job] &&
+		!DecideEntitleWithin(cycle, input->jobs[job].account, 1, -1);
 }
 
 /*
- * Whether the chosen victims that leave for an entitlement cost no more than
- * the search may spend.
+ * Whether the chosen victims that leave for an entitlement together cost no
+ * more than the search's budget.
  */
 static bool
 affordable(const Cycle *cycle)
@@ -678,8 +318,9 @@ affordable(const Cycle *cycle)
 }
 
 /*
- * Find victims beside the devices that elastic jobs give.  If both together
- * would leave an account less than its entitlement, elastic jobs give none.
+ * Finds victims in addition to the devices that elastic jobs give.  If both
+ * together would leave an account less than its entitlement, elastic jobs give
+ * no devices.
  */
 static bool
 find_entitled(Cycle *cycle)
@@ -707,8 +348,8 @@ find_entitled(Cycle *cycle)
 }
 
 /*
- * Make the claim as planned; its victims are chosen and released.  False: out
- * of memory.
+ * Makes the claim as planned; its victims are chosen and released.  Returns
+ * false if memory runs out.
  */
 static bool
 claim_add(Cycle *cycle, Plan *plan)
@@ -726,7 +367,7 @@ claim_add(Cycle *cycle, Plan *plan)
 	promise->job = search->job;
 	promise->type = search->offer != NULL ? search->offer->type :
 		DECIDE_NO_TYPE;
-	if (!DecideLeaversTell(cycle, index, -1, &why))
+	if (!DecideEvictionsAdd(cycle, index, -1, &why))
 		return false;
 	cycle->result->promises[index].why = why;
 	for (p = 0; p < cycle->result->promises[index].n_parts; p++)
@@ -746,13 +387,25 @@ claim_add(Cycle *cycle, Plan *plan)
 	return true;
 }
 
+/* Which entitlements a search may exceed. */
+typedef enum ClaimRight
+{
+	RIGHT_EXACT = 0,			/* all accounts keep their entitlements */
+	RIGHT_UNDER,				/* the largest victim may leave its account
+								 * less than its entitlement */
+	RIGHT_ROUNDED				/* the entitlement of the job's account is
+								 * rounded up to a whole device */
+} ClaimRight;
+
+#define N_RIGHTS	3
+
 /*
- * Try to make a claim with one offer.  under: victims may leave their
- * accounts less than their entitlements.  False: out of memory.
+ * Tries to make a claim with one offer.  With moves true, running jobs may
+ * continue elsewhere.  Returns false if memory runs out.
  */
 static bool
 claim_with_offer(Cycle *cycle, int32_t job, const DecideOffer *offer,
-				 bool under, bool *made)
+				 ClaimRight right, bool moves, bool *made)
 {
 	Search	   *search = &cycle->claims->search;
 	bool		found = false;
@@ -765,8 +418,10 @@ claim_with_offer(Cycle *cycle, int32_t job, const DecideOffer *offer,
 	search_for_job(cycle, job, offer);
 	if (search->range.n == 0)
 		return true;
-	search->under = under;
-	search->moving = cycle->input->policy.consolidate && !under;
+	if (right == RIGHT_ROUNDED && !DecideEntitleRound(cycle))
+		return true;
+	search->under = right == RIGHT_UNDER;
+	search->moving = cycle->input->policy.consolidate && moves;
 	cycle->claims->trials = 0;
 	if (search->moving)
 		found = DecideVictimsFind(cycle);
@@ -774,7 +429,8 @@ claim_with_offer(Cycle *cycle, int32_t job, const DecideOffer *offer,
 	{
 		search->moving = false;
 		if (cycle->input->policy.reclaim &&
-			DecideEntitleWithin(cycle, search->account, search->amount,
+			DecideEntitleWithin(cycle, search->account,
+								search->amount - DecideEntitleSlack(cycle),
 								search->account))
 			cycle->passes = search->rank;
 		if (!DecidePreemptableMight(cycle, &might))
@@ -784,7 +440,7 @@ claim_with_offer(Cycle *cycle, int32_t job, const DecideOffer *offer,
 	if (!found)
 	{
 		cycle->passes = INT32_MAX;
-		/* everything released was taken again */
+		/* all releases were undone */
 		cycle->claims->entitle.changes = changes;
 		return true;
 	}
@@ -800,7 +456,34 @@ claim_with_offer(Cycle *cycle, int32_t job, const DecideOffer *offer,
 }
 
 /*
- * Give a job that cannot start its turn for a claim.  False: out of memory.
+ * Tries to make a claim by each right in turn.  Returns false if memory runs
+ * out.
+ */
+static bool
+claim_with_offers(Cycle *cycle, int32_t job, int32_t n_offers, bool moves,
+				  bool *made)
+{
+	const DecideRequestClass *request = DecideJobRequest(cycle, job);
+	int			n_rights = cycle->input->policy.reclaim ? N_RIGHTS : 1;
+	int			right;
+	int32_t		i;
+
+	for (right = 0; right < n_rights; right++)
+	{
+		for (i = 0; i < n_offers && !*made; i++)
+		{
+			if (!claim_with_offer(cycle, job, request->max_gpus == 0 ? NULL :
+								  &request->offers[i], (ClaimRight) right,
+								  moves && right == RIGHT_EXACT, made))
+				return false;
+		}
+	}
+	return true;
+}
+
+/*
+ * Tries to make a claim for a job that cannot start.  Returns false if memory
+ * runs out.
  */
 bool
 DecideClaimTry(Cycle *cycle, int32_t job, bool *made)
@@ -808,15 +491,13 @@ DecideClaimTry(Cycle *cycle, int32_t job, bool *made)
 	const DecideRequestClass *request = DecideJobRequest(cycle, job);
 	bool		cpu_only = request->max_gpus == 0;
 	int32_t		n_offers = cpu_only ? 1 : request->n_offers;
-	int32_t		n_tries = cycle->input->policy.reclaim ? 2 * n_offers :
-		n_offers;
 	int32_t    *tried;
-	int32_t		i;
 
 	DecideAssert(job >= 0 && job < cycle->input->n_jobs);
 	DecideAssert(made != NULL);
 	*made = false;
-	if (cycle->claims == NULL || !has_rights(cycle, job))
+	if (cycle->claims == NULL || !has_rights(cycle, job) ||
+		cycle->result->n_evictions >= cycle->input->max_evictions)
 		return true;
 	if (!DecideClaimsLoad(cycle))
 		return false;
@@ -827,11 +508,16 @@ DecideClaimTry(Cycle *cycle, int32_t job, bool *made)
 		[cycle->input->jobs[*tried].request].wall_limit <= request->wall_limit)
 		return true;
 	DecideAvailabilityShow(cycle, request->wall_limit);
-	for (i = 0; i < n_tries && !*made; i++)
+	if (!claim_with_offers(cycle, job, n_offers, true, made))
+		return false;
+	if (!*made && cycle->input->policy.reclaim && cycle->claims->n_ranks > 0 &&
+		!cpu_only && reclaim_might(cycle, job) &&
+		DecideEntitleRaise(cycle, cycle->input->jobs[job].account))
 	{
-		if (!claim_with_offer(cycle, job, cpu_only ? NULL :
-							  &request->offers[i % n_offers], i >= n_offers,
-							  made))
+		bool		fine = claim_with_offers(cycle, job, n_offers, false, made);
+
+		DecideEntitleRestore(cycle);
+		if (!fine)
 			return false;
 	}
 	if (!*made)
@@ -840,8 +526,8 @@ DecideClaimTry(Cycle *cycle, int32_t job, bool *made)
 }
 
 /*
- * Give jobs that failed more turns, as long as that leads to claims.  False:
- * out of memory.
+ * Gives the jobs whose search failed further turns, as long as another claim
+ * is made.  Returns false if memory runs out.
  */
 static bool
 claims_settle(Cycle *cycle)
@@ -873,8 +559,9 @@ claims_settle(Cycle *cycle)
 }
 
 /*
- * After the queue: claims that others made possible, elastic jobs that grow,
- * and the reasons of jobs with claims.  False: out of memory.
+ * Finishes claims after the queue: makes claims that others made possible,
+ * lets elastic jobs grow, and sets the reasons of jobs with claims.  Returns
+ * false if memory runs out.
  */
 bool
 DecideClaimsEnd(Cycle *cycle)

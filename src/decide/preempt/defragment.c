@@ -2,18 +2,18 @@
  * defragment.c
  *	  Consolidation: running jobs make room by moving.
  *
- * A mover goes only to devices that are free now and that the job it makes
- * room for does not take.  So its claim is free from the start, and no job is
- * left without a place.  The largest moves first.
+ * A job moves only to devices that are free now and that the job for which it
+ * makes room does not use.  So its new devices are free from the start, and no
+ * job is left without a place.  The largest job moves first.
  */
 #include <string.h>
 
 #include "decide/preempt/claim_state.h"
 
-#define MOST_TRIALS	64			/* per job and offer */
+#define MOST_TRIALS	64			/* most trials for a job and offer */
 
 /*
- * A mover's request: what it has, with the same type.
+ * Returns the request of a job that moves: what it has, with the same type.
  */
 static DecideRequestClass
 mover_request(const DecideInput *input, const DecideRunning *running,
@@ -43,9 +43,9 @@ mover_request(const DecideInput *input, const DecideRunning *running,
 }
 
 /*
- * Find places for the chosen movers on the hosts as they are now, and take
- * them.  leader >= 0: promise them.  False: one has no place, or out of
- * memory.
+ * Finds places for the chosen jobs on the hosts as they are now, and allocates
+ * them.  If leader is not -1, also promises them.  Returns false if a job has
+ * no place or memory runs out.
  */
 static bool
 movers_place(Cycle *cycle, int32_t leader)
@@ -89,7 +89,7 @@ movers_place(Cycle *cycle, int32_t leader)
 }
 
 /*
- * Save the hosts, or restore them.
+ * Saves the hosts, or restores them.
  */
 static void
 hosts_save(Cycle *cycle, bool save)
@@ -111,7 +111,7 @@ hosts_save(Cycle *cycle, bool save)
 }
 
 /*
- * Sort the chosen by size, the largest first.
+ * Sorts the chosen jobs by size, the largest first.
  */
 static void
 movers_order(Cycle *cycle)
@@ -140,7 +140,8 @@ movers_order(Cycle *cycle)
 }
 
 /*
- * Count a candidate whose hosts are already released.
+ * Marks a candidate as released and updates its hosts, whose devices have been
+ * restored in the released state.
  */
 static void
 victim_count(Cycle *cycle, int32_t index)
@@ -159,8 +160,8 @@ victim_count(Cycle *cycle, int32_t index)
 }
 
 /*
- * Is there a place for the search's job and all chosen movers?  Everything is
- * restored afterwards.
+ * Whether there is a place for the search's job and for all chosen jobs that
+ * move.  Everything is restored afterwards.
  */
 bool
 DecideDefragmentFit(Cycle *cycle)
@@ -200,8 +201,8 @@ DecideDefragmentFit(Cycle *cycle)
 }
 
 /*
- * Promise the chosen movers their places, after the leader has its own.
- * False: out of memory.
+ * Promises the chosen jobs their places, after the leader has its own.
+ * Returns false if memory runs out.
  */
 bool
 DecideDefragmentAdd(Cycle *cycle, int32_t leader)

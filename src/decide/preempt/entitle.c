@@ -1,21 +1,42 @@
 /*
  * entitle.c
- *	  What each account is entitled to now.
+ *	  Computes what each account is entitled to now.
  *
- * The pool's capacity is divided among organisations by weight, to none more
- * than its demand (water-filling).  An account's part is divided likewise
- * among its children and its own jobs, a child of weight 1.  Demand is
- * running and waiting jobs; past use plays no part.  Where the pool lets jobs
- * grow, an elastic job demands the most devices it may have, waiting or
- * running.  So entitlements stay the same while it grows.  Amounts are in
- * usage's unit: device-thousandths times the type's weight.
+ * The pool's capacity is divided among organisations by weight, with no
+ * organisation receiving more than its demand (water-filling).  An account's
+ * part is divided in the same way among its children and its own jobs, which
+ * count as a child of weight 1.  Demand is running and waiting jobs; past use
+ * does not matter.  If the pool lets jobs grow, an elastic job demands the
+ * most devices that it may have, waiting or running, so that entitlements stay
+ * the same while it grows.  Amounts are in the unit of usage:
+ * device-thousandths times the type's weight.
  *
- * One account may take from another if, from where their paths part, the
- * taker's side stays within its entitlement and the giver's side keeps its
- * own.  If there are no such victims, the giver's side need only have more
- * than its entitlement before its largest victim leaves.  Jobs are whole, so
- * an account could otherwise keep an excess in one large job.  Each victim
- * still lowers an excess, as a taker never has one.
+ * One account may get devices of another if, below the account where their
+ * paths join, the taker's side stays within its entitlement and the giver's
+ * side keeps its own.  If there are no such victims, it is enough that the
+ * giver's side has more than its entitlement before its largest victim leaves.
+ * Jobs are indivisible, so an account could otherwise keep an excess in one
+ * large job.  Each victim still reduces an excess, because a taker never has
+ * one.
+ *
+ * Devices are indivisible, too, and the parts of the capacity by weight need
+ * not be whole devices.  A taker may round its entitlement up, if what it has
+ * beyond the exact part and what a giver then lacks of its own are together
+ * less than a device of the cheapest type (and less than what is taken).  So
+ * the nearest whole numbers win, and of two accounts at most one may round up
+ * against the other.  As above, the giver has more than its entitlement
+ * before.
+ *
+ * What is due to an account does not depend on what else it asks for.  If an
+ * account asks for little, the rest is divided among the others, and no
+ * account then has more than its entitlement, although the free devices may be
+ * of a shape that its job cannot use.  So if a job finds no victims, the
+ * entitlement of its account is computed as if it asked for the whole pool (it
+ * is "raised"), and those of the other accounts accordingly.  If the raised
+ * account then has L for each unit of its weight, it stays at or below L with
+ * what it takes, and givers are above L.  So each such eviction reduces the
+ * largest amount per unit of weight among the accounts concerned, and nothing
+ * is moved back and forth.
  */
 #include <string.h>
 
@@ -24,18 +45,25 @@
 typedef __int128 Wide;
 
 /* One of several accounts that share an amount. */
-typedef struct Sharer
+struct Sharer
 {
-	int32_t		account;		/* -1: the parent's own jobs */
+	int32_t		account;		/* -1 for the parent's own jobs */
+	int32_t		parent;			/* -1 if the pool's capacity is shared */
+	int32_t		depth;			/* depth of the account, or of a child of
+								 * parent */
 	int64_t		weight;
 	int64_t		demand;
-} Sharer;
+	bool		raised;			/* it is assumed to demand everything */
+};
 
 /*----------
- * The order in which sharers have enough while a common level rises:
+ * The order in which amounts are shared out:
  *
- * 1. demand over weight, the lowest first;
- * 2. place in the array.
+ * 1. depth in the tree, from the top down;
+ * 2. parent, so that those who share an amount are side by side;
+ * 3. demand over weight, the lowest first: in this order sharers have enough
+ *	  while a common level rises;
+ * 4. number of the account, and the parent's own jobs last.
  *----------
  */
 static int
@@ -46,54 +74,64 @@ compare_sharers(const void *context, int32_t a, int32_t b)
 	Wide		left = (Wide) x->demand * y->weight;
 	Wide		right = (Wide) y->demand * x->weight;
 
+	if (x->depth != y->depth)
+		return x->depth < y->depth ? -1 : 1;
+	if (x->parent != y->parent)
+		return x->parent < y->parent ? -1 : 1;
 	if (left != right)
 		return left < right ? -1 : 1;
-	return a < b ? -1 : a > b;
+	if ((x->account < 0) != (y->account < 0))
+		return x->account < 0 ? 1 : -1;
+	return x->account < y->account ? -1 : x->account > y->account;
 }
 
 /*
- * Divide an amount among sharers.  False: out of memory.
+ * Divides an amount among the sharers from first to last, which are sorted:
+ * none gets more than its demand, and the raised one gets what remains.
  */
-static bool
-deal(Cycle *cycle, int64_t amount, const Sharer *sharers, int32_t n,
-	 int32_t parent)
+static void
+deal(const Cycle *cycle, int64_t amount, int32_t first, int32_t last,
+	 EntitleDue *to)
 {
-	Entitle    *entitle = &cycle->claims->entitle;
-	int32_t    *order = DecideAlloc(cycle->arena, n, sizeof(int32_t));
+	const Entitle *entitle = &cycle->claims->entitle;
 	Wide		weight = 0;
+	int32_t		raised = -1;
 	int32_t		i;
 
-	if (order == NULL)
-		return false;
-	for (i = 0; i < n; i++)
+	for (i = first; i < last; i++)
+		weight += entitle->sharers[entitle->order[i]].weight;
+	for (i = first; i <= last; i++)
 	{
-		order[i] = i;
-		weight += sharers[i].weight;
-	}
-	if (!DecideSort(cycle->arena, order, n, compare_sharers, sharers))
-		return false;
-	for (i = 0; i < n; i++)
-	{
-		const Sharer *sharer = &sharers[order[i]];
-		int64_t		due = (int64_t) ((Wide) amount * sharer->weight / weight);
+		int32_t		index = i < last ? entitle->order[i] : raised;
+		const Sharer *sharer;
+		int64_t		due;
 
-		/* after one is not filled, none is */
-		if (sharer->demand <= due)
+		if (index < 0)
+			break;
+		sharer = &entitle->sharers[index];
+		if (i < last && sharer->raised)
+		{
+			raised = index;
+			continue;
+		}
+		due = (int64_t) ((Wide) amount * sharer->weight / weight);
+		/* after the first one that gets less than its demand, all get less */
+		if (sharer->demand <= due && !sharer->raised)
 		{
 			due = sharer->demand;
 			amount -= due;
 			weight -= sharer->weight;
 		}
 		if (sharer->account >= 0)
-			entitle->due[sharer->account] = due;
+			to->all[sharer->account] = due;
 		else
-			entitle->due_own[parent] = due;
+			to->own[sharer->parent] = due;
 	}
-	return true;
 }
 
 /*
- * Add to an account's own usage, and to that of all above it.
+ * Adds an amount to an account's own usage, and to the sums of the account and
+ * all accounts above it.
  */
 static void
 add_up(const DecideInput *input, int64_t *own, int64_t *sum, int32_t account,
@@ -105,7 +143,7 @@ add_up(const DecideInput *input, int64_t *own, int64_t *sum, int32_t account,
 }
 
 /*
- * The pool's capacity in usage's unit.
+ * The pool's capacity in the unit of usage.
  */
 static int64_t
 capacity(const DecideInput *input)
@@ -128,7 +166,7 @@ capacity(const DecideInput *input)
 }
 
 /*
- * How many devices an elastic job demands.
+ * The number of devices that an elastic job demands.
  */
 static int32_t
 useful(const Cycle *cycle, int32_t account, int32_t type, int32_t least,
@@ -140,8 +178,8 @@ useful(const Cycle *cycle, int32_t account, int32_t type, int32_t least,
 }
 
 /*
- * A running job's demand.  A job that is over demands no more than it has;
- * nor does one whose growth could not be paid (its request is not loaded).
+ * A running job's demand.  A job that has ended demands no more than it has,
+ * nor does a job whose growth could not be paid (its request is not loaded).
  */
 static int64_t
 running_amount(const Cycle *cycle, const DecideRunning *running)
@@ -157,7 +195,7 @@ running_amount(const Cycle *cycle, const DecideRunning *running)
 }
 
 /*
- * A waiting job's demand, with the first type it accepts.
+ * A waiting job's demand, with the first type that it accepts.
  */
 static int64_t
 job_amount(const Cycle *cycle, const DecideJob *job)
@@ -175,7 +213,8 @@ job_amount(const Cycle *cycle, const DecideJob *job)
 }
 
 /*
- * Count running jobs, waiting jobs, and the devices of others in claims.
+ * Adds up the demand and use of running jobs, waiting jobs, and claims of jobs
+ * that take no part in the cycle.
  */
 static void
 count(Cycle *cycle, int64_t *demand, int64_t *demand_own)
@@ -216,7 +255,7 @@ count(Cycle *cycle, int64_t *demand, int64_t *demand_own)
 }
 
 /*
- * How deep an account is below its organisation.
+ * The depth of an account below its organisation.
  */
 static int32_t
 depth_of(const DecideInput *input, int32_t account)
@@ -231,88 +270,162 @@ depth_of(const DecideInput *input, int32_t account)
 	return depth;
 }
 
-/*----------
- * The order that puts the children of an account side by side:
- *
- * 1. parent, where organisations have none and come first;
- * 2. number of the account.
- *----------
- */
-static int
-compare_parent(const void *context, int32_t a, int32_t b)
-{
-	const DecideAccount *accounts = context;
-
-	if (accounts[a].parent != accounts[b].parent)
-		return accounts[a].parent < accounts[b].parent ? -1 : 1;
-	return a < b ? -1 : a > b;
-}
-
 /*
- * Divide among the children of each account, from the top down.
+ * Lists all sharers, in order.  Returns false if memory runs out.
  */
 static bool
-deal_all(Cycle *cycle, const int64_t *demand, const int64_t *demand_own)
+list_sharers(Cycle *cycle, const int64_t *demand, const int64_t *demand_own)
 {
 	const DecideInput *input = cycle->input;
 	Entitle    *entitle = &cycle->claims->entitle;
 	int32_t		n = input->n_accounts;
-	int32_t    *order = DecideAlloc(cycle->arena, n, sizeof(int32_t));
-	Sharer	   *sharers = DecideAlloc(cycle->arena, (int64_t) n + 1,
-									  sizeof(Sharer));
-	int32_t		deepest = 0;
-	int32_t		depth;
 	int32_t		i;
 
-	if (order == NULL || sharers == NULL)
+	entitle->sharers = DecideAlloc(cycle->arena, 2 * (int64_t) n,
+								   sizeof(Sharer));
+	entitle->order = DecideAlloc(cycle->arena, 2 * (int64_t) n,
+								 sizeof(int32_t));
+	entitle->own_sharer = DecideAlloc(cycle->arena, n, sizeof(int32_t));
+	if (entitle->sharers == NULL || entitle->order == NULL ||
+		entitle->own_sharer == NULL)
 		return false;
 	for (i = 0; i < n; i++)
 	{
-		order[i] = i;
 		entitle->depth[i] = depth_of(input, i);
-		if (entitle->depth[i] > deepest)
-			deepest = entitle->depth[i];
-	}
-	if (!DecideSort(cycle->arena, order, n, compare_parent, input->accounts))
-		return false;
-	for (depth = 0; depth <= deepest; depth++)
-	{
-		int32_t		first;
-		int32_t		last;
-
-		for (first = 0; first < n; first = last)
+		entitle->own_sharer[i] = -1;
+		entitle->sharers[i] = (Sharer)
 		{
-			int32_t		parent = input->accounts[order[first]].parent;
-			int32_t		sharing = 0;
-
-			for (last = first; last < n &&
-				 input->accounts[order[last]].parent == parent; last++)
-			{
-				int32_t		child = order[last];
-
-				sharers[sharing++] = (Sharer)
-				{
-					child, input->accounts[child].weight, demand[child]
-				};
-			}
-			if (entitle->depth[order[first]] != depth)
-				continue;
-			if (parent >= 0)
-				sharers[sharing++] = (Sharer)
-			{
-				-1, DECIDE_WEIGHT_ONE, demand_own[parent]
-			};
-			if (!deal(cycle, parent < 0 ? capacity(input) :
-					  entitle->due[parent], sharers, sharing, parent))
-				return false;
-		}
+			i, input->accounts[i].parent, entitle->depth[i],
+				input->accounts[i].weight, demand[i], false
+		};
 	}
+	entitle->n_sharers = n;
+	for (i = 0; i < n; i++)
+	{
+		int32_t		parent = input->accounts[i].parent;
+
+		if (parent < 0 || entitle->own_sharer[parent] >= 0)
+			continue;
+		entitle->own_sharer[parent] = entitle->n_sharers;
+		entitle->sharers[entitle->n_sharers++] = (Sharer)
+		{
+			-1, parent, entitle->depth[i], DECIDE_WEIGHT_ONE,
+				demand_own[parent], false
+		};
+	}
+	for (i = 0; i < entitle->n_sharers; i++)
+		entitle->order[i] = i;
+	return DecideSort(cycle->arena, entitle->order, entitle->n_sharers,
+					  compare_sharers, entitle->sharers);
+}
+
+/*
+ * Divides the pool among organisations, and so on down the tree.
+ */
+static void
+deal_all(const Cycle *cycle, EntitleDue *to)
+{
+	const Entitle *entitle = &cycle->claims->entitle;
+	int32_t		first;
+	int32_t		last;
+	int32_t		i;
+
+	for (first = 0; first < entitle->n_sharers; first = last)
+	{
+		int32_t		parent = entitle->sharers[entitle->order[first]].parent;
+
+		for (last = first + 1; last < entitle->n_sharers &&
+			 entitle->sharers[entitle->order[last]].parent == parent; last++)
+			;
+		deal(cycle, parent < 0 ? entitle->capacity : to->all[parent], first,
+			 last, to);
+	}
+	/* without accounts below it, all is due to its own jobs */
+	for (i = 0; i < cycle->input->n_accounts; i++)
+	{
+		if (entitle->own_sharer[i] < 0)
+			to->own[i] = to->all[i];
+	}
+}
+
+/*
+ * Whether an account's own jobs, the account or an account above it get as
+ * much as they demand.  If not, the account would not be entitled to more if
+ * it demanded more.
+ */
+static bool
+is_filled(const Cycle *cycle, int32_t account)
+{
+	const Entitle *entitle = &cycle->claims->entitle;
+	int32_t		own = entitle->own_sharer[account];
+
+	if (own >= 0 && entitle->due_own[account] >= entitle->sharers[own].demand)
+		return true;
+	for (; account >= 0; account = cycle->input->accounts[account].parent)
+	{
+		if (entitle->due[account] >= entitle->sharers[account].demand)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Marks an account's own jobs and the accounts on its path as raised, or
+ * removes the marks.
+ */
+static void
+mark_raised(const Cycle *cycle, int32_t account, bool raised)
+{
+	const Entitle *entitle = &cycle->claims->entitle;
+
+	if (entitle->own_sharer[account] >= 0)
+		entitle->sharers[entitle->own_sharer[account]].raised = raised;
+	for (; account >= 0; account = cycle->input->accounts[account].parent)
+		entitle->sharers[account].raised = raised;
+}
+
+/*
+ * Sets the entitlements to those that hold if an account asks for the whole
+ * pool, until DecideEntitleRestore().  Returns false, and changes nothing, if
+ * they would be the same.
+ */
+bool
+DecideEntitleRaise(Cycle *cycle, int32_t account)
+{
+	Entitle    *entitle = &cycle->claims->entitle;
+
+	DecideAssert(account >= 0 && account < cycle->input->n_accounts);
+	DecideAssert(entitle->due == entitle->asked.all);
+	if (!is_filled(cycle, account))
+		return false;
+	if (entitle->raised_for != account)
+	{
+		mark_raised(cycle, account, true);
+		deal_all(cycle, &entitle->raised);
+		mark_raised(cycle, account, false);
+		entitle->raised_for = account;
+	}
+	entitle->due = entitle->raised.all;
+	entitle->due_own = entitle->raised.own;
 	return true;
 }
 
 /*
- * Compute what every account is entitled to and what it uses.  False: out of
- * memory.
+ * Sets the entitlements to those by what accounts ask for.
+ */
+void
+DecideEntitleRestore(Cycle *cycle)
+{
+	Entitle    *entitle = &cycle->claims->entitle;
+
+	DecideAssert(cycle->claims != NULL);
+	entitle->due = entitle->asked.all;
+	entitle->due_own = entitle->asked.own;
+}
+
+/*
+ * Computes what every account is entitled to and what it uses.  Returns false
+ * if memory runs out.
  */
 bool
 DecideEntitleLoad(Cycle *cycle)
@@ -320,51 +433,46 @@ DecideEntitleLoad(Cycle *cycle)
 	const DecideArena *arena = cycle->arena;
 	Entitle    *entitle = &cycle->claims->entitle;
 	int32_t		n = cycle->input->n_accounts;
-	size_t		size = (size_t) n * sizeof(int64_t);
+	int64_t   **sums[] = {
+		&entitle->asked.all, &entitle->asked.own, &entitle->raised.all,
+		&entitle->raised.own, &entitle->used, &entitle->used_own,
+		&entitle->giving, &entitle->giving_own
+	};
 	int64_t    *demand = DecideAlloc(arena, n, sizeof(int64_t));
 	int64_t    *demand_own = DecideAlloc(arena, n, sizeof(int64_t));
-	int32_t		i;
+	int32_t		n_bounds = PREEMPTABLE_BOUNDS * cycle->input->n_tiers;
+	size_t		i;
 
 	DecideAssert(cycle->claims != NULL);
 	DecideAssert(cycle->claims->entitle.depth == NULL);
 	entitle->depth = DecideAlloc(arena, n, sizeof(int32_t));
-	entitle->due = DecideAlloc(arena, n, sizeof(int64_t));
-	entitle->due_own = DecideAlloc(arena, n, sizeof(int64_t));
-	entitle->used = DecideAlloc(arena, n, sizeof(int64_t));
-	entitle->used_own = DecideAlloc(arena, n, sizeof(int64_t));
-	entitle->giving = DecideAlloc(arena, n, sizeof(int64_t));
-	entitle->giving_own = DecideAlloc(arena, n, sizeof(int64_t));
-	entitle->preemptable = DecideAlloc(arena,
-									   2 * (int64_t) cycle->input->n_tiers,
+	entitle->preemptable = DecideAlloc(arena, n_bounds,
 									   sizeof(struct PreemptableBound *));
 	if (demand == NULL || demand_own == NULL || entitle->depth == NULL ||
-		entitle->preemptable == NULL ||
-		entitle->due == NULL || entitle->due_own == NULL ||
-		entitle->used == NULL || entitle->used_own == NULL ||
-		entitle->giving == NULL || entitle->giving_own == NULL)
+		entitle->preemptable == NULL)
 		return false;
-	for (i = 0; i < 2 * cycle->input->n_tiers; i++)
+	for (i = 0; i < sizeof(sums) / sizeof(sums[0]); i++)
+	{
+		*sums[i] = DecideAlloc(arena, n, sizeof(int64_t));
+		if (*sums[i] == NULL)
+			return false;
+		if (n > 0)
+			memset(*sums[i], 0, (size_t) n * sizeof(int64_t));
+	}
+	for (i = 0; i < (size_t) n_bounds; i++)
 		entitle->preemptable[i] = NULL;
+	entitle->raised_for = -1;
+	DecideEntitleRestore(cycle);
 	if (n == 0)
 		return true;
-	memset(demand, 0, size);
-	memset(demand_own, 0, size);
-	memset(entitle->used, 0, size);
-	memset(entitle->used_own, 0, size);
-	memset(entitle->giving, 0, size);
-	memset(entitle->giving_own, 0, size);
+	memset(demand, 0, (size_t) n * sizeof(int64_t));
+	memset(demand_own, 0, (size_t) n * sizeof(int64_t));
+	entitle->capacity = capacity(cycle->input);
 	count(cycle, demand, demand_own);
-	for (i = 0; i < n; i++)
-		entitle->due_own[i] = -1;
-	if (!deal_all(cycle, demand, demand_own))
+	if (!list_sharers(cycle, demand, demand_own))
 		return false;
-	for (i = 0; i < n; i++)
-	{
-		/* no accounts below: all is its own */
-		if (entitle->due_own[i] < 0)
-			entitle->due_own[i] = entitle->due[i];
-	}
-	for (i = 0; i < cycle->result->n_starts; i++)
+	deal_all(cycle, &entitle->asked);
+	for (i = 0; i < (size_t) cycle->result->n_starts; i++)
 	{
 		const DecideStart *start = &cycle->result->starts[i];
 
@@ -377,7 +485,7 @@ DecideEntitleLoad(Cycle *cycle)
 }
 
 /*
- * Change an account's use.
+ * Adds to an account's use.
  */
 void
 DecideEntitleUse(Cycle *cycle, int32_t account, int64_t amount)
@@ -391,8 +499,9 @@ DecideEntitleUse(Cycle *cycle, int32_t account, int64_t amount)
 }
 
 /*
- * An elastic job gives devices in the current search, or keeps them after
- * all.  They count as used until it is told.
+ * Records that an elastic job gives devices in the current search, or with a
+ * negative number that it keeps them after all.  They count as used until it
+ * is told to shrink.
  */
 void
 DecideEntitleShrink(Cycle *cycle, const DecideRunning *running, int32_t gpus)
@@ -407,8 +516,9 @@ DecideEntitleShrink(Cycle *cycle, const DecideRunning *running, int32_t gpus)
 }
 
 /*
- * The largest amount of a chosen victim of an account and all below it (own:
- * of its own jobs) that leaves for an entitlement; 0: there is none.
+ * The largest amount of a chosen victim of an account and all accounts below
+ * it (with own true, of its own jobs) that leaves for an entitlement; 0 if
+ * there is none.
  */
 static int64_t
 victims_largest(const Cycle *cycle, int32_t account, bool own)
@@ -438,11 +548,14 @@ victims_largest(const Cycle *cycle, int32_t account, bool own)
 }
 
 /*
- * Does an account keep its entitlement if it gives this much more?  own: its
- * own jobs only.
+ * Whether an account (with own true, its own jobs) keeps its entitlement if it
+ * gives this much more.  It may lack less than short_of, which is 1 if it may
+ * lack nothing, or any amount if the search is under; in both cases only if it
+ * has more than its entitlement before its largest victim leaves.
  */
 static bool
-keeps(const Cycle *cycle, int32_t account, bool own, int64_t given)
+keeps(const Cycle *cycle, int32_t account, bool own, int64_t given,
+	  int64_t short_of)
 {
 	const Entitle *entitle = &cycle->claims->entitle;
 	int64_t		beyond = own ?
@@ -454,8 +567,10 @@ keeps(const Cycle *cycle, int32_t account, bool own, int64_t given)
 		beyond -= own ? entitle->giving_own[account] :
 			entitle->giving[account];
 
-	if (given <= beyond || !cycle->claims->search.under)
-		return given <= beyond;
+	if (given <= beyond)
+		return true;
+	if (given - beyond >= short_of && !cycle->claims->search.under)
+		return false;
 	if (beyond > 0 && given > 0)
 		return true;
 	largest = victims_largest(cycle, account, own);
@@ -463,65 +578,19 @@ keeps(const Cycle *cycle, int32_t account, bool own, int64_t given)
 }
 
 /*
- * May one account take devices while another gives some?
+ * By how much an account exceeds its entitlement with what it takes: the
+ * largest excess of its own jobs, of the account, and of the accounts above it
+ * below the point where the giver's path joins (all accounts above it if giver
+ * is -1).  The result is negative if it has less.
  */
-bool
-DecideEntitleMay(const Cycle *cycle, int32_t taker, int64_t taken,
-				 int32_t giver, int64_t given)
+static int64_t
+beyond_most(const Cycle *cycle, int32_t taker, int64_t taken, int32_t giver)
 {
 	const DecideAccount *accounts = cycle->input->accounts;
 	const Entitle *entitle = &cycle->claims->entitle;
+	int64_t		most = entitle->used_own[taker] + taken -
+		entitle->due_own[taker];
 
-	DecideAssert(taker >= 0 && taker < cycle->input->n_accounts);
-	DecideAssert(giver >= 0 && giver < cycle->input->n_accounts);
-	DecideAssert(taken >= 0 && given >= 0);
-	if (taker == giver)
-		return false;
-	/* an account's own jobs compete with the accounts below it */
-	if (entitle->used_own[taker] + taken > entitle->due_own[taker] ||
-		!keeps(cycle, giver, true, given))
-		return false;
-	while (taker != giver)
-	{
-		if (taker >= 0 && (giver < 0 ||
-						   entitle->depth[taker] >= entitle->depth[giver]))
-		{
-			if (giver >= 0 && entitle->depth[taker] == entitle->depth[giver])
-			{
-				/* same level: both sides go up */
-				if (!keeps(cycle, giver, false, given))
-					return false;
-				giver = accounts[giver].parent;
-			}
-			if (entitle->used[taker] + taken > entitle->due[taker])
-				return false;
-			taker = accounts[taker].parent;
-		}
-		else
-		{
-			if (!keeps(cycle, giver, false, given))
-				return false;
-			giver = accounts[giver].parent;
-		}
-	}
-	return true;
-}
-
-/*
- * Does an account stay within its entitlement with what it takes, up to where
- * the other's path joins?
- */
-bool
-DecideEntitleWithin(const Cycle *cycle, int32_t taker, int64_t taken,
-					int32_t giver)
-{
-	const DecideAccount *accounts = cycle->input->accounts;
-	const Entitle *entitle = &cycle->claims->entitle;
-
-	DecideAssert(taker >= 0 && taker < cycle->input->n_accounts);
-	DecideAssert(giver < cycle->input->n_accounts);
-	if (entitle->used_own[taker] + taken > entitle->due_own[taker])
-		return false;
 	while (taker >= 0)
 	{
 		int32_t		above = giver;
@@ -530,17 +599,112 @@ DecideEntitleWithin(const Cycle *cycle, int32_t taker, int64_t taken,
 			above = accounts[above].parent;
 		if (above == taker)
 			break;
-		if (entitle->used[taker] + taken > entitle->due[taker])
-			return false;
+		if (entitle->used[taker] + taken - entitle->due[taker] > most)
+			most = entitle->used[taker] + taken - entitle->due[taker];
 		taker = accounts[taker].parent;
+	}
+	return most;
+}
+
+/*
+ * The amount of the current search's account beyond its entitlement, plus that
+ * of a giver below its own, must be less than the result: a device of the
+ * cheapest type, or what the account takes if that is less.  The result is 1
+ * if the account may not round up.
+ */
+static int64_t
+rounds_below(const Cycle *cycle)
+{
+	const Search *search = &cycle->claims->search;
+
+	if (!search->rounding)
+		return 1;
+	return search->amount < DECIDE_WHOLE ? search->amount : DECIDE_WHOLE;
+}
+
+/*
+ * Whether one account may get devices while another gives some.
+ */
+bool
+DecideEntitleMay(const Cycle *cycle, int32_t taker, int64_t taken,
+				 int32_t giver, int64_t given)
+{
+	const DecideAccount *accounts = cycle->input->accounts;
+	const Entitle *entitle = &cycle->claims->entitle;
+	int64_t		short_of = rounds_below(cycle);
+	int64_t		beyond;
+
+	DecideAssert(taker >= 0 && taker < cycle->input->n_accounts);
+	DecideAssert(giver >= 0 && giver < cycle->input->n_accounts);
+	DecideAssert(taken >= 0 && given >= 0);
+	if (taker == giver)
+		return false;
+	beyond = beyond_most(cycle, taker, taken, giver);
+	if (beyond > 0)
+		short_of -= beyond;
+	else
+		short_of = 1;
+	/* an account's own jobs compete with the accounts below it */
+	if (short_of < 1 || !keeps(cycle, giver, true, given, short_of))
+		return false;
+	while (giver >= 0)
+	{
+		int32_t		above = taker;
+
+		while (above >= 0 && entitle->depth[above] > entitle->depth[giver])
+			above = accounts[above].parent;
+		if (above == giver)
+			break;
+		if (!keeps(cycle, giver, false, given, short_of))
+			return false;
+		giver = accounts[giver].parent;
 	}
 	return true;
 }
 
 /*
- * Do all accounts keep their entitlements after all chosen victims have left,
- * and stays the search's job within its own?  Victims that leave for a tier
- * count, too.
+ * Whether an account stays within its entitlement with what it takes, below
+ * the point where the giver's path joins.
+ */
+bool
+DecideEntitleWithin(const Cycle *cycle, int32_t taker, int64_t taken,
+					int32_t giver)
+{
+	DecideAssert(taker >= 0 && taker < cycle->input->n_accounts);
+	DecideAssert(giver < cycle->input->n_accounts);
+	return beyond_most(cycle, taker, taken, giver) <= 0;
+}
+
+/*
+ * Rounds up the entitlement of the current search's account if its job needs
+ * that.  Returns false if it does not.
+ */
+bool
+DecideEntitleRound(Cycle *cycle)
+{
+	Search	   *search = &cycle->claims->search;
+
+	DecideAssert(search->job >= 0 && !search->under);
+	search->rounding = beyond_most(cycle, search->account, search->amount,
+								   -1) > 0;
+	return search->rounding;
+}
+
+/*
+ * The most by which the current search's account may exceed its entitlement,
+ * and a giver may fall below its own.
+ */
+int64_t
+DecideEntitleSlack(const Cycle *cycle)
+{
+	DecideAssert(cycle->claims != NULL);
+	return rounds_below(cycle) - 1;
+}
+
+/*
+ * Whether all accounts keep their entitlements after all chosen victims have
+ * left, and the search's job stays within its own.  Victims that leave for a
+ * tier reduce the use, too.
  */
 bool
 DecideVictimsAllEntitled(const Cycle *cycle)

@@ -3,36 +3,36 @@
  *	  Elastic jobs that grow.
  *
  * After the queue, jobs that have run for the pool's elastic_idle_delay grow
- * up to their quotas.  A job is promised more devices, its own among them, as
- * its topology allows, and told to go on there.  First, accounts below their
- * entitlements take from others.  Then jobs grow into devices that were idle
- * for elastic_idle_delay and are in no claim or reservation.  The order is by
- * tier, then accounts below their entitlements, then start.
+ * up to their quotas.  A job is promised more devices, among them its own, as
+ * its topology allows, and is told to continue there.  First, accounts below
+ * their entitlements get devices of other accounts.  Then jobs grow into
+ * devices that have been idle for elastic_idle_delay and are in no claim or
+ * reservation.  The order is by tier, then accounts below their entitlements,
+ * then start.
  *
- * Elastic jobs grow to their accounts' entitlements, at the expense of
- * accounts with more.
- *
- * A waiting job takes what its account is entitled to.  A running elastic job
+ * A waiting job gets what its account is entitled to.  A running elastic job
  * with less than it asked for does the same, by the same right and from the
- * same jobs: those as important or less.  Other elastic jobs give devices
- * before anybody is evicted.  A tier's right to preempt plays no part.
+ * same jobs: those that are as important or less.  Other elastic jobs give
+ * devices before any job is evicted.  A tier's right to preempt does not
+ * matter here.
  *
- * The job leaves together with its victims, and goes on when all promised
- * devices are free.  A restart costs, so it takes as many devices at once as
- * it can get.  It takes free devices first; if more would not help, it waits
- * until these have been idle long enough.
+ * The job stops together with its victims, and continues when all promised
+ * devices are free.  A restart costs time, so the job gets as many devices at
+ * once as it can.  It uses free devices first; if more would not help, it
+ * waits until these have been idle long enough.
  *
- * Nothing goes back and forth: the account stays within its entitlement, so
- * nobody may take from it.
+ * Nothing is moved back and forth: the account stays within its entitlement,
+ * so no other account may take the devices from it.
  */
 #include <string.h>
 
 #include "decide/preempt/claim_state.h"
 
-#define MOST_GROW	64			/* jobs looked at in a cycle */
+#define MOST_GROW	64			/* most jobs that are examined in a cycle */
 
 /*
- * Is one more device within the entitlement of a running job's account?
+ * Whether one more device would be within the entitlement of a running job's
+ * account.
  */
 static bool
 is_due(const Cycle *cycle, const DecideRunning *running)
@@ -77,7 +77,7 @@ compare_growers(const void *context, int32_t a, int32_t b)
 }
 
 /*
- * Could a running job use more devices?
+ * Whether a running job could use more devices.
  */
 static bool
 may_grow(const DecideInput *input, const DecideRunning *running)
@@ -90,7 +90,7 @@ may_grow(const DecideInput *input, const DecideRunning *running)
 }
 
 /*
- * Was a running job told to leave in this cycle?
+ * Whether a running job was told to leave in this cycle.
  */
 static bool
 is_going(const DecideResult *result, int32_t running)
@@ -106,7 +106,8 @@ is_going(const DecideResult *result, int32_t running)
 }
 
 /*
- * Leave only idle devices free.
+ * Allocates all free devices that are not idle or that are reserved, so that
+ * only idle devices are free.
  */
 static void
 hide_busy(Cycle *cycle)
@@ -132,10 +133,10 @@ hide_busy(Cycle *cycle)
 }
 
 /*
- * Release what a running job has, or take it again.
+ * Releases what a running job has, or with give false undoes this.
  */
 static void
-grower_give(Cycle *cycle, const DecideRunning *running, bool give)
+grower_release(Cycle *cycle, const DecideRunning *running, bool give)
 {
 	int32_t		p;
 
@@ -148,7 +149,7 @@ grower_give(Cycle *cycle, const DecideRunning *running, bool give)
 }
 
 /*
- * The request of a running job for more devices of the same type.
+ * Returns a running job's request for more devices of the same type.
  */
 static DecideRequestClass
 grower_ask(const DecideInput *input, const DecideRunning *running,
@@ -172,8 +173,8 @@ grower_ask(const DecideInput *input, const DecideRunning *running,
 }
 
 /*
- * Keep from others what a running job is promised beside what it has.
- * Devices that it leaves stay taken until it has left.
+ * Keeps from other jobs what a running job is promised in addition to what it
+ * has.  Devices that it leaves stay allocated until it has left.
  */
 static void
 grower_keep(Cycle *cycle, const DecideRunning *running, DecidePart part)
@@ -197,8 +198,8 @@ grower_keep(Cycle *cycle, const DecideRunning *running, DecidePart part)
 }
 
 /*
- * Count more devices for a running job.  In this cycle it neither gives
- * devices nor leaves for others.
+ * Adds more devices of a running job to quotas and entitlements.  In this
+ * cycle the job neither gives devices nor leaves for other jobs.
  */
 static void
 grower_note(Cycle *cycle, int32_t index, int64_t more)
@@ -243,10 +244,10 @@ grower_promise(Cycle *cycle, int32_t index,
 	promise->running = index;
 	promise->why = DECIDE_WHY_GROW;
 	promise->type = running->type;
-	if (!DecideLeaversTell(cycle, at, index, &why))
+	if (!DecideEvictionsAdd(cycle, at, index, &why))
 		return false;
 	claims->n_chosen = 0;
-	grower_give(cycle, running, false);
+	grower_release(cycle, running, false);
 	grower_note(cycle, index, request->min_gpus - running->gpus);
 	promise = &cycle->result->promises[at];
 	for (i = 0; i < promise->n_parts; i++)
@@ -256,11 +257,11 @@ grower_promise(Cycle *cycle, int32_t index,
 }
 
 /*
- * Has the account of a running job more than its entitlement, so that it may
- * give to one that grows?
+ * Whether the account of a running job has more than its entitlement, so that
+ * the job may give devices to one that grows.
  */
 static bool
-might_give(const Cycle *cycle, const DecideRunning *grows,
+may_shrink(const Cycle *cycle, const DecideRunning *grows,
 		   const DecideRunning *gives)
 {
 	const DecideInput *input = cycle->input;
@@ -272,7 +273,7 @@ might_give(const Cycle *cycle, const DecideRunning *grows,
 }
 
 /*
- * Could anybody give devices to a running job?
+ * Whether any job could give devices to a running job.
  */
 static bool
 givers_there(const Cycle *cycle, const DecideRunning *running)
@@ -286,7 +287,7 @@ givers_there(const Cycle *cycle, const DecideRunning *running)
 		const Candidate *candidate = &claims->candidates[i];
 
 		if (!candidate->gone &&
-			might_give(cycle, running, &input->running[candidate->running]))
+			may_shrink(cycle, running, &input->running[candidate->running]))
 			return true;
 	}
 	for (i = 0; i < claims->n_elastics; i++)
@@ -294,14 +295,14 @@ givers_there(const Cycle *cycle, const DecideRunning *running)
 		const Elastic *elastic = &claims->elastics[i];
 
 		if (!elastic->resized && elastic->spare > 0 &&
-			might_give(cycle, running, &input->running[elastic->running]))
+			may_shrink(cycle, running, &input->running[elastic->running]))
 			return true;
 	}
 	return false;
 }
 
 /*
- * What count devices add to what a running job has, in usage's unit.
+ * What count devices add to what a running job has, in the unit of usage.
  */
 static int64_t
 amount_more(const DecideInput *input, const DecideRunning *running,
@@ -312,8 +313,8 @@ amount_more(const DecideInput *input, const DecideRunning *running,
 }
 
 /*
- * Could a running job keep everything it has, apart from what is reserved for
- * others?
+ * Whether a running job could keep all its devices, because none of them is
+ * reserved for another job and its nodes are available.
  */
 static bool
 keeps_own(const Cycle *cycle, const DecideRunning *running)
@@ -334,8 +335,8 @@ keeps_own(const Cycle *cycle, const DecideRunning *running)
 }
 
 /*
- * The most devices, up to most, that keep an account's own jobs within their
- * entitlement.
+ * The most devices, up to most, with which an account's own jobs stay within
+ * their entitlement.
  */
 static int32_t
 most_due(const Cycle *cycle, const DecideRunning *running, int32_t most)
@@ -357,9 +358,10 @@ most_due(const Cycle *cycle, const DecideRunning *running, int32_t most)
 }
 
 /*
- * Find givers so that a running job, its own devices released, has count:
- * first elastic jobs, then victims that leave their accounts their
- * entitlements, then others.  They are then chosen and released.
+ * Finds jobs that give devices so that a running job, whose own devices are
+ * released, has count devices: first elastic jobs, then victims that leave
+ * their accounts their entitlements, then other victims.  They are then chosen
+ * and released.
  */
 static bool
 givers_find(Cycle *cycle, const DecideRunning *running,
@@ -390,9 +392,9 @@ givers_find(Cycle *cycle, const DecideRunning *running,
 }
 
 /*
- * Find givers for as many devices as possible: more than least, up to most.
- * They are then chosen and released, and the request has that count.  False:
- * there are none.
+ * Finds jobs that give devices for as many devices as possible, more than
+ * least and up to most.  They are then chosen and released, and the request
+ * has that number.  Returns false if there are none.
  */
 static bool
 givers_most(Cycle *cycle, const DecideRunning *running,
@@ -402,7 +404,7 @@ givers_most(Cycle *cycle, const DecideRunning *running,
 	int32_t		found = least;
 	int32_t		try = least + 1;
 
-	/* if one more fails, more fail, too */
+	/* if n + 1 devices cannot be freed, no larger number can */
 	while (found < most)
 	{
 		if (givers_find(cycle, running, request, offer, try))
@@ -420,8 +422,8 @@ givers_most(Cycle *cycle, const DecideRunning *running,
 }
 
 /*
- * Let a running job grow at the expense of accounts with more than their
- * entitlement.  False: out of memory.
+ * Lets a running job grow at the expense of accounts with more than their
+ * entitlement.  Returns false if memory runs out.
  */
 static bool
 grow_due(Cycle *cycle, int32_t index)
@@ -446,7 +448,7 @@ grow_due(Cycle *cycle, int32_t index)
 		cycle->passes = INT32_MAX;
 		return true;
 	}
-	grower_give(cycle, running, true);
+	grower_release(cycle, running, true);
 	request.max_gpus = most;
 	least = DecideRangeLargest(cycle, &request, &offer);
 	least = least > running->gpus ? least : running->gpus;
@@ -458,8 +460,8 @@ grow_due(Cycle *cycle, int32_t index)
 	}
 	else
 	{
-		grower_give(cycle, running, false);
-		/* everything released was taken again */
+		grower_release(cycle, running, false);
+		/* all releases were undone */
 		claims->entitle.changes = changes;
 	}
 	cycle->passes = INT32_MAX;
@@ -467,7 +469,8 @@ grow_due(Cycle *cycle, int32_t index)
 }
 
 /*
- * Let a running job grow into free devices.  False: out of memory.
+ * Lets a running job grow into free devices.  Returns false if memory runs
+ * out.
  */
 static bool
 grow_one(Cycle *cycle, int32_t index)
@@ -482,7 +485,7 @@ grow_one(Cycle *cycle, int32_t index)
 	request.max_gpus = DecideQuotaMore(cycle, running);
 	if (request.max_gpus < request.min_gpus)
 		return true;
-	grower_give(cycle, running, true);
+	grower_release(cycle, running, true);
 	count = DecideRangeLargest(cycle, &request, &offer);
 	if (count > 0)
 	{
@@ -491,12 +494,12 @@ grow_one(Cycle *cycle, int32_t index)
 	}
 	if (plan != NULL)
 		return grower_promise(cycle, index, &request, plan);
-	grower_give(cycle, running, false);
+	grower_release(cycle, running, false);
 	return true;
 }
 
 /*
- * List the jobs that may grow, in order.  False: out of memory.
+ * Lists the jobs that may grow, in order.  Returns false if memory runs out.
  */
 static bool
 list_growers(Cycle *cycle, int32_t **order, int32_t *n)
@@ -527,8 +530,8 @@ list_growers(Cycle *cycle, int32_t **order, int32_t *n)
 }
 
 /*
- * Let elastic jobs grow, as the last use of a round's hosts.  False: out of
- * memory.
+ * Lets elastic jobs grow, after everything else in a round.  Returns false if
+ * memory runs out.
  */
 bool
 DecideElasticsGrow(Cycle *cycle)
@@ -540,7 +543,8 @@ DecideElasticsGrow(Cycle *cycle)
 
 	DecideAssert(!cycle->reserving);
 	DecideAssert(cycle->claims != NULL);
-	if (policy->elastic_idle_delay == DECIDE_NEVER)
+	if (policy->elastic_idle_delay == DECIDE_NEVER ||
+		cycle->result->n_evictions >= cycle->input->max_evictions)
 		return true;
 	if (!list_growers(cycle, &order, &n))
 		return false;

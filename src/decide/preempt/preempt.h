@@ -1,6 +1,6 @@
 /*
  * preempt.h
- *	  Devices promised to a job before their holders leave.
+ *	  Claims: devices that are promised to a job before their holders leave.
  */
 #ifndef DECIDE_PREEMPT_H
 #define DECIDE_PREEMPT_H
@@ -12,9 +12,12 @@ extern bool DecideClaimsBegin(Cycle *cycle);
 extern void DecideClaimsStarted(Cycle *cycle, const DecideStart *start);
 extern int32_t DecideReservationYields(const Cycle *cycle, int32_t job,
 									   const DecideReservation *made);
-extern bool DecideClaimBeyond(Cycle *cycle, int32_t job, bool *beyond);
+extern bool DecideClaimBeyond(const Cycle *cycle, int32_t job);
 extern bool DecideClaimTry(Cycle *cycle, int32_t job, bool *made);
 extern bool DecideClaimsEnd(Cycle *cycle);
+
+/* victims.c */
+extern bool DecideClaimsLoad(Cycle *cycle);
 
 /* promise.c */
 extern DecidePromise *DecidePromiseNew(Cycle *cycle);

@@ -1,60 +1,68 @@
 /*
  * preemptable_bound.c
- *	  The most that victims could give, as far as entitlements go.
+ *	  The most that victims could give, as far as entitlements allow.
  *
- * During a search for victims, use only falls.  So a candidate larger than
- * its account's excess over its entitlement, or an ancestor's, stays too
+ * During a search for victims, use only falls.  So a candidate that is larger
+ * than its account's excess over its entitlement, or an ancestor's, stays too
  * large for the whole search.  An account's victims together never exceed its
- * excess; if the search is under, they exceed it by less than the largest of
- * them.  So the most that victims could give to jobs of one tier is added up
- * once, from the bottom of the tree.  What an account may take grows as
- * others of its organisation leave, but by no more than these give.
+ * excess; if the search is under or rounding, they exceed it by less than the
+ * largest of them.  So the most that victims could give to jobs of one tier is
+ * added up once, from the bottom of the tree.  What an account may get grows
+ * as other jobs of its organisation leave, but by no more than these give.
  *
- * Free devices and those of such candidates within one place are the most
- * that any set of them makes room for there.
+ * Free devices plus those of such candidates within one scope are the most
+ * devices for which any set of them makes room there.
  *
  * Most jobs that wait for an entitlement find no victims, or too few.  They
- * are done here without a look at any host.  The sums hold until some usage
- * changes.
+ * are recognised here without examining any host.  The sums remain valid until
+ * some use changes.  They are not computed if no account has more than its
+ * entitlement, which is compared first.
  */
 #include <string.h>
 
 #include "decide/preempt/claim_state.h"
 
-/* Candidates, and the most that they could give. */
-typedef struct Some
+/* Some candidates, and the most that they could give. */
+typedef struct CandidateSums
 {
 	int64_t		amount;
-	int64_t		least;			/* the least of one candidate; INT64_MAX:
-								 * there are none */
-	int64_t		largest;		/* the largest of one candidate */
-	int64_t		rest;			/* whole devices beyond amount */
+	int64_t		least;			/* the smallest amount of one candidate;
+								 * INT64_MAX if there are none */
+	int64_t		largest;		/* the largest amount of one candidate */
+	int64_t		rest;			/* what the whole devices of the candidates
+								 * are beyond amount */
 	int32_t		n;
-} Some;
+} CandidateSums;
 
-/* What could be given to jobs of a tier. */
+/* What candidates could give to jobs of a tier. */
 typedef struct PreemptableBound
 {
-	uint64_t	changes;		/* of usage, when computed */
-	Some	   *own;			/* of an account's own jobs */
-	Some	   *below;			/* of these and the accounts below, */
-	Some	   *all;			/* limited by the account's excess */
-	Some		top;			/* of all organisations */
-	Some		by_tier;		/* of less important tiers, in any account */
-	int32_t    *bring;			/* devices on a host that could be given */
-	int64_t    *most;			/* by type's number and topology: devices in
-								 * one place that are free or could be given */
+	uint64_t	changes;		/* value of Entitle.changes when this was
+								 * computed */
+	int32_t		raised_for;		/* the account whose entitlement was raised,
+								 * or -1 */
+	CandidateSums *own;			/* for each account, its own jobs */
+	CandidateSums *below;		/* for each account, its own jobs and those of
+								 * the accounts below it */
+	CandidateSums *all;			/* the same, limited by the account's excess */
+	CandidateSums top;			/* sum over all organisations */
+	CandidateSums by_tier;		/* candidates of less important tiers, in any
+								 * account */
+	int32_t    *bring;			/* devices on each host that could be given */
+	int64_t    *most;			/* for each type and topology, the most
+								 * devices in one scope that are free or could
+								 * be given */
 } PreemptableBound;
 
 #define TOPOLOGIES	(DECIDE_TOPOLOGY_LEAF + 1)
 
-static const Some none = {0, INT64_MAX, 0, 0, 0};
+static const CandidateSums none = {0, INT64_MAX, 0, 0, 0};
 
 /*
- * Add some candidates to others.
+ * Adds the sums of some candidates to those of others.
  */
 static void
-some_add(Some *sum, const Some *more)
+sums_add(CandidateSums *sum, const CandidateSums *more)
 {
 	sum->amount += more->amount;
 	sum->rest += more->rest;
@@ -66,12 +74,22 @@ some_add(Some *sum, const Some *more)
 }
 
 /*
- * What of some candidates an account with this excess could give.
+ * Whether victims of the current search may leave an account less than its
+ * entitlement.
  */
-static Some
-some_within(const Cycle *cycle, Some some, int64_t beyond)
+static bool
+may_lack(const Cycle *cycle)
 {
-	if (cycle->claims->search.under && beyond > 0)
+	return cycle->claims->search.under || cycle->claims->search.rounding;
+}
+
+/*
+ * The part of some candidates that an account with this excess could give.
+ */
+static CandidateSums
+sums_within(const Cycle *cycle, CandidateSums some, int64_t beyond)
+{
+	if (may_lack(cycle) && beyond > 0)
 		beyond += some.largest - 1;
 	if (some.n == 0 || some.least > beyond)
 		return none;
@@ -98,7 +116,7 @@ compare_depth(const void *context, int32_t a, int32_t b)
 }
 
 /*
- * Allocate the bound of a tier.  NULL: out of memory.
+ * Allocates the bound of a tier.  Returns NULL if memory runs out.
  */
 static PreemptableBound *
 preemptable_alloc(Cycle *cycle, int32_t index)
@@ -124,9 +142,9 @@ preemptable_alloc(Cycle *cycle, int32_t index)
 	if (preemptable == NULL)
 		return NULL;
 	preemptable->changes = UINT64_MAX;
-	preemptable->own = DecideAlloc(arena, n, sizeof(Some));
-	preemptable->below = DecideAlloc(arena, n, sizeof(Some));
-	preemptable->all = DecideAlloc(arena, n, sizeof(Some));
+	preemptable->own = DecideAlloc(arena, n, sizeof(CandidateSums));
+	preemptable->below = DecideAlloc(arena, n, sizeof(CandidateSums));
+	preemptable->all = DecideAlloc(arena, n, sizeof(CandidateSums));
 	preemptable->bring = DecideAlloc(arena, cycle->n_hosts, sizeof(int32_t));
 	preemptable->most = DecideAlloc(arena, (int64_t) cycle->n_types *
 									TOPOLOGIES, sizeof(int64_t));
@@ -139,7 +157,7 @@ preemptable_alloc(Cycle *cycle, int32_t index)
 }
 
 /*
- * Count a candidate's devices as possible gifts.
+ * Adds a candidate's devices to those that could be given on each host.
  */
 static void
 bring_add(const Cycle *cycle, const DecideRunning *running,
@@ -158,8 +176,8 @@ bring_add(const Cycle *cycle, const DecideRunning *running,
 }
 
 /*
- * The most devices, within one place of each kind, that are free or could be
- * given.
+ * Finds the most devices within one scope of each topology that are free or
+ * could be given.
  */
 static void
 most_find(Cycle *cycle, PreemptableBound *preemptable)
@@ -192,7 +210,7 @@ most_find(Cycle *cycle, PreemptableBound *preemptable)
 }
 
 /*
- * List the candidates for a job of the tier, with their accounts.
+ * Adds up the candidates for a job of the tier, for each account.
  */
 static void
 candidates_add(const Cycle *cycle, int32_t tier, PreemptableBound *preemptable)
@@ -208,7 +226,7 @@ candidates_add(const Cycle *cycle, int32_t tier, PreemptableBound *preemptable)
 		const Candidate *candidate = &claims->candidates[i];
 		const DecideRunning *running = &input->running[candidate->running];
 		int32_t		account = running->account;
-		Some		one = {candidate->amount, candidate->amount,
+		CandidateSums one = {candidate->amount, candidate->amount,
 			candidate->amount, 0, 1};
 		int64_t		beyond = entitle->used_own[account] -
 			entitle->due_own[account];
@@ -219,12 +237,12 @@ candidates_add(const Cycle *cycle, int32_t tier, PreemptableBound *preemptable)
 							   DECIDE_WHOLE) - candidate->amount;
 		if (input->tiers[tier].can_preempt &&
 			input->tiers[tier].rank < candidate->rank)
-			some_add(&preemptable->by_tier, &one);
+			sums_add(&preemptable->by_tier, &one);
 		else if (input->policy.reclaim &&
 				 input->tiers[tier].rank <= candidate->rank &&
 				 (candidate->amount <= beyond ||
-				  (claims->search.under && beyond > 0)))
-			some_add(&preemptable->own[account], &one);
+				  (may_lack(cycle) && beyond > 0)))
+			sums_add(&preemptable->own[account], &one);
 		else
 			continue;
 		bring_add(cycle, running, preemptable);
@@ -232,20 +250,25 @@ candidates_add(const Cycle *cycle, int32_t tier, PreemptableBound *preemptable)
 }
 
 /*
- * The bound for jobs of a tier.  NULL: out of memory.
+ * Returns the bound for jobs of a tier.  Returns NULL if memory runs out.
  */
 static const PreemptableBound *
 preemptable_of(Cycle *cycle, int32_t tier)
 {
 	const DecideInput *input = cycle->input;
 	Entitle    *entitle = &cycle->claims->entitle;
-	int32_t		index = 2 * tier + cycle->claims->search.under;
+	const Search *search = &cycle->claims->search;
+	bool		raised = entitle->due != entitle->asked.all;
+	int32_t		raised_for = raised ? entitle->raised_for : -1;
+	int32_t		index = PREEMPTABLE_BOUNDS * tier + 3 * raised +
+		(search->under ? 1 : search->rounding ? 2 : 0);
 	PreemptableBound *preemptable = entitle->preemptable[index];
 	int32_t		i;
 
 	if (preemptable == NULL)
 		preemptable = preemptable_alloc(cycle, index);
-	if (preemptable == NULL || preemptable->changes == entitle->changes)
+	if (preemptable == NULL || (preemptable->changes == entitle->changes &&
+								preemptable->raised_for == raised_for))
 		return preemptable;
 	for (i = 0; i < input->n_accounts; i++)
 		preemptable->own[i] = preemptable->below[i] = none;
@@ -261,25 +284,26 @@ preemptable_of(Cycle *cycle, int32_t tier)
 		int32_t		parent = input->accounts[account].parent;
 
 		preemptable->own[account] =
-			some_within(cycle, preemptable->own[account],
+			sums_within(cycle, preemptable->own[account],
 						entitle->used_own[account] -
 						entitle->due_own[account]);
-		some_add(&preemptable->below[account], &preemptable->own[account]);
+		sums_add(&preemptable->below[account], &preemptable->own[account]);
 		preemptable->all[account] =
-			some_within(cycle, preemptable->below[account],
+			sums_within(cycle, preemptable->below[account],
 						entitle->used[account] - entitle->due[account]);
-		some_add(parent < 0 ? &preemptable->top : &preemptable->below[parent],
+		sums_add(parent < 0 ? &preemptable->top : &preemptable->below[parent],
 				 &preemptable->all[account]);
 	}
 	preemptable->changes = entitle->changes;
+	preemptable->raised_for = raised_for;
 	return preemptable;
 }
 
 /*
- * The most that the search's job could take, going up from its account as far
- * as it may take from outside.
+ * The most that the search's job could get.  It goes up from the job's account
+ * as long as that may get devices from outside.
  */
-static Some
+static CandidateSums
 within_reach(const Cycle *cycle, const PreemptableBound *preemptable)
 {
 	const DecideInput *input = cycle->input;
@@ -287,13 +311,16 @@ within_reach(const Cycle *cycle, const PreemptableBound *preemptable)
 	const Search *search = &cycle->claims->search;
 	int32_t		account = input->jobs[search->job].account;
 	bool		by_tier = preemptable->by_tier.n > 0;
-	Some		sum = preemptable->by_tier;
-	const Some *counted = &preemptable->own[account];
+	CandidateSums sum = preemptable->by_tier;
+	const CandidateSums *counted = &preemptable->own[account];
 
-	/* its own jobs may leave by tier, and then it may take that much more */
+	/*
+	 * jobs of its own account may leave by tier, and then it may get that
+	 * much more
+	 */
 	for (;;)
 	{
-		const Some *here = account < 0 ? &preemptable->top :
+		const CandidateSums *here = account < 0 ? &preemptable->top :
 			&preemptable->below[account];
 
 		sum.amount += here->amount - counted->amount;
@@ -301,7 +328,7 @@ within_reach(const Cycle *cycle, const PreemptableBound *preemptable)
 		sum.n += here->n - counted->n;
 		if (account < 0 ||
 			(!by_tier && entitle->used[account] + search->amount - sum.amount >
-			 entitle->due[account]))
+			 entitle->due[account] + DecideEntitleSlack(cycle)))
 			return sum;
 		counted = &preemptable->all[account];
 		account = input->accounts[account].parent;
@@ -309,8 +336,48 @@ within_reach(const Cycle *cycle, const PreemptableBound *preemptable)
 }
 
 /*
- * Could there be victims for the search?  *might is false only if no set of
- * candidates suffices.  False: out of memory.
+ * Whether some account could give the smallest candidate to the account taker
+ * and keep its entitlement, or has more than its entitlement before it gives.
+ * Then the account has more than its entitlement, and so have those above it,
+ * up to where its path meets the taker's.
+ */
+static bool
+any_account_has_excess(const Cycle *cycle, int32_t taker)
+{
+	const DecideInput *input = cycle->input;
+	const Entitle *entitle = &cycle->claims->entitle;
+	int64_t		more = cycle->claims->least_amount;
+	int32_t		i;
+
+	if (may_lack(cycle) && more > 1)
+		more = 1;
+	for (i = 0; i < input->n_accounts; i++)
+	{
+		int32_t		giver = i;
+		int32_t		shared = taker;
+
+		if (i == taker ||
+			entitle->used_own[i] - entitle->due_own[i] < more)
+			continue;
+		while (giver >= 0 &&
+			   entitle->used[giver] - entitle->due[giver] >= more)
+			giver = input->accounts[giver].parent;
+
+		/*
+		 * the first account above it that has no more must be above the
+		 * taker, too
+		 */
+		while (shared >= 0 && shared != giver)
+			shared = input->accounts[shared].parent;
+		if (shared == giver)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Finds whether there could be victims for the search.  *might is set to false
+ * only if no set of candidates suffices.  Returns false if memory runs out.
  */
 bool
 DecidePreemptableMight(Cycle *cycle, bool *might)
@@ -323,7 +390,8 @@ DecidePreemptableMight(Cycle *cycle, bool *might)
 	const PreemptableBound *preemptable;
 	int64_t		lacking = search->count;
 	bool		due;
-	Some		sum;
+	bool		by_tier;
+	CandidateSums sum;
 	int32_t		i;
 
 	DecideAssert(might != NULL);
@@ -331,11 +399,12 @@ DecidePreemptableMight(Cycle *cycle, bool *might)
 	*might = true;
 	if (search->moving || claims->n_elastics > 0)
 		return true;
-	/* nobody of its own account leaves for an entitlement */
+	/* no job of its own account leaves for an entitlement */
 	due = entitle->used_own[job->account] + search->amount <=
-		entitle->due_own[job->account];
-	*might = due || (tier->can_preempt && claims->n_ranks > 0 &&
-					 tier->rank < claims->ranks[0]);
+		entitle->due_own[job->account] + DecideEntitleSlack(cycle);
+	by_tier = tier->can_preempt && claims->n_ranks > 0 &&
+		tier->rank < claims->ranks[0];
+	*might = by_tier || (due && any_account_has_excess(cycle, job->account));
 	if (!*might)
 		return true;
 	preemptable = preemptable_of(cycle, job->tier);

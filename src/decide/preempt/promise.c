@@ -1,13 +1,13 @@
 /*
  * promise.c
- *	  A new claim: its exact devices, its evictions, its rows in the result.
+ *	  Adds a new claim to the result: its exact devices and its evictions.
  */
 
 #include "decide/preempt/claim_state.h"
 
 /*
- * Plan a job of count devices on the hosts as they are now, on a single one
- * if possible.  NULL: it does not fit, or out of memory.
+ * Plans a job of count devices on the hosts as they are now, on a single host
+ * if possible.  Returns NULL if the job does not fit or memory runs out.
  */
 Plan *
 DecideClaimPlan(Cycle *cycle, const DecideRequestClass *request,
@@ -32,7 +32,7 @@ DecideClaimPlan(Cycle *cycle, const DecideRequestClass *request,
 }
 
 /*
- * Add a promise without parts.  NULL: out of memory.
+ * Adds a promise without parts.  Returns NULL if memory runs out.
  */
 DecidePromise *
 DecidePromiseNew(Cycle *cycle)
@@ -58,7 +58,7 @@ DecidePromiseNew(Cycle *cycle)
 }
 
 /*
- * Add a part to the last promise.
+ * Adds a part to the last promise.  Returns false if memory runs out.
  */
 bool
 DecidePromisePart(Cycle *cycle, const DecidePart *part)
@@ -77,8 +77,8 @@ DecidePromisePart(Cycle *cycle, const DecidePart *part)
 }
 
 /*
- * Add a promise of count devices by a plan, on the hosts as they are now.
- * NULL: out of memory.
+ * Adds a promise of count devices as planned, on the hosts as they are now.
+ * Returns NULL if memory runs out.
  */
 DecidePromise *
 DecidePromiseAdd(Cycle *cycle, const DecideRequestClass *request,
@@ -104,7 +104,7 @@ DecidePromiseAdd(Cycle *cycle, const DecideRequestClass *request,
 }
 
 /*
- * Add an eviction.
+ * Adds an eviction to the result.  Returns false if memory runs out.
  */
 bool
 DecideEvictionAdd(Cycle *cycle, int32_t running, DecideWhy why)
@@ -125,7 +125,8 @@ DecideEvictionAdd(Cycle *cycle, int32_t running, DecideWhy why)
 }
 
 /*
- * Evict the chosen victims; their hosts are again as they are now.
+ * Adds the evictions of the chosen victims, and undoes the release of their
+ * devices.  Returns false if memory runs out.
  */
 bool
 DecideEvictionsAddChosen(Cycle *cycle, DecideWhy *why)

@@ -1,25 +1,26 @@
 /*
  * rescue.c
- *	  Whose checkpoint is promised when many must leave at once.
+ *	  Decides which jobs are promised time to save when many jobs must leave
+ *	  at once.
  *
  * The bandwidth is divided into lanes: as many as can write at the full rate
- * of one job, at least one.  In a lane one job writes after another.  Jobs
- * are tried in order of the loss per second of writing: device-time since the
- * last checkpoint over the time to write.  A job is promised if all promised
- * jobs still end by their deadlines, each taking the lane that is free first,
- * in order of deadlines.
+ * of one job, at least one.  In a lane one job writes after the other.  Jobs
+ * are tried in order of the loss per second of writing: the device time since
+ * the last checkpoint divided by the time to write.  A job gets a promise if
+ * all promised jobs still finish by their deadlines, when they are assigned,
+ * in order of their deadlines, to the lane that is free first.
  *
  * Nodes that leave at once are reported one after the other, and each report
- * makes a new plan.  A promise is firm, and keeps its lane, from the moment
- * its job is told of its turn.  Until then it yields to jobs that would lose
- * more, so the order of reports does not matter.  A job without a promise has
- * its turn after all promised ones: at once if there are none, at its
- * deadline if no time is left.
+ * makes a new plan.  A promise is final, and keeps its lane, from the moment
+ * at which its job is told that its turn has come.  Until then it is given up
+ * for jobs that would lose more, so the order of reports does not matter.  A
+ * job without a promise has its turn after all promised ones: immediately if
+ * there are none, and at its deadline if no time is left.
  *
- * When 8,000 jobs on 1,000 nodes leave in two minutes at 50 to 400 GB/s, this
- * saves 2.7 to 8.8 times as much work as the order of names. All at once save
- * less. Its heap holds instants only; with the heap of queue.c a plan takes
- * 1.45 times as long.
+ * If 8,000 jobs on 1,000 nodes leave within two minutes at 50 to 400 GB/s,
+ * this saves 2.7 to 8.8 times as much work as writing in the order of names,
+ * and letting all jobs write at once saves less than that.  The heap contains
+ * times only; with the heap of queue.c a plan takes 1.45 times as long.
  */
 #include <string.h>
 
@@ -33,23 +34,27 @@ typedef struct Rescue
 	RescueJob  *jobs;
 	int64_t		now;
 	int64_t		bandwidth;
-	int64_t    *time;			/* to write, of each */
+	int64_t    *time;			/* time that each job needs to write, in
+								 * microseconds */
 	int32_t    *order;			/* jobs by deadline */
-	bool	   *in;				/* promised so far, and not told */
+	bool	   *in;				/* jobs that are promised so far and were not
+								 * told of their turn */
 	int32_t		n;
-	int64_t    *begun;			/* until when lanes are taken at first */
+	int64_t    *begun;			/* times until which the lanes are occupied by
+								 * jobs that write already */
 	int32_t		n_lanes;
-	int64_t    *lanes;			/* a heap: when each is free */
+	int64_t    *lanes;			/* heap of the times at which the lanes are
+								 * free */
 } Rescue;
 
 static bool prepare(Rescue *plan, RescueJob *jobs, int32_t n, int64_t now,
 					int64_t bandwidth, const DecideArena *arena);
-static void take_begun(Rescue *plan);
+static void assign_lanes(Rescue *plan);
 static bool has_begun(const RescueJob *job);
 static bool fits(const Rescue *plan, int32_t index);
 static bool lay_out(const Rescue *plan, bool write);
 static void heap_sink(int64_t *heap, int32_t n);
-static void give_turns(Rescue *plan);
+static void set_turns(Rescue *plan);
 static int	by_deadline(const void *context, int32_t a, int32_t b);
 static int	by_loss(const void *context, int32_t a, int32_t b);
 static int	by_name(const RescueJob *a, const RescueJob *b);
@@ -82,12 +87,13 @@ RescuePlan(RescueJob *jobs, int32_t n, int64_t now, int64_t bandwidth,
 			plan.in[wish[i]] = false;
 	}
 	(void) lay_out(&plan, true);
-	give_turns(&plan);
+	set_turns(&plan);
 	return true;
 }
 
 /*
- * The time to write this much, rounded up; INT64_MAX: for ever.
+ * The time in microseconds to write this many bytes, rounded up; INT64_MAX if
+ * it never ends.
  */
 static int64_t
 write_time(int64_t size, int64_t bandwidth)
@@ -100,7 +106,8 @@ write_time(int64_t size, int64_t bandwidth)
 }
 
 /*
- * Allocate scratch memory, and fill the lanes.  False: out of memory.
+ * Allocates working memory, and initialises the lanes.  Returns false if
+ * memory runs out.
  */
 static bool
 prepare(Rescue *plan, RescueJob *jobs, int32_t n, int64_t now,
@@ -127,16 +134,17 @@ prepare(Rescue *plan, RescueJob *jobs, int32_t n, int64_t now,
 	}
 	for (int32_t l = 0; l < plan->n_lanes; l++)
 		plan->begun[l] = now;
-	take_begun(plan);
+	assign_lanes(plan);
 	return true;
 }
 
 /*
- * Take lanes for the jobs that write already.  After the bandwidth was
- * lowered there may be more of them than lanes; lanes are then taken twice.
+ * Assigns lanes to the jobs that write already.  After the bandwidth has been
+ * lowered there may be more such jobs than lanes; some lanes are then assigned
+ * twice.
  */
 static void
-take_begun(Rescue *plan)
+assign_lanes(Rescue *plan)
 {
 	for (int32_t i = 0; i < plan->n; i++)
 	{
@@ -151,7 +159,8 @@ take_begun(Rescue *plan)
 }
 
 /*
- * Was a job promised, and told?  Then that stays.
+ * Whether a job has a promise that is final, because the job was told of its
+ * turn or has saved.
  */
 static bool
 has_begun(const RescueJob *job)
@@ -160,8 +169,8 @@ has_begun(const RescueJob *job)
 }
 
 /*
- * Do all jobs with this one end in time?  If each has a lane of its own, none
- * is in another's way.
+ * Whether all planned jobs, including this one, finish in time.  If there is a
+ * lane for each job, the others need not be considered.
  */
 static bool
 fits(const Rescue *plan, int32_t index)
@@ -173,8 +182,9 @@ fits(const Rescue *plan, int32_t index)
 }
 
 /*
- * Give each planned job its time, by deadline, on the lane that is free
- * first.  False: one would end too late.
+ * Assigns each planned job, in order of deadlines, to the lane that is free
+ * first; with write true, stores the times in the jobs.  Returns false if a
+ * job would finish after its deadline.
  */
 static bool
 lay_out(const Rescue *plan, bool write)
@@ -203,7 +213,7 @@ lay_out(const Rescue *plan, bool write)
 }
 
 /*
- * Restore the heap's order after its first item grew.
+ * Restores the order of a heap after its first item has grown.
  */
 static void
 heap_sink(int64_t *heap, int32_t n)
@@ -228,10 +238,10 @@ heap_sink(int64_t *heap, int32_t n)
 }
 
 /*
- * Give turns to jobs without a promise: after all promised ones.
+ * Sets the turns of jobs without a promise: after all promised ones.
  */
 static void
-give_turns(Rescue *plan)
+set_turns(Rescue *plan)
 {
 	int64_t		last = plan->now;
 

@@ -1,42 +1,49 @@
 /*
  * rescue.h
- *	  Whose checkpoint is promised, and when each job has its turn, when
- *	  many must leave at once and share a write bandwidth.
+ *	  Which jobs are promised time to save a checkpoint, and when each of them
+ *	  has its turn, if many jobs must leave at once and share the bandwidth
+ *	  for writing.
  *
- * Pure like the rest of this directory: integers only, no clock; the same
- * jobs in any order give the same plan.
+ * Like the rest of this directory this uses integers only and no clock; the
+ * same jobs in any order give the same plan.
  */
 #ifndef RESCUE_H
 #define RESCUE_H
 
 #include "decide/decide.h"
 
-#define RESCUE_PER_JOB	INT64_C(1000000000) /* bytes a second that one job can
-											 * write */
+#define RESCUE_PER_JOB	INT64_C(1000000000) /* bytes per second that one job
+											 * can write */
 
 /*
- * An attempt that must leave.  Instants are microseconds.  The three fields
- * at the end are the previous promise, and the new one.
+ * An attempt that must leave.  Times are in microseconds.  The members
+ * promised, starts and ends contain the previous promise at the call of
+ * RescuePlan, and the new one afterwards.
  */
 typedef struct RescueJob
 {
 	const char *org;
 	int64_t		id;
 	int32_t		attempt;
-	int64_t		deadline;		/* it is gone then */
-	int64_t		size;			/* bytes to write; below 0: not known */
-	int64_t		at_risk;		/* device-time since its last checkpoint */
-	bool		saved;			/* it has saved since it was told to leave */
-	bool		notified;		/* it was told that its turn came */
+	int64_t		deadline;		/* time at which its node is gone */
+	int64_t		size;			/* bytes to write, or a negative number if the
+								 * size is not known */
+	int64_t		at_risk;		/* device time since its last checkpoint */
+	bool		saved;			/* it has saved a checkpoint since it was told
+								 * to leave */
+	bool		notified;		/* it was told that its turn has come */
 	bool		promised;
-	int64_t		starts;			/* its turn, promised or not */
-	int64_t		ends;			/* promised: it has saved by then */
+	int64_t		starts;			/* time of its turn, promised or not */
+	int64_t		ends;			/* time by which it has saved, if it is
+								 * promised */
 } RescueJob;
 
 /*
- * Make a new plan at an instant.  bandwidth is what all write together, in
- * bytes a second; 0: unlimited.  Promises that were told, and finished jobs,
- * stay; all others are promised greedily.  False: out of memory.
+ * Makes a new plan at the time now.  bandwidth is the number of bytes per
+ * second that all jobs can write together, or 0 if it is not limited.
+ * Promises of jobs that were told of their turn, and jobs that have saved,
+ * remain as they are; all other jobs are planned greedily.  Returns false if
+ * memory runs out.
  */
 extern bool RescuePlan(RescueJob *jobs, int32_t n, int64_t now,
 					   int64_t bandwidth, const DecideArena *arena);

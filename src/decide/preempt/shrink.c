@@ -1,28 +1,29 @@
 /*
  * shrink.c
- *	  Elastic jobs give devices before anybody is evicted.
+ *	  Elastic jobs give devices before any job is evicted.
  *
- * A running elastic job can give devices, down to its least, to a job ahead
- * of it: of a more important tier, of the same account with an earlier turn,
- * or of an account that may take from its own by entitlement.  Its cpu and
- * memory stay, so a job with cpu or memory on several nodes keeps its
- * devices.
+ * A running elastic job can give devices, down to its minimum, to a job that
+ * goes before it: to one of a more important tier, of the same account with an
+ * earlier turn, or of an account that may get devices of its account by
+ * entitlement.  It keeps its cpu and memory, so a job with cpu or memory on
+ * several nodes gives no devices.
  */
 
 #include "decide/preempt/claim_state.h"
 
 /*
- * How many devices an elastic job gives to another account by entitlement,
- * counted one by one.  Its account never keeps less than its entitlement,
- * beside what its other jobs give.
+ * The number of devices that an elastic job gives to another account by
+ * entitlement.  Its account never keeps less than its entitlement, including
+ * what its other jobs give.
  */
 static int32_t
 spare_by_right(Cycle *cycle, const DecideRunning *running, int32_t spare)
 {
 	bool		under = cycle->claims->search.under;
+	bool		rounding = cycle->claims->search.rounding;
 	int32_t		low = 0;
 
-	cycle->claims->search.under = false;
+	cycle->claims->search.under = cycle->claims->search.rounding = false;
 	cycle->claims->search.shrinking = true;
 	while (low < spare)
 	{
@@ -37,13 +38,15 @@ spare_by_right(Cycle *cycle, const DecideRunning *running, int32_t spare)
 			spare = middle - 1;
 	}
 	cycle->claims->search.under = under;
+	cycle->claims->search.rounding = rounding;
 	cycle->claims->search.shrinking = false;
 	return low;
 }
 
 /*
- * How many devices an elastic job gives to the search's job: none if its own
- * turn would be earlier.  To a growing job it gives only by entitlement.
+ * The number of devices that an elastic job gives to the search's job: 0 if
+ * its own turn would be earlier.  To a job that grows it gives devices only by
+ * entitlement.
  */
 static int32_t
 spare_for(Cycle *cycle, const Elastic *elastic)
@@ -70,7 +73,7 @@ spare_for(Cycle *cycle, const Elastic *elastic)
 }
 
 /*
- * The highest n of some devices, or all.
+ * The highest n devices of a mask, or all if there are fewer.
  */
 static uint64_t
 highest_devices(uint64_t devices, int32_t n)
@@ -81,7 +84,8 @@ highest_devices(uint64_t devices, int32_t n)
 }
 
 /*
- * Release single devices, or take them again; cpu and memory stay.
+ * Releases single devices, or with give false undoes this; cpu and memory stay
+ * allocated.
  */
 static void
 devices_release(Cycle *cycle, int32_t host, uint64_t devices, bool give)
@@ -92,8 +96,8 @@ devices_release(Cycle *cycle, int32_t host, uint64_t devices, bool give)
 }
 
 /*
- * Release what elastic jobs can give on one host, or on all (-1).  Returns
- * the number of devices.
+ * Releases the devices that elastic jobs can give on one host, or on all hosts
+ * (-1).  Returns the number of devices.
  */
 int32_t
 DecideShrinkRelease(Cycle *cycle, int32_t only)
@@ -149,10 +153,11 @@ DecideShrinkRelease(Cycle *cycle, int32_t only)
 }
 
 /*
- * Take some given devices again, or give them back.
+ * Returns devices to the elastic job that gave them (back true), or undoes
+ * this.
  */
 static void
-take(Cycle *cycle, Given *given, uint64_t devices, bool back)
+move_devices(Cycle *cycle, Given *given, uint64_t devices, bool back)
 {
 	ClaimState *claims = cycle->claims;
 	Elastic    *elastic = &claims->elastics[given->elastic];
@@ -170,23 +175,23 @@ take(Cycle *cycle, Given *given, uint64_t devices, bool back)
 }
 
 /*
- * Take all devices again that elastic jobs gave.
+ * Undoes the release of all devices that elastic jobs give.
  */
 void
-DecideShrinkTake(Cycle *cycle)
+DecideShrinkUndo(Cycle *cycle)
 {
 	ClaimState *claims = cycle->claims;
 
 	DecideAssert(cycle->claims != NULL);
 	DecideAssert(cycle->claims->n_given >= 0);
 	for (; claims->n_given > 0; claims->n_given--)
-		take(cycle, &claims->given[claims->n_given - 1],
-			 claims->given[claims->n_given - 1].devices, true);
+		move_devices(cycle, &claims->given[claims->n_given - 1],
+					 claims->given[claims->n_given - 1].devices, true);
 }
 
 /*
- * Return to elastic jobs what the search does not need.  A job that leaves
- * anyway gives all it has.
+ * Returns to elastic jobs the devices that the search does not need.  A job
+ * that is evicted anyway gives all it has.
  */
 void
 DecideShrinkFillBack(Cycle *cycle)
@@ -208,19 +213,20 @@ DecideShrinkFillBack(Cycle *cycle)
 		{
 			uint64_t	device = rest & -rest;
 
-			take(cycle, given, device, true);
+			move_devices(cycle, given, device, true);
 			if (claims->n_ready == 0)
-				take(cycle, given, device, false);
+				move_devices(cycle, given, device, false);
 		}
 	}
 }
 
 /*
- * Promise a running job the devices that it did not give.
+ * Promises a running job the devices that it did not give.  Returns false if
+ * memory runs out.
  */
 static bool
-promise_rest(Cycle *cycle, const Elastic *elastic, int32_t given,
-			 int32_t leader)
+promise_remaining(Cycle *cycle, const Elastic *elastic, int32_t given,
+				  int32_t leader)
 {
 	const DecideInput *input = cycle->input;
 	const DecideRunning *running = &input->running[elastic->running];
@@ -249,11 +255,11 @@ promise_rest(Cycle *cycle, const Elastic *elastic, int32_t given,
 }
 
 /*
- * How many devices an elastic job gives in its entries, from first on; 0 if
- * it leaves as a whole.  *last: the entry after them.
+ * The number of devices that an elastic job gives in its entries, from first
+ * on; 0 if it leaves as a whole.  *last is set to the entry after them.
  */
 static int32_t
-gives(const ClaimState *claims, int32_t first, int32_t *last)
+devices_lost(const ClaimState *claims, int32_t first, int32_t *last)
 {
 	int32_t		e = claims->given[first].elastic;
 	int32_t		candidate = claims->elastics[e].candidate;
@@ -267,12 +273,13 @@ gives(const ClaimState *claims, int32_t first, int32_t *last)
 }
 
 /*
- * Tell the elastic jobs that give devices for a new claim, whose evictions
- * are the last so far, and promise them the rest.  Their hosts are then again
- * as they are now.  False: out of memory.
+ * Adds the evictions of the elastic jobs that give devices for a new claim,
+ * behind the claim's other evictions, and promises them their remaining
+ * devices.  Then undoes the release of the given devices.  Returns false if
+ * memory runs out.
  */
 static bool
-shrinks_tell(Cycle *cycle, int32_t leader)
+shrinks_add(Cycle *cycle, int32_t leader)
 {
 	ClaimState *claims = cycle->claims;
 	int32_t		last;
@@ -283,7 +290,7 @@ shrinks_tell(Cycle *cycle, int32_t leader)
 		Elastic    *elastic = &claims->elastics[claims->given[g].elastic];
 		const DecideRunning *running =
 		&cycle->input->running[elastic->running];
-		int32_t		n = gives(claims, g, &last);
+		int32_t		n = devices_lost(claims, g, &last);
 
 		if (n == 0)
 			continue;
@@ -300,9 +307,9 @@ shrinks_tell(Cycle *cycle, int32_t leader)
 	for (g = 0; g < claims->n_given; g = last)
 	{
 		const Elastic *elastic = &claims->elastics[claims->given[g].elastic];
-		int32_t		n = gives(claims, g, &last);
+		int32_t		n = devices_lost(claims, g, &last);
 
-		if (n > 0 && !promise_rest(cycle, elastic, n, leader))
+		if (n > 0 && !promise_remaining(cycle, elastic, n, leader))
 			return false;
 	}
 	for (g = 0; g < claims->n_given; g++)
@@ -320,12 +327,13 @@ shrinks_tell(Cycle *cycle, int32_t leader)
 }
 
 /*
- * Tell all jobs that leave for a promise: the one that grows (-1: none), the
- * chosen victims, elastic jobs that give devices.  *why: the right by which
- * the last victim leaves, if any.  False: out of memory.
+ * Adds the evictions of all jobs that leave for a promise: the one that grows
+ * (-1 if there is none), the chosen victims, and elastic jobs that give
+ * devices.  *why is set to the right by which the last victim leaves, if there
+ * is one.  Returns false if memory runs out.
  */
 bool
-DecideLeaversTell(Cycle *cycle, int32_t leader, int32_t grows, DecideWhy *why)
+DecideEvictionsAdd(Cycle *cycle, int32_t leader, int32_t grows, DecideWhy *why)
 {
 	ClaimState *claims = cycle->claims;
 
@@ -336,7 +344,7 @@ DecideLeaversTell(Cycle *cycle, int32_t leader, int32_t grows, DecideWhy *why)
 		return false;
 	cycle->result->promises[leader].n_evictions = (grows >= 0) +
 		claims->n_chosen;
-	if (!shrinks_tell(cycle, leader))
+	if (!shrinks_add(cycle, leader))
 		return false;
 	claims->n_given = 0;
 	return true;

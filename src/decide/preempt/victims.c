@@ -1,23 +1,22 @@
 /*
  * victims.c
- *	  Running jobs that could leave, cheapest first.
+ *	  Lists the running jobs that could leave, cheapest first, and releases
+ *	  their devices in a search.
  *
- * A candidate is preemptible, has run for its tier's min_run, and was not
- * told to leave yet.  Tiers and entitlements say for whom it leaves.  The
- * cheapest is of the least important tier, then loses the least work since
- * its last checkpoint, then started last.
+ * A candidate is preemptible, has run for its tier's min_run, and was not told
+ * to leave yet.  Tiers and entitlements decide for which jobs it leaves.  The
+ * cheapest candidate is of the least important tier, then loses the least work
+ * since its last checkpoint, then started last.
  *
- * Room made by candidates.
- *
- * A search releases the devices of candidates, and counts the scopes that
- * then have enough room.
+ * A search releases the devices of candidates, and counts the scopes that then
+ * have enough room.
  */
 #include <string.h>
 
 #include "decide/preempt/claim_state.h"
 
 /*
- * Release all that a candidate has, or take it again.
+ * Releases all that a candidate has, or with give false allocates it again.
  */
 void
 DecideVictimRelease(Cycle *cycle, int32_t index, bool give)
@@ -47,7 +46,7 @@ DecideVictimRelease(Cycle *cycle, int32_t index, bool give)
 }
 
 /*
- * A host's capacity for the search.
+ * A host's capacity for the search's request.
  */
 static int32_t
 capacity_of(const Cycle *cycle, int32_t index)
@@ -58,8 +57,7 @@ capacity_of(const Cycle *cycle, int32_t index)
 	if (!DecideFitAllowed(host, search->request, search->offer))
 		return 0;
 	if (search->whole)
-		return DecideFitCapacity(host, search->request->cpu_milli,
-								 search->request->memory_mib, search->count);
+		return DecideFitGang(host, search->request, search->count);
 	return DecideFitLess(DecideFitKey(cycle, host, search->request,
 									  search->offer,
 									  search->request->min_gpus),
@@ -67,7 +65,8 @@ capacity_of(const Cycle *cycle, int32_t index)
 }
 
 /*
- * Count a host again after it changed.
+ * Computes the capacity of a host and its scope again after the host has
+ * changed.
  */
 void
 DecideSearchUpdate(Cycle *cycle, int32_t host)
@@ -90,10 +89,10 @@ DecideSearchUpdate(Cycle *cycle, int32_t host)
 }
 
 /*
- * The work a running job would lose: device-thousandth-seconds since its last
- * checkpoint.  A job that was evicted before counts an hour more for the first
- * time, and twice as much for each further one: each eviction makes the next
- * one dearer.
+ * The work that a running job would lose: device-thousandth-seconds since its
+ * last checkpoint.  A job that was evicted before counts an hour more after
+ * its first eviction, and twice as much more for each further one, so that
+ * each eviction makes the next one more expensive.
  */
 #define EVICTED_SECONDS	INT64_C(3600)
 
@@ -114,8 +113,9 @@ running_lost(const DecideInput *input, const DecideRunning *running)
 }
 
 /*
- * What it costs to evict a running job for another account's entitlement: what
- * is lost, at most an hour's work, and a restart.
+ * What the eviction of a running job for another account's entitlement costs:
+ * the work lost, at most an hour's, and a restart.  Earlier evictions make it
+ * more expensive.
  */
 static int64_t
 running_price(const DecideInput *input, const DecideRunning *running)
@@ -167,7 +167,7 @@ compare_candidates(const void *context, int32_t a, int32_t b)
 }
 
 /*
- * Is a running job preemptible for capacity now?
+ * Whether a running job may be evicted for capacity now.
  */
 static bool
 may_leave(const DecideInput *input, const DecideRunning *running)
@@ -177,7 +177,7 @@ may_leave(const DecideInput *input, const DecideRunning *running)
 }
 
 /*
- * Compare two running parts by host.
+ * Compares two running parts by host.
  */
 static int
 compare_parts(const void *context, int32_t a, int32_t b)
@@ -191,7 +191,7 @@ compare_parts(const void *context, int32_t a, int32_t b)
 }
 
 /*
- * Could a running job use fewer devices?
+ * Whether a running job could continue with fewer devices.
  */
 bool
 DecideElasticMayShrink(const DecideInput *input,
@@ -217,7 +217,7 @@ DecideElasticMayShrink(const DecideInput *input,
 }
 
 /*
- * Could a running job go on where it is?
+ * Whether a running job could continue on its nodes.
  */
 bool
 DecideElasticStays(const Cycle *cycle, const DecideRunning *running)
@@ -243,7 +243,8 @@ DecideElasticStays(const Cycle *cycle, const DecideRunning *running)
 }
 
 /*
- * List candidates and elastic jobs, in order.
+ * Lists candidates and elastic jobs, in order.  Returns false if memory runs
+ * out.
  */
 static bool
 list_running(Cycle *cycle)
@@ -266,6 +267,8 @@ list_running(Cycle *cycle)
 	if (order == NULL || claims->ranks == NULL || claims->candidates == NULL ||
 		claims->elastics == NULL || claims->by_running == NULL)
 		return false;
+	claims->least_price = INT64_MAX;
+	claims->least_amount = INT64_MAX;
 	for (i = 0; i < input->n_running; i++)
 		order[i] = i;
 	if (!DecideSort(cycle->arena, order, input->n_running,
@@ -279,19 +282,27 @@ list_running(Cycle *cycle)
 		if (may_leave(input, running))
 		{
 			int32_t		rank = input->tiers[running->tier].rank;
+			int64_t		price = running_price(input, running);
+			int64_t		amount = DecideUsage(input, running->type,
+											 running->gpus,
+											 DecideRunningCounted(running));
 
+			if (DecideReclaimable(input, running) &&
+				price < claims->least_price)
+				claims->least_price = price;
 			if (claims->n_ranks == 0 ||
 				claims->ranks[claims->n_ranks - 1] != rank)
 				claims->ranks[claims->n_ranks++] = rank;
+			if (amount < claims->least_amount)
+				claims->least_amount = amount;
 			claims->by_running[order[i]] = claims->n_candidates;
 			claims->candidates[claims->n_candidates++] = (Candidate)
 			{
 				.running = order[i],
 					.rank = rank,
 					.lost = running_lost(input, running),
-					.price = running_price(input, running),
-					.amount = DecideUsage(input, running->type, running->gpus,
-										  DecideRunningCounted(running))
+					.price = price,
+					.amount = amount
 			};
 		}
 		if (!DecideElasticMayShrink(input, running) ||
@@ -314,7 +325,8 @@ list_running(Cycle *cycle)
 }
 
 /*
- * List the candidates' parts by host, cheapest first.
+ * Lists the candidates' parts by host, cheapest first.  Returns false if
+ * memory runs out.
  */
 static bool
 list_holders(Cycle *cycle)
@@ -368,8 +380,8 @@ list_holders(Cycle *cycle)
 }
 
 /*
- * Allocate and list what a search for victims needs, once a cycle.  False:
- * out of memory.
+ * Allocates and fills what a search for victims needs, once a cycle.  Returns
+ * false if memory runs out.
  */
 static bool
 victims_load(Cycle *cycle)
@@ -410,7 +422,8 @@ victims_load(Cycle *cycle)
 }
 
 /*
- * Get ready to make claims, at the first need.  False: out of memory.
+ * Prepares for making claims, when the first job needs one.  Returns false if
+ * memory runs out.
  */
 bool
 DecideClaimsLoad(Cycle *cycle)

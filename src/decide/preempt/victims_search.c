@@ -1,49 +1,49 @@
 /*
  * victims_search.c
- *	  The cheapest running jobs to evict: on one host, or for a gang on
- *	  several.
+ *	  Finds the cheapest running jobs to evict, on one host or, for a gang, on
+ *	  several hosts.
  *
- * The cheapest set of victims on one host.
+ * On one host every set of the host's candidates is tried, the cheapest first.
+ * Sets that cannot be better than the best so far are skipped, because larger
+ * sets only cost more.  With policy reclaim, candidates of the job's own
+ * organisation come first: after they have left, the job may get devices from
+ * other organisations.  If a host has too many candidates to try all sets
+ * (which happens with shares, never with 8 whole devices), the cheapest
+ * candidates are chosen until there is room; then those that are not needed
+ * are spared.
  *
- * Every set of a host's candidates is tried, the cheapest first.  Sets that
- * cannot beat the best so far are skipped: larger sets only cost more.  With
- * reclaim, candidates of the job's own organisation come first: after they
- * leave, it may take from others.  A host with too many candidates for that
- * (shares; never with 8 whole devices) takes the cheapest until there is
- * room, then spares those it does not need.
- *
- * Victims for a gang that no single host can take.
- *
- * Within each place that the topology allows, only the least important tiers
- * needed leave.  Hosts with the most possible capacity are cleared first,
- * then those with the least loss, until the gang has room.  Then unneeded
- * victims are spared, the dearest first.  So a gang gets few hosts, whole.
- * The cheapest place wins; a gang that may be anywhere gets one NVLink
- * domain, or one leaf, if that takes no more important victims.
+ * A gang that does not fit on a single host is treated so: within each scope
+ * that the topology allows, only the least important tiers necessary must
+ * leave.  Hosts with the largest possible capacity are cleared first, then
+ * those with the least loss, until the gang has room.  Then the victims that
+ * are not needed are spared, the most expensive ones first.  So a gang gets
+ * few hosts, and whole ones.  The cheapest scope wins; a gang that may be
+ * placed anywhere gets one NVLink domain, or one leaf, if that needs no more
+ * important victims.
  *
  * If that fails, victims of the gang's own organisation leave first.  Trying
- * sets of victims found nothing more for the msr trace's gangs in pools of 62
- * to 1,213 hosts, and spared 0.5 % of the victims.
+ * all sets of victims found nothing more for the gangs of the msr trace in
+ * pools of 62 to 1,213 hosts, and spared 0.5 % of the victims.
  */
 #include <string.h>
 
 #include "decide/preempt/claim_state.h"
 
-#define HOST_STEPS	4096		/* per host */
+#define HOST_STEPS	4096		/* most candidates that are tried on a host */
 
 typedef struct Descent
 {
 	int32_t		host;
-	int32_t		first;			/* index of its holders */
+	int32_t		first;			/* index of the host's first holder */
 	int32_t		last;
 	int32_t		steps;
-	Cost		cost;			/* of the chosen so far */
+	Cost		cost;			/* cost of the candidates chosen so far */
 	Cost		best;
-	int32_t		best_host;		/* -1: none yet */
+	int32_t		best_host;		/* -1 until a set was found */
 } Descent;
 
 /*
- * May the search's job make a candidate leave, and by what right?
+ * Whether the search's job may make a candidate leave, and by what right.
  */
 static bool
 victim_may(const Cycle *cycle, const Candidate *candidate,
@@ -69,8 +69,9 @@ victim_may(const Cycle *cycle, const Candidate *candidate,
 }
 
 /*
- * May the search's job still take from all chosen victims after one is
- * spared?  The spared one's accounts use its devices again.
+ * Whether the search's job may still get devices from all chosen victims after
+ * one of them has been spared.  The account of the spared one uses its devices
+ * again.
  */
 static bool
 victims_entitled(const Cycle *cycle, int32_t spared)
@@ -93,15 +94,17 @@ victims_entitled(const Cycle *cycle, int32_t spared)
 		if (candidate != NULL && candidate->given &&
 			DecideVictimWhy(cycle, candidate) == DECIDE_WHY_ENTITLEMENT &&
 			!DecideEntitleWithin(cycle, search->account, search->amount,
-								 input->running[candidate->running].account))
+								 input->running[candidate->running].account) &&
+			!DecideEntitleMay(cycle, search->account, search->amount,
+							  input->running[candidate->running].account, 0))
 			return false;
 	}
 	return true;
 }
 
 /*
- * Spare victims that the search does not need, the dearest first; the rest is
- * in order of cost.
+ * Spares victims that the search does not need, the most expensive first.  The
+ * other victims stay in order of cost.
  */
 static void
 victims_fill_back(Cycle *cycle)
@@ -128,7 +131,7 @@ victims_fill_back(Cycle *cycle)
 }
 
 /*
- * The cost of some victims.
+ * The cost of a set of victims.
  */
 static Cost
 victims_cost(const Cycle *cycle, const int32_t *chosen, int32_t n)
@@ -184,7 +187,7 @@ cost_compare(const Cost *a, const Cost *b)
 }
 
 /*
- * Begin to count room within the scopes of a topology, or on single hosts.
+ * Begins to count room within the scopes of a topology, or on single hosts.
  */
 static void
 search_begin(Cycle *cycle, DecideTopology topology, bool single)
@@ -218,7 +221,7 @@ search_begin(Cycle *cycle, DecideTopology topology, bool single)
 }
 
 /*
- * A cost with one more victim.
+ * The cost of a set of victims with one more victim.
  */
 static Cost
 cost_with(const Cycle *cycle, Cost cost, int32_t index)
@@ -235,7 +238,8 @@ cost_with(const Cycle *cycle, Cost cost, int32_t index)
 }
 
 /*
- * Keep the chosen as the best set, if they are.
+ * Keeps the chosen candidates as the best set if they are cheaper than the
+ * best set so far.
  */
 static void
 keep_best_host(Cycle *cycle, Descent *descent)
@@ -255,7 +259,8 @@ keep_best_host(Cycle *cycle, Descent *descent)
 }
 
 /*
- * The pass in which a candidate has its turn: 0 or 1.
+ * The pass in which a candidate is tried: 0 for those of the job's own
+ * organisation, 1 for others.
  */
 static int
 pass_of(const Cycle *cycle, int32_t index)
@@ -270,7 +275,8 @@ pass_of(const Cycle *cycle, int32_t index)
 }
 
 /*
- * Try the sets that contain the chosen, and further candidates from here on.
+ * Tries all sets that contain the chosen candidates and others from the index
+ * from on.
  */
 static void
 descend(Cycle *cycle, Descent *descent, int pass, int32_t from)
@@ -317,8 +323,8 @@ descend(Cycle *cycle, Descent *descent, int pass, int32_t from)
 }
 
 /*
- * Choose the cheapest until there is room, then spare those that are not
- * needed.
+ * Chooses the cheapest candidates until there is room, then spares those that
+ * are not needed.
  */
 static void
 choose_greedily(Cycle *cycle, Descent *descent)
@@ -364,7 +370,7 @@ choose_greedily(Cycle *cycle, Descent *descent)
 }
 
 /*
- * Could a host beat the best so far?
+ * Whether victims on a host could be cheaper than the best so far.
  */
 static bool
 worth_it(const Cycle *cycle, const Descent *descent)
@@ -404,8 +410,8 @@ worth_it(const Cycle *cycle, const Descent *descent)
 }
 
 /*
- * Find the cheapest victims on any single host; they are then chosen and
- * released.  False: there are none.
+ * Finds the cheapest victims on any single host, chooses and releases them.
+ * Returns false if there are none.
  */
 static bool
 victims_on_host(Cycle *cycle)
@@ -434,7 +440,7 @@ victims_on_host(Cycle *cycle)
 		descend(cycle, &descent, 0, descent.first);
 		if (descent.steps <= 0)
 			choose_greedily(cycle, &descent);
-		DecideShrinkTake(cycle);
+		DecideShrinkUndo(cycle);
 	}
 	if (descent.best_host < 0)
 		return false;
@@ -450,10 +456,11 @@ victims_on_host(Cycle *cycle)
 }
 
 #define INDEX_MASK	UINT64_C(0xFFFFFF)
-#define MOST_LOST	UINT32_MAX	/* device-seconds that fit in a key */
+#define MOST_LOST	UINT32_MAX	/* largest number of lost device-seconds in a
+								 * key */
 
 /*
- * Release a candidate if it may leave and its tier is not more important than
+ * Releases a candidate if it may leave and its tier is not more important than
  * rank.
  */
 static void
@@ -470,7 +477,7 @@ clear_of(Cycle *cycle, int32_t index, int32_t rank)
 }
 
 /*
- * Release candidates on a host until there is room.
+ * Releases candidates on a host until there is room.
  */
 static void
 clear_host(Cycle *cycle, int32_t host, int32_t rank)
@@ -484,8 +491,8 @@ clear_host(Cycle *cycle, int32_t host, int32_t rank)
 }
 
 /*
- * The most that a host could take without its candidates, and the key by
- * which hosts are cleared: that, then the loss.
+ * Returns the most devices that a host would have without its candidates.
+ * *key orders the hosts for clearing: by this number, then by the loss.
  */
 static int64_t
 clearing_of(const Cycle *cycle, int32_t host, int32_t rank, uint64_t *key)
@@ -521,10 +528,10 @@ clearing_of(const Cycle *cycle, int32_t host, int32_t rank, uint64_t *key)
 }
 
 /*
- * Take everything released again.
+ * Undoes the release of all chosen candidates.
  */
 static void
-take_back(Cycle *cycle)
+undo_release(Cycle *cycle)
 {
 	ClaimState *claims = cycle->claims;
 
@@ -533,8 +540,8 @@ take_back(Cycle *cycle)
 }
 
 /*
- * Release all candidates of the job's own organisation in a scope: after they
- * leave, it may take more from others.
+ * Releases all candidates of the job's own organisation in a scope: after they
+ * have left, the job may get more from other organisations.
  */
 static void
 clear_own(Cycle *cycle, const Scope *scope, int32_t rank)
@@ -566,8 +573,9 @@ clear_own(Cycle *cycle, const Scope *scope, int32_t rank)
 }
 
 /*
- * Clear the hosts of a scope, those with the most possible capacity first,
- * until there is room, and spare unneeded victims.  False: there is no room.
+ * Clears the hosts of a scope, those with the largest possible capacity first,
+ * until there is room, and spares the victims that are not needed.  Returns
+ * false if there is not enough room.
  */
 static bool
 clear_scope(Cycle *cycle, const Scope *scope, int32_t rank)
@@ -596,8 +604,8 @@ clear_scope(Cycle *cycle, const Scope *scope, int32_t rank)
 }
 
 /*
- * Find victims within a scope, of tiers not more important than rank; they
- * are then chosen and released.  False: there are none, and nothing is
+ * Finds victims within a scope, of tiers not more important than rank, chooses
+ * and releases them.  Returns false if there are none; then nothing is
  * released.
  */
 static bool
@@ -613,18 +621,19 @@ choose_in_scope(Cycle *cycle, const Scope *scope, int32_t rank)
 		return false;
 	if (clear_scope(cycle, scope, rank))
 		return true;
-	take_back(cycle);
+	undo_release(cycle);
 	if (!cycle->input->policy.reclaim || claims->search.moving)
 		return false;
 	clear_own(cycle, scope, rank);
 	if (claims->n_chosen > 0 && clear_scope(cycle, scope, rank))
 		return true;
-	take_back(cycle);
+	undo_release(cycle);
 	return false;
 }
 
 /*
- * Keep the chosen as the best set, if they are.
+ * Keeps the chosen candidates as the best set if they are cheaper than the
+ * best set so far.
  */
 static void
 keep_best(Cycle *cycle, Cost *best, bool *found)
@@ -645,7 +654,7 @@ keep_best(Cycle *cycle, Cost *best, bool *found)
 }
 
 /*
- * Choose the best set, and release it.
+ * Chooses the best set again, and releases it.
  */
 static void
 choose_best(Cycle *cycle)
@@ -662,8 +671,9 @@ choose_best(Cycle *cycle)
 }
 
 /*
- * Over all hosts a gang may need fewer victims than in one scope.  If victims
- * move, fewer of them may leave no place for the rest; then all of them move.
+ * Spares victims that the gang does not need if it may use all hosts instead
+ * of one scope.  If the victims move, the remaining ones may not find places
+ * without the spared one's hosts; then all of them move.
  */
 static void
 spare_within_all(Cycle *cycle)
@@ -675,15 +685,15 @@ spare_within_all(Cycle *cycle)
 	if (claims->search.moving && claims->n_chosen < claims->n_best &&
 		!DecideDefragmentFit(cycle))
 	{
-		take_back(cycle);
+		undo_release(cycle);
 		choose_best(cycle);
 	}
 	DecideShrinkFillBack(cycle);
 }
 
 /*
- * Try the scopes of a topology for cheaper victims than the best so far.
- * only_rank: only of less important tiers.
+ * Searches the scopes of a topology for cheaper victims than the best so far.
+ * With only_rank, only victims of less important tiers replace the best.
  */
 static void
 try_scopes(Cycle *cycle, DecideTopology topology, bool only_rank, Cost *best,
@@ -706,15 +716,15 @@ try_scopes(Cycle *cycle, DecideTopology topology, bool only_rank, Cost *best,
 			if (!choose_in_scope(cycle, &scope, rank))
 				continue;
 			keep_best(cycle, best, found);
-			take_back(cycle);
+			undo_release(cycle);
 			break;
 		}
 	}
 }
 
 /*
- * Find victims for a gang, beside what elastic jobs give; they are then
- * chosen and released.  False: there are none.
+ * Finds victims for a gang in addition to what elastic jobs give, chooses and
+ * releases them.  Returns false if there are none.
  */
 static bool
 victims_of_gang(Cycle *cycle)
@@ -729,13 +739,13 @@ victims_of_gang(Cycle *cycle)
 	(void) DecideShrinkRelease(cycle, -1);
 	if (claims->n_ready > 0)
 	{
-		/* shrinking is enough */
+		/* what elastic jobs give is enough */
 		DecideShrinkFillBack(cycle);
 		return true;
 	}
 	if (claims->search.no_victims)
 	{
-		DecideShrinkTake(cycle);
+		DecideShrinkUndo(cycle);
 		return false;
 	}
 	if (topology == DECIDE_TOPOLOGY_ANY)
@@ -747,7 +757,7 @@ victims_of_gang(Cycle *cycle)
 			   &best, &found);
 	if (!found)
 	{
-		DecideShrinkTake(cycle);
+		DecideShrinkUndo(cycle);
 		return false;
 	}
 	choose_best(cycle);
@@ -756,7 +766,7 @@ victims_of_gang(Cycle *cycle)
 }
 
 /*
- * Begin a search for a request with one offer (NULL:  CPU only).
+ * Begins a search for a request with one offer (NULL for a CPU-only request).
  */
 void
 DecideSearchFor(Cycle *cycle, const DecideRequestClass *request,
@@ -778,12 +788,12 @@ DecideSearchFor(Cycle *cycle, const DecideRequestClass *request,
 	search->above = INT32_MIN;
 	search->budget = INT64_MAX;
 	search->no_victims = search->no_shrinks = false;
-	search->moving = search->under = false;
+	search->moving = search->under = search->rounding = false;
 	cycle->passes = INT32_MAX;
 }
 
 /*
- * Take everything released again, also from elastic jobs.
+ * Undoes all releases of the search, also those of elastic jobs.
  */
 void
 DecideVictimsGiveUp(Cycle *cycle)
@@ -794,12 +804,12 @@ DecideVictimsGiveUp(Cycle *cycle)
 	DecideAssert(cycle->claims->n_chosen >= 0 && cycle->claims->n_given >= 0);
 	while (claims->n_chosen > 0)
 		DecideVictimRelease(cycle, claims->chosen[--claims->n_chosen], false);
-	DecideShrinkTake(cycle);
+	DecideShrinkUndo(cycle);
 }
 
 /*
- * Find victims on one host; or on several, for a gang, if no host can be
- * cleared or only by more important victims.
+ * Finds victims on one host.  For a gang it finds victims on several hosts if
+ * no host can be cleared, or only by evicting more important victims.
  */
 bool
 DecideVictimsFind(Cycle *cycle)
@@ -828,7 +838,7 @@ DecideVictimsFind(Cycle *cycle)
 		if (found || !victims_on_host(cycle))
 			return found;
 	}
-	/* over several hosts fewer may suffice */
+	/* over several hosts fewer victims may be enough */
 	search_begin(cycle, search->request->topology, false);
 	victims_fill_back(cycle);
 	DecideShrinkFillBack(cycle);

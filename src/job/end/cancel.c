@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * cancel.c
- *		Cancelling a job.
+ *		SQL function cancel: cancels a job.
  *
- * A waiting job ends at once, and its hold is released.  A running one must
- * stop; it ends as cancelled, unless its agent reports completion.
+ * A waiting job ends at once, and its hold is released.  A running job must
+ * stop. It ends as cancelled, unless its agent reports that it completed.
  *
- * Locks: request key, job, hold, buckets.  The order to the attempt has its
- * own row, so cancel never waits for an agent's open transaction.
+ * Locks: request key, job, hold, buckets.  The directive to a running attempt
+ * is a row of its own, so cancel never waits for an agent's open transaction.
  *
  *-------------------------------------------------------------------------
  */
@@ -73,9 +73,7 @@ call_cancel(PG_FUNCTION_ARGS)
 	return SqlFinishRow(RequestFinish(&request, row));
 }
 
-/*
- * Cancel a locked job; returns its state after.
- */
+/* Cancels a locked job and returns its new state. */
 static const char *
 cancel_job(Job *job, AuditRow *audit)
 {
@@ -94,9 +92,7 @@ cancel_job(Job *job, AuditRow *audit)
 	return "cancelled";
 }
 
-/*
- * End a job that waits, and give its hold back.
- */
+/* Ends a job that waits, and releases its hold. */
 static void
 end_waiting(Job *job, AuditRow *audit)
 {

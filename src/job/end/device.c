@@ -1,20 +1,20 @@
 /*-------------------------------------------------------------------------
  *
  * device.c
- *		A failed device ends the attempt that has it.
+ *		Ends an attempt when one of its devices fails.
  *
- * It ends on every node, as a gang without a part only waits. The server
- * settles the attempt at the last metered time as node_lost, which is no
- * failure of the job, and queues the job at once. Devices stay fenced until
- * agents report them free. The failed device stays out of service until a
- * heartbeat reports it healthy.
+ * The attempt ends on all its nodes, because a gang that has lost a part would
+ * only wait for it. The server settles the attempt at the last metered time as
+ * node_lost, which does not count as a failure of the job, and requeues the
+ * job at once. Devices stay fenced until agents report them free. The failed
+ * device stays out of service until a heartbeat reports it healthy.
  *
- * The heartbeat that reports the failure settles at once if the job's row is
- * free. Else a directive stops the attempt, and the next heartbeat or
- * check_nodes() settles it.
+ * The heartbeat that reports the failure settles the attempt at once if the
+ * job's row is not locked. Otherwise it writes a directive that stops the
+ * attempt, and the next heartbeat or check_nodes() settles it.
  *
- * Locks: job and attempt, without waiting; then as settlement.c says, for
- * 10 ms each at most.
+ * Locks: job and attempt, without waiting; then as settlement.c says, for at
+ * most 10 ms each.
  *
  *-------------------------------------------------------------------------
  */
@@ -48,18 +48,14 @@ SQL_STATEMENT(broken_tell, SPI_OK_INSERT,
 			  "  AND d.cause = $4)"
 			  " ON CONFLICT (org, job, attempt, cause) DO NOTHING");
 
-/*
- * Live attempts with a device that is not healthy.
- */
+/* Returns the live attempts that have a device that is not healthy. */
 SqlResult
 DevicesBroken(void)
 {
 	return SqlRun(&broken_attempts, NULL);
 }
 
-/*
- * Settle one attempt if it has a failed device.
- */
+/* Settles one attempt if it has a failed device. */
 SweepResult
 DeviceSettle(const char *org, int64 id, int32 number, const void *context)
 {
@@ -84,8 +80,8 @@ DeviceSettle(const char *org, int64 id, int32 number, const void *context)
 }
 
 /*
- * A heartbeat reported a failed device: settle the attempt, or at least stop
- * it on all its nodes.
+ * Settles an attempt after a heartbeat has reported a failed device. If the
+ * attempt's rows are locked, a directive stops it on all its nodes instead.
  */
 void
 DeviceFailed(const Attempt *attempt, const char *node, TimestampTz now)

@@ -1,14 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * forget_usage.c
- *		Removal of old usage rows.
+ *		SQL function forget_usage: removes old usage rows.
  *
- * Usage shows how a bill grew; the bill itself is in the attempt and its
- * entries. So rows of attempts that ended a whole retention ago are removed.
- * Only the instant up to which rows may be missing stays: earlier balances are
- * unknown.
+ * Usage rows show how a bill grew. The bill itself is stored in the attempt
+ * and in its ledger entries, so usage rows are removed once their attempt has
+ * been over for gpucredit.usage_retention. One instant remains stored, up to
+ * which usage rows may be missing: balances as of an earlier instant cannot be
+ * computed.
  *
- * Locks: the chain's, so that only one call works on it; never waits.
+ * Locks: the lock of the chain of seals, so that only one call at a time
+ * removes rows. Never waits.
  *
  *-------------------------------------------------------------------------
  */
@@ -40,7 +42,8 @@ SQL_STATEMENT(horizon_write, SPI_OK_INSERT, "timestamptz",
 			  " WHERE NOT EXISTS (SELECT FROM gpucredit.usage_horizon)");
 
 /*
- * forget_usage(most): how many rows have left.
+ * SQL function forget_usage(most): removes up to `most` rows and returns how
+ * many were removed.
  */
 Datum
 gpucredit_forget_usage(PG_FUNCTION_ARGS)
@@ -50,7 +53,10 @@ gpucredit_forget_usage(PG_FUNCTION_ARGS)
 	TimestampTz before = ClockNow() - kept;
 	uint64		n = 0;
 
-	/* an older snapshot does not see concurrent removals */
+	/*
+	 * Under an older snapshot the call would not see rows that other calls
+	 * have removed since.
+	 */
 	if (kept == 0 || IsolationUsesXactSnapshot())
 		PG_RETURN_INT64(0);
 	SqlConnect();

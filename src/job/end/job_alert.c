@@ -1,16 +1,18 @@
 /*-------------------------------------------------------------------------
  *
  * job_alert.c
- *		Alerts about jobs: one ended badly, or leaves its devices idle.
+ *		Alerts about jobs that ended badly or that leave their devices
+ *		idle.
  *
- * The call that settles an attempt raises the alert, in its transaction.
- * Neither a repeated settle nor a late finish raises one. The heartbeat that
- * finds an attempt idle for gpucredit.progress_timeout raises that alert, and
- * counts again from there. An account gets at most gpucredit.job_alerts an
- * hour: each takes one of the hour's numbers
- * (gpucredit_internal.raise_job_alert()).
+ * The call that settles an attempt raises the alert in its own transaction.
+ * Neither a repeated settle nor a late report of the end raises one. The
+ * heartbeat that finds an attempt idle for gpucredit.progress_timeout raises
+ * that alert, and the idle time then counts from zero. An account gets at most
+ * gpucredit.job_alerts alerts an hour. To enforce this, each alert claims one
+ * of the numbers of the hour (gpucredit_internal.raise_job_alert()).
  *
- * Locks: none that is waited for.  AlertIdle(): the attempt is locked.
+ * Locks: none that a call waits for.  The caller of AlertIdle() has locked the
+ * attempt.
  *
  *-------------------------------------------------------------------------
  */
@@ -21,7 +23,7 @@
 #include "util/sql.h"
 #include "job/end/job_alert.h"
 
-/* a notification has room for 8,000 bytes */
+/* The advice is cut, because a notification has room for only 8,000 bytes. */
 #define ADVICE_CHARS	"1000"
 
 SQL_STATEMENT(ended_alert, SPI_OK_SELECT,
@@ -73,8 +75,9 @@ AlertEnded(const Job *job, const Attempt *attempt,
 }
 
 /*
- * The alert's text; NULL: no alert.  A retried failure needs none, and the
- * caller of cancel knows.
+ * Returns the reason that the alert states, or NULL if there is nothing to
+ * alert about.  A failure that is retried needs no alert, and whoever cancels
+ * a job knows of its end.
  */
 static const char *
 what_happened(const Attempt *attempt, const Settlement *settlement)
@@ -97,8 +100,8 @@ what_happened(const Attempt *attempt, const Settlement *settlement)
 }
 
 /*
- * Alert a job's owner if its agent reports near-idle devices for
- * gpucredit.progress_timeout, whatever the progress.
+ * Alerts a job's owner if the agent has reported devices that are almost idle
+ * for gpucredit.progress_timeout, even if the job reports progress.
  */
 void
 AlertIdle(Attempt *attempt, TimestampTz now)

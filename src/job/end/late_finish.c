@@ -1,25 +1,28 @@
 /*-------------------------------------------------------------------------
  *
  * late_finish.c
- *		What is billed of an attempt after it ended.
+ *		Bills an attempt for time after its end, and completes a job whose
+ *		attempt turns out to have completed.
  *
- * The server may have ended a silent attempt and queued its job again. If the
- * agent then reports that the attempt completed, and no other attempt has
- * begun, the job ends as completed. It leaves the queue, its new hold is
- * released, and the attempt is billed for what it ran. Once another attempt
- * has begun, the settlement stands.
+ * The server may have ended a silent attempt and requeued its job. If the
+ * agent then reports that the attempt completed, and no other attempt of the
+ * job has begun, the job ends as completed: it leaves the queue, its new hold
+ * is released, and the attempt is billed for the time that it ran. If another
+ * attempt has begun, the settlement is not changed.
  *
- * An owner may have ended an attempt whose process ran until its agent
- * noticed, or the server one that its agent could not stop. The settlement
- * stands, and the time after it is billed: nobody else could use the devices.
- * Time for which a silent agent or a lost node kept them is not.
+ * An owner may have ended an attempt whose process ran on until its agent
+ * noticed, or the server may have ended one that its agent could not stop.
+ * Then the settlement's outcome stands, and the time after it is billed,
+ * because nobody else could use the devices. If a silent agent or a lost node
+ * kept the devices, that time is not billed.
  *
- * All these bills go into the attempt's old hold: it is opened again, the
- * difference is drawn and spent, and it is closed. This happens once for an
- * attempt, for the agent's first report.
+ * All these bills are paid from the attempt's old hold: it is opened again,
+ * the difference is drawn and spent, and the hold is closed. This happens once
+ * for an attempt, at the agent's first report.
  *
- * Locks: job and attempt are locked; the attempt's hold, the job's new one,
- * budgets, buckets in burn order; the job's claim.
+ * Locks: the caller has locked the job and the attempt. Then the attempt's
+ * hold, the job's new hold, budgets, buckets in burn order, and the job's
+ * claim.
  *
  *-------------------------------------------------------------------------
  */
@@ -63,8 +66,9 @@ static void audit_late(const Job *job, const Attempt *attempt,
 					   const Returned *unused);
 
 /*
- * An agent settles a locked attempt that is over.  False: it changes nothing.
- * Else *stored is the settlement as it now is.
+ * Handles an agent's report of the end of a locked attempt that has already
+ * ended.  Returns false if the report changes nothing. Otherwise stores the
+ * changed settlement in *stored.
  */
 bool
 LateFinish(Job *job, Attempt *attempt, const Settlement *reported,
@@ -97,8 +101,8 @@ LateFinish(Job *job, Attempt *attempt, const Settlement *reported,
 }
 
 /*
- * Bill an attempt for as long as it has had its devices now. Before, it was for
- * so long.
+ * Bills an attempt for the time for which it has had its devices by now. It
+ * was billed for the time `before` when it was settled.
  */
 static void
 bill_late(Job *job, Attempt *attempt, const Settlement *reported,
@@ -132,8 +136,8 @@ bill_late(Job *job, Attempt *attempt, const Settlement *reported,
 }
 
 /*
- * Whether its agent ended it. Else *pays: whether its owner pays for the time
- * after its end.
+ * Whether the attempt's agent had already ended it. If not, *pays is set to
+ * whether the owner pays for the time after the end.
  */
 static bool
 ended_by_agent(const Attempt *attempt, bool *pays)
@@ -151,9 +155,10 @@ ended_by_agent(const Attempt *attempt, bool *pays)
 }
 
 /*
- * Release the job's hold for the run it does not need, and bill what the
- * attempt owes. If the job is complete, nothing was lost: what was refunded for
- * lost work is billed again. Else that refund stands.
+ * Releases the hold of the job's next attempt if no next attempt is needed,
+ * and bills what the attempt owes. If the job is complete, no work was lost,
+ * so what was refunded for lost work is billed again. Otherwise that refund
+ * stands.
  */
 static void
 move_money(Job *job, Attempt *attempt, bool finishes, Settlement *stored,
@@ -199,7 +204,8 @@ move_money(Job *job, Attempt *attempt, bool finishes, Settlement *stored,
 }
 
 /*
- * Store the new settlement, and what this call added.
+ * Stores the new settlement, and the time and the uncollected amount that this
+ * call added.
  */
 static void
 write_attempt(const Attempt *attempt, const Settlement *reported,
@@ -223,9 +229,7 @@ write_attempt(const Attempt *attempt, const Settlement *reported,
 		   "An attempt is missing.");
 }
 
-/*
- * Audit the sums before and after.
- */
+/* Audits the change of the settlement, with the sums before and after. */
 static void
 audit_late(const Job *job, const Attempt *attempt, const Settlement *reported,
 		   const Settlement *stored, bool finishes, Credits before,

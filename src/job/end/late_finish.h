@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * late_finish.h
- *		An agent's word on an attempt that ended without it.
+ *		Bills an attempt again if its agent reports the end after the
+ *		attempt was ended without it.
  *
  *-------------------------------------------------------------------------
  */

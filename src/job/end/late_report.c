@@ -1,13 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * late_report.c
- *		Claims about an attempt after its settlement.
+ *		Logs what agents claim about an attempt after its settlement.
  *
- * The settlement stands, and the claim is never billed; the audit log keeps it
- * as evidence. Repeats add nothing: a finish is logged once for what it
- * claims, heartbeats once in each gpucredit.usage_interval. A claim of
- * completion is news whatever heartbeats claimed before. Twins at the same
- * time take turns by the attempt's row, so one sees the other's row.
+ * The settlement stands, and the claim is never billed. The audit log keeps it
+ * as evidence. Repeats are not logged: the end of a run is logged only if it
+ * claims more than was logged before, and heartbeats once in each
+ * gpucredit.usage_interval. A claim that the attempt completed is logged even
+ * if heartbeats have claimed as much time before. Calls that make the same
+ * claim at the same time lock the attempt's row one after the other, so the
+ * later one sees the audit row of the earlier one.
  *
  * Locks: attempt.
  *
@@ -39,12 +41,13 @@ SQL_STATEMENT(late_report_turn_free, SPI_OK_SELECT, "text, bigint, int",
 			  TURN " SKIP LOCKED");
 
 static bool is_news(const Attempt *attempt, int64 above, bool completed);
-static bool take_turn(const Attempt *attempt, bool wait);
+static bool lock_attempt(const Attempt *attempt, bool wait);
 
 /*
- * Log a claim about an attempt that is over, if it is more than was billed, or
- * says that it completed. outcome NULL: a heartbeat. wait = false: if another
- * transaction has the attempt, log nothing; a running agent repeats its claim.
+ * Logs a claim about an attempt that has ended, if it claims more time than
+ * was billed, or that the attempt completed. outcome is NULL for a heartbeat.
+ * If wait is false and another transaction has locked the attempt, nothing is
+ * logged, as an agent repeats its claim while the processes run.
  */
 void
 AttemptLateReport(const Attempt *attempt, const char *operation,
@@ -59,7 +62,11 @@ AttemptLateReport(const Attempt *attempt, const char *operation,
 		strcmp(attempt->outcome, "completed") != 0;
 
 	claimed = AttemptHad(attempt, Max(claimed, 0));
-	/* the bill was cut to the time that passed, and that was audited then */
+
+	/*
+	 * The settlement had cut the bill to the time that passed, and audited
+	 * that.
+	 */
 	if (claimed > attempt->elapsed &&
 		attempt->elapsed >= attempt->ended_at - attempt->started_at)
 		claimed = attempt->elapsed;
@@ -67,7 +74,7 @@ AttemptLateReport(const Attempt *attempt, const char *operation,
 		return;
 
 	above = outcome != NULL ? claimed - 1 : claimed - SettingUsageInterval();
-	if (!is_news(attempt, above, completed) || !take_turn(attempt, wait) ||
+	if (!is_news(attempt, above, completed) || !lock_attempt(attempt, wait) ||
 		!is_news(attempt, above, completed))
 		return;
 
@@ -84,7 +91,8 @@ AttemptLateReport(const Attempt *attempt, const char *operation,
 }
 
 /*
- * Is the claim new: more than was claimed before, or the first of completion?
+ * Whether the claim is new: it claims more time than any claim before, or is
+ * the first one of completion.
  */
 static bool
 is_news(const Attempt *attempt, int64 above, bool completed)
@@ -95,10 +103,11 @@ is_news(const Attempt *attempt, int64 above, bool completed)
 }
 
 /*
- * Lock the attempt.  False: another transaction has it, and wait was false.
+ * Locks the attempt.  Returns false if wait is false and another transaction
+ * has locked it.
  */
 static bool
-take_turn(const Attempt *attempt, bool wait)
+lock_attempt(const Attempt *attempt, bool wait)
 {
 	return SqlRun(wait ? &late_report_turn : &late_report_turn_free,
 				  VALUES(ATTEMPT_KEY(attempt))).n > 0;

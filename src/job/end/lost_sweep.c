@@ -1,27 +1,32 @@
 /*-------------------------------------------------------------------------
  *
  * lost_sweep.c
- *		reap_holds, check_nodes: ends that no agent reported.
+ *		SQL functions reap_holds and check_nodes: end what no agent has
+ *		reported the end of.
  *
  * A hold past its ttl is released. A job that waits for credit is queued if
- * there is some (fund.c). An attempt is settled at the last metered time if
- * its agent or node fell silent, its node was reclaimed, its device failed
- * (device.c), or it is overdue. Fencing finds out when its devices are free.
+ * there is enough credit (fund.c). An attempt is settled at the last metered
+ * time if its agent or its node is silent, its node was reclaimed, its device
+ * failed (device.c), or it is overdue. Its devices stay fenced until an agent
+ * reports them free.
  *
- * Silence counts from the last sign of life, never from before the server came
- * up: while it was down nobody could be heard, or report an end. So
- * gpucredit.stop_grace counts from that instant, too. No result depends on
- * either function having run.
+ * Silence counts from the last sign of life, but at the earliest from when the
+ * server came up: while the server was down it could receive no heartbeat and
+ * no report of an end. For the same reason gpucredit.stop_grace counts from
+ * that instant at the earliest. No result depends on either function having
+ * run at a given time.
  *
- * An attempt is overdue if its agent had gpucredit.stop_grace to stop it, for
- * any reason, and did not report an end. The outcome is timeout past the wall
- * limit by the server's clock, failed if stuck, and a lost part's own. It is
- * preempted or resized after a directive to leave, cancelled if cancelled, and
- * preempted without funds. So a silent, broken or lying agent keeps a job no
- * longer than another; its devices are fenced.
+ * An attempt is overdue if it had to stop, for any reason, at least
+ * gpucredit.stop_grace ago and its agent has not reported its end. Its outcome
+ * is timeout if it is past the wall limit by the server's clock, failed if it
+ * is stuck, the outcome of the lost part if a part was lost, preempted or
+ * resized if a directive ordered it to leave, cancelled if the job was
+ * cancelled, and preempted if its credit does not suffice. So a silent, broken
+ * or lying agent cannot keep a job any longer than another agent. The devices
+ * are fenced.
  *
  * Locks: job and attempt, without waiting; then as settlement.c and
- * dead_holds.c say, for 10 ms each at most (see sweep.c); last as fund.c says.
+ * dead_holds.c say, for at most 10 ms each (see sweep.c); last as fund.c says.
  *
  *-------------------------------------------------------------------------
  */
@@ -45,17 +50,23 @@
 API_FUNCTION(gpucredit_reap_holds, reap_holds);
 API_FUNCTION(gpucredit_check_nodes, check_nodes);
 
-/* Attempts and nodes not heard of since then are silent; DT_NOBEGIN: none. */
+/*
+ * Instants by which a sweep decides what is silent: attempts and nodes whose
+ * last sign of life is not later. With DT_NOBEGIN none are silent.
+ */
 typedef struct Silence
 {
 	TimestampTz up;				/* when the server came up */
 	TimestampTz attempts;
 	TimestampTz nodes;
-	bool		reachable;		/* attempts that had to stop had time to
-								 * report it */
+	bool		reachable;		/* whether attempts that had to stop had time
+								 * to report it since the server came up */
 } Silence;
 
-/* How many attempts were settled, and which are silent. */
+/*
+ * The context of settle_overdue(): when attempts are silent, and how many
+ * silent and how many other overdue attempts were settled.
+ */
 typedef struct Overdue
 {
 	Silence		since;
@@ -63,7 +74,10 @@ typedef struct Overdue
 	int64		unstopped;
 } Overdue;
 
-/* Attempts left on nodes that are gone, and how they end. */
+/*
+ * A query for attempts that are left on nodes that are gone, and how these
+ * attempts end.
+ */
 typedef struct Leftover
 {
 	SqlStatement *nodes;
@@ -72,7 +86,10 @@ typedef struct Leftover
 	const char *reason;
 } Leftover;
 
-/* "walwriter" starts when recovery, or the server's start, has ended. */
+/*
+ * The process "walwriter" starts when the server's start or its recovery has
+ * finished.
+ */
 SQL_STATEMENT(up_since, SPI_OK_SELECT, "",
 			  "SELECT GREATEST(pg_catalog.pg_postmaster_start_time(),"
 			  " (SELECT pg_catalog.max(s.backend_start)"
@@ -102,7 +119,7 @@ SQL_STATEMENT(is_lost, SPI_OK_SELECT, "text, bigint, int, timestamptz",
 SQL_STATEMENT(is_gone, SPI_OK_SELECT, "text, bigint, int, timestamptz",
 			  ATTEMPT_IS_ON("n.reclaim_at <= $4"));
 
-/* nodes whose attempts were just lost */
+/* Nodes that are silent and whose attempts have just been settled. */
 SQL_STATEMENT(lost_nodes, SPI_OK_SELECT, "timestamptz, timestamptz",
 			  "SELECT n.pool, n.node, n.heard_at, pg_catalog.count(*)"
 			  " FROM gpucredit.node n JOIN gpucredit.attempt_gpu g"
@@ -194,7 +211,8 @@ call_check_nodes(PG_FUNCTION_ARGS)
 }
 
 /*
- * Log the lost nodes with their attempts, and write an event for each.
+ * Logs the lost nodes whose attempts were settled, and writes an event for
+ * each node.
  */
 static void
 log_lost(TimestampTz silent, TimestampTz now)
@@ -223,9 +241,9 @@ log_lost(TimestampTz silent, TimestampTz now)
 }
 
 /*
- * Since when unheard attempts and nodes count as silent. Nobody could be
- * heard, or report an end, before the server came up. A frozen clock is a
- * simulation, where that instant means nothing.
+ * Computes since when attempts and nodes must have been heard to count as
+ * alive. Nothing could be heard before the server came up. A frozen clock is a
+ * simulation, where the server's start means nothing.
  */
 static Silence
 silence(void)
@@ -243,8 +261,9 @@ silence(void)
 }
 
 /*
- * The instant before which a last sign of life is too old, if the server has
- * been up for so long.
+ * Returns the instant since which something must have been heard of to be
+ * alive. Returns DT_NOBEGIN if silence does not count or the server has not
+ * been up for the whole time.
  */
 static TimestampTz
 silent_since(TimestampTz now, TimestampTz up, int64 lost)
@@ -254,9 +273,7 @@ silent_since(TimestampTz now, TimestampTz up, int64 lost)
 	return lost == 0 || up > since ? DT_NOBEGIN : since;
 }
 
-/*
- * Run a query of one parameter, an instant.
- */
+/* Runs a query that has one parameter, an instant. */
 static SqlResult
 run_at(SqlStatement *statement, TimestampTz at)
 {
@@ -264,7 +281,8 @@ run_at(SqlStatement *statement, TimestampTz at)
 }
 
 /*
- * Is any node of an attempt one of those, as of an instant?
+ * Whether the query `nodes` finds one of the attempt's nodes, as of an
+ * instant.
  */
 static bool
 is_on(SqlStatement *nodes, const char *org, int64 job, int32 number,
@@ -277,18 +295,14 @@ is_on(SqlStatement *nodes, const char *org, int64 job, int32 number,
 								 Int4Value(number), TimeValue(at))), 0, 1);
 }
 
-/*
- * Release one hold past its ttl.
- */
+/* Releases one hold past its ttl. */
 static SweepResult
 release_hold(const char *org, int64 id, int32 number, const void *context)
 {
 	return HoldReap(org, id, false) ? SWEEP_DONE : SWEEP_BUSY;
 }
 
-/*
- * Settle one attempt with a lost or reclaimed node.
- */
+/* Settles one attempt that has a lost or reclaimed node. */
 static SweepResult
 settle_leftover(const char *org, int64 id, int32 number, const void *context)
 {
@@ -307,9 +321,7 @@ settle_leftover(const char *org, int64 id, int32 number, const void *context)
 	return SWEEP_DONE;
 }
 
-/*
- * A row of the result.
- */
+/* Returns one row of the result. */
 static void
 put_task(FunctionCallInfo fcinfo, const char *task, int64 affected)
 {
@@ -317,9 +329,7 @@ put_task(FunctionCallInfo fcinfo, const char *task, int64 affected)
 		   VALUES(TextValue(task), Int8Value(affected)));
 }
 
-/*
- * Settle attempts that are silent, or had to stop.
- */
+/* Settles attempts that are silent, and attempts that did not stop in time. */
 static void
 settle_watched(Sweep *sweep, Overdue *overdue)
 {
@@ -339,9 +349,7 @@ settle_watched(Sweep *sweep, Overdue *overdue)
 		(void) SweepRun(sweep, WatchDirected(&rule), settle_overdue, overdue);
 }
 
-/*
- * Settle one attempt if it is silent, or had to stop.
- */
+/* Settles one attempt if it is silent or did not stop in time. */
 static SweepResult
 settle_overdue(const char *org, int64 id, int32 number, const void *context)
 {
@@ -362,9 +370,7 @@ settle_overdue(const char *org, int64 id, int32 number, const void *context)
 	return SWEEP_DONE;
 }
 
-/*
- * Settle a locked attempt, unless it was heard of.
- */
+/* Settles a locked attempt if it is silent. Returns whether it did. */
 static bool
 settle_silent(Job *job, Attempt *attempt, const Silence *since)
 {
@@ -394,8 +400,8 @@ settle_silent(Job *job, Attempt *attempt, const Silence *since)
 }
 
 /*
- * Whether nothing is left of the attempt but what its script started on other
- * nodes.
+ * Whether the script of the attempt has completed, so that only processes that
+ * the script started on other nodes can be left.
  */
 static bool
 script_completed(const Attempt *attempt)
@@ -408,7 +414,8 @@ script_completed(const Attempt *attempt)
 }
 
 /*
- * Settle a locked attempt, if it had gpucredit.stop_grace to stop.
+ * Settles a locked attempt if it has had to stop for at least
+ * gpucredit.stop_grace. Returns whether it did.
  */
 static bool
 settle_unstopped(Job *job, Attempt *attempt)

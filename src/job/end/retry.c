@@ -1,17 +1,18 @@
 /*-------------------------------------------------------------------------
  *
  * retry.c
- *		Retry rules: is a failed attempt tried again?
+ *		Retry rules: decide whether a failed attempt is tried again.
  *
- * The rules are the built-in ones, and the operator's over them. The message
- * comes from the job's own output, so what is matched is bounded
- * (MESSAGE_CHARS), and so are patterns: PATTERN_BYTES at most, without back
- * references, so matching takes linear time.
+ * The operator's rules and the built-in ones are tried in one order. The
+ * message comes from the job's own output, so the length of the matched text
+ * is bounded (MESSAGE_CHARS). Patterns are bounded as well: they have
+ * PATTERN_BYTES at most and no back references, so matching takes linear time.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "audit/audit.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
@@ -35,8 +36,31 @@ API_FUNCTION(gpucredit_set_retry_rule, set_retry_rule);
 static const char *const classes[] = {"transient", "permanent"};
 static const char *const failures[] = {"failed", "out_of_memory"};
 
+/*
+ * The last match of this backend, in the present statement of the transaction
+ * `xid`.  A sweep settles thousands of attempts that end alike, and matching
+ * the patterns takes a tenth of a settlement's time.  A transaction that
+ * changed the rules keeps no match.
+ */
+typedef struct LastMatch
+{
+	FullTransactionId xid;
+	TimestampTz statement;
+	Outcome		outcome;
+	bool		has_exit_code;
+	int32		exit_code;
+	char		message[64];	/* a match of a longer message is not kept */
+	RetryRule	rule;			/* allocated in the transaction's memory */
+} LastMatch;
+
+static LastMatch last;
+static FullTransactionId changed_rules;
+
+/* Returns the first rule in order of priority and name that matches. */
 SQL_STATEMENT(rule_match, SPI_OK_SELECT, "text, int, text",
-			  "SELECT r.rule, r.class, r.advice FROM gpucredit.retry_rule r"
+			  "SELECT r.rule, r.class, r.advice FROM (SELECT o.*"
+			  "  FROM gpucredit.retry_rule o"
+			  "  ORDER BY o.priority, o.rule OFFSET 0) r"
 			  " WHERE (r.outcome IS NULL OR r.outcome = $1)"
 			  " AND (r.exit_codes IS NULL OR r.exit_codes @> $2)"
 			  " AND (r.message IS NULL OR pg_catalog.left($3, "
@@ -59,36 +83,84 @@ SQL_STATEMENT(rule_upsert, SPI_OK_INSERT,
 SQL_STATEMENT(rule_delete, SPI_OK_DELETE, "text",
 			  "DELETE FROM gpucredit.retry_rule_custom r WHERE r.rule = $1");
 
+static bool is_last(const Settlement *settlement);
+static void keep_match(const Settlement *settlement, const RetryRule *rule);
 static void check_codes(FunctionCallInfo fcinfo);
 static void check_pattern(const char *pattern);
 static pg_attribute_noreturn() void refuse_pattern(const char *why,
 												   const char *hint);
 
-/*
- * Find the rule for a failed attempt.
- */
+/* Finds the rule that matches a failed attempt. */
 RetryRule
 RetryMatch(const Settlement *settlement)
 {
 	RetryRule	rule = {NULL, false, NULL};
 	SqlResult	row;
 
+	if (is_last(settlement))
+		return last.rule;
 	row = SqlRun(&rule_match,
 				 VALUES(TextValue(OutcomeNames[settlement->outcome]),
 						settlement->has_exit_code ?
 						Int4Value(settlement->exit_code) : NullValue(),
 						TextValue(settlement->message)));
-	if (row.n == 0)
-		return rule;
-	rule.rule = SqlText(row, 0, 1);
-	rule.permanent = strcmp(SqlText(row, 0, 2), "permanent") == 0;
-	rule.advice = SqlText(row, 0, 3);
+	if (row.n > 0)
+	{
+		rule.rule = SqlText(row, 0, 1);
+		rule.permanent = strcmp(SqlText(row, 0, 2), "permanent") == 0;
+		rule.advice = SqlText(row, 0, 3);
+	}
+	keep_match(settlement, &rule);
 	return rule;
 }
 
 /*
- * How many attempts of a job could not be started. They are no failures, but
- * each is tried again later than the one before.
+ * Whether the kept match is of an attempt that ended alike in the same
+ * statement.
+ */
+static bool
+is_last(const Settlement *settlement)
+{
+	return settlement->message != NULL && FullTransactionIdIsValid(last.xid) &&
+		FullTransactionIdEquals(last.xid, GetTopFullTransactionIdIfAny()) &&
+		last.statement == GetCurrentStatementStartTimestamp() &&
+		last.outcome == settlement->outcome &&
+		last.has_exit_code == settlement->has_exit_code &&
+		(!last.has_exit_code || last.exit_code == settlement->exit_code) &&
+		strcmp(last.message, settlement->message) == 0;
+}
+
+/* Keeps a match for the next attempt of the statement that ends alike. */
+static void
+keep_match(const Settlement *settlement, const RetryRule *rule)
+{
+	FullTransactionId xid = GetTopFullTransactionIdIfAny();
+	MemoryContext before;
+
+	last.xid = InvalidFullTransactionId;
+	if (!FullTransactionIdIsValid(xid) ||
+		FullTransactionIdEquals(xid, changed_rules) ||
+		settlement->message == NULL ||
+		strlen(settlement->message) >= sizeof(last.message))
+		return;
+	before = MemoryContextSwitchTo(TopTransactionContext);
+	last.rule = (RetryRule)
+	{
+		rule->rule ? pstrdup(rule->rule) : NULL, rule->permanent,
+			rule->advice ? pstrdup(rule->advice) : NULL
+	};
+	MemoryContextSwitchTo(before);
+	strlcpy(last.message, settlement->message, sizeof(last.message));
+	last.outcome = settlement->outcome;
+	last.has_exit_code = settlement->has_exit_code;
+	last.exit_code = settlement->exit_code;
+	last.statement = GetCurrentStatementStartTimestamp();
+	last.xid = xid;
+}
+
+/*
+ * Returns how many attempts of a job could not be started. They do not count
+ * as failures, but each following attempt waits longer than the one before.
  */
 int32
 RetryNotStarted(const Job *job)
@@ -99,7 +171,8 @@ RetryNotStarted(const Job *job)
 }
 
 /*
- * How long a job waits after so many failures: doubled with each, bounded.
+ * Returns how long a job waits after n failures. The time doubles with each
+ * failure, up to a bound.
  */
 int64
 RetryBackoff(int32 n)
@@ -133,6 +206,8 @@ call_set_retry_rule(PG_FUNCTION_ARGS)
 		check_pattern(message);
 
 	SqlConnect();
+	last.xid = InvalidFullTransactionId;
+	changed_rules = GetTopFullTransactionId();
 	args = VALUES(TextValue(rule));
 	if (class == NULL)
 	{
@@ -152,9 +227,7 @@ call_set_retry_rule(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/*
- * Refuse an empty range of codes.
- */
+/* Refuses an empty range of exit codes. */
 static void
 check_codes(FunctionCallInfo fcinfo)
 {
@@ -168,7 +241,7 @@ check_codes(FunctionCallInfo fcinfo)
 }
 
 /*
- * Check that a pattern compiles, and that no text can make it slow.
+ * Checks that a pattern compiles, and that no text can make its matching slow.
  */
 static void
 check_pattern(const char *pattern)

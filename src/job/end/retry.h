@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * retry.h
- *		Is a failed attempt tried again, and when?
+ *		Decides whether and when a failed attempt is tried again.
  *
  *-------------------------------------------------------------------------
  */
@@ -10,12 +10,16 @@
 
 #include "job/end/settlement.h"
 
-/* The rule that held; none: transient. */
+/*
+ * The retry rule that matched. If none matched, the failure counts as
+ * transient.
+ */
 typedef struct RetryRule
 {
-	const char *rule;			/* NULL: none matched */
+	const char *rule;			/* name of the rule, or NULL if none matched */
 	bool		permanent;
-	const char *advice;			/* NULL: none */
+	const char *advice;			/* advice for the job's owner, or NULL if the
+								 * rule has none */
 } RetryRule;
 
 extern RetryRule RetryMatch(const Settlement *settlement);

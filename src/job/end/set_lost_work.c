@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * set_lost_work.c
- *		set_lost_work: which jobs pay for lost work.
+ *		SQL function set_lost_work: sets which jobs pay for lost work.
  *
  *-------------------------------------------------------------------------
  */
@@ -17,7 +17,7 @@
 
 API_FUNCTION(gpucredit_set_lost_work, set_lost_work);
 
-/* outcomes by which the platform may lose work */
+/* The outcomes by which the platform may lose work. */
 static const char *const outcomes[] = {
 	"failed", "preempted", "node_lost", "resized"
 };
@@ -36,8 +36,8 @@ SQL_STATEMENT(billed_delete, SPI_OK_DELETE, "text, text",
 			  " WHERE l.tier = $1 AND l.outcome = $2");
 
 /*
- * Does a job pay for lost work? set_lost_work says so for tier and outcome,
- * else set_tier for the tier.
+ * Whether a job pays for lost work: as set_lost_work says for the tier and the
+ * outcome, or else as set_tier says for the tier.
  */
 bool
 LostWorkIsBilled(const char *tier, Outcome outcome)

@@ -1,18 +1,20 @@
 /*-------------------------------------------------------------------------
  *
  * settle.c
- *		settle: an agent, or the job's owner, says how an attempt ended.
+ *		SQL function settle: an agent, or the job's owner, reports how an
+ *		attempt ended.
  *
- * A repeated settle returns the stored row. If an agent then claims more, the
- * audit log keeps it as evidence, unless it is the agent's first report
- * (late_finish.c).
+ * A repeated settle returns the stored row. If a repeated report of an agent
+ * claims more time, the audit log keeps the claim as evidence, except for the
+ * agent's first report, which may change the settlement (late_finish.c).
  *
- * An owner may not report the elapsed time. The attempt ends now, and ran as
- * long as the server can see. Its devices stay fenced until their node reports
- * the processes gone, and the owner pays for that time, too: for
- * gpucredit.node_suspect at once, and for more when the agent reports it.
+ * An owner may not report the elapsed time. The attempt ends now, and its
+ * elapsed time is what the server can see. Its devices stay fenced until their
+ * node reports that the processes are gone, and the owner pays for the fenced
+ * time as well: for gpucredit.node_suspect at once, and for more when the
+ * agent reports it.
  *
- * Locks: of an attempt that was not started its node; job, attempt, then as
+ * Locks: the node of an attempt that was not started; job, attempt, then as
  * settlement.c says.
  *
  *-------------------------------------------------------------------------
@@ -33,7 +35,7 @@
 
 API_FUNCTION(gpucredit_settle, settle);
 
-/* when the node that is silent longest was heard of */
+/* Last sign of life of the node that has been silent for longest. */
 SQL_STATEMENT(nodes_heard, SPI_OK_SELECT, "text, bigint, int",
 			  "SELECT pg_catalog.min(n.heard_at)"
 			  " FROM gpucredit.attempt_gpu g JOIN gpucredit.node n"
@@ -57,7 +59,7 @@ call_settle(PG_FUNCTION_ARGS)
 	char	   *node = NULL;
 	bool		replayed = false;
 
-	SettlementTake(fcinfo, 3, 4, 5, 7, &settlement);
+	ParseSettlement(fcinfo, 3, 4, 5, 7, &settlement);
 	SqlConnect();
 	if (settlement.outcome == NOT_STARTED && settlement.by_agent)
 		node = StrikeLockOnly(org, id, number);
@@ -89,13 +91,14 @@ call_settle(PG_FUNCTION_ARGS)
 }
 
 /*
- * Read how an attempt ended from arguments at these positions; the message
- * follows the exit code. Only an agent or an administrator may give elapsed,
- * and only an agent's report means that the processes are gone.
+ * Parses how an attempt ended from the arguments at these positions. The
+ * message is the argument after the exit code. Only an agent or an
+ * administrator may pass elapsed, and only an agent's report means that the
+ * processes are gone.
  */
 void
-SettlementTake(FunctionCallInfo fcinfo, int outcome, int elapsed,
-			   int exit_code, int log_uri, Settlement *settlement)
+ParseSettlement(FunctionCallInfo fcinfo, int outcome, int elapsed,
+				int exit_code, int log_uri, Settlement *settlement)
 {
 	settlement->outcome = (Outcome) ArgWord(ArgName(fcinfo, outcome,
 													"outcome"),
@@ -120,8 +123,8 @@ SettlementTake(FunctionCallInfo fcinfo, int outcome, int elapsed,
 }
 
 /*
- * Settle an attempt that is over. True: its settlement stands, and an agent's
- * report is evidence.
+ * Handles a report about an attempt that has ended. Returns true if its
+ * settlement stands and the report is only logged.
  */
 static bool
 settle_again(Job *job, Attempt *attempt, Settlement *settlement)
@@ -139,10 +142,10 @@ settle_again(Job *job, Attempt *attempt, Settlement *settlement)
 }
 
 /*
- * Estimates how long an attempt ran that its owner ends without its agent: the
- * metered time, and the time since then while its nodes live. A silent node
- * counts until it was last heard of. Devices of living nodes are fenced, and
- * the owner pays for that time, too.
+ * Estimates how long an attempt ran whose owner ends it without its agent: the
+ * metered time, and the time since then while its nodes live. Time on a silent
+ * node counts until the node's last sign of life. Devices of living nodes are
+ * fenced, and the owner pays for the fenced time as well.
  */
 static void
 estimate_owner_end(const Attempt *attempt, Settlement *settlement)

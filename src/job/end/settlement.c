@@ -1,24 +1,26 @@
 /*-------------------------------------------------------------------------
  *
  * settlement.c
- *		The end of an attempt, exactly once.
+ *		Settles the end of an attempt, exactly once.
  *
- * The bill is the attempt's price per hour x elapsed, rounded once. elapsed
- * begins when the devices are taken, and does not end at the wall limit. If
- * the hold does not cover the bill, the missing amount is drawn first, as
- * meter draws: from the same buckets, within the budgets, but as much as there
- * is. What is still missing is uncollected. The rest of the hold returns to
- * its buckets. The end of the attempt frees its devices. If the platform lost
- * work that is not billed, what the job must do again is refunded. Then the
- * job is over, or is queued under a new hold. All of it is one transaction.
+ * The bill is the attempt's price per hour times the elapsed time, rounded
+ * once. The elapsed time begins when the devices are allocated, and does not
+ * end at the wall limit. If the hold does not cover the bill, the missing
+ * amount is drawn first, from the same buckets and within the same budgets as
+ * an extension, but as much as there is. What is then still missing is
+ * uncollected. The rest of the hold returns to its buckets. The devices become
+ * free. If the platform lost work that the job's tier does not bill, the time
+ * that must be repeated is refunded. Then the job ends, or is requeued under a
+ * new hold. All of this is one transaction.
  *
- * An attempt that its agent did not end may still run. Its devices are free
- * once a heartbeat of the node does not name it, or gpucredit.node_lost has
- * passed and the node is heard of.
+ * If an attempt's agent did not report the end, its processes may still run.
+ * Then its devices become free once a heartbeat of the node does not name the
+ * attempt, or once gpucredit.node_lost has passed and the node sends
+ * heartbeats.
  *
- * The caller has locked the job, then the attempt. Locks: hold, budgets,
- * buckets in burn order; those of a new hold or an extension together with
- * those of the old.
+ * Locks: the caller has locked the job, then the attempt. Then the hold,
+ * budgets, and buckets in burn order. The buckets of a new hold or of an
+ * extension are locked together with those of the old hold.
  *
  *-------------------------------------------------------------------------
  */
@@ -40,7 +42,7 @@
 #include "shmem/wake.h"
 #include "ledger/uncollected.h"
 
-/* how often a job is tried again whose agent fell silent, at least */
+/* how often a job whose agent fell silent is retried at least */
 #define PLATFORM_RETRIES	3
 
 SQL_STATEMENT(attempt_end, SPI_OK_UPDATE,
@@ -78,11 +80,15 @@ const char *const OutcomeNames[OUTCOMES] = {
 	"cancelled", "node_lost", "resized", "not_started"
 };
 
-/* What a shell reports of a process that a signal ended. */
+/* Exit codes that a shell reports for a process that a signal ended. */
 #define EXIT_SIGKILL	137
 #define EXIT_SIGTERM	143
 
-/* what ends after the script of a job that has one is no cause */
+/*
+ * Reads how the parts of an attempt ended, the cause of the end first. In a
+ * job whose script runs on its first node only, a part that ends after the
+ * script is not the cause.
+ */
 SQL_STATEMENT(parts_ended, SPI_OK_SELECT, "text, bigint, int",
 			  "SELECT p.outcome, p.exit_code, p.message, p.node, p.rank,"
 			  " p.log_uri, pg_catalog.max(p.elapsed) OVER ()"
@@ -105,9 +111,11 @@ SQL_STATEMENT(platform_directs, SPI_OK_SELECT, "text, bigint, int",
 			  "  OR d.cause LIKE 'device/%'))");
 
 /*
- * A shorter wait is that of any busy server, and is not billed. A tenant's
- * transaction keeps others waiting for gpucredit.tenant_block_max, and until the
- * worker looks (worker/upkeep_worker.c); a longer wait has other causes.
+ * Waits shorter than LEAST_WAIT occur on any busy server and are not billed. A
+ * tenant's transaction can keep a report waiting for
+ * gpucredit.tenant_block_max and then until the upkeep worker checks again,
+ * for WORKER_LOOKS at most (worker/upkeep_worker.c). If a report waited
+ * longer, the reason is not the tenant, and the rest is not billed.
  */
 #define LEAST_WAIT		(INT64CONST(1000) * 1000)
 #define WORKER_LOOKS	(INT64CONST(5000) * 1000)
@@ -131,9 +139,7 @@ static void free_devices(const Settlement *settlement,
 static void audit_settled(const Settlement *settlement, const Job *job,
 						  const Attempt *attempt);
 
-/*
- * Settle an attempt that lives.
- */
+/* Settles a live attempt. */
 void
 AttemptSettle(Job *job, Attempt *attempt, Settlement *settlement)
 {
@@ -163,9 +169,7 @@ AttemptSettle(Job *job, Attempt *attempt, Settlement *settlement)
 	WakePool(job->pool);
 }
 
-/*
- * What an earlier call settled.
- */
+/* Reads the settlement that an earlier call stored. */
 void
 AttemptSettled(const Attempt *attempt, Settlement *settlement)
 {
@@ -183,15 +187,17 @@ AttemptSettled(const Attempt *attempt, Settlement *settlement)
 }
 
 /*
- * The final elapsed time: the reported one, at least the metered one, and at
- * most what the server saw pass. If this is the agent's first report, or the
- * owner ends an attempt before it, the devices have waited for it until now.
+ * Computes the final elapsed time: the reported one, but at least the metered
+ * one and at most what passed by the server's clock. If this is the agent's
+ * first report, or the owner ends an attempt before the first report, the time
+ * before the start of the processes is computed now.
  *
- * The time before the start was computed at the first report, and includes how
- * long that report was on its way. If the agent's last report leaves less time
- * for it, it was less: otherwise an attempt would be billed for longer than it
- * had its devices. The time that the server estimates for an owner who ends an
- * attempt tells nothing about its start.
+ * Otherwise that time was computed at the first report and includes how long
+ * that report took to arrive. If the agent's last report leaves less time
+ * before the start, the smaller time counts: otherwise an attempt would be
+ * billed for longer than it had its devices. When an owner ends an attempt,
+ * the elapsed time is the server's estimate, which says nothing about the
+ * start.
  */
 static void
 cut_elapsed(Settlement *settlement, Attempt *attempt)
@@ -219,9 +225,9 @@ cut_elapsed(Settlement *settlement, Attempt *attempt)
 }
 
 /*
- * Whether an attempt of which no agent was heard did not start for reasons of
- * the platform: its node could not start it, was lost, or never reported. An
- * image that cannot be fetched was chosen by the submitter.
+ * Whether the platform is the reason that an attempt without a report from its
+ * agent did not start: its node could not start it, was lost, or never
+ * reported. If the image could not be fetched, the submitter is responsible.
  */
 static bool
 platform_did_not_start(const Settlement *settlement)
@@ -232,9 +238,10 @@ platform_did_not_start(const Settlement *settlement)
 }
 
 /*
- * If a directed stop ended the process by its signal, the outcome is the
- * stop's reason and no failure of the job, unless it was stuck. After a
- * directive to save, SIGTERM may also mean that it leaves.
+ * Changes the outcome if the signal of an ordered stop ended the process. The
+ * outcome is then the reason for the stop and no failure of the job, unless
+ * the job was stuck. After a directive to save, an exit by SIGTERM may also
+ * mean that the job has saved and leaves.
  */
 static void
 outcome_from_signal(Settlement *settlement, const Job *job, const Attempt *attempt)
@@ -253,8 +260,8 @@ outcome_from_signal(Settlement *settlement, const Job *job, const Attempt *attem
 		stop.outcome = PREEMPTED;
 	}
 	else if (stop.reason != NULL && strcmp(stop.reason, PART_FAILED) == 0)
-		return;					/* that failure is why the other parts had to
-								 * stop */
+		return;					/* The failed part, and not this one, is the
+								 * cause. */
 	settlement->message = stop.message;
 	settlement->reason = stop.outcome == TIMEOUT || stop.outcome == FAILED ?
 		stop.reason : "made_to_leave";
@@ -262,8 +269,8 @@ outcome_from_signal(Settlement *settlement, const Job *job, const Attempt *attem
 }
 
 /*
- * Whether an attempt failed only because its agent fell silent.  The job is
- * tried again then, also where its program's own failures are not.
+ * Whether an attempt failed only because its agent fell silent.  In that case
+ * the job is retried even if failures of its own program are not retried.
  */
 static bool
 of_platform(const Settlement *settlement)
@@ -272,9 +279,7 @@ of_platform(const Settlement *settlement)
 		strcmp(settlement->reason, NOT_HEARD_FROM) == 0;
 }
 
-/*
- * Is the job over, or does it go back to the queue?
- */
+/* Decides whether the job has ended or is requeued. */
 static void
 next_job_state(Settlement *settlement, const Job *job)
 {
@@ -306,9 +311,7 @@ next_job_state(Settlement *settlement, const Job *job)
 	}
 }
 
-/*
- * How long the job waits before it is tried again.
- */
+/* Returns how long the job waits before it is retried. */
 static int64
 backoff(const Settlement *settlement, const Job *job)
 {
@@ -319,10 +322,10 @@ backoff(const Settlement *settlement, const Job *job)
 }
 
 /*
- * Lock all that the settlement changes, in one step: whoever locked more after
- * it had waited could have what another waits for. Then collect the missing
- * amount, spend the bill, release the rest, and hold again for a job that goes
- * on.
+ * Locks everything that the settlement changes, in one step, because a call
+ * that waits for a lock and then requests more locks could deadlock. Then
+ * draws the missing amount, spends the bill, releases the rest of the hold,
+ * and opens a new hold if the job is requeued.
  */
 static void
 move_money(Settlement *settlement, Job *job, Attempt *attempt)
@@ -375,9 +378,9 @@ move_money(Settlement *settlement, Job *job, Attempt *attempt)
 }
 
 /*
- * Bill the time for which an agent's report of the end waited for locks. A
- * tenant may have them in a transaction of its own, and until the report is
- * through nobody else can use the devices.
+ * Bills the time for which an agent's report of the end waited for locks. A
+ * tenant's own transaction may hold these locks, and until the report is
+ * stored nobody else can use the devices.
  */
 static void
 bill_wait(Settlement *settlement, Attempt *attempt)
@@ -395,8 +398,8 @@ bill_wait(Settlement *settlement, Attempt *attempt)
 }
 
 /*
- * How long a report that began at an instant has waited, as far as the account
- * pays for it.
+ * Returns how long a report that began at the given instant has waited, as far
+ * as the account pays for the wait.
  */
 int64
 ReportWaited(TimestampTz begun)
@@ -409,11 +412,12 @@ ReportWaited(TimestampTz begun)
 }
 
 /*
- * Refund what was spent on lost work: the time since the last checkpoint, if
- * the platform lost it and the tier does not bill it. All of it if a node of a
- * gang could not start its part. Nothing if the job's owner or its program
- * ended the attempt, or work would be free. Nothing either of the time for which
- * the report waited for the tenant.
+ * Refunds what was spent on lost work: the time since the last checkpoint, if
+ * the platform lost that work and the tier does not bill it. Refunds
+ * everything if a node of a gang could not start its part. Refunds nothing if
+ * the job's owner or program ended the attempt, because otherwise work could
+ * be free of charge. The time for which the report waited for the tenant is
+ * never refunded.
  */
 static void
 refund_lost(Settlement *settlement, const Job *job, const Attempt *attempt,
@@ -446,9 +450,10 @@ refund_lost(Settlement *settlement, const Job *job, const Attempt *attempt,
 
 /*
  * Whether the platform ended an attempt: its node, device or agent was lost,
- * or a cycle or an operator wanted its devices. An outcome alone proves
- * nothing, because an agent derives it from how the program ended. A job that
- * another job of its own organisation evicted was ended by its organisation.
+ * or a cycle or an operator needed its devices. The outcome alone does not
+ * prove this, because an agent derives it from how the program ended. If a job
+ * of the same organisation preempted this one, the organisation and not the
+ * platform ended it.
  */
 static bool
 platform_lost(const Settlement *settlement, const Attempt *attempt)
@@ -473,9 +478,7 @@ platform_lost(const Settlement *settlement, const Attempt *attempt)
 	}
 }
 
-/*
- * Store the settlement in the attempt's row.
- */
+/* Stores the settlement in the attempt's row. */
 static void
 end_attempt(const Settlement *settlement, const Attempt *attempt)
 {
@@ -504,8 +507,8 @@ end_attempt(const Settlement *settlement, const Attempt *attempt)
 }
 
 /*
- * Free the devices, or leave them to fencing if no agent reported the end of
- * its part.
+ * Frees the devices. If an agent has not reported that its part ended, the
+ * devices stay fenced until it does.
  */
 static void
 free_devices(const Settlement *settlement, const Attempt *attempt)
@@ -519,7 +522,8 @@ free_devices(const Settlement *settlement, const Attempt *attempt)
 }
 
 /*
- * Audit it, with claimed time that is not billed.
+ * Writes the audit row of the settlement, with the claimed time that is not
+ * billed.
  */
 static void
 audit_settled(const Settlement *settlement, const Job *job,
@@ -573,9 +577,10 @@ audit_settled(const Settlement *settlement, const Job *job,
 }
 
 /*
- * Draw the missing amount into a locked, open hold, as much as there is; return
- * it. locked: what HoldsLockForNext() locked. NULL: it was not called, and it is
- * too late to wait for locks; then all of the amount or nothing.
+ * Draws the missing amount into a locked, open hold, or as much of it as there
+ * is. Returns the amount drawn. locked is what HoldsLockForNext() locked. If
+ * it is NULL, that function was not called, and it is too late to wait for
+ * locks: either the whole amount is drawn or nothing.
  */
 Credits
 CollectMissing(const Job *job, Hold *hold, const LockedBuckets *locked,
@@ -606,7 +611,8 @@ CollectMissing(const Job *job, Hold *hold, const LockedBuckets *locked,
 }
 
 /*
- * Report uncollected use.
+ * Adds the amount that could not be collected to the account's uncollected
+ * use, or subtracts it if it is negative.
  */
 void
 ReportShortfall(const Job *job, const Attempt *attempt,
@@ -623,8 +629,9 @@ ReportShortfall(const Job *job, const Attempt *attempt,
 }
 
 /*
- * How an attempt ended, by its parts' reports. all: every part reported. Else
- * only a part that did not complete counts; false: there is none.
+ * Finds how an attempt ended from the reports of its parts. If all is true,
+ * every part has reported. Otherwise only a part that did not complete counts,
+ * and the function returns false if there is none.
  */
 bool
 PartsOutcome(const Attempt *attempt, bool all, Settlement *settlement)

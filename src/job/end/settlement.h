@@ -19,9 +19,11 @@ typedef enum Outcome
 } Outcome;
 
 #define OUTCOMES	9
-#define PART_FAILED		"part_failed"	/* the reason of the other parts */
-#define SCRIPT_ENDED	"script_ended"	/* the same, of a script on the first
-										 * node */
+#define PART_FAILED		"part_failed"	/* reason of the parts that stop
+										 * because another failed */
+#define SCRIPT_ENDED	"script_ended"	/* reason of the parts that stop
+										 * because the script on the first
+										 * node ended */
 #define NOT_HEARD_FROM	"not_heard_from"
 #define NODE_RECLAIMED	"reclaimed"
 
@@ -39,25 +41,28 @@ extern const char *const OutcomeNames[OUTCOMES];
 typedef struct Settlement
 {
 	Outcome		outcome;
-	int64		elapsed;		/* -1: not reported */
-	TimestampTz begun;			/* when the agent's report came; 0: none */
-	TimestampTz seen_until;		/* its owner saw it run; 0: until now */
+	int64		elapsed;		/* -1 if not reported */
+	TimestampTz begun;			/* when the agent's report arrived; 0 without
+								 * a report */
+	TimestampTz seen_until;		/* until when its owner saw it run; 0 for
+								 * until now */
 	int64		fence;			/* how long its devices stay fenced */
-	int64		waited;			/* for how long the report waited, as billed */
-	bool		by_agent;		/* its agent ended it: no process is left */
-	const char *ended_by;		/* who ended it; NULL: the server */
+	int64		waited;			/* how long the report waited for locks, as
+								 * far as that is billed */
+	bool		by_agent;		/* whether its agent reported the end, so that
+								 * no process is left */
+	const char *ended_by;		/* who ended it, or NULL for the server */
 	bool		has_exit_code;
 	int32		exit_code;
 	const char *message;
 	const char *log_uri;
-	const char *reason;			/* reason in the audit log; NULL: none */
-	const char *node;			/* the node whose part is the cause; NULL:
-								 * none */
-	int32		rank;			/* of that node */
-	/* what it comes to */
-	Credits		cost;			/* of what it ran */
-	const char *unpaid;			/* why not all of the cost is billed */
-	/* what comes of it */
+	const char *reason;			/* reason in the audit log, or NULL */
+	const char *node;			/* node whose part is the cause, or NULL */
+	int32		rank;			/* rank of that node */
+	/* Computed from the input: */
+	Credits		cost;			/* cost of the elapsed time */
+	const char *unpaid;			/* why not all of the cost is billed, or NULL */
+	/* Result: */
 	Credits		billed;
 	Credits		uncollected;	/* cost that is not billed */
 	Returned	returned;
@@ -65,16 +70,16 @@ typedef struct Settlement
 	const char *job_state;
 	bool		requeue;
 	int32		failures;
-	const char *rule;			/* that said so; NULL: none */
+	const char *rule;			/* retry rule that matched, or NULL */
 	const char *advice;
-	TimestampTz retry_at;		/* DT_NOBEGIN: it does not start again */
+	TimestampTz retry_at;		/* DT_NOBEGIN if the job does not start again */
 	TimestampTz at;
-	TimestampTz closed_at;		/* the instant at which its hold closed */
+	TimestampTz closed_at;		/* when its hold was closed */
 } Settlement;
 
-extern void SettlementTake(FunctionCallInfo fcinfo, int outcome, int elapsed,
-						   int exit_code, int log_uri,
-						   Settlement *settlement);
+extern void ParseSettlement(FunctionCallInfo fcinfo, int outcome, int elapsed,
+							int exit_code, int log_uri,
+							Settlement *settlement);
 extern void AttemptSettle(Job *job, Attempt *attempt,
 						  Settlement *settlement);
 extern int64 ReportWaited(TimestampTz begun);

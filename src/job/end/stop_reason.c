@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * stop_reason.c
- *		Since when an attempt must stop, and why.
+ *		Computes why an attempt must stop, and since when.
  *
  *-------------------------------------------------------------------------
  */
@@ -27,8 +27,9 @@ static const char *directive_reason(const Attempt *attempt,
 									TimestampTz since);
 
 /*
- * Had the attempt to stop at least so long ago? Sets the reason, the first in
- * the order of answer.c.
+ * Whether the attempt has had to stop for at least the time `ago`. If so, sets
+ * the outcome and the reason. If several reasons apply, the first in the order
+ * of answer.c counts.
  */
 bool
 StopReasonSince(const Attempt *attempt, TimestampTz now, int64 ago,
@@ -67,7 +68,8 @@ StopReasonSince(const Attempt *attempt, TimestampTz now, int64 ago,
 	}
 	if (stuck_at == DT_NOEND || attempt->heard_at < stuck_at ||
 		ordered_at < ClockAdd(stuck_at, SettingStopGrace()))
-		return false;			/* nodes not heard of since then are silent */
+		return false;			/* An attempt without a heartbeat after that
+								 * instant is silent rather than stuck. */
 	settlement->outcome = FAILED;
 	settlement->reason = "stuck";
 	settlement->message = psprintf("no progress for %lld s%s%s",
@@ -80,7 +82,8 @@ StopReasonSince(const Attempt *attempt, TimestampTz now, int64 ago,
 }
 
 /*
- * Why a directive told it to leave by then; NULL: none did.
+ * Returns the reason of a directive that ordered the attempt to stop by the
+ * given instant, or NULL if there is none.
  */
 static const char *
 directive_reason(const Attempt *attempt, TimestampTz since)

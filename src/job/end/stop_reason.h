@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * stop_reason.h
- *		Since when an attempt must stop, and why.
+ *		Computes why an attempt must stop, and since when.
  *
  *-------------------------------------------------------------------------
  */

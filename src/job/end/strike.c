@@ -1,15 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * strike.c
- *		Nodes that could not start their attempts.
+ *		Counts against a node the attempts that it could not start.
  *
- * A node whose agent cannot start anything looks idle, and would take job
- * after job. Each attempt that it could not start counts against it. Three
- * such jobs within ten minutes drain it. A job that another node could not
- * start either does not count, nor does an image that the node cannot get: a
- * hundred jobs may name the same wrong image.
+ * A node whose agent cannot start anything looks idle, and one job after
+ * another would be placed on it. Therefore each attempt that it could not
+ * start counts against it, and three such jobs within ten minutes drain the
+ * node. A job does not count if another node could not start it either. An
+ * image that the node cannot fetch does not count, as a hundred jobs may name
+ * the same wrong image.
  *
- * Locks: the node, before its job; its strikes under that.
+ * Locks: the node before its job, then the node's strikes.
  *
  *-------------------------------------------------------------------------
  */
@@ -22,7 +23,7 @@
 #include "job/end/strike.h"
 #include "utils/timestamp.h"
 
-#define STRIKES			3		/* jobs that make a node drain */
+#define STRIKES			3		/* number of jobs that drain a node */
 #define STRIKES_WITHIN	(10 * USECS_PER_MINUTE)
 
 SQL_STATEMENT(strike_lock, SPI_OK_SELECT, "text",
@@ -52,9 +53,7 @@ SQL_STATEMENT(node_drains, SPI_OK_UPDATE_RETURNING, "text",
 
 static void drain(const char *node, int64 jobs, TimestampTz now);
 
-/*
- * Lock a node before anything of its job's.
- */
+/* Locks a node. The caller must not yet have locked rows of the node's job. */
 void
 StrikeLock(const char *node)
 {
@@ -62,8 +61,9 @@ StrikeLock(const char *node)
 }
 
 /*
- * The same for an attempt on one node; NULL: it has more, and the call does
- * not name one.
+ * Locks the node of an attempt that has only one, and returns its name.
+ * Returns NULL if the attempt has several nodes, as the call names none of
+ * them.
  */
 char *
 StrikeLockOnly(const char *org, int64 job, int32 attempt)
@@ -81,8 +81,8 @@ StrikeLockOnly(const char *org, int64 job, int32 attempt)
 }
 
 /*
- * Whether an attempt was not started because of its image, by the agent's
- * message.
+ * Whether the agent's message says that an attempt was not started because of
+ * its image.
  */
 bool
 ImageIsAtFault(const char *message)
@@ -91,7 +91,8 @@ ImageIsAtFault(const char *message)
 }
 
 /*
- * A locked node could not start an attempt.
+ * Counts an attempt that a locked node could not start, and drains the node if
+ * this is one too many.
  */
 void
 StrikeCount(const Attempt *attempt, const char *node,
@@ -115,9 +116,7 @@ StrikeCount(const Attempt *attempt, const char *node,
 		drain(node, jobs, now);
 }
 
-/*
- * Drain the node until an operator resumes it.
- */
+/* Drains the node until an operator resumes it. */
 static void
 drain(const char *node, int64 jobs, TimestampTz now)
 {

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * strike.h
- *		Nodes that could not start their attempts.
+ *		Counts against a node the attempts that it could not start.
  *
  *-------------------------------------------------------------------------
  */

@@ -1,13 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * answer.c
- *		The answer to a live attempt: continue, checkpoint, stop.
+ *		Computes the answer to a live attempt: continue, checkpoint or
+ *		stop.
  *
- * heartbeat and meter give the same answer, from the attempt's row and its
- * directives, which are read only if there are any. The clock alone shows
- * missing progress and time limits, so no sweep need have run. One thing is
- * written: that the agent got a directive which could otherwise be taken back
- * (for a claim, or a due turn to save).
+ * heartbeat and meter give the same answer. It depends on the attempt's row
+ * and its directives, which are read only if there are any. Missing progress
+ * and time limits are recognised by the clock alone, so no sweep need have run
+ * before. One thing is written: that the agent received a directive that the
+ * scheduler could otherwise withdraw or plan again (for a claim, or a turn to
+ * save that is due).
  *
  *-------------------------------------------------------------------------
  */
@@ -19,9 +21,9 @@
 #include "job/run/meter.h"
 
 /*
- * The directive to obey: stop before checkpoint, a due turn before a later
- * one, then the one with the nearest deadline. The nearest deadline of all
- * directives counts.
+ * Reads the directive to obey: stop goes before checkpoint, a due turn before
+ * a later one, and then the nearest deadline first. The nearest deadline of
+ * all directives limits the attempt's time.
  */
 SQL_STATEMENT(directive_read, SPI_OK_SELECT,
 			  "text, bigint, int, timestamptz",
@@ -35,7 +37,10 @@ SQL_STATEMENT(directive_read, SPI_OK_SELECT,
 			  " d.cause = 'reclaim' AND d.told_at IS NULL, d.deadline, d.cause"
 			  " LIMIT 1");
 
-/* skip a directive that a cycle is just taking back or planning again */
+/*
+ * Notes that the agent receives the attempt's directives. Skips a directive
+ * that a cycle is withdrawing or planning again at this moment.
+ */
 SQL_STATEMENT(directive_tell, SPI_OK_UPDATE,
 			  "text, bigint, int, timestamptz",
 			  "UPDATE gpucredit.directive d SET told_at = $4"
@@ -56,9 +61,7 @@ static void limit_time(MeterAnswer *answer, TimestampTz now, int64 left);
 static bool save_is_due(const Attempt *attempt, TimestampTz now);
 static bool limit_is_near(const Attempt *attempt, TimestampTz now);
 
-/*
- * May a live attempt go on, and until when?
- */
+/* Returns whether a live attempt may go on, and until when. */
 MeterAnswer
 AnswerLive(const Attempt *attempt, TimestampTz now)
 {
@@ -103,9 +106,7 @@ AnswerLive(const Attempt *attempt, TimestampTz now)
 	return answer;
 }
 
-/*
- * Must the attempt save now, and go on?
- */
+/* Sets whether the attempt must save now and go on. */
 static void
 note_save(const Attempt *attempt, TimestampTz now, MeterAnswer *answer)
 {
@@ -120,9 +121,10 @@ note_save(const Attempt *attempt, TimestampTz now, MeterAnswer *answer)
 }
 
 /*
- * Is the wall limit at most gpucredit.save_ahead away, and nothing saved since
- * it came that near? Only for attempts that save, and may run longer than
- * that. The attempt has run on since its last heartbeat.
+ * Whether the wall limit is at most gpucredit.save_ahead away and nothing has
+ * been saved since it came that near. Only attempts that save checkpoints, and
+ * that may run longer than gpucredit.save_ahead, are ordered to save then. The
+ * time since the last heartbeat counts as run time.
  */
 static bool
 limit_is_near(const Attempt *attempt, TimestampTz now)
@@ -142,8 +144,9 @@ limit_is_near(const Attempt *attempt, TimestampTz now)
 }
 
 /*
- * Apply the directive. A checkpoint past its deadline is a stop. One whose
- * turn is later lets the attempt go on until then.
+ * Applies the directive. A checkpoint whose deadline has passed becomes a
+ * stop. A checkpoint whose turn comes later lets the attempt run on until
+ * then.
  */
 static void
 obey_directive(const Attempt *attempt, TimestampTz now, MeterAnswer *answer)
@@ -170,8 +173,9 @@ obey_directive(const Attempt *attempt, TimestampTz now, MeterAnswer *answer)
 }
 
 /*
- * No progress for gpucredit.progress_timeout: save, and gpucredit.stop_grace
- * later stop.
+ * Applies the progress timeout: an attempt without progress for
+ * gpucredit.progress_timeout must save, and must stop gpucredit.stop_grace
+ * later.
  */
 static void
 note_stuck(const Attempt *attempt, TimestampTz now, MeterAnswer *answer)
@@ -202,9 +206,7 @@ stop_now(MeterAnswer *answer, const char *reason, TimestampTz now)
 	answer->time_left = 0;
 }
 
-/*
- * Cut the time left to this.
- */
+/* Reduces the time left to the given time. */
 static void
 limit_time(MeterAnswer *answer, TimestampTz now, int64 left)
 {
@@ -215,7 +217,8 @@ limit_time(MeterAnswer *answer, TimestampTz now, int64 left)
 }
 
 /*
- * Has it run as long as it should between two checkpoints?
+ * Whether the attempt has run for the time that it should run between two
+ * checkpoints.
  */
 static bool
 save_is_due(const Attempt *attempt, TimestampTz now)

@@ -1,11 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * checkpoint_loaded.c
- *		checkpoint_loaded: could an attempt load the checkpoint it had?
+ *		SQL function checkpoint_loaded: reports whether an attempt could
+ *		load the checkpoint that it was given.
  *
- * If a checkpoint differs from what its writer reported, it stays bad, and
- * heartbeat hands out the one before. The call names its checkpoint, so a
- * repeated call condemns no other.
+ * A checkpoint whose data differs from what its writer reported is marked as
+ * bad for ever, and heartbeat hands out the one before it. The call names the
+ * checkpoint, so a repeated call cannot mark another one.
  *
  * Locks: attempt, then the checkpoint's row.
  *
@@ -43,7 +44,7 @@ SQL_STATEMENT(checkpoint_before, SPI_OK_SELECT, "text, bigint, int, bigint",
 			  " AND (c.attempt, c.step) < ($3, $4) AND c.bad_at IS NULL"
 			  " ORDER BY c.attempt DESC, c.step DESC LIMIT 1");
 
-/* What a call says. */
+/* the arguments of a call */
 typedef struct Found
 {
 	char	   *org;
@@ -96,9 +97,7 @@ call_checkpoint_loaded(PG_FUNCTION_ARGS)
 	return SqlFinishRow(RowReturn(fcinfo, out));
 }
 
-/*
- * Lock the attempt that resumes; one that is over may not report.
- */
+/* Locks the attempt that resumes. Refuses an attempt that has ended. */
 static Attempt
 lock_live(const Found *found)
 {
@@ -123,9 +122,7 @@ checkpoint_key(const Found *found)
 				   Int8Value(found->from_step));
 }
 
-/*
- * Lock the checkpoint, which an earlier attempt made.
- */
+/* Locks the checkpoint, which must be of an earlier attempt. */
 static SqlResult
 lock_checkpoint(FunctionCallInfo fcinfo, const Found *found)
 {
@@ -149,7 +146,7 @@ lock_checkpoint(FunctionCallInfo fcinfo, const Found *found)
 }
 
 /*
- * It is not the reported checkpoint.
+ * Marks a checkpoint as bad, because its data is not what its writer reported.
  */
 static void
 condemn(const Found *found, const Attempt *attempt)
@@ -168,7 +165,8 @@ condemn(const Found *found, const Attempt *attempt)
 }
 
 /*
- * The checkpoint to go on from; all null for none.
+ * Adds the checkpoint from which to resume to the result. All columns are null
+ * if there is none.
  */
 static void
 put_checkpoint(Values *out, SqlResult row)

@@ -1,29 +1,34 @@
 /*-------------------------------------------------------------------------
  *
  * heartbeat.c
- *		A node's sign of life, and what it should be doing.
+ *		SQL function heartbeat: a node's agent reports that the node
+ *		lives, and receives what the node should run.
  *
- * Fencing goes by "running", the agent's report of what runs there. Devices of
- * an attempt that ended without its agent's word are free once a heartbeat
- * does not name it. "healthy" holds until the next report; attempts with a
- * failed device end (device.c).
+ * Fencing depends on "running", the agent's report of which attempts run on
+ * the node. If an attempt ended without a report from its agent, its devices
+ * become free once a heartbeat does not name the attempt. "healthy" is valid
+ * until the next report. Attempts with a failed device end (device.c).
  *
- * The nodes of a gang start one after another, and one agent meters for all.
- * So a node is told to start its part until its heartbeat names it in
- * "running", even if the attempt runs already. An agent that does not report
- * "running" is told until the attempt runs.
+ * The nodes of a gang start one after another, while one agent meters for all
+ * of them. Therefore a node is ordered to start its part until its heartbeat
+ * names the attempt in "running", even if the attempt runs already on other
+ * nodes. An agent that does not report "running" is ordered to start until the
+ * attempt runs.
  *
- * The report about the machine (node_report.c): after a restart, everything
- * that ran there is over (reboot.c), and fences for it end.
+ * The agent also reports about the machine (node_report.c). If the machine was
+ * restarted, all attempts that ran there have ended (reboot.c), and so do the
+ * fences for them.
  *
- * Locks: the node's row, and rows of attempt_gpu of attempts that are over.
+ * Locks: the node's row, and rows of attempt_gpu of attempts that have ended.
  * Without waiting: for an attempt with a failed device, as device.c says; for
- * an orphan, as orphan_attempt.c says; last, rows of gangs that begin here.
+ * an orphan, as orphan_attempt.c says; last, rows of gangs whose parts begin
+ * here, and of sessions there.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include "access/detoast.h"
 #include "audit/audit.h"
 #include "catalog/pg_type.h"
 #include "util/args.h"
@@ -37,6 +42,7 @@
 #include "job/checkpoint.h"
 #include "job/end/device.h"
 #include "job/run/log_wish.h"
+#include "job/run/open_session.h"
 #include "job/run/meter.h"
 #include "job/run/reboot.h"
 #include "job/run/running.h"
@@ -50,7 +56,7 @@
 
 API_FUNCTION(gpucredit_heartbeat, heartbeat);
 
-/* One heartbeat: the report, and the node's present state. */
+/* One heartbeat: the agent's report, and the present state of the node. */
 typedef struct NodeBeat
 {
 	char	   *node;
@@ -58,14 +64,16 @@ typedef struct NodeBeat
 	GpuSet		healthy;
 	Running		running;
 	About		about;
-	const char *address;		/* the node's, if it was ever reported */
-	bool		rebooted;		/* its machine, since the last heartbeat */
+	const char *address;		/* address of the node, or NULL if it never
+								 * reported one */
+	bool		rebooted;		/* whether the machine was restarted since the
+								 * last heartbeat */
 	TimestampTz now;
 } NodeBeat;
 
 /*
- * heard_at is when the row was free: a heartbeat that waited long is not
- * silence
+ * Stores a heartbeat. heard_at is when the row's lock was free, so that a
+ * heartbeat that waited for long does not look like silence.
  */
 SQL_STATEMENT(node_beat, SPI_OK_UPDATE_RETURNING,
 			  "text, gpucredit.gpuset, boolean, jsonb",
@@ -87,7 +95,9 @@ SQL_STATEMENT(node_beat, SPI_OK_UPDATE_RETURNING,
 			  " b.tells_running = n.tells_running"
 			  " AND b.about IS NOT DISTINCT FROM n.about");
 /*
- * of attempts that are over: free if the agent does not name it, else noted
+ * Updates the fences of ended attempts on a node: devices become free if the
+ * agent does not name their attempt. Otherwise the fence stays, and when the
+ * attempt was seen is stored.
  */
 SQL_STATEMENT(fences_note, SPI_OK_UPDATE_RETURNING,
 			  "text, text, text[], bigint[], int[], timestamptz",
@@ -105,8 +115,8 @@ SQL_STATEMENT(fences_note, SPI_OK_UPDATE_RETURNING,
 			  " AND g.attempt = t.attempt AND g.node = $2 AND NOT g.free"
 			  " RETURNING g.free");
 /*
- * a gang's part begins here; if the row is locked, the next heartbeat repeats
- * it
+ * Notes that a gang's part has begun on the node. If the row is locked, the
+ * next heartbeat does it.
  */
 SQL_STATEMENT(parts_begun, SPI_OK_UPDATE,
 			  "text, text[], bigint[], int[], timestamptz",
@@ -122,11 +132,9 @@ SQL_STATEMENT(parts_begun, SPI_OK_UPDATE,
 			  " WHERE g.org = b.org AND g.job = b.job"
 			  " AND g.attempt = b.attempt AND g.node = $1");
 /*
- * An agent's row about a job "j", and its attempt's checkpoint to start from.
- */
-/*
- * The pool's policy says for how many seconds devices wait for an image; no
- * submitter says it.
+ * The spec of a job "j" as an agent receives it. For how many seconds devices
+ * wait for an image is set by the pool's policy, so that member of a
+ * submitter's spec is replaced.
  */
 #define OWN_SPEC \
 	"(CASE WHEN j.spec ? 'image' THEN j.spec - '{checkpoint,image_wait}'" \
@@ -136,6 +144,10 @@ SQL_STATEMENT(parts_begun, SPI_OK_UPDATE,
 	" FROM gpucredit.pool l WHERE l.pool = $1" \
 	" AND l.policy ? 'image_wait'), '{}')" \
 	" ELSE j.spec - 'checkpoint' END)"
+/*
+ * The checkpoint from which an attempt "a" resumes: the last good one of the
+ * attempts before it.
+ */
 #define RESUME_FROM \
 	"COALESCE((SELECT pg_catalog.jsonb_build_object('checkpoint'," \
 	" pg_catalog.jsonb_build_object('attempt', c.attempt, 'step', c.step," \
@@ -145,8 +157,9 @@ SQL_STATEMENT(parts_begun, SPI_OK_UPDATE,
 	" AND c.bad_at IS NULL" \
 	" ORDER BY c.attempt DESC, c.step DESC LIMIT 1), '{}')"
 /*
- * The secret that the nodes of a gang share whose script runs on the first one
- * alone: the others run what that script starts there (agent/step_serve.c).
+ * The secret that the nodes of a gang share if the gang's script runs only on
+ * its first node. The other nodes run the processes that the script starts on
+ * them (agent/step_serve.c), and authenticate these requests by the secret.
  */
 #define STEP_KEY \
 	"CASE WHEN p.nodes IS NOT NULL AND j.spec ->> 'launch' = 'once' THEN" \
@@ -155,19 +168,44 @@ SQL_STATEMENT(parts_begun, SPI_OK_UPDATE,
 	"  pg_catalog.jsonb_build_array(a.org, a.job, a.attempt, a.started_at)" \
 	"  ::text, 'UTF8')), 'hex')) FROM gpucredit.step_secret s)" \
 	" ELSE '{}' END"
-/* the part of the job's cpu and memory for its GPUs on this node */
+/*
+ * The texts that a spec names by their digests: the script, and the
+ * environment, to which the spec's own variables are added
+ * (job/submit/stored_file.c).
+ */
+#define STORED_FILES \
+	"COALESCE((SELECT pg_catalog.jsonb_object_agg(f.word, CASE f.word" \
+	"  WHEN 'env' THEN s.body::jsonb || COALESCE(j.spec -> 'env', '{}')" \
+	"  ELSE pg_catalog.to_jsonb(s.body) END)" \
+	" FROM gpucredit.job_file f JOIN gpucredit.stored_file s" \
+	"  ON s.org = f.org AND s.account = f.account AND s.sha256 = f.sha256" \
+	" WHERE f.org = j.org AND f.job = j.job), '{}')"
+/*
+ * The wall limit in seconds, if the spec names a signal that the agent sends
+ * some time before it.
+ */
+#define SIGNAL_LIMIT \
+	"CASE WHEN j.spec ? 'signal' AND a.wall_limit IS NOT NULL THEN" \
+	" pg_catalog.jsonb_build_object('wall_seconds', pg_catalog.date_part(" \
+	" 'epoch', a.wall_limit)::bigint) ELSE '{}' END"
+/*
+ * The part of the job's cpu and memory that belongs to its GPUs on this node,
+ * rounded up.
+ */
 #define HERE(whole) \
 	"((" whole " * GREATEST(gpucredit.gpu_count(g.gpus), 1)" \
 	" + GREATEST(a.gpus, 1) - 1) / GREATEST(a.gpus, 1))"
 /*
- * For a gang, "p" has its nodes and their addresses, else NULL. A part that
- * ended is not told again.
+ * Reads the attempts that the node should run. For a gang, "p" has all its
+ * nodes and their addresses; otherwise the columns of "p" are NULL. A part
+ * that has ended is not sent again.
  */
 SQL_STATEMENT(node_work, SPI_OK_SELECT, "text, text, text",
 			  "SELECT" ATTEMPT_COLUMNS ", g.gpus, g.share,"
 			  " CASE WHEN a.running_at IS NULL"
 			  "  OR p.nodes IS NOT NULL AND g.seen_at IS NULL"
-			  "  THEN " OWN_SPEC " || " RESUME_FROM " || " STEP_KEY
+			  "  THEN " OWN_SPEC " || " STORED_FILES " || " RESUME_FROM
+			  "   || " SIGNAL_LIMIT " || " STEP_KEY
 			  " ELSE " OWN_SPEC " END,"
 			  " j.traceparent, COALESCE(p.nodes, ARRAY[g.node]),"
 			  " p.nodes IS NOT NULL AND g.seen_at IS NULL,"
@@ -210,14 +248,24 @@ SQL_STATEMENT(node_work, SPI_OK_SELECT, "text, text, text",
 #define ACCOUNT_COLUMN	(ATTEMPT_WIDTH + 11)
 #define COUNTS_COLUMN	(ATTEMPT_WIDTH + 12)
 
-/* of the result, behind "save" */
+/*
+ * Number of columns of the result behind "save". They are null for an orphan.
+ */
 #define COLUMNS_OF_START	10
+
+/*
+ * So many bytes of specs are sent in one answer, and the spec that passes the
+ * limit.
+ */
+#define ANSWER_BYTES	(16 * 1024 * 1024)
 
 static void beat(FunctionCallInfo fcinfo, NodeBeat *beat);
 static void compare_about(NodeBeat *beat, SqlResult row);
 static void audit_health(const NodeBeat *beat, GpuSet before);
 static void move_fences(const NodeBeat *beat);
 static void put_work(ReturnSetInfo *rsinfo, NodeBeat *beat);
+static bool fits_answer(const MeterAnswer *answer, SqlResult rows, uint64 i,
+						Size *bytes);
 static void put_column(Values *row, SqlResult rows, uint64 i, int column);
 static MeterAnswer answer_part(const NodeBeat *beat, const Attempt *attempt,
 							   GpuSet gpus, bool begun);
@@ -231,8 +279,8 @@ call_heartbeat(PG_FUNCTION_ARGS)
 	NodeBeat	heard = {.node = ArgName(fcinfo, 0, "node")};
 
 	InitMaterializedSRF(fcinfo, 0);
-	RunningTake(fcinfo, 2, &heard.running);
-	heard.about = AboutTake(fcinfo, 3);
+	ParseRunning(fcinfo, 2, &heard.running);
+	heard.about = ParseNodeReport(fcinfo, 3);
 	SqlConnect();
 	beat(fcinfo, &heard);
 	move_fences(&heard);
@@ -241,9 +289,7 @@ call_heartbeat(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/*
- * Note that the node lives, and its reports.
- */
+/* Stores the heartbeat in the node's row, with what the agent reports. */
 static void
 beat(FunctionCallInfo fcinfo, NodeBeat *beat)
 {
@@ -274,7 +320,7 @@ beat(FunctionCallInfo fcinfo, NodeBeat *beat)
 	beat->healthy = DatumGetGpuSet(SqlDatum(row, 0, 3, &isnull));
 	before = DatumGetGpuSet(SqlDatum(row, 0, 4, &isnull));
 	beat->now = SqlTime(row, 0, 5);
-	/* only that it was heard of */
+	/* If only heard_at changed, the commit need not wait for the disk. */
 	AsyncCommitAllow(may && before == beat->healthy && SqlBool(row, 0, 8));
 	compare_about(beat, row);
 	if (before != beat->healthy)
@@ -282,7 +328,8 @@ beat(FunctionCallInfo fcinfo, NodeBeat *beat)
 }
 
 /*
- * Merge the report about the node into the earlier ones.
+ * Compares the report about the node with the earlier one, and audits a
+ * restart of the machine.
  */
 static void
 compare_about(NodeBeat *beat, SqlResult row)
@@ -306,9 +353,7 @@ compare_about(NodeBeat *beat, SqlResult row)
 	AuditWrite(&audit);
 }
 
-/*
- * Log, and audit, devices that went out of service or came back.
- */
+/* Audits and logs devices that went out of service or came back. */
 static void
 audit_health(const NodeBeat *beat, GpuSet before)
 {
@@ -334,7 +379,7 @@ audit_health(const NodeBeat *beat, GpuSet before)
 }
 
 /*
- * The reported attempts move the fences of ended ones.
+ * Frees devices of ended attempts that the agent no longer reports as running.
  */
 static void
 move_fences(const NodeBeat *beat)
@@ -357,15 +402,14 @@ move_fences(const NodeBeat *beat)
 	}
 }
 
-/*
- * Answer what the node should run, and what it must stop.
- */
+/* Returns what the node should run and what it must stop. */
 static void
 put_work(ReturnSetInfo *rsinfo, NodeBeat *beat)
 {
 	bool		reports = beat->running.orgs != NULL;
 	SqlResult	rows;
 	Running		begun;
+	Size		bytes = 0;
 
 	rows = SqlRun(&node_work,
 				  VALUES(TextValue(beat->pool), TextValue(beat->node),
@@ -393,6 +437,8 @@ put_work(ReturnSetInfo *rsinfo, NodeBeat *beat)
 		}
 		answer = answer_part(beat, &attempt, DatumGetGpuSet(gpus),
 							 attempt.running && (named || !unseen));
+		if (!fits_answer(&answer, rows, i, &bytes))
+			continue;
 		leaves = attempt.directed ||
 			(strcmp(answer.action, "continue") != 0 &&
 			 strcmp(answer.action, "start") != 0);
@@ -419,7 +465,27 @@ put_work(ReturnSetInfo *rsinfo, NodeBeat *beat)
 	}
 	put_orphans(rsinfo, beat);
 	LogWishesPut(rsinfo, beat->node, beat->now);
+	SessionsPut(rsinfo, beat->node, beat->about.json, beat->now);
 	note_begun(beat, &begun);
+}
+
+/*
+ * Whether an order to start still fits into the answer.  Specs have scripts of
+ * up to a megabyte, so the starts that follow the first ANSWER_BYTES wait for
+ * the next heartbeat, which the agent sends once it has started these.
+ */
+static bool
+fits_answer(const MeterAnswer *answer, SqlResult rows, uint64 i, Size *bytes)
+{
+	bool		isnull;
+	Datum		spec = SqlDatum(rows, i, SPEC_COLUMN, &isnull);
+
+	if (strcmp(answer->action, "start") != 0)
+		return true;
+	if (*bytes >= ANSWER_BYTES)
+		return false;
+	*bytes += toast_raw_datum_size(spec);
+	return true;
 }
 
 static void
@@ -432,8 +498,8 @@ put_column(Values *row, SqlResult rows, uint64 i, int column)
 }
 
 /*
- * Answer for an attempt on this node; an attempt with a failed device must
- * end.
+ * Computes the answer for an attempt on this node. An attempt that has a
+ * failed device, or whose machine was restarted, must end.
  */
 static MeterAnswer
 answer_part(const NodeBeat *beat, const Attempt *attempt, GpuSet gpus,
@@ -467,8 +533,8 @@ answer_part(const NodeBeat *beat, const Attempt *attempt, GpuSet gpus,
 }
 
 /*
- * Is an attempt that should run here in the agent's report? If so, take it
- * out: the rest are orphans.
+ * Whether the agent reports an attempt that should run on the node. If so, the
+ * attempt is removed from the report, so that only orphans remain in it.
  */
 static bool
 strike_out(Running *running, const Attempt *attempt)
@@ -489,9 +555,7 @@ strike_out(Running *running, const Attempt *attempt)
 	return named;
 }
 
-/*
- * Note the parts of gangs that a heartbeat names for the first time.
- */
+/* Stores which parts of gangs a heartbeat names for the first time. */
 static void
 note_begun(const NodeBeat *beat, const Running *begun)
 {
@@ -505,7 +569,8 @@ note_begun(const NodeBeat *beat, const Running *begun)
 }
 
 /*
- * Stop what runs here but is not the node's any more.
+ * Orders the agent to stop the attempts that it reports but that should not
+ * run on the node.
  */
 static void
 put_orphans(ReturnSetInfo *rsinfo, const NodeBeat *beat)

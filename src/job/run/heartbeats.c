@@ -1,11 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * heartbeats.c
- *		The heartbeats of one call: taken from arrays, checked, deduplicated.
+ *		The heartbeats that one call reports: parsed from arrays, checked,
+ *		and deduplicated.
  *
- * Of several for one attempt the one with the largest elapsed counts. Those
- * are sorted by key, as in the index, and become arrays again for the
- * statements.
+ * If several heartbeats are for one attempt, the one with the largest elapsed
+ * counts. The heartbeats that count are sorted by key, as in the index, and
+ * are converted to arrays again for the statements.
  *
  *-------------------------------------------------------------------------
  */
@@ -22,20 +23,18 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
-static int	take_array(FunctionCallInfo fcinfo, int arg, const char *name,
-					   Datum **elems, bool **nulls);
-static void take_beat(AttemptBeat *beat, int i, Datum *const *elems,
-					  bool *const *nulls);
+static int	parse_array(FunctionCallInfo fcinfo, int arg, const char *name,
+						Datum **elems, bool **nulls);
+static void parse_beat(AttemptBeat *beat, int i, Datum *const *elems,
+					   bool *const *nulls);
 static void count_beats(Beats *beats);
 static int	compare_beats(const void *a, const void *b);
 static int	compare_keys(const AttemptBeat *a, const AttemptBeat *b);
 static void *many(Size size, int n);
 
-/*
- * The inputs, checked.
- */
+/* Parses and checks the arguments. */
 Beats
-BeatsTake(FunctionCallInfo fcinfo)
+ParseHeartbeats(FunctionCallInfo fcinfo)
 {
 	static const char *const names[] = {"org", "job", "attempt", "elapsed",
 	"progress", "utilization"};
@@ -49,8 +48,8 @@ BeatsTake(FunctionCallInfo fcinfo)
 
 		if (arg >= 4 && PG_ARGISNULL(arg))
 			continue;
-		length = take_array(fcinfo, arg, names[arg], &elems[arg],
-							&nulls[arg]);
+		length = parse_array(fcinfo, arg, names[arg], &elems[arg],
+							 &nulls[arg]);
 		if (arg == 0)
 			beats.n = length;
 		if (length != beats.n)
@@ -76,7 +75,7 @@ BeatsTake(FunctionCallInfo fcinfo)
 						 errdetail("It is element %d.", i + 1),
 						 errhint("Pass a value for each heartbeat.")));
 		}
-		take_beat(&beats.all[i], i, elems, nulls);
+		parse_beat(&beats.all[i], i, elems, nulls);
 		beats.reported |= !beats.all[i].progress_null ||
 			!beats.all[i].utilization_null;
 	}
@@ -84,12 +83,10 @@ BeatsTake(FunctionCallInfo fcinfo)
 	return beats;
 }
 
-/*
- * An array argument's elements.
- */
+/* Reads the elements of an array argument. Returns their number. */
 static int
-take_array(FunctionCallInfo fcinfo, int arg, const char *name, Datum **elems,
-		   bool **nulls)
+parse_array(FunctionCallInfo fcinfo, int arg, const char *name, Datum **elems,
+			bool **nulls)
 {
 	ArrayType  *array;
 	int16		len;
@@ -111,11 +108,9 @@ take_array(FunctionCallInfo fcinfo, int arg, const char *name, Datum **elems,
 	return n;
 }
 
-/*
- * One input, from the arrays' elements.
- */
+/* Reads one heartbeat from the elements of the arrays. */
 static void
-take_beat(AttemptBeat *beat, int i, Datum *const *elems, bool *const *nulls)
+parse_beat(AttemptBeat *beat, int i, Datum *const *elems, bool *const *nulls)
 {
 	*beat = (AttemptBeat)
 	{
@@ -143,9 +138,7 @@ take_beat(AttemptBeat *beat, int i, Datum *const *elems, bool *const *nulls)
 			Float4GetDatum(MeterUtilization(DatumGetFloat8(elems[5][i])));
 }
 
-/*
- * Which of them count.
- */
+/* Determines which heartbeats count. */
 static void
 count_beats(Beats *beats)
 {
@@ -210,9 +203,7 @@ compare_keys(const AttemptBeat *a, const AttemptBeat *b)
 	return (a->attempt > b->attempt) - (a->attempt < b->attempt);
 }
 
-/*
- * Allocate an array that may be larger than palloc allows.
- */
+/* Allocates an array that may be larger than palloc allows. */
 static void *
 many(Size size, int n)
 {
@@ -220,8 +211,8 @@ many(Size size, int n)
 }
 
 /*
- * List the heartbeats that count and pass a test, by key; returns how many.
- * The list has room for all that count.
+ * Lists the heartbeats that count and pass a test, sorted by key. Returns
+ * their number. The list has room for all heartbeats that count.
  */
 int
 BeatsPick(const Beats *beats, BeatTest test, AttemptBeat **picked)
@@ -236,9 +227,7 @@ BeatsPick(const Beats *beats, BeatTest test, AttemptBeat **picked)
 	return n;
 }
 
-/*
- * Parameters: arrays of organisations, jobs and attempts.
- */
+/* Adds three parameters: arrays of organisations, jobs and attempts. */
 void
 BeatsArgKeys(Values *args, AttemptBeat *const *beats, int n)
 {
@@ -256,9 +245,7 @@ BeatsArgKeys(Values *args, AttemptBeat *const *beats, int n)
 	pfree(column);
 }
 
-/*
- * A parameter: how long each has run.
- */
+/* Adds a parameter: an array of elapsed times. */
 void
 BeatsArgElapsed(Values *args, AttemptBeat *const *beats, int n)
 {
@@ -271,7 +258,8 @@ BeatsArgElapsed(Values *args, AttemptBeat *const *beats, int n)
 }
 
 /*
- * Parameters: arrays of progress and utilization, null without a report.
+ * Adds two parameters: arrays of progress and utilization, with null where
+ * they are not reported.
  */
 void
 HeartbeatsArgReported(Values *args, AttemptBeat *const *beats, int n)
@@ -295,9 +283,7 @@ HeartbeatsArgReported(Values *args, AttemptBeat *const *beats, int n)
 	pfree(nulls);
 }
 
-/*
- * Find the heartbeat that counts for an attempt.
- */
+/* Finds the heartbeat that counts for an attempt. */
 AttemptBeat *
 BeatsFind(const Beats *beats, const Attempt *attempt)
 {

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * heartbeats.h
- *		The heartbeats of one call.
+ *		The heartbeats that one call of meter_batch reports.
  *
  *-------------------------------------------------------------------------
  */
@@ -11,10 +11,11 @@
 #include "util/args.h"
 #include "job/run/meter.h"
 
-/* One input, and what becomes of it. */
+/* one heartbeat of a call, and what becomes of it */
 typedef struct AttemptBeat
 {
-	struct AttemptBeat *counts; /* the one of its attempt that does */
+	struct AttemptBeat *counts; /* the heartbeat that counts for the same
+								 * attempt */
 	Datum		org_datum;
 	char	   *org;
 	int64		job;
@@ -25,8 +26,9 @@ typedef struct AttemptBeat
 	bool		progress_null;
 	Datum		utilization;
 	bool		utilization_null;
-	bool		ordinary;		/* accepted, with nothing to cut */
-	Attempt    *taken;			/* accepted: its attempt as it now is */
+	bool		ordinary;		/* whether it was accepted with nothing to cut */
+	Attempt    *taken;			/* state of its attempt after it was accepted,
+								 * or NULL */
 	bool		answered;
 	MeterAnswer answer;
 } AttemptBeat;
@@ -34,15 +36,15 @@ typedef struct AttemptBeat
 typedef struct Beats
 {
 	int			n;
-	AttemptBeat *all;			/* in the order given */
+	AttemptBeat *all;			/* in the order of the arguments */
 	int			n_counting;
-	AttemptBeat **counting;		/* one an attempt, by key */
-	bool		reported;		/* any has progress or utilization */
+	AttemptBeat **counting;		/* one for each attempt, sorted by key */
+	bool		reported;		/* whether any has progress or utilization */
 } Beats;
 
 typedef bool (*BeatTest) (const AttemptBeat *beat);
 
-extern Beats BeatsTake(FunctionCallInfo fcinfo);
+extern Beats ParseHeartbeats(FunctionCallInfo fcinfo);
 extern int	BeatsPick(const Beats *beats, BeatTest test, AttemptBeat **picked);
 extern void BeatsArgKeys(Values *args, AttemptBeat *const *beats, int n);
 extern void BeatsArgElapsed(Values *args, AttemptBeat *const *beats, int n);

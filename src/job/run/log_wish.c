@@ -1,22 +1,31 @@
 /*-------------------------------------------------------------------------
  *
  * log_wish.c
- *		log_wish, log_put, log_get: a job's output comes from its node.
+ *		SQL functions log_wish, log_put and log_get: readers get a job's
+ *		output from its node.
  *
- * Nodes open no port.  A reader writes a row, the node's agent gets it with
- * its heartbeat and writes the answer into the row, and the reader reads it
- * there.  Output never changes, so an answer with bytes serves everybody for
- * its minute.  An empty one says that there was nothing yet, and readers ask
- * again.
+ * Nodes open no port for this.  A reader writes a row with a request. The
+ * node's agent receives the request with its heartbeat and writes the answer
+ * into the row, where the reader reads it.  Output that has been written never
+ * changes, so an answer that has bytes serves all readers for a minute.  An
+ * empty answer means that there was no output yet, and readers request the
+ * piece again.
  *
- * An agent answers only requests, so it fills the table no further than
- * readers do: LOG_WISH_MOST pieces a job, of LOG_WISH_BYTES each (a few more
- * if sessions ask at the same instant). Pieces without an answer stay, then
- * the newest, so one reader holds up nobody.
+ * An agent can only answer requests, so it cannot fill the table more than
+ * readers do. For one job the table has LOG_WISH_MOST pieces of LOG_WISH_BYTES
+ * each, or a few more if sessions write at the same instant. If there are
+ * more, unanswered requests and then the newest answers stay, so that no
+ * reader blocks others.
  *
- * The rows are unlogged: after a crash readers ask again.
+ * The table is unlogged: after a crash readers repeat their requests.
  *
- * Locks: its row of log_wish; then those of others that leave, SKIP LOCKED.
+ * Output of ended attempts that the database keeps (kept_log.c) needs no
+ * request.  A request is written only for output that is not kept. While the
+ * node is silent, or has nothing left of the output, readers get the next
+ * piece that is kept.
+ *
+ * Locks: the row of log_wish that the call writes; then rows that are deleted,
+ * SKIP LOCKED.
  *
  *-------------------------------------------------------------------------
  */
@@ -31,6 +40,8 @@
 #include "api/tenant.h"
 #include "job/attempt.h"
 #include "job/job.h"
+#include "job/run/kept_log.h"
+#include "job/run/heartbeat_row.h"
 #include "job/run/log_wish.h"
 #include "shmem/notify.h"
 #include "types/clip.h"
@@ -39,18 +50,19 @@ API_FUNCTION(gpucredit_log_wish, log_wish);
 API_FUNCTION(gpucredit_log_put, log_put);
 PG_FUNCTION_INFO_V1(gpucredit_log_get);
 
-/* Which piece, and what is known of who has it. */
+/* A requested piece of output, and what is known of the node that has it. */
 typedef struct Piece
 {
 	char	   *org;
 	int64		job;
-	int32		attempt;		/* 0: the job has not run yet */
+	int32		attempt;		/* 0 if the job has not run yet */
 	char	   *node;
 	char	   *stream;
 	int64		from;
-	bool		served;			/* by the node's agent */
-	bool		silent;			/* the node */
-	bool		written;		/* just now, maybe */
+	bool		served;			/* whether the node's agent serves output */
+	bool		silent;			/* whether the node is silent */
+	bool		written;		/* whether this call may have written to
+								 * log_wish */
 	TimestampTz now;
 } Piece;
 
@@ -78,7 +90,10 @@ SQL_STATEMENT(piece_place, SPI_OK_SELECT, "text, bigint, int, text",
 			  "  AND p.attempt = a.attempt AND ($4 IS NULL OR p.node = $4)"
 			  "  ORDER BY p.node LIMIT 1) g ON true"
 			  " WHERE j.org = $1 AND j.job = $2");
-/* no row: it is answered, or is on its way since a moment ago */
+/*
+ * Writes or repeats a request. Returns no row if the request has been answered
+ * or was sent a moment ago.
+ */
 SQL_STATEMENT(wish_write, SPI_OK_INSERT, PIECE_TYPES
 			  ", timestamptz, timestamptz, boolean",
 			  "INSERT INTO gpucredit.log_wish AS w (org, job, attempt, node,"
@@ -108,7 +123,7 @@ SQL_STATEMENT(wish_read, SPI_OK_SELECT, PIECE_TYPES,
 			  " w.written, w.dropped, w.over, w.message"
 			  " FROM gpucredit.log_wish w WHERE " OF_PIECE("w")
 			  " AND COALESCE(w.answered_at, w.asked_at) > $7");
-/* requested pieces of output, recent and unanswered */
+/* Reads the recent requests to a node that have no answer. */
 SQL_STATEMENT(logs_wished, SPI_OK_SELECT, "text, timestamptz",
 			  "SELECT w.org, w.job, w.attempt, pg_catalog.jsonb_build_object("
 			  "  'stream', w.stream, 'from', w.from_byte, 'wait', w.waits)"
@@ -123,11 +138,15 @@ SQL_STATEMENT(wish_answer, SPI_OK_UPDATE, PIECE_TYPES
 			  " WHERE " OF_PIECE("w") " AND w.answered_at IS NULL"
 			  " AND w.asked_at > $8");
 
-#define ASKED_AGAIN		(5 * USECS_PER_SEC) /* an agent hears of it again */
+#define ASKED_AGAIN		(5 * USECS_PER_SEC) /* after this time an agent
+											 * receives an unanswered request
+											 * again */
 
-static void take_piece(FunctionCallInfo fcinfo, Piece *piece);
+static void parse_piece(FunctionCallInfo fcinfo, Piece *piece);
 static void find_place(FunctionCallInfo fcinfo, Piece *piece);
-static void take_stream(FunctionCallInfo fcinfo, int n, Piece *piece);
+static void parse_stream(FunctionCallInfo fcinfo, int n, Piece *piece);
+static SqlResult read_kept(const Piece *piece, bool read_only);
+static bool covers(SqlResult kept);
 static void write_wish(const Piece *piece, bool waits);
 static Values key_of(const Piece *piece);
 static Datum put_piece(FunctionCallInfo fcinfo, const Piece *piece);
@@ -139,10 +158,11 @@ call_log_wish(PG_FUNCTION_ARGS)
 	Piece		piece = {0};
 	bool		waits = ArgBool(fcinfo, 6, "waits");
 
-	take_piece(fcinfo, &piece);
+	parse_piece(fcinfo, &piece);
 	SqlConnect();
 	find_place(fcinfo, &piece);
-	piece.written = piece.attempt > 0 && piece.served;
+	piece.written = piece.attempt > 0 && piece.served &&
+		!covers(read_kept(&piece, false));
 	if (piece.written)
 		write_wish(&piece, waits);
 	return put_piece(fcinfo, &piece);
@@ -153,7 +173,7 @@ gpucredit_log_get(PG_FUNCTION_ARGS)
 {
 	Piece		piece = {0};
 
-	take_piece(fcinfo, &piece);
+	parse_piece(fcinfo, &piece);
 	TenantCheckJob(piece.org, piece.job);
 	SqlConnect();
 	find_place(fcinfo, &piece);
@@ -171,7 +191,7 @@ call_log_put(PG_FUNCTION_ARGS)
 	piece.job = ArgInt8(fcinfo, 1, "job", PG_INT64_MIN, PG_INT64_MAX);
 	piece.attempt = ArgInt4(fcinfo, 2, "attempt", PG_INT32_MIN, PG_INT32_MAX);
 	piece.node = ArgName(fcinfo, 3, "node");
-	take_stream(fcinfo, 4, &piece);
+	parse_stream(fcinfo, 4, &piece);
 	piece.from = ArgInt8(fcinfo, 5, "from_byte", 0, PG_INT64_MAX);
 	check_answer(fcinfo, piece.from);
 	args = key_of(&piece);
@@ -187,20 +207,21 @@ call_log_put(PG_FUNCTION_ARGS)
 }
 
 /*
- * The arguments that log_wish and log_get share, without attempt and node.
+ * Parses the arguments that log_wish and log_get share, except attempt and
+ * node.
  */
 static void
-take_piece(FunctionCallInfo fcinfo, Piece *piece)
+parse_piece(FunctionCallInfo fcinfo, Piece *piece)
 {
 	piece->org = ArgName(fcinfo, 0, "org");
 	piece->job = ArgInt8(fcinfo, 1, "job", PG_INT64_MIN, PG_INT64_MAX);
 	piece->from = ArgInt8(fcinfo, 2, "from_byte", 0, PG_INT64_MAX);
-	take_stream(fcinfo, 3, piece);
+	parse_stream(fcinfo, 3, piece);
 	piece->now = ClockNow();
 }
 
 static void
-take_stream(FunctionCallInfo fcinfo, int n, Piece *piece)
+parse_stream(FunctionCallInfo fcinfo, int n, Piece *piece)
 {
 	static const char *const words[] = {"stdout", "stderr"};
 
@@ -209,7 +230,7 @@ take_stream(FunctionCallInfo fcinfo, int n, Piece *piece)
 }
 
 /*
- * The node with the output: the named one, or the attempt's first.
+ * Finds the node that has the output: the named one, or the attempt's first.
  */
 static void
 find_place(FunctionCallInfo fcinfo, Piece *piece)
@@ -249,8 +270,8 @@ find_place(FunctionCallInfo fcinfo, Piece *piece)
 }
 
 /*
- * Request a piece, unless there is an answer or a request. Old and surplus
- * rows go.
+ * Requests a piece, unless it has been answered or requested already. Then
+ * deletes old and surplus rows.
  */
 static void
 write_wish(const Piece *piece, bool waits)
@@ -277,14 +298,40 @@ key_of(const Piece *piece)
 }
 
 /*
- * The piece as it stands, as a row of log_result.
+ * Reads what the database keeps of the stream from the piece's first byte on.
+ * The result has no row if nothing is kept.
  */
+static SqlResult
+read_kept(const Piece *piece, bool read_only)
+{
+	KeptLogPlace place = {
+		.org = piece->org, .job = piece->job, .attempt = piece->attempt,
+		.node = piece->node, .stream = piece->stream, .from = piece->from
+	};
+
+	return KeptLogRead(&place, read_only);
+}
+
+/* Whether the node has nothing to add to the output that is kept. */
+static bool
+covers(SqlResult kept)
+{
+	return kept.n > 0 && SqlBool(kept, 0, KEPT_COVERS);
+}
+
+/* Returns the piece in its present state, as a row of log_result. */
 static Datum
 put_piece(FunctionCallInfo fcinfo, const Piece *piece)
 {
+	static const int kept_columns[] = {
+		KEPT_FIRST, KEPT_BODY, KEPT_WRITTEN, KEPT_DROPPED, KEPT_OVER,
+		KEPT_MESSAGE, KEPT_URI
+	};
 	Values	   *row;
 	SqlResult	found = {0};
+	SqlResult	kept = {0};
 	bool		answered;
+	bool		from_kept;
 
 	if (piece->attempt > 0)
 	{
@@ -293,26 +340,40 @@ put_piece(FunctionCallInfo fcinfo, const Piece *piece)
 		ValuesAdd(&args, TimeValue(piece->now - LOG_WISH_LASTS));
 		found = piece->written ? SqlRun(&wish_read, &args) :
 			SqlRead(&wish_read, &args);
+		kept = read_kept(piece, !piece->written);
 	}
 	answered = found.n > 0 && SqlBool(found, 0, 1);
+	from_kept = covers(kept) ||
+		(kept.n > 0 && (answered ? !SqlIsNull(found, 0, 7) :
+						!piece->served || piece->silent));
+	answered |= from_kept;
 	row = VALUES(TextValue(piece->attempt == 0 ? "not_started" : answered ?
 						   "answered" : !piece->served ? "unserved" :
 						   found.n == 0 ? "unasked" : piece->silent ?
 						   "silent" : "asked"),
 				 piece->attempt == 0 ? NullValue() : Int4Value(piece->attempt),
 				 TextValue(piece->node));
-	for (int c = 2; c <= 7; c++)
+	for (size_t c = 0; c < lengthof(kept_columns); c++)
 	{
 		bool		isnull = true;
-		Datum		value = answered ? SqlDatum(found, 0, c, &isnull) : 0;
+		Datum		value = 0;
 
+		/*
+		 * The row of log_wish has the same columns, except the last one, but
+		 * they begin one column later.
+		 */
+		if (from_kept)
+			value = SqlDatum(kept, 0, kept_columns[c], &isnull);
+		else if (answered && kept_columns[c] != KEPT_URI)
+			value = SqlDatum(found, 0, c + 2, &isnull);
 		ValuesAdd(row, isnull ? NullValue() : DatumValue(value));
 	}
 	return SqlFinishRow(RowReturn(fcinfo, row));
 }
 
 /*
- * An agent's answer: first_byte, body, written, dropped, over.
+ * Checks the arguments of an agent's answer: first_byte, body, written,
+ * dropped and over.
  */
 static void
 check_answer(FunctionCallInfo fcinfo, int64 from)
@@ -334,7 +395,8 @@ check_answer(FunctionCallInfo fcinfo, int64 from)
 }
 
 /*
- * heartbeat's rows of requested output, of present or past attempts on a node.
+ * Adds to heartbeat's result a row for each request for output of present or
+ * past attempts on the node.
  */
 void
 LogWishesPut(ReturnSetInfo *rsinfo, const char *node, TimestampTz now)
@@ -344,18 +406,5 @@ LogWishesPut(ReturnSetInfo *rsinfo, const char *node, TimestampTz now)
 									 TimeValue(now - LOG_WISH_LASTS)));
 
 	for (uint64 i = 0; i < rows.n; i++)
-	{
-		bool		isnull;
-		Values	   *row = VALUES(TextValue(SqlText(rows, i, 1)),
-								 Int8Value(SqlInt8(rows, i, 2)),
-								 Int4Value(SqlInt4(rows, i, 3)),
-								 TextValue("log"));
-
-		for (int rest = 0; rest < 11; rest++)
-			ValuesAdd(row, NullValue());
-		ValuesAdd(row, DatumValue(SqlDatum(rows, i, 4, &isnull)));
-		for (int rest = 0; rest < 5; rest++)
-			ValuesAdd(row, NullValue());
-		RowPut(rsinfo, row);
-	}
+		HeartbeatRowPut(rsinfo, rows, i, "log", HEARTBEAT_LOG);
 }

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * log_wish.h
- *		Requested pieces of jobs' output.
+ *		Pieces of jobs' output that readers have requested.
  *
  *-------------------------------------------------------------------------
  */
@@ -11,9 +11,11 @@
 #include "datatype/timestamp.h"
 #include "nodes/execnodes.h"
 
-#define LOG_WISH_LASTS	USECS_PER_MINUTE	/* and so does its answer */
+#define LOG_WISH_LASTS	USECS_PER_MINUTE	/* how long a request and its
+											 * answer are kept */
 #define LOG_WISH_BYTES	(64 * 1024)
-#define LOG_WISH_MOST	16		/* of a job */
+#define LOG_WISH_MOST	16		/* largest number of requested pieces of one
+								 * job */
 
 extern void LogWishesPut(ReturnSetInfo *rsinfo, const char *node,
 						 TimestampTz now);

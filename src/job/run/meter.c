@@ -1,14 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * meter.c
- *		An attempt's heartbeat.
+ *		SQL function meter: the heartbeat of an attempt.
  *
- * One statement changes one row, the attempt's own: elapsed is cumulative, so
- * the greatest value stands, and a repeat changes nothing. The answer
- * (answer.c) says whether the attempt may go on. An extension is taken ahead
- * of need.
+ * One statement changes one row, the attempt's own. The elapsed time is
+ * cumulative: the greatest value stands, and a repeated heartbeat changes
+ * nothing. The answer (answer.c) tells the agent whether the attempt may go
+ * on. An extension is drawn before the hold is used up.
  *
- * Locks: attempt; for an extension hold, then buckets in burn order.
+ * Locks: attempt; for an extension the hold, then buckets in burn order.
  *
  *-------------------------------------------------------------------------
  */
@@ -30,7 +30,7 @@
 
 API_FUNCTION(gpucredit_meter, meter);
 
-/* One heartbeat's arguments. */
+/* the arguments of one heartbeat */
 typedef struct Heartbeat
 {
 	char	   *org;
@@ -42,7 +42,10 @@ typedef struct Heartbeat
 	TimestampTz now;
 } Heartbeat;
 
-/* The changed attempt, and how many there are. */
+/*
+ * where to store the row that a statement returns, and how many rows it has
+ * returned
+ */
 typedef struct Beaten
 {
 	Attempt    *attempt;
@@ -57,8 +60,9 @@ SQL_STATEMENT(attempt_meter, SPI_OK_UPDATE_RETURNING,
 			  " WHERE a.org = $1 AND a.job = $2 AND a.attempt = $3 AND"
 			  METER_MATCH("$4", "$9") " RETURNING" ATTEMPT_COLUMNS);
 /*
- * Most heartbeats match this statement. It reads and writes few columns, since
- * each costs a hundredth of the call.
+ * Applies an ordinary heartbeat; most heartbeats match this statement. It
+ * reads and writes few columns, because each one takes a hundredth of the
+ * call's time.
  */
 #define BEAT_TYPES \
 	"text, bigint, int, interval, timestamptz, timestamptz, interval"
@@ -85,11 +89,11 @@ SQL_STATEMENT(attempt_note, SPI_OK_UPDATE,
 SQL_STATEMENT(job_exists, SPI_OK_SELECT, "text, bigint",
 			  "SELECT 1 FROM gpucredit.job j"
 			  " WHERE j.org = $1 AND j.job = $2");
-static void take_heartbeat(FunctionCallInfo fcinfo, Heartbeat *heartbeat);
+static void parse_heartbeat(FunctionCallInfo fcinfo, Heartbeat *heartbeat);
 static Values heartbeat_args(const Heartbeat *heartbeat);
 static void add_figures(Values *args, const Heartbeat *heartbeat);
 static bool beat_ordinary(const Heartbeat *heartbeat, Attempt *attempt);
-static bool take_beaten(void *context, const Datum *values,
+static bool read_beaten(void *context, const Datum *values,
 						const bool *nulls);
 static bool beat_any(const Heartbeat *heartbeat, Attempt *attempt);
 static pg_attribute_noreturn() void refuse_unknown(const Heartbeat *heartbeat);
@@ -106,7 +110,7 @@ call_meter(PG_FUNCTION_ARGS)
 	Datum		result;
 	bool		may;
 
-	take_heartbeat(fcinfo, &heartbeat);
+	parse_heartbeat(fcinfo, &heartbeat);
 	definer = DefinerEnter(fcinfo);
 	SqlConnect();
 	heartbeat.now = ClockNow();
@@ -146,11 +150,9 @@ call_meter(PG_FUNCTION_ARGS)
 	return result;
 }
 
-/*
- * The arguments.
- */
+/* Parses the arguments. */
 static void
-take_heartbeat(FunctionCallInfo fcinfo, Heartbeat *heartbeat)
+parse_heartbeat(FunctionCallInfo fcinfo, Heartbeat *heartbeat)
 {
 	heartbeat->org = ArgName(fcinfo, 0, "org");
 	heartbeat->job = ArgInt8(fcinfo, 1, "job", PG_INT64_MIN, PG_INT64_MAX);
@@ -165,8 +167,8 @@ take_heartbeat(FunctionCallInfo fcinfo, Heartbeat *heartbeat)
 }
 
 /*
- * The parameters both statements have: key, elapsed, now, ..., progress,
- * utilization.
+ * Returns the parameters that both statements share: the key, elapsed and now.
+ * Further parameters follow.
  */
 static Values
 heartbeat_args(const Heartbeat *heartbeat)
@@ -182,8 +184,9 @@ add_figures(Values *args, const Heartbeat *heartbeat)
 }
 
 /*
- * Apply an ordinary heartbeat: news of a running attempt, nothing to cut.
- * False: it is another kind.
+ * Applies an ordinary heartbeat: one that advances a running attempt and whose
+ * elapsed time need not be cut. Returns false if the heartbeat is of another
+ * kind.
  */
 static bool
 beat_ordinary(const Heartbeat *heartbeat, Attempt *attempt)
@@ -200,25 +203,24 @@ beat_ordinary(const Heartbeat *heartbeat, Attempt *attempt)
 	if (reported)
 		add_figures(&args, heartbeat);
 	SqlEach(reported ? &attempt_beat_reported : &attempt_beat, &args, false,
-			take_beaten, &beaten);
+			read_beaten, &beaten);
 	return beaten.n == 1;
 }
 
-/*
- * Receive the changed row.
- */
+/* Reads the attempt from the changed row. */
 static bool
-take_beaten(void *context, const Datum *values, const bool *nulls)
+read_beaten(void *context, const Datum *values, const bool *nulls)
 {
 	Beaten	   *beaten = context;
 
 	beaten->n++;
-	AttemptTake(values, beaten->attempt);
+	AttemptParse(values, beaten->attempt);
 	return true;
 }
 
 /*
- * Any heartbeat that is news.  False: it is not, or there is no such attempt.
+ * Applies any heartbeat that changes something.  Returns false if the
+ * heartbeat changes nothing or the attempt does not exist.
  */
 static bool
 beat_any(const Heartbeat *heartbeat, Attempt *attempt)
@@ -247,7 +249,8 @@ refuse_unknown(const Heartbeat *heartbeat)
 }
 
 /*
- * Utilization as it is stored: a number, at most 1.
+ * Checks that utilization is between 0 and 1, and converts it to the stored
+ * type.
  */
 float4
 MeterUtilization(float8 utilization)
@@ -262,7 +265,8 @@ MeterUtilization(float8 utilization)
 }
 
 /*
- * Answer a heartbeat that was accepted: log it, extend the hold if need be.
+ * Answers a heartbeat that was accepted. Logs usage and a cut if they are due,
+ * and extends the hold if necessary.
  */
 MeterAnswer
 MeterAccepted(Attempt *attempt, int64 claimed, TimestampTz now, bool wait)
@@ -289,8 +293,8 @@ MeterAccepted(Attempt *attempt, int64 claimed, TimestampTz now, bool wait)
 }
 
 /*
- * Extend a running attempt's hold if need be, and answer. The bill is within
- * the hold after that.
+ * Extends a running attempt's hold if necessary, and answers. Afterwards the
+ * bill is within the hold.
  */
 MeterAnswer
 MeterGoOn(Attempt *attempt, TimestampTz now, bool wait)
@@ -302,7 +306,8 @@ MeterGoOn(Attempt *attempt, TimestampTz now, bool wait)
 }
 
 /*
- * Note that an attempt was logged, or cut.
+ * Stores when an attempt's usage was last logged, and when its elapsed time
+ * was first cut.
  */
 static void
 note(const Attempt *attempt)
@@ -314,8 +319,9 @@ note(const Attempt *attempt)
 }
 
 /*
- * A repeated heartbeat of an attempt whose extension was denied: try again, as
- * credit may have come. False: there is nothing to try.
+ * Handles a repeated heartbeat of an attempt whose extension was denied: tries
+ * to extend the hold again, as there may be credit by now. Returns false if
+ * there is nothing to try.
  */
 bool
 MeterTryAgain(Attempt *attempt, int64 elapsed, TimestampTz now, bool wait,
@@ -337,8 +343,8 @@ MeterTryAgain(Attempt *attempt, int64 elapsed, TimestampTz now, bool wait,
 }
 
 /*
- * Answer a heartbeat that changed nothing: late, repeated, out of order, or of
- * an attempt that is over.
+ * Answers a heartbeat that changed nothing: it is late, repeated or out of
+ * order, or its attempt has ended.
  */
 MeterAnswer
 MeterUnchanged(Attempt *attempt, int64 elapsed, TimestampTz now, bool wait)
@@ -356,8 +362,8 @@ MeterUnchanged(Attempt *attempt, int64 elapsed, TimestampTz now, bool wait)
 }
 
 /*
- * Audit that an attempt claims a longer run than the server saw. Once per
- * attempt, and again at settlement.
+ * Audits that an attempt claims a longer run than the server has seen. This is
+ * audited once for each attempt, and again at the settlement.
  */
 static void
 audit_skew(const Attempt *attempt, TimestampTz now)

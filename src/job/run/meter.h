@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * meter.h
- *		The answer to a heartbeat, for one and for many.
+ *		The answer to a heartbeat, for meter and for meter_batch.
  *
  *-------------------------------------------------------------------------
  */
@@ -14,25 +14,28 @@
 typedef struct MeterAnswer
 {
 	const char *action;
-	const char *reason;			/* NULL: none */
+	const char *reason;			/* why the attempt must stop or save, or NULL */
 	Credits		billed;
 	Credits		held;
-	TimestampTz deadline;		/* DT_NOEND: none */
-	int64		time_left;		/* -1: without end */
-	bool		save;			/* it is time for a checkpoint */
+	TimestampTz deadline;		/* when the attempt must have stopped, or
+								 * DT_NOEND */
+	int64		time_left;		/* microseconds that the attempt may still
+								 * run, or -1 if there is no limit */
+	bool		save;			/* whether it is time for a checkpoint */
 } MeterAnswer;
 
 /*
- * What a heartbeat changes. Parameters 4 to 6 are elapsed, now and clock skew.
- * A late, repeated or out-of-order heartbeat matches no row. This statement
- * runs ten thousand times a second, so rare results (a usage row, a cut) are
- * written apart.
+ * The columns that a heartbeat changes. Parameters 4 to 6 of the statements
+ * are elapsed, now and gpucredit.clock_skew. A heartbeat that is late,
+ * repeated or out of order matches no row. These statements run ten thousand
+ * times a second, so what is rarely written (a usage row, or that the elapsed
+ * time was cut) has statements of its own.
  */
 #define METER_ELAPSED(e, most) \
 	"LEAST(" e " + " METER_OVERHEAD(e, most) ", $5 - a.started_at + $6)"
 /*
  * The first heartbeat fixes how long the devices waited for the processes, at
- * most SettingStartupMax() (attempt.c, AttemptStartup()).
+ * most SettingStartupMax() (see AttemptStartup() in attempt.c).
  */
 #define METER_OVERHEAD(e, most) \
 	"CASE WHEN a.running_at IS NULL AND NOT a.is_foreign" \
@@ -41,7 +44,10 @@ typedef struct MeterAnswer
 #define METER_PROGRESS(p) \
 	"CASE WHEN " p " IS NULL OR " p " <= a.progress" \
 	" THEN a.progress_at ELSE $5 END"
-/* since when utilization is near 0, or the last alert about it */
+/*
+ * Since when utilization has been near 0, or when the last alert about that
+ * was raised.
+ */
 #define METER_IDLE(u) \
 	"CASE WHEN " u " >= 0.01::pg_catalog.float4 THEN NULL" \
 	" WHEN " u " IS NULL THEN a.idle_since" \

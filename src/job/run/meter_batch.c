@@ -1,23 +1,25 @@
 /*-------------------------------------------------------------------------
  *
  * meter_batch.c
- *		Many heartbeats in one call.
+ *		SQL function meter_batch: many heartbeats in one call.
  *
- * The inputs are deduplicated and sorted (heartbeats.c). The statements skip
- * rows that another transaction has locked. Those are answered from what is
- * known, and their next heartbeat, being cumulative, makes up for it. An
- * unknown attempt is told to stop. One over its account's rate limit is
- * answered like a busy one, so a tenant's limit does not concern others.
+ * The arguments are deduplicated and sorted (heartbeats.c). The statements
+ * skip rows that other transactions have locked. Heartbeats for such rows are
+ * answered from what is known; as heartbeats are cumulative, the next one
+ * makes up for them. An unknown attempt is ordered to stop. An attempt whose
+ * account has reached its rate limit is answered like one with a locked row,
+ * so that a tenant's limit does not concern others in the same call.
  *
- * Most are ordinary: news of a running attempt, nothing to cut. One narrow
- * statement takes those, another the rest, if any. Both find the rows by key,
- * lock them, and change them by location.
+ * Most heartbeats are ordinary: they advance a running attempt, and nothing
+ * has to be cut. One statement that reads few columns applies those, and
+ * another one applies all others. Both find the rows by key, lock them, and
+ * change them by location.
  *
- * Sets in the target list cost half of functions in FROM, which keep all rows.
- * The subquery within the join keeps the planner from carrying whole rows
- * along for the lock.
+ * The sets are unnested in the target list, which costs half as much as
+ * functions in FROM, because those store all rows. The subquery within the
+ * join keeps the planner from carrying whole rows along for the lock.
  *
- * Locks: attempts by key; for extensions hold, then buckets; never waits.
+ * Locks: attempts by key; for extensions the hold, then buckets. Never waits.
  *
  *-------------------------------------------------------------------------
  */
@@ -35,12 +37,13 @@
 
 API_FUNCTION(gpucredit_meter_batch, meter_batch);
 
-/* What a statement is about, and where its rows go. */
+/* the heartbeats that one statement applies, and where its rows are stored */
 typedef struct Pass
 {
 	AttemptBeat **beats;
 	int			n;
-	Attempt    *attempts;		/* of an ordinary beat: room for each */
+	Attempt    *attempts;		/* for ordinary heartbeats an array with one
+								 * element for each, otherwise NULL */
 } Pass;
 
 #define KEYS \
@@ -48,7 +51,10 @@ typedef struct Pass
 	" pg_catalog.unnest($3) AS attempt"
 #define KEYS_MATCH " a.org = u.org AND a.job = u.job AND a.attempt = u.attempt"
 
-/* OFFSET 0: rows are locked before they are joined to be changed. */
+/*
+ * OFFSET 0 makes the statement lock the rows before it joins them to the rows
+ * that it changes.
+ */
 #define BEAT_TYPES \
 	"text[], bigint[], int[], interval[], timestamptz, timestamptz[]," \
 	" interval[], int[]"
@@ -98,12 +104,12 @@ SQL_STATEMENT(attempts_read, SPI_OK_SELECT, "text[], bigint[], int[]",
 			  " JOIN gpucredit.attempt a ON" KEYS_MATCH);
 
 static void beat_ordinary(const Beats *beats, TimestampTz now);
-static bool take_beaten(void *context, const Datum *values,
-						const bool *nulls);
+static bool store_beaten(void *context, const Datum *values,
+						 const bool *nulls);
 static void beat_any(const Beats *beats, TimestampTz now);
-static int	answer_taken(const Beats *beats, TimestampTz now,
-						 const Attempt **logged);
-static void answer_rest(const Beats *beats, TimestampTz now);
+static int	answer_accepted(const Beats *beats, TimestampTz now,
+							const Attempt **logged);
+static void answer_unchanged(const Beats *beats, TimestampTz now);
 static bool any_beat(const AttemptBeat *beat);
 static bool outstanding(const AttemptBeat *beat);
 static bool unanswered(const AttemptBeat *beat);
@@ -120,7 +126,7 @@ call_meter_batch(PG_FUNCTION_ARGS)
 	bool		may;
 
 	InitMaterializedSRF(fcinfo, 0);
-	beats = BeatsTake(fcinfo);
+	beats = ParseHeartbeats(fcinfo);
 
 	SqlConnect();
 	now = ClockNow();
@@ -131,12 +137,12 @@ call_meter_batch(PG_FUNCTION_ARGS)
 	logged = MemoryContextAllocHuge(CurrentMemoryContext,
 									sizeof(Attempt *) * (beats.n_counting +
 														 1));
-	n_logged = answer_taken(&beats, now, logged);
+	n_logged = answer_accepted(&beats, now, logged);
 	may = AsyncCommitMay(fcinfo);
 	if (n_logged > 0)
 		AttemptsLogUsage(logged, n_logged, now);
 	AsyncCommitAllow(may);
-	answer_rest(&beats, now);
+	answer_unchanged(&beats, now);
 	put_answers((ReturnSetInfo *) fcinfo->resultinfo, &beats);
 	SqlFinish();
 	return (Datum) 0;
@@ -173,9 +179,7 @@ pick(const Beats *beats, BeatTest test)
 	return pass;
 }
 
-/*
- * Apply the ordinary heartbeats.
- */
+/* Applies the ordinary heartbeats. */
 static void
 beat_ordinary(const Beats *beats, TimestampTz now)
 {
@@ -211,29 +215,27 @@ beat_ordinary(const Beats *beats, TimestampTz now)
 		HeartbeatsArgReported(&args, pass.beats, pass.n);
 	SqlEach(beats->reported ? &attempts_beat_reported : &attempts_beat, &args,
 			false,
-			take_beaten, &pass);
+			store_beaten, &pass);
 }
 
 /*
- * Keep an attempt's new state, from a row that the statement returned.
+ * Stores an attempt's new state, read from a row that the statement returned.
  */
 static bool
-take_beaten(void *context, const Datum *values, const bool *nulls)
+store_beaten(void *context, const Datum *values, const bool *nulls)
 {
 	Pass	   *pass = context;
 	int			place = DatumGetInt32(values[ATTEMPT_WIDTH]);
 	AttemptBeat *beat = pass->beats[place];
 	Attempt    *attempt = &pass->attempts[place];
 
-	AttemptTake(values, attempt);
+	AttemptParse(values, attempt);
 	beat->taken = attempt;
 	beat->ordinary = true;
 	return true;
 }
 
-/*
- * Apply what others are news.
- */
+/* Applies the other heartbeats that change something. */
 static void
 beat_any(const Beats *beats, TimestampTz now)
 {
@@ -261,11 +263,11 @@ beat_any(const Beats *beats, TimestampTz now)
 }
 
 /*
- * Answer the accepted heartbeats, by key. Returns the ordinary ones whose
- * usage is to be logged.
+ * Answers the accepted heartbeats in the order of their keys. Lists the
+ * ordinary ones whose usage has to be logged, and returns their number.
  */
 static int
-answer_taken(const Beats *beats, TimestampTz now, const Attempt **logged)
+answer_accepted(const Beats *beats, TimestampTz now, const Attempt **logged)
 {
 	int			n_logged = 0;
 
@@ -290,11 +292,9 @@ answer_taken(const Beats *beats, TimestampTz now, const Attempt **logged)
 	return n_logged;
 }
 
-/*
- * Answer those that changed nothing.
- */
+/* Answers the heartbeats that changed nothing. */
 static void
-answer_rest(const Beats *beats, TimestampTz now)
+answer_unchanged(const Beats *beats, TimestampTz now)
 {
 	Pass		pass = pick(beats, unanswered);
 	Values		args = {0};
@@ -320,7 +320,7 @@ answer_rest(const Beats *beats, TimestampTz now)
 										  false);
 		beat->answered = true;
 
-		/* locked by another transaction */
+		/* The row is locked by another transaction. */
 		if (attempt.ended_at == DT_NOBEGIN && beat->answer.reason == NULL &&
 			(Min(AttemptHad(&attempt, beat->elapsed), most) >
 			 attempt.elapsed || !attempt.running))
@@ -330,7 +330,8 @@ answer_rest(const Beats *beats, TimestampTz now)
 }
 
 /*
- * A row per input, in the order given; duplicates are answered alike.
+ * Returns one row for each heartbeat, in the order of the arguments.
+ * Duplicates get the same answer.
  */
 static void
 put_answers(ReturnSetInfo *rsinfo, const Beats *beats)

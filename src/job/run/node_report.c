@@ -1,16 +1,19 @@
 /*-------------------------------------------------------------------------
  *
  * node_report.c
- *		An agent's report about its node and itself.
+ *		Parses an agent's report about its node and itself.
  *
- * A new boot_id means that the machine was restarted, and whatever ran there
- * is gone. incarnation counts the agent's starts: of two agents of one machine
- * the older is refused, and ends. address, version and devices (their UUIDs,
- * in order) are for readers. logs: the agent serves jobs' output (log_wish.c).
- * poke: the port where it takes datagrams.  containment: what holds a job's
- * processes together: cgroup, cgroup_no_memory (nothing limits their memory) or
- * none.  pulling: attempts that wait for their image. Unknown words are dropped, so an
- * agent may be newer than the server.
+ * A new boot_id means that the machine was restarted, and that no process from
+ * before runs any more. incarnation counts the starts of the agent: if two
+ * agents of one machine run, the older one is refused, and exits. address,
+ * version and devices (the devices' UUIDs, in order) are for readers. logs is
+ * whether the agent serves jobs' output (log_wish.c). poke is the port on
+ * which the agent receives datagrams.  containment is the mechanism that keeps
+ * a job's processes together: cgroup, cgroup_no_memory (a cgroup that does not
+ * limit their memory) or none.  pulling lists attempts that wait for their
+ * image.  sessions lists the terminals and forwarded ports that are open
+ * (open_session.c).  Unknown members are dropped, so that an agent may be newer than the
+ * server.
  *
  *-------------------------------------------------------------------------
  */
@@ -26,9 +29,11 @@
 #include "types/control.h"
 
 static const char *const known[] = {"address", "boot_id", "containment",
-"devices", "incarnation", "logs", "poke", "pulling", "version"};
+"devices", "incarnation", "logs", "poke", "pulling", "sessions", "version"};
 
-#define MOST_PULLING	1000	/* attempts that a report names */
+#define MOST_SESSIONS	1000
+#define MOST_PULLING	1000	/* largest number of attempts that a report
+								 * names */
 
 static JsonbValue *find(const Jsonb *json, const char *word);
 static char *text_of(const JsonbValue *value);
@@ -42,11 +47,9 @@ static pg_attribute_noreturn() void refuse_older(const char *node,
 												 const char *why,
 												 const char *hint);
 
-/*
- * The argument "about", checked.
- */
+/* Parses and checks the argument "about". */
 About
-AboutTake(FunctionCallInfo fcinfo, int n)
+ParseNodeReport(FunctionCallInfo fcinfo, int n)
 {
 	static const char *const names[] = {"address", "boot_id", "containment",
 	"poke", "version"};
@@ -82,11 +85,16 @@ AboutTake(FunctionCallInfo fcinfo, int n)
 	if (value != NULL)
 		check_names(value, "pulling", MOST_PULLING, "Write an array of "
 					"'org/job/attempt', of 1000 attempts at most.");
+	value = find(json, "sessions");
+	if (value != NULL)
+		check_names(value, "sessions", MOST_SESSIONS, "Write an array of the "
+					"digests of sessions that are open, of 1000 at most.");
 	return AboutOf(known_words(json));
 }
 
 /*
- * The report, of a checked object; NULL: none.
+ * Reads the fields of a report from an object that was checked. json is NULL
+ * if nothing was reported.
  */
 About
 AboutOf(Jsonb *json)
@@ -105,8 +113,9 @@ AboutOf(Jsonb *json)
 }
 
 /*
- * Refuse an agent older than the last one. True: the machine was restarted
- * since. boot_before: the boot_id before that.
+ * Refuses the report of an agent that is older than the agent of the last
+ * report. Returns whether the machine was restarted since the last report.
+ * boot_before is the boot_id before the last one.
  */
 bool
 AboutFollows(const char *node, const About *reported, const About *before,
@@ -143,9 +152,7 @@ text_of(const JsonbValue *value)
 		pnstrdup(value->val.string.val, value->val.string.len);
 }
 
-/*
- * A text that can be shown as it is.
- */
+/* Whether a value is a text that can be shown unchanged. */
 static bool
 is_name(const JsonbValue *value)
 {
@@ -159,7 +166,8 @@ is_name(const JsonbValue *value)
 }
 
 /*
- * Refuse what is not an array of names, or has more than the most.
+ * Refuses a value that is not an array of names, or has more than `most` of
+ * them.
  */
 static void
 check_names(JsonbValue *value, const char *word, int most, const char *hint)
@@ -180,9 +188,7 @@ check_names(JsonbValue *value, const char *word, int most, const char *hint)
 	}
 }
 
-/*
- * The object without the words that are not known.
- */
+/* Copies a report without its unknown members. */
 static Jsonb *
 known_words(const Jsonb *json)
 {

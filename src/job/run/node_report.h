@@ -13,13 +13,14 @@
 
 typedef struct About
 {
-	Jsonb	   *json;			/* the known words; NULL: not reported */
-	char	   *boot_id;		/* NULL: not reported */
-	char	   *address;		/* NULL: not reported */
-	int64		incarnation;	/* -1: not reported */
+	Jsonb	   *json;			/* the report without its unknown members, or
+								 * NULL if there is none */
+	char	   *boot_id;		/* NULL if not reported */
+	char	   *address;		/* NULL if not reported */
+	int64		incarnation;	/* -1 if not reported */
 } About;
 
-extern About AboutTake(FunctionCallInfo fcinfo, int n);
+extern About ParseNodeReport(FunctionCallInfo fcinfo, int n);
 extern About AboutOf(Jsonb *json);
 extern bool AboutFollows(const char *node, const About *reported,
 						 const About *before, const char *boot_before);

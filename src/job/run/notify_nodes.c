@@ -1,12 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * notify_nodes.c
- *		The trigger that notifies a node's agent of work.
+ *		The trigger that notifies a node's agent of new work.
  *
- * A start (a row of attempt_gpu) and a directive notify gpucredit_node of the
- * node's name at the commit. It only means "ask now"; the heartbeat has the
- * content. So a lost notification costs one interval, and a forged one does
- * nothing.
+ * A start (a new row of attempt_gpu) and a directive send a notification on
+ * the channel gpucredit_node, with the node's name, when they are committed.
+ * The notification only makes the agent send a heartbeat at once, whose answer
+ * has the content. So a lost notification delays the agent by one interval,
+ * and a forged one has no effect.
  *
  * Locks: none before the commit (shmem/notify.c).
  *

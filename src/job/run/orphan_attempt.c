@@ -1,16 +1,17 @@
 /*-------------------------------------------------------------------------
  *
  * orphan_attempt.c
- *		Attempts that run though they are over and nobody keeps their devices.
+ *		Fences the devices of orphan attempts, which run although they
+ *		have ended and their devices are free.
  *
- * Removing a node ends its fences: what ran there counts as gone. If a node of
- * that name is registered again and its agent names such an attempt, the
- * machine is the old one. Then the fence stands again until a heartbeat does
- * not name the attempt, for the devices that nobody else has by now.
+ * When a node is removed, its fences end: all processes on it count as gone.
+ * If a node of the same name is registered again and its agent reports such an
+ * attempt, it is still the old machine. Then the devices that no other attempt
+ * has by now are fenced again, until a heartbeat does not name the attempt.
  *
- * Locks: the pool, without waiting, since the heartbeat has its node already;
- * if a cycle has it, the next heartbeat tries again. Then the attempt's row of
- * attempt_gpu.
+ * Locks: the pool, without waiting, since the heartbeat has locked its node
+ * already. If a cycle has locked the pool, the next heartbeat tries again.
+ * Then the attempt's row of attempt_gpu.
  *
  *-------------------------------------------------------------------------
  */
@@ -24,11 +25,14 @@
 	" FROM gpucredit.node n WHERE n.node = $1 AND g.node = $1" \
 	" AND g.org = $2 AND g.job = $3 AND g.attempt = $4" \
 	" AND g.free AND g.ended_at < n.registered_at"
-/* what others have on the node */
+/* Other attempts that have devices on the node. */
 #define TAKEN \
 	" FROM gpucredit.attempt_gpu t WHERE t.pool = n.pool" \
 	" AND t.node = n.node AND NOT t.free"
-/* what a share takes of its device, as DecideShareMemory */
+/*
+ * The memory that a share has of its device, as DecideShareMemory() computes
+ * it.
+ */
 #define GPU_MEMORY_OF(share) \
 	"COALESCE(NULLIF(" share ".gpu_memory_mib, 0)," \
 	" n.gpu_memory_mib * " share ".share / 1000)"
@@ -54,7 +58,8 @@ SQL_STATEMENT(orphan_fence, SPI_OK_UPDATE,
 			  "   + COALESCE(pg_catalog.sum(t.memory_mib), 0))" TAKEN ")");
 
 /*
- * Fence an attempt that is over and that a node's agent still runs.
+ * Fences the devices of an attempt that has ended but that a node's agent
+ * still runs.
  */
 void
 OrphanFence(const char *pool, const char *node, const char *org, int64 job,

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * orphan_attempt.h
- *		Orphan attempts: they run although they are over and their devices are
- *		free.
+ *		Orphan attempts, which run although they have ended and their
+ *		devices are free.
  *
  *-------------------------------------------------------------------------
  */

@@ -1,27 +1,30 @@
 /*-------------------------------------------------------------------------
  *
  * part.c
- *		part_ended: a node says how its part of an attempt ended.
+ *		SQL function part_ended: a node's agent reports how its part of an
+ *		attempt ended.
  *
- * Each node of a gang reports its own processes, as its agent does not know
- * the others'. A failed part stops the others at once. The last report settles
- * the attempt: completed if all parts completed, else as the first that did
- * not, which is the cause. A repeated report changes nothing.
+ * Each node of a gang reports on its own processes, because its agent does not
+ * know those of other nodes. If a part fails, the others must stop at once.
+ * The last report settles the attempt. The attempt is completed if all parts
+ * completed; otherwise its outcome is that of the first part that did not
+ * complete, which is the cause. A repeated report changes nothing.
  *
- * Of a job whose spec says "launch": "once", the first node runs the script, and
- * the others what it starts there.  So once the script has completed, the others
- * have to stop, and have completed as well.
+ * If a job's spec has "launch": "once", the first node runs the script, and
+ * the other nodes run the processes that the script starts on them.  Once the
+ * script has completed, the other parts must stop, and count as completed as
+ * well.
  *
  * If a node never reports, the attempt ends as any other that nobody settles:
- * with its node (node_lost), or gpucredit.stop_grace after a directive to
- * stop. Nodes whose parts ended are not fenced then.
+ * when its node is lost, or gpucredit.stop_grace after a directive to stop.
+ * Nodes whose parts have ended are not fenced then.
  *
  * Parts may end after their attempt was ended by its owner or by the server.
- * Their reports are stored all the same, and the last one is a late settlement
- * (late_finish.c). It bills the time for which each node kept its devices.
+ * Their reports are stored as well, and the last one is a late settlement
+ * (late_finish.c), which bills the time for which each node kept its devices.
  *
- * Locks: a node that could not start it, job, attempt, the part's devices; for
- * the last part, as settlement.c says.
+ * Locks: a node that could not start the part, job, attempt, the part's
+ * devices; for the last part, as settlement.c says.
  *
  *-------------------------------------------------------------------------
  */
@@ -44,7 +47,7 @@
 
 API_FUNCTION(gpucredit_part_ended, part_ended);
 
-/* A node's report, and its part among the others. */
+/* A node's report, and the position of its part among those of the attempt. */
 typedef struct Part
 {
 	char	   *org;
@@ -52,10 +55,12 @@ typedef struct Part
 	int32		number;
 	char	   *node;
 	Settlement	reported;
-	int32		rank;			/* of the node, by name, from 0 */
-	int32		nodes;			/* of the attempt */
-	int32		ended;			/* parts with a report, including this one */
-	bool		before;			/* this part had a report already */
+	int32		rank;			/* rank of the node among the attempt's, by
+								 * name, from 0 */
+	int32		nodes;			/* number of nodes of the attempt */
+	int32		ended;			/* number of parts with a report, including
+								 * this one */
+	bool		before;			/* whether this part had a report already */
 } Part;
 
 #define OF_ATTEMPT(alias) \
@@ -78,14 +83,15 @@ SQL_STATEMENT(part_insert, SPI_OK_INSERT,
 			  " gone, at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,"
 			  " $11, $12, $13)");
 /*
- * Each part changes the row that all lock. So a call with an older snapshot
- * gets 40001: it would miss earlier reports, and that its own is the last.
+ * Every report of a part locks and changes the attempt's row. Therefore a call
+ * with an older snapshot gets 40001. Otherwise it would miss earlier reports,
+ * and that its own report is the last one.
  */
 SQL_STATEMENT(part_heard, SPI_OK_UPDATE, "text, bigint, int, timestamptz",
 			  "UPDATE gpucredit.attempt a SET heard_at = CASE"
 			  "  WHEN a.ended_at IS NULL THEN $4 ELSE a.heard_at END"
 			  " WHERE " OF_ATTEMPT("a"));
-/* the first part that did not complete is the cause */
+/* Whether the processes of all parts that have reported are gone. */
 SQL_STATEMENT(parts_gone, SPI_OK_SELECT, "text, bigint, int",
 			  "SELECT pg_catalog.bool_and(p.gone)"
 			  " FROM gpucredit.attempt_part p WHERE " OF_ATTEMPT("p"));
@@ -122,11 +128,11 @@ SQL_STATEMENT(part_gone, SPI_OK_UPDATE,
 			  " WHERE " OF_ATTEMPT("g") " AND g.node = $4 AND NOT g.free"
 			  " AND g.ended_at IS NOT NULL");
 
-static void take_part(FunctionCallInfo fcinfo, Part *part);
+static void parse_part(FunctionCallInfo fcinfo, Part *part);
 static void find_part(Part *part);
 static void report_part(Part *part, Job *job, Attempt *attempt);
 static bool all_gone(const Part *part);
-static bool stops_rest(const Part *part, const Attempt *attempt);
+static bool stops_others(const Part *part, const Attempt *attempt);
 static bool report_late(Part *part, Job *job, Attempt *attempt);
 static bool report_late_part(Part *part, Job *job, Attempt *attempt);
 static int64 late_ran(const Part *part, const Attempt *attempt);
@@ -143,7 +149,7 @@ call_part_ended(PG_FUNCTION_ARGS)
 	Job			job;
 	bool		replayed;
 
-	take_part(fcinfo, &part);
+	parse_part(fcinfo, &part);
 	SqlConnect();
 	if (part.reported.outcome == NOT_STARTED)
 		StrikeLock(part.node);
@@ -162,22 +168,18 @@ call_part_ended(PG_FUNCTION_ARGS)
 	return SqlFinishRow(put_result(fcinfo, &part, replayed));
 }
 
-/*
- * The arguments.
- */
+/* Parses the arguments. */
 static void
-take_part(FunctionCallInfo fcinfo, Part *part)
+parse_part(FunctionCallInfo fcinfo, Part *part)
 {
 	part->org = ArgName(fcinfo, 0, "org");
 	part->job = ArgInt8(fcinfo, 1, "job", PG_INT64_MIN, PG_INT64_MAX);
 	part->number = ArgInt4(fcinfo, 2, "attempt", PG_INT32_MIN, PG_INT32_MAX);
 	part->node = ArgName(fcinfo, 3, "node");
-	SettlementTake(fcinfo, 4, 7, 5, 8, &part->reported);
+	ParseSettlement(fcinfo, 4, 7, 5, 8, &part->reported);
 }
 
-/*
- * Where the part stands among those of the attempt.
- */
+/* Finds the position of the part among those of the attempt. */
 static void
 find_part(Part *part)
 {
@@ -202,7 +204,8 @@ find_part(Part *part)
 }
 
 /*
- * A part of a live attempt has ended.
+ * Stores the report of a part of a live attempt. Settles the attempt if all
+ * parts have reported; otherwise orders the other parts to stop if they must.
  */
 static void
 report_part(Part *part, Job *job, Attempt *attempt)
@@ -219,7 +222,7 @@ report_part(Part *part, Job *job, Attempt *attempt)
 	{
 		bool		completed = part->reported.outcome == COMPLETED;
 
-		if (completed ? part->rank > 0 : !stops_rest(part, attempt))
+		if (completed ? part->rank > 0 : !stops_others(part, attempt))
 			return;
 		(void) SqlRun(completed ? &rest_release : &rest_tell,
 					  VALUES(TextValue(part->org), Int8Value(part->job),
@@ -232,9 +235,7 @@ report_part(Part *part, Job *job, Attempt *attempt)
 	AttemptSettle(job, attempt, &part->reported);
 }
 
-/*
- * Did agents say so of all parts?
- */
+/* Whether agents have reported that the processes of all parts are gone. */
 static bool
 all_gone(const Part *part)
 {
@@ -244,11 +245,12 @@ all_gone(const Part *part)
 }
 
 /*
- * Must the others stop? At once after a failure. A part that left as directed
- * leaves the others their given time.
+ * Whether the other parts must stop. They must stop at once after a failure.
+ * If the part ended because a directive ordered it, the others may use the
+ * time that the directive allows.
  */
 static bool
-stops_rest(const Part *part, const Attempt *attempt)
+stops_others(const Part *part, const Attempt *attempt)
 {
 	MeterAnswer answer;
 
@@ -269,8 +271,9 @@ stops_rest(const Part *part, const Attempt *attempt)
 }
 
 /*
- * The attempt is over.  The report still frees the part's devices, and says how
- * long they were kept.  False: it is known, or nothing follows from it.
+ * Handles a report for an attempt that has ended.  The report still frees the
+ * part's devices and shows how long they were kept.  Returns false if the
+ * report repeats an earlier one or changes nothing.
  */
 static bool
 report_late(Part *part, Job *job, Attempt *attempt)
@@ -292,7 +295,8 @@ report_late(Part *part, Job *job, Attempt *attempt)
 }
 
 /*
- * Store the report of a gang's part.  The last one settles late.
+ * Stores the report of a gang's part after the attempt has ended.  If it is
+ * the last one, it is billed as a late finish.
  */
 static bool
 report_late_part(Part *part, Job *job, Attempt *attempt)
@@ -312,9 +316,11 @@ report_late_part(Part *part, Job *job, Attempt *attempt)
 }
 
 /*
- * For how long an attempt ran whose parts ended after it: for as long as it was
- * settled, and the time after that of each node, weighted by the node's devices.
- * Nobody else could use these, but those of the other nodes.
+ * Returns how long an attempt ran whose parts ended after its settlement. It
+ * is the settled time, and the time after the settlement of each node,
+ * weighted by the node's devices. While a part kept the devices of its node,
+ * nobody else could use them, but others could use those of nodes whose parts
+ * had ended.
  */
 static int64
 late_ran(const Part *part, const Attempt *attempt)
@@ -336,8 +342,8 @@ late_ran(const Part *part, const Attempt *attempt)
 }
 
 /*
- * The processes of an attempt that is over are gone from a node; true: its
- * devices were not free yet.
+ * Marks the processes of an ended attempt as gone from a node, which frees its
+ * devices there. Returns whether they were not free before.
  */
 bool
 PartGone(const char *org, int64 job, int32 attempt, const char *node,
@@ -348,9 +354,7 @@ PartGone(const char *org, int64 job, int32 attempt, const char *node,
 						 TextValue(node), TimeValue(now))).n > 0;
 }
 
-/*
- * Store a part's report.
- */
+/* Stores a part's report. */
 static void
 write_part(const Part *part, TimestampTz now)
 {
@@ -371,9 +375,7 @@ write_part(const Part *part, TimestampTz now)
 						 Int4Value(part->number), TimeValue(now)));
 }
 
-/*
- * Audit the node.
- */
+/* Writes the audit row of a part's report. */
 static void
 audit_part(const Part *part, const Job *job, TimestampTz now)
 {
@@ -395,9 +397,7 @@ audit_part(const Part *part, const Job *job, TimestampTz now)
 	AuditWrite(&audit);
 }
 
-/*
- * How the attempt stands now.
- */
+/* Returns the present state of the attempt. */
 static Datum
 put_result(FunctionCallInfo fcinfo, const Part *part, bool replayed)
 {

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * part.h
- *		How the parts of an attempt ended, a node each.
+ *		How the parts of an attempt ended. An attempt has one part on each
+ *		of its nodes.
  *
  *-------------------------------------------------------------------------
  */

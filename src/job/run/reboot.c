@@ -1,17 +1,17 @@
 /*-------------------------------------------------------------------------
  *
  * reboot.c
- *		Attempts whose machine was restarted.
+ *		Ends attempts whose machine was restarted.
  *
- * A heartbeat with another boot_id means that all earlier processes are gone.
- * Attempts that had begun there end as node_lost at once, on all their nodes,
- * at the last metered time; their devices on this node are free. Attempts that
- * had not begun are told to start. If the job's row is locked, a directive
- * stops the attempt, and the next heartbeat, or reap_holds() after
- * gpucredit.stop_grace, ends it.
+ * A heartbeat with another boot_id means that all earlier processes on the
+ * machine are gone. Attempts that had begun there end as node_lost at once, on
+ * all their nodes, at the last metered time. Their devices on this node are
+ * free. Attempts that had not begun are ordered to start. If a job's row is
+ * locked, a directive stops the attempt, and the next heartbeat, or
+ * reap_holds() after gpucredit.stop_grace, settles it.
  *
- * Locks: job and attempt, without waiting; then as settlement.c says, for
- * 10 ms each at most.
+ * Locks: job and attempt, without waiting; then as settlement.c says, for at
+ * most 10 ms each.
  *
  *-------------------------------------------------------------------------
  */
@@ -35,8 +35,8 @@ static SweepResult settle_lost(const char *org, int64 id, int32 number,
 							   const void *context);
 
 /*
- * End an attempt that ran on a node before its restart, or at least stop it on
- * all its nodes.
+ * Settles an attempt that ran on a node before the node was restarted. If its
+ * rows are locked, a directive stops it on all its nodes instead.
  */
 void
 NodeRebooted(const Attempt *attempt, const char *node, TimestampTz now)
@@ -54,7 +54,8 @@ NodeRebooted(const Attempt *attempt, const char *node, TimestampTz now)
 }
 
 /*
- * Settle one such attempt; context: the node's name.
+ * Settles one attempt that ran on a restarted node; context is the node's
+ * name.
  */
 static SweepResult
 settle_lost(const char *org, int64 id, int32 number, const void *context)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * reboot.h
- *		Attempts whose machine was restarted.
+ *		Ends attempts whose machine was restarted.
  *
  *-------------------------------------------------------------------------
  */
@@ -10,7 +10,7 @@
 
 #include "job/attempt.h"
 
-/* Why such an attempt must stop. */
+/* The reason for which such an attempt must stop. */
 #define NODE_REBOOTED	"node_rebooted"
 
 extern void NodeRebooted(const Attempt *attempt, const char *node,

@@ -1,23 +1,25 @@
 /*-------------------------------------------------------------------------
  *
- * reclaim.c reclaim: a node's provider takes it back; resume: it stays after
- * all.
+ * reclaim.c
+ *		SQL functions reclaim and resume: a node's provider takes the node
+ *		back, or leaves it after all.
  *
- * From the call on nothing new starts on the node. From its deadline on it is
- * gone: heartbeat and meter say stop, and check_nodes() settles the rest as
- * preempted. Each attempt there gets one directive to save and leave by the
- * deadline. The directive says when its turn to write is, and whether it can
- * finish in time.
+ * After reclaim nothing new starts on the node. At the deadline the node is
+ * gone: heartbeat and meter order the agent to stop, and check_nodes() settles
+ * attempts that have not ended as preempted. Each attempt on the node gets one
+ * directive to save and to leave by the deadline. The directive contains when
+ * its turn to write a checkpoint is, and whether it can finish in time.
  *
- * All leaving attempts of the pool are planned together, so that many nodes
- * reclaimed at once keep within gpucredit.checkpoint_bandwidth. Each call that
- * takes or returns nodes plans again, and so does each cycle while anybody
- * waits for a turn, as an early finish leaves time to others. A change of less
- * than a second is not written, since each call of a transaction would leave a
- * version of every row. Nodes of one call are planned once.
+ * All leaving attempts of the pool are planned together, so that attempts of
+ * many nodes that are reclaimed at once keep within
+ * gpucredit.checkpoint_bandwidth. Each call of reclaim or resume plans again,
+ * and so does each cycle while an attempt waits for its turn, because an
+ * attempt that finishes early leaves time to others. A change of less than a
+ * second is not written, since otherwise each call of a transaction would
+ * leave another version of every row. The nodes of one call are planned once.
  *
  * Locks: pools by name, then the nodes' rows by name; directives without
- * waiting: a locked one belongs to an attempt that is being settled.
+ * waiting, as a locked one belongs to an attempt that is being settled.
  *
  *-------------------------------------------------------------------------
  */
@@ -44,9 +46,9 @@ API_FUNCTION(gpucredit_reclaim_nodes, reclaim_nodes);
 API_FUNCTION(gpucredit_resume, resume);
 
 /*
- * What must leave, with what is known of its checkpoints: how much the last
- * one, or the spec, says it writes; since when nothing is saved; what it was
- * told.
+ * Selects attempts that must leave, with what is known of their checkpoints:
+ * the size of the last one, or else the size in the spec; since when work is
+ * not saved; and the directive that they have.
  */
 #define LEAVING_READ(of) \
 	"SELECT l.org, l.job, l.attempt, l.deadline, COALESCE(c.size_bytes," \
@@ -81,7 +83,10 @@ SQL_STATEMENT(leaving_read, SPI_OK_SELECT, "text, timestamptz",
 						   "   OFFSET 0) g"
 						   " WHERE n.pool = $1 AND n.reclaim_at IS NOT NULL"
 						   " GROUP BY g.org, g.job, g.attempt"));
-/* attempts with a part on some nodes; they may leave others, too */
+/*
+ * Selects the attempts with a part on some nodes. They may have parts on other
+ * nodes that they must leave as well.
+ */
 SQL_STATEMENT(leaving_read_of, SPI_OK_SELECT, "text, timestamptz, text[]",
 			  LEAVING_READ(
 						   "SELECT t.org, t.job, t.attempt, r.deadline"
@@ -99,7 +104,7 @@ SQL_STATEMENT(leaving_read_of, SPI_OK_SELECT, "text, timestamptz, text[]",
 						   "  WHERE g.org = t.org AND g.job = t.job"
 						   "  AND g.attempt = t.attempt) r"));
 
-/* does anybody wait for a turn? */
+/* Whether an attempt of the pool waits for its turn to save. */
 SQL_STATEMENT(turns_read, SPI_OK_SELECT, "text, timestamptz",
 			  "SELECT 1 FROM gpucredit.node n JOIN gpucredit.attempt_gpu g"
 			  "  ON g.pool = n.pool AND g.node = n.node"
@@ -110,7 +115,10 @@ SQL_STATEMENT(turns_read, SPI_OK_SELECT, "text, timestamptz",
 			  " WHERE n.pool = $1 AND n.reclaim_at > $2"
 			  " AND NOT g.free AND g.ended_at IS NULL LIMIT 1");
 
-/* in any pool, perhaps over by now; ends at once if there is none */
+/*
+ * Whether a directive of any pool has a turn that is still to come. Its
+ * attempt may have ended. The query returns quickly if there is none.
+ */
 SQL_STATEMENT(turns_look, SPI_OK_SELECT, "timestamptz",
 			  "SELECT 1 FROM gpucredit.directive d"
 			  " WHERE d.cause = 'reclaim' AND d.told_at IS NULL"
@@ -125,8 +133,9 @@ SQL_STATEMENT(turns_look, SPI_OK_SELECT, "timestamptz",
 	" pg_catalog.unnest($5), pg_catalog.unnest($6), pg_catalog.unnest($7))" \
 	" AS u (org, job, attempt, deadline, starts_at, saved_by, told)"
 /*
- * an attempt that is told during the planning keeps its directive, with no
- * later end
+ * Changes the directives of attempts whose plan has changed. A directive that
+ * the agent received while the plan was made is not changed, unless its
+ * deadline is now another one.
  */
 SQL_STATEMENT(leaving_change, SPI_OK_UPDATE, LEAVING_TYPES,
 			  "UPDATE gpucredit.directive d SET deadline = l.deadline,"
@@ -168,7 +177,7 @@ SQL_STATEMENT(staying_untell, SPI_OK_DELETE, "text, text",
 			  "   AND o.attempt = g.attempt AND n.reclaim_at IS NOT NULL)"
 			  " FOR NO KEY UPDATE OF d SKIP LOCKED))");
 
-static void take_back(FunctionCallInfo fcinfo, const char **nodes, int n);
+static void mark_reclaimed(FunctionCallInfo fcinfo, const char **nodes, int n);
 static void audit_nodes(FunctionCallInfo fcinfo, const NodePool *nodes, int n,
 						int64 notice, TimestampTz now);
 static void plan_news(const char *pool, const char **nodes, int n,
@@ -189,7 +198,7 @@ call_reclaim(PG_FUNCTION_ARGS)
 {
 	const char *node = ArgName(fcinfo, 0, "node");
 
-	take_back(fcinfo, &node, 1);
+	mark_reclaimed(fcinfo, &node, 1);
 	PG_RETURN_VOID();
 }
 
@@ -199,24 +208,33 @@ call_reclaim_nodes(PG_FUNCTION_ARGS)
 	int			n;
 	const char **nodes = ArgNames(fcinfo, 0, "nodes", &n);
 
-	take_back(fcinfo, nodes, n);
+	mark_reclaimed(fcinfo, nodes, n);
 	PG_RETURN_VOID();
 }
 
 /*
- * Take all nodes at once, and plan each pool once.
+ * Marks all nodes of a call as reclaimed, and plans each pool once. An agent
+ * that sees its provider's notice again, after a restart, must not postpone
+ * what is known already: such a call changes nothing, and the audit log has
+ * only the calls that did.
  */
 static void
-take_back(FunctionCallInfo fcinfo, const char **nodes, int n)
+mark_reclaimed(FunctionCallInfo fcinfo, const char **nodes, int n)
 {
 	int64		notice = ArgDuration(fcinfo, 1, "notice", true);
 	TimestampTz now;
 	NodePool   *locked;
+	NodePool   *changed;
+	int			nchanged;
 
 	SqlConnect();
-	locked = NodesLock(nodes, &n);
+	changed = locked = NodesLock(nodes, &n);
+	nchanged = n;
 	now = ClockNow();
-	NodesReclaim(nodes, n, ClockAdd(now, notice));
+	if (CallerIsAgent())
+		changed = NodesReclaimEarlier(nodes, &nchanged, ClockAdd(now, notice));
+	else
+		NodesReclaim(nodes, n, ClockAdd(now, notice));
 	for (int from = 0, to; from < n; from = to)
 	{
 		for (to = from + 1; to < n; to++)
@@ -226,13 +244,11 @@ take_back(FunctionCallInfo fcinfo, const char **nodes, int n)
 		}
 		plan_news(locked[from].pool, nodes + from, to - from, now);
 	}
-	audit_nodes(fcinfo, locked, n, notice, now);
+	audit_nodes(fcinfo, changed, nchanged, notice, now);
 	SqlFinish();
 }
 
-/*
- * A row for each node.
- */
+/* Writes an audit row for each node. */
 static void
 audit_nodes(FunctionCallInfo fcinfo, const NodePool *nodes, int n,
 			int64 notice, TimestampTz now)
@@ -271,11 +287,11 @@ call_resume(PG_FUNCTION_ARGS)
 }
 
 /*
- * In a locked pool, plan again for attempts that wait: their turn may be
- * earlier, or they may now finish in time.
+ * Plans again, in a locked pool, for attempts that wait for their turn to
+ * save: their turn may now be earlier, or they may now finish in time.
  */
 void
-ReclaimPlanAnew(const char *pool, TimestampTz now)
+ReclaimReplan(const char *pool, TimestampTz now)
 {
 	Values	   *args;
 
@@ -290,9 +306,10 @@ ReclaimPlanAnew(const char *pool, TimestampTz now)
 }
 
 /*
- * Plan for nodes of a locked pool that go or stay. If writing together is not
- * limited, turns do not depend on others, so only attempts on these nodes are
- * planned, unless the limit was on before.
+ * Plans for nodes of a locked pool that were reclaimed or that stay. If the
+ * bandwidth of checkpoints is not limited, the turns of different attempts do
+ * not depend on each other. Then only attempts on these nodes are planned,
+ * unless some attempt still has a later turn from when there was a limit.
  */
 static void
 plan_news(const char *pool, const char **nodes, int n, TimestampTz now)
@@ -312,18 +329,14 @@ plan_news(const char *pool, const char **nodes, int n, TimestampTz now)
 	log_storm(pool, jobs, leaving);
 }
 
-/*
- * Does an attempt wait for its turn to save?
- */
+/* Whether some attempt waits for its turn to save. */
 static bool
 turns_to_come(TimestampTz now)
 {
 	return SqlRun(&turns_look, VALUES(TimeValue(now))).n > 0;
 }
 
-/*
- * Plan when each leaving attempt saves, and write its directive.
- */
+/* Plans when each leaving attempt saves, and writes the directives. */
 static void
 plan_leaving(const char *pool, RescueJob *jobs, int n, TimestampTz now)
 {
@@ -342,9 +355,7 @@ plan_leaving(const char *pool, RescueJob *jobs, int n, TimestampTz now)
 	(void) SqlRun(&leaving_tell, &args);
 }
 
-/*
- * Log that more attempts must leave than can save in time.
- */
+/* Logs that some attempts cannot save before they must leave. */
 static void
 log_storm(const char *pool, const RescueJob *jobs, int n)
 {
@@ -363,7 +374,8 @@ log_storm(const char *pool, const RescueJob *jobs, int n)
 }
 
 /*
- * The attempts of a pool that must leave, by organisation, job, attempt.
+ * Reads the attempts of a pool that must leave, ordered by organisation, job
+ * and attempt.
  */
 static RescueJob *
 read_leaving(SqlStatement *statement, Values *args, TimestampTz now, int *n)
@@ -381,9 +393,7 @@ read_leaving(SqlStatement *statement, Values *args, TimestampTz now, int *n)
 	return jobs;
 }
 
-/*
- * One of them.
- */
+/* Reads one attempt that must leave from a row. */
 static void
 read_job(SqlResult rows, uint64 i, TimestampTz now, RescueJob *job)
 {
@@ -404,9 +414,7 @@ read_job(SqlResult rows, uint64 i, TimestampTz now, RescueJob *job)
 	job->notified = SqlBool(rows, i, 11);
 }
 
-/*
- * The plan as parameters.
- */
+/* Returns the parameters that describe the plan. */
 static Values
 leaving_args(const RescueJob *jobs, int n, TimestampTz now)
 {
@@ -434,9 +442,7 @@ leaving_args(const RescueJob *jobs, int n, TimestampTz now)
 	return *args;
 }
 
-/*
- * An array of instants; DT_NOEND is null.
- */
+/* Returns an array of instants, with null for DT_NOEND. */
 static NullableDatum
 times_value(const int64 *times, int n)
 {

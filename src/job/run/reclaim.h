@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * reclaim.h
- *		Which attempts of a pool must leave reclaimed nodes, and when each
- *		saves.
+ *		Decides which attempts of a pool must leave reclaimed nodes, and
+ *		when each of them saves.
  *
  *-------------------------------------------------------------------------
  */
@@ -11,6 +11,6 @@
 
 #include "datatype/timestamp.h"
 
-extern void ReclaimPlanAnew(const char *pool, TimestampTz now);
+extern void ReclaimReplan(const char *pool, TimestampTz now);
 
 #endif							/* GPUCREDIT_RECLAIM_H */

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * running.c
- *		The argument "running" of heartbeat(): what an agent says it runs.
+ *		Parses the argument "running" of heartbeat(): the attempts that an
+ *		agent reports as running.
  *
  *-------------------------------------------------------------------------
  */
@@ -20,10 +21,11 @@ static int64 parse_number(const char *digits, int64 most, const char *text);
 static pg_attribute_noreturn() void refuse_running(const char *text);
 
 /*
- * The argument "running": NULL (no report), or 'org/job/attempt' each.
+ * Parses the argument: NULL if nothing is reported, or else an array of
+ * 'org/job/attempt'.
  */
 void
-RunningTake(FunctionCallInfo fcinfo, int arg, Running *running)
+ParseRunning(FunctionCallInfo fcinfo, int arg, Running *running)
 {
 	ArrayType  *array;
 	Datum	   *elems;
@@ -46,7 +48,7 @@ RunningTake(FunctionCallInfo fcinfo, int arg, Running *running)
 	}
 }
 
-/* room for so many */
+/* Returns an empty list with room for n attempts. */
 Running
 RunningRoom(uint64 n)
 {
@@ -58,7 +60,7 @@ RunningRoom(uint64 n)
 }
 
 /*
- * 'org/job/attempt', where org itself may have slashes.
+ * Parses 'org/job/attempt'. The name of the organisation may contain slashes.
  */
 static void
 parse_running(char *text, Running *running)
@@ -85,7 +87,8 @@ parse_running(char *text, Running *running)
 }
 
 /*
- * A number as heartbeat writes it: only digits, the first not 0.
+ * Parses a number in the form in which heartbeat writes it: digits only, and
+ * no leading 0.
  */
 static int64
 parse_number(const char *digits, int64 most, const char *text)

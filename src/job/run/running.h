@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * running.h
- *		The argument "running" of heartbeat(): what an agent says it runs.
+ *		The argument "running" of heartbeat(): the attempts that an agent
+ *		reports as running.
  *
  *-------------------------------------------------------------------------
  */
@@ -10,7 +11,7 @@
 
 #include "fmgr.h"
 
-/* Attempts; orgs is NULL without a report. */
+/* A list of attempts. orgs is NULL if the agent reported nothing. */
 typedef struct Running
 {
 	int			n;
@@ -19,7 +20,7 @@ typedef struct Running
 	int32	   *attempts;
 } Running;
 
-extern void RunningTake(FunctionCallInfo fcinfo, int arg, Running *running);
+extern void ParseRunning(FunctionCallInfo fcinfo, int arg, Running *running);
 extern Running RunningRoom(uint64 n);
 
 #endif							/* GPUCREDIT_RUNNING_H */

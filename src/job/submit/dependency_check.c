@@ -1,17 +1,18 @@
 /*-------------------------------------------------------------------------
  *
  * dependency_check.c
- *		What a submission waits for exists, and its caller may see it.
+ *		Checks that the jobs a submission waits for exist and that its
+ *		caller may see them.
  *
- * Only jobs of the submission's own organisation can be named.  A job that a
- * tenant may not see gets the error for one that does not exist, from the same
- * statement.  Tasks of arrays are replaced by their jobs, so that a cycle looks
- * for no tasks.
+ * Only jobs of the submission's own organisation can be named.  For a job that
+ * a tenant may not see, the same statement raises the same error as for a job
+ * that does not exist.  References to tasks of arrays are replaced by the
+ * tasks' jobs, so that a cycle need not search for tasks.
  *
  * A repeated call gets the stored answer without these checks.
  *
- * Locks: none.  Jobs are never deleted, and what is waited for may change its
- * state at any time.
+ * Locks: none.  Jobs are never deleted, and a job that is waited for may
+ * change its state at any time.
  *
  *-------------------------------------------------------------------------
  */
@@ -43,7 +44,8 @@ static void resolve_task(const Submission *submission, DependencyTerm *term,
 						 int64 task);
 
 /*
- * Check what a submission waits for, and replace tasks by their jobs.
+ * Checks what a submission waits for, and replaces references to tasks by the
+ * tasks' jobs.
  */
 void
 SubmissionResolve(Submission *submission)
@@ -59,8 +61,8 @@ SubmissionResolve(Submission *submission)
 }
 
 /*
- * Check one condition: its job exists, and it belongs to an array if the
- * condition refers to one.
+ * Checks one term of a dependency: its job exists, and belongs to an array if
+ * the term refers to an array.
  */
 static void
 resolve_term(const Submission *submission, DependencyTerm *term)
@@ -89,7 +91,9 @@ resolve_term(const Submission *submission, DependencyTerm *term)
 }
 
 /*
- * An array belongs to one account, so who may see one of its jobs may see all.
+ * Replaces a reference to a task of an array by the task's job. An array
+ * belongs to one account, so a caller who may see one of its jobs may see all
+ * of them.
  */
 static void
 resolve_task(const Submission *submission, DependencyTerm *term, int64 task)
@@ -114,7 +118,9 @@ resolve_task(const Submission *submission, DependencyTerm *term, int64 task)
 }
 
 /*
- * The clock decides only the first call.
+ * Checks the options "begin" and "deadline" against the clock. Only the first
+ * call of a key comes here, so a replay is not refused because time has
+ * passed.
  */
 static void
 check_times(const Submission *submission)

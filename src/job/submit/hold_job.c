@@ -1,15 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * hold_job.c
- *		hold_job and release_job: a waiting job is kept from starting, and may
- *		start again.
+ *		SQL functions hold_job and release_job: hold_job keeps a waiting
+ *		job from starting, and release_job lets it start again.
  *
- * Only the job's row says that it is held.  A cycle that has loaded the job
- * before locks it only if nobody holds it by then (sched/apply/apply.c).  After
- * its release the next cycle makes it eligible, with a hold at the prices of
- * that instant (sched/apply/rehold.c).
+ * Only the job's row stores that the job is held.  A cycle that loaded the job
+ * before the call locks the job only if nobody holds it by then
+ * (sched/apply/apply.c).  After a release the next cycle makes the job
+ * eligible, with a hold of credit at the prices of that instant
+ * (sched/apply/rehold.c).
  *
- * Locks: request key, job, its claim's row.
+ * Locks: request key, job, the row of its claim.
  *
  *-------------------------------------------------------------------------
  */
@@ -35,7 +36,7 @@ API_FUNCTION(gpucredit_release_job, release_job);
 SQL_STATEMENT(holder_read, SPI_OK_SELECT, "text, bigint",
 			  "SELECT j.held_by FROM gpucredit.job j"
 			  " WHERE j.org = $1 AND j.job = $2");
-/* time in which it is held does not count as waiting */
+/* The time for which a job is held does not count as waiting. */
 SQL_STATEMENT(job_held, SPI_OK_UPDATE, "text, bigint, text, timestamptz",
 			  "UPDATE gpucredit.job j SET held_by = $3, eligible = false,"
 			  " waited = CASE WHEN j.eligible"
@@ -64,9 +65,7 @@ call_release_job(PG_FUNCTION_ARGS)
 	return change_hold(fcinfo, false);
 }
 
-/*
- * Hold or release a job, and write the audit row.
- */
+/* Holds or releases a job, and writes the audit row. */
 static Datum
 change_hold(FunctionCallInfo fcinfo, bool held)
 {
@@ -116,8 +115,8 @@ change_hold(FunctionCallInfo fcinfo, bool held)
 }
 
 /*
- * Hold a locked job; returns who holds it.  An operator's hold outlasts its
- * owner's.
+ * Holds a locked job and returns the role that holds it.  A job that an
+ * operator holds stays held by the operator if its owner holds it, too.
  */
 static const char *
 hold(const Job *job, const char *held_by)
@@ -133,9 +132,7 @@ hold(const Job *job, const char *held_by)
 	return holder;
 }
 
-/*
- * Release a locked job.  Nothing happens to one that nobody holds.
- */
+/* Releases a locked job.  Does nothing if the job is not held. */
 static void
 release(const Job *job, const char *held_by)
 {
@@ -152,9 +149,7 @@ release(const Job *job, const char *held_by)
 				  VALUES(TextValue(job->org), Int8Value(job->job)));
 }
 
-/*
- * Whether the caller holds and releases as an operator, and not for the owner.
- */
+/* Whether the caller acts as an operator, and not for the job's owner. */
 static bool
 caller_operates(void)
 {

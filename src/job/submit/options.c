@@ -1,17 +1,23 @@
 /*-------------------------------------------------------------------------
  *
  * options.c
- *		The members of a submission's options.
+ *		Parses the members of a submission's options.
  *
- *	priority, prefer		order within the account; a preferred topology
- *	after					what it waits for (types/dependency_parse.c)
- *	kill_on_invalid_dep		it is cancelled once that can never hold
- *	name					for people, and for the dependency singleton
- *	array, task, at_most	an array of jobs of one account: its key, the job's
- *							number in it, and how many of it run at once
- *	begin, deadline			when it starts at the earliest, and ends at the latest
- *	hold					it is held until its owner releases it
+ *	priority				order within the account
+ *	prefer					preferred topology
+ *	after					jobs that the job waits for
+ *							(types/dependency_parse.c)
+ *	kill_on_invalid_dep		whether the job is cancelled once its dependency
+ *							can never be fulfilled
+ *	name					name for people, and for the dependency singleton
+ *	array					key of an array of jobs of one account
+ *	task					number of the job in its array
+ *	at_most					how many jobs of the array run at once
+ *	begin					earliest start
+ *	deadline				latest end
+ *	hold					whether the job is held until its owner releases it
  *	labels					keys and values for reports
+ *	placement				which nodes the job may use (job/placement.c)
  *
  *-------------------------------------------------------------------------
  */
@@ -35,7 +41,10 @@
 #define TASK_MOST		INT64CONST(1000000000)
 #define AT_MOST_MOST	1000000
 
-/* A member that reads its value; false: it does not accept it. */
+/*
+ * a member of the options and its parser, which returns false if it refuses
+ * the value
+ */
 typedef struct OptionWord
 {
 	const char *word;
@@ -54,6 +63,8 @@ static bool read_begin(Submission *submission, const JsonbValue *value);
 static bool read_deadline(Submission *submission, const JsonbValue *value);
 static bool read_hold(Submission *submission, const JsonbValue *value);
 static bool read_labels(Submission *submission, const JsonbValue *value);
+static bool read_placement(Submission *submission, const JsonbValue *value);
+static void check_per_node(const Submission *submission);
 static bool is_text(const JsonbValue *value, int most);
 static bool read_time(const JsonbValue *value, const char *word,
 					  TimestampTz *at);
@@ -73,11 +84,10 @@ static const OptionWord words[] = {
 	{"deadline", read_deadline},
 	{"hold", read_hold},
 	{"labels", read_labels},
+	{"placement", read_placement},
 };
 
-/*
- * Parse the options, or refuse them.
- */
+/* Parses the options, or raises an error. */
 void
 SubmissionOptions(Submission *submission)
 {
@@ -104,6 +114,7 @@ SubmissionOptions(Submission *submission)
 			refuse_word(word);
 	}
 	check_together(submission);
+	check_per_node(submission);
 }
 
 static bool
@@ -122,9 +133,7 @@ read_priority(Submission *submission, const JsonbValue *value)
 										 NumericGetDatum(int64_to_numeric(rounded))));
 }
 
-/*
- * All of the words but the first, "any".
- */
+/* Parses "prefer". All words are accepted but the first, "any". */
 static bool
 read_prefer(Submission *submission, const JsonbValue *value)
 {
@@ -138,8 +147,9 @@ read_prefer(Submission *submission, const JsonbValue *value)
 }
 
 /*
- * "afterok:12:13"; whether its jobs exist is checked later, as a repeated call
- * does not need them (dependency_check.c).
+ * Parses "after", for example "afterok:12:13". Whether the jobs exist is
+ * checked later (dependency_check.c), because a repeated call skips that
+ * check.
  */
 static bool
 read_after(Submission *submission, const JsonbValue *value)
@@ -225,9 +235,7 @@ read_hold(Submission *submission, const JsonbValue *value)
 	return value->type == jbvBool;
 }
 
-/*
- * {"model": "llama", "team": "vision"}
- */
+/* Parses "labels", for example {"model": "llama", "team": "vision"}. */
 static bool
 read_labels(Submission *submission, const JsonbValue *value)
 {
@@ -253,8 +261,40 @@ read_labels(Submission *submission, const JsonbValue *value)
 	return true;
 }
 
+static bool
+read_placement(Submission *submission, const JsonbValue *value)
+{
+	submission->job.placement = PlacementParse(value);
+	return submission->job.placement != NULL;
+}
+
 /*
- * Is it a text of 1 to so many bytes without control characters?
+ * Refuses a number of GPUs per node by which the job's GPUs cannot be divided.
+ */
+static void
+check_per_node(const Submission *submission)
+{
+	const GpuReq *request = submission->job.request;
+	int32		per_node = submission->job.placement == NULL ? 0 :
+		submission->job.placement->gpus_per_node;
+
+	if (per_node == 0 || (request->min_gpus == request->max_gpus &&
+						  request->share_milli == 1000 &&
+						  request->min_gpus > 0 &&
+						  request->min_gpus % per_node == 0))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("\"gpus_per_node\" in \"placement\" does not divide the "
+					"job's GPUs"),
+			 errdetail("The request is \"%s\", and %d GPUs are to be on each "
+					   "node.", GpuReqToCString(request), per_node),
+			 errhint("Ask for a fixed number of whole GPUs that is a multiple "
+					 "of it.")));
+}
+
+/*
+ * Whether a value is a text of 1 to `most` bytes without control characters.
  */
 static bool
 is_text(const JsonbValue *value, int most)
@@ -269,7 +309,8 @@ is_text(const JsonbValue *value, int most)
 }
 
 /*
- * An instant; 22007 or 22008 if the text is none.
+ * Parses an instant. Raises 22007 or 22008 if the text is not a timestamp, and
+ * returns false for infinity.
  */
 static bool
 read_time(const JsonbValue *value, const char *word, TimestampTz *at)
@@ -284,9 +325,7 @@ read_time(const JsonbValue *value, const char *word, TimestampTz *at)
 	return !TIMESTAMP_NOT_FINITE(*at);
 }
 
-/*
- * Members that need others.
- */
+/* Refuses members that have no meaning without another member. */
 static void
 check_together(const Submission *submission)
 {
@@ -330,5 +369,6 @@ refuse_word(const char *word)
 					   "value."),
 			 errhint("Words are priority, prefer (nvlink, leaf, node), after, "
 					 "kill_on_invalid_dep, name, array, task, at_most, begin, "
-					 "deadline, hold and labels; docs/jobs.md has them.")));
+					 "deadline, hold, labels and placement; docs/jobs.md has "
+					 "them.")));
 }

@@ -1,12 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * request_digest.c
- *		The digest of a job's request class.
+ *		Computes the digest of a job's request class.
  *
- * A scheduling cycle treats jobs with the same request alike, and reads the
- * request of one. reserve and new offers write the digest with its parts, and
- * verify() checks it. It is cryptographic: a tenant who made two requests
- * collide could start a job as something else.
+ * A scheduling cycle treats all jobs of one request class alike, and reads the
+ * request of only one of them. reserve and new offers write the digest
+ * together with the columns it is computed from, and verify() checks it. The
+ * digest is cryptographic: a tenant who made two requests collide could start
+ * a job with another job's request.
  *
  *-------------------------------------------------------------------------
  */
@@ -18,10 +19,11 @@
 #include "utils/array.h"
 #include "utils/timestamp.h"
 
-#define ASK_ARGS		13
+#define ASK_ARGS		14
+#define PLACEMENT_ARG	13
 #define ASK_DIGEST_SIZE 16
 
-/* How the arguments are passed. */
+/* how an argument of the SQL function is stored */
 typedef enum Kind
 {
 	KIND_VARLENA,
@@ -33,7 +35,7 @@ typedef enum Kind
 static const Kind kinds[ASK_ARGS] = {
 	KIND_VARLENA, KIND_VARLENA, KIND_VARLENA, KIND_VARLENA, KIND_INT8,
 	KIND_INT8, KIND_INTERVAL, KIND_INTERVAL, KIND_ARRAY, KIND_ARRAY,
-	KIND_ARRAY, KIND_ARRAY, KIND_INT8
+	KIND_ARRAY, KIND_ARRAY, KIND_INT8, KIND_VARLENA
 };
 
 PG_FUNCTION_INFO_V1(gpucredit_request_digest);
@@ -49,7 +51,11 @@ gpucredit_request_digest(PG_FUNCTION_ARGS)
 
 	initStringInfo(&data);
 	for (int n = 0; n < ASK_ARGS; n++)
-		add_arg(fcinfo, n, &data);
+	{
+		/* A job without a placement has the digest that it always had. */
+		if (n < PLACEMENT_ARG || !PG_ARGISNULL(n))
+			add_arg(fcinfo, n, &data);
+	}
 	DigestOf(&data, digest);
 	SET_VARSIZE(result, VARHDRSZ + ASK_DIGEST_SIZE);
 	memcpy(VARDATA(result), digest, ASK_DIGEST_SIZE);
@@ -57,8 +63,8 @@ gpucredit_request_digest(PG_FUNCTION_ARGS)
 }
 
 /*
- * Add an argument's length (-1 for null) and bytes, so that different lists
- * have different data.
+ * Appends an argument's length (-1 for null) and its bytes, so that different
+ * lists of arguments result in different data.
  */
 static void
 add_arg(FunctionCallInfo fcinfo, int n, StringInfo data)
@@ -81,7 +87,10 @@ add_arg(FunctionCallInfo fcinfo, int n, StringInfo data)
 				}
 			case KIND_ARRAY:
 				{
-					/* its type's number differs between installations */
+					/*
+					 * The OID of the element type is cleared, as it differs
+					 * between installations.
+					 */
 					ArrayType  *array = PG_GETARG_ARRAYTYPE_P_COPY(n);
 
 					array->elemtype = InvalidOid;

@@ -1,13 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * reserve.c
- *		Submission: check, hold, queue, in one transaction.
+ *		SQL function reserve: checks a job, holds its credit and queues
+ *		it, in one transaction.
  *
  * Account, tier, prices and what the pool could run are read before the first
- * lock on money. The job's number is taken before its hold, which stores it.
+ * lock on money. The job's number is assigned before its hold is opened,
+ * because the hold stores the number.
  *
- * Locks: request key, quotas with max_queued, dead holds if short, budgets,
- * buckets.
+ * Locks: request key, stored texts that the spec names, quotas with max_queued,
+ * dead holds if the credit does not suffice, budgets, buckets.
  *
  *-------------------------------------------------------------------------
  */
@@ -20,6 +22,7 @@
 #include "util/sql.h"
 #include "util/subtransaction.h"
 #include "api/api.h"
+#include "job/submit/stored_file.h"
 #include "job/submit/submission.h"
 #include "ledger/uncollected.h"
 #include "shmem/wake.h"
@@ -27,7 +30,9 @@
 
 API_FUNCTION(gpucredit_reserve, reserve);
 
-#define DEFAULT_RETRIES	3		/* as sql/gpucredit/60_job.sql declares */
+#define DEFAULT_RETRIES	3		/* The SQL function in
+								 * sql/gpucredit/60_job.sql declares the same
+								 * default. */
 
 SQL_STATEMENT(job_insert, SPI_OK_INSERT,
 			  "text, bigint, text, text, text, gpucredit.gpureq, text, text,"
@@ -52,16 +57,17 @@ SQL_STATEMENT(job_insert, SPI_OK_INSERT,
 			  " $29 IS NULL AND $30 IS NULL"
 			  "  AND NOT COALESCE(($16 ->> 'hold')::boolean, false),"
 			  " gpucredit_internal.request_digest($6, $7, $23,"
-			  " $8, $10, $11, $12, $13, $17, $18, $19, $20, $28))");
+			  " $8, $10, $11, $12, $13, $17, $18, $19, $20, $28,"
+			  "  $16 -> 'placement'))");
 
-/* A submission, and its result. */
+/* One call of reserve, with its result. */
 typedef struct ReserveCall
 {
 	Request		request;
 	Submission	submission;
 	HoldOpening *opening;
 	Hold		hold;
-	TimestampTz at;				/* of the decision */
+	TimestampTz at;				/* when the decision was made */
 	Values		row;
 } ReserveCall;
 
@@ -80,12 +86,13 @@ call_reserve(PG_FUNCTION_ARGS)
 	const char *reason;
 	Datum		result;
 
-	SubmissionTake(fcinfo, &asking.submission, &asking.request);
+	ParseSubmission(fcinfo, &asking.submission, &asking.request);
 	SqlConnect();
 	if (RequestBegin(&asking.request, &result))
 		return SqlFinishRow(result);
 
 	SubmissionResolve(&asking.submission);
+	StoredFilesLock(&asking.submission);
 	reason = SubmissionCheck(&asking.submission, NULL, true);
 	asking.at = ClockNow();
 	if (reason == NULL)
@@ -98,7 +105,8 @@ call_reserve(PG_FUNCTION_ARGS)
 }
 
 /*
- * Hold the credit, and queue the job with it: NULL, or why it is denied.
+ * Holds the credit and queues the job. Returns NULL, or the reason for a
+ * denial.
  */
 static const char *
 fund(ReserveCall *asking)
@@ -127,7 +135,8 @@ fund(ReserveCall *asking)
 }
 
 /*
- * Write the hold, the job and the answer before the credit is locked.
+ * Writes the hold, the job and the answer, and debits the bucket last, so that
+ * the bucket's row is locked only for a short time.
  */
 static bool
 fund_at_once(void *context)
@@ -140,7 +149,8 @@ fund_at_once(void *context)
 }
 
 /*
- * Queue the job under its hold; store the result, and audit it.
+ * Queues the job under its hold, stores the result of the call and writes the
+ * audit row.
  */
 static void
 grant(ReserveCall *asking)
@@ -154,6 +164,7 @@ grant(ReserveCall *asking)
 
 	job->hold = asking->hold.hold;
 	insert_job(&asking->submission, asking->at);
+	StoredFilesKeep(&asking->submission);
 	audit_asked(asking, NULL);
 }
 
@@ -166,9 +177,7 @@ deny(ReserveCall *asking, const char *reason)
 	audit_asked(asking, reason);
 }
 
-/*
- * Queue the job.
- */
+/* Inserts the row of the queued job. */
 static void
 insert_job(const Submission *submission, TimestampTz at)
 {
@@ -210,7 +219,8 @@ insert_job(const Submission *submission, TimestampTz at)
 }
 
 /*
- * reason: why it is denied; NULL: it is granted.
+ * Writes the audit row of the call. reason is the reason for a denial, or NULL
+ * if the job is granted.
  */
 static void
 audit_asked(const ReserveCall *asking, const char *reason)
@@ -231,8 +241,8 @@ audit_asked(const ReserveCall *asking, const char *reason)
 }
 
 /*
- * The arguments that are not defaults.  Only the agent reads the spec, which
- * is stored with the job.
+ * Adds the arguments that differ from their defaults to the audit row.  The
+ * spec is not added, because it is stored with the job.
  */
 static void
 add_asked(AuditRow *audit, const Submission *submission)

@@ -1,16 +1,17 @@
 /*-------------------------------------------------------------------------
  *
  * spec.c
- *		The members of a job's spec that the server reads.
+ *		Parses the members of a job's spec that the server reads.
  *
- *	{"checkpoint_every": "10 min"}	how often it is told to save; a number is
- *									seconds, 0 is never
- *	{"checkpoint_bytes": 1000000}	how much one checkpoint is to write
+ *	{"checkpoint_every": "10 min"}	how often the job is ordered to save; a
+ *									number means seconds, and 0 means never
+ *	{"checkpoint_bytes": 1000000}	expected size of one checkpoint
+ *	{"checkpoint_to": "s3://..."}	prefix of the folder for checkpoints
  *
- *	"checkpoint"					refused: what heartbeat hands out by that word
- *									is an attempt's own, which agents trust
+ * A spec with the member "checkpoint" is refused. heartbeat adds a member of
+ * that name with the attempt's own checkpoint, and agents trust it.
  *
- * Everything else in a spec is handed to the agent as it came.
+ * All other members of a spec are sent to the agent unchanged.
  *
  *-------------------------------------------------------------------------
  */

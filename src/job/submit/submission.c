@@ -1,9 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * submission.c
- *		A submission: its arguments, and whether it may be queued.
+ *		Parses the arguments of a submission, and checks whether it may be
+ *		queued.
  *
- * reserve() queues it; plan_with() and quote() only suppose it.
+ * reserve() queues the submission. plan_with() and quote() only compute what
+ * would happen to it.
  *
  *-------------------------------------------------------------------------
  */
@@ -20,22 +22,22 @@
 #include "types/clip.h"
 
 /*
- * A job that names no wall limit gets its tier's.  Where that is longer than
- * LONG_WALL, it is held for in windows: nobody has the credit for a month of a
- * service at once.
+ * A job without a wall limit gets that of its tier.  If the tier's is longer
+ * than LONG_WALL, credit is held for one window at a time, because nobody has
+ * the credit for a month of a service at once.
  */
 #define DEFAULT_WINDOW	USECS_PER_HOUR
 #define LONG_WALL		USECS_PER_DAY
 #define MOST_RETRIES	1000
 
-static void take_cache(Submission *submission);
+static void parse_cache(Submission *submission);
 static bool apply_tier(Submission *submission);
 static void check_window(const Job *job);
 static QuotaRequest quota_request(const Job *job, const NodeSet *set,
 								  const DecideRequestClass *request);
 static bool unpaid_queue_full(const Job *job);
 
-/* as the index job_unpaid says */
+/* The condition is that of the index job_unpaid. */
 SQL_STATEMENT(unpaid_count, SPI_OK_SELECT, "text, int",
 			  "SELECT pg_catalog.count(*) FROM (SELECT 1 FROM gpucredit.job j"
 			  " WHERE j.org = $1 AND j.state = 'queued'"
@@ -44,12 +46,10 @@ SQL_STATEMENT(unpaid_count, SPI_OK_SELECT, "text, int",
 			  " AND '0'::gpucredit.credits OPERATOR(gpucredit.=) j.resources"
 			  " LIMIT $2) u");
 
-/*
- * The arguments, and their fingerprint.
- */
+/* Parses the arguments and adds them to the fingerprint of the request. */
 void
-SubmissionTake(FunctionCallInfo fcinfo, Submission *submission,
-			   Request *request)
+ParseSubmission(FunctionCallInfo fcinfo, Submission *submission,
+				Request *request)
 {
 	Job		   *job = &submission->job;
 	char	   *word;
@@ -90,14 +90,15 @@ SubmissionTake(FunctionCallInfo fcinfo, Submission *submission,
 	RequestJson(request, submission->options =
 				ArgObject(fcinfo, 14, "options"));
 	SubmissionOptions(submission);
-	take_cache(submission);
+	parse_cache(submission);
 }
 
 /*
- * {"cache": key}: data that the job wants on its node.
+ * Parses the member "cache" of the spec: the key of data that the job prefers
+ * to find on its node.
  */
 static void
-take_cache(Submission *submission)
+parse_cache(Submission *submission)
 {
 	JsonbValue	v;
 
@@ -115,7 +116,8 @@ take_cache(Submission *submission)
 }
 
 /*
- * Apply the tier's defaults and limits.  False: it is not open to all.
+ * Applies the tier's defaults and limits.  Returns false if the tier is not
+ * open to all accounts.
  */
 static bool
 apply_tier(Submission *submission)
@@ -153,7 +155,8 @@ apply_tier(Submission *submission)
 }
 
 /*
- * A hold covers a run up to its next heartbeat, or all of it.
+ * Refuses a hold window that is too short. A hold must cover a run until its
+ * next heartbeat, or the whole run.
  */
 static void
 check_window(const Job *job)
@@ -174,10 +177,11 @@ check_window(const Job *job)
 }
 
 /*
- * Check all that needs no money: NULL, or why it is denied.  supposed: other
- * nodes than the pool's; NULL: the pool's.  counted: the submission is about to
- * be queued, so quotas that limit the queue are locked, and count it.  Without
- * that nothing is locked or written.
+ * Checks everything that needs no credit. Returns NULL, or the reason for a
+ * denial.  supposed is a set of nodes to check against, or NULL for the pool's
+ * own nodes.  If counted is true, the submission is about to be queued, so
+ * quotas that limit the queue are locked and count it.  Otherwise nothing is
+ * locked or written.
  */
 const char *
 SubmissionCheck(Submission *submission, const NodeSet *supposed, bool counted)
@@ -209,8 +213,8 @@ SubmissionCheck(Submission *submission, const NodeSet *supposed, bool counted)
 }
 
 /*
- * What quotas check of a job. A type of which the pool has no node counts with
- * the job's own share.
+ * Returns the figures of a job that quotas limit. If the pool has no node of a
+ * type, the job's own share counts for the type.
  */
 static QuotaRequest
 quota_request(const Job *job, const NodeSet *set,
@@ -238,9 +242,10 @@ quota_request(const Job *job, const NodeSet *set,
 }
 
 /*
- * Do as many jobs of the organisation wait without holding any credit as may?
- * Whoever waits for nothing but a turn could otherwise fill the queue that each
- * cycle reads.  Of several at once a few more may pass.
+ * Whether the organisation has reached the limit of queued jobs that hold no
+ * credit. Such jobs cost nothing, so without a limit they could fill the queue
+ * that each cycle reads.  If several are submitted at the same time, a few
+ * more may pass.
  */
 static bool
 unpaid_queue_full(const Job *job)

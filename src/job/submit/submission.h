@@ -12,42 +12,42 @@
 #include "job/job.h"
 #include "request/request.h"
 
-/* What options say beside the job's own fields. */
+/* Options of a submission that are stored apart from the job's own fields. */
 typedef struct JobOptions
 {
-	Dependency *after;			/* NULL: none */
-	const char *name;			/* NULL: none */
-	const char *array;			/* NULL: none */
-	int64		task;			/* -1: none */
-	int32		at_most;		/* 0: no limit */
-	TimestampTz begin;			/* DT_NOBEGIN: none */
-	TimestampTz deadline;		/* DT_NOEND: none */
+	Dependency *after;			/* NULL if it waits for no job */
+	const char *name;			/* NULL if it has no name */
+	const char *array;			/* NULL if it is in no array */
+	int64		task;			/* -1 if it has no number in an array */
+	int32		at_most;		/* 0 if there is no limit */
+	TimestampTz begin;			/* DT_NOBEGIN if it may begin at once */
+	TimestampTz deadline;		/* DT_NOEND if there is no deadline */
 	bool		hold;
 } JobOptions;
 
-/* What a submission has beyond the job itself. */
+/* A submission: the job, and what is stored or checked beside the job. */
 typedef struct Submission
 {
 	Job			job;
 	AccountPath path;
 	Jsonb	   *spec;
 	Jsonb	   *options;
-	char	   *cache;			/* NULL: none */
+	char	   *cache;			/* NULL if it prefers no cache */
 	SaveSpec	save;
 	JobOptions	wishes;
-	bool		tier_preemptible;	/* preemptible was not given */
-	bool		tier_wall;		/* wall_limit was not given */
+	bool		tier_preemptible;	/* whether preemptible comes from the tier */
+	bool		tier_wall;		/* whether the wall limit comes from the tier */
 } Submission;
 
-extern void SubmissionTake(FunctionCallInfo fcinfo, Submission *submission,
-						   Request *request);
+extern void ParseSubmission(FunctionCallInfo fcinfo, Submission *submission,
+							Request *request);
 extern const char *SubmissionCheck(Submission *submission,
 								   const NodeSet *supposed, bool counted);
 
-/* options.c */
+/* Defined in options.c. */
 extern void SubmissionOptions(Submission *submission);
 
-/* dependency_check.c */
+/* Defined in dependency_check.c. */
 extern void SubmissionResolve(Submission *submission);
 
 #endif							/* GPUCREDIT_SUBMISSION_H */

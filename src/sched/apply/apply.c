@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * apply.c
- *		Applying a decision, set by set.
+ *		Applies a decision, one statement for each kind of row.
  *
- * The jobs to start are locked first.  Jobs that another transaction has
- * locked are skipped: a tenant's open transaction delays its own job by a
- * cycle, and nothing else.  A start touches no budget and no bucket.  The
- * hold covers the dearest type that the job accepts; the excess is returned
+ * The jobs to start are locked first. Jobs that another transaction has locked
+ * are skipped, so a tenant's open transaction delays its own job by a cycle,
+ * and nothing else. A start changes no budget and no bucket. The hold covers
+ * the most expensive type that the job accepts; the excess is returned
  * separately (HoldExcessReturn()).
  *
  * Locks: job rows, without waiting.
@@ -123,13 +123,14 @@ static void audit_score(AuditRow *row, const SchedCycle *cycle, int i);
 static int	count_groups(const SchedCycle *cycle, const DecideStart *start,
 						 bool leaves);
 
-/* Each start's job row, and what was loaded with it. */
+/* The queue entries of the job that the i-th start of the decision starts. */
 #define START_JOB(cycle, i) (&(cycle)->jobs[(cycle)->result.starts[i].job])
 #define START_QUEUED(cycle, i) \
 	(&(cycle)->queued[(cycle)->result.starts[i].job])
 
 /*
- * Lock the jobs that are to start.  False: the cycle must decide again.
+ * Locks the jobs that are to start. Returns false if the cycle must decide
+ * again.
  */
 bool
 CycleLock(SchedCycle *cycle)
@@ -143,8 +144,9 @@ CycleLock(SchedCycle *cycle)
 }
 
 /*
- * Lock some jobs of the queue.  False: some are gone or locked elsewhere.
- * They are taken out of the cycle, which must then decide again.
+ * Locks some jobs of the queue. Returns false if some of them have left the
+ * queue or are locked elsewhere. These jobs are removed from the cycle, which
+ * must then decide again.
  */
 bool
 CycleLockJobs(SchedCycle *cycle, const int32 *which, int n)
@@ -177,9 +179,7 @@ CycleLockJobs(SchedCycle *cycle, const int32 *which, int n)
 	return false;
 }
 
-/*
- * Start the locked jobs.
- */
+/* Starts the locked jobs. */
 void
 CycleApply(const SchedCycle *cycle)
 {
@@ -194,9 +194,10 @@ CycleApply(const SchedCycle *cycle)
 }
 
 /*
- * The price of a start: its type's price, or the spot price on spot nodes;
- * with both kinds of nodes, the higher one. A share pays for the larger of its
- * thousandths and what its memory floor keeps of the device.
+ * Computes the price of a start: the price of its type, or the spot price if
+ * all its nodes are spot nodes. If it has nodes of both kinds, the higher
+ * price applies. A share pays for the larger of its thousandths and the part
+ * of the device that its memory floor occupies.
  */
 StartPrice
 CyclePrice(const SchedCycle *cycle, const DecideStart *start)
@@ -234,9 +235,7 @@ CyclePrice(const SchedCycle *cycle, const DecideStart *start)
 	return price;
 }
 
-/*
- * Take the jobs out of the queue.
- */
+/* Changes the jobs from queued to active. */
 static void
 start_jobs(const SchedCycle *cycle)
 {
@@ -256,8 +255,8 @@ start_jobs(const SchedCycle *cycle)
 }
 
 /*
- * Insert an attempt per start, with its price and the part of the hold that
- * it needs.
+ * Inserts an attempt for each start, with its price and the part of the hold
+ * that it needs.
  */
 static void
 insert_attempts(const SchedCycle *cycle)
@@ -290,7 +289,12 @@ insert_attempts(const SchedCycle *cycle)
 		amounts[n + i] = CycleHeldFor(cycle, start, price.per_hour);
 		amounts[2 * n + i] = price.per_hour;
 	}
-	/* who reports a start late shows that the attempt lives */
+
+	/*
+	 * If placed() reports a job that has been running, its attempt starts in
+	 * the past, and the instant of the report counts as its first sign of
+	 * life.
+	 */
 	Ensure(SqlRun(&attempts_insert,
 				  VALUES(TextArrayValue(texts, n), Int8ArrayValue(ids, n),
 						 Int4ArrayValue(numbers, n),
@@ -310,9 +314,7 @@ insert_attempts(const SchedCycle *cycle)
 		   "A job to start has no hold.");
 }
 
-/*
- * The part of its job's hold that an attempt needs.
- */
+/* Returns the part of its job's hold that an attempt needs at this price. */
 Credits
 CycleHeldFor(const SchedCycle *cycle, const DecideStart *start,
 			 Credits per_hour)
@@ -326,9 +328,10 @@ CycleHeldFor(const SchedCycle *cycle, const DecideStart *start,
 }
 
 /*
- * The end of a start that runs this long, or never.  A start before a
- * reservation of its devices ends in time for that, counted from the instant
- * of the load.
+ * Returns when a start that runs this long ends, or DT_NOEND if it has no
+ * limit. A start that was let in before a reservation of its devices must end
+ * before that reservation begins, so its end is counted from the instant of
+ * the load.
  */
 static TimestampTz
 end_after(const SchedCycle *cycle, const DecideStart *start, int64 run)
@@ -339,9 +342,7 @@ end_after(const SchedCycle *cycle, const DecideStart *start, int64 run)
 	return run >= DECIDE_NEVER - from ? DT_NOEND : from + run;
 }
 
-/*
- * A row per node of each start.
- */
+/* Inserts one row for each node of each start. */
 static void
 insert_devices(const SchedCycle *cycle)
 {
@@ -399,9 +400,7 @@ insert_devices(const SchedCycle *cycle)
 						 Int4ArrayValue(small + 4 * n, n)));
 }
 
-/*
- * A row of the audit log per start.
- */
+/* Writes one row of the audit log for each start. */
 static void
 audit_starts(const SchedCycle *cycle)
 {
@@ -442,8 +441,8 @@ audit_starts(const SchedCycle *cycle)
 }
 
 /*
- * Why a job started then and there: its time in the queue, whether it was
- * aged, and the criteria of placement, in their order.
+ * Adds to the audit row why a job started then and there: its time in the
+ * queue, whether it was aged, and the criteria of placement, in their order.
  */
 static void
 audit_score(AuditRow *row, const SchedCycle *cycle, int i)
@@ -465,7 +464,8 @@ audit_score(AuditRow *row, const SchedCycle *cycle, int i)
 }
 
 /*
- * The number of NVLink domains, or leaves, that a start uses.
+ * Returns the number of different NVLink domains, or leaf switches, that a
+ * start uses.
  */
 static int
 count_groups(const SchedCycle *cycle, const DecideStart *start, bool leaves)
@@ -490,9 +490,7 @@ count_groups(const SchedCycle *cycle, const DecideStart *start, bool leaves)
 	return n;
 }
 
-/*
- * "n1{0-7} n2{0-3}"
- */
+/* Formats the nodes and devices of parts, for example "n1{0-7} n2{0-3}". */
 char *
 CycleNodes(const SchedCycle *cycle, const DecidePart *parts, int n)
 {

@@ -1,17 +1,17 @@
 /*-------------------------------------------------------------------------
  *
  * apply_claims.c
- *		Applying new claims: promises and evictions.
+ *		Applies new claims: the decision's promises and evictions.
  *
- * A claim is committed with all its evictions or not at all.  The jobs
- * concerned are locked first; locked ones are skipped.  If one is missing, or
- * no longer as loaded, the cycle decides again without it.  A victim's job
- * row is updated, so that a settlement with an older snapshot conflicts with
- * it.
+ * A claim is committed with all its evictions or not at all. The jobs
+ * concerned are locked first, and locked jobs are skipped. If one could not be
+ * locked, or has changed since it was loaded, the cycle decides again without
+ * it. A victim's job row is updated, so that a settlement with an older
+ * snapshot conflicts with the eviction.
  *
- * A directive tells a victim to save, and to be gone after its tier's grace.
- * It is removed again if the claim ends before the victim's agent was told
- * (load_claims.c).
+ * A directive orders a victim to save its work, and to leave within its tier's
+ * grace. The directive is removed again if the claim ends before the victim's
+ * agent has received it (load_claims.c).
  *
  * Locks: job rows, without waiting.
  *
@@ -118,8 +118,8 @@ static int32 *note_own(const SchedCycle *cycle);
 static const char *reason_for(DecideWhy why);
 
 /*
- * Lock what new claims need.  False: some of it is locked elsewhere; the
- * cycle must then decide again.
+ * Locks the rows that new claims need. Returns false if some are locked
+ * elsewhere; the cycle must then decide again.
  */
 bool
 ClaimsLock(SchedCycle *cycle)
@@ -128,9 +128,7 @@ ClaimsLock(SchedCycle *cycle)
 		(lock_jobs(cycle) && lock_victims(cycle));
 }
 
-/*
- * Lock the jobs that get promises.
- */
+/* Locks the waiting jobs that get promises. */
 static bool
 lock_jobs(SchedCycle *cycle)
 {
@@ -145,9 +143,7 @@ lock_jobs(SchedCycle *cycle)
 	return CycleLockJobs(cycle, which, n);
 }
 
-/*
- * The victims' keys, as three arrays.
- */
+/* Returns the victims' keys as three arrays, for a statement's arguments. */
 static Values
 victim_args(const SchedCycle *cycle)
 {
@@ -172,8 +168,8 @@ victim_args(const SchedCycle *cycle)
 }
 
 /*
- * Lock the jobs that must leave.  A job locked elsewhere is no victim in this
- * cycle.
+ * Locks the jobs that must leave. A job that is locked elsewhere is marked as
+ * no victim of this cycle. Returns whether all could be locked.
  */
 static bool
 lock_victims(SchedCycle *cycle)
@@ -199,9 +195,7 @@ lock_victims(SchedCycle *cycle)
 	return false;
 }
 
-/*
- * Apply the decisions about claims.
- */
+/* Applies the promises and evictions of the decision. */
 void
 ClaimsApply(SchedCycle *cycle)
 {
@@ -221,9 +215,7 @@ ClaimsApply(SchedCycle *cycle)
 	ClaimsAudit(cycle);
 }
 
-/*
- * End the claims of jobs that start.
- */
+/* Ends the claims of jobs that start now. */
 static void
 end_started(const SchedCycle *cycle)
 {
@@ -256,9 +248,7 @@ end_started(const SchedCycle *cycle)
 	(void) SqlRun(&evictions_over, args);
 }
 
-/*
- * Insert a row per claim.
- */
+/* Inserts one row for each claim. */
 static void
 insert_claims(const SchedCycle *cycle)
 {
@@ -292,9 +282,7 @@ insert_claims(const SchedCycle *cycle)
 											SettingClaimTimeout()))));
 }
 
-/*
- * Insert a row per node of each claim.
- */
+/* Inserts one row for each node of each claim. */
 static void
 insert_parts(const SchedCycle *cycle)
 {
@@ -336,9 +324,7 @@ insert_parts(const SchedCycle *cycle)
 						 Int8ArrayValue(numbers + 3 * n, n)));
 }
 
-/*
- * Insert the victims, each with its claim.
- */
+/* Inserts one row for each victim, with the claim that it leaves for. */
 static void
 insert_evictions(const SchedCycle *cycle)
 {
@@ -377,9 +363,7 @@ insert_evictions(const SchedCycle *cycle)
 						 TimeValue(cycle->now)));
 }
 
-/*
- * The cause in an attempt's directive.
- */
+/* Returns the cause that an attempt's directive names for an eviction. */
 static const char *
 reason_for(DecideWhy why)
 {
@@ -398,7 +382,8 @@ reason_for(DecideWhy why)
 }
 
 /*
- * Tell the victims to save, and to leave within their grace.
+ * Inserts the directives that order the victims to save, and to leave within
+ * their grace.
  */
 static void
 insert_directives(const SchedCycle *cycle)
@@ -424,8 +409,8 @@ insert_directives(const SchedCycle *cycle)
 }
 
 /*
- * Whether each eviction is for another job of the same organisation, which
- * then pays for what it loses.
+ * Returns, by eviction, whether it serves another job of the same
+ * organisation. That organisation then pays for the work that is lost.
  */
 static int32 *
 note_own(const SchedCycle *cycle)

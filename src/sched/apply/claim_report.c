@@ -1,10 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * claim_report.c
- *		Reports of new claims: to the audit log, and to the cycle's caller.
+ *		Reports new claims to the audit log, and to the caller of the
+ *		cycle.
  *
- * Each tenant reads its own audit log, so a victim's row does not name the
- * claim's job.
+ * Each tenant reads its own audit log, so a victim's row does not name the job
+ * for which it leaves.
  *
  *-------------------------------------------------------------------------
  */
@@ -26,7 +27,8 @@ static void put_part(const SchedCycle *cycle, ReturnSetInfo *rsinfo,
 					 int32 type, DecideWhy why);
 
 /*
- * The claim's job.
+ * Returns the job that a promise keeps devices for: a waiting job, or a
+ * running one that moves or is resized.
  */
 ClaimOwner
 ClaimOwnerOf(const SchedCycle *cycle, const DecidePromise *promise)
@@ -56,9 +58,7 @@ ClaimOwnerOf(const SchedCycle *cycle, const DecidePromise *promise)
 	return owner;
 }
 
-/*
- * Audit new claims.
- */
+/* Writes the audit rows of new claims and of their victims. */
 void
 ClaimsAudit(const SchedCycle *cycle)
 {
@@ -66,9 +66,7 @@ ClaimsAudit(const SchedCycle *cycle)
 	audit_evictions(cycle);
 }
 
-/*
- * A row of the audit log per claim.
- */
+/* Writes one row of the audit log for each claim. */
 static void
 audit_claims(const SchedCycle *cycle)
 {
@@ -101,8 +99,8 @@ audit_claims(const SchedCycle *cycle)
 }
 
 /*
- * An audit row per victim.  It does not name the claim's job, which may be
- * another tenant's.
+ * Writes one row of the audit log for each victim. The row does not name the
+ * claim's job, which may be another tenant's.
  */
 static void
 audit_evictions(const SchedCycle *cycle)
@@ -134,9 +132,7 @@ audit_evictions(const SchedCycle *cycle)
 	AuditWriteMany(rows, n);
 }
 
-/*
- * A row per node of each new claim and of each victim.
- */
+/* Returns one row for each node of each new claim and of each victim. */
 void
 ClaimsPut(const SchedCycle *cycle, ReturnSetInfo *rsinfo)
 {
@@ -170,9 +166,7 @@ ClaimsPut(const SchedCycle *cycle, ReturnSetInfo *rsinfo)
 	}
 }
 
-/*
- * One row of the result.
- */
+/* Returns one row of the result. */
 static void
 put_part(const SchedCycle *cycle, ReturnSetInfo *rsinfo, const char *action,
 		 const char *org, int64 job, int32 attempt, const DecidePart *part,
@@ -188,6 +182,6 @@ put_part(const SchedCycle *cycle, ReturnSetInfo *rsinfo, const char *action,
 							 NullValue(), TextValue(DecideWhyName(why)));
 
 	if (cycle->hypothetical != NULL)
-		ValuesAdd(row, NullValue());	/* expected_at of plan_with */
+		ValuesAdd(row, NullValue());	/* column expected_at of plan_with() */
 	RowPut(rsinfo, row);
 }

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * claim_report.h
- *		The job of a promise, and audit rows of new claims.
+ *		Finds the job of a promise, and writes the audit rows of new
+ *		claims.
  *
  *-------------------------------------------------------------------------
  */
@@ -10,12 +11,12 @@
 
 #include "sched/sched.h"
 
-/* The job of a promise. */
+/* The job that a promise keeps devices for. */
 typedef struct ClaimOwner
 {
 	const char *org;
 	int64		job;
-	int32		attempt;		/* the last one */
+	int32		attempt;		/* number of its last attempt */
 	const char *account;
 } ClaimOwner;
 

@@ -1,15 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * fund_waiting.c
- *		Jobs that wait for credit are queued again when it comes.
+ *		Queues jobs that wait for credit again once there is credit.
  *
- * Each cycle tries the jobs of each account, oldest first.  After one that
- * could not be paid, jobs of the same request and tier are not tried.  Others
- * are, as they may need less or use other buckets: an unpaid job blocks
- * nobody.  Nothing waits: jobs of a busy account are tried in the next cycle,
- * or by a sweep, which waits a moment (job/fund.c).
+ * Each cycle tries the jobs of each account, oldest first. After a job that
+ * could not be paid, jobs of the same request and tier are not tried. Jobs of
+ * other requests are tried, as they may need less or use other buckets, so an
+ * unpaid job blocks nobody. Nothing waits: jobs of a busy account are tried in
+ * the next cycle, or by a sweep, which waits a moment (job/fund.c).
  *
- * plan takes no hold; it asks whether there would be credit (fund_foresee.c).
+ * plan() opens no hold; it only checks whether there would be credit
+ * (fund_foresee.c).
  *
  * Locks, all without waiting: job, buckets.
  *
@@ -27,7 +28,8 @@ SQL_STATEMENT(unfunded_read, SPI_OK_SELECT, "bigint, bigint, text",
 			  UNFUNDED(" j.org, j.job, c.kind", UNFUNDED_OF_POOL));
 
 /*
- * Queue the jobs of a pool that can be paid again.
+ * Opens holds for the unfunded jobs of a pool that can be paid, and queues
+ * these jobs again.
  */
 void
 FundWaiting(const char *pool)

@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * guarantee_report.c
- *		Audit rows of guaranteed latest starts that cannot be kept.
+ *		Writes audit rows of guaranteed latest starts that cannot be kept.
  *
  * A cycle writes a row when it finds that a guarantee is broken, and the row
- * names what broke it.  The job then has no guarantee any more, or a new one,
- * so no cycle writes the row again.
+ * names what broke it. The job then has no guarantee any more, or a new one,
+ * so later cycles do not write the row again.
  *
  *-------------------------------------------------------------------------
  */
@@ -15,9 +15,7 @@
 #include "miscadmin.h"
 #include "sched/sched.h"
 
-/*
- * Audit the guarantees that this cycle breaks.
- */
+/* Audits the guarantees that this cycle breaks. */
 void
 GuaranteesReport(const SchedCycle *cycle)
 {

@@ -1,11 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * hold_excess.c
- *		Returning the excess of holds, after jobs got cheaper types than the
- *		dearest.
+ *		Returns the excess of holds, after jobs got cheaper types than the
+ *		most expensive one that they accept.
  *
- * The cycle that starts the job returns it if the rows are free, else a later
- * cycle does; settlement returns the rest.  Nothing waits.
+ * The cycle that starts a job returns the excess if the rows are free, else a
+ * later cycle does. Whatever a hold still has at the end of its attempt, the
+ * settlement returns. Nothing waits.
  *
  * Locks, all without waiting: attempt, hold, buckets.
  *
@@ -38,9 +39,7 @@ static Shrinking *read_excess(SqlResult rows);
 static AuditRow audit_row(const Shrinking *shrunk);
 static void clear(const AuditRow *given, int n);
 
-/*
- * Return the excess of a pool's attempts.
- */
+/* Returns the excess of the holds of a pool's attempts. */
 void
 HoldExcessReturn(const char *pool)
 {
@@ -68,9 +67,7 @@ HoldExcessReturn(const char *pool)
 	AuditWriteMany(given, n);
 }
 
-/*
- * The excess of one hold.
- */
+/* Reads the excess of each hold from the rows. */
 static Shrinking *
 read_excess(SqlResult rows)
 {
@@ -89,9 +86,7 @@ read_excess(SqlResult rows)
 	return holds;
 }
 
-/*
- * The audit row of one excess.
- */
+/* Builds the audit row of one returned excess. */
 static AuditRow
 audit_row(const Shrinking *shrunk)
 {
@@ -107,9 +102,7 @@ audit_row(const Shrinking *shrunk)
 	return row;
 }
 
-/*
- * Note that these attempts have no excess.
- */
+/* Marks these attempts as having no excess. */
 static void
 clear(const AuditRow *given, int n)
 {

@@ -1,21 +1,22 @@
 /*-------------------------------------------------------------------------
  *
  * rehold.c
- *		Jobs that kept themselves from starting pay the prices in force once
- *		they may start.
+ *		Renews the holds of jobs that kept themselves from starting, so
+ *		that they pay the prices in force when they may start.
  *
- * A job's prices are fixed with its hold.  A job that waits for devices or a
- * quota keeps them, as it would start at once if it could.  A job that waited
- * for other jobs, for its begin or for its release, or for its turn in an array
- * with "at_most", did so because its owner asked for it.  With old prices it
- * would be a free option against a price rise, and its hold would keep credit
- * from expiring and carry a budget over into the next period.
+ * A job's prices are fixed with its hold. A job that waits for devices or a
+ * quota keeps them, as it would start at once if it could. A job that waited
+ * for other jobs, for its begin, for its release, or for its turn in an array
+ * with "at_most" did so because its owner asked for it. With old prices, such
+ * a job would be a free option against a price rise, and its hold would keep
+ * credit from expiring and carry a budget over into the next period.
  *
- * So before such a job starts, its hold must be of the same day (UTC), from
- * after the last change of a price in its pool, and of no bucket that has
- * expired since.  Else the job takes no part in the cycle that finds that.  This
- * cycle gives the hold back and opens another one at its instant, as for a job
- * that is queued again.  Without credit for that the job is unfunded.
+ * So before such a job starts, its hold must be of the same day (UTC), younger
+ * than the last change of a price in its pool, and of no bucket that has
+ * expired since. Otherwise the job takes no part in the cycle that finds this.
+ * That cycle releases the hold and opens another one at its own instant, as
+ * for a job that is requeued. If there is no credit for the new hold, the job
+ * becomes unfunded.
  *
  * Locks, all without waiting: job, hold, buckets.
  *
@@ -32,7 +33,8 @@
 #include "util/sql.h"
 #include "utils/timestamp.h"
 
-#define REHOLD_MOST		1000	/* holds that one cycle opens anew */
+#define REHOLD_MOST		1000	/* number of holds that one cycle renews at
+								 * most */
 
 SQL_STATEMENT(stale_read, SPI_OK_SELECT,
 			  "text[], bigint[], text, timestamptz",
@@ -51,7 +53,10 @@ SQL_STATEMENT(stale_read, SPI_OK_SELECT,
 			  "   AND c.held OPERATOR(gpucredit.>) '0'::gpucredit.credits"
 			  "   AND b.expires_at <= $4)");
 
-/* it may have been changed since it was loaded */
+/*
+ * The condition is repeated because the job may have changed since it was
+ * loaded.
+ */
 SQL_STATEMENT(rehold_lock, SPI_OK_SELECT, "text, bigint",
 			  "SELECT j.after FROM gpucredit.job j"
 			  " WHERE j.org = $1 AND j.job = $2 AND j.held_by IS NULL"
@@ -63,9 +68,7 @@ SQL_STATEMENT(rehold_eligible, SPI_OK_UPDATE, "text, bigint, timestamptz",
 
 static bool rehold_one(const SchedCycle *cycle, const SetAside *aside);
 
-/*
- * Leave out the jobs whose holds are too old for them to start.
- */
+/* Sets the jobs aside whose holds are too old for them to start. */
 void
 ReholdFind(SchedCycle *cycle, bool *drop)
 {
@@ -85,7 +88,10 @@ ReholdFind(SchedCycle *cycle, bool *drop)
 	{
 		const Queued *queued = &cycle->queued[j];
 
-		/* hypothetical jobs, and those whose funding is foreseen, have none */
+		/*
+		 * Hypothetical jobs and jobs whose funding is only foreseen have no
+		 * hold.
+		 */
 		if (drop[j] || queued->hold == 0 ||
 			!(queued->released || queued->array != NULL))
 			continue;
@@ -110,7 +116,8 @@ ReholdFind(SchedCycle *cycle, bool *drop)
 }
 
 /*
- * Open their holds anew; returns how many.  The next cycle may start them.
+ * Renews the holds of the jobs that ReholdFind() set aside, and returns how
+ * many. The next cycle may start these jobs.
  */
 uint64
 ReholdApply(const SchedCycle *cycle)
@@ -132,8 +139,8 @@ ReholdApply(const SchedCycle *cycle)
 }
 
 /*
- * One job.  False: a row that it needs is locked, or it has changed; a later
- * cycle looks again.
+ * Renews the hold of one job. Returns false if a row that this needs is
+ * locked, or if the job has changed; a later cycle tries again.
  */
 static bool
 rehold_one(const SchedCycle *cycle, const SetAside *aside)

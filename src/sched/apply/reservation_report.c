@@ -1,20 +1,22 @@
 /*-------------------------------------------------------------------------
  *
  * reservation_report.c
- *		The last cycle's reservations, and audit rows of their changes.
+ *		Stores the last cycle's reservations, and writes audit rows when
+ *		they change.
  *
- * Every cycle makes its reservations again, from the present state.  The table
- * has those last audited.  So the audit log gets a row when a reservation is
- * made, gets other devices or another guaranteed start, or moves by more than
- * MOVED.  The next cycle reserves the same devices if they are as early as any.
- * A cycle that changes nothing writes nothing.
+ * Every cycle makes its reservations anew, from the present state. The table
+ * holds each reservation as it was last audited. So the audit log gets a row
+ * when a reservation is made, gets other devices or another guaranteed start,
+ * or moves by more than MOVED. The next cycle reserves the same devices if no
+ * other devices allow an earlier start. A cycle that changes nothing writes
+ * nothing.
  *
- * A job keeps its row, and so what it was guaranteed, while it has a claim, is
- * left out of a cycle because another transaction has locked it, or has no turn
- * because max_starts is reached.  So neither such a lock nor a claim that times
- * out ends a guarantee.
+ * A job keeps its row, and so the guarantee in it, while it has a claim, is
+ * left out of a cycle because another transaction has locked it, or has no
+ * turn because max_starts is reached. So neither such a lock nor a claim that
+ * times out ends a guarantee.
  *
- * Locks: rows that only cycles of this pool touch.
+ * Locks: rows that only cycles of this pool change.
  *
  *-------------------------------------------------------------------------
  */
@@ -70,7 +72,8 @@ static void arg_parts(const SchedCycle *cycle, const bool *known,
 					  Values *args);
 
 /*
- * Audit reservations that changed since the last audit row.  True: some did.
+ * Audits the reservations that changed since their last audit row. Returns
+ * true if some did.
  */
 bool
 ReservationsReport(const SchedCycle *cycle)
@@ -98,9 +101,7 @@ ReservationsReport(const SchedCycle *cycle)
 	return write_reservations(cycle, known) || n > 0;
 }
 
-/*
- * When a reservation is expected to begin.
- */
+/* Returns when a reservation is expected to begin. */
 static int64
 expected_at(const SchedCycle *cycle, const DecideReservation *reservation)
 {
@@ -118,9 +119,7 @@ is_near(int64 a, int64 b)
 	return a <= b + MOVED && a >= b - MOVED;
 }
 
-/*
- * Whether the last audit row still reports what is reserved for the job.
- */
+/* Whether the last audit row of a job still describes its reservation. */
 static bool
 is_as_before(const SchedCycle *cycle, const PreviousRow *previous,
 			 const DecideReservation *r)
@@ -134,8 +133,8 @@ is_as_before(const SchedCycle *cycle, const PreviousRow *previous,
 }
 
 /*
- * Whether a job without a reservation keeps its row: it waits, and what it was
- * guaranteed is not broken.
+ * Whether a job without a reservation keeps its row: it still waits, and the
+ * cycle has not broken its guarantee.
  */
 static bool
 keeps_row(const SchedCycle *cycle, const PreviousRow *previous)
@@ -181,9 +180,7 @@ find_reservation(const SchedCycle *cycle, const char *org, int64 job)
 	return NULL;
 }
 
-/*
- * Delete reservations that no longer exist.
- */
+/* Deletes the rows of reservations that no longer exist. */
 static void
 forget(const SchedCycle *cycle, const PreviousRow **old, int n)
 {
@@ -201,8 +198,8 @@ forget(const SchedCycle *cycle, const PreviousRow **old, int n)
 }
 
 /*
- * Insert an audit row for each new or changed reservation.  True: there are
- * some.
+ * Inserts a row and an audit row for each new or changed reservation. Returns
+ * true if there are some.
  */
 static bool
 write_reservations(const SchedCycle *cycle, const bool *known)
@@ -251,9 +248,7 @@ write_reservations(const SchedCycle *cycle, const bool *known)
 	return true;
 }
 
-/*
- * Fill the audit row of the i-th reservation.
- */
+/* Fills in the audit row of the i-th reservation. */
 static void
 audit_reservation(AuditRow *row, const SchedCycle *cycle, int i,
 				  const char *nodes)
@@ -282,7 +277,8 @@ audit_reservation(AuditRow *row, const SchedCycle *cycle, int i,
 }
 
 /*
- * The parts of all new or changed reservations: job, node, devices.
+ * Adds the parts of all new or changed reservations to the arguments of a
+ * statement: number of the reservation, node, devices.
  */
 static void
 arg_parts(const SchedCycle *cycle, const bool *known, Values *args)

@@ -1,10 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * counterfactual.c
- *		What would happen to a job without some others?
+ *		Finds out what would happen to a job if other jobs, claims or
+ *		quotas were absent.
  *
- * explain tries its advice: the cycle is decided again without what is left
- * out.  This changes nothing, also not the cycle's own decision.
+ * explain() tests its advice this way: the cycle is decided again without
+ * them. This changes nothing, not even the cycle's own decision.
  *
  *-------------------------------------------------------------------------
  */
@@ -21,15 +22,15 @@ static void remove_running(const SchedCycle *cycle, const Counterfactual *change
 static void release_devices(const SchedCycle *cycle, const DecideRunning *running,
 							DecideNode *nodes);
 static void copy_previous(DecideInput *input, const int32 *moved);
-static int32 take_jobs(const SchedCycle *cycle, const Counterfactual *change,
-					   int32 index, DecideInput *input);
+static int32 remove_jobs(const SchedCycle *cycle, const Counterfactual *change,
+						 int32 index, DecideInput *input);
 static void set_limit(const SchedCycle *cycle, int64 wall_limit, int32 index,
 					  DecideInput *input);
 static WouldBe read_result(const DecideResult *result, int32 index);
 static int	compare_times(const void *a, const void *b);
 
 /*
- * Decide again, for one job.
+ * Decides the cycle again with a change, and returns what one job would get.
  */
 WouldBe
 ExplainCounterfactual(const SchedCycle *cycle, int32 index,
@@ -55,7 +56,7 @@ ExplainCounterfactual(const SchedCycle *cycle, int32 index,
 	if (change->depth > 0)
 		input.policy.backfill_depth = change->depth;
 	if (change->jobs != NULL || change->others)
-		index = take_jobs(cycle, change, index, &input);
+		index = remove_jobs(cycle, change, index, &input);
 	if (change->wall_limit > 0)
 		set_limit(cycle, change->wall_limit, index, &input);
 	problem = DecideRun(&input, &arena, &result);
@@ -66,9 +67,7 @@ ExplainCounterfactual(const SchedCycle *cycle, int32 index,
 	return would;
 }
 
-/*
- * Leave out running attempts.
- */
+/* Removes running attempts from the input, and frees their devices. */
 static void
 remove_running(const SchedCycle *cycle, const Counterfactual *change,
 			   DecideInput *input)
@@ -96,8 +95,8 @@ remove_running(const SchedCycle *cycle, const Counterfactual *change,
 }
 
 /*
- * Release what an attempt has on its nodes: devices, their memory, cpu and main
- * memory.
+ * Releases what an attempt has on its nodes: devices, their memory, cpu and
+ * main memory.
  */
 static void
 release_devices(const SchedCycle *cycle, const DecideRunning *running,
@@ -125,12 +124,12 @@ release_devices(const SchedCycle *cycle, const DecideRunning *running,
 }
 
 /*
- * Leave out other waiting jobs, with their claims; returns the job's new
- * index.
+ * Removes other waiting jobs and their claims from the input. Returns the
+ * job's new index.
  */
 static int32
-take_jobs(const SchedCycle *cycle, const Counterfactual *change, int32 index,
-		  DecideInput *input)
+remove_jobs(const SchedCycle *cycle, const Counterfactual *change, int32 index,
+			DecideInput *input)
 {
 	DecideJob  *jobs = MemoryContextAllocHuge(CurrentMemoryContext,
 											  sizeof(DecideJob) *
@@ -169,7 +168,8 @@ take_jobs(const SchedCycle *cycle, const Counterfactual *change, int32 index,
 }
 
 /*
- * Leave out what was reserved for, and guaranteed to, jobs that are left out.
+ * Removes the previous reservations, and so the guarantees, of jobs that are
+ * removed.
  */
 static void
 copy_previous(DecideInput *input, const int32 *moved)
@@ -188,9 +188,7 @@ copy_previous(DecideInput *input, const int32 *moved)
 	input->n_previous = n;
 }
 
-/*
- * Give the job another wall limit.
- */
+/* Sets another wall limit for the job, in a request class of its own. */
 static void
 set_limit(const SchedCycle *cycle, int64 wall_limit, int32 index,
 		  DecideInput *input)
@@ -228,10 +226,11 @@ read_result(const DecideResult *result, int32 index)
 }
 
 /*
- * The longest wall limit with which a job would start now, before what is
- * reserved; 0: there is none.  Only begins of reservations or claims separate
- * limits with different results, and a job that starts with a longer limit
- * starts with a shorter one.
+ * Returns the longest wall limit with which a job would start now, before the
+ * devices' reservations begin, or 0 if there is none. Only the begins of
+ * reservations and claims separate limits with different results, and a job
+ * that starts with a longer limit also starts with a shorter one, so a binary
+ * search finds the limit.
  */
 int64
 ExplainShorter(const SchedCycle *cycle, int32 index)

@@ -1,11 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * explain.c
- *		explain: why a job waits, or what became of it, check by check.
+ *		The function explain(): why a job waits, or what became of it, one
+ *		row for each check.
  *
- * The job's own rows come first: state, account, credit, backoff, an earlier
- * attempt, quotas.  For a queued job, the next cycle is then planned
- * (explain_cycle.c).  explain_leave.c explains who leaves for whom.
+ * The checks of the job's own rows come first: state, account, credit,
+ * backoff, an earlier attempt, quotas. For a queued job, the next cycle is
+ * then planned (explain_cycle.c). explain_leave.c reports which jobs leave,
+ * and for what.
  *
  *-------------------------------------------------------------------------
  */
@@ -132,9 +134,9 @@ gpucredit_explain(PG_FUNCTION_ARGS)
 					   "it need not wait to be tried again" :
 					   psprintf("it failed, and is tried again at %s",
 								ExplainTime(not_before)));
-		free_to_go &= ExplainHeld(rsinfo, SqlText(row, 0, 24));
-		free_to_go &= ExplainAfter(rsinfo, &job, SqlText(row, 0, 25),
-								   SqlText(row, 0, 26));
+		free_to_go &= ExplainHeld(rsinfo, SqlText(row, 0, 25));
+		free_to_go &= ExplainAfter(rsinfo, &job, SqlText(row, 0, 26),
+								   SqlText(row, 0, 27));
 		ExplainBroken(rsinfo, &job);
 		free_to_go &= put_tier(rsinfo, &job);
 		free_to_go &= put_fence_wait(rsinfo, org, id);
@@ -147,7 +149,8 @@ gpucredit_explain(PG_FUNCTION_ARGS)
 }
 
 /*
- * May its account use its tier?  Nothing is said of a tier that it may use.
+ * Whether the job's account may use its tier. A row is returned only if it may
+ * not.
  */
 static bool
 put_tier(ReturnSetInfo *rsinfo, const Job *job)
@@ -166,9 +169,7 @@ put_tier(ReturnSetInfo *rsinfo, const Job *job)
 	return false;
 }
 
-/*
- * The job's state.
- */
+/* Reports the job's state. */
 static void
 put_state(ReturnSetInfo *rsinfo, SqlResult row, const char *org, int64 id)
 {
@@ -218,7 +219,8 @@ put_state(ReturnSetInfo *rsinfo, SqlResult row, const char *org, int64 id)
 }
 
 /*
- * May its account begin new work?  A hold that the job has may be used.
+ * Reports whether the job's account may begin new work. A suspended account's
+ * job may still use the hold that it has.
  */
 static void
 put_account(ReturnSetInfo *rsinfo, const char *org, const char *account,
@@ -238,7 +240,8 @@ put_account(ReturnSetInfo *rsinfo, const char *org, const char *account,
 }
 
 /*
- * Whether an earlier attempt is over.  False: it may still run somewhere.
+ * Whether all earlier attempts of the job have ended. Returns false, with a
+ * row, if one may still run on some node.
  */
 static bool
 put_fence_wait(ReturnSetInfo *rsinfo, const char *org, int64 id)
@@ -254,9 +257,7 @@ put_fence_wait(ReturnSetInfo *rsinfo, const char *org, int64 id)
 	return false;
 }
 
-/*
- * The limits of a quota, and what is used of it, from a row of quotas_read.
- */
+/* Returns the limits of a quota from a row of quotas_read. */
 static DecideUse
 quota_most(SqlResult rows, uint64 i)
 {
@@ -286,9 +287,9 @@ quota_used(SqlResult rows, uint64 i)
 }
 
 /*
- * Each quota that it waits under.  A quota of one type counts only if the job
- * was offered that type.  False: a quota holds the job back, whatever type it
- * gets.
+ * Reports each quota that the job waits under. A quota of one type counts only
+ * if the job was offered that type. Returns false if a quota holds the job
+ * back, whatever type it gets.
  */
 static bool
 put_quotas(ReturnSetInfo *rsinfo, const Job *job)

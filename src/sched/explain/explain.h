@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * explain.h
- *		Shared by the parts of explain.
+ *		Declarations shared by the files of explain().
  *
  *-------------------------------------------------------------------------
  */
@@ -11,20 +11,24 @@
 #include "util/clock.h"
 #include "sched/sched.h"
 
-/* What to leave out of a cycle. */
+/* What to leave out of a cycle when it is decided again. */
 typedef struct Counterfactual
 {
-	const bool *running;		/* these running attempts; NULL: none */
-	const bool *jobs;			/* these waiting jobs; NULL: none */
-	bool		others;			/* all other waiting jobs */
-	bool		claims;			/* all claims */
+	const bool *running;		/* by running attempt, whether it is left out;
+								 * NULL if none is */
+	const bool *jobs;			/* by waiting job, whether it is left out;
+								 * NULL if none is */
+	bool		others;			/* whether all other waiting jobs are left out */
+	bool		claims;			/* whether all claims are left out */
 	bool		quotas;
-	int32		depth;			/* allow so many reservations instead; 0: as
-								 * many as the setting says */
-	int64		wall_limit;		/* use this instead of the job's; 0: do not */
+	int32		depth;			/* number of reservations to allow instead of
+								 * gpucredit.backfill_depth; 0 to leave it
+								 * unchanged */
+	int64		wall_limit;		/* wall limit to use instead of the job's own;
+								 * 0 to leave it unchanged */
 } Counterfactual;
 
-/* What a cycle would do for a job. */
+/* What a cycle would do for one job. */
 typedef struct WouldBe
 {
 	bool		starts;
@@ -44,7 +48,7 @@ extern void ExplainCycle(ReturnSetInfo *rsinfo, const Job *job);
 extern void ExplainEnd(ReturnSetInfo *rsinfo, const char *org, int64 job,
 					   int32 attempt);
 
-/* why quotas leave a job nothing, as explain reports it */
+/* How explain() reports that quotas leave a job nothing. */
 #define EXPLAIN_QUOTAS_LEAVE_NOTHING \
 	"its tenant's quotas leave it nothing beside what is in use, starts or is " \
 	"reserved for others"

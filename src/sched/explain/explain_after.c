@@ -1,8 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * explain_after.c
- *		Why a job may not start whatever is free: it is held, it waits for
- *		other jobs, its array has its number, or its deadline is too near.
+ *		Reports for explain() why a job may not start whatever devices are
+ *		free: it is held, it waits for other jobs, its array runs as many
+ *		jobs as it may, or its deadline is too near.
  *
  *-------------------------------------------------------------------------
  */
@@ -15,7 +16,7 @@
 #include "utils/timestamp.h"
 
 /*
- * Whether somebody holds it.  Nothing is said of a job that nobody holds.
+ * Reports who holds the job. Returns true, without a row, if nobody holds it.
  */
 bool
 ExplainHeld(ReturnSetInfo *rsinfo, const char *held_by)
@@ -29,7 +30,8 @@ ExplainHeld(ReturnSetInfo *rsinfo, const char *held_by)
 }
 
 /*
- * What it waits for, a row a term.  False: it does not hold.
+ * Reports what the job waits for, one row for each term. Returns false if the
+ * dependency does not hold.
  */
 bool
 ExplainAfter(ReturnSetInfo *rsinfo, const Job *job, const char *after,
@@ -70,7 +72,8 @@ ExplainAfter(ReturnSetInfo *rsinfo, const Job *job, const char *after,
 }
 
 /*
- * Why the next cycle leaves it out.
+ * Reports why the next cycle sets the job aside. Returns false, without a row,
+ * if it does not.
  */
 bool
 ExplainSetAside(ReturnSetInfo *rsinfo, const SchedCycle *cycle,

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * explain_credit.c
- *		A job's credit: its hold, or what its next hold needs, and which
- *		budget or which bucket's policy refuses it.
+ *		Reports a job's credit for explain(): its hold, or what its next
+ *		hold needs and which budget or bucket policy refuses it.
  *
  *-------------------------------------------------------------------------
  */
@@ -23,7 +23,10 @@ SQL_STATEMENT(budgets_read, SPI_OK_SELECT,
 			  " b.amount - b.spent >= $3::numeric, b.amount >= $3::numeric"
 			  " FROM gpucredit_internal.budgets_at($1, $2, $4) b WHERE b.hard");
 
-/* grouped by the policy that limits them, unlimited ones first */
+/*
+ * Buckets are grouped by the policy that limits them, those without a limit
+ * first.
+ */
 SQL_STATEMENT(buckets_read, SPI_OK_SELECT,
 			  "text, text, text[], text, text, bigint, gpucredit.credits",
 			  "SELECT g.rule, g.available::text, g.most::text,"
@@ -48,7 +51,8 @@ static bool put_budgets(ReturnSetInfo *rsinfo, const Job *job,
 static void put_rules(ReturnSetInfo *rsinfo, SqlResult rows);
 
 /*
- * Is the job paid?  held: its hold; NULL: it waits for credit.
+ * Reports whether the job's credit is held. held is the amount of its hold, or
+ * NULL if the job waits for credit.
  */
 void
 ExplainCredit(ReturnSetInfo *rsinfo, Job *job, const Credits *held)
@@ -69,9 +73,9 @@ ExplainCredit(ReturnSetInfo *rsinfo, Job *job, const Credits *held)
 							CreditsToCString(*held)));
 		return;
 	}
-	/* its next hold uses the prices at that time */
+	/* The next hold uses the prices in force when it is opened. */
 	OffersRenew(job, NodesCached(job->pool), ClockNow());
-	if (!OffersHoldAnew(job, &wanted))
+	if (!OffersHoldToday(job, &wanted))
 	{
 		ExplainPut(rsinfo, "credit", false,
 				   "more credits wanted than there can be, at the prices of now");
@@ -105,7 +109,8 @@ ExplainCredit(ReturnSetInfo *rsinfo, Job *job, const Credits *held)
 }
 
 /*
- * What its organisation owes, if that keeps it from a hold.
+ * Reports what the job's organisation owes, if the debt keeps the job from
+ * getting a hold.
  */
 static void
 put_debt(ReturnSetInfo *rsinfo, const Job *job, Credits wanted)
@@ -123,7 +128,8 @@ put_debt(ReturnSetInfo *rsinfo, const Job *job, Credits wanted)
 }
 
 /*
- * Each hard budget on its account's path.  False: one refuses.
+ * Reports each hard budget on the path of the job's account. Returns false if
+ * one of them refuses the hold.
  */
 static bool
 put_budgets(ReturnSetInfo *rsinfo, const Job *job, Credits wanted)
@@ -161,7 +167,8 @@ put_budgets(ReturnSetInfo *rsinfo, const Job *job, Credits wanted)
 }
 
 /*
- * Credit that is there, but not for such a job, or not as much.
+ * Reports credit that is available, but whose bucket policy excludes such a
+ * job or allows it only a part.
  */
 static void
 put_rules(ReturnSetInfo *rsinfo, SqlResult rows)

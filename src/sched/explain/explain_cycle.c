@@ -1,11 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * explain_cycle.c
- *		What the next cycle would do with a queued job.
+ *		Reports for explain() what the next cycle would do with a queued
+ *		job.
  *
- * The cycle is planned as plan does.  Reported are quotas that other starts
- * use up, the job's place in the order, its turn, its claim, how far its
- * request gets in the pool, and its reservation.
+ * The cycle is planned as by plan(). Reported are quotas that other starts
+ * exhaust, the job's place in the order, its turn, its claim, how many nodes
+ * and devices of the pool its request could use, and its reservation.
  *
  *-------------------------------------------------------------------------
  */
@@ -22,15 +23,20 @@ SQL_STATEMENT(claim_read, SPI_OK_SELECT, "text, text, bigint",
 			  "SELECT c.until FROM gpucredit.claim c"
 			  " WHERE c.pool = $1 AND c.org = $2 AND c.job = $3");
 
-/* A check of the request against the pool, and the reason with which it
- * fails. */
+/*
+ * A check of the request against the pool, and the reason to wait that means
+ * that the check failed.
+ */
 typedef struct PoolCheck
 {
 	const char *name;
 	DecideReason reason;
 	const char *passes;
-	const char *fails;			/* wanted, available */
-	bool		taken;			/* others have it: advise() says what helps */
+	const char *fails;			/* format of the text; its arguments are the
+								 * numbers wanted and available */
+	bool		taken;			/* whether the check fails because other jobs
+								 * have the devices; advise() then reports
+								 * what would make the job start */
 } PoolCheck;
 
 static const PoolCheck pool_checks[] = {
@@ -38,6 +44,8 @@ static const PoolCheck pool_checks[] = {
 	"the pool has no node of a type it accepts: register one, or accept another type", false},
 	{"gpu_memory", DECIDE_NO_SUCH_MEMORY, "some have the memory it asks for",
 	"%lld MiB on each device wanted, %lld there are at most: ask for less, or for another type", false},
+	{"placement", DECIDE_FILTERED, "its placement allows some of them",
+	"its placement allows no node that has a type and memory that it accepts: the names or labels are wrong, or those nodes have left", false},
 	{"spot", DECIDE_SPOT_ONLY, "there are nodes it may use",
 	"only spot nodes would do, and it may not be preempted: let it be", false},
 	{"topology", DECIDE_POOL_TOO_SMALL, "the pool is large enough for it",
@@ -89,9 +97,7 @@ static bool *passed_over(const SchedCycle *cycle);
 static const char *unreserved_text(const SchedCycle *cycle, int32 index,
 								   bool *by_turn);
 
-/*
- * Report what the next cycle would do with a job that may start.
- */
+/* Reports what the next cycle would do with a job that may start. */
 void
 ExplainCycle(ReturnSetInfo *rsinfo, const Job *job)
 {
@@ -137,9 +143,7 @@ ExplainCycle(ReturnSetInfo *rsinfo, const Job *job)
 	put_reservation(rsinfo, &cycle, index);
 }
 
-/*
- * Do quotas hold a job back?
- */
+/* Whether quotas hold a job back. */
 static bool
 is_held(const SchedCycle *cycle, int32 index)
 {
@@ -148,7 +152,8 @@ is_held(const SchedCycle *cycle, int32 index)
 }
 
 /*
- * The next cycle starts the job.
+ * Reports that the next cycle starts the job. Returns false, without a row, if
+ * it does not.
  */
 static bool
 put_start(ReturnSetInfo *rsinfo, const SchedCycle *cycle, int32 index)
@@ -172,10 +177,10 @@ put_start(ReturnSetInfo *rsinfo, const SchedCycle *cycle, int32 index)
 }
 
 /*
- * When the holders of its claim's devices should have left.
+ * Returns when the attempts that have the devices of a claim should have left.
  */
 static TimestampTz
-left_by(const SchedCycle *cycle, const DecideClaim *claim)
+expected_departure(const SchedCycle *cycle, const DecideClaim *claim)
 {
 	const DecidePart *parts = &cycle->input.claim_parts[claim->first_part];
 	TimestampTz last = cycle->now;
@@ -202,7 +207,8 @@ left_by(const SchedCycle *cycle, const DecideClaim *claim)
 }
 
 /*
- * Its claim, of now or of the next cycle.
+ * Reports the job's claim, an existing one or one that the next cycle makes.
+ * Returns false, without a row, if it has none.
  */
 static bool
 put_claim(ReturnSetInfo *rsinfo, const SchedCycle *cycle, int32 index)
@@ -226,7 +232,7 @@ put_claim(ReturnSetInfo *rsinfo, const SchedCycle *cycle, int32 index)
 							CycleNodes(cycle,
 									   &cycle->input.claim_parts[claim->first_part],
 									   claim->n_parts),
-							ExplainTime(left_by(cycle, claim)),
+							ExplainTime(expected_departure(cycle, claim)),
 							ExplainTime(row.n > 0 ? SqlTime(row, 0, 1) :
 										cycle->now)));
 		return true;
@@ -249,7 +255,8 @@ put_claim(ReturnSetInfo *rsinfo, const SchedCycle *cycle, int32 index)
 }
 
 /*
- * How far the request of a waiting job gets in the pool.
+ * Reports the checks of a waiting job's request against the pool, up to the
+ * first that fails.
  */
 static void
 put_request(ReturnSetInfo *rsinfo, const SchedCycle *cycle, int32 index)
@@ -287,13 +294,16 @@ put_request(ReturnSetInfo *rsinfo, const SchedCycle *cycle, int32 index)
 		if (wait->reason == DECIDE_NOT_WAITING ||
 			wait->reason > DECIDE_RESERVED)
 			return;
+		if (check->reason == DECIDE_FILTERED && request->filter == NULL)
+			continue;			/* the job has no placement */
 		if (check->passes != NULL && strcmp(last, check->name) != 0)
 			ExplainPut(rsinfo, last = check->name, true, check->passes);
 	}
 }
 
 /*
- * Free devices are reserved: which wall limit would let the job start?
+ * Returns the text for a job whose devices are free but reserved: which wall
+ * limit would let the job start before the reservations.
  */
 static const char *
 reserved_text(const SchedCycle *cycle, int32 index)
@@ -308,9 +318,7 @@ reserved_text(const SchedCycle *cycle, int32 index)
 				 "would start now", DurationToCString(limit));
 }
 
-/*
- * Does the next cycle give anything to other jobs?
- */
+/* Whether the next cycle starts other jobs or claims devices for them. */
 static bool
 decides(const SchedCycle *cycle)
 {
@@ -318,7 +326,7 @@ decides(const SchedCycle *cycle)
 }
 
 /*
- * What others would have to release for the job to start.
+ * Returns in words what other jobs would have to release for the job to start.
  */
 static const char *
 advise(const SchedCycle *cycle, int32 index)
@@ -343,7 +351,8 @@ advise(const SchedCycle *cycle, int32 index)
 }
 
 /*
- * " of 12"; empty for a tenant, who sees only its own turn
+ * Returns a text such as " of 12", or an empty text for a tenant, who may know
+ * only its own turn.
  */
 static const char *
 of_all(int32 n)
@@ -352,8 +361,9 @@ of_all(int32 n)
 }
 
 /*
- * "account 3 of 12 by fair share, ": among accounts with waiting or running
- * jobs in the pool, and those above them.
+ * Returns a text such as "account 3 of 12 by fair share, ". The rank is among
+ * the accounts with waiting or running jobs in the pool, and the accounts
+ * above them.
  */
 static char *
 fair_text(const SchedCycle *cycle, const DecideArena *arena, int32 account)
@@ -366,9 +376,7 @@ fair_text(const SchedCycle *cycle, const DecideArena *arena, int32 account)
 					cycle->input.n_accounts);
 }
 
-/*
- * Its place in the order of the queue.
- */
+/* Reports the job's place in the order of the queue. */
 static void
 put_order(ReturnSetInfo *rsinfo, const SchedCycle *cycle, int32 index)
 {
@@ -396,9 +404,7 @@ put_order(ReturnSetInfo *rsinfo, const SchedCycle *cycle, int32 index)
 								 ExplainTime(job->aged_at)), job->priority));
 }
 
-/*
- * Its reservation.
- */
+/* Reports the job's reservation, or why it has none. */
 static void
 put_reservation(ReturnSetInfo *rsinfo, const SchedCycle *cycle, int32 index)
 {
@@ -429,8 +435,8 @@ put_reservation(ReturnSetInfo *rsinfo, const SchedCycle *cycle, int32 index)
 }
 
 /*
- * The text "; expected start ..." of a job that others go before; empty if the
- * start is not known.
+ * Returns the text "; expected start ..." for a job that waits behind others,
+ * or an empty text if its start is not known.
  */
 static const char *
 expected_text(const SchedCycle *cycle, int32 index)
@@ -443,9 +449,9 @@ expected_text(const SchedCycle *cycle, int32 index)
 }
 
 /*
- * The number of reservations that gpucredit.backfill_depth limits.  There may
- * be more than that: a job that was guaranteed a start keeps its reservation
- * where others come before it.
+ * Counts the reservations to which gpucredit.backfill_depth applies. There may
+ * be more than that setting allows: a job that was guaranteed a start keeps
+ * its reservation when other jobs come before it.
  */
 static int32
 count_deep(const SchedCycle *cycle)
@@ -458,9 +464,7 @@ count_deep(const SchedCycle *cycle)
 	return n;
 }
 
-/*
- * Waiting jobs that get no start, claim or reservation.
- */
+/* Returns, by waiting job, whether it gets no start, claim or reservation. */
 static bool *
 passed_over(const SchedCycle *cycle)
 {
@@ -488,8 +492,8 @@ passed_over(const SchedCycle *cycle)
 }
 
 /*
- * Why a waiting job has no reservation.  *by_turn becomes true if the only
- * reason is that other jobs go before it.
+ * Returns in words why a waiting job has no reservation. Sets *by_turn to true
+ * if the only reason is that other jobs go before it.
  */
 static const char *
 unreserved_text(const SchedCycle *cycle, int32 index, bool *by_turn)

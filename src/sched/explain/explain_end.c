@@ -1,11 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * explain_end.c
- *		What explain reports of a job's last attempt once it is over: how it
- *		ended, whether it is tried again and why, and what to do about it.
+ *		Reports for explain() how a job's last attempt ended, whether and
+ *		why the job is retried, and what to do about it.
  *
- * The audit row of its settlement has the rule that matched.  Where audit rows
- * were removed by age, the attempt itself still says how it ended.
+ * The audit row of the settlement names the retry rule that matched. Where
+ * audit rows were removed by age, only what the attempt's own row contains is
+ * reported.
  *
  *-------------------------------------------------------------------------
  */
@@ -36,8 +37,9 @@ SQL_STATEMENT(end_read, SPI_OK_SELECT, "text, bigint, int",
 static char *end_text(SqlResult row, int32 attempt);
 
 /*
- * Rows of the last attempt.  Nothing is said of one that runs.  How it ended
- * does not keep a job back that is tried again, so there the checks pass.
+ * Returns the rows about the last attempt, and none if it still runs. How an
+ * attempt ended does not keep a job that is retried from starting, so the
+ * checks of such a job pass.
  */
 void
 ExplainEnd(ReturnSetInfo *rsinfo, const char *org, int64 job, int32 attempt)
@@ -65,9 +67,7 @@ ExplainEnd(ReturnSetInfo *rsinfo, const char *org, int64 job, int32 attempt)
 		ExplainPut(rsinfo, "advice", again, SqlText(row, 0, 9));
 }
 
-/*
- * How it ended.
- */
+/* Returns in words how the attempt ended. */
 static char *
 end_text(SqlResult row, int32 attempt)
 {

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * explain_guarantee.c
- *		What explain reports of a guaranteed latest start that was broken.
+ *		Reports for explain() that a guaranteed latest start was broken.
  *
- * It is read from the audit log.  The tenant whose job needed the devices is
- * not named, as a tenant may not see what others run.
+ * The report is read from the audit log. It does not name the tenant whose job
+ * needed the devices, as a tenant may not see what others run.
  *
  *-------------------------------------------------------------------------
  */
@@ -27,7 +27,7 @@ SQL_STATEMENT(broken_read, SPI_OK_SELECT, "text, bigint",
 static const char *breaker_text(SqlResult row);
 
 /*
- * Report the last guarantee of a queued job that was broken, if any was since
+ * Reports the last broken guarantee of a queued job, if one was broken since
  * its last attempt.
  */
 void
@@ -44,9 +44,7 @@ ExplainBroken(ReturnSetInfo *rsinfo, const Job *job)
 						ExplainTime(SqlTime(row, 0, 1)), breaker_text(row)));
 }
 
-/*
- * What broke the guarantee.
- */
+/* Returns in words what broke the guarantee. */
 static const char *
 breaker_text(SqlResult row)
 {

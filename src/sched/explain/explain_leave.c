@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * explain_leave.c
- *		What explain reports of leaving: for what a running job must leave,
- *		why possible victims do not leave yet, and devices not known to be
+ *		Reports for explain() why a running job must leave, why possible
+ *		victims do not leave yet, and which devices are not known to be
  *		free.
  *
- * It does not name the job for which another leaves: that is another tenant's
- * matter.
+ * explain() does not name the job for which another job leaves, because it may
+ * be another tenant's.
  *
  *-------------------------------------------------------------------------
  */
@@ -18,7 +18,7 @@
 #include "miscadmin.h"
 #include "sched/explain/explain.h"
 
-/* a cause names the node after a slash */
+/* The cause of a directive has the node's name after a slash. */
 SQL_STATEMENT(previous_read, SPI_OK_SELECT, "text, bigint, int",
 			  "SELECT pg_catalog.split_part(d.cause, '/', 1),"
 			  " pg_catalog.substr(d.cause,"
@@ -42,18 +42,22 @@ SQL_STATEMENT(previous_read, SPI_OK_SELECT, "text, bigint, int",
 			  " WHERE d.org = $1 AND d.job = $2 AND d.attempt = $3"
 			  " ORDER BY d.deadline, d.cause");
 
-/* The running attempts on the job's possible nodes that could be evicted for
- * it. */
+/*
+ * The running attempts on the job's possible nodes that could be evicted for
+ * it.
+ */
 typedef struct Victims
 {
-	int			ready;			/* could leave now */
-	bool	   *is_ready;		/* by running job */
-	bool		entitled;		/* some of them by entitlement */
-	int			young;			/* waiting for their tier's min_run */
-	TimestampTz first;			/* when the first of those is ready, and the
-								 * last */
+	int			ready;			/* number of attempts that could leave now */
+	bool	   *is_ready;		/* by running job, whether it could leave now */
+	bool		entitled;		/* whether some of them could be evicted by
+								 * entitlement */
+	int			young;			/* number of attempts still protected by their
+								 * tier's min_run */
+	TimestampTz first;			/* when the first and the last of the
+								 * protected attempts lose that protection */
 	TimestampTz last;
-	int			leaving;		/* leaving already */
+	int			leaving;		/* number of attempts that leave already */
 } Victims;
 
 static const char *cause_text(SqlResult rows, uint64 i);
@@ -71,9 +75,7 @@ static int32 kept_devices(const SchedCycle *cycle,
 						  const DecideRunning *running);
 static Victims count_victims(const SchedCycle *cycle, const DecideJob *job);
 
-/*
- * The directives of a live attempt, a row each.
- */
+/* Reports the directives of a live attempt, one row each. */
 void
 ExplainLeaving(ReturnSetInfo *rsinfo, const char *org, int64 job,
 			   int32 attempt)
@@ -96,9 +98,7 @@ ExplainLeaving(ReturnSetInfo *rsinfo, const char *org, int64 job,
 	}
 }
 
-/*
- * The cause of its leaving.
- */
+/* Returns the cause of a directive in words. */
 static const char *
 cause_text(SqlResult rows, uint64 i)
 {
@@ -117,9 +117,7 @@ cause_text(SqlResult rows, uint64 i)
 	return claim_text(SqlText(rows, i, 6), SqlBool(rows, i, 7));
 }
 
-/*
- * Its claim.
- */
+/* Returns in words the claim for which the attempt leaves. */
 static const char *
 claim_text(const char *why, bool notified)
 {
@@ -144,7 +142,8 @@ claim_text(const char *why, bool notified)
 }
 
 /*
- * Whether its work will be saved before its node is taken back.
+ * Returns in words whether the attempt's work will be saved before its
+ * provider takes the node back.
  */
 static const char *
 turn_text(SqlResult rows, uint64 i)
@@ -169,8 +168,8 @@ turn_text(SqlResult rows, uint64 i)
 }
 
 /*
- * Why a job without a claim does not make others leave, though it has the
- * right.  Jobs without that right get no row.
+ * Reports why a job without a claim does not make other jobs leave, though it
+ * may preempt. Jobs that may not preempt get no row.
  */
 void
 ExplainPreemption(ReturnSetInfo *rsinfo, const SchedCycle *cycle, int32 index)
@@ -206,7 +205,8 @@ ExplainPreemption(ReturnSetInfo *rsinfo, const SchedCycle *cycle, int32 index)
 }
 
 /*
- * A tenant does not learn how many jobs run beside it.
+ * Returns "running jobs", with their number unless a tenant calls: a tenant
+ * may not know how many jobs of others run.
  */
 static const char *
 how_many(int n)
@@ -214,9 +214,7 @@ how_many(int n)
 	return TenantCalls() ? "running jobs" : psprintf("%d running jobs", n);
 }
 
-/*
- * Why possible victims stay now.
- */
+/* Returns in words why possible victims do not leave now. */
 static const char *
 ready_text(const SchedCycle *cycle, int32 index, const Victims *victims)
 {
@@ -259,8 +257,8 @@ ready_text(const SchedCycle *cycle, int32 index, const Victims *victims)
 }
 
 /*
- * Acceptable devices on which nothing is known to run, but which no heartbeat
- * has reported free.
+ * Reports acceptable devices on which no attempt is known to run, but which no
+ * heartbeat has reported as free.
  */
 void
 ExplainKept(ReturnSetInfo *rsinfo, const SchedCycle *cycle, int32 index)
@@ -291,8 +289,9 @@ ExplainKept(ReturnSetInfo *rsinfo, const SchedCycle *cycle, int32 index)
 }
 
 /*
- * Devices kept by an attempt that is over.  On nodes without new work, or out
- * of service, they are not kept by the attempt.
+ * Counts the devices that an ended attempt still keeps from others. Devices on
+ * nodes that accept no new work, and devices out of service, are not counted,
+ * because the attempt is not the reason why they cannot be used.
  */
 static int32
 kept_devices(const SchedCycle *cycle, const DecideRunning *running)
@@ -311,9 +310,7 @@ kept_devices(const SchedCycle *cycle, const DecideRunning *running)
 	return kept;
 }
 
-/*
- * Find which attempts could be evicted for a job, and when.
- */
+/* Finds which attempts could be evicted for a job, and when. */
 static Victims
 count_victims(const SchedCycle *cycle, const DecideJob *job)
 {
@@ -355,9 +352,7 @@ count_victims(const SchedCycle *cycle, const DecideJob *job)
 	return victims;
 }
 
-/*
- * Has a running job something that a request could use?
- */
+/* Whether a running job has devices or resources that a request could use. */
 static bool
 serves(const SchedCycle *cycle, const DecideRequestClass *request,
 	   const DecideRunning *running)
@@ -379,6 +374,7 @@ serves(const SchedCycle *cycle, const DecideRequestClass *request,
 		const DecideNode *node = &cycle->set->nodes[part->node];
 
 		any = node->schedulable && (request->spot_ok || !node->spot) &&
+			DecideFilterAllows(request, part->node) &&
 			(floor == 0 || node->gpu_memory_mib >= (floor - 1) / (1 << 20) +
 			 1);
 	}
@@ -386,7 +382,7 @@ serves(const SchedCycle *cycle, const DecideRequestClass *request,
 }
 
 /*
- * Does a request accept a type?  A request without GPUs accepts all nodes.
+ * Whether a request accepts a type. A request without GPUs accepts all nodes.
  */
 static bool
 accepts(const DecideRequestClass *request, int32 type)
@@ -402,8 +398,8 @@ accepts(const DecideRequestClass *request, int32 type)
 }
 
 /*
- * May a job make a running one leave, by tier, or by entitlement if that one
- * is not more important?
+ * Whether a job may evict a running job: by its tier, or by entitlement if the
+ * running job's tier is not more important.
  */
 static bool
 has_right(const SchedCycle *cycle, const DecideJob *job,

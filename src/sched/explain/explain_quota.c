@@ -1,10 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * explain_quota.c
- *		Quotas used up by other starts and claims.
+ *		Reports for explain() the quotas that other starts and claims
+ *		exhaust.
  *
- * explain.c reports what runs; here come this cycle's starts, and the claims
- * of this pool and of others.
+ * explain.c reports the use by running jobs. This file adds the starts of the
+ * planned cycle, and the claims of this pool and of other pools.
  *
  *-------------------------------------------------------------------------
  */
@@ -19,8 +20,8 @@ static bool put_over(ReturnSetInfo *rsinfo, const SchedQuota *limit,
 					 DecideUse more, const char *rest);
 
 /*
- * The quotas that would let the job start if nothing else did.  False: there
- * are none.
+ * Reports the quotas that would let the job start if no other job started and
+ * no claim existed. Returns false if there are none.
  */
 bool
 ExplainQuotasBeside(ReturnSetInfo *rsinfo, const SchedCycle *cycle, const Job *job)
@@ -46,9 +47,7 @@ ExplainQuotasBeside(ReturnSetInfo *rsinfo, const SchedCycle *cycle, const Job *j
 	return any;
 }
 
-/*
- * Does the job accept devices that the quota counts?
- */
+/* Whether the job accepts devices that the quota counts. */
 static bool
 concerns(const SchedCycle *cycle, const SchedQuota *limit,
 		 const DecideRequestClass *request)
@@ -62,8 +61,9 @@ concerns(const SchedCycle *cycle, const SchedQuota *limit,
 }
 
 /*
- * A quota that allows one more job of this size beside what runs, but not
- * beside new starts and claims.  Other quotas give no row: false.
+ * Reports a quota that allows one more job of this size beside what runs, but
+ * not beside new starts and claims. Returns false, without a row, for any
+ * other quota.
  */
 static bool
 put_over(ReturnSetInfo *rsinfo, const SchedQuota *limit, DecideUse more,

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * explain_row.c
- *		A row of explain for each check.
+ *		Returns the rows of explain(): one for each check.
  *
  *-------------------------------------------------------------------------
  */
@@ -11,9 +11,7 @@
 #include "sched/explain/explain.h"
 #include "utils/timestamp.h"
 
-/*
- * One row.
- */
+/* Returns one row. */
 void
 ExplainPut(ReturnSetInfo *rsinfo, const char *check, bool passes,
 		   const char *detail)

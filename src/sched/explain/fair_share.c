@@ -1,10 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * fair_share.c
- *		fair_share: the standing of a pool's accounts.
+ *		The function fair_share(): the standing of a pool's accounts.
  *
- * It covers all accounts of organisations that used the pool, use it or wait
- * for it, with the figures of a cycle.
+ * It covers all accounts of the organisations that used the pool, use it now
+ * or wait for it, with the figures of a cycle. A share depends on all of these
+ * accounts, so each call reads all of them, but it builds only the rows that
+ * the caller asks for.
  *
  *-------------------------------------------------------------------------
  */
@@ -24,19 +26,31 @@ PG_FUNCTION_INFO_V1(gpucredit_fair_share);
 #define MILLION		INT64CONST(1000000)
 
 /*
- * An account's figures, beside its weight and rank.  A sum of weights, or of
- * use, may exceed one account's bound.
+ * An account's figures, beside its weight and rank. Sums are 128 bits wide,
+ * because a sum of weights or of use may exceed the range of a single
+ * account's value.
  */
 typedef struct Standing
 {
 	int32		account;
-	bool		own;			/* it has jobs of its own here */
+	bool		own;			/* whether the account has jobs of its own in
+								 * this pool */
 	int128		own_use;
-	int128		decayed;		/* of the account and all below */
+	int128		decayed;		/* past use of the account and all below it */
 	int128		live;
-	int128		children;		/* sum of their weights */
-	int64		share;			/* millionths of the pool */
+	int128		children;		/* sum of the weights of its children */
+	int64		share;			/* in millionths of the pool */
 } Standing;
+
+/* The part of the rows that the caller asks for. */
+typedef struct SharePage
+{
+	const char *org;			/* NULL for all organisations */
+	const char *after_org;		/* only rows after this account; NULL to begin
+								 * with the first */
+	const char *after_account;
+	int32		most;
+} SharePage;
 
 SQL_STATEMENT(waiting_read, SPI_OK_SELECT, "text",
 			  "SELECT DISTINCT j.org, j.account FROM gpucredit.job j"
@@ -53,6 +67,8 @@ static bool name_account(void *context, const Datum *values,
 						 const bool *nulls);
 static Standing *stand(SchedCycle *cycle, SqlResult waiting);
 static int	compare_names(const void *a, const void *b, void *arg);
+static SharePage page_asked(FunctionCallInfo fcinfo);
+static bool is_on_page(const SharePage *page, const AccountName *name);
 static SqlResult name_users(SchedCycle *cycle);
 static void put_account(ReturnSetInfo *rsinfo, const SchedCycle *cycle,
 						const Standing *standing, int128 all_used,
@@ -71,7 +87,9 @@ gpucredit_fair_share(PG_FUNCTION_ARGS)
 	const char *problem;
 	int32	   *ranks;
 	int32	   *order;
+	int32		n_rows = 0;
 	int128		all_used = 0;
+	SharePage	page = page_asked(fcinfo);
 
 	InitMaterializedSRF(fcinfo, 0);
 	SqlConnect();
@@ -93,21 +111,53 @@ gpucredit_fair_share(PG_FUNCTION_ARGS)
 	order = palloc(sizeof(int32) * (cycle.input.n_accounts + 1));
 	for (int32 i = 0; i < cycle.input.n_accounts; i++)
 	{
-		order[i] = i;
+		if (is_on_page(&page, &cycle.account_names[i]))
+			order[n_rows++] = i;
 		all_used += standings[i].own_use;
 	}
-	qsort_arg(order, cycle.input.n_accounts, sizeof(int32), compare_names,
-			  &cycle);
-	for (int32 i = 0; i < cycle.input.n_accounts; i++)
+	qsort_arg(order, n_rows, sizeof(int32), compare_names, &cycle);
+	for (int32 i = 0; i < Min(n_rows, page.most); i++)
 		put_account(rsinfo, &cycle, &standings[order[i]], all_used,
 					ranks[order[i]]);
 	SqlFinish();
 	return (Datum) 0;
 }
 
+/* Parses the arguments that follow the pool. */
+static SharePage
+page_asked(FunctionCallInfo fcinfo)
+{
+	SharePage	page = {.most = PG_INT32_MAX};
+
+	page.org = ArgNameOrNull(fcinfo, 1, "org");
+	if (!PG_ARGISNULL(2))
+		page.most = ArgInt4(fcinfo, 2, "most", 1, PG_INT32_MAX);
+	page.after_org = ArgNameOrNull(fcinfo, 3, "after_org");
+	page.after_account = ArgPath(fcinfo, 4, "after_account");
+	return page;
+}
+
 /*
- * Name the organisations that used the pool, and the accounts with waiting
- * jobs; returns these.
+ * Whether an account belongs to the organisation that the caller asks for, and
+ * comes after the last row of the previous page.
+ */
+static bool
+is_on_page(const SharePage *page, const AccountName *name)
+{
+	int			order;
+
+	if (page->org != NULL && strcmp(name->org, page->org) != 0)
+		return false;
+	if (page->after_org == NULL)
+		return true;
+	order = strcmp(name->org, page->after_org);
+	return order > 0 ||
+		(order == 0 && strcmp(name->path, page->after_account) > 0);
+}
+
+/*
+ * Adds the organisations that used the pool, and the accounts with waiting
+ * jobs. Returns the accounts with waiting jobs.
  */
 static SqlResult
 name_users(SchedCycle *cycle)
@@ -123,9 +173,7 @@ name_users(SchedCycle *cycle)
 	return rows;
 }
 
-/*
- * Name all accounts of the organisations named so far.
- */
+/* Adds all accounts of the organisations added so far. */
 static void
 name_accounts(SchedCycle *cycle)
 {
@@ -150,9 +198,9 @@ name_account(void *context, const Datum *values, const bool *nulls)
 }
 
 /*
- * Add everything up.  An account's share is its part of its siblings'
- * weights, times its parent's share.  An inner account's own jobs are a
- * sibling of its children.
+ * Sums up use and weights. An account's share is its weight divided by the sum
+ * of its siblings' and its own weights, times its parent's share. The own jobs
+ * of an account with children count as one more child.
  */
 static Standing *
 stand(SchedCycle *cycle, SqlResult waiting)
@@ -183,7 +231,7 @@ stand(SchedCycle *cycle, SqlResult waiting)
 		else
 			standings[account->parent].children += account->weight;
 	}
-	/* accounts are numbered after those above them */
+	/* Accounts have higher numbers than the accounts above them. */
 	for (int32 i = 0; i < n; i++)
 	{
 		const DecideAccount *account = &cycle->accounts[i];
@@ -218,7 +266,8 @@ compare_names(const void *a, const void *b, void *arg)
 }
 
 /*
- * Use is thousandths of devices x seconds; credits have six decimals.
+ * Returns the row of an account. Use is in thousandths of devices times
+ * seconds; the columns are credits with six decimals.
  */
 static void
 put_account(ReturnSetInfo *rsinfo, const SchedCycle *cycle,
@@ -240,7 +289,8 @@ put_account(ReturnSetInfo *rsinfo, const SchedCycle *cycle,
 }
 
 /*
- * A value for the column, at most the largest.
+ * Converts an amount to the type of the column; larger amounts become its
+ * largest value.
  */
 static Credits
 millionths(int128 amount)

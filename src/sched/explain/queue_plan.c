@@ -1,9 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * queue_plan.c
- *		Why jobs wait, in a few words, as a cycle would find out now.
+ *		The function queue_plan(): why each job of a pool waits, in a few
+ *		words, as a cycle would find now.
  *
- * One table has the words of each reason for all callers.
+ * One table holds the words of each reason, for all callers.
  *
  *-------------------------------------------------------------------------
  */
@@ -21,6 +22,7 @@ static const char *const words[] = {
 	[DECIDE_NOT_WAITING] = "behind others",
 	[DECIDE_NO_SUCH_TYPE] = "no such device in the pool",
 	[DECIDE_NO_SUCH_MEMORY] = "no device with such memory",
+	[DECIDE_FILTERED] = "its placement allows no node that would do",
 	[DECIDE_SPOT_ONLY] = "only spot nodes would do",
 	[DECIDE_POOL_TOO_SMALL] = "pool too small for it",
 	[DECIDE_NODES_UNAVAILABLE] = "no node takes new work",
@@ -46,9 +48,7 @@ static const char *const set_aside_words[] = {
 static const char **words_of_jobs(const SchedCycle *cycle);
 static void put_others(ReturnSetInfo *rsinfo, const SchedCycle *cycle);
 
-/*
- * A row for each job of a cycle.
- */
+/* Returns one row for each job of a planned cycle. */
 Datum
 gpucredit_queue_plan(PG_FUNCTION_ARGS)
 {
@@ -77,7 +77,8 @@ gpucredit_queue_plan(PG_FUNCTION_ARGS)
 }
 
 /*
- * Jobs that take no part in the cycle, whatever is free.
+ * Returns rows for the jobs that take no part in the cycle, whatever devices
+ * are free.
  */
 static void
 put_others(ReturnSetInfo *rsinfo, const SchedCycle *cycle)
@@ -102,9 +103,7 @@ put_others(ReturnSetInfo *rsinfo, const SchedCycle *cycle)
 	}
 }
 
-/*
- * What happens to each job, or why it waits.
- */
+/* Returns, by job, what the cycle does with it, or why it waits. */
 static const char **
 words_of_jobs(const SchedCycle *cycle)
 {

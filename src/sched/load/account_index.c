@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * account_index.c
- *		Accounts, tiers, weights of GPU types, the pool's policy.
+ *		Loads accounts, tiers, weights of GPU types and the pool's policy.
  *
- * AccountIndex() numbers the account of every waiting or running job, and
- * those above it.  ShareLoad() then reads what is known of them, one
- * statement for each kind of fact.
+ * AccountIndex() numbers the account of every waiting or running job, and the
+ * accounts above it. ShareLoad() then reads the properties of the numbered
+ * accounts, with one statement for each kind of property.
  *
  *-------------------------------------------------------------------------
  */
@@ -19,7 +19,8 @@
 
 #define WEIGHT_MOST INT64CONST(1000000000)
 
-typedef AccountName AccountKey; /* compared by the texts pointed to */
+typedef AccountName AccountKey; /* compared by the texts that its pointers
+								 * point to, not by the pointers */
 
 typedef struct AccountEntry
 {
@@ -30,7 +31,7 @@ typedef struct AccountEntry
 SQL_STATEMENT(tiers_read, SPI_OK_SELECT, "",
 			  "SELECT t.tier, t.rank, t.can_preempt, t.grace, t.min_run,"
 			  " t.max_wait, t.open, t.ages_to FROM gpucredit.tier t");
-/* most have the weight 1, which is not stored */
+/* Most accounts have the weight 1, which is not stored. */
 SQL_STATEMENT(weights_read, SPI_OK_SELECT, "text[]",
 			  "SELECT a.org, a.account, a.weight FROM gpucredit.account a"
 			  " WHERE a.org = ANY ($1) AND a.weight <> 1");
@@ -41,11 +42,14 @@ SQL_STATEMENT(weights_read_of, SPI_OK_SELECT, "text[], text[]",
 			  " ON a.org = u.org AND a.account = u.account"
 			  " AND a.weight <> 1");
 
-/* Weights are read for all accounts of an organisation, or for some. */
+/*
+ * Context of reading weights, for all accounts of some organisations or for
+ * single accounts.
+ */
 typedef struct Weights
 {
 	SchedCycle *cycle;
-	int64		most;			/* read at most this many */
+	int64		most;			/* number of rows after which reading stops */
 } Weights;
 
 static void load_tiers(SchedCycle *cycle, const PoolPolicy *policy);
@@ -58,7 +62,8 @@ static void load_weights(SchedCycle *cycle);
 static bool add_weight(void *context, const Datum *values, const bool *nulls);
 
 /*
- * Begin before any account is numbered.
+ * Initialises policy, types, tiers and the table of accounts, before any
+ * account is numbered.
  */
 void
 ShareBegin(SchedCycle *cycle)
@@ -76,9 +81,7 @@ ShareBegin(SchedCycle *cycle)
 									  sizeof(AccountEntry));
 }
 
-/*
- * An empty table of entries that begin with an account's name.
- */
+/* Creates an empty hash table whose entries begin with an account's name. */
 HTAB *
 AccountTable(const char *what, Size entry)
 {
@@ -90,9 +93,7 @@ AccountTable(const char *what, Size entry)
 					   HASH_COMPARE | HASH_CONTEXT);
 }
 
-/*
- * Load the numbered accounts.
- */
+/* Loads what the decision needs of the numbered accounts. */
 void
 ShareLoad(SchedCycle *cycle)
 {
@@ -102,9 +103,7 @@ ShareLoad(SchedCycle *cycle)
 	cycle->input.accounts = cycle->accounts;
 }
 
-/*
- * Load all tiers, and their shares of the pool.
- */
+/* Loads all tiers, and the share of the pool that each is guaranteed. */
 static void
 load_tiers(SchedCycle *cycle, const PoolPolicy *policy)
 {
@@ -138,9 +137,7 @@ load_tiers(SchedCycle *cycle, const PoolPolicy *policy)
 			policy->shares[i].ppm;
 }
 
-/*
- * Add a tier of which only the name is known.
- */
+/* Adds a tier of which only the name is known, and returns its entry. */
 static DecideTier *
 add_tier(SchedCycle *cycle, const char *name)
 {
@@ -163,8 +160,8 @@ add_tier(SchedCycle *cycle, const char *name)
 }
 
 /*
- * The number of a tier.  A tier that was removed after submission goes last,
- * and its jobs do not age.
+ * Returns the number of a tier. A tier that was removed after a job's
+ * submission ranks last, and its jobs do not age.
  */
 int32
 TierIndex(SchedCycle *cycle, const char *name)
@@ -202,9 +199,7 @@ match_account(const void *a, const void *b, Size size)
 	return strcmp(x->org, y->org) != 0 || strcmp(x->path, y->path) != 0;
 }
 
-/*
- * The number of an account.
- */
+/* Returns the number of an account, and adds the account if it is new. */
 int32
 AccountIndex(SchedCycle *cycle, const char *org, const char *path)
 {
@@ -213,9 +208,7 @@ AccountIndex(SchedCycle *cycle, const char *org, const char *path)
 	return add_account(cycle, &key);
 }
 
-/*
- * The number of an account; -1: it has no jobs in the cycle.
- */
+/* Returns the number of an account, or -1 if it has no jobs in the cycle. */
 int32
 AccountFind(const SchedCycle *cycle, const char *org, const char *path)
 {
@@ -227,7 +220,8 @@ AccountFind(const SchedCycle *cycle, const char *org, const char *path)
 }
 
 /*
- * The number of an account; a new one gets its number after those above it.
+ * Returns the number of an account. A new account gets its number after the
+ * accounts above it, so that parents have lower numbers.
  */
 static int32
 add_account(SchedCycle *cycle, const AccountKey *key)
@@ -275,8 +269,8 @@ add_account(SchedCycle *cycle, const AccountKey *key)
 }
 
 /*
- * The number of a row's account, usually that of the row before (-1: there is
- * none).
+ * Returns the number of a row's account. It is usually the account of the row
+ * before, whose number the caller passes (-1 if there is none).
  */
 int32
 AccountOfRow(SchedCycle *cycle, int32 before, Datum org, Datum path)
@@ -297,7 +291,8 @@ AccountOfRow(SchedCycle *cycle, int32 before, Datum org, Datum path)
 }
 
 /*
- * Likewise of its tier.
+ * Returns the number of a row's tier, which is usually the tier of the row
+ * before, whose number the caller passes (-1 if there is none).
  */
 int32
 TierOfRow(SchedCycle *cycle, int32 before, Datum tier)
@@ -313,9 +308,7 @@ TierOfRow(SchedCycle *cycle, int32 before, Datum tier)
 	return number;
 }
 
-/*
- * Is a text equal to this?
- */
+/* Whether a text datum equals a C string. */
 bool
 TextIs(Datum value, const char *what)
 {
@@ -326,8 +319,9 @@ TextIs(Datum value, const char *what)
 }
 
 /*
- * A type's weight is its price in thousandths of the pool's cheapest; types
- * without a price weigh as the cheapest.
+ * Loads the weights of GPU types. A type's weight is its price in thousandths
+ * of the price of the pool's cheapest type. Types without a price weigh as
+ * much as the cheapest.
  */
 static void
 load_types(SchedCycle *cycle)
@@ -363,9 +357,10 @@ load_types(SchedCycle *cycle)
 }
 
 /*
- * Load the weights of the numbered accounts.  Few organisations set many, so
- * they are read by organisation; if most belong to other accounts, by
- * account.
+ * Loads the weights of the numbered accounts. Few organisations set many
+ * weights, so the weights are read for whole organisations. If most rows turn
+ * out to belong to accounts without jobs, the weights are read for single
+ * accounts instead.
  */
 static void
 load_weights(SchedCycle *cycle)

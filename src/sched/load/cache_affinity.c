@@ -1,13 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * cache_affinity.c
- *		Caches on nodes: the cache keys of jobs that ran there.
+ *		Records which nodes hold which caches: the cache keys of jobs that
+ *		ran there.
  *
- * A node holds the caches of its starts in the last LEARN_DAYS days, the
- * latest CACHES_OF_NODE of them.
+ * A node holds the caches of the jobs that started there in the last
+ * LEARN_DAYS days, but only the latest CACHES_OF_NODE of them.
  *
- * Only the pool's cycle writes the table, under the pool's lock.  Older rows
- * have no effect; cycles that start something delete them.
+ * Only the pool's cycle writes the table, under the pool's lock. Older rows
+ * have no effect, and cycles that start jobs delete them.
  *
  * Locks: none beyond the pool's.
  *
@@ -22,7 +23,8 @@
 #include "sched/sched.h"
 
 #define CACHES_OF_NODE	"32"
-#define NAME_SIZE		256		/* of an organisation or a cache key */
+#define NAME_SIZE		256		/* size in bytes of an organisation's name or
+								 * a cache key */
 
 typedef struct CacheKey
 {
@@ -61,9 +63,7 @@ SQL_STATEMENT(caches_forget, SPI_OK_DELETE, "text, timestamptz, text[]",
 			  "   WHERE o.pool = $1 AND o.node = ANY ($3)) r"
 			  "  WHERE r.n > " CACHES_OF_NODE ")");
 
-/*
- * The number of an organisation's cache key, from 1 on.
- */
+/* Returns the number of an organisation's cache key. Numbers begin at 1. */
 int32
 CacheIndex(SchedCycle *cycle, const char *org, const char *cache)
 {
@@ -90,9 +90,7 @@ CacheIndex(SchedCycle *cycle, const char *org, const char *cache)
 	return entry->id;
 }
 
-/*
- * Load which nodes hold the caches that waiting jobs want.
- */
+/* Loads which nodes hold the caches that waiting jobs prefer. */
 void
 CacheAffinityLoad(SchedCycle *cycle)
 {
@@ -126,9 +124,7 @@ CacheAffinityLoad(SchedCycle *cycle)
 	cycle->input.cached = cached;
 }
 
-/*
- * Note the caches that nodes will hold after this cycle's starts.
- */
+/* Records the caches that nodes will hold after this cycle's starts. */
 void
 CacheAffinityNote(const SchedCycle *cycle)
 {

@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * credit_check.c
- *		Could jobs' next holds be paid?
+ *		Checks whether the next holds of jobs could be paid.
  *
- * plan asks this, and so does a cycle before a running job is told to move or
- * to grow; no credit is taken.  One read covers all jobs: what buckets would
- * give, and what budgets leave.  Each hold is then checked beside the holds
- * counted before it.
+ * plan() checks this, and so does a cycle before it orders a running job to
+ * move or to grow. No credit is held. One read covers all jobs: what buckets
+ * would pay, and what budgets still allow. Each hold is then checked as if the
+ * holds checked before it were already made.
  *
  *-------------------------------------------------------------------------
  */
@@ -44,32 +44,31 @@ SQL_STATEMENT(buckets_look, SPI_OK_SELECT,
 			  "  u.types::text[], u.tier, u.pool, u.job, NULL,"
 			  "  u.amount::numeric) f WHERE f.pays");
 
-/* What was counted for a bucket or a budget. */
+/* How much has been counted against a bucket or a budget so far. */
 typedef struct Counted
 {
-	AccountName what;			/* organisation, and name of the payer */
+	AccountName what;			/* organisation, and name of the bucket or
+								 * budget */
 	Credits		amount;
 } Counted;
 
-/* An account whose budgets are read. */
+/* An account whose budgets are read once, and its index among them. */
 typedef struct PayingAccount
 {
 	AccountName name;
 	int			place;
 } PayingAccount;
 
-static void look_at_budgets(const SchedCycle *cycle, NextHold **holds, int n);
-static void look_at_buckets(const SchedCycle *cycle, NextHold **holds, int n);
+static void read_budgets(const SchedCycle *cycle, NextHold **holds, int n);
+static void read_buckets(const SchedCycle *cycle, NextHold **holds, int n);
 static const char *literal(const char *const *names, int n);
 static void read_payers(const SchedCycle *cycle, SqlStatement *statement,
 						Values *args, Payers *payers, int n);
 static bool budgets_leave(const NextHold *hold, HTAB *counted);
-static bool buckets_give(const NextHold *hold, HTAB *counted);
+static bool buckets_can_pay(const NextHold *hold, HTAB *counted);
 static Counted *counted_of(HTAB *counted, const Job *job, const char *payer);
 
-/*
- * Begin with nothing counted.
- */
+/* Creates the table of what is counted against each payer, empty. */
 HTAB *
 CreditCheckBegin(void)
 {
@@ -77,7 +76,8 @@ CreditCheckBegin(void)
 }
 
 /*
- * Read what could pay for some holds.  A hold of 0 needs nothing.
+ * Reads what could pay for some holds. A hold of 0 is skipped, as it needs
+ * nothing.
  */
 void
 CreditCheckLoad(const SchedCycle *cycle, NextHold *holds, int n)
@@ -92,17 +92,15 @@ CreditCheckLoad(const SchedCycle *cycle, NextHold *holds, int n)
 	}
 	if (n_asked > 0)
 	{
-		look_at_budgets(cycle, asked, n_asked);
-		look_at_buckets(cycle, asked, n_asked);
+		read_budgets(cycle, asked, n_asked);
+		read_buckets(cycle, asked, n_asked);
 	}
 	pfree(asked);
 }
 
-/*
- * Read the budgets of each account, once.
- */
+/* Reads the budgets of each account once, however many holds it has. */
 static void
-look_at_budgets(const SchedCycle *cycle, NextHold **holds, int n)
+read_budgets(const SchedCycle *cycle, NextHold **holds, int n)
 {
 	HTAB	   *known = AccountTable("gpucredit accounts that pay",
 									 sizeof(PayingAccount));
@@ -136,10 +134,11 @@ look_at_budgets(const SchedCycle *cycle, NextHold **holds, int n)
 }
 
 /*
- * Read the buckets that could pay for each hold, by its job's kind and types.
+ * Reads the buckets that could pay for each hold, given the kind and the GPU
+ * types of its job.
  */
 static void
-look_at_buckets(const SchedCycle *cycle, NextHold **holds, int n)
+read_buckets(const SchedCycle *cycle, NextHold **holds, int n)
 {
 	const char **texts = palloc(sizeof(char *) * n * 5);
 	int64	   *jobs = palloc(sizeof(int64) * n);
@@ -168,8 +167,8 @@ look_at_buckets(const SchedCycle *cycle, NextHold **holds, int n)
 }
 
 /*
- * An array of names as text, as SQL has no array of arrays of different
- * lengths.
+ * Returns an array of names as text. SQL has no array of arrays of different
+ * lengths, so the statement gets an array of such texts.
  */
 static const char *
 literal(const char *const *names, int n)
@@ -182,7 +181,8 @@ literal(const char *const *names, int n)
 }
 
 /*
- * Read a statement's payers, grouped by owner, in order.
+ * Reads a statement's payers, and groups them by owner in the order in which
+ * they arrive.
  */
 static void
 read_payers(const SchedCycle *cycle, SqlStatement *statement, Values *args,
@@ -211,14 +211,15 @@ read_payers(const SchedCycle *cycle, SqlStatement *statement, Values *args,
 }
 
 /*
- * Could a hold be paid, beside what was counted?  Then count it, too.
+ * Whether a hold could be paid beside the holds counted before. If so, the
+ * hold is counted as well.
  */
 bool
 CreditCheckHold(const NextHold *hold, HTAB *counted)
 {
 	if (hold->amount == 0)
 		return true;
-	if (!budgets_leave(hold, counted) || !buckets_give(hold, counted))
+	if (!budgets_leave(hold, counted) || !buckets_can_pay(hold, counted))
 		return false;
 	for (int i = 0; i < hold->budgets.n; i++)
 		counted_of(counted, hold->job, hold->budgets.all[i].name)->amount +=
@@ -226,9 +227,7 @@ CreditCheckHold(const NextHold *hold, HTAB *counted)
 	return true;
 }
 
-/*
- * Do the hard budgets on the path leave this much?
- */
+/* Whether the hard budgets on the path of the account allow the hold. */
 static bool
 budgets_leave(const NextHold *hold, HTAB *counted)
 {
@@ -244,10 +243,11 @@ budgets_leave(const NextHold *hold, HTAB *counted)
 }
 
 /*
- * Can the buckets pay this much, in burn order?  Then count it.
+ * Whether the buckets can pay the hold, in burn order. If so, what each would
+ * pay is counted.
  */
 static bool
-buckets_give(const NextHold *hold, HTAB *counted)
+buckets_can_pay(const NextHold *hold, HTAB *counted)
 {
 	const Payers *buckets = &hold->buckets;
 	Credits		missing = hold->amount;
@@ -271,7 +271,8 @@ buckets_give(const NextHold *hold, HTAB *counted)
 }
 
 /*
- * The counter of a payer in a job's organisation.
+ * Returns the counter of a bucket or budget in a job's organisation, which
+ * starts at 0.
  */
 static Counted *
 counted_of(HTAB *counted, const Job *job, const char *payer)

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * credit_check.h
- *		Whether jobs' next holds could be paid, one beside the other.
+ *		Checks whether the next holds of several jobs could all be paid
+ *		together.
  *
  *-------------------------------------------------------------------------
  */
@@ -11,12 +12,15 @@
 #include "sched/sched.h"
 #include "utils/hsearch.h"
 
-/* A source of payment: a bucket, or a hard budget that must allow it. */
+/*
+ * A source of payment: a bucket, or a hard budget that must allow the payment.
+ */
 typedef struct Payer
 {
-	const char *name;			/* within its organisation */
+	const char *name;			/* unique within the organisation */
 	Credits		left;
-	Credits		most;			/* that a bucket's policy lets it give */
+	Credits		most;			/* the most that a bucket's policy allows for
+								 * one hold */
 } Payer;
 
 typedef struct Payers
@@ -25,12 +29,13 @@ typedef struct Payers
 	Payer	   *all;
 } Payers;
 
-/* A job's next hold, and what could pay for it. */
+/* A job's next hold, and the buckets and budgets that could pay for it. */
 typedef struct NextHold
 {
 	const Job  *job;
 	Credits		amount;
-	Payers		budgets;		/* of the account's path */
+	Payers		budgets;		/* budgets of the account and of the accounts
+								 * above it */
 	Payers		buckets;		/* in burn order */
 } NextHold;
 

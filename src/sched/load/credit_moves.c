@@ -1,12 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * credit_moves.c
- *		Can running jobs that move or grow pay their next holds?
+ *		Checks whether running jobs that are to move or grow can pay their
+ *		next holds.
  *
- * Moving or growing ends a job's attempt, and the next one needs a hold of
- * its own.  A job must not lose its devices for something nobody asked for.
- * So it stays as it is if there is no credit.  One statement each reads what
- * all such jobs need.
+ * Moving or growing ends a job's attempt, and the next attempt needs a hold of
+ * its own. A job must not lose its devices for a change that nobody asked for,
+ * so it stays as it is if the credit does not suffice. One statement for each
+ * kind of data reads what all such jobs need.
  *
  *-------------------------------------------------------------------------
  */
@@ -35,13 +36,14 @@ SQL_STATEMENT(going_read, SPI_OK_SELECT, "text[], bigint[], int[]",
 			  " CROSS JOIN LATERAL (SELECT j.* FROM gpucredit.job j"
 			  "  WHERE j.org = u.org AND j.job = u.job OFFSET 0) j");
 
-/* The moves, those of earlier cycles first. */
+/* The running jobs that move or grow, those of earlier cycles first. */
 typedef struct GoingOn
 {
 	int			n_previous;
 	int			n;
 	DecideRunning **running;
-	NextHold   *holds;			/* without a job: there can be no hold */
+	NextHold   *holds;			/* by job; a hold whose job is NULL cannot be
+								 * made */
 } GoingOn;
 
 static GoingOn list_going(SchedCycle *cycle);
@@ -50,9 +52,10 @@ static bool read_hold(const SchedCycle *cycle, const DecideRunning *running,
 					  SqlResult rows, uint64 i, Job *job, Credits *more);
 
 /*
- * Can all running jobs that this cycle moves or grows be paid, beside those
- * of earlier cycles?  False: some stay as they are, and the cycle must decide
- * again.
+ * Whether all running jobs that this cycle moves or grows could pay their next
+ * holds, beside the jobs that earlier cycles told to move or grow. If not,
+ * returns false and marks the jobs that must stay as they are; the cycle must
+ * then decide again.
  */
 bool
 CreditCheckMoves(SchedCycle *cycle)
@@ -82,8 +85,8 @@ CreditCheckMoves(SchedCycle *cycle)
 }
 
 /*
- * List the running jobs that were told to move or grow and have not left yet,
- * and those that this cycle would tell.
+ * Lists the running jobs that earlier cycles told to move or grow and that
+ * have not left yet, and those that this cycle would tell.
  */
 static GoingOn
 list_going(SchedCycle *cycle)
@@ -110,9 +113,7 @@ list_going(SchedCycle *cycle)
 	return going;
 }
 
-/*
- * Compute the next holds at present prices.
- */
+/* Computes the next holds of the listed jobs at present prices. */
 static void
 read_holds(SchedCycle *cycle, GoingOn *going)
 {
@@ -152,8 +153,8 @@ read_holds(SchedCycle *cycle, GoingOn *going)
 }
 
 /*
- * Compute what a running job's next hold needs beyond the rest of its present
- * hold.  False: there can be no hold.
+ * Computes how much a running job's next hold needs beyond what will be left
+ * of its present hold. Returns false if no hold can be made.
  */
 static bool
 read_hold(const SchedCycle *cycle, const DecideRunning *running,
@@ -170,7 +171,7 @@ read_hold(const SchedCycle *cycle, const DecideRunning *running,
 	job->job = running->id;
 	job->pool = pstrdup(cycle->pool);
 	job->tier = SqlText(rows, i, 1);
-	if (SqlBool(rows, i, 8) || !OffersHoldAnew(job, more))
+	if (SqlBool(rows, i, 8) || !OffersHoldToday(job, more))
 		return false;
 	bill = CreditsBillWithin(SqlCredits(rows, i, 4), 1, SHARE_WHOLE, runs,
 							 SqlCredits(rows, i, 2));

@@ -1,17 +1,17 @@
 /*-------------------------------------------------------------------------
  *
  * dependency_state.c
- *		Whether what jobs wait for holds.
+ *		Finds out whether the conditions hold that jobs wait for.
  *
- * It is derived from the states of the other jobs each time a cycle asks, so no
- * sweep and no trigger has to run.  All jobs are judged together:
+ * The answer is derived from the states of the other jobs each time a cycle
+ * asks, so no sweep and no trigger has to run. All jobs are judged together:
  *
- *	1. each job that is named is noted once, however many wait for it;
- *	2. those that wait themselves are known from memory;
- *	3. one statement reads the others, one the arrays, one the names.
+ *  1. each job that is named is noted once, however many jobs wait for it;
+ *  2. the states of named jobs that wait themselves are known from memory;
+ *  3. one statement reads the remaining jobs, one the arrays, one the names.
  *
  * So ten thousand jobs that wait for one job, or each for the one before, cost
- * a cycle about as much as ten thousand that are queued.
+ * a cycle about as much as ten thousand jobs that are queued.
  *
  * Locks: none.
  *
@@ -28,38 +28,54 @@
 #include "utils/hsearch.h"
 #include "utils/timestamp.h"
 
-/* terms of an organisation's jobs that one cycle judges */
+/*
+ * number of dependency terms of one organisation that a cycle judges at most
+ */
 #define TERMS_MOST		20000
-#define ARRAY_TERMS		8		/* what it costs to read an array, in terms */
+#define ARRAY_TERMS		8		/* how many terms an array counts as, since
+								 * reading an array costs more */
 
-/* A job that others name, alone or for its array. */
+/* A job that other jobs name in their dependencies, alone or for its array. */
 typedef struct NamedKey
 {
 	int64		job;
-	int32		org;			/* among those of the waiting jobs */
-	int32		array;			/* 1: its array is named */
+	int32		org;			/* index of the organisation in
+								 * Judging.org_names */
+	int32		array;			/* 1 if the term names the job's array, 0 if
+								 * it names the job alone */
 } NamedKey;
 
 typedef struct Named
 {
 	NamedKey	key;
 	bool		found;
-	/* of the job */
+
+	/*
+	 * The state of the job itself: whether it has not ended, whether it was
+	 * completed, and when it began.
+	 */
 	bool		open;
 	bool		completed;
-	TimestampTz begun_at;		/* DT_NOEND: not yet */
-	/* of its array: the lowest numbers; PG_INT64_MAX: none */
+	TimestampTz begun_at;		/* DT_NOEND if the job has not begun */
+
+	/*
+	 * For an array, the lowest numbers of its jobs that have not begun, have
+	 * not ended, and have ended without being completed; PG_INT64_MAX if
+	 * there is no such job.
+	 */
 	int64		not_begun;
 	int64		not_ended;
-	int64		not_completed;	/* among those that have ended */
+	int64		not_completed;	/* among the jobs that have ended */
 } Named;
 
-/* A job that waits for earlier ones of its name. */
+/*
+ * A job with the condition "singleton": it waits for earlier jobs of its name.
+ */
 typedef struct SingletonJob
 {
 	const DependentJob *job;
 	int32		org;
-	int64		earliest;		/* the lowest open job of the name */
+	int64		earliest;		/* number of the lowest open job of the name */
 } SingletonJob;
 
 typedef struct Judging
@@ -67,7 +83,8 @@ typedef struct Judging
 	const SchedCycle *cycle;
 	DependentJob *jobs;
 	int			n;
-	int32	   *orgs;			/* by job: its organisation */
+	int32	   *orgs;			/* index of each job's organisation in
+								 * org_names */
 	const char **org_names;
 	int			n_orgs;
 	HTAB	   *named;
@@ -80,10 +97,10 @@ typedef struct Judging
 	"  WITH ORDINALITY AS u (org, job, n)" \
 	" JOIN gpucredit.job j ON j.org = u.org AND j.job = u.job"
 /*
- * The lowest number of an array's jobs in a state.  One search of the index
- * job_array finds it, as no other index has this order.  With "state =" the
- * planner could choose an index by which it reads all jobs of the array or of
- * the account.
+ * Finds the lowest number of an array's jobs in a state. The condition is
+ * written so that one search of the index job_array finds it, as no other
+ * index has this order. With "state =" the planner could choose an index by
+ * which it reads all jobs of the array or of the account.
  */
 #define LOWEST_IN(state, condition) \
 	"(SELECT m.job FROM gpucredit.job m WHERE m.org = k.org" \
@@ -101,8 +118,9 @@ SQL_STATEMENT(named_read, SPI_OK_SELECT, "text[], bigint[]",
 			  "  ELSE j.ended_at END" EACH_NAMED
 			  " WHERE " SEARCH_EACH("u.n"));
 /*
- * Reads each array once, however many of its jobs are named.  OFFSET 0 keeps
- * the planner from merging the subqueries, which would search for each job.
+ * Reads each array once, however many of its jobs are named. OFFSET 0 keeps
+ * the planner from merging the subqueries; merged, they would search the index
+ * once for each job.
  */
 SQL_STATEMENT(arrays_read, SPI_OK_SELECT, "text[], bigint[]",
 			  "SELECT pg_catalog.unnest(s.n), s.not_begun, s.not_ended,"
@@ -147,8 +165,8 @@ static DependencyState judge_singleton(const Judging *judging, int i);
 static void parse(const DependentJob *job, Dependency *dependency);
 
 /*
- * Find out for each job whether what it waits for holds.  Jobs of one
- * organisation stand together.
+ * Finds out for each job whether what it waits for holds, and sets its state.
+ * The caller passes the jobs sorted by organisation.
  */
 void
 DependencyJudge(const SchedCycle *cycle, DependentJob *jobs, int n)
@@ -176,8 +194,8 @@ DependencyJudge(const SchedCycle *cycle, DependentJob *jobs, int n)
 }
 
 /*
- * The dependency of a job, which reserve() has written.  Without one all of
- * its terms hold, as there are none.
+ * Parses the dependency of a job, which reserve() has written. A job without
+ * one gets no terms, so all of its terms hold.
  */
 static void
 parse(const DependentJob *job, Dependency *dependency)
@@ -189,9 +207,7 @@ parse(const DependentJob *job, Dependency *dependency)
 		   "A job has a malformed dependency.");
 }
 
-/*
- * Note each job, array and name that is waited for, by organisation.
- */
+/* Notes each job, array and name that jobs wait for, by organisation. */
 static void
 note_named(Judging *judging)
 {
@@ -212,10 +228,11 @@ note_named(Judging *judging)
 }
 
 /*
- * Note what jobs of one organisation wait for.  If they name more than
- * TERMS_MOST, they take turns, so that no tenant makes cycles long: each cycle
- * begins at another job.  The instant is hashed (Fibonacci hashing), so that
- * cycles that follow each other begin far apart, and no job waits long.
+ * Notes what jobs of one organisation wait for. If their dependencies have
+ * more than TERMS_MOST terms, the jobs are judged in turns, so that no tenant
+ * makes cycles long: each cycle begins at another job. The time is hashed
+ * (Fibonacci hashing), so that cycles that follow each other begin far apart,
+ * and no job waits long for its turn.
  */
 static void
 note_org(Judging *judging, int first, int n)
@@ -237,8 +254,8 @@ note_org(Judging *judging, int first, int n)
 }
 
 /*
- * Note what one job waits for; returns how many terms that are, where an array
- * that nothing has named before counts as ARRAY_TERMS.
+ * Notes what one job waits for. Returns the number of its terms, where an
+ * array that no term has named before counts as ARRAY_TERMS.
  */
 static int
 note_job(Judging *judging, int i)
@@ -278,7 +295,8 @@ note_job(Judging *judging, int i)
 }
 
 /*
- * Jobs that wait themselves, and have not begun, need not be read.
+ * Fills in the states of named jobs that wait themselves and have not begun.
+ * The cycle has loaded these jobs already, so their rows need not be read.
  */
 static void
 note_waiting(Judging *judging)
@@ -311,7 +329,8 @@ note_one(Judging *judging, int32 org, int64 job)
 }
 
 /*
- * The number of an organisation; -1: no job of it waits for another.
+ * Returns the index of an organisation in org_names, or -1 if none of its jobs
+ * waits for another job.
  */
 static int32
 find_org(const Judging *judging, const char *org)
@@ -335,7 +354,8 @@ find_org(const Judging *judging, const char *org)
 }
 
 /*
- * Read the named jobs that are not known yet, or the named arrays.
+ * Reads the named jobs whose state is not known yet, or, if arrays is true,
+ * the named arrays.
  */
 static void
 read_named(Judging *judging, bool arrays)
@@ -380,9 +400,7 @@ read_named(Judging *judging, bool arrays)
 	SqlFree(&rows);
 }
 
-/*
- * Find the lowest open job of each name that a singleton has.
- */
+/* Finds the lowest open job of each name that a singleton job has. */
 static void
 read_names(Judging *judging)
 {
@@ -436,7 +454,8 @@ compare_singletons(const void *a, const void *b)
 }
 
 /*
- * All terms, or one of them.
+ * Judges all terms of a job's dependency: all of them must hold, or one of
+ * them suffices if the dependency says so.
  */
 static DependencyState
 judge(const Judging *judging, int i)
@@ -459,9 +478,7 @@ judge(const Judging *judging, int i)
 		DEPENDENCY_WAITS;
 }
 
-/*
- * One condition.
- */
+/* Judges one term of a job's dependency. */
 static DependencyState
 judge_term(const Judging *judging, int i, const DependencyTerm *term)
 {
@@ -472,7 +489,7 @@ judge_term(const Judging *judging, int i, const DependencyTerm *term)
 	if (term->kind == AFTER_SINGLETON)
 		return judge_singleton(judging, i);
 	named = hash_search(judging->named, &key, HASH_FIND, NULL);
-	/* nothing deletes jobs; somebody wrote past the functions */
+	/* Nothing deletes jobs, so somebody has changed tables by hand. */
 	if (named == NULL || !named->found)
 		return DEPENDENCY_NEVER;
 	if (term->scope == DEPENDENCY_ARRAY)
@@ -480,9 +497,7 @@ judge_term(const Judging *judging, int i, const DependencyTerm *term)
 	return judge_job(judging, named, term);
 }
 
-/*
- * A condition of one job.
- */
+/* Judges a term about one job. */
 static DependencyState
 judge_job(const Judging *judging, const Named *named,
 		  const DependencyTerm *term)
@@ -500,7 +515,8 @@ judge_job(const Judging *judging, const Named *named,
 }
 
 /*
- * Of an array only jobs before the one that waits count.
+ * Judges a term about an array. Only jobs of the array with a lower number
+ * than the waiting job count.
  */
 static DependencyState
 judge_array(const Named *named, int64 before, DependencyKind kind)

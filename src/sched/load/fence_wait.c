@@ -1,15 +1,17 @@
 /*-------------------------------------------------------------------------
  *
  * fence_wait.c
- *		Jobs whose last attempt may still run somewhere.
+ *		Keeps jobs waiting while their last attempt may still run
+ *		somewhere.
  *
- * Devices not seen free are fenced, and so is their job.  If it started again
- * while part of its last attempt still runs on a node that has not been told
- * yet, it would run twice.  So it waits until each such node reports that the
- * attempt is gone.  It also suffices that the node was silent for
- * gpucredit.node_lost, when its agent has stopped everything, or that its
- * provider took it back.  Nodes that never report what they run are not
- * waited for.
+ * Devices that no node has reported as free since an attempt ended are fenced,
+ * and their job waits as well. If the job started again while part of its last
+ * attempt still runs on a node whose agent does not know yet that the attempt
+ * ended, the job would run twice. So the job waits until each such node
+ * reports that the attempt is gone. The wait also ends if the node was silent
+ * for gpucredit.node_lost, because its agent has then stopped everything, or
+ * if the node's provider took it back. The job does not wait for nodes that
+ * never report what they run.
  *
  * Locks: none.
  *
@@ -28,7 +30,7 @@ typedef struct JobKey
 	int64		job;
 } JobKey;
 
-/* parameters 2 and 3: node_lost ago, and now */
+/* Parameter $2 is now minus gpucredit.node_lost, and parameter $3 is now. */
 #define STILL_RUNS \
 	" FROM gpucredit.attempt_gpu g" \
 	" JOIN gpucredit.node n ON n.node = g.node" \
@@ -58,9 +60,10 @@ SQL_STATEMENT(fences_end, SPI_OK_UPDATE,
 static int	compare_keys(const void *a, const void *b);
 
 /*
- * Remove old fences where new work may land, and return how many.  Elsewhere
- * nobody asks for the devices, and a silent node may report later that an ended
- * attempt still runs.  In a foreign pool work may land anywhere.
+ * Removes old fences from nodes that accept new work, and returns how many
+ * were removed. On other nodes nobody needs the devices, and a silent node may
+ * report later that an ended attempt still runs. In a foreign pool every node
+ * counts as accepting work, as another scheduler places there.
  */
 uint64
 FencesEnd(const SchedCycle *cycle)
@@ -73,9 +76,7 @@ FencesEnd(const SchedCycle *cycle)
 						 BoolValue(cycle->foreign))).n;
 }
 
-/*
- * Take jobs out of the cycle whose last attempt may still run.
- */
+/* Removes jobs from the cycle whose last attempt may still run. */
 void
 FenceWaitHoldBack(SchedCycle *cycle)
 {
@@ -112,8 +113,8 @@ FenceWaitHoldBack(SchedCycle *cycle)
 }
 
 /*
- * The nodes on which a job's last attempt may still run, or NULL.  Uses the
- * caller's snapshot.
+ * Returns the names of the nodes on which a job's last attempt may still run,
+ * or NULL if there are none. Uses the caller's snapshot.
  */
 char *
 FenceWaitNodes(const char *org, int64 job, TimestampTz now)

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * fund_foresee.c
- *		The jobs waiting for credit that a cycle would queue, for plan.
+ *		Finds the jobs waiting for credit that a cycle would fund and
+ *		queue, for plan().
  *
  *-------------------------------------------------------------------------
  */
@@ -18,8 +19,12 @@
 #include "utils/fmgrprotos.h"
 #include "utils/hsearch.h"
 
-#define LOOK_KIND	24			/* after REQUEST_COLUMNS */
-/* a job in backoff has no reported time in the queue */
+#define LOOK_KIND	25			/* column of the bucket kind in unfunded_look,
+								 * which follows REQUEST_COLUMNS */
+/*
+ * A job in backoff gets NULL as its time in the queue, which marks it as not
+ * startable yet.
+ */
 SQL_STATEMENT(unfunded_look, SPI_OK_SELECT,
 			  "bigint, bigint, text, timestamptz",
 			  UNFUNDED(" j.org, j.account, j.job, j.tier, j.priority,"
@@ -34,7 +39,8 @@ static void add_job(SchedCycle *cycle, SqlResult rows, uint64 i,
 					const Job *job);
 
 /*
- * For plan: add the jobs to the queue that a cycle would queue.
+ * Adds those jobs waiting for credit to the queue of a plan that a cycle would
+ * fund and queue.
  */
 void
 FundForesee(SchedCycle *cycle)
@@ -68,7 +74,8 @@ FundForesee(SchedCycle *cycle)
 }
 
 /*
- * Would a cycle queue a job?  Then add it, unless it is in backoff.
+ * Whether a cycle would fund this job. If so, adds it to the queue, unless it
+ * is in backoff.
  */
 static bool
 foresee(SchedCycle *cycle, SqlResult rows, uint64 i, HTAB *counted)
@@ -88,7 +95,7 @@ foresee(SchedCycle *cycle, SqlResult rows, uint64 i, HTAB *counted)
 	OffersRenew(&job, cycle->set, cycle->now);
 	path = AccountParse(job.org, job.account);
 	if (AccountSuspended(&path) || !TierAllowed(&path, job.tier) ||
-		!OffersHoldAnew(&job, &next.amount))
+		!OffersHoldToday(&job, &next.amount))
 		return false;
 	purpose = JobPurpose(&job);
 	if (UncollectedDenies(&path, &purpose, next.amount, cycle->now))
@@ -101,9 +108,7 @@ foresee(SchedCycle *cycle, SqlResult rows, uint64 i, HTAB *counted)
 	return true;
 }
 
-/*
- * The entry of a job that is queued now.
- */
+/* Adds the queue entry of a job that the cycle would fund. */
 static void
 add_job(SchedCycle *cycle, SqlResult rows, uint64 i, const Job *job)
 {

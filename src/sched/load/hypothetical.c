@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * hypothetical.c
- *		Hypothetical nodes and jobs in a cycle.
+ *		Adds the hypothetical nodes and jobs of plan_with() to a cycle.
  *
  *-------------------------------------------------------------------------
  */
@@ -25,7 +25,8 @@ static bool set_aside(SchedCycle *cycle, const Submission *submission,
 static pg_attribute_noreturn() void refuse_node(const char *node);
 
 /*
- * An array of the organisations of hypothetical jobs.
+ * Adds an array of the organisations of the hypothetical jobs to the arguments
+ * of a statement.
  */
 void
 HypotheticalOrgs(const SchedCycle *cycle, Values *args)
@@ -67,9 +68,7 @@ HypotheticalNodes(SchedCycle *cycle)
 	}
 }
 
-/*
- * The entry of a hypothetical job.
- */
+/* Adds the queue entry of a hypothetical job. */
 static void
 add_job(SchedCycle *cycle, const Submission *submission, int32 request,
 		const QueuedRequest *asked, int32 ordinal)
@@ -87,7 +86,11 @@ add_job(SchedCycle *cycle, const Submission *submission, int32 request,
 			.account = AccountIndex(cycle, from->org, from->account),
 			.tier = TierIndex(cycle, from->tier),
 			.priority = from->priority,
-		/* in the given order */
+
+		/*
+		 * The ordinal keeps hypothetical jobs in the order in which they were
+		 * given.
+		 */
 			.submitted = cycle->now + ordinal
 	};
 	job->aged_at = CycleAgedAt(cycle, job->tier, job->submitted);
@@ -107,8 +110,9 @@ add_job(SchedCycle *cycle, const Submission *submission, int32 request,
 }
 
 /*
- * Add the hypothetical jobs to the queue, except those that reserve would
- * deny.  The first of a "count" stands for all.
+ * Adds the hypothetical jobs to the queue, except those that reserve() would
+ * deny. Jobs made by one "count" are equal, so the first of them is examined
+ * for all.
  */
 void
 HypotheticalJobs(SchedCycle *cycle)
@@ -160,8 +164,9 @@ HypotheticalJobs(SchedCycle *cycle)
 }
 
 /*
- * Set a hypothetical job aside that would not be eligible.  A copy has the fate
- * of the one before it.
+ * Sets a hypothetical job aside that would not be eligible, and returns
+ * whether it did. A copy of the job before it gets the same result as that
+ * job.
  */
 static bool
 set_aside(SchedCycle *cycle, const Submission *submission, int32 ordinal,
@@ -171,7 +176,11 @@ set_aside(SchedCycle *cycle, const Submission *submission, int32 ordinal,
 	SetAsideReason reason;
 	DependentJob one = {.org = submission->job.org,
 		.account = submission->job.account, .name = wishes->name,
-		/* all jobs that exist come before it */
+
+		/*
+		 * A hypothetical job has the highest number, so all existing jobs
+		 * come before it.
+		 */
 		.job = PG_INT64_MAX, .deadline = DT_NOEND, .state = DEPENDENCY_HOLDS};
 
 	if (is_copy)
@@ -202,7 +211,8 @@ set_aside(SchedCycle *cycle, const Submission *submission, int32 ordinal,
 }
 
 /*
- * Hypothetical nodes are new: nothing on them has been idle for long.
+ * Marks all devices of hypothetical nodes as not idle, because the nodes are
+ * new and no job may grow into their devices yet.
  */
 void
 HypotheticalAreNew(SchedCycle *cycle)

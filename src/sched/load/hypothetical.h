@@ -17,7 +17,8 @@ typedef struct Hypothetical
 	GpuNode    *nodes;
 	int			n_jobs;
 	Submission *jobs;
-	const char **denied;		/* by job: the reason; NULL: it is queued */
+	const char **denied;		/* by job, the reason why reserve() would deny
+								 * it, or NULL if it is queued */
 } Hypothetical;
 
 #endif							/* GPUCREDIT_HYPOTHETICAL_H */

@@ -1,14 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * load_claims.c
- *		Claims of earlier cycles, and their ends.
+ *		Loads the claims of earlier cycles, and ends those that are no
+ *		longer valid.
  *
- * A claim ends when its job started or is over, when lowered quotas no longer
- * allow it, and when its time is over.  It also ends when it loses a device:
- * the node is gone, leaving, draining or silent, or the device is not
- * healthy.  Victims not told yet are spared: the directive is removed, unless
- * an agent is receiving it now.  A spared running job that was to move also
- * loses its own claim.
+ * A claim ends when its job has started or ended, when lowered quotas no
+ * longer allow it, and when its time limit has passed. It also ends when it
+ * loses a device: the node is gone, leaving, draining or silent, or the device
+ * is not healthy. Victims that have not received their directive yet are
+ * spared: the directive is removed, unless an agent is receiving it now. If a
+ * spared victim was to move, its own claim ends, too.
  *
  * Locks: rows of claims, after the pool's lock; directives, without waiting.
  *
@@ -26,20 +27,22 @@
 #include "port/pg_bitutils.h"
 #include "sched/sched.h"
 
-/* A claim as read. */
+/* A claim as read from its rows. */
 typedef struct ClaimRow
 {
 	DecideClaim claim;
 	int32		attempt;
 	const char *account;
-	int32		running;		/* index of its running job, or -1 */
-	const char *dead;			/* why it ends; NULL: it goes on */
+	int32		running;		/* index of its job among the running jobs, or
+								 * -1 if it does not run */
+	const char *dead;			/* why the claim ends, or NULL if it stays
+								 * valid */
 } ClaimRow;
 
 typedef struct ClaimRows
 {
 	int			n;
-	ClaimRow   *rows;			/* by job, then organisation */
+	ClaimRow   *rows;			/* sorted by job, then organisation */
 	int			n_parts;
 	DecidePart *parts;
 } ClaimRows;
@@ -94,11 +97,19 @@ SQL_STATEMENT(directives_spare, SPI_OK_DELETE_RETURNING,
 			  "  WHERE f.cause = 'claim' AND f.told_at IS NULL"
 			  "  FOR UPDATE OF f SKIP LOCKED) s"
 			  " WHERE d.ctid = s.tid RETURNING s.n");
+SQL_STATEMENT(untold_read, SPI_OK_SELECT, "text",
+			  "SELECT e.org, e.job, e.attempt, e.for_org, e.for_job"
+			  " FROM gpucredit.eviction e"
+			  " WHERE e.pool = $1 AND EXISTS (SELECT FROM gpucredit.directive d"
+			  "  WHERE d.org = e.org AND d.job = e.job"
+			  "  AND d.attempt = e.attempt AND d.cause = 'claim'"
+			  "  AND d.told_at IS NULL)");
 
 static void load_evictions(SchedCycle *cycle);
 static void read_claims(SchedCycle *cycle, ClaimRows *claims);
 static void read_claim_part(SchedCycle *cycle, SqlResult rows, uint64 i,
 							ClaimRows *claims);
+static ClaimRow *find_row(const ClaimRows *claims, const char *org, int64 job);
 static void find_jobs(SchedCycle *cycle, ClaimRows *claims);
 static void find_waiting(const SchedCycle *cycle, ClaimRows *claims);
 static void find_disallowed(const SchedCycle *cycle, ClaimRows *claims);
@@ -106,12 +117,13 @@ static int	compare_made(const void *a, const void *b);
 static void lock_dead(const SchedCycle *cycle, ClaimRows *claims);
 static bool end_dead(SchedCycle *cycle, ClaimRows *claims);
 static bool spare_victims(SchedCycle *cycle);
+static bool spare_untold(SchedCycle *cycle, const ClaimRows *claims);
 static void audit_ended(const SchedCycle *cycle, const ClaimRow *row);
 static void keep_alive(SchedCycle *cycle, const ClaimRows *claims);
 
 /*
- * Load the claims that go on, after queue and running jobs are loaded; end
- * the others.
+ * Loads the claims that stay valid, and ends the others. Queue and running
+ * jobs must be loaded before.
  */
 void
 ClaimsLoad(SchedCycle *cycle)
@@ -135,7 +147,9 @@ ClaimsLoad(SchedCycle *cycle)
 				!cycle->running[row->running].leaving)
 				row->dead = "spared";
 		}
-		if (!cycle->read_only && end_dead(cycle, &claims))
+		if (cycle->read_only)
+			again = spare_untold(cycle, &claims);
+		else if (end_dead(cycle, &claims))
 		{
 			cycle->claims_ended = true;
 			again = spare_victims(cycle);
@@ -196,9 +210,7 @@ read_claims(SchedCycle *cycle, ClaimRows *claims)
 	SqlFree(&rows);
 }
 
-/*
- * One row, of the claim read last.
- */
+/* Reads one row: the part of the claim read last on one node. */
 static void
 read_claim_part(SchedCycle *cycle, SqlResult rows, uint64 i, ClaimRows *claims)
 {
@@ -229,33 +241,40 @@ read_claim_part(SchedCycle *cycle, SqlResult rows, uint64 i, ClaimRows *claims)
 		row->dead = "lost_device";
 }
 
-/*
- * Find the claims' jobs in the queue, or among running ones.
- */
+/* Returns the claim of a job, or NULL if it has none. */
+static ClaimRow *
+find_row(const ClaimRows *claims, const char *org, int64 job)
+{
+	int			low = 0;
+	int			high = claims->n;
+
+	while (low < high)
+	{
+		int			middle = low + (high - low) / 2;
+		const DecideClaim *claim = &claims->rows[middle].claim;
+
+		if (claim->id < job ||
+			(claim->id == job && strcmp(claim->org, org) < 0))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < claims->n && claims->rows[low].claim.id == job &&
+		strcmp(claims->rows[low].claim.org, org) == 0 ?
+		&claims->rows[low] : NULL;
+}
+
+/* Finds the jobs of the claims in the queue, or among the running jobs. */
 static void
 find_jobs(SchedCycle *cycle, ClaimRows *claims)
 {
 	for (int32 j = 0; j < cycle->input.n_jobs && claims->n > 0; j++)
 	{
 		const DecideJob *job = &cycle->jobs[j];
-		int			low = 0;
-		int			high = claims->n;
+		ClaimRow   *row = find_row(claims, job->org, job->id);
 
-		while (low < high)
-		{
-			int			middle = low + (high - low) / 2;
-			const DecideClaim *claim = &claims->rows[middle].claim;
-
-			if (claim->id < job->id ||
-				(claim->id == job->id && strcmp(claim->org, job->org) < 0))
-				low = middle + 1;
-			else
-				high = middle;
-		}
-		if (low < claims->n && claims->rows[low].claim.id == job->id &&
-			strcmp(claims->rows[low].claim.org, job->org) == 0 &&
-			cycle->queued[j].attempt == claims->rows[low].attempt)
-			claims->rows[low].claim.job = j;
+		if (row != NULL && cycle->queued[j].attempt == row->attempt)
+			row->claim.job = j;
 	}
 	for (int i = 0; i < claims->n; i++)
 	{
@@ -269,8 +288,8 @@ find_jobs(SchedCycle *cycle, ClaimRows *claims)
 }
 
 /*
- * Claims whose jobs are found nowhere end, unless the jobs wait for a later
- * instant.
+ * Ends the claims whose jobs are neither in the queue nor running. A job that
+ * waits for a later instant, as in backoff, keeps its claim.
  */
 static void
 find_waiting(const SchedCycle *cycle, ClaimRows *claims)
@@ -305,9 +324,9 @@ find_waiting(const SchedCycle *cycle, ClaimRows *claims)
 }
 
 /*
- * Claims that quotas no longer allow end, the latest first: no devices are
- * kept for a job that may not start.  A running job that is to move is
- * checked when it waits.
+ * Ends the claims that quotas no longer allow, the latest claims first,
+ * because no devices should be kept for a job that may not start. The claim of
+ * a running job that is to move is checked when that job waits.
  */
 static void
 find_disallowed(const SchedCycle *cycle, ClaimRows *claims)
@@ -354,8 +373,8 @@ compare_made(const void *a, const void *b)
 }
 
 /*
- * Lock the dead claims' rows.  A row locked elsewhere is left to that
- * transaction, or to the next cycle: nothing waits.
+ * Locks the rows of the claims that end. A row that is locked elsewhere is
+ * skipped: the other transaction or the next cycle ends that claim.
  */
 static void
 lock_dead(const SchedCycle *cycle, ClaimRows *claims)
@@ -393,7 +412,8 @@ lock_dead(const SchedCycle *cycle, ClaimRows *claims)
 }
 
 /*
- * Delete the dead claims; false: there are none.  They stay listed, as done.
+ * Deletes the rows of the claims that end. Returns false if there are none.
+ * The claims stay in the list, marked as done.
  */
 static bool
 end_dead(SchedCycle *cycle, ClaimRows *claims)
@@ -424,8 +444,8 @@ end_dead(SchedCycle *cycle, ClaimRows *claims)
 }
 
 /*
- * Remove directives of ended claims that victims have not been told; false:
- * there are none.
+ * Removes the directives of ended claims that the victims have not received
+ * yet. Returns false if there are none.
  */
 static bool
 spare_victims(SchedCycle *cycle)
@@ -471,7 +491,40 @@ spare_victims(SchedCycle *cycle)
 }
 
 /*
- * Audit a claim that ended; log it, too, if its job did not start.
+ * The read-only counterpart of spare_victims(): marks the victims of ending
+ * claims that have not received their directive as spared, without writing.
+ * Returns false if there are none.
+ */
+static bool
+spare_untold(SchedCycle *cycle, const ClaimRows *claims)
+{
+	SqlResult	rows = CycleRead(cycle, &untold_read,
+								 VALUES(TextValue(cycle->pool)));
+	bool		spared = false;
+
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		const ClaimRow *row = find_row(claims, SqlText(rows, i, 4),
+									   SqlInt8(rows, i, 5));
+		int32		r;
+
+		CHECK_FOR_INTERRUPTS();
+		if (row != NULL && row->dead == NULL)
+			continue;
+		r = RunningFind(cycle, SqlText(rows, i, 1), SqlInt8(rows, i, 2),
+						SqlInt4(rows, i, 3));
+		if (r < 0 || !cycle->running[r].leaving)
+			continue;
+		cycle->running[r].leaving = false;
+		spared = true;
+	}
+	SqlFree(&rows);
+	return spared;
+}
+
+/*
+ * Writes the end of a claim into the audit log. If its job did not start, the
+ * end is also logged for the operator.
  */
 static void
 audit_ended(const SchedCycle *cycle, const ClaimRow *row)
@@ -494,9 +547,7 @@ audit_ended(const SchedCycle *cycle, const ClaimRow *row)
 	LogAtCommit(line);
 }
 
-/*
- * Keep the other claims as the decision's input.
- */
+/* Passes the claims that stay valid to the decision as input. */
 static void
 keep_alive(SchedCycle *cycle, const ClaimRows *claims)
 {
@@ -519,7 +570,8 @@ SQL_STATEMENT(evictions_read, SPI_OK_SELECT, "text",
 			  " FROM gpucredit.eviction e WHERE e.pool = $1");
 
 /*
- * The claim of each leaving attempt, live or fenced.
+ * Notes for each leaving attempt, live or fenced, for which claim it was
+ * evicted.
  */
 static void
 load_evictions(SchedCycle *cycle)

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * load_cycle.c
- *		What a cycle decides on: nodes, what is taken, the queue.
+ *		Loads what a cycle decides on: nodes, running jobs, and the queue.
  *
- * Each is read by its own statement after the pool's lock.  Nothing is kept
- * from one cycle to the next.
+ * Each is read by a statement of its own after the pool's lock is acquired.
+ * Nothing is kept from one cycle to the next.
  *
  *-------------------------------------------------------------------------
  */
@@ -14,9 +14,7 @@
 
 static void close_nodes(const SchedCycle *cycle);
 
-/*
- * Load all that a cycle decides on.
- */
+/* Loads everything that a cycle decides on. */
 void
 CycleLoad(SchedCycle *cycle)
 {
@@ -47,8 +45,9 @@ CycleLoad(SchedCycle *cycle)
 }
 
 /*
- * Where another scheduler places, a cycle finds no node that takes work.  It
- * still funds jobs, returns surplus and counts use.
+ * Marks all nodes as not schedulable, for a pool in which another scheduler
+ * places jobs. A cycle of such a pool still funds jobs, returns excess credit
+ * and charges use.
  */
 static void
 close_nodes(const SchedCycle *cycle)

@@ -1,13 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * load_dependents.c
- *		Jobs that are not eligible: they wait for other jobs, for the instant at
- *		which they asked to begin, or were held.
+ *		Loads jobs that are not eligible: they wait for other jobs or for
+ *		the instant at which they asked to begin, or were held.
  *
- * They stand in an index of their own, so a pool without such jobs pays for
- * one empty search.  A job that may start takes part in the cycle that finds
- * that (load_queue.c), and that cycle notes it: what the job waited for is
- * never read again, whatever becomes of it or of the job.
+ * These jobs stand in an index of their own, so a pool without such jobs pays
+ * for one empty search. A job that becomes eligible takes part in the cycle
+ * that finds this (load_queue.c), and the cycle marks it as eligible. From
+ * then on what the job waited for is never read again, whatever becomes of the
+ * other jobs.
  *
  * Locks: jobs, without waiting.
  *
@@ -45,8 +46,8 @@ SQL_STATEMENT(dependents_release, SPI_OK_UPDATE_RETURNING,
 			  " RETURNING o.n, o.after, o.account");
 
 /*
- * Load the jobs that are not eligible and that nobody holds, and whether what
- * they wait for holds.
+ * Loads the jobs that are not eligible and that nobody holds, and finds out
+ * whether what they wait for holds.
  */
 void
 DependentsLoad(SchedCycle *cycle)
@@ -93,8 +94,8 @@ DependentsLoad(SchedCycle *cycle)
 }
 
 /*
- * Note that jobs of the cycle are eligible; returns how many.  The next cycle
- * notes it of a job that is locked.
+ * Marks jobs of the cycle as eligible in their rows, and returns how many. A
+ * job whose row is locked is marked by the next cycle.
  */
 uint64
 DependentsRelease(const SchedCycle *cycle)

@@ -1,14 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * load_elastic.c
- *		Requests of running jobs that may move or grow, and devices that
- *		were idle long enough to grow into.
+ *		Loads the requests of running jobs that may move or grow, and the
+ *		devices that were idle long enough to grow into.
  *
- * This is read only if some job could use it: jobs with a range of devices,
- * and, if the pool consolidates, all that may be preempted for capacity.  A
- * device is idle since its last attempt was gone and its node was registered.
- * After a fence it is idle since the fence ended; for a fence that has run
- * out, since now.
+ * Both are read only if some job could use them: jobs with a range of devices
+ * and, if the pool consolidates, all jobs that may be preempted for capacity.
+ * A device is idle since its last attempt was gone and its node was
+ * registered. After a fence it is idle since the fence ended. If a fence has
+ * run out but is still stored, its device is idle since now.
  *
  *-------------------------------------------------------------------------
  */
@@ -40,7 +40,8 @@ static void load_elastic(SchedCycle *cycle, const int32 *which, int n);
 static void load_idle(SchedCycle *cycle);
 
 /*
- * Load this for running jobs, after they are loaded.
+ * Loads requests and idle devices, if some running job could use them. The
+ * running jobs must be loaded before.
  */
 void
 ElasticLoad(SchedCycle *cycle)
@@ -69,9 +70,7 @@ ElasticLoad(SchedCycle *cycle)
 	pfree(which);
 }
 
-/*
- * Load the requests of some running jobs.
- */
+/* Loads the requests of the running jobs whose indexes are in which. */
 static void
 load_elastic(SchedCycle *cycle, const int32 *which, int n)
 {
@@ -103,9 +102,7 @@ load_elastic(SchedCycle *cycle, const int32 *which, int n)
 	SqlFree(&rows);
 }
 
-/*
- * Load which devices have been idle for elastic_idle_delay.
- */
+/* Loads which devices have been idle for elastic_idle_delay. */
 static void
 load_idle(SchedCycle *cycle)
 {

@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * load_queue.c
- *		The jobs that may start now.
+ *		Loads the jobs that may start now.
  *
  * Of each waiting job only what distinguishes it is read, from a covering
- * index, by account and submission.  A digest stands for its request
+ * index, by account and submission. A digest stands for its request
  * (job/submit/request_digest.c), and only the first job of each digest is read
- * whole.  So a cycle costs an index entry for each job, and a row for each
- * kind of request.
+ * whole. So a cycle reads an index entry for each job, and a row for each kind
+ * of request.
  *
  *-------------------------------------------------------------------------
  */
@@ -27,11 +27,11 @@
 
 typedef struct RequestEntry
 {
-	char		digest[DIGEST_BYTES];	/* key */
+	char		digest[DIGEST_BYTES];	/* key of the hash table */
 	int32		request;
 } RequestEntry;
 
-/* The first job of a request. */
+/* The first job of a request class, whose row is read for the class. */
 typedef struct RequestJob
 {
 	const char *org;
@@ -39,16 +39,18 @@ typedef struct RequestJob
 	Datum		digest;
 } RequestJob;
 
-/* The state while rows arrive. */
+/* State while rows are read. */
 typedef struct QueueLoading
 {
 	SchedCycle *cycle;
-	int32		size;			/* allocated jobs */
+	int32		size;			/* number of jobs for which memory is
+								 * allocated */
 	int32		n_requests;
 	int32		max_requests;
-	RequestJob *firsts;			/* by request */
+	RequestJob *firsts;			/* by request class, its first job */
 	HTAB	   *requests;
-	int32		account;		/* of the row before, -1 at first */
+	int32		account;		/* number of the previous row's account, -1
+								 * before the first row */
 	int32		tier;
 } QueueLoading;
 
@@ -76,7 +78,10 @@ SQL_STATEMENT(requests_read, SPI_OK_SELECT, "text[], bigint[], bytea[]",
 			  " JOIN gpucredit.job j ON j.org = u.org AND j.job = u.job"
 			  " WHERE j.request_class = u.request_class");
 
-/* A tier that is not open, granted to an account and all below it. */
+/*
+ * A grant of a tier that is not open to everybody, to an account and all below
+ * it.
+ */
 typedef struct TierGrant
 {
 	const char *org;
@@ -100,9 +105,7 @@ static int	compare_grants(const void *a, const void *b);
 static bool is_granted(const TierGrant *grants, int n, const AccountName *name,
 					   const char *tier);
 
-/*
- * Load the queue.
- */
+/* Loads the queue. */
 void
 QueueLoad(SchedCycle *cycle)
 {
@@ -125,9 +128,10 @@ QueueLoad(SchedCycle *cycle)
 }
 
 /*
- * Read the queue by its index.  If most jobs wait, or few pages are known to
- * be all-visible (after a restore, or fast growth since VACUUM), the planner
- * would prefer the table itself.  That takes longer, and gives no order.
+ * Reads the queue by its index. If most jobs wait, or few pages are known to
+ * be all-visible (after a restore, or after fast growth since the last
+ * VACUUM), the planner would prefer the table itself, which takes longer and
+ * returns no order.
  */
 static void
 read_queue(QueueLoading *loading)
@@ -147,9 +151,9 @@ read_queue(QueueLoading *loading)
 }
 
 /*
- * Add the jobs that may start since this cycle: what they waited for holds, or
- * nobody holds them any longer.  Time in which a job could not start does not
- * make it aged.
+ * Adds the jobs that have become eligible: what they waited for has come true, or
+ * nobody holds them any longer. Time in which a job could not start does not
+ * count towards ageing.
  */
 static void
 read_released(QueueLoading *loading)
@@ -185,9 +189,7 @@ read_released(QueueLoading *loading)
 	}
 }
 
-/*
- * One row.
- */
+/* Adds the job of one row to the queue. Called by SqlEach() for each row. */
 static bool
 add_job(void *context, const Datum *values, const bool *nulls)
 {
@@ -237,9 +239,7 @@ add_job(void *context, const Datum *values, const bool *nulls)
 	return true;
 }
 
-/*
- * Double the allocated jobs.
- */
+/* Doubles the memory allocated for jobs. */
 static void
 make_room(QueueLoading *loading)
 {
@@ -259,7 +259,8 @@ make_room(QueueLoading *loading)
 }
 
 /*
- * The request of a digest, a new one if there is none.
+ * Returns the number of a digest's request class. A new digest gets a new
+ * number, and this job becomes the first of its class.
  */
 static int32
 find_requests(QueueLoading *loading, Datum digest, int32 job)
@@ -291,8 +292,9 @@ find_requests(QueueLoading *loading, Datum digest, int32 job)
 }
 
 /*
- * Read the request of each digest's first job.  If another transaction
- * changed that job since, all jobs of this request wait for the next cycle.
+ * Reads the request of each digest's first job. If another transaction has
+ * changed that job since the queue was read, all jobs of this request class
+ * wait for the next cycle.
  */
 static void
 load_requests(QueueLoading *loading)
@@ -340,8 +342,8 @@ load_requests(QueueLoading *loading)
 }
 
 /*
- * Leave out jobs whose request is unknown, and give that request some valid
- * content.
+ * Removes the jobs whose request could not be read, and fills their request
+ * class with some valid content, as the decision core checks all classes.
  */
 static void
 drop_unknown(SchedCycle *cycle, const bool *known)
@@ -363,9 +365,9 @@ drop_unknown(SchedCycle *cycle, const bool *known)
 }
 
 /*
- * Leave out jobs whose account may not use their tier any more.  They keep
- * their holds and their places, and start once the tier is granted again.  The
- * grants are read only if a job of a closed tier waits.
+ * Removes jobs whose account may not use their tier any more. They keep their
+ * holds and their places in the queue, and start once the tier is granted
+ * again. The grants are read only if a job of a closed tier waits.
  */
 static void
 drop_not_granted(SchedCycle *cycle)
@@ -398,7 +400,7 @@ drop_not_granted(SchedCycle *cycle)
 		const DecideJob *job = &cycle->jobs[j];
 
 		CHECK_FOR_INTERRUPTS();
-		/* jobs come by account: most are like the one before */
+		/* Jobs are sorted by account, so most are like the job before. */
 		if (j > 0 && job->account == cycle->jobs[j - 1].account &&
 			job->tier == cycle->jobs[j - 1].tier)
 			drop[j] = drop[j - 1];
@@ -433,9 +435,7 @@ compare_grants(const void *a, const void *b)
 	return order != 0 ? order : strcmp(x->tier, y->tier);
 }
 
-/*
- * Is a tier granted to an account, or to one above it?
- */
+/* Whether a tier is granted to an account, or to an account above it. */
 static bool
 is_granted(const TierGrant *grants, int n, const AccountName *name,
 		   const char *tier)

@@ -1,18 +1,18 @@
 /*-------------------------------------------------------------------------
  *
  * load_running.c
- *		What runs in a pool, and until when.
+ *		Loads what runs in a pool, and until when.
  *
- * The rows of attempts' devices say everything.  They are written at a start
- * and not touched by heartbeats, so one index scan finds what runs, for any
- * number of organisations.  Only the attempts told to leave are read
- * separately.
+ * The rows of attempts' devices contain everything that is needed. They are
+ * written at a start and not changed by heartbeats, so one index scan finds
+ * what runs, for any number of organisations. Only the attempts that were
+ * ordered to leave are read separately.
  *
- * A cycle plans as if attempts ran up to their limits.  Beside that stands
- * what is likely, as learnt when they started: an attempt that outruns this is
- * expected to run twice as long, and so on, up to its limit.  One that outruns
- * even its limit, or a leaving one past its deadline, is expected to be gone
- * within CYCLE_SOON.
+ * A cycle plans as if attempts ran up to their limits. In addition it knows
+ * the expected end, which was estimated when the attempt started. An attempt
+ * that outruns its estimate is expected to run twice as long, and so on, up to
+ * its limit. An attempt that outruns even its limit, and a leaving attempt
+ * past its deadline, is expected to be gone within CYCLE_SOON.
  *
  *-------------------------------------------------------------------------
  */
@@ -28,26 +28,29 @@
 #include "sched/sched.h"
 #include "utils/builtins.h"
 
-/* A row: an attempt, as each of its rows describes it, and its part on one
- * node. */
+/*
+ * One row: the columns that describe the whole attempt, which each of its rows
+ * repeats, and the attempt's part on one node.
+ */
 typedef struct RunningRow
 {
 	DecideRunning running;
 	DecidePart	part;
-	bool		here;			/* the node is of the pool */
+	bool		here;			/* whether the node belongs to the pool */
 } RunningRow;
 
-/* The state while rows arrive. */
+/* State while rows are read. */
 typedef struct RunningLoading
 {
 	SchedCycle *cycle;
 	RunningRow *rows;
 	int32		n;
 	int32		size;
-	TimestampTz fenced_since;	/* attempts that ended earlier are not fenced
-								 * any more */
-	uint64		run_out;		/* fences that have, where new work may land */
-	int32		node;			/* of the row before */
+	TimestampTz fenced_since;	/* attempts that ended before this time are no
+								 * longer fenced */
+	uint64		run_out;		/* number of fences that have run out on nodes
+								 * that accept new work */
+	int32		node;			/* index of the node of the previous row */
 	int32		account;
 	int32		tier;
 } RunningLoading;
@@ -61,7 +64,10 @@ SQL_STATEMENT(running_read, SPI_OK_SELECT, "text",
 			  " FROM gpucredit.attempt_gpu g"
 			  " WHERE g.pool = $1 AND NOT g.free");
 
-/* a directive without a deadline only asks for a checkpoint */
+/*
+ * A directive without a deadline only asks for a checkpoint, so its attempt
+ * does not leave.
+ */
 SQL_STATEMENT(leaving_read, SPI_OK_SELECT, "text",
 			  "SELECT d.org, d.job, d.attempt,"
 			  " pg_catalog.min(CASE WHEN d.action = 'stop' THEN d.given_at"
@@ -79,16 +85,17 @@ static void read_attempt(RunningLoading *loading, const Datum *values,
 						 const bool *nulls, DecideRunning *running);
 static void read_part(RunningLoading *loading, const Datum *values,
 					  RunningRow *row);
-static void take_off(DecideNode *node, const RunningRow *row);
+static void subtract_use(DecideNode *node, const RunningRow *row);
 static int	compare_attempts(const void *a, const void *b);
 static void join_parts(SchedCycle *cycle, const RunningRow *rows, int32 n);
 static void load_leaving(SchedCycle *cycle);
 
 /*
- * Load what has devices of the pool, live or fenced, and take these off the
- * nodes.  Fences that have run out are removed where new work may land.  A
- * heartbeat may have one locked, and report that its attempt still runs: then
- * all of them count once more.
+ * Loads the attempts, live or fenced, that have devices of the pool, and
+ * subtracts these devices from the nodes. Fences that have run out are removed
+ * on nodes that accept new work. If FencesEnd() removes fewer than expected, a
+ * heartbeat may have one locked to report that its attempt still runs; all
+ * rows are then read again with all fences counted.
  */
 void
 RunningLoad(SchedCycle *cycle)
@@ -108,8 +115,8 @@ RunningLoad(SchedCycle *cycle)
 	for (int32 i = 0; i < loading.n; i++)
 	{
 		if (loading.rows[i].here)
-			take_off(&cycle->set->nodes[loading.rows[i].part.node],
-					 &loading.rows[i]);
+			subtract_use(&cycle->set->nodes[loading.rows[i].part.node],
+						 &loading.rows[i]);
 	}
 	qsort(loading.rows, loading.n, sizeof(RunningRow), compare_attempts);
 	join_parts(cycle, loading.rows, loading.n);
@@ -127,7 +134,7 @@ read_rows(RunningLoading *loading)
 }
 
 /*
- * One row.
+ * Adds the attempt and the part of one row. Called by SqlEach() for each row.
  */
 static bool
 add_row(void *context, const Datum *values, const bool *nulls)
@@ -168,7 +175,8 @@ add_row(void *context, const Datum *values, const bool *nulls)
 }
 
 /*
- * The node that a row is of, -1 where the pool has none of that name.
+ * Returns the index of the node in a row, or -1 if the pool has no node of
+ * that name.
  */
 static int32
 node_of_row(RunningLoading *loading, Datum value)
@@ -186,9 +194,7 @@ node_of_row(RunningLoading *loading, Datum value)
 	return loading->node;
 }
 
-/*
- * Read what all rows of an attempt have in common.
- */
+/* Reads the columns that all rows of an attempt have in common. */
 static void
 read_attempt(RunningLoading *loading, const Datum *values, const bool *nulls,
 			 DecideRunning *running)
@@ -229,8 +235,8 @@ read_attempt(RunningLoading *loading, const Datum *values, const bool *nulls,
 }
 
 /*
- * Read an attempt's part on the row's node.  Devices that the node no longer
- * has do not count.
+ * Reads an attempt's part on the row's node. Devices that the node no longer
+ * has are not counted.
  */
 static void
 read_part(RunningLoading *loading, const Datum *values, RunningRow *row)
@@ -259,10 +265,11 @@ read_part(RunningLoading *loading, const Datum *values, RunningRow *row)
 }
 
 /*
- * Take what a row's attempt has off the row's node.
+ * Subtracts the devices, memory and cpu of a row's attempt from what is free
+ * on the row's node.
  */
 static void
-take_off(DecideNode *node, const RunningRow *row)
+subtract_use(DecideNode *node, const RunningRow *row)
 {
 	const DecidePart *part = &row->part;
 	int32		share = row->running.share;
@@ -307,8 +314,8 @@ compare_attempts(const void *a, const void *b)
 }
 
 /*
- * Join sorted rows to attempts.  An attempt whose nodes are all gone has
- * nothing here.
+ * Joins the sorted rows into attempts. An attempt none of whose nodes is left
+ * in the pool is dropped.
  */
 static void
 join_parts(SchedCycle *cycle, const RunningRow *rows, int32 n)
@@ -344,9 +351,7 @@ join_parts(SchedCycle *cycle, const RunningRow *rows, int32 n)
 	cycle->input.running_parts = cycle->running_parts = parts;
 }
 
-/*
- * The leaving attempts, and when they should be gone.
- */
+/* Reads which attempts were ordered to leave, and when they should be gone. */
 static void
 load_leaving(SchedCycle *cycle)
 {
@@ -376,9 +381,7 @@ load_leaving(SchedCycle *cycle)
 	SqlFree(&rows);
 }
 
-/*
- * The live attempt of these numbers, or -1.
- */
+/* Returns the index of a live attempt, or -1 if there is none. */
 int32
 RunningFind(const SchedCycle *cycle, const char *org, int64 job, int32 attempt)
 {
@@ -387,9 +390,7 @@ RunningFind(const SchedCycle *cycle, const char *org, int64 job, int32 attempt)
 	return r >= 0 && !cycle->running[r].over ? r : -1;
 }
 
-/*
- * The attempt of these numbers, live or fenced, or -1.
- */
+/* Returns the index of an attempt, live or fenced, or -1 if there is none. */
 int32
 RunningFindAny(const SchedCycle *cycle, const char *org, int64 job,
 			   int32 attempt)
@@ -417,7 +418,9 @@ RunningFindAny(const SchedCycle *cycle, const char *org, int64 job,
 }
 
 /*
- * When an attempt is expected to end: always after now.
+ * Returns when an attempt is expected to end, which is always later than now.
+ * Each time it outruns the estimate, its expected run time doubles, up to its
+ * limit.
  */
 int64
 RunningExpectEnd(int64 now, int64 started, int64 expected, int64 limit)

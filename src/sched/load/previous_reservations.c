@@ -1,11 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * previous_reservations.c
- *		The previous reservations, which this cycle makes again.
+ *		Loads the reservations of the previous cycle, which this cycle
+ *		makes again.
  *
- * Their devices are hints, used only if nothing is earlier; the latest starts
- * that they guarantee bind the cycle.  Reservations of started jobs are left
- * out.  Of one on a node that is gone only the guarantee is loaded.
+ * Their devices are hints, used only if no other devices allow an earlier
+ * start. The latest starts that they guarantee bind the cycle. Reservations of
+ * jobs that have started are not loaded. If a node of a reservation is gone,
+ * only the guarantee is loaded.
  *
  *-------------------------------------------------------------------------
  */
@@ -30,9 +32,7 @@ static bool add_parts(SchedCycle *cycle, SqlResult rows, uint64 i,
 static int	find_row(const SchedCycle *cycle, const char *org, int64 job);
 static void find_jobs(SchedCycle *cycle, DecidePreviousReservation *previous);
 
-/*
- * Load them, after nodes and queue.
- */
+/* Loads the previous reservations. Nodes and queue must be loaded before. */
 void
 PreviousLoad(SchedCycle *cycle)
 {
@@ -72,7 +72,8 @@ PreviousLoad(SchedCycle *cycle)
 }
 
 /*
- * Read the devices of a reservation.  False: a node is gone.
+ * Reads the devices of a reservation. Returns false if one of its nodes is
+ * gone.
  */
 static bool
 add_parts(SchedCycle *cycle, SqlResult rows, uint64 i,
@@ -122,7 +123,8 @@ add_parts(SchedCycle *cycle, SqlResult rows, uint64 i,
 }
 
 /*
- * Find their jobs in the queue, and leave out the others.
+ * Sets the queue index of each reservation's job. Drops the reservations whose
+ * jobs are not in the queue.
  */
 static void
 find_jobs(SchedCycle *cycle, DecidePreviousReservation *previous)
@@ -143,9 +145,7 @@ find_jobs(SchedCycle *cycle, DecidePreviousReservation *previous)
 	}
 }
 
-/*
- * The row of a job's reservation, or -1.
- */
+/* Returns the index of a job's reservation, or -1 if it has none. */
 static int
 find_row(const SchedCycle *cycle, const char *org, int64 job)
 {
@@ -168,7 +168,8 @@ find_row(const SchedCycle *cycle, const char *org, int64 job)
 }
 
 /*
- * A queued job is left out of this cycle: it keeps what it was guaranteed.
+ * Marks the reservation of a queued job that is left out of this cycle, so
+ * that the job keeps its guaranteed start.
  */
 void
 PreviousPutOff(SchedCycle *cycle, const DecideJob *job)

@@ -1,11 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * quota_claims.c
- *		Claims of other pools under quotas.
+ *		Counts the claims of other pools under quotas.
  *
- * A claim makes others leave, so its job must still be allowed when they have
- * left.  It counts in each pool from its making, as if its job had the
- * devices; for a job that grows, the additional ones count.
+ * A claim evicts other jobs, so its own job must still be allowed to start
+ * when the others have left. A claim therefore counts in each pool from the
+ * moment it is made, as if its job had the devices. For a job that grows, only
+ * the additional devices count.
  *
  *-------------------------------------------------------------------------
  */
@@ -15,7 +16,10 @@
 #include "miscadmin.h"
 #include "sched/load/sched_quota.h"
 
-/* a claim past its time is over, even before its pool ends it */
+/*
+ * A claim whose time limit has passed does not count, even before its own pool
+ * ends it.
+ */
 SQL_STATEMENT(promised_read, SPI_OK_SELECT, "text, text[], timestamptz",
 			  "SELECT c.org, c.job, c.attempt, c.account, c.gpu_type,"
 			  " CASE WHEN c.share < 1000 THEN GREATEST(c.share, g.kept)"
@@ -39,9 +43,7 @@ SQL_STATEMENT(has_read, SPI_OK_SELECT, "text[], bigint[], int[]",
 
 static int64 *read_has(const SchedCycle *cycle, SqlResult claims);
 
-/*
- * Count the claims of these organisations' jobs in other pools.
- */
+/* Counts the claims of these organisations' jobs in other pools. */
 void
 SchedQuotasCountElsewhere(const SchedCycle *cycle, const char *const *orgs, int n)
 {
@@ -80,7 +82,8 @@ SchedQuotasCountElsewhere(const SchedCycle *cycle, const char *const *orgs, int 
 }
 
 /*
- * Read how many devices the jobs of claims have now; -1: not running.
+ * Returns, by claim, how many devices its job has now, or -1 if the job is not
+ * running.
  */
 static int64 *
 read_has(const SchedCycle *cycle, SqlResult claims)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * quota_list.c
- *		The loaded quotas that count an account.
+ *		Finds the loaded quotas that count an account.
  *
  *-------------------------------------------------------------------------
  */
@@ -15,7 +15,8 @@ static void add_own(const SchedCycle *cycle, const char *org,
 					SchedQuotaEntry *entry);
 
 /*
- * An account's data; empty for a new one.
+ * Returns an account's entry in the table of quotas. A new account gets an
+ * empty entry.
  */
 SchedQuotaEntry *
 SchedQuotaEntryOf(const SchedCycle *cycle, const char *org, const char *account)
@@ -38,8 +39,8 @@ SchedQuotaEntryOf(const SchedCycle *cycle, const char *org, const char *account)
 }
 
 /*
- * The quotas that count an account, its own first, then those of the accounts
- * above.
+ * Returns the quotas that count an account: its own first, then those of the
+ * accounts above it.
  */
 SchedQuotaList
 SchedQuotasOver(const SchedCycle *cycle, const char *org, const char *account)
@@ -67,9 +68,7 @@ SchedQuotasOver(const SchedCycle *cycle, const char *org, const char *account)
 	};
 }
 
-/*
- * Add an account's own quotas to a list.
- */
+/* Adds an account's own quotas to the list of an entry. */
 static void
 add_own(const SchedCycle *cycle, const char *org, const char *account,
 		SchedQuotaEntry *entry)
@@ -87,8 +86,8 @@ add_own(const SchedCycle *cycle, const char *org, const char *account,
 }
 
 /*
- * The least that a job uses of a quota on this GPU type ('': any), over the
- * types that it accepts.
+ * Returns the least that a job can use of a quota for this GPU type ('' for
+ * all types), over the types that the job accepts.
  */
 DecideUse
 SchedQuotaLeast(const NodeSet *set, const char *gpu_type,
@@ -114,14 +113,15 @@ SchedQuotaLeast(const NodeSet *set, const char *gpu_type,
 	return least;
 }
 
-/* What messages call that which a quota limits. */
+/* The names of the limited quantities, as messages call them. */
 const char *const SchedLimitedNames[DECIDE_LIMITED] = {
 	"devices", "running jobs", "cpu", "memory"
 };
 
 /*
- * One limit of a quota in explain's words: what is wanted, in use, about to be
- * used (soon; NULL: not told), and allowed.
+ * Appends one limit of a quota in the words of explain(): how much the job
+ * wants, how much is in use, how much is about to be used (left out if soon is
+ * NULL), and how much is allowed.
  */
 void
 SchedQuotaText(StringInfo text, int limited, const DecideUse *more,
@@ -148,8 +148,8 @@ SchedQuotaText(StringInfo text, int limited, const DecideUse *more,
 }
 
 /*
- * Does a quota count a device of this type (NULL: of none, or whatever it
- * is)?
+ * Whether a quota counts a device of this type. A type of NULL means no type
+ * in particular, which only a quota for all types counts.
  */
 bool
 SchedQuotaConcerns(const SchedQuota *limit, const char *gpu_type)

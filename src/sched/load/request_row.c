@@ -1,19 +1,21 @@
 /*-------------------------------------------------------------------------
  *
  * request_row.c
- *		A job's request, read from a row and kept for its start.
+ *		Reads a job's request from a row, and keeps it until the job
+ *		starts.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include "util/args.h"
+#include "util/errors.h"
 #include "util/sql.h"
 #include "sched/sched.h"
 
-/*
- * Read the request of a row's job.
- */
+static const Placement *read_placement(Jsonb *stored);
+
+/* Reads the request of row i into job. */
 void
 RequestRead(SqlResult rows, uint64 i, Job *job)
 {
@@ -40,11 +42,26 @@ RequestRead(SqlResult rows, uint64 i, Job *job)
 	JobReadOffers(rows, i, 17, 19, 18, 20, &job->offers);
 	job->price_factor = SqlInt4(rows, i, 22);
 	job->resources = SqlCredits(rows, i, 23);
+	if (!SqlIsNull(rows, i, 24))
+		job->placement = read_placement(DatumGetJsonbP(SqlDatum(rows, i, 24,
+																&isnull)));
 }
 
-/*
- * What all jobs of a request share.
- */
+/* Parses a placement that reserve() has accepted. */
+static const Placement *
+read_placement(Jsonb *stored)
+{
+	JsonbValue	value = {.type = jbvBinary};
+	Placement  *placement;
+
+	value.val.binary.data = &stored->root;
+	value.val.binary.len = VARSIZE_ANY_EXHDR(stored);
+	placement = PlacementParse(&value);
+	Ensure(placement != NULL, "A stored placement is malformed.");
+	return placement;
+}
+
+/* Fills in what all jobs of a request class have in common. */
 void
 QueuedRequestOf(QueuedRequest *asked, const Job *job)
 {

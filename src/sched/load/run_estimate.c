@@ -1,18 +1,18 @@
 /*-------------------------------------------------------------------------
  *
  * run_estimate.c
- *		How long jobs are expected to run, from earlier ones.
+ *		Estimates how long jobs will run, from earlier jobs.
  *
- * A job is expected to run for the 75th percentile of elapsed to wall limit
- * over the last 20 completed attempts of its account and tier.  With fewer
- * than 5, it is expected to use all of its limit.
+ * A job is expected to run for the 75th percentile of the ratio of run time to
+ * wall limit over the last 20 completed attempts of its account and tier. With
+ * fewer than 5 such attempts, the job is expected to use all of its limit.
  *
- * No table keeps this sample: an index over completed jobs by account and
- * tier gives it, so a settlement writes nothing that others wait for.  It is
- * read after a decision, for the jobs that this starts, reserves or claims
- * devices for: it decides nothing, but says when jobs are expected to start
- * and end.  A pool that orders by run time reads it for all jobs, before the
- * first decision.
+ * No table keeps this sample. An index over completed jobs by account and tier
+ * finds it, so a settlement writes no row that other settlements wait for. The
+ * sample is read after a decision, for the jobs that the decision starts or
+ * keeps devices for, because it only determines when jobs are expected to
+ * start and end. A pool that orders its queue by run time reads the sample for
+ * all jobs before the first decision.
  *
  *-------------------------------------------------------------------------
  */
@@ -21,7 +21,7 @@
 #include "util/sql.h"
 #include "sched/sched.h"
 
-#define ALL_OF_IT	1000000		/* millionths of the wall limit */
+#define ALL_OF_IT	1000000		/* the whole wall limit, in millionths of it */
 
 SQL_STATEMENT(ratios_read, SPI_OK_SELECT, "text[], text[], text[]",
 			  "SELECT u.n, (SELECT CASE WHEN pg_catalog.count(*) < 5"
@@ -42,7 +42,8 @@ SQL_STATEMENT(ratios_read, SPI_OK_SELECT, "text[], text[], text[]",
 			  "  WITH ORDINALITY AS u (org, account, tier, n)");
 
 /*
- * The ratio of a job's account and tier; 0: not known yet.
+ * Returns where the ratio of a job's account and tier is stored. A ratio of 0
+ * has not been read yet.
  */
 static int32 *
 ratio_of(const SchedCycle *cycle, const DecideJob *job)
@@ -51,9 +52,7 @@ ratio_of(const SchedCycle *cycle, const DecideJob *job)
 						  job->tier];
 }
 
-/*
- * Read the ratios of n accounts and tiers.
- */
+/* Reads the ratios of n pairs of account and tier. */
 static void
 read_ratios(SchedCycle *cycle, const int32 *pairs, int n)
 {
@@ -82,7 +81,8 @@ read_ratios(SchedCycle *cycle, const int32 *pairs, int n)
 }
 
 /*
- * Note a job's account and tier if their ratio is not known yet.
+ * Adds a job's account and tier to the n pairs to read, unless their ratio is
+ * known. Returns the new number of pairs.
  */
 static int
 note_pair(const SchedCycle *cycle, int32 job, int32 *pairs, int n)
@@ -97,7 +97,8 @@ note_pair(const SchedCycle *cycle, int32 job, int32 *pairs, int n)
 }
 
 /*
- * Allocate the ratios of all accounts and tiers, none known.
+ * Allocates the ratios of all accounts and tiers. They are 0, which means not
+ * read yet.
  */
 static void
 ratios_open(SchedCycle *cycle)
@@ -112,7 +113,8 @@ ratios_open(SchedCycle *cycle)
 }
 
 /*
- * A part of a wall limit, at least a second; 0: all of it.
+ * Returns the given part of a wall limit, but at least a second. Returns 0 if
+ * the part is the whole limit.
  */
 static int64
 likely_run(int64 wall_limit, int32 ratio)
@@ -126,9 +128,7 @@ likely_run(int64 wall_limit, int32 ratio)
 	return Min(Max(run, USECS_PER_SEC), wall_limit);
 }
 
-/*
- * Set the likely runs of all jobs by known ratios.
- */
+/* Sets the expected run times of all jobs from the ratios read so far. */
 static void
 estimate_all(SchedCycle *cycle)
 {
@@ -142,7 +142,8 @@ estimate_all(SchedCycle *cycle)
 }
 
 /*
- * Estimate how long the jobs of a decision run.
+ * Estimates how long the jobs run that the decision starts or keeps devices
+ * for.
  */
 void
 RuntimeEstimateLoad(SchedCycle *cycle)
@@ -166,8 +167,8 @@ RuntimeEstimateLoad(SchedCycle *cycle)
 }
 
 /*
- * Estimate how long all waiting jobs run, if that orders them.  Jobs without
- * a limit go last.
+ * Estimates how long all waiting jobs run, if the pool orders its queue by run
+ * time. Jobs without a wall limit go last.
  */
 void
 RuntimeEstimateOrder(SchedCycle *cycle)

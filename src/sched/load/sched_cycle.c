@@ -1,8 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * sched_cycle.c
- *		What all loading code shares: reading rows, adding a request, leaving
- *		out jobs, and when a job is aged.
+ *		Helpers that all loading code of a cycle shares: reading rows,
+ *		adding a request class, removing jobs, and computing when a job is
+ *		aged.
  *
  *-------------------------------------------------------------------------
  */
@@ -12,7 +13,8 @@
 #include "sched/sched.h"
 
 /*
- * Run a reading statement, with a snapshot of its own where that is allowed.
+ * Runs a reading statement. A read-only cycle uses the caller's snapshot, any
+ * other cycle a new snapshot.
  */
 SqlResult
 CycleRead(const SchedCycle *cycle, SqlStatement *statement, Values *args)
@@ -22,7 +24,7 @@ CycleRead(const SchedCycle *cycle, SqlStatement *statement, Values *args)
 }
 
 /*
- * When a job of a tier becomes aged if it waits since waits_from.
+ * Returns when a job of a tier becomes aged if it has waited since waits_from.
  */
 int64
 CycleAgedAt(const SchedCycle *cycle, int32 tier, TimestampTz waits_from)
@@ -35,7 +37,8 @@ CycleAgedAt(const SchedCycle *cycle, int32 tier, TimestampTz waits_from)
 }
 
 /*
- * Take jobs out of the cycle.
+ * Removes the jobs whose entry in drop is true from the cycle, and renumbers
+ * the other jobs and the previous reservations.
  */
 void
 CycleDrop(SchedCycle *cycle, const bool *drop)
@@ -78,8 +81,9 @@ CycleDrop(SchedCycle *cycle, const bool *drop)
 }
 
 /*
- * Add a request that comes from no row of the queue.  It may be one of the
- * cycle's, as it is copied before they move.
+ * Adds a request class that comes from no row of the queue, and returns its
+ * index. The argument may point into the cycle's own array, because it is
+ * copied before the array is reallocated.
  */
 int32
 CycleAddRequest(SchedCycle *cycle, const DecideRequestClass *request)

@@ -1,21 +1,24 @@
 /*-------------------------------------------------------------------------
  *
  * sched_quota.c
- *		Quotas on running jobs, devices, cpu and memory, in a scheduling cycle.
+ *		Applies quotas on running jobs, devices, cpu and memory in a
+ *		scheduling cycle.
  *
- * A cycle reads which quotas exist, their use, and which accounts they count,
- * and hands them to the decision core, which keeps them.  A job gets fewer
- * devices, or another type, or is held back and blocks nobody.
+ * A cycle reads which quotas exist, how much of each is used, and which
+ * accounts they count, and passes them to the decision core, which observes
+ * them: a job gets fewer devices, or another type, or is held back without
+ * blocking other jobs.
  *
  * Then the cycle counts what its decision adds to each quota, locks the turns
  * of the quotas under which it starts jobs, and reads limits and use again,
- * before it applies the decision.  So two pools cannot both start the last job
- * allowed.  If a turn is locked elsewhere, by another pool's cycle or by
- * set_quota, the jobs under it wait a cycle.  Submissions lock the quota
- * itself, not its turn.  A cycle that starts nothing locks and writes nothing.
+ * before it applies the decision. So two pools cannot both start the last job
+ * that a quota allows. If a turn is locked by another pool's cycle or by
+ * set_quota(), the jobs under that quota wait a cycle. Submissions lock the
+ * quota itself, not its turn. A cycle that starts nothing locks and writes
+ * nothing.
  *
- * An account's quotas are found by name, never by a scan of all: each account
- * may have some.
+ * An account's quotas are found by name, never by a scan of all quotas,
+ * because each account may have some.
  *
  * Locks: turns of quotas, without waiting.
  *
@@ -38,12 +41,15 @@
 	"  q.gpu_type"
 
 SQL_STATEMENT(quotas_read, SPI_OK_SELECT, "text", LIMITS(""));
-/* for plan, also those of hypothetical jobs and of jobs queued first */
+/*
+ * For read-only cycles: also the quotas of hypothetical jobs and of unfunded
+ * jobs that the cycle would queue first.
+ */
 SQL_STATEMENT(quotas_look, SPI_OK_SELECT, "text, text[]",
 			  LIMITS(" UNION SELECT j.org FROM gpucredit.job j"
 					 "  WHERE j.pool = $1 AND j.state = 'unfunded'"
 					 " UNION SELECT pg_catalog.unnest($2)"));
-/* and those of running jobs that could grow */
+/* Also the quotas of running jobs that could grow. */
 SQL_STATEMENT(quotas_growing, SPI_OK_SELECT, "text, text[], text[]",
 			  LIMITS(" UNION SELECT j.org FROM gpucredit.job j"
 					 "  WHERE j.pool = $1 AND j.state = 'unfunded'"
@@ -80,9 +86,7 @@ static SchedQuota *find_limit(const SchedCycle *cycle, SqlResult rows,
 							  uint64 i);
 static void count_used(SchedCycle *cycle);
 
-/*
- * Read and count the quotas of the pool's queued jobs.
- */
+/* Reads the quotas of the pool's queued jobs, and counts their use. */
 void
 SchedQuotasLoad(SchedCycle *cycle)
 {
@@ -104,8 +108,9 @@ SchedQuotasLoad(SchedCycle *cycle)
 }
 
 /*
- * Read the quotas again with those of all jobs that could grow, once some job
- * is to grow.  True: there are more.
+ * Once a decision lets some job grow, reads the quotas again together with
+ * those of all jobs that could grow. Returns true if there are more quotas
+ * than before.
  */
 static bool
 load_growing(SchedCycle *cycle)
@@ -141,9 +146,10 @@ load_growing(SchedCycle *cycle)
 }
 
 /*
- * Lock the turns of the quotas under which a decision starts or promises
- * something (SchedQuotasCounted()).  False: one is locked elsewhere, or its
- * quota changed; the cycle must then decide again.
+ * Locks the turns of the quotas under which a decision starts jobs or keeps
+ * devices for them, as SchedQuotasCounted() has counted. Returns false if a
+ * turn is locked elsewhere or its quota changed; the cycle must then decide
+ * again.
  */
 bool
 SchedQuotasLock(SchedCycle *cycle)
@@ -172,7 +178,11 @@ SchedQuotasLock(SchedCycle *cycle)
 		wanted[n] = find_limit(cycle, turns, n);
 	args.n = 0;
 	arg_keys(&args, wanted, n);
-	/* limits are read after the turns are locked: set_quota locks them, too */
+
+	/*
+	 * Limits are read after the turns are locked, because set_quota() locks
+	 * the turns, too.
+	 */
 	same &= read_limits(cycle, SqlRun(&quotas_again, &args), true);
 	for (int l = 0; l < n; l++)
 		same &= !wanted[l]->busy;
@@ -180,7 +190,8 @@ SchedQuotasLock(SchedCycle *cycle)
 }
 
 /*
- * Parameters: arrays of organisations, accounts and GPU types.
+ * Adds the keys of some quotas to the arguments of a statement, as arrays of
+ * organisations, accounts and GPU types.
  */
 static void
 arg_keys(Values *args, SchedQuota *const *quotas, int n)
@@ -201,7 +212,8 @@ arg_keys(Values *args, SchedQuota *const *quotas, int n)
 }
 
 /*
- * Does the decision start or promise something that the quota counts?
+ * Whether the decision starts a job, or keeps devices for one, that the quota
+ * counts.
  */
 static bool
 starts_any(const SchedQuota *limit)
@@ -214,9 +226,7 @@ starts_any(const SchedQuota *limit)
 	return false;
 }
 
-/*
- * Must the decision lock this quota still?
- */
+/* Whether the turn of this quota must still be locked for the decision. */
 static bool
 is_wanted(const SchedQuota *limit)
 {
@@ -230,7 +240,7 @@ same_use(const DecideUse *a, const DecideUse *b)
 }
 
 /*
- * Count use again after some quotas are locked.  False: it changed.
+ * Counts use again after some quotas are locked. Returns false if it changed.
  */
 static bool
 count_again(SchedCycle *cycle)
@@ -256,8 +266,8 @@ count_again(SchedCycle *cycle)
 }
 
 /*
- * Read limits: first all, then again those whose turns are locked.  False:
- * one changed.
+ * Reads the limits of all quotas or, if locked is true, again those whose
+ * turns are locked. Returns false if a limit changed.
  */
 static bool
 read_limits(const SchedCycle *cycle, SqlResult rows, bool locked)
@@ -286,9 +296,7 @@ read_limits(const SchedCycle *cycle, SqlResult rows, bool locked)
 	return same;
 }
 
-/*
- * Add quotas, sorted by account.
- */
+/* Adds the quotas of the rows, which are sorted by account. */
 static void
 note_limits(SchedCycle *cycle, SqlResult rows)
 {
@@ -319,9 +327,7 @@ note_limits(SchedCycle *cycle, SqlResult rows)
 	}
 }
 
-/*
- * The quota that a row is about, among those read first.
- */
+/* Returns the loaded quota that a row describes. */
 static SchedQuota *
 find_limit(const SchedCycle *cycle, SqlResult rows, uint64 i)
 {
@@ -341,9 +347,7 @@ find_limit(const SchedCycle *cycle, SqlResult rows, uint64 i)
 	return &cycle->quotas[l];
 }
 
-/*
- * Count live attempts under each quota, and other pools' claims.
- */
+/* Counts live attempts and other pools' claims under each quota. */
 static void
 count_used(SchedCycle *cycle)
 {
@@ -353,7 +357,7 @@ count_used(SchedCycle *cycle)
 	Values	   *args;
 	SqlResult	rows;
 
-	/* quotas are sorted by organisation */
+	/* The quotas are sorted by organisation. */
 	for (int l = 0; l < cycle->n_quotas; l++)
 	{
 		if (n == 0 || strcmp(orgs[n - 1], cycle->quotas[l].org) != 0)
@@ -405,11 +409,9 @@ static void count_new(const SchedCycle *cycle, int32 account, int32 type,
 					  DecideUse use);
 static const char *type_name(const SchedCycle *cycle, int32 type);
 
-/*
- * Give the decision the quotas that count its jobs.
- */
+/* Passes the quotas that count jobs of the cycle to the decision. */
 void
-SchedQuotasGive(SchedCycle *cycle)
+SchedQuotasStore(SchedCycle *cycle)
 {
 	DecideQuota *quotas;
 
@@ -429,8 +431,9 @@ SchedQuotasGive(SchedCycle *cycle)
 }
 
 /*
- * A quota for the decision.  False: it counts no account of the cycle.  Under
- * a busy one nothing starts, of any type.
+ * Fills in a quota for the decision. Returns false if it counts no account of
+ * the cycle. Under a quota whose turn another transaction has locked, nothing
+ * starts, of any type.
  */
 static bool
 quota_of(const SchedCycle *cycle, const SchedQuota *limit, DecideQuota *quota)
@@ -451,8 +454,9 @@ quota_of(const SchedCycle *cycle, const SchedQuota *limit, DecideQuota *quota)
 }
 
 /*
- * Count what a decision adds to each quota.  False: it lacked the quotas of a
- * job that grows, which are now loaded.
+ * Counts what a decision adds to each quota. Returns false if the quotas of a
+ * job that grows were missing; they are now loaded, and the cycle must decide
+ * again.
  */
 bool
 SchedQuotasCounted(SchedCycle *cycle)
@@ -494,9 +498,7 @@ SchedQuotasCounted(SchedCycle *cycle)
 	return true;
 }
 
-/*
- * Count a claim of an earlier cycle that does not start now as use.
- */
+/* Counts the claims of earlier cycles whose jobs do not start now as use. */
 static void
 count_claims(SchedCycle *cycle)
 {
@@ -515,8 +517,8 @@ count_claims(SchedCycle *cycle)
 }
 
 /*
- * Count a claim under its job's quotas, beside earlier ones.  For a running
- * job, only its additional devices count.
+ * Counts a claim under its job's quotas, in addition to the claims counted
+ * before. For a running job, only its additional devices count.
  */
 void
 SchedQuotasCountClaim(const SchedCycle *cycle, const DecidePart *parts,
@@ -537,8 +539,8 @@ SchedQuotasCountClaim(const SchedCycle *cycle, const DecidePart *parts,
 }
 
 /*
- * Do quotas still allow a claim, beside what runs and the claims counted
- * before?
+ * Whether quotas still allow a claim, in addition to what runs and the claims
+ * counted before.
  */
 bool
 SchedQuotasAllowClaim(const SchedCycle *cycle, const DecidePart *parts,
@@ -564,9 +566,7 @@ SchedQuotasAllowClaim(const SchedCycle *cycle, const DecidePart *parts,
 	return true;
 }
 
-/*
- * What a claim adds to what its job uses now.
- */
+/* Returns what a claim adds to what its job uses now. */
 static DecideUse
 claim_use(const SchedCycle *cycle, const DecidePart *parts,
 		  const DecideClaim *claim)
@@ -575,9 +575,7 @@ claim_use(const SchedCycle *cycle, const DecidePart *parts,
 						  claim->running ? gpus_of(cycle, claim) : 0);
 }
 
-/*
- * How many devices a running job with a claim has.
- */
+/* Returns how many devices the job of a claim has while it runs. */
 static int32
 gpus_of(const SchedCycle *cycle, const DecideClaim *claim)
 {
@@ -593,8 +591,9 @@ gpus_of(const SchedCycle *cycle, const DecideClaim *claim)
 }
 
 /*
- * Count up the turns of the quotas under which this cycle starts or promises
- * something.  A cycle with an older snapshot then fails to lock them.
+ * Increments the turns of the quotas under which this cycle starts jobs or
+ * keeps devices for them. A cycle with an older snapshot then fails to lock
+ * the turns.
  */
 void
 SchedQuotasCount(const SchedCycle *cycle)
@@ -620,9 +619,7 @@ SchedQuotasCount(const SchedCycle *cycle)
 	(void) SqlRun(&quotas_count, &args);
 }
 
-/*
- * The quotas that count an account.
- */
+/* Returns the quotas that count an account, given by its number. */
 static SchedQuotaList
 quotas_over(const SchedCycle *cycle, int32 account)
 {
@@ -631,7 +628,8 @@ quotas_over(const SchedCycle *cycle, int32 account)
 }
 
 /*
- * Add a job that starts, or is promised its start.
+ * Counts a job that starts, or for which devices are claimed, under its
+ * quotas.
  */
 static void
 count_start(const SchedCycle *cycle, int32 job, int32 type, int32 gpus)
@@ -643,9 +641,7 @@ count_start(const SchedCycle *cycle, int32 job, int32 type, int32 gpus)
 			  DecideJobUse(request, type, gpus));
 }
 
-/*
- * Add to all quotas that count an account and a type.
- */
+/* Adds a use to all quotas that count this account and this type. */
 static void
 count_new(const SchedCycle *cycle, int32 account, int32 type, DecideUse use)
 {
@@ -658,9 +654,7 @@ count_new(const SchedCycle *cycle, int32 account, int32 type, DecideUse use)
 	}
 }
 
-/*
- * A GPU type's name; NULL for no GPUs.
- */
+/* Returns the name of a GPU type, or NULL for a job without GPUs. */
 static const char *
 type_name(const SchedCycle *cycle, int32 type)
 {

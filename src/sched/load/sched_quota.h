@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * sched_quota.h
- *		Shared by the parts of a cycle that handle quotas.
+ *		Declarations shared by the parts of a cycle that handle quotas.
  *
  *-------------------------------------------------------------------------
  */
@@ -10,22 +10,28 @@
 
 #include "sched/sched.h"
 
-/* A quota on what runs, and the use under it. */
+/* A quota that limits running jobs, and the use that counts under it. */
 struct SchedQuota
 {
 	const char *org;
 	const char *account;
-	const char *gpu_type;		/* '': any */
-	bool		locked;			/* by this cycle */
-	bool		busy;			/* locked elsewhere */
-	DecideUse	most;			/* -1: no limit */
-	DecideUse	used;			/* by attempts that live, in all pools */
-	DecideUse	elsewhere;		/* claimed by other pools */
-	DecideUse	claimed;		/* claimed, and not started by this decision */
-	DecideUse	starting;		/* by the starts of this decision */
+	const char *gpu_type;		/* '' if the quota counts all types */
+	bool		locked;			/* whether this cycle has locked the quota's
+								 * turn */
+	bool		busy;			/* whether another transaction has locked the
+								 * quota's turn */
+	DecideUse	most;			/* limits; -1 where there is none */
+	DecideUse	used;			/* by live attempts in all pools */
+	DecideUse	elsewhere;		/* by claims of other pools */
+	DecideUse	claimed;		/* by claims whose jobs this decision does not
+								 * start */
+	DecideUse	starting;		/* by jobs that this decision starts */
 };
 
-/* Quotas on what runs, named q in a statement; others limit what waits. */
+/*
+ * SQL condition: the quota q limits what runs. Other quotas limit only how
+ * many jobs may be queued.
+ */
 #define QUOTA_OF_RUNNING \
 	"(q.max_gpus IS NOT NULL OR q.max_running IS NOT NULL" \
 	" OR q.max_cpu_milli IS NOT NULL OR q.max_memory_mib IS NOT NULL)"
@@ -37,14 +43,15 @@ typedef struct SchedQuotaList
 	SchedQuota **quotas;
 } SchedQuotaList;
 
-/* An account's quotas. */
+/* The quotas that count one account. */
 typedef struct SchedQuotaEntry
 {
 	AccountName key;
-	int32		first;			/* index of its first own quota; its own are
-								 * together */
+	int32		first;			/* index of its first own quota in the cycle's
+								 * array, where its own quotas are adjacent */
 	int32		n_own;
-	SchedQuota **over;			/* its own and those above; NULL: not computed */
+	SchedQuota **over;			/* its own quotas and those of the accounts
+								 * above, or NULL if not computed yet */
 	int			n_over;
 } SchedQuotaEntry;
 

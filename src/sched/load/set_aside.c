@@ -1,16 +1,18 @@
 /*-------------------------------------------------------------------------
  *
  * set_aside.c
- *		Eligible jobs that take no part in a cycle, and waiting jobs that end.
+ *		Finds eligible jobs that take no part in a cycle, and cancels
+ *		waiting jobs that can never start.
  *
- * Of an array with "at_most", as many jobs take part as may run beside those
- * that do, by priority, submission and number.  The others neither start nor
- * have a reservation.  An array's limit counts in one pool, whose lock the
- * cycle has, so two cycles never start one too many.  Where another scheduler
- * places, it chooses which of an array start, up to "at_most".
+ * An array with "at_most" takes part with as many jobs as may run beside those
+ * that already run, chosen by priority, submission and number. Its other jobs
+ * neither start nor have a reservation. An array's limit counts in one pool,
+ * whose lock the cycle has, so two cycles never start one too many. Where
+ * another scheduler places, that scheduler chooses which jobs of an array
+ * start, up to "at_most".
  *
- * A job whose limit would reach beyond its deadline is cancelled, and so is one
- * that waits for what can never hold, if it asked for that.
+ * A job whose wall limit would reach beyond its deadline is cancelled. So is a
+ * job whose dependency can never hold, if it was submitted with that wish.
  *
  * Locks, all without waiting: job, hold, buckets.
  *
@@ -27,7 +29,8 @@
 #include "util/sql.h"
 #include "utils/timestamp.h"
 
-#define END_MOST	1000		/* jobs that one cycle cancels */
+#define END_MOST	1000		/* number of jobs that one cycle cancels at
+								 * most */
 
 SQL_STATEMENT(active_count, SPI_OK_SELECT, "text[], text[], text[], text",
 			  "SELECT u.n, (SELECT pg_catalog.count(*)"
@@ -38,7 +41,10 @@ SQL_STATEMENT(active_count, SPI_OK_SELECT, "text[], text[], text[], text",
 			  "  pg_catalog.unnest($2), pg_catalog.unnest($3))"
 			  "  WITH ORDINALITY AS u (org, account, array_key, n)");
 
-/* it may have been changed since it was loaded */
+/*
+ * The conditions are repeated because the job may have changed since it was
+ * loaded.
+ */
 SQL_STATEMENT(ending_lock, SPI_OK_SELECT,
 			  "text, bigint, timestamptz, boolean",
 			  "SELECT 1 FROM gpucredit.job j WHERE j.org = $1 AND j.job = $2"
@@ -55,9 +61,7 @@ static int64 *count_active(const SchedCycle *cycle, const int32 *members,
 static void check_deadlines(SchedCycle *cycle, bool *drop);
 static bool end_one(const SchedCycle *cycle, const SetAside *aside);
 
-/*
- * Note that a job takes no part.
- */
+/* Notes that a job takes no part in the cycle. */
 void
 SetAsideAdd(SchedCycle *cycle, const char *org, int64 job,
 			SetAsideReason reason, bool ends)
@@ -76,9 +80,7 @@ SetAsideAdd(SchedCycle *cycle, const char *org, int64 job,
 	};
 }
 
-/*
- * Why a job takes no part; NULL: it is not set aside.
- */
+/* Returns why a job takes no part, or NULL if it is not set aside. */
 const SetAside *
 SetAsideFind(const SchedCycle *cycle, const char *org, int64 job)
 {
@@ -92,7 +94,7 @@ SetAsideFind(const SchedCycle *cycle, const char *org, int64 job)
 }
 
 /*
- * What was set aside last, if it is this job; else NULL.
+ * Returns the entry that was added last if it belongs to this job, else NULL.
  */
 const SetAside *
 SetAsideLast(const SchedCycle *cycle, int64 job)
@@ -104,7 +106,8 @@ SetAsideLast(const SchedCycle *cycle, int64 job)
 }
 
 /*
- * Leave out the jobs that may not start whatever is free.
+ * Removes from the cycle the jobs that may not start, whatever devices are
+ * free.
  */
 void
 SetAsideLoad(SchedCycle *cycle)
@@ -126,7 +129,8 @@ SetAsideLoad(SchedCycle *cycle)
 }
 
 /*
- * Leave out the jobs that could not end by their deadline, which end.
+ * Removes the jobs that could not end by their deadline, and marks them to be
+ * cancelled.
  */
 static void
 check_deadlines(SchedCycle *cycle, bool *drop)
@@ -146,7 +150,7 @@ check_deadlines(SchedCycle *cycle, bool *drop)
 }
 
 /*
- * Leave out the jobs of each array that are too many.
+ * Removes the jobs of each array that exceed what its "at_most" still allows.
  */
 static void
 limit_arrays(SchedCycle *cycle, bool *drop)
@@ -184,7 +188,8 @@ limit_arrays(SchedCycle *cycle, bool *drop)
 }
 
 /*
- * How many jobs of each array run in the pool, by array in their order.
+ * Counts how many jobs of each array run in the pool. The result is ordered as
+ * the arrays are in members.
  */
 static int64 *
 count_active(const SchedCycle *cycle, const int32 *members, int n)
@@ -231,7 +236,8 @@ compare_arrays(const void *a, const void *b, void *arg)
 }
 
 /*
- * By (1) array, (2) higher priority, (3) earlier submission, (4) number.
+ * Orders jobs by (1) array, (2) higher priority, (3) earlier submission, (4)
+ * number.
  */
 static int
 compare_members(const void *a, const void *b, void *arg)
@@ -251,7 +257,8 @@ compare_members(const void *a, const void *b, void *arg)
 }
 
 /*
- * Cancel the jobs that end; returns how many.
+ * Cancels the jobs that were marked to be cancelled, and returns how many
+ * were.
  */
 uint64
 SetAsideEnd(const SchedCycle *cycle)
@@ -273,8 +280,8 @@ SetAsideEnd(const SchedCycle *cycle)
 }
 
 /*
- * Cancel one job as cancel() does, unless a row that it needs is locked: then
- * a later cycle does.
+ * Cancels one job as cancel() does. If a row that this needs is locked, a
+ * later cycle cancels the job. Returns whether the job was cancelled.
  */
 static bool
 end_one(const SchedCycle *cycle, const SetAside *aside)
@@ -309,9 +316,7 @@ end_one(const SchedCycle *cycle, const SetAside *aside)
 	return true;
 }
 
-/*
- * A row for each job that the cycle cancels.
- */
+/* Returns one row for each job that the cycle cancels. */
 void
 SetAsidePut(ReturnSetInfo *rsinfo, const SchedCycle *cycle)
 {
@@ -335,7 +340,8 @@ SetAsidePut(ReturnSetInfo *rsinfo, const SchedCycle *cycle)
 }
 
 /*
- * Why a job was set aside, as plan_with() and quote() report it.
+ * Returns the name of a reason to set a job aside, as plan_with() and quote()
+ * report it.
  */
 const char *
 SetAsideName(SetAsideReason reason)

@@ -1,18 +1,19 @@
 /*-------------------------------------------------------------------------
  *
  * usage.c
- *		What accounts used of a pool, for fair share.
+ *		Computes how much accounts used of a pool, for fair share.
  *
- * An attempt counts its devices, weighted by their type's price, for all the
- * time it had them, billed or not.  Use counts less the older it is
- * (decide/order/fair_use.c).  Running attempts count from their devices.
- * After an end, the pool's next cycle adds the attempt to fair_usage and
- * marks its row, in one transaction.  So each attempt counts once, even after
- * a crash, and no refund takes it back.  Until then it counts from its row.
+ * An attempt counts its devices, weighted by their type's price, for the whole
+ * time for which it had them, billed or not. Use counts less the older it is
+ * (decide/order/fair_use.c). Running attempts are counted from the rows of
+ * their devices. After an attempt has ended, the pool's next cycle adds its
+ * use to fair_usage and marks the attempt's row, in one transaction. So each
+ * attempt counts once, even after a crash, and a refund does not reduce the
+ * use. Until then the attempt is counted from its row.
  *
- * Only place writes fair_usage, under the pool's lock.
+ * Only place() writes fair_usage, under the pool's lock.
  *
- * Locks, without waiting: attempts that are over.
+ * Locks, without waiting: attempts that have ended.
  *
  *-------------------------------------------------------------------------
  */
@@ -24,14 +25,18 @@
 #include "miscadmin.h"
 #include "sched/sched.h"
 
-#define MOST_CHARGED	10000	/* per cycle; the next cycle charges the rest */
+#define MOST_CHARGED	10000	/* number of ended attempts that one cycle
+								 * charges; the next cycle charges the
+								 * remaining ones */
 
 /*
- * An attempt whose image its node could not get ends at once, and costs nearly
- * nothing.  Jobs with such an image, tried again and again, would have every
- * turn before accounts that have used something, so it counts as five minutes.
- * Its outcome is "failed" if there is no such image, and "not_started" if it
- * gave its devices back while the image was being pulled (agent/pull_image.c).
+ * Selects ended attempts whose use is not charged yet. An attempt ends at
+ * once, and costs nearly nothing, if its node could not pull its image. Jobs
+ * with such an image, retried again and again, would always go before accounts
+ * that have used something, so such an attempt counts as five minutes. Its
+ * outcome is "failed" if the image does not exist, and "not_started" if the
+ * attempt returned its devices while the image was being pulled
+ * (agent/pull_image.c).
  */
 #define ENDED \
 	"SELECT a.org, a.account, a.job, a.attempt, a.gpu_type, a.gpus," \
@@ -81,12 +86,16 @@ SQL_STATEMENT(usage_write, SPI_OK_INSERT,
 typedef struct Charges
 {
 	int			n;
-	const char **orgs;			/* of attempts, or of accounts, each once */
+	const char **orgs;			/* first of the attempts; note_charged() then
+								 * shortens the arrays to one element for each
+								 * account */
 	const char **accounts;
 	int64	   *jobs;
 	int32	   *attempts;
-	int64	   *usage_charged;	/* all that they used */
-	int64	   *usage;			/* of accounts: the decayed rest */
+	int64	   *usage_charged;	/* the undecayed use of each attempt, which is
+								 * written into its row */
+	int64	   *usage;			/* by account, the sum of its attempts' use,
+								 * decayed until now */
 } Charges;
 
 static void add_running(SchedCycle *cycle);
@@ -96,14 +105,15 @@ static int32 billed_share(const SchedCycle *cycle,
 						  const DecideRunning *running);
 static int64 weighted(const SchedCycle *cycle, int32 type, int64 milli);
 static int64 ended_rate(const SchedCycle *cycle, SqlResult rows, uint64 i);
-static int64 ended_left(const SchedCycle *cycle, SqlResult rows, uint64 i);
+static int64 ended_use(const SchedCycle *cycle, SqlResult rows, uint64 i);
 static void note_charged(const SchedCycle *cycle, SqlResult rows,
 						 Charges *charges);
 static void write_usage(const SchedCycle *cycle, Charges *charges);
 static int64 plus(int64 a, int64 b);
 
 /*
- * Load what the accounts used, and what accounts and tiers use now.
+ * Loads how much each account has used, and how much accounts and tiers use
+ * now.
  */
 void
 UsageLoad(SchedCycle *cycle)
@@ -113,9 +123,7 @@ UsageLoad(SchedCycle *cycle)
 	add_recorded(cycle);
 }
 
-/*
- * Charge ended attempts to their accounts.
- */
+/* Charges the use of ended attempts to their accounts. */
 void
 UsageCharge(const SchedCycle *cycle)
 {
@@ -138,9 +146,7 @@ UsageCharge(const SchedCycle *cycle)
 	SqlFree(&rows);
 }
 
-/*
- * Add running attempts: their past, and now.
- */
+/* Adds the past and the present use of running attempts. */
 static void
 add_running(SchedCycle *cycle)
 {
@@ -168,8 +174,8 @@ add_running(SchedCycle *cycle)
 }
 
 /*
- * The thousandths of each device that a running attempt is billed, as
- * attempt.billed_share.
+ * Returns how many thousandths of each device a running attempt is billed for,
+ * as the column attempt.billed_share has it.
  */
 static int32
 billed_share(const SchedCycle *cycle, const DecideRunning *running)
@@ -182,9 +188,7 @@ billed_share(const SchedCycle *cycle, const DecideRunning *running)
 					   cycle->set->nodes[part->node].gpu_memory_mib);
 }
 
-/*
- * Add ended attempts that are not charged yet.
- */
+/* Adds the use of ended attempts that are not charged yet. */
 static void
 add_ended(SchedCycle *cycle)
 {
@@ -199,16 +203,14 @@ add_ended(SchedCycle *cycle)
 
 		CHECK_FOR_INTERRUPTS();
 		cycle->accounts[index].usage = plus(cycle->accounts[index].usage,
-											ended_left(cycle, rows, i));
+											ended_use(cycle, rows, i));
 		pfree(org);
 		pfree(path);
 	}
 	SqlFree(&rows);
 }
 
-/*
- * The charged use of all accounts of the organisations.
- */
+/* Adds the charged use of all accounts of the loaded organisations. */
 static void
 add_recorded(SchedCycle *cycle)
 {
@@ -244,9 +246,7 @@ add_recorded(SchedCycle *cycle)
 	pfree(orgs);
 }
 
-/*
- * Devices in thousandths, weighted by their type's price.
- */
+/* Multiplies thousandths of devices by the weight of their type. */
 static int64
 weighted(const SchedCycle *cycle, int32 type, int64 milli)
 {
@@ -256,8 +256,8 @@ weighted(const SchedCycle *cycle, int32 type, int64 milli)
 }
 
 /*
- * An ended attempt's use per second.  A type that the pool no longer has
- * counts as its cheapest.
+ * Returns an ended attempt's use per second. A type that the pool no longer
+ * has counts as much as the pool's cheapest type.
  */
 static int64
 ended_rate(const SchedCycle *cycle, SqlResult rows, uint64 i)
@@ -272,11 +272,9 @@ ended_rate(const SchedCycle *cycle, SqlResult rows, uint64 i)
 	return type < 0 ? milli : weighted(cycle, type, milli);
 }
 
-/*
- * The decayed use of an ended attempt.
- */
+/* Returns the use of an ended attempt, decayed until now. */
 static int64
-ended_left(const SchedCycle *cycle, SqlResult rows, uint64 i)
+ended_use(const SchedCycle *cycle, SqlResult rows, uint64 i)
 {
 	return DecidePastUsage(ended_rate(cycle, rows, i),
 						   cycle->now - SqlTime(rows, i, 8),
@@ -284,9 +282,7 @@ ended_left(const SchedCycle *cycle, SqlResult rows, uint64 i)
 						   SettingUsageHalflife());
 }
 
-/*
- * Mark each attempt as charged, and sum up the decayed charges by account.
- */
+/* Marks each attempt as charged, and sums up the decayed use by account. */
 static void
 note_charged(const SchedCycle *cycle, SqlResult rows, Charges *charges)
 {
@@ -302,7 +298,7 @@ note_charged(const SchedCycle *cycle, SqlResult rows, Charges *charges)
 		charges->usage_charged[i] = (int64)
 			Min((int128) ended_rate(cycle, rows, i) * Max(ran, 0) /
 				USECS_PER_SEC, PG_INT64_MAX);
-		charges->usage[i] = ended_left(cycle, rows, i);
+		charges->usage[i] = ended_use(cycle, rows, i);
 	}
 	Ensure(SqlRun(&ended_charge,
 				  VALUES(TextArrayValue(charges->orgs, (int) rows.n),
@@ -312,7 +308,7 @@ note_charged(const SchedCycle *cycle, SqlResult rows, Charges *charges)
 										(int) rows.n))).n == rows.n,
 		   "An attempt is missing.");
 
-	/* rows come by account */
+	/* The rows arrive sorted by account. */
 	charges->n = 0;
 	for (uint64 i = 0; i < rows.n; i++)
 	{
@@ -334,9 +330,7 @@ note_charged(const SchedCycle *cycle, SqlResult rows, Charges *charges)
 	}
 }
 
-/*
- * Add to the accounts' recorded use.
- */
+/* Adds the summed use to the recorded use of the accounts. */
 static void
 write_usage(const SchedCycle *cycle, Charges *charges)
 {
@@ -359,9 +353,7 @@ write_usage(const SchedCycle *cycle, Charges *charges)
 	(void) SqlRun(&usage_write, args);
 }
 
-/*
- * A sum that stops at the top of its range.
- */
+/* Adds two numbers; a sum beyond the range becomes PG_INT64_MAX. */
 static int64
 plus(int64 a, int64 b)
 {

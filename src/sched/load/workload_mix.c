@@ -1,15 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * workload_mix.c
- *		The pool's typical jobs, for the policy fgd.
+ *		Counts the pool's typical jobs, for the packing policy fgd.
  *
- * Jobs are counted by request, cpu and memory, each once, at its first start.
- * Typical are those of the last LEARN_DAYS days, and waiting jobs.
+ * Jobs are counted by request, cpu and memory, each job once, at its first
+ * start. The typical jobs are those of the last LEARN_DAYS days and the
+ * waiting jobs.
  *
- * Only the pool's cycle writes the table, under the pool's lock.  Older rows
- * have no effect; cycles that start something delete them.  REQUESTS_OF_DAY
- * kinds of requests a day are counted, and the REQUESTS_READ most frequent
- * are used.
+ * Only the pool's cycle writes the table, under the pool's lock. Older rows
+ * have no effect, and cycles that start jobs delete them. At most
+ * REQUESTS_OF_DAY different requests are counted on a day, and the
+ * REQUESTS_READ most frequent requests are used.
  *
  * Locks: none beyond the pool's.
  *
@@ -32,7 +33,10 @@ SQL_STATEMENT(workload_read, SPI_OK_SELECT, "text, timestamptz",
 			  " WHERE t.pool = $1 AND t.day > $2 - interval '" LEARN_DAYS " days'"
 			  " GROUP BY t.request, t.cpu_milli, t.memory_mib"
 			  " ORDER BY 4 DESC, 1, 2, 3 LIMIT " REQUESTS_READ);
-/* known kinds are always counted; the most frequent new kinds fill the rest */
+/*
+ * Requests that the day has a row for are always counted. The most frequent
+ * new requests get new rows, up to REQUESTS_OF_DAY.
+ */
 SQL_STATEMENT(workload_count, SPI_OK_INSERT,
 			  "text, timestamptz, text[], bigint[], bigint[]",
 			  "INSERT INTO gpucredit.workload_mix AS t (pool, day, request,"
@@ -67,9 +71,7 @@ static bool same_kind(const DecideRequestClass *a,
 static int	add_waiting(const SchedCycle *cycle, DecideWorkload *workloads,
 						int n);
 
-/*
- * Load the pool's typical jobs, if its policy needs them.
- */
+/* Loads the pool's typical jobs, if its packing policy is fgd. */
 void
 WorkloadMixLoad(SchedCycle *cycle)
 {
@@ -103,8 +105,8 @@ WorkloadMixLoad(SchedCycle *cycle)
 }
 
 /*
- * The request class of a request: the accepted types of the pool; "*" accepts
- * all others.
+ * Builds the request class of a request, with the accepted types of the pool.
+ * The alternative "*" accepts all types that no other alternative names.
  */
 static DecideRequestClass
 workload_ask(const SchedCycle *cycle, const GpuReq *request)
@@ -137,9 +139,7 @@ workload_ask(const SchedCycle *cycle, const GpuReq *request)
 	return class;
 }
 
-/*
- * Are two requests the same for fragmentation?
- */
+/* Whether two requests are the same as far as fragmentation is concerned. */
 static bool
 same_kind(const DecideRequestClass *a, const DecideRequestClass *b)
 {
@@ -162,7 +162,8 @@ same_kind(const DecideRequestClass *a, const DecideRequestClass *b)
 }
 
 /*
- * Add jobs that wait for their first start.
+ * Adds the jobs that wait for their first start to the typical jobs. Returns
+ * the new number of entries.
  */
 static int
 add_waiting(const SchedCycle *cycle, DecideWorkload *workloads, int n)
@@ -191,9 +192,7 @@ add_waiting(const SchedCycle *cycle, DecideWorkload *workloads, int n)
 	return n;
 }
 
-/*
- * Count the jobs that start for the first time.
- */
+/* Counts the jobs that this cycle starts for the first time. */
 void
 WorkloadMixCount(const SchedCycle *cycle)
 {

@@ -288,7 +288,7 @@ sub hold
 	my $key = name($in->{key});
 
 	path($in->{account});
-	my $amount = amount($in->{amount});
+	my $amount = amount($in->{amount}, !$in->{leased});
 	my $ttl    = duration($in->{ttl});
 
 	return keyed(
@@ -298,11 +298,16 @@ sub hold
 			my $hold = $m->new_hold($org, $in->{account}, $new->{row}[0]);
 
 			$hold->{leased} = $in->{leased};
-			my $reason = $m->suspended($org, $in->{account})
-			  ? 'account_suspended'
-			  : $m->debt_denies($org, $in->{account}, $amount)
-			  ? 'uncollected'
+			my $suspended = $m->suspended($org, $in->{account});
+
+			# a hold of nothing draws nothing, and is for every account
+			my $reason =
+			    $amount == 0 ? undef
+			  : $suspended ? 'account_suspended'
+			  : $m->debt_denies($org, $in->{account}, $amount) ? 'uncollected'
 			  : $m->draw($hold, $amount);
+
+			$m->{hold}{$org}{ $hold->{id} } = $hold if $amount == 0;
 
 			return [ undef, 'denied', $reason, credits(0), undef ]
 			  if $reason;

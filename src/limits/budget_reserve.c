@@ -1,11 +1,12 @@
 /*-------------------------------------------------------------------------
  *
- * budget_take.c
- *		Counting what a hold draws in the budgets on its account's path.
+ * budget_reserve.c
+ *		Counts what a hold draws in the budgets on its account's path.
  *
- * Counters are locked first (budget.c), and change when the credit is found.
- * Or one statement each locks and changes them, leaf to root. If one refuses,
- * or the credit is short, the caller rolls back.
+ * There are two ways. Either the counters are locked first (budget.c), and
+ * changed when the credit has been found. Or one statement for each counter
+ * locks and changes it, leaf to root; if one refuses, or the credit does not
+ * suffice, the caller rolls back.
  *
  * Locks: counters in BUDGET_ORDER.
  *
@@ -21,21 +22,24 @@
 #include "util/sql.h"
 #include "limits/budget.h"
 
-/* a counter made after the hold's look belongs to a budget set since */
+/*
+ * A counter that was made after the hold read the budgets belongs to a budget
+ * that was set since then, which does not count the hold.
+ */
 #define COUNT_TYPES \
 	COUNTS_TYPES ", gpucredit.credits, timestamptz, int[], int"
-#define COUNT_TAKE(from, n) \
+#define COUNT_UPDATE(from, n) \
 	"UPDATE gpucredit.budget_counter c" \
 	" SET reserved = c.reserved OPERATOR(gpucredit.+) $5" from \
 	" c.org = $1 AND c.account = ($2)[" n "] AND c.period = ($3)[" n "]" \
 	" AND c.period_start = ($4)[" n "] AND c.made_at <= $6" \
 	" RETURNING c.reserved, c.spent, c.spread"
-SQL_STATEMENT(count_take, SPI_OK_UPDATE_RETURNING, COUNT_TYPES,
-			  COUNT_TAKE(" WHERE", "$8"));
-/* several, in their turn */
-SQL_STATEMENT(counts_take_each, SPI_OK_UPDATE_RETURNING, COUNT_TYPES,
-			  COUNT_TAKE(" FROM (SELECT pg_catalog.unnest($7) AS n) u"
-						 " WHERE u.n = $8 AND", "u.n"));
+SQL_STATEMENT(count_reserve, SPI_OK_UPDATE_RETURNING, COUNT_TYPES,
+			  COUNT_UPDATE(" WHERE", "$8"));
+/* Counts in several counters, one after the other. */
+SQL_STATEMENT(counts_reserve_each, SPI_OK_UPDATE_RETURNING, COUNT_TYPES,
+			  COUNT_UPDATE(" FROM (SELECT pg_catalog.unnest($7) AS n) u"
+						   " WHERE u.n = $8 AND", "u.n"));
 #define COUNTS_OF_SET \
 	" ROWS FROM (pg_catalog.unnest($2), pg_catalog.unnest($3)," \
 	"  pg_catalog.unnest($4)) WITH ORDINALITY" \
@@ -43,7 +47,7 @@ SQL_STATEMENT(counts_take_each, SPI_OK_UPDATE_RETURNING, COUNT_TYPES,
 	" WHERE" SEARCH_EACH("u.n") \
 	" AND c.org = $1 AND c.account = u.account" \
 	" AND c.period = u.period AND c.period_start = u.period_start"
-SQL_STATEMENT(counts_take, SPI_OK_UPDATE,
+SQL_STATEMENT(counts_reserve, SPI_OK_UPDATE,
 			  COUNTS_TYPES ", gpucredit.credits",
 			  "UPDATE gpucredit.budget_counter c"
 			  " SET reserved = c.reserved OPERATOR(gpucredit.+) $5"
@@ -61,18 +65,21 @@ SQL_STATEMENT(shares_take, SPI_OK_INSERT,
 			  " DO UPDATE SET reserved ="
 			  "  h.reserved OPERATOR(gpucredit.+) EXCLUDED.reserved");
 
-/* how many paths with a refusal are remembered, for speed only */
+/*
+ * how many paths whose budgets refused are remembered, which only saves time
+ */
 #define MOST_SAID_NO	64
 
-static uint64 noes[MOST_SAID_NO];	/* by path_key() */
+static uint64 noes[MOST_SAID_NO];	/* indexed by the value of path_key() */
 
-/* Counters while an amount is counted in them. */
+/* the state while an amount is counted in counters */
 typedef struct Counting
 {
 	BudgetSet  *set;
 	Credits		amount;
-	int			counted;		/* the first so many */
-	bool		spread;			/* the last of them is */
+	int			counted;		/* how many counters, from the first, have
+								 * counted the amount */
+	bool		spread;			/* whether the last of these is spread */
 } Counting;
 
 static uint64 path_key(const AccountPath *path);
@@ -84,11 +91,12 @@ static bool read_counted(void *context, const Datum *values,
 static void add_to_counters(const BudgetSet *set, Credits amount);
 
 /*
- * Read the budgets on a path. False: the amount cannot be counted at once,
- * since one is spread or to be spread, or a hard one is near the largest
- * amount. After a refusal on this path, the counters are read, too: all must
- * exist, and the amount must fit. Else dead holds may free what is lacking,
- * and they are locked before budgets.
+ * Reads the budgets on a path, and returns whether the amount can be counted
+ * at once. It cannot if a counter is or may be spread, or if a hard budget is
+ * so large that the sum could overflow. If the budgets of this path have
+ * recently refused, the counters are read as well: all must exist and allow
+ * the amount. Otherwise releasing dead holds might help, and dead holds are
+ * locked before budgets.
  */
 bool
 BudgetReadUnlocked(const AccountPath *path, Credits amount, BudgetSet *set)
@@ -110,9 +118,7 @@ BudgetReadUnlocked(const AccountPath *path, Credits amount, BudgetSet *set)
 	return true;
 }
 
-/*
- * Which path it is.
- */
+/* Returns a hash of a path. */
 static uint64
 path_key(const AccountPath *path)
 {
@@ -122,18 +128,14 @@ path_key(const AccountPath *path)
 											  strlen(path->accounts[0]), 0));
 }
 
-/*
- * Did a path's budgets refuse the last time?
- */
+/* Whether a path's budgets refused the last time. */
 static bool
 recently_denied(uint64 key)
 {
 	return noes[key % MOST_SAID_NO] == key;
 }
 
-/*
- * Remember whether they refused.
- */
+/* Remembers whether a path's budgets refused. */
 static void
 remember_answer(uint64 key, bool no)
 {
@@ -144,10 +146,11 @@ remember_answer(uint64 key, bool no)
 }
 
 /*
- * Lock the counters of a set one after the other, and count an amount in each,
- * for a hold of an instant. False: one refuses, is spread, or is gone; the
- * caller rolls back. This makes no counter: whoever makes one has locked the
- * budget's row, or others would wait for it out of order.
+ * Locks the counters of a set one after the other, and counts an amount in
+ * each, for a hold of an instant. Returns false if one refuses, is spread, or
+ * is missing; the caller then rolls back. No counter is inserted here, because
+ * the inserting call must have locked the budget's row: otherwise other calls
+ * would wait for the insert out of order.
  */
 bool
 BudgetTryCount(const AccountPath *path, BudgetSet *set, Credits amount,
@@ -172,9 +175,7 @@ BudgetTryCount(const AccountPath *path, BudgetSet *set, Credits amount,
 	return done;
 }
 
-/*
- * Count in all of them by one statement, as long as they allow it.
- */
+/* Counts an amount in all counters by one statement, until one is spread. */
 static void
 count_all(Counting *counting, TimestampTz at)
 {
@@ -182,13 +183,11 @@ count_all(Counting *counting, TimestampTz at)
 	Values		args = BudgetKeys(set);
 
 	ValuesAdd(&args, CreditsValue(counting->amount), TimeValue(at));
-	SqlUpdateInOrder(set->n == 1 ? &count_take : &counts_take_each, &args,
+	SqlUpdateInOrder(set->n == 1 ? &count_reserve : &counts_reserve_each, &args,
 					 set->n, read_counted, counting);
 }
 
-/*
- * The next counter, with the amount in it.
- */
+/* Reads the next counter, in which the amount has been counted. */
 static bool
 read_counted(void *context, const Datum *values, const bool *nulls)
 {
@@ -202,9 +201,7 @@ read_counted(void *context, const Datum *values, const bool *nulls)
 	return !counting->spread;
 }
 
-/*
- * Write a hold's share of each budget of a set.
- */
+/* Writes a hold's share of each budget of a set. */
 void
 BudgetShare(const BudgetSet *set, int64 hold, bool new, Credits amount)
 {
@@ -218,8 +215,8 @@ BudgetShare(const BudgetSet *set, int64 hold, bool new, Credits amount)
 }
 
 /*
- * Count an amount in the locked counters, and raise alerts.  at: the instant
- * of the call.
+ * Counts an amount in the locked counters, and raises alerts.  at is the
+ * instant of the call.
  */
 void
 BudgetDebit(const BudgetSet *set, Credits amount, TimestampTz at)
@@ -238,9 +235,7 @@ BudgetDebit(const BudgetSet *set, Credits amount, TimestampTz at)
 	}
 }
 
-/*
- * Raise the alerts that are due after an amount was counted.
- */
+/* Raises the alerts that are due after an amount was counted. */
 void
 BudgetAlert(const BudgetSet *set, Credits amount, TimestampTz at)
 {
@@ -250,15 +245,14 @@ BudgetAlert(const BudgetSet *set, Credits amount, TimestampTz at)
 		Credits		before;
 
 		if (count->slice > 0)
-			continue;			/* no slice can pass a threshold */
+			continue;			/* no slice can reach a threshold */
 		before = CreditsAdd(count->reserved, count->spent);
 		AlertBudget(set->org, count, before, CreditsAdd(before, amount), at);
 	}
 }
 
 /*
- * Count an amount in the counters, or in those of their slices that are
- * locked alone.
+ * Counts an amount in the counters, or in those slices that are locked alone.
  */
 static void
 add_to_counters(const BudgetSet *set, Credits amount)
@@ -286,6 +280,6 @@ add_to_counters(const BudgetSet *set, Credits amount)
 	}
 	args = BudgetKeys(&whole);
 	ValuesAdd(&args, CreditsValue(amount));
-	Ensure(SqlRun(&counts_take, &args).n == (uint64) whole.n,
+	Ensure(SqlRun(&counts_reserve, &args).n == (uint64) whole.n,
 		   "A budget's counter is missing.");
 }
