@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * agent.c
- *		What the parts of the agent share: its folder on disk, and the boot.
- *
+ *		State that all parts of the agent share: its folder on disk, and the
+ *		boot.
  *-------------------------------------------------------------------------
  */
 #include <errno.h>
@@ -17,8 +17,10 @@
 
 #include "agent.h"
 #include "config.h"
+#include "file.h"
+#include "log.h"
+#include "memory.h"
 #include "trash.h"
-#include "util.h"
 
 int			run_dir;
 int			watches;
@@ -27,7 +29,7 @@ int64_t		incarnation;
 Lease	   *lease;
 const char *containment = "none";
 
-/* how often and how long an agent waits for another one's lock */
+/* how often and how long an agent waits for a lock that another process has */
 #define LOCK_TRIES		50
 #define LOCK_PAUSE_US	100000
 
@@ -35,7 +37,8 @@ static bool lock_soon(int lock);
 static void count_start(int state);
 
 /*
- * The folder that outlives the agent.  Only one agent locks it.
+ * Opens the agent's folder, which persists across restarts, and locks it, so
+ * that only one agent uses it.
  */
 void
 AgentOpen(void)
@@ -63,9 +66,9 @@ AgentOpen(void)
 }
 
 /*
- * Lock a file, which another process may have for a moment yet: a child that an
- * agent forked just before it was killed has the agent's lock until it closes
- * or executes something.
+ * Locks a file that another process may still have locked for a moment: a
+ * child that an agent forked just before it was killed has the agent's lock
+ * until it closes the file or executes a program.
  */
 static bool
 lock_soon(int lock)
@@ -80,7 +83,7 @@ lock_soon(int lock)
 }
 
 /*
- * Count this start of the agent on disk, before any call.
+ * Increments the number of this node's agent starts on disk, before any call.
  */
 static void
 count_start(int state)
@@ -97,12 +100,12 @@ count_start(int state)
 }
 
 /*
- * Read the boot's id, which distinguishes it from earlier boots.
+ * Reads the boot's id, which distinguishes this boot from earlier ones.
  */
 void
 AgentReadBootId(void)
 {
-	const char *given = getenv("GPUCREDIT_BOOT_ID");	/* for tests */
+	const char *given = getenv("GPUCREDIT_BOOT_ID");	/* set by tests */
 	FILE	   *file;
 
 	if (given != NULL && *given != '\0')

@@ -1,13 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * attempts.c
- *		The attempts of this node, from disk and in memory.
+ *		The attempts of this node, on disk and in memory.
  *
- * The disk decides (attempt_dir.h), and memory only saves reads.  Each check
- * takes an attempt one step further.  It does not matter who took the steps
- * before: this agent, an earlier one, or a keeper.  So a restart needs no code
- * of its own.
- *
+ * The files on disk are authoritative (attempt_dir.h); memory only saves
+ * reads. Each check advances an attempt by one step, regardless of who took
+ * the earlier steps: this agent, an earlier agent, or a keeper. So a restart
+ * needs no code of its own.
  *-------------------------------------------------------------------------
  */
 #include <dirent.h>
@@ -26,15 +25,20 @@
 #include "agent.h"
 #include "attempts.h"
 #include "checkpoints.h"
+#include "clock.h"
 #include "config.h"
 #include "contain.h"
+#include "crash_point.h"
 #include "devices.h"
+#include "file.h"
+#include "log.h"
+#include "memory.h"
 #include "podman.h"
 #include "pull_image.h"
 #include "trash.h"
-#include "util.h"
 
-#define REMEMBERED		(24 * 3600 * NS_PER_S)	/* after settlement */
+#define REMEMBERED		(24 * 3600 * NS_PER_S)	/* how long an attempt is kept
+												 * after settlement */
 
 LocalAttempt *attempts;
 
@@ -48,7 +52,7 @@ static void remove_cgroup(LocalAttempt *attempt);
 static void attempt_free(LocalAttempt *attempt);
 
 /*
- * At the start: load every attempt on the disk.
+ * Loads all attempts from disk, when the agent starts.
  */
 void
 AttemptsLoad(void)
@@ -77,7 +81,8 @@ AttemptsLoad(void)
 }
 
 /*
- * A folder with a half-written intent is no attempt: nothing can have started.
+ * Loads an attempt from its folder. Returns NULL if its intent is incomplete:
+ * then nothing can have been started.
  */
 LocalAttempt *
 AttemptOpen(const char *name)
@@ -107,6 +112,7 @@ AttemptOpen(const char *name)
 	attempt->phase = FileThere(attempt->dir, "settled") ? PHASE_SETTLED :
 		FileThere(attempt->dir, "gone") ? PHASE_GONE : PHASE_RUNS;
 	attempt->checked = attempt->phase == PHASE_SETTLED;
+	attempt->output_kept = FileThere(attempt->dir, "output_kept");
 	attempt->settled_ns = BoottimeNs();
 	attempt->gone_ns = MonotonicNs();
 	if (attempt->phase == PHASE_RUNS)
@@ -117,16 +123,17 @@ AttemptOpen(const char *name)
 		free(path);
 	}
 	else
-		attempt->cgroup_left = true;	/* an earlier agent may have left it */
+		attempt->cgroup_left = true;	/* an earlier agent may not have
+										 * removed it */
 	if (attempt->phase == PHASE_SETTLED)
 		close_files(attempt);
 	return attempt;
 }
 
 /*
- * A descriptor of the attempt's folder, which the caller closes; -1: there is
- * none.  The agent itself keeps the folders of settled attempts closed, because
- * it keeps them for a day.
+ * Opens the attempt's folder. The caller closes the descriptor. Returns -1 if
+ * there is no folder. The agent keeps the folders of settled attempts closed,
+ * because there can be many: they are kept for a day.
  */
 int
 AttemptFolder(const LocalAttempt *attempt)
@@ -137,17 +144,23 @@ AttemptFolder(const LocalAttempt *attempt)
 }
 
 /*
- * A settled attempt has to be settled again.
+ * Makes a settled attempt be settled again.  A database that has lost the
+ * settlement has lost the output that was handed over after it, too.
  */
 void
 AttemptReopen(LocalAttempt *attempt)
 {
 	if (attempt->dir < 0)
 		attempt->dir = AttemptFolder(attempt);
+	if (attempt->dir >= 0)
+		(void) unlinkat(attempt->dir, "output_kept", 0);
+	attempt->output_kept = false;
+	attempt->keep_stream = 0;
+	attempt->keep_from = 0;
 	attempt->phase = PHASE_GONE;
 }
 
-/* NULL if the file is half written */
+/* Reads the intent of an attempt. Returns NULL if the file is incomplete. */
 json_t *
 AttemptIntent(int dir)
 {
@@ -161,7 +174,8 @@ AttemptIntent(int dir)
 }
 
 /*
- * The image that an attempt runs in; NULL: it runs on the node itself.
+ * Returns the image that an attempt runs in, or NULL if it runs on the node
+ * itself.
  */
 const char *
 AttemptImage(const json_t * intent)
@@ -171,7 +185,8 @@ AttemptImage(const json_t * intent)
 }
 
 /*
- * Read the intent of an attempt.  One from before the last boot is lost.
+ * Reads an attempt's intent into the structure. An attempt of an earlier boot
+ * is lost.
  */
 static void
 read_intent(LocalAttempt *attempt, const json_t * intent)
@@ -239,7 +254,7 @@ AttemptsAdvance(AttemptLook look_foreign)
 }
 
 /*
- * Move an attempt on to the stage that its folder shows.
+ * Advances an attempt to the stage that its folder shows.
  */
 static void
 advance_stage(LocalAttempt *attempt, AttemptLook look_foreign)
@@ -273,14 +288,15 @@ advance_stage(LocalAttempt *attempt, AttemptLook look_foreign)
 		}
 		return;
 	}
-	/* we hold the lock while we end a dead keeper's processes */
+	/* Keep the lock while ending the processes of a dead keeper. */
 	if (attempt->keeper == 0 || MonotonicNs() > attempt->kept_until_ns)
 		recover(attempt);
 	close(lock);
 }
 
 /*
- * The keeper holds the lock.  If no process holds it, we hold it on return.
+ * Whether the attempt's keeper lives, which then holds the lock. If it does
+ * not, the lock is held on return.
  */
 static bool
 keeper_lives(LocalAttempt *attempt, int *lock)
@@ -294,7 +310,8 @@ keeper_lives(LocalAttempt *attempt, int *lock)
 }
 
 /*
- * How the processes of an attempt are found without its keeper.
+ * Describes the processes of an attempt, so that they are found without its
+ * keeper.
  */
 static Contain
 contain_of(const LocalAttempt *attempt)
@@ -317,7 +334,8 @@ contain_of(const LocalAttempt *attempt)
 }
 
 /*
- * The keeper is dead: end its processes, then write how the attempt ended.
+ * Handles the death of the keeper: ends its processes, then records how the
+ * attempt ended.
  */
 static void
 recover(LocalAttempt *attempt)
@@ -341,7 +359,7 @@ recover(LocalAttempt *attempt)
 			if (!attempt->orphans_logged)
 				LogLine("event=orphaned attempt=%s", attempt->tag);
 			attempt->orphans_logged = true;
-			return;				/* try again soon */
+			return;				/* tried again by the next check */
 		}
 	}
 	if (!FileThere(attempt->dir, "exit"))
@@ -350,7 +368,8 @@ recover(LocalAttempt *attempt)
 }
 
 /*
- * Write the end that no keeper saw: it ran until its keeper last looked.
+ * Records an end that no keeper saw. The attempt counts as running until its
+ * keeper's last check.
  */
 void
 AttemptWriteLost(LocalAttempt *attempt, bool began)
@@ -364,7 +383,8 @@ AttemptWriteLost(LocalAttempt *attempt, bool began)
 		ran = (state->frozen_since_ns != 0 ? state->frozen_since_ns :
 			   state->seen_ns) - state->exec_ns - state->frozen_ns;
 	else if (!began && attempt->taken_ns != 0 && attempt->foreign == NULL)
-		ran = MonotonicNs() - attempt->taken_ns;	/* it pulled its image */
+		ran = MonotonicNs() - attempt->taken_ns;	/* the attempt was pulling
+													 * its image */
 	line = Format("%s 0 %lld %s\n", began ? EXIT_LOST : EXIT_NOT_STARTED,
 				  (long long) (ran > 0 ? ran / 1000 : 0),
 				  !began && attempt->pull != 0 ?
@@ -379,8 +399,8 @@ AttemptWriteLost(LocalAttempt *attempt, bool began)
 }
 
 /*
- * Write "exit" in place of a dead keeper.  If the disk is full, memory keeps
- * it.
+ * Writes "exit" in place of a dead keeper. If the disk is full, the line stays
+ * in memory until it can be written.
  */
 void
 AttemptWriteExit(LocalAttempt *attempt, char *line)
@@ -401,7 +421,8 @@ AttemptGone(LocalAttempt *attempt)
 	{
 		LogLine("event=gone_not_written attempt=%s error=\"%s\"", attempt->tag,
 				strerror(errno));
-		return;					/* a full disk: try again soon */
+		return;					/* the disk is full: tried again by the next
+								 * check */
 	}
 	attempt->phase = PHASE_GONE;
 	attempt->gone_ns = MonotonicNs();
@@ -419,7 +440,7 @@ AttemptGone(LocalAttempt *attempt)
 	LogLine("event=gone attempt=%s", attempt->tag);
 }
 
-/* a child ended; the disk says what that means */
+/* Notes that a keeper ended. The attempt's files show what that means. */
 void
 AttemptChildGone(pid_t pid)
 {
@@ -430,7 +451,10 @@ AttemptChildGone(pid_t pid)
 	}
 }
 
-/* the attempt's first node meters for all of its nodes */
+/*
+ * Whether this node meters the attempt, which its first node does for all
+ * nodes.
+ */
 bool
 AttemptMeters(const LocalAttempt *attempt)
 {
@@ -441,8 +465,8 @@ AttemptMeters(const LocalAttempt *attempt)
 }
 
 /*
- * How long a live attempt has had its devices, in microseconds; -1: it has not
- * begun.
+ * Returns how long a live attempt has had its devices, in microseconds, or -1
+ * if it has not begun.
  */
 int64_t
 AttemptElapsedUs(const LocalAttempt *attempt)
@@ -459,13 +483,16 @@ AttemptElapsedUs(const LocalAttempt *attempt)
 }
 
 /*
- * The database has settled it.  Keep its folder for a day, so that a late
- * answer does not start it again.
+ * Marks an attempt as settled. Its folder is kept for a day, so that a late
+ * answer does not start the attempt again.
  */
 void
 AttemptSettled(LocalAttempt *attempt, const char *how)
 {
-	/* a full disk: a restart settles it again, without effect */
+	/*
+	 * If the disk is full, a restarted agent settles the attempt again, which
+	 * has no effect.
+	 */
 	if (attempt->dir >= 0 &&
 		!FilePut(attempt->dir, "settled", how, strlen(how)))
 		LogLine("event=settled_not_written attempt=%s error=\"%s\"",
@@ -503,7 +530,7 @@ AttemptsForget(void)
 }
 
 /*
- * The disk is full: remove the folders of settled attempts.
+ * Removes the folders of settled attempts, because the disk is full.
  */
 void
 AttemptsMakeRoom(void)
@@ -522,7 +549,10 @@ AttemptsMakeRoom(void)
 	}
 }
 
-/* does the agent report it as running: its processes live, or its devices are not checked yet? */
+/*
+ * Whether the agent reports the attempt as running: its processes live, or its
+ * devices are not checked yet.
+ */
 bool
 AttemptHolds(const LocalAttempt *attempt)
 {
@@ -531,8 +561,8 @@ AttemptHolds(const LocalAttempt *attempt)
 }
 
 /*
- * Does such a share fit on each of these devices?  A database restored from a
- * backup may have forgotten an attempt that holds one.
+ * Whether a share of this size is free on each of these devices. It may not be
+ * if a database restored from a backup lacks an attempt that runs here.
  */
 bool
 AttemptFits(uint64_t gpus, int share)
@@ -553,7 +583,7 @@ AttemptFits(uint64_t gpus, int share)
 }
 
 /*
- * Close all that is open of an attempt.
+ * Closes all descriptors of an attempt.
  */
 static void
 close_files(LocalAttempt *attempt)
@@ -571,8 +601,8 @@ close_files(LocalAttempt *attempt)
 }
 
 /*
- * Remove the cgroup of an attempt that is gone.  Until the kernel lets it go,
- * each look tries again.
+ * Removes the cgroup of an attempt that is gone. While the kernel still uses
+ * the cgroup, each check tries again.
  */
 static void
 remove_cgroup(LocalAttempt *attempt)
@@ -589,7 +619,7 @@ remove_cgroup(LocalAttempt *attempt)
 }
 
 /*
- * Free all memory of an attempt.
+ * Frees all memory of an attempt.
  */
 static void
 attempt_free(LocalAttempt *attempt)

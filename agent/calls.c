@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * calls.c
- *		Which call to make next, and what its answer means.
+ *		Decides which call of the database to make next, and handles its
+ *		answer.
  *
- * Every call may be repeated, so the agent repeats a call without an answer.
- * Each attempt's state says which call it needs.
- *
+ * Every call may be repeated, so the agent repeats a call that got no answer.
+ * Each attempt's state determines which call it needs.
  *-------------------------------------------------------------------------
  */
 #include <stdio.h>
@@ -16,28 +16,40 @@
 #include "attempts.h"
 #include "calls.h"
 #include "checkpoints.h"
+#include "clock.h"
 #include "config.h"
+#include "crash_point.h"
 #include "db.h"
-#include "digest_calls.h"
 #include "devices.h"
+#include "digest_calls.h"
 #include "health.h"
+#include "keep_log.h"
+#include "log.h"
 #include "log_calls.h"
+#include "memory.h"
+#include "node_proof.h"
 #include "orders.h"
-#include "util.h"
+#include "sessions.h"
+#include "spot_watch.h"
 
 #define PAUSE_LEAST		(500 * NS_PER_MS)
 #define PAUSE_MOST		(60 * NS_PER_S)
-#define LOOK_AT_LOGS	(100 * NS_PER_MS)	/* while a caller waits */
+#define LOOK_AT_LOGS	(100 * NS_PER_MS)	/* interval of checking logs while
+											 * a caller waits for one */
 #define SETTINGS_EVERY	(60 * NS_PER_S)
 
 static int64_t beat_due_ns;
-static int64_t beat_sent_ns;	/* CLOCK_BOOTTIME */
+static int64_t beat_sent_ns;	/* CLOCK_BOOTTIME when the last heartbeat was
+								 * sent */
 static int64_t settings_due_ns;
 static bool poked;
-static int	connection;			/* the connection of the last call */
-static int	about_told;			/* the connection that knows our identity */
-static char *about_heard;		/* the report that the database has */
-static char *about_sent;		/* the report in flight; NULL: none */
+static int	connection;			/* number of the connection used by the last
+								 * call */
+static int	about_told;			/* number of the connection that received this
+								 * node's description */
+static char *about_heard;		/* the description that the database has */
+static char *about_sent;		/* the description in the call in flight, or
+								 * NULL */
 
 static void read_settings(void);
 static void settings_read(PGresult * result, void *context);
@@ -56,14 +68,14 @@ static char *utilization_of(uint64_t gpus);
 static void meter_answered(PGresult * result, void *context);
 static char *array_of(char **texts, int n);
 
-/* make the next heartbeat soon */
+/* Makes the next heartbeat due at once. */
 void
 BeatSoon(void)
 {
 	poked = true;
 }
 
-/* how long until the next call is due */
+/* Returns in how many milliseconds the next call is due. */
 int
 CallsWaitMs(void)
 {
@@ -81,14 +93,17 @@ CallsWaitMs(void)
 	}
 	if (LogWishesWait() && due > MonotonicNs() + LOOK_AT_LOGS)
 		due = MonotonicNs() + LOOK_AT_LOGS;
+	if (about_told == connection && KeepLogDue() < due)
+		due = KeepLogDue();
 	rest = due - MonotonicNs();
 	return rest <= 0 ? (DbIdle() ? 0 : 1000) : (int) (rest / NS_PER_MS) + 1;
 }
 
 /*
- * Make the most urgent call; the connection is idle.  A new connection may
- * lead to a database restored from a backup.  So the first call is a
- * heartbeat, which shows whether attempt numbers still mean the same.
+ * Makes the most urgent call. The connection must be idle. The first call of a
+ * new connection is a heartbeat: the connection may lead to a database that
+ * was restored from a backup, and the heartbeat's answer shows whether the
+ * attempt numbers still have the same meaning.
  */
 void
 CallsMake(void)
@@ -105,7 +120,7 @@ CallsMake(void)
 		read_settings();
 	else if (poked || now >= beat_due_ns)
 		beat();
-	else if (about_told != connection)
+	else if (about_told != connection || SpotReclaim())
 		return;
 	else if ((attempt = DigestNext(true)) != NULL)
 		DigestResume(attempt);
@@ -115,12 +130,12 @@ CallsMake(void)
 		settle(attempt);
 	else if (any_to_meter())
 		meter();
-	else
-		(void) LogAnswer();
+	else if (!LogAnswer())
+		(void) KeepLog();
 }
 
 /*
- * Read the server's settings that an agent must keep to.
+ * Reads the server's settings that the agent has to follow.
  */
 static void
 read_settings(void)
@@ -131,7 +146,8 @@ read_settings(void)
 }
 
 /*
- * The server's node_lost sets how long jobs may run without an answer.
+ * Sets the fence from the server's node_lost, which limits how long jobs may
+ * run without an answer.
  */
 static void
 settings_read(PGresult * result, void *context)
@@ -154,7 +170,8 @@ settings_read(PGresult * result, void *context)
 }
 
 /*
- * Name the machine, the agent's start, and its address.
+ * Builds the node's description: boot, agent start, version, devices and
+ * address.
  */
 static char *
 about_us(void)
@@ -184,13 +201,15 @@ about_us(void)
 	}
 	json_object_set_new(about, "pulling", pulling);
 	json_object_set_new(about, "logs", json_true());
+	json_object_set_new(about, "sessions", SessionsOpen());
 	text = json_dumps(about, JSON_COMPACT);
 	json_decref(about);
 	return text;
 }
 
 /*
- * The address for "poke".  A setting of "any address" means our own.
+ * Returns the address to which the database sends "poke". If the setting is
+ * "any address", it is the node's own.
  */
 static char *
 poke_address(void)
@@ -206,7 +225,7 @@ poke_address(void)
 }
 
 /*
- * Report devices and attempts; the answer says what to run.
+ * Reports the node's devices and attempts. The answer contains what to run.
  */
 static void
 beat(void)
@@ -256,7 +275,9 @@ beat(void)
 }
 
 /*
- * The lease starts when we asked: the database counts from no earlier.
+ * Handles the answer to a heartbeat. The lease counts from when the heartbeat
+ * was sent, because the database counts the node's silence from no earlier
+ * time.
  */
 static void
 beat_answered(PGresult * result, void *context)
@@ -268,12 +289,9 @@ beat_answered(PGresult * result, void *context)
 			LogLine("event=heartbeat_refused state=%s error=\"%s\"",
 					DbState(result),
 					PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY));
-		/* another agent reports for this node and keeps its attempts */
+		/* Another agent reports for this node and keeps its attempts. */
 		if (result != NULL && strcmp(DbState(result), "UC303") == 0)
 			Die("event=superseded node=%s", config.node);
-		/* a primary that became a standby */
-		if (result != NULL && strcmp(DbState(result), "25006") == 0)
-			DbReadOnly();
 		beat_due_ns = MonotonicNs() + NS_PER_S;
 		return;
 	}
@@ -313,12 +331,14 @@ beat_answered(PGresult * result, void *context)
 			strcmp(DbField(result, i, "save"), "t") == 0;
 		if (strcmp(order.action, "log") == 0)
 			LogWishAdd(&order, DbField(result, i, "log"));
+		else if (strcmp(order.action, "session") == 0)
+			SessionStart(&order);
 		else
 			AttemptObey(&order);
 	}
 }
 
-/* none: NULL has the default meaning */
+/* Returns a number field, or "none" if it is null. */
 static int64_t
 number_of(const PGresult * result, int row, const char *name, int64_t none)
 {
@@ -328,7 +348,7 @@ number_of(const PGresult * result, int row, const char *name, int64_t none)
 }
 
 /*
- * An attempt that has left this node, to be reported.
+ * Returns an attempt that has ended on this node and whose report is due.
  */
 static LocalAttempt *
 next_to_settle(void)
@@ -341,7 +361,10 @@ next_to_settle(void)
 			continue;
 		if (CheckpointHolds(a))
 		{
-			/* nobody else gets its devices meanwhile, so it pays for them */
+			/*
+			 * Nobody else gets the devices meanwhile, so the attempt pays for
+			 * them.
+			 */
 			a->held_ns = now;
 			continue;
 		}
@@ -351,8 +374,8 @@ next_to_settle(void)
 }
 
 /*
- * Report how this node's part of an attempt ended.  The last node's report
- * settles the attempt; a single node's settles it at once.
+ * Reports how this node's part of an attempt ended. The last node's report
+ * settles the attempt; the report of a single node settles it at once.
  */
 static void
 settle(LocalAttempt *attempt)
@@ -388,7 +411,8 @@ settle(LocalAttempt *attempt)
 }
 
 /*
- * Settled, or repeated after a growing pause.
+ * Handles the answer: the attempt is settled, or the report is repeated after
+ * a growing pause.
  */
 static void
 settle_answered(PGresult * result, void *context)
@@ -402,7 +426,7 @@ settle_answered(PGresult * result, void *context)
 		AttemptSettled(attempt, PQgetvalue(result, 0, 0));
 		return;
 	}
-	/* a database restored from an earlier time does not know the attempt */
+	/* A database restored from an earlier time does not have the attempt. */
 	if (strcmp(state, "UC302") == 0 || strcmp(state, "UC301") == 0 ||
 		strcmp(state, "UC001") == 0)
 	{
@@ -433,7 +457,7 @@ any_to_meter(void)
 }
 
 /*
- * Meter all live attempts in one call, as soon as one is due.
+ * Meters all live attempts in one call, as soon as one of them is due.
  */
 static void
 meter(void)
@@ -479,7 +503,10 @@ meter(void)
 		free(arrays[c]);
 }
 
-/* the mean utilization of its devices, 0 to 1; NULL: unknown */
+/*
+ * Returns the mean utilization of an attempt's devices, from 0 to 1, or NULL
+ * if unknown.
+ */
 static char *
 utilization_of(uint64_t gpus)
 {
@@ -500,7 +527,7 @@ utilization_of(uint64_t gpus)
 }
 
 /*
- * Obey an answer other than "continue": leave, stop, save.
+ * Executes every answer other than "continue": leave, stop or save.
  */
 static void
 meter_answered(PGresult * result, void *context)
@@ -545,7 +572,7 @@ meter_answered(PGresult * result, void *context)
 }
 
 /*
- * A text array in the database's syntax; NULL elements become null.
+ * Builds a text array in the database's syntax. NULL elements become null.
  */
 static char *
 array_of(char **texts, int n)

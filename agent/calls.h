@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * calls.h
- *		Which call to make next.
- *
+ *		Decides which call of the database to make next.
  *-------------------------------------------------------------------------
  */
 #ifndef GPUCREDIT_AGENT_CALLS_H

@@ -1,17 +1,17 @@
 /*-------------------------------------------------------------------------
  *
  * checkpoints.c
- *		Checkpoints are digested before the database hears of them.
+ *		Computes the digests of checkpoints.
  *
- * A job names a file or folder that it has saved.  A process of the job's user
- * computes the digest, in the job's cgroup and at idle priority.  So a job can
- * only name what it could read itself, and pays for the reading.  The process
- * ends with the settlement at the latest.  A program that ends right after its
- * last checkpoint takes the process along, so it is read once more.
+ * A job reports a file or folder that it has saved. A process of the job's
+ * user computes the digest, in the job's cgroup and at idle priority, before
+ * the database is informed. So a job can only name what it could read itself,
+ * and the reading counts as its own use. The process ends with the settlement
+ * at the latest. If a program ends right after its last checkpoint, the digest
+ * process ends with the program's cgroup, so the checkpoint is read once more.
  *
  * Before an attempt starts from a checkpoint, the agent computes its digest
- * again. It never uses a checkpoint that changed.
- *
+ * again. It never uses a checkpoint that has changed.
  *-------------------------------------------------------------------------
  */
 #include <errno.h>
@@ -29,21 +29,28 @@
 
 #include "attempts.h"
 #include "checkpoints.h"
+#include "clock.h"
 #include "contain.h"
+#include "file.h"
 #include "launch.h"
-#include "util.h"
+#include "log.h"
+#include "memory.h"
 
-#define TRIES	3				/* to read one checkpoint */
+#define TRIES	3				/* how often to try to read one checkpoint */
+#define KILLED	(128 + SIGKILL) /* exit status of a shell whose command was
+								 * killed */
 #define LAST_WORD_LIMIT	(60 * NS_PER_S) /* how long settlement waits for a
 										 * digest */
 
-/* more than this is read of a file that has nearly no blocks on the disk */
+/* The most that is read of a file that has nearly no blocks on the disk. */
 #define SPARSE_MOST		(INT64_C(1) << 30)
 
-/* of a file, which is standard input; $1 is its size */
+/* Digest of a file, which is standard input; $1 is its size. */
 static const char file_script[] = "sha256sum && echo \"$1\"";
 
-/* of a folder: of file names and contents, sorted by name */
+/*
+ * Digest of a folder: of the names and contents of its files, sorted by name.
+ */
 static const char folder_script[] =
 "find . -xdev -type f -print0 | LC_ALL=C sort -z | xargs -0 -r sha256sum |"
 " sha256sum && du -sb .";
@@ -54,9 +61,10 @@ static void run_digest(const LocalAttempt *attempt, const char *path, int out)
 			__attribute__((noreturn));
 static void drop_rights(const LocalAttempt *attempt);
 static void printable(char *text);
+static bool was_killed(int status);
 
 /*
- * See whether jobs have saved a checkpoint.
+ * Starts to digest the checkpoints that jobs have saved since the last call.
  */
 void
 CheckpointsDigest(void)
@@ -70,7 +78,7 @@ CheckpointsDigest(void)
 }
 
 /*
- * Digest the newest checkpoint, if it is new.
+ * Starts to digest an attempt's newest checkpoint, if it is new.
  */
 static void
 digest_newest(LocalAttempt *attempt)
@@ -83,7 +91,11 @@ digest_newest(LocalAttempt *attempt)
 	if (fstatat(attempt->dir, "checkpoint", &st, AT_SYMLINK_NOFOLLOW) != 0 ||
 		st.st_ino == attempt->checkpoint_inode)
 		return;
-	/* what enters the cgroup now would be killed with the rest */
+
+	/*
+	 * A process that enters the cgroup now would be killed together with the
+	 * job's remaining processes.
+	 */
 	if (attempt->phase == PHASE_RUNS && FileThere(attempt->dir, "exit"))
 		return;
 	attempt->checkpoint_inode = st.st_ino;
@@ -100,8 +112,9 @@ digest_newest(LocalAttempt *attempt)
 }
 
 /*
- * Start to digest the checkpoint an attempt starts from.  False: it is no file
- * of this machine, and the job itself finds it.
+ * Starts to digest the checkpoint that an attempt starts from. Returns false
+ * if the checkpoint is not a file of this machine; then the job itself has to
+ * find it.
  */
 bool
 CheckpointVerify(LocalAttempt *attempt, const char *uri)
@@ -112,7 +125,7 @@ CheckpointVerify(LocalAttempt *attempt, const char *uri)
 }
 
 /*
- * Start a child that computes the digest; false on failure.
+ * Starts a child that computes a digest. Returns false on failure.
  */
 static bool
 digest_begin(LocalAttempt *attempt, const char *path)
@@ -120,7 +133,7 @@ digest_begin(LocalAttempt *attempt, const char *path)
 	FileDigest *digest = &attempt->digest;
 	json_t	   *intent = AttemptIntent(attempt->dir);
 	bool		contained = intent != NULL && LaunchCgroup(attempt, intent);
-	char	   *name = Dup(path);	/* path may be digest's own */
+	char	   *name = Dup(path);	/* "path" may be the digest's own */
 	int			ends[2];
 
 	json_decref(intent);
@@ -144,9 +157,9 @@ digest_begin(LocalAttempt *attempt, const char *path)
 }
 
 /*
- * The child.  It reads as the job's user, in the job's cgroup and within its
- * limits, and only files and folders: the job may have named a device or a pipe
- * that never ends.
+ * Runs in the child. It reads as the job's user, in the job's cgroup and
+ * within its limits, and reads only files and folders, because the job may
+ * have named a device or a pipe that never ends.
  */
 static void
 run_digest(const LocalAttempt *attempt, const char *path, int out)
@@ -183,7 +196,7 @@ run_digest(const LocalAttempt *attempt, const char *path, int out)
 }
 
 /*
- * Become a process of the job's, in a group of its own.
+ * Turns the child into a process of the job, in a process group of its own.
  */
 static void
 drop_rights(const LocalAttempt *attempt)
@@ -195,10 +208,16 @@ drop_rights(const LocalAttempt *attempt)
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	setsid();
-	if (UserOf(attempt->org, attempt->account, &user) != NULL ||
-		(contain.cgroup < 0 && attempt->cgroup != NULL &&
-		 *attempt->cgroup != '\0') || !ContainEnter(&contain))
+	if (UserOf(attempt->org, attempt->account, &user) != NULL)
 		_exit(127);
+
+	/*
+	 * If the job ends before this process has entered the job's cgroup, the
+	 * cgroup is removed: this counts as killed with the job.
+	 */
+	if ((contain.cgroup < 0 && attempt->cgroup != NULL &&
+		 *attempt->cgroup != '\0') || !ContainEnter(&contain))
+		_exit(KILLED);
 	if (user.uid != 0 && (setgroups(0, NULL) != 0 ||
 						  setresgid(user.gid, user.gid, user.gid) != 0 ||
 						  setresuid(user.uid, user.uid, user.uid) != 0))
@@ -208,7 +227,10 @@ drop_rights(const LocalAttempt *attempt)
 		_exit(127);
 }
 
-/* a name in a line of the log, which a job must not be able to break */
+/*
+ * Replaces characters with which a job's file name could break a line of the
+ * log.
+ */
 static void
 printable(char *text)
 {
@@ -220,7 +242,21 @@ printable(char *text)
 }
 
 /*
- * A child ended: did it compute a digest?
+ * Whether the end of the job ended a digest process. It kills the processes in
+ * the job's cgroup one after the other: if "sha256sum" dies first, the shell
+ * above it may still exit with the status KILLED. So does a digest process that
+ * found the cgroup removed.
+ */
+static bool
+was_killed(int status)
+{
+	return WIFSIGNALED(status) ||
+		(WIFEXITED(status) && WEXITSTATUS(status) == KILLED);
+}
+
+/*
+ * Handles the end of a child. Returns whether it was one that computed a
+ * digest.
  */
 bool
 CheckpointChildGone(pid_t pid, int status)
@@ -246,10 +282,13 @@ CheckpointChildGone(pid_t pid, int status)
 			digest->sha256[64] = '\0';
 			digest->size = strtoll(size + 1, NULL, 10);
 		}
-		else if (WIFSIGNALED(status) && a->phase != PHASE_SETTLED &&
+		else if (was_killed(status) && a->phase != PHASE_SETTLED &&
 				 !a->resumes && ++a->digests_killed < TRIES)
 		{
-			/* the job's end ended it, too: read it again after that */
+			/*
+			 * The end of the job ended this process, too: read the checkpoint
+			 * again.
+			 */
 			a->checkpoint_inode = 0;
 			free(digest->path);
 			memset(digest, 0, sizeof(FileDigest));
@@ -258,19 +297,21 @@ CheckpointChildGone(pid_t pid, int status)
 		else
 		{
 			printable(digest->path);
-			LogLine("event=unreadable_checkpoint attempt=%s path=\"%s\"",
-					a->tag, digest->path);
+			LogLine("event=unreadable_checkpoint attempt=%s %s=%d path=\"%s\"",
+					a->tag, WIFSIGNALED(status) ? "signal" : "exit",
+					WIFSIGNALED(status) ? WTERMSIG(status) :
+					WEXITSTATUS(status), digest->path);
 		}
 		a->cgroup_left = a->phase != PHASE_RUNS;
 		if (digest->sha256[0] == '\0' && !a->resumes)
-			CheckpointDone(a);	/* nothing to report */
+			CheckpointDone(a);	/* there is nothing to report */
 		return true;
 	}
 	return false;
 }
 
 /*
- * The attempt is settled: nothing reads for it any more.
+ * Ends the digest process of an attempt that is settled.
  */
 void
 CheckpointEnd(LocalAttempt *attempt)
@@ -280,12 +321,13 @@ CheckpointEnd(LocalAttempt *attempt)
 	if (digest->pid == 0)
 		return;
 	(void) kill(-digest->pid, SIGKILL);
-	(void) kill(digest->pid, SIGKILL);	/* it may have no group yet */
-	attempt->digests_killed = TRIES;	/* it is not read again */
+	(void) kill(digest->pid, SIGKILL);	/* the child may not have a process
+										 * group yet */
+	attempt->digests_killed = TRIES;	/* the checkpoint is not read again */
 	attempt->cgroup_left = true;
 }
 
-/* the database has the digest, or refused it for good */
+/* Clears a digest that the database has stored or refused permanently. */
 void
 CheckpointDone(LocalAttempt *attempt)
 {
@@ -297,7 +339,7 @@ CheckpointDone(LocalAttempt *attempt)
 }
 
 /*
- * Must settlement wait for the attempt's last digest?
+ * Whether settlement must wait for the attempt's last digest.
  */
 bool
 CheckpointHolds(const LocalAttempt *attempt)

@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * checkpoints.h
- *		Checkpoints are digested before the database hears of them.
- *
+ *		Computes the digests of checkpoints.
  *-------------------------------------------------------------------------
  */
 #ifndef GPUCREDIT_AGENT_CHECKPOINTS_H

@@ -1,21 +1,23 @@
 /*-------------------------------------------------------------------------
  *
  * config.c
- *		The agent's configuration file.
- *
+ *		Reads the agent's configuration file.
  *-------------------------------------------------------------------------
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <libpq-fe.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "config.h"
+#include "file.h"
+#include "log.h"
+#include "network_address.h"
 #include "settings.h"
 #include "users.h"
-#include "util.h"
 #include "xid.h"
 
 Config		config = {
@@ -36,13 +38,22 @@ Config		config = {
 	.address = "",
 	.poke = "",
 	.podman = "podman",
+	.network = "",
+	.network_deny = "",
+	.network_allow = "",
+	.slirp4netns = "slirp4netns",
 	.image_mounts = "",
+	.spot = "no",
+	.spot_url = "http://169.254.169.254",
 	.foreign_stop = "",
+	.log_folder = "",
 	.listen = "no",
+	.spot_poll_ms = 5000,
 	.heartbeat_ms = 5000,
 	.meter_ms = 60000,
 	.stop_grace_ms = 10000,
 	.most_processes = 32768,
+	.log_folder_kib = 1024,
 	.image_pull_s = 3600,
 	.uids = 65536,
 };
@@ -62,30 +73,40 @@ static const Setting settings[] = {
 	{"address", &config.address, NULL, 0, 0},
 	{"poke", &config.poke, NULL, 0, 0},
 	{"podman", &config.podman, NULL, 0, 0},
+	{"network", &config.network, NULL, 0, 0},
+	{"network_deny", &config.network_deny, NULL, 0, 0},
+	{"network_allow", &config.network_allow, NULL, 0, 0},
+	{"slirp4netns", &config.slirp4netns, NULL, 0, 0},
 	{"image_mounts", &config.image_mounts, NULL, 0, 0},
+	{"spot", &config.spot, NULL, 0, 0},
+	{"spot_url", &config.spot_url, NULL, 0, 0},
 	{"foreign_stop", &config.foreign_stop, NULL, 0, 0},
+	{"log_folder", &config.log_folder, NULL, 0, 0},
 	{"listen", &config.listen, NULL, 0, 0},
 	{"heartbeat_ms", NULL, &config.heartbeat_ms, 50, 20000},
+	{"spot_poll_ms", NULL, &config.spot_poll_ms, 100, 60000},
 	{"meter_ms", NULL, &config.meter_ms, 100, 300000},
 	{"device_poll_ms", NULL, &config.device_poll_ms, 100, 600000},
 	{"nvml_timeout_ms", NULL, &config.nvml_timeout_ms, 100, 600000},
 	{"leftover_mib", NULL, &config.leftover_mib, 0, 1000000},
 	{"stop_grace_ms", NULL, &config.stop_grace_ms, 0, 600000},
 	{"most_processes", NULL, &config.most_processes, 16, 4194304},
+	{"log_folder_kib", NULL, &config.log_folder_kib, 0, 32768},
 	{"image_pull_s", NULL, &config.image_pull_s, 1, 86400},
 	{"uids", NULL, &config.uids, 1, 1000000000},
 };
 
 #define SETTINGS	((int) (sizeof(settings) / sizeof(settings[0])))
 
-static bool has_password(const char *conninfo);
+static bool has_option(const char *conninfo, const char *name);
+static void check_network(const char *path);
 static void refuse_if_read(const char *path);
 static bool other_setting(const char *name, const char *value,
 						  const char *path, int line);
 
 /*
- * Read the file.  Any mistake ends the agent: a guess could run jobs on the
- * wrong node.
+ * Reads the file. Any mistake in it ends the agent, because a guess could run
+ * jobs on the wrong node.
  */
 void
 ConfigRead(const char *path, bool of_node)
@@ -93,7 +114,7 @@ ConfigRead(const char *path, bool of_node)
 	SettingsRead(path, settings, SETTINGS, other_setting);
 	if (of_node && (config.node == NULL || *config.node == '\0'))
 		Die("%s names no node", path);
-	/* another scheduler starts its jobs itself */
+	/* With foreign_stop set, another scheduler starts the jobs. */
 	if (of_node && geteuid() == 0 && config.first_uid == 0 &&
 		*config.foreign_stop == '\0')
 		Die("%s: jobs would run as root: set first_uid", path);
@@ -104,10 +125,17 @@ ConfigRead(const char *path, bool of_node)
 	if (strcmp(config.listen, "yes") != 0 &&
 		strcmp(config.listen, "no") != 0)
 		Die("%s: listen is yes or no, not \"%s\"", path, config.listen);
+	check_network(path);
+	if (strcmp(config.spot, "no") != 0 && strcmp(config.spot, "aws") != 0 &&
+		strcmp(config.spot, "gcp") != 0 && strcmp(config.spot, "azure") != 0)
+		Die("%s: spot is no, aws, gcp or azure, not \"%s\"", path, config.spot);
+	if (strncmp(config.spot_url, "http://", 7) != 0)
+		Die("%s: spot_url begins with http://, not \"%s\"", path,
+			config.spot_url);
 	if (strcmp(config.seccomp, "yes") != 0 &&
 		strcmp(config.seccomp, "no") != 0)
 		Die("%s: seccomp is yes or no, not \"%s\"", path, config.seccomp);
-	if (has_password(config.database))
+	if (has_option(config.database, "password"))
 		refuse_if_read(path);
 	if (*config.node_key != '\0')
 	{
@@ -120,17 +148,50 @@ ConfigRead(const char *path, bool of_node)
 }
 
 /*
- * Whether a connection string has a password.
+ * Checks the settings for jobs' network. Only root can create a namespace for
+ * jobs, so "private" is the default only for root, and "node" otherwise.
+ */
+static void
+check_network(const char *path)
+{
+	if (*config.network == '\0')
+		config.network = geteuid() == 0 ? "private" : "node";
+	if (strcmp(config.network, "private") != 0 &&
+		strcmp(config.network, "outbound") != 0 &&
+		strcmp(config.network, "node") != 0)
+		Die("%s: network is private, outbound or node, not \"%s\"", path,
+			config.network);
+	if (strcmp(config.network, "node") != 0 && geteuid() != 0)
+		Die("%s: network is node where the agent is not root", path);
+
+	/*
+	 * The database's hosts are denied to jobs. They must therefore be named
+	 * in the connection string.
+	 */
+	if (strcmp(config.network, "outbound") == 0 &&
+		(!(has_option(config.database, "host") ||
+		   has_option(config.database, "hostaddr")) ||
+		 has_option(config.database, "service") ||
+		 getenv("PGSERVICE") != NULL || getenv("PGHOSTADDR") != NULL))
+		Die("%s: network = outbound needs the hosts in database, and no"
+			" service", path);
+	if (!AreNetworks(config.network_allow))
+		Die("%s: network_allow has networks A.B.C.D/BITS, not \"%s\"", path,
+			config.network_allow);
+}
+
+/*
+ * Whether a connection string has an option, such as a password.
  */
 static bool
-has_password(const char *conninfo)
+has_option(const char *conninfo, const char *name)
 {
 	PQconninfoOption *options = PQconninfoParse(conninfo, NULL);
 	bool		has = false;
 
 	for (PQconninfoOption * o = options; o != NULL && o->keyword != NULL; o++)
 	{
-		if (strcmp(o->keyword, "password") == 0 && o->val != NULL)
+		if (strcmp(o->keyword, name) == 0 && o->val != NULL)
 			has = true;
 	}
 	PQconninfoFree(options);
@@ -138,8 +199,9 @@ has_password(const char *conninfo)
 }
 
 /*
- * End, if users of this machine can read a file with a secret: jobs are users
- * of it.  A group may read it that is root's or the agent's own.
+ * Ends the agent if users of this machine can read a file that contains a
+ * secret, because jobs run as users of the machine. The file's group may read
+ * it if it is root's or the agent's own.
  */
 static void
 refuse_if_read(const char *path)
@@ -156,7 +218,8 @@ refuse_if_read(const char *path)
 }
 
 /*
- * Set what is neither a plain text nor a number; false: no such setting.
+ * Sets a setting that is neither a plain text nor a number. Returns false if
+ * there is no such setting.
  */
 static bool
 other_setting(const char *name, const char *value, const char *path, int line)

@@ -13,35 +13,59 @@
 
 typedef struct Config
 {
-	char	   *node;			/* its name in the database */
-	char	   *database;		/* a libpq connection string */
-	char	   *state;			/* the folder that outlives the agent */
-	char	   *devices;		/* "file:PATH", "nvml", or empty: no GPUs */
+	char	   *node;			/* the node's name in the database */
+	char	   *database;		/* the libpq connection string */
+	char	   *state;			/* folder that persists across restarts of the
+								 * agent */
+	char	   *devices;		/* "file:PATH", "nvml", or empty for a node
+								 * without GPUs */
 	char	   *nvml_library;
-	char	   *cgroup;			/* the folder of the attempts' cgroups */
-	char	   *keeper;			/* gpucredit-keeper */
-	char	   *steps;			/* the folder of srun and what serves it */
-	char	   *isolation;		/* plain or bwrap */
-	char	   *seccomp;		/* filter jobs' system calls: yes or no */
-	char	   *node_key;		/* a file with the node's key; empty: none */
-	char	   *key;			/* that file's content */
-	char	   *address;		/* the address where other nodes reach this
-								 * one */
+	char	   *cgroup;			/* cgroup under which each attempt gets its
+								 * own */
+	char	   *keeper;			/* path of gpucredit-keeper */
+	char	   *steps;			/* folder of srun and the program that serves
+								 * it */
+	char	   *isolation;		/* "plain" or "bwrap" */
+	char	   *seccomp;		/* whether to filter jobs' system calls, "yes"
+								 * or "no" */
+	char	   *node_key;		/* file with the node's key; empty for none */
+	char	   *key;			/* content of that file */
+	char	   *address;		/* the address at which other nodes reach this
+								 * node */
 	char	   *poke;			/* HOST:PORT for incoming datagrams */
-	char	   *podman;			/* the command */
+	char	   *podman;			/* path of podman */
+	char	   *network;		/* jobs' network: "private", "outbound" or
+								 * "node" */
+	char	   *network_deny;	/* hosts and networks that no job reaches */
+	char	   *network_allow;	/* private networks that jobs may reach */
+	char	   *slirp4netns;	/* path of slirp4netns */
 	char	   *image_mounts;	/* host folders mounted into containers */
-	char	   *foreign_stop;	/* a program that ends a foreign job */
-	char	   *listen;			/* LISTEN in the database: yes or no */
+	char	   *spot;			/* whose notice to watch: "no", "aws", "gcp"
+								 * or "azure" */
+	char	   *spot_url;		/* where the metadata service answers */
+	char	   *foreign_stop;	/* program that ends a job of another
+								 * scheduler */
+	char	   *log_folder;		/* folder for the output of ended jobs; empty
+								 * if the database keeps it */
+	char	   *listen;			/* whether to LISTEN in the database, "yes" or
+								 * "no" */
+	long		spot_poll_ms;	/* interval of asking for a notice */
 	long		heartbeat_ms;
 	long		meter_ms;
-	long		device_poll_ms; /* between two checks of each GPU */
-	long		nvml_timeout_ms;	/* a call of NVML that takes longer hangs */
-	long		leftover_mib;	/* used memory of a GPU that is free */
-	long		stop_grace_ms;	/* between SIGTERM and SIGKILL */
-	uid_t		first_uid;		/* the first uid of job users; 0: none */
-	long		most_processes; /* per job, where cgroups limit them */
-	long		image_pull_s;	/* the most that a pull may take */
-	long		uids;			/* the node's total to give out */
+	long		device_poll_ms; /* interval of checking each GPU */
+	long		nvml_timeout_ms;	/* a call of NVML that takes longer counts
+									 * as hanging */
+	long		leftover_mib;	/* memory that a free GPU may still have in
+								 * use */
+	long		stop_grace_ms;	/* time between SIGTERM and SIGKILL */
+	long		log_folder_kib; /* size of a stream's head, and of its tail,
+								 * in that folder */
+	uid_t		first_uid;		/* the first uid of job users; 0 for none */
+	long		most_processes; /* limit of processes per job, where cgroups
+								 * limit them */
+	long		image_pull_s;	/* time limit of an image pull */
+	long		uids;			/* number of uids that the node can assign to
+								 * jobs */
 } Config;
 
 extern Config config;

@@ -1,23 +1,23 @@
 /*-------------------------------------------------------------------------
  *
  * contain.c
- *		All processes of an attempt, held together.
+ *		Finds, signals and freezes all processes of an attempt.
  *
- * Its own cgroup (version 2) holds them with all they fork.  cgroup.kill ends
- * all at once, cgroup.freeze stops them, and "populated 0" in cgroup.events
- * says that none is left.
+ * On a machine with cgroups (version 2), an attempt's own cgroup contains its
+ * processes and all that they fork. cgroup.kill ends all at once,
+ * cgroup.freeze stops them, and "populated 0" in cgroup.events shows that none
+ * is left.
  *
  * On a machine without cgroups, the processes of an attempt are the
- * descendants of its keeper.  The keeper is their "child subreaper", so the
- * kernel makes it the parent of every orphan among them, and none can leave.
- *
- * If such a keeper dies, its orphans get another parent.  The agent then finds
- * them by a mark in their environment (GPUCREDIT_MARK): the node's name and a
- * random number that no other user can read, and by their user.  So neither
- * another tenant's process nor another agent's counts.  But a process that has
- * cleared its environment escapes, and nothing limits what a job uses.  So
- * this is for development, and the agent says so (calls.c).
- *
+ * descendants of its keeper. The keeper is their "child subreaper", so the
+ * kernel makes it the parent of every orphan among them, and no process can
+ * leave. If such a keeper dies, its orphans get another parent. The agent then
+ * finds them by their user and by a mark in their environment
+ * (GPUCREDIT_MARK), which consists of the agent's name and a random number that
+ * no other user can read. So neither another tenant's process nor another
+ * agent's matches. But a process that has cleared its environment escapes, and
+ * a job's use is not limited. Therefore machines without cgroups are for
+ * development only, and the agent reports that in its log (calls.c).
  *-------------------------------------------------------------------------
  */
 #include <ctype.h>
@@ -33,9 +33,21 @@
 #include <unistd.h>
 
 #include "contain.h"
-#include "util.h"
+#include "log.h"
+#include "memory.h"
 
 typedef void (*Visit) (pid_t pid, void *context);
+
+/* A signal for the processes with one command name. */
+typedef struct NamedSignal
+{
+	const char *name;
+	int			signal;
+} NamedSignal;
+
+/* The id that the job's program has in a pid namespace of the job: the first
+ * after that of the init process. */
+#define FIRST_INNER	2
 
 static bool put(int dir, const char *name, const char *value);
 static long event(int dir, const char *file, const char *word);
@@ -50,11 +62,14 @@ static void kill_descendants(const Contain *contain);
 static void stop_awake(pid_t pid, void *context);
 static void send_signal(pid_t pid, void *context);
 static void send_inner(pid_t pid, void *context);
+static void send_to_first(pid_t pid, void *context);
+static void send_to_named(pid_t pid, void *context);
+static int	inner_pid(pid_t pid);
 static bool handles(pid_t pid, int signal);
 static void count_awake(pid_t pid, void *context);
 
 /*
- * Make a cgroup; false where the machine has none.
+ * Creates a cgroup. Returns false if the machine has none.
  */
 bool
 ContainMake(const char *path)
@@ -63,8 +78,8 @@ ContainMake(const char *path)
 }
 
 /*
- * Hand the controllers that limit a job down to the cgroups below this one;
- * false where memory is not among them.
+ * Enables the controllers that limit a job for the cgroups below this one.
+ * Returns false if the memory controller is not among them.
  */
 bool
 ContainDelegate(const char *path)
@@ -88,8 +103,8 @@ ContainDelegate(const char *path)
 }
 
 /*
- * Remove a cgroup with those that a job has made below it; false while
- * processes are in it.
+ * Removes a cgroup, together with those that a job has made below it. Returns
+ * false while a process is in one of them.
  */
 bool
 ContainRemove(const char *path)
@@ -133,7 +148,10 @@ ContainClose(Contain *contain)
 	contain->cgroup = -1;
 }
 
-/* the calling process, with all it forks later */
+/*
+ * Moves the calling process into the cgroup, with all processes that it forks
+ * later.
+ */
 bool
 ContainEnter(const Contain *contain)
 {
@@ -141,7 +159,7 @@ ContainEnter(const Contain *contain)
 }
 
 /*
- * Set a controller's limit, if the machine has the controller.
+ * Sets a controller's limit, if the machine has the controller.
  */
 void
 ContainLimit(const char *path, const char *file, const char *value)
@@ -161,11 +179,12 @@ ContainPopulated(const Contain *contain)
 {
 	if (contain->cgroup >= 0)
 		return event(contain->cgroup, "cgroup.events", "populated") != 0;
-	if (contain->keeper == getpid() && contain->but == 0)
+	if (contain->keeper == getpid() && contain->but[0] == 0 &&
+		contain->but[1] == 0)
 	{
 		siginfo_t	info;
 
-		/* a subreaper without children has no descendants */
+		/* A subreaper without children has no descendants. */
 		return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT |
 					  __WALL) == 0 || errno != ECHILD;
 	}
@@ -186,7 +205,33 @@ ContainSignal(const Contain *contain, int signal)
 }
 
 /*
- * Stop all processes, or continue them; false on failure.
+ * Sends a signal to the processes with this command name. It is queued with a
+ * value, by which srun knows that its tasks have not received the signal
+ * (srun_run.c).
+ */
+void
+ContainSignalNamed(const Contain *contain, const char *name, int signal)
+{
+	NamedSignal to = {name, signal};
+
+	(void) each_process(contain, send_to_named, &to);
+}
+
+/*
+ * Sends a signal to the job's program alone. "main" is the process that the
+ * keeper started: the program, or the bubblewrap or podman around it.
+ */
+void
+ContainSignalMain(const Contain *contain, pid_t main, int signal)
+{
+	if (!contain->nested)
+		(void) kill(main, signal);
+	else
+		(void) each_process(contain, send_to_first, &signal);
+}
+
+/*
+ * Stops all processes, or continues them. Returns false on failure.
  */
 bool
 ContainFreeze(const Contain *contain, bool frozen)
@@ -211,14 +256,15 @@ ContainFrozen(const Contain *contain)
 }
 
 /*
- * Kill what any agent of a node has started here, keepers first, as a keeper
- * would only write down that its job has ended; false if there is nothing left.
+ * Kills all processes that earlier runs of an agent have started on this
+ * machine; their marks begin with "marks". Keepers are killed first, as a keeper
+ * would only record that its job has ended. Returns false if no process is left.
  */
 bool
-ContainKillNode(const char *cgroup, const char *keepers, const char *node)
+ContainKillNode(const char *cgroup, const char *keepers, const char *marks)
 {
 	Contain		of_keepers = ContainOpen(keepers);
-	char	   *mark = Format("%s/*", node);
+	char	   *mark = Format("%s*", marks);
 	Contain		marked_ones = {.cgroup = -1, .mark = mark, .uid = geteuid()};
 	int			signal = SIGKILL;
 	DIR		   *dir = *cgroup == '\0' ? NULL : opendir(cgroup);
@@ -236,7 +282,7 @@ ContainKillNode(const char *cgroup, const char *keepers, const char *node)
 		char	   *path = Format("%s/%s", cgroup, entry->d_name);
 		Contain		job = {.cgroup = -1};
 
-		/* names of attempts' folders have digits and hyphens */
+		/* The names of attempts' folders consist of digits and hyphens. */
 		if (entry->d_name[0] != '.' && strchr(entry->d_name, '-') != NULL)
 			job = ContainOpen(path);
 		if (job.cgroup >= 0 && ContainPopulated(&job))
@@ -256,7 +302,10 @@ ContainKillNode(const char *cgroup, const char *keepers, const char *node)
 	return left;
 }
 
-/* 0 without the memory controller */
+/*
+ * Returns the number of out-of-memory kills, or 0 without the memory
+ * controller.
+ */
 long
 ContainOomKills(const Contain *contain)
 {
@@ -279,7 +328,10 @@ put(int dir, const char *name, const char *value)
 	return ok;
 }
 
-/* the number after a word; -1: no such word */
+/*
+ * Returns the number that follows a word in a file, or -1 if the file does not
+ * contain the word.
+ */
 static long
 event(int dir, const char *file, const char *word)
 {
@@ -309,7 +361,8 @@ event(int dir, const char *file, const char *word)
 }
 
 /*
- * Visit the processes and return their number, without zombies.
+ * Calls a function for each process, and returns the number of processes
+ * without zombies.
  */
 static int
 each_process(const Contain *contain, Visit visit, void *context)
@@ -339,17 +392,17 @@ each_process(const Contain *contain, Visit visit, void *context)
 	return n;
 }
 
-/* A process of the machine. */
+/* One process of the machine. */
 typedef struct Process
 {
 	pid_t		pid;
 	pid_t		parent;
 	bool		ours;
-	bool		lives;			/* it is no zombie */
+	bool		lives;			/* it is not a zombie */
 } Process;
 
 /*
- * Visit the descendants of the keeper.
+ * Calls a function for each descendant of the keeper.
  */
 static int
 each_descendant(const Contain *contain, Visit visit, void *context)
@@ -387,14 +440,15 @@ each_descendant(const Contain *contain, Visit visit, void *context)
 	}
 	if (proc != NULL)
 		closedir(proc);
-	/* each pass finds at least one more level of them */
+	/* Each pass finds at least one more level of descendants. */
 	while (more)
 	{
 		more = false;
 		for (int i = 0; i < n; i++)
 		{
 			bool		ours = all[i].parent == contain->keeper &&
-				all[i].pid != contain->but;
+				all[i].pid != contain->but[0] &&
+				all[i].pid != contain->but[1];
 
 			for (int p = 0; p < n && !ours && !all[i].ours; p++)
 				ours = all[p].ours && all[p].pid == all[i].parent;
@@ -415,8 +469,9 @@ each_descendant(const Contain *contain, Visit visit, void *context)
 }
 
 /*
- * Visit the processes with the mark, of its user or root's, which podman is.
- * Another user's are not the attempt's, whatever they have in their environment.
+ * Calls a function for each process that has the mark and belongs to the
+ * attempt's user, or to root, as podman does. Processes of other users do not
+ * belong to the attempt, whatever their environment contains.
  */
 static int
 each_marked(const Contain *contain, Visit visit, void *context)
@@ -444,8 +499,8 @@ each_marked(const Contain *contain, Visit visit, void *context)
 }
 
 /*
- * Kill all processes, also those that fork meanwhile: first stop them, until
- * none is found that still runs.
+ * Kills all processes, including those that are forked meanwhile: it first
+ * stops processes until none is found that still runs.
  */
 static void
 kill_descendants(const Contain *contain)
@@ -477,7 +532,7 @@ stop_awake(pid_t pid, void *context)
 }
 
 /*
- * Whether this is a process of the user.
+ * Whether a process belongs to a user.
  */
 static bool
 owned(const char *pid, uid_t uid)
@@ -504,8 +559,8 @@ owned(const char *pid, uid_t uid)
 }
 
 /*
- * Whether this process started with the mark in its environment; one that ends
- * with * stands for all that begin so.
+ * Whether a process was started with the mark in its environment. A mark that
+ * ends with * is a prefix.
  */
 static bool
 marked(const char *pid, const char *mark)
@@ -536,8 +591,8 @@ marked(const char *pid, const char *mark)
 }
 
 /*
- * Send the signal that means save only to processes that handle it: it would
- * end others.
+ * Sends a signal. A signal that asks to save is sent only to processes that
+ * handle it, because it would end others.
  */
 static void
 send_signal(pid_t pid, void *context)
@@ -549,12 +604,53 @@ send_signal(pid_t pid, void *context)
 }
 
 /*
- * Does the process belong to the job, and not to bubblewrap or podman around
- * it?  Those would end at the signal and take the job along.  A job's process
- * has a second number, in the inner pid namespace, other than 1, the init's.
+ * Sends a signal to a process of the job, and not to the bubblewrap or podman
+ * around it, which would end at the signal and end the job with them. A
+ * process of the job has a second process id, in the inner pid namespace, that
+ * is not 1, the id of the init process.
  */
 static void
 send_inner(pid_t pid, void *context)
+{
+	if (inner_pid(pid) > 1)
+		send_signal(pid, context);
+}
+
+/* Sends a signal to the program of a job that has its own pid namespace. */
+static void
+send_to_first(pid_t pid, void *context)
+{
+	if (inner_pid(pid) == FIRST_INNER)
+		(void) kill(pid, *(int *) context);
+}
+
+/* Sends a signal to a process if it has the command name. */
+static void
+send_to_named(pid_t pid, void *context)
+{
+	const NamedSignal *to = context;
+	char		path[64];
+	char		name[32] = "";
+	union sigval nothing = {0};
+	FILE	   *comm;
+
+	snprintf(path, sizeof(path), "/proc/%d/comm", (int) pid);
+	comm = fopen(path, "re");
+	if (comm == NULL)
+		return;
+	if (fgets(name, sizeof(name), comm) != NULL)
+		name[strcspn(name, "\n")] = '\0';
+	fclose(comm);
+	if (strcmp(name, to->name) == 0)
+		(void) sigqueue(pid, to->signal, nothing);
+}
+
+/*
+ * Returns a process's id in the pid namespace of the job, or 1 for a process
+ * that is not in one.
+ */
+static int
+inner_pid(pid_t pid)
 {
 	char		path[64];
 	char		line[256];
@@ -568,12 +664,11 @@ send_inner(pid_t pid, void *context)
 		;
 	if (status != NULL)
 		fclose(status);
-	if (inner > 1)
-		send_signal(pid, context);
+	return inner;
 }
 
 /*
- * Does a process catch, block or ignore a signal?
+ * Whether a process catches, blocks or ignores a signal.
  */
 static bool
 handles(pid_t pid, int signal)
@@ -610,8 +705,8 @@ count_awake(pid_t pid, void *context)
 }
 
 /*
- * The state of a process, as a letter of proc(5), and its parent; '\0': it is
- * gone.
+ * Returns the state of a process as a letter of proc(5), and its parent.
+ * Returns '\0' if the process is gone.
  */
 static char
 state_of(const char *pid, pid_t *parent)
@@ -633,7 +728,7 @@ state_of(const char *pid, pid_t *parent)
 	if (n <= 0)
 		return '\0';
 	stat[n] = '\0';
-	/* the name before it may have any characters */
+	/* The name before the state may contain any characters. */
 	after = strrchr(stat, ')');
 	if (after == NULL || sscanf(after + 1, " %c %d", &state, &number) != 2)
 		return '\0';

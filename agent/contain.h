@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * contain.h
- *		All processes of an attempt, held together.
- *
+ *		Finds, signals and freezes all processes of an attempt.
  *-------------------------------------------------------------------------
  */
 #ifndef GPUCREDIT_AGENT_CONTAIN_H
@@ -13,14 +12,16 @@
 
 typedef struct Contain
 {
-	int			cgroup;			/* its folder; -1: none */
-	bool		nested;			/* the job has a pid namespace of its own */
-	/* the rest is for a machine without cgroups */
-	pid_t		keeper;			/* all are its descendants; 0: found by mark */
-	pid_t		but;			/* a child of the keeper that is not the
-								 * job's; 0: none */
-	const char *mark;			/* GPUCREDIT_MARK in their environment */
-	uid_t		uid;			/* their user */
+	int			cgroup;			/* descriptor of the cgroup's folder, or -1 */
+	bool		nested;			/* the job has its own pid namespace */
+	/* The following fields are used on a machine without cgroups. */
+	pid_t		keeper;			/* the ancestor of all processes; 0 to find
+								 * them by the mark */
+	pid_t		but[2];			/* children of the keeper that do not belong
+								 * to the job, or 0 */
+	const char *mark;			/* value of GPUCREDIT_MARK in the processes'
+								 * environment */
+	uid_t		uid;			/* the user of the processes */
 } Contain;
 
 extern bool ContainMake(const char *path);
@@ -33,10 +34,13 @@ extern void ContainLimit(const char *path, const char *file,
 						 const char *value);
 extern bool ContainPopulated(const Contain *contain);
 extern void ContainSignal(const Contain *contain, int signal);
+extern void ContainSignalNamed(const Contain *contain, const char *name,
+							   int signal);
+extern void ContainSignalMain(const Contain *contain, pid_t main, int signal);
 extern bool ContainFreeze(const Contain *contain, bool frozen);
 extern bool ContainFrozen(const Contain *contain);
 extern bool ContainKillNode(const char *cgroup, const char *keepers,
-							const char *node);
+							const char *marks);
 extern long ContainOomKills(const Contain *contain);
 
 #endif							/* GPUCREDIT_AGENT_CONTAIN_H */

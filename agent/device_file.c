@@ -1,16 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * device_file.c
- *		GPUs from an inventory in a file: "devices = file:PATH".
+ *		Reads GPUs from an inventory file: "devices = file:PATH".
  *
- * It is for tests, and for nodes whose GPUs no library lists.  A line for each:
- *
- *	UUID MEMORY_MIB ok|broken [DEVICE_FILE] [xid=N,...] [used=MIB]
- *		[processes=N] [utilization=PERCENT]
- *
- * The agent reads it again when it changes; each Xid added to the list is a new
- * event.  A device that is missing or not "ok" does not work.
- *
+ * The file is for tests, and for nodes whose GPUs no library lists. Each
+ * device has a line:
+ *     UUID MEMORY_MIB ok|broken [DEVICE_FILE] [xid=N,...] [used=MIB]
+ *         [processes=N] [utilization=PERCENT]
+ * The agent reads the file again when it changes; each Xid that is added to
+ * the list is a new event. A device that is missing or not "ok" does not work.
  *-------------------------------------------------------------------------
  */
 #include <errno.h>
@@ -19,9 +17,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "clock.h"
 #include "device_file.h"
 #include "devices.h"
-#include "util.h"
+#include "log.h"
 
 static struct timespec read_at;
 static ino_t read_inode;
@@ -32,7 +31,7 @@ static bool read_word(const char *word, Device *device);
 static void update_device(int number, const Device *found);
 
 /*
- * Read the file if it changed.
+ * Reads the file if it has changed.
  */
 void
 DeviceFileRead(const char *path)
@@ -62,7 +61,7 @@ DeviceFileRead(const char *path)
 }
 
 /*
- * Read the inventory; later reads only change the devices' health.
+ * Reads the inventory. Later reads only change the health of the devices.
  */
 static void
 read_file(const char *path)
@@ -94,7 +93,7 @@ read_file(const char *path)
 			*DeviceNumber(DeviceAdd(found[f].uuid)) = found[f];
 		return;
 	}
-	/* matched by UUID, not by position */
+	/* Devices are matched by UUID, not by position. */
 	for (int i = 0; i < DeviceCount(); i++)
 	{
 		const Device *seen = NULL;
@@ -109,7 +108,7 @@ read_file(const char *path)
 }
 
 /*
- * One device of the file; false: the line is malformed.
+ * Parses one device's line. Returns false if it is malformed.
  */
 static bool
 read_line(char *line, Device *device)
@@ -135,7 +134,7 @@ read_line(char *line, Device *device)
 }
 
 /*
- * A word after the state.
+ * Parses a word that follows the state.
  */
 static bool
 read_word(const char *word, Device *device)
@@ -160,7 +159,8 @@ read_word(const char *word, Device *device)
 }
 
 /*
- * Set a device to what the file says now; NULL: it is missing there.
+ * Sets a device to what the file contains now; "found" is NULL if the device
+ * is missing there.
  */
 static void
 update_device(int number, const Device *found)

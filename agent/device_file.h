@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * device_file.h
- *		GPUs from an inventory in a file.
- *
+ *		Reads GPUs from an inventory file.
  *-------------------------------------------------------------------------
  */
 #ifndef GPUCREDIT_AGENT_DEVICE_FILE_H

@@ -1,13 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * device_filter.c
- *		Which device files the processes of a cgroup may open.
+ *		Restricts which device files the processes of a cgroup may open.
  *
  * A BPF program on the cgroup allows the attempt's GPUs, the other files of
- * their driver, and what any program needs (null, random, its terminal).  It
- * refuses every other device, so also other attempts' GPUs, under any file
- * name.
- *
+ * their driver, and devices that any program needs (null, random, its
+ * terminal). It refuses every other device, including other attempts' GPUs,
+ * under any file name.
  *-------------------------------------------------------------------------
  */
 #include <errno.h>
@@ -21,25 +20,26 @@
 
 #include "device_filter.h"
 #include "devices.h"
-#include "util.h"
 
 #define ALLOWED_MOST	128
 #define ANY_MINOR		(-1)
 
-/* A character device, by its numbers in Linux. */
+/* A character device, by its device numbers in Linux. */
 typedef struct Allowed
 {
 	int			major;
-	int			minor;			/* ANY_MINOR: all of that major */
+	int			minor;			/* ANY_MINOR allows all devices of that major */
 } Allowed;
 
-/* null, zero, full, random, urandom, tty, console, ptmx; pseudo terminals */
+/*
+ * null, zero, full, random, urandom, tty, console, ptmx, and pseudo terminals
+ */
 static const Allowed for_all[] = {
 	{1, 3}, {1, 5}, {1, 7}, {1, 8}, {1, 9}, {5, 0}, {5, 1}, {5, 2},
 	{136, ANY_MINOR},
 };
 
-/* for every GPU of their kind */
+/* Files of the driver that every GPU of its kind needs. */
 const char *const DriverFiles[] = {
 	"/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools",
 	"/dev/nvidia-modeset", "/dev/kfd", NULL
@@ -53,7 +53,8 @@ static struct bpf_insn insn(int code, int dst, int src, int off, int imm);
 static int	bpf(int command, union bpf_attr *attr);
 
 /*
- * Attach the filter to a cgroup; false if the machine or our rights forbid it.
+ * Attaches the filter to a cgroup. Returns false if the machine or the agent's
+ * rights do not allow it.
  */
 bool
 DeviceFilter(const char *cgroup, uint64_t gpus)
@@ -88,7 +89,7 @@ DeviceFilter(const char *cgroup, uint64_t gpus)
 }
 
 /*
- * List the devices that the attempt may open.
+ * Lists the devices that the attempt may open, and returns their number.
  */
 static int
 collect(uint64_t gpus, Allowed *allowed)
@@ -121,14 +122,18 @@ add_file(Allowed *allowed, int *n, const char *path)
 }
 
 /*
- * For each allowed device: return 1 if it is this one.  At the end return 0.
+ * Writes the program: for each allowed device, it returns 1 if this is the
+ * device to be opened; at the end it returns 0.
  */
 static int
 write_program(const Allowed *allowed, int n, struct bpf_insn *program)
 {
 	int			at = 0;
 
-	/* r2: block or character, r3: major, r4: minor */
+	/*
+	 * r2 is the type (block or character), r3 the major and r4 the minor
+	 * number.
+	 */
 	program[at++] = insn(BPF_LDX | BPF_W | BPF_MEM, 2, 1, 0, 0);
 	program[at++] = insn(BPF_ALU | BPF_AND | BPF_K, 2, 0, 0, 0xffff);
 	program[at++] = insn(BPF_LDX | BPF_W | BPF_MEM, 3, 1, 4, 0);

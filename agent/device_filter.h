@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * device_filter.h
- *		Which device files the processes of a cgroup may open.
- *
+ *		Restricts which device files the processes of a cgroup may open.
  *-------------------------------------------------------------------------
  */
 #ifndef GPUCREDIT_AGENT_DEVICE_FILTER_H

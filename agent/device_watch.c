@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * device_watch.c
- *		Where the agent learns of its GPUs: from NVIDIA's library, or a file.
- *
+ *		Reads the node's GPUs, from NVIDIA's library or from a file.
  *-------------------------------------------------------------------------
  */
 #include <string.h>
@@ -10,14 +9,14 @@
 #include "config.h"
 #include "device_file.h"
 #include "device_watch.h"
+#include "log.h"
 #include "nvml_watch.h"
-#include "util.h"
 
 static bool by_nvml(void);
 static void check_file(void);
 
 /*
- * At the start: find the devices.
+ * Finds the devices, when the agent starts.
  */
 void
 DevicesStart(const char *configuration)
@@ -29,7 +28,7 @@ DevicesStart(const char *configuration)
 }
 
 /*
- * See whether anything changed.
+ * Checks whether anything has changed.
  */
 void
 DevicesCheck(void)
@@ -47,8 +46,8 @@ by_nvml(void)
 }
 
 /*
- * Ask for the devices' present state.  DevicesAnswered() reaches the returned
- * number when the answer is there.
+ * Requests the devices' present state. DevicesAnswered() reaches the returned
+ * number once the state has been read.
  */
 int
 DevicesAsk(void)
@@ -65,7 +64,7 @@ DevicesAnswered(void)
 	return by_nvml() ? NvmlAnswered() : 0;
 }
 
-/* the set of devices that need a reset has changed */
+/* Handles a change of the set of devices that need a reset. */
 void
 DevicesUntilResetChanged(void)
 {

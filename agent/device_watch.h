@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * device_watch.h
- *		Where the agent learns of its GPUs: from NVIDIA's library, or a file.
- *
+ *		Reads the node's GPUs, from NVIDIA's library or from a file.
  *-------------------------------------------------------------------------
  */
 #ifndef GPUCREDIT_AGENT_DEVICE_WATCH_H

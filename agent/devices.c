@@ -1,10 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * devices.c
- *		The GPUs of this node, and what was last seen of them.
+ *		The GPUs of this node, and their last known state.
  *
- * Their numbers never change, as running jobs hold them.
- *
+ * The numbers of devices never change, as running jobs refer to them.
  *-------------------------------------------------------------------------
  */
 #include <stdio.h>
@@ -12,14 +11,15 @@
 #include <string.h>
 
 #include "devices.h"
-#include "util.h"
+#include "log.h"
+#include "memory.h"
 
 static Device devices[MOST_DEVICES];
 static int	ndevices;
 static const DeviceListener *listener;
 
 /*
- * Set who is called for new devices and for errors.
+ * Sets the functions that are called for new devices and for errors.
  */
 void
 DevicesListen(const DeviceListener *to)
@@ -27,14 +27,14 @@ DevicesListen(const DeviceListener *to)
 	listener = to;
 }
 
-/* another GPU has this number from now on */
+/* Reports that this number now belongs to another GPU. */
 void
 DeviceIsNew(int number)
 {
 	listener->is_new(number);
 }
 
-/* the driver reported an error */
+/* Reports an error of the driver (Xid). */
 void
 DeviceXid(int number, int code)
 {
@@ -42,7 +42,7 @@ DeviceXid(int number, int code)
 }
 
 /*
- * Add a device, and return its number.
+ * Adds a device, and returns its number.
  */
 int
 DeviceAdd(const char *uuid)
@@ -60,7 +60,7 @@ DeviceAdd(const char *uuid)
 	return ndevices - 1;
 }
 
-/* -1: there is none of that name */
+/* Returns the number of the device with this UUID, or -1. */
 int
 DeviceNamed(const char *uuid)
 {
@@ -78,7 +78,7 @@ DeviceCount(void)
 	return ndevices;
 }
 
-/* NULL: no such number */
+/* Returns a device, or NULL if there is no such number. */
 Device *
 DeviceNumber(int number)
 {
@@ -86,7 +86,7 @@ DeviceNumber(int number)
 }
 
 /*
- * A set in the database's syntax: {0-3,6}.
+ * Formats a set of devices in the database's syntax, such as {0-3,6}.
  */
 char *
 SetText(uint64_t set)

@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * devices.h
- *		The GPUs of this node, and what was last seen of them.
- *
+ *		The GPUs of this node, and their last known state.
  *-------------------------------------------------------------------------
  */
 #ifndef GPUCREDIT_AGENT_DEVICES_H
@@ -13,22 +12,25 @@
 
 #define MOST_DEVICES	64
 
-/* in numbers, -1 means unknown */
+/* A GPU. In a number, -1 means unknown. */
 typedef struct Device
 {
 	char		uuid[96];
-	char		path[256];		/* of its device file; empty: none */
+	char		path[256];		/* path of its device file; empty if there is
+								 * none */
 	int64_t		memory_mib;
-	int			index;			/* NVML's, of this boot */
-	bool		lost;			/* at the last check it did not work */
-	bool		events;			/* NVML sends its errors */
-	int64_t		seen_ns;		/* time of the last check; 0: none yet */
+	int			index;			/* NVML's index of the device in this boot */
+	bool		lost;			/* it did not work at the last check */
+	bool		events;			/* NVML reports its errors as events */
+	int64_t		seen_ns;		/* when it was last checked; 0 if not yet */
 	int64_t		used_mib;
 	int			processes;
 	int			utilization;	/* percent */
-	int64_t		ecc;			/* uncorrected errors since the boot */
-	char		xids[128];		/* of the file, already handled */
-	bool		until_reset;	/* out of service, and not to be opened */
+	int64_t		ecc;			/* uncorrected memory errors since the boot */
+	char		xids[128];		/* Xids in the inventory file that were
+								 * handled already */
+	bool		until_reset;	/* it is out of service until a reset, and
+								 * must not be opened */
 } Device;
 
 /* The functions to call when a device appears or reports an error. */

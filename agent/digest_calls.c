@@ -1,28 +1,31 @@
 /*-------------------------------------------------------------------------
  *
  * digest_calls.c
- *		Report digests to the database: of a checkpoint, or of the one an
- *		attempt starts from.
- *
+ *		Reports digests of checkpoints to the database: of one that a job
+ *		saved, or of the one that an attempt starts from.
  *-------------------------------------------------------------------------
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "call_repeat.h"
 #include "checkpoints.h"
+#include "clock.h"
 #include "config.h"
 #include "db.h"
 #include "digest_calls.h"
+#include "log.h"
+#include "memory.h"
+#include "node_proof.h"
 #include "orders.h"
-#include "util.h"
 
 static void resume_answered(PGresult * result, void *context);
 static void save_answered(PGresult * result, void *context);
 
 /*
- * An attempt with a digest to report.  Its elapsed time goes first, as the
- * checkpoint's progress counts from it.
+ * Returns an attempt with a digest to report. The attempt's elapsed time is
+ * reported first, because the checkpoint's progress counts from it.
  */
 LocalAttempt *
 DigestNext(bool resumes)
@@ -42,7 +45,7 @@ DigestNext(bool resumes)
 }
 
 /*
- * Report the digest of the checkpoint that an attempt starts from.
+ * Reports the digest of the checkpoint that an attempt starts from.
  */
 void
 DigestResume(LocalAttempt *attempt)
@@ -68,8 +71,8 @@ DigestResume(LocalAttempt *attempt)
 }
 
 /*
- * Start from it if it is good, else from the checkpoint that the database
- * names.
+ * Starts the attempt from that checkpoint if it is good, otherwise from the
+ * checkpoint that the database names.
  */
 static void
 resume_answered(PGresult * result, void *context)
@@ -80,7 +83,10 @@ resume_answered(PGresult * result, void *context)
 
 	if (PQresultStatus(result) != PGRES_TUPLES_OK)
 	{
-		/* it is over, or soon: the next heartbeat says so */
+		/*
+		 * The attempt has ended, or soon will: the next heartbeat's answer
+		 * shows that.
+		 */
 		attempt->settle_due_ns = MonotonicNs() + NS_PER_S;
 		return;
 	}
@@ -104,7 +110,7 @@ resume_answered(PGresult * result, void *context)
 }
 
 /*
- * Report a checkpoint.
+ * Reports the digest of a checkpoint that a job saved.
  */
 void
 DigestSave(LocalAttempt *attempt)
@@ -127,7 +133,8 @@ DigestSave(LocalAttempt *attempt)
 }
 
 /*
- * The database has it, or refused it for good; else repeat.
+ * Clears the digest that the database has stored or refused permanently.
+ * Repeats the call if the server could not store it.
  */
 static void
 save_answered(PGresult * result, void *context)
@@ -135,11 +142,12 @@ save_answered(PGresult * result, void *context)
 	LocalAttempt *attempt = context;
 	const char *state = result == NULL ? "" : DbState(result);
 
-	if (PQresultStatus(result) != PGRES_TUPLES_OK &&
-		(result == NULL || strncmp(state, "40", 2) == 0))
+	if (CallMayRepeat(result) != REPEAT_NEVER)
 	{
+		LogLine("event=checkpoint_delayed attempt=%s state=%s", attempt->tag,
+				state);
 		attempt->settle_due_ns = MonotonicNs() + NS_PER_S;
-		return;					/* repeat */
+		return;
 	}
 	if (PQresultStatus(result) != PGRES_TUPLES_OK)
 		LogLine("event=checkpoint_refused attempt=%s state=%s error=\"%s\"",

@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * digest_calls.h
- *		Report digests to the database.
- *
+ *		Reports digests of checkpoints to the database.
  *-------------------------------------------------------------------------
  */
 #ifndef GPUCREDIT_AGENT_DIGEST_CALLS_H

@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * ending.c
- *		How an attempt ended, in the words of part_ended().
- *
+ *		Determines how an attempt ended, as arguments of part_ended().
  *-------------------------------------------------------------------------
  */
 #include <fcntl.h>
@@ -13,19 +12,22 @@
 #include <unistd.h>
 
 #include "attempts.h"
+#include "file.h"
 #include "job_log.h"
-#include "util.h"
+#include "log.h"
+#include "memory.h"
+#include "utf8.h"
 
-#define NOTES_MOST	200			/* bytes */
+#define NOTES_MOST	200			/* most bytes of notes in the message */
 
 static void count_until_gone(const LocalAttempt *attempt, Ending *ending);
 static bool add_last_bytes(const LocalAttempt *attempt, Ending *ending);
 static void trim(char *text);
 
 /*
- * Note what the driver said of a device while the attempt had it: part of the
- * message of its end.  Each note stands there once; past the limit later ones
- * are dropped.
+ * Records an error that the driver reported of a device while the attempt had
+ * it. The notes become part of the message about its end. Each note appears
+ * once; beyond the limit, later ones are dropped.
  */
 void
 AttemptNote(const LocalAttempt *attempt, const char *note)
@@ -45,7 +47,7 @@ AttemptNote(const LocalAttempt *attempt, const char *note)
 }
 
 /*
- * Put the notes before the rest of the message.
+ * Puts the notes before the other parts of the message.
  */
 static void
 add_notes(const LocalAttempt *attempt, Ending *ending)
@@ -64,8 +66,9 @@ add_notes(const LocalAttempt *attempt, Ending *ending)
 }
 
 /*
- * Devices are taken until the last process is gone, and until a checkpoint that
- * the settlement waits for is read.
+ * Extends the elapsed time until the last process is gone, and until a
+ * checkpoint that the settlement waits for is read, because the devices are in
+ * use until then.
  */
 static void
 count_until_gone(const LocalAttempt *attempt, Ending *ending)
@@ -82,8 +85,8 @@ count_until_gone(const LocalAttempt *attempt, Ending *ending)
 }
 
 /*
- * The end of a standard error that went to a file of the job's; false: it did
- * not.
+ * Adds the end of a standard error that went to a file of the job. Returns
+ * false if it went to the log.
  */
 static bool
 add_last_bytes(const LocalAttempt *attempt, Ending *ending)
@@ -100,7 +103,7 @@ add_last_bytes(const LocalAttempt *attempt, Ending *ending)
 	return true;
 }
 
-/* without the white space at the end */
+/* Removes white space at the end of a text. */
 static void
 trim(char *text)
 {
@@ -112,7 +115,7 @@ trim(char *text)
 }
 
 /*
- * The arguments of part_ended(), from "exit" and the reason to stop.
+ * Determines the arguments of part_ended() from "exit" and the reason to stop.
  */
 void
 AttemptEnding(const LocalAttempt *attempt, Ending *ending)

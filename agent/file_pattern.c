@@ -1,17 +1,19 @@
 /*-------------------------------------------------------------------------
  *
  * file_pattern.c
- *		The name of an output file, from a pattern as sbatch has it.
+ *		Expands the pattern of an output file's name, as sbatch does.
  *
- *	%j %J	the job			%A		the job, or the number of its whole array
- *	%a		its index in the array	%x		its name
- *	%u		its user		%N		this node's name
- *	%n		this node's number	%t		the task's, which is 0
- *	%s		the step, which is "batch"	%%		a percent sign
+ *     %j %J  the job               %A  the job, or the number of its array
+ *     %a     its index in the array
+ *     %x     its name              %u  its user
+ *     %N     this node's name      %n  this node's index
+ *     %t     the task's index, which is 0
+ *     %s     the step, which is "batch"
+ *     %%     a percent sign
  *
- * A number between the percent sign and the letter pads numbers with zeros.  A
- * backslash anywhere in the pattern means that it has none of this.
- *
+ * A number between the percent sign and the letter is the width to which
+ * numbers are padded with zeros. If the pattern contains a backslash, it is
+ * not expanded.
  *-------------------------------------------------------------------------
  */
 #include <ctype.h>
@@ -24,9 +26,11 @@
 #include "config.h"
 #include "file_pattern.h"
 #include "gang.h"
-#include "util.h"
+#include "log.h"
+#include "memory.h"
 
-#define NO_INDEX	INT64_C(4294967294) /* what sbatch writes for %a */
+#define NO_INDEX	INT64_C(4294967294) /* what sbatch writes for %a of a job
+										 * without an array */
 
 static char *without_backslashes(const char *pattern);
 static void put_field(FILE *out, const Launch *launch, char letter, int width);
@@ -83,7 +87,7 @@ without_backslashes(const char *pattern)
 }
 
 /*
- * Writes what a letter stands for; width pads numbers.
+ * Writes what a letter stands for. "width" pads numbers.
  */
 static void
 put_field(FILE *out, const Launch *launch, char letter, int width)
@@ -147,7 +151,10 @@ number_of(const Launch *launch, const char *variable, int64_t none)
 	return text == NULL ? none : strtoll(text, NULL, 10);
 }
 
-/* its name on this machine, else that of its account */
+/*
+ * Returns the user's name on this machine, or else the last part of the
+ * account.
+ */
 static const char *
 user_of(const Launch *launch)
 {

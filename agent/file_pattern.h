@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * file_pattern.h
- *		The name of an output file, from a pattern as sbatch has it.
- *
+ *		Expands the pattern of an output file's name, as sbatch does.
  *-------------------------------------------------------------------------
  */
 #ifndef GPUCREDIT_AGENT_FILE_PATTERN_H

@@ -3,32 +3,34 @@
  * foreign.c
  *		Attempts that another scheduler starts and ends on this node.
  *
- *	gpucredit-agent foreign CONFIG begin TOKEN		(prints TOKEN.N)
- *	gpucredit-agent foreign CONFIG name TOKEN.N NAME
- *	gpucredit-agent foreign CONFIG end TOKEN [EXIT_CODE]
- *	gpucredit-agent foreign CONFIG missed TOKEN NAME RAN_S [over]
- *	gpucredit-agent foreign CONFIG adopt TOKEN NAME
+ *     gpucredit-agent foreign CONFIG begin TOKEN   (prints TOKEN.N)
+ *     gpucredit-agent foreign CONFIG name TOKEN.N NAME
+ *     gpucredit-agent foreign CONFIG end TOKEN [EXIT_CODE]
+ *     gpucredit-agent foreign CONFIG missed TOKEN NAME RAN_S [over]
+ *     gpucredit-agent foreign CONFIG adopt TOKEN NAME
  *
- * The other scheduler's node daemon runs these before and after a job.  They
- * write into the agent's folder what this node's clock says, so it does not
- * matter whether the agent lives at that moment:
+ * The other scheduler's node daemon runs these commands before and after a
+ * job. They write this node's time into the agent's folder, so the agent need
+ * not be running at that moment:
  *
- *	<state>/foreign/TOKEN.N/begin	BOOT_ID MONOTONIC_NS
- *	<state>/foreign/TOKEN.N/name	what the job's spec calls it ("foreign")
- *	<state>/foreign/TOKEN.N/end		BOOT_ID MONOTONIC_NS EXIT_CODE
+ *     <state>/foreign/TOKEN.N/begin  BOOT_ID MONOTONIC_NS [missed]
+ *     <state>/foreign/TOKEN.N/name   the run's name in the job's spec
+ *                                    ("foreign")
+ *     <state>/foreign/TOKEN.N/end    BOOT_ID MONOTONIC_NS EXIT_CODE
  *
- * The other scheduler may use a token again: N counts its runs.  A name is
- * used once.  An attempt whose spec has that name is metered and settled from
- * these instants instead of a keeper's.  To end a run early the agent runs the
- * program "foreign_stop".  If the other scheduler no longer knows the run,
- * nobody will report its end.  Then the program makes a file "forgotten" in
- * the run's folder, and the run is over.  If nobody reported a begin, the
- * agent has the program look.  The program calls "missed" with the time that
- * the run has lasted.  If the other scheduler does not know the run, the
- * program calls "adopt", which gives the name to a run without one.  If there
- * is none, it makes "forgotten" in the attempt's folder: an attempt that must
- * stop then counts as not started.
+ * The other scheduler may use a token again; N counts its runs. A name is used
+ * once. An attempt whose spec has that name is metered and settled by these
+ * times instead of a keeper's. To end a run early, the agent runs the program
+ * "foreign_stop". If the other scheduler no longer has the run, nobody will
+ * report its end; then the program creates a file "forgotten" in the run's
+ * folder, and the run counts as ended.
  *
+ * If nobody reported a begin, the agent makes the program search for the run.
+ * If the other scheduler has the run, the program calls "missed" with the time
+ * that the run has lasted. If it does not, the program calls "adopt", which
+ * gives the name to a run without one. If there is no such run, it creates
+ * "forgotten" in the attempt's folder: an attempt that must stop then counts
+ * as not started.
  *-------------------------------------------------------------------------
  */
 #include <dirent.h>
@@ -46,14 +48,20 @@
 #include <unistd.h>
 
 #include "agent.h"
+#include "clock.h"
 #include "config.h"
+#include "file.h"
 #include "foreign.h"
-#include "util.h"
+#include "log.h"
+#include "memory.h"
 
-#define BEGIN_WAIT		(15 * 60 * NS_PER_S)	/* for a placed job's begin */
-#define STOP_PAUSE		(5 * NS_PER_S)	/* between two runs of foreign_stop */
-#define LOOK_PAUSE		(5 * NS_PER_S)	/* between two searches for a run */
-#define KEPT_S			(7 * 24 * 3600) /* records of runs that ended */
+#define BEGIN_WAIT		(15 * 60 * NS_PER_S)	/* how long to wait for the
+												 * begin of a placed job */
+#define STOP_PAUSE		(5 * NS_PER_S)	/* time between two runs of
+										 * foreign_stop */
+#define LOOK_PAUSE		(5 * NS_PER_S)	/* time between two searches for a run */
+#define KEPT_S			(7 * 24 * 3600) /* how many seconds records of ended
+										 * runs are kept */
 
 extern char **environ;
 
@@ -66,6 +74,8 @@ static bool put_at(int run, const char *name, int64_t ns, const char *more);
 static bool put_missed(int records, const char *token, int n, char **argv,
 					   bool over);
 static bool adopt(int records, const char *token, int n, const char *name);
+static int	named_run(int records, const char *token, int n, const char *name);
+static bool end_missed(int records, const char *token, int n, int64_t ran);
 static void search_run(LocalAttempt *attempt);
 static bool run_program(LocalAttempt *attempt, const char *token,
 						const char *word, const char *ms, const char *folder);
@@ -75,7 +85,7 @@ static bool read_instant(int run, const char *name, char *boot, int64_t *ns,
 static void follow(LocalAttempt *attempt, int run);
 
 /*
- * The command.  It needs no database.
+ * Runs one of the commands. It does not connect to the database.
  */
 void
 ForeignRun(int argc, char **argv)
@@ -124,7 +134,7 @@ ForeignRun(int argc, char **argv)
 }
 
 /*
- * The folder of all records.
+ * Opens the folder of all records.
  */
 static int
 folder(void)
@@ -140,7 +150,7 @@ folder(void)
 }
 
 /*
- * The number of a token's last run; 0: it has none.
+ * Returns the number of a token's last run, or 0 if it has none.
  */
 static int
 last_run(int records, const char *token)
@@ -178,7 +188,7 @@ open_run(int records, const char *token, int n, bool make)
 }
 
 /*
- * Remove the records of runs that ended a week ago.
+ * Removes the records of runs that ended a week ago.
  */
 static void
 forget_old(int records)
@@ -213,26 +223,55 @@ forget_old(int records)
 }
 
 /*
- * Record a run whose begin nobody reported.  argv: its name, and for how many
- * seconds it has run; over: it has ended.
+ * Records a run whose begin nobody reported. "argv" has its name, and for how
+ * many seconds it has run; "over" states that it has ended. A run whose begin
+ * and name were reported while the other scheduler was asked is left as it is:
+ * its own times are exact, and a second record would never get an end.
  */
 static bool
 put_missed(int records, const char *token, int n, char **argv, bool over)
 {
 	int64_t		ran = atoll(argv[1]) * NS_PER_S;
 	int64_t		now = MonotonicNs();
+	int			named = named_run(records, token, n, argv[0]);
 	int			run;
 
+	if (named > 0)
+		return !over || end_missed(records, token, named, ran);
 	if (adopt(records, token, n, argv[0]))
 		return true;
 	run = open_run(records, token, n + 1, true);
-	return run >= 0 && put_at(run, "begin", now - ran, "") &&
+	return run >= 0 && put_at(run, "begin", now - ran, "missed") &&
 		(!over || put_at(run, "end", now, "0")) &&
 		FilePut(run, "name", argv[0], strlen(argv[0]));
 }
 
 /*
- * Give the token's last run this name, if it has none.
+ * Writes the end of a run that "ran" for so long, unless it has an end, or its
+ * begin was reported: then its end will be reported, too.
+ */
+static bool
+end_missed(int records, const char *token, int n, int64_t ran)
+{
+	char	   *path = Format("%s.%d/begin", token, n);
+	char	   *line = FileGet(records, path, NULL);
+	int			run = open_run(records, token, n, false);
+	char		boot[64];
+	int64_t		began;
+	int			status = 0;
+	bool		good = run >= 0 && line != NULL;
+
+	if (good && strstr(line, " missed") != NULL && !FileThere(run, "end") &&
+		read_instant(run, "begin", boot, &began, &status))
+		good = put_at(run, "end", began + ran, "0");
+	free(line);
+	free(path);
+	return good;
+}
+
+/*
+ * Gives this name to the token's last run, if that run has none. Returns
+ * whether it did.
  */
 static bool
 adopt(int records, const char *token, int n, const char *name)
@@ -244,7 +283,28 @@ adopt(int records, const char *token, int n, const char *name)
 }
 
 /*
- * Write down this instant of this boot.
+ * Returns the number of the token's run with this name, up to n, or 0 if none
+ * has it.
+ */
+static int
+named_run(int records, const char *token, int n, const char *name)
+{
+	for (; n > 0; n--)
+	{
+		char	   *path = Format("%s.%d/name", token, n);
+		char	   *stored = FileGet(records, path, NULL);
+		bool		found = stored != NULL && strcmp(stored, name) == 0;
+
+		free(stored);
+		free(path);
+		if (found)
+			break;
+	}
+	return n;
+}
+
+/*
+ * Writes the present time of this boot to a file.
  */
 static bool
 put(int run, const char *name, const char *more)
@@ -266,7 +326,7 @@ put_at(int run, const char *name, int64_t ns, const char *more)
 }
 
 /*
- * Take a foreign attempt a step further, by the other scheduler's records
+ * Advances an attempt of another scheduler, by that scheduler's records
  * instead of a keeper's.
  */
 void
@@ -295,7 +355,8 @@ ForeignAdvance(LocalAttempt *attempt)
 }
 
 /*
- * Nobody reported its begin: have the program ask the other scheduler.
+ * Makes the program ask the other scheduler for a run whose begin nobody
+ * reported.
  */
 static void
 search_run(LocalAttempt *attempt)
@@ -321,7 +382,7 @@ search_run(LocalAttempt *attempt)
 }
 
 /*
- * Find the run of an attempt's name.
+ * Finds the record of the run with the attempt's name.
  */
 static bool
 find_run(LocalAttempt *attempt)
@@ -363,8 +424,8 @@ read_instant(int run, const char *name, char *boot, int64_t *ns, int *status)
 }
 
 /*
- * Once the run began, write the figures that a keeper would write; once it
- * ended, write how.
+ * Writes the measurements that a keeper would write once the run has begun,
+ * and how the run ended once it has ended.
  */
 static void
 follow(LocalAttempt *attempt, int run)
@@ -406,7 +467,7 @@ follow(LocalAttempt *attempt, int run)
 	}
 	else if (attempt->lost || strcmp(boot, boot_id) != 0)
 	{
-		/* the boot in which it ran is over */
+		/* The run belongs to an earlier boot. */
 		AttemptWriteLost(attempt, true);
 		AttemptGone(attempt);
 	}
@@ -415,10 +476,10 @@ follow(LocalAttempt *attempt, int run)
 }
 
 /*
- * Pass a keeper's command to the program "foreign_stop", as TOKEN
- * save|leave|stop MS NAME FOLDER.  To search for a run, its arguments are JOB
- * look 0 NAME FOLDER, where JOB is the spec's "foreign_job", and FOLDER the
- * attempt's.
+ * Passes a keeper's command to the program "foreign_stop", with the arguments
+ * TOKEN save|leave|stop MS NAME FOLDER. To search for a run, the arguments are
+ * JOB look 0 NAME FOLDER, where JOB is "foreign_job" of the spec, and FOLDER
+ * the attempt's folder.
  */
 bool
 ForeignStop(LocalAttempt *attempt, const char *line)
@@ -448,7 +509,7 @@ ForeignStop(LocalAttempt *attempt, const char *line)
 }
 
 /*
- * Start foreign_stop, and do not wait for it.
+ * Starts foreign_stop without waiting for its end.
  */
 static bool
 run_program(LocalAttempt *attempt, const char *token, const char *word,

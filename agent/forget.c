@@ -4,14 +4,13 @@
  *		gpucredit-agent forget NODE [CONFIG]: starts a node anew whose agent
  *		has lost its folder.
  *
- * An agent without its folder knows of nothing that runs, and counts its starts
- * from 1.  The database has a higher count, and refuses it, as it would refuse
- * the older one of two agents.  The operator who knows that there is no other
- * agent says so with this command.  First it ends every process that an earlier
- * agent of the node has started.  Then it reports to the database a node without
- * a working device, so that the attempts there end, and without a count.  The
- * agent's next start reports its devices.
- *
+ * An agent without its folder does not know which attempts run, and counts its
+ * starts from 1. The database has a higher count, and refuses the agent, as it
+ * would refuse the older of two agents. With this command, an operator who
+ * knows that no other agent runs confirms it. The command first ends every
+ * process that an earlier agent of the node has started. Then it reports to
+ * the database a node without a working device and without a count, so that
+ * the attempts there end. The agent's next start reports its devices.
  *-------------------------------------------------------------------------
  */
 #include <errno.h>
@@ -25,12 +24,15 @@
 #include <unistd.h>
 
 #include "agent.h"
+#include "clock.h"
 #include "config.h"
 #include "contain.h"
 #include "db.h"
 #include "forget.h"
 #include "launch.h"
-#include "util.h"
+#include "log.h"
+#include "memory.h"
+#include "node_proof.h"
 
 static void refuse_kept_folder(void);
 static void end_processes(void);
@@ -51,7 +53,7 @@ ForgetNode(const char *node)
 }
 
 /*
- * An agent that still has its folder needs no help.
+ * Refuses to run if the folder still exists: that agent needs no help.
  */
 static void
 refuse_kept_folder(void)
@@ -64,24 +66,27 @@ refuse_kept_folder(void)
 }
 
 /*
- * End all that earlier agents of this node have started, keepers first.
+ * Ends all processes that earlier agents of this node have started, keepers
+ * first.
  */
 static void
 end_processes(void)
 {
 	int64_t		until = MonotonicNs() + 30 * NS_PER_S;
+	char	   *marks = LaunchMarks();
 
-	while (ContainKillNode(config.cgroup, LaunchKeepers(), config.node))
+	while (ContainKillNode(config.cgroup, LaunchKeepers(), marks))
 	{
 		if (MonotonicNs() > until)
 			Die("processes of node %s cannot be killed: restart the machine",
 				config.node);
 		(void) usleep(100000);
 	}
+	free(marks);
 }
 
 /*
- * Tell the database.
+ * Reports a node without devices to the database.
  */
 static void
 report(void)

@@ -1,18 +1,18 @@
 /*-------------------------------------------------------------------------
  *
  * gang.c
- *		An attempt's place among its nodes, and its processes on this one.
+ *		Determines an attempt's processes on this node, and their ranks.
  *
- * A job's spec may have "launch": "per_node", the default, is one process on
- * each node, which torchrun multiplies; "per_gpu" is one for each GPU.  "once",
- * which sbatch asks for, is one process on the first node; the other nodes run
- * what it starts there by srun (step_serve.c).  The variables are those of
- * torchrun and of Slurm.
+ * "launch" in a job's spec has these values: "per_node", the default, is one
+ * process on each node, which torchrun multiplies; "per_gpu" is one process
+ * for each GPU; "once", which sbatch uses, is one process on the first node,
+ * and the other nodes run what that process starts there by srun
+ * (step_serve.c). The variables are those of torchrun and of Slurm.
  *
- * All nodes take MASTER_PORT from the numbers of job and attempt, as agents do
- * not talk to each other.  The first node tries it: if it is taken, the attempt
- * is not started, and the next one has another.
- *
+ * All nodes derive MASTER_PORT from the numbers of job and attempt, because
+ * agents do not communicate with each other. The first node checks the port:
+ * if it is in use, the attempt is not started, and the next attempt has
+ * another port.
  *-------------------------------------------------------------------------
  */
 #include <netinet/in.h>
@@ -22,29 +22,32 @@
 #include <unistd.h>
 
 #include "gang.h"
+#include "launch_network.h"
+#include "memory.h"
 #include "slurm_environment.h"
-#include "util.h"
 
 #define FIRST_PORT	20000
-#define PORTS		12000		/* they end before those that the kernel gives
-								 * out */
+#define PORTS		12000		/* the range ends below the ports that the
+								 * kernel assigns by itself */
 
 /*
- * A process for each GPU: $1 of them, of which the first has rank $2.  The
- * shells outlive the signals that mean save and leave, as the job may do so.
- * The first process that fails ends all.
+ * Starts a process for each GPU: $1 processes, the first of which has rank $2.
+ * The shells ignore the signals that mean save and leave, as the job may
+ * handle them. The first process that fails ends all, unless it was told to
+ * leave: then the others were told, too, and may take as long as they have.
  */
 static const char each_gpu[] =
 "n=$1 rank=$2; shift 2; i=0; trap : TERM USR1 USR2; exec 5>&1\n"
 "while [ $i -lt $n ]; do\n"
-"	(trap : TERM USR1 USR2; exec 6>&1 >&5\n"
+"	(told=; trap : USR1 USR2; trap told=told TERM; exec 6>&1 >&5\n"
 "	export LOCAL_RANK=$i SLURM_LOCALID=$i\n"
 "	export RANK=$((rank + i)) SLURM_PROCID=$((rank + i))\n"
-"	\"$@\" 5>&- 6>&-; echo $? >&6) &\n"
+"	\"$@\" 5>&- 6>&-; echo $? $told >&6) &\n"
 "	i=$((i + 1))\n"
-"done | (trap '' TERM USR1 USR2; while read -r code; do\n"
-"	[ \"$code\" = 0 ] || exit \"$code\"\n"
-"done)\n";
+"done | (trap '' TERM USR1 USR2; first=0; while read -r code told; do\n"
+"	[ \"$code\" = 0 ] || [ -n \"$told\" ] || exit \"$code\"\n"
+"	[ $first != 0 ] || first=$code\n"
+"done; exit $first)\n";
 
 static bool per_gpu(const Launch *launch);
 static int	processes(const Launch *launch, int node);
@@ -52,7 +55,7 @@ static int	port_of(const LocalAttempt *attempt, bool *free);
 static bool is_free(int port);
 
 /*
- * What starts the program, before its own words.
+ * Writes the words that start the program, before its own arguments.
  */
 void
 GangPutArguments(Writer *writer, const Launch *launch)
@@ -79,7 +82,7 @@ GangPutArguments(Writer *writer, const Launch *launch)
 }
 
 /*
- * Whether the program runs on the attempt's first node alone.
+ * Whether the program runs only on the attempt's first node.
  */
 bool
 GangRunsOnce(const Launch *launch)
@@ -108,7 +111,7 @@ per_gpu(const Launch *launch)
 	return how != NULL && strcmp(how, "per_gpu") == 0;
 }
 
-/* how many processes a node of the attempt has */
+/* Returns how many processes a node of the attempt has. */
 static int
 processes(const Launch *launch, int node)
 {
@@ -119,8 +122,8 @@ processes(const Launch *launch, int node)
 }
 
 /*
- * The variables that are the same for all processes of this node, and those
- * of its first.
+ * Writes the variables that are the same for all processes of this node, and
+ * those of its first process.
  */
 void
 GangPutEnvironment(Writer *writer, const Launch *launch)
@@ -138,6 +141,8 @@ GangPutEnvironment(Writer *writer, const Launch *launch)
 	if (!free_port)
 		StartRefuse(writer, EXIT_NOT_STARTED, 0,
 					"MASTER_PORT %d of this node is taken", port);
+	if (NetworkIsOwn(attempt))
+		master = "127.0.0.1";
 	if (master == NULL || *master == '\0')
 		master = json_string_value(json_array_get(nodes, 0));
 	for (int node = 0; node < attempt->nodes; node++)
@@ -179,8 +184,8 @@ GangPutEnvironment(Writer *writer, const Launch *launch)
 }
 
 /*
- * Where the processes of an attempt meet.  Alone on its node it may take the
- * next free port.
+ * Returns the port at which the processes of an attempt meet. If the attempt
+ * has a single node, the next free port can be used.
  */
 static int
 port_of(const LocalAttempt *attempt, bool *free)
@@ -188,7 +193,7 @@ port_of(const LocalAttempt *attempt, bool *free)
 	int			at = (attempt->job * 31 + attempt->number) % PORTS;
 	int			tries = attempt->nodes > 1 ? 1 : 100;
 
-	*free = attempt->rank > 0;
+	*free = attempt->rank > 0 || NetworkIsOwn(attempt);
 	for (int i = 0; i < tries && !*free; i++)
 	{
 		*free = is_free(FIRST_PORT + (at + i) % PORTS);
@@ -199,7 +204,7 @@ port_of(const LocalAttempt *attempt, bool *free)
 }
 
 /*
- * Could a process listen there?
+ * Whether a process could listen at this port.
  */
 static bool
 is_free(int port)

@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * gang.h
- *		An attempt's place among its nodes, and its processes on this one.
- *
+ *		Determines an attempt's processes on this node, and their ranks.
  *-------------------------------------------------------------------------
  */
 #ifndef GPUCREDIT_AGENT_GANG_H

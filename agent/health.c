@@ -1,23 +1,27 @@
 /*-------------------------------------------------------------------------
  *
  * health.c
- *		Which devices are in service, and why the others are not.
+ *		Decides which devices are in service.
  *
- * A device is out of service while it is lost.  A hold takes it out, too:
+ * A device is out of service while it is lost. It is also out of service while
+ * it has a hold:
  *
- *	leftover	an attempt left processes or memory on it; until they are gone
- *	after_job	an Xid that the job survives; the hold begins when the job ends
- *	reset		an Xid that only a reset mends; until the next boot, or until a
- *				lost device works again, or until the operator removes the hold
+ *     leftover   an attempt left processes or memory on it; until these are
+ *                gone
+ *     after_job  an Xid that the job survives; the hold becomes effective
+ *                when the job ends
+ *     reset      an Xid that requires a reset; until the next boot, or until
+ *                a lost device works again, or until the operator removes
+ *                the hold
  *
- * Each hold is a file, <state>/devices/UUID, so a restarted agent knows it.
- * "gpucredit-agent reset" removes the file.  Its line: BOOT_ID HOLD XID LOST.
+ * Each hold is a file, <state>/devices/UUID, so it survives a restart of the
+ * agent. "gpucredit-agent reset" removes the file. Its line is: BOOT_ID HOLD
+ * XID LOST.
  *
- * A device that the library is silent about goes out only when no attempt has
- * it: a library that hangs does not mean that the job's device is broken.  An
- * attempt has its devices until it is settled, as the database ends an attempt
- * whose device is out.
- *
+ * A device about which the library gives no answer goes out of service only if
+ * no attempt has it: a library that hangs does not mean that the job's device
+ * is broken. An attempt has its devices until it is settled, as the database
+ * ends an attempt whose device is out of service.
  *-------------------------------------------------------------------------
  */
 #include <errno.h>
@@ -30,17 +34,21 @@
 
 #include "agent.h"
 #include "attempts.h"
+#include "clock.h"
 #include "config.h"
 #include "device_watch.h"
 #include "devices.h"
+#include "file.h"
 #include "health.h"
-#include "util.h"
+#include "log.h"
+#include "memory.h"
 #include "xid.h"
 
-#define DRIVER_FREES	(3 * NS_PER_S)	/* a dead process's memory, by then */
+#define DRIVER_FREES	(3 * NS_PER_S)	/* time within which the driver frees
+										 * the memory of a dead process */
 #define ASK_AGAIN		(200 * NS_PER_MS)
 
-/* a later one replaces an earlier one */
+/* A hold replaces one that precedes it in this list. */
 typedef enum DeviceHold
 {
 	HOLD_NONE, HOLD_LEFTOVER, HOLD_AFTER_JOB, HOLD_RESET
@@ -53,11 +61,11 @@ static const char *const hold_names[] = {
 typedef struct Health
 {
 	DeviceHold	hold;
-	int			xid;			/* why; 0: none */
-	bool		was_lost;		/* during the hold */
-	bool		written;		/* the file was written; gone: the operator
-								 * removed it */
-	bool		served;			/* at the last check */
+	int			xid;			/* the Xid that caused the hold, or 0 */
+	bool		was_lost;		/* the device was lost during the hold */
+	bool		written;		/* the file was written; if it is missing
+								 * then, the operator removed it */
+	bool		served;			/* it was in service at the last check */
 	int64_t		since_ns;
 } Health;
 
@@ -79,10 +87,10 @@ static bool silent(const Device *device);
 static bool clean(const Device *device);
 static bool in_use(int number);
 static bool others_hold(int number, const LocalAttempt *but);
-static bool left_behind(const LocalAttempt *attempt, int number);
+static bool has_leftovers(const LocalAttempt *attempt, int number);
 
 /*
- * At the start: register for news of devices.
+ * Registers for new devices and errors, when the agent starts.
  */
 void
 HealthStart(void)
@@ -92,7 +100,7 @@ HealthStart(void)
 	DevicesListen(&listener);
 }
 
-/* the folder of the holds; -1: there is none */
+/* Returns a descriptor of the folder of the holds, or -1. */
 static int
 folder(void)
 {
@@ -108,7 +116,10 @@ folder(void)
 	return dir;
 }
 
-/* an inventory may use any characters in a name */
+/*
+ * Returns the name of a device's file. An inventory may use any characters in
+ * a UUID, so a slash or a leading dot is replaced.
+ */
 static char *
 file_name(const char *uuid)
 {
@@ -123,8 +134,8 @@ file_name(const char *uuid)
 }
 
 /*
- * Read the hold that an earlier agent wrote.  A boot since then has reset the
- * device.
+ * Reads the hold that an earlier agent wrote. If the machine has booted since,
+ * the boot has reset the device.
  */
 static void
 load(int number)
@@ -168,7 +179,7 @@ set_hold(int number, DeviceHold how)
 }
 
 /*
- * Take a device out of service, unless a stronger hold does already.
+ * Takes a device out of service, unless it has a stronger hold already.
  */
 static void
 hold(int number, DeviceHold how, int xid)
@@ -189,7 +200,7 @@ hold(int number, DeviceHold how, int xid)
 }
 
 /*
- * End a hold; the device may still be lost.
+ * Ends a hold. The device may still be lost.
  */
 static void
 release(int number, const char *why)
@@ -209,7 +220,10 @@ release(int number, const char *why)
 	free(name);
 }
 
-/* on a full disk each check tries again */
+/*
+ * Writes a device's hold to its file. If the disk is full, each check tries
+ * again.
+ */
 static void
 write_down(int number)
 {
@@ -225,8 +239,8 @@ write_down(int number)
 }
 
 /*
- * Check each device, and the devices of each attempt that just ended.  True:
- * report to the database at once.
+ * Checks each device, and the devices of each attempt that just ended. Returns
+ * true if the agent must report to the database at once.
  */
 bool
 HealthCheck(void)
@@ -244,8 +258,8 @@ HealthCheck(void)
 }
 
 /*
- * End or change a hold whose time has come.  True: the device went out of
- * service, or came back.
+ * Ends or changes a hold if its condition is met. Returns true if the device
+ * went out of service, or came back.
  */
 static bool
 check_hold(int number)
@@ -299,7 +313,10 @@ serves(int number)
 	return (how == HOLD_NONE && !silent(device)) || in_use(number);
 }
 
-/* has the library given no answer about it for longer than it needs? */
+/*
+ * Whether the library has given no answer about a device for longer than its
+ * time limits allow.
+ */
 static bool
 silent(const Device *device)
 {
@@ -315,7 +332,7 @@ clean(const Device *device)
 	return device->processes <= 0 && device->used_mib <= config.leftover_mib;
 }
 
-/* the devices in service */
+/* Returns the set of devices in service. */
 uint64_t
 HealthSet(void)
 {
@@ -329,7 +346,7 @@ HealthSet(void)
 	return set;
 }
 
-/* may an attempt start on these? */
+/* Whether an attempt may start on these devices. */
 bool
 HealthAllows(uint64_t gpus)
 {
@@ -343,7 +360,8 @@ HealthAllows(uint64_t gpus)
 }
 
 /*
- * The driver reported an error: note it for the attempts that have the device.
+ * Handles an error that the driver reported: records it for the attempts that
+ * have the device.
  */
 static void
 record_xid(int number, int code)
@@ -369,7 +387,7 @@ record_xid(int number, int code)
 	free(note);
 }
 
-/* may the database still count an attempt on it as alive? */
+/* Whether the database may still count an attempt on the device as live. */
 static bool
 in_use(int number)
 {
@@ -394,8 +412,9 @@ others_hold(int number, const LocalAttempt *but)
 }
 
 /*
- * An attempt ended.  Before the agent reports that, see whether it left memory
- * or processes on its devices, and which errors they had.  True: report it.
+ * Checks the devices of an attempt that has ended, before the agent reports
+ * its end: whether it left memory or processes on them, and which errors they
+ * had. Returns true if the end can be reported.
  */
 static bool
 check(LocalAttempt *attempt)
@@ -413,7 +432,7 @@ check(LocalAttempt *attempt)
 		return false;
 	for (int i = 0; i < DeviceCount(); i++)
 	{
-		if (left_behind(attempt, i))
+		if (has_leftovers(attempt, i))
 			left |= UINT64_C(1) << i;
 	}
 	if (left != 0 && now - attempt->gone_ns < DRIVER_FREES)
@@ -434,9 +453,12 @@ check(LocalAttempt *attempt)
 	return true;
 }
 
-/* a device without an answer in time counts as not clean */
+/*
+ * Whether the attempt left something on a device. A device without an answer
+ * in time counts as not clean.
+ */
 static bool
-left_behind(const LocalAttempt *attempt, int number)
+has_leftovers(const LocalAttempt *attempt, int number)
 {
 	const Device *device = DeviceNumber(number);
 
@@ -447,7 +469,7 @@ left_behind(const LocalAttempt *attempt, int number)
 }
 
 /*
- * End a device's hold: the operator has reset or cleaned it.
+ * Ends a device's hold because the operator has reset or cleaned the device.
  */
 void
 HealthReset(const char *uuid)

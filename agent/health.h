@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * health.h
- *		Which devices are in service, and why the others are not.
- *
+ *		Decides which devices are in service.
  *-------------------------------------------------------------------------
  */
 #ifndef GPUCREDIT_AGENT_HEALTH_H

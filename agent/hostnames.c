@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * hostnames.c
- *		scontrol show hostnames: the nodes of a list, one a line.
+ *		scontrol show hostnames: prints the nodes of a host list, one per
+ *		line.
  *
- * Scripts ask for them to find their first node.  Other commands of scontrol are
+ * Scripts use it to find their first node. All other commands of scontrol are
  * those of the command line, which needs the database.
- *
  *-------------------------------------------------------------------------
  */
 #include <ctype.h>
@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "memory.h"
 #include "srun.h"
-#include "util.h"
 
 static void print_names(const char *before, const char *list);
 
@@ -28,6 +28,13 @@ SrunHostnames(int argc, char **argv)
 	const char *from;
 	int			depth = 0;
 
+	if (argc > 1 && strcmp(argv[1], "requeue") == 0)
+	{
+		fputs("scontrol: a job cannot requeue itself here; exit with a code"
+			  " other than 0 instead, after sbatch --max-retries=N, and the"
+			  " job is tried again\n", stderr);
+		return 1;
+	}
 	if (argc < 3 || strncmp(argv[1], "show", 4) != 0 ||
 		strncmp(argv[2], "hostname", 8) != 0)
 	{
@@ -59,7 +66,7 @@ SrunHostnames(int argc, char **argv)
 }
 
 /*
- * "rack[1-2]n[01-03,7]": every name that the brackets stand for.
+ * Prints every name that a list such as "rack[1-2]n[01-03,7]" contains.
  */
 static void
 print_names(const char *before, const char *list)

@@ -1,11 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * job_log.c
- *		A job's output: the log keeps its head, then a ring of the newest.
+ *		A log of a job's output: the first bytes, then a ring of the newest.
  *
  * The keeper reads as fast as the job writes, so the job never blocks on its
- * log.  Bytes that the disk has no room for are dropped and counted.
- *
+ * log. Bytes that do not fit on the disk are dropped and counted.
  *-------------------------------------------------------------------------
  */
 #include <errno.h>
@@ -21,8 +20,8 @@ static int64_t place_of(uint64_t position);
 static size_t run_at(uint64_t position, size_t len);
 
 /*
- * Read a few chunks from the pipe at most, so that one stream does not keep
- * the keeper from its other duties.
+ * Reads only a few chunks from the pipe, so that one stream does not keep the
+ * keeper from its other duties.
  */
 void
 JobLogPump(JobLog *log)
@@ -56,7 +55,7 @@ JobLogPump(JobLog *log)
 	}
 }
 
-/* the offset in the file of a byte of the stream */
+/* Returns the offset in the file of a byte of the stream. */
 static int64_t
 place_of(uint64_t position)
 {
@@ -65,7 +64,7 @@ place_of(uint64_t position)
 	return LOG_HEAD + (position - LOG_HEAD) % LOG_RING;
 }
 
-/* how many bytes follow contiguously in the file */
+/* Returns how many bytes from this position on are contiguous in the file. */
 static size_t
 run_at(uint64_t position, size_t len)
 {
@@ -76,8 +75,9 @@ run_at(uint64_t position, size_t len)
 }
 
 /*
- * The first position at or after "from" that the log still has.  While the job
- * runs the keeper may be writing one chunk that it has not counted yet.
+ * Returns the first position at or after "from" that the log still contains.
+ * While the job runs, the keeper may be writing one chunk that it has not
+ * counted yet.
  */
 uint64_t
 JobLogOldest(uint64_t total, uint64_t from, bool written)
@@ -89,7 +89,8 @@ JobLogOldest(uint64_t total, uint64_t from, bool written)
 }
 
 /*
- * Read the stream from a position; 0: the ring has overwritten it.
+ * Reads the stream from a position. Returns 0 if the ring has overwritten that
+ * position.
  */
 size_t
 JobLogRead(int file, uint64_t total, uint64_t from, char *to, size_t len)
@@ -111,7 +112,7 @@ JobLogRead(int file, uint64_t total, uint64_t from, char *to, size_t len)
 	return done;
 }
 
-/* the last bytes */
+/* Reads the last bytes of the stream. */
 size_t
 JobLogTail(int file, uint64_t total, char *to, size_t len)
 {

@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * job_log.h
- *		A job's output: the log keeps its head, then a ring of the newest.
- *
+ *		A log of a job's output: the first bytes, then a ring of the newest.
  *-------------------------------------------------------------------------
  */
 #ifndef GPUCREDIT_AGENT_JOB_LOG_H
@@ -12,10 +11,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* One stream: its pipe, its file, and its figures in the keeper's state. */
+/*
+ * One stream of output: its pipe, its file, and its counters in the keeper's
+ * state.
+ */
 typedef struct JobLog
 {
-	int			pipe;			/* read end; -1 at its end */
+	int			pipe;			/* read end of the pipe, or -1 once the stream
+								 * has ended */
 	int			file;
 	uint64_t   *bytes;
 	uint64_t   *dropped;

@@ -1,24 +1,25 @@
 /*-------------------------------------------------------------------------
  *
  * keeper.c
- *		gpucredit-keeper DIR: one attempt's parent process.
+ *		gpucredit-keeper DIR: the parent process of one attempt.
  *
- * The agent may die, restart or be upgraded; the keeper stays with the job.
- * It starts the program, pumps its output, enforces the fence and deadlines,
- * waits for its end, and kills the processes it leaves.  It writes each step
- * into the attempt's folder (attempt_dir.h) before the next, for any later
- * reader.  It has no connection.
+ * The agent may die, restart or be upgraded; the keeper stays with the job. It
+ * starts the program, copies its output, enforces the fence and deadlines,
+ * waits for its end, and kills the processes that it leaves. It writes each
+ * step into the attempt's folder (attempt_dir.h) before the next, for any
+ * later reader. It has no connection to the database.
  *
  * The agent writes commands into the pipe "control", one per line:
  *
- *	save				the job's signal, if it has one: save, and go on
- *	leave MS GRACE_MS	the same; SIGKILL in MS, and SIGTERM GRACE_MS before it
- *	stop GRACE_MS		SIGTERM; SIGKILL in GRACE_MS
- *	thaw				go on after a fence
+ *     save               send the job's signal that asks it to save, if it
+ *                        has one
+ *     leave MS GRACE_MS  the same; then SIGTERM GRACE_MS before MS have
+ *                        passed, and SIGKILL after MS
+ *     stop GRACE_MS      SIGTERM now, SIGKILL after GRACE_MS
+ *     thaw               continue after a freeze by the fence
  *
- * If the agent does not renew the lease in time, the keeper freezes the job.
- * A frozen job is not billed and loses nothing.
- *
+ * If the agent does not renew the lease in time, the keeper freezes the job. A
+ * frozen job is not billed and loses nothing.
  *-------------------------------------------------------------------------
  */
 #include <errno.h>
@@ -34,12 +35,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "clock.h"
+#include "crash_point.h"
+#include "file.h"
 #include "keeper.h"
+#include "log.h"
+#include "network.h"
 #include "output.h"
-#include "util.h"
+#include "session_inside.h"
 
-#define TICK_MS			500		/* how often fence and deadlines are checked */
-#define EMPTY_TICK_MS	10		/* the same, while the last processes end */
+#define TICK_MS			500		/* interval of checking fence and deadlines */
+#define EMPTY_TICK_MS	10		/* the interval while the last processes end */
 #define FREEZE_LIMIT	(5 * NS_PER_S)
 #define CHECKPOINT_PAUSE	(200 * NS_PER_MS)
 
@@ -56,6 +62,7 @@ static void signal_save(Keeper *keeper);
 static void parse_message(Keeper *keeper, char *line);
 static void check_clocks(Keeper *keeper);
 static bool fenced(const Keeper *keeper);
+static void signal_limit(Keeper *keeper, int64_t now);
 static void freeze(Keeper *keeper);
 static void thaw(Keeper *keeper);
 
@@ -111,6 +118,7 @@ main(int argc, char **argv)
 
 	ProgramStart(&keeper);
 	keep(&keeper);
+	NetworkEnd(&keeper);
 	OutputEnd(&keeper);
 	len = snprintf(elapsed, sizeof(elapsed), "%lld\n",
 				   (long long) KeeperElapsedUs(keeper.state));
@@ -121,8 +129,8 @@ main(int argc, char **argv)
 }
 
 /*
- * Reserve disk space for the job's end, so a job that fills the disk cannot
- * prevent its record.
+ * Reserves disk space for the record of the job's end, so that a job that
+ * fills the disk cannot prevent it.
  */
 static void
 keep_room(const Keeper *keeper)
@@ -136,7 +144,7 @@ keep_room(const Keeper *keeper)
 }
 
 /*
- * Stay until no process of the attempt is left.
+ * Runs until no process of the attempt is left.
  */
 static void
 keep(Keeper *keeper)
@@ -188,7 +196,7 @@ wait_ms(const Keeper *keeper)
 }
 
 /*
- * Wait for the program and the orphans it left.
+ * Waits for the program, and for orphans that it left.
  */
 static void
 reap(Keeper *keeper)
@@ -204,18 +212,20 @@ reap(Keeper *keeper)
 		if (pid == keeper->main)
 			program_ended(keeper, status);
 		else if (pid == keeper->writer)
-			keeper->writer = keeper->contain.but = 0;
+			keeper->writer = keeper->contain.but[0] = 0;
+		else if (pid == keeper->router)
+			keeper->router = keeper->contain.but[1] = 0;
 	}
 }
 
 /*
- * The program ended.  If podman ended before it made the container, the job
- * never started.
+ * Handles the end of the program. If podman ended before it created the
+ * container, the job never started.
  */
 static void
 program_ended(Keeper *keeper, int status)
 {
-	/* it may have said why it could not become the program */
+	/* The child may have reported why it could not execute the program. */
 	if (!keeper->ended && ProgramFailed(keeper))
 	{
 		keeper->main = -1;
@@ -237,8 +247,9 @@ program_ended(Keeper *keeper, int status)
 }
 
 /*
- * A container's init that could not run the program ends with 1 and says why:
- * translate that to a shell's exit code.
+ * Returns the program's exit code. The init of a container that could not run
+ * the program ends with 1 and prints why; that becomes the exit code that a
+ * shell would return.
  */
 static int
 exit_code(Keeper *keeper, int status)
@@ -259,7 +270,8 @@ exit_code(Keeper *keeper, int status)
 }
 
 /*
- * Read what is there and take each whole line; drop one too long.
+ * Reads what the pipe contains and passes on each complete line. A line that
+ * is too long is dropped.
  */
 static void
 read_lines(Keeper *keeper, int *fd, char *buffer, size_t size, size_t *used,
@@ -295,8 +307,8 @@ read_lines(Keeper *keeper, int *fd, char *buffer, size_t size, size_t *used,
 }
 
 /*
- * Obey the agent's command.  It may come twice: the agent repeats it after a
- * restart.
+ * Executes a command of the agent. A command may arrive twice, as the agent
+ * repeats it after a restart.
  */
 static void
 obey_command(Keeper *keeper, char *line)
@@ -304,6 +316,8 @@ obey_command(Keeper *keeper, char *line)
 	int64_t		now = MonotonicNs();
 	long long	ms;
 	long long	grace;
+	char		name[SESSION_NAME + 1];
+	int			port;
 
 	if (strcmp(line, "thaw") == 0)
 	{
@@ -322,6 +336,8 @@ obey_command(Keeper *keeper, char *line)
 		}
 		keeper->leaving = true;
 	}
+	else if (sscanf(line, "session %16[0-9a-f] %d", name, &port) == 2)
+		SessionBegin(keeper, name, port);
 	else if (sscanf(line, "stop %lld", &grace) == 1)
 	{
 		int64_t		kill_ns = now + grace * NS_PER_MS;
@@ -335,8 +351,9 @@ obey_command(Keeper *keeper, char *line)
 }
 
 /*
- * Asks the job to save by the signal that its spec names.  A job whose spec
- * names none gets none, because it may use any signal for reasons of its own.
+ * Asks the job to save, by the signal that its spec names. A job whose spec
+ * names none gets no signal, because the job may use any signal for its own
+ * purposes.
  */
 static void
 signal_save(Keeper *keeper)
@@ -346,8 +363,8 @@ signal_save(Keeper *keeper)
 }
 
 /*
- * The job's lines on its descriptor: "progress N", or "checkpoint STEP PATH";
- * the newest is kept for the agent.
+ * Parses a line that the job wrote to its descriptor: "progress N", or
+ * "checkpoint STEP PATH", of which the newest is kept for the agent.
  */
 static void
 parse_message(Keeper *keeper, char *line)
@@ -367,8 +384,8 @@ parse_message(Keeper *keeper, char *line)
 }
 
 /*
- * Write down the newest checkpoint for the agent.  Of a job that names one after
- * the other, only some are written, as each write waits for the disk.
+ * Writes the newest checkpoint for the agent. If a job reports many in a row,
+ * only some are written, as each write waits for the disk.
  */
 void
 KeeperWriteCheckpoint(Keeper *keeper)
@@ -382,7 +399,7 @@ KeeperWriteCheckpoint(Keeper *keeper)
 }
 
 /*
- * Timed work: signals of a deadline, the fence, leftover processes.
+ * Does timed work: signals of a deadline, the fence, and leftover processes.
  */
 static void
 check_clocks(Keeper *keeper)
@@ -400,6 +417,8 @@ check_clocks(Keeper *keeper)
 		}
 		return;
 	}
+	NetworkMend(keeper);
+	signal_limit(keeper, now);
 	if (keeper->term_ns != 0 && now >= keeper->term_ns)
 	{
 		keeper->term_ns = 0;
@@ -421,7 +440,28 @@ check_clocks(Keeper *keeper)
 	}
 }
 
-/* is the lease over? */
+/*
+ * Announces the wall limit, once, by the signal that the job's spec names. An
+ * srun passes the signal on to the tasks of its step on all nodes.
+ */
+static void
+signal_limit(Keeper *keeper, int64_t now)
+{
+	const Start *start = &keeper->start;
+
+	if (start->limit_signal == 0 || keeper->limit_sent || keeper->main < 0 ||
+		keeper->state->exec_ns == 0 ||
+		now < keeper->state->exec_ns + start->limit_after_ns)
+		return;
+	keeper->limit_sent = true;
+	if (start->limit_batch)
+		ContainSignalMain(&keeper->contain, keeper->main,
+						  start->limit_signal);
+	else
+		ContainSignalNamed(&keeper->contain, "srun", start->limit_signal);
+}
+
+/* Whether the lease has ended. */
 static bool
 fenced(const Keeper *keeper)
 {

@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * keeper_exit.c
- *		How a program ended, on disk before anything follows from it.
- *
+ *		Records how a program ended, before anything else happens.
  *-------------------------------------------------------------------------
  */
 #include <errno.h>
@@ -12,11 +11,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "clock.h"
+#include "crash_point.h"
+#include "file.h"
 #include "keeper.h"
-#include "util.h"
+#include "log.h"
 
 /*
- * How long the program ran, less its frozen time.
+ * Returns how long the program ran, without the time that it was frozen.
  */
 int64_t
 KeeperElapsedUs(const KeeperState *state)
@@ -30,8 +32,8 @@ KeeperElapsedUs(const KeeperState *state)
 }
 
 /*
- * The program ended.  Write how, and kill what it left, as that holds the
- * devices.
+ * Records how the program ended, and kills the processes that it left, because
+ * they occupy the devices.
  */
 void
 KeeperWriteExit(Keeper *keeper, const char *kind, int status, const char *message)
@@ -47,13 +49,13 @@ KeeperWriteExit(Keeper *keeper, const char *kind, int status, const char *messag
 		len = sizeof(line) - 1;
 		line[len - 1] = '\n';
 	}
-	/* free the reserved space */
+	/* Free the reserved disk space, so that the record fits. */
 	(void) unlinkat(keeper->dir, "reserve", 0);
 	while (!FilePut(keeper->dir, "exit", line, len))
 	{
 		LogLine("event=exit_not_written error=\"%s\"", strerror(errno));
-		sleep(1);				/* a full disk: the GPU stays held until the
-								 * bill is written */
+		sleep(1);				/* the disk is full: the GPU stays in use
+								 * until the record is written */
 	}
 	CrashPoint("exit");
 	keeper->ended = true;

@@ -1,15 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * launch.c
- *		From the database's description of an attempt to its keeper.
+ *		Writes the keeper's description of an attempt from the database's, and
+ *		starts the keeper.
  *
  * A job's spec names the program: "argv", an array of texts, or "script", a
- * text whose first line may name its interpreter, with "args".  "env" and
- * "workdir" have their usual meaning.  The agent ignores all other members of
- * spec.
- *
- * It runs as its account's user (users.c).
- *
+ * text whose first line may name its interpreter, with "args". "env" and
+ * "workdir" have their usual meaning. The agent ignores all members of spec
+ * that it does not know. The program runs as the user of the job's account
+ * (users.c).
  *-------------------------------------------------------------------------
  */
 #include <errno.h>
@@ -27,14 +26,25 @@
 #include "contain.h"
 #include "device_filter.h"
 #include "devices.h"
+#include "file.h"
 #include "file_pattern.h"
 #include "gang.h"
 #include "launch.h"
+#include "launch_network.h"
+#include "log.h"
+#include "memory.h"
 #include "run_podman.h"
 #include "seccomp.h"
 #include "slurm_environment.h"
 #include "start_file.h"
-#include "util.h"
+
+/*
+ * Most variables of a job. The keeper accepts a few more (WORDS in keeper.h),
+ * which are the agent's.
+ */
+#define VARIABLES_MOST	4000
+
+#define SIGNAL_BEFORE_MOST	65535	/* as in Slurm */
 
 rlim_t		LaunchFiles;
 
@@ -53,13 +63,15 @@ static void write_script(Writer *writer, const Launch *launch,
 static void limit(const LocalAttempt *attempt, const json_t * intent);
 static char *new_mark(void);
 static void put_save_signal(Writer *writer, const Launch *launch);
+static void put_limit_signal(Writer *writer, const Launch *launch);
 static void bind_folder(Writer *writer, const char *how, const char *path);
 static void bind_save_folder(Writer *writer, const Launch *launch);
 static void put_file(Writer *writer, const Launch *launch, const char *key,
 					 const char *pattern);
 
 /*
- * Write "start"; return NULL, or the line of "exit" with the reason.
+ * Writes "start". Returns NULL, or on failure the line of "exit" with the
+ * reason.
  */
 char *
 LaunchWriteStart(const LocalAttempt *attempt, const json_t * intent)
@@ -102,11 +114,13 @@ LaunchWriteStart(const LocalAttempt *attempt, const json_t * intent)
 	launch.mark = new_mark();
 	StartPut(&writer, "mark", "%s", launch.mark);
 	put_save_signal(&writer, &launch);
+	put_limit_signal(&writer, &launch);
 	if (launch.user.uid != 0)
 	{
 		StartPut(&writer, "uid", "%u", (unsigned) launch.user.uid);
 		StartPut(&writer, "gid", "%u", (unsigned) launch.user.gid);
 	}
+	NetworkPut(&writer, &launch);
 	put_isolation(&writer, &launch);
 	put_program(&writer, &launch);
 	put_files(&writer, &launch);
@@ -128,7 +142,8 @@ LaunchWriteStart(const LocalAttempt *attempt, const json_t * intent)
 }
 
 /*
- * Make the attempt's cgroup, and set its limits; false with errno.
+ * Creates the attempt's cgroup and sets its limits. Returns false with errno
+ * set on failure.
  */
 bool
 LaunchCgroup(const LocalAttempt *attempt, const json_t * intent)
@@ -142,23 +157,37 @@ LaunchCgroup(const LocalAttempt *attempt, const json_t * intent)
 }
 
 /*
- * What marks the processes of an attempt where there are no cgroups: the node,
- * as several agents may run on one machine, and a number that nobody can guess.
+ * Returns what the marks of this agent's processes begin with. Several agents
+ * may run on one machine, also for nodes of one name in several databases, but
+ * each has a state folder of its own.
+ */
+char *
+LaunchMarks(void)
+{
+	return Format("%s:%s/", config.node, config.state);
+}
+
+/*
+ * Generates the mark of an attempt's processes for machines without cgroups:
+ * what marks its agent's processes, and a number that nobody can guess.
  */
 static char *
 new_mark(void)
 {
 	uint64_t	number[2];
+	char	   *marks = LaunchMarks();
+	char	   *mark;
 
 	if (getrandom(number, sizeof(number), 0) != sizeof(number))
 		Die("could not read random numbers: %s", strerror(errno));
-	return Format("%s/%016llx%016llx", config.node,
-				  (unsigned long long) number[0],
+	mark = Format("%s%016llx%016llx", marks, (unsigned long long) number[0],
 				  (unsigned long long) number[1]);
+	free(marks);
+	return mark;
 }
 
 /*
- * The signal that tells the program to save, if its spec names one.
+ * Writes the signal that asks the program to save, if its spec names one.
  */
 static void
 put_save_signal(Writer *writer, const Launch *launch)
@@ -181,8 +210,54 @@ put_save_signal(Writer *writer, const Launch *launch)
 }
 
 /*
- * What isolates the program from others: nothing but its user, namespaces of
- * its own, or an image in podman.
+ * Writes the signal that announces the wall limit, if the spec names one. The
+ * database adds the limit to the spec. Nodes that only serve the steps of a
+ * script get none, because srun passes it on to them.
+ */
+static void
+put_limit_signal(Writer *writer, const Launch *launch)
+{
+	static const struct
+	{
+		const char *name;
+		int			signal;
+	}			signals[] = {
+		{"HUP", SIGHUP}, {"INT", SIGINT}, {"QUIT", SIGQUIT}, {"USR1", SIGUSR1},
+		{"USR2", SIGUSR2}, {"TERM", SIGTERM}, {"CONT", SIGCONT}
+	};
+	const		json_t *asked = json_object_get(launch->spec, "signal");
+	const		json_t *wall = json_object_get(launch->spec, "wall_seconds");
+	const		json_t *before = json_object_get(asked, "before");
+	const char *name = json_string_value(json_object_get(asked, "name"));
+	json_int_t	after = json_integer_value(wall) - json_integer_value(before);
+	size_t		n = 0;
+
+	if (asked == NULL || json_is_null(asked))
+		return;
+	while (name != NULL && n < sizeof(signals) / sizeof(signals[0]) &&
+		   strcmp(name, signals[n].name) != 0)
+		n++;
+	if (name == NULL || n == sizeof(signals) / sizeof(signals[0]) ||
+		!json_is_integer(before) || json_integer_value(before) < 0 ||
+		json_integer_value(before) > SIGNAL_BEFORE_MOST)
+	{
+		StartRefuse(writer, EXIT_EXITED, 127, "\"signal\" has a \"name\""
+					" (HUP, INT, QUIT, USR1, USR2, TERM or CONT), and"
+					" \"before\", 0 to %d seconds", SIGNAL_BEFORE_MOST);
+		return;
+	}
+	if (!json_is_integer(wall) || GangServesSteps(launch))
+		return;
+	StartPut(writer, "limit_signal", "%d", signals[n].signal);
+	StartPut(writer, "limit_after", "%lld", (long long)
+			 (after < 0 ? 0 : after));
+	if (json_is_true(json_object_get(asked, "batch")))
+		StartPut(writer, "limit_batch", "yes");
+}
+
+/*
+ * Writes what isolates the program from others: only its user, or its own
+ * namespaces, or an image in podman.
  */
 static void
 put_isolation(Writer *writer, const Launch *launch)
@@ -207,7 +282,7 @@ put_isolation(Writer *writer, const Launch *launch)
 }
 
 /*
- * The attempt's own folder, which only its user can read.
+ * Creates the attempt's own folder, which only its user can read.
  */
 static void
 make_work(Writer *writer, const Launch *launch)
@@ -223,8 +298,8 @@ make_work(Writer *writer, const Launch *launch)
 }
 
 /*
- * Its own namespaces: a read-only system, its own /tmp, a /dev with its
- * devices alone, its own processes.
+ * Runs the program in its own namespaces: with a read-only system, its own
+ * /tmp, a /dev with only its devices, and its own process ids.
  */
 static void
 put_bwrap(Writer *writer, const Launch *launch)
@@ -237,13 +312,17 @@ put_bwrap(Writer *writer, const Launch *launch)
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		StartPut(writer, "arg", "%s", words[i]);
-	/* before what hides others' files, so that it cannot show them again */
+
+	/*
+	 * These mounts come before those that hide others' files, so that they
+	 * cannot make the hidden files visible again.
+	 */
 	if (launch->workdir != launch->work)
 		bind_folder(writer, "--bind", launch->workdir);
 	if (launch->user.home != NULL)
 		bind_folder(writer, "--bind-try", launch->user.home);
 	bind_save_folder(writer, launch);
-	/* hide other attempts' folders, the keys and the spool */
+	/* Hide other attempts' folders, the keys and the spool. */
 	StartPut(writer, "arg", "--tmpfs");
 	StartPut(writer, "arg", "%s", config.state);
 	StartPut(writer, "arg", "--bind");
@@ -256,6 +335,7 @@ put_bwrap(Writer *writer, const Launch *launch)
 	}
 	for (int i = 0; launch->gpus != 0 && DriverFiles[i] != NULL; i++)
 		bind_device(writer, DriverFiles[i]);
+	NetworkPutBwrap(writer, launch);
 	if (strcmp(config.seccomp, "yes") == 0)
 	{
 		StartPut(writer, "arg", "--seccomp");
@@ -275,10 +355,10 @@ bind_folder(Writer *writer, const char *how, const char *path)
 }
 
 /*
- * Where the job is to save, it may write as on the node itself: with the rights
- * of its user.  The folder may not exist yet, so it is the nearest above that
- * does.  What a job shares with nobody stays its own: a name in /tmp, or one
- * that is the whole system's.
+ * Makes the folder where the job is to save writable, with the rights of the
+ * job's user, as on the node itself. The folder may not exist yet, so the
+ * nearest existing folder above it is mounted. Paths that the job shares with
+ * nobody stay private: a name in /tmp, or one that is the whole system's.
  */
 static void
 bind_save_folder(Writer *writer, const Launch *launch)
@@ -316,7 +396,7 @@ bind_save_folder(Writer *writer, const Launch *launch)
 	free(path);
 }
 
-/* bwrap leaves out what this machine does not have */
+/* Binds a device file. bwrap omits one that this machine does not have. */
 static void
 bind_device(Writer *writer, const char *path)
 {
@@ -328,7 +408,7 @@ bind_device(Writer *writer, const char *path)
 }
 
 /*
- * The program: the script, or the words of argv.
+ * Writes the program: the script, or the words of argv.
  */
 static void
 put_program(Writer *writer, const Launch *launch)
@@ -357,7 +437,10 @@ put_program(Writer *writer, const Launch *launch)
 					"its spec has neither \"argv\" nor \"script\"");
 }
 
-/* refuse a zero byte: it would end the text early */
+/*
+ * Writes an array of texts. A zero byte is refused, as it would end the text
+ * early.
+ */
 static void
 put_texts(Writer *writer, const char *key, const json_t * texts)
 {
@@ -376,7 +459,7 @@ put_texts(Writer *writer, const char *key, const json_t * texts)
 }
 
 /*
- * Write the script to a file that only the job's user can read.
+ * Writes the script to a file that only the job's user can read.
  */
 static void
 write_script(Writer *writer, const Launch *launch, const char *script)
@@ -399,8 +482,9 @@ write_script(Writer *writer, const Launch *launch, const char *script)
 }
 
 /*
- * Where its output goes, if not to the log.  Its user opens these files, so it
- * can only name files that it could write itself.
+ * Writes the names of the files for the job's output, if it does not go to the
+ * log. The job's user opens these files, so the job can only name files that
+ * the user could write.
  */
 static void
 put_files(Writer *writer, const Launch *launch)
@@ -411,7 +495,8 @@ put_files(Writer *writer, const Launch *launch)
 														  "error"));
 
 	if (GangServesSteps(launch))
-		return;					/* its output is that of the script */
+		return;					/* this node's output goes to the script's
+								 * standard output */
 	if (output != NULL)
 		put_file(writer, launch, "output", output);
 	if (error != NULL || output != NULL)
@@ -419,8 +504,9 @@ put_files(Writer *writer, const Launch *launch)
 }
 
 /*
- * A relative name is one in the working folder.  bwrap has not entered that yet
- * when the file is opened, and an image has its own.
+ * Writes the name of one output file. A relative name is relative to the
+ * working folder. The name is made absolute because bwrap has not entered that
+ * folder when the file is opened, and an image has another file system.
  */
 static void
 put_file(Writer *writer, const Launch *launch, const char *key,
@@ -437,8 +523,8 @@ put_file(Writer *writer, const Launch *launch, const char *key,
 }
 
 /*
- * PATH, in front of which the commands for steps stand, and HOME: that of the
- * submitter where this node has such a folder.
+ * Writes PATH, which starts with the folder of the commands for steps, and
+ * HOME, which is the submitter's if this node has such a folder.
  */
 static void
 put_path_and_home(Writer *writer, const Launch *launch)
@@ -463,7 +549,8 @@ put_path_and_home(Writer *writer, const Launch *launch)
 }
 
 /*
- * The environment; our variables come last, so a job cannot forge them.
+ * Writes the environment. The agent's variables come last, so a job cannot
+ * forge them.
  */
 static void
 put_environment(Writer *writer, const Launch *launch)
@@ -473,12 +560,18 @@ put_environment(Writer *writer, const Launch *launch)
 													 "checkpoint");
 	const char *save_to = json_string_value(json_object_get(launch->intent,
 															"save_to"));
+	const char *trace = json_string_value(json_object_get(launch->intent,
+														  "traceparent"));
 	char	   *visible = list_devices(launch->gpus, false);
 	char	   *paths = list_devices(launch->gpus, true);
 	const char *name;
 	json_t	   *value;
 
 	put_path_and_home(writer, launch);
+	if (json_object_size(env) > VARIABLES_MOST)
+		StartRefuse(writer, EXIT_EXITED, 127,
+					"\"env\" has %zu variables, and a job may have %d",
+					json_object_size(env), VARIABLES_MOST);
 	json_object_foreach((json_t *) env, name, value)
 	{
 		const char *text = json_string_value(value);
@@ -493,6 +586,9 @@ put_environment(Writer *writer, const Launch *launch)
 				 strcmp(name, "PATH") != 0 && strcmp(name, "HOME") != 0)
 			StartPut(writer, "env", "%s=%s", name, text);
 	}
+	/* OpenTelemetry's tools read it, so the program's spans join the job's */
+	if (trace != NULL && json_object_get(env, "TRACEPARENT") == NULL)
+		StartPut(writer, "env", "TRACEPARENT=%s", trace);
 	StartPut(writer, "env", "GPUCREDIT_ATTEMPT=%s", launch->attempt->tag);
 	StartPut(writer, "env", "GPUCREDIT_MARK=%s", launch->mark);
 	StartPut(writer, "env", "GPUCREDIT_FD=3");
@@ -516,7 +612,10 @@ put_environment(Writer *writer, const Launch *launch)
 	free(paths);
 }
 
-/* by UUID: numbers change where a cgroup hides devices */
+/*
+ * Lists devices by UUID, because their indexes change where a cgroup hides
+ * devices.
+ */
 static char *
 list_devices(uint64_t gpus, bool paths)
 {
@@ -538,7 +637,7 @@ list_devices(uint64_t gpus, bool paths)
 }
 
 /*
- * Set its cgroup's limits, where the controllers exist.
+ * Sets the limits of the attempt's cgroup, as far as the controllers exist.
  */
 static void
 limit(const LocalAttempt *attempt, const json_t * intent)
@@ -557,7 +656,11 @@ limit(const LocalAttempt *attempt, const json_t * intent)
 	}
 	snprintf(text, sizeof(text), "%ld", config.most_processes);
 	ContainLimit(path, "pids.max", text);
-	/* 100 for each core it asked for; the kernel takes 1 to 10000 */
+
+	/*
+	 * 100 for each core that the job requested; the kernel accepts 1 to
+	 * 10000.
+	 */
 	cpu = cpu <= 0 ? 100 : cpu < 10 ? 1 : cpu > 1000000 ? 10000 : cpu / 10;
 	snprintf(text, sizeof(text), "%lld", cpu);
 	ContainLimit(path, "cpu.weight", text);
@@ -570,7 +673,8 @@ limit(const LocalAttempt *attempt, const json_t * intent)
 }
 
 /*
- * The keepers' cgroup: not the agent's, which its unit takes for its own.
+ * Returns the cgroup of the keepers. It is not the agent's own, because
+ * systemd ends all processes of that with the agent's unit.
  */
 const char *
 LaunchKeepers(void)
@@ -584,7 +688,8 @@ LaunchKeepers(void)
 }
 
 /*
- * Start the keeper.  It outlives us, so it gets its own session and cgroup.
+ * Starts the keeper. It gets its own session and cgroup, so that it survives
+ * the agent.
  */
 pid_t
 LaunchKeeper(const LocalAttempt *attempt)
@@ -599,7 +704,7 @@ LaunchKeeper(const LocalAttempt *attempt)
 		struct rlimit files;
 
 		(void) ContainEnter(&keepers);
-		/* programs that use select() cannot have more than the usual limit */
+		/* Programs that use select() cannot have a higher limit than usual. */
 		if (LaunchFiles != 0 && getrlimit(RLIMIT_NOFILE, &files) == 0)
 		{
 			files.rlim_cur = LaunchFiles;

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * launch.h
- *		From the database's description of an attempt to its keeper.
- *
+ *		Writes the keeper's description of an attempt from the database's, and
+ *		starts the keeper.
  *-------------------------------------------------------------------------
  */
 #ifndef GPUCREDIT_AGENT_LAUNCH_H
@@ -13,7 +13,7 @@
 #include "attempts.h"
 #include "users.h"
 
-/* An attempt while we write its start. */
+/* An attempt whose "start" is being written. */
 typedef struct Launch
 {
 	const LocalAttempt *attempt;
@@ -21,19 +21,20 @@ typedef struct Launch
 	const		json_t *spec;
 	uint64_t	gpus;
 	JobUser		user;
-	const char *image;			/* NULL: it runs on the node's file system */
-	char	   *mark;			/* GPUCREDIT_MARK of its processes */
+	const char *image;			/* NULL if it runs on the node's file system */
+	char	   *mark;			/* value of GPUCREDIT_MARK of its processes */
 	char	   *work;			/* its own folder */
 	const char *workdir;		/* its working folder */
 } Launch;
 
-/* the soft limit of open files that jobs inherit, as it was at our start */
+/* The soft limit of open files when the agent started, which jobs inherit. */
 extern rlim_t LaunchFiles;
 
 extern bool LaunchCgroup(const LocalAttempt *attempt, const json_t * intent);
 extern char *LaunchWriteStart(const LocalAttempt *attempt,
 							  const json_t * intent);
 extern const char *LaunchKeepers(void);
+extern char *LaunchMarks(void);
 extern pid_t LaunchKeeper(const LocalAttempt *attempt);
 
 #endif							/* GPUCREDIT_AGENT_LAUNCH_H */

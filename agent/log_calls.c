@@ -1,62 +1,41 @@
 /*-------------------------------------------------------------------------
  *
  * log_calls.c
- *		Answer requests for a job's output.
+ *		Answers requests for a job's output.
  *
- * Each heartbeat lists all open requests on this node.  So the agent makes its
- * list again with each, and keeps nothing.  A caller that follows a job gets
- * an answer once the job has written more, or is over.
- *
+ * Each heartbeat's answer lists all open requests to this node. So the agent
+ * builds its list anew with each heartbeat, and stores nothing on disk. A
+ * caller that follows a job gets an answer once the job has written more, or
+ * has ended.
  *-------------------------------------------------------------------------
  */
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "config.h"
 #include "db.h"
-#include "job_log.h"
+#include "log.h"
 #include "log_calls.h"
-#include "util.h"
+#include "log_piece.h"
+#include "memory.h"
+#include "node_proof.h"
 
-#define PIECE	(64 * 1024)
-
-/* A piece of output that a caller wants. */
+/* A request for a piece of output. */
 typedef struct LogWish
 {
 	char	   *org;
 	int64_t		job;
 	int			number;
-	int			stream;			/* 0: stdout, 1: stderr */
+	int			stream;			/* 0 for stdout, 1 for stderr */
 	uint64_t	from;
 	bool		waits;
 	struct LogWish *next;
 } LogWish;
 
-/* An answer. */
-typedef struct LogPiece
-{
-	uint64_t	first;
-	uint64_t	written;
-	uint64_t	dropped;
-	bool		over;
-	char	   *message;		/* NULL: none */
-	size_t		len;
-	char		body[PIECE];
-} LogPiece;
-
-static const char *const streams[] = {"stdout", "stderr"};
 static LogWish *wishes;
 
 static bool read_piece(const LogWish *wish, LogPiece *piece);
-static void read_folder(const LocalAttempt *attempt, int dir,
-						const LogWish *wish, LogPiece *piece);
-static void read_log(int dir, bool lives, const KeeperState *state,
-					 const LogWish *wish, LogPiece *piece);
-static char *file_of(int dir, int stream);
 static void put_piece(const LogWish *wish, const LogPiece *piece);
 static void put_answered(PGresult * result, void *context);
 static void wish_free(LogWish *wish);
@@ -74,7 +53,8 @@ LogWishesForget(void)
 }
 
 /*
- * A heartbeat's row; log: {"stream": "stdout", "from": 0, "wait": false}.
+ * Adds the request of a heartbeat's row, such as {"stream": "stdout", "from":
+ * 0, "wait": false}.
  */
 void
 LogWishAdd(const Order *order, const char *log)
@@ -90,7 +70,7 @@ LogWishAdd(const Order *order, const char *log)
 		wish->org = Dup(order->org);
 		wish->job = order->job;
 		wish->number = order->number;
-		wish->stream = strcmp(stream, streams[1]) == 0;
+		wish->stream = strcmp(stream, LogStreams[1]) == 0;
 		wish->from = from;
 		wish->waits = json_is_true(json_object_get(json, "wait"));
 		wish->next = wishes;
@@ -99,7 +79,7 @@ LogWishAdd(const Order *order, const char *log)
 	json_decref(json);
 }
 
-/* does a caller wait for more output of a job? */
+/* Whether a caller waits for more output of a job. */
 bool
 LogWishesWait(void)
 {
@@ -107,7 +87,7 @@ LogWishesWait(void)
 }
 
 /*
- * Answer one request that can be answered; true: we made a call.
+ * Answers one request that can be answered. Returns whether a call was made.
  */
 bool
 LogAnswer(void)
@@ -130,116 +110,26 @@ LogAnswer(void)
 }
 
 /*
- * Read a piece; false: the caller waits for more.
+ * Reads the piece for a request. Returns false if the caller waits for more
+ * output.
  */
 static bool
 read_piece(const LogWish *wish, LogPiece *piece)
 {
 	const LocalAttempt *attempt = AttemptFind(wish->org, wish->job,
 											  wish->number);
-	int			dir;
 
-	memset(piece, 0, offsetof(LogPiece, body));
-	piece->first = wish->from;
-	piece->over = attempt == NULL || attempt->phase != PHASE_RUNS;
-	if (attempt == NULL)
-	{
-		piece->message = Format("node %s keeps nothing of it any more",
-								config.node);
-		return true;
-	}
-	dir = AttemptFolder(attempt);
-	read_folder(attempt, dir, wish, piece);
-	if (dir >= 0)
-		close(dir);
+	LogPieceRead(attempt, wish->stream, wish->from, piece);
 	return piece->len > 0 || piece->over || !wish->waits;
 }
 
 /*
- * Read what the attempt's folder has; dir is a descriptor of it, or -1.
- */
-static void
-read_folder(const LocalAttempt *attempt, int dir, const LogWish *wish,
-			LogPiece *piece)
-{
-	KeeperState *state;
-
-	if (dir < 0)
-		return;
-	piece->message = file_of(dir, wish->stream);
-	if (piece->message != NULL)
-	{
-		piece->over = true;
-		return;
-	}
-	state = FileMap(dir, "state", sizeof(KeeperState), false);
-	if (state != NULL)
-	{
-		read_log(dir, attempt->phase == PHASE_RUNS, state, wish, piece);
-		munmap(state, sizeof(KeeperState));
-	}
-}
-
-/*
- * Read while the keeper may overwrite.  Bytes that it has passed in the
- * meantime are read again from the ring's new start.
- */
-static void
-read_log(int dir, bool lives, const KeeperState *state, const LogWish *wish,
-		 LogPiece *piece)
-{
-	int			file = openat(dir, streams[wish->stream],
-							  O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	const volatile uint64_t *total = &state->log_bytes[wish->stream];
-	size_t		most;			/* read the head and the ring apart */
-
-	do
-	{
-		piece->written = *total;
-		piece->first = JobLogOldest(piece->written, wish->from, lives);
-		most = piece->first < LOG_HEAD && piece->first + PIECE > LOG_HEAD ?
-			LOG_HEAD - piece->first : PIECE;
-		piece->len = file < 0 ? 0 : JobLogRead(file, piece->written,
-											   piece->first, piece->body,
-											   most);
-	} while (lives && JobLogOldest(*total, piece->first, false) >
-			 piece->first);
-	if (file >= 0)
-		close(file);
-	piece->dropped = state->log_dropped[wish->stream];
-	piece->over &= piece->first + piece->len >= piece->written;
-}
-
-/*
- * The stream's file, from "start".  NULL: the log has it.
- */
-static char *
-file_of(int dir, int stream)
-{
-	const char *const key = stream == 0 ? "output=" : "error=";
-	size_t		len = 0;
-	char	   *start = FileGet(dir, "start", &len);
-	char	   *found = NULL;
-
-	for (char *at = start; at != NULL && at < start + len;
-		 at += strlen(at) + 1)
-	{
-		if (strncmp(at, key, strlen(key)) == 0)
-			found = Format("%s is written to %s on node %s",
-						   streams[stream], at + strlen(key), config.node);
-	}
-	free(start);
-	return found;
-}
-
-/*
- * Send an answer; the body in bytea's hexadecimal form.
+ * Sends an answer. The body is in the hexadecimal format of bytea.
  */
 static void
 put_piece(const LogWish *wish, const LogPiece *piece)
 {
-	static const char digits[] = "0123456789abcdef";
-	char	   *body = Alloc(2 * piece->len + 3);
+	char	   *body = LogPieceHex(piece);
 	char	   *numbers[6] = {
 		Format("%lld", (long long) wish->job),
 		Format("%d", wish->number),
@@ -250,16 +140,10 @@ put_piece(const LogWish *wish, const LogPiece *piece)
 	};
 	const char *values[13] = {
 		config.key, wish->org, numbers[0], numbers[1], config.node,
-		streams[wish->stream], numbers[2], numbers[3], body, numbers[4],
+		LogStreams[wish->stream], numbers[2], numbers[3], body, numbers[4],
 		numbers[5], piece->over ? "t" : "f", piece->message
 	};
 
-	memcpy(body, "\\x", 2);
-	for (size_t i = 0; i < piece->len; i++)
-	{
-		body[2 + 2 * i] = digits[(unsigned char) piece->body[i] >> 4];
-		body[3 + 2 * i] = digits[(unsigned char) piece->body[i] & 15];
-	}
 	DbCall("SELECT 1" FROM_PROVEN("log_put", "$2::pg_catalog.text")
 		   ", $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)", 13, values,
 		   put_answered, NULL);
@@ -269,7 +153,7 @@ put_piece(const LogWish *wish, const LogPiece *piece)
 }
 
 /*
- * Ignore the result: the database repeats a request that it still has.
+ * Only logs a refusal: the database repeats a request that is still open.
  */
 static void
 put_answered(PGresult * result, void *context)

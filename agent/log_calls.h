@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * log_calls.h
- *		Answer requests for a job's output.
- *
+ *		Answers requests for a job's output.
  *-------------------------------------------------------------------------
  */
 #ifndef GPUCREDIT_AGENT_LOG_CALLS_H

@@ -3,19 +3,20 @@
  * main.c
  *		gpucredit-agent: runs the jobs that the database places on a node.
  *
- *	gpucredit-agent CONFIG
- *	gpucredit-agent poke CONFIG				(poke.c)
- *	gpucredit-agent nvml CONFIG [INDEX...]	(nvml.c)
- *	gpucredit-agent reset CONFIG UUID		(health.c)
- *	gpucredit-agent foreign CONFIG WORD TOKEN ...	(foreign.c)
- *	gpucredit-agent forget NODE [CONFIG]	(forget.c)
- *	gpucredit-agent --version
+ *     gpucredit-agent CONFIG
+ *     gpucredit-agent poke CONFIG                   (poke.c)
+ *     gpucredit-agent nvml CONFIG [INDEX...]        (nvml.c)
+ *     gpucredit-agent spot CONFIG                   (spot.c)
+ *     gpucredit-agent reset CONFIG UUID             (health.c)
+ *     gpucredit-agent foreign CONFIG WORD TOKEN ... (foreign.c)
+ *     gpucredit-agent forget NODE [CONFIG]          (forget.c)
+ *     gpucredit-agent --version
  *
- * One loop waits for the database, for what keepers write, for notifications
- * and datagrams that mean "ask now", and for time.  Each turn looks at every attempt, then makes
- * the most urgent call if none is in flight: the heartbeat when it is due,
- * settlements, then metering.
- *
+ * A single loop waits for the database, for what keepers write, for
+ * notifications and datagrams (each means "send a heartbeat now"), and for
+ * timeouts. Each turn checks every attempt, then makes the most urgent call if
+ * none is in flight: the heartbeat when it is due, then settlements, then
+ * metering.
  *-------------------------------------------------------------------------
  */
 #include <errno.h>
@@ -41,26 +42,35 @@
 #include "attempts.h"
 #include "calls.h"
 #include "checkpoints.h"
+#include "clock.h"
 #include "config.h"
 #include "contain.h"
 #include "db.h"
 #include "device_watch.h"
 #include "devices.h"
+#include "file.h"
 #include "foreign.h"
 #include "forget.h"
 #include "health.h"
+#include "log_folder.h"
 #include "launch.h"
+#include "log.h"
+#include "memory.h"
 #include "nvml.h"
 #include "nvml_watch.h"
 #include "orders.h"
 #include "poke.h"
 #include "pull_image.h"
+#include "relay_run.h"
+#include "sessions.h"
+#include "spot.h"
+#include "spot_watch.h"
 #include "trash.h"
-#include "util.h"
 
-#define LOOK_MS		1000		/* how often all attempts are checked */
+#define LOOK_MS		1000		/* interval of checking all attempts */
 #define DEFAULT_CONFIG	"/etc/gpucredit/agent.conf"
-#define POKE_MS		100			/* least time between two obeyed pokes */
+#define POKE_MS		100			/* shortest time between two heartbeats that
+								 * datagrams cause */
 
 static int	signals;
 static int	pokes = -1;
@@ -89,7 +99,7 @@ main(int argc, char **argv)
 	if (argc > 2)
 		run_other(argc, argv);
 	if (argc != 2 || argv[1][0] == '-')
-		Die("usage: gpucredit-agent CONFIG, or [poke|nvml|reset|foreign] CONFIG"
+		Die("usage: gpucredit-agent CONFIG, or [poke|nvml|spot|reset|foreign] CONFIG"
 			" ..., or forget NODE [CONFIG], or --version");
 	ConfigRead(argv[1], true);
 	open_files();
@@ -103,6 +113,7 @@ main(int argc, char **argv)
 	open_pokes();
 	HealthStart();
 	DevicesStart(argv[1]);
+	SpotStart(argv[1]);
 	AttemptsLoad();
 	AttemptsPullAgain();
 	LogLine("event=agent_start node=%s devices=%d", config.node, DeviceCount());
@@ -113,26 +124,34 @@ main(int argc, char **argv)
 }
 
 /*
- * Run another command of this program; return if it is the agent itself.
+ * Runs another command of this program, if the arguments name one. Returns if
+ * the program is to run as the agent itself.
  */
 static void
 run_other(int argc, char **argv)
 {
 	bool		poke = argc == 3 && strcmp(argv[1], "poke") == 0;
 	bool		asks = strcmp(argv[1], "nvml") == 0;
+	bool		spot = argc == 3 && strcmp(argv[1], "spot") == 0;
 	bool		reset = argc == 4 && strcmp(argv[1], "reset") == 0;
 	bool		foreign = argc > 4 && strcmp(argv[1], "foreign") == 0;
 
+	if (strcmp(argv[1], "relay") == 0 && argc > 2)
+		RelayRun(argc - 2, argv + 2);
+	if (strcmp(argv[1], "session") == 0)
+		SessionRun(argc - 2, argv + 2);
 	if (strcmp(argv[1], "forget") == 0 && argc <= 4)
 	{
 		ConfigRead(argc == 4 ? argv[3] : DEFAULT_CONFIG, true);
 		ForgetNode(argv[2]);
 	}
-	if (!poke && !asks && !reset && !foreign)
+	if (!poke && !asks && !spot && !reset && !foreign)
 		return;
 	ConfigRead(argv[2], false);
 	if (poke)
 		PokeRun();
+	if (spot)
+		SpotRun();
 	if (foreign)
 		ForeignRun(argc - 3, argv + 3);
 	if (reset)
@@ -141,8 +160,9 @@ run_other(int argc, char **argv)
 }
 
 /*
- * Close what our parent left open, which jobs would inherit, and allow as many
- * descriptors as the machine does: a node may have thousands of attempts.
+ * Closes the files that the parent process left open, which jobs would
+ * inherit, and raises the limit of open files to the machine's: a node may
+ * have thousands of attempts.
  */
 static void
 open_files(void)
@@ -161,7 +181,7 @@ open_files(void)
 }
 
 /*
- * Is this folder in a file system of cgroups of version 2?
+ * Whether the parent of this folder is in a file system of cgroups, version 2.
  */
 static bool
 is_cgroup2(const char *path)
@@ -177,8 +197,9 @@ is_cgroup2(const char *path)
 }
 
 /*
- * What holds jobs together.  Without a cgroup a process that hides may stay, and
- * nothing limits a job's memory: each start says so, and the database is told.
+ * Determines how jobs are contained. Without a cgroup, a process that hides
+ * may survive its job, and a job's memory has no limit; each start logs that
+ * and reports it to the database.
  */
 static void
 prove_cgroup(void)
@@ -220,7 +241,7 @@ open_signals(void)
 }
 
 /*
- * Open the socket for datagrams.
+ * Opens the socket for datagrams.
  */
 static void
 open_pokes(void)
@@ -249,14 +270,14 @@ open_pokes(void)
 }
 
 /*
- * Wait for an event, then handle it.
+ * Waits for an event, then handles it.
  */
 static void
 turn(void)
 {
-	struct pollfd fds[5] = {
+	struct pollfd fds[6] = {
 		{signals, POLLIN, 0}, {watches, POLLIN, 0}, {pokes, POLLIN, 0},
-		{NvmlFd(), POLLIN, 0},
+		{NvmlFd(), POLLIN, 0}, {SpotFd(), POLLIN, 0},
 	};
 	int			db = DbWaitMs();
 	int			calls = CallsWaitMs();
@@ -264,13 +285,14 @@ turn(void)
 
 	if (poked && wait > POKE_MS)
 		wait = POKE_MS;
-	fds[4].fd = DbFd(&fds[4].events);
-	if (poll(fds, 5, wait < LOOK_MS ? wait : LOOK_MS) < 0 && errno != EINTR)
+	fds[5].fd = DbFd(&fds[5].events);
+	if (poll(fds, 6, wait < LOOK_MS ? wait : LOOK_MS) < 0 && errno != EINTR)
 		Die("could not wait: %s", strerror(errno));
 	handle_signals();
 	drain(watches);
 	read_pokes();
 	DevicesCheck();
+	SpotCheck();
 	AttemptsAdvance(ForeignAdvance);
 	PullExpire();
 	AttemptsForget();
@@ -286,7 +308,7 @@ turn(void)
 }
 
 /*
- * Handle signals: a child ended, or the agent must end.
+ * Handles signals: a child has ended, or the agent must end.
  */
 static void
 handle_signals(void)
@@ -303,7 +325,9 @@ handle_signals(void)
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
 	{
 		if (!CheckpointChildGone(pid, status) && !NvmlChildGone(pid) &&
-			!TrashChildGone(pid) && !PullChildGone(pid, status, AttemptPulled))
+			!TrashChildGone(pid) && !SpotChildGone(pid) &&
+			!SessionChildGone(pid) &&
+			!LogFolderChildGone(pid, status) && !PullChildGone(pid, status, AttemptPulled))
 			AttemptChildGone(pid);
 	}
 }
@@ -318,7 +342,7 @@ drain(int fd)
 }
 
 /*
- * Any datagram means "ask now".
+ * Reads all datagrams. Their content does not matter.
  */
 static void
 read_pokes(void)
@@ -331,8 +355,8 @@ read_pokes(void)
 }
 
 /*
- * A notification means the same.  Ten obeyed pokes a second are enough; a lost
- * one costs one interval.
+ * Makes a heartbeat due after a datagram or a notification. At most ten a
+ * second are obeyed; a lost one costs the delay of one interval.
  */
 static void
 obey_pokes(void)

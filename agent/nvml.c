@@ -1,24 +1,25 @@
 /*-------------------------------------------------------------------------
  *
  * nvml.c
- *		gpucredit-agent nvml CONFIG [INDEX...]: asks NVML for the GPUs' state.
+ *		gpucredit-agent nvml CONFIG [INDEX...]: reads the GPUs' state from
+ *		NVML.
  *
- * A call of a driver that hangs never returns.  So this is a process of its
- * own, which nvml_watch.c starts.  It writes the present call into shared
- * memory: the agent sees from there which GPU hangs.  It does not open the
- * GPUs whose INDEX is given.  It writes lines:
+ * If a driver hangs, a call of NVML never returns. Therefore a separate
+ * process makes the calls, which nvml_watch.c starts. It writes the present
+ * call into shared memory, so that the agent can detect which GPU hangs. It
+ * does not open the GPUs whose INDEX is given. It writes lines:
  *
- *	gpu INDEX MINOR MEMORY_MIB EVENTS UUID NAME
- *	none INDEX ERROR		NVML refuses even the GPU's UUID.
- *	ready					All GPUs have their line.
- *	sight INDEX ok|lost|error USED_MIB PROCESSES UTILIZATION ECC
- *	xid INDEX CODE
- *	done N					The answer to "look N" is complete.
- *	failed WHY				It ends.
+ *     gpu INDEX MINOR MEMORY_MIB EVENTS UUID NAME
+ *     none INDEX ERROR  NVML refuses even the GPU's UUID.
+ *     ready             All GPUs have their line.
+ *     sight INDEX ok|lost|error USED_MIB PROCESSES UTILIZATION ECC
+ *     xid INDEX CODE
+ *     done N            The answer to "look N" is complete.
+ *     failed WHY        The process ends.
  *
- * -1 means that NVML has no figure.  It reads lines "look N".  Each GPU has an
- * event set of its own, so that a lost GPU does not silence the others.
- *
+ * A value of -1 means that NVML does not report it. The process reads lines
+ * "look N". Each GPU has its own event set, so that a lost GPU does not
+ * suppress the events of others.
  *-------------------------------------------------------------------------
  */
 #include <dlfcn.h>
@@ -29,24 +30,27 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "config.h"
 #include "nvml.h"
 #include "nvml_abi.h"
-#include "util.h"
 
 #define MOST_GPUS		64
-#define EVENTS_MS		100		/* between two reads of events */
+#define EVENTS_MS		100		/* interval of reading events */
 #define EVENTS_AT_ONCE	64
 #define XID_DOUBLE_BIT	48		/* the Xid of a double-bit ECC error */
 
 /* A GPU that this process has open. */
 typedef struct NvmlGpu
 {
-	NvmlDevice	device;			/* NULL: not opened */
-	NvmlEventSet set;			/* NULL: no events */
+	NvmlDevice	device;			/* NULL if it is not opened */
+	NvmlEventSet set;			/* NULL if it has no events */
 } NvmlGpu;
 
-/* NULL: the library has no such function */
+/*
+ * Functions of the library. A pointer is NULL if the library lacks the
+ * function.
+ */
 static struct
 {
 	int			(*init) (void);
@@ -68,7 +72,7 @@ static struct
 	int			(*set_free) (NvmlEventSet);
 }			nvml;
 
-/* newer names first */
+/* Names of the functions, the newest version first. */
 static const struct
 {
 	void	   *at;
@@ -115,7 +119,7 @@ static void write_states(void);
 static void read_commands(void);
 
 /*
- * Run until the agent closes the pipe.
+ * Runs until the agent closes the pipe.
  */
 void
 NvmlRun(int nskips, char **skips)
@@ -163,8 +167,8 @@ NvmlRun(int nskips, char **skips)
 }
 
 /*
- * Load the library and its functions.  An older library may lack some: then
- * the values they give stay -1.
+ * Loads the library and its functions. An older library may lack some; the
+ * values that those would return stay -1.
  */
 static void
 load(void)
@@ -215,7 +219,7 @@ error_text(int code)
 	return text == NULL ? number : text;
 }
 
-/* note for the agent that the next calls are about this GPU */
+/* Records for the agent that the next calls are about this GPU. */
 static void
 enter(int index)
 {
@@ -230,7 +234,7 @@ leave(void)
 }
 
 /*
- * Open a GPU and write its line.
+ * Opens a GPU and writes its line.
  */
 static void
 open_gpu(int index)
@@ -266,7 +270,8 @@ open_gpu(int index)
 }
 
 /*
- * Subscribe to Xids and double-bit ECC errors; false: NVML sends none.
+ * Subscribes to Xids and double-bit ECC errors. Returns false if NVML does not
+ * report any.
  */
 static bool
 open_events(NvmlGpu *gpu)
@@ -293,8 +298,8 @@ open_events(NvmlGpu *gpu)
 }
 
 /*
- * Write the events of a GPU since the last read.  A lost GPU sends none; its
- * next "sight" says that it is lost.
+ * Writes the events of a GPU since the last read. A lost GPU has none; its
+ * next "sight" line reports that it is lost.
  */
 static void
 write_events(int index)
@@ -325,7 +330,7 @@ write_events(int index)
 }
 
 /*
- * Write the state of a GPU.
+ * Writes the state of a GPU.
  */
 static void
 write_state(int index)
@@ -369,9 +374,9 @@ write_state(int index)
 }
 
 /*
- * Memory in use, without what the driver reserves, if the library reports
- * that.  Whether "used" includes it differs by version, so subtract from the
- * total.
+ * Determines the memory in use, without what the driver reserves if the
+ * library reports that. Versions differ in whether "used" includes the
+ * reserved memory, so the value is computed from the total.
  */
 static int
 used_mib(NvmlDevice device, long long *used)
@@ -403,8 +408,8 @@ write_states(void)
 }
 
 /*
- * Wait a moment for lines of the agent.  Write events before the answer: after
- * a job's end the agent then knows of the error that ended it.
+ * Waits a moment for lines of the agent. Events are written before the answer,
+ * so that after a job's end the agent knows the error that ended the job.
  */
 static void
 read_commands(void)

@@ -1,17 +1,17 @@
 /*-------------------------------------------------------------------------
  *
  * nvml_abi.h
- *		What of NVIDIA's management library (NVML) the agent calls.
+ *		The parts of NVIDIA's management library (NVML) that the agent calls.
  *
- * These declarations are our own.  The library's interface is fixed by the
- * names of its functions: a layout that changes gets another name.
- *
+ * These declarations are not copied from NVIDIA's header. The names of the
+ * library's functions fix its interface: a structure whose layout changes gets
+ * another name.
  *-------------------------------------------------------------------------
  */
 #ifndef GPUCREDIT_AGENT_NVML_ABI_H
 #define GPUCREDIT_AGENT_NVML_ABI_H
 
-/* what its functions return */
+/* Return values of its functions */
 #define NVML_OK					0
 #define NVML_INVALID_ARGUMENT	2
 #define NVML_NOT_SUPPORTED		3
@@ -24,18 +24,18 @@
 #define NVML_UUID_SIZE			96
 #define NVML_NAME_SIZE			96
 
-/* kinds of events */
+/* Kinds of events */
 #define NVML_EVENT_DOUBLE_BIT_ECC	UINT64_C(0x2)
 #define NVML_EVENT_XID				UINT64_C(0x8)
 
-/* of nvmlDeviceGetTotalEccErrors */
+/* Arguments of nvmlDeviceGetTotalEccErrors */
 #define NVML_ECC_UNCORRECTED	1
 #define NVML_ECC_VOLATILE		0
 
 typedef struct NvmlOpaqueDevice *NvmlDevice;
 typedef struct NvmlOpaqueSet *NvmlEventSet;
 
-/* used: with what the driver keeps for itself */
+/* "used" includes memory that the driver reserves. */
 typedef struct NvmlMemory
 {
 	unsigned long long total;
@@ -54,14 +54,14 @@ typedef struct NvmlMemoryV2
 
 #define NVML_MEMORY_V2	((unsigned int) sizeof(NvmlMemoryV2) | 2u << 24)
 
-/* in percent */
+/* Values are in percent. */
 typedef struct NvmlUtilization
 {
 	unsigned int gpu;
 	unsigned int memory;
 } NvmlUtilization;
 
-/* of an Xid, data is its number */
+/* "data" of an Xid event is the Xid's number. */
 typedef struct NvmlEvent
 {
 	NvmlDevice	device;

@@ -1,21 +1,20 @@
 /*-------------------------------------------------------------------------
  *
  * nvml_watch.c
- *		The agent's side of the process that asks NVML (nvml.c).
+ *		The agent's side of the process that calls NVML (nvml.c).
  *
- * The agent itself never calls the library.  A call that takes longer than
- * nvml_timeout_ms hangs: the agent kills the process and starts another one,
- * which does not open that GPU.  A process that the kernel cannot kill stays.
- * At most one stays for each GPU, and one for the driver, as the agent tries
- * nothing again before the last one is gone.
+ * The agent itself never calls the library. A call that takes longer than
+ * nvml_timeout_ms counts as hanging: the agent kills the process and starts
+ * another one, which does not open that GPU. A process that the kernel cannot
+ * kill remains. At most one remains for each GPU, and one for the driver, as
+ * the agent does not try a GPU again before its last process has ended.
  *
- * The process does not open a GPU that needs a reset either: the operator could
- * not reset a GPU that is open.  The agent tries a lost or hung GPU again, at
- * growing intervals, with a new process.
+ * The process does not open a GPU that needs a reset either, because the
+ * operator could not reset a GPU that is open. The agent tries a lost or hung
+ * GPU again, at growing intervals, with a new process.
  *
  * GPUs keep their numbers: <state>/inventory has the boot, and a line UUID
  * INDEX ECC for each number.
- *
  *-------------------------------------------------------------------------
  */
 #include <errno.h>
@@ -30,27 +29,31 @@
 #include <unistd.h>
 
 #include "agent.h"
+#include "clock.h"
 #include "config.h"
 #include "devices.h"
+#include "file.h"
+#include "log.h"
+#include "memory.h"
 #include "nvml.h"
 #include "nvml_watch.h"
-#include "util.h"
 
-#define START_LIMIT		(5 * NS_PER_S)	/* how long to wait if the disk has
-										 * the devices */
+#define START_LIMIT		(5 * NS_PER_S)	/* how long to wait at the start if
+										 * the disk has the devices */
 #define RETRY_MOST		(1800 * NS_PER_S)
-#define INIT_TIMES		6		/* how much longer a driver takes that loads */
+#define INIT_TIMES		6		/* factor by which the time limit is longer
+								 * while the driver loads */
 #define XID_DOUBLE_BIT	48
 
 static const char *configuration;
-static pid_t child;				/* 0: none */
+static pid_t child;				/* the process, or 0 */
 static int	from_child = -1;
 static int	to_child = -1;
 static NvmlCall *call;
 static bool ready;				/* it has written the line of each GPU */
 static bool starting;
-static int64_t again_ns;		/* when to start another process; 0: keep this
-								 * one */
+static int64_t again_ns;		/* when to start another process, or 0 to keep
+								 * this one */
 static int	asked;
 static int	answered;
 static char lines[4096];
@@ -58,11 +61,13 @@ static size_t nlines;
 static int64_t respawn_ns;
 static int64_t retry_ns;
 static int64_t retry_pause_ns;
-static char failure[256];		/* the last one that we logged */
-static bool hung[MOST_DEVICES]; /* by NVML's index */
-static pid_t stuck[MOST_DEVICES];	/* processes that do not end */
+static char failure[256];		/* the failure that was logged last */
+static bool hung[MOST_DEVICES]; /* GPUs that hung, by NVML's index */
+static pid_t stuck[MOST_DEVICES];	/* killed processes that have not ended,
+									 * by NVML's index */
 static pid_t driver_stuck;
-static bool named[MOST_DEVICES];	/* by our number: this process named it */
+static bool named[MOST_DEVICES];	/* whether the present process listed the
+									 * GPU, by device number */
 static bool other_boot;
 static char *newcomers[MOST_DEVICES];
 static int	nnewcomers;
@@ -87,8 +92,8 @@ static void parse_xid(const char *line);
 static int	number_of(int index);
 
 /*
- * At the start: wait until the GPUs are known.  If the disk knows them, wait
- * only briefly, as jobs may run on them.
+ * Waits until the GPUs are known, when the agent starts. If the disk has them,
+ * it waits only briefly, as jobs may run on them.
  */
 void
 NvmlStart(const char *path)
@@ -120,7 +125,7 @@ NvmlStart(const char *path)
 }
 
 /*
- * The numbers that GPUs had before.
+ * Reads the numbers that GPUs had before.
  */
 static void
 read_inventory(void)
@@ -149,7 +154,8 @@ read_inventory(void)
 }
 
 /*
- * If this fails, a restarted agent may miss an ECC error that was counted.
+ * Writes the inventory. If that fails, a restarted agent may miss an ECC error
+ * that was counted.
  */
 static void
 write_inventory(void)
@@ -173,7 +179,7 @@ write_inventory(void)
 }
 
 /*
- * Start the process.
+ * Starts the process.
  */
 static void
 spawn(void)
@@ -211,7 +217,7 @@ spawn(void)
 }
 
 /*
- * In the new process: it ends when the agent does.
+ * Runs in the new process, which ends when the agent does.
  */
 static void
 run_child(int in, int out, int shared)
@@ -232,7 +238,11 @@ run_child(int in, int out, int shared)
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	/* first above their final numbers, so that no dup2 closes another one */
+
+	/*
+	 * Move the descriptors above their final numbers first, so that no dup2
+	 * closes one of them.
+	 */
 	in = fcntl(in, F_DUPFD_CLOEXEC, NVML_CALL_FD + 1);
 	out = fcntl(out, F_DUPFD_CLOEXEC, NVML_CALL_FD + 1);
 	shared = fcntl(shared, F_DUPFD_CLOEXEC, NVML_CALL_FD + 1);
@@ -243,7 +253,7 @@ run_child(int in, int out, int shared)
 }
 
 /*
- * End the process.
+ * Ends the process.
  */
 static void
 drop_child(void)
@@ -257,7 +267,7 @@ drop_child(void)
 	to_child = from_child = -1;
 }
 
-/* what to wait for; -1: nothing */
+/* Returns the descriptor to wait for, or -1. */
 int
 NvmlFd(void)
 {
@@ -265,7 +275,7 @@ NvmlFd(void)
 }
 
 /*
- * Ask for a check of all GPUs now.
+ * Requests a check of all GPUs now. Returns the number of the request.
  */
 int
 NvmlAsk(void)
@@ -285,9 +295,9 @@ NvmlAnswered(void)
 }
 
 /*
- * The list of GPUs not to open has changed: start another process, but not at
- * once.  An error of one GPU often comes with errors of others, and between
- * two processes nobody reads them.
+ * Handles a change of the list of GPUs not to open: another process is
+ * started, but not at once. An error of one GPU often comes with errors of
+ * others, and between two processes nobody reads them.
  */
 void
 NvmlAgain(void)
@@ -296,7 +306,8 @@ NvmlAgain(void)
 }
 
 /*
- * Was this child ours?  Then the GPU that it hung in may be tried again.
+ * Handles the end of a child. Returns whether it was a process of this file.
+ * If it had hung in a GPU, that GPU may be tried again.
  */
 bool
 NvmlChildGone(pid_t pid)
@@ -305,7 +316,7 @@ NvmlChildGone(pid_t pid)
 
 	if (pid == child)
 	{
-		child = 0;				/* the number may be another's from now on */
+		child = 0;				/* the process id may be reused from now on */
 		read_lines();
 		if (from_child >= 0)
 			drop_child();
@@ -324,7 +335,7 @@ NvmlChildGone(pid_t pid)
 }
 
 /*
- * Read what the process wrote, and see whether it hangs.
+ * Reads what the process wrote, and checks whether it hangs.
  */
 void
 NvmlRead(void)
@@ -335,7 +346,7 @@ NvmlRead(void)
 }
 
 /*
- * Take each whole line; at the end of the pipe the process is gone.
+ * Handles each complete line. At the end of the pipe, the process is gone.
  */
 static void
 read_lines(void)
@@ -370,7 +381,7 @@ read_lines(void)
 }
 
 /*
- * If a call does not return, go on without that GPU.
+ * Continues without a GPU if a call about it does not return.
  */
 static void
 check_hang(void)
@@ -404,7 +415,7 @@ check_hang(void)
 }
 
 /*
- * Start another process, if it is time.
+ * Starts another process, if that is due.
  */
 static void
 check_restart(void)
@@ -450,8 +461,8 @@ any_to_retry(void)
 }
 
 /*
- * Parse a line of the watching process.  A failure is logged once, until
- * another one comes.
+ * Parses a line of the process. A failure is logged only if it differs from
+ * the last one.
  */
 static void
 parse_line(char *line)
@@ -479,7 +490,7 @@ parse_line(char *line)
 }
 
 /*
- * A GPU.  A new one gets its number once all GPUs are known.
+ * Parses the line of a GPU. A new GPU gets its number once all GPUs are known.
  */
 static void
 parse_gpu(char *line)
@@ -519,8 +530,8 @@ know(int number, int index, int minor, long long memory, bool events)
 }
 
 /*
- * Number the new GPUs: last, or in place of one that is gone since an earlier
- * boot.
+ * Assigns numbers to new GPUs: the number of a GPU that is gone since an
+ * earlier boot, or otherwise the next number.
  */
 static void
 number_new_gpus(void)
@@ -552,8 +563,8 @@ number_new_gpus(void)
 }
 
 /*
- * All GPUs have their line.  One without a line is lost, unless the process was
- * ordered not to open it.
+ * Handles "ready": all GPUs have their line. A GPU without a line is lost,
+ * unless the process was told not to open it.
  */
 static void
 parse_ready(void)
@@ -571,13 +582,17 @@ parse_ready(void)
 	ready = true;
 	*failure = '\0';
 	write_inventory();
-	/* earlier sights had no number yet, and earlier questions got no answer */
+
+	/*
+	 * The state lines before had no number to refer to, and requests before
+	 * got no answer.
+	 */
 	(void) NvmlAsk();
 }
 
 /*
- * Take the state of one GPU.  If NVML sends no events, a grown count of errors
- * stands for one.
+ * Parses the state of one GPU. If NVML reports no events, an increased count
+ * of errors replaces one.
  */
 static void
 parse_state(const char *line)
@@ -625,7 +640,7 @@ parse_xid(const char *line)
 		DeviceXid(number_of(index), code);
 }
 
-/* our number for NVML's index; -1: none */
+/* Returns the device number of an NVML index, or -1. */
 static int
 number_of(int index)
 {

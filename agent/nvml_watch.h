@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * nvml_watch.h
- *		The agent's side of the process that asks NVML.
- *
+ *		The agent's side of the process that calls NVML.
  *-------------------------------------------------------------------------
  */
 #ifndef GPUCREDIT_AGENT_NVML_WATCH_H

@@ -1,11 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * orders.c
- *		Obey the database's answers about an attempt.
+ *		Executes the database's answers about an attempt.
  *
- * An answer may come twice, late, or again after a restart.  The agent does
- * not repeat a step that the attempt's folder has.
- *
+ * An answer may arrive twice, late, or again after a restart. The agent does
+ * not repeat a step that the attempt's folder shows as done.
  *-------------------------------------------------------------------------
  */
 #include <errno.h>
@@ -20,16 +19,21 @@
 #include "agent.h"
 #include "attempts.h"
 #include "checkpoints.h"
+#include "clock.h"
 #include "config.h"
+#include "crash_point.h"
 #include "devices.h"
+#include "file.h"
 #include "foreign.h"
 #include "health.h"
 #include "launch.h"
+#include "log.h"
+#include "memory.h"
 #include "orders.h"
 #include "pull_image.h"
-#include "util.h"
 
-#define KEEPER_STARTS	(5 * NS_PER_S)	/* a keeper has its lock by then */
+#define KEEPER_STARTS	(5 * NS_PER_S)	/* time within which a keeper has
+										 * locked its file */
 
 static bool reused(const LocalAttempt *attempt, const Order *order);
 static void forget(LocalAttempt *attempt);
@@ -54,7 +58,7 @@ static bool command_keeper(LocalAttempt *attempt, const char *format,...)
 static void note_stop_reason(LocalAttempt *attempt, const char *reason);
 
 /*
- * Obey a heartbeat's row.
+ * Executes a row of a heartbeat's answer.
  */
 void
 AttemptObey(const Order *order)
@@ -69,8 +73,8 @@ AttemptObey(const Order *order)
 		forget(attempt);
 		attempt = AttemptFind(order->org, order->job, order->number);
 		if (attempt != NULL)
-			return;				/* the next heartbeat starts it, once the old
-								 * one has left */
+			return;				/* a later heartbeat starts the new attempt,
+								 * once the old one has ended */
 	}
 	if (attempt == NULL)
 	{
@@ -84,7 +88,11 @@ AttemptObey(const Order *order)
 			begin_over(order);
 		return;
 	}
-	/* a database restored from before the end needs the report again */
+
+	/*
+	 * A database restored from before the attempt's end needs the report
+	 * again.
+	 */
 	if (attempt->phase == PHASE_SETTLED && (!stop || settles(reason)))
 	{
 		LogLine("event=settled_before attempt=%s", attempt->tag);
@@ -94,7 +102,7 @@ AttemptObey(const Order *order)
 		return;
 	if (attempt->resumes || attempt->pull != 0)
 	{
-		/* nothing runs yet, so any reason ends it at once */
+		/* Nothing runs yet, so any reason ends the attempt at once. */
 		if (stop || leaves(order))
 		{
 			note_stop_reason(attempt, reason);
@@ -124,8 +132,8 @@ AttemptObey(const Order *order)
 }
 
 /*
- * Must the attempt save and leave?  Before its wall limit it only saves: the
- * limit itself ends it.
+ * Whether the attempt must save and end. Before its wall limit it only saves,
+ * since the limit itself ends it.
  */
 static bool
 leaves(const Order *order)
@@ -136,9 +144,9 @@ leaves(const Order *order)
 }
 
 /*
- * Tell the job to save, once for each time this is due.  Each heartbeat
- * repeats it until the database has a checkpoint.  After a restart the agent
- * tells the job again.
+ * Makes the job save, once for each time that this is due. Each heartbeat
+ * repeats the order until the database has a checkpoint. After a restart, the
+ * agent signals the job again.
  */
 static void
 have_saved(LocalAttempt *attempt, const Order *order)
@@ -160,8 +168,8 @@ have_saved(LocalAttempt *attempt, const Order *order)
 }
 
 /*
- * Is this another attempt of the same number?  A database restored from an
- * earlier time gives out numbers twice.
+ * Whether the order is about another attempt with the same number. A database
+ * restored from an earlier time assigns numbers again.
  */
 static bool
 reused(const LocalAttempt *attempt, const Order *order)
@@ -172,7 +180,7 @@ reused(const LocalAttempt *attempt, const Order *order)
 }
 
 /*
- * End an attempt that no database knows, and report nothing.
+ * Ends an attempt that the database does not have, and reports nothing.
  */
 static void
 forget(LocalAttempt *attempt)
@@ -192,9 +200,9 @@ forget(LocalAttempt *attempt)
 }
 
 /*
- * Write the intent, then start a keeper or first digest the attempt's
- * checkpoint.  If another attempt still holds a device, wait: each heartbeat
- * repeats the order.
+ * Writes the intent, then starts a keeper or first digests the attempt's
+ * checkpoint. If another attempt still has a device, it does nothing yet: each
+ * heartbeat repeats the order.
  */
 static void
 begin(const Order *order)
@@ -222,8 +230,8 @@ begin(const Order *order)
 }
 
 /*
- * The database orders an attempt that the disk does not know: its disk was
- * lost, or it never began.  Settle it so.
+ * Handles an order about an attempt that the disk does not have: the disk was
+ * lost, or the attempt never began. It is settled accordingly.
  */
 static void
 begin_over(const Order *order)
@@ -241,7 +249,7 @@ begin_over(const Order *order)
 }
 
 /*
- * Does another scheduler start and end it?
+ * Whether another scheduler starts and ends the attempt.
  */
 static bool
 is_foreign(const Order *order)
@@ -255,8 +263,9 @@ is_foreign(const Order *order)
 }
 
 /*
- * The other scheduler's records say what ran here, whatever the order is: the
- * attempt may have begun and ended before the database knew it.
+ * Adds an attempt of another scheduler. That scheduler's records show what ran
+ * here, whatever the order is: the attempt may have begun and ended before the
+ * database knew it.
  */
 static void
 begin_foreign(const Order *order)
@@ -270,7 +279,7 @@ begin_foreign(const Order *order)
 }
 
 /*
- * Write the intent to disk; NULL: that failed.
+ * Writes the intent to disk. Returns NULL on failure.
  */
 static LocalAttempt *
 write_intent(const Order *order)
@@ -306,8 +315,9 @@ write_intent(const Order *order)
 }
 
 /*
- * Start nothing without an intent on disk.  Remove old folders: the next try
- * may find space.  If the folder cannot be made at all, report that this node
+ * Handles an intent that could not be written; without it, nothing is started.
+ * Old folders are removed, so that the next attempt to write may find space.
+ * If the folder cannot be created at all, the agent reports that this node
  * cannot run the attempt.
  */
 static void
@@ -341,7 +351,7 @@ not_written(const Order *order, const char *name, int error)
 }
 
 /*
- * Digest a checkpoint that this machine can read, before the job starts from
+ * Digests a checkpoint that this machine can read, before the job starts from
  * it.
  */
 static void
@@ -362,8 +372,9 @@ go_on_from(LocalAttempt *attempt, const json_t * checkpoint)
 }
 
 /*
- * The database's answer about the digest: start from this checkpoint, or from
- * an earlier one (NULL: from the start).
+ * Handles the database's answer about the digest: starts the job from this
+ * checkpoint, or from an earlier one, or from the beginning if "checkpoint" is
+ * NULL.
  */
 void
 AttemptResume(LocalAttempt *attempt, bool good, json_t * checkpoint)
@@ -393,7 +404,7 @@ AttemptResume(LocalAttempt *attempt, bool good, json_t * checkpoint)
 }
 
 /*
- * Start a keeper once the image is there; an attempt that cannot run is over.
+ * Starts a keeper once the image is present. An attempt that cannot run ends.
  */
 static void
 launch(LocalAttempt *attempt)
@@ -412,7 +423,8 @@ launch(LocalAttempt *attempt)
 }
 
 /*
- * At the start: attempts that waited for their image wait again.
+ * Makes attempts that waited for their image wait again, when the agent
+ * starts.
  */
 void
 AttemptsPullAgain(void)
@@ -426,7 +438,7 @@ AttemptsPullAgain(void)
 }
 
 /*
- * The node has its image.
+ * Starts an attempt whose image is present now.
  */
 void
 AttemptPulled(LocalAttempt *attempt)
@@ -438,7 +450,7 @@ AttemptPulled(LocalAttempt *attempt)
 }
 
 /*
- * Write "start", then start the keeper.
+ * Writes "start", then starts the keeper.
  */
 static void
 start_keeper(LocalAttempt *attempt, const json_t * intent)
@@ -460,7 +472,7 @@ start_keeper(LocalAttempt *attempt, const json_t * intent)
 }
 
 /*
- * All that must outlive the agent, as JSON.
+ * Builds the JSON of all that must survive the agent.
  */
 static json_t *
 intent_of(const Order *order)
@@ -504,7 +516,7 @@ intent_of(const Order *order)
 	return intent;
 }
 
-/* an array of the lines, with empty ones */
+/* Returns the lines of a text as an array, including empty lines. */
 static json_t *
 lines_of(const char *text)
 {
@@ -520,7 +532,7 @@ lines_of(const char *text)
 	return lines;
 }
 
-/* an array of the lines, which are numbers */
+/* Returns the lines of a text, which are numbers, as an array. */
 static json_t *
 numbers_of(const char *text)
 {
@@ -536,7 +548,10 @@ numbers_of(const char *text)
 	return numbers;
 }
 
-/* a digest replaces the organisation's name, which may have any characters */
+/*
+ * Returns the name of an attempt's folder. A digest replaces the
+ * organisation's name, which may contain any characters.
+ */
 static char *
 folder_name(const char *org, int64_t job, int number)
 {
@@ -548,7 +563,7 @@ folder_name(const char *org, int64_t job, int number)
 				  (long long) job, number);
 }
 
-/* does the agent settle after a stop for this reason? */
+/* Whether the agent settles the attempt after a stop for this reason. */
 static bool
 settles(const char *reason)
 {
@@ -557,8 +572,8 @@ settles(const char *reason)
 }
 
 /*
- * Write a command to the keeper.  False: it is not ready, and the next
- * heartbeat repeats the command.
+ * Writes a command to the keeper. Returns false if the keeper is not ready;
+ * then the next heartbeat repeats the order.
  */
 static bool
 command_keeper(LocalAttempt *attempt, const char *format,...)
@@ -575,7 +590,10 @@ command_keeper(LocalAttempt *attempt, const char *format,...)
 	return attempt->control >= 0 && write(attempt->control, line, len) == len;
 }
 
-/* keep the first reason: it ends the attempt */
+/*
+ * Records why the attempt must stop. The first reason is kept, as it is the
+ * one that ends the attempt.
+ */
 static void
 note_stop_reason(LocalAttempt *attempt, const char *reason)
 {

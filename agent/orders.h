@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * orders.h
- *		Obey the database's answers about an attempt.
- *
+ *		Executes the database's answers about an attempt.
  *-------------------------------------------------------------------------
  */
 #ifndef GPUCREDIT_AGENT_ORDERS_H

@@ -1,19 +1,19 @@
 /*-------------------------------------------------------------------------
  *
  * output.c
- *		A program's output to a file that its job names, and its last bytes.
+ *		Writes a program's output to a file that its job names, and keeps the
+ *		last bytes.
  *
- * The retry rules read the end of a program's standard error, so it must not
- * be lost where the job sends it to a file.  A process of the job's user, the
- * writer, reads it from a pipe and writes the file, and remembers the last
- * bytes in memory that it shares with the keeper.  The keeper does not write
- * the file itself: a file on a server that does not answer would hold it up,
- * and with it the fence and the deadlines.
+ * The retry rules examine the end of a program's standard error, so it must
+ * not be lost if the job directs it to a file. A process of the job's user,
+ * the writer, reads standard error from a pipe, writes the file, and stores
+ * the last bytes in memory that it shares with the keeper. The keeper does not
+ * write the file itself: a file on a server that does not answer would block
+ * it, and with it the fence and the deadlines.
  *
  * The program's process opens the file, as the job's user and in the job's
- * folder, and sends the descriptor to the writer.  Where standard output goes
- * to the same file, it takes the same way, so that the order is kept.
- *
+ * folder, and sends the descriptor to the writer. If standard output goes to
+ * the same file, it also goes through the writer, so that the order is kept.
  *-------------------------------------------------------------------------
  */
 #include <errno.h>
@@ -29,10 +29,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
+#include "file.h"
+#include "log.h"
 #include "output.h"
-#include "util.h"
 
-#define WRITER_ENDS_MS	3000	/* how long the keeper waits for the writer */
+#define WRITER_ENDS_MS	3000	/* how long the keeper waits for the writer's
+								 * end */
 
 static void run_writer(const Start *start, int pipe, int socket, LastBytes *last)
 			__attribute__((noreturn));
@@ -40,7 +43,7 @@ static int	receive_file(int socket);
 static void remember(LastBytes *last, const char *data, size_t n);
 
 /*
- * Start the writer, if the job's standard error goes to a file.  The program
+ * Starts the writer, if the job's standard error goes to a file. The program
  * gets outputs[0], the pipe, and outputs[1], the socket.
  */
 void
@@ -66,12 +69,12 @@ OutputStart(Keeper *keeper)
 	close(sockets[0]);
 	keeper->output_pipe = pipes[1];
 	keeper->output_socket = sockets[1];
-	keeper->contain.but = keeper->writer;
+	keeper->contain.but[0] = keeper->writer;
 }
 
 /*
- * The writer.  It keeps none of the keeper's files, above all not its lock, and
- * ends when the last process that has the pipe is gone.
+ * Runs the writer. It keeps none of the keeper's files open, in particular not
+ * its lock, and ends when the last process that has the pipe is gone.
  */
 static void
 run_writer(const Start *start, int pipe, int socket, LastBytes *last)
@@ -81,8 +84,8 @@ run_writer(const Start *start, int pipe, int socket, LastBytes *last)
 	int			file;
 
 	/*
-	 * the keeper has its folder and its lock open, so both have higher
-	 * numbers
+	 * The keeper opened its folder and its lock first, so the pipe and the
+	 * socket have numbers above 4.
 	 */
 	if (dup2(pipe, 3) < 0 || dup2(socket, 4) < 0)
 		_exit(127);
@@ -101,15 +104,15 @@ run_writer(const Start *start, int pipe, int socket, LastBytes *last)
 		if (n < 0)
 			continue;
 		remember(last, chunk, n);
-		(void) WriteAll(file, chunk, n);	/* what the disk has no room for
-											 * is lost */
+		(void) WriteAll(file, chunk, n);	/* bytes that do not fit on the
+											 * disk are lost */
 	}
 	_exit(0);
 }
 
 /*
- * The descriptor that the program's process sends; -1: it could not open the
- * file.
+ * Receives the descriptor that the program's process sends. Returns -1 if that
+ * process could not open the file.
  */
 static int
 receive_file(int socket)
@@ -131,7 +134,7 @@ receive_file(int socket)
 }
 
 /*
- * Add bytes to the last ones.
+ * Adds bytes to the last ones.
  */
 static void
 remember(LastBytes *last, const char *data, size_t n)
@@ -148,8 +151,9 @@ remember(LastBytes *last, const char *data, size_t n)
 }
 
 /*
- * In the program's process, as the job's user: open the file of its standard
- * error, and let the writer have it; false with errno.
+ * Opens the file of standard error and sends it to the writer. Runs in the
+ * program's process, as the job's user. Returns false with errno set on
+ * failure.
  */
 bool
 OutputOpen(const Start *start, int pipe, int socket)
@@ -174,8 +178,8 @@ OutputOpen(const Start *start, int pipe, int socket)
 }
 
 /*
- * No process of the job is left: let the writer finish, and write down the last
- * bytes.  A writer that hangs is killed.
+ * Waits until the writer ends and records the last bytes, once no process of
+ * the job is left. A writer that hangs is killed.
  */
 void
 OutputEnd(Keeper *keeper)

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * output.h
- *		A program's output to a file that its job names, and its last bytes.
- *
+ *		Writes a program's output to a file that its job names, and keeps the
+ *		last bytes.
  *-------------------------------------------------------------------------
  */
 #ifndef GPUCREDIT_AGENT_OUTPUT_H

@@ -2,7 +2,6 @@
  *
  * podman.c
  *		The agent's own calls of podman.
- *
  *-------------------------------------------------------------------------
  */
 #include <fcntl.h>
@@ -12,11 +11,12 @@
 #include <unistd.h>
 
 #include "config.h"
+#include "memory.h"
 #include "podman.h"
-#include "util.h"
 
 /*
- * In a child: become a shell with podman's command as $1 and a name as $2.
+ * Turns a child into a shell that runs a script, with podman's command as $1
+ * and a name as $2.
  */
 void
 PodmanRun(const char *script, const char *name, int out)
@@ -38,8 +38,8 @@ PodmanRun(const char *script, const char *name, int out)
 }
 
 /*
- * The name of an attempt's container: fixed, and no other attempt of this
- * machine has it.
+ * Returns the name of an attempt's container. It never changes, and no other
+ * attempt of this machine has the same.
  */
 char *
 PodmanContainer(const LocalAttempt *attempt)
@@ -52,8 +52,9 @@ PodmanContainer(const LocalAttempt *attempt)
 }
 
 /*
- * Have podman forget the container of an attempt that is gone.  Nobody waits for
- * it.  After a kill podman first refuses, until it has noticed the end.
+ * Makes podman remove the container of an attempt that is gone, in a child
+ * that nobody waits for. After a kill, podman first refuses, until it has
+ * noticed the end; therefore the removal is tried several times.
  */
 void
 PodmanRemove(const LocalAttempt *attempt)

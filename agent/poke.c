@@ -3,14 +3,13 @@
  * poke.c
  *		gpucredit-agent poke: one listener for all agents.
  *
- *	gpucredit-agent poke CONFIG
+ *     gpucredit-agent poke CONFIG
  *
- * Each NOTIFY wakes every session that listens, so with many agents only this
- * process listens.  For each notification it sends a datagram to the named
- * node's agent, if that agent takes them ("poke" in its "about").  A datagram
- * means "ask now", nothing else.  So a lost one costs an interval, and two of
- * these processes do no harm.
- *
+ * Each NOTIFY wakes every session that listens, so in an installation with
+ * many agents only this process listens. For each notification it sends a
+ * datagram to the named node's agent, if that agent accepts datagrams ("poke"
+ * in its description). A datagram only means "send a heartbeat now". So a lost
+ * one costs the delay of an interval, and two of these processes do no harm.
  *-------------------------------------------------------------------------
  */
 #include <errno.h>
@@ -23,31 +22,34 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "config.h"
+#include "log.h"
+#include "memory.h"
 #include "poke.h"
-#include "util.h"
 
-#define READ_EVERY	(10 * NS_PER_S) /* where agents are */
-#define FIRST_PAUSE	(NS_PER_S / 10) /* after a read that did not help; then
-									 * doubled */
-#define PAUSE		1			/* seconds between tries to connect */
+#define READ_EVERY	(10 * NS_PER_S) /* interval of reading the agents'
+									 * addresses */
+#define FIRST_PAUSE	(NS_PER_S / 10) /* pause after a read that did not find
+									 * the node; it doubles each time */
+#define PAUSE		1			/* seconds between attempts to connect */
 
-/* A node's agent and its address for datagrams. */
+/* A node, with its agent's address for datagrams. */
 typedef struct PokeAddress
 {
 	char	   *node;
 	char	   *address;		/* HOST:PORT, as the agent reported it */
 	struct sockaddr_storage to;
-	socklen_t	len;			/* 0: not looked up yet, or not found */
+	socklen_t	len;			/* 0 if not resolved yet, or not found */
 	bool		looked_up;
 } PokeAddress;
 
-static PokeAddress *places;		/* by node */
+static PokeAddress *places;		/* sorted by node */
 static int	nplaces;
 static int64_t read_ns;
-static int64_t pause_ns;		/* least time between reads for an unknown
+static int64_t pause_ns;		/* shortest time between reads for an unknown
 								 * node */
-static int	sockets[2] = {-1, -1};	/* IPv4, IPv6 */
+static int	sockets[2] = {-1, -1};	/* one for IPv4, one for IPv6 */
 
 static PGconn * open_connection(void);
 static bool run(PGconn * conn, const char *sql);
@@ -60,7 +62,8 @@ static void resolve_name(PokeAddress *place);
 static void send_to(PokeAddress *place);
 
 /*
- * Listen until a signal ends the process; reconnect after a loss.
+ * Listens until a signal ends the process. Reconnects after the connection is
+ * lost.
  */
 void
 PokeRun(void)
@@ -89,7 +92,7 @@ PokeRun(void)
 }
 
 /*
- * A connection that listens; NULL: there is none.
+ * Opens a connection that listens. Returns NULL on failure.
  */
 static PGconn *
 open_connection(void)
@@ -117,7 +120,8 @@ run(PGconn * conn, const char *sql)
 }
 
 /*
- * Wait for notifications and forward them; false: the connection is lost.
+ * Waits for notifications and forwards them. Returns false if the connection
+ * is lost.
  */
 static bool
 serve(PGconn * conn)
@@ -143,9 +147,9 @@ serve(PGconn * conn)
 }
 
 /*
- * Send a node's agent a datagram.  For an unknown node, read the addresses
- * again.  If that does not help, wait longer each time, as an agent may take
- * no datagrams.  False: the connection is lost.
+ * Sends a datagram to a node's agent. For an unknown node, the addresses are
+ * read again. If that does not help, the pause before the next read grows, as
+ * an agent may accept no datagrams. Returns false if the connection is lost.
  */
 static bool
 forward(PGconn * conn, const char *node)
@@ -167,7 +171,8 @@ forward(PGconn * conn, const char *node)
 }
 
 /*
- * Load the agents' addresses, and keep the lookups of unchanged ones.
+ * Reads the agents' addresses. An address that has not changed is not resolved
+ * again.
  */
 static bool
 read_places(PGconn * conn)
@@ -225,7 +230,7 @@ compare(const void *a, const void *b)
 }
 
 /*
- * Look a name up once; do not repeat a failed lookup.
+ * Resolves an address once. A failed resolution is not repeated.
  */
 static void
 resolve_name(PokeAddress *place)
@@ -255,7 +260,7 @@ resolve_name(PokeAddress *place)
 	free(host);
 }
 
-/* send without waiting; a loss does no harm */
+/* Sends a datagram without waiting. A loss does no harm. */
 static void
 send_to(PokeAddress *place)
 {

@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * program.c
- *		From the file "start" to a process that runs the job's program.
- *
+ *		Starts the job's program as the file "start" describes it.
  *-------------------------------------------------------------------------
  */
 #include <errno.h>
@@ -16,34 +15,38 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "clock.h"
+#include "crash_point.h"
+#include "file.h"
 #include "keeper.h"
+#include "log.h"
+#include "network.h"
 #include "output.h"
 #include "seccomp.h"
-#include "util.h"
 
-/* What the child was doing. */
+/* The step that the child was executing. */
 typedef enum ExecStep
 {
 	OF_NODE, ENTER, OPEN_OUTPUT, OPEN_ERROR, EXECUTE
 } ExecStep;
 
-/* Why the child could not become the program. */
+/* Why the child could not execute the program. */
 typedef struct Failure
 {
-	int			error;			/* errno; 0: success */
-	ExecStep	step;			/* all but the first are the job's choice */
+	int			error;			/* errno, or 0 for success */
+	ExecStep	step;			/* all steps except the first depend on the
+								 * job's choices */
 } Failure;
 
 static void open_pipe(int ends[2], bool nonblocking);
 static void not_executed(Keeper *keeper, Failure failure);
-static void forget_protection(void);
 static bool open_files(const Keeper *keeper, ExecStep *step);
 static bool open_outputs(const Keeper *keeper, ExecStep *step);
 static void run_program(const Keeper *keeper, int gate, int failed,
 						int outputs[2], int messages);
 
 /*
- * Parse "start"; the texts stay in its buffer.
+ * Parses "start". The texts remain in its buffer.
  */
 void
 ProgramRead(Keeper *keeper)
@@ -73,6 +76,12 @@ ProgramRead(Keeper *keeper)
 			start->taken_ns = strtoll(value, NULL, 10);
 		else if (strncmp(at, "save_signal=", 12) == 0)
 			start->save_signal = atoi(value);
+		else if (strncmp(at, "limit_signal=", 13) == 0)
+			start->limit_signal = atoi(value);
+		else if (strncmp(at, "limit_after=", 12) == 0)
+			start->limit_after_ns = strtoll(value, NULL, 10) * NS_PER_S;
+		else if (strcmp(at, "limit_batch=yes") == 0)
+			start->limit_batch = true;
 		else if (strncmp(at, "cgroup=", 7) == 0)
 			start->cgroup = value;
 		else if (strncmp(at, "cwd=", 4) == 0)
@@ -85,6 +94,16 @@ ProgramRead(Keeper *keeper)
 			start->files[1] = value;
 		else if (strcmp(at, "nested=yes") == 0)
 			start->nested = true;
+		else if (strncmp(at, "network=", 8) == 0)
+			start->network = value;
+		else if (strncmp(at, "slirp=", 6) == 0)
+			start->slirp = value;
+		else if (strncmp(at, "resolver=", 9) == 0)
+			start->resolver = value;
+		else if (strncmp(at, "deny=", 5) == 0 && start->ndenied < NETWORKS)
+			start->denied[start->ndenied++] = value;
+		else if (strncmp(at, "allow=", 6) == 0 && start->nallowed < NETWORKS)
+			start->allowed[start->nallowed++] = value;
 		else if (strncmp(at, "made=", 5) == 0)
 			start->made = value;
 		else if (strcmp(at, "caps=keep") == 0)
@@ -104,7 +123,11 @@ ProgramRead(Keeper *keeper)
 		else
 			Die("malformed start");
 	}
-	/* podman stays root: it makes the container, and enters it as the user */
+
+	/*
+	 * podman remains root: it creates the container, and starts the program
+	 * as the user.
+	 */
 	if (start->made != NULL)
 		start->drops = false;
 	if (start->cgroup == NULL)
@@ -114,7 +137,8 @@ ProgramRead(Keeper *keeper)
 }
 
 /*
- * Start the program.  It waits at a gate until "main" names it on disk.
+ * Starts the program. The child waits until "main" with its process id is on
+ * disk.
  */
 void
 ProgramStart(Keeper *keeper)
@@ -126,7 +150,8 @@ ProgramStart(Keeper *keeper)
 	int			failed[2];
 	Failure		failure = {0};
 	sigset_t	watched;
-	char		line[64];
+	const char *network;
+	char		line[128];
 	int			len;
 	int64_t		now;
 
@@ -152,6 +177,13 @@ ProgramStart(Keeper *keeper)
 	sigprocmask(SIG_BLOCK, &watched, NULL);
 	keeper->signals = signalfd(-1, &watched, SFD_NONBLOCK | SFD_CLOEXEC);
 
+	network = NetworkMake(keeper);
+	if (network != NULL)
+	{
+		snprintf(line, sizeof(line), "network: %s", network);
+		KeeperWriteExit(keeper, EXIT_NOT_STARTED, 0, line);
+		return;
+	}
 	keeper->main = fork();
 	failure.error = errno;
 	if (keeper->main < 0)
@@ -183,7 +215,7 @@ ProgramStart(Keeper *keeper)
 	len = snprintf(line, sizeof(line), "%d\n", (int) keeper->main);
 	failure.error = FilePut(keeper->dir, "main", line, len) ? 0 : errno;
 	CrashPoint("main");
-	/* its time counts from when the agent took its devices */
+	/* The elapsed time counts from when the agent assigned the devices. */
 	now = MonotonicNs();
 	if (failure.error == 0)
 	{
@@ -198,9 +230,9 @@ ProgramStart(Keeper *keeper)
 }
 
 /*
- * Whether the child has said that it could not become the program; then the end
- * is written.  The keeper does not wait for its word: a job may name an output
- * that nobody ever opens for reading.
+ * Whether the child has reported that it could not execute the program; if so,
+ * the end is recorded. The keeper does not block on the child's report,
+ * because a job may name an output that nobody ever opens for reading.
  */
 bool
 ProgramFailed(Keeper *keeper)
@@ -231,9 +263,10 @@ open_pipe(int ends[2], bool nonblocking)
 }
 
 /*
- * A folder, file or program that the job chose and that does not work is the
- * job's fault and has a shell's exit code.  Only a want of memory, processes or
- * descriptors is the node's: a node that cannot start jobs is drained.
+ * Records that the program was not executed. If a folder, file or program that
+ * the job chose does not work, it is the job's fault, and the exit code is a
+ * shell's. Only a lack of memory, processes or descriptors is the node's
+ * fault; a node that cannot start jobs is drained.
  */
 static void
 not_executed(Keeper *keeper, Failure failure)
@@ -264,7 +297,7 @@ not_executed(Keeper *keeper, Failure failure)
 }
 
 /*
- * The child: set its limits and rights, and become the program.
+ * Runs in the child: sets its limits and rights, and executes the program.
  */
 static void
 run_program(const Keeper *keeper, int gate, int failed, int outputs[2],
@@ -278,14 +311,19 @@ run_program(const Keeper *keeper, int gate, int failed, int outputs[2],
 	if (read(gate, &go, 1) == 1)
 	{
 		setsid();
-		/* the agent's protection from the memory killer is not the job's */
-		forget_protection();
-		/* if the keeper dies, the program dies too, even without a cgroup */
+
+		/*
+		 * The job must not inherit the agent's protection from the
+		 * out-of-memory killer.
+		 */
+		ProgramForgetProtection();
+		/* If the keeper dies, the program dies too, even without a cgroup. */
 		if (ContainEnter(&keeper->contain) &&
 			dup2(null, STDIN_FILENO) >= 0 &&
 			dup2(outputs[0], STDOUT_FILENO) >= 0 &&
 			dup2(outputs[1], STDERR_FILENO) >= 0 &&
 			dup2(messages, 3) >= 0 &&
+			NetworkNames(start) &&
 			(start->keeps || CapabilitiesBound()) &&
 			(!start->drops || (setgroups(0, NULL) == 0 &&
 							   setresgid(start->gid, start->gid,
@@ -297,7 +335,10 @@ run_program(const Keeper *keeper, int gate, int failed, int outputs[2],
 			(!start->passes || SeccompPass()) &&
 			(start->keeps || CapabilitiesClear()))
 		{
-			/* the job's own choices: its folder, its files, its program */
+			/*
+			 * From here on, steps depend on the job's choices: its folder,
+			 * its files, its program.
+			 */
 			failure.step = ENTER;
 			if ((start->cwd == NULL || chdir(start->cwd) == 0) &&
 				open_files(keeper, &failure.step) &&
@@ -313,8 +354,11 @@ run_program(const Keeper *keeper, int gate, int failed, int outputs[2],
 	_exit(127);
 }
 
-static void
-forget_protection(void)
+/*
+ * Gives up the agent's protection from the out-of-memory killer.
+ */
+void
+ProgramForgetProtection(void)
 {
 	int			fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
 
@@ -326,7 +370,7 @@ forget_protection(void)
 }
 
 /*
- * Open the output files that the job named, as its user, in its folder.
+ * Opens the output files that the job named, as its user and in its folder.
  */
 static bool
 open_files(const Keeper *keeper, ExecStep *step)
@@ -348,8 +392,8 @@ open_files(const Keeper *keeper, ExecStep *step)
 }
 
 /*
- * Each file that was named takes the place of the log's pipe.  A file of both
- * streams is opened once.
+ * Replaces the log's pipes by the files that were named. A file that is named
+ * for both streams is opened once.
  */
 static bool
 open_outputs(const Keeper *keeper, ExecStep *step)

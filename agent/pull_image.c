@@ -1,20 +1,21 @@
 /*-------------------------------------------------------------------------
  *
  * pull_image.c
- *		Pulls jobs' images, where the node does not have them.
+ *		Pulls jobs' images that the node does not have.
  *
- * There is one pull for each image, however many attempts wait for it.  An
+ * There is one pull for each image, however many attempts wait for it. An
  * attempt that waits has its devices: it is metered, so it pays for them, and
- * its wall limit counts.  The agent tells the database that it pulls (calls.c).
+ * the time counts towards its wall limit. The agent reports to the database
+ * that it pulls (calls.c).
  *
- * The pool's policy says how long devices wait ("image_wait").  After that the
- * attempt gives them back, and the pull goes on without it for the next try.
- * The node's setting image_pull_s ends a pull that never ends by itself.
+ * The pool's policy limits how long devices wait ("image_wait"). After that
+ * the attempt returns its devices, and the pull continues without it for the
+ * next attempt. The node's setting image_pull_s ends a pull that never ends by
+ * itself.
  *
- * What an attempt ends with begins with "image: ".  It has failed, and the
- * retry rules decide, if there is no such image; if it only gave its devices
- * back it is "not_started".
- *
+ * The message of such an attempt's end begins with "image: ". If there is no
+ * such image, the attempt has failed, and the retry rules decide; if it only
+ * returned its devices, it is "not_started".
  *-------------------------------------------------------------------------
  */
 #include <ctype.h>
@@ -28,23 +29,27 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "config.h"
+#include "file.h"
+#include "log.h"
+#include "memory.h"
 #include "podman.h"
 #include "pull_image.h"
-#include "util.h"
 
-#define IMAGE_FOUND_S	3		/* podman has found out by then whether the
-								 * node has an image */
-#define OUTPUT_MOST		(64 * 1024) /* of podman's, of which the last counts */
+#define IMAGE_FOUND_S	3		/* seconds within which podman has determined
+								 * whether the node has an image */
+#define OUTPUT_MOST		(64 * 1024) /* bytes of podman's output, the last of
+									 * which are used */
 
-/* One image on its way. */
+/* One image that is being pulled. */
 typedef struct Pull
 {
 	char	   *image;
 	pid_t		pid;
-	int			out;			/* podman's output, in memory */
+	int			out;			/* descriptor of podman's output, in memory */
 	int64_t		began_ns;
-	bool		late;			/* it was ended for its time */
+	bool		late;			/* it was killed because it took too long */
 	struct Pull *next;
 } Pull;
 
@@ -59,8 +64,8 @@ static void pull_free(Pull **link);
 static char *last_line(const Pull *pull);
 
 /*
- * Have an attempt wait for its image.  False: it cannot have it, and its end is
- * written.
+ * Makes an attempt wait for its image. Returns false if it cannot get the
+ * image; then its end is recorded.
  */
 bool
 PullImage(LocalAttempt *attempt, const json_t * intent)
@@ -88,7 +93,7 @@ PullImage(LocalAttempt *attempt, const json_t * intent)
 		pull = pull->next;
 	if (pull == NULL)
 		pull = pull_begin(image);
-	/* a later agent sees that it waits */
+	/* The file shows a later agent that the attempt waits. */
 	if (pull == NULL || !FilePut(attempt->dir, "pull", "", 0))
 	{
 		AttemptWriteExit(attempt, Format("%s 0 0 image: %s\n",
@@ -103,8 +108,9 @@ PullImage(LocalAttempt *attempt, const json_t * intent)
 }
 
 /*
- * Start a child that pulls an image, if the node does not have it; NULL on
- * failure.  It ends with the agent, and the next agent begins again.
+ * Starts a child that pulls an image, if the node does not have it. Returns
+ * NULL on failure. The child ends with the agent, and the next agent begins
+ * again.
  */
 static Pull *
 pull_begin(const char *image)
@@ -135,8 +141,8 @@ pull_begin(const char *image)
 }
 
 /*
- * Why we refuse a name; NULL: it names an image of a store or registry.  Podman
- * would read "dir:/root/x" from that path.
+ * Returns why a name is refused, or NULL if it names an image of a store or
+ * registry. Podman would read an image such as "dir:/root/x" from that path.
  */
 static const char *
 name_refused(const char *image)
@@ -169,7 +175,7 @@ waits_for(const LocalAttempt *attempt, const Pull *pull)
 }
 
 /*
- * Ends attempts whose devices may wait no longer for their images, and kills
+ * Ends attempts whose devices have waited too long for their images, and kills
  * pulls that take longer than the configuration allows.
  */
 void
@@ -195,7 +201,8 @@ PullExpire(void)
 }
 
 /*
- * Ends an attempt that waited for its image, and writes why for its settlement.
+ * Ends an attempt that waited for its image, and records the reason for its
+ * settlement.
  */
 static void
 fail_attempt(LocalAttempt *attempt, const char *kind, const char *reason)
@@ -209,7 +216,8 @@ fail_attempt(LocalAttempt *attempt, const char *kind, const char *reason)
 }
 
 /*
- * An attempt ends before its image is there.  A pull for nobody ends, too.
+ * Handles an attempt that ends before its image is present. A pull that no
+ * attempt waits for is ended, too.
  */
 void
 PullLeave(LocalAttempt *attempt)
@@ -232,7 +240,7 @@ PullLeave(LocalAttempt *attempt)
 }
 
 /*
- * Forget a pull.
+ * Removes a pull from the list.
  */
 static void
 pull_free(Pull **link)
@@ -246,7 +254,8 @@ pull_free(Pull **link)
 }
 
 /*
- * A child ended: was it one that pulled?  The caller starts what has its image.
+ * Handles the end of a child. Returns whether it was one that pulled. Calls
+ * pulled() for each attempt that has its image now.
  */
 bool
 PullChildGone(pid_t pid, int status, void (*pulled) (LocalAttempt *))
@@ -282,7 +291,10 @@ PullChildGone(pid_t pid, int status, void (*pulled) (LocalAttempt *))
 	return true;
 }
 
-/* podman's last line, without quotes, which would end a text of our log */
+/*
+ * Returns podman's last line without quotes, which would end a text in the
+ * agent's log.
+ */
 static char *
 last_line(const Pull *pull)
 {

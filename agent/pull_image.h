@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * pull_image.h
- *		Pulls jobs' images, where the node does not have them.
- *
+ *		Pulls jobs' images that the node does not have.
  *-------------------------------------------------------------------------
  */
 #ifndef GPUCREDIT_AGENT_PULL_IMAGE_H

@@ -1,20 +1,21 @@
 /*-------------------------------------------------------------------------
  *
  * run_podman.c
- *		Jobs that run in an image: spec.image.
+ *		Runs jobs in an image: spec.image.
  *
- * The agent first pulls the image (pull_image.c).  Then the keeper runs
- * "podman run" as it runs any program.  Podman makes no cgroup of its own, so
- * the whole container is in the attempt's cgroup, and ends, stops and counts
- * there.  The container's processes are the job's user without capabilities,
- * in the host's network.
+ * The agent first pulls the image (pull_image.c). Then the keeper runs "podman
+ * run" as it runs any program. Podman creates no cgroup of its own, so the
+ * whole container is in the attempt's cgroup, where it is ended, frozen and
+ * limited. The container's processes run as the job's user without
+ * capabilities. "--network=host" means that podman adds no network of its own:
+ * the container has that in which podman is started (network.c).
  *
- * GPUs come by the Container Device Interface: the agent writes a file that
- * names the node's devices and the driver's files.
+ * GPUs are added by the Container Device Interface: the agent writes a file
+ * that names the node's devices and the driver's files.
  *
- * A tenant names the image, and podman runs as root.  So an image is only ever
- * taken from the node's store or from a registry, never from a path, and
- * nothing of the job is in podman's own environment.
+ * A tenant names the image, and podman runs as root. Therefore an image is
+ * only ever read from the node's store or from a registry, never from a path,
+ * and podman's own environment contains nothing of the job's.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,15 +30,21 @@
 #include "config.h"
 #include "device_filter.h"
 #include "devices.h"
+#include "file.h"
+#include "launch_network.h"
+#include "log.h"
+#include "memory.h"
+#include "network.h"
 #include "podman.h"
 #include "run_podman.h"
 #include "start_file.h"
-#include "util.h"
 
-#define CDI_FOLDER		"/run/cdi"	/* podman looks there */
+#define CDI_FOLDER		"/run/cdi"	/* folder that podman reads */
 #define CDI_KIND		"gpucredit/gpu"
-#define CDI_LIBRARIES	"/usr/local/nvidia/lib64"	/* CUDA images look there */
-#define MOST_PROCESSES	32768	/* as podman limits itself */
+#define CDI_LIBRARIES	"/usr/local/nvidia/lib64"	/* folder where CUDA
+													 * images search for
+													 * libraries */
+#define MOST_PROCESSES	32768	/* podman's own default limit */
 
 static void put_words(Writer *writer, const char *const *words);
 static void put_limits(Writer *writer);
@@ -50,7 +57,7 @@ static json_t * mount_of(const char *host, const char *inside,
 						 const char *access);
 
 /*
- * Podman's arguments, before those of the program.
+ * Writes podman's arguments, which precede those of the program.
  */
 void
 PodmanPut(Writer *writer, const Launch *launch)
@@ -86,6 +93,9 @@ PodmanPut(Writer *writer, const Launch *launch)
 			 (unsigned) launch->user.uid, (unsigned) launch->user.gid);
 	if (strcmp(config.seccomp, "yes") != 0)
 		StartPut(writer, "arg", "--security-opt=seccomp=unconfined");
+	if (NetworkIsOwn(launch->attempt) &&
+		strcmp(config.network, "outbound") == 0)
+		StartPut(writer, "arg", "--dns=" NETWORK_RESOLVER);
 	put_limits(writer);
 	put_mounts(writer, launch);
 	for (int i = 0; i < DeviceCount(); i++)
@@ -95,7 +105,11 @@ PodmanPut(Writer *writer, const Launch *launch)
 					 DeviceNumber(i)->uuid);
 	}
 	StartPut(writer, "arg", "--workdir=%s", launch->workdir);
-	/* the image's own entry point would run instead of what the spec says */
+
+	/*
+	 * Without this, the image's own entry point would run instead of the
+	 * spec's program.
+	 */
 	StartPut(writer, "arg", "--entrypoint=");
 	StartPut(writer, "arg", "--");
 	StartPut(writer, "arg", "%s", launch->image);
@@ -110,8 +124,8 @@ put_words(Writer *writer, const char *const *words)
 }
 
 /*
- * Set limits no higher than our own: podman would ask for more, and be
- * refused.
+ * Sets limits no higher than the agent's own. By default, podman would request
+ * more and be refused.
  */
 static void
 put_limits(Writer *writer)
@@ -132,8 +146,9 @@ put_limits(Writer *writer)
 }
 
 /*
- * Mount the attempt's own folder and those of image_mounts.  Never mount what a
- * job names: podman is root and reaches what the job's user may not.
+ * Mounts the attempt's own folder and those of image_mounts. A path that a job
+ * names is never mounted, because podman is root and can access what the job's
+ * user may not.
  */
 static void
 put_mounts(Writer *writer, const Launch *launch)
@@ -152,8 +167,8 @@ put_mounts(Writer *writer, const Launch *launch)
 }
 
 /*
- * From here on "env" goes to a file for podman: others could read it among
- * podman's arguments.
+ * Redirects "env" to a file for podman from here on, because other users could
+ * read variables among podman's arguments.
  */
 void
 PodmanEnvironmentBegin(Writer *writer)
@@ -176,7 +191,8 @@ PodmanEnvironmentEnd(Writer *writer, const Launch *launch)
 }
 
 /*
- * Write the file that names the node's devices to podman; false with errno.
+ * Writes the file that names the node's devices to podman. Returns false with
+ * errno set on failure.
  */
 static bool
 cdi_write(void)
@@ -214,7 +230,7 @@ cdi_write(void)
 }
 
 /*
- * A device file, or any other file that stands for a GPU in tests.
+ * Describes a device file, or another file that represents a GPU in tests.
  */
 static json_t *
 cdi_edits(const char *path)
@@ -227,8 +243,8 @@ cdi_edits(const char *path)
 }
 
 /*
- * What each container with a GPU needs: the driver's device files, and the
- * libraries of the driver's version.
+ * Describes what each container with a GPU needs: the driver's device files,
+ * and the libraries of the driver's version.
  */
 static json_t *
 cdi_driver(void)
@@ -262,7 +278,7 @@ cdi_driver(void)
 }
 
 /*
- * Mount each library where CUDA images look for it.
+ * Mounts each library where CUDA images search for it.
  */
 static void
 add_libraries(json_t * mounts, const char *pattern)

@@ -1,18 +1,17 @@
 /*-------------------------------------------------------------------------
  *
  * seccomp.c
- *		Which system calls a job may not make.
+ *		Restricts which system calls a job may make.
  *
  * A BPF program refuses (EPERM) the calls that container runtimes refuse by
- * default.  They change the machine (mounts, modules, clocks, swap, another
- * kernel), look into other processes, or often attack the kernel (bpf,
- * keyrings, userfaultfd, io_uring).  It allows all others, so no program fails
- * for a call newer than this list.  A call of another architecture, where
- * numbers differ, ends the process.
+ * default. They change the machine (mounts, modules, clocks, swap, another
+ * kernel), inspect other processes, or are often used to attack the kernel
+ * (bpf, keyrings, userfaultfd, io_uring). It allows all other calls, so no
+ * program fails because of a call newer than this list. A call of another
+ * architecture, where numbers differ, ends the process.
  *
  * bubblewrap makes namespaces and mounts before the job runs, so it receives
  * the program and loads it last (SeccompPass).
- *
  *-------------------------------------------------------------------------
  */
 #include <errno.h>
@@ -28,8 +27,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "file.h"
 #include "seccomp.h"
-#include "util.h"
 
 #if defined(__x86_64__)
 #define OUR_ARCH	AUDIT_ARCH_X86_64
@@ -39,9 +38,12 @@
 #error "no list of system calls for this architecture"
 #endif
 
-#define X32_BIT		0x40000000	/* calls of x86-64 with short pointers */
+#define X32_BIT		0x40000000	/* bit of calls of the x32 ABI on x86-64 */
 
-/* the namespaces that clone may make; time has no bit there */
+/*
+ * Flags of the namespaces that clone may create; the time namespace has no
+ * flag there.
+ */
 #define CLONE_NEW	0x7e020000
 
 #define DENY(error)	(SECCOMP_RET_ERRNO | (error))
@@ -118,7 +120,7 @@ static struct sock_filter jump(int test, unsigned value, int yes, int no);
 static struct sock_filter leave(unsigned verdict);
 
 /*
- * Filter this process and all its children from now on.
+ * Filters this process and all its children from now on.
  */
 bool
 SeccompLoad(void)
@@ -131,7 +133,7 @@ SeccompLoad(void)
 }
 
 /*
- * Leave the program at SECCOMP_FD, for bubblewrap to load.
+ * Leaves the program at SECCOMP_FD, for bubblewrap to load.
  */
 bool
 SeccompPass(void)
@@ -145,7 +147,7 @@ SeccompPass(void)
 }
 
 /*
- * No later program gets a capability, not even as root.
+ * Ensures that no program executed later gets a capability, not even as root.
  */
 bool
 CapabilitiesBound(void)
@@ -158,7 +160,7 @@ CapabilitiesBound(void)
 	return true;
 }
 
-/* this process keeps none either */
+/* Drops the capabilities of this process. */
 bool
 CapabilitiesClear(void)
 {
@@ -170,7 +172,8 @@ CapabilitiesClear(void)
 }
 
 /*
- * Check the architecture, then each refused call; allow the rest.
+ * Writes the program, which checks the architecture, then each refused call,
+ * and allows all other calls. Returns its length.
  */
 static int
 write_program(struct sock_filter *program)
@@ -188,7 +191,11 @@ write_program(struct sock_filter *program)
 		program[at++] = jump(BPF_JEQ, denied[i], 0, 1);
 		program[at++] = leave(DENY(EPERM));
 	}
-	/* its flags cannot be read; the C library then uses clone */
+
+	/*
+	 * A filter cannot read the flags of clone3. With ENOSYS, the C library
+	 * uses clone instead.
+	 */
 	program[at++] = jump(BPF_JEQ, SYS_clone3, 0, 1);
 	program[at++] = leave(DENY(ENOSYS));
 	program[at++] = jump(BPF_JEQ, SYS_clone, 0, 4);
@@ -196,7 +203,11 @@ write_program(struct sock_filter *program)
 	program[at++] = jump(BPF_JSET, CLONE_NEW, 0, 1);
 	program[at++] = leave(DENY(EPERM));
 	program[at++] = leave(SECCOMP_RET_ALLOW);
-	/* a debugger traces its own program, and may not attach to others */
+
+	/*
+	 * A debugger may trace the program that it starts, but may not attach to
+	 * other processes.
+	 */
 	program[at++] = jump(BPF_JEQ, SYS_ptrace, 0, 4);
 	program[at++] = load(offsetof(struct seccomp_data, args[0]));
 	program[at++] = jump(BPF_JEQ, PTRACE_ATTACH, 1, 0);
@@ -212,7 +223,10 @@ load(size_t offset)
 	return (struct sock_filter) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offset);
 }
 
-/* how many instructions to skip if true, and if false */
+/*
+ * Builds a jump: how many instructions to skip if the test is true, and if it
+ * is false.
+ */
 static struct sock_filter
 jump(int test, unsigned value, int yes, int no)
 {

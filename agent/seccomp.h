@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * seccomp.h
- *		Which system calls a job may not make.
- *
+ *		Restricts which system calls a job may make.
  *-------------------------------------------------------------------------
  */
 #ifndef GPUCREDIT_AGENT_SECCOMP_H
@@ -10,7 +9,7 @@
 
 #include <stdbool.h>
 
-/* the keeper puts the program here for bubblewrap */
+/* The keeper passes the program to bubblewrap at this descriptor. */
 #define SECCOMP_FD	4
 
 extern bool SeccompLoad(void);

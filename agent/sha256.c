@@ -1,18 +1,17 @@
 /*-------------------------------------------------------------------------
  *
  * sha256.c
- *		SHA-256 (FIPS 180-4) and HMAC (RFC 2104), of data in memory.
+ *		SHA-256 (FIPS 180-4) and HMAC (RFC 2104) of data in memory.
  *
- * The programs of steps run in every job, so they link nothing but the C
- * library.
- *
+ * The programs of steps run in every job, so they link only the C library.
  *-------------------------------------------------------------------------
  */
 #include <stdlib.h>
 #include <string.h>
 
+#include "log.h"
+#include "memory.h"
 #include "sha256.h"
-#include "util.h"
 
 #define BLOCK	64
 
@@ -98,7 +97,7 @@ add_block(uint32_t h[8], const uint8_t block[BLOCK])
 }
 
 /*
- * The key is a text of at most one block.
+ * Computes an HMAC. The key is a text of at most one block.
  */
 void
 HmacSha256(const char *key, const void *data, size_t len,

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * sha256.h
- *		SHA-256, and the code that proves the knowledge of a secret (HMAC).
- *
+ *		SHA-256, and the message authentication code that proves the knowledge
+ *		of a secret (HMAC).
  *-------------------------------------------------------------------------
  */
 #ifndef GPUCREDIT_AGENT_SHA256_H

@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * slurm_environment.c
- *		The variables that Slurm sets for a batch script, and what srun reads.
+ *		Sets the variables that Slurm sets for a batch script, and writes the
+ *		files that srun reads.
  *
- * What the submitter knew (the script's name, how many tasks it asked for) is in
- * the spec's "env" already.  Here follows what depends on the nodes that the job
- * got.
- *
+ * What was known at submission (the script's name, the requested number of
+ * tasks) is in the spec's "env" already. This file adds what depends on the
+ * nodes that the job got.
  *-------------------------------------------------------------------------
  */
 #include <errno.h>
@@ -19,8 +19,9 @@
 
 #include "config.h"
 #include "devices.h"
+#include "file.h"
+#include "memory.h"
 #include "slurm_environment.h"
-#include "util.h"
 
 static const char *asked(const Launch *launch, const char *name);
 static void put_numbers(Writer *writer, const Launch *launch);
@@ -32,7 +33,8 @@ static char *device_lines(uint64_t gpus);
 static char *node_lines(const Launch *launch);
 
 /*
- * nodes: their names, with commas between.
+ * Writes the variables. "nodes" has the names of the nodes, separated by
+ * commas.
  */
 void
 SlurmPutEnvironment(Writer *writer, const Launch *launch, const char *nodes)
@@ -61,7 +63,11 @@ SlurmPutEnvironment(Writer *writer, const Launch *launch, const char *nodes)
 	StartPut(writer, "env", "SLURM_GPUS_ON_NODE=%d",
 			 __builtin_popcountll(launch->gpus));
 	StartPut(writer, "env", "ENVIRONMENT=BATCH");
-	/* the first of an array has the array's number, which it did not know */
+
+	/*
+	 * The first job of an array has the array's number, which was not known
+	 * at submission.
+	 */
 	if (asked(launch, "SLURM_ARRAY_TASK_ID") != NULL &&
 		asked(launch, "SLURM_ARRAY_JOB_ID") == NULL)
 		StartPut(writer, "env", "SLURM_ARRAY_JOB_ID=%lld",
@@ -72,7 +78,7 @@ SlurmPutEnvironment(Writer *writer, const Launch *launch, const char *nodes)
 	free(each);
 }
 
-/* what the submitter has set; NULL: nothing */
+/* Returns a variable that was set at submission, or NULL. */
 static const char *
 asked(const Launch *launch, const char *name)
 {
@@ -81,7 +87,7 @@ asked(const Launch *launch, const char *name)
 }
 
 /*
- * Tasks by node, and the indexes of the devices.
+ * Writes the number of tasks per node, and the indexes of the devices.
  */
 static void
 put_numbers(Writer *writer, const Launch *launch)
@@ -115,7 +121,9 @@ put_numbers(Writer *writer, const Launch *launch)
 	free(devices);
 }
 
-/* "4(x2)", as Slurm writes a number that so many nodes have in common */
+/*
+ * Formats a number that several nodes have in common, as Slurm does: "4(x2)".
+ */
 static char *
 repeated(int n, int times)
 {
@@ -124,7 +132,8 @@ repeated(int n, int times)
 }
 
 /*
- * Who the script runs as: by this machine's name, else by that of its account.
+ * Writes the user that the script runs as: its name on this machine, or else
+ * the last part of the account.
  */
 static void
 put_user(Writer *writer, const Launch *launch)
@@ -149,8 +158,8 @@ put_user(Writer *writer, const Launch *launch)
 }
 
 /*
- * Write what srun reads: the nodes, and the secret by which they know that a
- * step is the job's own.  Only the job's user can read it.
+ * Writes what srun reads: the nodes, and the secret that proves to them that a
+ * step belongs to the job. Only the job's user can read the files.
  */
 void
 SlurmPutStepFiles(Writer *writer, const Launch *launch)
@@ -182,7 +191,7 @@ SlurmPutStepFiles(Writer *writer, const Launch *launch)
 	free(devices);
 }
 
-/* a line for each: its UUID, and its file */
+/* Returns a line for each device: its UUID and its device file. */
 static char *
 device_lines(uint64_t gpus)
 {
@@ -218,8 +227,8 @@ write_file(const Launch *launch, int folder, const char *name,
 }
 
 /*
- * The number of this node, then a line for each: its name, its address, and how
- * many GPUs the job has there.
+ * Returns the index of this node, then a line for each node: its name, its
+ * address, and how many GPUs the job has there.
  */
 static char *
 node_lines(const Launch *launch)

@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * srun.c
- *		srun inside a script: its options.
+ *		srun inside a script: parses its options.
  *
- *	srun [OPTION...] PROGRAM [ARGUMENT...]
+ *     srun [OPTION...] PROGRAM [ARGUMENT...]
  *
- * An option that changes what runs and is not known ends the command.  Those
- * that only say what the job has already decided are read and have no effect.
- *
+ * An unknown option that could change what runs ends the command. Options that
+ * only repeat what the job's allocation has decided are accepted and have no
+ * effect.
  *-------------------------------------------------------------------------
  */
 #include <ctype.h>
@@ -16,8 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "memory.h"
 #include "srun.h"
-#include "util.h"
 
 enum
 {
@@ -25,7 +25,7 @@ enum
 	OPT_EXCLUSIVE, OPT_OVERLAP, OPT_EXPORT, OPT_NOTHING, OPT_REFUSED
 };
 
-/* what only says again what the job has decided */
+/* An option that only repeats what the job's allocation has decided. */
 #define NOTHING(name, argument) {name, argument, NULL, OPT_NOTHING}
 
 static const struct option options[] = {
@@ -116,7 +116,8 @@ SrunMain(int argc, char **argv)
 }
 
 /*
- * What sbatch's options mean for steps as well.
+ * Reads the options of sbatch that apply to steps as well, from the
+ * environment.
  */
 static void
 read_environment(Srun *srun)
@@ -138,7 +139,7 @@ read_environment(Srun *srun)
 }
 
 /*
- * Options that say where tasks run, and how many.
+ * Handles options that define where tasks run, and how many.
  */
 static void
 parse_option(Srun *srun, int option, const char *value)
@@ -219,7 +220,7 @@ parse_option(Srun *srun, int option, const char *value)
 }
 
 /*
- * Options with a text.  Those that are not here say what the job has decided.
+ * Handles options with a text. An option that is not here has no effect.
  */
 static void
 parse_text_option(Srun *srun, int option, const char *value)
@@ -251,7 +252,7 @@ parse_text_option(Srun *srun, int option, const char *value)
 }
 
 /*
- * Names the reason where there is one.
+ * Refuses an option, with the reason if one is known.
  */
 static void
 refuse(const char *word)
@@ -284,7 +285,7 @@ number(const char *text, const char *option, int least)
 	return (int) n;
 }
 
-/* "2", or the least of "2-4" */
+/* Parses "2", or the lower bound of "2-4". */
 static int
 first_number(const char *text, const char *option)
 {
@@ -295,7 +296,7 @@ first_number(const char *text, const char *option)
 	return n;
 }
 
-/* "2", or "a100:2" */
+/* Parses "2", or "a100:2". */
 static int
 device_count(const char *text, const char *option)
 {
@@ -307,7 +308,7 @@ device_count(const char *text, const char *option)
 }
 
 /*
- * Prints the options that there are.
+ * Prints the supported options.
  */
 static void
 usage(void)

@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * srun.h
- *		What the files of srun share.
- *
+ *		Declarations that the files of srun share.
  *-------------------------------------------------------------------------
  */
 #ifndef GPUCREDIT_AGENT_SRUN_H
@@ -10,19 +9,23 @@
 
 #include "step_layout.h"
 
-/* What the command line says. */
+/* The parsed command line. */
 typedef struct Srun
 {
 	StepAsk		ask;
-	const char *output;			/* a pattern; NULL: ours */
+	const char *output;			/* pattern of a file name; NULL for srun's own
+								 * standard output */
 	const char *error;
-	const char *input;			/* a file, "none", or NULL: ours */
-	const char *folder;			/* of the tasks; NULL: ours */
-	const char *exported;		/* as sbatch's; NULL: all */
+	const char *input;			/* a file, "none", or NULL for srun's own
+								 * standard input */
+	const char *folder;			/* working folder of the tasks; NULL for
+								 * srun's own */
+	const char *exported;		/* value of --export, as for sbatch; NULL for
+								 * all */
 	const char *name;
-	bool		labels;			/* each line has its task's number */
+	bool		labels;			/* each line starts with its task's number */
 	bool		quiet;
-	bool		ends_all;		/* one task that fails ends all */
+	bool		ends_all;		/* a task that fails ends all tasks */
 	char	  **argv;
 	int			argc;
 } Srun;

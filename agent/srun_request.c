@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * srun_request.c
- *		What srun asks a node to run: tasks, their environment, their files.
- *
+ *		Builds srun's request to a node: tasks, their environment and their
+ *		files.
  *-------------------------------------------------------------------------
  */
 #include <ctype.h>
@@ -12,8 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "log.h"
+#include "memory.h"
 #include "srun.h"
-#include "util.h"
 
 extern char **environ;
 
@@ -30,7 +31,7 @@ static void put(FILE *out, const char *key, const char *format,...)
 static void put_unless_set(FILE *out, const char *name, int value);
 
 /*
- * The request to a node of the job; the caller frees it.
+ * Builds the request to a node of the job. The caller frees it.
  */
 char *
 SrunRequest(const Srun *srun, const StepLayout *layout, int node, size_t *len)
@@ -71,7 +72,8 @@ put(FILE *out, const char *key, const char *format,...)
 }
 
 /*
- * Our own environment, as --export has it, and what all tasks have in common.
+ * Writes srun's own environment, filtered by --export, and the variables that
+ * all tasks have in common.
  */
 static void
 put_environment(FILE *out, const Srun *srun, const StepLayout *layout)
@@ -113,9 +115,9 @@ put_environment(FILE *out, const Srun *srun, const StepLayout *layout)
 }
 
 /*
- * Whether a variable goes to the tasks: all do, unless --export names others.
- * What the agent says of the node where srun runs stays there, and so does what
- * is written anew below.
+ * Whether a variable is passed to the tasks: all are, unless --export names
+ * some. Variables that the agent set for the node where srun runs are not
+ * passed, and neither are those that are set anew below.
  */
 static bool
 is_exported(const Srun *srun, const char *variable)
@@ -144,7 +146,7 @@ is_exported(const Srun *srun, const char *variable)
 	named = strstr(padded, ",ALL,") != NULL || strstr(padded, name) != NULL;
 	if (named)
 	{
-		/* a value that --export gives comes later */
+		/* A value that --export gives is written later. */
 		char	   *given = Format(",%.*s=", (int) strcspn(variable, "="),
 								   variable);
 
@@ -156,7 +158,7 @@ is_exported(const Srun *srun, const char *variable)
 	return named;
 }
 
-/* a script that has set it means what it says */
+/* Writes a variable unless the script has set it already. */
 static void
 put_unless_set(FILE *out, const char *name, int value)
 {
@@ -165,7 +167,7 @@ put_unless_set(FILE *out, const char *name, int value)
 }
 
 /*
- * A task: its place, its devices, and the files that are its own.
+ * Writes a task: its number, its devices, and its own files.
  */
 static void
 put_task(FILE *out, const Srun *srun, const StepLayout *layout, int node,
@@ -209,8 +211,8 @@ put_task(FILE *out, const Srun *srun, const StepLayout *layout, int node,
 }
 
 /*
- * The devices of a task: its own with --gpus-per-task, else all that the step
- * has on its node.
+ * Returns the devices of a task: its own with --gpus-per-task, otherwise all
+ * that the step has on the task's node.
  */
 static char *
 gpus_of(const Srun *srun, const StepNode *here, int local)
@@ -235,7 +237,7 @@ gpus_of(const Srun *srun, const StepNode *here, int local)
 }
 
 /*
- * The names of the step's nodes, with commas between.
+ * Returns the names of the step's nodes, separated by commas.
  */
 static char *
 nodes_of(const StepLayout *layout)
@@ -256,7 +258,7 @@ nodes_of(const StepLayout *layout)
 	return list;
 }
 
-/* as Slurm writes it: "4(x2),3" */
+/* Formats the number of tasks on each node as Slurm does: "4(x2),3". */
 static char *
 tasks_per_node(const StepLayout *layout)
 {
@@ -289,7 +291,8 @@ tasks_per_node(const StepLayout *layout)
 }
 
 /*
- * Whether a pattern names a file for each task or node; else srun writes it.
+ * Whether a pattern names a file for each task or node. If it does not, srun
+ * itself writes the file.
  */
 bool
 SrunFileOfTask(const char *pattern)
@@ -309,7 +312,7 @@ SrunFileOfTask(const char *pattern)
 }
 
 /*
- * The file of a pattern, for a task on a node.
+ * Expands a pattern to the name of the file for a task on a node.
  */
 char *
 SrunFile(const Srun *srun, const StepLayout *layout, const char *pattern,

@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * srun_run.c
- *		srun: starts the tasks of a step, passes on what they write, and ends
- *		as they do.
+ *		srun: starts the tasks of a step, copies their output, and returns
+ *		their exit code.
  *
- * It connects to every node first.  Only then does it send each its request, once:
- * a node that is lost afterwards ends the step, and nothing starts again.  Tasks
- * of the node where srun itself runs are served by a child of its own.
- *
+ * srun connects to every node first. Only then does it send each node its
+ * request, once: a node that is lost afterwards ends the step, and nothing is
+ * started again. A child of srun serves the tasks of the node where srun
+ * itself runs.
  *-------------------------------------------------------------------------
  */
 #include <errno.h>
@@ -26,16 +26,22 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "clock.h"
+#include "file.h"
+#include "log.h"
+#include "memory.h"
 #include "srun.h"
 #include "step_serve.h"
 #include "step_wire.h"
-#include "util.h"
 
-#define NODE_WAIT	(120 * NS_PER_S)	/* a node's own part may start later */
+#define NODE_WAIT	(120 * NS_PER_S)	/* how long to wait for a node's part
+										 * of the job, which may start later */
 #define CONNECT_MS	2000
 #define RETRY_US	20000
-#define LOST_MS		300000		/* until the job of a lost node is ended */
-#define KILL_AFTER	(10 * NS_PER_S) /* after SIGTERM, with --kill-on-bad-exit */
+#define LOST_MS		300000		/* how long to wait until the job of a lost
+								 * node is ended */
+#define KILL_AFTER	(10 * NS_PER_S) /* time between SIGTERM and SIGKILL, with
+									 * --kill-on-bad-exit */
 
 /* What a task wrote since its last line break, for --label. */
 typedef struct Unfinished
@@ -44,24 +50,27 @@ typedef struct Unfinished
 	size_t		len;
 } Unfinished;
 
-/* A step that runs. */
+/* The state of a running step. */
 typedef struct RunningStep
 {
 	const Srun *srun;
 	StepLayout *layout;
 	const char *steps;
-	int			fds[STEP_NODES];	/* -1: not used, or gone */
+	int			fds[STEP_NODES];	/* connection to each node; -1 if not
+									 * used, or closed */
 	StepReader	readers[STEP_NODES];
-	int			unanswered;		/* nodes that do not have the input yet */
+	int			unanswered;		/* number of nodes that have not confirmed the
+								 * last piece of input */
 	bool		input_over;
-	int			input;			/* -1: closed */
-	int			files[2];		/* where output and errors go */
-	Unfinished *unfinished;		/* of each task and stream */
+	int			input;			/* -1 if closed */
+	int			files[2];		/* files for standard output and standard
+								 * error */
+	Unfinished *unfinished;		/* for each task and stream */
 	bool	   *ended;
-	bool		lost;			/* a node is gone, and the job with it */
-	int			left;			/* tasks that have not ended */
-	int			code;			/* the highest so far */
-	int64_t		kill_ns;		/* when to send SIGKILL; 0: never */
+	bool		lost;			/* a node is lost, and with it the job */
+	int			left;			/* number of tasks that have not ended */
+	int			code;			/* the highest exit code so far */
+	int64_t		kill_ns;		/* when to send SIGKILL, or 0 for never */
 } RunningStep;
 
 static int	open_files(RunningStep *run);
@@ -133,14 +142,15 @@ SrunRun(Srun *srun, StepLayout *layout, const char *steps)
 	{
 		struct pollfd wait = {signals, POLLIN, 0};
 
-		/* the platform ends the job; the script must not fail before */
+		/* The agents end the job; the script must not fail before that. */
 		(void) poll(&wait, 1, LOST_MS);
 	}
 	return run->code;
 }
 
 /*
- * Opens the files that are not a task's own; returns the input.
+ * Opens the files that do not belong to a single task. Returns the descriptor
+ * of the input.
  */
 static int
 open_files(RunningStep *run)
@@ -185,7 +195,8 @@ open_files(RunningStep *run)
 }
 
 /*
- * A child serves the tasks of this node.
+ * Starts a child that serves the tasks of this node. Returns the connection to
+ * it.
  */
 static int
 serve_here(const RunningStep *run)
@@ -201,7 +212,11 @@ serve_here(const RunningStep *run)
 	if (pid == 0)
 	{
 		close(ends[0]);
-		/* the locks of the step end with srun itself */
+
+		/*
+		 * The step's locks must be released when srun itself ends, so the
+		 * child closes them.
+		 */
 		for (int fd = 4; fd < 256; fd++)
 		{
 			if (fd != ends[1])
@@ -214,7 +229,8 @@ serve_here(const RunningStep *run)
 }
 
 /*
- * Connects to another node of the job.  Its part may not have begun yet.
+ * Connects to another node of the job. Waits, as that node's part may not have
+ * begun yet.
  */
 static int
 reach(const RunningStep *run, int node, const char *key)
@@ -242,7 +258,7 @@ reach(const RunningStep *run, int node, const char *key)
 }
 
 /*
- * A connection; -1: there is none.
+ * Opens a connection. Returns -1 on failure.
  */
 static int
 connect_to(const char *address, int port)
@@ -284,7 +300,7 @@ connect_to(const char *address, int port)
 }
 
 /*
- * Until every task has ended.
+ * Runs until every task has ended.
  */
 static void
 follow(RunningStep *run, int signals)
@@ -350,7 +366,7 @@ read_node(RunningStep *run, int node)
 }
 
 /*
- * What a node says of one of its tasks.
+ * Handles a frame that a node sent about one of its tasks.
  */
 static void
 obey_frame(RunningStep *run, int node, StepFrame *frame)
@@ -374,7 +390,7 @@ obey_frame(RunningStep *run, int node, StepFrame *frame)
 }
 
 /*
- * As it comes; with --label in whole lines.
+ * Writes output as it arrives; with --label, in complete lines.
  */
 static void
 write_output(RunningStep *run, int task, int stream, const char *data, size_t len)
@@ -395,8 +411,8 @@ write_output(RunningStep *run, int task, int stream, const char *data, size_t le
 }
 
 /*
- * Writes the lines that a task has finished, each behind its number; all: the last
- * one as well.
+ * Writes the complete lines of a task, each after the task's number. If "all"
+ * is true, an incomplete last line is written as well.
  */
 static void
 write_lines(RunningStep *run, int task, int stream, bool all)
@@ -427,7 +443,7 @@ write_lines(RunningStep *run, int task, int stream, bool all)
 }
 
 /*
- * The step's exit code is the highest of its tasks'.
+ * Handles the end of a task. The step's exit code is the highest of its tasks.
  */
 static void
 task_ended(RunningStep *run, int node, int task, int status)
@@ -459,7 +475,8 @@ task_ended(RunningStep *run, int node, int task, int status)
 }
 
 /*
- * A node is gone before its tasks ended: the step cannot go on.
+ * Handles a node that was lost before its tasks ended: the step cannot
+ * continue.
  */
 static void
 node_lost(RunningStep *run, int node)
@@ -489,8 +506,8 @@ node_lost(RunningStep *run, int node)
 }
 
 /*
- * A piece of standard input goes to all tasks.  The next is read when all have
- * it.
+ * Sends a piece of standard input to all tasks. The next piece is read once
+ * all tasks have received this one.
  */
 static void
 send_input(RunningStep *run)
@@ -526,8 +543,10 @@ send_signal(RunningStep *run, int number)
 }
 
 /*
- * Whether a signal comes from the job's keeper, or from outside of the job's own
- * processes.  Every task on every node has it from there already.
+ * Whether a signal came from the job's keeper, or from outside the job's own
+ * processes. In that case every task on every node has received it already.
+ * The exception is the signal that announces the wall limit: the keeper sends
+ * it by sigqueue() to each srun alone.
  */
 static bool
 from_keeper(const struct signalfd_siginfo *info)
@@ -536,6 +555,8 @@ from_keeper(const struct signalfd_siginfo *info)
 	char		name[32] = "";
 	FILE	   *in;
 
+	if (info->ssi_code == SI_QUEUE)
+		return false;
 	if (info->ssi_pid == 0)
 		return true;
 	path = Format("/proc/%d/comm", (int) info->ssi_pid);

@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * start_file.c
- *		Write "start", the file that tells a keeper what to run.
- *
+ *		Writes "start", the file that describes to a keeper what to run.
  *-------------------------------------------------------------------------
  */
 #include <stdarg.h>
@@ -10,11 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "log.h"
+#include "memory.h"
 #include "start_file.h"
-#include "util.h"
 
 /*
- * The environment of an image's program is written to where podman reads it.
+ * Adds an entry. The environment of an image's program goes to a separate file
+ * that podman reads.
  */
 void
 StartPut(Writer *writer, const char *key, const char *format,...)
@@ -36,7 +37,7 @@ StartPut(Writer *writer, const char *key, const char *format,...)
 	va_end(args);
 }
 
-/* keep the first reason */
+/* Records why the attempt cannot be started. The first reason is kept. */
 void
 StartRefuse(Writer *writer, const char *kind, int status, const char *format,...)
 {

@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * start_file.h
- *		Write "start", the file that tells a keeper what to run.
- *
+ *		Writes "start", the file that describes to a keeper what to run.
  *-------------------------------------------------------------------------
  */
 #ifndef GPUCREDIT_AGENT_START_FILE_H
@@ -11,12 +10,15 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* "start" during the write; refused: the reason */
+/*
+ * A "start" that is being written. "refused" is the reason why the attempt
+ * cannot be started, or NULL.
+ */
 typedef struct Writer
 {
 	FILE	   *out;
-	FILE	   *env;			/* podman's environment file; NULL: "start"
-								 * takes it */
+	FILE	   *env;			/* podman's environment file; NULL if the
+								 * environment goes to "start" */
 	char	   *env_text;
 	size_t		env_len;
 	char	   *refused;

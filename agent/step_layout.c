@@ -1,15 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * step_layout.c
- *		Which tasks of a step run on which nodes and devices of its job.
+ *		Assigns the tasks of a step to nodes and devices of its job.
  *
- * Steps that ask for GPUs have them alone, and with --exclusive their cpus too.
- * Who has what stands in no table: srun locks a byte of the file "taken" for
- * each, and the kernel frees it with the process, however that ends.  A step that
- * finds too little waits.
+ * Steps that request GPUs have them exclusively, and with --exclusive their
+ * CPUs too. No table stores the assignment: srun locks a byte of the file
+ * "taken" for each device and CPU, and the kernel releases the locks when the
+ * process ends, for whatever reason. A step that finds too little waits.
  *
- * Locks: the byte of the whole file first, then those of devices and cpus.
- *
+ * Lock order: the byte of the whole file first, then those of devices and
+ * CPUs.
  *-------------------------------------------------------------------------
  */
 #include <errno.h>
@@ -21,11 +21,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "file.h"
+#include "memory.h"
 #include "step_layout.h"
-#include "util.h"
 
-#define NODE_BYTES	8192		/* of the file "taken" for each node */
-#define FIRST_CPU	64			/* its devices come first */
+#define NODE_BYTES	8192		/* bytes of the file "taken" for each node */
+#define FIRST_CPU	64			/* index of the first CPU's byte; the devices'
+								 * bytes precede it */
 #define WHOLE_FILE	((off_t) NODE_BYTES * STEP_NODES)
 #define RETRY_US	50000
 
@@ -85,7 +87,7 @@ StepLayoutRead(StepLayout *layout, const char *folder)
 }
 
 /*
- * Chooses the step's nodes, and waits until its devices and cpus are free.
+ * Chooses the step's nodes, and waits until its devices and CPUs are free.
  */
 void
 StepLayoutPlan(StepLayout *layout, StepAsk *ask, const char *folder)
@@ -120,7 +122,7 @@ StepLayoutPlan(StepLayout *layout, StepAsk *ask, const char *folder)
 }
 
 /*
- * How many of each, where options do not say so.
+ * Determines the number of nodes and tasks that options do not define.
  */
 static void
 count_nodes_and_tasks(StepLayout *layout, StepAsk *ask)
@@ -177,7 +179,10 @@ listed(const char *list, const char *name)
 	return found;
 }
 
-/* the tasks of the i-th node of the step: evenly, more on the first ones */
+/*
+ * Returns the number of tasks on the i-th node of the step: evenly
+ * distributed, with more on the first nodes.
+ */
 static int
 tasks_of(const StepLayout *layout, const StepAsk *ask, int i)
 {
@@ -193,7 +198,10 @@ tasks_of(const StepLayout *layout, const StepAsk *ask, int i)
 		(i < layout->ntasks % layout->nnodes ? 1 : 0);
 }
 
-/* the GPUs that the i-th node's part has alone; -1: it shares all */
+/*
+ * Returns the number of GPUs that the step has exclusively on its i-th node,
+ * or -1 if it shares all.
+ */
 static int
 gpus_of(const StepLayout *layout, const StepAsk *ask, int i, int ntasks)
 {
@@ -208,8 +216,8 @@ gpus_of(const StepLayout *layout, const StepAsk *ask, int i, int ntasks)
 }
 
 /*
- * Gives each part of the step a node that has what it needs; never: no node ever
- * will.
+ * Assigns each part of the step to a node that has what the part needs. Sets
+ * "never" if the job's nodes can never satisfy it.
  */
 static bool
 lay_out(StepLayout *layout, const StepAsk *ask, int taken, bool *never)
@@ -246,7 +254,7 @@ lay_out(StepLayout *layout, const StepAsk *ask, int taken, bool *never)
 }
 
 /*
- * Takes the devices and cpus of a part on a node, if they are free.
+ * Locks the devices and CPUs of a part on a node, if they are free.
  */
 static bool
 claim(StepLayout *layout, const StepAsk *ask, int taken, int node, int gpus,
@@ -279,7 +287,7 @@ claim(StepLayout *layout, const StepAsk *ask, int taken, int node, int gpus,
 }
 
 /*
- * Locks or frees a byte; to free one frees all of its node.
+ * Locks or unlocks a byte. Unlocking a byte unlocks all of its node.
  */
 static bool
 lock_byte(int fd, off_t at, int type, bool waits)
@@ -301,7 +309,10 @@ release_all(StepLayout *layout, int taken)
 	}
 }
 
-/* numbers of steps count from 0; the caller holds the lock of the file */
+/*
+ * Returns the number of the next step, from 0. The caller holds the lock of
+ * the file.
+ */
 static int
 next_step(const char *folder)
 {
@@ -319,7 +330,7 @@ next_step(const char *folder)
 }
 
 /*
- * The node of a task, and its number there.
+ * Returns the node of a task, and the task's index there.
  */
 int
 StepLayoutNode(const StepLayout *layout, const StepAsk *ask, int task,

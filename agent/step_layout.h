@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * step_layout.h
- *		Which tasks of a step run on which nodes and devices of its job.
- *
+ *		Assigns the tasks of a step to nodes and devices of its job.
  *-------------------------------------------------------------------------
  */
 #ifndef GPUCREDIT_AGENT_STEP_LAYOUT_H
@@ -12,7 +11,7 @@
 
 #define STEP_NODES	1024
 
-/* What srun's options ask for; -1: no option. */
+/* The values of srun's options; -1 if an option was not given. */
 typedef struct StepAsk
 {
 	int			tasks;
@@ -22,36 +21,38 @@ typedef struct StepAsk
 	int			gpus;			/* of the whole step */
 	int			gpus_per_node;
 	int			gpus_per_task;
-	int			first;			/* the first of the job's nodes to use */
-	const char *node_list;		/* only these; NULL: any */
-	const char *excluded;		/* not these; NULL: none */
-	bool		cyclic;			/* task n on node n modulo nodes */
-	bool		exclusive;		/* its cpus are no other step's */
-	bool		overlap;		/* it shares everything */
+	int			first;			/* index of the first of the job's nodes to
+								 * use */
+	const char *node_list;		/* nodes that may be used; NULL for any */
+	const char *excluded;		/* nodes that may not be used; NULL for none */
+	bool		cyclic;			/* task n runs on node n modulo the number of
+								 * nodes */
+	bool		exclusive;		/* no other step uses its CPUs */
+	bool		overlap;		/* it shares all devices and CPUs */
 } StepAsk;
 
-/* A node of the job, and the step's part there. */
+/* A node of the job, and the step's part on it. */
 typedef struct StepNode
 {
 	char	   *name;
 	char	   *address;
-	int			gpus;			/* of the job */
+	int			gpus;			/* number of the job's GPUs on the node */
 	bool		used;
 	int			ntasks;
-	int			chosen[64];		/* the devices that the step has alone */
+	int			chosen[64];		/* the devices that the step has exclusively */
 	int			nchosen;
 } StepNode;
 
-/* A job, and a step of it. */
+/* A job's nodes, and a step's use of them. */
 typedef struct StepLayout
 {
-	int			rank;			/* of the node where srun runs */
+	int			rank;			/* index of the node where srun runs */
 	int			njob;
 	StepNode	nodes[STEP_NODES];
-	int			cpus;			/* of the job on each node */
-	int			nnodes;			/* of the step */
+	int			cpus;			/* the job's CPUs on each node */
+	int			nnodes;			/* number of nodes that the step uses */
 	int			ntasks;
-	int			step;			/* its number */
+	int			step;			/* the step's number */
 } StepLayout;
 
 extern void StepLayoutRead(StepLayout *layout, const char *folder);

@@ -3,21 +3,20 @@
  * step_main.c
  *		gpucredit-step: the commands of a job's script that start steps.
  *
- *	srun ...					(srun.c)
- *	scontrol show hostnames		(hostnames.c)
- *	gpucredit-step serve ADDRESS	(step_server.c)
+ *     srun ...                     (srun.c)
+ *     scontrol show hostnames      (hostnames.c)
+ *     gpucredit-step serve ADDRESS (step_server.c)
  *
- * The name of the call selects the command.  The program links nothing but the C
- * library, and has no connection to the database.
- *
+ * The name by which the program is called selects the command. The program
+ * links only the C library, and has no connection to the database.
  *-------------------------------------------------------------------------
  */
 #include <stdio.h>
 #include <string.h>
 
+#include "log.h"
 #include "srun.h"
 #include "step_serve.h"
-#include "util.h"
 
 int
 main(int argc, char **argv)

@@ -1,21 +1,20 @@
 /*-------------------------------------------------------------------------
  *
  * step_serve.c
- *		A step's tasks on one node.
+ *		Runs a step's tasks on one node.
  *
- * srun sends one request, and this process starts the tasks in it, once.  It
- * runs as the job's user among the job's own processes, so that tasks are held
- * and ended as everything else of the job is.  It passes on what they write, and
- * how each ended.
+ * srun sends one request, and this process starts the tasks in it, once. It
+ * runs as the job's user among the job's own processes, so that its tasks are
+ * contained and ended like all processes of the job. It sends srun the output
+ * of the tasks and their exit status.
  *
- * If srun is gone, its connection ends, and the tasks are killed.  If this
- * process is killed, they are too.
+ * If srun is gone, its connection ends, and the tasks are killed. If this
+ * process is killed, so are the tasks.
  *
- * A request is a sequence of texts "key=value", each with a zero byte behind it:
- * cwd, arg, env, and for each task "task=NUMBER GPUS", where GPUS are numbers of
- * this node's devices of the job with commas between, and after it "taskenv",
- * "output" and "error" of that task.
- *
+ * A request is a sequence of texts "key=value", each followed by a zero byte:
+ * cwd, arg, env, and for each task "task=NUMBER GPUS", where GPUS are numbers
+ * of the job's devices on this node, separated by commas, followed by
+ * "taskenv", "output" and "error" of that task.
  *-------------------------------------------------------------------------
  */
 #include <errno.h>
@@ -30,25 +29,33 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "file.h"
+#include "log.h"
+#include "memory.h"
 #include "step_serve.h"
 #include "step_wire.h"
-#include "util.h"
 
-#define MOST	16384			/* words of a command, or of an environment */
-#define OWN_ENV	4				/* variables that are this node's own */
+#define MOST	16384			/* most words of a command, or of an
+								 * environment */
+#define OWN_ENV	4				/* number of variables that belong to this
+								 * node */
 
 /* A task. */
 typedef struct StepTask
 {
-	int			number;			/* among all tasks of the step */
-	const char *gpus;			/* which of the node's; NULL: all */
-	const char *files[2];		/* of its output; NULL: it goes to srun */
-	int			first_env;		/* of its own variables among all of them */
+	int			number;			/* number among all tasks of the step */
+	const char *gpus;			/* its devices among those of the node; NULL
+								 * for all */
+	const char *files[2];		/* files for its output; NULL if the output
+								 * goes to srun */
+	int			first_env;		/* index of the first of its own variables in
+								 * task_env */
 	int			nenv;
-	pid_t		pid;			/* 0: not started, or ended */
-	int			pipes[2];		/* what it writes; -1: closed */
-	int			input;			/* to its standard input; -1: closed */
-	size_t		written;		/* of the piece of input that is on its way */
+	pid_t		pid;			/* 0 if not started, or ended */
+	int			pipes[2];		/* pipes of its output; -1 if closed */
+	int			input;			/* pipe to its standard input; -1 if closed */
+	size_t		written;		/* how much of the present piece of input it
+								 * has received */
 	int			status;
 	bool		ended;
 	bool		reported;
@@ -57,8 +64,9 @@ typedef struct StepTask
 /* A step on this node. */
 typedef struct NodeStep
 {
-	int			fd;				/* of srun */
-	const char *folder;			/* where the job's devices stand */
+	int			fd;				/* connection to srun */
+	const char *folder;			/* folder of the files that describe the job's
+								 * nodes and devices */
 	const char *cwd;
 	char	   *argv[MOST + 1];
 	int			nargs;
@@ -69,7 +77,8 @@ typedef struct NodeStep
 	StepTask   *tasks;
 	int			ntasks;
 	StepReader	reader;
-	char	   *input;			/* a piece of standard input; NULL: none */
+	char	   *input;			/* a piece of standard input that is being
+								 * written, or NULL */
 	size_t		input_len;
 	bool		input_over;
 	bool		killed;			/* srun is gone */
@@ -92,8 +101,8 @@ static void signal_all(const NodeStep *step, int number);
 static bool over(const NodeStep *step);
 
 /*
- * Serves the srun at the other end of this connection, until all its tasks have
- * ended.
+ * Serves the srun at the other end of this connection, until all its tasks
+ * have ended.
  */
 void
 StepServe(int fd, const char *folder)
@@ -106,7 +115,7 @@ StepServe(int fd, const char *folder)
 	step->fd = fd;
 	step->folder = folder;
 	step->tasks = Alloc(sizeof(StepTask) * MOST);
-	/* these are for the tasks, which get them themselves */
+	/* These signals are meant for the tasks, which receive them themselves. */
 	signal(SIGTERM, SIG_IGN);
 	signal(SIGINT, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);
@@ -136,7 +145,7 @@ StepServe(int fd, const char *folder)
 }
 
 /*
- * Reads the request; its texts stay where they are.
+ * Parses the request. The texts remain in its buffer.
  */
 static bool
 parse(NodeStep *step, char *text, size_t len)
@@ -181,7 +190,7 @@ parse(NodeStep *step, char *text, size_t len)
 }
 
 /*
- * Begins a task: its number, and which devices it has.
+ * Adds a task: its number, and which devices it has.
  */
 static bool
 parse_task(NodeStep *step, char *value)
@@ -206,7 +215,8 @@ parse_task(NodeStep *step, char *value)
 }
 
 /*
- * Starts a task.  One that cannot be started ends as a shell says so.
+ * Starts a task. One that cannot be started ends with the exit code that a
+ * shell would return.
  */
 static void
 start_task(NodeStep *step, StepTask *task)
@@ -242,7 +252,7 @@ start_task(NodeStep *step, StepTask *task)
 }
 
 /*
- * The child: becomes the task's program.
+ * Runs in the child: executes the task's program.
  */
 static void
 become(NodeStep *step, const StepTask *task, int pipes[2], int input)
@@ -282,8 +292,9 @@ become(NodeStep *step, const StepTask *task, int pipes[2], int input)
 }
 
 /*
- * Makes the task's environment that of srun, but for what is this node's own:
- * the mark by which the keeper finds its processes, and the devices.
+ * Builds the task's environment: that of srun, except for variables that
+ * belong to this node, which are the mark by which the keeper finds the
+ * processes, and the devices.
  */
 static void
 choose_devices(NodeStep *step, const StepTask *task)
@@ -342,14 +353,14 @@ open_file(const char *path, int to)
 }
 
 /*
- * Until every task has ended and all that they wrote is passed on.
+ * Runs until every task has ended and all its output was sent.
  */
 static void
 serve(NodeStep *step, int signals)
 {
 	struct pollfd *fds = Alloc(sizeof(struct pollfd) * (3 * step->ntasks + 2));
 
-	/* what came together with the request */
+	/* Handle frames that arrived together with the request. */
 	obey(step);
 	while (!over(step))
 	{
@@ -404,7 +415,7 @@ serve(NodeStep *step, int signals)
 }
 
 /*
- * Notes which tasks have ended.
+ * Records which tasks have ended.
  */
 static void
 reap(NodeStep *step)
@@ -428,8 +439,9 @@ reap(NodeStep *step)
 }
 
 /*
- * Passes on what a task wrote.  What is left in its pipe once it has ended still
- * counts; a process that it left behind does not keep the pipe open.
+ * Sends a task's output to srun. Output that is in the pipe when the task ends
+ * is still sent; a process that the task left behind does not keep the pipe
+ * open.
  */
 static void
 forward(NodeStep *step, StepTask *task, int stream)
@@ -461,7 +473,7 @@ forward(NodeStep *step, StepTask *task, int stream)
 }
 
 /*
- * Says how tasks ended whose output is passed on.
+ * Reports the exit status of tasks whose output was sent completely.
  */
 static void
 report(NodeStep *step)
@@ -486,7 +498,7 @@ report(NodeStep *step)
 }
 
 /*
- * What srun says; if it is gone, the step is over.
+ * Handles frames of srun. If srun is gone, the tasks are killed.
  */
 static void
 obey(NodeStep *step)
@@ -517,8 +529,8 @@ obey(NodeStep *step)
 }
 
 /*
- * Passes a piece of standard input on to all tasks; srun sends the next once all
- * have it.
+ * Writes a piece of standard input to all tasks. srun sends the next piece
+ * once all tasks have received this one.
  */
 static void
 pass_input(NodeStep *step)
@@ -561,7 +573,7 @@ pass_input(NodeStep *step)
 		(void) StepSend(step->fd, STEP_INPUT_DONE, -1, NULL, 0);
 }
 
-/* a task and what it started in its process group */
+/* Sends a signal to each task and to the processes in its process group. */
 static void
 signal_all(const NodeStep *step, int number)
 {

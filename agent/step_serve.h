@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * step_serve.h
- *		A step's tasks on one node.
- *
+ *		Runs a step's tasks on one node.
  *-------------------------------------------------------------------------
  */
 #ifndef GPUCREDIT_AGENT_STEP_SERVE_H

@@ -1,15 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * step_server.c
- *		A node of a job whose script runs elsewhere: waits for srun.
+ *		Waits for srun on a node whose job's script runs elsewhere.
  *
- *	gpucredit-step serve ADDRESS
+ *     gpucredit-step serve ADDRESS
  *
- * The agent starts it in place of the script, as the job's user and among the
- * job's limits.  It listens for srun of the same job, which proves that it is
- * by the job's secret, and serves each in a process of its own.  It ends when it
- * is told to and no step is left.
- *
+ * The agent starts this program in place of the script, as the job's user and
+ * within the job's limits. It listens for srun of the same job, which proves
+ * its identity by the job's secret, and serves each srun in a process of its
+ * own. It ends when it is told to and no step is left.
  *-------------------------------------------------------------------------
  */
 #include <arpa/inet.h>
@@ -24,11 +23,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "file.h"
+#include "log.h"
+#include "memory.h"
 #include "step_serve.h"
 #include "step_wire.h"
-#include "util.h"
 
-#define STEPS_MOST	4096		/* at once */
+#define STEPS_MOST	4096		/* most steps at once */
 
 static int	listen_somewhere(const char *address, const char *key, int rank);
 static int	listen_at(const char *address, int port);
@@ -102,7 +103,7 @@ listen_somewhere(const char *address, const char *key, int rank)
 }
 
 /*
- * A socket that listens there; -1 with errno: it cannot.
+ * Opens a listening socket. Returns -1 with errno set on failure.
  */
 static int
 listen_at(const char *address, int port)
@@ -134,7 +135,8 @@ listen_at(const char *address, int port)
 }
 
 /*
- * Serves a connection in a process of its own, once it has proved the secret.
+ * Serves a connection in a process of its own, once the other side has proved
+ * that it knows the secret.
  */
 static void
 accept_one(int listener, const char *key, const char *folder, int *children)

@@ -1,15 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * step_wire.c
- *		What srun and the nodes of its job say to each other.
+ *		The protocol between srun and the nodes of its job.
  *
- * A frame is a letter, the length of what follows, and that.  Before the first
- * frame each side proves to the other that it knows the job's secret, without
- * saying it: both send random bytes, and answer the other's by their HMAC.
- *
- * The ports on which a node listens follow from the secret too, so nobody else
- * knows which ones to occupy.
- *
+ * A frame is a letter, the length of the data, and the data. Before the first
+ * frame, each side proves to the other that it knows the job's secret, without
+ * sending the secret: both send random bytes, and answer the other's bytes by
+ * their HMAC. The ports on which a node listens are derived from the secret
+ * too, so nobody else can predict and occupy them.
  *-------------------------------------------------------------------------
  */
 #include <errno.h>
@@ -20,9 +18,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "clock.h"
+#include "file.h"
+#include "log.h"
+#include "memory.h"
 #include "sha256.h"
 #include "step_wire.h"
-#include "util.h"
 
 #define NONCE		16
 #define HEADER		5
@@ -36,7 +37,7 @@ static void prove(const char *key, const char *who, const uint8_t *theirs,
 static bool same(const uint8_t *a, const uint8_t *b);
 
 /*
- * Reads what there is, once.
+ * Reads the available bytes, once.
  */
 void
 StepReadMore(StepReader *reader, int fd)
@@ -65,8 +66,8 @@ StepReadMore(StepReader *reader, int fd)
 }
 
 /*
- * Takes the next frame out of the buffer; the caller frees its data.  False:
- * there is no whole one.
+ * Removes the next frame from the buffer. The caller frees its data. Returns
+ * false if the buffer has no complete frame.
  */
 bool
 StepNextFrame(StepReader *reader, StepFrame *frame)
@@ -95,7 +96,8 @@ StepNextFrame(StepReader *reader, StepFrame *frame)
 }
 
 /*
- * Sends a frame, and waits until it is on its way; task -1: it is of no task.
+ * Sends a frame, and waits until it is sent. A task of -1 means that the frame
+ * is not about a task.
  */
 bool
 StepSend(int fd, StepFrameKind kind, int task, const void *data, size_t len)
@@ -118,7 +120,8 @@ StepSend(int fd, StepFrameKind kind, int task, const void *data, size_t len)
 }
 
 /*
- * The task of a frame, which is taken off its data; -1: it names none.
+ * Removes the task's number from a frame's data and returns it, or -1 if the
+ * frame has none.
  */
 int
 StepTaskOf(StepFrame *frame)
@@ -137,7 +140,7 @@ StepTaskOf(StepFrame *frame)
 }
 
 /*
- * The i-th port on which a node of the job may listen.
+ * Returns the i-th port on which a node of the job may listen.
  */
 int
 StepPort(const char *key, int rank, int i)
@@ -151,7 +154,7 @@ StepPort(const char *key, int rank, int i)
 }
 
 /*
- * The node's side: whether the other one is srun of this job.
+ * The node's side of the proof: whether the other side is srun of this job.
  */
 bool
 StepAccept(int fd, const char *key)
@@ -173,7 +176,7 @@ StepAccept(int fd, const char *key)
 }
 
 /*
- * The side of srun: whether the other one is a node of this job.
+ * srun's side of the proof: whether the other side is a node of this job.
  */
 bool
 StepIntroduce(int fd, const char *key)
@@ -205,7 +208,7 @@ prove(const char *key, const char *who, const uint8_t *theirs,
 	HmacSha256(key, text, sizeof(text), out);
 }
 
-/* in a time that does not depend on where they differ */
+/* Compares two codes in a time that does not depend on where they differ. */
 static bool
 same(const uint8_t *a, const uint8_t *b)
 {
@@ -217,7 +220,8 @@ same(const uint8_t *a, const uint8_t *b)
 }
 
 /*
- * Reads exactly so many bytes; false: they do not come in time.
+ * Reads exactly this number of bytes. Returns false if they do not arrive in
+ * time.
  */
 static bool
 read_all(int fd, void *data, size_t len)

@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * step_wire.h
- *		What srun and the nodes of its job say to each other.
- *
+ *		The protocol between srun and the nodes of its job.
  *-------------------------------------------------------------------------
  */
 #ifndef GPUCREDIT_AGENT_STEP_WIRE_H
@@ -12,23 +11,25 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define STEP_PIECE	(64 * 1024) /* bytes of a frame of output or input */
-#define STEP_REQUEST_MOST	(8 << 20)	/* bytes of a request */
-#define STEP_PORTS	16			/* where a node may listen */
+#define STEP_PIECE	(64 * 1024) /* most bytes of output or input in a frame */
+#define STEP_REQUEST_MOST	(8 << 20)	/* most bytes of a request */
+#define STEP_PORTS	16			/* number of ports on which a node may listen */
 
 /* The kinds of frames. */
 typedef enum StepFrameKind
 {
 	STEP_REQUEST = 'R',			/* to the node: what to run */
 	STEP_SIGNAL = 'S',			/* to the node: a signal for all tasks */
-	STEP_INPUT = 'I',			/* to the node: standard input; empty: its end */
-	STEP_INPUT_DONE = 'A',		/* all tasks have it */
-	STEP_OUTPUT = 'O',			/* of a task */
-	STEP_ERROR = 'E',			/* of a task's standard error */
-	STEP_EXIT = 'X'				/* a task's status, as wait() has it */
+	STEP_INPUT = 'I',			/* to the node: standard input; empty at its
+								 * end */
+	STEP_INPUT_DONE = 'A',		/* from the node: all tasks have received the
+								 * input */
+	STEP_OUTPUT = 'O',			/* a task's standard output */
+	STEP_ERROR = 'E',			/* a task's standard error */
+	STEP_EXIT = 'X'				/* a task's exit status, as wait() returns it */
 } StepFrameKind;
 
-/* A frame, as it was read; those of a task begin with its number. */
+/* A received frame. The data of a frame about a task begin with its number. */
 typedef struct StepFrame
 {
 	StepFrameKind kind;
@@ -36,14 +37,14 @@ typedef struct StepFrame
 	char	   *data;
 } StepFrame;
 
-/* What has come and is no whole frame yet. */
+/* Received bytes that do not form a complete frame yet. */
 typedef struct StepReader
 {
 	char	   *buffer;
 	size_t		from;			/* where the next frame begins */
 	size_t		used;
 	size_t		size;
-	bool		ended;			/* nothing more comes */
+	bool		ended;			/* the connection has ended */
 } StepReader;
 
 extern void StepReadMore(StepReader *reader, int fd);

@@ -4,11 +4,10 @@
  *		Removes the folders of attempts in the background.
  *
  * A job may leave millions of files in its folder, and removing them takes
- * minutes.  The agent must not wait for that, because it would miss its
- * heartbeats and all its jobs would be frozen.  So it only renames a folder
- * into <state>/trash, and one process at idle priority empties that.  What an
- * earlier agent left there is removed at the next start.
- *
+ * minutes. The agent must not wait for that, because it would miss its
+ * heartbeats and all its jobs would be frozen. So it only renames a folder
+ * into <state>/trash, and one process at idle priority removes the contents of
+ * that. What an earlier agent left there is removed at the next start.
  *-------------------------------------------------------------------------
  */
 #include <errno.h>
@@ -22,17 +21,19 @@
 
 #include "agent.h"
 #include "config.h"
+#include "log.h"
+#include "memory.h"
 #include "trash.h"
-#include "util.h"
 
-static int	trash = -1;			/* <state>/trash */
-static pid_t remover;			/* the process that empties it; 0: none */
-static bool pending = true;		/* something was put there since it began */
+static int	trash = -1;			/* descriptor of <state>/trash */
+static pid_t remover;			/* the process that removes its contents, or 0 */
+static bool pending = true;		/* something was added since that process
+								 * began */
 
 static void run_remover(void);
 
 /*
- * Open the folder; state is the agent's folder.
+ * Opens the trash; "state" is a descriptor of the agent's folder.
  */
 void
 TrashOpen(int state)
@@ -46,7 +47,7 @@ TrashOpen(int state)
 }
 
 /*
- * Take a file or folder out of another folder, to be removed.
+ * Moves a file or folder to the trash.
  */
 void
 TrashPut(int folder, const char *name)
@@ -62,7 +63,7 @@ TrashPut(int folder, const char *name)
 }
 
 /*
- * Starts the process that removes what was put here, unless one is at work.
+ * Starts the process that removes what was moved here, unless one is running.
  */
 void
 TrashCollect(void)
@@ -73,13 +74,13 @@ TrashCollect(void)
 	if (remover == 0)
 		run_remover();
 	if (remover < 0)
-		remover = 0;			/* the next look tries again */
+		remover = 0;			/* tried again by the next call */
 	else
 		pending = false;
 }
 
 /*
- * The child.  find follows no symbolic link that a job has left.
+ * Runs in the child. find follows no symbolic link that a job has left.
  */
 static void
 run_remover(void)
@@ -97,7 +98,7 @@ run_remover(void)
 }
 
 /*
- * Whether the process that ended was the one that removes.
+ * Handles the end of a child. Returns whether it was the process that removes.
  */
 bool
 TrashChildGone(pid_t pid)

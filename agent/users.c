@@ -1,13 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * users.c
- *		The user of this machine that an account's jobs run as.
+ *		Determines the user of this machine that an account's jobs run as.
  *
  * A line "user.ORG/ACCOUNT = NAME" of the configuration maps an account, and
- * those below it, to a user that the machine has.  Each other account gets a
- * number of its own: first_uid and its place in <state>/uids, which never
- * changes.  No job runs as root.
- *
+ * those below it, to a user that the machine has. Every other account gets its
+ * own user number: first_uid plus its position in <state>/uids, which never
+ * changes. No job runs as root.
  *-------------------------------------------------------------------------
  */
 #include <fcntl.h>
@@ -18,12 +17,14 @@
 #include <unistd.h>
 
 #include "config.h"
+#include "file.h"
+#include "log.h"
+#include "memory.h"
 #include "users.h"
-#include "util.h"
 
 typedef struct MappedUser
 {
-	char	   *account;		/* with its organisation */
+	char	   *account;		/* organisation and account */
 	JobUser		user;
 	struct MappedUser *next;
 } MappedUser;
@@ -35,7 +36,8 @@ static const char *number_of(const char *org, const char *account,
 							 uid_t *uid);
 
 /*
- * A line of the configuration; false: no such user, or it is root.
+ * Adds a line of the configuration. Returns false if there is no such user, or
+ * it is root.
  */
 bool
 UsersMap(const char *account, const char *name)
@@ -57,7 +59,8 @@ UsersMap(const char *account, const char *name)
 }
 
 /*
- * Find an account's user; return why there is none, or NULL.
+ * Determines an account's user. Returns NULL, or the reason why there is no
+ * user.
  */
 const char *
 UserOf(const char *org, const char *account, JobUser *user)
@@ -79,8 +82,9 @@ UserOf(const char *org, const char *account, JobUser *user)
 }
 
 /*
- * The line of the account, or of the nearest above it.  An organisation whose
- * name has a slash could pass for another's account, so it has no line.
+ * Finds the mapping of the account, or of the nearest account above it. An
+ * organisation whose name contains a slash could be confused with another
+ * organisation's account, so it is never mapped.
  */
 static bool
 is_mapped(const char *org, const char *account, JobUser *user)
@@ -106,7 +110,8 @@ is_mapped(const char *org, const char *account, JobUser *user)
 }
 
 /*
- * The account's number, which is written down before its first use.
+ * Determines the account's own number, which is written to disk before its
+ * first use. Returns NULL, or the reason why there is none.
  */
 static const char *
 number_of(const char *org, const char *account, uid_t *uid)

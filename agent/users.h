@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * users.h
- *		The user of this machine that an account's jobs run as.
- *
+ *		Determines the user of this machine that an account's jobs run as.
  *-------------------------------------------------------------------------
  */
 #ifndef GPUCREDIT_AGENT_USERS_H
@@ -11,12 +10,13 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* uid 0: the agent's own user, which is not root */
+/* A job's user. A uid of 0 means the agent's own user, which is not root. */
 typedef struct JobUser
 {
 	uid_t		uid;
 	gid_t		gid;
-	const char *home;			/* of a user that the machine has; NULL: none */
+	const char *home;			/* home of a user that the machine has, or
+								 * NULL */
 } JobUser;
 
 extern bool UsersMap(const char *account, const char *name);

@@ -1,16 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * xid.c
- *		What to do about an Xid, the driver's number of a GPU's error.
+ *		Decides what to do about an Xid, the driver's number of a GPU's error.
  *
- * The configuration may change it: xid.74 = log.
- *
+ * The configuration may change the action: xid.74 = log.
  *-------------------------------------------------------------------------
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "util.h"
 #include "xid.h"
 
 #define MOST_CONFIGURED	256
@@ -74,7 +72,7 @@ XidActionName(XidAction action)
 	return names[action];
 }
 
-/* empty: not known */
+/* Returns the meaning of an Xid, or an empty string if it is not known. */
 const char *
 XidMeaning(int code)
 {
@@ -87,7 +85,8 @@ XidMeaning(int code)
 }
 
 /*
- * Set an action by the configuration; false: malformed.
+ * Sets an action by the configuration. Returns false if the setting is
+ * malformed.
  */
 bool
 XidConfigure(const char *code, const char *action)

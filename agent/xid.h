@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * xid.h
- *		What to do about an Xid, the driver's number of a GPU's error.
- *
+ *		Decides what to do about an Xid, the driver's number of a GPU's error.
  *-------------------------------------------------------------------------
  */
 #ifndef GPUCREDIT_AGENT_XID_H
@@ -13,9 +12,11 @@
 typedef enum XidAction
 {
 	XID_LOG,					/* only log it */
-	XID_APPLICATION,			/* the job's message has it */
-	XID_AFTER_JOB,				/* out of service once its job has ended */
-	XID_HARDWARE				/* out of service at once, until a reset */
+	XID_APPLICATION,			/* add it to the message of the job's end */
+	XID_AFTER_JOB,				/* take the device out of service once its job
+								 * has ended */
+	XID_HARDWARE				/* take the device out of service at once,
+								 * until a reset */
 } XidAction;
 
 extern XidAction XidActionOf(int code);
