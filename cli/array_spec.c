@@ -1,11 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * array_spec.c
- *		The tasks of an array, as sbatch's --array has them.
+ *		Parses the tasks of an array, as sbatch's --array has them.
  *
- *	0-15, 1,3,5-7, 0-15:4		indexes
- *	0-15%4						so many at once
- *
+ *     0-15, 1,3,5-7, 0-15:4    indexes
+ *     0-15%4                   at most 4 tasks at once
  *-------------------------------------------------------------------------
  */
 #include <errno.h>
@@ -36,13 +35,14 @@ static void refuse(const char *where, const char *text)
 static void put_indexes(ArraySpec *array, long *indexes, int n);
 
 /*
- * Parse the value of --array, or end: each index once, in ascending order.
+ * Parses the value of --array to the indexes in ascending order, without
+ * duplicates. Ends the command if the value is malformed.
  */
 void
 ArrayParse(ArraySpec *array, const char *text, const char *where)
 {
 	const char *at = text;
-	long	   *indexes = CliAlloc(sizeof(long) * TASKS_MOST);
+	long	   *indexes = Alloc(sizeof(long) * TASKS_MOST);
 	int			n = 0;
 	Range		range;
 
@@ -76,7 +76,7 @@ ArrayParse(ArraySpec *array, const char *text, const char *where)
 }
 
 /*
- * "3", "0-15" or "0-15:4".
+ * Parses a range such as "3", "0-15" or "0-15:4".
  */
 static bool
 parse_range(const char **at, Range *range)
@@ -131,7 +131,7 @@ refuse(const char *where, const char *text)
 }
 
 /*
- * Write the indexes down, each once.
+ * Stores the sorted indexes as text, without duplicates.
  */
 static void
 put_indexes(ArraySpec *array, long *indexes, int n)

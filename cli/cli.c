@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * cli.c
- *		The connection, errors as people read them, and tables.
- *
+ *		The connection to the database, error messages, and tables.
  *-------------------------------------------------------------------------
  */
 #include <errno.h>
@@ -11,7 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
 
+#include "call_repeat.h"
 #include "cli.h"
 
 const char *cli_program = "gpucredit";
@@ -37,31 +39,9 @@ Fail(int status, const char *format,...)
 	exit(status);
 }
 
-void *
-CliAlloc(size_t size)
-{
-	void	   *memory = calloc(1, size);
-
-	if (memory == NULL)
-		Fail(CLI_REFUSED, "out of memory");
-	return memory;
-}
-
-char *
-CliFormat(const char *format,...)
-{
-	char	   *text;
-	va_list		args;
-
-	va_start(args, format);
-	if (vasprintf(&text, format, args) < 0)
-		Fail(CLI_REFUSED, "out of memory");
-	va_end(args);
-	return text;
-}
-
 /*
- * Read a whole number, or end: "what" was none.
+ * Parses a whole number, or ends the command with a message that "what" is not
+ * one.
  */
 int64_t
 CliNumber(const char *text, int64_t least, int64_t most, const char *what)
@@ -87,7 +67,7 @@ CliOrg(void)
 }
 
 /*
- * Make a call, and connect first if needed; the caller checks the result.
+ * Makes a call, and connects first if needed. The caller checks the result.
  */
 PGresult *
 CliTry(const char *sql, int n, const char *const *values)
@@ -102,36 +82,55 @@ CliTry(const char *sql, int n, const char *const *values)
 	return PQexecParams(conn, sql, n, NULL, values, NULL, NULL, 0);
 }
 
-/* may a repeated call succeed? */
+/*
+ * Whether the same call may succeed if it is repeated soon.
+ */
 bool
 CliRetries(const PGresult * result)
 {
-	const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+	CallRepeat	repeat = CallMayRepeat(result);
 
-	if (PQresultStatus(result) == PGRES_TUPLES_OK)
-		return false;
-	return state == NULL || strcmp(state, "40001") == 0 ||
-		strcmp(state, "40P01") == 0 || strncmp(state, "57P", 3) == 0 ||
-		strncmp(state, "08", 2) == 0;
+	return repeat == REPEAT_AT_ONCE || repeat == REPEAT_ELSEWHERE;
+}
+
+/*
+ * Makes a call and repeats it if that can help: three times at once, and then
+ * with pauses for "patience" seconds.
+ */
+PGresult *
+CliRepeat(const char *sql, int n, const char *const *values, int patience)
+{
+	time_t		until = time(NULL) + patience;
+
+	for (int repeats = 0;; repeats++)
+	{
+		PGresult   *result = CliTry(sql, n, values);
+
+		if (!CliRetries(result) || (repeats >= 3 && time(NULL) >= until))
+			return result;
+		if (CallMayRepeat(result) == REPEAT_ELSEWHERE)
+		{
+			PQfinish(conn);
+			conn = NULL;
+		}
+		PQclear(result);
+		if (repeats >= 3)
+			usleep(300000);
+	}
 }
 
 PGresult *
 CliCall(const char *sql, int n, const char *const *values)
 {
-	PGresult   *result = CliTry(sql, n, values);
+	PGresult   *result = CliRepeat(sql, n, values, 0);
 
-	for (int i = 0; i < 3 && CliRetries(result); i++)
-	{
-		PQclear(result);
-		result = CliTry(sql, n, values);
-	}
 	if (PQresultStatus(result) != PGRES_TUPLES_OK)
 		CliRefused(result);
 	return result;
 }
 
 /*
- * Print the database's error, with its detail and hint.
+ * Prints the database's error with its detail and hint, and ends the command.
  */
 void
 CliRefused(const PGresult * result)
@@ -158,7 +157,8 @@ CliRefused(const PGresult * result)
 }
 
 /*
- * The same in one line of a command that goes on with other jobs.
+ * Prints the database's error in one line, for a command that continues with
+ * other jobs.
  */
 void
 CliPrintRefusal(const char *job, const PGresult * result)
@@ -171,7 +171,7 @@ CliPrintRefusal(const char *job, const PGresult * result)
 }
 
 /*
- * A key that nobody has used: a random UUID.
+ * Generates an idempotency key that nobody has used: a random UUID.
  */
 char *
 CliKey(void)
@@ -182,20 +182,21 @@ CliKey(void)
 		Fail(CLI_REFUSED, "no random numbers: %s", strerror(errno));
 	b[6] = (b[6] & 0x0f) | 0x40;
 	b[8] = (b[8] & 0x3f) | 0x80;
-	return CliFormat("%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-"
-					 "%02x%02x%02x%02x%02x%02x", b[0], b[1], b[2], b[3], b[4],
-					 b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13],
-					 b[14], b[15]);
+	return Format("%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-"
+				  "%02x%02x%02x%02x%02x%02x", b[0], b[1], b[2], b[3], b[4],
+				  b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13],
+				  b[14], b[15]);
 }
 
 /*
- * Columns as wide as their content, numbers to the right.
+ * Prints a table. Columns are as wide as their content; numbers are
+ * right-aligned.
  */
 void
 CliTable(const PGresult * result, bool heading)
 {
 	int			columns = PQnfields(result);
-	int		   *widths = CliAlloc(sizeof(int) * (columns + 1));
+	int		   *widths = Alloc(sizeof(int) * (columns + 1));
 
 	for (int c = 0; c < columns; c++)
 	{
@@ -221,7 +222,7 @@ CliTable(const PGresult * result, bool heading)
 	free(widths);
 }
 
-/* int8, int4, int2, numeric, float8, float4 */
+/* Whether a type is one of int8, int4, int2, numeric, float8 and float4. */
 static bool
 numeric(Oid type)
 {

@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * cli.h
- *		What the commands of the command line share.
- *
+ *		Declarations that the commands of the command line share.
  *-------------------------------------------------------------------------
  */
 #ifndef GPUCREDIT_CLI_H
@@ -13,33 +12,35 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "memory.h"
+
 struct option;
 
-/* exit statuses */
+/* Exit statuses */
 #define CLI_DONE	0
-#define CLI_REFUSED	1			/* the database refused, or is away */
+#define CLI_REFUSED	1			/* the database refused the call, or cannot be
+								 * reached */
 #define CLI_USAGE	2			/* the command line or the script is wrong */
 
 /*
- * Whose account, and which database: options before the command, or the
+ * The database and the account, from options before the command or from the
  * environment.
  */
-extern const char *cli_program; /* the name it was called by */
+extern const char *cli_program; /* the name by which the program was called */
 extern const char *cli_database;
 extern const char *cli_org;
 extern const char *cli_account;
 
 extern void Fail(int status, const char *format,...)
 			__attribute__((format(printf, 2, 3), noreturn));
-extern void *CliAlloc(size_t size);
-extern char *CliFormat(const char *format,...)
-			__attribute__((format(printf, 1, 2)));
 extern int64_t CliNumber(const char *text, int64_t least, int64_t most,
 						 const char *what);
 extern const char *CliOrg(void);
 
 extern PGresult * CliCall(const char *sql, int n, const char *const *values);
 extern PGresult * CliTry(const char *sql, int n, const char *const *values);
+extern PGresult * CliRepeat(const char *sql, int n, const char *const *values,
+							int patience);
 extern bool CliRetries(const PGresult * result);
 extern void CliRefused(const PGresult * result)
 			__attribute__((noreturn));
@@ -71,8 +72,12 @@ extern int	CliDrain(int argc, char **argv);
 extern int	CliResume(int argc, char **argv);
 extern int	CliTop(int argc, char **argv);
 extern int	CliVerify(int argc, char **argv);
+extern int	CliImport(int argc, char **argv);
 extern int	CliJob(int argc, char **argv);
 extern int	CliWait(int argc, char **argv);
+extern int	CliAttach(int argc, char **argv);
+extern int	CliForward(int argc, char **argv);
+extern int	CliNotebook(int argc, char **argv);
 extern int	CliHold(int argc, char **argv);
 extern int	CliRelease(int argc, char **argv);
 extern int	CliSbatch(int argc, char **argv);

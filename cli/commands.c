@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * commands.c
- *		Commands that are one call and a table.
- *
+ *		Commands that make one call and print its result as a table.
  *-------------------------------------------------------------------------
  */
 #include <getopt.h>
@@ -16,7 +15,7 @@
 
 #include "cli.h"
 
-/* what operators read of nodes */
+/* The columns of nodes that operators need. */
 #define NODES \
 	"SELECT n.pool, n.node, n.gpu_type, n.gpus," \
 	" gpucredit.gpu_count(n.healthy) AS healthy, n.state," \
@@ -36,7 +35,9 @@ want_arguments(int argc, int least, int most, const char *use)
 		Fail(CLI_USAGE, "usage: gpucredit %s", use);
 }
 
-/* a bigint array of the arguments; NULL: none */
+/*
+ * Returns the arguments as text of a bigint array, or NULL if there are none.
+ */
 static char *
 job_array(int argc, char **argv)
 {
@@ -44,13 +45,13 @@ job_array(int argc, char **argv)
 
 	if (argc < 2)
 		return NULL;
-	array = CliFormat("{%lld", (long long) CliNumber(argv[1], 1, INT64_MAX,
-													 "a job"));
+	array = Format("{%lld", (long long) CliNumber(argv[1], 1, INT64_MAX,
+												  "a job"));
 	for (int i = 2; i < argc; i++)
-		array = CliFormat("%s,%lld", array,
-						  (long long) CliNumber(argv[i], 1, INT64_MAX,
-												"a job"));
-	return CliFormat("%s}", array);
+		array = Format("%s,%lld", array,
+					   (long long) CliNumber(argv[i], 1, INT64_MAX,
+											 "a job"));
+	return Format("%s}", array);
 }
 
 static void
@@ -63,7 +64,7 @@ show(const char *sql, int n, const char *const *values, bool json)
 }
 
 /*
- * List an organisation's live jobs, or the named ones in any state.
+ * Lists an organisation's live jobs, or the named ones in any state.
  */
 int
 CliQueue(int argc, char **argv)
@@ -149,7 +150,8 @@ CliResume(int argc, char **argv)
 }
 
 /*
- * Silent when all is well, as the function is; as JSON an empty list.
+ * Calls verify(). Prints nothing if all is well, as the function returns no
+ * row; with --json, an empty list.
  */
 int
 CliVerify(int argc, char **argv)
@@ -168,7 +170,8 @@ CliVerify(int argc, char **argv)
 }
 
 /*
- * Show the pool's map, waiting jobs and reasons, once a second; -1, --json: once.
+ * Shows the pool's map, waiting jobs and reasons, once a second; with -1 or
+ * --json only once.
  */
 int
 CliTop(int argc, char **argv)
@@ -187,8 +190,8 @@ CliTop(int argc, char **argv)
 	(void) ioctl(STDOUT_FILENO, TIOCGWINSZ, &window);
 	for (;;)
 	{
-		char	   *width = CliFormat("%d", window.ws_col < 40 ? 80 :
-									  window.ws_col);
+		char	   *width = Format("%d", window.ws_col < 40 ? 80 :
+								   window.ws_col);
 		const char *values[2] = {optind < argc ? argv[optind] : "default",
 		width};
 		PGresult   *map = CliCall("SELECT * FROM gpucredit.cluster_map("
@@ -213,7 +216,8 @@ CliTop(int argc, char **argv)
 }
 
 /*
- * The map, and the queue below it; before the next, the screen is cleared.
+ * Prints the map, and the queue below it. Clears the screen before it repeats
+ * that.
  */
 static void
 draw_top(const PGresult * map, const PGresult * queue, bool once)
@@ -230,7 +234,7 @@ draw_top(const PGresult * map, const PGresult * queue, bool once)
 }
 
 /*
- * Both as one document; the map is its lines.
+ * Prints map and queue as one document. The map is an array of its lines.
  */
 static void
 print_top(const PGresult * map, const PGresult * queue)

@@ -1,18 +1,17 @@
 /*-------------------------------------------------------------------------
  *
  * fair_rows.h
- *		Accounts of a pool in the order of fair share, as Slurm's commands list
- *		them.  Operators may read them.
- *
+ *		SQL that selects the accounts of pools in the order of fair share, as
+ *		Slurm's commands list them. Only operators may read these rows.
  *-------------------------------------------------------------------------
  */
 #ifndef GPUCREDIT_CLI_FAIR_ROWS_H
 #define GPUCREDIT_CLI_FAIR_ROWS_H
 
 /*
- * The SQL of rows of fair_share() for pools "p", with Slurm's factor, which is 1
- * for the account whose jobs go first, and the sum of what the pool's accounts
- * used.
+ * Selects the rows of fair_share() for pools "p", with Slurm's fair-share
+ * factor, which is 1 for the account whose jobs go first, and the sum of the
+ * use of the pool's accounts.
  */
 #define SLURM_FAIR_ROWS(pools) \
 	" (SELECT p.pool, f.*, round((count(*) OVER w - f.rank + 1)::numeric" \

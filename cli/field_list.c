@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * field_list.c
- *		Lists of fields such as "JobID,State%20", of sacct and sshare.
- *
+ *		Parses and prints lists of fields such as "JobID,State%20", for sacct
+ *		and sshare.
  *-------------------------------------------------------------------------
  */
 #include <stdio.h>
@@ -14,14 +14,15 @@
 #include "field_list.h"
 
 /*
- * The columns of a SELECT.  Slurm's widths are read, and columns are as wide as
- * their content.  An unknown field ends the command.
+ * Returns the columns of a SELECT for a list of fields. Slurm's widths are
+ * accepted but ignored: columns are as wide as their content. An unknown field
+ * ends the command.
  */
 char *
 FieldListSelect(const NamedField *fields, const char *format)
 {
-	char	   *copy = CliFormat("%s", format);
-	char	   *list = CliFormat("%s", "");
+	char	   *copy = Format("%s", format);
+	char	   *list = Format("%s", "");
 	char	   *save = NULL;
 
 	for (char *word = strtok_r(copy, ",", &save); word != NULL;
@@ -35,8 +36,8 @@ FieldListSelect(const NamedField *fields, const char *format)
 		if (field->name == NULL)
 			Fail(CLI_USAGE, "field \"%s\" is not supported; %s --helpformat"
 				 " lists those that are", word, cli_program);
-		list = CliFormat("%s%s%s AS \"%s\"", list, *list == '\0' ? "" : ", ",
-						 field->sql, field->name);
+		list = Format("%s%s%s AS \"%s\"", list, *list == '\0' ? "" : ", ",
+					  field->sql, field->name);
 	}
 	free(copy);
 	if (*list == '\0')

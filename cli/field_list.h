@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * field_list.h
- *		Lists of fields such as "JobID,State%20", of sacct and sshare.
- *
+ *		Parses and prints lists of fields such as "JobID,State%20", for sacct
+ *		and sshare.
  *-------------------------------------------------------------------------
  */
 #ifndef GPUCREDIT_CLI_FIELD_LIST_H
@@ -11,19 +11,23 @@
 #include <libpq-fe.h>
 #include <stdbool.h>
 
-/* A field's name, and its SQL.  A table of them ends with name NULL. */
+/*
+ * A field's name and its SQL expression. A table of fields ends with a NULL
+ * name.
+ */
 typedef struct NamedField
 {
 	const char *name;
 	const char *sql;
 } NamedField;
 
-/* How a list is printed. */
+/* The format in which a list is printed. */
 typedef enum FieldListForm
 {
 	FIELDS_TABLE,
-	FIELDS_BARS,				/* with | between fields */
-	FIELDS_BARS_END,			/* and one at the end of each line */
+	FIELDS_BARS,				/* fields are separated by | */
+	FIELDS_BARS_END,			/* fields are separated by |, and each line
+								 * ends with one */
 	FIELDS_JSON
 } FieldListForm;
 

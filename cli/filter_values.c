@@ -1,11 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * filter_values.c
- *		Values of filters, as options of Slurm's commands have them.
+ *		Checks the values of filters in options of Slurm's commands.
  *
- * One that can find nothing ends the command: a filter with a slip in it looks like
- * a queue that is empty.
- *
+ * A value that cannot match anything ends the command, because the result of a
+ * filter with a typing error would look like an empty queue.
  *-------------------------------------------------------------------------
  */
 #include <stdlib.h>
@@ -15,7 +14,10 @@
 #include "cli.h"
 #include "job_list.h"
 
-/* Slurm's states of jobs; no job is here in one that SLURM_STATES lacks */
+/*
+ * Slurm's states of jobs. A job of gpucredit is only ever in those that
+ * SLURM_STATES contains.
+ */
 static const char *const states[] = {
 	"BOOT_FAIL", "BF", "CANCELLED", "CA", "COMPLETED", "CD",
 	"COMPLETING", "CG", "CONFIGURING", "CF", "DEADLINE", "DL", "FAILED", "F",
@@ -26,7 +28,10 @@ static const char *const states[] = {
 	"ST", "SUSPENDED", "S", "TIMEOUT", "TO"
 };
 
-/* Slurm's states of nodes; no node is here in one that SLURM_NODE_ROWS lacks */
+/*
+ * Slurm's states of nodes. A node of gpucredit is only ever in those that
+ * SLURM_NODE_ROWS contains.
+ */
 static const char *const node_states[] = {
 	"ALLOC", "ALLOCATED", "BLOCKED", "CLOUD", "COMP", "COMPLETING", "DOWN",
 	"DRAIN", "DRAINED", "DRAINING", "DRNG", "FAIL", "FAILING", "FUTR",
@@ -40,7 +45,8 @@ static void check_words(const char *text, const char *const *words, size_t n,
 						const char *what, const char *ours);
 
 /*
- * The list, if each of its words is a state of jobs.
+ * Returns the list if each of its words is a state of jobs. Otherwise ends the
+ * command.
  */
 const char *
 StateListCheck(const char *text)
@@ -52,7 +58,8 @@ StateListCheck(const char *text)
 }
 
 /*
- * The list, if each of its words is a state of nodes.
+ * Returns the list if each of its words is a state of nodes. Otherwise ends
+ * the command.
  */
 const char *
 NodeStateListCheck(const char *text)
@@ -64,13 +71,14 @@ NodeStateListCheck(const char *text)
 }
 
 /*
- * End the command at a word that is none of these, and at a list without words.
+ * Ends the command if a word of the list is not one of these, or if the list
+ * is empty.
  */
 static void
 check_words(const char *text, const char *const *words, size_t n,
 			const char *what, const char *ours)
 {
-	char	   *copy = CliFormat("%s", text);
+	char	   *copy = Format("%s", text);
 	char	   *save = NULL;
 	char	   *word = strtok_r(copy, ",", &save);
 
@@ -89,7 +97,8 @@ check_words(const char *text, const char *const *words, size_t n,
 }
 
 /*
- * The list of nodes, if it names each of them.
+ * Returns the list if it consists of single node names. Otherwise ends the
+ * command.
  */
 const char *
 NodeListCheck(const char *text)

@@ -1,17 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * instant.c
- *		Instants as sbatch's --begin and --deadline have them.
+ *		Parses instants as sbatch's --begin and --deadline have them.
  *
- *	now, now+30 (seconds), now+2minutes, now+1hour, now+3days, now+1week
- *	now-2days					of the past alone
- *	today, tomorrow, midnight, noon, fika (15:00), teatime (16:00)
- *	16:00, 16:00:30, 4:00pm		today, or tomorrow if that is over
- *	2030-01-20, 2030-01-20T12:34, 2030-01-20T12:34:56
- *	0120, 012030, 01/20, 01/20/30, each with or without a time after it
+ *     now, now+30 (seconds), now+2minutes, now+1hour, now+3days, now+1week
+ *     now-2days                only where past instants are allowed
+ *     today, tomorrow, midnight, noon, fika (15:00), teatime (16:00)
+ *     16:00, 16:00:30, 4:00pm  today, or tomorrow if the time has passed
+ *     2030-01-20, 2030-01-20T12:34, 2030-01-20T12:34:56
+ *     0120, 012030, 01/20, 01/20/30, each optionally followed by a time
  *
- * They are in the time zone of the caller.
- *
+ * Instants are in the time zone of the caller.
  *-------------------------------------------------------------------------
  */
 #include <ctype.h>
@@ -25,7 +24,7 @@
 
 #define DAY_SECONDS 86400
 
-/* What was parsed so far. */
+/* The parts of an instant that were parsed so far. */
 typedef struct InstantParts
 {
 	struct tm	tm;
@@ -45,9 +44,9 @@ static bool is_date(const InstantParts *parts);
 static void normalize(struct tm *date);
 
 /*
- * Parse an instant; false: the text is none.  A time without a day, or a day
- * without a year, is the next one, as sbatch has it.  For sacct, which asks about
- * the past, it is the one of today, or of this year.
+ * Parses an instant. Returns false if the text is not one. As in sbatch, a
+ * time without a day, or a day without a year, means the next such instant. If
+ * "past" is true, for sacct, it means that of today, or of this year.
  */
 bool
 InstantParse(const char *text, time_t now, bool past, time_t *instant)
@@ -94,8 +93,8 @@ InstantParse(const char *text, time_t now, bool past, time_t *instant)
 }
 
 /*
- * Parse a word, a date or a time.  Each is tried from the same character, and
- * what does not fit leaves nothing behind.
+ * Parses a word, a date or a time. Each parser starts at the same character,
+ * and one that does not match leaves "parts" unchanged.
  */
 static bool
 parse_part(const char **at, InstantParts *parts)
@@ -119,8 +118,8 @@ parse_part(const char **at, InstantParts *parts)
 }
 
 /*
- * After "now": nothing, or "+", a number and a unit; without a unit seconds.  In
- * the past "-" as well.
+ * Parses what follows "now": nothing, or "+", a number and a unit. The default
+ * unit is seconds. If "past" is true, "-" is allowed as well.
  */
 static bool
 parse_relative(const char *text, time_t now, bool past, time_t *instant)
@@ -162,7 +161,7 @@ parse_relative(const char *text, time_t now, bool past, time_t *instant)
 }
 
 /*
- * A word that stands for a day or for a time of it.
+ * Parses a word that means a day, or a time of day.
  */
 static bool
 parse_word(const char **at, InstantParts *parts)
@@ -170,7 +169,7 @@ parse_word(const char **at, InstantParts *parts)
 	static const struct
 	{
 		const char *name;
-		int			days;		/* -1: a time */
+		int			days;		/* -1 for a time of day */
 		int			hour;
 	}			words[] = {
 		{"today", 0, 0}, {"tomorrow", 1, 0}, {"midnight", -1, 0},
@@ -202,7 +201,7 @@ parse_word(const char **at, InstantParts *parts)
 }
 
 /*
- * YYYY-MM-DD, MMDD, MMDDYY, MM/DD, MM/DD/YY or MM/DD/YYYY.
+ * Parses YYYY-MM-DD, MMDD, MMDDYY, MM/DD, MM/DD/YY or MM/DD/YYYY.
  */
 static bool
 parse_date(const char **at, InstantParts *parts)
@@ -257,7 +256,7 @@ parse_date(const char **at, InstantParts *parts)
 }
 
 /*
- * HH:MM or HH:MM:SS, maybe with AM or PM.
+ * Parses HH:MM or HH:MM:SS, optionally followed by AM or PM.
  */
 static bool
 parse_time(const char **at, InstantParts *parts)
@@ -290,7 +289,8 @@ parse_time(const char **at, InstantParts *parts)
 }
 
 /*
- * So many digits; false: there are fewer or more.
+ * Parses a number that has between "least" and "most" digits. Returns false if
+ * it has fewer or more.
  */
 static bool
 parse_digits(const char **at, int least, int most, int *number)
@@ -307,7 +307,8 @@ parse_digits(const char **at, int least, int most, int *number)
 }
 
 /*
- * mktime() accepts February 30, and makes another day of it.
+ * Whether the date exists. mktime() accepts February 30 and turns it into
+ * another day, so the result is compared.
  */
 static bool
 is_date(const InstantParts *parts)
@@ -319,7 +320,8 @@ is_date(const InstantParts *parts)
 }
 
 /*
- * The day after January 31 is February 1.
+ * Turns a day past a month's end into the next month's day: the day after
+ * January 31 is February 1.
  */
 static void
 normalize(struct tm *date)
@@ -334,7 +336,8 @@ normalize(struct tm *date)
 }
 
 /*
- * As PostgreSQL reads it, in any time zone.
+ * Formats an instant so that PostgreSQL parses it independently of the time
+ * zone.
  */
 char *
 InstantPrint(time_t instant)
@@ -344,5 +347,5 @@ InstantPrint(time_t instant)
 
 	gmtime_r(&instant, &utc);
 	strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S+00", &utc);
-	return CliFormat("%s", text);
+	return Format("%s", text);
 }

@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * instant.h
- *		Instants as sbatch's --begin and --deadline have them.
- *
+ *		Parses instants as sbatch's --begin and --deadline have them.
  *-------------------------------------------------------------------------
  */
 #ifndef GPUCREDIT_CLI_INSTANT_H

@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * interpreter.c
- *		The first line of a script: the interpreter that it names.
+ *		Checks the first line of a script, which names the interpreter.
  *
- * What no node can run is refused: the job would fail, and be billed for it.
- * What this machine lacks, nodes may have, so that is a warning.
- *
+ * A script that no node can run is refused, since the job would fail and still
+ * be billed. An interpreter that is missing on this machine may exist on the
+ * nodes, so it only causes a warning.
  *-------------------------------------------------------------------------
  */
 #include <errno.h>
@@ -20,11 +20,12 @@
 
 #define BLANKS	" \t"
 
-/* The words of the first line, after #!. */
+/* The words of the first line that follow "#!". */
 typedef struct FirstLine
 {
 	char	   *interpreter;
-	char	   *argument;		/* all of the rest, as the kernel passes it on */
+	char	   *argument;		/* all words after the interpreter, which the
+								 * kernel passes as one argument */
 } FirstLine;
 
 static FirstLine first_line(const char *script);
@@ -34,7 +35,7 @@ static bool executable(const char *path);
 static bool in_path(const char *program);
 
 /*
- * Refuse a script that runs nowhere.
+ * Refuses a script that cannot run on any node.
  */
 void
 InterpreterCheck(const char *path, const char *script)
@@ -69,7 +70,7 @@ InterpreterCheck(const char *path, const char *script)
 }
 
 /*
- * Warn of an interpreter that is not on this machine.
+ * Warns about an interpreter that this machine does not have.
  */
 void
 InterpreterWarn(const char *path, const char *script)
@@ -78,7 +79,8 @@ InterpreterWarn(const char *path, const char *script)
 	char	   *program;
 
 	if (*line.interpreter != '/')
-		return;					/* relative to the folder of the job */
+		return;					/* a relative path is relative to the job's
+								 * folder */
 	if (!executable(line.interpreter))
 		fprintf(stderr, "gpucredit: %s:1: this machine cannot run the"
 				" interpreter \"%s\": %s; on a node like it the job fails with"
@@ -98,7 +100,7 @@ InterpreterWarn(const char *path, const char *script)
 }
 
 /*
- * Parse a script that begins with #!.
+ * Parses the first line of a script that begins with "#!".
  */
 static FirstLine
 first_line(const char *script)
@@ -111,8 +113,8 @@ first_line(const char *script)
 
 	while (left > 0 && strchr(BLANKS, rest[left - 1]) != NULL)
 		left--;
-	line.interpreter = CliFormat("%.*s", (int) length, at);
-	line.argument = CliFormat("%.*s", (int) left, rest);
+	line.interpreter = Format("%.*s", (int) length, at);
+	line.argument = Format("%.*s", (int) left, rest);
 	return line;
 }
 
@@ -124,8 +126,9 @@ runs_env(const FirstLine *line)
 }
 
 /*
- * The program that env starts: the word itself, or after -S the first word that
- * sets no variable.  Empty: not known, as after other options.
+ * Returns the program that env starts: the first word, or after -S the first
+ * word that sets no variable. Returns an empty string if it cannot be
+ * determined, as with other options.
  */
 static char *
 program_of_env(const FirstLine *line)
@@ -141,14 +144,14 @@ program_of_env(const FirstLine *line)
 		at += strspn(at, BLANKS);
 		length = strcspn(at, BLANKS);
 		if (memchr(at, '=', length) == NULL)
-			return CliFormat("%.*s", *at == '-' || strpbrk(at, "\"'\\$") != NULL ?
-							 0 : (int) length, at);
+			return Format("%.*s", *at == '-' || strpbrk(at, "\"'\\$") != NULL ?
+						  0 : (int) length, at);
 		at += length;
 	}
 }
 
 /*
- * False, and errno, where a file cannot be run.
+ * Whether a file can be executed. Otherwise sets errno.
  */
 static bool
 executable(const char *path)
@@ -162,8 +165,9 @@ executable(const char *path)
 }
 
 /*
- * Does the caller's PATH, which is the job's unless --export changes it, have a
- * program?  A relative path is that of the job's folder, and passes.
+ * Whether the caller's PATH contains a program. The job has the same PATH
+ * unless --export changes it. A relative path is relative to the job's folder
+ * and is not checked.
  */
 static bool
 in_path(const char *program)
@@ -175,11 +179,11 @@ in_path(const char *program)
 
 	if (strchr(program, '/') != NULL)
 		return *program != '/' || executable(program);
-	copy = CliFormat("%s", path == NULL ? "/usr/bin:/bin" : path);
+	copy = Format("%s", path == NULL ? "/usr/bin:/bin" : path);
 	for (char *folder = strtok_r(copy, ":", &save);
 		 folder != NULL && !found; folder = strtok_r(NULL, ":", &save))
 	{
-		char	   *file = CliFormat("%s/%s", folder, program);
+		char	   *file = Format("%s/%s", folder, program);
 
 		found = executable(file);
 		free(file);

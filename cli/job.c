@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * job.c
- *		gpucredit job: what is known of a job, in one place.
+ *		gpucredit job: prints everything known about a job.
  *
- * What it asked for, where it ran, how it ended, what it cost and used, the
- * checks of explain(), which name the cause and the advice, and its history.
- *
+ * It prints the job's request, where it ran, how it ended, its cost and use,
+ * the checks of explain(), which name the cause and the advice, and its
+ * history.
  *-------------------------------------------------------------------------
  */
 #include <stdio.h>
@@ -34,8 +34,8 @@ CliJob(int argc, char **argv)
 }
 
 /*
- * Waste is the part of the GPU-hours in which its devices were idle by their
- * last reported utilization.
+ * Prints one job. Waste is the part of the GPU-hours in which its devices were
+ * idle, by the utilization that was last reported.
  */
 static void
 show(const char *job, bool json, bool history)
@@ -94,7 +94,8 @@ show(const char *job, bool json, bool history)
 }
 
 /*
- * A line for each value that there is; a message of several lines is indented.
+ * Prints a line for each value that is not empty. A message of several lines
+ * is indented.
  */
 static void
 print_facts(const PGresult * facts)

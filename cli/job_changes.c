@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * job_changes.c
- *		gpucredit cancel, hold and release: a call for each job.
+ *		gpucredit cancel, hold and release: make a call for each job.
  *
- * A job is cancelled once, so its key is fixed, and a second try is the same call.
- * Each hold and release is another wish, so its key is random; within the command
- * the call is repeated under it until an answer comes.
- *
+ * A job is cancelled only once, so the call's idempotency key is fixed, and a
+ * repeated command is the same call. Each hold and each release is a separate
+ * request, so its key is random; within one command, the call is repeated with
+ * the same key until an answer arrives.
  *-------------------------------------------------------------------------
  */
 #include <stdio.h>
@@ -15,12 +15,13 @@
 
 #include "cli.h"
 
-/* What a command does with each job. */
+/* A command's change of a job. */
 typedef struct JobChange
 {
 	const char *use;
-	const char *sql;			/* of org, job and key: state, who holds it */
-	bool		once;			/* with a fixed key */
+	const char *sql;			/* has parameters org, job and key; returns
+								 * the state and who holds the job */
+	bool		once;			/* the key is fixed */
 } JobChange;
 
 static int	change_each(int argc, char **argv, const JobChange *change);
@@ -62,7 +63,7 @@ CliRelease(int argc, char **argv)
 }
 
 /*
- * Make the call for each job, whatever became of the others.
+ * Makes the call for each job, even if it failed for others.
  */
 static int
 change_each(int argc, char **argv, const JobChange *change)
@@ -95,27 +96,23 @@ change_each(int argc, char **argv, const JobChange *change)
 }
 
 /*
- * One call, repeated under its key while the database is away.
+ * Makes one call, and repeats it with its key while the database cannot be
+ * reached.
  */
 static PGresult *
 call(const char *job, const JobChange *change)
 {
-	char	   *key = change->once ? CliFormat("gpucredit-cancel-%s", job) :
+	char	   *key = change->once ? Format("gpucredit-cancel-%s", job) :
 		CliKey();
 	const char *values[3] = {CliOrg(), job, key};
-	PGresult   *result = CliTry(change->sql, 3, values);
+	PGresult   *result = CliRepeat(change->sql, 3, values, 0);
 
-	for (int i = 0; i < 3 && CliRetries(result); i++)
-	{
-		PQclear(result);
-		result = CliTry(change->sql, 3, values);
-	}
 	free(key);
 	return result;
 }
 
 /*
- * A line: what the job is now, or why it was refused.
+ * Prints a line with the job's new state, or the reason for a refusal.
  */
 static void
 print(const char *job, const PGresult * result)
@@ -131,7 +128,7 @@ print(const char *job, const PGresult * result)
 }
 
 /*
- * The same as JSON: state and held_by, or error.
+ * Returns the same as JSON, with the members state and held_by, or error.
  */
 static json_t *
 json_row(const char *job, const PGresult * result)

@@ -1,12 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * job_list.c
- *		Lists of jobs as Slurm writes them.
+ *		Parses lists of jobs as Slurm writes them.
  *
- *	12				a job, or the whole array whose first job is 12
- *	12_3, 12_[1,3-5]	tasks of the array of job 12
- *	12_*			all of its tasks
- *
+ *     12                a job, or the whole array whose first job is 12
+ *     12_3, 12_[1,3-5]  tasks of the array of job 12
+ *     12_*              all tasks of the array
  *-------------------------------------------------------------------------
  */
 #include <ctype.h>
@@ -22,14 +21,14 @@ static char *find_jobs(const char *job, const char *tasks, bool all);
 static char *parse_one(char *word);
 
 /*
- * Their numbers, as text of a bigint array.  One that does not exist stays in the
- * list, so that the call which gets it says so.
+ * Returns the numbers of the jobs as text of a bigint array. A job that does
+ * not exist stays in the list, so that the call with its number reports that.
  */
 char *
 JobListParse(const char *text)
 {
-	char	   *copy = CliFormat("%s", text);
-	char	   *list = CliFormat("{");
+	char	   *copy = Format("%s", text);
+	char	   *list = Format("{");
 	char	   *word = copy;
 	int			depth = 0;
 
@@ -43,18 +42,19 @@ JobListParse(const char *text)
 		if (!last && (*at != ',' || depth > 0))
 			continue;
 		*at = '\0';
-		list = CliFormat("%s%s%s", list, list[1] == '\0' ? "" : ",",
-						 parse_one(word));
+		list = Format("%s%s%s", list, list[1] == '\0' ? "" : ",",
+					  parse_one(word));
 		if (last)
 			break;
 		word = at + 1;
 	}
 	free(copy);
-	return CliFormat("%s}", list);
+	return Format("%s}", list);
 }
 
 /*
- * One word of the list: the numbers of its jobs, with commas.
+ * Parses one word of the list. Returns the numbers of its jobs, separated by
+ * commas.
  */
 static char *
 parse_one(char *word)
@@ -81,8 +81,8 @@ parse_one(char *word)
 }
 
 /*
- * The job, or jobs of its array: all, those of some indexes, or, where the job
- * is its first, all as well.
+ * Finds a job, or the jobs of its array: all of them, or those with some
+ * indexes. The first job of an array without indexes also means all.
  */
 static char *
 find_jobs(const char *job, const char *tasks, bool all)
@@ -105,8 +105,8 @@ find_jobs(const char *job, const char *tasks, bool all)
 					 "  AND k.account = n.account AND k.array_key = n.array_key"
 					 "  AND ($3::bigint[] IS NULL"
 					 "   OR k.task = ANY ($3::bigint[]))) u", 4, values);
-	list = PQgetisnull(result, 0, 0) ? CliFormat("%s", job) :
-		CliFormat("%s", PQgetvalue(result, 0, 0));
+	list = PQgetisnull(result, 0, 0) ? Format("%s", job) :
+		Format("%s", PQgetvalue(result, 0, 0));
 	PQclear(result);
 	return list;
 }

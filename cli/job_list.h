@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * job_list.h
- *		Lists of jobs as Slurm writes them.
- *
+ *		Parses lists of jobs as Slurm writes them, and provides SQL for their
+ *		rows.
  *-------------------------------------------------------------------------
  */
 #ifndef GPUCREDIT_CLI_JOB_LIST_H
@@ -16,10 +16,11 @@ extern const char *NodeStateListCheck(const char *text);
 extern const char *NodeListCheck(const char *text);
 
 /*
- * SQL that numbers jobs as Slurm does: 12, or 12_3 for a task of the array whose
- * first job is 12.  A query selects its jobs in SLURM_FOUND(conditions), which
- * finds the first job of each of their arrays once, however many tasks are listed,
- * and reads them as "j" from SLURM_NUMBERED.
+ * SQL that numbers jobs as Slurm does: 12, or 12_3 for a task of the array
+ * whose first job is 12. A query selects its jobs with
+ * SLURM_FOUND(conditions), which determines the first job of each of their
+ * arrays once, however many tasks are listed. It then reads the jobs as "j"
+ * from SLURM_NUMBERED.
  */
 #define SLURM_FOUND(conditions) \
 	"WITH found AS MATERIALIZED (SELECT j.*, s.long, s.short" \
@@ -39,9 +40,9 @@ extern const char *NodeListCheck(const char *text);
 	" j.task END)"
 
 /*
- * SQL of filters: whether job "j" is of an account or one below it, and whether it
- * is of one of several users, who are the last part of an account's path.  A
- * parameter that is NULL finds all jobs.
+ * SQL of filters: whether job "j" belongs to an account or one below it, and
+ * whether it belongs to one of several users, who are the last part of an
+ * account's path. If the parameter is NULL, all jobs match.
  */
 #define SLURM_OF_ACCOUNT(parameter) \
 	"(" parameter "::text IS NULL OR " parameter " = ''" \
@@ -52,9 +53,10 @@ extern const char *NodeListCheck(const char *text);
 	" = ANY (string_to_array(" parameter ", ',')))"
 
 /*
- * SQL that joins to jobs "j" of SLURM_FOUND what queue() shows of those that wait
- * ("q"), with their places in the order of expected starts.  queue() plans a cycle
- * for each pool.  It cuts names of organisations after 23 characters.
+ * SQL that joins to the jobs "j" of SLURM_FOUND the rows "q" of queue() for
+ * those that wait, with their positions in the order of expected starts.
+ * queue() plans a cycle for each pool. It truncates names of organisations to
+ * 23 characters.
  */
 #define SLURM_JOIN_QUEUE \
 	" LEFT JOIN (SELECT p.pool, u.org, u.job, u.waits, u.reason," \
@@ -64,7 +66,10 @@ extern const char *NodeListCheck(const char *text);
 	"    place)) q ON q.pool = j.pool AND q.job = j.job" \
 	"  AND left(q.org, 23) = left(j.org, 23)"
 
-/* Slurm's words for states and endings: state, long, short */
+/*
+ * Slurm's words for states and outcomes: the state, the long and the short
+ * word.
+ */
 #define SLURM_STATES \
 	" (VALUES ('queued', 'PENDING', 'PD'), ('unfunded', 'PENDING', 'PD')," \
 	" ('starting', 'CONFIGURING', 'CF'), ('running', 'RUNNING', 'R')," \
@@ -72,7 +77,7 @@ extern const char *NodeListCheck(const char *text);
 	" ('failed', 'FAILED', 'F'), ('timeout', 'TIMEOUT', 'TO')," \
 	" ('cancelled', 'CANCELLED', 'CA')) AS w (state, long, short)"
 
-/* why a job "j" of view jobs waits, as Slurm says it */
+/* Why a job "j" of view jobs waits, as one of Slurm's reasons. */
 #define SLURM_REASON \
 	"CASE WHEN j.state NOT IN ('queued', 'unfunded') THEN 'None'" \
 	" WHEN j.held_by = 'owner' THEN 'JobHeldUser'" \
@@ -82,22 +87,22 @@ extern const char *NodeListCheck(const char *text);
 	" WHEN j.after IS NOT NULL THEN 'Dependency'" \
 	" ELSE 'Resources' END"
 
-/* the nodes of a job "j" of view jobs */
+/* The nodes of a job "j" of view jobs. */
 #define SLURM_NODES \
 	"coalesce(replace(regexp_replace(j.nodes, '\\{[^}]*\\}', '', 'g'), ' ', ',')," \
 	" '')"
 
-/* an instant as Slurm prints it, or another text where there is none */
+/* An instant as Slurm prints it, or another text if it is null. */
 #define SLURM_INSTANT(instant, otherwise) \
 	"coalesce(to_char(" instant ", 'YYYY-MM-DD\"T\"HH24:MI:SS')," \
 	" '" otherwise "')"
 
-/* an interval as Slurm prints it: 02:03:04, or 1-02:03:04 with days */
+/* An interval as Slurm prints it: 02:03:04, or 1-02:03:04 with days. */
 #define SLURM_LENGTH(length) \
 	"(coalesce(nullif(extract(day FROM justify_hours(" length "))::int, 0)" \
 	" || '-', '') || to_char(justify_hours(" length "), 'HH24:MI:SS'))"
 
-/* what Slurm prints where there is nothing */
+/* What Slurm prints for a missing value. */
 #define SLURM_NOTHING "('(' || 'null)')"
 
 #endif							/* GPUCREDIT_CLI_JOB_LIST_H */

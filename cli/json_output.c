@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * json_output.c
- *		Results of calls as JSON.
+ *		Prints results of calls as JSON.
  *
- * Whole numbers and booleans are such in JSON, documents stay documents, and all
- * else is text: amounts as well, so that no digit is lost.
- *
+ * Whole numbers and booleans become JSON numbers and booleans, and documents
+ * are embedded. All other values become strings, including amounts, so that no
+ * digit is lost.
  *-------------------------------------------------------------------------
  */
 #include <stdio.h>
@@ -14,7 +14,7 @@
 
 #include "cli.h"
 
-/* types of PostgreSQL's catalog */
+/* OIDs of types in PostgreSQL's catalog */
 enum
 {
 	BOOL_TYPE = 16, INT8_TYPE = 20, INT2_TYPE = 21, INT4_TYPE = 23,
@@ -24,7 +24,7 @@ enum
 static json_t * json_value(const PGresult * result, int row, int column);
 
 /*
- * One row, as an object.
+ * Returns one row as an object.
  */
 json_t *
 CliJsonRow(const PGresult * result, int row)
@@ -38,7 +38,7 @@ CliJsonRow(const PGresult * result, int row)
 }
 
 /*
- * All rows, as an array of objects.
+ * Returns all rows as an array of objects.
  */
 json_t *
 CliJsonRows(const PGresult * result)
@@ -50,7 +50,7 @@ CliJsonRows(const PGresult * result)
 	return rows;
 }
 
-/* One value, as the JSON that its type is; a new reference. */
+/* Returns one value as a new reference to the JSON of its type. */
 static json_t *
 json_value(const PGresult * result, int row, int column)
 {
@@ -75,7 +75,7 @@ json_value(const PGresult * result, int row, int column)
 }
 
 /*
- * Print a document, and free it.
+ * Prints a document and frees it.
  */
 void
 CliPrintJson(json_t * document)
@@ -87,7 +87,7 @@ CliPrintJson(json_t * document)
 }
 
 /*
- * Print a result as a table, or as JSON.
+ * Prints a result as a table, or as JSON.
  */
 void
 CliShow(const PGresult * result, bool json)
@@ -99,7 +99,7 @@ CliShow(const PGresult * result, bool json)
 }
 
 /*
- * Remove a word from the command line; true: it was there.
+ * Removes a word from the command line. Returns whether it was there.
  */
 bool
 CliFlag(int *argc, char **argv, const char *word)

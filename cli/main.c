@@ -3,13 +3,11 @@
  * main.c
  *		gpucredit: the command line.
  *
- *	gpucredit [-d DATABASE] [-O ORG] [-A ACCOUNT] COMMAND [ARGUMENT...]
+ *     gpucredit [-d DATABASE] [-O ORG] [-A ACCOUNT] COMMAND [ARGUMENT...]
  *
- * Under the name of one of Slurm's commands it is that command.
- *
- * It speaks SQL to the database under the caller's login, and has that login's
- * rights only.
- *
+ * If it is called by the name of one of Slurm's commands, it acts as that
+ * command. It connects to the database with the caller's login, and has only
+ * the rights of that login.
  *-------------------------------------------------------------------------
  */
 #include <getopt.h>
@@ -18,8 +16,9 @@
 #include <string.h>
 
 #include "cli.h"
+#include "log.h"
 
-/* A command, how it is called, and what it does. */
+/* A command, its usage line, and its description. */
 typedef struct Command
 {
 	const char *name;
@@ -29,7 +28,7 @@ typedef struct Command
 } Command;
 
 static const Command commands[] = {
-	/* its help is that of its options (sbatch.c) */
+	/* The help of this command lists its options (sbatch.c). */
 	{"submit", CliSubmit, "submit [OPTION...] SCRIPT [ARGUMENT...]", NULL},
 	{"job", CliJob, "job [--json] [--history] JOB...",
 		"Prints what is known of a job: its request, nodes and devices, exit code,"
@@ -46,10 +45,24 @@ static const Command commands[] = {
 	{"wait", CliWait, "wait [--json] JOB...",
 		"Waits until the jobs are over. The exit status is their highest exit"
 	" code."},
-	{"logs", CliLogs, "logs [-f] [OPTION...] JOB",
-		"Prints a job's output from its node. -f follows it; --stdout, --stderr,"
-		" --from BYTE,\n--tail BYTES, --attempt N and --node NODE choose what is"
-	" printed."},
+	{"logs", CliLogs, "logs [-f] [OPTION...] JOB...",
+		"Prints a job's output, also after its node is gone. -f follows it;"
+		" --all prints all\ntasks of an array and all nodes of a gang, each line"
+		" with its job; --stdout, --stderr,\n--from BYTE, --tail BYTES,"
+	" --attempt N and --node NODE choose what is printed."},
+	{"attach", CliAttach, "attach [--node NODE] JOB [COMMAND [ARGUMENT...]]",
+		"Runs a command, or a shell, in a terminal within a running job. At the"
+		" beginning of\na line \"~.\" closes it. The exit status is the"
+	" command's."},
+	{"shell", CliAttach, "shell [--node NODE] JOB",
+	"Opens a shell in a terminal within a running job."},
+	{"forward", CliForward, "forward [--node NODE] JOB [LOCAL:]PORT",
+		"Brings a port of a running job to this machine's loopback address,"
+	" until it is\ninterrupted or the job ends."},
+	{"notebook", CliNotebook, "notebook [OPTION...]",
+		"Runs Debian's jupyter-notebook as a job in tier interactive, with"
+		" submit's options, and\nprints the address to open here, until it is"
+	" interrupted. The job goes on then."},
 	{"explain", CliExplain, "explain [--json] JOB",
 	"Says why a job waits, or how it ended and what to do about that."},
 	{"balance", CliBalance, "balance [--json]",
@@ -62,11 +75,15 @@ static const Command commands[] = {
 	"Ends a drain; for operators."},
 	{"top", CliTop, "top [-1 | --json] [POOL]",
 	"Shows the pool's map and queue each second; -1 and --json: once."},
+	{"import", CliImport, "import [--apply] [--json] slurm FILE",
+		"Reads accounts, users, shares and limits from a file of sacctmgr dump,"
+		" and says what it\nwould set in the organisation; with --apply it sets"
+	" that. For administrators."},
 	{"verify", CliVerify, "verify [--json]",
 	"Checks the books. No output means that all is well."},
 };
 
-/* Other names of this program, each a command. */
+/* Other names of this program, each of which is a command. */
 static const struct
 {
 	const char *name;
@@ -97,6 +114,7 @@ main(int argc, char **argv)
 	cli_database = getenv("GPUCREDIT_DATABASE");
 	cli_org = getenv("GPUCREDIT_ORG");
 	cli_account = getenv("GPUCREDIT_ACCOUNT");
+	LogProgram(cli_program);
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
 	{
 		const char *slash = strrchr(argv[0], '/');
@@ -104,10 +122,11 @@ main(int argc, char **argv)
 		if (strcmp(slash == NULL ? argv[0] : slash + 1, others[i].name) == 0)
 		{
 			cli_program = others[i].name;
+			LogProgram(cli_program);
 			if (argc > 1 && (strcmp(argv[1], "--version") == 0 ||
 							 strcmp(argv[1], "-V") == 0))
 			{
-				/* programs look for "slurm" and digits */
+				/* programs search this line for "slurm" and digits */
 				puts("gpucredit " CLI_VERSION " (for users of slurm 22.05)");
 				return CLI_DONE;
 			}

@@ -1,17 +1,17 @@
 /*-------------------------------------------------------------------------
  *
  * node_rows.h
- *		Nodes as Slurm's commands list them.  Operators may read them.
- *
+ *		SQL that selects nodes as Slurm's commands list them. Only operators
+ *		may read these rows.
  *-------------------------------------------------------------------------
  */
 #ifndef GPUCREDIT_CLI_NODE_ROWS_H
 #define GPUCREDIT_CLI_NODE_ROWS_H
 
 /*
- * The SQL of nodes "n" with their present state "s", devices "c" (none for a node
- * without), what live attempts have there "u", and Slurm's words for the state
- * "w": long, short, and "*" for a node that does not report.
+ * Selects nodes "n" with their present state "s", their devices "c" (nulls for
+ * a node without), what live attempts use there "u", and Slurm's words for the
+ * state "w": long, short, and "*" for a node that does not report.
  */
 #define SLURM_NODE_ROWS \
 	" gpucredit.node n JOIN gpucredit.nodes s ON s.node = n.node" \
@@ -33,12 +33,12 @@
 	"  CASE WHEN s.state IN ('lost', 'suspect') THEN '*' ELSE '' END" \
 	"   AS mark) w"
 
-/* its GPUs, as Slurm names generic resources */
+/* A node's GPUs, as Slurm names generic resources. */
 #define SLURM_GRES \
 	"CASE WHEN n.gpus > 0 THEN 'gpu:' || n.gpu_type || ':' || n.gpus" \
 	" ELSE " SLURM_NOTHING " END"
 
-/* its labels, as features */
+/* A node's labels, as Slurm's features. */
 #define SLURM_FEATURES \
 	"coalesce((SELECT string_agg(l.key || '=' || l.value, ',' ORDER BY l.key)" \
 	" FROM jsonb_each_text(n.labels) AS l), " SLURM_NOTHING ")"

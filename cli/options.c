@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * options.c
- *		Parsing of options, the help that lists them, and what is no option.
+ *		Parses options, prints the help that lists them, and reports unknown
+ *		words.
  *
- * The help lists the table that the command's getopt_long() reads, so it has each
- * option.  The completion of shells reads it (completion/).
- *
+ * The help lists the table that the command's getopt_long() uses, so it
+ * contains every option. The shell completion parses the help (completion/).
  *-------------------------------------------------------------------------
  */
 #include <ctype.h>
@@ -20,8 +20,9 @@ static bool is_named(const struct option *options, int value, const char *name,
 					 size_t length);
 
 /*
- * Print how a command is called, and its options.  letters: as getopt_long()
- * gets them; other values of the table have no letter.
+ * Prints how a command is used, and its options. "letters" is the argument of
+ * getopt_long(); an option of the table whose value is not in it has no short
+ * form.
  */
 void
 CliHelp(const char *use, const struct option *options, const char *letters)
@@ -43,9 +44,9 @@ CliHelp(const char *use, const struct option *options, const char *letters)
 }
 
 /*
- * Parse the next option of a command that has options alone; -1: there is none.
- * --help prints the help and ends the command, as anything else does that is no
- * option.
+ * Parses the next option of a command that has only options. Returns -1 if
+ * there is no more. --help prints the help and ends the command; a word that
+ * is not an option also ends it.
  */
 int
 CliNextOption(const char *use, const struct option *options,
@@ -68,8 +69,8 @@ CliNextOption(const char *use, const struct option *options,
 }
 
 /*
- * End a command at an option that its table does not have, or that lacks its
- * value (":").
+ * Ends a command because of an option that its table does not contain, or that
+ * lacks its value (":").
  */
 void
 CliBadOption(int option, const struct option *options, char **argv)
@@ -77,20 +78,21 @@ CliBadOption(int option, const struct option *options, char **argv)
 	const char *word = argv[optind - 1];
 
 	/*
-	 * The word before optind is the option if that has a name.  If it has a
-	 * letter, getopt_long() may still be reading the letters after it.
+	 * The word before optind is the option if it has a long name. If it is a
+	 * short option, getopt_long() may still be reading further letters of the
+	 * word.
 	 */
 	if (optopt != 0 && (strncmp(word, "--", 2) != 0 ||
 						!is_named(options, optopt, word + 2,
 								  strcspn(word + 2, "="))))
-		word = CliFormat("-%c", optopt);
+		word = Format("-%c", optopt);
 	Fail(CLI_USAGE, option == ':' ? "option \"%s\" needs a value" :
 		 "option \"%s\" is not supported", word);
 }
 
 /*
- * Whether an option of the table has this value, and a name whose first "length"
- * bytes are those of "name".
+ * Whether an option of the table has this value, and a name that starts with
+ * the first "length" bytes of "name".
  */
 static bool
 is_named(const struct option *options, int value, const char *name,

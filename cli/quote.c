@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * quote.c
- *		submit --dry-run, sbatch --test-only: what a submission would cost, who
- *		would pay for it, and when it would start.  Nothing is submitted.
+ *		submit --dry-run and sbatch --test-only: print what a submission would
+ *		cost, who would pay, and when the job would start. Nothing is
+ *		submitted.
  *
- * Of an array one task is asked for, with the array's own options; what all of
- * them would hold is that times their number.
- *
+ * For an array, the command quotes one task with the array's options; all
+ * tasks together would hold that amount times their number.
  *-------------------------------------------------------------------------
  */
 #include <stdio.h>
@@ -17,7 +17,10 @@
 #include "cli.h"
 #include "quote.h"
 
-/* $13: the number of a task of an array; $14: how many it has, or 1 */
+/*
+ * $13 is the index of a task of an array; $14 is the number of its tasks, or
+ * 1; $15 is how the options were understood.
+ */
 #define QUOTE \
 	"WITH q AS MATERIALIZED (SELECT * FROM gpucredit.quote($1, $2, $3," \
 	" $4::interval, $5, $6, $7, max_retries => $8::int," \
@@ -25,7 +28,7 @@
 	" hold_window => $10::interval, spec => $11::jsonb," \
 	" options => $12::jsonb || CASE WHEN $13::bigint IS NULL THEN '{}'" \
 	"  ELSE jsonb_build_object('array', gen_random_uuid()::text," \
-	"   'task', $13::bigint) END)), jobs (n) AS (VALUES ($14::bigint)) "
+	"   'task', $13::bigint) END)), jobs (n, asks) AS (VALUES ($14::bigint, $15::text)) "
 #define INSTANT(at)	"to_char(" at ", 'YYYY-MM-DD HH24:MI:SSOF')"
 #define START \
 	"CASE q.starts WHEN 'now' THEN 'now'" \
@@ -47,15 +50,16 @@
 #define FIGURES \
 	"SELECT f.name, f.value FROM q, jobs, LATERAL (VALUES" \
 	" (1, 'decision', concat_ws(': ', q.decision, q.reason))," \
-	" (2, 'held', CASE WHEN q.held IS NOT NULL AND jobs.n > 1 THEN" \
+	" (2, 'asks', jobs.asks)," \
+	" (3, 'held', CASE WHEN q.held IS NOT NULL AND jobs.n > 1 THEN" \
 	"  format('%s for %s, %s for all %s jobs', q.held, q.held_for," \
 	"   q.held * jobs.n, jobs.n) ELSE q.held || ' for ' || q.held_for END)," \
-	" (3, 'cost', q.cost || ' at most, in ' || q.wall_limit)," \
-	" (4, 'per hour', q.per_hour::text)," \
-	" (5, 'discount', CASE WHEN q.discount > 0 THEN" \
+	" (4, 'cost', q.cost || ' at most, in ' || q.wall_limit)," \
+	" (5, 'per hour', q.per_hour::text)," \
+	" (6, 'discount', CASE WHEN q.discount > 0 THEN" \
 	"  format('%s of held, by the factor %s of the tier', q.discount," \
 	"   trim_scale(q.price_factor)) END)," \
-	" (6, 'cpu, memory', CASE WHEN q.resources > 0 THEN" \
+	" (7, 'cpu, memory', CASE WHEN q.resources > 0 THEN" \
 	"  q.resources || ' per hour' END)," \
 	" (200000, 'can pay', q.payable::text)," \
 	" (200001, 'budgets leave', q.budget_left::text)," \
@@ -71,25 +75,24 @@ static int	show_start(const PGresult * result, const char *pool,
 static char *local_time(const char *epoch);
 
 /*
- * As sbatch prints it: the start, on standard error.  No job has a number yet,
- * and its nodes are chosen when it starts.
+ * Prints the expected start on standard error, as sbatch does. The job has no
+ * number yet, and its nodes are chosen only when it starts.
  */
 int
-QuoteStart(const char *const *values, int64_t cpu_milli)
+QuoteStart(const char *const *values, int64_t processors)
 {
 	PGresult   *result = CliCall(QUOTE "SELECT q.decision, q.reason,"
 								 " extract(epoch FROM q.expected_at)::bigint"
 								 " FROM q, jobs", QUOTE_VALUES, values);
-	int64_t		processors = (cpu_milli + 999) / 1000;
 	int			status = show_start(result, values[QUOTE_POOL],
-									processors > 0 ? processors : 1);
+									processors);
 
 	PQclear(result);
 	return status;
 }
 
 /*
- * Slurm's line about the start, or why the job would be denied.
+ * Prints Slurm's line about the start, or why the job would be denied.
  */
 static int
 show_start(const PGresult * result, const char *pool, int64_t processors)
@@ -108,7 +111,7 @@ show_start(const PGresult * result, const char *pool, int64_t processors)
 	return CLI_DONE;
 }
 
-/* as Slurm prints an instant, in the user's time zone */
+/* Formats an instant as Slurm does, in the user's time zone. */
 static char *
 local_time(const char *epoch)
 {
@@ -118,25 +121,31 @@ local_time(const char *epoch)
 
 	localtime_r(&instant, &local);
 	strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &local);
-	return CliFormat("%s", text);
+	return Format("%s", text);
 }
 
 /*
- * As submit prints it: a line for each figure, offered type and bucket.
+ * Prints the quote as submit does: a line for each figure, offered type and
+ * bucket. For JSON output, "asks" describes how the options were understood;
+ * otherwise it is NULL.
  */
 int
-QuoteShow(const char *const *values, bool json)
+QuoteShow(const char *const *values, json_t * asks)
 {
 	PGresult   *result;
 	int			status;
 
-	if (json)
+	if (asks != NULL)
 	{
+		json_t	   *document;
+
 		result = CliCall(QUOTE "SELECT q.*, jobs.n AS jobs FROM q, jobs",
 						 QUOTE_VALUES, values);
 		status = strcmp(PQgetvalue(result, 0, 0), "denied") == 0 ?
 			CLI_REFUSED : CLI_DONE;
-		CliPrintJson(CliJsonRow(result, 0));
+		document = CliJsonRow(result, 0);
+		json_object_set_new(document, "asks", asks);
+		CliPrintJson(document);
 		PQclear(result);
 		return status;
 	}

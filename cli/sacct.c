@@ -1,11 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * sacct.c
- *		sacct and seff: what jobs used and cost.
+ *		sacct and seff: print what jobs used and cost.
  *
- * Fields are Slurm's, with Cost, GPUHours and GPUEff besides.  A job has one line:
- * its steps are not accounted for by themselves.
- *
+ * The fields are Slurm's, with Cost, GPUHours and GPUEff added. A job has one
+ * line, because its steps are not accounted for separately.
  *-------------------------------------------------------------------------
  */
 #include <getopt.h>
@@ -27,7 +26,7 @@
 #define LENGTH(column)	SLURM_LENGTH("coalesce(" column ", '0')")
 #define GPU_HOURS "j.gpus * j.share / 1000.0 * extract(epoch FROM j.elapsed) / 3600"
 
-/* Each field, and its SQL about a job "j". */
+/* Each field, and its SQL for a job "j". */
 static const NamedField fields[] = {
 	{"Account", "j.account"},
 	{"AllocGPUS", "coalesce(j.gpus, 0)::text"},
@@ -58,7 +57,7 @@ static const NamedField fields[] = {
 	{NULL, NULL}
 };
 
-/* The jobs that the options ask for. */
+/* Selects the jobs that the options match. */
 #define FOUND SLURM_FOUND( \
 	"j.org = $1 AND ($2::bigint[] IS NULL OR j.job = ANY ($2::bigint[]))" \
 	" AND " SLURM_OF_ACCOUNT("$3") " AND " SLURM_OF_USERS("$4") \
@@ -104,9 +103,9 @@ CliSacct(int argc, char **argv)
 	values[5] = sacct.since;
 	values[6] = sacct.until;
 	values[7] = sacct.name;
-	result = CliCall(CliFormat(FOUND "SELECT %s FROM" SLURM_NUMBERED
-							   " ORDER BY j.job",
-							   FieldListSelect(fields, sacct.format)), 8,
+	result = CliCall(Format(FOUND "SELECT %s FROM" SLURM_NUMBERED
+							" ORDER BY j.job",
+							FieldListSelect(fields, sacct.format)), 8,
 					 values);
 	FieldListPrint(result, sacct.form, sacct.heading);
 	PQclear(result);
@@ -160,7 +159,7 @@ parse_options(Sacct *sacct, int argc, char **argv)
 				sacct->since = instant_option(optarg, "--starttime");
 				break;
 			case 'X':
-				break;			/* there are no other lines */
+				break;			/* jobs have no other lines */
 			case 'e':
 				FieldListNames(fields);
 				exit(CLI_DONE);
@@ -190,7 +189,7 @@ parse_options(Sacct *sacct, int argc, char **argv)
 }
 
 /*
- * An instant of the past, as text for the database.
+ * Parses an instant in the past. Returns it as text for the database.
  */
 static const char *
 instant_option(const char *text, const char *option)
@@ -204,7 +203,7 @@ instant_option(const char *text, const char *option)
 }
 
 /*
- * seff JOB: how much of what it held a job used.
+ * seff JOB: prints how much of its allocation a job used.
  */
 int
 CliSeff(int argc, char **argv)

@@ -1,14 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * sbatch.c
- *		The options of sbatch, from the command line and from a script.
+ *		Parses the options of sbatch, from the command line and from a script.
  *
  * A line "#SBATCH ..." of a script, before its first command, has the same
- * options; the command line wins, as it is read after the script, and of an
- * option that is repeated the last counts.  An unknown option ends the command: a
- * job must not run without what its script asks for.  Options that change nothing
- * of what runs are read with a warning.
- *
+ * options. Options of the command line override those of the script, and a
+ * repeated option overrides its earlier value. An unknown option ends the
+ * command, because a job must not run without what its script requests.
+ * Options that do not change how the job runs are accepted with a warning.
  *-------------------------------------------------------------------------
  */
 #include <ctype.h>
@@ -22,7 +21,7 @@
 #include "cli.h"
 #include "submission.h"
 
-#define SCRIPT_MOST	(64 * 1024)
+#define SCRIPT_MOST	(1024 * 1024)
 #define WORDS_MOST	256
 #define SBATCH_USE	"usage: sbatch [OPTION...] [SCRIPT [ARGUMENT...]]\n" \
 	"       sbatch [OPTION...] --wrap=COMMAND"
@@ -32,44 +31,79 @@
 
 static const struct option options[] = {
 	{"account", required_argument, NULL, 'A'},
+	{"acctg-freq", required_argument, NULL, OPT_WITHOUT_EFFECT},
 	{"array", required_argument, NULL, 'a'},
 	{"begin", required_argument, NULL, 'b'},
 	{"chdir", required_argument, NULL, 'D'},
 	{"comment", required_argument, NULL, OPT_COMMENT},
+	{"constraint", required_argument, NULL, 'C'},
+	{"contiguous", no_argument, NULL, OPT_WITHOUT_EFFECT},
+	{"cpu-freq", required_argument, NULL, OPT_WITHOUT_EFFECT},
 	{"cpus-per-gpu", required_argument, NULL, OPT_CPUS_PER_GPU},
 	{"cpus-per-task", required_argument, NULL, 'c'},
 	{"deadline", required_argument, NULL, OPT_DEADLINE},
+	{"delay-boot", required_argument, NULL, OPT_WITHOUT_EFFECT},
 	{"dependency", required_argument, NULL, 'd'},
+	{"distribution", required_argument, NULL, 'm'},
 	{"error", required_argument, NULL, 'e'},
+	{"exclude", required_argument, NULL, 'x'},
 	{"export", required_argument, NULL, OPT_EXPORT},
+	{"get-user-env", optional_argument, NULL, OPT_WITHOUT_EFFECT},
+	{"gpu-bind", required_argument, NULL, OPT_WITHOUT_EFFECT},
+	{"gpu-freq", required_argument, NULL, OPT_WITHOUT_EFFECT},
 	{"gpus", required_argument, NULL, 'G'},
 	{"gpus-per-node", required_argument, NULL, OPT_GPUS_PER_NODE},
 	{"gpus-per-task", required_argument, NULL, OPT_GPUS_PER_TASK},
 	{"gres", required_argument, NULL, OPT_GRES},
+	{"gres-flags", required_argument, NULL, OPT_WITHOUT_EFFECT},
 	{"help", no_argument, NULL, 'h'},
+	{"hint", required_argument, NULL, OPT_WITHOUT_EFFECT},
 	{"hold", no_argument, NULL, 'H'},
+	{"ignore-pbs", no_argument, NULL, OPT_WITHOUT_EFFECT},
 	{"job-name", required_argument, NULL, 'J'},
 	{"kill-on-invalid-dep", required_argument, NULL, OPT_KILL},
+	{"mail-type", required_argument, NULL, OPT_WITHOUT_EFFECT},
+	{"mail-user", required_argument, NULL, OPT_WITHOUT_EFFECT},
 	{"mem", required_argument, NULL, OPT_MEM},
+	{"mem-bind", required_argument, NULL, OPT_WITHOUT_EFFECT},
 	{"mem-per-cpu", required_argument, NULL, OPT_MEM_PER_CPU},
 	{"mem-per-gpu", required_argument, NULL, OPT_MEM_PER_GPU},
-	{"nice", optional_argument, NULL, OPT_WITHOUT_EFFECT},
+	{"nice", optional_argument, NULL, OPT_NICE},
+	{"no-kill", optional_argument, NULL, 'k'},
 	{"no-requeue", no_argument, NULL, OPT_NO_REQUEUE},
+	{"nodefile", required_argument, NULL, 'F'},
+	{"nodelist", required_argument, NULL, 'w'},
 	{"nodes", required_argument, NULL, 'N'},
 	{"ntasks", required_argument, NULL, 'n'},
+	{"ntasks-per-core", required_argument, NULL, OPT_WITHOUT_EFFECT},
+	{"ntasks-per-gpu", required_argument, NULL, OPT_NTASKS_PER_GPU},
 	{"ntasks-per-node", required_argument, NULL, OPT_NTASKS_PER_NODE},
+	{"ntasks-per-socket", required_argument, NULL, OPT_WITHOUT_EFFECT},
 	{"open-mode", required_argument, NULL, OPT_WITHOUT_EFFECT},
 	{"output", required_argument, NULL, 'o'},
+	{"oversubscribe", no_argument, NULL, 's'},
 	{"parsable", no_argument, NULL, OPT_PARSABLE},
 	{"partition", required_argument, NULL, 'p'},
+	{"power", required_argument, NULL, OPT_WITHOUT_EFFECT},
+	{"profile", required_argument, NULL, OPT_WITHOUT_EFFECT},
+	{"propagate", optional_argument, NULL, OPT_WITHOUT_EFFECT},
 	{"qos", required_argument, NULL, 'q'},
+	{"quiet", no_argument, NULL, 'Q'},
 	{"requeue", no_argument, NULL, OPT_REQUEUE},
+	{"signal", required_argument, NULL, OPT_SIGNAL},
+	{"spread-job", no_argument, NULL, OPT_WITHOUT_EFFECT},
+	{"switches", required_argument, NULL, OPT_WITHOUT_EFFECT},
+	{"tasks-per-node", required_argument, NULL, OPT_NTASKS_PER_NODE},
 	{"test-only", no_argument, NULL, OPT_DRY_RUN},
 	{"time", required_argument, NULL, 't'},
+	{"time-min", required_argument, NULL, OPT_WITHOUT_EFFECT},
+	{"use-min-nodes", no_argument, NULL, OPT_WITHOUT_EFFECT},
+	{"verbose", no_argument, NULL, 'v'},
 	{"wait", no_argument, NULL, 'W'},
+	{"wait-all-nodes", required_argument, NULL, OPT_WITHOUT_EFFECT},
 	{"wckey", required_argument, NULL, OPT_WCKEY},
 	{"wrap", required_argument, NULL, OPT_WRAP},
-	/* the end of the table */
+	/* The following options are gpucredit's own. */
 	{"checkpoint-every", required_argument, NULL, OPT_CHECKPOINT_EVERY},
 	{"checkpoint-signal", required_argument, NULL, OPT_CHECKPOINT_SIGNAL},
 	{"dry-run", no_argument, NULL, OPT_DRY_RUN},
@@ -85,13 +119,23 @@ static const struct option options[] = {
 	{NULL, 0, NULL, 0}
 };
 
-static const char letters[] = "+:A:a:b:D:c:d:e:G:hHJ:N:n:o:p:q:t:W";
+static const char letters[] = "+:A:a:b:C:D:c:d:e:F:G:hHJ:k::m:N:n:o:p:Qq:st:vWw:x:";
 
+/* Letters of options that are accepted without effect. */
+static const char idle_letters[] = "kmQsv";
+
+static const char *name_of(int letter);
 static void parse_text_option(StoredSubmission *s, int option, const char *value,
 							  const char *where);
 static void parse_size_option(StoredSubmission *s, int option, const char *value,
 							  const char *where);
+static void set_nodes(StoredSubmission *s, int option, const char *value,
+					  const char *where);
 static void set_text(char **text, const char *value);
+static const char *gres_count(const char *value, const char *where);
+static int64_t node_count(const char *text, const char *where);
+static void set_memory(StoredSubmission *s, int option, int64_t amount,
+					   const char *where);
 static int64_t whole(const char *text, const char *option,
 					 const char *where);
 static int64_t typed_count(StoredSubmission *s, const char *value,
@@ -109,7 +153,7 @@ SubmissionInit(StoredSubmission *submission)
 }
 
 /*
- * Read options; return the index of the first word after them.
+ * Parses options. Returns the index of the first word after them.
  */
 int
 SubmissionOptions(StoredSubmission *submission, int argc, char **argv,
@@ -132,14 +176,22 @@ SubmissionOptions(StoredSubmission *submission, int argc, char **argv,
 		if (option == ':')
 			Fail(CLI_USAGE, "%s: option \"%s\" takes a value", where,
 				 argv[optind - 1]);
+
+		/*
+		 * If the letter is a known one, the option was given a value that it
+		 * does not take.
+		 */
 		if (option == '?')
-			Fail(CLI_USAGE, "%s: option \"%s\" is not supported", where,
-				 argv[optind - 1]);
-		if (option == OPT_WITHOUT_EFFECT)
+			OptionRefused(argv[optind - 1], optopt < 256 && optopt > 0 &&
+						  strchr(letters, optopt) != NULL ? 0 : optopt,
+						  where);
+		if (option == OPT_WITHOUT_EFFECT ||
+			(option < 256 && strchr(idle_letters, option) != NULL))
 		{
-			if (submission->warns)
+			if (submission->warns && option != 'Q' && option != 'v')
 				fprintf(stderr, "gpucredit: %s: option \"--%s\" has no effect\n",
-						where, options[index].name);
+						where, option == OPT_WITHOUT_EFFECT ?
+						options[index].name : name_of(option));
 			continue;
 		}
 		if (!SubmissionStartOption(submission, option, optarg, where))
@@ -148,14 +200,24 @@ SubmissionOptions(StoredSubmission *submission, int argc, char **argv,
 	return optind;
 }
 
+static const char *
+name_of(int letter)
+{
+	const struct option *option = options;
+
+	while (option->val != letter)
+		option++;
+	return option->name;
+}
+
 /*
- * Read a whole script, and the options in it.
+ * Reads a whole script, and parses the options in it.
  */
 void
 SubmissionScript(StoredSubmission *submission, const char *path)
 {
 	FILE	   *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "r");
-	char	   *text = CliAlloc(SCRIPT_MOST + 2);
+	char	   *text = Alloc(SCRIPT_MOST + 2);
 	size_t		len;
 	int			number = 0;
 	char	   *line;
@@ -173,11 +235,11 @@ SubmissionScript(StoredSubmission *submission, const char *path)
 		Fail(CLI_USAGE, "%s is no text", path);
 	InterpreterCheck(path, text);
 	submission->script = text;
-	copy = CliFormat("%s", text);
+	copy = Format("%s", text);
 	for (line = copy; line != NULL && *line != '\0'; line = next)
 	{
 		char	   *words[WORDS_MOST];
-		char	   *where = CliFormat("%s:%d", path, ++number);
+		char	   *where = Format("%s:%d", path, ++number);
 		int			n;
 
 		next = strchr(line, '\n');
@@ -188,19 +250,21 @@ SubmissionScript(StoredSubmission *submission, const char *path)
 		{
 			n = split_words(line + 7, words, where);
 			if (SubmissionOptions(submission, n, words, where) != n)
-				Fail(CLI_USAGE, "%s: \"%s\" is no option", where,
-					 words[optind]);
+				Fail(CLI_USAGE, strcmp(words[optind], "hetjob") == 0 ?
+					 "%s: \"%s\" is not supported: submit each part as a job"
+					 " of its own" : "%s: \"%s\" is no option; remove it",
+					 where, words[optind]);
 		}
 		else if (*line != '#' && line[strspn(line, " \t\r")] != '\0')
-			next = NULL;		/* the script's first command */
+			next = NULL;		/* this line is the script's first command */
 		free(where);
 	}
 	free(copy);
 }
 
 /*
- * Split a line as a shell does: quotes hold, "#" begins a comment.  The first
- * word stands for the program's name.
+ * Splits a line as a shell does: quotes are respected, and "#" begins a
+ * comment. The first word takes the position of the program's name.
  */
 static int
 split_words(char *line, char **words, const char *where)
@@ -241,7 +305,8 @@ split_words(char *line, char **words, const char *where)
 }
 
 /*
- * Options with a text; the others have sizes.
+ * Handles options with a text. Other options are passed to
+ * parse_size_option().
  */
 static void
 parse_text_option(StoredSubmission *s, int option, const char *value,
@@ -253,6 +318,11 @@ parse_text_option(StoredSubmission *s, int option, const char *value,
 	{
 		case 'A':
 			text = &s->account;
+			break;
+		case 'C':
+			free(s->constraint_place);
+			s->constraint_place = Format("%s", where);
+			text = &s->constraint;
 			break;
 		case 'D':
 			text = &s->workdir;
@@ -272,6 +342,11 @@ parse_text_option(StoredSubmission *s, int option, const char *value,
 		case 'q':
 			text = &s->tier;
 			break;
+		case 'F':
+		case 'w':
+		case 'x':
+			set_nodes(s, option, value, where);
+			return;
 		case OPT_EXPORT:
 			text = &s->exported;
 			break;
@@ -323,7 +398,7 @@ parse_text_option(StoredSubmission *s, int option, const char *value,
 }
 
 /*
- * Options with a number.
+ * Handles options with a number.
  */
 static void
 parse_size_option(StoredSubmission *s, int option, const char *value,
@@ -338,20 +413,18 @@ parse_size_option(StoredSubmission *s, int option, const char *value,
 			s->gpus = typed_count(s, value, where);
 			break;
 		case OPT_GRES:
-			if (strncmp(value, "gpu", 3) != 0 ||
-				(value[3] != ':' && value[3] != '\0'))
-				Fail(CLI_USAGE, "%s: --gres knows \"gpu\" alone, not \"%s\"",
-					 where, value);
-			value = value[3] == '\0' ? "1" : value + 4;
-			/* FALLTHROUGH */
+			s->gres = true;
+			s->gpus_per_node = typed_count(s, gres_count(value, where), where);
+			break;
 		case OPT_GPUS_PER_NODE:
+			s->per_node = true;
 			s->gpus_per_node = typed_count(s, value, where);
 			break;
 		case OPT_GPUS_PER_TASK:
 			s->gpus_per_task = typed_count(s, value, where);
 			break;
 		case 'N':
-			s->nodes = whole(value, "--nodes", where);
+			s->nodes = node_count(value, where);
 			break;
 		case 'n':
 			s->tasks = whole(value, "--ntasks", where);
@@ -365,14 +438,13 @@ parse_size_option(StoredSubmission *s, int option, const char *value,
 		case OPT_CPUS_PER_GPU:
 			s->cpus_per_gpu = whole(value, "--cpus-per-gpu", where);
 			break;
+		case OPT_NTASKS_PER_GPU:
+			s->tasks_per_gpu = whole(value, "--ntasks-per-gpu", where);
+			break;
 		case OPT_MEM:
-			s->memory_mib = mebibytes(value, where);
-			break;
 		case OPT_MEM_PER_GPU:
-			s->memory_per_gpu_mib = mebibytes(value, where);
-			break;
 		case OPT_MEM_PER_CPU:
-			s->memory_per_cpu_mib = mebibytes(value, where);
+			set_memory(s, option, mebibytes(value, where), where);
 			break;
 		case 't':
 			s->seconds = time_limit(value, where);
@@ -389,17 +461,95 @@ parse_size_option(StoredSubmission *s, int option, const char *value,
 	}
 }
 
+/*
+ * Parses a list of nodes that the job has, or must not use.
+ */
+static void
+set_nodes(StoredSubmission *s, int option, const char *value,
+		  const char *where)
+{
+	if (option == 'x')
+	{
+		json_decref(s->excluded);
+		s->excluded = HostlistExpand(value, false, "--exclude", where);
+		return;
+	}
+	json_decref(s->nodelist);
+	free(s->nodelist_place);
+	s->nodelist = HostlistExpand(value, option == 'F', option == 'F' ?
+								 "--nodefile" : "--nodelist", where);
+	s->nodelist_place = Format("%s", where);
+}
+
 static void
 set_text(char **text, const char *value)
 {
 	free(*text);
-	*text = CliFormat("%s", value);
+	*text = Format("%s", value);
+}
+
+/*
+ * Returns what follows "gpu:" in a text such as "gpu:a100:4".
+ */
+static const char *
+gres_count(const char *value, const char *where)
+{
+	if (strcmp(value, "none") == 0)
+		return "0";
+	if (strchr(value, ',') != NULL)
+		Fail(CLI_USAGE, "%s: --gres=%s names several resources; keep one of"
+			 " them, as gpu:a100:4", where, value);
+	if (strncmp(value, "gpu", 3) != 0 ||
+		(value[3] != ':' && value[3] != '\0'))
+		Fail(CLI_USAGE, "%s: --gres knows \"gpu\" alone, not \"%s\"; remove"
+			 " it", where, value);
+	return value[3] == '\0' ? "1" : value + 4;
+}
+
+/*
+ * Parses a number of nodes: "2" or "2-2".
+ */
+static int64_t
+node_count(const char *text, const char *where)
+{
+	const char *dash = strchr(text, '-');
+	int64_t		most;
+
+	if (dash == NULL || dash == text)
+		return whole(text, "--nodes", where);
+	most = whole(dash + 1, "--nodes", where);
+	if (whole(Format("%.*s", (int) (dash - text), text), "--nodes",
+			  where) != most)
+		Fail(CLI_USAGE, "%s: --nodes=%s is a range, which is not supported;"
+			 " give one number, or --gpus alone, which may be on any number"
+			 " of nodes", where, text);
+	return most;
+}
+
+/*
+ * Sets the memory of one of three options. A different memory option on the
+ * command line overrides that of the script, but two of them in the same place
+ * are a mistake.
+ */
+static void
+set_memory(StoredSubmission *s, int option, int64_t amount,
+		   const char *where)
+{
+	if (s->memory_option != 0 && s->memory_option != option &&
+		s->memory_of_command == s->of_command)
+		Fail(CLI_USAGE, "%s: --mem, --mem-per-cpu and --mem-per-gpu exclude"
+			 " each other; keep one of them", where);
+	s->memory_option = option;
+	s->memory_of_command = s->of_command;
+	s->memory_mib = option == OPT_MEM ? amount : 0;
+	s->memory_per_cpu_mib = option == OPT_MEM_PER_CPU ? amount : 0;
+	s->memory_per_gpu_mib = option == OPT_MEM_PER_GPU ? amount : 0;
 }
 
 static int64_t
 whole(const char *text, const char *option, const char *where)
 {
-	char	   *what = CliFormat("%s: %s", where, option);
+	char	   *what = Format("%s: %s", where, option);
 	int64_t		number = CliNumber(text, 1, 1000000, what);
 
 	free(what);
@@ -407,7 +557,7 @@ whole(const char *text, const char *option, const char *where)
 }
 
 /*
- * "4", "a100", or "a100:4".
+ * Parses "4", "a100", or "a100:4".
  */
 static int64_t
 typed_count(StoredSubmission *s, const char *value, const char *where)
@@ -421,7 +571,7 @@ typed_count(StoredSubmission *s, const char *value, const char *where)
 	}
 	if (colon != NULL)
 	{
-		char	   *type = CliFormat("%.*s", (int) (colon - value), value);
+		char	   *type = Format("%.*s", (int) (colon - value), value);
 
 		set_text(&s->gpu_type, type);
 		free(type);
@@ -433,7 +583,8 @@ typed_count(StoredSubmission *s, const char *value, const char *where)
 }
 
 /*
- * Memory: MiB, or with K, M, G, T, and a B after it or not.
+ * Parses an amount of memory to MiB. It may be followed by K, M, G or T, and
+ * then by B; the default is MiB.
  */
 static int64_t
 mebibytes(const char *text, const char *where)
@@ -458,8 +609,9 @@ mebibytes(const char *text, const char *where)
 }
 
 /*
- * Minutes, MM:SS, HH:MM:SS, D-HH, D-HH:MM or D-HH:MM:SS, as seconds.  0,
- * UNLIMITED and INFINITE are 0: as long as the tier allows.
+ * Parses a time limit: minutes, MM:SS, HH:MM:SS, D-HH, D-HH:MM or D-HH:MM:SS.
+ * Returns seconds. For 0, UNLIMITED and INFINITE it returns 0, which means as
+ * long as the tier allows.
  */
 static int64_t
 time_limit(const char *text, const char *where)
@@ -476,7 +628,7 @@ time_limit(const char *text, const char *where)
 		strcasecmp(text, "INFINITE") == 0)
 		return 0;
 	if (dash != NULL)
-		days = CliNumber(CliFormat("%.*s", (int) (dash - text), text), 0,
+		days = CliNumber(Format("%.*s", (int) (dash - text), text), 0,
 						 36500, "the days of --time");
 	while (good && n < 3)
 	{

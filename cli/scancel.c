@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * scancel.c
- *		scancel: cancel jobs, arrays and tasks, or those that a filter finds.
+ *		scancel: cancels jobs, arrays and tasks, or the jobs that match a
+ *		filter.
  *
- * It is silent if a job was cancelled, or is over.  Which jobs a filter finds is
- * limited by what the login may read, and each one is cancelled by a call that
- * checks the login again.
- *
+ * It prints nothing if a job was cancelled, or had ended already. A filter
+ * only finds jobs that the login may read, and each job is cancelled by a call
+ * that checks the login's rights again.
  *-------------------------------------------------------------------------
  */
 #include <getopt.h>
@@ -29,7 +29,8 @@ typedef struct Scancel
 	bool		verbose;
 	bool		asks;
 	bool		filters;
-	char	   *jobs;			/* as a list; NULL: all that the filter finds */
+	char	   *jobs;			/* text of a bigint array; NULL for all jobs
+								 * that match the filter */
 	const char *user;
 	const char *name;
 	const char *states;
@@ -38,10 +39,11 @@ typedef struct Scancel
 	const char *tier;
 	const char *nodes;
 	const char *wckey;
-	const char *own;			/* this account alone */
+	const char *own;			/* the account whose own jobs are to be
+								 * cancelled, or NULL */
 } Scancel;
 
-/* Options that the environment may have, under Slurm's names. */
+/* Options that can be set in the environment, by Slurm's names. */
 static const struct
 {
 	const char *variable;
@@ -81,8 +83,8 @@ CliScancel(int argc, char **argv)
 }
 
 /*
- * Parse the environment and the command line, which wins; an unknown word ends
- * the command.
+ * Parses the environment, then the command line, which overrides it. An
+ * unknown word ends the command.
  */
 static void
 parse_options(Scancel *s, int argc, char **argv)
@@ -131,14 +133,14 @@ parse_options(Scancel *s, int argc, char **argv)
 	if (optind >= argc && !s->filters)
 		Fail(CLI_USAGE, USE);
 	for (int i = optind; i < argc; i++)
-		s->jobs = s->jobs == NULL ? CliFormat("%s", argv[i]) :
-			CliFormat("%s,%s", s->jobs, argv[i]);
+		s->jobs = s->jobs == NULL ? Format("%s", argv[i]) :
+			Format("%s,%s", s->jobs, argv[i]);
 	if (s->jobs != NULL)
 		s->jobs = JobListParse(s->jobs);
 }
 
 /*
- * Set an option; false: it is none.
+ * Sets an option. Returns false if there is no such option.
  */
 static bool
 set_option(Scancel *s, int option, const char *value)
@@ -192,14 +194,15 @@ set_option(Scancel *s, int option, const char *value)
 }
 
 /*
- * A job that gets another end than it was to get would be worse than none.
+ * Refuses options about signals, because ending a job in another way than
+ * requested would be worse than not ending it.
  */
 static void
 refuse_signal(char **argv)
 {
 	const char *word = argv[optind - 1];
 
-	/* of an unknown name getopt_long() leaves no letter */
+	/* For an unknown long option, getopt_long() sets optopt to 0. */
 	if (optopt == 0 ? strncmp(word, "--signal", 8) == 0 ||
 		strcmp(word, "--batch") == 0 || strcmp(word, "--full") == 0 :
 		optopt == 's' || optopt == 'b' || optopt == 'f')
@@ -208,8 +211,9 @@ refuse_signal(char **argv)
 }
 
 /*
- * The jobs that are meant.  Named ones without a filter are cancelled whatever
- * they are, so that one which does not exist is an error.
+ * Selects the jobs to cancel. Jobs that are named without a filter are
+ * selected in any state, so that one that does not exist is reported as an
+ * error.
  */
 static PGresult *
 find_jobs(const Scancel *s)
@@ -247,8 +251,8 @@ find_jobs(const Scancel *s)
 }
 
 /*
- * Ask whoever types, again until the answer is one; without an answer the job
- * stays.
+ * Asks the user for confirmation until the answer is yes or no. Without an
+ * answer, the job is not cancelled.
  */
 static bool
 confirm(const PGresult * jobs, int row)
@@ -277,12 +281,13 @@ confirm(const PGresult * jobs, int row)
 }
 
 /*
- * Cancel a job; its key is fixed, so a second try is the same call.
+ * Cancels a job. The call's idempotency key is fixed, so a repeated command is
+ * the same call.
  */
 static int
 cancel_one(const Scancel *s, const char *job)
 {
-	char	   *key = CliFormat("gpucredit-cancel-%s", job);
+	char	   *key = Format("gpucredit-cancel-%s", job);
 	const char *values[3] = {CliOrg(), job, key};
 	const char *sql = "SELECT gpucredit.cancel($1, $2::bigint, $3)";
 	PGresult   *result;
@@ -290,12 +295,7 @@ cancel_one(const Scancel *s, const char *job)
 
 	if (s->verbose)
 		fprintf(stderr, "scancel: Terminating job %s\n", job);
-	result = CliTry(sql, 3, values);
-	for (int try = 0; try < 3 && CliRetries(result); try++)
-	{
-		PQclear(result);
-		result = CliTry(sql, 3, values);
-	}
+	result = CliRepeat(sql, 3, values, 0);
 	if (PQresultStatus(result) != PGRES_TUPLES_OK)
 	{
 		const char *message = PQresultErrorField(result,

@@ -1,11 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * scontrol.c
- *		scontrol: show jobs and nodes, hold and release jobs.
+ *		scontrol: shows jobs and nodes, holds and releases jobs.
  *
- * Inside a job another scontrol stands first in the PATH, which knows the job's
- * nodes (agent/hostnames.c).
- *
+ * Inside a job, another scontrol comes first in the PATH, which lists the
+ * job's nodes (agent/hostnames.c).
  *-------------------------------------------------------------------------
  */
 #include <stdio.h>
@@ -43,11 +42,20 @@ CliScontrol(int argc, char **argv)
 		return for_each(argv[2], CliHold);
 	if (argc == 3 && strcmp(argv[1], "release") == 0)
 		return for_each(argv[2], CliRelease);
+	if (argc >= 2 && (strcmp(argv[1], "requeue") == 0 ||
+					  strcmp(argv[1], "requeuehold") == 0))
+		Fail(CLI_USAGE, "%s is not supported; cancel the job and submit it"
+			 " again, or submit it with --max-retries=N, and it is tried again"
+			 " when it fails", argv[1]);
+	if (argc >= 2 && strcmp(argv[1], "update") == 0)
+		Fail(CLI_USAGE, "update is not supported; a job keeps the limit, the"
+			 " price and the credit with which it was submitted; cancel it and"
+			 " submit it again, or use hold and release");
 	Fail(CLI_USAGE, "%s", USE);
 }
 
 /*
- * The job that a list names, as Slurm's tools parse it.
+ * Prints the jobs of a list, in the format that tools for Slurm parse.
  */
 static int
 show_jobs(const char *list)
@@ -95,7 +103,7 @@ show_jobs(const char *list)
 }
 
 /*
- * Show nodes, named with commas between them, or all.
+ * Prints nodes, named with commas between them, or all.
  */
 static int
 show_nodes(const char *list)
@@ -135,13 +143,13 @@ show_nodes(const char *list)
 }
 
 /*
- * Make a command's call for each job of a list.
+ * Makes a command's call for each job of a list.
  */
 static int
 for_each(const char *list, int (*call) (int argc, char **argv))
 {
 	char	   *jobs = JobListParse(list);
-	char	  **words = CliAlloc(sizeof(char *) * (strlen(jobs) + 2));
+	char	  **words = Alloc(sizeof(char *) * (strlen(jobs) + 2));
 	char	   *save = NULL;
 	int			n = 0;
 

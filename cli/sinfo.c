@@ -1,10 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * sinfo.c
- *		sinfo: pools and nodes as Slurm lists partitions and nodes.
+ *		sinfo: lists pools and nodes as Slurm lists partitions and nodes.
  *
- * A line stands for all nodes that agree in what it shows of each.
- *
+ * A line represents all nodes whose displayed fields are equal.
  *-------------------------------------------------------------------------
  */
 #include <getopt.h>
@@ -29,7 +28,7 @@
 #define BUSY	"count(*) FILTER (WHERE w.long IN ('allocated', 'mixed'))"
 #define IDLE	"count(*) FILTER (WHERE w.long = 'idle')"
 
-/* The SQL is about nodes of SLURM_NODE_ROWS. */
+/* The fields and their SQL, for nodes of SLURM_NODE_ROWS. */
 static const SlurmField fields[] = {
 	{'A', true, "NODES(A/I)", BUSY " || '/' || " IDLE},
 	{'D', true, "NODES", "count(*)"},
@@ -55,13 +54,13 @@ static const SlurmField fields[] = {
 /* The options of sinfo. */
 typedef struct Sinfo
 {
-	const char *format;			/* NULL: by the next */
+	const char *format;			/* NULL if the following two fields select it */
 	bool		long_form;
 	bool		by_node;
 	const char *nodes;
 	const char *pools;
 	const char *states;
-	bool		with_reason;	/* only nodes that have one */
+	bool		with_reason;	/* only nodes that have a reason */
 	bool		heading;
 	bool		json;
 } Sinfo;
@@ -70,8 +69,8 @@ static void parse_options(Sinfo *q, int argc, char **argv);
 static char *group_by(const SlurmFormat *format, bool by_node);
 
 /*
- * sinfo: one call, one line for nodes that are alike.  As in Slurm, "drain" asks
- * for draining nodes and for drained ones.
+ * Runs sinfo with one call. As in Slurm, "drain" matches both draining and
+ * drained nodes.
  */
 int
 CliSinfo(int argc, char **argv)
@@ -87,19 +86,19 @@ CliSinfo(int argc, char **argv)
 		q.format = q.by_node ? q.long_form ? FORMAT_NODES_LONG : FORMAT_NODES :
 			q.long_form ? FORMAT_LONG : FORMAT;
 	SlurmFormatParse(fields, q.format, &format);
-	sql = CliFormat("SELECT %s FROM" SLURM_NODE_ROWS
-					" WHERE ($1::text IS NULL"
-					"  OR n.node = ANY (string_to_array($1, ',')))"
-					" AND ($2::text IS NULL"
-					"  OR n.pool = ANY (string_to_array($2, ',')))"
-					" AND ($3::text IS NULL OR ARRAY[w.long, w.short,"
-					"   CASE WHEN w.long = 'draining' THEN 'drain' END] &&"
-					"  string_to_array(lower($3), ','))"
-					" AND (NOT $4::boolean OR s.reason IS NOT NULL)"
-					"%s HAVING count(*) > 0"
-					" ORDER BY min(n.pool), min(w.long), min(n.node)",
-					SlurmFormatSelect(&format),
-					group_by(&format, q.by_node));
+	sql = Format("SELECT %s FROM" SLURM_NODE_ROWS
+				 " WHERE ($1::text IS NULL"
+				 "  OR n.node = ANY (string_to_array($1, ',')))"
+				 " AND ($2::text IS NULL"
+				 "  OR n.pool = ANY (string_to_array($2, ',')))"
+				 " AND ($3::text IS NULL OR ARRAY[w.long, w.short,"
+				 "   CASE WHEN w.long = 'draining' THEN 'drain' END] &&"
+				 "  string_to_array(lower($3), ','))"
+				 " AND (NOT $4::boolean OR s.reason IS NOT NULL)"
+				 "%s HAVING count(*) > 0"
+				 " ORDER BY min(n.pool), min(w.long), min(n.node)",
+				 SlurmFormatSelect(&format),
+				 group_by(&format, q.by_node));
 	values[0] = q.nodes;
 	values[1] = q.pools;
 	values[2] = q.states;
@@ -114,18 +113,18 @@ CliSinfo(int argc, char **argv)
 }
 
 /*
- * Nodes stand in one line if all fields of one node are equal.
+ * Returns the GROUP BY clause, which groups nodes whose fields are equal.
  */
 static char *
 group_by(const SlurmFormat *format, bool by_node)
 {
-	char	   *sql = CliFormat("%s", by_node ? " GROUP BY n.node" : "");
+	char	   *sql = Format("%s", by_node ? " GROUP BY n.node" : "");
 
 	for (int i = 0; i < format->n; i++)
 	{
 		if (!format->columns[i].field->counts)
-			sql = CliFormat("%s%s%d", sql, *sql == '\0' ? " GROUP BY " : ", ",
-							i + 1);
+			sql = Format("%s%s%d", sql, *sql == '\0' ? " GROUP BY " : ", ",
+						 i + 1);
 	}
 	return sql;
 }
@@ -169,7 +168,8 @@ parse_options(Sinfo *q, int argc, char **argv)
 				q->format = FORMAT_REASONS;
 				break;
 			case 'a':
-				break;			/* no pool is hidden */
+				break;			/* no pool is hidden, so this option has no
+								 * effect */
 			case 'h':
 				q->heading = false;
 				break;

@@ -1,12 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * slurm_format.c
- *		Formats of Slurm's lists: text with %[.][WIDTH]LETTER, and lists of
- *		NAME[:[.][WIDTH][TEXT]].
+ *		Parses the formats of Slurm's lists: text with %[.][WIDTH]LETTER, and
+ *		lists of NAME[:[.][WIDTH][TEXT]].
  *
- * An unknown letter or name ends the command: a tool that got something else than it
- * asked for would draw wrong conclusions.
- *
+ * An unknown letter or name ends the command, because a tool that got another
+ * field than it requested would draw wrong conclusions.
  *-------------------------------------------------------------------------
  */
 #include <stdio.h>
@@ -25,7 +24,7 @@ static void print_line(const SlurmFormat *format, const PGresult * result,
 static void print_text(const SlurmColumn *column, const char *text);
 
 /*
- * The field of a letter; NULL: there is none.
+ * Returns the field of a letter, or NULL if there is none.
  */
 const SlurmField *
 SlurmFieldFind(const SlurmField *fields, char letter)
@@ -39,8 +38,8 @@ SlurmFieldFind(const SlurmField *fields, char letter)
 }
 
 /*
- * Parse a format: "%", maybe "." for right-aligned, maybe a width, a letter.
- * The text after the last field makes one more.
+ * Parses a format: "%", optionally "." for right alignment, optionally a
+ * width, and a letter. Text after the last field is stored as one more column.
  */
 void
 SlurmFormatParse(const SlurmField *fields, const char *text,
@@ -60,7 +59,7 @@ SlurmFormatParse(const SlurmField *fields, const char *text,
 		}
 		if (format->n == SLURM_FORMAT_MOST)
 			Fail(CLI_USAGE, "the format is too long");
-		column->before = CliFormat("%.*s", (int) (at - text), text);
+		column->before = Format("%.*s", (int) (at - text), text);
 		at++;
 		column->right = *at == '.';
 		at += column->right;
@@ -74,20 +73,20 @@ SlurmFormatParse(const SlurmField *fields, const char *text,
 	}
 	format->columns[format->n] = (SlurmColumn)
 	{
-		.before = CliFormat("%s", text)
+		.before = Format("%s", text)
 	};
 }
 
 /*
- * Parse a list of names.  Without a width a field has 20 characters, and the text
- * after the width comes after the field.
+ * Parses a list of names. The default width is 20 characters. Text that
+ * follows the width is printed after the field.
  */
 void
 SlurmFormatParseNames(const SlurmField *fields, const SlurmFieldName *names,
 					  const char *text, SlurmFormat *format)
 {
-	char	   *copy = CliFormat("%s", text);
-	char	   *after = CliFormat("%s", "");
+	char	   *copy = Format("%s", text);
+	char	   *after = Format("%s", "");
 	char	   *save = NULL;
 
 	format->n = 0;
@@ -117,7 +116,7 @@ SlurmFormatParseNames(const SlurmField *fields, const SlurmFieldName *names,
 		column->width = parse_width(&at);
 		if (column->width == 0)
 			column->width = NAMED_WIDTH;
-		after = CliFormat("%s", at);
+		after = Format("%s", at);
 	}
 	free(copy);
 	format->columns[format->n] = (SlurmColumn)
@@ -127,7 +126,7 @@ SlurmFormatParseNames(const SlurmField *fields, const SlurmFieldName *names,
 }
 
 /*
- * A width, and go past it; 0: there is none.
+ * Parses a width and advances past it. Returns 0 if there is none.
  */
 static int
 parse_width(const char **at)
@@ -140,19 +139,19 @@ parse_width(const char **at)
 }
 
 /*
- * The columns of a SELECT, each under its heading.
+ * Returns the columns of a SELECT, each named by its heading.
  */
 char *
 SlurmFormatSelect(const SlurmFormat *format)
 {
-	char	   *sql = CliFormat("%s", "");
+	char	   *sql = Format("%s", "");
 
 	for (int i = 0; i < format->n; i++)
 	{
 		const SlurmField *field = format->columns[i].field;
-		char	   *more = CliFormat("%s%s%s AS \"%s\"", sql,
-									 i == 0 ? "" : ", ", field->sql,
-									 field->heading);
+		char	   *more = Format("%s%s%s AS \"%s\"", sql,
+								  i == 0 ? "" : ", ", field->sql,
+								  field->heading);
 
 		free(sql);
 		sql = more;
@@ -161,7 +160,8 @@ SlurmFormatSelect(const SlurmFormat *format)
 }
 
 /*
- * Print a result, whose columns are the format's from "first" on.
+ * Prints a result. Column "first" of the result is the first column of the
+ * format.
  */
 void
 SlurmFormatPrint(const SlurmFormat *format, const PGresult * result,
@@ -171,7 +171,7 @@ SlurmFormatPrint(const SlurmFormat *format, const PGresult * result,
 		print_line(format, result, row, first);
 }
 
-/* one line; row -1: the headings */
+/* Prints one line. Row -1 is the headings. */
 static void
 print_line(const SlurmFormat *format, const PGresult * result, int row,
 		   int first)
@@ -187,7 +187,7 @@ print_line(const SlurmFormat *format, const PGresult * result, int row,
 	puts(format->columns[format->n].before);
 }
 
-/* cut longer values, as Slurm does */
+/* Prints a value. A value longer than the width is truncated, as in Slurm. */
 static void
 print_text(const SlurmColumn *column, const char *text)
 {

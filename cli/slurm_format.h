@@ -11,30 +11,34 @@
 #include <libpq-fe.h>
 #include <stdbool.h>
 
-#define SLURM_FORMAT_MOST	64	/* fields of a format */
+#define SLURM_FORMAT_MOST	64	/* most fields of a format */
 
-/* A letter of a format: its heading, and its SQL.  A list ends with letter 0. */
+/*
+ * A field with its letter, its heading and its SQL. A list of fields ends with
+ * letter 0.
+ */
 typedef struct SlurmField
 {
 	char		letter;
-	bool		counts;			/* sinfo: an aggregate of the nodes in a line */
+	bool		counts;			/* for sinfo: the SQL aggregates the nodes of
+								 * a line */
 	const char *heading;
 	const char *sql;
 } SlurmField;
 
-/* The name of a letter.  A list ends with name NULL. */
+/* The long name of a letter. A list of names ends with a NULL name. */
 typedef struct SlurmFieldName
 {
 	const char *name;
 	char		letter;
 } SlurmFieldName;
 
-/* One field of a format, and the text before it. */
+/* One field of a format, and the text that precedes it. */
 typedef struct SlurmColumn
 {
 	char	   *before;
-	const SlurmField *field;	/* NULL: the end of the format */
-	int			width;			/* 0: as wide as its content */
+	const SlurmField *field;	/* NULL at the end of the format */
+	int			width;			/* 0 for as wide as the content */
 	bool		right;
 } SlurmColumn;
 

@@ -1,15 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * sprio.c
- *		sprio: what decides when waiting jobs start, in the order of the queue.
+ *		sprio: prints what decides when waiting jobs start, in the order of
+ *		the queue.
  *
- * The order is no weighted sum, as Slurm's is: jobs go by the rank of their tier,
- * then by fair share, then by priority within their account.  So the formats and
- * weights of Slurm's sprio are refused.
+ * Unlike in Slurm, the order is not a weighted sum: jobs are ordered by the
+ * rank of their tier, then by fair share, then by priority within their
+ * account. Therefore the formats and weights of Slurm's sprio are refused.
  *
- * queue() plans one cycle for each pool, and shows a tenant its own jobs alone.
- * The long form calls explain() for each job, which knows the turns.
- *
+ * queue() plans one cycle for each pool, and shows a tenant only its own jobs.
+ * The long form calls explain() for each job, which returns the position in
+ * the order.
  *-------------------------------------------------------------------------
  */
 #include <getopt.h>
@@ -22,7 +23,7 @@
 #define USE	"usage: sprio [-h] [-l] [-j JOBS] [-A ACCOUNT] [-u USERS]" \
 	" [-p PARTITIONS] [--json]"
 
-/* The waiting jobs that the options ask for. */
+/* Selects the waiting jobs that the options match. */
 #define FOUND SLURM_FOUND( \
 	"j.org = $1 AND j.ended_at IS NULL AND s.long = 'PENDING'" \
 	" AND ($2::bigint[] IS NULL OR j.job = ANY ($2::bigint[]))" \
@@ -41,7 +42,7 @@
 	", " SLURM_INSTANT("q.expected_at", "N/A") " AS \"EXPECTED\"," \
 	" coalesce(q.reason, '') AS \"REASON\""
 
-/* as explain() says it: "turn 3 of 7: tier ..." */
+/* explain() returns the order as "turn 3 of 7: tier ...". */
 #define COLUMNS_LONG \
 	", substring(o.detail FROM '^turn ([0-9]+)')::int AS \"TURN\"," \
 	" coalesce(substring(o.detail FROM '^turn [^:]*: (.*)$'), '') AS \"ORDER\""
@@ -62,7 +63,7 @@
 /* The options of sprio. */
 typedef struct Sprio
 {
-	char	   *jobs;			/* a bigint array; NULL: all */
+	char	   *jobs;			/* text of a bigint array, or NULL for all */
 	const char *account;
 	const char *user;
 	const char *pool;
@@ -89,13 +90,13 @@ CliSprio(int argc, char **argv)
 	values[2] = s.account;
 	values[3] = s.user;
 	values[4] = s.pool;
-	result = CliCall(CliFormat(FOUND COLUMNS "%s" COLUMNS_END "%s"
-							   JOINS "%s%s ORDER BY j.pool, q.place, t.rank,"
-							   " j.submitted_at, j.job",
-							   shares ? COLUMN_FAIR : "",
-							   s.long_form ? COLUMNS_LONG : "",
-							   shares ? JOIN_FAIR : "",
-							   s.long_form ? JOIN_LONG : ""), 5, values);
+	result = CliCall(Format(FOUND COLUMNS "%s" COLUMNS_END "%s"
+							JOINS "%s%s ORDER BY j.pool, q.place, t.rank,"
+							" j.submitted_at, j.job",
+							shares ? COLUMN_FAIR : "",
+							s.long_form ? COLUMNS_LONG : "",
+							shares ? JOIN_FAIR : "",
+							s.long_form ? JOIN_LONG : ""), 5, values);
 	if (s.jobs != NULL && PQntuples(result) == 0)
 		Fail(CLI_REFUSED, "Unable to find jobs matching user/id(s) specified");
 	if (s.json)
@@ -107,13 +108,13 @@ CliSprio(int argc, char **argv)
 }
 
 /*
- * May this login call fair_share(), which shows other organisations?
+ * Whether this login may call fair_share(), which shows other organisations.
  */
 static bool
 may_read_shares(void)
 {
 	PGresult   *result = CliCall("SELECT pg_catalog.has_function_privilege("
-								 "'gpucredit.fair_share(text)', 'EXECUTE')", 0,
+								 "'gpucredit.fair_share'::regproc, 'EXECUTE')", 0,
 								 NULL);
 	bool		may = *PQgetvalue(result, 0, 0) == 't';
 

@@ -1,13 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * squeue.c
- *		squeue: the queue as Slurm lists it, for people and for programs.
+ *		squeue: lists the queue as Slurm does, for people and for programs.
  *
- * An unknown option or format letter ends it: a tool that got something else than
- * it asked for would draw wrong conclusions.
- *
- * A user is the last part of an account's path.
- *
+ * An unknown option or format letter ends the command, because a tool that got
+ * something else than it requested would draw wrong conclusions. A user is the
+ * last part of an account's path.
  *-------------------------------------------------------------------------
  */
 #include <getopt.h>
@@ -23,18 +21,24 @@
 #define USE	"usage: squeue [-l | -o FORMAT | -O NAMES | --start | --json] [-h]\n" \
 	"              [-j JOBS] [-A ACCOUNT] [-u USERS] [-p PARTITIONS]\n" \
 	"              [-t STATES] [-n NAMES] [-w NODES] [-S FIELD]"
-#define FORMAT	"%.18i %.9P %.8j %.8u %.2t %.10M %R"
-#define FORMAT_LONG	"%.18i %.9P %.8j %.8u %.8T %.10M %.9l %R"
-#define FORMAT_START	"%.18i %.9P %.8j %.8u %.2t %.19S %R"
+#define FORMAT	"%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R"
+#define FORMAT_LONG	"%.18i %.9P %.8j %.8u %.8T %.10M %.9l %.6D %R"
+#define FORMAT_START	"%.18i %.9P %.8j %.8u %.2t %.19S %.6D %R"
 
-/* NULL for a job without a limit; GREATEST passes over NULLs */
+/*
+ * The time left, which is NULL for a job without a limit. The CASE is needed
+ * because GREATEST ignores nulls.
+ */
 #define LEFT \
 	"(CASE WHEN j.wall_limit IS NOT NULL THEN GREATEST(j.wall_limit" \
 	" - coalesce(j.elapsed, '0'), '0') END)"
 
-/* The SQL is about a job "j". */
+/* The fields, and their SQL for a job "j". */
 static const SlurmField fields[] = {
 	{'A', false, "JOBID", "j.job::text"},
+	/* The number of nodes is decided only when the job starts. */
+	{'D', false, "NODES", "CASE WHEN j.nodes IS NULL THEN 'N/A' ELSE"
+	" cardinality(string_to_array(" SLURM_NODES ", ','))::text END"},
 	{'E', false, "DEPENDENCY", "coalesce(j.after, " SLURM_NOTHING ")"},
 	{'F', false, "ARRAY_JOB_ID", "j.array_job::text"},
 	{'K', false, "ARRAY_TASK_ID", "coalesce(j.task::text, 'N/A')"},
@@ -63,18 +67,18 @@ static const SlurmField fields[] = {
 	{'\0', false, NULL, NULL}
 };
 
-/* Names of the letters, for -O. */
+/* Long names of the letters, for -O. */
 static const SlurmFieldName names[] = {
 	{"Account", 'a'}, {"ArrayJobID", 'F'}, {"ArrayTaskID", 'K'},
 	{"Comment", 'k'}, {"Dependency", 'E'}, {"EndTime", 'e'},
 	{"JobArrayID", 'F'}, {"JobID", 'A'}, {"Name", 'j'}, {"NodeList", 'N'},
-	{"Partition", 'P'}, {"QOS", 'q'}, {"Reason", 'r'}, {"ReasonList", 'R'},
+	{"NumNodes", 'D'}, {"Partition", 'P'}, {"QOS", 'q'}, {"Reason", 'r'}, {"ReasonList", 'R'},
 	{"StartTime", 'S'}, {"State", 'T'}, {"StateCompact", 't'},
 	{"SubmitTime", 'V'}, {"TimeLeft", 'L'}, {"TimeLimit", 'l'},
 	{"TimeUsed", 'M'}, {"tres-per-node", 'b'}, {"UserName", 'u'}, {NULL, 0}
 };
 
-/* The jobs that the options ask for. */
+/* Selects the jobs that the options match. */
 #define FOUND SLURM_FOUND( \
 	"j.org = $1 AND ($2::bigint[] IS NULL OR j.job = ANY ($2::bigint[]))" \
 	" AND CASE WHEN $3::text IS NULL THEN j.ended_at IS NULL" \
@@ -93,16 +97,18 @@ static const SlurmFieldName names[] = {
 typedef struct Squeue
 {
 	const char *format;
-	const char *names;			/* a list instead of a format; NULL: none */
-	char	   *jobs;			/* a bigint array; NULL: all */
-	const char *states;			/* NULL: live jobs */
+	const char *names;			/* list of names to use instead of the format,
+								 * or NULL */
+	char	   *jobs;			/* text of a bigint array, or NULL for all */
+	const char *states;			/* NULL for live jobs */
 	const char *account;
 	const char *user;
 	const char *pool;
 	const char *name;
 	const char *nodes;
-	const char *order;			/* SQL */
-	bool		start;			/* when will those that wait start? */
+	const char *order;			/* SQL of ORDER BY */
+	bool		start;			/* show when waiting jobs are expected to
+								 * start */
 	bool		heading;
 	bool		json;
 } Squeue;
@@ -134,7 +140,7 @@ static void parse_options(Squeue *q, int argc, char **argv);
 static const char *sort_order(const char *text);
 
 /*
- * squeue: one call, one line per job.
+ * Runs squeue with one call. Each job has a line.
  */
 int
 CliSqueue(int argc, char **argv)
@@ -152,11 +158,11 @@ CliSqueue(int argc, char **argv)
 	else
 		SlurmFormatParse(fields, q.format, &format);
 	sql = SlurmFormatSelect(&format);
-	sql = CliFormat(FOUND "SELECT j.job%s%s FROM" SLURM_NUMBERED
-					"%s ORDER BY %s, j.job", format.n == 0 ? "" : ", ", sql,
-					q.start ? SLURM_JOIN_QUEUE :
-					" CROSS JOIN (SELECT NULL::timestamptz AS expected_at) q",
-					q.order);
+	sql = Format(FOUND "SELECT j.job%s%s FROM" SLURM_NUMBERED
+				 "%s ORDER BY %s, j.job", format.n == 0 ? "" : ", ", sql,
+				 q.start ? SLURM_JOIN_QUEUE :
+				 " CROSS JOIN (SELECT NULL::timestamptz AS expected_at) q",
+				 q.order);
 	values[0] = CliOrg();
 	values[1] = q.jobs;
 	values[2] = q.states;
@@ -201,7 +207,7 @@ parse_options(Squeue *q, int argc, char **argv)
 				break;
 			case 'a':
 			case 'r':
-				break;			/* each task has its line anyway */
+				break;			/* each task has its own line already */
 			case 'h':
 				q->heading = false;
 				break;
@@ -222,7 +228,8 @@ parse_options(Squeue *q, int argc, char **argv)
 				q->nodes = NodeListCheck(optarg);
 				break;
 			case 'm':
-				break;			/* GPUCREDIT_ACCOUNT, as in all commands */
+				break;			/* the account of GPUCREDIT_ACCOUNT is the
+								 * default, as in all commands */
 			case 'o':
 				q->format = optarg;
 				q->names = NULL;
@@ -242,13 +249,14 @@ parse_options(Squeue *q, int argc, char **argv)
 }
 
 /*
- * "-i" or "u,-M": letters of a format, "-" for the other way round.
+ * Parses a sort order such as "-i" or "u,-M": letters of a format, with "-"
+ * for descending order. Returns SQL.
  */
 static const char *
 sort_order(const char *text)
 {
-	char	   *copy = CliFormat("%s", text);
-	char	   *order = CliFormat("%s", "");
+	char	   *copy = Format("%s", text);
+	char	   *order = Format("%s", "");
 	char	   *save = NULL;
 
 	for (char *word = strtok_r(copy, ",", &save); word != NULL;
@@ -261,9 +269,9 @@ sort_order(const char *text)
 		field = SlurmFieldFind(fields, *word);
 		if (field == NULL || word[1] != '\0')
 			Fail(CLI_USAGE, "\"%s\" of --sort is not supported", word);
-		order = CliFormat("%s%s%s%s", order, *order == '\0' ? "" : ", ",
-						  *word == 'i' || *word == 'A' ? "j.job" :
-						  field->sql, down ? " DESC" : "");
+		order = Format("%s%s%s%s", order, *order == '\0' ? "" : ", ",
+					   *word == 'i' || *word == 'A' ? "j.job" :
+					   field->sql, down ? " DESC" : "");
 	}
 	free(copy);
 	return *order == '\0' ? "j.job" : order;

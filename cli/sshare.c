@@ -1,12 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * sshare.c
- *		sshare: shares and use of accounts, as Slurm lists them.
+ *		sshare: lists shares and use of accounts as Slurm does.
  *
- * fair_share() shows accounts of all organisations, so the database lets operators
- * call it and nobody else.  Each pool has its own use, so a line stands for an
- * account in a pool.
- *
+ * fair_share() shows accounts of all organisations, so only operators may call
+ * it. Use is counted for each pool separately, so a line represents an account
+ * in a pool.
  *-------------------------------------------------------------------------
  */
 #include <getopt.h>
@@ -23,7 +22,7 @@
 #define USE	"usage: sshare [-a] [-A ACCOUNTS] [-u USERS] [--pool=POOLS]" \
 	" [-l | -o FIELDS]\n              [-n] [-p | -P | --json]"
 
-/* Each field, and its SQL about a row "s" of SLURM_FAIR_ROWS. */
+/* Each field, and its SQL for a row "s" of SLURM_FAIR_ROWS. */
 static const NamedField fields[] = {
 	{"Account", "s.account"},
 	{"EffectvUsage", "round(s.used, 6)"},
@@ -40,13 +39,16 @@ static const NamedField fields[] = {
 	{NULL, NULL}
 };
 
-/* pool "default" has no row where nobody set its policy */
+/*
+ * Selects the pools. Pool "default" is added, as it has no row unless somebody
+ * has set its policy.
+ */
 #define POOLS \
 	"(SELECT a.pool FROM (SELECT n.pool FROM gpucredit.pool n" \
 	"  UNION SELECT 'default') a WHERE $4::text IS NULL" \
 	"  OR a.pool = ANY (string_to_array($4, ',')))"
 
-/* The rows that the options ask for. */
+/* Selects the rows that the options match. */
 #define ROWS \
 	" FROM" SLURM_FAIR_ROWS(POOLS) "s" \
 	" WHERE ($1::text IS NULL OR $1 = '' OR s.org = $1)" \
@@ -63,7 +65,7 @@ static const NamedField fields[] = {
 typedef struct Sshare
 {
 	const char *format;
-	const char *org;			/* NULL: all */
+	const char *org;			/* NULL for all */
 	const char *accounts;
 	const char *users;
 	const char *pools;
@@ -86,8 +88,8 @@ CliSshare(int argc, char **argv)
 	values[1] = s.accounts;
 	values[2] = s.users;
 	values[3] = s.pools;
-	result = CliCall(CliFormat("SELECT %s" ROWS,
-							   FieldListSelect(fields, s.format)), 4, values);
+	result = CliCall(Format("SELECT %s" ROWS,
+							FieldListSelect(fields, s.format)), 4, values);
 	FieldListPrint(result, s.form, s.heading);
 	PQclear(result);
 	return CLI_DONE;
@@ -144,7 +146,7 @@ parse_options(Sshare *s, int argc, char **argv)
 				s->format = FIELDS_LONG;
 				break;
 			case 'm':
-				break;			/* each line names it */
+				break;			/* each line names its organisation already */
 			case 'n':
 				s->heading = false;
 				break;

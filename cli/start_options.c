@@ -1,11 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * start_options.c
- *		When a job may start, and its labels: members of reserve()'s options.
+ *		Parses the options for when a job may start, for the signal before its
+ *		end, and for its labels, and builds the argument "options" of reserve()
+ *		from them.
  *
- * As in Slurm, "now+1hour" counts from the submission.  A submission whose answer
- * was lost counts from its first try, so it stays the same call (submit.c).
- *
+ * As in Slurm, "now+1hour" counts from the submission. If the answer to a
+ * submission was lost, the repeated submission counts from the first attempt,
+ * so that it is the same call (submit.c).
  *-------------------------------------------------------------------------
  */
 #include <stdio.h>
@@ -17,10 +19,14 @@
 #include "instant.h"
 #include "submission.h"
 
+#define NICE_MOST	2147483645	/* as in Slurm */
+
 static void set_instant(char **option, const char *name, const char *value,
 						const char *where);
 static void set_dependency(StoredSubmission *s, const char *value,
 						   const char *where);
+static void set_signal(StoredSubmission *s, const char *value,
+					   const char *where);
 static bool yes_or_no(const char *value, const char *where);
 static void set_label(StoredSubmission *s, const char *value,
 					  const char *where);
@@ -31,7 +37,7 @@ static char *dependency_text(const Dependency *after);
 static const char *instant_text(const char *option, time_t base);
 
 /*
- * Read an option, if it is one of these.
+ * Handles an option, if it is one of this file. Returns whether it is.
  */
 bool
 SubmissionStartOption(StoredSubmission *s, int option, const char *value,
@@ -57,6 +63,14 @@ SubmissionStartOption(StoredSubmission *s, int option, const char *value,
 		case 'W':
 			s->waits = true;
 			return true;
+		case OPT_NICE:
+			s->nice = value == NULL ? 100 :
+				CliNumber(value, -NICE_MOST, NICE_MOST,
+						  Format("%s: --nice", where));
+			return true;
+		case OPT_SIGNAL:
+			set_signal(s, value, where);
+			return true;
 		case OPT_LABEL:
 			set_label(s, value, where);
 			return true;
@@ -81,7 +95,7 @@ set_instant(char **option, const char *name, const char *value,
 		Fail(CLI_USAGE, "%s: \"%s\" of %s is no instant, as"
 			 " 2030-01-20T12:34:00, 16:00 or now+1hour", where, value, name);
 	free(*option);
-	*option = CliFormat("%s", value);
+	*option = Format("%s", value);
 }
 
 static void
@@ -90,11 +104,50 @@ set_dependency(StoredSubmission *s, const char *value, const char *where)
 	const char *problem;
 
 	free(s->after);
-	s->after = CliAlloc(sizeof(Dependency));
+	s->after = Alloc(sizeof(Dependency));
 	problem = DependencyParse(value, s->after);
 	if (problem != NULL)
 		Fail(CLI_USAGE, "%s: \"%s\" is no dependency, as afterok:12:13: %s",
 			 where, value, problem);
+}
+
+/*
+ * Parses a signal that the job gets before its wall limit, as "B:USR1@120".
+ */
+static void
+set_signal(StoredSubmission *s, const char *value, const char *where)
+{
+	static const struct
+	{
+		const char *name;
+		const char *number;
+	}			signals[] = {
+		{"HUP", "1"}, {"INT", "2"}, {"QUIT", "3"}, {"USR1", "10"},
+		{"USR2", "12"}, {"TERM", "15"}, {"CONT", "18"}
+	};
+	bool		batch = strncasecmp(value, "B:", 2) == 0;
+	const char *text = value + (batch ? 2 : 0);
+	const char *at = strchr(text, '@');
+	char	   *name = Format("%.*s", (int) strcspn(text, "@"), text);
+	const char *word = strncasecmp(name, "SIG", 3) == 0 ? name + 3 : name;
+	size_t		n = 0;
+
+	while (n < sizeof(signals) / sizeof(signals[0]) &&
+		   strcasecmp(word, signals[n].name) != 0 &&
+		   strcmp(name, signals[n].number) != 0)
+		n++;
+	if (n == sizeof(signals) / sizeof(signals[0]))
+		Fail(CLI_USAGE, "%s: --signal=%s is not supported; use one of HUP,"
+			 " INT, QUIT, USR1, USR2, TERM and CONT, as USR1@60, or B:USR1@60"
+			 " for the script itself", where, value);
+	json_decref(s->signal);
+	s->signal = json_pack("{s:s, s:I, s:b}", "name", signals[n].name,
+						  "before", (json_int_t)
+						  (at == NULL ? 60 :
+						   CliNumber(at + 1, 0, 65535, Format("%s: the time of --signal",
+															  where))),
+						  "batch", (int) batch);
+	free(name);
 }
 
 static bool
@@ -107,7 +160,7 @@ yes_or_no(const char *value, const char *where)
 }
 
 /*
- * "model=llama"
+ * Adds a label such as "model=llama".
  */
 static void
 set_label(StoredSubmission *s, const char *value, const char *where)
@@ -118,7 +171,7 @@ set_label(StoredSubmission *s, const char *value, const char *where)
 	if (equals == NULL || equals == value || equals[1] == '\0')
 		Fail(CLI_USAGE, "%s: \"%s\" is no label, as model=llama", where,
 			 value);
-	key = CliFormat("%.*s", (int) (equals - value), value);
+	key = Format("%.*s", (int) (equals - value), value);
 	put_label(s, key, equals + 1);
 	free(key);
 }
@@ -128,14 +181,15 @@ put_label(StoredSubmission *s, const char *key, const char *value)
 {
 	if (s->labels == NULL)
 		s->labels = json_object();
-	/* as Slurm has it, an empty comment is none */
+	/* As in Slurm, an empty comment counts as none. */
 	if (*value != '\0')
 		set_member(s->labels, key, json_string(value));
 }
 
 /*
- * Set a member to a text that somebody typed.  JSON knows UTF-8 alone, and a job
- * must not lack a label because it is written otherwise.
+ * Sets a member to a text from the command line. A text that is not UTF-8
+ * cannot be stored in JSON; it ends the command, because the job must not
+ * silently lack the label.
  */
 static void
 set_member(json_t * object, const char *key, json_t * text)
@@ -145,14 +199,16 @@ set_member(json_t * object, const char *key, json_t * text)
 }
 
 /*
- * The options of reserve(), without what differs between an array's jobs.
- * base: when the submission was first tried; 0: instants stay as they were
- * written, which tells equal submissions from others.
+ * Builds the argument "options", without what differs between the jobs of an
+ * array. "base" is the time of the first attempt to submit. If it is 0,
+ * instants stay as they were written, which makes it possible to compare
+ * submissions.
  */
 char *
 SubmissionReserveOptions(const StoredSubmission *s, time_t base)
 {
 	json_t	   *options = json_object();
+	json_t	   *placement = PlacementOption(s);
 	char	   *text;
 
 	if (s->after != NULL)
@@ -166,6 +222,8 @@ SubmissionReserveOptions(const StoredSubmission *s, time_t base)
 	if (s->deadline != NULL)
 		json_object_set_new(options, "deadline",
 							json_string(instant_text(s->deadline, base)));
+	if (s->nice != 0)
+		json_object_set_new(options, "priority", json_integer(-s->nice));
 	if (s->hold)
 		json_object_set_new(options, "hold", json_true());
 	if (s->name != NULL)
@@ -175,6 +233,8 @@ SubmissionReserveOptions(const StoredSubmission *s, time_t base)
 							json_integer(s->array.at_most));
 	if (s->labels != NULL)
 		json_object_set(options, "labels", s->labels);
+	if (placement != NULL)
+		json_object_set_new(options, "placement", placement);
 	text = json_dumps(options, JSON_COMPACT | JSON_SORT_KEYS);
 	if (text == NULL)
 		Fail(CLI_REFUSED, "out of memory");
@@ -183,12 +243,12 @@ SubmissionReserveOptions(const StoredSubmission *s, time_t base)
 }
 
 /*
- * As the database reads it.
+ * Returns a dependency in the database's syntax.
  */
 static char *
 dependency_text(const Dependency *after)
 {
-	char	   *text = CliFormat("%s", "");
+	char	   *text = Format("%s", "");
 
 	for (int i = 0; i < after->n; i++)
 	{
@@ -196,8 +256,8 @@ dependency_text(const Dependency *after)
 		char	   *more;
 
 		(void) DependencyTermPrint(&after->terms[i], term);
-		more = CliFormat("%s%s%s", text, i == 0 ? "" : after->any ? "?" : ",",
-						 term);
+		more = Format("%s%s%s", text, i == 0 ? "" : after->any ? "?" : ",",
+					  term);
 		free(text);
 		text = more;
 	}

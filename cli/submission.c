@@ -1,13 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * submission.c
- *		From Slurm's counts to the arguments of reserve().
+ *		Builds the arguments of reserve() from Slurm's options.
  *
- * Slurm counts per node, task and GPU; reserve() takes the whole job's.  The
- * scheduler decides how many nodes a job gets: --nodes multiplies counts per
- * node, and a job of one node stays on one.  As in Slurm, a job has a task a node
- * unless it says otherwise, and a task has one cpu.
- *
+ * Slurm's options count per node, task and GPU; reserve() takes the counts of
+ * the whole job (counts.c). The scheduler decides on how many nodes a job
+ * runs: --nodes only multiplies the counts per node, except that a job of one
+ * node stays on one node.
  *-------------------------------------------------------------------------
  */
 #include <stdio.h>
@@ -18,102 +17,96 @@
 #include "cli.h"
 #include "submission.h"
 
-/* of the caller's environment, without --export */
-static const char *const carried[] = {
-	"PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV",
-	"CONDA_PREFIX", "CONDA_DEFAULT_ENV"
+/*
+ * Variables that --export=ALL leaves out: secrets of the login, and what
+ * belongs to the session, the terminal or the job in which the command runs.
+ * So a submission whose answer was lost is the same one when it is repeated
+ * from another session. A name that ends with "*" stands for all that begin
+ * so. --export=NAME copies any of them.
+ */
+static const char *const left_out[] = {
+	"PGPASSWORD", "PGPASSFILE", "PGSERVICE", "PGSERVICEFILE", "PGSSLKEY",
+	"PGSSLCERT", "GPUCREDIT_*", "SLURM_*", "SLURMD_*", "SBATCH_*", "SRUN_*",
+	"TMPDIR", "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "OLDPWD", "_",
+	"SSH_*", "XDG_SESSION_*", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS",
+	"DISPLAY", "XAUTHORITY", "TMUX*", "STY", "WINDOWID", "COLUMNS", "LINES",
+	"SHLVL"
 };
 
 extern char **environ;
 
-static int64_t nodes_of(const StoredSubmission *s);
-static int64_t tasks_of(const StoredSubmission *s);
-static int64_t cpus_of(const StoredSubmission *s);
 static json_t * environment(const StoredSubmission *s);
+static void carry_all(json_t * env);
+static bool is_left_out(const char *name);
 static void carry(json_t * env, const char *name);
+static void put_exported(json_t * env, const char *name, const char *value);
 static void put_slurm_variables(const StoredSubmission *s, json_t * env,
 								const char *here);
 static void put_variable(json_t * env, const char *name, const char *value);
 static void put_count(json_t * env, const char *name, int64_t count);
 
-static int64_t
-nodes_of(const StoredSubmission *s)
-{
-	if (s->nodes == 0 && s->tasks > 0 && s->tasks_per_node > 0)
-		return (s->tasks + s->tasks_per_node - 1) / s->tasks_per_node;
-	return s->nodes > 0 ? s->nodes : 1;
-}
-
-static int64_t
-tasks_of(const StoredSubmission *s)
-{
-	if (s->tasks > 0)
-		return s->tasks;
-	return nodes_of(s) * (s->tasks_per_node > 0 ? s->tasks_per_node : 1);
-}
-
-/*
- * Must its GPUs be on one node?  Those of --gpus alone may be anywhere.
- */
-bool
-SubmissionOnOneNode(const StoredSubmission *s)
-{
-	return nodes_of(s) == 1 && SubmissionGpus(s) > 1 &&
-		(s->nodes == 1 || (s->gpus < 0 && s->gpus_per_node > 0));
-}
-
-int64_t
-SubmissionGpus(const StoredSubmission *s)
-{
-	if (s->gpus >= 0)
-		return s->gpus;
-	if (s->gpus_per_node >= 0)
-		return s->gpus_per_node * nodes_of(s);
-	return s->gpus_per_task * tasks_of(s);
-}
-
-static int64_t
-cpus_of(const StoredSubmission *s)
-{
-	if (s->cpus_per_gpu > 0)
-		return s->cpus_per_gpu * SubmissionGpus(s);
-	if (s->cpus_per_task == 0 && s->tasks == 0 && s->tasks_per_node == 0 &&
-		s->memory_per_cpu_mib == 0)
-		return 0;				/* it does not say */
-	return tasks_of(s) * (s->cpus_per_task > 0 ? s->cpus_per_task : 1);
-}
-
-int64_t
-SubmissionCpuMilli(const StoredSubmission *s)
-{
-	return cpus_of(s) * 1000;
-}
-
-int64_t
-SubmissionMemoryMib(const StoredSubmission *s)
-{
-	if (s->memory_mib > 0)
-		return s->memory_mib * nodes_of(s);
-	if (s->memory_per_gpu_mib > 0)
-		return s->memory_per_gpu_mib * SubmissionGpus(s);
-	return s->memory_per_cpu_mib * cpus_of(s);
-}
-
 char *
 SubmissionRequest(const StoredSubmission *s)
 {
-	int64_t		gpus = SubmissionGpus(s);
+	int64_t		gpus = SubmissionCounts(s).gpus;
 
 	if (s->request != NULL)
-		return CliFormat("%s", s->request);
+		return Format("%s", s->request);
 	if (gpus == 0)
-		return CliFormat("0");
-	return CliFormat("%lldx%s", (long long) gpus,
-					 s->gpu_type == NULL ? "*" : s->gpu_type);
+		return Format("0");
+	return Format("%lldx%s", (long long) gpus,
+				  s->gpu_type == NULL ? "*" : s->gpu_type);
 }
 
 /*
- * The spec for the agent: program, environment, working folder.
+ * Describes how the options were understood: "asks" of a dry run. A value that
+ * the options leave open is null: the number of nodes, which the scheduler
+ * chooses, tasks, of which each node then has one, and limits.
+ */
+json_t *
+SubmissionAsks(const StoredSubmission *s)
+{
+	JobCounts	counts = SubmissionCounts(s);
+	json_t	   *asks = json_object();
+
+	json_object_set_new(asks, "nodes", counts.counts_nodes ?
+						json_integer(counts.nodes) : json_null());
+	json_object_set_new(asks, "tasks", counts.counts_tasks ?
+						json_integer(counts.tasks) : json_null());
+	json_object_set_new(asks, "gpus", json_integer(counts.gpus));
+	json_object_set_new(asks, "cpus", counts.counts_cpus ?
+						json_integer(counts.cpus) : json_null());
+	json_object_set_new(asks, "memory_mib", counts.memory_mib > 0 ?
+						json_integer(counts.memory_mib) : json_null());
+	json_object_set_new(asks, "wall_seconds", s->seconds > 0 ?
+						json_integer(s->seconds) : json_null());
+	return asks;
+}
+
+/*
+ * Describes the same as text. A value of --request is printed as it is.
+ */
+char *
+SubmissionAsksText(const StoredSubmission *s)
+{
+	JobCounts	counts = SubmissionCounts(s);
+
+	if (s->request != NULL)
+		return Format("%s", s->request);
+	return Format("GPUs %lld%s%s%s%s", (long long) counts.gpus,
+				  counts.counts_nodes ?
+				  Format(", nodes %lld", (long long) counts.nodes) : "",
+				  counts.counts_tasks ?
+				  Format(", tasks %lld", (long long) counts.tasks) : "",
+				  counts.counts_cpus ?
+				  Format(", cpus %lld", (long long) counts.cpus) : "",
+				  counts.memory_mib > 0 ?
+				  Format(", memory %lld MiB",
+						 (long long) counts.memory_mib) : "");
+}
+
+/*
+ * Builds the spec for the agent: program, environment and working folder.
  */
 char *
 SubmissionSpec(const StoredSubmission *s)
@@ -131,11 +124,11 @@ SubmissionSpec(const StoredSubmission *s)
 		json_object_set_new(spec, "args", args);
 	if (s->image != NULL)
 		json_object_set_new(spec, "image", json_string(s->image));
-	/* an image has no srun, so there each node has its own process */
+	/* An image contains no srun, so each node gets its own process there. */
 	if (s->launch != NULL || s->image == NULL)
 		json_object_set_new(spec, "launch", json_string(s->launch != NULL ?
 														s->launch : "once"));
-	/* this folder is hardly in an image */
+	/* The present folder is unlikely to exist in an image. */
 	if (s->workdir != NULL || s->image == NULL)
 		json_object_set_new(spec, "workdir",
 							json_string(s->workdir != NULL ? s->workdir :
@@ -149,6 +142,8 @@ SubmissionSpec(const StoredSubmission *s)
 		json_object_set_new(spec, "output", json_string(s->output));
 	if (s->error != NULL)
 		json_object_set_new(spec, "error", json_string(s->error));
+	if (s->signal != NULL)
+		json_object_set(spec, "signal", s->signal);
 	if (s->checkpoint_signal != NULL)
 		json_object_set_new(spec, "checkpoint_signal",
 							json_string(s->checkpoint_signal));
@@ -165,24 +160,18 @@ SubmissionSpec(const StoredSubmission *s)
 }
 
 /*
- * --export: NONE, ALL, or names and NAME=VALUE.  By default a few variables
- * that a program needs to start, as all would seldom fit into 8 kB.
+ * Builds the environment by --export: NONE, ALL, or names and NAME=VALUE. The
+ * default is ALL. An image has an environment of its own, so for an image the
+ * default is NONE.
  */
 static json_t *
 environment(const StoredSubmission *s)
 {
 	json_t	   *env = json_object();
-	const char *wanted = s->exported;
-	char	   *list;
+	char	   *list = Format("%s", s->exported != NULL ? s->exported :
+							  s->image != NULL ? "NONE" : "ALL");
 	char	   *save = NULL;
 
-	if (wanted == NULL)
-	{
-		for (size_t i = 0; s->image == NULL && i < sizeof(carried) / sizeof(carried[0]); i++)
-			carry(env, carried[i]);
-		return env;
-	}
-	list = CliFormat("%s", wanted);
 	for (char *word = strtok_r(list, ",", &save); word != NULL;
 		 word = strtok_r(NULL, ",", &save))
 	{
@@ -191,20 +180,45 @@ environment(const StoredSubmission *s)
 		if (strcmp(word, "NONE") == 0 || strcmp(word, "NIL") == 0)
 			continue;
 		if (strcmp(word, "ALL") == 0)
-		{
-			for (char **at = environ; *at != NULL; at++)
-				carry(env, CliFormat("%.*s", (int) strcspn(*at, "="), *at));
-		}
+			carry_all(env);
 		else if (value == NULL)
 			carry(env, word);
 		else
 		{
 			*value++ = '\0';
-			json_object_set_new(env, word, json_string(value));
+			put_exported(env, word, value);
 		}
 	}
 	free(list);
 	return env;
+}
+
+static void
+carry_all(json_t * env)
+{
+	for (char **at = environ; *at != NULL; at++)
+	{
+		size_t		length = strcspn(*at, "=");
+		char	   *name = Format("%.*s", (int) length, *at);
+
+		if (length > 0 && (*at)[length] == '=' && !is_left_out(name))
+			put_exported(env, name, *at + length + 1);
+		free(name);
+	}
+}
+
+static bool
+is_left_out(const char *name)
+{
+	for (size_t i = 0; i < sizeof(left_out) / sizeof(left_out[0]); i++)
+	{
+		size_t		length = strcspn(left_out[i], "*");
+
+		if (strncmp(name, left_out[i], length) == 0 &&
+			(left_out[i][length] == '*' || name[length] == '\0'))
+			return true;
+	}
+	return false;
 }
 
 static void
@@ -213,12 +227,24 @@ carry(json_t * env, const char *name)
 	const char *value = getenv(name);
 
 	if (value != NULL)
-		json_object_set_new(env, name, json_string(value));
+		put_exported(env, name, value);
 }
 
 /*
- * What Slurm tells a script of its submission.  The agent adds what depends on
- * the nodes that the job gets.
+ * Sets a variable of the caller. The spec is JSON, which has no other texts
+ * than UTF-8.
+ */
+static void
+put_exported(json_t * env, const char *name, const char *value)
+{
+	if (json_object_set_new(env, name, json_string(value)) != 0)
+		fprintf(stderr, "gpucredit: variable \"%s\" is not UTF-8 and does not"
+				" reach the job\n", name);
+}
+
+/*
+ * Sets the variables with which Slurm describes the submission to the script.
+ * The agent adds those that depend on the nodes that the job gets.
  */
 static void
 put_slurm_variables(const StoredSubmission *s, json_t * env, const char *here)
@@ -236,15 +262,16 @@ put_slurm_variables(const StoredSubmission *s, json_t * env, const char *here)
 				 "standard_training");
 	put_variable(env, "SLURM_JOB_ACCOUNT", s->account != NULL ? s->account :
 				 cli_account);
-	if (s->tasks > 0 || s->tasks_per_node > 0)
-		put_count(env, "SLURM_NTASKS", tasks_of(s));
+	if (s->tasks > 0 || s->tasks_per_node > 0 || s->tasks_per_gpu > 0 ||
+		s->gpus_per_task > 0)
+		put_count(env, "SLURM_NTASKS", SubmissionCounts(s).tasks);
 	if (s->array.indexes != NULL)
 	{
 		put_count(env, "SLURM_ARRAY_TASK_COUNT", s->array.n);
 		put_variable(env, "SLURM_ARRAY_TASK_MIN",
-					 CliFormat("%lld", (long long) s->array.lowest));
+					 Format("%lld", (long long) s->array.lowest));
 		put_variable(env, "SLURM_ARRAY_TASK_MAX",
-					 CliFormat("%lld", (long long) s->array.highest));
+					 Format("%lld", (long long) s->array.highest));
 		put_count(env, "SLURM_ARRAY_TASK_STEP", s->array.step);
 	}
 	put_count(env, "SLURM_NTASKS_PER_NODE", s->tasks_per_node);
@@ -259,11 +286,11 @@ put_variable(json_t * env, const char *name, const char *value)
 		json_object_set_new(env, name, json_string(value));
 }
 
-/* one that is 0 was not asked for */
+/* Sets a variable to a count. A count of 0 was not requested. */
 static void
 put_count(json_t * env, const char *name, int64_t count)
 {
 	if (count > 0)
 		json_object_set_new(env, name,
-							json_string(CliFormat("%lld", (long long) count)));
+							json_string(Format("%lld", (long long) count)));
 }

@@ -1,14 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * submit.c
- *		gpucredit submit: submit a script as a job, exactly once.
+ *		gpucredit submit: submits a script as a job, exactly once.
  *
- * The submission's key is on disk before the call.  If no answer came, or this
- * process died, the same submission finds its key there and repeats the call.
- * The database then returns the existing job, or creates it.  A live process
- * keeps its submission's file locked, so an equal submission at the same time
- * is a different job.
- *
+ * The submission's idempotency key is on disk before the call. If no answer
+ * arrived, or the process died, an equal submission finds the key there and
+ * repeats the call. The database then returns the existing job, or creates it.
+ * A live process keeps its submission's file locked, so an equal submission at
+ * the same time becomes a different job.
  *-------------------------------------------------------------------------
  */
 #include <errno.h>
@@ -29,7 +28,7 @@
 #define TRY_SECONDS	60
 #define KEY_LENGTH	36
 
-/* The arguments of the call. */
+/* The parameters of the call. */
 enum
 {
 	VALUE_ORG, VALUE_ACCOUNT, VALUE_KEY, VALUE_REQUEST, VALUE_WALL_LIMIT,
@@ -37,24 +36,27 @@ enum
 	VALUE_HOLD_WINDOW, VALUE_SPEC, VALUE_OPTIONS, VALUE_INDEXES, VALUES
 };
 
-/* A submission in progress. */
+/* A submission that is under way. */
 typedef struct PendingSubmission
 {
 	char	   *path;
 	int			fd;
 	char		key[64];
-	time_t		at;				/* its first try */
-	bool		again;			/* an earlier try lost its answer */
+	time_t		at;				/* time of its first attempt */
+	bool		again;			/* the answer to an earlier attempt was lost */
 } PendingSubmission;
 
-/* reserve() with the key, the spec and the options that are given */
+/* Calls reserve() with this key, spec and options. */
 #define RESERVE(key, spec, options) \
 	"gpucredit.reserve($1, $2, " key ", $4, $5::interval, $6, $7, $8," \
 	" max_retries => $9::int, cpu_milli => ($10::bigint[])[1]," \
 	" memory_mib => ($10::bigint[])[2], hold_window => $11::interval," \
 	" spec => " spec ", options => " options ")"
 
-/* a task of an array: its key, its place in the array, its variables */
+/*
+ * For a task of an array: its key, its position in the array, and its
+ * variables.
+ */
 #define TASK_KEY	"$3 || '-' || t.i"
 #define TASK_SPEC	"jsonb_set($12::jsonb, '{env,SLURM_ARRAY_TASK_ID}'," \
 	" to_jsonb(t.i::text))"
@@ -69,7 +71,6 @@ static void name_arrays(StoredSubmission *s);
 static int	quote_submission(StoredSubmission *s,
 							 const char *const *values);
 static PGresult * submit(const char *const *values);
-static PGresult * send(const char *sql, int n, const char *const *values);
 static int	print(const StoredSubmission *s, const PGresult * result);
 static int	wait_for_jobs(const PGresult * result);
 static void begin(PendingSubmission *pending, const char *const *values,
@@ -77,12 +78,12 @@ static void begin(PendingSubmission *pending, const char *const *values,
 static char *state_folder(void);
 static bool lock_key_file(PendingSubmission *pending);
 
-/* the text for a job, without --parsable */
+/* Print the text of sbatch for a submitted job. */
 static bool as_sbatch;
 
 /*
- * sbatch: the same, but the script may come from standard input, and of an array
- * its number alone is printed, which is that of its first job.
+ * sbatch: like submit, but the script may come from standard input, and for an
+ * array only its number is printed, which is that of its first job.
  */
 int
 CliSbatch(int argc, char **argv)
@@ -104,7 +105,10 @@ CliSubmit(int argc, char **argv)
 	read_submission(&submission, argc, argv);
 	call_parameters(&submission, NULL, values);
 	if (submission.dry_run)
+	{
+		values[VALUE_SPEC] = LargeSpecQuoted(values[VALUE_SPEC]);
 		return quote_submission(&submission, values);
+	}
 	if (submission.key != NULL)
 	{
 		values[VALUE_KEY] = submission.key;
@@ -117,11 +121,14 @@ CliSubmit(int argc, char **argv)
 	}
 	name_arrays(&submission);
 	values[VALUE_OPTIONS] = SubmissionReserveOptions(&submission, pending.at);
+	values[VALUE_SPEC] = LargeSpecStored(values[VALUE_SPEC],
+										 values[VALUE_ORG],
+										 values[VALUE_ACCOUNT]);
 	if (pending.again)
 		fprintf(stderr, "gpucredit: the answer to this submission was lost;"
 				" it is made again under its key\n");
 	result = submit(values);
-	/* after any answer, an equal submission is a new job */
+	/* After any answer, an equal submission is a new job. */
 	if (pending.fd >= 0 && !CliRetries(result))
 		unlink(pending.path);
 	if (PQresultStatus(result) != PGRES_TUPLES_OK)
@@ -137,7 +144,7 @@ CliSubmit(int argc, char **argv)
 }
 
 /*
- * Read the command line, then the script it names.
+ * Parses the command line, then the script that it names.
  */
 static void
 read_submission(StoredSubmission *s, int argc, char **argv)
@@ -146,7 +153,10 @@ read_submission(StoredSubmission *s, int argc, char **argv)
 	int			at = SubmissionOptions(s, argc, argv, where);
 	bool		wrapped = s->wrap != NULL;
 
-	/* a script's options come before those of the command line */
+	/*
+	 * The script's options are parsed first, so that those of the command
+	 * line override them.
+	 */
 	SubmissionInit(s);
 	s->warns = true;
 	if (as_sbatch && at >= argc && !wrapped)
@@ -163,31 +173,35 @@ read_submission(StoredSubmission *s, int argc, char **argv)
 				 " [ARGUMENT...]");
 		SubmissionScript(s, argv[at]);
 	}
+	s->of_command = true;
 	(void) SubmissionOptions(s, argc, argv, where);
 	if (wrapped)
-		s->script = CliFormat("#!/bin/sh\n%s\n", s->wrap);
+		s->script = Format("#!/bin/sh\n%s\n", s->wrap);
 	else if (at < argc)
 	{
 		if (s->name == NULL && strcmp(argv[at], "-") != 0)
 		{
 			const char *slash = strrchr(argv[at], '/');
 
-			s->name = CliFormat("%s", slash == NULL ? argv[at] : slash + 1);
+			s->name = Format("%s", slash == NULL ? argv[at] : slash + 1);
 		}
 		s->nargs = argc - at - 1;
 		s->args = argv + at + 1;
 	}
 	if (s->name == NULL)
-		s->name = CliFormat("%s", wrapped ? "wrap" : "sbatch");
+		s->name = Format("%s", wrapped ? "wrap" : "sbatch");
+	PlacementCount(s);
+	if (s->constraint != NULL)
+		ConstraintApply(s);
 	if (s->array.indexes == NULL && s->after != NULL)
 		refuse_corresponding(s);
-	/* an image has interpreters of its own */
+	/* An image contains its own interpreters. */
 	if (!wrapped && s->image == NULL)
 		InterpreterWarn(as_sbatch && at >= argc ? "-" : argv[at], s->script);
 }
 
 /*
- * aftercorr pairs tasks of two arrays.
+ * Refuses aftercorr for a single job, as it pairs the tasks of two arrays.
  */
 static void
 refuse_corresponding(const StoredSubmission *s)
@@ -201,28 +215,31 @@ refuse_corresponding(const StoredSubmission *s)
 }
 
 /*
- * The arguments of reserve(); NULL for a default.
+ * Sets the arguments of reserve(). NULL means the default.
  */
 static void
 call_parameters(const StoredSubmission *s, const char *key,
 				const char **values)
 {
+	JobCounts	counts = SubmissionCounts(s);
+
 	values[VALUE_ORG] = CliOrg();
 	values[VALUE_ACCOUNT] = s->account != NULL ? s->account :
 		cli_account != NULL ? cli_account : "";
 	values[VALUE_KEY] = key;
 	values[VALUE_REQUEST] = SubmissionRequest(s);
 	values[VALUE_WALL_LIMIT] = s->seconds == 0 ? NULL :
-		CliFormat("%lld seconds", (long long) s->seconds);
+		Format("%lld seconds", (long long) s->seconds);
 	values[VALUE_TIER] = s->tier != NULL ? s->tier : "standard_training";
 	values[VALUE_POOL] = s->pool != NULL ? s->pool : "default";
 	values[VALUE_TOPOLOGY] = s->topology != NULL ? s->topology :
-		SubmissionOnOneNode(s) ? "node" : "any";
-	values[VALUE_RETRIES] = CliFormat("%lld", (long long) (s->retries < 0 ?
-														   0 : s->retries));
-	values[VALUE_SIZES] = CliFormat("{%lld,%lld}",
-									(long long) SubmissionCpuMilli(s),
-									(long long) SubmissionMemoryMib(s));
+		counts.one_node ? "node" : "any";
+	values[VALUE_RETRIES] = Format("%lld", (long long) (s->retries < 0 ?
+														0 : s->retries));
+	values[VALUE_SIZES] = Format("{%lld,%lld}",
+								 (long long) (counts.counts_cpus ?
+											  counts.cpus * 1000 : 0),
+								 (long long) counts.memory_mib);
 	values[VALUE_HOLD_WINDOW] = s->hold_window;
 	values[VALUE_SPEC] = SubmissionSpec(s);
 	values[VALUE_OPTIONS] = SubmissionReserveOptions(s, 0);
@@ -230,14 +247,15 @@ call_parameters(const StoredSubmission *s, const char *key,
 }
 
 /*
- * The number of an array is that of its first job.  So a condition of that job
- * means the whole array, as in Slurm; 12_0 is its first job alone.
+ * Replaces conditions on an array's first job by conditions on the whole
+ * array, as in Slurm, where the number of an array is that of its first job.
+ * 12_0 means the first job alone.
  */
 static void
 name_arrays(StoredSubmission *s)
 {
 	Dependency *after = s->after;
-	char	   *jobs = CliFormat("{");
+	char	   *jobs = Format("{");
 	const char *values[2] = {CliOrg(), NULL};
 	PGresult   *arrays;
 
@@ -246,18 +264,18 @@ name_arrays(StoredSubmission *s)
 		if (after->terms[i].scope == DEPENDENCY_JOB &&
 			after->terms[i].minutes == 0 && after->terms[i].job > 0 &&
 			after->terms[i].kind != AFTER_CORRESPONDING)
-			jobs = CliFormat("%s%s%lld", jobs, jobs[1] == '\0' ? "" : ",",
-							 (long long) after->terms[i].job);
+			jobs = Format("%s%s%lld", jobs, jobs[1] == '\0' ? "" : ",",
+						  (long long) after->terms[i].job);
 	}
 	if (jobs[1] == '\0')
 		return;
-	values[1] = CliFormat("%s}", jobs);
-	arrays = send("SELECT j.job FROM gpucredit.jobs j WHERE j.org = $1"
-				  " AND j.job = ANY ($2::bigint[]) AND j.array_key IS NOT NULL"
-				  " AND NOT EXISTS (SELECT FROM gpucredit.jobs k"
-				  "  WHERE k.org = $1 AND k.account = j.account"
-				  "  AND k.array_key = j.array_key AND k.job < j.job)", 2,
-				  values);
+	values[1] = Format("%s}", jobs);
+	arrays = CliRepeat("SELECT j.job FROM gpucredit.jobs j WHERE j.org = $1"
+					   " AND j.job = ANY ($2::bigint[]) AND j.array_key IS NOT NULL"
+					   " AND NOT EXISTS (SELECT FROM gpucredit.jobs k"
+					   "  WHERE k.org = $1 AND k.account = j.account"
+					   "  AND k.array_key = j.array_key AND k.job < j.job)", 2,
+					   values, TRY_SECONDS);
 	if (PQresultStatus(arrays) != PGRES_TUPLES_OK)
 		CliRefused(arrays);
 	for (int row = 0; row < PQntuples(arrays); row++)
@@ -277,7 +295,7 @@ name_arrays(StoredSubmission *s)
 }
 
 /*
- * Ask what the submission would cost, and when it would start.
+ * Prints what the submission would cost, and when the job would start.
  */
 static int
 quote_submission(StoredSubmission *s, const char *const *values)
@@ -294,74 +312,57 @@ quote_submission(StoredSubmission *s, const char *const *values)
 		[QUOTE_SIZES] = values[VALUE_SIZES],
 		[QUOTE_HOLD_WINDOW] = values[VALUE_HOLD_WINDOW],
 		[QUOTE_SPEC] = values[VALUE_SPEC],
-		[QUOTE_TASKS] = "1"
+		[QUOTE_TASKS] = "1",
+		[QUOTE_ASKS] = SubmissionAsksText(s)
 	};
 
 	name_arrays(s);
 	asked[QUOTE_OPTIONS] = SubmissionReserveOptions(s, time(NULL));
 	if (s->array.indexes != NULL)
 	{
-		asked[QUOTE_TASK] = CliFormat("%lld", (long long) s->array.lowest);
-		asked[QUOTE_TASKS] = CliFormat("%lld", (long long) s->array.n);
+		asked[QUOTE_TASK] = Format("%lld", (long long) s->array.lowest);
+		asked[QUOTE_TASKS] = Format("%lld", (long long) s->array.n);
 	}
 	return as_sbatch && !s->json ?
-		QuoteStart(asked, SubmissionCpuMilli(s)) : QuoteShow(asked, s->json);
+		QuoteStart(asked, SubmissionCounts(s).cpus) :
+		QuoteShow(asked, s->json ? SubmissionAsks(s) : NULL);
 }
 
 /*
- * Submit one job, or an array.  An array is one statement: its first job is
- * submitted before the others, as its number is that of the array, and none is
- * submitted without it.
+ * Submits one job, or an array. An array is submitted by one statement: its
+ * first job comes before the others, because its number becomes that of the
+ * array, and no job is submitted without it.
  */
 static PGresult *
 submit(const char *const *values)
 {
 	if (values[VALUE_INDEXES] == NULL)
-		return send("SELECT NULL::bigint AS task, r.job, r.status, r.reason,"
-					" r.held, r.replayed FROM "
-					RESERVE("$3", "$12::jsonb", "$13::jsonb") " r"
-					" WHERE $14::text IS NULL", VALUES, values);
-	return send("WITH t AS MATERIALIZED (SELECT u.i, u.n"
-				"  FROM unnest($14::bigint[]) WITH ORDINALITY AS u (i, n)),"
-				" first AS MATERIALIZED (SELECT t.i, r.job, r.status,"
-				"  r.reason, r.held, r.replayed FROM (SELECT t.i FROM t"
-				"   WHERE t.n = 1) AS t CROSS JOIN LATERAL "
-				RESERVE(TASK_KEY, TASK_SPEC, TASK_OPTIONS) " r),"
-				" rest AS MATERIALIZED (SELECT t.i, r.job, r.status, r.reason,"
-				"  r.held, r.replayed FROM (SELECT t.i, f.job FROM first f"
-				"   CROSS JOIN t WHERE t.n > 1 AND f.job IS NOT NULL"
-				"   ORDER BY t.n OFFSET 0) AS t CROSS JOIN LATERAL "
-				RESERVE(TASK_KEY,
-						"jsonb_set(" TASK_SPEC ", '{env,SLURM_ARRAY_JOB_ID}',"
-						" to_jsonb(t.job::text))", TASK_OPTIONS) " r)"
-				" SELECT i AS task, job, status, reason, held, replayed"
-				" FROM (SELECT * FROM first UNION ALL SELECT * FROM rest) a"
-				" ORDER BY 1", VALUES, values);
+		return CliRepeat("SELECT NULL::bigint AS task, r.job, r.status, r.reason,"
+						 " r.held, r.replayed FROM "
+						 RESERVE("$3", "$12::jsonb", "$13::jsonb") " r"
+						 " WHERE $14::text IS NULL", VALUES, values, TRY_SECONDS);
+	return CliRepeat("WITH t AS MATERIALIZED (SELECT u.i, u.n"
+					 "  FROM unnest($14::bigint[]) WITH ORDINALITY AS u (i, n)),"
+					 " first AS MATERIALIZED (SELECT t.i, r.job, r.status,"
+					 "  r.reason, r.held, r.replayed FROM (SELECT t.i FROM t"
+					 "   WHERE t.n = 1) AS t CROSS JOIN LATERAL "
+					 RESERVE(TASK_KEY, TASK_SPEC, TASK_OPTIONS) " r),"
+					 " rest AS MATERIALIZED (SELECT t.i, r.job, r.status, r.reason,"
+					 "  r.held, r.replayed FROM (SELECT t.i, f.job FROM first f"
+					 "   CROSS JOIN t WHERE t.n > 1 AND f.job IS NOT NULL"
+					 "   ORDER BY t.n OFFSET 0) AS t CROSS JOIN LATERAL "
+					 RESERVE(TASK_KEY,
+							 "jsonb_set(" TASK_SPEC ", '{env,SLURM_ARRAY_JOB_ID}',"
+							 " to_jsonb(t.job::text))", TASK_OPTIONS) " r)"
+					 " SELECT i AS task, job, status, reason, held, replayed"
+					 " FROM (SELECT * FROM first UNION ALL SELECT * FROM rest) a"
+					 " ORDER BY 1", VALUES, values, TRY_SECONDS);
 }
 
 /*
- * Repeat a call until an answer comes.
- */
-static PGresult *
-send(const char *sql, int n, const char *const *values)
-{
-	time_t		until = time(NULL) + TRY_SECONDS;
-	PGresult   *result;
-
-	for (;;)
-	{
-		result = CliTry(sql, n, values);
-		if (!CliRetries(result) || time(NULL) >= until)
-			return result;
-		PQclear(result);
-		usleep(300000);
-	}
-}
-
-/*
- * Print the result of each job; a denied one sets the exit status.  Of an array
- * sbatch prints the number of its first job, which is that of the array.  As JSON
- * each job is an object.
+ * Prints the result of each job. A denied job sets the exit status. For an
+ * array, sbatch prints the number of its first job, which is that of the
+ * array. With JSON, each job is an object.
  */
 static int
 print(const StoredSubmission *s, const PGresult * result)
@@ -371,13 +372,19 @@ print(const StoredSubmission *s, const PGresult * result)
 	for (int i = 0; i < PQntuples(result); i++)
 	{
 		const char *task = PQgetisnull(result, i, 0) ? "" :
-			CliFormat("task %s: ", PQgetvalue(result, i, 0));
+			Format("task %s: ", PQgetvalue(result, i, 0));
 
 		if (strcmp(PQgetvalue(result, i, 2), "denied") == 0)
 		{
 			if (!s->json)
-				fprintf(stderr, "gpucredit: %sdenied: %s\n", task,
-						PQgetvalue(result, i, 3));
+				fprintf(stderr, "gpucredit: %sdenied: %s%s\n", task,
+						PQgetvalue(result, i, 3),
+						strcmp(PQgetvalue(result, i, 3),
+							   "impossible_request") == 0 &&
+						(s->nodelist != NULL || s->excluded != NULL ||
+						 s->features != NULL) ?
+						": the nodes that --nodelist, --exclude and"
+						" --constraint allow could never run it" : "");
 			status = CLI_REFUSED;
 		}
 		else if (s->json || (as_sbatch && i > 0))
@@ -397,12 +404,12 @@ print(const StoredSubmission *s, const PGresult * result)
 }
 
 /*
- * Wait until the jobs are over; returns the highest exit code.
+ * Waits until the jobs have ended. Returns the highest exit code.
  */
 static int
 wait_for_jobs(const PGresult * result)
 {
-	int64_t    *jobs = CliAlloc(sizeof(int64_t) * (PQntuples(result) + 1));
+	int64_t    *jobs = Alloc(sizeof(int64_t) * (PQntuples(result) + 1));
 	int			n = 0;
 
 	for (int i = 0; i < PQntuples(result); i++)
@@ -414,7 +421,8 @@ wait_for_jobs(const PGresult * result)
 }
 
 /*
- * Find the file of an equal submission without a live process, or make one.
+ * Finds the file of an equal submission that has no live process, or creates
+ * one.
  */
 static void
 begin(PendingSubmission *pending, const char *const *values, int n)
@@ -431,8 +439,8 @@ begin(PendingSubmission *pending, const char *const *values, int n)
 	}
 	for (int i = 0; i < 10000; i++)
 	{
-		pending->path = CliFormat("%s/%016llx-%d", folder,
-								  (unsigned long long) hash, i);
+		pending->path = Format("%s/%016llx-%d", folder,
+							   (unsigned long long) hash, i);
 		if (lock_key_file(pending))
 		{
 			free(folder);
@@ -444,7 +452,7 @@ begin(PendingSubmission *pending, const char *const *values, int n)
 }
 
 /*
- * Lock the file; if this returns true, the key is on disk.
+ * Locks the file. If it returns true, the key is on disk.
  */
 static bool
 lock_key_file(PendingSubmission *pending)
@@ -490,7 +498,7 @@ lock_key_file(PendingSubmission *pending)
 }
 
 /*
- * The folder of submissions in progress, in the user's own state.
+ * Returns the folder for submissions under way, in the user's own state.
  */
 static char *
 state_folder(void)
@@ -500,10 +508,10 @@ state_folder(void)
 	char	   *folder;
 
 	if (state == NULL || *state == '\0')
-		folder = CliFormat("%s/.local/state/gpucredit/pending",
-						   home == NULL ? "" : home);
+		folder = Format("%s/.local/state/gpucredit/pending",
+						home == NULL ? "" : home);
 	else
-		folder = CliFormat("%s/gpucredit/pending", state);
+		folder = Format("%s/gpucredit/pending", state);
 	for (char *at = folder + 1; *at != '\0'; at++)
 	{
 		if (*at != '/')

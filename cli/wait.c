@@ -1,13 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * wait.c
- *		gpucredit wait: wait until jobs are over.
+ *		gpucredit wait: waits until jobs have ended.
  *
- * The exit status is the highest exit code of the jobs' programs, 128 + the
- * signal for one that was killed; 1 for a job that ended otherwise without
- * having completed.  The command asks again each 0.2 to 2 seconds, and survives
- * an absence of the database.
- *
+ * The exit status is the highest exit code of the jobs' programs, where a
+ * program killed by a signal counts as 128 + the signal, and a job that ended
+ * in another way without completing counts as 1. The command polls every 0.2
+ * to 2 seconds, and survives an absence of the database.
  *-------------------------------------------------------------------------
  */
 #include <getopt.h>
@@ -20,7 +19,7 @@
 #include "cli.h"
 #include "wait.h"
 
-#define PATIENCE	600			/* seconds without a database */
+#define PATIENCE	600			/* seconds to wait for the database */
 
 static char *job_array(const int64_t *jobs, int n);
 static PGresult * call(const char *const *values);
@@ -31,7 +30,7 @@ int
 CliWait(int argc, char **argv)
 {
 	bool		json = CliFlag(&argc, argv, "--json");
-	int64_t    *jobs = CliAlloc(sizeof(int64_t) * argc);
+	int64_t    *jobs = Alloc(sizeof(int64_t) * argc);
 
 	if (argc < 2)
 		Fail(CLI_USAGE, "usage: gpucredit wait [--json] JOB...");
@@ -41,7 +40,7 @@ CliWait(int argc, char **argv)
 }
 
 /*
- * Wait until all are over; returns the exit status.
+ * Waits until all jobs have ended. Returns the exit status.
  */
 int
 WaitForJobs(const int64_t *jobs, int n, WaitOutput output)
@@ -71,7 +70,7 @@ WaitForJobs(const int64_t *jobs, int n, WaitOutput output)
 	}
 }
 
-/* the jobs as text of a bigint array */
+/* Returns the jobs as text of a bigint array. */
 static char *
 job_array(const int64_t *jobs, int n)
 {
@@ -90,37 +89,29 @@ job_array(const int64_t *jobs, int n)
 }
 
 /*
- * Read the states of the jobs, once there is a database.
+ * Reads the states of the jobs. Waits while the database cannot be reached.
  */
 static PGresult *
 call(const char *const *values)
 {
-	time_t		until = time(NULL) + PATIENCE;
+	PGresult   *result = CliRepeat("SELECT u.job, j.state,"
+								   " j.ended_at IS NOT NULL AS over,"
+								   " a.exit_code"
+								   " FROM unnest($2::bigint[]) AS u (job)"
+								   " LEFT JOIN gpucredit.jobs j"
+								   "  ON j.org = $1 AND j.job = u.job"
+								   " LEFT JOIN gpucredit.attempts a"
+								   "  ON a.org = $1 AND a.job = j.job"
+								   "  AND a.attempt = j.attempt"
+								   " ORDER BY u.job", 2, values, PATIENCE);
 
-	for (;;)
-	{
-		PGresult   *result = CliTry("SELECT u.job, j.state,"
-									" j.ended_at IS NOT NULL AS over,"
-									" a.exit_code"
-									" FROM unnest($2::bigint[]) AS u (job)"
-									" LEFT JOIN gpucredit.jobs j"
-									"  ON j.org = $1 AND j.job = u.job"
-									" LEFT JOIN gpucredit.attempts a"
-									"  ON a.org = $1 AND a.job = j.job"
-									"  AND a.attempt = j.attempt"
-									" ORDER BY u.job", 2, values);
-
-		if (PQresultStatus(result) == PGRES_TUPLES_OK)
-			return result;
-		if (!CliRetries(result) || time(NULL) >= until)
-			CliRefused(result);
-		PQclear(result);
-		sleep(1);
-	}
+	if (PQresultStatus(result) != PGRES_TUPLES_OK)
+		CliRefused(result);
+	return result;
 }
 
 /*
- * The highest exit code of jobs that are over.
+ * Returns the highest exit code of the jobs that have ended, and prints them.
  */
 static int
 exit_status(const PGresult * result, WaitOutput output)
@@ -140,14 +131,14 @@ exit_status(const PGresult * result, WaitOutput output)
 			code = 1;
 		if (output == WAIT_TEXT)
 			printf("job %s: %s%s\n", PQgetvalue(result, i, 0), state,
-				   code > 1 ? CliFormat(", exit code %d", code) : "");
+				   code > 1 ? Format(", exit code %d", code) : "");
 		status = code > status ? code : status;
 	}
 	return status;
 }
 
 /*
- * Each job with its state and its program's exit code.
+ * Prints each job with its state and its program's exit code.
  */
 static void
 print_json(const PGresult * result)

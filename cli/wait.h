@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * wait.h
- *		Waiting for jobs to end.
- *
+ *		Waits for jobs to end.
  *-------------------------------------------------------------------------
  */
 #ifndef GPUCREDIT_CLI_WAIT_H
@@ -10,7 +9,7 @@
 
 #include <stdint.h>
 
-/* What is printed of jobs that are over. */
+/* How jobs that have ended are printed. */
 typedef enum WaitOutput
 {
 	WAIT_SILENT, WAIT_TEXT, WAIT_JSON

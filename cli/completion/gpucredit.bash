@@ -61,7 +61,7 @@ _gpucredit()
 		*)
 			if [[ $cur == -* ]]; then
 				_gpucredit_offer "--help $(_gpucredit_options "$program" "$command")"
-			elif [[ " job queue cancel hold release wait logs explain " == *" $command "* ]]; then
+			elif [[ " job queue cancel hold release wait logs attach shell forward explain " == *" $command "* ]]; then
 				_gpucredit_offer "$(_gpucredit_jobs "$program" "${before[@]}" queue)"
 			fi
 			;;

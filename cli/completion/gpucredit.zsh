@@ -59,7 +59,7 @@ _gpucredit_command()
 		*)
 			if [[ $PREFIX == -* ]]; then
 				_gpucredit_options $words[1] $command
-			elif [[ " job queue cancel hold release wait logs explain " == *" $command "* ]]; then
+			elif [[ " job queue cancel hold release wait logs attach shell forward explain " == *" $command "* ]]; then
 				_gpucredit_jobs $words[1] $before queue
 			fi
 			;;
