@@ -8,7 +8,10 @@
 #ifndef GPUCREDIT_BRIDGE_H
 #define GPUCREDIT_BRIDGE_H
 
-/* each gets the arguments after its name, and returns the exit status */
+/*
+ * Each command gets the arguments that follow its name, and returns the exit
+ * status.
+ */
 extern int	KubernetesMain(int argc, char **argv);
 extern int	SlurmMain(int argc, char **argv);
 

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * main.c
- *		gpucredit-bridge: another scheduler places, gpucredit pays.
+ *		gpucredit-bridge: an external scheduler places jobs, and gpucredit
+ *		charges for them.
  *
- * One command for each scheduler.
- *
+ * The program has one command for each scheduler.
  *-------------------------------------------------------------------------
  */
 #include <signal.h>
@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "bridge.h"
-#include "util.h"
+#include "log.h"
 
 static const struct
 {

@@ -1,15 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * admit.c
- *		Sets the state of our AdmissionChecks on Kueue's workloads.
+ *		Sets the state of the bridge's AdmissionChecks on Kueue's workloads.
  *
- * Kueue reserves quota for a workload and adds our check in state Pending.
- * The bridge reserves the workload's credit, and says Ready: Kueue lets its
- * pods go, with the node selector and the annotation that podSetUpdates name.
- * Without credit the check stays Pending, with the reason as its message.  If
- * the credit is lost later, the check says Retry, and Kueue evicts the
- * workload and queues it again; or Rejected, and Kueue deactivates it.
- *
+ * Kueue reserves quota for a workload and adds the bridge's check in state
+ * Pending. The bridge reserves the workload's credit and sets the check to
+ * Ready: Kueue then starts the pods, with the node selector and the annotation
+ * that podSetUpdates contains. Without credit the check stays Pending, with
+ * the reason as its message. If the credit is lost later, the bridge sets the
+ * check to Retry, and Kueue evicts the workload and queues it again; or to
+ * Rejected, and Kueue deactivates the workload.
  *-------------------------------------------------------------------------
  */
 #include <stdlib.h>
@@ -18,12 +18,15 @@
 
 #include "admit.h"
 #include "api.h"
+#include "clock.h"
 #include "config.h"
 #include "document.h"
 #include "job.h"
-#include "util.h"
+#include "log.h"
+#include "memory.h"
 
-#define NEWS_LATE	(2 * NS_PER_S)	/* the watch has brought them by then */
+#define NEWS_LATE	(2 * NS_PER_S)	/* time after a change by which the watch
+									 * has delivered the new version */
 
 static void activate(KubeCheck *check);
 static void activated(long status, json_t * body, void *context);
@@ -37,7 +40,7 @@ static void check_answer(long status, json_t * body, void *context);
 static json_t * now_text(void);
 
 /*
- * Make the calls that workloads and checks need now.
+ * Makes the calls of the API server that workloads and checks need now.
  */
 void
 AdmitTurn(void)
@@ -57,7 +60,8 @@ AdmitTurn(void)
 		KubeWorkload *workload = WorkloadAt(i);
 
 		if (workload->job != NULL && !JobAdmitted(workload->job))
-			workload->job = NULL;	/* of an earlier admission */
+			workload->job = NULL;	/* the job belonged to an earlier
+									 * admission */
 		if (workload->calls > 0 || now < workload->again_ns)
 			continue;
 		if (workload->gone && !JobFollows(workload))
@@ -68,7 +72,8 @@ AdmitTurn(void)
 }
 
 /*
- * Set a check's condition Active: until then its ClusterQueues are inactive.
+ * Sets a check's condition Active. Kueue keeps the ClusterQueues that use the
+ * check inactive until then.
  */
 static void
 activate(KubeCheck *check)
@@ -116,7 +121,7 @@ activated(long status, json_t * body, void *context)
 }
 
 /*
- * Set our check of one workload, if its state has changed.
+ * Sets the bridge's check of one workload, if its state has changed.
  */
 static void
 admit(KubeWorkload *workload)
@@ -131,7 +136,7 @@ admit(KubeWorkload *workload)
 }
 
 /*
- * Handle a workload that has quota and waits for credit.
+ * Handles a workload that has quota and waits for credit.
  */
 static void
 admit_pending(KubeWorkload *workload)
@@ -158,7 +163,8 @@ admit_pending(KubeWorkload *workload)
 }
 
 /*
- * A workload that has quota: reserve its credit, if it can be asked for.
+ * Handles a workload that has just got quota: reserves its credit, or reports
+ * why that is impossible.
  */
 static void
 admit_new(KubeWorkload *workload)
@@ -188,7 +194,8 @@ admit_new(KubeWorkload *workload)
 }
 
 /*
- * What Kueue adds to the pods: their workload's uid and the priced type.
+ * Builds what Kueue adds to the pods: the uid of their workload, and a node
+ * selector for the type that the credit pays for.
  */
 static json_t *
 updates_of(const KubeWorkload *workload, json_t * names)
@@ -213,8 +220,8 @@ updates_of(const KubeWorkload *workload, json_t * names)
 }
 
 /*
- * Change our check's entry, if the workload is still as it is known; takes
- * over the updates.
+ * Changes the bridge's entry among the workload's checks, unless the workload
+ * has changed meanwhile. The function takes ownership of "updates".
  */
 static void
 set_check(KubeWorkload *workload, const char *state, const char *message,
@@ -270,7 +277,9 @@ set_check(KubeWorkload *workload, const char *state, const char *message,
 	free(path);
 }
 
-/* after 409 and 404 the watch brings the newer state */
+/*
+ * Handles the answer. After 409 and 404, the watch delivers the newer state.
+ */
 static void
 check_answer(long status, json_t * body, void *context)
 {

@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * admit.h
- *		Sets the state of our AdmissionChecks on Kueue's workloads.
- *
+ *		Sets the state of the bridge's AdmissionChecks on Kueue's workloads.
  *-------------------------------------------------------------------------
  */
 #ifndef GPUCREDIT_KUBERNETES_ADMIT_H

@@ -1,12 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * api.c
- *		Calls of the Kubernetes API, many at once.
+ *		Calls the Kubernetes API, with many calls at once.
  *
- * At most MOST_AT_ONCE calls are under way, the others wait in their order;
- * streams are not counted.  The token's file is checked before each call, as
- * kubelet replaces it within the hour.
- *
+ * At most MOST_AT_ONCE calls are under way; further calls wait in a queue.
+ * Streams are not counted. The token's file is checked before each call, as
+ * kubelet replaces the token within the hour.
  *-------------------------------------------------------------------------
  */
 #include <curl/curl.h>
@@ -19,7 +18,8 @@
 
 #include "api.h"
 #include "config.h"
-#include "util.h"
+#include "log.h"
+#include "memory.h"
 
 #define MOST_AT_ONCE	16
 #define CALL_LIMIT_S	15L
@@ -28,14 +28,14 @@
 
 typedef struct ApiTransfer
 {
-	struct ApiTransfer *next;	/* of those that wait */
+	struct ApiTransfer *next;	/* next call in the queue */
 	CURL	   *easy;
 	struct curl_slist *headers;
 	char	   *payload;
 	char	   *reply;
 	size_t		len;
 	size_t		room;
-	ApiPiece	piece;			/* of a stream */
+	ApiPiece	piece;			/* receives the data, if the call is a stream */
 	ApiAnswer	answer;
 	void	   *context;
 } ApiTransfer;
@@ -56,7 +56,7 @@ static void launch(ApiTransfer *transfer);
 static void finish(ApiTransfer *transfer, CURLcode result);
 
 /*
- * Make a call; body is taken over, and may be NULL.
+ * Queues a call. The function takes ownership of "body", which may be NULL.
  */
 void
 ApiCall(const char *method, const char *path, const char *type, json_t * body,
@@ -81,7 +81,7 @@ ApiCall(const char *method, const char *path, const char *type, json_t * body,
 }
 
 /*
- * Read a stream, for limit_s at most.
+ * Opens a stream, which lasts for limit_s seconds at most.
  */
 void
 ApiStream(const char *path, long limit_s, ApiPiece piece, ApiAnswer end,
@@ -95,7 +95,7 @@ ApiStream(const char *path, long limit_s, ApiPiece piece, ApiAnswer end,
 	launch(transfer);
 }
 
-/* calls that have no answer yet, streams included */
+/* Returns the number of calls that have no answer yet, streams included. */
 int
 ApiWaiting(void)
 {
@@ -103,7 +103,7 @@ ApiWaiting(void)
 }
 
 /*
- * A call that is not sent yet.
+ * Prepares a call without sending it.
  */
 static ApiTransfer *
 prepare(const char *method, const char *path, ApiAnswer answer, void *context)
@@ -139,8 +139,8 @@ prepare(const char *method, const char *path, ApiAnswer answer, void *context)
 }
 
 /*
- * Read the token, if its file has changed; where it cannot be read, the one
- * before may still serve.
+ * Reads the token if its file has changed. If the file cannot be read, the
+ * previous token stays in use, as it may still be valid.
  */
 static void
 read_token(void)
@@ -154,7 +154,7 @@ read_token(void)
 		(st.st_mtim.tv_sec == token_time.tv_sec &&
 		 st.st_mtim.tv_nsec == token_time.tv_nsec && token_header != NULL))
 		return;
-	/* not FileGet(): kubelet's file is a symbolic link */
+	/* FileGet() cannot be used: kubelet's file is a symbolic link. */
 	fd = open(kube.token_file, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return;
@@ -172,7 +172,7 @@ read_token(void)
 }
 
 /*
- * Data arrived.
+ * Receives data: passes them to the stream's function, or collects the reply.
  */
 static size_t
 receive_data(char *data, size_t size, size_t n, void *context)
@@ -199,7 +199,7 @@ receive_data(char *data, size_t size, size_t n, void *context)
 }
 
 /*
- * Send a call.
+ * Sends a call.
  */
 static void
 launch(ApiTransfer *transfer)
@@ -216,15 +216,15 @@ launch(ApiTransfer *transfer)
 		transfer->headers = curl_slist_append(transfer->headers, token_header);
 	transfer->headers = curl_slist_append(transfer->headers,
 										  "Accept: application/json");
-	/* no wait for "100 Continue" */
+	/* Keeps curl from waiting for "100 Continue". */
 	transfer->headers = curl_slist_append(transfer->headers, "Expect:");
 	curl_easy_setopt(transfer->easy, CURLOPT_HTTPHEADER, transfer->headers);
 	curl_multi_add_handle(multi, transfer->easy);
 }
 
 /*
- * Start waiting calls, wait for events (also of one more descriptor), and
- * deliver answers.
+ * Starts queued calls, waits for events on all connections and on one more
+ * descriptor, and delivers answers.
  */
 void
 ApiTurn(int fd, short events, int timeout_ms)
@@ -271,7 +271,7 @@ ApiTurn(int fd, short events, int timeout_ms)
 }
 
 /*
- * Deliver an answer.
+ * Delivers the answer of a call.
  */
 static void
 finish(ApiTransfer *transfer, CURLcode result)
@@ -296,7 +296,7 @@ finish(ApiTransfer *transfer, CURLcode result)
 	free(transfer);
 }
 
-/* the API server's reason for a refusal */
+/* Returns the API server's reason for a refusal, or an empty string. */
 const char *
 ApiProblem(json_t * body)
 {

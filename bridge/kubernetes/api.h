@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * api.h
- *		Calls of the Kubernetes API, many at once.
- *
+ *		Calls the Kubernetes API, with many calls at once.
  *-------------------------------------------------------------------------
  */
 #ifndef GPUCREDIT_KUBERNETES_API_H
@@ -16,10 +15,13 @@
 #define API_JSON		"application/json"
 #define API_MERGE		"application/merge-patch+json"
 
-/* status: of HTTP; 0 without an answer: the call may have taken effect */
+/*
+ * Receives the answer of a call. "status" is the HTTP status, or 0 if there
+ * was no answer; then the call may have taken effect.
+ */
 typedef void (*ApiAnswer) (long status, json_t * body, void *context);
 
-/* the next piece of a stream; false ends it */
+/* Receives the next piece of a stream. Returning false ends the stream. */
 typedef bool (*ApiPiece) (const char *data, size_t len, void *context);
 
 extern void ApiCall(const char *method, const char *path, const char *type,

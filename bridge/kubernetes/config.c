@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * config.c
- *		The configuration file of the Kubernetes bridge.
- *
+ *		Reads the configuration file of the Kubernetes bridge.
  *-------------------------------------------------------------------------
  */
 #include <stdlib.h>
@@ -10,8 +9,9 @@
 #include <unistd.h>
 
 #include "config.h"
+#include "log.h"
+#include "memory.h"
 #include "settings.h"
-#include "util.h"
 
 #define ACCOUNT_FOLDER "/var/run/secrets/kubernetes.io/serviceaccount/"
 
@@ -30,6 +30,7 @@ KubeConfig	kube = {
 	.kueue = "",
 	.enforce = "yes",
 	.lease = "gpucredit/gpucredit-bridge",
+	.alive_file = "",
 	.identity = "",
 	.wall_s = 86400,
 	.lease_s = 15,
@@ -37,6 +38,7 @@ KubeConfig	kube = {
 	.retry_ms = 5000,
 	.node_lost_s = 300,
 	.gang_wait_s = 300,
+	.held_alert_s = 900,
 	.stop_grace_s = 30,
 	.report_late_s = 5,
 };
@@ -56,6 +58,7 @@ static const Setting settings[] = {
 	{"kueue", &kube.kueue, NULL, 0, 0},
 	{"enforce", &kube.enforce, NULL, 0, 0},
 	{"lease", &kube.lease, NULL, 0, 0},
+	{"alive_file", &kube.alive_file, NULL, 0, 0},
 	{"identity", &kube.identity, NULL, 0, 0},
 	{"wall_limit_s", NULL, &kube.wall_s, 1, 86400000},
 	{"lease_s", NULL, &kube.lease_s, 2, 600},
@@ -63,6 +66,7 @@ static const Setting settings[] = {
 	{"retry_ms", NULL, &kube.retry_ms, 100, 600000},
 	{"node_lost_s", NULL, &kube.node_lost_s, 1, 86400},
 	{"gang_wait_s", NULL, &kube.gang_wait_s, 1, 86400},
+	{"held_alert_s", NULL, &kube.held_alert_s, 1, 86400},
 	{"stop_grace_s", NULL, &kube.stop_grace_s, 0, 3600},
 	{"report_late_s", NULL, &kube.report_late_s, 1, 300},
 };
@@ -73,8 +77,8 @@ static void in_cluster(void);
 static void yes_or_no(const char *path, const char *name, const char *value);
 
 /*
- * Read the file. The pod's own service account supplies what it omits about
- * the API server.
+ * Reads the file. What it omits about the API server is taken from the pod's
+ * service account.
  */
 void
 KubeConfigRead(const char *path)
@@ -102,8 +106,8 @@ KubeConfigRead(const char *path)
 }
 
 /*
- * The API server, its authority and the token, from the pod's environment and
- * files.
+ * Sets the API server's URL, its certificate authority and the token from the
+ * pod's environment and files.
  */
 static void
 in_cluster(void)
@@ -120,6 +124,16 @@ in_cluster(void)
 		kube.token_file = ACCOUNT_FOLDER "token";
 	if (kube.ca_file == NULL)
 		kube.ca_file = ACCOUNT_FOLDER "ca.crt";
+}
+
+/*
+ * Returns the grace period, in seconds, of a pod that is stopped. The shortest
+ * period that kubelet supports is a second.
+ */
+long
+KubeStopGrace(void)
+{
+	return kube.stop_grace_s < 1 ? 1 : kube.stop_grace_s;
 }
 
 static void

@@ -1,37 +1,41 @@
 /*-------------------------------------------------------------------------
  *
  * database.c
- *		Calls the database: one call at a time, each until it is answered.
+ *		Calls the database, one call at a time, and repeats each call until it
+ *		is answered.
  *
- * Each call of a job has a key made of UIDs, so a call whose answer was lost
- * is made again.  At the start, and after each pause, DatabaseReconcile() reads the
- * database's jobs and brings ours to the same stage.  A job of the pool
- * without a pod is settled or cancelled.  Settlements go before new attempts,
- * as these may need the devices.
- *
+ * Each call about a job has an idempotency key made of UIDs, so a call whose
+ * answer was lost can be repeated. At the start and after each pause,
+ * DatabaseReconcile() reads the database's jobs and brings the bridge's jobs
+ * to the same stage. A job of the pool that has no pod is settled or
+ * cancelled. Settlements are sent before new attempts, because the attempts
+ * may need the devices.
  *-------------------------------------------------------------------------
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "database.h"
+#include "call_repeat.h"
+#include "clock.h"
 #include "config.h"
+#include "database.h"
 #include "db.h"
 #include "document.h"
 #include "job.h"
+#include "log.h"
+#include "memory.h"
 #include "place.h"
 #include "runtime.h"
 #include "texts.h"
-#include "util.h"
+#include "unpaid.h"
 
 #define PAUSE_NS	(500 * NS_PER_MS)
 
 static bool loaded;
-static int64_t load_ns;			/* when to load next */
-static int64_t pause_ns;		/* no call until then */
+static int64_t load_ns;			/* when to read the database's jobs next */
+static int64_t pause_ns;		/* no call is made before this time */
 
-static bool pauses(PGresult * result);
 static void call(KubeJob *job, const char *sql, int n,
 				 const char *const *values, DbAnswer answer);
 static bool answered(KubeJob *job, PGresult * result);
@@ -72,7 +76,7 @@ DatabaseLoaded(void)
 }
 
 /*
- * Make the next call, if the connection is free.
+ * Makes the next call, if the connection is idle.
  */
 void
 DatabaseReconcile(void)
@@ -84,27 +88,21 @@ DatabaseReconcile(void)
 	if (!loaded || now >= load_ns)
 		load();
 	else if (!NodesCall() && !settle_next() && !cancel_next() &&
-			 !place_next() && !meter_due())
+			 !place_next() && !meter_due() && !UnpaidCharge())
 		reserve_next();
 }
 
 /*
- * Has the call failed in a way that repeating it later may mend?
+ * Whether the call failed with an error after which repeating it later may
+ * succeed. If so, calls pause for PAUSE_NS.
  */
-static bool
-pauses(PGresult * result)
+bool
+DatabasePauses(PGresult * result)
 {
-	const char *state = result == NULL ? "" : DbState(result);
-
-	if (result == NULL || strncmp(state, "40", 2) == 0 ||
-		strncmp(state, "53", 2) == 0 || strncmp(state, "55", 2) == 0 ||
-		strncmp(state, "57", 2) == 0 || strncmp(state, "08", 2) == 0 ||
-		strcmp(state, "25006") == 0 || strcmp(state, "UC202") == 0)
-	{
-		pause_ns = MonotonicNs() + PAUSE_NS;
-		return true;
-	}
-	return false;
+	if (CallMayRepeat(result) == REPEAT_NEVER)
+		return false;
+	pause_ns = MonotonicNs() + PAUSE_NS;
+	return true;
 }
 
 static const char *
@@ -124,27 +122,29 @@ call(KubeJob *job, const char *sql, int n, const char *const *values,
 }
 
 /*
- * Take the answer to a job's call; false: the call is repeated, or was
- * refused.
+ * Handles what is common to the answers of calls about a job. Returns false if
+ * the call is repeated later or was refused.
  */
 static bool
 answered(KubeJob *job, PGresult * result)
 {
 	job->calling = false;
-	if (pauses(result))
+	if (DatabasePauses(result))
 		return false;
-	/* the tenant asked for what is not allowed */
+	/* The tenant asked for something that is not allowed. */
 	if (*DbState(result) != '\0' && job->id != NULL)
 		LogLine("event=call_refused job=%s state=%s error=\"%s\"", job->id,
 				DbState(result), error_of(result));
 	return *DbState(result) == '\0';
 }
 
-/* What the database has */
+/* Reading the database's jobs */
 
 /*
- * Open jobs, and jobs reserved under a key that begins with one of $3: one or
- * few each.  LIMIT makes the planner look up each key.
+ * Selects the open jobs of pool $1, and the jobs that organisations $2
+ * reserved under a key that begins with one of $3; each key has only a few
+ * jobs. The LIMIT makes the planner use the index for each key. Tenants may
+ * reserve jobs in this pool themselves, so "spec" may be any document.
  */
 #define JOBS_OF_POOL \
 	"WITH j AS (SELECT o.* FROM gpucredit.job o" \
@@ -166,7 +166,10 @@ answered(KubeJob *job, PGresult * result)
 	" j.spec->'kubernetes'->>'workload' AS workload," \
 	" j.spec->'kubernetes'->>'size' AS size," \
 	" h.held::pg_catalog.numeric AS held, a.gpu_type," \
-	" extract(epoch FROM j.wall_limit)::pg_catalog.int8 AS wall_s," \
+	" LEAST(CASE pg_catalog.jsonb_typeof(j.spec->'kubernetes'->'wall_s')" \
+	"  WHEN 'number' THEN GREATEST(pg_catalog.round((j.spec->'kubernetes'" \
+	"   ->>'wall_s')::pg_catalog.numeric), 1) END," \
+	"  extract(epoch FROM j.wall_limit)::pg_catalog.int8) AS wall_s," \
 	" extract(epoch FROM a.elapsed + CASE WHEN a.running_at IS NULL" \
 	"  THEN '0'::pg_catalog.interval ELSE gpucredit.now() - a.heard_at END)" \
 	"  AS ran_s," \
@@ -180,7 +183,10 @@ answered(KubeJob *job, PGresult * result)
 	" LEFT JOIN gpucredit.attempt a ON a.org = j.org AND a.job = j.job" \
 	"  AND a.attempt = j.attempt ORDER BY j.job"
 
-/* has it credit, which somebody may cancel meanwhile? */
+/*
+ * Whether the job has credit and no attempt. Somebody may cancel it in the
+ * meantime.
+ */
 static bool
 waits_to_start(const KubeJob *job)
 {
@@ -188,8 +194,9 @@ waits_to_start(const KubeJob *job)
 }
 
 /*
- * Read the jobs that are open, those that wait to start, and those of pods and
- * workloads that this bridge has not asked for: an earlier bridge may have.
+ * Reads the jobs that are open, those that wait to start, and those of pods
+ * and workloads that this bridge has not looked up yet: an earlier bridge may
+ * have reserved their credit.
  */
 static void
 load(void)
@@ -202,6 +209,7 @@ load(void)
 	{
 		KubePod    *pod = PodAt(i);
 
+		pod->looking_up = pod->job == NULL;
 		if (pod->job == NULL || waits_to_start(pod->job) ||
 			(pod->job->id == NULL && pod->job->tries == 0))
 			add_key_to_load(pod->space, pod->uid, &orgs, &keys);
@@ -226,7 +234,7 @@ load(void)
 }
 
 /*
- * Have load() search for a key of this namespace.
+ * Makes load() search for a key of this namespace's organisation.
  */
 static void
 add_key_to_load(const char *space, const char *key, TextArray *orgs, TextArray *keys)
@@ -240,13 +248,13 @@ add_key_to_load(const char *space, const char *key, TextArray *orgs, TextArray *
 }
 
 /*
- * Take the rows of load().
+ * Handles the rows that load() selected.
  */
 static void
 read_load(PGresult * result, void *context)
 {
 	(void) context;
-	if (pauses(result))
+	if (DatabasePauses(result))
 		return;
 	if (*DbState(result) != '\0')
 	{
@@ -257,6 +265,8 @@ read_load(PGresult * result, void *context)
 	}
 	for (int i = 0; i < PQntuples(result); i++)
 		read_row(result, i);
+	for (int i = 0; i < PodCount(); i++)
+		PodAt(i)->looked_up |= PodAt(i)->looking_up;
 	if (!loaded)
 		LogLine("event=jobs_loaded jobs=%d pods=%d nodes=%d", PQntuples(result),
 				PodCount(), NodeCount());
@@ -265,7 +275,7 @@ read_load(PGresult * result, void *context)
 }
 
 /*
- * Take one job as the database has it.
+ * Handles one job's row.
  */
 static void
 read_row(PGresult * result, int row)
@@ -310,14 +320,18 @@ read_row(PGresult * result, int row)
 		if (DbField(result, row, "wall_s") != NULL)
 			job->wall_s = atol(DbField(result, row, "wall_s"));
 		resume(job, result, row);
+		/* The attempt of this job paid for the pods, although it has ended. */
+		for (int i = 0; i < job->n; i++)
+			job->pods[i]->paid |= job->attempt != NULL &&
+				strcmp(job->attempt, "0") != 0;
 	}
 	free(pods);
 	json_decref(uids);
 }
 
 /*
- * The workload whose quota rests on this key's credit, unless another job has
- * it.
+ * Finds the workload whose present admission has this key, unless another job
+ * pays for it.
  */
 static KubeWorkload *
 workload_of(const char *uid, const char *key)
@@ -335,7 +349,10 @@ workload_of(const char *uid, const char *key)
 	return is ? workload : NULL;
 }
 
-/* a pod's earlier job, or another bridge's, does not block it */
+/*
+ * Whether a pod may be assigned to a job of the database. A pod that belongs
+ * to a job already reserved may not.
+ */
 static bool
 can_adopt(const KubePod *pod)
 {
@@ -344,8 +361,8 @@ can_adopt(const KubePod *pod)
 }
 
 /*
- * The pods whose job this is, by their UIDs.  If it is over, pods that wait
- * still ask for credit anew.
+ * Collects the pods whose UIDs are listed. If the job has ended, pods that
+ * still wait are left out, as they reserve credit anew.
  */
 static int
 pods_listed(json_t * uids, bool open, KubePod **pods)
@@ -365,8 +382,8 @@ pods_listed(json_t * uids, bool open, KubePod **pods)
 }
 
 /*
- * The pods of a workload that this job pays for: an annotation of ours says
- * so.
+ * Collects the pods of a workload for which this job pays, as the bridge's
+ * annotation on each pod states.
  */
 static int
 pods_paid(const char *uid, const char *id, int most, KubePod **pods)
@@ -386,9 +403,9 @@ pods_paid(const char *uid, const char *id, int most, KubePod **pods)
 }
 
 /*
- * Continue a job where another bridge, or this one before, left it.  If the
- * server ended a silent attempt whose pods run on, the job gets another
- * attempt for the rest.
+ * Continues a job where another bridge, or an earlier run of this one,
+ * stopped. If the server ended a silent attempt whose pods still run, the job
+ * gets another attempt for the remaining time.
  */
 static void
 resume(KubeJob *job, PGresult * result, int row)
@@ -425,8 +442,9 @@ resume(KubeJob *job, PGresult * result, int row)
 }
 
 /*
- * Take the database's state of a known job.  It may have been cancelled there,
- * or have its attempt, as an answer was lost.
+ * Applies the database's state to a job that the bridge knows. It may have
+ * been cancelled in the database, or have an attempt because an answer was
+ * lost.
  */
 static void
 meet(KubeJob *job, PGresult * result, int row)
@@ -446,7 +464,7 @@ meet(KubeJob *job, PGresult * result, int row)
 		JobEndPods(job, "its job was ended");
 }
 
-/* Ends */
+/* Settlement and cancellation */
 
 static bool
 settle_next(void)
@@ -478,8 +496,8 @@ settle(KubeJob *job)
 }
 
 /*
- * How a job ended, and how long it ran by kubelet's clock, or by ours if
- * kubelet reported no end.
+ * Determines how a job ended, and how long it ran by kubelet's clock, or by
+ * the bridge's clock if kubelet reported no end.
  */
 static const char *
 outcome_of(KubeJob *job, char *elapsed, size_t room, char *code)
@@ -524,7 +542,8 @@ outcome_of(KubeJob *job, char *elapsed, size_t room, char *code)
 }
 
 /*
- * An attempt is settled, or was before.
+ * Handles the answer of settle(): the attempt is settled, now or by an earlier
+ * call.
  */
 static void
 settled(PGresult * result, void *context)
@@ -534,7 +553,7 @@ settled(PGresult * result, void *context)
 
 	if (!answered(job, result))
 	{
-		if (result != NULL && !pauses(result))
+		if (result != NULL && !DatabasePauses(result))
 			job->stage = KUBE_DROPS;
 		return;
 	}
@@ -542,14 +561,18 @@ settled(PGresult * result, void *context)
 	TextSet(&job->billed, DbField(result, 0, "billed"));
 	LogLine("event=settled org=%s job=%s outcome=%s billed=%s", job->org, job->id,
 			DbField(result, 0, "outcome"), job->billed);
-	/* a pod runs once: a retry makes another pod */
+
+	/*
+	 * A pod runs only once: a retry by its controller creates another pod, so
+	 * the database's retry of the job is cancelled.
+	 */
 	job->stage = state != NULL && (strcmp(state, "queued") == 0 ||
 								   strcmp(state, "unfunded") == 0) ?
 		KUBE_DROPS : KUBE_OVER;
 }
 
 /*
- * Cancel the next job that cannot go on.
+ * Cancels the next job in stage KUBE_DROPS.
  */
 static bool
 cancel_next(void)
@@ -576,12 +599,12 @@ cancelled(PGresult * result, void *context)
 {
 	KubeJob    *job = context;
 
-	if (!answered(job, result) && (result == NULL || pauses(result)))
+	if (!answered(job, result) && (result == NULL || DatabasePauses(result)))
 		return;
 	job->stage = KUBE_OVER;
 }
 
-/* Starts */
+/* Attempts */
 
 static bool
 place_next(void)
@@ -623,8 +646,8 @@ place_next(void)
 		}
 		else
 		{
-			LogLine("event=no_devices job=%s", job->id);
-			job->again_ns = MonotonicNs() + NS_PER_S;
+			if (job->again_ns <= MonotonicNs())
+				job->again_ns = MonotonicNs() + NS_PER_S / 10;
 		}
 		TextsFree(&nodes);
 		TextsFree(&gpus);
@@ -635,8 +658,9 @@ place_next(void)
 }
 
 /*
- * A refusal ends the pods, unless another job has the devices: then the
- * database is read again.
+ * Handles the answer of placed(). A refusal ends the pods, unless another job
+ * has the devices or an earlier call took effect; then the jobs are read from
+ * the database again.
  */
 static void
 placed(PGresult * result, void *context)
@@ -648,13 +672,13 @@ placed(PGresult * result, void *context)
 		const char *detail = result == NULL ? NULL :
 			PQresultErrorField(result, PG_DIAG_MESSAGE_DETAIL);
 
-		if (result == NULL || pauses(result))
+		if (result == NULL || DatabasePauses(result))
 			return;
 		load_ns = 0;
 		job->again_ns = MonotonicNs() + NS_PER_S;
 		if (strcmp(DbState(result), "UC201") == 0)
-			return;				/* an earlier call took effect: load() shows
-								 * it */
+			return;				/* an earlier call took effect: load() will
+								 * find the attempt */
 		PlaceForget(job);
 		if (strcmp(DbState(result), "UC303") != 0 || detail == NULL ||
 			strstr(detail, "attempt") == NULL)
@@ -687,7 +711,8 @@ reserve_next(void)
 }
 
 /*
- * Ask for the credit of a job.
+ * Reserves the credit of a job, for its wall limit plus the time that its pods
+ * may need to end, as far as the tier allows.
  */
 static void
 reserve(KubeJob *job)
@@ -697,27 +722,33 @@ reserve(KubeJob *job)
 								 job->type == NULL ? "*" : job->type);
 	char	   *spec = spec_of(job);
 	char		wall[32];
+	char		end[32];
 	char		window[32];
 	const char *values[] = {job->org, job->account, key, request, wall,
-	job->tier, kube.pool, job->window_s > 0 ? window : NULL, spec};
+	job->tier, kube.pool, job->window_s > 0 ? window : NULL, spec, end};
 
 	snprintf(wall, sizeof(wall), "%ld s", job->wall_s);
+	snprintf(end, sizeof(end), "%ld s", job->end_s);
 	snprintf(window, sizeof(window), "%ld s", job->window_s);
 	call(job, "SELECT r.job, r.status, r.reason, r.held, r.replayed,"
 		 " j.state AS state_before"
 		 " FROM gpucredit.reserve($1,"
-		 " $2, $3, $4, $5::pg_catalog.interval, $6, $7, max_retries => 0,"
+		 " $2, $3, $4, LEAST($5::pg_catalog.interval"
+		 "  + $10::pg_catalog.interval, GREATEST($5::pg_catalog.interval,"
+		 "  (SELECT t.max_wall FROM gpucredit.tier t WHERE t.tier = $6))),"
+		 " $6, $7, max_retries => 0,"
 		 " hold_window => $8::pg_catalog.interval,"
 		 " spec => $9::pg_catalog.jsonb) r LEFT JOIN gpucredit.job j"
-		 " ON j.org = $1 AND j.job = r.job", 9, values, reserved);
+		 " ON j.org = $1 AND j.job = r.job", 10, values, reserved);
 	free(key);
 	free(request);
 	free(spec);
 }
 
 /*
- * Granted or denied.  The next key follows a replayed denial, and a key whose
- * pod asked for something else at the time.
+ * Handles the answer of reserve(). The next key is used after a replayed
+ * denial, and for a key whose pod had a different request when the key was
+ * used first.
  */
 static void
 reserved(PGresult * result, void *context)
@@ -729,7 +760,7 @@ reserved(PGresult * result, void *context)
 
 	if (!answered(job, result))
 	{
-		if (result != NULL && !pauses(result))
+		if (result != NULL && !DatabasePauses(result))
 		{
 			job->for_good = true;
 			JobRefuse(job, error_of(result),
@@ -755,10 +786,10 @@ reserved(PGresult * result, void *context)
 		JobEndPods(job, "its job is over");
 }
 
-/* Use */
+/* Metering */
 
 /*
- * Meter the attempts whose time has come, in one call.
+ * Meters in one call all attempts that are due.
  */
 static bool
 meter_due(void)
@@ -805,13 +836,13 @@ meter_due(void)
 }
 
 /*
- * Obey the answers to meter_due().
+ * Executes the directives in the answer to meter_due().
  */
 static void
 metered(PGresult * result, void *context)
 {
 	(void) context;
-	if (pauses(result))
+	if (DatabasePauses(result))
 		return;
 	if (*DbState(result) != '\0')
 	{
@@ -833,7 +864,7 @@ metered(PGresult * result, void *context)
 	}
 }
 
-/* What the database keeps of the pods. */
+/* Builds the document about the pods that the database stores with the job. */
 static char *
 spec_of(const KubeJob *job)
 {
@@ -844,10 +875,11 @@ spec_of(const KubeJob *job)
 
 	for (int i = 0; i < job->n; i++)
 		json_array_append_new(uids, json_string(job->pods[i]->uid));
-	spec = json_pack("{s:{s:s,s:s,s:s,s:o}}", "kubernetes", "namespace",
+	spec = json_pack("{s:{s:s,s:s,s:s,s:o,s:I}}", "kubernetes", "namespace",
 					 set ? job->workload->space : job->pods[0]->space,
 					 "pod", set ? job->workload->name : job->pods[0]->name,
-					 "key", job->key, "pods", uids);
+					 "key", job->key, "pods", uids, "wall_s",
+					 (json_int_t) job->wall_s);
 	if (set)
 		json_object_update_new(json_object_get(spec, "kubernetes"),
 							   json_pack("{s:s,s:i}", "workload",

@@ -1,16 +1,17 @@
 /*-------------------------------------------------------------------------
  *
  * document.c
- *		Reading Kubernetes' JSON documents.
+ *		Reads Kubernetes' JSON documents.
  *
  * A tenant's values may have any type and size: a getter returns NULL or -1
  * for a value of the wrong form.
- *
  *-------------------------------------------------------------------------
  */
 #include <string.h>
 
 #include "document.h"
+
+#define LONGEST_GRACE_S		(10L * 365 * 86400)
 
 json_t *
 DocumentAt(json_t * object, const char *const *names)
@@ -21,7 +22,8 @@ DocumentAt(json_t * object, const char *const *names)
 }
 
 /*
- * An instant, in whole seconds; 0: none.
+ * Parses an instant, in whole seconds since the epoch. Returns 0 if there is
+ * none.
  */
 time_t
 DocumentTime(json_t * object, const char *name)
@@ -37,7 +39,20 @@ DocumentTime(json_t * object, const char *name)
 }
 
 /*
- * A count from 0, in digits alone; -1: it is none, or more than most.
+ * Returns a grace period in seconds, limited to ten years. A negative one
+ * becomes 1, as in kubelet.
+ */
+long
+DocumentGrace(json_t * seconds)
+{
+	json_int_t	its = json_integer_value(seconds);
+
+	return its < 0 ? 1 : its > LONGEST_GRACE_S ? LONGEST_GRACE_S : its;
+}
+
+/*
+ * Parses a count of decimal digits. Returns -1 if the text is not a count or
+ * exceeds "most".
  */
 long
 DocumentCount(const char *text, long most)
@@ -58,8 +73,9 @@ DocumentCount(const char *text, long most)
 }
 
 /*
- * A duration: a count of seconds, or of s, m, h or d; -1: it is none, or not
- * from a second to 1,000 days.
+ * Parses a duration: a number of seconds, or a number followed by s, m, h or
+ * d. Returns its seconds, or -1 if the text is no duration from one second to
+ * 1,000 days.
  */
 long
 DocumentSeconds(const char *text)
@@ -82,7 +98,8 @@ DocumentSeconds(const char *text)
 }
 
 /*
- * Is one resourceVersion older than another, as far as both are numbers?
+ * Whether one resourceVersion is older than another. False unless both are
+ * numbers.
  */
 bool
 DocumentOlder(const char *one, const char *other)

@@ -1,17 +1,18 @@
 /*-------------------------------------------------------------------------
  *
  * job.c
- *		A pod, a gang of pods, or a workload, that is one job of gpucredit.
+ *		A pod, a gang of pods, or a workload, which is one job of gpucredit.
  *
- * A job has a stage.  JobsTurn() reads the last state of the watch and the
- * database, changes pods as the stage needs, and moves the stage on.  database.c
- * makes the database's calls that a stage needs.  Nothing is kept on disk:
- * after a restart DatabaseLoaded() finds each job's stage from the database and the
- * pods.
+ * A job has a stage. JobsTurn() reads the newest state of the watch and the
+ * database, and job_stage.c changes pods as the stage requires, and advances
+ * the stage.
+ * database.c makes the calls of the database that a stage requires. The bridge
+ * keeps no state on disk: after a restart it determines each job's stage from
+ * the database and the pods.
  *
- * A pod that was given credit carries our finalizer until it is settled, so
- * that the API server cannot forget when its containers ended.
- *
+ * A pod that was given credit carries the bridge's finalizer until it is
+ * settled, so that the API server cannot delete the pod, and with it the time
+ * when its containers ended.
  *-------------------------------------------------------------------------
  */
 #include <search.h>
@@ -20,16 +21,20 @@
 #include <string.h>
 #include <time.h>
 
-#include "pod_change.h"
+#include "clock.h"
 #include "config.h"
 #include "job.h"
+#include "job_stage.h"
+#include "log.h"
+#include "memory.h"
+#include "place.h"
+#include "pod_change.h"
 #include "texts.h"
-#include "util.h"
-
-#define NODE_NEWS_NS	(2 * NS_PER_S)	/* the watch has brought them by then */
+#include "unpaid.h"
 
 static KubeJob **jobs;
-static void *numbered;			/* those that have a number, by that */
+static void *numbered;			/* search tree of the jobs that have a number
+								 * in the database */
 static int	n_jobs;
 static int	room;
 
@@ -37,29 +42,12 @@ static KubeJob *new_job(void);
 static void free_job(int i);
 static void join(KubeJob *job, KubePod *pod);
 static void consider(KubePod *pod, int64_t now);
-static const char *refusal_of(const KubePod *pod);
 static KubeWorkload *leader_of(const KubePod *pod);
-static bool waits(const KubePod *pod);
 static void gather(KubePod *pod, const char *org);
-static void evict(KubeJob *job, const char *why);
 static KubeJob *gathering(const KubePod *pod);
-static void unpaid(KubePod *pod, const char *why);
-static void complete(KubeJob *job);
 static void ask(KubeJob *job, const PodRequest *request, const KubeSpace *space);
 static int	by_uid(const void *a, const void *b);
 static char *key_of(const KubeJob *job);
-static void tend(KubeJob *job, int64_t now);
-static void tend_waiting(KubeJob *job, int64_t now);
-static void tend_funded(KubeJob *job, int64_t now);
-static void start_together(KubeJob *job, int64_t now);
-static void tend_starting(KubeJob *job, int64_t now);
-static void tend_running(KubeJob *job, int64_t now);
-static void tend_over(KubeJob *job);
-static bool broken(const KubeJob *job);
-static bool is_another(const KubeJob *job);
-static bool can_go(const KubePod *pod);
-static void detach(KubeJob *job, int i);
-static void end_pods(KubeJob *job, long grace_s);
 
 int
 JobCount(void)
@@ -75,9 +63,8 @@ JobAt(int i)
 
 /*----------
  * The order of jobs in the search tree:
- *
- * 1. number of the job, as text;
- * 2. organisation.
+ *  1. number of the job, as text;
+ *  2. organisation.
  *----------
  */
 static int
@@ -100,7 +87,8 @@ JobFind(const char *org, const char *id)
 }
 
 /*
- * Note the number that the database gave a job.
+ * Stores the number that the database gave a job, and adds the job to the
+ * search tree.
  */
 void
 JobName(KubeJob *job, const char *id)
@@ -111,7 +99,7 @@ JobName(KubeJob *job, const char *id)
 }
 
 /*
- * A job without pods.
+ * Adds a job without pods.
  */
 static KubeJob *
 new_job(void)
@@ -131,7 +119,7 @@ new_job(void)
 }
 
 /*
- * Forget a job; its pods are considered again.
+ * Removes a job. Its pods are considered again by the next JobsTurn().
  */
 static void
 free_job(int i)
@@ -139,7 +127,7 @@ free_job(int i)
 	KubeJob    *job = jobs[i];
 
 	while (job->n > 0)
-		detach(job, job->n - 1);
+		JobDetach(job, job->n - 1);
 	if (job->workload != NULL && job->workload->job == job)
 		job->workload->job = NULL;
 	jobs[i] = jobs[--n_jobs];
@@ -174,15 +162,15 @@ join(KubeJob *job, KubePod *pod)
 	pod->job = job;
 }
 
-static void
-detach(KubeJob *job, int i)
+void
+JobDetach(KubeJob *job, int i)
 {
 	job->pods[i]->job = NULL;
 	job->pods[i] = job->pods[--job->n];
 }
 
 /*
- * Reserve the credit of a workload that has quota.
+ * Creates the job that reserves the credit of a workload that has quota.
  */
 void
 JobAdmit(KubeWorkload *workload, const char *org)
@@ -192,10 +180,10 @@ JobAdmit(KubeWorkload *workload, const char *org)
 	job->workload = workload;
 	workload->job = job;
 	TextSet(&job->org, org);
-	complete(job);
+	JobComplete(job);
 }
 
-/* is this the credit of its workload's present admission? */
+/* Whether the job holds the credit for its workload's present admission. */
 bool
 JobAdmitted(const KubeJob *job)
 {
@@ -210,7 +198,7 @@ JobAdmitted(const KubeJob *job)
 	return is;
 }
 
-/* does a job know of this workload? */
+/* Whether any job refers to this workload. */
 bool
 JobFollows(const KubeWorkload *workload)
 {
@@ -221,8 +209,8 @@ JobFollows(const KubeWorkload *workload)
 }
 
 /*
- * Make the job that the database has for these pods or for a workload.  The
- * pods leave another job that is not reserved yet.
+ * Creates the job that the database has for these pods or for a workload. Pods
+ * that belonged to a job that was not reserved yet leave it.
  */
 KubeJob *
 JobAdopt(KubePod **pods, int n, KubeWorkload *workload)
@@ -235,18 +223,18 @@ JobAdopt(KubePod **pods, int n, KubeWorkload *workload)
 
 		for (int k = 0; other != NULL && k < other->n; k++)
 			if (other->pods[k] == pods[i])
-				detach(other, k--);
+				JobDetach(other, k--);
 		join(job, pods[i]);
 	}
 	job->size = n;
 	job->workload = workload;
 	if (n > 0 || workload != NULL)
-		complete(job);
+		JobComplete(job);
 	return job;
 }
 
 /*
- * Do what each job needs now.
+ * Does what each job needs now.
  */
 void
 JobsTurn(void)
@@ -257,7 +245,8 @@ JobsTurn(void)
 	{
 		KubePod    *pod = PodAt(i);
 
-		if (pod->job == NULL && pod->gone && pod->calls == 0)
+		if (pod->job == NULL && pod->gone && pod->calls == 0 && !UnpaidOwes(pod) &&
+			!pod->charging)
 			PodForget(pod);
 		else if (pod->job == NULL)
 			consider(pod, now);
@@ -266,7 +255,7 @@ JobsTurn(void)
 	{
 		KubeJob    *job = jobs[i];
 
-		tend(job, now);
+		JobTend(job, now);
 		if (job->n == 0 && !job->calling &&
 			(job->stage == KUBE_OVER ||
 			 (job->id == NULL && !JobAdmitted(job))))
@@ -275,44 +264,51 @@ JobsTurn(void)
 }
 
 /*
- * Handle a pod without a job: it gets one if it waits for credit, and is
+ * Handles a pod without a job: it gets a job if it waits for credit, and is
  * deleted if it runs without credit.
  */
 static void
 consider(KubePod *pod, int64_t now)
 {
-	KubeSpace  *space = SpaceFind(pod->space);
-	bool		tenant = space != NULL && space->org != NULL;
+	KubeSpace  *space = SpacePaying(pod);
+	bool		tenant = space != NULL;
 	const char *why;
 
-	if (pod->kept && (pod->deleting || pod->over))
+	if (pod->kept && (pod->over || (pod->deleting && !UnpaidOwes(pod))))
 	{
-		if (PodMayChange(pod))
+		if (PodMayChange(pod) && !UnpaidOwes(pod) && !pod->charging)
 			PodRemoveFinalizer(pod, NULL);
 	}
-	else if (waits(pod))
+	else if (JobPodWaits(pod))
 	{
-		why = tenant ? refusal_of(pod) :
+		why = tenant ? JobRefusalOf(pod) :
 			"refused: the namespace names no organisation";
 		if (why != NULL && pod->gated)
 			PodReportReason(pod, "CreditRefused", why);
 		else if (why != NULL)
-			unpaid(pod, why);
+			UnpaidDelete(pod, why);
 		else
 			gather(pod, space->org);
 	}
-	else if (tenant && pod->request.gpus > 0 && !pod->deleting && !pod->over)
+	else if (tenant && pod->request.devices && !pod->over && !pod->gone)
 	{
-		/* its list and the database's are of two instants */
+		/*
+		 * A pod with the bridge's finalizer or a workload's annotation may
+		 * have been paid: the lists of pods and of the database's jobs are
+		 * read at different times, so it gets a second.
+		 */
 		if (pod->unpaid_ns == 0)
 			pod->unpaid_ns = now;
-		if (now - pod->unpaid_ns > NS_PER_S)
-			unpaid(pod, "deleted: it had no gate " GATE " and no credit");
+		if ((!pod->kept && pod->workload == NULL) ||
+			now - pod->unpaid_ns > NS_PER_S)
+			UnpaidDelete(pod, pod->request.wrong != NULL ? JobRefusalOf(pod) :
+						 "deleted: it had no gate " GATE " and no credit");
 	}
 }
 
 /*
- * The workload that a pod was admitted with; NULL: none that has credit.
+ * Returns the workload that a pod was admitted with, or NULL if it has none
+ * with credit.
  */
 static KubeWorkload *
 leader_of(const KubePod *pod)
@@ -325,11 +321,11 @@ leader_of(const KubePod *pod)
 }
 
 /*
- * Does a pod wait for credit?  One that Kueue admitted waits without a gate,
- * and may be over by now.
+ * Whether a pod waits for credit. A pod that Kueue admitted waits without a
+ * gate, and may have ended already.
  */
-static bool
-waits(const KubePod *pod)
+bool
+JobPodWaits(const KubePod *pod)
 {
 	if (pod->gone || pod->deleting || (pod->over && pod->paid_by != NULL))
 		return false;
@@ -338,8 +334,8 @@ waits(const KubePod *pod)
 }
 
 /*
- * Find the job of a pod: its workload's, if that lacks pods, or its gang's, or
- * one of its own.
+ * Finds the job of a pod: the job of its workload if that lacks pods, or the
+ * job of its gang, or a new one for the pod alone.
  */
 static void
 gather(KubePod *pod, const char *org)
@@ -365,14 +361,14 @@ gather(KubePod *pod, const char *org)
 	}
 	join(job, pod);
 	if (job->n == job->size)
-		complete(job);
+		JobComplete(job);
 }
 
 /*
- * A workload or a pod of it lost its credit: have Kueue evict it.
+ * Makes Kueue evict a workload that lost its credit, or one of whose pods did.
  */
-static void
-evict(KubeJob *job, const char *why)
+void
+JobEvict(KubeJob *job, const char *why)
 {
 	KubeWorkload *workload = JobAdmitted(job) ? job->workload :
 		job->workload == NULL && job->n > 0 && !job->pods[0]->gated ?
@@ -385,10 +381,11 @@ evict(KubeJob *job, const char *why)
 }
 
 /*
- * What is wrong with a pod; NULL: nothing.  The text stays until the next.
+ * Returns what is wrong with a pod, or NULL if nothing is. The text is valid
+ * until the next call.
  */
-static const char *
-refusal_of(const KubePod *pod)
+const char *
+JobRefusalOf(const KubePod *pod)
 {
 	static char *text;
 
@@ -401,7 +398,7 @@ refusal_of(const KubePod *pod)
 }
 
 /*
- * The gang that a pod completes.
+ * Finds the incomplete gang that a pod belongs to, or returns NULL.
  */
 static KubeJob *
 gathering(const KubePod *pod)
@@ -418,23 +415,11 @@ gathering(const KubePod *pod)
 }
 
 /*
- * Delete a pod that would run, or runs, without credit.
+ * Prepares the reservation of a job whose pods are all known: adds up their
+ * requests.
  */
-static void
-unpaid(KubePod *pod, const char *why)
-{
-	if (strcmp(kube.enforce, "yes") != 0)
-		return;
-	if (PodMayChange(pod) && !pod->stopped)
-		PodReportReason(pod, "CreditMissing", why);
-	PodDelete(pod, kube.stop_grace_s < 1 ? 1 : kube.stop_grace_s);
-}
-
-/*
- * All pods of a gang are there: add up their requests.
- */
-static void
-complete(KubeJob *job)
+void
+JobComplete(KubeJob *job)
 {
 	KubeWorkload *workload = job->workload;
 	KubePod    *first;
@@ -474,7 +459,7 @@ complete(KubeJob *job)
 }
 
 /*
- * What a job asks the database for.
+ * Sets what the job requests from the database.
  */
 static void
 ask(KubeJob *job, const PodRequest *request, const KubeSpace *space)
@@ -491,6 +476,7 @@ ask(KubeJob *job, const PodRequest *request, const KubeSpace *space)
 	TextSet(&job->type, request->type);
 	job->gpus = request->gpus;
 	job->wall_s = request->wall_s == 0 ? kube.wall_s : request->wall_s;
+	job->end_s = request->grace_s;
 	job->window_s = request->window_s;
 	job->stage = KUBE_ASKS;
 	job->again_ns = 0;
@@ -503,8 +489,9 @@ by_uid(const void *a, const void *b)
 }
 
 /*
- * A pod's key is its UID.  A gang's key is the smallest UID and a digest
- * (FNV-1a) of all, as a gang that lost a pod is another gang.
+ * Builds the job's idempotency key. A pod's key is its UID. A gang's key is
+ * the smallest UID and a digest (FNV-1a) of all UIDs, because a gang that lost
+ * a pod is another gang.
  */
 static char *
 key_of(const KubeJob *job)
@@ -521,8 +508,8 @@ key_of(const KubeJob *job)
 }
 
 /*
- * The database refused: inform the owner, and ask again later, or at once
- * under a key that no earlier bridge has used.
+ * Handles a refusal by the database: reports it to the owner and tries again
+ * after a pause, or at once under a key that no earlier bridge has used.
  */
 void
 JobRefuse(KubeJob *job, const char *why, bool at_once)
@@ -546,7 +533,7 @@ JobRefuse(KubeJob *job, const char *why, bool at_once)
 }
 
 /*
- * The job's credit is held.
+ * Advances a job whose credit is held.
  */
 void
 JobFunded(KubeJob *job)
@@ -557,9 +544,10 @@ JobFunded(KubeJob *job)
 
 	job->stage = KUBE_FUNDED;
 	job->again_ns = 0;
+	job->funded_ns = MonotonicNs();
 	free(job->chosen);
 	job->chosen = NULL;
-	/* of several types, the first that a node has */
+	/* Of several types, take the first that a node has. */
 	while (choice != NULL && any == NULL)
 	{
 		size_t		len = strcspn(choice, "|");
@@ -582,7 +570,8 @@ JobFunded(KubeJob *job)
 }
 
 /*
- * The job cannot go on: delete its pods and return its credit.
+ * Ends a job that cannot continue: its pods are deleted and its credit is
+ * released.
  */
 void
 JobEndPods(KubeJob *job, const char *why)
@@ -592,13 +581,14 @@ JobEndPods(KubeJob *job, const char *why)
 	job->stage = job->id == NULL ? KUBE_OVER : KUBE_DROPS;
 	job->ends_pods = true;
 	job->again_ns = 0;
-	evict(job, why);
+	JobEvict(job, why);
 	free(job->refusal);
 	job->refusal = text;
 }
 
 /*
- * Its attempt exists; its containers have run for ran_ns, as far as is known.
+ * Advances a job that has an attempt. "ran_ns" is how long its containers are
+ * known to have run.
  */
 void
 JobBegin(KubeJob *job, int64_t ran_ns)
@@ -608,17 +598,20 @@ JobBegin(KubeJob *job, int64_t ran_ns)
 	job->since_ns = MonotonicNs();
 	job->metered_ns = 0;
 	job->again_ns = 0;
+	for (int i = 0; i < job->n; i++)
+		job->pods[i]->paid = true;
 }
 
 /*
- * Obey the database's order for a running job: stop at once, or within left_s.
+ * Executes a directive of the database for a running job: to stop at once, or
+ * within left_s seconds.
  */
 void
 JobObey(KubeJob *job, const char *action, const char *reason, double left_s)
 {
 	bool		stop = strcmp(action, "stop") == 0;
 
-	/* metered is what ran some seconds ago */
+	/* The metered time is report_late_s behind the real time. */
 	int64_t		left = (left_s < kube.report_late_s ? 0 :
 						left_s - kube.report_late_s) * NS_PER_S;
 	int64_t		grace = kube.stop_grace_s * NS_PER_S;
@@ -636,7 +629,10 @@ JobObey(KubeJob *job, const char *action, const char *reason, double left_s)
 	job->grace_s = stop || left > grace ? kube.stop_grace_s : left / NS_PER_S;
 }
 
-/* must the bridge make its attempt? */
+/*
+ * Whether all pods of the job have started and are bound, so that the bridge
+ * must create its attempt.
+ */
 bool
 JobReady(KubeJob *job)
 {
@@ -646,7 +642,7 @@ JobReady(KubeJob *job)
 	return job->n > 0;
 }
 
-/* must the bridge settle it? */
+/* Whether the pods have ended, so that the bridge must settle the job. */
 bool
 JobEnded(KubeJob *job)
 {
@@ -655,290 +651,18 @@ JobEnded(KubeJob *job)
 
 	for (int i = 0; i < job->n; i++)
 	{
-		all &= job->pods[i]->over || job->pods[i]->gone;
+		all &= job->pods[i]->over || PodEnded(job->pods[i]);
 		all_reported &= job->pods[i]->over && job->pods[i]->finished != 0;
 	}
 	if (!all)
 		job->ended_ns = 0;
 	else if (job->ended_ns == 0)
 		job->ended_ns = MonotonicNs();
-	/* if kubelet reported no end, news of its node may be under way */
+
+	/*
+	 * If kubelet has not reported all ends, wait, as its report may be under
+	 * way.
+	 */
 	return job->lost ||
 		(all && (all_reported || MonotonicNs() - job->ended_ns > NODE_NEWS_NS));
-}
-
-/*
- * Do what one job needs now.
- */
-static void
-tend(KubeJob *job, int64_t now)
-{
-	if (job->calling)
-		return;
-	for (int i = 0; i < job->n; i++)
-		if (job->pods[i]->refused)
-		{
-			job->pods[i]->refused = false;
-			JobEndPods(job, "the API server refuses the change");
-		}
-	switch (job->stage)
-	{
-		case KUBE_GATHERS:
-		case KUBE_ASKS:
-		case KUBE_REFUSED:
-			tend_waiting(job, now);
-			break;
-		case KUBE_FUNDED:
-			tend_funded(job, now);
-			break;
-		case KUBE_STARTS:
-			tend_starting(job, now);
-			break;
-		case KUBE_RUNS:
-			tend_running(job, now);
-			break;
-		case KUBE_DROPS:
-			break;
-		case KUBE_OVER:
-			tend_over(job);
-			break;
-	}
-}
-
-/*
- * Of pods without credit, those that left the queue leave the job, and one
- * that lost its gate is deleted.
- */
-static void
-tend_waiting(KubeJob *job, int64_t now)
-{
-	bool		whole = true;
-
-	for (int i = job->n - 1; i >= 0; i--)
-	{
-		KubePod    *pod = job->pods[i];
-
-		/* the reason of the refusal may be gone */
-		if (pod->fresh && job->refusals == 0)
-			job->again_ns = 0;
-		pod->fresh = false;
-		if (waits(pod))
-			continue;
-		whole = false;
-		detach(job, i);
-	}
-	if (!whole && job->stage != KUBE_GATHERS)
-	{
-		/* the other pods are considered again */
-		while (job->n > 0)
-			detach(job, job->n - 1);
-		return;
-	}
-	if (job->stage == KUBE_GATHERS || job->stage == KUBE_ASKS)
-		return;
-	for (int i = 0; i < job->n; i++)
-		if (job->pods[i]->gated)
-			PodReportReason(job->pods[i], "CreditRefused", job->refusal);
-		else
-		{
-			JobEndPods(job, job->refusal);
-			return;
-		}
-	if (now < job->again_ns)
-		return;
-	if (job->n > 0 && refusal_of(job->pods[0]) != NULL)
-		detach(job, 0);
-	else
-		complete(job);
-}
-
-/*
- * Ungate the pods.  Those of a workload come once Kueue admits it.
- */
-static void
-tend_funded(KubeJob *job, int64_t now)
-{
-	bool		all = job->n == job->size;
-
-	if (broken(job) || is_another(job))
-	{
-		job->stage = KUBE_DROPS;
-		return;
-	}
-	for (int i = 0; i < job->n; i++)
-	{
-		KubePod    *pod = job->pods[i];
-		bool		free_to_go = pod->kept && !pod->gated;
-
-		all &= free_to_go;
-		if (!free_to_go && PodMayChange(pod))
-			PodRemoveGate(pod, job->id, job->held, job->chosen, job->wall_s);
-	}
-	if (all)
-		job->stage = KUBE_STARTS;
-	else
-		start_together(job, now);
-}
-
-/*
- * Did a pod end before it started, or is one missing?
- */
-static bool
-broken(const KubeJob *job)
-{
-	for (int i = 0; i < job->n; i++)
-	{
-		const KubePod *pod = job->pods[i];
-
-		/* a bound pod may start before kubelet learns of its deletion */
-		if (pod->started == 0 && (pod->gone || pod->over ||
-								  (pod->deleting && pod->node == NULL)))
-			return true;
-	}
-	return job->n < job->size &&
-		!(job->stage == KUBE_FUNDED && JobAdmitted(job));
-}
-
-/*
- * Does a pod select another GPU type than its credit pays for?
- */
-static bool
-is_another(const KubeJob *job)
-{
-	for (int i = 0; i < job->n; i++)
-	{
-		const KubePod *pod = job->pods[i];
-
-		if (pod->gated && pod->request.selected != NULL && job->type != NULL &&
-			!TypeAmong(job->type, pod->request.selected))
-			return true;
-	}
-	return false;
-}
-
-/*
- * Once one pod of a job has started, all must start, or all end.
- */
-static void
-start_together(KubeJob *job, int64_t now)
-{
-	bool		any = false;
-
-	for (int i = 0; i < job->n; i++)
-		any |= job->pods[i]->started != 0;
-	if (any && job->seen_ns == 0)
-		job->seen_ns = now;
-	if (any && now - job->seen_ns > kube.gang_wait_s * NS_PER_S)
-		JobEndPods(job, "the other pods of its gang did not start");
-}
-
-/*
- * Scheduler and kubelet are at work.  All pods of a gang must start.
- */
-static void
-tend_starting(KubeJob *job, int64_t now)
-{
-	if (broken(job))
-	{
-		job->stage = KUBE_DROPS;
-		job->ends_pods = true;
-		TextSet(&job->refusal, job->n < 2 ? "deleted: it ended before it"
-				" started" : "deleted: a pod of its gang ended before it"
-				" started");
-	}
-	else if (!JobReady(job))
-		start_together(job, now);
-}
-
-/*
- * Stop it, if it has to stop; see whether a node is lost.
- */
-static void
-tend_running(KubeJob *job, int64_t now)
-{
-	bool		failed = false;
-	bool		known = job->n > 0;
-
-	job->lost = false;
-	for (int i = 0; i < job->n; i++)
-		known &= job->pods[i]->over && job->pods[i]->finished != 0;
-	/* a pod that ended by itself needs no time to save */
-	for (int i = 0; i < job->n_shares && !known; i++)
-	{
-		KubeNode   *node = NodeFind(job->shares[i].node);
-
-		if (node == NULL || node->gone ||
-			(node->unready_ns != 0 &&
-			 now - node->unready_ns > kube.node_lost_s * NS_PER_S))
-			job->lost = true;
-	}
-	for (int i = 0; i < job->n; i++)
-		failed |= job->pods[i]->failed || job->pods[i]->gone ||
-			job->pods[i]->deleting;
-	/* a workload's owner decides what a failure means */
-	if (failed && job->n > 1 && job->stop_reason == NULL &&
-		job->workload == NULL)
-	{
-		TextSet(&job->stop_reason, "part_failed");
-		job->stop_ns = now;
-		job->grace_s = kube.stop_grace_s;
-	}
-	if (job->stop_ns == 0 || now < job->stop_ns)
-		return;
-	for (int i = 0; i < job->n; i++)
-		if (!job->pods[i]->over && !job->pods[i]->deleting &&
-			!job->pods[i]->stopped && PodMayChange(job->pods[i]))
-		{
-			char	   *why = Format("stopped: %s", job->stop_reason);
-
-			PodReportReason(job->pods[i], "CreditEnds", why);
-			free(why);
-		}
-	job->stopped = true;
-	evict(job, job->stop_reason);
-	end_pods(job, job->grace_s);
-}
-
-static void
-end_pods(KubeJob *job, long grace_s)
-{
-	for (int i = 0; i < job->n; i++)
-		if (!job->pods[i]->over && !job->pods[i]->deleting)
-			PodDelete(job->pods[i], grace_s < 1 ? 1 : grace_s);
-}
-
-/*
- * Release a job's pods.  Those whose credit ended are deleted.  If a gang
- * broke or a pod changed before it started, waiting pods are considered again.
- */
-static void
-tend_over(KubeJob *job)
-{
-	for (int i = job->n - 1; i >= 0; i--)
-	{
-		KubePod    *pod = job->pods[i];
-
-		if (pod->gone || (can_go(pod) && !pod->kept))
-			detach(job, i);
-		else if (pod->gated && !job->ends_pods)
-			detach(job, i);
-		else if (pod->kept && (can_go(pod) || job->lost) && PodMayChange(pod))
-			PodRemoveFinalizer(pod, job->billed);
-		else if (!pod->over && !pod->deleting)
-		{
-			if (job->refusal != NULL && !pod->stopped)
-				PodReportReason(pod, "CreditEnds", job->refusal);
-			evict(job, job->refusal == NULL ? "its job is over" :
-				  job->refusal);
-			PodDelete(pod, kube.stop_grace_s < 1 ? 1 : kube.stop_grace_s);
-		}
-	}
-}
-
-/* it holds no GPU, or the API server will forget it */
-static bool
-can_go(const KubePod *pod)
-{
-	return pod->over || (pod->deleting && pod->started == 0) ||
-		(pod->deleting && pod->job->lost);
 }

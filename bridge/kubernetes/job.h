@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * job.h
- *		A pod, a gang of pods, or a workload, that is one job of gpucredit.
- *
+ *		A pod, a gang of pods, or a workload, which is one job of gpucredit.
  *-------------------------------------------------------------------------
  */
 #ifndef GPUCREDIT_KUBERNETES_JOB_H
@@ -14,16 +13,20 @@
 typedef enum KubeStage
 {
 	KUBE_GATHERS,				/* a gang that is not complete */
-	KUBE_ASKS,					/* credit is to be reserved */
-	KUBE_REFUSED,				/* until again_ns */
-	KUBE_FUNDED,				/* gates are to be removed */
-	KUBE_STARTS,				/* scheduler and kubelet are at work */
+	KUBE_ASKS,					/* its credit is to be reserved */
+	KUBE_REFUSED,				/* the reservation was refused; it is repeated
+								 * at again_ns */
+	KUBE_FUNDED,				/* its credit is held; the pods' gates are to
+								 * be removed */
+	KUBE_STARTS,				/* kube-scheduler and kubelet are starting the
+								 * pods */
 	KUBE_RUNS,					/* the database has an attempt */
-	KUBE_DROPS,					/* to be cancelled in the database */
-	KUBE_OVER					/* settled; finalizers are to be removed */
+	KUBE_DROPS,					/* the job is to be cancelled in the database */
+	KUBE_OVER					/* the job has ended; the pods' finalizers are
+								 * to be removed */
 } KubeStage;
 
-/* devices of one node */
+/* The devices of a job on one node. */
 typedef struct KubeShare
 {
 	char	   *node;
@@ -35,43 +38,58 @@ typedef struct KubeJob
 	KubeStage	stage;
 	KubePod   **pods;
 	int			n;
-	int			size;			/* how many there are, once complete */
-	KubeWorkload *workload;		/* whose credit it is; NULL: its pods' */
+	int			size;			/* number of its pods once the job is complete */
+	KubeWorkload *workload;		/* the workload whose credit it is; NULL if
+								 * the pods are not Kueue's */
 	char	   *org;
 	char	   *account;
 	char	   *tier;
-	char	   *type;			/* as asked for; NULL: any */
-	char	   *chosen;			/* what its pods are bound to */
-	long		gpus;			/* of all its pods */
+	char	   *type;			/* the requested GPU type, or NULL for any */
+	char	   *chosen;			/* the GPU type that its pods are restricted
+								 * to */
+	long		gpus;			/* number of GPUs of all its pods */
 	long		wall_s;
+	long		end_s;			/* how long its pods may take to end after
+								 * wall_s */
 	long		window_s;
-	char	   *key;			/* in the database, with tries behind it */
+	char	   *key;			/* its idempotency key; "tries" is appended to
+								 * it */
 	int64_t		tries;
-	char	   *id;				/* the job's number; NULL: none */
+	char	   *id;				/* the job's number in the database, or NULL
+								 * if it has none */
 	char	   *attempt;
-	char	   *held;			/* credits */
+	char	   *held;			/* the held amount in credits */
 	char	   *billed;
-	bool		calling;		/* the database is at work on it */
-	bool		ends_pods;		/* they have no credit and are deleted */
+	bool		calling;		/* a call of the database about it is under
+								 * way */
+	bool		ends_pods;		/* its pods have no credit and are deleted */
 	int64_t		again_ns;
-	int			refusals;		/* in a row */
-	char	   *refusal;		/* the reason last given to its pods; or NULL */
-	bool		for_good;		/* asking again would not help */
-	/* while it runs */
+	int			refusals;		/* number of refusals in a row */
+	char	   *refusal;		/* the reason that its pods were last given,
+								 * or NULL */
+	bool		for_good;		/* another attempt to reserve cannot succeed */
+	/* State while the job runs */
 	KubeShare  *shares;
 	int			n_shares;
-	long		settled_s;		/* of its earlier attempts, which the server
-								 * ended */
-	int64_t		seen_ns;		/* when its start was first seen; 0: not yet */
-	int64_t		base_ns;		/* how long it had run by since_ns */
+	long		settled_s;		/* run time of its earlier attempts, which the
+								 * server ended */
+	int64_t		funded_ns;		/* when the bridge learned that its credit is
+								 * held */
+	bool		late;			/* the bridge has reported that the job is
+								 * funded and does not run */
+	int64_t		unknown_ns;		/* since when it has been on a node of unknown
+								 * GPU type, or 0 */
+	int64_t		seen_ns;		/* when the bridge saw its first pod start, or
+								 * 0 */
+	int64_t		base_ns;		/* how long the job had run at since_ns */
 	int64_t		since_ns;
-	int64_t		metered_ns;		/* when */
-	int64_t		ended_ns;		/* when its pods were seen to be over; 0: no */
-	int64_t		stop_ns;		/* when its pods are deleted; 0: never */
-	long		grace_s;		/* with this grace period */
+	int64_t		metered_ns;		/* when the job was last metered */
+	int64_t		ended_ns;		/* when its pods were seen to have ended, or 0 */
+	int64_t		stop_ns;		/* when its pods are to be deleted, or 0 */
+	long		grace_s;		/* grace period of that deletion */
 	char	   *stop_reason;
 	bool		stopped;
-	bool		lost;			/* with a node */
+	bool		lost;			/* one of its nodes is lost */
 } KubeJob;
 
 extern void JobsTurn(void);

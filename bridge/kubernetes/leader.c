@@ -1,16 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * leader.c
- *		Leader election: of several bridges, the holder of a lease acts.
+ *		Leader election: of several bridges, only the holder of a lease acts.
  *
- * The lease is a coordination.k8s.io/v1 Lease.  Each change to it names the
- * version it was read at, so of two that want it one is refused (409).  A
- * bridge takes a lease that is free, or that was not renewed for its duration
- * by this bridge's monotonic clock.  The holder acts for two thirds of that
- * time after its last renewal, so it pauses before another takes over.  A
- * bridge that lost the lease ends, and its service starts it again as a
- * stand-by.
- *
+ * The lease is a coordination.k8s.io/v1 Lease. Each change of it names the
+ * version that was read, so if two bridges want the lease, one is refused
+ * (409). A bridge acquires a lease that is free, or that was not renewed for
+ * its duration by this bridge's monotonic clock. The holder acts for two
+ * thirds of the duration after its last renewal, so it pauses before another
+ * bridge can acquire the lease. A bridge that lost the lease ends, and its
+ * service starts it again as a standby.
  *-------------------------------------------------------------------------
  */
 #include <stdio.h>
@@ -19,20 +18,24 @@
 #include <time.h>
 
 #include "api.h"
+#include "clock.h"
 #include "config.h"
 #include "document.h"
 #include "leader.h"
-#include "util.h"
+#include "log.h"
+#include "memory.h"
 
 #define LEASES "/apis/coordination.k8s.io/v1/namespaces/"
 
-static bool held;				/* the last answer said that it is ours */
-static int64_t renewed_ns;		/* when a call that renewed it was sent */
+static bool held;				/* the last answer showed this bridge as the
+								 * holder */
+static int64_t renewed_ns;		/* when the call that last renewed the lease
+								 * was sent */
 static int64_t sent_ns;			/* when the call under way was sent */
 static int64_t next_ns;
 static bool under_way;
 static json_t * seen;			/* the lease's spec as it was last read */
-static int64_t seen_ns;			/* since when it has these values */
+static int64_t seen_ns;			/* since when the spec has not changed */
 
 static char *lease_path(bool of_all);
 static void read_lease(long status, json_t * body, void *context);
@@ -40,7 +43,7 @@ static json_t * filled(json_t * lease);
 static void wrote_lease(long status, json_t * body, void *context);
 static bool is_free(json_t * lease);
 
-/* may this bridge act? */
+/* Whether this bridge holds the lease and may act. */
 bool
 LeaderNow(void)
 {
@@ -48,7 +51,7 @@ LeaderNow(void)
 		kube.lease_s * NS_PER_S * 2 / 3;
 }
 
-/* when the API server was last known to answer */
+/* Returns when the API server was last known to answer. */
 int64_t
 LeaderHeardNs(void)
 {
@@ -56,7 +59,7 @@ LeaderHeardNs(void)
 }
 
 /*
- * Read the lease, if it is time.
+ * Reads the lease, if that is due.
  */
 void
 LeaderWork(void)
@@ -83,7 +86,7 @@ lease_path(bool of_all)
 }
 
 /*
- * Take the lease as the API server has it: renew it or take it over.
+ * Handles the lease that was read: renews it, or acquires it if it is free.
  */
 static void
 read_lease(long status, json_t * body, void *context)
@@ -126,7 +129,7 @@ read_lease(long status, json_t * body, void *context)
 }
 
 /*
- * May this bridge take the lease, or is it its own?
+ * Whether this bridge may acquire the lease, or holds it already.
  */
 static bool
 is_free(json_t * lease)
@@ -141,7 +144,7 @@ is_free(json_t * lease)
 }
 
 /*
- * Build the lease with this bridge as its holder from now on.
+ * Builds the lease with this bridge as its holder from now on.
  */
 static json_t *
 filled(json_t * lease)
@@ -176,7 +179,7 @@ filled(json_t * lease)
 }
 
 /*
- * Take the answer to the call that renews or takes over the lease.
+ * Handles the answer to the call that renews or acquires the lease.
  */
 static void
 wrote_lease(long status, json_t * body, void *context)
@@ -185,7 +188,10 @@ wrote_lease(long status, json_t * body, void *context)
 	under_way = false;
 	if (status != 200 && status != 201)
 	{
-		/* 409: another was faster, or our own earlier call came late */
+		/*
+		 * 409: another bridge was faster, or an earlier call of this one
+		 * arrived late.
+		 */
 		if (status != 0 && status != 409)
 			LogLine("event=lease_failed status=%ld error=\"%.200s\"", status,
 					ApiProblem(body));

@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * leader.h
- *		Leader election: of several bridges, the holder of a lease acts.
- *
+ *		Leader election: of several bridges, only the holder of a lease acts.
  *-------------------------------------------------------------------------
  */
 #ifndef GPUCREDIT_KUBERNETES_LEADER_H

@@ -1,27 +1,30 @@
 /*-------------------------------------------------------------------------
  *
  * place.c
- *		Nodes in the database, and devices within them.
+ *		Registers nodes in the database, and chooses device numbers for pods.
  *
- * Only kubelet knows which devices of a node a pod has.  The bridge numbers
- * them itself: a pod gets the first that are free on its node.  So the
- * database counts them right, but a number names no real device.
- *
+ * Only kubelet knows which devices of a node a pod has. The bridge therefore
+ * numbers devices itself: a pod gets the lowest free numbers of its node. So
+ * the database counts devices correctly, but a number does not identify a
+ * physical device.
  *-------------------------------------------------------------------------
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "clock.h"
 #include "config.h"
 #include "db.h"
+#include "log.h"
+#include "memory.h"
 #include "place.h"
-#include "util.h"
 
 #define BEAT_NS		(5 * NS_PER_S)
 
 static int64_t beat_ns;			/* when to send the next heartbeats */
 
+static void count_devices(KubeNode *node, long numbers);
 static void changed_node(PGresult * result, void *context);
 static void beat(void);
 static void beaten(PGresult * result, void *context);
@@ -31,8 +34,9 @@ static KubeShare *share_of(KubeJob *job, const char *node);
 static uint64_t devices_used_on(const KubeNode *node);
 
 /*
- * Make the next call about nodes, if any: register a new node, or remove one
- * that is gone and empty.
+ * Makes the next call about nodes, if one is needed: registers a new node, or
+ * removes a node that is gone and has no attempt. Returns whether a call was
+ * made.
  */
 bool
 NodesCall(void)
@@ -42,14 +46,30 @@ NodesCall(void)
 	for (int i = 0; i < NodeCount(); i++)
 	{
 		KubeNode   *node = NodeAt(i);
+		bool		stands = node->registered != node->gone;
+		uint64_t	used = stands && node->numbers <= node->gpus ? 0 :
+			devices_used_on(node);
 		char		gpus[16];
 		char		mib[16];
 		const char *values[] = {kube.pool, node->name, node->type, gpus, mib};
 
-		if (node->registered != node->gone || now < node->again_ns ||
-			(node->gone && devices_used_on(node) != 0))
+		/*
+		 * An earlier bridge registered more devices, which attempts still
+		 * use.
+		 */
+		while (node->numbers < MOST_GPUS && used >> node->numbers != 0)
+			node->numbers++;
+
+		/*
+		 * The attempts that needed the additional device numbers have ended.
+		 */
+		if (node->registered && node->numbers > node->gpus &&
+			used >> node->gpus == 0)
+			count_devices(node, node->gpus);
+		if (stands || now < node->again_ns ||
+			(node->gone && used != 0))
 			continue;
-		snprintf(gpus, sizeof(gpus), "%ld", node->gpus);
+		snprintf(gpus, sizeof(gpus), "%ld", node->numbers);
 		snprintf(mib, sizeof(mib), "%ld", node->gpu_mib);
 		node->removing = node->gone;
 		node->changed = false;
@@ -69,8 +89,19 @@ NodesCall(void)
 }
 
 /*
- * Take the answer.  A call that attempts on the node prevent is repeated, and
- * so is one about a node that has changed since.
+ * Has the node registered with this number of devices.
+ */
+static void
+count_devices(KubeNode *node, long numbers)
+{
+	node->numbers = numbers;
+	node->registered = false;
+	node->changed = true;
+}
+
+/*
+ * Handles the answer. A call that attempts on the node prevent is repeated,
+ * and so is a call about a node that has changed since.
  */
 static void
 changed_node(PGresult * result, void *context)
@@ -91,8 +122,8 @@ changed_node(PGresult * result, void *context)
 }
 
 /*
- * Send heartbeats of the live nodes with what runs there.  Whatever else the
- * database believes to run there is over.
+ * Sends heartbeats of the live nodes with their running attempts. The database
+ * settles any other attempt that it has on them.
  */
 static void
 beat(void)
@@ -131,8 +162,8 @@ beat(void)
 }
 
 /*
- * Obey the database's answers about attempts.  A node that somebody removed
- * from the database is registered again.
+ * Executes the database's directives about attempts. A node that somebody
+ * removed from the database is registered again.
  */
 static void
 beaten(PGresult * result, void *context)
@@ -169,7 +200,7 @@ by_name(const void *a, const void *b)
 }
 
 /*
- * The attempts on a node, one a line.
+ * Lists the attempts on a node, one per line.
  */
 static char *
 running_on(const char *node)
@@ -216,7 +247,7 @@ devices_used_on(const KubeNode *node)
 }
 
 /*
- * Add these devices of a node to a job.
+ * Adds devices of a node to a job.
  */
 static void
 add_share(KubeJob *job, const char *node, uint64_t gpus)
@@ -239,7 +270,8 @@ add_share(KubeJob *job, const char *node, uint64_t gpus)
 }
 
 /*
- * Take the devices that the database has for a job: lines of node and set.
+ * Parses the devices that the database has for a job: lines of a node and a
+ * gpuset.
  */
 void
 PlaceRead(KubeJob *job, const char *shares)
@@ -261,8 +293,10 @@ PlaceRead(KubeJob *job, const char *shares)
 }
 
 /*
- * Choose devices on the nodes of a job's pods; false: there are not enough.  A
- * choice stays, as the call may be repeated.
+ * Chooses device numbers for a job's pods. Returns false if that is not
+ * possible yet. Kubelet may have given this job the devices of a pod that is
+ * not settled yet; then the node is registered with more devices for a while.
+ * Once made, a choice is kept, as the call may be repeated.
  */
 bool
 PlaceChoose(KubeJob *job, TextArray *nodes, TextArray *gpus,
@@ -276,16 +310,26 @@ PlaceChoose(KubeJob *job, TextArray *nodes, TextArray *gpus,
 		uint64_t	taken = node == NULL ? 0 : devices_used_on(node);
 		uint64_t	mine = 0;
 		long		left = job->pods[i]->request.gpus;
+		long		last = 0;
 
 		if (i == 0 && job->n_shares > 0)
 			break;
-		for (long d = 0; node != NULL && d < node->gpus && left > 0; d++)
+		for (long d = 0; node != NULL && d < MOST_GPUS && left > 0; d++)
 			if ((taken >> d & 1) == 0)
 			{
 				mine |= UINT64_C(1) << d;
+				last = d;
 				left--;
 			}
 		fits = node != NULL && left == 0;
+		if (node != NULL && left > 0)
+		{
+			LogLine("event=no_devices job=%s node=%s", job->id, node->name);
+			job->again_ns = MonotonicNs() + NS_PER_S;
+		}
+		if (fits && last >= node->numbers)
+			count_devices(node, last + 1);
+		fits &= node != NULL && node->registered;
 		if (fits)
 			add_share(job, node->name, mine);
 	}
@@ -313,7 +357,20 @@ PlaceForget(KubeJob *job)
 }
 
 /*
- * Are the nodes of its pods registered?
+ * Returns a node that runs one of the job's pods and has no label for its GPU
+ * type, or NULL if there is none.
+ */
+const char *
+PlaceUnknownNode(const KubeJob *job)
+{
+	for (int i = 0; i < job->n; i++)
+		if (job->pods[i]->node != NULL && NodeFind(job->pods[i]->node) == NULL)
+			return job->pods[i]->node;
+	return NULL;
+}
+
+/*
+ * Whether all nodes of the job's pods are registered.
  */
 bool
 PlaceStands(const KubeJob *job)

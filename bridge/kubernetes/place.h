@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * place.h
- *		Nodes in the database, and devices within them.
- *
+ *		Registers nodes in the database, and chooses device numbers for pods.
  *-------------------------------------------------------------------------
  */
 #ifndef GPUCREDIT_KUBERNETES_PLACE_H
@@ -16,6 +15,7 @@ extern void PlaceRead(KubeJob *job, const char *shares);
 extern bool PlaceChoose(KubeJob *job, TextArray *nodes, TextArray *gpus,
 						const char **type);
 extern void PlaceForget(KubeJob *job);
+extern const char *PlaceUnknownNode(const KubeJob *job);
 extern bool PlaceStands(const KubeJob *job);
 
 #endif							/* GPUCREDIT_KUBERNETES_PLACE_H */

@@ -1,22 +1,24 @@
 /*-------------------------------------------------------------------------
  *
  * pod.c
- *		What the bridge knows of the cluster: pods, nodes, namespaces.
+ *		The bridge's copy of the cluster's state: pods, nodes and namespaces.
  *
- * The watches' documents become structures here.  The namespace's annotation
- * names the organisation; the pod cannot.
- *
+ * The documents that the watches deliver become structures here. The
+ * annotation of a namespace names the organisation that pays; a pod cannot
+ * choose it.
  *-------------------------------------------------------------------------
  */
 #include <stdlib.h>
 #include <string.h>
 
+#include "clock.h"
 #include "config.h"
 #include "document.h"
 #include "pod.h"
 #include "table.h"
 #include "texts.h"
-#include "util.h"
+
+#define LEAST_GRACE_S		2	/* kubelet's shortest grace period, in seconds */
 
 static KubeTable spaces;
 static KubeTable nodes;
@@ -33,6 +35,8 @@ static void sweep_nodes(void);
 static void mark_pods(void);
 static void put_pod(json_t * object);
 static void note_start(KubePod *pod, bool waited);
+static void note_deletion(KubePod *pod, json_t * metadata);
+static int64_t grace_of(const KubePod *pod, long deletion_s);
 static void drop_pod(json_t * object);
 static void sweep_pods(void);
 static void read_status(KubePod *pod, json_t * status);
@@ -53,7 +57,7 @@ KubeWatch	pod_watch = {
 	.drop = drop_pod, .sweep = sweep_pods
 };
 
-/* has each list been read once? */
+/* Whether each list has been read completely once. */
 bool
 ClusterKnown(void)
 {
@@ -118,7 +122,7 @@ mark_spaces(void)
 }
 
 /*
- * A namespace: its annotations say who pays.
+ * Stores a namespace. Its annotations name the account that pays.
  */
 static void
 put_space(json_t * object)
@@ -164,7 +168,7 @@ mark_nodes(void)
 }
 
 /*
- * A node of GPUs has the label of their type.
+ * Stores a node. Only a node with the label for its GPU type counts.
  */
 static void
 put_node(json_t * object)
@@ -193,6 +197,8 @@ put_node(json_t * object)
 	{
 		TextSet(&node->type, type);
 		node->gpus = gpus;
+		if (node->numbers < gpus)
+			node->numbers = gpus;
 		node->gpu_mib = mib < 1 ? 1 : mib;
 		node->registered = false;
 		node->changed = true;
@@ -249,7 +255,7 @@ mark_pods(void)
 }
 
 /*
- * A pod in a new version.
+ * Stores a new version of a pod.
  */
 static void
 put_pod(json_t * object)
@@ -288,11 +294,13 @@ put_pod(json_t * object)
 										 WORD("workload")));
 	TextSet(&pod->paid_by, DocumentText(metadata, "annotations",
 										WORD("job")));
-	pod->deleting = DocumentText(metadata, "deletionTimestamp") != NULL;
 	json_decref(pod->gates);
 	json_decref(pod->finalizers);
 	pod->gates = json_incref(json_object_get(spec, "schedulingGates"));
 	pod->finalizers = json_incref(json_object_get(metadata, "finalizers"));
+	json_decref(pod->terms);
+	pod->terms = json_incref(DocumentGet(spec, "affinity", "nodeAffinity",
+										 REQUIRED, "nodeSelectorTerms"));
 	pod->gated = false;
 	json_array_foreach(pod->gates, i, one)
 	{
@@ -312,13 +320,15 @@ put_pod(json_t * object)
 			TextSet(&pod->owner, DocumentText(one, "uid"));
 	}
 	PodRequestRead(&pod->request, object);
+	note_deletion(pod, metadata);
 	read_status(pod, json_object_get(object, "status"));
 	note_start(pod, waited);
 	pod->fresh = true;
 }
 
 /*
- * Note by our clock when a pod started, or since when it may have started.
+ * Records by the bridge's clock when a pod started, or when it was last seen
+ * not started.
  */
 static void
 note_start(KubePod *pod, bool waited)
@@ -343,22 +353,65 @@ drop_pod(json_t * object)
 
 	if (pod == NULL)
 		return;
-	/* the last version may have the end */
+	/* The last version may contain the end. */
 	put_pod(object);
+	PodLose(pod);
+}
+
+/*
+ * Handles the removal of a pod from the API server. Kubelet, which still has
+ * the pod, ends it within the grace period of its deletion, or else within the
+ * pod's own.
+ */
+void
+PodLose(KubePod *pod)
+{
 	pod->gone = true;
+	if (pod->ends_ns == 0)
+		pod->ends_ns = MonotonicNs() + grace_of(pod, 0);
+}
+
+/*
+ * Returns how long kubelet waits between SIGTERM and SIGKILL, in nanoseconds.
+ */
+static int64_t
+grace_of(const KubePod *pod, long deletion_s)
+{
+	long		its = deletion_s > 0 ? deletion_s : pod->request.grace_s;
+
+	return (its < LEAST_GRACE_S ? LEAST_GRACE_S : its) * NS_PER_S;
+}
+
+/*
+ * Records when a pod that is being deleted must have ended. Kubelet ends it
+ * within the grace period of the first deletion that it received, as it does
+ * not shorten the period once it has sent SIGTERM. For a period of 0, which is
+ * a forced deletion, it uses the pod's own.
+ */
+static void
+note_deletion(KubePod *pod, json_t * metadata)
+{
+	json_t	   *grace = json_object_get(metadata, "deletionGracePeriodSeconds");
+
+	pod->deleting = DocumentText(metadata, "deletionTimestamp") != NULL;
+	if (!pod->deleting)
+		return;
+	pod->grace_s = DocumentGrace(grace);
+	if (pod->ends_ns == 0)
+		pod->ends_ns = MonotonicNs() + grace_of(pod, pod->grace_s);
 }
 
 static void
 sweep_pods(void)
 {
 	for (int i = 0; i < pods.n; i++)
-		if (!((KubePod *) pods.all[i])->seen)
-			((KubePod *) pods.all[i])->gone = true;
+		if (!((KubePod *) pods.all[i])->seen && !((KubePod *) pods.all[i])->gone)
+			PodLose(pods.all[i]);
 }
 
 /*
- * Read how far the pod has come.  Its first start is kept, as a status has
- * only a container's last two runs.
+ * Reads the status of a pod. Its earliest start is kept, because a status
+ * contains only a container's last two runs.
  */
 static void
 read_status(KubePod *pod, json_t * status)
@@ -385,10 +438,17 @@ read_status(KubePod *pod, json_t * status)
 		read_container(pod, one, &finished);
 	}
 	pod->finished = pod->over ? finished : 0;
+
+	/*
+	 * The pod's node was lost, or its kubelet did not report when the pod
+	 * ended.
+	 */
+	if (pod->over && pod->finished == 0 && pod->ends_ns == 0)
+		pod->ends_ns = MonotonicNs();
 }
 
 /*
- * One container, in its present run and the last.
+ * Reads the status of one container, with its present run and the one before.
  */
 static void
 read_container(KubePod *pod, json_t * status, time_t *finished)
@@ -410,7 +470,8 @@ read_container(KubePod *pod, json_t * status, time_t *finished)
 }
 
 /*
- * Take a container's end; of several, the first failure counts.
+ * Records the end of a container. The first failure of a container determines
+ * the exit code.
  */
 static void
 read_terminated(KubePod *pod, json_t * state)
@@ -433,12 +494,31 @@ earlier(time_t *at, time_t other)
 		*at = other;
 }
 
+/* Whether the pod is gone and kubelet must have ended its containers. */
+bool
+PodEnded(const KubePod *pod)
+{
+	return pod->gone && (pod->started == 0 || MonotonicNs() >= pod->ends_ns);
+}
+
+/*
+ * Returns the namespace that pays for a pod, or NULL if no organisation does.
+ */
+KubeSpace *
+SpacePaying(const KubePod *pod)
+{
+	KubeSpace  *space = SpaceFind(pod->space);
+
+	return space != NULL && space->org != NULL ? space : NULL;
+}
+
 void
 PodForget(KubePod *pod)
 {
 	TableForget(&pods, pod);
 	json_decref(pod->gates);
 	json_decref(pod->finalizers);
+	json_decref(pod->terms);
 	free(pod->uid);
 	free(pod->space);
 	free(pod->name);

@@ -1,35 +1,45 @@
 /*-------------------------------------------------------------------------
  *
  * pod_change.c
- *		What the bridge does to pods: ungate, annotate, delete, release.
+ *		Changes pods: removes gates, annotates, deletes and removes
+ *		finalizers.
  *
- * Each change of a pod is a merge patch that names the version it was decided
- * on.  The API server refuses it (409) if another client was faster.  Then the
- * watch brings the newer version, and the bridge decides again.  So answers
- * change no state here: only the watch shows what was done.
- *
+ * Each change of a pod is a merge patch that names the version on which the
+ * decision was based. The API server refuses it (409) if another client
+ * changed the pod first. Then the watch delivers the newer version, and the
+ * bridge decides again. Therefore answers do not change the state of pods
+ * here: only the watch shows what was done.
  *-------------------------------------------------------------------------
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "pod_change.h"
 #include "api.h"
+#include "clock.h"
 #include "config.h"
+#include "log.h"
+#include "memory.h"
+#include "pod_change.h"
 #include "texts.h"
-#include "util.h"
 
-#define NEWS_LATE	(2 * NS_PER_S)	/* the watch has brought them by then */
+#define NEWS_LATE	(2 * NS_PER_S)	/* time after a change by which the watch
+									 * has delivered the new version */
 
 static char *pod_path(const KubePod *pod);
 static void patch(KubePod *pod, json_t * metadata, json_t * spec);
 static void changed(long status, json_t * body, void *context);
 static void deleted(long status, json_t * body, void *context);
 static void ignore_event_answer(long status, json_t * body, void *context);
+static void report(KubePod *pod, const char *reason, const char *status,
+				   json_t * finalizers);
+static json_t * with_finalizer(const KubePod *pod);
+static json_t * on_typed_nodes(const KubePod *pod);
 static json_t * without(json_t * list, const char *name, const char *what);
 
-/* is no call under way, and is the newest version known? */
+/*
+ * Whether no call about the pod is under way and its newest version is known.
+ */
 bool
 PodMayChange(const KubePod *pod)
 {
@@ -43,7 +53,8 @@ pod_path(const KubePod *pod)
 }
 
 /*
- * Change a pod, if it is still as it is known; takes over what it gets.
+ * Changes a pod, unless it has changed meanwhile. The function takes ownership
+ * of its arguments.
  */
 static void
 patch(KubePod *pod, json_t * metadata, json_t * spec)
@@ -63,8 +74,9 @@ patch(KubePod *pod, json_t * metadata, json_t * spec)
 }
 
 /*
- * After 409 and 404 the watch brings the newer state.  Any other refusal would
- * come again.
+ * Handles the answer of patch(). After 409 and 404, the watch delivers the
+ * newer state. Any other refusal would be repeated, so the pod is marked as
+ * refused.
  */
 static void
 changed(long status, json_t * body, void *context)
@@ -76,7 +88,7 @@ changed(long status, json_t * body, void *context)
 	if (pod->again_ns == INT64_MAX)
 		pod->again_ns = MonotonicNs() + NEWS_LATE;
 	if (status == 404)
-		pod->gone = true;
+		PodLose(pod);
 	if (good || status == 0)
 		return;
 	LogLine("event=pod_refused pod=%s/%s status=%ld error=\"%.300s\"",
@@ -86,21 +98,18 @@ changed(long status, json_t * body, void *context)
 }
 
 /*
- * Ungate a pod whose credit is held: for nodes of the priced type, and no
- * longer than the credit lasts.  A pod that Kueue admitted has no gate of
- * ours.
+ * Removes the gate of a pod whose credit is held. The pod is restricted to
+ * nodes of the priced type, or of any known type, and to the time that the
+ * credit lasts. A pod that Kueue admitted does not have the bridge's gate.
  */
 void
 PodRemoveGate(KubePod *pod, const char *job, const char *held, const char *type,
 			  long wall_s)
 {
-	json_t	   *kept = json_is_array(pod->finalizers) ?
-		json_copy(pod->finalizers) : json_array();
+	json_t	   *kept = with_finalizer(pod);
 	char	   *status = Format("funded: %s credits are held", held);
 	json_t	   *spec;
 
-	if (!pod->kept)
-		json_array_append_new(kept, json_string(FINALIZER));
 	spec = json_object();
 	if (pod->gated)
 		json_object_set_new(spec, "schedulingGates",
@@ -108,6 +117,8 @@ PodRemoveGate(KubePod *pod, const char *job, const char *held, const char *type,
 	if (pod->gated && type != NULL && pod->request.selected == NULL)
 		json_object_set_new(spec, "nodeSelector",
 							json_pack("{s:s}", kube.type_label, type));
+	else if (pod->gated && pod->request.selected == NULL)
+		json_object_set_new(spec, "affinity", on_typed_nodes(pod));
 	if (pod->request.deadline_s == 0 || pod->request.deadline_s > wall_s)
 		json_object_set_new(spec, "activeDeadlineSeconds",
 							json_integer(wall_s));
@@ -119,11 +130,65 @@ PodRemoveGate(KubePod *pod, const char *job, const char *held, const char *type,
 }
 
 /*
- * Inform the pod's owner once, by an annotation and an event.
+ * Restricts a pod to nodes with a label for their GPU type. Kubernetes lets a
+ * gated pod's terms only become narrower. A term without expressions matches
+ * no node, so it stays as it is.
+ */
+static json_t *
+on_typed_nodes(const KubePod *pod)
+{
+	json_t	   *known = json_pack("{s:s,s:s}", "key", kube.type_label,
+								  "operator", "Exists");
+	json_t	   *terms = json_array_size(pod->terms) > 0 ?
+		json_deep_copy(pod->terms) : json_pack("[{s:[O]}]",
+											   "matchExpressions", known);
+	json_t	   *term;
+	size_t		i;
+
+	json_array_foreach(json_array_size(pod->terms) > 0 ? terms : NULL, i, term)
+	{
+		json_t	   *all = json_object_get(term, "matchExpressions");
+
+		if (json_is_array(all))
+			json_array_append(all, known);
+		else if (json_is_array(json_object_get(term, "matchFields")))
+			json_object_set_new(term, "matchExpressions",
+								json_pack("[O]", known));
+	}
+	json_decref(known);
+	return json_pack("{s:{s:{s:o}}}", "nodeAffinity", REQUIRED,
+					 "nodeSelectorTerms", terms);
+}
+
+/*
+ * Informs the pod's owner once, by an annotation and an event.
  */
 void
 PodReportReason(KubePod *pod, const char *reason, const char *status)
 {
+	report(pod, reason, status, NULL);
+}
+
+/*
+ * Informs the owner of a pod that runs unpaid. The bridge's finalizer keeps
+ * the pod until its run is billed.
+ */
+void
+PodReportUnpaid(KubePod *pod, const char *status)
+{
+	report(pod, "CreditMissing", status,
+		   pod->kept || pod->deleting ? NULL : with_finalizer(pod));
+}
+
+/*
+ * Writes the annotation and the event. The function takes ownership of
+ * "finalizers", the pod's new list, or NULL for no change.
+ */
+static void
+report(KubePod *pod, const char *reason, const char *status,
+	   json_t * finalizers)
+{
+	json_t	   *metadata;
 	char	   *path;
 	char		now[32];
 	time_t		at = time(NULL);
@@ -132,7 +197,10 @@ PodReportReason(KubePod *pod, const char *reason, const char *status)
 	if (pod->written_status == NULL)
 		TextSet(&pod->written_status, pod->status);
 	if ((pod->written_status != NULL && strcmp(pod->written_status, status) == 0) || !PodMayChange(pod))
+	{
+		json_decref(finalizers);
 		return;
+	}
 	TextSet(&pod->written_status, status);
 	gmtime_r(&at, &tm);
 	strftime(now, sizeof(now), "%Y-%m-%dT%H:%M:%SZ", &tm);
@@ -151,11 +219,30 @@ PodReportReason(KubePod *pod, const char *reason, const char *status)
 					  "firstTimestamp", now, "lastTimestamp", now, "count", 1),
 			ignore_event_answer, pod);
 	free(path);
-	patch(pod, json_pack("{s:{s:s}}", "annotations", WORD("status"), status),
-		  NULL);
+	metadata = json_pack("{s:{s:s}}", "annotations", WORD("status"), status);
+	if (finalizers != NULL)
+		json_object_set_new(metadata, "finalizers", finalizers);
+	patch(pod, metadata, NULL);
 }
 
-/* a lost event does no harm: the annotation has the same text */
+/*
+ * Returns the pod's finalizers with the bridge's added.
+ */
+static json_t *
+with_finalizer(const KubePod *pod)
+{
+	json_t	   *all = json_is_array(pod->finalizers) ?
+		json_copy(pod->finalizers) : json_array();
+
+	if (!pod->kept)
+		json_array_append_new(all, json_string(FINALIZER));
+	return all;
+}
+
+/*
+ * Handles the answer to an event. A lost event does no harm, as the annotation
+ * has the same text.
+ */
 static void
 ignore_event_answer(long status, json_t * body, void *context)
 {
@@ -168,18 +255,22 @@ ignore_event_answer(long status, json_t * body, void *context)
 }
 
 /*
- * Have kubelet end a pod: SIGTERM now, SIGKILL after grace_s.
+ * Deletes a pod: kubelet sends SIGTERM now, and SIGKILL after grace_s seconds.
+ * A pod that is being deleted with a longer grace period is deleted again.
  */
 void
 PodDelete(KubePod *pod, long grace_s)
 {
 	char	   *path;
 
-	if (pod->stopped || pod->calls > 0 || pod->gone)
+	if (pod->calls > 0 || pod->gone || MonotonicNs() < pod->again_ns ||
+		(pod->stopped && pod->stop_grace_s <= grace_s) ||
+		(pod->deleting && pod->grace_s <= grace_s))
 		return;
 	path = pod_path(pod);
 	pod->calls++;
 	pod->stopped = true;
+	pod->stop_grace_s = grace_s;
 	ApiCall("DELETE", path, API_JSON,
 			json_pack("{s:s,s:s,s:I,s:{s:s}}", "apiVersion", "v1", "kind",
 					  "DeleteOptions", "gracePeriodSeconds",
@@ -189,7 +280,7 @@ PodDelete(KubePod *pod, long grace_s)
 }
 
 /*
- * Take the answer to DELETE; without an answer the call is repeated.
+ * Handles the answer to DELETE. Without an answer, the call is repeated.
  */
 static void
 deleted(long status, json_t * body, void *context)
@@ -198,18 +289,21 @@ deleted(long status, json_t * body, void *context)
 
 	pod->calls--;
 	if (status == 404)
-		pod->gone = true;
+		PodLose(pod);
 	if (status == 200 || status == 202 || status == 404)
 		return;
-	/* 409: another pod has the name */
+	/* 409: another pod has the name. */
 	pod->stopped = false;
+	/* 429: the API server is overloaded. */
+	pod->again_ns = MonotonicNs() + NS_PER_S;
 	if (status != 0)
 		LogLine("event=delete_refused pod=%s/%s status=%ld error=\"%.200s\"",
 				pod->space, pod->name, status, ApiProblem(body));
 }
 
 /*
- * Take our finalizer from a pod, so that the API server may forget it.
+ * Removes the bridge's finalizer from a pod, so that the API server can delete
+ * the pod.
  */
 void
 PodRemoveFinalizer(KubePod *pod, const char *billed)
@@ -225,7 +319,7 @@ PodRemoveFinalizer(KubePod *pod, const char *billed)
 }
 
 /*
- * Copy a list without the item of this name or text.
+ * Copies a list without the item that has this name or text.
  */
 static json_t *
 without(json_t * list, const char *name, const char *what)

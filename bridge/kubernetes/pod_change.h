@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * pod_change.h
- *		What the bridge does to pods: ungate, annotate, delete, release.
- *
+ *		Changes pods: removes gates, annotates, deletes and removes
+ *		finalizers.
  *-------------------------------------------------------------------------
  */
 #ifndef GPUCREDIT_KUBERNETES_POD_CHANGE_H
@@ -13,6 +13,7 @@
 extern bool PodMayChange(const KubePod *pod);
 extern void PodRemoveGate(KubePod *pod, const char *job, const char *held,
 						  const char *type, long wall_s);
+extern void PodReportUnpaid(KubePod *pod, const char *status);
 extern void PodReportReason(KubePod *pod, const char *reason, const char *status);
 extern void PodDelete(KubePod *pod, long grace_s);
 extern void PodRemoveFinalizer(KubePod *pod, const char *billed);

@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * pod_request.h
- *		What a pod, or the template of one, asks for.
- *
+ *		Parses the request of a pod, or of a pod template.
  *-------------------------------------------------------------------------
  */
 #ifndef GPUCREDIT_KUBERNETES_POD_REQUEST_H
@@ -11,22 +10,26 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-#define MOST_GPUS		64		/* of a node */
+#define MOST_GPUS		64		/* most GPUs of one node */
 #define WORD(name)		"gpucredit.io/" name
 
 typedef struct PodRequest
 {
-	const char *wrong;			/* what is wrong with it; NULL: nothing */
+	const char *wrong;			/* what is wrong with the request, or NULL */
+	bool		devices;		/* it requests GPUs, or parts of one */
 	long		gpus;
-	char	   *account;		/* below the namespace's */
-	char	   *type;			/* in order of preference; NULL: any */
-	char	   *selected;		/* its nodeSelector's type, or NULL */
+	long		grace_s;		/* the longest time that its containers get to
+								 * end */
+	char	   *account;		/* account below the namespace's */
+	char	   *type;			/* GPU types in order of preference, or NULL
+								 * for any */
+	char	   *selected;		/* GPU type in its nodeSelector, or NULL */
 	char	   *tier;
 	char	   *gang;
 	long		gang_size;
-	long		wall_s;			/* 0: none */
+	long		wall_s;			/* wall limit, or 0 for none */
 	long		window_s;
-	long		deadline_s;		/* its activeDeadlineSeconds; 0: none */
+	long		deadline_s;		/* its activeDeadlineSeconds, or 0 for none */
 } PodRequest;
 
 extern void PodRequestRead(PodRequest *request, json_t * object);

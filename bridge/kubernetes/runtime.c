@@ -1,16 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * runtime.c
- *		How long a job ran, by clocks that may differ.
+ *		Determines how long a job ran, by clocks that may differ.
  *
  * Kubelet reports when containers started and ended, by its node's clock, in
- * whole seconds.  So the length of a pod's run is right whatever the clock
- * says.  If the bridge saw the pod start, it uses its own monotonic clock and
- * compares no two clocks.  If the bridge was away, it assumes that the clocks
- * agree within CLOCKS_DIFFER_S.  Then it reports the earliest possible start,
- * as the database accepts no run longer than the time since.  It reports the
- * lowest possible use, as metered use stands.
- *
+ * whole seconds. So the length of a pod's run is right even if the node's
+ * clock is wrong. If the bridge saw the pod start, it uses its own monotonic
+ * clock and compares no two clocks. If the bridge was not running then, it
+ * assumes that the clocks agree within CLOCKS_DIFFER_S. It then reports the
+ * earliest possible start, as the database accepts no run longer than the time
+ * since the start, and the lowest possible use, as metered use cannot be taken
+ * back.
  *-------------------------------------------------------------------------
  */
 #include <limits.h>
@@ -18,10 +18,10 @@
 #include <string.h>
 #include <time.h>
 
+#include "clock.h"
 #include "config.h"
 #include "leader.h"
 #include "runtime.h"
-#include "util.h"
 
 #define CLOCKS_DIFFER_S	60
 
@@ -31,7 +31,8 @@ static time_t first_start(const KubeJob *job);
 static time_t last_finish(const KubeJob *job);
 
 /*
- * When the first of its pods was seen to start; 0: some start was not seen.
+ * Returns when the first of the job's pods was seen to start, or 0 if the
+ * bridge missed the start of any.
  */
 static int64_t
 first_begin(const KubeJob *job)
@@ -51,8 +52,8 @@ first_begin(const KubeJob *job)
 }
 
 /*
- * The longest that the first started pod may have run, by when it was last
- * seen waiting.
+ * Returns the longest time in seconds that the first pod may have run, by when
+ * it was last seen waiting.
  */
 static long
 may_have_run(const KubeJob *job)
@@ -98,8 +99,8 @@ last_finish(const KubeJob *job)
 }
 
 /*
- * The time that it has run for certain when its attempt is made, without
- * earlier attempts.
+ * Returns the time that the job has certainly run when its attempt is created,
+ * without earlier attempts.
  */
 int64_t
 JobRuntimeAtLeastNs(const KubeJob *job)
@@ -115,7 +116,7 @@ JobRuntimeAtLeastNs(const KubeJob *job)
 }
 
 /*
- * The longest that it may have run by now.
+ * Returns the longest time that the job may have run by now.
  */
 long
 JobRuntimeAtMostSeconds(const KubeJob *job)
@@ -139,8 +140,9 @@ JobRuntimeAtMostSeconds(const KubeJob *job)
 }
 
 /*
- * How long a running job has run by our monotonic clock: until the API server
- * last answered, kubelets reported on its pods, and its nodes were ready.
+ * Returns how long a running job has run by the bridge's monotonic clock. It
+ * counts until the API server last answered, kubelets reported on the job's
+ * pods, and its nodes were ready, whichever is earliest.
  */
 int64_t
 JobRuntimeNowNs(const KubeJob *job)
@@ -164,8 +166,9 @@ JobRuntimeNowNs(const KubeJob *job)
 }
 
 /*
- * How much of that to meter, which is the least that is billed: kubelet
- * truncates to seconds, and reports an end late.
+ * Returns how much of the run time to meter, which is the least that is
+ * billed. It is shorter than the time so far, because kubelet truncates to
+ * seconds and reports an end late.
  */
 int64_t
 JobRuntimeMeteredNs(const KubeJob *job)
@@ -176,9 +179,9 @@ JobRuntimeMeteredNs(const KubeJob *job)
 }
 
 /*
- * How long an ended job ran, from the first start to the last end.  Pods of
- * several nodes have several clocks.  If these differ, each pod ran from when
- * we saw it start, as long as its node says.
+ * Returns how long an ended job ran, from the first start to the last end.
+ * Pods on several nodes have several clocks. If the clocks differ, each pod
+ * counts from when the bridge saw it start, for as long as its node reports.
  */
 long
 JobRuntimeSeconds(const KubeJob *job)

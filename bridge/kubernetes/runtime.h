@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * runtime.h
- *		How long a job ran, by clocks that may differ.
- *
+ *		Determines how long a job ran, by clocks that may differ.
  *-------------------------------------------------------------------------
  */
 #ifndef GPUCREDIT_KUBERNETES_RUNTIME_H

@@ -1,16 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * table.c
- *		A table of structures by name.
- *
+ *		A table of structures that are found by name.
  *-------------------------------------------------------------------------
  */
 #include <search.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "log.h"
+#include "memory.h"
 #include "table.h"
-#include "util.h"
 
 static int
 by_name(const void *a, const void *b)
@@ -18,7 +18,7 @@ by_name(const void *a, const void *b)
 	return strcmp(*(char *const *) a, *(char *const *) b);
 }
 
-/* NULL: there is none */
+/* Returns the structure of a name, or NULL if there is none. */
 void *
 TableFind(const KubeTable *table, const char *name)
 {
@@ -29,7 +29,7 @@ TableFind(const KubeTable *table, const char *name)
 }
 
 /*
- * Add a structure, zeroed but for its name.
+ * Adds a structure that is zeroed except for its name.
  */
 void *
 TableAdd(KubeTable *table, const char *name, size_t size)
@@ -50,7 +50,7 @@ TableAdd(KubeTable *table, const char *name, size_t size)
 }
 
 /*
- * Remove a structure from its table; the caller frees it.
+ * Removes a structure from its table. The caller frees it.
  */
 void
 TableForget(KubeTable *table, void *one)

@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * table.h
- *		A table of structures by name.
- *
+ *		A table of structures that are found by name.
  *-------------------------------------------------------------------------
  */
 #ifndef GPUCREDIT_KUBERNETES_TABLE_H
@@ -10,7 +9,7 @@
 
 #include <stddef.h>
 
-/* each begins with its name, a char *; begins zeroed */
+/* Each structure begins with its name, a char *. A new table is zeroed. */
 typedef struct KubeTable
 {
 	void	   *tree;

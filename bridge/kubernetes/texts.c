@@ -1,21 +1,21 @@
 /*-------------------------------------------------------------------------
  *
  * texts.c
- *		Texts; arrays and sets in the database's syntax.
- *
+ *		Strings, and arrays and sets in the database's syntax.
  *-------------------------------------------------------------------------
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "log.h"
+#include "memory.h"
 #include "texts.h"
-#include "util.h"
 
 static void put(TextArray *array, const char *data, size_t len);
 
 /*
- * Replace a text by a copy of another, or by NULL.
+ * Replaces a string by a copy of another, or by NULL.
  */
 void
 TextSet(char **text, const char *value)
@@ -27,7 +27,7 @@ TextSet(char **text, const char *value)
 }
 
 /*
- * Add one more item, quoted.
+ * Appends an item, quoted.
  */
 void
 TextsAdd(TextArray *array, const char *item)
@@ -42,7 +42,7 @@ TextsAdd(TextArray *array, const char *item)
 	put(array, "\"", 1);
 }
 
-/* complete at any time */
+/* Returns the array as text. Items can still be added afterwards. */
 const char *
 TextsOf(TextArray *array)
 {
@@ -75,7 +75,7 @@ put(TextArray *array, const char *data, size_t len)
 }
 
 /*
- * A gpuset of these devices.
+ * Formats a bit mask of devices as a gpuset.
  */
 char *
 DevicesText(uint64_t devices)
@@ -92,7 +92,7 @@ DevicesText(uint64_t devices)
 }
 
 /*
- * The devices of a gpuset, as "{0-3,6}".
+ * Parses a gpuset, such as "{0-3,6}", to a bit mask of devices.
  */
 uint64_t
 DevicesOf(const char *text)

@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * texts.h
- *		Texts; arrays and sets in the database's syntax.
- *
+ *		Strings, and arrays and sets in the database's syntax.
  *-------------------------------------------------------------------------
  */
 #ifndef GPUCREDIT_KUBERNETES_TEXTS_H
@@ -11,7 +10,10 @@
 #include <stdint.h>
 #include <stddef.h>
 
-/* an array that grows; begins zeroed */
+/*
+ * An array in the database's syntax, which grows as needed. A new one is
+ * zeroed.
+ */
 typedef struct TextArray
 {
 	char	   *text;

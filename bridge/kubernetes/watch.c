@@ -1,26 +1,28 @@
 /*-------------------------------------------------------------------------
  *
  * watch.c
- *		A list of objects of the API server that is kept up to date.
+ *		Keeps a list of the API server's objects up to date.
  *
- * List, then watch from the list's version; where the stream ends, watch from
- * the last version seen, and list again only where the server has forgotten
- * that (410).
- *
+ * It lists the objects, then watches from the list's version. When the stream
+ * ends, it watches from the last version seen. It lists again only if the
+ * server no longer has the events since that version (410).
  *-------------------------------------------------------------------------
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "api.h"
+#include "clock.h"
 #include "document.h"
-#include "util.h"
+#include "log.h"
+#include "memory.h"
 #include "watch.h"
 
 #define STREAM_S		60
 #define MOST_LINE		(16 * 1024 * 1024)
 #define CATCH_UP_NS		(2 * NS_PER_S)
-#define KUBELETS_NS		(60 * NS_PER_S) /* they repeat reports within that */
+#define KUBELETS_NS		(60 * NS_PER_S) /* time within which kubelets repeat
+										 * their reports */
 
 static void begin_list(KubeWatch *watch);
 static void listed(long status, json_t * body, void *context);
@@ -33,7 +35,7 @@ static void pause_after_failure(KubeWatch *watch);
 static void remember(KubeWatch *watch, const char *version);
 
 /*
- * Make the next call, if none is under way.
+ * Makes the next call, if none is under way.
  */
 void
 WatchWork(KubeWatch *watch)
@@ -47,8 +49,8 @@ WatchWork(KubeWatch *watch)
 }
 
 /*
- * The earliest time at which an event may have happened: now, but after a gap
- * the time when the gap began.
+ * Returns the time up to which all events are known: now, or after a gap the
+ * time when the gap began.
  */
 int64_t
 WatchKnownNs(const KubeWatch *watch)
@@ -61,7 +63,8 @@ WatchKnownNs(const KubeWatch *watch)
 }
 
 /*
- * Until when kubelets' reports are known: now, except for a while after a gap.
+ * Returns the time up to which kubelets' reports are known: now, except for a
+ * while after a gap.
  */
 int64_t
 WatchReportedNs(const KubeWatch *watch)
@@ -73,7 +76,7 @@ WatchReportedNs(const KubeWatch *watch)
 }
 
 /*
- * Ask for the list, or for its next page.
+ * Requests the list, or its next page.
  */
 static void
 begin_list(KubeWatch *watch)
@@ -93,7 +96,7 @@ begin_list(KubeWatch *watch)
 }
 
 /*
- * Take a page of the list.
+ * Handles a page of the list.
  */
 static void
 listed(long status, json_t * body, void *context)
@@ -134,8 +137,9 @@ listed(long status, json_t * body, void *context)
 }
 
 /*
- * Note that nothing was heard until an instant.  If the API server was away,
- * kubelets could not report to it either.  They need about as long to repeat.
+ * Records that nothing was received until an instant. If the API server was
+ * unreachable, kubelets could not report to it either, and need about as long
+ * to repeat their reports.
  */
 static void
 note_gap(KubeWatch *watch, int64_t until)
@@ -151,7 +155,7 @@ note_gap(KubeWatch *watch, int64_t until)
 }
 
 /*
- * Watch from the last version that was seen.
+ * Starts to watch from the last version that was seen.
  */
 static void
 begin_stream(KubeWatch *watch)
@@ -160,7 +164,7 @@ begin_stream(KubeWatch *watch)
 							  "&timeoutSeconds=%d&resourceVersion=%s",
 							  watch->path, STREAM_S, watch->version);
 
-	/* events from between two streams come first */
+	/* Events from the time between two streams arrive first. */
 	if (MonotonicNs() - watch->heard_ns > NS_PER_S)
 	{
 		watch->behind_ns = MonotonicNs() + CATCH_UP_NS;
@@ -174,7 +178,7 @@ begin_stream(KubeWatch *watch)
 }
 
 /*
- * Take a piece of the stream: each line is an event.
+ * Handles a piece of the stream. Each line is an event.
  */
 static bool
 streamed(const char *data, size_t len, void *context)
@@ -208,7 +212,7 @@ streamed(const char *data, size_t len, void *context)
 }
 
 /*
- * Take an event; false: the stream cannot be used any longer.
+ * Applies an event. Returns false if the stream cannot be used any longer.
  */
 static bool
 apply_event(KubeWatch *watch, const char *text, size_t len)
@@ -236,7 +240,7 @@ apply_event(KubeWatch *watch, const char *text, size_t len)
 }
 
 /*
- * The stream ended, as each does after a while.
+ * Handles the end of the stream, which occurs regularly.
  */
 static void
 stream_ended(long status, json_t * body, void *context)

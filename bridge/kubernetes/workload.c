@@ -1,12 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * workload.c
- *		What the bridge knows of Kueue: workloads, checks, flavors.
+ *		The bridge's copy of Kueue's state: workloads, checks and flavors.
  *
- * A workload asks for what the templates of its pod sets ask for.  Quota that
- * is reserved again is another admission, whose credit has another key.  The
- * resource flavor that Kueue chose may name the GPU type.
- *
+ * A workload's request is the sum of the requests of its pod sets' templates.
+ * If quota is reserved again, that is another admission, whose credit has
+ * another key. The resource flavor that Kueue chose may name the GPU type.
  *-------------------------------------------------------------------------
  */
 #include <stdlib.h>
@@ -14,18 +13,18 @@
 
 #include "config.h"
 #include "document.h"
+#include "memory.h"
 #include "table.h"
 #include "texts.h"
-#include "util.h"
 #include "workload.h"
 
-#define MOST_PODS		1024	/* of a workload */
+#define MOST_PODS		1024	/* most pods of a workload */
 
 typedef struct KubeFlavor
 {
-	char	   *name;			/* first: the key */
+	char	   *name;			/* key of the table, so the first field */
 	bool		seen;
-	char	   *type;			/* NULL: it names none */
+	char	   *type;			/* the GPU type that the flavor names, or NULL */
 } KubeFlavor;
 
 static KubeTable workloads;
@@ -63,7 +62,7 @@ KubeWatch	flavor_watch = {
 };
 
 /*
- * Watch Kueue's objects in this version of its API.
+ * Sets the version of Kueue's API whose objects are watched.
  */
 void
 WorkloadsUse(const char *version)
@@ -73,7 +72,7 @@ WorkloadsUse(const char *version)
 	flavor_watch.path = Format(KUEUE_GROUP "%s/resourceflavors", version);
 }
 
-/* has each list been read once? */
+/* Whether each list has been read completely once. */
 bool
 WorkloadsKnown(void)
 {
@@ -121,8 +120,8 @@ mark_workloads(void)
 }
 
 /*
- * Take a new version of a workload.  The reason why its credit ended is
- * forgotten with the admission.
+ * Stores a new version of a workload. When the admission ends, the reason why
+ * its credit was lost is reset.
  */
 static void
 put_workload(json_t * object)
@@ -197,7 +196,7 @@ WorkloadForget(KubeWorkload *workload)
 	free(workload);
 }
 
-/* a condition that holds, or NULL */
+/* Returns a condition that is true, or NULL. */
 static json_t *
 condition(json_t * object, const char *type)
 {
@@ -216,8 +215,8 @@ condition(json_t * object, const char *type)
 }
 
 /*
- * The state of our check on a workload that has quota; NULL: it has none, or
- * the check is not ours.
+ * Returns the state of the bridge's check on a workload that has quota.
+ * Returns NULL if the workload has none, or the check is not the bridge's.
  */
 json_t *
 WorkloadCheck(const KubeWorkload *workload)
@@ -238,7 +237,7 @@ WorkloadCheck(const KubeWorkload *workload)
 	return NULL;
 }
 
-/* does our check have this state? */
+/* Whether the bridge's check has this state. */
 bool
 WorkloadIn(const KubeWorkload *workload, const char *state)
 {
@@ -247,7 +246,9 @@ WorkloadIn(const KubeWorkload *workload, const char *state)
 	return is != NULL && strcmp(is, state) == 0;
 }
 
-/* the key of its credit; the caller frees it */
+/*
+ * Returns the idempotency key of the workload's credit. The caller frees it.
+ */
 char *
 WorkloadKey(const KubeWorkload *workload)
 {
@@ -255,8 +256,8 @@ WorkloadKey(const KubeWorkload *workload)
 }
 
 /*
- * Add up its pods' requests: return how many pods ask for GPUs and, if wanted,
- * the names of their pod sets.
+ * Adds up the requests of the workload's pods. Returns how many pods request
+ * GPUs and, if "names" is not NULL, adds the names of their pod sets to it.
  */
 int
 WorkloadWish(const KubeWorkload *workload, PodRequest *request, json_t * names)
@@ -305,8 +306,8 @@ WorkloadWish(const KubeWorkload *workload, PodRequest *request, json_t * names)
 }
 
 /*
- * Add a pod set of count pods.  One hold pays for all sets, so they agree on
- * all but the number of GPUs.
+ * Adds a pod set of "count" pods. One hold pays for all sets, so they must
+ * agree in everything except the number of GPUs.
  */
 static void
 add_set(PodRequest *all, const PodRequest *one, long count, int *pods)
@@ -324,6 +325,8 @@ add_set(PodRequest *all, const PodRequest *one, long count, int *pods)
 	}
 	if (*pods == 0)
 		PodRequestCopy(all, one);
+	if (one->grace_s > all->grace_s)
+		all->grace_s = one->grace_s;
 	all->gpus += one->gpus * count;
 	*pods += count;
 }
@@ -354,7 +357,7 @@ mark_checks(void)
 }
 
 /*
- * A check: its controller's name says whether it is ours.
+ * Stores a check. The name of its controller shows whether it is the bridge's.
  */
 static void
 put_check(json_t * object)

@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * workload.h
- *		What the bridge knows of Kueue: workloads, checks, flavors.
- *
+ *		The bridge's copy of Kueue's state: workloads, checks and flavors.
  *-------------------------------------------------------------------------
  */
 #ifndef GPUCREDIT_KUBERNETES_WORKLOAD_H
@@ -15,7 +14,8 @@
 #include "watch.h"
 #include "pod_request.h"
 
-#define CONTROLLER		WORD("credit")	/* of our AdmissionChecks */
+#define CONTROLLER		WORD("credit")	/* controller of the bridge's
+										 * AdmissionChecks */
 #define KUEUE_GROUP		"/apis/kueue.x-k8s.io/"
 
 struct KubeJob;
@@ -23,24 +23,29 @@ struct KubeJob;
 /* Pods that Kueue admits together. */
 typedef struct KubeWorkload
 {
-	char	   *uid;			/* first: the key */
+	char	   *uid;			/* key of the table, so the first field */
 	bool		seen;
 	char	   *space;
 	char	   *name;
-	json_t	   *object;			/* as the API server has it */
-	char	   *admission;		/* since when it has quota; NULL: it has none */
-	bool		over;			/* finished, evicted, switched off or deleted */
+	json_t	   *object;			/* the newest version from the API server */
+	char	   *admission;		/* since when it has quota, or NULL if it has
+								 * none */
+	bool		over;			/* it is finished, evicted, deactivated or
+								 * deleted */
 	bool		gone;			/* the API server no longer has it */
-	struct KubeJob *job;		/* its credit in this admission */
-	char	   *stop;			/* why it lost that; NULL: it did not */
-	bool		for_good;		/* and must not try again */
-	int			calls;			/* no answer yet */
-	int64_t		again_ns;		/* do nothing about it before */
+	struct KubeJob *job;		/* the job that holds the credit of this
+								 * admission */
+	char	   *stop;			/* why it lost its credit, or NULL if it did
+								 * not */
+	bool		for_good;		/* it must not be queued again after that */
+	int			calls;			/* number of calls without an answer */
+	int64_t		again_ns;		/* earliest time of the next call about the
+								 * workload */
 } KubeWorkload;
 
 typedef struct KubeCheck
 {
-	char	   *name;			/* first: the key */
+	char	   *name;			/* key of the table, so the first field */
 	bool		seen;
 	bool		ours;
 	bool		active;

@@ -6,6 +6,8 @@
 #   slurm_cluster [LINE...]   munged, slurmctld, nodes n1 and n2, agents, bridge
 #   slurm_start NAME, slurm_kill NAME     one of them: ctld, n1, agent-n1, bridge
 #                             or server, the database's; killed by SIGKILL
+#   slurm_cloud               another controller, of nodes that never start;
+#   slurm_cloud_empty         without its jobs
 #   slurm_end, slurm_stop STATUS  ends them; and what gc_cleanup ends
 #   submit ACCOUNT SCRIPT ... sbatch; prints the job's number
 #   wait_for JOB STATE, wait_over JOB, is_held JOB, wait_settled
@@ -203,6 +205,15 @@ end\\
 	touch -d '5 seconds' "$SLURM_DIR/job_submit.lua"
 }
 
+# A process whose parent does not wait for it stays as a zombie.
+wait_for_end()
+{
+	while [ -d "/proc/$1" ] &&
+		! grep -q '^State:.*Z' "/proc/$1/status" 2>/dev/null; do
+		sleep 0.05
+	done
+}
+
 # A postmaster that is killed leaves its processes, and a file that says it
 # lives.
 slurm_kill()
@@ -214,10 +225,7 @@ slurm_kill()
 	[ "$1" != server ] || pids="$pids $(pgrep -P "$pids" | tr '\n' ' ')"
 	kill -KILL $pids 2>/dev/null
 	for pid in $pids; do
-		while [ -d "/proc/$pid" ] &&
-			! grep -q '^State:.*Z' "/proc/$pid/status" 2>/dev/null; do
-			sleep 0.05
-		done
+		wait_for_end "$pid"
 	done
 	wait $pids 2>/dev/null
 	rm -f "$pidfile"
@@ -252,12 +260,80 @@ slurm_cluster()
 	wait_until nodes_idle
 }
 
+# A controller that allocates at once nodes which never start, and the pool
+# "default": what sbatch asks for can be read from an allocation.
+# Commands find it by SLURM_CONF=$SLURM_CLOUD.
+slurm_cloud()
+{
+	local dir=$SLURM_DIR/cloud gpu
+
+	SLURM_CLOUD=$dir/slurm.conf
+	mkdir "$dir" "$dir/state"
+	cat >"$SLURM_CLOUD" <<END
+ClusterName=cloud
+SlurmctldHost=localhost(127.0.0.1)
+SlurmctldPort=$(gc_free_port)
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+AuthInfo=socket=$SLURM_DIR/munge.socket
+StateSaveLocation=$dir/state
+SlurmctldPidFile=$SLURM_DIR/cloud.pid
+SlurmctldLogFile=$SLURM_DIR/cloud.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core_Memory
+DefMemPerCPU=1
+GresTypes=gpu
+SwitchType=switch/none
+MpiDefault=none
+ResumeProgram=/bin/true
+SuspendProgram=/bin/true
+SuspendTime=60000
+ResumeTimeout=60000
+MessageTimeout=60
+SchedulerParameters=defer,sched_interval=1,default_queue_depth=1000,bf_interval=1
+NodeName=c[1-500] State=CLOUD CPUs=256 RealMemory=10000000 Gres=gpu:a100:8 Feature=a100,a100-80,nvme
+PartitionName=main Nodes=ALL Default=YES State=UP MaxTime=INFINITE
+PartitionName=gpu Nodes=ALL State=UP MaxTime=INFINITE
+END
+	for gpu in 0 1 2 3 4 5 6 7; do
+		mknod "$dir/gpu$gpu" c 1 3
+	done
+	echo "Name=gpu Type=a100 File=$dir/gpu[0-7]" >"$dir/gres.conf"
+	SLURM_CONF=$SLURM_CLOUD slurmctld -i
+	sql >/dev/null <<END
+SELECT gpucredit.create_pool('default', '{"placed_by": "foreign"}'),
+	gpucredit.create_pool('gpu', '{"placed_by": "foreign"}'),
+	gpucredit.set_price('a100', 1), gpucredit.create_account('cloud'),
+	gpucredit.create_account('cloud', 'ml-lab'),
+	gpucredit.issue('cloud', '', 'first', 1000000000);
+SELECT gpucredit.register_node(pool, node || i, 'a100', 8, 81559,
+		labels => '{"a100-80": true, "nvme": true}')
+	FROM generate_series(1, 8) i, (VALUES ('default', 'c'), ('gpu', 'gpu')) v (pool, node);
+SELECT gpucredit.set_tier(tier, rank, preemptible, can_preempt, grace, min_run, '1000 days')
+	FROM gpucredit.tier WHERE tier = 'standard_training';
+END
+}
+
+# The same without jobs.
+slurm_cloud_empty()
+{
+	local pid
+
+	pid=$(cat "$SLURM_DIR/cloud.pid")
+	kill "$pid"
+	wait_for_end "$pid"
+	SLURM_CONF=$SLURM_CLOUD slurmctld -c -i
+}
+
 slurm_end()
 {
 	local file pids=
 
 	[ -z "${SLURM_DIR:-}" ] || timeout 10 scancel --state=RUNNING 2>/dev/null
-	for file in "${SLURM_DIR:-/nowhere}"/{n1,n2,ctld,bridge,agent-n1,agent-n2}.pid; do
+	for file in "${SLURM_DIR:-/nowhere}"/{n1,n2,ctld,cloud,bridge,agent-n1,agent-n2}.pid; do
 		[ ! -s "$file" ] || pids="$pids $(cat "$file")"
 	done
 	kill $pids 2>/dev/null
@@ -335,11 +411,13 @@ run_times()
 		sub slurp { local (@ARGV, $/) = (shift); my $t = <>; chomp $t; return $t }'
 }
 
-# Each bill against that; fails where one is more than a second off.
+# Each bill against that, with what no credit covered; fails where one is more
+# than a second off.
 bills()
 {
 	run_times >"$GC_WORK/seen"
-	sql -c "SELECT j.spec ->> 'foreign', j.org, a.gpus, sum(a.billed::numeric),
+	sql -c "SELECT j.spec ->> 'foreign', j.org, a.gpus,
+		sum(a.billed::numeric + coalesce(a.uncollected::numeric, 0)),
 		j.spec ->> 'foreign_job'
 		FROM gpucredit.job j JOIN gpucredit.attempt a USING (org, job)
 		GROUP BY 1, 2, 3, 5 ORDER BY min(a.started_at)" -F ' ' |

@@ -15,11 +15,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "command.h"
+#include "log.h"
+#include "memory.h"
 #include "slurm.h"
-#include "util.h"
 
-#define LONGEST		(20 * NS_PER_S) /* seconds; slurmctld may be away */
+#define LONGEST		(20 * NS_PER_S) /* time limit of a command, long enough
+									 * for a slurmctld that does not answer
+									 * for a while */
 
 static char *
 more_room(char *text, size_t size)
@@ -32,7 +36,8 @@ more_room(char *text, size_t size)
 }
 
 /*
- * What a command writes; NULL: it failed, or took too long.
+ * Runs a command and returns what it wrote. Returns NULL if the command failed
+ * or exceeded the time limit.
  */
 char *
 CommandOutput(char *const argv[])
@@ -107,7 +112,8 @@ CommandSlurm3(const char *program, const char *a, const char *b,
 }
 
 /*
- * The gate is our child: without it nobody answers job_submit.lua.
+ * Ends the program if the gate, which is its child process, has ended: without
+ * the gate, nobody answers job_submit.lua.
  */
 void
 CommandGateLives(void)

@@ -1,17 +1,17 @@
 /*-------------------------------------------------------------------------
  *
  * config.c
- *		The configuration file of the Slurm bridge, and its file of accounts.
- *
+ *		Reads the configuration file of the Slurm bridge, and its file of
+ *		accounts.
  *-------------------------------------------------------------------------
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "memory.h"
 #include "settings.h"
 #include "slurm.h"
-#include "util.h"
 
 SlurmConfig slurm = {
 	.database = "",
@@ -60,8 +60,9 @@ SlurmConfigRead(const char *path)
 }
 
 /*
- * Whose credit a Slurm account spends.  The file is read each time, so that a
- * new line counts at once.  False: it has no line for the account.
+ * Finds the account whose credit a Slurm account spends. The file is read each
+ * time, so that a new line takes effect at once. Returns false if the file has
+ * no line for the Slurm account.
  */
 bool
 PayerFind(const char *slurm_account, SlurmPayer *payer)

@@ -1,13 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * gate.c
- *		Answers job_submit.lua: would this job be refused?
+ *		Answers job_submit.lua, which asks at submission whether a job would
+ *		be refused.
  *
  * A question is a line, "ACCOUNT REQUEST MINUTES"; the answer is "ok", or "no"
- * and the reason.  The gate calls reserve() in a transaction that it rolls
- * back: so the answer is what the sweep will get a moment later.  If the
- * database is away there is no answer, and Slurm accepts the job, held.
- *
+ * and the reason. The gate calls reserve() in a transaction that it rolls
+ * back, so the answer is the one that the sweep will get a moment later. If
+ * the database cannot be reached, the gate gives no answer, and Slurm accepts
+ * the job in the held state.
  *-------------------------------------------------------------------------
  */
 #include <errno.h>
@@ -18,11 +19,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "call_repeat.h"
+#include "log.h"
+#include "memory.h"
 #include "slurm.h"
-#include "util.h"
 
-#define QUESTION_MS		100		/* the gate drops a client that is silent for
-								 * so long */
+#define QUESTION_MS		100		/* a client that sends nothing for so long is
+								 * dropped */
 
 static void answer(int client);
 static char *judge(const char *account, const char *request, long minutes);
@@ -47,7 +50,7 @@ GateRun(int listener)
 }
 
 /*
- * Read one question, and answer it.
+ * Reads one question and answers it.
  */
 static void
 answer(int client)
@@ -66,7 +69,11 @@ answer(int client)
 	if (n <= 0)
 		return;
 	line[n] = '\0';
-	/* a client that waited too long has hung up: serve the next one */
+
+	/*
+	 * A client that waited too long has closed the connection: serve the next
+	 * client.
+	 */
 	if (sscanf(line, "%255s %255s %ld", account, request, &minutes) != 3 ||
 		(poll(&waits, 1, 0) > 0 && (waits.revents & POLLHUP) != 0))
 		return;
@@ -77,7 +84,7 @@ answer(int client)
 }
 
 /*
- * The answer; NULL: the database gives none.
+ * Returns the answer to a question, or NULL if the database gives none.
  */
 static char *
 judge(const char *account, const char *request, long minutes)
@@ -98,8 +105,8 @@ judge(const char *account, const char *request, long minutes)
 			answer = strcmp(PQgetvalue(asked, 0, 1), "granted") == 0 ||
 				!is_sure(PQgetvalue(asked, 0, 2)) ? Dup("ok\n") :
 				Format("no %s\n", PQgetvalue(asked, 0, 2));
-		else if (code != NULL && (strncmp(code, "UC", 2) == 0 ||
-								  strcmp(code, "22023") == 0))
+		else if (CallMayRepeat(asked) == REPEAT_NEVER && code != NULL &&
+				 (strncmp(code, "UC", 2) == 0 || strcmp(code, "22023") == 0))
 			answer = Format("no %s\n", PQresultErrorField(asked,
 														  PG_DIAG_MESSAGE_PRIMARY));
 	}
@@ -109,8 +116,9 @@ judge(const char *account, const char *request, long minutes)
 }
 
 /*
- * Is the refusal final?  Credit may come, and a budget or quota may be freed,
- * unless the configuration refuses for these, too.
+ * Whether a refusal is final. By default it is not if credit may arrive later,
+ * or if a budget or quota may be freed; the setting "refuse" can make these
+ * reasons final, too.
  */
 static bool
 is_sure(const char *reason)

@@ -54,6 +54,17 @@ local function request_of(job)
 	return '0'
 end
 
+-- Does it ask for a part of a GPU?  Parts have no price.
+local function asks_for_part(job)
+	for _, tres in pairs({ job.tres_per_job or '', job.tres_per_node or '',
+		job.gres or '', job.tres_per_task or '', job.tres_per_socket or '' }) do
+		if tres:match('%f[%w]shard%f[%W]') or tres:match('%f[%w]mps%f[%W]') then
+			return true
+		end
+	end
+	return false
+end
+
 -- The bridge's answer to a question; nil: none in time.
 local function ask(question)
 	local fd = posix.socket.socket(posix.socket.AF_UNIX,
@@ -75,6 +86,12 @@ end
 local function submit(job)
 	local account = job.account or job.default_account or 'none'
 	local minutes = given(job.time_limit) and job.time_limit or 0
+
+	if asks_for_part(job) then
+		slurm.log_user('gpucredit: gres/shard and gres/mps have no price: ask for gres/gpu')
+		return slurm.ERROR
+	end
+
 	local asked, answer = pcall(ask, string.format('%s %s %d\n', account,
 		request_of(job), minutes))
 	local why = asked and answer and answer:match('^no ([^\n]*)')

@@ -1,17 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * record.c
- *		Records of runs that began or ended, written by slurmctld's scripts.
+ *		Reads the records that slurmctld's scripts write when a run begins or
+ *		ends.
  *
- * squeue forgets a job after a while, a run once its job runs again, and the
- * last seconds before slurmctld is killed.  The script "record" writes a file
- * for each run, named as the run, with a line
- *
- *	NAME JOB ACCOUNT NODES START END DEVICES
- *
- * before it begins (END is 0), and again when it has ended.  It stays until
- * the run is settled.  So a run that no sweep saw is billed, too.
- *
+ * squeue no longer lists a job some time after its end, nor an earlier run
+ * once the job runs again, and slurmctld forgets its last seconds when it is
+ * killed. Therefore the script "record" writes a file for each run, named
+ * after the run, with a line
+ *     NAME JOB ACCOUNT NODES START END DEVICES
+ * before the run begins (END is 0), and again when the run has ended. The file
+ * stays until the run is settled. So a run that no sweep saw is billed, too.
  *-------------------------------------------------------------------------
  */
 #include <dirent.h>
@@ -23,14 +22,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "file.h"
+#include "log.h"
+#include "memory.h"
 #include "record.h"
 #include "slurm.h"
-#include "util.h"
 
 static bool parse_record(const char *line, SlurmJob *job);
 
 /*
- * slurmctld's user, in whose group the bridge is, writes there.
+ * Creates the folder of the records. It is writable for the group, since
+ * slurmctld's user writes there and the bridge belongs to that user's group.
  */
 void
 RecordsPrepare(void)
@@ -42,7 +44,8 @@ RecordsPrepare(void)
 }
 
 /*
- * Show each record to "handle", and remove those that are done with.
+ * Passes each record to handle(), and removes the file if it is malformed or
+ * if handle() returns true.
  */
 void
 RecordsRead(RecordHandler handle)
@@ -67,7 +70,8 @@ RecordsRead(RecordHandler handle)
 }
 
 /*
- * How many devices a run had, as its record tells; -1: it does not.
+ * Returns how many devices a run had according to its record, or -1 if the
+ * record does not contain the number.
  */
 long
 RecordDevices(const char *name)
@@ -87,7 +91,7 @@ RecordDevices(const char *name)
 }
 
 /*
- * False: it is no record.
+ * Parses a record's line. Returns false if it is malformed.
  */
 static bool
 parse_record(const char *line, SlurmJob *job)

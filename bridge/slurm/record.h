@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * record.h
- *		Records of runs that began or ended, written by slurmctld's scripts.
- *
+ *		Reads the records that slurmctld's scripts write when a run begins or
+ *		ends.
  *-------------------------------------------------------------------------
  */
 #ifndef GPUCREDIT_BRIDGE_SLURM_RECORD_H
@@ -10,7 +10,7 @@
 
 #include "slurm_job.h"
 
-/* True: the record is done with. */
+/* Handles one record. Returns true if the record can be removed. */
 typedef bool (*RecordHandler) (SlurmJob *job);
 
 extern void RecordsPrepare(void);

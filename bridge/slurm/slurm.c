@@ -1,13 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * slurm.c
- *		gpucredit-bridge slurm CONFIG: the credit gate of a Slurm cluster.
+ *		gpucredit-bridge slurm CONFIG: gives credit to the jobs of a Slurm
+ *		cluster.
  *
- * Two processes: the gate answers job_submit.lua, while slurmctld waits.  The
- * sweep reads squeue, holds credit, releases jobs, and reports to the database
- * where they run.  So the process that waits for slurmctld never blocks the
- * one that slurmctld waits for.  If one of them ends, so does the other.
- *
+ * The bridge consists of two processes. The gate answers job_submit.lua while
+ * slurmctld waits. The sweep reads squeue, holds credit, releases jobs, and
+ * reports to the database where they run. With separate processes, the sweep,
+ * which waits for slurmctld, never blocks the gate, for which slurmctld waits.
+ * If one process ends, so does the other.
  *-------------------------------------------------------------------------
  */
 #include <errno.h>
@@ -22,11 +23,11 @@
 #include <unistd.h>
 
 #include "../bridge.h"
+#include "log.h"
 #include "record.h"
 #include "slurm.h"
-#include "util.h"
 
-#define BACKLOG		1024		/* submissions that wait for the gate */
+#define BACKLOG		1024		/* how many submissions may wait for the gate */
 
 static int	listen_at(const char *path);
 
@@ -56,7 +57,7 @@ SlurmMain(int argc, char **argv)
 }
 
 /*
- * slurmctld's user and root may ask.
+ * Opens the gate's socket. Its mode admits root and slurmctld's user.
  */
 static int
 listen_at(const char *path)

@@ -13,23 +13,26 @@
 
 typedef struct SlurmConfig
 {
-	char	   *database;		/* a libpq connection string */
+	char	   *database;		/* the libpq connection string */
 	char	   *pool;
 	char	   *tier;
-	char	   *socket;			/* where job_submit.lua sends its questions */
-	char	   *accounts;		/* a file: SLURM_ACCOUNT ORG [ACCOUNT] */
-	char	   *hold_window;	/* an interval; empty: all of the time limit */
-	char	   *refuse;			/* the reasons to refuse at sbatch, beside
-								 * final ones */
-	char	   *bin;			/* the folder of squeue, scontrol, scancel */
-	char	   *records;		/* where the script "record" writes; empty: it
-								 * is not used */
-	long		interval_ms;	/* between two sweeps */
+	char	   *socket;			/* path of the socket where job_submit.lua
+								 * sends its questions */
+	char	   *accounts;		/* path of a file with lines SLURM_ACCOUNT ORG
+								 * [ACCOUNT] */
+	char	   *hold_window;	/* hold window as an interval; empty for a
+								 * hold that covers the whole time limit */
+	char	   *refuse;			/* reasons that are refused at sbatch in
+								 * addition to final ones */
+	char	   *bin;			/* the folder of squeue, scontrol and scancel */
+	char	   *records;		/* the folder where the script "record"
+								 * writes; empty if the script is not used */
+	long		interval_ms;	/* time between two sweeps */
 	long		grace_s;		/* how long after its time limit Slurm may end
 								 * a job */
 } SlurmConfig;
 
-/* Whose credit a Slurm account spends. */
+/* The account whose credit a Slurm account spends. */
 typedef struct SlurmPayer
 {
 	char	   *org;
@@ -43,13 +46,13 @@ extern void SlurmConfigRead(const char *path);
 extern bool PayerFind(const char *slurm_account, SlurmPayer *payer);
 extern void PayerFree(SlurmPayer *payer);
 
-/* sql.c: NULL: the database is away */
+/* sql.c; both functions return NULL if the database cannot be reached */
 extern PGresult * SqlCall(const char *sql, int n, const char *const *values);
 extern PGresult * Reserve(const SlurmPayer *payer, const char *key,
 						  const char *request, long minutes,
 						  const char *spec, bool in_vain);
 
-/* gate.c, sweep.c: a process each */
+/* gate.c and sweep.c; each function runs in a process of its own */
 extern void GateRun(int listener)
 			__attribute__((noreturn));
 extern void SweepRun(void)

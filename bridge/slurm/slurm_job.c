@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * slurm_job.c
- *		Reads squeue --json, in the forms of 22.05 and 24.11.
+ *		Parses the output of squeue --json, in the formats of Slurm 22.05 and
+ *		24.11.
  *
  * Later versions write a number as {"set": true, "number": 5}, and a state as
  * a list of words.
- *
  *-------------------------------------------------------------------------
  */
 #include <stdio.h>
@@ -14,16 +14,17 @@
 #include <time.h>
 
 #include "command.h"
+#include "memory.h"
 #include "slurm.h"
 #include "slurm_job.h"
-#include "util.h"
 
 #define PREFIX		"gpucredit:"
 #define UUID_LEN	36
-#define MOST_TASKS	1000		/* of an array that waits, in one sweep */
+#define MOST_TASKS	1000		/* how many tasks of a waiting array one sweep
+								 * handles */
 
 /*
- * Run squeue for jobs of all states; NULL: it gave no answer.
+ * Runs squeue for jobs of all states. Returns NULL if it gave no answer.
  */
 json_t *
 SlurmJobs(void)
@@ -61,7 +62,7 @@ text(const json_t * row, const char *key)
 }
 
 /*
- * Is this word the value, or among the values?
+ * Whether a field's value is this word, or a list that contains it.
  */
 static bool
 has_word(const json_t * row, const char *key, const char *word)
@@ -81,7 +82,8 @@ has_word(const json_t * row, const char *key, const char *word)
 }
 
 /*
- * Devices of "gres:gpu:h100:2" or "gres/gpu:2", and their type.
+ * Returns the number of devices in "gres:gpu:h100:2" or "gres/gpu:2", and
+ * copies their type, if any, to "type".
  */
 static long
 gpus_of(const char *tres, char *type)
@@ -105,7 +107,42 @@ gpus_of(const char *tres, char *type)
 }
 
 /*
- * How many devices it asks for.  A job may get more nodes than it must have.
+ * Whether a name is one of the words of a text such as "gres:shard:2" or
+ * "gres/gpu=1".
+ */
+static bool
+has_name(const char *tres, const char *name)
+{
+	size_t		len;
+
+	for (; *tres != '\0'; tres += len + strspn(tres + len, "/:=,"))
+	{
+		len = strcspn(tres, "/:=,");
+		if (len == strlen(name) && strncmp(tres, name, len) == 0)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Whether a job asks for gres/shard or gres/mps.
+ */
+static bool
+asks_for_shares(const json_t * row)
+{
+	static const char *const keys[] = {"tres_per_job", "tres_per_node",
+	"tres_per_socket", "tres_per_task", NULL};
+
+	for (int i = 0; keys[i] != NULL; i++)
+		if (has_name(text(row, keys[i]), "shard") ||
+			has_name(text(row, keys[i]), "mps"))
+			return true;
+	return false;
+}
+
+/*
+ * Parses how many devices a job asks for. "least" and "most" differ if Slurm
+ * may give the job more nodes than it must have.
  */
 static void
 parse_request(const json_t * row, SlurmJob *job)
@@ -124,7 +161,7 @@ parse_request(const json_t * row, SlurmJob *job)
 }
 
 /*
- * How many devices are in "0-1,3"?
+ * Counts the devices in a set such as "0-1,3".
  */
 static long
 count_devices(const char *set)
@@ -146,8 +183,9 @@ count_devices(const char *set)
 }
 
 /*
- * "gpu:h100:2(IDX:0-1)" of each node: {"{0-1}"}.  Nothing is said of a job that
- * has none, nor of one that is over.
+ * Parses the devices that a job has: "gpu:h100:2(IDX:0-1)" of each node
+ * becomes {"{0-1}"}. Slurm reports no devices for a job that uses none, nor
+ * for one that has ended.
  */
 static void
 parse_devices(const json_t * row, SlurmJob *job)
@@ -194,7 +232,7 @@ parse_devices(const json_t * row, SlurmJob *job)
 }
 
 /*
- * The numbers of "0-3,7%2" of an array that waits.
+ * Parses the task numbers of a waiting array, such as "0-3,7%2".
  */
 static void
 parse_tasks(const json_t * row, SlurmJob *job)
@@ -229,7 +267,7 @@ parse_tasks(const json_t * row, SlurmJob *job)
 }
 
 /*
- * Read a job's row; false: it is no job of the bridge.
+ * Parses a job's row. Returns false if the bridge does not manage the job.
  */
 bool
 SlurmJobParse(const json_t * row, SlurmJob *job)
@@ -244,6 +282,8 @@ SlurmJobParse(const json_t * row, SlurmJob *job)
 		has_word(row, "job_state", "RUNNING") || has_word(row, "job_state", "SUSPENDED") ||
 		has_word(row, "job_state", "CONFIGURING") ? SLURM_RUNS : SLURM_ENDED;
 	job->held = number(row, "priority", 1) == 0;
+	job->never = has_word(row, "state_reason", "BadConstraints");
+	job->shares = asks_for_shares(row);
 	job->account = text(row, "account");
 	if (*job->account == '\0')
 		job->account = "none";
@@ -259,7 +299,7 @@ SlurmJobParse(const json_t * row, SlurmJob *job)
 	job->minutes = (long) number(row, "time_limit", 0);
 	job->start = number(row, "start_time", 0);
 	job->end = number(row, "end_time", 0);
-	/* until its nodes are clean a requeued job shows an end in the future */
+	/* A requeued job shows an end in the future until its nodes are clean. */
 	if (has_word(row, "job_state", "COMPLETING") && job->end > time(NULL))
 		job->state = SLURM_WAITS;
 	job->ran = *job->nodes != '\0' && strcmp(job->nodes, "None assigned") != 0 &&
@@ -271,7 +311,7 @@ SlurmJobParse(const json_t * row, SlurmJob *job)
 }
 
 /*
- * Narrow a row of several array tasks to one of them.
+ * Narrows a row that stands for several array tasks to one of them.
  */
 void
 SlurmJobTask(SlurmJob *job, int t)
@@ -292,7 +332,7 @@ SlurmJobTask(SlurmJob *job, int t)
 }
 
 /*
- * Read what placed() needs of a running job.
+ * Copies what placed() needs of a running job.
  */
 SlurmJob *
 SlurmJobCopy(const SlurmJob *job)
@@ -320,7 +360,7 @@ SlurmJobFree(SlurmJob *job)
 }
 
 /*
- * "n[1-2]" as a text[].
+ * Expands a host list such as "n[1-2]" to a text[] of node names.
  */
 char *
 SlurmNodes(const char *list)
@@ -344,7 +384,8 @@ SlurmNodes(const char *list)
 }
 
 /*
- * Choose so many devices on so many nodes, on each from this number on.
+ * Chooses a number of devices on a number of nodes. On each node, the device
+ * numbers start at "from".
  */
 char *
 SlurmAnyDevices(int n_nodes, long devices, int from)

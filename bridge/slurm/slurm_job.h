@@ -18,35 +18,44 @@ typedef enum SlurmState
 	SLURM_ENDED
 } SlurmState;
 
-/* Texts without a star belong to the answer of squeue. */
+/* The texts that are declared const belong to the output of squeue. */
 typedef struct SlurmJob
 {
 	SlurmState	state;
 	bool		held;
+	bool		never;			/* Slurm can never run the job */
+	bool		shares;			/* the job asks for parts of a GPU */
 	bool		ran;
 	char	   *uuid;
 	char	   *name;			/* UUID[_TASK]:RESTARTS */
-	char	   *id;				/* for scontrol: JOB or ARRAY_TASK */
-	char	   *gpus;			/* of each node, as a gpuset[]; empty: unknown */
-	long		devices;		/* of all nodes; -1: unknown */
-	long		least;			/* devices that it asks for */
-	long		most;			/* that Slurm may give it */
-	char		type[64];		/* empty: any */
-	bool		whole;			/* it gets all devices of its nodes */
+	char	   *id;				/* the job as scontrol takes it: JOB or
+								 * ARRAY_TASK */
+	char	   *gpus;			/* the devices on each node, as a gpuset[];
+								 * empty if unknown */
+	long		devices;		/* number of devices on all nodes, or -1 if
+								 * unknown */
+	long		least;			/* the fewest devices that the job asks for */
+	long		most;			/* the most devices that Slurm may give it */
+	char		type[64];		/* the requested GPU type; empty for any */
+	bool		whole;			/* the job gets all devices of its nodes */
 	const char *account;
 	const char *comment;
-	const char *nodes;			/* "n[1-2]" */
-	char	   *node_list;		/* a copy's, or a record's, nodes */
-	char	   *payer;			/* a record's account */
-	long		minutes;		/* 0: no limit */
+	const char *nodes;			/* host list, such as "n[1-2]" */
+	char	   *node_list;		/* what "nodes" points to, in a copy or a
+								 * record */
+	char	   *payer;			/* what "account" points to, in a record */
+	long		minutes;		/* the time limit, or 0 for none */
 	int			n_nodes;
 	int			most_nodes;
 	int			restarts;
-	long long	start;			/* seconds of the epoch; 0: it has not started */
+	long long	start;			/* seconds since the epoch; 0 if the job has
+								 * not started */
 	long long	end;
-	long long	number;			/* of an array, the array's */
-	int			n_tasks;		/* that the row stands for, at least 1 */
-	int		   *tasks;			/* their numbers, -1: no array */
+	long long	number;			/* the job's number; for an array, the array's */
+	int			n_tasks;		/* how many tasks the row stands for, at least
+								 * 1 */
+	int		   *tasks;			/* numbers of the tasks; -1 for a job that is
+								 * no array */
 } SlurmJob;
 
 extern json_t * SlurmJobs(void);

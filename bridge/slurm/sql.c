@@ -3,24 +3,49 @@
  * sql.c
  *		Calls the database, one call at a time.
  *
- * Each process has a connection of its own, made anew when it broke.
- *
+ * Each of the two processes has its own connection, which it opens anew after
+ * it broke.
  *-------------------------------------------------------------------------
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "call_repeat.h"
+#include "clock.h"
+#include "log.h"
+#include "memory.h"
 #include "slurm.h"
-#include "util.h"
 
-#define PAUSE_NS	(NS_PER_S)	/* between two tries to connect */
+#define PAUSE_NS	(NS_PER_S)	/* time between two attempts to connect */
 
 static PGconn * conn;
 static int64_t tried_ns;
 
 /*
- * Connect, if there is no connection or it broke.
+ * Returns the result of a call, or NULL if no server that accepts writes has
+ * answered. In that case the next call connects anew: a server that has become
+ * a standby refuses every write, and another server may have become the
+ * primary.
+ */
+static PGresult *
+checked(PGresult * result)
+{
+	if (PQstatus(conn) == CONNECTION_OK &&
+		CallMayRepeat(result) != REPEAT_ELSEWHERE)
+		return result;
+	LogLine("event=lost_database error=\"%.200s\"",
+			result == NULL ? PQerrorMessage(conn) :
+			PQresultErrorMessage(result));
+	PQfinish(conn);
+	conn = NULL;
+	PQclear(result);
+	return NULL;
+}
+
+/*
+ * Connects if there is no connection or it broke. Returns whether there is a
+ * connection.
  */
 static bool
 connected(void)
@@ -47,23 +72,13 @@ connected(void)
 PGresult *
 SqlCall(const char *sql, int n, const char *const *values)
 {
-	PGresult   *result;
-
 	if (!connected())
 		return NULL;
-	result = PQexecParams(conn, sql, n, NULL, values, NULL, NULL, 0);
-	if (PQstatus(conn) == CONNECTION_OK &&
-		PQresultErrorField(result, PG_DIAG_SQLSTATE) == NULL)
-		return result;
-	if (PQstatus(conn) == CONNECTION_OK)
-		return result;
-	LogLine("event=lost_database error=\"%.200s\"", PQerrorMessage(conn));
-	PQclear(result);
-	return NULL;
+	return checked(PQexecParams(conn, sql, n, NULL, values, NULL, NULL, 0));
 }
 
 /*
- * Run a statement and roll it back, in one round trip.
+ * Runs a statement and rolls it back, in one round trip.
  */
 static PGresult *
 call_in_vain(const char *sql, int n, const char *const *values)
@@ -75,7 +90,11 @@ call_in_vain(const char *sql, int n, const char *const *values)
 
 	if (!connected())
 		return NULL;
-	/* an error skips what follows, up to the next synchronisation */
+
+	/*
+	 * After an error, the server skips all statements up to the next
+	 * synchronisation point, so ROLLBACK follows one.
+	 */
 	if (!PQenterPipelineMode(conn) ||
 		!PQsendQueryParams(conn, "BEGIN", 0, NULL, NULL, NULL, NULL, 0) ||
 		!PQsendQueryParams(conn, sql, n, NULL, values, NULL, NULL, 0) ||
@@ -97,18 +116,14 @@ call_in_vain(const char *sql, int n, const char *const *values)
 		}
 		PQclear(result);
 	}
-	if (PQstatus(conn) == CONNECTION_OK && PQexitPipelineMode(conn))
-		return answer;
-	LogLine("event=lost_database error=\"%.200s\"", PQerrorMessage(conn));
-	PQfinish(conn);
-	conn = NULL;
-	PQclear(answer);
-	return NULL;
+	(void) PQexitPipelineMode(conn);
+	return checked(answer);
 }
 
 /*
- * Ask for the credit of a job.  minutes: its time limit; 0: none.  in_vain:
- * roll it back.
+ * Reserves credit for a job. "minutes" is the job's time limit, or 0 for none.
+ * The hold covers grace_s seconds beyond the limit, as far as the tier lets a
+ * job run. If "in_vain" is true, the call is rolled back.
  */
 PGresult *
 Reserve(const SlurmPayer *payer, const char *key, const char *request,
@@ -116,19 +131,22 @@ Reserve(const SlurmPayer *payer, const char *key, const char *request,
 {
 	static const char sql[] =
 	"SELECT r.job, r.status, r.reason, r.replayed FROM gpucredit.reserve($1, $2,"
-	" $3, $4, $5, $6, $7, max_retries => 0, hold_window => $8,"
-	" spec => $9) r";
+	" $3, $4, LEAST($5::interval + $10::interval, GREATEST($5::interval,"
+	"  (SELECT t.max_wall FROM gpucredit.tier t WHERE t.tier = $6))),"
+	" $6, $7, max_retries => 0, hold_window => $8, spec => $9) r";
 
 	char	   *limit = minutes == 0 ? NULL :
-		Format("%ld s", minutes * 60 + slurm.grace_s);
-	const char *values[9] = {
+		Format("%ld s", minutes * 60);
+	char	   *grace = Format("%ld s", slurm.grace_s);
+	const char *values[10] = {
 		payer->org, payer->account, key, request, limit, slurm.tier,
 		slurm.pool, *slurm.hold_window == '\0' ? NULL : slurm.hold_window,
-		spec
+		spec, grace
 	};
-	PGresult   *result = in_vain ? call_in_vain(sql, 9, values) :
-		SqlCall(sql, 9, values);
+	PGresult   *result = in_vain ? call_in_vain(sql, 10, values) :
+		SqlCall(sql, 10, values);
 
 	free(limit);
+	free(grace);
 	return result;
 }

@@ -3,26 +3,35 @@
  * sweep.c
  *		Reads squeue, and makes Slurm and the database agree.
  *
- * A run of a job is called UUID:RESTARTS, of an array's task UUID_TASK:RESTARTS;
- * that is its key at reserve().  A denial stays one, so the next try has the
- * key with "~1", then "~2".  The bridge keeps nothing on disk: jobs have the
- * name in their spec, and after a restart the same keys have the same answers.
+ * A run of a job is named UUID:RESTARTS, a run of an array's task
+ * UUID_TASK:RESTARTS. The name is the run's idempotency key at reserve().
+ * Since a replay of a denial is a denial, the next attempt has the key with
+ * "~1" appended, then "~2". The bridge keeps no state on disk: the jobs in the
+ * database have the name in their spec, and after a restart the same keys get
+ * the same answers.
  *
- *	waits, held			reserve; once funded, and its quotas let it start,
- *						scontrol release
- *	waits, released		the same, and hold it again while it is not funded
- *	waits, its attempt runs		stop that, in 10 seconds
- *	waits, over			scancel, if it was cancelled; else a new UUID
- *	runs, funded		placed
- *	runs, not funded	reserve and placed, else scancel
- *	runs, over			scancel, unless it began after that; else requeue
- *	ended, not placed	placed, if it ran; else cancel
- *	unknown to Slurm	placed, if it was seen to run, or has a record; else
- *						cancel, after a minute
+ * The left column is the job's state in Slurm and in the database; the right
+ * column is what a sweep does:
  *
- * "Over" beside "waits" or "runs" means that slurmctld was killed and forgot a
- * run that its nodes saw: it launches the job again under the same name.
+ *     waiting, held             reserve; once the job is funded and its quotas
+ *                               let it start, scontrol release
+ *     waiting, released         reserve, and hold the job again while it is not
+ *                               funded
+ *     waiting, attempt running  stop the attempt after 10 seconds
+ *     waiting, can never run    scancel
+ *     waiting, over             scancel if the job was cancelled; otherwise
+ *                               replace its UUID
+ *     running, funded           placed
+ *     running, not funded       reserve and placed; if denied, scancel
+ *     running, over             scancel, or requeue if the run began after the
+ *                               attempt had ended
+ *     ended, not placed         placed if the job ran; otherwise cancel
+ *     not listed by Slurm       placed if a sweep saw the job run, or it has a
+ *                               record; otherwise cancel after a minute
  *
+ * "Over" means that the database's job has ended. If Slurm's job still waits
+ * or runs, slurmctld was killed and forgot a run that its nodes executed, and
+ * launches the job again under the same name.
  *-------------------------------------------------------------------------
  */
 #include <jansson.h>
@@ -33,70 +42,53 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "call_repeat.h"
+#include "clock.h"
 #include "command.h"
+#include "log.h"
+#include "memory.h"
 #include "record.h"
+#include "run.h"
 #include "slurm.h"
 #include "slurm_job.h"
-#include "util.h"
 
-#define GONE_NS			(60 * NS_PER_S) /* a job that Slurm does not know for
-										 * so long is cancelled */
-#define FORGOTTEN_NS	(10 * NS_PER_S) /* and one that runs, as the database
-										 * says */
-#define REFUSED_NS	(30 * NS_PER_S) /* a run that cannot be placed goes on for
-									 * so long */
-#define DIFFERS_S	30			/* Slurm's seconds may differ from the nodes' */
-#define ANYWHERE_NS	(3 * NS_PER_S)	/* between two tries to place a run that
-									 * is over */
-#define QUOTA_NS	(3 * NS_PER_S)	/* between two looks at a job's quotas */
-#define TURN_NS		(10 * NS_PER_S) /* a released job takes so long to start */
-#define LONGEST_PAUSE	(60 * NS_PER_S) /* between two tries to get credit */
+#define GONE_NS			(60 * NS_PER_S) /* a waiting job that Slurm does not
+										 * list for so long is cancelled */
+#define FORGOTTEN_NS	(10 * NS_PER_S) /* a job that runs according to the
+										 * database and that Slurm does not
+										 * list is stopped after so long */
+#define REFUSED_NS	(30 * NS_PER_S) /* a run that cannot be placed may go on
+									 * for so long */
+#define DIFFERS_S	30			/* how many seconds Slurm's run time may
+								 * differ from the nodes' without a log line */
+#define ANYWHERE_NS	(3 * NS_PER_S)	/* time between two attempts to place a
+									 * run that has ended */
+#define QUOTA_NS	(3 * NS_PER_S)	/* time between two checks of a job's
+									 * quotas */
+#define TURN_NS		(10 * NS_PER_S) /* how long a released job may take to
+									 * start before the next one is released */
 
-/* A run that the bridge knows. */
-typedef struct Run
-{
-	char	   *name;			/* UUID:RESTARTS */
-	char	   *org;
-	long long	job;			/* 0: nothing is reserved yet */
-	bool		open;			/* not over, in the database */
-	bool		waits;			/* its credit is set aside */
-	bool		denied;			/* the last try, or its account has no line */
-	bool		placed;			/* it has had an attempt */
-	bool		idle;			/* it waits, funded or not */
-	int			tries;			/* that were denied */
-	int64_t		next_ns;		/* the next try */
-	int64_t		pause_ns;
-	int64_t		refused_ns;		/* placed() first refused it; 0: it did not */
-	int64_t		over_ns;		/* since when Slurm has no such run, while its
-								 * attempt runs; 0: it does not */
-	int64_t		seen_ns;		/* when Slurm last listed it */
-	bool		forgotten;		/* Slurm has no such run, and it is being
-								 * stopped */
-	SlurmJob   *seen;			/* as it ran, to be placed later */
-	struct Run *next;
-} Run;
-
-/* How large a job is. */
+/* The size of a job. */
 typedef struct Size
 {
 	int			n_nodes;
-	long		smallest;		/* devices of its smallest node */
-	long		devices;		/* that it has in all */
+	long		smallest;		/* number of devices of its smallest node */
+	long		devices;		/* number of devices on all its nodes */
 } Size;
 
-/* An organisation that has quotas, and which of its jobs was released last. */
+/* An organisation that has quotas, and its job that was released last. */
 typedef struct Turn
 {
 	char	   *org;
 	char	   *name;
-	int64_t		ns;				/* when */
+	int64_t		ns;				/* when that job was released */
 	struct Turn *next;
 } Turn;
 
 static Turn *turns;
 static Run *runs;
 static void *runs_by_name;
-static int64_t sweep_ns;		/* when the sweep began that goes on */
+static int64_t sweep_ns;		/* when the present sweep began */
 
 static void sweep(void);
 static Run *run_of(const char *name);
@@ -119,12 +111,6 @@ static bool devices_are_used(const SlurmJob *job);
 static bool renew(Run *run, const SlurmJob *job);
 static void send_back(const SlurmJob *job);
 static bool ended_at(const Run *run, long long *at);
-static bool fund(Run *run, const SlurmJob *job);
-static char *request_of(const SlurmJob *job);
-static long largest_node(void);
-static bool has_code(const PGresult * result, const char *begins);
-static bool find_over(Run *run, const char *org);
-static void set_admin_comment(const SlurmJob *job, const char *reason);
 static bool place(Run *run, const SlurmJob *job, const char *sets);
 static void place_anywhere(Run *run, const SlurmJob *job);
 static bool size_of(const Run *run, const SlurmJob *job, const char *nodes,
@@ -161,18 +147,26 @@ sweep(void)
 	const char *pool[] = {slurm.pool};
 
 	sweep_ns = MonotonicNs();
-	/* this also funds jobs that wait for credit, and counts use */
+
+	/*
+	 * place() also funds jobs that wait for credit, and charges use for fair
+	 * share.
+	 */
 	cycle = SqlCall("SELECT FROM gpucredit.place($1)", 1, pool);
 	there = cycle != NULL;
 	PQclear(cycle);
 	answer = SlurmJobs();
 	jobs = json_object_get(answer, "jobs");
 	there = there && learn_states();
-	/* no node can report an end either */
+
+	/*
+	 * Without the database, no node's agent could report the end of a run
+	 * either, so the time without one starts anew.
+	 */
 	for (Run *run = runs; run != NULL && !there; run = run->next)
 		run->over_ns = 0;
 	handle_jobs(jobs, true, there);
-	/* without an answer no job counts as gone */
+	/* If squeue gave no answer, no job counts as gone. */
 	if (there && jobs != NULL)
 		RecordsRead(handle_record);
 	handle_jobs(jobs, false, there);
@@ -182,8 +176,9 @@ sweep(void)
 }
 
 /*
- * Handle the jobs that ended, or the others.  An ended job takes a free device
- * before the next job does: so it is billed even on nodes that are never idle.
+ * Handles either the jobs that ended, or the others. The jobs that ended come
+ * first: they take a free device before the next job does, and so are billed
+ * even on nodes that are never idle.
  */
 static void
 handle_jobs(const json_t * jobs, bool ended, bool there)
@@ -213,7 +208,7 @@ handle_jobs(const json_t * jobs, bool ended, bool there)
 }
 
 /*
- * Find the run of a name, or add one.
+ * Finds the run of a name, or adds it.
  */
 static Run *
 run_of(const char *name)
@@ -241,8 +236,9 @@ by_name(const void *a, const void *b)
 }
 
 /*
- * Read the state of the pool's open jobs.  One that Slurm does not list counts
- * as gone a minute later.
+ * Reads the state of the pool's open jobs. A job that Slurm does not list
+ * counts as gone after a minute. Returns false if the database gives no
+ * answer.
  */
 static bool
 learn_states(void)
@@ -294,7 +290,8 @@ handle_job(const SlurmJob *job)
 }
 
 /*
- * The database is away: hold the jobs that are not known to be funded.
+ * Holds a waiting job that is not known to be funded, while the database
+ * cannot be reached.
  */
 static void
 hold_unfunded(const SlurmJob *job)
@@ -308,7 +305,8 @@ hold_unfunded(const SlurmJob *job)
 }
 
 /*
- * Slurm may have run it again, or forgotten it, before it can be placed.
+ * Keeps a copy of a running job, because Slurm may run it again or forget it
+ * before it can be placed.
  */
 static void
 remember(Run *run, const SlurmJob *job)
@@ -318,15 +316,27 @@ remember(Run *run, const SlurmJob *job)
 }
 
 /*
- * Handle a waiting job: hold it until its credit is set aside, then release
+ * Handles a waiting job: holds it until its credit is reserved, then releases
  * it.
  */
 static void
 handle_waiting(Run *run, const SlurmJob *job)
 {
-	bool		funded = run->job != 0 ? run->waits : fund(run, job);
+	bool		funded;
 	long long	ended;
 
+	/*
+	 * If this job were released, slurmctld would hold it again as soon as it
+	 * tried to schedule it.
+	 */
+	if (job->never || job->shares)
+	{
+		LogLine("event=cannot_run job=%s reason=%s", job->id,
+				job->shares ? "shares" : "constraints");
+		CommandSlurm("scancel", job->id, NULL);
+		return;
+	}
+	funded = run->job != 0 ? run->waits : RunFund(run, job);
 	end_forgotten(run, "slurm: it waits");
 	if (funded && job->held)
 	{
@@ -346,9 +356,9 @@ handle_waiting(Run *run, const SlurmJob *job)
 }
 
 /*
- * Do the quotas of its organisation let it start?  They count what runs.  So
- * jobs under quotas are released one after the other: the next one when this
- * one is placed, or Slurm has it wait for longer.
+ * Whether the quotas of the job's organisation let it start. Quotas count only
+ * running jobs, so jobs under quotas are released one after the other: the
+ * next one once this one is placed, or once it has waited for TURN_NS.
  */
 static bool
 has_turn(Run *run)
@@ -388,7 +398,8 @@ has_turn(Run *run)
 }
 
 /*
- * 'y' or 'n': its quotas let it start or not now; '-': there are none.
+ * Checks the job's quotas. Returns 'y' if they let it start, 'n' if they do
+ * not now, and '-' if there are none.
  */
 static char
 ask_quotas(const Run *run)
@@ -414,17 +425,23 @@ ask_quotas(const Run *run)
 }
 
 /*
- * Handle a running job: the database must know where it runs, and on which
- * credit.
+ * Handles a running job: the database must know where it runs, and whose
+ * credit it spends.
  */
 static void
 handle_running(Run *run, const SlurmJob *job)
 {
-	bool		funded = run->job != 0 ? run->waits : fund(run, job);
+	bool		funded = !job->shares &&
+		(run->job != 0 ? run->waits : RunFund(run, job));
 	long long	ended = 0;
 
 	run->over_ns = 0;
-	if (funded)
+	if (job->shares)
+	{
+		LogLine("event=unpaid job=%s", job->id);
+		CommandSlurm("scancel", job->id, NULL);
+	}
+	else if (funded)
 	{
 		remember(run, job);
 		if (place(run, job, job->gpus) || devices_are_used(job) || renew(run, job))
@@ -445,15 +462,15 @@ handle_running(Run *run, const SlurmJob *job)
 }
 
 /*
- * Has another attempt one of its devices?  That one is over for Slurm, and its
- * node's agent has not reported that yet.
+ * Whether another attempt still has one of the job's devices. That attempt has
+ * ended in Slurm, but its node's agent has not reported the end yet.
  */
 static bool
 devices_are_used(const SlurmJob *job)
 {
 	char	   *nodes = SlurmNodes(job->nodes);
 	const char *values[] = {nodes, job->gpus};
-	PGresult   *result = SqlCall("SELECT FROM gpucredit.devices_taken d"
+	PGresult   *result = SqlCall("SELECT FROM gpucredit.allocated_devices d"
 								 " JOIN ROWS FROM (unnest($1::text[]),"
 								 "  unnest($2::gpucredit.gpuset[]))"
 								 "  AS j (node, gpus) ON j.node = d.node"
@@ -467,8 +484,10 @@ devices_are_used(const SlurmJob *job)
 }
 
 /*
- * Has Slurm given it other devices than credit is set aside for?  Then set it
- * aside for these.  Where there is none, the next look finds it unpaid.
+ * If Slurm gave the job other devices than credit is held for, cancels the
+ * reservation, reserves credit for these devices, and places the job. If the
+ * reservation is denied, the next sweep handles the job as not funded. Returns
+ * whether the devices differed.
  */
 static bool
 renew(Run *run, const SlurmJob *job)
@@ -486,13 +505,13 @@ renew(Run *run, const SlurmJob *job)
 	run->open = false;
 	run->tries++;
 	run->next_ns = 0;
-	if (fund(run, job))
+	if (RunFund(run, job))
 		(void) place(run, job, job->gpus);
 	return true;
 }
 
 /*
- * Requeue it, or cancel it if Slurm may not run it twice.
+ * Requeues the job, or cancels it if Slurm may not run it twice.
  */
 static void
 send_back(const SlurmJob *job)
@@ -502,8 +521,9 @@ send_back(const SlurmJob *job)
 }
 
 /*
- * Did it run?  "at": when that ended, in seconds of the epoch; 0: it did not
- * run, or its owner cancelled it; -1: the database gives no answer.
+ * Determines whether the job's attempt ran. "at" becomes its end in seconds
+ * since the epoch; 0 if it did not run or its owner cancelled it; -1 if the
+ * database gives no answer.
  */
 static bool
 ended_at(const Run *run, long long *at)
@@ -531,8 +551,8 @@ ended_at(const Run *run, long long *at)
 }
 
 /*
- * Give a job another UUID, because a run that has ended had the same one: each
- * run is known to the database by its own.
+ * Gives a job another UUID, because a run that has ended has the same name,
+ * and the database knows each run by its own name.
  */
 static void
 replace_uuid(const SlurmJob *job)
@@ -552,12 +572,13 @@ replace_uuid(const SlurmJob *job)
 }
 
 /*
- * Place a job that was over before a sweep saw it run.
+ * Handles a job that has ended. One that ended before a sweep saw it run is
+ * placed now, so that it is billed.
  */
 static void
 handle_ended(Run *run, const SlurmJob *job)
 {
-	if (run->job == 0 && (!job->ran || !fund(run, job)))
+	if (run->job == 0 && (!job->ran || !RunFund(run, job)))
 		return;
 	end_forgotten(run, "slurm: it is over");
 	if (!run->open || !run->idle)
@@ -572,9 +593,10 @@ handle_ended(Run *run, const SlurmJob *job)
 }
 
 /*
- * The database has a run that Slurm does not have.  Its node may report the
- * end soon.  It never will if slurmd was killed, or slurmctld, which then runs
- * no Epilog for what it forgot.
+ * Handles a run that the database has and Slurm does not. The agent of its
+ * node may report the end soon. It never reports it if slurmd was killed, or
+ * if slurmctld was, which then runs no Epilog for a job that it forgot. So the
+ * run is stopped after FORGOTTEN_NS.
  */
 static void
 end_forgotten(Run *run, const char *why)
@@ -591,8 +613,8 @@ end_forgotten(Run *run, const char *why)
 }
 
 /*
- * Handle a record of a run that began, and may have ended.  True: its bill is
- * made, or never will be.
+ * Handles a record of a run that began, and may have ended. Returns true if
+ * the run is billed, or never will be.
  */
 static bool
 handle_record(SlurmJob *job)
@@ -602,8 +624,8 @@ handle_record(SlurmJob *job)
 	bool		ended = job->end != 0;
 
 	/*
-	 * a run that slurmctld still lists, and that has not ended, needs no
-	 * record
+	 * A run that slurmctld still lists, and that has not ended, needs no
+	 * record.
 	 */
 	if (!ended && (run->seen_ns >= sweep_ns ||
 				   MonotonicNs() - run->seen_ns < FORGOTTEN_NS))
@@ -617,7 +639,7 @@ handle_record(SlurmJob *job)
 	}
 	if (run->job == 0 && PayerFind(job->account, &payer))
 	{
-		bool		known = find_over(run, payer.org);
+		bool		known = RunFindOver(run, payer.org);
 
 		PayerFree(&payer);
 		if (known && run->job == 0)
@@ -627,8 +649,8 @@ handle_record(SlurmJob *job)
 }
 
 /*
- * Compare the metered seconds with slurmctld's.  False: the database gives no
- * answer.
+ * Compares the metered seconds with slurmctld's. Returns false if the database
+ * gives no answer.
  */
 static bool
 check_bill(const Run *run, const SlurmJob *job)
@@ -656,166 +678,8 @@ check_bill(const Run *run, const SlurmJob *job)
 }
 
 /*
- * Reserve credit.  False: there is none now, or no answer.
- */
-static bool
-fund(Run *run, const SlurmJob *job)
-{
-	SlurmPayer	payer = {0};
-	bool		again = true;
-
-	if (MonotonicNs() < run->next_ns)
-		return false;
-	run->denied = !PayerFind(job->account, &payer);
-	if (run->denied)
-		return false;
-	while (again && run->job == 0)
-	{
-		char	   *key = run->tries == 0 ? Dup(run->name) :
-			Format("%s~%d", run->name, run->tries);
-		char	   *spec = Format("{\"foreign\": \"%s\", \"foreign_job\": \"%s\"}",
-								  run->name, job->id);
-		char	   *request = request_of(job);
-		PGresult   *result = Reserve(&payer, key, request, job->minutes,
-									 spec, false);
-
-		again = false;
-		if (result != NULL && PQntuples(result) == 1)
-		{
-			if (strcmp(PQgetvalue(result, 0, 1), "granted") == 0)
-			{
-				free(run->org);
-				run->org = Dup(payer.org);
-				run->job = atoll(PQgetvalue(result, 0, 0));
-				/* open jobs are known by name, so a replay is over */
-				run->open = run->waits = run->idle =
-					*PQgetvalue(result, 0, 3) == 'f';
-			}
-			else
-			{
-				again = *PQgetvalue(result, 0, 3) == 't';
-				run->tries++;
-				run->denied = true;
-				if (!again)
-					set_admin_comment(job, PQgetvalue(result, 0, 2));
-			}
-		}
-		else if (has_code(result, "UC201"))
-		{
-			/* its time limit or a setting has changed since */
-			again = !find_over(run, payer.org);
-			run->tries += again;
-		}
-		else if (has_code(result, "UC") || has_code(result, "22"))
-		{
-			run->denied = true;
-			set_admin_comment(job, PQresultErrorField(result,
-													  PG_DIAG_MESSAGE_PRIMARY));
-		}
-		PQclear(result);
-		free(key);
-		free(spec);
-		free(request);
-	}
-	if (run->job == 0)
-	{
-		run->pause_ns = run->pause_ns == 0 ? slurm.interval_ms * NS_PER_MS :
-			run->pause_ns * 2 < LONGEST_PAUSE ? run->pause_ns * 2 :
-			LONGEST_PAUSE;
-		run->next_ns = MonotonicNs() + run->pause_ns;
-	}
-	PayerFree(&payer);
-	return run->waits;
-}
-
-/*
- * What credit is set aside for: the devices that it has, or may get.
- */
-static char *
-request_of(const SlurmJob *job)
-{
-	long		least = job->least;
-	long		most = job->most;
-
-	if (job->devices >= 0 && job->state == SLURM_RUNS)
-		least = most = job->devices;
-	else if (job->whole && job->most_nodes * largest_node() > most)
-	{
-		least = least == 0 ? 1 : least;
-		most = job->most_nodes * largest_node();
-	}
-	return most == 0 ? Dup("0") : Format("%ld-%ldx%s", least, most,
-										 *job->type == '\0' ? "*" : job->type);
-}
-
-/*
- * The most devices that a node of the pool has.
- */
-static long
-largest_node(void)
-{
-	const char *pool[] = {slurm.pool};
-	PGresult   *result = SqlCall("SELECT coalesce(max(n.gpus), 0)"
-								 " FROM gpucredit.node n WHERE n.pool = $1",
-								 1, pool);
-	long		gpus = result == NULL || PQntuples(result) != 1 ? 0 :
-		atol(PQgetvalue(result, 0, 0));
-
-	PQclear(result);
-	return gpus;
-}
-
-/*
- * Is it an error whose SQLSTATE begins with this?
- */
-static bool
-has_code(const PGresult * result, const char *begins)
-{
-	const char *code = result == NULL ? NULL :
-		PQresultErrorField(result, PG_DIAG_SQLSTATE);
-
-	return code != NULL && strncmp(code, begins, strlen(begins)) == 0;
-}
-
-/*
- * Is the replayed job over?  Otherwise the replay is of a denial.
- */
-static bool
-find_over(Run *run, const char *org)
-{
-	const char *values[] = {org, slurm.pool, run->name};
-	PGresult   *result = SqlCall("SELECT j.job FROM gpucredit.job j"
-								 " WHERE j.org = $1 AND j.pool = $2"
-								 " AND j.spec->>'foreign' = $3", 3, values);
-	bool		found = result == NULL || PQntuples(result) > 0;
-
-	if (result != NULL && PQntuples(result) > 0)
-	{
-		run->org = Dup(org);
-		run->job = atoll(PQgetvalue(result, 0, 0));
-	}
-	PQclear(result);
-	return found;
-}
-
-/*
- * Set the job's admin comment, which "scontrol show job" prints.
- */
-static void
-set_admin_comment(const SlurmJob *job, const char *reason)
-{
-	char	   *comment = Format("AdminComment=gpucredit:%s waits for: %s",
-								 job->uuid, reason);
-	char	   *id = Format("JobId=%s", job->id);
-
-	if (strstr(job->comment, reason) == NULL)
-		CommandSlurm3("scontrol", "update", id, comment);
-	free(comment);
-	free(id);
-}
-
-/*
- * Report to the database where it runs.  False: it may not run.
+ * Reports to the database where the job runs. Returns false if the job may not
+ * run.
  */
 static bool
 place(Run *run, const SlurmJob *job, const char *sets)
@@ -850,8 +714,8 @@ place(Run *run, const SlurmJob *job, const char *sets)
 }
 
 /*
- * Slurm has forgotten which devices an ended job had.  Any free ones will do:
- * its nodes know what it costs.
+ * Places a job that has ended and whose devices Slurm no longer lists. Any
+ * free devices of its nodes will do, as they have the same price.
  */
 static void
 place_anywhere(Run *run, const SlurmJob *job)
@@ -882,8 +746,9 @@ place_anywhere(Run *run, const SlurmJob *job)
 }
 
 /*
- * How large a job is that has these nodes: what it had, within what credit is
- * set aside for.  False: the database does not say.
+ * Determines the size of a job that has these nodes: what it had according to
+ * its record, within the request that credit is held for. Returns false if the
+ * database gives no answer.
  */
 static bool
 size_of(const Run *run, const SlurmJob *job, const char *nodes, Size *size)
@@ -931,7 +796,7 @@ cancel(Run *run, const char *word, const char *why)
 }
 
 /*
- * Handle the runs that Slurm no longer lists.
+ * Handles the runs that Slurm no longer lists.
  */
 static void
 forget_gone(void)
@@ -942,7 +807,10 @@ forget_gone(void)
 	{
 		Run		   *run = *link;
 
-		/* before this sweep, which may take long itself */
+		/*
+		 * Count up to the sweep's start, because the sweep itself may take
+		 * long.
+		 */
 		int64_t		unseen = sweep_ns - run->seen_ns;
 
 		if (run->seen_ns < sweep_ns && run->seen != NULL && run->waits)

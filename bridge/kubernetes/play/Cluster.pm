@@ -1,9 +1,15 @@
 # Cluster.pm: the scheduler and the kubelets of the play API server
 #
-# Pods without gates are bound to a node of their selector with free GPUs.
-# Their containers run real seconds: `sleep N`, and `exit CODE` after it, are
-# read from the command.  What really ran is kept apart from what is reported,
-# for tests to compare with the bills.
+# Pods without gates are bound to a node of their selector, and of the labels
+# that their affinity wants, with free GPUs.  Their containers run real seconds:
+# `sleep N`, and `exit CODE` after it, are read from the command.  What really ran
+# is kept apart from what is reported, for tests to compare with the bills.
+#
+# A container ends as kubelet ends it: SIGTERM, and SIGKILL when the grace period
+# is over, which is that of the deletion, or the pod's own for a deadline and a
+# forced deletion, and 2 s at least.  Once SIGTERM is sent no grace period becomes
+# shorter.  Until the container is gone the pod's phase stays, and a pod that the
+# API server no longer has goes on until then.
 package Cluster;
 
 use strict;
@@ -19,6 +25,7 @@ sub new
 	return bless {
 		store => $store,
 		ran   => {},		# uid => {started, finished, gpus, ...}
+		last  => {},		# uid => the pod, as its kubelet saw it last
 		dead  => {},		# nodes whose kubelet says nothing
 		quiet_until => 0,	# kubelets' reports do not arrive until then
 		skew  => {},		# how many seconds a node's clock is ahead
@@ -55,14 +62,25 @@ sub play
 	return $path =~ m{^/play/(?:kubelet|quiet|start_after|skew|ran)$};
 }
 
+# What the scheduler reserves for a pod: the containers and the sidecars, or an
+# init container and the sidecars before it.
 sub gpus_of
 {
 	my ($self, $pod) = @_;
-	my $sum = 0;
+	my $resource = $self->{store}{resource};
+	my $of = sub { $_[0]{resources}{requests}{$resource} // $_[0]{resources}{limits}{$resource} // 0 };
+	my ($containers, $sidecars, $most) = (0, 0, 0);
 
-	$sum += $_->{resources}{limits}{ $self->{store}{resource} } // 0
-	  foreach @{ $pod->{spec}{containers} };
-	return $sum;
+	$containers += $of->($_) foreach @{ $pod->{spec}{containers} };
+	foreach my $container (@{ $pod->{spec}{initContainers} || [] })
+	{
+		my $stays = ($container->{restartPolicy} // '') eq 'Always';
+		my $use   = $of->($container) + $sidecars;
+
+		$sidecars = $use if $stays;
+		$most     = $use if $use > $most;
+	}
+	return $containers + $sidecars > $most ? $containers + $sidecars : $most;
 }
 
 sub turn
@@ -72,7 +90,7 @@ sub turn
 	my %free  = map {
 		$_->{metadata}{name} => $_->{status}{capacity}{ $self->{store}{resource} } // 0
 	} @nodes;
-	my @waiting;
+	my (@waiting, %there);
 
 	foreach my $entry ($self->{store}->all('pods'))
 	{
@@ -94,11 +112,18 @@ sub turn
 		}
 		my $ran = $self->{ran}{ $pod->{metadata}{uid} };
 
+		$there{ $pod->{metadata}{uid} } = 1;
 		# what runs holds its devices, whatever is reported
 		$free{$node} -= $self->gpus_of($pod)
 		  unless $pod->{status}{phase} =~ /^(?:Succeeded|Failed)$/
 		  || ($ran && $ran->{finished});
 		$self->kubelet($pod);
+	}
+	foreach my $uid (grep { !$there{$_} && !$self->{ran}{$_}{gone} } keys %{ $self->{last} })
+	{
+		$self->end_orphan($uid);
+		$free{ $self->{last}{$uid}{spec}{nodeName} } -= $self->gpus_of($self->{last}{$uid})
+		  unless $self->{ran}{$uid}{finished};
 	}
 	$self->bind($_, \%free, @nodes)
 	  foreach sort { $a->{metadata}{resourceVersion} <=> $b->{metadata}{resourceVersion} } @waiting;
@@ -126,6 +151,7 @@ sub bind
 
 		next unless ready($node) && !$self->{dead}{$name} && $free->{$name} >= $gpus;
 		next if grep { ($labels->{$_} // '') ne $wanted->{$_} } keys %$wanted;
+		next unless fits_affinity($pod, $labels);
 		my $new = Store::copy($pod);
 
 		$new->{spec}{nodeName} = $name;
@@ -136,6 +162,27 @@ sub bind
 		return;
 	}
 	return;
+}
+
+# Has a node the labels that one of the affinity's terms wants?
+sub fits_affinity
+{
+	my ($pod, $labels) = @_;
+	my $required = $pod->{spec}{affinity}{nodeAffinity}{requiredDuringSchedulingIgnoredDuringExecution};
+
+	return 1 unless $required;
+	foreach my $term (@{ $required->{nodeSelectorTerms} })
+	{
+		my @wanted = @{ $term->{matchExpressions} || [] };
+
+		return 1 if @wanted && !grep {
+			my ($key, $values) = ($_->{key}, $_->{values} || []);
+
+			!defined $labels->{$key}
+			  || ($_->{operator} eq 'In' && !grep { $_ eq $labels->{$key} } @$values)
+		} @wanted;
+	}
+	return 0;
 }
 
 # What its containers do, from their command.
@@ -163,6 +210,7 @@ sub kubelet
 
 	$ran->{paid_by} = $meta->{annotations}{'gpucredit.io/job'};
 	return if $ran->{gone};
+	$self->{last}{$uid} = $pod;
 	if (!$ran->{started} && !$ran->{finished})
 	{
 		if ($meta->{deletionTimestamp})
@@ -185,19 +233,57 @@ sub kubelet
 		}
 		elsif (defined $limit && $now - $ran->{seen} >= $limit)
 		{
-			@$ran{qw(finished code reason)} = ($now, 137, 'DeadlineExceeded');
+			$ran->{reason} ||= 'DeadlineExceeded' unless $ran->{told};
+			end_container($pod, $ran, 0, $deaf);
 		}
-		elsif ($meta->{deletionTimestamp} && !$self->{dead}{ $pod->{spec}{nodeName} })
+		elsif ($ran->{told} || ($meta->{deletionTimestamp} && !$self->{dead}{ $pod->{spec}{nodeName} }))
 		{
-			$ran->{told} ||= $now;
-			my $grace = $meta->{deletionGracePeriodSeconds};
-
-			@$ran{qw(finished code)} = ($now, $deaf ? 137 : 143)
-			  if !$deaf || $now - $ran->{told} >= $grace;
+			end_container($pod, $ran, $meta->{deletionGracePeriodSeconds}, $deaf);
 		}
 	}
 	return if $self->{dead}{ $pod->{spec}{nodeName} } || $now < $self->{quiet_until};
 	$self->report($pod, $ran);
+	return;
+}
+
+# Sends SIGTERM, and SIGKILL once the grace period is over that it began with; 0:
+# the pod's own.
+sub end_container
+{
+	my ($pod, $ran, $grace, $deaf) = @_;
+	my $now = time();
+
+	if (!$ran->{told})
+	{
+		$grace ||= $pod->{spec}{terminationGracePeriodSeconds} // 30;
+		@$ran{qw(told grace)} = ($now, $grace < 2 ? 2 : $grace);
+	}
+	@$ran{qw(finished code)} = ($now, $deaf ? 137 : 143)
+	  if !$deaf || $now - $ran->{told} >= $ran->{grace};
+	return;
+}
+
+# A pod that the API server no longer has.
+sub end_orphan
+{
+	my ($self, $uid) = @_;
+	my ($pod, $ran) = ($self->{last}{$uid}, $self->{ran}{$uid});
+	my ($seconds, $code, $deaf) = program($pod);
+
+	return if $self->{dead}{ $pod->{spec}{nodeName} };
+	if (!$ran->{started} || $ran->{finished})
+	{
+		$ran->{finished} ||= time();
+		$ran->{gone} = 1;
+	}
+	elsif (time() - $ran->{started} >= $seconds)
+	{
+		@$ran{qw(finished code)} = ($ran->{started} + $seconds, $code);
+	}
+	else
+	{
+		end_container($pod, $ran, 0, $deaf);
+	}
 	return;
 }
 

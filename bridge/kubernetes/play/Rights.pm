@@ -39,7 +39,10 @@ sub check
 	my $group = $Store::KIND{ $plural =~ s{/.*}{}r }[0];
 
 	Store::refuse(403, 'Forbidden', qq{User "$user" cannot $verb resource "$plural" in API group "$group"})
-	  unless grep { has($_->{apiGroups}, $group) && has($_->{resources}, $plural) && has($_->{verbs}, $verb) }
+	  unless grep {
+		has($_->{apiGroups}, $group) && has($_->{resources}, $plural) && has($_->{verbs}, $verb)
+		  && (!$_->{resourceNames} || has($_->{resourceNames}, $name // ''))
+	  }
 	  $self->rules_of($user);
 	return;
 }

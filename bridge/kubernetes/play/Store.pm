@@ -9,6 +9,7 @@ package Store;
 use strict;
 use warnings;
 
+use B ();
 use IO::Handle;
 use JSON::XS;
 use POSIX 'strftime';
@@ -27,6 +28,8 @@ our %KIND = (
 	admissionchecks => ['kueue.x-k8s.io', 'v1beta1', 'AdmissionCheck', 0, ''],
 	clusterroles    => ['rbac.authorization.k8s.io', 'v1', 'ClusterRole', 0, ''],
 	clusterrolebindings => ['rbac.authorization.k8s.io', 'v1', 'ClusterRoleBinding', 0, ''],
+	roles           => ['rbac.authorization.k8s.io', 'v1', 'Role', 1, ''],
+	rolebindings    => ['rbac.authorization.k8s.io', 'v1', 'RoleBinding', 1, ''],
 	serviceaccounts => ['', 'v1', 'ServiceAccount', 1, 'sa'],
 	secrets         => ['', 'v1', 'Secret', 1, ''],
 	deployments     => ['apps', 'v1', 'Deployment', 1, 'deploy'],
@@ -67,6 +70,8 @@ sub keep_in
 		$self->{version} = $object->{metadata}{resourceVersion};
 		$self->record_change($plural, $object, $type, $json->encode($object));
 	}
+	# a server that starts again has no changes from before
+	$self->forget($_, $self->{version}) foreach keys %KIND;
 	$keep->autoflush(1);
 	print $keep "\n";			# ends what was half written
 	$self->{keep} = $keep;
@@ -221,6 +226,20 @@ sub new_uid
 	  2, 1, 1, 1, 3;
 }
 
+# Was it a string in JSON?
+sub is_text
+{
+	return defined $_[0] && !ref $_[0] && B::svref_2object(\$_[0])->FLAGS & B::SVf_POK;
+}
+
+# Was it a whole number in JSON?
+sub is_count
+{
+	my ($copy) = @_;			# a match would make a string of it
+
+	return defined $copy && !ref $copy && !is_text($_[0]) && $copy =~ /^-?\d+$/;
+}
+
 sub check_annotations
 {
 	my ($meta) = @_;
@@ -229,8 +248,7 @@ sub check_annotations
 	foreach my $words ($meta->{annotations}, $meta->{labels})
 	{
 		refuse(400, 'BadRequest', 'json: cannot unmarshal into map[string]string')
-		  if defined $words && (ref $words ne 'HASH' || grep { ref } values %$words);
-		$_ = "$_" foreach values %{ $words || {} };
+		  if defined $words && (ref $words ne 'HASH' || grep { !is_text($_) } values %$words);
 	}
 	$size += length foreach %{ $meta->{annotations} || {} };
 	refuse(422, 'Invalid', 'metadata.annotations: Too long') if $size > 262144;
@@ -251,6 +269,8 @@ sub new_pod
 	$self->check_resources($_)
 	  foreach @{ $spec->{containers} }, @{ $spec->{initContainers} || [] };
 	check_deadline($spec);
+	refuse(400, 'BadRequest', 'json: cannot unmarshal into int64')
+	  if grep { defined $spec->{$_} && !is_count($spec->{$_}) } qw(terminationGracePeriodSeconds activeDeadlineSeconds);
 	$spec->{restartPolicy} //= 'Always';
 	$spec->{terminationGracePeriodSeconds} //= 30;
 	$pod->{status} = { phase => 'Pending', qosClass => 'BestEffort' };
@@ -379,6 +399,8 @@ sub check_pod_change
 	}
 	refuse(422, 'Invalid', 'spec: Forbidden: pod updates may not change fields other than `spec.activeDeadlineSeconds`')
 	  if %selector && !$gated;
+	refuse(422, 'Invalid', 'spec.affinity: Forbidden: no additions/deletions to the terms of a required node affinity are allowed')
+	  unless $gated ? narrower($old, $new) : same($old->{spec}{affinity}, $new->{spec}{affinity});
 	check_deadline($new->{spec});
 	my ($before, $after) = map { $_->{spec}{activeDeadlineSeconds} } $old, $new;
 
@@ -387,13 +409,37 @@ sub check_pod_change
 	my ($a, $b) = map {
 		my %rest = %{ $_->{spec} };
 
-		delete @rest{qw(schedulingGates nodeSelector activeDeadlineSeconds tolerations)};
+		delete @rest{qw(schedulingGates nodeSelector activeDeadlineSeconds tolerations affinity)};
 		\%rest;
 	} $old, $new;
 
 	refuse(422, 'Invalid', 'spec: Forbidden: pod updates may not change fields other than `spec.activeDeadlineSeconds`')
 	  unless same($a, $b);
 	return;
+}
+
+# Does a gated pod's affinity have the terms that it had, with expressions added
+# at most?
+sub narrower
+{
+	my ($was, $is) = map {
+		my $affinity = copy($_->{spec}{affinity} // {});
+		my $terms = delete $affinity->{nodeAffinity}{requiredDuringSchedulingIgnoredDuringExecution};
+
+		[ $affinity->{nodeAffinity}, ($terms || {})->{nodeSelectorTerms} ];
+	} @_;
+
+	return 1 unless defined $was->[1];
+	return 0 if @{ $was->[1] } != @{ $is->[1] || [] };
+	foreach my $i (keys @{ $was->[1] })
+	{
+		my @before = @{ $was->[1][$i]{matchExpressions} || [] };
+		my @after  = @{ $is->[1][$i]{matchExpressions}  || [] };
+
+		return 0 if @after < @before || !same(\@before, [ @after[ 0 .. $#before ] ]);
+		return 0 if @after && !@before && !$was->[1][$i]{matchFields};
+	}
+	return 1;
 }
 
 sub remove

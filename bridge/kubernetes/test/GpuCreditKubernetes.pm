@@ -39,7 +39,7 @@ END
 our @EXPORT = qw(
   kubernetes make_tenant make_node start_bridge kill_bridge end_bridge kill_apiserver api play
   make_pod make_workload workload check_of pods_of pod phase status_of annotation sql wait_for bill_of ran_of
-  bills_are_fair end_kubernetes bridge_log start_apiserver
+  bills_are_fair verify_midway end_kubernetes bridge_log start_apiserver
 );
 
 my $home   = "$FindBin::RealBin/..";	# of test and test_root
@@ -257,20 +257,24 @@ sub bridge_log
 	return slurp_file("$k->{folder}/" . ($name || 'bridge') . '.log');
 }
 
-# A pod with our gate.  Options: gpus, sleep, exit, annotations, spec, ungated.
+# A pod with our gate.  Options: gpus, sleep, exit, deaf (to SIGTERM), annotations,
+# spec, ungated.
 sub make_pod
 {
 	my ($k, $space, $name, %options) = @_;
-	my $command = 'sleep ' . ($options{sleep} // 1) . '; exit ' . ($options{exit} // 0);
+	my $command = ($options{deaf} ? "trap '' TERM; " : '')
+	  . 'sleep ' . ($options{sleep} // 1) . '; exit ' . ($options{exit} // 0);
 	my %annotations = (
 		'gpucredit.io/wall-limit' => '60s',
 		%{ $options{annotations} || {} });
 
 	delete @annotations{ grep { !defined $annotations{$_} } keys %annotations };
+	$_ = "$_" foreach values %annotations;
 	return api($k, 'POST', "/api/v1/namespaces/$space/pods", {
 		metadata => { name => $name, annotations => \%annotations },
 		spec => {
 			restartPolicy => 'Never',
+			terminationGracePeriodSeconds => 1,
 			$options{ungated} ? ()
 			: (schedulingGates => [ { name => 'gpucredit.io/credit' } ]),
 			containers => [ {
@@ -289,7 +293,7 @@ sub make_workload
 	my @sets = @{ $options{sets} || [ [ 'main', $options{count} // 1, $options{gpus} // 1 ] ] };
 
 	return api($k, 'POST', "/apis/kueue.x-k8s.io/v1beta1/namespaces/$space/workloads", {
-		metadata => { name => $name, annotations => { 'play/restarts' => $options{restarts} // 0 } },
+		metadata => { name => $name, annotations => { 'play/restarts' => '' . ($options{restarts} // 0) } },
 		spec => {
 			queueName => 'queue',
 			defined $options{limit} ? (maximumExecutionTimeSeconds => $options{limit}) : (),
@@ -300,6 +304,7 @@ sub make_workload
 							defined $options{limit} ? () : ('gpucredit.io/wall-limit' => '60s'),
 							%{ $options{annotations} || {} } } },
 						spec => {
+							terminationGracePeriodSeconds => 1,
 							containers => [ {
 								name => 'main', image => 'play',
 								command   => [ 'sh', '-c', $command ],
@@ -395,7 +400,7 @@ sub bills_are_fair
 			|| ' ' || coalesce(max(h.held), 0) || ' ' || (j.spec->'kubernetes'->'pods')
 		FROM gpucredit.job j LEFT JOIN gpucredit.attempt a USING (org, job)
 			LEFT JOIN gpucredit.hold h ON h.org = j.org AND h.hold = a.hold
-		GROUP BY j.job, j.spec}))
+		WHERE j.attempt > 0 GROUP BY j.job, j.spec}))
 	{
 		my ($job, $billed, $held, $list) = split / /, $row, 4;
 		my %mine = map { $_ => 1 } @{ JSON::PP->new->decode($list) };
@@ -422,10 +427,35 @@ sub bills_are_fair
 		push @wrong, sprintf('job %s: billed %.3f for %d x %.3f s', $job, $billed, $gpus, $seconds)
 		  if $off > $most || ($off < -$most && !grep { $k->{unseen}{ $_->{name} } } @pods);
 	}
-	push @wrong, "$ran->{$_}{name} ran unpaid for "
-	  . (($ran->{$_}{finished} // time()) - $ran->{$_}{started}) . ' s'
-	  foreach grep { $ran->{$_}{started} && $ran->{$_}{gpus} && !$paid{$_} && !$k->{may_run_unpaid}{ $ran->{$_}{name} } } keys %$ran;
-	return is(join("\n", @wrong), '', "the bills of $n jobs are what ran");
+	# what ran without an attempt is billed by a hold of its own
+	my %charged = map { split / / } split /\n/, sql($k, q{
+		SELECT split_part(q.key, '/', 1) || ' ' || h.captured::numeric + coalesce(h.uncollected::numeric, 0)
+		FROM gpucredit.request q JOIN gpucredit.hold h ON h.org = q.org AND h.hold = q.result[1]::bigint
+		WHERE q.operation = 'hold' AND q.key LIKE '%/unpaid'});
+
+	foreach (grep { $ran->{$_}{started} && $ran->{$_}{gpus} && !$paid{$_} } keys %$ran)
+	{
+		my ($name, $gpus, $started, $finished) = @{ $ran->{$_} }{qw(name gpus started finished)};
+		my $seconds = ($finished // time()) - $started;
+
+		push @wrong, sprintf('%s: %s for %d x %.3f s that it ran unpaid', $name,
+			defined $charged{$_} ? "billed $charged{$_}" : 'no bill', $gpus, $seconds)
+		  if !$k->{may_run_unpaid}{$name}
+		  && abs(($charged{$_} // 0) - $gpus * $seconds) > $gpus + 0.001;
+	}
+	push @wrong, "$ran->{$_}{name} is billed twice"
+	  foreach grep { $charged{$_} && $paid{$_} } keys %$ran;
+	return is(join("\n", @wrong), '', "the bills of $n jobs are what ran")
+	  || diag(map { bridge_log($k, $_) } sort keys %{ $k->{logs} });
+}
+
+# A test: the books are right while something runs.
+sub verify_midway
+{
+	my ($k, $what) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+	return verify_empty($k->{server}, 'credit', "verify() is empty while $what");
 }
 
 # The end: nothing is held, the bills are right, and so are the books.

@@ -37,8 +37,16 @@ my $k = kubernetes('assets');
 
 start_bridge($k);
 is_deeply([ map { scalar @{ $_->{rules} } } @{ api($k, 'GET', '/apis/rbac.authorization.k8s.io/v1/clusterroles')->{items} } ],
-	[6], 'the bridge has the rights that the page gives it');
+	[7], 'the bridge has the rights that the page gives it');
 my $bridge = { %$k, token => 'bridge' };
+
+foreach my $what ('pods/none', 'nodes/n1', 'namespaces/acme')
+{
+	api($bridge, 'GET', '/api/v1/' . ($what =~ /^pods/ ? 'namespaces/acme/' : '') . $what);
+	is($bridge->{status}, 403, "it need not get one of $what");
+}
+api($bridge, 'GET', '/apis/coordination.k8s.io/v1/namespaces/gpucredit/leases/other');
+is($bridge->{status}, 403, 'nor another lease');
 
 api($bridge, 'GET', '/api/v1/secrets');
 is($bridge->{status}, 403, 'and no others');
@@ -47,6 +55,7 @@ make_pod($k, 'acme', 'fails', sleep => 1, exit => 3);
 make_pod($k, 'acme', 'deleted', sleep => 1000);
 wait_for('pods run, bound and run by kubelets of another process', 40, sub { phase($k, 'acme', 'deleted') eq 'Running' })
   or diag(bridge_log($k));
+verify_midway($k, 'they run');
 api($k, 'DELETE', '/api/v1/namespaces/acme/pods/deleted');
 wait_for('and are settled', 40, sub { annotation($k, 'acme', 'runs', 'billed') && annotation($k, 'acme', 'fails', 'billed') })
   or diag(bridge_log($k));

@@ -40,6 +40,8 @@ play($k, 'skew?node=n2&s=3600');
 start_bridge($k, 'one', env => clock('+1800'));
 start_bridge($k, 'two', env => clock('-7200'));
 make_pod($k, 'acme', "each$_", gpus => 4, sleep => 3, annotations => \%window) foreach 1 .. 4;
+wait_for('two run', 30, sub { sql($k, q{SELECT count(*) FROM gpucredit.jobs WHERE state = 'running'}) >= 2 });
+verify_midway($k, 'clocks differ and pods run');
 settled('pods run on nodes whose clocks differ', map { "each$_" } 1 .. 4);
 is(sql($k, q{SELECT count(*) FROM gpucredit.jobs WHERE state = 'completed'}), '4', 'each by its credit');
 like(bridge_log($k, 'one') . bridge_log($k, 'two'), qr/\A(?!.*lease_taken.*lease_taken)/s, 'one bridge of two has worked');

@@ -63,6 +63,7 @@ foreach my $turn (1 .. $kills)
 	$k->{server}->start;
 	make_four_pods();
 	sleep rand(2);
+	verify_midway($k, 'pods run and each part was killed') if $turn == 1;
 	delete_one();
 	kill_apiserver($k, rand(0.5));
 }

@@ -53,6 +53,7 @@ wait_for('with the right one pods run', 40, sub { annotation($k, 'acme', 'one', 
 write_token('server', 'second');
 $k->{token} = 'second';
 wait_for('the old token is refused', 20, sub { bridge_log($k) =~ /status=401/ });
+verify_midway($k, 'the bridge is refused');
 write_token('bridge', 'second');
 make_pod($k, 'acme', 'two', sleep => 1);
 wait_for('the new one is read, and pods run', 40, sub { annotation($k, 'acme', 'two', 'billed') })

@@ -43,7 +43,7 @@ make_pod($k, 'acme', 'expired', sleep => 2);
 wait_for('it runs', 30, sub { phase($k, 'acme', 'expired') eq 'Running' });
 play($k, 'fault?match=GET%20/api/v1/pods&status=drop&count=3');
 play($k, 'cut');
-api($k, 'PATCH', '/api/v1/namespaces/acme/pods/expired', { metadata => { labels => { a => $_ } } },
+api($k, 'PATCH', '/api/v1/namespaces/acme/pods/expired', { metadata => { labels => { a => "$_" } } },
 	'application/merge-patch+json') foreach 1 .. 3;
 play($k, 'page?n=1');
 play($k, 'fault?match=GET%20/api/v1/pods.*continue&status=410');
@@ -53,6 +53,29 @@ like(bridge_log($k, 'one'), qr/event=watch_expired path=\/api\/v1\/pods/, 'and i
 $k->{assets} || like(bridge_log($k, 'one'), qr/event=list_failed path=\/api\/v1\/pods status=410/,
 	'from its first page, as the second was too old, too');
 play($k, 'page?n=0');
+
+# among 1,100 other pods, whose list comes in three pages
+play($k, 'fault?match=GET%20/api/v1/pods%5C%3F&status=drop&count=1000');
+play($k, 'cut');
+play($k, 'many?n=1100');
+play($k, 'forget');
+play($k, 'fault?count=0');
+play($k, 'fault?match=GET%20/api/v1/pods%5C%3Flimit&status=429&count=2');
+make_pod($k, 'acme', 'among', sleep => 1);
+runs_to_its_end('among', 'a pod is found among 1,100, by a server that has too much to do (429)');
+
+# changes and deletions that it has no time for
+SKIP: {
+skip 'a real API server has no faults to order', 4 if $k->{assets};
+like(bridge_log($k, 'one'), qr/event=list_failed path=\/api\/v1\/pods status=429/, 'which the bridge took note of');
+play($k, 'fault?match=PATCH%20.*pods&status=429&count=2');
+make_pod($k, 'acme', 'throttled', sleep => 1);
+runs_to_its_end('throttled', 'two patches are refused (429)');
+play($k, 'fault?match=DELETE%20.*pods&status=429&count=2');
+make_pod($k, 'acme', 'unpaid', sleep => 1000, ungated => 1);
+wait_for('a pod goes though two deletions are refused (429)', 30, sub { phase($k, 'acme', 'unpaid') eq 'Gone' });
+is(scalar(() = bridge_log($k, 'one') =~ /event=delete_refused pod=acme\/unpaid status=429/g), 2, 'which are made a second apart');
+}
 
 # somebody changes the pod at the same instant; answers are lost
 play($k, 'fault?match=PATCH%20.*pods&status=409&count=2');
@@ -136,6 +159,7 @@ make_pod($k, 'acme', 'vanishes', gpus => 4, sleep => 100);
 make_pod($k, 'acme', 'silent', gpus => 4, sleep => 100);
 wait_for('they run', 30, sub { phase($k, 'acme', 'vanishes') eq 'Running' && phase($k, 'acme', 'silent') eq 'Running' });
 wait_for('and are metered', 20, sub { sql($k, q{SELECT count(*) FROM gpucredit.jobs WHERE state = 'running' AND elapsed > '1 s'}) eq '2' });
+verify_midway($k, 'two run and a node is about to go');
 my ($gone, $silent) = map { pod($k, 'acme', $_)->{spec}{nodeName} } qw(vanishes silent);
 api($k, 'DELETE', "/api/v1/nodes/$gone");
 play($k, "kubelet?node=$silent&dead=1");
@@ -150,8 +174,53 @@ is(sql($k, q{SELECT count(*) FROM gpucredit.jobs WHERE state IN ('queued', 'unfu
 my %lost = map { my $r = ran_of($k, "acme/$_"); ($_ => $r->{finished} - $r->{started}) } qw(vanishes silent);
 cmp_ok(sql($k, q{SELECT max(billed) FROM gpucredit.attempts WHERE outcome = 'node_lost'}) / 4, '<=',
 	($lost{vanishes} > $lost{silent} ? $lost{vanishes} : $lost{silent}) + 1, 'what was not seen is not billed');
-$k->{unseen}{'acme/silent'} = 1;
+# the bridge last heard the API server when it renewed its lease
+$k->{unseen}{'acme/vanishes'} = $k->{unseen}{'acme/silent'} = 1;
+cmp_ok(sql($k, q{SELECT max(billed) FROM gpucredit.attempts WHERE outcome = 'node_lost'}) / 4, '>=',
+	($lost{vanishes} < $lost{silent} ? $lost{vanishes} : $lost{silent}) - 3, 'and what was seen is');
 make_node($k, $gone, 4);
+
+# pods without credit on nodes that are lost: they are billed, and our finalizer
+# does not keep them
+kill_bridge($k, 'one');
+my %ghost = map { $_ => make_pod($k, 'acme', $_, gpus => 4, sleep => 1000, ungated => 1) } qw(ghost echo);
+api($k, 'PATCH', "/api/v1/namespaces/acme/pods/$_", { metadata => { finalizers => ['gpucredit.io/settle'] } },
+	'application/merge-patch+json') foreach keys %ghost;
+wait_for('two run unpaid', 30, sub { phase($k, 'acme', 'ghost') eq 'Running' && phase($k, 'acme', 'echo') eq 'Running' });
+my %at = map { $_ => pod($k, 'acme', $_)->{spec}{nodeName} } keys %ghost;
+play($k, "kubelet?node=$_&dead=1") foreach values %at;
+start_bridge($k, 'one');
+wait_for('both are deleted', 30, sub { !grep { !pod($k, 'acme', $_)->{metadata}{deletionTimestamp} } keys %ghost });
+api($k, 'DELETE', "/api/v1/nodes/$at{ghost}");
+wait_for('one goes with its node', 30, sub { phase($k, 'acme', 'ghost') eq 'Gone' }) or diag(bridge_log($k, 'one'));
+wait_for('the other may go', 30, sub { my $echo = pod($k, 'acme', 'echo'); !$echo || !@{ $echo->{metadata}{finalizers} || [] } })
+  or diag(bridge_log($k, 'one'));
+is(sql($k, "SELECT count(*) FROM gpucredit.request WHERE operation = 'capture' AND key IN ("
+	. join(', ', map { "'$_->{metadata}{uid}/unpaid bill'" } values %ghost) . ')'), '2', 'both are billed');
+play($k, "kubelet?node=$at{echo}&dead=0");
+make_node($k, $at{ghost}, 4);
+$k->{may_run_unpaid}{"acme/$_"} = 1 foreach keys %ghost;
+
+# an earlier bridge had the database count more devices on a node than it has
+kill_bridge($k, 'one');
+make_pod($k, 'acme', 'high', gpus => 2, sleep => 1000, ungated => 1);
+api($k, 'PATCH', '/api/v1/namespaces/acme/pods/high', { metadata => { finalizers => ['gpucredit.io/settle'] } },
+	'application/merge-patch+json');
+wait_for('a pod runs', 30, sub { phase($k, 'acme', 'high') eq 'Running' });
+my $high = pod($k, 'acme', 'high');
+my $node = $high->{spec}{nodeName};
+api($k, 'PATCH', "/api/v1/nodes/$node", { metadata => { labels => { here => 'yes' } } }, 'application/merge-patch+json');
+sql($k, "SELECT gpucredit.register_node('kubernetes', '$node', 'T4', 6, 16384);
+	SELECT p.attempt FROM gpucredit.reserve('acme', '', '$high->{metadata}{uid}', '2xT4', '300 s', 'standard_training', 'kubernetes',
+		max_retries => 0, spec => '{\"kubernetes\": {\"key\": \"$high->{metadata}{uid}\", \"pods\": [\"$high->{metadata}{uid}\"]}}') r
+		CROSS JOIN LATERAL gpucredit.placed('acme', r.job, 'high', '{$node}', '{\"{4,5}\"}', 'T4', ran => '1 s') p");
+start_bridge($k, 'one');
+make_pod($k, 'acme', 'low', gpus => 2, sleep => 1, spec => { nodeSelector => { here => 'yes' } });
+runs_to_its_end('low', 'another pod is placed beside one whose devices have higher numbers');
+is(phase($k, 'acme', 'high'), 'Running', 'while that runs');
+api($k, 'DELETE', '/api/v1/namespaces/acme/pods/high');
+wait_for('which ends', 30, sub { phase($k, 'acme', 'high') eq 'Gone' }) or diag(bridge_log($k, 'one'));
+$k->{unseen}{'acme/high'} = 1;	# before its job was reserved
 
 # two bridges: the second stands by, and takes over
 start_bridge($k, 'two');

@@ -99,7 +99,7 @@ make_tenant($k, 'poor', 0);
 make_workload($k, 'poor', 'waits', sleep => 1);
 is_check('poor', 'waits', qr/^Pending: refused: insufficient_credits$/, 'a workload without credit is told why, and waits');
 is(scalar pods_of($k, 'poor', 'waits'), 0, 'with no pod');
-sql($k, q{SELECT gpucredit.issue('poor', '', 'later', 60)});
+sql($k, q{SELECT gpucredit.issue('poor', '', 'later', 70)});
 runs_to_its_end('poor', 'waits', 'it starts by itself as credit comes');
 
 # what can never be paid is rejected
@@ -118,6 +118,28 @@ foreach (sort keys %never)
 make_workload($k, 'poor', 'free', gpus => 0);
 is_check('poor', 'free', qr/^Ready: it asks for no/, 'who asks for no GPU pays nothing');
 
+# a node that does not say which GPUs it has: what runs there is evicted, and billed
+# at the dearest price
+api($k, 'POST', '/api/v1/nodes', {
+	metadata => { name => 'bare', labels => { 'kubernetes.io/hostname' => 'bare' } },
+	status => { capacity => { 'nvidia.com/gpu' => '4' }, conditions => [ { type => 'Ready', status => 'True' } ] } });
+make_workload($k, 'acme', 'nowhere', sleep => 1000, spec => { nodeSelector => { 'kubernetes.io/hostname' => 'bare' } });
+wait_for('a workload on a node of no type is evicted', 40, sub { bridge_log($k, 'one') =~ m{event=node_without_type org=acme job=\d+ node=bare} })
+  or diag(bridge_log($k, 'one'));
+api($k, 'DELETE', "$api/namespaces/acme/workloads/nowhere");
+wait_for('its pods go', 20, sub { !grep { $_->{status}{phase} !~ /^(?:Succeeded|Failed)$/ } pods_of($k, 'acme', 'nowhere') });
+api($k, 'DELETE', '/api/v1/nodes/bare');
+# Kueue may have let it in once more before it was deleted
+my @there = grep { ($_->{node} // '') eq 'bare' && $_->{started} } values %{ play($k, 'ran')->{ran} };
+my ($billed, $cost) = (0, 0);
+
+$cost += 2.5 * ($_->{finished} - $_->{started}) foreach @there;
+wait_for('and what they ran is billed at the dearest price', 30, sub {
+	$billed = sql($k, q{SELECT coalesce(sum(captured::numeric), 0) FROM gpucredit.hold WHERE job IS NULL});
+	return $billed > 0 && abs($billed - $cost) <= 2.6 * @there;
+}) or diag("$billed for $cost, " . @there . ' pods');
+$k->{may_run_unpaid}{ $_->{name} } = 1 foreach grep { ($_->{node} // '') eq 'bare' } values %{ play($k, 'ran')->{ran} };
+
 # the resource flavor decides the type
 api($k, 'PATCH', "$api/resourceflavors/gpus", { spec => { nodeLabels => { 'nvidia.com/gpu.product' => 'T4' } } },
 	'application/merge-patch+json');
@@ -129,7 +151,7 @@ is(sql($k, "SELECT request $last"), '1xT4', 'is what is reserved');
 
 # its hold is used up: it is evicted, and waits for credit in the queue
 make_tenant($k, 'small', 6);
-make_workload($k, 'small', 'long', sleep => 4,
+make_workload($k, 'small', 'long', sleep => 15,
 	annotations => { 'gpucredit.io/hold-window' => '3s', 'gpucredit.io/wall-limit' => '1h', 'gpucredit.io/account' => '' }, gpus => 2);
 wait_for('a workload whose credit is used up is evicted', 40, sub {
 	bridge_log($k, 'one') =~ m{event=workload_evicted workload=small/long} })
@@ -155,7 +177,7 @@ runs_to_its_end('acme', 'again', 'a pod that fails is made again');
 is(sql($k, q{SELECT count(*) FROM gpucredit.jobs WHERE org = 'acme' AND state = 'failed'}), '2', 'each time it has credit of its own');
 
 # switched off and on while it runs: another admission, and another hold
-make_workload($k, 'acme', 'paused', sleep => 3);
+make_workload($k, 'acme', 'paused', sleep => 6);
 is_running('acme', 'paused', 1);
 my $path = "$api/namespaces/acme/workloads/paused";
 

@@ -15,7 +15,7 @@ use Test::More;
 my $k = kubernetes('pods', conf => ["gpucredit.hold_window_min = '1s'", "gpucredit.hold_least = '1s'", "gpucredit.exhaust_grace = '1s'"]);
 
 sql($k, q{SELECT gpucredit.set_price('B9000', 9000)});
-start_bridge($k);
+start_bridge($k, undef, alive_file => "$k->{folder}/alive");
 
 # one that is paid
 make_pod($k, 'acme', 'train', gpus => 2, sleep => 2, annotations => { 'gpucredit.io/gpu-type' => 'B9000|T4' });
@@ -29,6 +29,8 @@ is($pod->{spec}{nodeSelector}{'nvidia.com/gpu.product'}, 'T4',
 is($pod->{spec}{activeDeadlineSeconds}, 60, 'kubelet knows its wall limit');
 is_deeply($pod->{metadata}{finalizers} || [], [], 'and it was let go');
 is(sql($k, q{SELECT state FROM gpucredit.jobs WHERE org = 'acme'}), 'completed', 'its job is completed');
+
+cmp_ok(time() - (stat("$k->{folder}/alive"))[9], '<', 30, 'the bridge shows that it lives');
 
 # one that fails
 make_pod($k, 'acme', 'fails', sleep => 1, exit => 3);

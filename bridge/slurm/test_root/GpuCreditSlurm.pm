@@ -27,9 +27,10 @@ set -uo pipefail
 source "$1/tools/lib/server.sh"
 source "$1/bridge/slurm/cluster.sh"
 gc_workdir slurm
-trap 'slurm_stop $?' EXIT
-gc_use_build "${1%/src/*}"
 exec 3>&1
+# A command that waited too long ends the shell; the test prints what it said.
+trap 'status=$?; [ $status = 0 ] || cat "$GC_WORK/said" >&3; slurm_stop $status' EXIT
+gc_use_build "${1%/src/*}"
 while IFS= read -r -d '' command; do
 	eval "$command" >"$GC_WORK/said" 2>&1 </dev/null
 	status=$?
@@ -65,8 +66,8 @@ sub sh
 
 	print $to "$command\0";
 	$to->flush;
-	my $said   = <$from> // die "the shell ended\n";
-	my $status = <$from> // die "the shell ended: $said\n";
+	my $said   = <$from> // die "the shell ended in: $command\n";
+	my $status = <$from> // die "the shell ended in: $command\n$said\n";
 	chomp($said, $status);
 	$said =~ s/\n\z//;
 	return wantarray ? ($said, $status) : $said;

@@ -121,12 +121,15 @@ foreach my $round (1 .. $crashes)
 		}
 		is("@known", "@jobs", "$part is killed in round $round, and Slurm knows the jobs");
 		done("wait_until resumed_and_over $_", "job $_ ends") foreach @known;
-		push @all, @known;
+		# what Slurm ended because its node was gone has run for less
+		push @all, grep { sh("state_of $_") eq 'COMPLETED' } @known;
 	}
 	books("all is billed in round $round, and the books balance");
 }
-is(join(' ', grep { query("SELECT sum(a.billed::numeric) >= 0.018 FROM gpucredit.job j JOIN gpucredit.attempt a USING (org, job) WHERE j.spec ->> 'foreign_job' = '$_'") ne 't' } @all),
-	'', 'all those jobs have run for their two seconds, and are billed');
+cmp_ok(scalar(@all), '>=', 10 * $crashes, 'most of those jobs are completed');
+my %billed = map { $_ => query("SELECT coalesce(sum(a.billed::numeric), 0) FROM gpucredit.job j JOIN gpucredit.attempt a USING (org, job) WHERE j.spec ->> 'foreign_job' = '$_'") } @all;
+is(join(', ', map { "job $_: $billed{$_}" } grep { $billed{$_} < 0.018 } @all),
+	'', 'they have run for their two seconds, and are billed');
 
 # A number that is given out again, as that job runs; elsewhere, because slurmd
 # runs no Prolog for a number that it knows

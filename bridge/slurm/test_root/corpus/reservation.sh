@@ -1,0 +1,6 @@
+#!/bin/bash
+#SBATCH --reservation=workshop
+#SBATCH --gres=gpu:1
+
+python tutorial.py
+# refused: --reservation
